@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * alloc.h - a session's own blocks: free lists, limbo, and how many to ask for.
+ *
+ * The server grants blocks; the session writes values into them; whoever
+ * unlinks a block by a CAS owns it next. An unlinked block waits in limbo for T
+ * (I4), then is free again under the next incarnation. Steady overwriting thus
+ * needs no server. No locks: one thread. No system call; memory grows with the
+ * number of blocks held.
+ */
+#ifndef COMMON_ALLOC_H
+#define COMMON_ALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+struct alloc;
+
+/** How a block goes back to the server. */
+enum alloc_state {
+	ALLOC_FREE,  /* may be granted again at once */
+	ALLOC_LIMBO, /* unlinked less than T ago: wait T first */
+	ALLOC_WORN,  /* its inc ran out: a barrier first */
+};
+
+/** `grace_ns` is T. NULL if out of memory. */
+struct alloc *alloc_new(uint64_t grace_ns);
+void alloc_free(struct alloc *a);
+
+/**
+ * Take a block of class `cls` to write into: a free one, else the oldest in
+ * limbo if T has passed at `now`. False if there is none.
+ */
+bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
+		struct block_ref *ref_out);
+
+/**
+ * As alloc_take() but from any class above `cls` up to `max_cls`: for the time
+ * when the server does not answer.
+ */
+bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
+		       uint64_t now, struct block_ref *ref_out);
+
+/** Put back a block whose content was never published: free at once. */
+int alloc_put(struct alloc *a, struct block_ref ref);
+
+/**
+ * Own a block that this session's CAS unlinked, completed at `now`. Its next
+ * incarnation is ref.inc + 1. FARKV_ENOMEM leaks the block (the sweep finds it).
+ */
+int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now);
+
+/** When the oldest limbo block of `cls` becomes free; 0 if there is none. */
+uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
+
+/** Free blocks of a class at hand, limbo not counted. */
+uint32_t alloc_count(const struct alloc *a, uint8_t cls);
+
+/**
+ * How many blocks of `cls` to ask the server for now: 0 if enough are at hand or
+ * a request is outstanding. Starts at 1 and doubles at each request, bounded by
+ * ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1).
+ * A non-zero answer marks the request as outstanding.
+ */
+uint32_t alloc_want(struct alloc *a, uint8_t cls);
+
+/** The request for `cls` was answered: `n` blocks (0: out of memory). */
+int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
+		size_t n);
+
+/** True while a request for `cls` is outstanding. */
+bool alloc_asking(const struct alloc *a, uint8_t cls);
+
+/**
+ * Take out up to `cap` blocks that must or should go back: worn ones first,
+ * then free ones of classes whose stock is above ALLOC_SURPLUS times the last
+ * grant. All of them share the state written to *state_out. Returns the count.
+ */
+size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
+		     size_t cap, enum alloc_state *state_out);
+
+/** As alloc_surplus(), for closing: everything held, batch by batch, until 0. */
+size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
+		   size_t cap, enum alloc_state *state_out);
+
+#define ALLOC_GRANT_MAX 1024u
+#define ALLOC_GRANT_BYTES (4u << 20)
+#define ALLOC_SURPLUS 4u
+
+#endif

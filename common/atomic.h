@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * atomic.h - the memory orderings that farkv uses, by name.
+ *
+ * Code outside this file never writes a bare fence and never uses volatile.
+ * The words are plain integers because they lie in shared memory whose layout
+ * is fixed by the region format.
+ */
+#ifndef COMMON_ATOMIC_H
+#define COMMON_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** A counter or flag whose value alone matters; orders nothing. */
+#define atom_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define atom_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+
+/**
+ * Read a word that leads to other memory (slot word -> block, directory entry
+ * -> subtable). Pairs with atom_store_publish() or atom_cas_u64().
+ */
+#define atom_load_follow(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+
+/** Make everything written before visible to who reads the word by follow. */
+#define atom_store_publish(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+/** Count an event; orders nothing. Returns the value before. */
+#define atom_count(p, n) __atomic_fetch_add((p), (n), __ATOMIC_RELAXED)
+
+/** Exchange with full ordering (mailboxes). */
+#define atom_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
+
+/**
+ * The protocol's compare-and-swap. Returns the word found; it was replaced if
+ * and only if that equals `expect`. Sequentially consistent, as an RDMA
+ * compare-and-swap is with regard to the lane that issues it.
+ */
+static inline uint64_t atom_cas_u64(uint64_t *p, uint64_t expect, uint64_t swap)
+{
+	__atomic_compare_exchange_n(p, &expect, swap, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return expect;
+}
+
+/**
+ * Keep loads of a block's bytes before a later decision on their age: between
+ * the copy of a block and the reading of the clock (I4).
+ */
+static inline void atom_fence_copy_done(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+/** Keep the compiler from moving memory accesses; the CPU side of the pair is
+ * membarrier(2) in the control thread. */
+static inline void atom_compiler_barrier(void)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/** Be kind to the other hardware thread while spinning. */
+static inline void atom_spin_hint(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield");
+#endif
+}
+
+#endif

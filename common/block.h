@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * block.h - the block: one immutable key and value (I2).
+ *
+ *   | header 24 | key | value | 0..7 zero bytes | checksum 8 |
+ *
+ * The writer owns the block before publication and after reuse; between, no
+ * byte of it changes. The checksum stands last because both sides then walk
+ * the block once, front to back. It covers everything before the padding and is
+ * combined with block_binding(), so that intact bytes of another place, class
+ * or incarnation do not pass.
+ *
+ * `head_sum` covers the header and, through the key's hash as its seed, the
+ * key: a writer that only asks "is this slot my key's?" reads header and key
+ * and need not fetch the value.
+ */
+#ifndef COMMON_BLOCK_H
+#define COMMON_BLOCK_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+struct block_header {
+	uint64_t version;   /* unique per write: prefix 32 | counter 32 */
+	uint32_t value_len; /* bytes */
+	uint16_t key_len;   /* bytes, 1..65535 */
+	uint16_t inc_flags; /* bits 0..9 inc, bit 10 tombstone, others 0 */
+	uint32_t expiry;    /* seconds after created_s; 0 never. Always 0 today */
+	uint32_t head_sum;  /* hash_header() of the 20 bytes before */
+};
+static_assert(sizeof(struct block_header) == 24, "block header: size");
+static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
+
+#define BLOCK_TOMBSTONE 0x0400u
+#define BLOCK_INC_MASK 0x03FFu
+#define BLOCK_SUM_BYTES 8u
+
+/** A word that tells place, class and incarnation apart; part of both sums. */
+static inline uint64_t block_binding(struct block_ref ref)
+{
+	return slot_pack(ref, 0, 0) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/** Bytes from the block's start to the end of its checksum. */
+static inline uint64_t block_bytes(uint64_t key_len, uint64_t value_len)
+{
+	return ((sizeof(struct block_header) + key_len + value_len + 7) &
+		~UINT64_C(7)) + BLOCK_SUM_BYTES;
+}
+
+/** What a block says, once verified. Points into the image it came from. */
+struct block_view {
+	const uint8_t *key;
+	const uint8_t *value;
+	uint64_t version;
+	uint32_t value_len;
+	uint16_t key_len;
+	bool tombstone;
+};
+
+enum block_check {
+	BLOCK_MINE,    /* intact, and the key is the one asked for */
+	BLOCK_OTHER,   /* intact, and it is another key's */
+	BLOCK_BAD,     /* not (or no longer) the content that the word names */
+	BLOCK_PARTIAL, /* cannot tell: the image ends before the key does */
+};
+
+/**
+ * Write a block's image at `dst` (block_bytes() long, not more).
+ * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
+ */
+void block_encode(void *dst, struct block_ref ref, uint64_t version,
+		  const void *key, uint16_t key_len, uint64_t key_hash,
+		  const void *value, uint32_t value_len, uint16_t flags);
+
+/**
+ * Verify a whole block: `image` is a private copy of class_bytes(ref.cls)
+ * bytes. Fills *view_out for BLOCK_MINE and BLOCK_OTHER.
+ */
+enum block_check block_verify(const void *image, struct block_ref ref,
+			      const void *key, uint16_t key_len,
+			      struct block_view *view_out);
+
+/**
+ * Verify header and key only, from a private copy of the block's first `have`
+ * bytes. `seed` is the region's hash seed, `key_hash` the asked key's hash.
+ * Fills version, lengths and tombstone of *view_out; key and value are NULL.
+ */
+enum block_check block_verify_head(const void *image, size_t have,
+				   struct block_ref ref, uint64_t seed,
+				   const void *key, uint16_t key_len,
+				   uint64_t key_hash,
+				   struct block_view *view_out);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * err.h - error numbers' texts and the thread's last error line.
+ *
+ * The numbers are those of <farkv.h>; internal functions return them too.
+ */
+#ifndef COMMON_ERR_H
+#define COMMON_ERR_H
+
+#include <farkv.h>
+
+/** Text of an error number; "unknown error" for others. Never NULL. */
+const char *err_str(int err);
+
+/**
+ * Remember one line about the failure that is about to be returned, then
+ * return `err`, so that callers write `return err_set(FARKV_EURI, ...)`.
+ * The line says what was wrong, where, and what to do. Thread-local, bounded
+ * to 511 bytes, no allocation.
+ */
+int err_set(int err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/** As err_set(), with ": " and strerror(errnum) appended to the line. */
+int err_set_errno(int err, int errnum, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** The line; "" if none was set since err_clear(). Never NULL. */
+const char *err_detail(void);
+
+/** Forget the line. */
+void err_clear(void);
+
+#endif

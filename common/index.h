@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * index.h - the protocol: GET, PUT, ADD, REPLACE, CAS and DELETE over a lane.
+ *
+ * Every operation is a small state machine (struct index_op) that posts chains
+ * and continues when they complete; index_run() drives any number of them
+ * together, one doorbell per stage. Nothing here names a transport, talks to
+ * the server or sleeps: an operation that needs a block, a larger index or the
+ * end of a migration stops in state INDEX_WAIT with the reason, holding no
+ * reference to the region (I5), and is resumed by its caller.
+ *
+ * One struct index belongs to one thread.
+ */
+#ifndef COMMON_INDEX_H
+#define COMMON_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc.h"
+#include "block.h"
+#include "layout.h"
+#include "xport.h"
+
+enum index_kind {
+	INDEX_GET,
+	INDEX_PUT,
+	INDEX_ADD,
+	INDEX_REPLACE,
+	INDEX_CAS,
+	INDEX_DELETE,
+};
+
+enum index_wait {
+	INDEX_WAIT_NONE,
+	INDEX_WAIT_BLOCK,  /* needs a block of op->cls */
+	INDEX_WAIT_FROZEN, /* its subtable is being migrated: try again soon */
+	INDEX_WAIT_FULL,   /* its window has no EMPTY slot: HINT page and gen */
+};
+
+struct index_key {
+	const void *data;
+	uint64_t hash; /* hash_key(); tests may force it */
+	uint16_t len;  /* 1..65535 */
+};
+
+struct index; /* one handle's view of one region */
+
+/**
+ * `sb` is verified and copied. The lane, the allocator (NULL on a read-only
+ * lane) and the version counter stay the caller's. Reads the directory.
+ * Returns 0, FARKV_ENOMEM, FARKV_EFORMAT, FARKV_EDISCONNECTED.
+ */
+int index_open(const struct superblock *sb, struct xport_lane *lane,
+	       struct alloc *alloc, struct index **ix_out);
+void index_close(struct index *ix);
+
+/**
+ * Versions written from now on: prefix << 32 | 1, 2, ... The server never gives
+ * a prefix twice. Call again with a fresh one when index_versions_left() is low;
+ * an operation that finds none left ends with FARKV_EDISCONNECTED.
+ */
+void index_set_prefix(struct index *ix, uint32_t prefix);
+uint32_t index_versions_left(const struct index *ix);
+
+/** Steps that had to be repeated since index_open(). */
+uint64_t index_retries(const struct index *ix);
+
+/** Replace the clock (tests). NULL restores clock_now_ns(). */
+void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg);
+
+/**
+ * One operation. The caller owns it, fills the first part by index_op_init()
+ * and reads the last part when `result` is final (no longer INDEX_PENDING).
+ * Key and value must stay in place until then.
+ */
+#define INDEX_PENDING 1
+
+struct index_op {
+	/* in */
+	struct index_key key;
+	const void *value;
+	uint32_t value_len;
+	uint8_t kind;      /* enum index_kind */
+	uint64_t expected; /* INDEX_CAS: the version that must be there */
+
+	/* out */
+	int result;       /* INDEX_PENDING, 0 or an error */
+	uint8_t wait;     /* enum index_wait; the operation awaits index_run() */
+	uint8_t cls;      /* INDEX_WAIT_BLOCK: class needed */
+	uint64_t wait_page; /* INDEX_WAIT_FULL: the subtable's page and */
+	uint32_t wait_gen;  /* ... generation */
+	bool near_full;   /* an insert found its window nearly full: HINT */
+	struct block_view view; /* GET: the value, in memory of `buf` */
+	uint64_t version; /* version found (GET) or written (others) */
+
+	/* private to index*.c */
+	uint8_t state, tries;
+	bool has_block, published, unknown, window2, accept_frozen, inserting;
+	uint8_t n_cand, cand_at;
+	uint16_t slot_at, scan_end;
+	uint64_t dir_index, entry, slot_off, expect_word, new_word, found_word;
+	uint64_t t_start;
+	struct block_ref block;
+	uint16_t cand[WINDOW_SLOTS];
+	struct xport_chain chain;
+	uint64_t *window; /* lane memory: two window images and scratch words */
+	uint8_t *buf;     /* lane memory: block images; grows */
+	size_t buf_bytes;
+	uint64_t scratch[4];
+};
+
+/** Prepare `op` for its first use: zeroes it. Its buffers are then reused. */
+void index_op_init(struct index_op *op);
+/** Release the buffers. */
+void index_op_fini(struct index *ix, struct index_op *op);
+
+/** Set up an operation on an op that is not running. Copies nothing. */
+void index_op_start(struct index_op *op, enum index_kind kind,
+		    const struct index_key *key, const void *value,
+		    uint32_t value_len, uint64_t expected);
+
+/**
+ * Drive ops[0..n-1] until each is final or waits. Operations that waited are
+ * tried again from the start (their block, if any, kept). Spins on the lane,
+ * bounded by `deadline_ns` (clock_now_ns()): operations still running then end
+ * with FARKV_ETIMEDOUT, or FARKV_EMAYBE if a CAS of theirs is in flight, and
+ * the lane is broken. `n` at most INDEX_RUN_MAX.
+ *
+ * Results by kind: GET 0, ENOTFOUND, ECORRUPT. PUT 0. ADD 0, EEXISTS.
+ * REPLACE 0, ENOTFOUND. CAS 0, EVERSION, ENOTFOUND. DELETE 0, ENOTFOUND.
+ * All: ETOOLARGE, EPERM, EDISCONNECTED, EMAYBE, ETIMEDOUT, ENOMEM, ECORRUPT.
+ * Linearizable per key; two operations of one run on one key are concurrent.
+ * Round trips: see doc/protocol.md, "Budgets".
+ */
+void index_run(struct index *ix, struct index_op *const *ops, size_t n,
+	       uint64_t deadline_ns);
+#define INDEX_RUN_MAX 128
+
+/**
+ * Give up an operation that waits: its block goes back to the allocator and
+ * `result` becomes `err`.
+ */
+void index_abandon(struct index *ix, struct index_op *op, int err);
+
+#endif

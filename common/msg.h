@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * msg.h - the messages of the control channel, the same on every channel.
+ *
+ * A message is a header of 16 bytes and a body:
+ *   u16 magic 0x4B46 | u8 type | u8 protocol version | u32 body length |
+ *   u32 request number | u32 checksum (XXH3 of the 12 bytes before and the
+ *   body, low 32 bits)
+ * All little-endian. On the Unix socket (SOCK_SEQPACKET) one message is one
+ * packet; descriptors travel with WELCOME only. A request's number is echoed by its
+ * answer; messages that the server starts carry 0.
+ *
+ * Anything that does not decode exactly (length, checksum, unknown type, bytes
+ * left over, a field out of range) is refused with a reason and ends the session.
+ */
+#ifndef COMMON_MSG_H
+#define COMMON_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+#define MSG_MAGIC 0x4B46u
+#define MSG_PROTOCOL 1u
+#define MSG_HEADER_BYTES 16u
+#define MSG_MAX_BYTES 16384u /* header and body */
+#define MSG_REFS_MAX 1024u   /* block references in one message */
+#define MSG_TEXT_MAX 200u    /* bytes of a name or reason */
+
+enum msg_type {
+	/* client to server */
+	MSG_HELLO = 1,        /* first message of a session */
+	MSG_GRANT_REQ = 2,    /* give me blocks */
+	MSG_RETURN = 3,       /* take these back; final when sent, no answer */
+	MSG_HINT = 4,         /* a subtable is (nearly) full */
+	MSG_PREFIX_REQ = 5,   /* give me a fresh version prefix */
+	MSG_STATS_REQ = 6,
+	MSG_PING = 7,
+	MSG_BARRIER_ACK = 8,  /* references dropped, operations over */
+	MSG_SWEEP_ACK = 9,    /* SWEEP_BEGIN took effect */
+	MSG_SWEEP_CLAIM = 10, /* candidates held since SWEEP_BEGIN */
+	MSG_BYE = 11,         /* last message; blocks remembered for a sweep */
+	/* server to client */
+	MSG_WELCOME = 65,
+	MSG_REFUSE = 66,      /* and the channel closes */
+	MSG_GRANT = 67,       /* blocks, or none: out of memory */
+	MSG_HINT_REPLY = 68,
+	MSG_PREFIX = 69,
+	MSG_STATS = 70,
+	MSG_PONG = 71,
+	MSG_BARRIER = 72,     /* drop cached references, finish operations */
+	MSG_SWEEP_BEGIN = 73, /* remember every block you hold from now on */
+	MSG_SWEEP_QUERY = 74, /* which of these did you hold? */
+	MSG_SWEEP_END = 75,
+	MSG_BYE_ACK = 76,
+	MSG_SHUTDOWN = 77,    /* the server is leaving */
+	MSG_RECLAIM = 78,     /* please return surplus blocks */
+};
+
+enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
+
+enum msg_reason {
+	MSG_REASON_PROTOCOL = 1, /* version or malformed message */
+	MSG_REASON_PERMISSION = 2,
+	MSG_REASON_FULL = 3,     /* too many sessions */
+	MSG_REASON_SHUTDOWN = 4,
+	MSG_REASON_INTERNAL = 5,
+};
+
+enum msg_hint_status { MSG_HINT_DONE, MSG_HINT_WORKING, MSG_HINT_NOSPC };
+
+/** Statistics travel as (id, value) pairs; unknown ids are skipped. Ids never
+ * change meaning; the order is that of struct farkv_stats. */
+enum msg_stat {
+	MSG_STAT_UPTIME_MS = 1, MSG_STAT_REGION_BYTES, MSG_STAT_HEAP_BYTES,
+	MSG_STAT_USED_BYTES, MSG_STAT_INDEX_BYTES, MSG_STAT_INDEX_SLOTS,
+	MSG_STAT_SUBTABLES, MSG_STAT_ITEMS, MSG_STAT_DEAD_SLOTS,
+	MSG_STAT_ITEM_BYTES, MSG_STAT_BLOCKS_GRANTED, MSG_STAT_BLOCKS_FREE,
+	MSG_STAT_BLOCKS_LIMBO, MSG_STAT_BLOCKS_WORN, MSG_STAT_SESSIONS,
+	MSG_STAT_SESSIONS_TOTAL, MSG_STAT_GRANTS, MSG_STAT_HINTS,
+	MSG_STAT_PROTOCOL_ERRORS, MSG_STAT_MAX_VALUE, MSG_STAT_MAX_KEY,
+	MSG_STAT_GRACE_NS,
+	MSG_STAT_END /* one past the last */
+};
+#define MSG_STATS_MAX 64u
+
+/** One part of the region that the client reaches on its own terms. */
+struct msg_area {
+	uint64_t off;   /* where it starts in the region */
+	uint64_t bytes;
+	uint64_t raddr; /* verbs: remote address of its start; shm: 0 */
+	uint32_t rkey;  /* verbs; shm: 0 */
+};
+#define MSG_AREAS_MAX 4u
+
+/** A decoded message. Pointers lead into the buffer that was decoded. */
+struct msg {
+	uint8_t type; /* enum msg_type */
+	uint32_t req; /* request number */
+	union {
+		struct {
+			uint8_t role;           /* enum msg_role */
+			uint32_t pid;
+			uint32_t replaces;      /* session it follows, or 0 */
+			uint64_t replaces_region[2];
+			const uint8_t *name;    /* not terminated */
+			uint16_t name_len;
+		} hello;
+		struct {
+			uint32_t session;       /* 32 bits, never reused */
+			uint32_t prefix;        /* of the versions it writes */
+			uint8_t role;           /* what was granted */
+			uint8_t swept;          /* blocks of `replaces` are gone */
+			uint64_t region_id[2];
+			uint64_t region_bytes;
+			uint64_t meta_bytes;
+			uint64_t grace_ns;
+			uint32_t n_areas;       /* shm: 2, meta then data, and */
+			struct msg_area areas[MSG_AREAS_MAX]; /* 2 descriptors */
+		} welcome;
+		struct {
+			uint16_t reason;        /* enum msg_reason */
+			const uint8_t *text;
+			uint16_t text_len;
+		} refuse; /* REFUSE, SHUTDOWN */
+		struct {
+			uint8_t cls;
+			uint32_t count;         /* 1..MSG_REFS_MAX */
+		} grant_req;
+		struct {
+			uint8_t cls;            /* GRANT: class. RETURN: 0 */
+			uint8_t state;          /* RETURN: enum alloc_state */
+			uint64_t number;        /* sweep number; else 0 */
+			uint32_t n;
+			const uint8_t *refs;    /* n words, see msg_ref() */
+		} blocks; /* GRANT, RETURN, SWEEP_QUERY, SWEEP_CLAIM, BYE */
+		struct {
+			uint64_t page;
+			uint32_t gen;
+			uint8_t full;           /* 1 somebody waits; 0 early hint */
+		} hint;
+		struct {
+			uint8_t status;         /* enum msg_hint_status */
+		} hint_reply;
+		struct {
+			uint32_t prefix;
+		} prefix;
+		struct {
+			uint32_t n;
+			struct {
+				uint16_t id;    /* enum msg_stat */
+				uint64_t value;
+			} stat[MSG_STATS_MAX];
+		} stats;
+		struct {
+			uint64_t number;        /* echoed by the _ACK */
+		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,
+			    RECLAIM (bytes wanted) */
+	};
+};
+
+/** A block reference on the wire: slot_pack(ref, 0, 0). */
+struct block_ref msg_ref(const struct msg *m, uint32_t i);
+
+/**
+ * Encode into buf; *len_out is the message's length. GRANT, RETURN, SWEEP_* and
+ * BYE take their references from `refs` (m->blocks.n of them; m->blocks.refs is
+ * ignored). FARKV_EINVAL if the message does not fit `cap` or a field is out of
+ * its range.
+ */
+int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
+	       size_t cap, size_t *len_out);
+
+/**
+ * Decode one whole message. FARKV_EPROTOCOL with a detail that says what is
+ * wrong; *out is then unchanged. Never reads outside buf.
+ */
+int msg_decode(const void *buf, size_t len, struct msg *out);
+
+/** "GRANT_REQ" etc.; "?" for unknown numbers. */
+const char *msg_type_name(uint8_t type);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** util.h - small arithmetic and parsing helpers. Leaf: libc only. */
+#ifndef COMMON_UTIL_H
+#define COMMON_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define UTIL_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define UTIL_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/** Round up to a multiple of `to`, a power of two. */
+static inline uint64_t util_align_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) & ~(to - 1);
+}
+
+/**
+ * Parse a human size: decimal digits, then an optional k, m, g or t (powers of
+ * 1024, either case, with an optional "b" or "ib" behind). A bare number counts in
+ * `unit` bytes. Returns false on anything else, and on overflow of 64 bits.
+ */
+bool util_parse_size(const char *text, uint64_t unit, uint64_t *bytes_out);
+
+/** Parse an unsigned decimal number that fills the whole text. */
+bool util_parse_u64(const char *text, uint64_t *value_out);
+
+/** "1.5 GiB" into buf of at least 16 bytes; returns buf. */
+char *util_format_size(uint64_t bytes, char *buf, size_t cap);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * xport.h - the transport contract: lanes that READ, WRITE and CAS a region.
+ *
+ * A lane is one ordered channel from one thread to one region. Requests are
+ * posted in chains; a post (one doorbell) carries any number of chains.
+ *
+ * Ordering: the requests of a lane execute at the region in posting order,
+ * except that a WRITE or CAS may overtake an earlier READ's or CAS's result
+ * unless it carries XPORT_FENCE. Bytes of one READ or WRITE move in no order.
+ * A CAS acts on 8 aligned bytes, atomically with regard to all CAS of the
+ * region's atomic domain (I3).
+ *
+ * Completion: chains complete in posting order. A chain is done when its last
+ * request is; xport_post() may complete chains before it returns.
+ *
+ * Failure: a lane that broke stays broken. Every chain outstanding is then done
+ * with status FARKV_EDISCONNECTED; its requests before n_done are known to have
+ * happened, the outcome of a WRITE or CAS from n_done on is unknown.
+ *
+ * A transport knows nothing of index or layout. Lanes are single-threaded.
+ */
+#ifndef COMMON_XPORT_H
+#define COMMON_XPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Requests in one chain: enough for [WRITE, READ, READ] and a probe of 4. */
+#define XPORT_CHAIN_MAX 6
+
+enum xport_opcode { XPORT_READ, XPORT_WRITE, XPORT_CAS };
+
+enum xport_wr_flags {
+	XPORT_FENCE = 1u << 0, /* wait for earlier READ and CAS results first */
+};
+
+struct xport_wr {
+	uint8_t opcode; /* enum xport_opcode */
+	uint8_t flags;  /* enum xport_wr_flags */
+	uint32_t len;   /* bytes; 8 for CAS */
+	uint64_t off;   /* bytes from the region start; CAS: multiple of 8 */
+	/*
+	 * READ: where the bytes go. WRITE: where they come from; if that is the
+	 * target itself (a DIRECT lane's base + off) the WRITE is counted, not
+	 * copied. CAS: unused. Lane memory, unless the lane has XPORT_ANY_MEM.
+	 */
+	void *laddr;
+	uint64_t expect; /* CAS */
+	uint64_t swap;   /* CAS */
+	uint64_t found;  /* out, CAS: the word before; swapped if == expect */
+};
+
+struct xport_chain {
+	struct xport_wr wr[XPORT_CHAIN_MAX];
+	uint8_t n;      /* requests in wr[] */
+	uint8_t n_done; /* out: requests known to have happened */
+	bool done;      /* out; cleared by xport_post() */
+	int status;     /* out: 0 or FARKV_EDISCONNECTED */
+	struct xport_chain *next; /* in: next chain of the same post */
+};
+
+enum xport_caps {
+	XPORT_DIRECT = 1u << 0,       /* base + off may be loaded from */
+	XPORT_DIRECT_STORE = 1u << 1, /* ... and own unpublished blocks stored to */
+	XPORT_READ8_ATOMIC = 1u << 2, /* aligned 8-byte words never tear in a READ */
+	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */
+	XPORT_READONLY = 1u << 4,     /* WRITE and CAS are refused */
+};
+
+/** What a card would have seen. Plain fields: the lane's thread alone writes. */
+struct xport_counters {
+	uint64_t reads, writes, cas;
+	uint64_t read_bytes, write_bytes;
+	uint64_t doorbells;
+	uint64_t round_trips; /* counted by who waits (index) */
+};
+
+struct xport_lane;
+
+struct xport_ops {
+	const char *name;
+	int (*post)(struct xport_lane *lane, struct xport_chain *first);
+	void (*poll)(struct xport_lane *lane);
+	void *(*mem_alloc)(struct xport_lane *lane, size_t bytes);
+	void (*mem_free)(struct xport_lane *lane, void *mem, size_t bytes);
+	void (*close)(struct xport_lane *lane);
+};
+
+/** The part of a lane that every transport shares; embedded first in its own. */
+struct xport_lane {
+	const struct xport_ops *ops;
+	uint32_t caps;          /* enum xport_caps */
+	int broken;             /* 0, or the error that broke the lane; any thread
+				   may set it by xport_break() */
+	uint64_t region_bytes;  /* requests must end within */
+	uint8_t *base;          /* XPORT_DIRECT: where offset 0 is mapped */
+	struct xport_counters counters;
+};
+
+/**
+ * Post the chains linked from `first` with one doorbell. Each chain must stay
+ * in place until it is done. A request that does not lie within the region, is
+ * misaligned, or writes on a read-only lane is the caller's bug or the region's
+ * corruption: nothing is posted and FARKV_EINVAL (FARKV_EPERM) is returned.
+ * On a broken lane the chains are done at once with its status; returns 0.
+ */
+static inline int xport_post(struct xport_lane *lane, struct xport_chain *first)
+{
+	return lane->ops->post(lane, first);
+}
+
+/** Reap completions without waiting: sets done and status of ended chains. */
+static inline void xport_poll(struct xport_lane *lane)
+{
+	lane->ops->poll(lane);
+}
+
+/** Memory that requests may name as laddr. 64-byte aligned; NULL if none. */
+static inline void *xport_mem_alloc(struct xport_lane *lane, size_t bytes)
+{
+	return lane->ops->mem_alloc(lane, bytes);
+}
+static inline void xport_mem_free(struct xport_lane *lane, void *mem,
+				  size_t bytes)
+{
+	if (mem)
+		lane->ops->mem_free(lane, mem, bytes);
+}
+
+/** Close the lane; chains outstanding are abandoned. NULL is allowed. */
+static inline void xport_close(struct xport_lane *lane)
+{
+	if (lane)
+		lane->ops->close(lane);
+}
+
+/** Break the lane from any thread: from now on every post ends with `err`. */
+static inline void xport_break(struct xport_lane *lane, int err)
+{
+	__atomic_store_n(&lane->broken, err, __ATOMIC_RELAXED);
+}
+static inline int xport_broken(const struct xport_lane *lane)
+{
+	return __atomic_load_n(&lane->broken, __ATOMIC_RELAXED);
+}
+
+/**
+ * Check one request against the contract (bounds without overflow, alignment,
+ * rights). Shared by the transports; returns 0, FARKV_EINVAL or FARKV_EPERM.
+ */
+int xport_check_wr(const struct xport_lane *lane, const struct xport_wr *wr);
+
+/**
+ * A lane over memory mapped at `base` (region_bytes long), for the shared-memory
+ * transport and for tests over plain memory. Does not own the mapping.
+ * NULL if out of memory.
+ */
+struct xport_lane *xport_shm_open(void *base, uint64_t region_bytes,
+				  bool readonly);
+
+/* ---- fault injection ------------------------------------------------------ */
+
+/**
+ * Called before and after request `i` of `chain` executes on the inner lane:
+ * the place where a test plays the rival. Returning non-zero breaks the lane
+ * there (before: the request did not happen; after: it did, but nobody knows).
+ */
+typedef int (*xport_fault_hook)(void *arg, const struct xport_chain *chain,
+				unsigned i, bool after);
+
+struct xport_fault_config {
+	uint64_t seed;
+	uint32_t tear_ppm;     /* READs whose bytes are taken at two moments */
+	uint32_t delay_ppm;    /* chains that complete only at a later poll */
+	uint32_t delay_polls;  /* ... how many polls later, at most */
+	uint64_t break_at;     /* break before request number N (from 1); 0 never */
+	bool lose_completion;  /* break_at: the request happens, its completion is lost */
+	bool hide_direct;      /* mask XPORT_DIRECT and DIRECT_STORE */
+	bool byte_tear;        /* mask XPORT_READ8_ATOMIC and tear inside words */
+	void (*tear_gap)(void *arg); /* runs between the two halves of a torn READ */
+	xport_fault_hook hook;
+	void *arg;
+};
+
+/** Wrap `inner`, which the new lane owns. NULL if out of memory. */
+struct xport_lane *xport_fault_open(struct xport_lane *inner,
+				    const struct xport_fault_config *cfg);
+
+/** Requests executed so far through a fault lane: N for "break at each of 1..N". */
+uint64_t xport_fault_steps(const struct xport_lane *lane);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * farkv.h - the public interface of libfarkv, a remote-memory key-value store.
+ *
+ * A program opens a handle on a store, reads and writes values under binary
+ * keys, and closes the handle. GET, PUT and DELETE are carried out by the
+ * caller's own CPU (shared memory) or by the network card (RDMA): the server
+ * process takes no part in them.
+ *
+ * Threads: a handle belongs to one thread at a time; give every thread a
+ * handle of its own. Handles of one process share the mapping of the region.
+ * Functions without a handle argument may be called from any thread.
+ * Signals: no call is async-signal-safe. Fork: a child must open handles of its
+ * own; calls on an inherited handle return FARKV_EDISCONNECTED.
+ *
+ * Errors: every function that can fail returns 0 or a negative number from the
+ * list below. farkv_strerror() gives the text of a number; farkv_errdetail()
+ * says in one line what was wrong, where, and what to do about it.
+ *
+ * Blocking: no call waits for ever. Each operation ends within the handle's
+ * op_timeout_ms with a result or with FARKV_ETIMEDOUT.
+ */
+#ifndef FARKV_H
+#define FARKV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FARKV_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define FARKV_MUST_CHECK
+#endif
+
+/** The interface version that this header describes. */
+#define FARKV_VERSION_MAJOR 0
+#define FARKV_VERSION_MINOR 1
+#define FARKV_VERSION_PATCH 0
+
+/** The longest key, in bytes; a server may set a lower limit. */
+#define FARKV_KEY_MAX 65535u
+
+/**
+ * Error numbers. They never change meaning and are grouped by what a caller
+ * has to rebuild afterwards.
+ */
+enum farkv_error {
+	FARKV_OK = 0,
+
+	/* The operation ended; handle and store are fine. */
+	FARKV_ENOTFOUND = -1000,   /**< no value is stored under the key */
+	FARKV_EEXISTS = -1001,     /**< add: the key already has a value */
+	FARKV_EVERSION = -1002,    /**< cas: the value has another version */
+	FARKV_ENOSPC = -1003,      /**< the region has no memory for the value */
+	FARKV_EINDEXFULL = -1004,  /**< the index has no slot for a new key */
+	FARKV_ETOOLARGE = -1005,   /**< key or value is over the store's limit */
+	FARKV_ETOOSMALL = -1006,   /**< the caller's buffer cannot hold the value */
+	FARKV_ETIMEDOUT = -1007,   /**< the deadline passed; nothing was changed */
+	FARKV_EMAYBE = -1008,      /**< outcome unknown: it may have happened */
+	FARKV_EPERM = -1009,       /**< the session may not do this */
+	FARKV_EINVAL = -1010,      /**< an argument is not valid */
+	FARKV_ENOMEM = -1011,      /**< this process is out of memory */
+	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
+
+	/* The connection is gone; the library makes a new one at the next call. */
+	FARKV_EDISCONNECTED = -1100, /**< the server or the way to it is gone */
+	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
+	FARKV_EREFUSED = -1102,      /**< the server turned the session down */
+	FARKV_EPROTOCOL = -1103,     /**< the peer does not speak the protocol */
+
+	/* The store cannot be used. */
+	FARKV_EFORMAT = -1200,  /**< region magic, version or checksum is wrong */
+	FARKV_ECORRUPT = -1201, /**< stored data fails its checksum for good */
+	FARKV_EURI = -1202,     /**< the address is malformed */
+	FARKV_ENOTSUP = -1203,  /**< this build or machine cannot do it */
+	FARKV_ESYS = -1204,     /**< a system call failed; see farkv_errdetail() */
+};
+
+/** A handle: one session with one store. */
+struct farkv;
+
+/** Open flags. */
+enum farkv_open_flags {
+	FARKV_OPEN_READONLY = 1u << 0, /**< map the store without write access */
+};
+
+/**
+ * How to open a handle. Fill it with farkv_options_init(), change what you
+ * need. `size` lets programs built against an older header keep working.
+ */
+struct farkv_options {
+	size_t size;                 /**< sizeof(struct farkv_options) */
+	uint32_t flags;              /**< enum farkv_open_flags, or 0 */
+	uint32_t connect_timeout_ms; /**< bound on farkv_open(); default 5000 */
+	uint32_t op_timeout_ms;      /**< bound on every operation; default 5000 */
+	const char *name;            /**< shown in the server's log; may be NULL */
+};
+
+/** A value as farkv_get() returns it. */
+struct farkv_value {
+	const void *data; /**< the bytes; never NULL after success */
+	size_t len;       /**< their number; 0 is a valid value */
+	uint64_t version; /**< for farkv_cas(); unique for every write */
+};
+
+/** One item of farkv_mget(). */
+struct farkv_get_item {
+	const void *key;          /**< in */
+	size_t key_len;           /**< in */
+	struct farkv_value value; /**< out, valid if result is FARKV_OK */
+	int result;               /**< out: FARKV_OK, FARKV_ENOTFOUND, ... */
+};
+
+/** One item of farkv_mput(). */
+struct farkv_put_item {
+	const void *key;   /**< in */
+	size_t key_len;    /**< in */
+	const void *value; /**< in; may be NULL if value_len is 0 */
+	size_t value_len;  /**< in */
+	int result;        /**< out: FARKV_OK, FARKV_ENOSPC, ... */
+};
+
+/**
+ * What a handle has asked of its transport since it was opened. On shared
+ * memory the counts are those that a network card would see.
+ */
+struct farkv_counters {
+	size_t size;           /**< in: sizeof(struct farkv_counters) */
+	uint64_t reads;        /**< READ requests */
+	uint64_t writes;       /**< WRITE requests */
+	uint64_t cas;          /**< compare-and-swap requests */
+	uint64_t read_bytes;   /**< bytes READ */
+	uint64_t write_bytes;  /**< bytes WRITTEN */
+	uint64_t doorbells;    /**< posts; one post may carry many requests */
+	uint64_t round_trips;  /**< times an operation waited for the far side */
+	uint64_t retries;      /**< operations' steps that had to be repeated */
+	uint64_t control_msgs; /**< requests sent to the server */
+};
+
+/** The state of the store, as the server sees it. */
+struct farkv_stats {
+	size_t size;              /**< in: sizeof(struct farkv_stats) */
+	uint64_t uptime_ms;       /**< since the server started */
+	uint64_t region_bytes;    /**< size of the region */
+	uint64_t heap_bytes;      /**< of which for values and index */
+	uint64_t used_bytes;      /**< heap pages in use, index and segments */
+	uint64_t index_bytes;     /**< heap pages used by the index */
+	uint64_t index_slots;     /**< slots of the index */
+	uint64_t subtables;       /**< parts of the index */
+	uint64_t items;           /**< keys with a value, at the last scan */
+	uint64_t dead_slots;      /**< slots of deleted keys, at the last scan */
+	uint64_t item_bytes;      /**< block bytes of those items */
+	uint64_t blocks_granted;  /**< blocks now with clients or published */
+	uint64_t blocks_free;     /**< blocks on the server's free lists */
+	uint64_t blocks_limbo;    /**< returned blocks waiting out the grace period */
+	uint64_t blocks_worn;     /**< blocks whose incarnation ran out */
+	uint64_t sessions;        /**< sessions open now */
+	uint64_t sessions_total;  /**< sessions ever opened */
+	uint64_t grants;          /**< GRANT messages answered */
+	uint64_t hints;           /**< HINT messages answered */
+	uint64_t protocol_errors; /**< sessions closed for bad messages */
+	uint64_t max_value;       /**< longest value, bytes */
+	uint64_t max_key;         /**< longest key, bytes */
+	uint64_t grace_ns;        /**< grace period T */
+};
+
+/** Fill `o` with the defaults. NULL is ignored. */
+void farkv_options_init(struct farkv_options *o);
+
+/**
+ * Open a handle on the store at `uri`.
+ *
+ * `uri` is "shm:///path/to/socket", or a plain path to the socket; NULL means
+ * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
+ * default: $XDG_RUNTIME_DIR/farkv/kvserver.sock or /run/farkv/kvserver.sock.
+ * `opts` may be NULL for the defaults; it is not kept.
+ *
+ * On success *kv_out is the handle, to be ended by farkv_close(). On failure
+ * *kv_out is not touched and nothing is left behind.
+ *
+ * Errors: FARKV_EURI (malformed address), FARKV_EUNREACHABLE (no server there),
+ * FARKV_EPROTOCOL (something else listens there), FARKV_EREFUSED (the server
+ * said no; the detail gives its reason), FARKV_EFORMAT (incompatible region),
+ * FARKV_EPERM (file modes), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
+ *
+ * Starts one control thread per process with the first handle; it blocks all
+ * signals. Blocks up to connect_timeout_ms.
+ */
+int farkv_open(const char *uri, const struct farkv_options *opts,
+	       struct farkv **kv_out) FARKV_MUST_CHECK;
+
+/**
+ * Give all memory that the handle holds back to the server and free the
+ * handle. NULL is allowed. Waits at most one second for an answer.
+ * Values returned by farkv_get() and farkv_mget() on this handle end here.
+ */
+void farkv_close(struct farkv *kv);
+
+/**
+ * Read the value of a key.
+ *
+ * On success *value_out describes the value in memory that belongs to the
+ * handle: it is valid until the next call on this handle and must not be
+ * written or freed.
+ *
+ * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
+ * FARKV_ECORRUPT, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ENOMEM.
+ * Linearizable per key. Cost: 2 round trips for a hit, 1 for a miss; none
+ * leaves the machine over shared memory.
+ */
+int farkv_get(struct farkv *kv, const void *key, size_t key_len,
+	      struct farkv_value *value_out) FARKV_MUST_CHECK;
+
+/**
+ * Read the value of a key into the caller's buffer of `cap` bytes.
+ *
+ * *len_out is the value's length. It is also set with FARKV_ETOOSMALL, when
+ * nothing is copied. `version_out` may be NULL; `buf` may be NULL if cap is 0.
+ * Other errors and cost as farkv_get().
+ */
+int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
+		   size_t cap, size_t *len_out,
+		   uint64_t *version_out) FARKV_MUST_CHECK;
+
+/**
+ * Store a value under a key, whether or not the key had one before.
+ *
+ * Key and value are copied before the call returns. Errors: FARKV_ETOOLARGE,
+ * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC,
+ * FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_EMAYBE,
+ * FARKV_ENOMEM. After every one but FARKV_EMAYBE the old value stands.
+ * Cost: 3 round trips over an existing key, 2 for a new one; a message to the
+ * server only when the handle has no block of the size at hand.
+ */
+int farkv_put(struct farkv *kv, const void *key, size_t key_len,
+	      const void *value, size_t value_len) FARKV_MUST_CHECK;
+
+/** Like farkv_put(), but FARKV_EEXISTS if the key has a value. */
+int farkv_add(struct farkv *kv, const void *key, size_t key_len,
+	      const void *value, size_t value_len) FARKV_MUST_CHECK;
+
+/** Like farkv_put(), but FARKV_ENOTFOUND if the key has no value. */
+int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
+		  const void *value, size_t value_len) FARKV_MUST_CHECK;
+
+/**
+ * Store a value if the key's value still has the version `expected`, which a
+ * get returned. *version_out, if not NULL, is the version of the new value.
+ *
+ * Errors: FARKV_EVERSION (somebody wrote since), FARKV_ENOTFOUND (no value),
+ * and those of farkv_put(). Cost: 3 round trips.
+ */
+int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
+	      const void *value, size_t value_len, uint64_t expected,
+	      uint64_t *version_out) FARKV_MUST_CHECK;
+
+/**
+ * Remove a key and its value. Needs no memory, so it works in a full store.
+ * Errors: FARKV_ENOTFOUND and those of farkv_put() but FARKV_ENOSPC and
+ * FARKV_EINDEXFULL. Cost: 3 round trips.
+ */
+int farkv_delete(struct farkv *kv, const void *key,
+		 size_t key_len) FARKV_MUST_CHECK;
+
+/**
+ * Read `n` keys together; each item reports for itself. The values belong to
+ * the handle until the next call on it. The items run side by side and are
+ * linearized one by one, not as a transaction.
+ *
+ * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
+ * them), otherwise the first other item's error. Cost: 2 round trips for up to
+ * 128 items.
+ */
+int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
+	       size_t n) FARKV_MUST_CHECK;
+
+/**
+ * Store `n` values together, each as farkv_put() does; where a key stands
+ * twice the later item wins. Returns 0 if all were stored, otherwise the first
+ * failed item's error; items not attempted carry FARKV_EABORTED.
+ */
+int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
+	       size_t n) FARKV_MUST_CHECK;
+
+/**
+ * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the time it
+ * took in nanoseconds. Errors: FARKV_ETIMEDOUT, FARKV_EDISCONNECTED.
+ */
+int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out) FARKV_MUST_CHECK;
+
+/**
+ * Ask the server for its statistics. `stats->size` must be set by the caller.
+ * Item counts come from a scan that the server repeats at most once a second.
+ */
+int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
+
+/** The handle's own counters. `c->size` must be set by the caller. No cost. */
+int farkv_counters(const struct farkv *kv,
+		   struct farkv_counters *c) FARKV_MUST_CHECK;
+
+/** The text of an error number; never NULL. */
+const char *farkv_strerror(int err);
+
+/**
+ * One line about this thread's last failed call: what, where, what to do.
+ * Never NULL; valid until the thread's next call into the library.
+ */
+const char *farkv_errdetail(void);
+
+/** The library's version, "0.1.0". */
+const char *farkv_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FARKV_H */

@@ -1,0 +1,76 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
+dnl FARKV_WARNINGS: the warnings of this tree that the compiler knows, kept out
+dnl of the user's CFLAGS.
+AC_DEFUN([FARKV_WARNINGS], [
+  FARKV_CFLAGS="-std=gnu11"
+  for flag in -Wall -Wextra -Wshadow -Wconversion -Wpointer-arith \
+      -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
+      -Wwrite-strings -Wformat=2 -Wno-sign-conversion; do
+    AS_VAR_PUSHDEF([have], [farkv_cv_flag_$flag])
+    AC_CACHE_CHECK([whether $CC accepts $flag], [have], [
+      save_CFLAGS=$CFLAGS
+      CFLAGS="$CFLAGS -Werror $flag"
+      AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[]], [[]])],
+        [AS_VAR_SET([have], [yes])], [AS_VAR_SET([have], [no])])
+      CFLAGS=$save_CFLAGS])
+    AS_VAR_IF([have], [yes], [FARKV_CFLAGS="$FARKV_CFLAGS $flag"])
+    AS_VAR_POPDEF([have])
+  done
+  AC_ARG_ENABLE([werror],
+    [AS_HELP_STRING([--enable-werror], [treat warnings as errors])])
+  AS_IF([test "x$enable_werror" = xyes], [FARKV_CFLAGS="$FARKV_CFLAGS -Werror"])
+  AC_SUBST([FARKV_CFLAGS])
+])
+
+dnl FARKV_SANITIZER: --enable-sanitizer=address|thread|undefined
+AC_DEFUN([FARKV_SANITIZER], [
+  AC_ARG_ENABLE([sanitizer],
+    [AS_HELP_STRING([--enable-sanitizer=KIND],
+      [build with address (and undefined), thread or undefined])],
+    [], [enable_sanitizer=no])
+  AS_CASE([$enable_sanitizer],
+    [no], [san=],
+    [address], [san="-fsanitize=address,undefined"],
+    [thread], [san="-fsanitize=thread"],
+    [undefined], [san="-fsanitize=undefined"],
+    [AC_MSG_ERROR([--enable-sanitizer takes address, thread or undefined, not '$enable_sanitizer'])])
+  AS_IF([test -n "$san"], [
+    san="$san -fno-sanitize-recover=all -fno-omit-frame-pointer"
+    AC_MSG_CHECKING([whether $CC links with $san])
+    save_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS $san"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[]], [[]])], [AC_MSG_RESULT([yes])],
+      [AC_MSG_ERROR([the compiler has no runtime for $san; install it (libasan, libtsan, libubsan or libclang-rt-dev)])])
+    CFLAGS=$save_CFLAGS
+    FARKV_SANFLAGS=$san])
+  AC_SUBST([FARKV_SANFLAGS])
+  AM_CONDITIONAL([SANITIZER], [test -n "$san"])
+])
+
+dnl FARKV_VERBS: --with-verbs=auto|yes|no. Detects the libraries; the transport
+dnl that uses them is not part of this version.
+AC_DEFUN([FARKV_VERBS], [
+  AC_ARG_WITH([verbs],
+    [AS_HELP_STRING([--with-verbs=auto|yes|no],
+      [RDMA through libibverbs and librdmacm @<:@auto@:>@])],
+    [], [with_verbs=auto])
+  AS_CASE([$with_verbs], [auto|yes|no], [],
+    [AC_MSG_ERROR([--with-verbs takes auto, yes or no, not '$with_verbs'])])
+  have_verbs=no
+  AS_IF([test "x$with_verbs" != xno], [
+    PKG_CHECK_MODULES([VERBS], [libibverbs librdmacm], [have_verbs=yes], [
+      AS_IF([test "x$with_verbs" = xyes],
+        [AC_MSG_ERROR([--with-verbs=yes needs libibverbs and librdmacm (Debian: libibverbs-dev librdmacm-dev)])])])])
+  verbs_summary=$have_verbs
+  AS_IF([test "x$have_verbs" = xyes], [
+    verbs_summary="libraries found"
+    AC_DEFINE([HAVE_VERBS], [1], [Define if libibverbs and librdmacm are present.])])
+])
+
+dnl FARKV_LMDB: the LMDB binding of kvbench, built where the library is.
+AC_DEFUN([FARKV_LMDB], [
+  PKG_CHECK_MODULES([LMDB], [lmdb], [have_lmdb=yes], [have_lmdb=no])
+  AS_IF([test "x$have_lmdb" = xyes],
+    [AC_DEFINE([HAVE_LMDB], [1], [Define if LMDB is present.])])
+  AM_CONDITIONAL([HAVE_LMDB], [test "x$have_lmdb" = xyes])
+])
