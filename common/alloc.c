@@ -2,3 +2,259 @@
 #include "config.h"
 
 #include "alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "util.h"
+
+struct limbo_item {
+	struct block_ref ref;
+	uint64_t ready; /* when it may be used again */
+};
+
+/* A growing ring: the free list takes from its end, limbo from its front. */
+struct class_stock {
+	struct block_ref *free;
+	struct limbo_item *limbo; /* ring of limbo_cap, oldest at limbo_at */
+	uint32_t n_free, free_cap;
+	uint32_t n_limbo, limbo_cap, limbo_at;
+	uint32_t last_grant;
+	bool asking;
+};
+
+struct alloc {
+	uint64_t grace_ns;
+	struct block_ref *worn;
+	uint32_t n_worn, worn_cap;
+	struct class_stock cls[CLASS_COUNT];
+};
+
+struct alloc *alloc_new(uint64_t grace_ns)
+{
+	struct alloc *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->grace_ns = grace_ns;
+	return a;
+}
+
+void alloc_free(struct alloc *a)
+{
+	if (!a)
+		return;
+	for (unsigned i = 0; i < CLASS_COUNT; i++) {
+		free(a->cls[i].free);
+		free(a->cls[i].limbo);
+	}
+	free(a->worn);
+	free(a);
+}
+
+static int refs_push(struct block_ref **v, uint32_t *n, uint32_t *cap,
+		     struct block_ref ref)
+{
+	if (*n == *cap) {
+		uint32_t bigger = *cap ? *cap * 2 : 16;
+		void *p = realloc(*v, bigger * sizeof(**v));
+
+		if (!p)
+			return FARKV_ENOMEM;
+		*v = p;
+		*cap = bigger;
+	}
+	(*v)[(*n)++] = ref;
+	return 0;
+}
+
+static int limbo_grow(struct class_stock *s)
+{
+	uint32_t bigger = s->limbo_cap ? s->limbo_cap * 2 : 64;
+	struct limbo_item *p = malloc(bigger * sizeof(*p));
+
+	if (!p)
+		return FARKV_ENOMEM;
+	for (uint32_t i = 0; i < s->n_limbo; i++)
+		p[i] = s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
+	free(s->limbo);
+	s->limbo = p;
+	s->limbo_cap = bigger;
+	s->limbo_at = 0;
+	return 0;
+}
+
+static struct block_ref limbo_pop(struct class_stock *s)
+{
+	struct block_ref ref = s->limbo[s->limbo_at].ref;
+
+	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
+	s->n_limbo--;
+	return ref;
+}
+
+bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
+		struct block_ref *ref_out)
+{
+	struct class_stock *s = &a->cls[cls];
+
+	if (s->n_free) {
+		*ref_out = s->free[--s->n_free];
+		return true;
+	}
+	if (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
+		*ref_out = limbo_pop(s);
+		return true;
+	}
+	return false;
+}
+
+bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
+		       uint64_t now, struct block_ref *ref_out)
+{
+	for (unsigned c = cls + 1u; c <= max_cls && c < CLASS_COUNT; c++)
+		if (alloc_take(a, (uint8_t)c, now, ref_out))
+			return true;
+	return false;
+}
+
+int alloc_put(struct alloc *a, struct block_ref ref)
+{
+	struct class_stock *s = &a->cls[ref.cls];
+
+	return refs_push(&s->free, &s->n_free, &s->free_cap, ref);
+}
+
+int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
+{
+	struct class_stock *s = &a->cls[ref.cls];
+
+	if (++ref.inc >= INC_COUNT) {
+		ref.inc = INC_COUNT - 1;
+		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
+	}
+	if (s->n_limbo == s->limbo_cap) {
+		int err = limbo_grow(s);
+
+		if (err)
+			return err;
+	}
+	s->limbo[(s->limbo_at + s->n_limbo++) & (s->limbo_cap - 1)] =
+		(struct limbo_item){.ref = ref, .ready = now + a->grace_ns};
+	return 0;
+}
+
+uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls)
+{
+	const struct class_stock *s = &a->cls[cls];
+
+	return s->n_limbo ? s->limbo[s->limbo_at].ready : 0;
+}
+
+uint32_t alloc_count(const struct alloc *a, uint8_t cls)
+{
+	return a->cls[cls].n_free;
+}
+
+uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now)
+{
+	struct class_stock *s = &a->cls[cls];
+	uint64_t by_bytes = ALLOC_GRANT_BYTES / class_bytes(cls);
+	uint32_t most = (uint32_t)UTIL_MIN((uint64_t)ALLOC_GRANT_MAX,
+					   UTIL_MAX(by_bytes, UINT64_C(1)));
+	uint32_t want;
+
+	if (s->asking || s->n_free > s->last_grant / 4 ||
+	    (s->n_limbo && s->limbo[s->limbo_at].ready <= now))
+		return 0;
+	want = s->last_grant ? UTIL_MIN(s->last_grant * 2, most) : 1;
+	s->asking = true;
+	return want;
+}
+
+int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
+		size_t n)
+{
+	struct class_stock *s = &a->cls[cls];
+
+	s->asking = false;
+	if (n)
+		s->last_grant = (uint32_t)n;
+	for (size_t i = 0; i < n; i++) {
+		int err = alloc_put(a, refs[i]);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+bool alloc_asking(const struct alloc *a, uint8_t cls)
+{
+	return a->cls[cls].asking;
+}
+
+static size_t take_worn(struct alloc *a, struct block_ref *refs, size_t cap,
+			enum alloc_state *state_out)
+{
+	size_t n = 0;
+
+	while (n < cap && a->n_worn)
+		refs[n++] = a->worn[--a->n_worn];
+	if (n)
+		*state_out = ALLOC_WORN;
+	return n;
+}
+
+/* Free blocks, and those of limbo that are ready, down to `keep` of a class. */
+static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
+			struct block_ref *refs, size_t cap)
+{
+	size_t n = 0;
+
+	while (n < cap && s->n_free > keep)
+		refs[n++] = s->free[--s->n_free];
+	while (n < cap && s->n_free + (uint64_t)s->n_limbo > keep &&
+	       s->n_limbo && s->limbo[s->limbo_at].ready <= now)
+		refs[n++] = limbo_pop(s);
+	return n;
+}
+
+size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
+		     size_t cap, enum alloc_state *state_out)
+{
+	size_t n = take_worn(a, refs, cap, state_out);
+
+	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
+		struct class_stock *s = &a->cls[c];
+		uint64_t keep = (uint64_t)UTIL_MAX(s->last_grant, 1u) *
+				ALLOC_SURPLUS;
+
+		n = take_idle(s, now, keep, refs, cap);
+		if (n)
+			*state_out = ALLOC_FREE;
+	}
+	return n;
+}
+
+size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
+		   size_t cap, enum alloc_state *state_out)
+{
+	size_t n = take_worn(a, refs, cap, state_out);
+
+	if (n)
+		return n;
+	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
+		n += take_idle(&a->cls[c], now, 0, refs + n, cap - n);
+	if (n) {
+		*state_out = ALLOC_FREE;
+		return n;
+	}
+	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
+		while (n < cap && a->cls[c].n_limbo)
+			refs[n++] = limbo_pop(&a->cls[c]);
+	if (n)
+		*state_out = ALLOC_LIMBO;
+	return n;
+}

@@ -60,12 +60,12 @@ uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
 /**
- * How many blocks of `cls` to ask the server for now: 0 if enough are at hand or
- * a request is outstanding. Starts at 1 and doubles at each request, bounded by
+ * How many blocks of `cls` to ask the server for now: 0 if enough are at hand,
+ * one in limbo has become ready at `now`, or a request is outstanding. Starts at 1 and doubles at each request, bounded by
  * ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1).
  * A non-zero answer marks the request as outstanding.
  */
-uint32_t alloc_want(struct alloc *a, uint8_t cls);
+uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now);
 
 /** The request for `cls` was answered: `n` blocks (0: out of memory). */
 int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,

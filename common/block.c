@@ -2,3 +2,106 @@
 #include "config.h"
 
 #include "block.h"
+
+#include <string.h>
+
+#include "hash.h"
+
+/* The part of the header that head_sum covers. */
+#define HEAD_SUM_OVER offsetof(struct block_header, head_sum)
+
+void block_encode(void *dst, struct block_ref ref, uint64_t version,
+		  const void *key, uint16_t key_len, uint64_t key_hash,
+		  const void *value, uint32_t value_len, uint16_t flags)
+{
+	uint8_t *p = dst;
+	uint64_t binding = block_binding(ref);
+	size_t end = sizeof(struct block_header) + key_len + value_len;
+	size_t sum_at = block_room(key_len, value_len) - BLOCK_SUM_BYTES;
+	uint64_t sum;
+	struct block_header h = {
+		.version = version,
+		.value_len = value_len,
+		.key_len = key_len,
+		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
+	};
+
+	h.head_sum = hash_header(&h, HEAD_SUM_OVER, key_hash ^ binding);
+	memcpy(p, &h, sizeof(h));
+	memcpy(p + sizeof(h), key, key_len);
+	if (value_len)
+		memcpy(p + sizeof(h) + key_len, value, value_len);
+	if (sum_at > end)
+		memset(p + end, 0, sum_at - end);
+	sum = hash_image(p, end) ^ binding;
+	memcpy(p + sum_at, &sum, sizeof(sum));
+}
+
+/* Can this header be what the word names, in a block of that class? */
+static bool header_fits(const struct block_header *h, struct block_ref ref)
+{
+	return (h->inc_flags & BLOCK_INC_MASK) == ref.inc &&
+	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_TOMBSTONE)) == 0 &&
+	       h->key_len != 0 &&
+	       block_room(h->key_len, h->value_len) <= class_bytes(ref.cls);
+}
+
+static void view_fill(struct block_view *v, const struct block_header *h)
+{
+	*v = (struct block_view){
+		.version = h->version,
+		.value_len = h->value_len,
+		.key_len = h->key_len,
+		.tombstone = (h->inc_flags & BLOCK_TOMBSTONE) != 0,
+	};
+}
+
+enum block_check block_verify(const void *image, struct block_ref ref,
+			      const void *key, uint16_t key_len,
+			      struct block_view *view_out)
+{
+	const uint8_t *p = image;
+	struct block_header h;
+	uint64_t sum;
+	size_t end;
+
+	memcpy(&h, p, sizeof(h));
+	if (!header_fits(&h, ref))
+		return BLOCK_BAD;
+	end = sizeof(h) + h.key_len + h.value_len;
+	memcpy(&sum, p + block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
+	       sizeof(sum));
+	if (sum != (hash_image(p, end) ^ block_binding(ref)))
+		return BLOCK_BAD;
+	view_fill(view_out, &h);
+	view_out->key = p + sizeof(h);
+	view_out->value = view_out->key + h.key_len;
+	if (h.key_len == key_len && memcmp(view_out->key, key, key_len) == 0)
+		return BLOCK_MINE;
+	return BLOCK_OTHER;
+}
+
+enum block_check block_verify_head(const void *image, size_t have,
+				   struct block_ref ref, uint64_t seed,
+				   const void *key, uint16_t key_len,
+				   uint64_t key_hash,
+				   struct block_view *view_out)
+{
+	const uint8_t *p = image;
+	struct block_header h;
+	bool mine;
+
+	memcpy(&h, p, sizeof(h));
+	if (!header_fits(&h, ref))
+		return BLOCK_BAD;
+	if (have < sizeof(h) + h.key_len)
+		return BLOCK_PARTIAL;
+	mine = h.key_len == key_len && memcmp(p + sizeof(h), key, key_len) == 0;
+	if (!mine)
+		key_hash = hash_key(seed, p + sizeof(h), h.key_len);
+	if (h.head_sum !=
+	    hash_header(&h, HEAD_SUM_OVER, key_hash ^ block_binding(ref)))
+		return BLOCK_BAD;
+	view_fill(view_out, &h);
+	return mine ? BLOCK_MINE : BLOCK_OTHER;
+}

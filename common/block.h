@@ -18,6 +18,7 @@
 #define COMMON_BLOCK_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,24 +32,16 @@ struct block_header {
 	uint32_t expiry;    /* seconds after created_s; 0 never. Always 0 today */
 	uint32_t head_sum;  /* hash_header() of the 20 bytes before */
 };
-static_assert(sizeof(struct block_header) == 24, "block header: size");
+static_assert(sizeof(struct block_header) == BLOCK_HEADER_BYTES, "block header: size");
 static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 
 #define BLOCK_TOMBSTONE 0x0400u
 #define BLOCK_INC_MASK 0x03FFu
-#define BLOCK_SUM_BYTES 8u
 
 /** A word that tells place, class and incarnation apart; part of both sums. */
 static inline uint64_t block_binding(struct block_ref ref)
 {
 	return slot_pack(ref, 0, 0) * UINT64_C(0x9E3779B97F4A7C15);
-}
-
-/** Bytes from the block's start to the end of its checksum. */
-static inline uint64_t block_bytes(uint64_t key_len, uint64_t value_len)
-{
-	return ((sizeof(struct block_header) + key_len + value_len + 7) &
-		~UINT64_C(7)) + BLOCK_SUM_BYTES;
 }
 
 /** What a block says, once verified. Points into the image it came from. */
@@ -69,7 +62,7 @@ enum block_check {
 };
 
 /**
- * Write a block's image at `dst` (block_bytes() long, not more).
+ * Write a block's image at `dst` (block_room() long, not more).
  * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
  */
 void block_encode(void *dst, struct block_ref ref, uint64_t version,

@@ -1,4 +1,327 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The handle's view of a region: the cached directory, versions, and the driver
+ * that posts the chains of many operations with one doorbell per stage.
+ */
 #include "config.h"
 
-#include "index.h"
+#include "index_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "atomic.h"
+#include "clock.h"
+#include "err.h"
+
+static uint64_t clock_boot(void *arg)
+{
+	(void)arg;
+	return clock_now_ns();
+}
+
+/* Post one chain and wait for it; for the directory only. */
+static int chain_run(struct index *ix, struct xport_chain *c, uint64_t deadline)
+{
+	int err = xport_post(ix->lane, c);
+
+	if (err)
+		return err;
+	ix->lane->counters.round_trips++;
+	while (!c->done) {
+		xport_poll(ix->lane);
+		if (!c->done && index_now(ix) > deadline) {
+			xport_break(ix->lane, FARKV_ETIMEDOUT);
+			return FARKV_ETIMEDOUT;
+		}
+	}
+	return c->status;
+}
+
+static struct xport_wr read_wr(uint64_t off, void *laddr, uint64_t len)
+{
+	return (struct xport_wr){.opcode = XPORT_READ,
+				 .off = off,
+				 .laddr = laddr,
+				 .len = (uint32_t)len};
+}
+
+static int dirword_check(const struct index *ix, uint64_t d)
+{
+	uint32_t depth = dirword_depth(d);
+	uint64_t off = dirword_off(d);
+
+	if (!(d & DIR_VALID) || depth > DIR_DEPTH_MAX || off % 8 ||
+	    off < REGION_DIR_OFF || off > ix->sb.meta_bytes ||
+	    (UINT64_C(8) << depth) > ix->sb.meta_bytes - off)
+		return err_set(FARKV_EFORMAT,
+			       "region: directory word 0x%016llx is impossible",
+			       (unsigned long long)d);
+	return 0;
+}
+
+static int entries_reserve(struct index *ix, size_t bytes)
+{
+	void *p;
+
+	if (bytes <= ix->entries_bytes)
+		return 0;
+	p = xport_mem_alloc(ix->lane, bytes);
+	if (!p)
+		return err_set(FARKV_ENOMEM,
+			       "no memory for a directory of %zu bytes", bytes);
+	xport_mem_free(ix->lane, ix->entries, ix->entries_bytes);
+	ix->entries = p;
+	ix->entries_bytes = bytes;
+	return 0;
+}
+
+int index_refill(struct index *ix, uint64_t deadline_ns)
+{
+	uint64_t *d = ix->dir_scratch;
+
+	ix->dirword = 0;
+	for (;;) {
+		struct xport_chain c = {.n = 1};
+		size_t bytes;
+		int err;
+
+		c.wr[0] = read_wr(REGION_D_OFF, &d[0], 8);
+		err = chain_run(ix, &c, deadline_ns);
+		if (!err)
+			err = dirword_check(ix, d[0]);
+		if (err)
+			return err;
+		bytes = (size_t)8 << dirword_depth(d[0]);
+		err = entries_reserve(ix, bytes);
+		if (err)
+			return err;
+		c = (struct xport_chain){.n = 2};
+		c.wr[0] = read_wr(dirword_off(d[0]), ix->entries, bytes);
+		c.wr[1] = read_wr(REGION_D_OFF, &d[1], 8);
+		err = chain_run(ix, &c, deadline_ns);
+		if (err)
+			return err;
+		if (d[0] == d[1])
+			break;
+		if (index_now(ix) > deadline_ns)
+			return FARKV_ETIMEDOUT;
+		ix->retries++;
+	}
+	ix->dirword = d[0];
+	return 0;
+}
+
+int index_open(const struct superblock *sb, struct xport_lane *lane,
+	       struct alloc *alloc, struct index **ix_out)
+{
+	struct index *ix = calloc(1, sizeof(*ix));
+	int err = FARKV_ENOMEM;
+
+	if (!ix)
+		return err_set(err, "no memory for an index");
+	ix->sb = *sb;
+	ix->lane = lane;
+	ix->alloc = alloc;
+	ix->now = clock_boot;
+	ix->dir_scratch = xport_mem_alloc(lane, 64);
+	if (!ix->dir_scratch) {
+		err_set(err, "no memory for an index");
+		goto err_free;
+	}
+	err = index_refill(ix, clock_now_ns() + 5 * NS_PER_SEC);
+	if (err)
+		goto err_free;
+	*ix_out = ix;
+	return 0;
+
+err_free:
+	index_close(ix);
+	return err;
+}
+
+void index_close(struct index *ix)
+{
+	if (!ix)
+		return;
+	xport_mem_free(ix->lane, ix->entries, ix->entries_bytes);
+	xport_mem_free(ix->lane, ix->dir_scratch, 64);
+	free(ix);
+}
+
+void index_set_prefix(struct index *ix, uint32_t prefix)
+{
+	ix->prefix = prefix;
+	ix->counter = 0;
+}
+
+uint32_t index_versions_left(const struct index *ix)
+{
+	return UINT32_MAX - ix->counter;
+}
+
+void index_drop_cache(struct index *ix)
+{
+	ix->dirword = 0;
+}
+
+uint64_t index_retries(const struct index *ix)
+{
+	return ix->retries;
+}
+
+void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg)
+{
+	ix->now = now ? now : clock_boot;
+	ix->now_arg = arg;
+}
+
+void index_op_init(struct index_op *op)
+{
+	memset(op, 0, sizeof(*op));
+}
+
+void index_op_fini(struct index *ix, struct index_op *op)
+{
+	xport_mem_free(ix->lane, op->window, 2 * WINDOW_BYTES + LINE_BYTES);
+	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	op->window = NULL;
+	op->buf = NULL;
+	op->buf_bytes = 0;
+}
+
+int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes)
+{
+	size_t want = op->buf_bytes ? op->buf_bytes : 512;
+	void *p;
+
+	if (!op->window) {
+		op->window = xport_mem_alloc(ix->lane,
+					     2 * WINDOW_BYTES + LINE_BYTES);
+		if (!op->window)
+			return FARKV_ENOMEM;
+	}
+	if (bytes <= op->buf_bytes)
+		return 0;
+	while (want < bytes)
+		want *= 2;
+	p = xport_mem_alloc(ix->lane, want);
+	if (!p)
+		return FARKV_ENOMEM;
+	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	op->buf = p;
+	op->buf_bytes = want;
+	return 0;
+}
+
+void index_op_start(struct index_op *op, enum index_kind kind,
+		    const struct index_key *key, const void *value,
+		    uint32_t value_len, uint64_t expected)
+{
+	op->key = *key;
+	op->value = value;
+	op->value_len = value_len;
+	op->kind = (uint8_t)kind;
+	op->expected = expected;
+	op->result = INDEX_PENDING;
+	op->wait = INDEX_WAIT_NONE;
+	op->near_full = false;
+	op->state = 0;
+	op->tries = 0;
+	op->posting = false;
+	op->has_block = false;
+	op->written = false;
+	op->tomb_asked = false;
+	op->bad_word = 0;
+	op->version = 0;
+}
+
+/* The chain in flight will not be waited for: nobody knows what it did. */
+static void op_strand(struct index *ix, struct index_op *op, int err)
+{
+	const struct xport_chain *c = &op->chain;
+
+	op->posting = false;
+	if (c->n && c->wr[c->n - 1].opcode == XPORT_CAS) {
+		op->has_block = false; /* it may be published */
+		err = FARKV_EMAYBE;
+	}
+	index_op_end(ix, op, err);
+}
+
+/* Wait until all posted chains are done; false if the deadline came first. */
+static bool chains_wait(struct index *ix, struct xport_chain *first,
+			uint64_t deadline_ns)
+{
+	unsigned spins = 0;
+
+	for (struct xport_chain *c = first, *next; c; c = next) {
+		next = c->next;
+		while (!c->done) {
+			xport_poll(ix->lane);
+			if (c->done)
+				break;
+			atom_spin_hint();
+			if (++spins % 64 == 0 && index_now(ix) > deadline_ns)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Post what is ready with one doorbell, wait for it, and step on. */
+static bool run_stage(struct index *ix, struct index_op *const *ops, size_t n,
+		      uint64_t deadline_ns)
+{
+	struct xport_chain *first = NULL, **tail = &first;
+	int err;
+
+	for (size_t i = 0; i < n; i++)
+		if (ops[i]->posting) {
+			*tail = &ops[i]->chain;
+			ops[i]->chain.next = NULL;
+			tail = &ops[i]->chain.next;
+		}
+	if (!first)
+		return false;
+	err = xport_post(ix->lane, first);
+	ix->lane->counters.round_trips++;
+	if (!err && !chains_wait(ix, first, deadline_ns)) {
+		xport_break(ix->lane, FARKV_ETIMEDOUT);
+		err = FARKV_ETIMEDOUT;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!ops[i]->posting)
+			continue;
+		if (err == FARKV_ETIMEDOUT) {
+			op_strand(ix, ops[i], err);
+		} else if (err) {
+			index_op_end(ix, ops[i], err);
+		} else {
+			ops[i]->posting = false;
+			index_op_step(ix, ops[i], deadline_ns);
+		}
+	}
+	return true;
+}
+
+void index_run(struct index *ix, struct index_op *const *ops, size_t n,
+	       uint64_t deadline_ns)
+{
+	if (n == 1 && ops[0]->kind == INDEX_GET &&
+	    (ix->lane->caps & XPORT_DIRECT) && index_get_direct(ix, ops[0]))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (ops[i]->result == INDEX_PENDING) {
+			ops[i]->wait = INDEX_WAIT_NONE;
+			index_op_step(ix, ops[i], deadline_ns);
+		}
+	while (run_stage(ix, ops, n, deadline_ns))
+		;
+}
+
+void index_abandon(struct index *ix, struct index_op *op, int err)
+{
+	if (op->result == INDEX_PENDING)
+		index_op_end(ix, op, err);
+}

@@ -34,7 +34,11 @@ enum index_kind {
 
 enum index_wait {
 	INDEX_WAIT_NONE,
-	INDEX_WAIT_BLOCK,  /* needs a block of op->cls */
+	/*
+	 * Needs a block of op->cls. A DELETE of a large value asks once, for a
+	 * small tombstone: run it again without a block and it does without.
+	 */
+	INDEX_WAIT_BLOCK,
 	INDEX_WAIT_FROZEN, /* its subtable is being migrated: try again soon */
 	INDEX_WAIT_FULL,   /* its window has no EMPTY slot: HINT page and gen */
 };
@@ -64,6 +68,12 @@ void index_close(struct index *ix);
 void index_set_prefix(struct index *ix, uint32_t prefix);
 uint32_t index_versions_left(const struct index *ix);
 
+/**
+ * Forget the cached directory: the next operation reads it anew. For the barrier
+ * (I5); no operation may be running.
+ */
+void index_drop_cache(struct index *ix);
+
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
 
@@ -88,27 +98,36 @@ struct index_op {
 	/* out */
 	int result;       /* INDEX_PENDING, 0 or an error */
 	uint8_t wait;     /* enum index_wait; the operation awaits index_run() */
-	uint8_t cls;      /* INDEX_WAIT_BLOCK: class needed */
-	uint64_t wait_page; /* INDEX_WAIT_FULL: the subtable's page and */
+	uint8_t cls;      /* class of block it used or needs; prefetch this one */
+	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
 	uint32_t wait_gen;  /* ... generation */
 	bool near_full;   /* an insert found its window nearly full: HINT */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version; /* version found (GET) or written (others) */
 
 	/* private to index*.c */
-	uint8_t state, tries;
-	bool has_block, published, unknown, window2, accept_frozen, inserting;
-	uint8_t n_cand, cand_at;
-	uint16_t slot_at, scan_end;
-	uint64_t dir_index, entry, slot_off, expect_word, new_word, found_word;
+	uint8_t state;      /* enum op_state of index_op.c */
+	uint8_t tries;      /* restarts for reasons that should pass soon */
+	bool posting;       /* `chain` is ready to be posted */
+	bool has_block;     /* `block` is this operation's own */
+	bool written;       /* ... and holds its content */
+	bool accept_frozen; /* GET: the entry was re-read after the words */
+	bool inserting;     /* the CAS outstanding expects EMPTY */
+	bool odd;           /* met an EMPTY word of another generation */
+	bool probe_full;    /* probe whole blocks: a key was longer than ours */
+	bool tomb_asked;    /* DELETE: waited for a tombstone block once */
+	uint8_t n_cand;     /* candidates of the probe outstanding */
+	uint8_t cand[4];    /* ... their slots */
+	uint16_t slot_at;   /* slot that the scan or the CAS is at */
+	uint16_t scan_from; /* where the scan goes on after the candidates */
+	uint64_t dirword, dir_index, entry;
+	uint64_t expect_word, new_word, bad_word;
 	uint64_t t_start;
 	struct block_ref block;
-	uint16_t cand[WINDOW_SLOTS];
 	struct xport_chain chain;
-	uint64_t *window; /* lane memory: two window images and scratch words */
+	uint64_t *window; /* lane memory: two images, then scratch words */
 	uint8_t *buf;     /* lane memory: block images; grows */
 	size_t buf_bytes;
-	uint64_t scratch[4];
 };
 
 /** Prepare `op` for its first use: zeroes it. Its buffers are then reused. */

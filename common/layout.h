@@ -238,6 +238,16 @@ static inline uint64_t class_bytes(uint32_t cls)
 /** The smallest class of at least `bytes`; CLASS_COUNT if there is none. */
 uint32_t class_for(uint64_t bytes);
 
+#define BLOCK_HEADER_BYTES 24u
+#define BLOCK_SUM_BYTES 8u
+
+/** Bytes that a block of these lengths needs; see block.h for the parts. */
+static inline uint64_t block_room(uint64_t key_len, uint64_t value_len)
+{
+	return ((BLOCK_HEADER_BYTES + key_len + value_len + 7) & ~UINT64_C(7)) +
+	       BLOCK_SUM_BYTES;
+}
+
 /* ---- superblock -----------------------------------------------------------
  *
  * Written once by the server before the region is published; constant.

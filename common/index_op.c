@@ -1,0 +1,744 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The steps of an operation.
+ *
+ *   START -> [WRITE block] READ window -> WINDOW
+ *   WINDOW: scan; candidates -> READ blocks -> PROBE; EMPTY -> CAS -> SWAP
+ *   PROBE:  key found -> decide -> CAS -> SWAP; else scan on
+ *   SWAP:   done, absorbed, or decide again on the word that was found
+ *   any FROZEN word -> READ D, entry, D -> MOVED -> as before or START anew
+ *
+ * doc/protocol.md argues why each step is right; the invariants' names (I1 ...)
+ * are explained there.
+ */
+#include "config.h"
+
+#include "index_priv.h"
+
+#include <string.h>
+
+#include "atomic.h"
+#include "err.h"
+#include "hash.h"
+#include "util.h"
+
+enum op_state { OP_START, OP_WINDOW, OP_PROBE, OP_SWAP, OP_MOVED };
+
+/* What a step leads to. */
+enum next {
+	NEXT_POST, /* the chain is filled in */
+	NEXT_WAIT, /* op->wait says for what */
+	NEXT_DONE, /* op->result is final */
+	NEXT_AGAIN /* from OP_START */
+};
+
+/* How often a thing that should pass is tried before it counts as damage. */
+#define OP_TRIES_MAX 100
+/* Candidates fetched by one chain; more are fetched by further chains. */
+#define OP_PROBE_MAX 4
+/* An insert that lands in the last line asks for growth. */
+#define NEAR_FULL_SLOT (WINDOW_SLOTS - LINE_SLOTS)
+/* Blocks from this size on are given up for a small tombstone on DELETE, */
+#define TOMBSTONE_FROM 256u
+/* ... and from this size on a DELETE waits for one. */
+#define TOMBSTONE_WAIT_FROM (64u << 10)
+
+static uint64_t *op_scratch(struct index_op *op)
+{
+	return op->window + 2 * WINDOW_SLOTS;
+}
+
+static bool op_has_value(const struct index_op *op)
+{
+	return op->kind != INDEX_GET && op->kind != INDEX_DELETE;
+}
+
+void index_op_end(struct index *ix, struct index_op *op, int err)
+{
+	op->result = err;
+	op->wait = INDEX_WAIT_NONE;
+	op->posting = false;
+	if (op->has_block) {
+		op->has_block = false;
+		/* On failure the block is leaked; the sweep finds it. */
+		(void)alloc_put(ix->alloc, op->block);
+	}
+}
+
+static enum next op_done(struct index *ix, struct index_op *op, int err)
+{
+	index_op_end(ix, op, err);
+	return NEXT_DONE;
+}
+
+static enum next op_wait(struct index_op *op, enum index_wait why)
+{
+	op->wait = (uint8_t)why;
+	op->state = OP_START;
+	return NEXT_WAIT;
+}
+
+static enum next op_again(struct index *ix, struct index_op *op)
+{
+	ix->retries++;
+	op->state = OP_START;
+	return NEXT_AGAIN;
+}
+
+/* Again, for a reason that damage could make permanent. */
+static enum next op_again_bounded(struct index *ix, struct index_op *op,
+				  const char *what)
+{
+	if (++op->tries > OP_TRIES_MAX)
+		return op_done(ix, op,
+			       err_set(FARKV_ECORRUPT,
+				       "stored data is damaged: %s", what));
+	return op_again(ix, op);
+}
+
+static void chain_begin(struct index_op *op, enum op_state state)
+{
+	op->chain.n = 0;
+	op->chain.status = 0;
+	op->state = (uint8_t)state;
+}
+
+static struct xport_wr *chain_add(struct index_op *op, enum xport_opcode code,
+				  uint64_t off, void *laddr, uint64_t len)
+{
+	struct xport_wr *wr = &op->chain.wr[op->chain.n++];
+
+	*wr = (struct xport_wr){.opcode = (uint8_t)code,
+				.off = off,
+				.laddr = laddr,
+				.len = (uint32_t)len};
+	return wr;
+}
+
+static uint64_t window_off(const struct index_op *op)
+{
+	return entry_page(op->entry) * PAGE_BYTES +
+	       (uint64_t)hash_home_line(op->key.hash) * LINE_BYTES;
+}
+
+static uint64_t slot_at_off(const struct index_op *op)
+{
+	return window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
+}
+
+/* On lanes whose words tear, who may claim a slot reads the window twice. */
+static bool op_reads_twice(const struct index *ix, const struct index_op *op)
+{
+	return !(ix->lane->caps & XPORT_READ8_ATOMIC) &&
+	       (op->kind == INDEX_PUT || op->kind == INDEX_ADD);
+}
+
+/* ---- the operation's own block ------------------------------------------- */
+
+/* Write the block's image where WRITE takes it from, and add the WRITE. */
+static enum next block_write(struct index *ix, struct index_op *op,
+			     uint16_t flags)
+{
+	uint64_t bytes = block_room(op->key.len, op->value_len);
+	uint8_t *image;
+
+	if (ix->counter == UINT32_MAX)
+		return op_done(ix, op,
+			       err_set(FARKV_EDISCONNECTED,
+				       "the session has used up its versions"));
+	if (ix->lane->caps & XPORT_DIRECT_STORE) {
+		image = ix->lane->base + op->block.off;
+	} else {
+		if (index_op_reserve(ix, op, bytes))
+			return op_done(ix, op,
+				       err_set(FARKV_ENOMEM,
+					       "no memory for a block image"));
+		image = op->buf;
+	}
+	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	block_encode(image, op->block, op->version, op->key.data, op->key.len,
+		     op->key.hash, op->value, op->value_len, flags);
+	chain_add(op, XPORT_WRITE, op->block.off, image, bytes);
+	return NEXT_POST;
+}
+
+/* ---- START ----------------------------------------------------------------- */
+
+static enum next op_directory(struct index *ix, struct index_op *op,
+			      uint64_t deadline_ns)
+{
+	if (!ix->dirword) {
+		int err = index_refill(ix, deadline_ns);
+
+		if (err)
+			return op_done(ix, op, err);
+	}
+	op->dirword = ix->dirword;
+	op->dir_index = hash_dir_index(op->key.hash,
+				       dirword_depth(op->dirword));
+	op->entry = ix->entries[op->dir_index];
+	if (!(op->entry & ENTRY_VALID) ||
+	    !region_page_ok(&ix->sb, entry_page(op->entry))) {
+		ix->dirword = 0;
+		return op_again_bounded(ix, op, "a directory entry leads nowhere");
+	}
+	return NEXT_POST;
+}
+
+static enum next op_start(struct index *ix, struct index_op *op,
+			  uint64_t deadline_ns)
+{
+	enum next next;
+
+	if (xport_broken(ix->lane))
+		return op_done(ix, op, FARKV_EDISCONNECTED);
+	if (op->kind != INDEX_GET && !ix->alloc)
+		return op_done(ix, op, FARKV_EPERM);
+	if (op->key.len == 0 || op->key.len > ix->sb.max_key ||
+	    op->value_len > ix->sb.max_value)
+		return op_done(ix, op, FARKV_ETOOLARGE);
+	if (op_has_value(op) && !op->has_block) {
+		op->cls = (uint8_t)class_for(
+			block_room(op->key.len, op->value_len));
+		if (!alloc_take(ix->alloc, op->cls, index_now(ix), &op->block))
+			return op_wait(op, INDEX_WAIT_BLOCK);
+		op->has_block = true;
+		op->written = false;
+	}
+	next = op_directory(ix, op, deadline_ns);
+	if (next != NEXT_POST)
+		return next;
+	if (index_op_reserve(ix, op, 0))
+		return op_done(ix, op,
+			       err_set(FARKV_ENOMEM, "no memory for a window"));
+
+	op->t_start = index_now(ix);
+	op->accept_frozen = false;
+	op->odd = false;
+	op->probe_full = false;
+	op->inserting = false;
+	op->scan_from = 0;
+	chain_begin(op, OP_WINDOW);
+	if (op->has_block && !op->written && op->kind != INDEX_DELETE) {
+		next = block_write(ix, op, 0);
+		if (next != NEXT_POST)
+			return next;
+	}
+	chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
+	if (op_reads_twice(ix, op))
+		chain_add(op, XPORT_READ, window_off(op),
+			  op->window + WINDOW_SLOTS, WINDOW_BYTES);
+	return NEXT_POST;
+}
+
+/* ---- FROZEN: has the key's subtable been replaced? -------------------------- */
+
+/*
+ * The words come first, the entry second: an entry that still leads here after
+ * the words were read makes them current at the moment it was read.
+ */
+static enum next op_check_moved(struct index *ix, struct index_op *op)
+{
+	uint64_t *s = op_scratch(op);
+	uint64_t entry_off = dirword_off(op->dirword) + op->dir_index * 8;
+
+	chain_begin(op, OP_MOVED);
+	chain_add(op, XPORT_READ, REGION_D_OFF, &s[0], 8);
+	chain_add(op, XPORT_READ, entry_off, &s[1], 8);
+	if (ix->lane->caps & XPORT_READ8_ATOMIC)
+		s[2] = 0;
+	else
+		chain_add(op, XPORT_READ, entry_off, &s[2], 8);
+	chain_add(op, XPORT_READ, REGION_D_OFF, &s[3], 8);
+	return NEXT_POST;
+}
+
+static enum next op_scan(struct index *ix, struct index_op *op);
+
+static enum next op_moved(struct index *ix, struct index_op *op)
+{
+	const uint64_t *s = op_scratch(op);
+	bool twice = op->chain.n == 4;
+
+	if (s[0] != s[3] || s[0] != op->dirword) {
+		if (ix->dirword == op->dirword)
+			ix->dirword = 0; /* the directory doubled: refill */
+		return op_again_bounded(ix, op, "the directory never rests");
+	}
+	if (twice && s[1] != s[2])
+		return op_again_bounded(ix, op, "a directory entry never rests");
+	if (entry_page(s[1]) != entry_page(op->entry) ||
+	    entry_gen(s[1]) != entry_gen(op->entry)) {
+		if (ix->dirword == op->dirword)
+			ix->entries[op->dir_index] = s[1];
+		return op_again(ix, op);
+	}
+	if (op->odd)
+		return op_again_bounded(ix, op, "a slot of another subtable");
+	if (op->kind != INDEX_GET)
+		return op_wait(op, INDEX_WAIT_FROZEN);
+	op->accept_frozen = true;
+	return op_scan(ix, op);
+}
+
+/* ---- PROBE: which key is a slot bound to? ----------------------------------- */
+
+static uint64_t probe_bytes(const struct index_op *op, uint64_t word)
+{
+	uint64_t all = class_bytes(slot_class(word));
+
+	if (op->kind == INDEX_GET || op->probe_full)
+		return all;
+	return UTIL_MIN(all, util_align_up(BLOCK_HEADER_BYTES + op->key.len, 64));
+}
+
+static enum next op_probe(struct index *ix, struct index_op *op)
+{
+	uint64_t total = 0, at = 0;
+
+	for (unsigned i = 0; i < op->n_cand; i++)
+		total += probe_bytes(op, op->window[op->cand[i]]);
+	if (index_op_reserve(ix, op, total))
+		return op_done(ix, op,
+			       err_set(FARKV_ENOMEM,
+				       "no memory to read a block of %llu bytes",
+				       (unsigned long long)total));
+	chain_begin(op, OP_PROBE);
+	for (unsigned i = 0; i < op->n_cand; i++) {
+		uint64_t word = op->window[op->cand[i]];
+		uint64_t len = probe_bytes(op, word);
+
+		chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
+		at += len;
+	}
+	return NEXT_POST;
+}
+
+/* A candidate that must be looked at: same fingerprint, for GET also alive. */
+static bool scan_wants(const struct index_op *op, uint64_t w)
+{
+	if (slot_fp(w) != hash_fp(op->key.hash))
+		return false;
+	return !(op->kind == INDEX_GET && (w & SLOT_DEAD));
+}
+
+static enum next op_absent(struct index *ix, struct index_op *op);
+
+/*
+ * Walk the window image from scan_from: up to OP_PROBE_MAX candidates are
+ * fetched together, the first EMPTY ends the walk. Nothing is concluded from a
+ * FROZEN word before the entry was read again.
+ */
+static enum next op_scan(struct index *ix, struct index_op *op)
+{
+	uint64_t empty = slot_empty(entry_gen(op->entry));
+	unsigned s = op->scan_from;
+
+	op->n_cand = 0;
+	for (; s < WINDOW_SLOTS && op->n_cand < OP_PROBE_MAX; s++) {
+		uint64_t w = op->window[s];
+
+		if ((w & SLOT_FROZEN) && !op->accept_frozen)
+			return op_check_moved(ix, op);
+		w &= ~SLOT_FROZEN;
+		if (w == empty)
+			break;
+		if (slot_is_null(w)) { /* another generation's */
+			op->odd = true;
+			return op_check_moved(ix, op);
+		}
+		if (!scan_wants(op, w))
+			continue;
+		if (!region_block_ok(&ix->sb, slot_off(w), slot_class(w)))
+			return op_again_bounded(ix, op,
+						"a slot leads out of the region");
+		op->cand[op->n_cand++] = (uint8_t)s;
+		/* Own block images would be overwritten one by one. */
+		if (probe_bytes(op, w) > (1u << 20)) {
+			s++;
+			break;
+		}
+	}
+	op->scan_from = (uint16_t)s;
+	if (op->n_cand)
+		return op_probe(ix, op);
+	return op_absent(ix, op);
+}
+
+/* ---- decide and SWAP --------------------------------------------------------- */
+
+static uint64_t new_word_flags(const struct index_op *op)
+{
+	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
+}
+
+static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
+{
+	struct xport_wr *wr;
+
+	if (xport_broken(ix->lane))
+		return op_done(ix, op, FARKV_EDISCONNECTED);
+	op->expect_word = expect;
+	if (op->kind == INDEX_DELETE && !op->has_block)
+		op->new_word = expect | SLOT_DEAD | SLOT_BLIND;
+	else
+		op->new_word = slot_pack(op->block, hash_fp(op->key.hash),
+					 new_word_flags(op));
+	if (op->kind == INDEX_DELETE)
+		op->new_word |= SLOT_DEAD;
+	wr = chain_add(op, XPORT_CAS, slot_at_off(op), NULL, 8);
+	wr->expect = expect;
+	wr->swap = op->new_word;
+	op->state = OP_SWAP;
+	return NEXT_POST;
+}
+
+/* A DELETE gives a large block up for a small one that holds the key alone. */
+static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
+{
+	uint64_t room = block_room(op->key.len, 0);
+	uint64_t old = class_bytes(slot_class(word));
+	enum next next;
+
+	chain_begin(op, OP_SWAP);
+	if (op->has_block || old < TOMBSTONE_FROM || room * 2 > old)
+		return op_swap(ix, op, word);
+	op->cls = (uint8_t)class_for(room);
+	if (alloc_take(ix->alloc, op->cls, index_now(ix), &op->block)) {
+		op->has_block = true;
+		op->value_len = 0;
+		next = block_write(ix, op, BLOCK_TOMBSTONE);
+		if (next != NEXT_POST)
+			return next;
+		return op_swap(ix, op, word);
+	}
+	if (old >= TOMBSTONE_WAIT_FROM && !op->tomb_asked) {
+		op->tomb_asked = true;
+		return op_wait(op, INDEX_WAIT_BLOCK);
+	}
+	return op_swap(ix, op, word);
+}
+
+/*
+ * The slot is this key's and held `word` (not FROZEN). `version` is that of its
+ * block; only a CAS looks at it.
+ */
+static enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
+			   uint64_t version)
+{
+	bool alive = !(word & SLOT_DEAD);
+
+	op->inserting = false;
+	switch (op->kind) {
+	case INDEX_PUT:
+		break;
+	case INDEX_ADD:
+		if (alive)
+			return op_done(ix, op, FARKV_EEXISTS);
+		break;
+	case INDEX_REPLACE:
+		if (!alive)
+			return op_done(ix, op, FARKV_ENOTFOUND);
+		break;
+	case INDEX_CAS:
+		if (!alive)
+			return op_done(ix, op, FARKV_ENOTFOUND);
+		if (version != op->expected)
+			return op_done(ix, op, FARKV_EVERSION);
+		break;
+	default:
+		if (!alive)
+			return op_done(ix, op, FARKV_ENOTFOUND);
+		return op_bury(ix, op, word);
+	}
+	chain_begin(op, OP_SWAP);
+	return op_swap(ix, op, word);
+}
+
+/* The scan ended without the key: at the first EMPTY or at the window's end. */
+static enum next op_absent(struct index *ix, struct index_op *op)
+{
+	switch (op->kind) {
+	case INDEX_PUT:
+	case INDEX_ADD:
+		break;
+	default:
+		return op_done(ix, op, FARKV_ENOTFOUND);
+	}
+	if (op->scan_from >= WINDOW_SLOTS) {
+		op->wait_page = entry_page(op->entry);
+		op->wait_gen = entry_gen(op->entry);
+		return op_wait(op, INDEX_WAIT_FULL);
+	}
+	op->slot_at = op->scan_from;
+	op->inserting = true;
+	chain_begin(op, OP_SWAP);
+	return op_swap(ix, op, slot_empty(entry_gen(op->entry)));
+}
+
+static enum next op_swapped(struct index *ix, struct index_op *op)
+{
+	uint64_t old = op->expect_word;
+
+	if (op->inserting && op->slot_at >= NEAR_FULL_SLOT) {
+		op->near_full = true;
+		op->wait_page = entry_page(op->entry);
+		op->wait_gen = entry_gen(op->entry);
+	}
+	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
+		/* On failure the block is leaked; the sweep finds it. */
+		(void)alloc_retire(ix->alloc, slot_block(old), index_now(ix));
+	op->has_block = false;
+	return op_done(ix, op, 0);
+}
+
+/* The CAS lost; `found` is the word that won. */
+static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
+{
+	ix->retries++;
+	if (found & SLOT_FROZEN)
+		return op_check_moved(ix, op);
+	if (slot_is_null(found))
+		return op_again_bounded(ix, op, "a slot lost its key");
+	if (op->inserting) {
+		/* Whose is it now? The scan goes on at this very slot. */
+		op->window[op->slot_at] = found;
+		op->scan_from = op->slot_at;
+		op->inserting = false;
+		return op_scan(ix, op);
+	}
+	/*
+	 * The slot is this key's for ever (I1), and the expected value was read
+	 * inside this operation: a PUT stands just before the blind write that
+	 * replaced it. Its own block was never visible.
+	 */
+	if (op->kind == INDEX_PUT && (found & SLOT_BLIND))
+		return op_done(ix, op, 0);
+	/* Versions are unique: a changed word has another one than before. */
+	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD))
+		return op_done(ix, op, FARKV_EVERSION);
+	return op_decide(ix, op, found, 0);
+}
+
+static enum next op_swap_done(struct index *ix, struct index_op *op)
+{
+	const struct xport_wr *cas = &op->chain.wr[op->chain.n - 1];
+
+	if (op->chain.n > 1)
+		op->written = true;
+	if (cas->found == op->expect_word)
+		return op_swapped(ix, op);
+	return op_lost(ix, op, cas->found);
+}
+
+/* ---- completions of READs ------------------------------------------------------ */
+
+static enum next op_window(struct index *ix, struct index_op *op)
+{
+	if (op->has_block)
+		op->written = true;
+	if (op_reads_twice(ix, op) &&
+	    memcmp(op->window, op->window + WINDOW_SLOTS, WINDOW_BYTES) != 0)
+		return op_again(ix, op);
+	return op_scan(ix, op);
+}
+
+/* I4: what took longer than T/2 may have read a block after its reuse. */
+static bool op_span_ok(const struct index *ix, const struct index_op *op)
+{
+	atom_fence_copy_done();
+	return index_now(ix) - op->t_start <= ix->sb.grace_ns / 2;
+}
+
+static enum block_check probe_verify(const struct index *ix,
+				     const struct index_op *op,
+				     const uint8_t *image, uint64_t word,
+				     struct block_view *view_out)
+{
+	struct block_ref ref = slot_block(word);
+
+	if (op->kind == INDEX_GET)
+		return block_verify(image, ref, op->key.data, op->key.len,
+				    view_out);
+	return block_verify_head(image, probe_bytes(op, word), ref,
+				 ix->sb.hash_seed, op->key.data, op->key.len,
+				 op->key.hash, view_out);
+}
+
+/* A block that is not what its word says: the word changed, or it is damaged. */
+static enum next op_bad_block(struct index *ix, struct index_op *op,
+			      uint64_t word)
+{
+	if (word != op->bad_word) {
+		op->bad_word = word;
+		op->tries = 0;
+	}
+	return op_again_bounded(ix, op, "a block fails its checksum");
+}
+
+static enum next op_found(struct index *ix, struct index_op *op, uint64_t word,
+			  const struct block_view *view)
+{
+	if (op->kind != INDEX_GET)
+		return op_decide(ix, op, word, view->version);
+	op->view = *view;
+	op->version = view->version;
+	return op_done(ix, op, 0);
+}
+
+static enum next op_probed(struct index *ix, struct index_op *op)
+{
+	const uint8_t *image = op->buf;
+
+	for (unsigned i = 0; i < op->n_cand; i++) {
+		uint64_t word = op->window[op->cand[i]] & ~SLOT_FROZEN;
+		struct block_view view;
+		enum block_check check =
+			probe_verify(ix, op, image, word, &view);
+
+		image += probe_bytes(op, word);
+		if (check == BLOCK_BAD)
+			return op_bad_block(ix, op, word);
+		if (check == BLOCK_PARTIAL) {
+			op->probe_full = true;
+			op->scan_from = op->cand[i];
+			return op_scan(ix, op);
+		}
+		if (!op_span_ok(ix, op))
+			return op_again(ix, op);
+		if (check == BLOCK_MINE) {
+			op->slot_at = op->cand[i];
+			return op_found(ix, op, word, &view);
+		}
+	}
+	return op_scan(ix, op);
+}
+
+/* ---- the driver -------------------------------------------------------------- */
+
+/* The lane broke under the chain: did a CAS of it happen? */
+static enum next op_broken(struct index *ix, struct index_op *op)
+{
+	const struct xport_chain *c = &op->chain;
+
+	if (op->state == OP_SWAP && c->n_done < c->n) {
+		op->has_block = false; /* it may be published */
+		return op_done(ix, op,
+			       err_set(FARKV_EMAYBE,
+				       "the connection broke during the write: "
+				       "it may or may not have happened"));
+	}
+	return op_done(ix, op,
+		       err_set(c->status, "the connection to the server broke"));
+}
+
+static enum next op_continue(struct index *ix, struct index_op *op,
+			     uint64_t deadline_ns)
+{
+	if (op->state == OP_START)
+		return op_start(ix, op, deadline_ns);
+	if (op->chain.status)
+		return op_broken(ix, op);
+	switch (op->state) {
+	case OP_WINDOW:
+		return op_window(ix, op);
+	case OP_PROBE:
+		return op_probed(ix, op);
+	case OP_SWAP:
+		return op_swap_done(ix, op);
+	default:
+		return op_moved(ix, op);
+	}
+}
+
+void index_op_step(struct index *ix, struct index_op *op, uint64_t deadline_ns)
+{
+	enum next next;
+
+	do {
+		next = op_continue(ix, op, deadline_ns);
+		if (next == NEXT_AGAIN && index_now(ix) > deadline_ns)
+			next = op_done(ix, op, FARKV_ETIMEDOUT);
+	} while (next == NEXT_AGAIN);
+	op->posting = next == NEXT_POST;
+}
+
+/* ---- GET by loads --------------------------------------------------------------- */
+
+/* Copy the block that `word` names into op->buf and verify the copy. */
+static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
+			 enum block_check *check_out, struct block_view *view)
+{
+	struct block_ref ref = slot_block(word);
+	const uint8_t *src = ix->lane->base + ref.off;
+	struct block_header h;
+	uint64_t bytes;
+
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
+		return false;
+	memcpy(&h, src, sizeof(h));
+	bytes = block_room(h.key_len, h.value_len);
+	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
+		return false;
+	memcpy(op->buf, src, bytes);
+	ix->lane->counters.reads++;
+	ix->lane->counters.read_bytes += class_bytes(ref.cls);
+	/* The lengths may have changed since: verify against what was copied. */
+	if (memcmp(op->buf, &h, sizeof(h)) != 0)
+		return false;
+	*check_out = block_verify(op->buf, ref, op->key.data, op->key.len, view);
+	return true;
+}
+
+bool index_get_direct(struct index *ix, struct index_op *op)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	struct xport_counters before = *count;
+	uint64_t fp = hash_fp(op->key.hash), empty;
+	const uint64_t *slots;
+
+	if (xport_broken(ix->lane) || !ix->dirword || op->state != OP_START)
+		return false;
+	op->dir_index = hash_dir_index(op->key.hash,
+				       dirword_depth(ix->dirword));
+	op->entry = ix->entries[op->dir_index];
+	if (!(op->entry & ENTRY_VALID) ||
+	    !region_page_ok(&ix->sb, entry_page(op->entry)))
+		return false;
+	empty = slot_empty(entry_gen(op->entry));
+	slots = (const uint64_t *)(const void *)(ix->lane->base +
+						 window_off(op));
+	op->t_start = index_now(ix);
+	count->reads++;
+	count->read_bytes += WINDOW_BYTES;
+	count->doorbells++;
+	count->round_trips++;
+	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
+		uint64_t w = atom_load_follow(&slots[s]);
+		enum block_check check;
+
+		if (w == empty)
+			break;
+		if ((w & SLOT_FROZEN) || slot_is_null(w))
+			goto unusual;
+		if (slot_fp(w) != fp || (w & SLOT_DEAD))
+			continue;
+		count->doorbells++;
+		count->round_trips++;
+		if (!direct_fetch(ix, op, w, &check, &op->view) ||
+		    check == BLOCK_BAD || !op_span_ok(ix, op))
+			goto unusual;
+		if (check == BLOCK_MINE) {
+			op->version = op->view.version;
+			op->result = 0;
+			return true;
+		}
+	}
+	op->result = FARKV_ENOTFOUND;
+	return true;
+
+unusual:
+	*count = before;
+	ix->retries++;
+	return false;
+}
