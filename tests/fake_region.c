@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "fake_region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <check.h>
+
+void fake_region_init(struct fake_region *r, uint32_t depth,
+		      uint64_t heap_pages, uint64_t grace_ns)
+{
+	uint64_t subtables = UINT64_C(1) << depth;
+
+	memset(r, 0, sizeof(*r));
+	r->sb.meta_bytes = META_ALIGN;
+	r->sb.region_bytes =
+		META_ALIGN + (subtables + heap_pages) * PAGE_BYTES;
+	r->sb.region_id[0] = 0x1122334455667788;
+	r->sb.hash_seed = 42;
+	r->sb.max_value = 1u << 20;
+	r->sb.max_key = FARKV_KEY_MAX;
+	r->sb.grace_ns = grace_ns;
+	superblock_seal(&r->sb);
+	r->base = aligned_alloc(4096, r->sb.region_bytes);
+	ck_assert_ptr_nonnull(r->base);
+	memset(r->base, 0, r->sb.region_bytes);
+	memcpy(r->base, &r->sb, sizeof(r->sb));
+	r->next_page = META_ALIGN / PAGE_BYTES;
+	r->next_gen = 1;
+	*fake_region_d(r) = dirword_pack(REGION_DIR_OFF, depth);
+	for (uint64_t i = 0; i < subtables; i++)
+		*fake_region_entry(r, i) = fake_region_subtable(r, depth);
+}
+
+void fake_region_fini(struct fake_region *r)
+{
+	free(r->base);
+}
+
+uint64_t fake_region_subtable(struct fake_region *r, uint32_t depth)
+{
+	uint64_t e = entry_pack(r->next_page++, r->next_gen++, depth);
+	uint64_t *slots = fake_region_slots(r, e);
+
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
+		slots[i] = slot_empty(entry_gen(e));
+	r->next_block = r->next_page * PAGE_BYTES;
+	return e;
+}
+
+void fake_region_grant(struct fake_region *r, struct alloc *a, uint8_t cls,
+		       unsigned n)
+{
+	while (n--) {
+		struct block_ref ref = {.off = r->next_block, .cls = cls};
+
+		ck_assert(region_block_ok(&r->sb, ref.off, cls));
+		r->next_block += class_bytes(cls);
+		ck_assert_int_eq(alloc_stock(a, cls, &ref, 1), 0);
+	}
+}
+
+uint64_t *fake_region_entry(struct fake_region *r, uint64_t i)
+{
+	return (uint64_t *)(void *)(r->base + dirword_off(*fake_region_d(r)) +
+				    i * 8);
+}
+
+uint64_t *fake_region_d(struct fake_region *r)
+{
+	return (uint64_t *)(void *)(r->base + REGION_D_OFF);
+}
+
+uint64_t *fake_region_slots(struct fake_region *r, uint64_t entry)
+{
+	return (uint64_t *)(void *)(r->base + entry_page(entry) * PAGE_BYTES);
+}

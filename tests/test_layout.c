@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include <string.h>
+
+#include "common/err.h"
+#include "common/hash.h"
+#include "fake_region.h"
+#include "test_main.h"
+
+START_TEST(slot_pack_worked_example)
+{
+	struct block_ref b = {.off = 0x4000000, .inc = 5, .cls = 3};
+	uint64_t w = slot_pack(b, 0x155, SLOT_BLIND);
+
+	ck_assert_uint_eq(w, UINT64_C(0x202AAA0C00200000));
+	ck_assert_uint_eq(slot_off(w), 0x4000000);
+	ck_assert_uint_eq(slot_class(w), 3);
+	ck_assert_uint_eq(slot_fp(w), 0x155);
+	ck_assert_uint_eq(slot_inc(w), 5);
+	ck_assert(!slot_is_null(w));
+	ck_assert_uint_eq(slot_empty(1), UINT64_C(0x0000000400000000));
+	ck_assert(slot_is_null(slot_empty(SLOT_GEN_MASK)));
+}
+END_TEST
+
+START_TEST(slot_pack_every_field_at_its_limit_stays_in_its_bits)
+{
+	struct block_ref b = {.off = SLOT_PTR_MASK * PTR_UNIT,
+			      .inc = SLOT_INC_MASK,
+			      .cls = SLOT_CLASS_MASK};
+	uint64_t w = slot_pack(b, SLOT_FP_MASK, 0);
+
+	ck_assert_uint_eq(w, (UINT64_C(1) << 61) - 1);
+	ck_assert_uint_eq(SLOT_BLIND | SLOT_FROZEN | SLOT_DEAD | w, UINT64_MAX);
+	ck_assert_uint_eq(slot_empty(SLOT_GEN_MASK),
+			  ((UINT64_C(1) << 61) - 1) & ~SLOT_PTR_MASK);
+}
+END_TEST
+
+START_TEST(entry_and_dirword_worked_examples)
+{
+	uint64_t e = entry_pack(64, 1, 9);
+	uint64_t d = dirword_pack(0x1000, 9);
+
+	ck_assert_uint_eq(e, UINT64_C(0x9200000040000040));
+	ck_assert_uint_eq(entry_page(e), 64);
+	ck_assert_uint_eq(entry_gen(e), 1);
+	ck_assert_uint_eq(entry_depth(e), 9);
+	ck_assert_uint_eq(d, UINT64_C(0x8009000000001000));
+	ck_assert_uint_eq(dirword_off(d), 0x1000);
+	ck_assert_uint_eq(dirword_depth(d), 9);
+}
+END_TEST
+
+START_TEST(hash_parts_stay_in_range_and_use_their_own_bits)
+{
+	ck_assert_uint_eq(hash_home_line(UINT64_MAX), HOME_LINES - 1);
+	ck_assert_uint_eq(hash_home_line(0), 0);
+	ck_assert_uint_eq(hash_dir_index(UINT64_MAX, 0), 0);
+	ck_assert_uint_eq(hash_dir_index(UINT64_MAX, 9), 511);
+	ck_assert_uint_eq(hash_dir_index(UINT64_C(1) << 63, 1), 1);
+	ck_assert_uint_eq(hash_fp(0x7FF), 0x3FF);
+	ck_assert_uint_eq(hash_home_line(0x3FF), 0);
+	/* a window never leaves its subtable */
+	ck_assert_uint_le(hash_home_line(UINT64_MAX) + WINDOW_LINES,
+			  SUBTABLE_LINES);
+}
+END_TEST
+
+START_TEST(class_table_grows_and_class_for_is_its_inverse)
+{
+	ck_assert_uint_eq(class_bytes(0), 64);
+	ck_assert_uint_eq(class_bytes(1), 96);
+	ck_assert_uint_eq(class_bytes(2), 128);
+	ck_assert_uint_eq(class_bytes(6), 256);
+	ck_assert_uint_eq(class_bytes(CLASS_COUNT - 1), UINT64_C(1) << 30);
+	ck_assert_uint_eq(class_for(0), 0);
+	for (unsigned c = 0; c < CLASS_COUNT; c++) {
+		ck_assert_uint_eq(class_bytes(c) % PTR_UNIT, 0);
+		ck_assert_uint_eq(class_for(class_bytes(c)), c);
+		ck_assert_uint_eq(class_for(class_bytes(c) + 1), c + 1);
+	}
+	ck_assert_uint_eq(class_for(UINT64_MAX), CLASS_COUNT);
+}
+END_TEST
+
+static struct superblock good_sb(void)
+{
+	struct superblock sb = {.region_bytes = META_ALIGN + PAGE_BYTES,
+				.meta_bytes = META_ALIGN,
+				.max_value = 100,
+				.max_key = 10,
+				.grace_ns = 1};
+
+	superblock_seal(&sb);
+	return sb;
+}
+
+START_TEST(superblock_verify_every_bit_flip_is_refused)
+{
+	struct superblock sb = good_sb();
+
+	ck_assert_int_eq(superblock_verify(&sb), 0);
+	for (unsigned bit = 0; bit < sizeof(sb) * 8; bit++) {
+		struct superblock bad = sb;
+
+		((uint8_t *)&bad)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert_int_eq(superblock_verify(&bad), FARKV_EFORMAT);
+		ck_assert_str_ne(err_detail(), "");
+	}
+}
+END_TEST
+
+START_TEST(superblock_verify_sealed_but_impossible_geometry_is_refused)
+{
+	struct superblock sb;
+
+#define REFUSED(change)                                                        \
+	do {                                                                   \
+		sb = good_sb();                                                \
+		change;                                                        \
+		sb.checksum = hash_image(                                      \
+			&sb, offsetof(struct superblock, checksum));           \
+		ck_assert_int_eq(superblock_verify(&sb), FARKV_EFORMAT);       \
+	} while (0)
+	REFUSED(sb.version = 2);
+	REFUSED(sb.page_bytes = 4096);
+	REFUSED(sb.window_lines = 4);
+	REFUSED(sb.class_count = 3);
+	REFUSED(sb.ptr_unit = 64);
+	REFUSED(sb.meta_bytes = 0);
+	REFUSED(sb.meta_bytes = 4096);
+	REFUSED(sb.region_bytes = META_ALIGN);
+	REFUSED(sb.region_bytes += 1);
+	REFUSED(sb.region_bytes = UINT64_C(1) << 60);
+	REFUSED(sb.max_key = 0);
+	REFUSED(sb.max_key = 70000);
+	REFUSED(sb.max_value = UINT64_C(1) << 40);
+	REFUSED(sb.grace_ns = 0);
+}
+END_TEST
+
+static const struct block_ref ref = {.off = META_ALIGN, .inc = 7, .cls = 3};
+
+static void encode(uint8_t *image, const char *key, const char *value)
+{
+	memset(image, 0xA5, class_bytes(ref.cls));
+	block_encode(image, ref, 0x100000002, key, strlen(key),
+		     hash_key(42, key, strlen(key)), value, strlen(value), 0);
+}
+
+START_TEST(block_encode_golden_bytes)
+{
+	static const uint8_t golden[] = {
+		2, 0, 0, 0, 1, 0, 0, 0, /* version */
+		5, 0, 0, 0,             /* value length */
+		3, 0,                   /* key length */
+		7, 0,                   /* inc 7, no flags */
+		0, 0, 0, 0,             /* expiry */
+	};
+	uint8_t image[160];
+	uint64_t sum;
+
+	encode(image, "key", "value");
+	ck_assert_mem_eq(image, golden, sizeof(golden));
+	ck_assert_mem_eq(image + 24, "keyvalue", 8);
+	ck_assert_uint_eq(block_room(3, 5), 40);
+	memcpy(&sum, image + 32, 8);
+	ck_assert_uint_eq(sum, XXH3_64bits(image, 32) ^ block_binding(ref));
+	ck_assert_uint_eq(image[40], 0xA5); /* not a byte more */
+}
+END_TEST
+
+START_TEST(block_verify_every_bit_flip_is_bad)
+{
+	uint8_t image[160];
+	struct block_view v;
+
+	encode(image, "key", "value!");
+	ck_assert_int_eq(block_verify(image, ref, "key", 3, &v), BLOCK_MINE);
+	ck_assert_uint_eq(v.value_len, 6);
+	ck_assert_mem_eq(v.value, "value!", 6);
+	ck_assert_uint_eq(v.version, 0x100000002);
+	ck_assert_int_eq(block_verify(image, ref, "kez", 3, &v), BLOCK_OTHER);
+	ck_assert_int_eq(block_verify(image, ref, "ke", 2, &v), BLOCK_OTHER);
+	for (unsigned bit = 0; bit < block_room(3, 6) * 8; bit++) {
+		unsigned byte = bit / 8;
+
+		if (byte >= 33 && byte < 40)
+			continue; /* padding */
+		image[byte] ^= (uint8_t)(1u << bit % 8);
+		ck_assert_int_eq(block_verify(image, ref, "key", 3, &v),
+				 BLOCK_BAD);
+		image[byte] ^= (uint8_t)(1u << bit % 8);
+	}
+}
+END_TEST
+
+START_TEST(block_verify_another_place_class_or_inc_is_bad)
+{
+	uint8_t image[256];
+	struct block_view v;
+	struct block_ref other = ref;
+
+	encode(image, "key", "value");
+	other.off += PTR_UNIT;
+	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
+	other = ref;
+	other.cls++;
+	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
+	other = ref;
+	other.inc++;
+	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
+	ck_assert_int_eq(block_verify_head(image, 64, other, 42, "key", 3,
+					   hash_key(42, "key", 3), &v),
+			 BLOCK_BAD);
+}
+END_TEST
+
+START_TEST(block_verify_head_tells_mine_other_bad_partial)
+{
+	uint8_t image[160];
+	struct block_view v;
+	uint64_t h = hash_key(42, "key", 3), h2 = hash_key(42, "kez", 3);
+
+	encode(image, "key", "value");
+	ck_assert_int_eq(
+		block_verify_head(image, 32, ref, 42, "key", 3, h, &v),
+		BLOCK_MINE);
+	ck_assert_uint_eq(v.version, 0x100000002);
+	ck_assert_int_eq(
+		block_verify_head(image, 32, ref, 42, "kez", 3, h2, &v),
+		BLOCK_OTHER);
+	ck_assert_int_eq(
+		block_verify_head(image, 26, ref, 42, "k", 1,
+				  hash_key(42, "k", 1), &v),
+		BLOCK_PARTIAL);
+	for (unsigned bit = 0; bit < 27 * 8; bit++) {
+		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert_int_ne(block_verify_head(image, 64, ref, 42, "key", 3,
+						   h, &v),
+				 BLOCK_MINE);
+		ck_assert_int_ne(block_verify_head(image, 64, ref, 42, "kez", 3,
+						   h2, &v),
+				 BLOCK_MINE);
+		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("layout");
+	TCase *t = tcase_create("words");
+
+	tcase_add_test(t, slot_pack_worked_example);
+	tcase_add_test(t, slot_pack_every_field_at_its_limit_stays_in_its_bits);
+	tcase_add_test(t, entry_and_dirword_worked_examples);
+	tcase_add_test(t, hash_parts_stay_in_range_and_use_their_own_bits);
+	tcase_add_test(t, class_table_grows_and_class_for_is_its_inverse);
+	suite_add_tcase(s, t);
+	t = tcase_create("superblock");
+	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
+	tcase_add_test(
+		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
+	suite_add_tcase(s, t);
+	t = tcase_create("block");
+	tcase_add_test(t, block_encode_golden_bytes);
+	tcase_add_test(t, block_verify_every_bit_flip_is_bad);
+	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
+	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

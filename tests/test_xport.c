@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The transport suite: every test runs over each transport. */
+#include "config.h"
+
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/xport.h"
+#include "test_main.h"
+
+#define REGION 8192u
+
+static uint8_t region[REGION] __attribute__((aligned(64)));
+
+/* Which transport the running test uses. */
+enum { SHM, FAULT_QUIET, FAULT_DELAY, N_LANES };
+
+static struct xport_lane *lane_open(int kind)
+{
+	struct xport_fault_config cfg = {.seed = 7,
+					 .delay_ppm = 700000,
+					 .delay_polls = 5,
+					 .hide_direct = true};
+	struct xport_lane *lane;
+
+	memset(region, 0, sizeof(region));
+	lane = xport_shm_open(region, REGION, false);
+	ck_assert_ptr_nonnull(lane);
+	if (kind == FAULT_QUIET)
+		lane = xport_fault_open(lane,
+					&(struct xport_fault_config){0});
+	else if (kind == FAULT_DELAY)
+		lane = xport_fault_open(lane, &cfg);
+	return lane;
+}
+
+static void wait_done(struct xport_lane *lane, struct xport_chain *c)
+{
+	for (int i = 0; !c->done && i < 1000; i++)
+		xport_poll(lane);
+	ck_assert(c->done);
+}
+
+START_TEST(chain_write_read_cas_execute_in_order_and_are_counted)
+{
+	struct xport_lane *lane = lane_open(_i);
+	uint64_t *mem = xport_mem_alloc(lane, 64);
+	struct xport_chain c = {.n = 4};
+
+	mem[0] = 0x1111;
+	mem[1] = 0;
+	c.wr[0] = (struct xport_wr){XPORT_WRITE, 0, 8, 64, &mem[0], 0, 0, 0};
+	c.wr[1] = (struct xport_wr){XPORT_READ, 0, 8, 64, &mem[1], 0, 0, 0};
+	c.wr[2] = (struct xport_wr){XPORT_CAS, 0, 8, 64, NULL, 0x1111, 0x22, 0};
+	c.wr[3] = (struct xport_wr){XPORT_CAS, 0, 8, 64, NULL, 0x1111, 0x33, 0};
+	ck_assert_int_eq(xport_post(lane, &c), 0);
+	wait_done(lane, &c);
+	ck_assert_int_eq(c.status, 0);
+	ck_assert_uint_eq(c.n_done, 4);
+	ck_assert_uint_eq(mem[1], 0x1111);
+	ck_assert_uint_eq(c.wr[2].found, 0x1111);
+	ck_assert_uint_eq(c.wr[3].found, 0x22);
+	ck_assert_uint_eq(region[64], 0x22);
+	ck_assert_uint_eq(lane->counters.reads, 1);
+	ck_assert_uint_eq(lane->counters.writes, 1);
+	ck_assert_uint_eq(lane->counters.cas, 2);
+	ck_assert_uint_eq(lane->counters.read_bytes, 8);
+	ck_assert_uint_eq(lane->counters.write_bytes, 8);
+	ck_assert_uint_eq(lane->counters.doorbells, 1);
+	xport_mem_free(lane, mem, 64);
+	xport_close(lane);
+}
+END_TEST
+
+START_TEST(post_many_chains_ring_one_doorbell_and_complete_in_order)
+{
+	struct xport_lane *lane = lane_open(_i);
+	struct xport_chain c[5];
+	uint8_t *mem = xport_mem_alloc(lane, 64);
+
+	memset(c, 0, sizeof(c));
+	for (unsigned i = 0; i < 5; i++) {
+		c[i].n = 1;
+		c[i].next = i < 4 ? &c[i + 1] : NULL;
+		mem[i] = (uint8_t)(i + 1);
+		c[i].wr[0] = (struct xport_wr){.opcode = XPORT_WRITE,
+					       .len = 1,
+					       .off = 128,
+					       .laddr = &mem[i]};
+	}
+	ck_assert_int_eq(xport_post(lane, &c[0]), 0);
+	wait_done(lane, &c[4]);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert(c[i].done && c[i].status == 0);
+	ck_assert_uint_eq(region[128], 5);
+	ck_assert_uint_eq(lane->counters.doorbells, 1);
+	xport_mem_free(lane, mem, 64);
+	xport_close(lane);
+}
+END_TEST
+
+START_TEST(post_request_outside_region_or_misaligned_posts_nothing)
+{
+	static const struct xport_wr bad[] = {
+		{.opcode = XPORT_READ, .len = 8, .off = REGION - 7},
+		{.opcode = XPORT_READ, .len = 8, .off = UINT64_MAX - 3},
+		{.opcode = XPORT_READ, .len = UINT32_MAX, .off = 0},
+		{.opcode = XPORT_READ, .len = 0, .off = 0},
+		{.opcode = XPORT_WRITE, .len = 1, .off = REGION},
+		{.opcode = XPORT_CAS, .len = 8, .off = 4},
+		{.opcode = XPORT_CAS, .len = 4, .off = 8},
+	};
+	struct xport_lane *lane = lane_open(_i);
+	uint8_t *mem = xport_mem_alloc(lane, 64);
+
+	memset(mem, 0xEE, 64);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct xport_chain c = {.n = 2};
+
+		c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE,
+					    .len = 1,
+					    .off = 0,
+					    .laddr = mem};
+		c.wr[1] = bad[i];
+		c.wr[1].laddr = mem;
+		ck_assert_int_eq(xport_post(lane, &c), FARKV_EINVAL);
+		ck_assert_uint_eq(region[0], 0);
+	}
+	xport_mem_free(lane, mem, 64);
+	xport_close(lane);
+}
+END_TEST
+
+START_TEST(broken_lane_ends_every_chain_with_its_error)
+{
+	struct xport_lane *lane = lane_open(_i);
+	uint64_t *mem = xport_mem_alloc(lane, 64);
+	struct xport_chain c = {.n = 1};
+
+	mem[0] = 5;
+	xport_break(lane, FARKV_EDISCONNECTED);
+	c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE,
+				    .len = 8,
+				    .off = 0,
+				    .laddr = mem};
+	ck_assert_int_eq(xport_post(lane, &c), 0);
+	wait_done(lane, &c);
+	ck_assert_int_eq(c.status, FARKV_EDISCONNECTED);
+	ck_assert_uint_eq(c.n_done, 0);
+	ck_assert_uint_eq(region[0], 0);
+	xport_mem_free(lane, mem, 64);
+	xport_close(lane);
+}
+END_TEST
+
+START_TEST(readonly_lane_refuses_write_and_cas)
+{
+	struct xport_lane *lane = xport_shm_open(region, REGION, true);
+	struct xport_chain c = {.n = 1};
+	uint64_t mem = 1;
+
+	memset(region, 0, sizeof(region));
+	c.wr[0] = (struct xport_wr){XPORT_WRITE, 0, 8, 0, &mem, 0, 0, 0};
+	ck_assert_int_eq(xport_post(lane, &c), FARKV_EPERM);
+	c.wr[0] = (struct xport_wr){XPORT_CAS, 0, 8, 0, NULL, 0, 1, 0};
+	ck_assert_int_eq(xport_post(lane, &c), FARKV_EPERM);
+	c.wr[0] = (struct xport_wr){XPORT_READ, 0, 8, 0, &mem, 0, 0, 0};
+	ck_assert_int_eq(xport_post(lane, &c), 0);
+	ck_assert_uint_eq(mem, 0);
+	ck_assert(!(lane->caps & XPORT_DIRECT_STORE));
+	xport_close(lane);
+}
+END_TEST
+
+/* break_at = N stops before request N, or just after it with its result lost */
+START_TEST(fault_break_at_each_request_knows_what_happened)
+{
+	for (unsigned at = 1; at <= 3; at++) {
+		struct xport_fault_config cfg = {.break_at = at,
+						 .lose_completion = _i == 1};
+		struct xport_chain c = {.n = 3};
+		struct xport_lane *lane;
+		uint8_t mem[3] = {1, 2, 3};
+
+		memset(region, 0, sizeof(region));
+		lane = xport_fault_open(xport_shm_open(region, REGION, false),
+					&cfg);
+		for (unsigned i = 0; i < 3; i++)
+			c.wr[i] = (struct xport_wr){.opcode = XPORT_WRITE,
+						    .len = 1,
+						    .off = i,
+						    .laddr = &mem[i]};
+		ck_assert_int_eq(xport_post(lane, &c), 0);
+		ck_assert(c.done);
+		ck_assert_int_eq(c.status, FARKV_EDISCONNECTED);
+		ck_assert_uint_eq(c.n_done, at - 1);
+		for (unsigned i = 0; i < 3; i++)
+			ck_assert_int_eq(region[i] != 0,
+					 i + 1 < at + (_i == 1));
+		ck_assert_int_eq(xport_broken(lane), FARKV_EDISCONNECTED);
+		xport_close(lane);
+	}
+}
+END_TEST
+
+static void gap_write(void *arg)
+{
+	(void)arg;
+	memset(region, 0xBB, 64);
+}
+
+START_TEST(fault_torn_read_mixes_two_moments_at_its_grain)
+{
+	struct xport_fault_config cfg = {.seed = 3,
+					 .tear_ppm = 1000000,
+					 .byte_tear = _i == 1,
+					 .tear_gap = gap_write};
+	struct xport_lane *lane = xport_fault_open(
+		xport_shm_open(region, REGION, false), &cfg);
+	unsigned mixed_words = 0, mixed_reads = 0;
+
+	ck_assert_int_eq((lane->caps & XPORT_READ8_ATOMIC) == 0, _i == 1);
+	for (unsigned round = 0; round < 200; round++) {
+		uint8_t got[64];
+		struct xport_chain c = {.n = 1};
+		unsigned old = 0;
+
+		memset(region, 0xAA, 64);
+		c.wr[0] = (struct xport_wr){.opcode = XPORT_READ,
+					    .len = 64,
+					    .off = 0,
+					    .laddr = got};
+		ck_assert_int_eq(xport_post(lane, &c), 0);
+		while (old < 64 && got[old] == 0xAA)
+			old++;
+		for (unsigned i = old; i < 64; i++)
+			ck_assert_uint_eq(got[i], 0xBB);
+		mixed_reads += old > 0;
+		mixed_words += old % 8 != 0;
+	}
+	ck_assert_uint_gt(mixed_reads, 100);
+	if (_i == 1)
+		ck_assert_uint_gt(mixed_words, 100);
+	else
+		ck_assert_uint_eq(mixed_words, 0);
+	xport_close(lane);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("xport");
+	TCase *t = tcase_create("contract");
+
+	tcase_add_loop_test(
+		t, chain_write_read_cas_execute_in_order_and_are_counted, 0,
+		N_LANES);
+	tcase_add_loop_test(
+		t, post_many_chains_ring_one_doorbell_and_complete_in_order, 0,
+		N_LANES);
+	tcase_add_loop_test(
+		t, post_request_outside_region_or_misaligned_posts_nothing, 0,
+		N_LANES);
+	tcase_add_loop_test(t, broken_lane_ends_every_chain_with_its_error, 0,
+			    N_LANES);
+	tcase_add_test(t, readonly_lane_refuses_write_and_cas);
+	suite_add_tcase(s, t);
+	t = tcase_create("fault");
+	tcase_add_loop_test(t, fault_break_at_each_request_knows_what_happened,
+			    0, 2);
+	tcase_add_loop_test(t, fault_torn_read_mixes_two_moments_at_its_grain,
+			    0, 2);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
