@@ -8,6 +8,8 @@
 
 #include <check.h>
 
+#include <farkv.h>
+
 void fake_region_init(struct fake_region *r, uint32_t depth,
 		      uint64_t heap_pages, uint64_t grace_ns)
 {
@@ -41,9 +43,14 @@ void fake_region_fini(struct fake_region *r)
 
 uint64_t fake_region_subtable(struct fake_region *r, uint32_t depth)
 {
-	uint64_t e = entry_pack(r->next_page++, r->next_gen++, depth);
-	uint64_t *slots = fake_region_slots(r, e);
+	uint64_t used = (r->next_block + PAGE_BYTES - 1) / PAGE_BYTES;
+	uint64_t e, *slots;
 
+	if (r->next_page < used)
+		r->next_page = used;
+	ck_assert(region_page_ok(&r->sb, r->next_page));
+	e = entry_pack(r->next_page++, r->next_gen++, depth);
+	slots = fake_region_slots(r, e);
 	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
 		slots[i] = slot_empty(entry_gen(e));
 	r->next_block = r->next_page * PAGE_BYTES;
