@@ -2,3 +2,74 @@
 #include "config.h"
 
 #include "err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char detail[512];
+
+const char *err_str(int err)
+{
+	switch (err) {
+	case FARKV_OK: return "success";
+	case FARKV_ENOTFOUND: return "no value is stored under the key";
+	case FARKV_EEXISTS: return "the key already has a value";
+	case FARKV_EVERSION: return "the value has another version";
+	case FARKV_ENOSPC: return "the store is out of memory";
+	case FARKV_EINDEXFULL: return "the index has no slot for a new key";
+	case FARKV_ETOOLARGE: return "key or value is over the store's limit";
+	case FARKV_ETOOSMALL: return "the buffer cannot hold the value";
+	case FARKV_ETIMEDOUT: return "the deadline passed";
+	case FARKV_EMAYBE: return "outcome unknown: it may have happened";
+	case FARKV_EPERM: return "the session may not do this";
+	case FARKV_EINVAL: return "an argument is not valid";
+	case FARKV_ENOMEM: return "this process is out of memory";
+	case FARKV_EABORTED: return "the item was not attempted";
+	case FARKV_EDISCONNECTED: return "the connection to the server is gone";
+	case FARKV_EUNREACHABLE: return "no server listens at that address";
+	case FARKV_EREFUSED: return "the server turned the session down";
+	case FARKV_EPROTOCOL: return "the peer does not speak the protocol";
+	case FARKV_EFORMAT: return "the region's format is not usable";
+	case FARKV_ECORRUPT: return "stored data fails its checksum";
+	case FARKV_EURI: return "the address is malformed";
+	case FARKV_ENOTSUP: return "not supported by this build or machine";
+	case FARKV_ESYS: return "a system call failed";
+	default: return "unknown error";
+	}
+}
+
+int err_set(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(detail, sizeof(detail), fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+int err_set_errno(int err, int errnum, const char *fmt, ...)
+{
+	char reason[128];
+	size_t at;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(detail, sizeof(detail), fmt, ap);
+	va_end(ap);
+	at = strlen(detail);
+	snprintf(detail + at, sizeof(detail) - at, ": %s",
+		 strerror_r(errnum, reason, sizeof(reason)));
+	return err;
+}
+
+const char *err_detail(void)
+{
+	return detail;
+}
+
+void err_clear(void)
+{
+	detail[0] = '\0';
+}

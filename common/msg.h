@@ -4,8 +4,8 @@
  *
  * A message is a header of 16 bytes and a body:
  *   u16 magic 0x4B46 | u8 type | u8 protocol version | u32 body length |
- *   u32 request number | u32 checksum (XXH3 of the 12 bytes before and the
- *   body, low 32 bits)
+ *   u32 request number | u32 checksum (XXH3 of the body, seeded with the XXH3 of
+ *   the 12 bytes before it; low 32 bits)
  * All little-endian. On the Unix socket (SOCK_SEQPACKET) one message is one
  * packet; descriptors travel with WELCOME only. A request's number is echoed by its
  * answer; messages that the server starts carry 0.

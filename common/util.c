@@ -2,3 +2,74 @@
 #include "config.h"
 
 #include "util.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* Digits at *text; advances it. False if there are none or too many. */
+static bool parse_digits(const char **text, uint64_t *value_out)
+{
+	const char *p = *text;
+	uint64_t v = 0;
+
+	if (!isdigit((unsigned char)*p))
+		return false;
+	for (; isdigit((unsigned char)*p); p++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			return false;
+	*text = p;
+	*value_out = v;
+	return true;
+}
+
+bool util_parse_u64(const char *text, uint64_t *value_out)
+{
+	uint64_t v;
+
+	if (!parse_digits(&text, &v) || *text)
+		return false;
+	*value_out = v;
+	return true;
+}
+
+bool util_parse_size(const char *text, uint64_t unit, uint64_t *bytes_out)
+{
+	static const char letters[] = "kmgt";
+	uint64_t v;
+
+	if (!parse_digits(&text, &v))
+		return false;
+	if (*text) {
+		const char *at = strchr(letters, tolower((unsigned char)*text));
+
+		if (!at || !*at)
+			return false;
+		unit = UINT64_C(1) << (10 * (at - letters + 1));
+		text++;
+		if (*text && strcasecmp(text, "b") != 0 &&
+		    strcasecmp(text, "ib") != 0)
+			return false;
+	}
+	if (__builtin_mul_overflow(v, unit, &v))
+		return false;
+	*bytes_out = v;
+	return true;
+}
+
+char *util_format_size(uint64_t bytes, char *buf, size_t cap)
+{
+	static const char *const units[] = {"B",   "KiB", "MiB", "GiB",
+					    "TiB", "PiB", "EiB"};
+	double v = (double)bytes;
+	size_t u = 0;
+
+	while (v >= 1024 && u + 1 < ARRAY_SIZE(units)) {
+		v /= 1024;
+		u++;
+	}
+	snprintf(buf, cap, u == 0 ? "%.0f %s" : "%.1f %s", v, units[u]);
+	return buf;
+}

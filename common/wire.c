@@ -2,3 +2,118 @@
 #include "config.h"
 
 #include "wire.h"
+
+#include <string.h>
+
+struct wire wire_reader(const void *buf, size_t len)
+{
+	/* The cursor only reads; one struct serves both directions. */
+	uint8_t *p = (uint8_t *)(uintptr_t)buf;
+
+	return (struct wire){.pos = p, .end = p + len};
+}
+
+struct wire wire_writer(void *buf, size_t cap)
+{
+	return (struct wire){.pos = buf, .end = (uint8_t *)buf + cap};
+}
+
+size_t wire_left(const struct wire *w)
+{
+	return (size_t)(w->end - w->pos);
+}
+
+/* The place of the next `len` bytes; NULL and the sticky error if too few. */
+static uint8_t *wire_step(struct wire *w, size_t len)
+{
+	uint8_t *p = w->pos;
+
+	if (w->error || wire_left(w) < len) {
+		w->error = true;
+		return NULL;
+	}
+	w->pos += len;
+	return p;
+}
+
+static uint64_t get_le(struct wire *w, size_t len)
+{
+	const uint8_t *p = wire_step(w, len);
+	uint64_t v = 0;
+
+	if (p)
+		for (size_t i = len; i-- > 0;)
+			v = v << 8 | p[i];
+	return v;
+}
+
+static void put_le(struct wire *w, uint64_t v, size_t len)
+{
+	uint8_t *p = wire_step(w, len);
+
+	if (p)
+		for (size_t i = 0; i < len; i++, v >>= 8)
+			p[i] = (uint8_t)v;
+}
+
+uint8_t wire_get_u8(struct wire *w)
+{
+	return (uint8_t)get_le(w, 1);
+}
+uint16_t wire_get_u16(struct wire *w)
+{
+	return (uint16_t)get_le(w, 2);
+}
+uint32_t wire_get_u32(struct wire *w)
+{
+	return (uint32_t)get_le(w, 4);
+}
+uint64_t wire_get_u64(struct wire *w)
+{
+	return get_le(w, 8);
+}
+
+const uint8_t *wire_get_bytes(struct wire *w, size_t len)
+{
+	return wire_step(w, len);
+}
+
+const uint8_t *wire_get_blob(struct wire *w, uint16_t *len_out)
+{
+	uint16_t len = wire_get_u16(w);
+	const uint8_t *p = wire_step(w, len);
+
+	*len_out = p ? len : 0;
+	return p;
+}
+
+void wire_put_u8(struct wire *w, uint8_t v)
+{
+	put_le(w, v, 1);
+}
+void wire_put_u16(struct wire *w, uint16_t v)
+{
+	put_le(w, v, 2);
+}
+void wire_put_u32(struct wire *w, uint32_t v)
+{
+	put_le(w, v, 4);
+}
+void wire_put_u64(struct wire *w, uint64_t v)
+{
+	put_le(w, v, 8);
+}
+
+void wire_put_bytes(struct wire *w, const void *src, size_t len)
+{
+	uint8_t *p = wire_step(w, len);
+
+	if (p && len)
+		memcpy(p, src, len);
+}
+
+void wire_put_blob(struct wire *w, const void *src, uint16_t len)
+{
+	wire_put_u16(w, len);
+	wire_put_bytes(w, src, len);
+}
