@@ -40,6 +40,7 @@ struct opt {
 	uint64_t unit;       /* OPT_SIZE: bytes of a bare number; 0 = 1 */
 	const char *const *choices; /* OPT_ENUM: NULL-terminated */
 	unsigned flags;      /* enum opt_flags */
+	const char *implied; /* OPT_OPTIONAL_ARG: the argument if absent */
 };
 
 enum opt_flags {
@@ -56,6 +57,7 @@ struct opts_spec {
 	const char *section;  /* section of the configuration file: "kvserver" */
 	const struct opt *opts;
 	size_t n_opts;
+	bool single_dash;     /* long names with one dash too: -threads 4 */
 	bool stop_at_operand; /* "+" of getopt: options end at the first operand */
 };
 
