@@ -310,13 +310,32 @@ struct file_scan {
 	const struct opts_spec *spec;
 	void *cfg;
 	const char *path;
+	FILE *in;
+	int line; /* of the text read last: inih asks line by line */
 	int err;
 };
 
-static int on_ini_key(void *user, const char *section, const char *name,
-		      const char *value, int line)
+static char *read_line(char *buf, int cap, void *user)
 {
 	struct file_scan *f = user;
+
+	if (f->err || !fgets(buf, cap, f->in))
+		return NULL;
+	f->line++;
+	if (!strchr(buf, '\n') && !feof(f->in)) {
+		f->err = err_set(FARKV_EINVAL,
+				 "%s:%d: line is longer than %d bytes", f->path,
+				 f->line, cap - 2);
+		return NULL;
+	}
+	return buf;
+}
+
+static int on_ini_key(void *user, const char *section, const char *name,
+		      const char *value)
+{
+	struct file_scan *f = user;
+	int line = f->line;
 	const struct opts_spec *s = f->spec;
 	char why[400];
 
@@ -351,18 +370,18 @@ int opts_parse_file(const struct opts_spec *s, void *cfg, const char *path)
 {
 	struct file_scan f = {.spec = s, .cfg = cfg, .path = path};
 	struct stat st;
-	FILE *in = fopen(path, "re");
 	int line;
 
-	if (!in)
+	f.in = fopen(path, "re");
+	if (!f.in)
 		return err_set_errno(FARKV_ESYS, errno, "cannot open %s", path);
-	if (fstat(fileno(in), &st) == 0 && S_ISDIR(st.st_mode)) {
-		fclose(in);
+	if (fstat(fileno(f.in), &st) == 0 && S_ISDIR(st.st_mode)) {
+		fclose(f.in);
 		return err_set(FARKV_ESYS, "cannot read %s: it is a directory",
 			       path);
 	}
-	line = ini_parse_file(in, on_ini_key, &f);
-	fclose(in);
+	line = ini_parse_stream(read_line, &f, on_ini_key, &f);
+	fclose(f.in);
 	if (f.err)
 		return f.err;
 	if (line > 0)
