@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The public functions: arguments in, results out. */
 #include "config.h"
 
 /* Only what <farkv.h> declares leaves the library. */
@@ -6,157 +7,389 @@
 #include <farkv.h>
 #pragma GCC visibility pop
 
+#include "handle.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/util.h"
+
+#define DEFAULT_TIMEOUT_MS 5000u
+
+/* ---- open and close ---------------------------------------------------------------- */
+
 void farkv_options_init(struct farkv_options *o)
 {
-	(void)o;
+	if (!o)
+		return;
+	*o = (struct farkv_options){.size = sizeof(*o),
+				    .connect_timeout_ms = DEFAULT_TIMEOUT_MS,
+				    .op_timeout_ms = DEFAULT_TIMEOUT_MS};
+}
+
+/* What a newer program set in fields that this library does not know. */
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+static int options_take(const struct farkv_options *o,
+			struct farkv_options *out)
+{
+	farkv_options_init(out);
+	if (!o)
+		return 0;
+	if (o->size < sizeof(*o) || o->size > 4096)
+		return err_set(FARKV_EINVAL,
+			       "options: size is %zu; fill the struct with "
+			       "farkv_options_init()",
+			       o->size);
+	if (!all_zero((const uint8_t *)o + sizeof(*o), o->size - sizeof(*o)))
+		return err_set(FARKV_ENOTSUP,
+			       "options: a field is set that libfarkv %s does "
+			       "not know",
+			       farkv_version());
+	if (o->flags & ~(uint32_t)FARKV_OPEN_READONLY)
+		return err_set(FARKV_EINVAL, "options: unknown flags 0x%x",
+			       o->flags);
+	out->flags = o->flags;
+	out->name = o->name;
+	if (o->connect_timeout_ms)
+		out->connect_timeout_ms = o->connect_timeout_ms;
+	if (o->op_timeout_ms)
+		out->op_timeout_ms = o->op_timeout_ms;
+	return 0;
 }
 
 int farkv_open(const char *uri, const struct farkv_options *opts,
 	       struct farkv **kv_out)
 {
-	(void)uri;
-	(void)opts;
-	(void)kv_out;
-	return FARKV_ENOTSUP;
+	struct farkv_options o;
+	struct uri where;
+	int err;
+
+	err_clear();
+	if (!kv_out)
+		return err_set(FARKV_EINVAL, "farkv_open: kv_out is NULL");
+	err = options_take(opts, &o);
+	if (!err)
+		err = uri_resolve(uri, &where);
+	if (!err)
+		err = handle_open(&where, &o, kv_out);
+	return err;
 }
 
 void farkv_close(struct farkv *kv)
 {
-	(void)kv;
+	if (kv)
+		handle_close(kv);
+}
+
+/* ---- one key ------------------------------------------------------------------------- */
+
+static int no_handle(void)
+{
+	return err_set(FARKV_EINVAL, "the handle is NULL");
+}
+
+/* What a call wants of its key. */
+struct want {
+	enum index_kind kind;
+	const void *value;
+	size_t value_len;
+	uint64_t expected;
+};
+
+static int key_op(struct farkv *kv, const void *key, size_t key_len,
+		  const struct want *w)
+{
+	struct index_op *op = &kv->op;
+	struct index_key k;
+	int err = 0;
+
+	if (w->kind != INDEX_GET)
+		err = handle_writable(kv);
+	if (!err)
+		err = handle_key(kv, key, key_len, &k);
+	if (!err)
+		err = handle_value(kv, w->value, w->value_len);
+	if (err)
+		return err;
+	index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
+		       w->expected);
+	handle_run(kv, &op, 1);
+	if (__builtin_expect(op->result != 0, 0))
+		return handle_result(kv, op->result);
+	if (w->kind != INDEX_GET)
+		handle_after(kv, op);
+	return 0;
+}
+
+static int key_call(struct farkv *kv, const void *key, size_t key_len,
+		    const struct want *w)
+{
+	int err;
+
+	if (!kv)
+		return no_handle();
+	err = handle_begin(kv);
+	if (err)
+		return err;
+	err = key_op(kv, key, key_len, w);
+	handle_end(kv);
+	return err;
 }
 
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	(void)value_out;
-	return FARKV_ENOTSUP;
+	static const struct want w = {.kind = INDEX_GET};
+	int err;
+
+	if (!value_out)
+		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
+	err = key_call(kv, key, key_len, &w);
+	if (!err)
+		*value_out = (struct farkv_value){
+			.data = kv->op.view.value,
+			.len = kv->op.view.value_len,
+			.version = kv->op.version,
+		};
+	return err;
 }
 
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
-		   size_t cap, size_t *len_out,
-		   uint64_t *version_out)
+		   size_t cap, size_t *len_out, uint64_t *version_out)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	(void)buf;
-	(void)cap;
-	(void)len_out;
-	(void)version_out;
-	return FARKV_ENOTSUP;
+	struct farkv_value v;
+	int err;
+
+	if (!len_out || (!buf && cap > 0))
+		return err_set(FARKV_EINVAL, "farkv_get_into: %s is NULL",
+			       len_out ? "buf" : "len_out");
+	err = farkv_get(kv, key, key_len, &v);
+	if (err)
+		return err;
+	*len_out = v.len;
+	if (v.len > cap)
+		return err_set(FARKV_ETOOSMALL,
+			       "the value has %zu bytes, the buffer %zu", v.len,
+			       cap);
+	if (v.len > 0)
+		memcpy(buf, v.data, v.len);
+	if (version_out)
+		*version_out = v.version;
+	return 0;
 }
 
 int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	(void)value;
-	(void)value_len;
-	return FARKV_ENOTSUP;
+	struct want w = {INDEX_PUT, value, value_len, 0};
+
+	return key_call(kv, key, key_len, &w);
 }
 
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	(void)value;
-	(void)value_len;
-	return FARKV_ENOTSUP;
+	struct want w = {INDEX_ADD, value, value_len, 0};
+
+	return key_call(kv, key, key_len, &w);
 }
 
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 		  const void *value, size_t value_len)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	(void)value;
-	(void)value_len;
-	return FARKV_ENOTSUP;
+	struct want w = {INDEX_REPLACE, value, value_len, 0};
+
+	return key_call(kv, key, key_len, &w);
 }
 
 int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
 	      uint64_t *version_out)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	(void)value;
-	(void)value_len;
-	(void)expected;
-	(void)version_out;
-	return FARKV_ENOTSUP;
+	struct want w = {INDEX_CAS, value, value_len, expected};
+	int err = key_call(kv, key, key_len, &w);
+
+	if (!err && version_out)
+		*version_out = kv->op.version;
+	return err;
 }
 
-int farkv_delete(struct farkv *kv, const void *key,
-		 size_t key_len)
+int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 {
-	(void)kv;
-	(void)key;
-	(void)key_len;
-	return FARKV_ENOTSUP;
+	static const struct want w = {.kind = INDEX_DELETE};
+
+	return key_call(kv, key, key_len, &w);
 }
 
-int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
-	       size_t n)
+/* ---- many keys ------------------------------------------------------------------------- */
+
+static int batch_begin(struct farkv *kv, const void *items, size_t n)
 {
-	(void)kv;
-	(void)items;
-	(void)n;
-	return FARKV_ENOTSUP;
+	if (!kv)
+		return no_handle();
+	if (!items && n > 0)
+		return err_set(FARKV_EINVAL, "items is NULL, but n is %zu", n);
+	return handle_begin(kv);
 }
 
-int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
-	       size_t n)
+int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	(void)kv;
-	(void)items;
-	(void)n;
-	return FARKV_ENOTSUP;
+	int err = batch_begin(kv, items, n);
+
+	if (err) {
+		for (size_t i = 0; items && i < n; i++)
+			items[i].result = FARKV_EABORTED;
+		return err;
+	}
+	err = batch_get(kv, items, n);
+	handle_end(kv);
+	return err;
+}
+
+int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
+{
+	int err = batch_begin(kv, items, n);
+
+	if (err) {
+		for (size_t i = 0; items && i < n; i++)
+			items[i].result = FARKV_EABORTED;
+		return err;
+	}
+	err = batch_put(kv, items, n);
+	handle_end(kv);
+	return err;
+}
+
+/* ---- the server -------------------------------------------------------------------------- */
+
+/* A request and its answer; the gate is open for the control thread meanwhile. */
+static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
+		       struct msg *answer_out)
+{
+	int err;
+
+	if (!kv)
+		return no_handle();
+	err = handle_begin(kv);
+	if (err)
+		return err;
+	handle_end(kv);
+	err = session_call(kv->link.session, m, expect, answer_out,
+			   kv->deadline_ns);
+	return err == FARKV_EDISCONNECTED ? handle_result(kv, err) : err;
 }
 
 int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out)
 {
-	(void)kv;
-	(void)rtt_ns_out;
-	return FARKV_ENOTSUP;
+	struct msg m = {.type = MSG_PING}, answer;
+	uint64_t start = clock_now_ns();
+	int err;
+
+	m.epoch.number = start;
+	err = server_call(kv, &m, MSG_PONG, &answer);
+	if (err)
+		return err;
+	if (answer.epoch.number != start)
+		return err_set(FARKV_EPROTOCOL,
+			       "the server's PONG is not the answer to PING");
+	if (rtt_ns_out)
+		*rtt_ns_out = clock_now_ns() - start;
+	return 0;
+}
+
+/* Where the value of a MSG_STAT id stands: the order is that of the struct. */
+static void stats_set(struct farkv_stats *s, uint16_t id, uint64_t value)
+{
+	static_assert(sizeof(struct farkv_stats) ==
+			      sizeof(size_t) + 8 * (MSG_STAT_END - 1),
+		      "one field for each MSG_STAT id");
+	uint64_t *first = &s->uptime_ms;
+
+	if (id >= MSG_STAT_UPTIME_MS && id < MSG_STAT_END)
+		first[id - MSG_STAT_UPTIME_MS] = value;
+}
+
+/*
+ * Copy `n` bytes of a result to a caller whose struct has `size` bytes: an older
+ * one gets the fields that it knows, a newer one zeros for the rest.
+ */
+static void sized_copy(void *dst, size_t size, const void *src, size_t n)
+{
+	size_t known = UTIL_MIN(size, n);
+
+	memcpy((uint8_t *)dst + sizeof(size_t),
+	       (const uint8_t *)src + sizeof(size_t), known - sizeof(size_t));
+	memset((uint8_t *)dst + known, 0, size - known);
+}
+
+static int size_check(const char *what, size_t size)
+{
+	if (size >= 2 * sizeof(size_t) && size <= 4096)
+		return 0;
+	return err_set(FARKV_EINVAL,
+		       "%s: size is %zu; set it to sizeof the struct", what,
+		       size);
 }
 
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats)
 {
-	(void)kv;
-	(void)stats;
-	return FARKV_ENOTSUP;
+	struct msg m = {.type = MSG_STATS_REQ}, answer;
+	struct farkv_stats s = {0};
+	int err;
+
+	if (!stats)
+		return err_set(FARKV_EINVAL, "farkv_stats: stats is NULL");
+	err = size_check("farkv_stats", stats->size);
+	if (!err)
+		err = server_call(kv, &m, MSG_STATS, &answer);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < answer.stats.n; i++)
+		stats_set(&s, answer.stats.stat[i].id,
+			  answer.stats.stat[i].value);
+	sized_copy(stats, stats->size, &s, sizeof(s));
+	return 0;
 }
 
-int farkv_counters(const struct farkv *kv,
-		   struct farkv_counters *c)
+int farkv_counters(const struct farkv *kv, struct farkv_counters *c)
 {
-	(void)kv;
-	(void)c;
-	return FARKV_ENOTSUP;
+	struct farkv_counters sum;
+	int err;
+
+	if (!kv)
+		return no_handle();
+	if (!c)
+		return err_set(FARKV_EINVAL, "farkv_counters: c is NULL");
+	err = size_check("farkv_counters", c->size);
+	if (err)
+		return err;
+	handle_counters(kv, &sum);
+	sized_copy(c, c->size, &sum, sizeof(sum));
+	return 0;
 }
+
+/* ---- texts --------------------------------------------------------------------------------- */
 
 const char *farkv_strerror(int err)
 {
-	(void)err;
-	return "";
+	return err_str(err);
 }
 
 const char *farkv_errdetail(void)
 {
-	return "";
+	return err_detail();
 }
 
 const char *farkv_version(void)
 {
-	return "";
+	return PACKAGE_VERSION;
 }

@@ -28,6 +28,12 @@
 /** Count an event; orders nothing. Returns the value before. */
 #define atom_count(p, n) __atomic_fetch_add((p), (n), __ATOMIC_RELAXED)
 
+/** Raise and take down bits of a word that several threads change; fully ordered. */
+#define atom_set_bits(p, bits) \
+	((void)__atomic_fetch_or((p), (bits), __ATOMIC_SEQ_CST))
+#define atom_clear_bits(p, bits) \
+	((void)__atomic_fetch_and((p), ~(bits), __ATOMIC_SEQ_CST))
+
 /** Exchange with full ordering (mailboxes). */
 #define atom_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+
+#define CHUNK_BYTES ((size_t)256 << 10)
+
+struct arena_chunk {
+	struct arena_chunk *next;
+	size_t used, cap;
+	uint8_t bytes[];
+};
+
+static struct arena_chunk *chunk_new(struct arena *a, size_t len)
+{
+	size_t cap = UTIL_MAX(len, CHUNK_BYTES);
+	struct arena_chunk *c = malloc(sizeof(*c) + cap);
+
+	if (!c)
+		return NULL;
+	c->used = 0;
+	c->cap = cap;
+	/* A chunk made for one large copy must not hide a half-empty one. */
+	if (len > CHUNK_BYTES && a->chunks) {
+		c->next = a->chunks->next;
+		a->chunks->next = c;
+	} else {
+		c->next = a->chunks;
+		a->chunks = c;
+	}
+	return c;
+}
+
+void *arena_copy(struct arena *a, const void *src, size_t len)
+{
+	size_t room = util_align_up(len ? len : 1, 8);
+	struct arena_chunk *c = a->chunks;
+	void *p;
+
+	if (!c || c->cap - c->used < room)
+		c = chunk_new(a, room);
+	if (!c)
+		return NULL;
+	p = c->bytes + c->used;
+	c->used += room;
+	if (len)
+		memcpy(p, src, len);
+	return p;
+}
+
+void arena_reset(struct arena *a)
+{
+	while (a->chunks) {
+		struct arena_chunk *next = a->chunks->next;
+
+		free(a->chunks);
+		a->chunks = next;
+	}
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * atfork.h - what becomes of handles in a child of fork(2).
+ *
+ * The child has neither the control thread nor the mapped regions, and its
+ * copies of the sockets would keep sessions looking alive. So the child closes
+ * those copies, marks every inherited session, and starts from nothing: handles
+ * that it opens itself work.
+ */
+#ifndef CLIENT_ATFORK_H
+#define CLIENT_ATFORK_H
+
+#include <stdint.h>
+
+/** Install the handlers, once per process. 0 or FARKV_ENOMEM. Any thread. */
+int atfork_init(void);
+
+/** Changes with each fork this process descends from; compare for equality. */
+uint64_t atfork_generation(void);
+
+#endif

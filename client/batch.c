@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * farkv_mget() and farkv_mput(): groups of up to INDEX_RUN_MAX operations share
+ * their round trips.
+ *
+ * The values of the last group stay in the operations' buffers; those of earlier
+ * groups are copied to the handle's arena. A call holds at most the sum of its
+ * values (each buffer rounded up to a power of two); the next call keeps 64 KiB
+ * per operation and releases the rest.
+ */
+#include "config.h"
+
+#include "handle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/util.h"
+
+/* Twice the operations of a group, so that probing stays short. */
+#define SEEN_SLOTS (2 * INDEX_RUN_MAX)
+static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "SEEN_SLOTS: power of two");
+
+/* One group: operation i belongs to item item[i]. */
+struct group {
+	struct index_op *op[INDEX_RUN_MAX];
+	size_t item[INDEX_RUN_MAX];
+	size_t n;
+	uint16_t seen[SEEN_SLOTS]; /* operation + 1 by its key's hash, or 0 */
+};
+
+/* The first failure of a call: what the call returns and says. */
+struct failure {
+	size_t item;
+	int err;
+	char detail[256];
+};
+
+static void failure_note(struct failure *f, size_t item, int err)
+{
+	if (f->err && f->item < item)
+		return;
+	f->item = item;
+	f->err = err;
+	snprintf(f->detail, sizeof(f->detail), "%s", err_detail());
+}
+
+static int failure_report(const struct failure *f, size_t n)
+{
+	if (!f->err)
+		return 0;
+	return err_set(f->err, "item %zu of %zu: %s", f->item + 1, n,
+		       f->detail);
+}
+
+/* Errors after which the rest of a batch would fail in the same way. */
+static bool is_final(int err)
+{
+	return err == FARKV_EDISCONNECTED || err == FARKV_ETIMEDOUT ||
+	       err == FARKV_EMAYBE || err == FARKV_ENOMEM;
+}
+
+static int ops_reserve(struct farkv *kv)
+{
+	if (kv->ops)
+		return 0;
+	kv->ops = calloc(INDEX_RUN_MAX, sizeof(*kv->ops));
+	if (!kv->ops)
+		return err_set(FARKV_ENOMEM, "no memory for a batch");
+	for (size_t i = 0; i < INDEX_RUN_MAX; i++)
+		index_op_init(&kv->ops[i]);
+	return 0;
+}
+
+/* What the index found, with a detail if it is an error. */
+static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
+		     struct failure *f)
+{
+	int err = op->result;
+
+	if (err == 0)
+		return 0;
+	err_clear(); /* the detail may belong to another operation */
+	err = handle_result(kv, err);
+	if (err != FARKV_ENOTFOUND)
+		failure_note(f, item, err);
+	return err;
+}
+
+/* ---- mget ----------------------------------------------------------------------- */
+
+static size_t get_fill(struct farkv *kv, struct group *g,
+		       struct farkv_get_item *items, size_t n, size_t at,
+		       struct failure *f)
+{
+	g->n = 0;
+	for (; at < n && g->n < INDEX_RUN_MAX; at++) {
+		struct farkv_get_item *it = &items[at];
+		struct index_op *op = &kv->ops[g->n];
+		struct index_key key;
+
+		it->result = handle_key(kv, it->key, it->key_len, &key);
+		if (it->result) {
+			failure_note(f, at, it->result);
+			continue;
+		}
+		index_op_start(op, INDEX_GET, &key, NULL, 0, 0);
+		g->item[g->n] = at;
+		g->op[g->n++] = op;
+	}
+	return at;
+}
+
+/* `keep`: the operations' buffers will be used again for the next group. */
+static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
+		     struct farkv_value *out)
+{
+	const void *data = op->view.value;
+
+	if (keep) {
+		data = arena_copy(&kv->arena, data, op->view.value_len);
+		if (!data)
+			return err_set(FARKV_ENOMEM,
+				       "no memory to keep a value of %u bytes",
+				       op->view.value_len);
+	}
+	*out = (struct farkv_value){.data = data,
+				    .len = op->view.value_len,
+				    .version = op->version};
+	return 0;
+}
+
+/* Returns an error that ends the batch, or 0. */
+static int get_harvest(struct farkv *kv, const struct group *g,
+		       struct farkv_get_item *items, bool keep,
+		       struct failure *f)
+{
+	int final = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		struct farkv_get_item *it = &items[g->item[i]];
+
+		it->result = op_result(kv, g->op[i], g->item[i], f);
+		if (it->result == 0) {
+			it->result = get_value(kv, g->op[i], keep, &it->value);
+			if (it->result)
+				failure_note(f, g->item[i], it->result);
+		}
+		if (is_final(it->result))
+			final = it->result;
+	}
+	return final;
+}
+
+int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
+{
+	struct failure f = {0};
+	struct group g;
+	size_t at = 0;
+	int final;
+
+	final = ops_reserve(kv);
+	if (final)
+		failure_note(&f, 0, final);
+	gate_raise(kv->gate, GATE_TIDY);
+	while (at < n && !final) {
+		at = get_fill(kv, &g, items, n, at, &f);
+		handle_run(kv, g.op, g.n);
+		final = get_harvest(kv, &g, items, at < n, &f);
+		if (at < n)
+			handle_pause(kv);
+	}
+	for (; at < n; at++)
+		items[at].result = FARKV_EABORTED;
+	return failure_report(&f, n);
+}
+
+/* ---- mput ----------------------------------------------------------------------- */
+
+static bool same_key(const struct index_key *a, const struct index_key *b)
+{
+	return a->hash == b->hash && a->len == b->len &&
+	       memcmp(a->data, b->data, a->len) == 0;
+}
+
+/*
+ * Remember `key` as the group's next operation; false if the group has it
+ * already. Two writes of one key in one group would race each other: the later
+ * item waits for the next group and so wins.
+ */
+static bool group_claim(struct group *g, const struct index_key *key)
+{
+	size_t s = key->hash % SEEN_SLOTS;
+
+	for (; g->seen[s]; s = (s + 1) % SEEN_SLOTS)
+		if (same_key(&g->op[g->seen[s] - 1]->key, key))
+			return false;
+	g->seen[s] = (uint16_t)(g->n + 1);
+	return true;
+}
+
+static int put_check(struct farkv *kv, const struct farkv_put_item *it,
+		     struct index_key *key_out)
+{
+	int err = handle_key(kv, it->key, it->key_len, key_out);
+
+	return err ? err : handle_value(kv, it->value, it->value_len);
+}
+
+static size_t put_fill(struct farkv *kv, struct group *g,
+		       struct farkv_put_item *items, size_t n, size_t at,
+		       struct failure *f)
+{
+	g->n = 0;
+	memset(g->seen, 0, sizeof(g->seen));
+	for (; at < n && g->n < INDEX_RUN_MAX; at++) {
+		struct farkv_put_item *it = &items[at];
+		struct index_op *op = &kv->ops[g->n];
+		struct index_key key;
+
+		it->result = put_check(kv, it, &key);
+		if (it->result) {
+			failure_note(f, at, it->result);
+			continue;
+		}
+		if (!group_claim(g, &key))
+			break;
+		index_op_start(op, INDEX_PUT, &key, it->value,
+			       (uint32_t)it->value_len, 0);
+		g->item[g->n] = at;
+		g->op[g->n++] = op;
+	}
+	return at;
+}
+
+static int put_harvest(struct farkv *kv, const struct group *g,
+		       struct farkv_put_item *items, struct failure *f)
+{
+	int final = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		struct farkv_put_item *it = &items[g->item[i]];
+
+		it->result = op_result(kv, g->op[i], g->item[i], f);
+		if (it->result == 0)
+			handle_after(kv, g->op[i]);
+		if (is_final(it->result))
+			final = it->result;
+	}
+	return final;
+}
+
+int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
+{
+	struct failure f = {0};
+	struct group g;
+	size_t at = 0;
+	int final;
+
+	final = ops_reserve(kv);
+	if (final)
+		failure_note(&f, 0, final);
+	while (at < n && !final) {
+		final = handle_writable(kv);
+		if (final) {
+			failure_note(&f, at, final);
+			break;
+		}
+		at = put_fill(kv, &g, items, n, at, &f);
+		handle_run(kv, g.op, g.n);
+		final = put_harvest(kv, &g, items, &f);
+		if (at < n)
+			handle_pause(kv);
+	}
+	for (; at < n; at++)
+		items[at].result = FARKV_EABORTED;
+	return failure_report(&f, n);
+}

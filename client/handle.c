@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "handle.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/hash.h"
+#include "common/util.h"
+
+#include "atfork.h"
+
+/* Attempts to reconnect are at least this far apart. */
+#define RECONNECT_PAUSE_NS (100 * NS_PER_MS)
+/* farkv_close() waits this long for the server. */
+#define FAREWELL_NS NS_PER_SEC
+/* After an empty GRANT, nothing is asked ahead of need for this long. */
+#define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
+/* A nearly full subtable is reported this often at most, ... */
+#define HINT_PAUSE_NS (100 * NS_PER_MS)
+/* ... and its place in the table is kept from others for this long. */
+#define HINT_KEEP_NS (10 * NS_PER_MS)
+/* Mutations between two looks at surplus blocks and versions; a power of two. */
+#define HOUSEKEEPING_EVERY 1024u
+/* Versions that one call may use up, retries included. */
+#define VERSIONS_RESERVE 65536u
+/* Buffers of batch operations above this size are released by the next call. */
+#define BATCH_BUF_KEEP (64u << 10)
+
+/* ---- link up, link down -------------------------------------------------------- */
+
+static int link_up(struct farkv *kv, uint64_t deadline_ns)
+{
+	struct connect_params p = {.path = kv->uri.path,
+				   .name = kv->name,
+				   .readonly = kv->readonly,
+				   .replaces = kv->last_id,
+				   .deadline_ns = deadline_ns};
+	int err;
+
+	memcpy(p.replaces_region, kv->last_region, sizeof(p.replaces_region));
+	err = link_open(&p, &kv->link);
+	if (err)
+		return err;
+	kv->gate = session_gate(kv->link.session);
+	kv->last_id = kv->link.id;
+	memcpy(kv->last_region, kv->link.sb->region_id,
+	       sizeof(kv->last_region));
+	kv->mutations = 0;
+	kv->told = false;
+	return 0;
+}
+
+static void counters_add(struct farkv_counters *sum, const struct link *l)
+{
+	const struct xport_counters *c = &l->lane->counters;
+
+	sum->reads += c->reads;
+	sum->writes += c->writes;
+	sum->cas += c->cas;
+	sum->read_bytes += c->read_bytes;
+	sum->write_bytes += c->write_bytes;
+	sum->doorbells += c->doorbells;
+	sum->round_trips += c->round_trips;
+	sum->retries += index_retries(l->index);
+	sum->control_msgs += session_sent(l->session);
+}
+
+void handle_counters(const struct farkv *kv, struct farkv_counters *out)
+{
+	*out = kv->before;
+	if (kv->link.session)
+		counters_add(out, &kv->link);
+}
+
+static void buffers_free(struct farkv *kv)
+{
+	arena_reset(&kv->arena);
+	index_op_fini(kv->link.index, &kv->op);
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
+		index_op_fini(kv->link.index, &kv->ops[i]);
+}
+
+static void link_down(struct farkv *kv)
+{
+	if (!kv->link.session)
+		return;
+	counters_add(&kv->before, &kv->link);
+	buffers_free(kv);
+	link_close(&kv->link);
+	kv->gate = &kv->closed;
+}
+
+int handle_open(const struct uri *uri, const struct farkv_options *opts,
+		struct farkv **kv_out)
+{
+	struct farkv *kv;
+	int err;
+
+	err = atfork_init();
+	if (err)
+		return err;
+	kv = calloc(1, sizeof(*kv));
+	if (!kv)
+		return err_set(FARKV_ENOMEM, "no memory for a handle");
+	kv->uri = *uri;
+	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
+	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
+	snprintf(kv->name, sizeof(kv->name), "%s",
+		 opts->name ? opts->name : program_invocation_short_name);
+	kv->prefix_low = UINT32_MAX / 2;
+	kv->fork_gen = atfork_generation();
+	kv->closed.alert = GATE_BROKEN;
+	kv->gate = &kv->closed;
+	index_op_init(&kv->op);
+	err = link_up(kv, clock_now_ns() +
+				  opts->connect_timeout_ms * NS_PER_MS);
+	if (err) {
+		free(kv);
+		return err;
+	}
+	*kv_out = kv;
+	return 0;
+}
+
+void handle_close(struct farkv *kv)
+{
+	bool inherited = kv->fork_gen != atfork_generation();
+
+	/* Another thread of the parent was at work on it: nothing is certain. */
+	if (inherited && atom_load_relaxed(&kv->busy))
+		return;
+	if (!inherited && kv->link.session &&
+	    !(gate_alerts(kv->gate) & GATE_BROKEN))
+		link_farewell(&kv->link, clock_now_ns() + FAREWELL_NS);
+	link_down(kv);
+	free(kv->ops);
+	free(kv->hints);
+	free(kv);
+}
+
+/* ---- begin ----------------------------------------------------------------------- */
+
+static int reconnect(struct farkv *kv)
+{
+	uint64_t now = clock_now_ns();
+	char why[256];
+	int err;
+
+	if (now < kv->next_attempt_ns)
+		return err_set(FARKV_EDISCONNECTED,
+			       "not connected to %s; the next attempt is due in "
+			       "%llu ms",
+			       kv->uri.path,
+			       (unsigned long long)((kv->next_attempt_ns - now) /
+							    NS_PER_MS +
+						    1));
+	kv->next_attempt_ns = now + RECONNECT_PAUSE_NS;
+	err = link_up(kv, kv->deadline_ns);
+	if (!err || err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM)
+		return err;
+	snprintf(why, sizeof(why), "%s", err_detail());
+	return err_set(FARKV_EDISCONNECTED, "cannot reconnect: %s", why);
+}
+
+/* Alerts that a live session raises; inside the gate. */
+static void attend_live(struct farkv *kv)
+{
+	uint32_t alerts = gate_alerts(kv->gate);
+
+	if (alerts & GATE_DROP) {
+		gate_lower(kv->gate, GATE_DROP);
+		index_drop_cache(kv->link.index);
+	}
+	if (alerts & GATE_MAIL)
+		link_take_mail(&kv->link);
+	if (alerts & GATE_RECLAIM) {
+		gate_lower(kv->gate, GATE_RECLAIM);
+		link_return_surplus(&kv->link);
+	}
+}
+
+/* The last batch's values have ended: give its large buffers back. */
+static void tidy(struct farkv *kv)
+{
+	gate_lower(kv->gate, GATE_TIDY);
+	arena_reset(&kv->arena);
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
+		if (kv->ops[i].buf_bytes > BATCH_BUF_KEEP)
+			index_op_fini(kv->link.index, &kv->ops[i]);
+}
+
+/*
+ * The gate did not let us in; it was left again. The first call after a break
+ * reports it, because what the caller knows about the store may be gone with
+ * the server; the call after that tries once to connect anew.
+ */
+static int attend(struct farkv *kv)
+{
+	if (kv->fork_gen != atfork_generation())
+		return err_set(FARKV_EDISCONNECTED,
+			       "handle was opened before fork(): a child must "
+			       "open handles of its own");
+	if (kv->link.session && (gate_alerts(kv->gate) & GATE_BROKEN)) {
+		bool told = kv->told;
+		int err = session_why(kv->link.session);
+
+		link_down(kv);
+		kv->told = true;
+		if (!told)
+			return err;
+	}
+	if (!kv->link.session)
+		return reconnect(kv);
+	if (gate_alerts(kv->gate) & GATE_TIDY)
+		tidy(kv);
+	attend_live(kv);
+	return 0;
+}
+
+int handle_begin(struct farkv *kv)
+{
+	err_clear();
+	atom_store_relaxed(&kv->busy, true);
+	kv->deadline_ns = clock_now_ns() + kv->op_timeout_ns;
+	while (!gate_enter(kv->gate)) {
+		int err;
+
+		gate_leave(kv->gate);
+		err = attend(kv);
+		if (err) {
+			atom_store_relaxed(&kv->busy, false);
+			return err;
+		}
+	}
+	return 0;
+}
+
+void handle_end(struct farkv *kv)
+{
+	gate_leave(kv->gate);
+	atom_store_relaxed(&kv->busy, false);
+}
+
+void handle_pause(struct farkv *kv)
+{
+	gate_leave(kv->gate);
+	if (!gate_enter(kv->gate))
+		attend_live(kv);
+}
+
+/* ---- arguments -------------------------------------------------------------------- */
+
+int handle_key(const struct farkv *kv, const void *key, size_t len,
+	       struct index_key *out)
+{
+	const struct superblock *sb = kv->link.sb;
+
+	if (len == 0 || !key)
+		return err_set(FARKV_EINVAL, len == 0 ?
+			       "the key is empty; keys have 1 to %u bytes" :
+			       "the key is NULL; keys have 1 to %u bytes",
+			       sb->max_key);
+	if (len > sb->max_key)
+		return err_set(FARKV_ETOOLARGE,
+			       "the key has %zu bytes, this store takes at most "
+			       "%u",
+			       len, sb->max_key);
+	*out = (struct index_key){.data = key,
+				  .len = (uint16_t)len,
+				  .hash = hash_key(sb->hash_seed, key, len)};
+	return 0;
+}
+
+int handle_value(const struct farkv *kv, const void *value, size_t len)
+{
+	const struct superblock *sb = kv->link.sb;
+
+	if (len > 0 && !value)
+		return err_set(FARKV_EINVAL,
+			       "the value is NULL but has %zu bytes", len);
+	if (len > sb->max_value || len > UINT32_MAX)
+		return err_set(FARKV_ETOOLARGE,
+			       "the value has %zu bytes, this store takes at "
+			       "most %llu (kvserver --max-item-size)",
+			       len, (unsigned long long)sb->max_value);
+	return 0;
+}
+
+/* Wait for a version prefix: all but the reserve is used up. */
+static int versions_wait(struct farkv *kv)
+{
+	link_ask_prefix(&kv->link, UINT32_MAX);
+	for (;;) {
+		handle_pause(kv);
+		if (index_versions_left(kv->link.index) >= VERSIONS_RESERVE)
+			return 0;
+		if (gate_alerts(kv->gate) & GATE_BROKEN)
+			return session_why(kv->link.session);
+		if (clock_now_ns() >= kv->deadline_ns)
+			return err_set(FARKV_ETIMEDOUT,
+				       "the server gave no fresh version "
+				       "numbers in time; does it run?");
+		link_ask_prefix(&kv->link, UINT32_MAX);
+		gate_leave(kv->gate);
+		session_wait(kv->link.session, kv->deadline_ns);
+		(void)gate_enter(kv->gate);
+	}
+}
+
+int handle_writable(struct farkv *kv)
+{
+	if (kv->link.readonly)
+		return err_set(FARKV_EPERM,
+			       "the handle is read-only%s",
+			       kv->readonly ? "" :
+					      ": the server gave it no right "
+					      "to write");
+	if (index_versions_left(kv->link.index) < VERSIONS_RESERVE)
+		return versions_wait(kv);
+	return 0;
+}
+
+/* ---- run -------------------------------------------------------------------------- */
+
+static bool any_pending(struct index_op *const *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ops[i]->result == INDEX_PENDING)
+			return true;
+	return false;
+}
+
+static void abandon_broken(struct farkv *kv, struct index_op *const *ops,
+			   size_t n)
+{
+	int err = session_why(kv->link.session);
+
+	for (size_t i = 0; i < n; i++)
+		index_abandon(kv->link.index, ops[i], err);
+}
+
+void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
+{
+	struct wait_state w = {0};
+
+	for (;;) {
+		index_run(kv->link.index, ops, n, kv->deadline_ns);
+		if (!any_pending(ops, n))
+			return;
+		gate_leave(kv->gate);
+		handle_wait(kv, ops, n, &w);
+		if (gate_enter(kv->gate))
+			continue;
+		attend_live(kv);
+		if (gate_alerts(kv->gate) & GATE_BROKEN)
+			abandon_broken(kv, ops, n);
+	}
+}
+
+int handle_result(struct farkv *kv, int err)
+{
+	/* A lane that broke by itself takes the session along. */
+	if (xport_broken(kv->link.lane))
+		gate_raise(kv->gate, GATE_BROKEN);
+	switch (err) {
+	case FARKV_ENOTFOUND:
+		err_clear();
+		return err;
+	case FARKV_EEXISTS:
+		return err_set(err, "the key has a value already");
+	case FARKV_EVERSION:
+		return err_set(err, "the value was written since it was read");
+	case FARKV_EMAYBE:
+		err_set(err, "the connection was lost in the middle of the "
+			     "operation: it may have happened; read the key "
+			     "again");
+		break;
+	case FARKV_EDISCONNECTED:
+		if (gate_alerts(kv->gate) & GATE_BROKEN)
+			session_why(kv->link.session);
+		break;
+	default:
+		if (!err_detail()[0])
+			err_set(err, "%s", err_str(err));
+		return err;
+	}
+	if (gate_alerts(kv->gate) & GATE_BROKEN)
+		kv->told = true;
+	return err;
+}
+
+/* ---- after a mutation ---------------------------------------------------------------- */
+
+/* Tell the server early that a subtable fills up; a lost hint comes again. */
+static void hint_near_full(struct farkv *kv, const struct index_op *op)
+{
+	struct msg m = {.type = MSG_HINT};
+	uint64_t where = entry_pack(op->wait_page, op->wait_gen, 0);
+	uint64_t now = clock_now_ns();
+	struct handle_hint *h;
+
+	if (!kv->hints)
+		kv->hints = calloc(HANDLE_HINTS, sizeof(*kv->hints));
+	if (!kv->hints)
+		return;
+	h = &kv->hints[op->wait_page % HANDLE_HINTS];
+	if (now < h->at_ns +
+			  (h->where == where ? HINT_PAUSE_NS : HINT_KEEP_NS))
+		return;
+	m.hint.page = op->wait_page;
+	m.hint.gen = op->wait_gen;
+	if (session_send(kv->link.session, &m, NULL, 0) == 0)
+		*h = (struct handle_hint){.where = where, .at_ns = now};
+}
+
+/*
+ * Ask for blocks before they are missed. Not after a handle's first write: a
+ * program that stores one value should take one block.
+ */
+static void prefetch(struct farkv *kv, uint8_t cls)
+{
+	uint64_t start = kv->deadline_ns - kv->op_timeout_ns;
+
+	if (kv->link.denied[cls]) {
+		kv->link.denied[cls] = false;
+		kv->prefetch_ns = start + PREFETCH_PAUSE_NS;
+	}
+	if (start >= kv->prefetch_ns)
+		(void)link_ask_blocks(&kv->link, cls, start);
+}
+
+void handle_after(struct farkv *kv, const struct index_op *op)
+{
+	if (op->near_full)
+		hint_near_full(kv, op);
+	kv->mutations++;
+	if (op->kind != INDEX_DELETE && kv->mutations > 1)
+		prefetch(kv, op->cls);
+	if (kv->mutations % HOUSEKEEPING_EVERY == 0) {
+		link_return_surplus(&kv->link);
+		link_ask_prefix(&kv->link, kv->prefix_low);
+	}
+}

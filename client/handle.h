@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * handle.h - struct farkv and the way every operation takes:
+ *
+ *   handle_begin()  enter the gate; see to alerts; reconnect if need be
+ *   handle_run()    drive index operations to their ends, waiting as needed
+ *   handle_end()    leave the gate
+ *
+ * One thread at a time, as <farkv.h> says; only the gate and the session are
+ * shared with the control thread.
+ */
+#ifndef CLIENT_HANDLE_H
+#define CLIENT_HANDLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <farkv.h>
+
+#include "common/index.h"
+
+#include "arena.h"
+#include "gate.h"
+#include "link.h"
+#include "uri.h"
+
+#define HANDLE_HINTS 512u
+
+/* When a nearly full subtable was reported last. */
+struct handle_hint {
+	uint64_t where; /* page and generation, as in a directory entry */
+	uint64_t at_ns;
+};
+
+struct farkv {
+	struct gate *gate; /* the session's, or &closed */
+	uint64_t deadline_ns; /* of the call that runs */
+	bool busy; /* a call runs: a child forked meanwhile can free nothing */
+	uint64_t op_timeout_ns;
+	struct link link;
+
+	struct index_op op;   /* of the calls for one key */
+	struct index_op *ops; /* INDEX_RUN_MAX for batches; NULL until needed */
+	struct arena arena;   /* a batch's values but those of its last group */
+
+	uint64_t mutations;   /* since the link was made */
+	uint64_t prefetch_ns; /* no requests ahead of need before this moment */
+	uint32_t prefix_low;  /* ask for a prefix when fewer versions are left */
+	struct handle_hint *hints; /* HANDLE_HINTS, NULL until needed */
+
+	/* What stays when the link goes. */
+	struct gate closed; /* never lets anybody in */
+	struct uri uri;
+	char name[64];
+	bool readonly; /* as asked for at open */
+	bool told;     /* the caller knows that the link broke */
+	uint32_t last_id;
+	uint64_t last_region[2];
+	uint64_t next_attempt_ns; /* to reconnect */
+	uint64_t fork_gen;
+	struct farkv_counters before; /* of links that are gone */
+};
+
+/**
+ * Open; `opts` is complete and checked. Errors as farkv_open(). On failure
+ * *kv_out is untouched.
+ */
+int handle_open(const struct uri *uri, const struct farkv_options *opts,
+		struct farkv **kv_out);
+
+/** As farkv_close(). */
+void handle_close(struct farkv *kv);
+
+/**
+ * Begin a call: its deadline starts, the last call's values end. On success
+ * handle_end() must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
+ */
+int handle_begin(struct farkv *kv);
+void handle_end(struct farkv *kv);
+
+/** Between the groups of a batch: let the control thread have its way. */
+void handle_pause(struct farkv *kv);
+
+/** Before writing: FARKV_EPERM on a read-only handle; sees to versions. */
+int handle_writable(struct farkv *kv);
+
+/**
+ * Check a key against the store's limits and hash it. FARKV_EINVAL,
+ * FARKV_ETOOLARGE with a detail that names the limit. Inside begin and end.
+ */
+int handle_key(const struct farkv *kv, const void *key, size_t len,
+	       struct index_key *out);
+/** As handle_key() for a value. */
+int handle_value(const struct farkv *kv, const void *value, size_t len);
+
+/**
+ * Drive operations until each is final. Waits for blocks, migrations and growth
+ * until the call's deadline.
+ */
+void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n);
+
+/** After a mutation: hints, requests ahead of need, housekeeping. No waiting. */
+void handle_after(struct farkv *kv, const struct index_op *op);
+
+/** What the handle has asked for since it was opened; `size` is not set. */
+void handle_counters(const struct farkv *kv, struct farkv_counters *out);
+
+/** See that a detail describes `err`, the result of an operation; returns it. */
+int handle_result(struct farkv *kv, int err);
+
+/* ---- batch.c ----------------------------------------------------------------- */
+
+/** As farkv_mget() and farkv_mput(), arguments checked. */
+int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n);
+int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
+
+/* ---- wait.c ------------------------------------------------------------------ */
+
+struct wait_state {
+	bool begun;
+	uint64_t backoff_ns;
+};
+
+/**
+ * For operations that wait: ask the server for what they need, end those that
+ * cannot go on, and sleep until something may have changed. Outside the gate.
+ */
+void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
+		 struct wait_state *w);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "link.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/util.h"
+
+static int mapping_open(const struct connect_result *r,
+			struct mapping **map_out)
+{
+	struct mapping_spec spec = {
+		.region_bytes = r->region_bytes,
+		.meta_bytes = r->meta_bytes,
+		.grace_ns = r->grace_ns,
+		.meta_fd = r->meta_fd,
+		.data_fd = r->data_fd,
+		.readonly = r->readonly,
+		.peer_may_kill = r->peer_may_kill,
+	};
+
+	memcpy(spec.region_id, r->region_id, sizeof(spec.region_id));
+	return mapping_get(&spec, map_out);
+}
+
+static void memory_close(struct link *l)
+{
+	index_close(l->index);
+	alloc_free(l->alloc);
+	xport_close(l->lane);
+	mapping_put(l->map);
+}
+
+/* Everything but the session. */
+static int memory_open(const struct connect_result *r, struct link *l)
+{
+	int err = mapping_open(r, &l->map);
+
+	if (err)
+		return err;
+	l->sb = mapping_superblock(l->map);
+	l->readonly = r->readonly;
+	l->id = r->session;
+	l->lane = xport_shm_open(mapping_base(l->map), l->sb->region_bytes,
+				 l->readonly);
+	if (l->lane && !l->readonly)
+		l->alloc = alloc_new(l->sb->grace_ns);
+	if (!l->lane || (!l->readonly && !l->alloc)) {
+		err = err_set(FARKV_ENOMEM, "no memory for a handle");
+		goto err_close;
+	}
+	err = index_open(l->sb, l->lane, l->alloc, &l->index);
+	if (err)
+		goto err_close;
+	index_set_prefix(l->index, r->prefix);
+	return 0;
+
+err_close:
+	memory_close(l);
+	return err;
+}
+
+int link_open(const struct connect_params *p, struct link *out)
+{
+	struct connect_result r;
+	struct link l = {0};
+	int err;
+
+	err = connect_open(p, &r);
+	if (err)
+		return err;
+	err = memory_open(&r, &l);
+	close(r.meta_fd);
+	close(r.data_fd);
+	if (err) {
+		close(r.fd);
+		return err;
+	}
+	err = session_new(r.fd, l.sb, l.lane, &l.session);
+	if (err) {
+		memory_close(&l);
+		return err;
+	}
+	*out = l;
+	return 0;
+}
+
+void link_close(struct link *l)
+{
+	session_free(l->session);
+	memory_close(l);
+	memset(l, 0, sizeof(*l));
+}
+
+void link_take_mail(struct link *l)
+{
+	struct session_mail mail;
+
+	session_take_mail(l->session, &mail);
+	for (struct session_grant *g = mail.grants, *next; g; g = next) {
+		next = g->next;
+		if (l->alloc) /* blocks that find no memory go with the session */
+			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
+		if (g->n == 0)
+			l->denied[g->cls] = true;
+		free(g);
+	}
+	if (mail.has_prefix) {
+		index_set_prefix(l->index, mail.prefix);
+		l->prefix_asked = false;
+	}
+}
+
+int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now)
+{
+	struct msg m = {.type = MSG_GRANT_REQ};
+	uint32_t n = l->unsent[cls];
+	int err;
+
+	if (n == 0)
+		n = alloc_want(l->alloc, cls, now);
+	if (n == 0)
+		return 0;
+	m.grant_req.cls = cls;
+	m.grant_req.count = UTIL_MIN(n, MSG_REFS_MAX);
+	err = session_send(l->session, &m, NULL, 0);
+	/* The allocator counts on an answer: the request must not get lost. */
+	l->unsent[cls] = err == FARKV_ETIMEDOUT ? n : 0;
+	return err;
+}
+
+void link_ask_prefix(struct link *l, uint32_t low)
+{
+	struct msg m = {.type = MSG_PREFIX_REQ};
+
+	if (!l->prefix_asked && index_versions_left(l->index) < low)
+		l->prefix_asked = session_send(l->session, &m, NULL, 0) == 0;
+}
+
+/* ---- blocks that go back ----------------------------------------------------- */
+
+typedef size_t take_fn(struct alloc *a, uint64_t now, struct block_ref *refs,
+		       size_t cap, enum alloc_state *state_out);
+
+/* One RETURN after the other until `take` gives no more. */
+static int return_blocks(struct link *l, take_fn *take, uint64_t until_ns)
+{
+	for (;;) {
+		struct msg m = {.type = MSG_RETURN};
+		int err;
+
+		if (l->n_ret == 0)
+			l->n_ret = take(l->alloc, clock_now_ns(), l->ret,
+					LINK_RETURN_MAX, &l->ret_state);
+		if (l->n_ret == 0)
+			return 0;
+		m.blocks.state = (uint8_t)l->ret_state;
+		m.blocks.n = (uint32_t)l->n_ret;
+		err = session_send(l->session, &m, l->ret, until_ns);
+		if (err)
+			return err;
+		l->n_ret = 0;
+	}
+}
+
+void link_return_surplus(struct link *l)
+{
+	if (l->alloc)
+		(void)return_blocks(l, alloc_surplus, 0);
+}
+
+void link_farewell(struct link *l, uint64_t until_ns)
+{
+	while (l->alloc) {
+		/* Read first: a GRANT that is not out any more is in the mail. */
+		bool more = session_grants_out(l->session) > 0;
+
+		link_take_mail(l);
+		if (return_blocks(l, alloc_drain, until_ns))
+			return;
+		if (!more || clock_now_ns() >= until_ns ||
+		    (gate_alerts(session_gate(l->session)) & GATE_BROKEN))
+			break;
+		session_wait(l->session, until_ns);
+	}
+	session_bye(l->session, until_ns);
+}

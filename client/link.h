@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * link.h - all that stands between a handle and one incarnation of its server:
+ * session, mapping, lane, blocks and index. Built at once, torn down at once,
+ * never repaired: a reconnect makes a new one (I6).
+ */
+#ifndef CLIENT_LINK_H
+#define CLIENT_LINK_H
+
+#include "common/alloc.h"
+#include "common/index.h"
+
+#include "connect.h"
+#include "mapping.h"
+#include "session.h"
+
+#define LINK_RETURN_MAX 256u
+
+struct link {
+	struct session *session; /* NULL: there is no link */
+	struct mapping *map;
+	struct xport_lane *lane;
+	struct alloc *alloc; /* NULL if readonly */
+	struct index *index;
+	const struct superblock *sb; /* lives in `map` */
+	uint32_t id;                 /* of the session */
+	bool readonly;
+	bool prefix_asked; /* a PREFIX_REQ is out */
+
+	/* Blocks on their way back that the socket had no room for yet. */
+	struct block_ref ret[LINK_RETURN_MAX];
+	size_t n_ret;
+	enum alloc_state ret_state;
+	/* GRANT requests that it had no room for: blocks wanted, by class. */
+	uint32_t unsent[CLASS_COUNT];
+	/* Classes of which the server had no block; cleared by who asks anew. */
+	bool denied[CLASS_COUNT];
+};
+
+/** Connect and build. On failure *out is untouched. Errors as farkv_open(). */
+int link_open(const struct connect_params *p, struct link *out);
+
+/**
+ * Give every block back, also those that a late GRANT brings, and say BYE; ends
+ * by `until_ns`. No operation may be running. link_close() must follow.
+ */
+void link_farewell(struct link *l, uint64_t until_ns);
+
+/** Tear down; *l becomes all zero. Operations' buffers must be gone. */
+void link_close(struct link *l);
+
+/**
+ * Take the session's mail: blocks go to the allocator, a prefix to the index.
+ * An empty GRANT sets denied[].
+ */
+void link_take_mail(struct link *l);
+
+/**
+ * Ask for blocks of `cls` if the allocator wants some at `now`. Never waits.
+ * 0 (asked, or nothing to ask), FARKV_ETIMEDOUT (socket full: call again),
+ * FARKV_EDISCONNECTED.
+ */
+int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now);
+
+/** Send blocks back that are too many or worn; as many as the socket takes. */
+void link_return_surplus(struct link *l);
+
+/** Ask for a fresh version prefix if fewer than `low` are left; never waits. */
+void link_ask_prefix(struct link *l, uint32_t low);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * mapping.h - regions mapped into this process, each once, counted by users.
+ *
+ * The server's descriptors are not trusted: a peer that could shrink one would
+ * kill this process with SIGBUS at its next load. So each must be at least as
+ * large as its area, and a memfd must be sealed against shrinking. Files on
+ * tmpfs or hugetlbfs cannot be sealed; they are taken only from a server that
+ * runs as this user or as root, which could kill the process anyway. What
+ * remains is documented in farkv(3): truncating such a file by hand ends the
+ * programs that use it.
+ */
+#ifndef CLIENT_MAPPING_H
+#define CLIENT_MAPPING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+
+struct mapping;
+
+/** What WELCOME said, and who said it. */
+struct mapping_spec {
+	uint64_t region_id[2];
+	uint64_t region_bytes;
+	uint64_t meta_bytes;
+	uint64_t grace_ns;
+	int meta_fd;          /* stays the caller's */
+	int data_fd;          /* stays the caller's */
+	bool readonly;        /* map the data area without write access */
+	bool peer_may_kill;   /* the server's user is ours or root */
+};
+
+/**
+ * Map the region, or count one more user of it if this process has it mapped
+ * from the same files in the same role. Meta area read-only, data area behind it
+ * at a 2 MiB boundary; not inherited by children.
+ *
+ * Returns 0, FARKV_EFORMAT (size, seal, superblock; the detail says which),
+ * FARKV_EPERM (descriptor without the access that the role needs),
+ * FARKV_ENOMEM, FARKV_ESYS. Any thread.
+ */
+int mapping_get(const struct mapping_spec *spec, struct mapping **map_out);
+
+/** Drop one use; the last one unmaps. NULL is allowed. Any thread. */
+void mapping_put(struct mapping *map);
+
+/** Where offset 0 of the region lies. */
+uint8_t *mapping_base(const struct mapping *map);
+
+/** A private, verified copy. */
+const struct superblock *mapping_superblock(const struct mapping *map);
+
+/** Around fork(2); see atfork.c. */
+void mapping_fork_prepare(void);
+void mapping_fork_parent(void);
+void mapping_fork_child(void);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "session_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/util.h"
+
+#include "atfork.h"
+
+/*
+ * Waits are cut into slices: a condition variable cannot run on CLOCK_BOOTTIME,
+ * and after the machine slept the deadline must be seen soon.
+ */
+#define WAIT_SLICE_NS (200 * NS_PER_MS)
+
+/* ---- the end ---------------------------------------------------------------- */
+
+void session_break(struct session *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->over) {
+		va_start(ap, fmt);
+		vsnprintf(s->why, sizeof(s->why), fmt, ap);
+		va_end(ap);
+		s->over = true;
+		xport_break(s->lane, FARKV_EDISCONNECTED);
+		gate_raise(&s->gate, GATE_BROKEN);
+		pthread_cond_broadcast(&s->cond);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+int session_why(struct session *s)
+{
+	if (gate_alerts(&s->gate) & GATE_FORKED)
+		return err_set(FARKV_EDISCONNECTED,
+			       "handle was opened before fork(): a child must "
+			       "open handles of its own");
+	pthread_mutex_lock(&s->lock);
+	err_set(FARKV_EDISCONNECTED, "%s",
+		s->over ? s->why : "the session is over");
+	pthread_mutex_unlock(&s->lock);
+	return FARKV_EDISCONNECTED;
+}
+
+/* ---- life --------------------------------------------------------------------- */
+
+static void sync_init(struct session *s)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int session_new(int fd, const struct superblock *sb, struct xport_lane *lane,
+		struct session **s_out)
+{
+	struct session *s = aligned_alloc(64, sizeof(*s));
+	int err;
+
+	if (!s) {
+		close(fd);
+		return err_set(FARKV_ENOMEM, "no memory for a session");
+	}
+	memset(s, 0, sizeof(*s));
+	s->src = (struct control_source){.fd = fd,
+					 .ready = session_ready,
+					 .tick = session_tick,
+					 .forked = session_forked};
+	s->lane = lane;
+	s->fork_gen = atfork_generation();
+	s->meta_bytes = sb->meta_bytes;
+	s->region_bytes = sb->region_bytes;
+	s->next_req = 1; /* HELLO was 1 */
+	s->grants_tail = &s->grants;
+	s->out_tail = &s->out_head;
+	sync_init(s);
+	err = control_add(&s->src);
+	if (err)
+		goto err_free;
+	s->gate.fence = control_gates_fence();
+	*s_out = s;
+	return 0;
+
+err_free:
+	pthread_cond_destroy(&s->cond);
+	pthread_mutex_destroy(&s->lock);
+	close(fd);
+	free(s);
+	return err;
+}
+
+void session_free(struct session *s)
+{
+	if (!s)
+		return;
+	/*
+	 * In a forked child the control thread and the socket are gone, and
+	 * lock and condition may look as if somebody used them: only memory.
+	 */
+	if (s->fork_gen == atfork_generation()) {
+		control_remove(&s->src);
+		close(s->src.fd);
+		pthread_cond_destroy(&s->cond);
+		pthread_mutex_destroy(&s->lock);
+	}
+	for (struct session_grant *g = s->grants, *next; g; g = next) {
+		next = g->next;
+		free(g);
+	}
+	for (struct out_msg *o = s->out_head, *next; o; o = next) {
+		next = o->next;
+		free(o);
+	}
+	free(s);
+}
+
+struct gate *session_gate(struct session *s)
+{
+	return &s->gate;
+}
+
+/* ---- the handle's thread --------------------------------------------------------- */
+
+/* Wait on the condition; the lock is held. */
+static void cond_wait_until(struct session *s, uint64_t until_ns)
+{
+	uint64_t now = clock_now_ns(), ns;
+	struct timespec ts;
+
+	if (until_ns <= now)
+		return;
+	ns = UTIL_MIN(until_ns - now, WAIT_SLICE_NS);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ns += (uint64_t)ts.tv_nsec;
+	ts.tv_sec += (time_t)(ns / NS_PER_SEC);
+	ts.tv_nsec = (long)(ns % NS_PER_SEC);
+	pthread_cond_timedwait(&s->cond, &s->lock, &ts);
+}
+
+static int send_timeout(void)
+{
+	return err_set(FARKV_ETIMEDOUT,
+		       "the server reads no requests; is it stopped?");
+}
+
+static int send_wait(struct session *s, uint64_t deadline_ns)
+{
+	struct pollfd p = {.fd = s->src.fd, .events = POLLOUT};
+	uint64_t now = deadline_ns ? clock_now_ns() : 0;
+
+	if (now >= deadline_ns)
+		return send_timeout();
+	(void)poll(&p, 1,
+		   (int)(UTIL_MIN(deadline_ns - now, WAIT_SLICE_NS) / NS_PER_MS +
+			 1));
+	return 0;
+}
+
+static int send_numbered(struct session *s, const struct msg *m,
+			 const struct block_ref *refs, uint64_t deadline_ns)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+	int err;
+
+	err = msg_encode(m, refs, buf, sizeof(buf), &len);
+	if (err)
+		return err;
+	for (;;) {
+		if (gate_alerts(&s->gate) & (GATE_BROKEN | GATE_FORKED))
+			return session_why(s);
+		if (send(s->src.fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+			break;
+		if (errno == EAGAIN) {
+			err = send_wait(s, deadline_ns);
+			if (err)
+				return err;
+		} else if (errno != EINTR) {
+			session_break(s, "the connection to the server broke: "
+					 "%s",
+				      strerror(errno));
+		}
+	}
+	s->sent++;
+	return 0;
+}
+
+int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
+		 uint64_t deadline_ns)
+{
+	bool grant = m->type == MSG_GRANT_REQ;
+	int err;
+
+	if (++s->next_req == 0)
+		s->next_req = 1; /* 0 is for messages that the server starts */
+	m->req = s->next_req;
+	/* Counted first: the answer may overtake the return of send(). */
+	if (grant)
+		atom_count(&s->grants_out, 1);
+	err = send_numbered(s, m, refs, deadline_ns);
+	if (err && grant)
+		atom_count(&s->grants_out, UINT32_MAX);
+	return err;
+}
+
+static void call_prepare(struct session *s, uint8_t expect)
+{
+	uint32_t req = s->next_req + 1;
+
+	pthread_mutex_lock(&s->lock);
+	s->awaited = req ? req : 1;
+	s->awaited_type = expect;
+	s->answered = false;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int call_timeout(const struct msg *m)
+{
+	return err_set(FARKV_ETIMEDOUT,
+		       "the server did not answer %s in time; is it stopped or "
+		       "overloaded?",
+		       msg_type_name(m->type));
+}
+
+int session_call(struct session *s, struct msg *m, uint8_t expect,
+		 struct msg *answer_out, uint64_t deadline_ns)
+{
+	bool answered, over;
+	int err;
+
+	call_prepare(s, expect);
+	err = session_send(s, m, NULL, deadline_ns);
+	pthread_mutex_lock(&s->lock);
+	while (!err && !s->answered && !s->over &&
+	       clock_now_ns() < deadline_ns)
+		cond_wait_until(s, deadline_ns);
+	s->awaited = 0;
+	answered = s->answered;
+	over = s->over;
+	if (!err && answered)
+		*answer_out = s->answer;
+	pthread_mutex_unlock(&s->lock);
+	if (err || answered)
+		return err;
+	return over ? session_why(s) : call_timeout(m);
+}
+
+void session_wait(struct session *s, uint64_t until_ns)
+{
+	pthread_mutex_lock(&s->lock);
+	while (!s->grants && !s->has_prefix && !s->over &&
+	       clock_now_ns() < until_ns)
+		cond_wait_until(s, until_ns);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void session_take_mail(struct session *s, struct session_mail *mail_out)
+{
+	pthread_mutex_lock(&s->lock);
+	gate_lower(&s->gate, GATE_MAIL);
+	*mail_out = (struct session_mail){.grants = s->grants,
+					  .prefix = s->prefix,
+					  .has_prefix = s->has_prefix};
+	s->grants = NULL;
+	s->grants_tail = &s->grants;
+	s->has_prefix = false;
+	pthread_mutex_unlock(&s->lock);
+}
+
+uint32_t session_grants_out(const struct session *s)
+{
+	return atom_load_relaxed(&s->grants_out);
+}
+
+uint64_t session_sent(const struct session *s)
+{
+	return s->sent;
+}
+
+void session_bye(struct session *s, uint64_t until_ns)
+{
+	struct msg m = {.type = MSG_BYE};
+
+	if (session_send(s, &m, NULL, until_ns))
+		return;
+	pthread_mutex_lock(&s->lock);
+	while (!s->bye_acked && !s->over && clock_now_ns() < until_ns)
+		cond_wait_until(s, until_ns);
+	pthread_mutex_unlock(&s->lock);
+}

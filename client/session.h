@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * session.h - one handle's conversation with its server after WELCOME.
+ *
+ * The handle's thread sends requests and may wait for answers. The control
+ * thread receives everything: it keeps blocks and prefixes for the handle
+ * (mail), answers BARRIER and SWEEP, and ends the session when the socket does.
+ *
+ * No answer is lost to a deadline: a GRANT that comes after its request was
+ * given up is mail like any other.
+ */
+#ifndef CLIENT_SESSION_H
+#define CLIENT_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+#include "common/msg.h"
+#include "common/xport.h"
+
+#include "gate.h"
+
+struct session;
+
+/** Blocks of one GRANT; `n` 0 means that the server has none. */
+struct session_grant {
+	struct session_grant *next;
+	uint8_t cls;
+	uint32_t n;
+	struct block_ref refs[];
+};
+
+/** What arrived since the last session_take_mail(). */
+struct session_mail {
+	struct session_grant *grants; /* oldest first; the receiver's */
+	uint32_t prefix;
+	bool has_prefix;
+};
+
+/**
+ * Begin: `fd` (then the session's) is a socket after WELCOME, `sb` bounds the
+ * blocks that may be granted, `lane` is broken when the session ends. Registers
+ * with the control thread. 0, FARKV_ENOMEM, FARKV_ESYS; `fd` is closed then.
+ */
+int session_new(int fd, const struct superblock *sb, struct xport_lane *lane,
+		struct session **s_out);
+
+/** End without a word. Waits for the control thread. NULL is allowed. */
+void session_free(struct session *s);
+
+/** Where the handle's operations announce themselves. Never NULL. */
+struct gate *session_gate(struct session *s);
+
+/**
+ * Send a request or notice; its number is chosen here. Waits while the socket is
+ * full, until `deadline_ns` (0: not at all).
+ * 0, FARKV_ETIMEDOUT (not sent), FARKV_EDISCONNECTED, FARKV_EINVAL.
+ */
+int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
+		 uint64_t deadline_ns);
+
+/**
+ * Send a request and wait for its answer, of type `expect`. *answer_out has no
+ * references. 0, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_EINVAL.
+ */
+int session_call(struct session *s, struct msg *m, uint8_t expect,
+		 struct msg *answer_out, uint64_t deadline_ns);
+
+/** Sleep until there is mail, the session ends, or `until_ns`. */
+void session_wait(struct session *s, uint64_t until_ns);
+
+/** Take the mail; lowers GATE_MAIL. */
+void session_take_mail(struct session *s, struct session_mail *mail_out);
+
+/** GRANT requests sent and not answered yet. */
+uint32_t session_grants_out(const struct session *s);
+
+/** Requests sent. */
+uint64_t session_sent(const struct session *s);
+
+/** Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. */
+void session_bye(struct session *s, uint64_t until_ns);
+
+/** Set the error detail to why the session ended; returns FARKV_EDISCONNECTED. */
+int session_why(struct session *s);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** session_priv.h - what session.c (handle's side) and session_recv.c share. */
+#ifndef CLIENT_SESSION_PRIV_H
+#define CLIENT_SESSION_PRIV_H
+
+#include <pthread.h>
+
+#include "control.h"
+#include "session.h"
+
+/* Barriers and sweeps that may wait for an operation at once. */
+#define ACKS_MAX 8
+
+/* An answer of the control thread that the socket had no room for. */
+struct out_msg {
+	struct out_msg *next;
+	size_t len;
+	uint8_t bytes[];
+};
+
+/* An acknowledgement that waits for an operation to end. */
+struct pending_ack {
+	uint8_t type; /* MSG_BARRIER_ACK or MSG_SWEEP_ACK */
+	uint64_t number;
+	uint64_t mark; /* gate_mark() */
+};
+
+struct session {
+	struct control_source src; /* first: callbacks get its address */
+	struct xport_lane *lane;
+	uint64_t fork_gen;
+	uint64_t meta_bytes, region_bytes; /* for region_block_ok() */
+
+	/* the handle's thread */
+	uint32_t next_req;
+	uint64_t sent;
+
+	/* the control thread */
+	struct pending_ack acks[ACKS_MAX];
+	unsigned n_acks;
+	struct out_msg *out_head, **out_tail;
+	unsigned n_out;
+
+	uint32_t grants_out; /* atomic: the handle's thread adds, control takes */
+
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t cond;  /* mail, answer, end */
+	struct session_grant *grants, **grants_tail;
+	uint32_t prefix;
+	bool has_prefix;
+	uint32_t awaited;     /* number of the request that is waited for, or 0 */
+	uint8_t awaited_type; /* ... its answer's type */
+	bool answered, over, bye_acked;
+	struct msg answer;
+	char why[256];
+
+	/* on a line of its own: the handle's thread writes it all the time */
+	struct gate gate __attribute__((aligned(64)));
+};
+
+/** End the session, from either thread; the first reason stands. */
+void session_break(struct session *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/** The functions of the session's control_source. */
+void session_ready(struct control_source *src);
+void session_tick(struct control_source *src);
+void session_forked(struct control_source *src);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control thread's half of a session: what arrives, and its answers. */
+#include "config.h"
+
+#include "session_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/err.h"
+#include "common/util.h"
+
+/* Messages received before other sessions get their turn. */
+#define RECEIVE_BURST 16
+/* Answers that may pile up unsent before the server counts as deaf. */
+#define OUT_MAX 64
+
+/* End the session and stop listening. */
+#define session_end(s, ...)                     \
+	do {                                    \
+		session_break(s, __VA_ARGS__);  \
+		control_mute(&(s)->src);        \
+		control_tick(&(s)->src, false); \
+	} while (0)
+
+/* ---- answers -------------------------------------------------- */
+
+static bool out_flush(struct session *s)
+{
+	while (s->out_head) {
+		struct out_msg *o = s->out_head;
+
+		if (send(s->src.fd, o->bytes, o->len,
+			 MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+			if (errno == EAGAIN)
+				return true;
+			session_end(s, "the connection to the server broke: %s",
+				    strerror(errno));
+			return false;
+		}
+		s->out_head = o->next;
+		if (!s->out_head)
+			s->out_tail = &s->out_head;
+		s->n_out--;
+		free(o);
+	}
+	control_watch(&s->src, false);
+	return true;
+}
+
+/* Queue an answer and send what the socket takes; never blocks. */
+static void out_send(struct session *s, const struct msg *m,
+		     const struct block_ref *refs)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	struct out_msg *o;
+	size_t len;
+
+	if (msg_encode(m, refs, buf, sizeof(buf), &len)) {
+		session_end(s, "cannot answer the server: %s", err_detail());
+		return;
+	}
+	o = s->n_out < OUT_MAX ? malloc(sizeof(*o) + len) : NULL;
+	if (!o) {
+		session_end(s, "the server takes no answers, or memory is out");
+		return;
+	}
+	o->next = NULL;
+	o->len = len;
+	memcpy(o->bytes, buf, len);
+	*s->out_tail = o;
+	s->out_tail = &o->next;
+	s->n_out++;
+	if (out_flush(s) && s->out_head)
+		control_watch(&s->src, true);
+}
+
+/* ---- barrier and sweep ---------------------------------------- */
+
+static void ack_send(struct session *s, const struct pending_ack *a)
+{
+	struct msg m = {.type = a->type, .epoch.number = a->number};
+
+	out_send(s, &m, NULL);
+}
+
+/* Acknowledge what has become true. */
+static void acks_check(struct session *s)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < s->n_acks; i++) {
+		struct pending_ack a = s->acks[i];
+
+		if (gate_passed(&s->gate, a.mark))
+			ack_send(s, &a);
+		else
+			s->acks[kept++] = a;
+	}
+	s->n_acks = kept;
+	control_tick(&s->src, kept > 0);
+}
+
+/*
+ * Acknowledge when all operations begun before now are over. For a barrier the
+ * alert goes up first: see gate.h for why nothing remembered survives it.
+ */
+static void ack_later(struct session *s, uint8_t type, uint64_t number)
+{
+	if (s->n_acks == ACKS_MAX) {
+		session_end(s, "the server started more barriers than it can "
+			       "wait for");
+		return;
+	}
+	if (type == MSG_BARRIER_ACK)
+		gate_raise(&s->gate, GATE_DROP);
+	control_heavy_barrier();
+	s->acks[s->n_acks++] = (struct pending_ack){
+		.type = type, .number = number, .mark = gate_mark(&s->gate)};
+	acks_check(s);
+}
+
+/*
+ * This version keeps no record of the blocks that it held since SWEEP_BEGIN, so
+ * it claims every candidate: memory that leaked stays leaked, and nothing in
+ * use is freed.
+ */
+static void sweep_claim_all(struct session *s, const struct msg *query)
+{
+	struct msg m = {.type = MSG_SWEEP_CLAIM};
+	struct block_ref refs[MSG_REFS_MAX];
+	uint32_t n = UTIL_MIN(query->blocks.n, MSG_REFS_MAX);
+
+	m.blocks.number = query->blocks.number;
+	m.blocks.n = n;
+	for (uint32_t i = 0; i < n; i++)
+		refs[i] = msg_ref(query, i);
+	out_send(s, &m, refs);
+}
+
+/* ---- mail and answers ------------------------------------------ */
+
+static bool grant_ok(const struct session *s, const struct msg *m)
+{
+	const struct superblock bounds = {.meta_bytes = s->meta_bytes,
+					  .region_bytes = s->region_bytes};
+
+	if (m->blocks.cls >= CLASS_COUNT || m->blocks.n > MSG_REFS_MAX)
+		return false;
+	for (uint32_t i = 0; i < m->blocks.n; i++) {
+		struct block_ref r = msg_ref(m, i);
+
+		if (r.cls != m->blocks.cls ||
+		    !region_block_ok(&bounds, r.off, r.cls))
+			return false;
+	}
+	return true;
+}
+
+static void on_grant(struct session *s, const struct msg *m)
+{
+	struct session_grant *g;
+
+	if (atom_load_relaxed(&s->grants_out) == 0 || !grant_ok(s, m)) {
+		session_end(s, "protocol error: the server granted blocks that "
+			       "nobody asked for, or outside its region");
+		return;
+	}
+	g = malloc(sizeof(*g) + m->blocks.n * sizeof(g->refs[0]));
+	if (!g) {
+		/* Blocks without an owner: let the server take all back. */
+		session_end(s, "out of memory while blocks arrived");
+		return;
+	}
+	g->next = NULL;
+	g->cls = m->blocks.cls;
+	g->n = m->blocks.n;
+	for (uint32_t i = 0; i < g->n; i++)
+		g->refs[i] = msg_ref(m, i);
+
+	pthread_mutex_lock(&s->lock);
+	*s->grants_tail = g;
+	s->grants_tail = &g->next;
+	atom_count(&s->grants_out, UINT32_MAX); /* one less */
+	gate_raise(&s->gate, GATE_MAIL);
+	pthread_cond_broadcast(&s->cond);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Hand an answer to the waiting call; a late one is dropped. */
+static void on_answer(struct session *s, const struct msg *m)
+{
+	pthread_mutex_lock(&s->lock);
+	if (s->awaited && m->req == s->awaited && m->type == s->awaited_type) {
+		s->answer = *m;
+		s->answered = true;
+		s->awaited = 0;
+		pthread_cond_broadcast(&s->cond);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void on_prefix(struct session *s, const struct msg *m)
+{
+	pthread_mutex_lock(&s->lock);
+	s->prefix = m->prefix.prefix;
+	s->has_prefix = true;
+	gate_raise(&s->gate, GATE_MAIL);
+	pthread_cond_broadcast(&s->cond);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void on_shutdown(struct session *s, const struct msg *m)
+{
+	char text[MSG_TEXT_MAX + 1];
+	size_t n = UTIL_MIN((size_t)m->refuse.text_len, sizeof(text) - 1);
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t c = m->refuse.text[i];
+
+		text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+	}
+	text[n] = '\0';
+	session_end(s, "the server ended the session%s%s", n ? ": " : "", text);
+}
+
+static void on_bye_ack(struct session *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->bye_acked = true;
+	pthread_cond_broadcast(&s->cond);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void on_message(struct session *s, const struct msg *m)
+{
+	switch (m->type) {
+	case MSG_GRANT:
+		on_grant(s, m);
+		break;
+	case MSG_PREFIX:
+		on_prefix(s, m);
+		break;
+	case MSG_HINT_REPLY:
+	case MSG_STATS:
+	case MSG_PONG:
+		on_answer(s, m);
+		break;
+	case MSG_BARRIER:
+		ack_later(s, MSG_BARRIER_ACK, m->epoch.number);
+		break;
+	case MSG_SWEEP_BEGIN:
+		ack_later(s, MSG_SWEEP_ACK, m->epoch.number);
+		break;
+	case MSG_SWEEP_QUERY:
+		sweep_claim_all(s, m);
+		break;
+	case MSG_SWEEP_END:
+		break;
+	case MSG_RECLAIM:
+		gate_raise(&s->gate, GATE_RECLAIM);
+		break;
+	case MSG_BYE_ACK:
+		on_bye_ack(s);
+		break;
+	case MSG_REFUSE:
+	case MSG_SHUTDOWN:
+		on_shutdown(s, m);
+		break;
+	default:
+		session_end(s, "protocol error: the server sent %s",
+			    msg_type_name(m->type));
+	}
+}
+
+/* Receive and handle one message; false if there is none, or no more ever. */
+static bool receive_one(struct session *s)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	struct msg m;
+	ssize_t n;
+
+	/* Descriptors are not expected any more; recv() drops them unseen. */
+	n = recv(s->src.fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
+	if (n < 0) {
+		if (errno == EAGAIN || errno == EINTR)
+			return false;
+		session_end(s, "the connection to the server broke: %s",
+			    strerror(errno));
+		return false;
+	}
+	if (n == 0) {
+		session_end(s, "the server closed the connection; has it "
+			       "stopped?");
+		return false;
+	}
+	if ((size_t)n > sizeof(buf)) {
+		session_end(s, "protocol error: a message of %zd bytes", n);
+		return false;
+	}
+	if (msg_decode(buf, (size_t)n, &m)) {
+		session_end(s, "protocol error: %s", err_detail());
+		return false;
+	}
+	on_message(s, &m);
+	return !s->src.muted;
+}
+
+void session_ready(struct control_source *src)
+{
+	struct session *s = (struct session *)(void *)src;
+	unsigned burst = 0;
+
+	if (s->out_head && !out_flush(s))
+		return;
+	while (burst++ < RECEIVE_BURST && receive_one(s))
+		;
+}
+
+void session_tick(struct control_source *src)
+{
+	acks_check((struct session *)(void *)src);
+}
+
+void session_forked(struct control_source *src)
+{
+	gate_raise(&((struct session *)(void *)src)->gate, GATE_FORKED);
+}

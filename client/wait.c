@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What operations wait for. None of them holds a reference to the region
+ * meanwhile (I5): the gate is left, and each starts at the directory again.
+ */
+#include "config.h"
+
+#include "handle.h"
+
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/util.h"
+
+#define BACKOFF_MIN_NS UINT64_C(50000)
+#define BACKOFF_MAX_NS (2 * NS_PER_MS)
+/*
+ * A DELETE wants a small block to trade a large one for, but does without: how
+ * long a server that answers may take.
+ */
+#define TOMBSTONE_WAIT_NS (10 * NS_PER_MS)
+
+#define NEVER UINT64_MAX
+
+static int wait_timeout(const struct farkv *kv, const struct index_op *op)
+{
+	unsigned long long ms = kv->op_timeout_ns / NS_PER_MS;
+
+	switch (op->wait) {
+	case INDEX_WAIT_BLOCK:
+		return err_set(FARKV_ETIMEDOUT,
+			       "no block of %llu bytes came within %llu ms; "
+			       "does the server run?",
+			       (unsigned long long)class_bytes(op->cls), ms);
+	case INDEX_WAIT_FROZEN:
+		return err_set(FARKV_ETIMEDOUT,
+			       "the server has not finished rebuilding this "
+			       "part of the index within %llu ms; does it run?",
+			       ms);
+	default:
+		return err_set(FARKV_ETIMEDOUT,
+			       "the server has not enlarged the index within "
+			       "%llu ms",
+			       ms);
+	}
+}
+
+static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
+{
+	index_abandon(kv->link.index, op, err);
+	return NEVER;
+}
+
+static int no_space(const struct index_op *op)
+{
+	return err_set(FARKV_ENOSPC,
+		       "the region has no memory left for a block of %llu "
+		       "bytes; delete something or start kvserver with a larger "
+		       "--memory",
+		       (unsigned long long)class_bytes(op->cls));
+}
+
+static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now)
+{
+	struct link *l = &kv->link;
+	uint64_t ready = alloc_next_ready(l->alloc, op->cls);
+	int err;
+
+	if (alloc_count(l->alloc, op->cls) > 0 || (ready && ready <= now))
+		return now;
+	if (l->denied[op->cls]) {
+		if (op->kind == INDEX_DELETE)
+			return now;
+		/* What this handle unlinked itself becomes usable after T. */
+		if (ready && ready < kv->deadline_ns)
+			return ready;
+		return give_up(kv, op, no_space(op));
+	}
+	err = link_ask_blocks(l, op->cls, now);
+	if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
+		return now + BACKOFF_MAX_NS;
+	if (err)
+		return give_up(kv, op, err);
+	if (op->kind == INDEX_DELETE)
+		return now + TOMBSTONE_WAIT_NS;
+	return ready ? ready : NEVER;
+}
+
+static uint64_t wait_full(struct farkv *kv, struct index_op *op,
+			  const struct wait_state *w)
+{
+	struct msg m = {.type = MSG_HINT}, answer;
+	int err;
+
+	m.hint.page = op->wait_page;
+	m.hint.gen = op->wait_gen;
+	m.hint.full = 1;
+	err = session_call(kv->link.session, &m, MSG_HINT_REPLY, &answer,
+			   kv->deadline_ns);
+	if (!err && answer.hint_reply.status == MSG_HINT_NOSPC)
+		err = err_set(FARKV_EINDEXFULL,
+			      "the index has no free slot for this key; delete "
+			      "keys or start kvserver with more --index-slots");
+	if (err)
+		return give_up(kv, op, err);
+	return clock_now_ns() + w->backoff_ns;
+}
+
+static uint64_t wait_one(struct farkv *kv, struct index_op *op, uint64_t now,
+			 const struct wait_state *w)
+{
+	switch (op->wait) {
+	case INDEX_WAIT_BLOCK:
+		return wait_block(kv, op, now);
+	case INDEX_WAIT_FULL:
+		return wait_full(kv, op, w);
+	default:
+		return now + w->backoff_ns;
+	}
+}
+
+/* An earlier operation of the batch waits for the same subtable. */
+static bool already_hinted(struct index_op *const *ops, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (ops[j]->result == INDEX_PENDING &&
+		    ops[j]->wait == INDEX_WAIT_FULL &&
+		    ops[j]->wait_page == ops[i]->wait_page)
+			return true;
+	return false;
+}
+
+void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
+		 struct wait_state *w)
+{
+	uint64_t now = clock_now_ns(), until = NEVER;
+	bool waiting = false;
+
+	if (!w->begun) {
+		/* An old "no" says nothing about now. */
+		memset(kv->link.denied, 0, sizeof(kv->link.denied));
+		w->begun = true;
+		w->backoff_ns = BACKOFF_MIN_NS;
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t t;
+
+		if (ops[i]->result != INDEX_PENDING)
+			continue;
+		if (now >= kv->deadline_ns) {
+			give_up(kv, ops[i], wait_timeout(kv, ops[i]));
+			continue;
+		}
+		if (ops[i]->wait == INDEX_WAIT_FULL && already_hinted(ops, i))
+			continue;
+		t = wait_one(kv, ops[i], now, w);
+		until = UTIL_MIN(until, t);
+		waiting = waiting || ops[i]->result == INDEX_PENDING;
+	}
+	if (waiting)
+		session_wait(kv->link.session,
+			     UTIL_MIN(until, kv->deadline_ns));
+	w->backoff_ns = UTIL_MIN(w->backoff_ns * 2, BACKOFF_MAX_NS);
+}
