@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * MADV_HUGEPAGE on a memfd does nothing where shmem_enabled is "never", which is
+ * the kernel's default. What was asked for and what was obtained may differ, so
+ * the kind of page is read back from /proc/self/smaps after a first touch.
+ */
+#include "config.h"
+
+#include "pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/util.h"
+
+#define HUGE_BYTES (UINT64_C(2) << 20)
+
+/* One way of obtaining memory. */
+struct way {
+	const char *name;
+	bool huge;
+	bool sealable;
+	int (*open)(uint64_t bytes);
+};
+
+static int open_hugetlb(uint64_t bytes)
+{
+	(void)bytes;
+	return memfd_create("farkv-data", MFD_CLOEXEC | MFD_ALLOW_SEALING |
+						  MFD_HUGETLB);
+}
+
+static int open_memfd(uint64_t bytes)
+{
+	(void)bytes;
+	return memfd_create("farkv-data", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+/* A file on a tmpfs of our own that is mounted nowhere. Needs CAP_SYS_ADMIN. */
+static int open_tmpfs(uint64_t bytes)
+{
+	int fs, mnt = -1, fd = -1, saved;
+	char size[32];
+
+	fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -1;
+	snprintf(size, sizeof(size), "%" PRIu64, bytes + HUGE_BYTES);
+	if (fsconfig(fs, FSCONFIG_SET_STRING, "huge", "advise", 0) == 0 &&
+	    fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) == 0 &&
+	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0700", 0) == 0 &&
+	    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+		mnt = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	if (mnt >= 0)
+		fd = openat(mnt, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	saved = errno;
+	if (mnt >= 0)
+		close(mnt);
+	close(fs);
+	errno = saved;
+	return fd;
+}
+
+/* KiB of huge mappings at `map`, as the kernel accounts them. */
+static uint64_t huge_kib(const void *map)
+{
+	FILE *in = fopen("/proc/self/smaps", "re");
+	char line[256];
+	bool here = false;
+	uint64_t kib = 0;
+
+	if (!in)
+		return 0;
+	while (fgets(line, sizeof(line), in)) {
+		uint64_t low, high, v;
+
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &low, &high) == 2)
+			here = low <= (uintptr_t)map && (uintptr_t)map < high;
+		else if (here &&
+			 (sscanf(line, "ShmemPmdMapped: %" SCNu64, &v) == 1 ||
+			  sscanf(line, "FilePmdMapped: %" SCNu64, &v) == 1 ||
+			  sscanf(line, "Shared_Hugetlb: %" SCNu64, &v) == 1 ||
+			  sscanf(line, "Private_Hugetlb: %" SCNu64, &v) == 1))
+			kib += v;
+	}
+	fclose(in);
+	return kib;
+}
+
+static void *map_aligned(int fd, uint64_t bytes)
+{
+	uint8_t *room = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *at;
+
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	at = (uint8_t *)util_align_up((uintptr_t)room, HUGE_BYTES);
+	if (at > room)
+		munmap(room, (size_t)(at - room));
+	munmap(at + bytes, (size_t)(room + HUGE_BYTES - at));
+	return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		    fd, 0);
+}
+
+static bool way_is_huge(uint8_t *map, uint64_t bytes)
+{
+	madvise(map, bytes, MADV_HUGEPAGE);
+	memset(map, 0, UTIL_MIN(bytes, HUGE_BYTES));
+	return huge_kib(map) > 0;
+}
+
+/* Try one way; -1 with a reason in `why`. */
+static int way_try(const struct way *way, uint64_t bytes, void **map_out,
+		   char *why, size_t cap)
+{
+	uint64_t size = way->huge ? util_align_up(bytes, HUGE_BYTES) : bytes;
+	int fd = way->open(bytes);
+	void *map;
+
+	if (fd < 0 || ftruncate(fd, (off_t)size) || fchmod(fd, 0600))
+		goto err_reason;
+	map = map_aligned(fd, bytes);
+	if (map == MAP_FAILED)
+		goto err_reason;
+	if (way->huge && !way_is_huge(map, bytes)) {
+		munmap(map, bytes);
+		close(fd);
+		snprintf(why, cap, "the kernel gave small pages");
+		return -1;
+	}
+	if (way->sealable)
+		(void)!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+	*map_out = map;
+	return fd;
+
+err_reason:
+	snprintf(why, cap, "%s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+int pages_create(uint64_t bytes, enum region_pages want, void **map_out,
+		 char *note, size_t note_cap)
+{
+	static const struct way ways[] = {
+		{"2 MiB, hugetlb", true, true, open_hugetlb},
+		{"2 MiB, transparent", true, true, open_memfd},
+		{"2 MiB, tmpfs huge=advise", true, false, open_tmpfs},
+		{"4 KiB", false, true, open_memfd},
+	};
+	char why[64] = "", tried[400] = "";
+	size_t first = want == REGION_PAGES_NEVER ? 3 : 0;
+	size_t last = want == REGION_PAGES_ALWAYS ? 2 : 3;
+
+	for (size_t i = first; i <= last; i++) {
+		size_t at = strlen(tried);
+		int fd = way_try(&ways[i], bytes, map_out, why, sizeof(why));
+
+		if (fd >= 0) {
+			snprintf(note, note_cap, "%s%s%s", ways[i].name,
+				 tried[0] ? "; not obtained: " : "", tried);
+			return fd;
+		}
+		snprintf(tried + at, sizeof(tried) - at, "%s%s (%s)",
+			 at ? ", " : "", ways[i].name, why);
+	}
+	return err_set(want == REGION_PAGES_ALWAYS ? FARKV_ENOTSUP : FARKV_ESYS,
+		       "no memory of the kind asked for: %s", tried);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "pages.h"
+
+#define BYTES_PER_SLOT 512u /* default index: one slot for so much memory */
+
+/*
+ * Arrays double, and all of them stay until a barrier: 2^(d+1) entries in all.
+ * A region full of subtables needs 2^d >= their number, times 2 for skew.
+ */
+static uint64_t meta_size(uint64_t pages)
+{
+	uint64_t entries = 1;
+
+	while (entries < pages * 2)
+		entries *= 2;
+	return util_align_up(REGION_DIR_OFF + entries * 2 * 8, META_ALIGN);
+}
+
+static int sealed_meta(struct region *r, uint64_t bytes)
+{
+	r->meta_fd = memfd_create("farkv-meta", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (r->meta_fd < 0 || ftruncate(r->meta_fd, (off_t)bytes) ||
+	    fchmod(r->meta_fd, 0600))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot create the region's metadata");
+	r->meta = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_NORESERVE, r->meta_fd, 0);
+	if (r->meta == MAP_FAILED) {
+		r->meta = NULL;
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot map the region's metadata");
+	}
+	/* Our mapping stays writable; no other can be made from here on. */
+	if (fcntl(r->meta_fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot seal the region's metadata");
+	return 0;
+}
+
+static int reopen_readonly(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int index_depth(const struct region_config *cfg, uint64_t pages,
+		       uint32_t *depth_out)
+{
+	uint64_t slots = cfg->index_slots ? cfg->index_slots
+					  : cfg->memory / BYTES_PER_SLOT;
+	uint32_t depth = 0;
+
+	while ((UINT64_C(1) << depth) * SUBTABLE_SLOTS < slots)
+		if (++depth > 40)
+			break;
+	while (!cfg->index_slots && depth && (UINT64_C(2) << depth) > pages)
+		depth--;
+	if ((UINT64_C(2) << depth) > pages)
+		return err_set(FARKV_EINVAL,
+			       "index-slots: %" PRIu64
+			       " slots need more than half of the memory; "
+			       "give more memory or fewer slots",
+			       slots);
+	*depth_out = depth;
+	return 0;
+}
+
+static void index_create(struct region *r)
+{
+	uint64_t *array = (uint64_t *)(void *)(r->meta + REGION_DIR_OFF);
+	uint64_t *d = (uint64_t *)(void *)(r->meta + REGION_D_OFF);
+
+	r->subtables = UINT64_C(1) << r->depth;
+	for (uint64_t i = 0; i < r->subtables; i++) {
+		uint32_t gen = (uint32_t)i + 1;
+		uint64_t page = heap_take(r->heap, 1);
+		uint64_t *slot = region_at(r, page * PAGE_BYTES);
+
+		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
+			slot[s] = slot_empty(gen);
+		array[i] = entry_pack(page, gen, r->depth);
+	}
+	*d = dirword_pack(REGION_DIR_OFF, r->depth);
+}
+
+static int superblock_create(struct region *r, const struct region_config *cfg,
+			     uint64_t pages)
+{
+	struct superblock *sb = &r->sb;
+
+	sb->meta_bytes = meta_size(pages);
+	sb->region_bytes = sb->meta_bytes + pages * PAGE_BYTES;
+	sb->max_value = cfg->max_value;
+	sb->max_key = cfg->max_key;
+	sb->grace_ns = cfg->grace_ns;
+	sb->created_s = (uint64_t)time(NULL);
+	if (getrandom(sb->region_id, sizeof(sb->region_id), 0) < 0 ||
+	    getrandom(&sb->hash_seed, sizeof(sb->hash_seed), 0) < 0)
+		return err_set_errno(FARKV_ESYS, errno, "no random numbers");
+	superblock_seal(sb);
+	return superblock_verify(sb);
+}
+
+int region_create(const struct region_config *cfg, struct region *r_out)
+{
+	struct region r = {.meta_fd = -1, .data_fd = -1, .meta_ro_fd = -1,
+			   .data_ro_fd = -1};
+	uint64_t pages = cfg->memory / PAGE_BYTES;
+	void *data;
+	int err = index_depth(cfg, pages, &r.depth);
+
+	if (!err)
+		err = superblock_create(&r, cfg, pages);
+	if (!err)
+		err = sealed_meta(&r, r.sb.meta_bytes);
+	if (err)
+		goto err_destroy;
+	r.data_fd = pages_create(pages * PAGE_BYTES, cfg->pages, &data,
+				 r.pages_note, sizeof(r.pages_note));
+	if (r.data_fd < 0) {
+		err = r.data_fd;
+		goto err_destroy;
+	}
+	r.data = data;
+	madvise(r.meta, r.sb.meta_bytes, MADV_DONTFORK);
+	madvise(r.data, pages * PAGE_BYTES, MADV_DONTFORK);
+	r.meta_ro_fd = reopen_readonly(r.meta_fd);
+	r.data_ro_fd = reopen_readonly(r.data_fd);
+	if (r.meta_ro_fd < 0 || r.data_ro_fd < 0) {
+		err = err_set_errno(FARKV_ESYS, errno,
+				    "cannot reopen the region read-only");
+		goto err_destroy;
+	}
+	r.heap = heap_new(r.sb.meta_bytes / PAGE_BYTES, pages);
+	if (!r.heap) {
+		err = err_set(FARKV_ENOMEM, "no memory for the map of pages");
+		goto err_destroy;
+	}
+	memcpy(r.meta, &r.sb, sizeof(r.sb));
+	index_create(&r);
+	*r_out = r;
+	return 0;
+
+err_destroy:
+	region_destroy(&r);
+	return err;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void region_destroy(struct region *r)
+{
+	heap_free(r->heap);
+	if (r->meta)
+		munmap(r->meta, r->sb.meta_bytes);
+	if (r->data)
+		munmap(r->data, r->sb.region_bytes - r->sb.meta_bytes);
+	close_fd(r->meta_fd);
+	close_fd(r->data_fd);
+	close_fd(r->meta_ro_fd);
+	close_fd(r->data_ro_fd);
+}

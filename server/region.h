@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * region.h - the region in memory: two descriptors, their mappings, the index.
+ *
+ * meta: superblock, D and directory arrays. Sealed so that after start nobody,
+ * the server's own mapping apart, can ever map or write it writably.
+ * data: pages of the index and of values, written by clients too.
+ */
+#ifndef SERVER_REGION_H
+#define SERVER_REGION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+#include "heap.h"
+
+enum region_pages { REGION_PAGES_NEVER, REGION_PAGES_AUTO, REGION_PAGES_ALWAYS };
+
+struct region_config {
+	uint64_t memory;      /* bytes of the data area, rounded down to pages */
+	uint64_t index_slots; /* at least this many; 0: memory / 512 */
+	uint64_t max_value;
+	uint32_t max_key;
+	uint64_t grace_ns;
+	enum region_pages pages;
+};
+
+struct region {
+	struct superblock sb; /* the server's own copy: clients cannot change it */
+	uint8_t *meta;        /* mapped read-write, meta_bytes */
+	uint8_t *data;        /* mapped read-write, the rest */
+	int meta_fd, data_fd; /* the server's own */
+	int meta_ro_fd;       /* handed to every client */
+	int data_ro_fd;       /* handed to read-only clients */
+	struct heap *heap;
+	uint32_t depth;       /* of the directory */
+	uint64_t subtables;
+	char pages_note[160]; /* what kind of pages was obtained, for the log */
+};
+
+/**
+ * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible),
+ * FARKV_ENOMEM, FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not to be
+ * had), each with a detail.
+ */
+int region_create(const struct region_config *cfg, struct region *r_out);
+void region_destroy(struct region *r);
+
+/** A pointer into the data area; `off` counts from the region start. */
+static inline void *region_at(const struct region *r, uint64_t off)
+{
+	return r->data + (off - r->sb.meta_bytes);
+}
+
+#endif
