@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** listen.h - the server's Unix socket: made, guarded by a lock file, removed. */
+#ifndef SERVER_LISTEN_H
+#define SERVER_LISTEN_H
+
+#include <sys/types.h>
+
+struct listen_socket {
+	int fd;      /* SOCK_SEQPACKET, listening, non-blocking */
+	int lock_fd; /* PATH.lock, held by flock(2) while the server lives */
+	char path[108];
+	dev_t dev;   /* of the socket's file: removed only if still ours */
+	ino_t ino;
+};
+
+/**
+ * Listen at `path` with file mode `mode`; missing parent folder is made. A stale
+ * socket is replaced. FARKV_EREFUSED if another server listens there,
+ * FARKV_EINVAL if the path is too long or something else lies there,
+ * FARKV_ESYS; each with a detail.
+ */
+int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
+
+/** Stop listening, remove the socket and the lock file. */
+void listen_close(struct listen_socket *l);
+
+#endif
