@@ -70,7 +70,7 @@ static void session_refuse(struct session *s, enum msg_reason reason,
 	}
 	if (reason == MSG_REASON_PROTOCOL)
 		c->stats.protocol_errors++;
-	m.refuse.reason = reason;
+	m.refuse.reason = (uint16_t)reason;
 	m.refuse.text = (const uint8_t *)text;
 	m.refuse.text_len = (uint16_t)strnlen(text, MSG_TEXT_MAX);
 	(void)session_send(s, &m, NULL, NULL, 0);
