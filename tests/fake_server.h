@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * fake_server.h - a kvserver for tests of the client: a thread that listens on a
+ * real socket, serves a tiny region, and misbehaves as it is told.
+ */
+#ifndef TESTS_FAKE_SERVER_H
+#define TESTS_FAKE_SERVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/layout.h"
+#include "common/msg.h"
+
+/* How the server answers HELLO. */
+enum fake_hello {
+	FAKE_WELCOME,
+	FAKE_SILENT,    /* accept, read, say nothing */
+	FAKE_CLOSE,     /* accept and close */
+	FAKE_BYTES,     /* send `bytes` as they are */
+	FAKE_REFUSE,    /* with `refuse_text` and `refuse_reason` */
+	FAKE_OTHER,     /* a PONG */
+	FAKE_EDITED,    /* WELCOME, passed through `edit` first */
+};
+
+struct fake_server {
+	/* set before fake_server_start() or between connections */
+	enum fake_hello hello;
+	const void *bytes;
+	size_t n_bytes;
+	uint16_t refuse_reason;
+	const char *refuse_text;
+	size_t (*edit)(uint8_t *buf, size_t len); /* returns the new length */
+	unsigned n_fds;        /* descriptors sent with WELCOME; default 2 */
+	uint8_t role;          /* granted */
+	uint64_t grant_blocks; /* blocks left to grant; default: plenty */
+	bool hold_grants;      /* keep GRANT_REQs until fake_server_release() */
+	bool ignore_requests;  /* read them, answer none */
+	bool deaf;             /* read nothing at all */
+	uint8_t hint_status;
+
+	/* the region; may be changed before a connection */
+	struct superblock sb;
+	int meta_fd, data_fd;
+	uint8_t *meta, *data;
+
+	/* what arrived; read with fake_server_count() */
+	unsigned seen[256];
+	uint64_t returned;      /* blocks in RETURN messages */
+	uint64_t granted;       /* blocks in GRANT messages */
+	uint64_t ack_number;    /* of the last BARRIER_ACK or SWEEP_ACK */
+	uint32_t claimed;       /* blocks in the last SWEEP_CLAIM */
+	uint32_t hello_replaces;
+	uint64_t hello_replaces_region;
+
+	/* private */
+	char dir[64], path[96];
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	int listen_fd, conn_fd, wake_fd;
+	uint32_t next_session;
+	uint64_t next_block;
+	struct { uint32_t req; uint8_t cls; uint32_t count; } held[128];
+	unsigned n_held;
+	bool stop;
+};
+
+/** Make region and socket, not listening yet. `seals`: of both descriptors. */
+void fake_server_init(struct fake_server *f, int seals);
+/** Store a changed `sb`; `seal` it first, so that only its content is odd. */
+void fake_server_superblock(struct fake_server *f, bool seal);
+void fake_server_start(struct fake_server *f);
+void fake_server_fini(struct fake_server *f);
+
+/** Send to the connected client; `refs` as for msg_encode(). */
+void fake_server_send(struct fake_server *f, const struct msg *m,
+		      const struct block_ref *refs);
+/** Send raw bytes to the connected client. */
+void fake_server_send_bytes(struct fake_server *f, const void *p, size_t n);
+/** Answer the GRANT_REQs that were held. */
+void fake_server_release(struct fake_server *f);
+/** Close the connection to the client. */
+void fake_server_hangup(struct fake_server *f);
+/** Change a knob while the server runs. */
+#define fake_server_set(f, knob, v)                    \
+	do {                                           \
+		pthread_mutex_lock(&(f)->lock);        \
+		(f)->knob = (v);                       \
+		pthread_mutex_unlock(&(f)->lock);      \
+		fake_server_wake(f);                   \
+	} while (0)
+void fake_server_wake(struct fake_server *f);
+
+/** How many messages of `type` have arrived. */
+unsigned fake_server_count(struct fake_server *f, uint8_t type);
+/** Wait (5 s at most) until `n` have; false if they have not. */
+bool fake_server_wait(struct fake_server *f, uint8_t type, unsigned n);
+
+#endif

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * farkv_open() against strangers: whatever listens there, the call ends in time
+ * with one clear error, and no descriptor stays open.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "fake_server.h"
+#include "test_main.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static struct fake_server srv;
+static unsigned fds_before;
+static bool started;
+
+static unsigned count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void setup(void)
+{
+	fake_server_init(&srv, SEALS);
+	started = false;
+}
+
+static void start(void)
+{
+	fake_server_start(&srv);
+	started = true;
+	fds_before = count_fds();
+}
+
+static void teardown(void)
+{
+	if (started)
+		fake_server_fini(&srv);
+}
+
+/* Open with a short timeout; on failure nothing may be left behind. */
+static int try_open(unsigned timeout_ms, uint32_t flags)
+{
+	struct farkv *kv = (struct farkv *)(void *)&srv; /* poison */
+	struct farkv_options o;
+	int err;
+
+	farkv_options_init(&o);
+	o.connect_timeout_ms = timeout_ms;
+	o.flags = flags;
+	o.name = "test_connect";
+	err = farkv_open(srv.path, &o, &kv);
+	if (err) {
+		ck_assert_ptr_eq(kv, (struct farkv *)(void *)&srv);
+		ck_assert_str_ne(farkv_errdetail(), "");
+		ck_assert_ptr_eq(strchr(farkv_errdetail(), '\n'), NULL);
+	} else {
+		farkv_close(kv);
+	}
+	return err;
+}
+
+/* The server's end of the connection may still be open on its side. */
+static void assert_no_fds_left(void)
+{
+	fake_server_hangup(&srv);
+	ck_assert_uint_eq(count_fds(), fds_before);
+}
+
+static void assert_detail(const char *says)
+{
+	ck_assert_msg(strstr(farkv_errdetail(), says) != NULL,
+		      "'%s' lacks '%s'", farkv_errdetail(), says);
+}
+
+START_TEST(test_normal)
+{
+	start();
+	ck_assert_int_eq(try_open(2000, 0), 0);
+	ck_assert_int_eq(try_open(2000, FARKV_OPEN_READONLY), 0);
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_silent)
+{
+	uint64_t t;
+
+	srv.hello = FAKE_SILENT;
+	start();
+	t = clock_now_ns();
+	ck_assert_int_eq(try_open(60, 0), FARKV_ETIMEDOUT);
+	t = clock_now_ns() - t;
+	ck_assert_uint_ge(t, 60 * NS_PER_MS);
+	ck_assert_uint_lt(t, 2000 * NS_PER_MS);
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_close)
+{
+	srv.hello = FAKE_CLOSE;
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_other_message)
+{
+	srv.hello = FAKE_OTHER;
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	assert_detail("PONG");
+}
+END_TEST
+
+START_TEST(test_garbage)
+{
+	static uint8_t bytes[MSG_MAX_BYTES + 100];
+	static const size_t sizes[] = {1, 4, 15, 16, 17, 64, 1000, 16384, 16385,
+				       sizeof(bytes)};
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 131 + 7);
+	srv.hello = FAKE_BYTES;
+	srv.bytes = bytes;
+	start();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		fake_server_set(&srv, n_bytes, sizes[i]);
+		ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	}
+	assert_no_fds_left();
+}
+END_TEST
+
+static size_t edit_at; /* bit or length, by the test */
+
+static size_t cut(uint8_t *buf, size_t len)
+{
+	(void)buf;
+	return edit_at < len ? edit_at : len;
+}
+
+START_TEST(test_truncated)
+{
+	srv.hello = FAKE_EDITED;
+	srv.edit = cut;
+	start();
+	for (edit_at = 1; edit_at < 100; edit_at++)
+		ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	edit_at = SIZE_MAX; /* whole again: the harness itself works */
+	ck_assert_int_eq(try_open(2000, 0), 0);
+	assert_no_fds_left();
+}
+END_TEST
+
+static size_t flip(uint8_t *buf, size_t len)
+{
+	if (edit_at / 8 < len)
+		buf[edit_at / 8] ^= (uint8_t)(1u << edit_at % 8);
+	return len;
+}
+
+START_TEST(test_bit_flips)
+{
+	srv.hello = FAKE_EDITED;
+	srv.edit = flip;
+	start();
+	for (edit_at = 0; edit_at < 120 * 8; edit_at += 3)
+		ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	assert_no_fds_left();
+}
+END_TEST
+
+static size_t longer(uint8_t *buf, size_t len)
+{
+	memset(buf + len, 0, 8);
+	return len + 8;
+}
+
+START_TEST(test_trailing_bytes)
+{
+	srv.hello = FAKE_EDITED;
+	srv.edit = longer;
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+}
+END_TEST
+
+/* The checksum of msg.h, so that only the edited field is wrong. */
+static void resum(uint8_t *buf, size_t len)
+{
+	uint64_t head = hash_image(buf, 12);
+	uint32_t sum = (uint32_t)XXH3_64bits_withSeed(buf + 16, len - 16, head);
+
+	memcpy(buf + 12, &sum, 4);
+}
+
+static size_t other_version(uint8_t *buf, size_t len)
+{
+	buf[3] = MSG_PROTOCOL + 1;
+	resum(buf, len);
+	return len;
+}
+
+START_TEST(test_protocol_version)
+{
+	srv.hello = FAKE_EDITED;
+	srv.edit = other_version;
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	assert_detail("protocol version 2");
+}
+END_TEST
+
+/* WELCOME body: session 4, prefix 4, role 1, swept 1, id 16, region 8, meta 8,
+ * grace 8, areas 4, then off 8, bytes 8, raddr 8, rkey 4 for each. */
+#define BODY MSG_HEADER_BYTES
+static size_t field_at;
+
+static size_t bump_field(uint8_t *buf, size_t len)
+{
+	buf[BODY + field_at] ^= 0x40;
+	resum(buf, len);
+	return len;
+}
+
+static size_t zero_session(uint8_t *buf, size_t len)
+{
+	memset(buf + BODY, 0, 4);
+	resum(buf, len);
+	return len;
+}
+
+START_TEST(test_welcome_fields)
+{
+	static const struct {
+		size_t at;
+		int err;
+	} fields[] = {
+		{8, FARKV_EPROTOCOL},   /* role 64 */
+		{9, FARKV_EPROTOCOL},   /* swept 64 */
+		{10, FARKV_EFORMAT},    /* region id */
+		{25, FARKV_EFORMAT},    /* region id, other end */
+		{26, FARKV_EPROTOCOL},  /* region bytes: areas do not fit */
+		{34, FARKV_EPROTOCOL},  /* meta bytes */
+		{42, FARKV_EFORMAT},    /* grace */
+		{50, FARKV_EPROTOCOL},  /* number of areas */
+		{54, FARKV_EPROTOCOL},  /* area 0: offset */
+		{62, FARKV_EPROTOCOL},  /* area 0: bytes */
+		{82, FARKV_EPROTOCOL},  /* area 1: offset */
+		{90, FARKV_EPROTOCOL},  /* area 1: bytes */
+	};
+
+	srv.hello = FAKE_EDITED;
+	srv.edit = bump_field;
+	start();
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		field_at = fields[i].at;
+		ck_assert_msg(try_open(2000, 0) == fields[i].err,
+			      "field %zu: %s", field_at, farkv_errdetail());
+	}
+	srv.edit = zero_session;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+	srv.hello = FAKE_REFUSE;
+	srv.refuse_reason = MSG_REASON_FULL;
+	srv.refuse_text = "full\nhouse";
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EREFUSED);
+	assert_detail("full?house");
+	fake_server_set(&srv, refuse_reason, MSG_REASON_PERMISSION);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	fake_server_set(&srv, refuse_text, "");
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	assert_detail("no reason given");
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_descriptors)
+{
+	static const unsigned counts[] = {0, 1, 3, 16, 17, 40};
+
+	start();
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		fake_server_set(&srv, n_fds, counts[i]);
+		ck_assert_msg(try_open(2000, 0) == FARKV_EPROTOCOL, "%u fds",
+			      counts[i]);
+		assert_no_fds_left();
+	}
+	fake_server_set(&srv, n_fds, 2);
+	ck_assert_int_eq(try_open(2000, 0), 0);
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_superblock)
+{
+	const struct superblock good = srv.sb;
+	struct superblock *sb = (struct superblock *)(void *)srv.meta;
+
+	start();
+	sb->magic ^= 1;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("magic");
+	*sb = good;
+	sb->version++;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("version");
+	*sb = good;
+	sb->max_value ^= 64;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("checksum");
+	*sb = good;
+	sb->region_id[1]++;
+	superblock_seal(sb);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("id");
+	*sb = good;
+	sb->region_bytes -= PAGE_BYTES;
+	superblock_seal(sb);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("sizes");
+	*sb = good;
+	*(uint64_t *)(void *)(srv.meta + REGION_D_OFF) = 0;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("directory");
+	assert_no_fds_left();
+}
+END_TEST
+
+/* Replace the data descriptor; the old one is leaked to the test's end. */
+static void replace_data_fd(int fd)
+{
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_ge(dup2(fd, srv.data_fd), 0);
+	close(fd);
+}
+
+START_TEST(test_unsealed)
+{
+	int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_eq(ftruncate(fd, 64 << 20), 0);
+	replace_data_fd(fd);
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("data descriptor is not sealed");
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_unsealable_memfd)
+{
+	int fd = memfd_create("unsealable", MFD_CLOEXEC);
+
+	ck_assert_int_eq(ftruncate(fd, 64 << 20), 0);
+	replace_data_fd(fd);
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("not sealed");
+}
+END_TEST
+
+START_TEST(test_too_small)
+{
+	int fd = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_eq(ftruncate(fd, (16 << 20) - 1), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
+	replace_data_fd(fd);
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("has 16777215 bytes");
+	assert_no_fds_left();
+}
+END_TEST
+
+START_TEST(test_not_a_file)
+{
+	replace_data_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	replace_data_fd(open("/", O_RDONLY | O_CLOEXEC));
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("not memory or a file");
+}
+END_TEST
+
+START_TEST(test_readonly_descriptor)
+{
+	char link[64];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", srv.data_fd);
+	replace_data_fd(open(link, O_RDONLY | O_CLOEXEC));
+	start();
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	ck_assert_int_eq(try_open(2000, FARKV_OPEN_READONLY), 0);
+	assert_no_fds_left();
+}
+END_TEST
+
+/* A file that cannot be sealed is taken from a server of the same user. */
+START_TEST(test_plain_file)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/data", srv.dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	unlink(path);
+	ck_assert_int_eq(ftruncate(fd, 16 << 20), 0);
+	replace_data_fd(fd);
+	start();
+	ck_assert_int_eq(try_open(2000, 0), 0);
+	assert_no_fds_left();
+}
+END_TEST
+
+/* ---- nobody there, or somebody else ------------------------------------------ */
+
+START_TEST(test_nobody)
+{
+	int fd;
+
+	start();
+	snprintf(srv.path, sizeof(srv.path), "%s/none", srv.dir);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	assert_detail("start it with: kvserver");
+	snprintf(srv.path, sizeof(srv.path), "%s/s/below", srv.dir);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+
+	snprintf(srv.path, sizeof(srv.path), "%s/file", srv.dir);
+	fd = open(srv.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	close(fd);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	assert_detail("is not a socket");
+	unlink(srv.path);
+	snprintf(srv.path, sizeof(srv.path), "%s/s", srv.dir);
+	assert_no_fds_left();
+}
+END_TEST
+
+static int listener(const char *path, int type, int backlog)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_ge(fd, 0);
+	strcpy(sa.sun_path, path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	if (backlog >= 0)
+		ck_assert_int_eq(listen(fd, backlog), 0);
+	return fd;
+}
+
+START_TEST(test_stream_socket)
+{
+	int fd = listener(srv.path, SOCK_STREAM, 4);
+
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	assert_detail("not a farkv socket");
+	close(fd);
+	unlink(srv.path);
+	rmdir(srv.dir);
+}
+END_TEST
+
+START_TEST(test_stale_socket)
+{
+	close(listener(srv.path, SOCK_SEQPACKET, 4));
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	assert_detail("is kvserver running?");
+	unlink(srv.path);
+	rmdir(srv.dir);
+}
+END_TEST
+
+START_TEST(test_full_backlog)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int fd = listener(srv.path, SOCK_SEQPACKET, 0);
+	int waiting = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(sa.sun_path, srv.path);
+	ck_assert_int_eq(connect(waiting, (struct sockaddr *)&sa, sizeof(sa)),
+			 0);
+	ck_assert_int_eq(try_open(50, 0), FARKV_ETIMEDOUT);
+	close(waiting);
+	close(fd);
+	unlink(srv.path);
+	rmdir(srv.dir);
+}
+END_TEST
+
+START_TEST(test_modes)
+{
+	if (geteuid() == 0) /* root may always: be somebody else */
+		ck_assert_int_eq(chown(srv.dir, 1, 1), 0);
+	start();
+	ck_assert_int_eq(chmod(srv.path, 0), 0);
+	ck_assert_int_eq(chmod(srv.dir, 0755), 0);
+	if (geteuid() == 0)
+		ck_assert_int_eq(seteuid(65534), 0);
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	assert_detail("--socket-mode");
+	if (getuid() == 0)
+		ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+START_TEST(test_options)
+{
+	struct {
+		struct farkv_options o;
+		uint64_t future;
+	} big = {.future = 0};
+	struct farkv_options o;
+	struct farkv *kv = NULL;
+
+	start();
+	farkv_options_init(NULL);
+	farkv_options_init(&o);
+	ck_assert_uint_eq(o.size, sizeof(o));
+	ck_assert_uint_eq(o.op_timeout_ms, 5000);
+	ck_assert_int_eq(farkv_open(srv.path, &o, NULL), FARKV_EINVAL);
+	o.size = 8;
+	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), FARKV_EINVAL);
+	assert_detail("farkv_options_init");
+	o.size = 0;
+	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), FARKV_EINVAL);
+	o.size = sizeof(o);
+	o.flags = 0x80;
+	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), FARKV_EINVAL);
+	assert_detail("0x80");
+
+	/* A program of the future: unknown fields must be unset. */
+	farkv_options_init(&big.o);
+	big.o.size = sizeof(big);
+	big.future = 1;
+	ck_assert_int_eq(farkv_open(srv.path, &big.o, &kv), FARKV_ENOTSUP);
+	ck_assert_ptr_null(kv);
+	big.future = 0;
+	ck_assert_int_eq(farkv_open(srv.path, &big.o, &kv), 0);
+	farkv_close(kv);
+	ck_assert_int_eq(farkv_open("kv://host:1", NULL, &kv), FARKV_ENOTSUP);
+	ck_assert_int_eq(farkv_open("", NULL, &kv), FARKV_EURI);
+	farkv_close(NULL);
+	assert_no_fds_left();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("connect");
+	TCase *t = tcase_create("connect");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 20);
+	tcase_add_test(t, test_normal);
+	tcase_add_test(t, test_silent);
+	tcase_add_test(t, test_close);
+	tcase_add_test(t, test_other_message);
+	tcase_add_test(t, test_garbage);
+	tcase_add_test(t, test_truncated);
+	tcase_add_test(t, test_bit_flips);
+	tcase_add_test(t, test_trailing_bytes);
+	tcase_add_test(t, test_protocol_version);
+	tcase_add_test(t, test_welcome_fields);
+	tcase_add_test(t, test_refused);
+	tcase_add_test(t, test_descriptors);
+	tcase_add_test(t, test_superblock);
+	tcase_add_test(t, test_unsealed);
+	tcase_add_test(t, test_unsealable_memfd);
+	tcase_add_test(t, test_too_small);
+	tcase_add_test(t, test_not_a_file);
+	tcase_add_test(t, test_readonly_descriptor);
+	tcase_add_test(t, test_plain_file);
+	tcase_add_test(t, test_nobody);
+	tcase_add_test(t, test_stream_socket);
+	tcase_add_test(t, test_stale_socket);
+	tcase_add_test(t, test_full_backlog);
+	tcase_add_test(t, test_modes);
+	tcase_add_test(t, test_options);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
