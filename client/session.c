@@ -46,6 +46,17 @@ void session_break(struct session *s, const char *fmt, ...)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void session_lost(struct session *s, int errnum)
+{
+	/* Reset and broken pipe: it left without reading our last words. */
+	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
+		session_break(s, "the server closed the connection; has it "
+				 "stopped?");
+	else
+		session_break(s, "the connection to the server broke: %s",
+			      strerror(errnum));
+}
+
 int session_why(struct session *s)
 {
 	if (gate_alerts(&s->gate) & GATE_FORKED)
@@ -197,9 +208,7 @@ static int send_numbered(struct session *s, const struct msg *m,
 			if (err)
 				return err;
 		} else if (errno != EINTR) {
-			session_break(s, "the connection to the server broke: "
-					 "%s",
-				      strerror(errno));
+			session_lost(s, errno);
 		}
 	}
 	s->sent++;

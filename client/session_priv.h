@@ -62,6 +62,9 @@ struct session {
 void session_break(struct session *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/** End the session because the socket failed; 0 stands for its end. */
+void session_lost(struct session *s, int errnum);
+
 /** The functions of the session's control_source. */
 void session_ready(struct control_source *src);
 void session_tick(struct control_source *src);

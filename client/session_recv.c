@@ -17,12 +17,17 @@
 /* Answers that may pile up unsent before the server counts as deaf. */
 #define OUT_MAX 64
 
-/* End the session and stop listening. */
-#define session_end(s, ...)                     \
-	do {                                    \
-		session_break(s, __VA_ARGS__);  \
-		control_mute(&(s)->src);        \
-		control_tick(&(s)->src, false); \
+static void listen_no_more(struct session *s)
+{
+	control_mute(&s->src);
+	control_tick(&s->src, false);
+}
+
+/* End the session for a reason of one's own. */
+#define session_end(s, ...)                    \
+	do {                                   \
+		session_break(s, __VA_ARGS__); \
+		listen_no_more(s);             \
 	} while (0)
 
 /* ---- answers -------------------------------------------------- */
@@ -36,8 +41,8 @@ static bool out_flush(struct session *s)
 			 MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
 			if (errno == EAGAIN)
 				return true;
-			session_end(s, "the connection to the server broke: %s",
-				    strerror(errno));
+			session_lost(s, errno);
+			listen_no_more(s);
 			return false;
 		}
 		s->out_head = o->next;
@@ -284,16 +289,11 @@ static bool receive_one(struct session *s)
 
 	/* Descriptors are not expected any more; recv() drops them unseen. */
 	n = recv(s->src.fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
-	if (n < 0) {
-		if (errno == EAGAIN || errno == EINTR)
-			return false;
-		session_end(s, "the connection to the server broke: %s",
-			    strerror(errno));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	}
-	if (n == 0) {
-		session_end(s, "the server closed the connection; has it "
-			       "stopped?");
+	if (n <= 0) {
+		session_lost(s, n < 0 ? errno : 0);
+		listen_no_more(s);
 		return false;
 	}
 	if ((size_t)n > sizeof(buf)) {

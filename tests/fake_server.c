@@ -244,8 +244,11 @@ static void on_message(struct fake_server *f, const struct msg *m)
 
 static void conn_close(struct fake_server *f)
 {
-	if (f->conn_fd >= 0)
+	if (f->conn_fd >= 0) {
+		/* The thread's poll() may hold the socket open: hang up first. */
+		shutdown(f->conn_fd, SHUT_RDWR);
 		close(f->conn_fd);
+	}
 	f->conn_fd = -1;
 }
 
@@ -292,7 +295,8 @@ static void *server_main(void *arg)
 			pthread_mutex_unlock(&f->lock);
 			return NULL;
 		}
-		if (p[2].revents && p[2].fd == f->conn_fd && f->conn_fd >= 0)
+		if (p[2].revents && p[2].fd == f->conn_fd && f->conn_fd >= 0 &&
+		    !f->deaf)
 			conn_read(f);
 		else if (p[1].revents)
 			accept_one(f);
