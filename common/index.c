@@ -14,6 +14,9 @@
 #include "clock.h"
 #include "err.h"
 
+/* An operation that wins its CAS takes at most four stages. */
+#define STAGES_BETWEEN_CLOCKS 8
+
 static uint64_t clock_boot(void *arg)
 {
 	(void)arg;
@@ -305,6 +308,17 @@ static bool run_stage(struct index *ix, struct index_op *const *ops, size_t n,
 	return true;
 }
 
+/*
+ * Operations that have something to post have changed nothing so far, or they
+ * would be final: they can end here.
+ */
+static void give_up(struct index *ix, struct index_op *const *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ops[i]->posting)
+			index_op_end(ix, ops[i], FARKV_ETIMEDOUT);
+}
+
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 	       uint64_t deadline_ns)
 {
@@ -316,8 +330,11 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 			ops[i]->wait = INDEX_WAIT_NONE;
 			index_op_step(ix, ops[i], deadline_ns);
 		}
-	while (run_stage(ix, ops, n, deadline_ns))
-		;
+	/* No operation needs that many stages, but rivals can make it lose. */
+	for (unsigned stage = 1; run_stage(ix, ops, n, deadline_ns); stage++)
+		if (stage % STAGES_BETWEEN_CLOCKS == 0 &&
+		    index_now(ix) > deadline_ns)
+			give_up(ix, ops, n);
 }
 
 void index_abandon(struct index *ix, struct index_op *op, int err)

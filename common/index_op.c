@@ -4,7 +4,8 @@
  *
  *   START -> [WRITE block] READ window -> WINDOW
  *   WINDOW: scan; candidates -> READ blocks -> PROBE; EMPTY -> CAS -> SWAP
- *   PROBE:  key found -> decide -> CAS -> SWAP; else scan on
+ *   PROBE:  key found -> decide -> CAS -> SWAP; else scan on;
+ *           slower than T/2 -> READ the window again -> CONFIRM -> PROBE
  *   SWAP:   done, absorbed, or decide again on the word that was found
  *   any FROZEN word -> READ D, entry, D -> MOVED -> as before or START anew
  *
@@ -22,7 +23,14 @@
 #include "hash.h"
 #include "util.h"
 
-enum op_state { OP_START, OP_WINDOW, OP_PROBE, OP_SWAP, OP_MOVED };
+enum op_state {
+	OP_START,
+	OP_WINDOW,
+	OP_PROBE,
+	OP_CONFIRM,
+	OP_SWAP,
+	OP_MOVED
+};
 
 /* What a step leads to. */
 enum next {
@@ -212,7 +220,6 @@ static enum next op_start(struct index *ix, struct index_op *op,
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
 
-	op->t_start = index_now(ix);
 	op->accept_frozen = false;
 	op->odd = false;
 	op->probe_full = false;
@@ -224,6 +231,7 @@ static enum next op_start(struct index *ix, struct index_op *op,
 		if (next != NEXT_POST)
 			return next;
 	}
+	op->t_start = index_now(ix);
 	chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
 	if (op_reads_twice(ix, op))
 		chain_add(op, XPORT_READ, window_off(op),
@@ -303,6 +311,7 @@ static enum next op_probe(struct index *ix, struct index_op *op)
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)total));
+	op->confirmed = false;
 	chain_begin(op, OP_PROBE);
 	for (unsigned i = 0; i < op->n_cand; i++) {
 		uint64_t word = op->window[op->cand[i]];
@@ -550,6 +559,35 @@ static bool op_span_ok(const struct index *ix, const struct index_op *op)
 	return index_now(ix) - op->t_start <= ix->sb.grace_ns / 2;
 }
 
+/*
+ * Too slow: were the candidates' blocks still published after they had been
+ * copied? A word that stands unchanged says so at least as well as the clock; a
+ * FROZEN one does not, its block may be unlinked in another subtable.
+ */
+static enum next op_confirm(struct index *ix, struct index_op *op)
+{
+	ix->retries++;
+	chain_begin(op, OP_CONFIRM);
+	chain_add(op, XPORT_READ, window_off(op), op->window + WINDOW_SLOTS,
+		  WINDOW_BYTES);
+	return NEXT_POST;
+}
+
+static enum next op_probed(struct index *ix, struct index_op *op);
+
+static enum next op_confirmed(struct index *ix, struct index_op *op)
+{
+	for (unsigned i = 0; i < op->n_cand; i++) {
+		uint64_t word = op->window[op->cand[i]];
+
+		if ((word & SLOT_FROZEN) ||
+		    op->window[WINDOW_SLOTS + op->cand[i]] != word)
+			return op_again(ix, op);
+	}
+	op->confirmed = true;
+	return op_probed(ix, op);
+}
+
 static enum block_check probe_verify(const struct index *ix,
 				     const struct index_op *op,
 				     const uint8_t *image, uint64_t word,
@@ -590,6 +628,8 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 {
 	const uint8_t *image = op->buf;
 
+	if (!op->confirmed && !op_span_ok(ix, op))
+		return op_confirm(ix, op);
 	for (unsigned i = 0; i < op->n_cand; i++) {
 		uint64_t word = op->window[op->cand[i]] & ~SLOT_FROZEN;
 		struct block_view view;
@@ -604,8 +644,6 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 			op->scan_from = op->cand[i];
 			return op_scan(ix, op);
 		}
-		if (!op_span_ok(ix, op))
-			return op_again(ix, op);
 		if (check == BLOCK_MINE) {
 			op->slot_at = op->cand[i];
 			return op_found(ix, op, word, &view);
@@ -644,6 +682,8 @@ static enum next op_continue(struct index *ix, struct index_op *op,
 		return op_window(ix, op);
 	case OP_PROBE:
 		return op_probed(ix, op);
+	case OP_CONFIRM:
+		return op_confirmed(ix, op);
 	case OP_SWAP:
 		return op_swap_done(ix, op);
 	default:
@@ -690,12 +730,23 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	return true;
 }
 
+/*
+ * I4 without a clock: a word that still stands after the copy kept the block
+ * published, and so unchanged (I2), all the while.
+ */
+static bool still_holds(const uint64_t *slot, uint64_t word)
+{
+	atom_fence_copy_done();
+	return atom_load_follow(slot) == word;
+}
+
 bool index_get_direct(struct index *ix, struct index_op *op)
 {
 	struct xport_counters *count = &ix->lane->counters;
 	struct xport_counters before = *count;
 	uint64_t fp = hash_fp(op->key.hash), empty;
 	const uint64_t *slots;
+	unsigned candidates = 0;
 
 	if (xport_broken(ix->lane) || !ix->dirword || op->state != OP_START)
 		return false;
@@ -708,7 +759,6 @@ bool index_get_direct(struct index *ix, struct index_op *op)
 	empty = slot_empty(entry_gen(op->entry));
 	slots = (const uint64_t *)(const void *)(ix->lane->base +
 						 window_off(op));
-	op->t_start = index_now(ix);
 	count->reads++;
 	count->read_bytes += WINDOW_BYTES;
 	count->doorbells++;
@@ -723,10 +773,13 @@ bool index_get_direct(struct index *ix, struct index_op *op)
 			goto unusual;
 		if (slot_fp(w) != fp || (w & SLOT_DEAD))
 			continue;
-		count->doorbells++;
-		count->round_trips++;
+		/* A card would fetch OP_PROBE_MAX candidates by one chain. */
+		if (candidates++ % OP_PROBE_MAX == 0) {
+			count->doorbells++;
+			count->round_trips++;
+		}
 		if (!direct_fetch(ix, op, w, &check, &op->view) ||
-		    check == BLOCK_BAD || !op_span_ok(ix, op))
+		    check == BLOCK_BAD || !still_holds(&slots[s], w))
 			goto unusual;
 		if (check == BLOCK_MINE) {
 			op->version = op->view.version;

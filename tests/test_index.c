@@ -623,7 +623,18 @@ END_TEST
 
 /* ---- grace, damage ------------------------------------------------------------- */
 
-START_TEST(reader_slower_than_half_T_discards_and_reads_again)
+static void age_by_T(void)
+{
+	fake_now += GRACE / 2 + 1;
+}
+
+static void age_by_T_and_overwrite(void)
+{
+	age_by_T();
+	rival_op();
+}
+
+START_TEST(reader_within_half_T_reads_twice)
 {
 	struct index_key k;
 	uint64_t reads;
@@ -640,12 +651,8 @@ START_TEST(reader_slower_than_half_T_discards_and_reads_again)
 }
 END_TEST
 
-static void age_by_T(void)
-{
-	fake_now += GRACE / 2 + 1;
-}
-
-START_TEST(reader_span_is_measured_from_before_the_slot_read)
+/* Wherever the time passes, the span counts from before the slot READ. */
+START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 {
 	struct index_key k;
 	uint64_t reads;
@@ -661,8 +668,87 @@ START_TEST(reader_span_is_measured_from_before_the_slot_read)
 		rival.skip = skip;
 		check_value(&me, k, "v");
 		ck_assert_uint_eq(rival.acted, 1);
-		ck_assert_uint_eq(me.lane->counters.reads - reads, 4);
+		ck_assert_uint_eq(me.lane->counters.reads - reads, 3);
 	}
+	teardown();
+}
+END_TEST
+
+START_TEST(reader_slower_than_half_T_word_changed_reads_again)
+{
+	struct index_key k;
+	uint64_t reads;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	fake_now = 1000;
+	index_set_clock(me.ix, fake_clock, NULL);
+	reads = me.lane->counters.reads;
+	rival_sets(XPORT_READ, age_by_T_and_overwrite, INDEX_PUT, k, "new");
+	rival.skip = 1;
+	check_value(&me, k, "new");
+	ck_assert_uint_eq(rival.acted, 1);
+	ck_assert_int_eq(rival_result, 0);
+	ck_assert_uint_eq(me.lane->counters.reads - reads, 5);
+	teardown();
+}
+END_TEST
+
+START_TEST(reader_slower_than_half_T_frozen_word_confirms_nothing)
+{
+	struct index_key k;
+	uint64_t *slots, reads;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "v");
+	slots = slots_of(k);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		slots[i] |= SLOT_FROZEN;
+	fake_now = 1000;
+	index_set_clock(me.ix, fake_clock, NULL);
+	reads = me.lane->counters.reads;
+	rival_sets(XPORT_READ, age_by_T, INDEX_GET, k, NULL);
+	rival.skip = 1;
+	check_value(&me, k, "v");
+	/* window, [D, entry, D], block, window; then without delay anew */
+	ck_assert_uint_eq(me.lane->counters.reads - reads, 6 + 5);
+	teardown();
+}
+END_TEST
+
+static void cas_again_and_again(void)
+{
+	if (run(&other, INDEX_CAS, rival_key, "r", 0) != FARKV_EVERSION)
+		ck_abort_msg("no version is 0");
+	rival_cas();
+	fake_now += GRACE;
+	rival.opcode = XPORT_CAS;
+}
+
+START_TEST(put_that_loses_for_ever_ends_at_its_deadline)
+{
+	struct index_key k;
+	struct index_op *op = &me.op;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "v");
+	fake_now = 1000;
+	index_set_clock(me.ix, fake_clock, NULL);
+	index_set_clock(other.ix, fake_clock, NULL);
+	rival_sets(XPORT_CAS, cas_again_and_again, INDEX_CAS, k, "r");
+	fake_region_grant(&region, me.alloc, 0, 4);
+	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+	index_run(me.ix, &op, 1, fake_now + 20 * GRACE);
+	ck_assert_int_eq(op->result, FARKV_ETIMEDOUT);
+	ck_assert_uint_ge(rival.acted, 20);
+	ck_assert_uint_lt(rival.acted, 60);
+	rival.opcode = -1;
+	check_value(&me, k, "r");
+	PUT(&me, k, "mine");
+	check_value(&me, k, "mine");
 	teardown();
 }
 END_TEST
@@ -1122,9 +1208,13 @@ static Suite *suite(void)
 	tcase_add_test(t, conditional_operations_never_absorb);
 	suite_add_tcase(s, t);
 	t = tcase_create("time and damage");
-	tcase_add_loop_test(
-		t, reader_slower_than_half_T_discards_and_reads_again, 0, 2);
-	tcase_add_test(t, reader_span_is_measured_from_before_the_slot_read);
+	tcase_add_loop_test(t, reader_within_half_T_reads_twice, 0, 2);
+	tcase_add_test(t,
+		       reader_slower_than_half_T_word_unchanged_is_confirmed);
+	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
+	tcase_add_test(
+		t, reader_slower_than_half_T_frozen_word_confirms_nothing);
+	tcase_add_test(t, put_that_loses_for_ever_ends_at_its_deadline);
 	tcase_add_loop_test(t, damaged_block_is_corrupt_after_bounded_tries, 0,
 			    2);
 	tcase_add_test(t, block_damaged_for_a_moment_is_read_again);
