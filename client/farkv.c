@@ -122,7 +122,11 @@ static int key_op(struct farkv *kv, const void *key, size_t key_len,
 		return err;
 	index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
 		       w->expected);
-	handle_run(kv, &op, 1);
+	if (!index_try(kv->link.index, op)) {
+		if (w->kind == INDEX_GET)
+			handle_start_clock(kv);
+		handle_run(kv, &op, 1);
+	}
 	if (__builtin_expect(op->result != 0, 0))
 		return handle_result(kv, op->result);
 	if (w->kind != INDEX_GET)
@@ -137,7 +141,7 @@ static int key_call(struct farkv *kv, const void *key, size_t key_len,
 
 	if (!kv)
 		return no_handle();
-	err = handle_begin(kv);
+	err = w->kind == INDEX_GET ? handle_enter(kv) : handle_begin(kv);
 	if (err)
 		return err;
 	err = key_op(kv, key, key_len, w);

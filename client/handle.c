@@ -223,15 +223,26 @@ static int attend(struct farkv *kv)
 	return 0;
 }
 
+void handle_start_clock(struct farkv *kv)
+{
+	kv->deadline_ns = clock_now_ns() + kv->op_timeout_ns;
+}
+
 int handle_begin(struct farkv *kv)
+{
+	handle_start_clock(kv);
+	return handle_enter(kv);
+}
+
+int handle_enter(struct farkv *kv)
 {
 	err_clear();
 	atom_store_relaxed(&kv->busy, true);
-	kv->deadline_ns = clock_now_ns() + kv->op_timeout_ns;
 	while (!gate_enter(kv->gate)) {
 		int err;
 
 		gate_leave(kv->gate);
+		handle_start_clock(kv);
 		err = attend(kv);
 		if (err) {
 			atom_store_relaxed(&kv->busy, false);

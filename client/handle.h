@@ -77,6 +77,12 @@ void handle_close(struct farkv *kv);
  * handle_end() must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
  */
 int handle_begin(struct farkv *kv);
+/**
+ * As handle_begin(), but for a call that hopes to end without a look at the
+ * clock; if it does not, handle_start_clock() comes before anything that waits.
+ */
+int handle_enter(struct farkv *kv);
+void handle_start_clock(struct farkv *kv);
 void handle_end(struct farkv *kv);
 
 /** Between the groups of a batch: let the control thread have its way. */

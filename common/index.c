@@ -322,9 +322,6 @@ static void give_up(struct index *ix, struct index_op *const *ops, size_t n)
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 	       uint64_t deadline_ns)
 {
-	if (n == 1 && ops[0]->kind == INDEX_GET &&
-	    (ix->lane->caps & XPORT_DIRECT) && index_get_direct(ix, ops[0]))
-		return;
 	for (size_t i = 0; i < n; i++)
 		if (ops[i]->result == INDEX_PENDING) {
 			ops[i]->wait = INDEX_WAIT_NONE;

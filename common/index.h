@@ -142,6 +142,14 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 		    uint32_t value_len, uint64_t expected);
 
 /**
+ * A GET that was just set up, by loads from the mapped region: no chain, no clock,
+ * no system call. True if the operation is final. False if it is no GET, the
+ * lane has no mapping, or anything unusual was met: then nothing has happened
+ * and index_run() knows what to do. The counters show what a card would see.
+ */
+bool index_try(struct index *ix, struct index_op *op);
+
+/**
  * Drive ops[0..n-1] until each is final or waits. Operations that waited are
  * tried again from the start (their block, if any, kept). Spins on the lane,
  * bounded by `deadline_ns` (clock_now_ns()): operations still running then end

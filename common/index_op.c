@@ -46,6 +46,8 @@ enum next {
 #define OP_PROBE_MAX 4
 /* An insert that lands in the last line asks for growth. */
 #define NEAR_FULL_SLOT (WINDOW_SLOTS - LINE_SLOTS)
+/* What a GET by loads fetches ahead of the block's header. */
+#define PREFETCH_BYTES 512u
 /* Blocks from this size on are given up for a small tombstone on DELETE, */
 #define TOMBSTONE_FROM 256u
 /* ... and from this size on a DELETE waits for one. */
@@ -716,6 +718,10 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return false;
+	/* The lines of a small block are fetched side by side. */
+	for (uint64_t at = LINE_BYTES;
+	     at < class_bytes(ref.cls) && at < PREFETCH_BYTES; at += LINE_BYTES)
+		__builtin_prefetch(src + at);
 	memcpy(&h, src, sizeof(h));
 	bytes = block_room(h.key_len, h.value_len);
 	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
@@ -740,7 +746,7 @@ static bool still_holds(const uint64_t *slot, uint64_t word)
 	return atom_load_follow(slot) == word;
 }
 
-bool index_get_direct(struct index *ix, struct index_op *op)
+bool index_try(struct index *ix, struct index_op *op)
 {
 	struct xport_counters *count = &ix->lane->counters;
 	struct xport_counters before = *count;
@@ -748,7 +754,8 @@ bool index_get_direct(struct index *ix, struct index_op *op)
 	const uint64_t *slots;
 	unsigned candidates = 0;
 
-	if (xport_broken(ix->lane) || !ix->dirword || op->state != OP_START)
+	if (op->kind != INDEX_GET || !(ix->lane->caps & XPORT_DIRECT) ||
+	    xport_broken(ix->lane) || !ix->dirword)
 		return false;
 	op->dir_index = hash_dir_index(op->key.hash,
 				       dirword_depth(ix->dirword));

@@ -42,12 +42,6 @@ void index_op_step(struct index *ix, struct index_op *op, uint64_t deadline_ns);
 /** End an operation: `err` becomes its result, an unpublished block goes back. */
 void index_op_end(struct index *ix, struct index_op *op, int err);
 
-/**
- * A GET without chains, by loads from the mapped region. False if something
- * unusual was met (nothing happened then; the steps know what to do).
- */
-bool index_get_direct(struct index *ix, struct index_op *op);
-
 /** Make op->buf at least `bytes` long; contents are lost. */
 int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes);
 

@@ -153,6 +153,8 @@ static int run(struct client *c, enum index_kind kind, struct index_key k,
 
 	index_op_start(op, kind, &k, value, value ? strlen(value) : 0,
 		       expected);
+	if (index_try(c->ix, op))
+		return op->result;
 	for (int i = 0; i < 10; i++) {
 		index_run(c->ix, &op, 1, clock_now_ns() + NS_PER_SEC);
 		if (op->result != INDEX_PENDING)
