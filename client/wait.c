@@ -23,12 +23,24 @@
 
 #define NEVER UINT64_MAX
 
-static int wait_timeout(const struct farkv *kv, const struct index_op *op)
+static int no_space(const struct index_op *op)
+{
+	return err_set(FARKV_ENOSPC,
+		       "the region has no memory left for a block of %llu "
+		       "bytes; delete something or start kvserver with a larger "
+		       "--memory",
+		       (unsigned long long)class_bytes(op->cls));
+}
+
+/* The deadline has come. A "no" that the server gave during this call counts. */
+static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
 	unsigned long long ms = kv->op_timeout_ns / NS_PER_MS;
 
 	switch (op->wait) {
 	case INDEX_WAIT_BLOCK:
+		if (kv->link.denied[op->cls])
+			return no_space(op);
 		return err_set(FARKV_ETIMEDOUT,
 			       "no block of %llu bytes came within %llu ms; "
 			       "does the server run?",
@@ -50,15 +62,6 @@ static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
 {
 	index_abandon(kv->link.index, op, err);
 	return NEVER;
-}
-
-static int no_space(const struct index_op *op)
-{
-	return err_set(FARKV_ENOSPC,
-		       "the region has no memory left for a block of %llu "
-		       "bytes; delete something or start kvserver with a larger "
-		       "--memory",
-		       (unsigned long long)class_bytes(op->cls));
 }
 
 static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now)
@@ -88,7 +91,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now)
 }
 
 static uint64_t wait_full(struct farkv *kv, struct index_op *op,
-			  const struct wait_state *w)
+			  struct wait_state *w)
 {
 	struct msg m = {.type = MSG_HINT}, answer;
 	int err;
@@ -102,13 +105,17 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 		err = err_set(FARKV_EINDEXFULL,
 			      "the index has no free slot for this key; delete "
 			      "keys or start kvserver with more --index-slots");
+	/* It is at work, if slow to say so again. */
+	if (err == FARKV_ETIMEDOUT && w->growing)
+		err = wait_over(kv, op);
 	if (err)
 		return give_up(kv, op, err);
+	w->growing = true;
 	return clock_now_ns() + w->backoff_ns;
 }
 
 static uint64_t wait_one(struct farkv *kv, struct index_op *op, uint64_t now,
-			 const struct wait_state *w)
+			 struct wait_state *w)
 {
 	switch (op->wait) {
 	case INDEX_WAIT_BLOCK:
@@ -149,7 +156,7 @@ void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 		if (ops[i]->result != INDEX_PENDING)
 			continue;
 		if (now >= kv->deadline_ns) {
-			give_up(kv, ops[i], wait_timeout(kv, ops[i]));
+			give_up(kv, ops[i], wait_over(kv, ops[i]));
 			continue;
 		}
 		if (ops[i]->wait == INDEX_WAIT_FULL && already_hinted(ops, i))

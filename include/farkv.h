@@ -234,6 +234,9 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC,
  * FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_EMAYBE,
  * FARKV_ENOMEM. After every one but FARKV_EMAYBE the old value stands.
+ * FARKV_ENOSPC says that the server answered and has no memory, and that no
+ * block which the handle replaced becomes usable before the deadline;
+ * FARKV_ETIMEDOUT that the server did not answer in time.
  * Cost: 3 round trips over an existing key, 2 for a new one; a message to the
  * server only when the handle has no block of the size at hand.
  */

@@ -100,7 +100,7 @@ static void send_welcome(struct fake_server *f)
 	memcpy(m.welcome.region_id, f->sb.region_id, sizeof(f->sb.region_id));
 	m.welcome.region_bytes = META_ALIGN + FAKE_PAGES * PAGE_BYTES;
 	m.welcome.meta_bytes = META_ALIGN;
-	m.welcome.grace_ns = 20 * 1000000;
+	m.welcome.grace_ns = f->sb.grace_ns;
 	m.welcome.n_areas = 2;
 	m.welcome.areas[0].bytes = META_ALIGN;
 	m.welcome.areas[1].off = META_ALIGN;
