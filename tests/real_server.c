@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "real_server.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <check.h>
+
+#define ARGS_MAX 16
+#define READY_TIMEOUT_MS 20000
+
+void real_server_require(void)
+{
+	const char *program = getenv("KVSERVER");
+
+	if (program && access(program, X_OK) == 0)
+		return;
+	fprintf(stderr, "SKIP: $KVSERVER (%s) is not a program; run by make "
+			"check\n", program ? program : "not set");
+	exit(77);
+}
+
+static void exec_server(const struct real_server *s, const char *const *args,
+			int ready_fd, pid_t parent)
+{
+	const char *argv[ARGS_MAX + 6] = {getenv("KVSERVER"), "-q", "-s",
+					  s->path, "--ready-fd"};
+	char fd[16];
+	int n = 5;
+
+	snprintf(fd, sizeof(fd), "%d", ready_fd);
+	argv[n++] = fd;
+	for (int i = 0; args && args[i] && i < ARGS_MAX - 1; i++)
+		argv[n++] = args[i];
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || !freopen("/dev/null", "w", stdout))
+		_exit(126);
+	execv(argv[0], (char *const *)(void *)argv);
+	fprintf(stderr, "cannot run %s: %s\n", argv[0], strerror(errno));
+	_exit(127);
+}
+
+static void wait_ready(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char text[8] = "";
+
+	ck_assert_int_eq(poll(&p, 1, READY_TIMEOUT_MS), 1);
+	ck_assert_int_eq(read(fd, text, sizeof(text) - 1), 6);
+	ck_assert_str_eq(text, "READY\n");
+}
+
+void real_server_start(struct real_server *s, const char *const *args)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	ck_assert_int_eq(s->pid, 0);
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	s->pid = fork();
+	ck_assert_int_ge(s->pid, 0);
+	if (s->pid == 0) {
+		fcntl(fds[1], F_SETFD, 0);
+		exec_server(s, args, fds[1], parent);
+	}
+	close(fds[1]);
+	wait_ready(fds[0]);
+	close(fds[0]);
+}
+
+void real_server_init(struct real_server *s, const char *const *args)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	memset(s, 0, sizeof(*s));
+	snprintf(s->dir, sizeof(s->dir), "%.40s/farkv-XXXXXX",
+		 tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+	ck_assert_ptr_nonnull(mkdtemp(s->dir));
+	snprintf(s->path, sizeof(s->path), "%s/sock", s->dir);
+	real_server_start(s, args);
+}
+
+static void signal_and_wait(struct real_server *s, int sig, int flag)
+{
+	siginfo_t info;
+
+	ck_assert_int_gt(s->pid, 0);
+	ck_assert_int_eq(kill(s->pid, sig), 0);
+	ck_assert_int_eq(waitid(P_PID, (id_t)s->pid, &info, flag), 0);
+}
+
+void real_server_pause(struct real_server *s)
+{
+	signal_and_wait(s, SIGSTOP, WSTOPPED);
+}
+
+void real_server_resume(struct real_server *s)
+{
+	signal_and_wait(s, SIGCONT, WCONTINUED);
+}
+
+int real_server_end(struct real_server *s, int sig)
+{
+	int status;
+
+	ck_assert_int_gt(s->pid, 0);
+	ck_assert_int_eq(kill(s->pid, sig), 0);
+	ck_assert_int_eq(waitpid(s->pid, &status, 0), s->pid);
+	s->pid = 0;
+	return status;
+}
+
+static void dir_remove(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+	rmdir(path);
+}
+
+void real_server_fini(struct real_server *s)
+{
+	int status = s->pid ? real_server_end(s, SIGTERM) : 0;
+
+	dir_remove(s->dir);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+		      "kvserver ended with status 0x%x", (unsigned)status);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * real_server.h - a private kvserver for tests, in a directory of its own.
+ *
+ * The program is $KVSERVER, which the makefile sets. It is started with
+ * --ready-fd and is ready when real_server_start() returns; it dies with the
+ * test. Failures of these functions fail the running test case.
+ */
+#ifndef TESTS_REAL_SERVER_H
+#define TESTS_REAL_SERVER_H
+
+#include <sys/types.h>
+
+struct real_server {
+	char dir[64];
+	char path[96]; /* of the socket */
+	pid_t pid;     /* 0: does not run */
+};
+
+/** Skip the whole program (exit 77) if there is no server to test with. */
+void real_server_require(void);
+
+/** Make the directory and start; `args` end with NULL and may be NULL. */
+void real_server_init(struct real_server *s, const char *const *args);
+
+/** Start on the same socket again; the server must not run. */
+void real_server_start(struct real_server *s, const char *const *args);
+
+/** SIGSTOP or SIGCONT, and wait until it took effect. */
+void real_server_pause(struct real_server *s);
+void real_server_resume(struct real_server *s);
+
+/** End it by `sig` and reap it. Returns the status as waitpid(2) gives it. */
+int real_server_end(struct real_server *s, int sig);
+
+/** SIGTERM; the server must exit with 0. Removes the directory. */
+void real_server_fini(struct real_server *s);
+
+#endif
