@@ -181,7 +181,7 @@ static void attend_live(struct farkv *kv)
 		link_take_mail(&kv->link);
 	if (alerts & GATE_RECLAIM) {
 		gate_lower(kv->gate, GATE_RECLAIM);
-		link_return_surplus(&kv->link);
+		link_return_all(&kv->link);
 	}
 }
 

@@ -110,6 +110,7 @@ void link_take_mail(struct link *l)
 			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
 			l->denied[g->cls] = true;
+		l->tombstone_pause_ns = 0;
 		free(g);
 	}
 	if (mail.has_prefix) {
@@ -174,6 +175,12 @@ void link_return_surplus(struct link *l)
 {
 	if (l->alloc)
 		(void)return_blocks(l, alloc_surplus, 0);
+}
+
+void link_return_all(struct link *l)
+{
+	if (l->alloc)
+		(void)return_blocks(l, alloc_drain, 0);
 }
 
 void link_farewell(struct link *l, uint64_t until_ns)

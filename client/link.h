@@ -35,6 +35,8 @@ struct link {
 	uint32_t unsent[CLASS_COUNT];
 	/* Classes of which the server had no block; cleared by who asks anew. */
 	bool denied[CLASS_COUNT];
+	/* Until then no DELETE waits for a tombstone: the server is slow. */
+	uint64_t tombstone_pause_ns;
 };
 
 /** Connect and build. On failure *out is untouched. Errors as farkv_open(). */
@@ -64,6 +66,8 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now);
 
 /** Send blocks back that are too many or worn; as many as the socket takes. */
 void link_return_surplus(struct link *l);
+/** The same with all blocks: others need the memory. */
+void link_return_all(struct link *l);
 
 /** Ask for a fresh version prefix if fewer than `low` are left; never waits. */
 void link_ask_prefix(struct link *l, uint32_t low);

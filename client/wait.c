@@ -20,6 +20,8 @@
  * long a server that answers may take.
  */
 #define TOMBSTONE_WAIT_NS (10 * NS_PER_MS)
+/* ... and how long none is waited for after one did not come. */
+#define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
 #define NEVER UINT64_MAX
 
@@ -85,8 +87,12 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now)
 		return now + BACKOFF_MAX_NS;
 	if (err)
 		return give_up(kv, op, err);
-	if (op->kind == INDEX_DELETE)
+	if (op->kind == INDEX_DELETE) {
+		if (now < l->tombstone_pause_ns)
+			return now;
+		l->tombstone_pause_ns = now + TOMBSTONE_PAUSE_NS;
 		return now + TOMBSTONE_WAIT_NS;
+	}
 	return ready ? ready : NEVER;
 }
 

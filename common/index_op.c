@@ -48,10 +48,8 @@ enum next {
 #define NEAR_FULL_SLOT (WINDOW_SLOTS - LINE_SLOTS)
 /* What a GET by loads fetches ahead of the block's header. */
 #define PREFETCH_BYTES 512u
-/* Blocks from this size on are given up for a small tombstone on DELETE, */
+/* Blocks from this size on are given up for a small tombstone on DELETE. */
 #define TOMBSTONE_FROM 256u
-/* ... and from this size on a DELETE waits for one. */
-#define TOMBSTONE_WAIT_FROM (64u << 10)
 
 static uint64_t *op_scratch(struct index_op *op)
 {
@@ -423,7 +421,7 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
 			return next;
 		return op_swap(ix, op, word);
 	}
-	if (old >= TOMBSTONE_WAIT_FROM && !op->tomb_asked) {
+	if (!op->tomb_asked) {
 		op->tomb_asked = true;
 		return op_wait(op, INDEX_WAIT_BLOCK);
 	}

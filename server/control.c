@@ -32,10 +32,12 @@ struct control {
 	uint32_t n_connections;
 	uint32_t next_id; /* sessions and version prefixes draw from it */
 	uint64_t drain_until; /* 0: serving */
-	uint64_t last_complaint_ns;
+	uint64_t last_complaint_ns, last_reclaim_ns;
 };
 
 #define TICK_MS 200
+/* RECLAIM goes out this often at most. */
+#define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
 
 static void session_end(struct session *s)
 {
@@ -148,6 +150,25 @@ static bool on_hello(struct session *s, const struct msg *m)
 	return true;
 }
 
+/* Memory is out: ask the other sessions for what they hold and do not use. */
+static void reclaim(struct session *asker)
+{
+	struct control *c = asker->control;
+	uint64_t now = clock_now_ns();
+	struct session *s, *next;
+	struct msg m = {.type = MSG_RECLAIM};
+
+	if (now - c->last_reclaim_ns < RECLAIM_PAUSE_NS)
+		return;
+	c->last_reclaim_ns = now;
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (s != asker && s->welcomed && !s->readonly &&
+		    !session_send(s, &m, NULL, NULL, 0))
+			session_end(s);
+	}
+}
+
 static bool on_grant(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
@@ -164,6 +185,8 @@ static bool on_grant(struct session *s, const struct msg *m)
 					  m->grant_req.count, clock_now_ns(),
 					  refs);
 	c->stats.grants++;
+	if (g.blocks.n == 0)
+		reclaim(s);
 	return reply(s, &g, m, refs);
 }
 

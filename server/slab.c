@@ -15,6 +15,12 @@ enum block_state { BLOCK_FREE, BLOCK_OUT, BLOCK_LIMBO, BLOCK_WORN };
 #define ONE_PAGE_CLASS_BYTES (PAGE_BYTES / 8)
 /* No segment of several blocks is longer than this many pages. */
 #define SEGMENT_PAGES_MAX 8u
+/*
+ * One page in so many is kept for blocks of up to TOMBSTONE_BYTES: a DELETE in a
+ * full store needs a small block to give the value's back.
+ */
+#define TOMBSTONE_SHARE 32u
+#define TOMBSTONE_BYTES 128u
 
 struct segment {
 	uint64_t page;
@@ -115,6 +121,16 @@ static bool segments_reserve(struct slab *s)
 	return true;
 }
 
+static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
+{
+	uint64_t left = heap_total(s->heap) - heap_used(s->heap);
+	uint64_t kept = class_bytes(cls) > TOMBSTONE_BYTES ?
+				heap_total(s->heap) / TOMBSTONE_SHARE :
+				0;
+
+	return left < n + kept ? 0 : heap_take(s->heap, n);
+}
+
 static bool segment_new(struct slab *s, uint8_t cls)
 {
 	uint64_t bytes = class_bytes(cls);
@@ -128,11 +144,11 @@ static bool segment_new(struct slab *s, uint8_t cls)
 	g.state = calloc(g.blocks, sizeof(*g.state));
 	if (!g.state)
 		return false;
-	g.page = heap_take(s->heap, pages);
+	g.page = take_pages(s, cls, pages);
 	if (!g.page && g.blocks > 1) {
 		/* No run of that length: one block at a time still fits. */
 		g.pages = (uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
-		g.page = heap_take(s->heap, g.pages);
+		g.page = take_pages(s, cls, g.pages);
 		g.blocks = (uint32_t)((uint64_t)g.pages * PAGE_BYTES / bytes);
 		g.n_free = g.blocks;
 	}

@@ -36,7 +36,7 @@ void slab_free(struct slab *s);
 /**
  * Hand out up to `want` blocks of a class, low addresses first. Takes blocks of
  * limbo whose T has passed at `now` into account. Returns how many; fewer than
- * `want`, down to 0, when memory is out.
+ * `want`, down to 0, when memory is out; some is kept for the smallest classes.
  */
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		  struct block_ref *refs_out);

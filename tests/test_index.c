@@ -428,6 +428,7 @@ END_TEST
 
 START_TEST(large_value_delete_leaves_a_small_tombstone)
 {
+	struct index_op *op = &me.op;
 	char big[3000];
 	struct index_key k;
 	uint64_t w;
@@ -443,14 +444,20 @@ START_TEST(large_value_delete_leaves_a_small_tombstone)
 	ck_assert(w & SLOT_DEAD);
 	ck_assert_uint_eq(slot_class(w), 0);
 	ABSENT(&other, k);
-	/* without a block at hand the old block stays as the tombstone */
+	/* without a block to be had the old block stays as the tombstone */
 	PUT(&me, k, big);
 	while (alloc_count(me.alloc, 0)) {
 		struct block_ref r;
 
 		ck_assert(alloc_take(me.alloc, 0, 0, &r));
 	}
-	ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);
+	ck_assert_uint_eq(op->cls, 0);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
 	ck_assert_uint_eq(slot_class(slots_of(k)[0]),
 			  class_for(block_room(3, sizeof(big) - 1)));
 	ABSENT(&other, k);
