@@ -172,6 +172,7 @@ static int packet_receive(const struct connect_params *p, int fd,
 			    .msg_iovlen = 1,
 			    .msg_control = &control,
 			    .msg_controllen = sizeof(control)};
+	bool reset = false;
 	ssize_t n;
 
 	pk->n_fds = 0;
@@ -179,6 +180,14 @@ static int packet_receive(const struct connect_params *p, int fd,
 		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 		if (n >= 0)
 			break;
+		/*
+		 * A server that refuses before it has read HELLO: the reset
+		 * comes first, its reason can still be read.
+		 */
+		if (errno == ECONNRESET && !reset) {
+			reset = true;
+			continue;
+		}
 		if (errno != EAGAIN && errno != EINTR)
 			return err_set_errno(FARKV_EPROTOCOL, errno,
 					     "%s: the connection broke before "
@@ -212,6 +221,8 @@ static int hello_send(const struct connect_params *p, int fd)
 	if (err)
 		return err;
 	while (send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+		if (errno == EPIPE || errno == ECONNRESET)
+			return 0; /* what it said before it left says why */
 		if (errno != EAGAIN && errno != EINTR)
 			return err_set_errno(FARKV_EPROTOCOL, errno,
 					     "%s: the server hung up at once",

@@ -40,6 +40,7 @@ struct session {
 	unsigned n_acks;
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
+	bool reset; /* the peer closed without reading everything */
 
 	uint32_t grants_out; /* atomic: the handle's thread adds, control takes */
 

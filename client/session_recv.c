@@ -291,6 +291,11 @@ static bool receive_one(struct session *s)
 	n = recv(s->src.fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	/* The reset comes before what the server said last. */
+	if (n < 0 && errno == ECONNRESET && !s->reset) {
+		s->reset = true;
+		return true;
+	}
 	if (n <= 0) {
 		session_lost(s, n < 0 ? errno : 0);
 		listen_no_more(s);

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The store's edges: memory, index and item size used up, and what comes back
+ * when something is deleted; struct sizes; addresses that lead nowhere.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "e2e.h"
+#include "real_server.h"
+#include "test_main.h"
+
+#define MIB (1u << 20)
+
+static struct real_server srv;
+static struct farkv *kv;
+
+static void setup_with(const char *const *args)
+{
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, 5000);
+}
+
+static void setup_small(void)
+{
+	static const char *const args[] = {"-m",	 "8m", "-I", "1m",
+					   "--grace-ms", "5",  NULL};
+
+	setup_with(args);
+}
+
+static void setup_few_slots(void)
+{
+	static const char *const args[] = {"-m", "32m", "--index-slots", "4096",
+					   "--max-sessions", "2", NULL};
+
+	setup_with(args);
+}
+
+static void setup_large(void)
+{
+	static const char *const args[] = {"-m", "512m", NULL};
+
+	setup_with(args);
+}
+
+static void teardown(void)
+{
+	farkv_close(kv);
+	real_server_fini(&srv);
+}
+
+/* ---- memory ---------------------------------------------------------------- */
+
+#define VALUE_BYTES 60000u
+
+static uint8_t value[VALUE_BYTES];
+
+static int put_number(struct farkv *h, unsigned i)
+{
+	e2e_fill(value, VALUE_BYTES - i % 100, i);
+	return farkv_put(h, &i, sizeof(i), value, VALUE_BYTES - i % 100);
+}
+
+static void expect_number(struct farkv *h, unsigned i)
+{
+	e2e_fill(value, VALUE_BYTES - i % 100, i);
+	e2e_expect(h, &i, sizeof(i), value, VALUE_BYTES - i % 100);
+}
+
+static int probe_number(struct farkv *h, unsigned i)
+{
+	struct farkv_value v;
+
+	return farkv_get(h, &i, sizeof(i), &v);
+}
+
+/* Put 0, 1, ... until memory is out; returns the number that are stored. */
+static unsigned fill_memory(void)
+{
+	unsigned n = 0;
+	int err;
+
+	while ((err = put_number(kv, n)) == 0)
+		ck_assert_uint_lt(++n, 8 * MIB / VALUE_BYTES);
+	FAILS(FARKV_ENOSPC, err);
+	e2e_detail("--memory");
+	/* What the index and the smallest blocks take is less than a tenth. */
+	ck_assert_uint_gt(n * 65536, 8 * MIB / 10 * 9);
+	return n;
+}
+
+START_TEST(test_no_space)
+{
+	unsigned n = fill_memory();
+
+	FAILS(FARKV_ENOSPC, farkv_add(kv, &n, sizeof(n), value, VALUE_BYTES));
+	FAILS(FARKV_ENOTFOUND, probe_number(kv, n));
+	FAILS(FARKV_ENOSPC, farkv_replace(kv, &(unsigned){0}, sizeof(n), value,
+					  VALUE_BYTES));
+	for (unsigned i = 0; i < n; i++)
+		expect_number(kv, i);
+	/* Half of it goes, as much comes back. */
+	for (unsigned i = 0; i < n; i += 2)
+		OK(farkv_delete(kv, &i, sizeof(i)));
+	for (unsigned i = 0; i < n; i += 2)
+		OK(put_number(kv, 1000 + i));
+	for (unsigned i = 0; i < n; i++)
+		expect_number(kv, i % 2 ? i : 1000 + i);
+	FAILS(FARKV_ENOTFOUND, probe_number(kv, 0));
+	FAILS(FARKV_ENOSPC, put_number(kv, n));
+	/* Again and again: nothing leaks. */
+	for (int round = 0; round < 3; round++)
+		for (unsigned i = 1; i < n; i += 2) {
+			OK(farkv_delete(kv, &i, sizeof(i)));
+			OK(put_number(kv, i));
+		}
+	for (unsigned i = 0; i < n; i++)
+		expect_number(kv, i % 2 ? i : 1000 + i);
+}
+END_TEST
+
+/* What one handle frees another gets, when the first one moves or leaves. */
+START_TEST(test_space_moves)
+{
+	struct farkv *other = e2e_open(srv.path, 5000);
+	unsigned n = fill_memory();
+	uint64_t end = e2e_now_ms() + 5000;
+	int err;
+
+	FAILS(FARKV_ENOSPC, put_number(other, 5000));
+	for (unsigned i = 0; i < 10; i++)
+		OK(farkv_delete(kv, &i, sizeof(i)));
+	do {
+		err = put_number(other, 5000);
+		expect_number(kv, 11);
+	} while (err == FARKV_ENOSPC && e2e_now_ms() < end);
+	OK(err);
+	farkv_close(kv);
+	for (unsigned i = 1; i < 10;) {
+		err = put_number(other, 5000 + i);
+		if (err == 0)
+			i++;
+		else /* blocks in limbo become usable after T */
+			ck_assert(err == FARKV_ENOSPC && e2e_now_ms() < end);
+	}
+	for (unsigned i = 10; i < n; i++)
+		expect_number(other, i);
+	for (unsigned i = 0; i < 10; i++)
+		expect_number(other, 5000 + i);
+	kv = other;
+}
+END_TEST
+
+/* A batch that runs out of memory in the middle says so item by item. */
+START_TEST(test_no_space_in_batch)
+{
+	enum { N = 200 };
+	static struct farkv_put_item it[N];
+	static unsigned key[N];
+	unsigned stored = 0;
+
+	for (unsigned i = 0; i < N; i++) {
+		key[i] = i;
+		it[i] = (struct farkv_put_item){.key = &key[i],
+						.key_len = sizeof(key[i]),
+						.value = value,
+						.value_len = VALUE_BYTES};
+	}
+	e2e_fill(value, VALUE_BYTES, 0);
+	FAILS(FARKV_ENOSPC, farkv_mput(kv, it, N));
+	for (unsigned i = 0; i < N; i++) {
+		if (it[i].result == 0) {
+			stored++;
+			e2e_expect(kv, &i, sizeof(i), value, VALUE_BYTES);
+		} else {
+			ck_assert_int_eq(it[i].result, FARKV_ENOSPC);
+			FAILS(FARKV_ENOTFOUND, probe_number(kv, i));
+		}
+	}
+	ck_assert_uint_gt(stored, 100);
+	ck_assert_uint_lt(stored, N);
+}
+END_TEST
+
+/* ---- index ----------------------------------------------------------------- */
+
+START_TEST(test_index_full)
+{
+	unsigned n = 0;
+	int err;
+
+	while ((err = farkv_add(kv, &n, sizeof(n), &n, sizeof(n))) == 0)
+		ck_assert_uint_lt(++n, 4096);
+	FAILS(FARKV_EINDEXFULL, err);
+	e2e_detail("--index-slots");
+	ck_assert_uint_gt(n, 4096 / 2);
+	FAILS(FARKV_EINDEXFULL, farkv_put(kv, &n, sizeof(n), "x", 1));
+	FAILS(FARKV_ENOTFOUND, probe_number(kv, n));
+	FAILS(FARKV_ENOTFOUND, farkv_delete(kv, &n, sizeof(n)));
+	FAILS(FARKV_ENOTFOUND, farkv_replace(kv, &n, sizeof(n), "x", 1));
+	/* Who is in has all rights. */
+	for (unsigned i = 0; i < n; i++) {
+		e2e_expect(kv, &i, sizeof(i), &i, sizeof(i));
+		FAILS(FARKV_EEXISTS, farkv_add(kv, &i, sizeof(i), "x", 1));
+		if (i % 3 == 0)
+			OK(farkv_put(kv, &i, sizeof(i), "over", 4));
+		if (i % 3 == 1)
+			OK(farkv_delete(kv, &i, sizeof(i)));
+	}
+	for (unsigned i = 1; i < n; i += 3)
+		OK(farkv_add(kv, &i, sizeof(i), "back", 4));
+	for (unsigned i = 0; i < n; i++)
+		if (i % 3 == 2)
+			e2e_expect(kv, &i, sizeof(i), &i, sizeof(i));
+		else
+			e2e_expect(kv, &i, sizeof(i), i % 3 ? "back" : "over",
+				   4);
+}
+END_TEST
+
+/* ---- large values ---------------------------------------------------------- */
+
+START_TEST(test_large_value)
+{
+	size_t bytes = 64 * MIB, len = 0;
+	uint8_t *big = malloc(bytes + 1), *copy = malloc(bytes);
+	struct farkv_get_item it = {.key = "big", .key_len = 3};
+
+	FAILS(FARKV_ETOOLARGE, farkv_put(kv, "big", 3, big, bytes + 1));
+	for (unsigned round = 0; round < 2; round++) {
+		e2e_fill(big, bytes, round);
+		OK(farkv_put(kv, "big", 3, big, bytes));
+		memset(copy, POISON, bytes);
+		OK(farkv_get_into(kv, "big", 3, copy, bytes, &len, NULL));
+		ck_assert_uint_eq(len, bytes);
+		ck_assert(memcmp(copy, big, bytes) == 0);
+	}
+	OK(farkv_mget(kv, &it, 1));
+	ck_assert_uint_eq(it.value.len, bytes);
+	ck_assert(memcmp(it.value.data, big, bytes) == 0);
+	memset(copy, POISON, 16);
+	FAILS(FARKV_ETOOSMALL,
+	      farkv_get_into(kv, "big", 3, copy, bytes - 1, &len, NULL));
+	ck_assert(e2e_poisoned(copy, 16));
+	OK(e2e_del(kv, "big"));
+	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "big"));
+	free(big);
+	free(copy);
+}
+END_TEST
+
+/* ---- struct sizes ---------------------------------------------------------- */
+
+static void open_refused(int want, const struct farkv_options *o)
+{
+	struct farkv *h = (struct farkv *)(void *)&srv;
+
+	FAILS(want, farkv_open(srv.path, o, &h));
+	ck_assert_ptr_eq(h, &srv);
+	ck_assert_str_ne(farkv_errdetail(), "");
+}
+
+START_TEST(test_option_sizes)
+{
+	struct {
+		struct farkv_options o;
+		uint8_t tail[64];
+	} newer = {0};
+	struct farkv *h = NULL;
+
+	farkv_options_init(&newer.o);
+	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
+	ck_assert_uint_eq(newer.o.connect_timeout_ms, 5000);
+	ck_assert_uint_eq(newer.o.op_timeout_ms, 5000);
+	newer.o.size = sizeof(newer);
+	OK(farkv_open(srv.path, &newer.o, &h));
+	farkv_close(h);
+	newer.tail[63] = 1;
+	open_refused(FARKV_ENOTSUP, &newer.o);
+	e2e_detail(farkv_version());
+	newer.tail[63] = 0;
+	newer.o.size = 0;
+	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = sizeof(newer.o) - 1;
+	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = SIZE_MAX;
+	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = sizeof(newer.o);
+	newer.o.flags = 1u << 31;
+	open_refused(FARKV_EINVAL, &newer.o);
+}
+END_TEST
+
+/* Any known field alone, all, and a struct that is newer than the library. */
+START_TEST(test_result_sizes)
+{
+	static const size_t full[] = {sizeof(struct farkv_counters),
+				      sizeof(struct farkv_stats)};
+	union {
+		struct farkv_counters c;
+		struct farkv_stats s;
+		size_t size;
+		uint8_t bytes[4096];
+	} r;
+	struct farkv_stats whole = {.size = sizeof(whole)};
+
+	OK(e2e_put(kv, "k", "v"));
+	OK(farkv_stats(kv, &whole));
+	for (size_t size = 0; size <= 1024; size += 8) {
+		for (int stats = 0; stats < 2; stats++) {
+			size_t known = size < full[stats] ? size : full[stats];
+			int err;
+
+			memset(&r, POISON, sizeof(r));
+			r.size = size;
+			err = stats ? farkv_stats(kv, &r.s)
+				    : farkv_counters(kv, &r.c);
+			if (size < 16) {
+				FAILS(FARKV_EINVAL, err);
+				known = 8;
+			} else {
+				OK(err);
+				ck_assert_uint_eq(r.size, size);
+			}
+			for (size_t i = known; i < size; i++)
+				ck_assert_uint_eq(r.bytes[i], 0);
+			if (size < 8)
+				size = 8;
+			ck_assert(e2e_poisoned(r.bytes + size,
+					       sizeof(r) - size));
+			if (stats && size >= sizeof(whole))
+				ck_assert_uint_eq(r.s.grace_ns,
+						  whole.grace_ns);
+		}
+	}
+	memset(&r, POISON, sizeof(r));
+	FAILS(FARKV_EINVAL, farkv_counters(kv, &r.c));
+	FAILS(FARKV_EINVAL, farkv_stats(kv, &r.s));
+	ck_assert(e2e_poisoned(&r, sizeof(r)));
+}
+END_TEST
+
+/* ---- addresses ------------------------------------------------------------- */
+
+START_TEST(test_addresses)
+{
+	static const struct {
+		const char *uri;
+		int want;
+	} bad[] = {{"", FARKV_EURI},
+		   {"shm:", FARKV_EURI},
+		   {"shm://", FARKV_EURI},
+		   {"shm://host/sock", FARKV_EURI},
+		   {"shm:///a?b", FARKV_EURI},
+		   {"shm:///a%2", FARKV_EURI},
+		   {"http://localhost/", FARKV_EURI},
+		   {"kv://h:99999", FARKV_EURI},
+		   {"name", FARKV_EURI},
+		   {"shm:///nobody/here/sock", FARKV_EUNREACHABLE},
+		   {"/nobody/here/sock", FARKV_EUNREACHABLE},
+		   {"/dev/null", FARKV_EUNREACHABLE}};
+	struct farkv *h = (struct farkv *)(void *)&srv;
+	char uri[128];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		int err = farkv_open(bad[i].uri, NULL, &h);
+
+		ck_assert_msg(err == bad[i].want, "'%s': %s", bad[i].uri,
+			      farkv_errdetail());
+		ck_assert_ptr_eq(h, &srv);
+		ck_assert_str_ne(farkv_errdetail(), "");
+	}
+	snprintf(uri, sizeof(uri), "shm://%s", srv.path);
+	OK(farkv_open(uri, NULL, &h));
+	farkv_close(h);
+	setenv("FARKV_URI", uri, 1);
+	OK(farkv_open(NULL, NULL, &h));
+	farkv_close(h);
+	unsetenv("FARKV_URI");
+	setenv("XDG_RUNTIME_DIR", srv.dir, 1);
+	FAILS(FARKV_EUNREACHABLE, farkv_open(NULL, NULL, &h));
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+	struct farkv *second = e2e_open(srv.path, 1000);
+
+	open_refused(FARKV_EREFUSED, NULL);
+	e2e_detail("max-sessions");
+	farkv_close(second);
+	OK(e2e_put(kv, "k", "v"));
+	second = e2e_open(srv.path, 1000);
+	e2e_expect_str(second, "k", "v");
+	farkv_close(second);
+}
+END_TEST
+
+static void add_case(Suite *s, const char *name, void (*setup)(void), int n,
+		     const TTest *const *tests)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 30);
+	for (int i = 0; i < n; i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+}
+
+static Suite *suite(void)
+{
+	const TTest *small[] = {test_no_space, test_space_moves,
+				test_no_space_in_batch, test_option_sizes,
+				test_result_sizes, test_addresses};
+	const TTest *slots[] = {test_index_full, test_refused};
+	const TTest *large[] = {test_large_value};
+	Suite *s = suite_create("limits");
+
+	real_server_require();
+	add_case(s, "8 MiB", setup_small, 6, small);
+	add_case(s, "4096 slots", setup_few_slots, 2, slots);
+	add_case(s, "512 MiB", setup_large, 1, large);
+	return s;
+}
+
+TEST_MAIN(suite())
