@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "bench.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "keys.h"
+#include "report.h"
+#include "values.h"
+#include "workload.h"
+
+/* ---- stores ------------------------------------------------------------------ */
+
+static int unknown_db(const char *name, size_t len)
+{
+	char all[128] = "";
+	size_t n = 0;
+
+	if (len == 4 && !memcmp(name, "lmdb", 4))
+		return err_set(FARKV_EINVAL,
+			       "db: this kvbench was built without LMDB; "
+			       "install liblmdb-dev and configure again");
+	for (size_t i = 0; db_bindings[i]; i++)
+		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s",
+				      i ? ", " : "", db_bindings[i]->name);
+	return err_set(FARKV_EINVAL, "db: '%.*s' is unknown; there are: %s",
+		       (int)UTIL_MIN(len, (size_t)64), name, all);
+}
+
+static int setup_fill(const struct bench *b, const char *uri,
+		      struct db_setup *s)
+{
+	const struct params *p = &b->params;
+	struct key_format keys = {0};
+
+	if (!key_format_init(&keys, p->key_prefix, p->zero_padding,
+			     p->insert_order == 0))
+		return err_set(FARKV_EINVAL, "keyprefix: too long");
+	*s = (struct db_setup){
+		.props = b->props,
+		.uri = uri,
+		.threads = (unsigned)p->threads,
+		.records = workload_records(p),
+		.key_len = key_max_len(&keys),
+		.value_len = (size_t)(p->field_count * p->field_len),
+	};
+	return 0;
+}
+
+/* "farkv,lmdb": one store each, in that order. */
+static int stores_open(struct bench *b, const char *uri)
+{
+	const char *at = b->params.db;
+	struct db_setup setup;
+	int err = setup_fill(b, uri, &setup);
+
+	while (!err) {
+		size_t len = strcspn(at, ",");
+		const struct db_ops *ops = db_find(at, len);
+
+		if (!ops)
+			return unknown_db(at, len);
+		if (b->n_dbs == BENCH_DBS_MAX)
+			return err_set(FARKV_EINVAL,
+				       "db: more than %d stores at once",
+				       BENCH_DBS_MAX);
+		err = ops->init(&setup, &b->store[b->n_dbs]);
+		if (!err)
+			b->n_dbs++;
+		if (!at[len])
+			break;
+		at += len + 1;
+	}
+	return err;
+}
+
+int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
+{
+	int err;
+
+	memset(b, 0, sizeof(*b));
+	b->props = props;
+	b->load = load;
+	err = params_read(props, load, &b->params);
+	if (!err)
+		err = params_read(props, true, &b->load_params);
+	if (err)
+		return err;
+	b->load_params.seed = b->params.seed;
+	err = stores_open(b, uri);
+	if (err)
+		return err;
+	params_warn(props, &b->params);
+	b->status = status_mode_for(b->params.status, stderr);
+	b->results = calloc(b->params.rounds * b->n_dbs, sizeof(*b->results));
+	return b->results ? 0 : err_set(FARKV_ENOMEM, "no memory for results");
+}
+
+void bench_fini(struct bench *b)
+{
+	for (size_t i = 0; b->results && i < b->n_rounds * b->n_dbs; i++)
+		measure_fini(&b->results[i].m);
+	free(b->results);
+	for (size_t i = 0; i < b->n_dbs; i++)
+		b->store[i]->ops->fini(b->store[i]);
+}
+
+/* ---- phases --------------------------------------------------------------------- */
+
+static int run_phase(struct bench *b, size_t i, bool load,
+		     struct phase_result *out)
+{
+	char title[32];
+	struct phase ph = {
+		.params = load && !b->load ? &b->load_params : &b->params,
+		.store = b->store[i],
+		.load = load,
+		.status = b->status,
+		.title = title,
+	};
+
+	snprintf(title, sizeof(title), "%s %s", load ? "load" : "run",
+		 b->store[i]->ops->name);
+	return phase_run(&ph, out);
+}
+
+int bench_load_first(struct bench *b, size_t i, struct phase_result *out)
+{
+	struct phase_result r;
+	int err = run_phase(b, i, true, &r);
+
+	if (err)
+		return err;
+	if (r.interrupted)
+		err = err_set(FARKV_EABORTED, "interrupted while loading");
+	else if (measure_failures(&r.m))
+		err = err_set(FARKV_ESYS, "loading failed: %s", r.failure);
+	if (!err && out)
+		*out = r;
+	else
+		measure_fini(&r.m);
+	return err;
+}
+
+static bool wants_load(const struct bench *b, size_t i)
+{
+	const struct db_ops *ops = b->store[i]->ops;
+
+	if (b->load || b->params.load_first == 2)
+		return false;
+	return b->params.load_first == 1 ||
+	       (ops->starts_empty && ops->starts_empty(b->store[i]));
+}
+
+static int run_round(struct bench *b)
+{
+	struct phase_result *r = &b->results[b->n_rounds * b->n_dbs];
+	size_t i = 0;
+	int err = 0;
+
+	for (; i < b->n_dbs && !err; i++)
+		err = run_phase(b, i, b->load, &r[i]);
+	if (!err) {
+		b->n_rounds++;
+		return 0;
+	}
+	while (--i > 0)
+		measure_fini(&r[i - 1].m);
+	return err;
+}
+
+int bench_run(struct bench *b)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < b->n_dbs && !err; i++)
+		if (wants_load(b, i))
+			err = bench_load_first(b, i, NULL);
+	while (!err && b->n_rounds < b->params.rounds &&
+	       !phase_was_interrupted())
+		err = run_round(b);
+	return err;
+}
+
+/* ---- results -------------------------------------------------------------------- */
+
+static const struct phase_result *result_at(const struct bench *b, size_t i,
+					    size_t round)
+{
+	return &b->results[round * b->n_dbs + i];
+}
+
+static double rate_at(const struct bench *b, size_t i, size_t round)
+{
+	return report_throughput(result_at(b, i, round));
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), by_value);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2.0;
+}
+
+const struct phase_result *bench_median(const struct bench *b, size_t i)
+{
+	/* The round that as many are faster than as are slower. */
+	for (size_t k = 0; k < b->n_rounds; k++) {
+		size_t faster = 0, slower = 0;
+
+		for (size_t j = 0; j < b->n_rounds; j++) {
+			faster += rate_at(b, i, j) > rate_at(b, i, k);
+			slower += rate_at(b, i, j) < rate_at(b, i, k);
+		}
+		if (faster <= b->n_rounds / 2 && slower <= (b->n_rounds - 1) / 2)
+			return result_at(b, i, k);
+	}
+	return b->n_rounds ? result_at(b, i, 0) : NULL;
+}
+
+uint64_t bench_failures(const struct bench *b)
+{
+	uint64_t sum = 0;
+
+	for (size_t k = 0; k < b->n_rounds * b->n_dbs; k++)
+		sum += measure_failures(&b->results[k].m);
+	return sum;
+}
+
+const char *bench_failure(const struct bench *b)
+{
+	for (size_t k = 0; k < b->n_rounds * b->n_dbs; k++)
+		if (b->results[k].failure[0])
+			return b->results[k].failure;
+	return NULL;
+}
+
+/* What the store counted itself, under its name: [FARKV], READs, ... */
+static void put_figures(struct report *r, const struct db_store *s,
+			const struct phase_result *res)
+{
+	char metric[16];
+
+	snprintf(metric, sizeof(metric), "%s", s->ops->name);
+	for (char *c = metric; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+	for (unsigned i = 0; i < res->n_figures; i++)
+		report_u64(r, metric, res->figures[i].name,
+			   res->figures[i].value);
+}
+
+/* Of each store all rounds, and the median of them. */
+static void put_rounds(const struct bench *b, struct report *r)
+{
+	double *v = calloc(b->n_rounds, sizeof(*v));
+
+	for (size_t i = 0; v && i < b->n_dbs; i++) {
+		const char *name = b->store[i]->ops->name;
+		char label[64];
+
+		for (size_t k = 0; k < b->n_rounds; k++) {
+			snprintf(label, sizeof(label),
+				 "%s round %zu Throughput(ops/sec)", name,
+				 k + 1);
+			v[k] = rate_at(b, i, k);
+			report_double(r, "ROUNDS", label, v[k]);
+		}
+		snprintf(label, sizeof(label), "%s Throughput(ops/sec)", name);
+		report_double(r, "MEDIAN", label, median(v, b->n_rounds));
+	}
+	free(v);
+}
+
+/* The first store against each other one: the median of the rounds' ratios. */
+static void put_ratios(const struct bench *b, struct report *r)
+{
+	double *v = calloc(b->n_rounds, sizeof(*v));
+
+	for (size_t i = 1; v && i < b->n_dbs; i++) {
+		char label[64];
+
+		for (size_t k = 0; k < b->n_rounds; k++)
+			v[k] = rate_at(b, i, k) > 0.0
+				       ? rate_at(b, 0, k) / rate_at(b, i, k)
+				       : 0.0;
+		snprintf(label, sizeof(label), "%s/%s Throughput",
+			 b->store[0]->ops->name, b->store[i]->ops->name);
+		report_double(r, "RATIO", label, median(v, b->n_rounds));
+	}
+	free(v);
+}
+
+void bench_report(const struct bench *b, FILE *out)
+{
+	struct report r;
+
+	report_begin(&r, out, b->params.exporter);
+	for (size_t i = 0; i < b->n_dbs && b->n_rounds; i++) {
+		report_workload(&r, &b->params, b->load,
+				b->store[i]->ops->name);
+		report_phase(&r, &b->params, bench_median(b, i));
+		put_figures(&r, b->store[i], bench_median(b, i));
+	}
+	if (b->n_rounds > 1 || b->n_dbs > 1)
+		put_rounds(b, &r);
+	if (b->n_dbs > 1)
+		put_ratios(b, &r);
+	report_end(&r);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * bench.h - a whole benchmark: one or several stores, each opened once, in
+ * rounds that take turns, so that what disturbs the machine disturbs all alike.
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "db.h"
+#include "params.h"
+#include "phase.h"
+#include "props.h"
+
+#define BENCH_DBS_MAX 8
+
+struct bench {
+	struct props *props;
+	struct params params;      /* of what is measured */
+	struct params load_params; /* of the load that a run may need first */
+	bool load;                 /* the load is what is measured */
+	enum status_mode status;
+	size_t n_dbs;
+	struct db_store *store[BENCH_DBS_MAX];
+	struct phase_result *results; /* n_dbs of each round, in turn */
+	size_t n_rounds;              /* that ended */
+};
+
+/**
+ * Read the properties and open the stores. FARKV_EINVAL for properties, the
+ * binding's own errors; with a detail. End with bench_fini() in any case.
+ */
+int bench_init(struct bench *b, struct props *props, const char *uri,
+	       bool load);
+void bench_fini(struct bench *b);
+
+/**
+ * Load into store `i` what a run reads, with progress on stderr. *out may be
+ * NULL. Errors as phase_run(); a failed insert is one too (FARKV_ESYS).
+ */
+int bench_load_first(struct bench *b, size_t i, struct phase_result *out);
+
+/**
+ * All rounds. Loads first where a store starts empty (or as loadfirst= says).
+ * Errors as phase_run(); failed operations are not errors.
+ */
+int bench_run(struct bench *b);
+
+/** The result of store `i` whose throughput is the median of its rounds. */
+const struct phase_result *bench_median(const struct bench *b, size_t i);
+
+/** Operations of all rounds that failed. */
+uint64_t bench_failures(const struct bench *b);
+
+/** The first failure's text, or NULL. */
+const char *bench_failure(const struct bench *b);
+
+/** Everything in YCSB's shape to `out`. */
+void bench_report(const struct bench *b, FILE *out);
+
+#endif

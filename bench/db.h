@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * db.h - what kvbench asks of a store: the interface that every binding
+ * (db_*.c) implements.
+ *
+ * A store is opened once per process, a session once per thread. Calls on one
+ * session come from one thread at a time. Failures of init and open are
+ * FARKV_E... numbers with a detail in err.h; failures of operations are
+ * YCSB's names, counted in the report as Return=NAME.
+ */
+#ifndef BENCH_DB_H
+#define BENCH_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "props.h"
+
+enum db_status {
+	DB_OK,
+	DB_ERROR,
+	DB_NOT_FOUND,
+	DB_NOT_IMPLEMENTED,
+	DB_UNEXPECTED_STATE,
+	DB_BAD_REQUEST,
+	DB_FORBIDDEN,
+	DB_SERVICE_UNAVAILABLE,
+	DB_STATUS_COUNT,
+};
+
+/** "OK", "NOT_FOUND", ... */
+const char *db_status_name(enum db_status s);
+
+/** The longest batch. */
+#define DB_BATCH_MAX 128
+
+/** What a binding may want to know before it opens. */
+struct db_setup {
+	struct props *props; /* bindings read their own "<name>.*" */
+	const char *uri;     /* of the command line, or NULL */
+	unsigned threads;
+	uint64_t records;    /* how many the store has to hold in the end */
+	size_t key_len;      /* the longest key */
+	size_t value_len;    /* the longest value */
+};
+
+struct db_value {
+	const void *data;
+	size_t len;
+};
+
+/** One item of a batch; value is in for writes, out for reads. */
+struct db_item {
+	const char *key;
+	size_t key_len;
+	struct db_value value;
+	enum db_status status; /* out */
+};
+
+/** The head of a binding's store and of its session. */
+struct db_store {
+	const struct db_ops *ops;
+};
+
+struct db {
+	const struct db_ops *ops;
+};
+
+/** Takes one line of a binding's own figures for the report. */
+typedef void (*db_figure_fn)(void *arg, const char *name, double value);
+
+struct db_ops {
+	const char *name;    /* of -db, and of its properties' prefix */
+	const char *summary; /* one line for --help */
+
+	/** Once per process, before open. *store_out is ended by fini. */
+	int (*init)(const struct db_setup *setup, struct db_store **store_out);
+	void (*fini)(struct db_store *store);
+
+	/** Once per thread. *db_out is ended by close, on the same thread. */
+	int (*open)(struct db_store *store, struct db **db_out);
+	void (*close)(struct db *db);
+
+	/**
+	 * The value stays valid until the next call on the session. Writes
+	 * copy what they are given. update and insert store the whole value
+	 * whether or not the key had one.
+	 */
+	enum db_status (*read)(struct db *db, const char *key, size_t key_len,
+			       struct db_value *value_out);
+	enum db_status (*update)(struct db *db, const char *key,
+				 size_t key_len, const void *value,
+				 size_t value_len);
+	enum db_status (*insert)(struct db *db, const char *key,
+				 size_t key_len, const void *value,
+				 size_t value_len);
+	enum db_status (*remove)(struct db *db, const char *key,
+				 size_t key_len);
+
+	/** Up to DB_BATCH_MAX at once; the values of reads stay valid
+	 * together, until the next call. */
+	void (*read_many)(struct db *db, struct db_item *items, size_t n);
+	void (*write_many)(struct db *db, struct db_item *items, size_t n);
+
+	/** One line about the session's last failure; never NULL. */
+	const char *(*error)(struct db *db);
+
+	/** Whether the store starts without records in every process; NULL:
+	 * no. A run then loads first. */
+	bool (*starts_empty)(const struct db_store *store);
+
+	/** Figures of all closed sessions since the last call; NULL: none. */
+	void (*figures)(struct db_store *store, db_figure_fn fn, void *arg);
+};
+
+extern const struct db_ops db_farkv_ops;
+extern const struct db_ops db_lmdb_ops;
+extern const struct db_ops db_null_ops;
+
+/** All bindings of this build, NULL at the end. */
+extern const struct db_ops *const db_bindings[];
+
+/** By name; NULL if this build has none such. */
+const struct db_ops *db_find(const char *name, size_t name_len);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * farkv: a handle per thread; insert and update are farkv_put(), a batch is
+ * farkv_mget() or farkv_mput().
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "db.h"
+
+struct farkv_params {
+	const char *uri;
+	uint64_t op_timeout_ms;
+	uint64_t connect_timeout_ms;
+};
+
+struct farkv_store {
+	struct db_store base;
+	struct farkv_params params;
+	pthread_mutex_t lock;       /* for `total` */
+	struct farkv_counters total; /* of closed sessions */
+};
+
+struct farkv_db {
+	struct db base;
+	struct farkv_store *store;
+	struct farkv *kv;
+	union {
+		struct farkv_get_item get[DB_BATCH_MAX];
+		struct farkv_put_item put[DB_BATCH_MAX];
+	} items;
+};
+
+#define FIELD(f) offsetof(struct farkv_params, f)
+
+static const struct prop_spec farkv_props[] = {
+	{"farkv.uri", PROP_STR, FIELD(uri), NULL, 0, 0, NULL},
+	{"farkv.op_timeout_ms", PROP_U64, FIELD(op_timeout_ms), "5000", 1, 3600000,
+	 NULL},
+	{"farkv.connect_timeout_ms", PROP_U64, FIELD(connect_timeout_ms), "5000", 1,
+	 3600000, NULL},
+};
+
+static int kv_init(const struct db_setup *setup, struct db_store **store_out)
+{
+	struct farkv_store *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return err_set(FARKV_ENOMEM, "no memory for the farkv binding");
+	err = props_read(setup->props, farkv_props, ARRAY_SIZE(farkv_props),
+			 &s->params);
+	if (err) {
+		free(s);
+		return err;
+	}
+	if (setup->uri)
+		s->params.uri = setup->uri;
+	pthread_mutex_init(&s->lock, NULL);
+	s->base.ops = &db_farkv_ops;
+	*store_out = &s->base;
+	return 0;
+}
+
+static void kv_fini(struct db_store *store)
+{
+	struct farkv_store *s = (struct farkv_store *)store;
+
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static int kv_open(struct db_store *store, struct db **db_out)
+{
+	struct farkv_store *s = (struct farkv_store *)store;
+	struct farkv_db *d = calloc(1, sizeof(*d));
+	struct farkv_options o;
+	int err;
+
+	if (!d)
+		return err_set(FARKV_ENOMEM, "no memory for a farkv session");
+	farkv_options_init(&o);
+	o.op_timeout_ms = (uint32_t)s->params.op_timeout_ms;
+	o.connect_timeout_ms = (uint32_t)s->params.connect_timeout_ms;
+	o.name = "kvbench";
+	err = farkv_open(s->params.uri, &o, &d->kv);
+	if (err) {
+		/* The library has a detail of its own. */
+		err_set(err, "%s", *farkv_errdetail() ? farkv_errdetail()
+						      : farkv_strerror(err));
+		free(d);
+		return err;
+	}
+	d->base.ops = &db_farkv_ops;
+	d->store = s;
+	*db_out = &d->base;
+	return 0;
+}
+
+static void kv_close(struct db *db)
+{
+	struct farkv_db *d = (struct farkv_db *)db;
+	struct farkv_counters *t = &d->store->total, c = {.size = sizeof(c)};
+
+	if (!farkv_counters(d->kv, &c)) {
+		pthread_mutex_lock(&d->store->lock);
+		t->reads += c.reads;
+		t->writes += c.writes;
+		t->cas += c.cas;
+		t->read_bytes += c.read_bytes;
+		t->write_bytes += c.write_bytes;
+		t->doorbells += c.doorbells;
+		t->round_trips += c.round_trips;
+		t->retries += c.retries;
+		t->control_msgs += c.control_msgs;
+		pthread_mutex_unlock(&d->store->lock);
+	}
+	farkv_close(d->kv);
+	free(d);
+}
+
+static enum db_status status_of(int err)
+{
+	switch (err) {
+	case FARKV_OK:
+		return DB_OK;
+	case FARKV_ENOTFOUND:
+		return DB_NOT_FOUND;
+	case FARKV_ETOOLARGE:
+	case FARKV_EINVAL:
+		return DB_BAD_REQUEST;
+	case FARKV_EPERM:
+		return DB_FORBIDDEN;
+	case FARKV_ECORRUPT:
+		return DB_UNEXPECTED_STATE;
+	case FARKV_ENOTSUP:
+		return DB_NOT_IMPLEMENTED;
+	case FARKV_EDISCONNECTED:
+	case FARKV_EUNREACHABLE:
+	case FARKV_EREFUSED:
+		return DB_SERVICE_UNAVAILABLE;
+	default:
+		return DB_ERROR;
+	}
+}
+
+static enum db_status kv_read(struct db *db, const char *key, size_t key_len,
+			      struct db_value *value_out)
+{
+	struct farkv_value v;
+	int err = farkv_get(((struct farkv_db *)db)->kv, key, key_len, &v);
+
+	if (__builtin_expect(err, 0))
+		return status_of(err);
+	value_out->data = v.data;
+	value_out->len = v.len;
+	return DB_OK;
+}
+
+static enum db_status kv_write(struct db *db, const char *key, size_t key_len,
+			       const void *value, size_t value_len)
+{
+	return status_of(farkv_put(((struct farkv_db *)db)->kv, key, key_len,
+				   value, value_len));
+}
+
+static enum db_status kv_remove(struct db *db, const char *key, size_t key_len)
+{
+	return status_of(
+		farkv_delete(((struct farkv_db *)db)->kv, key, key_len));
+}
+
+/* Items that a failed call did not get to have the call's error. */
+static enum db_status item_status(int result, int err)
+{
+	return status_of(result == FARKV_EABORTED ? err : result);
+}
+
+static void kv_read_many(struct db *db, struct db_item *items, size_t n)
+{
+	struct farkv_db *d = (struct farkv_db *)db;
+	struct farkv_get_item *g = d->items.get;
+	int err;
+
+	for (size_t i = 0; i < n; i++)
+		g[i] = (struct farkv_get_item){.key = items[i].key,
+					       .key_len = items[i].key_len,
+					       .result = FARKV_EABORTED};
+	err = farkv_mget(d->kv, g, n);
+	for (size_t i = 0; i < n; i++) {
+		items[i].status = item_status(g[i].result, err);
+		items[i].value.data = g[i].value.data;
+		items[i].value.len = g[i].value.len;
+	}
+}
+
+static void kv_write_many(struct db *db, struct db_item *items, size_t n)
+{
+	struct farkv_db *d = (struct farkv_db *)db;
+	struct farkv_put_item *p = d->items.put;
+	int err;
+
+	for (size_t i = 0; i < n; i++)
+		p[i] = (struct farkv_put_item){
+			.key = items[i].key,
+			.key_len = items[i].key_len,
+			.value = items[i].value.data,
+			.value_len = items[i].value.len,
+			.result = FARKV_EABORTED,
+		};
+	err = farkv_mput(d->kv, p, n);
+	for (size_t i = 0; i < n; i++)
+		items[i].status = item_status(p[i].result, err);
+}
+
+static const char *kv_error(struct db *db)
+{
+	(void)db;
+	return farkv_errdetail();
+}
+
+static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
+{
+	struct farkv_store *s = (struct farkv_store *)store;
+	struct farkv_counters *t = &s->total;
+
+	fn(arg, "READs", (double)t->reads);
+	fn(arg, "WRITEs", (double)t->writes);
+	fn(arg, "CASs", (double)t->cas);
+	fn(arg, "ReadBytes", (double)t->read_bytes);
+	fn(arg, "WriteBytes", (double)t->write_bytes);
+	fn(arg, "Doorbells", (double)t->doorbells);
+	fn(arg, "RoundTrips", (double)t->round_trips);
+	fn(arg, "Retries", (double)t->retries);
+	fn(arg, "ControlMessages", (double)t->control_msgs);
+	memset(t, 0, sizeof(*t));
+}
+
+const struct db_ops db_farkv_ops = {
+	.name = "farkv",
+	.summary = "farkv, over shared memory",
+	.init = kv_init,
+	.fini = kv_fini,
+	.open = kv_open,
+	.close = kv_close,
+	.read = kv_read,
+	.update = kv_write,
+	.insert = kv_write,
+	.remove = kv_remove,
+	.read_many = kv_read_many,
+	.write_many = kv_write_many,
+	.error = kv_error,
+	.figures = kv_figures,
+};

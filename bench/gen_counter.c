@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "gen_counter.h"
+
+#include <stdlib.h>
+
+bool gen_counter_init(struct gen_counter *g, uint64_t start)
+{
+	g->window = calloc(COUNTER_WINDOW, sizeof(*g->window));
+	if (!g->window)
+		return false;
+	atomic_init(&g->next, start);
+	atomic_init(&g->limit, start);
+	atomic_flag_clear(&g->sliding);
+	return true;
+}
+
+void gen_counter_fini(struct gen_counter *g)
+{
+	free((void *)g->window);
+	g->window = NULL;
+}
+
+static _Atomic uint8_t *slot(struct gen_counter *g, uint64_t number)
+{
+	return &g->window[number & (COUNTER_WINDOW - 1)];
+}
+
+/* Move the limit over every acknowledged number; only under `sliding`. */
+static uint64_t slide(struct gen_counter *g)
+{
+	uint64_t limit = atomic_load_explicit(&g->limit, memory_order_relaxed);
+
+	while (atomic_load_explicit(slot(g, limit), memory_order_acquire)) {
+		atomic_store_explicit(slot(g, limit), 0, memory_order_relaxed);
+		limit++;
+	}
+	atomic_store_explicit(&g->limit, limit, memory_order_release);
+	return limit;
+}
+
+bool gen_counter_ack(struct gen_counter *g, uint64_t number)
+{
+	uint64_t limit = atomic_load_explicit(&g->limit, memory_order_acquire);
+
+	if (number - limit >= COUNTER_WINDOW)
+		return false;
+	atomic_store_explicit(slot(g, number), 1, memory_order_seq_cst);
+	/*
+	 * Whoever holds the flag may just have passed this slot; it looks
+	 * again after letting go, so no acknowledgement waits for another.
+	 */
+	do {
+		if (atomic_flag_test_and_set_explicit(&g->sliding,
+						      memory_order_seq_cst))
+			return true;
+		limit = slide(g);
+		atomic_flag_clear_explicit(&g->sliding, memory_order_seq_cst);
+	} while (atomic_load_explicit(slot(g, limit), memory_order_seq_cst));
+	return true;
+}

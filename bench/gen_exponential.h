@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * gen_exponential.h - exponentially distributed distances
+ * (ExponentialGenerator): `percentile` percent of them lie below `range`.
+ */
+#ifndef BENCH_GEN_EXPONENTIAL_H
+#define BENCH_GEN_EXPONENTIAL_H
+
+#include <math.h>
+
+#include "rng.h"
+
+struct gen_exponential {
+	double gamma;
+};
+
+/** 0 < percentile < 100, range > 0. */
+static inline void gen_exponential_init(struct gen_exponential *g,
+					double percentile, double range)
+{
+	g->gamma = -log(1.0 - percentile / 100.0) / range;
+}
+
+static inline uint64_t gen_exponential_next(const struct gen_exponential *g,
+					    struct rng *r)
+{
+	/* 1-u is never 0, so the logarithm is finite: at most 53 ln 2. */
+	return (uint64_t)(-log(1.0 - rng_double(r)) / g->gamma);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * hist.h - a histogram of 64-bit values with three significant digits: Gil
+ * Tene's HdrHistogram, with its bucket boundaries and its arithmetic, in a
+ * table that covers every value up to 2^63-1. Nothing is ever clamped.
+ *
+ * Values below 2048 have a counter each. Above, every doubling is cut into
+ * 1024 equal steps, so a counter spans at most a thousandth of its value:
+ * 10000 falls to 10000..10007, and 10004 stands for it in a mean.
+ *
+ * One thread records, any other may read at the same time: counters are
+ * loaded and stored atomically, and a reader sees each at some recent value.
+ */
+#ifndef BENCH_HIST_H
+#define BENCH_HIST_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HIST_SUB_BITS 11
+#define HIST_HALF (1u << (HIST_SUB_BITS - 1))
+#define HIST_COUNTERS ((64 - HIST_SUB_BITS + 1) * HIST_HALF)
+
+/** 432 KiB of address space; memory only where values fell. */
+struct hist {
+	_Atomic uint64_t count[HIST_COUNTERS];
+};
+
+/** An empty histogram, or NULL. End with hist_free(); NULL is allowed. */
+struct hist *hist_new(void);
+void hist_free(struct hist *h);
+
+/** The counter of a value. */
+static inline unsigned hist_index(uint64_t value)
+{
+	unsigned bucket;
+
+	if (value > INT64_MAX)
+		value = INT64_MAX;
+	bucket = 64 - HIST_SUB_BITS -
+		 (unsigned)__builtin_clzll(value | (2 * HIST_HALF - 1));
+	return bucket * HIST_HALF + (unsigned)(value >> bucket);
+}
+
+/** Record one value. Only the histogram's own thread. */
+static inline void hist_record(struct hist *h, uint64_t value)
+{
+	_Atomic uint64_t *c = &h->count[hist_index(value)];
+
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+}
+
+/** Least, greatest and middle value that share a counter with `value`. */
+uint64_t hist_lowest(uint64_t value);
+uint64_t hist_highest(uint64_t value);
+uint64_t hist_median(uint64_t value);
+
+/** Add all of `src` to `dst`. */
+void hist_merge(struct hist *dst, const struct hist *src);
+
+/** Take all of `src` away from `dst`, which holds at least as much. */
+void hist_subtract(struct hist *dst, const struct hist *src);
+
+struct hist_summary {
+	uint64_t count;
+	uint64_t min; /* as HdrHistogram reports them: the ends of counters */
+	uint64_t max;
+	double mean;
+};
+
+/** All zero for an empty histogram. */
+void hist_summarize(const struct hist *h, struct hist_summary *out);
+
+/**
+ * The highest value that shares a counter with the value at `percentile` of
+ * `total` recorded ones; 0 if there are none.
+ */
+uint64_t hist_percentile(const struct hist *h, uint64_t total,
+			 double percentile);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * keys.h - the key of a record number, as CoreWorkload.buildKeyName() makes
+ * it: a prefix, zeros up to the padding, and the decimal digits of the number
+ * or of its hash. Worked examples: 0 hashed -> user6284781860667377211;
+ * 10 ordered with padding 12 -> user000000000010.
+ */
+#ifndef BENCH_KEYS_H
+#define BENCH_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Bytes of a key buffer; key_build() may write past the key inside it. */
+#define KEY_CAP 128
+#define KEY_PREFIX_MAX 64
+#define KEY_PADDING_MAX 32
+
+struct key_format {
+	char prefix[KEY_PREFIX_MAX];
+	unsigned prefix_len;
+	unsigned padding; /* digits at least, 0..KEY_PADDING_MAX */
+	bool hashed;
+};
+
+/** False if prefix or padding are too long. */
+bool key_format_init(struct key_format *f, const char *prefix, uint64_t padding,
+		     bool hashed);
+
+/** Write the part that all keys share; key_build() fills in the rest. */
+void key_prepare(const struct key_format *f, char key[KEY_CAP]);
+
+/**
+ * Complete the prepared `key` for record `number` and return its length. Not
+ * terminated. No branch on the digits: about 10 ns, most of it the hash.
+ */
+unsigned key_build(const struct key_format *f, uint64_t number,
+		   char key[KEY_CAP]);
+
+/** The longest key of the format, in bytes. */
+unsigned key_max_len(const struct key_format *f);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kvbench: command line and properties, then a benchmark and its report. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/opts.h"
+#include "common/util.h"
+#include "quick.h"
+#include "ticks.h"
+
+enum exit_code {
+	EXIT_RUN = 1,
+	EXIT_USAGE = 64,
+	EXIT_UNREACHABLE = 69,
+	EXIT_TIMEOUT = 75,
+	EXIT_PERMISSION = 77,
+	EXIT_CONFIG = 78,
+	EXIT_INTERRUPTED = 130,
+};
+
+struct bench_config {
+	struct opt_list files, props;
+	char *db, *uri, *socket, *label, *threads, *target;
+	bool status, version, help, print_man;
+};
+
+#define OFF(f) offsetof(struct bench_config, f)
+
+static const struct opt opts[] = {
+	{.name = "properties", .letter = 'P', .type = OPT_LIST, .offset = OFF(files),
+	 .metavar = "FILE",
+	 .help = "Read properties from FILE; several are read in order. A name "
+		 "without a slash is also looked for among the workloads that "
+		 "come with kvbench: workloada to workloadf."},
+	{.name = "property", .letter = 'p', .type = OPT_LIST, .offset = OFF(props),
+	 .metavar = "NAME=VALUE",
+	 .help = "Set one property; stronger than any file."},
+	{.name = "db", .type = OPT_STR, .offset = OFF(db), .metavar = "NAME,...",
+	 .help = "Store to measure, if no word behind the command names it: "
+		 "farkv, lmdb, or null, which "
+		 "does nothing and so shows what kvbench itself costs. Several "
+		 "with commas take turns, round by round (-p rounds=3), and are "
+		 "compared."},
+	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
+	 .metavar = "URI",
+	 .help = "Address of the farkv store, as in shm:///run/farkv/kvserver"
+		 ".sock; without it $FARKV_URI or the default socket."},
+	{.name = "socket", .type = OPT_STR, .offset = OFF(socket),
+	 .metavar = "PATH", .help = "The same by the path of its socket."},
+	{.name = "threads", .type = OPT_STR, .offset = OFF(threads),
+	 .metavar = "N", .help = "Clients, each a thread with a session of its "
+				 "own; property threadcount."},
+	{.name = "target", .type = OPT_STR, .offset = OFF(target),
+	 .metavar = "N", .help = "Operations a second of all clients together; "
+				 "property target."},
+	{.name = "status", .letter = 's', .type = OPT_BOOL, .offset = OFF(status),
+	 .help = "A status line every status.interval seconds (10) on stderr. "
+		 "On a terminal there is a live line without it."},
+	{.name = "label", .letter = 'l', .type = OPT_STR, .offset = OFF(label),
+	 .metavar = "TEXT", .help = "Text in front of every status line."},
+	{.name = "version", .letter = 'V', .type = OPT_BOOL,
+	 .offset = OFF(version), .help = "Print the version and exit."},
+	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
+	 .help = "Print this text and exit."},
+	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
+	 .flags = OPT_HIDDEN, .help = "Print the options for the man page."},
+};
+
+static const struct opts_spec spec = {
+	.program = "kvbench",
+	.usage = "load|run|quick [STORE] [OPTION]...",
+	.summary = "Measure a key-value store with YCSB's core workloads.",
+	.epilog = "  load   insert recordcount records\n"
+		  "  run    carry out operationcount operations, or operate for "
+		  "maxexecutiontime s\n"
+		  "  quick  both for a few seconds, with a result in words\n"
+		  "\n"
+		  "Try: kvbench load -P workloadc -p recordcount=1000000\n"
+		  "     kvbench run -P workloadc -p recordcount=1000000 "
+		  "-p operationcount=5000000",
+	.opts = opts,
+	.n_opts = ARRAY_SIZE(opts),
+	.single_dash = true,
+};
+
+enum command { CMD_LOAD, CMD_RUN, CMD_QUICK };
+
+static int fail(int code)
+{
+	log_error("%s", err_detail());
+	return code;
+}
+
+/* The exit status that an error calls for once the command line was right. */
+static int exit_for(int err)
+{
+	switch (err) {
+	case FARKV_EINVAL:
+	case FARKV_EURI:
+		return EXIT_USAGE;
+	case FARKV_EUNREACHABLE:
+	case FARKV_EDISCONNECTED:
+		return EXIT_UNREACHABLE;
+	case FARKV_ETIMEDOUT:
+		return EXIT_TIMEOUT;
+	case FARKV_EPERM:
+		return EXIT_PERMISSION;
+	case FARKV_EABORTED:
+		return EXIT_INTERRUPTED;
+	default:
+		return EXIT_RUN;
+	}
+}
+
+/* ---- properties ----------------------------------------------------------------- */
+
+/* A plain name that is no file here may be one of ours. */
+static int load_file(struct props *p, const char *name)
+{
+	char ours[4096];
+
+	if (access(name, F_OK) == 0 || strchr(name, '/'))
+		return props_load(p, name);
+	snprintf(ours, sizeof(ours), "%s/workloads/%s", PKGDATADIR, name);
+	return props_load(p, access(ours, F_OK) == 0 ? ours : name);
+}
+
+static int set_option(struct props *p, const char *key, const char *value,
+		      const char *where)
+{
+	return value ? props_set(p, key, value, where) : 0;
+}
+
+/* Files first, then -p in the order given, then the options' own properties. */
+static int read_props(const struct bench_config *cfg, struct props *p)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < cfg->files.n; i++)
+		if (load_file(p, cfg->files.v[i]))
+			return EXIT_CONFIG;
+	for (size_t i = 0; i < cfg->props.n && !err; i++)
+		err = props_set_arg(p, cfg->props.v[i]);
+	if (!err)
+		err = set_option(p, "db", cfg->db, "-db");
+	if (!err)
+		err = set_option(p, "threadcount", cfg->threads, "-threads");
+	if (!err)
+		err = set_option(p, "target", cfg->target, "-target");
+	if (!err)
+		err = set_option(p, "label", cfg->label, "-l");
+	if (!err && cfg->status)
+		err = props_set(p, "status", "true", "-s");
+	return err ? EXIT_USAGE : 0;
+}
+
+/* ---- commands -------------------------------------------------------------------- */
+
+/* YCSB's preamble, which people look for in logs. */
+static void preamble(const struct bench_config *cfg, const char *command)
+{
+	fprintf(stderr, "Command line: %s", command);
+	if (cfg->db)
+		fprintf(stderr, " -db %s", cfg->db);
+	for (size_t i = 0; i < cfg->files.n; i++)
+		fprintf(stderr, " -P %s", cfg->files.v[i]);
+	for (size_t i = 0; i < cfg->props.n; i++)
+		fprintf(stderr, " -p %s", cfg->props.v[i]);
+	if (cfg->threads)
+		fprintf(stderr, " -threads %s", cfg->threads);
+	if (cfg->target)
+		fprintf(stderr, " -target %s", cfg->target);
+	fputs("\nkvbench " PACKAGE_VERSION "\n\n", stderr);
+}
+
+static FILE *open_export(const struct params *p)
+{
+	FILE *f;
+
+	if (!p->export_file[0])
+		return stdout;
+	f = fopen(p->export_file, "we");
+	if (!f)
+		err_set_errno(FARKV_ESYS, errno, "exportfile: cannot open %s",
+			      p->export_file);
+	return f;
+}
+
+static int close_export(FILE *f, const struct params *p)
+{
+	bool bad = fflush(f) || ferror(f);
+
+	if (f != stdout)
+		bad = fclose(f) || bad;
+	if (bad)
+		err_set_errno(FARKV_ESYS, errno, "cannot write the report to %s",
+			      p->export_file[0] ? p->export_file : "stdout");
+	return bad ? FARKV_ESYS : 0;
+}
+
+static int measure(struct bench *b, enum command cmd)
+{
+	FILE *out = open_export(&b->params);
+	int err;
+
+	if (!out)
+		return fail(EXIT_CONFIG);
+	err = cmd == CMD_QUICK ? quick_run(b, out) : bench_run(b);
+	if (!err && cmd != CMD_QUICK)
+		bench_report(b, out);
+	if (err)
+		fail(exit_for(err));
+	if (close_export(out, &b->params) && !err)
+		return fail(EXIT_RUN);
+	if (err)
+		return exit_for(err);
+	if (phase_was_interrupted())
+		return EXIT_INTERRUPTED;
+	if (!bench_failures(b))
+		return 0;
+	err_set(FARKV_ESYS, "%llu operations failed, the first: %s",
+		(unsigned long long)bench_failures(b),
+		bench_failure(b) ? bench_failure(b) : "unknown");
+	return fail(EXIT_RUN);
+}
+
+static int run_command(enum command cmd, const struct bench_config *cfg,
+		       struct props *p)
+{
+	struct bench b;
+	char uri[4096];
+	int code, err;
+
+	if (cfg->socket)
+		snprintf(uri, sizeof(uri), "shm://%s", cfg->socket);
+	err = bench_init(&b, p, cfg->socket ? uri : cfg->uri, cmd == CMD_LOAD);
+	code = err ? fail(exit_for(err)) : measure(&b, cmd);
+	bench_fini(&b);
+	return code;
+}
+
+static int find_command(const char *word, enum command *out)
+{
+	static const char *const names[] = {"load", "run", "quick"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(word, names[i])) {
+			*out = (enum command)i;
+			return 0;
+		}
+	return err_set(FARKV_EINVAL,
+		       "unknown command '%s'; give load, run or quick", word);
+}
+
+/* COMMAND [STORE] */
+static int read_words(struct bench_config *cfg, int argc, char **argv,
+		      int first, enum command *cmd)
+{
+	if (first == argc)
+		return err_set(FARKV_EINVAL,
+			       "no command; give load, run or quick (see kvbench "
+			       "--help)");
+	if (find_command(argv[first], cmd))
+		return FARKV_EINVAL;
+	if (first + 1 < argc && !cfg->db)
+		cfg->db = strdup(argv[++first]); /* a lack shows as no -db */
+	if (first + 1 < argc)
+		return err_set(FARKV_EINVAL,
+			       "'%s' is one word too many; see kvbench --help",
+			       argv[first + 1]);
+	if (cfg->socket && cfg->uri)
+		return err_set(FARKV_EINVAL,
+			       "give --uri or --socket, not both");
+	return 0;
+}
+
+static int work(struct bench_config *cfg, int argc, char **argv, int first)
+{
+	struct props p = {0};
+	enum command cmd = CMD_RUN;
+	int code;
+
+	if (read_words(cfg, argc, argv, first, &cmd))
+		return fail(EXIT_USAGE);
+	if (cmd == CMD_QUICK) {
+		if (quick_props(&p))
+			return fail(EXIT_RUN);
+	} else {
+		preamble(cfg, argv[first]);
+	}
+	ticks_init();
+	phase_catch_signals();
+	code = read_props(cfg, &p);
+	code = code ? fail(code) : run_command(cmd, cfg, &p);
+	props_free(&p);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_config cfg = {0};
+	int first, code = 0;
+
+	log_init("kvbench", LOG_LEVEL_INFO);
+	opts_defaults(&spec, &cfg);
+	if (opts_parse_argv(&spec, &cfg, argc, argv, &first))
+		code = fail(EXIT_USAGE);
+	else if (cfg.help)
+		opts_print_help(&spec, stdout);
+	else if (cfg.version)
+		puts("kvbench " PACKAGE_VERSION);
+	else if (cfg.print_man)
+		opts_print_man(&spec, stdout);
+	else
+		code = work(&cfg, argc, argv, first);
+	opts_free(&spec, &cfg);
+	return code;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * measure.h - what one thread measured, or several together: a histogram of
+ * latencies in ns per kind of operation and outcome, and counts by status.
+ *
+ * One thread writes; the status line may read at the same time. Histograms of
+ * what happens all the time exist from the start; those of failures appear
+ * with the first one.
+ */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "db.h"
+#include "hist.h"
+#include "params.h"
+
+enum series {
+	SERIES_READ,
+	SERIES_UPDATE,
+	SERIES_INSERT,
+	SERIES_RMW,
+	SERIES_VERIFY,
+	SERIES_CLEANUP,
+	SERIES_COUNT,
+};
+
+/** "READ", "READ-MODIFY-WRITE", ... */
+const char *series_name(enum series s);
+
+enum clock_kind {
+	CLOCK_OP,       /* latency from the call */
+	CLOCK_INTENDED, /* from when the call was due */
+	CLOCK_KINDS,
+};
+
+/** Histograms of a series: one per status, and one for the failures whose
+ * status has none of its own. */
+#define SLOT_FAILED DB_STATUS_COUNT
+#define SLOT_COUNT (DB_STATUS_COUNT + 1)
+
+struct measure {
+	struct hist *_Atomic hist[CLOCK_KINDS][SERIES_COUNT][SLOT_COUNT];
+	_Atomic uint64_t returns[SERIES_COUNT][DB_STATUS_COUNT];
+	/* By failure status: has a histogram of its own. */
+	bool own_series[DB_STATUS_COUNT];
+	bool clock[CLOCK_KINDS]; /* which latencies are kept */
+	bool out_of_memory;      /* a histogram is missing */
+};
+
+/**
+ * Start empty, with histograms for the operations of the mix. FARKV_ENOMEM
+ * with a detail. End with measure_fini().
+ */
+int measure_init(struct measure *m, const struct params *p, bool load);
+void measure_fini(struct measure *m);
+
+/** Failures: their histogram appears here. Own thread only. */
+void measure_failed(struct measure *m, enum series s, enum db_status status,
+		    const uint64_t ns[CLOCK_KINDS]);
+
+/** A success; the histograms exist. Own thread only, no system call. */
+static inline void measure_ok(struct measure *m, enum series s,
+			      const uint64_t ns[CLOCK_KINDS])
+{
+	_Atomic uint64_t *n = &m->returns[s][DB_OK];
+
+	atomic_store_explicit(
+		n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+		memory_order_relaxed);
+	for (int c = 0; c < CLOCK_KINDS; c++)
+		if (m->clock[c])
+			hist_record(atomic_load_explicit(
+					    &m->hist[c][s][DB_OK],
+					    memory_order_relaxed),
+				    ns[c]);
+}
+
+/** Add all of `src`, which may still be written. Marks lack of memory. */
+void measure_merge(struct measure *dst, const struct measure *src);
+
+/** Take away what an earlier state `src` of the same measurement holds. */
+void measure_subtract(struct measure *dst, const struct measure *src);
+
+/** Operations that did not return OK, of all series. */
+uint64_t measure_failures(const struct measure *m);
+
+/** The count of one status. */
+uint64_t measure_returns(const struct measure *m, enum series s,
+			 enum db_status status);
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "params.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "db.h"
+#include "keys.h"
+#include "ticks.h"
+
+/* A value of this store is at most so long; a server may allow less. */
+#define VALUE_MAX (UINT64_C(64) << 20)
+
+static const char *const dists[] = {
+	"uniform", "sequential", "zipfian", "latest",
+	"hotspot", "exponential", "zipfian-exact", NULL,
+};
+
+static const char *const field_dists[] = {"constant", "uniform", "zipfian",
+					  "histogram", NULL};
+static const char *const orders[] = {"hashed", "ordered", NULL};
+static const char *const intervals[] = {"op", "intended", "both", NULL};
+static const char *const autos[] = {"auto", "true", "false", NULL};
+static const char *const updates[] = {"replace", "field", NULL};
+static const char *const scan_dists[] = {"uniform", "zipfian", NULL};
+static const char *const types[] = {
+	"hdrhistogram", "histogram", "hdrhistogram+histogram",
+	"hdrhistogram+raw", "timeseries", "raw", NULL,
+};
+
+struct ignored {
+	uint64_t number;
+	int choice;
+};
+
+#define AT(f) offsetof(struct params, f)
+#define U64(name, f, deflt, min, max) \
+	{name, PROP_U64, AT(f), deflt, min, max, NULL}
+#define DOUBLE(name, f, deflt, min, max) \
+	{name, PROP_DOUBLE, AT(f), deflt, min, max, NULL}
+#define BOOL(name, f, deflt) {name, PROP_BOOL, AT(f), deflt, 0, 0, NULL}
+#define STR(name, f, deflt) {name, PROP_STR, AT(f), deflt, 0, 0, NULL}
+#define ENUM(name, f, deflt, choices) \
+	{name, PROP_ENUM, AT(f), deflt, 0, 0, choices}
+
+static const struct prop_spec specs[] = {
+	U64("recordcount", record_count, "0", 0, 0),
+	U64("insertstart", insert_start, "0", 0, 0),
+	U64("insertcount", insert_count, NULL, 0, 0),
+	U64("fieldcount", field_count, "10", 1, 1 << 20),
+	U64("fieldlength", field_len, "100", 0, 1 << 26),
+	U64("minfieldlength", field_len_min, "1", 0, 1 << 26),
+	ENUM("fieldlengthdistribution", field_len_dist, "constant",
+	     field_dists),
+	STR("fieldlengthhistogram", field_len_histogram, "hist.txt"),
+	STR("fieldnameprefix", field_prefix, "field"),
+	U64("zeropadding", zero_padding, "1", 0, KEY_PADDING_MAX),
+	ENUM("insertorder", insert_order, "hashed", orders),
+	BOOL("dataintegrity", data_integrity, "false"),
+	STR("table", table, "usertable"),
+	BOOL("readallfields", read_all_fields, "true"),
+	BOOL("readallfieldsbyname", ignored_bool, "false"),
+	BOOL("writeallfields", ignored_bool, "false"),
+
+	U64("operationcount", operation_count, "0", 0, 0),
+	DOUBLE("readproportion", proportion_read, "0.95", 0, 0),
+	DOUBLE("updateproportion", proportion_update, "0.05", 0, 0),
+	DOUBLE("insertproportion", proportion_insert, "0", 0, 0),
+	DOUBLE("scanproportion", proportion_scan, "0", 0, 0),
+	DOUBLE("readmodifywriteproportion", proportion_rmw, "0", 0, 0),
+	ENUM("requestdistribution", dist, "uniform", dists),
+	DOUBLE("hotspotdatafraction", hotspot_data_frac, "0.2", 0, 1),
+	DOUBLE("hotspotopnfraction", hotspot_op_frac, "0.8", 0, 1),
+	DOUBLE("exponential.percentile", exponential_percentile, "95", 0, 100),
+	DOUBLE("exponential.frac", exponential_frac, "0.8571428571", 0, 0),
+	U64("core_workload_insertion_retry_limit", insert_retries, "0", 0, 0),
+	U64("core_workload_insertion_retry_interval", insert_retry_interval,
+	    "3", 0, 3600),
+
+	U64("threadcount", threads, "1", 1, 4096),
+	U64("target", target, "0", 0, 0),
+	U64("maxexecutiontime", max_time, "0", 0, 0),
+	BOOL("spin.sleep", spin_sleep, "false"),
+	BOOL("status", status, "false"),
+	U64("status.interval", status_interval, "10", 1, 86400),
+	STR("label", label, ""),
+	ENUM("measurementtype", measurement_type, "hdrhistogram", types),
+	ENUM("measurement.interval", interval, NULL, intervals),
+	STR("hdrhistogram.percentiles", percentiles_text, "50,95,99"),
+	BOOL("hdrhistogram.fileoutput", hdr_files, "false"),
+	BOOL("measurement.histogram.verbose", histogram_verbose, "false"),
+	BOOL("reportlatencyforeacherror", error_latencies, "false"),
+	STR("latencytrackederrors", tracked_errors, ""),
+	STR("workload", workload_class, "site.ycsb.workloads.CoreWorkload"),
+	STR("exporter", exporter_text, "TextMeasurementsExporter"),
+	STR("exportfile", export_file, ""),
+
+	STR("db", db, "farkv"),
+	STR("keyprefix", key_prefix, "user"),
+	DOUBLE("zipfian.theta", zipfian_theta, "0.99", 0, 1),
+	ENUM("update", update_mode, "replace", updates),
+	U64("batch", batch, "1", 1, DB_BATCH_MAX),
+	U64("rounds", rounds, "1", 1, 1000),
+	DOUBLE("warmup", warmup, "0", 0, 86400),
+	U64("seed", seed, NULL, 0, 0),
+	ENUM("loadfirst", load_first, "auto", autos),
+};
+
+/* Known, without a meaning here: scans are refused, and what only the other
+ * kinds of measurement use. */
+#define IGNORED_U64(name) \
+	{name, PROP_U64, offsetof(struct ignored, number), NULL, 0, 0, NULL}
+
+static const struct prop_spec ignored_specs[] = {
+	IGNORED_U64("minscanlength"),
+	IGNORED_U64("maxscanlength"),
+	{"scanlengthdistribution", PROP_ENUM, offsetof(struct ignored, choice),
+	 NULL, 0, 0, scan_dists},
+	IGNORED_U64("histogram.buckets"),
+	IGNORED_U64("timeseries.granularity"),
+};
+
+/* ---- checks ---- */
+
+static int check_class(struct props *p, const struct params *v)
+{
+	const char *dot = strrchr(v->workload_class, '.');
+	char text[256];
+
+	if (!strcmp(dot ? dot + 1 : v->workload_class, "CoreWorkload"))
+		return 0;
+	snprintf(text, sizeof(text),
+		 "unknown workload class '%.120s'; kvbench has CoreWorkload "
+		 "only", v->workload_class);
+	return props_error(p, "workload", text);
+}
+
+static int check_records(struct props *p, struct params *v)
+{
+	if (!v->record_count)
+		return props_error(p, "recordcount",
+				   "not set or 0: give the number of records, "
+				   "as in -p recordcount=1000000");
+	if (v->record_count > UINT64_MAX / 4)
+		return props_error(p, "recordcount", "over 2^62");
+	if (v->insert_start >= v->record_count)
+		return props_error(p, "insertstart",
+				   "has to be below recordcount");
+	if (!props_find(p, "insertcount"))
+		v->insert_count = v->record_count - v->insert_start;
+	if (!v->insert_count ||
+	    v->insert_count > v->record_count - v->insert_start)
+		return props_error(p, "insertcount",
+				   "insertstart + insertcount has to be at "
+				   "most recordcount, and insertcount above 0");
+	return 0;
+}
+
+static int check_fields(struct props *p, const struct params *v)
+{
+	if (v->field_len_dist != FIELD_LENGTH_HISTOGRAM &&
+	    v->field_count * v->field_len > VALUE_MAX)
+		return props_error(p, "fieldlength",
+				   "fieldcount * fieldlength is over 64 MiB");
+	if ((v->field_len_dist == FIELD_LENGTH_UNIFORM ||
+	     v->field_len_dist == FIELD_LENGTH_ZIPFIAN) &&
+	    v->field_len_min > v->field_len)
+		return props_error(p, "minfieldlength",
+				   "has to be at most fieldlength");
+	if (v->data_integrity && v->field_len_dist != FIELD_LENGTH_CONSTANT)
+		return props_error(p, "dataintegrity",
+				   "needs fieldlengthdistribution=constant");
+	if (v->update_mode == UPDATE_FIELD &&
+	    v->field_len_dist != FIELD_LENGTH_CONSTANT)
+		return props_error(p, "update",
+				   "replacing one field needs "
+				   "fieldlengthdistribution=constant");
+	if (strlen(v->field_prefix) > 64)
+		return props_error(p, "fieldnameprefix",
+				   "longer than 64 characters");
+	if (strlen(v->key_prefix) > KEY_PREFIX_MAX)
+		return props_error(p, "keyprefix", "longer than 64 characters");
+	return 0;
+}
+
+static int check_mix(struct props *p, struct params *v)
+{
+	v->proportion[OP_READ] = v->proportion_read;
+	v->proportion[OP_UPDATE] = v->proportion_update;
+	v->proportion[OP_INSERT] = v->proportion_insert;
+	v->proportion[OP_SCAN] = v->proportion_scan;
+	v->proportion[OP_RMW] = v->proportion_rmw;
+	if (v->proportion_scan > 0.0)
+		return props_error(p, "scanproportion",
+				   "the store finds values by whole keys and "
+				   "has no order to scan in; workload E cannot "
+				   "run here");
+	if (v->proportion_read + v->proportion_update + v->proportion_insert +
+		    v->proportion_rmw <= 0.0)
+		return props_error(p, "readproportion",
+				   "all proportions of operations are 0");
+	return 0;
+}
+
+static int check_dist(struct props *p, const struct params *v)
+{
+	if (v->zipfian_theta <= 0.0 || v->zipfian_theta >= 1.0)
+		return props_error(p, "zipfian.theta",
+				   "has to lie between 0 and 1, without both");
+	if (v->zipfian_theta != ZIPFIAN_THETA && v->dist != DIST_ZIPFIAN_EXACT)
+		return props_error(p, "zipfian.theta",
+				   "needs requestdistribution=zipfian-exact: "
+				   "YCSB's own zipfian is made for 0.99");
+	if (v->dist == DIST_EXPONENTIAL &&
+	    (v->exponential_percentile <= 0.0 ||
+	     v->exponential_percentile >= 100.0))
+		return props_error(p, "exponential.percentile",
+				   "has to lie between 0 and 100, without "
+				   "both");
+	if (v->dist == DIST_EXPONENTIAL && v->exponential_frac <= 0.0)
+		return props_error(p, "exponential.frac",
+				   "has to be above 0");
+	return 0;
+}
+
+static int check_counts(struct props *p, const struct params *v)
+{
+	if (!v->operation_count && !v->max_time)
+		return props_error(p, "operationcount",
+				   "not set or 0: give a number of operations, "
+				   "as in -p operationcount=1000000, or a time "
+				   "in seconds, as in -p maxexecutiontime=10");
+	return 0;
+}
+
+static int check_batch(struct props *p, const struct params *v)
+{
+	if (v->batch > 1 && v->update_mode == UPDATE_FIELD)
+		return props_error(p, "update", "update=field needs batch=1");
+	if (v->batch > 1 && v->insert_retries)
+		return props_error(p, "core_workload_insertion_retry_limit",
+				   "needs batch=1");
+	return 0;
+}
+
+static int read_percentiles(struct props *p, struct params *v)
+{
+	const char *at = v->percentiles_text;
+
+	while (*at) {
+		char *end;
+		double x = strtod(at, &end);
+
+		while (isspace((unsigned char)*end))
+			end++;
+		if (end == at || (*end && *end != ',') ||
+		    !(x > 0.0 && x <= 100.0) ||
+		    v->n_percentiles == PERCENTILES_MAX)
+			return props_error(p, "hdrhistogram.percentiles",
+					   "expected up to 32 numbers above 0 "
+					   "and up to 100 with commas, as in "
+					   "50,95,99.9");
+		v->percentiles[v->n_percentiles++] = x;
+		at = *end ? end + 1 : end;
+	}
+	return 0;
+}
+
+static int read_exporter(struct props *p, struct params *v)
+{
+	const char *dot = strrchr(v->exporter_text, '.');
+	const char *name = dot ? dot + 1 : v->exporter_text;
+
+	if (!strcmp(name, "TextMeasurementsExporter"))
+		v->exporter = EXPORTER_TEXT;
+	else if (!strcmp(name, "JSONMeasurementsExporter"))
+		v->exporter = EXPORTER_JSON;
+	else if (!strcmp(name, "JSONArrayMeasurementsExporter"))
+		v->exporter = EXPORTER_JSON_ARRAY;
+	else
+		return props_error(p, "exporter",
+				   "expected TextMeasurementsExporter, "
+				   "JSONMeasurementsExporter or "
+				   "JSONArrayMeasurementsExporter");
+	return 0;
+}
+
+/* What YCSB can measure and kvbench cannot, refused by name. */
+static int check_measurement(struct props *p, const struct params *v)
+{
+	if (v->measurement_type != 0)
+		return props_error(p, "measurementtype",
+				   "kvbench measures with hdrhistogram only");
+	if (v->hdr_files)
+		return props_error(p, "hdrhistogram.fileoutput",
+				   "kvbench writes no .hdr files");
+	if (v->histogram_verbose)
+		return props_error(p, "measurement.histogram.verbose",
+				   "kvbench prints no single buckets");
+	return 0;
+}
+
+static void pick_seed(const struct props *p, struct params *v)
+{
+	v->has_seed = props_find(p, "seed") != NULL;
+	if (v->has_seed)
+		return;
+	/* 53 bits, so that reports keep it exact in every reader. */
+	if (getrandom(&v->seed, sizeof(v->seed), GRND_NONBLOCK) !=
+	    sizeof(v->seed))
+		v->seed = ticks_clock_ns();
+	v->seed >>= 11;
+}
+
+int params_read(struct props *p, bool load, struct params *out)
+{
+	struct params v = {.interval = -1};
+	struct ignored ignored;
+	int err = props_read(p, specs, ARRAY_SIZE(specs), &v);
+
+	if (!err)
+		err = props_read(p, ignored_specs, ARRAY_SIZE(ignored_specs),
+				 &ignored);
+	if (!err)
+		err = check_class(p, &v);
+	if (!err)
+		err = check_records(p, &v);
+	if (!err)
+		err = check_fields(p, &v);
+	if (!err && !load)
+		err = check_mix(p, &v);
+	if (!err && !load)
+		err = check_dist(p, &v);
+	if (!err && !load)
+		err = check_counts(p, &v);
+	if (!err)
+		err = check_batch(p, &v);
+	if (!err)
+		err = check_measurement(p, &v);
+	if (!err)
+		err = read_percentiles(p, &v);
+	if (!err)
+		err = read_exporter(p, &v);
+	if (err)
+		return err;
+	/* A schedule hides its queue unless latency starts when due. */
+	if (v.interval < 0)
+		v.interval = v.target ? INTERVAL_BOTH : INTERVAL_OP;
+	pick_seed(p, &v);
+	*out = v;
+	return 0;
+}
+
+uint64_t params_load_count(const struct params *v)
+{
+	return v->insert_count;
+}
+
+const char *params_dist_name(const struct params *v)
+{
+	if (v->dist == DIST_ZIPFIAN)
+		return "zipfian-scrambled";
+	return dists[v->dist];
+}
+
+/* A property that belongs to some binding's own table. */
+static bool is_binding_prop(const char *key)
+{
+	const char *dot = strchr(key, '.');
+
+	return dot && db_find(key, (size_t)(dot - key));
+}
+
+void params_warn(const struct props *p, const struct params *v)
+{
+	const struct prop *e;
+
+	for (size_t i = 0; i < p->n; i++) {
+		e = &p->v[i];
+		if (!e->used && !is_binding_prop(e->key))
+			log_warn("%s: %s: unknown property, ignored", e->where,
+				 e->key);
+	}
+	e = props_find(p, "table");
+	if (e && strcmp(v->table, "usertable"))
+		log_warn("%s: table: the store has no tables, ignored",
+			 e->where);
+	e = props_find(p, "readallfields");
+	if (e && !v->read_all_fields)
+		log_warn("%s: readallfields: a read always gives the whole "
+			 "record", e->where);
+}

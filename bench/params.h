@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * params.h - every property that kvbench knows, checked as a whole.
+ *
+ * The names, defaults and meanings are those of YCSB's CoreWorkload and Client
+ * up to `exportfile`; those behind it are kvbench's own.
+ */
+#ifndef BENCH_PARAMS_H
+#define BENCH_PARAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "props.h"
+#include "values.h"
+
+enum key_dist {
+	DIST_UNIFORM,
+	DIST_SEQUENTIAL,
+	DIST_ZIPFIAN, /* YCSB's: gen_scrambled.h */
+	DIST_LATEST,
+	DIST_HOTSPOT,
+	DIST_EXPONENTIAL,
+	DIST_ZIPFIAN_EXACT,
+};
+
+enum op_kind {
+	OP_READ,
+	OP_UPDATE,
+	OP_INSERT,
+	OP_SCAN,
+	OP_RMW,
+	OP_KINDS,
+};
+
+enum interval_mode {
+	INTERVAL_OP,       /* from the call to its end */
+	INTERVAL_INTENDED, /* from when the call was due */
+	INTERVAL_BOTH,
+};
+
+enum exporter {
+	EXPORTER_TEXT,
+	EXPORTER_JSON,
+	EXPORTER_JSON_ARRAY,
+};
+
+enum update_mode {
+	UPDATE_REPLACE, /* an update writes the whole value */
+	UPDATE_FIELD,   /* it reads the value and writes it with a new field */
+};
+
+#define PERCENTILES_MAX 32
+
+struct params {
+	/* records */
+	uint64_t record_count;
+	uint64_t insert_start;
+	uint64_t insert_count;
+	uint64_t field_count;
+	uint64_t field_len;
+	uint64_t field_len_min;
+	int field_len_dist; /* enum field_length_dist */
+	const char *field_len_histogram;
+	const char *field_prefix;
+	const char *key_prefix;
+	uint64_t zero_padding;
+	int insert_order; /* 0 hashed, 1 ordered */
+	bool data_integrity;
+	const char *table;
+	bool read_all_fields;
+	bool ignored_bool;
+
+	/* operations */
+	uint64_t operation_count;
+	double proportion_read;
+	double proportion_update;
+	double proportion_insert;
+	double proportion_scan;
+	double proportion_rmw;
+	double proportion[OP_KINDS]; /* the same by kind */
+	int dist;                    /* enum key_dist */
+	double zipfian_theta;
+	double hotspot_data_frac;
+	double hotspot_op_frac;
+	double exponential_percentile;
+	double exponential_frac;
+	uint64_t insert_retries;
+	uint64_t insert_retry_interval; /* s */
+	int update_mode;                /* enum update_mode */
+
+	/* execution */
+	uint64_t threads;
+	uint64_t target;   /* operations per second of all threads; 0: none */
+	uint64_t max_time; /* s; 0: none */
+	bool spin_sleep;
+	uint64_t batch;
+	uint64_t rounds;
+	double warmup; /* s */
+	uint64_t seed;
+	bool has_seed;
+	int load_first; /* 0 auto, 1 true, 2 false */
+	const char *db;
+
+	/* measurement and report */
+	bool status;
+	uint64_t status_interval; /* s */
+	const char *label;
+	int measurement_type;
+	int interval; /* enum interval_mode */
+	const char *percentiles_text;
+	double percentiles[PERCENTILES_MAX];
+	unsigned n_percentiles;
+	bool hdr_files;
+	bool histogram_verbose;
+	bool error_latencies;        /* one series per kind of failure */
+	const char *tracked_errors;  /* or for those in this list */
+	const char *exporter_text;
+	enum exporter exporter;
+	const char *export_file;
+	const char *workload_class;
+};
+
+/**
+ * Fill *out from the properties for a load or a run and check how the values
+ * go together. Strings belong to `p`. Without -p seed= a random one is taken.
+ * FARKV_EINVAL with a detail naming property, file and line.
+ */
+int params_read(struct props *p, bool load, struct params *out);
+
+/**
+ * Warn on stderr about every property that nobody knows, and about those that
+ * have no meaning for a key-value store. Once, after all were read.
+ */
+void params_warn(const struct props *p, const struct params *v);
+
+/** Operations of a load: insertcount. */
+uint64_t params_load_count(const struct params *v);
+
+/** "zipfian (YCSB's, ...)": the request distribution as a reader needs it. */
+const char *params_dist_name(const struct params *v);
+
+#endif

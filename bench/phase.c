@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "phase.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "ticks.h"
+#include "worker.h"
+
+/* The longest nap of the thread that looks after the others. */
+#define NAP_MAX_NS (20 * NS_PER_MS)
+/* Threads slower than one operation in so long start at random moments. */
+#define SLOW_TICK_NS NS_PER_MS
+
+struct team;
+
+struct member {
+	struct team *team;
+	pthread_t thread;
+	struct worker worker;
+	struct measure measured;
+	uint64_t todo;  /* operations; 0: until time is up */
+	uint64_t end;   /* stamp behind its last operation */
+	int err;        /* why it could not begin */
+	char why[256];
+};
+
+/* The threads meet twice: when their sessions are open, after the warm-up. */
+struct team {
+	const struct phase *phase;
+	struct workload workload;
+	struct worker_shared shared;
+	struct member *members;
+	pthread_mutex_t lock;
+	pthread_cond_t met;
+	unsigned n;       /* members; fewer if a thread could not be made */
+	unsigned here;    /* have come to the meeting that is due */
+	unsigned meeting; /* number of the meeting that is due */
+	bool broken;      /* somebody could not begin: nobody works */
+	uint64_t start;   /* stamp; set at the second meeting */
+	uint64_t until;   /* stamp; 0: no time limit */
+	_Atomic bool measuring;
+	_Atomic unsigned n_ended;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+void phase_catch_signals(void)
+{
+	/* The second signal ends the process: a store may hang. */
+	struct sigaction sa = {.sa_handler = on_signal,
+			       .sa_flags = (int)SA_RESETHAND};
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+bool phase_was_interrupted(void)
+{
+	return interrupted != 0;
+}
+
+/* ---- meetings --------------------------------------------------------------- */
+
+/* All are here; t->lock is held. */
+static void meeting_over(struct team *t)
+{
+	uint64_t s = t->phase->params->max_time;
+
+	t->here = 0;
+	if (t->meeting++ == 1) {
+		t->start = ticks_now();
+		if (s && !t->phase->load)
+			t->until = t->start + ticks_from_ns(s * NS_PER_SEC);
+		atomic_store(&t->measuring, true);
+	}
+	pthread_cond_broadcast(&t->met);
+}
+
+/* False if the phase will not take place. */
+static bool meet(struct team *t, bool able)
+{
+	unsigned which;
+	bool go_on;
+
+	pthread_mutex_lock(&t->lock);
+	which = t->meeting;
+	t->broken = t->broken || !able;
+	if (++t->here == t->n)
+		meeting_over(t);
+	while (t->meeting == which)
+		pthread_cond_wait(&t->met, &t->lock);
+	go_on = !t->broken;
+	pthread_mutex_unlock(&t->lock);
+	return go_on;
+}
+
+/* Only `n` threads could be made. */
+static void team_shrink(struct team *t, unsigned n)
+{
+	pthread_mutex_lock(&t->lock);
+	t->broken = true;
+	t->n = n;
+	if (n && t->here == n)
+		meeting_over(t);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- a thread ----------------------------------------------------------------- */
+
+static void member_open(struct member *m)
+{
+	struct db_store *store = m->team->phase->store;
+
+	m->err = worker_init(&m->worker);
+	if (!m->err)
+		m->err = store->ops->open(store, &m->worker.db);
+	if (m->err)
+		snprintf(m->why, sizeof(m->why), "%s", err_detail());
+}
+
+static void warm_up(struct member *m)
+{
+	const struct params *p = m->team->phase->params;
+	uint64_t span = ticks_from_ns((uint64_t)(p->warmup * 1e9));
+	struct measure unused;
+
+	if (m->team->phase->load || p->warmup <= 0.0 ||
+	    measure_init(&unused, p, false))
+		return;
+	worker_run(&m->worker, &unused, 0, ticks_now() + span);
+	atomic_store_explicit(&m->worker.done, 0, memory_order_relaxed);
+	measure_fini(&unused);
+}
+
+/* Slow threads that started together would stay together. */
+static void spread_out(struct member *m)
+{
+	double tick_ns = m->worker.tick / ticks_state.ticks_per_ns;
+
+	if (tick_ns >= (double)SLOW_TICK_NS)
+		clock_sleep_ns((uint64_t)(tick_ns *
+					  rng_double(&m->worker.draw.rng)));
+}
+
+static void *member_main(void *arg)
+{
+	struct member *m = arg;
+	struct team *t = m->team;
+	struct worker *w = &m->worker;
+	bool begin;
+
+	member_open(m);
+	begin = meet(t, m->err == 0);
+	if (begin) {
+		warm_up(m);
+		meet(t, true);
+		spread_out(m);
+		worker_run(w, &m->measured, m->todo, t->until);
+		m->end = ticks_now();
+	}
+	if (w->db)
+		w->db->ops->close(w->db);
+	if (begin)
+		worker_note_cleanup(w, &m->measured, m->end);
+	atomic_fetch_add(&t->n_ended, 1);
+	return NULL;
+}
+
+/* ---- the team ------------------------------------------------------------------ */
+
+static unsigned threads_for(const struct phase *ph, uint64_t todo)
+{
+	uint64_t n = ph->params->threads;
+
+	if (todo && n > todo) {
+		log_warn("%llu threads for %llu operations: only %llu are used",
+			 (unsigned long long)n, (unsigned long long)todo,
+			 (unsigned long long)todo);
+		n = todo;
+	}
+	return (unsigned)n;
+}
+
+static int member_init(struct team *t, unsigned i, uint64_t todo)
+{
+	const struct params *p = t->phase->params;
+	struct member *m = &t->members[i];
+	uint64_t rate = p->target;
+
+	m->team = t;
+	m->todo = todo / t->n + (i < todo % t->n);
+	m->worker.shared = &t->shared;
+	/* Every phase draws numbers of its own from the seed. */
+	workload_thread_init(&m->worker.draw, &t->workload, p->seed,
+			     i + (t->phase->load ? 1u << 16 : 0));
+	if (rate && !t->phase->load)
+		m->worker.tick = ticks_state.ticks_per_ns * 1e9 * t->n /
+				 (double)rate;
+	return measure_init(&m->measured, p, t->phase->load);
+}
+
+static int team_init(struct team *t, const struct phase *ph)
+{
+	uint64_t todo = ph->load ? params_load_count(ph->params)
+				 : ph->params->operation_count;
+	int err;
+
+	t->phase = ph;
+	t->n = threads_for(ph, todo);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->met, NULL);
+	t->shared.params = ph->params;
+	t->shared.workload = &t->workload;
+	err = workload_init(&t->workload, ph->params, ph->load);
+	if (err)
+		return err;
+	/* Workers keep a field on a cache line of its own. */
+	t->members = aligned_alloc(64, util_align_up(t->n * sizeof(*t->members),
+						     64));
+	if (!t->members)
+		return err_set(FARKV_ENOMEM, "no memory for %u threads", t->n);
+	memset(t->members, 0, t->n * sizeof(*t->members));
+	for (unsigned i = 0; i < t->n && !err; i++)
+		err = member_init(t, i, todo);
+	return err;
+}
+
+static void team_fini(struct team *t, unsigned n)
+{
+	for (unsigned i = 0; t->members && i < n; i++) {
+		worker_fini(&t->members[i].worker);
+		measure_fini(&t->members[i].measured);
+	}
+	free(t->members);
+	workload_fini(&t->workload);
+	pthread_cond_destroy(&t->met);
+	pthread_mutex_destroy(&t->lock);
+}
+
+static uint64_t team_done(void *arg)
+{
+	struct team *t = arg;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < t->n; i++)
+		sum += atomic_load_explicit(&t->members[i].worker.done,
+					    memory_order_relaxed);
+	return sum;
+}
+
+static void team_snapshot(void *arg, struct measure *m)
+{
+	struct team *t = arg;
+
+	for (unsigned i = 0; i < t->n; i++)
+		measure_merge(m, &t->members[i].measured);
+}
+
+/* Show how far they are until the last has ended. */
+static void team_watch(struct team *t)
+{
+	const struct phase *ph = t->phase;
+	const struct params *p = ph->params;
+	struct status st = {
+		.out = stderr,
+		.mode = ph->status,
+		.label = p->label,
+		.title = ph->title,
+		.interval_ns = p->status_interval * NS_PER_SEC,
+		.todo = ph->load ? params_load_count(p) : p->operation_count,
+		.max_ns = ph->load ? 0 : p->max_time * NS_PER_SEC,
+		.source = {t, team_done, team_snapshot},
+	};
+	bool started = false;
+
+	while (atomic_load(&t->n_ended) < t->n) {
+		uint64_t now = ticks_clock_ns(), nap = NAP_MAX_NS;
+
+		if (interrupted)
+			atomic_store(&t->shared.stop, true);
+		if (!started && atomic_load(&t->measuring)) {
+			status_start(&st, now);
+			started = true;
+		}
+		if (started) {
+			status_tick(&st, now);
+			if (st.next_ns > now)
+				nap = UTIL_MIN(nap, st.next_ns - now);
+		}
+		clock_sleep_ns(nap);
+	}
+	if (started)
+		status_end(&st, ticks_clock_ns());
+}
+
+static void add_figure(void *arg, const char *name, double value)
+{
+	struct phase_result *r = arg;
+	struct figure *f = &r->figures[r->n_figures];
+
+	if (r->n_figures == FIGURES_MAX)
+		return;
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->value = (uint64_t)value;
+	r->n_figures++;
+}
+
+/* What the threads leave: the first that could not begin, or the sum of all. */
+static int team_result(struct team *t, struct phase_result *out)
+{
+	struct phase_result r = {.interrupted = interrupted != 0};
+	uint64_t end = t->start;
+
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct member *m = &t->members[i];
+
+		if (m->err)
+			return err_set(m->err, "%s", m->why);
+		measure_merge(&r.m, &m->measured);
+		end = UTIL_MAX(end, m->end);
+	}
+	if (t->broken || r.m.out_of_memory) {
+		measure_fini(&r.m);
+		return err_set(t->broken ? FARKV_ESYS : FARKV_ENOMEM,
+			       t->broken ? "cannot start %llu threads"
+					 : "no memory for the results of %llu "
+					   "threads",
+			       (unsigned long long)t->phase->params->threads);
+	}
+	r.ops = team_done(t);
+	r.ns = ticks_span_ns(t->start, end);
+	snprintf(r.failure, sizeof(r.failure), "%s", t->shared.failure);
+	if (t->phase->store->ops->figures)
+		t->phase->store->ops->figures(t->phase->store, add_figure, &r);
+	*out = r;
+	return 0;
+}
+
+int phase_run(const struct phase *ph, struct phase_result *out)
+{
+	struct team t = {.n = 0};
+	unsigned made = 0, all;
+	int err = team_init(&t, ph);
+
+	all = t.n;
+	if (err)
+		goto out;
+	while (made < all && pthread_create(&t.members[made].thread, NULL,
+					    member_main,
+					    &t.members[made]) == 0)
+		made++;
+	if (made < all)
+		team_shrink(&t, made);
+	team_watch(&t);
+	for (unsigned i = 0; i < made; i++)
+		pthread_join(t.members[i].thread, NULL);
+	err = team_result(&t, out);
+out:
+	team_fini(&t, all);
+	return err;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * phase.h - one load or one run on one store: threads that open their sessions,
+ * warm up, start together, and are measured until the last one has ended.
+ */
+#ifndef BENCH_PHASE_H
+#define BENCH_PHASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "db.h"
+#include "measure.h"
+#include "params.h"
+#include "status.h"
+
+struct phase {
+	const struct params *params;
+	struct db_store *store;
+	bool load;
+	enum status_mode status;
+	const char *title; /* of the live status line */
+};
+
+#define FIGURES_MAX 12
+
+/** A binding's own count, from db_ops.figures(). */
+struct figure {
+	char name[24];
+	uint64_t value;
+};
+
+struct phase_result {
+	struct measure m;  /* of all threads; measure_fini() by the caller */
+	uint64_t ops;      /* operations done */
+	uint64_t ns;       /* from the common start to the last thread's end */
+	bool interrupted;  /* SIGINT or SIGTERM ended it early */
+	struct figure figures[FIGURES_MAX];
+	unsigned n_figures;
+	char failure[512]; /* the first failed operation, or "" */
+};
+
+/**
+ * Carry it out. Failed operations are results; an error means that there is no
+ * result: a session could not be opened (the binding's error), FARKV_EINVAL,
+ * FARKV_ENOMEM, FARKV_ESYS, each with a detail.
+ */
+int phase_run(const struct phase *ph, struct phase_result *out);
+
+/** From now on SIGINT and SIGTERM end phases early instead of the process. */
+void phase_catch_signals(void);
+
+/** Whether one of them came. */
+bool phase_was_interrupted(void);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+void report_begin(struct report *r, FILE *out, enum exporter kind)
+{
+	*r = (struct report){.out = out, .kind = kind};
+	if (kind == EXPORTER_JSON_ARRAY)
+		fputs("[", out);
+}
+
+void report_end(struct report *r)
+{
+	if (r->kind == EXPORTER_JSON_ARRAY)
+		fputs("\n]\n", r->out);
+	fflush(r->out);
+}
+
+/* Names and numbers are ours; labels of bindings are plain words. */
+static void line(struct report *r, const char *metric, const char *measurement,
+		 const char *value, bool quote)
+{
+	const char *q = quote ? "\"" : "";
+
+	if (r->kind == EXPORTER_TEXT)
+		fprintf(r->out, "[%s], %s, %s\n", metric, measurement, value);
+	else
+		fprintf(r->out,
+			"%s{\n  \"metric\" : \"%s\",\n  \"measurement\" : "
+			"\"%s\",\n  \"value\" : %s%s%s\n}%s",
+			r->kind == EXPORTER_JSON ? ""
+			: r->lines		 ? ",\n"
+						 : "\n",
+			metric, measurement, q, value, q,
+			r->kind == EXPORTER_JSON ? "\n" : "");
+	r->lines++;
+}
+
+void report_u64(struct report *r, const char *metric, const char *measurement,
+		uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	line(r, metric, measurement, text, false);
+}
+
+void report_double(struct report *r, const char *metric,
+		   const char *measurement, double value)
+{
+	char text[400]; /* the largest double has 309 digits */
+	size_t n;
+
+	snprintf(text, sizeof(text), "%.6f", isfinite(value) ? value : 0.0);
+	for (n = strlen(text); n > 2 && text[n - 1] == '0' &&
+			       text[n - 2] != '.';)
+		text[--n] = '\0';
+	line(r, metric, measurement, text, false);
+}
+
+void report_text(struct report *r, const char *metric, const char *measurement,
+		 const char *value)
+{
+	line(r, metric, measurement, value, true);
+}
+
+void report_workload(struct report *r, const struct params *p, bool load,
+		     const char *db_name)
+{
+	report_text(r, "WORKLOAD", "Binding", db_name);
+	report_text(r, "WORKLOAD", "Phase", load ? "load" : "run");
+	report_u64(r, "WORKLOAD", "Records", p->record_count);
+	report_u64(r, "WORKLOAD", "ValueBytes", p->field_count * p->field_len);
+	if (!load)
+		report_text(r, "WORKLOAD", "RequestDistribution",
+			    params_dist_name(p));
+	report_u64(r, "WORKLOAD", "Threads", p->threads);
+	if (p->batch > 1)
+		report_u64(r, "WORKLOAD", "Batch", p->batch);
+	report_u64(r, "WORKLOAD", "Seed", p->seed);
+}
+
+double report_throughput(const struct phase_result *res)
+{
+	return res->ns ? (double)res->ops * 1e9 / (double)res->ns : 0.0;
+}
+
+/* "50thPercentileLatency", "99.9PercentileLatency": YCSB's names. */
+static void percentile_name(double p, char *buf, size_t cap)
+{
+	unsigned n = (unsigned)p;
+	const char *end = "th";
+
+	if (p != (double)n) {
+		snprintf(buf, cap, "%.15gPercentileLatency", p);
+		return;
+	}
+	if (n % 100 < 11 || n % 100 > 13)
+		end = n % 10 == 1 ? "st" : n % 10 == 2 ? "nd"
+				  : n % 10 == 3	       ? "rd"
+						       : "th";
+	snprintf(buf, cap, "%u%sPercentileLatency", n, end);
+}
+
+static void put_latency(struct report *r, const char *metric, const char *name,
+			uint64_t ns, bool in_ns)
+{
+	char full[80];
+
+	snprintf(full, sizeof(full), "%s(%s)", name, in_ns ? "ns" : "us");
+	report_u64(r, metric, full, in_ns ? ns : ns / 1000);
+}
+
+/* The same figures once in us and once in ns. */
+static void put_latencies(struct report *r, const char *metric,
+			  const struct params *p, const struct hist *h,
+			  bool in_ns)
+{
+	struct hist_summary s;
+	char name[64];
+
+	hist_summarize(h, &s);
+	report_double(r, metric,
+		      in_ns ? "AverageLatency(ns)" : "AverageLatency(us)",
+		      in_ns ? s.mean : s.mean / 1000.0);
+	put_latency(r, metric, "MinLatency", s.min, in_ns);
+	put_latency(r, metric, "MaxLatency", s.max, in_ns);
+	for (unsigned i = 0; i < p->n_percentiles; i++) {
+		percentile_name(p->percentiles[i], name, sizeof(name));
+		put_latency(r, metric, name,
+			    hist_percentile(h, s.count, p->percentiles[i]),
+			    in_ns);
+	}
+}
+
+static void put_hist(struct report *r, const char *metric,
+		     const struct params *p, const struct hist *h)
+{
+	struct hist_summary s;
+
+	hist_summarize(h, &s);
+	report_u64(r, metric, "Operations", s.count);
+	if (!s.count)
+		return;
+	put_latencies(r, metric, p, h, false);
+	put_latencies(r, metric, p, h, true);
+}
+
+static void put_returns(struct report *r, const char *metric,
+			const struct measure *m, enum series s)
+{
+	for (int t = 0; t < DB_STATUS_COUNT; t++) {
+		uint64_t n = measure_returns(m, s, t);
+		char name[48];
+
+		snprintf(name, sizeof(name), "Return=%s", db_status_name(t));
+		if (n)
+			report_u64(r, metric, name, n);
+	}
+}
+
+/*
+ * One series by one clock. Under "intended" alone the plain name stands for
+ * latencies that start when an operation was due.
+ */
+static void put_series(struct report *r, const struct params *p,
+		       const struct measure *m, enum series s,
+		       enum clock_kind clock)
+{
+	const char *prefix = clock == CLOCK_INTENDED && m->clock[CLOCK_OP]
+				     ? "Intended-"
+				     : "";
+	bool plain = prefix[0] == '\0';
+	char metric[80];
+
+	for (int t = 0; t < SLOT_COUNT; t++) {
+		const struct hist *h = m->hist[clock][s][t];
+
+		if (!h)
+			continue;
+		snprintf(metric, sizeof(metric), "%s%s%s%s", prefix,
+			 series_name(s), t == DB_OK ? "" : "-",
+			 t == DB_OK	    ? ""
+			 : t == SLOT_FAILED ? "FAILED"
+					    : db_status_name(t));
+		put_hist(r, metric, p, h);
+		if (t == DB_OK && plain && s != SERIES_CLEANUP)
+			put_returns(r, metric, m, s);
+	}
+}
+
+void report_phase(struct report *r, const struct params *p,
+		  const struct phase_result *res)
+{
+	report_u64(r, "OVERALL", "RunTime(ms)", res->ns / NS_PER_MS);
+	report_double(r, "OVERALL", "Throughput(ops/sec)",
+		      report_throughput(res));
+	for (int s = 0; s < SERIES_COUNT; s++)
+		for (int c = 0; c < CLOCK_KINDS; c++)
+			if (res->m.clock[c])
+				put_series(r, p, &res->m, s, c);
+}

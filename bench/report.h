@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * report.h - results in YCSB's shape: "[READ], Operations, 1000", or the same
+ * triples as JSON. The classic lines in us are there for programs that read
+ * them, cut to whole numbers as YCSB does; lines in ns stand beside them.
+ */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "params.h"
+#include "phase.h"
+
+struct report {
+	FILE *out;
+	enum exporter kind;
+	uint64_t lines; /* written so far */
+};
+
+void report_begin(struct report *r, FILE *out, enum exporter kind);
+/** Close what report_begin() opened. Errors show in ferror(out). */
+void report_end(struct report *r);
+
+void report_u64(struct report *r, const char *metric, const char *measurement,
+		uint64_t value);
+/** At most six decimals, never an exponent, a point in every locale. */
+void report_double(struct report *r, const char *metric,
+		   const char *measurement, double value);
+void report_text(struct report *r, const char *metric, const char *measurement,
+		 const char *value);
+
+/** [WORKLOAD]: what was run, so that it can be run again. */
+void report_workload(struct report *r, const struct params *p, bool load,
+		     const char *db_name);
+
+/** [OVERALL] and the series of one phase. */
+void report_phase(struct report *r, const struct params *p,
+		  const struct phase_result *res);
+
+/** Operations a second. */
+double report_throughput(const struct phase_result *res);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * ticks.h - the time stamps around an operation. The processor's counter where
+ * it runs at one speed for ever (constant and non-stop, as CPUID says),
+ * calibrated against CLOCK_MONOTONIC; otherwise that clock itself. A stamp of
+ * the counter takes about a third of a clock_gettime().
+ *
+ * The counter is read without a fence: a load in flight may finish behind the
+ * stamp. It then counts for the next operation, so sums and means stay exact,
+ * and no fence stalls the pipeline between two operations.
+ */
+#ifndef BENCH_TICKS_H
+#define BENCH_TICKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+#include "common/clock.h"
+
+struct ticks_state {
+	bool counter;        /* the processor's counter is in use */
+	uint64_t ns_mul;     /* ns = ticks * ns_mul / 2^32 */
+	double ticks_per_ns;
+};
+
+extern struct ticks_state ticks_state;
+
+/** Calibrate; takes 10 ms where the counter is used. Once, before threads. */
+void ticks_init(void);
+
+/** CLOCK_MONOTONIC in ns: the clock that steps and sleeps do not change. */
+static inline uint64_t ticks_clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/** A stamp. Comparable between threads. */
+static inline uint64_t ticks_now(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_expect(ticks_state.counter, 1))
+		return __rdtsc();
+#endif
+	return ticks_clock_ns();
+}
+
+/** A span of ticks in ns; any span. */
+static inline uint64_t ticks_to_ns(uint64_t ticks)
+{
+	return (uint64_t)(((unsigned __int128)ticks * ticks_state.ns_mul) >>
+			  32);
+}
+
+/** From one stamp to a later one, in ns; 0 if the later one is not later,
+ * which two processors' counters could make it by a few ticks. */
+static inline uint64_t ticks_span_ns(uint64_t from, uint64_t to)
+{
+	return (int64_t)(to - from) > 0 ? ticks_to_ns(to - from) : 0;
+}
+
+static inline uint64_t ticks_from_ns(uint64_t ns)
+{
+	return (uint64_t)((double)ns * ticks_state.ticks_per_ns);
+}
+
+#endif

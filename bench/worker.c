@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "ticks.h"
+
+/* A wait shorter than this is spun: a sleep would overshoot by as much. */
+#define SPIN_NS UINT64_C(80000)
+/* A sleep looks for shared->stop so often. */
+#define NAP_NS (50 * NS_PER_MS)
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+int worker_init(struct worker *w)
+{
+	const struct params *p = w->shared->params;
+	const struct value_spec *v = &w->shared->workload->values;
+
+	w->value_min = value_min_len(v);
+	w->value_max = value_max_len(v);
+	w->value_stride = util_align_up(w->value_max + VALUE_SLACK, 64);
+	w->values = calloc(p->batch, w->value_stride);
+	w->scratch = calloc(1, w->value_stride);
+	w->ops = calloc(WORKER_OPS, sizeof(*w->ops));
+	w->reads = calloc(p->batch, sizeof(*w->reads));
+	w->writes = calloc(p->batch, sizeof(*w->writes));
+	if (!w->values || !w->scratch || !w->ops || !w->reads || !w->writes) {
+		worker_fini(w);
+		return err_set(FARKV_ENOMEM, "no memory for a thread's values");
+	}
+	workload_prepare_ops(w->shared->workload, w->ops, WORKER_OPS);
+	return 0;
+}
+
+void worker_fini(struct worker *w)
+{
+	free(w->values);
+	free(w->scratch);
+	free(w->ops);
+	free(w->reads);
+	free(w->writes);
+	w->values = w->scratch = NULL;
+	w->ops = NULL;
+	w->reads = w->writes = NULL;
+}
+
+static bool stopped(const struct worker *w)
+{
+	return atomic_load_explicit(&w->shared->stop, memory_order_relaxed);
+}
+
+static void stop_all(struct worker *w)
+{
+	atomic_store_explicit(&w->shared->stop, true, memory_order_relaxed);
+}
+
+/* Off the hot path: keep the text of the phase's first failure. */
+static __attribute__((cold, noinline)) void
+failed(struct worker *w, enum series s, enum db_status status,
+       const struct op *op)
+{
+	struct worker_shared *sh = w->shared;
+
+	if (status != DB_SERVICE_UNAVAILABLE)
+		w->unavailable = 0;
+	else if (++w->unavailable >= WORKER_PATIENCE)
+		stop_all(w);
+	if (s == SERIES_RMW ||
+	    atomic_flag_test_and_set_explicit(&sh->have_failure,
+					      memory_order_relaxed))
+		return;
+	snprintf(sh->failure, sizeof(sh->failure), "%s %.*s: %s%s%s",
+		 series_name(s), (int)op->key_len, op->key,
+		 db_status_name(status),
+		 status == DB_UNEXPECTED_STATE ? "" : ": ",
+		 status == DB_UNEXPECTED_STATE
+			 ? " (the value is not what this workload stores)"
+			 : w->db->ops->error(w->db));
+}
+
+/* One outcome from its start to its end. */
+static inline void note(struct worker *w, enum series s, enum db_status status,
+			uint64_t start, uint64_t end)
+{
+	uint64_t ns[CLOCK_KINDS];
+
+	ns[CLOCK_OP] = ticks_span_ns(start, end);
+	ns[CLOCK_INTENDED] = ticks_span_ns(w->due ? w->due : start, end);
+	if (LIKELY(status == DB_OK))
+		measure_ok(w->m, s, ns);
+	else
+		measure_failed(w->m, s, status, ns);
+}
+
+static inline void note_op(struct worker *w, enum series s,
+			   enum db_status status, uint64_t start,
+			   const struct op *op)
+{
+	note(w, s, status, start, w->now);
+	if (!LIKELY(status == DB_OK))
+		failed(w, s, status, op);
+}
+
+static inline enum db_status check_len(const struct worker *w, size_t len)
+{
+	return LIKELY(len >= w->value_min && len <= w->value_max)
+		       ? DB_OK
+		       : DB_UNEXPECTED_STATE;
+}
+
+/* dataintegrity: the contents, as a series of their own. */
+static void verify(struct worker *w, const struct op *op, enum db_status read,
+		   const struct db_value *v)
+{
+	uint64_t start = ticks_now();
+	enum db_status status = DB_ERROR;
+
+	if (read == DB_OK)
+		status = value_matches(&w->shared->workload->values, op->key,
+				       op->key_len, v->data, w->scratch)
+				 ? DB_OK
+				 : DB_UNEXPECTED_STATE;
+	w->now = ticks_now();
+	note_op(w, SERIES_VERIFY, status, start, op);
+}
+
+static enum db_status do_read(struct worker *w, const struct op *op,
+			      struct db_value *v)
+{
+	uint64_t start = w->now;
+	enum db_status status =
+		w->db->ops->read(w->db, op->key, op->key_len, v);
+
+	w->now = ticks_now();
+	if (LIKELY(status == DB_OK))
+		status = check_len(w, v->len);
+	note_op(w, SERIES_READ, status, start, op);
+	if (w->shared->params->data_integrity)
+		verify(w, op, status, v);
+	return status;
+}
+
+static size_t fill(struct worker *w, const struct op *op, char *buf)
+{
+	return value_fill(&w->shared->workload->values, &w->draw.rng, op->key,
+			  op->key_len, buf);
+}
+
+/* Read the value, put one new field into it, write it back. */
+static enum db_status update_field(struct worker *w, const struct op *op)
+{
+	const struct value_spec *spec = &w->shared->workload->values;
+	size_t len = (size_t)spec->field_len;
+	size_t at = rng_below(&w->draw.rng, spec->fields) * len;
+	struct db_value v;
+	enum db_status status;
+	uint64_t start;
+
+	/* With checked contents the new field equals the old one. */
+	if (!spec->checked)
+		value_random(&w->draw.rng, w->scratch, len);
+	start = ticks_now();
+	status = w->db->ops->read(w->db, op->key, op->key_len, &v);
+	if (status == DB_OK)
+		status = check_len(w, v.len);
+	if (status == DB_OK) {
+		memcpy(w->values, v.data, v.len);
+		if (!spec->checked)
+			memcpy(w->values + at, w->scratch, len);
+		status = w->db->ops->update(w->db, op->key, op->key_len,
+					    w->values, v.len);
+	}
+	w->now = ticks_now();
+	note_op(w, SERIES_UPDATE, status, start, op);
+	return status;
+}
+
+static enum db_status do_update(struct worker *w, const struct op *op)
+{
+	enum db_status status;
+	uint64_t start;
+	size_t len;
+
+	if (w->shared->params->update_mode == UPDATE_FIELD)
+		return update_field(w, op);
+	len = fill(w, op, w->values);
+	start = ticks_now();
+	status = w->db->ops->update(w->db, op->key, op->key_len, w->values,
+				    len);
+	w->now = ticks_now();
+	note_op(w, SERIES_UPDATE, status, start, op);
+	return status;
+}
+
+/* Between two tries of an insert: 0.8 to 1.2 times the interval. */
+static void pause_insert(struct worker *w)
+{
+	double s = (double)w->shared->params->insert_retry_interval *
+		   (0.8 + 0.4 * rng_double(&w->draw.rng));
+	uint64_t end = ticks_clock_ns() + (uint64_t)(s * 1e9);
+
+	while (!stopped(w) && ticks_clock_ns() < end)
+		clock_sleep_ns(NAP_NS);
+}
+
+static void do_insert(struct worker *w, const struct op *op)
+{
+	uint64_t tries = w->shared->params->insert_retries + 1;
+	size_t len = fill(w, op, w->values);
+
+	for (;;) {
+		uint64_t start = ticks_now();
+		enum db_status status =
+			w->db->ops->insert(w->db, op->key, op->key_len,
+					   w->values, len);
+
+		w->now = ticks_now();
+		note_op(w, SERIES_INSERT, status, start, op);
+		if (status == DB_OK || !--tries || stopped(w))
+			break;
+		pause_insert(w);
+	}
+}
+
+/* A number is acknowledged whether or not its insert succeeded, as in YCSB:
+ * otherwise one failure would hide all later records. */
+static void ack(struct worker *w, const struct op *op)
+{
+	struct worker_shared *sh = w->shared;
+
+	if (LIKELY(workload_ack(sh->workload, op)))
+		return;
+	if (!atomic_flag_test_and_set(&sh->have_failure))
+		snprintf(sh->failure, sizeof(sh->failure),
+			 "INSERT %.*s: more than 2^20 inserts are open",
+			 (int)op->key_len, op->key);
+	measure_failed(w->m, SERIES_INSERT, DB_ERROR,
+		       (uint64_t[CLOCK_KINDS]){0, 0});
+	stop_all(w);
+}
+
+static void do_rmw(struct worker *w, const struct op *op)
+{
+	struct db_value v;
+	uint64_t start = w->now;
+	enum db_status status = do_read(w, op, &v);
+
+	if (status == DB_OK)
+		status = do_update(w, op);
+	note_op(w, SERIES_RMW, status, start, op);
+}
+
+static inline void run_op(struct worker *w, const struct op *op)
+{
+	struct db_value v;
+
+	switch (op->kind) {
+	case OP_READ:
+		do_read(w, op, &v);
+		break;
+	case OP_UPDATE:
+		do_update(w, op);
+		break;
+	case OP_INSERT:
+		do_insert(w, op);
+		ack(w, op);
+		break;
+	case OP_RMW:
+		do_rmw(w, op);
+		break;
+	default:
+		break;
+	}
+}
+
+static inline void count_done(struct worker *w, uint64_t n)
+{
+	atomic_store_explicit(
+		&w->done,
+		atomic_load_explicit(&w->done, memory_order_relaxed) + n,
+		memory_order_relaxed);
+}
+
+/* False if the phase was stopped first. */
+static bool wait_until(struct worker *w, uint64_t due)
+{
+	bool spin = w->shared->params->spin_sleep;
+
+	w->due = due;
+	for (;;) {
+		uint64_t ns;
+
+		w->now = ticks_now();
+		if ((int64_t)(due - w->now) <= 0)
+			return true;
+		if (stopped(w))
+			return false;
+		ns = ticks_to_ns(due - w->now);
+		if (!spin && ns > SPIN_NS)
+			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
+	}
+}
+
+/* ---- batches ---- */
+
+static struct db_item item_of(const struct op *op)
+{
+	return (struct db_item){.key = op->key,
+				.key_len = op->key_len,
+				.status = DB_ERROR};
+}
+
+/* All reads of the batch in one call; returns the ticks it took. */
+static uint64_t batch_reads(struct worker *w, size_t n)
+{
+	const struct op *op[DB_BATCH_MAX];
+	uint64_t start, took;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (w->ops[i].kind == OP_READ || w->ops[i].kind == OP_RMW) {
+			op[k] = &w->ops[i];
+			w->reads[k] = item_of(op[k]);
+			k++;
+		}
+	if (!k)
+		return 0;
+	start = w->now = ticks_now();
+	w->db->ops->read_many(w->db, w->reads, k);
+	w->now = ticks_now();
+	took = w->now - start;
+	for (size_t i = 0; i < k; i++) {
+		enum db_status *status = &w->reads[i].status;
+
+		if (*status == DB_OK)
+			*status = check_len(w, w->reads[i].value.len);
+		note_op(w, SERIES_READ, *status, start, op[i]);
+	}
+	for (size_t i = 0; w->shared->params->data_integrity && i < k; i++)
+		verify(w, op[i], w->reads[i].status, &w->reads[i].value);
+	return took;
+}
+
+static enum series series_of_write(enum op_kind kind)
+{
+	return kind == OP_INSERT ? SERIES_INSERT : SERIES_UPDATE;
+}
+
+/* Then all writes; `read_ticks` is what the reads took. */
+static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
+{
+	const struct op *op[DB_BATCH_MAX];
+	uint64_t start;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (w->ops[i].kind != OP_READ) {
+			char *buf = w->values + k * w->value_stride;
+
+			op[k] = &w->ops[i];
+			w->writes[k] = item_of(op[k]);
+			w->writes[k].value.data = buf;
+			w->writes[k].value.len = fill(w, op[k], buf);
+			k++;
+		}
+	if (!k)
+		return;
+	start = ticks_now();
+	w->db->ops->write_many(w->db, w->writes, k);
+	w->now = ticks_now();
+	for (size_t i = 0; i < k; i++) {
+		enum db_status status = w->writes[i].status;
+
+		note_op(w, series_of_write(op[i]->kind), status, start, op[i]);
+		if (op[i]->kind == OP_RMW)
+			note_op(w, SERIES_RMW, status, start - read_ticks,
+				op[i]);
+		if (op[i]->kind == OP_INSERT)
+			ack(w, op[i]);
+	}
+}
+
+/* A batch is due with its last operation, and sent when that is due. */
+static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
+{
+	if (w->tick > 0.0 &&
+	    !wait_until(w, start + (uint64_t)((double)(k + n - 1) * w->tick)))
+		return 0;
+	batch_writes(w, n, batch_reads(w, n));
+	count_done(w, n);
+	return n;
+}
+
+/* ---- the loop ---- */
+
+static size_t run_ops(struct worker *w, size_t n, uint64_t start, uint64_t k)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (w->tick > 0.0 &&
+		    !wait_until(w, start + (uint64_t)((double)(k + i) *
+						      w->tick)))
+			return i;
+		if (stopped(w))
+			return i;
+		run_op(w, &w->ops[i]);
+		count_done(w, 1);
+	}
+	return n;
+}
+
+void worker_run(struct worker *w, struct measure *m, uint64_t todo,
+		uint64_t until)
+{
+	size_t batch = w->shared->params->batch;
+	size_t most = batch > 1 ? batch
+				: workload_lookahead(w->shared->workload,
+						     WORKER_AHEAD);
+	uint64_t k = 0, start = ticks_now();
+
+	w->m = m;
+	w->now = start;
+	while ((!todo || k < todo) && !stopped(w) &&
+	       (!until || (int64_t)(until - w->now) > 0)) {
+		size_t n = todo && todo - k < most ? (size_t)(todo - k) : most;
+
+		workload_next(&w->draw, w->ops, n);
+		w->now = ticks_now();
+		k += batch > 1 ? run_batch(w, n, start, k)
+			       : run_ops(w, n, start, k);
+	}
+	w->due = 0;
+}
+
+void worker_note_cleanup(struct worker *w, struct measure *m, uint64_t start)
+{
+	w->m = m;
+	w->now = ticks_now();
+	note(w, SERIES_CLEANUP, DB_OK, start, w->now);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * worker.h - the loop of one benchmark thread: draw operations, send them to
+ * the store, check what comes back, record how long it took.
+ *
+ * The loop takes no lock and no memory, and makes no system call of its own
+ * but to wait for a schedule (-target).
+ */
+#ifndef BENCH_WORKER_H
+#define BENCH_WORKER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "db.h"
+#include "measure.h"
+#include "workload.h"
+
+/** Operations drawn ahead of the call: their hashes overlap in the processor,
+ * and one time stamp ends an operation and starts the next. */
+#define WORKER_AHEAD 32
+#define WORKER_OPS (DB_BATCH_MAX > WORKER_AHEAD ? DB_BATCH_MAX : WORKER_AHEAD)
+
+/** A thread that meets so many "service unavailable" in a row gives up. */
+#define WORKER_PATIENCE 100
+
+/** What the threads of a phase share. */
+struct worker_shared {
+	const struct params *params;
+	struct workload *workload;
+	_Atomic bool stop;
+	atomic_flag have_failure; /* the first one to set it writes `failure` */
+	char failure[512];        /* read it when the threads have ended */
+};
+
+struct worker {
+	/* of the caller */
+	struct worker_shared *shared;
+	struct db *db;
+	struct workload_thread draw;
+	double tick; /* ticks between two operations' due times; 0: no target */
+
+	/* own */
+	struct measure *m;     /* where results go now: warm-up or measured */
+	uint64_t now;          /* the last stamp */
+	uint64_t due;          /* when the operation was due; 0: when called */
+	unsigned unavailable;  /* in a row */
+	char *values;          /* a value per operation of a batch */
+	size_t value_stride;
+	char *scratch;         /* one more, for checks and old values */
+	size_t value_min, value_max;
+	struct op *ops;
+	struct db_item *reads, *writes;
+
+	/* for the main thread, on a line of its own */
+	_Alignas(64) _Atomic uint64_t done;
+	char pad[56];
+};
+
+/** Buffers for `w`, whose shared part is set. FARKV_ENOMEM with a detail. */
+int worker_init(struct worker *w);
+void worker_fini(struct worker *w);
+
+/**
+ * Carry out `todo` operations (0: no bound), until `until` (a stamp; 0: no
+ * bound), or until shared->stop. Results go to `m`, the number done to w->done.
+ */
+void worker_run(struct worker *w, struct measure *m, uint64_t todo,
+		uint64_t until);
+
+/** Record the time that closing the session took. */
+void worker_note_cleanup(struct worker *w, struct measure *m, uint64_t start);
+
+#endif
