@@ -229,7 +229,7 @@ END_TEST
 START_TEST(test_large_value)
 {
 	size_t bytes = 64 * MIB, len = 0;
-	uint8_t *big = malloc(bytes + 1), *copy = malloc(bytes);
+	uint8_t *big = calloc(1, bytes + 1), *copy = malloc(bytes);
 	struct farkv_get_item it = {.key = "big", .key_len = 3};
 
 	FAILS(FARKV_ETOOLARGE, farkv_put(kv, "big", 3, big, bytes + 1));

@@ -360,9 +360,11 @@ enum { THREADS = 4, ROUNDS = 25 };
 /* Asserts are for the main thread: the number of the first failed step. */
 static long churn(unsigned me)
 {
+	unsigned shared[64];
 	struct farkv_value v;
 	struct farkv *h;
 
+	memset(shared, (int)me, sizeof(shared));
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		unsigned key = me * 1000 + i;
 
@@ -378,8 +380,15 @@ static long churn(unsigned me)
 			memcpy(&got, v.data, sizeof(got));
 			if (got != j)
 				return 3;
-			if (farkv_put(h, "shared", 6, &me, sizeof(me)))
+			/* One thread's bytes, whoever's they are. */
+			if (farkv_put(h, "shared", 6, shared, sizeof(shared)) ||
+			    farkv_get(h, "shared", 6, &v) ||
+			    v.len != sizeof(shared))
 				return 4;
+			memset(shared, *(const uint8_t *)v.data,
+			       sizeof(shared));
+			if (memcmp(v.data, shared, sizeof(shared)) != 0)
+				return 6;
 		}
 		if (i % 2 && farkv_delete(h, &key, sizeof(key)))
 			return 5;
