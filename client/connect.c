@@ -49,10 +49,10 @@ static int dial_error(const char *path, int errnum)
 		/* fall through */
 	case ENOENT:
 	case ENOTDIR:
-		return err_set_errno(FARKV_EUNREACHABLE, errnum,
-				     "no server at %s: is kvserver running? "
-				     "start it with: kvserver",
-				     path);
+		return err_set(FARKV_EUNREACHABLE,
+			       "no server at %s (%s): is kvserver running? "
+			       "start it with: kvserver --socket %s",
+			       path, strerror(errnum), path);
 	case EACCES:
 	case EPERM:
 		return err_set_errno(FARKV_EPERM, errnum,

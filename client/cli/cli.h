@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * cli.h - what kvcli's commands share: options, the connection, and one place
+ * that owns stderr and the exit status.
+ */
+#ifndef CLIENT_CLI_CLI_H
+#define CLIENT_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <farkv.h>
+
+/** Exit status; the numbers above 2 are those of sysexits.h. */
+enum cli_exit {
+	CLI_OK = 0,
+	CLI_NO = 1,           /* not found, exists, or the version differs */
+	CLI_FAILED = 2,       /* the server, the store or local I/O failed */
+	CLI_USAGE = 64,       /* command line or input data are wrong */
+	CLI_UNREACHABLE = 69, /* no server there, or it went away */
+	CLI_TIMEOUT = 75,
+	CLI_PERMISSION = 77,
+};
+
+struct cli {
+	/* options */
+	char *socket, *uri;
+	uint64_t timeout_ms, count;
+	int format; /* enum record_format + 1; 0: by the file's name */
+	bool raw, json, quiet, if_absent;
+	bool version, help, print_man;
+
+	const char *command; /* its name, for messages */
+	struct farkv *kv;    /* open while a command runs */
+};
+
+struct cli_command {
+	const char *name;
+	const char *args;    /* "KEY VALUE" */
+	const char *summary; /* one sentence */
+	const char *detail;  /* more for "kvcli help NAME", or NULL */
+	int (*run)(struct cli *cli, int argc, char **argv);
+	int min_args, max_args; /* max -1: any number */
+	bool no_write;          /* a read-only session will do */
+};
+
+/** All commands, ended by a NULL name. */
+extern const struct cli_command cli_commands[];
+
+/** The exit status that an error number calls for. */
+int cli_exit_for(int err);
+
+/**
+ * Report a failed library call on stderr, in one line with the library's own
+ * detail; `key` (may be NULL) is quoted and shortened. Returns the exit status.
+ * Misses (CLI_NO) are silent under --quiet.
+ */
+int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len);
+
+/** Any other failure: "kvcli: COMMAND: text". Returns `code`. */
+int cli_error(const struct cli *cli, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/** Flush stdout; `code`, or CLI_FAILED with a line if output was lost. */
+int cli_finish(const struct cli *cli, int code);
+
+/**
+ * The value that an argument means: "-" is stdin to its end, "@FILE" the file's
+ * content, "@@..." the text from the second @ on, anything else itself. *buf_out
+ * is to be freed. Returns 0 or an exit status after saying why.
+ */
+int cli_value(const struct cli *cli, const char *arg, uint8_t **buf_out,
+	      size_t *len_out);
+
+/* ---- cmd_item.c, cmd_bulk.c, cmd_stats.c ---- */
+
+int cmd_get(struct cli *cli, int argc, char **argv);
+int cmd_gets(struct cli *cli, int argc, char **argv);
+int cmd_put(struct cli *cli, int argc, char **argv);
+int cmd_add(struct cli *cli, int argc, char **argv);
+int cmd_replace(struct cli *cli, int argc, char **argv);
+int cmd_cas(struct cli *cli, int argc, char **argv);
+int cmd_del(struct cli *cli, int argc, char **argv);
+int cmd_mget(struct cli *cli, int argc, char **argv);
+int cmd_exists(struct cli *cli, int argc, char **argv);
+int cmd_ping(struct cli *cli, int argc, char **argv);
+int cmd_load(struct cli *cli, int argc, char **argv);
+int cmd_dump(struct cli *cli, int argc, char **argv);
+int cmd_stats(struct cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* load and dump: many records between a file and the store. */
+#include "config.h"
+
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "output.h"
+#include "progress.h"
+#include "records.h"
+
+/* Records that share a call, and the bytes from which a call is full. */
+#define BATCH_RECORDS 128
+#define BATCH_BYTES ((size_t)4 << 20)
+/* A record's memory above this size is given back after the call. */
+#define RECORD_KEEP ((size_t)256 << 10)
+
+struct batch {
+	struct record rec[BATCH_RECORDS];
+	size_t n;
+	size_t bytes;
+};
+
+static void batch_free(struct batch *b)
+{
+	for (size_t i = 0; i < BATCH_RECORDS; i++)
+		record_trim(&b->rec[i], 0);
+	free(b);
+}
+
+/* Fill up to `most` records; stops at an error, whose record is not counted. */
+static int batch_fill(struct batch *b, struct reader *r, size_t most,
+		      bool *end_out)
+{
+	b->n = b->bytes = 0;
+	*end_out = false;
+	while (b->n < most && b->bytes < BATCH_BYTES) {
+		struct record *rec = &b->rec[b->n];
+		bool got = false;
+		int err;
+
+		record_trim(rec, RECORD_KEEP);
+		err = reader_next(r, rec, &got);
+		if (err)
+			return err;
+		if (!got) {
+			*end_out = true;
+			return 0;
+		}
+		b->bytes += rec->key_len + rec->value_len;
+		b->n++;
+	}
+	return 0;
+}
+
+static enum record_format format_for(const struct cli *cli, const char *path)
+{
+	return cli->format ? (enum record_format)(cli->format - 1)
+			   : record_format_of(path);
+}
+
+/* Of a regular file; 0 where nobody knows. */
+static uint64_t size_of(FILE *f)
+{
+	struct stat st;
+
+	return fstat(fileno(f), &st) == 0 && S_ISREG(st.st_mode)
+		       ? (uint64_t)st.st_size
+		       : 0;
+}
+
+/* Input that is wrong is the user's; input that cannot be read is not. */
+static int input_error(const struct cli *cli, int err)
+{
+	return cli_error(cli, err == FARKV_EINVAL ? CLI_USAGE : CLI_FAILED, "%s",
+			 err_detail());
+}
+
+/* ---- load ------------------------------------------------------------------------ */
+
+struct load {
+	struct cli *cli;
+	struct reader reader;
+	struct progress progress;
+	uint64_t stored, kept, bytes; /* kept: --if-absent found a value */
+};
+
+static void count_stored(struct load *l, const struct record *rec)
+{
+	l->stored++;
+	l->bytes += rec->key_len + rec->value_len;
+}
+
+/* The record that failed, by its place in the file. */
+static int store_error(struct load *l, const struct batch *b, size_t i, int err)
+{
+	const char *detail = farkv_errdetail();
+
+	return cli_error(l->cli, cli_exit_for(err), "%s: record %" PRIu64 ": %s",
+			 l->reader.name, l->reader.records - b->n + i + 1,
+			 detail[0] ? detail : farkv_strerror(err));
+}
+
+static int store_absent(struct load *l, const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		const struct record *rec = &b->rec[i];
+		int err = farkv_add(l->cli->kv, rec->buf, rec->key_len,
+				    rec->buf + rec->key_len, rec->value_len);
+
+		if (err == FARKV_EEXISTS)
+			l->kept++;
+		else if (err)
+			return store_error(l, b, i, err);
+		else
+			count_stored(l, rec);
+	}
+	return CLI_OK;
+}
+
+static int store_batch(struct load *l, const struct batch *b)
+{
+	struct farkv_put_item items[BATCH_RECORDS];
+	size_t bad = b->n;
+	int err;
+
+	for (size_t i = 0; i < b->n; i++) {
+		const struct record *rec = &b->rec[i];
+
+		items[i] = (struct farkv_put_item){
+			.key = rec->buf,
+			.key_len = rec->key_len,
+			.value = rec->buf + rec->key_len,
+			.value_len = rec->value_len,
+		};
+	}
+	err = farkv_mput(l->cli->kv, items, b->n);
+	for (size_t i = 0; i < b->n; i++) {
+		if (items[i].result == 0)
+			count_stored(l, &b->rec[i]);
+		else if (bad == b->n)
+			bad = i;
+	}
+	return err ? store_error(l, b, bad, err) : CLI_OK;
+}
+
+static int load_batches(struct load *l, struct batch *b)
+{
+	bool end = false;
+	int code = CLI_OK;
+
+	while (!end && !code) {
+		int err = batch_fill(b, &l->reader, BATCH_RECORDS, &end);
+
+		/* What was read before an error is stored like the rest. */
+		if (b->n)
+			code = l->cli->if_absent ? store_absent(l, b)
+						 : store_batch(l, b);
+		if (err && !code)
+			code = input_error(l->cli, err);
+		end = end || err;
+		progress_show(&l->progress, l->reader.offset, l->stored);
+	}
+	return code;
+}
+
+static void load_summary(const struct load *l, uint64_t ns, int code)
+{
+	double s = (double)ns / 1e9;
+	char size[24];
+	json_t *o;
+
+	if (l->cli->json) {
+		o = json_object();
+		json_object_set_new(o, "stored",
+				    json_integer((json_int_t)l->stored));
+		json_object_set_new(o, "kept",
+				    json_integer((json_int_t)l->kept));
+		json_object_set_new(o, "bytes",
+				    json_integer((json_int_t)l->bytes));
+		json_object_set_new(o, "seconds", json_real(s));
+		json_object_set_new(o, "complete", json_boolean(code == 0));
+		output_print(o);
+		return;
+	}
+	if (l->cli->quiet)
+		return;
+	fprintf(stderr, "%s %" PRIu64 " records, %s, in %.2f s (%.0f records/s)",
+		code ? "stored before the error:" : "loaded", l->stored,
+		util_format_size(l->bytes, size, sizeof(size)), s,
+		(double)l->stored / s);
+	if (l->cli->if_absent)
+		fprintf(stderr, "; %" PRIu64 " keys had a value and kept it",
+			l->kept);
+	fputc('\n', stderr);
+}
+
+int cmd_load(struct cli *cli, int argc, char **argv)
+{
+	struct batch *b = calloc(1, sizeof(*b));
+	struct load l = {.cli = cli};
+	int code;
+
+	(void)argc;
+	if (!b)
+		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	if (reader_open(&l.reader, argv[0], format_for(cli, argv[0]), false)) {
+		batch_free(b);
+		return cli_error(cli, CLI_USAGE, "%s", err_detail());
+	}
+	progress_begin(&l.progress, cli->quiet, size_of(l.reader.in));
+	code = load_batches(&l, b);
+	load_summary(&l, progress_end(&l.progress), code);
+	reader_close(&l.reader);
+	batch_free(b);
+	return code;
+}
+
+/* ---- dump ------------------------------------------------------------------------ */
+
+struct dump {
+	struct cli *cli;
+	struct reader reader;
+	struct progress progress;
+	enum record_format format;
+	uint64_t found, missing, bytes;
+	size_t at_once; /* keys of the next call: few while values are large */
+};
+
+static void dump_json(const struct farkv_get_item *it)
+{
+	json_t *o = output_object(it->key, it->key_len, "ok");
+
+	output_bytes(o, "value", it->value.data, it->value.len);
+	output_print(o);
+}
+
+static int dump_item(struct dump *d, const struct farkv_get_item *it)
+{
+	if (it->result == FARKV_ENOTFOUND) {
+		d->missing++;
+		return CLI_OK;
+	}
+	if (it->result)
+		return cli_fail(d->cli, it->result, it->key, it->key_len);
+	d->found++;
+	d->bytes += it->key_len + it->value.len;
+	if (d->cli->json)
+		dump_json(it);
+	else if (!record_write(stdout, d->format, it->key, it->key_len,
+			       it->value.data, it->value.len))
+		return cli_error(d->cli, CLI_USAGE,
+				 "record %" PRIu64 " holds a NUL byte, which "
+				 "--format nul cannot carry; use tsv or cdb",
+				 d->found);
+	return CLI_OK;
+}
+
+/* The calls grow while their values stay small. */
+static void pace(struct dump *d, uint64_t bytes, size_t n)
+{
+	uint64_t mean = bytes / n + 1;
+
+	d->at_once = UTIL_MIN(UTIL_MIN((size_t)BATCH_RECORDS, n * 2),
+			      UTIL_MAX(BATCH_BYTES / (size_t)mean, (size_t)1));
+}
+
+static int dump_batch(struct dump *d, const struct batch *b)
+{
+	struct farkv_get_item items[BATCH_RECORDS];
+	uint64_t before = d->bytes;
+	int code = CLI_OK, err;
+
+	for (size_t i = 0; i < b->n; i++)
+		items[i] = (struct farkv_get_item){.key = b->rec[i].buf,
+						   .key_len = b->rec[i].key_len};
+	err = farkv_mget(d->cli->kv, items, b->n);
+	if (err)
+		return cli_fail(d->cli, err, NULL, 0);
+	for (size_t i = 0; i < b->n && !code; i++)
+		code = dump_item(d, &items[i]);
+	pace(d, d->bytes - before, b->n);
+	return code;
+}
+
+static int dump_batches(struct dump *d, struct batch *b)
+{
+	bool end = false;
+	int code = CLI_OK;
+
+	while (!end && !code && !ferror(stdout)) {
+		int err = batch_fill(b, &d->reader, d->at_once, &end);
+
+		if (b->n)
+			code = dump_batch(d, b);
+		if (err && !code)
+			code = input_error(d->cli, err);
+		end = end || err;
+		progress_show(&d->progress, d->reader.offset, d->found);
+	}
+	if (!code && !d->cli->json)
+		record_write_end(stdout, d->format);
+	return code;
+}
+
+int cmd_dump(struct cli *cli, int argc, char **argv)
+{
+	const char *path = argc ? argv[0] : "-";
+	struct dump d = {.cli = cli, .at_once = 1};
+	struct batch *b = calloc(1, sizeof(*b));
+	int code;
+
+	if (!b)
+		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	d.format = format_for(cli, path);
+	if (reader_open(&d.reader, path, d.format, true)) {
+		batch_free(b);
+		return cli_error(cli, CLI_USAGE, "%s", err_detail());
+	}
+	progress_begin(&d.progress, cli->quiet, size_of(d.reader.in));
+	code = dump_batches(&d, b);
+	progress_end(&d.progress);
+	if (!code && d.missing) {
+		code = CLI_NO;
+		if (!cli->quiet)
+			code = cli_error(cli, CLI_NO,
+					 "%" PRIu64 " of %" PRIu64
+					 " keys have no value",
+					 d.missing, d.missing + d.found);
+	}
+	reader_close(&d.reader);
+	batch_free(b);
+	return code;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "common/util.h"
+#include "output.h"
+
+enum unit { COUNT, BYTES, MS, NS };
+
+static const struct {
+	const char *name;  /* in JSON */
+	const char *title; /* for people */
+	size_t offset;
+	enum unit unit;
+} rows[] = {
+#define ROW(f, title, unit) {#f, title, offsetof(struct farkv_stats, f), unit}
+	ROW(uptime_ms, "server running for", MS),
+	ROW(region_bytes, "region", BYTES),
+	ROW(heap_bytes, "memory for values and index", BYTES),
+	ROW(used_bytes, "  of which in use", BYTES),
+	ROW(index_bytes, "  of which index", BYTES),
+	ROW(items, "items", COUNT),
+	ROW(item_bytes, "  their blocks", BYTES),
+	ROW(index_slots, "index slots", COUNT),
+	ROW(dead_slots, "  of deleted keys", COUNT),
+	ROW(subtables, "  in subtables", COUNT),
+	ROW(blocks_granted, "blocks with clients or published", COUNT),
+	ROW(blocks_free, "blocks free at the server", COUNT),
+	ROW(blocks_limbo, "blocks waiting out the grace period", COUNT),
+	ROW(blocks_worn, "blocks worn out", COUNT),
+	ROW(sessions, "sessions open", COUNT),
+	ROW(sessions_total, "sessions since the start", COUNT),
+	ROW(grants, "requests for blocks", COUNT),
+	ROW(hints, "hints that the index fills up", COUNT),
+	ROW(protocol_errors, "sessions closed for bad messages", COUNT),
+	ROW(max_key, "longest key, bytes", COUNT),
+	ROW(max_value, "longest value", BYTES),
+	ROW(grace_ns, "grace period", NS),
+#undef ROW
+};
+
+static uint64_t value_of(const struct farkv_stats *s, size_t row)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)s + rows[row].offset, sizeof(v));
+	return v;
+}
+
+static void print_json(const struct farkv_stats *s)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		json_object_set_new(o, rows[i].name,
+				    json_integer((json_int_t)value_of(s, i)));
+	output_print(o);
+}
+
+static void print_row(const char *title, uint64_t v, enum unit unit)
+{
+	char size[24];
+
+	printf("%-38s", title);
+	switch (unit) {
+	case BYTES:
+		printf("%s\n", util_format_size(v, size, sizeof(size)));
+		break;
+	case MS:
+		printf("%" PRIu64 ".%" PRIu64 " s\n", v / 1000,
+		       v % 1000 / 100);
+		break;
+	case NS:
+		printf("%" PRIu64 " ms\n", v / 1000000);
+		break;
+	default:
+		printf("%" PRIu64 "\n", v);
+		break;
+	}
+}
+
+static void print_text(const struct farkv_stats *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		print_row(rows[i].title, value_of(s, i), rows[i].unit);
+	if (s->index_slots)
+		printf("%-38s%.1f %%\n", "index in use",
+		       100.0 * (double)(s->items + s->dead_slots) /
+			       (double)s->index_slots);
+	/* Below that the index and half-empty segments are all one sees. */
+	if (s->items >= 1000)
+		printf("%-38s%.1f bytes\n", "memory in use for each item",
+		       (double)s->used_bytes / (double)s->items);
+}
+
+int cmd_stats(struct cli *cli, int argc, char **argv)
+{
+	struct farkv_stats s = {.size = sizeof(s)};
+	int err = farkv_stats(cli->kv, &s);
+
+	(void)argc;
+	(void)argv;
+	if (err)
+		return cli_fail(cli, err, NULL, 0);
+	if (cli->json)
+		print_json(&s);
+	else
+		print_text(&s);
+	return CLI_OK;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kvcli: options, the table of commands, messages and exit status. */
+#include "config.h"
+
+#include "cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/opts.h"
+#include "common/util.h"
+
+#define OFF(f) offsetof(struct cli, f)
+
+static const char *const formats[] = {"auto", "tsv", "cdb", "nul", NULL};
+
+static const struct opt opts[] = {
+	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
+	 .metavar = "PATH", .help = "Socket of the server."},
+	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
+	 .metavar = "URI",
+	 .help = "Address of the store, as in shm:///run/farkv/kvserver.sock; "
+		 "without both $FARKV_URI or the default socket."},
+	{.name = "timeout-ms", .letter = 't', .type = OPT_U64,
+	 .offset = OFF(timeout_ms), .metavar = "MS", .deflt = "5000", .min = 1,
+	 .max = 86400000,
+	 .help = "How long to wait for the server, in each operation."},
+	{.name = "raw", .letter = 'r', .type = OPT_BOOL, .offset = OFF(raw),
+	 .help = "Print values as they are, without a newline behind them."},
+	{.name = "json", .letter = 'j', .type = OPT_BOOL, .offset = OFF(json),
+	 .help = "Print one JSON object a line; bytes that are not UTF-8 in "
+		 "base64 under NAME_base64."},
+	{.name = "format", .letter = 'f', .type = OPT_ENUM,
+	 .offset = OFF(format), .metavar = "FORMAT", .deflt = "auto",
+	 .choices = formats,
+	 .help = "Format of load and dump: tsv, cdb or nul; auto goes by the "
+		 "end of the file's name and takes tsv otherwise."},
+	{.name = "if-absent", .type = OPT_BOOL, .offset = OFF(if_absent),
+	 .help = "load: leave keys alone that have a value."},
+	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
+	 .metavar = "N", .deflt = "1", .min = 1, .max = 1000000000,
+	 .help = "ping: how often, once a second."},
+	{.name = "quiet", .letter = 'q', .type = OPT_BOOL, .offset = OFF(quiet),
+	 .help = "No progress, no summaries, no words about missing keys; the "
+		 "exit status tells."},
+	{.name = "version", .letter = 'V', .type = OPT_BOOL,
+	 .offset = OFF(version), .help = "Print the version and exit."},
+	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
+	 .help = "Print this text, or that of the command, and exit."},
+	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
+	 .flags = OPT_HIDDEN, .help = "Print the options for the man page."},
+};
+
+static const struct opts_spec spec = {
+	.program = "kvcli",
+	.usage = "[OPTION]... COMMAND [ARGUMENT]...",
+	.summary = "Read and write a farkv store.",
+	.opts = opts,
+	.n_opts = ARRAY_SIZE(opts),
+};
+
+static const char value_help[] =
+	"VALUE is the text itself; - reads it from stdin, @FILE from a file, and\n"
+	"@@TEXT is TEXT with one @ in front. Any byte may occur in a value.";
+
+static const char load_help[] =
+	"FILE holds the records, - is stdin. Formats:\n"
+	"  tsv  key TAB value on each line; \\t \\n \\r \\0 \\\\ \\xHH stand for bytes\n"
+	"  cdb  +KEYLEN,VALUELEN:KEY->VALUE on each line, an empty line at the end\n"
+	"  nul  KEY NUL VALUE NUL\n"
+	"Of two records with one key the later wins. After an error the records\n"
+	"before it are stored, and the message names the one that failed.";
+
+static const char dump_help[] =
+	"A store lists no keys: FILE (or stdin) names them. tsv: the first field of\n"
+	"each line; cdb: the keys of the records in a cdb file; nul: keys that end\n"
+	"with NUL bytes. Records go to stdout in the same format, or as JSON.";
+
+const struct cli_command cli_commands[] = {
+	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true},
+	{"gets", "KEY", "Print version and value.",
+	 "Plain: VERSION TAB VALUE. With --raw: VERSION, a newline, the bytes.",
+	 cmd_gets, 1, 1, true},
+	{"put", "KEY VALUE", "Store a value.", value_help, cmd_put, 2, 2, false},
+	{"add", "KEY VALUE", "Store a value unless the key has one.", value_help,
+	 cmd_add, 2, 2, false},
+	{"replace", "KEY VALUE", "Store a value if the key has one.", value_help,
+	 cmd_replace, 2, 2, false},
+	{"cas", "KEY VERSION VALUE",
+	 "Store a value if the key's value still has this version (see gets); "
+	 "prints the new one.",
+	 value_help, cmd_cas, 3, 3, false},
+	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false},
+	{"mget", "KEY...", "Print several values, as tsv lines.",
+	 "With --raw: one value behind the other.", cmd_mget, 1, -1, true},
+	{"exists", "KEY...", "Say whether keys have values.", NULL, cmd_exists, 1,
+	 -1, true},
+	{"load", "FILE", "Store many records.", load_help, cmd_load, 1, 1,
+	 false},
+	{"dump", "[FILE]", "Print the records of many keys.", dump_help, cmd_dump,
+	 0, 1, true},
+	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
+	 true},
+	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
+	 true},
+	{NULL, NULL, NULL, NULL, NULL, 0, 0, false},
+};
+
+/* ---- messages --------------------------------------------------------------------- */
+
+int cli_exit_for(int err)
+{
+	switch (err) {
+	case FARKV_OK:
+		return CLI_OK;
+	case FARKV_ENOTFOUND:
+	case FARKV_EEXISTS:
+	case FARKV_EVERSION:
+		return CLI_NO;
+	case FARKV_EINVAL:
+	case FARKV_ETOOLARGE:
+	case FARKV_EURI:
+		return CLI_USAGE;
+	case FARKV_EUNREACHABLE:
+	case FARKV_EDISCONNECTED:
+		return CLI_UNREACHABLE;
+	case FARKV_ETIMEDOUT:
+		return CLI_TIMEOUT;
+	case FARKV_EPERM:
+		return CLI_PERMISSION;
+	default:
+		return CLI_FAILED;
+	}
+}
+
+/* A key as one word of a message: other bytes as \xHH, long ones shortened. */
+static void quote_key(const uint8_t *key, size_t len, char *buf, size_t cap)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (n + 10 > cap) {
+			strcpy(buf + n, "...");
+			return;
+		}
+		if (isprint(key[i]))
+			buf[n++] = (char)key[i];
+		else
+			n += (size_t)snprintf(buf + n, cap - n, "\\x%02x",
+					      key[i]);
+	}
+	buf[n] = '\0';
+}
+
+int cli_error(const struct cli *cli, int code, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	/* What was printed before comes first, also where both go to one file. */
+	fflush(stdout);
+	log_error("%s%s%s", cli->command ? cli->command : "",
+		  cli->command ? ": " : "", text);
+	return code;
+}
+
+int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len)
+{
+	const char *detail = farkv_errdetail();
+	int code = cli_exit_for(err);
+	char name[64] = "";
+
+	if (code == CLI_NO && cli->quiet)
+		return code;
+	if (key)
+		quote_key(key, key_len, name, sizeof(name));
+	return cli_error(cli, code, "%s%s%s", name, key ? ": " : "",
+			 detail[0] ? detail : farkv_strerror(err));
+}
+
+int cli_finish(const struct cli *cli, int code)
+{
+	bool lost = ferror(stdout);
+
+	errno = 0;
+	if (fflush(stdout) != 0)
+		lost = true;
+	if (!lost)
+		return code;
+	clearerr(stdout);
+	return cli_error(cli, CLI_FAILED, "cannot write the output%s%s",
+			 errno ? ": " : "", errno ? strerror(errno) : "");
+}
+
+/* ---- values ------------------------------------------------------------------------ */
+
+/* A file to its end, in memory that doubles. */
+static int slurp(FILE *f, uint8_t **buf_out, size_t *len_out)
+{
+	size_t cap = 64 << 10, n = 0;
+	uint8_t *buf = malloc(cap);
+
+	while (buf) {
+		size_t got = fread(buf + n, 1, cap - n, f);
+		void *bigger;
+
+		n += got;
+		if (n < cap)
+			break;
+		cap *= 2;
+		bigger = realloc(buf, cap);
+		if (!bigger)
+			free(buf);
+		buf = bigger;
+	}
+	if (!buf)
+		return ENOMEM;
+	if (ferror(f)) {
+		free(buf);
+		return errno ? errno : EIO;
+	}
+	*buf_out = buf;
+	*len_out = n;
+	return 0;
+}
+
+static int value_from_file(const struct cli *cli, const char *path,
+			   uint8_t **buf_out, size_t *len_out)
+{
+	FILE *f = path ? fopen(path, "re") : stdin;
+	int err;
+
+	if (!f)
+		return cli_error(cli, CLI_USAGE, "cannot open %s: %s", path,
+				 strerror(errno));
+	errno = 0;
+	err = slurp(f, buf_out, len_out);
+	if (path)
+		fclose(f);
+	if (!err)
+		return 0;
+	return cli_error(cli, CLI_FAILED, "cannot read %s: %s",
+			 path ? path : "stdin", strerror(err));
+}
+
+int cli_value(const struct cli *cli, const char *arg, uint8_t **buf_out,
+	      size_t *len_out)
+{
+	if (strcmp(arg, "-") == 0)
+		return value_from_file(cli, NULL, buf_out, len_out);
+	if (arg[0] == '@' && arg[1] != '@')
+		return value_from_file(cli, arg + 1, buf_out, len_out);
+	if (arg[0] == '@')
+		arg++;
+	*len_out = strlen(arg);
+	*buf_out = (uint8_t *)strdup(arg);
+	if (!*buf_out)
+		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	return 0;
+}
+
+/* ---- commands ---------------------------------------------------------------------- */
+
+static const struct cli_command *find_command(const char *name)
+{
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+static void print_help(void)
+{
+	opts_print_help(&spec, stdout);
+	puts("\nCommands:");
+	for (const struct cli_command *c = cli_commands; c->name; c++) {
+		char words[40];
+
+		snprintf(words, sizeof(words), "%s %s", c->name, c->args);
+		printf("  %-25s %s\n", words, c->summary);
+	}
+	puts("\n\"kvcli help COMMAND\" says more. Words that begin with a dash "
+	     "follow \"--\".\n"
+	     "Exit status: 0 done, 1 not found or compare failed, 2 server or "
+	     "store failed,\n"
+	     "64 wrong usage or data, 69 no server there, 75 timeout, 77 not "
+	     "permitted.");
+}
+
+static void print_command_help(const struct cli_command *c)
+{
+	printf("Usage: kvcli [OPTION]... %s %s\n%s\n", c->name, c->args,
+	       c->summary);
+	if (c->detail)
+		printf("\n%s\n", c->detail);
+}
+
+static int unknown_command(const struct cli *cli, const char *name)
+{
+	return cli_error(cli, CLI_USAGE,
+			 "unknown command '%s'; see kvcli --help", name);
+}
+
+static int help(const struct cli *cli, const char *name)
+{
+	const struct cli_command *c = name ? find_command(name) : NULL;
+
+	if (name && !c)
+		return unknown_command(cli, name);
+	if (c)
+		print_command_help(c);
+	else
+		print_help();
+	return CLI_OK;
+}
+
+static int arity_error(const struct cli *cli, const struct cli_command *c,
+		       int argc)
+{
+	return cli_error(cli, CLI_USAGE, "%s; usage: kvcli %s %s",
+			 argc < c->min_args ? "an argument is missing"
+					    : "too many arguments",
+			 c->name, c->args);
+}
+
+static int connect_store(struct cli *cli, const struct cli_command *c)
+{
+	struct farkv_options o;
+	char uri[4096];
+	int err;
+
+	if (cli->socket && cli->uri)
+		return cli_error(cli, CLI_USAGE,
+				 "give --socket or --uri, not both");
+	if (cli->socket)
+		snprintf(uri, sizeof(uri), "%s%s",
+			 cli->socket[0] == '/' ? "shm://" : "", cli->socket);
+	farkv_options_init(&o);
+	o.connect_timeout_ms = o.op_timeout_ms = (uint32_t)cli->timeout_ms;
+	o.flags = c->no_write ? FARKV_OPEN_READONLY : 0;
+	o.name = "kvcli";
+	err = farkv_open(cli->socket ? uri : cli->uri, &o, &cli->kv);
+	return err ? cli_fail(cli, err, NULL, 0) : CLI_OK;
+}
+
+static int run_command(struct cli *cli, int argc, char **argv)
+{
+	const struct cli_command *c = find_command(argv[0]);
+	int code;
+
+	if (strcmp(argv[0], "help") == 0)
+		return help(cli, argv[1]);
+	if (!c)
+		return unknown_command(cli, argv[0]);
+	cli->command = c->name;
+	if (cli->help)
+		return help(cli, c->name);
+	argc--;
+	argv++;
+	if (argc < c->min_args || (c->max_args >= 0 && argc > c->max_args))
+		return arity_error(cli, c, argc);
+	code = connect_store(cli, c);
+	if (code)
+		return code;
+	code = c->run(cli, argc, argv);
+	farkv_close(cli->kv);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct cli cli = {0};
+	int first, code = CLI_OK;
+
+	log_init("kvcli", LOG_LEVEL_INFO);
+	opts_defaults(&spec, &cli);
+	if (opts_parse_argv(&spec, &cli, argc, argv, &first))
+		code = cli_error(&cli, CLI_USAGE, "%s", err_detail());
+	else if (cli.version)
+		puts("kvcli " PACKAGE_VERSION);
+	else if (cli.print_man)
+		opts_print_man(&spec, stdout);
+	else if (first < argc)
+		code = run_command(&cli, argc - first, argv + first);
+	else if (cli.help)
+		print_help();
+	else
+		code = cli_error(&cli, CLI_USAGE,
+				 "no command given; see kvcli --help");
+	code = cli_finish(&cli, code);
+	opts_free(&spec, &cli);
+	return code;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+
+#define INTERVAL_NS (100 * NS_PER_MS)
+#define BAR 30
+
+void progress_begin(struct progress *p, bool quiet, uint64_t total)
+{
+	*p = (struct progress){.shown = !quiet && isatty(STDERR_FILENO),
+			       .total = total,
+			       .start_ns = clock_now_ns()};
+	p->next_ns = p->start_ns + INTERVAL_NS;
+}
+
+static void show_bar(double part)
+{
+	char bar[BAR + 1];
+
+	for (int i = 0; i < BAR; i++)
+		bar[i] = i < (int)(part * BAR) ? '#' : '.';
+	bar[BAR] = '\0';
+	fprintf(stderr, "[%s] %3.0f%%  ", bar, part * 100.0);
+}
+
+void progress_show(struct progress *p, uint64_t bytes, uint64_t records)
+{
+	uint64_t now;
+	char size[24];
+
+	if (!p->shown)
+		return;
+	now = clock_now_ns();
+	if (now < p->next_ns)
+		return;
+	p->next_ns = now + INTERVAL_NS;
+	fputs("\r\033[K", stderr);
+	if (p->total)
+		show_bar((double)UTIL_MIN(bytes, p->total) / (double)p->total);
+	fprintf(stderr, "%" PRIu64 " records, %s", records,
+		util_format_size(bytes, size, sizeof(size)));
+	fflush(stderr);
+}
+
+uint64_t progress_end(struct progress *p)
+{
+	if (p->shown)
+		fputs("\r\033[K", stderr);
+	return UTIL_MAX(clock_now_ns() - p->start_ns, UINT64_C(1));
+}
