@@ -396,6 +396,18 @@ int handle_result(struct farkv *kv, int err)
 		if (gate_alerts(kv->gate) & GATE_BROKEN)
 			session_why(kv->link.session);
 		break;
+	case FARKV_ENOSPC:
+		if (err_detail()[0])
+			return err;
+		return err_set(err, "the region has no memory left for the "
+				    "value; delete something or start kvserver "
+				    "with a larger --memory");
+	case FARKV_EINDEXFULL:
+		if (err_detail()[0])
+			return err;
+		return err_set(err, "the index has no free slot for this key; "
+				    "delete keys or start kvserver with more "
+				    "--index-slots");
 	default:
 		if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));

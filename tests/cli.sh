@@ -1,0 +1,301 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Every command of kvcli, every exit status, and values of every kind.
+# shellcheck disable=SC2015,SC2059
+# shellcheck source=tests/lib.sh disable=SC2154
+. "$srcdir/tests/lib.sh"
+
+start_server s -m 512m
+
+# ---- one key
+expect 0 kvcli put hello world && silent
+expect 0 kvcli get hello && prints 'world\n'
+expect 0 kvcli --raw get hello && prints 'world'
+expect 0 kvcli -s "$dir/s" get hello && prints 'world\n'
+expect 0 kvcli -u "shm://$dir/s" get hello && prints 'world\n'
+expect 0 kvcli --json get hello && shows '^\{"key":"hello","result":"ok","value":"world","version":[0-9]+\}$'
+expect 1 kvcli get nothing && says 'get: nothing: no value' && prints ''
+expect 1 kvcli -q get nothing && silent
+expect 1 kvcli --json get nothing && prints '{"key":"nothing","result":"not_found"}\n' && silent
+expect 1 kvcli add hello again && says 'add: hello: .*has a value'
+expect 0 kvcli get hello && prints 'world\n'
+expect 0 kvcli add fresh 1
+expect 0 kvcli replace fresh 2
+expect 0 kvcli get fresh && prints '2\n'
+expect 1 kvcli replace nothing x && says 'replace: nothing'
+expect 1 kvcli get nothing
+expect 0 kvcli put empty '' && silent
+expect 0 kvcli get empty && prints '\n'
+expect 0 kvcli --raw get empty && prints ''
+
+# ---- versions
+expect 0 kvcli gets hello && shows '^[0-9]+	world$'
+version=$(cut -f 1 "$dir/out")
+expect 0 kvcli --raw gets hello && prints "$version\nworld"
+expect 0 kvcli cas hello "$version" moon
+next=$(cat "$dir/out")
+[ "$next" != "$version" ] || fail "cas did not change the version"
+expect 1 kvcli cas hello "$version" sun && says 'cas: hello'
+expect 0 kvcli gets hello && prints "$next\tmoon\n"
+expect 1 kvcli cas nothing 1 x && says 'cas: nothing: no value'
+expect 64 kvcli cas hello one x && says "'one' is no version"
+expect 0 kvcli --json cas hello "$next" stars && shows '"result":"ok","version":[0-9]+'
+
+# ---- several keys
+expect 0 kvcli exists hello && prints 'yes\n'
+expect 1 kvcli exists nothing && prints 'no\n'
+expect 1 kvcli exists hello nothing && prints 'hello\tyes\nnothing\tno\n'
+expect 0 kvcli mget hello fresh && prints 'hello\tstars\nfresh\t2\n'
+expect 1 kvcli mget hello nothing fresh && prints 'hello\tstars\nfresh\t2\n' && says 'mget: nothing'
+expect 0 kvcli --raw mget hello fresh && prints 'stars2'
+expect 1 kvcli --json mget nothing hello && shows '^\{"key":"nothing","result":"not_found"\}$'
+expect 1 kvcli del hello nothing fresh && says 'del: nothing'
+expect 1 kvcli -q exists hello
+expect 1 kvcli -q exists fresh
+expect 1 kvcli del hello && says 'del: hello: no value'
+
+# ---- dashes, @ and -
+expect 0 kvcli put -- -key -value
+expect 0 kvcli get -- -key && prints '-value\n'
+expect 0 kvcli put at @@home
+expect 0 kvcli get at && prints '@home\n'
+
+# ---- values of any bytes
+i=0
+: >"$dir/bytes"
+while [ $i -lt 256 ]; do
+	printf "\\$(printf %03o $i)" >>"$dir/bytes"
+	i=$((i + 1))
+done
+[ "$(wc -c <"$dir/bytes")" -eq 256 ] || fail "the test's own bytes"
+head -c 1048577 /dev/urandom >"$dir/random"
+: >"$dir/none"
+for f in bytes random none; do
+	expect 0 kvcli put "$f" "@$dir/$f"
+	kvcli --raw get "$f" >"$dir/back"
+	same "$dir/$f" "$dir/back"
+	expect 0 kvcli put "$f" - <"$dir/$f"
+	kvcli --raw get "$f" >"$dir/back"
+	same "$dir/$f" "$dir/back"
+	kvcli --json get "$f" >"$dir/json"
+	python3 - "$dir/json" "$dir/$f" <<'PY' || fail "JSON of $f"
+import base64, json, sys
+o = json.load(open(sys.argv[1]))
+v = base64.b64decode(o["value_base64"]) if "value_base64" in o else o["value"].encode()
+sys.exit(v != open(sys.argv[2], "rb").read())
+PY
+done
+
+# ---- load and dump, in every format, and back
+python3 - "$dir" <<'PY'
+import random, sys
+r = random.Random(7)
+d = sys.argv[1]
+recs = {}
+for i in range(700):
+    k = bytes(r.randrange(1, 256) for _ in range(r.choice([1, 5, 30, 300])))
+    recs[k] = bytes(r.randrange(1, 256) for _ in range(r.choice([0, 1, 40, 3000])))
+recs[b"k" * 65535] = b"long key"
+recs[b"large"] = bytes(r.getrandbits(8) | 1 for _ in range(1 << 20)) * 20
+def tsv(b):
+    for a, c in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\0", b"\\0")):
+        b = b.replace(a, c)
+    return b
+for z in (0, 1):
+    if z:  # NUL bytes too, for the formats that carry them
+        recs[b"zero\0key"] = b"\0\0"
+        open(d + "/all.cdb", "wb").write(b"".join(b"+%d,%d:%s->%s\n" % (len(k), len(v), k, v) for k, v in recs.items()) + b"\n")
+        open(d + "/all.tsv", "wb").write(b"".join(tsv(k) + b"\t" + tsv(v) + b"\n" for k, v in recs.items()))
+    else:
+        open(d + "/all.nul", "wb").write(b"".join(k + b"\0" + v + b"\0" for k, v in recs.items()))
+        open(d + "/keys.nul", "wb").write(b"".join(k + b"\0" for k in recs))
+PY
+for f in tsv cdb nul; do
+	start_server "s-$f" -m 512m
+	expect 0 kvcli load "$dir/all.$f" && grep -Eq 'loaded 70[0-9] records|loaded [67][0-9][0-9] records' "$dir/err" || fail "summary of load: $(cat "$dir/err")"
+	keys=$dir/all.$f
+	[ $f != nul ] || keys=$dir/keys.nul
+	expect 0 kvcli dump "$keys" && silent
+	same "$dir/all.$f" "$dir/out"
+	expect 0 kvcli -f $f dump - <"$keys"
+	same "$dir/all.$f" "$dir/out"
+done
+expect 0 kvcli -q -f cdb load - <"$dir/all.cdb" && silent
+expect 0 kvcli --json load "$dir/all.cdb" && shows '"complete":true'
+expect 0 kvcli --if-absent load "$dir/all.cdb" && grep -q 'loaded 0 records' "$dir/err" || fail "if-absent: $(cat "$dir/err")"
+
+printf 'key\tnew\nother\tx\n' >"$dir/two.tsv"
+expect 0 kvcli put key old
+expect 0 kvcli --if-absent load "$dir/two.tsv"
+expect 0 kvcli get key && prints 'old\n'
+expect 0 kvcli get other && prints 'x\n'
+printf 'key\t1\nkey\t2\nkey\t3\n' >"$dir/thrice.tsv"
+expect 0 kvcli load "$dir/thrice.tsv"
+expect 0 kvcli get key && prints '3\n'
+printf 'key\nnothing\nother\n' >"$dir/keys"
+expect 1 kvcli dump "$dir/keys" && prints 'key\t3\nother\tx\n' && says 'dump: 1 of 3 keys'
+expect 0 kvcli put zero "@$dir/bytes"
+printf 'zero\0' >"$dir/zero.keys"
+expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'NUL byte'
+
+# ---- files that were cut off or are none: what came before is stored
+cut_file() { # FORMAT BYTES RECORDS-STORED
+	head -c "$2" "$dir/cut.$1" >"$dir/part.$1"
+	start_server "c-$1-$2"
+	expect 64 kvcli load "$dir/part.$1" && grep -Eq "^stored before the error: $3 records" "$dir/err" ||
+		fail "$1 cut at $2: $(cat "$dir/err")"
+	grep -Eq "part.$1: record $(($3 + 1)), byte $2: " "$dir/err" ||
+		fail "$1 cut at $2 is not named: $(cat "$dir/err")"
+	expect 0 kvcli --json stats && shows "\"items\":$3,"
+	kill "$server"
+}
+printf '+1,3:a->one\n+1,3:b->two\n\n' >"$dir/cut.cdb"
+printf 'a\0one\0b\0two\0' >"$dir/cut.nul"
+cut_file cdb 5 0
+cut_file cdb 11 0
+cut_file cdb 12 1
+cut_file cdb 13 1
+cut_file cdb 24 2
+cut_file nul 1 0
+cut_file nul 2 0
+cut_file nul 3 0
+cut_file nul 8 1
+
+start_server bad
+malformed() { # FORMAT TEXT MESSAGE
+	printf "$2" >"$dir/bad.$1"
+	expect 64 kvcli -q load "$dir/bad.$1" && says "bad.$1: $3"
+}
+malformed tsv 'a\tok\nno tab\n' 'line 2: no TAB'
+malformed tsv 'a\tok\n\n\tempty\n' 'line 3: the key is empty'
+malformed tsv 'a\tback\\slash\n' 'line 1: unknown escape'
+malformed tsv 'a\t\\x4\n' 'line 1: unknown escape'
+malformed cdb 'a->b\n' 'record 1, byte 1: expected'
+malformed cdb '+1,1:a->bc\n\n' 'record 1, byte [0-9]+: no newline'
+malformed cdb '+1,1:ab->c\n\n' 'record 1, byte [0-9]+: no ->'
+malformed cdb '+0,1:->c\n\n' 'record 1, byte [0-9]+: the key is empty'
+malformed cdb '+70000,1:' 'record 1, byte [0-9]+: the key is longer'
+malformed cdb '+1,99999999999:a->' 'record 1, byte [0-9]+: the value is longer'
+malformed cdb '+1,99999999999999999999:a->' 'record 1, byte [0-9]+: expected'
+malformed nul '\0value\0' 'record 1, byte 1: the key is empty'
+expect 64 kvcli load "$dir/not there" && says 'cannot open .*not there'
+expect 64 kvcli put key "@$dir/not there" && says 'cannot open .*not there'
+expect 2 kvcli put key "@$dir" && says 'cannot read'
+
+# ---- limits
+long=$(head -c 65536 /dev/zero | tr '\0' k)
+expect 64 kvcli get "$long" && says '65536 bytes.*at most 65535'
+expect 64 kvcli put "$long" x && says '65536 bytes.*at most 65535'
+start_server small -m 8m -I 1k --max-key-size 10
+head -c 1025 /dev/zero >"$dir/over"
+head -c 1024 /dev/zero >"$dir/limit"
+expect 0 kvcli put key "@$dir/limit"
+expect 64 kvcli put key "@$dir/over" && says 'put: key: .*1025 bytes.*at most 1024'
+expect 64 kvcli put 12345678901 x && says '11 bytes.*at most 10'
+printf 'good\t1\n12345678901\t2\nlater\t3\n' >"$dir/over.tsv"
+expect 64 kvcli load "$dir/over.tsv" && grep -Eq 'over.tsv: record 2: .*11 bytes' "$dir/err" || fail "$(cat "$dir/err")"
+python3 -c 'print("".join("k%06d\t%s\n" % (i, "x" * 1000) for i in range(20000)), end="")' >"$dir/full.tsv"
+expect 2 kvcli load "$dir/full.tsv" && grep -Eq 'record [0-9]+: .*no memory left.*--memory' "$dir/err" || fail "$(cat "$dir/err")"
+expect 0 kvcli get k000000
+expect 0 kvcli del k000000 k000001 k000002
+sleep 0.2 # the grace period
+expect 0 kvcli put k000000 back
+
+# ---- usage
+usage() { # MESSAGE ARGUMENT...
+	message=$1
+	shift
+	expect 64 kvcli "$@" && says "$message"
+}
+usage 'no command'
+usage "unknown command 'fetch'" fetch key
+usage 'argument is missing.*get KEY' get
+usage 'argument is missing.*put KEY VALUE' put key
+usage 'too many arguments.*put KEY VALUE' put key a b
+usage 'too many arguments' ping now
+usage 'unknown or ambiguous option' --colour get key
+usage 'missing argument' get key -t
+usage 'timeout-ms' -t soon ping
+usage 'format' -f xml load x
+usage 'not both' -s a -u b ping
+usage 'the key is empty' get ''
+usage 'scheme' -u http://localhost ping
+usage 'address' -u shm:// ping
+expect 0 kvcli --help && shows '^  cas KEY VERSION VALUE'
+expect 0 kvcli help load && shows '^  cdb '
+expect 0 kvcli load --help && shows '^  cdb '
+expect 64 kvcli help fetch
+expect 0 kvcli --version && shows '^kvcli [0-9]+\.[0-9]+\.[0-9]+$'
+
+# ---- output that gets lost
+if [ -w /dev/full ]; then
+	"$KVCLI" get good >/dev/full 2>"$dir/err"
+	[ $? -eq 2 ] || fail "a full disk went unnoticed"
+	says 'cannot write the output'
+fi
+
+# ---- servers that are not there, not ours, or stopped
+expect 69 kvcli -s "$dir/none-such" ping && says 'no server at .*none-such'
+expect 69 kvcli -s "$dir/bytes" ping && says 'bytes is not a socket'
+python3 - "$dir" <<'PY' &
+import os, socket, sys
+d = sys.argv[1]
+s = [socket.socket(socket.AF_UNIX, t) for t in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)]
+for x, n in zip(s, ("stream", "packet")):
+    x.bind(d + "/" + n)
+    x.listen(8)
+open(d + "/up", "w").close()
+while True:
+    c, _ = s[1].accept()
+    c.recv(1 << 16)
+    c.send(b"220 mail.example.org ESMTP ready\r\n")
+    c.close()
+PY
+servers="$servers $!"
+until [ -e "$dir/up" ]; do sleep 0.05; done
+expect 2 kvcli -s "$dir/stream" ping && says 'not a farkv socket'
+expect 2 kvcli -s "$dir/packet" ping && says 'packet'
+
+start_server stopped
+expect 0 kvcli put key value
+expect 0 kvcli ping && shows 'answered in [0-9.]+ us'
+expect 0 kvcli --json ping && shows '^\{"rtt_ns":[0-9]+\}$'
+kill -STOP "$server"
+expect 75 kvcli -t 100 ping && says 'did not answer in time'
+expect 75 kvcli -t 100 get key && says 'did not answer in time'
+kill -CONT "$server"
+expect 0 kvcli get key && prints 'value\n'
+if [ "$(id -u)" -ne 0 ]; then
+	chmod 0 "$dir/stopped"
+	expect 77 kvcli get key && says 'may not connect'
+	chmod 600 "$dir/stopped"
+fi
+
+# ---- stats
+expect 0 kvcli stats && shows '^items +1$' && shows '^sessions open +1$'
+expect 0 kvcli --json stats
+python3 - "$dir/out" <<'PY' || fail "JSON of stats"
+import json, sys
+o = json.load(open(sys.argv[1]))
+sys.exit(not (o["items"] == 1 and o["sessions"] == 1 and len(o) == 22
+              and o["max_key"] == 65535 and o["grace_ns"] == 100000000))
+PY
+
+# ---- two loaders at once
+start_server both
+python3 - "$dir" <<'PY'
+import sys
+for who in "ab":
+    with open("%s/%s.tsv" % (sys.argv[1], who), "w") as f:
+        for i in range(20000):
+            f.write("key%05d\t%s%05d\n" % (i, who, i))
+PY
+kvcli -q load "$dir/a.tsv" &
+other=$!
+expect 0 kvcli -q load "$dir/b.tsv"
+wait $other || fail "the other loader"
+expect 0 kvcli dump "$dir/a.tsv"
+awk -F '\t' '{ if ($2 != "a" substr($1, 4) && $2 != "b" substr($1, 4)) exit 1 } END { exit NR != 20000 }' "$dir/out" ||
+	fail "two loaders left a value that none of them wrote"
+
+finish

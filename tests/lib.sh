@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# For the test scripts: a private server, and commands whose exit status and
+# output are compared. Source it.
+#
+# $dir is an empty folder of the script's own, removed at its end together with
+# every server that start_server started.
+set -u
+
+dir=$(mktemp -d)
+servers=
+cases=0
+failures=0
+
+cleanup() {
+	for pid in $servers; do
+		kill -CONT "$pid" 2>/dev/null
+		kill "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+	done
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM HUP
+
+skip() {
+	echo "SKIP: $*"
+	exit 77
+}
+
+for program in "$KVSERVER" "$KVCLI" "$KVBENCH"; do
+	[ -x "$program" ] || skip "$program is not built; run by make check"
+done
+kvcli() { "$KVCLI" "$@"; }
+kvbench() { "$KVBENCH" "$@"; }
+
+# start_server NAME [OPTION]...: serves $dir/NAME; its id is in $server.
+start_server() {
+	name=$1
+	shift
+	mkfifo "$dir/$name.ready"
+	"$KVSERVER" -q -s "$dir/$name" --ready-fd 3 "$@" \
+		3>"$dir/$name.ready" >"$dir/$name.log" 2>&1 &
+	server=$!
+	servers="$servers $server"
+	FARKV_URI=shm://$dir/$name
+	export FARKV_URI
+	read -r ready <"$dir/$name.ready"
+	[ "${ready-}" = READY ] || {
+		cat "$dir/$name.log"
+		fail "the server did not start"
+		exit 1
+	}
+}
+
+fail() {
+	echo "FAIL: $*"
+	failures=$((failures + 1))
+}
+
+# expect STATUS COMMAND...: runs it; output is in $dir/out and $dir/err.
+expect() {
+	want=$1
+	shift
+	cases=$((cases + 1))
+	"$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	[ "$got" -eq "$want" ] && return 0
+	fail "exit status $got, expected $want: $(echo "$*" | cut -c 1-200)"
+	sed 's/^/    /' "$dir/err" | cut -c 1-300
+	return 1
+}
+
+# After expect: exactly this on stdout.
+prints() {
+	printf '%b' "$1" >"$dir/want"
+	cmp -s "$dir/want" "$dir/out" && return
+	fail "printed '$(head -c 200 "$dir/out" | tr '\0' '?')', expected '$1'"
+}
+
+# After expect: stdout has a line that matches.
+shows() {
+	grep -Eq -- "$1" "$dir/out" ||
+		fail "nothing on stdout matches '$1': $(head -c 300 "$dir/out")"
+}
+
+# After expect: exactly one line on stderr, and it matches.
+says() {
+	lines=$(wc -l <"$dir/err")
+	[ "$lines" -eq 1 ] || fail "$lines lines on stderr, expected one: $(cat "$dir/err")"
+	grep -Eq -- "$1" "$dir/err" || fail "stderr does not match '$1': $(cat "$dir/err")"
+}
+
+silent() {
+	[ ! -s "$dir/err" ] || fail "stderr is not empty: $(cat "$dir/err")"
+}
+
+same() {
+	cases=$((cases + 1))
+	cmp "$1" "$2" || fail "$1 and $2 differ"
+}
+
+finish() {
+	echo "$cases cases, $failures failures"
+	[ "$failures" -eq 0 ]
+	exit
+}
