@@ -465,6 +465,8 @@ void handle_after(struct farkv *kv, const struct index_op *op)
 	kv->mutations++;
 	if (op->kind != INDEX_DELETE && kv->mutations > 1)
 		prefetch(kv, op->cls);
+	if (alloc_worn(kv->link.alloc) > 0)
+		link_return_surplus(&kv->link);
 	if (kv->mutations % HOUSEKEEPING_EVERY == 0) {
 		link_return_surplus(&kv->link);
 		link_ask_prefix(&kv->link, kv->prefix_low);

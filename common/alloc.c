@@ -152,6 +152,11 @@ uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls)
 	return s->n_limbo ? s->limbo[s->limbo_at].ready : 0;
 }
 
+uint32_t alloc_worn(const struct alloc *a)
+{
+	return a->n_worn;
+}
+
 uint32_t alloc_count(const struct alloc *a, uint8_t cls)
 {
 	return a->cls[cls].n_free;

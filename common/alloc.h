@@ -56,6 +56,9 @@ int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now);
 /** When the oldest limbo block of `cls` becomes free; 0 if there is none. */
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
 
+/** Blocks at hand whose incarnations ran out: to be given back. */
+uint32_t alloc_worn(const struct alloc *a);
+
 /** Free blocks of a class at hand, limbo not counted. */
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "control.h"
+#include "control_priv.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,35 +14,14 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
-#include "session.h"
-#include "slab.h"
-#include "stats.h"
-
-TAILQ_HEAD(session_list, session);
-
-struct control {
-	struct control_config cfg;
-	struct region *region;
-	struct listen_socket *listen;
-	struct event_base *base;
-	struct event *acceptable, *tick, *on_term, *on_int, *on_hup;
-	struct slab *slab;
-	struct stats stats;
-	struct session_list sessions;
-	uint32_t n_connections;
-	uint32_t next_id; /* sessions and version prefixes draw from it */
-	uint64_t drain_until; /* 0: serving */
-	uint64_t last_complaint_ns, last_reclaim_ns;
-};
 
 #define TICK_MS 200
-/* RECLAIM goes out this often at most. */
-#define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
 
-static void session_end(struct session *s)
+void control_end_session(struct session *s)
 {
 	struct control *c = s->control;
 
+	memory_session_ended(s);
 	if (s->welcomed) {
 		c->stats.sessions--;
 		if (!s->left)
@@ -59,8 +38,7 @@ static void session_end(struct session *s)
 }
 
 /* Say why and close. At most one line a second: peers may misbehave in bulk. */
-static void session_refuse(struct session *s, enum msg_reason reason,
-			   const char *text)
+void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 {
 	struct control *c = s->control;
 	uint64_t now = clock_now_ns();
@@ -76,18 +54,18 @@ static void session_refuse(struct session *s, enum msg_reason reason,
 	m.refuse.text = (const uint8_t *)text;
 	m.refuse.text_len = (uint16_t)strnlen(text, MSG_TEXT_MAX);
 	(void)session_send(s, &m, NULL, NULL, 0);
-	session_end(s);
+	control_end_session(s);
 }
 
 /* ---- messages ------------------------------------------------------------------ */
 
-static bool reply(struct session *s, struct msg *m, const struct msg *to,
-		  const struct block_ref *refs)
+bool control_reply(struct session *s, struct msg *m, uint32_t req,
+		   const struct block_ref *refs)
 {
-	m->req = to->req;
+	m->req = req;
 	if (session_send(s, m, refs, NULL, 0))
 		return true;
-	session_end(s);
+	control_end_session(s);
 	return false;
 }
 
@@ -108,19 +86,22 @@ static bool on_hello(struct session *s, const struct msg *m)
 	int fds[2];
 
 	if (s->welcomed) {
-		session_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
+		control_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
 		return false;
 	}
 	if (c->drain_until) {
-		session_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
+		control_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
 		return false;
 	}
 	if (!next_id(c, &id)) {
-		session_refuse(s, MSG_REASON_FULL,
+		control_refuse(s, MSG_REASON_FULL,
 			       "all 2^32 session numbers are used up; restart "
 			       "the server");
 		return false;
 	}
+	if (memcmp(m->hello.replaces_region, sb->region_id,
+		   sizeof(sb->region_id)) == 0)
+		departed_replaced(&c->departed, m->hello.replaces, s->pid);
 	s->id = id;
 	s->readonly = m->hello.role == MSG_ROLE_RO;
 	w.welcome.session = id;
@@ -142,66 +123,11 @@ static bool on_hello(struct session *s, const struct msg *m)
 	c->stats.sessions++;
 	c->stats.sessions_total++;
 	if (!session_send(s, &w, NULL, fds, 2)) {
-		session_end(s);
+		control_end_session(s);
 		return false;
 	}
 	log_debug("session %u: pid %d, %s", id, (int)s->pid,
 		  s->readonly ? "read-only" : "read-write");
-	return true;
-}
-
-/* Memory is out: ask the other sessions for what they hold and do not use. */
-static void reclaim(struct session *asker)
-{
-	struct control *c = asker->control;
-	uint64_t now = clock_now_ns();
-	struct session *s, *next;
-	struct msg m = {.type = MSG_RECLAIM};
-
-	if (now - c->last_reclaim_ns < RECLAIM_PAUSE_NS)
-		return;
-	c->last_reclaim_ns = now;
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		if (s != asker && s->welcomed && !s->readonly &&
-		    !session_send(s, &m, NULL, NULL, 0))
-			session_end(s);
-	}
-}
-
-static bool on_grant(struct session *s, const struct msg *m)
-{
-	struct control *c = s->control;
-	struct block_ref refs[MSG_REFS_MAX];
-	struct msg g = {.type = MSG_GRANT};
-
-	if (s->readonly) {
-		session_refuse(s, MSG_REASON_PERMISSION,
-			       "a read-only session asked for memory");
-		return false;
-	}
-	g.blocks.cls = m->grant_req.cls;
-	g.blocks.n = (uint32_t)slab_grant(c->slab, m->grant_req.cls,
-					  m->grant_req.count, clock_now_ns(),
-					  refs);
-	c->stats.grants++;
-	if (g.blocks.n == 0)
-		reclaim(s);
-	return reply(s, &g, m, refs);
-}
-
-static bool on_return(struct session *s, const struct msg *m)
-{
-	struct control *c = s->control;
-	uint64_t now = clock_now_ns();
-
-	for (uint32_t i = 0; i < m->blocks.n; i++)
-		if (!slab_return(c->slab, msg_ref(m, i),
-				 (enum alloc_state)m->blocks.state, now)) {
-			session_refuse(s, MSG_REASON_PROTOCOL,
-				       "a block was returned that is not out");
-			return false;
-		}
 	return true;
 }
 
@@ -212,7 +138,7 @@ static bool on_hint(struct session *s, const struct msg *m)
 
 	s->control->stats.hints++;
 	r.hint_reply.status = m->hint.full ? MSG_HINT_NOSPC : MSG_HINT_DONE;
-	return reply(s, &r, m, NULL);
+	return control_reply(s, &r, m->req, NULL);
 }
 
 static bool on_prefix(struct session *s, const struct msg *m)
@@ -220,12 +146,12 @@ static bool on_prefix(struct session *s, const struct msg *m)
 	struct msg r = {.type = MSG_PREFIX};
 
 	if (!next_id(s->control, &r.prefix.prefix)) {
-		session_refuse(s, MSG_REASON_FULL,
+		control_refuse(s, MSG_REASON_FULL,
 			       "all version prefixes are used up; restart the "
 			       "server");
 		return false;
 	}
-	return reply(s, &r, m, NULL);
+	return control_reply(s, &r, m->req, NULL);
 }
 
 static bool on_stats(struct session *s, const struct msg *m)
@@ -234,7 +160,7 @@ static bool on_stats(struct session *s, const struct msg *m)
 
 	stats_fill(&s->control->stats, s->control->region, s->control->slab,
 		   &r);
-	return reply(s, &r, m, NULL);
+	return control_reply(s, &r, m->req, NULL);
 }
 
 static bool on_bye(struct session *s, const struct msg *m)
@@ -242,7 +168,7 @@ static bool on_bye(struct session *s, const struct msg *m)
 	struct msg r = {.type = MSG_BYE_ACK};
 
 	s->left = true;
-	return reply(s, &r, m, NULL);
+	return control_reply(s, &r, m->req, NULL);
 }
 
 /* False: the session is gone. */
@@ -255,14 +181,14 @@ static bool dispatch(struct session *s, const struct msg *m)
 	if (!s->welcomed) {
 		snprintf(why, sizeof(why), "%s came before HELLO",
 			 msg_type_name(m->type));
-		session_refuse(s, MSG_REASON_PROTOCOL, why);
+		control_refuse(s, MSG_REASON_PROTOCOL, why);
 		return false;
 	}
 	switch (m->type) {
 	case MSG_GRANT_REQ:
-		return on_grant(s, m);
+		return memory_on_grant(s, m);
 	case MSG_RETURN:
-		return on_return(s, m);
+		return memory_on_return(s, m);
 	case MSG_HINT:
 		return on_hint(s, m);
 	case MSG_PREFIX_REQ:
@@ -272,14 +198,16 @@ static bool dispatch(struct session *s, const struct msg *m)
 	case MSG_PING: {
 		struct msg r = {.type = MSG_PONG, .epoch = m->epoch};
 
-		return reply(s, &r, m, NULL);
+		return control_reply(s, &r, m->req, NULL);
 	}
+	case MSG_BARRIER_ACK:
+		return memory_on_barrier_ack(s, m);
 	case MSG_BYE:
 		return on_bye(s, m);
 	default:
 		snprintf(why, sizeof(why), "%s was not expected",
 			 msg_type_name(m->type));
-		session_refuse(s, MSG_REASON_PROTOCOL, why);
+		control_refuse(s, MSG_REASON_PROTOCOL, why);
 		return false;
 	}
 }
@@ -301,16 +229,16 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		if (n == -1 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n == -1 || n == 0) {
-			session_end(s);
+			control_end_session(s);
 			return;
 		}
 		if (n == -2) {
-			session_refuse(s, MSG_REASON_PROTOCOL,
+			control_refuse(s, MSG_REASON_PROTOCOL,
 				       "message is too long");
 			return;
 		}
 		if (msg_decode(buf, (size_t)n, &m)) {
-			session_refuse(s, MSG_REASON_PROTOCOL, err_detail());
+			control_refuse(s, MSG_REASON_PROTOCOL, err_detail());
 			return;
 		}
 		if (!dispatch(s, &m))
@@ -323,7 +251,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (!session_flush(arg))
-		session_end(arg);
+		control_end_session(arg);
 }
 
 static void on_acceptable(evutil_socket_t fd, short what, void *arg)
@@ -350,7 +278,7 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	c->n_connections++;
 	if (c->n_connections > c->cfg.max_sessions)
-		session_refuse(s, MSG_REASON_FULL,
+		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions; see --max-sessions");
 }
 
@@ -374,7 +302,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
 		if (!session_send(s, &m, NULL, NULL, 0))
-			session_end(s);
+			control_end_session(s);
 	}
 	event_active(c->tick, EV_TIMEOUT, 0);
 }
@@ -391,9 +319,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		next = TAILQ_NEXT(s, link);
 		if (!s->welcomed && now - s->connected_ns >
 					    c->cfg.hello_ms * NS_PER_MS)
-			session_refuse(s, MSG_REASON_PROTOCOL,
+			control_refuse(s, MSG_REASON_PROTOCOL,
 				       "no HELLO came");
 	}
+	memory_tick(c);
 	if (!c->drain_until)
 		event_add(c->acceptable, NULL);
 	else if (c->n_connections == 0 || now >= c->drain_until)
@@ -426,7 +355,7 @@ struct control *control_new(const struct control_config *cfg,
 	c->slab = slab_new(region->heap, region->sb.meta_bytes / PAGE_BYTES,
 			   heap_total(region->heap), region->sb.grace_ns);
 	c->base = event_base_new();
-	if (!c->slab || !c->base)
+	if (!c->slab || !c->base || !memory_init(c))
 		goto err_memory;
 	c->acceptable = event_new(c->base, listen->fd, EV_READ | EV_PERSIST,
 				  on_acceptable, c);
@@ -461,12 +390,13 @@ void control_free(struct control *c)
 	if (!c)
 		return;
 	while ((s = TAILQ_FIRST(&c->sessions)))
-		session_end(s);
+		control_end_session(s);
 	event_drop(c->acceptable);
 	event_drop(c->tick);
 	event_drop(c->on_term);
 	event_drop(c->on_int);
 	event_drop(c->on_hup);
+	memory_fini(c);
 	if (c->base)
 		event_base_free(c->base);
 	slab_free(c->slab);

@@ -34,6 +34,8 @@ struct session {
 	bool welcomed; /* HELLO was answered: it takes part in barriers */
 	bool readonly;
 	bool left;     /* said BYE */
+	uint64_t barrier_owed; /* number of the BARRIER it has to answer, or 0 */
+	uint32_t n_deferred; /* its requests that wait for blocks */
 	uint32_t id;
 	uint64_t connected_ns;
 	pid_t pid;     /* of the peer, from the kernel */

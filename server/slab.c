@@ -48,6 +48,9 @@ struct slab {
 	uint32_t open[CLASS_COUNT]; /* segments with free blocks, 0 none */
 	struct limbo_block *limbo; /* ring */
 	size_t limbo_at, n_limbo, limbo_cap;
+	uint32_t pending[CLASS_COUNT]; /* in limbo or worn */
+	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
+	size_t n_worn, n_aging, worn_cap;
 	struct slab_counts counts;
 };
 
@@ -79,6 +82,7 @@ void slab_free(struct slab *s)
 	free(s->segments);
 	free(s->segment_at);
 	free(s->limbo);
+	free(s->worn);
 	free(s);
 }
 
@@ -214,13 +218,19 @@ static void block_release(struct slab *s, uint32_t seg, uint32_t i)
 	segment_list(s, seg);
 }
 
+static void pending_release(struct slab *s, uint32_t seg, uint32_t i)
+{
+	s->pending[s->segments[seg].cls]--;
+	block_release(s, seg, i);
+}
+
 static void limbo_settle(struct slab *s, uint64_t now)
 {
 	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
 		uint32_t seg, i;
 
 		if (locate(s, s->limbo[s->limbo_at].off, &seg, &i))
-			block_release(s, seg, i);
+			pending_release(s, seg, i);
 		s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
 		s->n_limbo--;
 		s->counts.limbo--;
@@ -276,6 +286,21 @@ static bool limbo_push(struct slab *s, uint64_t off, uint64_t ready)
 	return true;
 }
 
+static bool worn_push(struct slab *s, uint64_t off)
+{
+	if (s->n_worn == s->worn_cap) {
+		size_t cap = s->worn_cap ? s->worn_cap * 2 : 64;
+		void *p = realloc(s->worn, cap * sizeof(*s->worn));
+
+		if (!p)
+			return false;
+		s->worn = p;
+		s->worn_cap = cap;
+	}
+	s->worn[s->n_worn++] = off;
+	return true;
+}
+
 bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		 uint64_t now)
 {
@@ -290,8 +315,12 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		return false;
 	if (state == ALLOC_LIMBO && !limbo_push(s, ref.off, now + s->grace_ns))
 		return false;
+	if (state == ALLOC_WORN && !worn_push(s, ref.off))
+		return false;
 	g->state[i] = (uint16_t)(BLOCK_OUT << STATE_SHIFT | ref.inc);
 	s->counts.out--;
+	if (state != ALLOC_FREE)
+		s->pending[g->cls]++;
 	if (state == ALLOC_FREE) {
 		block_release(s, seg, i);
 	} else if (state == ALLOC_LIMBO) {
@@ -304,15 +333,33 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 	return true;
 }
 
+bool slab_barrier_begin(struct slab *s)
+{
+	s->n_aging = s->n_worn;
+	return s->n_aging > 0;
+}
+
 void slab_barrier_passed(struct slab *s)
 {
-	for (uint32_t seg = 1; s->counts.worn && seg < s->n_segments; seg++)
-		for (uint32_t i = 0; i < s->segments[seg].blocks; i++)
-			if (state_of(&s->segments[seg], i) == BLOCK_WORN) {
-				s->segments[seg].state[i] = 0;
-				s->counts.worn--;
-				block_release(s, seg, i);
-			}
+	for (size_t w = 0; w < s->n_aging; w++) {
+		uint32_t seg, i;
+
+		if (!locate(s, s->worn[w], &seg, &i))
+			continue;
+		s->segments[seg].state[i] = 0;
+		s->counts.worn--;
+		pending_release(s, seg, i);
+	}
+	s->n_worn -= s->n_aging;
+	if (s->n_worn)
+		memmove(s->worn, s->worn + s->n_aging,
+			s->n_worn * sizeof(*s->worn));
+	s->n_aging = 0;
+}
+
+bool slab_pending(const struct slab *s, uint8_t cls)
+{
+	return s->pending[cls] > 0;
 }
 
 struct slab_counts slab_count(const struct slab *s)

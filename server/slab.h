@@ -48,7 +48,16 @@ size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		 uint64_t now);
 
-/** A barrier has passed: worn blocks start again at incarnation 0, free. */
+/** True if blocks of the class are in limbo or worn: they will be free. */
+bool slab_pending(const struct slab *s, uint8_t cls);
+
+/**
+ * A barrier begins, to the benefit of the blocks that are worn now: those that
+ * come later wait for the next one. False if there are none.
+ */
+bool slab_barrier_begin(struct slab *s);
+
+/** It has passed: those blocks are free and start again at incarnation 0. */
 void slab_barrier_passed(struct slab *s);
 
 struct slab_counts slab_count(const struct slab *s);

@@ -27,6 +27,7 @@
 #define WRITERS_MAX 64u
 #define VALUE_MAX (100u << 10)
 #define RUN_MS 1200u
+#define ROUNDS_MAX 4000u
 
 struct value_head {
 	uint32_t key, writer;
@@ -43,6 +44,9 @@ struct tally {
 struct board {
 	struct tally by[WRITERS_MAX];
 	uint32_t held; /* processes that believe to hold the lock key */
+	uint32_t round; /* of the race to add a new key */
+	uint32_t arrived[ROUNDS_MAX];
+	uint32_t winners[ROUNDS_MAX];
 };
 
 /* What a process knows about a key. */
@@ -342,6 +346,35 @@ static void do_lock(struct hammer *h)
 	MUST(farkv_delete(h->kv, "lock", 4) == 0, "the lock was taken away");
 }
 
+/* All race to be the first to store a key that never was: one wins. */
+static void do_race(struct hammer *h)
+{
+	uint32_t r = __atomic_load_n(&board->round, __ATOMIC_SEQ_CST);
+	uint32_t key[2] = {r, UINT32_MAX}, next = r;
+	struct farkv_value v;
+	int err;
+
+	if (r >= ROUNDS_MAX)
+		return;
+	/* Closer than the scheduler would bring them: wait for another. */
+	if (__atomic_add_fetch(&board->arrived[r], 1, __ATOMIC_SEQ_CST) == 1)
+		for (int i = 0; i < 20000 &&
+				__atomic_load_n(&board->arrived[r],
+						__ATOMIC_SEQ_CST) < 2; i++)
+			;
+	err = farkv_add(h->kv, key, sizeof(key), &h->me, sizeof(h->me));
+	if (err == FARKV_ENOSPC)
+		return;
+	MUST(err == 0 || err == FARKV_EEXISTS, "add: %s", farkv_strerror(err));
+	if (err == 0)
+		__atomic_add_fetch(&board->winners[r], 1, __ATOMIC_SEQ_CST);
+	err = farkv_get(h->kv, key, sizeof(key), &v);
+	MUST(err == 0 && v.len == sizeof(h->me), "the winner's value: %s",
+	     farkv_strerror(err));
+	__atomic_compare_exchange_n(&board->round, &next, r + 1, false,
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 static void one_op(struct hammer *h, bool mortal)
 {
 	uint32_t r = (uint32_t)(rnd(&h->random) >> 32), key = r % KEYS;
@@ -376,6 +409,10 @@ static void one_op(struct hammer *h, bool mortal)
 	case 11:
 		if (!mortal) /* it would take the lock to its grave */
 			do_lock(h);
+		break;
+	case 12:
+		if (!mortal)
+			do_race(h);
 		break;
 	default:
 		do_get(h, key);
@@ -495,7 +532,17 @@ static void finish(const char *what, uint32_t mortals)
 	ck_assert_uint_gt(sum.cas_won, 10);
 	ck_assert_uint_gt(sum.locks, 10);
 	ck_assert_uint_eq(s.protocol_errors, 0);
-	ck_assert_uint_le(s.items, KEYS + 1);
+	ck_assert_uint_gt(board->round, 10);
+	for (uint32_t r = 0; r < board->round; r++) {
+		uint32_t key[2] = {r, UINT32_MAX};
+
+		ck_assert_uint_eq(board->winners[r], 1);
+		OK(farkv_delete(kv, key, sizeof(key)));
+		FAILS(FARKV_ENOTFOUND, farkv_get(kv, key, sizeof(key), &v));
+	}
+	/* One slot for each key and no duplicates. */
+	ck_assert_uint_le(s.items, KEYS + 1 + board->round);
+	ck_assert_uint_le(s.items + s.dead_slots, KEYS + 2 + board->round);
 	if (!mortals) /* everything that is not published came back */
 		ck_assert_uint_eq(s.blocks_granted, s.items + s.dead_slots);
 	farkv_close(kv);

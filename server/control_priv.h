@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** control_priv.h - what control.c and memory.c share. The control thread's. */
+#ifndef SERVER_CONTROL_PRIV_H
+#define SERVER_CONTROL_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <event2/event.h>
+
+#include "common/layout.h"
+#include "common/msg.h"
+
+#include "control.h"
+#include "departed.h"
+#include "session.h"
+#include "slab.h"
+#include "stats.h"
+
+TAILQ_HEAD(session_list, session);
+
+/* A GRANT_REQ that waits for blocks which become free by themselves. */
+struct deferred {
+	TAILQ_ENTRY(deferred) link;
+	struct session *session;
+	uint64_t until_ns;
+	uint32_t req, count;
+	uint8_t cls;
+};
+TAILQ_HEAD(deferred_list, deferred);
+
+struct control {
+	struct control_config cfg;
+	struct region *region;
+	struct listen_socket *listen;
+	struct event_base *base;
+	struct event *acceptable, *tick, *on_term, *on_int, *on_hup;
+	struct slab *slab;
+	struct stats stats;
+	struct session_list sessions;
+	uint32_t n_connections;
+	uint32_t next_id; /* sessions and version prefixes draw from it */
+	uint64_t drain_until; /* 0: serving */
+	uint64_t last_complaint_ns;
+
+	/* memory.c */
+	struct departed departed;
+	struct deferred_list deferred; /* oldest first */
+	struct event *barrier_due, *deferred_due;
+	uint64_t last_reclaim_ns;
+	uint64_t barrier;       /* number of the last one */
+	uint32_t barrier_waits; /* sessions that have not answered it */
+	bool barrier_on;
+};
+
+/** Forget a session and close its connection. `s` is gone then. */
+void control_end_session(struct session *s);
+
+/** Say why, then end it. At most one line a second is logged. */
+void control_refuse(struct session *s, enum msg_reason reason, const char *text);
+
+/** Answer request `req`. False: the session is gone. */
+bool control_reply(struct session *s, struct msg *m, uint32_t req,
+		   const struct block_ref *refs);
+
+/* ---- memory.c: GRANT, RETURN, RECLAIM, and the barrier for worn blocks ---- */
+
+bool memory_init(struct control *c);
+void memory_fini(struct control *c);
+
+/** Handle a message; false: the session is gone. */
+bool memory_on_grant(struct session *s, const struct msg *m);
+bool memory_on_return(struct session *s, const struct msg *m);
+bool memory_on_barrier_ack(struct session *s, const struct msg *m);
+
+/** `s` is about to end. Ends no other session. */
+void memory_session_ended(struct session *s);
+
+/** Now and then: processes may have ended that a barrier waits for. */
+void memory_tick(struct control *c);
+
+#endif

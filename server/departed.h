@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * departed.h - processes whose session ended without goodbye and that may still
+ * be at work in the region. A barrier waits for their end (I6): on shared memory
+ * a socket's end proves nothing about the mapping.
+ */
+#ifndef SERVER_DEPARTED_H
+#define SERVER_DEPARTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct departed_process;
+
+struct departed {
+	struct departed_process *first;
+	uint32_t blind; /* sessions whose process could not be watched */
+};
+
+/** Session `id` of `pid` (0: in a namespace out of sight) ended. */
+void departed_add(struct departed *d, uint32_t id, pid_t pid);
+
+/** The same process says HELLO in the place of `id`: it is through with it. */
+void departed_replaced(struct departed *d, uint32_t id, pid_t pid);
+
+/** True if all of them are gone; forgets those that are. */
+bool departed_gone(struct departed *d);
+
+void departed_fini(struct departed *d);
+
+#endif
