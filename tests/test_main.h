@@ -10,9 +10,12 @@
 #define TEST_MAIN(suite)                                                       \
 	int main(void)                                                         \
 	{                                                                      \
-		SRunner *sr = srunner_create(suite);                           \
+		SRunner *sr;                                                   \
 		int failed;                                                    \
                                                                                \
+		/* check's 4 s are too few under sanitizers on a busy machine */ \
+		setenv("CK_DEFAULT_TIMEOUT", "60", 0);                         \
+		sr = srunner_create(suite);                                    \
 		srunner_run_all(sr, CK_NORMAL);                                \
 		failed = srunner_ntests_failed(sr);                            \
 		srunner_free(sr);                                              \
