@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "atomic.h"
 #include "util.h"
 
 static char log_program[32] = "farkv";
@@ -16,12 +17,12 @@ static enum log_level log_level_now = LOG_LEVEL_OFF;
 void log_init(const char *program, enum log_level level)
 {
 	snprintf(log_program, sizeof(log_program), "%s", program);
-	__atomic_store_n(&log_level_now, level, __ATOMIC_RELAXED);
+	atom_store_relaxed(&log_level_now, level);
 }
 
 enum log_level log_get_level(void)
 {
-	return __atomic_load_n(&log_level_now, __ATOMIC_RELAXED);
+	return atom_load_relaxed(&log_level_now);
 }
 
 void log_msg(enum log_level level, const char *fmt, ...)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * log.h - one-line messages to stderr for the programs (never on a data path).
- *
- * The library logs nothing unless $FARKV_LOG names a level.
+ * The library logs nothing.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H

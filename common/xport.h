@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "atomic.h"
+
 /** Requests in one chain: enough for [WRITE, READ, READ] and a probe of 4. */
 #define XPORT_CHAIN_MAX 6
 
@@ -139,11 +141,11 @@ static inline void xport_close(struct xport_lane *lane)
 /** Break the lane from any thread: from now on every post ends with `err`. */
 static inline void xport_break(struct xport_lane *lane, int err)
 {
-	__atomic_store_n(&lane->broken, err, __ATOMIC_RELAXED);
+	atom_store_relaxed(&lane->broken, err);
 }
 static inline int xport_broken(const struct xport_lane *lane)
 {
-	return __atomic_load_n(&lane->broken, __ATOMIC_RELAXED);
+	return atom_load_relaxed(&lane->broken);
 }
 
 /**

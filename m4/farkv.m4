@@ -44,6 +44,7 @@ AC_DEFUN([FARKV_SANITIZER], [
     CFLAGS=$save_CFLAGS
     FARKV_SANFLAGS=$san])
   AC_SUBST([FARKV_SANFLAGS])
+  AC_SUBST([SANITIZED], [$enable_sanitizer])
   AM_CONDITIONAL([SANITIZER], [test -n "$san"])
 ])
 

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Completion of kvcli for bash: commands, options, files where files belong.
+_kvcli()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+	local commands="get gets put add replace cas del mget exists load dump stats ping help"
+	local options="--socket --uri --timeout-ms --raw --json --format --if-absent --count --quiet --version --help"
+	local word
+
+	COMPREPLY=()
+	case $prev in
+	-s | --socket)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	-f | --format)
+		mapfile -t COMPREPLY < <(compgen -W "auto tsv cdb nul" -- "$cur")
+		return
+		;;
+	esac
+	if [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+		return
+	fi
+	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+		case " $commands " in
+		*" $word "*)
+			[[ $word == load || $word == dump ]] &&
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			return
+			;;
+		esac
+	done
+	mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$cur")
+}
+complete -F _kvcli kvcli

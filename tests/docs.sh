@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The documents: pages are well-formed, name every function, option and error, and
+# the README's program is the example.
+# shellcheck disable=SC2154
+set -u
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failures=0
+fail() {
+	echo "FAIL: $*"
+	failures=$((failures + 1))
+}
+
+pages="$top_builddir/doc/kvserver.1 $top_builddir/doc/kvcli.1 $top_builddir/doc/kvbench.1 $srcdir/doc/farkv.3"
+if command -v mandoc >/dev/null; then
+	# shellcheck disable=SC2086
+	mandoc -T lint -W warning $pages || fail "a page is malformed"
+else
+	echo "without mandoc the pages are not read"
+fi
+
+for name in $(sed -n 's/^\(int\|void\|const char\)[ *]*\(farkv_[a-z_]*\)(.*/\2/p' "$srcdir/include/farkv.h") \
+	$(grep -o '\bFARKV_E[A-Z]*\b' "$srcdir/include/farkv.h" | sort -u); do
+	grep -q "\b$name\b" "$srcdir/doc/farkv.3" || fail "farkv.3 does not name $name"
+done
+
+options_of() {
+	"$1" --help | sed -n 's/^ .*--\([a-z-]*\).*/\1/p'
+}
+for program in "$KVSERVER" "$KVCLI" "$KVBENCH"; do
+	page=$top_builddir/doc/$(basename "$program").1
+	n=0
+	for option in $(options_of "$program"); do
+		n=$((n + 1))
+		sed 's/\\-/-/g' "$page" | grep -q -- "--$option" ||
+			fail "$page does not name --$option"
+	done
+	[ "$n" -ge 9 ] || fail "only $n options of $program were found"
+	grep -q '@[A-Za-z]\+@' "$page" && fail "$page: something was not filled in"
+done
+for command in $("$KVCLI" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\).*/\1/p'); do
+	grep -Eq "^\.BI? $command\b" "$top_builddir/doc/kvcli.1" ||
+		fail "kvcli.1 does not name $command"
+done
+
+sed -n '/^```c$/,/^```$/p' "$srcdir/README.md" | sed '1d;$d' >"$dir/readme.c"
+diff "$srcdir/examples/hello.c" "$dir/readme.c" ||
+	fail "the README's program is not examples/hello.c"
+[ "$(wc -l <"$srcdir/examples/hello.c")" -eq 12 ] || fail "it has not 12 lines"
+head -5 "$srcdir/README.md" | grep -q '^    ./quickstart ' &&
+	head -5 "$srcdir/README.md" | grep -q '^    ./quickstart check ' ||
+	fail "the README does not open with the two commands"
+
+# Links between documents lead somewhere.
+for doc in "$srcdir"/*.md "$srcdir"/doc/*.md; do
+	for link in $(grep -o '](\([A-Za-z/._-]*\))' "$doc" | tr -d ']()'); do
+		[ -e "$(dirname "$doc")/$link" ] || fail "$doc: $link is not there"
+	done
+done
+if grep -nE '^\| `?--' "$srcdir/doc/"*.md; then
+	fail "options are listed outside of the pages"
+fi
+"$KVSERVER" --config "$srcdir/contrib/kvserver.conf" --check-config >/dev/null ||
+	fail "contrib/kvserver.conf"
+
+[ "$failures" -eq 0 ]

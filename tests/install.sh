@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a user gets: install into an empty folder, compile the example by
+# pkg-config against it, shared and static, and run it against an installed
+# server.
+# shellcheck disable=SC2154
+set -u
+[ "${SANITIZED:-no}" = no ] || {
+	echo "SKIP: a program without the sanitizer cannot link a library with it"
+	exit 77
+}
+dir=$(mktemp -d)
+server=
+cleanup() {
+	[ -z "$server" ] || kill "$server" 2>/dev/null
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+die() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+unset MAKEFLAGS MFLAGS MAKELEVEL
+make -s -C "$top_builddir" install DESTDIR="$dir" >"$dir/log" 2>&1 || {
+	cat "$dir/log"
+	die "make install"
+}
+root=$dir$PREFIX
+for f in bin/kvserver bin/kvcli bin/kvbench include/farkv.h lib/pkgconfig/farkv.pc \
+	lib/libfarkv.a lib/libfarkv.so share/man/man1/kvserver.1 \
+	share/man/man1/kvcli.1 share/man/man1/kvbench.1 share/man/man3/farkv.3 \
+	share/farkv/workloads/workloada; do
+	[ -e "$root/$f" ] || die "$f was not installed"
+done
+[ "$(find "$root/include" -type f | wc -l)" -eq 1 ] || die "more than one header"
+
+export PKG_CONFIG_PATH="$root/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$dir"
+cc=${CC:-cc}
+# shellcheck disable=SC2046
+$cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/shared" \
+	$(pkg-config --cflags --libs farkv) || die "shared"
+# shellcheck disable=SC2046
+$cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/static" \
+	$(pkg-config --cflags farkv) "$root/lib/libfarkv.a" \
+	$(pkg-config --static --libs-only-l farkv | sed 's/-lfarkv//') ||
+	die "static"
+
+export LD_LIBRARY_PATH="$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+mkfifo "$dir/ready"
+"$root/bin/kvserver" -q -m 64 -s "$dir/s" --ready-fd 3 3>"$dir/ready" >/dev/null &
+server=$!
+read -r line <"$dir/ready"
+[ "$line" = READY ] || die "the installed server"
+export FARKV_URI="shm://$dir/s"
+for program in shared static; do
+	[ "$("$dir/$program")" = world ] || die "$program: hello"
+done
+[ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
+"$root/bin/kvbench" run null -P "$root/share/farkv/workloads/workloadc" \
+	>/dev/null 2>"$dir/err" || {
+	cat "$dir/err"
+	die "the installed kvbench"
+}
+grep -q "$PREFIX/share/farkv" "$root/bin/kvbench" ||
+	die "the installed kvbench does not look for its workloads there"
+ldd "$dir/shared" | grep -q "$root/lib/libfarkv.so" || die "not the installed library"
+ldd "$dir/static" | grep -q libfarkv && die "static is not static"
+exit 0

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hold the sources against the rules of the tree: who includes whom, licence
+lines, function length, memory order by name. Prints what breaks a rule, one line
+each.
+
+tree.py ROOT        check the tree
+tree.py --self-test plant one violation of each rule and see that it is found
+"""
+import os
+import re
+import sys
+
+LEAVES = {"opts", "err", "log", "util", "clock", "sockpath"}
+FOLDERS = ("include", "common", "client", "server", "bench", "examples")
+LONGEST = 100
+# Flat tables and switches that read best in one piece.
+MAY_BE_LONG = set()
+
+
+def layer(path):
+    if path.startswith("client/cli/"):
+        return "cli"
+    return path.split("/")[0]
+
+
+def include_error(path, name, system):
+    """What is wrong with this #include, or None."""
+    where = layer(path)
+    if re.match(r"(infiniband|rdma)/", name):
+        if not os.path.basename(path).startswith("xport_verbs"):
+            return "only common/xport_verbs* may include <%s>" % name
+        return None
+    if system:
+        return None
+    if "/" not in name:
+        name = "%s/%s" % (os.path.dirname(path), name)
+    to = layer(name)
+    if name.endswith("config.h") or to == where:
+        return None
+    if to == "common" and where in ("client", "server"):
+        return None
+    if to == "common" and where in ("cli", "bench"):
+        leaf = os.path.basename(name)[:-2]
+        return None if leaf in LEAVES else \
+            "%s may include farkv.h and leaf headers only" % where
+    return "%s may not include %s" % (where, to)
+
+
+def check_includes(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        m = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        if m:
+            error = include_error(path, m[2], m[1] == "<")
+            if error:
+                yield number, error
+
+
+def check_licence(path, text):
+    if path.startswith("examples/"):
+        return
+    if "SPDX-License-Identifier: BSD-3-Clause" not in text.split("\n")[0]:
+        yield 1, "the first line names no licence"
+
+
+def check_order(path, text):
+    if path == "common/atomic.h" or path.startswith("bench/"):
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\b__atomic_|\batomic_thread_fence|\b__sync_", line) or \
+                re.search(r"\bvolatile\b", line) and "sig_atomic_t" not in line \
+                and not line.lstrip().startswith(("*", "/*")):
+            yield number, "memory order without a name of common/atomic.h"
+
+
+def check_length(path, text):
+    start = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line == "{":
+            start = number
+        elif line == "}" and start:
+            if number - start > LONGEST and \
+                    "%s:%d" % (path, start) not in MAY_BE_LONG:
+                yield start, "a function of %d lines" % (number - start)
+            start = None
+
+
+def check_notes(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\b(TODO|FIXME|XXX)\b", line):
+            yield number, "an open end: %s" % line.strip()
+
+
+RULES = (check_includes, check_licence, check_order, check_length, check_notes)
+
+
+def check_file(path, text):
+    return ["%s:%d: %s" % (path, number, what)
+            for rule in RULES for number, what in rule(path, text)]
+
+
+def sources(root):
+    for folder in FOLDERS:
+        for at, _, names in os.walk(os.path.join(root, folder)):
+            for name in sorted(names):
+                if name.endswith((".c", ".h")):
+                    yield os.path.relpath(os.path.join(at, name), root)
+
+
+PLANTED = (
+    ("client/x.c", '#include "server/slab.h"'),
+    ("client/cli/x.c", '#include "client/handle.h"'),
+    ("client/cli/x.c", '#include "common/index.h"'),
+    ("server/x.c", '#include "client/uri.h"'),
+    ("bench/x.c", '#include "common/layout.h"'),
+    ("common/x.c", '#include "server/slab.h"'),
+    ("common/index.c", "#include <infiniband/verbs.h>"),
+    ("examples/x.c", '#include "common/err.h"'),
+    ("common/x.c", "__atomic_thread_fence(__ATOMIC_SEQ_CST);"),
+    ("server/x.c", "static volatile int stop;"),
+    ("client/x.c", "/* TODO: later */"),
+    ("client/x.c", "{\n" + "\tx++;\n" * 101 + "}\n"),
+)
+LICENCE = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
+
+
+def self_test():
+    missed = [p for p in PLANTED if not check_file(p[0], LICENCE + p[1])]
+    if not check_file("common/x.c", "int x;\n"):
+        missed.append("a file without a licence")
+    good = '#include <farkv.h>\n#include "common/err.h"\n'
+    if check_file("client/cli/x.c", LICENCE + good):
+        missed.append("a good file is refused")
+    for m in missed:
+        print("not found:", m)
+    return not missed
+
+
+def main():
+    if sys.argv[1] == "--self-test":
+        sys.exit(not self_test())
+    found, n = [], 0
+    for path in sources(sys.argv[1]):
+        n += 1
+        with open(os.path.join(sys.argv[1], path), encoding="utf-8") as f:
+            found += check_file(path, f.read())
+    print("\n".join(found + ["%d files, %d violations" % (n, len(found))]))
+    sys.exit(bool(found) or n < 50)
+
+
+main()

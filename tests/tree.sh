@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The rules of the tree; every header compiles alone; the library exports what
+# farkv.h declares, and nothing else.
+# shellcheck disable=SC2154
+set -u
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failures=0
+fail() {
+	echo "FAIL: $*"
+	failures=$((failures + 1))
+}
+
+if command -v python3 >/dev/null; then
+	python3 "$srcdir/tests/tree.py" --self-test || fail "tree.py finds not all"
+	python3 "$srcdir/tests/tree.py" "$srcdir" || fail "the tree breaks its rules"
+else
+	echo "without python3 the rules are not checked"
+fi
+
+cc=${CC:-cc}
+for h in "$srcdir"/include/*.h "$srcdir"/common/*.h "$srcdir"/client/*.h \
+	"$srcdir"/client/cli/*.h "$srcdir"/server/*.h "$srcdir"/bench/*.h; do
+	printf '#include "config.h"\n#include "%s"\n' "$h" >"$dir/one.c"
+	$cc -std=gnu11 -fsyntax-only -Wall -Werror -I"$top_builddir" \
+		-I"$srcdir/include" -I"$srcdir" $HEADER_CFLAGS "$dir/one.c" ||
+		fail "$h does not compile alone"
+done
+printf '#include <farkv.h>\nint main(void) { return farkv_version()[0] == 0; }\n' >"$dir/pub.c"
+$cc -std=c11 -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
+	-I"$srcdir/include" "$dir/pub.c" || fail "farkv.h is not plain C11"
+cxx=${CXX:-c++}
+if command -v "$cxx" >/dev/null; then
+	cp "$dir/pub.c" "$dir/pub.cc"
+	"$cxx" -std=c++11 -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
+		-I"$srcdir/include" "$dir/pub.cc" || fail "farkv.h is not C++"
+else
+	echo "without a C++ compiler farkv.h is not tried in C++"
+fi
+
+sed -n 's/.*[ *]\(farkv_[a-z_]*\)(.*/\1/p' "$srcdir/include/farkv.h" |
+	grep -v '^farkv_error$' | sort -u >"$dir/declared.all"
+# Declarations begin at the left margin; what comments mention does not count.
+grep -E '^(int|void|const char)\b' "$srcdir/include/farkv.h" |
+	sed -n 's/.*\b\(farkv_[a-z_]*\)(.*/\1/p' | sort -u >"$dir/declared"
+[ "$(wc -l <"$dir/declared")" -ge 18 ] || fail "the test reads farkv.h wrongly"
+nm -D --defined-only "$top_builddir/client/.libs/libfarkv.so" |
+	awk '$2 ~ /^[A-Z]$/ && $2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+	sort -u >"$dir/exported"
+diff "$dir/declared" "$dir/exported" ||
+	fail "libfarkv.so exports something else than farkv.h declares"
+
+[ "$failures" -eq 0 ]
