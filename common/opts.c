@@ -259,8 +259,14 @@ static const struct opt *find_opt(const struct opts_spec *s, int c)
 	return NULL;
 }
 
-static int usage_error(const struct opts_spec *s, int c, const char *word)
+/* A letter is in optopt; a long option is the word that getopt has just left. */
+static int usage_error(const struct opts_spec *s, int c, char **argv)
 {
+	char letter[3] = {'-', (char)optopt, '\0'};
+	const char *word = optopt > 0 && optopt < OPT_VALUE_BASE
+				   ? letter
+				   : argv[optind - 1];
+
 	return err_set(FARKV_EINVAL, "%s %s; see %s --help",
 		       c == ':' ? "missing argument of option"
 				: "unknown or ambiguous option",
@@ -277,7 +283,6 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
 	optind = 0; /* a new scan, also of '+' */
 	opterr = 0;
 	for (;;) {
-		int at = optind ? optind : 1;
 		const struct opt *o;
 		int err;
 
@@ -288,8 +293,7 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
 		if (c == -1)
 			break;
 		if (c == '?' || c == ':')
-			return usage_error(s, c,
-					   argv[at < argc ? at : argc - 1]);
+			return usage_error(s, c, argv);
 		o = find_opt(s, c);
 		err = opt_set(o, cfg, optarg);
 		if (err) {

@@ -59,6 +59,21 @@ expect 0 kvcli put -- -key -value
 expect 0 kvcli get -- -key && prints '-value\n'
 expect 0 kvcli put at @@home
 expect 0 kvcli get at && prints '@home\n'
+expect 64 kvcli put key -value && says 'unknown .*-v;.*begin with a dash follow --'
+
+# ---- keys of any bytes
+expect 0 kvcli --key-base64 put AP8KCQ== binary
+expect 0 kvcli --key-base64 get AP8KCQ== && prints 'binary\n'
+expect 0 kvcli --json --key-base64 get AP8KCQ== && shows '"key_base64":"AP8KCQ==".*"value":"binary"'
+expect 0 kvcli --key-base64 mget AP8KCQ== && printf '\\0\377\\n\\t\tbinary\n' | cmp -s - "$dir/out" ||
+	fail "a binary key in a tsv line: $(od -c "$dir/out")"
+expect 0 kvcli --key-base64 exists AP8KCQ==
+expect 1 kvcli --key-base64 get AP8K && says 'get: .x00.xff.x0a: no value'
+expect 0 kvcli --key-base64 del AP8KCQ==
+expect 1 kvcli -q --key-base64 exists AP8KCQ==
+for text in A AA AAA AA= A=== 'AA A' AB== AAB= ====; do
+	expect 64 kvcli --key-base64 get "$text" && says 'not base64'
+done
 
 # ---- values of any bytes
 i=0
@@ -142,7 +157,7 @@ expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'NUL byte'
 cut_file() { # FORMAT BYTES RECORDS-STORED
 	head -c "$2" "$dir/cut.$1" >"$dir/part.$1"
 	start_server "c-$1-$2"
-	expect 64 kvcli load "$dir/part.$1" && grep -Eq "^stored before the error: $3 records" "$dir/err" ||
+	expect 64 kvcli load "$dir/part.$1" && grep -Eq "^stopped by an error; stored $3 records" "$dir/err" ||
 		fail "$1 cut at $2: $(cat "$dir/err")"
 	grep -Eq "part.$1: record $(($3 + 1)), byte $2: " "$dir/err" ||
 		fail "$1 cut at $2 is not named: $(cat "$dir/err")"
@@ -156,6 +171,21 @@ cut_file cdb 11 0
 cut_file cdb 12 1
 cut_file cdb 13 1
 cut_file cdb 24 2
+printf 'a\tone\nb\ttwo\n' >"$dir/cut.tsv"
+cut_tsv() { # BYTES RECORDS-STORED
+	head -c "$1" "$dir/cut.tsv" >"$dir/part.tsv"
+	start_server "c-tsv-$1"
+	expect 64 kvcli load "$dir/part.tsv" && grep -Eq "^stopped by an error; stored $2 records" "$dir/err" ||
+		fail "tsv cut at $1: $(cat "$dir/err")"
+	grep -Eq "part.tsv: line $(($2 + 1)): the file ends in the middle" "$dir/err" ||
+		fail "tsv cut at $1 is not named: $(cat "$dir/err")"
+	expect 0 kvcli --json stats && shows "\"items\":$2,"
+	kill "$server"
+}
+cut_tsv 1 0
+cut_tsv 5 0
+cut_tsv 7 1
+cut_tsv 11 1
 cut_file nul 1 0
 cut_file nul 2 0
 cut_file nul 3 0
@@ -170,6 +200,9 @@ malformed tsv 'a\tok\nno tab\n' 'line 2: no TAB'
 malformed tsv 'a\tok\n\n\tempty\n' 'line 3: the key is empty'
 malformed tsv 'a\tback\\slash\n' 'line 1: unknown escape'
 malformed tsv 'a\t\\x4\n' 'line 1: unknown escape'
+malformed tsv 'a\tok\nb\t\\' 'line 2: the file ends'
+malformed cdb '+1,1:a->b\n\n+1,1:c->d\n\n' 'record 2, byte 12: more data behind'
+expect 0 kvcli get a && prints 'b\n'
 malformed cdb 'a->b\n' 'record 1, byte 1: expected'
 malformed cdb '+1,1:a->bc\n\n' 'record 1, byte [0-9]+: no newline'
 malformed cdb '+1,1:ab->c\n\n' 'record 1, byte [0-9]+: no ->'
@@ -194,6 +227,21 @@ expect 64 kvcli put key "@$dir/over" && says 'put: key: .*1025 bytes.*at most 10
 expect 64 kvcli put 12345678901 x && says '11 bytes.*at most 10'
 printf 'good\t1\n12345678901\t2\nlater\t3\n' >"$dir/over.tsv"
 expect 64 kvcli load "$dir/over.tsv" && grep -Eq 'over.tsv: record 2: .*11 bytes' "$dir/err" || fail "$(cat "$dir/err")"
+expect 0 kvcli get good
+printf '+1,1024:a->%s\n+1,1025:b->%s\n\n' "$(tr '\0' v <"$dir/limit")" "$(tr '\0' v <"$dir/over")" >"$dir/over.cdb"
+expect 64 kvcli -q load "$dir/over.cdb" && says 'over.cdb: record 2: .*1025 bytes.*at most 1024'
+expect 0 kvcli get a
+# Input without an end is given up at the limit.
+endless() { # MESSAGE PIPE ARGUMENT...
+	message=$1
+	pipe=$2
+	shift 2
+	expect 64 sh -c "yes | $pipe | \"\$@\"" sh "$KVCLI" -q "$@" && says "$message"
+}
+endless 'stdin is longer than .*1.0 KiB' "tr -d '\\n'" put key -
+endless 'stdin: line 1: the key is longer than 65535' "tr -d '\\n'" load -
+endless 'stdin: line 1: the value is longer than 1024 bytes' "tr '\\n' '\\t'" load -
+endless 'stdin: record 1, .*the key is longer than 65535' cat -f nul load -
 python3 -c 'print("".join("k%06d\t%s\n" % (i, "x" * 1000) for i in range(20000)), end="")' >"$dir/full.tsv"
 expect 2 kvcli load "$dir/full.tsv" && grep -Eq 'record [0-9]+: .*no memory left.*--memory' "$dir/err" || fail "$(cat "$dir/err")"
 expect 0 kvcli get k000000
@@ -218,6 +266,20 @@ usage 'missing argument' get key -t
 usage 'timeout-ms' -t soon ping
 usage 'format' -f xml load x
 usage 'not both' -s a -u b ping
+usage 'option --colour;' get key --colour
+usage 'option -y;' get -y key
+usage 'option -t;' get key -t
+usage 'not both' --raw --json get key
+usage '--if-absent means nothing here' put key value --if-absent
+usage '--raw means nothing here' put key value --raw
+usage '--count means nothing here' get key -c 2
+usage '--format means nothing here' get key -f cdb
+usage '--key-base64 means nothing here' load --key-base64 x
+# The command line is looked at before the server.
+expect 64 kvcli -s "$dir/none-such" cas key one x && says "'one' is no version"
+expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
+expect 64 kvcli -s "$dir/none-such" put key "@$dir/not there" && says 'cannot open'
+expect 64 kvcli -s "$dir/none-such" load "$dir/not there" && says 'cannot open'
 usage 'the key is empty' get ''
 usage 'scheme' -u http://localhost ping
 usage 'address' -u shm:// ping
@@ -229,10 +291,30 @@ expect 0 kvcli --version && shows '^kvcli [0-9]+\.[0-9]+\.[0-9]+$'
 
 # ---- output that gets lost
 if [ -w /dev/full ]; then
-	"$KVCLI" get good >/dev/full 2>"$dir/err"
-	[ $? -eq 2 ] || fail "a full disk went unnoticed"
-	says 'cannot write the output'
+	for words in 'get good' '--json get good' 'mget good' 'stats' '--help' "dump $dir/full.tsv"; do
+		# shellcheck disable=SC2086
+		"$KVCLI" $words >/dev/full 2>"$dir/err"
+		[ $? -eq 2 ] || fail "$words: a full disk went unnoticed"
+		says 'cannot write the output: No space left'
+	done
 fi
+"$KVCLI" get good >&- 2>"$dir/err"
+[ $? -eq 2 ] || fail "a closed stdout went unnoticed"
+says 'cannot write the output'
+{ "$KVCLI" dump "$dir/full.tsv" 2>"$dir/err"; echo $? >"$dir/status"; } | true
+[ "$(cat "$dir/status")" -eq 2 ] || fail "a closed pipe: $(cat "$dir/status")"
+says 'cannot write the output: Broken pipe'
+expect 0 kvcli get good
+"$KVCLI" put good - <&- 2>"$dir/err"
+[ $? -eq 2 ] || fail "a closed stdin went unnoticed"
+says 'cannot read stdin: Bad file descriptor'
+expect 0 kvcli get good && prints '1\n'
+
+# ---- sockets of any name
+start_server 'a%41:b c'
+(cd "$dir" && exec "$KVCLI" -s 'a%41:b c' put key value) || fail "-s with a relative path"
+expect 0 kvcli -s "$dir/a%41:b c" get key && prints 'value\n'
+kill "$server"
 
 # ---- servers that are not there, not ours, or stopped
 expect 69 kvcli -s "$dir/none-such" ping && says 'no server at .*none-such'
@@ -272,6 +354,12 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 # ---- stats
+# Fields of the public header are those of the JSON, all of them.
+sed -n '/^struct farkv_stats {/,/^};/s/^	uint64_t \([a-z_]*\);.*/\1/p' \
+	"$srcdir/include/farkv.h" | sort >"$dir/fields"
+[ -s "$dir/fields" ] || fail "no fields found in farkv.h"
+"$KVCLI" --json stats | python3 -c 'import json, sys; print("\n".join(sorted(json.load(sys.stdin))))' |
+	cmp - "$dir/fields" || fail "stats --json lacks fields of farkv.h"
 expect 0 kvcli stats && shows '^items +1$' && shows '^sessions open +1$'
 expect 0 kvcli --json stats
 python3 - "$dir/out" <<'PY' || fail "JSON of stats"

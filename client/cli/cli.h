@@ -28,11 +28,13 @@ struct cli {
 	char *socket, *uri;
 	uint64_t timeout_ms, count;
 	int format; /* enum record_format + 1; 0: by the file's name */
-	bool raw, json, quiet, if_absent;
+	bool raw, json, quiet, if_absent, key_base64;
 	bool version, help, print_man;
 
 	const char *command; /* its name, for messages */
-	struct farkv *kv;    /* open while a command runs */
+	bool no_write;       /* as the command says below */
+	bool output_lost;    /* and reported */
+	struct farkv *kv;    /* from cli_connect() on */
 };
 
 struct cli_command {
@@ -43,6 +45,7 @@ struct cli_command {
 	int (*run)(struct cli *cli, int argc, char **argv);
 	int min_args, max_args; /* max -1: any number */
 	bool no_write;          /* a read-only session will do */
+	const char *options;    /* those that few commands know: "format" */
 };
 
 /** All commands, ended by a NULL name. */
@@ -62,16 +65,26 @@ int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len);
 int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/** Flush stdout; `code`, or CLI_FAILED with a line if output was lost. */
-int cli_finish(const struct cli *cli, int code);
+/**
+ * After writing to stdout, errno as that left it: CLI_FAILED if output was lost,
+ * with a line the first time, otherwise `code`.
+ */
+int cli_output_check(struct cli *cli, int code);
+/** The same at the end, for what is still buffered. */
+int cli_finish(struct cli *cli, int code);
 
 /**
- * The value that an argument means: "-" is stdin to its end, "@FILE" the file's
- * content, "@@..." the text from the second @ on, anything else itself. *buf_out
- * is to be freed. Returns 0 or an exit status after saying why.
+ * Open the store, once everything that can be wrong with the command line has
+ * been looked at. Returns 0 or an exit status after saying why.
  */
-int cli_value(const struct cli *cli, const char *arg, uint8_t **buf_out,
-	      size_t *len_out);
+int cli_connect(struct cli *cli);
+
+/**
+ * How many values to ask for in the next farkv_mget(), after one of `n` keys
+ * that found `bytes`: more while values are small, fewer when they are large.
+ */
+size_t cli_batch_next(size_t n, uint64_t bytes);
+#define CLI_BATCH_MAX 128u
 
 /* ---- cmd_item.c, cmd_bulk.c, cmd_stats.c ---- */
 

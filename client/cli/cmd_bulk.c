@@ -19,7 +19,7 @@
 #include "records.h"
 
 /* Records that share a call, and the bytes from which a call is full. */
-#define BATCH_RECORDS 128
+#define BATCH_RECORDS CLI_BATCH_MAX
 #define BATCH_BYTES ((size_t)4 << 20)
 /* A record's memory above this size is given back after the call. */
 #define RECORD_KEEP ((size_t)256 << 10)
@@ -62,6 +62,14 @@ static int batch_fill(struct batch *b, struct reader *r, size_t most,
 	return 0;
 }
 
+size_t cli_batch_next(size_t n, uint64_t bytes)
+{
+	size_t mean = (size_t)(bytes / n) + 1;
+	size_t fit = UTIL_MAX(BATCH_BYTES / mean, (size_t)1);
+
+	return UTIL_MIN(UTIL_MIN((size_t)BATCH_RECORDS, n * 2), fit);
+}
+
 static enum record_format format_for(const struct cli *cli, const char *path)
 {
 	return cli->format ? (enum record_format)(cli->format - 1)
@@ -85,6 +93,20 @@ static int input_error(const struct cli *cli, int err)
 			 err_detail());
 }
 
+/* Open the file, then the store. */
+static int bulk_open(struct cli *cli, const char *path, bool keys_only,
+		     struct reader *r)
+{
+	int code;
+
+	if (reader_open(r, path, format_for(cli, path), keys_only))
+		return cli_error(cli, CLI_USAGE, "%s", err_detail());
+	code = cli_connect(cli);
+	if (code)
+		reader_close(r);
+	return code;
+}
+
 /* ---- load ------------------------------------------------------------------------ */
 
 struct load {
@@ -104,7 +126,11 @@ static void count_stored(struct load *l, const struct record *rec)
 static int store_error(struct load *l, const struct batch *b, size_t i, int err)
 {
 	const char *detail = farkv_errdetail();
+	int batch = 0;
 
+	/* The place in the call says nothing to somebody who has a file. */
+	(void)sscanf(detail, "item %*u of %*u: %n", &batch);
+	detail += batch;
 	return cli_error(l->cli, cli_exit_for(err), "%s: record %" PRIu64 ": %s",
 			 l->reader.name, l->reader.records - b->n + i + 1,
 			 detail[0] ? detail : farkv_strerror(err));
@@ -195,13 +221,23 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	if (l->cli->quiet)
 		return;
 	fprintf(stderr, "%s %" PRIu64 " records, %s, in %.2f s (%.0f records/s)",
-		code ? "stored before the error:" : "loaded", l->stored,
+		code ? "stopped by an error; stored" : "loaded", l->stored,
 		util_format_size(l->bytes, size, sizeof(size)), s,
 		(double)l->stored / s);
 	if (l->cli->if_absent)
 		fprintf(stderr, "; %" PRIu64 " keys had a value and kept it",
 			l->kept);
 	fputc('\n', stderr);
+}
+
+/* For a reader with a large value. Without an answer the store will say no. */
+static void ask_max_value(struct reader *r, void *arg)
+{
+	struct farkv_stats s = {.size = sizeof(s)};
+	const struct cli *cli = arg;
+
+	if (farkv_stats(cli->kv, &s) == 0)
+		r->max_value = s.max_value;
 }
 
 int cmd_load(struct cli *cli, int argc, char **argv)
@@ -213,14 +249,16 @@ int cmd_load(struct cli *cli, int argc, char **argv)
 	(void)argc;
 	if (!b)
 		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
-	if (reader_open(&l.reader, argv[0], format_for(cli, argv[0]), false)) {
-		batch_free(b);
-		return cli_error(cli, CLI_USAGE, "%s", err_detail());
-	}
+	code = bulk_open(cli, argv[0], false, &l.reader);
+	if (code)
+		goto err_batch;
+	l.reader.ask = ask_max_value;
+	l.reader.ask_arg = cli;
 	progress_begin(&l.progress, cli->quiet, size_of(l.reader.in));
 	code = load_batches(&l, b);
 	load_summary(&l, progress_end(&l.progress), code);
 	reader_close(&l.reader);
+err_batch:
 	batch_free(b);
 	return code;
 }
@@ -262,16 +300,7 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it)
 				 "record %" PRIu64 " holds a NUL byte, which "
 				 "--format nul cannot carry; use tsv or cdb",
 				 d->found);
-	return CLI_OK;
-}
-
-/* The calls grow while their values stay small. */
-static void pace(struct dump *d, uint64_t bytes, size_t n)
-{
-	uint64_t mean = bytes / n + 1;
-
-	d->at_once = UTIL_MIN(UTIL_MIN((size_t)BATCH_RECORDS, n * 2),
-			      UTIL_MAX(BATCH_BYTES / (size_t)mean, (size_t)1));
+	return cli_output_check(d->cli, CLI_OK);
 }
 
 static int dump_batch(struct dump *d, const struct batch *b)
@@ -288,7 +317,7 @@ static int dump_batch(struct dump *d, const struct batch *b)
 		return cli_fail(d->cli, err, NULL, 0);
 	for (size_t i = 0; i < b->n && !code; i++)
 		code = dump_item(d, &items[i]);
-	pace(d, d->bytes - before, b->n);
+	d->at_once = cli_batch_next(b->n, d->bytes - before);
 	return code;
 }
 
@@ -297,7 +326,7 @@ static int dump_batches(struct dump *d, struct batch *b)
 	bool end = false;
 	int code = CLI_OK;
 
-	while (!end && !code && !ferror(stdout)) {
+	while (!end && !code) {
 		int err = batch_fill(b, &d->reader, d->at_once, &end);
 
 		if (b->n)
@@ -312,6 +341,15 @@ static int dump_batches(struct dump *d, struct batch *b)
 	return code;
 }
 
+static int dump_missing(const struct dump *d)
+{
+	if (d->cli->quiet)
+		return CLI_NO;
+	return cli_error(d->cli, CLI_NO,
+			 "%" PRIu64 " of %" PRIu64 " keys have no value",
+			 d->missing, d->missing + d->found);
+}
+
 int cmd_dump(struct cli *cli, int argc, char **argv)
 {
 	const char *path = argc ? argv[0] : "-";
@@ -322,22 +360,16 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	if (!b)
 		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
 	d.format = format_for(cli, path);
-	if (reader_open(&d.reader, path, d.format, true)) {
-		batch_free(b);
-		return cli_error(cli, CLI_USAGE, "%s", err_detail());
-	}
+	code = bulk_open(cli, path, true, &d.reader);
+	if (code)
+		goto err_batch;
 	progress_begin(&d.progress, cli->quiet, size_of(d.reader.in));
 	code = dump_batches(&d, b);
 	progress_end(&d.progress);
-	if (!code && d.missing) {
-		code = CLI_NO;
-		if (!cli->quiet)
-			code = cli_error(cli, CLI_NO,
-					 "%" PRIu64 " of %" PRIu64
-					 " keys have no value",
-					 d.missing, d.missing + d.found);
-	}
+	if (!code && d.missing)
+		code = dump_missing(&d);
 	reader_close(&d.reader);
+err_batch:
 	batch_free(b);
 	return code;
 }

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "input.h"
 #include "output.h"
 #include "records.h"
 
@@ -33,15 +34,34 @@ static const char *result_name(int err)
  * The end of a command for one key. A "no" is an answer: under --json it goes to
  * stdout, otherwise to stderr.
  */
-static int conclude(struct cli *cli, int err, const char *key)
+static int conclude(struct cli *cli, int err, const struct input_key *key)
 {
-	size_t len = strlen(key);
-
 	if (cli->json && (err == 0 || cli_exit_for(err) == CLI_NO)) {
-		output_print(output_object(key, len, result_name(err)));
+		output_print(output_object(key->data, key->len,
+					   result_name(err)));
 		return err ? CLI_NO : CLI_OK;
 	}
-	return err ? cli_fail(cli, err, key, len) : CLI_OK;
+	return err ? cli_fail(cli, err, key->data, key->len) : CLI_OK;
+}
+
+/* All arguments as keys; *keys_out is to be freed. */
+static int keys_of(struct cli *cli, int argc, char **argv,
+		   struct input_key **keys_out)
+{
+	struct input_key *keys = calloc((size_t)argc, sizeof(*keys));
+	int code = CLI_OK;
+
+	if (!keys)
+		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	for (int i = 0; i < argc && !code; i++)
+		code = input_key(cli, argv[i], &keys[i]);
+	if (!code)
+		code = cli_connect(cli);
+	if (code)
+		free(keys);
+	else
+		*keys_out = keys;
+	return code;
 }
 
 /* ---- reading ------------------------------------------------------------------- */
@@ -56,15 +76,22 @@ static void print_json_value(const void *key, size_t key_len,
 	output_print(o);
 }
 
-static int get(struct cli *cli, const char *key, bool with_version)
+static int get(struct cli *cli, char *arg, bool with_version)
 {
+	struct input_key key;
 	struct farkv_value v;
-	int err = farkv_get(cli->kv, key, strlen(key), &v);
+	int code, err;
 
+	code = input_key(cli, arg, &key);
+	if (!code)
+		code = cli_connect(cli);
+	if (code)
+		return code;
+	err = farkv_get(cli->kv, key.data, key.len, &v);
 	if (err)
-		return conclude(cli, err, key);
+		return conclude(cli, err, &key);
 	if (cli->json) {
-		print_json_value(key, strlen(key), &v);
+		print_json_value(key.data, key.len, &v);
 		return CLI_OK;
 	}
 	if (with_version)
@@ -105,51 +132,80 @@ static int mget_print(struct cli *cli, const struct farkv_get_item *it)
 	return it->result ? CLI_NO : CLI_OK;
 }
 
-int cmd_mget(struct cli *cli, int argc, char **argv)
+/* Up to CLI_BATCH_MAX keys. The worst exit status, and the bytes found. */
+static int mget_some(struct cli *cli, const struct input_key *keys, size_t n,
+		     uint64_t *bytes_out)
 {
-	struct farkv_get_item *items = calloc((size_t)argc, sizeof(*items));
+	struct farkv_get_item items[CLI_BATCH_MAX];
+	uint64_t bytes = 0;
 	int code = CLI_OK, err;
 
-	if (!items)
-		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
-	for (int i = 0; i < argc; i++) {
-		items[i].key = argv[i];
-		items[i].key_len = strlen(argv[i]);
-	}
-	err = farkv_mget(cli->kv, items, (size_t)argc);
+	for (size_t i = 0; i < n; i++)
+		items[i] = (struct farkv_get_item){.key = keys[i].data,
+						   .key_len = keys[i].len};
+	err = farkv_mget(cli->kv, items, n);
 	if (err)
 		code = cli_fail(cli, err, NULL, 0);
-	for (int i = 0; i < argc; i++) {
+	for (size_t i = 0; i < n; i++) {
 		int one = mget_print(cli, &items[i]);
 
-		code = UTIL_MAX(code, one);
+		code = cli_output_check(cli, UTIL_MAX(code, one));
+		if (items[i].result == 0)
+			bytes += items[i].value.len;
 	}
-	free(items);
+	*bytes_out = bytes;
 	return code;
+}
+
+int cmd_mget(struct cli *cli, int argc, char **argv)
+{
+	size_t n = (size_t)argc, at = 0, some = 1;
+	struct input_key *keys;
+	int worst = CLI_OK, code = keys_of(cli, argc, argv, &keys);
+
+	if (code)
+		return code;
+	while (at < n && worst <= CLI_NO) {
+		uint64_t bytes;
+
+		some = UTIL_MIN(some, n - at);
+		code = mget_some(cli, keys + at, some, &bytes);
+		worst = UTIL_MAX(worst, code);
+		at += some;
+		some = cli_batch_next(some, bytes);
+	}
+	free(keys);
+	return worst;
+}
+
+static int exists_one(struct cli *cli, const struct input_key *key, bool alone)
+{
+	struct farkv_value v;
+	int err = farkv_get(cli->kv, key->data, key->len, &v);
+
+	if (cli->json || (err && err != FARKV_ENOTFOUND))
+		return conclude(cli, err, key);
+	if (!cli->quiet && alone)
+		puts(err ? "no" : "yes");
+	else if (!cli->quiet)
+		record_write(stdout, RECORD_TSV, key->data, key->len,
+			     err ? "no" : "yes", err ? 2 : 3);
+	return err ? CLI_NO : CLI_OK;
 }
 
 int cmd_exists(struct cli *cli, int argc, char **argv)
 {
-	int code = CLI_OK;
+	struct input_key *keys;
+	int worst = CLI_OK, code = keys_of(cli, argc, argv, &keys);
 
-	for (int i = 0; i < argc; i++) {
-		struct farkv_value v;
-		int err = farkv_get(cli->kv, argv[i], strlen(argv[i]), &v);
-
-		if (err && err != FARKV_ENOTFOUND)
-			return conclude(cli, err, argv[i]);
-		if (err)
-			code = CLI_NO;
-		if (cli->json)
-			(void)conclude(cli, err, argv[i]);
-		else if (!cli->quiet && argc == 1)
-			puts(err ? "no" : "yes");
-		else if (!cli->quiet)
-			record_write(stdout, RECORD_TSV, argv[i],
-				     strlen(argv[i]), err ? "no" : "yes",
-				     err ? 2 : 3);
+	if (code)
+		return code;
+	for (int i = 0; i < argc && worst <= CLI_NO; i++) {
+		code = exists_one(cli, &keys[i], argc == 1);
+		worst = UTIL_MAX(worst, code);
 	}
-	return code;
+	free(keys);
+	return worst;
 }
 
 /* ---- writing ------------------------------------------------------------------- */
@@ -157,17 +213,36 @@ int cmd_exists(struct cli *cli, int argc, char **argv)
 typedef int put_fn(struct farkv *kv, const void *key, size_t key_len,
 		   const void *value, size_t value_len);
 
+/* Key, value and connection of a command that writes; end with input_close(). */
+static int prepare(struct cli *cli, char *key_arg, const char *value_arg,
+		   struct input_key *key, struct input_value *value)
+{
+	int code = input_key(cli, key_arg, key);
+
+	if (!code)
+		code = input_open(cli, value_arg, value);
+	if (code)
+		return code;
+	code = cli_connect(cli);
+	if (!code)
+		code = input_read(cli, value);
+	if (code)
+		input_close(value);
+	return code;
+}
+
 static int store(struct cli *cli, char **argv, put_fn *put)
 {
-	uint8_t *value;
-	size_t len;
-	int code = cli_value(cli, argv[1], &value, &len);
+	struct input_value value;
+	struct input_key key;
+	int code = prepare(cli, argv[0], argv[1], &key, &value);
 
 	if (code)
 		return code;
-	code = conclude(cli, put(cli->kv, argv[0], strlen(argv[0]), value, len),
-			argv[0]);
-	free(value);
+	code = conclude(cli,
+			put(cli->kv, key.data, key.len, value.buf, value.len),
+			&key);
+	input_close(&value);
 	return code;
 }
 
@@ -189,12 +264,26 @@ int cmd_replace(struct cli *cli, int argc, char **argv)
 	return store(cli, argv, farkv_replace);
 }
 
+static void print_version(struct cli *cli, const struct input_key *key,
+			  uint64_t version)
+{
+	json_t *o;
+
+	if (cli->json) {
+		o = output_object(key->data, key->len, "ok");
+		json_object_set_new(o, "version",
+				    json_integer((json_int_t)version));
+		output_print(o);
+	} else if (!cli->quiet) {
+		printf("%" PRIu64 "\n", version);
+	}
+}
+
 int cmd_cas(struct cli *cli, int argc, char **argv)
 {
 	uint64_t expected, version;
-	uint8_t *value;
-	size_t len;
-	json_t *o;
+	struct input_value value;
+	struct input_key key;
 	int code, err;
 
 	(void)argc;
@@ -203,62 +292,63 @@ int cmd_cas(struct cli *cli, int argc, char **argv)
 				 "'%s' is no version; take the number that gets "
 				 "prints",
 				 argv[1]);
-	code = cli_value(cli, argv[2], &value, &len);
+	code = prepare(cli, argv[0], argv[2], &key, &value);
 	if (code)
 		return code;
-	err = farkv_cas(cli->kv, argv[0], strlen(argv[0]), value, len, expected,
-			&version);
-	free(value);
+	err = farkv_cas(cli->kv, key.data, key.len, value.buf, value.len,
+			expected, &version);
 	if (err)
-		return conclude(cli, err, argv[0]);
-	if (cli->json) {
-		o = output_object(argv[0], strlen(argv[0]), "ok");
-		json_object_set_new(o, "version",
-				    json_integer((json_int_t)version));
-		output_print(o);
-	} else if (!cli->quiet) {
-		printf("%" PRIu64 "\n", version);
-	}
-	return CLI_OK;
+		code = conclude(cli, err, &key);
+	else
+		print_version(cli, &key, version);
+	input_close(&value);
+	return code;
 }
 
 int cmd_del(struct cli *cli, int argc, char **argv)
 {
-	int code = CLI_OK;
+	struct input_key *keys;
+	int worst = CLI_OK, code = keys_of(cli, argc, argv, &keys);
 
-	for (int i = 0; i < argc; i++) {
-		int one = conclude(cli,
-				   farkv_delete(cli->kv, argv[i],
-						strlen(argv[i])),
-				   argv[i]);
+	if (code)
+		return code;
+	for (int i = 0; i < argc && worst <= CLI_NO; i++) {
+		int err = farkv_delete(cli->kv, keys[i].data, keys[i].len);
 
-		code = UTIL_MAX(code, one);
-		if (one > CLI_NO)
-			break;
+		code = conclude(cli, err, &keys[i]);
+		worst = UTIL_MAX(worst, code);
 	}
-	return code;
+	free(keys);
+	return worst;
 }
 
 /* ---- ping ---------------------------------------------------------------------- */
 
+static void print_ping(const struct cli *cli, uint64_t ns)
+{
+	if (cli->json)
+		printf("{\"rtt_ns\":%" PRIu64 "}\n", ns);
+	else if (!cli->quiet)
+		printf("the server answered in %.1f us\n", (double)ns / 1e3);
+}
+
 int cmd_ping(struct cli *cli, int argc, char **argv)
 {
+	int code = cli_connect(cli);
+
 	(void)argc;
 	(void)argv;
-	for (uint64_t i = 0; i < cli->count; i++) {
+	for (uint64_t i = 0; i < cli->count && !code; i++) {
 		uint64_t ns;
-		int err = farkv_ping(cli->kv, &ns);
+		int err;
 
+		if (i > 0)
+			clock_sleep_ns(NS_PER_SEC);
+		err = farkv_ping(cli->kv, &ns);
 		if (err)
 			return cli_fail(cli, err, NULL, 0);
-		if (cli->json)
-			printf("{\"rtt_ns\":%" PRIu64 "}\n", ns);
-		else if (!cli->quiet)
-			printf("the server answered in %.1f us\n",
-			       (double)ns / 1e3);
-		fflush(stdout);
-		if (i + 1 < cli->count)
-			clock_sleep_ns(NS_PER_SEC);
+		print_ping(cli, ns);
+		code = cli_finish(cli, CLI_OK);
 	}
-	return CLI_OK;
+	return code;
 }

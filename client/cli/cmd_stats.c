@@ -103,10 +103,13 @@ static void print_text(const struct farkv_stats *s)
 int cmd_stats(struct cli *cli, int argc, char **argv)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
-	int err = farkv_stats(cli->kv, &s);
+	int code = cli_connect(cli), err;
 
 	(void)argc;
 	(void)argv;
+	if (code)
+		return code;
+	err = farkv_stats(cli->kv, &s);
 	if (err)
 		return cli_fail(cli, err, NULL, 0);
 	if (cli->json)

@@ -6,15 +6,20 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/err.h"
 #include "common/log.h"
 #include "common/opts.h"
 #include "common/util.h"
+#include "progress.h"
+
+#define OUT_BUF_BYTES ((size_t)256 << 10)
 
 #define OFF(f) offsetof(struct cli, f)
 
@@ -43,6 +48,8 @@ static const struct opt opts[] = {
 		 "end of the file's name and takes tsv otherwise."},
 	{.name = "if-absent", .type = OPT_BOOL, .offset = OFF(if_absent),
 	 .help = "load: leave keys alone that have a value."},
+	{.name = "key-base64", .type = OPT_BOOL, .offset = OFF(key_base64),
+	 .help = "Keys on the command line are in base64, for any bytes."},
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
 	 .metavar = "N", .deflt = "1", .min = 1, .max = 1000000000,
 	 .help = "ping: how often, once a second."},
@@ -65,6 +72,9 @@ static const struct opts_spec spec = {
 	.n_opts = ARRAY_SIZE(opts),
 };
 
+static const char dash_hint[] =
+	"; keys and values that begin with a dash follow --";
+
 static const char value_help[] =
 	"VALUE is the text itself; - reads it from stdin, @FILE from a file, and\n"
 	"@@TEXT is TEXT with one @ in front. Any byte may occur in a value.";
@@ -83,33 +93,37 @@ static const char dump_help[] =
 	"with NUL bytes. Records go to stdout in the same format, or as JSON.";
 
 const struct cli_command cli_commands[] = {
-	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true},
+	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true,
+	 "raw key-base64"},
 	{"gets", "KEY", "Print version and value.",
 	 "Plain: VERSION TAB VALUE. With --raw: VERSION, a newline, the bytes.",
-	 cmd_gets, 1, 1, true},
-	{"put", "KEY VALUE", "Store a value.", value_help, cmd_put, 2, 2, false},
+	 cmd_gets, 1, 1, true, "raw key-base64"},
+	{"put", "KEY VALUE", "Store a value.", value_help, cmd_put, 2, 2, false,
+	 "key-base64"},
 	{"add", "KEY VALUE", "Store a value unless the key has one.", value_help,
-	 cmd_add, 2, 2, false},
+	 cmd_add, 2, 2, false, "key-base64"},
 	{"replace", "KEY VALUE", "Store a value if the key has one.", value_help,
-	 cmd_replace, 2, 2, false},
+	 cmd_replace, 2, 2, false, "key-base64"},
 	{"cas", "KEY VERSION VALUE",
 	 "Store a value if the key's value still has this version (see gets); "
 	 "prints the new one.",
-	 value_help, cmd_cas, 3, 3, false},
-	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false},
+	 value_help, cmd_cas, 3, 3, false, "key-base64"},
+	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false,
+	 "key-base64"},
 	{"mget", "KEY...", "Print several values, as tsv lines.",
-	 "With --raw: one value behind the other.", cmd_mget, 1, -1, true},
+	 "With --raw: one value behind the other.", cmd_mget, 1, -1, true,
+	 "raw key-base64"},
 	{"exists", "KEY...", "Say whether keys have values.", NULL, cmd_exists, 1,
-	 -1, true},
-	{"load", "FILE", "Store many records.", load_help, cmd_load, 1, 1,
-	 false},
+	 -1, true, "key-base64"},
+	{"load", "FILE", "Store many records.", load_help, cmd_load, 1, 1, false,
+	 "format if-absent"},
 	{"dump", "[FILE]", "Print the records of many keys.", dump_help, cmd_dump,
-	 0, 1, true},
+	 0, 1, true, "format"},
 	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
-	 true},
+	 true, ""},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
-	 true},
-	{NULL, NULL, NULL, NULL, NULL, 0, 0, false},
+	 true, "count"},
+	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL},
 };
 
 /* ---- messages --------------------------------------------------------------------- */
@@ -168,8 +182,9 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	va_end(ap);
 	/* What was printed before comes first, also where both go to one file. */
 	fflush(stdout);
-	log_error("%s%s%s", cli->command ? cli->command : "",
-		  cli->command ? ": " : "", text);
+	progress_wipe();
+	log_info("%s%s%s", cli->command ? cli->command : "",
+		 cli->command ? ": " : "", text);
 	return code;
 }
 
@@ -187,85 +202,23 @@ int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len)
 			 detail[0] ? detail : farkv_strerror(err));
 }
 
-int cli_finish(const struct cli *cli, int code)
+int cli_output_check(struct cli *cli, int code)
 {
-	bool lost = ferror(stdout);
+	int errnum = errno;
 
-	errno = 0;
-	if (fflush(stdout) != 0)
-		lost = true;
-	if (!lost)
+	if (!ferror(stdout))
 		return code;
-	clearerr(stdout);
-	return cli_error(cli, CLI_FAILED, "cannot write the output%s%s",
-			 errno ? ": " : "", errno ? strerror(errno) : "");
+	if (cli->output_lost)
+		return CLI_FAILED;
+	cli->output_lost = true;
+	return cli_error(cli, CLI_FAILED, "cannot write the output: %s",
+			 strerror(errnum));
 }
 
-/* ---- values ------------------------------------------------------------------------ */
-
-/* A file to its end, in memory that doubles. */
-static int slurp(FILE *f, uint8_t **buf_out, size_t *len_out)
+int cli_finish(struct cli *cli, int code)
 {
-	size_t cap = 64 << 10, n = 0;
-	uint8_t *buf = malloc(cap);
-
-	while (buf) {
-		size_t got = fread(buf + n, 1, cap - n, f);
-		void *bigger;
-
-		n += got;
-		if (n < cap)
-			break;
-		cap *= 2;
-		bigger = realloc(buf, cap);
-		if (!bigger)
-			free(buf);
-		buf = bigger;
-	}
-	if (!buf)
-		return ENOMEM;
-	if (ferror(f)) {
-		free(buf);
-		return errno ? errno : EIO;
-	}
-	*buf_out = buf;
-	*len_out = n;
-	return 0;
-}
-
-static int value_from_file(const struct cli *cli, const char *path,
-			   uint8_t **buf_out, size_t *len_out)
-{
-	FILE *f = path ? fopen(path, "re") : stdin;
-	int err;
-
-	if (!f)
-		return cli_error(cli, CLI_USAGE, "cannot open %s: %s", path,
-				 strerror(errno));
-	errno = 0;
-	err = slurp(f, buf_out, len_out);
-	if (path)
-		fclose(f);
-	if (!err)
-		return 0;
-	return cli_error(cli, CLI_FAILED, "cannot read %s: %s",
-			 path ? path : "stdin", strerror(err));
-}
-
-int cli_value(const struct cli *cli, const char *arg, uint8_t **buf_out,
-	      size_t *len_out)
-{
-	if (strcmp(arg, "-") == 0)
-		return value_from_file(cli, NULL, buf_out, len_out);
-	if (arg[0] == '@' && arg[1] != '@')
-		return value_from_file(cli, arg + 1, buf_out, len_out);
-	if (arg[0] == '@')
-		arg++;
-	*len_out = strlen(arg);
-	*buf_out = (uint8_t *)strdup(arg);
-	if (!*buf_out)
-		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
-	return 0;
+	fflush(stdout);
+	return cli_output_check(cli, code);
 }
 
 /* ---- commands ---------------------------------------------------------------------- */
@@ -332,24 +285,50 @@ static int arity_error(const struct cli *cli, const struct cli_command *c,
 			 c->name, c->args);
 }
 
-static int connect_store(struct cli *cli, const struct cli_command *c)
+int cli_connect(struct cli *cli)
 {
 	struct farkv_options o;
-	char uri[4096];
+	char uri[1024];
 	int err;
 
-	if (cli->socket && cli->uri)
-		return cli_error(cli, CLI_USAGE,
-				 "give --socket or --uri, not both");
+	/* A path that cannot be taken for anything else. */
 	if (cli->socket)
 		snprintf(uri, sizeof(uri), "%s%s",
-			 cli->socket[0] == '/' ? "shm://" : "", cli->socket);
+			 cli->socket[0] == '/' ? "" : "./", cli->socket);
 	farkv_options_init(&o);
 	o.connect_timeout_ms = o.op_timeout_ms = (uint32_t)cli->timeout_ms;
-	o.flags = c->no_write ? FARKV_OPEN_READONLY : 0;
+	o.flags = cli->no_write ? FARKV_OPEN_READONLY : 0;
 	o.name = "kvcli";
 	err = farkv_open(cli->socket ? uri : cli->uri, &o, &cli->kv);
 	return err ? cli_fail(cli, err, NULL, 0) : CLI_OK;
+}
+
+/* An option that would be passed over must not look as if it worked. */
+static int options_check(const struct cli *cli, const struct cli_command *c)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} few[] = {
+		{"format", cli->format != 0},
+		{"if-absent", cli->if_absent},
+		{"count", cli->count != 1},
+		{"raw", cli->raw},
+		{"key-base64", cli->key_base64},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(few); i++)
+		if (few[i].given && !strstr(c->options, few[i].name))
+			return cli_error(cli, CLI_USAGE,
+					 "--%s means nothing here",
+					 few[i].name);
+	if (cli->raw && cli->json)
+		return cli_error(cli, CLI_USAGE,
+				 "give --raw or --json, not both");
+	if (cli->socket && cli->uri)
+		return cli_error(cli, CLI_USAGE,
+				 "give --socket or --uri, not both");
+	return CLI_OK;
 }
 
 static int run_command(struct cli *cli, int argc, char **argv)
@@ -368,23 +347,42 @@ static int run_command(struct cli *cli, int argc, char **argv)
 	argv++;
 	if (argc < c->min_args || (c->max_args >= 0 && argc > c->max_args))
 		return arity_error(cli, c, argc);
-	code = connect_store(cli, c);
+	code = options_check(cli, c);
 	if (code)
 		return code;
+	cli->no_write = c->no_write;
 	code = c->run(cli, argc, argv);
 	farkv_close(cli->kv);
 	return code;
 }
 
+/*
+ * A standard descriptor that is closed would be the socket's next: values would be
+ * read from there, or written to it. What is opened here instead only fails.
+ */
+static void occupy_standard_fds(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+}
+
 int main(int argc, char **argv)
 {
+	static char out_buf[OUT_BUF_BYTES];
 	struct cli cli = {0};
 	int first, code = CLI_OK;
 
+	occupy_standard_fds();
+	signal(SIGPIPE, SIG_IGN); /* a write that fails is reported */
+	setvbuf(stdout, out_buf, _IOFBF, sizeof(out_buf));
 	log_init("kvcli", LOG_LEVEL_INFO);
 	opts_defaults(&spec, &cli);
 	if (opts_parse_argv(&spec, &cli, argc, argv, &first))
-		code = cli_error(&cli, CLI_USAGE, "%s", err_detail());
+		code = cli_error(&cli, CLI_USAGE, "%s%s", err_detail(),
+				 strncmp(err_detail(), "unknown", 7) == 0
+					 ? dash_hint
+					 : "");
 	else if (cli.version)
 		puts("kvcli " PACKAGE_VERSION);
 	else if (cli.print_man)

@@ -13,6 +13,9 @@
 #define INTERVAL_NS (100 * NS_PER_MS)
 #define BAR 30
 
+/* There is one terminal: a line of whichever transfer stands on it. */
+static bool on_terminal;
+
 void progress_begin(struct progress *p, bool quiet, uint64_t total)
 {
 	*p = (struct progress){.shown = !quiet && isatty(STDERR_FILENO),
@@ -42,7 +45,8 @@ void progress_show(struct progress *p, uint64_t bytes, uint64_t records)
 	if (now < p->next_ns)
 		return;
 	p->next_ns = now + INTERVAL_NS;
-	fputs("\r\033[K", stderr);
+	progress_wipe();
+	on_terminal = true;
 	if (p->total)
 		show_bar((double)UTIL_MIN(bytes, p->total) / (double)p->total);
 	fprintf(stderr, "%" PRIu64 " records, %s", records,
@@ -50,9 +54,15 @@ void progress_show(struct progress *p, uint64_t bytes, uint64_t records)
 	fflush(stderr);
 }
 
+void progress_wipe(void)
+{
+	if (on_terminal)
+		fputs("\r\033[K", stderr);
+	on_terminal = false;
+}
+
 uint64_t progress_end(struct progress *p)
 {
-	if (p->shown)
-		fputs("\r\033[K", stderr);
+	progress_wipe();
 	return UTIL_MAX(clock_now_ns() - p->start_ns, UINT64_C(1));
 }

@@ -15,6 +15,8 @@ struct progress {
 void progress_begin(struct progress *p, bool quiet, uint64_t total);
 /** Show `bytes` done, ten times a second at most. */
 void progress_show(struct progress *p, uint64_t bytes, uint64_t records);
+/** Wipe the line, if one stands there, so that a message can take its place. */
+void progress_wipe(void);
 /** Wipe the line. Returns the nanoseconds since the beginning, at least 1. */
 uint64_t progress_end(struct progress *p);
 

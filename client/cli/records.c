@@ -13,7 +13,8 @@
 
 /* A value longer than any store takes: the file is damaged. */
 #define VALUE_LEN_MAX (UINT64_C(1) << 30)
-#define READ_BUF_BYTES ((size_t)1 << 20)
+#define ASK_BYTES (UINT64_C(1) << 20)
+#define READ_BUF_BYTES ((size_t)256 << 10)
 
 enum record_format record_format_of(const char *path)
 {
@@ -29,21 +30,22 @@ enum record_format record_format_of(const char *path)
 int reader_open(struct reader *r, const char *path, enum record_format format,
 		bool keys_only)
 {
+	static char buf[READ_BUF_BYTES]; /* stdin keeps it to the end */
 	bool is_stdin = strcmp(path, "-") == 0;
 
 	*r = (struct reader){.name = is_stdin ? "stdin" : path,
 			     .format = format,
-			     .keys_only = keys_only};
+			     .keys_only = keys_only,
+			     .max_value = VALUE_LEN_MAX};
 	r->in = is_stdin ? stdin : fopen(path, "re");
 	if (!r->in)
 		return err_set_errno(FARKV_ESYS, errno, "cannot open %s", path);
-	(void)setvbuf(r->in, NULL, _IOFBF, READ_BUF_BYTES);
+	(void)setvbuf(r->in, buf, _IOFBF, sizeof(buf));
 	return 0;
 }
 
 void reader_close(struct reader *r)
 {
-	free(r->text);
 	if (r->in && r->in != stdin)
 		fclose(r->in);
 	*r = (struct reader){0};
@@ -96,13 +98,42 @@ static int cut_off(const struct reader *r)
 	return malformed(r, "the file ends in the middle of a record");
 }
 
-static int key_check(const struct reader *r, size_t len)
+static int too_long(const struct reader *r, const char *what, uint64_t most)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "the %s is longer than %llu bytes", what,
+		 (unsigned long long)most);
+	return malformed(r, text);
+}
+
+static int key_check(const struct reader *r, uint64_t len)
 {
 	if (len == 0)
 		return malformed(r, "the key is empty");
-	if (len > FARKV_KEY_MAX)
-		return malformed(r, "the key is longer than 65535 bytes");
-	return 0;
+	return len > FARKV_KEY_MAX ? too_long(r, "key", FARKV_KEY_MAX) : 0;
+}
+
+static int value_check(struct reader *r, uint64_t len)
+{
+	if (len > ASK_BYTES && r->ask) {
+		r->ask(r, r->ask_arg);
+		r->ask = NULL;
+	}
+	return len > r->max_value ? too_long(r, "value", r->max_value) : 0;
+}
+
+/* Before byte `n` is written. Values begin at `at`, behind the key; keys at 0. */
+static int field_room(struct reader *r, struct record *rec, size_t at, size_t n)
+{
+	int err = 0;
+
+	if (n < rec->cap && n - at < FARKV_KEY_MAX)
+		return 0;
+	err = at ? value_check(r, n - at + 1) : key_check(r, n + 1);
+	if (!err && n >= rec->cap)
+		err = record_reserve(rec, n + 1);
+	return err;
 }
 
 static int next_byte(struct reader *r)
@@ -116,7 +147,7 @@ static int next_byte(struct reader *r)
 
 /* ---- tsv -------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
+static int hex_digit(int c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -124,16 +155,12 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte behind the backslash at *at, which moves behind it; -1: unknown. */
-static int unescape(const char **at, const char *end)
+/* The byte that the characters behind a backslash stand for; -1: none. */
+static int tsv_unescape(struct reader *r)
 {
-	const char *p = *at + 1;
 	int hi, lo;
 
-	if (p == end)
-		return -1;
-	*at = p + 1;
-	switch (*p) {
+	switch (next_byte(r)) {
 	case 't':
 		return '\t';
 	case 'n':
@@ -145,86 +172,95 @@ static int unescape(const char **at, const char *end)
 	case '\\':
 		return '\\';
 	case 'x':
-		if (end - p < 3)
-			return -1;
-		hi = hex_digit(p[1]);
-		lo = hex_digit(p[2]);
-		*at = p + 3;
-		return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+		hi = hex_digit(next_byte(r));
+		lo = hi < 0 ? -1 : hex_digit(next_byte(r));
+		return lo < 0 ? -1 : hi << 4 | lo;
 	default:
 		return -1;
 	}
 }
 
-/* Append the field [at, end) to buf[n]; returns the new end, -1: bad escape. */
-static ssize_t field_take(uint8_t *buf, size_t n, const char *at,
-			  const char *end)
+static int tsv_bad_escape(const struct reader *r)
 {
-	while (at < end) {
-		const char *back = memchr(at, '\\', (size_t)(end - at));
-		size_t plain = (size_t)((back ? back : end) - at);
-		int c;
+	if (feof(r->in))
+		return cut_off(r);
+	return malformed(r, "unknown escape; a backslash itself is written \\\\");
+}
 
-		memcpy(buf + n, at, plain);
-		n += plain;
-		at += plain;
-		if (!back)
-			break;
-		c = unescape(&at, end);
-		if (c < 0)
-			return -1;
-		buf[n++] = (uint8_t)c;
+/*
+ * A field into rec->buf from `at` on. *stop_out is what ended it: a newline, EOF,
+ * or, for a key (at 0), TAB.
+ */
+static int tsv_field(struct reader *r, struct record *rec, size_t at,
+		     size_t *len_out, int *stop_out)
+{
+	size_t n = at;
+	int c;
+
+	while ((c = next_byte(r)) != '\n' && c != EOF && (c != '\t' || at)) {
+		int err = field_room(r, rec, at, n);
+
+		if (err)
+			return err;
+		if (c == '\\' && (c = tsv_unescape(r)) < 0)
+			return tsv_bad_escape(r);
+		rec->buf[n++] = (uint8_t)c;
 	}
-	return (ssize_t)n;
+	if (c == EOF && ferror(r->in))
+		return malformed(r, "");
+	*len_out = n - at;
+	*stop_out = c;
+	return 0;
 }
 
-static int tsv_fields(struct reader *r, const char *line, size_t len,
-		      struct record *rec)
+/* What follows a key that was asked for alone. */
+static int tsv_skip(struct reader *r)
 {
-	static const char bad_escape[] =
-		"unknown escape; a backslash itself is written \\\\";
-	const char *tab = memchr(line, '\t', len), *end = line + len;
-	ssize_t n;
-	int err;
+	int c;
 
-	if (!tab && !r->keys_only)
-		return malformed(r, "no TAB between key and value");
-	if (!tab)
-		tab = end;
-	err = record_reserve(rec, len);
-	if (err)
-		return err;
-	n = field_take(rec->buf, 0, line, tab);
-	if (n < 0)
-		return malformed(r, bad_escape);
-	rec->key_len = (size_t)n;
-	rec->value_len = 0;
-	if (r->keys_only)
-		return key_check(r, rec->key_len);
-	n = field_take(rec->buf, rec->key_len, tab + 1, end);
-	if (n < 0)
-		return malformed(r, bad_escape);
-	rec->value_len = (size_t)n - rec->key_len;
-	return key_check(r, rec->key_len);
+	do
+		c = next_byte(r);
+	while (c != '\n' && c != EOF);
+	return ferror(r->in) ? malformed(r, "") : 0;
 }
 
-/* Empty lines are passed over; the last line may lack its newline. */
+static int tsv_value(struct reader *r, struct record *rec)
+{
+	int stop, err = tsv_field(r, rec, rec->key_len, &rec->value_len, &stop);
+
+	if (!err && stop == EOF)
+		err = malformed(r, "the file ends in the middle of a record: "
+				   "no newline");
+	return err;
+}
+
+/* Empty lines are passed over. A last key, but no last value, may lack its
+ * newline: a value that was cut off must not be stored. */
 static int tsv_next(struct reader *r, struct record *rec, bool *got_out)
 {
-	ssize_t n;
+	int stop, err;
 
 	*got_out = false;
 	do {
-		n = getline(&r->text, &r->text_cap, r->in);
-		if (n < 0)
-			return ferror(r->in) ? malformed(r, "") : 0;
 		r->line++;
-		r->offset += (uint64_t)n;
-		if (r->text[n - 1] == '\n')
-			n--;
-	} while (n == 0);
-	*got_out = true;
-	return tsv_fields(r, r->text, (size_t)n, rec);
+		err = tsv_field(r, rec, 0, &rec->key_len, &stop);
+		if (err || (stop == EOF && rec->key_len == 0))
+			return err;
+	} while (stop == '\n' && rec->key_len == 0);
+	rec->value_len = 0;
+	err = key_check(r, rec->key_len);
+	if (err)
+		return err;
+	if (r->keys_only)
+		err = stop == '\t' ? tsv_skip(r) : 0;
+	else if (stop == '\t')
+		err = tsv_value(r, rec);
+	else if (stop == EOF)
+		err = cut_off(r);
+	else
+		err = malformed(r, "no TAB between key and value");
+	*got_out = err == 0;
+	return err;
 }
 
 /* ---- cdb -------------------------------------------------------------------------- */
@@ -267,25 +303,52 @@ static int cdb_expect(struct reader *r, const char *text, const char *what)
 	return 0;
 }
 
+/* Read into the buffer, or, where only keys matter, past it. */
+static int cdb_value(struct reader *r, struct record *rec, uint64_t len)
+{
+	uint8_t waste[4096];
+	int err;
+
+	if (!r->keys_only) {
+		err = record_reserve(rec, rec->key_len + (size_t)len);
+		rec->value_len = (size_t)len;
+		return err ? err : cdb_bytes(r, rec->buf + rec->key_len, len);
+	}
+	for (err = 0; len > 0 && !err;) {
+		size_t n = len < sizeof(waste) ? (size_t)len : sizeof(waste);
+
+		err = cdb_bytes(r, waste, n);
+		len -= n;
+	}
+	rec->value_len = 0;
+	return err;
+}
+
 static int cdb_body(struct reader *r, struct record *rec, uint64_t key_len,
 		    uint64_t value_len)
 {
-	int err = record_reserve(rec, (size_t)(key_len + value_len));
+	int err = record_reserve(rec, (size_t)key_len);
 
 	if (!err)
 		err = cdb_bytes(r, rec->buf, key_len);
 	if (!err)
 		err = cdb_expect(r, "->", "no -> where the key's length ends");
+	rec->key_len = (size_t)key_len;
 	if (!err)
-		err = cdb_bytes(r, rec->buf + key_len, value_len);
+		err = cdb_value(r, rec, value_len);
 	if (!err)
 		err = cdb_expect(r, "\n",
 				 "no newline where the value's length ends");
-	if (err)
-		return err;
-	rec->key_len = (size_t)key_len;
-	rec->value_len = (size_t)value_len;
-	return 0;
+	return err;
+}
+
+/* After the empty line: nothing may follow, it would be lost. */
+static int cdb_end(struct reader *r)
+{
+	if (next_byte(r) == EOF)
+		return ferror(r->in) ? malformed(r, "") : 0;
+	return malformed(r, "more data behind the empty line that ends the "
+			    "records; cut the file there or remove the line");
 }
 
 static int cdb_next(struct reader *r, struct record *rec, bool *got_out)
@@ -295,7 +358,7 @@ static int cdb_next(struct reader *r, struct record *rec, bool *got_out)
 
 	*got_out = false;
 	if (c == '\n')
-		return 0;
+		return cdb_end(r);
 	if (c == EOF)
 		return malformed(r, "the file was cut off: the empty line that "
 				    "ends it is missing");
@@ -306,8 +369,8 @@ static int cdb_next(struct reader *r, struct record *rec, bool *got_out)
 		err = cdb_number(r, ':', &value_len);
 	if (!err)
 		err = key_check(r, key_len);
-	if (!err && value_len > VALUE_LEN_MAX)
-		err = malformed(r, "the value is longer than 1 GiB");
+	if (!err)
+		err = value_check(r, value_len);
 	if (!err)
 		err = cdb_body(r, rec, key_len, value_len);
 	*got_out = err == 0;
@@ -324,7 +387,7 @@ static int nul_field(struct reader *r, struct record *rec, size_t at,
 	int c;
 
 	while ((c = next_byte(r)) > 0) {
-		int err = n < rec->cap ? 0 : record_reserve(rec, n + 1);
+		int err = field_room(r, rec, at, n);
 
 		if (err)
 			return err;

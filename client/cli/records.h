@@ -8,7 +8,7 @@
  *   nul  key NUL value NUL; only for records without NUL bytes
  *
  * cdb is the format of cdbmake(1). It is the one in which a file that was cut
- * off is always noticed.
+ * off is always noticed; in the others not if the cut is between two records.
  */
 #ifndef CLIENT_CLI_RECORDS_H
 #define CLIENT_CLI_RECORDS_H
@@ -31,12 +31,17 @@ struct reader {
 	FILE *in;
 	const char *name; /* for messages */
 	enum record_format format;
-	bool keys_only;   /* tsv: ignore what follows the key; nul: no values */
+	bool keys_only;   /* tsv, cdb: pass over values; nul: there are none */
 	uint64_t records; /* read so far */
 	uint64_t line;    /* of the record read last, tsv */
 	uint64_t offset;  /* bytes read so far */
-	char *text;       /* tsv: the line */
-	size_t text_cap;
+	uint64_t max_value; /* longer ones are refused unread */
+	/*
+	 * Called once, before a value of more than a MiB is taken in: may lower
+	 * max_value to what the store takes. May be NULL.
+	 */
+	void (*ask)(struct reader *r, void *arg);
+	void *ask_arg;
 };
 
 /** The format that a file name suggests: .cdb, .nul; anything else is tsv. */
@@ -44,7 +49,7 @@ enum record_format record_format_of(const char *path);
 
 /**
  * Begin to read `path` ("-" is stdin). 0, or FARKV_ESYS with a detail. `name`
- * and so `path` must stay. End with reader_close().
+ * and so `path` must stay. One reader at a time; end with reader_close().
  */
 int reader_open(struct reader *r, const char *path, enum record_format format,
 		bool keys_only);
