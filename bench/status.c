@@ -120,7 +120,7 @@ static void put_series(struct text *t, const struct hist *h, const char *name)
 
 static void put_measured(struct status *s, struct text *t)
 {
-	struct measure now = {0};
+	struct measure now = {.out_of_memory = false};
 
 	s->source.snapshot(s->source.arg, &now);
 	/* What is new: now minus before; then now becomes the next before. */
