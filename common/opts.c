@@ -416,25 +416,26 @@ static const char *help_word(const struct opt *o, char *buf, size_t cap)
 	return buf;
 }
 
-/* Print words from column `at`, wrapped at 79, continued at column `left`. */
-static void print_wrapped(FILE *out, const char *text, int at, int left)
+/* Print words from column `left`, wrapped at 79 and continued there. */
+static void print_wrapped(FILE *out, const char *text, int left)
 {
+	int at = left;
+
 	while (*text) {
 		int len = (int)strcspn(text, " ");
 
-		if (at > left && at + len > 79) {
+		if (at > left && at + 1 + len > 79) {
 			fprintf(out, "\n%*s", left, "");
 			at = left;
+		} else if (at > left) {
+			fputc(' ', out);
+			at++;
 		}
 		fprintf(out, "%.*s", len, text);
 		at += len;
 		text += len;
 		while (*text == ' ')
 			text++;
-		if (*text && at + 1 < 79) {
-			fputc(' ', out);
-			at++;
-		}
 	}
 	fputc('\n', out);
 }
@@ -460,7 +461,7 @@ void opts_print_help(const struct opts_spec *s, FILE *out)
 			at = 0;
 		}
 		fprintf(out, "%*s", HELP_COLUMN - at, "");
-		print_wrapped(out, text, HELP_COLUMN, HELP_COLUMN);
+		print_wrapped(out, text, HELP_COLUMN);
 	}
 	if (s->epilog)
 		fprintf(out, "\n%s\n", s->epilog);

@@ -139,6 +139,25 @@ expect 0 kvcli -q -f cdb load - <"$dir/all.cdb" && silent
 expect 0 kvcli --json load "$dir/all.cdb" && shows '"complete":true'
 expect 0 kvcli --if-absent load "$dir/all.cdb" && grep -q 'loaded 0 records' "$dir/err" || fail "if-absent: $(cat "$dir/err")"
 
+# The longest key and value there are; one byte more.
+python3 - "$dir" <<'PY'
+import sys
+key, value = b"K" * 65535, bytes(range(256)) * (1 << 18)
+for name, v in (("most", value), ("more", value + b"!")):
+    with open("%s/%s.cdb" % (sys.argv[1], name), "wb") as f:
+        f.write(b"+1,1:a->b\n+%d,%d:%s->%s\n+1,1:c->d\n\n" % (len(key), len(v), key, v))
+PY
+start_server large -m 512m
+expect 64 kvcli -q load "$dir/more.cdb" && says 'more.cdb: record 2, byte [0-9]+: the value is longer than 67108864'
+expect 0 kvcli get a
+expect 1 kvcli -q get c
+expect 0 kvcli load "$dir/most.cdb"
+expect 0 kvcli dump "$dir/most.cdb"
+same "$dir/most.cdb" "$dir/out"
+kill "$server"
+rm "$dir/most.cdb" "$dir/more.cdb" "$dir/out"
+start_server few
+
 printf 'key\tnew\nother\tx\n' >"$dir/two.tsv"
 expect 0 kvcli put key old
 expect 0 kvcli --if-absent load "$dir/two.tsv"
@@ -353,7 +372,82 @@ if [ "$(id -u)" -ne 0 ]; then
 	chmod 600 "$dir/stopped"
 fi
 
+# ---- a server that is killed during a load
+start_server killed
+mkfifo "$dir/feed"
+kvcli load - <"$dir/feed" >"$dir/out" 2>"$dir/err" &
+loader=$!
+exec 4>"$dir/feed"
+i=0
+while [ $i -lt 128 ]; do
+	echo "key$i	value" >&4
+	i=$((i + 1))
+done
+until kvcli -q exists key127; do sleep 0.02; done
+kill -KILL "$server"
+(
+	trap '' PIPE
+	i=0
+	while [ $i -lt 50000 ] && echo "more$i	value"; do
+		i=$((i + 1))
+	done >&4 2>/dev/null
+)
+exec 4>&-
+wait $loader
+got=$?
+[ $got -eq 69 ] || fail "a load whose server is killed ends with $got"
+grep -Eq 'record [0-9]+: ' "$dir/err" && grep -Eq 'stored (12[89]|1[3-9][0-9]|[2-9][0-9][0-9]|[0-9]{4,}) records' "$dir/err" ||
+	fail "a load whose server is killed says: $(cat "$dir/err")"
+
+# ---- progress: on a terminal, and nowhere else
+start_server watched
+python3 - "$KVCLI" <<'PY' || fail "progress on a terminal"
+import os, pty, select, subprocess, sys
+for options, shown in (["load", "-"], True), (["-q", "load", "-"], False):
+    outer, inner = pty.openpty()
+    p = subprocess.Popen([sys.argv[1]] + options, stdin=subprocess.PIPE, stderr=inner)
+    os.close(inner)
+    seen = b""
+    for batch in range(40 if shown else 15):
+        p.stdin.write(b"".join(b"k%d\tvalue\n" % i for i in range(128)))
+        p.stdin.flush()
+        if select.select([outer], [], [], 0.02)[0]:
+            seen += os.read(outer, 4096)
+        if b" records, " in seen:
+            break
+    if (b" records, " in seen) != shown:
+        sys.exit("%r: %r" % (options, seen))
+    p.stdin.write(b"no tab\n")
+    p.stdin.close()
+    p.wait()
+    try:
+        while True:
+            seen += os.read(outer, 4096)
+    except OSError:
+        pass
+    # The message stands on a line of its own.
+    at = seen.index(b"kvcli: load: stdin: line ")
+    if p.returncode != 64 or (shown and not seen[:at].endswith(b"\r\x1b[K")):
+        sys.exit("%r: %r" % (options, seen))
+PY
+
+# ---- completion knows the commands and the long options of --help
+if command -v bash >/dev/null; then
+	complete_with() { # WORD...: what completion offers for the last word
+		bash -c '. "$0"; COMP_WORDS=(kvcli "$@"); COMP_CWORD=$#; _kvcli
+			printf "%s\n" "${COMPREPLY[@]}"' "$srcdir/contrib/kvcli.bash" "$@" | sort
+	}
+	kvcli --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\).*/\1/p' >"$dir/commands"
+	{ cat "$dir/commands"; echo help; } | sort >"$dir/want"
+	complete_with '' | cmp - "$dir/want" || fail "completion of commands"
+	kvcli --help | grep -o -- '--[a-z][a-z0-9-]*' | sort -u >"$dir/want"
+	complete_with -- | cmp - "$dir/want" || fail "completion of options"
+	complete_with --format c | grep -qx cdb || fail "completion of formats"
+fi
+
 # ---- stats
+start_server counted
+expect 0 kvcli put key value
 # Fields of the public header are those of the JSON, all of them.
 sed -n '/^struct farkv_stats {/,/^};/s/^	uint64_t \([a-z_]*\);.*/\1/p' \
 	"$srcdir/include/farkv.h" | sort >"$dir/fields"

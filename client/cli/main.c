@@ -75,13 +75,15 @@ static const struct opts_spec spec = {
 static const char dash_hint[] =
 	"; keys and values that begin with a dash follow --";
 
-static const char value_help[] =
-	"VALUE is the text itself; - reads it from stdin, @FILE from a file, and\n"
-	"@@TEXT is TEXT with one @ in front. Any byte may occur in a value.";
+#define VALUE_HELP                                                             \
+	"VALUE is the text itself; - reads it from stdin, @FILE from a file, " \
+	"and\n@@TEXT is TEXT with one @ in front. Any byte may occur in a "    \
+	"value."
 
 static const char load_help[] =
 	"FILE holds the records, - is stdin. Formats:\n"
-	"  tsv  key TAB value on each line; \\t \\n \\r \\0 \\\\ \\xHH stand for bytes\n"
+	"  tsv  key TAB value, each line with a newline; \\t \\n \\r \\0 \\\\ \\xHH stand\n"
+	"       for bytes\n"
 	"  cdb  +KEYLEN,VALUELEN:KEY->VALUE on each line, an empty line at the end\n"
 	"  nul  KEY NUL VALUE NUL\n"
 	"Of two records with one key the later wins. After an error the records\n"
@@ -98,16 +100,16 @@ const struct cli_command cli_commands[] = {
 	{"gets", "KEY", "Print version and value.",
 	 "Plain: VERSION TAB VALUE. With --raw: VERSION, a newline, the bytes.",
 	 cmd_gets, 1, 1, true, "raw key-base64"},
-	{"put", "KEY VALUE", "Store a value.", value_help, cmd_put, 2, 2, false,
+	{"put", "KEY VALUE", "Store a value.", VALUE_HELP, cmd_put, 2, 2, false,
 	 "key-base64"},
-	{"add", "KEY VALUE", "Store a value unless the key has one.", value_help,
+	{"add", "KEY VALUE", "Store a value unless the key has one.", VALUE_HELP,
 	 cmd_add, 2, 2, false, "key-base64"},
-	{"replace", "KEY VALUE", "Store a value if the key has one.", value_help,
+	{"replace", "KEY VALUE", "Store a value if the key has one.", VALUE_HELP,
 	 cmd_replace, 2, 2, false, "key-base64"},
 	{"cas", "KEY VERSION VALUE",
-	 "Store a value if the key's value still has this version (see gets); "
-	 "prints the new one.",
-	 value_help, cmd_cas, 3, 3, false, "key-base64"},
+	 "Store a value if the version is still VERSION.",
+	 "VERSION is the number that gets printed before; cas prints the new one.\n"
+	 VALUE_HELP, cmd_cas, 3, 3, false, "key-base64"},
 	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false,
 	 "key-base64"},
 	{"mget", "KEY...", "Print several values, as tsv lines.",

@@ -230,7 +230,7 @@ static int tsv_value(struct reader *r, struct record *rec)
 
 	if (!err && stop == EOF)
 		err = malformed(r, "the file ends in the middle of a record: "
-				   "no newline");
+				   "no newline behind it");
 	return err;
 }
 
