@@ -370,6 +370,15 @@ if [ "$(id -u)" -ne 0 ]; then
 	chmod 0 "$dir/stopped"
 	expect 77 kvcli get key && says 'may not connect'
 	chmod 600 "$dir/stopped"
+else
+	nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+	chmod 711 "$dir"
+	# shellcheck disable=SC2086
+	if $nobody "$KVCLI" --version >/dev/null 2>&1; then
+		expect 77 $nobody "$KVCLI" get key && says 'may not connect'
+	else
+		echo "not tested: exit status 77 (no way to run as somebody else)"
+	fi
 fi
 
 # ---- a server that is killed during a load
