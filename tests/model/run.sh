@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Explore the model of the slot protocol: the protocol must hold in every state,
+# each broken rule must be noticed, and the places that matter must be reached.
+# shellcheck disable=SC2154
+set -u
+command -v spin >/dev/null || {
+	echo "SKIP: spin is not installed"
+	exit 77
+}
+model=$srcdir/tests/model/slot.pml
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+failures=0
+
+# explore OPTIMIZATION FLAG...: the verifier's words are in $dir/log.
+explore() {
+	optimization=$1
+	shift
+	# Spin's own preprocessor call wants the flags in front of the file.
+	spin -a "$@" "$model" >log 2>&1 &&
+		cc -w "$optimization" -DSAFETY -DCOLLAPSE -DMEMLIM=2500 -o pan pan.c >>log 2>&1 &&
+		./pan -m100000 >>log 2>&1
+	errors=$(sed -n 's/.*errors: \([0-9]*\).*/\1/p' log)
+	states=$(sed -n 's/ *\([0-9.e+]*\) states, stored.*/\1/p' log)
+	whole=yes
+	grep -Eq 'Search not completed|max search depth too small|out of memory' log && whole=no
+}
+
+say() {
+	printf '%-8s %-64s %10s states\n' "$1" "$2" "$states"
+}
+
+holds() {
+	explore -O2 "$@"
+	if [ "${errors:-1}" -eq 0 ] && [ $whole = yes ]; then
+		say holds "$*"
+	else
+		say FAILS "$*"
+		cat log
+		failures=$((failures + 1))
+	fi
+}
+
+must_fail() {
+	word=$1
+	shift
+	explore -O0 "$@"
+	if [ "${errors:-0}" -ge 1 ] && grep -q 'assertion violated' log; then
+		say "$word" "$*"
+	else
+		say MISSED "$*"
+		tail -20 log
+		failures=$((failures + 1))
+	fi
+}
+noticed() { must_fail noticed "$@"; }
+reached() { must_fail reached "$@"; }
+
+holds -DSAME_FP
+holds -DSAME_FP -DEMPTY_START
+holds -DSAME_FP -DOPS1=2 -DREADS=0
+holds -DSAME_FP -DOPS0=3 -DOPS1=0
+holds -DREADS=0
+
+reached -DSAME_FP -DCOVER_ABSORBED
+reached -DSAME_FP -DCOVER_LOST_INSERT
+reached -DSAME_FP -DCOVER_VERSION_DIFFERS
+reached -DSAME_FP -DCOVER_LATE_AND_CHANGED
+reached -DSAME_FP -DCOVER_LATE_AND_UNCHANGED
+reached -DSAME_FP -DCOVER_BAD_BLOCK -DMUTANT_REUSE_BEFORE_T -DOPS1=0
+
+noticed -DSAME_FP -DMUTANT_CLAIM_ANY_EMPTY
+noticed -DSAME_FP -DMUTANT_DELETE_EMPTIES
+noticed -DSAME_FP -DMUTANT_LOST_INSERT_TAKES_NEXT
+noticed -DSAME_FP -DMUTANT_NO_INC_IN_WORD
+noticed -DSAME_FP -DMUTANT_ABSORB_WITH_OLD_WORD
+noticed -DSAME_FP -DMUTANT_ABSORB_BEFORE_CONDITIONAL
+noticed -DSAME_FP -DMUTANT_ABSORBED_DELETE
+noticed -DSAME_FP -DMUTANT_ABSORBED_INSERT -DEMPTY_START -DOPS0=1 -DREADS=0
+
+# The grace period and the check of a block's content guard against the same
+# thing. Each alone is enough; without both, values are mixed up.
+holds -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DOPS0=3 -DOPS1=0
+holds -DSAME_FP -DMUTANT_NO_CHECK_OF_CONTENT -DOPS0=3 -DOPS1=0
+noticed -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
+noticed -DSAME_FP -DMUTANT_LATE_READER_GOES_ON -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
+
+[ "$failures" -eq 0 ]
