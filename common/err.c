@@ -41,27 +41,26 @@ const char *err_str(int err)
 
 int err_set(int err, const char *fmt, ...)
 {
+	char line[sizeof(detail)]; /* the arguments may name the old one */
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(detail, sizeof(detail), fmt, ap);
+	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	memcpy(detail, line, strlen(line) + 1);
 	return err;
 }
 
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 {
-	char reason[128];
-	size_t at;
+	char line[sizeof(detail)], reason[128];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(detail, sizeof(detail), fmt, ap);
+	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	at = strlen(detail);
-	snprintf(detail + at, sizeof(detail) - at, ": %s",
-		 strerror_r(errnum, reason, sizeof(reason)));
-	return err;
+	return err_set(err, "%s: %s", line,
+		       strerror_r(errnum, reason, sizeof(reason)));
 }
 
 const char *err_detail(void)

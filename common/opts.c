@@ -319,9 +319,26 @@ struct file_scan {
 	int err;
 };
 
+/* Words that are neither a comment nor an option nor a section. */
+static bool is_stray(const char *line)
+{
+	size_t n = strcspn(line, "\r\n");
+
+	if (n == 0 || line[0] == '#' || line[0] == ';')
+		return false;
+	return !memchr(line, '=', n) && !memchr(line, ':', n) &&
+	       !(line[0] == '[' && memchr(line, ']', n));
+}
+
+/*
+ * A line for inih, without blanks in front: to inih these would mean that the
+ * option above goes on.
+ */
 static char *read_line(char *buf, int cap, void *user)
 {
+	static const char utf8_mark[] = "\xEF\xBB\xBF";
 	struct file_scan *f = user;
+	size_t blanks;
 
 	if (f->err || !fgets(buf, cap, f->in))
 		return NULL;
@@ -330,6 +347,16 @@ static char *read_line(char *buf, int cap, void *user)
 		f->err = err_set(FARKV_EINVAL,
 				 "%s:%d: line is longer than %d bytes", f->path,
 				 f->line, cap - 2);
+		return NULL;
+	}
+	if (f->line == 1 && strncmp(buf, utf8_mark, 3) == 0)
+		memmove(buf, buf + 3, strlen(buf + 3) + 1);
+	blanks = strspn(buf, " \t");
+	memmove(buf, buf + blanks, strlen(buf + blanks) + 1);
+	if (is_stray(buf)) {
+		f->err = err_set(FARKV_EINVAL,
+				 "%s:%d: neither [section] nor name = value",
+				 f->path, f->line);
 		return NULL;
 	}
 	return buf;
