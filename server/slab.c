@@ -310,8 +310,9 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 	if (!locate(s, ref.off, &seg, &i))
 		return false;
 	g = &s->segments[seg];
+	/* It was granted with an incarnation that can only have grown. */
 	if (g->cls != ref.cls || state_of(g, i) != BLOCK_OUT ||
-	    ref.inc > INC_PART)
+	    ref.inc > INC_PART || ref.inc < (g->state[i] & INC_PART))
 		return false;
 	if (state == ALLOC_LIMBO && !limbo_push(s, ref.off, now + s->grace_ns))
 		return false;

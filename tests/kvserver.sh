@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# kvserver as its users start it: options, files, sockets, signals.
+# shellcheck disable=SC2015
+# shellcheck source=tests/lib.sh disable=SC2154
+. "$srcdir/tests/lib.sh"
+
+# refused STATUS MESSAGE OPTION...: says one line and starts nothing.
+refused() {
+	want=$1 message=$2
+	shift 2
+	expect "$want" timeout 20 "$KVSERVER" -s "$dir/refused" "$@" && says "$message"
+	prints ''
+	[ ! -e "$dir/refused" ] || fail "a socket was left behind: $*"
+}
+
+# ---- what it says
+expect 0 "$KVSERVER" --help && shows '^  -m, --memory=SIZE' && silent
+expect 0 "$KVSERVER" -h && shows 'kvcli put'
+expect 0 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+$'
+
+# ---- without options: the default socket, one line, a sparse gigabyte
+mkdir "$dir/run"
+XDG_RUNTIME_DIR=$dir/run "$KVSERVER" >"$dir/out" 2>"$dir/err" &
+server=$!
+servers="$servers $server"
+sock=$dir/run/farkv/kvserver.sock
+until [ -s "$dir/out" ]; do sleep 0.02; done
+cases=$((cases + 1))
+[ "$(wc -l <"$dir/out")" -eq 1 ] && shows "^kvserver: serving 1.0 GiB at shm://$sock \(pid $server\)"
+silent
+[ "$(stat -c %a "$sock")" = 600 ] || fail "mode of the socket"
+[ "$(stat -c %a "$dir/run/farkv")" = 700 ] || [ "$(id -u)" -eq 0 ] || fail "mode of the folder"
+rss=$(awk '/^VmRSS:/ { print $2 }' "/proc/$server/status")
+[ "${rss:-0}" -lt 200000 ] || fail "an empty gigabyte takes $rss KiB"
+expect 0 env XDG_RUNTIME_DIR="$dir/run" "$KVCLI" put key value
+expect 0 env XDG_RUNTIME_DIR="$dir/run" "$KVCLI" get key && prints 'value\n'
+expect 0 kvcli -s "$sock" get key && prints 'value\n'
+
+# ---- one server for each socket
+expect 1 env XDG_RUNTIME_DIR="$dir/run" "$KVSERVER" && says "pid $server\) already serves"
+expect 0 kvcli -s "$sock" get key && prints 'value\n'
+kill "$server"
+wait "$server"
+[ $? -eq 0 ] || fail "SIGTERM: exit status"
+[ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
+
+# ---- kill -9 leaves a socket; the next server replaces it
+start_server s -m 64
+kill -9 "$server"
+wait "$server" 2>/dev/null
+[ -S "$dir/s" ] || fail "the killed server's socket is not there"
+expect 69 kvcli -s "$dir/s" ping && says 'no server'
+rm "$dir/s.ready"
+start_server s -m 64
+expect 0 kvcli ping
+kill -INT "$server"
+wait "$server" || fail "SIGINT: exit status"
+[ ! -e "$dir/s" ] || fail "the socket stays behind SIGINT"
+
+# ---- a server that leaves waits for clients, not for ever
+start_server drain -m 64 --drain-ms 300
+python3 - "$dir/drain" <<'PY' &
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect(sys.argv[1])
+open(sys.argv[1] + ".up", "w").close()
+time.sleep(30)
+PY
+holder=$!
+servers="$servers $holder"
+until [ -e "$dir/drain.up" ]; do sleep 0.02; done
+began=$(date +%s%N)
+kill "$server"
+wait "$server" || fail "drain: exit status"
+took=$((($(date +%s%N) - began) / 1000000))
+[ "$took" -ge 200 ] && [ "$took" -lt 5000 ] || fail "drained for $took ms"
+kill "$holder"
+
+# ---- sizes
+start_server bare -m 8
+expect 0 kvcli --json stats && shows '"heap_bytes":8388608,'
+kill "$server"
+start_server human --memory=48m --max-item-size 10k --max-key-size 20 --grace-ms 7
+expect 0 kvcli --json stats && shows '"heap_bytes":50331648,' && shows '"max_value":10240,' &&
+	shows '"max_key":20,' && shows '"grace_ns":7000000[,}]'
+kill "$server"
+start_server slots -m 64 --index-slots 10000
+expect 0 kvcli --json stats && shows '"index_slots":16384,'
+kill "$server"
+refused 64 'memory: .?1\.5g.? is not' -m 1.5g
+refused 64 'memory: 0 is not within' -m 0
+refused 64 'memory: .*is not within' -m 600g
+refused 64 'memory' -m -5
+refused 64 'max-item-size: 10.0 MiB is more than a quarter' -m 16m -I 10m
+refused 64 'max-key-size: 65536 is not within 1 and 65535' --max-key-size 65536
+refused 64 'grace-ms: 0 is' --grace-ms 0
+refused 64 "index-slots: '100m' is not" --index-slots 100m
+refused 1 'index-slots: .*half of the memory' -m 16m --index-slots 2000000
+refused 64 'socket-mode' --socket-mode 9
+refused 64 'unknown or ambiguous option --colour' --colour
+refused 64 "'word' is no option" word
+refused 64 'hugepages: .often. is not' --hugepages=often
+if grep -q '^HugePages_Total: *0$' /proc/meminfo && [ "$(id -u)" -ne 0 ]; then
+	refused 1 'pages' --hugepages=always -m 64
+fi
+start_server huge -m 64 --hugepages
+kill "$server"
+
+# ---- modes, places
+start_server mode -m 8 --socket-mode 0666
+[ "$(stat -c %a "$dir/mode")" = 666 ] || fail "--socket-mode 0666"
+kill "$server"
+echo precious >"$dir/file"
+expect 1 "$KVSERVER" -s "$dir/file" -m 8 && says 'file exists and is not a socket'
+[ "$(cat "$dir/file")" = precious ] || fail "a file was replaced by a socket"
+expect 1 "$KVSERVER" -s "$dir/no/such/folder/s" -m 8 && says 'cannot make the folder .*no/such/folder'
+long=$dir/$(head -c 108 /dev/zero | tr '\0' x)
+expect 64 "$KVSERVER" -s "$long" -m 8 && says 'longer than 107'
+expect 64 env XDG_RUNTIME_DIR="$long" "$KVSERVER" -m 8 && says 'longer than 107'
+python3 - "$dir/taken" <<'PY' &
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1])
+s.listen(1)
+open(sys.argv[1] + ".up", "w").close()
+time.sleep(30)
+PY
+servers="$servers $!"
+until [ -e "$dir/taken.up" ]; do sleep 0.02; done
+expect 1 "$KVSERVER" -s "$dir/taken" -m 8 && says 'another program listens at .*taken'
+
+# ---- configuration files
+cat >"$dir/good.conf" <<'CONF'
+# a comment
+[kvserver]
+memory = 32m
+max-item-size = 1m
+socket-mode = 0640
+CONF
+expect 0 "$KVSERVER" --config "$dir/good.conf" --check-config && shows 'good.conf: ok'
+start_server conf --config "$dir/good.conf" --memory 16m
+expect 0 kvcli --json stats && shows '"heap_bytes":16777216,' && shows '"max_value":1048576,'
+[ "$(stat -c %a "$dir/conf")" = 640 ] || fail "socket-mode of the file"
+kill "$server"
+wrong() { # TEXT MESSAGE
+	printf '%b' "$1" >"$dir/bad.conf"
+	expect 78 "$KVSERVER" --config "$dir/bad.conf" --check-config && says "bad.conf:$2"
+	refused 78 "bad.conf:$2" --config "$dir/bad.conf"
+}
+wrong '[kvserver]\nmemory = lots\n' "2: memory: 'lots' is not"
+wrong '[kvserver]\n\ncolour = red\n' "3: unknown option 'colour'"
+wrong '[kvserver]\nmemory = 1g\nmemory\n' '3: neither'
+wrong '[server]\nmemory = 1g\n' '2: section \[server\] is unknown'
+wrong 'memory = 1g\n' '1: section \[\] is unknown'
+wrong '[kvserver\nmemory = 1g\n' '1: neither'
+wrong '[kvserver]\nhugepages = often\n' '2: hugepages'
+wrong '[kvserver]\nconfig = other\n' '2: unknown option'
+wrong '\\0001\\0377junk\n' '1: neither'
+expect 78 "$KVSERVER" --config "$dir/missing.conf" && says 'cannot open .*missing.conf'
+expect 78 "$KVSERVER" --config "$dir" && says 'is a directory'
+expect 0 "$KVSERVER" --check-config -m 64 && shows 'ok$'
+expect 64 "$KVSERVER" --check-config -m x
+
+finish

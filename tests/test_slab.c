@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The server's memory: pages, blocks, and the region that holds them. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "server/heap.h"
+#include "server/region.h"
+#include "server/slab.h"
+#include "test_main.h"
+
+#define FIRST 64
+#define GRACE 1000
+#define LOTS 4096
+
+/* ---- heap ------------------------------------------------------------------------ */
+
+START_TEST(heap_take_gives_runs_and_takes_them_back)
+{
+	struct heap *h = heap_new(FIRST, 10);
+	uint64_t a, b, c;
+
+	ck_assert_uint_eq(heap_total(h), 10);
+	a = heap_take(h, 4);
+	b = heap_take(h, 3);
+	c = heap_take(h, 3);
+	ck_assert_uint_eq(a, FIRST);
+	ck_assert_uint_eq(b, FIRST + 4);
+	ck_assert_uint_eq(c, FIRST + 7);
+	ck_assert_uint_eq(heap_used(h), 10);
+	ck_assert_uint_eq(heap_take(h, 1), 0);
+	heap_give(h, b, 3);
+	ck_assert_uint_eq(heap_take(h, 4), 0);
+	ck_assert_uint_eq(heap_take(h, 2), b);
+	ck_assert_uint_eq(heap_take(h, 1), b + 2);
+	heap_give(h, a, 4);
+	heap_give(h, b, 3);
+	ck_assert_uint_eq(heap_take(h, 7), a);
+	ck_assert_uint_eq(heap_take(h, 0), 0);
+	heap_free(h);
+}
+END_TEST
+
+/* ---- slab ------------------------------------------------------------------------ */
+
+static struct heap *heap;
+static struct slab *slab;
+static struct block_ref refs[LOTS];
+
+static void setup(uint64_t pages)
+{
+	heap = heap_new(FIRST, pages);
+	slab = slab_new(heap, FIRST, pages, GRACE);
+	ck_assert_ptr_nonnull(slab);
+}
+
+static void teardown(void)
+{
+	slab_free(slab);
+	heap_free(heap);
+}
+
+static size_t grant_all(uint8_t cls, uint64_t now)
+{
+	size_t n = 0, got;
+
+	do {
+		got = slab_grant(slab, cls, UTIL_MIN(100, LOTS - n), now,
+				 refs + n);
+		n += got;
+	} while (got && n < LOTS);
+	return n;
+}
+
+START_TEST(slab_grant_blocks_lie_apart_inside_the_heap)
+{
+	static const uint8_t classes[] = {0, 1, 2, 9, 20, 34, 35, 36, 40};
+	uint8_t cls = classes[_i];
+	uint64_t bytes = class_bytes(cls);
+	size_t n;
+
+	setup(64);
+	n = grant_all(cls, 0);
+	/* What cannot be used is less than a fifth, tombstones' share in. */
+	ck_assert_uint_ge(UTIL_MIN(n, LOTS) * bytes,
+			  n == LOTS ? 0 : 64ull * PAGE_BYTES * 4 / 5);
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_uint_eq(refs[i].cls, cls);
+		ck_assert_uint_eq(refs[i].inc, 0);
+		ck_assert_uint_eq(refs[i].off % PTR_UNIT, 0);
+		ck_assert_uint_ge(refs[i].off, FIRST * PAGE_BYTES);
+		ck_assert_uint_le(refs[i].off + bytes,
+				  (FIRST + 64) * PAGE_BYTES);
+		for (size_t j = i > 300 ? i - 300 : 0; j < i; j++)
+			ck_assert(refs[i].off >= refs[j].off + bytes ||
+				  refs[j].off >= refs[i].off + bytes);
+	}
+	ck_assert_uint_eq(slab_count(slab).out, n);
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_return_free_is_granted_again_with_its_incarnation)
+{
+	struct block_ref b, again[LOTS];
+	size_t n;
+
+	setup(4);
+	n = grant_all(30, 0);
+	ck_assert_uint_gt(n, 3);
+	b = refs[2];
+	b.inc = 17;
+	ck_assert(slab_return(slab, b, ALLOC_FREE, 0));
+	ck_assert_uint_eq(slab_count(slab).out, n - 1);
+	ck_assert_uint_eq(slab_grant(slab, 30, 5, 0, again), 1);
+	ck_assert_uint_eq(again[0].off, b.off);
+	ck_assert_uint_eq(again[0].inc, 17);
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_return_limbo_waits_for_the_grace_period)
+{
+	struct block_ref again[4];
+	size_t n;
+
+	setup(4);
+	n = grant_all(30, 0);
+	refs[0].inc = 1;
+	ck_assert(slab_return(slab, refs[0], ALLOC_LIMBO, 500));
+	ck_assert_uint_eq(slab_count(slab).limbo, 1);
+	ck_assert(slab_pending(slab, 30));
+	ck_assert(!slab_pending(slab, 29));
+	ck_assert_uint_eq(slab_grant(slab, 30, 4, 500 + GRACE - 1, again), 0);
+	ck_assert_uint_eq(slab_grant(slab, 30, 4, 500 + GRACE, again), 1);
+	ck_assert_uint_eq(again[0].off, refs[0].off);
+	ck_assert_uint_eq(again[0].inc, 1);
+	ck_assert_uint_eq(slab_count(slab).limbo, 0);
+	ck_assert_uint_eq(slab_count(slab).out, n);
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_return_worn_waits_for_a_barrier_that_began_after_it)
+{
+	struct block_ref again[4];
+
+	setup(4);
+	grant_all(30, 0);
+	refs[0].inc = refs[1].inc = INC_COUNT - 1;
+	ck_assert(slab_return(slab, refs[0], ALLOC_WORN, 0));
+	ck_assert(slab_barrier_begin(slab));
+	ck_assert(slab_return(slab, refs[1], ALLOC_WORN, 0));
+	ck_assert_uint_eq(slab_grant(slab, 30, 4, 1 << 30, again), 0);
+	slab_barrier_passed(slab);
+	ck_assert_uint_eq(slab_grant(slab, 30, 4, 1 << 30, again), 1);
+	ck_assert_uint_eq(again[0].off, refs[0].off);
+	ck_assert_uint_eq(again[0].inc, 0);
+	ck_assert_uint_eq(slab_count(slab).worn, 1);
+	ck_assert(slab_barrier_begin(slab));
+	slab_barrier_passed(slab);
+	ck_assert_uint_eq(slab_grant(slab, 30, 4, 1 << 30, again), 1);
+	ck_assert_uint_eq(again[0].off, refs[1].off);
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_return_of_what_is_not_out_is_refused)
+{
+	struct block_ref b;
+	struct slab_counts before;
+
+	setup(8);
+	ck_assert_uint_eq(slab_grant(slab, 3, 2, 0, refs), 2);
+	before = slab_count(slab);
+#define REFUSED(change)                                                        \
+	do {                                                                   \
+		b = refs[0];                                                   \
+		change;                                                        \
+		ck_assert(!slab_return(slab, b, ALLOC_FREE, 0));               \
+	} while (0)
+	REFUSED(b.off += 32);
+	REFUSED(b.off += 160 * 5);
+	REFUSED(b.off = 0);
+	REFUSED(b.off = (FIRST - 1) * PAGE_BYTES);
+	REFUSED(b.off = (FIRST + 7) * PAGE_BYTES);
+	REFUSED(b.off = (FIRST + 8) * PAGE_BYTES);
+	REFUSED(b.off = UINT64_MAX / 64 * 32);
+	REFUSED(b.cls = 4);
+	REFUSED(b.inc = INC_COUNT);
+	ck_assert_uint_eq(slab_count(slab).out, before.out);
+	refs[0].inc = 5;
+	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert(!slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert(!slab_return(slab, refs[0], ALLOC_LIMBO, 0));
+	/* Granted again with 5: an older one is somebody's lie. */
+	ck_assert_uint_eq(slab_grant(slab, 3, 1, 0, refs), 1);
+	ck_assert_uint_eq(refs[0].inc, 5);
+	REFUSED(b.inc = 4);
+	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_empty_and_too_small_heaps_grant_nothing)
+{
+	setup(2);
+	ck_assert_uint_eq(slab_grant(slab, 60, 1, 0, refs), 0);
+	ck_assert_uint_eq(slab_grant(slab, CLASS_COUNT - 1, 1, 0, refs), 0);
+	ck_assert_uint_gt(slab_grant(slab, 0, 1, 0, refs), 0);
+	teardown();
+}
+END_TEST
+
+/* ---- region ---------------------------------------------------------------------- */
+
+static const struct region_config config = {
+	.memory = 16 << 20,
+	.max_value = 1 << 20,
+	.max_key = 100,
+	.grace_ns = 100,
+};
+
+static void check_sealed(int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_uint_eq(st.st_size, bytes);
+	ck_assert_uint_eq(st.st_mode & 07777, 0600);
+	ck_assert_int_ne(ftruncate(fd, (off_t)bytes / 2), 0);
+	ck_assert_int_ne(ftruncate(fd, (off_t)bytes * 2), 0);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_uint_eq(st.st_size, bytes);
+}
+
+START_TEST(region_is_sealed_and_metadata_cannot_be_written)
+{
+	struct region r;
+	char path[64];
+	uint64_t data;
+	void *p;
+	int fd;
+
+	ck_assert_int_eq(region_create(&config, &r), 0);
+	ck_assert_int_eq(superblock_verify(&r.sb), 0);
+	ck_assert_mem_eq(r.meta, &r.sb, sizeof(r.sb));
+	data = r.sb.region_bytes - r.sb.meta_bytes;
+	ck_assert_uint_eq(data, 16 << 20);
+	check_sealed(r.meta_fd, r.sb.meta_bytes);
+	check_sealed(r.data_fd, data);
+	/* Nobody maps the metadata for writing again, root neither. */
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_fd, 0);
+	ck_assert_ptr_eq(p, MAP_FAILED);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_ro_fd,
+		 0);
+	ck_assert_ptr_eq(p, MAP_FAILED);
+	ck_assert_int_lt(pwrite(r.meta_fd, "x", 1, 0), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", r.meta_ro_fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0) {
+		ck_assert_int_lt(pwrite(fd, "x", 1, 0), 0);
+		p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		ck_assert_ptr_eq(p, MAP_FAILED);
+		close(fd);
+	}
+	/* A read-only client's descriptor of the data cannot be written. */
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.data_ro_fd,
+		 0);
+	ck_assert_ptr_eq(p, MAP_FAILED);
+	ck_assert_int_eq(errno, EACCES);
+	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, r.data_ro_fd, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	munmap(p, 4096);
+	ck_assert_mem_eq(r.meta, &r.sb, sizeof(r.sb));
+	region_destroy(&r);
+}
+END_TEST
+
+START_TEST(region_directory_leads_to_empty_subtables)
+{
+	struct region_config c = config;
+	struct region r;
+	const uint64_t *d, *array;
+
+	c.index_slots = 3 * SUBTABLE_SLOTS; /* rounded up to four */
+	ck_assert_int_eq(region_create(&c, &r), 0);
+	ck_assert_uint_eq(r.subtables, 4);
+	d = (const uint64_t *)(const void *)(r.meta + REGION_D_OFF);
+	ck_assert_uint_eq(*d, dirword_pack(REGION_DIR_OFF, 2));
+	array = (const uint64_t *)(const void *)(r.meta + REGION_DIR_OFF);
+	for (unsigned i = 0; i < 4; i++) {
+		const uint64_t *slot;
+
+		ck_assert(region_page_ok(&r.sb, entry_page(array[i])));
+		ck_assert_uint_eq(entry_depth(array[i]), 2);
+		slot = region_at(&r, entry_page(array[i]) * PAGE_BYTES);
+		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
+			ck_assert_uint_eq(slot[s],
+					  slot_empty(entry_gen(array[i])));
+		for (unsigned j = 0; j < i; j++) {
+			ck_assert_uint_ne(entry_page(array[i]),
+					  entry_page(array[j]));
+			ck_assert_uint_ne(entry_gen(array[i]),
+					  entry_gen(array[j]));
+		}
+	}
+	ck_assert_uint_eq(heap_used(r.heap), 4);
+	region_destroy(&r);
+}
+END_TEST
+
+START_TEST(region_two_are_never_alike)
+{
+	struct region a, b;
+
+	ck_assert_int_eq(region_create(&config, &a), 0);
+	ck_assert_int_eq(region_create(&config, &b), 0);
+	ck_assert_mem_ne(a.sb.region_id, b.sb.region_id, 16);
+	ck_assert_uint_ne(a.sb.hash_seed, b.sb.hash_seed);
+	region_destroy(&a);
+	region_destroy(&b);
+}
+END_TEST
+
+START_TEST(region_with_too_large_an_index_is_refused)
+{
+	struct region_config c = config;
+	struct region r;
+
+	memset(&r, 0xA5, sizeof(r));
+	c.index_slots = 1 << 21;
+	ck_assert_int_eq(region_create(&c, &r), FARKV_EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_detail(), "index-slots: 2097152"));
+	ck_assert_int_eq(r.meta_fd, (int)0xA5A5A5A5);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("slab");
+	TCase *t = tcase_create("heap");
+
+	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
+	suite_add_tcase(s, t);
+	t = tcase_create("slab");
+	tcase_add_loop_test(t, slab_grant_blocks_lie_apart_inside_the_heap, 0,
+			    9);
+	tcase_add_test(
+		t, slab_return_free_is_granted_again_with_its_incarnation);
+	tcase_add_test(t, slab_return_limbo_waits_for_the_grace_period);
+	tcase_add_test(
+		t, slab_return_worn_waits_for_a_barrier_that_began_after_it);
+	tcase_add_test(t, slab_return_of_what_is_not_out_is_refused);
+	tcase_add_test(t, slab_empty_and_too_small_heaps_grant_nothing);
+	suite_add_tcase(s, t);
+	t = tcase_create("region");
+	tcase_add_test(t, region_is_sealed_and_metadata_cannot_be_written);
+	tcase_add_test(t, region_directory_leads_to_empty_subtables);
+	tcase_add_test(t, region_two_are_never_alike);
+	tcase_add_test(t, region_with_too_large_an_index_is_refused);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
