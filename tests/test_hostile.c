@@ -443,7 +443,6 @@ END_TEST
 
 START_TEST(hundred_sessions_come_and_go)
 {
-	unsigned before;
 	int fd[100];
 
 	for (int i = 0; i < 100; i++)
