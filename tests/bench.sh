@@ -1,0 +1,150 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# kvbench as a YCSB user would run it: all workloads, the report, the mistakes.
+# shellcheck disable=SC2015
+# shellcheck source=tests/lib.sh disable=SC2154
+. "$srcdir/tests/lib.sh"
+
+workloads=$srcdir/bench/workloads
+start_server s -m 256m
+
+# number SECTION MEASUREMENT: of the last report.
+number() {
+	sed -n "s|^\[$1\], $2, ||p" "$dir/out"
+}
+is() { # SECTION MEASUREMENT VALUE
+	[ "$(number "$1" "$2")" = "$3" ] ||
+		fail "[$1], $2 is '$(number "$1" "$2")', expected $3"
+}
+sums_to() { # VALUE SECTION...: of Operations
+	want=$1
+	shift
+	sum=0
+	for section in "$@"; do
+		n=$(number "$section" Operations)
+		sum=$((sum + ${n:-0}))
+	done
+	[ "$sum" -eq "$want" ] || fail "$* sum to $sum operations, expected $want"
+}
+
+# ---- the workloads, with contents checked
+for db in farkv null; do
+	check=$([ $db = null ] && echo false || echo true)
+	expect 0 kvbench load $db -P "$workloads/workloada" -p dataintegrity="$check"
+	is INSERT Operations 1000
+	is INSERT Return=OK 1000
+	is WORKLOAD Phase load
+	for w in a b c d f; do
+		expect 0 kvbench run -db $db -P "$workloads/workload$w" -p seed=1 -p dataintegrity="$check" \
+			-threads 2 -p operationcount=5000
+		is WORKLOAD Seed 1
+		is WORKLOAD Binding $db
+		case $w in
+		a | b) sums_to 5000 READ UPDATE ;;
+		c) is READ Operations 5000 ;;
+		d) sums_to 5000 READ INSERT ;;
+		f)
+			[ "$(number READ Operations)" -eq 5000 ] || fail "workload F reads"
+			is READ-MODIFY-WRITE Operations "$(number UPDATE Operations)"
+			;;
+		esac
+		[ $db = null ] || is VERIFY Return=OK "$(number READ Operations)"
+		is CLEANUP Operations 2
+	done
+done
+expect 64 kvbench run -P "$workloads/workloade" -db farkv && grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" ||
+	fail "workload E: $(cat "$dir/err")"
+
+# ---- the shape of the report
+expect 0 kvbench run null -P "$workloads/workloadc" -p hdrhistogram.percentiles=50,91,99.9
+for line in 'OVERALL\], RunTime\(ms\), [0-9]+' 'OVERALL\], Throughput\(ops/sec\), [0-9]+\.[0-9]+' \
+	'READ\], Operations, 1000' 'READ\], AverageLatency\(us\), [0-9]+\.[0-9]+' \
+	'READ\], MinLatency\(us\), [0-9]+' 'READ\], MaxLatency\(us\), [0-9]+' \
+	'READ\], 50thPercentileLatency\(us\), [0-9]+' 'READ\], 91stPercentileLatency\(us\), [0-9]+' \
+	'READ\], 99\.9PercentileLatency\(us\), [0-9]+' 'READ\], 50thPercentileLatency\(ns\), [0-9]+' \
+	'READ\], Return=OK, 1000' 'WORKLOAD\], RequestDistribution, zipfian-scrambled'; do
+	shows "^\[$line\$"
+done
+grep -qv '^\[[A-Za-z-]*\], [^,]*, [^,]*$' "$dir/out" && fail "a line of another shape"
+expect 0 kvbench run null -P "$workloads/workloadc" -p exporter=JSONArrayMeasurementsExporter -p exportfile="$dir/report.json"
+prints ''
+python3 - "$dir/report.json" <<'PY' || fail "JSON report"
+import json, sys
+lines = {(l["metric"], l["measurement"]): l["value"] for l in json.load(open(sys.argv[1]))}
+sys.exit(lines[("READ", "Operations")] != 1000 or lines[("READ", "Return=OK")] != 1000)
+PY
+
+# ---- round trips, as the card would count them
+expect 0 kvbench load farkv -P "$workloads/workloadc" -p recordcount=20000
+expect 0 kvbench run farkv -P "$workloads/workloadc" -p recordcount=20000 -p operationcount=20000 \
+	-p requestdistribution=uniform
+trips=$(number FARKV RoundTrips)
+[ "$trips" -ge 40000 ] && [ "$trips" -le 40010 ] || fail "20000 gets take $trips round trips"
+is FARKV CASs 0
+expect 0 kvbench run farkv -P "$workloads/workloadc" -p recordcount=20000 -p operationcount=12800 -p batch=128
+trips=$(number FARKV RoundTrips)
+[ "$trips" -ge 200 ] && [ "$trips" -le 210 ] || fail "100 batches take $trips round trips"
+
+# ---- seeds repeat, time limits and targets hold
+expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
+first=$(number READ Operations)
+expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
+is READ Operations "$first"
+expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1
+ms=$(number OVERALL 'RunTime(ms)')
+[ "$ms" -ge 990 ] && [ "$ms" -lt 3000 ] || fail "one second took $ms ms"
+expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=1000 -target 2000
+ms=$(number OVERALL 'RunTime(ms)')
+[ "$ms" -ge 450 ] && [ "$ms" -lt 3000 ] || fail "1000 operations at 2000/s took $ms ms"
+shows '^\[Intended-READ\], Operations, '
+
+# ---- several stores in turns
+stores=farkv,null
+"$KVBENCH" run lmdb -P "$workloads/workloadc" >/dev/null 2>&1 && stores=farkv,lmdb,null
+expect 0 kvbench run -db $stores -P "$workloads/workloada" -p rounds=3
+shows '^\[ROUNDS\], farkv round 3 Throughput\(ops/sec\), [0-9.]+$'
+shows '^\[MEDIAN\], null Throughput\(ops/sec\), [0-9.]+$'
+shows '^\[RATIO\], farkv/null Throughput, 0\.[0-9]+$'
+
+# ---- status and quick
+expect 0 kvbench run null -P "$workloads/workloada" -p maxexecutiontime=2 -p operationcount=0 -p status.interval=1 -s
+grep -Eq '^[0-9-]+ [0-9:]+ 1 sec: [0-9]+ operations; [0-9.]+ current ops/sec; est completion in .*\[READ: Count=[0-9]+, Max=' "$dir/err" ||
+	fail "status: $(cat "$dir/err")"
+expect 0 kvbench quick -p keyprefix=quick -p recordcount=2000 -p maxexecutiontime=1
+shows '^loaded 2000 records of 100 bytes' && shows 'operations/s$' && shows '^  read ' && shows '^  update '
+
+# ---- failures are not passed over
+expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=40000 -p requestdistribution=sequential \
+	-p operationcount=40000
+is READ-FAILED Operations 20000
+is READ Return=NOT_FOUND 20000
+tail -n 1 "$dir/err" | grep -q '20000 operations failed, the first: READ user[0-9]*: NOT_FOUND' ||
+	fail "$(tail -n 1 "$dir/err")"
+expect 69 kvbench run -P "$workloads/workloada" --socket "$dir/none"
+mistake() { # STATUS MESSAGE ARGUMENT...
+	want=$1 message=$2
+	shift 2
+	expect "$want" kvbench "$@" && tail -n 1 "$dir/err" | grep -Eq "$message" ||
+		fail "$*: $(tail -n 1 "$dir/err")"
+	[ "$(grep -c 'error:' "$dir/err")" -eq 1 ] || fail "$*: not one line of error"
+	prints ''
+}
+mistake 64 'no command'
+mistake 64 "unknown command 'walk'" walk
+mistake 64 'one word too many' run null more words
+mistake 64 "db: 'redis' is unknown; there are: farkv, null" run redis -P "$workloads/workloada"
+mistake 64 'recordcount: not set' run null
+mistake 64 'operationcount: not set' run null -p recordcount=10
+mistake 64 'insertstart: has to be below recordcount' run null -P "$workloads/workloada" -p insertstart=1000
+mistake 64 "readproportion: 'half' is not" run null -P "$workloads/workloada" -p readproportion=half
+mistake 64 'measurementtype' run null -P "$workloads/workloada" -p measurementtype=raw
+mistake 64 'threadcount' run null -P "$workloads/workloada" -threads 0
+mistake 78 'cannot open the property file .*missing' run null -P "$dir/missing"
+printf 'recordcount=10\nfoo\\u00zz=1\n' >"$dir/bad.props"
+mistake 78 'bad.props:2: ' run null -P "$dir/bad.props"
+expect 0 kvbench run null -P "$workloads/workloada" -p colour=red && grep -q 'colour: unknown property' "$dir/err" ||
+	fail "unknown property: $(cat "$dir/err")"
+expect 0 kvbench --help && shows '^  -P, --properties=FILE'
+expect 0 kvbench -V && shows '^kvbench [0-9.]+$'
+
+finish
