@@ -120,6 +120,11 @@ is READ-FAILED Operations 20000
 is READ Return=NOT_FOUND 20000
 tail -n 1 "$dir/err" | grep -q '20000 operations failed, the first: READ user[0-9]*: NOT_FOUND' ||
 	fail "$(tail -n 1 "$dir/err")"
+expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=3000 -p fieldlength=99
+is READ Return=UNEXPECTED_STATE 1000
+expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=20000 -p dataintegrity=true
+is READ Return=OK 1000
+is VERIFY Return=UNEXPECTED_STATE 1000
 expect 69 kvbench run -P "$workloads/workloada" --socket "$dir/none"
 mistake() { # STATUS MESSAGE ARGUMENT...
 	want=$1 message=$2

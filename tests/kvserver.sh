@@ -15,9 +15,9 @@ refused() {
 }
 
 # ---- what it says
-expect 0 "$KVSERVER" --help && shows '^  -m, --memory=SIZE' && silent
-expect 0 "$KVSERVER" -h && shows 'kvcli put'
-expect 0 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+$'
+expect 0 timeout 20 "$KVSERVER" --help && shows '^  -m, --memory=SIZE' && silent
+expect 0 timeout 20 "$KVSERVER" -h && shows 'kvcli put'
+expect 0 timeout 20 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+$'
 
 # ---- without options: the default socket, one line, a sparse gigabyte
 mkdir "$dir/run"
@@ -38,7 +38,7 @@ expect 0 env XDG_RUNTIME_DIR="$dir/run" "$KVCLI" get key && prints 'value\n'
 expect 0 kvcli -s "$sock" get key && prints 'value\n'
 
 # ---- one server for each socket
-expect 1 env XDG_RUNTIME_DIR="$dir/run" "$KVSERVER" && says "pid $server\) already serves"
+expect 1 env XDG_RUNTIME_DIR="$dir/run" timeout 20 "$KVSERVER" && says "pid $server\) already serves"
 expect 0 kvcli -s "$sock" get key && prints 'value\n'
 kill "$server"
 wait "$server"
@@ -112,12 +112,12 @@ start_server mode -m 8 --socket-mode 0666
 [ "$(stat -c %a "$dir/mode")" = 666 ] || fail "--socket-mode 0666"
 kill "$server"
 echo precious >"$dir/file"
-expect 1 "$KVSERVER" -s "$dir/file" -m 8 && says 'file exists and is not a socket'
+expect 1 timeout 20 "$KVSERVER" -s "$dir/file" -m 8 && says 'file exists and is not a socket'
 [ "$(cat "$dir/file")" = precious ] || fail "a file was replaced by a socket"
-expect 1 "$KVSERVER" -s "$dir/no/such/folder/s" -m 8 && says 'cannot make the folder .*no/such/folder'
+expect 1 timeout 20 "$KVSERVER" -s "$dir/no/such/folder/s" -m 8 && says 'cannot make the folder .*no/such/folder'
 long=$dir/$(head -c 108 /dev/zero | tr '\0' x)
-expect 64 "$KVSERVER" -s "$long" -m 8 && says 'longer than 107'
-expect 64 env XDG_RUNTIME_DIR="$long" "$KVSERVER" -m 8 && says 'longer than 107'
+expect 64 timeout 20 "$KVSERVER" -s "$long" -m 8 && says 'longer than 107'
+expect 64 env XDG_RUNTIME_DIR="$long" timeout 20 "$KVSERVER" -m 8 && says 'longer than 107'
 python3 - "$dir/taken" <<'PY' &
 import socket, sys, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -128,7 +128,7 @@ time.sleep(30)
 PY
 servers="$servers $!"
 until [ -e "$dir/taken.up" ]; do sleep 0.02; done
-expect 1 "$KVSERVER" -s "$dir/taken" -m 8 && says 'another program listens at .*taken'
+expect 1 timeout 20 "$KVSERVER" -s "$dir/taken" -m 8 && says 'another program listens at .*taken'
 
 # ---- configuration files
 cat >"$dir/good.conf" <<'CONF'
@@ -138,14 +138,14 @@ memory = 32m
 max-item-size = 1m
 socket-mode = 0640
 CONF
-expect 0 "$KVSERVER" --config "$dir/good.conf" --check-config && shows 'good.conf: ok'
+expect 0 timeout 20 "$KVSERVER" --config "$dir/good.conf" --check-config && shows 'good.conf: ok'
 start_server conf --config "$dir/good.conf" --memory 16m
 expect 0 kvcli --json stats && shows '"heap_bytes":16777216,' && shows '"max_value":1048576,'
 [ "$(stat -c %a "$dir/conf")" = 640 ] || fail "socket-mode of the file"
 kill "$server"
 wrong() { # TEXT MESSAGE
 	printf '%b' "$1" >"$dir/bad.conf"
-	expect 78 "$KVSERVER" --config "$dir/bad.conf" --check-config && says "bad.conf:$2"
+	expect 78 timeout 20 "$KVSERVER" --config "$dir/bad.conf" --check-config && says "bad.conf:$2"
 	refused 78 "bad.conf:$2" --config "$dir/bad.conf"
 }
 wrong '[kvserver]\nmemory = lots\n' "2: memory: 'lots' is not"
@@ -157,9 +157,9 @@ wrong '[kvserver\nmemory = 1g\n' '1: neither'
 wrong '[kvserver]\nhugepages = often\n' '2: hugepages'
 wrong '[kvserver]\nconfig = other\n' '2: unknown option'
 wrong '\\0001\\0377junk\n' '1: neither'
-expect 78 "$KVSERVER" --config "$dir/missing.conf" && says 'cannot open .*missing.conf'
-expect 78 "$KVSERVER" --config "$dir" && says 'is a directory'
-expect 0 "$KVSERVER" --check-config -m 64 && shows 'ok$'
-expect 64 "$KVSERVER" --check-config -m x
+expect 78 timeout 20 "$KVSERVER" --config "$dir/missing.conf" && says 'cannot open .*missing.conf'
+expect 78 timeout 20 "$KVSERVER" --config "$dir" && says 'is a directory'
+expect 0 timeout 20 "$KVSERVER" --check-config -m 64 && shows 'ok$'
+expect 64 timeout 20 "$KVSERVER" --check-config -m x
 
 finish
