@@ -42,12 +42,8 @@ enum next {
 
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100
-/* Candidates fetched by one chain; more are fetched by further chains. */
-#define OP_PROBE_MAX 4
 /* An insert that lands in the last line asks for growth. */
 #define NEAR_FULL_SLOT (WINDOW_SLOTS - LINE_SLOTS)
-/* What a GET by loads fetches ahead of the block's header. */
-#define PREFETCH_BYTES 512u
 /* Blocks from this size on are given up for a small tombstone on DELETE. */
 #define TOMBSTONE_FROM 256u
 
@@ -121,12 +117,6 @@ static struct xport_wr *chain_add(struct index_op *op, enum xport_opcode code,
 				.laddr = laddr,
 				.len = (uint32_t)len};
 	return wr;
-}
-
-static uint64_t window_off(const struct index_op *op)
-{
-	return entry_page(op->entry) * PAGE_BYTES +
-	       (uint64_t)hash_home_line(op->key.hash) * LINE_BYTES;
 }
 
 static uint64_t slot_at_off(const struct index_op *op)
@@ -701,102 +691,4 @@ void index_op_step(struct index *ix, struct index_op *op, uint64_t deadline_ns)
 			next = op_done(ix, op, FARKV_ETIMEDOUT);
 	} while (next == NEXT_AGAIN);
 	op->posting = next == NEXT_POST;
-}
-
-/* ---- GET by loads --------------------------------------------------------------- */
-
-/* Copy the block that `word` names into op->buf and verify the copy. */
-static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
-			 enum block_check *check_out, struct block_view *view)
-{
-	struct block_ref ref = slot_block(word);
-	const uint8_t *src = ix->lane->base + ref.off;
-	struct block_header h;
-	uint64_t bytes;
-
-	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
-		return false;
-	/* The lines of a small block are fetched side by side. */
-	for (uint64_t at = LINE_BYTES;
-	     at < class_bytes(ref.cls) && at < PREFETCH_BYTES; at += LINE_BYTES)
-		__builtin_prefetch(src + at);
-	memcpy(&h, src, sizeof(h));
-	bytes = block_room(h.key_len, h.value_len);
-	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
-		return false;
-	memcpy(op->buf, src, bytes);
-	ix->lane->counters.reads++;
-	ix->lane->counters.read_bytes += class_bytes(ref.cls);
-	/* The lengths may have changed since: verify against what was copied. */
-	if (memcmp(op->buf, &h, sizeof(h)) != 0)
-		return false;
-	*check_out = block_verify(op->buf, ref, op->key.data, op->key.len, view);
-	return true;
-}
-
-/*
- * I4 without a clock: a word that still stands after the copy kept the block
- * published, and so unchanged (I2), all the while.
- */
-static bool still_holds(const uint64_t *slot, uint64_t word)
-{
-	atom_fence_copy_done();
-	return atom_load_follow(slot) == word;
-}
-
-bool index_try(struct index *ix, struct index_op *op)
-{
-	struct xport_counters *count = &ix->lane->counters;
-	struct xport_counters before = *count;
-	uint64_t fp = hash_fp(op->key.hash), empty;
-	const uint64_t *slots;
-	unsigned candidates = 0;
-
-	if (op->kind != INDEX_GET || !(ix->lane->caps & XPORT_DIRECT) ||
-	    xport_broken(ix->lane) || !ix->dirword)
-		return false;
-	op->dir_index = hash_dir_index(op->key.hash,
-				       dirword_depth(ix->dirword));
-	op->entry = ix->entries[op->dir_index];
-	if (!(op->entry & ENTRY_VALID) ||
-	    !region_page_ok(&ix->sb, entry_page(op->entry)))
-		return false;
-	empty = slot_empty(entry_gen(op->entry));
-	slots = (const uint64_t *)(const void *)(ix->lane->base +
-						 window_off(op));
-	count->reads++;
-	count->read_bytes += WINDOW_BYTES;
-	count->doorbells++;
-	count->round_trips++;
-	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
-		uint64_t w = atom_load_follow(&slots[s]);
-		enum block_check check;
-
-		if (w == empty)
-			break;
-		if ((w & SLOT_FROZEN) || slot_is_null(w))
-			goto unusual;
-		if (slot_fp(w) != fp || (w & SLOT_DEAD))
-			continue;
-		/* A card would fetch OP_PROBE_MAX candidates by one chain. */
-		if (candidates++ % OP_PROBE_MAX == 0) {
-			count->doorbells++;
-			count->round_trips++;
-		}
-		if (!direct_fetch(ix, op, w, &check, &op->view) ||
-		    check == BLOCK_BAD || !still_holds(&slots[s], w))
-			goto unusual;
-		if (check == BLOCK_MINE) {
-			op->version = op->view.version;
-			op->result = 0;
-			return true;
-		}
-	}
-	op->result = FARKV_ENOTFOUND;
-	return true;
-
-unusual:
-	*count = before;
-	ix->retries++;
-	return false;
 }

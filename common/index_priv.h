@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** index_priv.h - what index.c (directory, driver) and index_op.c (steps) share. */
+/** index_priv.h - what index.c (directory, driver), index_op.c (steps) and
+ * index_try.c (GET by loads) share. */
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 
@@ -21,6 +22,16 @@ struct index {
 	uint32_t prefix;
 	uint32_t counter;
 };
+
+/** Candidates fetched by one chain; more are fetched by further chains. */
+#define OP_PROBE_MAX 4
+
+/** Where the window of an operation's key lies, by its directory entry. */
+static inline uint64_t window_off(const struct index_op *op)
+{
+	return entry_page(op->entry) * PAGE_BYTES +
+	       (uint64_t)hash_home_line(op->key.hash) * LINE_BYTES;
+}
 
 static inline uint64_t index_now(const struct index *ix)
 {
