@@ -21,6 +21,7 @@ expect 0 timeout 20 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0
 
 # ---- without options: the default socket, one line, a sparse gigabyte
 mkdir "$dir/run"
+: >"$dir/out" # what the last command printed is not what is waited for
 XDG_RUNTIME_DIR=$dir/run "$KVSERVER" >"$dir/out" 2>"$dir/err" &
 server=$!
 servers="$servers $server"
