@@ -444,7 +444,7 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
 
 /*
  * Ask for blocks before they are missed. Not after a handle's first write: a
- * program that stores one value should take one block.
+ * program that stores one value should keep one block, and one to overwrite it.
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {

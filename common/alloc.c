@@ -10,6 +10,9 @@
 
 #include "util.h"
 
+/* One to store a value, and one to overwrite it with if the server is stopped. */
+#define FIRST_GRANT 2u
+
 struct limbo_item {
 	struct block_ref ref;
 	uint64_t ready; /* when it may be used again */
@@ -173,7 +176,7 @@ uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now)
 	if (s->asking || s->n_free > s->last_grant / 4 ||
 	    (s->n_limbo && s->limbo[s->limbo_at].ready <= now))
 		return 0;
-	want = s->last_grant ? UTIL_MIN(s->last_grant * 2, most) : 1;
+	want = UTIL_MIN(s->last_grant ? s->last_grant * 2 : FIRST_GRANT, most);
 	s->asking = true;
 	return want;
 }

@@ -64,8 +64,10 @@ uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
 /**
  * How many blocks of `cls` to ask the server for now: 0 if enough are at hand,
- * one in limbo has become ready at `now`, or a request is outstanding. Starts at 1 and doubles at each request, bounded by
- * ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1).
+ * one in limbo has become ready at `now`, or a request is outstanding. Starts at
+ * 2, so that a value can be overwritten without the server (I7), and doubles at
+ * each request, bounded by ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes
+ * (but at least 1).
  * A non-zero answer marks the request as outstanding.
  */
 uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now);

@@ -121,6 +121,31 @@ START_TEST(test_stopped)
 }
 END_TEST
 
+/* One put is enough to overwrite, again and again, without the server. */
+START_TEST(test_overwrite_after_one_put_while_stopped)
+{
+	static const size_t sizes[] = {1, 100, 3000, 100000, 1 << 20};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		uint8_t *value = malloc(sizes[i]);
+
+		reopen(2000);
+		memset(value, 'a', sizes[i]);
+		OK(farkv_put(kv, "one", 3, value, sizes[i]));
+		real_server_pause(&srv);
+		for (int j = 0; j < 3; j++) {
+			memset(value, 'b' + j, sizes[i]);
+			OK(farkv_put(kv, "one", 3, value, sizes[i]));
+			e2e_expect(kv, "one", 3, value, sizes[i]);
+		}
+		OK(e2e_del(kv, "one"));
+		FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "one"));
+		real_server_resume(&srv);
+		free(value);
+	}
+}
+END_TEST
+
 START_TEST(test_close_while_stopped)
 {
 	uint64_t t;
@@ -470,6 +495,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 40);
 	tcase_add_test(t, test_stopped);
+	tcase_add_test(t, test_overwrite_after_one_put_while_stopped);
 	tcase_add_test(t, test_close_while_stopped);
 	tcase_add_test(t, test_killed);
 	tcase_add_test(t, test_killed_and_replaced_unnoticed);

@@ -137,12 +137,12 @@ START_TEST(test_late_grant)
 }
 END_TEST
 
-START_TEST(test_first_put_takes_one_block)
+START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	farkv_close(kv);
-	ck_assert_uint_eq(srv.granted, 1);
-	ck_assert_uint_eq(srv.returned, 0);
+	ck_assert_uint_eq(srv.granted, 2);
+	ck_assert_uint_eq(srv.returned, 1);
 	kv = open_handle(1000);
 }
 END_TEST
@@ -766,7 +766,7 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 20);
 	tcase_add_test(t, test_basics);
 	tcase_add_test(t, test_late_grant);
-	tcase_add_test(t, test_first_put_takes_one_block);
+	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
 	tcase_add_test(t, test_close_returns_everything);
 	tcase_add_test(t, test_close_returns_late_grants);
 	tcase_add_test(t, test_close_of_a_stopped_server);
