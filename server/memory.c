@@ -211,6 +211,12 @@ bool memory_on_return(struct session *s, const struct msg *m)
 	struct control *c = s->control;
 	uint64_t now = clock_now_ns();
 
+	/* It was given none: these would be somebody else's. */
+	if (s->readonly) {
+		control_refuse(s, MSG_REASON_PERMISSION,
+			       "a read-only session returned memory");
+		return false;
+	}
 	for (uint32_t i = 0; i < m->blocks.n; i++)
 		if (!slab_return(c->slab, msg_ref(m, i),
 				 (enum alloc_state)m->blocks.state, now)) {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The documents: pages are well-formed, name every function, option and error, and
-# the README's program is the example.
+# The documents name every function, error, option and command, and the README's
+# program is the example.
 # shellcheck disable=SC2154
 set -u
 dir=$(mktemp -d)
@@ -11,14 +11,6 @@ fail() {
 	echo "FAIL: $*"
 	failures=$((failures + 1))
 }
-
-pages="$top_builddir/doc/kvserver.1 $top_builddir/doc/kvcli.1 $top_builddir/doc/kvbench.1 $srcdir/doc/farkv.3"
-if command -v mandoc >/dev/null; then
-	# shellcheck disable=SC2086
-	mandoc -T lint -W warning $pages || fail "a page is malformed"
-else
-	echo "without mandoc the pages are not read"
-fi
 
 for name in $(sed -n 's/^\(int\|void\|const char\)[ *]*\(farkv_[a-z_]*\)(.*/\2/p' "$srcdir/include/farkv.h") \
 	$(grep -o '\bFARKV_E[A-Z]*\b' "$srcdir/include/farkv.h" | sort -u); do
