@@ -37,17 +37,24 @@ void control_end_session(struct session *s)
 	session_free(s);
 }
 
-/* Say why and close. At most one line a second: peers may misbehave in bulk. */
+/* At most one line a second: peers may misbehave in bulk. */
+static bool complaint_due(struct control *c)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now - c->last_complaint_ns <= NS_PER_SEC)
+		return false;
+	c->last_complaint_ns = now;
+	return true;
+}
+
 void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 {
 	struct control *c = s->control;
-	uint64_t now = clock_now_ns();
 	struct msg m = {.type = MSG_REFUSE};
 
-	if (now - c->last_complaint_ns > NS_PER_SEC) {
-		c->last_complaint_ns = now;
+	if (complaint_due(c))
 		log_warn("connection of pid %d closed: %s", (int)s->pid, text);
-	}
 	if (reason == MSG_REASON_PROTOCOL)
 		c->stats.protocol_errors++;
 	m.refuse.reason = (uint16_t)reason;
@@ -184,6 +191,13 @@ static bool dispatch(struct session *s, const struct msg *m)
 		control_refuse(s, MSG_REASON_PROTOCOL, why);
 		return false;
 	}
+	/* Its process counts as through with the region from BYE on (I6). */
+	if (s->left && m->type != MSG_BARRIER_ACK) {
+		snprintf(why, sizeof(why), "%s came after BYE",
+			 msg_type_name(m->type));
+		control_refuse(s, MSG_REASON_PROTOCOL, why);
+		return false;
+	}
 	switch (m->type) {
 	case MSG_GRANT_REQ:
 		return memory_on_grant(s, m);
@@ -265,7 +279,8 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
 	if (peer < 0) {
 		if (errno == EMFILE || errno == ENFILE) {
 			/* The tick listens again. */
-			log_warn("out of descriptors: connections wait");
+			if (complaint_due(c))
+				log_warn("out of descriptors: connections wait");
 			event_del(c->acceptable);
 		}
 		return;

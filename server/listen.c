@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,15 @@ static int lock_take(const char *path)
 	}
 }
 
+static void lock_release(const char *path, int fd)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	unlink(name);
+	close(fd);
+}
+
 static int unlink_stale(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -116,6 +126,7 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
 {
 	struct listen_socket l = {.fd = -1, .lock_fd = -1};
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	bool bound = false;
 	struct stat st;
 	int err;
 
@@ -136,9 +147,10 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
 		goto err_unlock;
 	err = FARKV_ESYS;
 	l.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (l.fd < 0 || fchmod(l.fd, mode) ||
-	    bind(l.fd, (struct sockaddr *)&a, sizeof(a)) ||
-	    chmod(path, mode) || listen(l.fd, BACKLOG) || stat(path, &st)) {
+	if (l.fd >= 0 && fchmod(l.fd, mode) == 0)
+		bound = bind(l.fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+	if (!bound || chmod(path, mode) || listen(l.fd, BACKLOG) ||
+	    stat(path, &st)) {
 		err_set_errno(err, errno, "cannot listen at %s", path);
 		goto err_close;
 	}
@@ -148,23 +160,22 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
 	return 0;
 
 err_close:
+	if (bound)
+		unlink(path);
 	if (l.fd >= 0)
 		close(l.fd);
 err_unlock:
-	close(l.lock_fd);
+	lock_release(path, l.lock_fd);
 	return err;
 }
 
 void listen_close(struct listen_socket *l)
 {
-	char name[128];
 	struct stat st;
 
 	close(l->fd);
 	if (stat(l->path, &st) == 0 && st.st_dev == l->dev &&
 	    st.st_ino == l->ino)
 		unlink(l->path);
-	snprintf(name, sizeof(name), "%s.lock", l->path);
-	unlink(name);
-	close(l->lock_fd);
+	lock_release(l->path, l->lock_fd);
 }

@@ -137,8 +137,21 @@ static int read_options(struct server_config *cfg, int argc, char **argv)
 	return opts_parse_argv(&spec, cfg, argc, argv, &first) ? EXIT_USAGE : 0;
 }
 
+static struct region_config region_wanted(const struct server_config *cfg)
+{
+	return (struct region_config){
+		.memory = cfg->memory,
+		.index_slots = cfg->index_slots,
+		.max_value = cfg->max_value,
+		.max_key = (uint32_t)cfg->max_key,
+		.grace_ns = cfg->grace_ms * NS_PER_MS,
+		.pages = (enum region_pages)cfg->hugepages,
+	};
+}
+
 static int settle_sizes(struct server_config *cfg)
 {
+	struct region_config rc;
 	uint64_t most = cfg->memory / 4;
 	char a[24], b[24];
 
@@ -150,7 +163,8 @@ static int settle_sizes(struct server_config *cfg)
 			       "the memory (%s); give more with --memory",
 			       util_format_size(cfg->max_value, a, sizeof(a)),
 			       util_format_size(cfg->memory, b, sizeof(b)));
-	return 0;
+	rc = region_wanted(cfg);
+	return region_check(&rc);
 }
 
 static void raise_file_limit(uint64_t sessions)
@@ -185,14 +199,7 @@ static void announce(const struct server_config *cfg, const struct region *r,
 
 static int serve(const struct server_config *cfg)
 {
-	struct region_config rc = {
-		.memory = cfg->memory,
-		.index_slots = cfg->index_slots,
-		.max_value = cfg->max_value,
-		.max_key = (uint32_t)cfg->max_key,
-		.grace_ns = cfg->grace_ms * NS_PER_MS,
-		.pages = (enum region_pages)cfg->hugepages,
-	};
+	struct region_config rc = region_wanted(cfg);
 	struct control_config cc = {
 		.max_sessions = (uint32_t)cfg->max_sessions,
 		.drain_ms = (uint32_t)cfg->drain_ms,

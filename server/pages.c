@@ -130,17 +130,24 @@ static int way_try(const struct way *way, uint64_t bytes, void **map_out,
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) || fchmod(fd, 0600))
 		goto err_reason;
-	map = map_aligned(fd, bytes);
+	/* All of the last page: the kernel would map it over a neighbour. */
+	map = map_aligned(fd, size);
 	if (map == MAP_FAILED)
 		goto err_reason;
 	if (way->huge && !way_is_huge(map, bytes)) {
-		munmap(map, bytes);
+		munmap(map, size);
 		close(fd);
 		snprintf(why, cap, "the kernel gave small pages");
 		return -1;
 	}
-	if (way->sealable)
-		(void)!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+	/* And no more seals: a client's F_SEAL_WRITE would lock out the others. */
+	if (way->sealable && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
+							    F_SEAL_SEAL)) {
+		snprintf(why, cap, "cannot seal: %s", strerror(errno));
+		munmap(map, size);
+		close(fd);
+		return -1;
+	}
 	*map_out = map;
 	return fd;
 

@@ -49,7 +49,8 @@ static int sealed_meta(struct region *r, uint64_t bytes)
 	}
 	/* Our mapping stays writable; no other can be made from here on. */
 	if (fcntl(r->meta_fd, F_ADD_SEALS,
-		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE))
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE |
+			  F_SEAL_SEAL))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot seal the region's metadata");
 	return 0;
@@ -83,6 +84,13 @@ static int index_depth(const struct region_config *cfg, uint64_t pages,
 			       slots);
 	*depth_out = depth;
 	return 0;
+}
+
+int region_check(const struct region_config *cfg)
+{
+	uint32_t depth;
+
+	return index_depth(cfg, cfg->memory / PAGE_BYTES, &depth);
 }
 
 static void index_create(struct region *r)

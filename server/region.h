@@ -39,6 +39,9 @@ struct region {
 	char pages_note[160]; /* what kind of pages was obtained, for the log */
 };
 
+/** 0, or FARKV_EINVAL with a detail: a region of these sizes is impossible. */
+int region_check(const struct region_config *cfg);
+
 /**
  * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible),
  * FARKV_ENOMEM, FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not to be

@@ -97,7 +97,8 @@ refused 64 'max-item-size: 10.0 MiB is more than a quarter' -m 16m -I 10m
 refused 64 'max-key-size: 65536 is not within 1 and 65535' --max-key-size 65536
 refused 64 'grace-ms: 0 is' --grace-ms 0
 refused 64 "index-slots: '100m' is not" --index-slots 100m
-refused 1 'index-slots: .*half of the memory' -m 16m --index-slots 2000000
+refused 64 'index-slots: .*half of the memory' -m 16m --index-slots 2000000
+refused 64 'index-slots: .*half of the memory' -m 16m --index-slots 2000000 --check-config
 refused 64 'socket-mode' --socket-mode 9
 refused 64 'unknown or ambiguous option --colour' --colour
 refused 64 "'word' is no option" word
@@ -114,6 +115,7 @@ start_server mode -m 8 --socket-mode 0666
 kill "$server"
 echo precious >"$dir/file"
 expect 1 timeout 20 "$KVSERVER" -s "$dir/file" -m 8 && says 'file exists and is not a socket'
+[ ! -e "$dir/file.lock" ] || fail "a server that did not start left its lock file"
 [ "$(cat "$dir/file")" = precious ] || fail "a file was replaced by a socket"
 expect 1 timeout 20 "$KVSERVER" -s "$dir/no/such/folder/s" -m 8 && says 'cannot make the folder .*no/such/folder'
 long=$dir/$(head -c 108 /dev/zero | tr '\0' x)

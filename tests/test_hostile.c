@@ -259,6 +259,20 @@ START_TEST(resealed_message_is_answered_or_refused)
 }
 END_TEST
 
+/* BYE ends a session: who goes on would hold memory that no barrier knows of. */
+static void check_after_bye(void)
+{
+	static const struct msg bye = {.type = MSG_BYE};
+	static const struct msg grant = {.type = MSG_GRANT_REQ,
+					 .grant_req = {.cls = 1, .count = 1}};
+	int fd = session();
+
+	say(fd, &bye, NULL);
+	ck_assert_uint_eq(hear(fd).type, MSG_BYE_ACK);
+	say(fd, &grant, NULL);
+	check_thrown_out(fd, MSG_REASON_PROTOCOL);
+}
+
 START_TEST(messages_out_of_order_are_refused)
 {
 	static const uint8_t server_types[] = {
@@ -279,6 +293,7 @@ START_TEST(messages_out_of_order_are_refused)
 	fd = session();
 	say(fd, &hello, NULL);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
+	check_after_bye();
 	for (size_t i = 0; i < sizeof(server_types); i++) {
 		struct msg m = {.type = server_types[i]};
 

@@ -257,6 +257,9 @@ START_TEST(region_is_sealed_and_metadata_cannot_be_written)
 	ck_assert_uint_eq(data, 16 << 20);
 	check_sealed(r.meta_fd, r.sb.meta_bytes);
 	check_sealed(r.data_fd, data);
+	/* A client that may write may not seal the others out. */
+	ck_assert_int_lt(fcntl(r.data_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+	ck_assert_int_eq(errno, EPERM);
 	/* Nobody maps the metadata for writing again, root neither. */
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_fd, 0);
 	ck_assert_ptr_eq(p, MAP_FAILED);
