@@ -46,7 +46,11 @@ static int open_memfd(uint64_t bytes)
 	return memfd_create("farkv-data", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
-/* A file on a tmpfs of our own that is mounted nowhere. Needs CAP_SYS_ADMIN. */
+/*
+ * A file on a tmpfs of our own that is mounted nowhere. Needs CAP_SYS_ADMIN. Only
+ * memfds can be sealed: here a client that may write may also cut the file short,
+ * and the server dies of SIGBUS. The log says so, therefore.
+ */
 static int open_tmpfs(uint64_t bytes)
 {
 	int fs, mnt = -1, fd = -1, saved;
@@ -164,7 +168,8 @@ int pages_create(uint64_t bytes, enum region_pages want, void **map_out,
 	static const struct way ways[] = {
 		{"2 MiB, hugetlb", true, true, open_hugetlb},
 		{"2 MiB, transparent", true, true, open_memfd},
-		{"2 MiB, tmpfs huge=advise", true, false, open_tmpfs},
+		{"2 MiB, tmpfs huge=advise (no seals)", true, false,
+		 open_tmpfs},
 		{"4 KiB", false, true, open_memfd},
 	};
 	char why[64] = "", tried[400] = "";
