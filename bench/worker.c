@@ -210,6 +210,13 @@ static void pause_insert(struct worker *w)
 		clock_sleep_ns(NAP_NS);
 }
 
+/* A load with a hole is no load: it ends, as YCSB's does. */
+static void load_failed(struct worker *w)
+{
+	if (w->shared->workload->load)
+		stop_all(w);
+}
+
 static void do_insert(struct worker *w, const struct op *op)
 {
 	uint64_t tries = w->shared->params->insert_retries + 1;
@@ -223,8 +230,12 @@ static void do_insert(struct worker *w, const struct op *op)
 
 		w->now = ticks_now();
 		note_op(w, SERIES_INSERT, status, start, op);
-		if (status == DB_OK || !--tries || stopped(w))
+		if (status == DB_OK || stopped(w))
 			break;
+		if (!--tries) {
+			load_failed(w);
+			break;
+		}
 		pause_insert(w);
 	}
 }
@@ -379,6 +390,8 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 		enum db_status status = w->writes[i].status;
 
 		note_op(w, series_of_write(op[i]->kind), status, start, op[i]);
+		if (status != DB_OK)
+			load_failed(w);
 		if (op[i]->kind == OP_RMW)
 			note_op(w, SERIES_RMW, status, start - read_ticks,
 				op[i]);

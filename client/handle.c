@@ -381,8 +381,7 @@ int handle_result(struct farkv *kv, int err)
 		gate_raise(kv->gate, GATE_BROKEN);
 	switch (err) {
 	case FARKV_ENOTFOUND:
-		err_clear();
-		return err;
+		return err_set_plain(err);
 	case FARKV_EEXISTS:
 		return err_set(err, "the key has a value already");
 	case FARKV_EVERSION:

@@ -8,6 +8,7 @@
 #include <string.h>
 
 static _Thread_local char detail[512];
+static _Thread_local int plain; /* the line is err_str() of this, if not 0 */
 
 const char *err_str(int err)
 {
@@ -48,6 +49,14 @@ int err_set(int err, const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	memcpy(detail, line, strlen(line) + 1);
+	plain = 0;
+	return err;
+}
+
+int err_set_plain(int err)
+{
+	detail[0] = '\0';
+	plain = err;
 	return err;
 }
 
@@ -65,10 +74,11 @@ int err_set_errno(int err, int errnum, const char *fmt, ...)
 
 const char *err_detail(void)
 {
-	return detail;
+	return plain ? err_str(plain) : detail;
 }
 
 void err_clear(void)
 {
+	plain = 0;
 	detail[0] = '\0';
 }

@@ -21,6 +21,9 @@ const char *err_str(int err);
 int err_set(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/** Remember the text of `err` itself; no formatting, for frequent answers. */
+int err_set_plain(int err);
+
 /** As err_set(), with ": " and strerror(errnum) appended to the line. */
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -175,7 +175,7 @@ void farkv_options_init(struct farkv_options *o);
 /**
  * Open a handle on the store at `uri`.
  *
- * `uri` is "shm:///path/to/socket", or a plain path to the socket; NULL means
+ * `uri` is "shm:///path/to/socket", or a plain path with a '/' in it; NULL means
  * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
  * default: $XDG_RUNTIME_DIR/farkv/kvserver.sock or /run/farkv/kvserver.sock.
  * `opts` may be NULL for the defaults; it is not kept.

@@ -2,7 +2,9 @@
 /* kvserver: options, then region, socket, control loop. */
 #include "config.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +53,7 @@ static const struct opt opts[] = {
 	{.name = "max-item-size", .letter = 'I', .type = OPT_SIZE,
 	 .offset = OFF(max_value), .metavar = "SIZE", .unit = 1, .min = 1,
 	 .max = UINT64_C(512) << 20,
-	 .help = "Longest value; without it 64 MiB, or a quarter of the memory "
+	 .help = "Longest value, a bare number counts bytes; without it 64 MiB, or a quarter of the memory "
 		 "if that is less."},
 	{.name = "max-key-size", .type = OPT_U64, .offset = OFF(max_key),
 	 .metavar = "BYTES", .deflt = "65535", .min = 1, .max = 65535,
@@ -163,6 +165,9 @@ static int settle_sizes(struct server_config *cfg)
 			       "the memory (%s); give more with --memory",
 			       util_format_size(cfg->max_value, a, sizeof(a)),
 			       util_format_size(cfg->memory, b, sizeof(b)));
+	if (cfg->ready_fd && fcntl((int)cfg->ready_fd, F_GETFD) < 0)
+		return err_set_errno(FARKV_EINVAL, errno, "ready-fd: %d",
+				     (int)cfg->ready_fd);
 	rc = region_wanted(cfg);
 	return region_check(&rc);
 }
@@ -181,17 +186,36 @@ static void raise_file_limit(uint64_t sessions)
 			 (unsigned long long)sessions);
 }
 
+/*
+ * The address that a client or a shell takes as it stands: absolute, and with
+ * %XX for what means something else there.
+ */
+static void uri_of(const char *path, char *uri)
+{
+	char *full = realpath(path, NULL);
+	char *at = uri + sprintf(uri, "shm://");
+	const char *end = uri + 4 * SOCKPATH_MAX - 4;
+
+	for (const char *p = full ? full : path; *p && at < end; p++)
+		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
+			*at++ = *p;
+		else
+			at += sprintf(at, "%%%02X", (unsigned char)*p);
+	*at = '\0';
+	free(full);
+}
+
 static void announce(const struct server_config *cfg, const struct region *r,
 		     const char *path)
 {
-	char size[24];
+	char size[24], uri[4 * SOCKPATH_MAX];
 
+	uri_of(path, uri);
 	if (strncmp(r->pages_note, "4 KiB", 5) != 0 || cfg->hugepages)
 		log_info("pages: %s", r->pages_note);
-	printf("kvserver: serving %s at shm://%s (pid %ld); try: kvcli -s %s "
-	       "ping\n",
-	       util_format_size(cfg->memory, size, sizeof(size)), path,
-	       (long)getpid(), path);
+	printf("kvserver: serving %s at %s (pid %ld); try: kvcli -u %s ping\n",
+	       util_format_size(cfg->memory, size, sizeof(size)), uri,
+	       (long)getpid(), uri);
 	fflush(stdout);
 	if (cfg->ready_fd)
 		(void)!write((int)cfg->ready_fd, "READY\n", 6);

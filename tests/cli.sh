@@ -476,6 +476,26 @@ sys.exit(not (o["items"] == 1 and o["sessions"] == 1 and len(o) == 22
               and o["max_key"] == 65535 and o["grace_ns"] == 100000000))
 PY
 
+# ---- a load that is interrupted gives its memory back
+start_server interrupted -m 64m
+mkfifo "$dir/slow"
+kvcli load - <"$dir/slow" >"$dir/out" 2>"$dir/err" &
+loader=$!
+exec 5>"$dir/slow"
+i=0
+while [ $i -lt 1280 ]; do
+	echo "key$i	value" >&5
+	i=$((i + 1))
+done
+until kvcli -q exists key1279; do sleep 0.02; done
+kill -INT $loader
+kill -TERM $loader
+wait $loader
+got=$?
+exec 5>&-
+[ $got -eq 143 ] || [ $got -eq 130 ] || fail "an interrupted load ends with $got"
+cases=$((cases + 1))
+
 # ---- two loaders at once
 start_server both
 python3 - "$dir" <<'PY'

@@ -102,6 +102,7 @@ refused 64 'index-slots: .*half of the memory' -m 16m --index-slots 2000000 --ch
 refused 64 'socket-mode' --socket-mode 9
 refused 64 'unknown or ambiguous option --colour' --colour
 refused 64 "'word' is no option" word
+refused 64 'ready-fd: 77: Bad file' --ready-fd 77
 refused 64 'hugepages: .often. is not' --hugepages=often
 if grep -q '^HugePages_Total: *0$' /proc/meminfo && [ "$(id -u)" -ne 0 ]; then
 	refused 1 'pages' --hugepages=always -m 64

@@ -6,6 +6,7 @@
 #ifndef CLIENT_CLI_CLI_H
 #define CLIENT_CLI_CLI_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,15 @@ struct cli_command {
 	bool no_write;          /* a read-only session will do */
 	const char *options;    /* those that few commands know: "format" */
 };
+
+/** A signal that asks to end, or 0. */
+extern volatile sig_atomic_t cli_signal;
+
+/**
+ * For transfers: the first SIGINT or SIGTERM sets cli_signal, so that the handle
+ * can be closed and its memory goes back; the second ends the process.
+ */
+void cli_catch_signals(void);
 
 /** All commands, ended by a NULL name. */
 extern const struct cli_command cli_commands[];

@@ -43,7 +43,7 @@ static int batch_fill(struct batch *b, struct reader *r, size_t most,
 {
 	b->n = b->bytes = 0;
 	*end_out = false;
-	while (b->n < most && b->bytes < BATCH_BYTES) {
+	while (b->n < most && b->bytes < BATCH_BYTES && !cli_signal) {
 		struct record *rec = &b->rec[b->n];
 		bool got = false;
 		int err;
@@ -191,8 +191,10 @@ static int load_batches(struct load *l, struct batch *b)
 		if (b->n)
 			code = l->cli->if_absent ? store_absent(l, b)
 						 : store_batch(l, b);
-		if (err && !code)
+		if (err && !code && !cli_signal)
 			code = input_error(l->cli, err);
+		if (cli_signal && !code)
+			code = CLI_FAILED;
 		end = end || err;
 		progress_show(&l->progress, l->reader.offset, l->stored);
 	}
@@ -255,6 +257,7 @@ int cmd_load(struct cli *cli, int argc, char **argv)
 	l.reader.ask = ask_max_value;
 	l.reader.ask_arg = cli;
 	progress_begin(&l.progress, cli->quiet, size_of(l.reader.in));
+	cli_catch_signals();
 	code = load_batches(&l, b);
 	load_summary(&l, progress_end(&l.progress), code);
 	reader_close(&l.reader);
@@ -331,8 +334,10 @@ static int dump_batches(struct dump *d, struct batch *b)
 
 		if (b->n)
 			code = dump_batch(d, b);
-		if (err && !code)
+		if (err && !code && !cli_signal)
 			code = input_error(d->cli, err);
+		if (cli_signal && !code)
+			code = CLI_FAILED;
 		end = end || err;
 		progress_show(&d->progress, d->reader.offset, d->found);
 	}
@@ -364,6 +369,7 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	if (code)
 		goto err_batch;
 	progress_begin(&d.progress, cli->quiet, size_of(d.reader.in));
+	cli_catch_signals();
 	code = dump_batches(&d, b);
 	progress_end(&d.progress);
 	if (!code && d.missing)

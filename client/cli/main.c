@@ -369,6 +369,22 @@ static void occupy_standard_fds(void)
 			(void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY);
 }
 
+volatile sig_atomic_t cli_signal;
+
+static void on_signal(int sig)
+{
+	cli_signal = sig;
+}
+
+void cli_catch_signals(void)
+{
+	struct sigaction sa = {.sa_handler = on_signal,
+			       .sa_flags = (int)SA_RESETHAND};
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static char out_buf[OUT_BUF_BYTES];
@@ -398,5 +414,7 @@ int main(int argc, char **argv)
 				 "no command given; see kvcli --help");
 	code = cli_finish(&cli, code);
 	opts_free(&spec, &cli);
+	if (cli_signal) /* everything is given back: end as the signal asks */
+		raise(cli_signal);
 	return code;
 }
