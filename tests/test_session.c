@@ -99,7 +99,7 @@ START_TEST(test_basics)
 	char out[64];
 
 	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
-	ck_assert_str_eq(farkv_errdetail(), "");
+	ck_assert_str_eq(farkv_errdetail(), "no value is stored under the key");
 	ck_assert_int_eq(put("k", "one"), 0);
 	assert_value("k", "one");
 	ck_assert_int_eq(farkv_add(kv, "k", 1, "x", 1), FARKV_EEXISTS);
