@@ -48,7 +48,7 @@ static int setup_fill(const struct bench *b, const char *uri,
 		.threads = (unsigned)p->threads,
 		.records = workload_records(p),
 		.key_len = key_max_len(&keys),
-		.value_len = (size_t)(p->field_count * p->field_len),
+		.value_len = (size_t)p->value_max,
 	};
 	return 0;
 }
@@ -92,7 +92,14 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 		err = params_read(props, true, &b->load_params);
 	if (err)
 		return err;
+	err = params_read_files(&b->params);
+	b->bad_file = err != 0;
+	if (err)
+		return err;
+	b->load_params.value_max = b->params.value_max;
 	b->load_params.seed = b->params.seed;
+	/* Rate and time are those of what is measured. */
+	b->load_params.target = b->load_params.max_time = 0;
 	err = stores_open(b, uri);
 	if (err)
 		return err;
@@ -154,7 +161,8 @@ static bool wants_load(const struct bench *b, size_t i)
 
 	if (b->load || b->params.load_first == 2)
 		return false;
-	return b->params.load_first == 1 ||
+	/* Stores that are compared shall hold the same. */
+	return b->params.load_first == 1 || b->n_dbs > 1 ||
 	       (ops->starts_empty && ops->starts_empty(b->store[i]));
 }
 

@@ -21,6 +21,7 @@ struct bench {
 	struct params params;      /* of what is measured */
 	struct params load_params; /* of the load that a run may need first */
 	bool load;                 /* the load is what is measured */
+	bool bad_file;             /* bench_init() failed at a property's file */
 	enum status_mode status;
 	size_t n_dbs;
 	struct db_store *store[BENCH_DBS_MAX];

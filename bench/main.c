@@ -130,7 +130,11 @@ static int load_file(struct props *p, const char *name)
 	if (access(name, F_OK) == 0 || strchr(name, '/'))
 		return props_load(p, name);
 	snprintf(ours, sizeof(ours), "%s/workloads/%s", PKGDATADIR, name);
-	return props_load(p, access(ours, F_OK) == 0 ? ours : name);
+	if (access(ours, F_OK) == 0)
+		return props_load(p, ours);
+	return err_set(FARKV_ESYS,
+		       "there is no property file %s here, nor in %s/workloads",
+		       name, PKGDATADIR);
 }
 
 static int set_option(struct props *p, const char *key, const char *value,
@@ -178,6 +182,14 @@ static void preamble(const struct bench_config *cfg, const char *command)
 		fprintf(stderr, " -threads %s", cfg->threads);
 	if (cfg->target)
 		fprintf(stderr, " -target %s", cfg->target);
+	if (cfg->uri)
+		fprintf(stderr, " -u %s", cfg->uri);
+	if (cfg->socket)
+		fprintf(stderr, " --socket %s", cfg->socket);
+	if (cfg->status)
+		fputs(" -s", stderr);
+	if (cfg->label)
+		fprintf(stderr, " -l %s", cfg->label);
 	fputs("\nkvbench " PACKAGE_VERSION "\n\n", stderr);
 }
 
@@ -226,10 +238,11 @@ static int measure(struct bench *b, enum command cmd)
 		return EXIT_INTERRUPTED;
 	if (!bench_failures(b))
 		return 0;
-	err_set(FARKV_ESYS, "%llu operations failed, the first: %s",
-		(unsigned long long)bench_failures(b),
-		bench_failure(b) ? bench_failure(b) : "unknown");
-	return fail(EXIT_RUN);
+	log_error("%llu %s failed, the first: %s",
+		  (unsigned long long)bench_failures(b),
+		  bench_failures(b) == 1 ? "operation" : "operations",
+		  bench_failure(b) ? bench_failure(b) : "unknown");
+	return EXIT_RUN;
 }
 
 static int run_command(enum command cmd, const struct bench_config *cfg,
@@ -239,10 +252,15 @@ static int run_command(enum command cmd, const struct bench_config *cfg,
 	char uri[4096];
 	int code, err;
 
+	/* A path that cannot be taken for anything else. */
 	if (cfg->socket)
-		snprintf(uri, sizeof(uri), "shm://%s", cfg->socket);
+		snprintf(uri, sizeof(uri), "%s%s",
+			 cfg->socket[0] == '/' ? "" : "./", cfg->socket);
 	err = bench_init(&b, p, cfg->socket ? uri : cfg->uri, cmd == CMD_LOAD);
-	code = err ? fail(exit_for(err)) : measure(&b, cmd);
+	if (b.bad_file)
+		code = fail(EXIT_CONFIG);
+	else
+		code = err ? fail(exit_for(err)) : measure(&b, cmd);
 	bench_fini(&b);
 	return code;
 }

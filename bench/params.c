@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "db.h"
+#include "gen_histogram.h"
 #include "keys.h"
 #include "ticks.h"
 
@@ -87,7 +88,7 @@ static const struct prop_spec specs[] = {
 
 	U64("threadcount", threads, "1", 1, 4096),
 	U64("target", target, "0", 0, 0),
-	U64("maxexecutiontime", max_time, "0", 0, 0),
+	U64("maxexecutiontime", max_time, "0", 0, 1e9),
 	BOOL("spin.sleep", spin_sleep, "false"),
 	BOOL("status", status, "false"),
 	U64("status.interval", status_interval, "10", 1, 86400),
@@ -356,6 +357,27 @@ int params_read(struct props *p, bool load, struct params *out)
 		v.interval = v.target ? INTERVAL_BOTH : INTERVAL_OP;
 	pick_seed(p, &v);
 	*out = v;
+	return 0;
+}
+
+int params_read_files(struct params *v)
+{
+	struct gen_histogram h;
+	uint64_t field = v->field_len;
+	int err;
+
+	if (v->field_len_dist == FIELD_LENGTH_HISTOGRAM) {
+		err = gen_histogram_load(&h, v->field_len_histogram);
+		if (err)
+			return err;
+		field = gen_histogram_max(&h);
+		gen_histogram_fini(&h);
+	}
+	if (field > VALUE_MAX / v->field_count)
+		return err_set(FARKV_EINVAL,
+			       "%s: fieldcount times the longest field is over "
+			       "64 MiB", v->field_len_histogram);
+	v->value_max = v->field_count * field;
 	return 0;
 }
 

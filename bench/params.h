@@ -62,6 +62,7 @@ struct params {
 	uint64_t field_len_min;
 	int field_len_dist; /* enum field_length_dist */
 	const char *field_len_histogram;
+	uint64_t value_max; /* bytes; see params_read_files() */
 	const char *field_prefix;
 	const char *key_prefix;
 	uint64_t zero_padding;
@@ -127,6 +128,12 @@ struct params {
  * FARKV_EINVAL with a detail naming property, file and line.
  */
 int params_read(struct props *p, bool load, struct params *out);
+
+/**
+ * Read what the properties name a file for, and set value_max from it.
+ * FARKV_ESYS, FARKV_EINVAL or FARKV_ENOMEM with a detail naming file and line.
+ */
+int params_read_files(struct params *v);
 
 /**
  * Warn on stderr about every property that nobody knows, and about those that

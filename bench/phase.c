@@ -84,7 +84,7 @@ static void meeting_over(struct team *t)
 	t->here = 0;
 	if (t->meeting++ == 1) {
 		t->start = ticks_now();
-		if (s && !t->phase->load)
+		if (s)
 			t->until = t->start + ticks_from_ns(s * NS_PER_SEC);
 		atomic_store(&t->measuring, true);
 	}
@@ -148,13 +148,10 @@ static void warm_up(struct member *m)
 }
 
 /* Slow threads that started together would stay together. */
-static void spread_out(struct member *m)
+static void spread_out(struct worker *w)
 {
-	double tick_ns = m->worker.tick / ticks_state.ticks_per_ns;
-
-	if (tick_ns >= (double)SLOW_TICK_NS)
-		clock_sleep_ns((uint64_t)(tick_ns *
-					  rng_double(&m->worker.draw.rng)));
+	if (w->tick >= (double)ticks_from_ns(SLOW_TICK_NS))
+		w->offset = (uint64_t)(w->tick * rng_double(&w->draw.rng));
 }
 
 static void *member_main(void *arg)
@@ -169,7 +166,7 @@ static void *member_main(void *arg)
 	if (begin) {
 		warm_up(m);
 		meet(t, true);
-		spread_out(m);
+		spread_out(w);
 		worker_run(w, &m->measured, m->todo, t->until);
 		m->end = ticks_now();
 	}
@@ -208,7 +205,7 @@ static int member_init(struct team *t, unsigned i, uint64_t todo)
 	/* Every phase draws numbers of its own from the seed. */
 	workload_thread_init(&m->worker.draw, &t->workload, p->seed,
 			     i + (t->phase->load ? 1u << 16 : 0));
-	if (rate && !t->phase->load)
+	if (rate)
 		m->worker.tick = ticks_state.ticks_per_ns * 1e9 * t->n /
 				 (double)rate;
 	return measure_init(&m->measured, p, t->phase->load);
@@ -283,7 +280,7 @@ static void team_watch(struct team *t)
 		.title = ph->title,
 		.interval_ns = p->status_interval * NS_PER_SEC,
 		.todo = ph->load ? params_load_count(p) : p->operation_count,
-		.max_ns = ph->load ? 0 : p->max_time * NS_PER_SEC,
+		.max_ns = p->max_time * NS_PER_SEC,
 		.source = {t, team_done, team_snapshot},
 	};
 	bool started = false;
@@ -343,6 +340,13 @@ static int team_result(struct team *t, struct phase_result *out)
 			       (unsigned long long)t->phase->params->threads);
 	}
 	r.ops = team_done(t);
+	if (t->phase->load && !r.interrupted && !t->shared.failure[0] &&
+	    r.ops < params_load_count(t->phase->params))
+		log_warn("maxexecutiontime: time was up after %llu of %llu "
+			 "records",
+			 (unsigned long long)r.ops,
+			 (unsigned long long)params_load_count(
+				 t->phase->params));
 	r.ns = ticks_span_ns(t->start, end);
 	snprintf(r.failure, sizeof(r.failure), "%s", t->shared.failure);
 	if (t->phase->store->ops->figures)

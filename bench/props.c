@@ -374,7 +374,8 @@ static int read_u64(const struct prop *e, const struct prop_spec *s,
 	uint64_t v;
 
 	if (!util_parse_u64(text, &v))
-		return complain_value(e, s, text, "a whole number");
+		return complain_value(e, s, text,
+				      "a whole number below 2^64");
 	if (!in_range(s, (double)v))
 		return out_of_range(e, s, text);
 	*out = v;

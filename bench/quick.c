@@ -61,22 +61,30 @@ static void put_series(FILE *out, const struct phase_result *r, enum series s,
 	fprintf(out, "   of %llu\n", (unsigned long long)sum.count);
 }
 
-static void put_loaded(FILE *out, const struct bench *b,
+/* "farkv: " where there are several. */
+static void put_name(FILE *out, const struct bench *b, size_t i)
+{
+	if (b->n_dbs > 1)
+		fprintf(out, "%s: ", b->store[i]->ops->name);
+}
+
+static void put_loaded(FILE *out, const struct bench *b, size_t i,
 		       const struct phase_result *r)
 {
+	put_name(out, b, i);
 	fprintf(out, "loaded %llu records of %llu bytes in %.2f s: ",
 		(unsigned long long)r->ops,
-		(unsigned long long)(b->params.field_count *
-				     b->params.field_len),
-		(double)r->ns / 1e9);
+		(unsigned long long)b->params.value_max, (double)r->ns / 1e9);
 	put_rate(out, report_throughput(r));
 	fprintf(out, " inserts/s\n");
 	fflush(out);
 }
 
-static void put_result(FILE *out, const struct bench *b,
-		       const struct phase_result *r)
+static void put_result(FILE *out, const struct bench *b, size_t i)
 {
+	const struct phase_result *r = bench_median(b, i);
+
+	put_name(out, b, i);
 	fprintf(out, "%.1f s, %llu %s: ", (double)r->ns / 1e9,
 		(unsigned long long)b->params.threads,
 		b->params.threads == 1 ? "client" : "clients");
@@ -92,19 +100,22 @@ static void put_result(FILE *out, const struct bench *b,
 int quick_run(struct bench *b, FILE *out)
 {
 	struct phase_result loaded;
-	int err;
+	int err = 0;
 
 	/* Progress is part of the show: lines where there is no terminal. */
 	if (b->status == STATUS_OFF)
 		b->status = STATUS_STEPS;
-	err = bench_load_first(b, 0, &loaded);
-	if (err)
-		return err;
-	put_loaded(out, b, &loaded);
-	measure_fini(&loaded.m);
+	for (size_t i = 0; i < b->n_dbs && !err; i++) {
+		err = bench_load_first(b, i, &loaded);
+		if (err)
+			break;
+		put_loaded(out, b, i, &loaded);
+		measure_fini(&loaded.m);
+	}
 	b->params.load_first = 2;
-	err = bench_run(b);
-	if (!err && b->n_rounds)
-		put_result(out, b, bench_median(b, 0));
+	if (!err)
+		err = bench_run(b);
+	for (size_t i = 0; i < b->n_dbs && !err && b->n_rounds; i++)
+		put_result(out, b, i);
 	return err;
 }

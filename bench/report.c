@@ -76,7 +76,7 @@ void report_workload(struct report *r, const struct params *p, bool load,
 	report_text(r, "WORKLOAD", "Binding", db_name);
 	report_text(r, "WORKLOAD", "Phase", load ? "load" : "run");
 	report_u64(r, "WORKLOAD", "Records", p->record_count);
-	report_u64(r, "WORKLOAD", "ValueBytes", p->field_count * p->field_len);
+	report_u64(r, "WORKLOAD", "ValueBytes", p->value_max);
 	if (!load)
 		report_text(r, "WORKLOAD", "RequestDistribution",
 			    params_dist_name(p));

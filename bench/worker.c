@@ -56,9 +56,24 @@ static bool stopped(const struct worker *w)
 	return atomic_load_explicit(&w->shared->stop, memory_order_relaxed);
 }
 
+static bool time_is_up(const struct worker *w)
+{
+	return w->until && (int64_t)(w->until - w->now) <= 0;
+}
+
 static void stop_all(struct worker *w)
 {
 	atomic_store_explicit(&w->shared->stop, true, memory_order_relaxed);
+}
+
+/* What somebody who sees the failure has to know. */
+static const char *reason(struct worker *w, enum db_status status)
+{
+	if (status == DB_UNEXPECTED_STATE)
+		return "the value is not what this workload stores";
+	if (status == DB_NOT_FOUND)
+		return "were these records loaded, with the same properties?";
+	return w->db->ops->error(w->db);
 }
 
 /* Off the hot path: keep the text of the phase's first failure. */
@@ -67,6 +82,7 @@ failed(struct worker *w, enum series s, enum db_status status,
        const struct op *op)
 {
 	struct worker_shared *sh = w->shared;
+	const char *why = reason(w, status);
 
 	if (status != DB_SERVICE_UNAVAILABLE)
 		w->unavailable = 0;
@@ -78,11 +94,7 @@ failed(struct worker *w, enum series s, enum db_status status,
 		return;
 	snprintf(sh->failure, sizeof(sh->failure), "%s %.*s: %s%s%s",
 		 series_name(s), (int)op->key_len, op->key,
-		 db_status_name(status),
-		 status == DB_UNEXPECTED_STATE ? "" : ": ",
-		 status == DB_UNEXPECTED_STATE
-			 ? " (the value is not what this workload stores)"
-			 : w->db->ops->error(w->db));
+		 db_status_name(status), *why ? ": " : "", why);
 }
 
 /* One outcome from its start to its end. */
@@ -199,15 +211,34 @@ static enum db_status do_update(struct worker *w, const struct op *op)
 	return status;
 }
 
+/* False if the phase was stopped, or its time is up, first. */
+static bool sleep_until(struct worker *w, uint64_t stamp)
+{
+	bool spin = w->shared->params->spin_sleep;
+
+	for (;;) {
+		uint64_t ns;
+
+		w->now = ticks_now();
+		if (stopped(w) || time_is_up(w))
+			return false;
+		if ((int64_t)(stamp - w->now) <= 0)
+			return true;
+		ns = ticks_to_ns(stamp - w->now);
+		if (w->until)
+			ns = UTIL_MIN(ns, ticks_to_ns(w->until - w->now));
+		if (!spin && ns > SPIN_NS)
+			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
+	}
+}
+
 /* Between two tries of an insert: 0.8 to 1.2 times the interval. */
-static void pause_insert(struct worker *w)
+static bool pause_insert(struct worker *w)
 {
 	double s = (double)w->shared->params->insert_retry_interval *
 		   (0.8 + 0.4 * rng_double(&w->draw.rng));
-	uint64_t end = ticks_clock_ns() + (uint64_t)(s * 1e9);
 
-	while (!stopped(w) && ticks_clock_ns() < end)
-		clock_sleep_ns(NAP_NS);
+	return sleep_until(w, ticks_now() + ticks_from_ns((uint64_t)(s * 1e9)));
 }
 
 /* A load with a hole is no load: it ends, as YCSB's does. */
@@ -217,9 +248,12 @@ static void load_failed(struct worker *w)
 		stop_all(w);
 }
 
+/* Only a load tries again: a run would be measured while it waits. */
 static void do_insert(struct worker *w, const struct op *op)
 {
-	uint64_t tries = w->shared->params->insert_retries + 1;
+	uint64_t more = w->shared->workload->load
+				? w->shared->params->insert_retries
+				: 0;
 	size_t len = fill(w, op, w->values);
 
 	for (;;) {
@@ -230,13 +264,14 @@ static void do_insert(struct worker *w, const struct op *op)
 
 		w->now = ticks_now();
 		note_op(w, SERIES_INSERT, status, start, op);
-		if (status == DB_OK || stopped(w))
+		if (status == DB_OK)
 			break;
-		if (!--tries) {
+		if (!more--) {
 			load_failed(w);
 			break;
 		}
-		pause_insert(w);
+		if (!pause_insert(w))
+			break;
 	}
 }
 
@@ -299,24 +334,11 @@ static inline void count_done(struct worker *w, uint64_t n)
 		memory_order_relaxed);
 }
 
-/* False if the phase was stopped first. */
+/* As sleep_until(), for an operation of the schedule. */
 static bool wait_until(struct worker *w, uint64_t due)
 {
-	bool spin = w->shared->params->spin_sleep;
-
 	w->due = due;
-	for (;;) {
-		uint64_t ns;
-
-		w->now = ticks_now();
-		if ((int64_t)(due - w->now) <= 0)
-			return true;
-		if (stopped(w))
-			return false;
-		ns = ticks_to_ns(due - w->now);
-		if (!spin && ns > SPIN_NS)
-			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
-	}
+	return sleep_until(w, due);
 }
 
 /* ---- batches ---- */
@@ -331,13 +353,13 @@ static struct db_item item_of(const struct op *op)
 /* All reads of the batch in one call; returns the ticks it took. */
 static uint64_t batch_reads(struct worker *w, size_t n)
 {
-	const struct op *op[DB_BATCH_MAX];
+	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
 	uint64_t start, took;
 	size_t k = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (w->ops[i].kind == OP_READ || w->ops[i].kind == OP_RMW) {
-			op[k] = &w->ops[i];
+		if (ops[i].kind == OP_READ || ops[i].kind == OP_RMW) {
+			op[k] = &ops[i];
 			w->reads[k] = item_of(op[k]);
 			k++;
 		}
@@ -367,15 +389,15 @@ static enum series series_of_write(enum op_kind kind)
 /* Then all writes; `read_ticks` is what the reads took. */
 static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 {
-	const struct op *op[DB_BATCH_MAX];
+	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
 	uint64_t start;
 	size_t k = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (w->ops[i].kind != OP_READ) {
+		if (ops[i].kind != OP_READ) {
 			char *buf = w->values + k * w->value_stride;
 
-			op[k] = &w->ops[i];
+			op[k] = &ops[i];
 			w->writes[k] = item_of(op[k]);
 			w->writes[k].value.data = buf;
 			w->writes[k].value.len = fill(w, op[k], buf);
@@ -420,33 +442,47 @@ static size_t run_ops(struct worker *w, size_t n, uint64_t start, uint64_t k)
 		    !wait_until(w, start + (uint64_t)((double)(k + i) *
 						      w->tick)))
 			return i;
-		if (stopped(w))
+		if (stopped(w) || time_is_up(w))
 			return i;
-		run_op(w, &w->ops[i]);
+		run_op(w, &w->ops[w->next + i]);
 		count_done(w, 1);
 	}
 	return n;
 }
 
+/* How many operations are at hand, up to `most`; draws where there are none. */
+static size_t ops_at_hand(struct worker *w, uint64_t most)
+{
+	size_t batch = w->shared->params->batch;
+	size_t ahead = batch > 1 ? batch
+				 : workload_lookahead(w->shared->workload,
+						      WORKER_AHEAD);
+
+	if (w->next == w->drawn) {
+		w->next = 0;
+		w->drawn = (size_t)UTIL_MIN(ahead, most);
+		workload_next(&w->draw, w->ops, w->drawn);
+		w->now = ticks_now();
+	}
+	return (size_t)UTIL_MIN(w->drawn - w->next, most);
+}
+
 void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 		uint64_t until)
 {
-	size_t batch = w->shared->params->batch;
-	size_t most = batch > 1 ? batch
-				: workload_lookahead(w->shared->workload,
-						     WORKER_AHEAD);
-	uint64_t k = 0, start = ticks_now();
+	bool batch = w->shared->params->batch > 1;
+	uint64_t k = 0, start = ticks_now() + w->offset;
 
 	w->m = m;
-	w->now = start;
-	while ((!todo || k < todo) && !stopped(w) &&
-	       (!until || (int64_t)(until - w->now) > 0)) {
-		size_t n = todo && todo - k < most ? (size_t)(todo - k) : most;
+	w->now = ticks_now();
+	w->until = until;
+	while ((!todo || k < todo) && !stopped(w) && !time_is_up(w)) {
+		size_t n = ops_at_hand(w, todo ? todo - k : SIZE_MAX);
 
-		workload_next(&w->draw, w->ops, n);
-		w->now = ticks_now();
-		k += batch > 1 ? run_batch(w, n, start, k)
-			       : run_ops(w, n, start, k);
+		n = batch ? run_batch(w, n, start, k)
+			  : run_ops(w, n, start, k);
+		w->next += n;
+		k += n;
 	}
 	w->due = 0;
 }

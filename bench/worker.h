@@ -40,17 +40,20 @@ struct worker {
 	struct db *db;
 	struct workload_thread draw;
 	double tick; /* ticks between two operations' due times; 0: no target */
+	uint64_t offset; /* ticks before the first is due; with a target */
 
 	/* own */
 	struct measure *m;     /* where results go now: warm-up or measured */
 	uint64_t now;          /* the last stamp */
+	uint64_t until;        /* when time is up; 0: never */
 	uint64_t due;          /* when the operation was due; 0: when called */
 	unsigned unavailable;  /* in a row */
 	char *values;          /* a value per operation of a batch */
 	size_t value_stride;
 	char *scratch;         /* one more, for checks and old values */
 	size_t value_min, value_max;
-	struct op *ops;
+	struct op *ops;      /* drawn ahead */
+	size_t next, drawn;  /* of `ops`: the next one, and how many there are */
 	struct db_item *reads, *writes;
 
 	/* for the main thread, on a line of its own */
@@ -65,6 +68,8 @@ void worker_fini(struct worker *w);
 /**
  * Carry out `todo` operations (0: no bound), until `until` (a stamp; 0: no
  * bound), or until shared->stop. Results go to `m`, the number done to w->done.
+ * What was drawn and not begun is left for the next call: an insert that was
+ * dropped would leave a gap in the numbers of the records.
  */
 void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 		uint64_t until);

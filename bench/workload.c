@@ -103,10 +103,6 @@ int workload_init(struct workload *w, const struct params *p, bool load)
 		return err_set(FARKV_EINVAL, "keyprefix or zeropadding is too "
 					     "long");
 	err = init_values(&w->values, p);
-	if (!err && value_max_len(&w->values) > UINT64_C(64) << 20)
-		err = err_set(FARKV_EINVAL,
-			      "%s: fieldcount times the longest field is over "
-			      "64 MiB", p->field_len_histogram);
 	if (!err && !load)
 		err = init_run(w, p);
 	if (err)

@@ -98,7 +98,31 @@ ms=$(number OVERALL 'RunTime(ms)')
 [ "$ms" -ge 450 ] && [ "$ms" -lt 3000 ] || fail "1000 operations at 2000/s took $ms ms"
 shows '^\[Intended-READ\], Operations, '
 
-# ---- several stores in turns
+expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -target 2 -p maxexecutiontime=1
+ms=$(number OVERALL 'RunTime(ms)')
+[ "$ms" -ge 990 ] && [ "$ms" -lt 3000 ] || fail "one second of two operations took $ms ms"
+expect 0 kvbench load null -P "$workloads/workloada" -target 100 -p maxexecutiontime=1
+n=$(number INSERT Operations)
+[ "$n" -ge 50 ] && [ "$n" -le 101 ] || fail "$n inserts in a second at 100/s"
+grep -q "time was up after $n of 1000 records" "$dir/err" || fail "no word of a part load: $(cat "$dir/err")"
+
+# ---- lengths from a file
+# shellcheck disable=SC2317
+histogram() {
+	kvbench "$@" -P "$workloads/workloada" -p fieldcount=2 -p keyprefix=histogram \
+		-p fieldlengthdistribution=histogram -p fieldlengthhistogram="$dir/lengths"
+}
+expect 78 histogram run null && grep -q "histogram $dir/lengths: No such file" "$dir/err" || fail "histogram: $(cat "$dir/err")"
+printf 'BlockSize\t400\n0\t1\n2\t1\n' >"$dir/lengths"
+expect 78 histogram run null && grep -q "error: $dir/lengths:3: " "$dir/err" || fail "histogram: $(cat "$dir/err")"
+printf 'BlockSize\t400\n0\t1\n1\t1\n' >"$dir/lengths"
+expect 0 histogram run -db farkv,null
+is WORKLOAD ValueBytes "1600
+1600"
+
+# ---- several stores in turns: each is loaded
+expect 0 kvbench run -db null,farkv -P "$workloads/workloadc" -p keyprefix=both
+expect 1 kvbench run -db null,farkv -P "$workloads/workloadc" -p keyprefix=neither -p loadfirst=false
 stores=farkv,null
 "$KVBENCH" run lmdb -P "$workloads/workloadc" >/dev/null 2>&1 && stores=farkv,lmdb,null
 expect 0 kvbench run -db $stores -P "$workloads/workloada" -p rounds=3
@@ -112,13 +136,15 @@ grep -Eq '^[0-9-]+ [0-9:]+ 1 sec: [0-9]+ operations; [0-9.]+ current ops/sec; es
 	fail "status: $(cat "$dir/err")"
 expect 0 kvbench quick -p keyprefix=quick -p recordcount=2000 -p maxexecutiontime=1
 shows '^loaded 2000 records of 100 bytes' && shows 'operations/s$' && shows '^  read ' && shows '^  update '
+expect 0 kvbench quick null,farkv -p keyprefix=twice -p recordcount=2000 -p maxexecutiontime=1
+shows '^farkv: loaded 2000 records' && shows '^null: 1\.[0-9] s, 1 client'
 
 # ---- failures are not passed over
 expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=40000 -p requestdistribution=sequential \
 	-p operationcount=40000
 is READ-FAILED Operations 20000
 is READ Return=NOT_FOUND 20000
-tail -n 1 "$dir/err" | grep -q '20000 operations failed, the first: READ user[0-9]*: NOT_FOUND' ||
+tail -n 1 "$dir/err" | grep -q '20000 operations failed, the first: READ user[0-9]*: NOT_FOUND: were these records loaded' ||
 	fail "$(tail -n 1 "$dir/err")"
 expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=3000 -p fieldlength=99
 is READ Return=UNEXPECTED_STATE 1000
@@ -126,6 +152,16 @@ expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=20000 -p dat
 is READ Return=OK 1000
 is VERIFY Return=UNEXPECTED_STATE 1000
 expect 69 kvbench run -P "$workloads/workloada" --socket "$dir/none"
+start_server full -m 8m
+for batch in 1 16; do
+	expect 1 kvbench load -P "$workloads/workloada" --socket "$dir/full" -p recordcount=1000000 -p batch=$batch
+	is INSERT-FAILED Operations $batch
+	tail -n 1 "$dir/err" | grep -q "^kvbench: error: $batch operations* failed, .*: ERROR: .*memory" ||
+		fail "full store: $(tail -n 1 "$dir/err")"
+done
+FARKV_URI=shm://$dir/s
+# shellcheck disable=SC2016
+expect 0 sh -c 'cd "$1" && "$KVBENCH" run --socket s -P "$2"' sh "$dir" "$workloads/workloadc"
 mistake() { # STATUS MESSAGE ARGUMENT...
 	want=$1 message=$2
 	shift 2
@@ -145,6 +181,7 @@ mistake 64 "readproportion: 'half' is not" run null -P "$workloads/workloada" -p
 mistake 64 'measurementtype' run null -P "$workloads/workloada" -p measurementtype=raw
 mistake 64 'threadcount' run null -P "$workloads/workloada" -threads 0
 mistake 78 'cannot open the property file .*missing' run null -P "$dir/missing"
+mistake 78 'no property file workloadx here, nor in /.*/workloads$' run null -P workloadx
 printf 'recordcount=10\nfoo\\u00zz=1\n' >"$dir/bad.props"
 mistake 78 'bad.props:2: ' run null -P "$dir/bad.props"
 expect 0 kvbench run null -P "$workloads/workloada" -p colour=red && grep -q 'colour: unknown property' "$dir/err" ||
