@@ -28,6 +28,8 @@ enum body {
 	BODY_PREFIX,
 	BODY_STATS,
 	BODY_EPOCH,
+	BODY_CHALLENGE,
+	BODY_AUTH,
 };
 
 static const struct kind {
@@ -45,6 +47,7 @@ static const struct kind {
 	[MSG_SWEEP_ACK] = {"SWEEP_ACK", BODY_EPOCH},
 	[MSG_SWEEP_CLAIM] = {"SWEEP_CLAIM", BODY_BLOCKS},
 	[MSG_BYE] = {"BYE", BODY_BLOCKS},
+	[MSG_AUTH] = {"AUTH", BODY_AUTH},
 	[MSG_WELCOME] = {"WELCOME", BODY_WELCOME},
 	[MSG_REFUSE] = {"REFUSE", BODY_TEXT},
 	[MSG_GRANT] = {"GRANT", BODY_BLOCKS},
@@ -59,6 +62,7 @@ static const struct kind {
 	[MSG_BYE_ACK] = {"BYE_ACK", BODY_NONE},
 	[MSG_SHUTDOWN] = {"SHUTDOWN", BODY_TEXT},
 	[MSG_RECLAIM] = {"RECLAIM", BODY_EPOCH},
+	[MSG_CHALLENGE] = {"CHALLENGE", BODY_CHALLENGE},
 };
 
 static enum body body_of(uint8_t type)
@@ -116,6 +120,10 @@ static void put_welcome(struct wire *w, const struct msg *m)
 	wire_put_u64(w, m->welcome.region_bytes);
 	wire_put_u64(w, m->welcome.meta_bytes);
 	wire_put_u64(w, m->welcome.grace_ns);
+	wire_put_u32(w, m->welcome.flags);
+	wire_put_bytes(w, m->welcome.token, sizeof(m->welcome.token));
+	wire_put_bytes(w, m->welcome.tag, sizeof(m->welcome.tag));
+	wire_put_blob(w, m->welcome.address, m->welcome.address_len);
 	wire_put_u32(w, m->welcome.n_areas);
 	for (uint32_t i = 0; i < m->welcome.n_areas; i++) {
 		wire_put_u64(w, m->welcome.areas[i].off);
@@ -123,6 +131,13 @@ static void put_welcome(struct wire *w, const struct msg *m)
 		wire_put_u64(w, m->welcome.areas[i].raddr);
 		wire_put_u32(w, m->welcome.areas[i].rkey);
 	}
+}
+
+static void put_auth(struct wire *w, const struct msg *m)
+{
+	wire_put_bytes(w, m->auth.nonce, sizeof(m->auth.nonce));
+	wire_put_bytes(w, m->auth.tag, sizeof(m->auth.tag));
+	wire_put_blob(w, m->auth.name, m->auth.name_len);
 }
 
 static void put_blocks(struct wire *w, const struct msg *m,
@@ -178,12 +193,30 @@ static void put_body(struct wire *w, const struct msg *m,
 	case BODY_EPOCH:
 		wire_put_u64(w, m->epoch.number);
 		break;
+	case BODY_CHALLENGE:
+		wire_put_bytes(w, m->challenge.nonce,
+			       sizeof(m->challenge.nonce));
+		break;
+	case BODY_AUTH:
+		put_auth(w, m);
+		break;
 	default:
 		break;
 	}
 }
 
 /* ---- decoding ---------------------------------------------------------------- */
+
+/* `len` bytes into `to`; zeros (and the cursor's error) if fewer are left. */
+static void get_array(struct wire *w, uint8_t *to, size_t len)
+{
+	const uint8_t *p = wire_get_bytes(w, len);
+
+	if (p)
+		memcpy(to, p, len);
+	else
+		memset(to, 0, len);
+}
 
 /* Each returns NULL, or what is wrong. */
 
@@ -211,11 +244,24 @@ static const char *get_welcome(struct wire *w, struct msg *m)
 	m->welcome.region_bytes = wire_get_u64(w);
 	m->welcome.meta_bytes = wire_get_u64(w);
 	m->welcome.grace_ns = wire_get_u64(w);
+	m->welcome.flags = wire_get_u32(w);
+	get_array(w, m->welcome.token, sizeof(m->welcome.token));
+	get_array(w, m->welcome.tag, sizeof(m->welcome.tag));
+	m->welcome.address = wire_get_blob(w, &m->welcome.address_len);
 	m->welcome.n_areas = wire_get_u32(w);
+	if (w->error)
+		return NULL; /* cut short, as the caller sees */
 	if (m->welcome.role > MSG_ROLE_RO)
 		return "unknown role";
 	if (m->welcome.swept > 1)
 		return "swept is neither 0 nor 1";
+	if (m->welcome.flags & ~MSG_WELCOME_FLAGS)
+		return "unknown flags";
+	if (m->welcome.address_len > MSG_TEXT_MAX)
+		return "address too long";
+	for (uint32_t i = 0; i < m->welcome.address_len; i++)
+		if (m->welcome.address[i] <= ' ' || m->welcome.address[i] > '~')
+			return "address is not printable";
 	if (m->welcome.n_areas == 0 || m->welcome.n_areas > MSG_AREAS_MAX)
 		return "impossible number of areas";
 	for (uint32_t i = 0; i < m->welcome.n_areas; i++) {
@@ -231,9 +277,35 @@ static const char *get_text(struct wire *w, struct msg *m)
 {
 	m->refuse.reason = wire_get_u16(w);
 	m->refuse.text = wire_get_blob(w, &m->refuse.text_len);
-	if (m->refuse.reason == 0 || m->refuse.reason > MSG_REASON_INTERNAL)
+	if (m->refuse.reason == 0 || m->refuse.reason > MSG_REASON_AUTH)
 		return "unknown reason";
+	if (m->refuse.reason == MSG_REASON_AUTH && m->refuse.text_len)
+		return "text about credentials";
 	return m->refuse.text_len > MSG_TEXT_MAX ? "text too long" : NULL;
+}
+
+/* The server logs this name, so nothing else may be in it: see keyfile.h. */
+static bool key_name_ok(const uint8_t *name, size_t len)
+{
+	if (len == 0 || len > MSG_KEY_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!(name[i] >= 'a' && name[i] <= 'z') &&
+		    !(name[i] >= 'A' && name[i] <= 'Z') &&
+		    !(name[i] >= '0' && name[i] <= '9') &&
+		    !memchr("._-", name[i], 3))
+			return false;
+	return true;
+}
+
+static const char *get_auth(struct wire *w, struct msg *m)
+{
+	get_array(w, m->auth.nonce, sizeof(m->auth.nonce));
+	get_array(w, m->auth.tag, sizeof(m->auth.tag));
+	m->auth.name = wire_get_blob(w, &m->auth.name_len);
+	return w->error || key_name_ok(m->auth.name, m->auth.name_len) ?
+		       NULL :
+		       "impossible key name";
 }
 
 static const char *get_blocks(struct wire *w, struct msg *m)
@@ -302,6 +374,9 @@ static const char *get_small(struct wire *w, struct msg *m)
 	case BODY_EPOCH:
 		m->epoch.number = wire_get_u64(w);
 		break;
+	case BODY_CHALLENGE:
+		get_array(w, m->challenge.nonce, sizeof(m->challenge.nonce));
+		break;
 	default:
 		break;
 	}
@@ -321,6 +396,8 @@ static const char *get_body(struct wire *w, struct msg *m)
 		return get_blocks(w, m);
 	case BODY_STATS:
 		return get_stats(w, m);
+	case BODY_AUTH:
+		return get_auth(w, m);
 	default:
 		return get_small(w, m);
 	}

@@ -23,11 +23,15 @@
 #include "layout.h"
 
 #define MSG_MAGIC 0x4B46u
-#define MSG_PROTOCOL 1u
+#define MSG_PROTOCOL 2u
 #define MSG_HEADER_BYTES 16u
 #define MSG_MAX_BYTES 16384u /* header and body */
 #define MSG_REFS_MAX 1024u   /* block references in one message */
 #define MSG_TEXT_MAX 200u    /* bytes of a name or reason */
+#define MSG_KEY_NAME_MAX 63u /* bytes of a key's name, at least 1 */
+#define MSG_NONCE_BYTES 32u
+#define MSG_TAG_BYTES 32u
+#define MSG_TOKEN_BYTES 16u
 
 enum msg_type {
 	/* client to server */
@@ -42,6 +46,7 @@ enum msg_type {
 	MSG_SWEEP_ACK = 9,    /* SWEEP_BEGIN took effect */
 	MSG_SWEEP_CLAIM = 10, /* candidates held since SWEEP_BEGIN */
 	MSG_BYE = 11,         /* last message; blocks remembered for a sweep */
+	MSG_AUTH = 12,        /* answers CHALLENGE: I have this key */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* and the channel closes */
@@ -57,6 +62,7 @@ enum msg_type {
 	MSG_BYE_ACK = 76,
 	MSG_SHUTDOWN = 77,    /* the server is leaving */
 	MSG_RECLAIM = 78,     /* please return surplus blocks */
+	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -67,7 +73,14 @@ enum msg_reason {
 	MSG_REASON_FULL = 3,     /* too many sessions */
 	MSG_REASON_SHUTDOWN = 4,
 	MSG_REASON_INTERNAL = 5,
+	/* Credentials are needed, unknown or wrong; which, the peer is not told:
+	 * a refusal for this reason carries no text. */
+	MSG_REASON_AUTH = 6,
 };
+
+/** WELCOME: aligned 8-byte READs of this region never tear. */
+#define MSG_WELCOME_READ8_ATOMIC 1u
+#define MSG_WELCOME_FLAGS MSG_WELCOME_READ8_ATOMIC /* all that are known */
 
 enum msg_hint_status { MSG_HINT_DONE, MSG_HINT_WORKING, MSG_HINT_NOSPC };
 
@@ -117,9 +130,27 @@ struct msg {
 			uint64_t region_bytes;
 			uint64_t meta_bytes;
 			uint64_t grace_ns;
+			uint32_t flags;         /* MSG_WELCOME_* */
+			/* Says on a further connection: I am this session. */
+			uint8_t token[MSG_TOKEN_BYTES];
+			/* The server's proof; zeros without credentials. */
+			uint8_t tag[MSG_TAG_BYTES];
+			/* Where writers connect, printable ASCII; may be empty:
+			 * here. Not terminated. */
+			const uint8_t *address;
+			uint16_t address_len;
 			uint32_t n_areas;       /* shm: 2, meta then data, and */
 			struct msg_area areas[MSG_AREAS_MAX]; /* 2 descriptors */
 		} welcome;
+		struct {
+			uint8_t nonce[MSG_NONCE_BYTES]; /* the server's */
+		} challenge;
+		struct {
+			uint8_t nonce[MSG_NONCE_BYTES]; /* the client's */
+			uint8_t tag[MSG_TAG_BYTES];     /* see auth.h */
+			const uint8_t *name;    /* of the key; see keyfile.h */
+			uint16_t name_len;      /* 1..MSG_KEY_NAME_MAX */
+		} auth;
 		struct {
 			uint16_t reason;        /* enum msg_reason */
 			const uint8_t *text;

@@ -56,14 +56,14 @@ xxh3 = load_xxh3()
 # ---- control-channel.md ------------------------------------------------------
 
 def encode(kind, req, body):
-    head = struct.pack("<HBBII", 0x4B46, kind, 1, len(body), req)
+    head = struct.pack("<HBBII", 0x4B46, kind, 2, len(body), req)
     return head + struct.pack("<I", xxh3(body, xxh3(head)) & 0xFFFFFFFF) + body
 
 
 def decode(packet):
     magic, kind, version, length, req, check = struct.unpack("<HBBIII",
                                                              packet[:16])
-    expect("magic, version", (magic, version), (0x4B46, 1))
+    expect("magic, version", (magic, version), (0x4B46, 2))
     expect("length", length, len(packet) - 16)
     expect("checksum", check,
            xxh3(packet[16:], xxh3(packet[:12])) & 0xFFFFFFFF)
@@ -95,11 +95,15 @@ class Session:
         expect("answer to HELLO", (kind, req, len(self.fds)),
                (TYPES["WELCOME"], 1, 2))
         (self.id, self.prefix, self.role, swept, id0, id1, self.region_bytes,
-         self.meta_bytes, self.grace_ns, areas) = struct.unpack(
-             "<IIBBQQQQQI", body[:54])
+         self.meta_bytes, self.grace_ns, flags, _, tag,
+         address) = struct.unpack("<IIBBQQQQQI16s32sH", body[:104])
+        body = body[104 + address:]
+        areas, = struct.unpack("<I", body[:4])
+        expect("unknown flags", flags & ~1, 0)
+        expect("proof without credentials", tag, bytes(32))
         expect("role, swept, areas", (self.role, swept, areas), (role, 0, 2))
-        expect("bytes behind the areas", len(body), 54 + 2 * 28)
-        area = [struct.unpack("<QQQI", body[54 + 28 * i:82 + 28 * i])
+        expect("bytes behind the areas", len(body), 4 + 2 * 28)
+        area = [struct.unpack("<QQQI", body[4 + 28 * i:32 + 28 * i])
                 for i in range(2)]
         expect("areas", area, [
             (0, self.meta_bytes, 0, 0),

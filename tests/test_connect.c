@@ -231,12 +231,13 @@ START_TEST(test_protocol_version)
 	srv.edit = other_version;
 	start();
 	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
-	assert_detail("protocol version 2");
+	assert_detail("protocol version 3");
 }
 END_TEST
 
 /* WELCOME body: session 4, prefix 4, role 1, swept 1, id 16, region 8, meta 8,
- * grace 8, areas 4, then off 8, bytes 8, raddr 8, rkey 4 for each. */
+ * grace 8, flags 4, token 16, tag 32, address 2 (it is empty), areas 4, then
+ * off 8, bytes 8, raddr 8, rkey 4 for each. */
 #define BODY MSG_HEADER_BYTES
 static size_t field_at;
 
@@ -267,11 +268,13 @@ START_TEST(test_welcome_fields)
 		{26, FARKV_EPROTOCOL},  /* region bytes: areas do not fit */
 		{34, FARKV_EPROTOCOL},  /* meta bytes */
 		{42, FARKV_EFORMAT},    /* grace */
-		{50, FARKV_EPROTOCOL},  /* number of areas */
-		{54, FARKV_EPROTOCOL},  /* area 0: offset */
-		{62, FARKV_EPROTOCOL},  /* area 0: bytes */
-		{82, FARKV_EPROTOCOL},  /* area 1: offset */
-		{90, FARKV_EPROTOCOL},  /* area 1: bytes */
+		{50, FARKV_EPROTOCOL},  /* flags */
+		{102, FARKV_EPROTOCOL}, /* length of the address */
+		{104, FARKV_EPROTOCOL}, /* number of areas */
+		{108, FARKV_EPROTOCOL}, /* area 0: offset */
+		{116, FARKV_EPROTOCOL}, /* area 0: bytes */
+		{136, FARKV_EPROTOCOL}, /* area 1: offset */
+		{144, FARKV_EPROTOCOL}, /* area 1: bytes */
 	};
 
 	srv.hello = FAKE_EDITED;

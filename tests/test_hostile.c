@@ -205,11 +205,13 @@ static size_t client_message(int i, uint8_t *buf)
 		{.type = MSG_SWEEP_ACK, .epoch = {1}},
 		{.type = MSG_SWEEP_CLAIM, .blocks = {.number = 1, .n = 1}},
 		{.type = MSG_BYE, .req = 8},
+		{.type = MSG_AUTH, .req = 9,
+		 .auth = {.name = (const uint8_t *)"bad", .name_len = 3}},
 	};
 
 	return encode(&all[i], &ref, buf);
 }
-#define CLIENT_MESSAGES 11
+#define CLIENT_MESSAGES 12
 
 START_TEST(damaged_message_ends_the_session_alone)
 {
@@ -279,7 +281,7 @@ START_TEST(messages_out_of_order_are_refused)
 		MSG_WELCOME, MSG_REFUSE, MSG_GRANT, MSG_HINT_REPLY, MSG_PREFIX,
 		MSG_STATS, MSG_PONG, MSG_BARRIER, MSG_SWEEP_BEGIN,
 		MSG_SWEEP_QUERY, MSG_SWEEP_END, MSG_BYE_ACK, MSG_SHUTDOWN,
-		MSG_RECLAIM};
+		MSG_RECLAIM, MSG_CHALLENGE};
 	uint8_t buf[MSG_MAX_BYTES];
 	int fd;
 
@@ -322,7 +324,7 @@ START_TEST(hello_of_another_version_is_told_so)
 	m = hear(fd);
 	ck_assert_uint_eq(m.type, MSG_REFUSE);
 	ck_assert_ptr_nonnull(memmem(m.refuse.text, m.refuse.text_len,
-				     "version 2", 9));
+				     "version 3", 9));
 	close(fd);
 }
 END_TEST

@@ -19,66 +19,76 @@
 /* ---- the bytes --------------------------------------------------------------- */
 
 static const char gold_hello[] =
-	"464b010120000000070000007a137ee301671200000300000088776655443322"
+	"464b010220000000070000001e99fafa01671200000300000088776655443322"
 	"1100ffeeddccbbaa9905006b76636c69";
 static const char gold_grant_req[] =
-	"464b0201050000000800000095c85a210300040000";
+	"464b020205000000080000004bf3c01a0300040000";
 static const char gold_ret[] =
-	"464b0301260000000900000006c5a6bc00010000000000000000030000000000"
+	"464b03022600000009000000906407be00010000000000000000030000000000"
 	"01000c000000000020000c002800ffffffff0f00f81f";
 static const char gold_hint[] =
-	"464b04010d0000000a00000041df4f7040000000000000000100000001";
+	"464b04020d0000000a0000008167b10a40000000000000000100000001";
 static const char gold_prefix_req[] =
-	"464b0501000000000b000000377227c9";
+	"464b0502000000000b0000001a9511a4";
 static const char gold_stats_req[] =
-	"464b0601000000000c000000c70ae8a7";
+	"464b0602000000000c0000000c57d6e0";
 static const char gold_ping[] =
-	"464b0701080000000d000000f3574acbefcdab8967452301";
+	"464b0702080000000d000000526f6f6defcdab8967452301";
 static const char gold_barrier_ack[] =
-	"464b08010800000000000000ddffe7340200000000000000";
+	"464b08020800000000000000582c5fb10200000000000000";
 static const char gold_sweep_ack[] =
-	"464b090108000000000000003d92deca0300000000000000";
+	"464b09020800000000000000175d2bec0300000000000000";
 static const char gold_sweep_claim[] =
-	"464b0a012600000000000000a01c875c00000300000000000000030000000000"
+	"464b0a0226000000000000005e32c7e700000300000000000000030000000000"
 	"01000c000000000020000c002800ffffffff0f00f81f";
 static const char gold_bye[] =
-	"464b0b010e0000000e0000004d8478310000000000000000000000000000";
+	"464b0b020e0000000e000000130b885e0000000000000000000000000000";
+static const char gold_auth[] =
+	"464b0c02490000000f00000023a16ee5a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"
+	"b0b1b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcccdcecf"
+	"d0d1d2d3d4d5d6d7d8d9dadbdcdddedf0700616c6963652e31";
 static const char gold_welcome[] =
-	"464b41016e000000070000004d1c5f9b05000000060000000001887766554433"
+	"464b4102bb00000007000000b5b496ef05000000060000000001887766554433"
 	"221100ffeeddccbbaa990000004000000000000020000000000000e1f5050000"
-	"0000020000000000000000000000000020000000000000000000000000000000"
-	"000000002000000000000000e03f0000000000100000007f0000cdab0000";
+	"000001000000404142434445464748494a4b4c4d4e4f60616263646566676869"
+	"6a6b6c6d6e6f707172737475767778797a7b7c7d7e7f17006b763a2f2f5b3230"
+	"30313a6462383a3a375d3a373437310200000000000000000000000000200000"
+	"00000000000000000000000000000000002000000000000000e03f0000000000"
+	"100000007f0000cdab0000";
 static const char gold_refuse[] =
-	"464b420115000000070000005ca142dc03001100746f6f206d616e7920736573"
+	"464b420215000000070000003aadd12f03001100746f6f206d616e7920736573"
 	"73696f6e73";
 static const char gold_grant[] =
-	"464b430126000000080000009874c33903000000000000000000030000000000"
+	"464b4302260000000800000035a450fd03000000000000000000030000000000"
 	"01000c000000000020000c002800ffffffff0f00f81f";
 static const char gold_hint_reply[] =
-	"464b4401010000000a0000006bcadae302";
+	"464b4402010000000a000000d7d9ad3002";
 static const char gold_prefix[] =
-	"464b4501040000000b000000eabc1f774d000000";
+	"464b4502040000000b000000436f55574d000000";
 static const char gold_stats[] =
-	"464b4601180000000c0000006e8f117a02000000010015cd5b07000000001600"
+	"464b4602180000000c0000005bdaba4502000000010015cd5b07000000001600"
 	"00e1f50500000000";
 static const char gold_pong[] =
-	"464b4701080000000d00000031b69934efcdab8967452301";
+	"464b4702080000000d000000208449b0efcdab8967452301";
 static const char gold_barrier[] =
-	"464b48010800000000000000ddef50c30200000000000000";
+	"464b480208000000000000005b0f82730200000000000000";
 static const char gold_sweep_begin[] =
-	"464b490108000000000000004cc9c1e30300000000000000";
+	"464b49020800000000000000c41cd12e0300000000000000";
 static const char gold_sweep_query[] =
-	"464b4a0126000000000000003ea8eac000000300000000000000030000000000"
+	"464b4a022600000000000000e9e927b800000300000000000000030000000000"
 	"01000c000000000020000c002800ffffffff0f00f81f";
 static const char gold_sweep_end[] =
-	"464b4b010800000000000000d3222c900300000000000000";
+	"464b4b02080000000000000008078aa10300000000000000";
 static const char gold_bye_ack[] =
-	"464b4c01000000000e0000007f34e9e9";
+	"464b4c02000000000e00000035507353";
 static const char gold_shutdown[] =
-	"464b4d011900000000000000f289838404001500746865207365727665722069"
+	"464b4d0219000000000000005abf04e204001500746865207365727665722069"
 	"73206c656176696e67";
 static const char gold_reclaim[] =
-	"464b4e01080000000000000055635fbd0000000000000000";
+	"464b4e020800000000000000ca3771370000000000000000";
+static const char gold_challenge[] =
+	"464b4f022000000007000000f4f06e39808182838485868788898a8b8c8d8e8f"
+	"909192939495969798999a9b9c9d9e9f";
 
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
@@ -87,6 +97,10 @@ static const struct block_ref refs[] = {
 };
 
 #define TEXT(s) (const uint8_t *)(s), sizeof(s) - 1
+/* n bytes that count up from the first. */
+#define COUNT4(b) (b), (b) + 1, (b) + 2, (b) + 3
+#define COUNT16(b) COUNT4(b), COUNT4((b) + 4), COUNT4((b) + 8), COUNT4((b) + 12)
+#define COUNT32(b) COUNT16(b), COUNT16((b) + 16)
 #define REGION {0x1122334455667788, 0x99AABBCCDDEEFF00}
 
 static const struct golden {
@@ -109,9 +123,13 @@ static const struct golden {
 	{{.type = MSG_SWEEP_CLAIM, .blocks = {.number = 3, .n = 3}},
 	 gold_sweep_claim},
 	{{.type = MSG_BYE, .req = 14}, gold_bye},
+	{{.type = MSG_AUTH, .req = 15,
+	  .auth = {{COUNT32(0xA0)}, {COUNT32(0xC0)}, TEXT("alice.1")}},
+	 gold_auth},
 	{{.type = MSG_WELCOME, .req = 7,
 	  .welcome = {5, 6, MSG_ROLE_RW, 1, REGION, 1u << 30, 2u << 20,
-		      100000000, 2,
+		      100000000, MSG_WELCOME_READ8_ATOMIC, {COUNT16(0x40)},
+		      {COUNT32(0x60)}, TEXT("kv://[2001:db8::7]:7471"), 2,
 		      {{0, 2u << 20, 0, 0},
 		       {2u << 20, (1u << 30) - (2u << 20), 0x7F0000001000,
 			0xABCD}}}}, gold_welcome},
@@ -137,6 +155,8 @@ static const struct golden {
 	  .refuse = {MSG_REASON_SHUTDOWN, TEXT("the server is leaving")}},
 	 gold_shutdown},
 	{{.type = MSG_RECLAIM}, gold_reclaim},
+	{{.type = MSG_CHALLENGE, .req = 7, .challenge = {{COUNT32(0x80)}}},
+	 gold_challenge},
 };
 #define GOLDEN (int)(sizeof(golden) / sizeof(golden[0]))
 
@@ -225,6 +245,7 @@ END_TEST
 
 START_TEST(msg_decode_fields_of_hello_welcome_stats)
 {
+	static const uint8_t token[] = {COUNT16(0x40)}, tag[] = {COUNT32(0x60)};
 	uint8_t b[1024];
 	struct msg m;
 
@@ -240,6 +261,11 @@ START_TEST(msg_decode_fields_of_hello_welcome_stats)
 	ck_assert_uint_eq(m.welcome.prefix, 6);
 	ck_assert_uint_eq(m.welcome.swept, 1);
 	ck_assert_uint_eq(m.welcome.grace_ns, 100000000);
+	ck_assert_uint_eq(m.welcome.flags, MSG_WELCOME_READ8_ATOMIC);
+	ck_assert_mem_eq(m.welcome.token, token, sizeof(token));
+	ck_assert_mem_eq(m.welcome.tag, tag, sizeof(tag));
+	ck_assert_uint_eq(m.welcome.address_len, 23);
+	ck_assert_mem_eq(m.welcome.address, "kv://[2001:db8::7]:7471", 23);
 	ck_assert_uint_eq(m.welcome.n_areas, 2);
 	ck_assert_uint_eq(m.welcome.areas[1].raddr, 0x7F0000001000);
 	ck_assert_uint_eq(m.welcome.areas[1].rkey, 0xABCD);
@@ -247,6 +273,23 @@ START_TEST(msg_decode_fields_of_hello_welcome_stats)
 	ck_assert_uint_eq(m.stats.n, 2);
 	ck_assert_uint_eq(m.stats.stat[1].id, MSG_STAT_GRACE_NS);
 	ck_assert_uint_eq(m.stats.stat[1].value, 100000000);
+}
+END_TEST
+
+START_TEST(msg_decode_fields_of_challenge_and_auth)
+{
+	static const uint8_t theirs[] = {COUNT32(0x80)}, ours[] = {COUNT32(0xA0)},
+			     tag[] = {COUNT32(0xC0)};
+	uint8_t b[1024];
+	struct msg m;
+
+	ck_assert_int_eq(msg_decode(b, unhex(gold_challenge, b), &m), 0);
+	ck_assert_mem_eq(m.challenge.nonce, theirs, sizeof(theirs));
+	ck_assert_int_eq(msg_decode(b, unhex(gold_auth, b), &m), 0);
+	ck_assert_mem_eq(m.auth.nonce, ours, sizeof(ours));
+	ck_assert_mem_eq(m.auth.tag, tag, sizeof(tag));
+	ck_assert_uint_eq(m.auth.name_len, 7);
+	ck_assert_mem_eq(m.auth.name, "alice.1", 7);
 }
 END_TEST
 
@@ -360,7 +403,8 @@ static const struct {
 	const char *says;
 } bad_fields[] = {
 	{gold_hello, 0, 1, {0x47}, "not farkv"},
-	{gold_hello, 3, 1, {2}, "protocol version 2"},
+	{gold_hello, 3, 1, {1}, "protocol version 1"},
+	{gold_hello, 3, 1, {3}, "protocol version 3"},
 	{gold_hello, 2, 1, {64}, "unknown message type"},
 	{gold_hello, 16, 1, {2}, "unknown role"},
 	{gold_grant_req, 16, 1, {95}, "size class out of range"},
@@ -376,11 +420,30 @@ static const struct {
 	{gold_hint, 28, 1, {2}, "full is neither"},
 	{gold_hint_reply, 16, 1, {3}, "unknown hint status"},
 	{gold_refuse, 16, 1, {0}, "unknown reason"},
-	{gold_refuse, 16, 1, {6}, "unknown reason"},
+	{gold_refuse, 16, 1, {6}, "text about credentials"},
+	{gold_refuse, 16, 1, {7}, "unknown reason"},
 	{gold_welcome, 24, 1, {2}, "unknown role"},
 	{gold_welcome, 25, 1, {2}, "swept"},
-	{gold_welcome, 66, 1, {0}, "number of areas"},
-	{gold_welcome, 66, 1, {5}, "number of areas"},
+	{gold_welcome, 66, 1, {3}, "unknown flags"},
+	{gold_welcome, 69, 1, {0x80}, "unknown flags"},
+	{gold_welcome, 118, 2, {200, 0}, "cut short"},
+	{gold_welcome, 118, 2, {22, 0}, "number of areas"},
+	{gold_welcome, 120, 1, {' '}, "address is not printable"},
+	{gold_welcome, 142, 1, {0x7F}, "address is not printable"},
+	{gold_welcome, 142, 1, {0xC4}, "address is not printable"},
+	{gold_welcome, 143, 1, {0}, "number of areas"},
+	{gold_welcome, 143, 1, {5}, "number of areas"},
+	{gold_auth, 80, 2, {0, 0}, "impossible key name"},
+	{gold_auth, 80, 2, {6, 0}, "left over"},
+	{gold_auth, 80, 2, {8, 0}, "cut short"},
+	{gold_auth, 82, 1, {' '}, "impossible key name"},
+	{gold_auth, 82, 1, {'@'}, "impossible key name"},
+	{gold_auth, 82, 1, {'['}, "impossible key name"},
+	{gold_auth, 85, 1, {'/'}, "impossible key name"},
+	{gold_auth, 88, 1, {0}, "impossible key name"},
+	{gold_auth, 88, 1, {'_'}, NULL},
+	{gold_auth, 88, 1, {'-'}, NULL},
+	{gold_auth, 88, 1, {'Z'}, NULL},
 	{gold_stats, 16, 1, {65}, "too many statistics"},
 };
 
@@ -421,6 +484,49 @@ START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 	ck_assert_uint_eq(len, 4711);
 	ck_assert_int_eq(msg_encode(&m, NULL, b, 24, &len), 0);
 	ck_assert_uint_eq(len, 24);
+}
+END_TEST
+
+/* What a refused client learns about credentials is the number alone. */
+START_TEST(msg_refuse_for_credentials_has_no_text)
+{
+	struct msg m = {.type = MSG_REFUSE,
+			.refuse = {MSG_REASON_AUTH, TEXT("no such key")}}, d;
+	uint8_t b[64];
+	size_t len;
+
+	ck_assert_int_eq(msg_encode(&m, NULL, b, sizeof(b), &len),
+			 FARKV_EINVAL);
+	m.refuse.text_len = 0;
+	ck_assert_int_eq(msg_encode(&m, NULL, b, sizeof(b), &len), 0);
+	ck_assert_int_eq(msg_decode(b, len, &d), 0);
+	ck_assert_uint_eq(d.refuse.reason, MSG_REASON_AUTH);
+	ck_assert_uint_eq(d.refuse.text_len, 0);
+}
+END_TEST
+
+START_TEST(msg_texts_of_the_largest_size_fit_and_one_byte_more_does_not)
+{
+	uint8_t text[MSG_TEXT_MAX + 1], b[1024];
+	struct msg a = {.type = MSG_AUTH, .auth = {.name = text}};
+	struct msg w = {.type = MSG_WELCOME,
+			.welcome = {.address = text, .n_areas = 1}};
+	size_t len;
+
+	memset(text, 'x', sizeof(text));
+	a.auth.name_len = MSG_KEY_NAME_MAX;
+	ck_assert_int_eq(msg_encode(&a, NULL, b, sizeof(b), &len), 0);
+	a.auth.name_len++;
+	ck_assert_int_eq(msg_encode(&a, NULL, b, sizeof(b), &len),
+			 FARKV_EINVAL);
+	w.welcome.address_len = MSG_TEXT_MAX;
+	ck_assert_int_eq(msg_encode(&w, NULL, b, sizeof(b), &len), 0);
+	w.welcome.address_len++;
+	ck_assert_int_eq(msg_encode(&w, NULL, b, sizeof(b), &len),
+			 FARKV_EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_detail(), "address too long"));
+	w.welcome.address_len = 0;
+	ck_assert_int_eq(msg_encode(&w, NULL, b, sizeof(b), &len), 0);
 }
 END_TEST
 
@@ -488,6 +594,7 @@ static Suite *suite(void)
 		t, msg_decode_golden_bytes_and_encode_gives_them_back, 0,
 		GOLDEN);
 	tcase_add_test(t, msg_decode_fields_of_hello_welcome_stats);
+	tcase_add_test(t, msg_decode_fields_of_challenge_and_auth);
 	tcase_add_test(t, msg_golden_covers_every_type);
 	suite_add_tcase(s, t);
 	t = tcase_create("damage");
@@ -504,6 +611,9 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, msg_decode_field_out_of_range_is_named, 0,
 			    (int)(sizeof(bad_fields) / sizeof(bad_fields[0])));
 	tcase_add_test(t, msg_encode_what_a_peer_would_refuse_is_not_sent);
+	tcase_add_test(t, msg_refuse_for_credentials_has_no_text);
+	tcase_add_test(
+		t, msg_texts_of_the_largest_size_fit_and_one_byte_more_does_not);
 	tcase_add_test(t, msg_largest_list_of_blocks_fits_and_one_more_does_not);
 	tcase_add_test(t, msg_decode_noise_is_survived);
 	suite_add_tcase(s, t);
