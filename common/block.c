@@ -91,6 +91,8 @@ enum block_check block_verify_head(const void *image, size_t have,
 	struct block_header h;
 	bool mine;
 
+	if (have < sizeof(h))
+		return BLOCK_PARTIAL;
 	memcpy(&h, p, sizeof(h));
 	if (!header_fits(&h, ref))
 		return BLOCK_BAD;

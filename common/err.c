@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "util.h"
+
 static _Thread_local char detail[512];
 static _Thread_local int plain; /* the line is err_str() of this, if not 0 */
 
@@ -48,7 +50,7 @@ int err_set(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	memcpy(detail, line, strlen(line) + 1);
+	memcpy(detail, util_one_line(line), strlen(line) + 1);
 	plain = 0;
 	return err;
 }
@@ -63,13 +65,17 @@ int err_set_plain(int err)
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 {
 	char line[sizeof(detail)], reason[128];
+	const char *why;
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	return err_set(err, "%s: %s", line,
-		       strerror_r(errnum, reason, sizeof(reason)));
+	why = strerror_r(errnum, reason, sizeof(reason));
+	/* The reason stays, even behind a path that fills the line. */
+	return err_set(err, "%.*s: %s",
+		       (int)(sizeof(line) - sizeof(": ") - strlen(why)), line,
+		       why);
 }
 
 const char *err_detail(void)

@@ -16,7 +16,8 @@ const char *err_str(int err);
  * Remember one line about the failure that is about to be returned, then
  * return `err`, so that callers write `return err_set(FARKV_EURI, ...)`.
  * The line says what was wrong, where, and what to do. Thread-local, bounded
- * to 511 bytes, no allocation.
+ * to 511 bytes, no allocation. It may quote what others wrote: control
+ * characters become '?', so that it stays one line and no terminal obeys it.
  */
 int err_set(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -24,7 +25,8 @@ int err_set(int err, const char *fmt, ...)
 /** Remember the text of `err` itself; no formatting, for frequent answers. */
 int err_set_plain(int err);
 
-/** As err_set(), with ": " and strerror(errnum) appended to the line. */
+/** As err_set(), with ": " and strerror(errnum) appended to the line, which is
+ * cut where there is no room for both. */
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

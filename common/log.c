@@ -39,6 +39,7 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	at += vsnprintf(line + at, sizeof(line) - (size_t)at, fmt, ap);
 	va_end(ap);
+	util_one_line(line);
 	at = UTIL_MIN(at, (int)sizeof(line) - 2);
 	line[at++] = '\n';
 	/* One write: lines of several threads and processes do not mix. */

@@ -20,7 +20,10 @@ void log_init(const char *program, enum log_level level);
 /** The level in force. Safe from any thread. */
 enum log_level log_get_level(void);
 
-/** Write one line "program: level: text\n" by a single write(2). */
+/**
+ * Write one line "program: level: text\n" by a single write(2); at most 1023
+ * bytes, control characters in the text become '?'.
+ */
 void log_msg(enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -8,6 +8,7 @@
 #include "alloc.h"
 #include "err.h"
 #include "hash.h"
+#include "util.h"
 #include "wire.h"
 
 #define REF_BYTES 8u
@@ -67,8 +68,7 @@ static const struct kind {
 
 static enum body body_of(uint8_t type)
 {
-	return type < sizeof(kinds) / sizeof(kinds[0]) ? kinds[type].body
-						       : BODY_BAD;
+	return type < ARRAY_SIZE(kinds) ? kinds[type].body : BODY_BAD;
 }
 
 const char *msg_type_name(uint8_t type)
@@ -76,21 +76,22 @@ const char *msg_type_name(uint8_t type)
 	return body_of(type) == BODY_BAD ? "?" : kinds[type].name;
 }
 
-static struct block_ref ref_unpack(const uint8_t *p)
+static uint64_t ref_word(const struct msg *m, uint32_t i)
 {
-	struct wire w = wire_reader(p, REF_BYTES);
+	struct wire w = wire_reader(m->blocks.refs + (size_t)i * REF_BYTES,
+				    REF_BYTES);
 
-	return slot_block(wire_get_u64(&w));
+	return wire_get_u64(&w);
 }
 
 struct block_ref msg_ref(const struct msg *m, uint32_t i)
 {
-	return ref_unpack(m->blocks.refs + (size_t)i * REF_BYTES);
+	return slot_block(ref_word(m, i));
 }
 
 static uint32_t message_checksum(const uint8_t *buf, size_t len)
 {
-	/* The checksum's own place counts as absent: header, then body. */
+	/* The header up to the checksum seeds the body's. */
 	uint64_t head = hash_image(buf, MSG_HEADER_BYTES - 4);
 
 	return (uint32_t)(XXH3_64bits_withSeed(buf + MSG_HEADER_BYTES,
@@ -308,6 +309,22 @@ static const char *get_auth(struct wire *w, struct msg *m)
 		       "impossible key name";
 }
 
+/* A reference has one encoding: no fingerprint, no marks. */
+static const char *check_refs(const struct msg *m)
+{
+	for (uint32_t i = 0; i < m->blocks.n; i++) {
+		uint64_t word = ref_word(m, i);
+		struct block_ref ref = slot_block(word);
+
+		if (ref.off == 0 || ref.cls >= CLASS_COUNT ||
+		    slot_pack(ref, 0, 0) != word)
+			return "impossible block";
+		if (m->type == MSG_GRANT && ref.cls != m->blocks.cls)
+			return "block of another class";
+	}
+	return NULL;
+}
+
 static const char *get_blocks(struct wire *w, struct msg *m)
 {
 	m->blocks.cls = wire_get_u8(w);
@@ -318,18 +335,15 @@ static const char *get_blocks(struct wire *w, struct msg *m)
 		return "size class out of range";
 	if (m->blocks.state > ALLOC_WORN)
 		return "unknown block state";
+	if ((m->blocks.cls && m->type != MSG_GRANT) ||
+	    (m->blocks.state && m->type != MSG_RETURN) ||
+	    (m->blocks.number && m->type != MSG_SWEEP_QUERY &&
+	     m->type != MSG_SWEEP_CLAIM))
+		return "a field is set that means nothing here";
 	if (m->blocks.n > MSG_REFS_MAX)
 		return "too many blocks";
 	m->blocks.refs = wire_get_bytes(w, (size_t)m->blocks.n * REF_BYTES);
-	for (uint32_t i = 0; m->blocks.refs && i < m->blocks.n; i++) {
-		struct block_ref ref = msg_ref(m, i);
-
-		if (ref.off == 0 || ref.cls >= CLASS_COUNT)
-			return "impossible block";
-		if (m->type == MSG_GRANT && ref.cls != m->blocks.cls)
-			return "block of another class";
-	}
-	return NULL;
+	return m->blocks.refs ? check_refs(m) : NULL;
 }
 
 static const char *get_stats(struct wire *w, struct msg *m)
@@ -360,6 +374,9 @@ static const char *get_small(struct wire *w, struct msg *m)
 		m->hint.page = wire_get_u64(w);
 		m->hint.gen = wire_get_u32(w);
 		m->hint.full = wire_get_u8(w);
+		if (m->hint.page >> ENTRY_PAGE_BITS ||
+		    m->hint.gen > SLOT_GEN_MASK)
+			return "no subtable can be there";
 		if (m->hint.full > 1)
 			return "full is neither 0 nor 1";
 		break;
@@ -403,33 +420,61 @@ static const char *get_body(struct wire *w, struct msg *m)
 	}
 }
 
+/* Counts that the encoder itself relies on; the rest is checked afterwards. */
+static bool counts_fit(const struct msg *m)
+{
+	switch (body_of(m->type)) {
+	case BODY_BLOCKS:
+		return m->blocks.n <= MSG_REFS_MAX;
+	case BODY_WELCOME:
+		return m->welcome.n_areas <= MSG_AREAS_MAX;
+	case BODY_STATS:
+		return m->stats.n <= MSG_STATS_MAX;
+	default:
+		return true;
+	}
+}
+
+/* What the peer would refuse, or read as something else, is not sent. */
+static const char *check_encoded(const struct msg *m,
+				 const struct block_ref *refs, uint8_t *body,
+				 size_t len)
+{
+	struct wire w = wire_reader(body, len);
+	struct msg back = {.type = m->type};
+	const char *wrong = get_body(&w, &back);
+
+	if (wrong || body_of(m->type) != BODY_BLOCKS)
+		return wrong;
+	for (uint32_t i = 0; i < m->blocks.n; i++) {
+		struct block_ref ref = msg_ref(&back, i);
+
+		if (ref.off != refs[i].off || ref.cls != refs[i].cls ||
+		    ref.inc != refs[i].inc)
+			return "impossible block";
+	}
+	return NULL;
+}
+
 int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
 	       size_t cap, size_t *len_out)
 {
+	uint8_t *body = (uint8_t *)buf + MSG_HEADER_BYTES;
 	struct wire head, w;
-	struct msg check = {.type = m->type};
 	const char *wrong;
 	size_t len;
 
-	if (body_of(m->type) == BODY_BAD || cap < MSG_HEADER_BYTES)
+	if (body_of(m->type) == BODY_BAD)
 		return err_set(FARKV_EINVAL, "no message of type %u", m->type);
-	w = wire_writer((uint8_t *)buf + MSG_HEADER_BYTES,
-			cap - MSG_HEADER_BYTES);
-	if (!(body_of(m->type) == BODY_BLOCKS && m->blocks.n > MSG_REFS_MAX) &&
-	    !(body_of(m->type) == BODY_WELCOME &&
-	      m->welcome.n_areas > MSG_AREAS_MAX) &&
-	    !(body_of(m->type) == BODY_STATS && m->stats.n > MSG_STATS_MAX))
-		put_body(&w, m, refs);
-	else
-		w.error = true;
-	len = (size_t)(w.pos - (uint8_t *)buf);
-	if (w.error || len > MSG_MAX_BYTES)
-		return err_set(FARKV_EINVAL, "%s does not fit a message",
-			       msg_type_name(m->type));
-	/* What the peer would refuse is not sent. */
-	w = wire_reader((uint8_t *)buf + MSG_HEADER_BYTES,
-			len - MSG_HEADER_BYTES);
-	wrong = get_body(&w, &check);
+	cap = UTIL_MIN(cap, MSG_MAX_BYTES);
+	if (cap < MSG_HEADER_BYTES || !counts_fit(m))
+		goto err_room;
+	w = wire_writer(body, cap - MSG_HEADER_BYTES);
+	put_body(&w, m, refs);
+	if (w.error)
+		goto err_room;
+	len = (size_t)(w.pos - body);
+	wrong = check_encoded(m, refs, body, len);
 	if (wrong)
 		return err_set(FARKV_EINVAL, "%s: %s", msg_type_name(m->type),
 			       wrong);
@@ -437,11 +482,15 @@ int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
 	wire_put_u16(&head, MSG_MAGIC);
 	wire_put_u8(&head, m->type);
 	wire_put_u8(&head, MSG_PROTOCOL);
-	wire_put_u32(&head, (uint32_t)(len - MSG_HEADER_BYTES));
+	wire_put_u32(&head, (uint32_t)len);
 	wire_put_u32(&head, m->req);
-	wire_put_u32(&head, message_checksum(buf, len));
-	*len_out = len;
+	wire_put_u32(&head, message_checksum(buf, MSG_HEADER_BYTES + len));
+	*len_out = MSG_HEADER_BYTES + len;
 	return 0;
+
+err_room:
+	return err_set(FARKV_EINVAL, "%s does not fit a message",
+		       msg_type_name(m->type));
 }
 
 static int decode_header(struct wire *w, const uint8_t *buf, size_t len,

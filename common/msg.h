@@ -161,9 +161,10 @@ struct msg {
 			uint32_t count;         /* 1..MSG_REFS_MAX */
 		} grant_req;
 		struct {
-			uint8_t cls;            /* GRANT: class. RETURN: 0 */
-			uint8_t state;          /* RETURN: enum alloc_state */
-			uint64_t number;        /* sweep number; else 0 */
+			uint8_t cls;            /* GRANT: class; else 0 */
+			uint8_t state;          /* RETURN: enum alloc_state; */
+						/* else 0 */
+			uint64_t number;        /* SWEEP_*: its number; else 0 */
 			uint32_t n;
 			const uint8_t *refs;    /* n words, see msg_ref() */
 		} blocks; /* GRANT, RETURN, SWEEP_QUERY, SWEEP_CLAIM, BYE */
@@ -192,14 +193,14 @@ struct msg {
 	};
 };
 
-/** A block reference on the wire: slot_pack(ref, 0, 0). */
+/** Reference `i` < n. On the wire it is slot_pack(ref, 0, 0), nothing else. */
 struct block_ref msg_ref(const struct msg *m, uint32_t i);
 
 /**
  * Encode into buf; *len_out is the message's length. GRANT, RETURN, SWEEP_* and
  * BYE take their references from `refs` (m->blocks.n of them; m->blocks.refs is
- * ignored). FARKV_EINVAL if the message does not fit `cap` or a field is out of
- * its range.
+ * ignored). FARKV_EINVAL with a detail if the message does not fit `cap` or a
+ * field is out of its range; what buf holds then means nothing.
  */
 int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
 	       size_t cap, size_t *len_out);

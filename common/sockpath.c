@@ -5,26 +5,32 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "err.h"
+#include "util.h"
 
 #define SYSTEM_SOCKET "/run/farkv/kvserver.sock"
 
 int sockpath_server_default(char *buf, size_t cap)
 {
 	const char *dir = getenv("XDG_RUNTIME_DIR");
+	char path[SOCKPATH_MAX];
 	int n;
 
-	if (dir && *dir)
-		n = snprintf(buf, cap, "%s/farkv/kvserver.sock", dir);
+	/* The XDG specification: a path that is not absolute is ignored. */
+	if (dir && dir[0] == '/')
+		n = snprintf(path, sizeof(path), "%s/farkv/kvserver.sock", dir);
 	else
-		n = snprintf(buf, cap, "%s", SYSTEM_SOCKET);
-	if (n < 0 || (size_t)n >= cap || n >= SOCKPATH_MAX)
+		n = snprintf(path, sizeof(path), "%s", SYSTEM_SOCKET);
+	if (n < 0 || (size_t)n >= UTIL_MIN(cap, sizeof(path)))
 		return err_set(FARKV_EURI,
-			       "socket path under XDG_RUNTIME_DIR=%s is longer "
-			       "than %d bytes; choose another with --socket",
-			       dir, SOCKPATH_MAX - 1);
+			       "the default socket's path is longer than %zu "
+			       "bytes (XDG_RUNTIME_DIR=%.80s...); choose another "
+			       "with --socket",
+			       UTIL_MIN(cap, sizeof(path)) - 1, dir ? dir : "");
+	memcpy(buf, path, (size_t)n + 1);
 	return 0;
 }
 

@@ -10,7 +10,8 @@
 
 /**
  * The server's default: $XDG_RUNTIME_DIR/farkv/kvserver.sock if that variable
- * is set, otherwise /run/farkv/kvserver.sock. Does not touch the file system.
+ * is an absolute path, otherwise /run/farkv/kvserver.sock. Does not touch the
+ * file system.
  * Returns 0 or FARKV_EURI with a detail (path too long for a socket).
  */
 int sockpath_server_default(char *buf, size_t cap);

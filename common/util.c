@@ -66,10 +66,27 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap)
 	double v = (double)bytes;
 	size_t u = 0;
 
-	while (v >= 1024 && u + 1 < ARRAY_SIZE(units)) {
+	/* What would be printed as 1024.0 is 1.0 of the next unit. */
+	while (v >= (u == 0 ? 1024 : 1023.95) && u + 1 < ARRAY_SIZE(units)) {
 		v /= 1024;
 		u++;
 	}
 	snprintf(buf, cap, u == 0 ? "%.0f %s" : "%.1f %s", v, units[u]);
 	return buf;
+}
+
+/* Length of the control character at `p`, or 0: C0, DEL, and C1 in UTF-8. */
+static size_t control_len(const unsigned char *p)
+{
+	if (p[0] < ' ' || p[0] == 0x7F)
+		return 1;
+	return p[0] == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0 ? 2 : 0;
+}
+
+char *util_one_line(char *text)
+{
+	for (char *p = text; *p; p++)
+		for (size_t n = control_len((unsigned char *)p); n > 0; n--)
+			p[n - 1] = '?';
+	return text;
 }

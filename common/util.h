@@ -30,4 +30,8 @@ bool util_parse_u64(const char *text, uint64_t *value_out);
 /** "1.5 GiB" into buf of at least 16 bytes; returns buf. */
 char *util_format_size(uint64_t bytes, char *buf, size_t cap);
 
+/** Make `text` one line that no terminal obeys: '?' for each byte of a control
+ * character, those of UTF-8 too. Returns text. */
+char *util_one_line(char *text);
+
 #endif

@@ -5,17 +5,18 @@
 
 #include <string.h>
 
+struct wire wire_writer(void *buf, size_t cap)
+{
+	static uint8_t nothing;
+	uint8_t *p = buf ? buf : &nothing; /* NULL + 0 is not defined in C */
+
+	return (struct wire){.pos = p, .end = p + (buf ? cap : 0)};
+}
+
 struct wire wire_reader(const void *buf, size_t len)
 {
 	/* The cursor only reads; one struct serves both directions. */
-	uint8_t *p = (uint8_t *)(uintptr_t)buf;
-
-	return (struct wire){.pos = p, .end = p + len};
-}
-
-struct wire wire_writer(void *buf, size_t cap)
-{
-	return (struct wire){.pos = buf, .end = (uint8_t *)buf + cap};
+	return wire_writer((void *)(uintptr_t)buf, len);
 }
 
 size_t wire_left(const struct wire *w)
@@ -114,6 +115,12 @@ void wire_put_bytes(struct wire *w, const void *src, size_t len)
 
 void wire_put_blob(struct wire *w, const void *src, uint16_t len)
 {
-	wire_put_u16(w, len);
-	wire_put_bytes(w, src, len);
+	uint8_t *p = wire_step(w, 2 + (size_t)len); /* both or nothing */
+
+	if (!p)
+		return;
+	p[0] = (uint8_t)len;
+	p[1] = (uint8_t)(len >> 8);
+	if (len)
+		memcpy(p + 2, src, len);
 }

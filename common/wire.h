@@ -18,9 +18,9 @@ struct wire {
 	bool error;
 };
 
-/** A cursor for reading; the bytes are not changed. */
+/** A cursor for reading; the bytes are not changed. NULL counts as empty. */
 struct wire wire_reader(const void *buf, size_t len);
-/** A cursor for writing into `cap` bytes. */
+/** A cursor for writing into `cap` bytes. NULL counts as full. */
 struct wire wire_writer(void *buf, size_t cap);
 
 uint8_t wire_get_u8(struct wire *w);
@@ -29,7 +29,8 @@ uint32_t wire_get_u32(struct wire *w);
 uint64_t wire_get_u64(struct wire *w);
 /** `len` bytes in place; NULL (and the error) if fewer are left. */
 const uint8_t *wire_get_bytes(struct wire *w, size_t len);
-/** u16 length, then that many bytes. */
+/** u16 length, then that many bytes in place; NULL, length 0 and the error if
+ * they are not all there. */
 const uint8_t *wire_get_blob(struct wire *w, uint16_t *len_out);
 
 void wire_put_u8(struct wire *w, uint8_t v);

@@ -279,6 +279,12 @@ START_TEST(block_verify_head_tells_mine_other_bad_partial)
 		block_verify_head(image, 26, ref, 42, "k", 1,
 				  hash_key(42, "k", 1), &v),
 		BLOCK_PARTIAL);
+	/* Nothing is concluded from bytes that are not there. */
+	ck_assert_int_eq(
+		block_verify_head((uint8_t[BLOCK_HEADER_BYTES]){0},
+				  BLOCK_HEADER_BYTES - 1, ref, 42, "key", 3, h,
+				  &v),
+		BLOCK_PARTIAL);
 	for (unsigned bit = 0; bit < 27 * 8; bit++) {
 		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		ck_assert_int_ne(block_verify_head(image, 64, ref, 42, "key", 3,

@@ -388,7 +388,9 @@ START_TEST(msg_decode_any_bit_flipped_and_resealed_stays_in_range)
 			ck_assert_int_eq(msg_encode(&m, back, again,
 						    sizeof(again), &len),
 					 0);
+			/* Nothing has two encodings. */
 			ck_assert_uint_eq(len, n);
+			ck_assert_mem_eq(again, copy, n);
 		}
 		free(copy);
 	}
@@ -416,8 +418,16 @@ static const struct {
 	{gold_ret, 26, 1, {4}, "cut short"},
 	{gold_ret, 26, 1, {2}, "left over"},
 	{gold_ret, 32, 1, {0xFF}, NULL},
+	{gold_ret, 16, 1, {3}, "means nothing here"},
+	{gold_ret, 18, 1, {1}, "means nothing here"},
+	{gold_ret, 37, 1, {0x80}, "impossible block"},
+	{gold_grant, 17, 1, {1}, "means nothing here"},
+	{gold_sweep_query, 17, 1, {2}, "means nothing here"},
+	{gold_bye, 18, 1, {1}, "means nothing here"},
 	{gold_grant, 16, 1, {4}, "block of another class"},
 	{gold_hint, 28, 1, {2}, "full is neither"},
+	{gold_hint, 19, 1, {0x40}, "no subtable"},
+	{gold_hint, 27, 1, {0x80}, "no subtable"},
 	{gold_hint_reply, 16, 1, {3}, "unknown hint status"},
 	{gold_refuse, 16, 1, {0}, "unknown reason"},
 	{gold_refuse, 16, 1, {6}, "text about credentials"},
@@ -467,6 +477,8 @@ END_TEST
 START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 {
 	struct block_ref zero = {.off = 0, .cls = 1};
+	struct block_ref odd = {.off = 0x200001, .cls = 1};
+	struct block_ref old = {.off = 0x200000, .cls = 1, .inc = 1024};
 	uint8_t b[64];
 	size_t len = 4711;
 	struct msg m = {.type = 200};
@@ -479,7 +491,20 @@ START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 	m = (struct msg){.type = MSG_RETURN, .blocks = {.n = 1}};
 	ck_assert_int_eq(msg_encode(&m, &zero, b, sizeof(b), &len),
 			 FARKV_EINVAL);
+	m = (struct msg){.type = MSG_RETURN, .blocks = {.number = 1, .n = 1}};
+	ck_assert_int_eq(msg_encode(&m, refs, b, sizeof(b), &len),
+			 FARKV_EINVAL);
+	m.blocks.number = 0;
+	/* What does not fit the word would arrive as another block. */
+	ck_assert_int_eq(msg_encode(&m, &odd, b, sizeof(b), &len),
+			 FARKV_EINVAL);
+	ck_assert_int_eq(msg_encode(&m, &old, b, sizeof(b), &len),
+			 FARKV_EINVAL);
+	m = (struct msg){.type = MSG_WELCOME,
+			 .welcome = {.n_areas = MSG_AREAS_MAX + 1}};
+	ck_assert_int_eq(msg_encode(&m, NULL, b, sizeof(b), &len), FARKV_EINVAL);
 	m = (struct msg){.type = MSG_PING};
+	ck_assert_int_eq(msg_encode(&m, NULL, b, 15, &len), FARKV_EINVAL);
 	ck_assert_int_eq(msg_encode(&m, NULL, b, 23, &len), FARKV_EINVAL);
 	ck_assert_uint_eq(len, 4711);
 	ck_assert_int_eq(msg_encode(&m, NULL, b, 24, &len), 0);

@@ -2,11 +2,14 @@
 /* The leaves: sizes and numbers, error lines, socket paths. */
 #include "config.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/err.h"
+#include "common/log.h"
 #include "common/sockpath.h"
 #include "common/util.h"
 #include "test_main.h"
@@ -70,6 +73,83 @@ START_TEST(util_format_size_examples)
 	ck_assert_str_eq(util_format_size(1ull << 30, b, sizeof(b)), "1.0 GiB");
 	ck_assert_str_eq(util_format_size(UINT64_MAX, b, sizeof(b)),
 			 "16.0 EiB");
+	ck_assert_str_eq(util_format_size((1 << 20) - 1, b, sizeof(b)),
+			 "1.0 MiB");
+	ck_assert_str_eq(util_format_size((1 << 20) - 60, b, sizeof(b)),
+			 "1023.9 KiB");
+}
+END_TEST
+
+/* What others wrote, and what may be shown of it. */
+static const struct {
+	const char *text, *line;
+} lines[] = {
+	{"", ""},
+	{"two\nlines\r\n", "two?lines??"},
+	{"\x1b[31mred\x1b[0m\a\x7f", "?[31mred?[0m??"},
+	{"a\tb", "a?b"},
+	{"Stra\xc3\x9f" "e, \xe2\x82\xac, \xc2\xa0", "Stra\xc3\x9f" "e, \xe2\x82\xac, \xc2\xa0"},
+	{"\xc2\x9b" "31m \xc2\x80\xc2\x9f", "??31m ????"},
+	{"cut \xc2", "cut \xc2"},
+};
+
+START_TEST(util_one_line_no_control_characters)
+{
+	char b[64];
+
+	strcpy(b, lines[_i].text);
+	ck_assert_ptr_eq(util_one_line(b), b);
+	ck_assert_str_eq(b, lines[_i].line);
+}
+END_TEST
+
+START_TEST(err_set_quotes_others_in_one_line)
+{
+	err_set(FARKV_EURI, "address '%s'", "a\nkvserver: all is well\x1b[2J");
+	ck_assert_str_eq(err_detail(),
+			 "address 'a?kvserver: all is well?[2J'");
+	err_set_errno(FARKV_ESYS, ENOENT, "cannot open %s", "a\nb");
+	ck_assert_str_eq(err_detail(),
+			 "cannot open a?b: No such file or directory");
+	err_set_plain(FARKV_ENOTFOUND);
+	ck_assert_str_eq(err_detail(), err_str(FARKV_ENOTFOUND));
+	err_set(FARKV_ESYS, "x");
+	ck_assert_str_eq(err_detail(), "x");
+}
+END_TEST
+
+/* The line that log_error() writes to a pipe in place of stderr. */
+static ssize_t log_line(const char *text, char *buf, size_t cap)
+{
+	int fds[2], saved = dup(STDERR_FILENO);
+	ssize_t n;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_ge(saved, 0);
+	ck_assert_int_ge(dup2(fds[1], STDERR_FILENO), 0);
+	log_error("%s", text);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fds[1]);
+	n = read(fds[0], buf, cap);
+	close(fds[0]);
+	return n;
+}
+
+START_TEST(log_msg_is_one_line_of_at_most_1023_bytes)
+{
+	char big[2000], b[4096];
+	ssize_t n;
+
+	log_init("test", LOG_LEVEL_INFO);
+	n = log_line("a\nb\x1b[2J", b, sizeof(b));
+	ck_assert_int_eq(n, (int)strlen("test: error: a?b?[2J\n"));
+	ck_assert_mem_eq(b, "test: error: a?b?[2J\n", n);
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	n = log_line(big, b, sizeof(b));
+	ck_assert_int_eq(n, 1023);
+	ck_assert_ptr_eq(memchr(b, '\n', n), b + 1022);
 }
 END_TEST
 
@@ -107,6 +187,12 @@ START_TEST(err_set_long_line_is_bounded_and_returns_the_number)
 			 FARKV_ESYS);
 	ck_assert_str_eq(err_detail(),
 			 "cannot open x: No such file or directory");
+	/* The reason stays behind a name that is too long. */
+	err_set_errno(FARKV_ESYS, ENOENT, "cannot open %s", big);
+	ck_assert_uint_eq(strlen(err_detail()), 511);
+	ck_assert_str_eq(err_detail() + 511 - strlen("x: No such file or directory"),
+			 "x: No such file or directory");
+	err_set_errno(FARKV_ESYS, ENOENT, "cannot open %s", "x");
 	/* A line may be built from the one before. */
 	err_set(FARKV_ESYS, "item: %s", err_detail());
 	ck_assert_str_eq(err_detail(),
@@ -145,6 +231,10 @@ START_TEST(sockpath_follows_the_runtime_folder)
 	setenv("XDG_RUNTIME_DIR", "", 1);
 	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
 	ck_assert_str_eq(path, "/run/farkv/kvserver.sock");
+	/* The XDG specification has a relative path ignored. */
+	setenv("XDG_RUNTIME_DIR", "run", 1);
+	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
+	ck_assert_str_eq(path, "/run/farkv/kvserver.sock");
 	unsetenv("XDG_RUNTIME_DIR");
 	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
 	ck_assert_str_eq(path, "/run/farkv/kvserver.sock");
@@ -157,8 +247,11 @@ START_TEST(sockpath_follows_the_runtime_folder)
 	ck_assert_uint_eq(strlen(path), 107);
 	strcat(dir, "d");
 	setenv("XDG_RUNTIME_DIR", dir, 1);
+	strcpy(path, "as it was");
 	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)),
 			 FARKV_EURI);
+	ck_assert_str_eq(path, "as it was");
+	ck_assert_ptr_nonnull(strstr(err_detail(), "longer than 107 bytes"));
 }
 END_TEST
 
@@ -173,8 +266,12 @@ static Suite *suite(void)
 			    (int)ARRAY_SIZE(bad_sizes));
 	tcase_add_test(t, util_parse_u64_whole_text_or_nothing);
 	tcase_add_test(t, util_format_size_examples);
+	tcase_add_loop_test(t, util_one_line_no_control_characters, 0,
+			    (int)ARRAY_SIZE(lines));
 	tcase_add_test(t, err_str_every_number_has_a_text_of_its_own);
 	tcase_add_test(t, err_set_long_line_is_bounded_and_returns_the_number);
+	tcase_add_test(t, err_set_quotes_others_in_one_line);
+	tcase_add_test(t, log_msg_is_one_line_of_at_most_1023_bytes);
 	tcase_add_test(t, err_detail_belongs_to_the_thread);
 	tcase_add_test(t, sockpath_follows_the_runtime_folder);
 	suite_add_tcase(s, t);

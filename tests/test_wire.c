@@ -130,11 +130,28 @@ START_TEST(wire_blob_written_is_read_back_and_too_long_writes_nothing)
 	ck_assert(!w.error);
 	w = wire_reader(b, 7);
 	ck_assert_mem_eq(wire_get_blob(&w, &len), "hello", 5);
-	memset(b, 0, sizeof(b));
-	w = wire_writer(b, 6);
-	wire_put_blob(&w, "hello", 5);
+	for (size_t cap = 0; cap < 7; cap++) {
+		memset(b, 0xEE, sizeof(b));
+		w = wire_writer(b, cap);
+		wire_put_blob(&w, "hello", 5);
+		ck_assert(w.error);
+		ck_assert_uint_eq(wire_left(&w), cap);
+		for (size_t i = 0; i < sizeof(b); i++)
+			ck_assert_uint_eq(b[i], 0xEE);
+	}
+}
+END_TEST
+
+START_TEST(wire_null_is_empty_and_full)
+{
+	struct wire w = wire_reader(NULL, 8);
+
+	ck_assert_uint_eq(wire_left(&w), 0);
+	ck_assert_uint_eq(wire_get_u8(&w), 0);
 	ck_assert(w.error);
-	ck_assert_uint_eq(b[2], 0);
+	w = wire_writer(NULL, 8);
+	wire_put_u8(&w, 1);
+	ck_assert(w.error);
 }
 END_TEST
 
@@ -148,6 +165,7 @@ static Suite *suite(void)
 	tcase_add_test(t, wire_blob_length_beyond_the_end_is_an_error);
 	tcase_add_test(
 		t, wire_blob_written_is_read_back_and_too_long_writes_nothing);
+	tcase_add_test(t, wire_null_is_empty_and_full);
 	suite_add_tcase(s, t);
 	return s;
 }
