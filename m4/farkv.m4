@@ -48,6 +48,31 @@ AC_DEFUN([FARKV_SANITIZER], [
   AM_CONDITIONAL([SANITIZER], [test -n "$san"])
 ])
 
+dnl FARKV_JOIN: how to make one object of many, in which what the shared library
+dnl hides is local. RELOC_FLAGS are for the compiler as linker.
+AC_DEFUN([FARKV_JOIN], [
+  AC_CHECK_TOOL([OBJCOPY], [objcopy], [:])
+  AC_CACHE_CHECK([how $CC joins objects for $OBJCOPY --localize-hidden],
+    [farkv_cv_join], [
+    farkv_cv_join=no
+    echo '__attribute__((visibility("hidden"))) int f(void) { return 0; }' \
+      > conftest.c
+    dnl The longer one is for GCC and objects of -flto.
+    for flags in "-r -nostdlib -flinker-output=nolto-rel" "-r -nostdlib"; do
+      AS_IF([$CC $CFLAGS -c conftest.c 2>&AS_MESSAGE_LOG_FD &&
+          $CC $CFLAGS $flags -o conftest-joined.o conftest.$OBJEXT \
+            2>&AS_MESSAGE_LOG_FD &&
+          $OBJCOPY --localize-hidden conftest-joined.o \
+            2>&AS_MESSAGE_LOG_FD && test "$OBJCOPY" != :],
+        [farkv_cv_join=$flags; break])
+    done
+    rm -f conftest.c conftest.$OBJEXT conftest-joined.o])
+  AC_SUBST([RELOC_FLAGS], [$farkv_cv_join])
+  AS_IF([test "x$farkv_cv_join" = xno],
+    [AC_MSG_WARN([libfarkv.a will show the names of its inner functions])])
+  AM_CONDITIONAL([JOIN], [test "x$farkv_cv_join" != xno])
+])
+
 dnl FARKV_VERBS: --with-verbs=auto|yes|no. Detects the libraries; the transport
 dnl that uses them is not part of this version.
 AC_DEFUN([FARKV_VERBS], [

@@ -46,6 +46,33 @@ $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/static" \
 	$(pkg-config --static --libs-only-l farkv | sed 's/-lfarkv//') ||
 	die "static"
 
+# The names that a static program sees are the public ones, and no others: it
+# may have a log_init() of its own.
+cat >"$dir/own.c" <<'C'
+#include <stdio.h>
+int batch_get, wire_get_u8, index_get;
+int err_set(void) { return 0; }
+void log_init(void) { batch_get = wire_get_u8 = index_get = err_set(); }
+#define main hello
+#include "examples/hello.c"
+#undef main
+int main(void) { log_init(); return hello(); }
+C
+if [ "${JOINED:-no}" = no ]; then
+	echo "no objcopy: the names of the static library are not looked at"
+else
+	${NM:-nm} -g --defined-only "$root/lib/libfarkv.a" >"$dir/names" ||
+		die "nm"
+	[ "$(grep -c ' T farkv_' "$dir/names")" -ge 18 ] || die "the test reads nm wrongly"
+	grep -E '^[0-9a-f]+ [A-Za-z] ' "$dir/names" | grep -v ' T farkv_' &&
+		die "libfarkv.a shows names that are not public"
+	# shellcheck disable=SC2046
+	$cc "$dir/own.c" -I"$srcdir" -o "$dir/own" \
+		$(pkg-config --cflags farkv) "$root/lib/libfarkv.a" \
+		$(pkg-config --static --libs-only-l farkv | sed 's/-lfarkv//') ||
+		die "static, with names of its own"
+fi
+
 export LD_LIBRARY_PATH="$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 mkfifo "$dir/ready"
 "$root/bin/kvserver" -q -m 64 -s "$dir/s" --ready-fd 3 3>"$dir/ready" >/dev/null &
@@ -53,7 +80,8 @@ server=$!
 read -r line <"$dir/ready"
 [ "$line" = READY ] || die "the installed server"
 export FARKV_URI="shm://$dir/s"
-for program in shared static; do
+for program in shared static own; do
+	[ -e "$dir/$program" ] || continue
 	[ "$("$dir/$program")" = world ] || die "$program: hello"
 done
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
