@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "common/log.h"
 #include "common/util.h"
 
 #define HUGE_BYTES (UINT64_C(2) << 20)
@@ -49,7 +50,7 @@ static int open_memfd(uint64_t bytes)
 /*
  * A file on a tmpfs of our own that is mounted nowhere. Needs CAP_SYS_ADMIN. Only
  * memfds can be sealed: here a client that may write may also cut the file short,
- * and the server dies of SIGBUS. The log says so, therefore.
+ * and the server dies of SIGBUS when it reads there. So it has to be asked for.
  */
 static int open_tmpfs(uint64_t bytes)
 {
@@ -178,11 +179,18 @@ int pages_create(uint64_t bytes, enum region_pages want, void **map_out,
 
 	for (size_t i = first; i <= last; i++) {
 		size_t at = strlen(tried);
-		int fd = way_try(&ways[i], bytes, map_out, why, sizeof(why));
+		int fd;
 
+		if (want != REGION_PAGES_ALWAYS && !ways[i].sealable)
+			continue;
+		fd = way_try(&ways[i], bytes, map_out, why, sizeof(why));
 		if (fd >= 0) {
 			snprintf(note, note_cap, "%s%s%s", ways[i].name,
 				 tried[0] ? "; not obtained: " : "", tried);
+			if (!ways[i].sealable)
+				log_warn("this memory cannot be sealed: a "
+					 "client that may write can cut it "
+					 "short, which ends the server");
 			return fd;
 		}
 		snprintf(tried + at, sizeof(tried) - at, "%s%s (%s)",

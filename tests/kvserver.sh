@@ -109,6 +109,7 @@ if grep -q '^HugePages_Total: *0$' /proc/meminfo && [ "$(id -u)" -ne 0 ]; then
 fi
 start_server huge -m 64 --hugepages
 kill "$server"
+grep -q 'cannot be sealed' "$dir/huge.log" && fail "--hugepages took memory that any client can cut short"
 
 # ---- modes, places
 start_server mode -m 8 --socket-mode 0666
