@@ -97,6 +97,7 @@ describe
 ulimit -l unlimited
 mkdir -p /lib/modules && ln -sfn "$modules_at" "/lib/modules/$(uname -r)"
 set_up_network
+uname -r >"$GUEST_OUT/started"
 run
 dmesg >"$GUEST_OUT/dmesg"
 echo "$status" >"$GUEST_OUT/status"
