@@ -84,12 +84,12 @@ AC_DEFUN([FARKV_VERBS], [
     [AC_MSG_ERROR([--with-verbs takes auto, yes or no, not '$with_verbs'])])
   have_verbs=no
   AS_IF([test "x$with_verbs" != xno], [
-    PKG_CHECK_MODULES([VERBS], [libibverbs librdmacm], [have_verbs=yes], [
+    PKG_CHECK_MODULES([VERBS], [libibverbs >= 1.11 librdmacm], [have_verbs=yes], [
       AS_IF([test "x$with_verbs" = xyes],
         [AC_MSG_ERROR([--with-verbs=yes needs libibverbs and librdmacm (Debian: libibverbs-dev librdmacm-dev)])])])])
   verbs_summary=$have_verbs
   AS_IF([test "x$have_verbs" = xyes], [
-    verbs_summary="libraries found"
+    verbs_summary="yes"
     AC_DEFINE([HAVE_VERBS], [1], [Define if libibverbs and librdmacm are present.])])
 ])
 

@@ -294,6 +294,14 @@ usage '--raw means nothing here' put key value --raw
 usage '--count means nothing here' get key -c 2
 usage '--format means nothing here' get key -f cdb
 usage '--key-base64 means nothing here' load --key-base64 x
+usage '--memory means nothing here' devices --memory 2g
+usage '--memory means nothing here' get key -m 4g
+usage '--socket means nothing here' -s x devices
+usage '--uri means nothing here' devices -u shm:///x
+usage 'memory' doctor -m lots
+usage 'memory' doctor -m 0
+usage 'too many arguments' devices rxe0
+usage 'too many arguments' doctor now
 # The command line is looked at before the server.
 expect 64 kvcli -s "$dir/none-such" cas key one x && says "'one' is no version"
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
@@ -457,6 +465,34 @@ if command -v bash >/dev/null; then
 	complete_with -- | cmp - "$dir/want" || fail "completion of options"
 	complete_with --format c | grep -qx cdb || fail "completion of formats"
 fi
+
+# ---- a machine without RDMA; others are in devices.sh
+json_is() { # PYTHON-EXPRESSION about o
+	python3 -c 'import json, sys
+o = json.load(open(sys.argv[1]))
+sys.exit(not eval(sys.argv[2]))' "$dir/out" "$1" || fail "JSON is not: $1: $(cat "$dir/out")"
+}
+if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
+	expect 1 kvcli devices && prints '' && says 'devices: (no RDMA device; .*rdma link add rxe0 type rxe netdev [^ ]|this build has no RDMA; .*--with-verbs)'
+	expect 1 kvcli devices --quiet && prints '' && silent
+	expect 1 kvcli devices --json && silent
+	json_is 'o["usable"] is False and o["devices"] == [] and "RDMA" in o["problem"] and o["remedy"]'
+	expect 1 kvcli doctor && silent && shows '^FAIL  devices: no RDMA device|^FAIL  build: this build'
+	shows 'rdma link add|--with-verbs'
+	[ "$(wc -l <"$dir/out")" -eq 13 ] && ! grep -Evq '^(ok  |warn|FAIL)  [a-z ]+: .' "$dir/out" || fail "lines of doctor: $(cat "$dir/out")"
+	expect 1 kvcli doctor --quiet && ! grep -q '^ok' "$dir/out" || fail "doctor --quiet: $(cat "$dir/out")"
+	expect 1 kvcli --json doctor && silent
+	json_is 'o["usable"] is False and len(o["checks"]) == 13 and all(c["level"] in ("ok", "warn", "FAIL") and c["detail"] for c in o["checks"])'
+	json_is '[c["level"] for c in o["checks"] if c["check"] == "devices"] == ["FAIL"] or not o["checks"][0]["level"] == "ok"'
+else
+	echo "not tested: a machine without RDMA"
+fi
+start_server asked
+kvcli doctor >"$dir/out"
+shows '^ok    store: .*answers$'
+kill "$server"
+kvcli doctor >"$dir/out"
+shows '^warn  store: .*no server|^warn  store: .*server'
 
 # ---- stats
 start_server counted

@@ -16,7 +16,7 @@
 /** Exit status; the numbers above 2 are those of sysexits.h. */
 enum cli_exit {
 	CLI_OK = 0,
-	CLI_NO = 1,           /* not found, exists, or the version differs */
+	CLI_NO = 1, /* not found, exists, the version differs; no RDMA here */
 	CLI_FAILED = 2,       /* the server, the store or local I/O failed */
 	CLI_USAGE = 64,       /* command line or input data are wrong */
 	CLI_UNREACHABLE = 69, /* no server there, or it went away */
@@ -27,7 +27,7 @@ enum cli_exit {
 struct cli {
 	/* options */
 	char *socket, *uri;
-	uint64_t timeout_ms, count;
+	uint64_t timeout_ms, count, memory;
 	int format; /* enum record_format + 1; 0: by the file's name */
 	bool raw, json, quiet, if_absent, key_base64;
 	bool version, help, print_man;
@@ -88,6 +88,8 @@ int cli_finish(struct cli *cli, int code);
  * been looked at. Returns 0 or an exit status after saying why.
  */
 int cli_connect(struct cli *cli);
+/** The same without a word: returns the library's error, with its detail. */
+int cli_open(struct cli *cli);
 
 /**
  * How many values to ask for in the next farkv_mget(), after one of `n` keys
@@ -96,7 +98,7 @@ int cli_connect(struct cli *cli);
 size_t cli_batch_next(size_t n, uint64_t bytes);
 #define CLI_BATCH_MAX 128u
 
-/* ---- cmd_item.c, cmd_bulk.c, cmd_stats.c ---- */
+/* ---- cmd_*.c ---- */
 
 int cmd_get(struct cli *cli, int argc, char **argv);
 int cmd_gets(struct cli *cli, int argc, char **argv);
@@ -111,5 +113,7 @@ int cmd_ping(struct cli *cli, int argc, char **argv);
 int cmd_load(struct cli *cli, int argc, char **argv);
 int cmd_dump(struct cli *cli, int argc, char **argv);
 int cmd_stats(struct cli *cli, int argc, char **argv);
+int cmd_devices(struct cli *cli, int argc, char **argv);
+int cmd_doctor(struct cli *cli, int argc, char **argv);
 
 #endif

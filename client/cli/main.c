@@ -20,6 +20,8 @@
 #include "progress.h"
 
 #define OUT_BUF_BYTES ((size_t)256 << 10)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
 
 #define OFF(f) offsetof(struct cli, f)
 
@@ -53,6 +55,11 @@ static const struct opt opts[] = {
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
 	 .metavar = "N", .deflt = "1", .min = 1, .max = 1000000000,
 	 .help = "ping: how often, once a second."},
+	{.name = "memory", .letter = 'm', .type = OPT_SIZE, .offset = OFF(memory),
+	 .metavar = "SIZE", .deflt = "1g", .unit = MIB, .min = MIB,
+	 .max = UINT64_C(511) << 30,
+	 .help = "doctor: memory of the server that is planned; a bare number "
+		 "counts MiB."},
 	{.name = "quiet", .letter = 'q', .type = OPT_BOOL, .offset = OFF(quiet),
 	 .help = "No progress, no summaries, no words about missing keys; the "
 		 "exit status tells."},
@@ -94,6 +101,15 @@ static const char dump_help[] =
 	"each line; cdb: the keys of the records in a cdb file; nul: keys that end\n"
 	"with NUL bytes. Records go to stdout in the same format, or as JSON.";
 
+static const char devices_help[] =
+	"Needs no server. --quiet prints the names of usable devices alone. Exit\n"
+	"status 0 if there is one, otherwise 1.";
+
+static const char doctor_help[] =
+	"Needs no server. One line for each check: ok, warn or FAIL, what was looked\n"
+	"at, and what to do; --quiet leaves out what is ok. Exit status 1 if any line\n"
+	"says FAIL, otherwise 0.";
+
 const struct cli_command cli_commands[] = {
 	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true,
 	 "raw key-base64"},
@@ -125,6 +141,10 @@ const struct cli_command cli_commands[] = {
 	 true, ""},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count"},
+	{"devices", "", "List the RDMA devices of this machine.", devices_help,
+	 cmd_devices, 0, 0, true, ""},
+	{"doctor", "", "Say what keeps this machine from RDMA.", doctor_help,
+	 cmd_doctor, 0, 0, true, "memory"},
 	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL},
 };
 
@@ -245,10 +265,10 @@ static void print_help(void)
 	}
 	puts("\n\"kvcli help COMMAND\" says more. Words that begin with a dash "
 	     "follow \"--\".\n"
-	     "Exit status: 0 done, 1 not found or compare failed, 2 server or "
-	     "store failed,\n"
-	     "64 wrong usage or data, 69 no server there, 75 timeout, 77 not "
-	     "permitted.");
+	     "Exit status: 0 done, 1 not found, compare failed or no RDMA, 2 "
+	     "server or store\n"
+	     "failed, 64 wrong usage or data, 69 no server there, 75 timeout, "
+	     "77 not permitted.");
 }
 
 static void print_command_help(const struct cli_command *c)
@@ -287,11 +307,10 @@ static int arity_error(const struct cli *cli, const struct cli_command *c,
 			 c->name, c->args);
 }
 
-int cli_connect(struct cli *cli)
+int cli_open(struct cli *cli)
 {
 	struct farkv_options o;
 	char uri[1024];
-	int err;
 
 	/* A path that cannot be taken for anything else. */
 	if (cli->socket)
@@ -301,7 +320,13 @@ int cli_connect(struct cli *cli)
 	o.connect_timeout_ms = o.op_timeout_ms = (uint32_t)cli->timeout_ms;
 	o.flags = cli->no_write ? FARKV_OPEN_READONLY : 0;
 	o.name = "kvcli";
-	err = farkv_open(cli->socket ? uri : cli->uri, &o, &cli->kv);
+	return farkv_open(cli->socket ? uri : cli->uri, &o, &cli->kv);
+}
+
+int cli_connect(struct cli *cli)
+{
+	int err = cli_open(cli);
+
 	return err ? cli_fail(cli, err, NULL, 0) : CLI_OK;
 }
 
@@ -315,6 +340,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 		{"format", cli->format != 0},
 		{"if-absent", cli->if_absent},
 		{"count", cli->count != 1},
+		{"memory", cli->memory != GIB},
 		{"raw", cli->raw},
 		{"key-base64", cli->key_base64},
 	};
@@ -324,6 +350,9 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 			return cli_error(cli, CLI_USAGE,
 					 "--%s means nothing here",
 					 few[i].name);
+	if (c->run == cmd_devices && (cli->socket || cli->uri))
+		return cli_error(cli, CLI_USAGE, "--%s means nothing here",
+				 cli->socket ? "socket" : "uri");
 	if (cli->raw && cli->json)
 		return cli_error(cli, CLI_USAGE,
 				 "give --raw or --json, not both");
