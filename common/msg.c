@@ -6,14 +6,23 @@
 #include <string.h>
 
 #include "alloc.h"
+#include "auth.h"
 #include "err.h"
 #include "hash.h"
+#include "keyfile.h"
 #include "util.h"
 #include "wire.h"
 
 #define REF_BYTES 8u
 static_assert(MSG_HEADER_BYTES + 16 + MSG_REFS_MAX * REF_BYTES <= MSG_MAX_BYTES,
 	      "the largest list of blocks must fit a message");
+static_assert(MSG_NONCE_BYTES == AUTH_NONCE_BYTES &&
+		      MSG_TAG_BYTES == AUTH_TAG_BYTES &&
+		      MSG_TOKEN_BYTES == AUTH_TOKEN_BYTES &&
+		      MSG_KEY_NAME_MAX == KEY_NAME_MAX &&
+		      (int)MSG_ROLE_RW == (int)KEY_RW &&
+		      (int)MSG_ROLE_RO == (int)KEY_RO,
+	      "messages carry what auth.h and keyfile.h make");
 
 /* What the body of a message looks like. */
 enum body {
@@ -285,26 +294,13 @@ static const char *get_text(struct wire *w, struct msg *m)
 	return m->refuse.text_len > MSG_TEXT_MAX ? "text too long" : NULL;
 }
 
-/* The server logs this name, so nothing else may be in it: see keyfile.h. */
-static bool key_name_ok(const uint8_t *name, size_t len)
-{
-	if (len == 0 || len > MSG_KEY_NAME_MAX)
-		return false;
-	for (size_t i = 0; i < len; i++)
-		if (!(name[i] >= 'a' && name[i] <= 'z') &&
-		    !(name[i] >= 'A' && name[i] <= 'Z') &&
-		    !(name[i] >= '0' && name[i] <= '9') &&
-		    !memchr("._-", name[i], 3))
-			return false;
-	return true;
-}
-
 static const char *get_auth(struct wire *w, struct msg *m)
 {
 	get_array(w, m->auth.nonce, sizeof(m->auth.nonce));
 	get_array(w, m->auth.tag, sizeof(m->auth.tag));
 	m->auth.name = wire_get_blob(w, &m->auth.name_len);
-	return w->error || key_name_ok(m->auth.name, m->auth.name_len) ?
+	/* The server logs this name: nothing else may be in it. */
+	return w->error || keyfile_name_ok(m->auth.name, m->auth.name_len) ?
 		       NULL :
 		       "impossible key name";
 }
