@@ -54,7 +54,8 @@ static const struct opt opts[] = {
 	 .help = "Address of the farkv store, as in shm:///run/farkv/kvserver"
 		 ".sock; without it $FARKV_URI or the default socket."},
 	{.name = "socket", .type = OPT_STR, .offset = OFF(socket),
-	 .metavar = "PATH", .help = "The same by the path of its socket."},
+	 .metavar = "PATH", .flags = OPT_PATH,
+	 .help = "The same by the path of its socket."},
 	{.name = "threads", .type = OPT_STR, .offset = OFF(threads),
 	 .metavar = "N", .help = "Clients, each a thread with a session of its "
 				 "own; property threadcount."},

@@ -154,8 +154,11 @@ static int set_list(const struct opt *o, void *cfg, const char *text)
 static int set_string(const struct opt *o, void *cfg, const char *text)
 {
 	char **s = field(o, cfg);
-	char *copy = strdup(text);
+	char *copy;
 
+	if ((o->flags & OPT_PATH) && !*text)
+		return bad_value(o, text, "a path");
+	copy = strdup(text);
 	if (!copy)
 		return err_set(FARKV_ENOMEM, "%s: out of memory", o->name);
 	free(*s);
@@ -317,6 +320,7 @@ struct file_scan {
 	FILE *in;
 	int line; /* of the text read last: inih asks line by line */
 	int err;
+	int set_in[OPTS_MAX]; /* the line that has the option, or 0 */
 };
 
 /* Words that are neither a comment nor an option nor a section. */
@@ -362,13 +366,32 @@ static char *read_line(char *buf, int cap, void *user)
 	return buf;
 }
 
+/* Give option `i` the value of the line read last. */
+static int set_from_file(struct file_scan *f, size_t i, const char *value)
+{
+	const struct opt *o = &f->spec->opts[i];
+	char why[400];
+	int err;
+
+	/* One of two values would be lost, and not the one that is looked at. */
+	if (f->set_in[i] && o->type != OPT_LIST)
+		return err_set(FARKV_EINVAL,
+			       "%s:%d: %s: line %d has this option already",
+			       f->path, f->line, o->name, f->set_in[i]);
+	f->set_in[i] = f->line;
+	err = opt_set(o, f->cfg, value);
+	if (!err)
+		return 0;
+	snprintf(why, sizeof(why), "%s", err_detail());
+	return err_set(err, "%s:%d: %s", f->path, f->line, why);
+}
+
 static int on_ini_key(void *user, const char *section, const char *name,
 		      const char *value)
 {
 	struct file_scan *f = user;
 	int line = f->line;
 	const struct opts_spec *s = f->spec;
-	char why[400];
 
 	if (f->err)
 		return 0;
@@ -380,17 +403,13 @@ static int on_ini_key(void *user, const char *section, const char *name,
 				 s->section);
 		return 0;
 	}
-	for (size_t i = 0; i < s->n_opts; i++) {
+	for (size_t i = 0; i < s->n_opts && i < OPTS_MAX; i++) {
 		const struct opt *o = &s->opts[i];
 
 		if (strcmp(o->name, name) != 0 || (o->flags & OPT_NO_FILE))
 			continue;
-		f->err = opt_set(o, f->cfg, value ? value : "");
-		if (!f->err)
-			return 1;
-		snprintf(why, sizeof(why), "%s", err_detail());
-		f->err = err_set(f->err, "%s:%d: %s", f->path, line, why);
-		return 0;
+		f->err = set_from_file(f, i, value ? value : "");
+		return f->err == 0;
 	}
 	f->err = err_set(FARKV_EINVAL, "%s:%d: unknown option '%s'", f->path,
 			 line, name);

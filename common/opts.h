@@ -47,6 +47,7 @@ enum opt_flags {
 	OPT_NO_FILE = 1u << 0, /* command line only */
 	OPT_HIDDEN = 1u << 1,  /* not in --help or the man page */
 	OPT_OPTIONAL_ARG = 1u << 2, /* --name[=ARG]; `implied` if absent */
+	OPT_PATH = 1u << 3, /* OPT_STR: may not be empty */
 };
 
 struct opts_spec {
@@ -73,8 +74,9 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
 		    int *first_out);
 
 /**
- * Read an ini file: keys of [section] are long option names. Errors name file
- * and line: "kvserver.conf:12: memory: ...". FARKV_EINVAL or FARKV_ESYS.
+ * Read an ini file: keys of [section] are long option names, and stand there
+ * once, but for an OPT_LIST. Errors name file and line: "kvserver.conf:12:
+ * memory: ...". FARKV_EINVAL or FARKV_ESYS.
  */
 int opts_parse_file(const struct opts_spec *s, void *cfg, const char *path);
 

@@ -78,7 +78,7 @@ enum farkv_error {
 	FARKV_ECORRUPT = -1201, /**< stored data fails its checksum for good */
 	FARKV_EURI = -1202,     /**< the address is malformed */
 	FARKV_ENOTSUP = -1203,  /**< this build or machine cannot do it */
-	FARKV_ESYS = -1204,     /**< a system call failed; see farkv_errdetail() */
+	FARKV_ESYS = -1204      /**< a system call failed; see farkv_errdetail() */
 };
 
 /** A handle: one session with one store. */
@@ -86,7 +86,7 @@ struct farkv;
 
 /** Open flags. */
 enum farkv_open_flags {
-	FARKV_OPEN_READONLY = 1u << 0, /**< map the store without write access */
+	FARKV_OPEN_READONLY = 1u << 0 /**< map the store without write access */
 };
 
 /**

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static const struct opt opts[] = {
 	 .max = UINT64_C(511) << 30,
 	 .help = "Memory for keys, values and index; a bare number counts MiB."},
 	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
-	 .metavar = "PATH",
+	 .metavar = "PATH", .flags = OPT_PATH,
 	 .help = "Socket to listen at; without it "
 		 "$XDG_RUNTIME_DIR/farkv/kvserver.sock, or "
 		 "/run/farkv/kvserver.sock if that variable is not set."},
@@ -78,7 +79,7 @@ static const struct opt opts[] = {
 	 .metavar = "MS", .deflt = "1000", .max = 600000,
 	 .help = "How long to wait for clients to leave at SIGTERM."},
 	{.name = "config", .letter = 'c', .type = OPT_STR, .offset = OFF(config),
-	 .metavar = "FILE", .flags = OPT_NO_FILE,
+	 .metavar = "FILE", .flags = OPT_NO_FILE | OPT_PATH,
 	 .help = "Read options from FILE, section [kvserver]; the command line "
 		 "wins."},
 	{.name = "check-config", .type = OPT_BOOL, .offset = OFF(check_config),
@@ -151,7 +152,7 @@ static struct region_config region_wanted(const struct server_config *cfg)
 	};
 }
 
-static int settle_sizes(struct server_config *cfg)
+static int settle_options(struct server_config *cfg)
 {
 	struct region_config rc;
 	uint64_t most = cfg->memory / 4;
@@ -168,6 +169,10 @@ static int settle_sizes(struct server_config *cfg)
 	if (cfg->ready_fd && fcntl((int)cfg->ready_fd, F_GETFD) < 0)
 		return err_set_errno(FARKV_EINVAL, errno, "ready-fd: %d",
 				     (int)cfg->ready_fd);
+	if (cfg->socket && strlen(cfg->socket) >= SOCKPATH_MAX)
+		return err_set(FARKV_EINVAL,
+			       "socket: path is longer than %d bytes",
+			       SOCKPATH_MAX - 1);
 	rc = region_wanted(cfg);
 	return region_check(&rc);
 }
@@ -221,6 +226,20 @@ static void announce(const struct server_config *cfg, const struct region *r,
 		(void)!write((int)cfg->ready_fd, "READY\n", 6);
 }
 
+/*
+ * While there is a socket and no loop to answer them: a signal must not leave the
+ * socket behind, nor spoil the exit status of a server that is leaving.
+ */
+static void signals_hold(bool hold)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
 static int serve(const struct server_config *cfg)
 {
 	struct region_config rc = region_wanted(cfg);
@@ -235,18 +254,12 @@ static int serve(const struct server_config *cfg)
 	struct region region;
 	int code = EXIT_RUN;
 
-	if (cfg->socket) {
-		if (strlen(cfg->socket) >= sizeof(path)) {
-			err_set(FARKV_EINVAL,
-				"socket: path is longer than %zu bytes",
-				sizeof(path) - 1);
-			return fail(EXIT_USAGE);
-		}
+	if (cfg->socket)
 		strcpy(path, cfg->socket);
-	} else if (sockpath_server_default(path, sizeof(path))) {
+	else if (sockpath_server_default(path, sizeof(path)))
 		return fail(EXIT_USAGE);
-	}
 	raise_file_limit(cfg->max_sessions);
+	signals_hold(true);
 	if (listen_open(path, cfg->socket_mode, &listen))
 		return fail(EXIT_RUN);
 	if (region_create(&rc, &region)) {
@@ -258,8 +271,10 @@ static int serve(const struct server_config *cfg)
 		code = fail(EXIT_RUN);
 		goto err_region;
 	}
+	signals_hold(false);
 	announce(cfg, &region, path);
 	code = control_run(control);
+	signals_hold(true);
 	control_free(control);
 err_region:
 	region_destroy(&region);
@@ -283,7 +298,7 @@ int main(int argc, char **argv)
 		puts("kvserver " PACKAGE_VERSION);
 	} else if (cfg.print_man) {
 		opts_print_man(&spec, stdout);
-	} else if (settle_sizes(&cfg)) {
+	} else if (settle_options(&cfg)) {
 		code = fail(cfg.config ? EXIT_CONFIG : EXIT_USAGE);
 	} else if (cfg.check_config) {
 		printf("%s: ok\n", cfg.config ? cfg.config : "options");

@@ -179,6 +179,7 @@ mistake 64 'operationcount: not set' run null -p recordcount=10
 mistake 64 'insertstart: has to be below recordcount' run null -P "$workloads/workloada" -p insertstart=1000
 mistake 64 "readproportion: 'half' is not" run null -P "$workloads/workloada" -p readproportion=half
 mistake 64 'measurementtype' run null -P "$workloads/workloada" -p measurementtype=raw
+mistake 64 "option --socket: '' is not a path" run null -P "$workloads/workloada" --socket ''
 mistake 64 'threadcount' run null -P "$workloads/workloada" -threads 0
 mistake 78 'cannot open the property file .*missing' run null -P "$dir/missing"
 mistake 78 'no property file workloadx here, nor in /.*/workloads$' run null -P workloadx

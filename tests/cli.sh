@@ -170,7 +170,7 @@ printf 'key\nnothing\nother\n' >"$dir/keys"
 expect 1 kvcli dump "$dir/keys" && prints 'key\t3\nother\tx\n' && says 'dump: 1 of 3 keys'
 expect 0 kvcli put zero "@$dir/bytes"
 printf 'zero\0' >"$dir/zero.keys"
-expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'NUL byte'
+expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'zero.keys: record 1: key or value holds a NUL byte'
 
 # ---- files that were cut off or are none: what came before is stored
 cut_file() { # FORMAT BYTES RECORDS-STORED
@@ -244,8 +244,12 @@ head -c 1024 /dev/zero >"$dir/limit"
 expect 0 kvcli put key "@$dir/limit"
 expect 64 kvcli put key "@$dir/over" && says 'put: key: .*1025 bytes.*at most 1024'
 expect 64 kvcli put 12345678901 x && says '11 bytes.*at most 10'
-printf 'good\t1\n12345678901\t2\nlater\t3\n' >"$dir/over.tsv"
-expect 64 kvcli load "$dir/over.tsv" && grep -Eq 'over.tsv: record 2: .*11 bytes' "$dir/err" || fail "$(cat "$dir/err")"
+printf 'good\t1\n\n12345678901\t2\nlater\t3\n' >"$dir/over.tsv"
+for absent in '' --if-absent; do
+	# shellcheck disable=SC2086
+	expect 64 kvcli $absent load "$dir/over.tsv" && grep -Eq 'over.tsv: line 3: .*11 bytes' "$dir/err" ||
+		fail "$(cat "$dir/err")"
+done
 expect 0 kvcli get good
 printf '+1,1024:a->%s\n+1,1025:b->%s\n\n' "$(tr '\0' v <"$dir/limit")" "$(tr '\0' v <"$dir/over")" >"$dir/over.cdb"
 expect 64 kvcli -q load "$dir/over.cdb" && says 'over.cdb: record 2: .*1025 bytes.*at most 1024'
@@ -262,7 +266,7 @@ endless 'stdin: line 1: the key is longer than 65535' "tr -d '\\n'" load -
 endless 'stdin: line 1: the value is longer than 1024 bytes' "tr '\\n' '\\t'" load -
 endless 'stdin: record 1, .*the key is longer than 65535' cat -f nul load -
 python3 -c 'print("".join("k%06d\t%s\n" % (i, "x" * 1000) for i in range(20000)), end="")' >"$dir/full.tsv"
-expect 2 kvcli load "$dir/full.tsv" && grep -Eq 'record [0-9]+: .*no memory left.*--memory' "$dir/err" || fail "$(cat "$dir/err")"
+expect 2 kvcli load "$dir/full.tsv" && grep -Eq 'full.tsv: line [0-9]+: .*no memory left.*--memory' "$dir/err" || fail "$(cat "$dir/err")"
 expect 0 kvcli get k000000
 expect 0 kvcli del k000000 k000001 k000002
 sleep 0.2 # the grace period
@@ -280,6 +284,8 @@ usage 'argument is missing.*get KEY' get
 usage 'argument is missing.*put KEY VALUE' put key
 usage 'too many arguments.*put KEY VALUE' put key a b
 usage 'too many arguments' ping now
+usage 'usage: kvcli stats$' stats now
+usage "option --socket: '' is not a path" -s '' ping
 usage 'unknown or ambiguous option' --colour get key
 usage 'missing argument' get key -t
 usage 'timeout-ms' -t soon ping
@@ -413,7 +419,7 @@ exec 4>&-
 wait $loader
 got=$?
 [ $got -eq 69 ] || fail "a load whose server is killed ends with $got"
-grep -Eq 'record [0-9]+: ' "$dir/err" && grep -Eq 'stored (12[89]|1[3-9][0-9]|[2-9][0-9][0-9]|[0-9]{4,}) records' "$dir/err" ||
+grep -Eq 'line [0-9]+: ' "$dir/err" && grep -Eq 'stored (12[89]|1[3-9][0-9]|[2-9][0-9][0-9]|[0-9]{4,}) records' "$dir/err" ||
 	fail "a load whose server is killed says: $(cat "$dir/err")"
 
 # ---- progress: on a terminal, and nowhere else

@@ -21,6 +21,7 @@ die() {
 	exit 1
 }
 
+DOCS=${DOCDIR:?}
 unset MAKEFLAGS MFLAGS MAKELEVEL
 make -s -C "$top_builddir" install DESTDIR="$dir" >"$dir/log" 2>&1 || {
 	cat "$dir/log"
@@ -34,6 +35,16 @@ for f in bin/kvserver bin/kvcli bin/kvbench include/farkv.h lib/pkgconfig/farkv.
 	[ -e "$root/$f" ] || die "$f was not installed"
 done
 [ "$(find "$root/include" -type f | wc -l)" -eq 1 ] || die "more than one header"
+
+# Links between the installed documents lead somewhere.
+n=0
+for doc in "$dir$DOCS"/*.md "$dir$DOCS"/*/*.md; do
+	for link in $(grep -o '](\([A-Za-z/._-]*\))' "$doc" | tr -d ']()'); do
+		n=$((n + 1))
+		[ -e "$(dirname "$doc")/$link" ] || die "${doc#"$dir"}: $link is not there"
+	done
+done
+[ "$n" -ge 8 ] || die "only $n links in the installed documents"
 
 export PKG_CONFIG_PATH="$root/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$dir"
 cc=${CC:-cc}

@@ -73,10 +73,36 @@ servers="$servers $holder"
 until [ -e "$dir/drain.up" ]; do sleep 0.02; done
 began=$(date +%s%N)
 kill "$server"
+sleep 0.1
+kill -INT "$server" # more signals change nothing
+kill "$server"
 wait "$server" || fail "drain: exit status"
 took=$((($(date +%s%N) - began) / 1000000))
 [ "$took" -ge 200 ] && [ "$took" -lt 5000 ] || fail "drained for $took ms"
 kill "$holder"
+
+# ---- signals at any moment of its life leave no socket, and status 0
+storm() { # SIGNAL PID: sent again and again until the server is gone
+	i=0
+	while [ $i -lt 20000 ] && kill -"$1" "$2" 2>/dev/null; do
+		i=$((i + 1))
+	done
+	wait "$2" || fail "a storm of $1: exit status $?"
+	[ ! -e "$dir/storm" ] && [ ! -e "$dir/storm.lock" ] || fail "a storm of $1: files stay behind"
+}
+for signal in TERM INT TERM INT TERM INT; do
+	start_server storm -m 256m
+	storm $signal "$server"
+	rm "$dir/storm.ready"
+	"$KVSERVER" -q -s "$dir/storm" -m 8 >"$dir/storm.log" 2>&1 &
+	server=$!
+	servers="$servers $server"
+	i=0
+	until [ -e "$dir/storm" ] || [ $i -eq 500000 ]; do
+		i=$((i + 1))
+	done
+	storm $signal "$server"
+done
 
 # ---- sizes
 start_server bare -m 8
@@ -102,6 +128,7 @@ refused 64 'index-slots: .*half of the memory' -m 16m --index-slots 2000000 --ch
 refused 64 'socket-mode' --socket-mode 9
 refused 64 'unknown or ambiguous option --colour' --colour
 refused 64 "'word' is no option" word
+refused 64 "option --socket: '' is not a path" --socket ''
 refused 64 'ready-fd: 77: Bad file' --ready-fd 77
 refused 64 'hugepages: .often. is not' --hugepages=often
 if grep -q '^HugePages_Total: *0$' /proc/meminfo && [ "$(id -u)" -ne 0 ]; then
@@ -161,6 +188,16 @@ wrong 'memory = 1g\n' '1: section \[\] is unknown'
 wrong '[kvserver\nmemory = 1g\n' '1: neither'
 wrong '[kvserver]\nhugepages = often\n' '2: hugepages'
 wrong '[kvserver]\nconfig = other\n' '2: unknown option'
+wrong '[kvserver]\nmemory = 1g\n\nmemory = 2g\n' '4: memory: line 2 has this option already'
+wrong '[kvserver]\nsocket =\n' "2: socket: '' is not a path"
+unusable() { # TEXT MESSAGE: each line is good, the whole is not
+	printf '%b' "$1" >"$dir/bad.conf"
+	expect 78 timeout 20 "$KVSERVER" --config "$dir/bad.conf" --check-config && says "$2"
+	expect 78 timeout 20 "$KVSERVER" --config "$dir/bad.conf" && says "$2"
+}
+unusable '[kvserver]\nmemory = 16m\nindex-slots = 2000000\n' 'index-slots: 2000000 slots need more'
+unusable '[kvserver]\nmemory = 16m\nmax-item-size = 8m\n' 'max-item-size: .* quarter of the memory'
+unusable "[kvserver]\nsocket = /$(head -c 107 /dev/zero | tr '\0' x)\n" 'socket: path is longer than 107'
 wrong '\\0001\\0377junk\n' '1: neither'
 expect 78 timeout 20 "$KVSERVER" --config "$dir/missing.conf" && says 'cannot open .*missing.conf'
 expect 78 timeout 20 "$KVSERVER" --config "$dir" && says 'is a directory'

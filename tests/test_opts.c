@@ -16,7 +16,7 @@ struct config {
 	bool flag;
 	unsigned loud, mode;
 	uint64_t size, number;
-	char *text;
+	char *text, *path;
 	struct opt_list list;
 	int choice;
 };
@@ -48,6 +48,8 @@ static const struct opt opts[] = {
 	 .flags = OPT_NO_FILE, .help = "Not in files."},
 	{.name = "secret", .type = OPT_BOOL, .offset = OFF(flag),
 	 .flags = OPT_HIDDEN, .help = "Nobody sees this."},
+	{.name = "path", .type = OPT_STR, .offset = OFF(path),
+	 .metavar = "PATH", .flags = OPT_HIDDEN | OPT_PATH, .help = "A path."},
 };
 
 static struct opts_spec spec = {
@@ -243,6 +245,11 @@ static const struct {
 	{"[prog]\njust words\n", ":2: neither"},
 	{"[prog\nnumber = 1\n", ":1: neither"},
 	{"[prog]\nnumber = 1\nsize = 0\nmode = 9\n", ":3: size"},
+	{"[prog]\nnumber = 1\n\nnumber = 1\n",
+	 ":4: number: line 2 has this option already"},
+	{"[prog]\nnumber = 1\nflag = yes\n[prog]\nflag = no\n",
+	 ":5: flag: line 3 has"},
+	{"[prog]\npath =\n", ":2: path: '' is not a path"},
 };
 
 START_TEST(opts_parse_file_bad_names_file_and_line)

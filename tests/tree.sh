@@ -28,13 +28,17 @@ for h in "$srcdir"/include/*.h "$srcdir"/common/*.h "$srcdir"/client/*.h \
 		fail "$h does not compile alone"
 done
 printf '#include <farkv.h>\nint main(void) { return farkv_version()[0] == 0; }\n' >"$dir/pub.c"
-$cc -std=c11 -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
-	-I"$srcdir/include" "$dir/pub.c" || fail "farkv.h is not plain C11"
+for std in c99 c11; do
+	$cc -std=$std -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
+		-I"$srcdir/include" "$dir/pub.c" || fail "farkv.h is not plain $std"
+done
 cxx=${CXX:-c++}
 if command -v "$cxx" >/dev/null; then
 	cp "$dir/pub.c" "$dir/pub.cc"
-	"$cxx" -std=c++11 -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
-		-I"$srcdir/include" "$dir/pub.cc" || fail "farkv.h is not C++"
+	for std in c++98 c++11 c++17; do
+		"$cxx" -std=$std -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
+			-I"$srcdir/include" "$dir/pub.cc" || fail "farkv.h is not $std"
+	done
 else
 	echo "without a C++ compiler farkv.h is not tried in C++"
 fi

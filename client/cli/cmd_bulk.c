@@ -131,8 +131,9 @@ static int store_error(struct load *l, const struct batch *b, size_t i, int err)
 	/* The place in the call says nothing to somebody who has a file. */
 	(void)sscanf(detail, "item %*u of %*u: %n", &batch);
 	detail += batch;
-	return cli_error(l->cli, cli_exit_for(err), "%s: record %" PRIu64 ": %s",
-			 l->reader.name, l->reader.records - b->n + i + 1,
+	return cli_error(l->cli, cli_exit_for(err), "%s: %s %" PRIu64 ": %s",
+			 l->reader.name, reader_unit(&l->reader),
+			 b->rec[i].number,
 			 detail[0] ? detail : farkv_strerror(err));
 }
 
@@ -285,7 +286,8 @@ static void dump_json(const struct farkv_get_item *it)
 	output_print(o);
 }
 
-static int dump_item(struct dump *d, const struct farkv_get_item *it)
+static int dump_item(struct dump *d, const struct farkv_get_item *it,
+		     const struct record *rec)
 {
 	if (it->result == FARKV_ENOTFOUND) {
 		d->missing++;
@@ -300,9 +302,11 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it)
 	else if (!record_write(stdout, d->format, it->key, it->key_len,
 			       it->value.data, it->value.len))
 		return cli_error(d->cli, CLI_USAGE,
-				 "record %" PRIu64 " holds a NUL byte, which "
-				 "--format nul cannot carry; use tsv or cdb",
-				 d->found);
+				 "%s: %s %" PRIu64 ": key or value holds a NUL "
+				 "byte, which --format nul cannot carry; use "
+				 "tsv or cdb",
+				 d->reader.name, reader_unit(&d->reader),
+				 rec->number);
 	return cli_output_check(d->cli, CLI_OK);
 }
 
@@ -319,7 +323,7 @@ static int dump_batch(struct dump *d, const struct batch *b)
 	if (err)
 		return cli_fail(d->cli, err, NULL, 0);
 	for (size_t i = 0; i < b->n && !code; i++)
-		code = dump_item(d, &items[i]);
+		code = dump_item(d, &items[i], &b->rec[i]);
 	d->at_once = cli_batch_next(b->n, d->bytes - before);
 	return code;
 }

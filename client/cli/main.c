@@ -29,7 +29,7 @@ static const char *const formats[] = {"auto", "tsv", "cdb", "nul", NULL};
 
 static const struct opt opts[] = {
 	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
-	 .metavar = "PATH", .help = "Socket of the server."},
+	 .metavar = "PATH", .flags = OPT_PATH, .help = "Socket of the server."},
 	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
 	 .metavar = "URI",
 	 .help = "Address of the store, as in shm:///run/farkv/kvserver.sock; "
@@ -301,10 +301,10 @@ static int help(const struct cli *cli, const char *name)
 static int arity_error(const struct cli *cli, const struct cli_command *c,
 		       int argc)
 {
-	return cli_error(cli, CLI_USAGE, "%s; usage: kvcli %s %s",
+	return cli_error(cli, CLI_USAGE, "%s; usage: kvcli %s%s%s",
 			 argc < c->min_args ? "an argument is missing"
 					    : "too many arguments",
-			 c->name, c->args);
+			 c->name, *c->args ? " " : "", c->args);
 }
 
 int cli_open(struct cli *cli)

@@ -79,6 +79,11 @@ static int record_reserve(struct record *rec, size_t bytes)
 
 /* ---- reading: what all formats need ------------------------------------------- */
 
+const char *reader_unit(const struct reader *r)
+{
+	return r->format == RECORD_TSV ? "line" : "record";
+}
+
 /* "words.tsv: line 12: " or "pairs.cdb: record 12, byte 3456: " and the text. */
 static int malformed(const struct reader *r, const char *what)
 {
@@ -434,8 +439,10 @@ int reader_next(struct reader *r, struct record *rec, bool *got_out)
 		err = tsv_next(r, rec, got_out);
 		break;
 	}
-	if (!err && *got_out)
+	if (!err && *got_out) {
 		r->records++;
+		rec->number = r->format == RECORD_TSV ? r->line : r->records;
+	}
 	return err;
 }
 

@@ -25,6 +25,7 @@ struct record {
 	uint8_t *buf; /* key, then value */
 	size_t cap;
 	size_t key_len, value_len;
+	uint64_t number; /* where it stands: see reader_unit() */
 };
 
 struct reader {
@@ -61,6 +62,9 @@ void reader_close(struct reader *r);
  * record, and line or byte.
  */
 int reader_next(struct reader *r, struct record *rec, bool *got_out);
+
+/** What a record's number counts, for messages: "line" (tsv) or "record". */
+const char *reader_unit(const struct reader *r);
 
 /** Release the record's memory if it is larger than `keep` bytes. */
 void record_trim(struct record *rec, size_t keep);
