@@ -308,6 +308,14 @@ usage 'memory' doctor -m lots
 usage 'memory' doctor -m 0
 usage 'too many arguments' devices rxe0
 usage 'too many arguments' doctor now
+usage 'argument is missing.*keygen NAME' keygen
+usage 'too many arguments.*keygen NAME' keygen alice rw now
+usage "'RW' is neither rw nor ro" keygen alice RW
+usage 'name is 1 to 63' keygen 'al ice'
+usage 'name is 1 to 63' keygen ''
+usage '--json means nothing here' keygen --json alice
+usage '--socket means nothing here' keygen -s x alice
+usage '--key-base64 means nothing here' keygen --key-base64 alice
 # The command line is looked at before the server.
 expect 64 kvcli -s "$dir/none-such" cas key one x && says "'one' is no version"
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
@@ -322,9 +330,22 @@ expect 0 kvcli load --help && shows '^  cdb '
 expect 64 kvcli help fetch
 expect 0 kvcli --version && shows '^kvcli [0-9]+\.[0-9]+\.[0-9]+$'
 
+# ---- keys: a line each, never the same
+expect 0 kvcli -q keygen alice && silent && shows '^alice rw [A-Za-z0-9+/]{43}=$'
+cp "$dir/out" "$dir/key"
+expect 0 kvcli keygen alice rw && silent && shows '^alice rw [A-Za-z0-9+/]{43}=$'
+cmp -s "$dir/out" "$dir/key" && fail "keygen gave one key twice"
+expect 0 kvcli keygen Bob.2_b-c ro && shows '^Bob\.2_b-c ro [A-Za-z0-9+/]{43}=$'
+[ "$(wc -l <"$dir/out")" -eq 1 ] || fail "more than a line"
+[ "$(cut -d ' ' -f 3 "$dir/out" | base64 -d | wc -c)" -eq 32 ] || fail "a key is 32 bytes"
+name63=$(head -c 63 /dev/zero | tr '\0' n)
+expect 0 kvcli keygen "$name63"
+expect 64 kvcli keygen "n$name63" && says 'name is 1 to 63' && prints ''
+expect 0 kvcli keygen -- -dash && shows '^-dash rw '
+
 # ---- output that gets lost
 if [ -w /dev/full ]; then
-	for words in 'get good' '--json get good' 'mget good' 'stats' '--help' "dump $dir/full.tsv"; do
+	for words in 'get good' '--json get good' 'mget good' 'stats' 'keygen alice' '--help' "dump $dir/full.tsv"; do
 		# shellcheck disable=SC2086
 		"$KVCLI" $words >/dev/full 2>"$dir/err"
 		[ $? -eq 2 ] || fail "$words: a full disk went unnoticed"

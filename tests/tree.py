@@ -11,7 +11,8 @@ import os
 import re
 import sys
 
-LEAVES = {"opts", "err", "log", "util", "clock", "sockpath", "rdma_probe"}
+LEAVES = {"opts", "err", "log", "util", "clock", "sockpath", "rdma_probe",
+          "keyfile"}
 FOLDERS = ("include", "common", "client", "server", "bench", "examples")
 LONGEST = 100
 # Flat tables and switches that read best in one piece.

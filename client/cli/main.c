@@ -110,6 +110,12 @@ static const char doctor_help[] =
 	"at, and what to do; --quiet leaves out what is ok. Exit status 1 if any line\n"
 	"says FAIL, otherwise 0.";
 
+static const char keygen_help[] =
+	"Needs no server. The line is for a key file, NAME ROLE KEY: the server's,\n"
+	"and that of the client it is for. NAME is 1 to 63 of A-Z a-z 0-9 . _ -, the\n"
+	"role is rw unless ro is given. Both files are to be readable by their owner\n"
+	"alone: umask 077 first, or chmod 600 behind.";
+
 const struct cli_command cli_commands[] = {
 	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true,
 	 "raw key-base64"},
@@ -145,6 +151,8 @@ const struct cli_command cli_commands[] = {
 	 cmd_devices, 0, 0, true, ""},
 	{"doctor", "", "Say what keeps this machine from RDMA.", doctor_help,
 	 cmd_doctor, 0, 0, true, "memory"},
+	{"keygen", "NAME [rw|ro]", "Print a new key for a client.", keygen_help,
+	 cmd_keygen, 1, 2, true, ""},
 	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL},
 };
 
@@ -350,9 +358,12 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 			return cli_error(cli, CLI_USAGE,
 					 "--%s means nothing here",
 					 few[i].name);
-	if (c->run == cmd_devices && (cli->socket || cli->uri))
+	if ((c->run == cmd_devices || c->run == cmd_keygen) &&
+	    (cli->socket || cli->uri))
 		return cli_error(cli, CLI_USAGE, "--%s means nothing here",
 				 cli->socket ? "socket" : "uri");
+	if (c->run == cmd_keygen && cli->json)
+		return cli_error(cli, CLI_USAGE, "--json means nothing here");
 	if (cli->raw && cli->json)
 		return cli_error(cli, CLI_USAGE,
 				 "give --raw or --json, not both");
