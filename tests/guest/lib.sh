@@ -61,6 +61,13 @@ skip_all() {
 	exit 77
 }
 
+# A script that ends within a case has failed, whatever its exit status.
+trap 'unfinished; cleanup' EXIT
+unfinished() {
+	[ -z "$current" ] || fail "the script ended here"
+	end_case
+}
+
 finish() {
 	end_case
 	[ "$failed_cases" -eq 0 ]
@@ -181,29 +188,95 @@ resources_are_back() {
 		sed -n 's/^> //p')"
 }
 
+# listens_at PORT: something listens there, by rdma_cm.
 listens_at() {
 	rdma resource show cm_id | grep -q "LISTEN.*:$1 "
 }
 
-# read_lat SIZE COUNT: ib_read_lat's median in microseconds, the measure of this
-# machine and boot.
+# The index of GUEST_ADDR's RoCE v2 GID.
+gid_index() {
+	port=/sys/class/infiniband/${rdma_link%/*}/ports/${rdma_link#*/}
+	# shellcheck disable=SC2046,SC2183
+	wanted=$(printf 'ffff:%02x%02x:%02x%02x' $(echo "$GUEST_ADDR" | tr . ' '))
+	for gid in "$port"/gids/*; do
+		index=${gid##*/}
+		grep -q "$wanted\$" "$gid" 2>/dev/null &&
+			grep -q 'RoCE v2' "$port/gid_attrs/types/$index" 2>/dev/null &&
+			echo "$index" && return
+	done
+	fail "no RoCE v2 GID for $GUEST_ADDR"
+}
+
+# Addresses are exchanged by TCP: with rdma_cm (-R) ib_read_lat connects twice, and
+# dies when its server is slow to listen the second time.
+# read_lat_server SIZE COUNT: in the background, listens when this returns.
+read_lat_server() {
+	background read_lat ib_read_lat -d "${rdma_link%/*}" -i "${rdma_link#*/}" \
+		-x "$(gid_index)" -p 18515 -s "$1" -n "$2"
+	until_true 20 accepts_at 18515 || fail "ib_read_lat: $(cat "$dir/read_lat.log")"
+}
+
+# read_lat_client ADDRESS SIZE COUNT: prints the median in microseconds.
+read_lat_client() {
+	ib_read_lat -d "${rdma_link%/*}" -i "${rdma_link#*/}" -x "$(gid_index)" \
+		-p 18515 -s "$2" -n "$3" "$1" >"$dir/read_lat.client" 2>&1 ||
+		cat "$dir/read_lat.client" >&2
+	awk -v size="$2" '$1 == size && NF >= 9 { print $5 }' "$dir/read_lat.client"
+}
+
+# read_lat SIZE COUNT: ib_read_lat's median in microseconds on this machine and in
+# this boot, the measure for all other latencies.
 read_lat() {
-	background read_lat ib_read_lat -R -p 18515 -s "$1" -n "$2"
-	until_true 10 listens_at 18515 || return
-	ib_read_lat -R -p 18515 -s "$1" -n "$2" "$GUEST_ADDR" 2>"$dir/read_lat.err" |
-		awk -v size="$1" '$1 == size && NF >= 9 { print $5 }'
-	wait "$pid"
+	read_lat_server "$1" "$2"
+	read_lat_client "$GUEST_ADDR" "$1" "$2"
+	wait "$pid" || cat "$dir/read_lat.log" >&2
+}
+
+# accepts_at PORT: something listens there, by TCP.
+accepts_at() {
+	[ -n "$(ss -Hltn "sport = :$1")" ]
 }
 
 # ---- two guests
 
-# in_two_guests [OPTION]...: the first line of a two-*.sh script. Runs the script
-# again in both guests and returns there at once; on the host it returns when both
-# have ended, with their exit status. $out is guest's --out folder, for the packets.
-in_two_guests() {
-	[ -z "${GUEST_ROLE-}" ] || return 0
+# A two-*.sh script is started on the host, calls two_guests, and is run again by
+# that in both guests, where $GUEST_ROLE is a or b:
+#
+#	case ${GUEST_ROLE-} in
+#	'')
+#		testcase "two machines: ..."
+#		two_guests || fail "exit status $?"
+#		[ "$(opcodes "$out/a.pcap" 12)" -eq 500 ] || fail "READs"
+#		finish
+#		;;
+#	a) ... ;;
+#	b) ... ;;
+#	esac
+#
+# Cases may be in the guests as well.
+
+# two_guests [OPTION]...: runs this script in two guests, with options of guest run;
+# returns its exit status. What they leave is in the folder $out.
+two_guests() {
 	out=$dir/out
-	"$srcdir/tests/guest/guest" run --two --out "$out" "$@" -- "$0"
+	{
+		"$srcdir/tests/guest/guest" run --two --out "$out" "$@" -- "$0"
+		echo $? >"$dir/two.status"
+	} >"$dir/two.log" 2>&1
+	if [ "$(cat "$dir/two.status")" -eq 77 ]; then
+		skip_all "$(sed 's/^SKIP: //' "$dir/two.log")"
+	fi
+	# A guest's cases count like those of the host.
+	sed -E 's/^([ab]): (PASS|FAIL|SKIP): ([^:]*): /\2: \3: \1: /; s/^([ab]: )/    \1/' "$dir/two.log"
+	return "$(cat "$dir/two.status")"
+}
+
+# opcodes FILE NUMBER: how many RoCE v2 packets of that opcode were recorded, such
+# as 12 (READ request), 16 (READ response only), 19 (compare-and-swap). A packet
+# that was sent again, as on a busy machine, counts once.
+opcodes() {
+	tshark -r "$1" -Y "udp.port == 4791 && infiniband.bth.opcode == $2" -T fields \
+		-e infiniband.bth.destqp -e infiniband.bth.psn 2>/dev/null | sort -u | wc -l
 }
 
 # signal NAME: to the other guest; await NAME [SECONDS]: from it.

@@ -9,11 +9,11 @@ testcase "ibv_devinfo: the port is active"
 expect 0 ibv_devinfo -d "${rdma_link%/*}" && shows 'PORT_ACTIVE'
 [ "$(ulimit -l)" = unlimited ] || fail "locked memory is limited to $(ulimit -l) KiB"
 
-testcase "ib_read_lat: 256 B over rdma_cm -> a latency, and packets are counted"
+testcase "ib_read_lat: 256 B -> a latency, and packets are counted"
 mark_counters
 latency=$(read_lat 256 500)
 awk -v us="${latency:-0}" 'BEGIN { exit !(us > 0) }' ||
-	fail "no latency: $(cat "$dir/read_lat.log" "$dir/read_lat.err")"
+	fail "no latency"
 echo "    typical: ${latency:-none} us"
 if is_rxe; then
 	[ "$(counted sent_pkts)" -ge 1000 ] || fail "$(counted sent_pkts) packets for 500 READs"
