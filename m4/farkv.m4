@@ -91,6 +91,7 @@ AC_DEFUN([FARKV_VERBS], [
   AS_IF([test "x$have_verbs" = xyes], [
     verbs_summary="yes"
     AC_DEFINE([HAVE_VERBS], [1], [Define if libibverbs and librdmacm are present.])])
+  AM_CONDITIONAL([HAVE_VERBS], [test "x$have_verbs" = xyes])
 ])
 
 dnl FARKV_LMDB: the LMDB binding of kvbench, built where the library is.

@@ -211,7 +211,8 @@ static void check_ports(const struct patient *p, struct check *c)
 		    at.port->state_text, rdma_link_str(at.port->link),
 		    at.port->netdev[0] ? " " : "", at.port->netdev);
 		active += at.port->active;
-		if (!at.port->active && !netdev[0])
+		if (!at.port->active && at.port->link == RDMA_LINK_ETHERNET &&
+		    !netdev[0])
 			netdev = at.port->netdev;
 	}
 	if (active)
