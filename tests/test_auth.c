@@ -417,10 +417,10 @@ END_TEST
 
 START_TEST(keyfile_make_line_bad_name_or_small_buffer_changes_nothing)
 {
-	static const char *const bad[] = {
-		"",  "a b", "a\n", "#a", "a/b", "\xC3\xA4",
-		"0123456789-abcdefghijklmnopqrstuvwxyz._"
-		"ABCDEFGHIJKLMNOPQRSTUVWXY"};
+	static const char longer[] = "0123456789-abcdefghijklmnopqrstuvwxyz._"
+				     "ABCDEFGHIJKLMNOPQRSTUVWXY";
+	static const char *const bad[] = {"",    "a b", "a\n",    "#a",
+					  "a/b", longer, "\xC3\xA4"};
 	char line[KEYFILE_LINE_MAX], same[KEYFILE_LINE_MAX];
 
 	memset(line, 0xA5, sizeof(line));
