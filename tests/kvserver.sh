@@ -98,7 +98,7 @@ for signal in TERM INT TERM INT TERM INT; do
 	server=$!
 	servers="$servers $server"
 	i=0
-	until [ -e "$dir/storm" ] || [ $i -eq 500000 ]; do
+	until [ -e "$dir/storm" ] || [ $i -eq 20000000 ]; do
 		i=$((i + 1))
 	done
 	storm $signal "$server"
