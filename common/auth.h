@@ -65,7 +65,7 @@ int auth_nonce(uint8_t nonce_out[AUTH_NONCE_BYTES]);
 /** As auth_nonce(), 16 bytes: the token of a session. */
 int auth_token(uint8_t token_out[AUTH_TOKEN_BYTES]);
 
-/** What the client sends, and what the server expects. About a microsecond. */
+/** What the client sends, and what the server expects. Under a microsecond. */
 void auth_client_tag(const struct key *key, const struct auth_client *in,
 		     uint8_t tag_out[AUTH_TAG_BYTES]);
 
