@@ -350,6 +350,9 @@ static void device_judge(struct rdma_device *d)
 	else if (d->max_qp_rd_atom <= 0 || d->max_qp_init_rd_atom <= 0)
 		verdict(d, RDMA_NO_ATOMICS, "use another device",
 			"it allows no READ in flight");
+	else if (d->max_srq <= 0)
+		verdict(d, RDMA_NO_ATOMICS, "use another device",
+			"it has no shared receive queues");
 }
 
 static int node_of(void *arg, const char *node)

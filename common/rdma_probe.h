@@ -22,7 +22,7 @@ enum rdma_state {
 	RDMA_NOT_BUILT,   /* built without libibverbs */
 	RDMA_NO_DEVICE,
 	RDMA_NO_PROVIDER, /* the kernel has a device, libibverbs no driver for it */
-	RDMA_NO_ATOMICS,  /* no compare-and-swap, or no READs in flight */
+	RDMA_NO_ATOMICS,  /* it lacks these or something else that farkv needs */
 	RDMA_NO_ACCESS,   /* its node in /dev cannot be opened */
 	RDMA_PORT_DOWN,
 	RDMA_NO_GID,      /* RoCE without a version 2 address */

@@ -157,6 +157,8 @@ port active eth 1024 4096 0
 gid 1 0 v2 ::ffff:10.0.0.1
 V
 expect 1 kvcli devices && says 'x0: it allows no READ in flight'
+sed -i 's/ ib hca 0/ nosrq hca 16/' "$FAKE_VERBS"
+expect 1 kvcli devices && says 'x0: it has no shared receive queues'
 
 # ---- nodes that are not there, or not for us
 machine <<'V'

@@ -50,6 +50,32 @@ for doc in "$srcdir"/*.md "$srcdir"/doc/*.md; do
 		[ -e "$(dirname "$doc")/$link" ] || fail "$doc: $link is not there"
 	done
 done
+# RDMA: a feature that is said to be used is in the sources, one that is left out
+# is not; the transport's options are explained.
+features=$srcdir/doc/rdma-features.md
+sed -n 's/^| \([^|]*\) | \(used\|optional\|handled\|left out\) | [^|]* |$/\2|\1/p' \
+	"$features" >"$dir/features"
+rows=$(grep '^| ' "$features" | grep -vc '^| feature | | ')
+[ "$rows" -ge 85 ] && [ "$(wc -l <"$dir/features")" -eq "$rows" ] ||
+	fail "rdma-features.md: $(wc -l <"$dir/features") of $rows rows can be read"
+in_sources() {
+	cat "$srcdir"/common/xport_verbs*.[ch] | grep -qw "$1"
+}
+while IFS='|' read -r state feature; do
+	for name in $(echo "$feature" | grep -oE '\b(ibv|IBV|rdma|RDMA)_[A-Za-z_0-9]+'); do
+		if [ "$state" = "left out" ]; then
+			! in_sources "$name" || fail "rdma-features.md: $name is not left out"
+		elif [ -e "$srcdir/common/xport_verbs.h" ]; then
+			in_sources "$name" || fail "rdma-features.md: $name is not used"
+		fi
+	done
+done <"$dir/features"
+if options_of "$KVSERVER" | grep -qx transport; then
+	for option in transport listen keys no-auth ack-timeout tos control-buffers; do
+		grep -q -- "--$option\b" "$srcdir/doc/rdma.md" || fail "rdma.md does not name --$option"
+		options_of "$KVSERVER" | grep -qx -- "$option" || fail "kvserver has no --$option"
+	done
+fi
 if grep -nE '^\| `?--' "$srcdir/doc/"*.md; then
 	fail "options are listed outside of the pages"
 fi

@@ -4,7 +4,7 @@
  * program, these take the place of the functions of libibverbs and librdmacm that
  * the probe calls. The file $FAKE_VERBS says what there is:
  *
- *   device NAME NODE GUID ib|iwarp none|hca|global OUT IN VENDOR ERRNO
+ *   device NAME NODE GUID ib|iwarp|nosrq none|hca|global OUT IN VENDOR ERRNO
  *   port active|down eth|ib MTU MAX-MTU LID        of the last device
  *   gid PORT INDEX ib|v1|v2 ADDRESS                of the last device
  *   fork needed|on|unneeded
@@ -75,7 +75,7 @@ static void read_device(const char *line)
 							   : IBV_ATOMIC_GLOB;
 	d->attr.max_mr_size = UINT64_C(1) << 32;
 	d->attr.max_qp = 1000;
-	d->attr.max_srq = 500;
+	d->attr.max_srq = strcmp(transport, "nosrq") == 0 ? 0 : 500;
 	strcpy(d->attr.fw_ver, "20.31.1014");
 }
 
