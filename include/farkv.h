@@ -72,6 +72,7 @@ enum farkv_error {
 	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
 	FARKV_EREFUSED = -1102,      /**< the server turned the session down */
 	FARKV_EPROTOCOL = -1103,     /**< the peer does not speak the protocol */
+	FARKV_ENOROUTE = -1104,      /**< no way to that host, or no such host */
 
 	/* The store cannot be used. */
 	FARKV_EFORMAT = -1200,  /**< region magic, version or checksum is wrong */
@@ -99,6 +100,11 @@ struct farkv_options {
 	uint32_t connect_timeout_ms; /**< bound on farkv_open(); default 5000 */
 	uint32_t op_timeout_ms;      /**< bound on every operation; default 5000 */
 	const char *name;            /**< shown in the server's log; may be NULL */
+	const char *keys;            /**< file with the client's key, for servers
+					  that ask for one; NULL: what the address
+					  says, or $FARKV_KEYS */
+	const char *key;             /**< its name in that file; NULL: what the
+					  address says, or the only one */
 };
 
 /** A value as farkv_get() returns it. */

@@ -73,8 +73,8 @@ AC_DEFUN([FARKV_JOIN], [
   AM_CONDITIONAL([JOIN], [test "x$farkv_cv_join" != xno])
 ])
 
-dnl FARKV_VERBS: --with-verbs=auto|yes|no. Detects the libraries; the transport
-dnl that uses them is not part of this version.
+dnl FARKV_VERBS: --with-verbs=auto|yes|no: the RDMA transport, built where its
+dnl libraries are.
 AC_DEFUN([FARKV_VERBS], [
   AC_ARG_WITH([verbs],
     [AS_HELP_STRING([--with-verbs=auto|yes|no],
@@ -89,7 +89,6 @@ AC_DEFUN([FARKV_VERBS], [
         [AC_MSG_ERROR([--with-verbs=yes needs libibverbs and librdmacm (Debian: libibverbs-dev librdmacm-dev)])])])])
   verbs_summary=$have_verbs
   AS_IF([test "x$have_verbs" = xyes], [
-    verbs_summary="yes"
     AC_DEFINE([HAVE_VERBS], [1], [Define if libibverbs and librdmacm are present.])])
   AM_CONDITIONAL([HAVE_VERBS], [test "x$have_verbs" = xyes])
 ])

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What both ends of a connection need: queue pairs, private data, statuses. */
+#include "config.h"
+
+#include "xport_verbs_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "err.h"
+#include "log.h"
+#include "util.h"
+
+/* ---- private data ------------------------------------------------------------- */
+
+void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind)
+{
+	memset(p, 0, sizeof(*p));
+	p->magic = htonl(VERBS_MAGIC);
+	p->version = VERBS_VERSION;
+	p->bytes = sizeof(*p);
+	p->kind = (uint8_t)kind;
+}
+
+bool verbs_private_read(const void *data, size_t len, struct verbs_private *out)
+{
+	struct verbs_private p;
+
+	if (!data || len < sizeof(p))
+		return false;
+	memcpy(&p, data, sizeof(p));
+	if (ntohl(p.magic) != VERBS_MAGIC || p.version != VERBS_VERSION ||
+	    p.bytes != sizeof(p))
+		return false;
+	p.session = ntohl(p.session);
+	*out = p;
+	return true;
+}
+
+/* ---- queue pairs ---------------------------------------------------------------- */
+
+void verbs_release_failed(const char *what, int rc)
+{
+	log_warn("rdma: cannot release %s: %s", what,
+		 strerror(rc > 0 ? rc : errno));
+}
+
+int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
+{
+	uint32_t ask = spec->max_inline;
+
+	for (;;) {
+		struct ibv_qp_init_attr a = {
+			.qp_context = spec->context,
+			.send_cq = spec->send_cq,
+			.recv_cq = spec->recv_cq,
+			.srq = spec->srq,
+			.qp_type = IBV_QPT_RC,
+			.cap = {.max_send_wr = spec->max_send,
+				.max_recv_wr = spec->srq ? 0 : spec->max_recv,
+				.max_send_sge = 1,
+				.max_recv_sge = spec->srq ? 0 : 1,
+				.max_inline_data = ask},
+		};
+
+		c->qp = ibv_create_qp(spec->pd, &a);
+		if (c->qp) {
+			c->max_inline = a.cap.max_inline_data;
+			c->max_send = UTIL_MIN(a.cap.max_send_wr,
+					       spec->max_send);
+			return 0;
+		}
+		/* A device may grant less inline data than is asked for. */
+		if (ask == 0)
+			return err_set_errno(FARKV_ESYS, errno,
+					     "cannot create a queue pair");
+		ask /= 2;
+		if (ask < 16)
+			ask = 0;
+	}
+}
+
+static int qp_modify(struct verbs_conn *c, struct ibv_qp_attr *a, int mask,
+		     const char *state)
+{
+	int rc = ibv_modify_qp(c->qp, a, mask);
+
+	if (rc)
+		return err_set_errno(FARKV_ESYS, rc > 0 ? rc : errno,
+				     "cannot bring a queue pair to state %s",
+				     state);
+	return 0;
+}
+
+static int qp_attr(struct verbs_conn *c, enum ibv_qp_state state,
+		   struct ibv_qp_attr *a, int *mask)
+{
+	memset(a, 0, sizeof(*a));
+	a->qp_state = state;
+	if (rdma_init_qp_attr(c->id, a, mask))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "rdma_cm gives no attributes for a queue "
+				     "pair");
+	return 0;
+}
+
+int verbs_qp_init(struct verbs_conn *c, unsigned access)
+{
+	struct ibv_qp_attr a;
+	int mask, err = qp_attr(c, IBV_QPS_INIT, &a, &mask);
+
+	if (err)
+		return err;
+	/* rdma_cm would let the peer write. */
+	a.qp_access_flags = access;
+	return qp_modify(c, &a, mask, "INIT");
+}
+
+int verbs_qp_connect(struct verbs_conn *c, uint8_t responder_resources,
+		     uint8_t initiator_depth)
+{
+	struct ibv_qp_attr a;
+	int mask, err;
+
+	err = qp_attr(c, IBV_QPS_RTR, &a, &mask);
+	if (err)
+		return err;
+	a.max_dest_rd_atomic = responder_resources;
+	a.min_rnr_timer = VERBS_MIN_RNR_TIMER;
+	err = qp_modify(c, &a, mask, "RTR");
+	if (!err)
+		err = qp_attr(c, IBV_QPS_RTS, &a, &mask);
+	if (err)
+		return err;
+	a.max_rd_atomic = initiator_depth;
+	a.retry_cnt = VERBS_RETRY_COUNT;
+	a.rnr_retry = VERBS_RNR_RETRY;
+	c->depth = initiator_depth;
+	return qp_modify(c, &a, mask, "RTS");
+}
+
+void verbs_qp_error(struct verbs_conn *c)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
+
+	if (c->qp)
+		VERBS_RELEASE("a connection's state",
+			      ibv_modify_qp(c->qp, &a, IBV_QP_STATE));
+}
+
+void verbs_conn_destroy(struct verbs_conn *c)
+{
+	if (c->qp)
+		VERBS_RELEASE("a queue pair", ibv_destroy_qp(c->qp));
+	c->qp = NULL;
+	if (c->id)
+		VERBS_RELEASE("a connection", rdma_destroy_id(c->id));
+	c->id = NULL;
+}
+
+int verbs_id_tune(struct rdma_cm_id *id, const struct verbs_tuning *t)
+{
+	uint8_t timeout = t->ack_timeout, tos = t->tos;
+
+	if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+			    &timeout, sizeof(timeout)))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot set the acknowledgement timeout");
+	/* Before the route is resolved: afterwards it would be lost. */
+	if (tos && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos,
+				   sizeof(tos)))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot set the type of service");
+	return 0;
+}
+
+int verbs_device_depths(struct ibv_context *ctx, uint8_t *serve_out,
+			uint8_t *ask_out)
+{
+	struct ibv_device_attr a;
+
+	if (ibv_query_device(ctx, &a))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot query the RDMA device");
+	*serve_out = (uint8_t)UTIL_MIN((unsigned)a.max_qp_rd_atom, 128u);
+	*ask_out = (uint8_t)UTIL_MIN((unsigned)a.max_qp_init_rd_atom,
+				     VERBS_DEPTH);
+	if (*serve_out == 0 || *ask_out == 0)
+		return err_set(FARKV_ENOTSUP,
+			       "the RDMA device %s allows no READs",
+			       ibv_get_device_name(ctx->device));
+	return 0;
+}
+
+/* ---- statuses ---------------------------------------------------------------------- */
+
+/*
+ * The initiator's view of a failed request; after any of these the queue pair
+ * is lost. What only a wrong request brings about is a bug here or damage in the
+ * region, and a new connection would meet it again.
+ */
+static const struct status_meaning {
+	enum ibv_wc_status status;
+	int err;
+	const char *why;
+} meanings[] = {
+	{IBV_WC_WR_FLUSH_ERR, FARKV_EDISCONNECTED, "the connection ended"},
+	{IBV_WC_RETRY_EXC_ERR, FARKV_EDISCONNECTED,
+	 "the server's machine does not answer: is it up, is the link?"},
+	{IBV_WC_RNR_RETRY_EXC_ERR, FARKV_EDISCONNECTED,
+	 "the server takes no messages; is it stopped?"},
+	{IBV_WC_RESP_TIMEOUT_ERR, FARKV_EDISCONNECTED,
+	 "the server's machine answers too late"},
+	{IBV_WC_REM_ABORT_ERR, FARKV_EDISCONNECTED,
+	 "the server's device aborted the request"},
+	{IBV_WC_REM_OP_ERR, FARKV_EDISCONNECTED,
+	 "the server's device could not carry out the request"},
+	{IBV_WC_REM_ACCESS_ERR, FARKV_EPERM,
+	 "the server's device refused the access: no right to that memory"},
+	{IBV_WC_REM_INV_REQ_ERR, FARKV_EPERM,
+	 "the server's device refused the request: the session has no right "
+	 "to it"},
+	{IBV_WC_LOC_LEN_ERR, FARKV_ESYS, "a request has an impossible length"},
+	{IBV_WC_LOC_QP_OP_ERR, FARKV_ESYS,
+	 "the local device cannot carry out the request"},
+	{IBV_WC_LOC_PROT_ERR, FARKV_ESYS,
+	 "a request names memory that is not registered"},
+	{IBV_WC_BAD_RESP_ERR, FARKV_EPROTOCOL,
+	 "the server's device gave an answer that makes no sense"},
+	{IBV_WC_FATAL_ERR, FARKV_ESYS, "the local RDMA device failed"},
+};
+
+int verbs_status_error(enum ibv_wc_status status, const char **why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
+		if (meanings[i].status == status) {
+			if (why)
+				*why = meanings[i].why;
+			return meanings[i].err;
+		}
+	if (why)
+		*why = ibv_wc_status_str(status);
+	return FARKV_ESYS;
+}
+
+/* ---- descriptors ------------------------------------------------------------------- */
+
+int verbs_fd_prepare(int fd)
+{
+	int fl = fcntl(fd, F_GETFL), fdfl = fcntl(fd, F_GETFD);
+
+	if (fl < 0 || fdfl < 0 || fcntl(fd, F_SETFL, fl | O_NONBLOCK) < 0 ||
+	    fcntl(fd, F_SETFD, fdfl | FD_CLOEXEC) < 0)
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot prepare a descriptor of the RDMA "
+				     "device");
+	return 0;
+}
+
+struct rdma_cm_event *verbs_cm_event(struct rdma_event_channel *ch,
+				     int timeout_ms)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+
+	if (poll(&p, 1, timeout_ms) <= 0 || rdma_get_cm_event(ch, &ev))
+		return NULL;
+	return ev;
+}

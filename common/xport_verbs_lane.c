@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A lane over a reliable connection.
+ *
+ * Requests of a post become one list of work requests with one doorbell; only the
+ * last of a list reports, because a reliable connection completes in order. `head`
+ * and `tail` count requests posted and known to be over: their difference never
+ * exceeds the send queue, whatever the device would let pass, and the completion
+ * queue is as long as the send queue, so neither can run over.
+ *
+ * Any failure ends the connection: the queue pair goes to ERR, what it still
+ * reports says which requests are certain, and every chain is done.
+ */
+#include "config.h"
+
+#include "xport_verbs_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "clock.h"
+#include "err.h"
+#include "log.h"
+#include "util.h"
+
+#define POST_MAX 64u /* work requests of one doorbell */
+#define POLL_MAX 16
+#define DRAIN_NS (500 * NS_PER_MS)
+
+/* One work request under way. */
+struct flight {
+	struct xport_chain *chain;
+	uint8_t wr;
+	bool last;  /* of its request: a long one is cut in pieces */
+};
+
+struct verbs_lane {
+	struct xport_lane base;
+	struct verbs_conn conn;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct verbs_mem mem;
+	struct verbs_area areas[VERBS_AREAS_MAX];
+	uint32_t n_areas;
+	uint32_t depth;    /* of the send queue: a power of two */
+	uint64_t max_piece;
+	pid_t pid;         /* of the process that may talk to the device */
+
+	uint64_t head, tail; /* requests posted, known to be over */
+	struct flight *flight; /* depth of them */
+	uint64_t *found;       /* lane memory: results of CAS, depth of them */
+
+	/* Chains that found no room in the queue yet, and where they stand. */
+	struct xport_chain *queue, **queue_end;
+	unsigned queue_wr;
+	uint64_t queue_at; /* bytes of that request that are posted */
+};
+
+static struct verbs_lane *lane_of(struct xport_lane *lane)
+{
+	return (struct verbs_lane *)(void *)lane;
+}
+
+/* ---- requests -------------------------------------------------------------------- */
+
+static const struct verbs_area *area_of(const struct verbs_lane *l, uint64_t off,
+					uint64_t len)
+{
+	for (uint32_t i = 0; i < l->n_areas; i++) {
+		const struct verbs_area *a = &l->areas[i];
+
+		if (off >= a->off && off - a->off < a->bytes)
+			return len <= a->bytes - (off - a->off) ? a : NULL;
+	}
+	return NULL;
+}
+
+/* Build the work request for the next piece of a request. */
+static uint64_t build(struct verbs_lane *l, struct xport_wr *wr, uint64_t at,
+		      struct ibv_send_wr *out, struct ibv_sge *sge)
+{
+	uint64_t off = wr->off + at, len = UTIL_MIN(wr->len - at, l->max_piece);
+	const struct verbs_area *a = area_of(l, wr->off, wr->len);
+	uint64_t seq = l->head;
+	uint8_t *local = (uint8_t *)wr->laddr + at;
+
+	if (wr->opcode == XPORT_CAS)
+		local = (uint8_t *)&l->found[seq & (l->depth - 1)];
+	*sge = (struct ibv_sge){.addr = (uintptr_t)local,
+				.length = (uint32_t)len,
+				.lkey = verbs_mem_lkey(&l->mem, local)};
+	*out = (struct ibv_send_wr){.wr_id = seq, .sg_list = sge, .num_sge = 1};
+	if (wr->flags & XPORT_FENCE)
+		out->send_flags = IBV_SEND_FENCE;
+	switch (wr->opcode) {
+	case XPORT_READ:
+		out->opcode = IBV_WR_RDMA_READ;
+		break;
+	case XPORT_WRITE:
+		out->opcode = IBV_WR_RDMA_WRITE;
+		if (len <= l->conn.max_inline)
+			out->send_flags |= IBV_SEND_INLINE;
+		break;
+	default:
+		out->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+		out->wr.atomic.remote_addr = a->raddr + (off - a->off);
+		out->wr.atomic.rkey = a->rkey;
+		out->wr.atomic.compare_add = wr->expect;
+		out->wr.atomic.swap = wr->swap;
+		return len;
+	}
+	out->wr.rdma.remote_addr = a->raddr + (off - a->off);
+	out->wr.rdma.rkey = a->rkey;
+	return len;
+}
+
+static void count(struct xport_counters *n, const struct xport_wr *wr)
+{
+	switch (wr->opcode) {
+	case XPORT_READ:
+		n->reads++;
+		n->read_bytes += wr->len;
+		break;
+	case XPORT_WRITE:
+		n->writes++;
+		n->write_bytes += wr->len;
+		break;
+	default:
+		n->cas++;
+	}
+}
+
+/* Take the next piece from the queue into `wr`; false if the queue is empty. */
+static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
+		       struct ibv_sge *sge)
+{
+	struct xport_chain *c = l->queue;
+	struct xport_wr *x;
+	struct flight *f;
+
+	if (!c)
+		return false;
+	x = &c->wr[l->queue_wr];
+	f = &l->flight[l->head & (l->depth - 1)];
+	l->queue_at += build(l, x, l->queue_at, wr, sge);
+	*f = (struct flight){.chain = c,
+			     .wr = (uint8_t)l->queue_wr,
+			     .last = l->queue_at == x->len};
+	l->head++;
+	if (!f->last)
+		return true;
+	count(&l->base.counters, x);
+	l->queue_at = 0;
+	if (++l->queue_wr < c->n)
+		return true;
+	l->queue_wr = 0;
+	l->queue = c->next;
+	if (!l->queue)
+		l->queue_end = &l->queue;
+	return true;
+}
+
+/* ---- the end ----------------------------------------------------------------------- */
+
+static void chain_end(struct xport_chain *c, unsigned n_done, int status)
+{
+	c->n_done = (uint8_t)n_done;
+	c->status = status;
+	c->done = true;
+}
+
+/* The request at `tail` happened. */
+static void retire(struct verbs_lane *l)
+{
+	struct flight *f = &l->flight[l->tail & (l->depth - 1)];
+	struct xport_chain *c = f->chain;
+
+	if (c->wr[f->wr].opcode == XPORT_CAS)
+		c->wr[f->wr].found = l->found[l->tail & (l->depth - 1)];
+	if (f->last && f->wr + 1 == c->n)
+		chain_end(c, c->n, 0);
+	l->tail++;
+}
+
+static void retire_until(struct verbs_lane *l, uint64_t seq)
+{
+	while (l->tail < seq)
+		retire(l);
+}
+
+/* Nobody waits for what is left: say so of every chain. */
+static void end_all(struct verbs_lane *l, int status)
+{
+	struct xport_chain *last = NULL;
+
+	for (; l->tail < l->head; l->tail++) {
+		struct flight *f = &l->flight[l->tail & (l->depth - 1)];
+
+		if (f->chain == last)
+			continue;
+		last = f->chain;
+		chain_end(last, f->wr, status);
+	}
+	for (struct xport_chain *c = l->queue, *next; c; c = next) {
+		next = c->next;
+		if (c != last)
+			chain_end(c, 0, status);
+	}
+	l->queue = NULL;
+	l->queue_end = &l->queue;
+	l->queue_wr = 0;
+	l->queue_at = 0;
+}
+
+/*
+ * The first failure names the first request that is not known to have happened;
+ * the rest of what comes is flushed. Returns true at that first failure.
+ */
+static bool reap(struct verbs_lane *l, bool *failed, enum ibv_wc_status *status)
+{
+	struct ibv_wc wc[POLL_MAX];
+	int n = ibv_poll_cq(l->cq, POLL_MAX, wc);
+
+	if (n < 0 && !*failed) {
+		*failed = true;
+		*status = IBV_WC_FATAL_ERR;
+	}
+	for (int i = 0; i < n; i++) {
+		if (*failed)
+			continue;
+		if (wc[i].status == IBV_WC_SUCCESS) {
+			retire_until(l, wc[i].wr_id + 1);
+			continue;
+		}
+		retire_until(l, wc[i].wr_id);
+		*failed = true;
+		*status = wc[i].status;
+	}
+	return n > 0;
+}
+
+/*
+ * Flush what is outstanding and end it. The device must not touch the buffers of
+ * chains that are done, so a queue pair that does not flush in time is destroyed.
+ */
+static void fail(struct verbs_lane *l, bool failed, enum ibv_wc_status status)
+{
+	uint64_t until = clock_now_ns() + DRAIN_NS;
+	uint64_t end = l->head;
+	struct ibv_wc wc[POLL_MAX];
+	const char *why;
+	int err = FARKV_EDISCONNECTED;
+
+	verbs_qp_error(&l->conn);
+	while (!failed && l->tail < end && clock_now_ns() < until)
+		(void)reap(l, &failed, &status);
+	if (failed) {
+		err = verbs_status_error(status, &why);
+		log_debug("rdma lane broke: %s", why);
+		if (!xport_broken(&l->base))
+			err_set(err, "%s", why);
+	}
+	if (l->conn.qp) {
+		VERBS_RELEASE("a queue pair", ibv_destroy_qp(l->conn.qp));
+		l->conn.qp = NULL;
+	}
+	while (ibv_poll_cq(l->cq, POLL_MAX, wc) > 0)
+		;
+	xport_break(&l->base, FARKV_EDISCONNECTED);
+	end_all(l, err == FARKV_EPERM ? FARKV_EPERM : FARKV_EDISCONNECTED);
+}
+
+/* ---- post and poll ------------------------------------------------------------------ */
+
+/* Those from `bad` on were never posted; the others are under way. */
+static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
+{
+	uint64_t head = l->head;
+
+	log_error("rdma: the device refused a request: %s", strerror(rc));
+	l->head = bad;
+	for (uint64_t seq = bad; seq < head; seq++) {
+		struct flight *f = &l->flight[seq & (l->depth - 1)];
+
+		if (!f->chain->done)
+			chain_end(f->chain, f->wr, FARKV_EDISCONNECTED);
+	}
+	fail(l, false, IBV_WC_FATAL_ERR);
+}
+
+/* Give the device as much of the queue as fits. */
+static void pump(struct verbs_lane *l)
+{
+	struct ibv_send_wr wr[POST_MAX], *bad;
+	struct ibv_sge sge[POST_MAX];
+
+	while (l->queue) {
+		uint64_t room = l->depth - (l->head - l->tail);
+		unsigned n = 0, most = (unsigned)UTIL_MIN(room, POST_MAX);
+		int rc;
+
+		while (n < most && take_piece(l, &wr[n], &sge[n])) {
+			if (n)
+				wr[n - 1].next = &wr[n];
+			n++;
+		}
+		if (n == 0)
+			return;
+		wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
+		rc = ibv_post_send(l->conn.qp, wr, &bad);
+		if (rc) {
+			post_refused(l, bad->wr_id, rc);
+			return;
+		}
+	}
+}
+
+static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
+{
+	struct verbs_lane *l = lane_of(lane);
+	int broken = xport_broken(lane);
+
+	for (struct xport_chain *c = first; c; c = c->next)
+		for (unsigned i = 0; i < c->n; i++) {
+			int err = xport_check_wr(lane, &c->wr[i]);
+
+			if (!err && !area_of(l, c->wr[i].off, c->wr[i].len))
+				err = FARKV_EINVAL;
+			if (err)
+				return err;
+		}
+	for (struct xport_chain *c = first; c; c = c->next) {
+		c->done = false;
+		c->status = 0;
+		c->n_done = 0;
+		if (broken)
+			chain_end(c, 0, FARKV_EDISCONNECTED);
+	}
+	if (broken)
+		return 0;
+	*l->queue_end = first;
+	while (*l->queue_end)
+		l->queue_end = &(*l->queue_end)->next;
+	lane->counters.doorbells++;
+	pump(l);
+	return 0;
+}
+
+static void verbs_poll(struct xport_lane *lane)
+{
+	struct verbs_lane *l = lane_of(lane);
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+	bool failed = false;
+
+	if (!l->conn.qp) {
+		end_all(l, FARKV_EDISCONNECTED);
+		return;
+	}
+	(void)reap(l, &failed, &status);
+	if (failed || xport_broken(lane))
+		fail(l, failed, status);
+	else if (l->queue)
+		pump(l);
+}
+
+/* ---- memory, life ---------------------------------------------------------------------- */
+
+static void *verbs_alloc(struct xport_lane *lane, size_t bytes)
+{
+	return verbs_mem_alloc(&lane_of(lane)->mem, bytes);
+}
+
+static void verbs_free(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	/* In a child of fork() the memory is not mapped. */
+	if (lane_of(lane)->pid == getpid())
+		verbs_mem_free(&lane_of(lane)->mem, mem, bytes);
+}
+
+static void lane_release(struct verbs_lane *l)
+{
+	verbs_conn_destroy(&l->conn);
+	if (l->cq)
+		VERBS_RELEASE("a completion queue", ibv_destroy_cq(l->cq));
+	verbs_mem_fini(&l->mem);
+	free(l->flight);
+	free(l);
+}
+
+static void verbs_close(struct xport_lane *lane)
+{
+	struct verbs_lane *l = lane_of(lane);
+
+	if (l->pid != getpid()) {
+		free(l->flight);
+		free(l);
+		return;
+	}
+	if (l->conn.id)
+		(void)rdma_disconnect(l->conn.id);
+	verbs_qp_error(&l->conn);
+	lane_release(l);
+}
+
+static const struct xport_ops verbs_ops = {
+	.name = "verbs",
+	.post = verbs_post,
+	.poll = verbs_poll,
+	.mem_alloc = verbs_alloc,
+	.mem_free = verbs_free,
+	.close = verbs_close,
+};
+
+struct verbs_lane *verbs_lane_new(struct ibv_context *ctx, struct ibv_pd *pd,
+				  const struct verbs_lane_params *p)
+{
+	struct verbs_lane *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		err_set(FARKV_ENOMEM, "no memory for a lane");
+		return NULL;
+	}
+	l->base.ops = &verbs_ops;
+	l->base.region_bytes = p->region_bytes;
+	l->base.caps = (p->readonly ? XPORT_READONLY : 0) |
+		       (p->read8_atomic ? XPORT_READ8_ATOMIC : 0);
+	l->pid = getpid();
+	l->pd = pd;
+	l->n_areas = UTIL_MIN(p->n_areas, VERBS_AREAS_MAX);
+	memcpy(l->areas, p->areas, l->n_areas * sizeof(l->areas[0]));
+	l->depth = VERBS_LANE_SQ;
+	l->queue_end = &l->queue;
+	verbs_mem_init(&l->mem, pd);
+	l->flight = calloc(l->depth, sizeof(*l->flight));
+	l->found = verbs_mem_alloc(&l->mem, l->depth * sizeof(*l->found));
+	l->cq = ibv_create_cq(ctx, (int)l->depth + 1, NULL, NULL, 0);
+	if (l->flight && l->found && l->cq)
+		return l;
+	if (!l->cq)
+		err_set_errno(FARKV_ESYS, errno,
+			      "cannot create a completion queue");
+	lane_release(l);
+	return NULL;
+}
+
+struct ibv_cq *verbs_lane_cq(const struct verbs_lane *l)
+{
+	return l->cq;
+}
+
+int verbs_lane_start(struct verbs_lane *l, const struct verbs_conn *conn)
+{
+	struct ibv_port_attr port;
+
+	if (ibv_query_port(conn->qp->context, conn->id ? conn->id->port_num : 1,
+			   &port))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot query the RDMA device's port");
+	l->conn = *conn;
+	l->max_piece = port.max_msg_sz ? port.max_msg_sz : 1u << 20;
+	while (l->depth > conn->max_send)
+		l->depth /= 2;
+	return 0;
+}
+
+struct xport_lane *verbs_lane_base(struct verbs_lane *l)
+{
+	return &l->base;
+}
+
+void verbs_lane_abandon(struct verbs_lane *l)
+{
+	if (l)
+		lane_release(l);
+}
+
+uint64_t verbs_lane_registrations(const struct xport_lane *lane)
+{
+	return ((const struct verbs_lane *)(const void *)lane)
+		->mem.registrations;
+}

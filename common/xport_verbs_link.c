@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The client's end: one event channel, the control connection with its messages,
+ * and the making of the data connection.
+ *
+ * Connections are made on the caller's thread before anybody else knows the
+ * link. From then on events and receives belong to one thread; sends may come
+ * from any.
+ */
+#include "config.h"
+
+#include "xport_verbs_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "clock.h"
+#include "err.h"
+#include "log.h"
+#include "rdma_probe.h"
+#include "util.h"
+
+#define BUF_BYTES 16384u
+#define RESOLVE_MS_MAX 2000
+
+struct verbs_link {
+	struct rdma_event_channel *channel;
+	struct verbs_conn control;
+	struct rdma_cm_id *data_id; /* the lane's, for its events; not owned */
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *recv_cq, *send_cq;
+	struct ibv_mr *mr;
+	uint8_t *bufs; /* receives, then sends */
+	int epoll_fd;
+	pid_t pid;
+	struct verbs_tuning tuning;
+	struct sockaddr_storage peer;
+	char peer_text[96];
+
+	pthread_mutex_t lock; /* sends */
+	uint32_t sends_free;  /* bit mask of send buffers */
+	uint32_t unacked;     /* receive events not acknowledged yet */
+	bool over;
+	char why[160];
+};
+
+/* ---- waiting for rdma_cm -------------------------------------------------------- */
+
+static int ms_until(uint64_t deadline_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now >= deadline_ns)
+		return 0;
+	return (int)UTIL_MIN((deadline_ns - now) / NS_PER_MS + 1, 60000u);
+}
+
+static int no_answer(const struct verbs_link *l)
+{
+	return err_set(FARKV_ETIMEDOUT,
+		       "%s did not answer in time; is the server stopped, or a "
+		       "firewall in the way (UDP port 4791)?",
+		       l->peer_text);
+}
+
+static int reject_error(const struct verbs_link *l,
+			const struct rdma_cm_event *ev)
+{
+	struct verbs_private p;
+
+	/* 28: the server itself said no; anything else: nobody was there. */
+	if (ev->status != 28)
+		return err_set(FARKV_EUNREACHABLE,
+			       "no server listens at %s: is kvserver running "
+			       "with --transport rdma or both?",
+			       l->peer_text);
+	if (!verbs_private_read(ev->param.conn.private_data,
+				ev->param.conn.private_data_len, &p))
+		return err_set(FARKV_EPROTOCOL,
+			       "what listens at %s is no farkv server",
+			       l->peer_text);
+	switch (p.reason) {
+	case VERBS_REJECT_FULL:
+		return err_set(FARKV_EREFUSED,
+			       "the server at %s has all the sessions it takes "
+			       "(kvserver --max-sessions)",
+			       l->peer_text);
+	case VERBS_REJECT_SHUTDOWN:
+		return err_set(FARKV_EREFUSED, "the server at %s is leaving",
+			       l->peer_text);
+	case VERBS_REJECT_DEVICE:
+		return err_set(FARKV_EREFUSED,
+			       "%s belongs to another RDMA device than the "
+			       "store's; use the address that kvserver printed",
+			       l->peer_text);
+	case VERBS_REJECT_PROTOCOL:
+		return err_set(FARKV_EPROTOCOL,
+			       "the server at %s speaks another version of the "
+			       "protocol",
+			       l->peer_text);
+	default:
+		return err_set(FARKV_EREFUSED,
+			       "the server at %s refused the connection "
+			       "(reason %u)",
+			       l->peer_text, p.reason);
+	}
+}
+
+static int event_error(const struct verbs_link *l,
+		       const struct rdma_cm_event *ev)
+{
+	int errnum = ev->status < 0 ? -ev->status : 0;
+
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		return err_set(FARKV_ENOROUTE,
+			       "no RDMA way to %s (%s): is the host up, and on "
+			       "a network of an RDMA device? kvcli devices "
+			       "lists them",
+			       l->peer_text,
+			       errnum ? strerror(errnum) : "no route");
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return no_answer(l);
+	case RDMA_CM_EVENT_REJECTED:
+		return reject_error(l, ev);
+	default:
+		return err_set(FARKV_EDISCONNECTED,
+			       "connecting to %s ended with %s (%d)",
+			       l->peer_text, rdma_event_str(ev->event),
+			       ev->status);
+	}
+}
+
+/*
+ * Wait for one event of `id`; those of the link's other connection are noted.
+ * `depth_out` (may be NULL): how many READs the peer will serve.
+ */
+static int event_wait(struct verbs_link *l, struct rdma_cm_id *id,
+		      enum rdma_cm_event_type wanted, uint64_t deadline_ns,
+		      uint8_t *depth_out)
+{
+	for (;;) {
+		struct rdma_cm_event *ev =
+			verbs_cm_event(l->channel, ms_until(deadline_ns));
+		int err = 0;
+		bool mine;
+
+		if (!ev) {
+			if (clock_now_ns() >= deadline_ns)
+				return no_answer(l);
+			continue;
+		}
+		mine = ev->id == id;
+		if (!mine && ev->event == RDMA_CM_EVENT_DISCONNECTED)
+			err = err_set(FARKV_EDISCONNECTED,
+				      "%s closed the connection", l->peer_text);
+		else if (mine && ev->event != wanted)
+			err = event_error(l, ev);
+		else if (mine && depth_out)
+			*depth_out = ev->param.conn.initiator_depth;
+		rdma_ack_cm_event(ev);
+		if (err || mine)
+			return err;
+	}
+}
+
+/* ---- one connection ---------------------------------------------------------------- */
+
+static int sys_error(const char *what)
+{
+	return err_set_errno(FARKV_ESYS, errno, "cannot %s", what);
+}
+
+/* The way to the peer: afterwards id->verbs is the device. */
+static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
+		   uint64_t deadline_ns)
+{
+	int ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
+	int err;
+
+	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&l->peer, ms))
+		return err_set(FARKV_ENOROUTE,
+			       "no RDMA way to %s (%s): kvcli devices lists "
+			       "this machine's RDMA devices and addresses",
+			       l->peer_text, strerror(errno));
+	err = event_wait(l, id, RDMA_CM_EVENT_ADDR_RESOLVED, deadline_ns, NULL);
+	if (!err)
+		err = verbs_id_tune(id, &l->tuning);
+	if (err)
+		return err;
+	ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
+	if (rdma_resolve_route(id, ms))
+		return sys_error("resolve the RDMA route");
+	return event_wait(l, id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline_ns,
+			  NULL);
+}
+
+/* Everything from a QP in INIT to an established connection. */
+static int shake_hands(struct verbs_link *l, struct verbs_conn *c,
+		       const struct verbs_private *p, uint8_t depth,
+		       uint64_t deadline_ns)
+{
+	struct rdma_conn_param cp = {
+		.private_data = p,
+		.private_data_len = sizeof(*p),
+		.initiator_depth = depth,
+		.retry_count = VERBS_RETRY_COUNT,
+		.rnr_retry_count = VERBS_RNR_RETRY,
+		.qp_num = c->qp->qp_num,
+	};
+	uint8_t granted = 0;
+	int err;
+
+	if (rdma_connect(c->id, &cp))
+		return sys_error("connect by RDMA");
+	err = event_wait(l, c->id, RDMA_CM_EVENT_CONNECT_RESPONSE, deadline_ns,
+			 &granted);
+	if (err)
+		return err;
+	granted = UTIL_MIN(granted, depth);
+	/* With none, the first READ would hang for ever. */
+	if (depth && granted == 0)
+		return err_set(FARKV_EPROTOCOL,
+			       "the server at %s grants no outstanding READs",
+			       l->peer_text);
+	err = verbs_qp_connect(c, 0, granted);
+	if (err)
+		return err;
+	if (rdma_establish(c->id))
+		return sys_error("establish the RDMA connection");
+	return 0;
+}
+
+/* ---- the control connection ---------------------------------------------------------- */
+
+static uint8_t *recv_buf(struct verbs_link *l, unsigned i)
+{
+	return l->bufs + (size_t)i * BUF_BYTES;
+}
+
+static uint8_t *send_buf(struct verbs_link *l, unsigned i)
+{
+	return recv_buf(l, VERBS_LINK_RECVS + i);
+}
+
+static int post_recv(struct verbs_link *l, unsigned i)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)recv_buf(l, i),
+			      .length = BUF_BYTES,
+			      .lkey = l->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_recv(l->control.qp, &wr, &bad);
+}
+
+static int queues_create(struct verbs_link *l, struct ibv_context *ctx)
+{
+	size_t bytes = (size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * BUF_BYTES;
+
+	l->pd = ibv_alloc_pd(ctx);
+	if (!l->pd)
+		return sys_error("allocate a protection domain");
+	l->comp = ibv_create_comp_channel(ctx);
+	if (!l->comp)
+		return sys_error("create a completion channel");
+	if (verbs_fd_prepare(l->comp->fd))
+		return FARKV_ESYS;
+	l->recv_cq = ibv_create_cq(ctx, VERBS_LINK_RECVS + 1, NULL, l->comp, 0);
+	l->send_cq = ibv_create_cq(ctx, VERBS_SENDS + 1, NULL, NULL, 0);
+	if (!l->recv_cq || !l->send_cq)
+		return sys_error("create a completion queue");
+	l->bufs = aligned_alloc(4096, bytes);
+	if (!l->bufs)
+		return err_set(FARKV_ENOMEM, "no memory for a connection");
+	l->mr = ibv_reg_mr(l->pd, l->bufs, bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!l->mr)
+		return verbs_reg_error(errno, bytes, "messages");
+	l->sends_free = (1u << VERBS_SENDS) - 1;
+	if (ibv_req_notify_cq(l->recv_cq, 0))
+		return sys_error("arm a completion queue");
+	return 0;
+}
+
+static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
+{
+	struct verbs_private p;
+	int err;
+
+	if (rdma_create_id(l->channel, &l->control.id, NULL, RDMA_PS_TCP))
+		return sys_error("create an RDMA connection");
+	err = resolve(l, l->control.id, deadline_ns);
+	if (!err)
+		err = queues_create(l, l->control.id->verbs);
+	if (!err) {
+		struct verbs_qp_spec spec = {.pd = l->pd,
+					     .send_cq = l->send_cq,
+					     .recv_cq = l->recv_cq,
+					     .max_send = VERBS_SENDS,
+					     .max_recv = VERBS_LINK_RECVS,
+					     .max_inline = 64};
+
+		err = verbs_qp_create(&l->control, &spec);
+	}
+	if (!err)
+		err = verbs_qp_init(&l->control, 0);
+	for (unsigned i = 0; !err && i < VERBS_LINK_RECVS; i++)
+		if (post_recv(l, i))
+			err = sys_error("post a receive");
+	if (err)
+		return err;
+	verbs_private_fill(&p, VERBS_CONTROL);
+	return shake_hands(l, &l->control, &p, 0, deadline_ns);
+}
+
+/* ---- open and close -------------------------------------------------------------------- */
+
+/* Everything of the attempt at one address. */
+static void link_reset(struct verbs_link *l)
+{
+	verbs_conn_destroy(&l->control);
+	if (l->mr)
+		VERBS_RELEASE("memory", ibv_dereg_mr(l->mr));
+	free(l->bufs);
+	if (l->recv_cq) {
+		ibv_ack_cq_events(l->recv_cq, l->unacked);
+		VERBS_RELEASE("a completion queue", ibv_destroy_cq(l->recv_cq));
+	}
+	if (l->send_cq)
+		VERBS_RELEASE("a completion queue", ibv_destroy_cq(l->send_cq));
+	if (l->comp)
+		VERBS_RELEASE("a completion channel",
+			      ibv_destroy_comp_channel(l->comp));
+	if (l->pd)
+		VERBS_RELEASE("a protection domain", ibv_dealloc_pd(l->pd));
+	l->mr = NULL;
+	l->bufs = NULL;
+	l->recv_cq = l->send_cq = NULL;
+	l->comp = NULL;
+	l->pd = NULL;
+	l->unacked = 0;
+}
+
+static void link_free(struct verbs_link *l)
+{
+	link_reset(l);
+	if (l->channel)
+		rdma_destroy_event_channel(l->channel);
+	if (l->epoll_fd >= 0)
+		close(l->epoll_fd);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static int watch(struct verbs_link *l)
+{
+	int fds[] = {l->channel->fd, l->comp->fd};
+
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (l->epoll_fd < 0)
+		return sys_error("create an epoll descriptor");
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+
+		if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fds[i], &ev))
+			return sys_error("watch the RDMA connection");
+	}
+	return 0;
+}
+
+static int channel_open(struct verbs_link *l)
+{
+	char hint[300];
+
+	l->channel = rdma_create_event_channel();
+	if (l->channel)
+		return verbs_fd_prepare(l->channel->fd);
+	rdma_probe_hint(hint, sizeof(hint));
+	return err_set(FARKV_ENOTSUP, "no RDMA on this machine (%s): %s",
+		       strerror(errno), hint);
+}
+
+static int lookup(const struct verbs_dial *d, struct addrinfo **list_out)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	int rc = getaddrinfo(d->host, d->port, &hints, list_out);
+
+	if (rc == 0)
+		return 0;
+	return err_set(FARKV_ENOROUTE, "unknown host '%s': %s", d->host,
+		       rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+}
+
+static void peer_set(struct verbs_link *l, const struct addrinfo *a)
+{
+	char host[64] = "?", port[8] = "?";
+
+	memset(&l->peer, 0, sizeof(l->peer));
+	memcpy(&l->peer, a->ai_addr, a->ai_addrlen);
+	(void)getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port,
+			  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(l->peer_text, sizeof(l->peer_text),
+		 a->ai_family == AF_INET6 ? "kv://[%s]:%s" : "kv://%s:%s", host,
+		 port);
+}
+
+int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
+{
+	struct addrinfo *list = NULL;
+	struct verbs_link *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return err_set(FARKV_ENOMEM, "no memory for a connection");
+	l->epoll_fd = -1;
+	l->pid = getpid();
+	l->tuning = d->tuning;
+	pthread_mutex_init(&l->lock, NULL);
+	err = channel_open(l);
+	if (!err)
+		err = lookup(d, &list);
+	if (err)
+		goto err_free;
+	for (struct addrinfo *a = list; a; a = a->ai_next) {
+		peer_set(l, a);
+		err = control_connect(l, d->deadline_ns);
+		if (!err || clock_now_ns() >= d->deadline_ns || !a->ai_next)
+			break;
+		link_reset(l);
+	}
+	freeaddrinfo(list);
+	if (!err)
+		err = watch(l);
+	if (err)
+		goto err_free;
+	*out = l;
+	return 0;
+
+err_free:
+	link_free(l);
+	return err;
+}
+
+void verbs_link_close(struct verbs_link *l)
+{
+	if (!l)
+		return;
+	/* The device belongs to the parent. */
+	if (l->pid != getpid())
+		return;
+	(void)rdma_disconnect(l->control.id);
+	verbs_qp_error(&l->control);
+	link_free(l);
+}
+
+int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
+		    struct xport_lane **out)
+{
+	struct verbs_conn c = {0};
+	struct verbs_private priv;
+	struct verbs_lane *lane = NULL;
+	struct verbs_qp_spec spec = {.max_send = VERBS_LANE_SQ,
+				     .max_inline = VERBS_INLINE};
+	uint8_t serve, ask;
+	int err;
+
+	if (rdma_create_id(l->channel, &c.id, NULL, RDMA_PS_TCP))
+		return sys_error("create an RDMA connection");
+	err = resolve(l, c.id, p->deadline_ns);
+	if (!err && c.id->verbs != l->pd->context)
+		err = err_set(FARKV_EDISCONNECTED,
+			      "the way to %s changed to another device",
+			      l->peer_text);
+	if (!err)
+		err = verbs_device_depths(c.id->verbs, &serve, &ask);
+	if (!err) {
+		lane = verbs_lane_new(c.id->verbs, l->pd, p);
+		err = lane ? 0 : FARKV_ENOMEM;
+	}
+	if (!err) {
+		spec.pd = l->pd;
+		spec.send_cq = spec.recv_cq = verbs_lane_cq(lane);
+		err = verbs_qp_create(&c, &spec);
+	}
+	if (!err)
+		err = verbs_qp_init(&c, 0);
+	if (!err) {
+		verbs_private_fill(&priv, VERBS_DATA);
+		priv.session = htonl(p->session);
+		memcpy(priv.token, p->token, sizeof(priv.token));
+		err = shake_hands(l, &c, &priv, ask, p->deadline_ns);
+	}
+	if (!err)
+		err = verbs_lane_start(lane, &c);
+	if (err) {
+		verbs_conn_destroy(&c);
+		verbs_lane_abandon(lane);
+		return err;
+	}
+	l->data_id = c.id;
+	*out = verbs_lane_base(lane);
+	return 0;
+}
+
+/* ---- messages ---------------------------------------------------------------------------- */
+
+int verbs_link_fd(const struct verbs_link *l)
+{
+	return l->epoll_fd;
+}
+
+const char *verbs_link_why(const struct verbs_link *l)
+{
+	return l->why;
+}
+
+static void over(struct verbs_link *l, const char *why)
+{
+	pthread_mutex_lock(&l->lock);
+	if (!l->over)
+		snprintf(l->why, sizeof(l->why), "%s", why);
+	l->over = true;
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* Completed sends give their buffers back; the lock is held. */
+static int sends_reap(struct verbs_link *l)
+{
+	struct ibv_wc wc[VERBS_SENDS];
+	int n = ibv_poll_cq(l->send_cq, VERBS_SENDS, wc);
+
+	for (int i = 0; i < n; i++) {
+		const char *why;
+
+		if (wc[i].status == IBV_WC_SUCCESS) {
+			l->sends_free |= 1u << wc[i].wr_id;
+			continue;
+		}
+		(void)verbs_status_error(wc[i].status, &why);
+		if (!l->over)
+			snprintf(l->why, sizeof(l->why), "%s", why);
+		l->over = true;
+	}
+	return n < 0 ? EIO : 0;
+}
+
+int verbs_link_send(struct verbs_link *l, const void *buf, size_t len)
+{
+	struct ibv_send_wr wr = {.num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_sge sge = {.length = (uint32_t)len, .lkey = l->mr->lkey};
+	int rc;
+
+	if (len > BUF_BYTES)
+		return EMSGSIZE;
+	pthread_mutex_lock(&l->lock);
+	rc = sends_reap(l);
+	if (!rc && l->over)
+		rc = EPIPE;
+	if (!rc && !l->sends_free)
+		rc = EAGAIN;
+	if (!rc) {
+		unsigned i = (unsigned)__builtin_ctz(l->sends_free);
+
+		memcpy(send_buf(l, i), buf, len);
+		sge.addr = (uintptr_t)send_buf(l, i);
+		wr.wr_id = i;
+		wr.sg_list = &sge;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		if (len <= l->control.max_inline)
+			wr.send_flags |= IBV_SEND_INLINE;
+		rc = ibv_post_send(l->control.qp, &wr, &bad);
+		if (!rc)
+			l->sends_free &= ~(1u << i);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+/* Events of either connection. */
+static void cm_events(struct verbs_link *l)
+{
+	struct rdma_cm_event *ev;
+
+	while (!rdma_get_cm_event(l->channel, &ev)) {
+		enum rdma_cm_event_type type = ev->event;
+
+		rdma_ack_cm_event(ev);
+		switch (type) {
+		case RDMA_CM_EVENT_DISCONNECTED:
+			over(l, "the server closed the connection; has it "
+				"stopped?");
+			break;
+		case RDMA_CM_EVENT_DEVICE_REMOVAL:
+			over(l, "the RDMA device was removed");
+			break;
+		case RDMA_CM_EVENT_ADDR_CHANGE:
+			over(l, "the network address moved to another device");
+			break;
+		case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		case RDMA_CM_EVENT_ESTABLISHED:
+			break;
+		default:
+			log_debug("rdma: %s was not expected",
+				  rdma_event_str(type));
+		}
+	}
+}
+
+static void arm(struct verbs_link *l)
+{
+	struct ibv_cq *cq;
+	void *ctx;
+
+	while (!ibv_get_cq_event(l->comp, &cq, &ctx)) {
+		if (++l->unacked == 64) {
+			ibv_ack_cq_events(l->recv_cq, l->unacked);
+			l->unacked = 0;
+		}
+	}
+	/* Armed before the last look: what comes after it gives an event. */
+	if (ibv_req_notify_cq(l->recv_cq, 0))
+		over(l, "the RDMA device takes no more requests");
+}
+
+static ssize_t take_one(struct verbs_link *l, void *buf, size_t cap)
+{
+	const char *why;
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(l->recv_cq, 1, &wc);
+
+	if (n == 0)
+		return -1;
+	if (n < 0 || wc.status != IBV_WC_SUCCESS) {
+		(void)verbs_status_error(n < 0 ? IBV_WC_FATAL_ERR : wc.status,
+					 &why);
+		over(l, wc.status == IBV_WC_WR_FLUSH_ERR ?
+				"the server closed the connection" : why);
+		return 0;
+	}
+	if (wc.byte_len > cap) {
+		over(l, "a message was too long");
+		return 0;
+	}
+	memcpy(buf, recv_buf(l, (unsigned)wc.wr_id), wc.byte_len);
+	if (post_recv(l, (unsigned)wc.wr_id))
+		over(l, "the RDMA device takes no more receives");
+	return (ssize_t)wc.byte_len;
+}
+
+ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
+{
+	ssize_t n;
+	bool is_over;
+
+	/* What the server said last comes before its hanging up. */
+	n = take_one(l, buf, cap);
+	if (n != -1)
+		return n;
+	arm(l);
+	n = take_one(l, buf, cap);
+	if (n != -1)
+		return n;
+	cm_events(l);
+	pthread_mutex_lock(&l->lock);
+	is_over = l->over;
+	pthread_mutex_unlock(&l->lock);
+	if (is_over) {
+		/* The peer's end is gone: flush ours as well. */
+		(void)rdma_disconnect(l->control.id);
+		verbs_qp_error(&l->control);
+		return 0;
+	}
+	return -1;
+}

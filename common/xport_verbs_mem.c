@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "xport_verbs_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <farkv.h>
+
+#include "err.h"
+#include "util.h"
+
+#define CHUNK_FIRST ((size_t)256 << 10)
+#define CHUNK_LARGEST ((size_t)4 << 20)
+#define CLASS_SMALLEST 6u /* 64 bytes */
+
+struct verbs_chunk {
+	struct verbs_chunk *next;
+	struct ibv_mr *mr;
+	uint8_t *base;
+	size_t bytes, used;
+};
+
+void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd)
+{
+	*m = (struct verbs_mem){.pd = pd};
+}
+
+static unsigned class_of(size_t bytes)
+{
+	unsigned c = CLASS_SMALLEST;
+
+	while (((size_t)1 << c) < bytes)
+		c++;
+	return c;
+}
+
+int verbs_reg_error(int errnum, uint64_t bytes, const char *what)
+{
+	struct rlimit lim = {0};
+	char size[16], limit[16];
+
+	getrlimit(RLIMIT_MEMLOCK, &lim);
+	util_format_size(bytes, size, sizeof(size));
+	if (lim.rlim_cur == RLIM_INFINITY)
+		strcpy(limit, "unlimited");
+	else
+		util_format_size(lim.rlim_cur, limit, sizeof(limit));
+	if (errnum == ENOMEM || errnum == EPERM || errnum == EAGAIN)
+		return err_set(FARKV_ENOMEM,
+			       "cannot register %s of memory for %s with the "
+			       "RDMA device (%s): the limit of locked memory is "
+			       "%s; raise it (ulimit -l unlimited, "
+			       "LimitMEMLOCK=infinity) or free memory",
+			       size, what, strerror(errnum), limit);
+	return err_set_errno(FARKV_ESYS, errnum,
+			     "cannot register %s of memory for %s with the "
+			     "RDMA device (locked memory: %s)",
+			     size, what, limit);
+}
+
+static void chunk_free(struct verbs_chunk *c)
+{
+	if (c->mr)
+		VERBS_RELEASE("memory", ibv_dereg_mr(c->mr));
+	munmap(c->base, c->bytes);
+	free(c);
+}
+
+/* A child of fork() has no use for it, and would share pages with the card. */
+static struct verbs_chunk *chunk_new(struct verbs_mem *m, size_t bytes)
+{
+	struct verbs_chunk *c = calloc(1, sizeof(*c));
+	void *p;
+
+	if (!c)
+		goto err_memory;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		goto err_free;
+	(void)madvise(p, bytes, MADV_DONTFORK);
+	c->base = p;
+	c->bytes = bytes;
+	c->mr = ibv_reg_mr(m->pd, p, bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!c->mr) {
+		verbs_reg_error(errno, bytes, "buffers");
+		chunk_free(c);
+		return NULL;
+	}
+	m->registrations++;
+	c->next = m->chunks;
+	m->chunks = c;
+	return c;
+
+err_free:
+	free(c);
+err_memory:
+	err_set(FARKV_ENOMEM, "no memory for buffers of %zu bytes", bytes);
+	return NULL;
+}
+
+/* Room in the newest chunk, or in a new one twice the size of the last. */
+static void *carve(struct verbs_mem *m, size_t bytes)
+{
+	struct verbs_chunk *c = m->chunks;
+	size_t want = CHUNK_FIRST;
+	void *p;
+
+	if (bytes > CHUNK_LARGEST / 4) {
+		c = chunk_new(m, util_align_up(bytes, 4096));
+		if (!c)
+			return NULL;
+		c->used = c->bytes;
+		/* What is left of the chunk before stays in use. */
+		if (c->next && c->next->used < c->next->bytes) {
+			struct verbs_chunk *open = c->next;
+
+			m->chunks = open;
+			c->next = open->next;
+			open->next = c;
+		}
+		return c->base;
+	}
+	if (!c || c->bytes - c->used < bytes) {
+		while (want < bytes * 4 ||
+		       (c && want < CHUNK_LARGEST && want <= c->bytes))
+			want *= 2;
+		c = chunk_new(m, want);
+		if (!c)
+			return NULL;
+	}
+	p = c->base + c->used;
+	c->used += bytes;
+	return p;
+}
+
+void *verbs_mem_alloc(struct verbs_mem *m, size_t bytes)
+{
+	unsigned class = class_of(bytes);
+	void *p = m->free[class];
+
+	if (!p)
+		return carve(m, (size_t)1 << class);
+	memcpy(&m->free[class], p, sizeof(void *));
+	return p;
+}
+
+void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes)
+{
+	unsigned class = class_of(bytes);
+
+	memcpy(p, &m->free[class], sizeof(void *));
+	m->free[class] = p;
+}
+
+uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p)
+{
+	for (const struct verbs_chunk *c = m->chunks; c; c = c->next)
+		if ((const uint8_t *)p >= c->base &&
+		    (const uint8_t *)p < c->base + c->bytes)
+			return c->mr->lkey;
+	return 0;
+}
+
+void verbs_mem_fini(struct verbs_mem *m)
+{
+	while (m->chunks) {
+		struct verbs_chunk *next = m->chunks->next;
+
+		chunk_free(m->chunks);
+		m->chunks = next;
+	}
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mover waits for completions; it copies each message out of its buffer,
+ * gives the buffer back to the device at once, and queues what it found. So the
+ * shared buffers are free again before anybody looks at a message, however busy
+ * the server's loop is.
+ */
+#include "config.h"
+
+#include "xport_verbs_server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include <farkv.h>
+
+#include "atomic.h"
+#include "err.h"
+#include "log.h"
+
+#define WC_MAX 32
+
+int verbs_recv_post(struct verbs_server *vs, uint64_t i)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(vs->recv_bufs + i * vs->cfg.msg_max),
+		.length = vs->cfg.msg_max,
+		.lkey = vs->recv_mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_srq_recv(vs->srq, &wr, &bad);
+}
+
+static struct arrival *arrival_of(struct verbs_server *vs,
+				  const struct ibv_wc *wc)
+{
+	bool is_send = (wc->wr_id & WR_SEND) != 0;
+	uint32_t len = !is_send && wc->status == IBV_WC_SUCCESS ? wc->byte_len
+								 : 0;
+	struct arrival *a = malloc(sizeof(*a) + len);
+
+	if (!a)
+		return NULL;
+	*a = (struct arrival){.is_send = is_send,
+			      .status = wc->status,
+			      .qp_num = wc->qp_num,
+			      .slot = (uint32_t)wc->wr_id,
+			      .len = len};
+	memcpy(a->bytes, vs->recv_bufs + (uint32_t)wc->wr_id *
+						 (size_t)vs->cfg.msg_max, len);
+	return a;
+}
+
+/* One completion: free its buffer, remember what it said. */
+static void move_one(struct verbs_server *vs, const struct ibv_wc *wc,
+		     struct arrival_list *list)
+{
+	bool is_send = (wc->wr_id & WR_SEND) != 0;
+	struct arrival *a = arrival_of(vs, wc);
+
+	if (!is_send && verbs_recv_post(vs, wc->wr_id))
+		log_error("rdma: a receive buffer could not be posted again");
+	if (!is_send)
+		atom_count(&vs->n.refills, 1);
+	if (a)
+		STAILQ_INSERT_TAIL(list, a, link);
+	else
+		log_error("rdma: out of memory, a message is lost");
+}
+
+void verbs_move_all(struct verbs_server *vs)
+{
+	struct arrival_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct ibv_wc wc[WC_MAX];
+	int n;
+
+	while ((n = ibv_poll_cq(vs->cq, WC_MAX, wc)) > 0)
+		for (int i = 0; i < n; i++)
+			move_one(vs, &wc[i], &list);
+	if (STAILQ_EMPTY(&list))
+		return;
+	pthread_mutex_lock(&vs->lock);
+	STAILQ_CONCAT(&vs->arrivals, &list);
+	pthread_mutex_unlock(&vs->lock);
+	(void)eventfd_write(vs->arrived_fd, 1);
+}
+
+/* Take the notice, arm for the next one, and only then look. */
+static void *mover_main(void *arg)
+{
+	struct verbs_server *vs = arg;
+	struct pollfd p[2] = {{.fd = vs->comp->fd, .events = POLLIN},
+			      {.fd = vs->quit_fd, .events = POLLIN}};
+	unsigned unacked = 0;
+
+	for (;;) {
+		struct ibv_cq *cq;
+		void *ctx;
+
+		if (poll(p, 2, -1) < 0)
+			continue;
+		if (p[1].revents)
+			break;
+		while (!ibv_get_cq_event(vs->comp, &cq, &ctx))
+			unacked++;
+		if (unacked >= 64) {
+			ibv_ack_cq_events(vs->cq, unacked);
+			unacked = 0;
+		}
+		if (ibv_req_notify_cq(vs->cq, 0))
+			log_error("rdma: the completion queue cannot be armed");
+		verbs_move_all(vs);
+	}
+	ibv_ack_cq_events(vs->cq, unacked);
+	return NULL;
+}
+
+int verbs_mover_start(struct verbs_server *vs)
+{
+	sigset_t all, old;
+	int rc;
+
+	if (ibv_req_notify_cq(vs->cq, 0))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot arm a completion queue");
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&vs->mover, NULL, mover_main, vs);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return err_set_errno(FARKV_ESYS, rc, "cannot start a thread");
+	(void)pthread_setname_np(vs->mover, "farkv-mover");
+	vs->mover_runs = true;
+	return 0;
+}
+
+void verbs_mover_stop(struct verbs_server *vs)
+{
+	if (!vs->mover_runs)
+		return;
+	(void)eventfd_write(vs->quit_fd, 1);
+	pthread_join(vs->mover, NULL);
+	vs->mover_runs = false;
+}

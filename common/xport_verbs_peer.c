@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of clients. All of it runs on the server's loop.
+ *
+ * A peer that ends goes to ERR and is destroyed a moment later, when the mover
+ * has taken in what the device still reports of it: some devices drop reports of
+ * a destroyed queue pair together with the buffers they name. Its data
+ * connection has no such reports and is destroyed at once.
+ */
+#include "config.h"
+
+#include "xport_verbs_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include <farkv.h>
+
+#include "clock.h"
+#include "err.h"
+#include "log.h"
+#include "util.h"
+
+/* How long an ended peer's last words may take, and its device's. */
+#define LINGER_NS (100 * NS_PER_MS)
+
+/* ---- peers -------------------------------------------------------------------------- */
+
+static struct peer_list *bucket(struct verbs_server *vs, uint32_t qp_num)
+{
+	return &vs->peers[qp_num % PEER_BUCKETS];
+}
+
+static struct verbs_peer *peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
+{
+	struct verbs_peer *p;
+
+	LIST_FOREACH(p, bucket(vs, qp_num), link)
+		if (p->control.qp->qp_num == qp_num)
+			return p;
+	return NULL;
+}
+
+void verbs_peer_fence(struct verbs_peer *peer)
+{
+	if (!peer->data.id)
+		return;
+	(void)rdma_disconnect(peer->data.id);
+	/* Destroyed: no request of its can be carried out any more. */
+	verbs_conn_destroy(&peer->data);
+	peer->data_up = false;
+}
+
+/* The first half of the end: nothing comes and nothing goes. */
+static void peer_end(struct verbs_peer *p)
+{
+	struct verbs_server *vs = p->server;
+
+	if (p->ending)
+		return;
+	p->ending = true;
+	p->ended_ns = clock_now_ns();
+	verbs_peer_fence(p);
+	LIST_REMOVE(p, link);
+	LIST_INSERT_HEAD(&vs->ending, p, link);
+	vs->n.connections--;
+}
+
+/* The second half, when its sends are over or cannot be waited for. */
+static void peer_bury(struct verbs_peer *p)
+{
+	struct verbs_server *vs = p->server;
+
+	verbs_conn_destroy(&p->control);
+	for (uint32_t i = 0; p->n_sends && i < SENDS_ALL; i++) {
+		struct send_slot *s = &vs->sends[i];
+
+		if (s->peer != p)
+			continue;
+		verbs_mem_free(&vs->send_mem, s->buf, s->bytes);
+		s->peer = NULL;
+		s->next_free = vs->free_send;
+		vs->free_send = i;
+		p->n_sends--;
+	}
+	LIST_REMOVE(p, link);
+	free(p);
+}
+
+/* What was said last goes out first, then the rest is flushed. */
+static void peer_flush(struct verbs_peer *p)
+{
+	p->flushed = true;
+	p->ended_ns = clock_now_ns();
+	(void)rdma_disconnect(p->control.id);
+	verbs_qp_error(&p->control);
+}
+
+/* The other side is gone, or must go. */
+void verbs_peer_gone(struct verbs_peer *p, const char *why)
+{
+	struct verbs_server *vs = p->server;
+	bool up = p->up;
+
+	if (p->ending)
+		return;
+	peer_end(p);
+	peer_flush(p);
+	if (up)
+		vs->cfg.ops->on_gone(vs->cfg.arg, p, why);
+}
+
+void verbs_peer_close(struct verbs_peer *peer)
+{
+	peer_end(peer);
+	peer->user = NULL;
+}
+
+void verbs_server_tick(struct verbs_server *vs)
+{
+	uint64_t now = clock_now_ns();
+	struct verbs_peer *p, *next;
+
+	for (p = LIST_FIRST(&vs->ending); p; p = next) {
+		uint64_t age = now - p->ended_ns;
+
+		next = LIST_NEXT(p, link);
+		if (!p->flushed && (!p->n_sends || age > LINGER_NS))
+			peer_flush(p);
+		else if (p->flushed && age > LINGER_NS &&
+			 (!p->n_sends || age > 10 * LINGER_NS))
+			peer_bury(p);
+	}
+}
+
+void verbs_peer_set_user(struct verbs_peer *peer, void *user)
+{
+	peer->user = user;
+}
+
+void *verbs_peer_user(const struct verbs_peer *peer)
+{
+	return peer->user;
+}
+
+const char *verbs_peer_name(const struct verbs_peer *peer)
+{
+	return peer->name;
+}
+
+bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b)
+{
+	const struct sockaddr *x = rdma_get_peer_addr(a->control.id);
+	const struct sockaddr *y = rdma_get_peer_addr(b->control.id);
+
+	if (x->sa_family != y->sa_family)
+		return false;
+	if (x->sa_family == AF_INET)
+		return memcmp(&((const struct sockaddr_in *)x)->sin_addr,
+			      &((const struct sockaddr_in *)y)->sin_addr,
+			      sizeof(struct in_addr)) == 0;
+	return memcmp(&((const struct sockaddr_in6 *)x)->sin6_addr,
+		      &((const struct sockaddr_in6 *)y)->sin6_addr,
+		      sizeof(struct in6_addr)) == 0;
+}
+
+/* ---- sends ---------------------------------------------------------------------------- */
+
+int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)
+{
+	struct verbs_server *vs = peer->server;
+	struct ibv_send_wr wr = {.num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED |
+					       IBV_SEND_SOLICITED}, *bad;
+	struct ibv_sge sge = {.length = (uint32_t)len};
+	uint32_t i = vs->free_send;
+	struct send_slot *s;
+	int rc;
+
+	if (peer->ending)
+		return EPIPE;
+	if (peer->n_sends >= VERBS_SENDS || i == SENDS_ALL) {
+		peer->wants_room = true;
+		return EAGAIN;
+	}
+	s = &vs->sends[i];
+	s->buf = verbs_mem_alloc(&vs->send_mem, len);
+	if (!s->buf)
+		return ENOMEM;
+	memcpy(s->buf, buf, len);
+	s->bytes = (uint32_t)len;
+	sge.addr = (uintptr_t)s->buf;
+	sge.lkey = verbs_mem_lkey(&vs->send_mem, s->buf);
+	wr.wr_id = WR_SEND | i;
+	wr.sg_list = &sge;
+	rc = ibv_post_send(peer->control.qp, &wr, &bad);
+	if (rc) {
+		verbs_mem_free(&vs->send_mem, s->buf, len);
+		return rc;
+	}
+	vs->free_send = s->next_free;
+	s->peer = peer;
+	peer->n_sends++;
+	vs->n.sent++;
+	return 0;
+}
+
+static void send_over(struct verbs_server *vs, const struct arrival *a)
+{
+	struct send_slot *s = &vs->sends[a->slot % SENDS_ALL];
+	struct verbs_peer *p = s->peer;
+	const char *why;
+
+	if (!p)
+		return;
+	verbs_mem_free(&vs->send_mem, s->buf, s->bytes);
+	s->peer = NULL;
+	s->next_free = vs->free_send;
+	vs->free_send = a->slot % SENDS_ALL;
+	p->n_sends--;
+	if (p->ending)
+		return;
+	if (a->status != IBV_WC_SUCCESS) {
+		(void)verbs_status_error(a->status, &why);
+		verbs_peer_gone(p, a->status == IBV_WC_RETRY_EXC_ERR ?
+				     "the client's machine does not answer" : why);
+	} else if (p->wants_room) {
+		p->wants_room = false;
+		vs->cfg.ops->on_room(vs->cfg.arg, p);
+	}
+}
+
+/* ---- connections ------------------------------------------------------------------------ */
+
+static void refuse(struct rdma_cm_id *id, enum verbs_reject reason)
+{
+	struct verbs_private p;
+
+	verbs_private_fill(&p, VERBS_REFUSAL);
+	p.reason = (uint8_t)reason;
+	(void)rdma_reject(id, &p, sizeof(p));
+}
+
+static int accept_conn(struct verbs_server *vs, struct verbs_conn *c,
+		       unsigned rights, uint8_t depth)
+{
+	struct verbs_private p;
+	struct rdma_conn_param cp = {.private_data = &p,
+				     .private_data_len = sizeof(p),
+				     .responder_resources = depth,
+				     .rnr_retry_count = VERBS_RNR_RETRY,
+				     .qp_num = c->qp->qp_num};
+	uint8_t timeout = vs->cfg.tuning.ack_timeout;
+	int err;
+
+	(void)rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+			      &timeout, sizeof(timeout));
+	verbs_private_fill(&p, VERBS_CONTROL);
+	err = verbs_qp_init(c, rights);
+	if (!err)
+		err = verbs_qp_connect(c, depth, 0);
+	if (!err && rdma_accept(c->id, &cp))
+		err = err_set_errno(FARKV_ESYS, errno,
+				    "cannot accept an RDMA connection");
+	return err;
+}
+
+static void name_peer(struct verbs_peer *p)
+{
+	const struct sockaddr *sa = rdma_get_peer_addr(p->control.id);
+	char host[64] = "?";
+
+	(void)getnameinfo(sa,
+			  sa->sa_family == AF_INET6 ?
+				  sizeof(struct sockaddr_in6) :
+				  sizeof(struct sockaddr_in),
+			  host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+	snprintf(p->name, sizeof(p->name),
+		 sa->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+		 ntohs(rdma_get_dst_port(p->control.id)));
+}
+
+/* Accept a control connection: no rights to memory, now or ever. */
+static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
+{
+	struct verbs_qp_spec spec = {.pd = vs->dev.pd,
+				     .send_cq = vs->cq,
+				     .recv_cq = vs->cq,
+				     .srq = vs->srq,
+				     .max_send = VERBS_SENDS};
+	struct verbs_peer *p;
+	int reason = vs->cfg.ops->on_request(vs->cfg.arg);
+
+	if (reason)
+		return reason;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return VERBS_REJECT_INTERNAL;
+	p->server = vs;
+	p->control.id = id;
+	spec.context = p;
+	if (verbs_qp_create(&p->control, &spec) ||
+	    accept_conn(vs, &p->control, 0, 0)) {
+		log_warn("rdma: %s", err_detail());
+		p->control.id = NULL;
+		verbs_conn_destroy(&p->control);
+		free(p);
+		return VERBS_REJECT_INTERNAL;
+	}
+	id->context = p;
+	name_peer(p);
+	LIST_INSERT_HEAD(bucket(vs, p->control.qp->qp_num), p, link);
+	vs->n.connections++;
+	return 0;
+}
+
+static int data_accept(struct verbs_server *vs, struct rdma_cm_id *id,
+		       const struct verbs_private *priv, uint8_t asked)
+{
+	struct verbs_qp_spec spec = {.pd = vs->dev.pd,
+				     .send_cq = vs->data_cq,
+				     .recv_cq = vs->data_cq,
+				     .max_send = 1,
+				     .max_recv = 1};
+	unsigned rights = IBV_ACCESS_REMOTE_READ;
+	uint8_t depth = UTIL_MIN(asked, vs->dev.serve_depth);
+	struct verbs_peer *p;
+	bool readonly = true;
+	int reason;
+
+	reason = vs->cfg.ops->on_data(vs->cfg.arg, priv->session, priv->token,
+				      &p, &readonly);
+	if (reason)
+		return reason;
+	if (p->data.id || p->ending || depth == 0)
+		return VERBS_REJECT_SESSION;
+	if (!readonly)
+		rights |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	p->data.id = id;
+	spec.context = p;
+	if (verbs_qp_create(&p->data, &spec) ||
+	    accept_conn(vs, &p->data, rights, depth)) {
+		log_warn("rdma: %s", err_detail());
+		p->data.id = NULL;
+		verbs_conn_destroy(&p->data);
+		return VERBS_REJECT_INTERNAL;
+	}
+	id->context = p;
+	return 0;
+}
+
+/* False: the id was not taken and is destroyed by the caller. */
+static bool on_request(struct verbs_server *vs, struct rdma_cm_id *id,
+		       const struct rdma_conn_param *param)
+{
+	struct verbs_private priv;
+	int reason;
+
+	id->context = NULL;
+	if (id->verbs != vs->dev.ctx)
+		reason = VERBS_REJECT_DEVICE;
+	else if (!verbs_private_read(param->private_data,
+				     param->private_data_len, &priv))
+		reason = VERBS_REJECT_PROTOCOL;
+	else if (priv.kind == VERBS_CONTROL)
+		reason = control_accept(vs, id);
+	else if (priv.kind == VERBS_DATA)
+		reason = data_accept(vs, id, &priv, param->responder_resources);
+	else
+		reason = VERBS_REJECT_PROTOCOL;
+	if (!reason)
+		return true;
+	vs->n.rejected++;
+	refuse(id, (enum verbs_reject)reason);
+	return false;
+}
+
+void verbs_device_lost(struct verbs_server *vs, const char *why)
+{
+	if (vs->lost)
+		return;
+	vs->lost = true;
+	for (unsigned i = 0; i < PEER_BUCKETS; i++)
+		while (!LIST_EMPTY(&vs->peers[i]))
+			verbs_peer_gone(LIST_FIRST(&vs->peers[i]), why);
+	vs->cfg.ops->on_device_lost(vs->cfg.arg, why);
+}
+
+static void on_established(struct verbs_server *vs, struct verbs_peer *p,
+			   struct rdma_cm_id *id)
+{
+	if (id == p->data.id) {
+		p->data_up = true;
+		return;
+	}
+	if (p->ending || p->up)
+		return;
+	p->up = true;
+	if (!vs->cfg.ops->on_connected(vs->cfg.arg, p)) {
+		p->up = false;
+		verbs_peer_gone(p, "refused");
+	}
+}
+
+static void cm_event(struct verbs_server *vs, struct rdma_cm_id *id,
+		     enum rdma_cm_event_type type)
+{
+	struct verbs_peer *p = id->context;
+
+	switch (type) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (p)
+			on_established(vs, p, id);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		if (p)
+			verbs_peer_gone(p, "the client closed the connection");
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		if (p && id != vs->listener)
+			verbs_peer_gone(p, rdma_event_str(type));
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		verbs_device_lost(vs, "the RDMA device was removed");
+		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	default:
+		log_debug("rdma: %s was not expected", rdma_event_str(type));
+	}
+}
+
+void verbs_cm_dispatch(struct verbs_server *vs)
+{
+	struct rdma_cm_event *ev;
+
+	while (!rdma_get_cm_event(vs->channel, &ev)) {
+		enum rdma_cm_event_type type = ev->event;
+		struct rdma_conn_param param = ev->param.conn;
+		struct rdma_cm_id *id = ev->id;
+		uint8_t priv[256];
+
+		if (type != RDMA_CM_EVENT_CONNECT_REQUEST) {
+			rdma_ack_cm_event(ev);
+			cm_event(vs, id, type);
+			continue;
+		}
+		/* What the event points to ends with its acknowledgement. */
+		if (param.private_data)
+			memcpy(priv, param.private_data, param.private_data_len);
+		param.private_data = param.private_data ? priv : NULL;
+		rdma_ack_cm_event(ev);
+		if (!on_request(vs, id, &param))
+			VERBS_RELEASE("a refused connection",
+				      rdma_destroy_id(id));
+	}
+}
+
+/* ---- arrivals ---------------------------------------------------------------- */
+
+void verbs_arrivals_dispatch(struct verbs_server *vs)
+{
+	struct arrival_list list = STAILQ_HEAD_INITIALIZER(list);
+	struct arrival *a;
+	eventfd_t n;
+
+	(void)eventfd_read(vs->arrived_fd, &n);
+	pthread_mutex_lock(&vs->lock);
+	STAILQ_CONCAT(&list, &vs->arrivals);
+	pthread_mutex_unlock(&vs->lock);
+	while ((a = STAILQ_FIRST(&list))) {
+		struct verbs_peer *p;
+
+		STAILQ_REMOVE_HEAD(&list, link);
+		if (a->is_send) {
+			send_over(vs, a);
+		} else if (a->status == IBV_WC_SUCCESS &&
+			   (p = peer_by_qp(vs, a->qp_num))) {
+			vs->n.received++;
+			/* A message may overtake rdma_cm's own news. */
+			on_established(vs, p, p->control.id);
+			if (!p->ending)
+				vs->cfg.ops->on_message(vs->cfg.arg, p, a->bytes,
+							a->len);
+		}
+		free(a);
+	}
+}
+
+void verbs_peers_destroy(struct verbs_server *vs)
+{
+	for (unsigned i = 0; i < PEER_BUCKETS; i++)
+		while (!LIST_EMPTY(&vs->peers[i]))
+			peer_end(LIST_FIRST(&vs->peers[i]));
+	while (!LIST_EMPTY(&vs->ending)) {
+		struct verbs_peer *p = LIST_FIRST(&vs->ending);
+
+		verbs_qp_error(&p->control);
+		peer_bury(p);
+	}
+}

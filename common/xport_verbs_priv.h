@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** xport_verbs_priv.h - what the files of the RDMA transport share. */
+#ifndef COMMON_XPORT_VERBS_PRIV_H
+#define COMMON_XPORT_VERBS_PRIV_H
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+
+#include "xport_verbs.h"
+
+/*
+ * 6, not 7: some devices take 7 for "for ever". Receives are always posted before
+ * the other side may send, so waiting for one is a matter of moments: 7 there.
+ */
+#define VERBS_RETRY_COUNT 6u
+#define VERBS_RNR_RETRY 7u
+#define VERBS_MIN_RNR_TIMER 6u /* 80 us */
+/* READs and CAS that a client may have outstanding at most. */
+#define VERBS_DEPTH 16u
+#define VERBS_LANE_SQ 512u
+#define VERBS_INLINE 220u
+/* Messages under way in one direction of one connection. */
+#define VERBS_SENDS 4u
+#define VERBS_LINK_RECVS 8u
+
+/* ---- private data of rdma_cm: ours, whatever padding arrives ------------------- */
+
+#define VERBS_MAGIC 0x564B4146u /* "FAKV" */
+#define VERBS_VERSION 1u
+
+enum verbs_kind { VERBS_CONTROL = 1, VERBS_DATA = 2, VERBS_REFUSAL = 3 };
+
+/** All fields in network byte order on the wire. */
+struct verbs_private {
+	uint32_t magic;
+	uint8_t version;
+	uint8_t bytes; /* of this struct: what arrives is padded with zeros */
+	uint8_t kind;
+	uint8_t reason; /* VERBS_REFUSAL: enum verbs_reject */
+	uint32_t session;
+	uint8_t token[VERBS_TOKEN_BYTES];
+};
+_Static_assert(sizeof(struct verbs_private) == 28, "wire format");
+_Static_assert(sizeof(struct verbs_private) <= 56, "rdma_cm's limit");
+
+void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind);
+/** False if the bytes are not ours. Reads at most `len`. */
+bool verbs_private_read(const void *data, size_t len, struct verbs_private *out);
+
+/* ---- registered memory (xport_verbs_mem.c) ------------------------------------ */
+
+struct verbs_chunk;
+
+#define VERBS_MEM_CLASSES 48
+
+/**
+ * Registered memory, carved into powers of two. Single-threaded. A chunk is
+ * registered once and stays until the end, so nothing is registered on the way
+ * of an operation that has run before.
+ */
+struct verbs_mem {
+	struct ibv_pd *pd;
+	struct verbs_chunk *chunks;
+	void *free[VERBS_MEM_CLASSES]; /* by log2 of the size */
+	uint64_t registrations;
+};
+
+void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd);
+/** 64-byte aligned; NULL with a detail if memory or its registration fails. */
+void *verbs_mem_alloc(struct verbs_mem *m, size_t bytes);
+void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes);
+/** The local key of memory that verbs_mem_alloc() gave. */
+uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p);
+/** Deregister and unmap; all QPs that could use it are gone. */
+void verbs_mem_fini(struct verbs_mem *m);
+
+/** ibv_reg_mr() failed with `errnum`: explain it by the limits. */
+int verbs_reg_error(int errnum, uint64_t bytes, const char *what);
+
+/* ---- connections (xport_verbs_conn.c) ----------------------------------------- */
+
+/** One end of a reliable connection. */
+struct verbs_conn {
+	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
+	uint32_t max_inline, max_send;
+	uint32_t depth; /* READs and CAS that may be outstanding */
+};
+
+struct verbs_qp_spec {
+	struct ibv_pd *pd;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_srq *srq; /* may be NULL */
+	uint32_t max_send, max_recv, max_inline;
+	void *context;
+};
+
+/** Create the QP with the granted limits in *c. 0 or FARKV_ESYS, with a detail. */
+int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec);
+/** RESET to INIT, with these remote rights. */
+int verbs_qp_init(struct verbs_conn *c, unsigned access);
+/** INIT to RTS; depths are those of each direction. */
+int verbs_qp_connect(struct verbs_conn *c, uint8_t responder_resources,
+		     uint8_t initiator_depth);
+/** To ERR: everything outstanding is flushed. */
+void verbs_qp_error(struct verbs_conn *c);
+/** Destroy QP, then id. Return codes are checked and logged. */
+void verbs_conn_destroy(struct verbs_conn *c);
+
+/** Release an object; a failure is a bug or the device's, and logged. */
+#define VERBS_RELEASE(what, call)                                          \
+	do {                                                               \
+		int rc_ = (call);                                          \
+		if (rc_)                                                   \
+			verbs_release_failed(what, rc_);                   \
+	} while (0)
+void verbs_release_failed(const char *what, int rc);
+
+/** Pre-set options of a fresh id: acknowledgement timeout, type of service. */
+int verbs_id_tune(struct rdma_cm_id *id, const struct verbs_tuning *t);
+
+/** What the device allows of READs and CAS, clamped to VERBS_DEPTH. */
+int verbs_device_depths(struct ibv_context *ctx, uint8_t *serve_out,
+			uint8_t *ask_out);
+
+/**
+ * What a completion status means for the connection: a line for people in `why`
+ * (may be NULL) and the error of its operations.
+ */
+int verbs_status_error(enum ibv_wc_status status, const char **why);
+
+/** Make a descriptor non-blocking and close-on-exec. */
+int verbs_fd_prepare(int fd);
+
+/** The next event of a channel, or NULL; `timeout_ms` as poll(2). */
+struct rdma_cm_event *verbs_cm_event(struct rdma_event_channel *ch,
+				     int timeout_ms);
+
+/* ---- lanes (xport_verbs_lane.c) ------------------------------------------------ */
+
+/** Things of a lane that exist before its connection does. */
+struct verbs_lane;
+
+struct verbs_lane *verbs_lane_new(struct ibv_context *ctx, struct ibv_pd *pd,
+				  const struct verbs_lane_params *p);
+/** Where its QP reports. */
+struct ibv_cq *verbs_lane_cq(const struct verbs_lane *l);
+/** The lane owns the connection and is ready. */
+int verbs_lane_start(struct verbs_lane *l, const struct verbs_conn *conn);
+struct xport_lane *verbs_lane_base(struct verbs_lane *l);
+/** Give up a lane before verbs_lane_start(). */
+void verbs_lane_abandon(struct verbs_lane *l);
+
+/* ---- devices (xport_verbs_dev.c) ----------------------------------------------- */
+
+/** The device that holds the region. */
+struct verbs_device {
+	struct ibv_context *ctx; /* librdmacm's */
+	struct ibv_pd *pd;
+	uint8_t port;
+	int gid_index;
+	union ibv_gid gid;
+	uint8_t serve_depth, ask_depth;
+	bool software; /* emulated: its words may tear */
+	char text[160];
+};
+
+/** Choose by name (NULL: the first that can) and open. FARKV_ENOTSUP, ... */
+int verbs_device_open(const char *name, struct verbs_device *out);
+void verbs_device_close(struct verbs_device *d);
+
+/** An IP address of the device's port, for people and clients. */
+bool verbs_device_address(const struct verbs_device *d,
+			  struct sockaddr_storage *out);
+
+/**
+ * Connect the device with itself: `lane` on what `p` names, and the far end's
+ * QP in *far_out, to be destroyed before the lane is closed. `rights` are those
+ * of the far end.
+ */
+int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
+		      unsigned rights, struct xport_lane **lane_out,
+		      struct verbs_conn *far_out);
+
+/** Does the device do what the protocol needs? FARKV_ENOTSUP with a detail. */
+int verbs_device_test(struct verbs_device *d);
+
+#endif

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's end: one listener, one device, one shared receive queue. Two
+ * threads: the mover (xport_verbs_mover.c), and the server's loop, which does
+ * everything else and owns all peers.
+ */
+#include "config.h"
+
+#include "xport_verbs_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "atomic.h"
+#include "err.h"
+#include "log.h"
+#include "util.h"
+
+#define BACKLOG 256
+
+static int sys_error(const char *what)
+{
+	return err_set_errno(FARKV_ESYS, errno, "cannot %s", what);
+}
+
+/* ---- asynchronous events -------------------------------------------------------------------- */
+
+static void srq_arm(struct verbs_server *vs)
+{
+	struct ibv_srq_attr a = {.srq_limit = UTIL_MAX(vs->cfg.n_recv / 4, 1u)};
+
+	VERBS_RELEASE("the shared queue's limit",
+		      ibv_modify_srq(vs->srq, &a, IBV_SRQ_LIMIT));
+}
+
+static void async_event(struct verbs_server *vs, const struct ibv_async_event *e)
+{
+	const char *name = ibv_event_type_str(e->event_type);
+
+	vs->n.async_events++;
+	switch (e->event_type) {
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		vs->n.limit_events++;
+		log_debug("rdma: receive buffers run low (%u in all; "
+			  "--control-buffers)", vs->cfg.n_recv);
+		/* The mover may not have been told yet. */
+		verbs_move_all(vs);
+		srq_arm(vs);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		log_warn("rdma: %s", name);
+		if (e->element.qp->qp_context)
+			verbs_peer_gone(e->element.qp->qp_context, name);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		log_warn("rdma: the port is down (%s)", name);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		log_info("rdma: the port is up again");
+		break;
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		log_info("rdma: %s", name);
+		break;
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+		log_error("rdma: %s: nothing can be received any more", name);
+		verbs_device_lost(vs, name);
+		break;
+	default:
+		log_debug("rdma: %s", name);
+	}
+}
+
+static void async_dispatch(struct verbs_server *vs)
+{
+	struct ibv_async_event e;
+
+	while (!ibv_get_async_event(vs->dev.ctx, &e)) {
+		async_event(vs, &e);
+		ibv_ack_async_event(&e);
+	}
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+int verbs_server_fd(const struct verbs_server *vs)
+{
+	return vs->epoll_fd;
+}
+
+void verbs_server_dispatch(struct verbs_server *vs)
+{
+	/* What clients said before they hung up comes first. */
+	verbs_arrivals_dispatch(vs);
+	verbs_cm_dispatch(vs);
+	async_dispatch(vs);
+}
+
+/* ---- open --------------------------------------------------------------------------------------- */
+
+static int region_register(struct verbs_server *vs)
+{
+	const struct verbs_server_config *c = &vs->cfg;
+	uint64_t data_bytes = c->region_bytes - c->meta_bytes;
+	int rw = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+		 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	/* Remote addresses are offsets: they tell nothing about the server. */
+	vs->meta_mr = ibv_reg_mr_iova(vs->dev.pd, c->meta, c->meta_bytes, 0,
+				      IBV_ACCESS_REMOTE_READ);
+	if (!vs->meta_mr)
+		return verbs_reg_error(errno, c->meta_bytes, "the directory");
+	vs->data_rw_mr = ibv_reg_mr_iova(vs->dev.pd, c->data, data_bytes,
+					 c->meta_bytes, rw);
+	if (!vs->data_rw_mr)
+		return verbs_reg_error(errno, data_bytes, "the region");
+	vs->data_ro_mr = ibv_reg_mr_iova(vs->dev.pd, c->data, data_bytes,
+					 c->meta_bytes, IBV_ACCESS_REMOTE_READ);
+	if (!vs->data_ro_mr)
+		return verbs_reg_error(errno, data_bytes,
+				       "the region (for readers)");
+	return 0;
+}
+
+static int queues_create(struct verbs_server *vs)
+{
+	struct ibv_srq_init_attr a = {
+		.attr = {.max_wr = vs->cfg.n_recv, .max_sge = 1}};
+	size_t bytes = (size_t)vs->cfg.n_recv * vs->cfg.msg_max;
+
+	vs->comp = ibv_create_comp_channel(vs->dev.ctx);
+	if (!vs->comp)
+		return sys_error("create a completion channel");
+	if (verbs_fd_prepare(vs->comp->fd) ||
+	    verbs_fd_prepare(vs->dev.ctx->async_fd))
+		return FARKV_ESYS;
+	/* Room for every receive and every send at once. */
+	vs->cq = ibv_create_cq(vs->dev.ctx, (int)(vs->cfg.n_recv + SENDS_ALL),
+			       NULL, vs->comp, 0);
+	vs->data_cq = ibv_create_cq(vs->dev.ctx, 1, NULL, NULL, 0);
+	vs->srq = ibv_create_srq(vs->dev.pd, &a);
+	if (!vs->cq || !vs->data_cq || !vs->srq)
+		return sys_error("create the queues for messages");
+	vs->recv_bufs = aligned_alloc(4096, util_align_up(bytes, 4096));
+	vs->sends = calloc(SENDS_ALL, sizeof(*vs->sends));
+	if (!vs->recv_bufs || !vs->sends)
+		return err_set(FARKV_ENOMEM, "no memory for messages");
+	vs->recv_mr = ibv_reg_mr(vs->dev.pd, vs->recv_bufs, bytes,
+				 IBV_ACCESS_LOCAL_WRITE);
+	if (!vs->recv_mr)
+		return verbs_reg_error(errno, bytes, "messages");
+	for (uint32_t i = 0; i < vs->cfg.n_recv; i++)
+		if (verbs_recv_post(vs, i))
+			return sys_error("post a receive buffer");
+	for (uint32_t i = 0; i < SENDS_ALL; i++)
+		vs->sends[i].next_free = i + 1;
+	verbs_mem_init(&vs->send_mem, vs->dev.pd);
+	srq_arm(vs);
+	return 0;
+}
+
+static int listen_address(struct verbs_server *vs, struct addrinfo **list_out)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				 .ai_flags = AI_PASSIVE};
+	struct sockaddr_storage own;
+	int rc;
+
+	/* Without a host it is every address; IPv6's covers IPv4. */
+	if (!vs->cfg.host)
+		hints.ai_family = verbs_device_address(&vs->dev, &own) &&
+						  own.ss_family == AF_INET ?
+					  AF_INET :
+					  AF_INET6;
+	rc = getaddrinfo(vs->cfg.host, vs->cfg.port, &hints, list_out);
+	if (rc == 0)
+		return 0;
+	return err_set(FARKV_EINVAL, "cannot listen at '%s' port '%s': %s",
+		       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port,
+		       gai_strerror(rc));
+}
+
+static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
+{
+	struct sockaddr_storage own;
+	char host[64] = "?";
+	bool any;
+
+	any = sa->sa_family == AF_INET ?
+		      ((const struct sockaddr_in *)sa)->sin_addr.s_addr == 0 :
+		      IN6_IS_ADDR_UNSPECIFIED(
+			      &((const struct sockaddr_in6 *)sa)->sin6_addr);
+	if (any && verbs_device_address(&vs->dev, &own))
+		sa = (const struct sockaddr *)&own;
+	(void)getnameinfo(sa,
+			  sa->sa_family == AF_INET6 ?
+				  sizeof(struct sockaddr_in6) :
+				  sizeof(struct sockaddr_in),
+			  host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+	snprintf(vs->address, sizeof(vs->address),
+		 sa->sa_family == AF_INET6 ? "kv://[%s]:%u" : "kv://%s:%u", host,
+		 ntohs(rdma_get_src_port(vs->listener)));
+}
+
+static int listen_on(struct verbs_server *vs)
+{
+	struct addrinfo *list;
+	const char *host = vs->cfg.host ? vs->cfg.host : "*";
+	int err, on = 1;
+
+	vs->channel = rdma_create_event_channel();
+	if (!vs->channel)
+		return sys_error("open rdma_cm");
+	if (verbs_fd_prepare(vs->channel->fd))
+		return FARKV_ESYS;
+	if (rdma_create_id(vs->channel, &vs->listener, NULL, RDMA_PS_TCP))
+		return sys_error("create an RDMA listener");
+	err = listen_address(vs, &list);
+	if (err)
+		return err;
+	(void)rdma_set_option(vs->listener, RDMA_OPTION_ID,
+			      RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	if (rdma_bind_addr(vs->listener, list->ai_addr) ||
+	    rdma_listen(vs->listener, BACKLOG))
+		err = err_set(errno == ENODEV || errno == EADDRNOTAVAIL ?
+				      FARKV_EINVAL : FARKV_ESYS,
+			      "cannot listen at %s port %s by RDMA: %s%s", host,
+			      vs->cfg.port, strerror(errno),
+			      errno == ENODEV || errno == EADDRNOTAVAIL ?
+				      "; the address must be one of an RDMA "
+				      "device (kvcli devices)" : "");
+	else if (vs->listener->verbs && vs->listener->verbs != vs->dev.ctx)
+		err = err_set(FARKV_EINVAL,
+			      "the address %s belongs to the RDMA device %s, "
+			      "the store is on %s; choose with --device", host,
+			      ibv_get_device_name(vs->listener->verbs->device),
+			      ibv_get_device_name(vs->dev.ctx->device));
+	else
+		address_set(vs, rdma_get_local_addr(vs->listener));
+	freeaddrinfo(list);
+	return err;
+}
+
+static int watch(struct verbs_server *vs)
+{
+	int fds[3];
+
+	vs->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	vs->arrived_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	vs->quit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (vs->epoll_fd < 0 || vs->arrived_fd < 0 || vs->quit_fd < 0)
+		return sys_error("create an event descriptor");
+	fds[0] = vs->channel->fd;
+	fds[1] = vs->arrived_fd;
+	fds[2] = vs->dev.ctx->async_fd;
+	for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+		struct epoll_event ev = {.events = EPOLLIN};
+
+		if (epoll_ctl(vs->epoll_fd, EPOLL_CTL_ADD, fds[i], &ev))
+			return sys_error("watch the RDMA device");
+	}
+	return 0;
+}
+
+static int lane_create(struct verbs_server *vs)
+{
+	struct verbs_area areas[2];
+	struct verbs_lane_params p = {.areas = areas,
+				      .n_areas = 2,
+				      .region_bytes = vs->cfg.region_bytes,
+				      .read8_atomic = !vs->dev.software};
+
+	verbs_server_areas(vs, false, areas);
+	return verbs_device_loop(&vs->dev, &p,
+				 IBV_ACCESS_REMOTE_READ |
+					 IBV_ACCESS_REMOTE_WRITE |
+					 IBV_ACCESS_REMOTE_ATOMIC,
+				 &vs->lane, &vs->lane_far);
+}
+
+int verbs_server_open(const struct verbs_server_config *cfg,
+		      struct verbs_server **out)
+{
+	struct verbs_server *vs = calloc(1, sizeof(*vs));
+	int err;
+
+	if (!vs)
+		return err_set(FARKV_ENOMEM, "no memory for the RDMA server");
+	vs->cfg = *cfg;
+	vs->epoll_fd = vs->arrived_fd = vs->quit_fd = -1;
+	pthread_mutex_init(&vs->lock, NULL);
+	STAILQ_INIT(&vs->arrivals);
+	err = verbs_device_open(cfg->device, &vs->dev);
+	if (!err)
+		err = verbs_device_test(&vs->dev);
+	if (!err)
+		err = region_register(vs);
+	if (!err)
+		err = queues_create(vs);
+	if (!err)
+		err = lane_create(vs);
+	if (!err)
+		err = listen_on(vs);
+	if (!err)
+		err = watch(vs);
+	if (!err)
+		err = verbs_mover_start(vs);
+	if (err) {
+		verbs_server_close(vs);
+		return err;
+	}
+	*out = vs;
+	return 0;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void mr_drop(struct ibv_mr *mr)
+{
+	if (mr)
+		VERBS_RELEASE("memory", ibv_dereg_mr(mr));
+}
+
+static void queues_destroy(struct verbs_server *vs)
+{
+	if (vs->srq)
+		VERBS_RELEASE("the shared receive queue",
+			      ibv_destroy_srq(vs->srq));
+	if (vs->cq)
+		VERBS_RELEASE("a completion queue", ibv_destroy_cq(vs->cq));
+	if (vs->data_cq)
+		VERBS_RELEASE("a completion queue", ibv_destroy_cq(vs->data_cq));
+	if (vs->comp)
+		VERBS_RELEASE("a completion channel",
+			      ibv_destroy_comp_channel(vs->comp));
+	mr_drop(vs->recv_mr);
+	verbs_mem_fini(&vs->send_mem);
+}
+
+void verbs_server_close(struct verbs_server *vs)
+{
+	struct arrival *a;
+
+	if (!vs)
+		return;
+	verbs_peers_destroy(vs);
+	verbs_mover_stop(vs);
+	if (vs->listener)
+		VERBS_RELEASE("the listener", rdma_destroy_id(vs->listener));
+	if (vs->channel)
+		rdma_destroy_event_channel(vs->channel);
+	verbs_conn_destroy(&vs->lane_far);
+	xport_close(vs->lane);
+	queues_destroy(vs);
+	mr_drop(vs->data_ro_mr);
+	mr_drop(vs->data_rw_mr);
+	mr_drop(vs->meta_mr);
+	verbs_device_close(&vs->dev);
+	while ((a = STAILQ_FIRST(&vs->arrivals))) {
+		STAILQ_REMOVE_HEAD(&vs->arrivals, link);
+		free(a);
+	}
+	close_fd(vs->epoll_fd);
+	close_fd(vs->arrived_fd);
+	close_fd(vs->quit_fd);
+	pthread_mutex_destroy(&vs->lock);
+	free(vs->recv_bufs);
+	free(vs->sends);
+	free(vs);
+}
+
+/* ---- facts ----------------------------------------------------------------------------------------- */
+
+const char *verbs_server_address(const struct verbs_server *vs)
+{
+	return vs->address;
+}
+
+const char *verbs_server_device(const struct verbs_server *vs)
+{
+	return vs->dev.text;
+}
+
+bool verbs_server_read8_atomic(const struct verbs_server *vs)
+{
+	return !vs->dev.software;
+}
+
+void verbs_server_areas(const struct verbs_server *vs, bool readonly,
+			struct verbs_area areas[2])
+{
+	const struct verbs_server_config *c = &vs->cfg;
+	const struct ibv_mr *data = readonly ? vs->data_ro_mr : vs->data_rw_mr;
+
+	areas[0] = (struct verbs_area){.bytes = c->meta_bytes,
+				       .rkey = vs->meta_mr->rkey};
+	areas[1] = (struct verbs_area){.off = c->meta_bytes,
+				       .bytes = c->region_bytes - c->meta_bytes,
+				       .raddr = c->meta_bytes,
+				       .rkey = data->rkey};
+}
+
+struct xport_lane *verbs_server_lane(struct verbs_server *vs)
+{
+	return vs->lane;
+}
+
+void verbs_server_counters(const struct verbs_server *vs,
+			   struct verbs_server_counters *out)
+{
+	*out = vs->n;
+	out->refills = atom_load_relaxed(&vs->n.refills);
+	out->buffers_posted = vs->cfg.n_recv;
+}
