@@ -3,17 +3,17 @@
 
 #include "control_priv.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+
+#include "port_rdma.h"
+#include "port_unix.h"
 
 #define TICK_MS 200
 
@@ -21,24 +21,26 @@ void control_end_session(struct session *s)
 {
 	struct control *c = s->control;
 
+	char peer[80];
+
+	s->port->fence(s->conn);
 	memory_session_ended(s);
 	if (s->welcomed) {
 		c->stats.sessions--;
+		session_peer(s, peer);
 		if (!s->left)
-			log_info("session %u (pid %d) ended without goodbye: "
-				 "its blocks stay unused until a sweep",
-				 s->id, (int)s->pid);
+			log_info("session %u (%s) ended without goodbye: its "
+				 "blocks stay unused until a sweep",
+				 s->id, peer);
 		else
-			log_debug("session %u (pid %d) left", s->id,
-				  (int)s->pid);
+			log_debug("session %u (%s) left", s->id, peer);
 	}
 	TAILQ_REMOVE(&c->sessions, s, link);
 	c->n_connections--;
 	session_free(s);
 }
 
-/* At most one line a second: peers may misbehave in bulk. */
-static bool complaint_due(struct control *c)
+bool control_complaint_due(struct control *c)
 {
 	uint64_t now = clock_now_ns();
 
@@ -52,14 +54,18 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 {
 	struct control *c = s->control;
 	struct msg m = {.type = MSG_REFUSE};
+	bool tell = reason != MSG_REASON_AUTH &&
+		    (s->welcomed || !s->port->remote);
+	char peer[80];
 
-	if (complaint_due(c))
-		log_warn("connection of pid %d closed: %s", (int)s->pid, text);
+	if (control_complaint_due(c))
+		log_warn("connection of %s closed: %s", session_peer(s, peer),
+			 text);
 	if (reason == MSG_REASON_PROTOCOL)
 		c->stats.protocol_errors++;
 	m.refuse.reason = (uint16_t)reason;
 	m.refuse.text = (const uint8_t *)text;
-	m.refuse.text_len = (uint16_t)strnlen(text, MSG_TEXT_MAX);
+	m.refuse.text_len = tell ? (uint16_t)strnlen(text, MSG_TEXT_MAX) : 0;
 	(void)session_send(s, &m, NULL, NULL, 0);
 	control_end_session(s);
 }
@@ -76,65 +82,11 @@ bool control_reply(struct session *s, struct msg *m, uint32_t req,
 	return false;
 }
 
-static bool next_id(struct control *c, uint32_t *id_out)
+bool control_next_id(struct control *c, uint32_t *id_out)
 {
 	if (c->next_id == UINT32_MAX)
 		return false;
 	*id_out = ++c->next_id;
-	return true;
-}
-
-static bool on_hello(struct session *s, const struct msg *m)
-{
-	struct control *c = s->control;
-	const struct superblock *sb = &c->region->sb;
-	struct msg w = {.type = MSG_WELCOME, .req = m->req};
-	uint32_t id;
-	int fds[2];
-
-	if (s->welcomed) {
-		control_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
-		return false;
-	}
-	if (c->drain_until) {
-		control_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
-		return false;
-	}
-	if (!next_id(c, &id)) {
-		control_refuse(s, MSG_REASON_FULL,
-			       "all 2^32 session numbers are used up; restart "
-			       "the server");
-		return false;
-	}
-	if (memcmp(m->hello.replaces_region, sb->region_id,
-		   sizeof(sb->region_id)) == 0)
-		departed_replaced(&c->departed, m->hello.replaces, s->pid);
-	s->id = id;
-	s->readonly = m->hello.role == MSG_ROLE_RO;
-	w.welcome.session = id;
-	w.welcome.prefix = id;
-	w.welcome.role = m->hello.role;
-	w.welcome.region_id[0] = sb->region_id[0];
-	w.welcome.region_id[1] = sb->region_id[1];
-	w.welcome.region_bytes = sb->region_bytes;
-	w.welcome.meta_bytes = sb->meta_bytes;
-	w.welcome.grace_ns = sb->grace_ns;
-	w.welcome.n_areas = 2;
-	w.welcome.areas[0].bytes = sb->meta_bytes;
-	w.welcome.areas[1].off = sb->meta_bytes;
-	w.welcome.areas[1].bytes = sb->region_bytes - sb->meta_bytes;
-	fds[0] = c->region->meta_ro_fd;
-	fds[1] = s->readonly ? c->region->data_ro_fd : c->region->data_fd;
-	/* It counts for barriers before it can hold a reference (I5). */
-	s->welcomed = true;
-	c->stats.sessions++;
-	c->stats.sessions_total++;
-	if (!session_send(s, &w, NULL, fds, 2)) {
-		control_end_session(s);
-		return false;
-	}
-	log_debug("session %u: pid %d, %s", id, (int)s->pid,
-		  s->readonly ? "read-only" : "read-write");
 	return true;
 }
 
@@ -152,7 +104,7 @@ static bool on_prefix(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_PREFIX};
 
-	if (!next_id(s->control, &r.prefix.prefix)) {
+	if (!control_next_id(s->control, &r.prefix.prefix)) {
 		control_refuse(s, MSG_REASON_FULL,
 			       "all version prefixes are used up; restart the "
 			       "server");
@@ -183,8 +135,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 {
 	char why[80];
 
-	if (m->type == MSG_HELLO)
-		return on_hello(s, m);
+	if (m->type == MSG_AUTH)
+		return welcome_on_auth(s, m);
 	if (!s->welcomed) {
 		snprintf(why, sizeof(why), "%s came before HELLO",
 			 msg_type_name(m->type));
@@ -226,75 +178,38 @@ static bool dispatch(struct session *s, const struct msg *m)
 	}
 }
 
+bool control_packet(struct session *s, const void *buf, size_t len)
+{
+	struct msg m;
+
+	if (msg_decode(buf, len, &m)) {
+		control_refuse(s, MSG_REASON_PROTOCOL, err_detail());
+		return false;
+	}
+	if (m.type == MSG_HELLO)
+		return welcome_on_hello(
+			s, &m, (const uint8_t *)buf + MSG_HEADER_BYTES,
+			len - MSG_HEADER_BYTES);
+	return dispatch(s, &m);
+}
+
 /* ---- events --------------------------------------------------------------------- */
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+void control_begin_session(struct session *s)
 {
-	uint8_t buf[MSG_MAX_BYTES];
-	struct session *s = arg;
+	struct control *c = s->control;
 
-	(void)fd;
-	(void)what;
-	/* A few at a time: one busy client must not starve the others. */
-	for (int i = 0; i < 16; i++) {
-		ssize_t n = session_receive(s, buf, sizeof(buf));
-		struct msg m;
-
-		if (n == -1 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n == -1 || n == 0) {
-			control_end_session(s);
-			return;
-		}
-		if (n == -2) {
-			control_refuse(s, MSG_REASON_PROTOCOL,
-				       "message is too long");
-			return;
-		}
-		if (msg_decode(buf, (size_t)n, &m)) {
-			control_refuse(s, MSG_REASON_PROTOCOL, err_detail());
-			return;
-		}
-		if (!dispatch(s, &m))
-			return;
-	}
-}
-
-static void on_writable(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	if (!session_flush(arg))
-		control_end_session(arg);
-}
-
-static void on_acceptable(evutil_socket_t fd, short what, void *arg)
-{
-	struct control *c = arg;
-	struct session *s;
-	int peer;
-
-	(void)what;
-	peer = accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (peer < 0) {
-		if (errno == EMFILE || errno == ENFILE) {
-			/* The tick listens again. */
-			if (complaint_due(c))
-				log_warn("out of descriptors: connections wait");
-			event_del(c->acceptable);
-		}
-		return;
-	}
-	s = session_new(c, c->base, peer, on_readable, on_writable);
-	if (!s) {
-		close(peer);
-		return;
-	}
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	c->n_connections++;
 	if (c->n_connections > c->cfg.max_sessions)
 		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions; see --max-sessions");
+}
+
+void control_fail(struct control *c)
+{
+	c->failed = true;
+	event_active(c->on_term, EV_SIGNAL, 0);
 }
 
 static void drain_begin(evutil_socket_t sig, short what, void *arg)
@@ -306,11 +221,13 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	(void)what;
 	if (c->drain_until)
 		return;
-	log_info("signal %d: leaving, %u connections", (int)sig,
-		 c->n_connections);
+	if (!c->failed)
+		log_info("signal %d: leaving, %u connections", (int)sig,
+			 c->n_connections);
 	c->drain_until =
 		clock_now_ns() + (uint64_t)c->cfg.drain_ms * NS_PER_MS;
-	event_del(c->acceptable);
+	if (c->unix_port)
+		port_unix_accept(c->unix_port, false);
 	m.refuse.reason = MSG_REASON_SHUTDOWN;
 	m.refuse.text = (const uint8_t *)"the server is leaving";
 	m.refuse.text_len = (uint16_t)strlen("the server is leaving");
@@ -338,9 +255,13 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 				       "no HELLO came");
 	}
 	memory_tick(c);
+	if (c->rdma)
+		port_rdma_tick(c->rdma);
+	if (!c->drain_until && c->unix_port)
+		port_unix_accept(c->unix_port, true);
 	if (!c->drain_until)
-		event_add(c->acceptable, NULL);
-	else if (c->n_connections == 0 || now >= c->drain_until)
+		return;
+	if (c->n_connections == 0 || now >= c->drain_until)
 		event_base_loopbreak(c->base);
 }
 
@@ -354,42 +275,63 @@ static void on_hangup(evutil_socket_t sig, short what, void *arg)
 
 /* ---- life ------------------------------------------------------------------------- */
 
-struct control *control_new(const struct control_config *cfg,
-			    struct region *region, struct listen_socket *listen)
+static int out_of_memory(void)
+{
+	return err_set(FARKV_ENOMEM, "no memory for the control loop");
+}
+
+static int events_init(struct control *c)
 {
 	static const struct timeval every = {.tv_usec = TICK_MS * 1000};
-	struct control *c = calloc(1, sizeof(*c));
 
-	if (!c)
-		goto err_memory;
-	c->cfg = *cfg;
-	c->region = region;
-	c->listen = listen;
-	c->stats.started_ns = clock_now_ns();
-	TAILQ_INIT(&c->sessions);
-	c->slab = slab_new(region->heap, region->sb.meta_bytes / PAGE_BYTES,
-			   heap_total(region->heap), region->sb.grace_ns);
 	c->base = event_base_new();
-	if (!c->slab || !c->base || !memory_init(c))
-		goto err_memory;
-	c->acceptable = event_new(c->base, listen->fd, EV_READ | EV_PERSIST,
-				  on_acceptable, c);
+	if (!c->base || !memory_init(c))
+		return out_of_memory();
 	c->tick = event_new(c->base, -1, EV_PERSIST, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);
 	c->on_int = evsignal_new(c->base, SIGINT, drain_begin, c);
 	c->on_hup = evsignal_new(c->base, SIGHUP, on_hangup, c);
-	if (!c->acceptable || !c->tick || !c->on_term || !c->on_int ||
-	    !c->on_hup || event_add(c->acceptable, NULL) ||
+	if (!c->tick || !c->on_term || !c->on_int || !c->on_hup ||
 	    event_add(c->tick, &every) || event_add(c->on_term, NULL) ||
 	    event_add(c->on_int, NULL) || event_add(c->on_hup, NULL))
-		goto err_memory;
-	signal(SIGPIPE, SIG_IGN);
-	return c;
+		return out_of_memory();
+	return 0;
+}
 
-err_memory:
-	control_free(c);
-	err_set(FARKV_ENOMEM, "no memory for the control loop");
-	return NULL;
+static int ports_open(struct control *c)
+{
+	if (c->cfg.socket) {
+		c->unix_port = port_unix_new(c, c->cfg.socket);
+		if (!c->unix_port)
+			return out_of_memory();
+	}
+	return c->cfg.rdma ? port_rdma_open(c, c->cfg.rdma, &c->rdma) : 0;
+}
+
+int control_new(const struct control_config *cfg, struct region *region,
+		struct control **out)
+{
+	struct control *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return out_of_memory();
+	c->cfg = *cfg;
+	c->region = region;
+	c->stats.started_ns = clock_now_ns();
+	TAILQ_INIT(&c->sessions);
+	signal(SIGPIPE, SIG_IGN);
+	c->slab = slab_new(region->heap, region->sb.meta_bytes / PAGE_BYTES,
+			   heap_total(region->heap), region->sb.grace_ns);
+	err = c->slab ? events_init(c) : out_of_memory();
+	if (!err)
+		err = ports_open(c);
+	if (err) {
+		control_free(c);
+		return err;
+	}
+	*out = c;
+	return 0;
 }
 
 static void event_drop(struct event *e)
@@ -406,7 +348,8 @@ void control_free(struct control *c)
 		return;
 	while ((s = TAILQ_FIRST(&c->sessions)))
 		control_end_session(s);
-	event_drop(c->acceptable);
+	port_rdma_close(c->rdma);
+	port_unix_free(c->unix_port);
 	event_drop(c->tick);
 	event_drop(c->on_term);
 	event_drop(c->on_int);
@@ -421,5 +364,15 @@ void control_free(struct control *c)
 int control_run(struct control *c)
 {
 	event_base_dispatch(c->base);
-	return 0;
+	return c->failed;
+}
+
+const char *control_rdma_address(const struct control *c)
+{
+	return c->rdma ? verbs_server_address(port_rdma_server(c->rdma)) : NULL;
+}
+
+const char *control_rdma_device(const struct control *c)
+{
+	return c->rdma ? verbs_server_device(port_rdma_server(c->rdma)) : NULL;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** control_priv.h - what control.c and memory.c share. The control thread's. */
+/** control_priv.h - what the files of the control loop share: control.c,
+ * welcome.c, memory.c and the ports. All of it is the control thread's. */
 #ifndef SERVER_CONTROL_PRIV_H
 #define SERVER_CONTROL_PRIV_H
 
@@ -33,15 +34,17 @@ TAILQ_HEAD(deferred_list, deferred);
 struct control {
 	struct control_config cfg;
 	struct region *region;
-	struct listen_socket *listen;
+	struct port_unix *unix_port; /* NULL: none */
+	struct port_rdma *rdma;      /* NULL: none */
 	struct event_base *base;
-	struct event *acceptable, *tick, *on_term, *on_int, *on_hup;
+	struct event *tick, *on_term, *on_int, *on_hup;
 	struct slab *slab;
 	struct stats stats;
 	struct session_list sessions;
 	uint32_t n_connections;
 	uint32_t next_id; /* sessions and version prefixes draw from it */
 	uint64_t drain_until; /* 0: serving */
+	bool failed;
 	uint64_t last_complaint_ns;
 
 	/* memory.c */
@@ -57,12 +60,38 @@ struct control {
 /** Forget a session and close its connection. `s` is gone then. */
 void control_end_session(struct session *s);
 
-/** Say why, then end it. At most one line a second is logged. */
+/** A connection was made: watch it. May end it at once. */
+void control_begin_session(struct session *s);
+
+/** A packet came. False: the session is gone. */
+bool control_packet(struct session *s, const void *buf, size_t len);
+
+/** Leave as soon as possible; control_run() then says so. */
+void control_fail(struct control *c);
+
+/** At most one complaint a second: peers may misbehave in bulk. */
+bool control_complaint_due(struct control *c);
+
+/** A number that no session and no prefix had before; false when all are used up. */
+bool control_next_id(struct control *c, uint32_t *id_out);
+
+/**
+ * Say why, then end it. Who has not been welcomed from afar, and who failed to
+ * prove a key, learns the reason's number only.
+ */
 void control_refuse(struct session *s, enum msg_reason reason, const char *text);
 
 /** Answer request `req`. False: the session is gone. */
 bool control_reply(struct session *s, struct msg *m, uint32_t req,
 		   const struct block_ref *refs);
+
+/* ---- welcome.c: HELLO, CHALLENGE, AUTH, WELCOME ------------------------------- */
+
+/** Handle HELLO, whose body is `body`; false: the session is gone. */
+bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
+		      size_t len);
+/** Handle AUTH. */
+bool welcome_on_auth(struct session *s, const struct msg *m);
 
 /* ---- memory.c: GRANT, RETURN, RECLAIM, and the barrier for worn blocks ---- */
 

@@ -2,15 +2,12 @@
 /* kvserver: options, then region, socket, control loop. */
 #include "config.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -19,22 +16,14 @@
 #include "common/opts.h"
 #include "common/sockpath.h"
 #include "common/util.h"
-#include "control.h"
+#include "common/xport_verbs.h"
+#include "serve.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-enum exit_code { EXIT_RUN = 1, EXIT_USAGE = 64, EXIT_CONFIG = 78 };
-
-struct server_config {
-	uint64_t memory, max_value, max_key, index_slots, grace_ms;
-	uint64_t max_sessions, drain_ms, ready_fd;
-	char *socket, *config;
-	unsigned socket_mode, verbose;
-	int hugepages;
-	bool quiet, check_config, version, help, print_man;
-};
-
 static const char *const hugepages_choices[] = {"never", "auto", "always", NULL};
+static const char *const transport_choices[] = {"auto", "shm", "rdma", "both",
+						NULL};
 
 #define OFF(f) offsetof(struct server_config, f)
 
@@ -78,6 +67,40 @@ static const struct opt opts[] = {
 	{.name = "drain-ms", .type = OPT_U64, .offset = OFF(drain_ms),
 	 .metavar = "MS", .deflt = "1000", .max = 600000,
 	 .help = "How long to wait for clients to leave at SIGTERM."},
+	{.name = "transport", .letter = 't', .type = OPT_ENUM,
+	 .offset = OFF(transport), .metavar = "WHICH", .deflt = "auto",
+	 .choices = transport_choices,
+	 .help = "How clients come: shm (this host's, by the socket), rdma, "
+		 "both (those of the socket only read), or auto: RDMA too if "
+		 "there is an active device, and keys or --no-auth."},
+	{.name = "listen", .letter = 'l', .type = OPT_STR, .offset = OFF(listen),
+	 .metavar = "HOST:PORT",
+	 .help = "Address for RDMA clients; without it every address of the "
+		 "device, port " VERBS_PORT ". Port 0 takes any."},
+	{.name = "device", .type = OPT_STR, .offset = OFF(device),
+	 .metavar = "NAME",
+	 .help = "RDMA device of the store; without it the first that can "
+		 "serve. See kvcli devices."},
+	{.name = "keys", .letter = 'k', .type = OPT_STR, .offset = OFF(keys),
+	 .metavar = "FILE", .flags = OPT_PATH,
+	 .help = "Keys of the clients that may come by RDMA, one a line: NAME "
+		 "rw|ro KEY. kvcli keygen makes them."},
+	{.name = "keys-on-socket", .type = OPT_BOOL,
+	 .offset = OFF(keys_on_socket),
+	 .help = "Ask clients of the socket for a key as well."},
+	{.name = "no-auth", .type = OPT_BOOL, .offset = OFF(no_auth),
+	 .help = "Let RDMA clients in without a key: whoever reaches the port "
+		 "can read and write everything."},
+	{.name = "ack-timeout", .type = OPT_U64, .offset = OFF(ack_timeout),
+	 .metavar = "N", .deflt = "14", .max = VERBS_ACK_TIMEOUT_MAX,
+	 .help = "RDMA: a packet is sent again after 4.096 us times 2^N; a dead "
+		 "peer is noticed after about seven times that. 0 never."},
+	{.name = "tos", .type = OPT_U64, .offset = OFF(tos), .metavar = "N",
+	 .max = 255, .help = "RDMA: IP type of service of what is sent."},
+	{.name = "control-buffers", .type = OPT_U64,
+	 .offset = OFF(control_buffers), .metavar = "NUMBER", .deflt = "64",
+	 .min = 4, .max = 16384,
+	 .help = "RDMA: receive buffers of 16 KiB that all clients share."},
 	{.name = "config", .letter = 'c', .type = OPT_STR, .offset = OFF(config),
 	 .metavar = "FILE", .flags = OPT_NO_FILE | OPT_PATH,
 	 .help = "Read options from FILE, section [kvserver]; the command line "
@@ -140,18 +163,6 @@ static int read_options(struct server_config *cfg, int argc, char **argv)
 	return opts_parse_argv(&spec, cfg, argc, argv, &first) ? EXIT_USAGE : 0;
 }
 
-static struct region_config region_wanted(const struct server_config *cfg)
-{
-	return (struct region_config){
-		.memory = cfg->memory,
-		.index_slots = cfg->index_slots,
-		.max_value = cfg->max_value,
-		.max_key = (uint32_t)cfg->max_key,
-		.grace_ns = cfg->grace_ms * NS_PER_MS,
-		.pages = (enum region_pages)cfg->hugepages,
-	};
-}
-
 static int settle_options(struct server_config *cfg)
 {
 	struct region_config rc;
@@ -173,114 +184,8 @@ static int settle_options(struct server_config *cfg)
 		return err_set(FARKV_EINVAL,
 			       "socket: path is longer than %d bytes",
 			       SOCKPATH_MAX - 1);
-	rc = region_wanted(cfg);
+	rc = serve_region(cfg);
 	return region_check(&rc);
-}
-
-static void raise_file_limit(uint64_t sessions)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= sessions + 64)
-		return;
-	r.rlim_cur = UTIL_MIN(r.rlim_max, (rlim_t)sessions + 64);
-	if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < sessions + 64)
-		log_warn("only %llu descriptors allowed: fewer than "
-			 "max-sessions=%llu clients can connect",
-			 (unsigned long long)r.rlim_cur,
-			 (unsigned long long)sessions);
-}
-
-/*
- * The address that a client or a shell takes as it stands: absolute, and with
- * %XX for what means something else there.
- */
-static void uri_of(const char *path, char *uri)
-{
-	char *full = realpath(path, NULL);
-	char *at = uri + sprintf(uri, "shm://");
-	const char *end = uri + 4 * SOCKPATH_MAX - 4;
-
-	for (const char *p = full ? full : path; *p && at < end; p++)
-		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
-			*at++ = *p;
-		else
-			at += sprintf(at, "%%%02X", (unsigned char)*p);
-	*at = '\0';
-	free(full);
-}
-
-static void announce(const struct server_config *cfg, const struct region *r,
-		     const char *path)
-{
-	char size[24], uri[4 * SOCKPATH_MAX];
-
-	uri_of(path, uri);
-	if (strncmp(r->pages_note, "4 KiB", 5) != 0 || cfg->hugepages)
-		log_info("pages: %s", r->pages_note);
-	printf("kvserver: serving %s at %s (pid %ld); try: kvcli -u %s ping\n",
-	       util_format_size(cfg->memory, size, sizeof(size)), uri,
-	       (long)getpid(), uri);
-	fflush(stdout);
-	if (cfg->ready_fd)
-		(void)!write((int)cfg->ready_fd, "READY\n", 6);
-}
-
-/*
- * While there is a socket and no loop to answer them: a signal must not leave the
- * socket behind, nor spoil the exit status of a server that is leaving.
- */
-static void signals_hold(bool hold)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
-}
-
-static int serve(const struct server_config *cfg)
-{
-	struct region_config rc = region_wanted(cfg);
-	struct control_config cc = {
-		.max_sessions = (uint32_t)cfg->max_sessions,
-		.drain_ms = (uint32_t)cfg->drain_ms,
-		.hello_ms = 5000,
-	};
-	char path[SOCKPATH_MAX];
-	struct listen_socket listen;
-	struct control *control;
-	struct region region;
-	int code = EXIT_RUN;
-
-	if (cfg->socket)
-		strcpy(path, cfg->socket);
-	else if (sockpath_server_default(path, sizeof(path)))
-		return fail(EXIT_USAGE);
-	raise_file_limit(cfg->max_sessions);
-	signals_hold(true);
-	if (listen_open(path, cfg->socket_mode, &listen))
-		return fail(EXIT_RUN);
-	if (region_create(&rc, &region)) {
-		code = fail(EXIT_RUN);
-		goto err_listen;
-	}
-	control = control_new(&cc, &region, &listen);
-	if (!control) {
-		code = fail(EXIT_RUN);
-		goto err_region;
-	}
-	signals_hold(false);
-	announce(cfg, &region, path);
-	code = control_run(control);
-	signals_hold(true);
-	control_free(control);
-err_region:
-	region_destroy(&region);
-err_listen:
-	listen_close(&listen);
-	return code;
 }
 
 int main(int argc, char **argv)
@@ -300,6 +205,8 @@ int main(int argc, char **argv)
 		opts_print_man(&spec, stdout);
 	} else if (settle_options(&cfg)) {
 		code = fail(cfg.config ? EXIT_CONFIG : EXIT_USAGE);
+	} else if (cfg.check_config && (code = serve_check(&cfg))) {
+		code = fail(code);
 	} else if (cfg.check_config) {
 		printf("%s: ok\n", cfg.config ? cfg.config : "options");
 	} else {

@@ -241,7 +241,8 @@ void memory_session_ended(struct session *s)
 		if (d->session == s)
 			deferred_drop(c, d);
 	}
-	if (s->welcomed && !s->left)
+	/* From afar it is fenced: its connection is gone (I6). */
+	if (s->welcomed && !s->left && !s->port->remote)
 		departed_add(&c->departed, s->id, s->pid);
 	if (s->barrier_owed) {
 		s->barrier_owed = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * session.h - one client's connection: a packet socket and its unsent messages.
- *
- * Knows framing, queueing and time limits; what messages mean is control.c's.
+ * session.h - one client's connection: what is known of it, and its unsent
+ * messages. How messages travel is the port's business (port_unix.c, port_rdma.c),
+ * what they mean is control.c's.
  */
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
@@ -12,11 +12,28 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include <event2/event.h>
-
 #include "common/msg.h"
 
 struct control;
+struct session;
+
+/** A way of sending messages to a session's client. */
+struct session_port {
+	bool remote; /* its process is out of sight; it writes by the card */
+	/*
+	 * Send one packet; `fds` (n_fds of them, may be 0) travel along. 0,
+	 * EAGAIN (session_flush() is then called when there is room), or an errno
+	 * that ends the session.
+	 */
+	int (*send)(void *conn, const void *buf, size_t len, const int *fds,
+		    int n_fds);
+	/* Nothing of the session may reach the region after the return. */
+	void (*fence)(void *conn);
+	/* Release the connection; what was sent still goes out. */
+	void (*close)(void *conn);
+	/* Who is at the other end, for the log. */
+	const char *(*peer)(void *conn, char *buf, size_t cap);
+};
 
 struct out_packet {
 	STAILQ_ENTRY(out_packet) link;
@@ -24,48 +41,58 @@ struct out_packet {
 	uint8_t bytes[];
 };
 
+/** What HELLO said, kept while the client proves who it is. */
+struct session_hello {
+	uint32_t req;
+	uint8_t role;
+	uint32_t replaces;
+	uint64_t replaces_region[2];
+	uint16_t body_len;
+	uint8_t body[256]; /* as it was sent: the client's proof covers it */
+};
+
 struct session {
 	TAILQ_ENTRY(session) link; /* of all connections */
 	struct control *control;
-	int fd;
-	struct event *readable, *writable;
+	const struct session_port *port;
+	void *conn; /* the port's */
 	STAILQ_HEAD(, out_packet) out;
 	size_t out_bytes;
-	bool welcomed; /* HELLO was answered: it takes part in barriers */
+	bool challenged; /* CHALLENGE was sent, AUTH is due */
+	bool welcomed; /* it takes part in barriers */
 	bool readonly;
 	bool left;     /* said BYE */
 	uint64_t barrier_owed; /* number of the BARRIER it has to answer, or 0 */
 	uint32_t n_deferred; /* its requests that wait for blocks */
 	uint32_t id;
 	uint64_t connected_ns;
-	pid_t pid;     /* of the peer, from the kernel */
+	pid_t pid;     /* of the peer, from the kernel; 0 if remote */
+	struct session_hello hello;
+	uint8_t nonce[MSG_NONCE_BYTES]; /* of CHALLENGE */
+	uint8_t token[MSG_TOKEN_BYTES]; /* of WELCOME */
 };
 
 /** A session that does not read is closed when so much waits for it. */
 #define SESSION_OUT_MAX (1u << 20)
 
-/** Wrap a connected socket, which the session owns. NULL if out of memory. */
-struct session *session_new(struct control *control, struct event_base *base,
-			    int fd, event_callback_fn on_read,
-			    event_callback_fn on_write);
+/** NULL if out of memory; `conn` then stays the caller's. */
+struct session *session_new(struct control *control,
+			    const struct session_port *port, void *conn);
+/** Close the connection and free. NULL is allowed. */
 void session_free(struct session *s);
 
 /**
- * Send a message, or queue it if the peer's buffer is full. `fds` (n_fds of them,
+ * Send a message, or queue it while the peer has no room. `fds` (n_fds of them,
  * may be 0) travel along and need an empty queue. False: the session is beyond
  * help and must be closed.
  */
 bool session_send(struct session *s, const struct msg *m,
 		  const struct block_ref *refs, const int *fds, int n_fds);
 
-/** Send what is queued; called when the socket is writable. False as above. */
+/** Send what is queued; called when there is room. False as above. */
 bool session_flush(struct session *s);
 
-/**
- * Receive one packet. Returns its length, 0 at the end of the connection, -1 with
- * errno EAGAIN if there is none, -2 if it was too long. Descriptors that the peer
- * sent are closed.
- */
-ssize_t session_receive(struct session *s, void *buf, size_t cap);
+/** "pid 4711" or "192.0.2.7:41234": for the log; buf of 80 bytes. */
+const char *session_peer(const struct session *s, char buf[80]);
 
 #endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "port_rdma.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/auth.h"
+#include "common/err.h"
+#include "common/log.h"
+
+struct port_rdma {
+	struct control *control;
+	struct verbs_server *server;
+	struct event *ready;
+};
+
+/* ---- a session's side ------------------------------------------------------------- */
+
+static int rdma_send(void *conn, const void *buf, size_t len, const int *fds,
+		     int n_fds)
+{
+	(void)fds;
+	(void)n_fds;
+	return verbs_peer_send(conn, buf, len);
+}
+
+static void rdma_fence(void *conn)
+{
+	verbs_peer_fence(conn);
+}
+
+static void rdma_close(void *conn)
+{
+	verbs_peer_close(conn);
+}
+
+static const char *rdma_peer(void *conn, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", verbs_peer_name(conn));
+	return buf;
+}
+
+static const struct session_port rdma_ops = {
+	.remote = true,
+	.send = rdma_send,
+	.fence = rdma_fence,
+	.close = rdma_close,
+	.peer = rdma_peer,
+};
+
+/* ---- the transport's side ----------------------------------------------------------- */
+
+static int on_request(void *arg)
+{
+	struct control *c = ((struct port_rdma *)arg)->control;
+
+	if (c->drain_until)
+		return VERBS_REJECT_SHUTDOWN;
+	return c->n_connections >= c->cfg.max_sessions ? VERBS_REJECT_FULL : 0;
+}
+
+static bool on_connected(void *arg, struct verbs_peer *peer)
+{
+	struct port_rdma *p = arg;
+	struct session *s = session_new(p->control, &rdma_ops, peer);
+
+	if (!s)
+		return false;
+	verbs_peer_set_user(peer, s);
+	control_begin_session(s);
+	return true;
+}
+
+static void on_message(void *arg, struct verbs_peer *peer, const void *buf,
+		       size_t len)
+{
+	struct session *s = verbs_peer_user(peer);
+
+	(void)arg;
+	if (s)
+		(void)control_packet(s, buf, len);
+}
+
+static void on_room(void *arg, struct verbs_peer *peer)
+{
+	struct session *s = verbs_peer_user(peer);
+
+	(void)arg;
+	if (s && !session_flush(s))
+		control_end_session(s);
+}
+
+static void on_gone(void *arg, struct verbs_peer *peer, const char *why)
+{
+	struct session *s = verbs_peer_user(peer);
+
+	(void)arg;
+	if (!s)
+		return;
+	log_debug("session %u (%s): %s", s->id, verbs_peer_name(peer), why);
+	control_end_session(s);
+}
+
+/* Takes as long for any two. */
+static bool token_is(const uint8_t *a, const uint8_t *b)
+{
+	uint8_t x[AUTH_TAG_BYTES] = {0}, y[AUTH_TAG_BYTES] = {0};
+
+	memcpy(x, a, MSG_TOKEN_BYTES);
+	memcpy(y, b, MSG_TOKEN_BYTES);
+	return auth_equal(x, y);
+}
+
+static int on_data(void *arg, uint32_t session, const uint8_t *token,
+		   struct verbs_peer **peer_out, bool *readonly_out)
+{
+	struct port_rdma *p = arg;
+	struct session *s;
+
+	TAILQ_FOREACH(s, &p->control->sessions, link)
+		if (s->welcomed && !s->left && s->port->remote &&
+		    s->id == session)
+			break;
+	if (!s || !token_is(token, s->token))
+		return VERBS_REJECT_SESSION;
+	*peer_out = s->conn;
+	*readonly_out = s->readonly;
+	return 0;
+}
+
+static void on_device_lost(void *arg, const char *why)
+{
+	struct port_rdma *p = arg;
+
+	log_error("%s: remote clients cannot reach the store any more; leaving",
+		  why);
+	control_fail(p->control);
+}
+
+static const struct verbs_server_ops server_ops = {
+	.on_request = on_request,
+	.on_connected = on_connected,
+	.on_message = on_message,
+	.on_room = on_room,
+	.on_gone = on_gone,
+	.on_data = on_data,
+	.on_device_lost = on_device_lost,
+};
+
+/* ---- life ------------------------------------------------------------------------------ */
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	verbs_server_dispatch(((struct port_rdma *)arg)->server);
+}
+
+int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
+		   struct port_rdma **out)
+{
+	struct port_rdma *p = calloc(1, sizeof(*p));
+	struct verbs_server_config vc = *cfg;
+	int err;
+
+	if (!p)
+		return err_set(FARKV_ENOMEM, "no memory for the RDMA port");
+	p->control = c;
+	vc.msg_max = MSG_MAX_BYTES;
+	vc.meta = c->region->meta;
+	vc.data = c->region->data;
+	vc.meta_bytes = c->region->sb.meta_bytes;
+	vc.region_bytes = c->region->sb.region_bytes;
+	vc.ops = &server_ops;
+	vc.arg = p;
+	err = verbs_server_open(&vc, &p->server);
+	if (err)
+		goto err_free;
+	p->ready = event_new(c->base, verbs_server_fd(p->server),
+			     EV_READ | EV_PERSIST, on_ready, p);
+	if (!p->ready || event_add(p->ready, NULL)) {
+		err = err_set(FARKV_ENOMEM, "no memory for the RDMA port");
+		goto err_close;
+	}
+	*out = p;
+	return 0;
+
+err_close:
+	if (p->ready)
+		event_free(p->ready);
+	verbs_server_close(p->server);
+err_free:
+	free(p);
+	return err;
+}
+
+void port_rdma_close(struct port_rdma *p)
+{
+	if (!p)
+		return;
+	event_free(p->ready);
+	verbs_server_close(p->server);
+	free(p);
+}
+
+void port_rdma_tick(struct port_rdma *p)
+{
+	verbs_server_tick(p->server);
+}
+
+struct verbs_server *port_rdma_server(struct port_rdma *p)
+{
+	return p->server;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** port_rdma.h - sessions over RDMA: connections of common/xport_verbs.h. */
+#ifndef SERVER_PORT_RDMA_H
+#define SERVER_PORT_RDMA_H
+
+#include "common/xport_verbs.h"
+
+#include "control_priv.h"
+
+struct port_rdma;
+
+/**
+ * Register the region and listen as `cfg` says (the region's place and the
+ * functions in it are filled in here). 0, or an error as verbs_server_open().
+ */
+int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
+		   struct port_rdma **out);
+void port_rdma_close(struct port_rdma *p);
+
+/** Now and then. */
+void port_rdma_tick(struct port_rdma *p);
+struct verbs_server *port_rdma_server(struct port_rdma *p);
+
+#endif

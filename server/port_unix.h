@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** port_unix.h - sessions of this host: a packet socket for each. */
+#ifndef SERVER_PORT_UNIX_H
+#define SERVER_PORT_UNIX_H
+
+#include <stdbool.h>
+
+#include "control_priv.h"
+#include "listen.h"
+
+struct port_unix;
+
+/** Accept at `l`, which stays the caller's. NULL if out of memory. */
+struct port_unix *port_unix_new(struct control *c, struct listen_socket *l);
+void port_unix_free(struct port_unix *p);
+
+/** Take connections (again), or none for now. */
+void port_unix_accept(struct port_unix *p, bool on);
+
+#endif

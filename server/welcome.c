@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From HELLO to WELCOME:
+ *
+ *   HELLO -> WELCOME                             nobody is asked for credentials
+ *   HELLO -> CHALLENGE, AUTH -> WELCOME          see common/auth.h
+ *
+ * Until WELCOME a client has no right to anything: no descriptor, no key of
+ * memory, no connection that could use one.
+ */
+#include "config.h"
+
+#include "control_priv.h"
+
+#include <string.h>
+
+#include "common/auth.h"
+#include "common/err.h"
+#include "common/log.h"
+
+#include "port_rdma.h"
+
+static bool wants_credentials(const struct session *s)
+{
+	const struct control_config *cfg = &s->control->cfg;
+
+	return cfg->keys && (s->port->remote || cfg->keys_on_socket);
+}
+
+/* ---- WELCOME ------------------------------------------------------------------- */
+
+static void areas_of_socket(const struct superblock *sb, struct msg *w)
+{
+	w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
+	w->welcome.areas[0].bytes = sb->meta_bytes;
+	w->welcome.areas[1].off = sb->meta_bytes;
+	w->welcome.areas[1].bytes = sb->region_bytes - sb->meta_bytes;
+}
+
+static void areas_of_card(struct verbs_server *vs, bool readonly, struct msg *w)
+{
+	struct verbs_area areas[2];
+
+	verbs_server_areas(vs, readonly, areas);
+	if (verbs_server_read8_atomic(vs))
+		w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
+	for (unsigned i = 0; i < 2; i++)
+		w->welcome.areas[i] = (struct msg_area){
+			.off = areas[i].off,
+			.bytes = areas[i].bytes,
+			.raddr = areas[i].raddr,
+			.rkey = areas[i].rkey};
+}
+
+static void fill(struct session *s, struct msg *w)
+{
+	struct control *c = s->control;
+	const struct superblock *sb = &c->region->sb;
+
+	w->welcome.session = s->id;
+	w->welcome.prefix = s->id;
+	w->welcome.role = s->readonly ? MSG_ROLE_RO : MSG_ROLE_RW;
+	w->welcome.region_id[0] = sb->region_id[0];
+	w->welcome.region_id[1] = sb->region_id[1];
+	w->welcome.region_bytes = sb->region_bytes;
+	w->welcome.meta_bytes = sb->meta_bytes;
+	w->welcome.grace_ns = sb->grace_ns;
+	w->welcome.n_areas = 2;
+	memcpy(w->welcome.token, s->token, sizeof(s->token));
+	if (s->port->remote) {
+		areas_of_card(port_rdma_server(c->rdma), s->readonly, w);
+		return;
+	}
+	areas_of_socket(sb, w);
+	if (c->rdma) {
+		const char *address =
+			verbs_server_address(port_rdma_server(c->rdma));
+
+		w->welcome.address = (const uint8_t *)address;
+		w->welcome.address_len = (uint16_t)strlen(address);
+	}
+}
+
+/* The session that this one follows is over before this one begins (I6). */
+static void end_replaced(struct session *s)
+{
+	struct control *c = s->control;
+	const struct session_hello *h = &s->hello;
+	struct session *old;
+
+	if (h->replaces == 0 || memcmp(h->replaces_region, c->region->sb.region_id,
+				       sizeof(h->replaces_region)) != 0)
+		return;
+	if (!s->port->remote) {
+		departed_replaced(&c->departed, h->replaces, s->pid);
+		return;
+	}
+	TAILQ_FOREACH(old, &c->sessions, link)
+		if (old != s && old->welcomed && old->id == h->replaces)
+			break;
+	if (old && old->port->remote &&
+	    verbs_peer_same_host(old->conn, s->conn))
+		control_end_session(old);
+}
+
+static bool welcome(struct session *s, bool readonly,
+		    const struct key *key, const uint8_t *client_nonce)
+{
+	struct control *c = s->control;
+	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
+	int fds[2];
+
+	if (!control_next_id(c, &s->id)) {
+		control_refuse(s, MSG_REASON_FULL,
+			       "all 2^32 session numbers are used up; restart "
+			       "the server");
+		return false;
+	}
+	if (auth_token(s->token)) {
+		control_refuse(s, MSG_REASON_INTERNAL, err_detail());
+		return false;
+	}
+	end_replaced(s);
+	/* With writers on the card, CPUs may only look (I3). */
+	s->readonly = readonly || (c->rdma && !s->port->remote);
+	fill(s, &w);
+	if (key) {
+		struct auth_server in = {.client_nonce = client_nonce,
+					 .server_nonce = s->nonce,
+					 .region_id = c->region->sb.region_id,
+					 .session = s->id,
+					 .role = w.welcome.role};
+
+		auth_server_tag(key, &in, w.welcome.tag);
+	}
+	fds[0] = c->region->meta_ro_fd;
+	fds[1] = s->readonly ? c->region->data_ro_fd : c->region->data_fd;
+	/* It counts for barriers before it can hold a reference (I5). */
+	s->welcomed = true;
+	c->stats.sessions++;
+	c->stats.sessions_total++;
+	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 2)) {
+		control_end_session(s);
+		return false;
+	}
+	char peer[80];
+
+	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
+		  s->readonly ? "read-only" : "read-write",
+		  key ? ", key " : "", key ? key->name : "");
+	return true;
+}
+
+/* ---- HELLO and AUTH ----------------------------------------------------------------- */
+
+static bool challenge(struct session *s, const void *body, size_t len)
+{
+	struct msg m = {.type = MSG_CHALLENGE, .req = s->hello.req};
+
+	if (len > sizeof(s->hello.body) || auth_nonce(s->nonce)) {
+		control_refuse(s, MSG_REASON_INTERNAL,
+			       "no challenge could be made");
+		return false;
+	}
+	memcpy(s->hello.body, body, len);
+	s->hello.body_len = (uint16_t)len;
+	s->challenged = true;
+	memcpy(m.challenge.nonce, s->nonce, sizeof(s->nonce));
+	return control_reply(s, &m, m.req, NULL);
+}
+
+bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
+		      size_t len)
+{
+	struct session_hello *h = &s->hello;
+
+	if (s->welcomed || s->challenged) {
+		control_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
+		return false;
+	}
+	if (s->control->drain_until) {
+		control_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
+		return false;
+	}
+	h->req = m->req;
+	h->role = m->hello.role;
+	h->replaces = m->hello.replaces;
+	memcpy(h->replaces_region, m->hello.replaces_region,
+	       sizeof(h->replaces_region));
+	if (wants_credentials(s))
+		return challenge(s, body, len);
+	return welcome(s, h->role == MSG_ROLE_RO, NULL, NULL);
+}
+
+bool welcome_on_auth(struct session *s, const struct msg *m)
+{
+	struct auth_client in = {.server_nonce = s->nonce,
+				 .client_nonce = m->auth.nonce,
+				 .name = (const char *)m->auth.name,
+				 .hello = s->hello.body,
+				 .name_len = m->auth.name_len,
+				 .hello_len = s->hello.body_len,
+				 .role = s->hello.role};
+	uint8_t tag[AUTH_TAG_BYTES];
+	const struct key *key, *known;
+
+	if (!s->challenged) {
+		control_refuse(s, MSG_REASON_PROTOCOL,
+			       "AUTH came without a CHALLENGE");
+		return false;
+	}
+	s->challenged = false;
+	known = keyfile_find(s->control->cfg.keys, in.name, in.name_len);
+	key = known ? known : auth_dummy_key();
+	if (key)
+		auth_client_tag(key, &in, tag);
+	if (!key || !auth_equal(tag, m->auth.tag) || !known) {
+		control_refuse(s, MSG_REASON_AUTH,
+			       known ? "the proof of its key is wrong" :
+				       "its key is not known");
+		return false;
+	}
+	return welcome(s, s->hello.role == MSG_ROLE_RO || key->role == KEY_RO,
+		       key, m->auth.nonce);
+}
