@@ -4,7 +4,6 @@
 #include "connect.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,24 +12,37 @@
 
 #include <farkv.h>
 
+#include "common/auth.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "common/msg.h"
+#include "common/keyfile.h"
 #include "common/util.h"
 
-/* More descriptors than a peer should send: the rest can then be counted. */
-#define FDS_MAX 16
 #define WELCOME_FDS 2
 /* Pause between attempts while the server's backlog is full. */
 #define BACKLOG_PAUSE_NS (2 * NS_PER_MS)
 
 /* One packet with what came along. */
 struct packet {
-	uint8_t buf[MSG_MAX_BYTES + 1];
+	uint8_t buf[MSG_MAX_BYTES];
 	size_t len;
-	int fds[FDS_MAX];
-	unsigned n_fds;
-	bool cut; /* larger than any message, or with more descriptors */
+	struct channel_fds fds;
+};
+
+/* A handshake under way. */
+struct handshake {
+	const struct connect_params *p;
+	const char *where; /* for people */
+	struct channel *ch;
+	bool peer_may_kill;
+	struct packet pk;
+	struct msg m; /* the packet's */
+	/* what was sent, and with which key */
+	uint8_t hello[MSG_HEADER_BYTES + 64 + MSG_TEXT_MAX];
+	size_t hello_len;
+	struct keyfile *keys;
+	const struct key *key; /* NULL: not asked for */
+	uint8_t server_nonce[MSG_NONCE_BYTES], client_nonce[MSG_NONCE_BYTES];
 };
 
 /* ---- reaching the socket --------------------------------------------------- */
@@ -78,15 +90,15 @@ static int dial_timeout(const char *path)
 		       path);
 }
 
-static int dial(const struct connect_params *p, int *fd_out)
+static int dial(const char *path, uint64_t deadline_ns, int *fd_out)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	size_t len = strlen(p->path);
+	size_t len = strlen(path);
 	int err, fd;
 
 	if (len >= sizeof(sa.sun_path))
 		return err_set(FARKV_EURI, "the socket's path is too long");
-	memcpy(sa.sun_path, p->path, len + 1);
+	memcpy(sa.sun_path, path, len + 1);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set_errno(FARKV_ESYS, errno, "cannot make a socket");
@@ -95,11 +107,11 @@ static int dial(const struct connect_params *p, int *fd_out)
 			continue;
 		/* A Unix socket says EAGAIN while the backlog is full. */
 		if (errno != EAGAIN) {
-			err = dial_error(p->path, errno);
+			err = dial_error(path, errno);
 			goto err_close;
 		}
-		if (clock_now_ns() >= p->deadline_ns) {
-			err = dial_timeout(p->path);
+		if (clock_now_ns() >= deadline_ns) {
+			err = dial_timeout(path);
 			goto err_close;
 		}
 		clock_sleep_ns(BACKLOG_PAUSE_NS);
@@ -122,91 +134,134 @@ static bool peer_may_kill(int fd)
 	return cred.uid == 0 || cred.uid == geteuid();
 }
 
+static int unix_open(const struct connect_params *p, struct handshake *h)
+{
+	int fd = -1, err = dial(p->uri->path, p->deadline_ns, &fd);
+
+	if (err)
+		return err;
+	h->peer_may_kill = peer_may_kill(fd);
+	h->ch = channel_unix(fd);
+	return h->ch ? 0 : err_set(FARKV_ENOMEM, "no memory for a channel");
+}
+
+static int verbs_open(const struct connect_params *p, struct handshake *h)
+{
+	struct verbs_dial d = {.host = p->uri->host,
+			       .port = p->uri->port,
+			       .tuning = {.ack_timeout = p->uri->ack_timeout,
+					  .tos = p->uri->tos},
+			       .deadline_ns = p->deadline_ns};
+	struct verbs_link *link;
+	int err = verbs_link_open(&d, &link);
+
+	if (err)
+		return err;
+	h->ch = channel_verbs(link);
+	return h->ch ? 0 : err_set(FARKV_ENOMEM, "no memory for a channel");
+}
+
 /* ---- packets --------------------------------------------------------------- */
 
-/* Wait until the socket is ready; 0 or FARKV_ETIMEDOUT. */
-static int fd_wait(const struct connect_params *p, int fd, short events)
+/* How long to sleep at once; 0 when the deadline has come. */
+static int ms_left(const struct connect_params *p)
 {
-	for (;;) {
-		uint64_t now = clock_now_ns();
-		struct pollfd pfd = {.fd = fd, .events = events};
-		uint64_t ms;
+	uint64_t now = clock_now_ns();
 
-		if (now >= p->deadline_ns)
-			return dial_timeout(p->path);
-		ms = (p->deadline_ns - now) / NS_PER_MS + 1;
-		if (poll(&pfd, 1, (int)UTIL_MIN(ms, 1000u)) > 0)
-			return 0;
-	}
+	if (now >= p->deadline_ns)
+		return 0;
+	return (int)UTIL_MIN((p->deadline_ns - now) / NS_PER_MS + 1, 1000u);
 }
 
 static void packet_close_fds(struct packet *pk)
 {
-	for (unsigned i = 0; i < pk->n_fds; i++)
-		close(pk->fds[i]);
-	pk->n_fds = 0;
+	for (unsigned i = 0; i < pk->fds.n; i++)
+		close(pk->fds.fd[i]);
+	pk->fds.n = 0;
 }
 
-static void packet_take_fds(struct packet *pk, struct msghdr *mh)
+static int receive_error(const struct handshake *h)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
-		size_t bytes;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		bytes = c->cmsg_len - CMSG_LEN(0);
-		memcpy(pk->fds + pk->n_fds, CMSG_DATA(c), bytes);
-		pk->n_fds += (unsigned)(bytes / sizeof(int));
-	}
+	if (h->ch->errnum)
+		return err_set_errno(FARKV_EPROTOCOL, h->ch->errnum,
+				     "%s: the connection broke before the "
+				     "server's answer",
+				     h->where);
+	if (!h->p->uri->path[0])
+		return err_set(FARKV_EDISCONNECTED, "%s: %s", h->where,
+			       h->ch->why);
+	return err_set(FARKV_EPROTOCOL,
+		       "%s: closed without an answer; is that a kvserver?",
+		       h->where);
 }
 
-static int packet_receive(const struct connect_params *p, int fd,
-			  struct packet *pk)
+static int packet_decode(struct handshake *h)
 {
-	union {
-		struct cmsghdr align;
-		uint8_t space[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} control;
-	struct iovec iov = {.iov_base = pk->buf, .iov_len = sizeof(pk->buf)};
-	struct msghdr mh = {.msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = &control,
-			    .msg_controllen = sizeof(control)};
-	bool reset = false;
-	ssize_t n;
+	char why[300];
+	int err;
 
-	pk->n_fds = 0;
+	if (h->pk.len > sizeof(h->pk.buf) || h->pk.fds.cut)
+		return err_set(FARKV_EPROTOCOL,
+			       "%s: the answer is larger than any farkv "
+			       "message; is that a kvserver?",
+			       h->where);
+	err = msg_decode(h->pk.buf, h->pk.len, &h->m);
+	if (!err)
+		return 0;
+	strncpy(why, err_detail(), sizeof(why) - 1);
+	why[sizeof(why) - 1] = '\0';
+	return err_set(FARKV_EPROTOCOL,
+		       "%s does not speak this version of the farkv protocol: "
+		       "%s",
+		       h->where, why);
+}
+
+/* The next message, into h->m. */
+static int packet_receive(struct handshake *h)
+{
 	for (;;) {
-		n = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-		if (n >= 0)
-			break;
-		/*
-		 * A server that refuses before it has read HELLO: the reset
-		 * comes first, its reason can still be read.
-		 */
-		if (errno == ECONNRESET && !reset) {
-			reset = true;
-			continue;
+		ssize_t n = channel_receive(h->ch, h->pk.buf, sizeof(h->pk.buf),
+					    &h->pk.fds);
+		int ms;
+
+		if (n > 0) {
+			h->pk.len = (size_t)n;
+			return packet_decode(h);
 		}
-		if (errno != EAGAIN && errno != EINTR)
-			return err_set_errno(FARKV_EPROTOCOL, errno,
-					     "%s: the connection broke before "
-					     "the server's answer",
-					     p->path);
-		if (fd_wait(p, fd, POLLIN))
-			return FARKV_ETIMEDOUT;
+		if (n == 0)
+			return receive_error(h);
+		ms = ms_left(h->p);
+		if (ms == 0)
+			return dial_timeout(h->where);
+		channel_wait_message(h->ch, ms);
 	}
-	packet_take_fds(pk, &mh);
-	pk->len = (size_t)n;
-	pk->cut = (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
-	return 0;
 }
 
-static int hello_send(const struct connect_params *p, int fd)
+static int packet_send(struct handshake *h, const void *buf, size_t len)
 {
+	for (;;) {
+		int ms, rc = channel_send(h->ch, buf, len);
+
+		/* What it said before it left says why. */
+		if (rc == 0 || rc == EPIPE || rc == ECONNRESET)
+			return 0;
+		if (rc != EAGAIN)
+			return err_set_errno(FARKV_EPROTOCOL, rc,
+					     "%s: the server hung up at once",
+					     h->where);
+		ms = ms_left(h->p);
+		if (ms == 0)
+			return dial_timeout(h->where);
+		channel_wait_room(h->ch, ms);
+	}
+}
+
+/* ---- HELLO and AUTH ---------------------------------------------------------- */
+
+static int hello_send(struct handshake *h)
+{
+	const struct connect_params *p = h->p;
 	struct msg m = {.type = MSG_HELLO, .req = 1};
-	uint8_t buf[MSG_HEADER_BYTES + 64 + MSG_TEXT_MAX];
-	size_t len;
 	int err;
 
 	m.hello.role = p->readonly ? MSG_ROLE_RO : MSG_ROLE_RW;
@@ -217,20 +272,61 @@ static int hello_send(const struct connect_params *p, int fd)
 	m.hello.name = (const uint8_t *)p->name;
 	if (p->name)
 		m.hello.name_len = (uint16_t)strnlen(p->name, MSG_TEXT_MAX);
-	err = msg_encode(&m, NULL, buf, sizeof(buf), &len);
+	err = msg_encode(&m, NULL, h->hello, sizeof(h->hello), &h->hello_len);
+	return err ? err : packet_send(h, h->hello, h->hello_len);
+}
+
+static int key_find(struct handshake *h)
+{
+	const struct uri *u = h->p->uri;
+	int err;
+
+	if (!u->keys[0])
+		return err_set(FARKV_EPERM,
+			       "the server at %s asks for a key: give it by "
+			       "$FARKV_KEYS, or as kv://...?keys=FILE (kvcli "
+			       "keygen makes keys, the server's --keys takes "
+			       "them)",
+			       h->where);
+	err = keyfile_load(u->keys, &h->keys);
 	if (err)
 		return err;
-	while (send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-		if (errno == EPIPE || errno == ECONNRESET)
-			return 0; /* what it said before it left says why */
-		if (errno != EAGAIN && errno != EINTR)
-			return err_set_errno(FARKV_EPROTOCOL, errno,
-					     "%s: the server hung up at once",
-					     p->path);
-		if (fd_wait(p, fd, POLLOUT))
-			return FARKV_ETIMEDOUT;
-	}
-	return 0;
+	if (!u->key[0])
+		return keyfile_first(h->keys, &h->key);
+	h->key = keyfile_find(h->keys, u->key, strlen(u->key));
+	if (h->key)
+		return 0;
+	return err_set(FARKV_EINVAL, "%s holds no key of the name '%s'", u->keys,
+		       u->key);
+}
+
+static int auth_send(struct handshake *h)
+{
+	struct msg m = {.type = MSG_AUTH, .req = 1};
+	struct auth_client in = {
+		.server_nonce = h->server_nonce,
+		.client_nonce = h->client_nonce,
+		.hello = h->hello + MSG_HEADER_BYTES,
+		.hello_len = (uint16_t)(h->hello_len - MSG_HEADER_BYTES),
+		.role = h->p->readonly ? MSG_ROLE_RO : MSG_ROLE_RW};
+	uint8_t buf[256];
+	size_t len;
+	int err;
+
+	memcpy(h->server_nonce, h->m.challenge.nonce, sizeof(h->server_nonce));
+	err = key_find(h);
+	if (!err)
+		err = auth_nonce(h->client_nonce);
+	if (err)
+		return err;
+	in.name = h->key->name;
+	in.name_len = h->key->name_len;
+	auth_client_tag(h->key, &in, m.auth.tag);
+	memcpy(m.auth.nonce, h->client_nonce, sizeof(h->client_nonce));
+	m.auth.name = (const uint8_t *)h->key->name;
+	m.auth.name_len = h->key->name_len;
+	err = msg_encode(&m, NULL, buf, sizeof(buf), &len);
+	return err ? err : packet_send(h, buf, len);
 }
 
 /* ---- the answer ------------------------------------------------------------- */
@@ -248,20 +344,43 @@ static void text_copy(const struct msg *m, char *buf, size_t cap)
 	buf[n] = '\0';
 }
 
-static int refused(const struct connect_params *p, const struct msg *m)
+static const char *reason_text(unsigned reason)
 {
-	char text[MSG_TEXT_MAX + 1];
-
-	text_copy(m, text, sizeof(text));
-	return err_set(m->refuse.reason == MSG_REASON_PERMISSION ?
-			       FARKV_EPERM :
-			       FARKV_EREFUSED,
-		       "the server at %s refused the session: %s", p->path,
-		       text[0] ? text : "no reason given");
+	switch (reason) {
+	case MSG_REASON_PROTOCOL:
+		return "it does not understand this client";
+	case MSG_REASON_PERMISSION:
+		return "not permitted";
+	case MSG_REASON_FULL:
+		return "it has all the sessions it takes";
+	case MSG_REASON_SHUTDOWN:
+		return "the server is leaving";
+	default:
+		return "no reason given";
+	}
 }
 
-static int areas_check(const struct connect_params *p, const struct msg *m)
+static int refused(const struct handshake *h)
 {
+	char text[MSG_TEXT_MAX + 1];
+	unsigned reason = h->m.refuse.reason;
+
+	if (reason == MSG_REASON_AUTH)
+		return err_set(FARKV_EPERM,
+			       "the server at %s does not accept the key '%s': "
+			       "its name or its bytes are not in the server's "
+			       "--keys",
+			       h->where, h->key ? h->key->name : "");
+	text_copy(&h->m, text, sizeof(text));
+	return err_set(reason == MSG_REASON_PERMISSION ? FARKV_EPERM :
+							 FARKV_EREFUSED,
+		       "the server at %s refused the session: %s", h->where,
+		       text[0] ? text : reason_text(reason));
+}
+
+static int areas_check(const struct handshake *h)
+{
+	const struct msg *m = &h->m;
 	const struct msg_area *a = m->welcome.areas;
 
 	if (m->welcome.n_areas == 2 && a[0].off == 0 &&
@@ -273,91 +392,117 @@ static int areas_check(const struct connect_params *p, const struct msg *m)
 	return err_set(FARKV_EPROTOCOL,
 		       "the server at %s announced areas that do not make up "
 		       "its region",
-		       p->path);
+		       h->where);
 }
 
-static int welcome_check(const struct connect_params *p, const struct packet *pk,
-			 struct msg *m)
+/* The server must know the key as well. */
+static int tag_check(const struct handshake *h)
 {
+	const struct msg *m = &h->m;
+	struct auth_server in = {.client_nonce = h->client_nonce,
+				 .server_nonce = h->server_nonce,
+				 .region_id = m->welcome.region_id,
+				 .session = m->welcome.session,
+				 .role = m->welcome.role};
+	uint8_t tag[AUTH_TAG_BYTES];
+
+	if (!h->key)
+		return 0;
+	auth_server_tag(h->key, &in, tag);
+	if (auth_equal(tag, m->welcome.tag))
+		return 0;
+	return err_set(FARKV_EPERM,
+		       "the server at %s could not prove that it knows the key "
+		       "'%s'",
+		       h->where, h->key->name);
+}
+
+static int welcome_check(struct handshake *h)
+{
+	const struct msg *m = &h->m;
+	unsigned fds = h->p->uri->path[0] ? WELCOME_FDS : 0;
 	int err;
 
-	if (pk->len == 0)
-		return err_set(FARKV_EPROTOCOL,
-			       "%s: closed without an answer; is that a "
-			       "kvserver?",
-			       p->path);
-	if (pk->cut)
-		return err_set(FARKV_EPROTOCOL,
-			       "%s: the answer is larger than any farkv "
-			       "message; is that a kvserver?",
-			       p->path);
-	err = msg_decode(pk->buf, pk->len, m);
-	if (err) {
-		char why[300];
-
-		strncpy(why, err_detail(), sizeof(why) - 1);
-		why[sizeof(why) - 1] = '\0';
-		return err_set(FARKV_EPROTOCOL,
-			       "%s does not speak this version of the farkv "
-			       "protocol: %s",
-			       p->path, why);
-	}
 	if (m->type == MSG_REFUSE || m->type == MSG_SHUTDOWN)
-		return refused(p, m);
+		return refused(h);
 	if (m->type != MSG_WELCOME || m->welcome.session == 0)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s answered HELLO with %s",
-			       p->path, msg_type_name(m->type));
-	if (pk->n_fds != WELCOME_FDS)
+			       h->where, msg_type_name(m->type));
+	if (h->pk.fds.n != fds)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s sent %u descriptors instead of "
-			       "%d",
-			       p->path, pk->n_fds, WELCOME_FDS);
-	return areas_check(p, m);
+			       "%u",
+			       h->where, h->pk.fds.n, fds);
+	err = areas_check(h);
+	return err ? err : tag_check(h);
 }
 
-static void result_fill(const struct connect_params *p, const struct packet *pk,
-			const struct msg *m, int fd, struct connect_result *out)
+static void result_fill(const struct handshake *h, struct connect_result *out)
 {
+	const struct connect_params *p = h->p;
+	const struct msg *m = &h->m;
+	bool verbs = !p->uri->path[0];
+
 	*out = (struct connect_result){
-		.fd = fd,
-		.meta_fd = pk->fds[0],
-		.data_fd = pk->fds[1],
+		.channel = h->ch,
+		.by_verbs = verbs,
+		.meta_fd = verbs ? -1 : h->pk.fds.fd[0],
+		.data_fd = verbs ? -1 : h->pk.fds.fd[1],
 		.session = m->welcome.session,
 		.prefix = m->welcome.prefix,
 		.readonly = p->readonly || m->welcome.role == MSG_ROLE_RO,
-		.peer_may_kill = peer_may_kill(fd),
+		.swept = m->welcome.swept,
+		.peer_may_kill = h->peer_may_kill,
+		.read8_atomic =
+			(m->welcome.flags & MSG_WELCOME_READ8_ATOMIC) != 0,
 		.region_bytes = m->welcome.region_bytes,
 		.meta_bytes = m->welcome.meta_bytes,
 		.grace_ns = m->welcome.grace_ns,
 	};
 	memcpy(out->region_id, m->welcome.region_id, sizeof(out->region_id));
+	memcpy(out->token, m->welcome.token, sizeof(out->token));
+	for (unsigned i = 0; i < 2; i++)
+		out->areas[i] = (struct verbs_area){
+			.off = m->welcome.areas[i].off,
+			.bytes = m->welcome.areas[i].bytes,
+			.raddr = m->welcome.areas[i].raddr,
+			.rkey = m->welcome.areas[i].rkey};
+	if (m->welcome.address_len)
+		memcpy(out->writers, m->welcome.address,
+		       m->welcome.address_len);
+}
+
+static int shake_hands(struct handshake *h)
+{
+	int err = hello_send(h);
+
+	if (!err)
+		err = packet_receive(h);
+	if (!err && h->m.type == MSG_CHALLENGE) {
+		packet_close_fds(&h->pk);
+		err = auth_send(h);
+		if (!err)
+			err = packet_receive(h);
+	}
+	return err ? err : welcome_check(h);
 }
 
 int connect_open(const struct connect_params *p, struct connect_result *out)
 {
-	struct packet pk;
-	struct msg m;
-	int err, fd = -1;
+	struct handshake h = {.p = p, .where = p->uri->shown};
+	int err;
 
-	err = dial(p, &fd);
+	err = p->uri->path[0] ? unix_open(p, &h) : verbs_open(p, &h);
 	if (err)
 		return err;
-	err = hello_send(p, fd);
-	if (err)
-		goto err_close;
-	err = packet_receive(p, fd, &pk);
-	if (err)
-		goto err_close;
-	err = welcome_check(p, &pk, &m);
-	if (err)
-		goto err_close_fds;
-	result_fill(p, &pk, &m, fd, out);
+	err = shake_hands(&h);
+	keyfile_free(h.keys);
+	if (err) {
+		packet_close_fds(&h.pk);
+		channel_close(h.ch);
+		return err;
+	}
+	result_fill(&h, out);
 	return 0;
-
-err_close_fds:
-	packet_close_fds(&pk);
-err_close:
-	close(fd);
-	return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * connect.h - from a socket's path to a server's WELCOME.
+ * connect.h - from an address to a server's WELCOME.
  *
  * Whatever listens there is a stranger until the handshake is over: it may be
  * silent, speak another language, or send descriptors nobody asked for.
@@ -11,9 +11,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** What the HELLO says. */
+#include "common/msg.h"
+#include "common/xport_verbs.h"
+
+#include "channel.h"
+#include "uri.h"
+
+/** Where to connect, and what the HELLO says. */
 struct connect_params {
-	const char *path; /* of the Unix socket */
+	const struct uri *uri;
 	const char *name; /* of this client, for the server's log; may be NULL */
 	bool readonly;
 	uint32_t replaces; /* the session it follows, or 0, */
@@ -21,28 +27,35 @@ struct connect_params {
 	uint64_t deadline_ns; /* clock_now_ns() */
 };
 
-/** What came of it. The receiver closes the three descriptors. */
+/** What came of it. The receiver closes channel and descriptors. */
 struct connect_result {
-	int fd;      /* the socket, non-blocking, close-on-exec */
-	int meta_fd; /* server-written part of the region */
-	int data_fd; /* the rest */
+	struct channel *channel;
+	bool by_verbs;
+	int meta_fd; /* server-written part of the region; -1 by verbs */
+	int data_fd; /* the rest; -1 by verbs */
 	uint32_t session;
 	uint32_t prefix; /* of the versions that this session writes */
 	bool readonly;   /* what was granted, or asked for if that is less */
+	bool swept;      /* blocks of `replaces` may have been used again */
 	bool peer_may_kill; /* the server's user is ours or root */
+	bool read8_atomic;  /* aligned 8-byte READs never tear */
 	uint64_t region_id[2];
 	uint64_t region_bytes;
 	uint64_t meta_bytes;
 	uint64_t grace_ns;
+	struct verbs_area areas[2]; /* by verbs: meta, data */
+	uint8_t token[VERBS_TOKEN_BYTES];
+	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 };
 
 /**
  * Connect and shake hands, within the deadline.
  *
- * Errors: FARKV_EUNREACHABLE (nobody listens), FARKV_EPERM (file modes, or the
- * server's refusal for that reason), FARKV_EPROTOCOL (not a farkv server, or
- * another protocol version), FARKV_EREFUSED (with the server's reason),
- * FARKV_ETIMEDOUT, FARKV_ESYS. Nothing stays open then.
+ * Errors: FARKV_EUNREACHABLE (nobody listens), FARKV_ENOROUTE (no way to the
+ * host), FARKV_EPERM (file modes, credentials, or the server's refusal for that
+ * reason), FARKV_EPROTOCOL (not a farkv server, or another protocol version),
+ * FARKV_EREFUSED (with the server's reason), FARKV_ENOTSUP (no RDMA here),
+ * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS. Nothing stays open then.
  */
 int connect_open(const struct connect_params *p, struct connect_result *out);
 

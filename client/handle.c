@@ -36,7 +36,7 @@
 
 static int link_up(struct farkv *kv, uint64_t deadline_ns)
 {
-	struct connect_params p = {.path = kv->uri.path,
+	struct connect_params p = {.uri = &kv->uri,
 				   .name = kv->name,
 				   .readonly = kv->readonly,
 				   .replaces = kv->last_id,
@@ -96,6 +96,31 @@ static void link_down(struct farkv *kv)
 	kv->gate = &kv->closed;
 }
 
+static int text_set(char *to, size_t cap, const char *from, const char *what)
+{
+	if (!from || !*from)
+		return 0;
+	if (strlen(from) >= cap)
+		return err_set(FARKV_EINVAL, "%s is too long", what);
+	strcpy(to, from);
+	return 0;
+}
+
+/* The program's word counts more than the address, that more than the shell's. */
+static int credentials_set(struct uri *u, const struct farkv_options *opts)
+{
+	int err = 0;
+
+	if (!u->keys[0])
+		err = text_set(u->keys, sizeof(u->keys), getenv("FARKV_KEYS"),
+			       "$FARKV_KEYS");
+	if (!err)
+		err = text_set(u->keys, sizeof(u->keys), opts->keys, "keys");
+	if (!err)
+		err = text_set(u->key, sizeof(u->key), opts->key, "key");
+	return err;
+}
+
 int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		struct farkv **kv_out)
 {
@@ -109,6 +134,11 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	if (!kv)
 		return err_set(FARKV_ENOMEM, "no memory for a handle");
 	kv->uri = *uri;
+	err = credentials_set(&kv->uri, opts);
+	if (err) {
+		free(kv);
+		return err;
+	}
 	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
 	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
 	snprintf(kv->name, sizeof(kv->name), "%s",
@@ -156,7 +186,7 @@ static int reconnect(struct farkv *kv)
 		return err_set(FARKV_EDISCONNECTED,
 			       "not connected to %s; the next attempt is due in "
 			       "%llu ms",
-			       kv->uri.path,
+			       kv->uri.shown,
 			       (unsigned long long)((kv->next_attempt_ns - now) /
 							    NS_PER_MS +
 						    1));
@@ -328,10 +358,14 @@ int handle_writable(struct farkv *kv)
 {
 	if (kv->link.readonly)
 		return err_set(FARKV_EPERM,
-			       "the handle is read-only%s",
+			       "the handle is read-only%s%s",
 			       kv->readonly ? "" :
+			       kv->link.writers[0] ?
+					      ": the server's writers come by "
+					      "RDMA, open " :
 					      ": the server gave it no right "
-					      "to write");
+					      "to write",
+			       kv->readonly ? "" : kv->link.writers);
 	if (index_versions_left(kv->link.index) < VERSIONS_RESERVE)
 		return versions_wait(kv);
 	return 0;

@@ -36,23 +36,93 @@ static void memory_close(struct link *l)
 	alloc_free(l->alloc);
 	xport_close(l->lane);
 	mapping_put(l->map);
+	free(l->sb_copy);
 }
 
-/* Everything but the session. */
-static int memory_open(const struct connect_result *r, struct link *l)
+static int shm_open_lane(const struct connect_result *r, struct link *l)
 {
 	int err = mapping_open(r, &l->map);
 
 	if (err)
 		return err;
 	l->sb = mapping_superblock(l->map);
-	l->readonly = r->readonly;
-	l->id = r->session;
 	l->lane = xport_shm_open(mapping_base(l->map), l->sb->region_bytes,
 				 l->readonly);
-	if (l->lane && !l->readonly)
+	return l->lane ? 0 : err_set(FARKV_ENOMEM, "no memory for a handle");
+}
+
+/* READ the superblock, and hold it against what WELCOME said. */
+static int superblock_fetch(const struct connect_result *r, struct link *l,
+			    uint64_t deadline_ns)
+{
+	struct xport_chain c = {.n = 1};
+	void *image = xport_mem_alloc(l->lane, sizeof(*l->sb_copy));
+	int err;
+
+	l->sb_copy = malloc(sizeof(*l->sb_copy));
+	if (!image || !l->sb_copy)
+		return err_set(FARKV_ENOMEM, "no memory for a handle");
+	c.wr[0] = (struct xport_wr){.opcode = XPORT_READ,
+				    .laddr = image,
+				    .len = sizeof(*l->sb_copy)};
+	err = xport_post(l->lane, &c);
+	while (!err && !c.done) {
+		xport_poll(l->lane);
+		if (!c.done && clock_now_ns() > deadline_ns)
+			xport_break(l->lane, FARKV_ETIMEDOUT);
+	}
+	if (!err)
+		err = c.status;
+	if (err)
+		return err;
+	memcpy(l->sb_copy, image, sizeof(*l->sb_copy));
+	xport_mem_free(l->lane, image, sizeof(*l->sb_copy));
+	err = superblock_verify(l->sb_copy);
+	if (err)
+		return err;
+	l->sb = l->sb_copy;
+	if (l->sb->region_bytes == r->region_bytes &&
+	    l->sb->meta_bytes == r->meta_bytes &&
+	    l->sb->grace_ns == r->grace_ns &&
+	    memcmp(l->sb->region_id, r->region_id, sizeof(r->region_id)) == 0)
+		return 0;
+	return err_set(FARKV_EFORMAT,
+		       "the region is not the one that the server announced");
+}
+
+static int verbs_open_lane(const struct connect_result *r, struct link *l,
+			   uint64_t deadline_ns)
+{
+	struct verbs_lane_params p = {.areas = r->areas,
+				      .n_areas = 2,
+				      .region_bytes = r->region_bytes,
+				      .session = r->session,
+				      .token = r->token,
+				      .readonly = l->readonly,
+				      .read8_atomic = r->read8_atomic,
+				      .deadline_ns = deadline_ns};
+	int err = verbs_lane_open(channel_verbs_link(r->channel), &p, &l->lane);
+
+	return err ? err : superblock_fetch(r, l, deadline_ns);
+}
+
+/* Everything but the session. */
+static int memory_open(const struct connect_result *r, struct link *l,
+		       uint64_t deadline_ns)
+{
+	int err;
+
+	l->readonly = r->readonly;
+	l->id = r->session;
+	l->swept = r->swept;
+	memcpy(l->writers, r->writers, sizeof(l->writers));
+	err = r->by_verbs ? verbs_open_lane(r, l, deadline_ns) :
+			    shm_open_lane(r, l);
+	if (err)
+		goto err_close;
+	if (!l->readonly)
 		l->alloc = alloc_new(l->sb->grace_ns);
-	if (!l->lane || (!l->readonly && !l->alloc)) {
+	if (!l->readonly && !l->alloc) {
 		err = err_set(FARKV_ENOMEM, "no memory for a handle");
 		goto err_close;
 	}
@@ -67,6 +137,12 @@ err_close:
 	return err;
 }
 
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 int link_open(const struct connect_params *p, struct link *out)
 {
 	struct connect_result r;
@@ -76,16 +152,17 @@ int link_open(const struct connect_params *p, struct link *out)
 	err = connect_open(p, &r);
 	if (err)
 		return err;
-	err = memory_open(&r, &l);
-	close(r.meta_fd);
-	close(r.data_fd);
+	err = memory_open(&r, &l, p->deadline_ns);
+	close_fd(r.meta_fd);
+	close_fd(r.data_fd);
 	if (err) {
-		close(r.fd);
+		channel_close(r.channel);
 		return err;
 	}
-	err = session_new(r.fd, l.sb, l.lane, &l.session);
+	err = session_new(r.channel, l.sb, l.lane, &l.session);
 	if (err) {
 		memory_close(&l);
+		channel_close(r.channel);
 		return err;
 	}
 	*out = l;
@@ -94,8 +171,12 @@ int link_open(const struct connect_params *p, struct link *out)
 
 void link_close(struct link *l)
 {
-	session_free(l->session);
+	struct channel *ch = session_free(l->session);
+
+	/* The lane's connection belongs to the channel's. */
 	memory_close(l);
+	if (ch)
+		channel_close(ch);
 	memset(l, 0, sizeof(*l));
 }
 

@@ -18,13 +18,16 @@
 
 struct link {
 	struct session *session; /* NULL: there is no link */
-	struct mapping *map;
+	struct mapping *map; /* NULL by verbs */
 	struct xport_lane *lane;
 	struct alloc *alloc; /* NULL if readonly */
 	struct index *index;
-	const struct superblock *sb; /* lives in `map` */
+	struct superblock *sb_copy;  /* by verbs */
+	const struct superblock *sb; /* lives in `map` or sb_copy */
 	uint32_t id;                 /* of the session */
 	bool readonly;
+	bool swept; /* blocks of the session before may be in use again */
+	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 	bool prefix_asked; /* a PREFIX_REQ is out */
 
 	/* Blocks on their way back that the socket had no room for yet. */

@@ -4,14 +4,11 @@
 #include "session_priv.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <farkv.h>
 
@@ -83,18 +80,17 @@ static void sync_init(struct session *s)
 	pthread_condattr_destroy(&attr);
 }
 
-int session_new(int fd, const struct superblock *sb, struct xport_lane *lane,
-		struct session **s_out)
+int session_new(struct channel *ch, const struct superblock *sb,
+		struct xport_lane *lane, struct session **s_out)
 {
 	struct session *s = aligned_alloc(64, sizeof(*s));
 	int err;
 
-	if (!s) {
-		close(fd);
+	if (!s)
 		return err_set(FARKV_ENOMEM, "no memory for a session");
-	}
 	memset(s, 0, sizeof(*s));
-	s->src = (struct control_source){.fd = fd,
+	s->ch = ch;
+	s->src = (struct control_source){.fd = ch->fd,
 					 .ready = session_ready,
 					 .tick = session_tick,
 					 .forked = session_forked};
@@ -116,24 +112,28 @@ int session_new(int fd, const struct superblock *sb, struct xport_lane *lane,
 err_free:
 	pthread_cond_destroy(&s->cond);
 	pthread_mutex_destroy(&s->lock);
-	close(fd);
 	free(s);
 	return err;
 }
 
-void session_free(struct session *s)
+struct channel *session_free(struct session *s)
 {
+	struct channel *ch;
+
 	if (!s)
-		return;
+		return NULL;
+	ch = s->ch;
 	/*
 	 * In a forked child the control thread and the socket are gone, and
 	 * lock and condition may look as if somebody used them: only memory.
 	 */
 	if (s->fork_gen == atfork_generation()) {
 		control_remove(&s->src);
-		close(s->src.fd);
 		pthread_cond_destroy(&s->cond);
 		pthread_mutex_destroy(&s->lock);
+	} else {
+		channel_forget(ch);
+		ch = NULL;
 	}
 	for (struct session_grant *g = s->grants, *next; g; g = next) {
 		next = g->next;
@@ -144,6 +144,7 @@ void session_free(struct session *s)
 		free(o);
 	}
 	free(s);
+	return ch;
 }
 
 struct gate *session_gate(struct session *s)
@@ -177,14 +178,12 @@ static int send_timeout(void)
 
 static int send_wait(struct session *s, uint64_t deadline_ns)
 {
-	struct pollfd p = {.fd = s->src.fd, .events = POLLOUT};
 	uint64_t now = deadline_ns ? clock_now_ns() : 0;
 
 	if (now >= deadline_ns)
 		return send_timeout();
-	(void)poll(&p, 1,
-		   (int)(UTIL_MIN(deadline_ns - now, WAIT_SLICE_NS) / NS_PER_MS +
-			 1));
+	channel_wait_room(s->ch, (int)(UTIL_MIN(deadline_ns - now,
+						WAIT_SLICE_NS) / NS_PER_MS + 1));
 	return 0;
 }
 
@@ -199,17 +198,20 @@ static int send_numbered(struct session *s, const struct msg *m,
 	if (err)
 		return err;
 	for (;;) {
+		int rc;
+
 		if (gate_alerts(&s->gate) & (GATE_BROKEN | GATE_FORKED))
 			return session_why(s);
-		if (send(s->src.fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		rc = channel_send(s->ch, buf, len);
+		if (rc == 0)
 			break;
-		if (errno == EAGAIN) {
-			err = send_wait(s, deadline_ns);
-			if (err)
-				return err;
-		} else if (errno != EINTR) {
-			session_lost(s, errno);
+		if (rc != EAGAIN) {
+			session_lost(s, rc);
+			continue;
 		}
+		err = send_wait(s, deadline_ns);
+		if (err)
+			return err;
 	}
 	s->sent++;
 	return 0;

@@ -20,6 +20,7 @@
 #include "common/msg.h"
 #include "common/xport.h"
 
+#include "channel.h"
 #include "gate.h"
 
 struct session;
@@ -40,15 +41,18 @@ struct session_mail {
 };
 
 /**
- * Begin: `fd` (then the session's) is a socket after WELCOME, `sb` bounds the
- * blocks that may be granted, `lane` is broken when the session ends. Registers
- * with the control thread. 0, FARKV_ENOMEM, FARKV_ESYS; `fd` is closed then.
+ * Begin: `ch` is a channel after WELCOME, `sb` bounds the blocks that may be
+ * granted, `lane` is broken when the session ends. Registers with the control
+ * thread. 0, FARKV_ENOMEM, FARKV_ESYS; the channel is still the caller's then.
  */
-int session_new(int fd, const struct superblock *sb, struct xport_lane *lane,
-		struct session **s_out);
+int session_new(struct channel *ch, const struct superblock *sb,
+		struct xport_lane *lane, struct session **s_out);
 
-/** End without a word. Waits for the control thread. NULL is allowed. */
-void session_free(struct session *s);
+/**
+ * End without a word. Waits for the control thread. Returns the channel, which is
+ * the caller's again; NULL for NULL, and in a child of fork().
+ */
+struct channel *session_free(struct session *s);
 
 /** Where the handle's operations announce themselves. Never NULL. */
 struct gate *session_gate(struct session *s);

@@ -27,6 +27,7 @@ struct pending_ack {
 
 struct session {
 	struct control_source src; /* first: callbacks get its address */
+	struct channel *ch;
 	struct xport_lane *lane;
 	uint64_t fork_gen;
 	uint64_t meta_bytes, region_bytes; /* for region_block_ok() */
@@ -40,7 +41,6 @@ struct session {
 	unsigned n_acks;
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
-	bool reset; /* the peer closed without reading everything */
 
 	uint32_t grants_out; /* atomic: the handle's thread adds, control takes */
 
@@ -63,7 +63,7 @@ struct session {
 void session_break(struct session *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/** End the session because the socket failed; 0 stands for its end. */
+/** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);
 
 /** The functions of the session's control_source. */

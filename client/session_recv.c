@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/err.h"
 #include "common/util.h"
@@ -32,16 +31,25 @@ static void listen_no_more(struct session *s)
 
 /* ---- answers -------------------------------------------------- */
 
+/* Where the channel cannot tell when it has room, the clock must. */
+static void watch(struct session *s)
+{
+	if (s->ch->pollable)
+		control_watch(&s->src, s->out_head != NULL);
+	control_tick(&s->src, s->n_acks > 0 ||
+				      (s->out_head && !s->ch->pollable));
+}
+
 static bool out_flush(struct session *s)
 {
 	while (s->out_head) {
 		struct out_msg *o = s->out_head;
+		int rc = channel_send(s->ch, o->bytes, o->len);
 
-		if (send(s->src.fd, o->bytes, o->len,
-			 MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-			if (errno == EAGAIN)
-				return true;
-			session_lost(s, errno);
+		if (rc == EAGAIN)
+			break;
+		if (rc) {
+			session_lost(s, rc);
 			listen_no_more(s);
 			return false;
 		}
@@ -51,7 +59,7 @@ static bool out_flush(struct session *s)
 		s->n_out--;
 		free(o);
 	}
-	control_watch(&s->src, false);
+	watch(s);
 	return true;
 }
 
@@ -78,8 +86,7 @@ static void out_send(struct session *s, const struct msg *m,
 	*s->out_tail = o;
 	s->out_tail = &o->next;
 	s->n_out++;
-	if (out_flush(s) && s->out_head)
-		control_watch(&s->src, true);
+	(void)out_flush(s);
 }
 
 /* ---- barrier and sweep ---------------------------------------- */
@@ -105,7 +112,8 @@ static void acks_check(struct session *s)
 			s->acks[kept++] = a;
 	}
 	s->n_acks = kept;
-	control_tick(&s->src, kept > 0);
+	if (!s->src.muted)
+		watch(s);
 }
 
 /*
@@ -287,18 +295,11 @@ static bool receive_one(struct session *s)
 	struct msg m;
 	ssize_t n;
 
-	/* Descriptors are not expected any more; recv() drops them unseen. */
-	n = recv(s->src.fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	n = channel_receive(s->ch, buf, sizeof(buf), NULL);
+	if (n < 0)
 		return false;
-	/* The reset comes before what the server said last. */
-	if (n < 0 && errno == ECONNRESET && !s->reset) {
-		s->reset = true;
-		return true;
-	}
-	if (n <= 0) {
-		session_lost(s, n < 0 ? errno : 0);
-		listen_no_more(s);
+	if (n == 0) {
+		session_end(s, "%s", s->ch->why);
 		return false;
 	}
 	if ((size_t)n > sizeof(buf)) {
@@ -326,7 +327,10 @@ void session_ready(struct control_source *src)
 
 void session_tick(struct control_source *src)
 {
-	acks_check((struct session *)(void *)src);
+	struct session *s = (struct session *)(void *)src;
+
+	if (out_flush(s))
+		acks_check(s);
 }
 
 void session_forked(struct control_source *src)

@@ -4,6 +4,7 @@
 #include "uri.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,8 +12,10 @@
 #include <farkv.h>
 
 #include "common/err.h"
+#include "common/xport_verbs.h"
 
-#define URI_FORM "write shm:///path/to/socket, or a path with a '/'"
+#define URI_FORM \
+	"write shm:///path/to/socket, a path with a '/', or kv://host:port"
 /* As much of a bad address as a message shows. */
 #define URI_SHOWN 120
 
@@ -149,46 +152,146 @@ static int shm_parse(const char *text, const char *rest, struct uri *out)
 	return path_parse(text, rest, true, out);
 }
 
-/* A port number 1..65535 that ends the text. */
-static bool port_ok(const char *p)
-{
-	unsigned long port = 0;
-	size_t n = 0;
+/* ---- kv://HOST:PORT?NAME=VALUE&... ------------------------------------------------ */
 
-	for (; is_digit(p[n]) && n < 6; n++)
-		port = port * 10 + (unsigned long)(p[n] - '0');
-	return n > 0 && p[n] == '\0' && port >= 1 && port <= 65535;
+/* A number of `text`'s next `len` characters, at most `max`; false if it is none. */
+static bool number(const char *p, size_t len, unsigned long max,
+		   unsigned long *out)
+{
+	unsigned long v = 0;
+
+	if (len == 0 || len > 6)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (!is_digit(p[i]))
+			return false;
+		v = v * 10 + (unsigned long)(p[i] - '0');
+	}
+	*out = v;
+	return v <= max;
 }
 
-/*
- * kv:// is read in full, so that a typing error is not answered with "build
- * another library".
- */
-static int kv_parse(const char *text, const char *rest)
+/* Copy with %XX decoded. 0, or an error was reported. */
+static int decode(const char *text, const char *from, const char *end,
+		  char *buf, size_t cap)
 {
-	char shown[URI_SHOWN + 4];
+	size_t n = 0;
+
+	for (const char *p = from; p < end;) {
+		int c = path_char(text, &p, true);
+
+		if (c < 0)
+			return FARKV_EURI;
+		if (n + 1 >= cap)
+			return uri_bad(text, from, "too long");
+		buf[n++] = (char)c;
+	}
+	buf[n] = '\0';
+	return 0;
+}
+
+static bool name_is(const char *p, size_t len, const char *name)
+{
+	return strlen(name) == len && strncmp(p, name, len) == 0;
+}
+
+/* One NAME=VALUE. */
+static int kv_option(const char *text, const char *p, const char *end,
+		     struct uri *out)
+{
+	const char *eq = memchr(p, '=', (size_t)(end - p));
+	size_t len = eq ? (size_t)(eq - p) : 0;
+	unsigned long v = 0;
+	bool ack = name_is(p, len, "ack-timeout"), tos = name_is(p, len, "tos");
+
+	if (name_is(p, len, "keys"))
+		return decode(text, eq + 1, end, out->keys, sizeof(out->keys));
+	if (name_is(p, len, "key"))
+		return decode(text, eq + 1, end, out->key, sizeof(out->key));
+	if (!ack && !tos)
+		return uri_bad(text, p, "what may follow '?' is keys=FILE, "
+					"key=NAME, ack-timeout=N and tos=N, "
+					"with '&' between them");
+	if (!number(eq + 1, (size_t)(end - eq - 1),
+		    ack ? VERBS_ACK_TIMEOUT_MAX : 255, &v))
+		return uri_bad(text, eq + 1,
+			       ack ? "ack-timeout is a number from 0 to 31" :
+				     "tos is a number from 0 to 255");
+	if (ack)
+		out->ack_timeout = (uint8_t)v;
+	else
+		out->tos = (uint8_t)v;
+	return 0;
+}
+
+static int kv_options(const char *text, const char *p, struct uri *out)
+{
+	int err = 0;
+
+	while (!err && *p) {
+		const char *end = p + strcspn(p, "&");
+
+		err = kv_option(text, p, end, out);
+		p = *end ? end + 1 : end;
+	}
+	return err;
+}
+
+/* The port, if one is given; *at is moved behind it. */
+static int kv_port(const char *text, const char **at, struct uri *out)
+{
+	const char *p = *at;
+	unsigned long port;
+	size_t len;
+
+	strcpy(out->port, VERBS_PORT);
+	if (*p != ':')
+		return 0;
+	len = strcspn(++p, "/?#");
+	if (!number(p, len, 65535, &port) || port == 0)
+		return uri_bad(text, p, "the port is a number from 1 to 65535");
+	snprintf(out->port, sizeof(out->port), "%lu", port);
+	*at = p + len;
+	return 0;
+}
+
+static int kv_parse(const char *text, const char *rest, struct uri *out)
+{
+	struct uri u = {.ack_timeout = VERBS_ACK_TIMEOUT};
 	const char *host, *end;
+	bool v6;
+	int err;
 
 	if (strncmp(rest, "//", 2) != 0)
 		return uri_bad(text, rest, "'//' must follow 'kv:'");
 	host = rest + 2;
-	if (*host == '[') {
-		end = strchr(host, ']');
-		if (!end)
-			return uri_bad(text, host, "']' is missing");
-		end++;
-	} else {
-		end = host + strcspn(host, ":/?#");
-	}
+	v6 = *host == '[';
+	host += v6;
+	end = host + strcspn(host, v6 ? "]" : ":/?#");
+	if (v6 && *end != ']')
+		return uri_bad(text, host - 1, "']' is missing");
 	if (end == host)
 		return uri_bad(text, host, "the host name is missing");
-	if (*end != ':' || !port_ok(end + 1))
-		return uri_bad(text, end,
-			       "kv://HOST:PORT takes a port from 1 to 65535");
-	return err_set(FARKV_ENOTSUP,
-		       "address '%s': this build has no RDMA transport; on the "
-		       "server's own machine use shm:///path/to/socket",
-		       uri_show(text, shown));
+	err = decode(text, host, end, u.host, sizeof(u.host));
+	end += v6;
+	if (!err)
+		err = kv_port(text, &end, &u);
+	if (err)
+		return err;
+	if (*end == '/')
+		end++;
+	if (*end == '?')
+		err = kv_options(text, end + 1, &u);
+	else if (*end)
+		err = uri_bad(text, end, "kv:// takes a host, a port and "
+					 "options behind '?'");
+	if (err)
+		return err;
+	snprintf(u.shown, sizeof(u.shown), v6 ? "kv://[%.60s]:%s" :
+						"kv://%.60s:%s",
+		 u.host, u.port);
+	*out = u;
+	return 0;
 }
 
 static int uri_parse(const char *text, struct uri *out)
@@ -200,7 +303,7 @@ static int uri_parse(const char *text, struct uri *out)
 	if (scheme_is(text, scheme, "shm"))
 		return shm_parse(text, text + scheme + 1, out);
 	if (scheme_is(text, scheme, "kv"))
-		return kv_parse(text, text + scheme + 1);
+		return kv_parse(text, text + scheme + 1, out);
 	if (scheme > 0)
 		return uri_bad(text, text,
 			       "unknown scheme (a path with a colon is written "
@@ -211,13 +314,25 @@ static int uri_parse(const char *text, struct uri *out)
 	return path_parse(text, text, false, out);
 }
 
+/* The default of who says nothing. */
+static int uri_default(struct uri *out)
+{
+	const char *text = getenv("FARKV_URI");
+
+	if (text && *text)
+		return uri_parse(text, out);
+	return sockpath_client_default(out->path, sizeof(out->path));
+}
+
 int uri_resolve(const char *text, struct uri *out)
 {
-	if (!text) {
-		text = getenv("FARKV_URI");
-		if (!text || *text == '\0')
-			return sockpath_client_default(out->path,
-						       sizeof(out->path));
-	}
-	return uri_parse(text, out);
+	struct uri u = {0};
+	int err = text ? uri_parse(text, &u) : uri_default(&u);
+
+	if (err)
+		return err;
+	if (u.path[0])
+		snprintf(u.shown, sizeof(u.shown), "%s", u.path);
+	*out = u;
+	return 0;
 }

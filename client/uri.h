@@ -6,24 +6,38 @@
  *   /run/farkv/kvserver.sock         the same, nothing is decoded
  *   ./kvserver.sock                  any text with a '/' and no scheme
  *   NULL                             $FARKV_URI, else the default socket
- *   kv://host:port                   RDMA: understood, not in this build
+ *   kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N
+ *                                    RDMA; all behind the host may be left out,
+ *                                    an IPv6 address has brackets
  *
  * No system call but the look-up of the default socket.
  */
 #ifndef CLIENT_URI_H
 #define CLIENT_URI_H
 
+#include <stdint.h>
+
 #include "common/sockpath.h"
 
-/** Where to connect. */
+#define URI_HOST_MAX 256u
+#define URI_FILE_MAX 1024u
+#define URI_KEY_MAX 64u
+
+/** Where to connect, and how. All texts are terminated. */
 struct uri {
-	char path[SOCKPATH_MAX]; /* of a Unix socket, terminated */
+	char path[SOCKPATH_MAX]; /* of a Unix socket; empty for RDMA */
+	char host[URI_HOST_MAX]; /* RDMA: name or address, without brackets */
+	char port[8];
+	char keys[URI_FILE_MAX]; /* file with the client's key; may be empty */
+	char key[URI_KEY_MAX];   /* its name; empty: the only one */
+	uint8_t ack_timeout, tos;
+	char shown[SOCKPATH_MAX + 16]; /* "kv://host:port", or the path */
 };
 
 /**
  * Resolve `text` (NULL allowed, see above; an empty $FARKV_URI counts as unset).
  * Returns 0, FARKV_EURI with a detail that shows the address, what is wrong and
- * the right form, or FARKV_ENOTSUP for a well-formed kv:// address.
+ * the right form.
  */
 int uri_resolve(const char *text, struct uri *out);
 

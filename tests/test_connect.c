@@ -303,7 +303,7 @@ START_TEST(test_refused)
 	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
 	fake_server_set(&srv, refuse_text, "");
 	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
-	assert_detail("no reason given");
+	assert_detail("not permitted");
 	assert_no_fds_left();
 }
 END_TEST
@@ -549,6 +549,7 @@ START_TEST(test_options)
 	} big = {.future = 0};
 	struct farkv_options o;
 	struct farkv *kv = NULL;
+	int err;
 
 	start();
 	farkv_options_init(NULL);
@@ -575,7 +576,8 @@ START_TEST(test_options)
 	big.future = 0;
 	ck_assert_int_eq(farkv_open(srv.path, &big.o, &kv), 0);
 	farkv_close(kv);
-	ck_assert_int_eq(farkv_open("kv://host:1", NULL, &kv), FARKV_ENOTSUP);
+	err = farkv_open("kv://no.such.host.invalid:1", NULL, &kv);
+	ck_assert(err == FARKV_ENOTSUP || err == FARKV_ENOROUTE);
 	ck_assert_int_eq(farkv_open("", NULL, &kv), FARKV_EURI);
 	farkv_close(NULL);
 	assert_no_fds_left();

@@ -82,15 +82,22 @@ static const struct {
 	{"kv:host:1", FARKV_EURI, "'//' must follow"},
 	{"kv://", FARKV_EURI, "host name is missing"},
 	{"kv://:1", FARKV_EURI, "host name is missing"},
-	{"kv://host", FARKV_EURI, "port"},
 	{"kv://host:", FARKV_EURI, "port"},
 	{"kv://host:0", FARKV_EURI, "port"},
 	{"kv://host:65536", FARKV_EURI, "port"},
 	{"kv://host:99999999999999999999", FARKV_EURI, "port"},
 	{"kv://host:1x", FARKV_EURI, "port"},
 	{"kv://[::1", FARKV_EURI, "']'"},
-	{"kv://host:7000", FARKV_ENOTSUP, "no RDMA transport"},
-	{"KV://[::1]:65535", FARKV_ENOTSUP, "no RDMA transport"},
+	{"kv://host:1/x", FARKV_EURI, "options behind"},
+	{"kv://host#x", FARKV_EURI, "options behind"},
+	{"kv://host?keys", FARKV_EURI, "keys=FILE"},
+	{"kv://host?nokeys=1", FARKV_EURI, "keys=FILE"},
+	{"kv://host?ack-timeout=32", FARKV_EURI, "0 to 31"},
+	{"kv://host?ack-timeout=", FARKV_EURI, "0 to 31"},
+	{"kv://host?tos=256", FARKV_EURI, "0 to 255"},
+	{"kv://host?tos=x", FARKV_EURI, "character 15: tos"},
+	{"kv://host?keys=%0", FARKV_EURI, "hexadecimal"},
+	{"kv://host?key=" LONG100, FARKV_EURI, "too long"},
 };
 
 START_TEST(test_bad)
@@ -107,6 +114,37 @@ START_TEST(test_bad)
 	if (bad[_i].err == FARKV_EURI)
 		ck_assert_ptr_nonnull(strstr(err_detail(), "shm:///"));
 	ck_assert_mem_eq(&u, &poison, sizeof(u));
+}
+END_TEST
+
+static const struct {
+	const char *text, *host, *port, *keys, *key, *shown;
+	uint8_t ack_timeout, tos;
+} kv[] = {
+	{"kv://host", "host", "7670", "", "", "kv://host:7670", 14, 0},
+	{"kv://host/", "host", "7670", "", "", "kv://host:7670", 14, 0},
+	{"kv://host?", "host", "7670", "", "", "kv://host:7670", 14, 0},
+	{"KV://[::1]:65535", "::1", "65535", "", "", "kv://[::1]:65535", 14, 0},
+	{"kv://10.0.0.1:0070?keys=/etc/my%20keys&key=a.b&ack-timeout=31&tos=255",
+	 "10.0.0.1", "70", "/etc/my keys", "a.b", "kv://10.0.0.1:70", 31, 255},
+	{"kv://[fe80::1%25eth0]/?tos=0&ack-timeout=0", "fe80::1%eth0", "7670", "",
+	 "", "kv://[fe80::1%eth0]:7670", 0, 0},
+};
+
+START_TEST(test_kv)
+{
+	struct uri u;
+
+	memset(&u, 0xA5, sizeof(u));
+	ck_assert_int_eq(uri_resolve(kv[_i].text, &u), 0);
+	ck_assert_str_eq(u.path, "");
+	ck_assert_str_eq(u.host, kv[_i].host);
+	ck_assert_str_eq(u.port, kv[_i].port);
+	ck_assert_str_eq(u.keys, kv[_i].keys);
+	ck_assert_str_eq(u.key, kv[_i].key);
+	ck_assert_str_eq(u.shown, kv[_i].shown);
+	ck_assert_uint_eq(u.ack_timeout, kv[_i].ack_timeout);
+	ck_assert_uint_eq(u.tos, kv[_i].tos);
 }
 END_TEST
 
@@ -160,6 +198,7 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(t, test_good, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(t, test_bad, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_loop_test(t, test_kv, 0, sizeof(kv) / sizeof(kv[0]));
 	tcase_add_test(t, test_long_garbage);
 	tcase_add_test(t, test_default);
 	suite_add_tcase(s, t);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "common/xport_verbs.h"
+
+/* Pause before a full connection of the card is tried again. */
+#define ROOM_PAUSE_NS (NS_PER_MS / 5)
+
+void channel_wait_message(struct channel *ch, int ms)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLIN};
+
+	(void)poll(&p, 1, ms);
+}
+
+void channel_close(struct channel *ch)
+{
+	if (ch)
+		ch->ops->close(ch);
+}
+
+void channel_forget(struct channel *ch)
+{
+	free(ch);
+}
+
+/* ---- packet socket -------------------------------------------------------------- */
+
+struct unix_channel {
+	struct channel base; /* first */
+	bool reset;          /* the peer closed without reading everything */
+};
+
+static int unix_send(struct channel *ch, const void *buf, size_t len)
+{
+	for (;;) {
+		if (send(ch->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+			return 0;
+		if (errno != EINTR)
+			return errno;
+	}
+}
+
+static ssize_t unix_over(struct channel *ch, int errnum)
+{
+	ch->errnum = errnum;
+	/* Reset and broken pipe: it left without reading our last words. */
+	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
+		snprintf(ch->why, sizeof(ch->why),
+			 "the server closed the connection; has it stopped?");
+	else
+		snprintf(ch->why, sizeof(ch->why),
+			 "the connection to the server broke: %s",
+			 strerror(errnum));
+	return 0;
+}
+
+static void take_fds(struct channel_fds *fds, struct msghdr *mh)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
+		size_t bytes;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		bytes = c->cmsg_len - CMSG_LEN(0);
+		memcpy(fds->fd + fds->n, CMSG_DATA(c), bytes);
+		fds->n += (unsigned)(bytes / sizeof(int));
+	}
+	fds->cut = (mh->msg_flags & MSG_CTRUNC) != 0;
+}
+
+static ssize_t unix_receive(struct channel *ch, void *buf, size_t cap,
+			    struct channel_fds *fds)
+{
+	struct unix_channel *u = (struct unix_channel *)(void *)ch;
+	union {
+		struct cmsghdr align;
+		uint8_t space[CMSG_SPACE(CHANNEL_FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = {.iov_base = buf, .iov_len = cap};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (fds) {
+		*fds = (struct channel_fds){0};
+		mh.msg_control = &control;
+		mh.msg_controllen = sizeof(control);
+	}
+	for (;;) {
+		n = recvmsg(ch->fd, &mh,
+			    MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC);
+		if (n >= 0)
+			break;
+		/* The reset comes before what the server said last. */
+		if (errno == ECONNRESET && !u->reset)
+			u->reset = true;
+		else if (errno == EAGAIN || errno == EINTR)
+			return -1;
+		else
+			return unix_over(ch, errno);
+	}
+	if (fds)
+		take_fds(fds, &mh);
+	return n == 0 ? unix_over(ch, 0) : n;
+}
+
+static void unix_wait_room(struct channel *ch, int ms)
+{
+	struct pollfd p = {.fd = ch->fd, .events = POLLOUT};
+
+	(void)poll(&p, 1, ms);
+}
+
+static void unix_close(struct channel *ch)
+{
+	close(ch->fd);
+	free(ch);
+}
+
+static const struct channel_ops unix_ops = {
+	.send = unix_send,
+	.receive = unix_receive,
+	.wait_room = unix_wait_room,
+	.close = unix_close,
+};
+
+struct channel *channel_unix(int fd)
+{
+	struct unix_channel *u = calloc(1, sizeof(*u));
+
+	if (!u) {
+		close(fd);
+		return NULL;
+	}
+	u->base.ops = &unix_ops;
+	u->base.fd = fd;
+	u->base.pollable = true;
+	return &u->base;
+}
+
+/* ---- RDMA -------------------------------------------------------------------------- */
+
+struct verbs_channel {
+	struct channel base; /* first */
+	struct verbs_link *link;
+};
+
+static int verbs_send(struct channel *ch, const void *buf, size_t len)
+{
+	return verbs_link_send(channel_verbs_link(ch), buf, len);
+}
+
+static ssize_t verbs_receive(struct channel *ch, void *buf, size_t cap,
+			     struct channel_fds *fds)
+{
+	struct verbs_link *link = channel_verbs_link(ch);
+	ssize_t n = verbs_link_receive(link, buf, cap);
+
+	if (fds)
+		*fds = (struct channel_fds){0};
+	if (n == 0)
+		snprintf(ch->why, sizeof(ch->why), "%s", verbs_link_why(link));
+	return n;
+}
+
+static void verbs_wait_room(struct channel *ch, int ms)
+{
+	(void)ch;
+	clock_sleep_ns(UTIL_MIN((uint64_t)ms * NS_PER_MS, ROOM_PAUSE_NS));
+}
+
+static void verbs_close(struct channel *ch)
+{
+	verbs_link_close(channel_verbs_link(ch));
+	free(ch);
+}
+
+static const struct channel_ops verbs_ops = {
+	.send = verbs_send,
+	.receive = verbs_receive,
+	.wait_room = verbs_wait_room,
+	.close = verbs_close,
+};
+
+struct channel *channel_verbs(struct verbs_link *link)
+{
+	struct verbs_channel *v = calloc(1, sizeof(*v));
+
+	if (!v) {
+		verbs_link_close(link);
+		return NULL;
+	}
+	v->base.ops = &verbs_ops;
+	v->base.fd = verbs_link_fd(link);
+	v->link = link;
+	return &v->base;
+}
+
+struct verbs_link *channel_verbs_link(struct channel *ch)
+{
+	return ((struct verbs_channel *)(void *)ch)->link;
+}
