@@ -58,7 +58,7 @@ static void read_device(const char *line)
 {
 	struct fake_device *d = &fake[n_fakes++];
 	char transport[16], atomics[16];
-	unsigned long long guid;
+	unsigned long long guid = 0;
 
 	need(n_fakes <= DEVICES &&
 	     sscanf(line, "device %63s %63s %llx %15s %15s %d %d %x %d",
