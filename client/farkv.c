@@ -29,6 +29,9 @@ void farkv_options_init(struct farkv_options *o)
 				    .op_timeout_ms = DEFAULT_TIMEOUT_MS};
 }
 
+/* What the first version of the library knew. */
+#define OPTIONS_SIZE_FIRST offsetof(struct farkv_options, keys)
+
 /* What a newer program set in fields that this library does not know. */
 static bool all_zero(const uint8_t *p, size_t n)
 {
@@ -41,15 +44,19 @@ static bool all_zero(const uint8_t *p, size_t n)
 static int options_take(const struct farkv_options *o,
 			struct farkv_options *out)
 {
+	struct farkv_options all = {0};
+
 	farkv_options_init(out);
 	if (!o)
 		return 0;
-	if (o->size < sizeof(*o) || o->size > 4096)
+	if ((o->size < sizeof(*o) && o->size != OPTIONS_SIZE_FIRST) ||
+	    o->size > 4096)
 		return err_set(FARKV_EINVAL,
 			       "options: size is %zu; fill the struct with "
 			       "farkv_options_init()",
 			       o->size);
-	if (!all_zero((const uint8_t *)o + sizeof(*o), o->size - sizeof(*o)))
+	if (o->size > sizeof(*o) &&
+	    !all_zero((const uint8_t *)o + sizeof(*o), o->size - sizeof(*o)))
 		return err_set(FARKV_ENOTSUP,
 			       "options: a field is set that libfarkv %s does "
 			       "not know",
@@ -57,8 +64,11 @@ static int options_take(const struct farkv_options *o,
 	if (o->flags & ~(uint32_t)FARKV_OPEN_READONLY)
 		return err_set(FARKV_EINVAL, "options: unknown flags 0x%x",
 			       o->flags);
-	out->flags = o->flags;
-	out->name = o->name;
+	memcpy(&all, o, UTIL_MIN(o->size, sizeof(all)));
+	out->flags = all.flags;
+	out->name = all.name;
+	out->keys = all.keys;
+	out->key = all.key;
 	if (o->connect_timeout_ms)
 		out->connect_timeout_ms = o->connect_timeout_ms;
 	if (o->op_timeout_ms)
@@ -279,17 +289,22 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
 		       struct msg *answer_out)
 {
-	int err;
-
 	if (!kv)
 		return no_handle();
-	err = handle_begin(kv);
-	if (err)
-		return err;
-	handle_end(kv);
-	err = session_call(kv->link.session, m, expect, answer_out,
-			   kv->deadline_ns);
-	return err == FARKV_EDISCONNECTED ? handle_result(kv, err) : err;
+	/* If the connection goes meanwhile, the question is asked on a new one. */
+	for (unsigned again = 0;; again++) {
+		int err = handle_begin(kv);
+
+		if (err)
+			return err;
+		handle_end(kv);
+		err = session_call(kv->link.session, m, expect, answer_out,
+				   kv->deadline_ns);
+		if (err != FARKV_EDISCONNECTED)
+			return err;
+		if (again == 2)
+			return handle_result(kv, err);
+	}
 }
 
 int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out)

@@ -15,8 +15,6 @@
 
 #include "atfork.h"
 
-/* Attempts to reconnect are at least this far apart. */
-#define RECONNECT_PAUSE_NS (100 * NS_PER_MS)
 /* farkv_close() waits this long for the server. */
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
@@ -32,29 +30,7 @@
 /* Buffers of batch operations above this size are released by the next call. */
 #define BATCH_BUF_KEEP (64u << 10)
 
-/* ---- link up, link down -------------------------------------------------------- */
-
-static int link_up(struct farkv *kv, uint64_t deadline_ns)
-{
-	struct connect_params p = {.uri = &kv->uri,
-				   .name = kv->name,
-				   .readonly = kv->readonly,
-				   .replaces = kv->last_id,
-				   .deadline_ns = deadline_ns};
-	int err;
-
-	memcpy(p.replaces_region, kv->last_region, sizeof(p.replaces_region));
-	err = link_open(&p, &kv->link);
-	if (err)
-		return err;
-	kv->gate = session_gate(kv->link.session);
-	kv->last_id = kv->link.id;
-	memcpy(kv->last_region, kv->link.sb->region_id,
-	       sizeof(kv->last_region));
-	kv->mutations = 0;
-	kv->told = false;
-	return 0;
-}
+/* ---- counters ---------------------------------------------------------------------- */
 
 static void counters_add(struct farkv_counters *sum, const struct link *l)
 {
@@ -78,23 +54,12 @@ void handle_counters(const struct farkv *kv, struct farkv_counters *out)
 		counters_add(out, &kv->link);
 }
 
-static void buffers_free(struct farkv *kv)
+void handle_counters_keep(struct farkv *kv)
 {
-	arena_reset(&kv->arena);
-	index_op_fini(kv->link.index, &kv->op);
-	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		index_op_fini(kv->link.index, &kv->ops[i]);
+	counters_add(&kv->before, &kv->link);
 }
 
-static void link_down(struct farkv *kv)
-{
-	if (!kv->link.session)
-		return;
-	counters_add(&kv->before, &kv->link);
-	buffers_free(kv);
-	link_close(&kv->link);
-	kv->gate = &kv->closed;
-}
+/* ---- open and close ---------------------------------------------------------------- */
 
 static int text_set(char *to, size_t cap, const char *from, const char *what)
 {
@@ -148,8 +113,8 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	kv->closed.alert = GATE_BROKEN;
 	kv->gate = &kv->closed;
 	index_op_init(&kv->op);
-	err = link_up(kv, clock_now_ns() +
-				  opts->connect_timeout_ms * NS_PER_MS);
+	err = relink_up(kv, clock_now_ns() +
+				    opts->connect_timeout_ms * NS_PER_MS);
 	if (err) {
 		free(kv);
 		return err;
@@ -168,35 +133,14 @@ void handle_close(struct farkv *kv)
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
 		link_farewell(&kv->link, clock_now_ns() + FAREWELL_NS);
-	link_down(kv);
+	arena_reset(&kv->arena);
+	relink_down(kv);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);
 }
 
 /* ---- begin ----------------------------------------------------------------------- */
-
-static int reconnect(struct farkv *kv)
-{
-	uint64_t now = clock_now_ns();
-	char why[256];
-	int err;
-
-	if (now < kv->next_attempt_ns)
-		return err_set(FARKV_EDISCONNECTED,
-			       "not connected to %s; the next attempt is due in "
-			       "%llu ms",
-			       kv->uri.shown,
-			       (unsigned long long)((kv->next_attempt_ns - now) /
-							    NS_PER_MS +
-						    1));
-	kv->next_attempt_ns = now + RECONNECT_PAUSE_NS;
-	err = link_up(kv, kv->deadline_ns);
-	if (!err || err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM)
-		return err;
-	snprintf(why, sizeof(why), "%s", err_detail());
-	return err_set(FARKV_EDISCONNECTED, "cannot reconnect: %s", why);
-}
 
 /* Alerts that a live session raises; inside the gate. */
 static void attend_live(struct farkv *kv)
@@ -225,28 +169,17 @@ static void tidy(struct farkv *kv)
 			index_op_fini(kv->link.index, &kv->ops[i]);
 }
 
-/*
- * The gate did not let us in; it was left again. The first call after a break
- * reports it, because what the caller knows about the store may be gone with
- * the server; the call after that tries once to connect anew.
- */
+/* The gate did not let us in; it was left again. */
 static int attend(struct farkv *kv)
 {
 	if (kv->fork_gen != atfork_generation())
 		return err_set(FARKV_EDISCONNECTED,
 			       "handle was opened before fork(): a child must "
 			       "open handles of its own");
-	if (kv->link.session && (gate_alerts(kv->gate) & GATE_BROKEN)) {
-		bool told = kv->told;
-		int err = session_why(kv->link.session);
-
-		link_down(kv);
-		kv->told = true;
-		if (!told)
-			return err;
+	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
+		arena_reset(&kv->arena);
+		return relink(kv);
 	}
-	if (!kv->link.session)
-		return reconnect(kv);
 	if (gate_alerts(kv->gate) & GATE_TIDY)
 		tidy(kv);
 	attend_live(kv);
@@ -291,7 +224,7 @@ void handle_end(struct farkv *kv)
 void handle_pause(struct farkv *kv)
 {
 	gate_leave(kv->gate);
-	if (!gate_enter(kv->gate))
+	if (!gate_enter(kv->gate) && kv->link.session)
 		attend_live(kv);
 }
 
@@ -381,37 +314,33 @@ static bool any_pending(struct index_op *const *ops, size_t n)
 	return false;
 }
 
-static void abandon_broken(struct farkv *kv, struct index_op *const *ops,
-			   size_t n)
-{
-	int err = session_why(kv->link.session);
-
-	for (size_t i = 0; i < n; i++)
-		index_abandon(kv->link.index, ops[i], err);
-}
-
 void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	struct wait_state w = {0};
 
 	for (;;) {
 		index_run(kv->link.index, ops, n, kv->deadline_ns);
-		if (!any_pending(ops, n))
-			return;
+		if (!any_pending(ops, n)) {
+			if (!relink_needed(kv, ops, n) ||
+			    !relink_ops(kv, ops, n))
+				return;
+			continue;
+		}
 		gate_leave(kv->gate);
 		handle_wait(kv, ops, n, &w);
 		if (gate_enter(kv->gate))
 			continue;
 		attend_live(kv);
-		if (gate_alerts(kv->gate) & GATE_BROKEN)
-			abandon_broken(kv, ops, n);
+		if ((gate_alerts(kv->gate) & GATE_BROKEN) &&
+		    !relink_ops(kv, ops, n))
+			return;
 	}
 }
 
 int handle_result(struct farkv *kv, int err)
 {
 	/* A lane that broke by itself takes the session along. */
-	if (xport_broken(kv->link.lane))
+	if (kv->link.session && xport_broken(kv->link.lane))
 		gate_raise(kv->gate, GATE_BROKEN);
 	switch (err) {
 	case FARKV_ENOTFOUND:
@@ -426,8 +355,10 @@ int handle_result(struct farkv *kv, int err)
 			     "again");
 		break;
 	case FARKV_EDISCONNECTED:
-		if (gate_alerts(kv->gate) & GATE_BROKEN)
+		if (kv->link.session && (gate_alerts(kv->gate) & GATE_BROKEN))
 			session_why(kv->link.session);
+		else if (!kv->link.session)
+			err_set(err, "%s", kv->why);
 		break;
 	case FARKV_ENOSPC:
 		if (err_detail()[0])
@@ -493,6 +424,8 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 
 void handle_after(struct farkv *kv, const struct index_op *op)
 {
+	if (!kv->link.session)
+		return;
 	if (op->near_full)
 		hint_near_full(kv, op);
 	kv->mutations++;

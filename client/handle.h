@@ -54,10 +54,12 @@ struct farkv {
 	struct uri uri;
 	char name[64];
 	bool readonly; /* as asked for at open */
-	bool told;     /* the caller knows that the link broke */
+	bool told;     /* the caller knows that the last link's store is gone */
+	char why[256]; /* the last link's end, or why there is no new one */
+	uint64_t jitter; /* state of its random numbers */
 	uint32_t last_id;
 	uint64_t last_region[2];
-	uint64_t next_attempt_ns; /* to reconnect */
+	uint64_t next_attempt_ns; /* to reconnect after nobody was there */
 	uint64_t fork_gen;
 	struct farkv_counters before; /* of links that are gone */
 };
@@ -112,8 +114,37 @@ void handle_after(struct farkv *kv, const struct index_op *op);
 /** What the handle has asked for since it was opened; `size` is not set. */
 void handle_counters(const struct farkv *kv, struct farkv_counters *out);
 
+/** Before a link goes: keep its counts. */
+void handle_counters_keep(struct farkv *kv);
+
 /** See that a detail describes `err`, the result of an operation; returns it. */
 int handle_result(struct farkv *kv, int err);
+
+/* ---- relink.c: links that break ------------------------------------------------ */
+
+/** Make the first link, or another; 0 or the errors of farkv_open(). */
+int relink_up(struct farkv *kv, uint64_t deadline_ns);
+/** Let the link go; operations' buffers go with it. Fine without a link. */
+void relink_down(struct farkv *kv);
+
+/**
+ * Begin a call on a handle whose link broke or is gone: connect anew, until the
+ * call's deadline if what is in the way may pass. 0: there is a link, and what
+ * the caller knows of the store still holds. FARKV_EDISCONNECTED once if it does
+ * not (the server was restarted), and as long as nobody answers.
+ */
+int relink(struct farkv *kv);
+
+/** Has the lane or the session broken under these operations? */
+bool relink_needed(const struct farkv *kv, struct index_op *const *ops,
+		   size_t n);
+
+/**
+ * In the middle of a call, inside the gate: connect anew and make the operations
+ * that the break touched go on. False if that cannot be; their results are
+ * final then, and there may be no link.
+ */
+bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n);
 
 /* ---- batch.c ----------------------------------------------------------------- */
 

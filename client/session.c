@@ -26,7 +26,7 @@
 
 /* ---- the end ---------------------------------------------------------------- */
 
-void session_break(struct session *s, const char *fmt, ...)
+void session_break(struct session *s, bool cut, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -36,6 +36,7 @@ void session_break(struct session *s, const char *fmt, ...)
 		vsnprintf(s->why, sizeof(s->why), fmt, ap);
 		va_end(ap);
 		s->over = true;
+		s->ended = !cut;
 		xport_break(s->lane, FARKV_EDISCONNECTED);
 		gate_raise(&s->gate, GATE_BROKEN);
 		pthread_cond_broadcast(&s->cond);
@@ -47,11 +48,21 @@ void session_lost(struct session *s, int errnum)
 {
 	/* Reset and broken pipe: it left without reading our last words. */
 	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
-		session_break(s, "the server closed the connection; has it "
+		session_break(s, true, "the server closed the connection; has it "
 				 "stopped?");
 	else
-		session_break(s, "the connection to the server broke: %s",
+		session_break(s, true, "the connection to the server broke: %s",
 			      strerror(errnum));
+}
+
+bool session_was_cut(struct session *s)
+{
+	bool cut;
+
+	pthread_mutex_lock(&s->lock);
+	cut = !s->ended;
+	pthread_mutex_unlock(&s->lock);
+	return cut;
 }
 
 int session_why(struct session *s)

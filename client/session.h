@@ -87,6 +87,12 @@ uint64_t session_sent(const struct session *s);
 /** Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. */
 void session_bye(struct session *s, uint64_t until_ns);
 
+/**
+ * True if the session ended, or did not, for no other reason than that the channel
+ * was cut: neither side said why, and a new session may go on where it stopped.
+ */
+bool session_was_cut(struct session *s);
+
 /** Set the error detail to why the session ended; returns FARKV_EDISCONNECTED. */
 int session_why(struct session *s);
 

@@ -52,6 +52,7 @@ struct session {
 	uint32_t awaited;     /* number of the request that is waited for, or 0 */
 	uint8_t awaited_type; /* ... its answer's type */
 	bool answered, over, bye_acked;
+	bool ended; /* one side had a reason of its own */
 	struct msg answer;
 	char why[256];
 
@@ -59,9 +60,12 @@ struct session {
 	struct gate gate __attribute__((aligned(64)));
 };
 
-/** End the session, from either thread; the first reason stands. */
-void session_break(struct session *s, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+/**
+ * End the session, from either thread; the first reason stands. `cut`: nobody
+ * wanted it to end.
+ */
+void session_break(struct session *s, bool cut, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);

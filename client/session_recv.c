@@ -25,7 +25,7 @@ static void listen_no_more(struct session *s)
 /* End the session for a reason of one's own. */
 #define session_end(s, ...)                    \
 	do {                                   \
-		session_break(s, __VA_ARGS__); \
+		session_break(s, false, __VA_ARGS__); \
 		listen_no_more(s);             \
 	} while (0)
 
@@ -299,7 +299,8 @@ static bool receive_one(struct session *s)
 	if (n < 0)
 		return false;
 	if (n == 0) {
-		session_end(s, "%s", s->ch->why);
+		session_break(s, true, "%s", s->ch->why);
+		listen_no_more(s);
 		return false;
 	}
 	if ((size_t)n > sizeof(buf)) {

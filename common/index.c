@@ -237,6 +237,23 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 	op->tomb_asked = false;
 	op->bad_word = 0;
 	op->version = 0;
+	op->unresolved = false;
+	op->resolving = false;
+}
+
+void index_op_resume(struct index_op *op)
+{
+	op->resolving = op->unresolved || op->resolving;
+	op->unresolved = false;
+	op->result = INDEX_PENDING;
+	op->wait = INDEX_WAIT_NONE;
+	op->state = 0;
+	op->tries = 0;
+	op->posting = false;
+	op->has_block = false; /* the old session's */
+	op->written = false;
+	op->tomb_asked = false;
+	op->bad_word = 0;
 }
 
 /* The chain in flight will not be waited for: nobody knows what it did. */

@@ -104,6 +104,7 @@ struct index_op {
 	bool near_full;   /* an insert found its window nearly full: HINT */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version; /* version found (GET) or written (others) */
+	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
 
 	/* private to index*.c */
 	uint8_t state;      /* enum op_state of index_op.c */
@@ -117,6 +118,10 @@ struct index_op {
 	bool odd;           /* met an EMPTY word of another generation */
 	bool probe_full;    /* probe whole blocks: a key was longer than ours */
 	bool tomb_asked;    /* DELETE: waited for a tombstone block once */
+	bool resolving;     /* looks for what became of the lost CAS: */
+	bool lost_insert;   /* ... it expected EMPTY, */
+	uint32_t lost_gen;  /* ... in a subtable of this generation, */
+	uint64_t lost_expect, lost_new; /* ... and would have swapped these */
 	uint8_t n_cand;     /* candidates of the probe outstanding */
 	uint8_t cand[4];    /* ... their slots */
 	uint16_t slot_at;   /* slot that the scan or the CAS is at */
@@ -165,6 +170,19 @@ bool index_try(struct index *ix, struct index_op *op);
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 	       uint64_t deadline_ns);
 #define INDEX_RUN_MAX 128
+
+/**
+ * Go on with an operation whose lane broke (FARKV_EDISCONNECTED, or FARKV_EMAYBE
+ * and `unresolved`, or still pending): call index_run() on the index of a new
+ * link to the same region. Its buffers are released (index_op_fini()), the old
+ * lane can do nothing any more, and no block of the old session has been used
+ * again. Key and value must still be in place.
+ *
+ * An unknown CAS is resolved by reading the slot: it happened (the operation
+ * succeeds), did not (it is done again, with a new block), or nobody can tell
+ * (FARKV_EMAYBE). Costs the round trips of a GET.
+ */
+void index_op_resume(struct index_op *op);
 
 /**
  * Give up an operation that waits: its block goes back to the allocator and

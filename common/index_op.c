@@ -59,6 +59,12 @@ static bool op_has_value(const struct index_op *op)
 
 void index_op_end(struct index *ix, struct index_op *op, int err)
 {
+	/* Whatever kept it from finding out: the outcome is still unknown. */
+	if (op->resolving && err) {
+		op->unresolved = err == FARKV_EDISCONNECTED;
+		err = FARKV_EMAYBE;
+	}
+	op->resolving = false;
 	op->result = err;
 	op->wait = INDEX_WAIT_NONE;
 	op->posting = false;
@@ -128,7 +134,8 @@ static uint64_t slot_at_off(const struct index_op *op)
 static bool op_reads_twice(const struct index *ix, const struct index_op *op)
 {
 	return !(ix->lane->caps & XPORT_READ8_ATOMIC) &&
-	       (op->kind == INDEX_PUT || op->kind == INDEX_ADD);
+	       (op->kind == INDEX_PUT || op->kind == INDEX_ADD ||
+		op->resolving);
 }
 
 /* ---- the operation's own block ------------------------------------------- */
@@ -195,7 +202,7 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (op->key.len == 0 || op->key.len > ix->sb.max_key ||
 	    op->value_len > ix->sb.max_value)
 		return op_done(ix, op, FARKV_ETOOLARGE);
-	if (op_has_value(op) && !op->has_block) {
+	if (op_has_value(op) && !op->has_block && !op->resolving) {
 		op->cls = (uint8_t)class_for(
 			block_room(op->key.len, op->value_len));
 		if (!alloc_take(ix->alloc, op->cls, index_now(ix), &op->block))
@@ -322,6 +329,7 @@ static bool scan_wants(const struct index_op *op, uint64_t w)
 }
 
 static enum next op_absent(struct index *ix, struct index_op *op);
+static enum next op_resolve_absent(struct index *ix, struct index_op *op);
 
 /*
  * Walk the window image from scan_from: up to OP_PROBE_MAX candidates are
@@ -361,7 +369,7 @@ static enum next op_scan(struct index *ix, struct index_op *op)
 	op->scan_from = (uint16_t)s;
 	if (op->n_cand)
 		return op_probe(ix, op);
-	return op_absent(ix, op);
+	return op->resolving ? op_resolve_absent(ix, op) : op_absent(ix, op);
 }
 
 /* ---- decide and SWAP --------------------------------------------------------- */
@@ -604,9 +612,58 @@ static enum next op_bad_block(struct index *ix, struct index_op *op,
 	return op_again_bounded(ix, op, "a block fails its checksum");
 }
 
+/* ---- what became of a CAS whose lane broke? ----------------------------------- */
+
+static enum next op_unknown(struct index *ix, struct index_op *op)
+{
+	return op_done(ix, op,
+		       err_set(FARKV_EMAYBE,
+			       "the connection broke during the write, and "
+			       "others wrote since: it may or may not have "
+			       "happened"));
+}
+
+/* It never happened, and never will: the old lane is gone. */
+static enum next op_repeat(struct index *ix, struct index_op *op)
+{
+	op->resolving = false;
+	return op_again(ix, op);
+}
+
+/* The key's slot holds `word` now. */
+static enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word)
+{
+	/* Two deletes in place write the same word: it proves nothing. */
+	bool in_place = op->kind == INDEX_DELETE &&
+			slot_off(op->lost_new) == slot_off(op->lost_expect);
+
+	if (word == op->lost_new && !in_place)
+		return op_done(ix, op, 0);
+	if (word == op->lost_expect && !op->lost_insert)
+		return op_repeat(ix, op);
+	/*
+	 * A blind write came after the word that this operation had read: a PUT
+	 * stands just before it, whether it was ever visible or not.
+	 */
+	if (op->kind == INDEX_PUT && (word & SLOT_BLIND))
+		return op_done(ix, op, 0);
+	return op_unknown(ix, op);
+}
+
+/* No slot is bound to the key. */
+static enum next op_resolve_absent(struct index *ix, struct index_op *op)
+{
+	/* EMPTY counts in the same subtable only: another may have dropped it. */
+	if (op->lost_insert && entry_gen(op->entry) == op->lost_gen)
+		return op_repeat(ix, op);
+	return op_unknown(ix, op);
+}
+
 static enum next op_found(struct index *ix, struct index_op *op, uint64_t word,
 			  const struct block_view *view)
 {
+	if (op->resolving)
+		return op_resolve(ix, op, word);
 	if (op->kind != INDEX_GET)
 		return op_decide(ix, op, word, view->version);
 	op->view = *view;
@@ -651,6 +708,11 @@ static enum next op_broken(struct index *ix, struct index_op *op)
 
 	if (op->state == OP_SWAP && c->n_done < c->n) {
 		op->has_block = false; /* it may be published */
+		op->unresolved = true;
+		op->lost_insert = op->inserting;
+		op->lost_gen = entry_gen(op->entry);
+		op->lost_expect = op->expect_word;
+		op->lost_new = op->new_word;
 		return op_done(ix, op,
 			       err_set(FARKV_EMAYBE,
 				       "the connection broke during the write: "

@@ -314,6 +314,11 @@ START_TEST(test_option_sizes)
 	newer.tail[63] = 0;
 	newer.o.size = 0;
 	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = offsetof(struct farkv_options, keys); /* the first version */
+	newer.o.keys = "/not/looked/at";
+	OK(farkv_open(srv.path, &newer.o, &h));
+	farkv_close(h);
+	newer.o.keys = NULL;
 	newer.o.size = sizeof(newer.o) - 1;
 	open_refused(FARKV_EINVAL, &newer.o);
 	newer.o.size = SIZE_MAX;
