@@ -1,0 +1,128 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Who may do what by RDMA: what the device refuses, what the server refuses, and
+# what a client who was refused learns.
+# shellcheck disable=SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+
+RAW=$(unwrap "$top_builddir/tests/rdma_raw")
+raw() { "$RAW" "$@"; }
+unset FARKV_URI FARKV_KEYS
+
+# Keys: the server's file, and one for each client.
+for who in 'writer rw' 'reader ro'; do
+	name=${who% *}
+	# shellcheck disable=SC2086
+	(umask 077 && kvcli keygen $who >"$dir/$name.key")
+done
+(umask 077 && cat "$dir/writer.key" "$dir/reader.key" >"$dir/server.keys" &&
+	kvcli keygen writer rw >"$dir/wrong.key" && kvcli keygen stranger rw >"$dir/stranger.key")
+
+# no_text WHAT...: none of it is in what was printed.
+no_text() {
+	for text in "$@"; do
+		! grep -Fq -- "$text" "$dir/out" "$dir/err" || fail "'$text' is in the output"
+	done
+}
+
+testcase "kvserver: --transport rdma without keys and without --no-auth -> one line, 64"
+for transport in rdma both; do
+	expect 64 "$KVSERVER" -s "$dir/none" -m 64 --transport "$transport" &&
+		says '--keys FILE .*--no-auth' && prints ''
+done
+expect 64 "$KVSERVER" -s "$dir/none" -m 64 -t rdma --no-auth --keys "$dir/server.keys" &&
+	says '--keys and --no-auth'
+[ ! -e "$dir/none" ] || fail "a socket is left"
+
+testcase "kvserver: a key file that others can read -> refused, and named"
+cp "$dir/server.keys" "$dir/open.keys"
+for mode in 644 640 604; do
+	chmod "$mode" "$dir/open.keys"
+	expect 78 "$KVSERVER" -s "$dir/none" -m 64 -t rdma --keys "$dir/open.keys" &&
+		says "$dir/open.keys" && prints ''
+done
+expect 78 "$KVSERVER" -s "$dir/none" -m 64 -t rdma --keys "$dir/missing.keys" && says 'missing.keys'
+
+testcase "kvserver --no-auth: serves by RDMA"
+serve open -m 64 --transport rdma --no-auth || finish
+open_uri=$(uri_of open kv)
+# shellcheck disable=SC2086
+set -- "$GUEST_ADDR" "${open_uri##*:}"
+expect 0 kvcli -u "$open_uri" ping
+
+testcase "control connection: READ, WRITE and compare-and-swap with the right key of memory -> the device refuses"
+expect 0 raw control "$@"
+
+testcase "data connection: without session, token or with a used one -> rejected"
+expect 0 raw data "$@"
+
+testcase "rights: a reader's WRITE and CAS, a writer's outside the region -> the device refuses, no byte changes"
+expect 0 raw rights "$@"
+sed -n '/refused/{s/^/    /p;}' "$dir/out" | sort | uniq -c | sort -rn | head -n 3
+
+testcase "strangers: anything but HELLO -> a reason, no text, the end"
+expect 0 raw strangers "$@"
+
+testcase "silence: who says no HELLO is sent away after five seconds"
+expect 0 raw silent "$@"
+
+testcase "after all that the server serves, and lets go of what they held"
+expect 0 kvcli -u "$open_uri" put key value
+expect 0 kvcli -u "$open_uri" get key && prints 'value\n'
+stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/open.log")"
+resources_are_back
+
+testcase "kvserver --keys: a writer's key reads and writes"
+serve keyed -m 64 --transport both --keys "$dir/server.keys" || finish
+uri=$(uri_of keyed kv)
+writer="$uri?keys=$dir/writer.key"
+expect 0 kvcli -u "$writer" put key value
+expect 0 kvcli -u "$writer" get key && prints 'value\n'
+expect 0 env FARKV_KEYS="$dir/writer.key" "$KVCLI" -u "$uri" put key value2
+expect 0 kvcli -u "$uri?keys=$dir/server.keys&key=writer" get key && prints 'value2\n'
+
+testcase "a reader's key: reads; put, add, cas and del -> not permitted"
+reader="$uri?keys=$dir/reader.key"
+expect 0 kvcli -u "$reader" get key && prints 'value2\n'
+expect 0 kvcli -u "$reader" gets key
+for command in 'put key x' 'add other x' 'replace key x' 'cas key 1 x' 'del key'; do
+	# shellcheck disable=SC2086
+	expect 77 kvcli -u "$reader" $command && says 'read-only|only read'
+done
+expect 0 kvcli -u "$writer" get key && prints 'value2\n'
+
+testcase "wrong key, unknown name, no key -> not permitted, and nothing else"
+expect 77 kvcli -u "$uri?keys=$dir/wrong.key" get key && says "does not accept the key 'writer'"
+expect 77 kvcli -u "$uri?keys=$dir/stranger.key" get key && says "does not accept the key 'stranger'"
+expect 77 kvcli -u "$uri" get key && says 'asks for a key'
+cp "$dir/writer.key" "$dir/open.key" && chmod 644 "$dir/open.key"
+expect 77 kvcli -u "$uri?keys=$dir/open.key" get key && says "$dir/open.key"
+
+testcase "AUTH: every wrong one gets the same refusal, byte for byte; a replay too"
+expect 0 raw auth "$GUEST_ADDR" "${uri##*:}" "$dir/server.keys"
+secret=$(cut -d ' ' -f 3 "$dir/writer.key")
+cp "$dir/keyed.log" "$dir/out"
+: >"$dir/err"
+no_text "$secret"
+
+testcase "strangers at a server with keys -> a reason, no text, the end"
+expect 0 raw strangers "$GUEST_ADDR" "${uri##*:}"
+
+testcase "both: who comes by the socket reads; a put names the kv:// address"
+socket=$(uri_of keyed shm)
+expect 0 kvcli -u "$socket" get key && prints 'value2\n'
+expect 77 kvcli -u "$socket" put key x && says "$uri"
+expect 77 kvcli -u "$socket" del key && says "$uri"
+expect 0 kvcli -u "$socket" get key && prints 'value2\n'
+stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/keyed.log")"
+resources_are_back
+
+testcase "--keys-on-socket: the socket's clients need a key as well"
+serve strict -m 64 --transport both --keys "$dir/server.keys" --keys-on-socket || finish
+socket=$(uri_of strict shm)
+expect 77 kvcli -u "$socket" get key && says 'asks for a key'
+expect 1 env FARKV_KEYS="$dir/reader.key" "$KVCLI" -u "$socket" get key
+expect 77 env FARKV_KEYS="$dir/wrong.key" "$KVCLI" -u "$socket" get key && says 'does not accept the key'
+stop "$server"
+finish

@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client of its own making, for what libfarkv would never do: asks a server's
+ * card for what it must refuse, and a server for sessions without a right to one.
+ *
+ *	rdma_raw CASE ADDRESS PORT [KEYFILE]
+ *
+ * 0: as it must be. 1: one line on stderr says what was not.
+ */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/auth.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/msg.h"
+#include "common/util.h"
+#include "common/xport_verbs_priv.h"
+
+#define WAIT_NS (20 * NS_PER_SEC)
+#define TARGET_BYTES 64u
+
+static const char *host, *port, *keys_path;
+
+__attribute__((format(printf, 1, 2), noreturn))
+static void die(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/* ---- a bare connection: any bytes to say who comes, any request ---------------- */
+
+struct raw {
+	struct rdma_event_channel *channel;
+	struct verbs_conn conn;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buf; /* what is sent, what is received */
+};
+
+static void raw_resolve(struct raw *r)
+{
+	struct addrinfo *list;
+	struct rdma_cm_event *ev;
+
+	r->channel = rdma_create_event_channel();
+	if (!r->channel ||
+	    rdma_create_id(r->channel, &r->conn.id, NULL, RDMA_PS_TCP) ||
+	    getaddrinfo(host, port, NULL, &list) ||
+	    rdma_resolve_addr(r->conn.id, NULL, list->ai_addr, 2000))
+		die("cannot resolve %s", host);
+	freeaddrinfo(list);
+	for (unsigned i = 0; i < 2; i++) {
+		if (i == 1 && rdma_resolve_route(r->conn.id, 2000))
+			die("cannot resolve the route to %s", host);
+		if (rdma_get_cm_event(r->channel, &ev) ||
+		    ev->event != (i ? RDMA_CM_EVENT_ROUTE_RESOLVED :
+				      RDMA_CM_EVENT_ADDR_RESOLVED))
+			die("no way to %s", host);
+		rdma_ack_cm_event(ev);
+	}
+}
+
+static void raw_queue_pair(struct raw *r)
+{
+	struct ibv_context *ctx = r->conn.id->verbs;
+	struct verbs_qp_spec spec = {.max_send = 4, .max_recv = 4};
+	struct ibv_sge sge = {.length = MSG_MAX_BYTES};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	r->pd = ibv_alloc_pd(ctx);
+	r->cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	r->buf = calloc(2, MSG_MAX_BYTES);
+	if (!r->pd || !r->cq || !r->buf)
+		die("no queues");
+	r->mr = ibv_reg_mr(r->pd, r->buf, 2 * MSG_MAX_BYTES,
+			   IBV_ACCESS_LOCAL_WRITE);
+	spec.pd = r->pd;
+	spec.send_cq = spec.recv_cq = r->cq;
+	if (!r->mr || verbs_qp_create(&r->conn, &spec) ||
+	    verbs_qp_init(&r->conn, 0))
+		die("no queue pair: %s", err_detail());
+	sge.addr = (uintptr_t)(r->buf + MSG_MAX_BYTES);
+	sge.lkey = r->mr->lkey;
+	if (ibv_post_recv(r->conn.qp, &wr, &bad))
+		die("cannot post a receive");
+}
+
+/* 0: accepted. Else why not: enum verbs_reject. */
+static int raw_dial(struct raw *r, const void *private_data, size_t len)
+{
+	struct rdma_conn_param cp = {.private_data = private_data,
+				     .private_data_len = (uint8_t)len,
+				     .initiator_depth = 4,
+				     .retry_count = VERBS_RETRY_COUNT,
+				     .rnr_retry_count = VERBS_RNR_RETRY};
+	struct verbs_private said;
+	struct rdma_cm_event *ev;
+
+	*r = (struct raw){0};
+	raw_resolve(r);
+	raw_queue_pair(r);
+	cp.qp_num = r->conn.qp->qp_num;
+	if (rdma_connect(r->conn.id, &cp) || rdma_get_cm_event(r->channel, &ev))
+		die("cannot connect");
+	if (ev->event == RDMA_CM_EVENT_REJECTED) {
+		if (ev->status != 28 ||
+		    !verbs_private_read(ev->param.conn.private_data,
+					ev->param.conn.private_data_len, &said))
+			die("rejected with status %d", ev->status);
+		rdma_ack_cm_event(ev);
+		return said.reason;
+	}
+	if (ev->event != RDMA_CM_EVENT_CONNECT_RESPONSE)
+		die("connecting ended with %s", rdma_event_str(ev->event));
+	rdma_ack_cm_event(ev);
+	if (verbs_qp_connect(&r->conn, 0, 1) || rdma_establish(r->conn.id))
+		die("cannot establish: %s", err_detail());
+	return 0;
+}
+
+static void raw_hang_up(struct raw *r)
+{
+	(void)rdma_disconnect(r->conn.id);
+	verbs_conn_destroy(&r->conn);
+	ibv_destroy_cq(r->cq);
+	ibv_dereg_mr(r->mr);
+	ibv_dealloc_pd(r->pd);
+	rdma_destroy_event_channel(r->channel);
+	free(r->buf);
+}
+
+static struct ibv_wc raw_wait(struct raw *r, const char *what)
+{
+	uint64_t until = clock_now_ns() + WAIT_NS;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(r->cq, 1, &wc) == 0)
+		if (clock_now_ns() > until)
+			die("%s: nothing happens", what);
+	return wc;
+}
+
+/* Say HELLO there and take the WELCOME. */
+static void raw_welcome(struct raw *r)
+{
+	struct msg m = {.type = MSG_HELLO, .req = 1};
+	struct ibv_sge sge = {.addr = (uintptr_t)r->buf, .lkey = r->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+	size_t len;
+
+	if (msg_encode(&m, NULL, r->buf, MSG_MAX_BYTES, &len))
+		die("%s", err_detail());
+	sge.length = (uint32_t)len;
+	if (ibv_post_send(r->conn.qp, &wr, &bad))
+		die("cannot send HELLO");
+	for (unsigned i = 0; i < 2; i++) {
+		struct ibv_wc wc = raw_wait(r, "HELLO");
+
+		if (wc.status != IBV_WC_SUCCESS)
+			die("HELLO: %s", ibv_wc_status_str(wc.status));
+		if (wc.opcode == IBV_WC_RECV &&
+		    (msg_decode(r->buf + MSG_MAX_BYTES, wc.byte_len, &m) ||
+		     m.type != MSG_WELCOME))
+			die("HELLO was not answered with WELCOME");
+	}
+}
+
+static const struct {
+	const char *name;
+	enum ibv_wr_opcode opcode;
+} requests[] = {
+	{"READ", IBV_WR_RDMA_READ},
+	{"WRITE", IBV_WR_RDMA_WRITE},
+	{"compare-and-swap", IBV_WR_ATOMIC_CMP_AND_SWP},
+};
+
+static enum ibv_wc_status raw_request(struct raw *r, unsigned which,
+				      uint64_t raddr, uint32_t rkey)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)r->buf, .length = 8,
+			      .lkey = r->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1,
+				 .opcode = requests[which].opcode,
+				 .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = raddr;
+		wr.wr.atomic.rkey = rkey;
+	} else {
+		wr.wr.rdma.remote_addr = raddr;
+		wr.wr.rdma.rkey = rkey;
+	}
+	if (ibv_post_send(r->conn.qp, &wr, &bad))
+		die("cannot post a %s", requests[which].name);
+	for (;;) {
+		struct ibv_wc wc = raw_wait(r, requests[which].name);
+
+		if (wc.opcode != IBV_WC_RECV || wc.status)
+			return wc.status;
+	}
+}
+
+/* ---- sessions -------------------------------------------------------------------- */
+
+struct client {
+	struct verbs_link *link;
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+	struct msg m; /* the last that came */
+	uint8_t hello[256];
+	size_t hello_len;
+};
+
+static void dial(struct client *c)
+{
+	struct verbs_dial d = {.host = host, .port = port,
+			       .tuning = {.ack_timeout = VERBS_ACK_TIMEOUT},
+			       .deadline_ns = clock_now_ns() + WAIT_NS};
+
+	memset(c, 0, sizeof(*c));
+	if (verbs_link_open(&d, &c->link))
+		die("%s", err_detail());
+}
+
+static void say(struct client *c, const void *buf, size_t len)
+{
+	int rc = verbs_link_send(c->link, buf, len);
+
+	if (rc)
+		die("cannot send: %s", strerror(rc));
+}
+
+static size_t say_msg(struct client *c, const struct msg *m, uint8_t *buf,
+		      size_t cap)
+{
+	size_t len;
+
+	if (msg_encode(m, NULL, buf, cap, &len))
+		die("%s", err_detail());
+	say(c, buf, len);
+	return len;
+}
+
+static void hello(struct client *c, uint8_t role)
+{
+	struct msg m = {.type = MSG_HELLO, .req = 1};
+
+	m.hello.role = role;
+	m.hello.pid = (uint32_t)getpid();
+	c->hello_len = say_msg(c, &m, c->hello, sizeof(c->hello));
+}
+
+/* The next message, in c->m; false: the connection is over. */
+static bool hear(struct client *c)
+{
+	uint64_t until = clock_now_ns() + WAIT_NS;
+
+	for (;;) {
+		struct pollfd p = {.fd = verbs_link_fd(c->link),
+				   .events = POLLIN};
+		ssize_t n = verbs_link_receive(c->link, c->buf, sizeof(c->buf));
+
+		if (n == 0)
+			return false;
+		c->len = (size_t)n;
+		if (n > 0 && msg_decode(c->buf, c->len, &c->m))
+			die("%s", err_detail());
+		if (n > 0)
+			return true;
+		if (clock_now_ns() > until)
+			die("no answer");
+		(void)poll(&p, 1, 100);
+	}
+}
+
+static void welcome(struct client *c, uint8_t role)
+{
+	dial(c);
+	hello(c, role);
+	if (!hear(c) || c->m.type != MSG_WELCOME)
+		die("HELLO was not answered with WELCOME");
+}
+
+static void areas_of(const struct client *c, struct verbs_area out[2])
+{
+	for (unsigned i = 0; i < 2; i++) {
+		const struct msg_area *a = &c->m.welcome.areas[i];
+
+		out[i] = (struct verbs_area){.off = a->off, .bytes = a->bytes,
+					     .raddr = a->raddr,
+					     .rkey = a->rkey};
+	}
+}
+
+/* A lane with these areas that asks for everything, whatever the role. */
+static struct xport_lane *lane_open(struct client *c,
+				    const struct verbs_area *areas)
+{
+	struct verbs_lane_params p = {
+		.areas = areas,
+		.n_areas = 2,
+		.region_bytes = areas[1].off + areas[1].bytes,
+		.session = c->m.welcome.session,
+		.token = c->m.welcome.token,
+		.deadline_ns = clock_now_ns() + WAIT_NS};
+	struct xport_lane *lane;
+
+	if (verbs_lane_open(c->link, &p, &lane))
+		die("%s", err_detail());
+	return lane;
+}
+
+/* One request of `len` bytes at `off`; its status. */
+static int lane_request(struct xport_lane *lane, uint8_t opcode, uint64_t off,
+			uint8_t *bytes)
+{
+	uint32_t len = opcode == XPORT_CAS ? 8 : TARGET_BYTES;
+	struct xport_chain c = {.n = 1};
+	uint64_t until = clock_now_ns() + WAIT_NS;
+	uint8_t *mem = xport_mem_alloc(lane, len);
+	int err;
+
+	c.wr[0] = (struct xport_wr){.opcode = opcode, .len = len, .off = off,
+				    .laddr = mem, .expect = 0, .swap = 1};
+	memcpy(mem, bytes, len);
+	err = xport_post(lane, &c);
+	while (!err && !c.done) {
+		xport_poll(lane);
+		if (clock_now_ns() > until)
+			die("a request never ends");
+	}
+	if (opcode == XPORT_READ)
+		memcpy(bytes, mem, len);
+	return err ? err : c.status;
+}
+
+/* A writer's session, and bytes at the region's end that nobody else uses. */
+struct witness {
+	struct client client;
+	struct xport_lane *lane;
+	struct verbs_area areas[2];
+	uint64_t target; /* offset */
+	uint8_t bytes[TARGET_BYTES];
+};
+
+static void witness_open(struct witness *w)
+{
+	welcome(&w->client, MSG_ROLE_RW);
+	areas_of(&w->client, w->areas);
+	w->lane = lane_open(&w->client, w->areas);
+	w->target = w->areas[1].off + w->areas[1].bytes - TARGET_BYTES;
+	memset(w->bytes, 0, sizeof(w->bytes));
+	memset(w->bytes + 8, 0x5a, sizeof(w->bytes) - 8);
+	if (lane_request(w->lane, XPORT_WRITE, w->target, w->bytes))
+		die("a writer's WRITE fails: %s", err_detail());
+}
+
+static void witness_look(struct witness *w, const char *what)
+{
+	uint8_t now[TARGET_BYTES] = {0};
+
+	if (lane_request(w->lane, XPORT_READ, w->target, now))
+		die("a writer's READ fails: %s", err_detail());
+	if (memcmp(now, w->bytes, sizeof(now)) != 0)
+		die("%s: refused, but the bytes have changed", what);
+}
+
+/* ---- cases --------------------------------------------------------------------------- */
+
+/* A control connection never has a right, welcomed or not, whatever it knows. */
+static void case_control(void)
+{
+	struct witness w;
+	uint64_t raddr;
+
+	witness_open(&w);
+	raddr = w.areas[1].raddr + w.areas[1].bytes - TARGET_BYTES;
+	for (unsigned i = 0; i < 2 * ARRAY_SIZE(requests); i++) {
+		unsigned which = i / 2;
+		bool welcomed = i % 2;
+		struct verbs_private p;
+		enum ibv_wc_status st;
+		struct raw r;
+
+		verbs_private_fill(&p, VERBS_CONTROL);
+		if (raw_dial(&r, &p, sizeof(p)))
+			die("a control connection was rejected");
+		if (welcomed)
+			raw_welcome(&r);
+		st = raw_request(&r, which, raddr, w.areas[1].rkey);
+		printf("%s %s WELCOME: %s\n", requests[which].name,
+		       welcomed ? "after" : "before", ibv_wc_status_str(st));
+		if (st != IBV_WC_REM_ACCESS_ERR && st != IBV_WC_REM_INV_REQ_ERR)
+			die("%s on a control connection: %s",
+			    requests[which].name, ibv_wc_status_str(st));
+		raw_hang_up(&r);
+		witness_look(&w, requests[which].name);
+	}
+	xport_close(w.lane);
+	verbs_link_close(w.client.link);
+}
+
+static int data_attempt(uint32_t session, const uint8_t *token, int spoil)
+{
+	struct verbs_private p;
+	size_t len = sizeof(p);
+	struct raw r;
+	int reason;
+
+	verbs_private_fill(&p, VERBS_DATA);
+	p.session = htonl(session);
+	memcpy(p.token, token, sizeof(p.token));
+	if (spoil == 1)
+		p.magic ^= 1;
+	else if (spoil == 2)
+		p.version++;
+	else if (spoil == 3)
+		p.bytes--;
+	else if (spoil == 4)
+		p.kind = 77;
+	else if (spoil == 5)
+		len = 4;
+	reason = raw_dial(&r, &p, len);
+	raw_hang_up(&r);
+	return reason;
+}
+
+static void want_reason(const char *what, int want, int got)
+{
+	printf("%s: %d\n", what, got);
+	if (got != want)
+		die("%s: reason %d instead of %d", what, got, want);
+}
+
+/* Only who was welcomed gets a data connection, and only one. */
+static void case_data(void)
+{
+	static const uint8_t zeros[VERBS_TOKEN_BYTES];
+	uint8_t token[VERBS_TOKEN_BYTES], near[VERBS_TOKEN_BYTES], buf[64];
+	struct msg m = {.type = MSG_BYE, .req = 2};
+	struct verbs_area areas[2];
+	struct xport_lane *lane;
+	struct client c;
+	uint32_t id;
+
+	want_reason("no session", VERBS_REJECT_SESSION,
+		    data_attempt(0, zeros, 0));
+	welcome(&c, MSG_ROLE_RW);
+	id = c.m.welcome.session;
+	memcpy(token, c.m.welcome.token, sizeof(token));
+	memcpy(near, token, sizeof(near));
+	near[15] ^= 1;
+	want_reason("no token", VERBS_REJECT_SESSION,
+		    data_attempt(id, zeros, 0));
+	want_reason("a token that is nearly right", VERBS_REJECT_SESSION,
+		    data_attempt(id, near, 0));
+	want_reason("another session's number", VERBS_REJECT_SESSION,
+		    data_attempt(id + 1, token, 0));
+	for (int spoil = 1; spoil <= 5; spoil++)
+		want_reason("private data that are not ours",
+			    VERBS_REJECT_PROTOCOL,
+			    data_attempt(id, token, spoil));
+	areas_of(&c, areas);
+	lane = lane_open(&c, areas);
+	want_reason("a second one", VERBS_REJECT_SESSION,
+		    data_attempt(id, token, 0));
+	xport_close(lane);
+	verbs_link_close(c.link);
+
+	welcome(&c, MSG_ROLE_RW);
+	id = c.m.welcome.session;
+	memcpy(token, c.m.welcome.token, sizeof(token));
+	(void)say_msg(&c, &m, buf, sizeof(buf));
+	if (!hear(&c) || c.m.type != MSG_BYE_ACK)
+		die("BYE was not answered");
+	want_reason("after BYE", VERBS_REJECT_SESSION,
+		    data_attempt(id, token, 0));
+	verbs_link_close(c.link);
+}
+
+enum key_of { OWN, WRITERS, READERS, WRONG };
+enum place { TARGET, META, BEYOND, BELOW };
+
+static const struct right {
+	const char *what;
+	uint8_t role;
+	enum key_of key;
+	uint8_t opcode;
+	enum place place;
+	int want;
+} rights[] = {
+	{"reader: READ", MSG_ROLE_RO, OWN, XPORT_READ, TARGET, 0},
+	{"reader: READ meta", MSG_ROLE_RO, OWN, XPORT_READ, META, 0},
+	{"reader: WRITE", MSG_ROLE_RO, OWN, XPORT_WRITE, TARGET, FARKV_EPERM},
+	{"reader: CAS", MSG_ROLE_RO, OWN, XPORT_CAS, TARGET, FARKV_EPERM},
+	{"reader with a writer's key: WRITE", MSG_ROLE_RO, WRITERS, XPORT_WRITE,
+	 TARGET, FARKV_EPERM},
+	{"reader with a writer's key: CAS", MSG_ROLE_RO, WRITERS, XPORT_CAS,
+	 TARGET, FARKV_EPERM},
+	{"writer: READ", MSG_ROLE_RW, OWN, XPORT_READ, TARGET, 0},
+	{"writer: WRITE", MSG_ROLE_RW, OWN, XPORT_WRITE, TARGET, 0},
+	{"writer with a reader's key: WRITE", MSG_ROLE_RW, READERS, XPORT_WRITE,
+	 TARGET, FARKV_EPERM},
+	{"writer with a reader's key: CAS", MSG_ROLE_RW, READERS, XPORT_CAS,
+	 TARGET, FARKV_EPERM},
+	{"writer: WRITE meta", MSG_ROLE_RW, OWN, XPORT_WRITE, META, FARKV_EPERM},
+	{"writer: CAS meta", MSG_ROLE_RW, OWN, XPORT_CAS, META, FARKV_EPERM},
+	{"writer: READ behind the end", MSG_ROLE_RW, OWN, XPORT_READ, BEYOND,
+	 FARKV_EPERM},
+	{"writer: WRITE behind the end", MSG_ROLE_RW, OWN, XPORT_WRITE, BEYOND,
+	 FARKV_EPERM},
+	{"writer: WRITE before the start", MSG_ROLE_RW, OWN, XPORT_WRITE, BELOW,
+	 FARKV_EPERM},
+	{"writer with a wrong key: READ", MSG_ROLE_RW, WRONG, XPORT_READ, TARGET,
+	 FARKV_EPERM},
+};
+
+static void try_right(const struct right *t, struct witness *w,
+		      uint32_t readers_rkey)
+{
+	struct verbs_area areas[2];
+	uint8_t bytes[TARGET_BYTES];
+	uint64_t off = w->target;
+	struct xport_lane *lane;
+	struct client c;
+	int got;
+
+	welcome(&c, t->role);
+	areas_of(&c, areas);
+	if (t->key == WRITERS)
+		areas[1].rkey = w->areas[1].rkey;
+	else if (t->key == READERS)
+		areas[1].rkey = readers_rkey;
+	else if (t->key == WRONG)
+		areas[1].rkey ^= 0x5500;
+	if (t->place == META)
+		off = areas[0].bytes - TARGET_BYTES;
+	else if (t->place == BEYOND)
+		areas[1].raddr += TARGET_BYTES / 2;
+	else if (t->place == BELOW)
+		areas[1].raddr -= areas[1].bytes;
+	lane = lane_open(&c, areas);
+	memcpy(bytes, w->bytes, sizeof(bytes));
+	if (t->want)
+		memset(bytes, 0xee, sizeof(bytes));
+	got = lane_request(lane, t->opcode, off, bytes);
+	printf("%s: %s\n", t->what, got ? err_detail() : "done");
+	if (got != t->want)
+		die("%s: %d instead of %d", t->what, got, t->want);
+	if (t->want)
+		witness_look(w, t->what);
+	xport_close(lane);
+	verbs_link_close(c.link);
+}
+
+static void case_rights(void)
+{
+	struct verbs_area areas[2];
+	struct client reader;
+	struct witness w;
+
+	witness_open(&w);
+	welcome(&reader, MSG_ROLE_RO);
+	areas_of(&reader, areas);
+	if (areas[1].rkey == w.areas[1].rkey)
+		die("readers and writers have the same key");
+	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
+		try_right(&rights[i], &w, areas[1].rkey);
+	verbs_link_close(reader.link);
+	xport_close(w.lane);
+	verbs_link_close(w.client.link);
+}
+
+/* ---- credentials ------------------------------------------------------------------------ */
+
+/* What is wrong with an AUTH. */
+enum fault { RIGHT, KEY_BIT, TAG_ZERO, NAME_UNKNOWN, NAME_OTHER, ROLE_OTHER,
+	     NONCE_OTHER, REPLAY };
+static const char *const faults[] = {"right", "wrong key", "no tag",
+				     "unknown name", "another's name",
+				     "another role", "another nonce", "replay"};
+
+struct answer {
+	uint8_t bytes[MSG_MAX_BYTES];
+	size_t len;
+};
+
+static void auth_say(struct client *c, const struct key *key, enum fault f)
+{
+	static uint8_t old[512];
+	static size_t old_len;
+	struct msg m = {.type = MSG_AUTH, .req = 1};
+	uint8_t server_nonce[MSG_NONCE_BYTES];
+	struct key k = *key;
+	struct auth_client in = {.server_nonce = server_nonce,
+				 .client_nonce = m.auth.nonce,
+				 .name = k.name,
+				 .name_len = k.name_len,
+				 .hello = c->hello + MSG_HEADER_BYTES,
+				 .hello_len = (uint16_t)(c->hello_len -
+							 MSG_HEADER_BYTES),
+				 .role = MSG_ROLE_RW};
+
+	memcpy(server_nonce, c->m.challenge.nonce, sizeof(server_nonce));
+	if (auth_nonce(m.auth.nonce))
+		die("%s", err_detail());
+	if (f == KEY_BIT)
+		k.secret[31] ^= 1;
+	if (f == NAME_UNKNOWN)
+		in.name = "nobody", in.name_len = 6;
+	if (f == NAME_OTHER)
+		in.name = "reader", in.name_len = 6;
+	if (f == ROLE_OTHER)
+		in.role = MSG_ROLE_RO;
+	auth_client_tag(&k, &in, m.auth.tag);
+	if (f == TAG_ZERO)
+		memset(m.auth.tag, 0, sizeof(m.auth.tag));
+	if (f == NONCE_OTHER)
+		m.auth.nonce[0] ^= 1;
+	m.auth.name = (const uint8_t *)in.name;
+	m.auth.name_len = in.name_len;
+	if (f == REPLAY)
+		say(c, old, old_len);
+	else if (f == RIGHT)
+		old_len = say_msg(c, &m, old, sizeof(old));
+	else
+		(void)say_msg(c, &m, c->buf, sizeof(c->buf));
+}
+
+/* Every refusal is the same: a reason, no text, and the connection is over. */
+static void auth_attempt(const struct key *key, enum fault f,
+			 struct answer *refusal)
+{
+	struct client c;
+
+	dial(&c);
+	hello(&c, MSG_ROLE_RW);
+	if (!hear(&c) || c.m.type != MSG_CHALLENGE)
+		die("HELLO was not answered with CHALLENGE");
+	auth_say(&c, key, f);
+	if (!hear(&c))
+		die("%s: no answer", faults[f]);
+	printf("%s: %s\n", faults[f], msg_type_name(c.m.type));
+	if (f == RIGHT && c.m.type != MSG_WELCOME)
+		die("the right key was refused");
+	if (f != RIGHT) {
+		if (c.m.type != MSG_REFUSE ||
+		    c.m.refuse.reason != MSG_REASON_AUTH ||
+		    c.m.refuse.text_len != 0)
+			die("%s: %s, reason %u, %u bytes of text", faults[f],
+			    msg_type_name(c.m.type), c.m.refuse.reason,
+			    c.m.refuse.text_len);
+		if (refusal->len && (refusal->len != c.len ||
+				     memcmp(refusal->bytes, c.buf, c.len) != 0))
+			die("%s: its refusal can be told from the others",
+			    faults[f]);
+		memcpy(refusal->bytes, c.buf, c.len);
+		refusal->len = c.len;
+		if (hear(&c))
+			die("%s: the server says more", faults[f]);
+	}
+	verbs_link_close(c.link);
+}
+
+static void case_auth(void)
+{
+	static struct answer refusal;
+	struct keyfile *kf;
+	const struct key *key;
+
+	if (!keys_path || keyfile_load(keys_path, &kf))
+		die("%s", err_detail());
+	key = keyfile_find(kf, "writer", 6);
+	if (!key)
+		die("%s has no key 'writer'", keys_path);
+	for (enum fault f = RIGHT; f <= REPLAY; f++)
+		auth_attempt(key, f, &refusal);
+	keyfile_free(kf);
+}
+
+/* ---- before HELLO ------------------------------------------------------------------------- */
+
+/* What is no HELLO ends the connection, with a reason only. */
+static void case_strangers(void)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+
+	for (unsigned i = 0; i < 6; i++) {
+		static const uint8_t types[] = {MSG_PING, MSG_STATS_REQ,
+						MSG_BYE, MSG_AUTH};
+		struct msg m = {.req = 1};
+		struct client c;
+
+		memset(buf, 0xdb, sizeof(buf));
+		len = i == 4 ? 100 : sizeof(buf);
+		if (i < ARRAY_SIZE(types)) {
+			m.type = types[i];
+			if (m.type == MSG_AUTH) {
+				m.auth.name = (const uint8_t *)"writer";
+				m.auth.name_len = 6;
+			}
+			if (msg_encode(&m, NULL, buf, sizeof(buf), &len))
+				die("%s", err_detail());
+		}
+		dial(&c);
+		say(&c, buf, len);
+		if (!hear(&c) || c.m.type != MSG_REFUSE ||
+		    c.m.refuse.reason != MSG_REASON_PROTOCOL ||
+		    c.m.refuse.text_len != 0)
+			die("stranger %u: %s, reason %u, %u bytes of text", i,
+			    msg_type_name(c.m.type), c.m.refuse.reason,
+			    c.m.refuse.text_len);
+		if (hear(&c))
+			die("stranger %u: the server says more", i);
+		verbs_link_close(c.link);
+	}
+}
+
+/* Who says nothing is sent away after five seconds. */
+static void case_silent(void)
+{
+	uint64_t began = clock_now_ns(), took;
+	struct client c;
+
+	dial(&c);
+	while (hear(&c))
+		if (c.m.type != MSG_REFUSE)
+			die("%s", msg_type_name(c.m.type));
+	took = clock_now_ns() - began;
+	verbs_link_close(c.link);
+	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
+	if (took < 4 * NS_PER_SEC || took > 10 * NS_PER_SEC)
+		die("the server waited %llu ms",
+		    (unsigned long long)(took / NS_PER_MS));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"control", case_control}, {"data", case_data},
+	{"rights", case_rights},   {"auth", case_auth},
+	{"strangers", case_strangers}, {"silent", case_silent},
+};
+
+int main(int argc, char **argv)
+{
+	if (argc < 4)
+		die("usage: rdma_raw CASE ADDRESS PORT [KEYFILE]");
+	host = argv[2];
+	port = argv[3];
+	keys_path = argv[4];
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (strcmp(argv[1], cases[i].name) == 0) {
+			cases[i].run();
+			return 0;
+		}
+	die("there is no case %s", argv[1]);
+}
