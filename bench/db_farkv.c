@@ -144,6 +144,7 @@ static enum db_status status_of(int err)
 		return DB_NOT_IMPLEMENTED;
 	case FARKV_EDISCONNECTED:
 	case FARKV_EUNREACHABLE:
+	case FARKV_ENOROUTE:
 	case FARKV_EREFUSED:
 		return DB_SERVICE_UNAVAILABLE;
 	default:

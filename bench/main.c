@@ -108,6 +108,7 @@ static int exit_for(int err)
 	case FARKV_EURI:
 		return EXIT_USAGE;
 	case FARKV_EUNREACHABLE:
+	case FARKV_ENOROUTE:
 	case FARKV_EDISCONNECTED:
 		return EXIT_UNREACHABLE;
 	case FARKV_ETIMEDOUT:

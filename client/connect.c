@@ -406,6 +406,13 @@ static int tag_check(const struct handshake *h)
 				 .role = m->welcome.role};
 	uint8_t tag[AUTH_TAG_BYTES];
 
+	/* Who has a key wants to know whom it talks to. */
+	if (!h->key && !h->p->uri->path[0] && h->p->uri->keys[0])
+		return err_set(FARKV_EPERM,
+			       "the server at %s did not ask for the key that "
+			       "was given: it may be another's; leave the key "
+			       "out if it runs with --no-auth",
+			       h->where);
 	if (!h->key)
 		return 0;
 	auth_server_tag(h->key, &in, tag);

@@ -4,18 +4,15 @@
 
 #include "xport_verbs_priv.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <farkv.h>
 
 #include "clock.h"
 #include "err.h"
-#include "log.h"
 #include "rdma_probe.h"
 #include "util.h"
 
@@ -25,125 +22,92 @@
 
 static const uint8_t v4_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-/* Better GIDs have larger ranks; 0 is of no use. */
-static unsigned gid_rank(const struct ibv_gid_entry *g, bool ethernet)
+/* The context that rdma_cm's connections will have for a device. */
+static struct ibv_context *context_of(const char *name)
 {
-	const uint8_t *raw = g->gid.raw;
+	struct ibv_context **list, *found = NULL;
+	int n = 0;
 
-	if (!ethernet)
-		return g->gid_type == IBV_GID_TYPE_IB ? 1 : 0;
-	if (g->gid_type != IBV_GID_TYPE_ROCE_V2)
-		return 0;
-	if (memcmp(raw, v4_mapped, sizeof(v4_mapped)) == 0)
-		return 3;
-	return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 1 : 2;
+	list = rdma_get_devices(&n);
+	for (int i = 0; list && i < n && !found; i++)
+		if (strcmp(ibv_get_device_name(list[i]->device), name) == 0)
+			found = list[i];
+	rdma_free_devices(list);
+	return found;
 }
 
-static bool choose_gid(struct verbs_device *d, const struct ibv_port_attr *port)
+static void take_port(const struct rdma_device *dev, const struct rdma_port *port,
+		      struct verbs_device *out)
 {
-	bool ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
-	unsigned best = 0;
+	const struct rdma_gid *gid = &port->gids[port->chosen];
 
-	for (int i = 0; i < port->gid_tbl_len; i++) {
-		struct ibv_gid_entry g;
-		unsigned rank;
+	*out = (struct verbs_device){.port = (uint8_t)port->number,
+				     .gid_index = (int)gid->index,
+				     .software = dev->software};
+	memcpy(out->gid.raw, gid->raw, sizeof(out->gid.raw));
+	snprintf(out->text, sizeof(out->text), "%s port %u, GID %u %s%s",
+		 dev->name, port->number, gid->index, gid->address,
+		 dev->software ? ", software device" : "");
+}
 
-		if (ibv_query_gid_ex(d->ctx, d->port, (uint32_t)i, &g, 0))
+/* The first usable port of the device; false if it has none. */
+static bool take_device(const struct rdma_device *dev, struct verbs_device *out)
+{
+	if (dev->state != RDMA_READY)
+		return false;
+	for (size_t i = 0; i < dev->n_ports; i++) {
+		const struct rdma_port *port = &dev->ports[i];
+
+		if (port->state != RDMA_READY || port->chosen < 0)
 			continue;
-		rank = gid_rank(&g, ethernet);
-		if (rank > best) {
-			best = rank;
-			d->gid_index = i;
-			d->gid = g.gid;
-		}
+		take_port(dev, port, out);
+		out->ctx = context_of(dev->name);
+		return out->ctx != NULL;
 	}
-	return best > 0;
+	return false;
 }
 
-/* Emulations have no hardware behind them. */
-static bool is_software(struct ibv_context *ctx)
+static int choose_named(const struct rdma_host *host, const char *name,
+			struct verbs_device *out)
 {
-	char path[300];
+	for (size_t i = 0; i < host->n_devices; i++) {
+		const struct rdma_device *dev = &host->devices[i];
 
-	snprintf(path, sizeof(path), "%s/device", ctx->device->ibdev_path);
-	return access(path, F_OK) != 0;
-}
-
-/* Why the device cannot serve, or NULL; fills *d. */
-static const char *consider(struct ibv_context *ctx, struct verbs_device *d)
-{
-	struct ibv_device_attr a;
-	struct ibv_port_attr port;
-	char gid[64];
-
-	*d = (struct verbs_device){.ctx = ctx};
-	if (ibv_query_device(ctx, &a))
-		return "cannot be queried";
-	if (a.atomic_cap == IBV_ATOMIC_NONE)
-		return "has no atomic operations, which farkv cannot do "
-		       "without";
-	if (a.max_qp_rd_atom == 0 || a.max_qp_init_rd_atom == 0)
-		return "allows no READs";
-	if (a.max_srq == 0)
-		return "has no shared receive queues";
-	for (d->port = 1; d->port <= a.phys_port_cnt; d->port++)
-		if (ibv_query_port(ctx, d->port, &port) == 0 &&
-		    port.state == IBV_PORT_ACTIVE && choose_gid(d, &port))
-			break;
-	if (d->port > a.phys_port_cnt)
-		return "has no active port with a RoCE v2 or InfiniBand "
-		       "address";
-	if (verbs_device_depths(ctx, &d->serve_depth, &d->ask_depth))
-		return "allows no READs";
-	d->software = is_software(ctx);
-	snprintf(d->text, sizeof(d->text), "%s port %u, GID %d %s%s",
-		 ibv_get_device_name(ctx->device), d->port, d->gid_index,
-		 inet_ntop(AF_INET6, d->gid.raw, gid, sizeof(gid)),
-		 d->software ? ", software device" : "");
-	return NULL;
-}
-
-static struct ibv_context *pick(const char *name, struct ibv_context **list,
-				int n, struct verbs_device *out, char *why,
-				size_t cap)
-{
-	why[0] = '\0';
-	for (int i = 0; i < n; i++) {
-		const char *dev = ibv_get_device_name(list[i]->device);
-		const char *bad;
-		size_t at = strlen(why);
-
-		if (name && strcmp(name, dev) != 0)
+		if (strcmp(dev->name, name) != 0)
 			continue;
-		bad = consider(list[i], out);
-		if (!bad)
-			return list[i];
-		snprintf(why + at, cap - at, "%s%s %s", at ? "; " : "", dev, bad);
+		if (take_device(dev, out))
+			return 0;
+		return err_set(FARKV_ENOTSUP, "RDMA device %s: %s%s%s", name,
+			       dev->problem[0] ? dev->problem :
+						 "rdma_cm does not know it",
+			       dev->remedy[0] ? "; " : "", dev->remedy);
 	}
-	return NULL;
+	return err_set(FARKV_ENOTSUP,
+		       "there is no RDMA device '%s'; kvcli devices lists them",
+		       name);
+}
+
+static int choose_any(const struct rdma_host *host, struct verbs_device *out)
+{
+	for (size_t i = 0; i < host->n_devices; i++)
+		if (take_device(&host->devices[i], out))
+			return 0;
+	return err_set(FARKV_ENOTSUP, "%s%s%s",
+		       host->problem[0] ? host->problem :
+					  "rdma_cm knows no usable device",
+		       host->remedy[0] ? "; " : "", host->remedy);
 }
 
 static int choose(const char *name, struct verbs_device *out)
 {
-	char why[240] = "", hint[300];
-	struct ibv_context **list;
-	bool found;
-	int n = 0;
+	struct rdma_host host;
+	int err = rdma_probe(&host);
 
-	list = rdma_get_devices(&n);
-	found = list && pick(name, list, n, out, why, sizeof(why));
-	rdma_free_devices(list);
-	if (found)
-		return 0;
-	rdma_probe_hint(hint, sizeof(hint));
-	if (name && !why[0])
-		return err_set(FARKV_ENOTSUP,
-			       "there is no RDMA device '%s'; kvcli devices "
-			       "lists them", name);
-	if (!why[0])
-		return err_set(FARKV_ENOTSUP,
-			       "no RDMA device on this machine: %s", hint);
-	return err_set(FARKV_ENOTSUP, "no usable RDMA device: %s; %s", why, hint);
+	if (err)
+		return err;
+	err = name ? choose_named(&host, name, out) : choose_any(&host, out);
+	rdma_probe_free(&host);
+	return err;
 }
 
 int verbs_device_open(const char *name, struct verbs_device *out)
@@ -151,6 +115,8 @@ int verbs_device_open(const char *name, struct verbs_device *out)
 	struct verbs_device d;
 	int err = choose(name, &d);
 
+	if (!err)
+		err = verbs_device_depths(d.ctx, &d.serve_depth, &d.ask_depth);
 	if (err)
 		return err;
 	d.pd = ibv_alloc_pd(d.ctx);
@@ -271,7 +237,7 @@ int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
 	if (ibv_query_port(d->ctx, d->port, &port))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot query the RDMA device's port");
-	lane = verbs_lane_new(d->ctx, d->pd, p);
+	lane = verbs_lane_new(d->pd, NULL, p);
 	if (!lane)
 		return FARKV_ENOMEM;
 	spec.send_cq = spec.recv_cq = verbs_lane_cq(lane);

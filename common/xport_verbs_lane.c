@@ -415,7 +415,7 @@ static const struct xport_ops verbs_ops = {
 	.close = verbs_close,
 };
 
-struct verbs_lane *verbs_lane_new(struct ibv_context *ctx, struct ibv_pd *pd,
+struct verbs_lane *verbs_lane_new(struct ibv_pd *pd, void *owner,
 				  const struct verbs_lane_params *p)
 {
 	struct verbs_lane *l = calloc(1, sizeof(*l));
@@ -437,7 +437,7 @@ struct verbs_lane *verbs_lane_new(struct ibv_context *ctx, struct ibv_pd *pd,
 	verbs_mem_init(&l->mem, pd);
 	l->flight = calloc(l->depth, sizeof(*l->flight));
 	l->found = verbs_mem_alloc(&l->mem, l->depth * sizeof(*l->found));
-	l->cq = ibv_create_cq(ctx, (int)l->depth + 1, NULL, NULL, 0);
+	l->cq = ibv_create_cq(pd->context, (int)l->depth + 1, owner, NULL, 0);
 	if (l->flight && l->found && l->cq)
 		return l;
 	if (!l->cq)

@@ -200,8 +200,11 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 	if (err)
 		return err;
 	ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
-	if (rdma_resolve_route(id, ms))
-		return sys_error("resolve the RDMA route");
+	if (!id->verbs || rdma_resolve_route(id, ms))
+		return err_set(FARKV_ENOROUTE,
+			       "no RDMA device leads to %s; kvcli devices lists "
+			       "this machine's devices and addresses",
+			       l->peer_text);
 	return event_wait(l, id, RDMA_CM_EVENT_ROUTE_RESOLVED, deadline_ns,
 			  NULL);
 }
@@ -274,10 +277,10 @@ static int queues_create(struct verbs_link *l, struct ibv_context *ctx)
 	l->comp = ibv_create_comp_channel(ctx);
 	if (!l->comp)
 		return sys_error("create a completion channel");
-	if (verbs_fd_prepare(l->comp->fd))
+	if (verbs_fd_prepare(l->comp->fd) || verbs_fd_prepare(ctx->async_fd))
 		return FARKV_ESYS;
-	l->recv_cq = ibv_create_cq(ctx, VERBS_LINK_RECVS + 1, NULL, l->comp, 0);
-	l->send_cq = ibv_create_cq(ctx, VERBS_SENDS + 1, NULL, NULL, 0);
+	l->recv_cq = ibv_create_cq(ctx, VERBS_LINK_RECVS + 1, l, l->comp, 0);
+	l->send_cq = ibv_create_cq(ctx, VERBS_SENDS + 1, l, NULL, 0);
 	if (!l->recv_cq || !l->send_cq)
 		return sys_error("create a completion queue");
 	l->bufs = aligned_alloc(4096, bytes);
@@ -308,7 +311,8 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 					     .recv_cq = l->recv_cq,
 					     .max_send = VERBS_SENDS,
 					     .max_recv = VERBS_LINK_RECVS,
-					     .max_inline = 64};
+					     .max_inline = 64,
+					     .context = l};
 
 		err = verbs_qp_create(&l->control, &spec);
 	}
@@ -364,7 +368,7 @@ static void link_free(struct verbs_link *l)
 
 static int watch(struct verbs_link *l)
 {
-	int fds[] = {l->channel->fd, l->comp->fd};
+	int fds[] = {l->channel->fd, l->comp->fd, l->pd->context->async_fd};
 
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epoll_fd < 0)
@@ -484,12 +488,13 @@ int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 	if (!err)
 		err = verbs_device_depths(c.id->verbs, &serve, &ask);
 	if (!err) {
-		lane = verbs_lane_new(c.id->verbs, l->pd, p);
+		lane = verbs_lane_new(l->pd, l, p);
 		err = lane ? 0 : FARKV_ENOMEM;
 	}
 	if (!err) {
 		spec.pd = l->pd;
 		spec.send_cq = spec.recv_cq = verbs_lane_cq(lane);
+		spec.context = l;
 		err = verbs_qp_create(&c, &spec);
 	}
 	if (!err)
@@ -616,6 +621,46 @@ static void cm_events(struct verbs_link *l)
 	}
 }
 
+/* What the device says of one of its objects: whose is it? */
+static void async_event(const struct ibv_async_event *e)
+{
+	const char *name = ibv_event_type_str(e->event_type);
+	struct verbs_link *owner = NULL;
+
+	switch (e->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		owner = e->element.cq->cq_context;
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		owner = e->element.qp->qp_context;
+		break;
+	case IBV_EVENT_PORT_ERR:
+		log_warn("rdma: the port of the RDMA device is down");
+		break;
+	default:
+		log_debug("rdma: %s", name);
+	}
+	if (owner)
+		over(owner, name);
+}
+
+/*
+ * The descriptor is one for all links of the process on the device, and all of
+ * them are served by one thread. An object cannot be destroyed before its event
+ * is acknowledged, so its owner is there.
+ */
+static void async_events(struct verbs_link *l)
+{
+	struct ibv_async_event e;
+
+	while (!ibv_get_async_event(l->pd->context, &e)) {
+		async_event(&e);
+		ibv_ack_async_event(&e);
+	}
+}
+
 static void arm(struct verbs_link *l)
 {
 	struct ibv_cq *cq;
@@ -671,6 +716,7 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 	if (n != -1)
 		return n;
 	cm_events(l);
+	async_events(l);
 	pthread_mutex_lock(&l->lock);
 	is_over = l->over;
 	pthread_mutex_unlock(&l->lock);

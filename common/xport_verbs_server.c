@@ -175,20 +175,14 @@ static int queues_create(struct verbs_server *vs)
 	return 0;
 }
 
-static int listen_address(struct verbs_server *vs, struct addrinfo **list_out)
+static int listen_address(struct verbs_server *vs, int family,
+			  struct addrinfo **list_out)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+	struct addrinfo hints = {.ai_family = family,
+				 .ai_socktype = SOCK_STREAM,
 				 .ai_flags = AI_PASSIVE};
-	struct sockaddr_storage own;
-	int rc;
+	int rc = getaddrinfo(vs->cfg.host, vs->cfg.port, &hints, list_out);
 
-	/* Without a host it is every address; IPv6's covers IPv4. */
-	if (!vs->cfg.host)
-		hints.ai_family = verbs_device_address(&vs->dev, &own) &&
-						  own.ss_family == AF_INET ?
-					  AF_INET :
-					  AF_INET6;
-	rc = getaddrinfo(vs->cfg.host, vs->cfg.port, &hints, list_out);
 	if (rc == 0)
 		return 0;
 	return err_set(FARKV_EINVAL, "cannot listen at '%s' port '%s': %s",
@@ -218,43 +212,72 @@ static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 		 ntohs(rdma_get_src_port(vs->listener)));
 }
 
-static int listen_on(struct verbs_server *vs)
+static int bind_error(const struct verbs_server *vs, int errnum)
+{
+	bool ours = errnum != ENODEV && errnum != EADDRNOTAVAIL;
+
+	return err_set(ours ? FARKV_ESYS : FARKV_EINVAL,
+		       "cannot listen at %s port %s by RDMA: %s%s",
+		       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port,
+		       strerror(errnum),
+		       ours ? "" : "; the address must be one of an RDMA device "
+				   "(kvcli devices)");
+}
+
+/* Make the listener and bind it, to IPv6's any-address (which covers IPv4's), ... */
+static int listener_bind(struct verbs_server *vs, int family)
 {
 	struct addrinfo *list;
-	const char *host = vs->cfg.host ? vs->cfg.host : "*";
 	int err, on = 1;
+
+	if (rdma_create_id(vs->channel, &vs->listener, NULL, RDMA_PS_TCP))
+		return sys_error("create an RDMA listener");
+	err = listen_address(vs, family, &list);
+	if (err)
+		return err;
+	(void)rdma_set_option(vs->listener, RDMA_OPTION_ID,
+			      RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	if (rdma_bind_addr(vs->listener, list->ai_addr))
+		err = bind_error(vs, errno);
+	freeaddrinfo(list);
+	return err;
+}
+
+static void listener_drop(struct verbs_server *vs)
+{
+	if (vs->listener)
+		VERBS_RELEASE("the listener", rdma_destroy_id(vs->listener));
+	vs->listener = NULL;
+}
+
+static int listen_on(struct verbs_server *vs)
+{
+	int err;
 
 	vs->channel = rdma_create_event_channel();
 	if (!vs->channel)
 		return sys_error("open rdma_cm");
 	if (verbs_fd_prepare(vs->channel->fd))
 		return FARKV_ESYS;
-	if (rdma_create_id(vs->channel, &vs->listener, NULL, RDMA_PS_TCP))
-		return sys_error("create an RDMA listener");
-	err = listen_address(vs, &list);
+	err = listener_bind(vs, vs->cfg.host ? AF_UNSPEC : AF_INET6);
+	/* ... and to IPv4's where there is no IPv6. */
+	if (err && !vs->cfg.host) {
+		listener_drop(vs);
+		err = listener_bind(vs, AF_INET);
+	}
 	if (err)
 		return err;
-	(void)rdma_set_option(vs->listener, RDMA_OPTION_ID,
-			      RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
-	if (rdma_bind_addr(vs->listener, list->ai_addr) ||
-	    rdma_listen(vs->listener, BACKLOG))
-		err = err_set(errno == ENODEV || errno == EADDRNOTAVAIL ?
-				      FARKV_EINVAL : FARKV_ESYS,
-			      "cannot listen at %s port %s by RDMA: %s%s", host,
-			      vs->cfg.port, strerror(errno),
-			      errno == ENODEV || errno == EADDRNOTAVAIL ?
-				      "; the address must be one of an RDMA "
-				      "device (kvcli devices)" : "");
-	else if (vs->listener->verbs && vs->listener->verbs != vs->dev.ctx)
-		err = err_set(FARKV_EINVAL,
-			      "the address %s belongs to the RDMA device %s, "
-			      "the store is on %s; choose with --device", host,
-			      ibv_get_device_name(vs->listener->verbs->device),
-			      ibv_get_device_name(vs->dev.ctx->device));
-	else
-		address_set(vs, rdma_get_local_addr(vs->listener));
-	freeaddrinfo(list);
-	return err;
+	if (vs->listener->verbs && vs->listener->verbs != vs->dev.ctx)
+		return err_set(FARKV_EINVAL,
+			       "the address %s belongs to the RDMA device %s, "
+			       "the store is on %s; choose with --device",
+			       vs->cfg.host,
+			       ibv_get_device_name(vs->listener->verbs->device),
+			       ibv_get_device_name(vs->dev.ctx->device));
+	if (rdma_listen(vs->listener, BACKLOG))
+		return bind_error(vs, errno);
+	address_set(vs, rdma_get_local_addr(vs->listener));
+	return 0;
 }
 
 static int watch(struct verbs_server *vs)
@@ -365,8 +388,7 @@ void verbs_server_close(struct verbs_server *vs)
 		return;
 	verbs_peers_destroy(vs);
 	verbs_mover_stop(vs);
-	if (vs->listener)
-		VERBS_RELEASE("the listener", rdma_destroy_id(vs->listener));
+	listener_drop(vs);
 	if (vs->channel)
 		rdma_destroy_event_channel(vs->channel);
 	verbs_conn_destroy(&vs->lane_far);

@@ -172,6 +172,7 @@ int cli_exit_for(int err)
 	case FARKV_EURI:
 		return CLI_USAGE;
 	case FARKV_EUNREACHABLE:
+	case FARKV_ENOROUTE:
 	case FARKV_EDISCONNECTED:
 		return CLI_UNREACHABLE;
 	case FARKV_ETIMEDOUT:
