@@ -67,8 +67,8 @@ enum farkv_error {
 	FARKV_ENOMEM = -1011,      /**< this process is out of memory */
 	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
 
-	/* The connection is gone; the library makes a new one at the next call. */
-	FARKV_EDISCONNECTED = -1100, /**< the server or the way to it is gone */
+	/* No connection; the library tries to make a new one at the next call. */
+	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or started again */
 	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
 	FARKV_EREFUSED = -1102,      /**< the server turned the session down */
 	FARKV_EPROTOCOL = -1103,     /**< the peer does not speak the protocol */
@@ -181,7 +181,9 @@ void farkv_options_init(struct farkv_options *o);
 /**
  * Open a handle on the store at `uri`.
  *
- * `uri` is "shm:///path/to/socket", or a plain path with a '/' in it; NULL means
+ * `uri` is "shm:///path/to/socket", a plain path with a '/' in it, or
+ * "kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N" for RDMA, where all but
+ * the host may be left out (see kvserver(1) for the meanings); NULL means
  * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
  * default: $XDG_RUNTIME_DIR/farkv/kvserver.sock or /run/farkv/kvserver.sock.
  * `opts` may be NULL for the defaults; it is not kept.
@@ -190,9 +192,10 @@ void farkv_options_init(struct farkv_options *o);
  * *kv_out is not touched and nothing is left behind.
  *
  * Errors: FARKV_EURI (malformed address), FARKV_EUNREACHABLE (no server there),
+ * FARKV_ENOROUTE (no such host, or no RDMA way to it), FARKV_ENOTSUP (no RDMA here),
  * FARKV_EPROTOCOL (something else listens there), FARKV_EREFUSED (the server
  * said no; the detail gives its reason), FARKV_EFORMAT (incompatible region),
- * FARKV_EPERM (file modes), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
+ * FARKV_EPERM (file modes, or the key), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
  *
  * Starts one control thread per process with the first handle; it blocks all
  * signals. Blocks up to connect_timeout_ms.

@@ -32,8 +32,9 @@ static const struct opt opts[] = {
 	 .metavar = "PATH", .flags = OPT_PATH, .help = "Socket of the server."},
 	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
 	 .metavar = "URI",
-	 .help = "Address of the store, as in shm:///run/farkv/kvserver.sock; "
-		 "without both $FARKV_URI or the default socket."},
+	 .help = "Address of the store, as in shm:///run/farkv/kvserver.sock or "
+		 "kv://host:7670; without both $FARKV_URI or the default "
+		 "socket."},
 	{.name = "timeout-ms", .letter = 't', .type = OPT_U64,
 	 .offset = OFF(timeout_ms), .metavar = "MS", .deflt = "5000", .min = 1,
 	 .max = 86400000,
