@@ -18,6 +18,7 @@
 #include <check.h>
 
 #define ARGS_MAX 16
+#define ARGS_OWN 10
 #define READY_TIMEOUT_MS 20000
 
 void real_server_require(void)
@@ -31,24 +32,73 @@ void real_server_require(void)
 	exit(77);
 }
 
+bool real_server_is_remote(void)
+{
+	const char *transport = getenv("FARKV_TEST_TRANSPORT");
+
+	return transport && strcmp(transport, "rdma") == 0;
+}
+
+bool real_server_skips(const char *test, const char *why)
+{
+	if (!real_server_is_remote())
+		return false;
+	printf("  left out: %s: %s\n", test, why);
+	fflush(stdout);
+	return true;
+}
+
+/* "kv://host:port" or "kv://[host]:port": as --listen takes it. */
+static const char *listen_at(const struct real_server *s)
+{
+	return s->path[0] ? s->path + strlen("kv://") : ":0";
+}
+
 static void exec_server(const struct real_server *s, const char *const *args,
 			int ready_fd, pid_t parent)
 {
-	const char *argv[ARGS_MAX + 6] = {getenv("KVSERVER"), "-q", "-s",
-					  s->path, "--ready-fd"};
-	char fd[16];
-	int n = 5;
+	const char *argv[ARGS_MAX + ARGS_OWN] = {getenv("KVSERVER"), "-q",
+						 "--ready-fd"};
+	char fd[16], log[80];
+	int n = 3;
 
 	snprintf(fd, sizeof(fd), "%d", ready_fd);
+	snprintf(log, sizeof(log), "%s/log", s->dir);
 	argv[n++] = fd;
+	if (real_server_is_remote()) {
+		argv[n++] = "--transport=rdma";
+		argv[n++] = "--no-auth";
+		argv[n++] = "--listen";
+		argv[n++] = listen_at(s);
+	} else {
+		argv[n++] = "-s";
+		argv[n++] = s->path;
+	}
 	for (int i = 0; args && args[i] && i < ARGS_MAX - 1; i++)
 		argv[n++] = args[i];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || !freopen("/dev/null", "w", stdout))
+	if (getppid() != parent || !freopen(log, "w", stdout))
 		_exit(126);
 	execv(argv[0], (char *const *)(void *)argv);
 	fprintf(stderr, "cannot run %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
+}
+
+/* Where it serves, as it said. */
+static void find_address(struct real_server *s)
+{
+	char log[80], line[512] = "", *at;
+	FILE *f;
+
+	snprintf(log, sizeof(log), "%s/log", s->dir);
+	f = fopen(log, "r");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+	fclose(f);
+	at = strstr(line, "kv://");
+	ck_assert_msg(at != NULL, "no address in '%s'", line);
+	snprintf(s->path, sizeof(s->path), "%.*s", (int)strcspn(at, " ,;)"),
+		 at);
 }
 
 static void wait_ready(int fd)
@@ -77,6 +127,8 @@ void real_server_start(struct real_server *s, const char *const *args)
 	close(fds[1]);
 	wait_ready(fds[0]);
 	close(fds[0]);
+	if (!s->path[0])
+		find_address(s);
 }
 
 void real_server_init(struct real_server *s, const char *const *args)
@@ -87,7 +139,8 @@ void real_server_init(struct real_server *s, const char *const *args)
 	snprintf(s->dir, sizeof(s->dir), "%.40s/farkv-XXXXXX",
 		 tmp && strlen(tmp) < 40 ? tmp : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(s->dir));
-	snprintf(s->path, sizeof(s->path), "%s/sock", s->dir);
+	if (!real_server_is_remote())
+		snprintf(s->path, sizeof(s->path), "%s/sock", s->dir);
 	real_server_start(s, args);
 }
 

@@ -5,17 +5,27 @@
  * The program is $KVSERVER, which the makefile sets. It is started with
  * --ready-fd and is ready when real_server_start() returns; it dies with the
  * test. Failures of these functions fail the running test case.
+ *
+ * With FARKV_TEST_TRANSPORT=rdma it serves at a kv:// address of this machine's
+ * RDMA device, without keys, and has no socket.
  */
 #ifndef TESTS_REAL_SERVER_H
 #define TESTS_REAL_SERVER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct real_server {
 	char dir[64];
-	char path[96]; /* of the socket */
+	char path[96]; /* for farkv_open(): of the socket, or kv://... */
 	pid_t pid;     /* 0: does not run */
 };
+
+/** True if clients come by RDMA. */
+bool real_server_is_remote(void);
+
+/** As that; then it says that the running case is left out, and why. */
+bool real_server_skips(const char *test, const char *why);
 
 /** Skip the whole program (exit 77) if there is no server to test with. */
 void real_server_require(void);
@@ -23,7 +33,7 @@ void real_server_require(void);
 /** Make the directory and start; `args` end with NULL and may be NULL. */
 void real_server_init(struct real_server *s, const char *const *args);
 
-/** Start on the same socket again; the server must not run. */
+/** Start at the same address again; the server must not run. */
 void real_server_start(struct real_server *s, const char *const *args);
 
 /** SIGSTOP or SIGCONT, and wait until it took effect. */
