@@ -187,11 +187,17 @@ static void verbs_close(struct channel *ch)
 	free(ch);
 }
 
+static void verbs_forked(struct channel *ch)
+{
+	verbs_link_forked(channel_verbs_link(ch));
+}
+
 static const struct channel_ops verbs_ops = {
 	.send = verbs_send,
 	.receive = verbs_receive,
 	.wait_room = verbs_wait_room,
 	.close = verbs_close,
+	.forked = verbs_forked,
 };
 
 struct channel *channel_verbs(struct verbs_link *link)

@@ -30,6 +30,7 @@ struct channel_ops {
 			   struct channel_fds *fds);
 	void (*wait_room)(struct channel *ch, int ms);
 	void (*close)(struct channel *ch);
+	void (*forked)(struct channel *ch);
 };
 
 struct channel {
@@ -77,6 +78,13 @@ void channel_wait_message(struct channel *ch, int ms);
 /** Close and free. NULL is allowed. In a child of fork(): only memory is freed,
  * see channel_forget(). */
 void channel_close(struct channel *ch);
+/** In the handler of fork(): nothing of the child's keeps the connection up.
+ * `fd` is closed already. */
+static inline void channel_forked(struct channel *ch)
+{
+	if (ch->ops->forked)
+		ch->ops->forked(ch);
+}
 /** In a child of fork(), whose parent owns the connection: free the memory. */
 void channel_forget(struct channel *ch);
 

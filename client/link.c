@@ -190,7 +190,8 @@ void link_take_mail(struct link *l)
 		if (l->alloc) /* blocks that find no memory go with the session */
 			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
-			l->denied[g->cls] = true;
+			l->denied[g->cls] = !l->old_ask[g->cls];
+		l->old_ask[g->cls] = false;
 		l->tombstone_pause_ns = 0;
 		free(g);
 	}
@@ -206,6 +207,11 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now)
 	uint32_t n = l->unsent[cls];
 	int err;
 
+	/* What is on its way back may be what is asked for. */
+	if (l->n_ret)
+		link_return_surplus(l);
+	if (l->n_ret)
+		return FARKV_ETIMEDOUT;
 	if (n == 0)
 		n = alloc_want(l->alloc, cls, now);
 	if (n == 0)

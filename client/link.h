@@ -38,6 +38,9 @@ struct link {
 	uint32_t unsent[CLASS_COUNT];
 	/* Classes of which the server had no block; cleared by who asks anew. */
 	bool denied[CLASS_COUNT];
+	/* Whose request was under way when the call that waits began: its "no"
+	   says nothing about now. */
+	bool old_ask[CLASS_COUNT];
 	/* Until then no DELETE waits for a tombstone: the server is slow. */
 	uint64_t tombstone_pause_ns;
 };

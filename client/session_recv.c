@@ -336,5 +336,8 @@ void session_tick(struct control_source *src)
 
 void session_forked(struct control_source *src)
 {
-	gate_raise(&((struct session *)(void *)src)->gate, GATE_FORKED);
+	struct session *s = (struct session *)(void *)src;
+
+	gate_raise(&s->gate, GATE_FORKED);
+	channel_forked(s->ch);
 }

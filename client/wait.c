@@ -19,7 +19,7 @@
  * A DELETE wants a small block to trade a large one for, but does without: how
  * long a server that answers may take.
  */
-#define TOMBSTONE_WAIT_NS (10 * NS_PER_MS)
+#define TOMBSTONE_WAIT_NS (50 * NS_PER_MS)
 /* ... and how long none is waited for after one did not come. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
@@ -153,6 +153,10 @@ void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 	if (!w->begun) {
 		/* An old "no" says nothing about now. */
 		memset(kv->link.denied, 0, sizeof(kv->link.denied));
+		for (uint8_t c = 0; c < CLASS_COUNT; c++)
+			kv->link.old_ask[c] =
+				kv->link.alloc &&
+				alloc_asking(kv->link.alloc, c);
 		w->begun = true;
 		w->backoff_ns = BACKOFF_MIN_NS;
 	}

@@ -77,6 +77,12 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);
 /** Close everything but the lane, which must be closed before. NULL is allowed. */
 void verbs_link_close(struct verbs_link *l);
 
+/**
+ * In a child of fork(): give up its copy of what keeps the parent's connections
+ * up, so that they end with the parent. Async-signal-safe.
+ */
+void verbs_link_forked(struct verbs_link *l);
+
 /** Readable when verbs_link_receive() has something to say. */
 int verbs_link_fd(const struct verbs_link *l);
 

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <farkv.h>
 
@@ -40,6 +42,37 @@ bool verbs_private_read(const void *data, size_t len, struct verbs_private *out)
 	p.session = ntohl(p.session);
 	*out = p;
 	return true;
+}
+
+/* ---- devices ---------------------------------------------------------------------- */
+
+static pid_t first_user;
+
+static void first_user_note(void)
+{
+	first_user = getpid();
+}
+
+int verbs_context_get(struct ibv_context *shared, struct ibv_context **out,
+		      bool *own_out)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct ibv_context *own;
+
+	pthread_once(&once, first_user_note);
+	if (first_user == getpid()) {
+		*out = shared;
+		*own_out = false;
+		return 0;
+	}
+	own = ibv_open_device(shared->device);
+	if (!own)
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot open the RDMA device %s",
+				     ibv_get_device_name(shared->device));
+	*out = own;
+	*own_out = true;
+	return 0;
 }
 
 /* ---- queue pairs ---------------------------------------------------------------- */

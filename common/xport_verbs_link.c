@@ -36,6 +36,8 @@ struct verbs_link {
 	struct rdma_event_channel *channel;
 	struct verbs_conn control;
 	struct rdma_cm_id *data_id; /* the lane's, for its events; not owned */
+	struct ibv_context *ctx;
+	bool own_ctx; /* else librdmacm's */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *recv_cq, *send_cq;
@@ -267,9 +269,10 @@ static int post_recv(struct verbs_link *l, unsigned i)
 	return ibv_post_recv(l->control.qp, &wr, &bad);
 }
 
-static int queues_create(struct verbs_link *l, struct ibv_context *ctx)
+static int queues_create(struct verbs_link *l)
 {
 	size_t bytes = (size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * BUF_BYTES;
+	struct ibv_context *ctx = l->ctx;
 
 	l->pd = ibv_alloc_pd(ctx);
 	if (!l->pd)
@@ -304,7 +307,10 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 		return sys_error("create an RDMA connection");
 	err = resolve(l, l->control.id, deadline_ns);
 	if (!err)
-		err = queues_create(l, l->control.id->verbs);
+		err = verbs_context_get(l->control.id->verbs, &l->ctx,
+					&l->own_ctx);
+	if (!err)
+		err = queues_create(l);
 	if (!err) {
 		struct verbs_qp_spec spec = {.pd = l->pd,
 					     .send_cq = l->send_cq,
@@ -347,6 +353,9 @@ static void link_reset(struct verbs_link *l)
 			      ibv_destroy_comp_channel(l->comp));
 	if (l->pd)
 		VERBS_RELEASE("a protection domain", ibv_dealloc_pd(l->pd));
+	if (l->own_ctx)
+		VERBS_RELEASE("a device", ibv_close_device(l->ctx));
+	l->own_ctx = false;
 	l->mr = NULL;
 	l->bufs = NULL;
 	l->recv_cq = l->send_cq = NULL;
@@ -467,6 +476,11 @@ void verbs_link_close(struct verbs_link *l)
 	link_free(l);
 }
 
+void verbs_link_forked(struct verbs_link *l)
+{
+	close(l->channel->fd);
+}
+
 int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out)
 {
@@ -481,12 +495,12 @@ int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 	if (rdma_create_id(l->channel, &c.id, NULL, RDMA_PS_TCP))
 		return sys_error("create an RDMA connection");
 	err = resolve(l, c.id, p->deadline_ns);
-	if (!err && c.id->verbs != l->pd->context)
+	if (!err && c.id->verbs->device != l->ctx->device)
 		err = err_set(FARKV_EDISCONNECTED,
 			      "the way to %s changed to another device",
 			      l->peer_text);
 	if (!err)
-		err = verbs_device_depths(c.id->verbs, &serve, &ask);
+		err = verbs_device_depths(l->ctx, &serve, &ask);
 	if (!err) {
 		lane = verbs_lane_new(l->pd, l, p);
 		err = lane ? 0 : FARKV_ENOMEM;

@@ -38,6 +38,11 @@ bool verbs_available(char *why, size_t cap)
 
 /* ---- never reached: nothing was ever opened ------------------------------------- */
 
+void verbs_link_forked(struct verbs_link *l)
+{
+	(void)l;
+}
+
 void verbs_link_close(struct verbs_link *l)
 {
 	(void)l;

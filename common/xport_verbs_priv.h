@@ -96,6 +96,14 @@ struct verbs_qp_spec {
 	void *context;
 };
 
+/**
+ * The device that rdma_cm opened, for this process: librdmacm opens each device
+ * once, and a child of fork() cannot use what its parent opened. There *own_out
+ * is true and the caller closes it. 0 or FARKV_ESYS.
+ */
+int verbs_context_get(struct ibv_context *shared, struct ibv_context **out,
+		      bool *own_out);
+
 /** Create the QP with the granted limits in *c. 0 or FARKV_ESYS, with a detail. */
 int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec);
 /** RESET to INIT, with these remote rights. */
