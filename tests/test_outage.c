@@ -353,6 +353,52 @@ START_TEST(test_fork)
 }
 END_TEST
 
+static uint64_t sessions_open(void)
+{
+	struct farkv_stats s = {.size = sizeof(s)};
+
+	OK(farkv_stats(kv, &s));
+	return s.sessions;
+}
+
+/* What a child inherited does not keep its dead parent's session open. */
+START_TEST(test_child_outlives_its_parent)
+{
+	uint64_t end = e2e_now_ms() + 10000;
+	int up[2], hold[2];
+	char c;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(up), 0);
+	ck_assert_int_eq(pipe(hold), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		struct farkv *own;
+
+		CHILD(farkv_open(srv.path, NULL, &own) == 0);
+		CHILD(e2e_put(own, "k", "v") == 0);
+		pid = fork();
+		if (pid == 0) {
+			close(hold[1]);
+			CHILD(read(hold[0], &c, 1) == 0);
+			_exit(0);
+		}
+		CHILD(write(up[1], "u", 1) == 1);
+		pause();
+	}
+	ck_assert_int_eq(read(up[0], &c, 1), 1);
+	ck_assert_uint_eq(sessions_open(), 2);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	while (sessions_open() != 1) {
+		ck_assert_uint_lt(e2e_now_ms(), end);
+		usleep(10000);
+	}
+	close(hold[1]);
+}
+END_TEST
+
 /* ---- threads and leaks ----------------------------------------------------- */
 
 static size_t count_entries(const char *path)
@@ -435,7 +481,7 @@ START_TEST(test_threads)
 	pthread_t t[THREADS];
 	void *result;
 
-	ck_assert_uint_gt(maps, 0);
+	ck_assert_int_eq(maps == 0, real_server_is_remote());
 	for (uintptr_t i = 0; i < THREADS; i++)
 		ck_assert_int_eq(pthread_create(&t[i], NULL, churn_thread,
 						(void *)i), 0);
@@ -502,6 +548,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_terminated);
 	tcase_add_test(t, test_killed_while_waiting);
 	tcase_add_test(t, test_fork);
+	tcase_add_test(t, test_child_outlives_its_parent);
 	tcase_add_test(t, test_threads);
 	tcase_add_test(t, test_leaks);
 	suite_add_tcase(s, t);
