@@ -145,6 +145,7 @@ static enum db_status status_of(int err)
 	case FARKV_EDISCONNECTED:
 	case FARKV_EUNREACHABLE:
 	case FARKV_ENOROUTE:
+	case FARKV_ELINKDOWN:
 	case FARKV_EREFUSED:
 		return DB_SERVICE_UNAVAILABLE;
 	default:

@@ -109,6 +109,7 @@ static int exit_for(int err)
 		return EXIT_USAGE;
 	case FARKV_EUNREACHABLE:
 	case FARKV_ENOROUTE:
+	case FARKV_ELINKDOWN:
 	case FARKV_EDISCONNECTED:
 		return EXIT_UNREACHABLE;
 	case FARKV_ETIMEDOUT:

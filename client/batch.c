@@ -59,6 +59,7 @@ static int failure_report(const struct failure *f, size_t n)
 static bool is_final(int err)
 {
 	return err == FARKV_EDISCONNECTED || err == FARKV_ETIMEDOUT ||
+	       err == FARKV_ELINKDOWN ||
 	       err == FARKV_EMAYBE || err == FARKV_ENOMEM;
 }
 

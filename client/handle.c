@@ -360,6 +360,13 @@ int handle_result(struct farkv *kv, int err)
 		else if (!kv->link.session)
 			err_set(err, "%s", kv->why);
 		break;
+	case FARKV_ETIMEDOUT:
+	case FARKV_ELINKDOWN:
+		if (!kv->link.session)
+			err_set(err, "%s", kv->why);
+		else if (!err_detail()[0])
+			err_set(err, "%s", err_str(err));
+		break;
 	case FARKV_ENOSPC:
 		if (err_detail()[0])
 			return err;

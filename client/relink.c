@@ -73,7 +73,8 @@ void relink_down(struct farkv *kv)
 static bool may_pass(int err)
 {
 	return err == FARKV_ETIMEDOUT || err == FARKV_ENOROUTE ||
-	       err == FARKV_EDISCONNECTED || err == FARKV_ESYS;
+	       err == FARKV_ELINKDOWN || err == FARKV_EDISCONNECTED ||
+	       err == FARKV_ESYS;
 }
 
 /* Between half and all of `ns`: clients that broke together come back apart. */
@@ -174,7 +175,8 @@ int relink(struct farkv *kv)
 	}
 	if (!broke)
 		kv->next_attempt_ns = clock_now_ns() + ABSENT_PAUSE_NS;
-	if (err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM)
+	if (err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM ||
+	    err == FARKV_ELINKDOWN)
 		return err;
 	/* Why it broke says more than that nobody is there now. */
 	if (!broke || kv->told)
@@ -223,11 +225,16 @@ static void detach(struct farkv *kv, struct index_op *const *ops, size_t n)
 	relink_down(kv);
 }
 
-static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n)
+static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
+		    int err)
 {
+	if (err != FARKV_ETIMEDOUT && err != FARKV_ELINKDOWN)
+		err = FARKV_EDISCONNECTED;
+	else
+		note_why(kv, "");
 	for (size_t i = 0; i < n; i++)
 		if (touched(ops[i]) && ops[i]->result != FARKV_EMAYBE)
-			ops[i]->result = FARKV_EDISCONNECTED;
+			ops[i]->result = err;
 	kv->told = true;
 }
 
@@ -235,15 +242,18 @@ bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
 	bool same = session_was_cut(kv->link.session);
+	int err = FARKV_EDISCONNECTED;
 
 	gate_leave(kv->gate);
 	detach(kv, ops, n);
-	same = same && attempts(kv) == 0 && same_region(kv, before);
+	if (same)
+		err = attempts(kv);
+	same = !err && same_region(kv, before);
 	if (same)
 		gate_raise(kv->gate, GATE_TIDY);
 	(void)gate_enter(kv->gate);
 	if (!same) {
-		give_up(kv, ops, n);
+		give_up(kv, ops, n, err);
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {

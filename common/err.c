@@ -34,6 +34,7 @@ const char *err_str(int err)
 	case FARKV_EREFUSED: return "the server turned the session down";
 	case FARKV_EPROTOCOL: return "the peer does not speak the protocol";
 	case FARKV_ENOROUTE: return "there is no way to that host";
+	case FARKV_ELINKDOWN: return "the network link of this machine is down";
 	case FARKV_EFORMAT: return "the region's format is not usable";
 	case FARKV_ECORRUPT: return "stored data fails its checksum";
 	case FARKV_EURI: return "the address is malformed";

@@ -68,8 +68,8 @@ struct verbs_dial {
  * deadline at most; the resolution of a name by the system is not counted.
  *
  * FARKV_ENOTSUP (no RDMA on this machine; the detail says what to do),
- * FARKV_ENOROUTE (unknown host, or no RDMA way to it), FARKV_EUNREACHABLE (nobody
- * listens there), FARKV_EREFUSED, FARKV_EPROTOCOL, FARKV_ETIMEDOUT, FARKV_ENOMEM,
+ * FARKV_ENOROUTE (unknown host, or no RDMA way to it), FARKV_ELINKDOWN (this
+ * machine's port is down), FARKV_EUNREACHABLE (nobody listens there), FARKV_EREFUSED, FARKV_EPROTOCOL, FARKV_ETIMEDOUT, FARKV_ENOMEM,
  * FARKV_ESYS. Nothing is left behind then.
  */
 int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);

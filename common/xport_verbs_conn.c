@@ -165,6 +165,8 @@ int verbs_qp_connect(struct verbs_conn *c, uint8_t responder_resources,
 		return err;
 	a.max_dest_rd_atomic = responder_resources;
 	a.min_rnr_timer = VERBS_MIN_RNR_TIMER;
+	if (c->tos)
+		a.ah_attr.grh.traffic_class = c->tos;
 	err = qp_modify(c, &a, mask, "RTR");
 	if (!err)
 		err = qp_attr(c, IBV_QPS_RTS, &a, &mask);

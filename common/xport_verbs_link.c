@@ -35,7 +35,6 @@
 struct verbs_link {
 	struct rdma_event_channel *channel;
 	struct verbs_conn control;
-	struct rdma_cm_id *data_id; /* the lane's, for its events; not owned */
 	struct ibv_context *ctx;
 	bool own_ctx; /* else librdmacm's */
 	struct ibv_pd *pd;
@@ -427,6 +426,17 @@ static void peer_set(struct verbs_link *l, const struct addrinfo *a)
 		 port);
 }
 
+/* Nothing answers: is it this machine's own link? */
+static int link_down(int err)
+{
+	char hint[400];
+
+	if ((err == FARKV_ENOROUTE || err == FARKV_ETIMEDOUT) &&
+	    rdma_probe_hint(hint, sizeof(hint)) == RDMA_PORT_DOWN)
+		return err_set(FARKV_ELINKDOWN, "%s", hint);
+	return err;
+}
+
 int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
 {
 	struct addrinfo *list = NULL;
@@ -452,6 +462,7 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
 		link_reset(l);
 	}
 	freeaddrinfo(list);
+	err = link_down(err);
 	if (!err)
 		err = watch(l);
 	if (err)
@@ -526,7 +537,6 @@ int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 		verbs_lane_abandon(lane);
 		return err;
 	}
-	l->data_id = c.id;
 	*out = verbs_lane_base(lane);
 	return 0;
 }
@@ -635,8 +645,12 @@ static void cm_events(struct verbs_link *l)
 	}
 }
 
-/* What the device says of one of its objects: whose is it? */
-static void async_event(const struct ibv_async_event *e)
+/*
+ * What the device says of one of its objects: whose is it? A port that goes down
+ * ends nothing: requests are sent again until they are answered or given up.
+ */
+static void async_event(struct verbs_link *reader,
+			const struct ibv_async_event *e)
 {
 	const char *name = ibv_event_type_str(e->event_type);
 	struct verbs_link *owner = NULL;
@@ -650,8 +664,8 @@ static void async_event(const struct ibv_async_event *e)
 	case IBV_EVENT_QP_ACCESS_ERR:
 		owner = e->element.qp->qp_context;
 		break;
-	case IBV_EVENT_PORT_ERR:
-		log_warn("rdma: the port of the RDMA device is down");
+	case IBV_EVENT_DEVICE_FATAL:
+		owner = reader;
 		break;
 	default:
 		log_debug("rdma: %s", name);
@@ -670,7 +684,7 @@ static void async_events(struct verbs_link *l)
 	struct ibv_async_event e;
 
 	while (!ibv_get_async_event(l->pd->context, &e)) {
-		async_event(&e);
+		async_event(l, &e);
 		ibv_ack_async_event(&e);
 	}
 }

@@ -17,6 +17,10 @@
 #define CHUNK_FIRST ((size_t)256 << 10)
 #define CHUNK_LARGEST ((size_t)4 << 20)
 #define CLASS_SMALLEST 6u /* 64 bytes */
+/* Larger buffers have a chunk of their own, ... */
+#define OWN_CHUNK (CHUNK_LARGEST / 4)
+/* ... and so much of them stays registered while it is free. */
+#define KEEP_LARGE ((size_t)128 << 20)
 
 struct verbs_chunk {
 	struct verbs_chunk *next;
@@ -111,7 +115,7 @@ static void *carve(struct verbs_mem *m, size_t bytes)
 	size_t want = CHUNK_FIRST;
 	void *p;
 
-	if (bytes > CHUNK_LARGEST / 4) {
+	if (bytes > OWN_CHUNK) {
 		c = chunk_new(m, util_align_up(bytes, 4096));
 		if (!c)
 			return NULL;
@@ -147,13 +151,38 @@ void *verbs_mem_alloc(struct verbs_mem *m, size_t bytes)
 	if (!p)
 		return carve(m, (size_t)1 << class);
 	memcpy(&m->free[class], p, sizeof(void *));
+	if (((size_t)1 << class) > OWN_CHUNK)
+		m->large_free -= (size_t)1 << class;
 	return p;
+}
+
+/* Give a chunk that is one buffer back to the system. */
+static void chunk_drop(struct verbs_mem *m, const void *p)
+{
+	struct verbs_chunk **at = &m->chunks;
+
+	while (*at && (*at)->base != p)
+		at = &(*at)->next;
+	if (*at) {
+		struct verbs_chunk *c = *at;
+
+		*at = c->next;
+		chunk_free(c);
+	}
 }
 
 void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes)
 {
 	unsigned class = class_of(bytes);
+	size_t room = (size_t)1 << class;
 
+	if (room > OWN_CHUNK) {
+		if (m->large_free + room > KEEP_LARGE) {
+			chunk_drop(m, p);
+			return;
+		}
+		m->large_free += room;
+	}
 	memcpy(p, &m->free[class], sizeof(void *));
 	m->free[class] = p;
 }

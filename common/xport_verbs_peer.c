@@ -261,6 +261,7 @@ static int accept_conn(struct verbs_server *vs, struct verbs_conn *c,
 
 	(void)rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
 			      &timeout, sizeof(timeout));
+	c->tos = vs->cfg.tuning.tos;
 	verbs_private_fill(&p, VERBS_CONTROL);
 	err = verbs_qp_init(c, rights);
 	if (!err)

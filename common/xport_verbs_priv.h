@@ -57,12 +57,14 @@ struct verbs_chunk;
 /**
  * Registered memory, carved into powers of two. Single-threaded. A chunk is
  * registered once and stays until the end, so nothing is registered on the way
- * of an operation that has run before.
+ * of an operation that has run before; but of buffers above 1 MiB, 128 MiB at most
+ * are kept while they are free.
  */
 struct verbs_mem {
 	struct ibv_pd *pd;
 	struct verbs_chunk *chunks;
 	void *free[VERBS_MEM_CLASSES]; /* by log2 of the size */
+	size_t large_free; /* bytes in free buffers with chunks of their own */
 	uint64_t registrations;
 };
 
@@ -86,6 +88,7 @@ struct verbs_conn {
 	struct ibv_qp *qp;
 	uint32_t max_inline, max_send;
 	uint32_t depth; /* READs and CAS that may be outstanding */
+	uint8_t tos;    /* server: of what it sends; 0: as the client's */
 };
 
 struct verbs_qp_spec {

@@ -73,6 +73,7 @@ enum farkv_error {
 	FARKV_EREFUSED = -1102,      /**< the server turned the session down */
 	FARKV_EPROTOCOL = -1103,     /**< the peer does not speak the protocol */
 	FARKV_ENOROUTE = -1104,      /**< no way to that host, or no such host */
+	FARKV_ELINKDOWN = -1105,     /**< this machine's RDMA port is down */
 
 	/* The store cannot be used. */
 	FARKV_EFORMAT = -1200,  /**< region magic, version or checksum is wrong */
@@ -192,7 +193,8 @@ void farkv_options_init(struct farkv_options *o);
  * *kv_out is not touched and nothing is left behind.
  *
  * Errors: FARKV_EURI (malformed address), FARKV_EUNREACHABLE (no server there),
- * FARKV_ENOROUTE (no such host, or no RDMA way to it), FARKV_ENOTSUP (no RDMA here),
+ * FARKV_ENOROUTE (no such host, or no RDMA way to it), FARKV_ELINKDOWN,
+ * FARKV_ENOTSUP (no RDMA here),
  * FARKV_EPROTOCOL (something else listens there), FARKV_EREFUSED (the server
  * said no; the detail gives its reason), FARKV_EFORMAT (incompatible region),
  * FARKV_EPERM (file modes, or the key), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.

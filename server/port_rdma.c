@@ -55,11 +55,18 @@ static const struct session_port rdma_ops = {
 
 static int on_request(void *arg)
 {
-	struct control *c = ((struct port_rdma *)arg)->control;
+	struct port_rdma *p = arg;
+	struct control *c = p->control;
+	struct verbs_server_counters n;
 
 	if (c->drain_until)
 		return VERBS_REJECT_SHUTDOWN;
-	return c->n_connections >= c->cfg.max_sessions ? VERBS_REJECT_FULL : 0;
+	verbs_server_counters(p->server, &n);
+	/* Those in the middle of connecting count as well. */
+	if (c->n_connections >= c->cfg.max_sessions ||
+	    n.connections >= c->cfg.max_sessions)
+		return VERBS_REJECT_FULL;
+	return 0;
 }
 
 static bool on_connected(void *arg, struct verbs_peer *peer)

@@ -174,6 +174,7 @@ int cli_exit_for(int err)
 		return CLI_USAGE;
 	case FARKV_EUNREACHABLE:
 	case FARKV_ENOROUTE:
+	case FARKV_ELINKDOWN:
 	case FARKV_EDISCONNECTED:
 		return CLI_UNREACHABLE;
 	case FARKV_ETIMEDOUT:
