@@ -72,21 +72,25 @@ static void move_one(struct verbs_server *vs, const struct ibv_wc *wc,
 		log_error("rdma: out of memory, a message is lost");
 }
 
+/*
+ * Two threads may be here: the lock keeps each session's messages in order. It is
+ * held for as long as the copying takes.
+ */
 void verbs_move_all(struct verbs_server *vs)
 {
-	struct arrival_list list = STAILQ_HEAD_INITIALIZER(list);
 	struct ibv_wc wc[WC_MAX];
+	bool any = false;
 	int n;
 
-	while ((n = ibv_poll_cq(vs->cq, WC_MAX, wc)) > 0)
-		for (int i = 0; i < n; i++)
-			move_one(vs, &wc[i], &list);
-	if (STAILQ_EMPTY(&list))
-		return;
 	pthread_mutex_lock(&vs->lock);
-	STAILQ_CONCAT(&vs->arrivals, &list);
+	while ((n = ibv_poll_cq(vs->cq, WC_MAX, wc)) > 0)
+		for (int i = 0; i < n; i++) {
+			move_one(vs, &wc[i], &vs->arrivals);
+			any = true;
+		}
 	pthread_mutex_unlock(&vs->lock);
-	(void)eventfd_write(vs->arrived_fd, 1);
+	if (any)
+		(void)eventfd_write(vs->arrived_fd, 1);
 }
 
 /* Take the notice, arm for the next one, and only then look. */
