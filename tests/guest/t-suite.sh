@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The library's own tests, with a kvserver at a kv:// address in place of a socket;
+# one case for each program.
+# shellcheck disable=SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+
+FARKV_TEST_TRANSPORT=rdma
+export FARKV_TEST_TRANSPORT
+
+# passes PROGRAM: what it left out and measured is shown, and why it failed.
+passes() {
+	timeout -k 5 120 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
+	status=$?
+	sed -n 's/^  left out: /    left out: /p' "$dir/log"
+	case $status in
+	0) ;;
+	77) skip "$(sed -n 's/^SKIP: //p' "$dir/log")" ;;
+	*)
+		tail -n 40 "$dir/log" | sed 's/^/    /'
+		fail "exit status $status"
+		;;
+	esac
+	resources_are_back
+}
+
+for program in test_farkv test_batch test_limits test_outage test_hammer; do
+	testcase "$program: by RDMA"
+	if [ -e "$top_builddir/tests/$program" ]; then
+		passes "$program"
+	else
+		skip "it is not built; it needs libcheck"
+	fi
+done
+finish
