@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What an operation costs, against one READ of the same device by perftest, and
+# what it costs the server's CPU. By itself it boots a guest; with --here it
+# measures on this machine, which needs a device.
+#
+# figures.sh [--here] [ROUNDS [OPERATIONS]]
+#
+# Each round measures ib_read_lat and then get, put and insert, so that all have
+# the same share of a machine that speeds up and slows down. Fails if a median over
+# the rounds misses its target.
+# shellcheck disable=SC2154
+if [ "${1-}" != --here ]; then
+	exec "$srcdir/tests/guest/guest" run -- "$0" --here "$@"
+fi
+shift
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+
+rounds=${1:-7}
+operations=${2:-1000}
+work=100000
+figures=$(unwrap "$top_builddir/tests/rdma_figures")
+
+# cpu_ns PID: what all its threads have used so far.
+cpu_ns() {
+	cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f", sum }'
+}
+
+# cpu_ticks PID: the same as clock ticks, as ps would have it.
+cpu_ticks() {
+	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
+}
+
+median() {
+	sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+}
+
+# of NAME: that operation's figure of each round.
+of() {
+	sed -n "s/.*\<$1 \([0-9.]*\).*/\1/p" "$dir/rounds"
+}
+
+# row NAME TARGET: medians of the times and of the rounds' ratios.
+row() {
+	of "$1" >"$dir/op"
+	us=$(median <"$dir/op")
+	ratio=$(of read | paste - "$dir/op" | awk '{ print $2 / $1 }' | median)
+	awk -v name="$1" -v us="$us" -v ratio="$ratio" -v target="$2" 'BEGIN {
+		printf "%-8s %8.1f %8.2f %8.1f  %s\n", name, us, ratio, target,
+			ratio <= target ? "met" : "missed"
+		exit ratio > target
+	}'
+}
+
+testcase "figures"
+serve figures -q -m 128 --transport rdma --no-auth --listen "$GUEST_ADDR:17670"
+uri=kv://$GUEST_ADDR:17670
+round=0
+while [ $round -lt "$rounds" ]; do
+	round=$((round + 1))
+	{
+		echo "read $(read_lat 256 "$operations")"
+		"$figures" "$uri" round "$operations" 2>"$dir/figures.err" ||
+			fail "$(cat "$dir/figures.err")"
+	} | tr '\n' ' ' >>"$dir/rounds"
+	echo >>"$dir/rounds"
+done
+sed 's/^/    /' "$dir/rounds"
+
+mkfifo "$dir/say" "$dir/told"
+"$figures" "$uri" work $work <"$dir/say" >"$dir/told" 2>"$dir/work.err" &
+worker=$!
+servers="$servers $worker"
+exec 8>"$dir/say" 9<"$dir/told"
+read -r _ <&9
+before_ns=$(cpu_ns "$server") before=$(cpu_ticks "$server")
+echo go >&8
+read -r _ <&9
+after_ns=$(cpu_ns "$server") after=$(cpu_ticks "$server")
+echo go >&8
+wait "$worker" || fail "$(cat "$dir/work.err")"
+
+printf '%-8s %8s %8s %8s\n' '' us ratio target
+printf '%-8s %8.1f\n' read "$(of read | median)"
+row get 2.4 || fail "get misses its target"
+row put 3.4 || fail "put misses its target"
+row insert 3.0 || fail "insert misses its target"
+printf "kvserver's CPU time over %s operations: %s clock ticks, %s us\n" $work \
+	$((after - before)) $(((after_ns - before_ns) / 1000))
+[ $((after - before)) -le 1 ] || fail "the server's CPU takes part"
+finish

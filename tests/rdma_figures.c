@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long single operations take, for tests/guest/figures.sh.
+ *
+ *   rdma_figures URI round N     medians of N operations of each kind, in us:
+ *                                "get 45.1 put 70.2 insert 60.3"
+ *   rdma_figures URI work N      N operations, get and put in turn, after a
+ *                                warm-up; waits for a line on stdin before and
+ *                                after, having printed "ready" and "done"
+ */
+#include <farkv.h>
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VALUE_BYTES 256
+#define WARM_UP 200
+#define KEYS 64
+#define KEY_BYTES 9
+
+static char value[VALUE_BYTES];
+static char keys[KEYS][KEY_BYTES + 1]; /* no work on keys while the clock runs */
+static uint32_t process, inserted;
+
+static void check(int err, const char *what)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "rdma_figures: %s: %s: %s\n", what, farkv_strerror(err),
+		farkv_errdetail());
+	exit(1);
+}
+
+static double now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+static void get(struct farkv *kv, unsigned i)
+{
+	struct farkv_value v;
+
+	check(farkv_get(kv, keys[i % KEYS], KEY_BYTES, &v), "get");
+	if (v.len != sizeof(value) || memcmp(v.data, value, v.len) != 0) {
+		fprintf(stderr, "rdma_figures: %s has another value\n",
+			keys[i % KEYS]);
+		exit(1);
+	}
+}
+
+static void put(struct farkv *kv, unsigned i)
+{
+	check(farkv_put(kv, keys[i % KEYS], KEY_BYTES, value, sizeof(value)),
+	      "put");
+}
+
+static void insert(struct farkv *kv, unsigned i)
+{
+	uint32_t key[3] = {process, ++inserted, i};
+
+	check(farkv_put(kv, key, sizeof(key), value, sizeof(value)), "insert");
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median_of(void (*op)(struct farkv *, unsigned), struct farkv *kv,
+			unsigned n)
+{
+	double *took = malloc(n * sizeof(*took)), median;
+
+	if (!took)
+		check(FARKV_ENOMEM, "times");
+	for (unsigned i = 0; i < WARM_UP; i++)
+		op(kv, i);
+	for (unsigned i = 0; i < n; i++) {
+		double began = now_us();
+
+		op(kv, i);
+		took[i] = now_us() - began;
+	}
+	qsort(took, n, sizeof(*took), by_size);
+	median = took[n / 2];
+	free(took);
+	return median;
+}
+
+static void await_line(const char *say)
+{
+	char line[16];
+
+	puts(say);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		exit(1);
+}
+
+static void work(struct farkv *kv, unsigned n)
+{
+	for (unsigned i = 0; i < 2 * WARM_UP; i++) {
+		get(kv, i);
+		put(kv, i);
+	}
+	await_line("ready");
+	for (unsigned i = 0; i < n / 2; i++) {
+		get(kv, i);
+		put(kv, i);
+	}
+	await_line("done");
+}
+
+static void show_counters(struct farkv *kv)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+
+	check(farkv_counters(kv, &c), "counters");
+	fprintf(stderr,
+		"reads %" PRIu64 " writes %" PRIu64 " cas %" PRIu64
+		" doorbells %" PRIu64 " retries %" PRIu64 " messages %" PRIu64
+		"\n",
+		c.reads, c.writes, c.cas, c.doorbells, c.retries,
+		c.control_msgs);
+}
+
+int main(int argc, char **argv)
+{
+	struct farkv *kv;
+	unsigned n;
+
+	if (argc != 4) {
+		fprintf(stderr, "usage: rdma_figures URI round|work N\n");
+		return 64;
+	}
+	n = (unsigned)strtoul(argv[3], NULL, 10);
+	memset(value, 'v', sizeof(value));
+	check(farkv_open(argv[1], NULL, &kv), "open");
+	process = (uint32_t)getpid();
+	for (unsigned i = 0; i < KEYS; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "key%06u", i);
+		put(kv, i);
+	}
+	if (strcmp(argv[2], "work") == 0) {
+		work(kv, n);
+	} else {
+		double g = median_of(get, kv, n), p = median_of(put, kv, n);
+
+		printf("get %.2f put %.2f insert %.2f\n", g, p,
+		       median_of(insert, kv, n));
+	}
+	show_counters(kv);
+	farkv_close(kv);
+	return 0;
+}
