@@ -146,6 +146,8 @@ struct verbs_server_ops {
 	 */
 	int (*on_data)(void *arg, uint32_t session, const uint8_t *token,
 		       struct verbs_peer **peer_out, bool *readonly_out);
+	/* A connection ends: verbs_server_tick() is due in a moment. */
+	void (*on_ending)(void *arg);
 	/* The device is lost: all connections are gone. */
 	void (*on_device_lost)(void *arg, const char *why);
 };
@@ -180,8 +182,8 @@ void verbs_server_close(struct verbs_server *vs);
 int verbs_server_fd(const struct verbs_server *vs);
 /** Handle everything that happened; calls the functions of `ops`. */
 void verbs_server_dispatch(struct verbs_server *vs);
-/** Now and then (5 times a second): connections that end are let go. */
-void verbs_server_tick(struct verbs_server *vs);
+/** Connections that end are let go. True: some are left, come again soon. */
+bool verbs_server_tick(struct verbs_server *vs);
 
 /** "kv://192.0.2.1:7670", or "kv://[fd00::1]:7670". */
 const char *verbs_server_address(const struct verbs_server *vs);

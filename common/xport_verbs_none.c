@@ -107,9 +107,10 @@ void verbs_server_dispatch(struct verbs_server *vs)
 	(void)vs;
 }
 
-void verbs_server_tick(struct verbs_server *vs)
+bool verbs_server_tick(struct verbs_server *vs)
 {
 	(void)vs;
+	return false;
 }
 
 const char *verbs_server_address(const struct verbs_server *vs)

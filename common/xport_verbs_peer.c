@@ -69,6 +69,7 @@ static void peer_end(struct verbs_peer *p)
 	LIST_REMOVE(p, link);
 	LIST_INSERT_HEAD(&vs->ending, p, link);
 	vs->n.connections--;
+	vs->cfg.ops->on_ending(vs->cfg.arg);
 }
 
 /* The second half, when its sends are over or cannot be waited for. */
@@ -121,7 +122,7 @@ void verbs_peer_close(struct verbs_peer *peer)
 	peer->user = NULL;
 }
 
-void verbs_server_tick(struct verbs_server *vs)
+bool verbs_server_tick(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
 	struct verbs_peer *p, *next;
@@ -136,6 +137,7 @@ void verbs_server_tick(struct verbs_server *vs)
 			 (!p->n_sends || age > 10 * LINGER_NS))
 			peer_bury(p);
 	}
+	return !LIST_EMPTY(&vs->ending);
 }
 
 void verbs_peer_set_user(struct verbs_peer *peer, void *user)
@@ -308,7 +310,8 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	spec.context = p;
 	if (verbs_qp_create(&p->control, &spec) ||
 	    accept_conn(vs, &p->control, 0, 0)) {
-		log_warn("rdma: %s", err_detail());
+		log_warn("rdma: a connection failed (its client may have given "
+			 "up): %s", err_detail());
 		p->control.id = NULL;
 		verbs_conn_destroy(&p->control);
 		free(p);
@@ -347,7 +350,8 @@ static int data_accept(struct verbs_server *vs, struct rdma_cm_id *id,
 	spec.context = p;
 	if (verbs_qp_create(&p->data, &spec) ||
 	    accept_conn(vs, &p->data, rights, depth)) {
-		log_warn("rdma: %s", err_detail());
+		log_warn("rdma: a connection failed (its client may have given "
+			 "up): %s", err_detail());
 		p->data.id = NULL;
 		verbs_conn_destroy(&p->data);
 		return VERBS_REJECT_INTERNAL;

@@ -17,6 +17,14 @@
 
 #define TICK_MS 200
 
+void control_tick_soon(struct control *c)
+{
+	static const struct timeval soon = {.tv_usec = TICK_MS * 1000};
+
+	if (!event_pending(c->tick, EV_TIMEOUT, NULL))
+		event_add(c->tick, &soon);
+}
+
 void control_end_session(struct session *s)
 {
 	struct control *c = s->control;
@@ -201,6 +209,7 @@ void control_begin_session(struct session *s)
 
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	c->n_connections++;
+	control_tick_soon(c);
 	if (c->n_connections > c->cfg.max_sessions)
 		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions; see --max-sessions");
@@ -244,21 +253,27 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	struct control *c = arg;
 	struct session *s, *next;
 	uint64_t now = clock_now_ns();
+	bool again = c->drain_until != 0;
 
 	(void)fd;
 	(void)what;
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (!s->welcomed && now - s->connected_ns >
-					    c->cfg.hello_ms * NS_PER_MS)
+		if (s->welcomed)
+			continue;
+		if (now - s->connected_ns > c->cfg.hello_ms * NS_PER_MS)
 			control_refuse(s, MSG_REASON_PROTOCOL,
 				       "no HELLO came");
+		else
+			again = true;
 	}
-	memory_tick(c);
+	again = memory_tick(c) || again;
 	if (c->rdma)
-		port_rdma_tick(c->rdma);
+		again = port_rdma_tick(c->rdma) || again;
 	if (!c->drain_until && c->unix_port)
 		port_unix_accept(c->unix_port, true);
+	if (again)
+		control_tick_soon(c);
 	if (!c->drain_until)
 		return;
 	if (c->n_connections == 0 || now >= c->drain_until)
@@ -282,18 +297,16 @@ static int out_of_memory(void)
 
 static int events_init(struct control *c)
 {
-	static const struct timeval every = {.tv_usec = TICK_MS * 1000};
-
 	c->base = event_base_new();
 	if (!c->base || !memory_init(c))
 		return out_of_memory();
-	c->tick = event_new(c->base, -1, EV_PERSIST, on_tick, c);
+	c->tick = evtimer_new(c->base, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);
 	c->on_int = evsignal_new(c->base, SIGINT, drain_begin, c);
 	c->on_hup = evsignal_new(c->base, SIGHUP, on_hangup, c);
 	if (!c->tick || !c->on_term || !c->on_int || !c->on_hup ||
-	    event_add(c->tick, &every) || event_add(c->on_term, NULL) ||
-	    event_add(c->on_int, NULL) || event_add(c->on_hup, NULL))
+	    event_add(c->on_term, NULL) || event_add(c->on_int, NULL) ||
+	    event_add(c->on_hup, NULL))
 		return out_of_memory();
 	return 0;
 }

@@ -66,6 +66,12 @@ void control_begin_session(struct session *s);
 /** A packet came. False: the session is gone. */
 bool control_packet(struct session *s, const void *buf, size_t len);
 
+/**
+ * Something began that has to be looked at now and then until it is over: a
+ * connection without HELLO, a barrier, an end. An idle server never wakes up.
+ */
+void control_tick_soon(struct control *c);
+
 /** Leave as soon as possible; control_run() then says so. */
 void control_fail(struct control *c);
 
@@ -106,7 +112,7 @@ bool memory_on_barrier_ack(struct session *s, const struct msg *m);
 /** `s` is about to end. Ends no other session. */
 void memory_session_ended(struct session *s);
 
-/** Now and then: processes may have ended that a barrier waits for. */
-void memory_tick(struct control *c);
+/** Processes may have ended that a barrier waits for. True: come again. */
+bool memory_tick(struct control *c);
 
 #endif

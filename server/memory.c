@@ -68,6 +68,7 @@ static void barrier_start(evutil_socket_t fd, short what, void *arg)
 	if (c->barrier_on || !slab_barrier_begin(c->slab))
 		return;
 	c->barrier_on = true;
+	control_tick_soon(c);
 	m.epoch.number = ++c->barrier;
 	TAILQ_FOREACH(s, &c->sessions, link)
 		if (s->welcomed) {
@@ -251,9 +252,10 @@ void memory_session_ended(struct session *s)
 	}
 }
 
-void memory_tick(struct control *c)
+bool memory_tick(struct control *c)
 {
 	barrier_check(c);
+	return c->barrier_on;
 }
 
 bool memory_init(struct control *c)

@@ -147,6 +147,11 @@ static void on_device_lost(void *arg, const char *why)
 	control_fail(p->control);
 }
 
+static void on_ending(void *arg)
+{
+	control_tick_soon(((struct port_rdma *)arg)->control);
+}
+
 static const struct verbs_server_ops server_ops = {
 	.on_request = on_request,
 	.on_connected = on_connected,
@@ -155,6 +160,7 @@ static const struct verbs_server_ops server_ops = {
 	.on_gone = on_gone,
 	.on_data = on_data,
 	.on_device_lost = on_device_lost,
+	.on_ending = on_ending,
 };
 
 /* ---- life ------------------------------------------------------------------------------ */
@@ -213,9 +219,9 @@ void port_rdma_close(struct port_rdma *p)
 	free(p);
 }
 
-void port_rdma_tick(struct port_rdma *p)
+bool port_rdma_tick(struct port_rdma *p)
 {
-	verbs_server_tick(p->server);
+	return verbs_server_tick(p->server);
 }
 
 struct verbs_server *port_rdma_server(struct port_rdma *p)

@@ -17,8 +17,8 @@ int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 		   struct port_rdma **out);
 void port_rdma_close(struct port_rdma *p);
 
-/** Now and then. */
-void port_rdma_tick(struct port_rdma *p);
+/** Connections that end are let go. True: come again. */
+bool port_rdma_tick(struct port_rdma *p);
 struct verbs_server *port_rdma_server(struct port_rdma *p);
 
 #endif

@@ -209,6 +209,7 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
 			if (control_complaint_due(p->control))
 				log_warn("out of descriptors: connections wait");
 			port_unix_accept(p, false);
+			control_tick_soon(p->control);
 		}
 		return;
 	}

@@ -188,6 +188,11 @@ resources_are_back() {
 		sed -n 's/^> //p')"
 }
 
+# A driver's mistakes are nobody's business here, but explain the rest.
+no_kernel_complaint() {
+	! dmesg | grep -E 'BUG: |WARNING: CPU|Oops: |refcount_t: ' || fail "the kernel complains"
+}
+
 # listens_at PORT: something listens there, by rdma_cm.
 listens_at() {
 	rdma resource show cm_id | grep -q "LISTEN.*:$1 "

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What operations cost: round trips and verbs by the handle's counters, packets by
+# the device's, nothing of the server's CPU; and what one-sided READs may tear.
+# shellcheck disable=SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+
+COUNT=$(unwrap "$top_builddir/tests/rdma_count")
+LOAD=$(unwrap "$top_builddir/tests/rdma_load")
+
+serve main -m 128 --no-auth --transport rdma || exit 1
+uri=$(uri_of main kv)
+
+testcase "round trips, verbs and packets of every operation -> the budgets"
+if is_rxe; then
+	expect 0 "$COUNT" "${rdma_link%/*}" "$uri"
+	sed 's/^/    /' "$dir/out"
+else
+	skip "the device counts no packets as rdma_rxe does"
+fi
+
+testcase "100,000 operations after warm-up -> no CPU time of kvserver"
+expect 0 "$COUNT" -s "$server" "$uri"
+sed 's/^/    /' "$dir/out"
+stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/main.log")"
+
+# With a short grace period blocks are used again while a READ is under way.
+testcase "two writers over one value of 4 KiB -> READs tear, nobody gets a wrong value"
+serve torn -m 64 --no-auth --transport rdma --grace-ms 1 || exit 1
+expect 0 "$LOAD" -H -t 4 -n 2000 -v 4096 -T 20000 -B 20000 "$(uri_of torn kv)"
+sed '/ ok$/d; s/^/    /' "$dir/out"
+retries=$(sed -n 's/^done: .*retries //p' "$dir/out")
+[ "${retries:-0}" -gt 0 ] || fail "no READ had to be repeated"
+stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/torn.log")"
+resources_are_back
+finish
