@@ -102,7 +102,8 @@ static uint64_t build(struct verbs_lane *l, struct xport_wr *wr, uint64_t at,
 		break;
 	case XPORT_WRITE:
 		out->opcode = IBV_WR_RDMA_WRITE;
-		if (len <= l->conn.max_inline)
+		/* A fenced one takes along what comes before it is sent. */
+		if (len <= l->conn.max_inline && !(wr->flags & XPORT_FENCE))
 			out->send_flags |= IBV_SEND_INLINE;
 		break;
 	default:
@@ -295,7 +296,7 @@ static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
 /* Give the device as much of the queue as fits. */
 static void pump(struct verbs_lane *l)
 {
-	struct ibv_send_wr wr[POST_MAX], *bad;
+	struct ibv_send_wr wr[POST_MAX], *bad = NULL;
 	struct ibv_sge sge[POST_MAX];
 
 	while (l->queue) {
@@ -313,7 +314,8 @@ static void pump(struct verbs_lane *l)
 		wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
 		rc = ibv_post_send(l->conn.qp, wr, &bad);
 		if (rc) {
-			post_refused(l, bad->wr_id, rc);
+			/* Some devices fail without naming a request. */
+			post_refused(l, bad ? bad->wr_id : l->head, rc);
 			return;
 		}
 	}

@@ -1,20 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The transport suite: every test runs over each transport. */
+/*
+ * The transport suite: every test runs over each transport. With
+ * FARKV_TEST_TRANSPORT=rdma these are the lanes of this machine's RDMA device, and
+ * faults injected on them; else shared memory.
+ */
 #include "config.h"
 
 #include <string.h>
 
 #include <farkv.h>
 
+#include "common/clock.h"
 #include "common/xport.h"
 #include "test_main.h"
+#include "verbs_far.h"
 
 #define REGION 8192u
 
-static uint8_t region[REGION] __attribute__((aligned(64)));
+static uint8_t region[REGION] __attribute__((aligned(4096)));
 
 /* Which transport the running test uses. */
-enum { SHM, FAULT_QUIET, FAULT_DELAY, N_LANES };
+enum { PLAIN, FAULT_QUIET, FAULT_DELAY, N_LANES };
+
+static struct xport_lane *plain_open(bool readonly)
+{
+	memset(region, 0, sizeof(region));
+	if (!far_wanted())
+		return xport_shm_open(region, REGION, readonly);
+	far_open(region, REGION);
+	return far_lane(&(struct far_lane){.readonly = readonly});
+}
+
+static struct xport_lane *fault_open(const struct xport_fault_config *cfg)
+{
+	return xport_fault_open(plain_open(false), cfg);
+}
+
+/* Lanes of the far end belong to it. */
+static void lane_close(struct xport_lane *lane)
+{
+	if (!far_wanted())
+		xport_close(lane);
+}
 
 static struct xport_lane *lane_open(int kind)
 {
@@ -24,20 +51,21 @@ static struct xport_lane *lane_open(int kind)
 					 .hide_direct = true};
 	struct xport_lane *lane;
 
-	memset(region, 0, sizeof(region));
-	lane = xport_shm_open(region, REGION, false);
+	if (kind == PLAIN)
+		lane = plain_open(false);
+	else if (kind == FAULT_QUIET)
+		lane = fault_open(&(struct xport_fault_config){0});
+	else
+		lane = fault_open(&cfg);
 	ck_assert_ptr_nonnull(lane);
-	if (kind == FAULT_QUIET)
-		lane = xport_fault_open(lane,
-					&(struct xport_fault_config){0});
-	else if (kind == FAULT_DELAY)
-		lane = xport_fault_open(lane, &cfg);
 	return lane;
 }
 
 static void wait_done(struct xport_lane *lane, struct xport_chain *c)
 {
-	for (int i = 0; !c->done && i < 1000; i++)
+	uint64_t end = clock_now_ns() + 10 * NS_PER_SEC;
+
+	for (int i = 0; !c->done && (i < 1000 || clock_now_ns() < end); i++)
 		xport_poll(lane);
 	ck_assert(c->done);
 }
@@ -69,7 +97,7 @@ START_TEST(chain_write_read_cas_execute_in_order_and_are_counted)
 	ck_assert_uint_eq(lane->counters.write_bytes, 8);
 	ck_assert_uint_eq(lane->counters.doorbells, 1);
 	xport_mem_free(lane, mem, 64);
-	xport_close(lane);
+	lane_close(lane);
 }
 END_TEST
 
@@ -96,7 +124,7 @@ START_TEST(post_many_chains_ring_one_doorbell_and_complete_in_order)
 	ck_assert_uint_eq(region[128], 5);
 	ck_assert_uint_eq(lane->counters.doorbells, 1);
 	xport_mem_free(lane, mem, 64);
-	xport_close(lane);
+	lane_close(lane);
 }
 END_TEST
 
@@ -128,7 +156,7 @@ START_TEST(post_request_outside_region_or_misaligned_posts_nothing)
 		ck_assert_uint_eq(region[0], 0);
 	}
 	xport_mem_free(lane, mem, 64);
-	xport_close(lane);
+	lane_close(lane);
 }
 END_TEST
 
@@ -150,57 +178,58 @@ START_TEST(broken_lane_ends_every_chain_with_its_error)
 	ck_assert_uint_eq(c.n_done, 0);
 	ck_assert_uint_eq(region[0], 0);
 	xport_mem_free(lane, mem, 64);
-	xport_close(lane);
+	lane_close(lane);
 }
 END_TEST
 
 START_TEST(readonly_lane_refuses_write_and_cas)
 {
-	struct xport_lane *lane = xport_shm_open(region, REGION, true);
+	struct xport_lane *lane = plain_open(true);
+	uint64_t *mem = xport_mem_alloc(lane, 64);
 	struct xport_chain c = {.n = 1};
-	uint64_t mem = 1;
 
-	memset(region, 0, sizeof(region));
-	c.wr[0] = (struct xport_wr){XPORT_WRITE, 0, 8, 0, &mem, 0, 0, 0};
+	mem[0] = 1;
+	c.wr[0] = (struct xport_wr){XPORT_WRITE, 0, 8, 0, mem, 0, 0, 0};
 	ck_assert_int_eq(xport_post(lane, &c), FARKV_EPERM);
 	c.wr[0] = (struct xport_wr){XPORT_CAS, 0, 8, 0, NULL, 0, 1, 0};
 	ck_assert_int_eq(xport_post(lane, &c), FARKV_EPERM);
-	c.wr[0] = (struct xport_wr){XPORT_READ, 0, 8, 0, &mem, 0, 0, 0};
+	c.wr[0] = (struct xport_wr){XPORT_READ, 0, 8, 0, mem, 0, 0, 0};
 	ck_assert_int_eq(xport_post(lane, &c), 0);
-	ck_assert_uint_eq(mem, 0);
+	wait_done(lane, &c);
+	ck_assert_uint_eq(mem[0], 0);
 	ck_assert(!(lane->caps & XPORT_DIRECT_STORE));
-	xport_close(lane);
+	xport_mem_free(lane, mem, 64);
+	lane_close(lane);
 }
 END_TEST
 
 /* break_at = N stops before request N, or just after it with its result lost */
 START_TEST(fault_break_at_each_request_knows_what_happened)
 {
-	for (unsigned at = 1; at <= 3; at++) {
-		struct xport_fault_config cfg = {.break_at = at,
-						 .lose_completion = _i == 1};
-		struct xport_chain c = {.n = 3};
-		struct xport_lane *lane;
-		uint8_t mem[3] = {1, 2, 3};
+	unsigned at = (unsigned)_i / 2 + 1;
+	bool lost = _i % 2;
+	struct xport_fault_config cfg = {.break_at = at,
+					 .lose_completion = lost};
+	struct xport_lane *lane = fault_open(&cfg);
+	uint8_t *mem = xport_mem_alloc(lane, 64);
+	struct xport_chain c = {.n = 3};
 
-		memset(region, 0, sizeof(region));
-		lane = xport_fault_open(xport_shm_open(region, REGION, false),
-					&cfg);
-		for (unsigned i = 0; i < 3; i++)
-			c.wr[i] = (struct xport_wr){.opcode = XPORT_WRITE,
-						    .len = 1,
-						    .off = i,
-						    .laddr = &mem[i]};
-		ck_assert_int_eq(xport_post(lane, &c), 0);
-		ck_assert(c.done);
-		ck_assert_int_eq(c.status, FARKV_EDISCONNECTED);
-		ck_assert_uint_eq(c.n_done, at - 1);
-		for (unsigned i = 0; i < 3; i++)
-			ck_assert_int_eq(region[i] != 0,
-					 i + 1 < at + (_i == 1));
-		ck_assert_int_eq(xport_broken(lane), FARKV_EDISCONNECTED);
-		xport_close(lane);
+	for (unsigned i = 0; i < 3; i++) {
+		mem[i] = (uint8_t)(i + 1);
+		c.wr[i] = (struct xport_wr){.opcode = XPORT_WRITE,
+					    .len = 1,
+					    .off = i,
+					    .laddr = &mem[i]};
 	}
+	ck_assert_int_eq(xport_post(lane, &c), 0);
+	wait_done(lane, &c);
+	ck_assert_int_eq(c.status, FARKV_EDISCONNECTED);
+	ck_assert_uint_eq(c.n_done, at - 1);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(region[i] != 0, i + 1 < at + lost);
+	ck_assert_int_eq(xport_broken(lane), FARKV_EDISCONNECTED);
+	xport_mem_free(lane, mem, 64);
+	lane_close(lane);
 }
 END_TEST
 
@@ -216,13 +245,14 @@ START_TEST(fault_torn_read_mixes_two_moments_at_its_grain)
 					 .tear_ppm = 1000000,
 					 .byte_tear = _i == 1,
 					 .tear_gap = gap_write};
-	struct xport_lane *lane = xport_fault_open(
-		xport_shm_open(region, REGION, false), &cfg);
+	struct xport_lane *inner = plain_open(false);
+	struct xport_lane *lane = xport_fault_open(inner, &cfg);
+	uint8_t *got = xport_mem_alloc(lane, 64);
 	unsigned mixed_words = 0, mixed_reads = 0;
 
-	ck_assert_int_eq((lane->caps & XPORT_READ8_ATOMIC) == 0, _i == 1);
+	ck_assert_uint_eq(lane->caps & XPORT_READ8_ATOMIC,
+			  _i == 1 ? 0 : inner->caps & XPORT_READ8_ATOMIC);
 	for (unsigned round = 0; round < 200; round++) {
-		uint8_t got[64];
 		struct xport_chain c = {.n = 1};
 		unsigned old = 0;
 
@@ -232,6 +262,7 @@ START_TEST(fault_torn_read_mixes_two_moments_at_its_grain)
 					    .off = 0,
 					    .laddr = got};
 		ck_assert_int_eq(xport_post(lane, &c), 0);
+		wait_done(lane, &c);
 		while (old < 64 && got[old] == 0xAA)
 			old++;
 		for (unsigned i = old; i < 64; i++)
@@ -244,7 +275,8 @@ START_TEST(fault_torn_read_mixes_two_moments_at_its_grain)
 		ck_assert_uint_gt(mixed_words, 100);
 	else
 		ck_assert_uint_eq(mixed_words, 0);
-	xport_close(lane);
+	xport_mem_free(lane, got, 64);
+	lane_close(lane);
 }
 END_TEST
 
@@ -253,6 +285,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("xport");
 	TCase *t = tcase_create("contract");
 
+	tcase_add_checked_fixture(t, NULL, far_close);
 	tcase_add_loop_test(
 		t, chain_write_read_cas_execute_in_order_and_are_counted, 0,
 		N_LANES);
@@ -267,8 +300,9 @@ static Suite *suite(void)
 	tcase_add_test(t, readonly_lane_refuses_write_and_cas);
 	suite_add_tcase(s, t);
 	t = tcase_create("fault");
+	tcase_add_checked_fixture(t, NULL, far_close);
 	tcase_add_loop_test(t, fault_break_at_each_request_knows_what_happened,
-			    0, 2);
+			    0, 6);
 	tcase_add_loop_test(t, fault_torn_read_mixes_two_moments_at_its_grain,
 			    0, 2);
 	suite_add_tcase(s, t);

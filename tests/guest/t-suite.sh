@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The library's own tests, with a kvserver at a kv:// address in place of a socket;
-# one case for each program.
+# The transport's tests over the device's lanes, and the library's with a kvserver
+# at a kv:// address in place of a socket; one case for each program.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -25,7 +25,7 @@ passes() {
 	resources_are_back
 }
 
-for program in test_farkv test_batch test_limits test_outage test_hammer; do
+for program in test_xport test_verbs test_farkv test_batch test_limits test_outage test_hammer; do
 	testcase "$program: by RDMA"
 	if [ -e "$top_builddir/tests/$program" ]; then
 		passes "$program"
