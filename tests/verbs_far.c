@@ -104,6 +104,11 @@ static int on_data(void *arg, uint32_t session, const uint8_t *given,
 	return 0;
 }
 
+static void on_ending(void *arg)
+{
+	(void)arg;
+}
+
 static void on_device_lost(void *arg, const char *why)
 {
 	(void)arg;
@@ -117,6 +122,7 @@ static const struct verbs_server_ops ops = {
 	.on_room = on_room,
 	.on_gone = on_gone,
 	.on_data = on_data,
+	.on_ending = on_ending,
 	.on_device_lost = on_device_lost,
 };
 
@@ -152,7 +158,7 @@ static void *serve(void *arg)
 	do {
 		(void)poll(fds, 2, 200);
 		verbs_server_dispatch(far.server);
-		verbs_server_tick(far.server);
+		(void)verbs_server_tick(far.server);
 	} while (serve_test());
 	return NULL;
 }
