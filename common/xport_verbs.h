@@ -69,8 +69,9 @@ struct verbs_dial {
  *
  * FARKV_ENOTSUP (no RDMA on this machine; the detail says what to do),
  * FARKV_ENOROUTE (unknown host, or no RDMA way to it), FARKV_ELINKDOWN (this
- * machine's port is down), FARKV_EUNREACHABLE (nobody listens there), FARKV_EREFUSED, FARKV_EPROTOCOL, FARKV_ETIMEDOUT, FARKV_ENOMEM,
- * FARKV_ESYS. Nothing is left behind then.
+ * machine's port is down), FARKV_EUNREACHABLE (nobody listens there),
+ * FARKV_EREFUSED, FARKV_EPROTOCOL, FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
+ * Nothing is left behind then.
  */
 int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);
 
@@ -146,8 +147,8 @@ struct verbs_server_ops {
 	 */
 	int (*on_data)(void *arg, uint32_t session, const uint8_t *token,
 		       struct verbs_peer **peer_out, bool *readonly_out);
-	/* A connection ends: verbs_server_tick() is due in a moment. */
-	void (*on_ending)(void *arg);
+	/* A connection begins, ends or waits: verbs_server_tick() is due soon. */
+	void (*on_tick_due)(void *arg);
 	/* The device is lost: all connections are gone. */
 	void (*on_device_lost)(void *arg, const char *why);
 };
@@ -182,7 +183,10 @@ void verbs_server_close(struct verbs_server *vs);
 int verbs_server_fd(const struct verbs_server *vs);
 /** Handle everything that happened; calls the functions of `ops`. */
 void verbs_server_dispatch(struct verbs_server *vs);
-/** Connections that end are let go. True: some are left, come again soon. */
+/**
+ * Connections that end are let go, those that are not finished after 5 s too.
+ * True: there is more to do, come again soon.
+ */
 bool verbs_server_tick(struct verbs_server *vs);
 
 /** "kv://192.0.2.1:7670", or "kv://[fd00::1]:7670". */

@@ -185,6 +185,12 @@ static int loop_init(const struct verbs_device *d, struct verbs_conn *c,
 				  IBV_QP_ACCESS_FLAGS);
 }
 
+/* No more may be asked for at one end than the other serves. */
+static uint8_t loop_depth(const struct verbs_device *d)
+{
+	return UTIL_MIN(d->serve_depth, d->ask_depth);
+}
+
 static int loop_connect(const struct verbs_device *d, struct verbs_conn *c,
 			uint32_t peer_qpn, const struct ibv_port_attr *port)
 {
@@ -192,7 +198,7 @@ static int loop_connect(const struct verbs_device *d, struct verbs_conn *c,
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = port->active_mtu,
 		.dest_qp_num = peer_qpn,
-		.max_dest_rd_atomic = UTIL_MIN(d->serve_depth, VERBS_DEPTH),
+		.max_dest_rd_atomic = loop_depth(d),
 		.min_rnr_timer = VERBS_MIN_RNR_TIMER,
 		.ah_attr = {.dlid = port->lid,
 			    .is_global = 1,
@@ -213,8 +219,8 @@ static int loop_connect(const struct verbs_device *d, struct verbs_conn *c,
 				 .timeout = VERBS_ACK_TIMEOUT,
 				 .retry_cnt = VERBS_RETRY_COUNT,
 				 .rnr_retry = VERBS_RNR_RETRY,
-				 .max_rd_atomic = d->ask_depth};
-	c->depth = d->ask_depth;
+				 .max_rd_atomic = loop_depth(d)};
+	c->depth = loop_depth(d);
 	return loop_state(c, &a,
 			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |

@@ -28,6 +28,8 @@
 
 /* How long an ended peer's last words may take, and its device's. */
 #define LINGER_NS (100 * NS_PER_MS)
+/* rdma_cm itself would wait for more than a minute for a client's last word. */
+#define HALF_OPEN_NS (5 * NS_PER_SEC)
 
 /* ---- peers -------------------------------------------------------------------------- */
 
@@ -69,7 +71,7 @@ static void peer_end(struct verbs_peer *p)
 	LIST_REMOVE(p, link);
 	LIST_INSERT_HEAD(&vs->ending, p, link);
 	vs->n.connections--;
-	vs->cfg.ops->on_ending(vs->cfg.arg);
+	vs->cfg.ops->on_tick_due(vs->cfg.arg);
 }
 
 /* The second half, when its sends are over or cannot be waited for. */
@@ -122,11 +124,41 @@ void verbs_peer_close(struct verbs_peer *peer)
 	peer->user = NULL;
 }
 
+/* Others have all the slots: no send of its own will tell when there is room. */
+static bool is_starved(const struct verbs_peer *p)
+{
+	return p->wants_room && p->n_sends < VERBS_SENDS;
+}
+
+/* True: it must be looked at again. */
+static bool peer_tick(struct verbs_peer *p, uint64_t now)
+{
+	struct verbs_server *vs = p->server;
+
+	if (!p->up && now - p->begun_ns > HALF_OPEN_NS) {
+		verbs_peer_gone(p, "it never finished connecting");
+		return false;
+	}
+	if (!is_starved(p))
+		return !p->up;
+	if (vs->free_send != SENDS_ALL) {
+		p->wants_room = false;
+		vs->cfg.ops->on_room(vs->cfg.arg, p);
+	}
+	return true;
+}
+
 bool verbs_server_tick(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
 	struct verbs_peer *p, *next;
+	bool again = false;
 
+	for (unsigned i = 0; i < PEER_BUCKETS; i++)
+		for (p = LIST_FIRST(&vs->peers[i]); p; p = next) {
+			next = LIST_NEXT(p, link);
+			again = peer_tick(p, now) || again;
+		}
 	for (p = LIST_FIRST(&vs->ending); p; p = next) {
 		uint64_t age = now - p->ended_ns;
 
@@ -137,7 +169,7 @@ bool verbs_server_tick(struct verbs_server *vs)
 			 (!p->n_sends || age > 10 * LINGER_NS))
 			peer_bury(p);
 	}
-	return !LIST_EMPTY(&vs->ending);
+	return again || !LIST_EMPTY(&vs->ending);
 }
 
 void verbs_peer_set_user(struct verbs_peer *peer, void *user)
@@ -189,6 +221,8 @@ int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)
 		return EPIPE;
 	if (peer->n_sends >= VERBS_SENDS || i == SENDS_ALL) {
 		peer->wants_room = true;
+		if (is_starved(peer))
+			vs->cfg.ops->on_tick_due(vs->cfg.arg);
 		return EAGAIN;
 	}
 	s = &vs->sends[i];
@@ -219,7 +253,8 @@ static void send_over(struct verbs_server *vs, const struct arrival *a)
 	struct verbs_peer *p = s->peer;
 	const char *why;
 
-	if (!p)
+	/* The slot may be another's: see peer_bury(). */
+	if (!p || p->control.qp->qp_num != a->qp_num)
 		return;
 	verbs_mem_free(&vs->send_mem, s->buf, s->bytes);
 	s->peer = NULL;
@@ -306,6 +341,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	if (!p)
 		return VERBS_REJECT_INTERNAL;
 	p->server = vs;
+	p->begun_ns = clock_now_ns();
 	p->control.id = id;
 	spec.context = p;
 	if (verbs_qp_create(&p->control, &spec) ||
@@ -321,6 +357,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	name_peer(p);
 	LIST_INSERT_HEAD(bucket(vs, p->control.qp->qp_num), p, link);
 	vs->n.connections++;
+	vs->cfg.ops->on_tick_due(vs->cfg.arg);
 	return 0;
 }
 

@@ -91,9 +91,13 @@ static void async_dispatch(struct verbs_server *vs)
 {
 	struct ibv_async_event e;
 
+	/*
+	 * Acknowledged first: a queue pair whose event is open cannot be destroyed,
+	 * and that may be what the event leads to. Only this thread destroys any.
+	 */
 	while (!ibv_get_async_event(vs->dev.ctx, &e)) {
-		async_event(vs, &e);
 		ibv_ack_async_event(&e);
+		async_event(vs, &e);
 	}
 }
 
@@ -243,6 +247,29 @@ static int listener_bind(struct verbs_server *vs, int family)
 	return err;
 }
 
+/*
+ * rdma_cm tells of a device's removal to those who are bound to it. A listener at
+ * every address is not.
+ */
+static void witness_bind(struct verbs_server *vs)
+{
+	struct sockaddr_storage at;
+
+	if (!verbs_device_address(&vs->dev, &at) ||
+	    rdma_create_id(vs->channel, &vs->witness, NULL, RDMA_PS_TCP))
+		return;
+	if (rdma_bind_addr(vs->witness, (struct sockaddr *)&at))
+		log_debug("rdma: a removal of the device would go unnoticed: %s",
+			  strerror(errno));
+}
+
+static void witness_drop(struct verbs_server *vs)
+{
+	if (vs->witness)
+		VERBS_RELEASE("the device's witness",
+			      rdma_destroy_id(vs->witness));
+}
+
 static void listener_drop(struct verbs_server *vs)
 {
 	if (vs->listener)
@@ -277,6 +304,7 @@ static int listen_on(struct verbs_server *vs)
 	if (rdma_listen(vs->listener, BACKLOG))
 		return bind_error(vs, errno);
 	address_set(vs, rdma_get_local_addr(vs->listener));
+	witness_bind(vs);
 	return 0;
 }
 
@@ -388,6 +416,7 @@ void verbs_server_close(struct verbs_server *vs)
 		return;
 	verbs_peers_destroy(vs);
 	verbs_mover_stop(vs);
+	witness_drop(vs);
 	listener_drop(vs);
 	if (vs->channel)
 		rdma_destroy_event_channel(vs->channel);

@@ -48,7 +48,7 @@ struct verbs_peer {
 	bool data_up;
 	bool ending, flushed;
 	bool wants_room;
-	uint64_t ended_ns;
+	uint64_t begun_ns, ended_ns;
 	void *user;
 	char name[80];
 };
@@ -59,6 +59,7 @@ struct verbs_server {
 	struct verbs_device dev;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
+	struct rdma_cm_id *witness; /* of the device: hears of its removal */
 	struct ibv_mr *meta_mr, *data_rw_mr, *data_ro_mr;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;      /* of all control connections */

@@ -218,7 +218,7 @@ void control_begin_session(struct session *s)
 void control_fail(struct control *c)
 {
 	c->failed = true;
-	event_active(c->on_term, EV_SIGNAL, 0);
+	event_active(c->on_term, EV_SIGNAL, 1);
 }
 
 static void drain_begin(evutil_socket_t sig, short what, void *arg)

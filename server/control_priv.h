@@ -54,6 +54,7 @@ struct control {
 	uint64_t last_reclaim_ns;
 	uint64_t barrier;       /* number of the last one */
 	uint32_t barrier_waits; /* sessions that have not answered it */
+	uint64_t barrier_ns;    /* when it began */
 	bool barrier_on;
 };
 

@@ -7,8 +7,9 @@
  *
  * The barrier (I5): every live session answers when all operations begun before
  * are over, and processes whose session ended without goodbye are waited for
- * until they are gone. After it nobody holds a word of a worn block, so that the
- * block's incarnations can start again.
+ * until they are gone; who comes by RDMA and stays silent is cut off. After it
+ * nobody holds a word of a worn block, so that the block's incarnations can start
+ * again.
  */
 #include "config.h"
 
@@ -17,11 +18,14 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 
 /* RECLAIM goes out this often at most. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
 /* Worn blocks come in swarms: a barrier starts this long after the first. */
 #define BARRIER_PAUSE_MS 10
+/* So long may the answer of a client take that can be cut off. */
+#define BARRIER_MAX_NS (10 * NS_PER_SEC)
 /* Between two looks at requests that wait. */
 #define DEFERRED_PAUSE_MS 5
 /* They wait for T and this long at most: a barrier may never pass. */
@@ -69,6 +73,7 @@ static void barrier_start(evutil_socket_t fd, short what, void *arg)
 		return;
 	c->barrier_on = true;
 	control_tick_soon(c);
+	c->barrier_ns = clock_now_ns();
 	m.epoch.number = ++c->barrier;
 	TAILQ_FOREACH(s, &c->sessions, link)
 		if (s->welcomed) {
@@ -81,6 +86,27 @@ static void barrier_start(evutil_socket_t fd, short what, void *arg)
 			control_end_session(s);
 	}
 	barrier_check(c);
+}
+
+/*
+ * Who comes by RDMA and does not answer is fenced: afterwards nothing of its can
+ * reach the region. A process of this host cannot be; it is waited for.
+ */
+static void barrier_fence(struct control *c)
+{
+	struct session *s, *next;
+	char peer[80];
+
+	if (!c->barrier_on || clock_now_ns() - c->barrier_ns < BARRIER_MAX_NS)
+		return;
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (!s->barrier_owed || !s->port->remote)
+			continue;
+		log_warn("session %u (%s) does not answer: cut off", s->id,
+			 session_peer(s, peer));
+		control_end_session(s);
+	}
 }
 
 bool memory_on_barrier_ack(struct session *s, const struct msg *m)
@@ -255,6 +281,7 @@ void memory_session_ended(struct session *s)
 bool memory_tick(struct control *c)
 {
 	barrier_check(c);
+	barrier_fence(c);
 	return c->barrier_on;
 }
 

@@ -147,7 +147,7 @@ static void on_device_lost(void *arg, const char *why)
 	control_fail(p->control);
 }
 
-static void on_ending(void *arg)
+static void on_tick_due(void *arg)
 {
 	control_tick_soon(((struct port_rdma *)arg)->control);
 }
@@ -160,7 +160,7 @@ static const struct verbs_server_ops server_ops = {
 	.on_gone = on_gone,
 	.on_data = on_data,
 	.on_device_lost = on_device_lost,
-	.on_ending = on_ending,
+	.on_tick_due = on_tick_due,
 };
 
 /* ---- life ------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@
 #include "common/msg.h"
 
 struct control;
+struct key;
 struct session;
 
 /** A way of sending messages to a session's client. */
@@ -70,6 +71,7 @@ struct session {
 	struct session_hello hello;
 	uint8_t nonce[MSG_NONCE_BYTES]; /* of CHALLENGE */
 	uint8_t token[MSG_TOKEN_BYTES]; /* of WELCOME */
+	const struct key *key; /* that it proved to have; NULL: none */
 };
 
 /** A session that does not read is closed when so much waits for it. */

@@ -98,7 +98,8 @@ static void end_replaced(struct session *s)
 	TAILQ_FOREACH(old, &c->sessions, link)
 		if (old != s && old->welcomed && old->id == h->replaces)
 			break;
-	if (old && old->port->remote &&
+	/* Its own, that is: of the same host and the same key. */
+	if (old && old->port->remote && old->key == s->key &&
 	    verbs_peer_same_host(old->conn, s->conn))
 		control_end_session(old);
 }
@@ -120,6 +121,7 @@ static bool welcome(struct session *s, bool readonly,
 		control_refuse(s, MSG_REASON_INTERNAL, err_detail());
 		return false;
 	}
+	s->key = key;
 	end_replaced(s);
 	/* With writers on the card, CPUs may only look (I3). */
 	s->readonly = readonly || (c->rdma && !s->port->remote);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/auth.h"
 #include "common/clock.h"
 #include "common/err.h"
@@ -101,8 +102,8 @@ static void raw_queue_pair(struct raw *r)
 		die("cannot post a receive");
 }
 
-/* 0: accepted. Else why not: enum verbs_reject. */
-static int raw_dial(struct raw *r, const void *private_data, size_t len)
+/* Up to the client's last word. 0: accepted. Else why not: enum verbs_reject. */
+static int raw_ask(struct raw *r, const void *private_data, size_t len)
 {
 	struct rdma_conn_param cp = {.private_data = private_data,
 				     .private_data_len = (uint8_t)len,
@@ -129,9 +130,17 @@ static int raw_dial(struct raw *r, const void *private_data, size_t len)
 	if (ev->event != RDMA_CM_EVENT_CONNECT_RESPONSE)
 		die("connecting ended with %s", rdma_event_str(ev->event));
 	rdma_ack_cm_event(ev);
-	if (verbs_qp_connect(&r->conn, 0, 1) || rdma_establish(r->conn.id))
-		die("cannot establish: %s", err_detail());
 	return 0;
+}
+
+static int raw_dial(struct raw *r, const void *private_data, size_t len)
+{
+	int reason = raw_ask(r, private_data, len);
+
+	if (!reason && (verbs_qp_connect(&r->conn, 0, 1) ||
+			rdma_establish(r->conn.id)))
+		die("cannot establish: %s", err_detail());
+	return reason;
 }
 
 static void raw_hang_up(struct raw *r)
@@ -753,6 +762,77 @@ static void case_silent(void)
 		    (unsigned long long)(took / NS_PER_MS));
 }
 
+/*
+ * Connections that are never finished take the places of others, but not for
+ * long. For a server with --max-sessions 4.
+ */
+static void case_half_open(void)
+{
+	uint64_t began = clock_now_ns(), took;
+	struct verbs_private p;
+	struct raw half[4], whole;
+	int reason;
+
+	verbs_private_fill(&p, VERBS_CONTROL);
+	for (size_t i = 0; i < ARRAY_SIZE(half); i++)
+		if (raw_ask(&half[i], &p, sizeof(p)))
+			die("connection %zu was refused", i);
+	reason = raw_dial(&whole, &p, sizeof(p));
+	if (reason != VERBS_REJECT_FULL)
+		die("one too many: reason %d", reason);
+	do {
+		raw_hang_up(&whole);
+		reason = raw_dial(&whole, &p, sizeof(p));
+		took = clock_now_ns() - began;
+		if (reason && reason != VERBS_REJECT_FULL)
+			die("reason %d", reason);
+		clock_sleep_ns(100 * NS_PER_MS);
+	} while (reason && took < WAIT_NS);
+	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
+	if (took < 3 * NS_PER_SEC || took > 10 * NS_PER_SEC)
+		die("unfinished connections kept others out for %llu ms",
+		    (unsigned long long)(took / NS_PER_MS));
+	raw_hang_up(&whole);
+	for (size_t i = 0; i < ARRAY_SIZE(half); i++)
+		raw_hang_up(&half[i]);
+}
+
+/* ---- after WELCOME ------------------------------------------------------------------------ */
+
+/* Who does not answer a BARRIER is cut off: others need the memory. */
+static void case_barrier(void)
+{
+	struct msg m = {.type = MSG_GRANT_REQ, .req = 2};
+	struct block_ref ref;
+	uint64_t began, took;
+	struct client c;
+	size_t len;
+
+	welcome(&c, MSG_ROLE_RW);
+	m.grant_req.count = 1;
+	(void)say_msg(&c, &m, c.buf, sizeof(c.buf));
+	if (!hear(&c) || c.m.type != MSG_GRANT || c.m.blocks.n == 0)
+		die("no block was granted");
+	ref = msg_ref(&c.m, 0);
+	m = (struct msg){.type = MSG_RETURN, .req = 3};
+	m.blocks.state = ALLOC_WORN;
+	m.blocks.n = 1;
+	if (msg_encode(&m, &ref, c.buf, sizeof(c.buf), &len))
+		die("%s", err_detail());
+	say(&c, c.buf, len);
+	if (!hear(&c) || c.m.type != MSG_BARRIER)
+		die("a worn block brought no BARRIER");
+	began = clock_now_ns();
+	if (hear(&c))
+		die("the server says more: %s", msg_type_name(c.m.type));
+	took = clock_now_ns() - began;
+	verbs_link_close(c.link);
+	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
+	if (took < 8 * NS_PER_SEC || took > 14 * NS_PER_SEC)
+		die("the server waited %llu ms",
+		    (unsigned long long)(took / NS_PER_MS));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -760,6 +840,7 @@ static const struct {
 	{"control", case_control}, {"data", case_data},
 	{"rights", case_rights},   {"auth", case_auth},
 	{"strangers", case_strangers}, {"silent", case_silent},
+	{"half-open", case_half_open}, {"barrier", case_barrier},
 };
 
 int main(int argc, char **argv)

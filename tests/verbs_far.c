@@ -104,7 +104,7 @@ static int on_data(void *arg, uint32_t session, const uint8_t *given,
 	return 0;
 }
 
-static void on_ending(void *arg)
+static void on_tick_due(void *arg)
 {
 	(void)arg;
 }
@@ -122,7 +122,7 @@ static const struct verbs_server_ops ops = {
 	.on_room = on_room,
 	.on_gone = on_gone,
 	.on_data = on_data,
-	.on_ending = on_ending,
+	.on_tick_due = on_tick_due,
 	.on_device_lost = on_device_lost,
 };
 

@@ -67,10 +67,21 @@ expect 0 raw strangers "$@"
 testcase "silence: who says no HELLO is sent away after five seconds"
 expect 0 raw silent "$@"
 
+testcase "deafness: who does not answer a barrier is cut off after ten seconds"
+expect 0 raw barrier "$@"
+
 testcase "after all that the server serves, and lets go of what they held"
 expect 0 kvcli -u "$open_uri" put key value
 expect 0 kvcli -u "$open_uri" get key && prints 'value\n'
 stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/open.log")"
+resources_are_back
+
+testcase "half-open connections: they take places, for five seconds"
+serve few -m 64 --transport rdma --no-auth --max-sessions 4 || finish
+few_uri=$(uri_of few kv)
+expect 0 raw half-open "$GUEST_ADDR" "${few_uri##*:}"
+expect 0 kvcli -u "$few_uri" ping
+stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/few.log")"
 resources_are_back
 
 testcase "kvserver --keys: a writer's key reads and writes"
