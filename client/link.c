@@ -57,8 +57,14 @@ static int superblock_fetch(const struct connect_result *r, struct link *l,
 {
 	struct xport_chain c = {.n = 1};
 	void *image = xport_mem_alloc(l->lane, sizeof(*l->sb_copy));
+	bool late = false;
 	int err;
 
+	if (r->meta_bytes < sizeof(*l->sb_copy))
+		return err_set(FARKV_EFORMAT,
+			       "the server announced a region of %llu bytes for "
+			       "its directory, which cannot be",
+			       (unsigned long long)r->meta_bytes);
 	l->sb_copy = malloc(sizeof(*l->sb_copy));
 	if (!image || !l->sb_copy)
 		return err_set(FARKV_ENOMEM, "no memory for a handle");
@@ -68,11 +74,16 @@ static int superblock_fetch(const struct connect_result *r, struct link *l,
 	err = xport_post(l->lane, &c);
 	while (!err && !c.done) {
 		xport_poll(l->lane);
-		if (!c.done && clock_now_ns() > deadline_ns)
+		if (!c.done && clock_now_ns() > deadline_ns) {
+			late = true;
 			xport_break(l->lane, FARKV_ETIMEDOUT);
+		}
 	}
 	if (!err)
 		err = c.status;
+	if (late)
+		return err_set(FARKV_ETIMEDOUT,
+			       "the server's card did not answer in time");
 	if (err)
 		return err;
 	memcpy(l->sb_copy, image, sizeof(*l->sb_copy));
@@ -126,7 +137,7 @@ static int memory_open(const struct connect_result *r, struct link *l,
 		err = err_set(FARKV_ENOMEM, "no memory for a handle");
 		goto err_close;
 	}
-	err = index_open(l->sb, l->lane, l->alloc, &l->index);
+	err = index_open(l->sb, l->lane, l->alloc, deadline_ns, &l->index);
 	if (err)
 		goto err_close;
 	index_set_prefix(l->index, r->prefix);

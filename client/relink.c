@@ -252,6 +252,8 @@ bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
 	if (same)
 		gate_raise(kv->gate, GATE_TIDY);
 	(void)gate_enter(kv->gate);
+	/* A barrier may have come between the new link's making and now. */
+	handle_pause(kv);
 	if (!same) {
 		give_up(kv, ops, n, err);
 		return false;

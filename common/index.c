@@ -35,7 +35,10 @@ static int chain_run(struct index *ix, struct xport_chain *c, uint64_t deadline)
 		xport_poll(ix->lane);
 		if (!c->done && index_now(ix) > deadline) {
 			xport_break(ix->lane, FARKV_ETIMEDOUT);
-			return FARKV_ETIMEDOUT;
+			/* The lane must not know `c` any more: callers' stack. */
+			xport_poll(ix->lane);
+			return err_set(FARKV_ETIMEDOUT,
+				       "the directory could not be read in time");
 		}
 	}
 	return c->status;
@@ -116,7 +119,8 @@ int index_refill(struct index *ix, uint64_t deadline_ns)
 }
 
 int index_open(const struct superblock *sb, struct xport_lane *lane,
-	       struct alloc *alloc, struct index **ix_out)
+	       struct alloc *alloc, uint64_t deadline_ns,
+	       struct index **ix_out)
 {
 	struct index *ix = calloc(1, sizeof(*ix));
 	int err = FARKV_ENOMEM;
@@ -132,7 +136,7 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 		err_set(err, "no memory for an index");
 		goto err_free;
 	}
-	err = index_refill(ix, clock_now_ns() + 5 * NS_PER_SEC);
+	err = index_refill(ix, deadline_ns);
 	if (err)
 		goto err_free;
 	*ix_out = ix;

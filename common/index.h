@@ -53,11 +53,13 @@ struct index; /* one handle's view of one region */
 
 /**
  * `sb` is verified and copied. The lane, the allocator (NULL on a read-only
- * lane) and the version counter stay the caller's. Reads the directory.
- * Returns 0, FARKV_ENOMEM, FARKV_EFORMAT, FARKV_EDISCONNECTED.
+ * lane) and the version counter stay the caller's. Reads the directory, until
+ * `deadline_ns` (clock_now_ns()) at most.
+ * Returns 0, FARKV_ENOMEM, FARKV_EFORMAT, FARKV_EDISCONNECTED, FARKV_ETIMEDOUT.
  */
 int index_open(const struct superblock *sb, struct xport_lane *lane,
-	       struct alloc *alloc, struct index **ix_out);
+	       struct alloc *alloc, uint64_t deadline_ns,
+	       struct index **ix_out);
 void index_close(struct index *ix);
 
 /**

@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <farkv.h>
@@ -30,6 +32,7 @@
 #include "util.h"
 
 #define BUF_BYTES 16384u
+#define BUFS_BYTES ((size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * BUF_BYTES)
 #define RESOLVE_MS_MAX 2000
 
 struct verbs_link {
@@ -43,6 +46,7 @@ struct verbs_link {
 	struct ibv_mr *mr;
 	uint8_t *bufs; /* receives, then sends */
 	int epoll_fd;
+	int more_fd; /* there is something that no descriptor of the device tells */
 	pid_t pid;
 	struct verbs_tuning tuning;
 	struct sockaddr_storage peer;
@@ -270,7 +274,6 @@ static int post_recv(struct verbs_link *l, unsigned i)
 
 static int queues_create(struct verbs_link *l)
 {
-	size_t bytes = (size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * BUF_BYTES;
 	struct ibv_context *ctx = l->ctx;
 
 	l->pd = ibv_alloc_pd(ctx);
@@ -285,12 +288,17 @@ static int queues_create(struct verbs_link *l)
 	l->send_cq = ibv_create_cq(ctx, VERBS_SENDS + 1, l, NULL, 0);
 	if (!l->recv_cq || !l->send_cq)
 		return sys_error("create a completion queue");
-	l->bufs = aligned_alloc(4096, bytes);
-	if (!l->bufs)
+	/* Mapped: a child of fork() has none of it, nor shares it with the card. */
+	l->bufs = mmap(NULL, BUFS_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (l->bufs == MAP_FAILED) {
+		l->bufs = NULL;
 		return err_set(FARKV_ENOMEM, "no memory for a connection");
-	l->mr = ibv_reg_mr(l->pd, l->bufs, bytes, IBV_ACCESS_LOCAL_WRITE);
+	}
+	(void)madvise(l->bufs, BUFS_BYTES, MADV_DONTFORK);
+	l->mr = ibv_reg_mr(l->pd, l->bufs, BUFS_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!l->mr)
-		return verbs_reg_error(errno, bytes, "messages");
+		return verbs_reg_error(errno, BUFS_BYTES, "messages");
 	l->sends_free = (1u << VERBS_SENDS) - 1;
 	if (ibv_req_notify_cq(l->recv_cq, 0))
 		return sys_error("arm a completion queue");
@@ -340,7 +348,8 @@ static void link_reset(struct verbs_link *l)
 	verbs_conn_destroy(&l->control);
 	if (l->mr)
 		VERBS_RELEASE("memory", ibv_dereg_mr(l->mr));
-	free(l->bufs);
+	if (l->bufs)
+		munmap(l->bufs, BUFS_BYTES);
 	if (l->recv_cq) {
 		ibv_ack_cq_events(l->recv_cq, l->unacked);
 		VERBS_RELEASE("a completion queue", ibv_destroy_cq(l->recv_cq));
@@ -370,13 +379,16 @@ static void link_free(struct verbs_link *l)
 		rdma_destroy_event_channel(l->channel);
 	if (l->epoll_fd >= 0)
 		close(l->epoll_fd);
+	if (l->more_fd >= 0)
+		close(l->more_fd);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
 
 static int watch(struct verbs_link *l)
 {
-	int fds[] = {l->channel->fd, l->comp->fd, l->pd->context->async_fd};
+	int fds[] = {l->channel->fd, l->comp->fd, l->pd->context->async_fd,
+		     l->more_fd};
 
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epoll_fd < 0)
@@ -449,7 +461,9 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
 	l->pid = getpid();
 	l->tuning = d->tuning;
 	pthread_mutex_init(&l->lock, NULL);
-	err = channel_open(l);
+	l->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = l->more_fd < 0 ? sys_error("create an event descriptor") :
+			       channel_open(l);
 	if (!err)
 		err = lookup(d, &list);
 	if (err)
@@ -490,6 +504,7 @@ void verbs_link_close(struct verbs_link *l)
 void verbs_link_forked(struct verbs_link *l)
 {
 	close(l->channel->fd);
+	close(l->more_fd);
 }
 
 int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
@@ -560,6 +575,8 @@ static void over(struct verbs_link *l, const char *why)
 		snprintf(l->why, sizeof(l->why), "%s", why);
 	l->over = true;
 	pthread_mutex_unlock(&l->lock);
+	/* Another link's reader may have found out. */
+	(void)eventfd_write(l->more_fd, 1);
 }
 
 /* Completed sends give their buffers back; the lock is held. */
@@ -693,6 +710,9 @@ static void arm(struct verbs_link *l)
 {
 	struct ibv_cq *cq;
 	void *ctx;
+	eventfd_t n;
+
+	(void)eventfd_read(l->more_fd, &n);
 
 	while (!ibv_get_cq_event(l->comp, &cq, &ctx)) {
 		if (++l->unacked == 64) {
@@ -741,8 +761,11 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 		return n;
 	arm(l);
 	n = take_one(l, buf, cap);
-	if (n != -1)
+	if (n != -1) {
+		/* Others that came before the arming bring no event any more. */
+		(void)eventfd_write(l->more_fd, 1);
 		return n;
+	}
 	cm_events(l);
 	async_events(l);
 	pthread_mutex_lock(&l->lock);

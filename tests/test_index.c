@@ -72,7 +72,8 @@ static void client_open(struct client *c, bool fault, uint32_t prefix)
 	if (fault)
 		c->lane = xport_fault_open(c->lane, &cfg);
 	c->alloc = alloc_new(region.sb.grace_ns);
-	ck_assert_int_eq(index_open(&region.sb, c->lane, c->alloc, &c->ix), 0);
+	ck_assert_int_eq(index_open(&region.sb, c->lane, c->alloc, UINT64_MAX,
+				    &c->ix), 0);
 	index_set_prefix(c->ix, prefix);
 	index_op_init(&c->op);
 }
@@ -1105,7 +1106,7 @@ START_TEST(break_at_every_request_reads_fail_writes_are_maybe_or_not_done)
 			cfg.break_at = at + 3;
 			c.lane = xport_fault_open(c.lane, &cfg);
 			ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc,
-						    &c.ix),
+						    UINT64_MAX, &c.ix),
 					 0);
 			index_set_prefix(c.ix, 3);
 			index_op_init(&c.op);
@@ -1163,7 +1164,8 @@ START_TEST(torn_windows_make_no_duplicates_and_no_false_errors)
 							 region.sb.region_bytes,
 							 false),
 					  &cfg);
-		ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc, &c.ix),
+		ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc, UINT64_MAX,
+				    &c.ix),
 				 0);
 		index_set_prefix(c.ix, 3);
 		index_op_init(&c.op);

@@ -64,7 +64,8 @@ static void client_open(struct client *c, const struct xport_fault_config *cfg,
 	if (cfg)
 		c->lane = xport_fault_open(c->lane, cfg);
 	c->alloc = alloc_new(region.sb.grace_ns);
-	ck_assert_int_eq(index_open(&region.sb, c->lane, c->alloc, &c->ix), 0);
+	ck_assert_int_eq(index_open(&region.sb, c->lane, c->alloc, UINT64_MAX,
+				    &c->ix), 0);
 	index_set_prefix(c->ix, prefix);
 	for (unsigned cls = 0; cls < 20; cls++)
 		fake_region_grant(&region, c->alloc, (uint8_t)cls, 2);
