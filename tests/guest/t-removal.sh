@@ -35,7 +35,7 @@ connected() {
 }
 
 gone() {
-	! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status"
+	! kill -0 "$1" 2>/dev/null || grep -q '^State:.*Z' "/proc/$1/status" 2>/dev/null
 }
 
 for transport in rdma both; do
