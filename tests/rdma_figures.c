@@ -20,6 +20,8 @@
 
 #define VALUE_BYTES 256
 #define WARM_UP 200
+/* Until the handle has the blocks that its rate of writing keeps in limbo. */
+#define WORK_WARM_UP 10000
 #define KEYS 64
 #define KEY_BYTES 9
 
@@ -109,7 +111,7 @@ static void await_line(const char *say)
 
 static void work(struct farkv *kv, unsigned n)
 {
-	for (unsigned i = 0; i < 2 * WARM_UP; i++) {
+	for (unsigned i = 0; i < WORK_WARM_UP; i++) {
 		get(kv, i);
 		put(kv, i);
 	}

@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a get and a put send: each packet between the two guests is looked at. Marks
+# on UDP port 9 tell where an operation begins and ends.
+# shellcheck disable=SC2015,SC2119,SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+# shellcheck source=tests/guest/client.sh
+. "$srcdir/tests/guest/client.sh"
+port=17670
+tos=96
+
+mark() {
+	bash -c "echo '$1' >/dev/udp/$GUEST_PEER_ADDR/9"
+}
+
+# A put of a new key, a get and a put over it, by a handle that has memory at hand.
+send_marked() {
+	ask soak 0.5
+	succeeds put key first
+	succeeds put key second
+	sleep 0.5
+	mark get
+	succeeds get key
+	[ "$rest" = second ] || fail "get: $rest"
+	mark put
+	succeeds put key third
+	mark end
+	succeeds get key
+	[ "$rest" = third ] || fail "get after put: $rest"
+}
+
+# ---- on the host, of $out/a.pcap
+
+# One line a packet: destination port, source, DS field, data if it is a mark, or
+# else opcode, destination QP, PSN.
+packets() {
+	tshark -r "$out/a.pcap" -Y 'udp.port == 4791 or udp.dstport == 9' -T fields \
+		-E occurrence=f -E separator=/s -e udp.dstport -e ip.src -e ip.dsfield \
+		-e infiniband.bth.opcode -e infiniband.bth.destqp \
+		-e infiniband.bth.psn -e data.data 2>/dev/null
+}
+
+# between MARK MARK: "source opcode" of the packets between, each once even if it
+# was sent again.
+between() {
+	awk -v from="$(hex "$1")" -v to="$(hex "$2")" '
+		$1 == 9 && $NF ~ "^" to { on = 0 }
+		on && $1 == 4791 && !seen[$2, $4, $5, $6]++ { print $2, $4 }
+		$1 == 9 && $NF ~ "^" from { on = 1 }' "$dir/packets"
+}
+
+hex() {
+	printf %s "$1" | od -An -tx1 | tr -d ' \n'
+}
+
+# how_many OPCODE-PATTERN: of the packets in $dir/some.
+how_many() {
+	grep -Ec " ($1)\$" "$dir/some"
+}
+
+# has PATTERN NUMBER WHAT
+has() {
+	[ "$(how_many "$1")" -eq "$2" ] ||
+		fail "$(how_many "$1") $3 instead of $2: $(sort "$dir/some" | uniq -c | tr '\n' ';')"
+}
+
+case ${GUEST_ROLE-} in
+'')
+	command -v tshark >/dev/null || skip_all "no tshark"
+	testcase "two machines: put, get, put between marks"
+	two_guests --timeout 60 || fail "exit status $?"
+	packets >"$dir/packets"
+
+	testcase "get: two READs, their answers, and nothing else"
+	between get put >"$dir/some"
+	has 12 2 "READ requests"
+	has '13|16' 2 "first packets of answers"
+	has '1[2-7]' "$(wc -l <"$dir/some")" "packets of READs"
+
+	testcase "put over a key: a WRITE, the READs of a cold look-up, a compare-and-swap"
+	between put end >"$dir/some"
+	has '[6-9]|1[01]' 1 "WRITEs"
+	has 12 3 "READ requests"
+	has 19 1 "compare-and-swaps"
+	has 18 1 "answers to it"
+	has '[0-5]' 0 "SENDs"
+
+	testcase "a get and a put: all is UDP port 4791"
+	strange=$(tshark -r "$out/a.pcap" -Y 'not udp.port == 4791 and not udp.port == 9
+		and not arp and not icmpv6 and not igmp' 2>/dev/null | head -n 3)
+	[ -z "$strange" ] || fail "$strange"
+	[ "$(wc -l <"$dir/packets")" -gt 100 ] || fail "only $(wc -l <"$dir/packets") packets"
+
+	testcase "tos: on all packets of data, of server and client, and no other value"
+	awk '$1 == 4791 && $4 != 100 { print $2, $3 }' "$dir/packets" | sort | uniq -c |
+		awk '{ print $2, $3 }' >"$dir/tos"
+	printf '10.99.0.%s 0x60\n' 1 2 >"$dir/want"
+	cmp -s "$dir/want" "$dir/tos" || fail "$(tr '\n' ';' <"$dir/tos")"
+	finish
+	;;
+a)
+	# Of a slow machine's operations none shall look again whether it was too slow.
+	serve two -q -m 64 --transport rdma --no-auth --listen ":$port" --tos $tos \
+		--grace-ms 60000 || exit 1
+	signal serves
+	await done || fail "guest b has not come to its end"
+	[ "$failures" -eq 0 ]
+	exit
+	;;
+b)
+	await serves || fail "guest a does not serve"
+	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000
+	send_marked
+	close_client
+	signal done
+	[ "$failures" -eq 0 ]
+	exit
+	;;
+esac
