@@ -36,7 +36,8 @@ struct connect_result {
 	uint32_t session;
 	uint32_t prefix; /* of the versions that this session writes */
 	bool readonly;   /* what was granted, or asked for if that is less */
-	bool swept;      /* blocks of `replaces` may have been used again */
+	bool swept;      /* `replaces`: its blocks may have been used again, or
+			    its last requests may still be carried out */
 	bool peer_may_kill; /* the server's user is ours or root */
 	bool read8_atomic;  /* aligned 8-byte READs never tear */
 	uint64_t region_id[2];

@@ -26,7 +26,7 @@ struct link {
 	const struct superblock *sb; /* lives in `map` or sb_copy */
 	uint32_t id;                 /* of the session */
 	bool readonly;
-	bool swept; /* blocks of the session before may be in use again */
+	bool swept; /* nothing can be told about the session before */
 	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 	bool prefix_asked; /* a PREFIX_REQ is out */
 

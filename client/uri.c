@@ -212,10 +212,11 @@ static int kv_option(const char *text, const char *p, const char *end,
 		return uri_bad(text, p, "what may follow '?' is keys=FILE, "
 					"key=NAME, ack-timeout=N and tos=N, "
 					"with '&' between them");
+	/* 0 would mean to cards: wait for ever. */
 	if (!number(eq + 1, (size_t)(end - eq - 1),
-		    ack ? VERBS_ACK_TIMEOUT_MAX : 255, &v))
+		    ack ? VERBS_ACK_TIMEOUT_MAX : 255, &v) || (ack && v == 0))
 		return uri_bad(text, eq + 1,
-			       ack ? "ack-timeout is a number from 0 to 31" :
+			       ack ? "ack-timeout is a number from 1 to 31" :
 				     "tos is a number from 0 to 255");
 	if (ack)
 		out->ack_timeout = (uint8_t)v;

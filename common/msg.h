@@ -125,7 +125,7 @@ struct msg {
 			uint32_t session;       /* 32 bits, never reused */
 			uint32_t prefix;        /* of the versions it writes */
 			uint8_t role;           /* what was granted */
-			uint8_t swept;          /* blocks of `replaces` are gone */
+			uint8_t swept;          /* `replaces` says nothing any more */
 			uint64_t region_id[2];
 			uint64_t region_bytes;
 			uint64_t meta_bytes;

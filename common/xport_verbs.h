@@ -30,7 +30,8 @@
 
 /** What a connection's quality of service may be. */
 struct verbs_tuning {
-	uint8_t ack_timeout; /* 4.096 us * 2^n until a packet is sent again */
+	/* 4.096 us * 2^n until a packet is sent again; 0 would be never */
+	uint8_t ack_timeout;
 	uint8_t tos;         /* IP type of service, 0..255 */
 };
 

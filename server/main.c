@@ -92,9 +92,10 @@ static const struct opt opts[] = {
 	 .help = "Let RDMA clients in without a key: whoever reaches the port "
 		 "can read and write everything."},
 	{.name = "ack-timeout", .type = OPT_U64, .offset = OFF(ack_timeout),
-	 .metavar = "N", .deflt = "14", .max = VERBS_ACK_TIMEOUT_MAX,
+	 .metavar = "N", .deflt = "14", .min = 1,
+	 .max = VERBS_ACK_TIMEOUT_MAX,
 	 .help = "RDMA: a packet is sent again after 4.096 us times 2^N; a dead "
-		 "peer is noticed after about seven times that. 0 never."},
+		 "peer is noticed after about seven times that."},
 	{.name = "tos", .type = OPT_U64, .offset = OFF(tos), .metavar = "N",
 	 .max = 255, .help = "RDMA: IP type of service of what is sent."},
 	{.name = "control-buffers", .type = OPT_U64,

@@ -81,8 +81,11 @@ static void fill(struct session *s, struct msg *w)
 	}
 }
 
-/* The session that this one follows is over before this one begins (I6). */
-static void end_replaced(struct session *s)
+/*
+ * The session that this one follows is over before this one begins (I6). False: it
+ * is not this one's to end, and what it asked for last may still happen.
+ */
+static bool end_replaced(struct session *s)
 {
 	struct control *c = s->control;
 	const struct session_hello *h = &s->hello;
@@ -90,18 +93,21 @@ static void end_replaced(struct session *s)
 
 	if (h->replaces == 0 || memcmp(h->replaces_region, c->region->sb.region_id,
 				       sizeof(h->replaces_region)) != 0)
-		return;
+		return true;
 	if (!s->port->remote) {
 		departed_replaced(&c->departed, h->replaces, s->pid);
-		return;
+		return true;
 	}
 	TAILQ_FOREACH(old, &c->sessions, link)
 		if (old != s && old->welcomed && old->id == h->replaces)
 			break;
+	if (!old || !old->port->remote)
+		return true;
 	/* Its own, that is: of the same host and the same key. */
-	if (old && old->port->remote && old->key == s->key &&
-	    verbs_peer_same_host(old->conn, s->conn))
-		control_end_session(old);
+	if (old->key != s->key || !verbs_peer_same_host(old->conn, s->conn))
+		return false;
+	control_end_session(old);
+	return true;
 }
 
 static bool welcome(struct session *s, bool readonly,
@@ -122,7 +128,7 @@ static bool welcome(struct session *s, bool readonly,
 		return false;
 	}
 	s->key = key;
-	end_replaced(s);
+	w.welcome.swept = !end_replaced(s);
 	/* With writers on the card, CPUs may only look (I3). */
 	s->readonly = readonly || (c->rdma && !s->port->remote);
 	fill(s, &w);

@@ -268,13 +268,24 @@ static size_t say_msg(struct client *c, const struct msg *m, uint8_t *buf,
 	return len;
 }
 
-static void hello(struct client *c, uint8_t role)
+/* `old`: the WELCOME of the session that this one replaces, or NULL. */
+static void hello_after(struct client *c, uint8_t role, const struct msg *old)
 {
 	struct msg m = {.type = MSG_HELLO, .req = 1};
 
 	m.hello.role = role;
 	m.hello.pid = (uint32_t)getpid();
+	if (old) {
+		m.hello.replaces = old->welcome.session;
+		memcpy(m.hello.replaces_region, old->welcome.region_id,
+		       sizeof(m.hello.replaces_region));
+	}
 	c->hello_len = say_msg(c, &m, c->hello, sizeof(c->hello));
+}
+
+static void hello(struct client *c, uint8_t role)
+{
+	hello_after(c, role, NULL);
 }
 
 /* The next message, in c->m; false: the connection is over. */
@@ -705,6 +716,50 @@ static void case_auth(void)
 	keyfile_free(kf);
 }
 
+/* A session with a key that says which one it replaces. */
+static void replace(struct client *c, const struct key *key,
+		    const struct msg *old)
+{
+	dial(c);
+	hello_after(c, MSG_ROLE_RW, old);
+	if (!hear(c) || c->m.type != MSG_CHALLENGE)
+		die("HELLO was not answered with CHALLENGE");
+	auth_say(c, key, RIGHT);
+	if (!hear(c) || c->m.type != MSG_WELCOME)
+		die("%s: no WELCOME", key->name);
+}
+
+/* Who replaces whom: nobody ends a session of another key. */
+static void case_replace(void)
+{
+	struct msg ping = {.type = MSG_PING, .req = 2}, old;
+	const struct key *writer, *reader;
+	struct client first, other, next;
+	struct keyfile *kf;
+
+	if (!keys_path || keyfile_load(keys_path, &kf))
+		die("%s", err_detail());
+	writer = keyfile_find(kf, "writer", 6);
+	reader = keyfile_find(kf, "reader", 6);
+	replace(&first, writer, NULL);
+	old = first.m;
+	replace(&other, reader, &old);
+	if (!other.m.welcome.swept)
+		die("a session is left alone, and nobody is told");
+	(void)say_msg(&first, &ping, first.buf, sizeof(first.buf));
+	if (!hear(&first) || first.m.type != MSG_PONG)
+		die("a reader's key ended a writer's session");
+	replace(&next, writer, &old);
+	if (next.m.welcome.swept)
+		die("the session before is over, and is said not to be");
+	if (hear(&first))
+		die("the session that was replaced goes on");
+	verbs_link_close(next.link);
+	verbs_link_close(other.link);
+	verbs_link_close(first.link);
+	keyfile_free(kf);
+}
+
 /* ---- before HELLO ------------------------------------------------------------------------- */
 
 /* What is no HELLO ends the connection, with a reason only. */
@@ -840,7 +895,8 @@ static const struct {
 	{"control", case_control}, {"data", case_data},
 	{"rights", case_rights},   {"auth", case_auth},
 	{"strangers", case_strangers}, {"silent", case_silent},
-	{"half-open", case_half_open}, {"barrier", case_barrier},
+	{"replace", case_replace}, {"half-open", case_half_open},
+	{"barrier", case_barrier},
 };
 
 int main(int argc, char **argv)

@@ -92,8 +92,9 @@ static const struct {
 	{"kv://host#x", FARKV_EURI, "options behind"},
 	{"kv://host?keys", FARKV_EURI, "keys=FILE"},
 	{"kv://host?nokeys=1", FARKV_EURI, "keys=FILE"},
-	{"kv://host?ack-timeout=32", FARKV_EURI, "0 to 31"},
-	{"kv://host?ack-timeout=", FARKV_EURI, "0 to 31"},
+	{"kv://host?ack-timeout=32", FARKV_EURI, "1 to 31"},
+	{"kv://host?ack-timeout=", FARKV_EURI, "1 to 31"},
+	{"kv://host?ack-timeout=0", FARKV_EURI, "1 to 31"},
 	{"kv://host?tos=256", FARKV_EURI, "0 to 255"},
 	{"kv://host?tos=x", FARKV_EURI, "character 15: tos"},
 	{"kv://host?keys=%0", FARKV_EURI, "hexadecimal"},
@@ -127,8 +128,8 @@ static const struct {
 	{"KV://[::1]:65535", "::1", "65535", "", "", "kv://[::1]:65535", 14, 0},
 	{"kv://10.0.0.1:0070?keys=/etc/my%20keys&key=a.b&ack-timeout=31&tos=255",
 	 "10.0.0.1", "70", "/etc/my keys", "a.b", "kv://10.0.0.1:70", 31, 255},
-	{"kv://[fe80::1%25eth0]/?tos=0&ack-timeout=0", "fe80::1%eth0", "7670", "",
-	 "", "kv://[fe80::1%eth0]:7670", 0, 0},
+	{"kv://[fe80::1%25eth0]/?tos=0&ack-timeout=1", "fe80::1%eth0", "7670", "",
+	 "", "kv://[fe80::1%eth0]:7670", 1, 0},
 };
 
 START_TEST(test_kv)

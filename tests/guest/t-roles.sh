@@ -117,6 +117,9 @@ cp "$dir/keyed.log" "$dir/out"
 : >"$dir/err"
 no_text "$secret"
 
+testcase "HELLO in place of another session: of the same key only"
+expect 0 raw replace "$GUEST_ADDR" "${uri##*:}" "$dir/server.keys"
+
 testcase "strangers at a server with keys -> a reason, no text, the end"
 expect 0 raw strangers "$GUEST_ADDR" "${uri##*:}"
 
