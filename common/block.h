@@ -28,15 +28,15 @@ struct block_header {
 	uint64_t version;   /* unique per write: prefix 32 | counter 32 */
 	uint32_t value_len; /* bytes */
 	uint16_t key_len;   /* bytes, 1..65535 */
-	uint16_t inc_flags; /* bits 0..9 inc, bit 10 tombstone, others 0 */
+	uint16_t inc_flags; /* bits 0..11 inc, bit 12 tombstone, others 0 */
 	uint32_t expiry;    /* seconds after created_s; 0 never. Always 0 today */
 	uint32_t head_sum;  /* hash_header() of the 20 bytes before */
 };
 static_assert(sizeof(struct block_header) == BLOCK_HEADER_BYTES, "block header: size");
 static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 
-#define BLOCK_TOMBSTONE 0x0400u
-#define BLOCK_INC_MASK 0x03FFu
+#define BLOCK_TOMBSTONE 0x1000u
+#define BLOCK_INC_MASK 0x0FFFu
 
 /** A word that tells place, class and incarnation apart; part of both sums. */
 static inline uint64_t block_binding(struct block_ref ref)

@@ -2,10 +2,11 @@
 /*
  * The steps of an operation.
  *
- *   START -> [WRITE block] READ window -> WINDOW
- *   WINDOW: scan; candidates -> READ blocks -> PROBE; EMPTY -> CAS -> SWAP
- *   PROBE:  key found -> decide -> CAS -> SWAP; else scan on;
+ *   START -> READ window -> WINDOW
+ *   WINDOW: scan; candidates -> READ blocks -> PROBE; EMPTY -> swap
+ *   PROBE:  key found -> decide -> swap; else scan on;
  *           slower than T/2 -> READ the window again -> CONFIRM -> PROBE
+ *   swap:   [WRITE block] CAS -> SWAP
  *   SWAP:   done, absorbed, or decide again on the word that was found
  *   any FROZEN word -> READ D, entry, D -> MOVED -> as before or START anew
  *
@@ -130,12 +131,13 @@ static uint64_t slot_at_off(const struct index_op *op)
 	return window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
 }
 
-/* On lanes whose words tear, who may claim a slot reads the window twice. */
+/*
+ * On lanes whose words tear, who draws conclusions from a word that it does not
+ * know reads the window twice. An insert needs not: see op_scan().
+ */
 static bool op_reads_twice(const struct index *ix, const struct index_op *op)
 {
-	return !(ix->lane->caps & XPORT_READ8_ATOMIC) &&
-	       (op->kind == INDEX_PUT || op->kind == INDEX_ADD ||
-		op->resolving);
+	return op->resolving && !(ix->lane->caps & XPORT_READ8_ATOMIC);
 }
 
 /* ---- the operation's own block ------------------------------------------- */
@@ -223,11 +225,6 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	op->inserting = false;
 	op->scan_from = 0;
 	chain_begin(op, OP_WINDOW);
-	if (op->has_block && !op->written && op->kind != INDEX_DELETE) {
-		next = block_write(ix, op, 0);
-		if (next != NEXT_POST)
-			return next;
-	}
 	op->t_start = index_now(ix);
 	chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
 	if (op_reads_twice(ix, op))
@@ -354,6 +351,13 @@ static enum next op_scan(struct index *ix, struct index_op *op)
 			op->odd = true;
 			return op_check_moved(ix, op);
 		}
+		/*
+		 * No key has fingerprint 0, which is one byte of the word: half
+		 * EMPTY and half a key's. It must not pass for another key's, or
+		 * an insert would claim a slot behind its own.
+		 */
+		if (slot_fp(w) == 0)
+			return op_again_bounded(ix, op, "a slot never rests");
 		if (!scan_wants(op, w))
 			continue;
 		if (!region_block_ok(&ix->sb, slot_off(w), slot_class(w)))
@@ -385,6 +389,16 @@ static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
 
 	if (xport_broken(ix->lane))
 		return op_done(ix, op, FARKV_EDISCONNECTED);
+	/*
+	 * One chain with the CAS: the WRITE costs no round trip of its own, and an
+	 * operation that decides to change nothing has written nothing.
+	 */
+	if (op->has_block && !op->written && op->kind != INDEX_DELETE) {
+		enum next next = block_write(ix, op, 0);
+
+		if (next != NEXT_POST)
+			return next;
+	}
 	op->expect_word = expect;
 	if (op->kind == INDEX_DELETE && !op->has_block)
 		op->new_word = expect | SLOT_DEAD | SLOT_BLIND;
@@ -542,8 +556,6 @@ static enum next op_swap_done(struct index *ix, struct index_op *op)
 
 static enum next op_window(struct index *ix, struct index_op *op)
 {
-	if (op->has_block)
-		op->written = true;
 	if (op_reads_twice(ix, op) &&
 	    memcmp(op->window, op->window + WINDOW_SLOTS, WINDOW_BYTES) != 0)
 		return op_again(ix, op);

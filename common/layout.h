@@ -29,7 +29,7 @@
 /* ---- sizes that are part of the format ---------------------------------- */
 
 #define REGION_MAGIC UINT64_C(0x314E474552564B46) /* "FKVREGN1" in memory */
-#define REGION_VERSION 1u
+#define REGION_VERSION 2u
 
 #define PAGE_BYTES 32768u /* one subtable; the unit of the server's heap */
 #define META_ALIGN (2u << 20) /* the data area starts at a huge page */
@@ -52,12 +52,14 @@
 
 /* ---- slot word ----------------------------------------------------------
  *
- *   63    62      61     60..51  50..41  40..34  33..0
- *   dead  frozen  blind  inc     fp      class   ptr
+ *   63..56  55    54      53     52..41  40..34  33..0
+ *   fp      dead  frozen  blind  inc     class   ptr
  *
  * ptr    offset of the block in units of 32 bytes; 0 marks an EMPTY word
  * class  size class of the block: how many bytes a reader fetches
- * fp     fingerprint, the low 10 bits of the key's hash
+ * fp     fingerprint, from the low 8 bits of the key's hash, never 0. It fills a
+ *        byte: a READ that takes some bytes before and some behind the CAS that
+ *        claims a slot shows the key's fingerprint or 0, never another key's
  * inc    incarnation of the block: +1 at each reuse, so that a word names one
  *        content of one block
  * blind  the word was written by an operation that did not depend on the value
@@ -65,12 +67,12 @@
  * frozen the subtable is being migrated; the word will not change again
  * dead   the key has no value; the block is its tombstone
  *
- * EMPTY: ptr = 0 and bits 34..60 hold the low 27 bits of the generation of the
- * subtable; a slot is EMPTY only if it equals that word exactly, but for frozen.
+ * EMPTY: ptr = 0, fp = 0 and bits 34..52 hold the low 19 bits of the generation of
+ * the subtable; a slot is EMPTY only if it equals that word exactly, but for frozen.
  *
  * Worked examples (tests/test_layout.c has the same):
- *   ptr 0x200000 (byte 0x4000000), class 3, fp 0x155, inc 5, blind
- *     = 0x202AAA0C00200000
+ *   ptr 0x200000 (byte 0x4000000), class 3, fp 0x55, inc 5, blind
+ *     = 0x55200A0C00200000
  *   EMPTY of generation 1 = 1 << 34 = 0x0000000400000000
  *
  * Transitions, each by one CAS: EMPTY -> LIVE(k) <-> DEAD(k); any -> the same
@@ -78,19 +80,19 @@
  */
 #define SLOT_PTR_BITS 34
 #define SLOT_CLASS_BITS 7
-#define SLOT_FP_BITS 10
-#define SLOT_INC_BITS 10
+#define SLOT_FP_BITS 8
+#define SLOT_INC_BITS 12
 #define SLOT_CLASS_SHIFT 34
-#define SLOT_FP_SHIFT 41
-#define SLOT_INC_SHIFT 51
-#define SLOT_BLIND (UINT64_C(1) << 61)
-#define SLOT_FROZEN (UINT64_C(1) << 62)
-#define SLOT_DEAD (UINT64_C(1) << 63)
+#define SLOT_INC_SHIFT 41
+#define SLOT_BLIND (UINT64_C(1) << 53)
+#define SLOT_FROZEN (UINT64_C(1) << 54)
+#define SLOT_DEAD (UINT64_C(1) << 55)
+#define SLOT_FP_SHIFT 56
 #define SLOT_PTR_MASK ((UINT64_C(1) << SLOT_PTR_BITS) - 1)
 #define SLOT_CLASS_MASK ((1u << SLOT_CLASS_BITS) - 1)
 #define SLOT_FP_MASK ((1u << SLOT_FP_BITS) - 1)
 #define SLOT_INC_MASK ((1u << SLOT_INC_BITS) - 1)
-#define SLOT_GEN_BITS 27
+#define SLOT_GEN_BITS 19 /* class and inc */
 #define SLOT_GEN_MASK ((1u << SLOT_GEN_BITS) - 1)
 
 #define PTR_UNIT 32u /* blocks start at multiples of this */
@@ -152,7 +154,7 @@ static inline bool slot_is_null(uint64_t w)
  * entries share a subtable. The store of a key's entry is the moment at which
  * a migration is published; D changes only when the directory doubles.
  *
- * Entry:  63 valid | 62..57 local depth | 56..30 generation | 29..0 page
+ * Entry:  63 valid | 62..57 local depth | 48..30 generation | 29..0 page
  * D:      63 valid | 53..48 depth | 47..0 offset of the array
  *
  * Writer: the server, by aligned 8-byte stores. Readers may hold copies of any
@@ -209,15 +211,17 @@ static inline uint64_t hash_dir_index(uint64_t hash, uint32_t depth)
 {
 	return depth == 0 ? 0 : hash >> (64 - depth);
 }
-/** Home line within the subtable, 0..HOME_LINES-1: bits 10..31, scaled. */
+/** Home line within the subtable, 0..HOME_LINES-1: bits 8..29, scaled. */
 static inline uint32_t hash_home_line(uint64_t hash)
 {
 	return (uint32_t)(((hash >> SLOT_FP_BITS & 0x3FFFFF) * HOME_LINES) >> 22);
 }
-/** Fingerprint: the low 10 bits. */
+/** Fingerprint: the low 8 bits, or 255 if they are 0. */
 static inline uint32_t hash_fp(uint64_t hash)
 {
-	return (uint32_t)hash & SLOT_FP_MASK;
+	uint32_t fp = (uint32_t)hash & SLOT_FP_MASK;
+
+	return fp ? fp : SLOT_FP_MASK;
 }
 
 /* ---- size classes --------------------------------------------------------

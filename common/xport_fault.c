@@ -54,11 +54,28 @@ static int fault_inner(struct fault_lane *f, struct xport_wr *wr)
 	return one.status;
 }
 
-/* A READ whose first part is older than the rest. */
-static int fault_torn_read(struct fault_lane *f, struct xport_wr *wr)
+/*
+ * Put old bytes over new ones: the first part, as a copy in one direction leaves it,
+ * or, at byte grain, any of them.
+ */
+static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
+		      uint32_t len)
 {
 	uint32_t grain = f->cfg.byte_tear ? 1 : 8;
-	uint32_t cut = (uint32_t)(fault_random(f) % wr->len) / grain * grain;
+	uint32_t cut = (uint32_t)(fault_random(f) % len) / grain * grain;
+
+	if (!f->cfg.byte_tear || fault_random(f) % 2) {
+		memcpy(to, old, cut);
+		return;
+	}
+	for (uint32_t i = 0; i < len; i++)
+		if (fault_random(f) % 2)
+			to[i] = old[i];
+}
+
+/* A READ of bytes that are in part older than the rest. */
+static int fault_torn_read(struct fault_lane *f, struct xport_wr *wr)
+{
 	uint8_t *old = malloc(wr->len);
 	int err = FARKV_ENOMEM;
 
@@ -70,7 +87,7 @@ static int fault_torn_read(struct fault_lane *f, struct xport_wr *wr)
 		if (f->cfg.tear_gap)
 			f->cfg.tear_gap(f->cfg.arg);
 		err = fault_inner(f, wr);
-		memcpy(wr->laddr, old, cut);
+		fault_mix(f, wr->laddr, old, wr->len);
 	}
 	free(old);
 	return err;

@@ -170,7 +170,7 @@ def class_for(n):
 
 
 def binding(word):
-    return (word & (bits(word, 60, 51) << 51 | (1 << 41) - 1)) * \
+    return (word & (1 << 53) - 1) * \
         0x9E3779B97F4A7C15 & M64
 
 
@@ -183,7 +183,7 @@ class Region:
             prot=mmap.PROT_READ | (0 if s.role else mmap.PROT_WRITE))
         sb = self.meta[:112]
         f = struct.unpack("<8sII16sQQQQQQIIIIIIQ", sb)
-        expect("magic, version, size", f[:3], (b"FKVREGN1", 1, 112))
+        expect("magic, version, size", f[:3], (b"FKVREGN1", 2, 112))
         expect("id", f[3], s.region_id)
         self.seed = f[4]
         expect("sizes, T", (f[5], f[6], f[8]),
@@ -210,8 +210,8 @@ class Region:
         index = h >> (64 - depth) if depth else 0
         e, = struct.unpack_from("<Q", self.meta, bits(d, 47, 0) + 8 * index)
         expect("entry", (bits(e, 63, 63), bits(e, 62, 57) <= depth), (1, True))
-        line = bits(h, 31, 10) * 505 >> 22
-        return bits(e, 29, 0) * 32768 + 64 * line, bits(e, 56, 30) << 34
+        line = bits(h, 29, 8) * 505 >> 22
+        return bits(e, 29, 0) * 32768 + 64 * line, bits(e, 48, 30) << 34
 
     def open_block(self, word):
         """The verified content of the block that a slot word names."""
@@ -222,14 +222,14 @@ class Region:
         key = b[24:24 + klen]
         end = 24 + klen + vlen
         at = (end + 7) // 8 * 8
-        expect("incarnation", inc & 0x3FF, bits(word, 60, 51))
+        expect("incarnation", inc & 0xFFF, bits(word, 52, 41))
         expect("expiry", expiry, 0)
         expect("head_sum", head_sum, xxh3(
             b[:20], xxh3(key, self.seed) ^ binding(word)) & 0xFFFFFFFF)
         expect("padding", b[end:at], bytes(at - end))
         expect("checksum", struct.unpack("<Q", b[at:at + 8])[0],
                xxh3(b[:end]) ^ binding(word))
-        return key, b[24 + klen:end], version, bool(inc & 0x400)
+        return key, b[24 + klen:end], version, bool(inc & 0x1000)
 
     def search(self, key):
         """(slot offset, its word); the word is None where a new key goes."""
@@ -238,15 +238,15 @@ class Region:
             word = self.word(off)
             if word == empty:
                 return off, None
-            expect("not frozen", bits(word, 62, 62), 0)
-            if bits(word, 50, 41) == xxh3(key, self.seed) & 0x3FF and \
+            expect("not frozen", bits(word, 54, 54), 0)
+            if bits(word, 63, 56) == (xxh3(key, self.seed) & 0xFF or 255) and \
                     self.open_block(word)[0] == key:
                 return off, word
         sys.exit("FAIL: the window is full")
 
     def get(self, key):
         word = self.search(key)[1]
-        if word is None or bits(word, 63, 63):
+        if word is None or bits(word, 55, 55):
             return None
         return self.open_block(word)[1]
 
@@ -255,7 +255,7 @@ class Region:
         room = (24 + len(key) + len(value) + 7) // 8 * 8 + 8
         block = s.grant(class_for(room), 1)[0]
         head = struct.pack("<QIHHI", s.version(), len(value), len(key),
-                           bits(block, 60, 51), 0)
+                           bits(block, 52, 41), 0)
         head += struct.pack("<I", xxh3(
             head, xxh3(key, self.seed) ^ binding(block)) & 0xFFFFFFFF)
         image = head + key + value
@@ -264,11 +264,11 @@ class Region:
         at = bits(block, 33, 0) * 32 - self.base
         self.data[at:at + room] = image
         off, old = self.search(key)
-        fp = xxh3(key, self.seed) & 0x3FF
-        self.store(off, block | fp << 41 | 1 << 61)
+        fp = xxh3(key, self.seed) & 0xFF or 255
+        self.store(off, block | fp << 56 | 1 << 53)
         if old is None:
             return None
-        return (old & (1 << 41) - 1) | bits(old, 60, 51) + 1 << 51
+        return (old & (1 << 41) - 1) | bits(old, 52, 41) + 1 << 41
 
 
 # ---- the two of them over one store ------------------------------------------

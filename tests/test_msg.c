@@ -24,8 +24,8 @@ static const char gold_hello[] =
 static const char gold_grant_req[] =
 	"464b020205000000080000004bf3c01a0300040000";
 static const char gold_ret[] =
-	"464b03022600000009000000906407be00010000000000000000030000000000"
-	"01000c000000000020000c002800ffffffff0f00f81f";
+	"464b0302260000000900000071e1c4c000010000000000000000030000000000"
+	"01000c000000000020000c0a0000ffffffff0ffe1f00";
 static const char gold_hint[] =
 	"464b04020d0000000a0000008167b10a40000000000000000100000001";
 static const char gold_prefix_req[] =
@@ -39,8 +39,8 @@ static const char gold_barrier_ack[] =
 static const char gold_sweep_ack[] =
 	"464b09020800000000000000175d2bec0300000000000000";
 static const char gold_sweep_claim[] =
-	"464b0a0226000000000000005e32c7e700000300000000000000030000000000"
-	"01000c000000000020000c002800ffffffff0f00f81f";
+	"464b0a022600000000000000b13780d000000300000000000000030000000000"
+	"01000c000000000020000c0a0000ffffffff0ffe1f00";
 static const char gold_bye[] =
 	"464b0b020e0000000e000000130b885e0000000000000000000000000000";
 static const char gold_auth[] =
@@ -59,8 +59,8 @@ static const char gold_refuse[] =
 	"464b420215000000070000003aadd12f03001100746f6f206d616e7920736573"
 	"73696f6e73";
 static const char gold_grant[] =
-	"464b4302260000000800000035a450fd03000000000000000000030000000000"
-	"01000c000000000020000c002800ffffffff0f00f81f";
+	"464b43022600000008000000da37a29c03000000000000000000030000000000"
+	"01000c000000000020000c0a0000ffffffff0ffe1f00";
 static const char gold_hint_reply[] =
 	"464b4402010000000a000000d7d9ad3002";
 static const char gold_prefix[] =
@@ -75,8 +75,8 @@ static const char gold_barrier[] =
 static const char gold_sweep_begin[] =
 	"464b49020800000000000000c41cd12e0300000000000000";
 static const char gold_sweep_query[] =
-	"464b4a022600000000000000e9e927b800000300000000000000030000000000"
-	"01000c000000000020000c002800ffffffff0f00f81f";
+	"464b4a022600000000000000b14fa07100000300000000000000030000000000"
+	"01000c000000000020000c0a0000ffffffff0ffe1f00";
 static const char gold_sweep_end[] =
 	"464b4b02080000000000000008078aa10300000000000000";
 static const char gold_bye_ack[] =
@@ -93,7 +93,7 @@ static const char gold_challenge[] =
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
 	{.off = 0x4000000, .cls = 3, .inc = 5},
-	{.off = 0x7FFFFFFFE0, .cls = 3, .inc = 1023},
+	{.off = 0x7FFFFFFFE0, .cls = 3, .inc = 4095},
 };
 
 #define TEXT(s) (const uint8_t *)(s), sizeof(s) - 1
@@ -478,7 +478,7 @@ START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 {
 	struct block_ref zero = {.off = 0, .cls = 1};
 	struct block_ref odd = {.off = 0x200001, .cls = 1};
-	struct block_ref old = {.off = 0x200000, .cls = 1, .inc = 1024};
+	struct block_ref old = {.off = 0x200000, .cls = 1, .inc = 4096};
 	uint8_t b[64];
 	size_t len = 4711;
 	struct msg m = {.type = 200};
