@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * xport_verbs_link.h - the parts of the client's end:
+ *
+ *   xport_verbs_link.c  connections: made, and ended
+ *   xport_verbs_mail.c  messages, and what else happens to a connection
+ */
+#ifndef COMMON_XPORT_VERBS_LINK_H
+#define COMMON_XPORT_VERBS_LINK_H
+
+#include <pthread.h>
+
+#include "xport_verbs_priv.h"
+
+/* One message; and all of a link, receives first, then sends. */
+#define VERBS_LINK_BUF 16384u
+#define VERBS_LINK_BUFS                                                     \
+	((size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * VERBS_LINK_BUF)
+
+struct verbs_link {
+	struct rdma_event_channel *channel;
+	struct verbs_conn control;
+	struct ibv_context *ctx;
+	bool own_ctx; /* else librdmacm's */
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *recv_cq, *send_cq;
+	struct ibv_mr *mr;
+	uint8_t *bufs; /* receives, then sends */
+	int epoll_fd;
+	int more_fd; /* there is something that no descriptor of the device tells */
+	pid_t pid;
+	struct verbs_tuning tuning;
+	struct sockaddr_storage peer;
+	char peer_text[96];
+
+	pthread_mutex_t lock; /* sends */
+	uint32_t sends_free;  /* bit mask of send buffers */
+	uint32_t unacked;     /* receive events not acknowledged yet */
+	bool over;
+	char why[160];
+};
+
+static inline uint8_t *verbs_link_buf(const struct verbs_link *l, unsigned i)
+{
+	return l->bufs + (size_t)i * VERBS_LINK_BUF;
+}
+
+/** Post receive buffer `i`. 0 or an errno. */
+int verbs_link_post_recv(struct verbs_link *l, unsigned i);
+
+#endif

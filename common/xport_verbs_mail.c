@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages of the control connection, and what rdma_cm and the device say of a
+ * link: one thread receives, any may send.
+ */
+#include "config.h"
+
+#include "xport_verbs_link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "log.h"
+
+int verbs_link_post_recv(struct verbs_link *l, unsigned i)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)verbs_link_buf(l, i),
+			      .length = VERBS_LINK_BUF,
+			      .lkey = l->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_recv(l->control.qp, &wr, &bad);
+}
+
+int verbs_link_fd(const struct verbs_link *l)
+{
+	return l->epoll_fd;
+}
+
+const char *verbs_link_why(const struct verbs_link *l)
+{
+	return l->why;
+}
+
+static void over(struct verbs_link *l, const char *why)
+{
+	pthread_mutex_lock(&l->lock);
+	if (!l->over)
+		snprintf(l->why, sizeof(l->why), "%s", why);
+	l->over = true;
+	pthread_mutex_unlock(&l->lock);
+	/* Another link's reader may have found out. */
+	(void)eventfd_write(l->more_fd, 1);
+}
+
+/* Completed sends give their buffers back; the lock is held. */
+static int sends_reap(struct verbs_link *l)
+{
+	struct ibv_wc wc[VERBS_SENDS];
+	int n = ibv_poll_cq(l->send_cq, VERBS_SENDS, wc);
+
+	for (int i = 0; i < n; i++) {
+		const char *why;
+
+		if (wc[i].status == IBV_WC_SUCCESS) {
+			l->sends_free |= 1u << wc[i].wr_id;
+			continue;
+		}
+		(void)verbs_status_error(wc[i].status, &why);
+		if (!l->over)
+			snprintf(l->why, sizeof(l->why), "%s", why);
+		l->over = true;
+	}
+	return n < 0 ? EIO : 0;
+}
+
+int verbs_link_send(struct verbs_link *l, const void *buf, size_t len)
+{
+	struct ibv_send_wr wr = {.num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_sge sge = {.length = (uint32_t)len, .lkey = l->mr->lkey};
+	int rc;
+
+	if (len > VERBS_LINK_BUF)
+		return EMSGSIZE;
+	pthread_mutex_lock(&l->lock);
+	rc = sends_reap(l);
+	if (!rc && l->over)
+		rc = EPIPE;
+	if (!rc && !l->sends_free)
+		rc = EAGAIN;
+	if (!rc) {
+		unsigned i = (unsigned)__builtin_ctz(l->sends_free);
+
+		memcpy(verbs_link_buf(l, VERBS_LINK_RECVS + i), buf, len);
+		sge.addr = (uintptr_t)verbs_link_buf(l, VERBS_LINK_RECVS + i);
+		wr.wr_id = i;
+		wr.sg_list = &sge;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		if (len <= l->control.max_inline)
+			wr.send_flags |= IBV_SEND_INLINE;
+		rc = ibv_post_send(l->control.qp, &wr, &bad);
+		if (!rc)
+			l->sends_free &= ~(1u << i);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+/* Events of either connection. */
+static void cm_events(struct verbs_link *l)
+{
+	struct rdma_cm_event *ev;
+
+	while (!rdma_get_cm_event(l->channel, &ev)) {
+		enum rdma_cm_event_type type = ev->event;
+
+		rdma_ack_cm_event(ev);
+		switch (type) {
+		case RDMA_CM_EVENT_DISCONNECTED:
+			over(l, "the server closed the connection; has it "
+				"stopped?");
+			break;
+		case RDMA_CM_EVENT_DEVICE_REMOVAL:
+			over(l, "the RDMA device was removed");
+			break;
+		case RDMA_CM_EVENT_ADDR_CHANGE:
+			over(l, "the network address moved to another device");
+			break;
+		case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		case RDMA_CM_EVENT_ESTABLISHED:
+			break;
+		default:
+			log_debug("rdma: %s was not expected",
+				  rdma_event_str(type));
+		}
+	}
+}
+
+/*
+ * What the device says of one of its objects: whose is it? A port that goes down
+ * ends nothing: requests are sent again until they are answered or given up.
+ */
+static void async_event(struct verbs_link *reader,
+			const struct ibv_async_event *e)
+{
+	const char *name = ibv_event_type_str(e->event_type);
+	struct verbs_link *owner = NULL;
+
+	switch (e->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		owner = e->element.cq->cq_context;
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+		owner = e->element.qp->qp_context;
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		owner = reader;
+		break;
+	default:
+		log_debug("rdma: %s", name);
+	}
+	if (owner)
+		over(owner, name);
+}
+
+/*
+ * The descriptor is one for all links of the process on the device, and all of
+ * them are served by one thread. An object cannot be destroyed before its event
+ * is acknowledged, so its owner is there.
+ */
+static void async_events(struct verbs_link *l)
+{
+	struct ibv_async_event e;
+
+	while (!ibv_get_async_event(l->pd->context, &e)) {
+		async_event(l, &e);
+		ibv_ack_async_event(&e);
+	}
+}
+
+static void arm(struct verbs_link *l)
+{
+	struct ibv_cq *cq;
+	void *ctx;
+	eventfd_t n;
+
+	(void)eventfd_read(l->more_fd, &n);
+
+	while (!ibv_get_cq_event(l->comp, &cq, &ctx)) {
+		if (++l->unacked == 64) {
+			ibv_ack_cq_events(l->recv_cq, l->unacked);
+			l->unacked = 0;
+		}
+	}
+	/* Armed before the last look: what comes after it gives an event. */
+	if (ibv_req_notify_cq(l->recv_cq, 0))
+		over(l, "the RDMA device takes no more requests");
+}
+
+static ssize_t take_one(struct verbs_link *l, void *buf, size_t cap)
+{
+	const char *why;
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(l->recv_cq, 1, &wc);
+
+	if (n == 0)
+		return -1;
+	if (n < 0 || wc.status != IBV_WC_SUCCESS) {
+		(void)verbs_status_error(n < 0 ? IBV_WC_FATAL_ERR : wc.status,
+					 &why);
+		over(l, wc.status == IBV_WC_WR_FLUSH_ERR ?
+				"the server closed the connection" : why);
+		return 0;
+	}
+	if (wc.byte_len > cap) {
+		over(l, "a message was too long");
+		return 0;
+	}
+	memcpy(buf, verbs_link_buf(l, (unsigned)wc.wr_id), wc.byte_len);
+	if (verbs_link_post_recv(l, (unsigned)wc.wr_id))
+		over(l, "the RDMA device takes no more receives");
+	return (ssize_t)wc.byte_len;
+}
+
+ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
+{
+	ssize_t n;
+	bool is_over;
+
+	/* What the server said last comes before its hanging up. */
+	n = take_one(l, buf, cap);
+	if (n != -1)
+		return n;
+	arm(l);
+	n = take_one(l, buf, cap);
+	if (n != -1) {
+		/* Others that came before the arming bring no event any more. */
+		(void)eventfd_write(l->more_fd, 1);
+		return n;
+	}
+	cm_events(l);
+	async_events(l);
+	pthread_mutex_lock(&l->lock);
+	is_over = l->over;
+	pthread_mutex_unlock(&l->lock);
+	if (is_over) {
+		/* The peer's end is gone: flush ours as well. */
+		(void)rdma_disconnect(l->control.id);
+		verbs_qp_error(&l->control);
+		return 0;
+	}
+	return -1;
+}
