@@ -1218,7 +1218,8 @@ START_TEST(insert_reads_half_of_a_rivals_claim_makes_no_duplicate)
 							 region.sb.region_bytes,
 							 false),
 					  &cfg);
-		ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc, &c.ix),
+		ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc, UINT64_MAX,
+				    &c.ix),
 				 0);
 		index_set_prefix(c.ix, 3);
 		index_op_init(&c.op);
