@@ -205,7 +205,8 @@ END_TEST
 struct budget {
 	const char *what;
 	unsigned round_trips, reads, writes, cas;
-	uint64_t n; /* operations */
+	uint64_t n; /* doorbells */
+	unsigned chance; /* READs more, for keys that share a fingerprint */
 };
 
 static struct farkv_counters before;
@@ -229,8 +230,12 @@ static void budget_end(const struct budget *b)
 	       (unsigned long long)(c.cas - before.cas),
 	       (unsigned long long)(c.doorbells - before.doorbells));
 	fflush(stdout);
-	ck_assert_uint_eq(c.round_trips - before.round_trips, b->round_trips);
-	ck_assert_uint_eq(c.reads - before.reads, b->reads);
+	ck_assert_uint_ge(c.round_trips - before.round_trips, b->round_trips);
+	/* Where nothing else is READ, another key's block takes one more. */
+	ck_assert_uint_le(c.round_trips - before.round_trips,
+			  b->round_trips + (b->chance && b->round_trips == 1));
+	ck_assert_uint_ge(c.reads - before.reads, b->reads);
+	ck_assert_uint_le(c.reads - before.reads, b->reads + b->chance);
 	ck_assert_uint_eq(c.writes - before.writes, b->writes);
 	ck_assert_uint_eq(c.cas - before.cas, b->cas);
 	ck_assert_uint_eq(c.doorbells - before.doorbells, b->round_trips);
@@ -286,11 +291,11 @@ END_TEST
 START_TEST(test_batch_budgets)
 {
 	static const struct budget
-		hits = {"128 GETs, hits", 2, 256, 0, 0, 128},
-		misses = {"128 GETs, misses", 1, 128, 0, 0, 128},
+		hits = {"128 GETs, hits", 2, 256, 0, 0, 128, 16},
+		misses = {"128 GETs, misses", 1, 128, 0, 0, 128, 16},
 		one = {"mget of 1", 2, 2, 0, 0, 1},
-		two = {"129 GETs, hits", 4, 258, 0, 0, 129},
-		puts = {"100 PUTs over values", 3, 200, 100, 100, 100};
+		two = {"129 GETs, hits", 4, 258, 0, 0, 129, 16},
+		puts = {"100 PUTs over values", 3, 200, 100, 100, 100, 16};
 	struct batch *b = malloc(sizeof(*b));
 
 	batch_fill(b, 300, 300);
