@@ -194,7 +194,7 @@ void verbs_conn_destroy(struct verbs_conn *c)
 		VERBS_RELEASE("a queue pair", ibv_destroy_qp(c->qp));
 	c->qp = NULL;
 	if (c->id)
-		VERBS_RELEASE("a connection", rdma_destroy_id(c->id));
+		verbs_id_release(c->id);
 	c->id = NULL;
 }
 

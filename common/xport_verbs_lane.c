@@ -402,9 +402,7 @@ static void verbs_close(struct xport_lane *lane)
 		free(l);
 		return;
 	}
-	if (l->conn.id)
-		(void)rdma_disconnect(l->conn.id);
-	verbs_qp_error(&l->conn);
+	verbs_leave(&l->conn);
 	lane_release(l);
 }
 

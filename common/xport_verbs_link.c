@@ -410,6 +410,7 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
 
 	if (!l)
 		return err_set(FARKV_ENOMEM, "no memory for a connection");
+	(void)verbs_leave_late();
 	l->epoll_fd = -1;
 	l->pid = getpid();
 	l->tuning = d->tuning;
@@ -449,8 +450,7 @@ void verbs_link_close(struct verbs_link *l)
 	/* The device belongs to the parent. */
 	if (l->pid != getpid())
 		return;
-	(void)rdma_disconnect(l->control.id);
-	verbs_qp_error(&l->control);
+	verbs_leave(&l->control);
 	link_free(l);
 }
 

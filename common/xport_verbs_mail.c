@@ -239,8 +239,7 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 	pthread_mutex_unlock(&l->lock);
 	if (is_over) {
 		/* The peer's end is gone: flush ours as well. */
-		(void)rdma_disconnect(l->control.id);
-		verbs_qp_error(&l->control);
+		verbs_leave(&l->control);
 		return 0;
 	}
 	return -1;

@@ -52,7 +52,7 @@ void verbs_peer_fence(struct verbs_peer *peer)
 {
 	if (!peer->data.id)
 		return;
-	(void)rdma_disconnect(peer->data.id);
+	verbs_leave(&peer->data);
 	/* Destroyed: no request of its can be carried out any more. */
 	verbs_conn_destroy(&peer->data);
 	peer->data_up = false;
@@ -100,8 +100,7 @@ static void peer_flush(struct verbs_peer *p)
 {
 	p->flushed = true;
 	p->ended_ns = clock_now_ns();
-	(void)rdma_disconnect(p->control.id);
-	verbs_qp_error(&p->control);
+	verbs_leave(&p->control);
 }
 
 /* The other side is gone, or must go. */
@@ -169,6 +168,7 @@ bool verbs_server_tick(struct verbs_server *vs)
 			 (!p->n_sends || age > 10 * LINGER_NS))
 			peer_bury(p);
 	}
+	again = verbs_leave_late() || again;
 	return again || !LIST_EMPTY(&vs->ending);
 }
 

@@ -119,6 +119,13 @@ void verbs_qp_error(struct verbs_conn *c);
 /** Destroy QP, then id. Return codes are checked and logged. */
 void verbs_conn_destroy(struct verbs_conn *c);
 
+/** Disconnect, if the port is up, and flush everything outstanding. */
+void verbs_leave(struct verbs_conn *c);
+/** Destroy an id whose events are all acknowledged; later, if its port is down. */
+void verbs_id_release(struct rdma_cm_id *id);
+/** Destroy those whose port is up again; true if others wait on. Any thread. */
+bool verbs_leave_late(void);
+
 /** Release an object; a failure is a bug or the device's, and logged. */
 #define VERBS_RELEASE(what, call)                                          \
 	do {                                                               \

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How connections end while their port is down.
+ *
+ * To end a connection sends a farewell, through the device's one queue pair for the
+ * connection manager. While the interface is down, rxe (Linux 6.1 at least) finds no
+ * route for it, and takes that as an error of the queue pair: it never receives again,
+ * so nobody can connect to or from that device until it is made anew. So while the
+ * port is down nothing is said, and the identifier, at whose release the kernel would
+ * say it, is kept until the port is up.
+ */
+#include "config.h"
+
+#include "xport_verbs_priv.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rdma_event_channel *channel; /* theirs: nobody reads it */
+static struct rdma_cm_id *kept;            /* linked by context */
+static pid_t owner;
+
+static bool port_is_down(struct rdma_cm_id *id)
+{
+	struct ibv_port_attr port;
+
+	return id->verbs && id->port_num &&
+	       !ibv_query_port(id->verbs, id->port_num, &port) &&
+	       port.state < IBV_PORT_ACTIVE;
+}
+
+/* A child of fork() must not touch those of its parent. */
+static void disown(void)
+{
+	if (owner == getpid())
+		return;
+	owner = getpid();
+	channel = NULL;
+	kept = NULL;
+}
+
+/* False if it must be destroyed at once. */
+static bool keep(struct rdma_cm_id *id)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	disown();
+	if (!channel)
+		channel = rdma_create_event_channel();
+	/* Its own channel ends with the connection's other parts. */
+	ok = channel && !rdma_migrate_id(id, channel);
+	if (ok) {
+		id->context = kept;
+		kept = id;
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void verbs_leave(struct verbs_conn *c)
+{
+	if (c->id && !port_is_down(c->id))
+		(void)rdma_disconnect(c->id);
+	verbs_qp_error(c);
+}
+
+void verbs_id_release(struct rdma_cm_id *id)
+{
+	if (!port_is_down(id) || !keep(id))
+		VERBS_RELEASE("a connection", rdma_destroy_id(id));
+}
+
+bool verbs_leave_late(void)
+{
+	struct rdma_cm_id **at = &kept, *id;
+	bool left;
+
+	pthread_mutex_lock(&lock);
+	disown();
+	while ((id = *at)) {
+		if (port_is_down(id)) {
+			at = (struct rdma_cm_id **)&id->context;
+			continue;
+		}
+		*at = id->context;
+		VERBS_RELEASE("a connection", rdma_destroy_id(id));
+	}
+	left = kept != NULL;
+	pthread_mutex_unlock(&lock);
+	return left;
+}
