@@ -33,23 +33,41 @@ done
 kvcli() { "$KVCLI" "$@"; }
 kvbench() { "$KVBENCH" "$@"; }
 
+# remote: the servers serve by RDMA, at kv:// addresses, and have no socket.
+remote() {
+	[ "${FARKV_TEST_TRANSPORT-}" = rdma ]
+}
+
 # start_server NAME [OPTION]...: serves $dir/NAME; its id is in $server.
 start_server() {
 	name=$1
 	shift
 	mkfifo "$dir/$name.ready"
-	"$KVSERVER" -q -s "$dir/$name" --ready-fd 3 "$@" \
+	FARKV_URI=shm://$dir/$name
+	# By RDMA all memory is locked: less than a gigabyte without -m.
+	if remote; then
+		set -- -m 64m "$@" --transport rdma --no-auth --listen :0
+	else
+		set -- -s "$dir/$name" "$@"
+	fi
+	"$KVSERVER" -q --ready-fd 3 "$@" \
 		3>"$dir/$name.ready" >"$dir/$name.log" 2>&1 &
 	server=$!
 	servers="$servers $server"
-	FARKV_URI=shm://$dir/$name
-	export FARKV_URI
 	read -r ready <"$dir/$name.ready"
 	[ "${ready-}" = READY ] || {
 		cat "$dir/$name.log"
 		fail "the server did not start"
 		exit 1
 	}
+	remote && FARKV_URI=$(grep -o 'kv://[^ ,;)]*' "$dir/$name.log" | head -n 1)
+	export FARKV_URI
+}
+
+# The last server, which must leave well; its memory is free again.
+stop_server() {
+	kill "$server"
+	wait "$server" || fail "kvserver: exit status $?"
 }
 
 fail() {
