@@ -189,8 +189,12 @@ static int send_timeout(void)
 
 static int send_wait(struct session *s, uint64_t deadline_ns)
 {
-	uint64_t now = deadline_ns ? clock_now_ns() : 0;
+	uint64_t now;
 
+	/* Who does not want to wait does not want to hear of it either. */
+	if (deadline_ns == 0)
+		return FARKV_ETIMEDOUT;
+	now = clock_now_ns();
 	if (now >= deadline_ns)
 		return send_timeout();
 	channel_wait_room(s->ch, (int)(UTIL_MIN(deadline_ns - now,

@@ -730,8 +730,10 @@ static enum next op_broken(struct index *ix, struct index_op *op)
 				       "the connection broke during the write: "
 				       "it may or may not have happened"));
 	}
-	return op_done(ix, op,
-		       err_set(c->status, "the connection to the server broke"));
+	/* The lane knows best why. */
+	if (!err_detail()[0])
+		err_set(c->status, "the connection to the server broke");
+	return op_done(ix, op, c->status);
 }
 
 static enum next op_continue(struct index *ix, struct index_op *op,

@@ -243,9 +243,9 @@ int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
 	if (ibv_query_port(d->ctx, d->port, &port))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot query the RDMA device's port");
-	lane = verbs_lane_new(d->pd, NULL, p);
-	if (!lane)
-		return FARKV_ENOMEM;
+	err = verbs_lane_new(d->pd, NULL, p, &lane);
+	if (err)
+		return err;
 	spec.send_cq = spec.recv_cq = verbs_lane_cq(lane);
 	err = verbs_qp_create(&near, &spec);
 	if (!err)

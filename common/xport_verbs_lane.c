@@ -415,15 +415,14 @@ static const struct xport_ops verbs_ops = {
 	.close = verbs_close,
 };
 
-struct verbs_lane *verbs_lane_new(struct ibv_pd *pd, void *owner,
-				  const struct verbs_lane_params *p)
+int verbs_lane_new(struct ibv_pd *pd, void *owner,
+		   const struct verbs_lane_params *p, struct verbs_lane **out)
 {
 	struct verbs_lane *l = calloc(1, sizeof(*l));
+	int err = FARKV_ENOMEM;
 
-	if (!l) {
-		err_set(FARKV_ENOMEM, "no memory for a lane");
-		return NULL;
-	}
+	if (!l)
+		return err_set(err, "no memory for a lane");
 	l->base.ops = &verbs_ops;
 	l->base.region_bytes = p->region_bytes;
 	l->base.caps = (p->readonly ? XPORT_READONLY : 0) |
@@ -438,13 +437,17 @@ struct verbs_lane *verbs_lane_new(struct ibv_pd *pd, void *owner,
 	l->flight = calloc(l->depth, sizeof(*l->flight));
 	l->found = verbs_mem_alloc(&l->mem, l->depth * sizeof(*l->found));
 	l->cq = ibv_create_cq(pd->context, (int)l->depth + 1, owner, NULL, 0);
-	if (l->flight && l->found && l->cq)
-		return l;
+	if (l->flight && l->found && l->cq) {
+		*out = l;
+		return 0;
+	}
 	if (!l->cq)
-		err_set_errno(FARKV_ESYS, errno,
-			      "cannot create a completion queue");
+		err = err_set_errno(FARKV_ESYS, errno,
+				    "cannot create a completion queue");
+	else if (!l->flight)
+		err_set(err, "no memory for a lane");
 	lane_release(l);
-	return NULL;
+	return err;
 }
 
 struct ibv_cq *verbs_lane_cq(const struct verbs_lane *l)

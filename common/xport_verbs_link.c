@@ -481,8 +481,7 @@ int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 	if (!err)
 		err = verbs_device_depths(l->ctx, &serve, &ask);
 	if (!err) {
-		lane = verbs_lane_new(l->pd, l, p);
-		err = lane ? 0 : FARKV_ENOMEM;
+		err = verbs_lane_new(l->pd, l, p, &lane);
 	}
 	if (!err) {
 		spec.pd = l->pd;

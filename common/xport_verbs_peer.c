@@ -324,6 +324,18 @@ static void name_peer(struct verbs_peer *p)
 		 ntohs(rdma_get_dst_port(p->control.id)));
 }
 
+/* A connection failed; anybody may make them fail in bulk. */
+static void complain(struct verbs_server *vs)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now - vs->complained_ns < NS_PER_SEC)
+		return;
+	vs->complained_ns = now;
+	log_warn("rdma: a connection failed (its client may have given up): %s",
+		 err_detail());
+}
+
 /* Accept a control connection: no rights to memory, now or ever. */
 static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 {
@@ -346,8 +358,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	spec.context = p;
 	if (verbs_qp_create(&p->control, &spec) ||
 	    accept_conn(vs, &p->control, 0, 0)) {
-		log_warn("rdma: a connection failed (its client may have given "
-			 "up): %s", err_detail());
+		complain(vs);
 		p->control.id = NULL;
 		verbs_conn_destroy(&p->control);
 		free(p);
@@ -387,8 +398,7 @@ static int data_accept(struct verbs_server *vs, struct rdma_cm_id *id,
 	spec.context = p;
 	if (verbs_qp_create(&p->data, &spec) ||
 	    accept_conn(vs, &p->data, rights, depth)) {
-		log_warn("rdma: a connection failed (its client may have given "
-			 "up): %s", err_detail());
+		complain(vs);
 		p->data.id = NULL;
 		verbs_conn_destroy(&p->data);
 		return VERBS_REJECT_INTERNAL;

@@ -160,9 +160,10 @@ struct rdma_cm_event *verbs_cm_event(struct rdma_event_channel *ch,
 /** Things of a lane that exist before its connection does. */
 struct verbs_lane;
 
-/** `owner` is what the device's events about its queue name. */
-struct verbs_lane *verbs_lane_new(struct ibv_pd *pd, void *owner,
-				  const struct verbs_lane_params *p);
+/** `owner` is what the device's events about its queue name. FARKV_ENOMEM,
+ * FARKV_ESYS. */
+int verbs_lane_new(struct ibv_pd *pd, void *owner,
+		   const struct verbs_lane_params *p, struct verbs_lane **out);
 /** Where its QP reports. */
 struct ibv_cq *verbs_lane_cq(const struct verbs_lane *l);
 /** The lane owns the connection and is ready. */

@@ -82,6 +82,7 @@ struct verbs_server {
 
 	struct peer_list peers[PEER_BUCKETS]; /* by number of the control QP */
 	struct peer_list ending;
+	uint64_t complained_ns;
 	bool lost;
 	struct verbs_server_counters n; /* some written by the mover */
 	char address[96];

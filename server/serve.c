@@ -166,7 +166,8 @@ static int open_control(struct serving *s)
 
 	if (control_new(&cc, &s->region, &s->control) == 0)
 		return 0;
-	if (cfg->transport != TRANSPORT_AUTO || !s->plan.rdma)
+	if (cfg->transport != TRANSPORT_AUTO || !s->plan.rdma || cfg->listen ||
+	    cfg->device || cfg->keys)
 		return EXIT_RUN;
 	/* Nobody asked for RDMA: what works is better than nothing. */
 	log_warn("no RDMA: %s", err_detail());

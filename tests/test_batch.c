@@ -252,16 +252,16 @@ static void budget_warm(void)
 START_TEST(test_budgets)
 {
 	static const struct budget
-		get_hit = {"GET, hit", 2, 2, 0, 0, 1},
-		get_miss = {"GET, miss", 1, 1, 0, 0, 1},
-		over = {"PUT over a value", 3, 2, 1, 1, 1},
-		fresh = {"PUT of a new key", 2, 1, 1, 1, 1},
-		add = {"ADD of a new key", 2, 1, 1, 1, 1},
-		exists = {"ADD, key exists", 2, 2, 0, 0, 1},
-		repl = {"REPLACE", 3, 2, 1, 1, 1},
-		cas = {"CAS", 3, 2, 1, 1, 1},
-		del = {"DELETE", 3, 2, 0, 1, 1},
-		dead = {"GET of a deleted key", 1, 1, 0, 0, 1};
+		get_hit = {"GET, hit", 2, 2, 0, 0, 1, 0},
+		get_miss = {"GET, miss", 1, 1, 0, 0, 1, 0},
+		over = {"PUT over a value", 3, 2, 1, 1, 1, 0},
+		fresh = {"PUT of a new key", 2, 1, 1, 1, 1, 0},
+		add = {"ADD of a new key", 2, 1, 1, 1, 1, 0},
+		exists = {"ADD, key exists", 2, 2, 0, 0, 1, 0},
+		repl = {"REPLACE", 3, 2, 1, 1, 1, 0},
+		cas = {"CAS", 3, 2, 1, 1, 1, 0},
+		del = {"DELETE", 3, 2, 0, 1, 1, 0},
+		dead = {"GET of a deleted key", 1, 1, 0, 0, 1, 0};
 	uint64_t version;
 
 	printf("  %-28s %4s %6s %7s %5s %10s\n", "uncached", "RTT", "READs",
@@ -293,7 +293,7 @@ START_TEST(test_batch_budgets)
 	static const struct budget
 		hits = {"128 GETs, hits", 2, 256, 0, 0, 128, 16},
 		misses = {"128 GETs, misses", 1, 128, 0, 0, 128, 16},
-		one = {"mget of 1", 2, 2, 0, 0, 1},
+		one = {"mget of 1", 2, 2, 0, 0, 1, 0},
 		two = {"129 GETs, hits", 4, 258, 0, 0, 129, 16},
 		puts = {"100 PUTs over values", 3, 200, 100, 100, 100, 16};
 	struct batch *b = malloc(sizeof(*b));
