@@ -6,7 +6,7 @@
  *
  *   get KEY          0 MS VALUE
  *   put KEY VALUE    0 MS
- *   soak SECONDS     0 MS OPERATIONS ERRORS WRONG LONGEST_MS
+ *   soak SECONDS     0 MS OPERATIONS ERRORS WRONG LONGEST_MS FIRST_ERROR
  *
  * Each line gets one line in answer: FARKV_*, milliseconds, and the rest as above or
  * the error's detail. Soak puts and gets in turn and checks what it gets; its own
@@ -133,9 +133,10 @@ static int soak_get(unsigned k, unsigned *wrong)
 
 static void do_soak(double seconds)
 {
+	static const struct timespec pause = {.tv_nsec = 50000000};
 	unsigned operations = 0, errors = 0, wrong = 0;
 	double began = now_ms(), longest = 0;
-	int err = 0;
+	int err = 0, first = 0;
 
 	while (now_ms() - began < seconds * 1e3) {
 		double op_began = now_ms();
@@ -147,11 +148,15 @@ static void do_soak(double seconds)
 			errors++;
 			fprintf(stderr, "soak: %d after %.0f ms: %s\n", err,
 				now_ms() - op_began, farkv_errdetail());
+			first = first ? first : err;
 		}
 		if (now_ms() - op_began > longest)
 			longest = now_ms() - op_began;
+		if (err)
+			nanosleep(&pause, NULL);
 	}
-	answer(err, began, "%u %u %u %.0f", operations, errors, wrong, longest);
+	answer(err, began, "%u %u %u %.0f %d", operations, errors, wrong,
+	       longest, first);
 }
 
 static void obey(char *line)
