@@ -7,11 +7,13 @@
 . "$srcdir/tests/guest/lib.sh"
 
 FARKV_TEST_TRANSPORT=rdma
-export FARKV_TEST_TRANSPORT
+# Emulated machines are slow: longer limits for each of a program's cases.
+CK_TIMEOUT_MULTIPLIER=4
+export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
 
 # passes PROGRAM: what it left out and measured is shown, and why it failed.
 passes() {
-	timeout -k 5 120 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
+	timeout -k 5 200 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
 	status=$?
 	sed -n 's/^  left out: /    left out: /p' "$dir/log"
 	case $status in
