@@ -92,6 +92,41 @@ else
 	link_up
 fi
 
+testcase "ip link set down for a moment under load -> nobody notices"
+if ! in_guest; then
+	skip "only in a guest"
+else
+	serve main -m 64 --no-auth -t rdma || exit 1
+	uri=$(uri_of main kv)
+	load blip -t 3 -p 2 -T 5000 -B 8000 "$uri"
+	ip link set "$GUEST_DEV" down
+	link_up
+	until_true 20 load_did $(($(load_ops) + 300)) || fail "they stand still: $(cat "$dir/blip.log")"
+	all_say ok || fail "errors: $(cat "$dir/blip.log")"
+	show_errors blip
+	load_ends
+fi
+
+testcase "ip link set down under load -> errors in bounded time; up, and they go on"
+if ! in_guest; then
+	skip "only in a guest"
+else
+	load down -t 3 -p 2 -T 2000 -B 4000 "$uri"
+	ip link set "$GUEST_DEV" down
+	until_true 10 all_say FARKV_ || fail "no errors: $(cat "$dir/down.log")"
+	link_up
+	until_true 15 all_say ok || fail "they do not come back: $(cat "$dir/down.log")"
+	until_true 20 load_did $(($(load_ops) + 300)) || fail "they stand still: $(cat "$dir/down.log")"
+	until_true 10 sessions_are 4 || fail "not 3 sessions and one: $(kvcli -u "$uri" -j stats)"
+	show_errors down
+	! grep '^T' "$dir/down.log" | grep -v 'FARKV_ELINKDOWN\|FARKV_ETIMEDOUT\|FARKV_EMAYBE\|FARKV_EDISCONNECTED\| ok$' ||
+		fail "other errors"
+	load_ends
+	grep -q 'the port is down' "$dir/main.log" || fail "the server's log: $(cat "$dir/main.log")"
+	stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/main.log")"
+	resources_are_back
+fi
+
 # ---- the device
 
 testcase "rdma link delete under load -> server and clients say so and end"
@@ -100,7 +135,7 @@ if ! in_guest; then
 else
 	serve main -m 64 --no-auth -t rdma || exit 1
 	uri=$(uri_of main kv)
-	load gone -t 3 -T 2000 -B 6000 "$uri"
+	load gone -t 3 -p 1 -T 2000 -B 6000 "$uri"
 	background delete rdma link delete "$device"
 	until_true 15 is_over "$server" || fail "kvserver does not end: $(cat "$dir/main.log")"
 	wait "$server"

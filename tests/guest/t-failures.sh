@@ -100,6 +100,7 @@ testcase "kill -9 of a client -> the server says so, its session and queue pairs
 queue_pairs() { rdma resource show qp | grep -c " pid $server "; }
 sessions_are() { kvcli -u "$uri" -j stats 2>/dev/null | grep -Eq "\"sessions\": ?$1\\b"; }
 back_to() { [ "$(queue_pairs)" -eq "$1" ]; }
+until_true 5 back_to 2 || fail "$(queue_pairs) queue pairs without clients, not those of its own lane"
 own=$(queue_pairs)
 goodbyes() { grep -c 'ended without goodbye' "$dir/main.log"; }
 before=$(goodbyes)
