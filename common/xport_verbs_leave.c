@@ -13,7 +13,9 @@
 
 #include "xport_verbs_priv.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,13 +23,33 @@ static struct rdma_event_channel *channel; /* theirs: nobody reads it */
 static struct rdma_cm_id *kept;            /* linked by context */
 static pid_t owner;
 
-static bool port_is_down(struct rdma_cm_id *id)
+/* Routes go a moment before the port is down. Nothing is sent. */
+static bool has_route(struct rdma_cm_id *id)
+{
+	const struct sockaddr *peer = rdma_get_peer_addr(id);
+	bool has = true;
+	int fd;
+
+	if (peer->sa_family != AF_INET && peer->sa_family != AF_INET6)
+		return true;
+	fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true;
+	if (connect(fd, peer,
+		    peer->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+						 sizeof(struct sockaddr_in6)))
+		has = errno != ENETUNREACH && errno != EHOSTUNREACH;
+	close(fd);
+	return has;
+}
+
+bool verbs_port_is_down(struct rdma_cm_id *id)
 {
 	struct ibv_port_attr port;
 
 	return id->verbs && id->port_num &&
 	       !ibv_query_port(id->verbs, id->port_num, &port) &&
-	       port.state < IBV_PORT_ACTIVE;
+	       (port.state < IBV_PORT_ACTIVE || !has_route(id));
 }
 
 /* A child of fork() must not touch those of its parent. */
@@ -61,14 +83,14 @@ static bool keep(struct rdma_cm_id *id)
 
 void verbs_leave(struct verbs_conn *c)
 {
-	if (c->id && !port_is_down(c->id))
+	if (c->id && !verbs_port_is_down(c->id))
 		(void)rdma_disconnect(c->id);
 	verbs_qp_error(c);
 }
 
 void verbs_id_release(struct rdma_cm_id *id)
 {
-	if (!port_is_down(id) || !keep(id))
+	if (!verbs_port_is_down(id) || !keep(id))
 		VERBS_RELEASE("a connection", rdma_destroy_id(id));
 }
 
@@ -80,7 +102,7 @@ bool verbs_leave_late(void)
 	pthread_mutex_lock(&lock);
 	disown();
 	while ((id = *at)) {
-		if (port_is_down(id)) {
+		if (verbs_port_is_down(id)) {
 			at = (struct rdma_cm_id **)&id->context;
 			continue;
 		}

@@ -177,6 +177,11 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 		err = verbs_id_tune(id, &l->tuning);
 	if (err)
 		return err;
+	/* The request could not go out; see xport_verbs_leave.c. */
+	if (verbs_port_is_down(id))
+		return err_set(FARKV_ENOROUTE,
+			       "the RDMA port on the way to %s is down",
+			       l->peer_text);
 	ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
 	if (!id->verbs || rdma_resolve_route(id, ms))
 		return err_set(FARKV_ENOROUTE,

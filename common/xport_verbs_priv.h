@@ -119,6 +119,8 @@ void verbs_qp_error(struct verbs_conn *c);
 /** Destroy QP, then id. Return codes are checked and logged. */
 void verbs_conn_destroy(struct verbs_conn *c);
 
+/** True if nothing that is said to the id's peer can go out. */
+bool verbs_port_is_down(struct rdma_cm_id *id);
 /** Disconnect, if the port is up, and flush everything outstanding. */
 void verbs_leave(struct verbs_conn *c);
 /** Destroy an id whose events are all acknowledged; later, if its port is down. */
