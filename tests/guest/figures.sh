@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What an operation costs, against one READ of the same device by perftest, and
-# what it costs the server's CPU. By itself it boots a guest; with --here it
-# measures on this machine, which needs a device.
+# what it costs the server's CPU. Boots a guest, in which it calls itself with
+# --here.
 #
-# figures.sh [--here] [ROUNDS [OPERATIONS]]
+# figures.sh [ROUNDS [OPERATIONS]]
 #
 # Each round measures ib_read_lat and then get, put and insert, so that all have
 # the same share of a machine that speeds up and slows down. Fails if a median over
