@@ -10,325 +10,21 @@
 #include "config.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/auth.h"
-#include "common/clock.h"
 #include "common/err.h"
-#include "common/msg.h"
 #include "common/util.h"
-#include "common/xport_verbs_priv.h"
 
-#define WAIT_NS (20 * NS_PER_SEC)
+#include "rdma_client.h"
+
 #define TARGET_BYTES 64u
 
-static const char *host, *port, *keys_path;
+static const char *keys_path;
 
-__attribute__((format(printf, 1, 2), noreturn))
-static void die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-/* ---- a bare connection: any bytes to say who comes, any request ---------------- */
-
-struct raw {
-	struct rdma_event_channel *channel;
-	struct verbs_conn conn;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
-	uint8_t *buf; /* what is sent, what is received */
-};
-
-static void raw_resolve(struct raw *r)
-{
-	struct addrinfo *list;
-	struct rdma_cm_event *ev;
-
-	r->channel = rdma_create_event_channel();
-	if (!r->channel ||
-	    rdma_create_id(r->channel, &r->conn.id, NULL, RDMA_PS_TCP) ||
-	    getaddrinfo(host, port, NULL, &list) ||
-	    rdma_resolve_addr(r->conn.id, NULL, list->ai_addr, 2000))
-		die("cannot resolve %s", host);
-	freeaddrinfo(list);
-	for (unsigned i = 0; i < 2; i++) {
-		if (i == 1 && rdma_resolve_route(r->conn.id, 2000))
-			die("cannot resolve the route to %s", host);
-		if (rdma_get_cm_event(r->channel, &ev) ||
-		    ev->event != (i ? RDMA_CM_EVENT_ROUTE_RESOLVED :
-				      RDMA_CM_EVENT_ADDR_RESOLVED))
-			die("no way to %s", host);
-		rdma_ack_cm_event(ev);
-	}
-}
-
-static void raw_queue_pair(struct raw *r)
-{
-	struct ibv_context *ctx = r->conn.id->verbs;
-	struct verbs_qp_spec spec = {.max_send = 4, .max_recv = 4};
-	struct ibv_sge sge = {.length = MSG_MAX_BYTES};
-	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-
-	r->pd = ibv_alloc_pd(ctx);
-	r->cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
-	r->buf = calloc(2, MSG_MAX_BYTES);
-	if (!r->pd || !r->cq || !r->buf)
-		die("no queues");
-	r->mr = ibv_reg_mr(r->pd, r->buf, 2 * MSG_MAX_BYTES,
-			   IBV_ACCESS_LOCAL_WRITE);
-	spec.pd = r->pd;
-	spec.send_cq = spec.recv_cq = r->cq;
-	if (!r->mr || verbs_qp_create(&r->conn, &spec) ||
-	    verbs_qp_init(&r->conn, 0))
-		die("no queue pair: %s", err_detail());
-	sge.addr = (uintptr_t)(r->buf + MSG_MAX_BYTES);
-	sge.lkey = r->mr->lkey;
-	if (ibv_post_recv(r->conn.qp, &wr, &bad))
-		die("cannot post a receive");
-}
-
-/* Up to the client's last word. 0: accepted. Else why not: enum verbs_reject. */
-static int raw_ask(struct raw *r, const void *private_data, size_t len)
-{
-	struct rdma_conn_param cp = {.private_data = private_data,
-				     .private_data_len = (uint8_t)len,
-				     .initiator_depth = 4,
-				     .retry_count = VERBS_RETRY_COUNT,
-				     .rnr_retry_count = VERBS_RNR_RETRY};
-	struct verbs_private said;
-	struct rdma_cm_event *ev;
-
-	*r = (struct raw){0};
-	raw_resolve(r);
-	raw_queue_pair(r);
-	cp.qp_num = r->conn.qp->qp_num;
-	if (rdma_connect(r->conn.id, &cp) || rdma_get_cm_event(r->channel, &ev))
-		die("cannot connect");
-	if (ev->event == RDMA_CM_EVENT_REJECTED) {
-		if (ev->status != 28 ||
-		    !verbs_private_read(ev->param.conn.private_data,
-					ev->param.conn.private_data_len, &said))
-			die("rejected with status %d", ev->status);
-		rdma_ack_cm_event(ev);
-		return said.reason;
-	}
-	if (ev->event != RDMA_CM_EVENT_CONNECT_RESPONSE)
-		die("connecting ended with %s", rdma_event_str(ev->event));
-	rdma_ack_cm_event(ev);
-	return 0;
-}
-
-static int raw_dial(struct raw *r, const void *private_data, size_t len)
-{
-	int reason = raw_ask(r, private_data, len);
-
-	if (!reason && (verbs_qp_connect(&r->conn, 0, 1) ||
-			rdma_establish(r->conn.id)))
-		die("cannot establish: %s", err_detail());
-	return reason;
-}
-
-static void raw_hang_up(struct raw *r)
-{
-	(void)rdma_disconnect(r->conn.id);
-	verbs_conn_destroy(&r->conn);
-	ibv_destroy_cq(r->cq);
-	ibv_dereg_mr(r->mr);
-	ibv_dealloc_pd(r->pd);
-	rdma_destroy_event_channel(r->channel);
-	free(r->buf);
-}
-
-static struct ibv_wc raw_wait(struct raw *r, const char *what)
-{
-	uint64_t until = clock_now_ns() + WAIT_NS;
-	struct ibv_wc wc;
-
-	while (ibv_poll_cq(r->cq, 1, &wc) == 0)
-		if (clock_now_ns() > until)
-			die("%s: nothing happens", what);
-	return wc;
-}
-
-/* Say HELLO there and take the WELCOME. */
-static void raw_welcome(struct raw *r)
-{
-	struct msg m = {.type = MSG_HELLO, .req = 1};
-	struct ibv_sge sge = {.addr = (uintptr_t)r->buf, .lkey = r->mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
-	size_t len;
-
-	if (msg_encode(&m, NULL, r->buf, MSG_MAX_BYTES, &len))
-		die("%s", err_detail());
-	sge.length = (uint32_t)len;
-	if (ibv_post_send(r->conn.qp, &wr, &bad))
-		die("cannot send HELLO");
-	for (unsigned i = 0; i < 2; i++) {
-		struct ibv_wc wc = raw_wait(r, "HELLO");
-
-		if (wc.status != IBV_WC_SUCCESS)
-			die("HELLO: %s", ibv_wc_status_str(wc.status));
-		if (wc.opcode == IBV_WC_RECV &&
-		    (msg_decode(r->buf + MSG_MAX_BYTES, wc.byte_len, &m) ||
-		     m.type != MSG_WELCOME))
-			die("HELLO was not answered with WELCOME");
-	}
-}
-
-static const struct {
-	const char *name;
-	enum ibv_wr_opcode opcode;
-} requests[] = {
-	{"READ", IBV_WR_RDMA_READ},
-	{"WRITE", IBV_WR_RDMA_WRITE},
-	{"compare-and-swap", IBV_WR_ATOMIC_CMP_AND_SWP},
-};
-
-static enum ibv_wc_status raw_request(struct raw *r, unsigned which,
-				      uint64_t raddr, uint32_t rkey)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)r->buf, .length = 8,
-			      .lkey = r->mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1,
-				 .opcode = requests[which].opcode,
-				 .send_flags = IBV_SEND_SIGNALED}, *bad;
-
-	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-		wr.wr.atomic.remote_addr = raddr;
-		wr.wr.atomic.rkey = rkey;
-	} else {
-		wr.wr.rdma.remote_addr = raddr;
-		wr.wr.rdma.rkey = rkey;
-	}
-	if (ibv_post_send(r->conn.qp, &wr, &bad))
-		die("cannot post a %s", requests[which].name);
-	for (;;) {
-		struct ibv_wc wc = raw_wait(r, requests[which].name);
-
-		if (wc.opcode != IBV_WC_RECV || wc.status)
-			return wc.status;
-	}
-}
-
-/* ---- sessions -------------------------------------------------------------------- */
-
-struct client {
-	struct verbs_link *link;
-	uint8_t buf[MSG_MAX_BYTES];
-	size_t len;
-	struct msg m; /* the last that came */
-	uint8_t hello[256];
-	size_t hello_len;
-};
-
-static void dial(struct client *c)
-{
-	struct verbs_dial d = {.host = host, .port = port,
-			       .tuning = {.ack_timeout = VERBS_ACK_TIMEOUT},
-			       .deadline_ns = clock_now_ns() + WAIT_NS};
-
-	memset(c, 0, sizeof(*c));
-	if (verbs_link_open(&d, &c->link))
-		die("%s", err_detail());
-}
-
-static void say(struct client *c, const void *buf, size_t len)
-{
-	int rc = verbs_link_send(c->link, buf, len);
-
-	if (rc)
-		die("cannot send: %s", strerror(rc));
-}
-
-static size_t say_msg(struct client *c, const struct msg *m, uint8_t *buf,
-		      size_t cap)
-{
-	size_t len;
-
-	if (msg_encode(m, NULL, buf, cap, &len))
-		die("%s", err_detail());
-	say(c, buf, len);
-	return len;
-}
-
-/* `old`: the WELCOME of the session that this one replaces, or NULL. */
-static void hello_after(struct client *c, uint8_t role, const struct msg *old)
-{
-	struct msg m = {.type = MSG_HELLO, .req = 1};
-
-	m.hello.role = role;
-	m.hello.pid = (uint32_t)getpid();
-	if (old) {
-		m.hello.replaces = old->welcome.session;
-		memcpy(m.hello.replaces_region, old->welcome.region_id,
-		       sizeof(m.hello.replaces_region));
-	}
-	c->hello_len = say_msg(c, &m, c->hello, sizeof(c->hello));
-}
-
-static void hello(struct client *c, uint8_t role)
-{
-	hello_after(c, role, NULL);
-}
-
-/* The next message, in c->m; false: the connection is over. */
-static bool hear(struct client *c)
-{
-	uint64_t until = clock_now_ns() + WAIT_NS;
-
-	for (;;) {
-		struct pollfd p = {.fd = verbs_link_fd(c->link),
-				   .events = POLLIN};
-		ssize_t n = verbs_link_receive(c->link, c->buf, sizeof(c->buf));
-
-		if (n == 0)
-			return false;
-		c->len = (size_t)n;
-		if (n > 0 && msg_decode(c->buf, c->len, &c->m))
-			die("%s", err_detail());
-		if (n > 0)
-			return true;
-		if (clock_now_ns() > until)
-			die("no answer");
-		(void)poll(&p, 1, 100);
-	}
-}
-
-static void welcome(struct client *c, uint8_t role)
-{
-	dial(c);
-	hello(c, role);
-	if (!hear(c) || c->m.type != MSG_WELCOME)
-		die("HELLO was not answered with WELCOME");
-}
-
-static void areas_of(const struct client *c, struct verbs_area out[2])
-{
-	for (unsigned i = 0; i < 2; i++) {
-		const struct msg_area *a = &c->m.welcome.areas[i];
-
-		out[i] = (struct verbs_area){.off = a->off, .bytes = a->bytes,
-					     .raddr = a->raddr,
-					     .rkey = a->rkey};
-	}
-}
+/* ---- lanes --------------------------------------------------------------- */
 
 /* A lane with these areas that asks for everything, whatever the role. */
 static struct xport_lane *lane_open(struct client *c,
@@ -383,8 +79,8 @@ struct witness {
 
 static void witness_open(struct witness *w)
 {
-	welcome(&w->client, MSG_ROLE_RW);
-	areas_of(&w->client, w->areas);
+	client_welcome(&w->client, MSG_ROLE_RW);
+	client_areas(&w->client, w->areas);
 	w->lane = lane_open(&w->client, w->areas);
 	w->target = w->areas[1].off + w->areas[1].bytes - TARGET_BYTES;
 	memset(w->bytes, 0, sizeof(w->bytes));
@@ -403,7 +99,7 @@ static void witness_look(struct witness *w, const char *what)
 		die("%s: refused, but the bytes have changed", what);
 }
 
-/* ---- cases --------------------------------------------------------------------------- */
+/* ---- cases --------------------------------------------------------------- */
 
 /* A control connection never has a right, welcomed or not, whatever it knows. */
 static void case_control(void)
@@ -413,7 +109,7 @@ static void case_control(void)
 
 	witness_open(&w);
 	raddr = w.areas[1].raddr + w.areas[1].bytes - TARGET_BYTES;
-	for (unsigned i = 0; i < 2 * ARRAY_SIZE(requests); i++) {
+	for (unsigned i = 0; i < 2 * RAW_REQUESTS; i++) {
 		unsigned which = i / 2;
 		bool welcomed = i % 2;
 		struct verbs_private p;
@@ -426,13 +122,13 @@ static void case_control(void)
 		if (welcomed)
 			raw_welcome(&r);
 		st = raw_request(&r, which, raddr, w.areas[1].rkey);
-		printf("%s %s WELCOME: %s\n", requests[which].name,
+		printf("%s %s WELCOME: %s\n", raw_requests[which].name,
 		       welcomed ? "after" : "before", ibv_wc_status_str(st));
 		if (st != IBV_WC_REM_ACCESS_ERR && st != IBV_WC_REM_INV_REQ_ERR)
 			die("%s on a control connection: %s",
-			    requests[which].name, ibv_wc_status_str(st));
+			    raw_requests[which].name, ibv_wc_status_str(st));
 		raw_hang_up(&r);
-		witness_look(&w, requests[which].name);
+		witness_look(&w, raw_requests[which].name);
 	}
 	xport_close(w.lane);
 	verbs_link_close(w.client.link);
@@ -483,7 +179,7 @@ static void case_data(void)
 
 	want_reason("no session", VERBS_REJECT_SESSION,
 		    data_attempt(0, zeros, 0));
-	welcome(&c, MSG_ROLE_RW);
+	client_welcome(&c, MSG_ROLE_RW);
 	id = c.m.welcome.session;
 	memcpy(token, c.m.welcome.token, sizeof(token));
 	memcpy(near, token, sizeof(near));
@@ -498,18 +194,18 @@ static void case_data(void)
 		want_reason("private data that are not ours",
 			    VERBS_REJECT_PROTOCOL,
 			    data_attempt(id, token, spoil));
-	areas_of(&c, areas);
+	client_areas(&c, areas);
 	lane = lane_open(&c, areas);
 	want_reason("a second one", VERBS_REJECT_SESSION,
 		    data_attempt(id, token, 0));
 	xport_close(lane);
 	verbs_link_close(c.link);
 
-	welcome(&c, MSG_ROLE_RW);
+	client_welcome(&c, MSG_ROLE_RW);
 	id = c.m.welcome.session;
 	memcpy(token, c.m.welcome.token, sizeof(token));
-	(void)say_msg(&c, &m, buf, sizeof(buf));
-	if (!hear(&c) || c.m.type != MSG_BYE_ACK)
+	(void)client_say_msg(&c, &m, buf, sizeof(buf));
+	if (!client_hear(&c) || c.m.type != MSG_BYE_ACK)
 		die("BYE was not answered");
 	want_reason("after BYE", VERBS_REJECT_SESSION,
 		    data_attempt(id, token, 0));
@@ -563,8 +259,8 @@ static void try_right(const struct right *t, struct witness *w,
 	struct client c;
 	int got;
 
-	welcome(&c, t->role);
-	areas_of(&c, areas);
+	client_welcome(&c, t->role);
+	client_areas(&c, areas);
 	if (t->key == WRITERS)
 		areas[1].rkey = w->areas[1].rkey;
 	else if (t->key == READERS)
@@ -598,8 +294,8 @@ static void case_rights(void)
 	struct witness w;
 
 	witness_open(&w);
-	welcome(&reader, MSG_ROLE_RO);
-	areas_of(&reader, areas);
+	client_welcome(&reader, MSG_ROLE_RO);
+	client_areas(&reader, areas);
 	if (areas[1].rkey == w.areas[1].rkey)
 		die("readers and writers have the same key");
 	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
@@ -609,7 +305,7 @@ static void case_rights(void)
 	verbs_link_close(w.client.link);
 }
 
-/* ---- credentials ------------------------------------------------------------------------ */
+/* ---- credentials --------------------------------------------------------- */
 
 /* What is wrong with an AUTH. */
 enum fault { RIGHT, KEY_BIT, TAG_ZERO, NAME_UNKNOWN, NAME_OTHER, ROLE_OTHER,
@@ -658,11 +354,11 @@ static void auth_say(struct client *c, const struct key *key, enum fault f)
 	m.auth.name = (const uint8_t *)in.name;
 	m.auth.name_len = in.name_len;
 	if (f == REPLAY)
-		say(c, old, old_len);
+		client_say(c, old, old_len);
 	else if (f == RIGHT)
-		old_len = say_msg(c, &m, old, sizeof(old));
+		old_len = client_say_msg(c, &m, old, sizeof(old));
 	else
-		(void)say_msg(c, &m, c->buf, sizeof(c->buf));
+		(void)client_say_msg(c, &m, c->buf, sizeof(c->buf));
 }
 
 /* Every refusal is the same: a reason, no text, and the connection is over. */
@@ -671,12 +367,12 @@ static void auth_attempt(const struct key *key, enum fault f,
 {
 	struct client c;
 
-	dial(&c);
-	hello(&c, MSG_ROLE_RW);
-	if (!hear(&c) || c.m.type != MSG_CHALLENGE)
+	client_dial(&c);
+	client_hello(&c, MSG_ROLE_RW);
+	if (!client_hear(&c) || c.m.type != MSG_CHALLENGE)
 		die("HELLO was not answered with CHALLENGE");
 	auth_say(&c, key, f);
-	if (!hear(&c))
+	if (!client_hear(&c))
 		die("%s: no answer", faults[f]);
 	printf("%s: %s\n", faults[f], msg_type_name(c.m.type));
 	if (f == RIGHT && c.m.type != MSG_WELCOME)
@@ -694,7 +390,7 @@ static void auth_attempt(const struct key *key, enum fault f,
 			    faults[f]);
 		memcpy(refusal->bytes, c.buf, c.len);
 		refusal->len = c.len;
-		if (hear(&c))
+		if (client_hear(&c))
 			die("%s: the server says more", faults[f]);
 	}
 	verbs_link_close(c.link);
@@ -720,12 +416,12 @@ static void case_auth(void)
 static void replace(struct client *c, const struct key *key,
 		    const struct msg *old)
 {
-	dial(c);
-	hello_after(c, MSG_ROLE_RW, old);
-	if (!hear(c) || c->m.type != MSG_CHALLENGE)
+	client_dial(c);
+	client_hello_after(c, MSG_ROLE_RW, old);
+	if (!client_hear(c) || c->m.type != MSG_CHALLENGE)
 		die("HELLO was not answered with CHALLENGE");
 	auth_say(c, key, RIGHT);
-	if (!hear(c) || c->m.type != MSG_WELCOME)
+	if (!client_hear(c) || c->m.type != MSG_WELCOME)
 		die("%s: no WELCOME", key->name);
 }
 
@@ -746,13 +442,13 @@ static void case_replace(void)
 	replace(&other, reader, &old);
 	if (!other.m.welcome.swept)
 		die("a session is left alone, and nobody is told");
-	(void)say_msg(&first, &ping, first.buf, sizeof(first.buf));
-	if (!hear(&first) || first.m.type != MSG_PONG)
+	(void)client_say_msg(&first, &ping, first.buf, sizeof(first.buf));
+	if (!client_hear(&first) || first.m.type != MSG_PONG)
 		die("a reader's key ended a writer's session");
 	replace(&next, writer, &old);
 	if (next.m.welcome.swept)
 		die("the session before is over, and is said not to be");
-	if (hear(&first))
+	if (client_hear(&first))
 		die("the session that was replaced goes on");
 	verbs_link_close(next.link);
 	verbs_link_close(other.link);
@@ -760,7 +456,7 @@ static void case_replace(void)
 	keyfile_free(kf);
 }
 
-/* ---- before HELLO ------------------------------------------------------------------------- */
+/* ---- before HELLO -------------------------------------------------------- */
 
 /* What is no HELLO ends the connection, with a reason only. */
 static void case_strangers(void)
@@ -785,15 +481,15 @@ static void case_strangers(void)
 			if (msg_encode(&m, NULL, buf, sizeof(buf), &len))
 				die("%s", err_detail());
 		}
-		dial(&c);
-		say(&c, buf, len);
-		if (!hear(&c) || c.m.type != MSG_REFUSE ||
+		client_dial(&c);
+		client_say(&c, buf, len);
+		if (!client_hear(&c) || c.m.type != MSG_REFUSE ||
 		    c.m.refuse.reason != MSG_REASON_PROTOCOL ||
 		    c.m.refuse.text_len != 0)
 			die("stranger %u: %s, reason %u, %u bytes of text", i,
 			    msg_type_name(c.m.type), c.m.refuse.reason,
 			    c.m.refuse.text_len);
-		if (hear(&c))
+		if (client_hear(&c))
 			die("stranger %u: the server says more", i);
 		verbs_link_close(c.link);
 	}
@@ -805,8 +501,8 @@ static void case_silent(void)
 	uint64_t began = clock_now_ns(), took;
 	struct client c;
 
-	dial(&c);
-	while (hear(&c))
+	client_dial(&c);
+	while (client_hear(&c))
 		if (c.m.type != MSG_REFUSE)
 			die("%s", msg_type_name(c.m.type));
 	took = clock_now_ns() - began;
@@ -852,7 +548,7 @@ static void case_half_open(void)
 		raw_hang_up(&half[i]);
 }
 
-/* ---- after WELCOME ------------------------------------------------------------------------ */
+/* ---- after WELCOME ------------------------------------------------------- */
 
 /* Who does not answer a BARRIER is cut off: others need the memory. */
 static void case_barrier(void)
@@ -863,10 +559,10 @@ static void case_barrier(void)
 	struct client c;
 	size_t len;
 
-	welcome(&c, MSG_ROLE_RW);
+	client_welcome(&c, MSG_ROLE_RW);
 	m.grant_req.count = 1;
-	(void)say_msg(&c, &m, c.buf, sizeof(c.buf));
-	if (!hear(&c) || c.m.type != MSG_GRANT || c.m.blocks.n == 0)
+	(void)client_say_msg(&c, &m, c.buf, sizeof(c.buf));
+	if (!client_hear(&c) || c.m.type != MSG_GRANT || c.m.blocks.n == 0)
 		die("no block was granted");
 	ref = msg_ref(&c.m, 0);
 	m = (struct msg){.type = MSG_RETURN, .req = 3};
@@ -874,11 +570,11 @@ static void case_barrier(void)
 	m.blocks.n = 1;
 	if (msg_encode(&m, &ref, c.buf, sizeof(c.buf), &len))
 		die("%s", err_detail());
-	say(&c, c.buf, len);
-	if (!hear(&c) || c.m.type != MSG_BARRIER)
+	client_say(&c, c.buf, len);
+	if (!client_hear(&c) || c.m.type != MSG_BARRIER)
 		die("a worn block brought no BARRIER");
 	began = clock_now_ns();
-	if (hear(&c))
+	if (client_hear(&c))
 		die("the server says more: %s", msg_type_name(c.m.type));
 	took = clock_now_ns() - began;
 	verbs_link_close(c.link);
@@ -903,8 +599,8 @@ int main(int argc, char **argv)
 {
 	if (argc < 4)
 		die("usage: rdma_raw CASE ADDRESS PORT [KEYFILE]");
-	host = argv[2];
-	port = argv[3];
+	client_host = argv[2];
+	client_port = argv[3];
 	keys_path = argv[4];
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (strcmp(argv[1], cases[i].name) == 0) {
