@@ -18,7 +18,7 @@
 #include "common/err.h"
 #include "common/util.h"
 
-#include "rdma_client.h"
+#include "rdma_peer.h"
 
 #define TARGET_BYTES 64u
 

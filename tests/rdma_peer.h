@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma_client.h - connections to a server as no library would make them: bare
+ * rdma_peer.h - connections to a server as no library would make them: bare
  * ones that say and ask for anything, and sessions step by step. What goes wrong
  * on their own side ends the program with one line.
  */
-#ifndef TESTS_RDMA_CLIENT_H
-#define TESTS_RDMA_CLIENT_H
+#ifndef TESTS_RDMA_PEER_H
+#define TESTS_RDMA_PEER_H
 
 #include <stdbool.h>
 #include <stddef.h>
