@@ -24,29 +24,8 @@
 #include "hash.h"
 #include "util.h"
 
-enum op_state {
-	OP_START,
-	OP_WINDOW,
-	OP_PROBE,
-	OP_CONFIRM,
-	OP_SWAP,
-	OP_MOVED
-};
-
-/* What a step leads to. */
-enum next {
-	NEXT_POST, /* the chain is filled in */
-	NEXT_WAIT, /* op->wait says for what */
-	NEXT_DONE, /* op->result is final */
-	NEXT_AGAIN /* from OP_START */
-};
-
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100
-/* An insert that lands in the last line asks for growth. */
-#define NEAR_FULL_SLOT (WINDOW_SLOTS - LINE_SLOTS)
-/* Blocks from this size on are given up for a small tombstone on DELETE. */
-#define TOMBSTONE_FROM 256u
 
 static uint64_t *op_scratch(struct index_op *op)
 {
@@ -76,20 +55,20 @@ void index_op_end(struct index *ix, struct index_op *op, int err)
 	}
 }
 
-static enum next op_done(struct index *ix, struct index_op *op, int err)
+enum next op_done(struct index *ix, struct index_op *op, int err)
 {
 	index_op_end(ix, op, err);
 	return NEXT_DONE;
 }
 
-static enum next op_wait(struct index_op *op, enum index_wait why)
+enum next op_wait(struct index_op *op, enum index_wait why)
 {
 	op->wait = (uint8_t)why;
 	op->state = OP_START;
 	return NEXT_WAIT;
 }
 
-static enum next op_again(struct index *ix, struct index_op *op)
+enum next op_again(struct index *ix, struct index_op *op)
 {
 	ix->retries++;
 	op->state = OP_START;
@@ -97,7 +76,7 @@ static enum next op_again(struct index *ix, struct index_op *op)
 }
 
 /* Again, for a reason that damage could make permanent. */
-static enum next op_again_bounded(struct index *ix, struct index_op *op,
+enum next op_again_bounded(struct index *ix, struct index_op *op,
 				  const char *what)
 {
 	if (++op->tries > OP_TRIES_MAX)
@@ -107,14 +86,14 @@ static enum next op_again_bounded(struct index *ix, struct index_op *op,
 	return op_again(ix, op);
 }
 
-static void chain_begin(struct index_op *op, enum op_state state)
+void op_chain_begin(struct index_op *op, enum op_state state)
 {
 	op->chain.n = 0;
 	op->chain.status = 0;
 	op->state = (uint8_t)state;
 }
 
-static struct xport_wr *chain_add(struct index_op *op, enum xport_opcode code,
+struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
 				  uint64_t off, void *laddr, uint64_t len)
 {
 	struct xport_wr *wr = &op->chain.wr[op->chain.n++];
@@ -126,7 +105,7 @@ static struct xport_wr *chain_add(struct index_op *op, enum xport_opcode code,
 	return wr;
 }
 
-static uint64_t slot_at_off(const struct index_op *op)
+uint64_t op_slot_off(const struct index_op *op)
 {
 	return window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
 }
@@ -138,35 +117,6 @@ static uint64_t slot_at_off(const struct index_op *op)
 static bool op_reads_twice(const struct index *ix, const struct index_op *op)
 {
 	return op->resolving && !(ix->lane->caps & XPORT_READ8_ATOMIC);
-}
-
-/* ---- the operation's own block ------------------------------------------- */
-
-/* Write the block's image where WRITE takes it from, and add the WRITE. */
-static enum next block_write(struct index *ix, struct index_op *op,
-			     uint16_t flags)
-{
-	uint64_t bytes = block_room(op->key.len, op->value_len);
-	uint8_t *image;
-
-	if (ix->counter == UINT32_MAX)
-		return op_done(ix, op,
-			       err_set(FARKV_EDISCONNECTED,
-				       "the session has used up its versions"));
-	if (ix->lane->caps & XPORT_DIRECT_STORE) {
-		image = ix->lane->base + op->block.off;
-	} else {
-		if (index_op_reserve(ix, op, bytes))
-			return op_done(ix, op,
-				       err_set(FARKV_ENOMEM,
-					       "no memory for a block image"));
-		image = op->buf;
-	}
-	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
-	block_encode(image, op->block, op->version, op->key.data, op->key.len,
-		     op->key.hash, op->value, op->value_len, flags);
-	chain_add(op, XPORT_WRITE, op->block.off, image, bytes);
-	return NEXT_POST;
 }
 
 /* ---- START ----------------------------------------------------------------- */
@@ -224,11 +174,11 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	op->probe_full = false;
 	op->inserting = false;
 	op->scan_from = 0;
-	chain_begin(op, OP_WINDOW);
+	op_chain_begin(op, OP_WINDOW);
 	op->t_start = index_now(ix);
-	chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
+	op_chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
 	if (op_reads_twice(ix, op))
-		chain_add(op, XPORT_READ, window_off(op),
+		op_chain_add(op, XPORT_READ, window_off(op),
 			  op->window + WINDOW_SLOTS, WINDOW_BYTES);
 	return NEXT_POST;
 }
@@ -239,23 +189,21 @@ static enum next op_start(struct index *ix, struct index_op *op,
  * The words come first, the entry second: an entry that still leads here after
  * the words were read makes them current at the moment it was read.
  */
-static enum next op_check_moved(struct index *ix, struct index_op *op)
+enum next op_check_moved(struct index *ix, struct index_op *op)
 {
 	uint64_t *s = op_scratch(op);
 	uint64_t entry_off = dirword_off(op->dirword) + op->dir_index * 8;
 
-	chain_begin(op, OP_MOVED);
-	chain_add(op, XPORT_READ, REGION_D_OFF, &s[0], 8);
-	chain_add(op, XPORT_READ, entry_off, &s[1], 8);
+	op_chain_begin(op, OP_MOVED);
+	op_chain_add(op, XPORT_READ, REGION_D_OFF, &s[0], 8);
+	op_chain_add(op, XPORT_READ, entry_off, &s[1], 8);
 	if (ix->lane->caps & XPORT_READ8_ATOMIC)
 		s[2] = 0;
 	else
-		chain_add(op, XPORT_READ, entry_off, &s[2], 8);
-	chain_add(op, XPORT_READ, REGION_D_OFF, &s[3], 8);
+		op_chain_add(op, XPORT_READ, entry_off, &s[2], 8);
+	op_chain_add(op, XPORT_READ, REGION_D_OFF, &s[3], 8);
 	return NEXT_POST;
 }
-
-static enum next op_scan(struct index *ix, struct index_op *op);
 
 static enum next op_moved(struct index *ix, struct index_op *op)
 {
@@ -306,12 +254,12 @@ static enum next op_probe(struct index *ix, struct index_op *op)
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)total));
 	op->confirmed = false;
-	chain_begin(op, OP_PROBE);
+	op_chain_begin(op, OP_PROBE);
 	for (unsigned i = 0; i < op->n_cand; i++) {
 		uint64_t word = op->window[op->cand[i]];
 		uint64_t len = probe_bytes(op, word);
 
-		chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
+		op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
 		at += len;
 	}
 	return NEXT_POST;
@@ -325,15 +273,13 @@ static bool scan_wants(const struct index_op *op, uint64_t w)
 	return !(op->kind == INDEX_GET && (w & SLOT_DEAD));
 }
 
-static enum next op_absent(struct index *ix, struct index_op *op);
-static enum next op_resolve_absent(struct index *ix, struct index_op *op);
 
 /*
  * Walk the window image from scan_from: up to OP_PROBE_MAX candidates are
  * fetched together, the first EMPTY ends the walk. Nothing is concluded from a
  * FROZEN word before the entry was read again.
  */
-static enum next op_scan(struct index *ix, struct index_op *op)
+enum next op_scan(struct index *ix, struct index_op *op)
 {
 	uint64_t empty = slot_empty(entry_gen(op->entry));
 	unsigned s = op->scan_from;
@@ -376,182 +322,6 @@ static enum next op_scan(struct index *ix, struct index_op *op)
 	return op->resolving ? op_resolve_absent(ix, op) : op_absent(ix, op);
 }
 
-/* ---- decide and SWAP --------------------------------------------------------- */
-
-static uint64_t new_word_flags(const struct index_op *op)
-{
-	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
-}
-
-static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
-{
-	struct xport_wr *wr;
-
-	if (xport_broken(ix->lane))
-		return op_done(ix, op, FARKV_EDISCONNECTED);
-	/*
-	 * One chain with the CAS: the WRITE costs no round trip of its own, and an
-	 * operation that decides to change nothing has written nothing.
-	 */
-	if (op->has_block && !op->written && op->kind != INDEX_DELETE) {
-		enum next next = block_write(ix, op, 0);
-
-		if (next != NEXT_POST)
-			return next;
-	}
-	op->expect_word = expect;
-	if (op->kind == INDEX_DELETE && !op->has_block)
-		op->new_word = expect | SLOT_DEAD | SLOT_BLIND;
-	else
-		op->new_word = slot_pack(op->block, hash_fp(op->key.hash),
-					 new_word_flags(op));
-	if (op->kind == INDEX_DELETE)
-		op->new_word |= SLOT_DEAD;
-	wr = chain_add(op, XPORT_CAS, slot_at_off(op), NULL, 8);
-	wr->expect = expect;
-	wr->swap = op->new_word;
-	op->state = OP_SWAP;
-	return NEXT_POST;
-}
-
-/* A DELETE gives a large block up for a small one that holds the key alone. */
-static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
-{
-	uint64_t room = block_room(op->key.len, 0);
-	uint64_t old = class_bytes(slot_class(word));
-	enum next next;
-
-	chain_begin(op, OP_SWAP);
-	if (op->has_block || old < TOMBSTONE_FROM || room * 2 > old)
-		return op_swap(ix, op, word);
-	op->cls = (uint8_t)class_for(room);
-	if (alloc_take(ix->alloc, op->cls, index_now(ix), &op->block)) {
-		op->has_block = true;
-		op->value_len = 0;
-		next = block_write(ix, op, BLOCK_TOMBSTONE);
-		if (next != NEXT_POST)
-			return next;
-		return op_swap(ix, op, word);
-	}
-	if (!op->tomb_asked) {
-		op->tomb_asked = true;
-		return op_wait(op, INDEX_WAIT_BLOCK);
-	}
-	return op_swap(ix, op, word);
-}
-
-/*
- * The slot is this key's and held `word` (not FROZEN). `version` is that of its
- * block; only a CAS looks at it.
- */
-static enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
-			   uint64_t version)
-{
-	bool alive = !(word & SLOT_DEAD);
-
-	op->inserting = false;
-	switch (op->kind) {
-	case INDEX_PUT:
-		break;
-	case INDEX_ADD:
-		if (alive)
-			return op_done(ix, op, FARKV_EEXISTS);
-		break;
-	case INDEX_REPLACE:
-		if (!alive)
-			return op_done(ix, op, FARKV_ENOTFOUND);
-		break;
-	case INDEX_CAS:
-		if (!alive)
-			return op_done(ix, op, FARKV_ENOTFOUND);
-		if (version != op->expected)
-			return op_done(ix, op, FARKV_EVERSION);
-		break;
-	default:
-		if (!alive)
-			return op_done(ix, op, FARKV_ENOTFOUND);
-		return op_bury(ix, op, word);
-	}
-	chain_begin(op, OP_SWAP);
-	return op_swap(ix, op, word);
-}
-
-/* The scan ended without the key: at the first EMPTY or at the window's end. */
-static enum next op_absent(struct index *ix, struct index_op *op)
-{
-	switch (op->kind) {
-	case INDEX_PUT:
-	case INDEX_ADD:
-		break;
-	default:
-		return op_done(ix, op, FARKV_ENOTFOUND);
-	}
-	if (op->scan_from >= WINDOW_SLOTS) {
-		op->wait_page = entry_page(op->entry);
-		op->wait_gen = entry_gen(op->entry);
-		return op_wait(op, INDEX_WAIT_FULL);
-	}
-	op->slot_at = op->scan_from;
-	op->inserting = true;
-	chain_begin(op, OP_SWAP);
-	return op_swap(ix, op, slot_empty(entry_gen(op->entry)));
-}
-
-static enum next op_swapped(struct index *ix, struct index_op *op)
-{
-	uint64_t old = op->expect_word;
-
-	if (op->inserting && op->slot_at >= NEAR_FULL_SLOT) {
-		op->near_full = true;
-		op->wait_page = entry_page(op->entry);
-		op->wait_gen = entry_gen(op->entry);
-	}
-	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
-		/* On failure the block is leaked; the sweep finds it. */
-		(void)alloc_retire(ix->alloc, slot_block(old), index_now(ix));
-	op->has_block = false;
-	return op_done(ix, op, 0);
-}
-
-/* The CAS lost; `found` is the word that won. */
-static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
-{
-	ix->retries++;
-	if (found & SLOT_FROZEN)
-		return op_check_moved(ix, op);
-	if (slot_is_null(found))
-		return op_again_bounded(ix, op, "a slot lost its key");
-	if (op->inserting) {
-		/* Whose is it now? The scan goes on at this very slot. */
-		op->window[op->slot_at] = found;
-		op->scan_from = op->slot_at;
-		op->inserting = false;
-		return op_scan(ix, op);
-	}
-	/*
-	 * The slot is this key's for ever (I1), and the expected value was read
-	 * inside this operation: a PUT stands just before the blind write that
-	 * replaced it. Its own block was never visible.
-	 */
-	if (op->kind == INDEX_PUT && (found & SLOT_BLIND))
-		return op_done(ix, op, 0);
-	/* Versions are unique: a changed word has another one than before. */
-	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD))
-		return op_done(ix, op, FARKV_EVERSION);
-	return op_decide(ix, op, found, 0);
-}
-
-static enum next op_swap_done(struct index *ix, struct index_op *op)
-{
-	const struct xport_wr *cas = &op->chain.wr[op->chain.n - 1];
-
-	if (op->chain.n > 1)
-		op->written = true;
-	if (cas->found == op->expect_word)
-		return op_swapped(ix, op);
-	return op_lost(ix, op, cas->found);
-}
-
 /* ---- completions of READs ------------------------------------------------------ */
 
 static enum next op_window(struct index *ix, struct index_op *op)
@@ -577,8 +347,8 @@ static bool op_span_ok(const struct index *ix, const struct index_op *op)
 static enum next op_confirm(struct index *ix, struct index_op *op)
 {
 	ix->retries++;
-	chain_begin(op, OP_CONFIRM);
-	chain_add(op, XPORT_READ, window_off(op), op->window + WINDOW_SLOTS,
+	op_chain_begin(op, OP_CONFIRM);
+	op_chain_add(op, XPORT_READ, window_off(op), op->window + WINDOW_SLOTS,
 		  WINDOW_BYTES);
 	return NEXT_POST;
 }
@@ -624,53 +394,6 @@ static enum next op_bad_block(struct index *ix, struct index_op *op,
 	return op_again_bounded(ix, op, "a block fails its checksum");
 }
 
-/* ---- what became of a CAS whose lane broke? ----------------------------------- */
-
-static enum next op_unknown(struct index *ix, struct index_op *op)
-{
-	return op_done(ix, op,
-		       err_set(FARKV_EMAYBE,
-			       "the connection broke during the write, and "
-			       "others wrote since: it may or may not have "
-			       "happened"));
-}
-
-/* It never happened, and never will: the old lane is gone. */
-static enum next op_repeat(struct index *ix, struct index_op *op)
-{
-	op->resolving = false;
-	return op_again(ix, op);
-}
-
-/* The key's slot holds `word` now. */
-static enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word)
-{
-	/* Two deletes in place write the same word: it proves nothing. */
-	bool in_place = op->kind == INDEX_DELETE &&
-			slot_off(op->lost_new) == slot_off(op->lost_expect);
-
-	if (word == op->lost_new && !in_place)
-		return op_done(ix, op, 0);
-	if (word == op->lost_expect && !op->lost_insert)
-		return op_repeat(ix, op);
-	/*
-	 * A blind write came after the word that this operation had read: a PUT
-	 * stands just before it, whether it was ever visible or not.
-	 */
-	if (op->kind == INDEX_PUT && (word & SLOT_BLIND))
-		return op_done(ix, op, 0);
-	return op_unknown(ix, op);
-}
-
-/* No slot is bound to the key. */
-static enum next op_resolve_absent(struct index *ix, struct index_op *op)
-{
-	/* EMPTY counts in the same subtable only: another may have dropped it. */
-	if (op->lost_insert && entry_gen(op->entry) == op->lost_gen)
-		return op_repeat(ix, op);
-	return op_unknown(ix, op);
-}
-
 static enum next op_found(struct index *ix, struct index_op *op, uint64_t word,
 			  const struct block_view *view)
 {
@@ -712,29 +435,6 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 }
 
 /* ---- the driver -------------------------------------------------------------- */
-
-/* The lane broke under the chain: did a CAS of it happen? */
-static enum next op_broken(struct index *ix, struct index_op *op)
-{
-	const struct xport_chain *c = &op->chain;
-
-	if (op->state == OP_SWAP && c->n_done < c->n) {
-		op->has_block = false; /* it may be published */
-		op->unresolved = true;
-		op->lost_insert = op->inserting;
-		op->lost_gen = entry_gen(op->entry);
-		op->lost_expect = op->expect_word;
-		op->lost_new = op->new_word;
-		return op_done(ix, op,
-			       err_set(FARKV_EMAYBE,
-				       "the connection broke during the write: "
-				       "it may or may not have happened"));
-	}
-	/* The lane knows best why. */
-	if (!err_detail()[0])
-		err_set(c->status, "the connection to the server broke");
-	return op_done(ix, op, c->status);
-}
 
 static enum next op_continue(struct index *ix, struct index_op *op,
 			     uint64_t deadline_ns)

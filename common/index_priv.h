@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** index_priv.h - what index.c (directory, driver), index_op.c (steps) and
- * index_try.c (GET by loads) share. */
+/** index_priv.h - what index.c (directory, driver), index_op.c and index_swap.c
+ * (steps) and index_try.c (GET by loads) share. */
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 
@@ -52,6 +52,64 @@ void index_op_step(struct index *ix, struct index_op *op, uint64_t deadline_ns);
 
 /** End an operation: `err` becomes its result, an unpublished block goes back. */
 void index_op_end(struct index *ix, struct index_op *op, int err);
+
+/* ---- the steps: index_op.c up to the decision, index_swap.c from there on --------- */
+
+enum op_state {
+	OP_START,
+	OP_WINDOW,
+	OP_PROBE,
+	OP_CONFIRM,
+	OP_SWAP,
+	OP_MOVED
+};
+
+/* What a step leads to. */
+enum next {
+	NEXT_POST, /* the chain is filled in */
+	NEXT_WAIT, /* op->wait says for what */
+	NEXT_DONE, /* op->result is final */
+	NEXT_AGAIN /* from OP_START */
+};
+
+/** End the operation: index_op_end() and NEXT_DONE. */
+enum next op_done(struct index *ix, struct index_op *op, int err);
+/** Stop, holding nothing, for this reason. */
+enum next op_wait(struct index_op *op, enum index_wait why);
+/** From the start; counted as a retry. */
+enum next op_again(struct index *ix, struct index_op *op);
+/** The same for a reason that damage could make permanent: FARKV_ECORRUPT after a
+ * hundred times, `what` says of which kind. */
+enum next op_again_bounded(struct index *ix, struct index_op *op,
+			   const char *what);
+
+/** Begin the chain whose completion is handled in `state`. */
+void op_chain_begin(struct index_op *op, enum op_state state);
+struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
+			      uint64_t off, void *laddr, uint64_t len);
+/** Where slot op->slot_at lies in the region. */
+uint64_t op_slot_off(const struct index_op *op);
+
+/** Walk the window image from op->scan_from. */
+enum next op_scan(struct index *ix, struct index_op *op);
+/** A FROZEN word was met: READ the entry again. */
+enum next op_check_moved(struct index *ix, struct index_op *op);
+
+/** No slot is bound to the key; op->scan_from is where it would go. */
+enum next op_absent(struct index *ix, struct index_op *op);
+/**
+ * The slot is this key's and held `word` (not FROZEN). `version` is that of its
+ * block; only a CAS looks at it.
+ */
+enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
+		    uint64_t version);
+/** The chain with the CAS is done. */
+enum next op_swap_done(struct index *ix, struct index_op *op);
+/** A lost CAS is looked up: the key's slot holds `word`, or there is none. */
+enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word);
+enum next op_resolve_absent(struct index *ix, struct index_op *op);
+/** The lane broke under the chain. */
+enum next op_broken(struct index *ix, struct index_op *op);
 
 /** Make op->buf at least `bytes` long; contents are lost. */
 int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes);

@@ -59,7 +59,8 @@ struct xport_chain {
 	uint8_t n;      /* requests in wr[] */
 	uint8_t n_done; /* out: requests known to have happened */
 	bool done;      /* out; cleared by xport_post() */
-	int status;     /* out: 0 or FARKV_EDISCONNECTED */
+	int status;     /* out: 0, FARKV_EDISCONNECTED, or FARKV_EPERM if the
+			   device refused a request for want of rights */
 	struct xport_chain *next; /* in: next chain of the same post */
 };
 
