@@ -120,6 +120,14 @@ static int event_error(const struct verbs_link *l,
 	}
 }
 
+/* The way was not found because the caller's time was up. */
+static bool is_late(const struct rdma_cm_event *ev, uint64_t deadline_ns)
+{
+	return (ev->event == RDMA_CM_EVENT_ADDR_ERROR ||
+		ev->event == RDMA_CM_EVENT_ROUTE_ERROR) &&
+	       clock_now_ns() >= deadline_ns;
+}
+
 /*
  * Wait for one event of `id`; those of the link's other connection are noted.
  * `depth_out` (may be NULL): how many READs the peer will serve.
@@ -144,7 +152,8 @@ static int event_wait(struct verbs_link *l, struct rdma_cm_id *id,
 			err = err_set(FARKV_EDISCONNECTED,
 				      "%s closed the connection", l->peer_text);
 		else if (mine && ev->event != wanted)
-			err = event_error(l, ev);
+			err = is_late(ev, deadline_ns) ? no_answer(l) :
+							 event_error(l, ev);
 		else if (mine && depth_out)
 			*depth_out = ev->param.conn.initiator_depth;
 		rdma_ack_cm_event(ev);
@@ -167,6 +176,8 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 	int ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
 	int err;
 
+	if (ms == 0)
+		return no_answer(l);
 	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&l->peer, ms))
 		return err_set(FARKV_ENOROUTE,
 			       "no RDMA way to %s (%s): kvcli devices lists "
@@ -183,6 +194,8 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 			       "the RDMA port on the way to %s is down",
 			       l->peer_text);
 	ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
+	if (ms == 0)
+		return no_answer(l);
 	if (!id->verbs || rdma_resolve_route(id, ms))
 		return err_set(FARKV_ENOROUTE,
 			       "no RDMA device leads to %s; kvcli devices lists "

@@ -7,9 +7,11 @@
 . "$srcdir/tests/lib.sh"
 
 large=20 # MiB
+memory=512m
 records=20000
 if remote; then
 	large=9
+	memory=128m
 	records=3000
 fi
 start_server s -m 64m
@@ -112,7 +114,7 @@ for z in (0, 1):
         open(d + "/keys.nul", "wb").write(b"".join(k + b"\0" for k in recs))
 PY
 for f in tsv cdb nul; do
-	start_server "s-$f" -m 512m
+	start_server "s-$f" -m $memory
 	expect 0 kvcli load "$dir/all.$f" && grep -Eq 'loaded 70[0-9] records|loaded [67][0-9][0-9] records' "$dir/err" || fail "summary of load: $(cat "$dir/err")"
 	keys=$dir/all.$f
 	[ $f != nul ] || keys=$dir/keys.nul
@@ -128,22 +130,25 @@ expect 0 kvcli --if-absent load "$dir/all.cdb" && grep -q 'loaded 0 records' "$d
 stop_server
 
 # The longest key and value there are; one byte more.
-python3 - "$dir" <<'PY'
+longest() {
+	python3 - "$dir" <<'PY'
 import sys
 key, value = b"K" * 65535, bytes(range(256)) * (1 << 18)
 for name, v in (("most", value), ("more", value + b"!")):
     with open("%s/%s.cdb" % (sys.argv[1], name), "wb") as f:
         f.write(b"+1,1:a->b\n+%d,%d:%s->%s\n+1,1:c->d\n\n" % (len(key), len(v), key, v))
 PY
-start_server large -m 512m
-expect 64 kvcli -q load "$dir/more.cdb" && says 'more.cdb: record 2, byte [0-9]+: the value is longer than 67108864'
-expect 0 kvcli get a
-expect 1 kvcli -q get c
-expect 0 kvcli load "$dir/most.cdb"
-expect 0 kvcli dump "$dir/most.cdb"
-same "$dir/most.cdb" "$dir/out"
-stop_server
-rm "$dir/most.cdb" "$dir/more.cdb" "$dir/out"
+	start_server large -m 512m
+	expect 64 kvcli -q load "$dir/more.cdb" && says 'more.cdb: record 2, byte [0-9]+: the value is longer than 67108864'
+	expect 0 kvcli get a
+	expect 1 kvcli -q get c
+	expect 0 kvcli load "$dir/most.cdb"
+	expect 0 kvcli dump "$dir/most.cdb"
+	same "$dir/most.cdb" "$dir/out"
+	stop_server
+	rm "$dir/most.cdb" "$dir/more.cdb" "$dir/out"
+}
+remote || longest # in an emulated machine it takes too long
 
 # ---- a server that is stopped
 start_server stopped
@@ -179,7 +184,11 @@ kill -KILL "$server"
 exec 4>&-
 wait $loader
 got=$?
-[ $got -eq 69 ] || fail "a load whose server is killed ends with $got"
+# By RDMA it may die between a request and its answer: nobody knows.
+if [ $got -ne 69 ]; then
+	remote && [ $got -eq 2 ] && grep -q 'it may have happened' "$dir/err" ||
+		fail "a load whose server is killed ends with $got"
+fi
 grep -Eq 'line [0-9]+: ' "$dir/err" && grep -Eq 'stored (12[89]|1[3-9][0-9]|[2-9][0-9][0-9]|[0-9]{4,}) records' "$dir/err" ||
 	fail "a load whose server is killed says: $(cat "$dir/err")"
 

@@ -10,7 +10,7 @@
 set -u
 here=$srcdir/tests/guest
 guest=$here/guest
-limit=300 # seconds for each test
+limit=600 # seconds for each test
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 trap 'exit 1' INT TERM HUP
@@ -63,7 +63,7 @@ run_single() {
 	elif [ -n "$no_guest" ]; then
 		echo "SKIP: $*: $no_guest"
 	else
-		"$guest" run --timeout 1200 --out "$top_builddir/guest-out" \
+		"$guest" run --timeout 2400 --out "$top_builddir/guest-out" \
 			-- "$here/suite.sh" --here "$@" 2>&1 ||
 			echo "FAIL: guest: ended with status $?"
 	fi
