@@ -62,20 +62,28 @@ static int rival_hook(void *arg, const struct xport_chain *c, unsigned i,
 	return 0;
 }
 
-static void client_open(struct client *c, bool fault, uint32_t prefix)
+/* Over the plain lane, or with these faults. */
+static void client_open_with(struct client *c,
+			     const struct xport_fault_config *cfg,
+			     uint32_t prefix)
 {
-	struct xport_fault_config cfg = {.hide_direct = true,
-					 .hook = rival_hook};
-
 	memset(c, 0, sizeof(*c));
 	c->lane = xport_shm_open(region.base, region.sb.region_bytes, false);
-	if (fault)
-		c->lane = xport_fault_open(c->lane, &cfg);
+	if (cfg)
+		c->lane = xport_fault_open(c->lane, cfg);
 	c->alloc = alloc_new(region.sb.grace_ns);
 	ck_assert_int_eq(index_open(&region.sb, c->lane, c->alloc, UINT64_MAX,
 				    &c->ix), 0);
 	index_set_prefix(c->ix, prefix);
 	index_op_init(&c->op);
+}
+
+static void client_open(struct client *c, bool fault, uint32_t prefix)
+{
+	static const struct xport_fault_config cfg = {.hide_direct = true,
+						      .hook = rival_hook};
+
+	client_open_with(c, fault ? &cfg : NULL, prefix);
 }
 
 static void client_close(struct client *c)
@@ -1098,18 +1106,9 @@ START_TEST(break_at_every_request_reads_fail_writes_are_maybe_or_not_done)
 
 			setup(false);
 			PUT(&other, k, "old");
-			memset(&c, 0, sizeof(c));
-			c.lane = xport_shm_open(region.base,
-						region.sb.region_bytes, false);
-			c.alloc = alloc_new(GRACE);
 			/* the directory takes three requests */
 			cfg.break_at = at + 3;
-			c.lane = xport_fault_open(c.lane, &cfg);
-			ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc,
-						    UINT64_MAX, &c.ix),
-					 0);
-			index_set_prefix(c.ix, 3);
-			index_op_init(&c.op);
+			client_open_with(&c, &cfg, 3);
 			err = run(&c, INDEX_PUT, k, "new", 0);
 			/* READ window, READ candidate, WRITE + CAS */
 			if (at > 4) {
@@ -1159,17 +1158,7 @@ START_TEST(torn_windows_make_no_duplicates_and_no_false_errors)
 
 		setup(false);
 		tear_turn = seed;
-		memset(&c, 0, sizeof(c));
-		c.alloc = alloc_new(GRACE);
-		c.lane = xport_fault_open(xport_shm_open(region.base,
-							 region.sb.region_bytes,
-							 false),
-					  &cfg);
-		ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc, UINT64_MAX,
-				    &c.ix),
-				 0);
-		index_set_prefix(c.ix, 3);
-		index_op_init(&c.op);
+		client_open_with(&c, &cfg, 3);
 		for (unsigned i = 0; i < 20; i++) {
 			snprintf(name, sizeof(name), "n%u", i % 7);
 			PUT(&c, key_at(name, 10 + i % 4), name);
@@ -1212,17 +1201,7 @@ START_TEST(insert_reads_half_of_a_rivals_claim_makes_no_duplicate)
 		setup(false);
 		raced = key_at("raced", 1 + seed % 255);
 		tear_turn = 1; /* not while the directory is read */
-		memset(&c, 0, sizeof(c));
-		c.alloc = alloc_new(GRACE);
-		c.lane = xport_fault_open(xport_shm_open(region.base,
-							 region.sb.region_bytes,
-							 false),
-					  &cfg);
-		ck_assert_int_eq(index_open(&region.sb, c.lane, c.alloc, UINT64_MAX,
-				    &c.ix),
-				 0);
-		index_set_prefix(c.ix, 3);
-		index_op_init(&c.op);
+		client_open_with(&c, &cfg, 3);
 		fake_region_grant(&region, c.alloc, 0, 1);
 		tear_turn = 0;
 		PUT(&c, raced, "mine");
