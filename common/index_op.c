@@ -77,7 +77,7 @@ enum next op_again(struct index *ix, struct index_op *op)
 
 /* Again, for a reason that damage could make permanent. */
 enum next op_again_bounded(struct index *ix, struct index_op *op,
-				  const char *what)
+			   const char *what)
 {
 	if (++op->tries > OP_TRIES_MAX)
 		return op_done(ix, op,
@@ -94,7 +94,7 @@ void op_chain_begin(struct index_op *op, enum op_state state)
 }
 
 struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
-				  uint64_t off, void *laddr, uint64_t len)
+			      uint64_t off, void *laddr, uint64_t len)
 {
 	struct xport_wr *wr = &op->chain.wr[op->chain.n++];
 

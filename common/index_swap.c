@@ -114,7 +114,7 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
  * block; only a CAS looks at it.
  */
 enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
-			   uint64_t version)
+		    uint64_t version)
 {
 	bool alive = !(word & SLOT_DEAD);
 
