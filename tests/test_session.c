@@ -354,6 +354,34 @@ START_TEST(test_hangup_while_waiting)
 }
 END_TEST
 
+static void *restart_when_asked(void *arg)
+{
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	srv.sb.region_id[0] ^= 1;
+	superblock_seal(&srv.sb);
+	memcpy(srv.meta, &srv.sb, sizeof(srv.sb));
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_hangup(&srv);
+	return NULL;
+}
+
+/* In another region a call must not go on as if nothing had happened. */
+START_TEST(test_restart_while_waiting)
+{
+	pthread_t thread;
+
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&thread, NULL, restart_when_asked, NULL);
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	/* It was told: the next call is at home in the new one. */
+	ck_assert_int_eq(put("k", "v"), 0);
+	assert_value("k", "v");
+}
+END_TEST
+
 START_TEST(test_bad_message)
 {
 	static const uint8_t garbage[40] = {0x46, 0x4B, 67};
@@ -775,6 +803,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_reconnect);
 	tcase_add_test(t, test_server_gone);
 	tcase_add_test(t, test_hangup_while_waiting);
+	tcase_add_test(t, test_restart_while_waiting);
 	tcase_add_test(t, test_bad_message);
 	tcase_add_test(t, test_stopped_server);
 	tcase_add_test(t, test_stats_size);
