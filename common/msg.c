@@ -378,7 +378,7 @@ static const char *get_small(struct wire *w, struct msg *m)
 		break;
 	case BODY_HINT_REPLY:
 		m->hint_reply.status = wire_get_u8(w);
-		if (m->hint_reply.status > MSG_HINT_NOSPC)
+		if (m->hint_reply.status > MSG_HINT_FULL)
 			return "unknown hint status";
 		break;
 	case BODY_PREFIX:

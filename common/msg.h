@@ -82,7 +82,12 @@ enum msg_reason {
 #define MSG_WELCOME_READ8_ATOMIC 1u
 #define MSG_WELCOME_FLAGS MSG_WELCOME_READ8_ATOMIC /* all that are known */
 
-enum msg_hint_status { MSG_HINT_DONE, MSG_HINT_WORKING, MSG_HINT_NOSPC };
+enum msg_hint_status {
+	MSG_HINT_DONE,    /* look again */
+	MSG_HINT_WORKING, /* look again soon */
+	MSG_HINT_NOSPC,   /* there is no memory to enlarge the index */
+	MSG_HINT_FULL,    /* the directory has reached its largest size */
+};
 
 /** Statistics travel as (id, value) pairs; unknown ids are skipped. Ids never
  * change meaning; the order is that of struct farkv_stats. */

@@ -298,7 +298,7 @@ static int out_of_memory(void)
 static int events_init(struct control *c)
 {
 	c->base = event_base_new();
-	if (!c->base || !memory_init(c))
+	if (!c->base || !work_queue_init(&c->work, c->base) || !memory_init(c))
 		return out_of_memory();
 	c->tick = evtimer_new(c->base, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);
@@ -368,6 +368,7 @@ void control_free(struct control *c)
 	event_drop(c->on_int);
 	event_drop(c->on_hup);
 	memory_fini(c);
+	work_queue_fini(&c->work);
 	if (c->base)
 		event_base_free(c->base);
 	slab_free(c->slab);

@@ -18,6 +18,7 @@
 #include "session.h"
 #include "slab.h"
 #include "stats.h"
+#include "work.h"
 
 TAILQ_HEAD(session_list, session);
 
@@ -38,6 +39,7 @@ struct control {
 	struct port_rdma *rdma;      /* NULL: none */
 	struct event_base *base;
 	struct event *tick, *on_term, *on_int, *on_hup;
+	struct work_queue work;
 	struct slab *slab;
 	struct stats stats;
 	struct session_list sessions;

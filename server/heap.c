@@ -7,10 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct run {
+	uint64_t page, n;
+};
+
 struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
 	uint8_t *taken;  /* one byte per page; calloc touches none of it */
+	struct run *retired; /* the first n_aging await a barrier's end */
+	size_t n_retired, n_aging, retired_cap;
+	uint64_t retired_pages;
 };
 
 struct heap *heap_new(uint64_t first, uint64_t count)
@@ -34,15 +41,14 @@ void heap_free(struct heap *h)
 	if (!h)
 		return;
 	free(h->taken);
+	free(h->retired);
 	free(h);
 }
 
-uint64_t heap_take(struct heap *h, uint64_t n)
+static uint64_t take(struct heap *h, uint64_t n)
 {
 	uint64_t run = 0;
 
-	if (n == 0 || n > h->count - h->used)
-		return 0;
 	while (h->lowest < h->count && h->taken[h->lowest])
 		h->lowest++;
 	for (uint64_t i = h->lowest; i < h->count; i++) {
@@ -56,6 +62,23 @@ uint64_t heap_take(struct heap *h, uint64_t n)
 	return 0;
 }
 
+uint64_t heap_left(const struct heap *h)
+{
+	uint64_t unused = h->count - h->used;
+
+	return unused > HEAP_RESERVE ? unused - HEAP_RESERVE : 0;
+}
+
+uint64_t heap_take(struct heap *h, uint64_t n)
+{
+	return n == 0 || n > heap_left(h) ? 0 : take(h, n);
+}
+
+uint64_t heap_take_reserved(struct heap *h)
+{
+	return h->used == h->count ? 0 : take(h, 1);
+}
+
 void heap_give(struct heap *h, uint64_t page, uint64_t n)
 {
 	uint64_t at = page - h->first;
@@ -65,6 +88,46 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 	h->used -= n;
 	if (at < h->lowest)
 		h->lowest = at;
+}
+
+bool heap_retire(struct heap *h, uint64_t page, uint64_t n)
+{
+	if (h->n_retired == h->retired_cap) {
+		size_t cap = h->retired_cap ? h->retired_cap * 2 : 64;
+		void *p = realloc(h->retired, cap * sizeof(*h->retired));
+
+		if (!p)
+			return false;
+		h->retired = p;
+		h->retired_cap = cap;
+	}
+	h->retired[h->n_retired++] = (struct run){.page = page, .n = n};
+	h->retired_pages += n;
+	return true;
+}
+
+bool heap_barrier_begin(struct heap *h)
+{
+	h->n_aging = h->n_retired;
+	return h->n_aging > 0;
+}
+
+void heap_barrier_passed(struct heap *h)
+{
+	for (size_t i = 0; i < h->n_aging; i++) {
+		h->retired_pages -= h->retired[i].n;
+		heap_give(h, h->retired[i].page, h->retired[i].n);
+	}
+	h->n_retired -= h->n_aging;
+	if (h->n_retired)
+		memmove(h->retired, h->retired + h->n_aging,
+			h->n_retired * sizeof(*h->retired));
+	h->n_aging = 0;
+}
+
+uint64_t heap_retired(const struct heap *h)
+{
+	return h->retired_pages;
 }
 
 uint64_t heap_total(const struct heap *h)

@@ -8,6 +8,7 @@
 #ifndef SERVER_HEAP_H
 #define SERVER_HEAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct heap;
@@ -17,15 +18,39 @@ struct heap *heap_new(uint64_t first, uint64_t count);
 void heap_free(struct heap *h);
 
 /**
+ * Pages that heap_take() leaves for heap_take_reserved(): the index must be able
+ * to rebuild a subtable when values have taken all memory.
+ */
+#define HEAP_RESERVE 2u
+
+/**
  * Take `n` neighbouring pages, the lowest that fit. Returns the first page, or
  * 0 if there is no such run (page 0 is the superblock's).
  */
 uint64_t heap_take(struct heap *h, uint64_t n);
 
-/** Give pages back that heap_take() handed out. */
+/** Take one page for the index, from the reserve too; 0 if there is none. */
+uint64_t heap_take_reserved(struct heap *h);
+
+/** Give pages back that heap_take() handed out and nobody has ever seen. */
 void heap_give(struct heap *h, uint64_t page, uint64_t n);
 
+/**
+ * Give pages back that clients may still remember: retired, they are free when a
+ * barrier has passed that began after the call (I5). They count as used until
+ * then. False if out of memory: they are still the caller's.
+ */
+bool heap_retire(struct heap *h, uint64_t page, uint64_t n);
+
+/** A barrier begins, for the pages retired until now. False if there are none. */
+bool heap_barrier_begin(struct heap *h);
+/** It has passed: those pages are free. */
+void heap_barrier_passed(struct heap *h);
+
 uint64_t heap_total(const struct heap *h); /**< pages of the data area */
-uint64_t heap_used(const struct heap *h);  /**< pages taken */
+uint64_t heap_used(const struct heap *h);  /**< pages taken, retired ones too */
+uint64_t heap_retired(const struct heap *h); /**< pages that await a barrier */
+/** Pages that heap_take() could hand out, if they were neighbours. */
+uint64_t heap_left(const struct heap *h);
 
 #endif

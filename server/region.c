@@ -95,12 +95,12 @@ int region_check(const struct region_config *cfg)
 
 static void index_create(struct region *r)
 {
-	uint64_t *array = (uint64_t *)(void *)(r->meta + REGION_DIR_OFF);
+	uint64_t *array = region_dir(r);
 	uint64_t *d = (uint64_t *)(void *)(r->meta + REGION_D_OFF);
 
 	r->subtables = UINT64_C(1) << r->depth;
 	for (uint64_t i = 0; i < r->subtables; i++) {
-		uint32_t gen = (uint32_t)i + 1;
+		uint32_t gen = region_next_gen(r);
 		uint64_t page = heap_take(r->heap, 1);
 		uint64_t *slot = region_at(r, page * PAGE_BYTES);
 
@@ -108,7 +108,34 @@ static void index_create(struct region *r)
 			slot[s] = slot_empty(gen);
 		array[i] = entry_pack(page, gen, r->depth);
 	}
-	*d = dirword_pack(REGION_DIR_OFF, r->depth);
+	*d = dirword_pack(region_dir_off(r->depth), r->depth);
+	while (region_dir_off(r->max_depth + 2) <= r->sb.meta_bytes &&
+	       r->max_depth < DIR_DEPTH_MAX)
+		r->max_depth++;
+}
+
+uint32_t region_next_gen(struct region *r)
+{
+	r->last_gen = (r->last_gen + 1) & SLOT_GEN_MASK;
+	if (r->last_gen == 0)
+		r->last_gen = 1;
+	return r->last_gen;
+}
+
+bool region_walk_next(const struct region *r, struct region_walk *w,
+		      uint64_t *entry_out, uint64_t *hash_out)
+{
+	uint64_t entry, range;
+
+	if (w->over)
+		return false;
+	entry = region_entry(r, w->hash);
+	*entry_out = entry;
+	*hash_out = w->hash;
+	range = entry_depth(entry) ? UINT64_C(1) << (64 - entry_depth(entry)) : 0;
+	w->hash += range;
+	w->over = w->hash == 0; /* beyond the last */
+	return true;
 }
 
 static int superblock_create(struct region *r, const struct region_config *cfg,

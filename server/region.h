@@ -19,7 +19,7 @@ enum region_pages { REGION_PAGES_NEVER, REGION_PAGES_AUTO, REGION_PAGES_ALWAYS }
 
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
-	uint64_t index_slots; /* at least this many; 0: memory / 512 */
+	uint64_t index_slots; /* to begin with, at least; 0: memory / 512 */
 	uint64_t max_value;
 	uint32_t max_key;
 	uint64_t grace_ns;
@@ -35,6 +35,8 @@ struct region {
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
 	uint32_t depth;       /* of the directory */
+	uint32_t max_depth;   /* for which there is room */
+	uint32_t last_gen;    /* the newest subtable's generation */
 	uint64_t subtables;
 	char pages_note[160]; /* what kind of pages was obtained, for the log */
 };
@@ -50,10 +52,53 @@ int region_check(const struct region_config *cfg);
 int region_create(const struct region_config *cfg, struct region *r_out);
 void region_destroy(struct region *r);
 
+/** Where the directory array of 2^depth entries lies: each has its own place. */
+static inline uint64_t region_dir_off(uint32_t depth)
+{
+	return REGION_DIR_OFF + 8 * ((UINT64_C(1) << depth) - 1);
+}
+
+/** The current directory array. */
+static inline uint64_t *region_dir(const struct region *r)
+{
+	return (uint64_t *)(void *)(r->meta + region_dir_off(r->depth));
+}
+
+/** The entry of a key's hash. */
+static inline uint64_t region_entry(const struct region *r, uint64_t hash)
+{
+	return region_dir(r)[hash_dir_index(hash, r->depth)];
+}
+
+/** The next generation for a subtable; never 0. */
+uint32_t region_next_gen(struct region *r);
+
+/**
+ * A walk over all subtables in the order of the hashes of their keys; zeroed to
+ * begin. Subtables may be split and compacted between two steps: a key's slot is
+ * visited once even so, because a migration keeps the range of hashes.
+ */
+struct region_walk {
+	uint64_t hash; /* the next range begins here */
+	bool over;
+};
+
+/** One step: the next subtable's entry and the first hash of its range. */
+bool region_walk_next(const struct region *r, struct region_walk *w,
+		      uint64_t *entry_out, uint64_t *hash_out);
+
+/** The slots of the subtable that an entry names. */
+static inline uint64_t *region_slots(const struct region *r, uint64_t entry);
+
 /** A pointer into the data area; `off` counts from the region start. */
 static inline void *region_at(const struct region *r, uint64_t off)
 {
 	return r->data + (off - r->sb.meta_bytes);
+}
+
+static inline uint64_t *region_slots(const struct region *r, uint64_t entry)
+{
+	return (uint64_t *)region_at(r, entry_page(entry) * PAGE_BYTES);
 }
 
 #endif

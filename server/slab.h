@@ -26,6 +26,9 @@ struct slab;
 struct slab_counts {
 	uint64_t out, free, limbo, worn; /* blocks */
 	uint64_t pages;                  /* of all segments */
+	uint64_t bytes_out, bytes_free;  /* ... their bytes */
+	uint64_t bytes_limbo, bytes_worn;
+	uint64_t bytes_slack; /* of segments, too short for another block */
 };
 
 /** `heap` covers pages first..first+count; `grace_ns` is T. */
@@ -47,6 +50,54 @@ size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
  */
 bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		 uint64_t now);
+
+/**
+ * Take the tombstone over that `word` (of a retired slot, DEAD) names: T from
+ * `now` it is free under the next incarnation. False, and nothing changes, unless
+ * it is a block that is out.
+ */
+bool slab_drop(struct slab *s, uint64_t word, uint64_t now);
+
+/**
+ * Retire the pages of segments all of whose blocks are free, so that another
+ * class or the index can have them after a barrier; one segment of each class
+ * stays if `keep_one`. Returns the number of pages.
+ */
+uint64_t slab_shrink(struct slab *s, bool keep_one);
+
+/* ---- marks: which blocks are accounted for (sweep, fsck) -------------------- */
+
+enum slab_seen {
+	SLAB_SEEN_FIRST, /* it is out, and now marked */
+	SLAB_SEEN_AGAIN, /* it was marked already */
+	SLAB_SEEN_BAD,   /* no block, of another class, or not out */
+};
+
+/** A slot or a session refers to this block. */
+enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
+
+/**
+ * Visit segment after segment, from *cursor = 0: the blocks that are out and not
+ * marked, up to `cap` >= 64 of them, and *cursor moves behind them. True while
+ * there are more segments to visit. At most about `segments` of them in a call.
+ */
+bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
+		   struct block_ref *refs_out, size_t cap, size_t *n_out);
+
+/** Take all marks away, `segments` at a time from *cursor = 0; true: more. */
+bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
+
+/**
+ * Nobody holds or refers to this block: its session died. It is worn from now on:
+ * free after a barrier. False unless it is out and not marked.
+ */
+bool slab_condemn(struct slab *s, struct block_ref ref);
+
+/**
+ * Count everything anew, from the states of the blocks. False, with a detail, if
+ * that differs from slab_count().
+ */
+bool slab_audit(const struct slab *s);
 
 /** True if blocks of the class are in limbo or worn: they will be free. */
 bool slab_pending(const struct slab *s, uint8_t cls);

@@ -24,13 +24,12 @@ static void scan_slot(struct stats *st, const struct region *r, uint64_t w)
 
 static void scan(struct stats *st, const struct region *r)
 {
-	const uint64_t *array =
-		(const uint64_t *)(const void *)(r->meta + REGION_DIR_OFF);
+	struct region_walk w = {0};
+	uint64_t entry, hash;
 
 	st->items = st->dead = st->item_bytes = 0;
-	for (uint64_t i = 0; i < r->subtables; i++) {
-		const uint64_t *slots =
-			region_at(r, entry_page(array[i]) * PAGE_BYTES);
+	while (region_walk_next(r, &w, &entry, &hash)) {
+		const uint64_t *slots = region_slots(r, entry);
 
 		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
 			scan_slot(st, r, atom_load_relaxed(&slots[s]));

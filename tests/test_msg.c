@@ -428,7 +428,7 @@ static const struct {
 	{gold_hint, 28, 1, {2}, "full is neither"},
 	{gold_hint, 19, 1, {0x40}, "no subtable"},
 	{gold_hint, 27, 1, {0x80}, "no subtable"},
-	{gold_hint_reply, 16, 1, {3}, "unknown hint status"},
+	{gold_hint_reply, 16, 1, {4}, "unknown hint status"},
 	{gold_refuse, 16, 1, {0}, "unknown reason"},
 	{gold_refuse, 16, 1, {6}, "text about credentials"},
 	{gold_refuse, 16, 1, {7}, "unknown reason"},

@@ -25,10 +25,10 @@
 
 START_TEST(heap_take_gives_runs_and_takes_them_back)
 {
-	struct heap *h = heap_new(FIRST, 10);
+	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t a, b, c;
 
-	ck_assert_uint_eq(heap_total(h), 10);
+	ck_assert_uint_eq(heap_total(h), 10 + HEAP_RESERVE);
 	a = heap_take(h, 4);
 	b = heap_take(h, 3);
 	c = heap_take(h, 3);
@@ -212,7 +212,7 @@ END_TEST
 
 START_TEST(slab_empty_and_too_small_heaps_grant_nothing)
 {
-	setup(2);
+	setup(2 + HEAP_RESERVE);
 	ck_assert_uint_eq(slab_grant(slab, 60, 1, 0, refs), 0);
 	ck_assert_uint_eq(slab_grant(slab, CLASS_COUNT - 1, 1, 0, refs), 0);
 	ck_assert_uint_gt(slab_grant(slab, 0, 1, 0, refs), 0);
@@ -298,8 +298,8 @@ START_TEST(region_directory_leads_to_empty_subtables)
 	ck_assert_int_eq(region_create(&c, &r), 0);
 	ck_assert_uint_eq(r.subtables, 4);
 	d = (const uint64_t *)(const void *)(r.meta + REGION_D_OFF);
-	ck_assert_uint_eq(*d, dirword_pack(REGION_DIR_OFF, 2));
-	array = (const uint64_t *)(const void *)(r.meta + REGION_DIR_OFF);
+	ck_assert_uint_eq(*d, dirword_pack(region_dir_off(2), 2));
+	array = (const uint64_t *)(const void *)(r.meta + region_dir_off(2));
 	for (unsigned i = 0; i < 4; i++) {
 		const uint64_t *slot;
 
