@@ -272,6 +272,8 @@ static void on_message(struct session *s, const struct msg *m)
 		break;
 	case MSG_SWEEP_END:
 		break;
+	case MSG_KEEPALIVE:
+		break; /* that it arrived is what the server wants to know */
 	case MSG_RECLAIM:
 		gate_raise(&s->gate, GATE_RECLAIM);
 		break;

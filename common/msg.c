@@ -73,6 +73,7 @@ static const struct kind {
 	[MSG_SHUTDOWN] = {"SHUTDOWN", BODY_TEXT},
 	[MSG_RECLAIM] = {"RECLAIM", BODY_EPOCH},
 	[MSG_CHALLENGE] = {"CHALLENGE", BODY_CHALLENGE},
+	[MSG_KEEPALIVE] = {"KEEPALIVE", BODY_NONE},
 };
 
 static enum body body_of(uint8_t type)

@@ -223,6 +223,12 @@ const char *verbs_peer_name(const struct verbs_peer *peer);
 /** True if both come from the same host's address. */
 bool verbs_peer_same_host(const struct verbs_peer *a,
 			  const struct verbs_peer *b);
+/**
+ * Should the peer be sent something, to see whether its machine is alive? True if
+ * nothing was heard of that machine since `since_ns` (clock_now_ns()), no message
+ * to it is under way, whose end will tell, and this machine's own port is up.
+ */
+bool verbs_peer_is_silent(const struct verbs_peer *peer, uint64_t since_ns);
 /** Send one message: 0, EAGAIN (wait for on_room), or another errno. */
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len);
 /**

@@ -164,7 +164,7 @@ int verbs_qp_connect(struct verbs_conn *c, uint8_t responder_resources,
 	if (err)
 		return err;
 	a.max_dest_rd_atomic = responder_resources;
-	a.min_rnr_timer = VERBS_MIN_RNR_TIMER;
+	a.min_rnr_timer = c->rnr_timer ? c->rnr_timer : VERBS_MIN_RNR_TIMER;
 	if (c->tos)
 		a.ah_attr.grh.traffic_class = c->tos;
 	err = qp_modify(c, &a, mask, "RTR");

@@ -307,6 +307,7 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 			err = sys_error("post a receive");
 	if (err)
 		return err;
+	l->control.rnr_timer = VERBS_LINK_RNR_TIMER;
 	verbs_private_fill(&p, VERBS_CONTROL);
 	return shake_hands(l, &l->control, &p, 0, deadline_ns);
 }

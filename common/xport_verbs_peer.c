@@ -203,6 +203,12 @@ bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b
 		      sizeof(struct in6_addr)) == 0;
 }
 
+bool verbs_peer_is_silent(const struct verbs_peer *peer, uint64_t since_ns)
+{
+	return peer->heard_ns < since_ns && peer->n_sends == 0 &&
+	       !peer->ending && !verbs_port_is_down(peer->control.id);
+}
+
 /* ---- sends ---------------------------------------------------------------------------- */
 
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)
@@ -267,7 +273,10 @@ static void send_over(struct verbs_server *vs, const struct arrival *a)
 		(void)verbs_status_error(a->status, &why);
 		verbs_peer_gone(p, a->status == IBV_WC_RETRY_EXC_ERR ?
 				     "the client's machine does not answer" : why);
-	} else if (p->wants_room) {
+		return;
+	}
+	p->heard_ns = clock_now_ns();
+	if (p->wants_room) {
 		p->wants_room = false;
 		vs->cfg.ops->on_room(vs->cfg.arg, p);
 	}
@@ -353,7 +362,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	if (!p)
 		return VERBS_REJECT_INTERNAL;
 	p->server = vs;
-	p->begun_ns = clock_now_ns();
+	p->begun_ns = p->heard_ns = clock_now_ns();
 	p->control.id = id;
 	spec.context = p;
 	if (verbs_qp_create(&p->control, &spec) ||
@@ -538,6 +547,7 @@ void verbs_arrivals_dispatch(struct verbs_server *vs)
 		} else if (a->status == IBV_WC_SUCCESS &&
 			   (p = peer_by_qp(vs, a->qp_num))) {
 			vs->n.received++;
+			p->heard_ns = clock_now_ns();
 			/* A message may overtake rdma_cm's own news. */
 			on_established(vs, p, p->control.id);
 			if (!p->ending)

@@ -16,6 +16,12 @@
 #define VERBS_RETRY_COUNT 6u
 #define VERBS_RNR_RETRY 7u
 #define VERBS_MIN_RNR_TIMER 6u /* 80 us */
+/*
+ * At a client, receives are missing when its process stands still (a debugger, a
+ * full machine): what the server sends then is tried again and again, for hours
+ * perhaps, so not in a hurry.
+ */
+#define VERBS_LINK_RNR_TIMER 14u /* 1.28 ms */
 /* READs and CAS that a client may have outstanding at most. */
 #define VERBS_DEPTH 16u
 #define VERBS_LANE_SQ 512u
@@ -89,6 +95,8 @@ struct verbs_conn {
 	uint32_t max_inline, max_send;
 	uint32_t depth; /* READs and CAS that may be outstanding */
 	uint8_t tos;    /* server: of what it sends; 0: as the client's */
+	uint8_t rnr_timer; /* the peer's pause while receives are missing; 0:
+			      VERBS_MIN_RNR_TIMER */
 };
 
 struct verbs_qp_spec {

@@ -49,6 +49,7 @@ struct verbs_peer {
 	bool ending, flushed;
 	bool wants_room;
 	uint64_t begun_ns, ended_ns;
+	uint64_t heard_ns; /* of its machine: a message, or that one arrived */
 	void *user;
 	char name[80];
 };

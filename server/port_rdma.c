@@ -8,13 +8,30 @@
 #include <string.h>
 
 #include "common/auth.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+
+/*
+ * A client's machine that dies says nothing, and an idle session asks nothing. One
+ * that was not heard of for so long is sent a KEEPALIVE: its card acknowledges it
+ * without its process, so a stopped client is left alone; if the machine is gone,
+ * the send fails after the acknowledgement timeout's retries (0.5 s unless
+ * --ack-timeout says otherwise) and the session ends.
+ *
+ * 10 s: far below what a leak of memory or a held-up barrier would cost, and one
+ * small packet in 10 s is nothing even from thousands of clients.
+ */
+#define SILENCE_NS (10 * NS_PER_SEC)
+/* How often to look; while there are remote sessions only. */
+#define LOOK_S 2
 
 struct port_rdma {
 	struct control *control;
 	struct verbs_server *server;
 	struct event *ready;
+	struct event *look; /* for silent machines */
+	uint32_t n_sessions;
 };
 
 /* ---- a session's side ------------------------------------------------------------- */
@@ -34,6 +51,11 @@ static void rdma_fence(void *conn)
 
 static void rdma_close(void *conn)
 {
+	const struct session *s = verbs_peer_user(conn);
+	struct port_rdma *p = s->control->rdma;
+
+	if (--p->n_sessions == 0)
+		event_del(p->look);
 	verbs_peer_close(conn);
 }
 
@@ -50,6 +72,28 @@ static const struct session_port rdma_ops = {
 	.close = rdma_close,
 	.peer = rdma_peer,
 };
+
+/* ---- silent machines -------------------------------------------------------------- */
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct msg keepalive = {.type = MSG_KEEPALIVE};
+	struct port_rdma *p = arg;
+	uint64_t since = clock_now_ns() - SILENCE_NS;
+	struct session *s, *next;
+
+	(void)fd;
+	(void)what;
+	for (s = TAILQ_FIRST(&p->control->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		/* Who was not welcomed has a deadline anyway. */
+		if (!s->port->remote || !s->welcomed ||
+		    !verbs_peer_is_silent(s->conn, since))
+			continue;
+		if (!session_send(s, &keepalive, NULL, NULL, 0))
+			control_end_session(s);
+	}
+}
 
 /* ---- the transport's side ----------------------------------------------------------- */
 
@@ -72,11 +116,14 @@ static int on_request(void *arg)
 static bool on_connected(void *arg, struct verbs_peer *peer)
 {
 	struct port_rdma *p = arg;
+	static const struct timeval look = {.tv_sec = LOOK_S};
 	struct session *s = session_new(p->control, &rdma_ops, peer);
 
 	if (!s)
 		return false;
 	verbs_peer_set_user(peer, s);
+	if (p->n_sessions++ == 0)
+		event_add(p->look, &look);
 	control_begin_session(s);
 	return true;
 }
@@ -194,7 +241,8 @@ int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 		goto err_free;
 	p->ready = event_new(c->base, verbs_server_fd(p->server),
 			     EV_READ | EV_PERSIST, on_ready, p);
-	if (!p->ready || event_add(p->ready, NULL)) {
+	p->look = event_new(c->base, -1, EV_PERSIST, on_look, p);
+	if (!p->look || !p->ready || event_add(p->ready, NULL)) {
 		err = err_set(FARKV_ENOMEM, "no memory for the RDMA port");
 		goto err_close;
 	}
@@ -204,6 +252,8 @@ int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 err_close:
 	if (p->ready)
 		event_free(p->ready);
+	if (p->look)
+		event_free(p->look);
 	verbs_server_close(p->server);
 err_free:
 	free(p);
@@ -215,6 +265,7 @@ void port_rdma_close(struct port_rdma *p)
 	if (!p)
 		return;
 	event_free(p->ready);
+	event_free(p->look);
 	verbs_server_close(p->server);
 	free(p);
 }

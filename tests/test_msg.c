@@ -89,6 +89,8 @@ static const char gold_reclaim[] =
 static const char gold_challenge[] =
 	"464b4f022000000007000000f4f06e39808182838485868788898a8b8c8d8e8f"
 	"909192939495969798999a9b9c9d9e9f";
+static const char gold_keepalive[] =
+	"464b51020000000000000000517af3c2";
 
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
@@ -157,6 +159,7 @@ static const struct golden {
 	{{.type = MSG_RECLAIM}, gold_reclaim},
 	{{.type = MSG_CHALLENGE, .req = 7, .challenge = {{COUNT32(0x80)}}},
 	 gold_challenge},
+	{{.type = MSG_KEEPALIVE}, gold_keepalive},
 };
 #define GOLDEN (int)(sizeof(golden) / sizeof(golden[0]))
 

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Clients that say nothing: one whose machine is gone is noticed, one that is only
+# stopped is left alone.
+# shellcheck disable=SC2119,SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+# shellcheck source=tests/guest/client.sh
+. "$srcdir/tests/guest/client.sh"
+port=17670
+# 10 s of silence, 2 until the server looks, 0.5 for the send to fail.
+noticed_s=15
+
+sessions_are() { kvcli -u "kv://$GUEST_ADDR:$port" -j stats 2>/dev/null | grep -Eq "\"sessions\": ?$1\\b"; }
+
+case ${GUEST_ROLE-} in
+'')
+	testcase "silent clients, on a machine that lives and on one that died"
+	two_guests --timeout 90 || fail "exit status $?"
+	finish
+	;;
+a)
+	serve two -m 64 --transport rdma --no-auth --listen ":$port" || exit 1
+	signal serves
+	await idle || fail "guest b has no client"
+
+	testcase "a client is stopped for $((noticed_s + 5)) s -> its session goes on, and the client too"
+	sleep $((noticed_s + 5))
+	! grep -q 'without goodbye' "$dir/two.log" || fail "cut: $(cat "$dir/two.log")"
+	sessions_are 2 || fail "not its session and kvcli's"
+	signal go-on
+	await went-on || fail "the client did not go on"
+
+	testcase "the machine of an idle client is switched off -> its session ends in $noticed_s s"
+	sessions_are 2 || fail "not its session and kvcli's"
+	signal die
+	began=$(uptime_s)
+	until_true $((noticed_s + 10)) grep -q 'without goodbye' "$dir/two.log" ||
+		fail "nobody noticed: $(cat "$dir/two.log")"
+	took=$(uptime_s | awk -v began="$began" '{ print $1 - began }')
+	echo "    after $took s"
+	awk -v took="$took" -v limit="$noticed_s" 'BEGIN { exit !(took > 1 && took < limit) }' ||
+		fail "after $took s"
+	sessions_are 1 || fail "sessions are left"
+	until_true 5 sh -c '[ "$(rdma resource show qp | grep -c " pid $1 ")" -le 2 ]' sh "$server" ||
+		fail "queue pairs are left: $(rdma resource show qp)"
+	stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/two.log")"
+	finish
+	;;
+b)
+	await serves || exit 1
+	open_client "kv://$GUEST_PEER_ADDR:$port" 2000
+	succeeds put key value
+	kill -STOP "$client_pid"
+	signal idle
+	await go-on || exit 1
+	kill -CONT "$client_pid"
+	testcase "the client that was stopped goes on"
+	succeeds get key
+	[ "$rest" = value ] || fail "$rest"
+	end_case
+	signal went-on
+	await die || exit 1
+	# The rig takes a guest that leaves its status for well.
+	echo "$failed_cases" >"$GUEST_OUT/status"
+	busybox poweroff -f
+	;;
+esac
