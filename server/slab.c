@@ -1,58 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "slab.h"
+#include "slab_priv.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#define STATE_SHIFT SLOT_INC_BITS
-#define INC_PART SLOT_INC_MASK
-
-enum block_state { BLOCK_FREE, BLOCK_OUT, BLOCK_LIMBO, BLOCK_WORN };
 
 /* Blocks of up to this size share single pages. */
 #define ONE_PAGE_CLASS_BYTES (PAGE_BYTES / 8)
 /* No segment of several blocks is longer than this many pages. */
 #define SEGMENT_PAGES_MAX 8u
 /*
- * One page in so many is kept for blocks of up to TOMBSTONE_BYTES: a DELETE in a
- * full store needs a small block to give the value's back.
+ * One page in so many is kept for blocks of up to TOMBSTONE_BYTES: a DELETE in
+ * a full store needs a small block to give the value's back.
  */
 #define TOMBSTONE_SHARE 32u
 #define TOMBSTONE_BYTES 128u
-
-struct segment {
-	uint64_t page;
-	uint32_t pages;
-	uint32_t blocks;
-	uint32_t n_free;
-	uint32_t hint;   /* no free block lies below this one */
-	uint32_t next;   /* in the class's list of segments with free blocks */
-	uint8_t cls;
-	bool listed;
-	uint16_t *state; /* per block: enum block_state, inc */
-};
-
-struct limbo_block {
-	uint64_t off;
-	uint64_t ready;
-};
-
-struct slab {
-	struct heap *heap;
-	uint64_t first, grace_ns;
-	uint32_t *segment_at; /* per page: index into segments, 0 none */
-	struct segment *segments; /* from 1 */
-	uint32_t n_segments, segments_cap;
-	uint32_t open[CLASS_COUNT]; /* segments with free blocks, 0 none */
-	struct limbo_block *limbo; /* ring */
-	size_t limbo_at, n_limbo, limbo_cap;
-	uint32_t pending[CLASS_COUNT]; /* in limbo or worn */
-	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
-	size_t n_worn, n_aging, worn_cap;
-	struct slab_counts counts;
-};
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 		      uint64_t grace_ns)
@@ -86,6 +48,65 @@ void slab_free(struct slab *s)
 	free(s);
 }
 
+/* ---- lists of segments --------------------------------------------------- */
+
+enum segment_fill slab_fill(const struct segment *g)
+{
+	if (g->n_free == 0)
+		return FILL_FULL;
+	if (g->n_free == g->blocks)
+		return FILL_EMPTY;
+	return (enum segment_fill)(g->n_free * (uint64_t)FILL_QUARTERS /
+				   g->blocks);
+}
+
+static void list_remove(struct slab *s, uint32_t at)
+{
+	struct segment *g = &s->segments[at];
+	struct slab_class *k = &s->class[g->cls];
+
+	if (g->fill == FILL_FULL)
+		return;
+	if (g->fill == FILL_EMPTY)
+		k->empty_pages -= g->pages;
+	if (g->prev)
+		s->segments[g->prev].next = g->next;
+	else
+		k->list[g->fill] = g->next;
+	if (g->next)
+		s->segments[g->next].prev = g->prev;
+	g->fill = FILL_FULL;
+}
+
+static void list_insert(struct slab *s, uint32_t at, enum segment_fill fill)
+{
+	struct segment *g = &s->segments[at];
+	struct slab_class *k = &s->class[g->cls];
+
+	g->fill = (uint8_t)fill;
+	if (fill == FILL_FULL)
+		return;
+	if (fill == FILL_EMPTY)
+		k->empty_pages += g->pages;
+	g->prev = 0;
+	g->next = k->list[fill];
+	k->list[fill] = at;
+	if (g->next)
+		s->segments[g->next].prev = at;
+}
+
+static void list_update(struct slab *s, uint32_t at)
+{
+	enum segment_fill fill = slab_fill(&s->segments[at]);
+
+	if (s->segments[at].fill == fill)
+		return;
+	list_remove(s, at);
+	list_insert(s, at, fill);
+}
+
+/* ---- segments ------------------------------------------------------------ */
+
 /* Pages of one segment: the fewest that waste at most an eighth. */
 static uint32_t segment_pages(uint64_t bytes)
 {
@@ -99,142 +120,221 @@ static uint32_t segment_pages(uint64_t bytes)
 	return (uint32_t)fit;
 }
 
-static void segment_list(struct slab *s, uint32_t at)
+/* A record for a segment; 0 if out of memory. */
+static uint32_t record_new(struct slab *s)
 {
-	struct segment *g = &s->segments[at];
+	uint32_t at = s->unused;
 
-	if (g->listed)
-		return;
-	g->listed = true;
-	g->next = s->open[g->cls];
-	s->open[g->cls] = at;
+	if (at) {
+		s->unused = s->segments[at].next;
+		return at;
+	}
+	if (s->n_segments >= s->segments_cap) {
+		uint32_t cap = s->segments_cap ? s->segments_cap * 2 : 64;
+		void *p = realloc(s->segments, cap * sizeof(*s->segments));
+
+		if (!p)
+			return 0;
+		s->segments = p;
+		s->segments_cap = cap;
+	}
+	return s->n_segments++;
 }
 
-static bool segments_reserve(struct slab *s)
+static void record_drop(struct slab *s, uint32_t at)
 {
-	uint32_t cap = s->segments_cap ? s->segments_cap * 2 : 64;
-	void *p;
-
-	if (s->n_segments < s->segments_cap)
-		return true;
-	p = realloc(s->segments, cap * sizeof(*s->segments));
-	if (!p)
-		return false;
-	s->segments = p;
-	s->segments_cap = cap;
-	return true;
+	s->segments[at] = (struct segment){.next = s->unused};
+	s->unused = at;
 }
 
 static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 {
-	uint64_t left = heap_total(s->heap) - heap_used(s->heap);
-	uint64_t kept = class_bytes(cls) > TOMBSTONE_BYTES ?
-				heap_total(s->heap) / TOMBSTONE_SHARE :
-				0;
+	uint64_t kept = class_bytes(cls) > TOMBSTONE_BYTES
+				? heap_total(s->heap) / TOMBSTONE_SHARE
+				: 0;
 
-	return left < n + kept ? 0 : heap_take(s->heap, n);
+	return heap_left(s->heap) < n + kept ? 0 : heap_take(s->heap, n);
 }
 
-static bool segment_new(struct slab *s, uint8_t cls)
+/* Pages for a segment of the class: g->page, pages and blocks. */
+static bool segment_take(struct slab *s, struct segment *g)
 {
-	uint64_t bytes = class_bytes(cls);
-	uint32_t pages = segment_pages(bytes);
-	struct segment g = {.cls = cls, .pages = pages};
+	uint64_t bytes = class_bytes(g->cls);
 
-	if (!segments_reserve(s))
-		return false;
-	g.blocks = (uint32_t)((uint64_t)pages * PAGE_BYTES / bytes);
-	g.n_free = g.blocks;
+	g->pages = segment_pages(bytes);
+	g->page = take_pages(s, g->cls, g->pages);
+	if (!g->page) {
+		/* No run of that length: one block at a time may fit. */
+		uint32_t least =
+			(uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
+
+		if (least < g->pages)
+			g->page = take_pages(s, g->cls, least);
+		g->pages = least;
+	}
+	g->blocks = (uint32_t)((uint64_t)g->pages * PAGE_BYTES / bytes);
+	g->n_free = g->blocks;
+	return g->page != 0;
+}
+
+/* An empty segment, listed; 0 if memory is out. */
+static uint32_t segment_new(struct slab *s, uint8_t cls)
+{
+	struct segment g = {.cls = cls, .fill = FILL_FULL};
+	uint32_t at = record_new(s);
+
+	if (!at)
+		return 0;
+	s->segments[at] = g;
+	if (!segment_take(s, &g))
+		goto err_record;
 	g.state = calloc(g.blocks, sizeof(*g.state));
 	if (!g.state)
-		return false;
-	g.page = take_pages(s, cls, pages);
-	if (!g.page && g.blocks > 1) {
-		/* No run of that length: one block at a time still fits. */
-		g.pages = (uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
-		g.page = take_pages(s, cls, g.pages);
-		g.blocks = (uint32_t)((uint64_t)g.pages * PAGE_BYTES / bytes);
-		g.n_free = g.blocks;
-	}
-	if (!g.page) {
-		free(g.state);
-		return false;
-	}
+		goto err_pages;
+	s->segments[at] = g;
 	for (uint32_t i = 0; i < g.pages; i++)
-		s->segment_at[g.page - s->first + i] = s->n_segments;
-	s->segments[s->n_segments] = g;
-	s->counts.free += g.blocks;
-	s->counts.pages += g.pages;
-	segment_list(s, s->n_segments++);
+		s->segment_at[g.page - s->first + i] = at;
+	s->class[cls].blocks[BLOCK_FREE] += g.blocks;
+	s->pages += g.pages;
+	s->bytes_slack += slab_slack(&g);
+	list_insert(s, at, FILL_EMPTY);
+	return at;
+
+err_pages:
+	heap_give(s->heap, g.page, g.pages);
+err_record:
+	record_drop(s, at);
+	return 0;
+}
+
+/* Retire the pages of an empty segment. False if out of memory. */
+static bool segment_retire(struct slab *s, uint32_t at)
+{
+	struct segment *g = &s->segments[at];
+
+	if (!heap_retire(s->heap, g->page, g->pages))
+		return false;
+	list_remove(s, at);
+	for (uint32_t i = 0; i < g->pages; i++)
+		s->segment_at[g->page - s->first + i] = 0;
+	s->class[g->cls].blocks[BLOCK_FREE] -= g->blocks;
+	s->pages -= g->pages;
+	s->bytes_slack -= slab_slack(g);
+	free(g->state);
+	record_drop(s, at);
 	return true;
 }
 
-static struct block_ref segment_ref(const struct segment *g, uint32_t i)
+/* Of long segments none is kept: a single one can be most of the memory. */
+static bool worth_keeping(const struct slab *s, uint8_t cls)
 {
-	return (struct block_ref){
-		.off = g->page * PAGE_BYTES + i * class_bytes(g->cls),
-		.cls = g->cls,
-		.inc = g->state[i] & INC_PART,
-	};
+	uint32_t at = s->class[cls].list[FILL_EMPTY];
+
+	for (int f = 0; f < FILL_QUARTERS; f++)
+		if (s->class[cls].list[f])
+			return false;
+	return s->segments[at].pages <= SEGMENT_PAGES_MAX;
 }
 
-static void state_set(struct segment *g, uint32_t i, enum block_state st)
+uint64_t slab_shrink(struct slab *s, bool keep_one)
 {
-	g->state[i] = (uint16_t)((g->state[i] & INC_PART) | st << STATE_SHIFT);
+	uint64_t pages = 0;
+
+	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++) {
+		uint32_t at = s->class[cls].list[FILL_EMPTY];
+
+		if (at && keep_one && worth_keeping(s, cls))
+			at = s->segments[at].next;
+		while (at) {
+			uint32_t next = s->segments[at].next;
+			uint32_t n = s->segments[at].pages;
+
+			if (!segment_retire(s, at))
+				return pages;
+			pages += n;
+			at = next;
+		}
+	}
+	return pages;
 }
 
-static enum block_state state_of(const struct segment *g, uint32_t i)
+uint64_t slab_empty(const struct slab *s)
 {
-	return (enum block_state)(g->state[i] >> STATE_SHIFT);
+	uint64_t pages = 0;
+
+	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++)
+		pages += s->class[cls].empty_pages;
+	return pages;
 }
 
-/* The segment and index of the block that starts exactly at `off`, or false. */
-static bool locate(const struct slab *s, uint64_t off, uint32_t *seg_out,
-		   uint32_t *i_out)
+/* ---- blocks -------------------------------------------------------------- */
+
+bool slab_locate(const struct slab *s, uint64_t off, uint32_t *seg_out,
+		 uint32_t *i_out)
 {
 	uint64_t page = off / PAGE_BYTES, at;
 	const struct segment *g;
+	uint32_t seg;
 
 	if (page < s->first || page - s->first >= heap_total(s->heap))
 		return false;
-	*seg_out = s->segment_at[page - s->first];
-	if (*seg_out == 0)
+	seg = s->segment_at[page - s->first];
+	if (seg == 0)
 		return false;
-	g = &s->segments[*seg_out];
+	g = &s->segments[seg];
 	at = off - g->page * PAGE_BYTES;
+	if (at % class_bytes(g->cls) || at / class_bytes(g->cls) >= g->blocks)
+		return false;
+	*seg_out = seg;
 	*i_out = (uint32_t)(at / class_bytes(g->cls));
-	return at % class_bytes(g->cls) == 0 && *i_out < g->blocks;
+	return true;
 }
 
-static void block_release(struct slab *s, uint32_t seg, uint32_t i)
+bool slab_locate_out(const struct slab *s, struct block_ref ref,
+		     uint32_t *seg_out, uint32_t *i_out)
+{
+	uint32_t seg, i;
+	const struct segment *g;
+
+	if (!slab_locate(s, ref.off, &seg, &i))
+		return false;
+	g = &s->segments[seg];
+	if (g->cls != ref.cls || slab_state(g, i) != BLOCK_OUT ||
+	    ref.inc > BLOCK_INC_MASK || ref.inc < slab_inc(g, i))
+		return false;
+	*seg_out = seg;
+	*i_out = i;
+	return true;
+}
+
+void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
+	      uint16_t inc)
 {
 	struct segment *g = &s->segments[seg];
+	uint64_t *blocks = s->class[g->cls].blocks;
+	enum block_state before = slab_state(g, i);
 
-	state_set(g, i, BLOCK_FREE);
-	g->n_free++;
-	if (i < g->hint)
-		g->hint = i;
-	s->counts.free++;
-	segment_list(s, seg);
-}
-
-static void pending_release(struct slab *s, uint32_t seg, uint32_t i)
-{
-	s->pending[s->segments[seg].cls]--;
-	block_release(s, seg, i);
-}
-
-static void limbo_settle(struct slab *s, uint64_t now)
-{
-	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
-		uint32_t seg, i;
-
-		if (locate(s, s->limbo[s->limbo_at].off, &seg, &i))
-			pending_release(s, seg, i);
-		s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
-		s->n_limbo--;
-		s->counts.limbo--;
+	if (g->state[i] & BLOCK_MARK)
+		g->n_marked--;
+	g->state[i] = (uint16_t)((unsigned)state << BLOCK_STATE_SHIFT | inc);
+	blocks[before]--;
+	blocks[state]++;
+	if (before == BLOCK_FREE)
+		g->n_free--;
+	if (state == BLOCK_FREE) {
+		g->n_free++;
+		if (i < g->hint)
+			g->hint = i;
 	}
+	list_update(s, seg);
+}
+
+static uint32_t segment_pick(const struct slab *s, uint8_t cls)
+{
+	for (int f = 0; f < FILL_LISTS; f++)
+		if (s->class[cls].list[f])
+			return s->class[cls].list[f];
+	return 0;
 }
 
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
@@ -242,128 +342,54 @@ size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 {
 	size_t n = 0;
 
-	limbo_settle(s, now);
+	slab_settle(s, now);
 	while (n < want) {
+		uint32_t at = segment_pick(s, cls);
 		struct segment *g;
 
-		if (!s->open[cls] && !segment_new(s, cls))
+		if (!at)
+			at = segment_new(s, cls);
+		if (!at)
 			break;
-		g = &s->segments[s->open[cls]];
+		g = &s->segments[at];
 		while (n < want && g->n_free) {
-			while (state_of(g, g->hint) != BLOCK_FREE)
+			while (slab_state(g, g->hint) != BLOCK_FREE)
 				g->hint++;
-			state_set(g, g->hint, BLOCK_OUT);
-			refs_out[n++] = segment_ref(g, g->hint++);
-			g->n_free--;
-			s->counts.free--;
-			s->counts.out++;
-		}
-		if (g->n_free == 0) {
-			s->open[cls] = g->next;
-			g->listed = false;
+			refs_out[n++] = slab_ref(g, g->hint);
+			slab_set(s, at, g->hint, BLOCK_OUT,
+				 slab_inc(g, g->hint));
 		}
 	}
 	return n;
 }
 
-static bool limbo_push(struct slab *s, uint64_t off, uint64_t ready)
-{
-	if (s->n_limbo == s->limbo_cap) {
-		size_t cap = s->limbo_cap ? s->limbo_cap * 2 : 256;
-		struct limbo_block *p = malloc(cap * sizeof(*p));
-
-		if (!p)
-			return false;
-		for (size_t i = 0; i < s->n_limbo; i++)
-			p[i] = s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
-		free(s->limbo);
-		s->limbo = p;
-		s->limbo_cap = cap;
-		s->limbo_at = 0;
-	}
-	s->limbo[(s->limbo_at + s->n_limbo++) & (s->limbo_cap - 1)] =
-		(struct limbo_block){.off = off, .ready = ready};
-	return true;
-}
-
-static bool worn_push(struct slab *s, uint64_t off)
-{
-	if (s->n_worn == s->worn_cap) {
-		size_t cap = s->worn_cap ? s->worn_cap * 2 : 64;
-		void *p = realloc(s->worn, cap * sizeof(*s->worn));
-
-		if (!p)
-			return false;
-		s->worn = p;
-		s->worn_cap = cap;
-	}
-	s->worn[s->n_worn++] = off;
-	return true;
-}
-
-bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
-		 uint64_t now)
-{
-	struct segment *g;
-	uint32_t seg, i;
-
-	if (!locate(s, ref.off, &seg, &i))
-		return false;
-	g = &s->segments[seg];
-	/* It was granted with an incarnation that can only have grown. */
-	if (g->cls != ref.cls || state_of(g, i) != BLOCK_OUT ||
-	    ref.inc > INC_PART || ref.inc < (g->state[i] & INC_PART))
-		return false;
-	if (state == ALLOC_LIMBO && !limbo_push(s, ref.off, now + s->grace_ns))
-		return false;
-	if (state == ALLOC_WORN && !worn_push(s, ref.off))
-		return false;
-	g->state[i] = (uint16_t)(BLOCK_OUT << STATE_SHIFT | ref.inc);
-	s->counts.out--;
-	if (state != ALLOC_FREE)
-		s->pending[g->cls]++;
-	if (state == ALLOC_FREE) {
-		block_release(s, seg, i);
-	} else if (state == ALLOC_LIMBO) {
-		state_set(g, i, BLOCK_LIMBO);
-		s->counts.limbo++;
-	} else {
-		state_set(g, i, BLOCK_WORN);
-		s->counts.worn++;
-	}
-	return true;
-}
-
-bool slab_barrier_begin(struct slab *s)
-{
-	s->n_aging = s->n_worn;
-	return s->n_aging > 0;
-}
-
-void slab_barrier_passed(struct slab *s)
-{
-	for (size_t w = 0; w < s->n_aging; w++) {
-		uint32_t seg, i;
-
-		if (!locate(s, s->worn[w], &seg, &i))
-			continue;
-		s->segments[seg].state[i] = 0;
-		s->counts.worn--;
-		pending_release(s, seg, i);
-	}
-	s->n_worn -= s->n_aging;
-	if (s->n_worn)
-		memmove(s->worn, s->worn + s->n_aging,
-			s->n_worn * sizeof(*s->worn));
-	s->n_aging = 0;
-}
-
 bool slab_pending(const struct slab *s, uint8_t cls)
 {
-	return s->pending[cls] > 0;
+	const uint64_t *blocks = s->class[cls].blocks;
+
+	return blocks[BLOCK_LIMBO] > 0 || blocks[BLOCK_WORN] > 0 ||
+	       heap_retired(s->heap) > 0;
 }
 
 struct slab_counts slab_count(const struct slab *s)
 {
-	return s->counts;
+	struct slab_counts n = {
+		.pages = s->pages,
+		.bytes_slack = s->bytes_slack,
+	};
+
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++) {
+		const uint64_t *blocks = s->class[cls].blocks;
+		uint64_t bytes = class_bytes(cls);
+
+		n.free += blocks[BLOCK_FREE];
+		n.out += blocks[BLOCK_OUT];
+		n.limbo += blocks[BLOCK_LIMBO];
+		n.worn += blocks[BLOCK_WORN];
+		n.bytes_free += blocks[BLOCK_FREE] * bytes;
+		n.bytes_out += blocks[BLOCK_OUT] * bytes;
+		n.bytes_limbo += blocks[BLOCK_LIMBO] * bytes;
+		n.bytes_worn += blocks[BLOCK_WORN] * bytes;
+	}
+	return n;
 }

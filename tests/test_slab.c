@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's memory: pages, blocks, and the region that holds them. */
+/* The server's allocator: blocks, segments, marks. */
 #include "config.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/err.h"
 #include "common/util.h"
 #include "server/heap.h"
-#include "server/region.h"
 #include "server/slab.h"
 #include "test_main.h"
 
@@ -21,35 +12,8 @@
 #define GRACE 1000
 #define LOTS 4096
 
-/* ---- heap ------------------------------------------------------------------------ */
-
-START_TEST(heap_take_gives_runs_and_takes_them_back)
-{
-	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
-	uint64_t a, b, c;
-
-	ck_assert_uint_eq(heap_total(h), 10 + HEAP_RESERVE);
-	a = heap_take(h, 4);
-	b = heap_take(h, 3);
-	c = heap_take(h, 3);
-	ck_assert_uint_eq(a, FIRST);
-	ck_assert_uint_eq(b, FIRST + 4);
-	ck_assert_uint_eq(c, FIRST + 7);
-	ck_assert_uint_eq(heap_used(h), 10);
-	ck_assert_uint_eq(heap_take(h, 1), 0);
-	heap_give(h, b, 3);
-	ck_assert_uint_eq(heap_take(h, 4), 0);
-	ck_assert_uint_eq(heap_take(h, 2), b);
-	ck_assert_uint_eq(heap_take(h, 1), b + 2);
-	heap_give(h, a, 4);
-	heap_give(h, b, 3);
-	ck_assert_uint_eq(heap_take(h, 7), a);
-	ck_assert_uint_eq(heap_take(h, 0), 0);
-	heap_free(h);
-}
-END_TEST
-
-/* ---- slab ------------------------------------------------------------------------ */
+/* ---- slab
+ * ------------------------------------------------------------------------ */
 
 static struct heap *heap;
 static struct slab *slab;
@@ -220,156 +184,334 @@ START_TEST(slab_empty_and_too_small_heaps_grant_nothing)
 }
 END_TEST
 
-/* ---- region ---------------------------------------------------------------------- */
-
-static const struct region_config config = {
-	.memory = 16 << 20,
-	.max_value = 1 << 20,
-	.max_key = 100,
-	.grace_ns = 100,
-};
-
-static void check_sealed(int fd, uint64_t bytes)
+static uint64_t word_of(struct block_ref b, uint64_t flags)
 {
-	struct stat st;
-
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	ck_assert_uint_eq(st.st_size, bytes);
-	ck_assert_uint_eq(st.st_mode & 07777, 0600);
-	ck_assert_int_ne(ftruncate(fd, (off_t)bytes / 2), 0);
-	ck_assert_int_ne(ftruncate(fd, (off_t)bytes * 2), 0);
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	ck_assert_uint_eq(st.st_size, bytes);
+	return slot_pack(b, 7, flags);
 }
 
-START_TEST(region_is_sealed_and_metadata_cannot_be_written)
+START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 {
-	struct region r;
-	char path[64];
-	uint64_t data;
-	void *p;
-	int fd;
+	struct block_ref b, again[2];
 
-	ck_assert_int_eq(region_create(&config, &r), 0);
-	ck_assert_int_eq(superblock_verify(&r.sb), 0);
-	ck_assert_mem_eq(r.meta, &r.sb, sizeof(r.sb));
-	data = r.sb.region_bytes - r.sb.meta_bytes;
-	ck_assert_uint_eq(data, 16 << 20);
-	check_sealed(r.meta_fd, r.sb.meta_bytes);
-	check_sealed(r.data_fd, data);
-	/* A client that may write may not seal the others out. */
-	ck_assert_int_lt(fcntl(r.data_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
-	ck_assert_int_eq(errno, EPERM);
-	/* Nobody maps the metadata for writing again, root neither. */
-	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_fd, 0);
-	ck_assert_ptr_eq(p, MAP_FAILED);
-	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_ro_fd,
-		 0);
-	ck_assert_ptr_eq(p, MAP_FAILED);
-	ck_assert_int_lt(pwrite(r.meta_fd, "x", 1, 0), 0);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", r.meta_ro_fd);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd >= 0) {
-		ck_assert_int_lt(pwrite(fd, "x", 1, 0), 0);
-		p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		ck_assert_ptr_eq(p, MAP_FAILED);
-		close(fd);
-	}
-	/* A read-only client's descriptor of the data cannot be written. */
-	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.data_ro_fd,
-		 0);
-	ck_assert_ptr_eq(p, MAP_FAILED);
-	ck_assert_int_eq(errno, EACCES);
-	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, r.data_ro_fd, 0);
-	ck_assert_ptr_ne(p, MAP_FAILED);
-	munmap(p, 4096);
-	ck_assert_mem_eq(r.meta, &r.sb, sizeof(r.sb));
-	region_destroy(&r);
+	setup(4);
+	grant_all(30, 0);
+	b = refs[1];
+	b.inc = 8;
+	ck_assert(slab_drop(slab, word_of(b, SLOT_DEAD | SLOT_FROZEN), 500));
+	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD | SLOT_FROZEN), 500));
+	ck_assert_uint_eq(slab_count(slab).limbo, 1);
+	ck_assert(slab_audit(slab));
+	ck_assert_uint_eq(slab_grant(slab, 30, 2, 500 + GRACE - 1, again), 0);
+	ck_assert_uint_eq(slab_grant(slab, 30, 2, 500 + GRACE, again), 1);
+	ck_assert_uint_eq(again[0].off, b.off);
+	ck_assert_uint_eq(again[0].inc, 9);
+	/* An older word than it was granted with is not its word. */
+	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD), 500));
+	b.off += 32;
+	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD), 500));
+	ck_assert(!slab_drop(slab, slot_empty(3), 500));
+	ck_assert_uint_eq(slab_count(slab).limbo, 0);
+	teardown();
 }
 END_TEST
 
-START_TEST(region_directory_leads_to_empty_subtables)
+START_TEST(slab_drop_with_the_last_incarnation_waits_for_a_barrier)
 {
-	struct region_config c = config;
-	struct region r;
-	const uint64_t *d, *array;
+	struct block_ref b, again[2];
 
-	c.index_slots = 3 * SUBTABLE_SLOTS; /* rounded up to four */
-	ck_assert_int_eq(region_create(&c, &r), 0);
-	ck_assert_uint_eq(r.subtables, 4);
-	d = (const uint64_t *)(const void *)(r.meta + REGION_D_OFF);
-	ck_assert_uint_eq(*d, dirword_pack(region_dir_off(2), 2));
-	array = (const uint64_t *)(const void *)(r.meta + region_dir_off(2));
-	for (unsigned i = 0; i < 4; i++) {
-		const uint64_t *slot;
+	setup(4);
+	grant_all(30, 0);
+	b = refs[1];
+	b.inc = INC_COUNT - 1;
+	ck_assert(slab_drop(slab, word_of(b, SLOT_DEAD), 0));
+	ck_assert_uint_eq(slab_count(slab).worn, 1);
+	ck_assert_uint_eq(slab_grant(slab, 30, 2, 1 << 30, again), 0);
+	ck_assert(slab_barrier_begin(slab));
+	slab_barrier_passed(slab);
+	ck_assert_uint_eq(slab_grant(slab, 30, 2, 1 << 30, again), 1);
+	ck_assert_uint_eq(again[0].inc, 0);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
 
-		ck_assert(region_page_ok(&r.sb, entry_page(array[i])));
-		ck_assert_uint_eq(entry_depth(array[i]), 2);
-		slot = region_at(&r, entry_page(array[i]) * PAGE_BYTES);
-		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
-			ck_assert_uint_eq(slot[s],
-					  slot_empty(entry_gen(array[i])));
-		for (unsigned j = 0; j < i; j++) {
-			ck_assert_uint_ne(entry_page(array[i]),
-					  entry_page(array[j]));
-			ck_assert_uint_ne(entry_gen(array[i]),
-					  entry_gen(array[j]));
+static void return_all(size_t n, uint16_t inc)
+{
+	for (size_t i = 0; i < n; i++) {
+		refs[i].inc = inc;
+		ck_assert(slab_return(slab, refs[i], ALLOC_FREE, 0));
+	}
+}
+
+static void barrier(void)
+{
+	bool blocks = slab_barrier_begin(slab);
+	bool pages = heap_barrier_begin(heap);
+
+	if (blocks)
+		slab_barrier_passed(slab);
+	if (pages)
+		heap_barrier_passed(heap);
+}
+
+START_TEST(slab_shrink_empty_segments_change_their_class)
+{
+	struct block_ref b;
+	size_t n;
+
+	setup(16);
+	n = slab_grant(slab, 20, LOTS, 0, refs);
+	ck_assert_uint_gt(n, 20);
+	ck_assert_uint_eq(slab_grant(slab, 30, 1, 0, &b), 0);
+	return_all(n, 5);
+	ck_assert(!slab_pending(slab, 30));
+	ck_assert_uint_eq(slab_empty(slab), heap_used(heap));
+	ck_assert_uint_eq(slab_shrink(slab, false), heap_used(heap));
+	ck_assert_uint_eq(slab_empty(slab), 0);
+	ck_assert(slab_pending(slab, 30));
+	ck_assert(slab_audit(slab));
+	ck_assert_uint_eq(slab_count(slab).pages, 0);
+	ck_assert_uint_eq(slab_count(slab).bytes_slack, 0);
+	/* Not before the barrier, and what is retired is nobody's. */
+	ck_assert_uint_eq(slab_grant(slab, 30, 1, 0, &b), 0);
+	ck_assert(!slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert_int_eq(slab_mark(slab, refs[0]), SLAB_SEEN_BAD);
+	barrier();
+	ck_assert(!slab_pending(slab, 30));
+	ck_assert_uint_gt(slab_grant(slab, 30, LOTS, 0, refs), 3);
+	ck_assert_uint_eq(refs[0].inc, 0);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_shrink_keeps_what_is_in_use_and_one_of_a_class)
+{
+	uint64_t pages;
+	size_t n;
+
+	setup(32);
+	/* A page of class 20 holds some 20 blocks. */
+	n = slab_grant(slab, 20, PAGE_BYTES / class_bytes(20) * 3, 0, refs);
+	pages = slab_count(slab).pages;
+	ck_assert_uint_eq(pages, 3);
+	ck_assert_uint_eq(slab_shrink(slab, false), 0);
+	for (size_t i = 1; i < n; i++)
+		ck_assert(slab_return(slab, refs[i], ALLOC_FREE, 0));
+	/* Free blocks are left in the first: no need of an empty segment. */
+	ck_assert_uint_eq(slab_shrink(slab, true), 2);
+	ck_assert(slab_return(slab, refs[0], ALLOC_LIMBO, 0));
+	ck_assert_uint_eq(slab_shrink(slab, false), 0);
+	ck_assert_uint_eq(slab_grant(slab, 20, 1, GRACE, refs), 1);
+	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert_uint_eq(slab_shrink(slab, true), 0);
+	ck_assert_uint_eq(slab_shrink(slab, false), 1);
+	barrier();
+	ck_assert_uint_eq(heap_used(heap), 0);
+	/* Long ones are not kept. */
+	ck_assert_uint_eq(
+		slab_grant(slab, class_for(9 * PAGE_BYTES), 1, 0, refs), 1);
+	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert_uint_gt(slab_shrink(slab, true), 8);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_grant_from_the_fullest_segments_first)
+{
+	size_t per = PAGE_BYTES / class_bytes(20), n;
+	struct block_ref b;
+
+	setup(32);
+	n = slab_grant(slab, 20, 3 * per, 0, refs);
+	ck_assert_uint_eq(n, 3 * per);
+	/* The second has one free block, the others are nearly empty. */
+	for (size_t i = 0; i < n; i++)
+		if (i % per && (i / per != 1 || i % per == 3))
+			ck_assert(slab_return(slab, refs[i], ALLOC_FREE, 0));
+	ck_assert_uint_eq(slab_grant(slab, 20, 1, 0, &b), 1);
+	ck_assert_uint_eq(b.off, refs[per + 3].off);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
+/* ---- marks
+ * ----------------------------------------------------------------------- */
+
+static size_t unmarked(struct block_ref *out, unsigned segments, size_t cap)
+{
+	uint64_t cursor = 0;
+	size_t n = 0, got;
+	bool more;
+
+	do {
+		more = slab_unmarked(slab, &cursor, segments, out + n, cap,
+				     &got);
+		ck_assert_uint_le(got, cap);
+		n += got;
+		ck_assert_uint_le(n, LOTS);
+	} while (more);
+	return n;
+}
+
+START_TEST(slab_unmarked_finds_each_block_that_nobody_named_once)
+{
+	struct block_ref found[2 * LOTS];
+	size_t n, left, at = 0;
+
+	setup(8);
+	n = slab_grant(slab, 0, 1200, 0, refs);
+	n += slab_grant(slab, 20, 25, 0, refs + n);
+	ck_assert_uint_eq(n, 1225);
+	for (size_t i = 0; i < n; i += 3) {
+		ck_assert_int_eq(slab_mark(slab, refs[i]), SLAB_SEEN_FIRST);
+		ck_assert_int_eq(slab_mark(slab, refs[i]), SLAB_SEEN_AGAIN);
+	}
+	ck_assert(slab_audit(slab));
+	left = unmarked(found, _i + 1, 64);
+	ck_assert_uint_eq(left, n - (n + 2) / 3);
+	for (size_t i = 0; i < n; i++)
+		if (i % 3) {
+			ck_assert_uint_eq(found[at].off, refs[i].off);
+			ck_assert_uint_eq(found[at].cls, refs[i].cls);
+			at++;
 		}
+	for (uint64_t cursor = 0; slab_unmark(slab, &cursor, 1);)
+		;
+	ck_assert(slab_audit(slab));
+	ck_assert_uint_eq(unmarked(found, 100, LOTS), n);
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_mark_of_what_is_not_out_is_bad)
+{
+	struct block_ref b, found[4];
+
+	setup(8);
+	ck_assert_uint_eq(slab_grant(slab, 20, 2, 0, refs), 2);
+	b = refs[0];
+	b.off += 32;
+	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_BAD);
+	b = refs[0];
+	b.cls = 19;
+	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_BAD);
+	b = refs[0];
+	b.inc = 9;
+	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_FIRST);
+	/* It comes back and goes out again: without its mark. */
+	ck_assert(slab_return(slab, b, ALLOC_FREE, 0));
+	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_BAD);
+	ck_assert_uint_eq(slab_grant(slab, 20, 1, 0, &b), 1);
+	ck_assert_uint_eq(unmarked(found, 9, 4), 2);
+	b.inc = 8;
+	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_BAD);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_condemn_spares_the_marked_and_waits_for_a_barrier)
+{
+	struct block_ref b;
+
+	setup(8);
+	ck_assert_uint_eq(slab_grant(slab, 20, 2, 0, refs), 2);
+	ck_assert_int_eq(slab_mark(slab, refs[0]), SLAB_SEEN_FIRST);
+	ck_assert(!slab_condemn(slab, refs[0]));
+	ck_assert(slab_condemn(slab, refs[1]));
+	ck_assert(!slab_condemn(slab, refs[1]));
+	ck_assert_uint_eq(slab_count(slab).worn, 1);
+	ck_assert_uint_eq(slab_count(slab).bytes_worn, class_bytes(20));
+	ck_assert_uint_eq(slab_count(slab).bytes_out, class_bytes(20));
+	ck_assert_uint_eq(slab_grant(slab, 20, 1, 1 << 30, &b), 1);
+	ck_assert_uint_ne(b.off, refs[1].off);
+	barrier();
+	ck_assert_uint_eq(slab_count(slab).worn, 0);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_audit_adds_up_to_the_pages_in_use)
+{
+	uint32_t seed = 12345 + (uint32_t)_i;
+	uint64_t now = 0;
+	struct slab_counts c;
+	size_t n = 0;
+
+	setup(96);
+	for (int step = 0; step < 4000; step++) {
+		uint32_t r = (seed = seed * 1664525 + 1013904223) >> 8;
+		struct block_ref *b = n ? &refs[r / 64 % n] : NULL;
+
+		now += r % 64;
+		if (r % 8 < 3 && n + 8 <= LOTS) {
+			n += slab_grant(slab, r / 8 % 50, r / 512 % 8, now,
+					refs + n);
+		} else if (b && r % 8 == 3) {
+			slab_mark(slab, *b);
+		} else if (b && r % 8 < 7) {
+			b->inc += b->inc < INC_COUNT - 2 ? r % 2 : 0;
+			ck_assert(slab_return(slab, *b, r / 8 % 3, now));
+			*b = refs[--n];
+		} else if (r % 32 == 7) {
+			barrier();
+		} else if (r % 32 == 15) {
+			slab_shrink(slab, r / 32 % 2);
+		}
+		c = slab_count(slab);
+		ck_assert_uint_eq(c.out, n);
+		ck_assert_uint_eq(c.bytes_out + c.bytes_free + c.bytes_limbo +
+					  c.bytes_worn + c.bytes_slack,
+				  c.pages * PAGE_BYTES);
+		ck_assert_uint_eq(c.pages + heap_retired(heap),
+				  heap_used(heap));
+		if (step % 100 == 0)
+			ck_assert_msg(slab_audit(slab), "%s", err_detail());
 	}
-	ck_assert_uint_eq(heap_used(r.heap), 4);
-	region_destroy(&r);
-}
-END_TEST
-
-START_TEST(region_two_are_never_alike)
-{
-	struct region a, b;
-
-	ck_assert_int_eq(region_create(&config, &a), 0);
-	ck_assert_int_eq(region_create(&config, &b), 0);
-	ck_assert_mem_ne(a.sb.region_id, b.sb.region_id, 16);
-	ck_assert_uint_ne(a.sb.hash_seed, b.sb.hash_seed);
-	region_destroy(&a);
-	region_destroy(&b);
-}
-END_TEST
-
-START_TEST(region_with_too_large_an_index_is_refused)
-{
-	struct region_config c = config;
-	struct region r;
-
-	memset(&r, 0xA5, sizeof(r));
-	c.index_slots = 1 << 21;
-	ck_assert_int_eq(region_create(&c, &r), FARKV_EINVAL);
-	ck_assert_ptr_nonnull(strstr(err_detail(), "index-slots: 2097152"));
-	ck_assert_int_eq(r.meta_fd, (int)0xA5A5A5A5);
+	for (size_t i = 0; i < n; i++)
+		ck_assert(slab_return(slab, refs[i], ALLOC_WORN, now));
+	barrier();
+	slab_grant(slab, 0, 0, now + GRACE, refs);
+	slab_shrink(slab, false);
+	ck_assert_msg(slab_audit(slab), "%s", err_detail());
+	barrier();
+	ck_assert_uint_eq(heap_used(heap), 0);
+	teardown();
 }
 END_TEST
 
 static Suite *suite(void)
 {
 	Suite *s = suite_create("slab");
-	TCase *t = tcase_create("heap");
+	TCase *t = tcase_create("slab");
 
-	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
-	suite_add_tcase(s, t);
-	t = tcase_create("slab");
 	tcase_add_loop_test(t, slab_grant_blocks_lie_apart_inside_the_heap, 0,
 			    9);
-	tcase_add_test(
-		t, slab_return_free_is_granted_again_with_its_incarnation);
+	tcase_add_test(t,
+		       slab_return_free_is_granted_again_with_its_incarnation);
 	tcase_add_test(t, slab_return_limbo_waits_for_the_grace_period);
 	tcase_add_test(
 		t, slab_return_worn_waits_for_a_barrier_that_began_after_it);
 	tcase_add_test(t, slab_return_of_what_is_not_out_is_refused);
 	tcase_add_test(t, slab_empty_and_too_small_heaps_grant_nothing);
+	tcase_add_test(t, slab_drop_tombstone_is_free_after_the_grace_period);
+	tcase_add_test(t,
+		       slab_drop_with_the_last_incarnation_waits_for_a_barrier);
+	tcase_add_test(t, slab_shrink_empty_segments_change_their_class);
+	tcase_add_test(t, slab_shrink_keeps_what_is_in_use_and_one_of_a_class);
+	tcase_add_test(t, slab_grant_from_the_fullest_segments_first);
 	suite_add_tcase(s, t);
-	t = tcase_create("region");
-	tcase_add_test(t, region_is_sealed_and_metadata_cannot_be_written);
-	tcase_add_test(t, region_directory_leads_to_empty_subtables);
-	tcase_add_test(t, region_two_are_never_alike);
-	tcase_add_test(t, region_with_too_large_an_index_is_refused);
+	t = tcase_create("marks");
+	tcase_add_loop_test(
+		t, slab_unmarked_finds_each_block_that_nobody_named_once, 0, 3);
+	tcase_add_test(t, slab_mark_of_what_is_not_out_is_bad);
+	tcase_add_test(t,
+		       slab_condemn_spares_the_marked_and_waits_for_a_barrier);
+	tcase_add_loop_test(t, slab_audit_adds_up_to_the_pages_in_use, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }

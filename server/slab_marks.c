@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which blocks are accounted for, and whether the books are right. */
+#include "config.h"
+
+#include "slab_priv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/err.h"
+
+/* A place in a visit of all blocks: the segment's record, a block of it. */
+#define CURSOR_SHIFT 32
+
+enum slab_seen slab_mark(struct slab *s, struct block_ref ref)
+{
+	struct segment *g;
+	uint32_t seg, i;
+
+	if (!slab_locate_out(s, ref, &seg, &i))
+		return SLAB_SEEN_BAD;
+	g = &s->segments[seg];
+	if (g->state[i] & BLOCK_MARK)
+		return SLAB_SEEN_AGAIN;
+	g->state[i] |= BLOCK_MARK;
+	g->n_marked++;
+	return SLAB_SEEN_FIRST;
+}
+
+/* From block i on. Returns the first one not visited: there was no room left.
+ */
+static uint32_t unmarked_of(const struct segment *g, uint32_t i,
+			    struct block_ref *refs, size_t cap, size_t *n)
+{
+	if (!g->state || g->n_free + g->n_marked == g->blocks)
+		return g->blocks;
+	for (; i < g->blocks && *n < cap; i++)
+		if (slab_state(g, i) == BLOCK_OUT &&
+		    !(g->state[i] & BLOCK_MARK))
+			refs[(*n)++] = slab_ref(g, i);
+	return i;
+}
+
+bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
+		   struct block_ref *refs_out, size_t cap, size_t *n_out)
+{
+	uint64_t seg = *cursor >> CURSOR_SHIFT;
+	uint32_t i = (uint32_t)*cursor;
+	size_t n = 0;
+
+	if (seg == 0)
+		seg = 1;
+	for (; seg < s->n_segments && n < cap && segments; segments--) {
+		const struct segment *g = &s->segments[seg];
+
+		i = unmarked_of(g, i, refs_out, cap, &n);
+		if (i < g->blocks)
+			break;
+		seg++;
+		i = 0;
+	}
+	*cursor = seg << CURSOR_SHIFT | i;
+	*n_out = n;
+	return seg < s->n_segments;
+}
+
+bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments)
+{
+	uint64_t seg = *cursor ? *cursor : 1;
+
+	for (; seg < s->n_segments && segments; seg++, segments--) {
+		struct segment *g = &s->segments[seg];
+
+		for (uint32_t i = 0; i < g->blocks && g->n_marked; i++)
+			if (g->state[i] & BLOCK_MARK) {
+				g->state[i] &= (uint16_t)~BLOCK_MARK;
+				g->n_marked--;
+			}
+	}
+	*cursor = seg;
+	return seg < s->n_segments;
+}
+
+/* ---- audit --------------------------------------------------------------- */
+
+struct audit {
+	uint64_t blocks[CLASS_COUNT][BLOCK_STATES];
+	uint64_t empty_pages[CLASS_COUNT];
+	uint64_t segments[CLASS_COUNT][FILL_LISTS];
+	uint64_t limbo, worn, pages, slack;
+};
+
+static bool wrong(const char *what, uint64_t where, uint64_t counted,
+		  uint64_t booked)
+{
+	err_set(FARKV_EPROTOCOL,
+		"allocator: %s (%" PRIu64 "): counted %" PRIu64
+		", booked %" PRIu64,
+		what, where, counted, booked);
+	return false;
+}
+
+static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
+{
+	const struct segment *g = &s->segments[at];
+	uint64_t n[BLOCK_STATES] = {0}, marked = 0, page = g->page - s->first;
+
+	for (uint32_t i = 0; i < g->blocks; i++) {
+		n[slab_state(g, i)]++;
+		if (g->state[i] & BLOCK_MARK)
+			marked++;
+		if (g->state[i] & BLOCK_MARK && slab_state(g, i) != BLOCK_OUT)
+			return wrong("a mark on a block not out", at, 1, 0);
+		if (i < g->hint && slab_state(g, i) == BLOCK_FREE)
+			return wrong("free below the hint", at, i, g->hint);
+	}
+	if (n[BLOCK_FREE] != g->n_free)
+		return wrong("free blocks of segment", at, n[BLOCK_FREE],
+			     g->n_free);
+	if (marked != g->n_marked)
+		return wrong("marks of segment", at, marked, g->n_marked);
+	if (g->fill != slab_fill(g))
+		return wrong("list of segment", at, slab_fill(g), g->fill);
+	for (uint32_t i = 0; i < g->pages; i++)
+		if (s->segment_at[page + i] != at)
+			return wrong("owner of page", g->page + i, at,
+				     s->segment_at[page + i]);
+	for (int i = 0; i < BLOCK_STATES; i++)
+		a->blocks[g->cls][i] += n[i];
+	if (g->fill == FILL_EMPTY)
+		a->empty_pages[g->cls] += g->pages;
+	if (g->fill != FILL_FULL)
+		a->segments[g->cls][g->fill]++;
+	a->limbo += n[BLOCK_LIMBO];
+	a->worn += n[BLOCK_WORN];
+	a->pages += g->pages;
+	a->slack += slab_slack(g);
+	return true;
+}
+
+static bool audit_class(const struct slab *s, uint32_t cls,
+			const struct audit *a)
+{
+	const struct slab_class *k = &s->class[cls];
+
+	for (int i = 0; i < BLOCK_STATES; i++)
+		if (a->blocks[cls][i] != k->blocks[i])
+			return wrong("blocks of class", cls, a->blocks[cls][i],
+				     k->blocks[i]);
+	if (a->empty_pages[cls] != k->empty_pages)
+		return wrong("empty pages of class", cls, a->empty_pages[cls],
+			     k->empty_pages);
+	for (int f = 0; f < FILL_LISTS; f++) {
+		uint64_t n = 0;
+
+		for (uint32_t at = k->list[f]; at && n < s->n_segments;
+		     at = s->segments[at].next)
+			n++;
+		if (n != a->segments[cls][f])
+			return wrong("listed segments of class", cls, n,
+				     a->segments[cls][f]);
+	}
+	return true;
+}
+
+bool slab_audit(const struct slab *s)
+{
+	static struct audit a;
+	uint64_t owned = 0;
+
+	memset(&a, 0, sizeof(a));
+	for (uint32_t at = 1; at < s->n_segments; at++)
+		if (s->segments[at].state && !audit_segment(s, at, &a))
+			return false;
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		if (!audit_class(s, cls, &a))
+			return false;
+	for (uint64_t p = 0; p < heap_total(s->heap); p++)
+		owned += s->segment_at[p] != 0;
+	if (owned != a.pages || owned != s->pages)
+		return wrong("pages", a.pages, owned, s->pages);
+	if (a.slack != s->bytes_slack)
+		return wrong("slack", 0, a.slack, s->bytes_slack);
+	if (a.limbo != s->n_limbo)
+		return wrong("limbo", 0, a.limbo, s->n_limbo);
+	if (a.worn != s->n_worn)
+		return wrong("worn", 0, a.worn, s->n_worn);
+	return true;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** slab_priv.h - what the files of the allocator share: slab.c (segments,
+ * grants), slab_return.c (what comes back and when it is free), slab_marks.c.
+ */
+#ifndef SERVER_SLAB_PRIV_H
+#define SERVER_SLAB_PRIV_H
+
+#include "slab.h"
+
+/*
+ * What is known of a block, in 16 bits:
+ *
+ *   15   14     13..12  11..0
+ *   -    mark   state   inc
+ *
+ * inc    FREE: of its next content; OUT: it was granted with this one, or has
+ *        come back with it once before. Only clients know how far it has grown
+ * state  FREE -> OUT by a grant; OUT -> FREE, LIMBO or WORN by a return; LIMBO
+ * -> FREE when T has passed; WORN -> FREE, inc 0, when a barrier has mark   of
+ * OUT blocks only: somebody is known to refer to it
+ */
+#define BLOCK_INC_MASK SLOT_INC_MASK
+#define BLOCK_STATE_SHIFT SLOT_INC_BITS
+#define BLOCK_STATE_MASK 3u
+#define BLOCK_MARK (1u << (BLOCK_STATE_SHIFT + 2))
+
+enum block_state { BLOCK_FREE, BLOCK_OUT, BLOCK_LIMBO, BLOCK_WORN };
+#define BLOCK_STATES 4
+
+/*
+ * Segments with free blocks wait in lists by how full they are: grants come
+ * from the fullest quarter, so that the others get the chance to become empty.
+ */
+enum segment_fill {
+	FILL_QUARTERS = 4, /* 0..3: of its blocks that many quarters are free */
+	FILL_EMPTY = 4,	   /* all blocks are free */
+	FILL_LISTS,
+	FILL_FULL = FILL_LISTS, /* no block is free: in no list */
+};
+
+struct segment {
+	uint64_t page;
+	uint32_t pages;
+	uint32_t blocks;
+	uint32_t n_free, n_marked;
+	uint32_t hint;	     /* no free block lies below this one */
+	uint32_t next, prev; /* in its list; `next` also among unused records */
+	uint8_t cls;
+	uint8_t fill;	 /* enum segment_fill: its list */
+	uint16_t *state; /* per block; NULL: the record is unused */
+};
+
+struct limbo_block {
+	uint64_t off;
+	uint64_t ready;
+};
+
+struct slab_class {
+	uint32_t list[FILL_LISTS]; /* segments, 0 none */
+	uint64_t blocks[BLOCK_STATES];
+	uint64_t empty_pages;
+};
+
+struct slab {
+	struct heap *heap;
+	uint64_t first, grace_ns;
+	uint32_t *segment_at;	  /* per page: index into segments, 0 none */
+	struct segment *segments; /* from 1 */
+	uint32_t n_segments, segments_cap;
+	uint32_t unused; /* records of retired segments, 0 none */
+	struct slab_class class[CLASS_COUNT];
+	uint64_t pages, bytes_slack; /* of all segments */
+	struct limbo_block *limbo;   /* ring */
+	size_t limbo_at, n_limbo, limbo_cap;
+	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
+	size_t n_worn, n_aging, worn_cap;
+};
+
+static inline enum block_state slab_state(const struct segment *g, uint32_t i)
+{
+	return (enum block_state)(g->state[i] >> BLOCK_STATE_SHIFT &
+				  BLOCK_STATE_MASK);
+}
+
+static inline uint16_t slab_inc(const struct segment *g, uint32_t i)
+{
+	return g->state[i] & BLOCK_INC_MASK;
+}
+
+static inline struct block_ref slab_ref(const struct segment *g, uint32_t i)
+{
+	return (struct block_ref){
+		.off = g->page * PAGE_BYTES + i * class_bytes(g->cls),
+		.cls = g->cls,
+		.inc = slab_inc(g, i),
+	};
+}
+
+/** Bytes of a segment that are too few for another block. */
+static inline uint64_t slab_slack(const struct segment *g)
+{
+	return g->pages * (uint64_t)PAGE_BYTES -
+	       g->blocks * class_bytes(g->cls);
+}
+
+/** The segment and index of the block that starts exactly at `off`, or false.
+ */
+bool slab_locate(const struct slab *s, uint64_t off, uint32_t *seg_out,
+		 uint32_t *i_out);
+
+/** As slab_locate(), of a block that is out, granted with `ref` or before it.
+ */
+bool slab_locate_out(const struct slab *s, struct block_ref ref,
+		     uint32_t *seg_out, uint32_t *i_out);
+
+/** A block changes its state and incarnation and loses its mark. */
+void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
+	      uint16_t inc);
+
+/** Which list a segment belongs to. */
+enum segment_fill slab_fill(const struct segment *g);
+
+/** Blocks of limbo whose T has passed at `now` are free. */
+void slab_settle(struct slab *s, uint64_t now);
+
+#endif
