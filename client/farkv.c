@@ -325,16 +325,22 @@ int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out)
 	return 0;
 }
 
-/* Where the value of a MSG_STAT id stands: the order is that of the struct. */
-static void stats_set(struct farkv_stats *s, uint16_t id, uint64_t value)
-{
-	static_assert(sizeof(struct farkv_stats) ==
-			      sizeof(size_t) + 8 * (MSG_STAT_END - 1),
-		      "one field for each MSG_STAT id");
-	uint64_t *first = &s->uptime_ms;
+static_assert(sizeof(struct farkv_stats) ==
+		      sizeof(size_t) + 8 * (MSG_STAT_END - 1),
+	      "one field for each MSG_STAT id, in their order");
+static_assert(sizeof(struct farkv_fsck) ==
+		      sizeof(size_t) + 8 * (MSG_FSCK_END - 1),
+	      "one field for each MSG_FSCK id, in their order");
 
-	if (id >= MSG_STAT_UPTIME_MS && id < MSG_STAT_END)
-		first[id - MSG_STAT_UPTIME_MS] = value;
+/* Ids count from 1; those at `end` and beyond are of a newer server. */
+static void figures_take(const struct msg *answer, uint64_t *first, uint16_t end)
+{
+	for (uint32_t i = 0; i < answer->stats.n; i++) {
+		uint16_t id = answer->stats.stat[i].id;
+
+		if (id >= 1 && id < end)
+			first[id - 1] = answer->stats.stat[i].value;
+	}
 }
 
 /*
@@ -372,10 +378,26 @@ int farkv_stats(struct farkv *kv, struct farkv_stats *stats)
 		err = server_call(kv, &m, MSG_STATS, &answer);
 	if (err)
 		return err;
-	for (uint32_t i = 0; i < answer.stats.n; i++)
-		stats_set(&s, answer.stats.stat[i].id,
-			  answer.stats.stat[i].value);
+	figures_take(&answer, &s.uptime_ms, MSG_STAT_END);
 	sized_copy(stats, stats->size, &s, sizeof(s));
+	return 0;
+}
+
+int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
+{
+	struct msg m = {.type = MSG_FSCK_REQ}, answer;
+	struct farkv_fsck found = {0};
+	int err;
+
+	if (!f)
+		return err_set(FARKV_EINVAL, "farkv_fsck: f is NULL");
+	err = size_check("farkv_fsck", f->size);
+	if (!err)
+		err = server_call(kv, &m, MSG_FSCK, &answer);
+	if (err)
+		return err;
+	figures_take(&answer, &found.duration_ns, MSG_FSCK_END);
+	sized_copy(f, f->size, &found, sizeof(found));
 	return 0;
 }
 

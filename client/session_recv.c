@@ -142,7 +142,7 @@ static void ack_later(struct session *s, uint8_t type, uint64_t number)
  */
 static void sweep_claim_all(struct session *s, const struct msg *query)
 {
-	struct msg m = {.type = MSG_SWEEP_CLAIM};
+	struct msg m = {.type = MSG_SWEEP_CLAIM, .req = query->req};
 	struct block_ref refs[MSG_REFS_MAX];
 	uint32_t n = UTIL_MIN(query->blocks.n, MSG_REFS_MAX);
 
@@ -259,6 +259,7 @@ static void on_message(struct session *s, const struct msg *m)
 	case MSG_HINT_REPLY:
 	case MSG_STATS:
 	case MSG_PONG:
+	case MSG_FSCK:
 		on_answer(s, m);
 		break;
 	case MSG_BARRIER:

@@ -8,7 +8,7 @@
  *   the 12 bytes before it; low 32 bits)
  * All little-endian. On the Unix socket (SOCK_SEQPACKET) one message is one
  * packet; descriptors travel with WELCOME only. A request's number is echoed by its
- * answer; messages that the server starts carry 0.
+ * answer; messages that the server starts carry 0, but for SWEEP_QUERY.
  *
  * Anything that does not decode exactly (length, checksum, unknown type, bytes
  * left over, a field out of range) is refused with a reason and ends the session.
@@ -44,9 +44,15 @@ enum msg_type {
 	MSG_PING = 7,
 	MSG_BARRIER_ACK = 8,  /* references dropped, operations over */
 	MSG_SWEEP_ACK = 9,    /* SWEEP_BEGIN took effect */
-	MSG_SWEEP_CLAIM = 10, /* candidates held since SWEEP_BEGIN */
-	MSG_BYE = 11,         /* last message; blocks remembered for a sweep */
+	/*
+	 * Blocks held since SWEEP_BEGIN. The answer to a SWEEP_QUERY echoes its
+	 * request number; with number 0 nobody asked: a session that is about to
+	 * say BYE names so all that it remembers, in any number of messages.
+	 */
+	MSG_SWEEP_CLAIM = 10,
+	MSG_BYE = 11,         /* last message */
 	MSG_AUTH = 12,        /* answers CHALLENGE: I have this key */
+	MSG_FSCK_REQ = 13,    /* check the whole region; the answer may take long */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* and the channel closes */
@@ -57,12 +63,13 @@ enum msg_type {
 	MSG_PONG = 71,
 	MSG_BARRIER = 72,     /* drop cached references, finish operations */
 	MSG_SWEEP_BEGIN = 73, /* remember every block you hold from now on */
-	MSG_SWEEP_QUERY = 74, /* which of these did you hold? */
+	MSG_SWEEP_QUERY = 74, /* which of these did you hold? Numbered from 1 */
 	MSG_SWEEP_END = 75,
 	MSG_BYE_ACK = 76,
 	MSG_SHUTDOWN = 77,    /* the server is leaving */
 	MSG_RECLAIM = 78,     /* please return surplus blocks */
 	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
+	MSG_FSCK = 80,        /* what the check found */
 	MSG_KEEPALIVE = 81,   /* does your machine still take messages? */
 };
 
@@ -100,8 +107,31 @@ enum msg_stat {
 	MSG_STAT_BLOCKS_LIMBO, MSG_STAT_BLOCKS_WORN, MSG_STAT_SESSIONS,
 	MSG_STAT_SESSIONS_TOTAL, MSG_STAT_GRANTS, MSG_STAT_HINTS,
 	MSG_STAT_PROTOCOL_ERRORS, MSG_STAT_MAX_VALUE, MSG_STAT_MAX_KEY,
-	MSG_STAT_GRACE_NS,
+	MSG_STAT_GRACE_NS, MSG_STAT_INDEX_LOAD, MSG_STAT_DIR_DEPTH,
+	MSG_STAT_DIR_DOUBLINGS, MSG_STAT_SPLITS, MSG_STAT_COMPACTIONS,
+	MSG_STAT_MIGRATION_NS, MSG_STAT_MIGRATION_NS_MAX,
+	MSG_STAT_BLOCKS_LIVE, MSG_STAT_BLOCKS_DEAD, MSG_STAT_BLOCKS_HELD,
+	MSG_STAT_BLOCKS_SWEPT, MSG_STAT_BLOCKS_DAMAGED, MSG_STAT_SWEEPS,
+	MSG_STAT_SWEEP_NS, MSG_STAT_SWEEP_DEATHS, MSG_STAT_BARRIERS,
+	MSG_STAT_BARRIER_WAITS, MSG_STAT_RETIRED_BYTES,
 	MSG_STAT_END /* one past the last */
+};
+
+/** What FSCK says, as (id, value) pairs too, in the order of struct farkv_fsck. */
+enum msg_fsck {
+	MSG_FSCK_DURATION_NS = 1, MSG_FSCK_SUBTABLES, MSG_FSCK_ITEMS,
+	MSG_FSCK_DEAD_SLOTS, MSG_FSCK_META_BYTES, MSG_FSCK_INDEX_BYTES,
+	MSG_FSCK_LIVE_BYTES, MSG_FSCK_DEAD_BYTES, MSG_FSCK_OUT_BYTES,
+	MSG_FSCK_LIMBO_BYTES, MSG_FSCK_WORN_BYTES, MSG_FSCK_FREE_BYTES,
+	MSG_FSCK_SLACK_BYTES, MSG_FSCK_RETIRED_BYTES,
+	MSG_FSCK_UNUSED_BYTES, MSG_FSCK_REGION_BYTES, MSG_FSCK_BLOCKS_HELD,
+	MSG_FSCK_BLOCKS_LEAKED, MSG_FSCK_BYTES_LEAKED,
+	MSG_FSCK_BAD_DIRECTORY, MSG_FSCK_BAD_EMPTY, MSG_FSCK_BAD_WORDS,
+	MSG_FSCK_DAMAGED, MSG_FSCK_SHARED, MSG_FSCK_MISPLACED,
+	MSG_FSCK_BEHIND_EMPTY, MSG_FSCK_DUPLICATES, MSG_FSCK_BAD_SUMS,
+	MSG_FSCK_FIRST_PAGE, MSG_FSCK_FIRST_SLOT, MSG_FSCK_UNDECIDED,
+	MSG_FSCK_SILENT_SESSION, MSG_FSCK_SILENT_PID,
+	MSG_FSCK_END /* one past the last */
 };
 #define MSG_STATS_MAX 64u
 
@@ -188,10 +218,10 @@ struct msg {
 		struct {
 			uint32_t n;
 			struct {
-				uint16_t id;    /* enum msg_stat */
+				uint16_t id;    /* enum msg_stat, msg_fsck */
 				uint64_t value;
 			} stat[MSG_STATS_MAX];
-		} stats;
+		} stats; /* STATS, FSCK */
 		struct {
 			uint64_t number;        /* echoed by the _ACK */
 		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,

@@ -160,7 +160,7 @@ struct farkv_stats {
 	uint64_t index_slots;     /**< slots of the index */
 	uint64_t subtables;       /**< parts of the index */
 	uint64_t items;           /**< keys with a value, at the last scan */
-	uint64_t dead_slots;      /**< slots of deleted keys, at the last scan */
+	uint64_t dead_slots;      /**< slots of deleted keys, at that scan */
 	uint64_t item_bytes;      /**< block bytes of those items */
 	uint64_t blocks_granted;  /**< blocks now with clients or published */
 	uint64_t blocks_free;     /**< blocks on the server's free lists */
@@ -174,6 +174,79 @@ struct farkv_stats {
 	uint64_t max_value;       /**< longest value, bytes */
 	uint64_t max_key;         /**< longest key, bytes */
 	uint64_t grace_ns;        /**< grace period T */
+	uint64_t index_load_permille; /**< slots in use, of 1000 */
+	uint64_t dir_depth;       /**< the directory has 2^depth entries */
+	uint64_t dir_doublings;   /**< times that it doubled */
+	uint64_t splits;          /**< subtables that became two */
+	uint64_t compactions;     /**< subtables rebuilt without deleted keys */
+	uint64_t migration_ns;    /**< time that those took, together */
+	uint64_t migration_ns_max; /**< ... and the longest of them */
+	uint64_t blocks_live;     /**< blocks that hold an item's value */
+	uint64_t blocks_dead;     /**< blocks that stand for a deleted key */
+	uint64_t blocks_held;     /**< with clients: blocks_granted less those */
+	uint64_t blocks_swept;    /**< given back for clients that died, ever */
+	uint64_t blocks_damaged;  /**< dropped as unreadable, ever */
+	uint64_t sweeps;          /**< sweeps for blocks of the dead, done */
+	uint64_t sweep_ns;        /**< what the last one took */
+	uint64_t sweep_deaths;    /**< deaths whose blocks are not back yet */
+	uint64_t barriers;        /**< barriers done */
+	uint64_t barrier_waits;   /**< sessions that one waits for now */
+	uint64_t retired_bytes;   /**< pages that wait for a barrier */
+};
+
+/** What farkv_fsck() found. */
+struct farkv_fsck {
+	size_t size;            /**< in: sizeof(struct farkv_fsck) */
+	uint64_t duration_ns;   /**< what the check took */
+	uint64_t subtables;     /**< parts of the index looked at */
+	uint64_t items;         /**< keys with a value */
+	uint64_t dead_slots;    /**< slots of deleted keys */
+
+	/* Where the bytes are. live and dead are part of out. */
+	uint64_t meta_bytes;    /**< superblock and directory */
+	uint64_t index_bytes;   /**< subtables */
+	uint64_t live_bytes;    /**< blocks of items */
+	uint64_t dead_bytes;    /**< blocks that stand for deleted keys */
+	uint64_t out_bytes;     /**< blocks with clients or published */
+	uint64_t limbo_bytes;   /**< ... that wait out the grace period */
+	uint64_t worn_bytes;    /**< ... that wait for a barrier */
+	uint64_t free_bytes;    /**< ... that are free */
+	uint64_t slack_bytes;   /**< of segments, too short for a block */
+	uint64_t retired_bytes; /**< pages that wait for a barrier */
+	uint64_t unused_bytes;  /**< free pages */
+	uint64_t region_bytes;  /**< all of it */
+
+	/* Blocks that are out but not in the index. */
+	uint64_t blocks_held;   /**< clients say that they hold them */
+	uint64_t blocks_leaked; /**< nobody does: given back now */
+	uint64_t bytes_leaked;  /**< their bytes */
+
+	/* Problems. Each counts finds; all 0 means that nothing is wrong. */
+	uint64_t bad_directory; /**< impossible entries of the directory */
+	uint64_t bad_empty;     /**< EMPTY words of another generation */
+	uint64_t bad_words;     /**< slots that name no block in use */
+	uint64_t damaged;       /**< slots whose block fails its checksum */
+	uint64_t shared;        /**< slots whose block has another content */
+	uint64_t misplaced;     /**< keys in a slot where nobody finds them */
+	uint64_t behind_empty;  /**< keys behind an EMPTY slot of their window */
+	uint64_t duplicates;    /**< keys that have two slots */
+	uint64_t bad_sums;      /**< sums of the accounting that differ */
+	uint64_t first_page;    /**< page of the first slot with a problem */
+	uint64_t first_slot;    /**< its number there */
+
+	/* Whether held and leaked blocks could be told apart. */
+	uint64_t undecided;      /**< enum farkv_fsck_undecided */
+	uint64_t silent_session; /**< session that was waited for in vain */
+	uint64_t silent_pid;     /**< its process; 0 if that is far away */
+};
+
+/** Why a check could not tell held blocks from leaked ones. */
+enum farkv_fsck_undecided {
+	FARKV_FSCK_DECIDED = 0,
+	FARKV_FSCK_SILENT = 1, /**< a session does not answer */
+	FARKV_FSCK_GHOST = 2,  /**< a session ended without goodbye, and its
+				    process lives on */
+	FARKV_FSCK_BUSY = 3    /**< clients die faster than it can look */
 };
 
 /** Fill `o` with the defaults. NULL is ignored. */
@@ -312,6 +385,17 @@ int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out) FARKV_MUST_CHECK;
  * Item counts come from a scan that the server repeats at most once a second.
  */
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
+
+/**
+ * Have the server check the whole store while it is in use: every entry of the
+ * directory, every slot, every block's checksum, and whether all bytes are
+ * accounted for. Blocks that a client left behind when it died are given back.
+ *
+ * `f->size` must be set by the caller. Returns 0 if the check was made, whatever
+ * it found. Takes about as long as reading all values once; a handle's
+ * op_timeout_ms bounds it, FARKV_ETIMEDOUT.
+ */
+int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
 
 /** The handle's own counters. `c->size` must be set by the caller. No cost. */
 int farkv_counters(const struct farkv *kv,

@@ -207,11 +207,12 @@ static size_t client_message(int i, uint8_t *buf)
 		{.type = MSG_BYE, .req = 8},
 		{.type = MSG_AUTH, .req = 9,
 		 .auth = {.name = (const uint8_t *)"bad", .name_len = 3}},
+		{.type = MSG_FSCK_REQ, .req = 10},
 	};
 
 	return encode(&all[i], &ref, buf);
 }
-#define CLIENT_MESSAGES 12
+#define CLIENT_MESSAGES 13
 
 START_TEST(damaged_message_ends_the_session_alone)
 {
@@ -281,7 +282,7 @@ START_TEST(messages_out_of_order_are_refused)
 		MSG_WELCOME, MSG_REFUSE, MSG_GRANT, MSG_HINT_REPLY, MSG_PREFIX,
 		MSG_STATS, MSG_PONG, MSG_BARRIER, MSG_SWEEP_BEGIN,
 		MSG_SWEEP_QUERY, MSG_SWEEP_END, MSG_BYE_ACK, MSG_SHUTDOWN,
-		MSG_RECLAIM, MSG_CHALLENGE, MSG_KEEPALIVE};
+		MSG_RECLAIM, MSG_CHALLENGE, MSG_FSCK, MSG_KEEPALIVE};
 	uint8_t buf[MSG_MAX_BYTES];
 	int fd;
 

@@ -39,7 +39,7 @@ static const char gold_barrier_ack[] =
 static const char gold_sweep_ack[] =
 	"464b09020800000000000000175d2bec0300000000000000";
 static const char gold_sweep_claim[] =
-	"464b0a022600000000000000b13780d000000300000000000000030000000000"
+	"464b0a022600000011000000a0f31eb100000300000000000000030000000000"
 	"01000c000000000020000c0a0000ffffffff0ffe1f00";
 static const char gold_bye[] =
 	"464b0b020e0000000e000000130b885e0000000000000000000000000000";
@@ -75,7 +75,7 @@ static const char gold_barrier[] =
 static const char gold_sweep_begin[] =
 	"464b49020800000000000000c41cd12e0300000000000000";
 static const char gold_sweep_query[] =
-	"464b4a022600000000000000b14fa07100000300000000000000030000000000"
+	"464b4a022600000011000000f1da54bc00000300000000000000030000000000"
 	"01000c000000000020000c0a0000ffffffff0ffe1f00";
 static const char gold_sweep_end[] =
 	"464b4b02080000000000000008078aa10300000000000000";
@@ -89,6 +89,11 @@ static const char gold_reclaim[] =
 static const char gold_challenge[] =
 	"464b4f022000000007000000f4f06e39808182838485868788898a8b8c8d8e8f"
 	"909192939495969798999a9b9c9d9e9f";
+static const char gold_fsck_req[] =
+	"464b0d02000000001000000009ddd7d7";
+static const char gold_fsck[] =
+	"464b500218000000100000005dc056d402000000010015cd5b07000000002100"
+	"6712000000000000";
 static const char gold_keepalive[] =
 	"464b51020000000000000000517af3c2";
 
@@ -122,7 +127,7 @@ static const struct golden {
 	 gold_ping},
 	{{.type = MSG_BARRIER_ACK, .epoch = {2}}, gold_barrier_ack},
 	{{.type = MSG_SWEEP_ACK, .epoch = {3}}, gold_sweep_ack},
-	{{.type = MSG_SWEEP_CLAIM, .blocks = {.number = 3, .n = 3}},
+	{{.type = MSG_SWEEP_CLAIM, .req = 17, .blocks = {.number = 3, .n = 3}},
 	 gold_sweep_claim},
 	{{.type = MSG_BYE, .req = 14}, gold_bye},
 	{{.type = MSG_AUTH, .req = 15,
@@ -149,7 +154,7 @@ static const struct golden {
 	 gold_pong},
 	{{.type = MSG_BARRIER, .epoch = {2}}, gold_barrier},
 	{{.type = MSG_SWEEP_BEGIN, .epoch = {3}}, gold_sweep_begin},
-	{{.type = MSG_SWEEP_QUERY, .blocks = {.number = 3, .n = 3}},
+	{{.type = MSG_SWEEP_QUERY, .req = 17, .blocks = {.number = 3, .n = 3}},
 	 gold_sweep_query},
 	{{.type = MSG_SWEEP_END, .epoch = {3}}, gold_sweep_end},
 	{{.type = MSG_BYE_ACK, .req = 14}, gold_bye_ack},
@@ -159,6 +164,10 @@ static const struct golden {
 	{{.type = MSG_RECLAIM}, gold_reclaim},
 	{{.type = MSG_CHALLENGE, .req = 7, .challenge = {{COUNT32(0x80)}}},
 	 gold_challenge},
+	{{.type = MSG_FSCK_REQ, .req = 16}, gold_fsck_req},
+	{{.type = MSG_FSCK, .req = 16,
+	  .stats = {2, {{MSG_FSCK_DURATION_NS, 123456789},
+			{MSG_FSCK_SILENT_PID, 4711}}}}, gold_fsck},
 	{{.type = MSG_KEEPALIVE}, gold_keepalive},
 };
 #define GOLDEN (int)(sizeof(golden) / sizeof(golden[0]))
