@@ -33,6 +33,10 @@ void control_end_session(struct session *s)
 
 	s->port->fence(s->conn);
 	memory_session_ended(s);
+	/* From afar it is fenced: its connection is gone (I6). */
+	if (s->welcomed && !s->left && !s->port->remote)
+		departed_add(&c->departed, s->id, s->pid);
+	barrier_session_ended(s);
 	if (s->welcomed) {
 		c->stats.sessions--;
 		session_peer(s, peer);
@@ -175,7 +179,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return control_reply(s, &r, m->req, NULL);
 	}
 	case MSG_BARRIER_ACK:
-		return memory_on_barrier_ack(s, m);
+		return barrier_on_ack(s, m);
 	case MSG_BYE:
 		return on_bye(s, m);
 	default:
@@ -267,7 +271,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		else
 			again = true;
 	}
-	again = memory_tick(c) || again;
+	again = barrier_tick(c) || again;
 	if (c->rdma)
 		again = port_rdma_tick(c->rdma) || again;
 	if (!c->drain_until && c->unix_port)
@@ -298,7 +302,8 @@ static int out_of_memory(void)
 static int events_init(struct control *c)
 {
 	c->base = event_base_new();
-	if (!c->base || !work_queue_init(&c->work, c->base) || !memory_init(c))
+	if (!c->base || !work_queue_init(&c->work, c->base) || !memory_init(c) ||
+	    !barrier_init(c))
 		return out_of_memory();
 	c->tick = evtimer_new(c->base, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);
@@ -368,6 +373,8 @@ void control_free(struct control *c)
 	event_drop(c->on_int);
 	event_drop(c->on_hup);
 	memory_fini(c);
+	barrier_fini(c);
+	departed_fini(&c->departed);
 	work_queue_fini(&c->work);
 	if (c->base)
 		event_base_free(c->base);

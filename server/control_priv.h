@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** control_priv.h - what the files of the control loop share: control.c,
- * welcome.c, memory.c and the ports. All of it is the control thread's. */
+ * welcome.c, memory.c, barrier.c and the ports. All of it is the control thread's. */
 #ifndef SERVER_CONTROL_PRIV_H
 #define SERVER_CONTROL_PRIV_H
 
@@ -13,6 +13,7 @@
 #include "common/layout.h"
 #include "common/msg.h"
 
+#include "barrier.h"
 #include "control.h"
 #include "departed.h"
 #include "session.h"
@@ -50,14 +51,12 @@ struct control {
 	uint64_t last_complaint_ns;
 
 	/* memory.c */
-	struct departed departed;
 	struct deferred_list deferred; /* oldest first */
-	struct event *barrier_due, *deferred_due;
+	struct event *deferred_due;
 	uint64_t last_reclaim_ns;
-	uint64_t barrier;       /* number of the last one */
-	uint32_t barrier_waits; /* sessions that have not answered it */
-	uint64_t barrier_ns;    /* when it began */
-	bool barrier_on;
+
+	struct departed departed;
+	struct barrier barrier;
 };
 
 /** Forget a session and close its connection. `s` is gone then. */
@@ -102,7 +101,7 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 /** Handle AUTH. */
 bool welcome_on_auth(struct session *s, const struct msg *m);
 
-/* ---- memory.c: GRANT, RETURN, RECLAIM, and the barrier for worn blocks ---- */
+/* ---- memory.c: GRANT, RETURN, RECLAIM -------------------------------------- */
 
 bool memory_init(struct control *c);
 void memory_fini(struct control *c);
@@ -110,12 +109,11 @@ void memory_fini(struct control *c);
 /** Handle a message; false: the session is gone. */
 bool memory_on_grant(struct session *s, const struct msg *m);
 bool memory_on_return(struct session *s, const struct msg *m);
-bool memory_on_barrier_ack(struct session *s, const struct msg *m);
+
+/** Blocks or pages have become free: the requests that wait are looked at soon. */
+void memory_resume(struct control *c);
 
 /** `s` is about to end. Ends no other session. */
 void memory_session_ended(struct session *s);
-
-/** Processes may have ended that a barrier waits for. True: come again. */
-bool memory_tick(struct control *c);
 
 #endif

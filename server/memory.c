@@ -4,12 +4,6 @@
  * those that become free by themselves: returned ones in limbo (T) and worn ones
  * (a barrier). What others hold and do not use is asked back (RECLAIM), but not
  * waited for.
- *
- * The barrier (I5): every live session answers when all operations begun before
- * are over, and processes whose session ended without goodbye are waited for
- * until they are gone; who comes by RDMA and stays silent is cut off. After it
- * nobody holds a word of a worn block, so that the block's incarnations can start
- * again.
  */
 #include "config.h"
 
@@ -22,10 +16,6 @@
 
 /* RECLAIM goes out this often at most. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
-/* Worn blocks come in swarms: a barrier starts this long after the first. */
-#define BARRIER_PAUSE_MS 10
-/* So long may the answer of a client take that can be cut off. */
-#define BARRIER_MAX_NS (10 * NS_PER_SEC)
 /* Between two looks at requests that wait. */
 #define DEFERRED_PAUSE_MS 5
 /* They wait for T and this long at most: a barrier may never pass. */
@@ -39,87 +29,6 @@ static void timer_start(struct event *e, int ms)
 
 	if (!event_pending(e, EV_TIMEOUT, NULL))
 		event_add(e, &tv);
-}
-
-/* ---- barrier ------------------------------------------------------------- */
-
-static void barrier_soon(struct control *c)
-{
-	if (!c->barrier_on)
-		timer_start(c->barrier_due, BARRIER_PAUSE_MS);
-}
-
-/* Has everybody who could hold an old word let go of it? */
-static void barrier_check(struct control *c)
-{
-	if (!c->barrier_on || c->barrier_waits > 0 ||
-	    !departed_gone(&c->departed))
-		return;
-	c->barrier_on = false;
-	slab_barrier_passed(c->slab);
-	if (slab_count(c->slab).worn)
-		barrier_soon(c);
-}
-
-static void barrier_start(evutil_socket_t fd, short what, void *arg)
-{
-	struct control *c = arg;
-	struct msg m = {.type = MSG_BARRIER};
-	struct session *s, *next;
-
-	(void)fd;
-	(void)what;
-	if (c->barrier_on || !slab_barrier_begin(c->slab))
-		return;
-	c->barrier_on = true;
-	control_tick_soon(c);
-	c->barrier_ns = clock_now_ns();
-	m.epoch.number = ++c->barrier;
-	TAILQ_FOREACH(s, &c->sessions, link)
-		if (s->welcomed) {
-			s->barrier_owed = c->barrier;
-			c->barrier_waits++;
-		}
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		if (s->barrier_owed && !session_send(s, &m, NULL, NULL, 0))
-			control_end_session(s);
-	}
-	barrier_check(c);
-}
-
-/*
- * Who comes by RDMA and does not answer is fenced: afterwards nothing of its can
- * reach the region. A process of this host cannot be; it is waited for.
- */
-static void barrier_fence(struct control *c)
-{
-	struct session *s, *next;
-	char peer[80];
-
-	if (!c->barrier_on || clock_now_ns() - c->barrier_ns < BARRIER_MAX_NS)
-		return;
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		if (!s->barrier_owed || !s->port->remote)
-			continue;
-		log_warn("session %u (%s) does not answer: cut off", s->id,
-			 session_peer(s, peer));
-		control_end_session(s);
-	}
-}
-
-bool memory_on_barrier_ack(struct session *s, const struct msg *m)
-{
-	if (!s->barrier_owed || s->barrier_owed != m->epoch.number) {
-		control_refuse(s, MSG_REASON_PROTOCOL,
-			       "a barrier was acknowledged that is not due");
-		return false;
-	}
-	s->barrier_owed = 0;
-	s->control->barrier_waits--;
-	barrier_check(s->control);
-	return true;
 }
 
 /* ---- grants -------------------------------------------------------------- */
@@ -233,6 +142,14 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 		timer_start(c->deferred_due, DEFERRED_PAUSE_MS);
 }
 
+void memory_resume(struct control *c)
+{
+	static const struct timeval now = {0};
+
+	if (!TAILQ_EMPTY(&c->deferred))
+		event_add(c->deferred_due, &now);
+}
+
 bool memory_on_return(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
@@ -252,7 +169,7 @@ bool memory_on_return(struct session *s, const struct msg *m)
 			return false;
 		}
 	if (m->blocks.state == ALLOC_WORN)
-		barrier_soon(c);
+		barrier_want(c);
 	return true;
 }
 
@@ -268,36 +185,17 @@ void memory_session_ended(struct session *s)
 		if (d->session == s)
 			deferred_drop(c, d);
 	}
-	/* From afar it is fenced: its connection is gone (I6). */
-	if (s->welcomed && !s->left && !s->port->remote)
-		departed_add(&c->departed, s->id, s->pid);
-	if (s->barrier_owed) {
-		s->barrier_owed = 0;
-		c->barrier_waits--;
-		barrier_check(c);
-	}
-}
-
-bool memory_tick(struct control *c)
-{
-	barrier_check(c);
-	barrier_fence(c);
-	return c->barrier_on;
 }
 
 bool memory_init(struct control *c)
 {
 	TAILQ_INIT(&c->deferred);
-	c->barrier_due = evtimer_new(c->base, barrier_start, c);
 	c->deferred_due = evtimer_new(c->base, deferred_serve, c);
-	return c->barrier_due && c->deferred_due;
+	return c->deferred_due != NULL;
 }
 
 void memory_fini(struct control *c)
 {
-	if (c->barrier_due)
-		event_free(c->barrier_due);
 	if (c->deferred_due)
 		event_free(c->deferred_due);
-	departed_fini(&c->departed);
 }
