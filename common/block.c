@@ -107,3 +107,23 @@ enum block_check block_verify_head(const void *image, size_t have,
 	view_fill(view_out, &h);
 	return mine ? BLOCK_MINE : BLOCK_OTHER;
 }
+
+bool block_key_hash(const void *image, size_t have, struct block_ref ref,
+		    uint64_t seed, uint64_t *hash_out)
+{
+	const uint8_t *p = image;
+	struct block_header h;
+	uint64_t hash;
+
+	if (have < sizeof(h))
+		return false;
+	memcpy(&h, p, sizeof(h));
+	if (!header_fits(&h, ref) || have < sizeof(h) + h.key_len)
+		return false;
+	hash = hash_key(seed, p + sizeof(h), h.key_len);
+	if (h.head_sum !=
+	    hash_header(&h, HEAD_SUM_OVER, hash ^ block_binding(ref)))
+		return false;
+	*hash_out = hash;
+	return true;
+}

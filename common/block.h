@@ -88,4 +88,12 @@ enum block_check block_verify_head(const void *image, size_t have,
 				   uint64_t key_hash,
 				   struct block_view *view_out);
 
+/**
+ * The hash of the key of an intact block, of which `image` holds the first `have`
+ * bytes. Header and key are verified: false if they are not what `ref` names, or
+ * do not fit into `have`.
+ */
+bool block_key_hash(const void *image, size_t have, struct block_ref ref,
+		    uint64_t seed, uint64_t *hash_out);
+
 #endif

@@ -4,6 +4,7 @@
 #include "barrier.h"
 
 #include "control_priv.h"
+#include "grow.h"
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -64,6 +65,7 @@ static void check(struct control *c)
 	b->passed++;
 	slab_barrier_passed(c->slab);
 	heap_barrier_passed(c->region->heap);
+	grow_resume(c);
 	memory_resume(c);
 	if (anything_waits(c)) {
 		if (b->hurry)

@@ -12,6 +12,7 @@
 #include "common/err.h"
 #include "common/log.h"
 
+#include "grow.h"
 #include "port_rdma.h"
 #include "port_unix.h"
 
@@ -102,16 +103,6 @@ bool control_next_id(struct control *c, uint32_t *id_out)
 	return true;
 }
 
-/* The index does not grow yet: nothing to do early, no help when it is full. */
-static bool on_hint(struct session *s, const struct msg *m)
-{
-	struct msg r = {.type = MSG_HINT_REPLY};
-
-	s->control->stats.hints++;
-	r.hint_reply.status = m->hint.full ? MSG_HINT_NOSPC : MSG_HINT_DONE;
-	return control_reply(s, &r, m->req, NULL);
-}
-
 static bool on_prefix(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_PREFIX};
@@ -168,7 +159,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 	case MSG_RETURN:
 		return memory_on_return(s, m);
 	case MSG_HINT:
-		return on_hint(s, m);
+		return grow_on_hint(s, m);
 	case MSG_PREFIX_REQ:
 		return on_prefix(s, m);
 	case MSG_STATS_REQ:
@@ -344,6 +335,8 @@ int control_new(const struct control_config *cfg, struct region *region,
 	err = c->slab ? events_init(c) : out_of_memory();
 	if (!err)
 		err = ports_open(c);
+	if (!err && !grow_init(c))
+		err = out_of_memory();
 	if (err) {
 		control_free(c);
 		return err;
@@ -366,6 +359,7 @@ void control_free(struct control *c)
 		return;
 	while ((s = TAILQ_FIRST(&c->sessions)))
 		control_end_session(s);
+	grow_fini(c);
 	port_rdma_close(c->rdma);
 	port_unix_free(c->unix_port);
 	event_drop(c->tick);

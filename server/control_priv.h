@@ -42,6 +42,7 @@ struct control {
 	struct event *tick, *on_term, *on_int, *on_hup;
 	struct work_queue work;
 	struct slab *slab;
+	struct grow *grow;
 	struct stats stats;
 	struct session_list sessions;
 	uint32_t n_connections;

@@ -50,8 +50,8 @@ static const struct opt opts[] = {
 	 .help = "Longest key in bytes."},
 	{.name = "index-slots", .type = OPT_U64, .offset = OFF(index_slots),
 	 .metavar = "NUMBER", .max = UINT64_C(1) << 36,
-	 .help = "Slots of the index, rounded up; without it one for every 512 "
-		 "bytes of memory. Plan two slots for a key."},
+	 .help = "Slots of the index to begin with, rounded up. The index grows "
+		 "as it fills; a hint of two slots for a key saves that work."},
 	{.name = "grace-ms", .type = OPT_U64, .offset = OFF(grace_ms),
 	 .metavar = "MS", .deflt = "100", .min = 1, .max = 60000,
 	 .help = "How long replaced values stay untouched for readers under "

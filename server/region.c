@@ -18,8 +18,6 @@
 #include "common/util.h"
 #include "pages.h"
 
-#define BYTES_PER_SLOT 512u /* default index: one slot for so much memory */
-
 /*
  * Arrays double, and all of them stay until a barrier: 2^(d+1) entries in all.
  * A region full of subtables needs 2^d >= their number, times 2 for skew.
@@ -67,21 +65,17 @@ static int reopen_readonly(int fd)
 static int index_depth(const struct region_config *cfg, uint64_t pages,
 		       uint32_t *depth_out)
 {
-	uint64_t slots = cfg->index_slots ? cfg->index_slots
-					  : cfg->memory / BYTES_PER_SLOT;
 	uint32_t depth = 0;
 
-	while ((UINT64_C(1) << depth) * SUBTABLE_SLOTS < slots)
+	while ((UINT64_C(1) << depth) * SUBTABLE_SLOTS < cfg->index_slots)
 		if (++depth > 40)
 			break;
-	while (!cfg->index_slots && depth && (UINT64_C(2) << depth) > pages)
-		depth--;
 	if ((UINT64_C(2) << depth) > pages)
 		return err_set(FARKV_EINVAL,
 			       "index-slots: %" PRIu64
 			       " slots need more than half of the memory; "
 			       "give more memory or fewer slots",
-			       slots);
+			       cfg->index_slots);
 	*depth_out = depth;
 	return 0;
 }

@@ -19,7 +19,7 @@ enum region_pages { REGION_PAGES_NEVER, REGION_PAGES_AUTO, REGION_PAGES_ALWAYS }
 
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
-	uint64_t index_slots; /* to begin with, at least; 0: memory / 512 */
+	uint64_t index_slots; /* to begin with, at least; 0: one subtable */
 	uint64_t max_value;
 	uint32_t max_key;
 	uint64_t grace_ns;

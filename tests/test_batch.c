@@ -23,6 +23,7 @@ static void setup(void)
 {
 	/* A long T: no slow moment of this machine costs a READ more. */
 	static const char *const args[] = {"-m", "64m", "-I", "1m",
+					   "--index-slots", "131072",
 					   "--grace-ms", "2000", NULL};
 
 	real_server_init(&srv, args);

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "common/xport.h"
+
+#include "barrier.h"
+#include "control_priv.h"
+#include "migrate.h"
+#include "port_rdma.h"
+
+/* So long may one HINT keep the control loop. */
+#define HINT_BUDGET_NS NS_PER_MS
+/* Pages that only a barrier frees are waited for so long, then there are none. */
+#define PAGES_WAIT_NS NS_PER_SEC
+/*
+ * A full subtable is compacted if a quarter of its slots in use are tombstones and
+ * what is left fills no more than this share; otherwise it is split.
+ */
+#define COMPACT_LIVE_MAX (SUBTABLE_SLOTS * 55 / 100)
+/* A search for tombstones first takes subtables with so many; if it found none
+ * those with any. */
+#define RECLAIM_FROM (SUBTABLE_SLOTS / 16)
+/* Found nothing at all: not again before this. */
+#define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
+/* Subtables that a search looks at between two looks at the clock. */
+#define RECLAIM_STEP 8u
+
+/* Pages by number, oldest first: a ring. */
+struct page_queue {
+	uint64_t *page;
+	size_t at, n, cap;
+};
+
+enum queued { NOT_QUEUED, QUEUED_EARLY, QUEUED_URGENT };
+
+struct grow {
+	struct control *c;
+	struct xport_lane *lane;
+	struct xport_lane *own_lane; /* shared memory: to be closed */
+	struct migration *migration;
+	bool running;
+	uint64_t running_page; /* of the subtable that is being rebuilt */
+
+	struct page_queue urgent, early;
+	uint64_t first;     /* page of the data area */
+	uint32_t *prefix;   /* per page: top bits of its subtable's first hash */
+	uint8_t *queued;    /* per page: enum queued */
+	uint64_t short_ns;  /* pages are awaited since; 0: no */
+	bool no_space;      /* and none will come */
+
+	struct region_walk search; /* for tombstones */
+	bool searching;
+	uint32_t search_from;   /* ... subtables with at least so many */
+	uint32_t search_found;  /* ... of them, this time */
+	uint64_t fruitless_ns;  /* when a search for any found none; 0: never */
+
+	struct work work;
+	struct grow_stats stats;
+};
+
+/* ---- pages and queues ----------------------------------------------------------- */
+
+static bool queue_push(struct page_queue *q, uint64_t page)
+{
+	if (q->n == q->cap) {
+		size_t cap = q->cap ? q->cap * 2 : 64;
+		uint64_t *p = malloc(cap * sizeof(*p));
+
+		if (!p)
+			return false;
+		for (size_t i = 0; i < q->n; i++)
+			p[i] = q->page[(q->at + i) & (q->cap - 1)];
+		free(q->page);
+		*q = (struct page_queue){.page = p, .n = q->n, .cap = cap};
+	}
+	q->page[(q->at + q->n++) & (q->cap - 1)] = page;
+	return true;
+}
+
+static uint64_t queue_pop(struct page_queue *q)
+{
+	uint64_t page = q->page[q->at];
+
+	q->at = (q->at + 1) & (q->cap - 1);
+	q->n--;
+	return page;
+}
+
+static uint64_t hash_of(const struct grow *g, uint64_t page)
+{
+	return (uint64_t)g->prefix[page - g->first] << 32;
+}
+
+/* Is there such a subtable (still)? */
+static bool is_current(const struct grow *g, uint64_t page, uint32_t gen)
+{
+	const struct region *r = g->c->region;
+	uint64_t entry;
+
+	if (!region_page_ok(&r->sb, page))
+		return false;
+	entry = region_entry(r, hash_of(g, page));
+	return entry_page(entry) == page && entry_gen(entry) == gen;
+}
+
+static void enqueue(struct grow *g, uint64_t page, bool urgent)
+{
+	uint8_t *state = &g->queued[page - g->first];
+	enum queued want = urgent ? QUEUED_URGENT : QUEUED_EARLY;
+
+	if (*state >= want || (g->running && g->running_page == page))
+		return;
+	if (queue_push(urgent ? &g->urgent : &g->early, page))
+		*state = (uint8_t)want;
+}
+
+/* The next one that is still wanted; 0 if there is none. */
+static uint64_t dequeue(struct grow *g)
+{
+	const struct region *r = g->c->region;
+
+	while (g->urgent.n || g->early.n) {
+		struct page_queue *q = g->urgent.n ? &g->urgent : &g->early;
+		enum queued is = g->urgent.n ? QUEUED_URGENT : QUEUED_EARLY;
+		uint64_t page = queue_pop(q);
+
+		if (g->queued[page - g->first] != is)
+			continue; /* was moved to the urgent ones since */
+		g->queued[page - g->first] = NOT_QUEUED;
+		if (entry_page(region_entry(r, hash_of(g, page))) == page)
+			return page;
+	}
+	return 0;
+}
+
+/* ---- which, and how ----------------------------------------------------------------- */
+
+/*
+ * Pages for it may come: give back what is empty and await the barrier, for a
+ * while. Then there is no memory, until something changes.
+ */
+static void await_pages(struct grow *g)
+{
+	struct control *c = g->c;
+	uint64_t now = clock_now_ns();
+
+	slab_shrink(c->slab, false);
+	if (heap_retired(c->region->heap) == 0 ||
+	    (g->short_ns && now - g->short_ns > PAGES_WAIT_NS)) {
+		g->no_space = true;
+		return;
+	}
+	if (!g->short_ns)
+		g->short_ns = now;
+	barrier_now(c);
+}
+
+static enum migrate_begin begin(struct grow *g, uint64_t hash,
+				enum migrate_kind kind)
+{
+	struct heap *heap = g->c->region->heap;
+	enum migrate_begin b = MIGRATE_NO_PAGE;
+
+	/* What is kept in reserve is for compaction. */
+	if (kind == MIGRATE_COMPACT || heap_left(heap) >= 2)
+		b = migration_begin(g->migration, hash, kind);
+	if (b == MIGRATE_BEGUN) {
+		g->running = true;
+		g->running_page = entry_page(region_entry(g->c->region, hash));
+		g->short_ns = 0;
+		g->no_space = false;
+	}
+	return b;
+}
+
+/* Rebuild a full subtable. */
+static enum migrate_begin rebuild(struct grow *g, uint64_t hash)
+{
+	enum migrate_begin b;
+	uint32_t live, dead;
+
+	migration_count(g->c->region, hash, &live, &dead);
+	if (dead * 3 >= live && live <= COMPACT_LIVE_MAX && dead)
+		return begin(g, hash, MIGRATE_COMPACT);
+	b = begin(g, hash, MIGRATE_SPLIT);
+	/* Better than nothing: a few slots. */
+	if (b != MIGRATE_BEGUN && dead && begin(g, hash, MIGRATE_COMPACT) ==
+						  MIGRATE_BEGUN)
+		return MIGRATE_BEGUN;
+	return b;
+}
+
+/* The next subtable with tombstones; false when the search is over. */
+static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
+{
+	uint64_t entry;
+	uint32_t live, dead;
+
+	for (unsigned i = 0; region_walk_next(g->c->region, &g->search, &entry,
+					      hash_out); i++) {
+		migration_count(g->c->region, *hash_out, &live, &dead);
+		if (dead >= g->search_from)
+			return true;
+		if (i % RECLAIM_STEP == 0 && clock_now_ns() >= until_ns) {
+			*hash_out = 0;
+			return false;
+		}
+	}
+	g->searching = false;
+	if (g->search_found == 0 && g->search_from == 1)
+		g->fruitless_ns = clock_now_ns();
+	g->search_from = g->search_found ? RECLAIM_FROM : 1;
+	return false;
+}
+
+/* Begin the next migration. False: nothing to do, or it has to wait. */
+static bool next_migration(struct grow *g, uint64_t until_ns)
+{
+	uint64_t page, hash;
+	struct region_walk before = g->search;
+
+	page = dequeue(g);
+	if (page) {
+		if (rebuild(g, hash_of(g, page)) != MIGRATE_NO_PAGE)
+			return true;
+		await_pages(g);
+		return false;
+	}
+	if (!g->searching)
+		return false;
+	if (!search_next(g, until_ns, &hash))
+		return g->searching;
+	switch (begin(g, hash, MIGRATE_COMPACT)) {
+	case MIGRATE_BEGUN:
+		g->search_found++;
+		return true;
+	default:
+		g->search = before;
+		await_pages(g);
+		g->searching = !g->no_space;
+		return false;
+	}
+}
+
+/* ---- migrations ------------------------------------------------------------------------ */
+
+static void finished(struct grow *g)
+{
+	const struct migrate_result *m = migration_result(g->migration);
+	struct grow_stats *st = &g->stats;
+
+	g->running = false;
+	for (unsigned i = 0; i < 2; i++)
+		if (m->page[i])
+			g->prefix[m->page[i] - g->first] =
+				(uint32_t)(m->page_hash[i] >> 32);
+	if (m->kind == MIGRATE_SPLIT)
+		st->splits++;
+	else
+		st->compactions++;
+	st->doublings += m->doubled;
+	st->damaged += m->damaged;
+	st->ns_total += m->total_ns;
+	st->ns_max = UTIL_MAX(st->ns_max, m->total_ns);
+	st->frozen_ns_max = UTIL_MAX(st->frozen_ns_max, m->frozen_ns);
+	if (m->damaged && control_complaint_due(g->c))
+		log_warn("%u slots of the index led to no block of their own: "
+			 "dropped; a client has written where it must not, or "
+			 "memory is bad", m->damaged);
+	barrier_want(g->c);
+}
+
+static bool on_work(void *arg, uint64_t until_ns)
+{
+	struct grow *g = arg;
+
+	do {
+		if (!g->running && !next_migration(g, until_ns))
+			return g->searching && !g->short_ns;
+		if (!g->running)
+			continue;
+		switch (migration_step(g->migration, until_ns)) {
+		case MIGRATE_MORE:
+			return true;
+		case MIGRATE_DONE:
+			finished(g);
+			break;
+		case MIGRATE_LOST:
+			log_error("the server's own way to the region is lost: "
+				  "leaving");
+			control_fail(g->c);
+			return false;
+		}
+	} while (clock_now_ns() < until_ns);
+	return true;
+}
+
+static uint8_t answer(struct grow *g, uint64_t page, uint32_t gen)
+{
+	if (!is_current(g, page, gen))
+		return MSG_HINT_DONE;
+	if (g->no_space)
+		return MSG_HINT_NOSPC;
+	if (entry_depth(region_entry(g->c->region, hash_of(g, page))) ==
+	    g->c->region->max_depth)
+		return MSG_HINT_FULL;
+	return MSG_HINT_WORKING;
+}
+
+bool grow_on_hint(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_HINT_REPLY};
+	struct grow *g = s->control->grow;
+	uint64_t page = m->hint.page, until;
+
+	s->control->stats.hints++;
+	r.hint_reply.status = MSG_HINT_DONE;
+	if (!is_current(g, page, m->hint.gen))
+		return control_reply(s, &r, m->req, NULL);
+	enqueue(g, page, m->hint.full);
+	work_start(&s->control->work, &g->work);
+	if (!m->hint.full)
+		return control_reply(s, &r, m->req, NULL);
+	g->no_space = false;
+	until = clock_now_ns() + HINT_BUDGET_NS;
+	while (is_current(g, page, m->hint.gen) && clock_now_ns() < until)
+		if (!on_work(g, until))
+			break;
+	r.hint_reply.status = answer(g, page, m->hint.gen);
+	return control_reply(s, &r, m->req, NULL);
+}
+
+bool grow_reclaim(struct control *c)
+{
+	struct grow *g = c->grow;
+
+	if (g->searching)
+		return true;
+	if (g->fruitless_ns &&
+	    clock_now_ns() - g->fruitless_ns < RECLAIM_PAUSE_NS)
+		return g->running || g->short_ns;
+	g->searching = true;
+	g->search = (struct region_walk){0};
+	g->search_found = 0;
+	work_start(&c->work, &g->work);
+	return true;
+}
+
+void grow_resume(struct control *c)
+{
+	struct grow *g = c->grow;
+
+	if (!g)
+		return;
+	g->short_ns = 0;
+	if (g->searching || g->urgent.n || g->early.n)
+		work_start(&c->work, &g->work);
+}
+
+const struct grow_stats *grow_stats(const struct control *c)
+{
+	return &c->grow->stats;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static struct xport_lane *lane_open(struct grow *g)
+{
+	struct region *r = g->c->region;
+
+	if (g->c->rdma)
+		return verbs_server_lane(port_rdma_server(g->c->rdma));
+	/* Its requests all lie in the data area. */
+	g->own_lane = xport_shm_open(r->data - r->sb.meta_bytes,
+				     r->sb.region_bytes, false);
+	return g->own_lane;
+}
+
+bool grow_init(struct control *c)
+{
+	uint64_t pages = heap_total(c->region->heap);
+	struct region_walk w = {0};
+	struct grow *g = calloc(1, sizeof(*g));
+	uint64_t entry, hash;
+
+	if (!g)
+		return false;
+	c->grow = g;
+	g->c = c;
+	g->work.step = on_work;
+	g->work.arg = g;
+	g->search_from = RECLAIM_FROM;
+	g->first = c->region->sb.meta_bytes / PAGE_BYTES;
+	g->lane = lane_open(g);
+	g->prefix = calloc(pages, sizeof(*g->prefix));
+	g->queued = calloc(pages, sizeof(*g->queued));
+	if (!g->lane || !g->prefix || !g->queued)
+		return false;
+	g->migration = migration_new(c->region, c->slab, g->lane);
+	if (!g->migration)
+		return false;
+	while (region_walk_next(c->region, &w, &entry, &hash))
+		g->prefix[entry_page(entry) - g->first] =
+			(uint32_t)(hash >> 32);
+	return true;
+}
+
+void grow_fini(struct control *c)
+{
+	struct grow *g = c->grow;
+
+	if (!g)
+		return;
+	migration_free(g->migration);
+	xport_close(g->own_lane);
+	free(g->urgent.page);
+	free(g->early.page);
+	free(g->prefix);
+	free(g->queued);
+	free(g);
+	c->grow = NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * grow.h - when the index is rebuilt: which subtables are split or compacted.
+ *
+ * A client that finds a window full waits for its subtable, before all others;
+ * one that finds it nearly full leaves a hint, which is seen to when there is
+ * time. When memory is short the whole index is searched for tombstones.
+ */
+#ifndef SERVER_GROW_H
+#define SERVER_GROW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct control;
+struct session;
+struct msg;
+struct grow;
+
+/** Since the start; times in ns. */
+struct grow_stats {
+	uint64_t splits, compactions, doublings;
+	uint64_t damaged;      /* keys dropped: their block was not theirs */
+	uint64_t ns_total;     /* of all migrations */
+	uint64_t ns_max;
+	uint64_t frozen_ns_max; /* the longest that writers had to wait for one */
+};
+
+/** After the ports were opened: on which lane slots change is known then. */
+bool grow_init(struct control *c);
+void grow_fini(struct control *c);
+
+/** Handle HINT; false: the session is gone. */
+bool grow_on_hint(struct session *s, const struct msg *m);
+
+/**
+ * Memory is short: compact what holds tombstones. True if that is going on, and
+ * blocks or pages may come of it (T later, or after a barrier).
+ */
+bool grow_reclaim(struct control *c);
+
+/** Pages have become free: go on with what waited for them. */
+void grow_resume(struct control *c);
+
+const struct grow_stats *grow_stats(const struct control *c);
+
+#endif
