@@ -7,7 +7,7 @@
  * together, one doorbell per stage. Nothing here names a transport, talks to
  * the server or sleeps: an operation that needs a block, a larger index or the
  * end of a migration stops in state INDEX_WAIT with the reason, holding no
- * reference to the region (I5), and is resumed by its caller.
+ * reference to the region (I5) and no block, and is resumed by its caller.
  *
  * One struct index belongs to one thread.
  */
@@ -103,7 +103,7 @@ struct index_op {
 	uint8_t cls;      /* class of block it used or needs; prefetch this one */
 	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
 	uint32_t wait_gen;  /* ... generation */
-	bool near_full;   /* an insert found its window nearly full: HINT */
+	bool near_full;   /* an insert took its window's last slot: HINT */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version; /* version found (GET) or written (others) */
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
@@ -112,7 +112,7 @@ struct index_op {
 	uint8_t state;      /* enum op_state of index_op.c */
 	uint8_t tries;      /* restarts for reasons that should pass soon */
 	bool posting;       /* `chain` is ready to be posted */
-	bool has_block;     /* `block` is this operation's own */
+	bool has_block;     /* `block` is this operation's own; never while it waits */
 	bool written;       /* ... and holds its content */
 	bool accept_frozen; /* GET: the entry was re-read after the words */
 	bool inserting;     /* the CAS outstanding expects EMPTY */
@@ -158,7 +158,7 @@ bool index_try(struct index *ix, struct index_op *op);
 
 /**
  * Drive ops[0..n-1] until each is final or waits. Operations that waited are
- * tried again from the start (their block, if any, kept). Spins on the lane,
+ * tried again from the start, and take a block again. Spins on the lane,
  * bounded by `deadline_ns` (clock_now_ns()): operations still running then end
  * with FARKV_ETIMEDOUT, or FARKV_EMAYBE if a CAS of theirs is in flight, and
  * the lane is broken. `n` at most INDEX_RUN_MAX.
@@ -187,8 +187,8 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 void index_op_resume(struct index_op *op);
 
 /**
- * Give up an operation that waits: its block goes back to the allocator and
- * `result` becomes `err`.
+ * Give up an operation that waits: `result` becomes `err`. Touches neither region
+ * nor allocator.
  */
 void index_abandon(struct index *ix, struct index_op *op, int err);
 

@@ -37,6 +37,18 @@ static bool op_has_value(const struct index_op *op)
 	return op->kind != INDEX_GET && op->kind != INDEX_DELETE;
 }
 
+/*
+ * An unpublished block: free at once, written or not. On failure it is leaked; the
+ * sweep finds it.
+ */
+static void op_drop_block(struct index *ix, struct index_op *op)
+{
+	if (op->has_block)
+		(void)alloc_put(ix->alloc, op->block);
+	op->has_block = false;
+	op->written = false;
+}
+
 void index_op_end(struct index *ix, struct index_op *op, int err)
 {
 	/* Whatever kept it from finding out: the outcome is still unknown. */
@@ -48,11 +60,7 @@ void index_op_end(struct index *ix, struct index_op *op, int err)
 	op->result = err;
 	op->wait = INDEX_WAIT_NONE;
 	op->posting = false;
-	if (op->has_block) {
-		op->has_block = false;
-		/* On failure the block is leaked; the sweep finds it. */
-		(void)alloc_put(ix->alloc, op->block);
-	}
+	op_drop_block(ix, op);
 }
 
 enum next op_done(struct index *ix, struct index_op *op, int err)
@@ -61,8 +69,9 @@ enum next op_done(struct index *ix, struct index_op *op, int err)
 	return NEXT_DONE;
 }
 
-enum next op_wait(struct index_op *op, enum index_wait why)
+enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why)
 {
+	op_drop_block(ix, op);
 	op->wait = (uint8_t)why;
 	op->state = OP_START;
 	return NEXT_WAIT;
@@ -158,7 +167,7 @@ static enum next op_start(struct index *ix, struct index_op *op,
 		op->cls = (uint8_t)class_for(
 			block_room(op->key.len, op->value_len));
 		if (!alloc_take(ix->alloc, op->cls, index_now(ix), &op->block))
-			return op_wait(op, INDEX_WAIT_BLOCK);
+			return op_wait(ix, op, INDEX_WAIT_BLOCK);
 		op->has_block = true;
 		op->written = false;
 	}
@@ -226,7 +235,7 @@ static enum next op_moved(struct index *ix, struct index_op *op)
 	if (op->odd)
 		return op_again_bounded(ix, op, "a slot of another subtable");
 	if (op->kind != INDEX_GET)
-		return op_wait(op, INDEX_WAIT_FROZEN);
+		return op_wait(ix, op, INDEX_WAIT_FROZEN);
 	op->accept_frozen = true;
 	return op_scan(ix, op);
 }

@@ -74,8 +74,8 @@ enum next {
 
 /** End the operation: index_op_end() and NEXT_DONE. */
 enum next op_done(struct index *ix, struct index_op *op, int err);
-/** Stop, holding nothing, for this reason. */
-enum next op_wait(struct index_op *op, enum index_wait why);
+/** Stop, holding nothing, for this reason: an unpublished block goes back. */
+enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why);
 /** From the start; counted as a retry. */
 enum next op_again(struct index *ix, struct index_op *op);
 /** The same for a reason that damage could make permanent: FARKV_ECORRUPT after a
