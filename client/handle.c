@@ -142,7 +142,7 @@ void handle_close(struct farkv *kv)
 
 /* ---- begin ----------------------------------------------------------------------- */
 
-/* Alerts that a live session raises; inside the gate. */
+/* Alerts that a live session raises; before the inventory is touched. */
 static void attend_live(struct farkv *kv)
 {
 	uint32_t alerts = gate_alerts(kv->gate);
@@ -151,12 +151,8 @@ static void attend_live(struct farkv *kv)
 		gate_lower(kv->gate, GATE_DROP);
 		index_drop_cache(kv->link.index);
 	}
-	if (alerts & GATE_MAIL)
-		link_take_mail(&kv->link);
-	if (alerts & GATE_RECLAIM) {
-		gate_lower(kv->gate, GATE_RECLAIM);
-		link_return_all(&kv->link);
-	}
+	if (alerts & (GATE_MAIL | GATE_SWEEP | GATE_RECLAIM))
+		link_attend(&kv->link);
 }
 
 /* The last batch's values have ended: give its large buffers back. */
@@ -376,9 +372,9 @@ int handle_result(struct farkv *kv, int err)
 	case FARKV_EINDEXFULL:
 		if (err_detail()[0])
 			return err;
-		return err_set(err, "the index has no free slot for this key; "
-				    "delete keys or start kvserver with more "
-				    "--index-slots");
+		return err_set(err, "the index has reached its largest size and "
+				    "has no free slot for this key; delete "
+				    "keys");
 	default:
 		if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
@@ -426,7 +422,7 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 		kv->prefetch_ns = start + PREFETCH_PAUSE_NS;
 	}
 	if (start >= kv->prefetch_ns)
-		(void)link_ask_blocks(&kv->link, cls, start);
+		(void)link_ask_blocks(&kv->link, cls, start, 0);
 }
 
 void handle_after(struct farkv *kv, const struct index_op *op)

@@ -157,6 +157,7 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
 struct wait_state {
 	bool begun;
 	bool growing; /* the server said that it enlarges the index */
+	bool done;    /* ... and just now that it has */
 	uint64_t backoff_ns;
 };
 

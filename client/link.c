@@ -13,6 +13,8 @@
 #include "common/err.h"
 #include "common/util.h"
 
+struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
+
 static int mapping_open(const struct connect_result *r,
 			struct mapping **map_out)
 {
@@ -33,7 +35,7 @@ static int mapping_open(const struct connect_result *r,
 static void memory_close(struct link *l)
 {
 	index_close(l->index);
-	alloc_free(l->alloc);
+	inventory_free(l->inv);
 	xport_close(l->lane);
 	mapping_put(l->map);
 	free(l->sb_copy);
@@ -117,6 +119,25 @@ static int verbs_open_lane(const struct connect_result *r, struct link *l,
 	return err ? err : superblock_fetch(r, l, deadline_ns);
 }
 
+static int lane_wrap(struct link *l)
+{
+	struct xport_lane *lane = link_wrap_lane(l->lane);
+
+	if (!lane)
+		return err_set(FARKV_ENOMEM, "no memory for a lane");
+	l->lane = lane;
+	return 0;
+}
+
+static int inventory_open(struct link *l)
+{
+	l->inv = inventory_new(l->sb->grace_ns, l->sb->region_bytes);
+	if (!l->inv)
+		return err_set(FARKV_ENOMEM, "no memory for a handle");
+	l->alloc = l->inv->alloc;
+	return 0;
+}
+
 /* Everything but the session. */
 static int memory_open(const struct connect_result *r, struct link *l,
 		       uint64_t deadline_ns)
@@ -129,14 +150,12 @@ static int memory_open(const struct connect_result *r, struct link *l,
 	memcpy(l->writers, r->writers, sizeof(l->writers));
 	err = r->by_verbs ? verbs_open_lane(r, l, deadline_ns) :
 			    shm_open_lane(r, l);
+	if (!err && link_wrap_lane)
+		err = lane_wrap(l);
+	if (!err && !l->readonly)
+		err = inventory_open(l);
 	if (err)
 		goto err_close;
-	if (!l->readonly)
-		l->alloc = alloc_new(l->sb->grace_ns);
-	if (!l->readonly && !l->alloc) {
-		err = err_set(FARKV_ENOMEM, "no memory for a handle");
-		goto err_close;
-	}
 	err = index_open(l->sb, l->lane, l->alloc, deadline_ns, &l->index);
 	if (err)
 		goto err_close;
@@ -170,7 +189,7 @@ int link_open(const struct connect_params *p, struct link *out)
 		channel_close(r.channel);
 		return err;
 	}
-	err = session_new(r.channel, l.sb, l.lane, &l.session);
+	err = session_new(r.channel, l.sb, l.lane, l.inv, &l.session);
 	if (err) {
 		memory_close(&l);
 		channel_close(r.channel);
@@ -191,7 +210,9 @@ void link_close(struct link *l)
 	memset(l, 0, sizeof(*l));
 }
 
-void link_take_mail(struct link *l)
+/* ---- mail and requests -------------------------------------------------------- */
+
+static void take_mail(struct link *l)
 {
 	struct session_mail mail;
 
@@ -212,19 +233,20 @@ void link_take_mail(struct link *l)
 	}
 }
 
-int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now)
+int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
+		    uint32_t spoken_for)
 {
 	struct msg m = {.type = MSG_GRANT_REQ};
 	uint32_t n = l->unsent[cls];
 	int err;
 
 	/* What is on its way back may be what is asked for. */
-	if (l->n_ret)
+	if (l->inv->n_ret)
 		link_return_surplus(l);
-	if (l->n_ret)
+	if (l->inv->n_ret)
 		return FARKV_ETIMEDOUT;
 	if (n == 0)
-		n = alloc_want(l->alloc, cls, now);
+		n = alloc_want(l->alloc, cls, now, spoken_for);
 	if (n == 0)
 		return 0;
 	m.grant_req.cls = cls;
@@ -245,55 +267,80 @@ void link_ask_prefix(struct link *l, uint32_t low)
 
 /* ---- blocks that go back ----------------------------------------------------- */
 
-typedef size_t take_fn(struct alloc *a, uint64_t now, struct block_ref *refs,
-		       size_t cap, enum alloc_state *state_out);
-
-/* One RETURN after the other until `take` gives no more. */
-static int return_blocks(struct link *l, take_fn *take, uint64_t until_ns)
+/* One RETURN after the other until there are no more; never waits. */
+static int return_blocks(struct link *l, bool all)
 {
-	for (;;) {
+	struct inventory *inv = l->inv;
+
+	while (inventory_pick(inv, all)) {
 		struct msg m = {.type = MSG_RETURN};
 		int err;
 
-		if (l->n_ret == 0)
-			l->n_ret = take(l->alloc, clock_now_ns(), l->ret,
-					LINK_RETURN_MAX, &l->ret_state);
-		if (l->n_ret == 0)
-			return 0;
-		m.blocks.state = (uint8_t)l->ret_state;
-		m.blocks.n = (uint32_t)l->n_ret;
-		err = session_send(l->session, &m, l->ret, until_ns);
+		m.blocks.state = (uint8_t)inv->ret_state;
+		m.blocks.n = (uint32_t)inv->n_ret;
+		err = session_send(l->session, &m, inv->ret, 0);
 		if (err)
 			return err;
-		l->n_ret = 0;
+		inv->n_ret = 0;
 	}
+	return 0;
 }
 
 void link_return_surplus(struct link *l)
 {
-	if (l->alloc)
-		(void)return_blocks(l, alloc_surplus, 0);
+	if (l->inv)
+		(void)return_blocks(l, false);
 }
 
-void link_return_all(struct link *l)
+void link_attend(struct link *l)
 {
-	if (l->alloc)
-		(void)return_blocks(l, alloc_drain, 0);
+	struct gate *gate = session_gate(l->session);
+	uint32_t alerts;
+
+	if (l->inv)
+		inventory_lock(l->inv);
+	alerts = gate_alerts(gate);
+	if (l->inv && (alerts & GATE_SWEEP))
+		session_record(l->session);
+	if (alerts & GATE_MAIL)
+		take_mail(l);
+	if (l->inv && (alerts & GATE_RECLAIM)) {
+		(void)return_blocks(l, true);
+		gate_lower(gate, GATE_RECLAIM);
+	}
+	if (l->inv)
+		inventory_unlock(l->inv);
+}
+
+/* Mail and blocks; 0 if nothing is left. */
+static int give_back(struct link *l)
+{
+	int err;
+
+	inventory_lock(l->inv);
+	take_mail(l);
+	err = return_blocks(l, true);
+	inventory_unlock(l->inv);
+	return err;
 }
 
 void link_farewell(struct link *l, uint64_t until_ns)
 {
-	while (l->alloc) {
+	while (l->inv) {
 		/* Read first: a GRANT that is not out any more is in the mail. */
 		bool more = session_grants_out(l->session) > 0;
+		int err = give_back(l);
 
-		link_take_mail(l);
-		if (return_blocks(l, alloc_drain, until_ns))
-			return;
-		if (!more || clock_now_ns() >= until_ns ||
-		    (gate_alerts(session_gate(l->session)) & GATE_BROKEN))
+		if (!err && !more)
 			break;
-		session_wait(l->session, until_ns);
+		if ((err && err != FARKV_ETIMEDOUT) ||
+		    clock_now_ns() >= until_ns ||
+		    (gate_alerts(session_gate(l->session)) & GATE_BROKEN))
+			return;
+		if (err)
+			session_wait_room(l->session, until_ns);
+		else
+			session_wait(l->session, until_ns);
 	}
 	session_bye(l->session, until_ns);
 }

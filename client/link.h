@@ -11,16 +11,16 @@
 #include "common/index.h"
 
 #include "connect.h"
+#include "inventory.h"
 #include "mapping.h"
 #include "session.h"
-
-#define LINK_RETURN_MAX 256u
 
 struct link {
 	struct session *session; /* NULL: there is no link */
 	struct mapping *map; /* NULL by verbs */
 	struct xport_lane *lane;
-	struct alloc *alloc; /* NULL if readonly */
+	struct inventory *inv; /* NULL if readonly */
+	struct alloc *alloc;   /* the inventory's: see there who may touch it */
 	struct index *index;
 	struct superblock *sb_copy;  /* by verbs */
 	const struct superblock *sb; /* lives in `map` or sb_copy */
@@ -30,10 +30,6 @@ struct link {
 	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 	bool prefix_asked; /* a PREFIX_REQ is out */
 
-	/* Blocks on their way back that the socket had no room for yet. */
-	struct block_ref ret[LINK_RETURN_MAX];
-	size_t n_ret;
-	enum alloc_state ret_state;
 	/* GRANT requests that it had no room for: blocks wanted, by class. */
 	uint32_t unsent[CLASS_COUNT];
 	/* Classes of which the server had no block; cleared by who asks anew. */
@@ -45,12 +41,20 @@ struct link {
 	uint64_t tombstone_pause_ns;
 };
 
+/**
+ * For test programs, which link the library's modules: wraps each new lane, which
+ * the one returned then owns; see xport_fault_open(). NULL returned: out of memory.
+ * NULL in production; set it while no link is being opened.
+ */
+extern struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
+
 /** Connect and build. On failure *out is untouched. Errors as farkv_open(). */
 int link_open(const struct connect_params *p, struct link *out);
 
 /**
  * Give every block back, also those that a late GRANT brings, and say BYE; ends
- * by `until_ns`. No operation may be running. link_close() must follow.
+ * by `until_ns`. Without a BYE if something is left: then the server sweeps. No
+ * operation may be running. link_close() must follow.
  */
 void link_farewell(struct link *l, uint64_t until_ns);
 
@@ -58,22 +62,27 @@ void link_farewell(struct link *l, uint64_t until_ns);
 void link_close(struct link *l);
 
 /**
- * Take the session's mail: blocks go to the allocator, a prefix to the index.
- * An empty GRANT sets denied[].
+ * See to GATE_MAIL (blocks go to the allocator, a prefix to the index, an empty
+ * GRANT sets denied[]), GATE_SWEEP and GATE_RECLAIM. Takes the inventory's lock, so
+ * inside the gate or out.
  */
-void link_take_mail(struct link *l);
+void link_attend(struct link *l);
 
 /**
- * Ask for blocks of `cls` if the allocator wants some at `now`. Never waits.
+ * Ask for blocks of `cls` if the allocator wants some at `now`, of which others of
+ * the call will take `spoken_for`. Never waits. Inside the gate, or with the
+ * inventory's lock.
  * 0 (asked, or nothing to ask), FARKV_ETIMEDOUT (socket full: call again),
  * FARKV_EDISCONNECTED.
  */
-int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now);
+int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
+		    uint32_t spoken_for);
 
-/** Send blocks back that are too many or worn; as many as the socket takes. */
+/**
+ * Send blocks back that are too many or worn; as many as the socket takes. Inside the
+ * gate, or with the inventory's lock.
+ */
 void link_return_surplus(struct link *l);
-/** The same with all blocks: others need the memory. */
-void link_return_all(struct link *l);
 
 /** Ask for a fresh version prefix if fewer than `low` are left; never waits. */
 void link_ask_prefix(struct link *l, uint32_t low);

@@ -92,7 +92,8 @@ static void sync_init(struct session *s)
 }
 
 int session_new(struct channel *ch, const struct superblock *sb,
-		struct xport_lane *lane, struct session **s_out)
+		struct xport_lane *lane, struct inventory *inv,
+		struct session **s_out)
 {
 	struct session *s = aligned_alloc(64, sizeof(*s));
 	int err;
@@ -106,6 +107,7 @@ int session_new(struct channel *ch, const struct superblock *sb,
 					 .tick = session_tick,
 					 .forked = session_forked};
 	s->lane = lane;
+	s->inv = inv;
 	s->fork_gen = atfork_generation();
 	s->meta_bytes = sb->meta_bytes;
 	s->region_bytes = sb->region_bytes;
@@ -154,6 +156,8 @@ struct channel *session_free(struct session *s)
 		next = o->next;
 		free(o);
 	}
+	for (unsigned i = 0; i < s->n_acks; i++)
+		free(s->acks[i].refs);
 	free(s);
 	return ch;
 }
@@ -187,18 +191,24 @@ static int send_timeout(void)
 		       "the server reads no requests; is it stopped?");
 }
 
+void session_wait_room(struct session *s, uint64_t until_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now < until_ns)
+		channel_wait_room(s->ch, (int)(UTIL_MIN(until_ns - now,
+							WAIT_SLICE_NS) /
+					       NS_PER_MS + 1));
+}
+
 static int send_wait(struct session *s, uint64_t deadline_ns)
 {
-	uint64_t now;
-
 	/* Who does not want to wait does not want to hear of it either. */
 	if (deadline_ns == 0)
 		return FARKV_ETIMEDOUT;
-	now = clock_now_ns();
-	if (now >= deadline_ns)
+	if (clock_now_ns() >= deadline_ns)
 		return send_timeout();
-	channel_wait_room(s->ch, (int)(UTIL_MIN(deadline_ns - now,
-						WAIT_SLICE_NS) / NS_PER_MS + 1));
+	session_wait_room(s, deadline_ns);
 	return 0;
 }
 
@@ -324,10 +334,46 @@ uint64_t session_sent(const struct session *s)
 	return s->sent;
 }
 
+void session_record(struct session *s)
+{
+	inventory_record(s->inv);
+	pthread_mutex_lock(&s->lock);
+	for (const struct session_grant *g = s->grants; g; g = g->next)
+		for (uint32_t i = 0; i < g->n; i++)
+			(void)journal_add(s->inv->journal, g->refs[i]);
+	pthread_mutex_unlock(&s->lock);
+	gate_lower(&s->gate, GATE_SWEEP);
+}
+
+/*
+ * Who leaves answers no question any more. A sweep that begins from here on asks
+ * nothing of a session that has given everything back.
+ */
+static int claims_send(struct session *s, uint64_t until_ns)
+{
+	struct msg m = {.type = MSG_SWEEP_CLAIM};
+	struct block_ref refs[MSG_REFS_MAX];
+	uint64_t cursor = 0;
+	int err = 0;
+
+	if (!s->inv || !journal_sweep(s->inv->journal, &m.blocks.number))
+		return 0;
+	if (journal_overflown(s->inv->journal))
+		return FARKV_ETOOLARGE;
+	while (!err && (m.blocks.n = (uint32_t)journal_next(
+				s->inv->journal, m.blocks.number, &cursor, refs,
+				MSG_REFS_MAX)) > 0)
+		/* Without a request number: nobody asked. */
+		err = send_numbered(s, &m, refs, until_ns);
+	return err;
+}
+
 void session_bye(struct session *s, uint64_t until_ns)
 {
 	struct msg m = {.type = MSG_BYE};
 
+	if (claims_send(s, until_ns))
+		return;
 	if (session_send(s, &m, NULL, until_ns))
 		return;
 	pthread_mutex_lock(&s->lock);

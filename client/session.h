@@ -4,7 +4,8 @@
  *
  * The handle's thread sends requests and may wait for answers. The control
  * thread receives everything: it keeps blocks and prefixes for the handle
- * (mail), answers BARRIER and SWEEP, and ends the session when the socket does.
+ * (mail), answers BARRIER, SWEEP and RECLAIM, and ends the session when the socket
+ * does.
  *
  * No answer is lost to a deadline: a GRANT that comes after its request was
  * given up is mail like any other.
@@ -22,6 +23,7 @@
 
 #include "channel.h"
 #include "gate.h"
+#include "inventory.h"
 
 struct session;
 
@@ -42,11 +44,13 @@ struct session_mail {
 
 /**
  * Begin: `ch` is a channel after WELCOME, `sb` bounds the blocks that may be
- * granted, `lane` is broken when the session ends. Registers with the control
+ * granted, `lane` is broken when the session ends, `inv` (NULL: read-only) is
+ * recorded for sweeps and returned from on RECLAIM. Registers with the control
  * thread. 0, FARKV_ENOMEM, FARKV_ESYS; the channel is still the caller's then.
  */
 int session_new(struct channel *ch, const struct superblock *sb,
-		struct xport_lane *lane, struct session **s_out);
+		struct xport_lane *lane, struct inventory *inv,
+		struct session **s_out);
 
 /**
  * End without a word. Waits for the control thread. Returns the channel, which is
@@ -75,6 +79,15 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 /** Sleep until there is mail, the session ends, or `until_ns`. */
 void session_wait(struct session *s, uint64_t until_ns);
 
+/** Sleep until the socket may have room again, or `until_ns`. */
+void session_wait_room(struct session *s, uint64_t until_ns);
+
+/**
+ * A sweep has begun: put all that the session holds into the journal, mail too, and
+ * lower GATE_SWEEP. The caller has the inventory's lock; see gate.h.
+ */
+void session_record(struct session *s);
+
 /** Take the mail; lowers GATE_MAIL. */
 void session_take_mail(struct session *s, struct session_mail *mail_out);
 
@@ -84,7 +97,11 @@ uint32_t session_grants_out(const struct session *s);
 /** Requests sent. */
 uint64_t session_sent(const struct session *s);
 
-/** Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. */
+/**
+ * Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. All
+ * blocks have gone back. What a sweep must know of them is said first; if that is
+ * too much to say, or does not get through, nothing is: the server then sweeps again.
+ */
 void session_bye(struct session *s, uint64_t until_ns);
 
 /**

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** session_priv.h - what session.c (handle's side) and session_recv.c share. */
+/** session_priv.h - what session.c (handle's side), session_recv.c (messages) and
+ * session_sweep.c (barriers, sweeps, RECLAIM) share. */
 #ifndef CLIENT_SESSION_PRIV_H
 #define CLIENT_SESSION_PRIV_H
 
@@ -8,8 +9,8 @@
 #include "control.h"
 #include "session.h"
 
-/* Barriers and sweeps that may wait for an operation at once. */
-#define ACKS_MAX 8
+/* Barriers, sweeps and their questions that may wait for an operation at once. */
+#define ACKS_MAX 32
 
 /* An answer of the control thread that the socket had no room for. */
 struct out_msg {
@@ -18,17 +19,21 @@ struct out_msg {
 	uint8_t bytes[];
 };
 
-/* An acknowledgement that waits for an operation to end. */
+/* An answer that waits for an operation to end. */
 struct pending_ack {
-	uint8_t type; /* MSG_BARRIER_ACK or MSG_SWEEP_ACK */
+	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK or MSG_SWEEP_CLAIM */
+	uint32_t req; /* SWEEP_CLAIM: the question's number */
 	uint64_t number;
 	uint64_t mark; /* gate_mark() */
+	struct block_ref *refs; /* SWEEP_CLAIM: the candidates, on the heap */
+	uint32_t n;
 };
 
 struct session {
 	struct control_source src; /* first: callbacks get its address */
 	struct channel *ch;
 	struct xport_lane *lane;
+	struct inventory *inv; /* NULL: read-only */
 	uint64_t fork_gen;
 	uint64_t meta_bytes, region_bytes; /* for region_block_ok() */
 
@@ -39,6 +44,9 @@ struct session {
 	/* the control thread */
 	struct pending_ack acks[ACKS_MAX];
 	unsigned n_acks;
+	uint64_t sweep; /* the last one begun; 0 is older than any */
+	bool sweeping;  /* ... and it has not ended */
+	unsigned reclaim_tries;
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
 
@@ -69,6 +77,37 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 
 /** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);
+
+/* ---- the control thread ---- */
+
+/** Hear no more of the server. */
+void session_listen_no_more(struct session *s);
+
+/** End the session for a reason of one's own. */
+#define session_end(s, ...)                           \
+	do {                                          \
+		session_break(s, false, __VA_ARGS__); \
+		session_listen_no_more(s);            \
+	} while (0)
+
+/** Queue an answer and send what the socket takes; never blocks. */
+void session_answer(struct session *s, const struct msg *m,
+		    const struct block_ref *refs);
+
+/** Ask for the events and ticks that there is use for. */
+void session_watch(struct session *s);
+
+/** Do and answer what has become possible since. */
+void session_stopped(struct session *s);
+/** True if session_stopped() must be called again, in a millisecond. */
+bool session_stop_wanted(const struct session *s);
+
+/** BARRIER, SWEEP_BEGIN, SWEEP_QUERY, SWEEP_END and RECLAIM. */
+void session_on_barrier(struct session *s, uint64_t number);
+void session_on_sweep_begin(struct session *s, uint64_t number);
+void session_on_sweep_query(struct session *s, const struct msg *m);
+void session_on_sweep_end(struct session *s, uint64_t number);
+void session_on_reclaim(struct session *s);
 
 /** The functions of the session's control_source. */
 void session_ready(struct control_source *src);

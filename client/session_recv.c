@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread's half of a session: what arrives, and its answers. */
+/* The control thread's half of a session: what arrives, and sending answers. */
 #include "config.h"
 
 #include "session_priv.h"
@@ -16,27 +16,20 @@
 /* Answers that may pile up unsent before the server counts as deaf. */
 #define OUT_MAX 64
 
-static void listen_no_more(struct session *s)
+void session_listen_no_more(struct session *s)
 {
 	control_mute(&s->src);
 	control_tick(&s->src, false);
 }
 
-/* End the session for a reason of one's own. */
-#define session_end(s, ...)                    \
-	do {                                   \
-		session_break(s, false, __VA_ARGS__); \
-		listen_no_more(s);             \
-	} while (0)
-
 /* ---- answers -------------------------------------------------- */
 
 /* Where the channel cannot tell when it has room, the clock must. */
-static void watch(struct session *s)
+void session_watch(struct session *s)
 {
 	if (s->ch->pollable)
 		control_watch(&s->src, s->out_head != NULL);
-	control_tick(&s->src, s->n_acks > 0 ||
+	control_tick(&s->src, session_stop_wanted(s) ||
 				      (s->out_head && !s->ch->pollable));
 }
 
@@ -50,7 +43,7 @@ static bool out_flush(struct session *s)
 			break;
 		if (rc) {
 			session_lost(s, rc);
-			listen_no_more(s);
+			session_listen_no_more(s);
 			return false;
 		}
 		s->out_head = o->next;
@@ -59,13 +52,12 @@ static bool out_flush(struct session *s)
 		s->n_out--;
 		free(o);
 	}
-	watch(s);
+	session_watch(s);
 	return true;
 }
 
-/* Queue an answer and send what the socket takes; never blocks. */
-static void out_send(struct session *s, const struct msg *m,
-		     const struct block_ref *refs)
+void session_answer(struct session *s, const struct msg *m,
+		    const struct block_ref *refs)
 {
 	uint8_t buf[MSG_MAX_BYTES];
 	struct out_msg *o;
@@ -87,70 +79,6 @@ static void out_send(struct session *s, const struct msg *m,
 	s->out_tail = &o->next;
 	s->n_out++;
 	(void)out_flush(s);
-}
-
-/* ---- barrier and sweep ---------------------------------------- */
-
-static void ack_send(struct session *s, const struct pending_ack *a)
-{
-	struct msg m = {.type = a->type, .epoch.number = a->number};
-
-	out_send(s, &m, NULL);
-}
-
-/* Acknowledge what has become true. */
-static void acks_check(struct session *s)
-{
-	unsigned kept = 0;
-
-	for (unsigned i = 0; i < s->n_acks; i++) {
-		struct pending_ack a = s->acks[i];
-
-		if (gate_passed(&s->gate, a.mark))
-			ack_send(s, &a);
-		else
-			s->acks[kept++] = a;
-	}
-	s->n_acks = kept;
-	if (!s->src.muted)
-		watch(s);
-}
-
-/*
- * Acknowledge when all operations begun before now are over. For a barrier the
- * alert goes up first: see gate.h for why nothing remembered survives it.
- */
-static void ack_later(struct session *s, uint8_t type, uint64_t number)
-{
-	if (s->n_acks == ACKS_MAX) {
-		session_end(s, "the server started more barriers than it can "
-			       "wait for");
-		return;
-	}
-	if (type == MSG_BARRIER_ACK)
-		gate_raise(&s->gate, GATE_DROP);
-	control_heavy_barrier();
-	s->acks[s->n_acks++] = (struct pending_ack){
-		.type = type, .number = number, .mark = gate_mark(&s->gate)};
-	acks_check(s);
-}
-
-/*
- * This version keeps no record of the blocks that it held since SWEEP_BEGIN, so
- * it claims every candidate: memory that leaked stays leaked, and nothing in
- * use is freed.
- */
-static void sweep_claim_all(struct session *s, const struct msg *query)
-{
-	struct msg m = {.type = MSG_SWEEP_CLAIM, .req = query->req};
-	struct block_ref refs[MSG_REFS_MAX];
-	uint32_t n = UTIL_MIN(query->blocks.n, MSG_REFS_MAX);
-
-	m.blocks.number = query->blocks.number;
-	m.blocks.n = n;
-	for (uint32_t i = 0; i < n; i++)
-		refs[i] = msg_ref(query, i);
-	out_send(s, &m, refs);
 }
 
 /* ---- mail and answers ------------------------------------------ */
@@ -190,8 +118,11 @@ static void on_grant(struct session *s, const struct msg *m)
 	g->next = NULL;
 	g->cls = m->blocks.cls;
 	g->n = m->blocks.n;
-	for (uint32_t i = 0; i < g->n; i++)
+	for (uint32_t i = 0; i < g->n; i++) {
 		g->refs[i] = msg_ref(m, i);
+		if (s->sweeping && s->inv)
+			(void)journal_add(s->inv->journal, g->refs[i]);
+	}
 
 	pthread_mutex_lock(&s->lock);
 	*s->grants_tail = g;
@@ -263,20 +194,21 @@ static void on_message(struct session *s, const struct msg *m)
 		on_answer(s, m);
 		break;
 	case MSG_BARRIER:
-		ack_later(s, MSG_BARRIER_ACK, m->epoch.number);
+		session_on_barrier(s, m->epoch.number);
 		break;
 	case MSG_SWEEP_BEGIN:
-		ack_later(s, MSG_SWEEP_ACK, m->epoch.number);
+		session_on_sweep_begin(s, m->epoch.number);
 		break;
 	case MSG_SWEEP_QUERY:
-		sweep_claim_all(s, m);
+		session_on_sweep_query(s, m);
 		break;
 	case MSG_SWEEP_END:
+		session_on_sweep_end(s, m->epoch.number);
 		break;
 	case MSG_KEEPALIVE:
 		break; /* that it arrived is what the server wants to know */
 	case MSG_RECLAIM:
-		gate_raise(&s->gate, GATE_RECLAIM);
+		session_on_reclaim(s);
 		break;
 	case MSG_BYE_ACK:
 		on_bye_ack(s);
@@ -303,7 +235,7 @@ static bool receive_one(struct session *s)
 		return false;
 	if (n == 0) {
 		session_break(s, true, "%s", s->ch->why);
-		listen_no_more(s);
+		session_listen_no_more(s);
 		return false;
 	}
 	if ((size_t)n > sizeof(buf)) {
@@ -334,7 +266,7 @@ void session_tick(struct control_source *src)
 	struct session *s = (struct session *)(void *)src;
 
 	if (out_flush(s))
-		acks_check(s);
+		session_stopped(s);
 }
 
 void session_forked(struct control_source *src)

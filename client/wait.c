@@ -66,13 +66,29 @@ static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
 	return NEVER;
 }
 
-static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now)
+/*
+ * Blocks of its class that operations before ops[i] will take first: those that wait
+ * for something else have put theirs back.
+ */
+static uint32_t spoken_for(struct index_op *const *ops, size_t i)
+{
+	uint32_t n = 0;
+
+	for (size_t j = 0; j < i; j++)
+		n += ops[j]->result == INDEX_PENDING &&
+		     ops[j]->kind != INDEX_GET && ops[j]->cls == ops[i]->cls;
+	return n;
+}
+
+/* With the inventory's lock. */
+static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
+			   uint32_t taken)
 {
 	struct link *l = &kv->link;
 	uint64_t ready = alloc_next_ready(l->alloc, op->cls);
 	int err;
 
-	if (alloc_count(l->alloc, op->cls) > 0 || (ready && ready <= now))
+	if (alloc_count(l->alloc, op->cls) + (ready && ready <= now) > taken)
 		return now;
 	if (l->denied[op->cls]) {
 		if (op->kind == INDEX_DELETE)
@@ -82,7 +98,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now)
 			return ready;
 		return give_up(kv, op, no_space(op));
 	}
-	err = link_ask_blocks(l, op->cls, now);
+	err = link_ask_blocks(l, op->cls, now, taken);
 	if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
 		return now + BACKOFF_MAX_NS;
 	if (err)
@@ -100,6 +116,7 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 			  struct wait_state *w)
 {
 	struct msg m = {.type = MSG_HINT}, answer;
+	bool done;
 	int err;
 
 	m.hint.page = op->wait_page;
@@ -108,26 +125,39 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 	err = session_call(kv->link.session, &m, MSG_HINT_REPLY, &answer,
 			   kv->deadline_ns);
 	if (!err && answer.hint_reply.status == MSG_HINT_NOSPC)
+		err = err_set(FARKV_ENOSPC,
+			      "no memory left to enlarge the index for a new "
+			      "key; delete something or start kvserver with a "
+			      "larger --memory");
+	if (!err && answer.hint_reply.status == MSG_HINT_FULL)
 		err = err_set(FARKV_EINDEXFULL,
-			      "the index has no free slot for this key; delete "
-			      "keys or start kvserver with more --index-slots");
+			      "the index has reached its largest size and has "
+			      "no free slot for this key; delete keys");
 	/* It is at work, if slow to say so again. */
 	if (err == FARKV_ETIMEDOUT && w->growing)
 		err = wait_over(kv, op);
 	if (err)
 		return give_up(kv, op, err);
 	w->growing = true;
-	return clock_now_ns() + w->backoff_ns;
+	done = answer.hint_reply.status == MSG_HINT_DONE && !w->done;
+	w->done = done;
+	/* Done, and full again, and so on: that is no reason to hurry. */
+	return clock_now_ns() + (done ? 0 : w->backoff_ns);
 }
 
-static uint64_t wait_one(struct farkv *kv, struct index_op *op, uint64_t now,
-			 struct wait_state *w)
+static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i,
+			 uint64_t now, struct wait_state *w)
 {
-	switch (op->wait) {
+	uint64_t until;
+
+	switch (ops[i]->wait) {
 	case INDEX_WAIT_BLOCK:
-		return wait_block(kv, op, now);
+		inventory_lock(kv->link.inv);
+		until = wait_block(kv, ops[i], now, spoken_for(ops, i));
+		inventory_unlock(kv->link.inv);
+		return until;
 	case INDEX_WAIT_FULL:
-		return wait_full(kv, op, w);
+		return wait_full(kv, ops[i], w);
 	default:
 		return now + w->backoff_ns;
 	}
@@ -144,22 +174,27 @@ static bool already_hinted(struct index_op *const *ops, size_t i)
 	return false;
 }
 
+/* An old "no" says nothing about now. */
+static void wait_begin(struct link *l, struct wait_state *w)
+{
+	memset(l->denied, 0, sizeof(l->denied));
+	/* Only writers wait. */
+	inventory_lock(l->inv);
+	for (uint8_t c = 0; c < CLASS_COUNT; c++)
+		l->old_ask[c] = alloc_asking(l->alloc, c);
+	inventory_unlock(l->inv);
+	w->begun = true;
+	w->backoff_ns = BACKOFF_MIN_NS;
+}
+
 void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 		 struct wait_state *w)
 {
 	uint64_t now = clock_now_ns(), until = NEVER;
 	bool waiting = false;
 
-	if (!w->begun) {
-		/* An old "no" says nothing about now. */
-		memset(kv->link.denied, 0, sizeof(kv->link.denied));
-		for (uint8_t c = 0; c < CLASS_COUNT; c++)
-			kv->link.old_ask[c] =
-				kv->link.alloc &&
-				alloc_asking(kv->link.alloc, c);
-		w->begun = true;
-		w->backoff_ns = BACKOFF_MIN_NS;
-	}
+	if (!w->begun)
+		wait_begin(&kv->link, w);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t t;
 
@@ -171,7 +206,7 @@ void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 		}
 		if (ops[i]->wait == INDEX_WAIT_FULL && already_hinted(ops, i))
 			continue;
-		t = wait_one(kv, ops[i], now, w);
+		t = wait_one(kv, ops, i, now, w);
 		until = UTIL_MIN(until, t);
 		waiting = waiting || ops[i]->result == INDEX_PENDING;
 	}

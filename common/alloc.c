@@ -25,11 +25,15 @@ struct class_stock {
 	uint32_t n_free, free_cap;
 	uint32_t n_limbo, limbo_cap, limbo_at;
 	uint32_t last_grant;
+	uint32_t used; /* alloc.epoch when one was last taken or granted */
 	bool asking;
 };
 
 struct alloc {
 	uint64_t grace_ns;
+	struct journal *journal; /* NULL but while a sweep is on */
+	uint64_t hoard_bytes;
+	uint32_t epoch; /* grants and looks at surplus so far */
 	struct block_ref *worn;
 	uint32_t n_worn, worn_cap;
 	struct class_stock cls[CLASS_COUNT];
@@ -39,9 +43,17 @@ struct alloc *alloc_new(uint64_t grace_ns)
 {
 	struct alloc *a = calloc(1, sizeof(*a));
 
-	if (a)
+	if (a) {
 		a->grace_ns = grace_ns;
+		a->hoard_bytes = ALLOC_HOARD_BYTES;
+	}
 	return a;
+}
+
+void alloc_set_region(struct alloc *a, uint64_t region_bytes)
+{
+	a->hoard_bytes = UTIL_MIN(ALLOC_HOARD_BYTES,
+				  region_bytes / ALLOC_HOARD_SHARE);
 }
 
 void alloc_free(struct alloc *a)
@@ -72,6 +84,13 @@ static int refs_push(struct block_ref **v, uint32_t *n, uint32_t *cap,
 	return 0;
 }
 
+/* The `i`th oldest. */
+static const struct limbo_item *limbo_item(const struct class_stock *s,
+					   uint32_t i)
+{
+	return &s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
+}
+
 static int limbo_grow(struct class_stock *s)
 {
 	uint32_t bigger = s->limbo_cap ? s->limbo_cap * 2 : 64;
@@ -80,12 +99,28 @@ static int limbo_grow(struct class_stock *s)
 	if (!p)
 		return FARKV_ENOMEM;
 	for (uint32_t i = 0; i < s->n_limbo; i++)
-		p[i] = s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
+		p[i] = *limbo_item(s, i);
 	free(s->limbo);
 	s->limbo = p;
 	s->limbo_cap = bigger;
 	s->limbo_at = 0;
 	return 0;
+}
+
+/* How many are ready: they became so in the order in which they lie there. */
+static uint32_t limbo_ready(const struct class_stock *s, uint64_t now)
+{
+	uint32_t low = 0, high = s->n_limbo;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (limbo_item(s, mid)->ready <= now)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
 }
 
 static struct block_ref limbo_pop(struct class_stock *s)
@@ -102,6 +137,7 @@ bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 {
 	struct class_stock *s = &a->cls[cls];
 
+	s->used = a->epoch;
 	if (s->n_free) {
 		*ref_out = s->free[--s->n_free];
 		return true;
@@ -133,6 +169,10 @@ int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 {
 	struct class_stock *s = &a->cls[ref.cls];
 
+	/* Before all else: it was held, whatever becomes of it here. */
+	if (__builtin_expect(a->journal != NULL, 0) &&
+	    !journal_add(a->journal, ref))
+		a->journal = NULL;
 	if (++ref.inc >= INC_COUNT) {
 		ref.inc = INC_COUNT - 1;
 		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
@@ -165,18 +205,47 @@ uint32_t alloc_count(const struct alloc *a, uint8_t cls)
 	return a->cls[cls].n_free;
 }
 
-uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now)
+void alloc_record(struct alloc *a, struct journal *j)
+{
+	for (unsigned c = 0; c < CLASS_COUNT; c++) {
+		const struct class_stock *s = &a->cls[c];
+
+		for (uint32_t i = 0; i < s->n_free; i++)
+			(void)journal_add(j, s->free[i]);
+		for (uint32_t i = 0; i < s->n_limbo; i++)
+			(void)journal_add(j, limbo_item(s, i)->ref);
+	}
+	for (uint32_t i = 0; i < a->n_worn; i++)
+		(void)journal_add(j, a->worn[i]);
+	a->journal = j;
+}
+
+/* The largest request for a class. */
+static uint32_t grant_max(const struct alloc *a, uint8_t cls)
+{
+	uint64_t bytes = class_bytes(cls);
+	uint64_t fair = a->hoard_bytes / 2 / bytes;
+	uint64_t n = UTIL_MIN((uint64_t)ALLOC_GRANT_BYTES / bytes,
+			      UTIL_MAX(fair, (uint64_t)FIRST_GRANT));
+
+	return (uint32_t)UTIL_MIN((uint64_t)ALLOC_GRANT_MAX,
+				  UTIL_MAX(n, UINT64_C(1)));
+}
+
+uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
+		    uint32_t spoken_for)
 {
 	struct class_stock *s = &a->cls[cls];
-	uint64_t by_bytes = ALLOC_GRANT_BYTES / class_bytes(cls);
-	uint32_t most = (uint32_t)UTIL_MIN((uint64_t)ALLOC_GRANT_MAX,
-					   UTIL_MAX(by_bytes, UINT64_C(1)));
+	bool ready = s->n_limbo && s->limbo[s->limbo_at].ready <= now;
 	uint32_t want;
 
-	if (s->asking || s->n_free > s->last_grant / 4 ||
-	    (s->n_limbo && s->limbo[s->limbo_at].ready <= now))
+	if (s->asking ||
+	    (s->n_free > spoken_for &&
+	     s->n_free - spoken_for > s->last_grant / 4) ||
+	    (ready && s->n_free >= spoken_for))
 		return 0;
-	want = UTIL_MIN(s->last_grant ? s->last_grant * 2 : FIRST_GRANT, most);
+	want = UTIL_MIN(s->last_grant ? s->last_grant * 2 : FIRST_GRANT,
+			grant_max(a, cls));
 	s->asking = true;
 	return want;
 }
@@ -187,6 +256,7 @@ int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 	struct class_stock *s = &a->cls[cls];
 
 	s->asking = false;
+	s->used = ++a->epoch;
 	if (n)
 		s->last_grant = (uint32_t)n;
 	for (size_t i = 0; i < n; i++) {
@@ -229,17 +299,60 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 	return n;
 }
 
+/* What is free in class `c`, but for the last block of the class used last. */
+static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
+			uint64_t now)
+{
+	const struct class_stock *s = &a->cls[c];
+	uint64_t n = (uint64_t)s->n_free + limbo_ready(s, now);
+
+	return n && s->used == newest ? n - 1 : n;
+}
+
+/* Free blocks above the bound over all classes, of the longest unused class. */
+static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
+			 size_t cap)
+{
+	uint64_t total = 0, excess, idle = 0;
+	unsigned oldest = CLASS_COUNT;
+	uint32_t newest = 0;
+
+	for (unsigned c = 0; c < CLASS_COUNT; c++)
+		newest = UTIL_MAX(newest, a->cls[c].used);
+	for (unsigned c = 0; c < CLASS_COUNT; c++) {
+		uint64_t n = hoarded(a, c, newest, now);
+
+		total += n * class_bytes(c);
+		if (n && (oldest == CLASS_COUNT ||
+			  a->cls[c].used < a->cls[oldest].used)) {
+			oldest = c;
+			idle = n;
+		}
+	}
+	if (total <= a->hoard_bytes)
+		return 0;
+	excess = (total - a->hoard_bytes - 1) / class_bytes(oldest) + 1;
+	excess = UTIL_MIN(excess, UTIL_MIN(idle, (uint64_t)cap));
+	return take_idle(&a->cls[oldest], now, 0, refs, excess);
+}
+
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 		     size_t cap, enum alloc_state *state_out)
 {
 	size_t n = take_worn(a, refs, cap, state_out);
 
+	a->epoch++;
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
 		struct class_stock *s = &a->cls[c];
 		uint64_t keep = (uint64_t)UTIL_MAX(s->last_grant, 1u) *
 				ALLOC_SURPLUS;
 
 		n = take_idle(s, now, keep, refs, cap);
+		if (n)
+			*state_out = ALLOC_FREE;
+	}
+	if (n == 0) {
+		n = take_hoard(a, now, refs, cap);
 		if (n)
 			*state_out = ALLOC_FREE;
 	}
@@ -253,6 +366,8 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 
 	if (n)
 		return n;
+	for (unsigned c = 0; c < CLASS_COUNT; c++)
+		a->cls[c].last_grant = 0;
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
 		n += take_idle(&a->cls[c], now, 0, refs + n, cap - n);
 	if (n) {

@@ -5,8 +5,11 @@
  * The server grants blocks; the session writes values into them; whoever
  * unlinks a block by a CAS owns it next. An unlinked block waits in limbo for T
  * (I4), then is free again under the next incarnation. Steady overwriting thus
- * needs no server. No locks: one thread. No system call; memory grows with the
- * number of blocks held.
+ * needs no server. No system call; memory grows with the number of blocks held.
+ *
+ * No locks: one thread at a time. In a session that is its handle's thread inside
+ * the gate, or who holds the inventory's lock while that thread is outside of it
+ * (client/inventory.h).
  */
 #ifndef COMMON_ALLOC_H
 #define COMMON_ALLOC_H
@@ -15,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "journal.h"
 #include "layout.h"
 
 struct alloc;
@@ -29,6 +33,19 @@ enum alloc_state {
 /** `grace_ns` is T. NULL if out of memory. */
 struct alloc *alloc_new(uint64_t grace_ns);
 void alloc_free(struct alloc *a);
+
+/**
+ * Bound what is kept unused by the size of the region: above ALLOC_HOARD_BYTES, or
+ * 1/ALLOC_HOARD_SHARE of the region if that is less, free blocks are surplus, and
+ * no request but a first one is for more than half of it. Without this call ALLOC_HOARD_BYTES holds.
+ */
+void alloc_set_region(struct alloc *a, uint64_t region_bytes);
+
+/**
+ * Add every block held to `j`, and from now on those that come by alloc_retire(),
+ * until the journal is off. `j` is the caller's and outlives the allocator.
+ */
+void alloc_record(struct alloc *a, struct journal *j);
 
 /**
  * Take a block of class `cls` to write into: a free one, else the oldest in
@@ -63,14 +80,15 @@ uint32_t alloc_worn(const struct alloc *a);
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
 /**
- * How many blocks of `cls` to ask the server for now: 0 if enough are at hand,
- * one in limbo has become ready at `now`, or a request is outstanding. Starts at
- * 2, so that a value can be overwritten without the server (I7), and doubles at
- * each request, bounded by ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes
- * (but at least 1).
+ * How many blocks of `cls` to ask the server for now: 0 if more than `spoken_for`
+ * and enough are at hand, counting one in limbo that has become ready at `now`, or
+ * if a request is outstanding. Starts at 2, so that a value can be overwritten
+ * without the server (I7), and doubles at each request, bounded by ALLOC_GRANT_MAX
+ * blocks and ALLOC_GRANT_BYTES bytes (but at least 1).
  * A non-zero answer marks the request as outstanding.
  */
-uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now);
+uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
+		    uint32_t spoken_for);
 
 /** The request for `cls` was answered: `n` blocks (0: out of memory). */
 int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
@@ -82,17 +100,25 @@ bool alloc_asking(const struct alloc *a, uint8_t cls);
 /**
  * Take out up to `cap` blocks that must or should go back: worn ones first,
  * then free ones of classes whose stock is above ALLOC_SURPLUS times the last
- * grant. All of them share the state written to *state_out. Returns the count.
+ * grant, then what is above the bound of alloc_set_region() over all classes, the
+ * class first that has not been used for longest. Blocks in limbo that are ready
+ * count as free. All of them share the state written to *state_out. Returns the
+ * count.
  */
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 		     size_t cap, enum alloc_state *state_out);
 
-/** As alloc_surplus(), for closing: everything held, batch by batch, until 0. */
+/**
+ * As alloc_surplus(), for closing and when others lack memory: everything held,
+ * batch by batch, until 0. What is asked for afterwards starts small again.
+ */
 size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 		   size_t cap, enum alloc_state *state_out);
 
 #define ALLOC_GRANT_MAX 1024u
 #define ALLOC_GRANT_BYTES (4u << 20)
 #define ALLOC_SURPLUS 4u
+#define ALLOC_HOARD_BYTES (UINT64_C(64) << 20)
+#define ALLOC_HOARD_SHARE 16u
 
 #endif

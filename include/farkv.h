@@ -56,8 +56,8 @@ enum farkv_error {
 	FARKV_ENOTFOUND = -1000,   /**< no value is stored under the key */
 	FARKV_EEXISTS = -1001,     /**< add: the key already has a value */
 	FARKV_EVERSION = -1002,    /**< cas: the value has another version */
-	FARKV_ENOSPC = -1003,      /**< the region has no memory for the value */
-	FARKV_EINDEXFULL = -1004,  /**< the index has no slot for a new key */
+	FARKV_ENOSPC = -1003,      /**< the region has no memory for value or index */
+	FARKV_EINDEXFULL = -1004,  /**< the index cannot grow any further */
 	FARKV_ETOOLARGE = -1005,   /**< key or value is over the store's limit */
 	FARKV_ETOOSMALL = -1006,   /**< the caller's buffer cannot hold the value */
 	FARKV_ETIMEDOUT = -1007,   /**< the deadline passed; nothing was changed */
@@ -318,9 +318,11 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC,
  * FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_EMAYBE,
  * FARKV_ENOMEM. After every one but FARKV_EMAYBE the old value stands.
- * FARKV_ENOSPC says that the server answered and has no memory, and that no
- * block which the handle replaced becomes usable before the deadline;
- * FARKV_ETIMEDOUT that the server did not answer in time.
+ * FARKV_ENOSPC says that the server answered and has no memory, for the value or to
+ * enlarge the index for a new key, and that no block which the handle replaced
+ * becomes usable before the deadline; FARKV_EINDEXFULL that the index has reached
+ * the largest size that there is; FARKV_ETIMEDOUT that the server did not answer in
+ * time.
  * Cost: 3 round trips over an existing key, 2 for a new one; a message to the
  * server only when the handle has no block of the size at hand.
  */

@@ -97,11 +97,11 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 		refs[i] = block(i);
 	for (unsigned round = 0; round < 12; round++) {
 		struct block_ref r;
-		uint32_t want = alloc_want(a, 0, 0);
+		uint32_t want = alloc_want(a, 0, 0, 0);
 
 		ck_assert_uint_eq(want, expect);
 		ck_assert(alloc_asking(a, 0));
-		ck_assert_uint_eq(alloc_want(a, 0, 0), 0);
+		ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 0);
 		ck_assert_int_eq(alloc_stock(a, 0, refs, want), 0);
 		ck_assert(!alloc_asking(a, 0));
 		while (alloc_take(a, 0, 0, &r))
@@ -111,8 +111,8 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 	}
 	/* a limbo block that is ready serves instead */
 	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
-	ck_assert_uint_eq(alloc_want(a, 0, T), 0);
-	ck_assert_uint_ne(alloc_want(a, 0, T - 1), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, T, 0), 0);
+	ck_assert_uint_ne(alloc_want(a, 0, T - 1, 0), 0);
 	alloc_free(a);
 }
 END_TEST
@@ -124,7 +124,7 @@ START_TEST(want_large_class_is_bounded_by_bytes)
 	struct block_ref r = {.off = META_ALIGN, .cls = cls};
 
 	for (unsigned i = 0; i < 5; i++) {
-		ck_assert_uint_eq(alloc_want(a, cls, 0), 1);
+		ck_assert_uint_eq(alloc_want(a, cls, 0, 0), 1);
 		ck_assert_int_eq(alloc_stock(a, cls, &r, 1), 0);
 		ck_assert(alloc_take(a, cls, 0, &r));
 	}
