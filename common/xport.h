@@ -3,7 +3,11 @@
  * xport.h - the transport contract: lanes that READ, WRITE and CAS a region.
  *
  * A lane is one ordered channel from one thread to one region. Requests are
- * posted in chains; a post (one doorbell) carries any number of chains.
+ * posted in chains; a post (one doorbell) carries any number of chains, and any
+ * number of posts may be under way. Posting never waits: what a lane cannot take
+ * at once it keeps, and goes on with when it is polled. So who has posted polls
+ * until the last chain is done, and nothing else is needed to get a post of any
+ * length through.
  *
  * Ordering: the requests of a lane execute at the region in posting order,
  * except that a WRITE or CAS may overtake an earlier READ's or CAS's result
@@ -61,7 +65,8 @@ struct xport_chain {
 	bool done;      /* out; cleared by xport_post() */
 	int status;     /* out: 0, FARKV_EDISCONNECTED, or FARKV_EPERM if the
 			   device refused a request for want of rights */
-	struct xport_chain *next; /* in: next chain of the same post */
+	struct xport_chain *next; /* in: next chain of the same post; from the
+				     post on the lane's, until all are done */
 };
 
 enum xport_caps {

@@ -150,6 +150,8 @@ struct verbs_server_ops {
 		       struct verbs_peer **peer_out, bool *readonly_out);
 	/* A connection begins, ends or waits: verbs_server_tick() is due soon. */
 	void (*on_tick_due)(void *arg);
+	/* After verbs_server_lane_lost(): the lane works again. May be NULL. */
+	void (*on_lane)(void *arg);
 	/* The device is lost: all connections are gone. */
 	void (*on_device_lost)(void *arg, const char *why);
 };
@@ -204,9 +206,20 @@ void verbs_server_areas(const struct verbs_server *vs, bool readonly,
 /**
  * A lane on the region through a connection of the device with itself: the only
  * way in which the server may change slots while clients write (I3). Owned by
- * the server.
+ * the server; it stays the same for good. Does not wait: one thread may post
+ * thousands of compare-and-swaps and poll now and then.
  */
 struct xport_lane *verbs_server_lane(struct verbs_server *vs);
+
+/**
+ * The lane broke: its chains ended with an error. A moment with the port down, or
+ * with the machine standing still, is enough. Makes it anew, by
+ * verbs_server_tick(), as soon as it can be; ops->on_lane() tells. From then on
+ * nothing that was posted before can happen any more: what has happened can be seen
+ * in the region. If it cannot be made anew for 30 s, though the port is up, or does
+ * not last, the device counts as lost.
+ */
+void verbs_server_lane_lost(struct verbs_server *vs);
 
 /** Of the control plane: what happened since the start. */
 struct verbs_server_counters {

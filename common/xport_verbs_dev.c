@@ -227,48 +227,105 @@ static int loop_connect(const struct verbs_device *d, struct verbs_conn *c,
 				  IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* Both ends; they report to `cq`. */
+static int loop_make(const struct verbs_device *d, struct ibv_cq *cq,
+		     unsigned rights, struct verbs_conn *near,
+		     struct verbs_conn *far)
+{
+	struct verbs_qp_spec spec = {.pd = d->pd,
+				     .send_cq = cq,
+				     .recv_cq = cq,
+				     .max_send = VERBS_LANE_SQ,
+				     .max_recv = 1,
+				     .max_inline = VERBS_INLINE};
+	struct ibv_port_attr port;
+	int err;
+
+	*near = *far = (struct verbs_conn){0};
+	if (ibv_query_port(d->ctx, d->port, &port))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot query the RDMA device's port");
+	err = verbs_qp_create(near, &spec);
+	if (!err)
+		err = verbs_qp_create(far, &spec);
+	if (!err)
+		err = loop_init(d, near, 0);
+	if (!err)
+		err = loop_init(d, far, rights);
+	if (!err)
+		err = loop_connect(d, far, near->qp->qp_num, &port);
+	if (!err)
+		err = loop_connect(d, near, far->qp->qp_num, &port);
+	if (err) {
+		verbs_conn_destroy(near);
+		verbs_conn_destroy(far);
+	}
+	return err;
+}
+
 int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
 		      unsigned rights, struct xport_lane **lane_out,
 		      struct verbs_conn *far_out)
 {
-	struct verbs_qp_spec spec = {.pd = d->pd,
-				     .max_send = VERBS_LANE_SQ,
-				     .max_recv = 1,
-				     .max_inline = VERBS_INLINE};
-	struct verbs_conn near = {0}, far = {0};
-	struct ibv_port_attr port;
+	struct verbs_conn near, far;
 	struct verbs_lane *lane;
-	int err = 0;
+	int err = verbs_lane_new(d->pd, NULL, p, &lane);
 
-	if (ibv_query_port(d->ctx, d->port, &port))
-		return err_set_errno(FARKV_ESYS, errno,
-				     "cannot query the RDMA device's port");
-	err = verbs_lane_new(d->pd, NULL, p, &lane);
 	if (err)
 		return err;
-	spec.send_cq = spec.recv_cq = verbs_lane_cq(lane);
-	err = verbs_qp_create(&near, &spec);
-	if (!err)
-		err = verbs_qp_create(&far, &spec);
-	if (!err)
-		err = loop_init(d, &near, 0);
-	if (!err)
-		err = loop_init(d, &far, rights);
-	if (!err)
-		err = loop_connect(d, &far, near.qp->qp_num, &port);
-	if (!err)
-		err = loop_connect(d, &near, far.qp->qp_num, &port);
-	if (!err)
-		err = verbs_lane_start(lane, &near);
-	if (err) {
-		verbs_conn_destroy(&near);
-		verbs_conn_destroy(&far);
-		verbs_lane_abandon(lane);
-		return err;
-	}
+	err = loop_make(d, verbs_lane_cq(lane), rights, &near, &far);
+	if (err)
+		goto err_abandon;
+	err = verbs_lane_start(lane, &near);
+	if (err)
+		goto err_destroy;
 	*lane_out = verbs_lane_base(lane);
 	*far_out = far;
 	return 0;
+
+err_destroy:
+	verbs_conn_destroy(&near);
+	verbs_conn_destroy(&far);
+err_abandon:
+	verbs_lane_abandon(lane);
+	return err;
+}
+
+/* Addresses may have changed while the port was down. */
+static int look_again(struct verbs_device *d)
+{
+	struct verbs_device now;
+	int err = choose(ibv_get_device_name(d->ctx->device), &now);
+
+	if (err)
+		return err;
+	d->port = now.port;
+	d->gid_index = now.gid_index;
+	d->gid = now.gid;
+	return 0;
+}
+
+int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
+			    struct xport_lane *lane, struct verbs_conn *far)
+{
+	struct verbs_lane *l = verbs_lane_of(lane);
+	struct verbs_conn near;
+	int err;
+
+	/* The far end last: until then it may carry out what it has received. */
+	verbs_lane_stop(l);
+	verbs_conn_destroy(far);
+	err = look_again(d);
+	if (!err)
+		err = loop_make(d, verbs_lane_cq(l), rights, &near, far);
+	if (err)
+		return err;
+	err = verbs_lane_restart(l, &near);
+	if (err) {
+		verbs_conn_destroy(&near);
+		verbs_conn_destroy(far);
+	}
+	return err;
 }
 
 /* ---- self-test --------------------------------------------------------------------------- */

@@ -49,6 +49,7 @@ struct verbs_lane {
 	uint32_t depth;    /* of the send queue: a power of two */
 	uint64_t max_piece;
 	pid_t pid;         /* of the process that may talk to the device */
+	const char *why;   /* it broke; NULL: for a reason of its user's */
 
 	uint64_t head, tail; /* requests posted, known to be over */
 	struct flight *flight; /* depth of them */
@@ -262,6 +263,7 @@ static void fail(struct verbs_lane *l, bool failed, enum ibv_wc_status status)
 	if (failed) {
 		err = verbs_status_error(status, &why);
 		log_debug("rdma lane broke: %s", why);
+		l->why = why;
 		if (!xport_broken(&l->base))
 			err_set(err, "%s", why);
 	}
@@ -468,6 +470,33 @@ int verbs_lane_start(struct verbs_lane *l, const struct verbs_conn *conn)
 	while (l->depth > conn->max_send)
 		l->depth /= 2;
 	return 0;
+}
+
+void verbs_lane_stop(struct verbs_lane *l)
+{
+	if (l->conn.qp)
+		fail(l, false, IBV_WC_SUCCESS);
+}
+
+int verbs_lane_restart(struct verbs_lane *l, const struct verbs_conn *conn)
+{
+	int err = verbs_lane_start(l, conn);
+
+	if (err)
+		return err;
+	l->why = NULL;
+	xport_break(&l->base, 0);
+	return 0;
+}
+
+const char *verbs_lane_why(const struct verbs_lane *l)
+{
+	return l->why ? l->why : "it was given up";
+}
+
+struct verbs_lane *verbs_lane_of(struct xport_lane *lane)
+{
+	return lane_of(lane);
 }
 
 struct xport_lane *verbs_lane_base(struct verbs_lane *l)

@@ -145,6 +145,11 @@ struct xport_lane *verbs_server_lane(struct verbs_server *vs)
 	return NULL;
 }
 
+void verbs_server_lane_lost(struct verbs_server *vs)
+{
+	(void)vs;
+}
+
 void verbs_server_counters(const struct verbs_server *vs,
 			   struct verbs_server_counters *out)
 {

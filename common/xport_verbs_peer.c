@@ -169,6 +169,7 @@ bool verbs_server_tick(struct verbs_server *vs)
 			peer_bury(p);
 	}
 	again = verbs_leave_late() || again;
+	again = verbs_own_tick(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
 }
 

@@ -179,6 +179,13 @@ struct ibv_cq *verbs_lane_cq(const struct verbs_lane *l);
 /** The lane owns the connection and is ready. */
 int verbs_lane_start(struct verbs_lane *l, const struct verbs_conn *conn);
 struct xport_lane *verbs_lane_base(struct verbs_lane *l);
+struct verbs_lane *verbs_lane_of(struct xport_lane *lane);
+/** Break it, if it is not broken, and end all its chains. 0.5 s at most. */
+void verbs_lane_stop(struct verbs_lane *l);
+/** A lane that broke owns this connection and is ready again. */
+int verbs_lane_restart(struct verbs_lane *l, const struct verbs_conn *conn);
+/** Why it broke. */
+const char *verbs_lane_why(const struct verbs_lane *l);
 /** Give up a lane before verbs_lane_start(). */
 void verbs_lane_abandon(struct verbs_lane *l);
 
@@ -212,6 +219,15 @@ bool verbs_device_address(const struct verbs_device *d,
 int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
 		      unsigned rights, struct xport_lane **lane_out,
 		      struct verbs_conn *far_out);
+
+/**
+ * The same for a lane that broke: it and *far end, and then a new connection takes
+ * their place. When this returns 0, what was under way on the old one has happened
+ * or never will. On failure the lane stays broken: FARKV_ENOTSUP (the port is
+ * down), FARKV_ESYS.
+ */
+int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
+			    struct xport_lane *lane, struct verbs_conn *far);
 
 /** Does the device do what the protocol needs? FARKV_ENOTSUP with a detail. */
 int verbs_device_test(struct verbs_device *d);

@@ -329,22 +329,6 @@ static int watch(struct verbs_server *vs)
 	return 0;
 }
 
-static int lane_create(struct verbs_server *vs)
-{
-	struct verbs_area areas[2];
-	struct verbs_lane_params p = {.areas = areas,
-				      .n_areas = 2,
-				      .region_bytes = vs->cfg.region_bytes,
-				      .read8_atomic = !vs->dev.software};
-
-	verbs_server_areas(vs, false, areas);
-	return verbs_device_loop(&vs->dev, &p,
-				 IBV_ACCESS_REMOTE_READ |
-					 IBV_ACCESS_REMOTE_WRITE |
-					 IBV_ACCESS_REMOTE_ATOMIC,
-				 &vs->lane, &vs->lane_far);
-}
-
 int verbs_server_open(const struct verbs_server_config *cfg,
 		      struct verbs_server **out)
 {
@@ -365,7 +349,7 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 	if (!err)
 		err = queues_create(vs);
 	if (!err)
-		err = lane_create(vs);
+		err = verbs_own_create(vs);
 	if (!err)
 		err = listen_on(vs);
 	if (!err)
@@ -420,8 +404,7 @@ void verbs_server_close(struct verbs_server *vs)
 	listener_drop(vs);
 	if (vs->channel)
 		rdma_destroy_event_channel(vs->channel);
-	verbs_conn_destroy(&vs->lane_far);
-	xport_close(vs->lane);
+	verbs_own_destroy(vs);
 	queues_destroy(vs);
 	mr_drop(vs->data_ro_mr);
 	mr_drop(vs->data_rw_mr);
@@ -469,11 +452,6 @@ void verbs_server_areas(const struct verbs_server *vs, bool readonly,
 				       .bytes = c->region_bytes - c->meta_bytes,
 				       .raddr = c->meta_bytes,
 				       .rkey = data->rkey};
-}
-
-struct xport_lane *verbs_server_lane(struct verbs_server *vs)
-{
-	return vs->lane;
 }
 
 void verbs_server_counters(const struct verbs_server *vs,

@@ -5,6 +5,7 @@
  *   xport_verbs_server.c  device, region, listener; what happens, by turns
  *   xport_verbs_peer.c    connections of clients: made, used, ended
  *   xport_verbs_mover.c   the thread that keeps the shared buffers free
+ *   xport_verbs_own.c     the server's lane to itself
  */
 #ifndef COMMON_XPORT_VERBS_SERVER_H
 #define COMMON_XPORT_VERBS_SERVER_H
@@ -74,6 +75,10 @@ struct verbs_server {
 
 	struct xport_lane *lane; /* to itself */
 	struct verbs_conn lane_far;
+	bool lane_lost;
+	bool lane_fails; /* it was lost soon after it was made anew */
+	uint64_t lane_lost_ns; /* since when it fails */
+	uint64_t lane_made_ns; /* anew; 0: never */
 
 	pthread_t mover;
 	bool mover_runs;
@@ -97,6 +102,13 @@ int verbs_recv_post(struct verbs_server *vs, uint64_t i);
 void verbs_move_all(struct verbs_server *vs);
 int verbs_mover_start(struct verbs_server *vs);
 void verbs_mover_stop(struct verbs_server *vs);
+
+/* ---- xport_verbs_own.c ------------------------------------------------------------ */
+
+int verbs_own_create(struct verbs_server *vs);
+void verbs_own_destroy(struct verbs_server *vs);
+/** True: it is lost, come again. */
+bool verbs_own_tick(struct verbs_server *vs, uint64_t now);
 
 /* ---- xport_verbs_peer.c ---------------------------------------------------------- */
 

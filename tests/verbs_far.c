@@ -43,6 +43,7 @@ static struct far {
 	struct verbs_peer *peers[LANES_MAX];
 	unsigned n_peers;
 	int fence; /* this one, or -1 */
+	bool renew; /* the server's own lane */
 	bool quit;
 } far;
 
@@ -115,6 +116,15 @@ static void on_device_lost(void *arg, const char *why)
 	fprintf(stderr, "the device is lost: %s\n", why);
 }
 
+static void on_lane(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&far.lock);
+	far.renew = false;
+	pthread_cond_broadcast(&far.changed);
+	pthread_mutex_unlock(&far.lock);
+}
+
 static const struct verbs_server_ops ops = {
 	.on_request = on_request,
 	.on_connected = on_connected,
@@ -123,6 +133,7 @@ static const struct verbs_server_ops ops = {
 	.on_gone = on_gone,
 	.on_data = on_data,
 	.on_tick_due = on_tick_due,
+	.on_lane = on_lane,
 	.on_device_lost = on_device_lost,
 };
 
@@ -130,17 +141,20 @@ static const struct verbs_server_ops ops = {
 static bool serve_test(void)
 {
 	struct verbs_peer *peer = NULL;
+	bool quit, renew;
 	eventfd_t n;
-	bool quit;
 
 	(void)eventfd_read(far.wake_fd, &n);
 	pthread_mutex_lock(&far.lock);
 	if (far.fence >= 0)
 		peer = far.peers[far.fence];
 	quit = far.quit;
+	renew = far.renew;
 	pthread_mutex_unlock(&far.lock);
 	if (peer)
 		verbs_peer_fence(peer);
+	if (renew)
+		verbs_server_lane_lost(far.server);
 	pthread_mutex_lock(&far.lock);
 	far.fence = -1;
 	pthread_cond_broadcast(&far.changed);
@@ -302,6 +316,22 @@ struct xport_lane *far_own_lane(void)
 uint64_t far_own_off(void)
 {
 	return META_BYTES;
+}
+
+void far_own_renew(void)
+{
+	struct timespec end;
+	int rc = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += LIMIT_NS / NS_PER_SEC;
+	pthread_mutex_lock(&far.lock);
+	far.renew = true;
+	wake();
+	while (far.renew && rc == 0)
+		rc = pthread_cond_timedwait(&far.changed, &far.lock, &end);
+	pthread_mutex_unlock(&far.lock);
+	ck_assert_int_eq(rc, 0);
 }
 
 void far_wait(struct xport_lane *lane, struct xport_chain *c)

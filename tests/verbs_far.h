@@ -39,6 +39,8 @@ void far_fence(unsigned n);
 /** The server's lane to itself, on which `data` begins at far_own_off(). */
 struct xport_lane *far_own_lane(void);
 uint64_t far_own_off(void);
+/** It broke: tell the server, and wait until it has made it anew, 20 s at most. */
+void far_own_renew(void);
 
 /** Post and wait until the last of the chains is done, 20 s at most. */
 void far_run(struct xport_lane *lane, struct xport_chain *first);

@@ -27,7 +27,7 @@ passes() {
 	resources_are_back
 }
 
-for program in test_xport test_verbs test_farkv test_batch test_limits test_outage test_hammer; do
+for program in test_xport test_verbs test_own_lane test_farkv test_batch test_limits test_outage test_hammer; do
 	testcase "$program: by RDMA"
 	if [ -e "$top_builddir/tests/$program" ]; then
 		passes "$program"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Explore the model of the slot protocol: the protocol must hold in every state,
-# each broken rule must be noticed, and the places that matter must be reached.
+# Explore the models of the protocol: it must hold in every state, each broken
+# rule must be noticed, and the places that matter must be reached. MODEL_LARGE=1
+# explores larger configurations too.
 # shellcheck disable=SC2154
 set -u
 command -v spin >/dev/null || {
@@ -12,11 +13,16 @@ command -v spin >/dev/null || {
 	echo "SKIP: the model is the same in every build"
 	exit 77
 }
-model=$srcdir/tests/model/slot.pml
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 failures=0
+
+# The model that the lines below are about.
+model() {
+	name=$1
+	model=$srcdir/tests/model/$name.pml
+}
 
 # explore OPTIMIZATION FLAG...: the verifier's words are in $dir/log.
 explore() {
@@ -33,7 +39,7 @@ explore() {
 }
 
 say() {
-	printf '%-8s %-64s %10s states\n' "$1" "$2" "$states"
+	printf '%-8s %-8s %-55s %10s states\n' "$1" "$name" "$2" "$states"
 }
 
 holds() {
@@ -62,6 +68,9 @@ must_fail() {
 noticed() { must_fail noticed "$@"; }
 reached() { must_fail reached "$@"; }
 
+large() { [ -n "${MODEL_LARGE:-}" ]; }
+
+model slot
 holds -DSAME_FP
 holds -DSAME_FP -DEMPTY_START
 holds -DSAME_FP -DOPS1=2 -DREADS=0
@@ -90,5 +99,34 @@ holds -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DOPS0=3 -DOPS1=0
 holds -DSAME_FP -DMUTANT_NO_CHECK_OF_CONTENT -DOPS0=3 -DOPS1=0
 noticed -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
 noticed -DSAME_FP -DMUTANT_LATE_READER_GOES_ON -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
+
+# Incarnations that run out, and such that a sweep alone starts anew.
+model resolve
+holds -DINCS=2
+holds -DINCS=2 -DEMPTY_START
+holds -DINCS=4
+if large; then
+	holds -DINCS=3 -DRIVAL_OPS=4 -DBREAKS=3
+	holds -DINCS=3 -DRIVAL_OPS=4 -DBREAKS=3 -DEMPTY_START
+fi
+
+reached -DCOVER_DONE
+reached -DCOVER_AGAIN
+reached -DCOVER_ABSORBED
+reached -DCOVER_FROZEN_TAKEN
+reached -DCOVER_BARRIER_BEFORE_LOOK_UP
+
+noticed -DMUTANT_BLIND_PUT_REPEATED
+noticed -DMUTANT_OLD_LANE_LIVES
+noticed -DMUTANT_DELETE_IN_PLACE_PROVES
+noticed -DMUTANT_EMPTY_OF_ANY_GENERATION -DEMPTY_START
+noticed -DMUTANT_ABSORBED_BY_ANY
+noticed -DMUTANT_ABSORBS_ALL
+noticed -DMUTANT_SWEEPS_COUNT_ONLY
+noticed -DMUTANT_BARRIERS_PASSED_LOST -DINCS=4
+noticed -DMUTANT_BARRIER_UNDER_WAY_LOST -DINCS=4
+noticed -DMUTANT_OLD_ALERT_LOST -DINCS=4
+noticed -DMUTANT_BARRIER_BEFORE_LOOK_UP -DINCS=4
+noticed -DMUTANT_LOOK_UP_WAITS -DINCS=4
 
 [ "$failures" -eq 0 ]

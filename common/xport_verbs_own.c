@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's lane to itself. It shares the fate of every connection: packets of
+ * a software device find no route while the port is down, a machine that stands
+ * still for a second lets retries run out. The store must survive that, so the lane
+ * is made anew; who uses it waits.
+ */
+#include "config.h"
+
+#include "xport_verbs_server.h"
+
+#include <farkv.h>
+
+#include "clock.h"
+#include "err.h"
+#include "log.h"
+
+/* A lane that works for so long does work. */
+#define LASTS_NS (10 * NS_PER_SEC)
+/* One that does not, in so long and with the port up, never will. */
+#define GIVE_UP_NS (30 * NS_PER_SEC)
+
+#define RIGHTS                                              \
+	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+int verbs_own_create(struct verbs_server *vs)
+{
+	struct verbs_area areas[2];
+	struct verbs_lane_params p = {.areas = areas,
+				      .n_areas = 2,
+				      .region_bytes = vs->cfg.region_bytes,
+				      .read8_atomic = !vs->dev.software};
+
+	verbs_server_areas(vs, false, areas);
+	return verbs_device_loop(&vs->dev, &p, RIGHTS, &vs->lane,
+				 &vs->lane_far);
+}
+
+void verbs_own_destroy(struct verbs_server *vs)
+{
+	if (vs->lane)
+		log_debug("rdma: the server's own connection did %llu "
+			  "compare-and-swaps with %llu doorbells",
+			  (unsigned long long)vs->lane->counters.cas,
+			  (unsigned long long)vs->lane->counters.doorbells);
+	verbs_conn_destroy(&vs->lane_far);
+	xport_close(vs->lane);
+	vs->lane = NULL;
+}
+
+struct xport_lane *verbs_server_lane(struct verbs_server *vs)
+{
+	return vs->lane;
+}
+
+void verbs_server_lane_lost(struct verbs_server *vs)
+{
+	uint64_t now = clock_now_ns();
+	const char *why = verbs_lane_why(verbs_lane_of(vs->lane));
+
+	if (vs->lane_lost || vs->lost)
+		return;
+	vs->lane_lost = true;
+	vs->lane_fails = vs->lane_made_ns &&
+			 now - vs->lane_made_ns < LASTS_NS;
+	if (!vs->lane_fails) {
+		vs->lane_lost_ns = now;
+		log_warn("rdma: the server's connection with itself broke "
+			 "(%s); it is made anew", why);
+	}
+	vs->cfg.ops->on_tick_due(vs->cfg.arg);
+}
+
+static bool port_is_down(const struct verbs_server *vs)
+{
+	struct ibv_port_attr port;
+
+	return !ibv_query_port(vs->dev.ctx, vs->dev.port, &port) &&
+	       port.state < IBV_PORT_ACTIVE;
+}
+
+bool verbs_own_tick(struct verbs_server *vs, uint64_t now)
+{
+	if (!vs->lane_lost || vs->lost)
+		return false;
+	if (port_is_down(vs)) {
+		vs->lane_lost_ns = now;
+		return true;
+	}
+	if (now - vs->lane_lost_ns > GIVE_UP_NS) {
+		verbs_device_lost(vs, "the RDMA device does not reach itself "
+				      "any more");
+		return false;
+	}
+	if (verbs_device_loop_again(&vs->dev, RIGHTS, vs->lane,
+				    &vs->lane_far)) {
+		log_debug("rdma: not yet made anew: %s", err_detail());
+		return true;
+	}
+	vs->lane_lost = false;
+	vs->lane_made_ns = clock_now_ns();
+	if (!vs->lane_fails)
+		log_info("rdma: the server's connection with itself works "
+			 "again");
+	if (vs->cfg.ops->on_lane)
+		vs->cfg.ops->on_lane(vs->cfg.arg);
+	return false;
+}
