@@ -47,6 +47,7 @@ struct grow {
 	struct xport_lane *own_lane; /* shared memory: to be closed */
 	struct migration *migration;
 	bool running;
+	bool lane_lost; /* nothing can be done until it works again */
 	uint64_t running_page; /* of the subtable that is being rebuilt */
 
 	struct page_queue urgent, early;
@@ -275,7 +276,29 @@ static void finished(struct grow *g)
 		log_warn("%u slots of the index led to no block of their own: "
 			 "dropped; a client has written where it must not, or "
 			 "memory is bad", m->damaged);
+	log_debug("a subtable of %u keys was %s in %u us, writers waited %u us",
+		  m->live, m->kind == MIGRATE_SPLIT ? "split" : "compacted",
+		  (unsigned)(m->total_ns / 1000),
+		  (unsigned)(m->frozen_ns / 1000));
 	barrier_want(g->c);
+}
+
+/* Over shared memory no lane breaks. */
+static void lane_lost(struct grow *g)
+{
+	g->lane_lost = true;
+	if (g->c->rdma)
+		verbs_server_lane_lost(port_rdma_server(g->c->rdma));
+	else
+		control_fail(g->c);
+}
+
+void grow_lane_back(struct control *c)
+{
+	if (!c->grow)
+		return;
+	c->grow->lane_lost = false;
+	work_start(&c->work, &c->grow->work);
 }
 
 static bool on_work(void *arg, uint64_t until_ns)
@@ -283,6 +306,8 @@ static bool on_work(void *arg, uint64_t until_ns)
 	struct grow *g = arg;
 
 	do {
+		if (g->lane_lost)
+			return false;
 		if (!g->running && !next_migration(g, until_ns))
 			return g->searching && !g->short_ns;
 		if (!g->running)
@@ -294,9 +319,7 @@ static bool on_work(void *arg, uint64_t until_ns)
 			finished(g);
 			break;
 		case MIGRATE_LOST:
-			log_error("the server's own way to the region is lost: "
-				  "leaving");
-			control_fail(g->c);
+			lane_lost(g);
 			return false;
 		}
 	} while (clock_now_ns() < until_ns);

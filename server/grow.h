@@ -42,6 +42,9 @@ bool grow_reclaim(struct control *c);
 /** Pages have become free: go on with what waited for them. */
 void grow_resume(struct control *c);
 
+/** The server's lane works again, after it broke. */
+void grow_lane_back(struct control *c);
+
 const struct grow_stats *grow_stats(const struct control *c);
 
 #endif

@@ -41,6 +41,7 @@ struct migration {
 	uint64_t hash[SUBTABLE_SLOTS]; /* of the slots' keys, ... */
 	bool known[SUBTABLE_SLOTS];    /* ... where known */
 	struct xport_chain chain[GROUP_CHAINS];
+	unsigned n_chains; /* posted */
 	uint8_t key[BLOCK_HEADER_BYTES + UINT16_MAX]; /* a block's beginning */
 };
 
@@ -269,6 +270,7 @@ static bool freeze(struct migration *m)
 		if (!(w & SLOT_FROZEN))
 			cas_add(m, k++, m->at, w);
 	}
+	m->n_chains = (k + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX;
 	if (k) {
 		if (xport_post(m->lane, m->chain))
 			return false;
@@ -287,10 +289,12 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 {
 	*lost_out = false;
 	xport_poll(m->lane);
-	for (struct xport_chain *c = m->chain; c; c = c->next)
-		if (!c->done)
+	for (unsigned k = 0; k < m->n_chains; k++)
+		if (!m->chain[k].done)
 			return false;
-	for (struct xport_chain *c = m->chain; c; c = c->next) {
+	for (unsigned k = 0; k < m->n_chains; k++) {
+		const struct xport_chain *c = &m->chain[k];
+
 		if (c->status)
 			*lost_out = true;
 		for (unsigned i = 0; i < c->n; i++)
@@ -298,6 +302,8 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 				m->again = true;
 	}
 	m->phase = FREEZE;
+	if (*lost_out) /* which of them happened can be seen in the slots */
+		m->at = 0;
 	return true;
 }
 

@@ -45,7 +45,7 @@ enum migrate_begin {
 enum migrate_state {
 	MIGRATE_MORE, /* call again */
 	MIGRATE_DONE,
-	MIGRATE_LOST, /* the lane broke: the subtable stays frozen */
+	MIGRATE_LOST, /* the lane broke: call again when it works again */
 };
 
 /** What a migration found and did. */

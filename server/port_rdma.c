@@ -12,6 +12,8 @@
 #include "common/err.h"
 #include "common/log.h"
 
+#include "grow.h"
+
 /*
  * A client's machine that dies says nothing, and an idle session asks nothing. One
  * that was not heard of for so long is sent a KEEPALIVE: its card acknowledges it
@@ -199,6 +201,11 @@ static void on_tick_due(void *arg)
 	control_tick_soon(((struct port_rdma *)arg)->control);
 }
 
+static void on_lane(void *arg)
+{
+	grow_lane_back(((struct port_rdma *)arg)->control);
+}
+
 static const struct verbs_server_ops server_ops = {
 	.on_request = on_request,
 	.on_connected = on_connected,
@@ -208,6 +215,7 @@ static const struct verbs_server_ops server_ops = {
 	.on_data = on_data,
 	.on_device_lost = on_device_lost,
 	.on_tick_due = on_tick_due,
+	.on_lane = on_lane,
 };
 
 /* ---- life ------------------------------------------------------------------------------ */

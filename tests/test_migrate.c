@@ -415,6 +415,8 @@ START_TEST(migration_lane_breaks_it_says_so_and_another_finishes)
 			break;
 	}
 	check_all(2000);
+	/* It still is. */
+	ck_assert_int_eq(migration_step(migration, NOBODY), MIGRATE_LOST);
 	xport_close(lane);
 	lane = xport_shm_open(r.data - r.sb.meta_bytes, r.sb.region_bytes,
 			      false);
