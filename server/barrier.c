@@ -10,6 +10,8 @@
 #include "common/log.h"
 #include "common/util.h"
 
+#include "grow.h"
+
 /*
  * What needs a barrier comes in swarms: one starts this long after the first, and
  * later the more sessions have to answer it.
@@ -65,6 +67,7 @@ static void check(struct control *c)
 	b->passed++;
 	slab_barrier_passed(c->slab);
 	heap_barrier_passed(c->region->heap);
+	grow_resume(c);
 	grow_resume(c);
 	memory_resume(c);
 	if (anything_waits(c)) {

@@ -23,11 +23,12 @@
 
 TAILQ_HEAD(session_list, session);
 
-/* A GRANT_REQ that waits for blocks which become free by themselves. */
+/* A GRANT_REQ that waits for blocks; see memory.c for which. */
 struct deferred {
 	TAILQ_ENTRY(deferred) link;
 	struct session *session;
-	uint64_t until_ns;
+	uint64_t hunt_ns;  /* until when memory of others may become its */
+	uint64_t until_ns; /* ... blocks of its class */
 	uint32_t req, count;
 	uint8_t cls;
 };
@@ -53,8 +54,10 @@ struct control {
 
 	/* memory.c */
 	struct deferred_list deferred; /* oldest first */
+	uint32_t n_deferred;
 	struct event *deferred_due;
-	uint64_t last_reclaim_ns;
+	uint64_t last_reclaim_ns, reclaim_until_ns;
+	uint64_t last_shrink_ns;
 
 	struct departed departed;
 	struct barrier barrier;

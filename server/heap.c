@@ -14,6 +14,7 @@ struct run {
 struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
+	uint64_t no_run; /* there is no run of so many free pages; 0 unknown */
 	uint8_t *taken;  /* one byte per page; calloc touches none of it */
 	struct run *retired; /* the first n_aging await a barrier's end */
 	size_t n_retired, n_aging, retired_cap;
@@ -49,6 +50,8 @@ static uint64_t take(struct heap *h, uint64_t n)
 {
 	uint64_t run = 0;
 
+	if (h->no_run && n >= h->no_run)
+		return 0;
 	while (h->lowest < h->count && h->taken[h->lowest])
 		h->lowest++;
 	for (uint64_t i = h->lowest; i < h->count; i++) {
@@ -59,6 +62,7 @@ static uint64_t take(struct heap *h, uint64_t n)
 		h->used += n;
 		return h->first + i + 1 - n;
 	}
+	h->no_run = n;
 	return 0;
 }
 
@@ -86,6 +90,7 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 	assert(at < h->count && n <= h->count - at);
 	memset(&h->taken[at], 0, n);
 	h->used -= n;
+	h->no_run = 0;
 	if (at < h->lowest)
 		h->lowest = at;
 }

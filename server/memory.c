@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sessions ask of the allocator. A request that finds no block waits for
- * those that become free by themselves: returned ones in limbo (T) and worn ones
- * (a barrier). What others hold and do not use is asked back (RECLAIM), but not
- * waited for.
+ * What sessions ask of the allocator. A request that finds no block waits as long
+ * as there is hope:
+ *
+ * - for blocks of its class: returned ones in limbo (T), worn ones (a barrier);
+ * - for pages: segments of other classes that are empty or become so, the index's
+ *   tombstones, and what other sessions hold and do not use. That search is over
+ *   when nothing is on its way any more, at the latest a little after T, because
+ *   a store in use always has something in limbo.
+ *
+ * Then the answer is "none", at once for those that follow.
  */
 #include "config.h"
 
@@ -12,16 +18,23 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 
-/* RECLAIM goes out this often at most. */
+#include "grow.h"
+
+/* RECLAIM goes out this often at most, and is waited for so long. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
+#define RECLAIM_WAIT_NS (50 * NS_PER_MS)
 /* Between two looks at requests that wait. */
 #define DEFERRED_PAUSE_MS 5
-/* They wait for T and this long at most: a barrier may never pass. */
+/* They wait for T and this long for what others had ... */
+#define HUNT_NS (80 * NS_PER_MS)
+/* ... and this long for their own class: a barrier may never pass. */
 #define DEFERRED_MAX_NS NS_PER_SEC
 /* Requests of one session that may wait; a client has one for each class. */
 #define DEFERRED_PER_SESSION CLASS_COUNT
+/* With less than one page in so many left, empty segments are given back. */
+#define LOW_WATER_SHARE 32u
+#define SHRINK_PAUSE_NS (100 * NS_PER_MS)
 
 static void timer_start(struct event *e, int ms)
 {
@@ -31,13 +44,12 @@ static void timer_start(struct event *e, int ms)
 		event_add(e, &tv);
 }
 
-/* ---- grants -------------------------------------------------------------- */
+/* ---- where memory may come from ------------------------------------------ */
 
-/* Memory is out: ask the other sessions for what they hold and do not use. */
-static void reclaim(struct session *asker)
+/* Ask the other sessions for what they hold and do not use. */
+static void reclaim(struct session *asker, uint64_t now)
 {
 	struct control *c = asker->control;
-	uint64_t now = clock_now_ns();
 	struct session *s, *next;
 	struct msg m = {.type = MSG_RECLAIM};
 
@@ -46,21 +58,75 @@ static void reclaim(struct session *asker)
 	c->last_reclaim_ns = now;
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (s != asker && s->welcomed && !s->readonly &&
-		    !session_send(s, &m, NULL, NULL, 0))
+		if (s == asker || !s->welcomed || s->readonly || s->left)
+			continue;
+		c->reclaim_until_ns = now + RECLAIM_WAIT_NS;
+		if (!session_send(s, &m, NULL, NULL, 0))
 			control_end_session(s);
 	}
 }
 
+/* Pages of no use any more, so that there is something left to take. */
+static void low_water(struct control *c)
+{
+	const struct heap *h = c->region->heap;
+	uint64_t now;
+
+	if (heap_left(h) >= heap_total(h) / LOW_WATER_SHARE ||
+	    slab_empty(c->slab) == 0)
+		return;
+	now = clock_now_ns();
+	if (now - c->last_shrink_ns < SHRINK_PAUSE_NS)
+		return;
+	c->last_shrink_ns = now;
+	if (slab_shrink(c->slab, true) > 0)
+		barrier_want(c);
+}
+
+/*
+ * Is anything on its way to a request that found nothing? The steps get more
+ * expensive: the next one is taken only when nothing comes of those before. Ends
+ * no session but silent ones of others.
+ */
+static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
+{
+	struct slab_counts own = slab_count_class(c->slab, d->cls);
+	struct slab_counts all = slab_count(c->slab);
+	bool aging = all.worn > 0;
+
+	if (now >= d->until_ns)
+		return false;
+	if (slab_shrink(c->slab, false) > 0 ||
+	    heap_retired(c->region->heap) > 0)
+		aging = true;
+	if (aging)
+		barrier_now(c);
+	if (own.limbo > 0 || (own.worn > 0 && !barrier_stuck(c)))
+		return true;
+	if (now < d->hunt_ns && aging && !barrier_stuck(c))
+		return true;
+	if (grow_reclaim(c)) {
+		d->hunt_ns = now + c->region->sb.grace_ns + HUNT_NS;
+		return true;
+	}
+	reclaim(d->session, now);
+	return now < d->hunt_ns &&
+	       (now < c->reclaim_until_ns || all.limbo > 0);
+}
+
+/* ---- grants -------------------------------------------------------------- */
+
 /* Blocks, or none if `give_up`; false if the request should wait. */
-static bool try_grant(struct control *c, const struct deferred *d, bool give_up,
+static bool try_grant(struct control *c, struct deferred *d, bool give_up,
 		      struct msg *g, struct block_ref *refs)
 {
+	uint64_t now = clock_now_ns();
+
 	*g = (struct msg){.type = MSG_GRANT};
 	g->blocks.cls = d->cls;
-	g->blocks.n = (uint32_t)slab_grant(c->slab, d->cls, d->count,
-					   clock_now_ns(), refs);
-	return g->blocks.n > 0 || give_up || !slab_pending(c->slab, d->cls);
+	g->blocks.n = (uint32_t)slab_grant(c->slab, d->cls, d->count, now,
+					   refs);
+	return g->blocks.n > 0 || give_up || !more_to_come(c, d, now);
 }
 
 static bool defer(struct control *c, const struct deferred *d)
@@ -71,6 +137,7 @@ static bool defer(struct control *c, const struct deferred *d)
 		return false;
 	*copy = *d;
 	TAILQ_INSERT_TAIL(&c->deferred, copy, link);
+	c->n_deferred++;
 	d->session->n_deferred++;
 	timer_start(c->deferred_due, DEFERRED_PAUSE_MS);
 	return true;
@@ -79,6 +146,7 @@ static bool defer(struct control *c, const struct deferred *d)
 static void deferred_drop(struct control *c, struct deferred *d)
 {
 	TAILQ_REMOVE(&c->deferred, d, link);
+	c->n_deferred--;
 	d->session->n_deferred--;
 	free(d);
 }
@@ -86,13 +154,14 @@ static void deferred_drop(struct control *c, struct deferred *d)
 bool memory_on_grant(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
+	uint64_t now = clock_now_ns();
 	struct deferred d = {
 		.session = s,
 		.req = m->req,
 		.cls = m->grant_req.cls,
 		.count = m->grant_req.count,
-		.until_ns = clock_now_ns() + c->region->sb.grace_ns +
-			    DEFERRED_MAX_NS,
+		.hunt_ns = now + c->region->sb.grace_ns + HUNT_NS,
+		.until_ns = now + c->region->sb.grace_ns + DEFERRED_MAX_NS,
 	};
 	struct block_ref refs[MSG_REFS_MAX];
 	struct msg g;
@@ -107,36 +176,32 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 		       refs) &&
 	    defer(c, &d))
 		return true;
-	if (g.blocks.n == 0)
-		reclaim(s);
+	low_water(c);
 	return control_reply(s, &g, d.req, refs);
 }
 
 static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *c = arg;
-	uint64_t now = clock_now_ns();
 	struct block_ref refs[MSG_REFS_MAX];
-	struct deferred *d, *last = TAILQ_LAST(&c->deferred, deferred_list);
-	bool more = last != NULL;
+	struct deferred *d;
 
 	(void)fd;
 	(void)what;
-	while (more && (d = TAILQ_FIRST(&c->deferred))) {
+	/* Sessions may end meanwhile, and with them requests. */
+	for (uint32_t n = c->n_deferred;
+	     n > 0 && (d = TAILQ_FIRST(&c->deferred)); n--) {
 		struct session *s = d->session;
 		uint32_t req = d->req;
 		struct msg g;
 
-		more = d != last;
-		if (!try_grant(c, d, now >= d->until_ns, &g, refs)) {
+		if (try_grant(c, d, false, &g, refs)) {
+			deferred_drop(c, d);
+			control_reply(s, &g, req, refs);
+		} else {
 			TAILQ_REMOVE(&c->deferred, d, link);
 			TAILQ_INSERT_TAIL(&c->deferred, d, link);
-			continue;
 		}
-		deferred_drop(c, d);
-		/* May end the session and with it requests, `last` too. */
-		if (!control_reply(s, &g, req, refs))
-			break;
 	}
 	if (!TAILQ_EMPTY(&c->deferred))
 		timer_start(c->deferred_due, DEFERRED_PAUSE_MS);
@@ -146,6 +211,7 @@ void memory_resume(struct control *c)
 {
 	static const struct timeval now = {0};
 
+	low_water(c);
 	if (!TAILQ_EMPTY(&c->deferred))
 		event_add(c->deferred_due, &now);
 }
@@ -170,6 +236,7 @@ bool memory_on_return(struct session *s, const struct msg *m)
 		}
 	if (m->blocks.state == ALLOC_WORN)
 		barrier_want(c);
+	memory_resume(c);
 	return true;
 }
 

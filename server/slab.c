@@ -10,11 +10,11 @@
 /* No segment of several blocks is longer than this many pages. */
 #define SEGMENT_PAGES_MAX 8u
 /*
- * One page in so many is kept for blocks of up to TOMBSTONE_BYTES: a DELETE in
- * a full store needs a small block to give the value's back.
+ * One page in so many is kept for blocks of up to SLAB_SMALL_BYTES, those that
+ * they have included: a DELETE in a full store needs a small block to give the
+ * value's back.
  */
 #define TOMBSTONE_SHARE 32u
-#define TOMBSTONE_BYTES 128u
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 		      uint64_t grace_ns)
@@ -63,16 +63,16 @@ enum segment_fill slab_fill(const struct segment *g)
 static void list_remove(struct slab *s, uint32_t at)
 {
 	struct segment *g = &s->segments[at];
-	struct slab_class *k = &s->class[g->cls];
+	uint32_t *list = s->class[g->cls].list;
 
 	if (g->fill == FILL_FULL)
 		return;
 	if (g->fill == FILL_EMPTY)
-		k->empty_pages -= g->pages;
+		s->empty_pages -= g->pages;
 	if (g->prev)
 		s->segments[g->prev].next = g->next;
 	else
-		k->list[g->fill] = g->next;
+		list[g->fill] = g->next;
 	if (g->next)
 		s->segments[g->next].prev = g->prev;
 	g->fill = FILL_FULL;
@@ -81,16 +81,16 @@ static void list_remove(struct slab *s, uint32_t at)
 static void list_insert(struct slab *s, uint32_t at, enum segment_fill fill)
 {
 	struct segment *g = &s->segments[at];
-	struct slab_class *k = &s->class[g->cls];
+	uint32_t *list = s->class[g->cls].list;
 
 	g->fill = (uint8_t)fill;
 	if (fill == FILL_FULL)
 		return;
 	if (fill == FILL_EMPTY)
-		k->empty_pages += g->pages;
+		s->empty_pages += g->pages;
 	g->prev = 0;
-	g->next = k->list[fill];
-	k->list[fill] = at;
+	g->next = list[fill];
+	list[fill] = at;
 	if (g->next)
 		s->segments[g->next].prev = at;
 }
@@ -147,11 +147,17 @@ static void record_drop(struct slab *s, uint32_t at)
 	s->unused = at;
 }
 
+/* Pages that larger blocks must leave; what small ones have counts. */
+static uint64_t kept_pages(const struct slab *s)
+{
+	uint64_t share = heap_total(s->heap) / TOMBSTONE_SHARE;
+
+	return share > s->small_pages ? share - s->small_pages : 0;
+}
+
 static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 {
-	uint64_t kept = class_bytes(cls) > TOMBSTONE_BYTES
-				? heap_total(s->heap) / TOMBSTONE_SHARE
-				: 0;
+	uint64_t kept = slab_is_small(cls) ? 0 : kept_pages(s);
 
 	return heap_left(s->heap) < n + kept ? 0 : heap_take(s->heap, n);
 }
@@ -196,6 +202,8 @@ static uint32_t segment_new(struct slab *s, uint8_t cls)
 		s->segment_at[g.page - s->first + i] = at;
 	s->class[cls].blocks[BLOCK_FREE] += g.blocks;
 	s->pages += g.pages;
+	if (slab_is_small(cls))
+		s->small_pages += g.pages;
 	s->bytes_slack += slab_slack(&g);
 	list_insert(s, at, FILL_EMPTY);
 	return at;
@@ -219,6 +227,8 @@ static bool segment_retire(struct slab *s, uint32_t at)
 		s->segment_at[g->page - s->first + i] = 0;
 	s->class[g->cls].blocks[BLOCK_FREE] -= g->blocks;
 	s->pages -= g->pages;
+	if (slab_is_small(g->cls))
+		s->small_pages -= g->pages;
 	s->bytes_slack -= slab_slack(g);
 	free(g->state);
 	record_drop(s, at);
@@ -260,11 +270,7 @@ uint64_t slab_shrink(struct slab *s, bool keep_one)
 
 uint64_t slab_empty(const struct slab *s)
 {
-	uint64_t pages = 0;
-
-	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++)
-		pages += s->class[cls].empty_pages;
-	return pages;
+	return s->empty_pages;
 }
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -363,12 +369,28 @@ size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 	return n;
 }
 
-bool slab_pending(const struct slab *s, uint8_t cls)
+static void count_class(const struct slab *s, uint32_t cls,
+			struct slab_counts *n)
 {
 	const uint64_t *blocks = s->class[cls].blocks;
+	uint64_t bytes = class_bytes(cls);
 
-	return blocks[BLOCK_LIMBO] > 0 || blocks[BLOCK_WORN] > 0 ||
-	       heap_retired(s->heap) > 0;
+	n->free += blocks[BLOCK_FREE];
+	n->out += blocks[BLOCK_OUT];
+	n->limbo += blocks[BLOCK_LIMBO];
+	n->worn += blocks[BLOCK_WORN];
+	n->bytes_free += blocks[BLOCK_FREE] * bytes;
+	n->bytes_out += blocks[BLOCK_OUT] * bytes;
+	n->bytes_limbo += blocks[BLOCK_LIMBO] * bytes;
+	n->bytes_worn += blocks[BLOCK_WORN] * bytes;
+}
+
+struct slab_counts slab_count_class(const struct slab *s, uint8_t cls)
+{
+	struct slab_counts n = {0};
+
+	count_class(s, cls, &n);
+	return n;
 }
 
 struct slab_counts slab_count(const struct slab *s)
@@ -378,18 +400,7 @@ struct slab_counts slab_count(const struct slab *s)
 		.bytes_slack = s->bytes_slack,
 	};
 
-	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++) {
-		const uint64_t *blocks = s->class[cls].blocks;
-		uint64_t bytes = class_bytes(cls);
-
-		n.free += blocks[BLOCK_FREE];
-		n.out += blocks[BLOCK_OUT];
-		n.limbo += blocks[BLOCK_LIMBO];
-		n.worn += blocks[BLOCK_WORN];
-		n.bytes_free += blocks[BLOCK_FREE] * bytes;
-		n.bytes_out += blocks[BLOCK_OUT] * bytes;
-		n.bytes_limbo += blocks[BLOCK_LIMBO] * bytes;
-		n.bytes_worn += blocks[BLOCK_WORN] * bytes;
-	}
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		count_class(s, cls, &n);
 	return n;
 }

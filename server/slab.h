@@ -121,12 +121,6 @@ bool slab_condemn(struct slab *s, struct block_ref ref);
 bool slab_audit(const struct slab *s);
 
 /**
- * True if there will be blocks of the class by itself: some are in limbo or worn,
- * or retired pages await a barrier.
- */
-bool slab_pending(const struct slab *s, uint8_t cls);
-
-/**
  * A barrier begins, to the benefit of the blocks that are worn now: those that
  * come later wait for the next one. False if there are none.
  */
@@ -136,5 +130,7 @@ bool slab_barrier_begin(struct slab *s);
 void slab_barrier_passed(struct slab *s);
 
 struct slab_counts slab_count(const struct slab *s);
+/** Of one class; no pages, no slack. */
+struct slab_counts slab_count_class(const struct slab *s, uint8_t cls);
 
 #endif

@@ -85,9 +85,8 @@ bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments)
 
 struct audit {
 	uint64_t blocks[CLASS_COUNT][BLOCK_STATES];
-	uint64_t empty_pages[CLASS_COUNT];
 	uint64_t segments[CLASS_COUNT][FILL_LISTS];
-	uint64_t limbo, worn, pages, slack;
+	uint64_t limbo, worn, pages, small_pages, empty_pages, slack;
 };
 
 static bool wrong(const char *what, uint64_t where, uint64_t counted,
@@ -128,12 +127,14 @@ static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
 	for (int i = 0; i < BLOCK_STATES; i++)
 		a->blocks[g->cls][i] += n[i];
 	if (g->fill == FILL_EMPTY)
-		a->empty_pages[g->cls] += g->pages;
+		a->empty_pages += g->pages;
 	if (g->fill != FILL_FULL)
 		a->segments[g->cls][g->fill]++;
 	a->limbo += n[BLOCK_LIMBO];
 	a->worn += n[BLOCK_WORN];
 	a->pages += g->pages;
+	if (slab_is_small(g->cls))
+		a->small_pages += g->pages;
 	a->slack += slab_slack(g);
 	return true;
 }
@@ -147,9 +148,6 @@ static bool audit_class(const struct slab *s, uint32_t cls,
 		if (a->blocks[cls][i] != k->blocks[i])
 			return wrong("blocks of class", cls, a->blocks[cls][i],
 				     k->blocks[i]);
-	if (a->empty_pages[cls] != k->empty_pages)
-		return wrong("empty pages of class", cls, a->empty_pages[cls],
-			     k->empty_pages);
 	for (int f = 0; f < FILL_LISTS; f++) {
 		uint64_t n = 0;
 
@@ -179,6 +177,11 @@ bool slab_audit(const struct slab *s)
 		owned += s->segment_at[p] != 0;
 	if (owned != a.pages || owned != s->pages)
 		return wrong("pages", a.pages, owned, s->pages);
+	if (a.small_pages != s->small_pages)
+		return wrong("small blocks' pages", 0, a.small_pages,
+			     s->small_pages);
+	if (a.empty_pages != s->empty_pages)
+		return wrong("empty pages", 0, a.empty_pages, s->empty_pages);
 	if (a.slack != s->bytes_slack)
 		return wrong("slack", 0, a.slack, s->bytes_slack);
 	if (a.limbo != s->n_limbo)

@@ -58,7 +58,6 @@ struct limbo_block {
 struct slab_class {
 	uint32_t list[FILL_LISTS]; /* segments, 0 none */
 	uint64_t blocks[BLOCK_STATES];
-	uint64_t empty_pages;
 };
 
 struct slab {
@@ -70,6 +69,8 @@ struct slab {
 	uint32_t unused; /* records of retired segments, 0 none */
 	struct slab_class class[CLASS_COUNT];
 	uint64_t pages, bytes_slack; /* of all segments */
+	uint64_t small_pages;        /* of those of the smallest blocks */
+	uint64_t empty_pages;        /* of those all of whose blocks are free */
 	struct limbo_block *limbo;   /* ring */
 	size_t limbo_at, n_limbo, limbo_cap;
 	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
@@ -101,6 +102,14 @@ static inline uint64_t slab_slack(const struct segment *g)
 {
 	return g->pages * (uint64_t)PAGE_BYTES -
 	       g->blocks * class_bytes(g->cls);
+}
+
+/* Of these some memory is kept for; see slab.c. */
+#define SLAB_SMALL_BYTES 128u
+
+static inline bool slab_is_small(uint8_t cls)
+{
+	return class_bytes(cls) <= SLAB_SMALL_BYTES;
 }
 
 /** The segment and index of the block that starts exactly at `off`, or false.
