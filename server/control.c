@@ -38,6 +38,8 @@ void control_end_session(struct session *s)
 	if (s->welcomed && !s->left && !s->port->remote)
 		departed_add(&c->departed, s->id, s->pid);
 	barrier_session_ended(s);
+	sweep_session_ended(s);
+	stats_session_ended(s);
 	if (s->welcomed) {
 		c->stats.sessions--;
 		session_peer(s, peer);
@@ -116,20 +118,12 @@ static bool on_prefix(struct session *s, const struct msg *m)
 	return control_reply(s, &r, m->req, NULL);
 }
 
-static bool on_stats(struct session *s, const struct msg *m)
-{
-	struct msg r = {.req = m->req};
-
-	stats_fill(&s->control->stats, s->control->region, s->control->slab,
-		   &r);
-	return control_reply(s, &r, m->req, NULL);
-}
-
 static bool on_bye(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_BYE_ACK};
 
 	s->left = true;
+	sweep_session_left(s);
 	return control_reply(s, &r, m->req, NULL);
 }
 
@@ -147,7 +141,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return false;
 	}
 	/* Its process counts as through with the region from BYE on (I6). */
-	if (s->left && m->type != MSG_BARRIER_ACK) {
+	if (s->left && m->type != MSG_BARRIER_ACK &&
+	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM) {
 		snprintf(why, sizeof(why), "%s came after BYE",
 			 msg_type_name(m->type));
 		control_refuse(s, MSG_REASON_PROTOCOL, why);
@@ -163,7 +158,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 	case MSG_PREFIX_REQ:
 		return on_prefix(s, m);
 	case MSG_STATS_REQ:
-		return on_stats(s, m);
+		return stats_on_request(s, m);
 	case MSG_PING: {
 		struct msg r = {.type = MSG_PONG, .epoch = m->epoch};
 
@@ -171,6 +166,10 @@ static bool dispatch(struct session *s, const struct msg *m)
 	}
 	case MSG_BARRIER_ACK:
 		return barrier_on_ack(s, m);
+	case MSG_SWEEP_ACK:
+		return sweep_on_ack(s, m);
+	case MSG_SWEEP_CLAIM:
+		return sweep_on_claim(s, m);
 	case MSG_BYE:
 		return on_bye(s, m);
 	default:
@@ -254,7 +253,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (s->welcomed)
+		if (s->welcomed || s->parked)
 			continue;
 		if (now - s->connected_ns > c->cfg.hello_ms * NS_PER_MS)
 			control_refuse(s, MSG_REASON_PROTOCOL,
@@ -263,6 +262,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			again = true;
 	}
 	again = barrier_tick(c) || again;
+	again = sweep_tick(c) || again;
 	if (c->rdma)
 		again = port_rdma_tick(c->rdma) || again;
 	if (!c->drain_until && c->unix_port)
@@ -294,7 +294,7 @@ static int events_init(struct control *c)
 {
 	c->base = event_base_new();
 	if (!c->base || !work_queue_init(&c->work, c->base) || !memory_init(c) ||
-	    !barrier_init(c))
+	    !barrier_init(c) || !sweep_init(c))
 		return out_of_memory();
 	c->tick = evtimer_new(c->base, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);
@@ -327,7 +327,7 @@ int control_new(const struct control_config *cfg, struct region *region,
 		return out_of_memory();
 	c->cfg = *cfg;
 	c->region = region;
-	c->stats.started_ns = clock_now_ns();
+	stats_init(c);
 	TAILQ_INIT(&c->sessions);
 	signal(SIGPIPE, SIG_IGN);
 	c->slab = slab_new(region->heap, region->sb.meta_bytes / PAGE_BYTES,
@@ -367,6 +367,8 @@ void control_free(struct control *c)
 	event_drop(c->on_int);
 	event_drop(c->on_hup);
 	memory_fini(c);
+	stats_fini(c);
+	sweep_fini(c);
 	barrier_fini(c);
 	departed_fini(&c->departed);
 	work_queue_fini(&c->work);

@@ -19,6 +19,7 @@
 #include "session.h"
 #include "slab.h"
 #include "stats.h"
+#include "sweep.h"
 #include "work.h"
 
 TAILQ_HEAD(session_list, session);
@@ -61,6 +62,7 @@ struct control {
 
 	struct departed departed;
 	struct barrier barrier;
+	struct sweep *sweep;
 };
 
 /** Forget a session and close its connection. `s` is gone then. */
@@ -104,6 +106,9 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len);
 /** Handle AUTH. */
 bool welcome_on_auth(struct session *s, const struct msg *m);
+
+/** Go on with the HELLO of a session that is parked. May end it. */
+void welcome_resume(struct session *s);
 
 /* ---- memory.c: GRANT, RETURN, RECLAIM -------------------------------------- */
 

@@ -132,6 +132,15 @@ void departed_replaced(struct departed *d, uint32_t id, pid_t pid)
 		forget(at);
 }
 
+int departed_first(const struct departed *d, uint32_t *id_out, pid_t *pid_out)
+{
+	const struct departed_process *p = d->first;
+
+	*id_out = p && p->n ? p->ids[p->n - 1] : 0;
+	*pid_out = p ? p->pid : 0;
+	return p ? p->fd : -1;
+}
+
 bool departed_gone(struct departed *d)
 {
 	forget_ended(d);

@@ -24,6 +24,13 @@ void departed_add(struct departed *d, uint32_t id, pid_t pid);
 /** The same process says HELLO in the place of `id`: it is through with it. */
 void departed_replaced(struct departed *d, uint32_t id, pid_t pid);
 
+/**
+ * The first of them that is not gone: its last session, its number (0: out of
+ * sight), and a descriptor, departed.h's, that becomes readable when it ends; -1 if
+ * it cannot be watched.
+ */
+int departed_first(const struct departed *d, uint32_t *id_out, pid_t *pid_out);
+
 /** True if all of them are gone; forgets those that are. */
 bool departed_gone(struct departed *d);
 

@@ -105,7 +105,7 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return true;
 	if (now < d->hunt_ns && aging && !barrier_stuck(c))
 		return true;
-	if (grow_reclaim(c)) {
+	if (grow_reclaim(c) || sweep_hurry(c)) {
 		d->hunt_ns = now + c->region->sb.grace_ns + HUNT_NS;
 		return true;
 	}
@@ -177,6 +177,7 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 	    defer(c, &d))
 		return true;
 	low_water(c);
+	sweep_granted(s, refs, g.blocks.n);
 	return control_reply(s, &g, d.req, refs);
 }
 
@@ -197,6 +198,7 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 
 		if (try_grant(c, d, false, &g, refs)) {
 			deferred_drop(c, d);
+			sweep_granted(s, refs, g.blocks.n);
 			control_reply(s, &g, req, refs);
 		} else {
 			TAILQ_REMOVE(&c->deferred, d, link);

@@ -65,6 +65,15 @@ struct session {
 	bool left;     /* said BYE */
 	uint64_t barrier_owed; /* number of the BARRIER it has to answer, or 0 */
 	uint32_t n_deferred; /* its requests that wait for blocks */
+	bool parked;         /* its HELLO waits for a sweep */
+	struct {
+		uint64_t number;   /* sweep that it takes part in */
+		uint64_t owed;     /* the one to be acknowledged, or 0 */
+		uint32_t due;      /* the question that it has to answer next */
+		uint32_t asked;    /* the last one it was asked */
+		uint64_t since_ns; /* it has owed an answer */
+		bool granted;      /* it was given blocks, ever */
+	} sweep; /* see sweep.c */
 	uint32_t id;
 	uint64_t connected_ns;
 	pid_t pid;     /* of the peer, from the kernel; 0 if remote */

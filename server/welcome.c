@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/auth.h"
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
 
@@ -83,7 +84,8 @@ static void fill(struct session *s, struct msg *w)
 
 /*
  * The session that this one follows is over before this one begins (I6). False: it
- * is not this one's to end, and what it asked for last may still happen.
+ * is not this one's to end, and what it asked for last may still happen; or what
+ * it held may be in use again.
  */
 static bool end_replaced(struct session *s)
 {
@@ -94,15 +96,19 @@ static bool end_replaced(struct session *s)
 	if (h->replaces == 0 || memcmp(h->replaces_region, c->region->sb.region_id,
 				       sizeof(h->replaces_region)) != 0)
 		return true;
-	if (!s->port->remote) {
-		departed_replaced(&c->departed, h->replaces, s->pid);
-		return true;
-	}
 	TAILQ_FOREACH(old, &c->sessions, link)
 		if (old != s && old->welcomed && old->id == h->replaces)
 			break;
-	if (!old || !old->port->remote)
+	if (!s->port->remote) {
+		/* Its end may be behind messages that are not read yet. */
+		if (old && old->pid == s->pid && !old->port->remote)
+			control_end_session(old);
+		departed_replaced(&c->departed, h->replaces, s->pid);
+		sweep_departed_changed(c);
 		return true;
+	}
+	if (!old || !old->port->remote)
+		return !sweep_took(c, h->replaces);
 	/* Its own, that is: of the same host and the same key. */
 	if (old->key != s->key || !verbs_peer_same_host(old->conn, s->conn))
 		return false;
@@ -151,6 +157,8 @@ static bool welcome(struct session *s, bool readonly,
 		control_end_session(s);
 		return false;
 	}
+	if (!sweep_welcomed(s))
+		return false;
 	char peer[80];
 
 	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
@@ -161,20 +169,25 @@ static bool welcome(struct session *s, bool readonly,
 
 /* ---- HELLO and AUTH ----------------------------------------------------------------- */
 
-static bool challenge(struct session *s, const void *body, size_t len)
+static bool challenge(struct session *s)
 {
 	struct msg m = {.type = MSG_CHALLENGE, .req = s->hello.req};
 
-	if (len > sizeof(s->hello.body) || auth_nonce(s->nonce)) {
+	if (s->hello.body_len == 0 || auth_nonce(s->nonce)) {
 		control_refuse(s, MSG_REASON_INTERNAL,
 			       "no challenge could be made");
 		return false;
 	}
-	memcpy(s->hello.body, body, len);
-	s->hello.body_len = (uint16_t)len;
 	s->challenged = true;
 	memcpy(m.challenge.nonce, s->nonce, sizeof(s->nonce));
 	return control_reply(s, &m, m.req, NULL);
+}
+
+static bool go_on(struct session *s)
+{
+	if (wants_credentials(s))
+		return challenge(s);
+	return welcome(s, s->hello.role == MSG_ROLE_RO, NULL, NULL);
 }
 
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
@@ -182,7 +195,7 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 {
 	struct session_hello *h = &s->hello;
 
-	if (s->welcomed || s->challenged) {
+	if (s->welcomed || s->challenged || s->parked) {
 		control_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
 		return false;
 	}
@@ -195,9 +208,19 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 	h->replaces = m->hello.replaces;
 	memcpy(h->replaces_region, m->hello.replaces_region,
 	       sizeof(h->replaces_region));
-	if (wants_credentials(s))
-		return challenge(s, body, len);
-	return welcome(s, h->role == MSG_ROLE_RO, NULL, NULL);
+	if (len <= sizeof(h->body)) {
+		memcpy(h->body, body, len);
+		h->body_len = (uint16_t)len;
+	}
+	s->parked = h->role == MSG_ROLE_RW && sweep_holds_writers(s->control);
+	return s->parked || go_on(s);
+}
+
+void welcome_resume(struct session *s)
+{
+	s->parked = false;
+	s->connected_ns = clock_now_ns();
+	(void)go_on(s);
 }
 
 bool welcome_on_auth(struct session *s, const struct msg *m)

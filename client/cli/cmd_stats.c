@@ -12,7 +12,7 @@
 #include "common/util.h"
 #include "output.h"
 
-enum unit { COUNT, BYTES, MS, NS };
+enum unit { COUNT, BYTES, MS, NS, PERMILLE };
 
 static const struct {
 	const char *name;  /* in JSON */
@@ -26,15 +26,33 @@ static const struct {
 	ROW(heap_bytes, "memory for values and index", BYTES),
 	ROW(used_bytes, "  of which in use", BYTES),
 	ROW(index_bytes, "  of which index", BYTES),
+	ROW(retired_bytes, "  of which waiting for a barrier", BYTES),
 	ROW(items, "items", COUNT),
 	ROW(item_bytes, "  their blocks", BYTES),
 	ROW(index_slots, "index slots", COUNT),
+	ROW(index_load_permille, "  in use", PERMILLE),
 	ROW(dead_slots, "  of deleted keys", COUNT),
 	ROW(subtables, "  in subtables", COUNT),
+	ROW(dir_depth, "directory, depth", COUNT),
+	ROW(dir_doublings, "  doublings", COUNT),
+	ROW(splits, "splits of subtables", COUNT),
+	ROW(compactions, "compactions of subtables", COUNT),
+	ROW(migration_ns, "  time for both", NS),
+	ROW(migration_ns_max, "  the longest", NS),
 	ROW(blocks_granted, "blocks with clients or published", COUNT),
+	ROW(blocks_live, "  with an item", COUNT),
+	ROW(blocks_dead, "  of deleted keys", COUNT),
+	ROW(blocks_held, "  in clients' hands", COUNT),
 	ROW(blocks_free, "blocks free at the server", COUNT),
 	ROW(blocks_limbo, "blocks waiting out the grace period", COUNT),
 	ROW(blocks_worn, "blocks worn out", COUNT),
+	ROW(blocks_damaged, "blocks dropped as damaged", COUNT),
+	ROW(blocks_swept, "blocks swept", COUNT),
+	ROW(sweeps, "sweeps done", COUNT),
+	ROW(sweep_ns, "  the last one took", NS),
+	ROW(sweep_deaths, "  dead sessions to be swept", COUNT),
+	ROW(barriers, "barriers done", COUNT),
+	ROW(barrier_waits, "  sessions that one waits for", COUNT),
 	ROW(sessions, "sessions open", COUNT),
 	ROW(sessions_total, "sessions since the start", COUNT),
 	ROW(grants, "requests for blocks", COUNT),
@@ -78,7 +96,11 @@ static void print_row(const char *title, uint64_t v, enum unit unit)
 		       v % 1000 / 100);
 		break;
 	case NS:
-		printf("%" PRIu64 " ms\n", v / 1000000);
+		printf("%" PRIu64 ".%03" PRIu64 " ms\n", v / 1000000,
+		       v % 1000000 / 1000);
+		break;
+	case PERMILLE:
+		printf("%" PRIu64 ".%" PRIu64 " %%\n", v / 10, v % 10);
 		break;
 	default:
 		printf("%" PRIu64 "\n", v);
@@ -90,10 +112,6 @@ static void print_text(const struct farkv_stats *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		print_row(rows[i].title, value_of(s, i), rows[i].unit);
-	if (s->index_slots)
-		printf("%-38s%.1f %%\n", "index in use",
-		       100.0 * (double)(s->items + s->dead_slots) /
-			       (double)s->index_slots);
 	/* Below that the index and half-empty segments are all one sees. */
 	if (s->items >= 1000)
 		printf("%-38s%.1f bytes\n", "memory in use for each item",

@@ -1,0 +1,771 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "sweep.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/atomic.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/util.h"
+
+#include "barrier.h"
+#include "control_priv.h"
+
+/* Deaths come in swarms: a sweep starts this long after the first. */
+#define BATCH_NS (200 * NS_PER_MS)
+/* The pause behind a sweep: so many times what it took, and at least so long. */
+#define PAUSE_FACTOR 20
+#define PAUSE_MIN_NS NS_PER_SEC
+/* A process that does not answer is stopped, or will answer in time. */
+#define SILENT_LOCAL_NS (2 * NS_PER_SEC)
+/* From afar: as a barrier. Then it is cut off. */
+#define SILENT_REMOTE_NS (10 * NS_PER_SEC)
+/* Until the next attempt after one that was given up: doubles up to the max. */
+#define RETRY_MIN_NS (2 * NS_PER_SEC)
+#define RETRY_MAX_NS (60 * NS_PER_SEC)
+/* So many starts in vain: writers that come have to wait. */
+#define RESTARTS_HOLD 3
+/* ... and whoever asked for the sweep is told that it cannot be had. */
+#define RESTARTS_MAX 10
+/* Questions that may be open at once, and the candidates of one. */
+#define QUESTIONS 8
+#define QUESTION_BLOCKS 1000
+/* slab_unmarked() wants room for so many. */
+#define QUESTION_ROOM 64
+/* Segments looked at between two looks at the clock. */
+#define SEGMENTS_STEP 16
+/* Sessions that died, as long as nothing of theirs was swept. */
+#define DEAD_MAX 1024
+
+enum phase {
+	IDLE,
+	BEGUN, /* SWEEP_BEGIN is out: acknowledgements are awaited */
+	WALK,  /* the index is marked */
+	ASK,   /* questions are out */
+	CLEAR, /* it is over: marks are taken away */
+};
+
+struct question {
+	uint32_t waits; /* sessions that have not answered */
+	size_t n;
+	struct block_ref refs[QUESTION_BLOCKS];
+};
+
+struct sweep {
+	enum phase phase;
+	struct event *due;  /* look whether one can begin, or must begin again */
+	struct event *gone; /* a process that is waited for; NULL: none is */
+	int gone_fd;
+	struct work work;
+	uint64_t number;  /* of the last one */
+	uint64_t began_ns;
+	uint32_t acks;    /* sessions that owe one */
+	uint32_t asked;   /* the last question's number */
+	uint32_t settled; /* ... and of those that all have answered */
+	struct question *questions; /* QUESTIONS, by number */
+	struct question *filling;   /* the next one to be asked, or NULL */
+	struct region_walk walk;
+	uint64_t cursor;  /* of slab_unmarked(), then of slab_unmark() */
+	bool listed;      /* there are no more candidates */
+	bool again;       /* somebody died in the middle */
+	bool ghost_told;
+
+	uint64_t first_death_ns; /* of those that are not swept */
+	uint64_t not_before_ns;
+	uint64_t retry_ns;       /* 0: the last one was not given up */
+	uint32_t restarts;
+	uint32_t dead[DEAD_MAX]; /* ring of sessions */
+	uint32_t n_dead;
+
+	void (*done)(struct control *c, const struct sweep_outcome *o);
+	uint64_t asked_ns; /* when it was asked for */
+	struct sweep_outcome outcome;
+	struct sweep_stats stats;
+};
+
+static bool is_on(const struct sweep *w)
+{
+	return w->phase == BEGUN || w->phase == WALK || w->phase == ASK;
+}
+
+/* A session that takes part; those that come during ASK have nothing to say. */
+static bool takes_part(const struct session *s)
+{
+	return s->welcomed && !s->left &&
+	       s->sweep.number == s->control->sweep->number;
+}
+
+/* ---- when ---------------------------------------------------------------------- */
+
+static void due_in(struct sweep *w, uint64_t ns)
+{
+	struct timeval tv = {.tv_sec = (time_t)(ns / NS_PER_SEC),
+			     .tv_usec = (suseconds_t)(ns % NS_PER_SEC / 1000)};
+
+	event_add(w->due, &tv);
+}
+
+static void schedule(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	uint64_t now = clock_now_ns(), at;
+
+	if (c->drain_until || w->phase != IDLE)
+		return;
+	if (w->done) {
+		due_in(w, 0);
+		return;
+	}
+	if (w->stats.deaths == 0)
+		return;
+	at = UTIL_MAX(w->first_death_ns + BATCH_NS, w->not_before_ns);
+	due_in(w, at > now ? at - now : 0);
+}
+
+static void ghost_forget(struct sweep *w)
+{
+	if (!w->gone)
+		return;
+	event_free(w->gone);
+	close(w->gone_fd);
+	w->gone = NULL;
+}
+
+static void on_gone(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+
+	(void)fd;
+	(void)what;
+	ghost_forget(c->sweep);
+	schedule(c);
+}
+
+/* Sleep until a process is gone whose session ended without goodbye. */
+static void ghost_watch(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	uint32_t id = 0;
+	pid_t pid = 0;
+	int fd = departed_first(&c->departed, &id, &pid);
+
+	if (!w->ghost_told)
+		log_info("a sweep waits for process %d of session %u, which "
+			 "ended without goodbye, to be gone",
+			 (int)pid, id);
+	w->ghost_told = true;
+	if (fd < 0 || w->gone)
+		return;
+	/* Its own: the other one goes when the process does, or comes back. */
+	w->gone_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (w->gone_fd < 0)
+		return;
+	w->gone = event_new(c->base, w->gone_fd, EV_READ, on_gone, c);
+	if (w->gone && !event_add(w->gone, NULL))
+		return;
+	if (w->gone)
+		event_free(w->gone);
+	w->gone = NULL;
+	close(w->gone_fd);
+}
+
+static void tell_outcome(struct control *c, enum sweep_result result)
+{
+	struct sweep *w = c->sweep;
+	void (*done)(struct control *, const struct sweep_outcome *) = w->done;
+
+	w->outcome.result = result;
+	w->done = NULL;
+	if (done)
+		done(c, &w->outcome);
+}
+
+/* ---- end ------------------------------------------------------------------------ */
+
+static void announce(struct control *c, uint8_t type)
+{
+	struct msg m = {.type = type, .epoch.number = c->sweep->number};
+	struct session *s, *next;
+
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (takes_part(s) && !session_send(s, &m, NULL, NULL, 0))
+			control_end_session(s);
+	}
+}
+
+/* Whatever comes next, the marks have to go. */
+static void stop(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	w->phase = CLEAR;
+	w->cursor = 0;
+	w->filling = NULL;
+	w->again = false;
+	announce(c, MSG_SWEEP_END);
+	work_start(&c->work, &w->work);
+}
+
+/* Writers that were held up may come now. */
+static void release_writers(struct control *c)
+{
+	struct session *s;
+
+	c->sweep->restarts = 0;
+	do {
+		TAILQ_FOREACH(s, &c->sessions, link)
+			if (s->parked)
+				break;
+		if (s)
+			welcome_resume(s);
+	} while (s);
+}
+
+static void finish(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	uint64_t now = clock_now_ns();
+	char size[24];
+
+	w->stats.sweeps++;
+	w->stats.swept += w->outcome.leaked;
+	w->stats.last_ns = now - w->began_ns;
+	w->not_before_ns =
+		now + UTIL_MAX(PAUSE_FACTOR * w->stats.last_ns, PAUSE_MIN_NS);
+	w->retry_ns = 0;
+	if (w->outcome.leaked)
+		log_info("sweep: %" PRIu64 " blocks (%s) of %" PRIu64
+			 " dead sessions given back, after %" PRIu64 " ms",
+			 w->outcome.leaked,
+			 util_format_size(w->outcome.leaked_bytes, size,
+					  sizeof(size)),
+			 w->stats.deaths, w->stats.last_ns / NS_PER_MS);
+	w->stats.deaths = 0;
+	w->ghost_told = false;
+	if (w->outcome.leaked)
+		barrier_want(c);
+	stop(c);
+	tell_outcome(c, SWEEP_DONE);
+	release_writers(c);
+}
+
+/* `s` of this host says nothing: try again later. */
+static void give_up(struct control *c, const struct session *s)
+{
+	struct sweep *w = c->sweep;
+	char peer[80];
+
+	w->retry_ns = w->retry_ns ? UTIL_MIN(2 * w->retry_ns, RETRY_MAX_NS) :
+				    RETRY_MIN_NS;
+	w->not_before_ns = clock_now_ns() + w->retry_ns;
+	log_info("sweep given up: session %u (%s) does not answer; again in "
+		 "%u s",
+		 s->id, session_peer(s, peer),
+		 (unsigned)(w->retry_ns / NS_PER_SEC));
+	w->outcome.session = s->id;
+	w->outcome.pid = s->pid;
+	stop(c);
+	tell_outcome(c, SWEEP_SILENT);
+	release_writers(c);
+}
+
+/* Somebody died in the middle, with blocks that nobody will claim. */
+static void restart(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	w->restarts++;
+	w->first_death_ns = clock_now_ns();
+	w->not_before_ns = 0;
+	stop(c);
+	if (w->restarts > RESTARTS_MAX)
+		tell_outcome(c, SWEEP_BUSY);
+}
+
+/* ---- begin --------------------------------------------------------------------------- */
+
+static void owe(struct session *s, uint64_t now)
+{
+	s->sweep.number = s->sweep.owed = s->control->sweep->number;
+	s->sweep.due = 1;
+	s->sweep.asked = 0;
+	s->sweep.since_ns = now;
+	s->control->sweep->acks++;
+}
+
+/* Has everybody begun to remember? */
+static void acks_check(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	if (w->acks || w->again)
+		return;
+	if (w->phase == BEGUN)
+		w->phase = WALK;
+	if (w->phase == WALK)
+		work_start(&c->work, &w->work);
+}
+
+static void begin(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	struct session *s;
+
+	w->phase = BEGUN;
+	w->number++;
+	w->began_ns = clock_now_ns();
+	w->acks = w->asked = w->settled = 0;
+	w->cursor = 0;
+	w->listed = false;
+	w->walk = (struct region_walk){0};
+	w->outcome = (struct sweep_outcome){0};
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (s->welcomed && !s->left)
+			owe(s, w->began_ns);
+	control_tick_soon(c);
+	announce(c, MSG_SWEEP_BEGIN);
+	acks_check(c);
+}
+
+/* Who asked for a sweep does not wait for ever. */
+static void await_ghost(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	uint64_t now = clock_now_ns(), until = w->asked_ns + SILENT_LOCAL_NS;
+
+	ghost_watch(c);
+	if (!w->done)
+		return;
+	if (now < until) {
+		due_in(w, UTIL_MIN(until - now, BATCH_NS));
+		return;
+	}
+	(void)departed_first(&c->departed, &w->outcome.session,
+			     &w->outcome.pid);
+	tell_outcome(c, SWEEP_GHOST);
+}
+
+static void on_due(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+	struct sweep *w = c->sweep;
+
+	(void)fd;
+	(void)what;
+	if (c->drain_until)
+		return;
+	if (is_on(w) && w->again)
+		restart(c);
+	else if (w->phase != IDLE || (!w->done && w->stats.deaths == 0))
+		return;
+	else if (departed_gone(&c->departed))
+		begin(c);
+	else
+		await_ghost(c);
+}
+
+/* ---- questions ----------------------------------------------------------------------- */
+
+static struct question *question(struct sweep *w, uint32_t number)
+{
+	return &w->questions[number % QUESTIONS];
+}
+
+/* All have answered: what nobody claimed belonged to the dead. */
+static void settle(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	while (w->settled < w->asked && !w->again) {
+		struct question *q = question(w, w->settled + 1);
+
+		if (q->waits)
+			return;
+		w->settled++;
+		for (size_t i = 0; i < q->n; i++) {
+			if (!slab_condemn(c->slab, q->refs[i])) {
+				w->outcome.held++;
+				continue;
+			}
+			w->outcome.leaked++;
+			w->outcome.leaked_bytes += class_bytes(q->refs[i].cls);
+		}
+		work_start(&c->work, &w->work);
+	}
+}
+
+/* `s` has nothing more to say to the questions up to `last`. */
+static void answered(struct session *s, uint32_t last)
+{
+	struct sweep *w = s->control->sweep;
+
+	for (; s->sweep.due <= last; s->sweep.due++)
+		question(w, s->sweep.due)->waits--;
+	s->sweep.since_ns = clock_now_ns();
+}
+
+static void ask(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	struct question *q = w->filling;
+	struct msg m = {.type = MSG_SWEEP_QUERY, .req = ++w->asked};
+	struct session *s, *next;
+
+	w->filling = NULL;
+	m.blocks.number = w->number;
+	m.blocks.n = (uint32_t)q->n;
+	q->waits = 0;
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (takes_part(s) && !s->readonly) {
+			if (s->sweep.due > s->sweep.asked)
+				s->sweep.since_ns = clock_now_ns();
+			s->sweep.asked = w->asked;
+			q->waits++;
+		}
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (takes_part(s) && !s->readonly &&
+		    !session_send(s, &m, q->refs, NULL, 0))
+			control_end_session(s);
+	}
+	settle(c);
+}
+
+/* Collect candidates and ask. False: nothing to do until answers come. */
+static bool ask_step(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	struct question *q = w->filling;
+	size_t n;
+
+	if (w->listed || w->asked - w->settled == QUESTIONS) {
+		if (w->listed && w->asked == w->settled)
+			finish(c);
+		return w->phase == CLEAR;
+	}
+	if (!q) {
+		q = w->filling = question(w, w->asked + 1);
+		q->n = 0;
+	}
+	w->listed = !slab_unmarked(c->slab, &w->cursor, SEGMENTS_STEP,
+				   q->refs + q->n, QUESTION_BLOCKS - q->n, &n);
+	q->n += n;
+	if (q->n > QUESTION_BLOCKS - QUESTION_ROOM || (w->listed && q->n))
+		ask(c);
+	return true;
+}
+
+/* ---- slices ---------------------------------------------------------------------------- */
+
+/* The words of one subtable. What they name was checked by the slab's books. */
+static void mark_subtable(struct control *c, uint64_t entry)
+{
+	const uint64_t *slots = region_slots(c->region, entry);
+
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+		uint64_t word = atom_load_relaxed(&slots[i]);
+
+		if (!slot_is_null(word))
+			(void)slab_mark(c->slab, slot_block(word));
+	}
+}
+
+/* False: nothing to do until acknowledgements come. */
+static bool walk_step(struct control *c, uint64_t until_ns)
+{
+	struct sweep *w = c->sweep;
+	uint64_t entry, hash;
+
+	while (region_walk_next(c->region, &w->walk, &entry, &hash)) {
+		mark_subtable(c, entry);
+		if (clock_now_ns() >= until_ns)
+			return true;
+	}
+	if (w->acks)
+		return false;
+	w->phase = ASK;
+	w->n_dead = 0; /* from here on their blocks go */
+	return true;
+}
+
+static bool clear_step(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	if (slab_unmark(c->slab, &w->cursor, SEGMENTS_STEP))
+		return true;
+	w->phase = IDLE;
+	schedule(c);
+	return false;
+}
+
+static bool step(void *arg, uint64_t until_ns)
+{
+	struct control *c = arg;
+	struct sweep *w = c->sweep;
+	bool more = true;
+
+	do {
+		if (is_on(w) && w->again)
+			return false; /* on_due() has it */
+		if (w->phase == WALK)
+			more = walk_step(c, until_ns);
+		else if (w->phase == ASK)
+			more = ask_step(c);
+		else if (w->phase == CLEAR)
+			more = clear_step(c);
+		else
+			more = false;
+	} while (more && clock_now_ns() < until_ns);
+	return more;
+}
+
+/* ---- what sessions say ---------------------------------------------------------------- */
+
+static bool refuse(struct session *s, const char *text)
+{
+	control_refuse(s, MSG_REASON_PROTOCOL, text);
+	return false;
+}
+
+bool sweep_on_ack(struct session *s, const struct msg *m)
+{
+	struct sweep *w = s->control->sweep;
+
+	if (m->epoch.number > w->number)
+		return refuse(s, "a sweep was acknowledged that never began");
+	if (s->left || m->epoch.number < w->number || !is_on(w))
+		return true; /* late */
+	if (!s->sweep.owed)
+		return refuse(s, "a sweep was acknowledged that is not due");
+	s->sweep.owed = 0;
+	w->acks--;
+	acks_check(s->control);
+	return true;
+}
+
+bool sweep_on_claim(struct session *s, const struct msg *m)
+{
+	struct control *c = s->control;
+	struct sweep *w = c->sweep;
+
+	if (s->readonly && m->blocks.n) {
+		control_refuse(s, MSG_REASON_PERMISSION,
+			       "a read-only session claimed memory");
+		return false;
+	}
+	if (m->blocks.number > w->number)
+		return refuse(s, "blocks were claimed in a sweep that never "
+				 "began");
+	if (m->blocks.number < w->number || !is_on(w))
+		return true; /* late */
+	if (m->req && !s->left &&
+	    (s->sweep.due > s->sweep.asked || s->sweep.due != m->req ||
+	     s->sweep.number != w->number))
+		return refuse(s, "a question of a sweep was answered that is "
+				 "not open");
+	for (uint32_t i = 0; i < m->blocks.n; i++) {
+		struct block_ref ref = msg_ref(m, i);
+
+		/* It may have gone through incarnations since. */
+		ref.inc = SLOT_INC_MASK;
+		(void)slab_mark(c->slab, ref);
+	}
+	if (m->req && !s->left) {
+		answered(s, m->req);
+		settle(c);
+	}
+	return true;
+}
+
+/* ---- what becomes of sessions ------------------------------------------------------------ */
+
+void sweep_granted(struct session *s, const struct block_ref *refs, size_t n)
+{
+	struct control *c = s->control;
+
+	if (n)
+		s->sweep.granted = true;
+	for (size_t i = 0; is_on(c->sweep) && i < n; i++)
+		(void)slab_mark(c->slab, refs[i]);
+}
+
+bool sweep_welcomed(struct session *s)
+{
+	struct sweep *w = s->control->sweep;
+	struct msg m = {.type = MSG_SWEEP_BEGIN, .epoch.number = w->number};
+
+	if (w->phase != BEGUN && w->phase != WALK)
+		return true;
+	owe(s, clock_now_ns());
+	return control_reply(s, &m, 0, NULL);
+}
+
+static void no_more_of(struct session *s)
+{
+	struct control *c = s->control;
+
+	if (!is_on(c->sweep) || s->sweep.number != c->sweep->number)
+		return;
+	if (s->sweep.owed) {
+		s->sweep.owed = 0;
+		c->sweep->acks--;
+	}
+	answered(s, s->sweep.asked);
+}
+
+void sweep_session_left(struct session *s)
+{
+	no_more_of(s);
+	acks_check(s->control);
+	settle(s->control);
+}
+
+static void remember_dead(struct sweep *w, uint32_t id)
+{
+	w->dead[w->n_dead++ % DEAD_MAX] = id;
+	if (w->n_dead == 2 * DEAD_MAX)
+		w->n_dead = DEAD_MAX; /* full, and the oldest is next */
+}
+
+void sweep_session_ended(struct session *s)
+{
+	struct control *c = s->control;
+	struct sweep *w = c->sweep;
+
+	if (!s->welcomed)
+		return;
+	no_more_of(s);
+	if (!s->left)
+		remember_dead(w, s->id);
+	if (!s->left && s->sweep.granted) {
+		if (w->stats.deaths++ == 0)
+			w->first_death_ns = clock_now_ns();
+		w->again = is_on(w);
+	}
+	acks_check(c);
+	settle(c);
+	/* Not here: the caller may be in the middle of a list of sessions. */
+	if (w->again && !c->drain_until)
+		due_in(w, 0);
+	else
+		schedule(c);
+}
+
+void sweep_departed_changed(struct control *c)
+{
+	schedule(c);
+}
+
+bool sweep_holds_writers(const struct control *c)
+{
+	return c->sweep->restarts >= RESTARTS_HOLD && !c->drain_until;
+}
+
+bool sweep_took(const struct control *c, uint32_t id)
+{
+	const struct sweep *w = c->sweep;
+
+	for (uint32_t i = 0; i < UTIL_MIN(w->n_dead, DEAD_MAX); i++)
+		if (w->dead[i] == id)
+			return false;
+	return true;
+}
+
+/* ---- silence ------------------------------------------------------------------------------- */
+
+static bool is_silent(const struct session *s, uint64_t now)
+{
+	uint64_t limit = s->port->remote ? SILENT_REMOTE_NS : SILENT_LOCAL_NS;
+
+	return takes_part(s) &&
+	       (s->sweep.owed || s->sweep.due <= s->sweep.asked) &&
+	       now - s->sweep.since_ns >= limit;
+}
+
+bool sweep_tick(struct control *c)
+{
+	struct sweep *w = c->sweep;
+	uint64_t now = clock_now_ns();
+	struct session *s, *next;
+	char peer[80];
+
+	if (!is_on(w) || w->again)
+		return is_on(w);
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (!is_silent(s, now))
+			continue;
+		if (!s->port->remote) {
+			give_up(c, s);
+			return false;
+		}
+		log_warn("session %u (%s) does not answer: cut off", s->id,
+			 session_peer(s, peer));
+		control_end_session(s);
+	}
+	return true;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+void sweep_request(struct control *c,
+		   void (*done)(struct control *c,
+				const struct sweep_outcome *o))
+{
+	c->sweep->done = done;
+	c->sweep->asked_ns = clock_now_ns();
+	schedule(c);
+}
+
+bool sweep_hurry(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	if (is_on(w))
+		return true;
+	if (w->stats.deaths == 0 || w->gone || w->retry_ns)
+		return false;
+	w->not_before_ns = 0;
+	w->first_death_ns = 0;
+	schedule(c);
+	return true;
+}
+
+struct sweep_stats sweep_stats(const struct control *c)
+{
+	return c->sweep->stats;
+}
+
+bool sweep_init(struct control *c)
+{
+	struct sweep *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return false;
+	c->sweep = w;
+	w->work = (struct work){.step = step, .arg = c};
+	w->due = evtimer_new(c->base, on_due, c);
+	w->questions = calloc(QUESTIONS, sizeof(*w->questions));
+	return w->due && w->questions;
+}
+
+void sweep_fini(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	if (!w)
+		return;
+	ghost_forget(w);
+	if (w->due)
+		event_free(w->due);
+	free(w->questions);
+	free(w);
+	c->sweep = NULL;
+}
