@@ -205,8 +205,6 @@ static void on_message(struct session *s, const struct msg *m)
 	case MSG_SWEEP_END:
 		session_on_sweep_end(s, m->epoch.number);
 		break;
-	case MSG_KEEPALIVE:
-		break; /* that it arrived is what the server wants to know */
 	case MSG_RECLAIM:
 		session_on_reclaim(s);
 		break;

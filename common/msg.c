@@ -75,7 +75,6 @@ static const struct kind {
 	[MSG_RECLAIM] = {"RECLAIM", BODY_EPOCH},
 	[MSG_CHALLENGE] = {"CHALLENGE", BODY_CHALLENGE},
 	[MSG_FSCK] = {"FSCK", BODY_STATS},
-	[MSG_KEEPALIVE] = {"KEEPALIVE", BODY_NONE},
 };
 
 static enum body body_of(uint8_t type)

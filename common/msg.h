@@ -70,7 +70,6 @@ enum msg_type {
 	MSG_RECLAIM = 78,     /* please return surplus blocks */
 	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
 	MSG_FSCK = 80,        /* what the check found */
-	MSG_KEEPALIVE = 81,   /* does your machine still take messages? */
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };

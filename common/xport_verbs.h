@@ -3,7 +3,7 @@
  * xport_verbs.h - the RDMA transport: reliable connections under rdma_cm.
  *
  * A session with a server has two connections. The control connection carries
- * messages by SEND and RECV and never has a remote right. The data connection is
+ * messages by SEND and RECV; no memory can be reached by it. The data connection is
  * a lane (xport.h); the server accepts it only for a session that was welcomed,
  * with the rights of its role. Both belong to one event channel.
  *
@@ -192,6 +192,13 @@ void verbs_server_dispatch(struct verbs_server *vs);
  */
 bool verbs_server_tick(struct verbs_server *vs);
 
+/**
+ * Ask the machines of which nothing was heard since `since_ns` (clock_now_ns())
+ * whether they are alive. Their cards answer, without the client's process. Where
+ * none does, on_gone() is called when the retries are used up.
+ */
+void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns);
+
 /** "kv://192.0.2.1:7670", or "kv://[fd00::1]:7670". */
 const char *verbs_server_address(const struct verbs_server *vs);
 /** "rxe0 port 1, GID 1 ::ffff:192.0.2.1": for the log. */
@@ -236,12 +243,6 @@ const char *verbs_peer_name(const struct verbs_peer *peer);
 /** True if both come from the same host's address. */
 bool verbs_peer_same_host(const struct verbs_peer *a,
 			  const struct verbs_peer *b);
-/**
- * Should the peer be sent something, to see whether its machine is alive? True if
- * nothing was heard of that machine since `since_ns` (clock_now_ns()), no message
- * to it is under way, whose end will tell, and this machine's own port is up.
- */
-bool verbs_peer_is_silent(const struct verbs_peer *peer, uint64_t since_ns);
 /** Send one message: 0, EAGAIN (wait for on_room), or another errno. */
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len);
 /**

@@ -301,7 +301,9 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 		err = verbs_qp_create(&l->control, &spec);
 	}
 	if (!err)
-		err = verbs_qp_init(&l->control, 0);
+		/* Nothing can be written without a key, and there is none; but a
+		 * WRITE of no bytes shows the server that this machine lives. */
+		err = verbs_qp_init(&l->control, IBV_ACCESS_REMOTE_WRITE);
 	for (unsigned i = 0; !err && i < VERBS_LINK_RECVS; i++)
 		if (verbs_link_post_recv(l, i))
 			err = sys_error("post a receive");

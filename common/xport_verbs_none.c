@@ -182,11 +182,10 @@ bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b
 	return false;
 }
 
-bool verbs_peer_is_silent(const struct verbs_peer *peer, uint64_t since_ns)
+void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns)
 {
-	(void)peer;
+	(void)vs;
 	(void)since_ns;
-	return false;
 }
 
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)

@@ -74,23 +74,27 @@ static void peer_end(struct verbs_peer *p)
 	vs->cfg.ops->on_tick_due(vs->cfg.arg);
 }
 
+static void slot_free(struct verbs_server *vs, uint32_t i)
+{
+	struct send_slot *s = &vs->sends[i];
+
+	if (s->buf)
+		verbs_mem_free(&vs->send_mem, s->buf, s->bytes);
+	s->peer->n_sends--;
+	s->peer = NULL;
+	s->next_free = vs->free_send;
+	vs->free_send = i;
+}
+
 /* The second half, when its sends are over or cannot be waited for. */
 static void peer_bury(struct verbs_peer *p)
 {
 	struct verbs_server *vs = p->server;
 
 	verbs_conn_destroy(&p->control);
-	for (uint32_t i = 0; p->n_sends && i < SENDS_ALL; i++) {
-		struct send_slot *s = &vs->sends[i];
-
-		if (s->peer != p)
-			continue;
-		verbs_mem_free(&vs->send_mem, s->buf, s->bytes);
-		s->peer = NULL;
-		s->next_free = vs->free_send;
-		vs->free_send = i;
-		p->n_sends--;
-	}
+	for (uint32_t i = 0; p->n_sends && i < SENDS_ALL; i++)
+		if (vs->sends[i].peer == p)
+			slot_free(vs, i);
 	LIST_REMOVE(p, link);
 	free(p);
 }
@@ -204,54 +208,91 @@ bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b
 		      sizeof(struct in6_addr)) == 0;
 }
 
-bool verbs_peer_is_silent(const struct verbs_peer *peer, uint64_t since_ns)
-{
-	return peer->heard_ns < since_ns && peer->n_sends == 0 &&
-	       !peer->ending && !verbs_port_is_down(peer->control.id);
-}
-
 /* ---- sends ---------------------------------------------------------------------------- */
+
+/* Post what `wr` says; its end frees the slot and `buf` (NULL: none). */
+static int slot_post(struct verbs_peer *p, struct ibv_send_wr *wr, uint8_t *buf,
+		     size_t len)
+{
+	struct verbs_server *vs = p->server;
+	uint32_t i = vs->free_send;
+	struct send_slot *s = &vs->sends[i];
+	struct ibv_send_wr *bad;
+	int rc;
+
+	wr->wr_id = WR_SEND | i;
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	rc = ibv_post_send(p->control.qp, wr, &bad);
+	if (rc)
+		return rc;
+	vs->free_send = s->next_free;
+	s->peer = p;
+	s->buf = buf;
+	s->bytes = (uint32_t)len;
+	p->n_sends++;
+	return 0;
+}
 
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)
 {
 	struct verbs_server *vs = peer->server;
-	struct ibv_send_wr wr = {.num_sge = 1,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED |
-					       IBV_SEND_SOLICITED}, *bad;
 	struct ibv_sge sge = {.length = (uint32_t)len};
-	uint32_t i = vs->free_send;
-	struct send_slot *s;
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SOLICITED};
+	uint8_t *copy;
 	int rc;
 
 	if (peer->ending)
 		return EPIPE;
-	if (peer->n_sends >= VERBS_SENDS || i == SENDS_ALL) {
+	if (peer->n_sends >= VERBS_SENDS || vs->free_send == SENDS_ALL) {
 		peer->wants_room = true;
 		if (is_starved(peer))
 			vs->cfg.ops->on_tick_due(vs->cfg.arg);
 		return EAGAIN;
 	}
-	s = &vs->sends[i];
-	s->buf = verbs_mem_alloc(&vs->send_mem, len);
-	if (!s->buf)
+	copy = verbs_mem_alloc(&vs->send_mem, len);
+	if (!copy)
 		return ENOMEM;
-	memcpy(s->buf, buf, len);
-	s->bytes = (uint32_t)len;
-	sge.addr = (uintptr_t)s->buf;
-	sge.lkey = verbs_mem_lkey(&vs->send_mem, s->buf);
-	wr.wr_id = WR_SEND | i;
-	wr.sg_list = &sge;
-	rc = ibv_post_send(peer->control.qp, &wr, &bad);
+	memcpy(copy, buf, len);
+	sge.addr = (uintptr_t)copy;
+	sge.lkey = verbs_mem_lkey(&vs->send_mem, copy);
+	rc = slot_post(peer, &wr, copy, len);
 	if (rc) {
-		verbs_mem_free(&vs->send_mem, s->buf, len);
+		verbs_mem_free(&vs->send_mem, copy, len);
 		return rc;
 	}
-	vs->free_send = s->next_free;
-	s->peer = peer;
-	peer->n_sends++;
 	vs->n.sent++;
 	return 0;
+}
+
+/*
+ * A WRITE of no bytes: it touches no memory and takes no receive buffer, so the card
+ * of a process that stands still acknowledges any number of them.
+ */
+static void probe(struct verbs_peer *p)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+	if (slot_post(p, &wr, NULL, 0))
+		verbs_peer_gone(p, "its connection takes no requests");
+}
+
+void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns)
+{
+	struct verbs_peer *p, *next;
+
+	for (unsigned i = 0; i < PEER_BUCKETS; i++)
+		for (p = LIST_FIRST(&vs->peers[i]); p; p = next) {
+			next = LIST_NEXT(p, link);
+			/* How a message under way ends will tell as well, and
+			 * while this machine's port is down nobody answers. */
+			if (p->up && p->heard_ns < since_ns &&
+			    p->n_sends == 0 && vs->free_send != SENDS_ALL &&
+			    !verbs_port_is_down(p->control.id))
+				probe(p);
+		}
 }
 
 static void send_over(struct verbs_server *vs, const struct arrival *a)
@@ -263,11 +304,7 @@ static void send_over(struct verbs_server *vs, const struct arrival *a)
 	/* The slot may be another's: see peer_bury(). */
 	if (!p || p->control.qp->qp_num != a->qp_num)
 		return;
-	verbs_mem_free(&vs->send_mem, s->buf, s->bytes);
-	s->peer = NULL;
-	s->next_free = vs->free_send;
-	vs->free_send = a->slot % SENDS_ALL;
-	p->n_sends--;
+	slot_free(vs, a->slot % SENDS_ALL);
 	if (p->ending)
 		return;
 	if (a->status != IBV_WC_SUCCESS) {

@@ -15,14 +15,11 @@
 #include "grow.h"
 
 /*
- * A client's machine that dies says nothing, and an idle session asks nothing. One
- * that was not heard of for so long is sent a KEEPALIVE: its card acknowledges it
- * without its process, so a stopped client is left alone; if the machine is gone,
- * the send fails after the acknowledgement timeout's retries (0.5 s unless
- * --ack-timeout says otherwise) and the session ends.
- *
- * 10 s: far below what a leak of memory or a held-up barrier would cost, and one
- * small packet in 10 s is nothing even from thousands of clients.
+ * A client's machine that dies says nothing, and an idle session asks nothing. So
+ * those are asked that were not heard of for 10 s: far below what a leak of memory
+ * or a held-up barrier would cost, and one small packet in 10 s is nothing even from
+ * thousands of clients. A dead one is known when the retries are used up (0.5 s
+ * unless --ack-timeout says otherwise); a stopped process is left alone.
  */
 #define SILENCE_NS (10 * NS_PER_SEC)
 /* How often to look; while there are remote sessions only. */
@@ -79,22 +76,10 @@ static const struct session_port rdma_ops = {
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
 {
-	static const struct msg keepalive = {.type = MSG_KEEPALIVE};
-	struct port_rdma *p = arg;
-	uint64_t since = clock_now_ns() - SILENCE_NS;
-	struct session *s, *next;
-
 	(void)fd;
 	(void)what;
-	for (s = TAILQ_FIRST(&p->control->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		/* Who was not welcomed has a deadline anyway. */
-		if (!s->port->remote || !s->welcomed ||
-		    !verbs_peer_is_silent(s->conn, since))
-			continue;
-		if (!session_send(s, &keepalive, NULL, NULL, 0))
-			control_end_session(s);
-	}
+	verbs_server_probe(((struct port_rdma *)arg)->server,
+			   clock_now_ns() - SILENCE_NS);
 }
 
 /* ---- the transport's side ----------------------------------------------------------- */

@@ -94,8 +94,6 @@ static const char gold_fsck_req[] =
 static const char gold_fsck[] =
 	"464b500218000000100000005dc056d402000000010015cd5b07000000002100"
 	"6712000000000000";
-static const char gold_keepalive[] =
-	"464b51020000000000000000517af3c2";
 
 static const struct block_ref refs[] = {
 	{.off = 0x200000, .cls = 3, .inc = 0},
@@ -168,7 +166,6 @@ static const struct golden {
 	{{.type = MSG_FSCK, .req = 16,
 	  .stats = {2, {{MSG_FSCK_DURATION_NS, 123456789},
 			{MSG_FSCK_SILENT_PID, 4711}}}}, gold_fsck},
-	{{.type = MSG_KEEPALIVE}, gold_keepalive},
 };
 #define GOLDEN (int)(sizeof(golden) / sizeof(golden[0]))
 

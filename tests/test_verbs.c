@@ -547,6 +547,27 @@ START_TEST(post_to_a_fenced_peer_fails_in_bounded_time)
 }
 END_TEST
 
+/*
+ * The server asks whether the client's machine is alive, again and again, and nobody
+ * looks at what arrives there, as if the process were stopped: its card answers.
+ */
+START_TEST(peer_that_takes_nothing_in_is_probed_100_times_and_stays)
+{
+	struct xport_chain c = {.n = 1};
+
+	for (unsigned i = 0; i < 100; i++) {
+		far_probe();
+		usleep(10000);
+	}
+	usleep(1500000); /* were one not acknowledged, its retries would be over */
+	ck_assert_uint_eq(far_peers(), 1);
+	c.wr[0] = cas_wr(0, 0, 5);
+	far_run(lane, &c);
+	ck_assert_int_eq(c.status, 0);
+	ck_assert_uint_eq(word(0), 5);
+}
+END_TEST
+
 static void require_device(void)
 {
 	/* Not more: a test's process must be the first to use the device. */
@@ -573,6 +594,7 @@ static Suite *suite(void)
 		lane_broken_by_another_thread_ends_all_chains_soon,
 		peer_fenced_in_the_middle_ends_the_lane_in_bounded_time,
 		post_to_a_fenced_peer_fails_in_bounded_time,
+		peer_that_takes_nothing_in_is_probed_100_times_and_stays,
 	};
 	Suite *s = suite_create("verbs");
 	TCase *t = tcase_create("verbs");

@@ -44,6 +44,7 @@ static struct far {
 	unsigned n_peers;
 	int fence; /* this one, or -1 */
 	bool renew; /* the server's own lane */
+	unsigned probes; /* to come */
 	bool quit;
 } far;
 
@@ -141,7 +142,7 @@ static const struct verbs_server_ops ops = {
 static bool serve_test(void)
 {
 	struct verbs_peer *peer = NULL;
-	bool quit, renew;
+	bool quit, renew, probe;
 	eventfd_t n;
 
 	(void)eventfd_read(far.wake_fd, &n);
@@ -150,11 +151,15 @@ static bool serve_test(void)
 		peer = far.peers[far.fence];
 	quit = far.quit;
 	renew = far.renew;
+	probe = far.probes > 0;
+	far.probes -= probe;
 	pthread_mutex_unlock(&far.lock);
 	if (peer)
 		verbs_peer_fence(peer);
 	if (renew)
 		verbs_server_lane_lost(far.server);
+	if (probe)
+		verbs_server_probe(far.server, clock_now_ns());
 	pthread_mutex_lock(&far.lock);
 	far.fence = -1;
 	pthread_cond_broadcast(&far.changed);
@@ -306,6 +311,27 @@ void far_fence(unsigned n)
 	while (far.fence >= 0)
 		pthread_cond_wait(&far.changed, &far.lock);
 	pthread_mutex_unlock(&far.lock);
+}
+
+void far_probe(void)
+{
+	pthread_mutex_lock(&far.lock);
+	far.probes++;
+	wake();
+	while (far.probes)
+		pthread_cond_wait(&far.changed, &far.lock);
+	pthread_mutex_unlock(&far.lock);
+}
+
+unsigned far_peers(void)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&far.lock);
+	for (unsigned i = 0; i < far.n_peers; i++)
+		n += far.peers[i] != NULL;
+	pthread_mutex_unlock(&far.lock);
+	return n;
 }
 
 struct xport_lane *far_own_lane(void)

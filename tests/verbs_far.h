@@ -36,6 +36,11 @@ struct xport_lane *far_lane(const struct far_lane *how);
  * when this returns nothing of it can reach the memory any more. */
 void far_fence(unsigned n);
 
+/** The server asks its peers whether they are alive, by its own thread. */
+void far_probe(void);
+/** How many peers the server has. */
+unsigned far_peers(void);
+
 /** The server's lane to itself, on which `data` begins at far_own_off(). */
 struct xport_lane *far_own_lane(void);
 uint64_t far_own_off(void);
