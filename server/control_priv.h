@@ -58,7 +58,6 @@ struct control {
 	uint32_t n_deferred;
 	struct event *deferred_due;
 	uint64_t last_reclaim_ns, reclaim_until_ns;
-	uint64_t last_shrink_ns;
 
 	struct departed departed;
 	struct barrier barrier;

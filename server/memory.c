@@ -32,9 +32,9 @@
 #define DEFERRED_MAX_NS NS_PER_SEC
 /* Requests of one session that may wait; a client has one for each class. */
 #define DEFERRED_PER_SESSION CLASS_COUNT
-/* With less than one page in so many left, empty segments are given back. */
-#define LOW_WATER_SHARE 32u
-#define SHRINK_PAUSE_NS (100 * NS_PER_MS)
+/* With less than one page in so many left, empty segments are given back. More
+ * than what is kept for small blocks. */
+#define LOW_WATER_SHARE 16u
 
 static void timer_start(struct event *e, int ms)
 {
@@ -70,16 +70,9 @@ static void reclaim(struct session *asker, uint64_t now)
 static void low_water(struct control *c)
 {
 	const struct heap *h = c->region->heap;
-	uint64_t now;
 
-	if (heap_left(h) >= heap_total(h) / LOW_WATER_SHARE ||
-	    slab_empty(c->slab) == 0)
-		return;
-	now = clock_now_ns();
-	if (now - c->last_shrink_ns < SHRINK_PAUSE_NS)
-		return;
-	c->last_shrink_ns = now;
-	if (slab_shrink(c->slab, true) > 0)
+	if (heap_left(h) < heap_total(h) / LOW_WATER_SHARE &&
+	    slab_empty(c->slab) > 0 && slab_shrink(c->slab, true) > 0)
 		barrier_want(c);
 }
 

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's control loop without sockets: what sessions get who ask for memory
+ * when there is none, and the barrier with those that answer, are silent, or leave.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "server/control_priv.h"
+#include "test_main.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GRACE_NS (20 * NS_PER_MS)
+#define SMALL 0u                /* 64 bytes */
+#define LARGE class_for(4096)
+#define HELD_MAX 65536u
+
+static struct region region;
+static struct control *c;
+
+/* ---- clients --------------------------------------------------------------------- */
+
+struct peer {
+	struct session *session; /* NULL: it has ended */
+	bool silent;             /* does not answer barriers */
+	unsigned fenced, barriers, reclaims;
+	uint64_t barrier;        /* to be acknowledged, 0 none */
+	bool answered;           /* its request */
+	uint64_t answered_ns;
+	uint32_t req;
+	size_t n;                /* blocks that came with the last answer */
+	struct block_ref got[MSG_REFS_MAX];
+	size_t n_held;
+	struct block_ref held[HELD_MAX];
+};
+
+static struct peer alice, bob;
+
+static int peer_send(void *conn, const void *buf, size_t len, const int *fds,
+		     int n_fds)
+{
+	struct peer *p = conn;
+	struct msg m;
+
+	(void)fds;
+	(void)n_fds;
+	ck_assert_int_eq(msg_decode(buf, len, &m), 0);
+	if (m.type == MSG_BARRIER) {
+		p->barriers++;
+		p->barrier = m.epoch.number;
+	} else if (m.type == MSG_RECLAIM) {
+		p->reclaims++;
+	} else if (m.type == MSG_GRANT) {
+		ck_assert(!p->answered);
+		ck_assert_uint_eq(m.req, p->req);
+		p->answered = true;
+		p->answered_ns = clock_now_ns();
+		p->n = m.blocks.n;
+		for (uint32_t i = 0; i < m.blocks.n; i++)
+			p->got[i] = msg_ref(&m, i);
+	}
+	return 0;
+}
+
+static void peer_fence(void *conn)
+{
+	((struct peer *)conn)->fenced++;
+}
+
+static void peer_close(void *conn)
+{
+	((struct peer *)conn)->session = NULL;
+}
+
+static const char *peer_name(void *conn, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", conn == &alice ? "alice" : "bob");
+	return buf;
+}
+
+static const struct session_port local = {
+	.send = peer_send,
+	.fence = peer_fence,
+	.close = peer_close,
+	.peer = peer_name,
+};
+
+static const struct session_port remote = {
+	.remote = true,
+	.send = peer_send,
+	.fence = peer_fence,
+	.close = peer_close,
+	.peer = peer_name,
+};
+
+static bool say(struct peer *p, const struct msg *m,
+		const struct block_ref *refs)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+
+	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
+	return control_packet(p->session, buf, len);
+}
+
+static void join(struct peer *p, const struct session_port *port, pid_t pid)
+{
+	memset(p, 0, sizeof(*p));
+	p->session = session_new(c, port, p);
+	p->session->pid = pid;
+	control_begin_session(p->session);
+	/* HELLO would want descriptors, or a card. */
+	p->session->welcomed = true;
+	c->stats.sessions++;
+	ck_assert(control_next_id(c, &p->session->id));
+}
+
+static void answer_barrier(struct peer *p)
+{
+	struct msg m = {.type = MSG_BARRIER_ACK};
+
+	if (!p->session || !p->barrier)
+		return;
+	m.epoch.number = p->barrier;
+	p->barrier = 0;
+	ck_assert(say(p, &m, NULL));
+}
+
+static void turn(void)
+{
+	event_base_loop(c->base, EVLOOP_NONBLOCK);
+	if (!alice.silent)
+		answer_barrier(&alice);
+	if (!bob.silent)
+		answer_barrier(&bob);
+}
+
+#define WAIT_FOR(condition)                                                    \
+	do {                                                                   \
+		uint64_t end_ = clock_now_ns() + 20 * NS_PER_SEC;              \
+                                                                               \
+		while (!(condition)) {                                         \
+			ck_assert_msg(clock_now_ns() < end_, "never: %s",      \
+				      #condition);                             \
+			turn();                                                \
+			usleep(200);                                           \
+		}                                                              \
+	} while (0)
+
+static void turns(unsigned ms)
+{
+	uint64_t end = clock_now_ns() + ms * NS_PER_MS;
+
+	WAIT_FOR(clock_now_ns() >= end);
+}
+
+static void ask(struct peer *p, uint8_t cls, uint32_t count)
+{
+	struct msg m = {.type = MSG_GRANT_REQ, .req = ++p->req,
+			.grant_req = {.cls = cls, .count = count}};
+
+	p->answered = false;
+	ck_assert(say(p, &m, NULL));
+}
+
+/* How many blocks came; they are held. */
+static size_t get(struct peer *p, uint8_t cls, uint32_t count)
+{
+	ask(p, cls, count);
+	WAIT_FOR(p->answered);
+	for (size_t i = 0; i < p->n; i++) {
+		ck_assert_uint_lt(p->n_held, HELD_MAX);
+		p->held[p->n_held++] = p->got[i];
+	}
+	return p->n;
+}
+
+static size_t get_all(struct peer *p, uint8_t cls)
+{
+	size_t n = p->n_held;
+
+	while (get(p, cls, 64) > 0)
+		;
+	return p->n_held - n;
+}
+
+/* Until it is long ago that anybody was asked for memory. */
+static void calm(void)
+{
+	turns(110);
+}
+
+/* The last `n` that it got. */
+static void give(struct peer *p, size_t n, enum alloc_state state)
+{
+	while (n) {
+		struct msg m = {.type = MSG_RETURN};
+		size_t some = n < 100 ? n : 100;
+
+		m.blocks.state = (uint8_t)state;
+		m.blocks.n = (uint32_t)some;
+		p->n_held -= some;
+		n -= some;
+		for (size_t i = 0; i < some; i++)
+			p->held[p->n_held + i].inc = 7;
+		ck_assert(say(p, &m, p->held + p->n_held));
+	}
+}
+
+/* The log goes to a file, which `tail_log` reads. */
+static int log_fd = -1;
+
+static size_t log_count(const char *what)
+{
+	static char text[16384];
+	ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+	size_t found = 0;
+
+	ck_assert_int_ge(n, 0);
+	text[n] = 0;
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		found++;
+	return found;
+}
+
+static void setup(void)
+{
+	static const struct region_config config = {
+		.memory = 2 * MIB,
+		.index_slots = 1,
+		.max_value = 8192,
+		.max_key = 100,
+		.grace_ns = GRACE_NS,
+	};
+	static const struct control_config serve = {
+		.max_sessions = 10,
+		.hello_ms = 60000,
+	};
+	FILE *f = tmpfile();
+
+	ck_assert_ptr_nonnull(f);
+	log_fd = fileno(f);
+	ck_assert_int_eq(dup2(log_fd, STDERR_FILENO), STDERR_FILENO);
+	log_init("test", LOG_LEVEL_WARN);
+	ck_assert_msg(region_create(&config, &region) == 0, "%s", err_detail());
+	ck_assert_int_eq(control_new(&serve, &region, &c), 0);
+	join(&alice, &local, getpid());
+	memset(&bob, 0, sizeof(bob));
+}
+
+static void teardown(void)
+{
+	ck_assert_msg(slab_audit(c->slab), "%s", err_detail());
+	ck_assert_uint_eq(heap_used(region.heap),
+			  slab_count(c->slab).pages + region.subtables +
+				  heap_retired(region.heap));
+	control_free(c);
+	region_destroy(&region);
+}
+
+/* ---- pages change hands ---------------------------------------------------------- */
+
+START_TEST(empty_segments_serve_another_class_after_a_barrier)
+{
+	size_t small, large;
+
+	small = get_all(&alice, SMALL);
+	ck_assert_uint_gt(small, 20000);
+	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+	give(&alice, small, ALLOC_FREE);
+	alice.silent = true;
+	ask(&alice, LARGE, 64);
+	WAIT_FOR(alice.barrier);
+	turns(20);
+	ck_assert(!alice.answered);
+	alice.silent = false;
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 64);
+	ck_assert_uint_eq(alice.got[0].inc, 0);
+	large = get_all(&alice, LARGE);
+	ck_assert_uint_ge((large + 64) * 4096 * 100, 2 * MIB * 90);
+}
+END_TEST
+
+START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
+{
+	size_t small = get_all(&alice, SMALL);
+	uint64_t t;
+
+	give(&alice, small, ALLOC_LIMBO);
+	t = clock_now_ns();
+	ck_assert_uint_eq(get(&alice, LARGE, 64), 64);
+	ck_assert_uint_ge(alice.answered_ns - t, GRACE_NS - NS_PER_MS);
+	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
+}
+END_TEST
+
+START_TEST(worn_blocks_of_another_class_are_waited_for)
+{
+	size_t small = get_all(&alice, SMALL);
+
+	give(&alice, small, ALLOC_WORN);
+	ck_assert_uint_eq(get(&alice, LARGE, 64), 64);
+	ck_assert_uint_eq(alice.got[0].inc, 0);
+}
+END_TEST
+
+START_TEST(low_on_pages_gives_back_empty_segments_but_one)
+{
+	size_t large = get_all(&alice, LARGE);
+
+	give(&alice, large, ALLOC_FREE);
+	WAIT_FOR(c->barrier.passed > 0);
+	turns(0);
+	/* Most is back in the heap before anybody asked for it. */
+	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
+	ck_assert_uint_gt(slab_count_class(c->slab, LARGE).free, 0);
+	ck_assert_uint_eq(alice.reclaims, 0);
+}
+END_TEST
+
+START_TEST(pages_for_the_index_are_left_when_values_took_all)
+{
+	unsigned n = 0;
+
+	get_all(&alice, LARGE);
+	get_all(&alice, SMALL);
+	ck_assert_uint_eq(heap_left(region.heap), 0);
+	while (heap_take_reserved(region.heap))
+		n++;
+	ck_assert_uint_eq(n, HEAP_RESERVE);
+	region.subtables += n; /* for the sum in teardown() */
+}
+END_TEST
+
+/* ---- no memory ------------------------------------------------------------------- */
+
+START_TEST(nothing_to_hope_for_is_said_at_once)
+{
+	get_all(&alice, SMALL);
+	for (int i = 0; i < 100; i++) {
+		ask(&alice, LARGE, 1);
+		ck_assert(alice.answered);
+		ck_assert_uint_eq(alice.n, 0);
+	}
+	ck_assert_uint_eq(alice.reclaims, 0);
+	ck_assert_uint_eq(alice.barriers, 0);
+}
+END_TEST
+
+START_TEST(others_are_asked_and_waited_for_a_short_time)
+{
+	uint64_t t;
+
+	get_all(&alice, SMALL);
+	join(&bob, &local, getpid());
+	calm();
+	t = clock_now_ns();
+	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+	ck_assert_uint_ge(alice.answered_ns - t, 40 * NS_PER_MS);
+	ck_assert_uint_lt(alice.answered_ns - t, 200 * NS_PER_MS);
+	ck_assert_uint_eq(bob.reclaims, 1);
+	ck_assert_uint_eq(alice.reclaims, 0);
+	/* Found nothing: not again so soon. */
+	t = clock_now_ns();
+	ask(&alice, LARGE, 1);
+	if (clock_now_ns() - t < 20 * NS_PER_MS)
+		ck_assert(alice.answered);
+	ck_assert_uint_eq(bob.reclaims, 1);
+}
+END_TEST
+
+START_TEST(what_others_return_is_granted)
+{
+	join(&bob, &local, getpid());
+	get_all(&bob, SMALL);
+	ck_assert_uint_eq(alice.reclaims, 1);
+	calm();
+	ask(&alice, LARGE, 64);
+	WAIT_FOR(bob.reclaims == 1);
+	ck_assert(!alice.answered);
+	give(&bob, bob.n_held, ALLOC_FREE);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 64);
+}
+END_TEST
+
+START_TEST(one_who_leaves_takes_its_requests_along)
+{
+	join(&bob, &local, getpid());
+	get_all(&alice, SMALL);
+	calm();
+	ask(&bob, LARGE, 1);
+	ask(&alice, LARGE, 1);
+	ck_assert(!bob.answered);
+	ck_assert_uint_eq(c->n_deferred, 2);
+	bob.session->left = true;
+	control_end_session(bob.session);
+	ck_assert_uint_eq(c->n_deferred, 1);
+	WAIT_FOR(alice.answered);
+	ck_assert(!bob.answered);
+	ck_assert_uint_eq(c->n_deferred, 0);
+}
+END_TEST
+
+/* ---- the barrier ----------------------------------------------------------------- */
+
+/* One worn block of alice's, which everybody but bob has let go of. */
+static struct block_ref wear_one(void)
+{
+	struct block_ref b;
+
+	ck_assert_uint_eq(get(&alice, LARGE, 1), 1);
+	b = alice.held[alice.n_held - 1];
+	give(&alice, 1, ALLOC_WORN);
+	return b;
+}
+
+START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
+{
+	join(&bob, &local, getpid());
+	bob.silent = true;
+	wear_one();
+	WAIT_FOR(bob.barrier);
+	turns(20);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	ck_assert_uint_eq(alice.barrier, 0);
+	ck_assert_uint_eq(log_count("bob"), 0);
+	c->barrier.began_ns -= 10 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert(barrier_tick(c));
+	ck_assert_uint_eq(log_count("(bob) has not answered"), 1);
+	ck_assert_uint_eq(log_count("4.0 KiB of memory"), 1);
+	ck_assert_uint_eq(log_count("alice"), 0);
+	c->barrier.reported_ns -= 60 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert_uint_eq(log_count("(bob) has not answered"), 2);
+	ck_assert_uint_eq(bob.fenced, 0);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	bob.silent = false;
+	turn();
+	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert(!barrier_tick(c));
+}
+END_TEST
+
+START_TEST(silent_remote_client_is_cut_off)
+{
+	join(&bob, &remote, 0);
+	bob.silent = true;
+	wear_one();
+	WAIT_FOR(bob.barrier);
+	c->barrier.began_ns -= 9 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert_ptr_nonnull(bob.session);
+	c->barrier.began_ns -= NS_PER_SEC;
+	ck_assert(!barrier_tick(c));
+	ck_assert_ptr_null(bob.session);
+	ck_assert_uint_eq(bob.fenced, 1);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+}
+END_TEST
+
+START_TEST(barrier_that_is_stuck_gives_no_hope)
+{
+	uint64_t t;
+
+	get_all(&alice, SMALL);
+	join(&bob, &local, getpid());
+	bob.silent = true;
+	give(&alice, alice.n_held, ALLOC_FREE);
+	/* Pages are there for the taking, but for bob. */
+	ask(&alice, LARGE, 1);
+	WAIT_FOR(bob.barrier);
+	ck_assert(!alice.answered);
+	c->barrier.began_ns -= NS_PER_SEC;
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 0);
+	t = clock_now_ns();
+	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+	ck_assert_uint_lt(alice.answered_ns - t, 200 * NS_PER_MS);
+	bob.silent = false;
+	turn();
+	ck_assert_uint_eq(get(&alice, LARGE, 1), 1);
+}
+END_TEST
+
+START_TEST(what_comes_during_a_barrier_waits_for_the_next)
+{
+	struct block_ref b;
+
+	join(&bob, &local, getpid());
+	bob.silent = true;
+	ck_assert_uint_eq(get(&alice, SMALL, 1), 1);
+	wear_one();
+	WAIT_FOR(bob.barrier);
+	b = alice.held[0];
+	give(&alice, 1, ALLOC_WORN);
+	answer_barrier(&bob);
+	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	ck_assert_uint_eq(slab_count_class(c->slab, b.cls).worn, 1);
+	WAIT_FOR(bob.barrier);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	answer_barrier(&bob);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+	ck_assert_uint_eq(bob.barriers, 2);
+}
+END_TEST
+
+START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	join(&bob, &local, pid);
+	control_end_session(bob.session);
+	wear_one();
+	WAIT_FOR(c->barrier.on && alice.barriers == 1 && !alice.barrier);
+	turns(20);
+	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	c->barrier.began_ns -= 10 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert_uint_eq(log_count("still runs"), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	ck_assert(!barrier_tick(c));
+	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+}
+END_TEST
+
+START_TEST(no_barrier_without_need_and_no_timer_without_work)
+{
+	join(&bob, &local, getpid());
+	turns(210); /* the tick that watches newcomers */
+	barrier_now(c);
+	barrier_want(c);
+	turns(20);
+	ck_assert_uint_eq(alice.barriers + bob.barriers, 0);
+	ck_assert(!event_pending(c->barrier.due, EV_TIMEOUT, NULL));
+	wear_one();
+	WAIT_FOR(c->barrier.passed == 1);
+	turns(410);
+	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert(!event_pending(c->barrier.due, EV_TIMEOUT, NULL));
+	ck_assert(!event_pending(c->deferred_due, EV_TIMEOUT, NULL));
+	ck_assert(!event_pending(c->tick, EV_TIMEOUT, NULL));
+}
+END_TEST
+
+static TCase *add_case(Suite *s, const char *name)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	suite_add_tcase(s, t);
+	return t;
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("memory");
+	TCase *t = add_case(s, "pages");
+
+	tcase_add_test(t, empty_segments_serve_another_class_after_a_barrier);
+	tcase_add_test(t, what_is_in_limbo_of_another_class_is_waited_for);
+	tcase_add_test(t, worn_blocks_of_another_class_are_waited_for);
+	tcase_add_test(t, low_on_pages_gives_back_empty_segments_but_one);
+	tcase_add_test(t, pages_for_the_index_are_left_when_values_took_all);
+	t = add_case(s, "no memory");
+	tcase_add_test(t, nothing_to_hope_for_is_said_at_once);
+	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
+	tcase_add_test(t, what_others_return_is_granted);
+	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
+	t = add_case(s, "barrier");
+	tcase_add_test(
+		t,
+		silent_client_is_named_and_nothing_is_reused_until_it_answers);
+	tcase_add_test(t, silent_remote_client_is_cut_off);
+	tcase_add_test(t, barrier_that_is_stuck_gives_no_hope);
+	tcase_add_test(t, what_comes_during_a_barrier_waits_for_the_next);
+	tcase_add_test(
+		t, session_that_broke_off_is_waited_for_until_its_process_ends);
+	tcase_add_test(t, no_barrier_without_need_and_no_timer_without_work);
+	return s;
+}
+
+TEST_MAIN(suite())
