@@ -93,7 +93,7 @@ void journal_end(struct journal *j)
 /* Fibonacci hashing (Knuth, vol. 3, 6.4): offsets come in long regular rows. */
 static uint64_t home(const struct table *t, uint64_t off)
 {
-	return off / LINE_BYTES * UINT64_C(0x9E3779B97F4A7C15) >>
+	return off / PTR_UNIT * UINT64_C(0x9E3779B97F4A7C15) >>
 	       (64 - t->bits);
 }
 

@@ -19,8 +19,6 @@
 
 #include <farkv.h>
 
-#define FAKE_PAGES 512 /* data area: 16 MiB */
-
 /* ---- the region ------------------------------------------------------------- */
 
 static int memfd_make(const char *name, uint64_t bytes, uint8_t **base_out)
@@ -163,10 +161,13 @@ static void grant(struct fake_server *f, uint32_t req, uint8_t cls,
 	struct block_ref refs[MSG_REFS_MAX];
 
 	m.blocks.cls = cls;
+	if (f->grant_each && count > f->grant_each)
+		count = f->grant_each;
 	while (m.blocks.n < count && f->grant_blocks > 0 &&
 	       f->next_block + class_bytes(cls) <= f->sb.region_bytes) {
 		refs[m.blocks.n++] =
 			(struct block_ref){.off = f->next_block, .cls = cls};
+		f->out[(f->next_block - META_ALIGN) / PTR_UNIT] = cls + 1;
 		f->next_block += class_bytes(cls);
 		f->grant_blocks--;
 		f->granted++;
@@ -216,6 +217,29 @@ static void on_request(struct fake_server *f, const struct msg *m)
 	send_locked(f, &r, NULL);
 }
 
+static void on_return(struct fake_server *f, const struct msg *m)
+{
+	f->returned += m->blocks.n;
+	for (uint32_t i = 0; i < m->blocks.n; i++) {
+		uint8_t *out = &f->out[(msg_ref(m, i).off - META_ALIGN) /
+				       PTR_UNIT];
+
+		ck_assert_msg(*out, "the client returned what it had not");
+		*out = 0;
+	}
+}
+
+static void on_claim(struct fake_server *f, const struct msg *m)
+{
+	f->claimed = m->blocks.n;
+	f->claim_req = m->req;
+	f->claim_number = m->blocks.number;
+	for (uint32_t i = 0; i < m->blocks.n; i++)
+		f->claims[i] = msg_ref(m, i);
+	if (m->req == 0 && f->seen[MSG_BYE] == 0)
+		f->unasked += m->blocks.n;
+}
+
 static void on_message(struct fake_server *f, const struct msg *m)
 {
 	f->seen[m->type]++;
@@ -224,14 +248,14 @@ static void on_message(struct fake_server *f, const struct msg *m)
 		on_hello(f, m);
 		break;
 	case MSG_RETURN:
-		f->returned += m->blocks.n;
+		on_return(f, m);
 		break;
 	case MSG_BARRIER_ACK:
 	case MSG_SWEEP_ACK:
 		f->ack_number = m->epoch.number;
 		break;
 	case MSG_SWEEP_CLAIM:
-		f->claimed = m->blocks.n;
+		on_claim(f, m);
 		break;
 	default:
 		if (!f->ignore_requests)

@@ -14,6 +14,9 @@
 #include "common/layout.h"
 #include "common/msg.h"
 
+#define FAKE_PAGES 512 /* data area: 16 MiB */
+#define FAKE_HEAP_BYTES (FAKE_PAGES * PAGE_BYTES)
+
 /* How the server answers HELLO. */
 enum fake_hello {
 	FAKE_WELCOME,
@@ -36,6 +39,7 @@ struct fake_server {
 	unsigned n_fds;        /* descriptors sent with WELCOME; default 2 */
 	uint8_t role;          /* granted */
 	uint64_t grant_blocks; /* blocks left to grant; default: plenty */
+	unsigned grant_each;   /* at most so many in one GRANT; 0: any */
 	bool hold_grants;      /* keep GRANT_REQs until fake_server_release() */
 	bool ignore_requests;  /* read them, answer none */
 	bool deaf;             /* read nothing at all */
@@ -51,7 +55,12 @@ struct fake_server {
 	uint64_t returned;      /* blocks in RETURN messages */
 	uint64_t granted;       /* blocks in GRANT messages */
 	uint64_t ack_number;    /* of the last BARRIER_ACK or SWEEP_ACK */
-	uint32_t claimed;       /* blocks in the last SWEEP_CLAIM */
+	struct block_ref claims[MSG_REFS_MAX]; /* in the last SWEEP_CLAIM */
+	uint32_t claimed;       /* ... how many */
+	uint32_t claim_req;     /* ... the question's number */
+	uint64_t claim_number;  /* ... the sweep's */
+	uint64_t unasked;       /* blocks claimed without a question, BYE not yet said */
+	uint8_t out[FAKE_HEAP_BYTES / PTR_UNIT]; /* granted, not returned: class + 1 */
 	uint32_t hello_replaces;
 	uint64_t hello_replaces_region;
 

@@ -155,6 +155,161 @@ START_TEST(drain_gives_everything_back_once_by_state)
 }
 END_TEST
 
+/* Two operations will take two: the third block that is needed is not here. */
+START_TEST(want_free_blocks_spoken_for_do_not_count)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref refs[2] = {block(0), block(1)};
+
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 2);
+	ck_assert_int_eq(alloc_stock(a, 0, refs, 2), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 1), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 2), 4);
+	ck_assert_int_eq(alloc_stock(a, 0, NULL, 0), 0);
+	/* the next one of limbo is the third */
+	ck_assert_int_eq(alloc_retire(a, block(2), 0), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, T, 2), 0);
+	ck_assert_uint_ne(alloc_want(a, 0, T, 3), 0);
+	alloc_free(a);
+}
+END_TEST
+
+/* Blocks of `cls` number 1, 2, ... */
+static void stock(struct alloc *a, uint8_t cls, unsigned n)
+{
+	static uint64_t off = META_ALIGN;
+	struct block_ref refs[ALLOC_GRANT_MAX];
+
+	for (unsigned i = 0; i < n; i++, off += class_bytes(cls))
+		refs[i] = (struct block_ref){.off = off, .cls = cls};
+	ck_assert_int_eq(alloc_stock(a, cls, refs, n), 0);
+}
+
+static uint64_t surplus_bytes(struct alloc *a, uint64_t now,
+			      unsigned n_by_class[CLASS_COUNT])
+{
+	struct block_ref refs[64];
+	enum alloc_state state;
+	uint64_t bytes = 0;
+	size_t n;
+
+	memset(n_by_class, 0, CLASS_COUNT * sizeof(*n_by_class));
+	while ((n = alloc_surplus(a, now, refs, 64, &state)))
+		for (size_t i = 0; i < n; i++) {
+			ck_assert_int_eq(state, ALLOC_FREE);
+			bytes += class_bytes(refs[i].cls);
+			n_by_class[refs[i].cls]++;
+		}
+	return bytes;
+}
+
+START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t c1 = class_for(64u << 10), c2 = class_for(128u << 10),
+		c3 = class_for(256u << 10);
+	unsigned n[CLASS_COUNT];
+	struct block_ref r;
+
+	alloc_set_region(a, UINT64_C(64) << 20); /* so the bound is 4 MiB */
+	stock(a, c1, 16);
+	stock(a, c2, 8);
+	stock(a, c3, 8); /* 1 + 1 + 2 MiB */
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
+	ck_assert(alloc_take(a, c2, 0, &r)); /* in use again */
+	stock(a, c3, 8);
+	/* Above by 1664 KiB, the last block of c3 not counted. */
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 1664u << 10);
+	ck_assert_uint_eq(n[c1], 16);
+	ck_assert_uint_eq(n[c2], 5);
+	ck_assert_uint_eq(n[c3], 0);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(surplus_counts_limbo_when_ready_and_not_before)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(1u << 20);
+	unsigned n[CLASS_COUNT];
+
+	alloc_set_region(a, UINT64_C(64) << 20);
+	stock(a, cls, 4);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(
+			alloc_retire(a,
+				     (struct block_ref){
+					     .off = META_ALIGN +
+						    ((uint64_t)i << 20) +
+						    (1u << 30),
+					     .cls = cls},
+				     i),
+			0);
+	ck_assert_uint_eq(surplus_bytes(a, T - 1, n), 0);
+	/* 4 free and 3 ready, of which 4 may stay and the last one must */
+	ck_assert_uint_eq(surplus_bytes(a, T + 2, n), 2u << 20);
+	/* the region is larger: the bound too */
+	alloc_set_region(a, UINT64_C(1) << 40);
+	ck_assert_uint_eq(surplus_bytes(a, T + 20, n), 0);
+	alloc_free(a);
+}
+END_TEST
+
+/* A block larger than the bound must not go back before it was used. */
+START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t small = class_for(1u << 20), large = class_for(8u << 20);
+	unsigned n[CLASS_COUNT];
+
+	alloc_set_region(a, UINT64_C(64) << 20);
+	ck_assert_uint_eq(alloc_want(a, large, 0, 0), 1);
+	ck_assert_uint_eq(alloc_want(a, small, 0, 0), 2);
+	stock(a, small, 2);
+	stock(a, large, 1);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
+	stock(a, small, 1);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 8u << 20);
+	ck_assert_uint_eq(n[large], 1);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
+{
+	struct alloc *a = alloc_new(T);
+	struct journal *j = journal_new();
+	struct block_ref worn = block(2), r[5];
+
+	worn.inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_put(a, block(0)), 0);
+	ck_assert_int_eq(alloc_retire(a, block(1), 0), 0);
+	ck_assert_int_eq(alloc_retire(a, worn, 0), 0);
+	journal_begin(j, 1);
+	alloc_record(a, j);
+	worn.off = block(3).off;
+	ck_assert_int_eq(alloc_retire(a, worn, 0), 0);
+	ck_assert_int_eq(alloc_retire(a, block(4), 0), 0);
+	for (unsigned i = 0; i < 5; i++)
+		r[i] = block(i);
+	ck_assert_uint_eq(journal_filter(j, 1, r, 5), 5);
+	/* Off: nothing more, until it is recorded anew. */
+	journal_end(j);
+	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
+	journal_begin(j, 2);
+	ck_assert_int_eq(alloc_retire(a, block(6), 0), 0);
+	r[0] = block(6);
+	ck_assert_uint_eq(journal_filter(j, 2, r, 1), 0);
+	alloc_record(a, j);
+	r[0] = block(6);
+	ck_assert_uint_eq(journal_filter(j, 2, r, 1), 1);
+	alloc_free(a);
+	journal_free(j);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("alloc");
@@ -169,6 +324,13 @@ static Suite *suite(void)
 	tcase_add_test(t, want_starts_at_two_doubles_and_asks_once);
 	tcase_add_test(t, want_large_class_is_bounded_by_bytes);
 	tcase_add_test(t, drain_gives_everything_back_once_by_state);
+	tcase_add_test(t, want_free_blocks_spoken_for_do_not_count);
+	tcase_add_test(
+		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
+	tcase_add_test(t, surplus_counts_limbo_when_ready_and_not_before);
+	tcase_add_test(t, surplus_leaves_the_last_block_of_the_class_used_last);
+	tcase_add_test(
+		t, record_names_free_limbo_and_worn_and_what_is_retired_later);
 	suite_add_tcase(s, t);
 	return s;
 }

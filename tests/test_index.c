@@ -954,6 +954,85 @@ START_TEST(frozen_writer_that_waited_finishes_in_the_new_subtable)
 }
 END_TEST
 
+/* Blocks of class 0 in reach of `me`; all are put back. */
+static unsigned blocks_at_hand(void)
+{
+	struct block_ref r[64];
+	unsigned n = 0;
+
+	while (alloc_take(me.alloc, 0, UINT64_MAX, &r[n]))
+		ck_assert_uint_lt(++n, 64);
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(alloc_put(me.alloc, r[i]), 0);
+	return n;
+}
+
+/* Whatever an operation waits for, and however far it has come, its block is with
+ * the allocator: who is asked for what a session holds asks there. */
+START_TEST(waiting_operations_hold_no_block)
+{
+	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_REPLACE};
+	struct index_key k = key_at("k", 5);
+	struct index_op *op = &me.op;
+
+	for (unsigned i = 0; i < 4; i++) {
+		enum index_kind kind = kinds[i % 2];
+
+		setup(true);
+		PUT(&other, k, "v");
+		fake_region_grant(&region, me.alloc, 0, 3);
+		/* Frozen before it reads the window, or before its CAS, when
+		 * the block has been written. */
+		if (i < 2)
+			freeze_only();
+		else
+			rival.act = freeze_only, rival.opcode = XPORT_CAS;
+		ck_assert_int_eq(run(&me, kind, k, "w", 0), INDEX_PENDING);
+		ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
+		ck_assert_uint_eq(blocks_at_hand(), 3);
+		/* Meanwhile they all go back to the server, or elsewhere. */
+		while (blocks_at_hand()) {
+			struct block_ref r;
+
+			ck_assert(alloc_take(me.alloc, 0, 0, &r));
+			memset(region.base + r.off, 0xEE, 64);
+		}
+		index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+		ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);
+		fake_region_grant(&region, me.alloc, 0, 1);
+		*fake_region_entry(&region, 0) =
+			migrate_copy(*fake_region_entry(&region, 0));
+		index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+		ck_assert_int_eq(op->result, 0);
+		check_value(&other, k, "w");
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(waiting_for_growth_holds_no_block)
+{
+	char names[WINDOW_SLOTS][8];
+	unsigned n;
+
+	setup(true);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%u", i);
+		PUT(&me, key_at(names[i], ANY_FP), names[i]);
+	}
+	n = blocks_at_hand();
+	ck_assert_int_eq(run(&me, INDEX_PUT, key_at("new", ANY_FP), "v", 0),
+			 INDEX_PENDING);
+	ck_assert_int_eq(me.op.wait, INDEX_WAIT_FULL);
+	ck_assert_uint_ge(blocks_at_hand(), n);
+	ck_assert_uint_gt(blocks_at_hand(), 0);
+	n = blocks_at_hand();
+	index_abandon(me.ix, &me.op, FARKV_ENOSPC);
+	ck_assert_uint_eq(blocks_at_hand(), n);
+	teardown();
+}
+END_TEST
+
 START_TEST(stale_entry_leads_every_operation_to_the_new_subtable)
 {
 	struct index_key k = key_at("k", 5);
@@ -1272,6 +1351,8 @@ static Suite *suite(void)
 		t, frozen_and_entry_unchanged_readers_read_writers_wait, 0, 2);
 	tcase_add_loop_test(
 		t, frozen_writer_that_waited_finishes_in_the_new_subtable, 0, 2);
+	tcase_add_test(t, waiting_operations_hold_no_block);
+	tcase_add_test(t, waiting_for_growth_holds_no_block);
 	tcase_add_loop_test(
 		t, stale_entry_leads_every_operation_to_the_new_subtable, 0, 2);
 	tcase_add_loop_test(
