@@ -142,10 +142,12 @@ void handle_close(struct farkv *kv)
 
 /* ---- begin ----------------------------------------------------------------------- */
 
-/* Alerts that a live session raises; before the inventory is touched. */
-static void attend_live(struct farkv *kv)
+void handle_attend(struct farkv *kv)
 {
 	uint32_t alerts = gate_alerts(kv->gate);
+
+	if (!kv->link.session)
+		return;
 
 	if (alerts & GATE_DROP) {
 		gate_lower(kv->gate, GATE_DROP);
@@ -178,7 +180,7 @@ static int attend(struct farkv *kv)
 	}
 	if (gate_alerts(kv->gate) & GATE_TIDY)
 		tidy(kv);
-	attend_live(kv);
+	handle_attend(kv);
 	return 0;
 }
 
@@ -220,8 +222,8 @@ void handle_end(struct farkv *kv)
 void handle_pause(struct farkv *kv)
 {
 	gate_leave(kv->gate);
-	if (!gate_enter(kv->gate) && kv->link.session)
-		attend_live(kv);
+	if (!gate_enter(kv->gate))
+		handle_attend(kv);
 }
 
 /* ---- arguments -------------------------------------------------------------------- */
@@ -316,17 +318,20 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 
 	for (;;) {
 		index_run(kv->link.index, ops, n, kv->deadline_ns);
-		if (!any_pending(ops, n)) {
-			if (!relink_needed(kv, ops, n) ||
-			    !relink_ops(kv, ops, n))
+		/* Before the gate is left: what a lost write remembers counts
+		 * only as long as its session has answered no barrier. */
+		if (relink_needed(kv, ops, n)) {
+			if (!relink_ops(kv, ops, n))
 				return;
 			continue;
 		}
+		if (!any_pending(ops, n))
+			return;
 		gate_leave(kv->gate);
 		handle_wait(kv, ops, n, &w);
 		if (gate_enter(kv->gate))
 			continue;
-		attend_live(kv);
+		handle_attend(kv);
 		if ((gate_alerts(kv->gate) & GATE_BROKEN) &&
 		    !relink_ops(kv, ops, n))
 			return;

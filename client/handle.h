@@ -87,6 +87,9 @@ int handle_enter(struct farkv *kv);
 void handle_start_clock(struct farkv *kv);
 void handle_end(struct farkv *kv);
 
+/** See to the alerts of a live session; before its blocks are touched. */
+void handle_attend(struct farkv *kv);
+
 /** Between the groups of a batch: let the control thread have its way. */
 void handle_pause(struct farkv *kv);
 

@@ -238,29 +238,41 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 	kv->told = true;
 }
 
+/*
+ * Inside the new session's gate. Has a barrier been answered since it was made? The
+ * words that operations remember of the lost link may have come back then.
+ */
+static bool enter_anew(struct farkv *kv)
+{
+	bool dropped;
+
+	if (gate_enter(kv->gate))
+		return false;
+	dropped = gate_alerts(kv->gate) & GATE_DROP;
+	handle_attend(kv);
+	return dropped;
+}
+
 bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
-	bool same = session_was_cut(kv->link.session);
+	bool same = session_was_cut(kv->link.session), stale;
 	int err = FARKV_EDISCONNECTED;
 
-	gate_leave(kv->gate);
+	/* Still inside the old gate: the lost session answers no barrier now. */
 	detach(kv, ops, n);
 	if (same)
 		err = attempts(kv);
 	same = !err && same_region(kv, before);
 	if (same)
 		gate_raise(kv->gate, GATE_TIDY);
-	(void)gate_enter(kv->gate);
-	/* A barrier may have come between the new link's making and now. */
-	handle_pause(kv);
+	stale = enter_anew(kv) || kv->link.swept;
 	if (!same) {
 		give_up(kv, ops, n, err);
 		return false;
 	}
 	for (size_t i = 0; i < n; i++) {
-		/* What has been used again tells nothing. */
-		if (kv->link.swept && ops[i]->unresolved)
+		if (stale && ops[i]->unresolved)
 			ops[i]->unresolved = false;
 		if (touched(ops[i]))
 			index_op_resume(ops[i]);

@@ -234,7 +234,8 @@ static enum next op_moved(struct index *ix, struct index_op *op)
 	}
 	if (op->odd)
 		return op_again_bounded(ix, op, "a slot of another subtable");
-	if (op->kind != INDEX_GET)
+	/* A look-up must not leave the gate: barriers do not know its words. */
+	if (op->kind != INDEX_GET && !op->resolving)
 		return op_wait(ix, op, INDEX_WAIT_FROZEN);
 	op->accept_frozen = true;
 	return op_scan(ix, op);

@@ -33,6 +33,7 @@ void control_end_session(struct session *s)
 	char peer[80];
 
 	s->port->fence(s->conn);
+	welcome_session_ended(s);
 	memory_session_ended(s);
 	/* From afar it is fenced: its connection is gone (I6). */
 	if (s->welcomed && !s->left && !s->port->remote)

@@ -35,6 +35,13 @@ struct deferred {
 };
 TAILQ_HEAD(deferred_list, deferred);
 
+/* A remote session that ended, for the one that follows it; see welcome.c. */
+struct ended_session {
+	uint32_t id;
+	uint64_t barriers; /* that had passed before */
+};
+#define ENDED_KEPT 256u
+
 struct control {
 	struct control_config cfg;
 	struct region *region;
@@ -49,6 +56,8 @@ struct control {
 	struct session_list sessions;
 	uint32_t n_connections;
 	uint32_t next_id; /* sessions and version prefixes draw from it */
+	struct ended_session ended[ENDED_KEPT]; /* a ring: the last ones */
+	uint32_t n_ended;
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
 	uint64_t last_complaint_ns;
@@ -103,6 +112,8 @@ bool control_reply(struct session *s, struct msg *m, uint32_t req,
 /** Handle HELLO, whose body is `body`; false: the session is gone. */
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len);
+/** `s` is about to end; before a barrier can pass because of that. */
+void welcome_session_ended(struct session *s);
 /** Handle AUTH. */
 bool welcome_on_auth(struct session *s, const struct msg *m);
 

@@ -39,8 +39,6 @@
 #define QUESTION_ROOM 64
 /* Segments looked at between two looks at the clock. */
 #define SEGMENTS_STEP 16
-/* Sessions that died, as long as nothing of theirs was swept. */
-#define DEAD_MAX 1024
 
 enum phase {
 	IDLE,
@@ -79,8 +77,6 @@ struct sweep {
 	uint64_t not_before_ns;
 	uint64_t retry_ns;       /* 0: the last one was not given up */
 	uint32_t restarts;
-	uint32_t dead[DEAD_MAX]; /* ring of sessions */
-	uint32_t n_dead;
 
 	void (*done)(struct control *c, const struct sweep_outcome *o);
 	uint64_t asked_ns; /* when it was asked for */
@@ -490,7 +486,6 @@ static bool walk_step(struct control *c, uint64_t until_ns)
 	if (w->acks)
 		return false;
 	w->phase = ASK;
-	w->n_dead = 0; /* from here on their blocks go */
 	return true;
 }
 
@@ -627,13 +622,6 @@ void sweep_session_left(struct session *s)
 	settle(s->control);
 }
 
-static void remember_dead(struct sweep *w, uint32_t id)
-{
-	w->dead[w->n_dead++ % DEAD_MAX] = id;
-	if (w->n_dead == 2 * DEAD_MAX)
-		w->n_dead = DEAD_MAX; /* full, and the oldest is next */
-}
-
 void sweep_session_ended(struct session *s)
 {
 	struct control *c = s->control;
@@ -642,8 +630,6 @@ void sweep_session_ended(struct session *s)
 	if (!s->welcomed)
 		return;
 	no_more_of(s);
-	if (!s->left)
-		remember_dead(w, s->id);
 	if (!s->left && s->sweep.granted) {
 		if (w->stats.deaths++ == 0)
 			w->first_death_ns = clock_now_ns();
@@ -666,16 +652,6 @@ void sweep_departed_changed(struct control *c)
 bool sweep_holds_writers(const struct control *c)
 {
 	return c->sweep->restarts >= RESTARTS_HOLD && !c->drain_until;
-}
-
-bool sweep_took(const struct control *c, uint32_t id)
-{
-	const struct sweep *w = c->sweep;
-
-	for (uint32_t i = 0; i < UTIL_MIN(w->n_dead, DEAD_MAX); i++)
-		if (w->dead[i] == id)
-			return false;
-	return true;
 }
 
 /* ---- silence ------------------------------------------------------------------------------- */

@@ -90,9 +90,6 @@ void sweep_departed_changed(struct control *c);
 /** True if a writer has to wait with its HELLO; welcome_resume() follows. */
 bool sweep_holds_writers(const struct control *c);
 
-/** True if the blocks of session `id`, which ended, may have been given back. */
-bool sweep_took(const struct control *c, uint32_t id);
-
 /** Handle a message; false: the session is gone. */
 bool sweep_on_ack(struct session *s, const struct msg *m);
 bool sweep_on_claim(struct session *s, const struct msg *m);

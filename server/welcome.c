@@ -82,10 +82,34 @@ static void fill(struct session *s, struct msg *w)
 	}
 }
 
+void welcome_session_ended(struct session *s)
+{
+	struct control *c = s->control;
+
+	if (!s->welcomed || !s->port->remote)
+		return;
+	c->ended[c->n_ended++ % ENDED_KEPT] = (struct ended_session){
+		.id = s->id, .barriers = c->barrier.passed};
+}
+
+/*
+ * May a word that session `id` remembers have come back since it ended? Behind a
+ * barrier blocks begin with incarnation 0 again.
+ */
+static bool words_may_recur(const struct control *c, uint32_t id)
+{
+	if (c->barrier.on)
+		return true;
+	for (uint32_t i = 0; i < ENDED_KEPT; i++)
+		if (c->ended[i].id == id)
+			return c->ended[i].barriers != c->barrier.passed;
+	return true;
+}
+
 /*
  * The session that this one follows is over before this one begins (I6). False: it
  * is not this one's to end, and what it asked for last may still happen; or what
- * it held may be in use again.
+ * it remembers means nothing any more.
  */
 static bool end_replaced(struct session *s)
 {
@@ -107,13 +131,13 @@ static bool end_replaced(struct session *s)
 		sweep_departed_changed(c);
 		return true;
 	}
-	if (!old || !old->port->remote)
-		return !sweep_took(c, h->replaces);
 	/* Its own, that is: of the same host and the same key. */
-	if (old->key != s->key || !verbs_peer_same_host(old->conn, s->conn))
+	if (old && (!old->port->remote || old->key != s->key ||
+		    !verbs_peer_same_host(old->conn, s->conn)))
 		return false;
-	control_end_session(old);
-	return true;
+	if (old)
+		control_end_session(old);
+	return !words_may_recur(c, h->replaces);
 }
 
 static bool welcome(struct session *s, bool readonly,
