@@ -41,6 +41,7 @@ void control_end_session(struct session *s)
 	barrier_session_ended(s);
 	sweep_session_ended(s);
 	stats_session_ended(s);
+	fsck_session_ended(s);
 	if (s->welcomed) {
 		c->stats.sessions--;
 		session_peer(s, peer);
@@ -160,6 +161,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return on_prefix(s, m);
 	case MSG_STATS_REQ:
 		return stats_on_request(s, m);
+	case MSG_FSCK_REQ:
+		return fsck_on_request(s, m);
 	case MSG_PING: {
 		struct msg r = {.type = MSG_PONG, .epoch = m->epoch};
 
@@ -295,7 +298,8 @@ static int events_init(struct control *c)
 {
 	c->base = event_base_new();
 	if (!c->base || !work_queue_init(&c->work, c->base) || !memory_init(c) ||
-	    !barrier_init(c) || !sweep_init(c))
+	    !barrier_init(c) || !sweep_init(c) ||
+	    !fsck_init(c))
 		return out_of_memory();
 	c->tick = evtimer_new(c->base, on_tick, c);
 	c->on_term = evsignal_new(c->base, SIGTERM, drain_begin, c);
@@ -368,6 +372,7 @@ void control_free(struct control *c)
 	event_drop(c->on_int);
 	event_drop(c->on_hup);
 	memory_fini(c);
+	fsck_fini(c);
 	stats_fini(c);
 	sweep_fini(c);
 	barrier_fini(c);

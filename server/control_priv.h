@@ -16,6 +16,7 @@
 #include "barrier.h"
 #include "control.h"
 #include "departed.h"
+#include "fsck.h"
 #include "session.h"
 #include "slab.h"
 #include "stats.h"
@@ -71,6 +72,7 @@ struct control {
 	struct departed departed;
 	struct barrier barrier;
 	struct sweep *sweep;
+	struct fsck *fsck;
 };
 
 /** Forget a session and close its connection. `s` is gone then. */

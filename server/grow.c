@@ -388,6 +388,11 @@ void grow_resume(struct control *c)
 		work_start(&c->work, &g->work);
 }
 
+uint64_t grow_pages(const struct control *c)
+{
+	return migration_pages(c->grow->migration);
+}
+
 const struct grow_stats *grow_stats(const struct control *c)
 {
 	return &c->grow->stats;

@@ -45,6 +45,9 @@ void grow_resume(struct control *c);
 /** The server's lane works again, after it broke. */
 void grow_lane_back(struct control *c);
 
+/** Pages of subtables that are being built. */
+uint64_t grow_pages(const struct control *c);
+
 const struct grow_stats *grow_stats(const struct control *c);
 
 #endif

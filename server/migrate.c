@@ -172,6 +172,15 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 	return MIGRATE_BEGUN;
 }
 
+uint64_t migration_pages(const struct migration *m)
+{
+	uint64_t n = 0;
+
+	for (unsigned half = 0; m->phase != OVER && half < 2; half++)
+		n += m->fresh[half] && m->result.page[half];
+	return n;
+}
+
 /* ---- survey ----------------------------------------------------------------------- */
 
 /* Words come from memory that clients write: check before following. */

@@ -83,6 +83,9 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
  */
 enum migrate_state migration_step(struct migration *m, uint64_t until_ns);
 
+/** Pages that it has taken and not published yet. */
+uint64_t migration_pages(const struct migration *m);
+
 /** After MIGRATE_DONE. */
 const struct migrate_result *migration_result(const struct migration *m);
 

@@ -91,6 +91,9 @@ enum slab_seen {
 			 /* with a newer incarnation than this one */
 };
 
+/** True if this block is out, with this incarnation or one before. */
+bool slab_is_out(const struct slab *s, struct block_ref ref);
+
 /** A slot or a session refers to this block, with the incarnation it had there. */
 enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
 

@@ -12,6 +12,13 @@
 /* A place in a visit of all blocks: the segment's record, a block of it. */
 #define CURSOR_SHIFT 32
 
+bool slab_is_out(const struct slab *s, struct block_ref ref)
+{
+	uint32_t seg, i;
+
+	return slab_locate_out(s, ref, &seg, &i);
+}
+
 enum slab_seen slab_mark(struct slab *s, struct block_ref ref)
 {
 	struct segment *g;

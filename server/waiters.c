@@ -5,12 +5,6 @@
 
 #include <stdlib.h>
 
-struct waiter {
-	TAILQ_ENTRY(waiter) link;
-	struct session *session;
-	uint32_t req;
-};
-
 bool waiters_add(struct waiters *list, struct session *s, uint32_t req)
 {
 	struct waiter *w;

@@ -8,7 +8,12 @@
 #include <sys/queue.h>
 
 struct session;
-struct waiter;
+
+struct waiter {
+	TAILQ_ENTRY(waiter) link;
+	struct session *session;
+	uint32_t req;
+};
 
 /* Oldest first. */
 TAILQ_HEAD(waiters, waiter);

@@ -113,6 +113,7 @@ int cmd_ping(struct cli *cli, int argc, char **argv);
 int cmd_load(struct cli *cli, int argc, char **argv);
 int cmd_dump(struct cli *cli, int argc, char **argv);
 int cmd_stats(struct cli *cli, int argc, char **argv);
+int cmd_fsck(struct cli *cli, int argc, char **argv);
 int cmd_devices(struct cli *cli, int argc, char **argv);
 int cmd_doctor(struct cli *cli, int argc, char **argv);
 int cmd_keygen(struct cli *cli, int argc, char **argv);

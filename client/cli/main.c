@@ -102,6 +102,12 @@ static const char dump_help[] =
 	"each line; cdb: the keys of the records in a cdb file; nul: keys that end\n"
 	"with NUL bytes. Records go to stdout in the same format, or as JSON.";
 
+static const char fsck_help[] =
+	"The server looks at every slot, reads every value, and adds up all bytes;\n"
+	"what dead clients left behind is given back. In a large store it takes a\n"
+	"longer --timeout. Exit status 1 if something is wrong; 2 if a client does\n"
+	"not answer, so that what it holds cannot be told from what has leaked.";
+
 static const char devices_help[] =
 	"Needs no server. --quiet prints the names of usable devices alone. Exit\n"
 	"status 0 if there is one, otherwise 1.";
@@ -146,6 +152,8 @@ const struct cli_command cli_commands[] = {
 	 0, 1, true, "format"},
 	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
 	 true, ""},
+	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
+	 cmd_fsck, 0, 0, true, ""},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count"},
 	{"devices", "", "List the RDMA devices of this machine.", devices_help,
