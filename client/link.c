@@ -339,8 +339,9 @@ void link_farewell(struct link *l, uint64_t until_ns)
 			return;
 		if (err)
 			session_wait_room(l->session, until_ns);
-		else
+		else if (session_grants_out(l->session) > 0)
 			session_wait(l->session, until_ns);
+		/* else: it came meanwhile, and nothing else will */
 	}
 	session_bye(l->session, until_ns);
 }
