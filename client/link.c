@@ -292,6 +292,14 @@ void link_return_surplus(struct link *l)
 		(void)return_blocks(l, false);
 }
 
+bool link_return_all(struct link *l)
+{
+	if (!inventory_pick(l->inv, true))
+		return false;
+	(void)return_blocks(l, true);
+	return true;
+}
+
 void link_attend(struct link *l)
 {
 	struct gate *gate = session_gate(l->session);

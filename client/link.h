@@ -83,6 +83,8 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
  * gate, or with the inventory's lock.
  */
 void link_return_surplus(struct link *l);
+/** The same with all blocks; false if there are none. With the inventory's lock. */
+bool link_return_all(struct link *l);
 
 /** Ask for a fresh version prefix if fewer than `low` are left; never waits. */
 void link_ask_prefix(struct link *l, uint32_t low);

@@ -80,9 +80,30 @@ static uint32_t spoken_for(struct index_op *const *ops, size_t i)
 	return n;
 }
 
+/* An old "no" says nothing about now, nor does the answer to an old request. */
+static void forget_denials(struct link *l)
+{
+	memset(l->denied, 0, sizeof(l->denied));
+	for (uint8_t c = 0; c < CLASS_COUNT; c++)
+		l->old_ask[c] = alloc_asking(l->alloc, c);
+}
+
+/*
+ * The server said no. What this handle holds of other classes may be all that is
+ * missing: give it back, once in a call, and ask again.
+ */
+static bool gave_back(struct link *l, struct wait_state *w)
+{
+	if (w->gave_back || !link_return_all(l))
+		return false;
+	w->gave_back = true;
+	forget_denials(l);
+	return true;
+}
+
 /* With the inventory's lock. */
 static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
-			   uint32_t taken)
+			   uint32_t taken, struct wait_state *w)
 {
 	struct link *l = &kv->link;
 	uint64_t ready = alloc_next_ready(l->alloc, op->cls);
@@ -96,7 +117,8 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		/* What this handle unlinked itself becomes usable after T. */
 		if (ready && ready < kv->deadline_ns)
 			return ready;
-		return give_up(kv, op, no_space(op));
+		if (!gave_back(l, w))
+			return give_up(kv, op, no_space(op));
 	}
 	err = link_ask_blocks(l, op->cls, now, taken);
 	if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
@@ -153,7 +175,7 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 	switch (ops[i]->wait) {
 	case INDEX_WAIT_BLOCK:
 		inventory_lock(kv->link.inv);
-		until = wait_block(kv, ops[i], now, spoken_for(ops, i));
+		until = wait_block(kv, ops[i], now, spoken_for(ops, i), w);
 		inventory_unlock(kv->link.inv);
 		return until;
 	case INDEX_WAIT_FULL:
@@ -174,14 +196,11 @@ static bool already_hinted(struct index_op *const *ops, size_t i)
 	return false;
 }
 
-/* An old "no" says nothing about now. */
 static void wait_begin(struct link *l, struct wait_state *w)
 {
-	memset(l->denied, 0, sizeof(l->denied));
 	/* Only writers wait. */
 	inventory_lock(l->inv);
-	for (uint8_t c = 0; c < CLASS_COUNT; c++)
-		l->old_ask[c] = alloc_asking(l->alloc, c);
+	forget_denials(l);
 	inventory_unlock(l->inv);
 	w->begun = true;
 	w->backoff_ns = BACKOFF_MIN_NS;
