@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory over time: fresh keys through a small region, a store that is filled
+ * and emptied again and again, and nothing but updates. What is in use must
+ * not grow, and what can be stored must not shrink.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "scale.h"
+#include "test_main.h"
+
+#define WORKERS 2u
+#define SAMPLES 20u
+#define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
+
+static struct real_server srv;
+
+/* What the workers of a run share. */
+static struct stage {
+	uint64_t ops;  /* for each worker */
+	uint64_t live; /* keys of each worker */
+	uint64_t done[WORKERS];
+} *stage;
+
+static void setup(void)
+{
+	stage = scale_shared(sizeof(*stage));
+}
+
+static void serve(const char *memory)
+{
+	const char *args[] = {"-m", memory, NULL};
+
+	real_server_init(&srv, args);
+}
+
+static void teardown(void)
+{
+	real_server_fini(&srv);
+}
+
+/* ---- memory seen from outside ---------------------------------------------- */
+
+struct sample {
+	uint64_t ops, used, index, region, own;
+};
+
+static void take_sample(struct sample *s)
+{
+	static const char *const names[] = {"used_bytes", "index_bytes"};
+	struct scale_usage u;
+	uint64_t v[2];
+
+	s->ops = 0;
+	for (unsigned i = 0; i < WORKERS; i++)
+		s->ops += LOAD(stage->done[i]);
+	scale_stats(&srv, names, v, 2);
+	scale_usage(srv.pid, &u);
+	s->used = v[0];
+	s->index = v[1];
+	s->region = u.region;
+	s->own = u.own;
+}
+
+static void print_sample(const struct sample *s)
+{
+	scale_say("%10" PRIu64 " operations: %.1f MiB in use, index %.2f MiB, "
+		  "resident: region %.1f MiB, server %.2f MiB", s->ops,
+		  (double)s->used / 1048576, (double)s->index / 1048576,
+		  (double)s->region / 1048576, (double)s->own / 1048576);
+}
+
+/* Start `fn` in all workers; samples at even distances, SAMPLES + 1 of them. */
+static void run(scale_main *fn, struct sample *s, unsigned timeout_s)
+{
+	uint64_t end = scale_now_ns() + timeout_s * UINT64_C(1000000000);
+	struct scale_worker w[WORKERS];
+
+	for (unsigned i = 0; i < WORKERS; i++) {
+		w[i] = scale_start(fn, i, NULL);
+		scale_expect(&w[i], 'r', 120000);
+	}
+	take_sample(&s[0]);
+	for (unsigned i = 0; i < WORKERS; i++)
+		scale_tell(&w[i], 'g');
+	for (unsigned n = 1; n <= SAMPLES; n++) {
+		for (unsigned i = 0; i < WORKERS; i++)
+			while (LOAD(stage->done[i]) <
+			       stage->ops * n / SAMPLES) {
+				scale_expect_alive(&w[0]);
+				scale_expect_alive(&w[1]);
+				ck_assert_uint_lt(scale_now_ns(), end);
+				usleep(1000);
+			}
+		take_sample(&s[n]);
+	}
+	for (unsigned i = 0; i < WORKERS; i++) {
+		scale_tell(&w[i], 'e');
+		scale_join(&w[i], 0, 60000);
+	}
+}
+
+/* The most of the second half is not over `percent` of the most before. */
+#define FLAT(s, field, percent)                                            \
+	do {                                                               \
+		uint64_t before = 0, after = 0;                            \
+                                                                           \
+		for (unsigned flat_i = 1; flat_i <= SAMPLES; flat_i++) {   \
+			uint64_t *most = flat_i <= SAMPLES / 2 ? &before   \
+							       : &after;   \
+                                                                           \
+			if ((s)[flat_i].field > *most)                     \
+				*most = (s)[flat_i].field;                 \
+		}                                                          \
+		ck_assert_msg(after * 100 <= before * (percent),           \
+			      #field " grew from %" PRIu64 " to %" PRIu64, \
+			      before, after);                              \
+	} while (0)
+
+/* ---- churn ----------------------------------------------------------------- */
+
+#define CHURN_LEN 128u
+
+/*
+ * Every key is new, and every key is deleted: at any time `live` of them are
+ * there, the youngest.
+ */
+static void churn_main(unsigned me, void *arg)
+{
+	struct farkv *kv = worker_open(srv.path, 0);
+	uint64_t x = me, n = 0, born, dies;
+	int err;
+
+	(void)arg;
+	worker_say('r');
+	worker_wait();
+	for (; n < stage->ops + stage->live; n++) {
+		born = n * WORKERS + me;
+		dies = born - stage->live * WORKERS;
+		if (n < stage->ops) {
+			err = scale_put(kv, born, 1, CHURN_LEN);
+			MUST(err == 0, "put %" PRIu64 " of %" PRIu64 ": %s", n,
+			     stage->ops, farkv_strerror(err));
+			STORE(stage->done[me], n + 1);
+		}
+		if (n < stage->live)
+			continue;
+		MUST(scale_delete(kv, dies) == 0, "delete %" PRIu64,
+		     n - stage->live);
+		if (n % 16)
+			continue;
+		MUST(scale_get(kv, dies, CHURN_LEN) == 0, "a key came back");
+		if (n >= stage->ops)
+			continue;
+		dies = born - scale_random(&x) % stage->live * WORKERS;
+		MUST(scale_get(kv, dies, CHURN_LEN) == 1, "a key is lost");
+	}
+	worker_wait();
+	farkv_close(kv);
+	_exit(0);
+}
+
+START_TEST(test_churn)
+{
+	struct sample s[SAMPLES + 1];
+	uint64_t t = scale_now_ns();
+
+	serve("64m");
+	/* 30 % of 64 MiB in blocks of 32 + 8 + 128 bytes, which take 192 */
+	stage->live = (64u << 20) / 10 * 3 / 192 / WORKERS;
+	stage->ops = scale_pick(1000000, 50000000, 50000000) / WORKERS;
+	run(churn_main, s, 400);
+	t = scale_now_ns() - t;
+	for (unsigned i = 1; i <= SAMPLES; i += i == 1 ? 4 : 5)
+		print_sample(&s[i]);
+	scale_say("%.0f inserts and as many deletes a second, %" PRIu64
+		  " compactions, %" PRIu64 " splits",
+		  (double)stage->ops * WORKERS / ((double)t / 1e9),
+		  scale_stat(&srv, "compactions"), scale_stat(&srv, "splits"));
+	FLAT(s, used, 105);
+	FLAT(s, index, 120);
+	FLAT(s, region, 105);
+	FLAT(s, own, 125);
+	scale_fsck_swept(&srv, "after the churn");
+	scale_await_exactly(&srv, "items", 0, 5000);
+}
+END_TEST
+
+/* ---- full, empty, full ----------------------------------------------------- */
+
+#define KINDS_MAX 4u
+/*
+ * What may be missing from one round to another: 1/40 of the region. Sessions and
+ * the server's lists keep some blocks, and large ones leave gaps.
+ */
+#define SHARE_LOST 40u
+
+/* The store full of values of one size. */
+struct full {
+	uint64_t values, used, index;
+};
+
+struct filling {
+	struct farkv *kv;
+	uint64_t next; /* key */
+	struct full first[KINDS_MAX]; /* when first filled with that kind */
+	uint64_t least[KINDS_MAX];
+	uint64_t no_ns; /* the longest that "no" took */
+};
+
+/* Put keys from `f->next` on until there is no memory. */
+static struct full fill(struct filling *f, size_t len)
+{
+	static const char *const names[] = {"used_bytes", "index_bytes"};
+	uint64_t n = 0, t, v[2];
+	int err;
+
+	for (;; n++) {
+		t = scale_now_ns();
+		err = scale_put(f->kv, f->next + n, 1, len);
+		if (err)
+			break;
+	}
+	t = scale_now_ns() - t;
+	ck_assert_msg(err == FARKV_ENOSPC, "put %" PRIu64 ": %s: %s", n,
+		      farkv_strerror(err), farkv_errdetail());
+	if (t > f->no_ns)
+		f->no_ns = t;
+	scale_stats(&srv, names, v, 2);
+	return (struct full){.values = n, .used = v[0], .index = v[1]};
+}
+
+/* All of it is there; then none of it. */
+static void empty(struct filling *f, uint64_t n, size_t len)
+{
+	for (uint64_t i = f->next; i < f->next + n; i++)
+		ck_assert_msg(scale_get(f->kv, i, len) == 1,
+			      "key %" PRIu64 " of the full store is lost", i);
+	ck_assert_uint_eq(scale_get(f->kv, f->next + n, len), 0);
+	for (uint64_t i = f->next; i < f->next + n; i++) {
+		int err = scale_delete(f->kv, i);
+
+		ck_assert_msg(err == 0, "delete in a full store: %s: %s",
+			      farkv_strerror(err), farkv_errdetail());
+	}
+	f->next += n;
+}
+
+/*
+ * As many as at first, but for what the index has grown by since: its subtables
+ * split, and are not put together again.
+ */
+static void compare(const struct full *first, const struct full *now,
+		    unsigned round)
+{
+	uint64_t each = (first->used - first->index) / first->values;
+	int64_t missing = (int64_t)(first->values - now->values) *
+				  (int64_t)each -
+			  (int64_t)(now->index - first->index);
+
+	ck_assert_msg(missing <= (64 << 20) / SHARE_LOST,
+		      "round %u: %" PRIu64 " values of about %" PRIu64
+		      " bytes, there were %" PRIu64 "; index %" PRIu64
+		      ", it was %" PRIu64, round, now->values, each,
+		      first->values, now->index, first->index);
+	ck_assert_uint_le(now->index, first->index + (64 << 20) / 16);
+}
+
+static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
+{
+	struct filling f = {.next = 1};
+	struct full now;
+
+	serve("64m");
+	f.kv = worker_open(srv.path, 0);
+	for (unsigned r = 0; r < rounds; r++) {
+		unsigned k = r % kinds;
+
+		now = fill(&f, len[k]);
+		scale_fsck(&srv, "full");
+		empty(&f, now.values, len[k]);
+		if (r < kinds) {
+			/* More than half of the region can be used. */
+			ck_assert_uint_gt(now.values, 0);
+			ck_assert_uint_gt(now.used, 32u << 20);
+			f.first[k] = now;
+			f.least[k] = now.values;
+		}
+		compare(&f.first[k], &now, r);
+		if (now.values < f.least[k])
+			f.least[k] = now.values;
+	}
+	for (unsigned k = 0; k < kinds; k++)
+		scale_say("%6zu bytes: %" PRIu64 " values (%.0f %% of the "
+			  "region) and then never less than %" PRIu64,
+			  len[k], f.first[k].values,
+			  (double)f.first[k].values * (double)len[k] /
+				  (64 << 20) * 100,
+			  f.least[k]);
+	scale_say("the answer that there is no memory took at most %.1f ms",
+		  (double)f.no_ns / 1e6);
+	ck_assert_uint_lt(f.no_ns, UINT64_C(2000000000));
+	farkv_close(f.kv);
+	scale_fsck_swept(&srv, "after the last round");
+	scale_await_exactly(&srv, "items", 0, 5000);
+}
+
+START_TEST(test_fill)
+{
+	static const size_t len[] = {1000};
+
+	fill_rounds(len, 1, (unsigned)scale_pick(4, 20, 20));
+}
+END_TEST
+
+/* Segments change their class each time; the small ones make the index large. */
+START_TEST(test_fill_other_sizes)
+{
+	static const size_t len[] = {24, 4000, 300, 60000};
+
+	fill_rounds(len, 4, (unsigned)scale_pick(8, 20, 20));
+}
+END_TEST
+
+/* ---- updates only ---------------------------------------------------------- */
+
+#define UPDATE_LEN 100u
+
+/* Loads its half of the keys, then writes them again and again. */
+static void update_main(unsigned me, void *arg)
+{
+	struct farkv *kv = worker_open(srv.path, 0);
+	uint64_t x = me, i;
+	int err;
+
+	(void)arg;
+	for (i = 0; i < stage->live; i++)
+		MUST(scale_put(kv, i * WORKERS + me, 1, UPDATE_LEN) == 0,
+		     "load");
+	worker_say('r');
+	worker_wait();
+	for (uint64_t n = 0; n < stage->ops; n++) {
+		i = scale_random(&x) % stage->live * WORKERS + me;
+		err = scale_put(kv, i, (uint32_t)(n % 1000 + 2), UPDATE_LEN);
+		MUST(err == 0, "update %" PRIu64 ": %s", n,
+		     farkv_strerror(err));
+		STORE(stage->done[me], n + 1);
+	}
+	worker_wait();
+	for (i = 0; i < stage->live; i++)
+		MUST(scale_get(kv, i * WORKERS + me, UPDATE_LEN), "lost");
+	farkv_close(kv);
+	_exit(0);
+}
+
+START_TEST(test_updates)
+{
+	struct sample s[SAMPLES + 1];
+	uint64_t percent;
+	unsigned early;
+
+	serve("1g");
+	stage->live = scale_pick(50000, 1000000, 1000000) / WORKERS;
+	stage->ops = scale_pick(1000000, 20000000, 100000000) / WORKERS;
+	run(update_main, s, 900);
+	for (unsigned i = 0; i <= SAMPLES; i += i < 1 ? 1 : i == 1 ? 4 : 5)
+		print_sample(&s[i]);
+	/*
+	 * After a million operations, if there are so many. What T keeps back
+	 * depends on the speed, and weighs more where there are few items.
+	 */
+	early = (unsigned)scale_pick(SAMPLES / 2, 1, 1);
+	percent = scale_pick(170, 110, 110);
+	ck_assert_uint_le((s[SAMPLES].region + s[SAMPLES].own) * 100,
+			  (s[early].region + s[early].own) * percent);
+	ck_assert_uint_le(s[SAMPLES].used * 100, s[early].used * percent);
+	scale_fsck_swept(&srv, "after the updates");
+	scale_await_exactly(&srv, "items", stage->live * WORKERS, 5000);
+}
+END_TEST
+
+static void add(Suite *s, const char *name, const TTest *test)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, (double)scale_pick(60, 600, 1200));
+	tcase_add_test(t, test);
+	suite_add_tcase(s, t);
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("memory");
+
+	real_server_require();
+	add(s, "churn", test_churn);
+	add(s, "fill", test_fill);
+	add(s, "fill-sizes", test_fill_other_sizes);
+	add(s, "updates", test_updates);
+	return s;
+}
+
+TEST_MAIN(suite())
