@@ -152,6 +152,8 @@ END_TEST
 /* The server does not read: nothing is lost, nothing comes twice. */
 START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 {
+	uint32_t n;
+
 	put_n(0, 1500);
 	put_n(0, 1500);
 	no_grant_out();
@@ -165,9 +167,19 @@ START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 		clock_sleep_ns(NS_PER_MS / 10);
 	while (gate_alerts(kv->gate) & GATE_RECLAIM)
 		clock_sleep_ns(NS_PER_MS);
+	ck_assert_uint_gt(kv->link.inv->n_ret, 0);
 	fake_server_set(&srv, deaf, false);
 	kv->op_timeout_ns = 10 * NS_PER_SEC;
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	/* What waits for room is held, too. */
+	begin_acked(1);
+	ck_assert_uint_gt(kv->link.inv->n_ret, 0);
+	n = blocks_out(false, refs, ARRAY_SIZE(refs));
+	for (uint32_t at = 0; at < n; at += MSG_REFS_MAX) {
+		uint32_t part = UTIL_MIN(n - at, MSG_REFS_MAX);
+
+		ck_assert_uint_eq(claims(1, refs + at, part), part);
+	}
 	send_epoch(MSG_RECLAIM, 1 << 20);
 	send_epoch(MSG_BARRIER, 1);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));

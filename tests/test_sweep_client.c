@@ -131,14 +131,16 @@ static void *put_k(void *arg)
 /* An operation that waits is not waited for, and what it would use is claimed. */
 START_TEST(begin_while_an_operation_waits_for_a_migration)
 {
+	uint64_t seq;
 	pthread_t t;
 	uint32_t n;
 
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
+	seq = gate_mark(kv->gate);
 	slots_flip(SLOT_FROZEN);
 	pthread_create(&t, NULL, put_k, NULL);
-	for (uint64_t seq = 0; (seq = gate_mark(kv->gate)) < 4 || seq % 2;)
+	while (gate_mark(kv->gate) < seq + 2 || gate_occupied(kv->gate))
 		clock_sleep_ns(NS_PER_MS / 10);
 	begin_acked(1);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
