@@ -157,6 +157,7 @@ static void report(struct control *c, uint64_t now)
 	uint64_t s_long = (now - c->barrier.began_ns) / NS_PER_SEC;
 	char peer[80], size[16];
 	struct session *s;
+	uint32_t id;
 	pid_t pid;
 
 	util_format_size(n.bytes_worn +
@@ -168,10 +169,17 @@ static void report(struct control *c, uint64_t now)
 				 "is it stopped? %s of memory wait for it",
 				 s->id, session_peer(s, peer),
 				 (unsigned long long)s_long, size);
-	if (departed_waits(&c->departed, &pid))
+	if (departed_gone(&c->departed))
+		return;
+	(void)departed_first(&c->departed, &id, &pid);
+	if (pid)
 		log_warn("pid %d left its session without goodbye and still "
 			 "runs: %s of memory wait for its end",
 			 (int)pid, size);
+	else
+		log_warn("a process out of sight left its session without "
+			 "goodbye: %s of memory wait until kvserver is started "
+			 "anew", size);
 }
 
 bool barrier_tick(struct control *c)

@@ -147,14 +147,6 @@ bool departed_gone(struct departed *d)
 	return !d->first && d->blind == 0;
 }
 
-bool departed_waits(const struct departed *d, pid_t *pid_out)
-{
-	if (!d->first && d->blind == 0)
-		return false;
-	*pid_out = d->first ? d->first->pid : 0;
-	return true;
-}
-
 void departed_fini(struct departed *d)
 {
 	while (d->first)

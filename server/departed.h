@@ -34,10 +34,6 @@ int departed_first(const struct departed *d, uint32_t *id_out, pid_t *pid_out);
 /** True if all of them are gone; forgets those that are. */
 bool departed_gone(struct departed *d);
 
-/** True if some are known that have not ended; *pid_out: one of them, 0 if it is
- * out of sight. */
-bool departed_waits(const struct departed *d, pid_t *pid_out);
-
 void departed_fini(struct departed *d);
 
 #endif

@@ -45,6 +45,46 @@ START_TEST(heap_take_gives_runs_and_takes_them_back)
 }
 END_TEST
 
+START_TEST(heap_take_finds_a_run_that_there_was_none_of)
+{
+	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
+	uint64_t a = heap_take(h, 10);
+
+	heap_give(h, a + 1, 2);
+	heap_give(h, a + 5, 2);
+	ck_assert_uint_eq(heap_take(h, 3), 0);
+	ck_assert_uint_eq(heap_take(h, 3), 0);
+	ck_assert_uint_eq(heap_take(h, 2), a + 1);
+	heap_give(h, a + 7, 1);
+	ck_assert_uint_eq(heap_take(h, 3), a + 5);
+	heap_free(h);
+}
+END_TEST
+
+START_TEST(heap_retire_pages_are_free_after_a_barrier_that_began_later)
+{
+	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
+	uint64_t a = heap_take(h, 10);
+
+	ck_assert(!heap_barrier_begin(h));
+	ck_assert(heap_retire(h, a, 4));
+	ck_assert(heap_barrier_begin(h));
+	ck_assert(heap_retire(h, a + 4, 6));
+	ck_assert_uint_eq(heap_retired(h), 10);
+	ck_assert_uint_eq(heap_take(h, 1), 0);
+	heap_barrier_passed(h);
+	ck_assert_uint_eq(heap_retired(h), 6);
+	ck_assert_uint_eq(heap_left(h), 4);
+	ck_assert_uint_eq(heap_take(h, 5), 0);
+	ck_assert_uint_eq(heap_take(h, 4), a);
+	ck_assert(heap_barrier_begin(h));
+	heap_barrier_passed(h);
+	ck_assert_uint_eq(heap_take(h, 6), a + 4);
+	ck_assert_uint_eq(heap_used(h), 10);
+	heap_free(h);
+}
+END_TEST
+
 /* ---- region ---------------------------------------------------------------------- */
 
 static const struct region_config config = {
@@ -178,6 +218,9 @@ static Suite *suite(void)
 	TCase *t = tcase_create("heap");
 
 	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
+	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
+	tcase_add_test(
+		t, heap_retire_pages_are_free_after_a_barrier_that_began_later);
 	suite_add_tcase(s, t);
 	t = tcase_create("region");
 	tcase_add_test(t, region_is_sealed_and_metadata_cannot_be_written);
