@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/atomic.h"
@@ -18,7 +19,7 @@
 
 /* Deaths come in swarms: a sweep starts this long after the first. */
 #define BATCH_NS (200 * NS_PER_MS)
-/* The pause behind a sweep: so many times what it took, and at least so long. */
+/* The pause behind a sweep: so many times what it cost, and at least so long. */
 #define PAUSE_FACTOR 20
 #define PAUSE_MIN_NS NS_PER_SEC
 /* A process that does not answer is stopped, or will answer in time. */
@@ -62,6 +63,7 @@ struct sweep {
 	struct work work;
 	uint64_t number;  /* of the last one */
 	uint64_t began_ns;
+	uint64_t cpu_ns;  /* what the slices have cost */
 	uint32_t acks;    /* sessions that owe one */
 	uint32_t asked;   /* the last question's number */
 	uint32_t settled; /* ... and of those that all have answered */
@@ -233,7 +235,7 @@ static void finish(struct control *c)
 	w->stats.swept += w->outcome.leaked;
 	w->stats.last_ns = now - w->began_ns;
 	w->not_before_ns =
-		now + UTIL_MAX(PAUSE_FACTOR * w->stats.last_ns, PAUSE_MIN_NS);
+		now + UTIL_MAX(PAUSE_FACTOR * w->cpu_ns, PAUSE_MIN_NS);
 	w->retry_ns = 0;
 	if (w->outcome.leaked)
 		log_info("sweep: %" PRIu64 " blocks (%s) of %" PRIu64
@@ -316,6 +318,7 @@ static void begin(struct control *c)
 	w->phase = BEGUN;
 	w->number++;
 	w->began_ns = clock_now_ns();
+	w->cpu_ns = 0;
 	w->acks = w->asked = w->settled = 0;
 	w->cursor = 0;
 	w->listed = false;
@@ -500,9 +503,16 @@ static bool clear_step(struct control *c)
 	return false;
 }
 
-static bool step(void *arg, uint64_t until_ns)
+static uint64_t cpu_now_ns(void)
 {
-	struct control *c = arg;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static bool slice(struct control *c, uint64_t until_ns)
+{
 	struct sweep *w = c->sweep;
 	bool more = true;
 
@@ -518,6 +528,16 @@ static bool step(void *arg, uint64_t until_ns)
 		else
 			more = false;
 	} while (more && clock_now_ns() < until_ns);
+	return more;
+}
+
+static bool step(void *arg, uint64_t until_ns)
+{
+	struct control *c = arg;
+	uint64_t before = cpu_now_ns();
+	bool more = slice(c, until_ns);
+
+	c->sweep->cpu_ns += cpu_now_ns() - before;
 	return more;
 }
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "raw_session.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <check.h>
+
+#define HEAR_MS 20000
+
+int raw_dial(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	ck_assert_uint_lt(strlen(path), sizeof(a.sun_path));
+	strcpy(a.sun_path, path);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+void raw_say(int fd, const struct msg *m, const struct block_ref *refs)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+
+	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
+	ck_assert_int_eq(send(fd, buf, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+int raw_pending(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms);
+}
+
+/* Keep the first two, close the others. */
+static void take_fds(struct msghdr *h, int keep[2])
+{
+	int n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
+		for (size_t i = 0;
+		     i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(c) + i * sizeof(int),
+			       sizeof(got));
+			if (n < 2)
+				keep[n++] = got;
+			else
+				close(got);
+		}
+}
+
+struct msg raw_hear_fds(int fd, int fds_out[2])
+{
+	static uint8_t buf[MSG_MAX_BYTES];
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(8 * sizeof(int))];
+	} control;
+	struct iovec iov = {buf, sizeof(buf)};
+	struct msghdr h = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+	struct msg m = {0};
+	ssize_t n;
+
+	fds_out[0] = fds_out[1] = -1;
+	ck_assert_int_eq(raw_pending(fd, HEAR_MS), 1);
+	n = recvmsg(fd, &h, 0);
+	if (n <= 0)
+		return m;
+	take_fds(&h, fds_out);
+	ck_assert_int_eq(msg_decode(buf, (size_t)n, &m), 0);
+	return m;
+}
+
+struct msg raw_hear(int fd)
+{
+	int fds[2];
+	struct msg m = raw_hear_fds(fd, fds);
+
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return m;
+}
+
+struct msg raw_next(int fd)
+{
+	for (;;) {
+		struct msg m = raw_hear(fd);
+		struct msg ack = {.type = MSG_BARRIER_ACK, .epoch = m.epoch};
+
+		if (m.type == MSG_BARRIER)
+			raw_say(fd, &ack, NULL);
+		else if (m.type != MSG_RECLAIM)
+			return m;
+	}
+}
+
+int raw_session(const char *path, enum msg_role role, struct msg *welcome_out)
+{
+	struct msg hello = {.type = MSG_HELLO, .req = 1,
+			    .hello = {.role = (uint8_t)role,
+				      .name = (const uint8_t *)"raw",
+				      .name_len = 3}};
+	int fd = raw_dial(path);
+	struct msg m;
+
+	raw_say(fd, &hello, NULL);
+	m = raw_hear(fd);
+	ck_assert_uint_eq(m.type, MSG_WELCOME);
+	if (welcome_out)
+		*welcome_out = m;
+	return fd;
+}
+
+void raw_grant(int fd, uint8_t cls, uint32_t n, struct block_ref *refs_out)
+{
+	struct msg m = {.type = MSG_GRANT_REQ, .req = 2,
+			.grant_req = {cls, n}};
+
+	raw_say(fd, &m, NULL);
+	m = raw_next(fd);
+	ck_assert_uint_eq(m.type, MSG_GRANT);
+	ck_assert_uint_eq(m.blocks.n, n);
+	for (uint32_t i = 0; i < n; i++)
+		refs_out[i] = msg_ref(&m, i);
+}

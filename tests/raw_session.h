@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * raw_session.h - a session of a kvserver's socket, message by message: for tests
+ * that say what no library would say. Failures fail the running test case.
+ */
+#ifndef TESTS_RAW_SESSION_H
+#define TESTS_RAW_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/msg.h"
+
+/** Connect to the socket at `path`. */
+int raw_dial(const char *path);
+
+void raw_say(int fd, const struct msg *m, const struct block_ref *refs);
+
+/**
+ * The next message, which is valid until the one after it; type 0 if the server
+ * has closed. Descriptors that came along are closed.
+ */
+struct msg raw_hear(int fd);
+
+/** As raw_hear(), but keep two descriptors; -1 where none came. */
+struct msg raw_hear_fds(int fd, int fds_out[2]);
+
+/** True if there is something to hear within `ms`. */
+int raw_pending(int fd, int ms);
+
+/** The next message that is no BARRIER, which is acknowledged, and no RECLAIM. */
+struct msg raw_next(int fd);
+
+/** HELLO as `role`, up to WELCOME. */
+int raw_session(const char *path, enum msg_role role, struct msg *welcome_out);
+
+/** Ask for `n` blocks of class `cls` and get them all. */
+void raw_grant(int fd, uint8_t cls, uint32_t n, struct block_ref *refs_out);
+
+#endif
