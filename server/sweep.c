@@ -376,12 +376,16 @@ static struct question *question(struct sweep *w, uint32_t number)
 	return &w->questions[number % QUESTIONS];
 }
 
-/* All have answered: what nobody claimed belonged to the dead. */
+/*
+ * All have answered: what nobody claimed belonged to the dead. Not when the sweep
+ * was stopped with questions open: the marks of what was claimed are on their way
+ * out.
+ */
 static void settle(struct control *c)
 {
 	struct sweep *w = c->sweep;
 
-	while (w->settled < w->asked && !w->again) {
+	while (w->phase == ASK && w->settled < w->asked && !w->again) {
 		struct question *q = question(w, w->settled + 1);
 
 		if (q->waits)
