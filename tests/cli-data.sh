@@ -210,6 +210,16 @@ sys.exit(not (o["items"] == 1 and o["sessions"] == 1 and len(o) == 40
               and o["max_key"] == 65535 and o["grace_ns"] == 100000000))
 PY
 
+# ---- fsck
+expect 0 kvcli fsck && silent && shows '^items +1$' && shows '^blocks in clients. hands +0$'
+expect 0 kvcli --quiet fsck && silent && prints ''
+sed -n '/^struct farkv_fsck {/,/^};/s/^	uint64_t \([a-z_]*\);.*/\1/p' \
+	"$srcdir/include/farkv.h" | sort >"$dir/fields"
+[ -s "$dir/fields" ] || fail "no fields of fsck found in farkv.h"
+expect 0 kvcli --json fsck
+tr -d '{}"\n' <"$dir/out" | tr , '\n' | sed 's/:.*//' | sort | cmp - "$dir/fields" ||
+	fail "fsck --json lacks fields of farkv.h"
+
 # ---- a load that is interrupted gives its memory back
 start_server interrupted -m 64m
 mkfifo "$dir/slow"
