@@ -154,7 +154,7 @@ static void await_pages(struct grow *g)
 	uint64_t now = clock_now_ns();
 
 	slab_shrink(c->slab, false);
-	if (heap_retired(c->region->heap) == 0 ||
+	if (heap_retired(c->region->heap) == 0 || barrier_stuck(c) ||
 	    (g->short_ns && now - g->short_ns > PAGES_WAIT_NS)) {
 		g->no_space = true;
 		return;
@@ -365,8 +365,9 @@ bool grow_reclaim(struct control *c)
 {
 	struct grow *g = c->grow;
 
+	/* It may wait for pages that a stopped client holds up. */
 	if (g->searching)
-		return true;
+		return !g->short_ns || !barrier_stuck(c);
 	if (g->fruitless_ns &&
 	    clock_now_ns() - g->fruitless_ns < RECLAIM_PAUSE_NS)
 		return g->running || g->short_ns;

@@ -5,8 +5,10 @@
  */
 #include "config.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <farkv.h>
@@ -223,6 +225,119 @@ START_TEST(test_no_space_in_batch)
 	}
 	ck_assert_uint_gt(stored, 100);
 	ck_assert_uint_lt(stored, N);
+}
+END_TEST
+
+/* Put keys with values of that length until memory is out; how many. */
+static unsigned fill_with(unsigned len)
+{
+	uint64_t t;
+	unsigned n = 0;
+	int err;
+
+	do {
+		t = e2e_now_ms();
+		e2e_fill(value, len, n);
+		err = farkv_put(kv, &n, sizeof(n), value, len);
+	} while (err == 0 && ++n);
+	FAILS(FARKV_ENOSPC, err);
+	/* A stopped client is given a second, once; what is full is full. */
+	ck_assert_uint_lt(e2e_now_ms() - t, 3000);
+	t = e2e_now_ms();
+	FAILS(FARKV_ENOSPC, farkv_put(kv, &n, sizeof(n), value, len));
+	ck_assert_uint_lt(e2e_now_ms() - t, 500);
+	return n;
+}
+
+static void delete_all(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		OK(farkv_delete(kv, &i, sizeof(i)));
+}
+
+/* Memory of small values serves large ones and the other way round. */
+START_TEST(test_sizes_change)
+{
+	/* By RDMA it takes longer. */
+	bool fast = !real_server_is_remote();
+	const unsigned len[] = {fast ? 20 : 1000, 4000, fast ? 100 : 2000,
+				50000};
+	unsigned first[4] = {0}, n;
+
+	for (unsigned round = 0; round < 8; round++) {
+		unsigned k = round % 4;
+
+		n = fill_with(len[k]);
+		if (round < 4)
+			first[k] = n;
+		/* Not one segment is lost. */
+		ck_assert_uint_ge(n * len[k] + 65536, first[k] * len[k]);
+		for (unsigned i = 0; i < n; i++) {
+			e2e_fill(value, len[k], i);
+			e2e_expect(kv, &i, sizeof(i), value, len[k]);
+		}
+		delete_all(n);
+	}
+	/* The index has what 100000 keys need: 16 bytes for each. */
+	ck_assert_uint_gt(first[0], fast ? 80000 : 4000);
+	ck_assert_uint_gt(first[1] * 4096, 8 * MIB / 10 * 7);
+	ck_assert_uint_gt(first[3] * 65536, 8 * MIB / 10 * 7);
+}
+END_TEST
+
+/* A process with a handle of its own that does nothing. */
+static pid_t idle_client(void)
+{
+	int fds[2];
+	pid_t pid;
+	char c;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		struct farkv *h = e2e_open(srv.path, 5000);
+
+		OK(e2e_put(h, "idle", "client"));
+		if (write(fds[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(fds[1]);
+	ck_assert_int_eq(read(fds[0], &c, 1), 1);
+	close(fds[0]);
+	return pid;
+}
+
+/* Pages do not change their use under a client that is stopped. */
+START_TEST(test_sizes_change_waits_for_the_stopped)
+{
+	unsigned n, stopped;
+	uint64_t end;
+	int status, err;
+	pid_t pid;
+
+	if (real_server_skips("test_sizes_change_waits_for_the_stopped",
+			      "who comes from afar is not waited for"))
+		return;
+	pid = idle_client();
+	n = fill_with(20);
+	delete_all(n);
+	kill(pid, SIGSTOP);
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	stopped = fill_with(50000);
+	ck_assert_uint_lt(stopped, 8 * MIB / 65536 / 4);
+	kill(pid, SIGCONT);
+	end = e2e_now_ms() + 5000;
+	do
+		err = farkv_put(kv, "first", 5, value, 50000);
+	while (err == FARKV_ENOSPC && e2e_now_ms() < end);
+	OK(err);
+	n = fill_with(50000);
+	ck_assert_uint_gt(n * 65536, 8 * MIB / 10 * 7);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 END_TEST
 
@@ -460,7 +575,9 @@ static void add_case(Suite *s, const char *name, void (*setup)(void), int n,
 static Suite *suite(void)
 {
 	const TTest *small[] = {test_no_space, test_space_moves,
-				test_no_space_in_batch, test_option_sizes,
+				test_no_space_in_batch, test_sizes_change,
+				test_sizes_change_waits_for_the_stopped,
+				test_option_sizes,
 				test_result_sizes, test_addresses};
 	const TTest *tiny[] = {test_worn_blocks};
 	const TTest *slots[] = {test_index_grows_from_one_subtable, test_refused};
@@ -468,7 +585,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("limits");
 
 	real_server_require();
-	add_case(s, "8 MiB", setup_small, 6, small);
+	add_case(s, "8 MiB", setup_small, 8, small);
 	add_case(s, "1 MiB", setup_tiny, 1, tiny);
 	add_case(s, "4096 slots", setup_few_slots, 2, slots);
 	add_case(s, "large", setup_large, 1, large);
