@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "sweep.h"
+#include "sweep_priv.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "common/atomic.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
 
 #include "barrier.h"
-#include "control_priv.h"
 
 /* Deaths come in swarms: a sweep starts this long after the first. */
 #define BATCH_NS (200 * NS_PER_MS)
@@ -33,70 +30,6 @@
 #define RESTARTS_HOLD 3
 /* ... and whoever asked for the sweep is told that it cannot be had. */
 #define RESTARTS_MAX 10
-/* Questions that may be open at once, and the candidates of one. */
-#define QUESTIONS 8
-#define QUESTION_BLOCKS 1000
-/* slab_unmarked() wants room for so many. */
-#define QUESTION_ROOM 64
-/* Segments looked at between two looks at the clock. */
-#define SEGMENTS_STEP 16
-
-enum phase {
-	IDLE,
-	BEGUN, /* SWEEP_BEGIN is out: acknowledgements are awaited */
-	WALK,  /* the index is marked */
-	ASK,   /* questions are out */
-	CLEAR, /* it is over: marks are taken away */
-};
-
-struct question {
-	uint32_t waits; /* sessions that have not answered */
-	size_t n;
-	struct block_ref refs[QUESTION_BLOCKS];
-};
-
-struct sweep {
-	enum phase phase;
-	struct event *due;  /* look whether one can begin, or must begin again */
-	struct event *gone; /* a process that is waited for; NULL: none is */
-	int gone_fd;
-	struct work work;
-	uint64_t number;  /* of the last one */
-	uint64_t began_ns;
-	uint64_t cpu_ns;  /* what the slices have cost */
-	uint32_t acks;    /* sessions that owe one */
-	uint32_t asked;   /* the last question's number */
-	uint32_t settled; /* ... and of those that all have answered */
-	struct question *questions; /* QUESTIONS, by number */
-	struct question *filling;   /* the next one to be asked, or NULL */
-	struct region_walk walk;
-	uint64_t cursor;  /* of slab_unmarked(), then of slab_unmark() */
-	bool listed;      /* there are no more candidates */
-	bool again;       /* somebody died in the middle */
-	bool ghost_told;
-
-	uint64_t first_death_ns; /* of those that are not swept */
-	uint64_t not_before_ns;
-	uint64_t retry_ns;       /* 0: the last one was not given up */
-	uint32_t restarts;
-
-	void (*done)(struct control *c, const struct sweep_outcome *o);
-	uint64_t asked_ns; /* when it was asked for */
-	struct sweep_outcome outcome;
-	struct sweep_stats stats;
-};
-
-static bool is_on(const struct sweep *w)
-{
-	return w->phase == BEGUN || w->phase == WALK || w->phase == ASK;
-}
-
-/* A session that takes part; those that come during ASK have nothing to say. */
-static bool takes_part(const struct session *s)
-{
-	return s->welcomed && !s->left &&
-	       s->sweep.number == s->control->sweep->number;
-}
 
 /* ---- when ---------------------------------------------------------------------- */
 
@@ -108,12 +41,12 @@ static void due_in(struct sweep *w, uint64_t ns)
 	event_add(w->due, &tv);
 }
 
-static void schedule(struct control *c)
+void sweep_schedule(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), at;
 
-	if (c->drain_until || w->phase != IDLE)
+	if (c->drain_until || w->phase != SWEEP_IDLE)
 		return;
 	if (w->done) {
 		due_in(w, 0);
@@ -141,7 +74,7 @@ static void on_gone(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	ghost_forget(c->sweep);
-	schedule(c);
+	sweep_schedule(c);
 }
 
 /* Sleep until a process is gone whose session ended without goodbye. */
@@ -192,7 +125,7 @@ static void announce(struct control *c, uint8_t type)
 
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (takes_part(s) && !session_send(s, &m, NULL, NULL, 0))
+		if (sweep_takes_part(s) && !session_send(s, &m, NULL, NULL, 0))
 			control_end_session(s);
 	}
 }
@@ -202,7 +135,7 @@ static void stop(struct control *c)
 {
 	struct sweep *w = c->sweep;
 
-	w->phase = CLEAR;
+	w->phase = SWEEP_CLEAR;
 	w->cursor = 0;
 	w->filling = NULL;
 	w->again = false;
@@ -225,7 +158,7 @@ static void release_writers(struct control *c)
 	} while (s);
 }
 
-static void finish(struct control *c)
+void sweep_finish(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns();
@@ -298,15 +231,15 @@ static void owe(struct session *s, uint64_t now)
 }
 
 /* Has everybody begun to remember? */
-static void acks_check(struct control *c)
+void sweep_acks_check(struct control *c)
 {
 	struct sweep *w = c->sweep;
 
 	if (w->acks || w->again)
 		return;
-	if (w->phase == BEGUN)
-		w->phase = WALK;
-	if (w->phase == WALK)
+	if (w->phase == SWEEP_BEGUN)
+		w->phase = SWEEP_WALK;
+	if (w->phase == SWEEP_WALK)
 		work_start(&c->work, &w->work);
 }
 
@@ -315,7 +248,7 @@ static void begin(struct control *c)
 	struct sweep *w = c->sweep;
 	struct session *s;
 
-	w->phase = BEGUN;
+	w->phase = SWEEP_BEGUN;
 	w->number++;
 	w->began_ns = clock_now_ns();
 	w->cpu_ns = 0;
@@ -329,7 +262,7 @@ static void begin(struct control *c)
 			owe(s, w->began_ns);
 	control_tick_soon(c);
 	announce(c, MSG_SWEEP_BEGIN);
-	acks_check(c);
+	sweep_acks_check(c);
 }
 
 /* Who asked for a sweep does not wait for ever. */
@@ -359,248 +292,14 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (c->drain_until)
 		return;
-	if (is_on(w) && w->again)
+	if (sweep_is_on(w) && w->again)
 		restart(c);
-	else if (w->phase != IDLE || (!w->done && w->stats.deaths == 0))
+	else if (w->phase != SWEEP_IDLE || (!w->done && w->stats.deaths == 0))
 		return;
 	else if (departed_gone(&c->departed))
 		begin(c);
 	else
 		await_ghost(c);
-}
-
-/* ---- questions ----------------------------------------------------------------------- */
-
-static struct question *question(struct sweep *w, uint32_t number)
-{
-	return &w->questions[number % QUESTIONS];
-}
-
-/*
- * All have answered: what nobody claimed belonged to the dead. Not when the sweep
- * was stopped with questions open: the marks of what was claimed are on their way
- * out.
- */
-static void settle(struct control *c)
-{
-	struct sweep *w = c->sweep;
-
-	while (w->phase == ASK && w->settled < w->asked && !w->again) {
-		struct question *q = question(w, w->settled + 1);
-
-		if (q->waits)
-			return;
-		w->settled++;
-		for (size_t i = 0; i < q->n; i++) {
-			if (!slab_condemn(c->slab, q->refs[i])) {
-				w->outcome.held++;
-				continue;
-			}
-			w->outcome.leaked++;
-			w->outcome.leaked_bytes += class_bytes(q->refs[i].cls);
-		}
-		work_start(&c->work, &w->work);
-	}
-}
-
-/* `s` has nothing more to say to the questions up to `last`. */
-static void answered(struct session *s, uint32_t last)
-{
-	struct sweep *w = s->control->sweep;
-
-	for (; s->sweep.due <= last; s->sweep.due++)
-		question(w, s->sweep.due)->waits--;
-	s->sweep.since_ns = clock_now_ns();
-}
-
-static void ask(struct control *c)
-{
-	struct sweep *w = c->sweep;
-	struct question *q = w->filling;
-	struct msg m = {.type = MSG_SWEEP_QUERY, .req = ++w->asked};
-	struct session *s, *next;
-
-	w->filling = NULL;
-	m.blocks.number = w->number;
-	m.blocks.n = (uint32_t)q->n;
-	q->waits = 0;
-	TAILQ_FOREACH(s, &c->sessions, link)
-		if (takes_part(s) && !s->readonly) {
-			if (s->sweep.due > s->sweep.asked)
-				s->sweep.since_ns = clock_now_ns();
-			s->sweep.asked = w->asked;
-			q->waits++;
-		}
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		if (takes_part(s) && !s->readonly &&
-		    !session_send(s, &m, q->refs, NULL, 0))
-			control_end_session(s);
-	}
-	settle(c);
-}
-
-/* Collect candidates and ask. False: nothing to do until answers come. */
-static bool ask_step(struct control *c)
-{
-	struct sweep *w = c->sweep;
-	struct question *q = w->filling;
-	size_t n;
-
-	if (w->listed || w->asked - w->settled == QUESTIONS) {
-		if (w->listed && w->asked == w->settled)
-			finish(c);
-		return w->phase == CLEAR;
-	}
-	if (!q) {
-		q = w->filling = question(w, w->asked + 1);
-		q->n = 0;
-	}
-	w->listed = !slab_unmarked(c->slab, &w->cursor, SEGMENTS_STEP,
-				   q->refs + q->n, QUESTION_BLOCKS - q->n, &n);
-	q->n += n;
-	if (q->n > QUESTION_BLOCKS - QUESTION_ROOM || (w->listed && q->n))
-		ask(c);
-	return true;
-}
-
-/* ---- slices ---------------------------------------------------------------------------- */
-
-/* The words of one subtable. What they name was checked by the slab's books. */
-static void mark_subtable(struct control *c, uint64_t entry)
-{
-	const uint64_t *slots = region_slots(c->region, entry);
-
-	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
-		uint64_t word = atom_load_relaxed(&slots[i]);
-
-		if (!slot_is_null(word))
-			(void)slab_mark(c->slab, slot_block(word));
-	}
-}
-
-/* False: nothing to do until acknowledgements come. */
-static bool walk_step(struct control *c, uint64_t until_ns)
-{
-	struct sweep *w = c->sweep;
-	uint64_t entry, hash;
-
-	while (region_walk_next(c->region, &w->walk, &entry, &hash)) {
-		mark_subtable(c, entry);
-		if (clock_now_ns() >= until_ns)
-			return true;
-	}
-	if (w->acks)
-		return false;
-	w->phase = ASK;
-	return true;
-}
-
-static bool clear_step(struct control *c)
-{
-	struct sweep *w = c->sweep;
-
-	if (slab_unmark(c->slab, &w->cursor, SEGMENTS_STEP))
-		return true;
-	w->phase = IDLE;
-	schedule(c);
-	return false;
-}
-
-static uint64_t cpu_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
-}
-
-static bool slice(struct control *c, uint64_t until_ns)
-{
-	struct sweep *w = c->sweep;
-	bool more = true;
-
-	do {
-		if (is_on(w) && w->again)
-			return false; /* on_due() has it */
-		if (w->phase == WALK)
-			more = walk_step(c, until_ns);
-		else if (w->phase == ASK)
-			more = ask_step(c);
-		else if (w->phase == CLEAR)
-			more = clear_step(c);
-		else
-			more = false;
-	} while (more && clock_now_ns() < until_ns);
-	return more;
-}
-
-static bool step(void *arg, uint64_t until_ns)
-{
-	struct control *c = arg;
-	uint64_t before = cpu_now_ns();
-	bool more = slice(c, until_ns);
-
-	c->sweep->cpu_ns += cpu_now_ns() - before;
-	return more;
-}
-
-/* ---- what sessions say ---------------------------------------------------------------- */
-
-static bool refuse(struct session *s, const char *text)
-{
-	control_refuse(s, MSG_REASON_PROTOCOL, text);
-	return false;
-}
-
-bool sweep_on_ack(struct session *s, const struct msg *m)
-{
-	struct sweep *w = s->control->sweep;
-
-	if (m->epoch.number > w->number)
-		return refuse(s, "a sweep was acknowledged that never began");
-	if (s->left || m->epoch.number < w->number || !is_on(w))
-		return true; /* late */
-	if (!s->sweep.owed)
-		return refuse(s, "a sweep was acknowledged that is not due");
-	s->sweep.owed = 0;
-	w->acks--;
-	acks_check(s->control);
-	return true;
-}
-
-bool sweep_on_claim(struct session *s, const struct msg *m)
-{
-	struct control *c = s->control;
-	struct sweep *w = c->sweep;
-
-	if (s->readonly && m->blocks.n) {
-		control_refuse(s, MSG_REASON_PERMISSION,
-			       "a read-only session claimed memory");
-		return false;
-	}
-	if (m->blocks.number > w->number)
-		return refuse(s, "blocks were claimed in a sweep that never "
-				 "began");
-	if (m->blocks.number < w->number || !is_on(w))
-		return true; /* late */
-	if (m->req && !s->left &&
-	    (s->sweep.due > s->sweep.asked || s->sweep.due != m->req ||
-	     s->sweep.number != w->number))
-		return refuse(s, "a question of a sweep was answered that is "
-				 "not open");
-	for (uint32_t i = 0; i < m->blocks.n; i++) {
-		struct block_ref ref = msg_ref(m, i);
-
-		/* It may have gone through incarnations since. */
-		ref.inc = SLOT_INC_MASK;
-		(void)slab_mark(c->slab, ref);
-	}
-	if (m->req && !s->left) {
-		answered(s, m->req);
-		settle(c);
-	}
-	return true;
 }
 
 /* ---- what becomes of sessions ------------------------------------------------------------ */
@@ -611,7 +310,7 @@ void sweep_granted(struct session *s, const struct block_ref *refs, size_t n)
 
 	if (n)
 		s->sweep.granted = true;
-	for (size_t i = 0; is_on(c->sweep) && i < n; i++)
+	for (size_t i = 0; sweep_is_on(c->sweep) && i < n; i++)
 		(void)slab_mark(c->slab, refs[i]);
 }
 
@@ -620,7 +319,7 @@ bool sweep_welcomed(struct session *s)
 	struct sweep *w = s->control->sweep;
 	struct msg m = {.type = MSG_SWEEP_BEGIN, .epoch.number = w->number};
 
-	if (w->phase != BEGUN && w->phase != WALK)
+	if (w->phase != SWEEP_BEGUN && w->phase != SWEEP_WALK)
 		return true;
 	owe(s, clock_now_ns());
 	return control_reply(s, &m, 0, NULL);
@@ -630,20 +329,20 @@ static void no_more_of(struct session *s)
 {
 	struct control *c = s->control;
 
-	if (!is_on(c->sweep) || s->sweep.number != c->sweep->number)
+	if (!sweep_is_on(c->sweep) || s->sweep.number != c->sweep->number)
 		return;
 	if (s->sweep.owed) {
 		s->sweep.owed = 0;
 		c->sweep->acks--;
 	}
-	answered(s, s->sweep.asked);
+	sweep_answered(s, s->sweep.asked);
 }
 
 void sweep_session_left(struct session *s)
 {
 	no_more_of(s);
-	acks_check(s->control);
-	settle(s->control);
+	sweep_acks_check(s->control);
+	sweep_settle(s->control);
 }
 
 void sweep_session_ended(struct session *s)
@@ -657,20 +356,20 @@ void sweep_session_ended(struct session *s)
 	if (!s->left && s->sweep.granted) {
 		if (w->stats.deaths++ == 0)
 			w->first_death_ns = clock_now_ns();
-		w->again = is_on(w);
+		w->again = sweep_is_on(w);
 	}
-	acks_check(c);
-	settle(c);
+	sweep_acks_check(c);
+	sweep_settle(c);
 	/* Not here: the caller may be in the middle of a list of sessions. */
 	if (w->again && !c->drain_until)
 		due_in(w, 0);
 	else
-		schedule(c);
+		sweep_schedule(c);
 }
 
 void sweep_departed_changed(struct control *c)
 {
-	schedule(c);
+	sweep_schedule(c);
 }
 
 bool sweep_holds_writers(const struct control *c)
@@ -684,7 +383,7 @@ static bool is_silent(const struct session *s, uint64_t now)
 {
 	uint64_t limit = s->port->remote ? SILENT_REMOTE_NS : SILENT_LOCAL_NS;
 
-	return takes_part(s) &&
+	return sweep_takes_part(s) &&
 	       (s->sweep.owed || s->sweep.due <= s->sweep.asked) &&
 	       now - s->sweep.since_ns >= limit;
 }
@@ -696,8 +395,8 @@ bool sweep_tick(struct control *c)
 	struct session *s, *next;
 	char peer[80];
 
-	if (!is_on(w) || w->again)
-		return is_on(w);
+	if (!sweep_is_on(w) || w->again)
+		return sweep_is_on(w);
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
 		if (!is_silent(s, now))
@@ -721,20 +420,20 @@ void sweep_request(struct control *c,
 {
 	c->sweep->done = done;
 	c->sweep->asked_ns = clock_now_ns();
-	schedule(c);
+	sweep_schedule(c);
 }
 
 bool sweep_hurry(struct control *c)
 {
 	struct sweep *w = c->sweep;
 
-	if (is_on(w))
+	if (sweep_is_on(w))
 		return true;
 	if (w->stats.deaths == 0 || w->gone || w->retry_ns)
 		return false;
 	w->not_before_ns = 0;
 	w->first_death_ns = 0;
-	schedule(c);
+	sweep_schedule(c);
 	return true;
 }
 
@@ -750,7 +449,7 @@ bool sweep_init(struct control *c)
 	if (!w)
 		return false;
 	c->sweep = w;
-	w->work = (struct work){.step = step, .arg = c};
+	w->work = (struct work){.step = sweep_step, .arg = c};
 	w->due = evtimer_new(c->base, on_due, c);
 	w->questions = calloc(QUESTIONS, sizeof(*w->questions));
 	return w->due && w->questions;

@@ -374,7 +374,7 @@ END_TEST
  */
 START_TEST(death_in_the_middle_begins_anew)
 {
-	int fd = writer();
+	int fd = writer(), other = writer();
 	struct victim first = victim_new(true), second = victim_new(true);
 	struct asked a;
 	uint64_t n, again;
@@ -382,12 +382,18 @@ START_TEST(death_in_the_middle_begins_anew)
 	victim_kill(&first);
 	n = hear_begin(fd);
 	ack(fd, n);
+	ack(other, hear_begin(other));
 	a = hear_question(fd, n);
 	ck_assert_uint_eq(among(&a, second.refs, BLOCKS), BLOCKS);
+	ck_assert_uint_eq(hear_question(other, n).n, a.n);
+	claim(other, n, a.req, NULL, 0);
 	victim_kill(&second);
-	wait_for(s.sessions == 2);
+	wait_for(s.sessions == 3);
 	claim(fd, n, a.req, NULL, 0);
 	hear_end(fd, n);
+	/* Nor by the end of another session, while it waits to begin. */
+	say_bye(other);
+	ck_assert_uint_eq(stats().blocks_swept, 0);
 	again = hear_begin(fd);
 	ck_assert_uint_gt(again, n);
 	ck_assert_uint_eq(stats().blocks_swept, 0);
