@@ -408,6 +408,42 @@ START_TEST(death_in_the_middle_begins_anew)
 }
 END_TEST
 
+/*
+ * A sweep was stopped by the death of the last one who owed an answer. Before the
+ * next begins another session comes and goes: what was claimed, and all the rest,
+ * is asked about again.
+ */
+START_TEST(what_a_stopped_sweep_asked_about_stays)
+{
+	int fd = writer();
+	struct victim first = victim_new(true), second = victim_new(true);
+	struct block_ref mine[4];
+	struct asked a;
+	uint64_t n, again;
+
+	raw_grant(fd, 0, 4, mine);
+	victim_kill(&first);
+	n = hear_begin(fd);
+	ack(fd, n);
+	a = hear_question(fd, n);
+	ck_assert_uint_eq(among(&a, mine, 4), 4);
+	claim(fd, n, a.req, mine, 4);
+	victim_kill(&second);
+	hear_end(fd, n);
+	say_bye(writer());
+	again = hear_begin(fd);
+	ack(fd, again);
+	a = hear_question(fd, again);
+	ck_assert_uint_eq(a.n, 2 * BLOCKS + 4);
+	claim(fd, again, a.req, mine, 4);
+	hear_end(fd, again);
+	ck_assert_uint_eq(stats().blocks_swept, 2 * BLOCKS);
+	give_back(fd, mine, 4);
+	check_alive(fd);
+	say_bye(fd);
+}
+END_TEST
+
 /* What it names on leaving is no answer, and comes in parts. */
 START_TEST(who_leaves_in_the_middle_names_its_blocks_first)
 {
@@ -724,6 +760,7 @@ static Suite *suite(void)
 	tcase_add_test(t, who_does_not_acknowledge_delays_the_sweep);
 	tcase_add_test(t, who_does_not_answer_keeps_everything_as_it_is);
 	tcase_add_test(t, death_in_the_middle_begins_anew);
+	tcase_add_test(t, what_a_stopped_sweep_asked_about_stays);
 	tcase_add_test(t, who_leaves_in_the_middle_names_its_blocks_first);
 	tcase_add_test(t, who_comes_in_the_middle_takes_part);
 	tcase_add_test(t, messages_out_of_turn);
