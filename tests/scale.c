@@ -383,16 +383,32 @@ void scale_kill(struct scale_worker *w)
 	scale_join(w, SIGKILL, 10000);
 }
 
-void scale_join(struct scale_worker *w, int status, unsigned timeout_ms)
+static int reap(struct scale_worker *w, unsigned timeout_ms)
 {
 	siginfo_t info;
-	int got;
+	int status;
 
 	wait_for(w->pid, WEXITED | WNOWAIT, timeout_ms, &info);
-	ck_assert_int_eq(waitpid(w->pid, &got, 0), w->pid);
+	ck_assert_int_eq(waitpid(w->pid, &status, 0), w->pid);
+	forget(w);
+	return status;
+}
+
+void scale_join(struct scale_worker *w, int status, unsigned timeout_ms)
+{
+	int got = reap(w, timeout_ms);
+
 	ck_assert_msg(got == status, "a worker ended with 0x%x, not 0x%x",
 		      (unsigned)got, (unsigned)status);
-	forget(w);
+}
+
+bool scale_killed(struct scale_worker *w, unsigned timeout_ms)
+{
+	int got = reap(w, timeout_ms);
+
+	ck_assert_msg(got == 0 || got == SIGKILL, "a worker ended with 0x%x",
+		      (unsigned)got);
+	return got == SIGKILL;
 }
 
 /* ---- in a worker ----------------------------------------------------------- */

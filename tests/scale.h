@@ -119,6 +119,9 @@ void scale_kill(struct scale_worker *w);
 /** Reap it; it must end within `timeout_ms` with `status` (waitpid(2)). */
 void scale_join(struct scale_worker *w, int status, unsigned timeout_ms);
 
+/** Reap it; true if SIGKILL ended it; any other end but by 0 fails the case. */
+bool scale_killed(struct scale_worker *w, unsigned timeout_ms);
+
 /* ---- in a worker ----------------------------------------------------------- */
 
 /** A check that fails ends the process; the test sees its status. */

@@ -174,7 +174,7 @@ START_TEST(test_churn)
 	serve("64m");
 	/* 30 % of 64 MiB in blocks of 32 + 8 + 128 bytes, which take 192 */
 	stage->live = (64u << 20) / 10 * 3 / 192 / WORKERS;
-	stage->ops = scale_pick(1000000, 50000000, 50000000) / WORKERS;
+	stage->ops = scale_pick(600000, 50000000, 50000000) / WORKERS;
 	run(churn_main, s, 400);
 	t = scale_now_ns() - t;
 	for (unsigned i = 1; i <= SAMPLES; i += i == 1 ? 4 : 5)
@@ -315,7 +315,7 @@ START_TEST(test_fill)
 {
 	static const size_t len[] = {1000};
 
-	fill_rounds(len, 1, (unsigned)scale_pick(4, 20, 20));
+	fill_rounds(len, 1, (unsigned)scale_pick(3, 20, 20));
 }
 END_TEST
 
@@ -324,7 +324,7 @@ START_TEST(test_fill_other_sizes)
 {
 	static const size_t len[] = {24, 4000, 300, 60000};
 
-	fill_rounds(len, 4, (unsigned)scale_pick(8, 20, 20));
+	fill_rounds(len, 4, (unsigned)scale_pick(6, 20, 20));
 }
 END_TEST
 
@@ -367,7 +367,7 @@ START_TEST(test_updates)
 
 	serve("1g");
 	stage->live = scale_pick(50000, 1000000, 1000000) / WORKERS;
-	stage->ops = scale_pick(1000000, 20000000, 100000000) / WORKERS;
+	stage->ops = scale_pick(600000, 20000000, 100000000) / WORKERS;
 	run(update_main, s, 900);
 	for (unsigned i = 0; i <= SAMPLES; i += i < 1 ? 1 : i == 1 ? 4 : 5)
 		print_sample(&s[i]);

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Clients that are killed at every step, that stop in the middle, and that come and
+# go in crowds, with a kvserver at a kv:// address; one case for each program.
+# shellcheck disable=SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+
+FARKV_TEST_TRANSPORT=rdma
+# Emulated machines are slow: longer limits for each of a program's cases.
+CK_TIMEOUT_MULTIPLIER=4
+export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
+
+for program in scale_kill scale_stopped scale_clients; do
+	testcase "$program: by RDMA"
+	if [ ! -e "$top_builddir/tests/$program" ]; then
+		skip "it is not built; it needs libcheck"
+		continue
+	fi
+	timeout -k 5 300 "$(unwrap "$top_builddir/tests/$program")" >"$dir/log" 2>&1
+	status=$?
+	sed 's/^/    /' "$dir/log" | tail -n 40
+	[ $status -eq 0 ] || fail "exit status $status"
+	resources_are_back
+done
+finish
