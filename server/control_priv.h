@@ -29,8 +29,8 @@ TAILQ_HEAD(session_list, session);
 struct deferred {
 	TAILQ_ENTRY(deferred) link;
 	struct session *session;
-	uint64_t hunt_ns;  /* until when memory of others may become its */
-	uint64_t until_ns; /* ... blocks of its class */
+	uint64_t began_ns;
+	uint64_t hunt_ns; /* until when memory of others may become its */
 	uint32_t req, count;
 	uint8_t cls;
 };

@@ -28,8 +28,12 @@
 /* A search for tombstones first takes subtables with so many; if it found none
  * those with any. */
 #define RECLAIM_FROM (SUBTABLE_SLOTS / 16)
-/* Found nothing at all: not again before this. */
-#define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
+/*
+ * Found nothing at all: not again for so many times what that took, but soon in a
+ * small index: who deletes something wants to store the next thing.
+ */
+#define RECLAIM_PAUSE_SHARE 20u
+#define RECLAIM_PAUSE_MAX_NS (100 * NS_PER_MS)
 /* Subtables that a search looks at between two looks at the clock. */
 #define RECLAIM_STEP 8u
 
@@ -61,7 +65,9 @@ struct grow {
 	bool searching;
 	uint32_t search_from;   /* ... subtables with at least so many */
 	uint32_t search_found;  /* ... of them, this time */
-	uint64_t fruitless_ns;  /* when a search for any found none; 0: never */
+	uint64_t search_ns;     /* when it began */
+	uint64_t fruitless_ns;  /* ... the last one that found none at all */
+	uint64_t pause_until_ns; /* ... behind which there is none for a while */
 
 	struct work work;
 	struct grow_stats stats;
@@ -202,7 +208,7 @@ static enum migrate_begin rebuild(struct grow *g, uint64_t hash)
 /* The next subtable with tombstones; false when the search is over. */
 static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 {
-	uint64_t entry;
+	uint64_t entry, now;
 	uint32_t live, dead;
 
 	for (unsigned i = 0; region_walk_next(g->c->region, &g->search, &entry,
@@ -216,8 +222,14 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 		}
 	}
 	g->searching = false;
-	if (g->search_found == 0 && g->search_from == 1)
-		g->fruitless_ns = clock_now_ns();
+	now = clock_now_ns();
+	if (g->search_found == 0 && g->search_from == 1) {
+		g->fruitless_ns = g->search_ns;
+		g->pause_until_ns =
+			now + UTIL_MIN((now - g->search_ns) *
+					       RECLAIM_PAUSE_SHARE,
+				       RECLAIM_PAUSE_MAX_NS);
+	}
 	g->search_from = g->search_found ? RECLAIM_FROM : 1;
 	return false;
 }
@@ -361,17 +373,18 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 	return control_reply(s, &r, m->req, NULL);
 }
 
-bool grow_reclaim(struct control *c)
+bool grow_reclaim(struct control *c, uint64_t since_ns)
 {
+	uint64_t now = clock_now_ns();
 	struct grow *g = c->grow;
 
 	/* It may wait for pages that a stopped client holds up. */
 	if (g->searching)
 		return !g->short_ns || !barrier_stuck(c);
-	if (g->fruitless_ns &&
-	    clock_now_ns() - g->fruitless_ns < RECLAIM_PAUSE_NS)
-		return g->running || g->short_ns;
+	if (g->fruitless_ns >= since_ns || now < g->pause_until_ns)
+		return g->running || (g->short_ns && !barrier_stuck(c));
 	g->searching = true;
+	g->search_ns = now;
 	g->search = (struct region_walk){0};
 	g->search_found = 0;
 	work_start(&c->work, &g->work);

@@ -34,10 +34,12 @@ void grow_fini(struct control *c);
 bool grow_on_hint(struct session *s, const struct msg *m);
 
 /**
- * Memory is short: compact what holds tombstones. True if that is going on, and
- * blocks or pages may come of it (T later, or after a barrier).
+ * Memory is short since `since_ns` (clock_now_ns()): compact what holds tombstones.
+ * True if that is going on, and blocks or pages may come of it (T later, or after a
+ * barrier). False when a search that began later has found none, or one shortly
+ * before.
  */
-bool grow_reclaim(struct control *c);
+bool grow_reclaim(struct control *c, uint64_t since_ns);
 
 /** Pages have become free: go on with what waited for them. */
 void grow_resume(struct control *c);

@@ -85,9 +85,10 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 {
 	struct slab_counts own = slab_count_class(c->slab, d->cls);
 	struct slab_counts all = slab_count(c->slab);
+	uint64_t grace_ns = c->region->sb.grace_ns;
 	bool aging = all.worn > 0;
 
-	if (now >= d->until_ns)
+	if (now >= d->began_ns + grace_ns + DEFERRED_MAX_NS)
 		return false;
 	if (slab_shrink(c->slab, false) > 0 ||
 	    heap_retired(c->region->heap) > 0)
@@ -98,8 +99,8 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return true;
 	if (now < d->hunt_ns && aging && !barrier_stuck(c))
 		return true;
-	if (grow_reclaim(c) || sweep_hurry(c)) {
-		d->hunt_ns = now + c->region->sb.grace_ns + HUNT_NS;
+	if (grow_reclaim(c, d->began_ns) || sweep_hurry(c)) {
+		d->hunt_ns = now + grace_ns + HUNT_NS;
 		return true;
 	}
 	reclaim(d->session, now);
@@ -153,8 +154,8 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 		.req = m->req,
 		.cls = m->grant_req.cls,
 		.count = m->grant_req.count,
+		.began_ns = now,
 		.hunt_ns = now + c->region->sb.grace_ns + HUNT_NS,
-		.until_ns = now + c->region->sb.grace_ns + DEFERRED_MAX_NS,
 	};
 	struct block_ref refs[MSG_REFS_MAX];
 	struct msg g;
