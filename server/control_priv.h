@@ -131,7 +131,8 @@ void memory_fini(struct control *c);
 bool memory_on_grant(struct session *s, const struct msg *m);
 bool memory_on_return(struct session *s, const struct msg *m);
 
-/** Blocks or pages have become free: the requests that wait are looked at soon. */
+/** Blocks or pages have become free, or it is known that none will: the requests
+ * that wait are looked at soon. */
 void memory_resume(struct control *c);
 
 /** `s` is about to end. Ends no other session. */

@@ -231,6 +231,7 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 				       RECLAIM_PAUSE_MAX_NS);
 	}
 	g->search_from = g->search_found ? RECLAIM_FROM : 1;
+	memory_resume(g->c);
 	return false;
 }
 
