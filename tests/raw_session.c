@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -123,6 +124,42 @@ int raw_session(const char *path, enum msg_role role, struct msg *welcome_out)
 	if (welcome_out)
 		*welcome_out = m;
 	return fd;
+}
+
+int raw_session_map(const char *path, struct raw_region *r_out)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	int fd = raw_dial(path), fds[2];
+	struct raw_region r;
+	uint64_t d, entry;
+	uint8_t *meta;
+	struct msg w;
+
+	raw_say(fd, &hello, NULL);
+	w = raw_hear_fds(fd, fds);
+	ck_assert_uint_eq(w.type, MSG_WELCOME);
+	meta = mmap(NULL, w.welcome.meta_bytes, PROT_READ, MAP_SHARED, fds[0],
+		    0);
+	r.data = mmap(NULL, w.welcome.region_bytes - w.welcome.meta_bytes,
+		      PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+	ck_assert(meta != MAP_FAILED && r.data != MAP_FAILED);
+	close(fds[0]);
+	close(fds[1]);
+	memcpy(&r.sb, meta, sizeof(r.sb));
+	memcpy(&d, meta + REGION_D_OFF, sizeof(d));
+	ck_assert_uint_eq(dirword_depth(d), 0);
+	memcpy(&entry, meta + dirword_off(d), sizeof(entry));
+	munmap(meta, r.sb.meta_bytes);
+	r.page = entry_page(entry);
+	r.slots = (uint64_t *)(void *)(r.data + r.page * PAGE_BYTES -
+				       r.sb.meta_bytes);
+	*r_out = r;
+	return fd;
+}
+
+void raw_unmap(struct raw_region *r)
+{
+	munmap(r->data, r->sb.region_bytes - r->sb.meta_bytes);
 }
 
 void raw_grant(int fd, uint8_t cls, uint32_t n, struct block_ref *refs_out)

@@ -34,6 +34,18 @@ struct msg raw_next(int fd);
 /** HELLO as `role`, up to WELCOME. */
 int raw_session(const char *path, enum msg_role role, struct msg *welcome_out);
 
+/** A region whose index is one subtable, to be scribbled on. */
+struct raw_region {
+	struct superblock sb;
+	uint8_t *data;   /* what lies at sb.meta_bytes */
+	uint64_t *slots; /* of the subtable */
+	uint64_t page;   /* in which it lies */
+};
+
+/** As raw_session() of a writer, with the region mapped. */
+int raw_session_map(const char *path, struct raw_region *r_out);
+void raw_unmap(struct raw_region *r);
+
 /** Ask for `n` blocks of class `cls` and get them all. */
 void raw_grant(int fd, uint8_t cls, uint32_t n, struct block_ref *refs_out);
 

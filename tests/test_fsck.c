@@ -6,7 +6,6 @@
 #include "config.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +24,6 @@ static struct real_server srv;
 static struct farkv *kv;
 static int scribbler; /* a session that may write */
 static struct superblock sb;
-static const uint8_t *meta;
 static uint8_t *data;
 static uint64_t *slots; /* of the one subtable */
 static uint64_t page;
@@ -47,37 +45,17 @@ static uint64_t problems(const struct farkv_fsck *f)
 	       f->bad_sums;
 }
 
+/* It says BYE: a session that only listens would be waited for. */
 static void map(void)
 {
-	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
-	uint64_t d, entry;
-	struct msg w;
-	int fds[2];
-
-	scribbler = raw_dial(srv.path);
-	raw_say(scribbler, &hello, NULL);
-	w = raw_hear_fds(scribbler, fds);
-	ck_assert_uint_eq(w.type, MSG_WELCOME);
-	meta = mmap(NULL, w.welcome.meta_bytes, PROT_READ, MAP_SHARED, fds[0],
-		    0);
-	data = mmap(NULL, w.welcome.region_bytes - w.welcome.meta_bytes,
-		    PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-	ck_assert(meta != MAP_FAILED && data != MAP_FAILED);
-	close(fds[0]);
-	close(fds[1]);
-	memcpy(&sb, meta, sizeof(sb));
-	memcpy(&d, meta + REGION_D_OFF, sizeof(d));
-	ck_assert_uint_eq(dirword_depth(d), 0);
-	memcpy(&entry, meta + dirword_off(d), sizeof(entry));
-	page = entry_page(entry);
-	slots = (uint64_t *)(void *)(data + page * PAGE_BYTES - sb.meta_bytes);
-}
-
-/* It says BYE: a session that only listens would be waited for. */
-static void leave(void)
-{
 	static const struct msg bye = {.type = MSG_BYE, .req = 2};
+	struct raw_region r;
 
+	scribbler = raw_session_map(srv.path, &r);
+	sb = r.sb;
+	data = r.data;
+	slots = r.slots;
+	page = r.page;
 	raw_say(scribbler, &bye, NULL);
 	ck_assert_uint_eq(raw_next(scribbler).type, MSG_BYE_ACK);
 }
@@ -90,7 +68,6 @@ static void setup(void)
 	real_server_init(&srv, args);
 	kv = e2e_open(srv.path, 20000);
 	map();
-	leave();
 	for (int i = 0; i < KEYS; i++) {
 		snprintf(key, sizeof(key), "key%d", i);
 		OK(e2e_put(kv, key, "some value"));
@@ -368,6 +345,30 @@ START_TEST(busy_store_is_clean)
 }
 END_TEST
 
+START_TEST(kvcli_says_what_is_wrong)
+{
+	struct farkv_fsck f;
+	struct scribble p = plan(VALUE_BYTE, &f);
+	const char *kvcli = getenv("KVCLI");
+	char command[400], out[4096] = "";
+	FILE *pipe;
+
+	ck_assert_ptr_nonnull(kvcli);
+	snprintf(command, sizeof(command), "%s -u %s fsck 2>&1", kvcli,
+		 srv.path);
+	*p.word = p.value;
+	pipe = popen(command, "r");
+	ck_assert_ptr_nonnull(pipe);
+	ck_assert_uint_gt(fread(out, 1, sizeof(out) - 1, pipe), 0);
+	ck_assert_int_eq(WEXITSTATUS(pclose(pipe)), 1);
+	ck_assert_ptr_nonnull(
+		strstr(out, "kvcli: fsck: slots with a damaged block: 1\n"));
+	snprintf(command, sizeof(command), "slot %u of the subtable in page %u",
+		 p.slot, (unsigned)page);
+	ck_assert_ptr_nonnull(strstr(out, command));
+}
+END_TEST
+
 START_TEST(struct_of_any_size)
 {
 	struct farkv_fsck f;
@@ -396,6 +397,7 @@ static Suite *suite(void)
 	tcase_add_test(t, clean_store_is_clean);
 	tcase_add_loop_test(t, damage_is_found_and_named, 0, DAMAGES);
 	tcase_add_test(t, busy_store_is_clean);
+	tcase_add_test(t, kvcli_says_what_is_wrong);
 	tcase_add_test(t, struct_of_any_size);
 	suite_add_tcase(s, t);
 	return s;

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "common/hash.h"
 #include "common/msg.h"
 #include "e2e.h"
+#include "raw_session.h"
 #include "real_server.h"
 #include "test_main.h"
 
@@ -95,12 +95,7 @@ static void check_server_fds(unsigned want)
 
 static int dial(void)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	strcpy(a.sun_path, srv.path);
-	ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	return fd;
+	return raw_dial(srv.path);
 }
 
 static size_t encode(const struct msg *m, const struct block_ref *refs,
@@ -121,67 +116,24 @@ static void reseal(uint8_t *buf, size_t len)
 	memcpy(buf + MSG_HEADER_BYTES - 4, &sum, sizeof(sum));
 }
 
-static void say(int fd, const struct msg *m, const struct block_ref *refs)
-{
-	uint8_t buf[MSG_MAX_BYTES];
-	size_t len = encode(m, refs, buf);
-
-	ck_assert_int_eq(send(fd, buf, len, MSG_NOSIGNAL), (ssize_t)len);
-}
-
-/* The next message; type 0 if the server has closed. Descriptors are closed. */
-static struct msg hear(int fd)
-{
-	static uint8_t buf[MSG_MAX_BYTES];
-	char control[CMSG_SPACE(8 * sizeof(int))];
-	struct iovec iov = {buf, sizeof(buf)};
-	struct msghdr h = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = control,
-			   .msg_controllen = sizeof(control)};
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	struct msg m = {0};
-	ssize_t n;
-
-	ck_assert_int_eq(poll(&p, 1, 20000), 1);
-	n = recvmsg(fd, &h, 0);
-	if (n <= 0)
-		return m;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c))
-		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		     i++) {
-			int got;
-
-			memcpy(&got, CMSG_DATA(c) + i * sizeof(int),
-			       sizeof(got));
-			close(got);
-		}
-	ck_assert_int_eq(msg_decode(buf, (size_t)n, &m), 0);
-	return m;
-}
-
 static const struct msg hello = {.type = MSG_HELLO, .req = 1,
 				 .hello = {.name = (const uint8_t *)"bad",
 					   .name_len = 3}};
 
 static int session(void)
 {
-	int fd = dial();
-
-	say(fd, &hello, NULL);
-	ck_assert_uint_eq(hear(fd).type, MSG_WELCOME);
-	return fd;
+	return raw_session(srv.path, MSG_ROLE_RW, NULL);
 }
 
 /* The session ends, with a reason if the server gets to say it. */
 static void check_thrown_out(int fd, unsigned reason)
 {
-	struct msg m = hear(fd);
+	struct msg m = raw_hear(fd);
 
 	if (m.type == MSG_REFUSE) {
 		ck_assert_uint_eq(m.refuse.reason, reason);
 		ck_assert_uint_gt(m.refuse.text_len, 0);
-		m = hear(fd);
+		m = raw_hear(fd);
 	}
 	ck_assert_uint_eq(m.type, 0);
 	close(fd);
@@ -255,7 +207,7 @@ START_TEST(resealed_message_is_answered_or_refused)
 				 (ssize_t)len);
 		buf[at] ^= 1u << at % 8;
 		if (poll(&p, 1, 0) > 0)
-			(void)hear(p.fd);
+			(void)raw_hear(p.fd);
 		close(p.fd);
 	}
 	wait_for_sessions(0);
@@ -270,9 +222,9 @@ static void check_after_bye(void)
 					 .grant_req = {.cls = 1, .count = 1}};
 	int fd = session();
 
-	say(fd, &bye, NULL);
-	ck_assert_uint_eq(hear(fd).type, MSG_BYE_ACK);
-	say(fd, &grant, NULL);
+	raw_say(fd, &bye, NULL);
+	ck_assert_uint_eq(raw_hear(fd).type, MSG_BYE_ACK);
+	raw_say(fd, &grant, NULL);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 }
 
@@ -294,7 +246,7 @@ START_TEST(messages_out_of_order_are_refused)
 		check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	}
 	fd = session();
-	say(fd, &hello, NULL);
+	raw_say(fd, &hello, NULL);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	check_after_bye();
 	for (size_t i = 0; i < sizeof(server_types); i++) {
@@ -305,7 +257,7 @@ START_TEST(messages_out_of_order_are_refused)
 		if (m.type == MSG_REFUSE || m.type == MSG_SHUTDOWN)
 			m.refuse.reason = MSG_REASON_FULL;
 		fd = session();
-		say(fd, &m, NULL);
+		raw_say(fd, &m, NULL);
 		check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	}
 	wait_for_sessions(0);
@@ -322,7 +274,7 @@ START_TEST(hello_of_another_version_is_told_so)
 	buf[3] = MSG_PROTOCOL + 1;
 	reseal(buf, len);
 	ck_assert_int_gt(send(fd, buf, len, MSG_NOSIGNAL), 0);
-	m = hear(fd);
+	m = raw_hear(fd);
 	ck_assert_uint_eq(m.type, MSG_REFUSE);
 	ck_assert_ptr_nonnull(memmem(m.refuse.text, m.refuse.text_len,
 				     "version 3", 9));
@@ -334,8 +286,8 @@ static struct block_ref grant_one(int fd, uint8_t cls)
 {
 	struct msg m = {.type = MSG_GRANT_REQ, .req = 2, .grant_req = {cls, 1}};
 
-	say(fd, &m, NULL);
-	m = hear(fd);
+	raw_say(fd, &m, NULL);
+	m = raw_hear(fd);
 	ck_assert_uint_eq(m.type, MSG_GRANT);
 	ck_assert_uint_eq(m.blocks.n, 1);
 	return msg_ref(&m, 0);
@@ -360,14 +312,14 @@ START_TEST(return_of_what_is_not_out_ends_the_session)
 	close(fd);
 	for (int i = 0; i < 6; i++) {
 		fd = session();
-		say(fd, &ret, &bad[i]);
+		raw_say(fd, &ret, &bad[i]);
 		check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	}
 	/* Twice. */
 	fd = session();
 	mine = grant_one(fd, 3);
-	say(fd, &ret, &mine);
-	say(fd, &ret, &mine);
+	raw_say(fd, &ret, &mine);
+	raw_say(fd, &ret, &mine);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	wait_for_sessions(0);
 }
@@ -380,11 +332,11 @@ START_TEST(return_of_an_older_incarnation_ends_the_session)
 	struct block_ref b = grant_one(fd, 5);
 
 	b.inc = 9;
-	say(fd, &ret, &b);
+	raw_say(fd, &ret, &b);
 	b = grant_one(fd, 5);
 	ck_assert_uint_eq(b.inc, 9);
 	b.inc = 3;
-	say(fd, &ret, &b);
+	raw_say(fd, &ret, &b);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 }
 END_TEST
@@ -395,9 +347,9 @@ START_TEST(readonly_session_gets_no_memory)
 	int fd = dial();
 
 	h.hello.role = MSG_ROLE_RO;
-	say(fd, &h, NULL);
-	ck_assert_uint_eq(hear(fd).type, MSG_WELCOME);
-	say(fd, &g, NULL);
+	raw_say(fd, &h, NULL);
+	ck_assert_uint_eq(raw_hear(fd).type, MSG_WELCOME);
+	raw_say(fd, &g, NULL);
 	check_thrown_out(fd, MSG_REASON_PERMISSION);
 }
 END_TEST
@@ -452,7 +404,7 @@ START_TEST(descriptors_sent_along_are_closed)
 		c->cmsg_len = CMSG_LEN(sizeof(fds));
 		memcpy(CMSG_DATA(c), fds, sizeof(fds));
 		ck_assert_int_eq(sendmsg(fd, &h, MSG_NOSIGNAL), (ssize_t)len);
-		ck_assert_uint_eq(hear(fd).type, MSG_PONG);
+		ck_assert_uint_eq(raw_hear(fd).type, MSG_PONG);
 	}
 	check_server_fds(idle_fds + 1);
 	close(fd);
@@ -484,7 +436,7 @@ START_TEST(stopped_client_holds_up_nobody)
 		int fd = session();
 
 		for (int i = 0; i < 50; i++)
-			say(fd, &m, NULL);
+			raw_say(fd, &m, NULL);
 		raise(SIGSTOP);
 		_exit(0);
 	}

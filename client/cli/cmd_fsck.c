@@ -41,15 +41,15 @@ static const struct {
 	ROW(blocks_held, "blocks in clients' hands", FIGURE),
 	ROW(blocks_leaked, NULL, PLAIN),
 	ROW(bytes_leaked, NULL, PLAIN),
-	ROW(bad_directory, "entries of the directory are impossible", PROBLEM),
-	ROW(bad_empty, "empty slots have another generation", PROBLEM),
-	ROW(bad_words, "slots name no block in use", PROBLEM),
-	ROW(damaged, "slots have a damaged block", PROBLEM),
-	ROW(shared, "slots name a block with another content", PROBLEM),
-	ROW(misplaced, "keys are where nobody finds them", PROBLEM),
-	ROW(behind_empty, "keys lie behind an empty slot", PROBLEM),
-	ROW(duplicates, "keys have two slots", PROBLEM),
-	ROW(bad_sums, "sums of the accounting differ; see the server's log",
+	ROW(bad_directory, "impossible entries of the directory", PROBLEM),
+	ROW(bad_empty, "empty slots of another generation", PROBLEM),
+	ROW(bad_words, "slots that name no block in use", PROBLEM),
+	ROW(damaged, "slots with a damaged block", PROBLEM),
+	ROW(shared, "slots that name a block with another content", PROBLEM),
+	ROW(misplaced, "keys where nobody finds them", PROBLEM),
+	ROW(behind_empty, "keys behind an empty slot of their window", PROBLEM),
+	ROW(duplicates, "keys with two slots", PROBLEM),
+	ROW(bad_sums, "sums that differ (see the server's log)",
 	    PROBLEM),
 	ROW(first_page, NULL, PLAIN),
 	ROW(first_slot, NULL, PLAIN),
@@ -104,8 +104,8 @@ static bool report_problems(const struct cli *cli, const struct farkv_fsck *f)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (rows[i].kind != PROBLEM || value_of(f, i) == 0)
 			continue;
-		(void)cli_error(cli, CLI_NO, "%" PRIu64 " %s", value_of(f, i),
-				rows[i].text);
+		(void)cli_error(cli, CLI_NO, "%s: %" PRIu64, rows[i].text,
+				value_of(f, i));
 		any = true;
 	}
 	if (f->first_page)
