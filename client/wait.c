@@ -45,7 +45,8 @@ static int wait_over(const struct farkv *kv, const struct index_op *op)
 			return no_space(op);
 		return err_set(FARKV_ETIMEDOUT,
 			       "no block of %llu bytes came within %llu ms; "
-			       "does the server run?",
+			       "is the store nearly full, or the server "
+			       "stopped?",
 			       (unsigned long long)class_bytes(op->cls), ms);
 	case INDEX_WAIT_FROZEN:
 		return err_set(FARKV_ETIMEDOUT,
