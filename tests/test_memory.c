@@ -297,10 +297,10 @@ START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
 	size_t small = get_all(&alice, SMALL);
 	uint64_t t;
 
-	give(&alice, small, ALLOC_LIMBO);
 	t = clock_now_ns();
+	give(&alice, small, ALLOC_LIMBO);
 	ck_assert_uint_eq(get(&alice, LARGE, 64), 64);
-	ck_assert_uint_ge(alice.answered_ns - t, GRACE_NS - NS_PER_MS);
+	ck_assert_uint_ge(alice.answered_ns - t, GRACE_NS);
 	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
 }
 END_TEST
@@ -362,6 +362,7 @@ END_TEST
 
 START_TEST(others_are_asked_and_waited_for_a_short_time)
 {
+	unsigned asked;
 	uint64_t t;
 
 	get_all(&alice, SMALL);
@@ -370,16 +371,17 @@ START_TEST(others_are_asked_and_waited_for_a_short_time)
 	t = clock_now_ns();
 	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
 	ck_assert_uint_ge(alice.answered_ns - t, 40 * NS_PER_MS);
-	ck_assert_uint_lt(alice.answered_ns - t, 200 * NS_PER_MS);
+	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
 	ck_assert_uint_eq(bob.reclaims, 1);
 	ck_assert_uint_eq(alice.reclaims, 0);
 	/* Found nothing: not again so soon. */
 	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
 	if (alice.answered_ns - t < 100 * NS_PER_MS)
 		ck_assert_uint_eq(bob.reclaims, 1);
+	asked = bob.reclaims;
 	calm();
 	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
-	ck_assert_uint_eq(bob.reclaims, 2);
+	ck_assert_uint_gt(bob.reclaims, asked);
 }
 END_TEST
 
@@ -492,7 +494,7 @@ START_TEST(barrier_that_is_stuck_gives_no_hope)
 	ck_assert_uint_eq(alice.n, 0);
 	t = clock_now_ns();
 	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
-	ck_assert_uint_lt(alice.answered_ns - t, 200 * NS_PER_MS);
+	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
 	bob.silent = false;
 	turn();
 	ck_assert_uint_eq(get(&alice, LARGE, 1), 1);
