@@ -46,14 +46,15 @@ static void timer_start(struct event *e, int ms)
 
 /* ---- where memory may come from ------------------------------------------ */
 
-/* Ask the other sessions for what they hold and do not use. */
-static void reclaim(struct session *asker, uint64_t now)
+/* Ask the other sessions for what they hold and do not use, once. */
+static void reclaim(struct control *c, const struct deferred *d, uint64_t now)
 {
-	struct control *c = asker->control;
+	const struct session *asker = d->session;
 	struct session *s, *next;
 	struct msg m = {.type = MSG_RECLAIM};
 
-	if (now - c->last_reclaim_ns < RECLAIM_PAUSE_NS)
+	if (c->last_reclaim_ns >= d->began_ns ||
+	    now - c->last_reclaim_ns < RECLAIM_PAUSE_NS)
 		return;
 	c->last_reclaim_ns = now;
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
@@ -86,24 +87,23 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 	struct slab_counts own = slab_count_class(c->slab, d->cls);
 	struct slab_counts all = slab_count(c->slab);
 	uint64_t grace_ns = c->region->sb.grace_ns;
-	bool aging = all.worn > 0;
+	bool pages, passes = !barrier_stuck(c);
 
 	if (now >= d->began_ns + grace_ns + DEFERRED_MAX_NS)
 		return false;
-	if (slab_shrink(c->slab, false) > 0 ||
-	    heap_retired(c->region->heap) > 0)
-		aging = true;
-	if (aging)
+	slab_shrink(c->slab, false);
+	pages = heap_retired(c->region->heap) > 0;
+	if (pages || all.worn > 0)
 		barrier_now(c);
-	if (own.limbo > 0 || (own.worn > 0 && !barrier_stuck(c)))
+	if (own.limbo > 0 || ((own.worn > 0 || pages) && passes))
 		return true;
-	if (now < d->hunt_ns && aging && !barrier_stuck(c))
+	if (now < d->hunt_ns && all.worn > 0 && passes)
 		return true;
 	if (grow_reclaim(c, d->began_ns) || sweep_hurry(c)) {
 		d->hunt_ns = now + grace_ns + HUNT_NS;
 		return true;
 	}
-	reclaim(d->session, now);
+	reclaim(c, d, now);
 	return now < d->hunt_ns &&
 	       (now < c->reclaim_until_ns || all.limbo > 0);
 }
