@@ -69,7 +69,7 @@ measure() {
 	sleep 1
 	before=$(stat splits)
 	# shellcheck disable=SC2086
-	pinned 1 "$KVBENCH" run -P workloadc $small -p recordcount=$records \
+	pinned 1 "$KVBENCH" run -P "$srcdir/bench/workloads/workloadc" $small -p recordcount=$records \
 		-p operationcount=0 -p maxexecutiontime="$seconds" \
 		>"$dir/reads" 2>&1 || fail "run: $(cat "$dir/reads")"
 	splits=$(($(stat splits) - before))

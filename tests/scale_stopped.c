@@ -309,7 +309,7 @@ static void stopping_main(unsigned me, void *arg)
 		uint64_t i = 2000000 + me * 100 + k;
 
 		/* One stop in so many operations, by which the test counts. */
-		if (n % 64 == 0) {
+		if (n % 2048 == 0) {
 			plan.at = 1 + (uint32_t)(r >> 32) % 3;
 			hook_arm(&plan);
 		}

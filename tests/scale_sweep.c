@@ -21,7 +21,10 @@
 #define LEN 8u
 #define QUIET 0u
 #define SWEEP 1u
+#define NEITHER 2u
 #define LOADERS 2u
+/* The server lets deaths gather for so long before it sweeps. */
+#define BATCH_US 200000u
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
 
@@ -29,8 +32,9 @@ static struct real_server srv;
 static struct stage {
 	uint64_t items;
 	uint32_t stop, phase;
-	struct hist get[2];
+	struct hist get[3];
 } *stage;
+static struct farkv *watcher;
 
 static void load_main(unsigned me, void *arg)
 {
@@ -79,6 +83,15 @@ struct period {
 	uint64_t took_ns, cpu_ns;
 };
 
+static struct farkv_stats stats(void)
+{
+	struct farkv_stats s = {.size = sizeof(s)};
+	int err = farkv_stats(watcher, &s);
+
+	ck_assert_msg(err == 0, "stats: %s", farkv_errdetail());
+	return s;
+}
+
 /* Ask until `sweeps` are done, or, if that is 0, for as long as `ns`. */
 static void watch(struct period *p, uint64_t sweeps, uint64_t ns)
 {
@@ -87,8 +100,8 @@ static void watch(struct period *p, uint64_t sweeps, uint64_t ns)
 
 	scale_usage(srv.pid, &before);
 	do {
-		usleep(100000);
-		done = scale_stat(&srv, "sweeps");
+		usleep(5000);
+		done = stats().sweeps;
 		ck_assert_uint_lt(scale_now_ns() - t, UINT64_C(120000000000));
 	} while (sweeps ? done < sweeps : scale_now_ns() - t < ns);
 	scale_usage(srv.pid, &after);
@@ -106,26 +119,31 @@ static double p99(const struct hist *h)
 
 static double one_round(unsigned r)
 {
-	uint64_t sweeps = scale_stat(&srv, "sweeps"), swept, sweep_ns;
+	struct farkv_stats before = stats(), after;
 	struct period quiet, busy;
 	struct scale_worker w = scale_start(mortal_main, r, NULL);
 	double ratio;
 
 	scale_expect(&w, 'r', 60000);
+	/* A pause follows each sweep: let it pass. */
+	sleep(4);
 	memset(stage->get, 0, sizeof(stage->get));
-	swept = scale_stat(&srv, "blocks_swept");
-	STORE(stage->phase, SWEEP);
 	scale_kill(&w);
-	watch(&busy, sweeps + 1, 0);
+	usleep(BATCH_US);
+	STORE(stage->phase, SWEEP);
+	watch(&busy, before.sweeps + 1, 0);
+	STORE(stage->phase, NEITHER);
+	after = stats();
+	sleep(1);
 	STORE(stage->phase, QUIET);
-	swept = scale_stat(&srv, "blocks_swept") - swept;
-	sweep_ns = scale_stat(&srv, "sweep_ns");
 	watch(&quiet, 0, busy.took_ns);
+	STORE(stage->phase, NEITHER);
 	ratio = p99(&stage->get[SWEEP]) / p99(&stage->get[QUIET]);
 	scale_say("%5u %9.0f ms %9.1f ms %8.1f ms %8.1f ms %8" PRIu64
 		  " %8.2f us %8.2f us %6.3f", r + 1,
-		  (double)busy.took_ns / 1e6, (double)sweep_ns / 1e6,
-		  (double)busy.cpu_ns / 1e6, (double)quiet.cpu_ns / 1e6, swept,
+		  (double)busy.took_ns / 1e6, (double)after.sweep_ns / 1e6,
+		  (double)busy.cpu_ns / 1e6, (double)quiet.cpu_ns / 1e6,
+		  after.blocks_swept - before.blocks_swept,
 		  p99(&stage->get[SWEEP]), p99(&stage->get[QUIET]), ratio);
 	scale_print_hist("  gets, sweep", &stage->get[SWEEP]);
 	scale_print_hist("  gets, quiet", &stage->get[QUIET]);
@@ -161,8 +179,10 @@ START_TEST(test_sweep)
 		w[i] = scale_start(load_main, i, NULL);
 	for (unsigned i = 0; i < LOADERS; i++)
 		scale_join(&w[i], 0, 600000);
+	stage->phase = NEITHER;
 	reader = scale_start(reader_main, 0, NULL);
 	scale_expect(&reader, 'r', 60000);
+	watcher = worker_open(srv.path, FARKV_OPEN_READONLY);
 	scale_say("sweeps of %" PRIu64 " items after a kill -9: until it is "
 		  "seen to be done, its own time, the server's CPU meanwhile "
 		  "and for as long without a sweep, blocks swept, p99 of gets "
@@ -171,6 +191,7 @@ START_TEST(test_sweep)
 		ratio[r] = one_round(r);
 	STORE(stage->stop, 1);
 	scale_join(&reader, 0, 60000);
+	farkv_close(watcher);
 	qsort(ratio, rounds, sizeof(ratio[0]), by_size);
 	scale_say("p99 of gets during a sweep: %.3f of that without, median "
 		  "of %u rounds", ratio[rounds / 2], rounds);
