@@ -4,7 +4,6 @@
 #include "barrier.h"
 
 #include "control_priv.h"
-#include "grow.h"
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -67,7 +66,6 @@ static void check(struct control *c)
 	b->passed++;
 	slab_barrier_passed(c->slab);
 	heap_barrier_passed(c->region->heap);
-	grow_resume(c);
 	grow_resume(c);
 	memory_resume(c);
 	if (anything_waits(c)) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/atomic.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
@@ -116,6 +117,30 @@ static bool is_current(const struct grow *g, uint64_t page, uint32_t gen)
 		return false;
 	entry = region_entry(r, hash_of(g, page));
 	return entry_page(entry) == page && entry_gen(entry) == gen;
+}
+
+/*
+ * Has the subtable a window without an EMPTY slot? A client that says so may be
+ * wrong, and what is split for nothing is never joined again.
+ */
+static bool has_full_window(const struct grow *g, uint64_t page)
+{
+	uint64_t entry = region_entry(g->c->region, hash_of(g, page));
+	const uint64_t *slots = region_slots(g->c->region, entry);
+	uint64_t empty = slot_empty(entry_gen(entry));
+	unsigned full = 0; /* lines in a row */
+
+	for (unsigned line = 0; line < SUBTABLE_LINES; line++) {
+		bool any = false;
+
+		for (unsigned s = 0; s < LINE_SLOTS; s++, slots++)
+			any = any || (atom_load_relaxed(slots) &
+				      ~SLOT_FROZEN) == empty;
+		full = any ? 0 : full + 1;
+		if (full == WINDOW_LINES)
+			return true;
+	}
+	return false;
 }
 
 static void enqueue(struct grow *g, uint64_t page, bool urgent)
@@ -357,9 +382,14 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 	struct grow *g = s->control->grow;
 	uint64_t page = m->hint.page, until;
 
+	if (s->readonly) {
+		control_refuse(s, MSG_REASON_PERMISSION,
+			       "a read-only session asked for a larger index");
+		return false;
+	}
 	s->control->stats.hints++;
 	r.hint_reply.status = MSG_HINT_DONE;
-	if (!is_current(g, page, m->hint.gen))
+	if (!is_current(g, page, m->hint.gen) || !has_full_window(g, page))
 		return control_reply(s, &r, m->req, NULL);
 	enqueue(g, page, m->hint.full);
 	work_start(&s->control->work, &g->work);

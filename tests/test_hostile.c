@@ -354,6 +354,44 @@ START_TEST(readonly_session_gets_no_memory)
 }
 END_TEST
 
+START_TEST(readonly_session_does_not_make_the_index_grow)
+{
+	struct msg h = hello, hint = {.type = MSG_HINT, .hint = {64, 1, 1}};
+	int fd = dial();
+
+	h.hello.role = MSG_ROLE_RO;
+	raw_say(fd, &h, NULL);
+	ck_assert_uint_eq(raw_hear(fd).type, MSG_WELCOME);
+	raw_say(fd, &hint, NULL);
+	check_thrown_out(fd, MSG_REASON_PERMISSION);
+}
+END_TEST
+
+/* Subtables are never joined again: a lie would cost memory for good. */
+START_TEST(hint_about_a_subtable_with_room_is_not_believed)
+{
+	struct msg w, r, hint = {.type = MSG_HINT, .req = 2};
+	uint64_t pages;
+	int fd = dial();
+
+	raw_say(fd, &hello, NULL);
+	w = raw_hear(fd);
+	ck_assert_uint_eq(w.type, MSG_WELCOME);
+	pages = w.welcome.region_bytes / PAGE_BYTES;
+	hint.hint.page = w.welcome.meta_bytes / PAGE_BYTES;
+	for (; hint.hint.page <= pages; hint.hint.page++)
+		for (hint.hint.gen = 1; hint.hint.gen < 4; hint.hint.gen++) {
+			hint.hint.full = hint.hint.gen != 3;
+			raw_say(fd, &hint, NULL);
+			r = raw_hear(fd);
+			ck_assert_uint_eq(r.type, MSG_HINT_REPLY);
+			ck_assert_uint_eq(r.hint_reply.status, MSG_HINT_DONE);
+		}
+	close(fd);
+	ck_assert_uint_eq(good_client().subtables, 1);
+}
+END_TEST
+
 /* Requests without end, and nobody reads the answers. */
 START_TEST(flood_without_reading_is_cut_off)
 {
@@ -493,6 +531,8 @@ static Suite *suite(void)
 	tcase_add_test(t, return_of_what_is_not_out_ends_the_session);
 	tcase_add_test(t, return_of_an_older_incarnation_ends_the_session);
 	tcase_add_test(t, readonly_session_gets_no_memory);
+	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);
+	tcase_add_test(t, hint_about_a_subtable_with_room_is_not_believed);
 	tcase_add_test(t, flood_without_reading_is_cut_off);
 	tcase_add_test(t, descriptors_sent_along_are_closed);
 	tcase_add_test(t, hundred_sessions_come_and_go);

@@ -295,7 +295,7 @@ END_TEST
 START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
 {
 	size_t small = get_all(&alice, SMALL);
-	uint64_t t;
+	uint64_t t = clock_now_ns();
 
 	t = clock_now_ns();
 	give(&alice, small, ALLOC_LIMBO);
@@ -357,6 +357,29 @@ START_TEST(nothing_to_hope_for_is_said_at_once)
 	ck_assert_uint_lt(clock_now_ns() - t, 50 * GRACE_NS);
 	ck_assert_uint_eq(alice.reclaims, 0);
 	ck_assert_uint_eq(alice.barriers, 0);
+}
+END_TEST
+
+/* A client deletes without a word to the server. */
+static void delete_by_slot(struct peer *p, size_t n)
+{
+	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
+
+	ck_assert_uint_le(n, SUBTABLE_SLOTS);
+	for (size_t i = 0; i < n; i++)
+		slots[i] = slot_pack(p->held[--p->n_held], 1, SLOT_DEAD);
+}
+
+START_TEST(deleted_after_memory_ran_out_is_found_soon)
+{
+	get_all(&alice, SMALL);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_uint_eq(get(&alice, SMALL, 1), 0);
+		delete_by_slot(&alice, 1000);
+		turns(5);
+		ck_assert_uint_eq(get(&alice, SMALL, 64), 64);
+		ck_assert_uint_eq(get_all(&alice, SMALL), 1000 - 64);
+	}
 }
 END_TEST
 
@@ -589,6 +612,7 @@ static Suite *suite(void)
 	tcase_add_test(t, pages_for_the_index_are_left_when_values_took_all);
 	t = add_case(s, "no memory");
 	tcase_add_test(t, nothing_to_hope_for_is_said_at_once);
+	tcase_add_test(t, deleted_after_memory_ran_out_is_found_soon);
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
 	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
