@@ -73,9 +73,9 @@ large() { [ -n "${MODEL_LARGE:-}" ]; }
 model slot
 if large; then
 	holds -DSAME_FP
+	holds -DSAME_FP -DOPS1=2 -DREADS=0
 fi
 holds -DSAME_FP -DEMPTY_START
-holds -DSAME_FP -DOPS1=2 -DREADS=0
 holds -DSAME_FP -DOPS0=3 -DOPS1=0
 holds -DREADS=0
 
@@ -173,5 +173,38 @@ noticed -DMUTANT_REUSE_BEFORE_T -DNO_CHECK_OF_CONTENT
 noticed -DMUTANT_LATE_GOES_ON -DNO_CHECK_OF_CONTENT
 noticed -DMUTANT_FROZEN_STANDS -DNO_CHECK_OF_CONTENT
 noticed -DMUTANT_DROPPED_AT_ONCE -DNO_CHECK_OF_CONTENT -DDEAD_START
+
+# A session that lives and one that dies; one that lives and one that comes and
+# leaves; all of them.
+model sweep
+living='-DOPS1=0 -DGRANTS=0'
+coming='-DRETURNS=0 -DOPS0=0 -DOPS2=0'
+# shellcheck disable=SC2086
+{
+	holds $living -DRETURNS=0
+	holds $living -DOPS2=0
+	holds $coming
+	holds -DRETURNS=0 -DREQUESTS=0
+	if large; then
+		holds $living
+	fi
+
+	reached $living -DCOVER_SWEPT
+	reached $living -DCOVER_CLAIMED_IN_SLOT
+	reached $living -DCOVER_AGAIN
+	reached $living -DCOVER_NEWCOMER
+
+	noticed $living -DMUTANT_NO_BEGIN
+	noticed $living -DMUTANT_ACKS_NOT_AWAITED
+	noticed $living -DMUTANT_ACK_AT_ONCE
+	noticed $living -DMUTANT_ANSWERS_AT_ONCE
+	noticed $living -DMUTANT_WAITS_WITH_BLOCK
+	noticed $living -DMUTANT_DEATH_IN_THE_MIDDLE
+	noticed $living -DMUTANT_WORDS_MOVE_BACK
+	noticed $coming -DMUTANT_LEAVES_SILENTLY
+	noticed $coming -DMUTANT_NEWCOMER_APART
+	noticed $coming -DMUTANT_GRANT_BEFORE_BEGIN
+	noticed $coming -DMUTANT_GRANT_UNKNOWN
+}
 
 [ "$failures" -eq 0 ]
