@@ -100,7 +100,7 @@ START_TEST(test_stopped)
 			       sizeof(s) - sizeof(s.size)));
 	FAILS_WITHIN(FARKV_ETIMEDOUT, 200, 200 + SLACK_MS,
 		     farkv_put(kv, "big", 3, big, sizeof(big)));
-	e2e_detail("does the server run");
+	e2e_detail("server stopped");
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "big"));
 	farkv_options_init(&o);
 	o.connect_timeout_ms = 200;
