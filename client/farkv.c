@@ -394,6 +394,13 @@ int farkv_fsck(struct farkv *kv, struct farkv_fsck *f)
 	err = size_check("farkv_fsck", f->size);
 	if (!err)
 		err = server_call(kv, &m, MSG_FSCK, &answer);
+	if (err == FARKV_ETIMEDOUT)
+		return err_set(err,
+			       "the check was not over within %llu ms; a large "
+			       "store needs a longer op_timeout_ms (kvcli "
+			       "--timeout-ms), or the server is stopped",
+			       (unsigned long long)(kv->op_timeout_ns /
+						    NS_PER_MS));
 	if (err)
 		return err;
 	figures_take(&answer, &found.duration_ns, MSG_FSCK_END);

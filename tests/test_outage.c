@@ -61,6 +61,7 @@ static void reopen(unsigned op_timeout_ms)
 START_TEST(test_stopped)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
+	struct farkv_fsck f = {.size = sizeof(f)};
 	struct farkv_options o;
 	struct farkv *h = NULL;
 	static uint8_t big[8000], huge[70000];
@@ -98,6 +99,9 @@ START_TEST(test_stopped)
 	FAILS_WITHIN(FARKV_ETIMEDOUT, 200, 200 + SLACK_MS, farkv_stats(kv, &s));
 	ck_assert(e2e_poisoned((uint8_t *)&s + sizeof(s.size),
 			       sizeof(s) - sizeof(s.size)));
+	FAILS_WITHIN(FARKV_ETIMEDOUT, 200, 200 + SLACK_MS,
+		     farkv_fsck(kv, &f));
+	e2e_detail("large store needs a longer op_timeout_ms");
 	FAILS_WITHIN(FARKV_ETIMEDOUT, 200, 200 + SLACK_MS,
 		     farkv_put(kv, "big", 3, big, sizeof(big)));
 	e2e_detail("server stopped");

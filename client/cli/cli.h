@@ -34,6 +34,7 @@ struct cli {
 
 	const char *command; /* its name, for messages */
 	bool no_write;       /* as the command says below */
+	uint32_t patience_ms; /* without timeout_ms; 0: as usual */
 	bool output_lost;    /* and reported */
 	struct farkv *kv;    /* from cli_connect() on */
 };

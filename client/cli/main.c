@@ -36,9 +36,9 @@ static const struct opt opts[] = {
 		 "kv://host:7670; without both $FARKV_URI or the default "
 		 "socket."},
 	{.name = "timeout-ms", .letter = 't', .type = OPT_U64,
-	 .offset = OFF(timeout_ms), .metavar = "MS", .deflt = "5000", .min = 1,
-	 .max = 86400000,
-	 .help = "How long to wait for the server, in each operation."},
+	 .offset = OFF(timeout_ms), .metavar = "MS", .min = 1, .max = 86400000,
+	 .help = "How long to wait for the server, in each operation; without it "
+		 "5000, for fsck 600000."},
 	{.name = "raw", .letter = 'r', .type = OPT_BOOL, .offset = OFF(raw),
 	 .help = "Print values as they are, without a newline behind them."},
 	{.name = "json", .letter = 'j', .type = OPT_BOOL, .offset = OFF(json),
@@ -104,9 +104,10 @@ static const char dump_help[] =
 
 static const char fsck_help[] =
 	"The server looks at every slot, reads every value, and adds up all bytes;\n"
-	"what dead clients left behind is given back. In a large store it takes a\n"
-	"longer --timeout. Exit status 1 if something is wrong; 2 if a client does\n"
-	"not answer, so that what it holds cannot be told from what has leaked.";
+	"what dead clients left behind is given back. That takes about a second for a\n"
+	"million small values, and is waited for --timeout-ms, 10 minutes without it.\n"
+	"Exit status 1 if something is wrong; 2 if a client does not answer, so that\n"
+	"what it holds cannot be told from what has leaked.";
 
 static const char devices_help[] =
 	"Needs no server. --quiet prints the names of usable devices alone. Exit\n"
@@ -336,7 +337,10 @@ int cli_open(struct cli *cli)
 		snprintf(uri, sizeof(uri), "%s%s",
 			 cli->socket[0] == '/' ? "" : "./", cli->socket);
 	farkv_options_init(&o);
-	o.connect_timeout_ms = o.op_timeout_ms = (uint32_t)cli->timeout_ms;
+	if (cli->timeout_ms)
+		o.connect_timeout_ms = (uint32_t)cli->timeout_ms;
+	o.op_timeout_ms = cli->timeout_ms ? (uint32_t)cli->timeout_ms :
+					    cli->patience_ms;
 	o.flags = cli->no_write ? FARKV_OPEN_READONLY : 0;
 	o.name = "kvcli";
 	return farkv_open(cli->socket ? uri : cli->uri, &o, &cli->kv);
