@@ -265,13 +265,17 @@ static void begin(struct control *c)
 	sweep_acks_check(c);
 }
 
-/* Who asked for a sweep does not wait for ever. */
+/*
+ * Nobody waits for ever: not who asked for a sweep, and not writers, for a process
+ * that may live on as long as it likes.
+ */
 static void await_ghost(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), until = w->asked_ns + SILENT_LOCAL_NS;
 
 	ghost_watch(c);
+	release_writers(c);
 	if (!w->done)
 		return;
 	if (now < until) {

@@ -673,6 +673,37 @@ START_TEST(writers_wait_after_three_starts_in_vain)
 }
 END_TEST
 
+/* No sweep can begin while a process lives on: that is nothing to wait for. */
+START_TEST(writers_do_not_wait_for_a_process_that_lives_on)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	struct victim v[3];
+	int fd = writer(), ghost, waits;
+	struct block_ref refs[BLOCKS];
+	uint64_t n;
+
+	for (int i = 0; i < 3; i++)
+		v[i] = victim_new(false);
+	ghost = raw_session(srv.path, MSG_ROLE_RW, NULL);
+	raw_grant(ghost, 0, BLOCKS, refs);
+	victim_kill(&v[0]);
+	for (int i = 1; i < 3; i++) {
+		n = hear_begin(fd);
+		victim_kill(&v[i]);
+		hear_end(fd, n);
+	}
+	n = hear_begin(fd);
+	close(ghost);
+	hear_end(fd, n);
+	waits = raw_dial(srv.path);
+	raw_say(waits, &hello, NULL);
+	ck_assert_uint_eq(raw_hear(waits).type, MSG_WELCOME);
+	check_alive(waits);
+	say_bye(waits);
+	say_bye(fd);
+}
+END_TEST
+
 /* On shared memory a closed socket proves nothing while the process lives. */
 START_TEST(process_that_lives_on_is_waited_for)
 {
@@ -804,6 +835,7 @@ static Suite *suite(void)
 	tcase_add_test(t, messages_out_of_turn);
 	tcase_add_test(t, a_second_answer_to_a_question_is_refused);
 	tcase_add_test(t, writers_wait_after_three_starts_in_vain);
+	tcase_add_test(t, writers_do_not_wait_for_a_process_that_lives_on);
 	tcase_add_test(t, process_that_lives_on_is_waited_for);
 	tcase_add_test(t, fsck_names_who_does_not_answer);
 	suite_add_tcase(s, t);
