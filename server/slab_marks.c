@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/util.h"
 
 /* A place in a visit of all blocks: the segment's record, a block of it. */
 #define CURSOR_SHIFT 32
@@ -106,19 +107,42 @@ static bool wrong(const char *what, uint64_t where, uint64_t counted,
 	return false;
 }
 
+/* By the bits above the incarnation: state and mark. */
+#define KINDS 16u
+
+static void count_kinds(const uint16_t *state, uint32_t n,
+			uint32_t kinds[KINDS])
+{
+	uint32_t odd[KINDS] = {0}, i;
+
+	/* In turn, so that the next count need not wait for this one's store. */
+	for (i = 0; i + 1 < n; i += 2) {
+		kinds[state[i] >> BLOCK_STATE_SHIFT]++;
+		odd[state[i + 1] >> BLOCK_STATE_SHIFT]++;
+	}
+	if (i < n)
+		kinds[state[i] >> BLOCK_STATE_SHIFT]++;
+	for (i = 0; i < KINDS; i++)
+		kinds[i] += odd[i];
+}
+
 static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
 {
 	const struct segment *g = &s->segments[at];
+	uint32_t kinds[KINDS] = {0}, hint = UTIL_MIN(g->hint, g->blocks);
 	uint64_t n[BLOCK_STATES] = {0}, marked = 0, page = g->page - s->first;
 
-	for (uint32_t i = 0; i < g->blocks; i++) {
-		n[slab_state(g, i)]++;
-		if (g->state[i] & BLOCK_MARK)
-			marked++;
-		if (g->state[i] & BLOCK_MARK && slab_state(g, i) != BLOCK_OUT)
-			return wrong("a mark on a block not out", at, 1, 0);
-		if (i < g->hint && slab_state(g, i) == BLOCK_FREE)
-			return wrong("free below the hint", at, i, g->hint);
+	count_kinds(g->state, hint, kinds);
+	if (kinds[BLOCK_FREE])
+		return wrong("free below the hint of segment", at,
+			     kinds[BLOCK_FREE], 0);
+	count_kinds(g->state + hint, g->blocks - hint, kinds);
+	for (unsigned k = 0; k < KINDS; k++) {
+		n[k & BLOCK_STATE_MASK] += kinds[k];
+		if (k >> 2 && (k & BLOCK_STATE_MASK) != BLOCK_OUT && kinds[k])
+			return wrong("marks on blocks not out, segment", at,
+				     kinds[k], 0);
+		marked += k >> 2 ? kinds[k] : 0;
 	}
 	if (n[BLOCK_FREE] != g->n_free)
 		return wrong("free blocks of segment", at, n[BLOCK_FREE],

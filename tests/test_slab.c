@@ -5,7 +5,7 @@
 #include "common/err.h"
 #include "common/util.h"
 #include "server/heap.h"
-#include "server/slab.h"
+#include "server/slab_priv.h"
 #include "test_main.h"
 
 #define FIRST 64
@@ -438,6 +438,54 @@ START_TEST(slab_condemn_spares_the_marked_and_waits_for_a_barrier)
 }
 END_TEST
 
+/* Each of the books is wrong in turn. */
+START_TEST(slab_audit_finds_what_does_not_add_up)
+{
+	struct segment *g;
+	uint32_t *list;
+
+	setup(16);
+	ck_assert_uint_eq(slab_grant(slab, 20, 3, 0, refs), 3);
+	ck_assert_uint_eq(slab_grant(slab, 0, 3, 0, refs + 3), 3);
+	ck_assert(slab_return(slab, refs[2], ALLOC_LIMBO, 0));
+	ck_assert(slab_return(slab, refs[3], ALLOC_WORN, 0));
+	g = &slab->segments[1];
+	list = &slab->class[20].list[g->fill];
+	ck_assert_uint_eq(*list, 1);
+#define FOUND(change, undo)                                                    \
+	do {                                                                   \
+		ck_assert(slab_audit(slab));                                   \
+		err_clear();                                                   \
+		change;                                                        \
+		ck_assert(!slab_audit(slab));                                  \
+		ck_assert_str_ne(err_detail(), "");                            \
+		undo;                                                          \
+	} while (0)
+	FOUND(g->state[0] ^= BLOCK_OUT << BLOCK_STATE_SHIFT,
+	      g->state[0] ^= BLOCK_OUT << BLOCK_STATE_SHIFT);
+	FOUND(g->state[0] |= BLOCK_MARK, g->state[0] ^= BLOCK_MARK);
+	FOUND((g->state[2] |= BLOCK_MARK, g->n_marked++),
+	      (g->state[2] ^= BLOCK_MARK, g->n_marked--));
+	FOUND(g->n_free--, g->n_free++);
+	FOUND(g->hint = g->blocks, g->hint = 3);
+	FOUND(g->fill++, g->fill--);
+	FOUND(*list = 0, *list = 1);
+	FOUND(slab->segment_at[g->page - FIRST] = 2,
+	      slab->segment_at[g->page - FIRST] = 1);
+	FOUND(slab->segment_at[15] = 2, slab->segment_at[15] = 0);
+	FOUND(slab->class[20].blocks[BLOCK_OUT]++,
+	      slab->class[20].blocks[BLOCK_OUT]--);
+	FOUND(slab->pages++, slab->pages--);
+	FOUND(slab->bytes_slack++, slab->bytes_slack--);
+	FOUND(slab->small_pages++, slab->small_pages--);
+	FOUND(slab->empty_pages++, slab->empty_pages--);
+	FOUND(slab->n_limbo--, slab->n_limbo++);
+	FOUND(slab->n_worn--, slab->n_worn++);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
 START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 {
 	uint32_t seed = 12345 + (uint32_t)_i;
@@ -514,6 +562,7 @@ static Suite *suite(void)
 	tcase_add_test(t, slab_mark_of_what_is_not_out_is_bad);
 	tcase_add_test(t,
 		       slab_condemn_spares_the_marked_and_waits_for_a_barrier);
+	tcase_add_test(t, slab_audit_finds_what_does_not_add_up);
 	tcase_add_loop_test(t, slab_audit_adds_up_to_the_pages_in_use, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
