@@ -30,8 +30,8 @@
  * those with any. */
 #define RECLAIM_FROM (SUBTABLE_SLOTS / 16)
 /*
- * Found nothing at all: not again for so many times what that took, but soon in a
- * small index: who deletes something wants to store the next thing.
+ * Found nothing at all: not again for so many times what that took. It is waited
+ * for: something may have been deleted since.
  */
 #define RECLAIM_PAUSE_SHARE 20u
 #define RECLAIM_PAUSE_MAX_NS (100 * NS_PER_MS)
@@ -412,8 +412,10 @@ bool grow_reclaim(struct control *c, uint64_t since_ns)
 	/* It may wait for pages that a stopped client holds up. */
 	if (g->searching)
 		return !g->short_ns || !barrier_stuck(c);
-	if (g->fruitless_ns >= since_ns || now < g->pause_until_ns)
+	if (g->fruitless_ns >= since_ns)
 		return g->running || (g->short_ns && !barrier_stuck(c));
+	if (now < g->pause_until_ns)
+		return true;
 	g->searching = true;
 	g->search_ns = now;
 	g->search = (struct region_walk){0};

@@ -36,8 +36,8 @@ bool grow_on_hint(struct session *s, const struct msg *m);
 /**
  * Memory is short since `since_ns` (clock_now_ns()): compact what holds tombstones.
  * True if that is going on, and blocks or pages may come of it (T later, or after a
- * barrier). False when a search that began later has found none, or one shortly
- * before.
+ * barrier). False when a search that began later has found none: 100 ms at most,
+ * and the time of a search. Ask again every few ms until then.
  */
 bool grow_reclaim(struct control *c, uint64_t since_ns);
 
