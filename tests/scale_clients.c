@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two hundred clients a second (few, by RDMA) that come, work and leave, and each fourth of
- * them is killed at its work; beside them clients that stay: one that writes,
+ * Two hundred clients a second (few, by RDMA) that come, work and leave, and each
+ * fourth of them is killed at its work; beside them clients that stay: one that writes,
  * one that reads, and one that holds blocks and does nothing. What the dead
  * held is large enough that the region would be full without a sweep.
  */

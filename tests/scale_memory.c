@@ -33,10 +33,15 @@ static void setup(void)
 	stage = scale_shared(sizeof(*stage));
 }
 
-static void serve(const char *memory)
+static uint64_t region; /* bytes */
+
+static void serve(uint64_t mib)
 {
+	char memory[24];
 	const char *args[] = {"-m", memory, NULL};
 
+	region = mib << 20;
+	snprintf(memory, sizeof(memory), "%um", (unsigned)mib);
 	real_server_init(&srv, args);
 }
 
@@ -171,9 +176,9 @@ START_TEST(test_churn)
 	struct sample s[SAMPLES + 1];
 	uint64_t t = scale_now_ns();
 
-	serve("64m");
-	/* 30 % of 64 MiB in blocks of 32 + 8 + 128 bytes, which take 192 */
-	stage->live = (64u << 20) / 10 * 3 / 192 / WORKERS;
+	serve(64);
+	/* 30 % of it in blocks of 32 + 8 + 128 bytes, which take 192 */
+	stage->live = region / 10 * 3 / 192 / WORKERS;
 	stage->ops = scale_pick(600000, 50000000, 50000000) / WORKERS;
 	run(churn_main, s, 400);
 	t = scale_now_ns() - t;
@@ -264,12 +269,12 @@ static void compare(const struct full *first, const struct full *now,
 				  (int64_t)each -
 			  (int64_t)(now->index - first->index);
 
-	ck_assert_msg(missing <= (64 << 20) / SHARE_LOST,
+	ck_assert_msg(missing <= (int64_t)region / SHARE_LOST,
 		      "round %u: %" PRIu64 " values of about %" PRIu64
 		      " bytes, there were %" PRIu64 "; index %" PRIu64
 		      ", it was %" PRIu64, round, now->values, each,
 		      first->values, now->index, first->index);
-	ck_assert_uint_le(now->index, first->index + (64 << 20) / 16);
+	ck_assert_uint_le(now->index, first->index + region / 16);
 }
 
 static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
@@ -277,7 +282,7 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 	struct filling f = {.next = 1};
 	struct full now;
 
-	serve("64m");
+	serve(scale_pick(32, 64, 64));
 	f.kv = worker_open(srv.path, 0);
 	for (unsigned r = 0; r < rounds; r++) {
 		unsigned k = r % kinds;
@@ -288,7 +293,7 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 		if (r < kinds) {
 			/* More than half of the region can be used. */
 			ck_assert_uint_gt(now.values, 0);
-			ck_assert_uint_gt(now.used, 32u << 20);
+			ck_assert_uint_gt(now.used, region / 2);
 			f.first[k] = now;
 			f.least[k] = now.values;
 		}
@@ -301,7 +306,7 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 			  "region) and then never less than %" PRIu64,
 			  len[k], f.first[k].values,
 			  (double)f.first[k].values * (double)len[k] /
-				  (64 << 20) * 100,
+				  (double)region * 100,
 			  f.least[k]);
 	scale_say("the answer that there is no memory took at most %.1f ms",
 		  (double)f.no_ns / 1e6);
@@ -365,7 +370,7 @@ START_TEST(test_updates)
 	uint64_t percent;
 	unsigned early;
 
-	serve("1g");
+	serve(1024);
 	stage->live = scale_pick(50000, 1000000, 1000000) / WORKERS;
 	stage->ops = scale_pick(600000, 20000000, 100000000) / WORKERS;
 	run(update_main, s, 900);
