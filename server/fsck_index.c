@@ -79,6 +79,7 @@ static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 			count = has_other_content(image, ref) ?
 					&t->found.shared :
 					&t->found.damaged;
+		atom_fence_copy_done();
 		*word = load(r, t, t->at);
 		if (*word == w) {
 			problem(t, count, t->at);
