@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Clients that say nothing: one whose machine is gone is noticed, one that is only
 # stopped is left alone.
-# shellcheck disable=SC2119,SC2154
+# shellcheck disable=SC2119,SC2154,SC2317
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 # shellcheck source=tests/guest/client.sh
@@ -11,6 +11,7 @@ port=17670
 # 10 s of silence, 2 until the server looks, 0.5 for the send to fail.
 noticed_s=15
 
+own_only() { [ "$(rdma resource show qp | grep -c " pid $server ")" -le 2 ]; }
 sessions_are() { kvcli -u "kv://$GUEST_ADDR:$port" -j stats 2>/dev/null | grep -Eq "\"sessions\": ?$1\\b"; }
 
 case ${GUEST_ROLE-} in
@@ -42,7 +43,7 @@ a)
 	awk -v took="$took" -v limit="$noticed_s" 'BEGIN { exit !(took < limit) }' ||
 		fail "after $took s"
 	sessions_are 1 || fail "sessions are left"
-	until_true 5 sh -c '[ "$(rdma resource show qp | grep -c " pid $1 ")" -le 2 ]' sh "$server" ||
+	until_true 5 own_only ||
 		fail "queue pairs are left: $(rdma resource show qp)"
 	stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/two.log")"
 	finish
