@@ -54,7 +54,7 @@ row() {
 }
 
 testcase "figures"
-serve figures -q -m 128 --transport rdma --no-auth --listen "$GUEST_ADDR:17670"
+serve figures -q -m 128 --index-slots 1000000 --transport rdma --no-auth --listen "$GUEST_ADDR:17670"
 uri=kv://$GUEST_ADDR:17670
 round=0
 while [ $round -lt "$rounds" ]; do
