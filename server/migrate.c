@@ -102,8 +102,6 @@ static bool half_found(struct migration *m, unsigned half)
 {
 	uint64_t n, at = half_at(m, half, &n);
 
-	if (m->result.kind != MIGRATE_SPLIT)
-		return false;
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t e = region_dir(m->r)[at + i];
 
@@ -136,6 +134,22 @@ static bool half_take(struct migration *m, unsigned half)
 	return true;
 }
 
+/* One that stopped in the middle of publication has chosen the kind. */
+static enum migrate_kind kind_found(const struct migration *m,
+				    enum migrate_kind wanted)
+{
+	uint64_t n, at = half_at(m, 0, &n);
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t e = region_dir(m->r)[at + i];
+
+		if (e != m->old_entry)
+			return entry_depth(e) == old_depth(m) ? MIGRATE_COMPACT
+							      : MIGRATE_SPLIT;
+	}
+	return wanted;
+}
+
 /* The subtable's range begins here, whichever of its hashes was named. */
 static uint64_t range_begin(uint64_t hash, uint32_t depth)
 {
@@ -149,8 +163,9 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 
 	m->old_entry = region_entry(r, hash);
 	m->old = region_slots(r, m->old_entry);
-	m->result = (struct migrate_result){.kind = kind};
+	m->result = (struct migrate_result){.kind = MIGRATE_COMPACT};
 	m->result.hash = range_begin(hash, old_depth(m));
+	m->result.kind = kind = kind_found(m, kind);
 	m->result.page_hash[0] = m->result.hash;
 	if (kind == MIGRATE_SPLIT) {
 		if (old_depth(m) == r->max_depth)

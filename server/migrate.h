@@ -19,7 +19,8 @@
  * Readers go on all the time; writers of this one subtable wait from the freeze
  * to the publication. If the server dies in between, each key has exactly one
  * entry, which leads to frozen words that are current or to a whole new subtable:
- * migration_begin() on such a subtable goes on where the other one stopped.
+ * migration_begin() on such a subtable goes on where the other one stopped, with
+ * the kind that this one had chosen if it had begun to publish.
  *
  * One at a time, in the control thread.
  */
