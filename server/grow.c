@@ -64,6 +64,7 @@ struct grow {
 
 	struct region_walk search; /* for tombstones */
 	bool searching;
+	bool stalled;           /* ... but waits for a barrier to free pages */
 	uint32_t search_from;   /* ... subtables with at least so many */
 	uint32_t search_found;  /* ... of them, this time */
 	uint64_t search_ns;     /* when it began */
@@ -175,24 +176,38 @@ static uint64_t dequeue(struct grow *g)
 
 /* ---- which, and how ----------------------------------------------------------------- */
 
+/* Give back what is empty. True if a barrier will make pages of it, or of others. */
+static bool pages_coming(struct grow *g)
+{
+	struct control *c = g->c;
+
+	slab_settle(c->slab, clock_now_ns());
+	slab_shrink(c->slab, false);
+	if (heap_retired(c->region->heap) == 0 || barrier_stuck(c))
+		return false;
+	barrier_now(c);
+	return true;
+}
+
 /*
- * Pages for it may come: give back what is empty and await the barrier, for a
- * while. Then there is no memory, until something changes.
+ * A client waits for this rebuild, which needs pages. They may come of what is
+ * retired, or of tombstones elsewhere: for a while. Then there is no memory, until
+ * somebody asks again.
  */
 static void await_pages(struct grow *g)
 {
 	struct control *c = g->c;
 	uint64_t now = clock_now_ns();
 
-	slab_shrink(c->slab, false);
-	if (heap_retired(c->region->heap) == 0 || barrier_stuck(c) ||
-	    (g->short_ns && now - g->short_ns > PAGES_WAIT_NS)) {
-		g->no_space = true;
-		return;
-	}
 	if (!g->short_ns)
 		g->short_ns = now;
-	barrier_now(c);
+	if (now - g->short_ns <= PAGES_WAIT_NS &&
+	    (pages_coming(g) ||
+	     (!barrier_stuck(c) && (slab_count(c->slab).limbo > 0 ||
+				    grow_reclaim(c, g->short_ns)))))
+		return;
+	g->no_space = true;
+	g->short_ns = 0;
 }
 
 static enum migrate_begin begin(struct grow *g, uint64_t hash,
@@ -283,8 +298,12 @@ static bool next_migration(struct grow *g, uint64_t until_ns)
 		return true;
 	default:
 		g->search = before;
-		await_pages(g);
-		g->searching = !g->no_space;
+		g->stalled = pages_coming(g);
+		if (!g->stalled) {
+			g->searching = false;
+			g->fruitless_ns = clock_now_ns();
+			memory_resume(g->c);
+		}
 		return false;
 	}
 }
@@ -347,7 +366,7 @@ static bool on_work(void *arg, uint64_t until_ns)
 		if (g->lane_lost)
 			return false;
 		if (!g->running && !next_migration(g, until_ns))
-			return g->searching && !g->short_ns;
+			return g->searching && !g->stalled;
 		if (!g->running)
 			continue;
 		switch (migration_step(g->migration, until_ns)) {
@@ -411,9 +430,9 @@ bool grow_reclaim(struct control *c, uint64_t since_ns)
 
 	/* It may wait for pages that a stopped client holds up. */
 	if (g->searching)
-		return !g->short_ns || !barrier_stuck(c);
+		return !g->stalled || !barrier_stuck(c);
 	if (g->fruitless_ns >= since_ns)
-		return g->running || (g->short_ns && !barrier_stuck(c));
+		return g->running;
 	if (now < g->pause_until_ns)
 		return true;
 	g->searching = true;
@@ -431,6 +450,7 @@ void grow_resume(struct control *c)
 	if (!g)
 		return;
 	g->short_ns = 0;
+	g->stalled = false;
 	if (g->searching || g->urgent.n || g->early.n)
 		work_start(&c->work, &g->work);
 }

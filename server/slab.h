@@ -66,6 +66,9 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
  */
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now);
 
+/** Blocks of limbo whose T has passed at `now` are free. */
+void slab_settle(struct slab *s, uint64_t now);
+
 /**
  * Retire the pages of segments all of whose blocks are free, so that another
  * class or the index can have them after a barrier (barrier_want() it). With

@@ -129,7 +129,4 @@ void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
 /** Which list a segment belongs to. */
 enum segment_fill slab_fill(const struct segment *g);
 
-/** Blocks of limbo whose T has passed at `now` are free. */
-void slab_settle(struct slab *s, uint64_t now);
-
 #endif
