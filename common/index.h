@@ -117,6 +117,8 @@ struct index_op {
 	bool accept_frozen; /* GET: the entry was re-read after the words */
 	bool inserting;     /* the CAS outstanding expects EMPTY */
 	bool confirmed;     /* the candidates' words stood after the copy */
+	bool skipped;       /* a candidate was another key's, */
+	bool settled;       /* ... by a word that was READ twice */
 	bool odd;           /* met an EMPTY word of another generation */
 	bool probe_full;    /* probe whole blocks: a key was longer than ours */
 	bool tomb_asked;    /* DELETE: waited for a tombstone block once */

@@ -6,6 +6,8 @@
  *   WINDOW: scan; candidates -> READ blocks -> PROBE; EMPTY -> swap
  *   PROBE:  key found -> decide -> swap; else scan on;
  *           slower than T/2 -> READ the window again -> CONFIRM -> PROBE
+ *   absent, but for another key's block, and words may tear
+ *           -> READ the window again -> SETTLE -> swap, or START anew
  *   swap:   [WRITE block] CAS -> SWAP
  *   SWAP:   done, absorbed, or decide again on the word that was found
  *   any FROZEN word -> READ D, entry, D -> MOVED -> as before or START anew
@@ -121,11 +123,13 @@ uint64_t op_slot_off(const struct index_op *op)
 
 /*
  * On lanes whose words tear, who draws conclusions from a word that it does not
- * know reads the window twice. An insert needs not: see op_scan().
+ * know reads the window twice. A writer needs not: what it decides is decided by its
+ * CAS, and what it finds absent by op_settle().
  */
 static bool op_reads_twice(const struct index *ix, const struct index_op *op)
 {
-	return op->resolving && !(ix->lane->caps & XPORT_READ8_ATOMIC);
+	return (op->kind == INDEX_GET || op->resolving) &&
+	       !(ix->lane->caps & XPORT_READ8_ATOMIC);
 }
 
 /* ---- START ----------------------------------------------------------------- */
@@ -182,6 +186,8 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	op->odd = false;
 	op->probe_full = false;
 	op->inserting = false;
+	op->skipped = false;
+	op->settled = false;
 	op->scan_from = 0;
 	op_chain_begin(op, OP_WINDOW);
 	op->t_start = index_now(ix);
@@ -283,6 +289,47 @@ static bool scan_wants(const struct index_op *op, uint64_t w)
 	return !(op->kind == INDEX_GET && (w & SLOT_DEAD));
 }
 
+/*
+ * Is the window the same in both images, as far as it says where the key is? A
+ * fingerprint stays with its slot; one of 0 is EMPTY, where a walk ends, or a mixture.
+ */
+static bool window_rests(const struct index_op *op)
+{
+	const uint64_t *first = op->window, *second = op->window + WINDOW_SLOTS;
+
+	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
+		unsigned fp = slot_fp(first[s]);
+
+		if (fp != 0 && fp != hash_fp(op->key.hash))
+			continue;
+		if ((first[s] ^ second[s]) & ~SLOT_FROZEN)
+			return false;
+		if (fp == 0)
+			return true;
+	}
+	return true;
+}
+
+/*
+ * The key seems absent, and a slot of its fingerprint was skipped as another key's.
+ * Half of one word of the key and half of the next may name such a block: only a
+ * word that is READ again says whose the slot is.
+ */
+static enum next op_settle(struct index_op *op)
+{
+	op_chain_begin(op, OP_SETTLE);
+	op_chain_add(op, XPORT_READ, window_off(op), op->window + WINDOW_SLOTS,
+		  WINDOW_BYTES);
+	return NEXT_POST;
+}
+
+static enum next op_settled(struct index *ix, struct index_op *op)
+{
+	if (!window_rests(op))
+		return op_again(ix, op);
+	op->settled = true;
+	return op_scan(ix, op);
+}
 
 /*
  * Walk the window image from scan_from: up to OP_PROBE_MAX candidates are
@@ -329,6 +376,9 @@ enum next op_scan(struct index *ix, struct index_op *op)
 	op->scan_from = (uint16_t)s;
 	if (op->n_cand)
 		return op_probe(ix, op);
+	if (op->skipped && !op->settled &&
+	    !(ix->lane->caps & XPORT_READ8_ATOMIC))
+		return op_settle(op);
 	return op->resolving ? op_resolve_absent(ix, op) : op_absent(ix, op);
 }
 
@@ -336,9 +386,11 @@ enum next op_scan(struct index *ix, struct index_op *op)
 
 static enum next op_window(struct index *ix, struct index_op *op)
 {
-	if (op_reads_twice(ix, op) &&
-	    memcmp(op->window, op->window + WINDOW_SLOTS, WINDOW_BYTES) != 0)
+	if (!op_reads_twice(ix, op))
+		return op_scan(ix, op);
+	if (!window_rests(op))
 		return op_again(ix, op);
+	op->settled = true;
 	return op_scan(ix, op);
 }
 
@@ -440,6 +492,7 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 			op->slot_at = op->cand[i];
 			return op_found(ix, op, word, &view);
 		}
+		op->skipped = true;
 	}
 	return op_scan(ix, op);
 }
@@ -460,6 +513,8 @@ static enum next op_continue(struct index *ix, struct index_op *op,
 		return op_probed(ix, op);
 	case OP_CONFIRM:
 		return op_confirmed(ix, op);
+	case OP_SETTLE:
+		return op_settled(ix, op);
 	case OP_SWAP:
 		return op_swap_done(ix, op);
 	default:

@@ -60,6 +60,7 @@ enum op_state {
 	OP_WINDOW,
 	OP_PROBE,
 	OP_CONFIRM,
+	OP_SETTLE,
 	OP_SWAP,
 	OP_MOVED
 };

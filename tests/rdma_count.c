@@ -219,7 +219,10 @@ static void get_batch(unsigned i)
 
 /* ---- budgets ------------------------------------------------------------------------ */
 
-/* Of one operation; the device's packets follow from the verbs. */
+/*
+ * Of one operation; the device's packets follow from the verbs. Words tear here:
+ * a get READs its window twice.
+ */
 static const struct budget {
 	const char *what;
 	void (*prepare)(void);
@@ -228,8 +231,8 @@ static const struct budget {
 	unsigned round_trips, reads, writes, cas;
 	bool asks; /* now and then it waits for the server, and starts over */
 } budgets[] = {
-	{"GET, hit", NULL, get_hit, ROUND, 2, 2, 0, 0, false},
-	{"GET, miss", NULL, get_miss, ROUND, 1, 1, 0, 0, false},
+	{"GET, hit", NULL, get_hit, ROUND, 2, 3, 0, 0, false},
+	{"GET, miss", NULL, get_miss, ROUND, 1, 2, 0, 0, false},
 	{"PUT over a value", NULL, put_over, ROUND, 3, 2, 1, 1, false},
 	{"PUT of a new key", NULL, put_new, ROUND, 2, 1, 1, 1, false},
 	{"ADD of a new key", NULL, add_new, ROUND, 2, 1, 1, 1, false},
@@ -238,7 +241,7 @@ static const struct budget {
 	{"CAS", cas_prepare, cas, ROUND, 3, 2, 1, 1, false},
 	{"DELETE", small_prepare, delete, ROUND, 3, 2, 0, 1, false},
 	{"DELETE, large", large_prepare, delete, ROUND, 3, 2, 1, 1, true},
-	{"128 GETs together", NULL, get_batch, 20, 2, 2 * BATCH, 0, 0, false},
+	{"128 GETs together", NULL, get_batch, 20, 2, 3 * BATCH, 0, 0, false},
 };
 
 struct sum {

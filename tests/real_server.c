@@ -39,6 +39,11 @@ bool real_server_is_remote(void)
 	return transport && strcmp(transport, "rdma") == 0;
 }
 
+bool real_server_tears(void)
+{
+	return real_server_is_remote() && getenv("FARKV_TEST_TEARS");
+}
+
 bool real_server_skips(const char *test, const char *why)
 {
 	if (!real_server_is_remote())

@@ -24,7 +24,10 @@ struct real_server {
 /** True if clients come by RDMA. */
 bool real_server_is_remote(void);
 
-/** As that; then it says that the running case is left out, and why. */
+/** True if the clients' words may tear, so that a get READs its window twice. */
+bool real_server_tears(void);
+
+/** As is_remote; then it says that the running case is left out, and why. */
 bool real_server_skips(const char *test, const char *why);
 
 /** Skip the whole program (exit 77) if there is no server to test with. */

@@ -1296,6 +1296,78 @@ START_TEST(insert_reads_half_of_a_rivals_claim_makes_no_duplicate)
 }
 END_TEST
 
+static uint64_t mixed_from, mixed_to;
+static unsigned mixed;
+
+/* The first READ of a window shows another word in the key's place. */
+static int mixing_hook(void *arg, const struct xport_chain *c, unsigned i,
+		       bool after)
+{
+	uint64_t *window = c->wr[i].laddr;
+
+	(void)arg;
+	if (!after || mixed || c->wr[i].opcode != XPORT_READ ||
+	    c->wr[i].len != WINDOW_BYTES)
+		return 0;
+	for (unsigned s = 0; s < WINDOW_SLOTS; s++)
+		if (window[s] == mixed_from) {
+			window[s] = mixed_to;
+			mixed++;
+		}
+	return 0;
+}
+
+static const struct xport_fault_config mixing = {.byte_tear = true,
+						 .hide_direct = true,
+						 .hook = mixing_hook};
+
+/* Half of one word of the key and half of the next name what it was before both. */
+START_TEST(get_of_a_mixture_does_not_return_an_older_value)
+{
+	struct index_key k;
+	struct client c;
+
+	setup(false);
+	k = key_at("k", 7);
+	PUT(&other, k, "oldest");
+	mixed_to = *slots_of(k);
+	PUT(&other, k, "old");
+	PUT(&other, k, "new");
+	mixed_from = *slots_of(k);
+	mixed = 0;
+	client_open_with(&c, &mixing, 3);
+	check_value(&c, k, "new");
+	ck_assert_uint_eq(mixed, 1);
+	client_close(&c);
+	teardown();
+}
+END_TEST
+
+/* ... or another key's block, of that fingerprint. */
+START_TEST(put_behind_a_mixture_makes_no_duplicate)
+{
+	struct index_key k, alien;
+	struct client c;
+
+	setup(false);
+	k = key_at("k", 7);
+	alien = key_at("alien", 7);
+	PUT(&other, alien, "its own");
+	mixed_to = *slots_of(alien);
+	PUT(&other, k, "old");
+	mixed_from = slots_of(k)[1];
+	mixed = 0;
+	client_open_with(&c, &mixing, 3);
+	PUT(&c, k, "new");
+	ck_assert_uint_eq(mixed, 1);
+	check_no_duplicates(k);
+	check_value(&other, k, "new");
+	check_value(&other, alien, "its own");
+	client_close(&c);
+	teardown();
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("index");
@@ -1369,6 +1441,8 @@ static Suite *suite(void)
 	tcase_add_test(t, torn_windows_make_no_duplicates_and_no_false_errors);
 	tcase_add_test(t,
 		       insert_reads_half_of_a_rivals_claim_makes_no_duplicate);
+	tcase_add_test(t, get_of_a_mixture_does_not_return_an_older_value);
+	tcase_add_test(t, put_behind_a_mixture_makes_no_duplicate);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -10,6 +10,10 @@ FARKV_TEST_TRANSPORT=rdma
 # Emulated machines are slow: longer limits for each of a program's cases.
 CK_TIMEOUT_MULTIPLIER=4
 export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
+if is_rxe; then
+	FARKV_TEST_TEARS=1
+	export FARKV_TEST_TEARS
+fi
 
 # passes PROGRAM: what it left out and measured is shown, and why it failed.
 passes() {
