@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What clients asked of a store and what they were told, with the times of both: what
+ * linear.h checks.
+ *
+ * A value is a number here, its id: whoever writes gives every write of a history its
+ * own (history_id()), puts it into the value's bytes and finds it there again. A
+ * version of the store stands for one value of one key, so an operation that expects a
+ * version is recorded with the id of the value that had it; that ids and versions go
+ * together one to one is checked beside (history_versions()).
+ */
+#ifndef FARKV_LAB_HISTORY_H
+#define FARKV_LAB_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum history_kind {
+	HISTORY_GET,
+	HISTORY_PUT,
+	HISTORY_ADD,
+	HISTORY_REPLACE,
+	HISTORY_CAS,
+	HISTORY_DELETE
+};
+
+enum history_result {
+	HISTORY_OK,
+	HISTORY_NOTFOUND, /* get, replace, cas, delete */
+	HISTORY_EXISTS,   /* add */
+	HISTORY_CHANGED,  /* cas: the key has another version */
+	/*
+	 * FARKV_EMAYBE, or the client died in it: it happens once or never, at any
+	 * time from its invocation on, even after its response.
+	 */
+	HISTORY_UNKNOWN,
+	HISTORY_FAILED /* it did not happen: times out, no memory, disconnected */
+};
+
+#define HISTORY_ABSENT 0 /* the id of no value; every key begins with it */
+#define HISTORY_OPEN UINT64_MAX /* the response of what has none */
+
+struct history_op {
+	uint64_t invoked, responded; /* ns of one clock for all clients */
+	uint64_t value;    /* id: written (put, add, replace, cas) or found (get) */
+	uint64_t expected; /* cas: the id that the key must have */
+	uint64_t version;  /* of `value`, where the call told it; 0: not told */
+	uint32_t client, key;
+	uint8_t kind, result;
+};
+
+struct history {
+	struct history_op *op;
+	size_t n, room;
+};
+
+/** The id of a client's n-th write; client below 2^20, n below 2^40. Never ABSENT. */
+uint64_t history_id(uint32_t client, uint64_t n);
+
+/** Appends; aborts with a line on stderr without memory. Not for several threads. */
+void history_add(struct history *h, const struct history_op *op);
+
+/** Appends all of `from`. */
+void history_join(struct history *h, const struct history *from);
+
+void history_free(struct history *h);
+
+/**
+ * Text: a line for each operation,
+ * "CLIENT KEY KIND INVOKED RESPONDED RESULT VALUE EXPECTED VERSION", kinds and results
+ * by name, "-" for HISTORY_OPEN; lines with '#' in front and empty ones are comments.
+ * history_write() is 0 or -1 (errno). history_read() appends; 0, or -1 with one line on
+ * stderr that names the line.
+ */
+int history_write(const struct history *h, FILE *f);
+int history_read(struct history *h, FILE *f, const char *name);
+
+/**
+ * Does each version of a key name one id, and each id one version? 0, or -1 with the two
+ * operations that disagree printed to `out`.
+ */
+int history_versions(const struct history *h, FILE *out);
+
+const char *history_kind_name(unsigned kind);
+const char *history_result_name(unsigned result);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Is a history linearizable: is there for each key an order of its operations, each
+ * placed between its invocation and its response, in which each result is what a
+ * register with put, add, replace, cas, delete and get would have said?
+ *
+ * The search is Wing and Gong's ("Testing and verifying concurrent objects", 1993) with
+ * Lowe's memory of what was tried ("Testing for linearizability", 2017): configurations
+ * (set of placed operations, the register's state) are visited once. Keys are
+ * independent (Herlihy and Wing: linearizability is local), and a key's history is cut
+ * where no operation with a response is under way; the states possible there are
+ * carried on. Operations of unknown outcome stay under way for ever.
+ */
+#ifndef FARKV_LAB_LINEAR_H
+#define FARKV_LAB_LINEAR_H
+
+#include <stdio.h>
+
+#include "tests/lab/history.h"
+
+enum linear_verdict {
+	LINEAR_YES,
+	LINEAR_NO,
+	LINEAR_GAVE_UP /* a key took more than the limit of configurations */
+};
+
+struct linear_report {
+	enum linear_verdict verdict;
+	uint32_t key;            /* NO, GAVE_UP: of that key */
+	size_t ops, keys;        /* looked at */
+	uint64_t configurations; /* visited */
+	struct history witness;  /* NO: as few operations of the key as will do */
+};
+
+/**
+ * Check all keys; the first that fails ends it. `limit`: configurations per key, 0 for
+ * ten million. FAILED operations count as not done. Does not change `h`. The caller
+ * frees report->witness by history_free(). Time: about linear in the operations while
+ * few of one key overlap.
+ */
+void linear_check(const struct history *h, uint64_t limit,
+		  struct linear_report *report);
+
+/**
+ * The report in words: a line if it is linearizable; else the witness as a timeline, a
+ * row for each operation, times in microseconds from the first, and what would have had
+ * to be otherwise.
+ */
+void linear_print(const struct linear_report *report, FILE *out);
+
+#endif
