@@ -4,12 +4,13 @@
  * placed between its invocation and its response, in which each result is what a
  * register with put, add, replace, cas, delete and get would have said?
  *
- * The search is Wing and Gong's ("Testing and verifying concurrent objects", 1993) with
- * Lowe's memory of what was tried ("Testing for linearizability", 2017): configurations
- * (set of placed operations, the register's state) are visited once. Keys are
- * independent (Herlihy and Wing: linearizability is local), and a key's history is cut
- * where no operation with a response is under way; the states possible there are
- * carried on. Operations of unknown outcome stay under way for ever.
+ * The search is Wing and Gong's ("Testing and verifying concurrent objects", 1993) as
+ * Lowe does it just in time ("Testing for linearizability", 2017): it goes forward in
+ * time with the set of configurations (what is placed of the operations under way, the
+ * register's state) that are possible, each once. Keys are independent (Herlihy and
+ * Wing: linearizability is local), and where nothing is under way only states are
+ * carried on. Operations of unknown outcome stay under way for ever, and are placed only
+ * where something cannot be explained without them: linear_search.h.
  */
 #ifndef FARKV_LAB_LINEAR_H
 #define FARKV_LAB_LINEAR_H

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "tests/lab/recorder.h"
+
+#include <string.h>
+#include <time.h>
+
+uint64_t recorder_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void recorder_init(struct recorder *r, struct history_op *op, uint64_t room)
+{
+	*r = (struct recorder){.op = op, .room = room};
+}
+
+bool recorder_has_room(const struct recorder *r, uint64_t n)
+{
+	return r->room - r->n >= n;
+}
+
+struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
+				  unsigned n)
+{
+	struct history_op *at = r->op + r->n;
+	uint64_t now = recorder_now();
+
+	for (unsigned i = 0; i < n; i++) {
+		ops[i].invoked = now;
+		ops[i].responded = HISTORY_OPEN;
+		ops[i].result = HISTORY_UNKNOWN;
+	}
+	memcpy(at, ops, n * sizeof(*ops));
+	__atomic_store_n(&r->n, r->n + n, __ATOMIC_RELEASE);
+	/* The time is in memory before anything of the operation is asked of it. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return at;
+}
+
+void recorder_end(struct history_op *op, unsigned n, const uint8_t *result)
+{
+	uint64_t now;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	now = recorder_now();
+	for (unsigned i = 0; i < n; i++) {
+		op[i].responded = now;
+		/* Last: who dies before this did not tell. */
+		__atomic_store_n(&op[i].result, result[i], __ATOMIC_RELEASE);
+	}
+}

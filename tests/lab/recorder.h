@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Histories that survive their writers: each client notes an operation in shared memory
+ * before it begins and after it has ended. Of a client that was killed the last notes
+ * say UNKNOWN, so nothing of what it did is lost.
+ */
+#ifndef FARKV_LAB_RECORDER_H
+#define FARKV_LAB_RECORDER_H
+
+#include <stdbool.h>
+
+#include "tests/lab/history.h"
+
+/* One writer at a time; readers when there is none. */
+struct recorder {
+	uint64_t n;
+	uint64_t room;
+	struct history_op *op;
+};
+
+/**
+ * `op` is shared memory that all processes have at the same address. Resets the recorder.
+ */
+void recorder_init(struct recorder *r, struct history_op *op, uint64_t room);
+
+/** False if there is no room for `n` more. */
+bool recorder_has_room(const struct recorder *r, uint64_t n);
+
+/**
+ * Note `n` operations that are about to begin: all but the times and results are filled
+ * in. Behind it nothing that the caller does comes before their invocation. Returns the
+ * notes.
+ */
+struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
+				  unsigned n);
+
+/** The `n` operations of recorder_begin() have ended, as `result` says of each. */
+void recorder_end(struct history_op *op, unsigned n, const uint8_t *result);
+
+/** CLOCK_MONOTONIC, ns. */
+uint64_t recorder_now(void);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Clients at work while they, and the server, are stopped and killed: rounds of that,
+ * and behind each the history is checked, and the store.
+ *
+ *   stress [--address ADDRESS] [--seed N] [--seconds N] [--clients N] [--memory SIZE]
+ *
+ * Without an address it starts a server of its own, which it stops and kills, too.
+ * In make check it takes two seconds, in make check-lab LAB_SECONDS (60). A round that
+ * fails leaves its history in a file, for tests/lab/lincheck.
+ */
+#include "config.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include <check.h>
+
+#include "tests/e2e.h"
+#include "tests/lab/linear.h"
+#include "tests/lab/stress.h"
+
+#define ROUND_MS 2500u
+#define ROUNDS_PER_SERVER 6u
+/* The server's grace period: shorter than many stops of a client. */
+#define GRACE_MS "20"
+
+static struct options {
+	const char *address, *memory;
+	uint64_t seed;
+	unsigned seconds, clients;
+} options;
+
+static struct stress_board *board;
+static struct history_op *notes;
+static struct real_server srv;
+
+struct sums {
+	uint64_t rounds, ops, unknown, seconds_ns, check_ns;
+	uint64_t splits, compactions;
+	struct stress_tally harm;
+};
+
+/* ---- the store ------------------------------------------------------------- */
+
+static void serve(void)
+{
+	if (options.address) {
+		memset(&srv, 0, sizeof(srv));
+		snprintf(srv.path, sizeof(srv.path), "%s", options.address);
+	} else {
+		real_server_init(&srv, board->plan.server_args);
+	}
+	snprintf(board->address, sizeof(board->address), "%s", srv.path);
+}
+
+static void serve_no_more(void)
+{
+	if (!options.address)
+		real_server_fini(&srv);
+}
+
+static struct sums server_sums(void)
+{
+	static const char *const names[] = {"splits", "compactions",
+					    "protocol_errors"};
+	uint64_t v[3];
+
+	scale_stats(&srv, names, v, 3);
+	ck_assert_uint_eq(v[2], 0);
+	return (struct sums){.splits = v[0], .compactions = v[1]};
+}
+
+/* ---- behind a round -------------------------------------------------------- */
+
+/* Read what is left of each key, and delete it. */
+static void sweep_keys(struct farkv *kv, struct history *h)
+{
+	static uint64_t count[STRESS_COUNTS];
+	uint32_t cold = board->cold, client = board->clients++;
+	uint8_t key[STRESS_KEY_MAX];
+
+	cold = cold < STRESS_COLD_MAX ? cold : STRESS_COLD_MAX;
+	for (uint32_t i = 0; i < STRESS_HOT + cold; i++) {
+		struct history_op op = {.client = client, .key = i,
+					.kind = HISTORY_GET};
+		size_t len = stress_key(board->round, i, key);
+		struct farkv_value v;
+		bool whole = true;
+
+		op.invoked = recorder_now();
+		op.result = stress_result(farkv_get(kv, key, len, &v), count);
+		op.responded = recorder_now();
+		if (op.result == HISTORY_OK) {
+			op.value = stress_value_id(v.data, v.len, &whole);
+			op.version = v.version;
+		}
+		history_add(h, &op);
+		ck_assert_msg(whole, "key %u of round %u, at the end", i,
+			      board->round);
+		if (op.result != HISTORY_OK)
+			continue;
+		op = (struct history_op){.client = client, .key = i,
+					 .kind = HISTORY_DELETE,
+					 .invoked = recorder_now()};
+		op.result = stress_result(farkv_delete(kv, key, len), count);
+		op.responded = recorder_now();
+		history_add(h, &op);
+	}
+	for (unsigned i = 0; i < STRESS_COUNTS; i++)
+		ck_assert_uint_eq(count[i], 0);
+}
+
+static void gather(struct history *h)
+{
+	for (unsigned i = 0; i < board->plan.clients; i++) {
+		const struct recorder *r = &board->place[i].rec;
+		struct history part = {.op = r->op, .n = r->n};
+
+		history_join(h, &part);
+	}
+}
+
+static void keep_history(const struct history *h)
+{
+	const char *dir = getenv("TMPDIR");
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/stress-%" PRIu64 "-%u.history",
+		 dir ? dir : "/tmp", options.seed, board->round);
+	f = fopen(path, "w");
+	if (f && history_write(h, f) == 0)
+		printf("  the history is in %s\n", path);
+	else
+		perror(path);
+	if (f)
+		fclose(f);
+}
+
+static void judge(const struct history *h)
+{
+	struct linear_report report;
+	bool versions;
+
+	linear_check(h, 0, &report);
+	versions = history_versions(h, stdout) == 0;
+	if (report.verdict == LINEAR_YES && versions)
+		return;
+	linear_print(&report, stdout);
+	keep_history(h);
+	fflush(stdout);
+	ck_abort_msg("round %u with seed %" PRIu64 " is not right",
+		     board->round, options.seed);
+}
+
+static uint64_t counted(enum stress_count what)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < board->plan.clients; i++)
+		sum += board->place[i].count[what];
+	return sum;
+}
+
+static uint64_t count_unknown(const struct history *h)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < h->n; i++)
+		n += h->op[i].result == HISTORY_UNKNOWN;
+	return n;
+}
+
+/* ---- a round --------------------------------------------------------------- */
+
+static void reset_board(void)
+{
+	board->stop = 0;
+	board->cold = 0;
+	board->again = 0;
+	board->round++;
+	for (unsigned i = 0; i < board->plan.clients; i++) {
+		struct stress_place *p = &board->place[i];
+
+		recorder_init(&p->rec, notes + i * board->plan.room,
+			      board->plan.room);
+		memset(p->count, 0, sizeof(p->count));
+	}
+}
+
+static void say_round(const struct history *h, const struct sums *r)
+{
+	double s = (double)r->seconds_ns / 1e9;
+
+	printf("  round %u: %zu operations recorded and checked on %u keys, %"
+	       PRIu64 " unknown, %" PRIu64 " clients killed, %" PRIu64
+	       " stopped, server %s %" PRIu64 ", %" PRIu64 " splits, %" PRIu64
+	       " compactions, %" PRIu64 " no space, %" PRIu64 " timed out, %"
+	       PRIu64 " disconnected; %.0f k/s recorded, %.1f M/s checked\n",
+	       board->round, h->n, board->cold + STRESS_HOT, r->unknown,
+	       r->harm.kills, r->harm.stops,
+	       r->harm.server_kills ? "killed" : "stopped",
+	       r->harm.server_kills ? r->harm.server_kills
+				    : r->harm.server_stops,
+	       r->splits, r->compactions, counted(STRESS_NO_SPACE),
+	       counted(STRESS_TIMED_OUT), counted(STRESS_DISCONNECTED),
+	       (double)h->n / s / 1e3,
+	       (double)h->n / (double)r->check_ns * 1e3);
+	fflush(stdout);
+}
+
+static void add_up(struct sums *sums, const struct sums *r)
+{
+	sums->rounds++;
+	sums->ops += r->ops;
+	sums->unknown += r->unknown;
+	sums->splits += r->splits;
+	sums->compactions += r->compactions;
+	sums->harm.kills += r->harm.kills;
+	sums->harm.stops += r->harm.stops;
+	sums->harm.server_stops += r->harm.server_stops;
+	sums->harm.server_kills += r->harm.server_kills;
+}
+
+/* On one host, with a server that lives, nothing is ever unclear. */
+static void expect_clarity(void)
+{
+	if (options.address || real_server_is_remote() ||
+	    board->plan.kill_server)
+		return;
+	ck_assert_uint_eq(counted(STRESS_MAYBE), 0);
+	ck_assert_uint_eq(counted(STRESS_DISCONNECTED), 0);
+}
+
+static void round_of(struct sums *sums, uint64_t *random)
+{
+	struct sums before = server_sums(), r;
+	struct stress_tally harm = {0};
+	struct history h = {0};
+	uint64_t begin;
+
+	reset_board();
+	begin = recorder_now();
+	stress_harm(board, &srv, random, &harm);
+	r = server_sums();
+	if (!board->plan.kill_server) {
+		struct farkv *kv = e2e_open(srv.path, 20000);
+
+		r.splits -= before.splits;
+		r.compactions -= before.compactions;
+		sweep_keys(kv, &h);
+		farkv_close(kv);
+	}
+	r.seconds_ns = recorder_now() - begin;
+	if (options.address)
+		scale_fsck(&srv, "behind a round");
+	else
+		scale_fsck_swept(&srv, "behind a round");
+	gather(&h);
+	r.ops = h.n;
+	r.unknown = count_unknown(&h);
+	r.harm = harm;
+	begin = recorder_now();
+	judge(&h);
+	r.check_ns = recorder_now() - begin;
+	say_round(&h, &r);
+	expect_clarity();
+	add_up(sums, &r);
+	history_free(&h);
+}
+
+static struct sums rounds(unsigned ms)
+{
+	uint64_t end = recorder_now() + ms * UINT64_C(1000000);
+	uint64_t random = options.seed;
+	struct sums sums = {0};
+
+	do {
+		if (sums.rounds % ROUNDS_PER_SERVER == 0) {
+			if (sums.rounds)
+				serve_no_more();
+			serve();
+		}
+		round_of(&sums, &random);
+	} while (recorder_now() < end);
+	serve_no_more();
+	printf("  seed %" PRIu64 ": %" PRIu64 " operations in %" PRIu64
+	       " rounds, %" PRIu64 " unknown, all in order\n", options.seed,
+	       sums.ops, sums.rounds, sums.unknown);
+	return sums;
+}
+
+/* ---- the tests ------------------------------------------------------------- */
+
+static void plan(bool kill_server)
+{
+	static const char *args[] = {"-m", NULL, "--grace-ms", GRACE_MS,
+				     "--drain-ms", "3000", NULL};
+	size_t bytes;
+
+	args[1] = options.memory;
+	board = scale_shared(sizeof(*board));
+	board->plan = (struct stress_plan){
+		.server_args = args, .seed = options.seed, .clients = options.clients,
+		.round_ms = ROUND_MS, .stop_clients = true,
+		.kill_clients = !kill_server, .stop_server = !kill_server,
+		.kill_server = kill_server,
+		.op_timeout_ms = kill_server ? 2000 : 20000,
+		.room = UINT64_C(1) << 21};
+	if (options.seconds * 1000 / 2 < ROUND_MS)
+		board->plan.round_ms = options.seconds * 1000 / 2;
+	if (kill_server && board->plan.round_ms > 1000)
+		board->plan.round_ms = 1000;
+	bytes = board->plan.clients * board->plan.room * sizeof(*notes);
+	notes = scale_shared(bytes);
+}
+
+START_TEST(test_clients)
+{
+	struct sums s;
+
+	plan(false);
+	s = rounds(options.seconds * 800);
+	ck_assert_uint_gt(s.ops, 10000);
+	ck_assert_uint_gt(s.harm.stops, 0);
+	ck_assert_uint_gt(s.harm.kills, 0);
+	if (!options.address)
+		ck_assert_uint_gt(s.splits, 0);
+}
+END_TEST
+
+START_TEST(test_server)
+{
+	struct sums s;
+
+	if (options.address)
+		return;
+	plan(true);
+	s = rounds(options.seconds * 200);
+	ck_assert_uint_eq(s.harm.server_kills, s.rounds);
+	ck_assert_uint_gt(s.ops, 1000);
+}
+END_TEST
+
+/* ---- options --------------------------------------------------------------- */
+
+static uint64_t number(const char *name, const char *text)
+{
+	char *end;
+	uint64_t n = strtoull(text, &end, 0);
+
+	if (*text && !*end)
+		return n;
+	fprintf(stderr, "stress: %s is a number, not '%s'\n", name, text);
+	exit(2);
+}
+
+static uint64_t from_env(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? number(name, text) : otherwise;
+}
+
+static void set_option(int c, const char *text)
+{
+	switch (c) {
+	case 'a':
+		options.address = text;
+		break;
+	case 'm':
+		options.memory = text;
+		break;
+	case 's':
+		options.seed = number("--seed", text);
+		break;
+	case 't':
+		options.seconds = (unsigned)number("--seconds", text);
+		break;
+	case 'c':
+		options.clients = (unsigned)number("--clients", text);
+		break;
+	default:
+		exit(2);
+	}
+}
+
+static void read_options(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{"address", required_argument, NULL, 'a'},
+		{"memory", required_argument, NULL, 'm'},
+		{"seed", required_argument, NULL, 's'},
+		{"seconds", required_argument, NULL, 't'},
+		{"clients", required_argument, NULL, 'c'},
+		{NULL, 0, NULL, 0}};
+	const char *lab = getenv("FARKV_LAB");
+	int c;
+
+	options = (struct options){
+		.address = getenv("LAB_ADDRESS"), .clients = 6,
+		.memory = real_server_is_remote() ? "64m" : "512m",
+		.seed = from_env("LAB_SEED", recorder_now() / 1000),
+		.seconds = lab ? (unsigned)from_env("LAB_SECONDS", 60) : 2};
+	while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0)
+		set_option(c, optarg);
+	if (options.clients == 0 || options.clients > STRESS_CLIENTS_MAX ||
+	    options.seconds == 0 || optind < argc) {
+		fprintf(stderr, "usage: stress [--address ADDRESS] [--seed N] "
+			"[--seconds N] [--clients 1..%u] [--memory SIZE]\n",
+			STRESS_CLIENTS_MAX);
+		exit(2);
+	}
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("stress");
+	TCase *t = tcase_create("stress");
+
+	tcase_set_timeout(t, 120 + 2 * options.seconds);
+	tcase_add_test(t, test_clients);
+	tcase_add_test(t, test_server);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+int main(int argc, char **argv)
+{
+	SRunner *sr;
+	int failed;
+
+	read_options(argc, argv);
+	real_server_require();
+	sr = srunner_create(suite());
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "bench/gen_zipfian.h"
+#include "tests/lab/stress.h"
+
+/* Of the keys made last a client works on so many. */
+#define WARM 3000u
+
+/* What a client saw of a hot key, for its next cas. */
+struct sight {
+	uint64_t id, version;
+};
+
+struct client {
+	struct stress_board *board;
+	struct stress_place *place;
+	struct farkv *kv;
+	struct gen_zipfian zipf;
+	struct rng rng;
+	uint64_t writes;
+	uint32_t number, round;
+	struct sight seen[STRESS_HOT];
+	uint8_t key[STRESS_BATCH][STRESS_KEY_MAX];
+	uint8_t value[STRESS_BATCH][STRESS_VALUE_MAX + 8];
+};
+
+uint8_t stress_result(int err, uint64_t *count)
+{
+	switch (err) {
+	case FARKV_OK:
+		return HISTORY_OK;
+	case FARKV_ENOTFOUND:
+		return HISTORY_NOTFOUND;
+	case FARKV_EEXISTS:
+		return HISTORY_EXISTS;
+	case FARKV_EVERSION:
+		return HISTORY_CHANGED;
+	case FARKV_EMAYBE:
+		count[STRESS_MAYBE]++;
+		return HISTORY_UNKNOWN;
+	case FARKV_ENOSPC:
+		count[STRESS_NO_SPACE]++;
+		return HISTORY_FAILED;
+	case FARKV_ETIMEDOUT:
+		count[STRESS_TIMED_OUT]++;
+		return HISTORY_FAILED;
+	case FARKV_EDISCONNECTED:
+	case FARKV_EUNREACHABLE:
+		count[STRESS_DISCONNECTED]++;
+		return HISTORY_FAILED;
+	case FARKV_EABORTED:
+		return HISTORY_FAILED;
+	default:
+		MUST(false, "%s", farkv_strerror(err));
+		return HISTORY_FAILED;
+	}
+}
+
+/* ---- what to do ------------------------------------------------------------ */
+
+static uint32_t hot_key(struct client *c)
+{
+	return (uint32_t)gen_zipfian_next(&c->zipf, &c->rng);
+}
+
+static uint32_t fresh_key(struct client *c)
+{
+	uint32_t n = __atomic_fetch_add(&c->board->cold, 1, __ATOMIC_RELAXED);
+
+	return STRESS_HOT + n % STRESS_COLD_MAX;
+}
+
+static uint32_t warm_key(struct client *c)
+{
+	uint32_t n = STRESS_LOAD(c->board->cold), back;
+
+	if (n == 0)
+		return hot_key(c);
+	back = (uint32_t)rng_below(&c->rng, n < WARM ? n : WARM);
+	return STRESS_HOT + (n - 1 - back) % STRESS_COLD_MAX;
+}
+
+static uint32_t any_key(struct client *c, unsigned hot_percent)
+{
+	return rng_below(&c->rng, 100) < hot_percent ? hot_key(c)
+						     : warm_key(c);
+}
+
+static struct history_op op_of(struct client *c, enum history_kind kind,
+			       uint32_t key)
+{
+	struct history_op op = {.client = c->number, .key = key,
+				.kind = (uint8_t)kind};
+
+	if (kind != HISTORY_GET && kind != HISTORY_DELETE)
+		op.value = history_id(c->number, ++c->writes);
+	return op;
+}
+
+static void saw(struct client *c, const struct history_op *op)
+{
+	if (op->key < STRESS_HOT && op->version)
+		c->seen[op->key] = (struct sight){op->value, op->version};
+}
+
+/* Of what was read: an id that nobody wrote is what a checker stumbles over. */
+static void note_value(struct client *c, struct history_op *op,
+		       const struct farkv_value *v)
+{
+	bool whole;
+
+	op->value = stress_value_id(v->data, v->len, &whole);
+	op->version = v->version;
+	if (!whole) {
+		op->result = HISTORY_OK;
+		op->responded = recorder_now();
+		fprintf(stderr, "stress: client %u read it, key %u, round %u\n",
+			c->number, op->key, c->round);
+		_exit(1);
+	}
+	saw(c, op);
+}
+
+/* ---- one operation --------------------------------------------------------- */
+
+static void single(struct client *c, enum history_kind kind, uint32_t key,
+		   const struct sight *expected)
+{
+	struct history_op op = op_of(c, kind, key), *at;
+	size_t key_len = stress_key(c->round, key, c->key[0]), len = 0;
+	struct farkv_value v = {0};
+	uint64_t version = 0;
+	uint8_t result;
+	int err;
+
+	if (op.value)
+		len = stress_value(op.value, c->value[0]);
+	if (expected)
+		op.expected = expected->id;
+	at = recorder_begin(&c->place->rec, &op, 1);
+	switch (kind) {
+	case HISTORY_GET:
+		err = farkv_get(c->kv, c->key[0], key_len, &v);
+		break;
+	case HISTORY_PUT:
+		err = farkv_put(c->kv, c->key[0], key_len, c->value[0], len);
+		break;
+	case HISTORY_ADD:
+		err = farkv_add(c->kv, c->key[0], key_len, c->value[0], len);
+		break;
+	case HISTORY_REPLACE:
+		err = farkv_replace(c->kv, c->key[0], key_len, c->value[0],
+				    len);
+		break;
+	case HISTORY_CAS:
+		err = farkv_cas(c->kv, c->key[0], key_len, c->value[0], len,
+				expected->version, &version);
+		break;
+	default:
+		err = farkv_delete(c->kv, c->key[0], key_len);
+	}
+	result = stress_result(err, c->place->count);
+	if (err == 0 && kind == HISTORY_GET)
+		note_value(c, at, &v);
+	if (err == 0 && kind == HISTORY_CAS) {
+		at->version = version;
+		saw(c, at);
+	}
+	recorder_end(at, 1, &result);
+}
+
+/* With what it saw last, mostly old by now, or with what is there. */
+static void compare_and_set(struct client *c, uint32_t key)
+{
+	struct recorder *rec = &c->place->rec;
+	const struct history_op *at = rec->op + rec->n;
+	struct sight s = {0};
+
+	if (key < STRESS_HOT && rng_below(&c->rng, 2))
+		s = c->seen[key];
+	if (!s.version) {
+		single(c, HISTORY_GET, key, NULL);
+		if (at->result != HISTORY_OK)
+			return;
+		s = (struct sight){at->value, at->version};
+	}
+	single(c, HISTORY_CAS, key, &s);
+}
+
+/* ---- many at once ---------------------------------------------------------- */
+
+static void batch_get(struct client *c, unsigned n)
+{
+	struct history_op ops[STRESS_BATCH], *at;
+	struct farkv_get_item item[STRESS_BATCH];
+	uint8_t result[STRESS_BATCH];
+
+	for (unsigned i = 0; i < n; i++) {
+		ops[i] = op_of(c, HISTORY_GET, any_key(c, 60));
+		item[i] = (struct farkv_get_item){
+			.key = c->key[i], .result = FARKV_EABORTED,
+			.key_len = stress_key(c->round, ops[i].key,
+					      c->key[i])};
+	}
+	at = recorder_begin(&c->place->rec, ops, n);
+	(void)!farkv_mget(c->kv, item, n);
+	for (unsigned i = 0; i < n; i++) {
+		result[i] = stress_result(item[i].result, c->place->count);
+		if (result[i] == HISTORY_OK)
+			note_value(c, &at[i], &item[i].value);
+	}
+	recorder_end(at, n, result);
+}
+
+static void batch_put(struct client *c, unsigned n)
+{
+	struct history_op ops[STRESS_BATCH], *at;
+	struct farkv_put_item item[STRESS_BATCH];
+	uint8_t result[STRESS_BATCH];
+
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t key = rng_below(&c->rng, 4) ? any_key(c, 50)
+						     : fresh_key(c);
+
+		ops[i] = op_of(c, HISTORY_PUT, key);
+		item[i] = (struct farkv_put_item){
+			.key = c->key[i], .value = c->value[i],
+			.key_len = stress_key(c->round, key, c->key[i]),
+			.value_len = stress_value(ops[i].value, c->value[i]),
+			.result = FARKV_EABORTED};
+	}
+	at = recorder_begin(&c->place->rec, ops, n);
+	(void)!farkv_mput(c->kv, item, n);
+	for (unsigned i = 0; i < n; i++)
+		result[i] = stress_result(item[i].result, c->place->count);
+	recorder_end(at, n, result);
+}
+
+/* ---- a life ---------------------------------------------------------------- */
+
+static void one_step(struct client *c)
+{
+	uint64_t r = rng_below(&c->rng, 100);
+
+	if (r < 34)
+		single(c, HISTORY_GET, any_key(c, 60), NULL);
+	else if (r < 50)
+		single(c, HISTORY_PUT, any_key(c, 60), NULL);
+	else if (r < 57)
+		single(c, HISTORY_ADD, any_key(c, 70), NULL);
+	else if (r < 63)
+		single(c, HISTORY_REPLACE, any_key(c, 70), NULL);
+	else if (r < 72)
+		compare_and_set(c, any_key(c, 80));
+	else if (r < 84)
+		single(c, HISTORY_DELETE, any_key(c, 25), NULL);
+	else if (r < 87)
+		batch_get(c, 2 + (unsigned)rng_below(&c->rng, 15));
+	else if (r < 89)
+		batch_put(c, 2 + (unsigned)rng_below(&c->rng, 15));
+	else if (r < 95)
+		single(c, HISTORY_PUT, fresh_key(c), NULL);
+	else
+		single(c, HISTORY_ADD, fresh_key(c), NULL);
+}
+
+static void connect_to(struct client *c)
+{
+	struct farkv_options o;
+	int err;
+
+	farkv_options_init(&o);
+	o.op_timeout_ms = c->board->plan.op_timeout_ms;
+	o.connect_timeout_ms = 20000;
+	err = farkv_open(c->board->address, &o, &c->kv);
+	MUST(err == 0, "open: %s", farkv_strerror(err));
+}
+
+/* A key that nobody else knows. Its length. */
+static size_t own_key(struct client *c)
+{
+	return stress_key(c->round, STRESS_HOT + STRESS_COLD_MAX + c->number,
+			  c->key[0]);
+}
+
+static void leave_trace(struct client *c)
+{
+	size_t len = own_key(c);
+	int err = farkv_put(c->kv, c->key[0], len, "mine", 4);
+
+	MUST(err == 0, "put: %s", farkv_strerror(err));
+}
+
+/*
+ * The server was killed. Every call ends in time and says so, until another server is
+ * there; then the same handle works, and nothing of the old store is found.
+ */
+static void outlive_server(struct client *c)
+{
+	size_t len = own_key(c);
+	uint64_t limit = (uint64_t)c->board->plan.op_timeout_ms * 1000000 +
+			 UINT64_C(3000000000);
+	uint64_t end = recorder_now() + UINT64_C(60000000000);
+	int err = FARKV_EDISCONNECTED;
+
+	STRESS_STORE(c->place->lost, 1);
+	while (!STRESS_LOAD(c->board->again) || err) {
+		uint64_t begin = recorder_now();
+		struct farkv_value v;
+
+		err = farkv_get(c->kv, c->key[0], len, &v);
+		MUST(recorder_now() - begin < limit, "a get took %" PRIu64
+		     " ms without a server", (recorder_now() - begin) / 1000000);
+		if (err == FARKV_ENOTFOUND) {
+			err = 0;
+			continue;
+		}
+		MUST(err == FARKV_EDISCONNECTED || err == FARKV_EUNREACHABLE ||
+		     err == FARKV_ETIMEDOUT, "without a server: %s",
+		     err ? farkv_strerror(err) : "a value is found");
+		MUST(recorder_now() < end, "no connection after the restart: "
+		     "%s", farkv_strerror(err));
+		usleep(2000);
+	}
+	err = farkv_add(c->kv, c->key[0], len, "", 0);
+	MUST(err == 0, "add after the restart: %s", farkv_strerror(err));
+	err = farkv_delete(c->kv, c->key[0], len);
+	MUST(err == 0, "delete after the restart: %s", farkv_strerror(err));
+}
+
+void stress_client_main(unsigned me, void *arg)
+{
+	static struct client c;
+	struct stress_board *b = arg;
+	const uint64_t *count = b->place[me].count;
+	uint64_t before;
+
+	c.board = b;
+	c.place = &b->place[me];
+	c.number = c.place->client;
+	c.round = b->round;
+	rng_seed(&c.rng, b->plan.seed, c.number);
+	gen_zipfian_init(&c.zipf, 0, STRESS_HOT - 1, ZIPFIAN_THETA);
+	before = count[STRESS_DISCONNECTED] + count[STRESS_MAYBE];
+	connect_to(&c);
+	if (b->plan.kill_server)
+		leave_trace(&c);
+	while (!STRESS_LOAD(b->stop) &&
+	       recorder_has_room(&c.place->rec, 2 * STRESS_BATCH)) {
+		one_step(&c);
+		if (b->plan.kill_server &&
+		    count[STRESS_DISCONNECTED] + count[STRESS_MAYBE] > before) {
+			outlive_server(&c);
+			break;
+		}
+		/* Some come and go as they should. */
+		if (rng_below(&c.rng, 20000) == 0 && !b->plan.kill_server) {
+			farkv_close(c.kv);
+			connect_to(&c);
+		}
+	}
+	farkv_close(c.kv);
+	_exit(0);
+}

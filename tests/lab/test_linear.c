@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The checker on histories that are known to be right or wrong, with what it has to
+ * show of the wrong ones; and what is written, read and compared of histories.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <check.h>
+
+#include "tests/lab/linear.h"
+#include "tests/test_main.h"
+
+/* One operation in a line: CLIENT KEY KIND INVOKED RESPONDED RESULT VALUE EXPECTED
+ * VERSION. The witness: which lines, as letters from 'a'; NULL: it is linearizable. */
+struct known {
+	const char *name, *text, *witness;
+	uint32_t key;
+};
+
+static const struct known known[] = {
+	{"nothing at all", "", NULL, 0},
+	{"a put and reads around it",
+	 "1 0 put 10 20 ok 5 0 0\n"
+	 "2 0 get 5 12 notfound 0 0 0\n"
+	 "3 0 get 13 19 ok 5 0 0\n"
+	 "2 0 get 30 31 ok 5 0 0\n", NULL, 0},
+	{"two puts at once, either last",
+	 "1 0 put 10 20 ok 5 0 0\n"
+	 "2 0 put 11 19 ok 6 0 0\n"
+	 "3 0 get 30 31 ok 5 0 0\n", NULL, 0},
+	{"two reads that turn back",
+	 "1 0 put 10 20 ok 5 0 0\n"
+	 "2 0 put 11 19 ok 6 0 0\n"
+	 "3 0 get 30 31 ok 5 0 0\n"
+	 "3 0 get 32 33 ok 6 0 0\n", "abcd", 0},
+	{"a stale read",
+	 "1 7 put 0 1 ok 1 0 0\n"
+	 "1 7 get 2 3 ok 1 0 0\n"
+	 "1 7 put 4 5 ok 2 0 0\n"
+	 "2 7 get 6 7 ok 2 0 0\n"
+	 "2 7 get 8 9 ok 1 0 0\n"
+	 "2 7 get 10 11 ok 2 0 0\n", "ace", 7},
+	{"a stale read on another key than the first",
+	 "1 3 put 0 1 ok 1 0 0\n"
+	 "1 9 put 2 3 ok 2 0 0\n"
+	 "1 3 get 4 5 ok 1 0 0\n"
+	 "1 9 delete 6 7 ok 0 0 0\n"
+	 "1 9 get 8 9 ok 2 0 0\n", "bde", 9},
+	{"a value never written",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 get 2 3 ok 1 0 0\n"
+	 "2 0 get 2 3 ok 77 0 0\n", "c", 0},
+	{"a value written later",
+	 "1 0 get 2 3 ok 5 0 0\n"
+	 "2 0 put 4 5 ok 5 0 0\n", "a", 0},
+	{"a value of another key",
+	 "1 1 put 0 1 ok 5 0 0\n"
+	 "1 2 get 2 3 ok 5 0 0\n", "b", 2},
+	{"a read that finds nothing",
+	 "1 0 put 0 1 ok 5 0 0\n"
+	 "1 0 put 2 3 ok 6 0 0\n"
+	 "1 0 get 4 5 notfound 0 0 0\n", "bc", 0},
+	{"a lost update",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 get 2 3 ok 1 0 0\n"
+	 "2 0 get 2 3 ok 1 0 0\n"
+	 "1 0 cas 4 8 ok 2 1 0\n"
+	 "2 0 cas 5 9 ok 3 1 0\n", "ade", 0},
+	{"two adds of a key at once",
+	 "1 0 add 0 9 ok 1 0 0\n"
+	 "2 0 add 1 8 ok 2 0 0\n"
+	 "3 0 get 10 11 ok 1 0 0\n", "ab", 0},
+	{"two adds with a delete between them",
+	 "1 0 add 0 9 ok 1 0 0\n"
+	 "2 0 add 1 8 ok 2 0 0\n"
+	 "3 0 delete 2 7 ok 0 0 0\n"
+	 "3 0 get 10 11 ok 1 0 0\n", NULL, 0},
+	{"a deleted value comes back",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 delete 2 3 ok 0 0 0\n"
+	 "1 0 get 4 5 notfound 0 0 0\n"
+	 "1 0 get 6 7 ok 1 0 0\n", "abd", 0},
+	{"a cas that should have failed",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 put 2 3 ok 2 0 0\n"
+	 "1 0 cas 4 5 ok 3 1 0\n", "abc", 0},
+	{"a cas that should not have failed",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 cas 4 5 changed 3 1 0\n", "b", 0},
+	{"a cas of a key without a value",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "2 0 delete 0 3 ok 0 0 0\n"
+	 "1 0 cas 4 5 changed 3 1 0\n", "c", 0},
+	{"a replace of nothing",
+	 "1 0 get 0 1 notfound 0 0 0\n"
+	 "1 0 replace 2 3 ok 1 0 0\n", "b", 0},
+	{"a replace that missed a value",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 put 2 3 ok 2 0 0\n"
+	 "1 0 replace 4 5 notfound 3 0 0\n", "bc", 0},
+	{"an add that missed a value",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 add 2 3 ok 2 0 0\n", "ab", 0},
+	{"an add that saw what was not there",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 delete 2 3 ok 0 0 0\n"
+	 "1 0 add 4 5 exists 2 0 0\n", "abc", 0},
+	{"two deletes of one value",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 delete 2 5 ok 0 0 0\n"
+	 "2 0 delete 3 6 ok 0 0 0\n", "abc", 0},
+	{"a put comes after it ended",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "2 0 get 2 3 notfound 0 0 0\n"
+	 "2 0 get 4 5 ok 1 0 0\n", "ab", 0},
+	{"a put that another one overwrote at once",
+	 "1 0 put 0 9 ok 1 0 0\n"
+	 "2 0 put 1 2 ok 2 0 0\n"
+	 "2 0 get 3 4 ok 2 0 0\n"
+	 "2 0 get 20 21 ok 2 0 0\n", NULL, 0},
+	{"... and that is there after all",
+	 "1 0 put 0 9 ok 1 0 0\n"
+	 "2 0 put 1 2 ok 2 0 0\n"
+	 "2 0 get 3 4 ok 2 0 0\n"
+	 "2 0 get 20 21 ok 1 0 0\n", NULL, 0},
+	{"unknown: it happened",
+	 "1 0 put 0 1 unknown 1 0 0\n"
+	 "2 0 get 2 3 ok 1 0 0\n", NULL, 0},
+	{"unknown: it did not happen",
+	 "1 0 put 0 1 unknown 1 0 0\n"
+	 "2 0 get 2 3 notfound 0 0 0\n", NULL, 0},
+	{"unknown: it happened after its response",
+	 "1 0 put 0 1 unknown 1 0 0\n"
+	 "2 0 get 2 3 notfound 0 0 0\n"
+	 "2 0 put 4 5 ok 2 0 0\n"
+	 "2 0 get 6 7 ok 1 0 0\n", NULL, 0},
+	{"unknown: it happened twice",
+	 "1 0 put 0 - unknown 1 0 0\n"
+	 "2 0 get 2 3 ok 1 0 0\n"
+	 "2 0 put 4 5 ok 2 0 0\n"
+	 "2 0 get 6 7 ok 1 0 0\n", "abcd", 0},
+	{"unknown: it happened before it began",
+	 "2 0 get 2 3 ok 1 0 0\n"
+	 "1 0 put 4 5 unknown 1 0 0\n", "a", 0},
+	{"unknown: a delete explains one add, not two",
+	 "1 0 add 0 1 ok 1 0 0\n"
+	 "3 0 delete 0 - unknown 0 0 0\n"
+	 "1 0 add 2 3 ok 2 0 0\n"
+	 "1 0 add 4 5 ok 3 0 0\n", "abcd", 0},
+	{"unknown: one of two cas at most",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "2 0 cas 2 3 unknown 2 1 0\n"
+	 "3 0 cas 2 3 unknown 3 1 0\n"
+	 "4 0 get 4 5 ok 2 0 0\n"
+	 "4 0 get 6 7 ok 3 0 0\n", "abcde", 0},
+	{"unknown: a cas on an unknown put",
+	 "2 0 put 2 3 unknown 2 0 0\n"
+	 "3 0 cas 2 3 unknown 3 2 0\n"
+	 "4 0 get 4 5 ok 3 0 0\n", NULL, 0},
+	{"failed: it did not happen",
+	 "1 0 put 0 1 failed 1 0 0\n"
+	 "2 0 get 2 3 notfound 0 0 0\n", NULL, 0},
+	{"failed: it happened",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 put 2 3 failed 2 0 0\n"
+	 "2 0 get 4 5 ok 2 0 0\n", "c", 0},
+};
+
+#define KNOWN (sizeof(known) / sizeof(known[0]))
+
+static struct history parse(const char *text)
+{
+	struct history h = {0};
+	FILE *f = fmemopen((void *)(uintptr_t)text, strlen(text) + 1, "r");
+
+	ck_assert_ptr_nonnull(f);
+	if (*text)
+		ck_assert_int_eq(history_read(&h, f, "text"), 0);
+	fclose(f);
+	return h;
+}
+
+/* The lines of `h` that make up `w`, as letters. */
+static void letters(const struct history *h, const struct history *w, char *out)
+{
+	for (size_t i = 0; i < h->n; i++)
+		for (size_t j = 0; j < w->n; j++)
+			if (memcmp(&h->op[i], &w->op[j], sizeof(h->op[i])) == 0)
+				*out++ = (char)('a' + i);
+	*out = '\0';
+}
+
+START_TEST(test_known)
+{
+	const struct known *k = &known[_i];
+	struct history h = parse(k->text);
+	struct linear_report r;
+	char got[64] = "";
+
+	linear_check(&h, 0, &r);
+	letters(&h, &r.witness, got);
+	if (!k->witness) {
+		ck_assert_msg(r.verdict == LINEAR_YES, "%s: refused for %s",
+			      k->name, got);
+	} else {
+		ck_assert_msg(r.verdict == LINEAR_NO, "%s: accepted", k->name);
+		ck_assert_msg(strcmp(got, k->witness) == 0,
+			      "%s: the witness is %s, not %s", k->name, got,
+			      k->witness);
+		ck_assert_uint_eq(r.key, k->key);
+	}
+	history_free(&r.witness);
+	history_free(&h);
+}
+END_TEST
+
+/* Times, clients and the order of the lines do not matter but for what they mean. */
+START_TEST(test_known_backwards)
+{
+	const struct known *k = &known[_i];
+	struct history h = parse(k->text), back = {0};
+	struct linear_report r;
+
+	for (size_t i = h.n; i-- > 0;) {
+		struct history_op op = h.op[i];
+
+		op.invoked = op.invoked * 1000003 + (UINT64_C(1) << 60);
+		if (op.responded != HISTORY_OPEN)
+			op.responded = op.responded * 1000003 +
+				       (UINT64_C(1) << 60);
+		op.key += 1u << 31;
+		history_add(&back, &op);
+	}
+	linear_check(&back, 0, &r);
+	ck_assert_int_eq(r.verdict, k->witness ? LINEAR_NO : LINEAR_YES);
+	ck_assert_uint_eq(r.witness.n, k->witness ? strlen(k->witness) : 0);
+	history_free(&r.witness);
+	history_free(&back);
+	history_free(&h);
+}
+END_TEST
+
+/* More at once than a word has bits. */
+START_TEST(test_wide)
+{
+	struct history h = {0};
+	struct linear_report r;
+	struct history_op op = {.invoked = 1, .responded = 1000,
+				.key = 3};
+
+	for (uint32_t i = 0; i < 200; i++) {
+		op.kind = i % 3 ? HISTORY_GET : HISTORY_PUT;
+		op.client = i;
+		op.value = history_id(i % 3 ? 0 : i, 1);
+		history_add(&h, &op);
+	}
+	linear_check(&h, 0, &r);
+	ck_assert_int_eq(r.verdict, LINEAR_YES);
+	h.op[151].value = 99;
+	linear_check(&h, 0, &r);
+	ck_assert_int_eq(r.verdict, LINEAR_NO);
+	ck_assert_uint_eq(r.witness.n, 1);
+	history_free(&r.witness);
+	history_free(&h);
+}
+END_TEST
+
+/* Who asks for less gets an answer that says so, and no verdict. */
+START_TEST(test_limit)
+{
+	struct history h = {0};
+	struct linear_report r;
+	char text[256] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	for (uint32_t i = 0; i < 40; i++) {
+		struct history_op op = {.client = i, .invoked = 1,
+					.responded = 100 + i, .key = 5,
+					.kind = HISTORY_REPLACE,
+					.value = i + 1};
+
+		op.kind = i ? HISTORY_REPLACE : HISTORY_PUT;
+		op.kind = i % 2 ? HISTORY_DELETE : op.kind;
+		op.value = op.kind == HISTORY_DELETE ? 0 : i + 1;
+		op.kind = i % 4 == 2 ? HISTORY_ADD : op.kind;
+		history_add(&h, &op);
+	}
+	linear_check(&h, 50, &r);
+	ck_assert_int_eq(r.verdict, LINEAR_GAVE_UP);
+	ck_assert_uint_eq(r.key, 5);
+	ck_assert_uint_eq(r.witness.n, 0);
+	linear_print(&r, f);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "undecided: key 5"));
+	history_free(&h);
+}
+END_TEST
+
+/* ---- in words -------------------------------------------------------------- */
+
+START_TEST(test_print)
+{
+	struct history h = parse("1 7 put 0 1000 ok 1099511627777 0 0\n"
+				 "1 7 put 4000 5500 ok 2 0 0\n"
+				 "3 7 get 5000 7000 ok 2 0 0\n"
+				 "2 7 get 8000 9000 ok 1099511627777 0 0\n");
+	static const char *const says[] = {
+		"not linearizable: key 7, by 3 of its operations:\n",
+		"put 0.1: done\n", "put 2: done\n", "get: found 0.1  <--\n",
+		"No order gives client 2's \"get: found 0.1\". "
+		"It could have said \"found 2\".\n",
+		"         0.000          1.000  |---|",
+		"         4.000          5.500          |---|"};
+	struct linear_report r;
+	char text[4096] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	linear_check(&h, 0, &r);
+	linear_print(&r, f);
+	fclose(f);
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+		ck_assert_msg(strstr(text, says[i]) != NULL,
+			      "'%s' is not in:\n%s", says[i], text);
+	history_free(&r.witness);
+	history_free(&h);
+}
+END_TEST
+
+START_TEST(test_text)
+{
+	struct history h = parse("# a comment\n\n"
+				 "4294967295 4294967295 cas 3 9 changed "
+				 "18446744073709551614 4 18446744073709551615\n"
+				 " 1\t2  delete 5 - unknown 0 0 0\r\n");
+	struct history again = {0};
+	char text[4096] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w+");
+
+	ck_assert_uint_eq(h.n, 2);
+	ck_assert_uint_eq(h.op[0].client, UINT32_MAX);
+	ck_assert_uint_eq(h.op[0].version, UINT64_MAX);
+	ck_assert_uint_eq(h.op[1].kind, HISTORY_DELETE);
+	ck_assert_uint_eq(h.op[1].responded, HISTORY_OPEN);
+	ck_assert_int_eq(history_write(&h, f), 0);
+	rewind(f);
+	ck_assert_int_eq(history_read(&again, f, "again"), 0);
+	ck_assert_uint_eq(again.n, 2);
+	ck_assert_int_eq(memcmp(again.op, h.op, 2 * sizeof(h.op[0])), 0);
+	history_join(&again, &h);
+	ck_assert_uint_eq(again.n, 4);
+	fclose(f);
+	history_free(&h);
+	history_free(&again);
+	ck_assert_uint_ne(history_id(0, 0), HISTORY_ABSENT);
+	ck_assert_uint_ne(history_id(1, 0), history_id(0, 1));
+}
+END_TEST
+
+static const char *const nonsense[] = {
+	"1 2 get 3 4 ok 5 0", "1 2 get 3 4 ok 5 0 0 0",
+	"1 2 fetch 3 4 ok 5 0 0", "1 2 get 3 4 fine 5 0 0",
+	"-1 2 get 3 4 ok 5 0 0", "1 4294967296 get 3 4 ok 5 0 0",
+	"1 2 get 3x 4 ok 5 0 0", "1 2 get 5 4 ok 5 0 0",
+	"1 2 get 3 - ok 5 0 0", "1 2 get 3 4 ok 0 0 0",
+	"1 2 get 3 4 notfound 5 0 0", "1 2 put 3 4 ok 0 0 0",
+	"1 2 put 3 4 notfound 5 0 0", "1 2 add 3 4 changed 5 0 0",
+	"1 2 put 3 4 ok 5 6 0", "1 2 delete 3 4 ok 5 0 0",
+	"1 2 cas 3 4 ok 5 0 0", "1 2 cas 3 4 exists 5 6 0",
+	"1 2 get 3 99999999999999999999 ok 5 0 0", "x",
+};
+
+/* One line that names the place; nothing is taken over. */
+START_TEST(test_nonsense)
+{
+	char text[256], said[512] = "";
+	FILE *f, *err = tmpfile();
+	struct history h = {0};
+	int saved = dup(STDERR_FILENO);
+
+	snprintf(text, sizeof(text), "1 2 get 3 4 ok 5 0 0\n\n%s\n",
+		 nonsense[_i]);
+	f = fmemopen(text, strlen(text), "r");
+	ck_assert(f && err && saved >= 0);
+	dup2(fileno(err), STDERR_FILENO);
+	ck_assert_int_eq(history_read(&h, f, "file.txt"), -1);
+	dup2(saved, STDERR_FILENO);
+	ck_assert_uint_eq(h.n, 0);
+	rewind(err);
+	ck_assert_uint_lt(fread(said, 1, sizeof(said), err), sizeof(said));
+	ck_assert_msg(strncmp(said, "file.txt:3: ", 12) == 0, "said '%s'",
+		      said);
+	ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
+	fclose(f);
+	fclose(err);
+	close(saved);
+	history_free(&h);
+}
+END_TEST
+
+/* ---- versions -------------------------------------------------------------- */
+
+START_TEST(test_versions)
+{
+	struct history h = parse("1 0 get 0 1 ok 5 0 100\n"
+				 "1 1 get 0 1 ok 5 0 200\n"
+				 "1 0 cas 2 3 ok 6 5 101\n"
+				 "2 0 get 4 5 ok 6 0 101\n"
+				 "2 1 get 4 5 ok 6 0 100\n"
+				 "2 0 get 4 5 ok 6 0 0\n"
+				 "2 0 get 4 5 failed 0 0 7\n");
+	struct history_op op = {.key = 0, .kind = HISTORY_GET, .value = 7,
+				.version = 100};
+	char text[512] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	ck_assert_int_eq(history_versions(&h, f), 0);
+	history_add(&h, &op);
+	ck_assert_int_eq(history_versions(&h, f), -1);
+	h.op[h.n - 1].value = 5;
+	h.op[h.n - 1].version = 102;
+	ck_assert_int_eq(history_versions(&h, f), -1);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "key 0: one version, two values"));
+	ck_assert_ptr_nonnull(strstr(text, "key 0: one value, two versions"));
+	for (uint32_t i = 0; i < 5000; i++) {
+		op = (struct history_op){.key = i, .value = 8, .version = 9};
+		history_add(&h, &op);
+	}
+	h.op[7].value = 7;
+	h.op[7].version = 102;
+	ck_assert_int_eq(history_versions(&h, stderr), 0);
+	history_free(&h);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("linear");
+	TCase *t = tcase_create("linear");
+
+	tcase_add_loop_test(t, test_known, 0, KNOWN);
+	tcase_add_loop_test(t, test_known_backwards, 0, KNOWN);
+	tcase_add_test(t, test_wide);
+	tcase_add_test(t, test_limit);
+	tcase_add_test(t, test_print);
+	tcase_add_test(t, test_text);
+	tcase_add_loop_test(t, test_nonsense, 0,
+			    sizeof(nonsense) / sizeof(nonsense[0]));
+	tcase_add_test(t, test_versions);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
