@@ -48,6 +48,30 @@ AC_DEFUN([FARKV_SANITIZER], [
   AM_CONDITIONAL([SANITIZER], [test -n "$san"])
 ])
 
+dnl FARKV_FUZZER: --enable-fuzzer: the fuzz targets are libFuzzer's, with all
+dnl sources made for it. After FARKV_SANITIZER. See make fuzz.
+AC_DEFUN([FARKV_FUZZER], [
+  AC_ARG_ENABLE([fuzzer],
+    [AS_HELP_STRING([--enable-fuzzer],
+      [build the fuzz targets with libFuzzer (make fuzz does that)])],
+    [], [enable_fuzzer=no])
+  AS_IF([test "x$enable_fuzzer" = xyes], [
+    AC_MSG_CHECKING([whether $CC has libFuzzer])
+    save_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS $FARKV_SANFLAGS -fsanitize=fuzzer"
+    AC_LINK_IFELSE([AC_LANG_SOURCE([
+        int LLVMFuzzerTestOneInput(const char *p, unsigned long n);
+        int LLVMFuzzerTestOneInput(const char *p, unsigned long n)
+        { return !p && n; }])],
+      [AC_MSG_RESULT([yes])],
+      [AC_MSG_ERROR([--enable-fuzzer needs clang and its libFuzzer (Debian: clang libclang-rt-dev)])])
+    CFLAGS=$save_CFLAGS
+    FARKV_SANFLAGS="$FARKV_SANFLAGS -fsanitize=fuzzer-no-link"
+    FUZZER_LDFLAGS=-fsanitize=fuzzer])
+  AC_SUBST([FUZZER_LDFLAGS])
+  AM_CONDITIONAL([FUZZER], [test "x$enable_fuzzer" = xyes])
+])
+
 dnl FARKV_JOIN: how to make one object of many, in which what the shared library
 dnl hides is local. RELOC_FLAGS are for the compiler as linker.
 AC_DEFUN([FARKV_JOIN], [
