@@ -338,7 +338,7 @@ static void grab_blocks(uint64_t from, unsigned n)
 
 START_TEST(test_stopped_after_its_swap)
 {
-	unsigned rounds = real_server_is_remote() ? 3 :
+	unsigned rounds = real_server_is_remote() ? 1 :
 				  (unsigned)scale_pick(5, 40, 40);
 	uint64_t x = 99, swept = scale_stat(&srv, "blocks_swept");
 	struct scale_worker home, stopping[3], mortal;
