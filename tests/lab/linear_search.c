@@ -433,22 +433,6 @@ static void visit_unknown(struct search_memory *m, uint64_t *c, uint64_t now)
 			use(m, c, (unsigned)best[k], now);
 }
 
-static void visit_supply(struct search_memory *m, uint64_t *c, uint64_t now)
-{
-	unsigned n = stride(m);
-
-	for (size_t i = 0; i < m->s->n_supply; i++) {
-		struct search_op op = {.writes = true,
-				       .leaves = m->s->supply[i].value};
-
-		if (m->s->supply[i].from > now ||
-		    !fits(&op, c, c[n], c[n + 1]))
-			continue;
-		copy(m, c);
-		visit(m, &op, BOUND_NEEDY);
-	}
-}
-
 static bool others_owed(struct search_memory *m, uint64_t *c, unsigned due)
 {
 	for (unsigned i = 0; i < m->top; i++)
@@ -484,7 +468,6 @@ static void explore(struct search_memory *m, unsigned due)
 			return;
 		visit_places(m, c, due);
 		visit_unknown(m, c, op->responded);
-		visit_supply(m, c, op->responded);
 	}
 }
 
@@ -538,15 +521,15 @@ static void invoke(struct search_memory *m, const struct search_op *op)
 	m->busy++;
 	if (at >= m->top)
 		m->top = at + 1;
-	if (op->writes)
+	if (op->writes && !op->may)
 		return;
 	for (size_t i = 0; i < m->now.n; i++) {
 		uint64_t *c = configs_at(&m->now, i);
 
-		if (!suits(op, c[0]))
-			continue;
-		set_bit(paid(m, c), at);
-		set_bit(spent(m, c), at);
+		if (op->may || suits(op, c[0]))
+			set_bit(paid(m, c), at);
+		if (!op->writes && suits(op, c[0]))
+			set_bit(spent(m, c), at);
 	}
 }
 
@@ -569,8 +552,8 @@ static bool alone(const struct search_memory *m, size_t i)
 {
 	const struct search *s = m->s;
 
-	return m->busy == 0 && m->begun == 0 && s->n_supply == 0 &&
-	       m->now.n == 1 &&
+	return m->busy == 0 && m->begun == 0 && m->now.n == 1 &&
+	       !s->op[i].may &&
 	       (i + 1 == s->n || s->op[i].responded < s->op[i + 1].invoked);
 }
 

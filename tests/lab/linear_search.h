@@ -48,11 +48,7 @@ struct search_op {
 	uint32_t from;      /* its number in the history */
 	uint8_t needs;      /* enum search_needs */
 	bool writes;
-};
-
-/* A state that may come about at any time from then on, any number of times. */
-struct search_supply {
-	uint64_t value, from;
+	bool may; /* it happened or not, but only until its response */
 };
 
 /* What a run works on; memory is kept from run to run. */
@@ -61,8 +57,6 @@ struct search_memory;
 struct search {
 	const struct search_op *op; /* of one key, by `invoked` */
 	size_t n;
-	const struct search_supply *supply;
-	size_t n_supply;
 	uint64_t limit;          /* of configurations, 0: none */
 
 	uint64_t configurations; /* out: visited */

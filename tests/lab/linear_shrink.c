@@ -5,10 +5,11 @@
  * Less may be wrong for another reason: without the put of a value, who read it seems to
  * have read what nobody wrote. So operations are left out only while
  *
- * - what is kept cannot be ordered even if the writes that are left out happened as
- *   often as one likes, whenever one likes after they began. Then neither can the whole;
+ * - what is kept cannot be ordered even if each write that is left out happened or not,
+ *   as one likes. Then neither can the whole;
  * - what is kept can be ordered but for the culprit, the operation for which the search
- *   found no place. So it is wrong for that one reason.
+ *   found no place. So it is wrong for that one reason;
+ * - who writes a value that is looked for is kept.
  *
  * Only what began until the culprit's response counts; what had no response by then may
  * have happened or not.
@@ -21,7 +22,7 @@
 #include "tests/lab/linear_search.h"
 
 /* Operations looked at, all attempts together; then what is left is good enough. */
-#define WORK_MAX UINT64_C(50000000)
+#define WORK_MAX UINT64_C(30000000)
 /* Configurations of one attempt. */
 #define LIMIT UINT64_C(1000000)
 
@@ -30,9 +31,8 @@ struct shrink {
 	const struct search_op *op;
 	size_t n, culprit;
 	uint64_t deadline;      /* the culprit's response */
-	uint8_t *kept;
+	bool *kept;
 	struct search_op *part;
-	struct search_supply *supply;
 	uint64_t *asked;
 	size_t *at;
 	uint64_t work;
@@ -67,51 +67,47 @@ static bool rest_is_fine(struct shrink *k)
 	return search_run(k->memory, &s) == LINEAR_YES;
 }
 
-/* What writes that are not kept, or whose response is out, can leave. */
-static size_t find_supply(struct shrink *k, size_t n_asked)
+/* What the kept ones look for, sorted. Returns how many. */
+static size_t find_asked(struct shrink *k)
 {
-	uint64_t absent = UINT64_MAX, any = UINT64_MAX;
 	size_t n = 0;
 
-	for (size_t i = 0; i < k->n; i++) {
-		const struct search_op *op = &k->op[i];
-
-		if (!op->writes || (k->kept[i] && is_definite(k, i)))
-			continue;
-		if (op->leaves == HISTORY_ABSENT)
-			absent = op->invoked < absent ? op->invoked : absent;
-		else if (bsearch(&op->leaves, k->asked, n_asked,
-				 sizeof(*k->asked), by_value))
-			k->supply[n++] = (struct search_supply){op->leaves,
-								op->invoked};
-		else
-			any = op->invoked < any ? op->invoked : any;
-	}
-	if (absent != UINT64_MAX)
-		k->supply[n++] = (struct search_supply){HISTORY_ABSENT, absent};
-	if (any != UINT64_MAX)
-		k->supply[n++] = (struct search_supply){SEARCH_ANY_VALUE, any};
+	for (size_t i = 0; i < k->n; i++)
+		if (k->kept[i] && (k->op[i].needs == NEEDS_VALUE ||
+				   k->op[i].needs == NEEDS_OTHER))
+			k->asked[n++] = k->op[i].value;
+	qsort(k->asked, n, sizeof(*k->asked), by_value);
 	return n;
+}
+
+static bool is_asked(const struct shrink *k, size_t n_asked, uint64_t value)
+{
+	return bsearch(&value, k->asked, n_asked, sizeof(*k->asked),
+		       by_value) != NULL;
 }
 
 /* Is what is kept impossible, whatever the other writes did? */
 static bool is_wrong(struct shrink *k)
 {
-	struct search s = {.op = k->part, .supply = k->supply, .limit = LIMIT};
-	size_t n_asked = 0;
+	struct search s = {.op = k->part, .limit = LIMIT};
+	size_t n_asked = find_asked(k);
 
 	for (size_t i = 0; i < k->n; i++) {
-		const struct search_op *op = &k->op[i];
+		struct search_op *op = &k->part[s.n];
 
-		if (!k->kept[i] || !is_definite(k, i))
+		if (!k->kept[i] && !k->op[i].writes)
 			continue;
-		k->part[s.n++] = *op;
-		if (op->needs == NEEDS_VALUE || op->needs == NEEDS_OTHER)
-			k->asked[n_asked++] = op->value;
+		*op = k->op[i];
+		if (!is_definite(k, i))
+			op->responded = HISTORY_OPEN;
+		else
+			op->may = !k->kept[i];
+		if (op->writes && op->leaves != HISTORY_ABSENT &&
+		    !is_asked(k, n_asked, op->leaves))
+			op->leaves = SEARCH_ANY_VALUE;
+		s.n++;
 	}
-	qsort(k->asked, n_asked, sizeof(*k->asked), by_value);
-	s.n_supply = find_supply(k, n_asked);
-	k->work += k->n + s.n;
+	k->work += s.n;
 	return search_run(k->memory, &s) == LINEAR_NO;
 }
 
@@ -134,6 +130,20 @@ static void keep(struct shrink *k, const size_t *at, size_t n, bool kept)
 		k->kept[at[i]] = kept;
 }
 
+/* Of those left out who wrote what is looked for comes back. Returns how many did not. */
+static size_t keep_asked(struct shrink *k, const size_t *at, size_t n)
+{
+	size_t n_asked = find_asked(k), left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (k->op[at[i]].writes &&
+		    is_asked(k, n_asked, k->op[at[i]].leaves))
+			k->kept[at[i]] = true;
+		else
+			left++;
+	return left;
+}
+
 /* Leave out `chunk` of the kept ones at a time, from the first on. */
 static bool sweep(struct shrink *k, size_t chunk, enum which which)
 {
@@ -144,7 +154,8 @@ static bool sweep(struct shrink *k, size_t chunk, enum which which)
 		size_t some = n - i < chunk ? n - i : chunk;
 
 		keep(k, k->at + i, some, false);
-		if (rest_is_fine(k) && is_wrong(k))
+		if (keep_asked(k, k->at + i, some) && rest_is_fine(k) &&
+		    is_wrong(k))
 			any = true;
 		else
 			keep(k, k->at + i, some, true);
@@ -181,19 +192,18 @@ void search_shrink(struct search_memory *m, const struct history *h,
 
 	while (k.n < failed->n && k.op[k.n].invoked <= k.deadline)
 		k.n++;
-	k.kept = room(k.n, 1);
+	k.kept = room(k.n, sizeof(*k.kept));
 	k.part = room(k.n, sizeof(*k.part));
-	k.supply = room(k.n + 2, sizeof(*k.supply));
 	k.asked = room(k.n, sizeof(*k.asked));
 	k.at = room(k.n, sizeof(*k.at));
-	memset(k.kept, 1, k.n);
+	for (size_t i = 0; i < k.n; i++)
+		k.kept[i] = true;
 	shrink(&k);
 	for (size_t i = 0; i < k.n; i++)
 		if (k.kept[i])
 			history_add(out, &h->op[k.op[i].from]);
 	free(k.kept);
 	free(k.part);
-	free(k.supply);
 	free(k.asked);
 	free(k.at);
 }

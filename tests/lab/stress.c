@@ -83,7 +83,7 @@ static void sweep_keys(struct farkv *kv, struct history *h)
 	uint8_t key[STRESS_KEY_MAX];
 
 	cold = cold < STRESS_COLD_MAX ? cold : STRESS_COLD_MAX;
-	for (uint32_t i = 0; i < STRESS_HOT + cold; i++) {
+	for (uint32_t i = 0; i < STRESS_COLD + cold; i++) {
 		struct history_op op = {.client = client, .key = i,
 					.kind = HISTORY_GET};
 		size_t len = stress_key(board->round, i, key);
@@ -181,6 +181,8 @@ static void reset_board(void)
 	board->stop = 0;
 	board->cold = 0;
 	board->again = 0;
+	board->race = 0;
+	memset(board->arrived, 0, sizeof(board->arrived));
 	board->round++;
 	for (unsigned i = 0; i < board->plan.clients; i++) {
 		struct stress_place *p = &board->place[i];
@@ -200,7 +202,7 @@ static void say_round(const struct history *h, const struct sums *r)
 	       " stopped, server %s %" PRIu64 ", %" PRIu64 " splits, %" PRIu64
 	       " compactions, %" PRIu64 " no space, %" PRIu64 " timed out, %"
 	       PRIu64 " disconnected; %.0f k/s recorded, %.1f M/s checked\n",
-	       board->round, h->n, board->cold + STRESS_HOT, r->unknown,
+	       board->round, h->n, board->cold + board->race + STRESS_HOT, r->unknown,
 	       r->harm.kills, r->harm.stops,
 	       r->harm.server_kills ? "killed" : "stopped",
 	       r->harm.server_kills ? r->harm.server_kills
@@ -419,12 +421,15 @@ static void read_options(int argc, char **argv)
 static Suite *suite(void)
 {
 	Suite *s = suite_create("stress");
-	TCase *t = tcase_create("stress");
+	TCase *clients = tcase_create("clients");
+	TCase *server = tcase_create("server");
 
-	tcase_set_timeout(t, 120 + 2 * options.seconds);
-	tcase_add_test(t, test_clients);
-	tcase_add_test(t, test_server);
-	suite_add_tcase(s, t);
+	tcase_set_timeout(clients, 120 + 2 * options.seconds);
+	tcase_add_test(clients, test_clients);
+	suite_add_tcase(s, clients);
+	tcase_set_timeout(server, 120 + 2 * options.seconds);
+	tcase_add_test(server, test_server);
+	suite_add_tcase(s, server);
 	return s;
 }
 

@@ -21,7 +21,9 @@
 
 #define STRESS_CLIENTS_MAX 32u
 #define STRESS_HOT 48u         /* keys that everybody works on */
-#define STRESS_COLD_MAX 400000u /* others of a round, made as it goes on */
+#define STRESS_RACES 4096u     /* ... that two try to make at one moment, */
+#define STRESS_COLD (STRESS_HOT + STRESS_RACES)
+#define STRESS_COLD_MAX 400000u /* and others, made as a round goes on */
 #define STRESS_VALUE_MAX 6000u
 #define STRESS_KEY_MAX 64u
 #define STRESS_BATCH 16u
@@ -57,6 +59,8 @@ struct stress_board {
 	uint32_t round;
 	uint32_t clients;    /* numbers given out, ever */
 	uint32_t cold;       /* keys made in this round */
+	uint32_t race;       /* the next to race for */
+	uint32_t arrived[STRESS_RACES];
 	uint32_t again;      /* the server was started again */
 	struct stress_place place[STRESS_CLIENTS_MAX];
 };

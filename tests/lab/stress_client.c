@@ -72,7 +72,7 @@ static uint32_t fresh_key(struct client *c)
 {
 	uint32_t n = __atomic_fetch_add(&c->board->cold, 1, __ATOMIC_RELAXED);
 
-	return STRESS_HOT + n % STRESS_COLD_MAX;
+	return STRESS_COLD + n % STRESS_COLD_MAX;
 }
 
 static uint32_t warm_key(struct client *c)
@@ -82,7 +82,7 @@ static uint32_t warm_key(struct client *c)
 	if (n == 0)
 		return hot_key(c);
 	back = (uint32_t)rng_below(&c->rng, n < WARM ? n : WARM);
-	return STRESS_HOT + (n - 1 - back) % STRESS_COLD_MAX;
+	return STRESS_COLD + (n - 1 - back) % STRESS_COLD_MAX;
 }
 
 static uint32_t any_key(struct client *c, unsigned hot_percent)
@@ -192,6 +192,25 @@ static void compare_and_set(struct client *c, uint32_t key)
 	single(c, HISTORY_CAS, key, &s);
 }
 
+/* Closer than the scheduler would bring two that make one key: wait for another. */
+static void race(struct client *c)
+{
+	struct stress_board *b = c->board;
+	uint32_t r = STRESS_LOAD(b->race), next = r;
+
+	if (r >= STRESS_RACES)
+		return;
+	if (__atomic_add_fetch(&b->arrived[r], 1, __ATOMIC_SEQ_CST) == 1)
+		for (int i = 0; i < 20000 && STRESS_LOAD(b->arrived[r]) < 2;
+		     i++)
+			;
+	single(c, rng_below(&c->rng, 2) ? HISTORY_ADD : HISTORY_PUT,
+	       STRESS_HOT + r, NULL);
+	__atomic_compare_exchange_n(&b->race, &next, r + 1, false,
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	single(c, HISTORY_GET, STRESS_HOT + r, NULL);
+}
+
 /* ---- many at once ---------------------------------------------------------- */
 
 static void batch_get(struct client *c, unsigned n)
@@ -247,7 +266,9 @@ static void one_step(struct client *c)
 {
 	uint64_t r = rng_below(&c->rng, 100);
 
-	if (r < 34)
+	if (r == 0 && rng_below(&c->rng, 2))
+		race(c);
+	else if (r < 34)
 		single(c, HISTORY_GET, any_key(c, 60), NULL);
 	else if (r < 50)
 		single(c, HISTORY_PUT, any_key(c, 60), NULL);
@@ -284,7 +305,7 @@ static void connect_to(struct client *c)
 /* A key that nobody else knows. Its length. */
 static size_t own_key(struct client *c)
 {
-	return stress_key(c->round, STRESS_HOT + STRESS_COLD_MAX + c->number,
+	return stress_key(c->round, STRESS_COLD + STRESS_COLD_MAX + c->number,
 			  c->key[0]);
 }
 
@@ -351,7 +372,7 @@ void stress_client_main(unsigned me, void *arg)
 	if (b->plan.kill_server)
 		leave_trace(&c);
 	while (!STRESS_LOAD(b->stop) &&
-	       recorder_has_room(&c.place->rec, 2 * STRESS_BATCH)) {
+	       recorder_has_room(&c.place->rec, STRESS_BATCH)) {
 		one_step(&c);
 		if (b->plan.kill_server &&
 		    count[STRESS_DISCONNECTED] + count[STRESS_MAYBE] > before) {

@@ -91,11 +91,11 @@ static const struct known known[] = {
 	 "1 0 cas 4 5 ok 3 1 0\n", "abc", 0},
 	{"a cas that should not have failed",
 	 "1 0 put 0 1 ok 1 0 0\n"
-	 "1 0 cas 4 5 changed 3 1 0\n", "b", 0},
+	 "1 0 cas 4 5 changed 3 1 0\n", "ab", 0},
 	{"a cas of a key without a value",
 	 "1 0 put 0 1 ok 1 0 0\n"
 	 "2 0 delete 0 3 ok 0 0 0\n"
-	 "1 0 cas 4 5 changed 3 1 0\n", "c", 0},
+	 "1 0 cas 4 5 changed 3 1 0\n", "ac", 0},
 	{"a replace of nothing",
 	 "1 0 get 0 1 notfound 0 0 0\n"
 	 "1 0 replace 2 3 ok 1 0 0\n", "b", 0},
