@@ -196,6 +196,14 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 		return op_check_moved(ix, op);
 	if (slot_is_null(found))
 		return op_again_bounded(ix, op, "a slot lost its key");
+	/*
+	 * Who replaces this word takes its block over, and writes there one day:
+	 * it must be one, as the scan has seen to for the words that it found.
+	 */
+	if (!op->inserting &&
+	    (slot_fp(found) != hash_fp(op->key.hash) ||
+	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
+		return op_again_bounded(ix, op, "a slot leads out of the region");
 	if (op->inserting) {
 		/* Whose is it now? The scan goes on at this very slot. */
 		op->window[op->slot_at] = found;
