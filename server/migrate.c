@@ -18,6 +18,13 @@
 #define GROUP_SLOTS (GROUP_CHAINS * XPORT_CHAIN_MAX)
 /* Slots surveyed between two looks at the clock. */
 #define SURVEY_SLOTS 256u
+/*
+ * So long, and in so many passes, are slots tried that change under each CAS: no
+ * client that keeps the rules wins as often. One that does not must not keep the
+ * server for ever. (Time alone passes while the server is stopped.)
+ */
+#define FREEZE_MAX_NS (200 * NS_PER_MS)
+#define FREEZE_PASSES_MIN 1000u
 /* Blocks fetched ahead of the one that is hashed. */
 #define PREFETCH_AHEAD 12u
 
@@ -35,11 +42,15 @@ struct migration {
 	uint64_t entry[2];   /* of the fresh subtables */
 	unsigned at;         /* slot, or directory entry, that comes next */
 	bool again;          /* a CAS of this pass lost: another pass */
+	unsigned passes;
+	unsigned n_frozen;   /* slots, ... */
+	bool frozen[SUBTABLE_SLOTS]; /* ... each once: they are not looked at again */
 	uint64_t began_ns, freeze_ns;
 	struct migrate_result result;
 
 	uint64_t hash[SUBTABLE_SLOTS]; /* of the slots' keys, ... */
 	bool known[SUBTABLE_SLOTS];    /* ... where known */
+	uint64_t dropped[SUBTABLE_SLOTS]; /* words of tombstones, or 0 */
 	struct xport_chain chain[GROUP_CHAINS];
 	unsigned n_chains; /* posted */
 	uint8_t key[BLOCK_HEADER_BYTES + UINT16_MAX]; /* a block's beginning */
@@ -228,6 +239,7 @@ static bool key_hash(struct migration *m, uint64_t w, uint64_t *hash_out)
 	size_t have;
 
 	memcpy(&h, src, sizeof(h));
+	atom_compiler_barrier();
 	have = UTIL_MIN(sizeof(h) + (size_t)h.key_len,
 			(size_t)class_bytes(ref.cls));
 	memcpy(m->key, src, have);
@@ -258,6 +270,8 @@ static void survey(struct migration *m)
 	m->phase = FREEZE;
 	m->at = 0;
 	m->again = false;
+	m->n_frozen = m->passes = 0;
+	memset(m->frozen, 0, sizeof(m->frozen));
 	m->freeze_ns = clock_now_ns();
 }
 
@@ -283,7 +297,22 @@ static void cas_add(struct migration *m, unsigned k, unsigned s, uint64_t w)
 	};
 }
 
-/* Post the next group; the last one of a pass without a loss ends the phase. */
+static void frozen_note(struct migration *m, unsigned s)
+{
+	m->n_frozen += !m->frozen[s];
+	m->frozen[s] = true;
+}
+
+static bool never_rests(const struct migration *m)
+{
+	return m->passes >= FREEZE_PASSES_MIN &&
+	       clock_now_ns() - m->freeze_ns >= FREEZE_MAX_NS;
+}
+
+/*
+ * Post the next group; the last one of a pass without a loss ends the phase. A slot
+ * that was frozen stays so: only who breaks the rules thaws it, and would do so again.
+ */
 static bool freeze(struct migration *m)
 {
 	unsigned k = 0;
@@ -291,7 +320,11 @@ static bool freeze(struct migration *m)
 	for (; m->at < SUBTABLE_SLOTS && k < GROUP_SLOTS; m->at++) {
 		uint64_t w = atom_load_relaxed(&m->old[m->at]);
 
-		if (!(w & SLOT_FROZEN))
+		if (m->frozen[m->at])
+			continue;
+		if (w & SLOT_FROZEN)
+			frozen_note(m, m->at);
+		else
 			cas_add(m, k++, m->at, w);
 	}
 	m->n_chains = (k + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX;
@@ -299,13 +332,24 @@ static bool freeze(struct migration *m)
 		if (xport_post(m->lane, m->chain))
 			return false;
 		m->phase = FREEZE_WAIT;
-	} else if (m->again) {
+	} else if (m->again && !never_rests(m)) {
 		m->again = false;
 		m->at = 0;
+		m->passes++;
 	} else {
 		m->phase = BUILD;
 	}
 	return true;
+}
+
+static void cas_done(struct migration *m, const struct xport_wr *wr)
+{
+	uint64_t first = entry_page(m->old_entry) * PAGE_BYTES;
+
+	if (wr->found == wr->expect)
+		frozen_note(m, (unsigned)((wr->off - first) / SLOT_BYTES));
+	else
+		m->again = true;
 }
 
 /* False while the group is under way. */
@@ -321,12 +365,12 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 
 		if (c->status)
 			*lost_out = true;
-		for (unsigned i = 0; i < c->n; i++)
-			if (c->wr[i].found != c->wr[i].expect)
-				m->again = true;
+		/* What a lost one did can be seen in the slot. */
+		for (unsigned i = 0; i < c->n && !c->status; i++)
+			cas_done(m, &c->wr[i]);
 	}
 	m->phase = FREEZE;
-	if (*lost_out) /* which of them happened can be seen in the slots */
+	if (*lost_out)
 		m->at = 0;
 	return true;
 }
@@ -389,15 +433,20 @@ static void build(struct migration *m)
 	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
 		uint64_t w = atom_load_follow(&m->old[s]) & ~SLOT_FROZEN;
 
+		m->dropped[s] = 0;
 		if (slot_is_null(w))
 			continue;
-		if (w & SLOT_DEAD)
+		if (w & SLOT_DEAD) {
+			m->dropped[s] = w;
 			res->dead++;
-		else if (carry(m, s, w))
+		} else if (carry(m, s, w)) {
 			res->live++;
-		else
+		} else {
 			res->damaged++;
+		}
 	}
+	/* They never held still: what became of them since is not known. */
+	res->damaged += SUBTABLE_SLOTS - m->n_frozen;
 	m->phase = PUBLISH;
 	m->at = 0;
 }
@@ -446,12 +495,10 @@ static void retire(struct migration *m)
 	struct migrate_result *res = &m->result;
 
 	res->frozen_ns = now - m->freeze_ns;
-	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++) {
-		uint64_t w = atom_load_relaxed(&m->old[s]);
-
-		if (!slot_is_null(w) && (w & SLOT_DEAD))
-			(void)slab_drop(m->slab, w & ~SLOT_FROZEN, now);
-	}
+	/* Not by what the old slots say now: a rogue may have changed them since. */
+	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++)
+		if (m->dropped[s])
+			(void)slab_drop(m->slab, m->dropped[s], now);
 	if (!heap_retire(m->r->heap, entry_page(m->old_entry), 1))
 		log_warn("out of memory: a page of the index stays unused");
 	m->r->subtables += res->kind == MIGRATE_SPLIT;
@@ -480,6 +527,9 @@ enum migrate_state migration_step(struct migration *m, uint64_t until_ns)
 		case FREEZE:
 			if (!freeze(m))
 				return MIGRATE_LOST;
+			/* Another pass: others must not wait for a rival. */
+			if (m->phase == FREEZE && m->at == 0 && spent(until_ns))
+				return MIGRATE_MORE;
 			break;
 		case FREEZE_WAIT:
 			if (!freeze_done(m, &lost) && spent(until_ns))

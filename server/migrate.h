@@ -56,7 +56,8 @@ struct migrate_result {
 	uint64_t page[2]; /* the fresh subtables; [1] is 0 after a compaction */
 	uint64_t page_hash[2];
 	uint32_t live, dead;
-	uint32_t damaged; /* slots dropped: their block is not what they name */
+	uint32_t damaged; /* slots dropped: their block is not what they name; and
+			     those that could not be frozen */
 	bool doubled;
 	uint64_t frozen_ns; /* from the first CAS to the publication */
 	uint64_t total_ns;
@@ -80,7 +81,9 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 
 /**
  * Go on until `until_ns` (clock_now_ns()); does not stop between freeze and
- * publication but to await the lane. 0: the smallest step that there is.
+ * publication but to await the lane, and where slots change too fast to be frozen.
+ * After 0.2 s of that it goes on without them: no client that keeps the rules wins
+ * so often. 0: the smallest step that there is.
  */
 enum migrate_state migration_step(struct migration *m, uint64_t until_ns);
 

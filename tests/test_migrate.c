@@ -463,6 +463,55 @@ START_TEST(migration_slots_that_lead_nowhere_are_dropped_and_counted)
 }
 END_TEST
 
+/* Somebody who thaws what was frozen, or never lets a slot be frozen. */
+static enum { THAWS, CHANGES_ONE } rogue_does;
+
+static int rogue_hook(void *arg, const struct xport_chain *c, unsigned i,
+		      bool after)
+{
+	uint64_t *slots = region_slots(&r, region_entry(&r, 0));
+	uint64_t *slot = region_at(&r, c->wr[i].off);
+
+	(void)arg;
+	if (c->wr[i].opcode != XPORT_CAS)
+		return 0;
+	if (rogue_does == THAWS && after)
+		slots[(slot - slots + SUBTABLE_SLOTS - 1) % SUBTABLE_SLOTS] &=
+			~SLOT_FROZEN;
+	if (rogue_does == CHANGES_ONE && !after && slot == &slots[1000])
+		*slot ^= SLOT_BLIND;
+	return 0;
+}
+
+START_TEST(migration_rogue_that_thaws_or_never_rests_is_not_waited_for)
+{
+	const struct xport_fault_config cfg = {.hook = rogue_hook};
+	unsigned more = 0;
+	uint64_t began;
+
+	setup();
+	fill(0, 2000);
+	rogue_does = _i ? CHANGES_ONE : THAWS;
+	migration_free(migration);
+	lane = xport_fault_open(lane, &cfg);
+	migration = migration_new(&r, slab, lane);
+	ck_assert_int_eq(migration_begin(migration, 0, MIGRATE_SPLIT),
+			 MIGRATE_BEGUN);
+	began = clock_now_ns();
+	/* Nor is anybody else kept waiting meanwhile. */
+	while (migration_step(migration, clock_now_ns() + NS_PER_MS) ==
+	       MIGRATE_MORE)
+		more++;
+	ck_assert_uint_lt(clock_now_ns() - began, 10 * NS_PER_SEC);
+	ck_assert_uint_eq(migration_result(migration)->damaged, _i);
+	if (_i)
+		ck_assert_uint_ge(more, 3);
+	index_drop_cache(client);
+	check_all(2000);
+	teardown();
+}
+END_TEST
+
 START_TEST(migration_begin_without_memory_changes_nothing)
 {
 	uint64_t used;
@@ -517,6 +566,9 @@ static Suite *suite(void)
 		4);
 	tcase_add_test(t, migration_lane_breaks_it_says_so_and_another_finishes);
 	tcase_add_test(t, migration_slots_that_lead_nowhere_are_dropped_and_counted);
+	tcase_add_loop_test(
+		t, migration_rogue_that_thaws_or_never_rests_is_not_waited_for, 0,
+		2);
 	tcase_add_test(t, migration_begin_without_memory_changes_nothing);
 	tcase_add_test(
 		t, migration_begin_at_the_largest_directory_refuses_to_split);
