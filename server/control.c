@@ -17,6 +17,9 @@
 #include "port_unix.h"
 
 #define TICK_MS 200
+/* Lines about single clients: so many in so long. */
+#define NOTES_MAX 20u
+#define NOTES_NS (10 * NS_PER_SEC)
 
 void control_tick_soon(struct control *c)
 {
@@ -45,11 +48,11 @@ void control_end_session(struct session *s)
 	if (s->welcomed) {
 		c->stats.sessions--;
 		session_peer(s, peer);
-		if (!s->left)
+		if (!s->left && control_note_due(c))
 			log_info("session %u (%s) ended without goodbye: its "
 				 "blocks stay unused until a sweep",
 				 s->id, peer);
-		else
+		else if (s->left)
 			log_debug("session %u (%s) left", s->id, peer);
 	}
 	TAILQ_REMOVE(&c->sessions, s, link);
@@ -64,6 +67,25 @@ bool control_complaint_due(struct control *c)
 	if (now - c->last_complaint_ns <= NS_PER_SEC)
 		return false;
 	c->last_complaint_ns = now;
+	return true;
+}
+
+bool control_note_due(struct control *c)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now - c->notes_since_ns > NOTES_NS) {
+		if (c->notes_untold)
+			log_info("%u more lines of this kind were left out",
+				 c->notes_untold);
+		c->notes_since_ns = now;
+		c->n_notes = c->notes_untold = 0;
+	}
+	if (c->n_notes == NOTES_MAX) {
+		c->notes_untold++;
+		return false;
+	}
+	c->n_notes++;
 	return true;
 }
 
@@ -201,16 +223,36 @@ bool control_packet(struct session *s, const void *buf, size_t len)
 
 /* ---- events --------------------------------------------------------------------- */
 
+/* The oldest connection that has not said what it wants; NULL if there is none. */
+static struct session *oldest_mute(const struct control *c)
+{
+	struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (!s->welcomed && !s->parked)
+			return s;
+	return NULL;
+}
+
+/*
+ * Connections that say nothing must not keep out those who do: where there is no room
+ * the oldest of them makes it. A client says HELLO as soon as it is connected.
+ */
 void control_begin_session(struct session *s)
 {
 	struct control *c = s->control;
+	struct session *mute;
 
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	c->n_connections++;
 	control_tick_soon(c);
-	if (c->n_connections > c->cfg.max_sessions)
-		control_refuse(s, MSG_REASON_FULL,
-			       "too many sessions; see --max-sessions");
+	if (c->n_connections + port_unix_closing(c->unix_port) <=
+	    c->cfg.max_sessions)
+		return;
+	mute = oldest_mute(c);
+	control_refuse(mute, MSG_REASON_FULL,
+		       mute == s ? "too many sessions; see --max-sessions" :
+				   "others came before it had said HELLO");
 }
 
 void control_fail(struct control *c)

@@ -62,6 +62,8 @@ struct control {
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
 	uint64_t last_complaint_ns;
+	uint64_t notes_since_ns;
+	uint32_t n_notes, notes_untold;
 
 	/* memory.c */
 	struct deferred_list deferred; /* oldest first */
@@ -95,6 +97,9 @@ void control_fail(struct control *c);
 
 /** At most one complaint a second: peers may misbehave in bulk. */
 bool control_complaint_due(struct control *c);
+
+/** Lines about one client of many: some in ten seconds, then their number. */
+bool control_note_due(struct control *c);
 
 /** A number that no session and no prefix had before; false when all are used up. */
 bool control_next_id(struct control *c, uint32_t *id_out);

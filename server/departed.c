@@ -32,11 +32,12 @@ static bool has_ended(const struct departed_process *p)
 	return poll(&f, 1, 0) > 0;
 }
 
-static void forget(struct departed_process **at)
+static void forget(struct departed *d, struct departed_process **at)
 {
 	struct departed_process *p = *at;
 
 	*at = p->next;
+	d->n--;
 	close(p->fd);
 	free(p->ids);
 	free(p);
@@ -48,7 +49,7 @@ static void forget_ended(struct departed *d)
 
 	while (*at)
 		if (has_ended(*at))
-			forget(at);
+			forget(d, at);
 		else
 			at = &(*at)->next;
 }
@@ -64,6 +65,7 @@ static struct departed_process *process_new(struct departed *d, pid_t pid,
 	p->fd = fd;
 	p->next = d->first;
 	d->first = p;
+	d->n++;
 	return p;
 }
 
@@ -129,7 +131,7 @@ void departed_replaced(struct departed *d, uint32_t id, pid_t pid)
 		return;
 	strike(*at, id);
 	if ((*at)->n == 0 && !(*at)->lasting)
-		forget(at);
+		forget(d, at);
 }
 
 int departed_first(const struct departed *d, uint32_t *id_out, pid_t *pid_out)
@@ -150,5 +152,5 @@ bool departed_gone(struct departed *d)
 void departed_fini(struct departed *d)
 {
 	while (d->first)
-		forget(&d->first);
+		forget(d, &d->first);
 }

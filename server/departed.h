@@ -15,6 +15,7 @@ struct departed_process;
 
 struct departed {
 	struct departed_process *first;
+	uint32_t n;     /* processes, each with a descriptor */
 	uint32_t blind; /* sessions whose process could not be watched */
 };
 

@@ -173,6 +173,13 @@ void listen_close(struct listen_socket *l)
 {
 	struct stat st;
 
+	/*
+	 * Who waits to be accepted may have sent descriptors, which must not be
+	 * dropped here (closer.h): what is left open the end of the process drops.
+	 */
+	shutdown(l->fd, SHUT_RD);
+	while (accept4(l->fd, NULL, NULL, SOCK_CLOEXEC) >= 0)
+		;
 	close(l->fd);
 	if (stat(l->path, &st) == 0 && st.st_dev == l->dev &&
 	    st.st_ino == l->ino)

@@ -12,16 +12,24 @@
 
 #include "common/log.h"
 
-#define FDS_MAX 8 /* that a peer may send at once; they are closed */
+#include "closer.h"
+
+#define FDS_MAX 2 /* that go along with WELCOME */
+/* Connections taken before those that are there get their turn. */
+#define ACCEPT_BURST 32
+/* Errors that are read off a socket before it counts as beyond help. */
+#define ERRORS_MAX 4
 
 struct port_unix {
 	struct control *control;
+	struct closer *closer;
 	struct event *acceptable;
 };
 
 struct unix_conn {
+	struct closer_item socket; /* first: the closer may take it all */
+	struct port_unix *port;
 	struct session *session;
-	int fd;
 	struct event *readable, *writable;
 	pid_t pid;
 };
@@ -58,7 +66,7 @@ static int unix_send(void *conn, const void *buf, size_t len, const int *fds,
 {
 	struct unix_conn *u = conn;
 
-	if (send_packet(u->fd, buf, len, fds, n_fds) >= 0)
+	if (send_packet(u->socket.fd, buf, len, fds, n_fds) >= 0)
 		return 0;
 	if (errno != EAGAIN && errno != ENOBUFS)
 		return errno;
@@ -66,38 +74,80 @@ static int unix_send(void *conn, const void *buf, size_t len, const int *fds,
 }
 
 /*
- * One packet: its length, 0 at the end of the connection, -1 with errno, -2 if it
- * was too long. Descriptors that came along are closed.
+ * Look at the next packet without taking it: as recvmsg(2), with the flags that came.
+ * Descriptors that lie with it stay there: without room for them they show as
+ * MSG_CTRUNC.
  */
-static ssize_t receive_packet(int fd, void *buf, size_t cap)
+static ssize_t peek(int fd, void *buf, size_t cap, int *flags_out)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} control;
 	struct iovec iov = {.iov_base = buf, .iov_len = cap};
-	struct msghdr h = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = control.bytes,
-			   .msg_controllen = sizeof(control.bytes)};
-	ssize_t n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_PEEK);
+	while (n < 0 && errno == EINTR);
+	*flags_out = n < 0 ? 0 : h.msg_flags;
+	return n;
+}
+
+/* Take the packet that was looked at. */
+static void drop_packet(int fd)
+{
+	uint8_t none;
+
+	(void)!recv(fd, &none, 0, MSG_DONTWAIT);
+}
+
+enum received { GOT_PACKET, GOT_NOTHING, GOT_END, GOT_TOO_LONG, GOT_DESCRIPTORS };
+
+/*
+ * One packet. One with descriptors stays in the queue: to take it is to drop them, which
+ * may take for ever (closer.h).
+ */
+static enum received receive_packet(int fd, void *buf, size_t cap,
+				    size_t *len_out)
+{
+	int flags;
+	ssize_t n = peek(fd, buf, cap, &flags);
 
 	if (n < 0)
-		return -1;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {
-		size_t k;
+		return errno == EAGAIN ? GOT_NOTHING : GOT_END;
+	if (flags & MSG_CTRUNC)
+		return GOT_DESCRIPTORS;
+	if (n == 0)
+		return GOT_END;
+	drop_packet(fd);
+	*len_out = (size_t)n;
+	return flags & MSG_TRUNC ? GOT_TOO_LONG : GOT_PACKET;
+}
 
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+/*
+ * Has a packet in the queue descriptors? Nothing can join the queue from here on; what
+ * has none is taken out of it. An end of the queue and a packet of no bytes look the
+ * same, but for the sender's credentials, which only a packet has.
+ */
+static bool holds_descriptors(int fd)
+{
+	static const int off = 0, on = 1;
+	uint8_t byte;
+	int flags, errors = 0;
+
+	shutdown(fd, SHUT_RD);
+	for (;;) {
+		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+		if (peek(fd, &byte, 1, &flags) < 0) {
+			if (++errors == ERRORS_MAX)
+				return true;
 			continue;
-		k = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < k; i++) {
-			int got;
-
-			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(got));
-			close(got);
 		}
+		if (!(flags & MSG_CTRUNC))
+			return false;
+		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &off, sizeof(off));
+		if (peek(fd, &byte, 1, &flags) < 0 || flags & MSG_CTRUNC)
+			return true;
+		drop_packet(fd);
 	}
-	return h.msg_flags & MSG_TRUNC ? -2 : n;
 }
 
 /* ---- a connection ---------------------------------------------------------------- */
@@ -110,7 +160,11 @@ static void unix_close(void *conn)
 		event_free(u->readable);
 	if (u->writable)
 		event_free(u->writable);
-	close(u->fd);
+	if (holds_descriptors(u->socket.fd)) {
+		closer_take(u->port->closer, &u->socket);
+		return;
+	}
+	close(u->socket.fd);
 	free(u);
 }
 
@@ -138,25 +192,29 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	uint8_t buf[MSG_MAX_BYTES];
 	struct unix_conn *u = arg;
 	struct session *s = u->session;
+	size_t len;
 
 	(void)what;
 	/* A few at a time: one busy client must not starve the others. */
 	for (int i = 0; i < 16; i++) {
-		ssize_t n = receive_packet((int)fd, buf, sizeof(buf));
-
-		if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		switch (receive_packet((int)fd, buf, sizeof(buf), &len)) {
+		case GOT_NOTHING:
 			return;
-		if (n == -1 || n == 0) {
+		case GOT_END:
 			control_end_session(s);
 			return;
-		}
-		if (n == -2) {
+		case GOT_TOO_LONG:
 			control_refuse(s, MSG_REASON_PROTOCOL,
 				       "message is too long");
 			return;
-		}
-		if (!control_packet(s, buf, (size_t)n))
+		case GOT_DESCRIPTORS:
+			control_refuse(s, MSG_REASON_PROTOCOL,
+				       "descriptors came with a message");
 			return;
+		case GOT_PACKET:
+			if (!control_packet(s, buf, len))
+				return;
+		}
 	}
 }
 
@@ -172,8 +230,9 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Takes the descriptor. NULL if out of memory. */
-static struct unix_conn *conn_new(struct event_base *base, int fd)
+static struct unix_conn *conn_new(struct port_unix *p, int fd)
 {
+	struct event_base *base = p->control->base;
 	struct unix_conn *u = calloc(1, sizeof(*u));
 	struct ucred peer = {0};
 	socklen_t len = sizeof(peer);
@@ -182,7 +241,8 @@ static struct unix_conn *conn_new(struct event_base *base, int fd)
 		close(fd);
 		return NULL;
 	}
-	u->fd = fd;
+	u->port = p;
+	u->socket.fd = fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
 		u->pid = peer.pid;
 	u->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, u);
@@ -195,34 +255,50 @@ static struct unix_conn *conn_new(struct event_base *base, int fd)
 
 /* ---- the port ---------------------------------------------------------------------- */
 
-static void on_acceptable(evutil_socket_t fd, short what, void *arg)
+static void pause_accepting(struct port_unix *p, const char *why)
 {
-	struct port_unix *p = arg;
+	/* The tick listens again. */
+	if (control_complaint_due(p->control))
+		log_warn("%s: connections wait", why);
+	port_unix_accept(p, false);
+	control_tick_soon(p->control);
+}
+
+/* False if there is none, or none can be taken now. */
+static bool accept_one(struct port_unix *p, int fd)
+{
 	struct unix_conn *u;
 	int peer;
 
-	(void)what;
-	peer = accept4((int)fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (peer < 0) {
-		if (errno == EMFILE || errno == ENFILE) {
-			/* The tick listens again. */
-			if (control_complaint_due(p->control))
-				log_warn("out of descriptors: connections wait");
-			port_unix_accept(p, false);
-			control_tick_soon(p->control);
-		}
-		return;
+	if (closer_pending(p->closer) >= p->control->cfg.max_sessions) {
+		pause_accepting(p, "clients have sent too many descriptors");
+		return false;
 	}
-	u = conn_new(p->control->base, peer);
+	peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (peer < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			pause_accepting(p, "out of descriptors");
+		return errno == ECONNABORTED;
+	}
+	u = conn_new(p, peer);
 	if (!u)
-		return;
+		return false;
 	u->session = session_new(p->control, &unix_ops, u);
 	if (!u->session) {
 		unix_close(u);
-		return;
+		return false;
 	}
 	u->session->pid = u->pid;
 	control_begin_session(u->session);
+	return true;
+}
+
+static void on_acceptable(evutil_socket_t fd, short what, void *arg)
+{
+	(void)what;
+	for (int i = 0; i < ACCEPT_BURST; i++)
+		if (!accept_one(arg, (int)fd))
+			return;
 }
 
 struct port_unix *port_unix_new(struct control *c, struct listen_socket *l)
@@ -232,9 +308,10 @@ struct port_unix *port_unix_new(struct control *c, struct listen_socket *l)
 	if (!p)
 		return NULL;
 	p->control = c;
+	p->closer = closer_new();
 	p->acceptable = event_new(c->base, l->fd, EV_READ | EV_PERSIST,
 				  on_acceptable, p);
-	if (p->acceptable && !event_add(p->acceptable, NULL))
+	if (p->closer && p->acceptable && !event_add(p->acceptable, NULL))
 		return p;
 	port_unix_free(p);
 	return NULL;
@@ -246,6 +323,7 @@ void port_unix_free(struct port_unix *p)
 		return;
 	if (p->acceptable)
 		event_free(p->acceptable);
+	closer_free(p->closer);
 	free(p);
 }
 
@@ -255,4 +333,9 @@ void port_unix_accept(struct port_unix *p, bool on)
 		event_add(p->acceptable, NULL);
 	else
 		event_del(p->acceptable);
+}
+
+uint32_t port_unix_closing(const struct port_unix *p)
+{
+	return p ? closer_pending(p->closer) : 0;
 }

@@ -17,4 +17,7 @@ void port_unix_free(struct port_unix *p);
 /** Take connections (again), or none for now. */
 void port_unix_accept(struct port_unix *p, bool on);
 
+/** Connections that are over and whose sockets are not closed yet. */
+uint32_t port_unix_closing(const struct port_unix *p);
+
 #endif

@@ -10,6 +10,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
+#include "control_priv.h"
+
 struct session *session_new(struct control *control,
 			    const struct session_port *port, void *conn)
 {
@@ -63,8 +65,9 @@ bool session_send(struct session *s, const struct msg *m,
 			return false;
 	}
 	if (s->out_bytes + len > SESSION_OUT_MAX) {
-		log_warn("session %u (%s) does not read; closed", s->id,
-			 session_peer(s, peer));
+		if (control_note_due(s->control))
+			log_warn("session %u (%s) does not read; closed", s->id,
+				 session_peer(s, peer));
 		return false;
 	}
 	p = malloc(sizeof(*p) + len);

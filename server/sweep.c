@@ -28,7 +28,7 @@
 #define RETRY_MAX_NS (60 * NS_PER_SEC)
 /* So many starts in vain: writers that come have to wait. */
 #define RESTARTS_HOLD 3
-/* ... and whoever asked for the sweep is told that it cannot be had. */
+/* ... until so many: whoever asked for the sweep is told that it cannot be had. */
 #define RESTARTS_MAX 10
 
 /* ---- when ---------------------------------------------------------------------- */
@@ -215,8 +215,11 @@ static void restart(struct control *c)
 	w->first_death_ns = clock_now_ns();
 	w->not_before_ns = 0;
 	stop(c);
-	if (w->restarts > RESTARTS_MAX)
-		tell_outcome(c, SWEEP_BUSY);
+	if (w->restarts <= RESTARTS_MAX)
+		return;
+	tell_outcome(c, SWEEP_BUSY);
+	/* Deaths go on: writers do not wait for ever. */
+	release_writers(c);
 }
 
 /* ---- begin --------------------------------------------------------------------------- */

@@ -125,7 +125,7 @@ static bool end_replaced(struct session *s)
 			break;
 	if (!s->port->remote) {
 		/* Its end may be behind messages that are not read yet. */
-		if (old && old->pid == s->pid && !old->port->remote)
+		if (old && s->pid && old->pid == s->pid && !old->port->remote)
 			control_end_session(old);
 		departed_replaced(&c->departed, h->replaces, s->pid);
 		sweep_departed_changed(c);
@@ -138,6 +138,18 @@ static bool end_replaced(struct session *s)
 	if (old)
 		control_end_session(old);
 	return !words_may_recur(c, h->replaces);
+}
+
+/*
+ * Each process that is waited for takes a descriptor: a client that makes processes for
+ * nothing else must not use them up.
+ */
+static bool too_many_departed(struct control *c)
+{
+	if (c->departed.n < c->cfg.max_sessions)
+		return false;
+	(void)departed_gone(&c->departed);
+	return c->departed.n >= c->cfg.max_sessions;
 }
 
 static bool welcome(struct session *s, bool readonly,
@@ -159,6 +171,12 @@ static bool welcome(struct session *s, bool readonly,
 	}
 	s->key = key;
 	w.welcome.swept = !end_replaced(s);
+	if (!s->port->remote && too_many_departed(c)) {
+		control_refuse(s, MSG_REASON_FULL,
+			       "too many processes left their sessions without "
+			       "goodbye and still run");
+		return false;
+	}
 	/* With writers on the card, CPUs may only look (I3). */
 	s->readonly = readonly || (c->rdma && !s->port->remote);
 	fill(s, &w);

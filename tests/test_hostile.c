@@ -416,39 +416,6 @@ START_TEST(flood_without_reading_is_cut_off)
 }
 END_TEST
 
-START_TEST(descriptors_sent_along_are_closed)
-{
-	uint8_t buf[MSG_MAX_BYTES];
-	size_t len = client_message(6, buf);
-	int fd = session();
-
-	for (int i = 0; i < 50; i++) {
-		union {
-			struct cmsghdr align;
-			char bytes[CMSG_SPACE(20 * sizeof(int))];
-		} control;
-		struct iovec iov = {buf, len};
-		struct msghdr h = {.msg_iov = &iov,
-				   .msg_iovlen = 1,
-				   .msg_control = control.bytes,
-				   .msg_controllen = sizeof(control.bytes)};
-		struct cmsghdr *c = CMSG_FIRSTHDR(&h);
-		int fds[20];
-
-		for (int k = 0; k < 20; k++)
-			fds[k] = fd;
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(fds));
-		memcpy(CMSG_DATA(c), fds, sizeof(fds));
-		ck_assert_int_eq(sendmsg(fd, &h, MSG_NOSIGNAL), (ssize_t)len);
-		ck_assert_uint_eq(raw_hear(fd).type, MSG_PONG);
-	}
-	check_server_fds(idle_fds + 1);
-	close(fd);
-}
-END_TEST
-
 START_TEST(hundred_sessions_come_and_go)
 {
 	int fd[100];
@@ -534,7 +501,6 @@ static Suite *suite(void)
 	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);
 	tcase_add_test(t, hint_about_a_subtable_with_room_is_not_believed);
 	tcase_add_test(t, flood_without_reading_is_cut_off);
-	tcase_add_test(t, descriptors_sent_along_are_closed);
 	tcase_add_test(t, hundred_sessions_come_and_go);
 	tcase_add_test(t, stopped_client_holds_up_nobody);
 	tcase_add_test(t, too_many_sessions_are_refused);

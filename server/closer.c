@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "closer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/atomic.h"
+
+struct closer {
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t more;
+	pthread_t thread;
+	bool running, stop;
+	struct closer_item *first;
+	uint32_t pending; /* also read without the lock */
+};
+
+struct closer *closer_new(void)
+{
+	struct closer *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->more, NULL);
+	return c;
+}
+
+static void *closer_main(void *arg)
+{
+	struct closer *c = arg;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->stop) {
+		struct closer_item *item = c->first;
+
+		if (!item) {
+			pthread_cond_wait(&c->more, &c->lock);
+			continue;
+		}
+		c->first = item->next;
+		pthread_mutex_unlock(&c->lock);
+		close(item->fd);
+		free(item);
+		pthread_mutex_lock(&c->lock);
+		atom_store_relaxed(&c->pending, c->pending - 1);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* Signals are the control loop's. Without a thread items wait for the next one. */
+static bool start(struct closer *c)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&c->thread, NULL, closer_main, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc == 0;
+}
+
+void closer_take(struct closer *c, struct closer_item *item)
+{
+	pthread_mutex_lock(&c->lock);
+	item->next = c->first;
+	c->first = item;
+	atom_store_relaxed(&c->pending, c->pending + 1);
+	if (!c->running)
+		c->running = start(c);
+	pthread_cond_signal(&c->more);
+	pthread_mutex_unlock(&c->lock);
+}
+
+uint32_t closer_pending(const struct closer *c)
+{
+	return atom_load_relaxed(&c->pending);
+}
+
+void closer_free(struct closer *c)
+{
+	bool idle;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	idle = c->pending == 0;
+	pthread_cond_signal(&c->more);
+	pthread_mutex_unlock(&c->lock);
+	if (c->running && !idle) {
+		pthread_detach(c->thread); /* it may be asleep in close() */
+		return;
+	}
+	if (c->running)
+		pthread_join(c->thread, NULL);
+	pthread_cond_destroy(&c->more);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors that clients send along with messages, where none belong: they are not
+ * taken, they do not pile up, and those whose close(2) takes as long as their owner
+ * likes keep nobody waiting.
+ */
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/msg.h"
+#include "e2e.h"
+#include "raw_session.h"
+#include "real_server.h"
+#include "test_main.h"
+
+#define FDS_MAX 200
+/* What good clients take, on a busy machine. */
+#define GOOD_MS 3000u
+
+static struct real_server srv;
+static unsigned idle_fds;
+
+/* But for the one by which the server watches this very process. */
+static unsigned server_fds(void)
+{
+	char path[64], link[64];
+	struct dirent *e;
+	unsigned n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)srv.pid);
+	d = opendir(path);
+	ck_assert_ptr_nonnull(d);
+	while ((e = readdir(d))) {
+		memset(link, 0, sizeof(link));
+		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
+			     0 ||
+		     !strstr(link, "pidfd");
+	}
+	closedir(d);
+	return n;
+}
+
+static void check_server_fds(unsigned want)
+{
+	for (int i = 0; i < 500 && server_fds() != want; i++)
+		usleep(10000);
+	ck_assert_uint_eq(server_fds(), want);
+}
+
+static void check_good_client(void)
+{
+	uint64_t began = e2e_now_ms();
+	struct farkv *kv = e2e_open(srv.path, GOOD_MS);
+
+	OK(e2e_put(kv, "good", "value"));
+	e2e_expect_str(kv, "good", "value");
+	farkv_close(kv);
+	ck_assert_uint_lt(e2e_now_ms() - began, GOOD_MS);
+}
+
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "16", NULL};
+
+	real_server_init(&srv, args);
+	idle_fds = server_fds();
+}
+
+static void teardown(void)
+{
+	uint64_t began;
+
+	check_good_client();
+	began = e2e_now_ms();
+	real_server_fini(&srv);
+	ck_assert_uint_lt(e2e_now_ms() - began, 10000);
+}
+
+/* ---- packets with descriptors -------------------------------------------------- */
+
+/* False if the server has ended the session before. */
+static bool send_with(int fd, const void *buf, size_t len, const int *fds, int n)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+	} control = {0};
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct msghdr h = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int))};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, (size_t)n * sizeof(int));
+	return sendmsg(fd, &h, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+static size_t ping(uint8_t *buf)
+{
+	static const struct msg m = {.type = MSG_PING, .req = 2};
+	size_t len;
+
+	ck_assert_int_eq(msg_encode(&m, NULL, buf, MSG_MAX_BYTES, &len), 0);
+	return len;
+}
+
+START_TEST(message_with_descriptors_ends_the_session)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len = ping(buf);
+	int fds[FDS_MAX];
+
+	for (int n = 1; n <= FDS_MAX; n += n < 20 ? 1 : 45) {
+		int fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
+		struct msg m;
+
+		for (int k = 0; k < n; k++)
+			fds[k] = fd;
+		ck_assert(send_with(fd, buf, len, fds, n));
+		/* A reset, with what was not read, may overtake the reason. */
+		m = raw_hear(fd);
+		if (m.type == MSG_REFUSE) {
+			ck_assert_uint_eq(m.refuse.reason, MSG_REASON_PROTOCOL);
+			ck_assert_ptr_nonnull(memmem(m.refuse.text,
+						     m.refuse.text_len,
+						     "descriptors", 11));
+			m = raw_hear(fd);
+		}
+		ck_assert_uint_eq(m.type, 0);
+		close(fd);
+	}
+	check_server_fds(idle_fds);
+}
+END_TEST
+
+/* ---- sockets that linger --------------------------------------------------------- */
+
+struct linger_pair {
+	int sender, receiver; /* TCP; the receiver never reads */
+};
+
+/* A socket with unsent bytes: to close it takes ten minutes, or until the peer ends. */
+static void linger_make(struct linger_pair *p)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct linger slow = {.l_onoff = 1, .l_linger = 600};
+	static uint8_t bytes[65536];
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(l, (struct sockaddr *)&a, len), 0);
+	ck_assert_int_eq(listen(l, 1), 0);
+	ck_assert_int_eq(getsockname(l, (struct sockaddr *)&a, &len), 0);
+	p->sender = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(connect(p->sender, (struct sockaddr *)&a, len), 0);
+	p->receiver = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(p->receiver, 0);
+	close(l);
+	while (send(p->sender, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	ck_assert_int_eq(setsockopt(p->sender, SOL_SOCKET, SO_LINGER, &slow,
+				    sizeof(slow)), 0);
+}
+
+/*
+ * Ways of leaving such a socket with the server. It lies in the queue of `fd`, which is
+ * closed by one side or the other; this process has no reference of its own left.
+ */
+static void leave_behind(int way, struct linger_pair *p)
+{
+	static const struct msg before = {.type = MSG_STATS_REQ, .req = 3};
+	static const struct linger off = {0};
+	bool sent;
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len = ping(buf);
+	int fd = way % 2 ? raw_session(srv.path, MSG_ROLE_RO, NULL) :
+			   raw_dial(srv.path);
+
+	linger_make(p);
+	switch (way / 2) {
+	case 0: /* with a message */
+		sent = send_with(fd, buf, len, &p->sender, 1);
+		break;
+	case 1: /* with none */
+		sent = send_with(fd, buf, 0, &p->sender, 1);
+		break;
+	case 2: /* behind what ends the session */
+		(void)!send(fd, buf, 5, MSG_NOSIGNAL);
+		(void)!send(fd, buf, 0, MSG_NOSIGNAL);
+		sent = send_with(fd, buf, len, &p->sender, 1);
+		break;
+	default: /* behind what is read first */
+		for (int i = 0; i < 30; i++) {
+			uint8_t more[MSG_MAX_BYTES];
+			size_t n;
+
+			ck_assert_int_eq(msg_encode(&before, NULL, more,
+						    sizeof(more), &n), 0);
+			(void)!send(fd, more, n, MSG_NOSIGNAL);
+		}
+		sent = send_with(fd, buf, len, &p->sender, 1);
+	}
+	/* If the server was faster, it is this process that would sleep. */
+	if (!sent)
+		setsockopt(p->sender, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+	close(p->sender);
+	close(fd);
+}
+#define WAYS 8
+
+START_TEST(descriptor_that_is_slow_to_close_holds_up_nobody)
+{
+	struct linger_pair p;
+
+	leave_behind(_i, &p);
+	check_good_client();
+	check_good_client();
+	close(p.receiver); /* now it can go */
+	check_server_fds(idle_fds);
+}
+END_TEST
+
+/* Nor the server's own end. */
+START_TEST(server_ends_with_sockets_that_are_slow_to_close)
+{
+	struct linger_pair p[WAYS];
+
+	for (int i = 0; i < WAYS; i++)
+		leave_behind(i, &p[i]);
+	check_good_client();
+}
+END_TEST
+
+/* Sockets that cannot be closed count as connections do. */
+START_TEST(slow_descriptors_do_not_use_up_the_servers)
+{
+	static const char *const args[] = {"-m", "16", "--max-sessions", "20",
+					   NULL};
+	struct linger_pair p[30];
+	struct farkv *kv;
+	unsigned fds;
+
+	real_server_fini(&srv);
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, GOOD_MS);
+	for (int i = 0; i < 30; i++)
+		leave_behind(2, &p[i]);
+	for (int i = 0; i < 100; i++) {
+		OK(e2e_put(kv, "k", "served all the while"));
+		usleep(2000);
+	}
+	fds = server_fds();
+	ck_assert_uint_le(fds, idle_fds + 1 + 20);
+	for (int i = 0; i < 30; i++)
+		close(p[i].receiver);
+	farkv_close(kv);
+	check_server_fds(idle_fds);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("hostile_fds");
+	TCase *t = tcase_create("descriptors");
+
+	real_server_require();
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, message_with_descriptors_ends_the_session);
+	tcase_add_loop_test(t, descriptor_that_is_slow_to_close_holds_up_nobody,
+			    0, WAYS);
+	tcase_add_test(t, server_ends_with_sockets_that_are_slow_to_close);
+	tcase_add_test(t, slow_descriptors_do_not_use_up_the_servers);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
