@@ -170,7 +170,7 @@ struct farkv_stats {
 	uint64_t sessions_total;  /**< sessions ever opened */
 	uint64_t grants;          /**< GRANT messages answered */
 	uint64_t hints;           /**< HINT messages answered */
-	uint64_t protocol_errors; /**< sessions closed for bad messages */
+	uint64_t protocol_errors; /**< messages against the rules */
 	uint64_t max_value;       /**< longest value, bytes */
 	uint64_t max_key;         /**< longest key, bytes */
 	uint64_t grace_ns;        /**< grace period T */

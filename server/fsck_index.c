@@ -13,6 +13,8 @@
 
 /* A slot that changes so often while it is looked at is well. */
 #define TRIES 100
+/* ... and so is one of whose blocks so many bytes were read meanwhile. */
+#define TRIES_BYTES (UINT64_C(64) << 20)
 /* Slots, or bytes of blocks, between two looks at the clock. */
 #define SLOTS_STEP 32u
 #define BYTES_STEP (128u << 10)
@@ -58,7 +60,9 @@ static bool has_other_content(const uint8_t *image, struct block_ref ref)
 static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 			      const struct slab *slab, uint64_t *word)
 {
-	for (unsigned i = 0; i < TRIES; i++) {
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < TRIES && bytes < TRIES_BYTES; i++) {
 		uint64_t w = *word;
 		struct block_ref ref = slot_block(w);
 		const uint8_t *image = NULL;
@@ -85,6 +89,7 @@ static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 			problem(t, count, t->at);
 			return 0;
 		}
+		bytes += class_bytes(ref.cls);
 	}
 	return 0;
 }

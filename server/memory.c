@@ -18,14 +18,18 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
+#include "common/log.h"
 
 #include "grow.h"
+#include "published.h"
 
 /* RECLAIM goes out this often at most, and is waited for so long. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
 #define RECLAIM_WAIT_NS (50 * NS_PER_MS)
 /* Between two looks at requests that wait. */
 #define DEFERRED_PAUSE_MS 5
+/* ... of which one takes so long: the rest has its turn at the next. */
+#define SERVE_NS NS_PER_MS
 /* They wait for T and this long for what others had ... */
 #define HUNT_NS (80 * NS_PER_MS)
 /* ... and this long for their own class: a barrier may never pass. */
@@ -178,6 +182,7 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *c = arg;
+	uint64_t until = clock_now_ns() + SERVE_NS;
 	struct block_ref refs[MSG_REFS_MAX];
 	struct deferred *d;
 
@@ -190,6 +195,8 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 		uint32_t req = d->req;
 		struct msg g;
 
+		if (n % 16 == 0 && clock_now_ns() >= until)
+			break;
 		if (try_grant(c, d, false, &g, refs)) {
 			deferred_drop(c, d);
 			sweep_granted(s, refs, g.blocks.n);
@@ -212,9 +219,26 @@ void memory_resume(struct control *c)
 		event_add(c->deferred_due, &now);
 }
 
+/*
+ * Blocks that slots name stay where they are. The session goes on: it may have them
+ * from a slot that another client has damaged.
+ */
+static void still_in_use(struct session *s, uint32_t n)
+{
+	struct control *c = s->control;
+	char peer[80];
+
+	c->stats.protocol_errors++;
+	if (control_complaint_due(c))
+		log_warn("session %u (%s) returned %u blocks that the index "
+			 "names: they are kept; a client does not keep the "
+			 "rules", s->id, session_peer(s, peer), n);
+}
+
 bool memory_on_return(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
+	uint32_t in_use = 0;
 	uint64_t now = clock_now_ns();
 
 	/* It was given none: these would be somebody else's. */
@@ -223,13 +247,20 @@ bool memory_on_return(struct session *s, const struct msg *m)
 			       "a read-only session returned memory");
 		return false;
 	}
-	for (uint32_t i = 0; i < m->blocks.n; i++)
-		if (!slab_return(c->slab, msg_ref(m, i),
-				 (enum alloc_state)m->blocks.state, now)) {
+	for (uint32_t i = 0; i < m->blocks.n; i++) {
+		struct block_ref ref = msg_ref(m, i);
+
+		if (slab_is_out(c->slab, ref) && published(c->region, ref))
+			in_use++;
+		else if (!slab_return(c->slab, ref,
+				      (enum alloc_state)m->blocks.state, now)) {
 			control_refuse(s, MSG_REASON_PROTOCOL,
 				       "a block was returned that is not out");
 			return false;
 		}
+	}
+	if (in_use)
+		still_in_use(s, in_use);
 	if (m->blocks.state == ALLOC_WORN)
 		barrier_want(c);
 	memory_resume(c);

@@ -341,6 +341,58 @@ START_TEST(return_of_an_older_incarnation_ends_the_session)
 }
 END_TEST
 
+/* Blocks that others have published, by every state and incarnation. */
+static void return_all(int fd, const struct raw_region *r)
+{
+	struct msg ret = {.type = MSG_RETURN, .blocks = {.n = 1}};
+
+	for (unsigned i = 0; i < 3 * SUBTABLE_SLOTS; i++) {
+		uint64_t w = r->slots[i / 3];
+		struct block_ref ref = slot_block(w);
+
+		if (slot_is_null(w))
+			continue;
+		ref.inc = (uint16_t)(ref.inc + i % 7);
+		ret.blocks.state = (uint8_t)(i % 3);
+		raw_say(fd, &ret, &ref);
+	}
+}
+
+START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
+{
+	struct farkv *kv = e2e_open(srv.path, 5000);
+	struct block_ref refs[1000];
+	char key[16], value[200];
+	struct raw_region r;
+	struct farkv_stats s = {.size = sizeof(s)};
+	int fd;
+
+	memset(value, 'v', sizeof(value));
+	for (int i = 0; i < 400; i++) {
+		snprintf(key, sizeof(key), "key%d", i);
+		OK(farkv_put(kv, key, strlen(key), value, (size_t)i % 200));
+	}
+	OK(farkv_delete(kv, "key0", 4));
+	fd = raw_session_map(srv.path, &r);
+	return_all(fd, &r);
+	for (uint8_t cls = 0; cls < 8; cls++) {
+		raw_grant(fd, cls, 1000, refs);
+		for (int i = 0; i < 1000; i++)
+			memset(r.data + refs[i].off - r.sb.meta_bytes, 0,
+			       class_bytes(cls));
+	}
+	raw_unmap(&r);
+	close(fd);
+	for (int i = 1; i < 400; i++) {
+		snprintf(key, sizeof(key), "key%d", i);
+		e2e_expect(kv, key, strlen(key), value, (size_t)i % 200);
+	}
+	OK(farkv_stats(kv, &s));
+	ck_assert_uint_ge(s.protocol_errors, 1);
+	farkv_close(kv);
+}
+END_TEST
+
 START_TEST(readonly_session_gets_no_memory)
 {
 	struct msg h = hello, g = {.type = MSG_GRANT_REQ, .grant_req = {0, 1}};
@@ -497,6 +549,8 @@ static Suite *suite(void)
 	tcase_add_test(t, hello_of_another_version_is_told_so);
 	tcase_add_test(t, return_of_what_is_not_out_ends_the_session);
 	tcase_add_test(t, return_of_an_older_incarnation_ends_the_session);
+	tcase_add_test(
+		t, return_of_what_others_have_published_takes_nothing_from_them);
 	tcase_add_test(t, readonly_session_gets_no_memory);
 	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);
 	tcase_add_test(t, hint_about_a_subtable_with_room_is_not_believed);

@@ -57,7 +57,7 @@ static const struct {
 	ROW(sessions_total, "sessions since the start", COUNT),
 	ROW(grants, "requests for blocks", COUNT),
 	ROW(hints, "hints that the index fills up", COUNT),
-	ROW(protocol_errors, "sessions closed for bad messages", COUNT),
+	ROW(protocol_errors, "messages against the rules", COUNT),
 	ROW(max_key, "longest key, bytes", COUNT),
 	ROW(max_value, "longest value", BYTES),
 	ROW(grace_ns, "grace period", NS),
