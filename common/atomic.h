@@ -58,8 +58,11 @@ static inline void atom_fence_copy_done(void)
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
-/** Keep the compiler from moving memory accesses; the CPU side of the pair is
- * membarrier(2) in the control thread. */
+/**
+ * Keep the compiler from moving memory accesses; the CPU side of the pair is
+ * membarrier(2) in the control thread. Also after a copy out of memory that others
+ * write: what was checked in the copy is then not loaded again.
+ */
 static inline void atom_compiler_barrier(void)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "atomic.h"
 #include "hash.h"
 
 /* The part of the header that head_sum covers. */
@@ -37,6 +38,13 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 	memcpy(p + sum_at, &sum, sizeof(sum));
 }
 
+/* Once: the server verifies where others write, and lengths are checked only here. */
+static void header_copy(struct block_header *h, const uint8_t *p)
+{
+	memcpy(h, p, sizeof(*h));
+	atom_compiler_barrier();
+}
+
 /* Can this header be what the word names, in a block of that class? */
 static bool header_fits(const struct block_header *h, struct block_ref ref)
 {
@@ -65,7 +73,7 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	uint64_t sum;
 	size_t end;
 
-	memcpy(&h, p, sizeof(h));
+	header_copy(&h, p);
 	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
 	end = sizeof(h) + h.key_len + h.value_len;
@@ -93,7 +101,7 @@ enum block_check block_verify_head(const void *image, size_t have,
 
 	if (have < sizeof(h))
 		return BLOCK_PARTIAL;
-	memcpy(&h, p, sizeof(h));
+	header_copy(&h, p);
 	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
 	if (have < sizeof(h) + h.key_len)
@@ -117,7 +125,7 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 
 	if (have < sizeof(h))
 		return false;
-	memcpy(&h, p, sizeof(h));
+	header_copy(&h, p);
 	if (!header_fits(&h, ref) || have < sizeof(h) + h.key_len)
 		return false;
 	hash = hash_key(seed, p + sizeof(h), h.key_len);

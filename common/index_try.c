@@ -32,6 +32,7 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	     at < class_bytes(ref.cls) && at < PREFETCH_BYTES; at += LINE_BYTES)
 		__builtin_prefetch(src + at);
 	memcpy(&h, src, sizeof(h));
+	atom_compiler_barrier();
 	bytes = block_room(h.key_len, h.value_len);
 	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
 		return false;
