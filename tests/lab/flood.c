@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Clients that use up what a server has: connections, memory, processes, time, the
+ * log. Who keeps the rules is served meanwhile, within a time that is said here, and
+ * when they are gone nothing of them is left.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/layout.h"
+#include "common/msg.h"
+#include "tests/e2e.h"
+#include "tests/raw_session.h"
+#include "tests/real_server.h"
+#include "tests/scale.h"
+#include "tests/test_main.h"
+
+#define SESSIONS "64"
+#define SESSIONS_MAX 64u
+/* A good client gets in, and is served, within so long. */
+#define GOOD_MS 3000u
+/* ... and a writer, while sweeps are disturbed again and again. */
+#define HELD_MS 6000u
+/* What a server may have of its own on top of what it had. */
+#define OWN_MAX (UINT64_C(48) << 20)
+#define LOG_LINES_MAX 120u
+
+static struct real_server srv;
+static unsigned idle_fds;
+static struct scale_usage idle;
+static int my_stderr;
+static char log_path[96];
+
+/* ---- the server ------------------------------------------------------------------ */
+
+/* Those of processes that it waits for are theirs. */
+static unsigned server_fds(void)
+{
+	char path[64], link[64];
+	struct dirent *e;
+	unsigned n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)srv.pid);
+	d = opendir(path);
+	ck_assert_ptr_nonnull(d);
+	while ((e = readdir(d))) {
+		memset(link, 0, sizeof(link));
+		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
+			     0 ||
+		     !strstr(link, "pidfd");
+	}
+	closedir(d);
+	return n;
+}
+
+/* Its log goes to a file, to be counted. */
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "32", "--grace-ms", "10",
+					   "--max-sessions", SESSIONS, NULL};
+	char path[] = "/tmp/farkv-log-XXXXXX";
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	strcpy(log_path, path);
+	fflush(stderr);
+	my_stderr = dup(STDERR_FILENO);
+	dup2(fd, STDERR_FILENO);
+	real_server_init(&srv, args);
+	dup2(my_stderr, STDERR_FILENO);
+	close(my_stderr);
+	close(fd);
+	idle_fds = server_fds();
+	scale_usage(srv.pid, &idle);
+}
+
+static unsigned log_lines(void)
+{
+	FILE *f = fopen(log_path, "r");
+	unsigned n = 0;
+	char line[1200];
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		n++;
+	fclose(f);
+	return n;
+}
+
+/* As before: nothing of the bad ones stays. */
+static void check_as_before(void)
+{
+	struct scale_usage now;
+
+	scale_fsck_swept(&srv, "after the flood");
+	for (int i = 0; i < 1000 && server_fds() != idle_fds; i++)
+		usleep(10000);
+	ck_assert_uint_eq(server_fds(), idle_fds);
+	ck_assert_uint_eq(scale_stat(&srv, "sessions"), 1);
+	scale_usage(srv.pid, &now);
+	scale_say("server: %llu KiB of its own before, %llu KiB after; %u "
+		  "lines of log",
+		  (unsigned long long)idle.own >> 10,
+		  (unsigned long long)now.own >> 10, log_lines());
+	ck_assert_uint_lt(now.own, idle.own + OWN_MAX);
+	ck_assert_uint_lt(log_lines(), LOG_LINES_MAX);
+}
+
+static void teardown(void)
+{
+	real_server_fini(&srv);
+	unlink(log_path);
+}
+
+/* ---- good clients ------------------------------------------------------------------ */
+
+/* Connect, write, read, leave: how long that took. */
+static uint64_t visit(unsigned i)
+{
+	uint64_t began = scale_now_ns();
+	struct farkv *kv = e2e_open(srv.path, GOOD_MS);
+	char value[16];
+
+	snprintf(value, sizeof(value), "%u", i);
+	OK(e2e_put(kv, "good", value));
+	e2e_expect_str(kv, "good", value);
+	farkv_close(kv);
+	return scale_now_ns() - began;
+}
+
+static void visits(unsigned n, const char *what, unsigned limit_ms)
+{
+	uint64_t worst = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t t = visit(i);
+
+		worst = t > worst ? t : worst;
+	}
+	scale_say("%s: %u visits, the longest %.1f ms", what, n,
+		  (double)worst / 1e6);
+	ck_assert_uint_lt(worst, limit_ms * NS_PER_MS);
+}
+
+/* ---- connections that say nothing ----------------------------------------------------- */
+
+static int try_dial(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC,
+			0);
+
+	strcpy(a.sun_path, srv.path);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* As many at a time as it can, for ever; it says 'x' when it has had `arg`. */
+static void mute_main(unsigned me, void *arg)
+{
+	enum { AT_ONCE = 300 };
+	int fd[AT_ONCE];
+	const unsigned *want = arg;
+
+	(void)me;
+	memset(fd, -1, sizeof(fd));
+	worker_say('r');
+	for (unsigned i = 0, had = 0;; i = (i + 1) % AT_ONCE) {
+		if (fd[i] >= 0)
+			close(fd[i]);
+		fd[i] = try_dial();
+		if (fd[i] < 0)
+			usleep(100);
+		else if (++had == *want)
+			worker_say('x');
+	}
+}
+
+START_TEST(thousands_of_mute_connections_keep_nobody_out)
+{
+	unsigned want = 5000;
+	struct scale_worker w = scale_start(mute_main, 0, &want);
+
+	scale_expect(&w, 'r', 20000);
+	visits(30, "beside connections that say nothing", GOOD_MS);
+	scale_expect(&w, 'x', 60000);
+	visits(10, "after 5000 of them", GOOD_MS);
+	scale_kill(&w);
+	check_as_before();
+}
+END_TEST
+
+/* ---- sessions that come and go ---------------------------------------------------------- */
+
+START_TEST(sessions_without_goodbye_do_not_fill_the_log)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	unsigned n = 2000;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		for (unsigned i = 0; i < n; i++) {
+			int fd = raw_dial(srv.path);
+
+			raw_say(fd, &hello, NULL);
+			if (i % 2)
+				(void)raw_hear(fd);
+			close(fd);
+		}
+		_exit(0);
+	}
+	visits(5, "beside sessions that come and go", GOOD_MS);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	check_as_before();
+}
+END_TEST
+
+/* ---- processes that stay behind ---------------------------------------------------------- */
+
+/* A session that ends without goodbye; its process lives on. */
+static void lingering_main(unsigned me, void *arg)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	int fd = raw_dial(srv.path);
+
+	(void)me;
+	(void)arg;
+	raw_say(fd, &hello, NULL);
+	worker_say(raw_hear(fd).type == MSG_WELCOME ? 'w' : 'n');
+	close(fd);
+	for (;;)
+		pause();
+}
+
+START_TEST(processes_that_left_without_goodbye_use_up_no_descriptors)
+{
+	enum { MANY = 2 * SESSIONS_MAX };
+	struct scale_worker w[MANY];
+	struct farkv *kv;
+	unsigned in = 0;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		struct pollfd p;
+		char c = 0;
+
+		w[i] = scale_start(lingering_main, i, NULL);
+		p = (struct pollfd){.fd = w[i].hear, .events = POLLIN};
+		ck_assert_int_eq(poll(&p, 1, 20000), 1);
+		ck_assert_int_eq(read(w[i].hear, &c, 1), 1);
+		in += c == 'w';
+	}
+	/* The last ones may have come before the first were seen to have left. */
+	ck_assert_uint_le(in, SESSIONS_MAX + 4);
+	FAILS(FARKV_EREFUSED, farkv_open(srv.path, NULL, &kv));
+	e2e_detail("without goodbye");
+	for (unsigned i = 0; i < MANY; i++)
+		scale_kill(&w[i]);
+	visits(3, "after they are gone", GOOD_MS);
+	check_as_before();
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void grab(int fd, uint8_t cls, uint32_t n)
+{
+	struct msg m = {.type = MSG_GRANT_REQ, .req = 2, .grant_req = {cls, n}};
+
+	raw_say(fd, &m, NULL);
+}
+
+/* Sessions that ask for everything of every class, and give nothing back. */
+static void hoarder_main(unsigned me, void *arg)
+{
+	int fd[8];
+
+	(void)me;
+	(void)arg;
+	for (int i = 0; i < 8; i++)
+		fd[i] = raw_session(srv.path, MSG_ROLE_RW, NULL);
+	for (unsigned round = 0;; round++) {
+		for (int i = 0; i < 8; i++)
+			for (uint8_t cls = 0; cls < CLASS_COUNT; cls++)
+				grab(fd[i], (uint8_t)((cls * 37u + round) %
+						      CLASS_COUNT), MSG_REFS_MAX);
+		for (int i = 0; i < 8; i++)
+			while (raw_pending(fd[i], 10) > 0)
+				MUST(raw_hear(fd[i]).type != 0, "closed");
+		if (round == 1)
+			worker_say('r');
+	}
+}
+
+START_TEST(hoarders_of_all_memory_take_no_values_and_no_time)
+{
+	struct farkv *kv = e2e_open(srv.path, GOOD_MS);
+	struct scale_worker w;
+	uint64_t began, worst = 0;
+	char value[16], last[16] = "before";
+
+	OK(e2e_put(kv, "k", last));
+	w = scale_start(hoarder_main, 0, NULL);
+	scale_expect(&w, 'r', 60000);
+	/* There may be no memory for a value, but there is an answer. */
+	for (int i = 0; i < 100; i++) {
+		int err;
+
+		began = scale_now_ns();
+		snprintf(value, sizeof(value), "v%d", i);
+		err = e2e_put(kv, "k", value);
+		ck_assert(err == 0 || err == FARKV_ENOSPC);
+		if (!err)
+			snprintf(last, sizeof(last), "%s", value);
+		e2e_expect_str(kv, "k", last);
+		began = scale_now_ns() - began;
+		worst = began > worst ? began : worst;
+	}
+	scale_say("beside hoarders: the longest write %.1f ms",
+		  (double)worst / 1e6);
+	ck_assert_uint_lt(worst, GOOD_MS * NS_PER_MS);
+	scale_kill(&w);
+	scale_await_exactly(&srv, "sweep_deaths", 0, 60000);
+	for (int i = 0; i < 200; i++) {
+		snprintf(value, sizeof(value), "k%d", i);
+		OK(e2e_put(kv, value, "there is memory again"));
+	}
+	farkv_close(kv);
+	check_as_before();
+}
+END_TEST
+
+/* ---- storms -------------------------------------------------------------------------------- */
+
+static size_t storm_message(unsigned i, uint8_t *buf)
+{
+	static const struct block_ref ref = {.off = UINT64_C(1) << 25, .cls = 3};
+	const struct msg kinds[] = {
+		{.type = MSG_GRANT_REQ, .req = 2, .grant_req = {3, 1024}},
+		{.type = MSG_HINT, .req = 3, .hint = {64 + i % 64, i % 4, 1}},
+		{.type = MSG_STATS_REQ, .req = 4},
+		{.type = MSG_PREFIX_REQ, .req = 5},
+		{.type = MSG_PING, .req = 6},
+		{.type = MSG_FSCK_REQ, .req = 7},
+		{.type = MSG_SWEEP_CLAIM, .blocks = {.n = 1}},
+	};
+	size_t len = 0;
+
+	ck_assert_int_eq(msg_encode(&kinds[i % 7], &ref, buf, MSG_MAX_BYTES,
+				    &len), 0);
+	return len;
+}
+
+/* All requests as fast as they go; reads the answers, or does not. */
+static void storm_main(unsigned me, void *arg)
+{
+	static uint8_t buf[MSG_MAX_BYTES], in[MSG_MAX_BYTES];
+	int fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
+
+	(void)arg;
+	worker_say('r');
+	for (unsigned i = me;; i++) {
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		size_t len = storm_message(me < 7 ? me : i, buf);
+
+		if (me % 3)
+			while (recv(fd, in, sizeof(in), MSG_DONTWAIT) > 0)
+				;
+		(void)poll(&p, 1, 10);
+		if (send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ||
+		    errno == EAGAIN)
+			continue;
+		close(fd); /* cut off, with right */
+		fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
+	}
+}
+
+START_TEST(storms_of_every_request_leave_time_for_others)
+{
+	struct scale_home home = {.uri = srv.path};
+	struct scale_worker w[9], good;
+
+	for (unsigned i = 0; i < 9; i++)
+		w[i] = scale_start(storm_main, i, NULL);
+	for (unsigned i = 0; i < 9; i++)
+		scale_expect(&w[i], 'r', 20000);
+	good = scale_start(scale_home_main, 0, &home);
+	scale_expect(&good, 'r', 20000);
+	visits(5, "beside storms", GOOD_MS);
+	for (unsigned i = 0; i < 9; i++)
+		scale_kill(&w[i]);
+	scale_expect_alive(&good);
+	scale_kill(&good);
+	check_as_before();
+}
+END_TEST
+
+/* ---- deaths in a row ------------------------------------------------------------------------ */
+
+/* A session with memory, which ends with its process. */
+static void dying_main(unsigned me, void *arg)
+{
+	int fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
+
+	(void)me;
+	(void)arg;
+	grab(fd, 2, 1);
+	MUST(raw_next(fd).type == MSG_GRANT, "no grant");
+	worker_say('r');
+	/* It answers no question of a sweep, which so waits for it in vain. */
+	for (;;)
+		pause();
+}
+
+/* One dies each time that a sweep is under way: it starts again, and again. The
+ * first one lives, and is waited for. */
+static void killer_main(unsigned me, void *arg)
+{
+	const struct scale_worker *w = arg;
+
+	(void)me;
+	worker_say('r');
+	for (unsigned i = 1; i < SESSIONS_MAX - 8; i++) {
+		kill(w[i].pid, SIGKILL);
+		usleep(300000);
+	}
+	worker_say('x');
+	pause();
+}
+
+START_TEST(deaths_in_a_row_do_not_keep_writers_out)
+{
+	struct scale_worker w[SESSIONS_MAX - 8], killer;
+	struct pollfd told;
+
+	for (unsigned i = 0; i < SESSIONS_MAX - 8; i++)
+		w[i] = scale_start(dying_main, i, NULL);
+	for (unsigned i = 0; i < SESSIONS_MAX - 8; i++)
+		scale_expect(&w[i], 'r', 20000);
+	killer = scale_start(killer_main, 0, w);
+	scale_expect(&killer, 'r', 20000);
+	told = (struct pollfd){.fd = killer.hear, .events = POLLIN};
+	do
+		visits(1, "beside deaths in a row", HELD_MS);
+	while (poll(&told, 1, 200) == 0);
+	scale_expect(&killer, 'x', 60000);
+	visits(3, "after them", GOOD_MS);
+	scale_kill(&killer);
+	for (unsigned i = 0; i < SESSIONS_MAX - 8; i++)
+		scale_kill(&w[i]);
+	check_as_before();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("flood");
+	TCase *t = tcase_create("flood");
+
+	real_server_require();
+	tcase_set_timeout(t, 180);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, thousands_of_mute_connections_keep_nobody_out);
+	tcase_add_test(t, sessions_without_goodbye_do_not_fill_the_log);
+	tcase_add_test(t,
+		       processes_that_left_without_goodbye_use_up_no_descriptors);
+	tcase_add_test(t, hoarders_of_all_memory_take_no_values_and_no_time);
+	tcase_add_test(t, storms_of_every_request_leave_time_for_others);
+	if (getenv("FARKV_LAB")) /* takes its time */
+		tcase_add_test(t, deaths_in_a_row_do_not_keep_writers_out);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
