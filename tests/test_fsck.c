@@ -345,6 +345,22 @@ START_TEST(busy_store_is_clean)
 }
 END_TEST
 
+/* A connection is taken up when the client has given up already, and goes on. */
+START_TEST(who_gave_up_before_welcome_is_not_waited_for)
+{
+	struct msg hello = {.type = MSG_HELLO, .req = 1};
+	int fd;
+
+	hello.hello.pid = (uint32_t)getpid();
+	kill(srv.pid, SIGSTOP);
+	fd = raw_dial(srv.path);
+	raw_say(fd, &hello, NULL);
+	close(fd);
+	kill(srv.pid, SIGCONT);
+	ck_assert_uint_eq(check().undecided, 0);
+}
+END_TEST
+
 START_TEST(kvcli_says_what_is_wrong)
 {
 	struct farkv_fsck f;
@@ -397,6 +413,7 @@ static Suite *suite(void)
 	tcase_add_test(t, clean_store_is_clean);
 	tcase_add_loop_test(t, damage_is_found_and_named, 0, DAMAGES);
 	tcase_add_test(t, busy_store_is_clean);
+	tcase_add_test(t, who_gave_up_before_welcome_is_not_waited_for);
 	tcase_add_test(t, kvcli_says_what_is_wrong);
 	tcase_add_test(t, struct_of_any_size);
 	suite_add_tcase(s, t);
