@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim.h - libfarkv and kvserver in one process, without threads, sockets or a clock:
+ * who goes on next, and for how long, is drawn from a seed.
+ *
+ *   sim.c         the command line, many seeds, what was met on the way
+ *   sim_run.c     one run: the order of steps, accidents, the end
+ *   sim_client.c  a client's program: what it asks of its handle
+ *   sim_host.c    what the library finds around it: clock, threads, connections
+ *   sim_lane.c    its lanes: requests that tear, break, or arrive late
+ *   sim_server.c  the server's side: its loop, its sessions, its region
+ *   sim_region.c  its region
+ *   sim_check.c   what is true, and what may be written where
+ *
+ * A client's thread is a coroutine; its control thread, the server's loop and the
+ * network do a step and return. All of it lives in struct sim; a run leaves nothing
+ * behind for the next.
+ */
+#ifndef FARKV_LAB_SIM_H
+#define FARKV_LAB_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <farkv.h>
+
+#include "common/xport.h"
+#include "server/region.h"
+#include "server/slab.h"
+#include "tests/lab/coroutine.h"
+
+#define SIM_CLIENTS 6
+#define SIM_AUDITOR SIM_CLIENTS /* one more, who looks when all is over */
+#define SIM_KEYS 96
+#define SIM_HOT 4 /* keys that the clients work on; the rest fills the window */
+#define SIM_BATCH 4
+#define SIM_T UINT64_C(100000000) /* the grace period, ns */
+#define SIM_SLOWEST 80u /* clocks, percent */
+#define SIM_FASTEST 140u
+#define SIM_START UINT64_C(1000000000000) /* the time at which a run begins */
+#define SIM_STACK (192u << 10)
+
+/* What should have been met after many seeds. */
+enum sim_event {
+	SIM_OPS, SIM_SPLITS, SIM_COMPACTIONS, SIM_DOUBLINGS, SIM_ABSORBED,
+	SIM_FROZEN, SIM_FULL, SIM_SLOW, SIM_TORN_WORDS, SIM_TORN_BYTES,
+	SIM_PARTIAL, SIM_BREAKS, SIM_RESUMED, SIM_LATE, SIM_MAYBE, SIM_TIMEOUTS,
+	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
+	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
+	SIM_PAGES_AGAIN, SIM_WORN, SIM_EVENTS
+};
+extern uint64_t sim_events[SIM_EVENTS];
+
+/* An operation, for the model: it may outlive its client. */
+struct sim_op {
+	uint8_t kind; /* enum index_kind */
+	uint16_t key;
+	uint32_t from;   /* the key's state when it began */
+	uint32_t len;    /* of the value */
+	uint32_t swaps;  /* changes of a slot that it has made */
+	uint64_t value, expected; /* ids */
+	bool over, unsure;
+};
+
+struct sim_conn;
+struct control_source;
+
+/* What a client is told to do. */
+enum sim_order { SIM_WORK, SIM_FILL, SIM_REST, SIM_AUDIT, SIM_LEAVE };
+
+struct sim_client {
+	unsigned id;
+	uint32_t pid; /* of the process that is at work in its place */
+	struct coroutine thread;
+	char *stack;
+	bool alive;  /* its process runs */
+	bool dying;  /* it unwinds, and can do nothing */
+	bool idle;   /* it has done as it was told */
+	bool over;   /* its coroutine has come to its end */
+	enum sim_order order;
+
+	uint64_t stopped_until; /* on the true clock */
+	bool guest;             /* its clock stops with it */
+	uint64_t lost;          /* ... for so long by now */
+	unsigned rate;          /* of its clock, percent */
+	uint64_t wake;          /* on its clock: what its thread waits for */
+	bool woken;
+
+	bool direct, readonly, quiet;
+	unsigned timeout_ms;
+	struct farkv *kv;
+	struct sim_conn *conn; /* the newest */
+	struct control_source *sources;
+	struct sim_op *op[SIM_BATCH];
+	unsigned n_ops;
+	uint64_t seen_id[SIM_KEYS], seen_version[SIM_KEYS];
+};
+
+struct sim {
+	uint64_t seed, rng, now, trace;
+	bool verbose, whole_words; /* for all runs */
+	bool remote;  /* clients come by a network */
+	bool tears;   /* ... whose READs tear inside of words */
+	bool crowded; /* windows are to overflow */
+	bool finishing;
+	uint64_t server_stopped_until;
+	unsigned n_clients;
+	uint32_t last_pid;
+	uint64_t last_id; /* of values */
+	struct sim_client client[SIM_CLIENTS + 1];
+	struct sim_client *running; /* whose thread or control thread is at work */
+	bool in_thread;             /* ... the thread, which can give way */
+	bool in_server;
+	struct coroutine scheduler, server;
+	uint8_t *base;
+	uint64_t pages;
+	struct region region;
+};
+extern struct sim sim;
+
+extern char sim_key_name[SIM_KEYS][16];
+extern uint64_t sim_key_hash[SIM_KEYS];
+
+/* ---- sim_run.c */
+/** One run; returns the hash of its trace. Ends the program if something is wrong. */
+uint64_t sim_run(uint64_t seed, unsigned steps);
+uint64_t sim_below(uint64_t n);
+/** Into the trace; shown if it is to be seen. `who` is -1 for the server. */
+void sim_note(int who, const char *what, uint64_t a, uint64_t b);
+void sim_fail(const char *fmt, ...)
+	__attribute__((format(printf, 1, 2), noreturn));
+/** From a coroutine: others go on. */
+void sim_give_way(void);
+
+/* ---- sim_client.c */
+void sim_client_main(void);
+void sim_choose_keys(void);
+
+/* ---- sim_host.c */
+uint64_t sim_clock_of(const struct sim_client *c);
+/** A step of its control thread. */
+void sim_control_step(struct sim_client *c);
+/** Its thread can go on. */
+bool sim_can_run(const struct sim_client *c);
+bool sim_pid_alive(uint32_t pid);
+
+/* ---- sim_server.c */
+struct sim_conn *sim_conn_new(struct sim_client *c);
+/** The client's end: 0, or an errno. */
+int sim_conn_send(struct sim_conn *k, const void *buf, size_t len);
+/** A packet's length, 0 at the end, -1 if there is none. */
+long sim_conn_receive(struct sim_conn *k, void *buf, size_t cap);
+void sim_conn_hang_up(struct sim_conn *k);
+bool sim_conn_fenced(const struct sim_conn *k);
+struct sim_lane_state *sim_conn_lane(struct sim_conn *k);
+struct sim_client *sim_conn_client(struct sim_conn *k);
+/** Those of the run, newest first, from NULL to NULL. */
+struct sim_conn *sim_conn_next(struct sim_conn *k);
+
+void sim_server_new(void);
+void sim_server_step(void);
+/** True between two rounds of its loop. */
+bool sim_server_rests(void);
+/** It ends a session by itself. */
+void sim_server_cut(void);
+/** All sessions have ended, and nothing is under way. */
+bool sim_server_calm(void);
+void sim_server_free(void);
+/** Books and slots, when all clients have left. */
+void sim_server_audit(void);
+
+/* ---- sim_region.c */
+/** An empty index in sim.pages of zeros. */
+void sim_region_setup(void);
+/** All slots against the model, all blocks against the slots, all pages. */
+void sim_region_audit(struct slab *slab);
+
+/* ---- sim_lane.c */
+struct sim_lane_state {
+	struct xport_chain *chain; /* under way, at this request */
+	unsigned at;
+	bool break_now;
+	bool dead;                /* it broke */
+	struct sim_late *late;    /* requests that the network still has */
+	uint64_t window_at;       /* when a slot was last READ */
+};
+struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
+struct xport_lane *sim_lane_server(void);
+/** What is under way stays under way, though its client hears no more of it. */
+void sim_lane_abandon(struct sim_conn *k);
+/** Carry out one request that is late. */
+void sim_lane_late(struct sim_conn *k);
+void sim_lane_forget(struct sim_conn *k);
+
+/* ---- sim_check.c */
+void sim_check_begin(void);
+struct sim_op *sim_op_begin(unsigned kind, unsigned key, uint64_t value,
+			    uint32_t len, uint64_t expected);
+/** It has ended so; GET: found this value. */
+void sim_op_end(struct sim_op *op, int result, const void *value, size_t len,
+		uint64_t *id_out);
+/** Its CAS has just changed a slot. */
+void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after);
+/** A block is about to be written. */
+void sim_check_write(uint64_t off);
+/** A block is nobody's any more, from now on. */
+void sim_check_unlinked(uint64_t off);
+/** A barrier has passed that began then. */
+void sim_check_barrier(uint64_t began);
+/** The id of the key's value, 0 if it has none. */
+uint64_t sim_current(unsigned key);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is true: the states that each key went through, from the compare-and-swaps
+ * that changed them, and since when a block may not be written.
+ *
+ * An operation's place in the order is known, it is that of its CAS; so a history is
+ * linearizable if each result was true at some moment between begin and end, and each
+ * CAS was right when it happened. That is checked at once, and says more than a search
+ * for an order afterwards would: which order it was is known.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/index.h"
+#include "common/layout.h"
+#include "tests/lab/sim.h"
+
+#define STATES 65536u
+#define OPS 65536u
+#define MISS_PAGES 64u
+
+/* From one write of a key to its next. */
+struct state {
+	uint64_t id; /* of its value; 0: absent */
+	uint32_t len;
+	uint32_t before; /* the state before, 0: none */
+	bool blind;
+};
+
+static struct state states[STATES]; /* from 1 */
+static uint32_t n_states, newest[SIM_KEYS];
+static struct sim_op ops[OPS];
+static uint32_t n_ops;
+/* By unit of the region. */
+static uint64_t unlinked[MISS_PAGES * PAGE_BYTES / PTR_UNIT];
+static uint32_t written[MISS_PAGES * PAGE_BYTES / PTR_UNIT];
+static uint64_t barrier_began;
+
+static void becomes(unsigned key, uint64_t id, uint32_t len, bool blind)
+{
+	if (++n_states == STATES)
+		sim_fail("too many writes");
+	states[n_states] = (struct state){
+		.id = id, .len = len, .blind = blind, .before = newest[key]};
+	newest[key] = n_states;
+}
+
+void sim_check_begin(void)
+{
+	n_states = n_ops = 0;
+	barrier_began = 0;
+	memset(newest, 0, sizeof(newest));
+	memset(unlinked, 0, sizeof(unlinked));
+	memset(written, 0, sizeof(written));
+	for (unsigned k = 0; k < SIM_KEYS; k++)
+		becomes(k, 0, 0, false);
+}
+
+uint64_t sim_current(unsigned key)
+{
+	return states[newest[key]].id;
+}
+
+/* ---- operations ------------------------------------------------------------------ */
+
+struct sim_op *sim_op_begin(unsigned kind, unsigned key, uint64_t value,
+			    uint32_t len, uint64_t expected)
+{
+	struct sim_op *op = &ops[n_ops++];
+
+	if (n_ops == OPS)
+		sim_fail("too many operations");
+	*op = (struct sim_op){.kind = (uint8_t)kind,
+			      .key = (uint16_t)key,
+			      .from = newest[key],
+			      .value = value,
+			      .len = len,
+			      .expected = expected};
+	return op;
+}
+
+void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
+{
+	bool dead = (after & SLOT_DEAD) != 0;
+	uint64_t id = sim_current(op->key);
+
+	(void)before;
+	if (op->swaps++)
+		sim_fail("one operation changes key %u twice", op->key);
+	if (op->over && !op->unsure)
+		sim_fail("key %u changes by an operation that has ended",
+			 op->key);
+	switch (op->kind) {
+	case INDEX_ADD:
+		if (id)
+			sim_fail("an add replaced a value of key %u", op->key);
+		break;
+	case INDEX_CAS:
+		if (id != op->expected)
+			sim_fail("a cas replaced another value of key %u",
+				 op->key);
+		break;
+	case INDEX_REPLACE:
+	case INDEX_DELETE:
+		if (!id)
+			sim_fail("a %s of key %u, which is absent",
+				 dead ? "delete" : "replace", op->key);
+		break;
+	case INDEX_GET:
+		sim_fail("a get writes");
+	}
+	if (dead != (op->kind == INDEX_DELETE))
+		sim_fail("a word of the wrong kind for key %u", op->key);
+	becomes(op->key, dead ? 0 : op->value, op->len,
+		(after & SLOT_BLIND) != 0);
+	sim_note(-2, "key has value", op->key, sim_current(op->key));
+}
+
+/* Was the key ever so since the operation began? ANY: any value but `but`. */
+#define ANY UINT64_MAX
+static bool was(const struct sim_op *op, uint64_t want, uint64_t but)
+{
+	for (uint32_t s = newest[op->key]; s; s = states[s].before) {
+		uint64_t id = states[s].id;
+
+		if (want == ANY ? id && id != but : id == want)
+			return true;
+		if (s == op->from)
+			return false;
+	}
+	return false;
+}
+
+/* Did a blind write take place since it began? */
+static bool absorbed(const struct sim_op *op)
+{
+	for (uint32_t s = newest[op->key]; s != op->from; s = states[s].before)
+		if (states[s].blind)
+			return true;
+	return false;
+}
+
+/* The id that a value's bytes consist of, if it is one that the key has had. */
+static uint64_t value_id(const struct sim_op *op, const void *value, size_t len)
+{
+	uint64_t first, word;
+
+	if (len < 8 || len % 8)
+		sim_fail("key %u has a value of %zu bytes", op->key, len);
+	memcpy(&first, value, 8);
+	for (size_t i = 8; i < len; i += 8) {
+		memcpy(&word, (const uint8_t *)value + i, 8);
+		if (word != first)
+			sim_fail("key %u has a value of two parts, %llx and "
+				 "%llx",
+				 op->key, (unsigned long long)first,
+				 (unsigned long long)word);
+	}
+	for (uint32_t s = newest[op->key]; s; s = states[s].before)
+		if (states[s].id == first && states[s].len == len)
+			return first;
+	sim_fail("key %u has the value %llx, which nobody gave it", op->key,
+		 (unsigned long long)first);
+}
+
+static bool result_ok(struct sim_op *op, int result, const void *value,
+		      size_t len, uint64_t *id_out)
+{
+	switch (result) {
+	case 0:
+		if (op->kind == INDEX_GET) {
+			*id_out = value_id(op, value, len);
+			return was(op, *id_out, 0);
+		}
+		if (op->swaps == 1)
+			return true;
+		sim_events[SIM_ABSORBED]++;
+		return op->kind == INDEX_PUT && absorbed(op);
+	case FARKV_EMAYBE:
+		sim_events[SIM_MAYBE]++;
+		op->unsure = true;
+		return op->kind != INDEX_GET;
+	case FARKV_ENOTFOUND:
+		return !op->swaps && op->kind != INDEX_PUT &&
+		       op->kind != INDEX_ADD && was(op, 0, 0);
+	case FARKV_EEXISTS:
+		return !op->swaps && op->kind == INDEX_ADD && was(op, ANY, 0);
+	case FARKV_EVERSION:
+		return !op->swaps && op->kind == INDEX_CAS &&
+		       was(op, ANY, op->expected);
+	case FARKV_ETIMEDOUT:
+		sim_events[SIM_TIMEOUTS]++;
+		return !op->swaps;
+	case FARKV_ENOSPC:
+	case FARKV_EINDEXFULL:
+		return !op->swaps && op->kind != INDEX_GET &&
+		       op->kind != INDEX_DELETE;
+	case FARKV_EDISCONNECTED:
+	case FARKV_EREFUSED:
+		return !op->swaps;
+	default:
+		return false;
+	}
+}
+
+void sim_op_end(struct sim_op *op, int result, const void *value, size_t len,
+		uint64_t *id_out)
+{
+	uint64_t id = 0;
+
+	op->over = true;
+	sim_events[SIM_OPS]++;
+	if (!result_ok(op, result, value, len, &id))
+		sim_fail("operation of kind %u on key %u gave %d after %u "
+			 "changes, value %llx: never so; %s",
+			 op->kind, op->key, result, op->swaps,
+			 (unsigned long long)id, err_detail());
+	if (id_out)
+		*id_out = id;
+}
+
+/* ---- blocks -------------------------------------------------------------------------- */
+
+static uint64_t unit_of(uint64_t off)
+{
+	uint64_t unit = (off - sim.region.sb.meta_bytes) / PTR_UNIT;
+
+	if (off < sim.region.sb.meta_bytes ||
+	    unit >= sizeof(unlinked) / sizeof(unlinked[0]))
+		sim_fail("a block at %llx", (unsigned long long)off);
+	return unit;
+}
+
+/* Is there a slot that leads to it? All keys have one home line. */
+static bool is_published(uint64_t off)
+{
+	const struct region *r = &sim.region;
+	struct region_walk w = {0};
+	uint64_t entry, hash;
+
+	while (region_walk_next(r, &w, &entry, &hash)) {
+		const uint64_t *slots = region_slots(r, entry) +
+			hash_home_line(sim_key_hash[0]) * LINE_SLOTS;
+
+		for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+			if (slot_off(slots[i]) == off)
+				return true;
+	}
+	return false;
+}
+
+void sim_check_write(uint64_t off)
+{
+	uint64_t unit = unit_of(off), then = unlinked[unit];
+
+	if (is_published(off))
+		sim_fail("block %llx is written while it is published",
+			 (unsigned long long)off);
+	/* The fastest clock says T after that much. */
+	if (then && then >= barrier_began &&
+	    sim.now - then < SIM_T / SIM_FASTEST * 100)
+		sim_fail("block %llx is written %llu ns after it was unlinked",
+			 (unsigned long long)off,
+			 (unsigned long long)(sim.now - then));
+	if (written[unit]++ == 1)
+		sim_events[SIM_BLOCKS_AGAIN]++;
+}
+
+void sim_check_unlinked(uint64_t off)
+{
+	unlinked[unit_of(off)] = sim.now;
+}
+
+void sim_check_barrier(uint64_t began)
+{
+	sim_events[SIM_BARRIERS]++;
+	barrier_began = began;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a client does with its handle, and what it holds the results against. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/hash.h"
+#include "common/index.h"
+#include "common/util.h"
+#include "tests/lab/sim.h"
+
+#define WORDS_MAX 200u
+
+char sim_key_name[SIM_KEYS][16];
+uint64_t sim_key_hash[SIM_KEYS];
+
+/* ---- keys and values ----------------------------------------------------------------- */
+
+/*
+ * All have one home line, so that windows fill; the hot ones share a fingerprint in
+ * pairs; most stay together when the subtable is split, and again.
+ */
+void sim_choose_keys(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; n < SIM_KEYS; i++) {
+		char text[16];
+		uint64_t h;
+
+		snprintf(text, sizeof(text), "k%u", i);
+		h = hash_key(42, text, strlen(text));
+		if (n && hash_home_line(h) != hash_home_line(sim_key_hash[0]))
+			continue;
+		if (n % 2 && n < SIM_HOT &&
+		    hash_fp(h) != hash_fp(sim_key_hash[n - 1]))
+			continue;
+		if (n >= SIM_HOT && n % 6 && h >> 62)
+			continue;
+		strcpy(sim_key_name[n], text);
+		sim_key_hash[n++] = h;
+	}
+}
+
+static size_t key_len(unsigned k)
+{
+	return strlen(sim_key_name[k]);
+}
+
+static uint32_t any_length(void)
+{
+	static const unsigned most[] = {1, 1, 1, 8, 20, 40, WORDS_MAX};
+
+	return 8 * (1 + (uint32_t)sim_below(most[sim_below(ARRAY_SIZE(most))]));
+}
+
+static void value_fill(uint64_t *value, uint64_t id)
+{
+	for (unsigned i = 0; i < WORDS_MAX; i++)
+		value[i] = id;
+}
+
+/* ---- operations ------------------------------------------------------------------------ */
+
+/* The results of what a killed client did are nobody's. */
+static void end(struct sim_client *c, unsigned i, int result,
+		const struct farkv_value *v)
+{
+	struct sim_op *op = c->op[i];
+	bool found = !result && op->kind == INDEX_GET;
+	uint64_t id;
+
+	if (c->dying)
+		return;
+	sim_note((int)c->id, "result", (uint64_t)(unsigned)-result, op->key);
+	sim_op_end(op, result, found ? v->data : NULL, found ? v->len : 0, &id);
+	if (found) {
+		c->seen_id[op->key] = id;
+		c->seen_version[op->key] = v->version;
+	}
+}
+
+static int call(struct sim_client *c, const struct sim_op *op,
+		const void *value, struct farkv_value *v)
+{
+	const char *key = sim_key_name[op->key];
+	size_t len = key_len(op->key);
+
+	switch (op->kind) {
+	case INDEX_GET:
+		return farkv_get(c->kv, key, len, v);
+	case INDEX_PUT:
+		return farkv_put(c->kv, key, len, value, op->len);
+	case INDEX_ADD:
+		return farkv_add(c->kv, key, len, value, op->len);
+	case INDEX_REPLACE:
+		return farkv_replace(c->kv, key, len, value, op->len);
+	case INDEX_CAS:
+		return farkv_cas(c->kv, key, len, value, op->len,
+				 c->seen_version[op->key], NULL);
+	default:
+		return farkv_delete(c->kv, key, len);
+	}
+}
+
+static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
+{
+	uint64_t value[WORDS_MAX];
+	struct farkv_value v = {0};
+	int result;
+
+	value_fill(value, ++sim.last_id);
+	sim_note((int)c->id, "operation", kind, k);
+	c->op[0] = sim_op_begin(kind, k, sim.last_id, any_length(),
+				c->seen_id[k]);
+	c->n_ops = 1;
+	result = call(c, c->op[0], value, &v);
+	end(c, 0, result, &v);
+	c->n_ops = 0;
+}
+
+static unsigned any_key(void)
+{
+	bool hot = sim_below(sim.crowded ? 2 : 3) > 0;
+
+	return (unsigned)sim_below(hot ? SIM_HOT : SIM_KEYS);
+}
+
+/* So many neighbouring keys. */
+static void batch_get(struct sim_client *c, unsigned first, unsigned n)
+{
+	struct farkv_get_item items[SIM_BATCH] = {0};
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = (first + i) % SIM_KEYS;
+
+		items[i].key = sim_key_name[k];
+		items[i].key_len = key_len(k);
+		c->op[i] = sim_op_begin(INDEX_GET, k, 0, 0, 0);
+	}
+	c->n_ops = n;
+	(void)!farkv_mget(c->kv, items, n);
+	for (unsigned i = 0; i < n; i++)
+		if (items[i].result != FARKV_EABORTED)
+			end(c, i, items[i].result, &items[i].value);
+	c->n_ops = 0;
+}
+
+static void batch_put(struct sim_client *c, unsigned first, unsigned n)
+{
+	struct farkv_put_item items[SIM_BATCH] = {0};
+	uint64_t values[SIM_BATCH][WORDS_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = (first + i) % SIM_KEYS;
+
+		value_fill(values[i], ++sim.last_id);
+		items[i].key = sim_key_name[k];
+		items[i].key_len = key_len(k);
+		items[i].value = values[i];
+		items[i].value_len = any_length();
+		c->op[i] = sim_op_begin(INDEX_PUT, k, sim.last_id,
+					(uint32_t)items[i].value_len, 0);
+	}
+	c->n_ops = n;
+	(void)!farkv_mput(c->kv, items, n);
+	for (unsigned i = 0; i < n; i++)
+		if (items[i].result != FARKV_EABORTED)
+			end(c, i, items[i].result, NULL);
+	c->n_ops = 0;
+}
+
+static enum index_kind any_kind(const struct sim_client *c, unsigned k)
+{
+	static const enum index_kind kinds[] = {
+		INDEX_GET, INDEX_GET, INDEX_GET, INDEX_PUT, INDEX_PUT, INDEX_PUT,
+		INDEX_ADD, INDEX_REPLACE, INDEX_CAS, INDEX_DELETE, INDEX_DELETE};
+	enum index_kind kind = kinds[sim_below(ARRAY_SIZE(kinds))];
+
+	if (c->readonly || (kind == INDEX_CAS && !c->seen_id[k]))
+		return INDEX_GET;
+	return kind;
+}
+
+static void work(struct sim_client *c)
+{
+	unsigned k = any_key(), n = 1 + (unsigned)sim_below(SIM_BATCH);
+
+	switch (sim_below(12)) {
+	case 0:
+		batch_get(c, k, n);
+		break;
+	case 1:
+		if (!c->readonly)
+			batch_put(c, k, n);
+		break;
+	default:
+		operate(c, any_kind(c, k), k);
+	}
+}
+
+/* ---- the program ------------------------------------------------------------------------- */
+
+static void open_handle(struct sim_client *c)
+{
+	struct farkv_options o;
+	int err;
+
+	farkv_options_init(&o);
+	o.op_timeout_ms = c->timeout_ms;
+	o.flags = c->readonly ? FARKV_OPEN_READONLY : 0;
+	err = farkv_open(sim.remote ? "kv://sim" : "shm:///sim", &o, &c->kv);
+	if (err)
+		c->kv = NULL;
+	if (err && err != FARKV_ETIMEDOUT && err != FARKV_EDISCONNECTED &&
+	    err != FARKV_EREFUSED && !c->dying)
+		sim_fail("farkv_open: %s", err_detail());
+}
+
+static void close_handle(struct sim_client *c)
+{
+	farkv_close(c->kv);
+	c->kv = NULL;
+	/* The process ends as well; what goes on here is the next one. */
+	c->pid = ++sim.last_pid;
+}
+
+/* Almost a full window, with tombstones in it. */
+static void fill(struct sim_client *c)
+{
+	unsigned n = (sim.crowded ? 58 : 50) + (unsigned)sim_below(6);
+
+	for (unsigned k = SIM_HOT; k < SIM_HOT + n; k++) {
+		operate(c, INDEX_PUT, k);
+		if (sim_below(sim.crowded ? 12 : 2) == 0)
+			operate(c, INDEX_DELETE, k);
+	}
+}
+
+/* After all the others. */
+static void audit(struct sim_client *c)
+{
+	struct farkv_fsck f = {.size = sizeof(f)};
+	int err;
+
+	for (unsigned k = 0; k < SIM_KEYS; k++)
+		operate(c, INDEX_GET, k);
+	err = farkv_fsck(c->kv, &f);
+	if (err)
+		sim_fail("farkv_fsck: %s", err_detail());
+	if (f.bad_directory || f.bad_empty || f.bad_words || f.damaged ||
+	    f.shared || f.misplaced || f.behind_empty || f.duplicates ||
+	    f.bad_sums)
+		sim_fail("farkv_fsck: directory %u empty %u words %u damaged %u "
+			 "shared %u misplaced %u behind %u duplicates %u sums "
+			 "%u",
+			 (unsigned)f.bad_directory, (unsigned)f.bad_empty,
+			 (unsigned)f.bad_words, (unsigned)f.damaged,
+			 (unsigned)f.shared, (unsigned)f.misplaced,
+			 (unsigned)f.behind_empty, (unsigned)f.duplicates,
+			 (unsigned)f.bad_sums);
+	if (f.undecided)
+		sim_fail("farkv_fsck: undecided %u", (unsigned)f.undecided);
+}
+
+static void obey(struct sim_client *c)
+{
+	enum sim_order order = c->order;
+
+	if (order == SIM_LEAVE) {
+		close_handle(c);
+		c->idle = true;
+		return;
+	}
+	if (!c->kv)
+		open_handle(c);
+	if (!c->kv)
+		return;
+	if (order == SIM_FILL)
+		fill(c);
+	else if (order == SIM_AUDIT)
+		audit(c);
+	if (order != SIM_WORK) {
+		/* Who has been cut off notices. */
+		operate(c, INDEX_GET, any_key());
+		c->idle = true;
+		return;
+	}
+	work(c);
+	if (sim_below(60) == 0 && !c->dying) {
+		close_handle(c);
+		sim_events[SIM_LEFT]++;
+	}
+}
+
+void sim_client_main(void)
+{
+	struct sim_client *c = sim.running;
+
+	while (!c->dying) {
+		if (!c->idle)
+			obey(c);
+		if (!c->dying)
+			sim_give_way();
+	}
+	close_handle(c);
+	c->over = true;
+	for (;;)
+		sim_give_way();
+}

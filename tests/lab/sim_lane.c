@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lanes. Before and after each request others go on; READs are torn, WRITEs seen
+ * when half done. Where a lane breaks under a chain, what the network still has of it
+ * happens later, if the server has not cut the connection by then.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/index.h"
+#include "common/util.h"
+#include "tests/lab/sim.h"
+
+struct sim_late {
+	struct sim_late *next;
+	struct sim_op *op; /* CAS */
+	uint8_t opcode;
+	uint32_t len;
+	uint64_t off, expect, swap;
+	uint8_t bytes[];
+};
+
+/* The operation that a chain belongs to. */
+static struct sim_op *op_of(const struct sim_client *c,
+			    const struct xport_chain *chain)
+{
+	const struct index_op *op =
+		(const void *)((const char *)chain -
+			       offsetof(struct index_op, chain));
+
+	for (unsigned i = 0; i < c->n_ops; i++)
+		if (sim_key_hash[c->op[i]->key] == op->key.hash)
+			return c->op[i];
+	sim_fail("client %u swaps a slot of no operation of its", c->id);
+}
+
+static void swapped(struct sim_op *op, uint64_t before, uint64_t after)
+{
+	sim_op_swapped(op, before, after);
+	if (!slot_is_null(before) && slot_off(before) != slot_off(after))
+		sim_check_unlinked(slot_off(before));
+}
+
+/* ---- what is late ------------------------------------------------------------------ */
+
+static void late_add(struct sim_conn *k, const struct xport_chain *chain,
+		     unsigned i)
+{
+	struct sim_late **at = &sim_conn_lane(k)->late, *late;
+	const struct xport_wr *wr = &chain->wr[i];
+	size_t copied = wr->opcode == XPORT_WRITE ? wr->len : 0;
+
+	while (*at)
+		at = &(*at)->next;
+	late = *at = malloc(sizeof(*late) + copied);
+	if (!late)
+		sim_fail("no memory");
+	*late = (struct sim_late){.opcode = wr->opcode,
+				  .len = wr->len,
+				  .off = wr->off,
+				  .expect = wr->expect,
+				  .swap = wr->swap};
+	if (wr->opcode == XPORT_CAS)
+		late->op = op_of(sim_conn_client(k), chain);
+	memcpy(late->bytes, wr->laddr, copied);
+}
+
+static void late_take(struct sim_conn *k, const struct xport_chain *chain,
+		      unsigned from)
+{
+	sim_conn_lane(k)->dead = true;
+	if (!sim.remote || sim_conn_fenced(k) || sim_below(3) == 0)
+		return;
+	for (unsigned i = from; i < chain->n; i++)
+		if (chain->wr[i].opcode != XPORT_READ)
+			late_add(k, chain, i);
+}
+
+void sim_lane_abandon(struct sim_conn *k)
+{
+	struct sim_lane_state *l = sim_conn_lane(k);
+
+	if (l->chain && !l->dead)
+		late_take(k, l->chain, l->at);
+}
+
+void sim_lane_late(struct sim_conn *k)
+{
+	struct sim_lane_state *l = sim_conn_lane(k);
+	struct sim_late *late = l->late;
+	uint64_t *slot;
+
+	if (!late)
+		return;
+	l->late = late->next;
+	sim_events[SIM_LATE]++;
+	sim_note(-3, "late request", late->opcode, late->off);
+	if (late->opcode == XPORT_WRITE) {
+		sim_check_write(late->off);
+		memcpy(sim.base + late->off, late->bytes, late->len);
+	} else {
+		slot = (uint64_t *)(void *)(sim.base + late->off);
+		if (*slot == late->expect) {
+			*slot = late->swap;
+			swapped(late->op, late->expect, late->swap);
+		}
+	}
+	free(late);
+}
+
+void sim_lane_forget(struct sim_conn *k)
+{
+	struct sim_lane_state *l = sim_conn_lane(k);
+
+	for (struct sim_late *late = l->late, *next; late; late = next) {
+		next = late->next;
+		free(late);
+	}
+	l->late = NULL;
+}
+
+/* ---- requests ------------------------------------------------------------------------- */
+
+static bool breaks(const struct sim_client *c, struct sim_conn *k)
+{
+	struct sim_lane_state *l = sim_conn_lane(k);
+
+	if (c->dying || l->dead || sim_conn_fenced(k))
+		return true;
+	if (!l->break_now)
+		return false;
+	l->break_now = false;
+	sim_events[SIM_BREAKS]++;
+	return true;
+}
+
+static void before(struct sim_conn *k, const struct xport_chain *chain,
+		   const struct xport_wr *wr)
+{
+	const struct xport_wr *last = &chain->wr[chain->n - 1];
+	uint8_t *to = sim.base + wr->off;
+	size_t part;
+
+	if (wr->opcode == XPORT_READ && wr->off == REGION_D_OFF &&
+	    chain->n >= 3 && last->off == REGION_D_OFF && wr != last)
+		sim_events[SIM_FROZEN]++;
+	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES)
+		sim_conn_lane(k)->window_at =
+			sim_clock_of(sim_conn_client(k));
+	if (wr->opcode != XPORT_WRITE)
+		return;
+	sim_check_write(wr->off);
+	if (wr->laddr != to && sim_below(3) == 0) {
+		part = sim_below(wr->len);
+		memcpy(to, wr->laddr, part);
+		sim_events[SIM_PARTIAL]++;
+	}
+}
+
+static void after(struct sim_conn *k, const struct xport_chain *chain,
+		  const struct xport_wr *wr)
+{
+	struct sim_client *c = sim_conn_client(k);
+
+	if (wr->opcode == XPORT_CAS && wr->found == wr->expect)
+		swapped(op_of(c, chain), wr->expect, wr->swap);
+	if (wr->opcode == XPORT_READ && wr->len != WINDOW_BYTES &&
+	    wr->off >= sim.region.sb.meta_bytes &&
+	    sim_clock_of(c) - sim_conn_lane(k)->window_at > SIM_T / 2)
+		sim_events[SIM_SLOW]++;
+}
+
+static int hook(void *arg, const struct xport_chain *chain, unsigned i,
+		bool is_after)
+{
+	struct sim_conn *k = arg;
+	struct sim_client *c = sim_conn_client(k);
+	struct sim_lane_state *l = sim_conn_lane(k);
+	const struct xport_wr *wr = &chain->wr[i];
+
+	if (breaks(c, k))
+		return 1;
+	if (is_after)
+		after(k, chain, wr);
+	else
+		before(k, chain, wr);
+	sim_note((int)c->id, is_after ? "after" : "before", wr->opcode, wr->off);
+	if (c->quiet || (is_after && sim_below(3)))
+		return 0;
+	l->chain = (struct xport_chain *)chain;
+	l->at = i + is_after;
+	sim_give_way();
+	l->chain = NULL;
+	if (!breaks(c, k))
+		return 0;
+	if (!c->dying && !l->dead)
+		late_take(k, chain, i + is_after);
+	return 1;
+}
+
+static void tear_gap(void *arg)
+{
+	struct sim_client *c = sim_conn_client(arg);
+
+	if (c->quiet)
+		return;
+	sim_events[sim.tears ? SIM_TORN_BYTES : SIM_TORN_WORDS]++;
+	sim_give_way();
+}
+
+struct xport_lane *sim_lane_wrap(struct xport_lane *lane)
+{
+	struct sim_client *c = sim.running;
+	struct xport_fault_config cfg = {
+		.seed = sim_below(UINT64_MAX),
+		.tear_ppm = 200000,
+		.delay_ppm = 100000,
+		.delay_polls = 3,
+		.hide_direct = sim.remote || !c->direct,
+		.byte_tear = sim.tears,
+		.tear_gap = tear_gap,
+		.hook = hook,
+		.arg = c->conn,
+	};
+
+	if (c->n_ops)
+		sim_events[SIM_RESUMED]++;
+	return xport_fault_open(lane, &cfg);
+}
+
+/* ---- the server's ------------------------------------------------------------------- */
+
+/* Its requests are many: others go on where something can happen. */
+static int server_hook(void *arg, const struct xport_chain *chain, unsigned i,
+		       bool is_after)
+{
+	uint64_t line = chain->wr[i].off % PAGE_BYTES / LINE_BYTES;
+	uint64_t home = hash_home_line(sim_key_hash[0]);
+
+	(void)arg;
+	(void)is_after;
+	if (sim.in_server &&
+	    sim_below(line >= home && line < home + WINDOW_LINES ? 6 : 600) == 0)
+		sim_give_way();
+	return 0;
+}
+
+struct xport_lane *sim_lane_server(void)
+{
+	struct xport_fault_config cfg = {.hook = server_hook};
+	struct xport_lane *lane =
+		xport_shm_open(sim.base, sim.region.sb.region_bytes, false);
+
+	return lane ? xport_fault_open(lane, &cfg) : NULL;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfarkv once more, for a program that has the server in it too: names that both
+ * have, and functions that a simulation stands in for. Included before everything.
+ */
+#ifndef FARKV_LAB_SIM_NAMES_H
+#define FARKV_LAB_SIM_NAMES_H
+
+#define session_new client_session_new
+#define session_free client_session_free
+#define session_send client_session_send
+
+#define connect_open sim_connect_open
+#define channel_verbs_link sim_channel_link
+#define verbs_lane_open sim_verbs_lane_open
+#define pthread_cond_timedwait sim_cond_timedwait
+#define nanosleep sim_nanosleep
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One run: who goes on next, which accidents happen, and how it ends. */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/link.h"
+#include "tests/lab/sim.h"
+
+struct sim sim;
+
+/* ---- chance, trace ------------------------------------------------------------------- */
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t random64(void)
+{
+	uint64_t z = sim.rng += UINT64_C(0x9E3779B97F4A7C15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+	return z ^ z >> 31;
+}
+
+uint64_t sim_below(uint64_t n)
+{
+	return random64() % n;
+}
+
+static void mix(uint64_t word)
+{
+	sim.trace = (sim.trace ^ word) * UINT64_C(0xFF51AFD7ED558CCD);
+	sim.trace ^= sim.trace >> 32;
+}
+
+void sim_note(int who, const char *what, uint64_t a, uint64_t b)
+{
+	mix(sim.now);
+	mix((uint64_t)(uint32_t)who << 32 | (uint8_t)what[0]);
+	mix(a);
+	mix(b);
+	if (sim.verbose)
+		printf("%llu %d %s %llx %llx\n",
+		       (unsigned long long)(sim.now - SIM_START), who, what,
+		       (unsigned long long)a, (unsigned long long)b);
+}
+
+void sim_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("seed %llu: ", (unsigned long long)sim.seed);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf(" (at %llu ns; %u clients, %s)\n",
+	       (unsigned long long)(sim.now - SIM_START), sim.n_clients,
+	       sim.tears	? "words tear" :
+	       sim.remote ? "from afar" :
+			    "shared memory");
+	fflush(stdout);
+	_Exit(1);
+}
+
+/* ---- coroutines -------------------------------------------------------------------------- */
+
+void sim_give_way(void)
+{
+	if (sim.running && sim.in_thread)
+		coroutine_switch(&sim.running->thread, &sim.scheduler);
+	else if (sim.in_server)
+		coroutine_switch(&sim.server, &sim.scheduler);
+}
+
+static void go_on(struct sim_client *c)
+{
+	sim.running = c;
+	sim.in_thread = true;
+	coroutine_switch(&sim.scheduler, &c->thread);
+	sim.in_thread = false;
+	sim.running = NULL;
+}
+
+/* ---- clients come and go -------------------------------------------------------------------- */
+
+static void start(struct sim_client *c, unsigned id, enum sim_order order)
+{
+	char *stack = c->stack ? c->stack : malloc(SIM_STACK);
+
+	if (!stack)
+		sim_fail("no memory");
+	memset(c, 0, sizeof(*c));
+	c->stack = stack;
+	c->id = id;
+	c->pid = ++sim.last_pid;
+	c->alive = true;
+	c->order = order;
+	c->rate = SIM_SLOWEST + (unsigned)sim_below(SIM_FASTEST - SIM_SLOWEST + 1);
+	c->direct = sim_below(4) == 0;
+	c->readonly = order == SIM_WORK && sim_below(10) == 0;
+	c->timeout_ms = sim_below(3) ? 5000 : 150 + (unsigned)sim_below(500);
+	c->guest = sim.remote && sim_below(3) == 0;
+	coroutine_new(&c->thread, c->stack, SIM_STACK, sim_client_main);
+}
+
+/* Its process ends here and now; what the network has of it, the network has. */
+static void die(struct sim_client *c)
+{
+	for (unsigned i = 0; i < c->n_ops; i++)
+		c->op[i]->unsure = c->op[i]->over = true;
+	if (c->conn) {
+		sim_lane_abandon(c->conn);
+		sim_conn_hang_up(c->conn);
+	}
+	c->dying = true;
+	while (!c->over)
+		go_on(c);
+	c->alive = false;
+}
+
+static void stop(struct sim_client *c)
+{
+	uint64_t ns = SIM_T / 4 + sim_below(3 * SIM_T);
+
+	c->stopped_until = sim.now + ns;
+	if (c->guest)
+		c->lost += ns;
+	if (ns > SIM_T)
+		sim_events[c->guest ? SIM_PAUSED : SIM_STOPPED]++;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+static void accident(struct sim_client *c)
+{
+	switch (sim_below(800)) {
+	case 0:
+		stop(c);
+		break;
+	case 1:
+	case 2:
+		if (c->conn && sim.remote)
+			sim_conn_lane(c->conn)->break_now = true;
+		break;
+	case 3:
+		if (c->id && sim_below(5) == 0) {
+			sim_note((int)c->id, "killed", 0, 0);
+			sim_events[SIM_KILLED]++;
+			die(c);
+		}
+		break;
+	case 4:
+		if (sim_below(3) == 0)
+			sim_server_cut();
+		break;
+	case 5:
+		if (sim_below(8) == 0) {
+			sim.server_stopped_until =
+				sim.now + SIM_T / 4 + sim_below(3 * SIM_T);
+			sim_events[SIM_SERVER_STOPPED]++;
+		}
+		break;
+	}
+}
+
+static void step_client(struct sim_client *c)
+{
+	if (!c->alive) {
+		/* Somebody else comes in its place. */
+		if (!sim.finishing && sim_below(100) == 0)
+			start(c, c->id, SIM_WORK);
+		return;
+	}
+	if (!sim.finishing)
+		accident(c);
+	if (!c->alive || sim.now < c->stopped_until)
+		return;
+	if (sim_below(4) == 0 || !sim_can_run(c))
+		sim_control_step(c);
+	else
+		go_on(c);
+}
+
+static void step_network(void)
+{
+	for (struct sim_conn *k = sim_conn_next(NULL); k; k = sim_conn_next(k))
+		if (sim_below(2))
+			sim_lane_late(k);
+}
+
+static void step(void)
+{
+	uint64_t who = sim_below(10 + 3 * (sim.n_clients + 1u));
+
+	sim.now += sim_below(500000);
+	if (sim_below(250) == 0)
+		sim.now += SIM_T / 3;
+	if (who < 9) {
+		if (sim.now >= sim.server_stopped_until)
+			sim_server_step();
+	} else if (who < 10) {
+		step_network();
+	} else {
+		unsigned id = (unsigned)(who - 10) / 3;
+
+		if (id < sim.n_clients)
+			step_client(&sim.client[id]);
+		else if (sim.client[SIM_AUDITOR].alive)
+			step_client(&sim.client[SIM_AUDITOR]);
+	}
+}
+
+/* ---- a run ------------------------------------------------------------------------------------ */
+
+static void order(struct sim_client *c, enum sim_order o)
+{
+	c->order = o;
+	c->idle = false;
+}
+
+static bool all_idle(void)
+{
+	for (unsigned i = 0; i <= SIM_AUDITOR; i++)
+		if (sim.client[i].alive && !sim.client[i].idle)
+			return false;
+	return true;
+}
+
+static void until_idle(const char *what)
+{
+	for (unsigned i = 0; !all_idle(); i++) {
+		if (i == 300000)
+			sim_fail("%s does not end", what);
+		step();
+	}
+}
+
+static void finish(void)
+{
+	struct sim_client *auditor = &sim.client[SIM_AUDITOR];
+
+	sim.finishing = true;
+	sim.server_stopped_until = 0;
+	for (unsigned i = 0; i < sim.n_clients; i++)
+		sim.client[i].stopped_until = 0;
+	/* Who has been cut off finds out. */
+	for (unsigned i = 0; i < 600; i++)
+		step();
+	for (unsigned i = 0; i < sim.n_clients; i++) {
+		order(&sim.client[i], sim_below(2) ? SIM_REST : SIM_LEAVE);
+	}
+	until_idle("an operation");
+	start(auditor, SIM_AUDITOR, SIM_AUDIT);
+	auditor->timeout_ms = 600000;
+	until_idle("the audit");
+	for (unsigned i = 0; i <= SIM_AUDITOR; i++)
+		if (sim.client[i].alive)
+			order(&sim.client[i], SIM_LEAVE);
+	until_idle("leaving");
+	for (unsigned i = 0; i < 20000 && !sim_server_calm(); i++)
+		step();
+	if (!sim_server_calm())
+		sim_fail("the server does not come to rest");
+	sim_server_audit();
+	for (unsigned i = 0; i <= SIM_AUDITOR; i++)
+		if (sim.client[i].alive)
+			die(&sim.client[i]);
+}
+
+static void setup(uint64_t seed)
+{
+	sim.seed = sim.rng = sim.trace = seed;
+	sim.now = SIM_START;
+	sim.remote = sim_below(3) > 0;
+	sim.tears = sim.remote && sim_below(2) && !sim.whole_words;
+	sim.crowded = sim_below(3) == 0;
+	sim.finishing = false;
+	sim.server_stopped_until = 0;
+	sim.n_clients = 2 + (unsigned)sim_below(SIM_CLIENTS - 1);
+	sim.last_pid = 0;
+	sim.last_id = 0;
+	sim.pages = 12 + sim_below(12);
+	link_wrap_lane = sim_lane_wrap;
+}
+
+uint64_t sim_run(uint64_t seed, unsigned steps)
+{
+	setup(seed);
+	sim_check_begin();
+	sim_server_new();
+	start(&sim.client[0], 0, SIM_FILL);
+	sim.client[0].quiet = true;
+	sim.finishing = true;
+	until_idle("filling the window");
+	sim.finishing = false;
+	sim.client[0].quiet = false;
+	order(&sim.client[0], SIM_WORK);
+	for (unsigned i = 1; i < sim.n_clients; i++)
+		start(&sim.client[i], i, SIM_WORK);
+	for (unsigned i = 0; i < steps; i++)
+		step();
+	finish();
+	sim_server_free();
+	return sim.trace;
+}
