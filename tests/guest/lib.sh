@@ -295,3 +295,17 @@ await() {
 	b) until_true "${2:-60}" test -e "$GUEST_SHARED/$1.a" ;;
 	esac
 }
+
+# pause_peer SECONDS halt|freeze: the other guest stands still for that long, all of
+# it; returns when it goes on. Halted, its clocks stand still too, as of a virtual
+# machine that is moved or saved; frozen, they have gone on, as of one whose host is
+# overloaded.
+pause_peer() {
+	case $GUEST_ROLE in
+	a) pause_file=$GUEST_SHARED/pause.b ;;
+	b) pause_file=$GUEST_SHARED/pause.a ;;
+	esac
+	echo "$1 $2" >"$pause_file.new" && mv "$pause_file.new" "$pause_file"
+	until_true "$(awk -v s="$1" 'BEGIN { print s + 10 }')" test ! -e "$pause_file" ||
+		fail "no pause of the other guest"
+}

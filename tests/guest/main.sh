@@ -33,6 +33,16 @@ set_up_pair() {
 		ip link set v1 up
 }
 
+# The page of QEMU's ivshmem device: its second BAR, which programs can map.
+shared_memory() {
+	local device
+	for device in /sys/bus/pci/devices/*; do
+		[ "$(cat "$device/vendor" "$device/device" | tr '\n' ' ')" = '0x1af4 0x1110 ' ] || continue
+		echo 1 >"$device/enable"
+		echo "$device/resource2"
+	done
+}
+
 # Sets the variables of the script.
 describe() {
 	local own=1 peer=2 peer_name=b
@@ -42,7 +52,9 @@ describe() {
 		[ "$role" = a ] || own=2 peer=1 peer_name=a
 		GUEST_PEER_ADDR=10.99.0.$peer GUEST_PEER_ADDR6=fd99::$peer
 		GUEST_PEER_NAME=guest-$peer_name GUEST_SHARED=$out/shared
-		export GUEST_ROLE GUEST_PEER_ADDR GUEST_PEER_ADDR6 GUEST_PEER_NAME GUEST_SHARED
+		GUEST_MEMORY=$(shared_memory)
+		export GUEST_ROLE GUEST_PEER_ADDR GUEST_PEER_ADDR6 GUEST_PEER_NAME
+		export GUEST_SHARED GUEST_MEMORY
 	fi
 	GUEST_ADDR=10.99.0.$own GUEST_ADDR6=fd99::$own
 	export GUEST_DEV GUEST_NAME GUEST_ADDR GUEST_ADDR6 GUEST_OUT

@@ -98,6 +98,33 @@ for role in a b; do
 done
 leaves_nothing
 
+testcase "pause_peer: a guest's clock stands still when it is halted, and goes on when it is frozen"
+# For each pause b says by how much its clock has jumped.
+expect 0 run --two -- sh -c '
+	. "$srcdir/tests/guest/lib.sh"
+	if [ "$GUEST_ROLE" = a ]; then
+		for how in halt freeze; do
+			await "$how" || exit 9
+			began=$(uptime_s)
+			pause_peer 2 "$how"
+			uptime_s | awk -v began="$began" "{ exit !(\$1 - began >= 2) }" || exit 10
+			signal "$how-over"
+		done
+		exit "$failures"
+	fi
+	for how in halt freeze; do
+		signal "$how"
+		last=$(uptime_s) most=0
+		until [ -e "$GUEST_SHARED/$how-over.a" ]; do
+			now=$(uptime_s)
+			most=$(echo "$last $now $most" | awk "{ d = \$2 - \$1; print (d > \$3 ? d : \$3) }")
+			last=$now
+		done
+		echo "$how $most"
+	done'
+awk '$2 == "halt" { halted = $3 < 1 } $2 == "freeze" { frozen = $3 >= 1.9 }
+	END { exit !(halted && frozen) }' "$dir/out" || fail "jumps: $(cat "$dir/out")"
+
 testcase "run --two: one fails -> the other is not waited for"
 expect 6 run --two -- sh -c '[ "$GUEST_ROLE" = a ] && exit 6; sleep 1000'
 grep -q '^guest: guest b stopped after guest a had failed$' "$dir/err" || fail "does not say so"
