@@ -736,6 +736,79 @@ START_TEST(reader_slower_than_half_T_frozen_word_confirms_nothing)
 }
 END_TEST
 
+/* A machine that was halted: its clock shows nothing of it (doc/protocol.md). */
+static uint64_t still_clock(void *arg)
+{
+	(void)arg;
+	return 1000;
+}
+
+/* The rival overwrites the key until its first block is the key's again. */
+static void rival_comes_round(void)
+{
+	uint64_t first = *slots_of(rival_key);
+	unsigned tries = 0;
+
+	do {
+		fake_now += GRACE;
+		rival_op();
+		ck_assert_int_eq(rival_result, 0);
+		ck_assert_uint_lt(++tries, 64);
+	} while (slot_off(*slots_of(rival_key)) != slot_off(first));
+	ck_assert_uint_ne(slot_inc(*slots_of(rival_key)), slot_inc(first));
+}
+
+/* ... and then once more: that block still has an intact value, an old one. */
+static void rival_comes_round_and_on(void)
+{
+	rival_comes_round();
+	fake_now += GRACE;
+	rival_value = "new";
+	rival_op();
+}
+
+static void setup_halted(struct index_key k)
+{
+	fake_now = 1000;
+	index_set_clock(me.ix, still_clock, NULL);
+	index_set_clock(other.ix, fake_clock, NULL);
+	PUT(&other, k, "old");
+}
+
+START_TEST(reader_halted_while_its_block_is_reused_reads_again)
+{
+	struct index_key k;
+
+	setup(true);
+	k = key_of("k");
+	setup_halted(k);
+	rival_sets(XPORT_READ, rival_comes_round_and_on, INDEX_PUT, k, "mid");
+	rival.skip = 1;
+	check_value(&me, k, "new");
+	ck_assert_uint_eq(rival.acted, 1);
+	teardown();
+}
+END_TEST
+
+START_TEST(writer_halted_while_its_block_is_reused_does_not_win)
+{
+	struct index_key k;
+	uint64_t version;
+
+	setup(true);
+	k = key_of("k");
+	setup_halted(k);
+	check_value(&me, k, "old");
+	version = me.op.version;
+	rival_sets(XPORT_CAS, rival_comes_round, INDEX_PUT, k, "mid");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", version),
+			 FARKV_EVERSION);
+	ck_assert_uint_eq(rival.acted, 1);
+	check_value(&me, k, "mid");
+	teardown();
+}
+END_TEST
+
 static void cas_again_and_again(void)
 {
 	if (run(&other, INDEX_CAS, rival_key, "r", 0) != FARKV_EVERSION)
@@ -1442,6 +1515,9 @@ static Suite *suite(void)
 	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
 	tcase_add_test(
 		t, reader_slower_than_half_T_frozen_word_confirms_nothing);
+	tcase_add_test(t, reader_halted_while_its_block_is_reused_reads_again);
+	tcase_add_test(t,
+		       writer_halted_while_its_block_is_reused_does_not_win);
 	tcase_add_test(t, put_that_loses_for_ever_ends_at_its_deadline);
 	tcase_add_loop_test(t, damaged_block_is_corrupt_after_bounded_tries, 0,
 			    2);
