@@ -51,6 +51,17 @@ static int no_answer(const struct verbs_link *l)
 		       l->peer_text);
 }
 
+/* So the kernel answers for a process that has died. */
+static bool says_nothing(const struct rdma_cm_event *ev)
+{
+	const uint8_t *p = ev->param.conn.private_data;
+
+	for (size_t i = 0; i < ev->param.conn.private_data_len; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
 static int reject_error(const struct verbs_link *l,
 			const struct rdma_cm_event *ev)
 {
@@ -61,6 +72,11 @@ static int reject_error(const struct verbs_link *l,
 		return err_set(FARKV_EUNREACHABLE,
 			       "no server listens at %s: is kvserver running "
 			       "with --transport rdma or both?",
+			       l->peer_text);
+	if (says_nothing(ev))
+		return err_set(FARKV_EUNREACHABLE,
+			       "the server at %s ended before it answered, or "
+			       "is no farkv server",
 			       l->peer_text);
 	if (!verbs_private_read(ev->param.conn.private_data,
 				ev->param.conn.private_data_len, &p))
