@@ -33,6 +33,7 @@ struct stress_plan {
 	uint64_t seed;
 	unsigned clients;
 	unsigned round_ms;
+	unsigned harm_ms;     /* most time between two things that are done */
 	bool kill_clients, stop_clients, stop_server;
 	bool kill_server;     /* once a round: it ends with that */
 	unsigned op_timeout_ms;

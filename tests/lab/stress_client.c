@@ -292,13 +292,18 @@ static void one_step(struct client *c)
 
 static void connect_to(struct client *c)
 {
+	uint64_t end = recorder_now() + UINT64_C(20000000000);
 	struct farkv_options o;
 	int err;
 
 	farkv_options_init(&o);
 	o.op_timeout_ms = c->board->plan.op_timeout_ms;
 	o.connect_timeout_ms = 20000;
-	err = farkv_open(c->board->address, &o, &c->kv);
+	do {
+		err = farkv_open(c->board->address, &o, &c->kv);
+		/* Between two servers. */
+	} while (err && c->board->plan.kill_server &&
+		 recorder_now() < end && usleep(20000) == 0);
 	MUST(err == 0, "open: %s", farkv_strerror(err));
 }
 

@@ -157,7 +157,7 @@ void stress_harm(struct stress_board *b, struct real_server *server,
 		if (now >= n.next) {
 			if (n.next)
 				act(&n, now);
-			n.next = now + (1 + below(&n, 30)) * MS;
+			n.next = now + (1 + below(&n, b->plan.harm_ms)) * MS;
 		}
 		usleep(TICK_US);
 	}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Processes that use a store at a kv:// address while they and its server are stopped,
+# continued and killed, and while its index grows from nothing: what they were told is
+# linearizable, the store is sound after every round, and nothing is left at the device.
+#
+# LAB_SECONDS: how long it goes on (default: 60); LAB_SEED repeats the choices.
+# shellcheck disable=SC2154
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+
+stress=$top_builddir/tests/lab/stress
+[ -x "$stress" ] || skip_all "tests/lab/stress is not built; it needs libcheck"
+: "${LAB_SECONDS:=60}" "${LAB_SEED:=$(date +%N)}"
+FARKV_LAB=large
+FARKV_TEST_TRANSPORT=rdma
+CK_TIMEOUT_MULTIPLIER=4
+TMPDIR=$GUEST_OUT
+export LAB_SECONDS LAB_SEED FARKV_LAB FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER TMPDIR
+
+testcase "$LAB_SECONDS s of clients and servers that are stopped and killed, seed $LAB_SEED"
+! is_rxe || mark_counters
+"$(unwrap "$stress")" >"$dir/log" 2>&1
+status=$?
+sed 's/^/    /' "$dir/log" | tail -n 60
+[ $status -eq 0 ] || fail "exit status $status"
+! is_rxe || [ "$(counted sent_pkts)" -gt 100000 ] ||
+	fail "only $(counted sent_pkts) packets: was that RDMA?"
+resources_are_back
+no_kernel_complaint
+finish
