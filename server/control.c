@@ -39,8 +39,10 @@ void control_end_session(struct session *s)
 	welcome_session_ended(s);
 	memory_session_ended(s);
 	/* From afar it is fenced: its connection is gone (I6). */
-	if (s->welcomed && !s->left && !s->port->remote)
+	if (!s->port->remote && s->welcomed && !s->left)
 		departed_add(&c->departed, s->id, s->pid);
+	else if (!s->port->remote)
+		departed_release(&c->departed);
 	barrier_session_ended(s);
 	sweep_session_ended(s);
 	stats_session_ended(s);
@@ -276,7 +278,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	c->drain_until =
 		clock_now_ns() + (uint64_t)c->cfg.drain_ms * NS_PER_MS;
 	if (c->unix_port)
-		port_unix_accept(c->unix_port, false);
+		(void)port_unix_accept(c->unix_port, false);
 	m.refuse.reason = MSG_REASON_SHUTDOWN;
 	m.refuse.text = (const uint8_t *)"the server is leaving";
 	m.refuse.text_len = (uint16_t)strlen("the server is leaving");
@@ -312,7 +314,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (c->rdma)
 		again = port_rdma_tick(c->rdma) || again;
 	if (!c->drain_until && c->unix_port)
-		port_unix_accept(c->unix_port, true);
+		again = !port_unix_accept(c->unix_port, true) || again;
 	if (again)
 		control_tick_soon(c);
 	if (!c->drain_until)
@@ -336,8 +338,18 @@ static int out_of_memory(void)
 	return err_set(FARKV_ENOMEM, "no memory for the control loop");
 }
 
+/* Who asked for what it could not do says so, in a line of its own. */
+static void on_libevent(int severity, const char *text)
+{
+	(void)severity;
+	log_debug("libevent: %s", text);
+}
+
 static int events_init(struct control *c)
 {
+	static const struct timeval soon = {0};
+
+	event_set_log_callback(on_libevent);
 	c->base = event_base_new();
 	if (!c->base || !work_queue_init(&c->work, c->base) || !memory_init(c) ||
 	    !barrier_init(c) || !sweep_init(c) ||
@@ -350,6 +362,9 @@ static int events_init(struct control *c)
 	if (!c->tick || !c->on_term || !c->on_int || !c->on_hup ||
 	    event_add(c->on_term, NULL) || event_add(c->on_int, NULL) ||
 	    event_add(c->on_hup, NULL))
+		return out_of_memory();
+	/* libevent makes room for eight timers at the first: no other fails. */
+	if (event_add(c->tick, &soon))
 		return out_of_memory();
 	return 0;
 }

@@ -6,8 +6,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/util.h"
 
 /* A process that left so many sessions behind is waited for in any case. */
 #define IDS_MAX 1024u
@@ -19,17 +22,39 @@
 struct departed_process {
 	struct departed_process *next;
 	pid_t pid;
-	int fd; /* of pidfd_open(2): readable when the process has ended */
+	int fd; /* of pidfd_open(2): readable when the process has ended; -1: not
+		   to be had so far */
 	uint32_t *ids; /* sessions that nobody has replaced yet */
 	uint32_t n, cap;
+	uint32_t few[4]; /* where they are while there is room */
 	bool lasting; /* not all its sessions are in ids */
 };
 
-static bool has_ended(const struct departed_process *p)
+static int pidfd_of(pid_t pid)
 {
-	struct pollfd f = {.fd = p->fd, .events = POLLIN};
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
 
+/*
+ * Without a descriptor it is asked for again: should another process have the
+ * number by then, its end is waited for, which is late and never too early.
+ */
+static bool has_ended(struct departed_process *p)
+{
+	struct pollfd f = {.events = POLLIN};
+
+	if (p->fd < 0)
+		p->fd = pidfd_of(p->pid);
+	if (p->fd < 0)
+		return errno == ESRCH;
+	f.fd = p->fd;
 	return poll(&f, 1, 0) > 0;
+}
+
+static void ids_free(struct departed_process *p)
+{
+	if (p->ids != p->few)
+		free(p->ids);
 }
 
 static void forget(struct departed *d, struct departed_process **at)
@@ -38,8 +63,9 @@ static void forget(struct departed *d, struct departed_process **at)
 
 	*at = p->next;
 	d->n--;
-	close(p->fd);
-	free(p->ids);
+	if (p->fd >= 0)
+		close(p->fd);
+	ids_free(p);
 	free(p);
 }
 
@@ -54,30 +80,40 @@ static void forget_ended(struct departed *d)
 			at = &(*at)->next;
 }
 
-static struct departed_process *process_new(struct departed *d, pid_t pid,
-					    int fd)
+bool departed_reserve(struct departed *d)
 {
 	struct departed_process *p = calloc(1, sizeof(*p));
 
 	if (!p)
-		return NULL;
-	p->pid = pid;
-	p->fd = fd;
-	p->next = d->first;
-	d->first = p;
-	d->n++;
+		return false;
+	p->next = d->spare;
+	d->spare = p;
+	return true;
+}
+
+static struct departed_process *spare_take(struct departed *d)
+{
+	struct departed_process *p = d->spare;
+
+	d->spare = p->next;
 	return p;
+}
+
+void departed_release(struct departed *d)
+{
+	free(spare_take(d));
 }
 
 static void note(struct departed_process *p, uint32_t id)
 {
 	if (p->n == p->cap && p->cap < IDS_MAX) {
-		uint32_t cap = p->cap ? p->cap * 2 : 4;
-		void *v = realloc(p->ids, cap * sizeof(*p->ids));
+		uint32_t *v = malloc(2 * p->cap * sizeof(*v));
 
 		if (v) {
+			memcpy(v, p->ids, p->n * sizeof(*v));
+			ids_free(p);
 			p->ids = v;
-			p->cap = cap;
+			p->cap *= 2;
 		}
 	}
 	if (p->n < p->cap)
@@ -96,20 +132,29 @@ void departed_add(struct departed *d, uint32_t id, pid_t pid)
 	for (p = d->first; p; p = p->next)
 		if (p->pid == pid) {
 			note(p, id);
-			return;
+			goto out_release;
 		}
-	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	fd = pid > 0 ? pidfd_of(pid) : -1;
 	if (fd < 0 && pid > 0 && errno == ESRCH)
-		return;
-	p = fd >= 0 ? process_new(d, pid, fd) : NULL;
-	if (p) {
-		note(p, id);
-		return;
+		goto out_release;
+	if (pid == 0) {
+		/* Never known to be gone: no barrier passes any more. */
+		d->blind++;
+		goto out_release;
 	}
-	/* Never known to be gone: no barrier passes any more. */
-	d->blind++;
-	if (fd >= 0)
-		close(fd);
+	p = spare_take(d);
+	*p = (struct departed_process){.next = d->first,
+				       .pid = pid,
+				       .fd = fd,
+				       .ids = p->few,
+				       .cap = ARRAY_SIZE(p->few)};
+	d->first = p;
+	d->n++;
+	note(p, id);
+	return;
+
+out_release:
+	departed_release(d);
 }
 
 static void strike(struct departed_process *p, uint32_t id)
@@ -153,4 +198,6 @@ void departed_fini(struct departed *d)
 {
 	while (d->first)
 		forget(d, &d->first);
+	while (d->spare)
+		departed_release(d);
 }

@@ -15,11 +15,21 @@ struct departed_process;
 
 struct departed {
 	struct departed_process *first;
-	uint32_t n;     /* processes, each with a descriptor */
-	uint32_t blind; /* sessions whose process could not be watched */
+	uint32_t n; /* processes, each with a descriptor */
+	struct departed_process *spare; /* one for each session under way */
+	uint32_t blind; /* sessions whose process is out of sight */
 };
 
-/** Session `id` of `pid` (0: in a namespace out of sight) ended. */
+/**
+ * Room for what is to be remembered of a session, made at its beginning: at its
+ * end there may be no memory. False if there is none now.
+ */
+bool departed_reserve(struct departed *d);
+
+/** That room is not needed: the session ended well, or never was one. */
+void departed_release(struct departed *d);
+
+/** With room reserved: session `id` of `pid` (0: in a namespace out of sight) ended. */
 void departed_add(struct departed *d, uint32_t id, pid_t pid);
 
 /** The same process says HELLO in the place of `id`: it is through with it. */

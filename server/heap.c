@@ -11,6 +11,12 @@ struct run {
 	uint64_t page, n;
 };
 
+/*
+ * What taken[] says of a page. Retired pages are in `retired`; those for which
+ * there was no memory in that list are found by their mark.
+ */
+enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
+
 struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
@@ -19,6 +25,7 @@ struct heap {
 	struct run *retired; /* the first n_aging await a barrier's end */
 	size_t n_retired, n_aging, retired_cap;
 	uint64_t retired_pages;
+	uint64_t unlisted; /* of those: pages with one of the marks */
 };
 
 struct heap *heap_new(uint64_t first, uint64_t count)
@@ -58,7 +65,7 @@ static uint64_t take(struct heap *h, uint64_t n)
 		run = h->taken[i] ? 0 : run + 1;
 		if (run < n)
 			continue;
-		memset(&h->taken[i + 1 - n], 1, n);
+		memset(&h->taken[i + 1 - n], PAGE_TAKEN, n);
 		h->used += n;
 		return h->first + i + 1 - n;
 	}
@@ -88,14 +95,15 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 	uint64_t at = page - h->first;
 
 	assert(at < h->count && n <= h->count - at);
-	memset(&h->taken[at], 0, n);
+	memset(&h->taken[at], PAGE_FREE, n);
 	h->used -= n;
 	h->no_run = 0;
 	if (at < h->lowest)
 		h->lowest = at;
 }
 
-bool heap_retire(struct heap *h, uint64_t page, uint64_t n)
+/* False if there is no memory for another one. */
+static bool list_retired(struct heap *h, struct run run)
 {
 	if (h->n_retired == h->retired_cap) {
 		size_t cap = h->retired_cap ? h->retired_cap * 2 : 64;
@@ -106,19 +114,41 @@ bool heap_retire(struct heap *h, uint64_t page, uint64_t n)
 		h->retired = p;
 		h->retired_cap = cap;
 	}
-	h->retired[h->n_retired++] = (struct run){.page = page, .n = n};
-	h->retired_pages += n;
+	h->retired[h->n_retired++] = run;
 	return true;
+}
+
+void heap_retire(struct heap *h, uint64_t page, uint64_t n)
+{
+	h->retired_pages += n;
+	if (list_retired(h, (struct run){.page = page, .n = n}))
+		return;
+	memset(&h->taken[page - h->first], PAGE_UNLISTED, n);
+	h->unlisted += n;
 }
 
 bool heap_barrier_begin(struct heap *h)
 {
+	for (uint64_t i = 0; h->unlisted && i < h->count; i++)
+		if (h->taken[i] == PAGE_UNLISTED)
+			h->taken[i] = PAGE_UNLISTED_AGING;
 	h->n_aging = h->n_retired;
-	return h->n_aging > 0;
+	return h->retired_pages > 0;
+}
+
+static void unlisted_passed(struct heap *h)
+{
+	for (uint64_t i = 0; h->unlisted && i < h->count; i++)
+		if (h->taken[i] == PAGE_UNLISTED_AGING) {
+			h->unlisted--;
+			h->retired_pages--;
+			heap_give(h, h->first + i, 1);
+		}
 }
 
 void heap_barrier_passed(struct heap *h)
 {
+	unlisted_passed(h);
 	for (size_t i = 0; i < h->n_aging; i++) {
 		h->retired_pages -= h->retired[i].n;
 		heap_give(h, h->retired[i].page, h->retired[i].n);

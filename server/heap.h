@@ -38,9 +38,9 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n);
 /**
  * Give pages back that clients may still remember: retired, they are free when a
  * barrier has passed that began after the call (I5). They count as used until
- * then. False if out of memory: they are still the caller's.
+ * then. Cannot fail.
  */
-bool heap_retire(struct heap *h, uint64_t page, uint64_t n);
+void heap_retire(struct heap *h, uint64_t page, uint64_t n);
 
 /** A barrier begins, for the pages retired until now. False if there are none. */
 bool heap_barrier_begin(struct heap *h);

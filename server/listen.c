@@ -66,9 +66,13 @@ static int lock_take(const char *path)
 					     "cannot open the lock file %s",
 					     name);
 		if (flock(fd, LOCK_EX | LOCK_NB)) {
+			int errnum = errno;
 			long pid = lock_holder(fd);
 
 			close(fd);
+			if (errnum != EWOULDBLOCK)
+				return err_set_errno(FARKV_ESYS, errnum,
+						     "cannot lock %s", name);
 			return err_set(FARKV_EREFUSED,
 				       "a kvserver (pid %ld) already serves %s; "
 				       "stop it or choose another --socket",

@@ -10,7 +10,6 @@
 #include "common/block.h"
 #include "common/clock.h"
 #include "common/hash.h"
-#include "common/log.h"
 #include "common/util.h"
 
 /* CAS under way at once: groups of chains, with one doorbell each. */
@@ -499,8 +498,7 @@ static void retire(struct migration *m)
 	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++)
 		if (m->dropped[s])
 			(void)slab_drop(m->slab, m->dropped[s], now);
-	if (!heap_retire(m->r->heap, entry_page(m->old_entry), 1))
-		log_warn("out of memory: a page of the index stays unused");
+	heap_retire(m->r->heap, entry_page(m->old_entry), 1);
 	m->r->subtables += res->kind == MIGRATE_SPLIT;
 	res->total_ns = clock_now_ns() - m->began_ns;
 	m->phase = OVER;

@@ -260,7 +260,7 @@ static void pause_accepting(struct port_unix *p, const char *why)
 	/* The tick listens again. */
 	if (control_complaint_due(p->control))
 		log_warn("%s: connections wait", why);
-	port_unix_accept(p, false);
+	(void)port_unix_accept(p, false);
 	control_tick_soon(p->control);
 }
 
@@ -327,12 +327,12 @@ void port_unix_free(struct port_unix *p)
 	free(p);
 }
 
-void port_unix_accept(struct port_unix *p, bool on)
+bool port_unix_accept(struct port_unix *p, bool on)
 {
 	if (on)
-		event_add(p->acceptable, NULL);
-	else
-		event_del(p->acceptable);
+		return event_add(p->acceptable, NULL) == 0;
+	event_del(p->acceptable);
+	return true;
 }
 
 uint32_t port_unix_closing(const struct port_unix *p)

@@ -14,8 +14,8 @@ struct port_unix;
 struct port_unix *port_unix_new(struct control *c, struct listen_socket *l);
 void port_unix_free(struct port_unix *p);
 
-/** Take connections (again), or none for now. */
-void port_unix_accept(struct port_unix *p, bool on);
+/** Take connections (again), or none for now. False: out of memory, try later. */
+bool port_unix_accept(struct port_unix *p, bool on);
 
 /** Connections that are over and whose sockets are not closed yet. */
 uint32_t port_unix_closing(const struct port_unix *p);

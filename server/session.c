@@ -19,6 +19,11 @@ struct session *session_new(struct control *control,
 
 	if (!s)
 		return NULL;
+	/* control_end_session() uses it or gives it back. */
+	if (!port->remote && !departed_reserve(&control->departed)) {
+		free(s);
+		return NULL;
+	}
 	s->control = control;
 	s->port = port;
 	s->conn = conn;

@@ -215,13 +215,12 @@ err_record:
 	return 0;
 }
 
-/* Retire the pages of an empty segment. False if out of memory. */
-static bool segment_retire(struct slab *s, uint32_t at)
+/* Retire the pages of an empty segment. */
+static void segment_retire(struct slab *s, uint32_t at)
 {
 	struct segment *g = &s->segments[at];
 
-	if (!heap_retire(s->heap, g->page, g->pages))
-		return false;
+	heap_retire(s->heap, g->page, g->pages);
 	list_remove(s, at);
 	for (uint32_t i = 0; i < g->pages; i++)
 		s->segment_at[g->page - s->first + i] = 0;
@@ -232,7 +231,6 @@ static bool segment_retire(struct slab *s, uint32_t at)
 	s->bytes_slack -= slab_slack(g);
 	free(g->state);
 	record_drop(s, at);
-	return true;
 }
 
 /* Of long segments none is kept: a single one can be most of the memory. */
@@ -259,8 +257,7 @@ uint64_t slab_shrink(struct slab *s, bool keep_one)
 			uint32_t next = s->segments[at].next;
 			uint32_t n = s->segments[at].pages;
 
-			if (!segment_retire(s, at))
-				return pages;
+			segment_retire(s, at);
 			pages += n;
 			at = next;
 		}

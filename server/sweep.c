@@ -279,8 +279,12 @@ static void await_ghost(struct control *c)
 
 	ghost_watch(c);
 	release_writers(c);
-	if (!w->done)
+	if (!w->done) {
+		/* Without a descriptor nothing else tells of its end. */
+		if (!w->gone)
+			due_in(w, RETRY_MIN_NS);
 		return;
+	}
 	if (now < until) {
 		due_in(w, UTIL_MIN(until - now, BATCH_NS));
 		return;

