@@ -8,11 +8,12 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/msg.h"
@@ -176,49 +177,59 @@ static void linger_make(struct linger_pair *p)
 				    sizeof(slow)), 0);
 }
 
-/*
- * Ways of leaving such a socket with the server. It lies in the queue of `fd`, which is
- * closed by one side or the other; this process has no reference of its own left.
- */
-static void leave_behind(int way, struct linger_pair *p)
+/* The server may be faster, and end the session. */
+static void send_way(int way, int fd, const struct linger_pair *p)
 {
 	static const struct msg before = {.type = MSG_STATS_REQ, .req = 3};
-	static const struct linger off = {0};
-	bool sent;
-	uint8_t buf[MSG_MAX_BYTES];
-	size_t len = ping(buf);
-	int fd = way % 2 ? raw_session(srv.path, MSG_ROLE_RO, NULL) :
-			   raw_dial(srv.path);
+	uint8_t buf[MSG_MAX_BYTES], more[MSG_MAX_BYTES];
+	size_t len = ping(buf), n;
 
-	linger_make(p);
-	switch (way / 2) {
+	switch (way) {
 	case 0: /* with a message */
-		sent = send_with(fd, buf, len, &p->sender, 1);
 		break;
 	case 1: /* with none */
-		sent = send_with(fd, buf, 0, &p->sender, 1);
+		len = 0;
 		break;
 	case 2: /* behind what ends the session */
 		(void)!send(fd, buf, 5, MSG_NOSIGNAL);
 		(void)!send(fd, buf, 0, MSG_NOSIGNAL);
-		sent = send_with(fd, buf, len, &p->sender, 1);
 		break;
 	default: /* behind what is read first */
-		for (int i = 0; i < 30; i++) {
-			uint8_t more[MSG_MAX_BYTES];
-			size_t n;
-
-			ck_assert_int_eq(msg_encode(&before, NULL, more,
-						    sizeof(more), &n), 0);
+		ck_assert_int_eq(msg_encode(&before, NULL, more, sizeof(more),
+					    &n), 0);
+		for (int i = 0; i < 30; i++)
 			(void)!send(fd, more, n, MSG_NOSIGNAL);
-		}
-		sent = send_with(fd, buf, len, &p->sender, 1);
 	}
-	/* If the server was faster, it is this process that would sleep. */
-	if (!sent)
-		setsockopt(p->sender, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
-	close(p->sender);
+	(void)send_with(fd, buf, len, &p->sender, 1);
+}
+
+/*
+ * Leave such a socket in the queue of a session that the server or the client ends. A
+ * child sends it, and ends: a process that ends does not wait for its sockets, but
+ * whoever closes the last copy does.
+ */
+static void leave_behind(int way, struct linger_pair *p)
+{
+	int fd = way % 2 ? raw_session(srv.path, MSG_ROLE_RO, NULL) :
+			   raw_dial(srv.path);
+	int go[2], status;
+	pid_t pid;
+
+	linger_make(p);
+	ck_assert_int_eq(pipe2(go, O_CLOEXEC), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		close(go[1]);
+		(void)!read(go[0], &status, 1);
+		send_way(way / 2, fd, p);
+		_exit(0);
+	}
+	close(p->sender); /* not the last one */
 	close(fd);
+	close(go[0]);
+	close(go[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 }
 #define WAYS 8
 
