@@ -50,7 +50,7 @@ struct stress_place {
 	struct recorder rec;
 	uint64_t count[STRESS_COUNTS];
 	uint32_t client;     /* number, of the process that is there now */
-	uint32_t lost;       /* it found the server gone */
+	uint32_t ready;      /* it is connected */
 };
 
 struct stress_board {

@@ -334,7 +334,6 @@ static void outlive_server(struct client *c)
 	uint64_t end = recorder_now() + UINT64_C(60000000000);
 	int err = FARKV_EDISCONNECTED;
 
-	STRESS_STORE(c->place->lost, 1);
 	while (!STRESS_LOAD(c->board->again) || err) {
 		uint64_t begin = recorder_now();
 		struct farkv_value v;
@@ -376,6 +375,7 @@ void stress_client_main(unsigned me, void *arg)
 	connect_to(&c);
 	if (b->plan.kill_server)
 		leave_trace(&c);
+	STRESS_STORE(c.place->ready, 1);
 	while (!STRESS_LOAD(b->stop) &&
 	       recorder_has_room(&c.place->rec, STRESS_BATCH)) {
 		one_step(&c);

@@ -35,7 +35,7 @@ static void begin(struct nemesis *n, unsigned i)
 	struct stress_place *p = &n->b->place[i];
 
 	p->client = n->b->clients++;
-	p->lost = 0;
+	p->ready = 0;
 	n->worker[i] = scale_start(stress_client_main, i, n->b);
 }
 
@@ -103,10 +103,23 @@ static void resume(struct nemesis *n, uint64_t now)
 
 /* ---- the server's end ------------------------------------------------------ */
 
+/* Who would connect only to the next server could not know of this one's end. */
+static void await_ready(const struct nemesis *n)
+{
+	uint64_t end = recorder_now() + END_MS * MS;
+
+	for (unsigned i = 0; i < n->b->plan.clients; i++)
+		while (!STRESS_LOAD(n->b->place[i].ready)) {
+			ck_assert_uint_lt(recorder_now(), end);
+			usleep(TICK_US);
+		}
+}
+
 /* Kill it while all are at it, and start another one some time later. */
 static void kill_server(struct nemesis *n)
 {
 	resume(n, UINT64_MAX);
+	await_ready(n);
 	(void)real_server_end(n->server, SIGKILL);
 	usleep((useconds_t)below(n, 300000));
 	real_server_start(n->server, n->b->plan.server_args);
