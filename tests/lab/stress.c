@@ -6,7 +6,7 @@
  *   stress [--address ADDRESS] [--seed N] [--seconds N] [--clients N] [--memory SIZE]
  *
  * Without an address it starts a server of its own, which it stops and kills, too.
- * In make check it takes two seconds, in make check-lab LAB_SECONDS (60). A round that
+ * In make check it takes some seconds, in make check-lab LAB_SECONDS (60). A round that
  * fails leaves its history in a file, for tests/lab/lincheck.
  */
 #include "config.h"
@@ -26,7 +26,11 @@
 /* By RDMA it takes a client long to begin, in a guest at least. */
 #define REMOTE_ROUND_MS 12000u
 #define BALLAST 2500u /* of a subtable's 4096 slots */
-#define ROUNDS_PER_SERVER 6u
+#define ROUNDS_PER_SERVER 3u
+/* Every other server has too little memory; by RDMA all of it is locked. */
+#define MEMORY "512m"
+#define LITTLE_MEMORY "24m"
+#define REMOTE_MEMORY "64m"
 /* The server's grace period: shorter than many stops of a client. */
 #define GRACE_MS "20"
 
@@ -60,8 +64,22 @@ static void put_ballast(void)
 	farkv_close(kv);
 }
 
-static void serve(void)
+static const char *server_args[] = {"-m", NULL, "--grace-ms", GRACE_MS,
+				    "--drain-ms", "3000", NULL};
+
+static const char *memory(uint64_t n)
 {
+	if (options.memory)
+		return options.memory;
+	if (real_server_is_remote())
+		return REMOTE_MEMORY;
+	return n % 2 ? LITTLE_MEMORY : MEMORY;
+}
+
+/* The n-th server, or the one at the address. */
+static void serve(uint64_t n)
+{
+	server_args[1] = memory(n);
 	if (options.address) {
 		memset(&srv, 0, sizeof(srv));
 		snprintf(srv.path, sizeof(srv.path), "%s", options.address);
@@ -301,7 +319,7 @@ static struct sums rounds(unsigned ms)
 		if (sums.rounds % ROUNDS_PER_SERVER == 0) {
 			if (sums.rounds)
 				serve_no_more();
-			serve();
+			serve(sums.rounds / ROUNDS_PER_SERVER);
 		}
 		round_of(&sums, &random);
 	} while (recorder_now() < end);
@@ -316,25 +334,24 @@ static struct sums rounds(unsigned ms)
 
 static void plan(bool kill_server)
 {
-	static const char *args[] = {"-m", NULL, "--grace-ms", GRACE_MS,
-				     "--drain-ms", "3000", NULL};
 	bool remote = options.address || real_server_is_remote();
+	unsigned share = options.seconds * (remote ? 500 : 250);
 	size_t bytes;
 
-	args[1] = options.memory;
 	board = scale_shared(sizeof(*board));
 	board->plan = (struct stress_plan){
-		.server_args = args, .seed = options.seed, .clients = options.clients,
+		.server_args = server_args, .seed = options.seed,
+		.clients = options.clients,
 		.round_ms = remote ? REMOTE_ROUND_MS : ROUND_MS,
 		.harm_ms = remote ? 500 : 30, .stop_clients = true,
 		.kill_clients = !kill_server, .stop_server = !kill_server,
 		.kill_server = kill_server,
 		.op_timeout_ms = kill_server ? 2000 : 20000,
 		.room = UINT64_C(1) << 21};
-	if (options.seconds * 1000 / 2 < board->plan.round_ms)
-		board->plan.round_ms = options.seconds * 1000 / 2;
-	if (kill_server && board->plan.round_ms > (remote ? 4000 : 1000))
+	if (kill_server)
 		board->plan.round_ms = remote ? 4000 : 1000;
+	if (share < board->plan.round_ms)
+		board->plan.round_ms = share;
 	bytes = board->plan.clients * board->plan.room * sizeof(*notes);
 	notes = scale_shared(bytes);
 }
@@ -346,8 +363,7 @@ START_TEST(test_clients)
 	plan(false);
 	s = rounds(options.seconds * 800);
 	ck_assert_uint_gt(s.ops, real_server_is_remote() ? 1000 : 10000);
-	ck_assert_uint_gt(s.harm.stops, 0);
-	ck_assert_uint_gt(s.harm.kills, 0);
+	ck_assert_uint_gt(s.harm.stops + s.harm.kills, 0);
 	if (!options.address)
 		ck_assert_uint_gt(s.splits, 0);
 }
@@ -423,9 +439,8 @@ static void read_options(int argc, char **argv)
 
 	options = (struct options){
 		.address = getenv("LAB_ADDRESS"), .clients = 6,
-		.memory = real_server_is_remote() ? "64m" : "512m",
 		.seed = from_env("LAB_SEED", recorder_now() / 1000),
-		.seconds = lab ? (unsigned)from_env("LAB_SECONDS", 60) : 2};
+		.seconds = lab ? (unsigned)from_env("LAB_SECONDS", 60) : 1};
 	while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0)
 		set_option(c, optarg);
 	if (options.clients == 0 || options.clients > STRESS_CLIENTS_MAX ||

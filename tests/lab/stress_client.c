@@ -27,6 +27,7 @@ struct client {
 	struct sight seen[STRESS_HOT];
 	uint8_t key[STRESS_BATCH][STRESS_KEY_MAX];
 	uint8_t value[STRESS_BATCH][STRESS_VALUE_MAX + 8];
+	uint8_t copy[STRESS_VALUE_MAX + 8];
 };
 
 uint8_t stress_result(int err, uint64_t *count)
@@ -128,6 +129,16 @@ static void note_value(struct client *c, struct history_op *op,
 
 /* ---- one operation --------------------------------------------------------- */
 
+/* One in four copies. */
+static int get(struct client *c, size_t key_len, struct farkv_value *v)
+{
+	if (rng_below(&c->rng, 4))
+		return farkv_get(c->kv, c->key[0], key_len, v);
+	v->data = c->copy;
+	return farkv_get_into(c->kv, c->key[0], key_len, c->copy,
+			      sizeof(c->copy), &v->len, &v->version);
+}
+
 static void single(struct client *c, enum history_kind kind, uint32_t key,
 		   const struct sight *expected)
 {
@@ -145,7 +156,7 @@ static void single(struct client *c, enum history_kind kind, uint32_t key,
 	at = recorder_begin(&c->place->rec, &op, 1);
 	switch (kind) {
 	case HISTORY_GET:
-		err = farkv_get(c->kv, c->key[0], key_len, &v);
+		err = get(c, key_len, &v);
 		break;
 	case HISTORY_PUT:
 		err = farkv_put(c->kv, c->key[0], key_len, c->value[0], len);

@@ -250,7 +250,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("linear_random");
 
 	seed = from_env("FARKV_TEST_SEED", (uint64_t)time(NULL) * 1000);
-	runs = from_env("FARKV_TEST_RUNS", 1000);
+	runs = from_env("FARKV_TEST_RUNS", 200);
 	tcase_set_timeout(t, 60 + (double)runs / 50);
 	tcase_add_test(t, test_register);
 	tcase_add_test(t, test_register_unknown);
