@@ -32,7 +32,7 @@
 #define REGION_BYTES (META_ALIGN + 4 * PAGE_BYTES)
 #define PACKETS_MAX 3u
 #define FDS_MAX 20u
-#define KINDS 8u /* of descriptors */
+#define KINDS 9u /* of descriptors */
 
 struct plan {
 	uint8_t bytes[MSG_MAX_BYTES + 16];
@@ -51,6 +51,7 @@ static int listen_fd;
 static struct uri uri;
 static struct keyfile *keys;
 static const struct key *key;
+static const char *keys_path;
 static struct fuzz_in in;
 static sem_t served; /* the server is through with the plan */
 
@@ -270,9 +271,18 @@ static int memory(uint64_t bytes, int seals)
 	return fd;
 }
 
+/* A socket whose file is gone as soon as the program has ended. */
+static char folder[64];
+
+static void folder_remove(void)
+{
+	unlink(uri.path);
+	rmdir(folder);
+}
+
 static void kinds_make(void)
 {
-	char path[40];
+	char path[64];
 
 	kinds[0] = memory(META_ALIGN, F_SEAL_SHRINK);
 	kinds[1] = memory(4 * PAGE_BYTES, F_SEAL_SHRINK);
@@ -283,17 +293,11 @@ static void kinds_make(void)
 	kinds[6] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", kinds[1]);
 	kinds[7] = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%.60s/f", folder);
+	kinds[8] = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	for (unsigned i = 0; i < KINDS; i++)
 		FUZZ_CHECK(kinds[i] >= 0);
-}
-
-/* A socket whose file is gone as soon as the program has ended. */
-static char folder[64];
-
-static void folder_remove(void)
-{
-	unlink(uri.path);
-	rmdir(folder);
+	FUZZ_CHECK(ftruncate(kinds[8], META_ALIGN) == 0 && unlink(path) == 0);
 }
 
 static void start(void)
@@ -305,14 +309,13 @@ static void start(void)
 	pthread_t thread;
 
 	sem_init(&served, 0, 0);
-	kinds_make();
-	snprintf(uri.keys, sizeof(uri.keys), "%s",
-		 fuzz_file(text, sizeof(text) - 1));
-	FUZZ_CHECK(keyfile_load(uri.keys, &keys) == 0 &&
-		   keyfile_first(keys, &key) == 0);
 	snprintf(folder, sizeof(folder), "%.40s/farkv-XXXXXX",
 		 tmp && strlen(tmp) < 40 ? tmp : "/tmp");
 	FUZZ_CHECK(mkdtemp(folder));
+	kinds_make();
+	keys_path = fuzz_file(text, sizeof(text) - 1);
+	FUZZ_CHECK(keyfile_load(keys_path, &keys) == 0 &&
+		   keyfile_first(keys, &key) == 0);
 	snprintf(uri.path, sizeof(uri.path), "%.80s/s", folder);
 	snprintf(uri.shown, sizeof(uri.shown), "%.80s", uri.path);
 	atexit(folder_remove);
@@ -324,7 +327,17 @@ static void start(void)
 	pthread_detach(thread);
 }
 
-static void map(const struct connect_result *r)
+/* The key by its name, the only one there is, one that is not there, no file. */
+static void choose_key(uint8_t how)
+{
+	static const char *const names[] = {"", "me", "", "other"};
+
+	snprintf(uri.keys, sizeof(uri.keys), "%s",
+		 how >> 6 == 2 ? "" : keys_path);
+	snprintf(uri.key, sizeof(uri.key), "%s", names[how >> 6]);
+}
+
+static void map(const struct connect_result *r, bool peer_may_kill)
 {
 	struct mapping_spec spec = {.region_bytes = r->region_bytes,
 				    .meta_bytes = r->meta_bytes,
@@ -332,7 +345,7 @@ static void map(const struct connect_result *r)
 				    .meta_fd = r->meta_fd,
 				    .data_fd = r->data_fd,
 				    .readonly = r->readonly,
-				    .peer_may_kill = false};
+				    .peer_may_kill = peer_may_kill};
 	struct mapping *m = NULL;
 	volatile uint8_t sum = 0;
 	const struct superblock *s;
@@ -369,6 +382,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in = fuzz_begin(data, size);
 	how = fuzz_u8(&in);
 	plan_superblock(how);
+	choose_key(how);
 	p.readonly = how & 4;
 	for (n_plans = 0; n_plans < PACKETS_MAX && fuzz_left(&in); n_plans++)
 		plan_one(&plans[n_plans]);
@@ -379,7 +393,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		goto out;
 	}
 	FUZZ_CHECK(r.session && memchr(r.writers, 0, sizeof(r.writers)));
-	map(&r);
+	map(&r, how & 8);
 	close(r.meta_fd);
 	close(r.data_fd);
 	channel_close(r.channel);

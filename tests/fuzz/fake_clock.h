@@ -16,6 +16,9 @@ void fake_clock_reset(void);
 /** Time passes. */
 void fake_clock_advance(uint64_t ns);
 
+/** Called while somebody waits on a condition, with the mutex released; or NULL. */
+extern void (*fake_clock_idle)(void);
+
 /** How often it was looked at since the beginning. */
 uint64_t fake_clock_looks(void);
 

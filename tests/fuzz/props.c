@@ -28,6 +28,7 @@ static void check_params(struct props *p, bool load)
 	FUZZ_CHECK(v.n_percentiles <= PERCENTILES_MAX);
 	FUZZ_CHECK(v.dist >= DIST_UNIFORM && v.dist <= DIST_ZIPFIAN_EXACT);
 	FUZZ_CHECK(params_dist_name(&v) && params_load_count(&v));
+	params_warn(p, &v);
 	/* Other files are not an input's to name. */
 	if (v.field_len_dist == FIELD_LENGTH_HISTOGRAM)
 		return;

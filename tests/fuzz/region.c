@@ -14,6 +14,7 @@
 
 #include <farkv.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
@@ -38,6 +39,7 @@ static uint8_t *pristine, *base;
 
 static struct fuzz_in in;
 static uint64_t requests;
+static unsigned breaks; /* at the nth hook from here; 0: not */
 static struct index *ix;
 static struct alloc *alloc;
 static struct xport_lane *lane;
@@ -223,18 +225,25 @@ static void scribble(void)
 	}
 }
 
-/* Between two requests, while the input lasts. */
+/* Between two requests, while the input lasts. Non-zero: the lane breaks here. */
 static int on_request(void *arg, const struct xport_chain *chain, unsigned i,
 		      bool after)
 {
+	uint8_t what;
+
 	(void)arg;
 	(void)chain;
 	(void)i;
 	requests++;
 	FUZZ_CHECK(requests <= REQUESTS_MAX || fuzz_left(&in));
-	if (!after && fuzz_left(&in) && fuzz_u8(&in) % 4 == 0)
+	if (after || !fuzz_left(&in))
+		return breaks && after ? breaks-- == 1 : 0;
+	what = fuzz_u8(&in);
+	if (what % 4 == 0)
 		scribble();
-	return 0;
+	else if (what % 32 == 1)
+		fake_clock_advance(GRACE_NS);
+	return breaks ? breaks-- == 1 : 0;
 }
 
 /* ---- operations ---------------------------------------------------------------- */
@@ -267,9 +276,61 @@ static void attend(struct index_op *op)
 	fake_clock_advance(GRACE_NS);
 }
 
-static void operate(struct index_op *op)
+static struct xport_lane *lane_open(uint8_t how)
+{
+	struct xport_lane *inner = xport_shm_open(base, REGION_BYTES, how & 1);
+	struct xport_fault_config cfg = {.seed = how,
+					 .hide_direct = how & 2,
+					 .byte_tear = how & 4,
+					 .tear_ppm = how & 8 ? 100000 : 0,
+					 .hook = on_request};
+
+	FUZZ_CHECK(inner);
+	return how & 16 ? inner : xport_fault_open(inner, &cfg);
+}
+
+static int index_make(uint8_t how)
+{
+	int err;
+
+	lane = lane_open(how);
+	FUZZ_CHECK(lane);
+	err = index_open(&sb, lane, how & 1 ? NULL : alloc, UINT64_MAX, &ix);
+	if (err)
+		xport_close(lane);
+	else
+		index_set_prefix(ix, 7);
+	return err;
+}
+
+/* What was under way when the lane broke goes on in a new link. False: none. */
+static bool relink(struct index_op *op, uint8_t how)
+{
+	index_op_fini(ix, op);
+	index_close(ix);
+	xport_close(lane);
+	breaks = 0;
+	if (index_make(how))
+		return false;
+	if (op->result == FARKV_EDISCONNECTED || op->unresolved)
+		index_op_resume(op);
+	return true;
+}
+
+static void run(struct index_op *op, uint64_t deadline_ns)
+{
+	for (unsigned i = 0; i < 4 && op->result == INDEX_PENDING; i++) {
+		index_run(ix, &op, 1, deadline_ns);
+		if (op->result == INDEX_PENDING)
+			attend(op);
+	}
+}
+
+/* False: the region is not to be opened any more. */
+static bool operate(struct index_op *op, uint8_t lane_how)
 {
 	static const uint8_t value[2000];
+	uint64_t deadline_ns = UINT64_MAX;
 	struct index_key k = key_of(fuzz_u8(&in) % KEYS);
 	uint8_t how = fuzz_u8(&in);
 	uint32_t len = how & 0x80 ? fuzz_u16(&in) % sizeof(value) : how >> 3;
@@ -279,17 +340,21 @@ static void operate(struct index_op *op)
 		       fuzz_u8(&in));
 	if (how & 0x40)
 		fake_clock_advance(fuzz_u8(&in) * (GRACE_NS / 64));
-	if (index_try(ix, op)) {
-		check_result(op);
-		return;
-	}
-	for (unsigned i = 0; i < 4 && op->result == INDEX_PENDING; i++) {
-		index_run(ix, &op, 1, UINT64_MAX);
-		if (op->result == INDEX_PENDING)
-			attend(op);
+	breaks = fuzz_u8(&in) % 16;
+	if (breaks == 15)
+		deadline_ns = clock_now_ns() + GRACE_NS * 3;
+	if (breaks > 12)
+		breaks = 0;
+	if (!index_try(ix, op))
+		run(op, deadline_ns);
+	if (xport_broken(lane)) {
+		if (!relink(op, lane_how))
+			return false;
+		run(op, UINT64_MAX);
 	}
 	index_abandon(ix, op, FARKV_ETIMEDOUT);
 	check_result(op);
+	return true;
 }
 
 /* What the client holds now it would write into, or give back. */
@@ -303,19 +368,6 @@ static void check_blocks(void)
 		for (size_t i = 0; i < n; i++)
 			FUZZ_CHECK(region_block_ok(&sb, refs[i].off,
 						   refs[i].cls));
-}
-
-static struct xport_lane *lane_open(uint8_t how)
-{
-	struct xport_lane *inner = xport_shm_open(base, REGION_BYTES, how & 1);
-	struct xport_fault_config cfg = {.seed = how,
-					 .hide_direct = how & 2,
-					 .byte_tear = how & 4,
-					 .tear_ppm = how & 8 ? 100000 : 0,
-					 .hook = on_request};
-
-	FUZZ_CHECK(inner);
-	return how & 16 ? inner : xport_fault_open(inner, &cfg);
 }
 
 /* Superblocks from outside; the index is never opened on a bad one. */
@@ -346,6 +398,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct index_op op;
 	uint8_t how;
+	bool open;
 
 	if (!base)
 		region_make();
@@ -356,26 +409,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake_clock_reset();
 	region_reset();
 	requests = 0;
+	breaks = 0;
 	alloc = alloc_new(GRACE_NS);
-	lane = lane_open(how);
-	FUZZ_CHECK(alloc && lane);
+	FUZZ_CHECK(alloc);
 	index_op_init(&op);
 	if (how & 0x20)
 		scribble();
-	if (index_open(&sb, lane, how & 1 ? NULL : alloc, UINT64_MAX, &ix) == 0) {
-		index_set_prefix(ix, 7);
-		for (unsigned i = 0; i < OPERATIONS_MAX && fuzz_left(&in); i++) {
-			for (uint8_t n = fuzz_u8(&in) % 4; n; n--)
-				scribble();
-			if (how & 0x40)
-				index_drop_cache(ix);
-			operate(&op);
-		}
+	open = index_make(how) == 0;
+	for (unsigned i = 0; open && i < OPERATIONS_MAX && fuzz_left(&in); i++) {
+		for (uint8_t n = fuzz_u8(&in) % 4; n; n--)
+			scribble();
+		if (how & 0x40)
+			index_drop_cache(ix);
+		open = operate(&op, how);
+	}
+	if (open) {
 		index_op_fini(ix, &op);
 		index_close(ix);
+		xport_close(lane);
 	}
 	check_blocks();
-	xport_close(lane);
 	alloc_free(alloc);
 	return 0;
 }

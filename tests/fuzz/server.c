@@ -421,6 +421,8 @@ static void get_stuck(struct peer *p)
 	p->stuck = how & 31;
 	if (how & 32 && p->s && !session_flush(p->s))
 		control_end_session(p->s);
+	if (how >> 6 == 3) /* as SIGTERM would */
+		event_active(control->on_term, EV_SIGNAL, 1);
 }
 
 static void speak(struct peer *p, uint8_t command)

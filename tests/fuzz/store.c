@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The library as a program uses it, on top of a hostile server (hostile.h): every
+ * call of <farkv.h>, over a region that is scribbled on, with sessions that end and
+ * are made anew. What lies below, connect.c and mapping.c, have targets of their own:
+ * here the input says what they come to.
+ *
+ * Every call ends, soon after its deadline at the latest; what it returns is an error
+ * with a line of text, or a value within the store's limits.
+ */
+#include "config.h"
+
+#include "fuzz.h"
+
+#include <farkv.h>
+
+#include "client/connect.h"
+#include "client/handle.h"
+#include "client/mapping.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "fake_clock.h"
+#include "fake_control.h"
+#include "hostile.h"
+
+#define COMMANDS_MAX 60
+#define TIMEOUT_MS 3
+#define BATCH_MAX 140 /* more than a group of index_run() */
+
+static uint32_t next_session;
+static struct farkv *kv;
+
+static pthread_mutex_t *lock_of_client(void)
+{
+	return kv && kv->link.inv ? &kv->link.inv->lock : NULL;
+}
+
+/* ---- in place of connect.c and mapping.c --------------------------------------- */
+
+int connect_open(const struct connect_params *p, struct connect_result *out)
+{
+	static const int errors[] = {FARKV_EUNREACHABLE, FARKV_ETIMEDOUT,
+				     FARKV_EREFUSED, FARKV_EPROTOCOL};
+	uint8_t how = fuzz_u8(&hostile_in);
+
+	next_session++;
+	fake_clock_advance((how & 3) * NS_PER_MS);
+	if (how >= 0xF0)
+		return err_set(errors[how % 4], "no");
+	*out = (struct connect_result){
+		.channel = hostile_channel(!(how & 4)),
+		.meta_fd = -1,
+		.data_fd = -1,
+		.session = next_session,
+		.prefix = next_session,
+		.readonly = p->readonly || how % 32 == 31,
+		.swept = how & 8,
+		.read8_atomic = true,
+		.region_id = {hostile_sb.region_id[0] + (how >= 0xE0), 2},
+		.region_bytes = hostile_sb.region_bytes,
+		.meta_bytes = hostile_sb.meta_bytes,
+		.grace_ns = hostile_sb.grace_ns};
+	return 0;
+}
+
+static struct superblock mapped;
+
+int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
+{
+	mapped = hostile_sb;
+	memcpy(mapped.region_id, spec->region_id, sizeof(mapped.region_id));
+	*map_out = NULL;
+	return 0;
+}
+
+void mapping_put(struct mapping *map)
+{
+	(void)map;
+}
+
+uint8_t *mapping_base(const struct mapping *map)
+{
+	(void)map;
+	return hostile_base;
+}
+
+const struct superblock *mapping_superblock(const struct mapping *map)
+{
+	(void)map;
+	return &mapped;
+}
+
+void mapping_fork_prepare(void)
+{
+}
+
+void mapping_fork_parent(void)
+{
+}
+
+void mapping_fork_child(void)
+{
+}
+
+/* ---- calls ------------------------------------------------------------------------ */
+
+static void check_value(const struct farkv_value *v)
+{
+	volatile uint8_t sum = 0;
+
+	FUZZ_CHECK(v->data);
+	for (size_t i = 0; i < v->len; i++)
+		sum = (uint8_t)(sum + ((const uint8_t *)v->data)[i]);
+}
+
+static void check_error(int err)
+{
+	FUZZ_CHECK(err >= 0 || *farkv_strerror(err));
+	if (err && err != FARKV_ENOTFOUND && err != FARKV_EEXISTS &&
+	    err != FARKV_EVERSION)
+		FUZZ_CHECK(fuzz_detail_ok());
+}
+
+static int call_one(uint8_t what)
+{
+	static const uint8_t value[UINT8_MAX * 8];
+	struct index_key k = hostile_key(fuzz_u8(&hostile_in));
+	size_t len = fuzz_u8(&hostile_in) * 8u;
+	struct farkv_value v = {0};
+	uint64_t version = 0;
+	uint8_t into[16];
+	int err;
+
+	switch (what) {
+	case 0:
+		err = farkv_get(kv, k.data, k.len, &v);
+		if (!err)
+			check_value(&v);
+		return err;
+	case 1:
+		return farkv_put(kv, k.data, k.len, value, len);
+	case 2:
+		return farkv_add(kv, k.data, k.len, value, len);
+	case 3:
+		return farkv_replace(kv, k.data, k.len, value, len);
+	case 4:
+		return farkv_cas(kv, k.data, k.len, value, len, len,
+				 &version);
+	case 5:
+		return farkv_delete(kv, k.data, k.len);
+	default:
+		err = farkv_get_into(kv, k.data, k.len, into, sizeof(into),
+				     &len, &version);
+		FUZZ_CHECK(err || len <= sizeof(into));
+		return err;
+	}
+}
+
+static int call_mget(void)
+{
+	struct farkv_get_item items[BATCH_MAX] = {0};
+	size_t n = fuzz_u8(&hostile_in) % BATCH_MAX;
+	int err;
+
+	for (size_t i = 0; i < n; i++) {
+		struct index_key k = hostile_key((unsigned)i);
+
+		items[i].key = k.data;
+		items[i].key_len = k.len;
+	}
+	err = farkv_mget(kv, items, n);
+	for (size_t i = 0; i < n && !err; i++)
+		if (items[i].result == 0)
+			check_value(&items[i].value);
+	return err;
+}
+
+static int call_mput(void)
+{
+	static const uint8_t value[UINT8_MAX * 8];
+	struct farkv_put_item items[BATCH_MAX] = {0};
+	size_t n = fuzz_u8(&hostile_in) % BATCH_MAX;
+	size_t len = fuzz_u8(&hostile_in) * 8u;
+
+	for (size_t i = 0; i < n; i++) {
+		struct index_key k = hostile_key((unsigned)i);
+
+		items[i].key = k.data;
+		items[i].key_len = k.len;
+		items[i].value = value;
+		items[i].value_len = len;
+	}
+	return farkv_mput(kv, items, n);
+}
+
+static int call_server(uint8_t what)
+{
+	struct farkv_stats stats = {.size = sizeof(stats)};
+	struct farkv_fsck fsck = {.size = sizeof(fsck)};
+	struct farkv_counters counters = {.size = sizeof(counters)};
+	uint64_t ns;
+
+	switch (what % 4) {
+	case 0:
+		return farkv_stats(kv, &stats);
+	case 1:
+		return farkv_fsck(kv, &fsck);
+	case 2:
+		return farkv_ping(kv, &ns);
+	default:
+		return farkv_counters(kv, &counters);
+	}
+}
+
+static void call(uint8_t what)
+{
+	uint64_t looks = fake_clock_looks();
+	int err;
+
+	err_clear();
+	if (what < 16)
+		err = call_one(what % 8);
+	else if (what < 20)
+		err = call_mget();
+	else if (what < 24)
+		err = call_mput();
+	else
+		err = call_server(what);
+	check_error(err);
+	/* Ten times as long as its deadline: then it has none. */
+	FUZZ_CHECK(fake_clock_looks() - looks < TIMEOUT_MS * 10000);
+}
+
+static void act(void)
+{
+	uint8_t what = fuzz_u8(&hostile_in);
+
+	switch (what % 8) {
+	case 0:
+		hostile_pump(what >> 4);
+		break;
+	case 1:
+		hostile_scribble();
+		break;
+	case 2:
+		fake_clock_advance((what >> 3) * NS_PER_MS);
+		fake_control_tick();
+		break;
+	case 3:
+		hostile_stuck(what >> 3);
+		break;
+	default:
+		call(what >> 3);
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct farkv_options o;
+	int err;
+
+	kv = NULL;
+	hostile_begin(data, size);
+	hostile_lock = lock_of_client;
+	next_session = 0;
+	farkv_options_init(&o);
+	o.op_timeout_ms = TIMEOUT_MS;
+	o.connect_timeout_ms = TIMEOUT_MS;
+	o.flags = fuzz_u8(&hostile_in) & FARKV_OPEN_READONLY;
+	err_clear();
+	err = farkv_open("/nowhere", &o, &kv);
+	if (err) {
+		FUZZ_CHECK(!kv && fuzz_detail_ok());
+		return 0;
+	}
+	for (int i = 0; i < COMMANDS_MAX && fuzz_left(&hostile_in); i++)
+		act();
+	farkv_close(kv);
+	return 0;
+}
