@@ -35,6 +35,7 @@
 #define SIM_KEYS 96
 #define SIM_HOT 4 /* keys that the clients work on; the rest fills the window */
 #define SIM_BATCH 4
+#define SIM_WORDS 500u /* of a value, at most */
 #define SIM_T UINT64_C(100000000) /* the grace period, ns */
 #define SIM_SLOWEST 80u /* clocks, percent */
 #define SIM_FASTEST 140u
@@ -106,6 +107,7 @@ struct sim {
 	bool finishing;
 	uint64_t server_stopped_until;
 	unsigned n_clients;
+	unsigned words; /* a value's, at most */
 	uint32_t last_pid;
 	uint64_t last_id; /* of values */
 	struct sim_client client[SIM_CLIENTS + 1];
@@ -126,6 +128,8 @@ extern uint64_t sim_key_hash[SIM_KEYS];
 /** One run; returns the hash of its trace. Ends the program if something is wrong. */
 uint64_t sim_run(uint64_t seed, unsigned steps);
 uint64_t sim_below(uint64_t n);
+/** From its thread or for it: it gets no turn for a while, T/4 to 3 T. */
+void sim_stop(struct sim_client *c);
 /** Into the trace; shown if it is to be seen. `who` is -1 for the server. */
 void sim_note(int who, const char *what, uint64_t a, uint64_t b);
 void sim_fail(const char *fmt, ...)
@@ -183,7 +187,8 @@ struct sim_lane_state {
 	bool break_now;
 	bool dead;                /* it broke */
 	struct sim_late *late;    /* requests that the network still has */
-	uint64_t window_at;       /* when a slot was last READ */
+	uint64_t window_at;       /* on its clock: when slots were last READ */
+	bool slow;                /* and a block T/2 later, and slots not since */
 };
 struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
 struct xport_lane *sim_lane_server(void);
@@ -202,6 +207,8 @@ void sim_op_end(struct sim_op *op, int result, const void *value, size_t len,
 		uint64_t *id_out);
 /** Its CAS has just changed a slot. */
 void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after);
+/** A slot holds this word now. */
+void sim_check_published(uint64_t word);
 /** A block is about to be written. */
 void sim_check_write(uint64_t off);
 /** A block is nobody's any more, from now on. */

@@ -20,7 +20,7 @@
 
 #define STATES 65536u
 #define OPS 65536u
-#define MISS_PAGES 64u
+#define PAGES_MAX 32u
 
 /* From one write of a key to its next. */
 struct state {
@@ -35,8 +35,10 @@ static uint32_t n_states, newest[SIM_KEYS];
 static struct sim_op ops[OPS];
 static uint32_t n_ops;
 /* By unit of the region. */
-static uint64_t unlinked[MISS_PAGES * PAGE_BYTES / PTR_UNIT];
-static uint32_t written[MISS_PAGES * PAGE_BYTES / PTR_UNIT];
+static uint64_t unlinked[PAGES_MAX * PAGE_BYTES / PTR_UNIT];
+static uint32_t written[PAGES_MAX * PAGE_BYTES / PTR_UNIT];
+static uint64_t published[PAGES_MAX * PAGE_BYTES / PTR_UNIT]; /* last word */
+static uint64_t published_at[PAGES_MAX * PAGE_BYTES / PTR_UNIT];
 static uint64_t barrier_began;
 
 static void becomes(unsigned key, uint64_t id, uint32_t len, bool blind)
@@ -55,6 +57,7 @@ void sim_check_begin(void)
 	memset(newest, 0, sizeof(newest));
 	memset(unlinked, 0, sizeof(unlinked));
 	memset(written, 0, sizeof(written));
+	memset(published, 0, sizeof(published));
 	for (unsigned k = 0; k < SIM_KEYS; k++)
 		becomes(k, 0, 0, false);
 }
@@ -267,6 +270,19 @@ void sim_check_write(uint64_t off)
 			 (unsigned long long)(sim.now - then));
 	if (written[unit]++ == 1)
 		sim_events[SIM_BLOCKS_AGAIN]++;
+}
+
+/* A word stands for one content of one block until a barrier has passed. */
+void sim_check_published(uint64_t word)
+{
+	uint64_t unit = unit_of(slot_off(word));
+	uint64_t marks = SLOT_BLIND | SLOT_DEAD;
+
+	if (((published[unit] ^ word) & ~marks) == 0 &&
+	    published_at[unit] >= barrier_began)
+		sim_fail("the word %llx comes back", (unsigned long long)word);
+	published[unit] = word;
+	published_at[unit] = sim.now;
 }
 
 void sim_check_unlinked(uint64_t off)

@@ -12,8 +12,6 @@
 #include "common/util.h"
 #include "tests/lab/sim.h"
 
-#define WORDS_MAX 200u
-
 char sim_key_name[SIM_KEYS][16];
 uint64_t sim_key_hash[SIM_KEYS];
 
@@ -50,16 +48,15 @@ static size_t key_len(unsigned k)
 	return strlen(sim_key_name[k]);
 }
 
+/* Most of a run's values are of one class, so that blocks are soon used again. */
 static uint32_t any_length(void)
 {
-	static const unsigned most[] = {1, 1, 1, 8, 20, 40, WORDS_MAX};
-
-	return 8 * (1 + (uint32_t)sim_below(most[sim_below(ARRAY_SIZE(most))]));
+	return 8 * (sim_below(3) ? sim.words : 1 + (uint32_t)sim_below(sim.words));
 }
 
 static void value_fill(uint64_t *value, uint64_t id)
 {
-	for (unsigned i = 0; i < WORDS_MAX; i++)
+	for (unsigned i = 0; i < SIM_WORDS; i++)
 		value[i] = id;
 }
 
@@ -108,7 +105,7 @@ static int call(struct sim_client *c, const struct sim_op *op,
 
 static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 {
-	uint64_t value[WORDS_MAX];
+	uint64_t value[SIM_WORDS];
 	struct farkv_value v = {0};
 	int result;
 
@@ -117,7 +114,12 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 	c->op[0] = sim_op_begin(kind, k, sim.last_id, any_length(),
 				c->seen_id[k]);
 	c->n_ops = 1;
+	if (c->conn)
+		sim_conn_lane(c->conn)->slow = false;
 	result = call(c, c->op[0], value, &v);
+	if (result == 0 && kind == INDEX_GET && sim_conn_lane(c->conn)->slow)
+		sim_fail("client %u READ a block too late after its slot",
+			 c->id);
 	end(c, 0, result, &v);
 	c->n_ops = 0;
 }
@@ -152,7 +154,7 @@ static void batch_get(struct sim_client *c, unsigned first, unsigned n)
 static void batch_put(struct sim_client *c, unsigned first, unsigned n)
 {
 	struct farkv_put_item items[SIM_BATCH] = {0};
-	uint64_t values[SIM_BATCH][WORDS_MAX];
+	uint64_t values[SIM_BATCH][SIM_WORDS];
 
 	for (unsigned i = 0; i < n; i++) {
 		unsigned k = (first + i) % SIM_KEYS;

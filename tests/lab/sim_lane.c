@@ -40,7 +40,10 @@ static struct sim_op *op_of(const struct sim_client *c,
 static void swapped(struct sim_op *op, uint64_t before, uint64_t after)
 {
 	sim_op_swapped(op, before, after);
-	if (!slot_is_null(before) && slot_off(before) != slot_off(after))
+	if (!slot_is_null(before) && slot_off(before) == slot_off(after))
+		return;
+	sim_check_published(after);
+	if (!slot_is_null(before))
 		sim_check_unlinked(slot_off(before));
 }
 
@@ -141,15 +144,17 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 		   const struct xport_wr *wr)
 {
 	const struct xport_wr *last = &chain->wr[chain->n - 1];
+	struct sim_lane_state *l = sim_conn_lane(k);
 	uint8_t *to = sim.base + wr->off;
 	size_t part;
 
 	if (wr->opcode == XPORT_READ && wr->off == REGION_D_OFF &&
 	    chain->n >= 3 && last->off == REGION_D_OFF && wr != last)
 		sim_events[SIM_FROZEN]++;
-	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES)
-		sim_conn_lane(k)->window_at =
-			sim_clock_of(sim_conn_client(k));
+	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES) {
+		l->window_at = sim_clock_of(sim_conn_client(k));
+		l->slow = false;
+	}
 	if (wr->opcode != XPORT_WRITE)
 		return;
 	sim_check_write(wr->off);
@@ -164,13 +169,16 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		  const struct xport_wr *wr)
 {
 	struct sim_client *c = sim_conn_client(k);
+	struct sim_lane_state *l = sim_conn_lane(k);
 
 	if (wr->opcode == XPORT_CAS && wr->found == wr->expect)
 		swapped(op_of(c, chain), wr->expect, wr->swap);
 	if (wr->opcode == XPORT_READ && wr->len != WINDOW_BYTES &&
 	    wr->off >= sim.region.sb.meta_bytes &&
-	    sim_clock_of(c) - sim_conn_lane(k)->window_at > SIM_T / 2)
+	    sim_clock_of(c) - l->window_at > SIM_T / 2) {
+		l->slow = true;
 		sim_events[SIM_SLOW]++;
+	}
 }
 
 static int hook(void *arg, const struct xport_chain *chain, unsigned i,
@@ -190,6 +198,8 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	sim_note((int)c->id, is_after ? "after" : "before", wr->opcode, wr->off);
 	if (c->quiet || (is_after && sim_below(3)))
 		return 0;
+	if (wr->opcode == XPORT_CAS && !is_after && sim_below(60) == 0)
+		sim_stop(c);
 	l->chain = (struct xport_chain *)chain;
 	l->at = i + is_after;
 	sim_give_way();
@@ -208,6 +218,8 @@ static void tear_gap(void *arg)
 	if (c->quiet)
 		return;
 	sim_events[sim.tears ? SIM_TORN_BYTES : SIM_TORN_WORDS]++;
+	if (sim_below(c->guest ? 15 : 60) == 0)
+		sim_stop(c);
 	sim_give_way();
 }
 

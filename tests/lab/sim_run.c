@@ -120,15 +120,24 @@ static void die(struct sim_client *c)
 	c->alive = false;
 }
 
-static void stop(struct sim_client *c)
+void sim_stop(struct sim_client *c)
 {
 	uint64_t ns = SIM_T / 4 + sim_below(3 * SIM_T);
 
+	if (sim.finishing || sim.now < c->stopped_until)
+		return;
 	c->stopped_until = sim.now + ns;
 	if (c->guest)
 		c->lost += ns;
 	if (ns > SIM_T)
 		sim_events[c->guest ? SIM_PAUSED : SIM_STOPPED]++;
+}
+
+static void wake(struct sim_client *c)
+{
+	if (c->guest && sim.now < c->stopped_until)
+		c->lost -= c->stopped_until - sim.now;
+	c->stopped_until = 0;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------ */
@@ -137,7 +146,7 @@ static void accident(struct sim_client *c)
 {
 	switch (sim_below(800)) {
 	case 0:
-		stop(c);
+		sim_stop(c);
 		break;
 	case 1:
 	case 2:
@@ -192,7 +201,7 @@ static void step_network(void)
 
 static void step(void)
 {
-	uint64_t who = sim_below(10 + 3 * (sim.n_clients + 1u));
+	uint64_t who = sim_below(13 + 3 * (sim.n_clients + 1u));
 
 	sim.now += sim_below(500000);
 	if (sim_below(250) == 0)
@@ -200,10 +209,10 @@ static void step(void)
 	if (who < 9) {
 		if (sim.now >= sim.server_stopped_until)
 			sim_server_step();
-	} else if (who < 10) {
+	} else if (who < 13) {
 		step_network();
 	} else {
-		unsigned id = (unsigned)(who - 10) / 3;
+		unsigned id = (unsigned)(who - 13) / 3;
 
 		if (id < sim.n_clients)
 			step_client(&sim.client[id]);
@@ -244,7 +253,7 @@ static void finish(void)
 	sim.finishing = true;
 	sim.server_stopped_until = 0;
 	for (unsigned i = 0; i < sim.n_clients; i++)
-		sim.client[i].stopped_until = 0;
+		wake(&sim.client[i]);
 	/* Who has been cut off finds out. */
 	for (unsigned i = 0; i < 600; i++)
 		step();
@@ -271,6 +280,8 @@ static void finish(void)
 
 static void setup(uint64_t seed)
 {
+	static const unsigned words[] = {4, 40, 200, SIM_WORDS};
+
 	sim.seed = sim.rng = sim.trace = seed;
 	sim.now = SIM_START;
 	sim.remote = sim_below(3) > 0;
@@ -281,6 +292,7 @@ static void setup(uint64_t seed)
 	sim.n_clients = 2 + (unsigned)sim_below(SIM_CLIENTS - 1);
 	sim.last_pid = 0;
 	sim.last_id = 0;
+	sim.words = words[sim_below(sizeof(words) / sizeof(words[0]))];
 	sim.pages = 12 + sim_below(12);
 	link_wrap_lane = sim_lane_wrap;
 }
