@@ -465,6 +465,7 @@ END_TEST
 
 /* Somebody who thaws what was frozen, or never lets a slot be frozen. */
 static enum { THAWS, CHANGES_ONE } rogue_does;
+static unsigned rogue_cas;
 
 static int rogue_hook(void *arg, const struct xport_chain *c, unsigned i,
 		      bool after)
@@ -475,6 +476,9 @@ static int rogue_hook(void *arg, const struct xport_chain *c, unsigned i,
 	(void)arg;
 	if (c->wr[i].opcode != XPORT_CAS)
 		return 0;
+	rogue_cas += !after;
+	if (rogue_does == THAWS && !after && rogue_cas == 100)
+		*slot ^= SLOT_BLIND; /* so that there is another pass */
 	if (rogue_does == THAWS && after)
 		slots[(slot - slots + SUBTABLE_SLOTS - 1) % SUBTABLE_SLOTS] &=
 			~SLOT_FROZEN;
@@ -492,6 +496,7 @@ START_TEST(migration_rogue_that_thaws_or_never_rests_is_not_waited_for)
 	setup();
 	fill(0, 2000);
 	rogue_does = _i ? CHANGES_ONE : THAWS;
+	rogue_cas = 0;
 	migration_free(migration);
 	lane = xport_fault_open(lane, &cfg);
 	migration = migration_new(&r, slab, lane);
@@ -506,6 +511,8 @@ START_TEST(migration_rogue_that_thaws_or_never_rests_is_not_waited_for)
 	ck_assert_uint_eq(migration_result(migration)->damaged, _i);
 	if (_i)
 		ck_assert_uint_ge(more, 3);
+	else /* each slot was frozen once */
+		ck_assert_uint_eq(rogue_cas, SUBTABLE_SLOTS + 1);
 	index_drop_cache(client);
 	check_all(2000);
 	teardown();
