@@ -211,10 +211,6 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 		op->inserting = false;
 		return op_scan(ix, op);
 	}
-	/* What a CAS replaces becomes this client's to write into. */
-	if (!region_block_ok(&ix->sb, slot_off(found), slot_class(found)))
-		return op_again_bounded(ix, op,
-					"a slot leads out of the region");
 	/*
 	 * The slot is this key's for ever (I1), and the expected value was read
 	 * inside this operation: a PUT stands just before the blind write that
