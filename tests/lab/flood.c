@@ -41,8 +41,7 @@
 static struct real_server srv;
 static unsigned idle_fds;
 static struct scale_usage idle;
-static int my_stderr;
-static char log_path[96];
+static char dir[32], log_path[64], program_path[64];
 
 /* ---- the server ------------------------------------------------------------------ */
 
@@ -67,16 +66,34 @@ static unsigned server_fds(void)
 	return n;
 }
 
-/* Its log goes to a file, to be counted. */
+/* A program that starts the server without the first option, which is -q. */
+static void talkative(void)
+{
+	char text[512];
+	int fd = open(program_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		      0700);
+	int n = snprintf(text, sizeof(text), "#!/bin/sh\nshift\nexec '%s' \"$@\"\n",
+			 getenv("KVSERVER"));
+
+	ck_assert_int_eq(write(fd, text, (size_t)n), n);
+	close(fd);
+	setenv("KVSERVER", program_path, 1);
+}
+
+/* It says what it does, into a file, to be counted. */
 static void setup(void)
 {
 	static const char *const args[] = {"-m", "32", "--grace-ms", "10",
 					   "--max-sessions", SESSIONS, NULL};
-	char path[] = "/tmp/farkv-log-XXXXXX";
-	int fd = mkstemp(path);
+	int fd, my_stderr;
 
+	strcpy(dir, "/tmp/farkv-flood-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(log_path, sizeof(log_path), "%s/log", dir);
+	snprintf(program_path, sizeof(program_path), "%s/kvserver", dir);
+	talkative();
+	fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	ck_assert_int_ge(fd, 0);
-	strcpy(log_path, path);
 	fflush(stderr);
 	my_stderr = dup(STDERR_FILENO);
 	dup2(fd, STDERR_FILENO);
@@ -124,6 +141,8 @@ static void teardown(void)
 {
 	real_server_fini(&srv);
 	unlink(log_path);
+	unlink(program_path);
+	rmdir(dir);
 }
 
 /* ---- good clients ------------------------------------------------------------------ */
