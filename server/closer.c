@@ -86,6 +86,7 @@ uint32_t closer_pending(const struct closer *c)
 
 void closer_free(struct closer *c)
 {
+	struct closer_item *item;
 	bool idle;
 
 	if (!c)
@@ -101,6 +102,11 @@ void closer_free(struct closer *c)
 	}
 	if (c->running)
 		pthread_join(c->thread, NULL);
+	/* Without a thread: their descriptors end with the process. */
+	while ((item = c->first)) {
+		c->first = item->next;
+		free(item);
+	}
 	pthread_cond_destroy(&c->more);
 	pthread_mutex_destroy(&c->lock);
 	free(c);

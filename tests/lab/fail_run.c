@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "fail_run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <check.h>
+#include <farkv.h>
+
+/* A scenario that makes more calls than this would never end. */
+#define CALLS_MAX 20000
+/* A run that was interrupted by a timeout makes fewer calls than others. */
+#define UNREACHED_MAX 3
+/* So many are shown; the rest is counted. */
+#define SHOWN_MAX 12
+
+/* Of AddressSanitizer's library, where it is linked. */
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+void fail_wrong(struct fail_report *r, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (r->why[0])
+		return;
+	n = snprintf(r->why, sizeof(r->why), "%s: ", r->at);
+	va_start(ap, fmt);
+	vsnprintf(r->why + n, sizeof(r->why) - (size_t)n, fmt, ap);
+	va_end(ap);
+}
+
+bool fail_typed(struct fail_report *r, const char *what, int err)
+{
+	if (err == 0)
+		return true;
+	if (err > -1000 || err <= -1300 || !strcmp(farkv_strerror(err), "") ||
+	    strstr(farkv_strerror(err), "nknown"))
+		fail_wrong(r, "%s: %d is no number of farkv.h", what, err);
+	else if (!farkv_errdetail()[0])
+		fail_wrong(r, "%s: %s, without a detail", what,
+			   farkv_strerror(err));
+	return !r->why[0];
+}
+
+void fail_fsck(struct fail_report *r, struct farkv *kv)
+{
+	struct farkv_fsck f = {.size = sizeof(f)};
+
+	if (farkv_fsck(kv, &f) && farkv_fsck(kv, &f))
+		fail_wrong(r, "fsck: %s", farkv_errdetail());
+	else if (f.bad_directory + f.bad_empty + f.bad_words + f.damaged +
+		 f.shared + f.misplaced + f.behind_empty + f.duplicates +
+		 f.bad_sums)
+		fail_wrong(r,
+			   "fsck: directory %" PRIu64 ", empty %" PRIu64
+			   ", words %" PRIu64 ", damaged %" PRIu64
+			   ", shared %" PRIu64 ", misplaced %" PRIu64
+			   ", behind empty %" PRIu64 ", duplicates %" PRIu64
+			   ", sums %" PRIu64,
+			   f.bad_directory, f.bad_empty, f.bad_words, f.damaged,
+			   f.shared, f.misplaced, f.behind_empty, f.duplicates,
+			   f.bad_sums);
+}
+
+void *fail_shared(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+static void child(struct fail_report *r,
+		  void (*fn)(struct fail_report *, void *), void *arg,
+		  unsigned timeout_s)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGALRM, SIG_DFL);
+	alarm(timeout_s);
+	fn(r, arg);
+	if (__lsan_do_recoverable_leak_check &&
+	    __lsan_do_recoverable_leak_check())
+		fail_wrong(r, "memory leaked; see above");
+	_exit(0);
+}
+
+bool fail_process(struct fail_report *r,
+		  void (*fn)(struct fail_report *, void *), void *arg,
+		  unsigned timeout_s)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		child(r, fn, arg, timeout_s);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		fail_wrong(r, "hung for %u s", timeout_s);
+	else if (status)
+		fail_wrong(r, "died with status 0x%x", (unsigned)status);
+	return !r->why[0];
+}
+
+static bool is_large(void)
+{
+	const char *scale = getenv("FARKV_LAB");
+
+	return scale && strcmp(scale, "large") == 0;
+}
+
+static uint64_t first_number(unsigned stride)
+{
+	const char *seed = getenv("FARKV_SEED");
+
+	return 1 +
+	       (seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) / 2) %
+		       stride;
+}
+
+void fail_each(const char *name, unsigned stride, uint64_t times,
+	       void (*run)(struct fail_report *, uint64_t at, uint64_t times))
+{
+	struct fail_report *r = fail_shared(sizeof(*r));
+	uint64_t at, first, tried = 0, wrong = 0;
+	unsigned unreached = 0;
+
+	if (is_large())
+		stride = 1;
+	first = first_number(stride);
+	if (getenv("FARKV_CALL")) {
+		first = strtoull(getenv("FARKV_CALL"), NULL, 10);
+		stride = CALLS_MAX;
+	}
+	for (at = first; at < CALLS_MAX; at += stride) {
+		memset(r, 0, sizeof(*r));
+		run(r, at, times);
+		if (r->why[0] && wrong++ < SHOWN_MAX)
+			fprintf(stderr, "%s: call %llu (%s): %s\n", name,
+				(unsigned long long)at,
+				r->reached ? r->which : "not reached", r->why);
+		unreached = r->reached ? 0 : unreached + 1;
+		if (unreached == UNREACHED_MAX)
+			break;
+		tried += r->reached;
+	}
+	printf("  %s: %llu calls failed in turn (every %u, from %llu), %s\n",
+	       name, (unsigned long long)tried, stride,
+	       (unsigned long long)first,
+	       times == 1 ? "each once" : "with those after them");
+	fflush(stdout);
+	munmap(r, sizeof(*r));
+	ck_assert_msg(wrong == 0, "%s: %llu of %llu runs went wrong", name,
+		      (unsigned long long)wrong, (unsigned long long)tried + 1);
+	/* Otherwise nothing was tried. */
+	ck_assert(at < CALLS_MAX || getenv("FARKV_CALL"));
+	ck_assert_uint_ge(tried, 1);
+}

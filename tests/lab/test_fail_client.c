@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfarkv when memory, descriptors and system calls fail it: each call of a
+ * whole life of a handle fails in turn. Whatever fails, every operation ends
+ * in time with a result that is true or with an error of farkv.h; the handle
+ * goes on afterwards; nothing leaks; the store holds what it was said to hold.
+ */
+#include "config.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/e2e.h"
+#include "tests/real_server.h"
+#include "tests/test_main.h"
+
+#include "fail_run.h"
+#include "failing.h"
+
+/* The shorter, the sooner is over what can only time out. */
+#define OP_TIMEOUT_MS 200
+#define OP_TIMEOUT_ALWAYS_MS 20
+#define VERIFY_TIMEOUT_MS 10000
+#define SLACK_MS 3000 /* of a busy machine */
+#define RUN_S 40
+#define MANY 40 /* items of mget and mput: more than one chain */
+#define LARGE 300000
+
+static struct real_server srv;
+static const char *keys_file; /* or NULL */
+static unsigned op_timeout_ms;
+
+/* ---- what the store holds
+ * ---------------------------------------------------- */
+
+enum {
+	PUT_TINY,
+	PUT_PAGE,
+	PUT_LARGE,
+	ADD,
+	REPLACE,
+	CAS,
+	DELETE,
+	MPUT,
+	AFTER_CUT = MPUT + MANY,
+	WRITES
+};
+
+/* What the run was told of its writes. */
+struct told {
+	int result[WRITES];
+	bool tried[WRITES];
+};
+
+static struct told *told;
+
+static size_t length(unsigned i)
+{
+	return i == PUT_PAGE ? 5000 : i == PUT_LARGE ? LARGE : 10 + i;
+}
+
+/* Values before and after its write; the key of ADD has none before, that of
+ * DELETE none after. */
+static const uint8_t *value_of(unsigned i, bool after)
+{
+	static uint8_t buf[LARGE];
+
+	e2e_fill(buf, length(i), i * 2 + after + 1);
+	return buf;
+}
+
+static const char *key_of(unsigned i)
+{
+	static char key[16];
+
+	snprintf(key, sizeof(key), "key %u", i);
+	return key;
+}
+
+static bool has_value(unsigned i, bool after)
+{
+	return i == ADD ? after : i == DELETE ? !after : true;
+}
+
+static struct farkv *handle_open(struct fail_report *r, const char *what,
+				 unsigned timeout_ms)
+{
+	struct farkv_options o;
+	struct farkv *kv = NULL;
+
+	farkv_options_init(&o);
+	o.op_timeout_ms = timeout_ms;
+	o.connect_timeout_ms = VERIFY_TIMEOUT_MS;
+	o.keys = keys_file;
+	if (fail_typed(r, what, farkv_open(srv.path, &o, &kv)))
+		return kv;
+	if (kv)
+		fail_wrong(r, "%s failed and wrote its output", what);
+	return NULL;
+}
+
+/* Is the value of key i that of `after`? */
+static bool holds(struct farkv *kv, unsigned i, bool after)
+{
+	const char *key = key_of(i);
+	struct farkv_value v;
+	int err = farkv_get(kv, key, strlen(key), &v);
+
+	if (!has_value(i, after))
+		return err == FARKV_ENOTFOUND;
+	return err == 0 && v.len == length(i) &&
+	       memcmp(v.data, value_of(i, after), v.len) == 0;
+}
+
+static void verify_write(struct fail_report *r, struct farkv *kv, unsigned i)
+{
+	int err = told->tried[i] ? told->result[i] : FARKV_EABORTED;
+	bool before = holds(kv, i, false), after = holds(kv, i, true);
+
+	if (err == 0 ? after : err == FARKV_EMAYBE ? before || after : before)
+		return;
+	fail_wrong(r, "write %u said %s, and the store has %s", i,
+		   farkv_strerror(err),
+		   after    ? "the new value"
+		   : before ? "the old value"
+			    : farkv_errdetail());
+}
+
+static void lay_out(struct fail_report *r, struct farkv *kv)
+{
+	for (unsigned i = 0; i < WRITES; i++) {
+		const char *key = key_of(i);
+		int err = has_value(i, false)
+				  ? farkv_put(kv, key, strlen(key),
+					      value_of(i, false), length(i))
+				  : farkv_delete(kv, key, strlen(key));
+
+		if (err && err != FARKV_ENOTFOUND)
+			fail_wrong(r, "cannot lay out key %u: %s", i,
+				   farkv_errdetail());
+	}
+}
+
+/* After a run: what was written, and whether the store is whole. `arg`: at all.
+ */
+static void verify(struct fail_report *r, void *arg)
+{
+	struct farkv *kv;
+
+	snprintf(r->at, sizeof(r->at), "looking at the store");
+	kv = handle_open(r, "open to verify", VERIFY_TIMEOUT_MS);
+	if (!kv) {
+		fail_wrong(r, "the store cannot be opened: %s",
+			   farkv_errdetail());
+		return;
+	}
+	for (unsigned i = 0; arg && i < WRITES; i++)
+		verify_write(r, kv, i);
+	lay_out(r, kv);
+	fail_fsck(r, kv);
+	farkv_close(kv);
+}
+
+/* ---- the run
+ * -------------------------------------------------------------------- */
+
+/* One operation: how long it took, and what it said. */
+struct step {
+	struct fail_report *r;
+	uint64_t began_ms;
+};
+
+static struct step begin(struct fail_report *r, const char *what)
+{
+	snprintf(r->at, sizeof(r->at), "%s", what);
+	return (struct step){.r = r, .began_ms = e2e_now_ms()};
+}
+
+static bool ended(struct step s, int err)
+{
+	uint64_t ms = e2e_now_ms() - s.began_ms;
+
+	if (ms > op_timeout_ms + SLACK_MS)
+		fail_wrong(s.r, "took %llu ms", (unsigned long long)ms);
+	return fail_typed(s.r, s.r->at, err);
+}
+
+static void wrote(struct fail_report *r, unsigned i, int err)
+{
+	told->tried[i] = true;
+	told->result[i] = err;
+	fail_typed(r, r->at, err);
+}
+
+static int write_one(struct fail_report *r, struct farkv *kv, unsigned i)
+{
+	const char *key = key_of(i);
+	const uint8_t *v = value_of(i, true);
+	size_t n = strlen(key), len = length(i);
+	struct step s = begin(r, key);
+	struct farkv_value old;
+	int err;
+
+	switch (i) {
+	case ADD:
+		err = farkv_add(kv, key, n, v, len);
+		break;
+	case REPLACE:
+		err = farkv_replace(kv, key, n, v, len);
+		break;
+	case CAS:
+		err = farkv_get(kv, key, n, &old);
+		if (!err)
+			err = farkv_cas(kv, key, n, v, len, old.version, NULL);
+		break;
+	case DELETE:
+		err = farkv_delete(kv, key, n);
+		break;
+	default:
+		err = farkv_put(kv, key, n, v, len);
+	}
+	ended(s, err);
+	wrote(r, i, err);
+	return err;
+}
+
+static void write_many(struct fail_report *r, struct farkv *kv)
+{
+	static char keys[MANY][16];
+	static uint8_t values[MANY][128];
+	struct farkv_put_item items[MANY];
+	struct step s;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%s", key_of(MPUT + i));
+		memcpy(values[i], value_of(MPUT + i, true), length(MPUT + i));
+		items[i] =
+			(struct farkv_put_item){.key = keys[i],
+						.key_len = strlen(keys[i]),
+						.value = values[i],
+						.value_len = length(MPUT + i),
+						.result = POISON};
+	}
+	s = begin(r, "mput");
+	ended(s, farkv_mput(kv, items, MANY));
+	for (unsigned i = 0; i < MANY; i++) {
+		told->tried[MPUT + i] = true;
+		told->result[MPUT + i] = items[i].result;
+		if (items[i].result == POISON)
+			fail_wrong(r, "item %u has no result", i);
+	}
+}
+
+/* The values laid out are what every get finds, or an error. */
+static void read_many(struct fail_report *r, struct farkv *kv)
+{
+	static char keys[MANY][16];
+	struct farkv_get_item items[MANY];
+	struct step s;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%s", key_of(MPUT + i));
+		items[i] = (struct farkv_get_item){.key = keys[i],
+						   .key_len = strlen(keys[i]),
+						   .result = POISON};
+	}
+	s = begin(r, "mget");
+	ended(s, farkv_mget(kv, items, MANY));
+	for (unsigned i = 0; i < MANY; i++) {
+		size_t len = length(MPUT + i);
+
+		if (items[i].result == POISON ||
+		    items[i].result == FARKV_ENOTFOUND)
+			fail_wrong(r, "item %u: result %d", i, items[i].result);
+		if (items[i].result == 0 &&
+		    (items[i].value.len != len ||
+		     memcmp(items[i].value.data, value_of(MPUT + i, false),
+			    len) != 0))
+			fail_wrong(r, "item %u has another's value", i);
+	}
+}
+
+static void read_one(struct fail_report *r, struct farkv *kv, unsigned i)
+{
+	const char *key = key_of(i);
+	struct farkv_value v;
+	struct step s = begin(r, "get");
+	int err = farkv_get(kv, key, strlen(key), &v);
+
+	if (err == FARKV_ENOTFOUND)
+		fail_wrong(r, "get: a key that is there was not found");
+	if (ended(s, err) && err == 0 &&
+	    (v.len != length(i) ||
+	     memcmp(v.data, value_of(i, false), v.len) != 0))
+		fail_wrong(r, "get: another value");
+}
+
+/* What the server does when it drops a connection. */
+static void cut_off(void)
+{
+	for (int fd = 3; fd < 64; fd++) {
+		struct sockaddr_storage a;
+		socklen_t n = sizeof(a);
+
+		if (getpeername(fd, (struct sockaddr *)&a, &n) == 0 &&
+		    a.ss_family == AF_UNIX)
+			shutdown(fd, SHUT_RDWR);
+	}
+}
+
+static void operations(struct fail_report *r, struct farkv *kv)
+{
+	struct farkv_stats st = {.size = sizeof(st)};
+	struct farkv_fsck f = {.size = sizeof(f)};
+	struct step s;
+
+	read_one(r, kv, PUT_LARGE);
+	read_many(r, kv);
+	/* Where nothing works any more, a few timeouts show it. */
+	for (unsigned i = PUT_TINY, bad = 0; i < MPUT && bad < 3; i++)
+		bad += write_one(r, kv, i) != 0;
+	write_many(r, kv);
+	s = begin(r, "ping");
+	ended(s, farkv_ping(kv, NULL));
+	s = begin(r, "stats");
+	ended(s, farkv_stats(kv, &st));
+	s = begin(r, "fsck");
+	ended(s, farkv_fsck(kv, &f));
+	cut_off();
+	write_one(r, kv, AFTER_CUT);
+}
+
+/* Nothing fails any more: the same handle must do. */
+static void goes_on(struct fail_report *r, struct farkv *kv)
+{
+	uint64_t end = e2e_now_ms() + 10000;
+	int err;
+
+	snprintf(r->at, sizeof(r->at), "afterwards");
+	/* A session that the server has ended is told of once. */
+	while ((err = farkv_put(kv, "more", 4, "v", 1)) && e2e_now_ms() < end)
+		fail_typed(r, "put, afterwards", err);
+	if (err || e2e_probe(kv, "more"))
+		fail_wrong(r, "the handle is of no use afterwards: %s",
+			   farkv_errdetail());
+}
+
+struct numbers {
+	uint64_t at, times;
+};
+
+static void life(struct fail_report *r, void *arg)
+{
+	const struct numbers *no = arg;
+	struct farkv *kv;
+
+	failing_arm(no->at, no->times);
+	snprintf(r->at, sizeof(r->at), "open");
+	kv = handle_open(r, "open", op_timeout_ms);
+	if (kv) {
+		operations(r, kv);
+		failing_pause();
+		goes_on(r, kv);
+		snprintf(r->at, sizeof(r->at), "close");
+		failing_resume();
+		farkv_close(kv);
+	}
+	failing_pause();
+	r->calls = failing_calls();
+	r->reached = failing_which() != NULL;
+	if (r->reached)
+		snprintf(r->which, sizeof(r->which), "%s", failing_which());
+}
+
+/* ---- nothing is left behind
+ * -------------------------------------------------------- */
+
+static unsigned entries(const char *path)
+{
+	DIR *d = opendir(path);
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static bool region_mapped(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool found = false;
+
+	while (f && fgets(line, sizeof(line), f))
+		found = found || strstr(line, "memfd:farkv");
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void life_and_ends(struct fail_report *r, void *arg)
+{
+	unsigned fds = entries("/proc/self/fd"), threads, blocks;
+
+	blocks = failing_live();
+	life(r, arg);
+	snprintf(r->at, sizeof(r->at), "afterwards");
+	threads = entries("/proc/self/task");
+	if (entries("/proc/self/fd") != fds)
+		fail_wrong(r, "%u descriptors, %u before",
+			   entries("/proc/self/fd"), fds);
+	if (failing_live() != blocks)
+		fail_wrong(r, "%u blocks of memory more than before",
+			   failing_live() - blocks);
+	if (threads != 2 + 1)
+		fail_wrong(r, "%u threads", threads - 2);
+	if (region_mapped())
+		fail_wrong(r, "the region is still mapped");
+}
+
+static void run(struct fail_report *r, uint64_t at, uint64_t times)
+{
+	struct numbers no = {.at = at, .times = times};
+
+	op_timeout_ms = times == 1 ? OP_TIMEOUT_MS : OP_TIMEOUT_ALWAYS_MS;
+	memset(told, 0, sizeof(*told));
+	fail_process(r, life_and_ends, &no, RUN_S);
+	fail_process(r, verify, told, RUN_S);
+}
+
+/* ---- cases
+ * ------------------------------------------------------------------------- */
+
+static void make_keys(void)
+{
+	static char path[96];
+	int status;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/keys", srv.dir);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		umask(077);
+		if (freopen(path, "w", stdout))
+			execl(getenv("KVCLI"), "kvcli", "keygen", "me", NULL);
+		_exit(127);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	keys_file = path;
+}
+
+static void fill_store(void)
+{
+	struct fail_report *r = fail_shared(sizeof(*r));
+
+	ck_assert_msg(fail_process(r, verify, NULL, RUN_S), "%s", r->why);
+}
+
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "64", NULL};
+
+	told = fail_shared(sizeof(*told));
+	keys_file = NULL;
+	real_server_init(&srv, args);
+	fill_store();
+}
+
+static void teardown(void)
+{
+	real_server_fini(&srv);
+}
+
+START_TEST(each_call_once)
+{
+	fail_each("a life of a handle", 24, 1, run);
+}
+END_TEST
+
+START_TEST(each_call_and_all_that_follow)
+{
+	fail_each("a life of a handle", 48, FAIL_ALWAYS, run);
+}
+END_TEST
+
+START_TEST(each_call_with_keys)
+{
+	const char *args[] = {"-m", "64", "--keys", NULL, "--keys-on-socket",
+			      NULL};
+
+	ck_assert_int_eq(real_server_end(&srv, SIGTERM), 0);
+	make_keys();
+	args[3] = keys_file;
+	real_server_start(&srv, args);
+	fill_store();
+	fail_each("a life of a handle that has a key", 48, 1, run);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("failing calls, client");
+	TCase *t = tcase_create("client");
+
+	real_server_require();
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 600);
+	tcase_add_test(t, each_call_once);
+	tcase_add_test(t, each_call_and_all_that_follow);
+	tcase_add_test(t, each_call_with_keys);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
