@@ -432,7 +432,8 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 
 void handle_after(struct farkv *kv, const struct index_op *op)
 {
-	if (!kv->link.session)
+	/* Another link since then may have no right to write, and no blocks. */
+	if (!kv->link.session || kv->link.readonly)
 		return;
 	if (op->near_full)
 		hint_near_full(kv, op);
