@@ -324,6 +324,51 @@ START_TEST(scribbler_damages_data_and_nothing_else)
 }
 END_TEST
 
+/* ---- a migration that cannot end -------------------------------------------------- */
+
+static void besieger_main(unsigned me, void *arg)
+{
+	struct scribbler *s = scribbler_open(srv.path, 11 + me);
+
+	(void)arg;
+	for (unsigned i = 0;; i++) {
+		scribbler_siege(s, 200 * NS_PER_MS);
+		scribbler_answer(s);
+		if (i == 0)
+			worker_say('r');
+	}
+}
+
+START_TEST(subtable_under_siege_does_not_occupy_the_server)
+{
+	static const char *const args[] = {"-m", "16", NULL};
+	uint64_t worst = 0;
+	struct scale_worker w;
+	struct farkv *kv;
+
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, 5000);
+	for (unsigned i = 0; i < 2000; i++)
+		OK(farkv_put(kv, &i, sizeof(i), "v", 1));
+	w = scale_start(besieger_main, 0, NULL);
+	scale_expect(&w, 'r', 20000);
+	for (int i = 0; i < 50; i++) {
+		uint64_t t = server_answers();
+
+		worst = t > worst ? t : worst;
+		usleep(10000);
+	}
+	scale_say("under siege: the slowest answer in %.1f ms",
+		  (double)worst / 1e6);
+	ck_assert_uint_lt(worst, SLACK_MS * NS_PER_MS);
+	scale_expect_alive(&w);
+	scale_kill(&w);
+	check_idle();
+	farkv_close(kv);
+	real_server_fini(&srv);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("scribble");
@@ -332,6 +377,7 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_set_timeout(t, 120 + (double)lab_seconds());
 	tcase_add_test(t, scribbler_damages_data_and_nothing_else);
+	tcase_add_test(t, subtable_under_siege_does_not_occupy_the_server);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -377,9 +377,9 @@ static void hint(struct scribbler *s, uint64_t entry)
 	say(s, &m);
 }
 
-static void full(struct scribbler *s)
+static void full(struct scribbler *s, uint64_t hash)
 {
-	uint64_t entry = entry_of(s, scale_random(&s->rnd));
+	uint64_t entry = entry_of(s, hash);
 	uint64_t *slots = at(s, entry_page(entry) * PAGE_BYTES);
 	uint64_t from = random_below(s, SUBTABLE_SLOTS - 256);
 
@@ -431,9 +431,25 @@ void scribbler_round(struct scribbler *s, enum scribble kind)
 		thaw(s);
 		break;
 	case SCRIBBLE_FULL:
-		full(s);
+		full(s, scale_random(&s->rnd));
 		break;
 	default:
 		wipe(s);
 	}
+}
+
+void scribbler_siege(struct scribbler *s, uint64_t ns)
+{
+	uint64_t hash = scale_random(&s->rnd), until = clock_now_ns() + ns;
+	uint64_t *slots = slots_of(s, hash);
+
+	full(s, hash);
+	while (clock_now_ns() < until)
+		for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+			uint64_t w = atom_load_relaxed(&slots[i]);
+
+			atom_store_relaxed(&slots[i], (w & ~SLOT_FROZEN) +
+							  (UINT64_C(1)
+							   << SLOT_INC_SHIFT));
+		}
 }

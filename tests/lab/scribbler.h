@@ -42,6 +42,12 @@ void scribbler_victim(uint64_t i, uint8_t key_out[8]);
 /** One round, some milliseconds at most. */
 void scribbler_round(struct scribbler *s, enum scribble kind);
 
+/**
+ * Have a subtable rebuilt, and change its slots all the while, for about so long: none
+ * of them can be frozen for good.
+ */
+void scribbler_siege(struct scribbler *s, uint64_t ns);
+
 /** Answer what the server asks, or do not: as the seed has it. */
 void scribbler_answer(struct scribbler *s);
 
