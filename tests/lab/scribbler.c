@@ -442,10 +442,13 @@ void scribbler_siege(struct scribbler *s, uint64_t ns)
 {
 	uint64_t hash = scale_random(&s->rnd), until = clock_now_ns() + ns;
 	uint64_t *slots = slots_of(s, hash);
+	/* All of them in turn, or the same one as fast as can be. */
+	unsigned one = random_below(s, 2) ? SUBTABLE_SLOTS - 1 : 0;
 
 	full(s, hash);
 	while (clock_now_ns() < until)
-		for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+		for (unsigned k = 0; k < SUBTABLE_SLOTS; k++) {
+			unsigned i = k & ~one;
 			uint64_t w = atom_load_relaxed(&slots[i]);
 
 			atom_store_relaxed(&slots[i], (w & ~SLOT_FROZEN) +
