@@ -6,12 +6,24 @@
 #include <string.h>
 #include <time.h>
 
+static const struct ticks *ticks;
+
 uint64_t recorder_now(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void recorder_use_ticks(const struct ticks *t)
+{
+	ticks = t;
+}
+
+uint64_t recorder_time(void)
+{
+	return ticks ? ticks_now(ticks) : recorder_now();
 }
 
 void recorder_init(struct recorder *r, struct history_op *op, uint64_t room)
@@ -28,7 +40,7 @@ struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
 				  unsigned n)
 {
 	struct history_op *at = r->op + r->n;
-	uint64_t now = recorder_now();
+	uint64_t now = recorder_time();
 
 	for (unsigned i = 0; i < n; i++) {
 		ops[i].invoked = now;
@@ -47,7 +59,7 @@ void recorder_end(struct history_op *op, unsigned n, const uint8_t *result)
 	uint64_t now;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	now = recorder_now();
+	now = recorder_time();
 	for (unsigned i = 0; i < n; i++) {
 		op[i].responded = now;
 		/* Last: who dies before this did not tell. */

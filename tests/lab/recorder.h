@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "tests/lab/history.h"
+#include "tests/lab/ticks.h"
 
 /* One writer at a time; readers when there is none. */
 struct recorder {
@@ -37,7 +38,13 @@ struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
 /** The `n` operations of recorder_begin() have ended, as `result` says of each. */
 void recorder_end(struct history_op *op, unsigned n, const uint8_t *result);
 
-/** CLOCK_MONOTONIC, ns. */
+/** From now on the notes' times are those of this clock; before anybody notes. */
+void recorder_use_ticks(const struct ticks *t);
+
+/** The time that a note would get now. */
+uint64_t recorder_time(void);
+
+/** CLOCK_MONOTONIC, ns: what notes have otherwise. */
 uint64_t recorder_now(void);
 
 #endif

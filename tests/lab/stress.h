@@ -36,6 +36,7 @@ struct stress_plan {
 	unsigned harm_ms;     /* most time between two things that are done */
 	bool kill_clients, stop_clients, stop_server;
 	bool kill_server;     /* once a round: it ends with that */
+	bool bad_way;         /* to the server: all that a network does is allowed */
 	unsigned op_timeout_ms;
 	uint64_t room;        /* operations that a client notes in a round */
 };

@@ -52,6 +52,9 @@ uint8_t stress_result(int err, uint64_t *count)
 		return HISTORY_FAILED;
 	case FARKV_EDISCONNECTED:
 	case FARKV_EUNREACHABLE:
+	case FARKV_EREFUSED:
+	case FARKV_ENOROUTE:
+	case FARKV_ELINKDOWN:
 		count[STRESS_DISCONNECTED]++;
 		return HISTORY_FAILED;
 	case FARKV_EABORTED:
@@ -119,7 +122,7 @@ static void note_value(struct client *c, struct history_op *op,
 	op->version = v->version;
 	if (!whole) {
 		op->result = HISTORY_OK;
-		op->responded = recorder_now();
+		op->responded = recorder_time();
 		fprintf(stderr, "stress: client %u read it, key %u, round %u\n",
 			c->number, op->key, c->round);
 		_exit(1);
@@ -303,6 +306,7 @@ static void one_step(struct client *c)
 
 static void connect_to(struct client *c)
 {
+	bool patient = c->board->plan.kill_server || c->board->plan.bad_way;
 	uint64_t end = recorder_now() + UINT64_C(20000000000);
 	struct farkv_options o;
 	int err;
@@ -312,10 +316,18 @@ static void connect_to(struct client *c)
 	o.connect_timeout_ms = 20000;
 	do {
 		err = farkv_open(c->board->address, &o, &c->kv);
-		/* Between two servers. */
-	} while (err && c->board->plan.kill_server &&
+		/* Between two servers, or while nothing gets through. */
+	} while (err && patient && !STRESS_LOAD(c->board->stop) &&
 		 recorder_now() < end && usleep(20000) == 0);
+	if (err && patient && STRESS_LOAD(c->board->stop))
+		_exit(0);
 	MUST(err == 0, "open: %s", farkv_strerror(err));
+}
+
+static uint64_t failures(const struct client *c)
+{
+	return c->place->count[STRESS_DISCONNECTED] +
+	       c->place->count[STRESS_MAYBE];
 }
 
 /* A key that nobody else knows. Its length. */
@@ -373,7 +385,6 @@ void stress_client_main(unsigned me, void *arg)
 {
 	static struct client c;
 	struct stress_board *b = arg;
-	const uint64_t *count = b->place[me].count;
 	uint64_t before;
 
 	c.board = b;
@@ -382,7 +393,7 @@ void stress_client_main(unsigned me, void *arg)
 	c.round = b->round;
 	rng_seed(&c.rng, b->plan.seed, c.number);
 	gen_zipfian_init(&c.zipf, 0, STRESS_HOT - 1, ZIPFIAN_THETA);
-	before = count[STRESS_DISCONNECTED] + count[STRESS_MAYBE];
+	before = failures(&c);
 	connect_to(&c);
 	if (b->plan.kill_server)
 		leave_trace(&c);
@@ -390,11 +401,14 @@ void stress_client_main(unsigned me, void *arg)
 	while (!STRESS_LOAD(b->stop) &&
 	       recorder_has_room(&c.place->rec, STRESS_BATCH)) {
 		one_step(&c);
-		if (b->plan.kill_server &&
-		    count[STRESS_DISCONNECTED] + count[STRESS_MAYBE] > before) {
+		if (b->plan.kill_server && failures(&c) > before) {
 			outlive_server(&c);
 			break;
 		}
+		/* Not to note thousands of failures. */
+		if (b->plan.bad_way && failures(&c) > before)
+			usleep(5000);
+		before = failures(&c);
 		/* Some come and go as they should. */
 		if (rng_below(&c.rng, 20000) == 0 && !b->plan.kill_server) {
 			farkv_close(c.kv);

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh disable=SC2119,SC2120,SC2154,SC2317
+# Two machines with clients on both, and what happens to them in rounds: what the
+# clients of both were told is one history for each round, by one clock, and it must be
+# linearizable. Source it:
+#
+#	. "$srcdir/tests/guest/far.sh"
+#	loss_title="1% of packets are lost"
+#	loss() { bad_way loss 1%; goes_on; sleep 5; }
+#	rounds "two machines, ..." "${LAB_ROUNDS:-loss ...}"
+#
+# A round's function runs in guest b while clients work in both; the server is in guest
+# a. With NAME_harm=a (or b) that machine's clients are stopped and killed.
+# shellcheck source=tests/guest/lib.sh
+. "$srcdir/tests/guest/lib.sh"
+port=17670
+far=$top_builddir/tests/lab/far
+lincheck=$top_builddir/tests/lab/lincheck
+
+# ---- the way between them, in both directions
+
+# bad_way OPTION...: of netem, what both send; none: a good way.
+bad_way() {
+	ask_peer way "$*"
+	set_way "$@"
+}
+
+set_way() {
+	tc qdisc del dev "$GUEST_DEV" root 2>/dev/null
+	[ $# -eq 0 ] || expect 0 tc qdisc add dev "$GUEST_DEV" root netem "$@"
+}
+
+set_link() {
+	expect 0 ip link set "$GUEST_DEV" "$1"
+	[ "$1" = down ] || ip address replace "$GUEST_ADDR6/64" dev "$GUEST_DEV" nodad
+}
+
+# ---- guest b says what guest a does
+
+asked=0
+ask_peer() {
+	asked=$((asked + 1))
+	echo "$*" >"$GUEST_SHARED/ask-$asked.new"
+	mv "$GUEST_SHARED/ask-$asked.new" "$GUEST_SHARED/ask-$asked"
+	await "did-$asked" 60 || fail "guest a does not do it: $*"
+}
+
+# Does as it is asked until "end".
+serve_peer() {
+	while :; do
+		asked=$((asked + 1))
+		until_true 120 test -e "$GUEST_SHARED/ask-$asked" || {
+			fail "guest b says nothing"
+			return
+		}
+		read -r what rest <"$GUEST_SHARED/ask-$asked"
+		[ "$what" != end ] || return
+		# shellcheck disable=SC2086
+		case $what in
+		way) set_way $rest ;;
+		link) set_link $rest ;;
+		pause) pause_peer $rest ;;
+		begin)
+			mark_counters
+			begin_clients $rest
+			;;
+		counted) [ "$(counted "$rest")" -gt 0 ] || fail "$rest: none" ;;
+		finish) finish_clients ;;
+		ended) some_ended ;;
+		esac
+		signal "did-$asked"
+	done
+}
+
+# ---- the clients of this machine
+
+# begin_clients NUMBER NAME [OPTION]...
+begin_clients() {
+	number=$1 round=$2
+	shift 2
+	side=0
+	[ "$GUEST_ROLE" = a ] || side=1
+	# On one CPU this script has to be heard.
+	background "$round" nice "$(unwrap "$far")" --address "$uri" --round "$number" \
+		--first $((number * 10000 + side * 5000)) --clock "$GUEST_MEMORY:$side" \
+		--until "$GUEST_SHARED/over-$number" --record "$GUEST_OUT/$round.history" "$@"
+	clients=$pid
+}
+
+finish_clients() {
+	wait "$clients" || fail "clients ended with status $?: $(cat "$dir/$round.log")"
+	grep -v ' answers$' "$dir/$round.log" | grep -v '^Running\|^100%' | sed 's/^/    /'
+	# Guest b knows nothing of the server's.
+	[ "$GUEST_ROLE" = b ] || expect 0 kvcli -u "$uri" fsck || fail "$(cat "$dir/out")"
+}
+
+# The silent have been taken for dead.
+some_ended() {
+	grep -q 'without goodbye\|cut off' "$dir/two.log" || fail "no session has ended: $(tail -n 5 "$dir/two.log")"
+}
+
+# How many answers they have got, as of a second ago.
+answers() {
+	sed -n 's/ answers$//p' "$dir/$round.log" | tail -n 1
+}
+
+more_than() {
+	[ "$(answers)" -gt "$1" ]
+}
+
+# goes_on [SECONDS]: clients of this machine get answers (again).
+goes_on() {
+	now=$(answers)
+	until_true "${1:-20}" more_than $((${now:-0} + 20)) || fail "no answers in ${1:-20} s: $(tail -n 3 "$dir/$round.log")"
+}
+
+# ---- rounds
+
+# title NAME
+title() {
+	eval "echo \"\$$1_title\""
+}
+
+# harm NAME GUEST: the option for its clients.
+harm() {
+	[ "$(eval "echo \"\${$1_harm-}\"")" != "$2" ] || echo --harm
+}
+
+# director NAME...: guest b's part.
+director() {
+	n=0
+	for name in "$@"; do
+		n=$((n + 1))
+		testcase "$(title "$name"): clients go on"
+		mark_counters
+		ask_peer begin $n "$name" --clients 2 "$(harm "$name" a)"
+		# shellcheck disable=SC2046
+		begin_clients $n "$name" $(harm "$name" b)
+		until_true 20 test -n "$(answers)"
+		"$name"
+		bad_way
+		: >"$GUEST_SHARED/over-$n"
+		ask_peer finish
+		finish_clients
+	done
+	end_case
+	ask_peer_to_end
+}
+
+ask_peer_to_end() {
+	asked=$((asked + 1))
+	echo end >"$GUEST_SHARED/ask-$asked"
+}
+
+# Of both histories of a round, on the host.
+judge() {
+	testcase "$(title "$1"): the history of both machines is linearizable"
+	cat "$out/a/$1.history" "$out/b/$1.history" >"$dir/history" || fail "no history"
+	"$lincheck" "$dir/history" >"$dir/verdict" 2>&1 || fail "status $?"
+	sed 's/^/    /' "$dir/verdict"
+}
+
+# The rig is given time for a busy machine.
+on_host() {
+	[ -x "$far" ] || skip_all "tests/lab/far is not built; it needs libcheck"
+	testcase "$1"
+	shift
+	two_guests --timeout "${LAB_TIMEOUT:-520}" || fail "exit status $?"
+	for name in "$@"; do
+		judge "$name"
+	done
+	finish
+}
+
+server_guest() {
+	serve two -v -m 64 --transport rdma --no-auth --listen ":$port" || exit 1
+	uri=kv://$GUEST_ADDR:$port
+	signal serves
+	serve_peer
+	testcase "after all that the server leaves well, and nothing is left at the device"
+	grep -E 'warning|error' "$dir/two.log" | sed 's/^/    /' | head -n 20
+	stop "$server" || fail "kvserver ended with status $?: $(tail -n 5 "$dir/two.log")"
+	resources_are_back
+	no_kernel_complaint
+	finish
+}
+
+# rounds TITLE NAME...
+rounds() {
+	case ${GUEST_ROLE-} in
+	'') on_host "$@" ;;
+	a) server_guest ;;
+	b)
+		shift
+		uri=kv://$GUEST_PEER_ADDR:$port
+		await serves || exit 1
+		director "$@"
+		finish
+		;;
+	esac
+}

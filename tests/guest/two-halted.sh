@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Machines that stand still in the middle of operations, while others go on and use
+# memory again: halted, when their clocks show nothing of it (doc/protocol.md, "A machine
+# that stands still"), and frozen, when they jump. See far.sh.
+#
+# LAB_SECONDS: how long the halt lasts that the server takes for death (default: 16);
+# LAB_ROUNDS: which rounds (default: all).
+# shellcheck disable=SC2034,SC2086,SC2154,SC2317
+# shellcheck source=tests/guest/far.sh
+. "$srcdir/tests/guest/far.sh"
+lasts=${LAB_SECONDS:-16}
+
+halted_title="the clients' machine is halted: for moments, 2 s, $lasts s"
+halted() {
+	goes_on
+	for s in 0.2 0.3 0.2 0.4 0.3 2; do
+		ask_peer pause $s halt
+		sleep 0.5
+	done
+	goes_on
+	ask_peer pause "$lasts" halt
+	goes_on 30
+	ask_peer ended
+}
+
+frozen_title="the clients' machine is frozen: for moments, 2 s"
+frozen() {
+	goes_on
+	for s in 0.2 0.3 0.2 0.4 0.3 2; do
+		ask_peer pause $s freeze
+		sleep 0.5
+	done
+	goes_on 30
+}
+
+server_title="the server's machine is halted and frozen: for moments, 2 s"
+server() {
+	goes_on
+	for s in 0.2 0.3 2; do
+		for how in halt freeze; do
+			pause_peer $s $how
+			sleep 0.5
+			goes_on 30
+		done
+	done
+}
+
+rounds "two machines, and one of them stands still" \
+	${LAB_ROUNDS:-halted frozen server}

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# All that a network can do to two machines: packets are lost, late, in another order,
+# twice, damaged; the link is down. See far.sh.
+#
+# LAB_SECONDS: how long a round lasts (default: 5); LAB_ROUNDS: which (default: all).
+# shellcheck disable=SC2034,SC2086,SC2154,SC2317
+# shellcheck source=tests/guest/far.sh
+. "$srcdir/tests/guest/far.sh"
+lasts=${LAB_SECONDS:-5}
+
+loss_title="1% of packets are lost, the server's machine stops and kills clients"
+loss_harm=a
+loss() {
+	bad_way loss 1%
+	goes_on
+	sleep "$lasts"
+	[ "$(counted completer_retry_err)" -gt 0 ] || fail "nothing was sent again"
+}
+
+order_title="packets are late, and in another order"
+order() {
+	bad_way delay 2ms 2ms
+	goes_on
+	sleep "$lasts"
+	[ "$(($(counted out_of_seq_request) + $(counted rcvd_seq_err)))" -gt 0 ] ||
+		fail "all were in order"
+}
+
+twice_title="a fifth of packets arrive twice, clients are stopped and killed"
+twice_harm=b
+twice() {
+	bad_way duplicate 20%
+	goes_on
+	sleep "$lasts"
+	ask_peer counted duplicate_request
+}
+
+damage_title="1% of packets are damaged"
+damage() {
+	bad_way corrupt 1%
+	goes_on
+	sleep "$lasts"
+	[ "$(counted completer_retry_err)" -gt 0 ] || fail "nothing was sent again"
+}
+
+link_title="the link is down on one side, then on the other, for 2 s"
+link() {
+	goes_on
+	set_link down
+	sleep 2
+	set_link up
+	goes_on 30
+	ask_peer link down
+	sleep 2
+	ask_peer link up
+	goes_on 30
+}
+
+rounds "two machines, and what a network does to them" \
+	${LAB_ROUNDS:-loss order twice damage link}
