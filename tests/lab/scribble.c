@@ -26,7 +26,7 @@
 #include "tests/scale.h"
 #include "tests/test_main.h"
 
-#define OP_TIMEOUT_MS 300
+#define OP_TIMEOUT_MS 50
 /* What a call may take on top: machines are busy, sanitizers slow. */
 #define SLACK_MS 4000
 #define VICTIMS 2u
@@ -71,10 +71,13 @@ static void scribbler_main(unsigned me, void *arg)
 						     scale_random(&rnd));
 
 		for (unsigned i = 0; i < ROUNDS_EACH; i++) {
-			uint64_t kind = scale_random(&rnd) % SCRIBBLE_KINDS;
+			uint64_t kind = scale_random(&rnd) %
+					(2 * SCRIBBLE_KINDS);
 
 			if (__atomic_load_n(&sh->stop, __ATOMIC_RELAXED))
 				break;
+			if (kind >= SCRIBBLE_KINDS)
+				kind = SCRIBBLE_RIVAL;
 			scribbler_round(s, (enum scribble)kind);
 			scribbler_answer(s);
 			sh->rounds++;

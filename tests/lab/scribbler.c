@@ -328,25 +328,41 @@ static void forged(struct scribbler *s)
 	}
 }
 
+static void spin(uint64_t n)
+{
+	while (n--)
+		atom_spin_hint();
+}
+
+/*
+ * Bad words for moments, so that who looked before and swaps then meets one: the good one
+ * comes back, or nobody would get as far as to swap.
+ */
 static void rival(struct scribbler *s)
 {
 	uint64_t until = clock_now_ns() + RACE_NS;
 
 	while (clock_now_ns() < until) {
-		uint64_t hash = victim_hash(s);
+		uint64_t hash = victim_hash(s), fp = hash_fp(hash);
 		uint64_t *slot = slots_of(s, hash) +
 				 hash_home_line(hash) * LINE_SLOTS;
+		uint64_t good, bad;
+		unsigned i = 0;
 
-		for (int i = 0; i < 64; i++) {
-			uint64_t w = atom_load_relaxed(&slot[i % 8]);
-
-			if (slot_fp(w) != hash_fp(hash))
+		while (i < 8 && slot_fp(atom_load_relaxed(&slot[i])) != fp)
+			i++;
+		if (i == 8)
+			continue;
+		for (int k = 0; k < 20; k++) {
+			good = atom_load_relaxed(&slot[i]);
+			bad = changed(s, good) & ~SLOT_BLIND & ~SLOT_FROZEN;
+			bad &= ~(UINT64_C(0xFF) << SLOT_FP_SHIFT);
+			bad |= fp << SLOT_FP_SHIFT;
+			if (atom_cas_u64(&slot[i], good, bad) != good)
 				continue;
-			w = changed(s, w) & ~SLOT_BLIND & ~SLOT_FROZEN;
-			w &= ~(UINT64_C(0xFF) << SLOT_FP_SHIFT);
-			atom_store_relaxed(&slot[i % 8],
-					   w | (uint64_t)hash_fp(hash)
-						       << SLOT_FP_SHIFT);
+			spin(random_below(s, 64));
+			(void)atom_cas_u64(&slot[i], bad, good);
+			spin(random_below(s, 32));
 		}
 	}
 }
