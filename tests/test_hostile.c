@@ -248,6 +248,9 @@ START_TEST(messages_out_of_order_are_refused)
 	fd = session();
 	raw_say(fd, &hello, NULL);
 	check_thrown_out(fd, MSG_REASON_PROTOCOL);
+	fd = session();
+	raw_say(fd, &(struct msg){.type = MSG_BARRIER_ACK, .epoch = {1}}, NULL);
+	check_thrown_out(fd, MSG_REASON_PROTOCOL);
 	check_after_bye();
 	for (size_t i = 0; i < sizeof(server_types); i++) {
 		struct msg m = {.type = server_types[i]};
