@@ -81,7 +81,15 @@ static void print_sample(const struct sample *s)
 		  (double)s->region / 1048576, (double)s->own / 1048576);
 }
 
-/* Start `fn` in all workers; samples at even distances, SAMPLES + 1 of them. */
+/* When sample n is due: at even distances, but the first after a million at most. */
+static uint64_t due(unsigned n)
+{
+	uint64_t ops = stage->ops * n / SAMPLES;
+
+	return n == 1 && ops > 1000000 / WORKERS ? 1000000 / WORKERS : ops;
+}
+
+/* Start `fn` in all workers; SAMPLES + 1 samples. */
 static void run(scale_main *fn, struct sample *s, unsigned timeout_s)
 {
 	uint64_t end = scale_now_ns() + timeout_s * UINT64_C(1000000000);
@@ -96,8 +104,7 @@ static void run(scale_main *fn, struct sample *s, unsigned timeout_s)
 		scale_tell(&w[i], 'g');
 	for (unsigned n = 1; n <= SAMPLES; n++) {
 		for (unsigned i = 0; i < WORKERS; i++)
-			while (LOAD(stage->done[i]) <
-			       stage->ops * n / SAMPLES) {
+			while (LOAD(stage->done[i]) < due(n)) {
 				scale_expect_alive(&w[0]);
 				scale_expect_alive(&w[1]);
 				ck_assert_uint_lt(scale_now_ns(), end);
@@ -378,7 +385,7 @@ START_TEST(test_updates)
 	for (unsigned i = 0; i <= SAMPLES; i += i < 1 ? 1 : i == 1 ? 4 : 5)
 		print_sample(&s[i]);
 	/*
-	 * After a million operations, if there are so many. What T keeps back
+	 * After a million operations, if there are more. What T keeps back
 	 * depends on the speed, and weighs more where there are few items.
 	 */
 	early = (unsigned)scale_pick(SAMPLES / 2, 1, 1);
