@@ -162,6 +162,12 @@ static const struct known known[] = {
 	 "2 0 put 2 3 unknown 2 0 0\n"
 	 "3 0 cas 2 3 unknown 3 2 0\n"
 	 "4 0 get 4 5 ok 3 0 0\n", NULL, 0},
+	{"unknown: the put is left for what an add cannot do",
+	 "1 0 put 0 - unknown 1 0 0\n"
+	 "2 0 add 0 - unknown 2 0 0\n"
+	 "3 0 add 2 3 exists 3 0 0\n"
+	 "3 0 put 4 5 ok 4 0 0\n"
+	 "3 0 cas 6 7 changed 5 4 0\n", NULL, 0},
 	{"failed: it did not happen",
 	 "1 0 put 0 1 failed 1 0 0\n"
 	 "2 0 get 2 3 notfound 0 0 0\n", NULL, 0},
@@ -428,7 +434,8 @@ START_TEST(test_versions)
 	ck_assert_ptr_nonnull(strstr(text, "key 0: one version, two values"));
 	ck_assert_ptr_nonnull(strstr(text, "key 0: one value, two versions"));
 	for (uint32_t i = 0; i < 5000; i++) {
-		op = (struct history_op){.key = i, .value = 8, .version = 9};
+		op = (struct history_op){.key = 2 + i, .value = 8 + i,
+					 .version = 9};
 		history_add(&h, &op);
 	}
 	h.op[7].value = 7;
