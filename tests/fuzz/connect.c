@@ -41,6 +41,7 @@ struct plan {
 	unsigned n_fds;
 	bool listen_first; /* for HELLO or AUTH */
 	bool prove;        /* put the proof of the key into a WELCOME */
+	bool proved;       /* done */
 };
 
 static struct plan plans[PACKETS_MAX];
@@ -100,6 +101,7 @@ static void prove(struct plan *p, const struct msg *auth, const uint8_t *nonce)
 	a.role = m.welcome.role;
 	auth_server_tag(key, &a, m.welcome.tag);
 	FUZZ_CHECK(msg_encode(&m, NULL, p->bytes, sizeof(p->bytes), &len) == 0);
+	p->proved = true;
 }
 
 static void serve(int fd)
@@ -203,6 +205,7 @@ static void plan_one(struct plan *p)
 
 	p->listen_first = !(how & 0x80);
 	p->prove = !(how & 0x40);
+	p->proved = false;
 	switch (how & 7) {
 	case 0:
 	case 1:
@@ -327,6 +330,14 @@ static void start(void)
 	pthread_detach(thread);
 }
 
+static bool challenges(const struct plan *p)
+{
+	struct msg m;
+
+	return msg_decode(p->bytes, p->len, &m) == 0 &&
+	       m.type == MSG_CHALLENGE;
+}
+
 /* The key by its name, the only one there is, one that is not there, no file. */
 static void choose_key(uint8_t how)
 {
@@ -335,6 +346,16 @@ static void choose_key(uint8_t how)
 	snprintf(uri.keys, sizeof(uri.keys), "%s",
 		 how >> 6 == 2 ? "" : keys_path);
 	snprintf(uri.key, sizeof(uri.key), "%s", names[how >> 6]);
+}
+
+/* Nobody can make it shorter, or who can may end this process anyway. */
+static bool lasts(int fd, bool peer_may_kill)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals >= 0 && (seals & F_SEAL_SHRINK))
+		return true;
+	return peer_may_kill && (seals < 0 || (seals & F_SEAL_SEAL));
 }
 
 static void map(const struct connect_result *r, bool peer_may_kill)
@@ -356,6 +377,8 @@ static void map(const struct connect_result *r, bool peer_may_kill)
 		FUZZ_CHECK(!m && fuzz_detail_ok());
 		return;
 	}
+	FUZZ_CHECK(lasts(r->meta_fd, peer_may_kill) &&
+		   lasts(r->data_fd, peer_may_kill));
 	s = mapping_superblock(m);
 	for (uint64_t at = 0; at < s->region_bytes; at += 4096)
 		sum = (uint8_t)(sum + mapping_base(m)[at]);
@@ -390,15 +413,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	err_clear();
 	if (connect_open(&p, &r)) {
 		FUZZ_CHECK(fuzz_detail_ok());
-		goto out;
+		sem_wait(&served);
+		check_fds();
+		return 0;
 	}
+	FUZZ_CHECK(r.meta_fd > 2 && r.data_fd > 2 && r.meta_fd != r.data_fd);
 	FUZZ_CHECK(r.session && memchr(r.writers, 0, sizeof(r.writers)));
 	map(&r, how & 8);
 	close(r.meta_fd);
 	close(r.data_fd);
 	channel_close(r.channel);
-out:
+	/* Who asks for a key has shown that it has it, too. */
 	sem_wait(&served);
+	FUZZ_CHECK(!challenges(&plans[0]) || plans[1].proved);
 	check_fds();
 	return 0;
 }

@@ -95,15 +95,6 @@ static void put_block(void)
 		seal_block(p, have, ref, region.sb.hash_seed);
 }
 
-/* Damage that only the server itself could do. */
-static void put_entry(void)
-{
-	uint64_t *dir = region_dir(&region);
-	uint64_t at = fuzz_u8(&in) & ((UINT64_C(1) << region.depth) - 1);
-
-	dir[at] = fuzz_u64(&in);
-}
-
 /* ---- what reads it -------------------------------------------------------------------- */
 
 static bool directory_sound(void)
@@ -154,6 +145,24 @@ static void mark_all(void)
 		;
 }
 
+/* Whatever was there before, what is built anew is in its place. */
+static void check_fresh(const struct migrate_result *res)
+{
+	static struct fsck_subtable t;
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t hash = res->page_hash[i];
+
+		if (!res->page[i])
+			continue;
+		fsck_subtable_begin(&t, region_entry(&region, hash), hash);
+		while (fsck_subtable_step(&t, &region, slab, UINT64_MAX))
+			;
+		FUZZ_CHECK(t.found.misplaced == 0 && t.found.bad_empty == 0 &&
+			   t.found.behind_empty == 0);
+	}
+}
+
 static void migrate(void)
 {
 	uint8_t how = fuzz_u8(&in);
@@ -170,6 +179,7 @@ static void migrate(void)
 		       MIGRATE_MORE)
 			FUZZ_CHECK(++steps < 10 * SUBTABLE_SLOTS);
 		FUZZ_CHECK(migration_pages(m) == 0);
+		check_fresh(migration_result(m));
 	}
 	migration_free(m);
 	if (heap_barrier_begin(region.heap) && how & 4)
@@ -242,11 +252,15 @@ static void begin(uint8_t how)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct region_walk walk = {0};
-	uint64_t entry, hash;
-	uint8_t how;
+	uint64_t entry, hash, bad_entry = 0;
+	uint8_t how, at = 0;
 
 	in = fuzz_begin(data, size);
 	how = fuzz_u8(&in);
+	if (how & 2) {
+		at = fuzz_u8(&in);
+		bad_entry = fuzz_u64(&in);
+	}
 	fake_clock_reset();
 	begin(how);
 	for (unsigned i = 0; i < COMMANDS_MAX && fuzz_left(&in); i++)
@@ -255,9 +269,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(directory_sound());
 	while (region_walk_next(&region, &walk, &entry, &hash))
 		FUZZ_CHECK(region_page_ok(&region.sb, entry_page(entry)));
-	/* Last, because nothing but fsck may follow such a directory. */
+	/* Damage that only the server could do: fsck alone may see it. */
 	if (how & 2)
-		put_entry();
+		region_dir(&region)[at & ((1u << region.depth) - 1)] =
+			bad_entry;
 	check_directory();
 	xport_close(lane);
 	slab_free(slab);
