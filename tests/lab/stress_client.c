@@ -241,7 +241,8 @@ static void batch_get(struct client *c, unsigned n)
 					      c->key[i])};
 	}
 	at = recorder_begin(&c->place->rec, ops, n);
-	(void)!farkv_mget(c->kv, item, n);
+	/* Items that were not attempted do not say why. */
+	(void)stress_result(farkv_mget(c->kv, item, n), c->place->count);
 	for (unsigned i = 0; i < n; i++) {
 		result[i] = stress_result(item[i].result, c->place->count);
 		if (result[i] == HISTORY_OK)
@@ -268,7 +269,7 @@ static void batch_put(struct client *c, unsigned n)
 			.result = FARKV_EABORTED};
 	}
 	at = recorder_begin(&c->place->rec, ops, n);
-	(void)!farkv_mput(c->kv, item, n);
+	(void)stress_result(farkv_mput(c->kv, item, n), c->place->count);
 	for (unsigned i = 0; i < n; i++)
 		result[i] = stress_result(item[i].result, c->place->count);
 	recorder_end(at, n, result);
