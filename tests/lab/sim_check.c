@@ -82,6 +82,7 @@ struct sim_op *sim_op_begin(unsigned kind, unsigned key, uint64_t value,
 			      .value = value,
 			      .len = len,
 			      .expected = expected};
+	sim_note((int)sim.running->id, "begins, for key", key, value);
 	return op;
 }
 

@@ -110,7 +110,6 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 	int result;
 
 	value_fill(value, ++sim.last_id);
-	sim_note((int)c->id, "operation", kind, k);
 	c->op[0] = sim_op_begin(kind, k, sim.last_id, any_length(),
 				c->seen_id[k]);
 	c->n_ops = 1;

@@ -40,6 +40,7 @@ static struct sim_op *op_of(const struct sim_client *c,
 static void swapped(struct sim_op *op, uint64_t before, uint64_t after)
 {
 	sim_op_swapped(op, before, after);
+	sim_note(-2, "word", before, after);
 	if (!slot_is_null(before) && slot_off(before) == slot_off(after))
 		return;
 	sim_check_published(after);
@@ -75,6 +76,9 @@ static void late_take(struct sim_conn *k, const struct xport_chain *chain,
 		      unsigned from)
 {
 	sim_conn_lane(k)->dead = true;
+	/* Others act before it knows what became of it. */
+	if (sim_below(4) == 0)
+		sim_stop(sim_conn_client(k));
 	if (!sim.remote || sim_conn_fenced(k) || sim_below(3) == 0)
 		return;
 	for (unsigned i = from; i < chain->n; i++)
@@ -149,12 +153,13 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 	size_t part;
 
 	if (wr->opcode == XPORT_READ && wr->off == REGION_D_OFF &&
-	    chain->n >= 3 && last->off == REGION_D_OFF && wr != last)
+	    chain->n >= 3 && last->off == REGION_D_OFF && wr != last) {
 		sim_events[SIM_FROZEN]++;
-	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES) {
-		l->window_at = sim_clock_of(sim_conn_client(k));
-		l->slow = false;
+		if (sim_below(15) == 0)
+			sim_stop(sim_conn_client(k));
 	}
+	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES)
+		l->window_at = sim_clock_of(sim_conn_client(k));
 	if (wr->opcode != XPORT_WRITE)
 		return;
 	sim_check_write(wr->off);
@@ -165,6 +170,19 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 	}
 }
 
+/* Does the client look for its key behind a frozen word? */
+static bool any_frozen(const void *window, const struct sim_client *c)
+{
+	const uint64_t *word = window;
+	uint32_t fp = c->n_ops ? hash_fp(sim_key_hash[c->op[0]->key]) : 0;
+
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		if (slot_fp(word[i]) == fp && (word[i] & SLOT_FROZEN) &&
+		    !(word[i] & SLOT_DEAD))
+			return true;
+	return false;
+}
+
 static void after(struct sim_conn *k, const struct xport_chain *chain,
 		  const struct xport_wr *wr)
 {
@@ -173,12 +191,15 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 
 	if (wr->opcode == XPORT_CAS && wr->found == wr->expect)
 		swapped(op_of(c, chain), wr->expect, wr->swap);
-	if (wr->opcode == XPORT_READ && wr->len != WINDOW_BYTES &&
-	    wr->off >= sim.region.sb.meta_bytes &&
-	    sim_clock_of(c) - l->window_at > SIM_T / 2) {
-		l->slow = true;
-		sim_events[SIM_SLOW]++;
+	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
+		return;
+	if (wr->len == WINDOW_BYTES) {
+		/* A frozen word says nothing of its block. */
+		l->slow = l->slow && any_frozen(wr->laddr, c);
+		return;
 	}
+	l->slow = sim_clock_of(c) - l->window_at > SIM_T / 2;
+	sim_events[SIM_SLOW] += l->slow;
 }
 
 static int hook(void *arg, const struct xport_chain *chain, unsigned i,
@@ -189,10 +210,10 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	struct sim_lane_state *l = sim_conn_lane(k);
 	const struct xport_wr *wr = &chain->wr[i];
 
-	if (breaks(c, k))
-		return 1;
 	if (is_after)
 		after(k, chain, wr);
+	else if (breaks(c, k))
+		return 1;
 	else
 		before(k, chain, wr);
 	sim_note((int)c->id, is_after ? "after" : "before", wr->opcode, wr->off);
@@ -204,6 +225,9 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	l->at = i + is_after;
 	sim_give_way();
 	l->chain = NULL;
+	if (wr->opcode == XPORT_CAS && sim.remote && !sim.finishing &&
+	    sim_below(40) == 0)
+		l->break_now = true;
 	if (!breaks(c, k))
 		return 0;
 	if (!c->dying && !l->dead)
@@ -228,7 +252,7 @@ struct xport_lane *sim_lane_wrap(struct xport_lane *lane)
 	struct sim_client *c = sim.running;
 	struct xport_fault_config cfg = {
 		.seed = sim_below(UINT64_MAX),
-		.tear_ppm = 200000,
+		.tear_ppm = sim.tears ? 400000 : 200000,
 		.delay_ppm = 100000,
 		.delay_polls = 3,
 		.hide_direct = sim.remote || !c->direct,

@@ -286,7 +286,7 @@ static void setup(uint64_t seed)
 	sim.now = SIM_START;
 	sim.remote = sim_below(3) > 0;
 	sim.tears = sim.remote && sim_below(2) && !sim.whole_words;
-	sim.crowded = sim_below(3) == 0;
+	sim.crowded = sim_below(2) == 0;
 	sim.finishing = false;
 	sim.server_stopped_until = 0;
 	sim.n_clients = 2 + (unsigned)sim_below(SIM_CLIENTS - 1);

@@ -421,7 +421,7 @@ static void loop_main(void)
 				hear(k);
 		}
 		departed_tell();
-		if (!sim.finishing && !sim.crowded && sim_below(200) == 0)
+		if (!sim.finishing && !sim.crowded && sim_below(120) == 0)
 			(void)grow_reclaim(control, clock_now_ns());
 		event_base_loop(control->base, EVLOOP_NONBLOCK);
 		look();
