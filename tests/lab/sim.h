@@ -89,6 +89,7 @@ struct sim_client {
 	bool woken;
 
 	bool direct, readonly, quiet;
+	unsigned lag; /* its control thread gets one turn in so many */
 	unsigned timeout_ms;
 	struct farkv *kv;
 	struct sim_conn *conn; /* the newest */
@@ -128,8 +129,9 @@ extern uint64_t sim_key_hash[SIM_KEYS];
 /** One run; returns the hash of its trace. Ends the program if something is wrong. */
 uint64_t sim_run(uint64_t seed, unsigned steps);
 uint64_t sim_below(uint64_t n);
-/** From its thread or for it: it gets no turn for a while, T/4 to 3 T. */
-void sim_stop(struct sim_client *c);
+/** From its thread or for it: it gets no turn for a while, T/4 to 3 T; `long`: 2 to
+ * 8 T. */
+void sim_stop(struct sim_client *c, bool for_long);
 /** Into the trace; shown if it is to be seen. `who` is -1 for the server. */
 void sim_note(int who, const char *what, uint64_t a, uint64_t b);
 void sim_fail(const char *fmt, ...)
@@ -187,6 +189,7 @@ struct sim_lane_state {
 	bool break_now;
 	bool dead;                /* it broke */
 	struct sim_late *late;    /* requests that the network still has */
+	const struct xport_wr *reading; /* what may be torn now */
 	uint64_t window_at;       /* on its clock: when slots were last READ */
 	bool slow;                /* and a block T/2 later, and slots not since */
 };

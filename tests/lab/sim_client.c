@@ -127,7 +127,7 @@ static unsigned any_key(void)
 {
 	bool hot = sim_below(sim.crowded ? 2 : 3) > 0;
 
-	return (unsigned)sim_below(hot ? SIM_HOT : SIM_KEYS);
+	return (unsigned)sim_below(!hot ? SIM_KEYS : sim.tears ? 2 : SIM_HOT);
 }
 
 /* So many neighbouring keys. */

@@ -69,7 +69,8 @@ static void late_add(struct sim_conn *k, const struct xport_chain *chain,
 				  .swap = wr->swap};
 	if (wr->opcode == XPORT_CAS)
 		late->op = op_of(sim_conn_client(k), chain);
-	memcpy(late->bytes, wr->laddr, copied);
+	if (copied)
+		memcpy(late->bytes, wr->laddr, copied);
 }
 
 static void late_take(struct sim_conn *k, const struct xport_chain *chain,
@@ -78,7 +79,7 @@ static void late_take(struct sim_conn *k, const struct xport_chain *chain,
 	sim_conn_lane(k)->dead = true;
 	/* Others act before it knows what became of it. */
 	if (sim_below(4) == 0)
-		sim_stop(sim_conn_client(k));
+		sim_stop(sim_conn_client(k), false);
 	if (!sim.remote || sim_conn_fenced(k) || sim_below(3) == 0)
 		return;
 	for (unsigned i = from; i < chain->n; i++)
@@ -156,8 +157,9 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 	    chain->n >= 3 && last->off == REGION_D_OFF && wr != last) {
 		sim_events[SIM_FROZEN]++;
 		if (sim_below(15) == 0)
-			sim_stop(sim_conn_client(k));
+			sim_stop(sim_conn_client(k), false);
 	}
+	l->reading = wr;
 	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES)
 		l->window_at = sim_clock_of(sim_conn_client(k));
 	if (wr->opcode != XPORT_WRITE)
@@ -220,7 +222,7 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	if (c->quiet || (is_after && sim_below(3)))
 		return 0;
 	if (wr->opcode == XPORT_CAS && !is_after && sim_below(60) == 0)
-		sim_stop(c);
+		sim_stop(c, false);
 	l->chain = (struct xport_chain *)chain;
 	l->at = i + is_after;
 	sim_give_way();
@@ -238,12 +240,16 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 static void tear_gap(void *arg)
 {
 	struct sim_client *c = sim_conn_client(arg);
+	struct sim_lane_state *l = sim_conn_lane(arg);
 
 	if (c->quiet)
 		return;
 	sim_events[sim.tears ? SIM_TORN_BYTES : SIM_TORN_WORDS]++;
-	if (sim_below(c->guest ? 15 : 60) == 0)
-		sim_stop(c);
+	/* What a machine without a clock was about to read may be written anew. */
+	if (c->guest && l->reading->len != WINDOW_BYTES && sim_below(3) == 0)
+		sim_stop(c, true);
+	else if (sim_below(60) == 0)
+		sim_stop(c, false);
 	sim_give_way();
 }
 

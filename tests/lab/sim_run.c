@@ -101,6 +101,7 @@ static void start(struct sim_client *c, unsigned id, enum sim_order order)
 	c->direct = sim_below(4) == 0;
 	c->readonly = order == SIM_WORK && sim_below(10) == 0;
 	c->timeout_ms = sim_below(3) ? 5000 : 150 + (unsigned)sim_below(500);
+	c->lag = 3 + (unsigned)sim_below(sim_below(2) ? 4 : 40);
 	c->guest = sim.remote && sim_below(3) == 0;
 	coroutine_new(&c->thread, c->stack, SIM_STACK, sim_client_main);
 }
@@ -120,9 +121,10 @@ static void die(struct sim_client *c)
 	c->alive = false;
 }
 
-void sim_stop(struct sim_client *c)
+void sim_stop(struct sim_client *c, bool for_long)
 {
-	uint64_t ns = SIM_T / 4 + sim_below(3 * SIM_T);
+	uint64_t ns = for_long ? 2 * SIM_T + sim_below(6 * SIM_T) :
+				 SIM_T / 4 + sim_below(3 * SIM_T);
 
 	if (sim.finishing || sim.now < c->stopped_until)
 		return;
@@ -146,7 +148,7 @@ static void accident(struct sim_client *c)
 {
 	switch (sim_below(800)) {
 	case 0:
-		sim_stop(c);
+		sim_stop(c, false);
 		break;
 	case 1:
 	case 2:
@@ -186,7 +188,7 @@ static void step_client(struct sim_client *c)
 		accident(c);
 	if (!c->alive || sim.now < c->stopped_until)
 		return;
-	if (sim_below(4) == 0 || !sim_can_run(c))
+	if (sim_below(sim.finishing ? 4 : c->lag) == 0 || !sim_can_run(c))
 		sim_control_step(c);
 	else
 		go_on(c);
@@ -293,6 +295,9 @@ static void setup(uint64_t seed)
 	sim.last_pid = 0;
 	sim.last_id = 0;
 	sim.words = words[sim_below(sizeof(words) / sizeof(words[0]))];
+	/* Pointers with bytes in common. */
+	if (sim.tears && sim_below(3))
+		sim.words = words[0];
 	sim.pages = 12 + sim_below(12);
 	link_wrap_lane = sim_lane_wrap;
 }
