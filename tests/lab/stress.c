@@ -362,9 +362,10 @@ START_TEST(test_clients)
 
 	plan(false);
 	s = rounds(options.seconds * 800);
-	ck_assert_uint_gt(s.ops, real_server_is_remote() ? 1000 : 10000);
+	ck_assert_uint_gt(s.ops, 1000);
 	ck_assert_uint_gt(s.harm.stops + s.harm.kills, 0);
-	if (!options.address)
+	/* Sanitizers on a busy machine may not get that far. */
+	if (!options.address && (s.ops > 100000 || real_server_is_remote()))
 		ck_assert_uint_gt(s.splits, 0);
 }
 END_TEST
@@ -378,7 +379,7 @@ START_TEST(test_server)
 	plan(true);
 	s = rounds(options.seconds * 200);
 	ck_assert_uint_eq(s.harm.server_kills, s.rounds);
-	ck_assert_uint_gt(s.ops, 1000);
+	ck_assert_uint_gt(s.ops, 100);
 }
 END_TEST
 
