@@ -59,7 +59,7 @@ run_stress() {
 }
 
 run_sim() {
-	timeout 300 "$build/tests/lab/sim" --seeds 1-20000 --seconds 60 >"$dir/out" 2>&1 &&
+	timeout 300 "$build/tests/lab/sim" --seeds 1-4000 --seconds 120 >"$dir/out" 2>&1 &&
 		return 0
 	grep -m1 -i 'seed' "$dir/out" || tail -1 "$dir/out"
 	return 1
