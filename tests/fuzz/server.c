@@ -42,6 +42,7 @@ struct peer {
 	uint8_t nonce[MSG_NONCE_BYTES];
 	uint8_t hello[256];
 	size_t hello_len;
+	bool proved; /* it said the right words about its key */
 };
 
 static struct peer peers[PEERS];
@@ -126,6 +127,8 @@ static int peer_send(void *conn, const void *buf, size_t len, const int *fds,
 	}
 	FUZZ_CHECK(msg_decode(buf, len, &m) == 0);
 	FUZZ_CHECK(m.type >= MSG_WELCOME);
+	FUZZ_CHECK(p->s->welcomed || m.type == MSG_CHALLENGE ||
+		   m.type == MSG_REFUSE || m.type == MSG_SHUTDOWN);
 	FUZZ_CHECK((m.type == MSG_WELCOME) == (n_fds == 2));
 	hear(p, &m);
 	return 0;
@@ -166,7 +169,8 @@ static void packet(struct peer *p, const void *buf, size_t len)
 	memcpy(copy, buf, len);
 	err_clear();
 	if (control_packet(p->s, copy, len))
-		FUZZ_CHECK(p->s);
+		FUZZ_CHECK(p->s && (!control->cfg.keys || p->proved ||
+				    !p->s->welcomed));
 	free(copy);
 }
 
@@ -232,6 +236,7 @@ static void say_auth(struct peer *p)
 		auth_client_tag(key, &a, m.auth.tag);
 	if (how & 0x80)
 		m.auth.tag[how & 31] ^= 1;
+	p->proved = key && !(how & 0x80);
 	say(p, &m, NULL);
 }
 
