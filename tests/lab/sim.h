@@ -173,6 +173,8 @@ void sim_server_cut(void);
 /** All sessions have ended, and nothing is under way. */
 bool sim_server_calm(void);
 void sim_server_free(void);
+/** Slots are READ or changed there: no page that a barrier has freed since. */
+void sim_check_slots(uint64_t off);
 /** Books and slots, when all clients have left. */
 void sim_server_audit(void);
 

@@ -110,6 +110,7 @@ void sim_lane_late(struct sim_conn *k)
 		sim_check_write(late->off);
 		memcpy(sim.base + late->off, late->bytes, late->len);
 	} else {
+		sim_check_slots(late->off);
 		slot = (uint64_t *)(void *)(sim.base + late->off);
 		if (*slot == late->expect) {
 			*slot = late->swap;
@@ -145,6 +146,14 @@ static bool breaks(const struct sim_client *c, struct sim_conn *k)
 	return true;
 }
 
+/* A window, and not a block that is as long. */
+static bool is_window(const struct xport_wr *wr)
+{
+	return wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES &&
+	       wr->off % PAGE_BYTES ==
+		       (uint64_t)hash_home_line(sim_key_hash[0]) * LINE_BYTES;
+}
+
 static void before(struct sim_conn *k, const struct xport_chain *chain,
 		   const struct xport_wr *wr)
 {
@@ -160,7 +169,9 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 			sim_stop(sim_conn_client(k), false);
 	}
 	l->reading = wr;
-	if (wr->opcode == XPORT_READ && wr->len == WINDOW_BYTES)
+	if (wr->opcode == XPORT_CAS || is_window(wr))
+		sim_check_slots(wr->off);
+	if (is_window(wr))
 		l->window_at = sim_clock_of(sim_conn_client(k));
 	if (wr->opcode != XPORT_WRITE)
 		return;
@@ -195,7 +206,7 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		swapped(op_of(c, chain), wr->expect, wr->swap);
 	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
 		return;
-	if (wr->len == WINDOW_BYTES) {
+	if (is_window(wr)) {
 		/* A frozen word says nothing of its block. */
 		l->slow = l->slow && any_frozen(wr->laddr, c);
 		return;
@@ -246,7 +257,7 @@ static void tear_gap(void *arg)
 		return;
 	sim_events[sim.tears ? SIM_TORN_BYTES : SIM_TORN_WORDS]++;
 	/* What a machine without a clock was about to read may be written anew. */
-	if (c->guest && l->reading->len != WINDOW_BYTES && sim_below(3) == 0)
+	if (c->guest && !is_window(l->reading) && sim_below(3) == 0)
 		sim_stop(c, true);
 	else if (sim_below(60) == 0)
 		sim_stop(c, false);

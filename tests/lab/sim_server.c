@@ -41,8 +41,13 @@ static struct control *control;
 static struct sim_conn *conns;
 static char *stack;
 static bool rests;
-static uint64_t barriers_seen, migrations_seen;
-static uint32_t page_gen[64]; /* by page: its last subtable's generation */
+static uint64_t barriers_seen, migrations_seen, barrier_began;
+/* By page. */
+static struct {
+	uint32_t gen;     /* of the last subtable there */
+	uint64_t retired; /* it is none any more since then; 0: it is one, or never was */
+	bool aging, free; /* ... and a barrier has begun, or passed, since */
+} pages[64];
 
 /* ---- connections ------------------------------------------------------------------ */
 
@@ -373,20 +378,59 @@ static void hear(struct sim_conn *k)
 	}
 }
 
-/* Pages that are subtables (again). */
+/* Pages that are subtables, again, or no more. */
 static void look_at_pages(void)
 {
 	struct region_walk w = {0};
+	bool now[ARRAY_SIZE(pages)] = {false};
 	uint64_t entry, hash;
 
 	while (region_walk_next(&sim.region, &w, &entry, &hash)) {
-		uint32_t *gen = &page_gen[entry_page(entry) -
-					  META_ALIGN / PAGE_BYTES];
+		uint64_t p = entry_page(entry) - META_ALIGN / PAGE_BYTES;
 
-		if (*gen && *gen != entry_gen(entry))
+		if (pages[p].gen && pages[p].gen != entry_gen(entry))
 			sim_events[SIM_PAGES_AGAIN]++;
-		*gen = entry_gen(entry);
+		pages[p].gen = entry_gen(entry);
+		pages[p].retired = 0;
+		pages[p].aging = pages[p].free = false;
+		now[p] = true;
 	}
+	for (unsigned p = 0; p < ARRAY_SIZE(pages); p++)
+		if (pages[p].gen && !now[p] && !pages[p].retired)
+			pages[p].retired = sim.now;
+}
+
+/* What is free behind a barrier is what was retired when it began. */
+bool __real_heap_barrier_begin(struct heap *h);
+bool __wrap_heap_barrier_begin(struct heap *h);
+bool __wrap_heap_barrier_begin(struct heap *h)
+{
+	look_at_pages();
+	barrier_began = sim.now;
+	for (unsigned p = 0; p < ARRAY_SIZE(pages); p++)
+		pages[p].aging = pages[p].retired != 0;
+	return __real_heap_barrier_begin(h);
+}
+
+void __real_heap_barrier_passed(struct heap *h);
+void __wrap_heap_barrier_passed(struct heap *h);
+void __wrap_heap_barrier_passed(struct heap *h)
+{
+	for (unsigned p = 0; p < ARRAY_SIZE(pages); p++)
+		pages[p].free = pages[p].free || pages[p].aging;
+	sim_check_barrier(barrier_began);
+	__real_heap_barrier_passed(h);
+}
+
+void sim_check_slots(uint64_t off)
+{
+	uint64_t page = (off - META_ALIGN) / PAGE_BYTES;
+
+	if (page < ARRAY_SIZE(pages) && pages[page].free)
+		look_at_pages(); /* it may be one again since this moment */
+	if (page >= ARRAY_SIZE(pages) || pages[page].free)
+		sim_fail("slots are looked for at %llx, behind a barrier",
+			 (unsigned long long)off);
 }
 
 static void look(void)
@@ -395,7 +439,6 @@ static void look(void)
 
 	if (control->barrier.passed != barriers_seen) {
 		barriers_seen = control->barrier.passed;
-		sim_check_barrier(control->barrier.began_ns);
 		sim_note(-1, "barrier", barriers_seen, 0);
 	}
 	if (g->splits + g->compactions != migrations_seen) {
@@ -484,7 +527,8 @@ void sim_server_new(void)
 
 	sim_region_setup();
 	barriers_seen = migrations_seen = 0;
-	memset(page_gen, 0, sizeof(page_gen));
+	memset(pages, 0, sizeof(pages));
+	look_at_pages();
 	opening = true;
 	if (control_new(&cfg, &sim.region, &control))
 		sim_fail("control_new: %s", err_detail());
