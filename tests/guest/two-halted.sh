@@ -5,16 +5,17 @@
 # that stands still"), and frozen, when they jump. See far.sh.
 #
 # LAB_SECONDS: how long the halt lasts that the server takes for death (default: 16);
-# LAB_ROUNDS: which rounds (default: all).
+# LAB_HALTS: the others; LAB_ROUNDS: which rounds (default: all).
 # shellcheck disable=SC2034,SC2086,SC2154,SC2317
 # shellcheck source=tests/guest/far.sh
 . "$srcdir/tests/guest/far.sh"
 lasts=${LAB_SECONDS:-16}
+halts=${LAB_HALTS:-0.2 0.3 0.2 0.4 0.3 2}
 
-halted_title="the clients' machine is halted: for moments, 2 s, $lasts s"
+halted_title="the clients' machine is halted: for $halts, then $lasts s"
 halted() {
 	goes_on
-	for s in 0.2 0.3 0.2 0.4 0.3 2; do
+	for s in $halts; do
 		ask_peer pause $s halt
 		sleep 0.5
 	done
@@ -24,10 +25,10 @@ halted() {
 	ask_peer ended
 }
 
-frozen_title="the clients' machine is frozen: for moments, 2 s"
+frozen_title="the clients' machine is frozen: for $halts s"
 frozen() {
 	goes_on
-	for s in 0.2 0.3 0.2 0.4 0.3 2; do
+	for s in $halts; do
 		ask_peer pause $s freeze
 		sleep 0.5
 	done
