@@ -43,6 +43,17 @@ stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/few.log")"
 
 # ---- the server fails
 
+testcase "kill -9 of a server that has not answered a client yet -> 69, and it is no stranger"
+serve hung -m 64 --no-auth --transport rdma || exit 1
+kill -STOP "$server"
+background caller "$KVCLI" -t 10000 -u "$(uri_of hung kv)" ping
+sleep 1
+stop "$server" KILL
+wait "$pid"
+status=$?
+[ $status -eq 69 ] || fail "exit status $status"
+grep -q 'ended before it answered' "$dir/caller.log" || fail "$(cat "$dir/caller.log")"
+
 testcase "kill -9 of an idle server -> its clients say so; a new server, and they go on"
 serve main -m 64 --no-auth --transport rdma || exit 1
 uri=$(uri_of main kv)
