@@ -412,7 +412,7 @@ void params_warn(const struct props *p, const struct params *v)
 				 e->key);
 	}
 	e = props_find(p, "table");
-	if (e && strcmp(v->table, "usertable"))
+	if (e && strcmp(v->table, "usertable") != 0)
 		log_warn("%s: table: the store has no tables, ignored",
 			 e->where);
 	e = props_find(p, "readallfields");

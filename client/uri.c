@@ -24,7 +24,7 @@ static const char *uri_show(const char *text, char buf[URI_SHOWN + 4])
 {
 	size_t n = 0;
 
-	for (; text[n] && n < URI_SHOWN; n++) {
+	for (; n < URI_SHOWN && text[n]; n++) {
 		unsigned char c = (unsigned char)text[n];
 
 		buf[n] = c < 0x20 || c == 0x7f ? '?' : text[n];

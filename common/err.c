@@ -44,7 +44,7 @@ const char *err_str(int err)
 	}
 }
 
-int err_set(int err, const char *fmt, ...)
+int (err_set)(int err, const char *fmt, ...)
 {
 	char line[sizeof(detail)]; /* the arguments may name the old one */
 	va_list ap;
@@ -64,7 +64,7 @@ int err_set_plain(int err)
 	return err;
 }
 
-int err_set_errno(int err, int errnum, const char *fmt, ...)
+int (err_set_errno)(int err, int errnum, const char *fmt, ...)
 {
 	char line[sizeof(detail)], reason[128];
 	const char *why;

@@ -30,6 +30,19 @@ int err_set_plain(int err);
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/*
+ * What they return is their first argument, which compilers and analyzers see
+ * here: a function that fails so has not succeeded.
+ */
+static inline int err_same(int err, int set)
+{
+	(void)set;
+	return err;
+}
+#define err_set(err, ...) err_same((err), (err_set)((err), __VA_ARGS__))
+#define err_set_errno(err, errnum, ...)                                        \
+	err_same((err), (err_set_errno)((err), (errnum), __VA_ARGS__))
+
 /** The line; "" if none was set since err_clear(). Never NULL. */
 const char *err_detail(void);
 

@@ -295,9 +295,9 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
 			    : getopt_long(argc, argv, t.shorts, t.longs, NULL);
 		if (c == -1)
 			break;
-		if (c == '?' || c == ':')
-			return usage_error(s, c, argv);
 		o = find_opt(s, c);
+		if (c == '?' || c == ':' || !o)
+			return usage_error(s, c, argv);
 		err = opt_set(o, cfg, optarg);
 		if (err) {
 			char why[400];

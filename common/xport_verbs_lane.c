@@ -15,6 +15,7 @@
 
 #include "xport_verbs_priv.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,8 @@ static uint64_t build(struct verbs_lane *l, struct xport_wr *wr, uint64_t at,
 	const struct verbs_area *a = area_of(l, wr->off, wr->len);
 	uint64_t seq = l->head;
 	uint8_t *local = (uint8_t *)wr->laddr + at;
+
+	assert(a); /* looked up before the chain was taken */
 
 	if (wr->opcode == XPORT_CAS)
 		local = (uint8_t *)&l->found[seq & (l->depth - 1)];

@@ -22,7 +22,8 @@ AC_DEFUN([FARKV_WARNINGS], [
   AC_SUBST([FARKV_CFLAGS])
 ])
 
-dnl FARKV_SANITIZER: --enable-sanitizer=address|thread|undefined
+dnl FARKV_SANITIZER: --enable-sanitizer=address|thread|undefined, and
+dnl --enable-coverage, whose runtime all that is linked needs likewise.
 AC_DEFUN([FARKV_SANITIZER], [
   AC_ARG_ENABLE([sanitizer],
     [AS_HELP_STRING([--enable-sanitizer=KIND],
@@ -43,8 +44,18 @@ AC_DEFUN([FARKV_SANITIZER], [
       [AC_MSG_ERROR([the compiler has no runtime for $san; install it (libasan, libtsan, libubsan or libclang-rt-dev)])])
     CFLAGS=$save_CFLAGS
     FARKV_SANFLAGS=$san])
+  AC_ARG_ENABLE([coverage],
+    [AS_HELP_STRING([--enable-coverage],
+      [count which lines run; see make coverage])])
+  AS_IF([test "x$enable_coverage" = xyes], [
+    AS_IF([test -n "$san"],
+      [AC_MSG_ERROR([--enable-coverage and --enable-sanitizer exclude each other])])
+    dnl Threads count the same lines.
+    FARKV_SANFLAGS="--coverage -fprofile-update=atomic"
+    enable_sanitizer=coverage])
   AC_SUBST([FARKV_SANFLAGS])
   AC_SUBST([SANITIZED], [$enable_sanitizer])
+  AM_CONDITIONAL([COVERAGE], [test "x$enable_coverage" = xyes])
   AM_CONDITIONAL([SANITIZER], [test -n "$san"])
 ])
 

@@ -226,14 +226,15 @@ bool control_packet(struct session *s, const void *buf, size_t len)
 /* ---- events --------------------------------------------------------------------- */
 
 /* The oldest connection that has not said what it wants; NULL if there is none. */
-static struct session *oldest_mute(const struct control *c)
+static struct session *oldest_mute(const struct control *c,
+				   struct session *newest)
 {
 	struct session *s;
 
 	TAILQ_FOREACH(s, &c->sessions, link)
 		if (!s->welcomed && !s->parked)
 			return s;
-	return NULL;
+	return newest;
 }
 
 /*
@@ -251,7 +252,7 @@ void control_begin_session(struct session *s)
 	if (c->n_connections + port_unix_closing(c->unix_port) <=
 	    c->cfg.max_sessions)
 		return;
-	mute = oldest_mute(c);
+	mute = oldest_mute(c, s);
 	control_refuse(mute, MSG_REASON_FULL,
 		       mute == s ? "too many sessions; see --max-sessions" :
 				   "others came before it had said HELLO");

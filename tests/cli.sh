@@ -92,6 +92,7 @@ malformed tsv 'a\tok\nno tab\n' 'line 2: no TAB'
 malformed tsv 'a\tok\n\n\tempty\n' 'line 3: the key is empty'
 malformed tsv 'a\tback\\slash\n' 'line 1: unknown escape'
 malformed tsv 'a\t\\x4\n' 'line 1: unknown escape'
+# shellcheck disable=SC1003
 malformed tsv 'a\tok\nb\t\\' 'line 2: the file ends'
 malformed cdb '+1,1:a->b\n\n+1,1:c->d\n\n' 'record 2, byte 12: more data behind'
 expect 0 kvcli get a && prints 'b\n'

@@ -36,6 +36,7 @@ for command in $("$KVCLI" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\).*/\1
 		fail "kvcli.1 does not name $command"
 done
 
+# shellcheck disable=SC2016
 sed -n '/^```c$/,/^```$/p' "$srcdir/README.md" | sed '1d;$d' >"$dir/readme.c"
 diff "$srcdir/examples/hello.c" "$dir/readme.c" ||
 	fail "the README's program is not examples/hello.c"

@@ -42,8 +42,7 @@ expect 0 kvcli -s "$sock" get key && prints 'value\n'
 expect 1 env XDG_RUNTIME_DIR="$dir/run" timeout 20 "$KVSERVER" && says "pid $server\) already serves"
 expect 0 kvcli -s "$sock" get key && prints 'value\n'
 kill "$server"
-wait "$server"
-[ $? -eq 0 ] || fail "SIGTERM: exit status"
+wait "$server" || fail "SIGTERM: exit status"
 [ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
 
 # ---- kill -9 leaves a socket; the next server replaces it

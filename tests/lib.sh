@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
+#
 # For the test scripts: a private server, and commands whose exit status and
 # output are compared. Source it.
 #

@@ -3,9 +3,37 @@
 #ifndef TESTS_TEST_MAIN_H
 #define TESTS_TEST_MAIN_H
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <check.h>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_UNDER_TSAN true
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define TEST_UNDER_TSAN true
+#endif
+#ifndef TEST_UNDER_TSAN
+#define TEST_UNDER_TSAN false
+#endif
+
+/**
+ * For a case whose child starts threads after fork(): ThreadSanitizer's runtime
+ * takes them for the parent's and ends the child ("dup thread"). True under it,
+ * after saying so.
+ */
+static inline bool test_tsan_skips(const char *test)
+{
+	if (!TEST_UNDER_TSAN)
+		return false;
+	printf("  left out: %s: ThreadSanitizer has no threads in a child of "
+	       "a process with threads\n", test);
+	fflush(stdout);
+	return true;
+}
 
 #define TEST_MAIN(suite)                                                       \
 	int main(void)                                                         \

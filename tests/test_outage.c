@@ -336,6 +336,8 @@ START_TEST(test_fork)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 
+	if (test_tsan_skips("fork"))
+		return;
 	OK(e2e_put(kv, "k", "v"));
 	for (int i = 0; i < 3; i++) {
 		int status;
@@ -373,6 +375,8 @@ START_TEST(test_child_outlives_its_parent)
 	char c;
 	pid_t pid;
 
+	if (test_tsan_skips("child outlives its parent"))
+		return;
 	ck_assert_int_eq(pipe(up), 0);
 	ck_assert_int_eq(pipe(hold), 0);
 	pid = fork();

@@ -753,6 +753,8 @@ START_TEST(test_fork)
 	int status;
 	pid_t pid;
 
+	if (test_tsan_skips("fork"))
+		return;
 	ck_assert_int_eq(put("k", "v"), 0);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The rules of the tree; every header compiles alone; the library exports what
 # farkv.h declares, and nothing else.
-# shellcheck disable=SC2154
+# shellcheck disable=SC2154,SC2086
 set -u
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

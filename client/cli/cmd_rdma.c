@@ -109,7 +109,7 @@ static void device_print(const struct rdma_device *d)
 	if (d->software)
 		puts("  in software READs of 8 aligned bytes may tear; farkv "
 		     "reads such words twice");
-	for (size_t i = 0; i < d->n_ports; i++)
+	for (size_t i = 0; d->ports && i < d->n_ports; i++)
 		port_print(&d->ports[i]);
 }
 
@@ -211,7 +211,7 @@ static json_t *device_json(const struct rdma_device *d)
 	set_text(o, "node", d->node);
 	if (d->opened)
 		limits_json(o, d);
-	for (size_t i = 0; i < d->n_ports; i++)
+	for (size_t i = 0; d->ports && i < d->n_ports; i++)
 		json_array_append_new(ports, port_json(d, &d->ports[i]));
 	json_object_set_new(o, "ports", ports);
 	return o;

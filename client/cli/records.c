@@ -231,7 +231,8 @@ static int tsv_skip(struct reader *r)
 
 static int tsv_value(struct reader *r, struct record *rec)
 {
-	int stop, err = tsv_field(r, rec, rec->key_len, &rec->value_len, &stop);
+	int stop = EOF;
+	int err = tsv_field(r, rec, rec->key_len, &rec->value_len, &stop);
 
 	if (!err && stop == EOF)
 		err = malformed(r, "the file ends in the middle of a record: "
@@ -243,7 +244,7 @@ static int tsv_value(struct reader *r, struct record *rec)
  * newline: a value that was cut off must not be stored. */
 static int tsv_next(struct reader *r, struct record *rec, bool *got_out)
 {
-	int stop, err;
+	int stop = EOF, err;
 
 	*got_out = false;
 	do {

@@ -33,7 +33,7 @@ case ${GUEST_ROLE-} in
 a)
 	serve two -q -m 64 --transport rdma --no-auth --listen ":$port" || exit 1
 	signal serves
-	await done 80 || fail "guest b has not come to its end"
+	await "done" 80 || fail "guest b has not come to its end"
 	kill -0 "$server" || fail "kvserver is gone: $(cat "$dir/two.log")"
 	[ "$failures" -eq 0 ]
 	exit
@@ -57,7 +57,7 @@ b)
 
 	testcase "resources: all given back"
 	resources_are_back
-	signal done
+	signal "done"
 	finish
 	;;
 esac

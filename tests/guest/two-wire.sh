@@ -105,7 +105,7 @@ a)
 	serve two -q -m 64 --transport rdma --no-auth --listen ":$port" --tos $tos \
 		--grace-ms 60000 || exit 1
 	signal serves
-	await done || fail "guest b has not come to its end"
+	await "done" || fail "guest b has not come to its end"
 	[ "$failures" -eq 0 ]
 	exit
 	;;
@@ -114,7 +114,7 @@ b)
 	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000
 	send_marked
 	close_client
-	signal done
+	signal "done"
 	[ "$failures" -eq 0 ]
 	exit
 	;;

@@ -14,7 +14,6 @@ dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM HUP
 copy=$dir/tree build=$dir/build
-FARKV_LAB=
 KVSERVER=$build/server/kvserver KVCLI=$build/client/cli/kvcli
 TMPDIR=$dir
 export KVSERVER KVCLI TMPDIR
@@ -93,6 +92,7 @@ restore() {
 missed=0
 # try NAME: with what it said
 try() {
+	# shellcheck disable=SC2086
 	for run in $(printf '%s\n' $wanted | sort -u); do
 		name=${run%\?}
 		case " $targets " in
