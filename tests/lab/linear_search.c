@@ -211,14 +211,41 @@ static bool place_reads(const struct search_memory *m, uint64_t *c)
 	for (unsigned i = 0; i < m->top; i++) {
 		const struct search_op *op = m->place[i];
 
-		if (!op || op->writes || bit(paid(m, c), i) ||
+		if (!op || op->writes || bit(spent(m, c), i) ||
 		    !suits(op, c[0]))
 			continue;
+		any |= !bit(paid(m, c), i);
 		set_bit(paid(m, c), i);
 		set_bit(spent(m, c), i);
-		any = true;
 	}
 	return any;
+}
+
+static bool reads_from(const struct search_op *read, const struct search_op *put)
+{
+	return read && !read->writes && read->needs == NEEDS_VALUE &&
+	       read->value == put->leaves;
+}
+
+/*
+ * Who reads a put that may have been overwritten may have done so before; at its
+ * response the put has happened.
+ */
+static void pay_readers(const struct search_memory *m, uint64_t *c,
+			const struct search_op *put)
+{
+	for (unsigned i = 0; i < m->top; i++)
+		if (reads_from(m->place[i], put))
+			set_bit(paid(m, c), i);
+}
+
+static void settle_reader(const struct search_memory *m, uint64_t *c,
+			  const struct search_op *read)
+{
+	for (unsigned i = 0; i < m->top; i++)
+		if (m->place[i] && m->place[i]->writes &&
+		    bit(paid(m, c), i) && reads_from(read, m->place[i]))
+			set_bit(spent(m, c), i);
 }
 
 /* Puts that `op` overwrites, and that it is possible behind, are not owed any more. */
@@ -230,8 +257,11 @@ static void absorb_puts(const struct search_memory *m, uint64_t *c,
 	for (unsigned i = 0; i < m->top; i++) {
 		const struct search_op *p = m->place[i];
 
-		if (p && p != op && p->writes && p->needs == NEEDS_NOTHING)
-			set_bit(paid(m, c), i);
+		if (!p || p == op || !p->writes || p->needs != NEEDS_NOTHING ||
+		    bit(spent(m, c), i))
+			continue;
+		set_bit(paid(m, c), i);
+		pay_readers(m, c, p);
 	}
 }
 
@@ -484,6 +514,8 @@ static bool respond(struct search_memory *m, unsigned due)
 
 		if (bit(paid(m, c), due)) {
 			copy(m, c);
+			if (!bit(spent(m, c), due))
+				settle_reader(m, m->scratch, m->place[due]);
 			emit(m, m->scratch, due);
 		}
 		if (bit(spent(m, c), due))

@@ -14,7 +14,8 @@
  * - one that writes is placed just before another that would be impossible otherwise,
  *   or that overwrites it, or at its response. Before anything else it could as well
  *   come after it. A put that is overwritten by what is possible without it needs no
- *   decision: it is no longer owed, and can still happen;
+ *   decision: it is no longer owed, and can still happen, until somebody responds who
+ *   has read it;
  * - one of unknown outcome is never owed.
  *
  * So writes of unknown outcome cost nothing until something cannot be explained without

@@ -276,6 +276,36 @@ START_TEST(test_wide)
 }
 END_TEST
 
+/* All at once, and each value is read: no order of the puts is tried for itself. */
+START_TEST(test_wide_reads)
+{
+	struct history h = {0};
+	struct linear_report r;
+
+	for (uint32_t i = 1; i <= 40; i++) {
+		struct history_op op = {.client = i, .invoked = 10,
+					.responded = 1000 + i, .value = i,
+					.kind = HISTORY_PUT};
+
+		history_add(&h, &op);
+		op.kind = HISTORY_GET;
+		op.invoked++;
+		op.responded += 1000;
+		history_add(&h, &op);
+	}
+	linear_check(&h, 100000, &r);
+	ck_assert_int_eq(r.verdict, LINEAR_YES);
+	/* The first value again, behind all puts and another read of it. */
+	h.op[3].invoked = h.op[3].responded = 1500;
+	h.op[1].invoked = h.op[1].responded = 1501;
+	linear_check(&h, 1000000, &r);
+	ck_assert_int_eq(r.verdict, LINEAR_NO);
+	ck_assert_uint_eq(r.witness.n, 4);
+	history_free(&r.witness);
+	history_free(&h);
+}
+END_TEST
+
 /* Who asks for less gets an answer that says so, and no verdict. */
 START_TEST(test_limit)
 {
@@ -453,6 +483,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, test_known, 0, KNOWN);
 	tcase_add_loop_test(t, test_known_backwards, 0, KNOWN);
 	tcase_add_test(t, test_wide);
+	tcase_add_test(t, test_wide_reads);
 	tcase_add_test(t, test_limit);
 	tcase_add_test(t, test_print);
 	tcase_add_test(t, test_text);
