@@ -128,6 +128,17 @@ static const struct known known[] = {
 	 "2 0 put 1 2 ok 2 0 0\n"
 	 "2 0 get 3 4 ok 2 0 0\n"
 	 "2 0 get 20 21 ok 1 0 0\n", NULL, 0},
+	{"a put that was overwritten at once, and read before, comes back",
+	 "1 0 put 0 100 ok 1 0 0\n"
+	 "2 0 put 10 20 ok 2 0 0\n"
+	 "3 0 get 12 30 ok 1 0 0\n"
+	 "4 0 get 40 50 ok 2 0 0\n"
+	 "4 0 get 60 70 ok 1 0 0\n", "abcde", 0},
+	{"... or was not overwritten at once",
+	 "1 0 put 0 100 ok 1 0 0\n"
+	 "2 0 put 10 20 ok 2 0 0\n"
+	 "3 0 get 12 30 ok 1 0 0\n"
+	 "4 0 get 60 70 ok 1 0 0\n", NULL, 0},
 	{"unknown: it happened",
 	 "1 0 put 0 1 unknown 1 0 0\n"
 	 "2 0 get 2 3 ok 1 0 0\n", NULL, 0},

@@ -97,15 +97,21 @@ static void scribble(struct history *h, uint64_t *x)
 {
 	size_t n = 1 + register_random(x) % 7;
 	bool unknown = register_random(x) % 2;
+	bool plain = register_random(x) % 2; /* reads and a few long puts */
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t r = register_random(x);
-		struct history_op op = {.kind = r % 6, .client = (uint32_t)i,
+		struct history_op op = {.kind = (r >> 56) % 6,
+					.client = (uint32_t)i,
 					.invoked = (r >> 8) % 16};
 		uint8_t may[4] = {HISTORY_OK, HISTORY_OK, HISTORY_NOTFOUND,
 				  HISTORY_OK};
 
+		if (plain)
+			op.kind = i > 1 ? HISTORY_GET : HISTORY_PUT;
 		op.responded = op.invoked + (r >> 16) % 8;
+		if (plain && op.kind == HISTORY_PUT)
+			op.responded += 8;
 		if (op.kind == HISTORY_ADD)
 			may[2] = HISTORY_EXISTS;
 		if (op.kind == HISTORY_CAS)
@@ -117,7 +123,8 @@ static void scribble(struct history *h, uint64_t *x)
 			op.result = HISTORY_UNKNOWN;
 		if (op.kind == HISTORY_GET)
 			op.value = op.result == HISTORY_OK
-					   ? 1 + (r >> 40) % n : 0;
+					   ? 1 + (r >> 40) % (plain ? 2 : n)
+					   : 0;
 		else if (op.kind != HISTORY_DELETE)
 			op.value = i + 1;
 		if (op.kind == HISTORY_CAS)
