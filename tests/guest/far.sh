@@ -177,6 +177,7 @@ on_host() {
 }
 
 server_guest() {
+	testcase "beside the server: clients go on, and the store is sound after each round"
 	serve two -v -m 64 --transport rdma --no-auth --listen ":$port" || exit 1
 	uri=kv://$GUEST_ADDR:$port
 	signal serves
