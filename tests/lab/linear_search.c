@@ -6,63 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lab/configs.h"
+#include "tests/lab/linear_state.h"
 
-/*
- * Each configuration of a set is compared with each other one, in a large set only when
- * it has become twice as large, in a huge one never.
- */
-#define PRUNE_ALWAYS 64u
-#define PRUNE_MAX 8192u
-/* Sets of more are looked at for names that do not matter any more. */
-#define SIMPLE 4u
-
-/*
- * Words of a configuration: the state; a bit for each place of an operation with a
- * response, set if it is not owed any more; one if it cannot happen any more; and that
- * bit for each operation of unknown outcome. While the operations are looked for that
- * come before another, two words more: how the next one is bound, and the state before
- * the last.
- */
+/* How the next operation before a response is bound. */
 enum bound {
 	BOUND_FREE,
 	BOUND_NEEDY,     /* the next must be impossible in the state before */
 	BOUND_OVERWRITE  /* ... or write */
 };
 
-/*
- * An operation without response. Behind the last response of those that look for its
- * value all of one kind can do the same.
- */
-struct unknown {
-	const struct search_op *op;
-	uint64_t asked;  /* when its value was looked for last; 0: never */
-	unsigned kind;   /* the first that needs the same, and leaves as much */
-	unsigned first;  /* kind: before it none is unused, see forget_names() */
-};
-
-/* A value, and the last response of those that look for it. */
-struct asked {
-	uint64_t value, last;
-};
-
-struct search_memory {
-	struct search *s;
-	struct configs now, next, seen;
-	struct asked *asked; /* if there are unknown ones: by value */
-	size_t n_asked;
-	unsigned words;   /* for places, each of the two */
-	unsigned u_words; /* for those of unknown outcome */
-	const struct search_op **place; /* under way, or NULL */
-	unsigned places, busy, top;     /* room in `place`; taken; behind the last */
-	size_t pruned;                  /* what the last prune() left */
-	struct unknown *unknown;
-	unsigned n_unknown, begun, room_unknown;
-	uint64_t *scratch, *popped;
-	unsigned room_scratch;
-};
-
-static void *grown(void *p, size_t n, size_t size)
+void *search_grown(void *p, size_t n, size_t size)
 {
 	p = realloc(p, n * size);
 	if (!p) {
@@ -74,7 +27,7 @@ static void *grown(void *p, size_t n, size_t size)
 
 struct search_memory *search_new(void)
 {
-	struct search_memory *m = grown(NULL, 1, sizeof(*m));
+	struct search_memory *m = search_grown(NULL, 1, sizeof(*m));
 
 	*m = (struct search_memory){0};
 	return m;
@@ -147,228 +100,7 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 	return true;
 }
 
-static bool suits(const struct search_op *op, uint64_t state)
-{
-	switch (op->needs) {
-	case NEEDS_NOTHING:
-		return true;
-	case NEEDS_ABSENT:
-		return state == HISTORY_ABSENT;
-	case NEEDS_PRESENT:
-		return state != HISTORY_ABSENT;
-	case NEEDS_VALUE:
-		return state == op->value;
-	case NEEDS_OTHER:
-		return state != HISTORY_ABSENT && state != op->value;
-	default:
-		return false;
-	}
-}
-
-/* ---- a configuration ------------------------------------------------------- */
-
-static uint64_t *paid(const struct search_memory *m, uint64_t *c)
-{
-	(void)m;
-	return c + 1;
-}
-
-static uint64_t *spent(const struct search_memory *m, uint64_t *c)
-{
-	return c + 1 + m->words;
-}
-
-static uint64_t *used(const struct search_memory *m, uint64_t *c)
-{
-	return c + 1 + 2 * m->words;
-}
-
-static unsigned stride(const struct search_memory *m)
-{
-	return 1 + 2 * m->words + m->u_words;
-}
-
-static bool bit(const uint64_t *w, unsigned i)
-{
-	return w[i / 64] >> i % 64 & 1;
-}
-
-static void set_bit(uint64_t *w, unsigned i)
-{
-	w[i / 64] |= UINT64_C(1) << i % 64;
-}
-
-static void clear_bit(uint64_t *w, unsigned i)
-{
-	w[i / 64] &= ~(UINT64_C(1) << i % 64);
-}
-
-/* Place what does not write and suits the state; true if there was any. */
-static bool place_reads(const struct search_memory *m, uint64_t *c)
-{
-	bool any = false;
-
-	for (unsigned i = 0; i < m->top; i++) {
-		const struct search_op *op = m->place[i];
-
-		if (!op || op->writes || bit(spent(m, c), i) ||
-		    !suits(op, c[0]))
-			continue;
-		any |= !bit(paid(m, c), i);
-		set_bit(paid(m, c), i);
-		set_bit(spent(m, c), i);
-	}
-	return any;
-}
-
-static bool reads_from(const struct search_op *read, const struct search_op *put)
-{
-	return read && !read->writes && read->needs == NEEDS_VALUE &&
-	       read->value == put->leaves;
-}
-
-/*
- * Who reads a put that may have been overwritten may have done so before; at its
- * response the put has happened.
- */
-static void pay_readers(const struct search_memory *m, uint64_t *c,
-			const struct search_op *put)
-{
-	for (unsigned i = 0; i < m->top; i++)
-		if (reads_from(m->place[i], put))
-			set_bit(paid(m, c), i);
-}
-
-static void settle_reader(const struct search_memory *m, uint64_t *c,
-			  const struct search_op *read)
-{
-	for (unsigned i = 0; i < m->top; i++)
-		if (m->place[i] && m->place[i]->writes &&
-		    bit(paid(m, c), i) && reads_from(read, m->place[i]))
-			set_bit(spent(m, c), i);
-}
-
-/* Puts that `op` overwrites, and that it is possible behind, are not owed any more. */
-static void absorb_puts(const struct search_memory *m, uint64_t *c,
-			const struct search_op *op)
-{
-	if (op->needs != NEEDS_NOTHING && op->needs != NEEDS_PRESENT)
-		return;
-	for (unsigned i = 0; i < m->top; i++) {
-		const struct search_op *p = m->place[i];
-
-		if (!p || p == op || !p->writes || p->needs != NEEDS_NOTHING ||
-		    bit(spent(m, c), i))
-			continue;
-		set_bit(paid(m, c), i);
-		pay_readers(m, c, p);
-	}
-}
-
-/* The state after `op`; true if something was waiting for it. */
-static bool apply(const struct search_memory *m, uint64_t *c,
-		  const struct search_op *op)
-{
-	if (!op->writes)
-		return false;
-	absorb_puts(m, c, op);
-	c[0] = op->leaves;
-	return place_reads(m, c);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	const struct asked *x = a, *y = b;
-
-	return x->value < y->value ? -1 : x->value > y->value;
-}
-
-static struct asked *asked_at(struct asked *v, size_t n, uint64_t value)
-{
-	struct asked want = {.value = value};
-
-	return value ? bsearch(&want, v, n, sizeof(*v), by_value) : NULL;
-}
-
-/* ---- sets of them ---------------------------------------------------------- */
-
-/* Same state, owes no more and can do no less: `a` does whatever `b` does. */
-static bool covers(const struct search_memory *m, uint64_t *a, uint64_t *b)
-{
-	uint64_t worse = a[0] ^ b[0];
-
-	for (unsigned i = 0; i < m->words; i++)
-		worse |= (paid(m, b)[i] & ~paid(m, a)[i]) |
-			 (spent(m, a)[i] & ~spent(m, b)[i]);
-	for (unsigned i = 0; i < m->u_words; i++)
-		worse |= used(m, a)[i] & ~used(m, b)[i];
-	return worse == 0;
-}
-
-static void prune(struct search_memory *m, struct configs *set)
-{
-	size_t kept = 0;
-
-	if (set->n < 2 || set->n > PRUNE_MAX ||
-	    (set->n > PRUNE_ALWAYS && set->n < m->pruned * 2))
-		return;
-	for (size_t i = 0; i < set->n; i++) {
-		uint64_t *c = configs_at(set, i);
-		bool covered = false;
-
-		for (size_t j = 0; !covered && j < kept; j++)
-			covered = covers(m, configs_at(set, j), c);
-		for (size_t j = i + 1; !covered && j < set->n; j++)
-			covered = covers(m, configs_at(set, j), c);
-		if (!covered)
-			memmove(configs_at(set, kept++), c,
-				set->stride * sizeof(*c));
-	}
-	configs_cut(set, kept);
-	m->pruned = kept;
-}
-
-/*
- * By now some values may be looked for by nobody any more: then it does not matter which
- * of them is there, nor which one of a kind of unknown ones was used.
- */
-static void forget_names(struct search_memory *m, uint64_t *c, uint64_t now)
-{
-	const struct asked *a = asked_at(m->asked, m->n_asked, c[0]);
-
-	if (c[0] != HISTORY_ABSENT && (!a || a->last < now))
-		c[0] = SEARCH_ANY_VALUE;
-	for (unsigned i = 0; i < m->begun; i++)
-		m->unknown[m->unknown[i].kind].first = 0;
-	for (unsigned i = 0; i < m->begun; i++) {
-		unsigned *first = &m->unknown[m->unknown[i].kind].first;
-
-		if (m->unknown[i].asked >= now || !bit(used(m, c), i))
-			continue;
-		while (*first < i && (m->unknown[*first].asked >= now ||
-				      m->unknown[*first].kind !=
-					      m->unknown[i].kind ||
-				      bit(used(m, c), *first)))
-			++*first;
-		clear_bit(used(m, c), i);
-		set_bit(used(m, c), *first);
-	}
-}
-
-static void simplify(struct search_memory *m, struct configs *set, uint64_t now)
-{
-	struct configs swap = m->seen;
-
-	if (set->n <= SIMPLE || !m->n_unknown)
-		return;
-	configs_clear(&swap, set->stride);
-	for (size_t i = 0; i < set->n; i++) {
-		forget_names(m, configs_at(set, i), now);
-		(void)configs_add(&swap, configs_at(set, i));
-	}
-	m->seen = *set;
-	*set = swap;
-}
+/* ---- what comes before a response ------------------------------------------- */
 
 /* It has been placed, and its response is here: the place becomes free. */
 static void emit(struct search_memory *m, uint64_t *c, unsigned at)
@@ -381,9 +113,9 @@ static void emit(struct search_memory *m, uint64_t *c, unsigned at)
 static bool fits(const struct search_op *op, const uint64_t *c, uint64_t bound,
 		 uint64_t before)
 {
-	if (!suits(op, c[0]))
+	if (!state_suits(op, c[0]))
 		return false;
-	return bound == BOUND_FREE || !suits(op, before) ||
+	return bound == BOUND_FREE || !state_suits(op, before) ||
 	       (bound == BOUND_OVERWRITE && op->writes);
 }
 
@@ -394,7 +126,7 @@ static void visit(struct search_memory *m, const struct search_op *op,
 	uint64_t *c = m->scratch, before = c[0];
 	unsigned n = stride(m);
 
-	if (apply(m, c, op))
+	if (state_apply(m, c, op))
 		then = BOUND_FREE;
 	c[n] = then;
 	c[n + 1] = then == BOUND_FREE ? 0 : before;
@@ -489,7 +221,7 @@ static void explore(struct search_memory *m, unsigned due)
 			copy(m, c);
 			set_bit(paid(m, m->scratch), due);
 			set_bit(spent(m, m->scratch), due);
-			(void)apply(m, m->scratch, op);
+			(void)state_apply(m, m->scratch, op);
 			emit(m, m->scratch, due);
 			if (!others_owed(m, c, due))
 				continue;
@@ -515,7 +247,7 @@ static bool respond(struct search_memory *m, unsigned due)
 		if (bit(paid(m, c), due)) {
 			copy(m, c);
 			if (!bit(spent(m, c), due))
-				settle_reader(m, m->scratch, m->place[due]);
+				state_settle_reader(m, m->scratch, m->place[due]);
 			emit(m, m->scratch, due);
 		}
 		if (bit(spent(m, c), due))
@@ -529,8 +261,7 @@ static bool respond(struct search_memory *m, unsigned due)
 	explore(m, due);
 	if (m->next.n == 0)
 		return false;
-	simplify(m, &m->next, m->place[due]->responded);
-	prune(m, &m->next);
+	state_reduce(m, &m->next, m->place[due]->responded);
 	swap = m->now;
 	m->now = m->next;
 	m->next = swap;
@@ -558,9 +289,9 @@ static void invoke(struct search_memory *m, const struct search_op *op)
 	for (size_t i = 0; i < m->now.n; i++) {
 		uint64_t *c = configs_at(&m->now, i);
 
-		if (op->may || suits(op, c[0]))
+		if (op->may || state_suits(op, c[0]))
 			set_bit(paid(m, c), at);
-		if (!op->writes && suits(op, c[0]))
+		if (!op->writes && state_suits(op, c[0]))
 			set_bit(spent(m, c), at);
 	}
 }
@@ -622,7 +353,7 @@ static enum linear_verdict walk(struct search_memory *m)
 		} else if (alone(m, i)) {
 			m->s->configurations++;
 			m->s->culprit = i;
-			if (!suits(op, *configs_at(&m->now, 0)))
+			if (!state_suits(op, *configs_at(&m->now, 0)))
 				return LINEAR_NO;
 			if (op->writes)
 				*configs_at(&m->now, 0) = op->leaves;
@@ -651,7 +382,7 @@ static unsigned most_at_once(struct search_memory *m, const struct search *s)
 				j++;
 		if (n + 1 > m->places) {
 			m->places = m->places ? m->places * 2 : 64;
-			m->place = grown((void *)m->place, m->places,
+			m->place = search_grown((void *)m->place, m->places,
 					 sizeof(*m->place));
 		}
 		m->place[n++] = &s->op[i];
@@ -659,96 +390,6 @@ static unsigned most_at_once(struct search_memory *m, const struct search *s)
 			most = n;
 	}
 	return most;
-}
-
-/*
- * When each value was looked for last, sorted. Returns their number. Who may not have
- * happened looks for a value only if somebody looks for its own.
- */
-static size_t find_asked(const struct search *s, struct asked *v)
-{
-	size_t n = 0, kept = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (s->op[i].responded != HISTORY_OPEN &&
-		    (s->op[i].needs == NEEDS_VALUE ||
-		     s->op[i].needs == NEEDS_OTHER))
-			v[n++] = (struct asked){s->op[i].value,
-						s->op[i].responded};
-	qsort(v, n, sizeof(*v), by_value);
-	for (size_t i = 1; i < n; i++)
-		if (v[i].value != v[kept].value)
-			v[++kept] = v[i];
-		else if (v[i].last > v[kept].last)
-			v[kept].last = v[i].last;
-	return n ? kept + 1 : 0;
-}
-
-/* True if somebody's last look at what `cas` expects became later. */
-static bool pass_on(const struct search_op *cas, struct asked *v, size_t *n)
-{
-	struct asked *mine = asked_at(v, *n, cas->leaves), *its;
-
-	if (cas->needs != NEEDS_VALUE || !mine)
-		return false;
-	its = asked_at(v, *n, cas->value);
-	if (its && its->last >= mine->last)
-		return false;
-	if (its) {
-		its->last = mine->last;
-	} else {
-		v[(*n)++] = (struct asked){cas->value, mine->last};
-		qsort(v, *n, sizeof(*v), by_value);
-	}
-	return true;
-}
-
-static void sort_unknown(struct search_memory *m, const struct search *s)
-{
-	struct asked *v = grown(m->asked, s->n + m->n_unknown, sizeof(*v));
-	size_t n = find_asked(s, v);
-	struct asked *found;
-	bool any;
-
-	do {
-		any = false;
-		for (unsigned i = 0; i < m->n_unknown; i++)
-			any |= pass_on(m->unknown[i].op, v, &n);
-	} while (any);
-	for (unsigned i = 0; i < m->n_unknown; i++) {
-		struct unknown *u = &m->unknown[i];
-
-		found = asked_at(v, n, u->op->leaves);
-		u->asked = found ? found->last : 0;
-		for (u->kind = 0; u->kind < i; u->kind++) {
-			const struct search_op *o = m->unknown[u->kind].op;
-
-			if (o->needs == u->op->needs &&
-			    o->value == u->op->value &&
-			    !o->leaves == !u->op->leaves)
-				break;
-		}
-	}
-	m->asked = v;
-	m->n_asked = n;
-}
-
-static void find_unknown(struct search_memory *m, const struct search *s)
-{
-	m->n_unknown = 0;
-	m->begun = 0;
-	for (size_t i = 0; i < s->n; i++) {
-		if (s->op[i].responded != HISTORY_OPEN || !s->op[i].writes)
-			continue;
-		if (m->n_unknown == m->room_unknown) {
-			m->room_unknown = m->room_unknown * 2 + 16;
-			m->unknown = grown(m->unknown, m->room_unknown,
-					   sizeof(*m->unknown));
-		}
-		m->unknown[m->n_unknown++].op = &s->op[i];
-	}
-	if (m->n_unknown)
-		sort_unknown(m, s);
 }
 
 enum linear_verdict search_run(struct search_memory *m, struct search *s)
@@ -761,18 +402,18 @@ enum linear_verdict search_run(struct search_memory *m, struct search *s)
 	most = most_at_once(m, s);
 	m->words = (most + 63) / 64;
 	m->places = m->words * 64;
-	m->place = grown((void *)m->place, m->places, sizeof(*m->place));
+	m->place = search_grown((void *)m->place, m->places, sizeof(*m->place));
 	memset((void *)m->place, 0, m->places * sizeof(*m->place));
 	m->busy = 0;
 	m->top = 0;
 	m->pruned = 0;
-	find_unknown(m, s);
+	unknown_find(m, s);
 	m->u_words = (m->n_unknown + 63) / 64;
 	if (stride(m) + 2 > m->room_scratch) {
 		m->room_scratch = stride(m) + 2;
-		m->scratch = grown(m->scratch, m->room_scratch,
+		m->scratch = search_grown(m->scratch, m->room_scratch,
 				   sizeof(*m->scratch));
-		m->popped = grown(m->popped, m->room_scratch,
+		m->popped = search_grown(m->popped, m->room_scratch,
 				  sizeof(*m->popped));
 	}
 	configs_clear(&m->now, stride(m));
