@@ -62,7 +62,7 @@ static int read_lines(struct gen_histogram *g, FILE *f, const char *path)
 					"not a name and a number up to 2^32 "
 					"with a tab between them");
 		if (line == 1) {
-			if (strcmp(name, "BlockSize") || !number)
+			if (strcmp(name, "BlockSize") != 0 || !number)
 				return bad_line(path, line,
 						"the first line has to be "
 						"\"BlockSize\", a tab and a "

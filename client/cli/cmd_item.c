@@ -51,8 +51,10 @@ static int keys_of(struct cli *cli, int argc, char **argv,
 	struct input_key *keys = calloc((size_t)argc, sizeof(*keys));
 	int code = CLI_OK;
 
-	if (!keys)
-		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+	if (!keys) {
+		(void)cli_fail(cli, FARKV_ENOMEM, NULL, 0);
+		return CLI_FAILED;
+	}
 	for (int i = 0; i < argc && !code; i++)
 		code = input_key(cli, argv[i], &keys[i]);
 	if (!code)
