@@ -359,8 +359,8 @@ START_TEST(test_print)
 	static const char *const says[] = {
 		"not linearizable: key 7, by 3 of its operations:\n",
 		"put 0.1: done\n", "put 2: done\n", "get: found 0.1  <--\n",
-		"No order gives client 2's \"get: found 0.1\". "
-		"It could have said \"found 2\".\n",
+		("No order gives client 2's \"get: found 0.1\". "
+		 "It could have said \"found 2\".\n"),
 		"         0.000          1.000  |---|",
 		"         4.000          5.500          |---|"};
 	struct linear_report r;
