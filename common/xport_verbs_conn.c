@@ -267,6 +267,8 @@ static const struct status_meaning {
 	 "a request names memory that is not registered"},
 	{IBV_WC_BAD_RESP_ERR, FARKV_EPROTOCOL,
 	 "the server's device gave an answer that makes no sense"},
+	{IBV_WC_GENERAL_ERR, FARKV_EDISCONNECTED,
+	 "the local device lost an answer"},
 	{IBV_WC_FATAL_ERR, FARKV_ESYS, "the local RDMA device failed"},
 };
 

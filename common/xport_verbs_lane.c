@@ -8,6 +8,10 @@
  * exceeds the send queue, whatever the device would let pass, and the completion
  * queue is as long as the send queue, so neither can run over.
  *
+ * What a READ or CAS brings is marked before, and looked at behind: software RDMA (rxe)
+ * can report one as done whose answer it has thrown away, when packets overtake each
+ * other. Such a report is a failure.
+ *
  * Any failure ends the connection: the queue pair goes to ERR, what it still
  * reports says which requests are certain, and every chain is done.
  */
@@ -25,18 +29,21 @@
 
 #include "clock.h"
 #include "err.h"
+#include "hash.h"
 #include "log.h"
 #include "util.h"
 
 #define POST_MAX 64u /* work requests of one doorbell */
 #define POLL_MAX 16
 #define DRAIN_NS (500 * NS_PER_MS)
+#define ANSWER_LOST IBV_WC_GENERAL_ERR
 
 /* One work request under way. */
 struct flight {
 	struct xport_chain *chain;
 	uint8_t wr;
 	bool last;  /* of its request: a long one is cut in pieces */
+	uint8_t *mark; /* the last 8 bytes that its answer brings; or NULL */
 };
 
 struct verbs_lane {
@@ -55,6 +62,7 @@ struct verbs_lane {
 	uint64_t head, tail; /* requests posted, known to be over */
 	struct flight *flight; /* depth of them */
 	uint64_t *found;       /* lane memory: results of CAS, depth of them */
+	uint64_t blank;        /* what stands at marks: no memory holds it */
 
 	/* Chains that found no room in the queue yet, and where they stand. */
 	struct xport_chain *queue, **queue_end;
@@ -139,6 +147,19 @@ static void count(struct xport_counters *n, const struct xport_wr *wr)
 	}
 }
 
+/* Where the answer's end will stand; the last thing that a device writes there. */
+static uint8_t *mark_answer(const struct verbs_lane *l, const struct xport_wr *wr,
+			    const struct ibv_sge *sge)
+{
+	uint8_t *at = (uint8_t *)(uintptr_t)sge->addr;
+
+	if (wr->opcode == XPORT_WRITE || sge->length < sizeof(l->blank))
+		return NULL;
+	at += sge->length - sizeof(l->blank);
+	memcpy(at, &l->blank, sizeof(l->blank));
+	return at;
+}
+
 /* Take the next piece from the queue into `wr`; false if the queue is empty. */
 static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
 		       struct ibv_sge *sge)
@@ -154,7 +175,8 @@ static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
 	l->queue_at += build(l, x, l->queue_at, wr, sge);
 	*f = (struct flight){.chain = c,
 			     .wr = (uint8_t)l->queue_wr,
-			     .last = l->queue_at == x->len};
+			     .last = l->queue_at == x->len,
+			     .mark = mark_answer(l, x, sge)};
 	l->head++;
 	if (!f->last)
 		return true;
@@ -178,23 +200,28 @@ static void chain_end(struct xport_chain *c, unsigned n_done, int status)
 	c->done = true;
 }
 
-/* The request at `tail` happened. */
-static void retire(struct verbs_lane *l)
+/* The request at `tail` is reported as done. False if its answer is not there. */
+static bool retire(struct verbs_lane *l)
 {
 	struct flight *f = &l->flight[l->tail & (l->depth - 1)];
 	struct xport_chain *c = f->chain;
 
+	if (f->mark && memcmp(f->mark, &l->blank, sizeof(l->blank)) == 0)
+		return false;
 	if (c->wr[f->wr].opcode == XPORT_CAS)
 		c->wr[f->wr].found = l->found[l->tail & (l->depth - 1)];
 	if (f->last && f->wr + 1 == c->n)
 		chain_end(c, c->n, 0);
 	l->tail++;
+	return true;
 }
 
-static void retire_until(struct verbs_lane *l, uint64_t seq)
+static bool retire_until(struct verbs_lane *l, uint64_t seq)
 {
 	while (l->tail < seq)
-		retire(l);
+		if (!retire(l))
+			return false;
+	return true;
 }
 
 /* Nobody waits for what is left: say so of every chain. */
@@ -237,13 +264,14 @@ static bool reap(struct verbs_lane *l, bool *failed, enum ibv_wc_status *status)
 	for (int i = 0; i < n; i++) {
 		if (*failed)
 			continue;
-		if (wc[i].status == IBV_WC_SUCCESS) {
-			retire_until(l, wc[i].wr_id + 1);
+		if (wc[i].status == IBV_WC_SUCCESS &&
+		    retire_until(l, wc[i].wr_id + 1))
 			continue;
-		}
-		retire_until(l, wc[i].wr_id);
+		if (wc[i].status != IBV_WC_SUCCESS)
+			(void)retire_until(l, wc[i].wr_id);
 		*failed = true;
-		*status = wc[i].status;
+		*status = wc[i].status == IBV_WC_SUCCESS ? ANSWER_LOST :
+							   wc[i].status;
 	}
 	return n > 0;
 }
@@ -424,6 +452,7 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 		   const struct verbs_lane_params *p, struct verbs_lane **out)
 {
 	struct verbs_lane *l = calloc(1, sizeof(*l));
+	uint64_t now = clock_now_ns();
 	int err = FARKV_ENOMEM;
 
 	if (!l)
@@ -433,6 +462,7 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 	l->base.caps = (p->readonly ? XPORT_READONLY : 0) |
 		       (p->read8_atomic ? XPORT_READ8_ATOMIC : 0);
 	l->pid = getpid();
+	l->blank = hash_image(&now, sizeof(now)) ^ (uintptr_t)l;
 	l->pd = pd;
 	l->n_areas = UTIL_MIN(p->n_areas, VERBS_AREAS_MAX);
 	memcpy(l->areas, p->areas, l->n_areas * sizeof(l->areas[0]));
