@@ -160,7 +160,12 @@ ask_peer_to_end() {
 judge() {
 	testcase "$(title "$1"): the history of both machines is linearizable"
 	cat "$out/a/$1.history" "$out/b/$1.history" >"$dir/history" || fail "no history"
-	"$lincheck" "$dir/history" >"$dir/verdict" 2>&1 || fail "status $?"
+	"$lincheck" "$dir/history" >"$dir/verdict" 2>&1 || {
+		fail "status $?"
+		mkdir -p "$top_builddir/guest-out"
+		cp "$dir/history" "$top_builddir/guest-out/$1.history"
+		echo "    the history is in $top_builddir/guest-out/$1.history"
+	}
 	sed 's/^/    /' "$dir/verdict"
 }
 
