@@ -35,12 +35,14 @@ enum barrier_kind {
 
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t run_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t began = PTHREAD_COND_INITIALIZER; /* control.running */
 static struct {
 	pthread_t thread;
 	int epoll_fd, quit_fd;
 	unsigned n_sources;             /* life_lock */
 	struct control_source *sources; /* run_lock */
 	unsigned n_ticking;             /* run_lock */
+	bool running;                   /* run_lock: the thread got to its loop */
 	enum barrier_kind barrier;
 	bool chosen;
 } control = {.epoll_fd = -1, .quit_fd = -1};
@@ -126,6 +128,10 @@ static int round_timeout_ms(void)
 static void *control_main(void *arg)
 {
 	(void)arg;
+	pthread_mutex_lock(&run_lock);
+	control.running = true;
+	pthread_cond_signal(&began);
+	pthread_mutex_unlock(&run_lock);
 	do {
 		struct pollfd p = {.fd = control.epoll_fd, .events = POLLIN};
 
@@ -180,6 +186,7 @@ static void thread_stop(void)
 {
 	(void)eventfd_write(control.quit_fd, 1);
 	pthread_join(control.thread, NULL);
+	control.running = false;
 	fds_close();
 }
 
@@ -272,10 +279,16 @@ void control_mute(struct control_source *src)
 
 /* ---- fork ----------------------------------------------------------------- */
 
+/*
+ * A thread that is just starting holds locks of its C library's and, in builds for
+ * sanitizers, of their allocator's: locks that a child would inherit for ever.
+ */
 void control_fork_prepare(void)
 {
 	pthread_mutex_lock(&life_lock);
 	pthread_mutex_lock(&run_lock);
+	while (control.n_sources > 0 && !control.running)
+		pthread_cond_wait(&began, &run_lock);
 }
 
 void control_fork_parent(void)
@@ -296,6 +309,8 @@ void control_fork_child(void)
 	control.sources = NULL;
 	control.n_sources = 0;
 	control.n_ticking = 0;
+	control.running = false;
+	pthread_cond_init(&began, NULL);
 	pthread_mutex_unlock(&run_lock);
 	pthread_mutex_unlock(&life_lock);
 }

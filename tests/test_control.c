@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.h by itself: sources that are eventfds. Threads start late here, so
+ * that what must wait for them is seen to wait.
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <check.h>
+
+#include "client/atfork.h"
+#include "client/control.h"
+#include "test_main.h"
+
+#define LATE_US 100000
+
+/* ---- threads that start late ---------------------------------------------- */
+
+struct late {
+	void *(*fn)(void *);
+	void *arg;
+};
+
+static _Atomic bool begun;
+
+static void *late_main(void *arg)
+{
+	struct late l = *(struct late *)arg;
+
+	free(arg);
+	usleep(LATE_US);
+	atomic_store(&begun, true);
+	return l.fn(l.arg);
+}
+
+int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr,
+			  void *(*fn)(void *), void *arg)
+{
+	struct late *l = malloc(sizeof(*l));
+
+	ck_assert_ptr_nonnull(l);
+	*l = (struct late){fn, arg};
+	return __real_pthread_create(t, attr, late_main, l);
+}
+
+/* ---- a source ------------------------------------------------------------- */
+
+static _Atomic unsigned readies, ticks;
+
+static void on_ready(struct control_source *src)
+{
+	uint64_t n;
+
+	if (read(src->fd, &n, sizeof(n)) == sizeof(n))
+		atomic_fetch_add(&readies, 1);
+	control_tick(src, true);
+}
+
+static void on_tick(struct control_source *src)
+{
+	if (atomic_fetch_add(&ticks, 1) + 1 >= 3)
+		control_tick(src, false);
+}
+
+static void on_fork(struct control_source *src)
+{
+	(void)src;
+	_exit(readies > 0);
+}
+
+static struct control_source source(void)
+{
+	struct control_source s = {.ready = on_ready, .tick = on_tick,
+				   .forked = on_fork};
+
+	s.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	ck_assert_int_ge(s.fd, 0);
+	return s;
+}
+
+static void expect_within(_Atomic unsigned *counter, unsigned want)
+{
+	for (unsigned i = 0; i < 10000 && *counter < want; i++)
+		usleep(1000);
+	ck_assert_uint_eq(*counter, want);
+}
+
+/* ---- cases ---------------------------------------------------------------- */
+
+START_TEST(ready_and_ticks_are_called)
+{
+	struct control_source s = source();
+
+	ck_assert_int_eq(control_add(&s), 0);
+	ck_assert_int_eq(eventfd_write(s.fd, 1), 0);
+	expect_within(&readies, 1);
+	expect_within(&ticks, 3);
+	usleep(20000);
+	ck_assert_uint_eq(ticks, 3);
+	control_remove(&s);
+	ck_assert_int_eq(eventfd_write(s.fd, 1), 0);
+	usleep(20000);
+	ck_assert_uint_eq(readies, 1);
+	close(s.fd);
+}
+END_TEST
+
+/*
+ * What a starting thread holds (the allocator's locks, in builds for sanitizers)
+ * would stay locked in the child for ever.
+ */
+START_TEST(fork_waits_for_a_thread_that_is_starting)
+{
+	struct control_source s = source();
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(atfork_init(), 0);
+	ck_assert_int_eq(control_add(&s), 0);
+	ck_assert(!begun);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		_exit(2); /* on_fork() comes before */
+	ck_assert(begun);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	control_remove(&s);
+	close(s.fd);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("control");
+	TCase *t = tcase_create("control");
+
+	tcase_add_test(t, ready_and_ticks_are_called);
+	tcase_add_test(t, fork_waits_for_a_thread_that_is_starting);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
