@@ -125,16 +125,19 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 
 void handle_close(struct farkv *kv)
 {
-	bool inherited = kv->fork_gen != atfork_generation();
+	bool inherited = kv->fork_gen != atfork_generation(), heard = inherited;
+	uint64_t until = clock_now_ns() + FAREWELL_NS;
 
 	/* Another thread of the parent was at work on it: nothing is certain. */
 	if (inherited && atom_load_relaxed(&kv->busy))
 		return;
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
-		link_farewell(&kv->link, clock_now_ns() + FAREWELL_NS);
+		heard = link_farewell(&kv->link, until);
 	arena_reset(&kv->arena);
 	relink_down(kv);
+	if (!heard)
+		relink_disown(kv, until);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);

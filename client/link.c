@@ -3,6 +3,7 @@
 
 #include "link.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -138,7 +139,37 @@ static int inventory_open(struct link *l)
 	return 0;
 }
 
-/* Everything but the session. */
+/* A message before there is a session to send it. 0, or the errno that stays. */
+static int say(struct channel *ch, uint8_t type, uint64_t deadline_ns)
+{
+	struct msg m = {.type = type};
+	uint8_t buf[64];
+	size_t len;
+	int rc;
+
+	if (msg_encode(&m, NULL, buf, sizeof(buf), &len))
+		return EINVAL;
+	while ((rc = channel_send(ch, buf, len)) == EAGAIN &&
+	       clock_now_ns() < deadline_ns)
+		channel_wait_room(ch, 1);
+	return rc;
+}
+
+static int ready(struct channel *ch, uint64_t deadline_ns)
+{
+	int rc = say(ch, MSG_READY, deadline_ns);
+
+	if (!rc)
+		return 0;
+	return err_set_errno(rc == EAGAIN ? FARKV_ETIMEDOUT :
+					    FARKV_EDISCONNECTED,
+			     rc, "the server welcomed this client and hung up");
+}
+
+/*
+ * Everything but the session. READY comes before the first look at what is ever used
+ * again: without it the server waits for nobody (protocol.md).
+ */
 static int memory_open(const struct connect_result *r, struct link *l,
 		       uint64_t deadline_ns)
 {
@@ -154,6 +185,8 @@ static int memory_open(const struct connect_result *r, struct link *l,
 		err = lane_wrap(l);
 	if (!err && !l->readonly)
 		err = inventory_open(l);
+	if (!err)
+		err = ready(r->channel, deadline_ns);
 	if (err)
 		goto err_close;
 	err = index_open(l->sb, l->lane, l->alloc, deadline_ns, &l->index);
@@ -185,18 +218,33 @@ int link_open(const struct connect_params *p, struct link *out)
 	err = memory_open(&r, &l, p->deadline_ns);
 	close_fd(r.meta_fd);
 	close_fd(r.data_fd);
-	if (err) {
-		channel_close(r.channel);
-		return err;
-	}
+	if (err)
+		goto err_bye;
 	err = session_new(r.channel, l.sb, l.lane, l.inv, &l.session);
 	if (err) {
 		memory_close(&l);
-		channel_close(r.channel);
-		return err;
+		goto err_bye;
 	}
 	*out = l;
 	return 0;
+
+err_bye:
+	/* It was granted nothing, and has let go of the region. */
+	(void)say(r.channel, MSG_BYE, 0);
+	channel_close(r.channel);
+	return err;
+}
+
+void link_disown(const struct connect_params *p)
+{
+	struct connect_result r;
+
+	if (connect_open(p, &r))
+		return;
+	/* Nobody waits for who never said READY. */
+	close_fd(r.meta_fd);
+	close_fd(r.data_fd);
+	channel_close(r.channel);
 }
 
 void link_close(struct link *l)
@@ -332,7 +380,7 @@ static int give_back(struct link *l)
 	return err;
 }
 
-void link_farewell(struct link *l, uint64_t until_ns)
+bool link_farewell(struct link *l, uint64_t until_ns)
 {
 	while (l->inv) {
 		/* Read first: a GRANT that is not out any more is in the mail. */
@@ -344,12 +392,12 @@ void link_farewell(struct link *l, uint64_t until_ns)
 		if ((err && err != FARKV_ETIMEDOUT) ||
 		    clock_now_ns() >= until_ns ||
 		    (gate_alerts(session_gate(l->session)) & GATE_BROKEN))
-			return;
+			return false;
 		if (err)
 			session_wait_room(l->session, until_ns);
 		else if (session_grants_out(l->session) > 0)
 			session_wait(l->session, until_ns);
 		/* else: it came meanwhile, and nothing else will */
 	}
-	session_bye(l->session, until_ns);
+	return session_bye(l->session, until_ns);
 }

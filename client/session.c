@@ -368,16 +368,17 @@ static int claims_send(struct session *s, uint64_t until_ns)
 	return err;
 }
 
-void session_bye(struct session *s, uint64_t until_ns)
+bool session_bye(struct session *s, uint64_t until_ns)
 {
 	struct msg m = {.type = MSG_BYE};
+	bool heard;
 
-	if (claims_send(s, until_ns))
-		return;
-	if (session_send(s, &m, NULL, until_ns))
-		return;
+	if (claims_send(s, until_ns) || session_send(s, &m, NULL, until_ns))
+		return false;
 	pthread_mutex_lock(&s->lock);
 	while (!s->bye_acked && !s->over && clock_now_ns() < until_ns)
 		cond_wait_until(s, until_ns);
+	heard = s->bye_acked || !s->over;
 	pthread_mutex_unlock(&s->lock);
+	return heard;
 }

@@ -101,8 +101,10 @@ uint64_t session_sent(const struct session *s);
  * Say BYE and wait for its acknowledgement, the session's end, or `until_ns`. All
  * blocks have gone back. What a sweep must know of them is said first; if that is
  * too much to say, or does not get through, nothing is: the server then sweeps again.
+ * True if BYE will be, or was, heard: false if it was not said, or the session ended
+ * before the acknowledgement.
  */
-void session_bye(struct session *s, uint64_t until_ns);
+bool session_bye(struct session *s, uint64_t until_ns);
 
 /**
  * True if the session ended, or did not, for no other reason than that the channel

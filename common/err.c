@@ -9,7 +9,7 @@
 
 #include "util.h"
 
-static _Thread_local char detail[512];
+static _Thread_local char detail[ERR_LINE_MAX];
 static _Thread_local int plain; /* the line is err_str() of this, if not 0 */
 
 const char *err_str(int err)

@@ -43,6 +43,9 @@ static inline int err_same(int err, int set)
 #define err_set_errno(err, errnum, ...)                                        \
 	err_same((err), (err_set_errno)((err), (errnum), __VA_ARGS__))
 
+/** Bytes of the line at most, with its end. */
+#define ERR_LINE_MAX 512
+
 /** The line; "" if none was set since err_clear(). Never NULL. */
 const char *err_detail(void);
 

@@ -23,7 +23,7 @@
 #include "layout.h"
 
 #define MSG_MAGIC 0x4B46u
-#define MSG_PROTOCOL 2u
+#define MSG_PROTOCOL 3u
 #define MSG_HEADER_BYTES 16u
 #define MSG_MAX_BYTES 16384u /* header and body */
 #define MSG_REFS_MAX 1024u   /* block references in one message */
@@ -53,6 +53,8 @@ enum msg_type {
 	MSG_BYE = 11,         /* last message */
 	MSG_AUTH = 12,        /* answers CHALLENGE: I have this key */
 	MSG_FSCK_REQ = 13,    /* check the whole region; the answer may take long */
+	/* WELCOME was read: from now on operations may be going on. No answer. */
+	MSG_READY = 14,
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* and the channel closes */

@@ -270,7 +270,8 @@ void farkv_options_init(struct farkv_options *o);
  * FARKV_ENOTSUP (no RDMA here),
  * FARKV_EPROTOCOL (something else listens there), FARKV_EREFUSED (the server
  * said no; the detail gives its reason), FARKV_EFORMAT (incompatible region),
- * FARKV_EPERM (file modes, or the key), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
+ * FARKV_EPERM (file modes, or the key), FARKV_EDISCONNECTED (the server left in the
+ * middle), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
  *
  * Starts one control thread per process with the first handle; it blocks all
  * signals. Blocks up to connect_timeout_ms.

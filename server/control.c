@@ -29,13 +29,24 @@ void control_tick_soon(struct control *c)
 		event_add(c->tick, &soon);
 }
 
+/*
+ * Did it never get as far as READY, and cannot any more? Then it has no operation
+ * going on, and will have none: as if it had said BYE (protocol.md, "A WELCOME that
+ * nobody reads").
+ */
+static bool never_began(const struct session *s)
+{
+	return s->welcomed && !s->begun && s->port->silence &&
+	       s->port->silence(s->conn);
+}
+
 void control_end_session(struct session *s)
 {
 	struct control *c = s->control;
-
 	char peer[80];
 
 	s->port->fence(s->conn);
+	s->left = s->left || never_began(s);
 	welcome_session_ended(s);
 	memory_session_ended(s);
 	/* From afar it is fenced: its connection is gone (I6). */
@@ -99,6 +110,7 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 		    (s->welcomed || !s->port->remote);
 	char peer[80];
 
+	s->begun = true; /* behind WELCOME, by what it is refused for */
 	if (control_complaint_due(c))
 		log_warn("connection of %s closed: %s", session_peer(s, peer),
 			 text);
@@ -200,6 +212,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return sweep_on_claim(s, m);
 	case MSG_BYE:
 		return on_bye(s, m);
+	case MSG_READY:
+		return true;
 	default:
 		snprintf(why, sizeof(why), "%s was not expected",
 			 msg_type_name(m->type));
@@ -212,6 +226,7 @@ bool control_packet(struct session *s, const void *buf, size_t len)
 {
 	struct msg m;
 
+	s->begun = s->welcomed;
 	if (msg_decode(buf, len, &m)) {
 		control_refuse(s, MSG_REASON_PROTOCOL, err_detail());
 		return false;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,6 +69,9 @@ static int unix_send(void *conn, const void *buf, size_t len, const int *fds,
 
 	if (send_packet(u->socket.fd, buf, len, fds, n_fds) >= 0)
 		return 0;
+	/* It hung up: what it said before comes first, then its end. */
+	if (errno == EPIPE || errno == ECONNRESET)
+		return 0;
 	if (errno != EAGAIN && errno != ENOBUFS)
 		return errno;
 	return event_add(u->writable, NULL) ? ENOMEM : EAGAIN;
@@ -84,9 +88,10 @@ static ssize_t peek(int fd, void *buf, size_t cap, int *flags_out)
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
+	/* A reset, of a peer that left something unread, is told once, and first. */
 	do
 		n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_PEEK);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	*flags_out = n < 0 ? 0 : h.msg_flags;
 	return n;
 }
@@ -174,6 +179,15 @@ static void unix_fence(void *conn)
 	(void)conn;
 }
 
+/* A packet is in the queue before the shutdown, or its sender is told EPIPE. */
+static bool unix_silence(void *conn)
+{
+	int fd = ((struct unix_conn *)conn)->socket.fd, unread;
+
+	return shutdown(fd, SHUT_RD) == 0 && ioctl(fd, FIONREAD, &unread) == 0 &&
+	       unread == 0;
+}
+
 static const char *unix_peer(void *conn, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "pid %d", (int)((struct unix_conn *)conn)->pid);
@@ -183,6 +197,7 @@ static const char *unix_peer(void *conn, char *buf, size_t cap)
 static const struct session_port unix_ops = {
 	.send = unix_send,
 	.fence = unix_fence,
+	.silence = unix_silence,
 	.close = unix_close,
 	.peer = unix_peer,
 };

@@ -30,6 +30,11 @@ struct session_port {
 		    int n_fds);
 	/* Nothing of the session may reach the region after the return. */
 	void (*fence)(void *conn);
+	/*
+	 * No message can be sent to here after the return. True if all that came
+	 * before have been read. NULL: it cannot tell.
+	 */
+	bool (*silence)(void *conn);
 	/* Release the connection; what was sent still goes out. */
 	void (*close)(void *conn);
 	/* Who is at the other end, for the log. */
@@ -62,7 +67,8 @@ struct session {
 	bool challenged; /* CHALLENGE was sent, AUTH is due */
 	bool welcomed; /* it takes part in barriers */
 	bool readonly;
-	bool left;     /* said BYE */
+	bool begun;    /* it said something behind WELCOME */
+	bool left;     /* said BYE, or nothing behind WELCOME */
 	uint64_t barrier_owed; /* number of the BARRIER it has to answer, or 0 */
 	uint32_t n_deferred; /* its requests that wait for blocks */
 	bool parked;         /* its HELLO waits for a sweep */

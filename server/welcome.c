@@ -196,7 +196,7 @@ static bool welcome(struct session *s, bool readonly,
 	c->stats.sessions++;
 	c->stats.sessions_total++;
 	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 2)) {
-		/* It gave up waiting. It has no descriptors: nobody to wait for. */
+		/* It has no descriptors: nobody to wait for. */
 		s->left = true;
 		control_end_session(s);
 		return false;

@@ -22,7 +22,7 @@ import tempfile
 
 M64 = (1 << 64) - 1
 TYPES = dict(HELLO=1, GRANT_REQ=2, RETURN=3, HINT=4, PREFIX_REQ=5, STATS_REQ=6,
-             PING=7, BARRIER_ACK=8, BYE=11, WELCOME=65, REFUSE=66, GRANT=67,
+             PING=7, BARRIER_ACK=8, BYE=11, READY=14, WELCOME=65, REFUSE=66, GRANT=67,
              HINT_REPLY=68, PREFIX=69, STATS=70, PONG=71, BYE_ACK=76)
 LIMBO = 1
 checks = 0
@@ -56,14 +56,14 @@ xxh3 = load_xxh3()
 # ---- control-channel.md ------------------------------------------------------
 
 def encode(kind, req, body):
-    head = struct.pack("<HBBII", 0x4B46, kind, 2, len(body), req)
+    head = struct.pack("<HBBII", 0x4B46, kind, 3, len(body), req)
     return head + struct.pack("<I", xxh3(body, xxh3(head)) & 0xFFFFFFFF) + body
 
 
 def decode(packet):
     magic, kind, version, length, req, check = struct.unpack("<HBBIII",
                                                              packet[:16])
-    expect("magic, version", (magic, version), (0x4B46, 2))
+    expect("magic, version", (magic, version), (0x4B46, 3))
     expect("length", length, len(packet) - 16)
     expect("checksum", check,
            xxh3(packet[16:], xxh3(packet[:12])) & 0xFFFFFFFF)
@@ -110,6 +110,7 @@ class Session:
             (self.meta_bytes, self.region_bytes - self.meta_bytes, 0, 0)])
         self.region_id = struct.pack("<QQ", id0, id1)
         self.counter = 0
+        self.send("READY")
 
     def send(self, kind, body=b""):
         self.req += 1

@@ -231,7 +231,7 @@ START_TEST(test_protocol_version)
 	srv.edit = other_version;
 	start();
 	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
-	assert_detail("protocol version 3");
+	assert_detail("protocol version 4");
 }
 END_TEST
 
@@ -321,6 +321,30 @@ START_TEST(test_descriptors)
 	}
 	fake_server_set(&srv, n_fds, 2);
 	ck_assert_int_eq(try_open(2000, 0), 0);
+	assert_no_fds_left();
+}
+END_TEST
+
+/* READY is said before the first look at what may be used again, not earlier. */
+START_TEST(test_ready_and_goodbye)
+{
+	uint64_t *dirword = (uint64_t *)(void *)(srv.meta + REGION_D_OFF);
+	uint64_t good = *dirword;
+
+	start();
+	srv.sb.grace_ns++;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	srv.sb.grace_ns--;
+	ck_assert(fake_server_wait(&srv, MSG_BYE, 1));
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 0);
+	*dirword = 0;
+	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	assert_detail("directory word");
+	*dirword = good;
+	ck_assert(fake_server_wait(&srv, MSG_BYE, 2));
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 1);
+	ck_assert_int_eq(try_open(2000, 0), 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 2);
 	assert_no_fds_left();
 }
 END_TEST
@@ -603,6 +627,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_welcome_fields);
 	tcase_add_test(t, test_refused);
 	tcase_add_test(t, test_descriptors);
+	tcase_add_test(t, test_ready_and_goodbye);
 	tcase_add_test(t, test_superblock);
 	tcase_add_test(t, test_unsealed);
 	tcase_add_test(t, test_unsealable_memfd);

@@ -280,7 +280,7 @@ START_TEST(hello_of_another_version_is_told_so)
 	m = raw_hear(fd);
 	ck_assert_uint_eq(m.type, MSG_REFUSE);
 	ck_assert_ptr_nonnull(memmem(m.refuse.text, m.refuse.text_len,
-				     "version 3", 9));
+				     "version 4", 9));
 	close(fd);
 }
 END_TEST

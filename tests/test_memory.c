@@ -33,6 +33,7 @@ static struct control *c;
 struct peer {
 	struct session *session; /* NULL: it has ended */
 	bool silent;             /* does not answer barriers */
+	bool unread;             /* said something that the server has not read */
 	unsigned fenced, barriers, reclaims;
 	uint64_t barrier;        /* to be acknowledged, 0 none */
 	bool answered;           /* its request */
@@ -77,6 +78,11 @@ static void peer_fence(void *conn)
 	((struct peer *)conn)->fenced++;
 }
 
+static bool peer_silence(void *conn)
+{
+	return !((struct peer *)conn)->unread;
+}
+
 static void peer_close(void *conn)
 {
 	((struct peer *)conn)->session = NULL;
@@ -91,6 +97,7 @@ static const char *peer_name(void *conn, char *buf, size_t cap)
 static const struct session_port local = {
 	.send = peer_send,
 	.fence = peer_fence,
+	.silence = peer_silence,
 	.close = peer_close,
 	.peer = peer_name,
 };
@@ -555,8 +562,30 @@ START_TEST(what_comes_during_a_barrier_waits_for_the_next)
 }
 END_TEST
 
+/* All but those that never said READY, and cannot have. */
+START_TEST(session_is_waited_for_if_it_may_have_begun)
+{
+	static const struct msg ready = {.type = MSG_READY};
+
+	for (unsigned i = 0; i < 4; i++) {
+		uint32_t bob_id;
+
+		join(&bob, &local, getpid());
+		bob_id = bob.session->id;
+		if (i & 1)
+			ck_assert(say(&bob, &ready, NULL));
+		bob.unread = i & 2;
+		control_end_session(bob.session);
+		ck_assert_ptr_null(bob.session);
+		ck_assert_int_eq(departed_gone(&c->departed), i == 0);
+		departed_replaced(&c->departed, bob_id, getpid());
+	}
+}
+END_TEST
+
 START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
 {
+	static const struct msg ready = {.type = MSG_READY};
 	pid_t pid = fork();
 
 	ck_assert_int_ge(pid, 0);
@@ -565,6 +594,7 @@ START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
 		_exit(0);
 	}
 	join(&bob, &local, pid);
+	ck_assert(say(&bob, &ready, NULL));
 	control_end_session(bob.session);
 	wear_one();
 	WAIT_FOR(c->barrier.on && alice.barriers == 1 && !alice.barrier);
@@ -631,6 +661,7 @@ static Suite *suite(void)
 	tcase_add_test(t, silent_remote_client_is_cut_off);
 	tcase_add_test(t, barrier_that_is_stuck_gives_no_hope);
 	tcase_add_test(t, what_comes_during_a_barrier_waits_for_the_next);
+	tcase_add_test(t, session_is_waited_for_if_it_may_have_begun);
 	tcase_add_test(
 		t, session_that_broke_off_is_waited_for_until_its_process_ends);
 	tcase_add_test(t, no_barrier_without_need_and_no_timer_without_work);

@@ -361,6 +361,10 @@ START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
 	farkv_close(kv);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 0);
 	ck_assert_uint_eq(srv.granted - srv.returned, 3);
+	/* Its process need not be waited for all the same. */
+	ck_assert(fake_server_wait(&srv, MSG_HELLO, 2));
+	ck_assert_uint_eq(srv.hello_replaces, 100);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 1);
 	kv = open_handle();
 }
 END_TEST

@@ -231,6 +231,7 @@ END_TEST
 START_TEST(sessions_without_goodbye_do_not_fill_the_log)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	static const struct msg ready = {.type = MSG_READY};
 	unsigned n = 2000;
 	int status;
 	pid_t pid = fork();
@@ -242,6 +243,8 @@ START_TEST(sessions_without_goodbye_do_not_fill_the_log)
 			raw_say(fd, &hello, NULL);
 			if (i % 2)
 				(void)raw_hear(fd);
+			if (i % 4 > 1)
+				raw_say(fd, &ready, NULL);
 			close(fd);
 		}
 		_exit(0);
@@ -259,12 +262,17 @@ END_TEST
 static void lingering_main(unsigned me, void *arg)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	static const struct msg ready = {.type = MSG_READY};
 	int fd = raw_dial(srv.path);
+	bool in;
 
 	(void)me;
 	(void)arg;
 	raw_say(fd, &hello, NULL);
-	worker_say(raw_hear(fd).type == MSG_WELCOME ? 'w' : 'n');
+	in = raw_hear(fd).type == MSG_WELCOME;
+	if (in)
+		raw_say(fd, &ready, NULL);
+	worker_say(in ? 'w' : 'n');
 	close(fd);
 	for (;;)
 		pause();

@@ -225,8 +225,9 @@ static void close_handle(struct sim_client *c)
 {
 	farkv_close(c->kv);
 	c->kv = NULL;
-	/* The process ends as well; what goes on here is the next one. */
-	c->pid = ++sim.last_pid;
+	/* Its process may end as well; what goes on here is the next one. */
+	if (sim_below(2))
+		c->pid = ++sim.last_pid;
 }
 
 /* Almost a full window, with tombstones in it. */

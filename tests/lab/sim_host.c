@@ -284,12 +284,6 @@ int sim_connect_open(const struct connect_params *p, struct connect_result *out)
 		err = welcome(&m, ch, out);
 	if (err)
 		channel_close(ch);
-	/*
-	 * Who gave up with a WELCOME on its way is waited for until its process
-	 * ends: nobody can name that session. So it ends here.
-	 */
-	if (err && !c->dying)
-		c->pid = ++sim.last_pid;
 	return err;
 }
 

@@ -143,9 +143,8 @@ static int port_send(void *conn, const void *buf, size_t len, const int *fds,
 
 	(void)fds;
 	(void)n_fds;
-	if (k->hung_up)
-		return sim.remote ? 0 : EPIPE;
-	packet_add(&k->down, buf, len);
+	if (!k->hung_up)
+		packet_add(&k->down, buf, len);
 	return 0;
 }
 
@@ -157,6 +156,11 @@ static void port_fence(void *conn)
 		return;
 	k->fenced = true;
 	sim_lane_forget(k);
+}
+
+static bool port_silence(void *conn)
+{
+	return !((struct sim_conn *)conn)->up;
 }
 
 static void port_close(void *conn)
@@ -176,6 +180,7 @@ static const char *port_peer(void *conn, char *buf, size_t cap)
 static const struct session_port local_port = {
 	.send = port_send,
 	.fence = port_fence,
+	.silence = port_silence,
 	.close = port_close,
 	.peer = port_peer,
 }, remote_port = {
@@ -490,7 +495,9 @@ void sim_server_cut(void)
 {
 	struct sim_conn *k = conns;
 
-	while (k && (!k->session || !k->session->welcomed || sim_below(2)))
+	/* Not one that has left: its end comes behind its last words. */
+	while (k && (!k->session || !k->session->welcomed || k->hung_up ||
+		     sim_below(2)))
 		k = k->next;
 	if (!rests || !k)
 		return;

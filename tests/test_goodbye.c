@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whom a real kvserver waits for: sessions of this very process, which lives on, that
+ * end without goodbye. One that never said READY is nobody, and one whose handle is
+ * closed was disowned.
+ */
+#include "config.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/handle.h"
+#include "client/session_priv.h"
+#include "e2e.h"
+#include "raw_session.h"
+#include "real_server.h"
+#include "test_main.h"
+
+static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+static const struct msg ready = {.type = MSG_READY};
+static const struct msg bye = {.type = MSG_BYE, .req = 2};
+
+static struct real_server srv;
+static struct farkv *watcher; /* a read-only handle */
+
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "64m", NULL};
+	struct farkv_options o;
+
+	real_server_init(&srv, args);
+	farkv_options_init(&o);
+	o.flags = FARKV_OPEN_READONLY;
+	o.op_timeout_ms = 20000;
+	OK(farkv_open(srv.path, &o, &watcher));
+}
+
+static void teardown(void)
+{
+	farkv_close(watcher);
+	real_server_fini(&srv);
+}
+
+/* Until nobody is there but the watcher, and `others` have been. */
+static void wait_for_the_end_of(uint64_t others)
+{
+	struct farkv_stats s = {.size = sizeof(s)};
+
+	for (int tries = 0; s.sessions != 1 || s.sessions_total != others + 1;
+	     tries++) {
+		ck_assert_int_lt(tries, 2000);
+		usleep(10000);
+		OK(farkv_stats(watcher, &s));
+	}
+}
+
+/* Does the server wait for somebody who has gone? It looks for two seconds. */
+static uint64_t undecided(void)
+{
+	struct farkv_fsck f = {.size = sizeof(f)};
+
+	OK(farkv_fsck(watcher, &f));
+	return f.undecided;
+}
+
+START_TEST(welcome_that_nobody_reads)
+{
+	int fd = raw_dial(srv.path);
+
+	raw_say(fd, &hello, NULL);
+	ck_assert_int_eq(raw_pending(fd, 20000), 1);
+	close(fd);
+	wait_for_the_end_of(1);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
+}
+END_TEST
+
+START_TEST(welcome_read_and_not_taken)
+{
+	close(raw_session(srv.path, MSG_ROLE_RW, NULL));
+	wait_for_the_end_of(1);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
+}
+END_TEST
+
+/* The socket tells that something was left unread before it tells of READY. */
+START_TEST(ready_behind_what_nobody_reads_counts)
+{
+	struct msg again = hello, w;
+	int fd = raw_dial(srv.path);
+
+	raw_say(fd, &hello, NULL);
+	ck_assert_int_eq(raw_pending(fd, 20000), 1);
+	real_server_pause(&srv);
+	raw_say(fd, &ready, NULL);
+	close(fd);
+	real_server_resume(&srv);
+	wait_for_the_end_of(1);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_GHOST);
+
+	/* Until another HELLO of this process disowns it. */
+	fd = raw_session(srv.path, MSG_ROLE_RO, &w);
+	again.hello.replaces = w.welcome.session - 1;
+	memcpy(again.hello.replaces_region, w.welcome.region_id,
+	       sizeof(w.welcome.region_id));
+	close(fd);
+	fd = raw_dial(srv.path);
+	raw_say(fd, &again, NULL);
+	close(fd); /* it is enough that it was said */
+	wait_for_the_end_of(3);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
+}
+END_TEST
+
+/* Nor does it matter that an answer to what came before finds nobody. */
+START_TEST(bye_behind_what_nobody_reads_counts)
+{
+	static const struct msg ping = {.type = MSG_PING, .req = 2};
+	int fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
+
+	raw_say(fd, &ready, NULL);
+	raw_say(fd, &ping, NULL);
+	ck_assert_int_eq(raw_pending(fd, 20000), 1);
+	real_server_pause(&srv);
+	raw_say(fd, &ping, NULL);
+	raw_say(fd, &bye, NULL);
+	close(fd);
+	real_server_resume(&srv);
+	wait_for_the_end_of(1);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
+}
+END_TEST
+
+/* The connection is cut, and the program has no other call for its handle. */
+START_TEST(handle_that_was_cut_is_disowned_when_it_is_closed)
+{
+	struct farkv *kv = e2e_open(srv.path, 5000), *none = NULL;
+
+	OK(e2e_put(kv, "key", "value"));
+	ck_assert_int_eq(shutdown(kv->link.session->ch->fd, SHUT_RDWR), 0);
+	wait_for_the_end_of(1);
+	FAILS(FARKV_EURI, farkv_open("bad://", NULL, &none));
+	farkv_close(kv);
+	/* Nobody asked for what was done there. */
+	ck_assert_ptr_nonnull(strstr(farkv_errdetail(), "bad://"));
+	wait_for_the_end_of(2);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
+	e2e_expect_str(watcher, "key", "value");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("goodbye");
+	TCase *t = tcase_create("goodbye");
+
+	real_server_require();
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, welcome_that_nobody_reads);
+	tcase_add_test(t, welcome_read_and_not_taken);
+	tcase_add_test(t, ready_behind_what_nobody_reads_counts);
+	tcase_add_test(t, bye_behind_what_nobody_reads_counts);
+	tcase_add_test(t, handle_that_was_cut_is_disowned_when_it_is_closed);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
