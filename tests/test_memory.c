@@ -306,7 +306,8 @@ START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
 
 	t = clock_now_ns();
 	give(&alice, small, ALLOC_LIMBO);
-	ck_assert_uint_eq(get(&alice, LARGE, 64), 64);
+	/* They do not go into limbo all at once, nor do they come out of it. */
+	ck_assert_uint_gt(get(&alice, LARGE, 64), 0);
 	ck_assert_uint_ge(alice.answered_ns - t, GRACE_NS);
 	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
 }
