@@ -193,7 +193,8 @@ struct sim_lane_state {
 	struct sim_late *late;    /* requests that the network still has */
 	const struct xport_wr *reading; /* what may be torn now */
 	uint64_t window_at;       /* on its clock: when slots were last READ */
-	bool slow;                /* and a block T/2 later, and slots not since */
+	uint64_t block;           /* what was READ of a block last, ... */
+	bool slow;                /* ... T/2 later, and slots not since */
 };
 struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
 struct xport_lane *sim_lane_server(void);

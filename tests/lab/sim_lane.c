@@ -183,16 +183,18 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 	}
 }
 
-/* Does the client look for its key behind a frozen word? */
-static bool any_frozen(const void *window, const struct sim_client *c)
+/* Is the word frozen whose block lies there? Another key's may be, next to it. */
+static bool is_frozen(const void *window, uint64_t off)
 {
 	const uint64_t *word = window;
-	uint32_t fp = c->n_ops ? hash_fp(sim_key_hash[c->op[0]->key]) : 0;
 
-	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
-		if (slot_fp(word[i]) == fp && (word[i] & SLOT_FROZEN) &&
-		    !(word[i] & SLOT_DEAD))
-			return true;
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++) {
+		struct block_ref r = slot_block(word[i]);
+
+		if (!slot_is_null(word[i]) && off >= r.off &&
+		    off - r.off < class_bytes(r.cls))
+			return word[i] & SLOT_FROZEN;
+	}
 	return false;
 }
 
@@ -208,9 +210,10 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		return;
 	if (is_window(wr)) {
 		/* A frozen word says nothing of its block. */
-		l->slow = l->slow && any_frozen(wr->laddr, c);
+		l->slow = l->slow && is_frozen(wr->laddr, l->block);
 		return;
 	}
+	l->block = wr->off;
 	l->slow = sim_clock_of(c) - l->window_at > SIM_T / 2;
 	sim_events[SIM_SLOW] += l->slow;
 }
