@@ -501,9 +501,11 @@ struct home_key {
 	uint32_t there; /* the same, or 0 after a delete */
 };
 
-static void home_op(struct farkv *kv, uint64_t i, struct home_key *k,
+static void home_op(struct farkv *kv, const struct scale_home *h, uint64_t i,
 		    uint64_t what)
 {
+	static struct home_key keys[SCALE_HOME_KEYS + 1];
+	struct home_key *k = &keys[i];
 	int err;
 
 	MUST(scale_get(kv, i, HOME_LEN) == k->there,
@@ -512,8 +514,10 @@ static void home_op(struct farkv *kv, uint64_t i, struct home_key *k,
 		err = scale_delete(kv, i);
 		k->there = 0;
 	} else if (what < 4) {
+		err = scale_put(kv, i, k->last + 1, HOME_LEN);
+		if (err == FARKV_ENOSPC && h->may_be_full)
+			return;
 		k->there = ++k->last;
-		err = scale_put(kv, i, k->there, HOME_LEN);
 	} else {
 		return;
 	}
@@ -522,7 +526,6 @@ static void home_op(struct farkv *kv, uint64_t i, struct home_key *k,
 
 void scale_home_main(unsigned me, void *home)
 {
-	static struct home_key keys[SCALE_HOME_KEYS + 1];
 	struct scale_home *h = home;
 	struct farkv *kv = worker_open(h->uri, 0);
 	uint64_t x = me, r, i;
@@ -531,12 +534,12 @@ void scale_home_main(unsigned me, void *home)
 	while (!__atomic_load_n(&h->stop, __ATOMIC_ACQUIRE)) {
 		r = scale_random(&x);
 		i = 1 + r % SCALE_HOME_KEYS;
-		home_op(kv, i, &keys[i], r >> 40 & 7);
+		home_op(kv, h, i, r >> 40 & 7);
 		if (++h->ops % 64 == 0)
 			usleep(h->nap_us ? h->nap_us : 1000);
 	}
 	for (i = 1; i <= SCALE_HOME_KEYS; i++)
-		home_op(kv, i, &keys[i], 7);
+		home_op(kv, h, i, 7);
 	farkv_close(kv);
 	_exit(0);
 }

@@ -154,6 +154,7 @@ struct scale_home {
 	uint32_t stop;
 	uint64_t ops;
 	unsigned nap_us; /* after every 64 operations; 0: the default */
+	bool may_be_full; /* others take all memory: FARKV_ENOSPC is an answer */
 };
 
 void scale_home_main(unsigned me, void *home);

@@ -13,11 +13,19 @@
 #if __has_feature(thread_sanitizer)
 #define TEST_UNDER_TSAN true
 #endif
+#if __has_feature(address_sanitizer)
+#define TEST_UNDER_ASAN true
+#endif
 #elif defined(__SANITIZE_THREAD__)
 #define TEST_UNDER_TSAN true
+#elif defined(__SANITIZE_ADDRESS__)
+#define TEST_UNDER_ASAN true
 #endif
 #ifndef TEST_UNDER_TSAN
 #define TEST_UNDER_TSAN false
+#endif
+#ifndef TEST_UNDER_ASAN
+#define TEST_UNDER_ASAN false
 #endif
 
 /**
@@ -41,8 +49,9 @@ static inline bool test_tsan_skips(const char *test)
 		SRunner *sr;                                                   \
 		int failed;                                                    \
                                                                                \
-		/* check's 4 s are too few under sanitizers on a busy machine */ \
+		/* limits are for what hangs, not for a busy machine */        \
 		setenv("CK_DEFAULT_TIMEOUT", "60", 0);                         \
+		setenv("CK_TIMEOUT_MULTIPLIER", "5", 0);                       \
 		sr = srunner_create(suite);                                    \
 		srunner_run_all(sr, CK_NORMAL);                                \
 		failed = srunner_ntests_failed(sr);                            \

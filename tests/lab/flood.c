@@ -34,8 +34,11 @@
 #define GOOD_MS 3000u
 /* ... and a writer, while sweeps are disturbed again and again. */
 #define HELD_MS 6000u
-/* What a server may have of its own on top of what it had. */
-#define OWN_MAX (UINT64_C(48) << 20)
+/*
+ * What a server may have of its own on top of what it had. AddressSanitizer keeps
+ * 256 MiB of what was freed.
+ */
+#define OWN_MAX ((TEST_UNDER_ASAN ? UINT64_C(304) : UINT64_C(48)) << 20)
 #define LOG_LINES_MAX 120u
 
 static struct real_server srv;
@@ -148,15 +151,21 @@ static void teardown(void)
 /* ---- good clients ------------------------------------------------------------------ */
 
 /* Connect, write, read, leave: how long that took. */
+/* Others may have taken all memory: then a write is told so, and as soon. */
+static bool may_be_full;
+
 static uint64_t visit(unsigned i)
 {
 	uint64_t began = scale_now_ns();
 	struct farkv *kv = e2e_open(srv.path, GOOD_MS);
 	char value[16];
+	int err;
 
 	snprintf(value, sizeof(value), "%u", i);
-	OK(e2e_put(kv, "good", value));
-	e2e_expect_str(kv, "good", value);
+	err = e2e_put(kv, "good", value);
+	ck_assert(err == 0 || (err == FARKV_ENOSPC && may_be_full));
+	if (err == 0)
+		e2e_expect_str(kv, "good", value);
 	farkv_close(kv);
 	return scale_now_ns() - began;
 }
@@ -422,9 +431,10 @@ static void storm_main(unsigned me, void *arg)
 
 START_TEST(storms_of_every_request_leave_time_for_others)
 {
-	struct scale_home home = {.uri = srv.path};
+	struct scale_home home = {.uri = srv.path, .may_be_full = true};
 	struct scale_worker w[9], good;
 
+	may_be_full = true;
 	for (unsigned i = 0; i < 9; i++)
 		w[i] = scale_start(storm_main, i, NULL);
 	for (unsigned i = 0; i < 9; i++)
@@ -434,6 +444,7 @@ START_TEST(storms_of_every_request_leave_time_for_others)
 	visits(5, "beside storms", GOOD_MS);
 	for (unsigned i = 0; i < 9; i++)
 		scale_kill(&w[i]);
+	may_be_full = false;
 	scale_expect_alive(&good);
 	scale_kill(&good);
 	check_as_before();
