@@ -103,6 +103,20 @@ for signal in TERM INT TERM INT TERM INT; do
 	storm $signal "$server"
 done
 
+# ---- addresses of RDMA: refused by any transport, before anything is started
+refuses() { # ADDRESS WHY
+	expect 64 "$KVSERVER" -s "$dir/nowhere" -t shm -m 8 --listen "$1" && says "--listen '.*': $2"
+	[ ! -e "$dir/nowhere" ] || fail "--listen $1: a socket is left"
+}
+refuses '[::1' "'\]' is missing"
+refuses '[::1]18515' "after '\]' comes a colon"
+refuses '::1:18515' 'an IPv6 address needs brackets'
+refuses "$(printf '%0300d' 0):1" 'the host name is too long'
+for port in 65536 -1 x ''; do
+	refuses "host:$port" 'the port is a number from 0'
+done
+expect 64 "$KVSERVER" -s "$dir/nowhere" -t rdma --listen 192.0.2.1:1 && says 'anybody on the network can come: .*--keys FILE.*--no-auth'
+
 # ---- sizes
 start_server bare -m 8
 expect 0 kvcli --json stats && shows '"heap_bytes":8388608,'
