@@ -199,3 +199,23 @@ void real_server_fini(struct real_server *s)
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
 		      "kvserver ended with status 0x%x", (unsigned)status);
 }
+
+unsigned real_server_fds(const struct real_server *s)
+{
+	char path[64], link[64];
+	struct dirent *e;
+	unsigned n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)s->pid);
+	d = opendir(path);
+	ck_assert_ptr_nonnull(d);
+	while ((e = readdir(d))) {
+		memset(link, 0, sizeof(link));
+		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
+			     0 ||
+		     !strstr(link, "pidfd");
+	}
+	closedir(d);
+	return n;
+}

@@ -7,7 +7,6 @@
 #include "config.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -29,32 +28,11 @@
 static struct real_server srv;
 static unsigned idle_fds;
 
-/* But for the one by which the server watches this very process. */
-static unsigned server_fds(void)
-{
-	char path[64], link[64];
-	struct dirent *e;
-	unsigned n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)srv.pid);
-	d = opendir(path);
-	ck_assert_ptr_nonnull(d);
-	while ((e = readdir(d))) {
-		memset(link, 0, sizeof(link));
-		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
-			     0 ||
-		     !strstr(link, "pidfd");
-	}
-	closedir(d);
-	return n;
-}
-
 static void check_server_fds(unsigned want)
 {
-	for (int i = 0; i < 500 && server_fds() != want; i++)
+	for (int i = 0; i < 500 && real_server_fds(&srv) != want; i++)
 		usleep(10000);
-	ck_assert_uint_eq(server_fds(), want);
+	ck_assert_uint_eq(real_server_fds(&srv), want);
 }
 
 static void check_good_client(void)
@@ -73,7 +51,7 @@ static void setup(void)
 	static const char *const args[] = {"-m", "16", NULL};
 
 	real_server_init(&srv, args);
-	idle_fds = server_fds();
+	idle_fds = real_server_fds(&srv);
 }
 
 static void teardown(void)
@@ -274,7 +252,7 @@ START_TEST(slow_descriptors_do_not_use_up_the_servers)
 		OK(e2e_put(kv, "k", "served all the while"));
 		usleep(2000);
 	}
-	fds = server_fds();
+	fds = real_server_fds(&srv);
 	ck_assert_uint_le(fds, idle_fds + 1 + 20);
 	for (int i = 0; i < 30; i++)
 		close(p[i].receiver);

@@ -6,7 +6,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -48,27 +47,6 @@ static char dir[32], log_path[64], program_path[64];
 
 /* ---- the server ------------------------------------------------------------------ */
 
-/* Those of processes that it waits for are theirs. */
-static unsigned server_fds(void)
-{
-	char path[64], link[64];
-	struct dirent *e;
-	unsigned n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)srv.pid);
-	d = opendir(path);
-	ck_assert_ptr_nonnull(d);
-	while ((e = readdir(d))) {
-		memset(link, 0, sizeof(link));
-		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
-			     0 ||
-		     !strstr(link, "pidfd");
-	}
-	closedir(d);
-	return n;
-}
-
 /* A program that starts the server without the first option, which is -q. */
 static void talkative(void)
 {
@@ -104,7 +82,7 @@ static void setup(void)
 	dup2(my_stderr, STDERR_FILENO);
 	close(my_stderr);
 	close(fd);
-	idle_fds = server_fds();
+	idle_fds = real_server_fds(&srv);
 	scale_usage(srv.pid, &idle);
 }
 
@@ -127,9 +105,9 @@ static void check_as_before(void)
 	struct scale_usage now;
 
 	scale_fsck_swept(&srv, "after the flood");
-	for (int i = 0; i < 1000 && server_fds() != idle_fds; i++)
+	for (int i = 0; i < 1000 && real_server_fds(&srv) != idle_fds; i++)
 		usleep(10000);
-	ck_assert_uint_eq(server_fds(), idle_fds);
+	ck_assert_uint_eq(real_server_fds(&srv), idle_fds);
 	ck_assert_uint_eq(scale_stat(&srv, "sessions"), 1);
 	scale_usage(srv.pid, &now);
 	scale_say("server: %llu KiB of its own before, %llu KiB after; %u "
