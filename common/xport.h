@@ -48,8 +48,10 @@ struct xport_wr {
 	uint32_t len;   /* bytes; 8 for CAS */
 	uint64_t off;   /* bytes from the region start; CAS: multiple of 8 */
 	/*
-	 * READ: where the bytes go. WRITE: where they come from; if that is the
-	 * target itself (a DIRECT lane's base + off) the WRITE is counted, not
+	 * READ: where the bytes go; until the chain is done that memory may hold
+	 * anything, so no other request under way may bring bytes there, nor may an
+	 * earlier one take them from there. WRITE: where they come from; if that is
+	 * the target itself (a DIRECT lane's base + off) the WRITE is counted, not
 	 * copied. CAS: unused. Lane memory, unless the lane has XPORT_ANY_MEM.
 	 */
 	void *laddr;
@@ -110,8 +112,9 @@ struct xport_lane {
 /**
  * Post the chains linked from `first` with one doorbell. Each chain must stay
  * in place until it is done. A request that does not lie within the region, is
- * misaligned, or writes on a read-only lane is the caller's bug or the region's
- * corruption: nothing is posted and FARKV_EINVAL (FARKV_EPERM) is returned.
+ * misaligned, READs into memory of another of its chain, or writes on a read-only
+ * lane is the caller's bug or the region's corruption: nothing is posted and
+ * FARKV_EINVAL (FARKV_EPERM) is returned.
  * On a broken lane the chains are done at once with its status; returns 0.
  */
 static inline int xport_post(struct xport_lane *lane, struct xport_chain *first)
@@ -155,10 +158,11 @@ static inline int xport_broken(const struct xport_lane *lane)
 }
 
 /**
- * Check one request against the contract (bounds without overflow, alignment,
- * rights). Shared by the transports; returns 0, FARKV_EINVAL or FARKV_EPERM.
+ * Check what is posted against the contract (bounds without overflow, alignment,
+ * rights, memory of a READ's own). Shared by the transports; returns 0,
+ * FARKV_EINVAL or FARKV_EPERM.
  */
-int xport_check_wr(const struct xport_lane *lane, const struct xport_wr *wr);
+int xport_check(const struct xport_lane *lane, const struct xport_chain *first);
 
 /**
  * A lane over memory mapped at `base` (region_bytes long), for the shared-memory

@@ -153,14 +153,10 @@ static int fault_post(struct xport_lane *lane, struct xport_chain *first)
 {
 	struct fault_lane *f = (struct fault_lane *)lane;
 	struct xport_chain **tail = &f->delayed;
+	int err = xport_check(lane, first);
 
-	for (struct xport_chain *c = first; c; c = c->next)
-		for (unsigned i = 0; i < c->n; i++) {
-			int err = xport_check_wr(lane, &c->wr[i]);
-
-			if (err)
-				return err;
-		}
+	if (err)
+		return err;
 	lane->counters.doorbells++;
 	for (struct xport_chain *c = first; c; c = c->next) {
 		c->done = false;

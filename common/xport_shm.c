@@ -67,14 +67,10 @@ static void shm_execute(struct xport_lane *lane, struct xport_wr *wr)
 static int shm_post(struct xport_lane *lane, struct xport_chain *first)
 {
 	int broken = xport_broken(lane);
+	int err = xport_check(lane, first);
 
-	for (struct xport_chain *c = first; c; c = c->next)
-		for (unsigned i = 0; i < c->n; i++) {
-			int err = xport_check_wr(lane, &c->wr[i]);
-
-			if (err)
-				return err;
-		}
+	if (err)
+		return err;
 	if (!broken)
 		lane->counters.doorbells++;
 	for (struct xport_chain *c = first; c; c = c->next) {

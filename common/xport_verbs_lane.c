@@ -358,16 +358,14 @@ static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
 {
 	struct verbs_lane *l = lane_of(lane);
 	int broken = xport_broken(lane);
+	int err = xport_check(lane, first);
 
+	if (err)
+		return err;
 	for (struct xport_chain *c = first; c; c = c->next)
-		for (unsigned i = 0; i < c->n; i++) {
-			int err = xport_check_wr(lane, &c->wr[i]);
-
-			if (!err && !area_of(l, c->wr[i].off, c->wr[i].len))
-				err = FARKV_EINVAL;
-			if (err)
-				return err;
-		}
+		for (unsigned i = 0; i < c->n; i++)
+			if (!area_of(l, c->wr[i].off, c->wr[i].len))
+				return FARKV_EINVAL;
 	for (struct xport_chain *c = first; c; c = c->next) {
 		c->done = false;
 		c->status = 0;

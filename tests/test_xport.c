@@ -151,9 +151,53 @@ START_TEST(post_request_outside_region_or_misaligned_posts_nothing)
 					    .off = 0,
 					    .laddr = mem};
 		c.wr[1] = bad[i];
-		c.wr[1].laddr = mem;
+		c.wr[1].laddr = mem + 32;
 		ck_assert_int_eq(xport_post(lane, &c), FARKV_EINVAL);
 		ck_assert_uint_eq(region[0], 0);
+	}
+	xport_mem_free(lane, mem, 64);
+	lane_close(lane);
+}
+END_TEST
+
+/* A READ's memory is its own: what an earlier request takes from there, or brings. */
+START_TEST(post_read_into_memory_of_its_chain_posts_nothing)
+{
+	static const struct {
+		unsigned opcode, at, len, to, read; /* laddr and bytes of both */
+		int err;
+	} cases[] = {
+		{XPORT_WRITE, 0, 8, 0, 8, FARKV_EINVAL},
+		{XPORT_WRITE, 0, 16, 15, 8, FARKV_EINVAL},
+		{XPORT_WRITE, 8, 16, 0, 9, FARKV_EINVAL},
+		{XPORT_WRITE, 8, 1, 0, 32, FARKV_EINVAL},
+		{XPORT_READ, 0, 8, 0, 8, FARKV_EINVAL},
+		{XPORT_READ, 8, 8, 0, 9, FARKV_EINVAL},
+		{XPORT_WRITE, 0, 8, 8, 8, 0},
+		{XPORT_WRITE, 8, 8, 0, 8, 0},
+		{XPORT_READ, 0, 8, 8, 16, 0},
+	};
+	struct xport_lane *lane = lane_open(_i);
+	uint8_t *mem = xport_mem_alloc(lane, 64);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct xport_chain c = {.n = 3};
+
+		memset(mem, 0xEE, 64);
+		memset(region, 0, 256);
+		c.wr[0] = (struct xport_wr){.opcode = (uint8_t)cases[i].opcode,
+					    .len = cases[i].len,
+					    .laddr = mem + cases[i].at};
+		c.wr[1] = (struct xport_wr){.opcode = XPORT_CAS, .len = 8,
+					    .off = 128, .swap = 1};
+		c.wr[2] = (struct xport_wr){.opcode = XPORT_READ, .off = 64,
+					    .len = cases[i].read,
+					    .laddr = mem + cases[i].to};
+		ck_assert_int_eq(xport_post(lane, &c), cases[i].err);
+		if (!cases[i].err)
+			wait_done(lane, &c);
+		ck_assert_uint_eq(region[128], cases[i].err ? 0 : 1);
+		ck_assert_uint_eq(mem[cases[i].to], cases[i].err ? 0xEE : 0);
 	}
 	xport_mem_free(lane, mem, 64);
 	lane_close(lane);
@@ -298,6 +342,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		t, post_request_outside_region_or_misaligned_posts_nothing, 0,
 		N_LANES);
+	tcase_add_loop_test(t, post_read_into_memory_of_its_chain_posts_nothing,
+			    0, N_LANES);
 	tcase_add_loop_test(t, broken_lane_ends_every_chain_with_its_error, 0,
 			    N_LANES);
 	tcase_add_test(t, readonly_lane_refuses_write_and_cas);

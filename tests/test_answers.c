@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers that do not arrive: a lane over a device that the test plays, and that can
+ * report a READ or compare-and-swap as done without its data, as rxe does when an
+ * acknowledgement with its number comes first. These take the place of libibverbs'
+ * functions that a lane calls; what is posted is done when the lane polls.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/clock.h"
+#include "common/xport_verbs_priv.h"
+#include "test_main.h"
+
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+#define REGION 8192u
+#define RADDR UINT64_C(0x100000)
+#define POSTED_MAX 64u
+#define PIECE 1024u /* the longest request that the device takes */
+#define NONE UINT32_MAX
+
+static uint8_t region[REGION] __attribute__((aligned(8)));
+
+/* ---- the device ---------------------------------------------------------------- */
+
+static struct {
+	struct ibv_send_wr wr[POSTED_MAX];
+	struct ibv_sge sge[POSTED_MAX];
+	unsigned n, done;
+	unsigned lost; /* the answer of this one of the posted */
+	bool hold;  /* it takes its time */
+	bool finish; /* and does not stop at ERR what is under way */
+	bool error;
+} device;
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	(void)qp;
+	(void)bad;
+	for (; wr; wr = wr->next) {
+		ck_assert_uint_lt(device.n, POSTED_MAX);
+		ck_assert_int_eq(wr->num_sge, 1);
+		ck_assert_uint_le(wr->sg_list->length, PIECE);
+		device.wr[device.n] = *wr;
+		device.sge[device.n++] = *wr->sg_list;
+	}
+	return 0;
+}
+
+static void execute(const struct ibv_send_wr *wr, const struct ibv_sge *sge,
+		    bool answer)
+{
+	void *local = (void *)(uintptr_t)sge->addr;
+	uint64_t word;
+
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+		memcpy(region + (wr->wr.rdma.remote_addr - RADDR), local,
+		       sge->length);
+		break;
+	case IBV_WR_RDMA_READ:
+		if (answer)
+			memcpy(local,
+			       region + (wr->wr.rdma.remote_addr - RADDR),
+			       sge->length);
+		break;
+	default:
+		memcpy(&word, region + (wr->wr.atomic.remote_addr - RADDR), 8);
+		if (answer)
+			memcpy(local, &word, 8);
+		if (word == wr->wr.atomic.compare_add)
+			memcpy(region + (wr->wr.atomic.remote_addr - RADDR),
+			       &wr->wr.atomic.swap, 8);
+	}
+}
+
+/* All that is posted, up to the next that reports. */
+static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	(void)cq;
+	ck_assert_int_ge(n, 1);
+	while (device.done < device.n && !device.hold) {
+		unsigned i = device.done++;
+
+		if (!device.error) {
+			execute(&device.wr[i], &device.sge[i], i != device.lost);
+			if (!(device.wr[i].send_flags & IBV_SEND_SIGNALED))
+				continue;
+		}
+		memset(wc, 0xEE, sizeof(*wc));
+		wc->wr_id = device.wr[i].wr_id;
+		wc->status = device.error ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;
+		return 1;
+	}
+	return 0;
+}
+
+static struct ibv_context ctx = {.ops = {.post_send = post_send,
+					 .poll_cq = poll_cq}};
+static struct ibv_pd pd = {.context = &ctx};
+static struct ibv_qp qp = {.context = &ctx};
+static struct ibv_cq cq = {.context = &ctx};
+static struct ibv_mr mr;
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *at, size_t bytes, int access)
+{
+	ck_assert_ptr_eq(p, &pd);
+	(void)at;
+	(void)bytes;
+	(void)access;
+	return &mr;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *at, size_t bytes,
+				uint64_t iova, unsigned access)
+{
+	(void)iova;
+	return ibv_reg_mr(p, at, bytes, (int)access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *m)
+{
+	ck_assert_ptr_eq(m, &mr);
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *context,
+			     struct ibv_comp_channel *channel, int vector)
+{
+	(void)c;
+	(void)cqe;
+	(void)context;
+	(void)channel;
+	(void)vector;
+	return &cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *c)
+{
+	ck_assert_ptr_eq(c, &cq);
+	return 0;
+}
+
+int ibv_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *a, int mask)
+{
+	ck_assert_ptr_eq(q, &qp);
+	ck_assert_int_eq(mask, IBV_QP_STATE);
+	ck_assert_int_eq(a->qp_state, IBV_QPS_ERR);
+	device.error = !device.finish;
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *q)
+{
+	ck_assert_ptr_eq(q, &qp);
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *c, uint8_t port,
+		   struct _compat_ibv_port_attr *a)
+{
+	struct ibv_port_attr attr = {.max_msg_sz = PIECE};
+
+	(void)c;
+	(void)port;
+	memcpy(a, &attr, sizeof(attr));
+	return 0;
+}
+
+/* ---- the lane -------------------------------------------------------------------- */
+
+static struct verbs_lane *verbs;
+static struct xport_lane *lane;
+static uint8_t *mem;
+
+static const struct verbs_conn conn = {.qp = &qp, .max_send = 64,
+				       .max_inline = 220};
+
+static void setup(void)
+{
+	struct verbs_area area = {.bytes = REGION, .raddr = RADDR, .rkey = 1};
+	struct verbs_lane_params p = {.areas = &area, .n_areas = 1,
+				      .region_bytes = REGION};
+
+	memset(&device, 0, sizeof(device));
+	device.lost = NONE;
+	for (unsigned i = 0; i < REGION; i++)
+		region[i] = (uint8_t)(i * 7 + i / 256);
+	ck_assert_int_eq(verbs_lane_new(&pd, NULL, &p, &verbs), 0);
+	ck_assert_int_eq(verbs_lane_start(verbs, &conn), 0);
+	lane = verbs_lane_base(verbs);
+	mem = xport_mem_alloc(lane, REGION);
+	ck_assert_ptr_nonnull(mem);
+	memset(mem, 0xEE, REGION);
+}
+
+static void teardown(void)
+{
+	xport_mem_free(lane, mem, REGION);
+	xport_close(lane);
+}
+
+static struct xport_wr read_wr(uint64_t off, void *to, uint32_t len)
+{
+	return (struct xport_wr){
+		.opcode = XPORT_READ, .off = off, .laddr = to, .len = len};
+}
+
+static struct xport_wr cas_wr(uint64_t off, uint64_t expect, uint64_t swap)
+{
+	return (struct xport_wr){.opcode = XPORT_CAS, .off = off, .len = 8,
+				 .expect = expect, .swap = swap};
+}
+
+static uint64_t word_at(uint64_t off)
+{
+	uint64_t word;
+
+	memcpy(&word, region + off, 8);
+	return word;
+}
+
+static void run(struct xport_chain *c)
+{
+	ck_assert_int_eq(xport_post(lane, c), 0);
+	for (unsigned i = 0; !c->done && i < 100; i++)
+		xport_poll(lane);
+	ck_assert(c->done);
+}
+
+/* The chain ended at request n_done, and with it the lane, which says why. */
+static void ck_lost(const struct xport_chain *c, unsigned n_done)
+{
+	ck_assert_int_eq(c->status, FARKV_EDISCONNECTED);
+	ck_assert_uint_eq(c->n_done, n_done);
+	ck_assert_int_eq(xport_broken(lane), FARKV_EDISCONNECTED);
+	ck_assert_str_eq(verbs_lane_why(verbs),
+			 "the local device lost an answer");
+}
+
+/* ---- cases ------------------------------------------------------------------------ */
+
+START_TEST(all_answers_arrive_the_data_is_there_and_the_lane_stays)
+{
+	static const uint32_t sizes[] = {1, 7, 8, 9, 64, 1000, 1024, 1031,
+					 4096, 5000};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct xport_chain c = {.n = 2};
+		uint64_t was = word_at(8184);
+
+		c.wr[0] = read_wr(i, mem + i, sizes[i]);
+		c.wr[1] = cas_wr(8184, was, was + 1);
+		run(&c);
+		ck_assert_int_eq(c.status, 0);
+		ck_assert_uint_eq(c.n_done, 2);
+		ck_assert_mem_eq(mem + i, region + i, sizes[i]);
+		ck_assert_uint_eq(c.wr[1].found, was);
+		ck_assert_uint_eq(word_at(8184), was + 1);
+		device.n = device.done = 0;
+	}
+	ck_assert_int_eq(xport_broken(lane), 0);
+}
+END_TEST
+
+/* What was there before proves nothing, also when it is what the answer would bring. */
+START_TEST(answer_that_equals_the_old_content_is_an_answer)
+{
+	for (unsigned round = 0; round < 3; round++) {
+		struct xport_chain c = {.n = 1};
+
+		c.wr[0] = read_wr(512, mem, 256);
+		run(&c);
+		ck_assert_int_eq(c.status, 0);
+		ck_assert_mem_eq(mem, region + 512, 256);
+	}
+}
+END_TEST
+
+/* The lane is broken where the answer is missing, and what stands before it is certain. */
+START_TEST(answer_of_a_read_is_lost_the_chain_ends_there)
+{
+	struct xport_chain c = {.n = 4};
+
+	memcpy(mem + 2048, region + 2048, 256); /* from an earlier READ */
+	device.lost = (unsigned)_i;
+	for (unsigned i = 0; i < 4; i++)
+		c.wr[i] = read_wr(2048 + i * 64, mem + 2048 + i * 64,
+				  i == 2 ? 8 : 64);
+	run(&c);
+	ck_lost(&c, (unsigned)_i);
+}
+END_TEST
+
+START_TEST(answer_of_a_cas_is_lost_its_outcome_is_unknown)
+{
+	struct xport_chain c = {.n = 2};
+	uint64_t was = word_at(64);
+
+	memset(mem, 0x5A, 256);
+	c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE, .off = 1024,
+				    .laddr = mem, .len = 256};
+	/* It swaps (round 0), or finds another word (round 1). */
+	c.wr[1] = cas_wr(64, was + (unsigned)_i, 4711);
+	device.lost = 1;
+	run(&c);
+	ck_lost(&c, 1);
+	ck_assert_uint_eq(word_at(64), _i ? was : 4711);
+	ck_assert_mem_eq(region + 1024, mem, 256);
+}
+END_TEST
+
+/* A result that an earlier compare-and-swap has left is not this one's. */
+START_TEST(answer_of_a_cas_is_lost_after_the_queue_went_round)
+{
+	struct xport_chain c = {.n = 1};
+
+	for (unsigned i = 0; i < 64; i++) {
+		c.wr[0] = cas_wr(64, word_at(64), i + 1);
+		run(&c);
+		ck_assert_int_eq(c.status, 0);
+		device.n = device.done = 0;
+	}
+	device.lost = 0;
+	c.wr[0] = cas_wr(64, 64, 65);
+	run(&c);
+	ck_lost(&c, 0);
+}
+END_TEST
+
+START_TEST(answer_of_one_piece_of_a_long_read_is_lost)
+{
+	struct xport_chain c = {.n = 2};
+
+	device.lost = (unsigned)_i;
+	c.wr[0] = read_wr(0, mem, 4 * PIECE + 8); /* 5 pieces */
+	c.wr[1] = cas_wr(8184, 0, 0);
+	run(&c);
+	ck_lost(&c, _i < 5 ? 0 : 1);
+}
+END_TEST
+
+START_TEST(answer_is_lost_chains_before_are_done_those_behind_did_not_happen)
+{
+	struct xport_chain c[3] = {{.n = 1}, {.n = 1}, {.n = 1}};
+
+	for (unsigned i = 0; i < 3; i++) {
+		c[i].wr[0] = read_wr(i * 64, mem + i * 64, 64);
+		c[i].next = i < 2 ? &c[i + 1] : NULL;
+	}
+	device.lost = 1;
+	ck_assert_int_eq(xport_post(lane, &c[0]), 0);
+	xport_poll(lane);
+	ck_assert(c[0].done && c[0].status == 0);
+	ck_assert_mem_eq(mem, region, 64);
+	ck_lost(&c[1], 0);
+	ck_lost(&c[2], 0);
+}
+END_TEST
+
+/* Under way when the lane is given up, and yet reported as done. */
+START_TEST(answer_is_lost_while_the_lane_is_stopped)
+{
+	struct xport_chain c = {.n = 1};
+
+	device.hold = device.finish = true;
+	device.lost = _i ? 0 : NONE;
+	c.wr[0] = read_wr(0, mem, 64);
+	ck_assert_int_eq(xport_post(lane, &c), 0);
+	xport_poll(lane);
+	ck_assert(!c.done);
+	device.hold = false;
+	verbs_lane_stop(verbs);
+	ck_assert(c.done);
+	ck_assert_int_eq(c.status, _i ? FARKV_EDISCONNECTED : 0);
+	ck_assert_uint_eq(c.n_done, _i ? 0 : 1);
+}
+END_TEST
+
+START_TEST(lane_is_made_anew_after_a_lost_answer)
+{
+	struct xport_chain c = {.n = 1};
+
+	device.lost = 0;
+	c.wr[0] = read_wr(0, mem, 64);
+	run(&c);
+	ck_lost(&c, 0);
+	memset(&device, 0, sizeof(device));
+	device.lost = NONE;
+	ck_assert_int_eq(verbs_lane_restart(verbs, &conn), 0);
+	run(&c);
+	ck_assert_int_eq(c.status, 0);
+	ck_assert_mem_eq(mem, region, 64);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("answers");
+	TCase *t = tcase_create("lost");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t,
+		       all_answers_arrive_the_data_is_there_and_the_lane_stays);
+	tcase_add_test(t, answer_that_equals_the_old_content_is_an_answer);
+	tcase_add_loop_test(t, answer_of_a_read_is_lost_the_chain_ends_there, 0,
+			    4);
+	tcase_add_loop_test(t, answer_of_a_cas_is_lost_its_outcome_is_unknown,
+			    0, 2);
+	tcase_add_test(t, answer_of_a_cas_is_lost_after_the_queue_went_round);
+	tcase_add_loop_test(t, answer_of_one_piece_of_a_long_read_is_lost, 0,
+			    6);
+	tcase_add_test(
+		t,
+		answer_is_lost_chains_before_are_done_those_behind_did_not_happen);
+	tcase_add_loop_test(t, answer_is_lost_while_the_lane_is_stopped, 0, 2);
+	tcase_add_test(t, lane_is_made_anew_after_a_lost_answer);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
