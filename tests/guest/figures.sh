@@ -27,9 +27,9 @@ cpu_ns() {
 	cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f", sum }'
 }
 
-# cpu_ticks PID: the same as clock ticks, as ps would have it.
-cpu_ticks() {
-	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
+# wakes PID: how often they have waited for something again.
+wakes() {
+	cat "/proc/$1"/task/*/status | awk '/^voluntary/ { sum += $2 } END { print sum }'
 }
 
 median() {
@@ -74,10 +74,10 @@ worker=$!
 servers="$servers $worker"
 exec 8>"$dir/say" 9<"$dir/told"
 read -r _ <&9
-before_ns=$(cpu_ns "$server") before=$(cpu_ticks "$server")
+before_ns=$(cpu_ns "$server") before=$(wakes "$server") began=$(uptime_s)
 echo go >&8
 read -r _ <&9
-after_ns=$(cpu_ns "$server") after=$(cpu_ticks "$server")
+after_ns=$(cpu_ns "$server") after=$(wakes "$server")
 echo go >&8
 wait "$worker" || fail "$(cat "$dir/work.err")"
 
@@ -86,7 +86,9 @@ printf '%-8s %8.1f\n' read "$(of read | median)"
 row get 2.4 || fail "get misses its target"
 row put 3.4 || fail "put misses its target"
 row insert 3.0 || fail "insert misses its target"
-printf "kvserver's CPU time over %s operations: %s clock ticks, %s us\n" $work \
-	$((after - before)) $(((after_ns - before_ns) / 1000))
-[ $((after - before)) -le 1 ] || fail "the server's CPU takes part"
+# It looks after silent clients, every other second; see rdma_count.c.
+most=$(uptime_s | awk -v began="$began" '{ printf "%d", ($1 - began) * 2 + 20 }')
+printf "kvserver, over %s operations: %s wakes of at most %s, %s us of CPU time\n" \
+	$work $((after - before)) "$most" $(((after_ns - before_ns) / 1000))
+[ $((after - before)) -le "$most" ] || fail "the server's CPU takes part"
 finish
