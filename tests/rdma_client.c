@@ -186,6 +186,7 @@ int main(int argc, char **argv)
 	}
 	farkv_options_init(&o);
 	o.op_timeout_ms = (uint32_t)strtoul(argv[2], NULL, 10);
+	o.connect_timeout_ms = 30000;
 	err = farkv_open(argv[1], &o, &kv);
 	answer(err, now_ms(), "%s", err ? farkv_errdetail() : "");
 	if (err)

@@ -35,7 +35,7 @@ static struct {
 	const char *uri, *name;
 	uint64_t keys, writers, readers, live, timeout_ms;
 	bool errors;
-} cfg = {.keys = 100000, .writers = 1, .readers = 1, .timeout_ms = 5000,
+} cfg = {.keys = 100000, .writers = 1, .readers = 1, .timeout_ms = 30000,
 	 .name = "k"};
 
 static uint32_t wrong, stopping;

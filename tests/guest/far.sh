@@ -112,6 +112,10 @@ more_than() {
 	[ "$(answers)" -gt "$1" ]
 }
 
+has_begun() {
+	[ -n "$(answers)" ]
+}
+
 # goes_on [SECONDS]: clients of this machine get answers (again).
 goes_on() {
 	now=$(answers)
@@ -140,7 +144,7 @@ director() {
 		ask_peer begin $n "$name" --clients 2 "$(harm "$name" a)"
 		# shellcheck disable=SC2046
 		begin_clients $n "$name" $(harm "$name" b)
-		until_true 20 test -n "$(answers)"
+		until_true 20 has_begun || fail "no client begins"
 		"$name"
 		bad_way
 		: >"$GUEST_SHARED/over-$n"
@@ -174,7 +178,7 @@ on_host() {
 	[ -x "$far" ] || skip_all "tests/lab/far is not built; it needs libcheck"
 	testcase "$1"
 	shift
-	two_guests --timeout "${LAB_TIMEOUT:-520}" || fail "exit status $?"
+	two_guests --timeout "${LAB_TIMEOUT:-1400}" || fail "exit status $?"
 	for name in "$@"; do
 		judge "$name"
 	done

@@ -10,13 +10,14 @@
 set -u
 here=$srcdir/tests/guest
 guest=$here/guest
-limit=600 # seconds for each test
+limit=1500 # seconds for each test, of which most take one or two minutes
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 trap 'exit 1' INT TERM HUP
 
 # run NAME: one test; says so if it ended without a verdict.
 run() {
+	began=$(seconds)
 	timeout -k 10 $limit "$here/$1.sh" >"$results/$1" 2>&1 </dev/null
 	status=$?
 	cat "$results/$1"
@@ -27,6 +28,11 @@ run() {
 	elif [ $status -ne 0 ] && [ $status -ne 77 ] && ! grep -q '^FAIL: ' "$results/$1"; then
 		echo "FAIL: $1: ended with status $status"
 	fi
+	echo "# $1: $(($(seconds) - began)) s"
+}
+
+seconds() {
+	date +%s
 }
 
 # What a guest's tests find in their environment, for an active device of this
@@ -63,7 +69,7 @@ run_single() {
 	elif [ -n "$no_guest" ]; then
 		echo "SKIP: $*: $no_guest"
 	else
-		"$guest" run --timeout 2400 --out "$top_builddir/guest-out" \
+		"$guest" run --timeout 6000 --out "$top_builddir/guest-out" \
 			-- "$here/suite.sh" --here "$@" 2>&1 ||
 			echo "FAIL: guest: ended with status $?"
 	fi

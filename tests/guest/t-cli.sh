@@ -10,7 +10,7 @@ export FARKV_TEST_TRANSPORT KVCLI KVBENCH
 
 # passes SCRIPT: of tests/; its last lines are shown.
 passes() {
-	timeout -k 5 200 sh "$srcdir/tests/$1" >"$dir/log" 2>&1
+	timeout -k 5 600 sh "$srcdir/tests/$1" >"$dir/log" 2>&1
 	status=$?
 	case $status in
 	0) ;;

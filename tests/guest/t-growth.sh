@@ -23,9 +23,10 @@ port_is() { rdma link show "$rdma_link" 2>/dev/null | grep -q "state $1 "; }
 
 # stat NAME: of the server at $uri.
 stat() {
-	"$KVCLI" -u "$uri" -j stats | tr -s '{,}' '\n' | sed -n "s/^ *\"$1\": *//p"
+	"$KVCLI" -t 60000 -u "$uri" -j stats | tr -s '{,}' '\n' | sed -n "s/^ *\"$1\": *//p"
 }
 splits_are() { [ "$(stat splits)" -ge "$1" ]; }
+splits_or_gone() { splits_are "$1" || gone "$2"; }
 
 # migrations NAME KIND: how long they took, by the log of that server.
 migrations() {
@@ -48,7 +49,7 @@ ends_well() {
 }
 
 store_is_sound() {
-	expect 0 kvcli -u "$uri" fsck || fail "$(cat "$dir/out")"
+	expect 0 kvcli -t 600000 -u "$uri" fsck || fail "$(cat "$dir/out")"
 }
 
 # ---- growth
@@ -58,7 +59,8 @@ serve main -v -m 256 --no-auth --transport rdma || exit 1
 uri=$(uri_of main kv)
 ! is_rxe || mark_counters
 background beside "$GROW" -n 20000 "$uri"
-expect 0 kvbench load farkv -u "$uri" -p recordcount=100000 -p fieldcount=1 -p fieldlength=40 -p threadcount=1
+expect 0 kvbench load farkv -u "$uri" -p recordcount=100000 -p fieldcount=1 -p fieldlength=40 -p threadcount=1 \
+	-p farkv.op_timeout_ms=60000 -p farkv.connect_timeout_ms=60000
 sed -n 's/^\[INSERT\], \(AverageLatency\|99thPercentileLatency\|MaxLatency\|Return\)/    insert \1/p' "$dir/out"
 ! grep 'Return=' "$dir/out" | grep -v 'Return=OK' || fail "errors"
 ends_well beside
@@ -104,8 +106,9 @@ background others "$GROW" -n 15000 "$uri"
 others=$pid
 for _ in 1 2 3; do
 	before=$(stat splits)
+	gone "$others" && break
 	kill -STOP "$stopped" 2>/dev/null || break
-	until_true 20 splits_are $((before + 1)) || gone "$others" || fail "no split while it is stopped"
+	until_true 20 splits_or_gone $((before + 1)) "$others" || fail "no split while it is stopped"
 	kill -CONT "$stopped"
 	sleep 0.3
 done

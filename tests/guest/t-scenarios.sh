@@ -17,7 +17,7 @@ for program in scale_kill scale_stopped scale_clients; do
 		skip "it is not built; it needs libcheck"
 		continue
 	fi
-	timeout -k 5 400 "$(unwrap "$top_builddir/tests/$program")" >"$dir/log" 2>&1
+	timeout -k 5 900 "$(unwrap "$top_builddir/tests/$program")" >"$dir/log" 2>&1
 	status=$?
 	sed 's/^/    /' "$dir/log" | tail -n 40
 	[ $status -eq 0 ] || fail "exit status $status"

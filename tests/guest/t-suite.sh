@@ -18,7 +18,7 @@ fi
 
 # passes PROGRAM: what it left out and measured is shown, and why it failed.
 passes() {
-	timeout -k 5 200 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
+	timeout -k 5 600 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
 	status=$?
 	sed -n 's/^  left out: /    left out: /p' "$dir/log"
 	case $status in

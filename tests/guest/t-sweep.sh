@@ -12,7 +12,7 @@ GROW=$(unwrap "$top_builddir/tests/rdma_grow")
 
 # stat NAME: of the server at $uri.
 stat() {
-	"$KVCLI" -u "$uri" -j stats | tr -s '{,}' '\n' | sed -n "s/^ *\"$1\": *//p"
+	"$KVCLI" -t 60000 -u "$uri" -j stats | tr -s '{,}' '\n' | sed -n "s/^ *\"$1\": *//p"
 }
 # One session is kvcli's own.
 sessions_are() { [ "$(stat sessions)" -eq $(($1 + 1)) ]; }
@@ -27,7 +27,7 @@ gives_back() {
 }
 
 store_is_sound() {
-	expect 0 kvcli -u "$uri" fsck
+	expect 0 kvcli -t 600000 -u "$uri" fsck
 }
 
 serve main -v -m 128 --no-auth --transport rdma || exit 1

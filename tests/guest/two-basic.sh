@@ -27,7 +27,7 @@ what_a_user_does() {
 case ${GUEST_ROLE-} in
 '')
 	testcase "a server and its clients on two machines"
-	two_guests --timeout 80 || fail "exit status $?"
+	two_guests || fail "exit status $?"
 	finish
 	;;
 a)

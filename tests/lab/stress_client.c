@@ -308,7 +308,7 @@ static void one_step(struct client *c)
 static void connect_to(struct client *c)
 {
 	bool patient = c->board->plan.kill_server || c->board->plan.bad_way;
-	uint64_t end = recorder_now() + UINT64_C(20000000000);
+	uint64_t end = recorder_now() + UINT64_C(90000000000);
 	struct farkv_options o;
 	int err;
 
