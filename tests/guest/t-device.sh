@@ -105,26 +105,66 @@ else
 	all_say ok || fail "errors: $(cat "$dir/blip.log")"
 	show_errors blip
 	load_ends
+	stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/main.log")"
 fi
 
-testcase "ip link set down under load -> errors in bounded time; up, and they go on"
-if ! in_guest; then
-	skip "only in a guest"
-else
+# A message of the connection manager that is sent while the link goes down brings rxe's
+# queue pair 1 to ERR, and the kernel (6.1) repairs only the half that sends: nobody can
+# connect any more, and the device sends without receiving. Then it is made anew.
+deaf() {
+	is_rxe || return
+	mark_counters
+	sleep 3
+	[ "$(counted sent_pkts)" -gt 0 ] && [ "$(counted rcvd_pkts)" -eq 0 ]
+}
+
+# come_back: all clients work again; fails if they cannot.
+come_back() {
+	for _ in 1 2 3 4; do
+		until_true 4 all_say ok && return
+		deaf && return 1
+	done
+	fail "they do not come back: $(tail -n 20 "$dir/down.log")"
+}
+
+make_device() {
+	rdma link add "$device" type rxe netdev "$GUEST_DEV"
+	until_true 5 port_is ACTIVE || fail "the device does not come back"
+}
+
+# link_down_under_load: fails if the device is deaf then.
+link_down_under_load() {
+	serve link -m 64 --no-auth -t rdma || exit 1
+	uri=$(uri_of link kv)
 	load down -t 3 -p 2 -T 2000 -B 4000 "$uri"
 	ip link set "$GUEST_DEV" down
-	until_true 10 all_say FARKV_ || fail "no errors: $(cat "$dir/down.log")"
+	until_true 10 all_say FARKV_ || fail "no errors: $(tail -n 20 "$dir/down.log")"
 	link_up
-	until_true 15 all_say ok || fail "they do not come back: $(cat "$dir/down.log")"
-	until_true 20 load_did $(($(load_ops) + 300)) || fail "they stand still: $(cat "$dir/down.log")"
+	come_back || return
+	until_true 20 load_did $(($(load_ops) + 300)) || fail "they stand still: $(tail -n 20 "$dir/down.log")"
 	until_true 10 sessions_are 4 || fail "not 3 sessions and one: $(kvcli -u "$uri" -j stats)"
 	show_errors down
 	! grep '^T' "$dir/down.log" | grep -v 'FARKV_ELINKDOWN\|FARKV_ETIMEDOUT\|FARKV_EMAYBE\|FARKV_EDISCONNECTED\| ok$' ||
 		fail "other errors"
 	load_ends
-	grep -q 'the port is down' "$dir/main.log" || fail "the server's log: $(cat "$dir/main.log")"
-	stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/main.log")"
+	grep -q 'the port is down' "$dir/link.log" || fail "the server's log: $(cat "$dir/link.log")"
+	stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/link.log")"
 	resources_are_back
+}
+
+testcase "ip link set down under load -> errors in bounded time; up, and they go on"
+if ! in_guest; then
+	skip "only in a guest"
+else
+	skip "rxe is deaf after each of 5 times that the link was down"
+	for _ in 1 2 3 4 5; do
+		link_down_under_load && skipped_for= && break
+		echo "    rxe is deaf; once more with another device"
+		stop "$load" KILL
+		stop "$server" KILL
+		rdma link delete "$device"
+		make_device
+	done
 fi
 
 # ---- the device
@@ -145,8 +185,7 @@ else
 	show_errors gone
 	load_ends
 	until_true 15 is_over "$pid" || fail "rdma link delete hangs"
-	rdma link add "$device" type rxe netdev "$GUEST_DEV"
-	until_true 5 port_is ACTIVE || fail "the device does not come back"
+	make_device
 	serve again -m 64 --no-auth -t rdma || exit 1
 	expect 0 kvcli -u "$(uri_of again kv)" ping
 	stop "$server"
