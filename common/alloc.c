@@ -165,6 +165,22 @@ int alloc_put(struct alloc *a, struct block_ref ref)
 	return refs_push(&s->free, &s->n_free, &s->free_cap, ref);
 }
 
+/* Its next use has the next incarnation; there may be none before a barrier. */
+static bool wears_out(struct block_ref *ref)
+{
+	if (ref->inc + 1u >= INC_COUNT)
+		return true;
+	ref->inc++;
+	return false;
+}
+
+int alloc_put_written(struct alloc *a, struct block_ref ref)
+{
+	if (wears_out(&ref))
+		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
+	return alloc_put(a, ref);
+}
+
 int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 {
 	struct class_stock *s = &a->cls[ref.cls];
@@ -173,10 +189,8 @@ int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
-	if (++ref.inc >= INC_COUNT) {
-		ref.inc = INC_COUNT - 1;
+	if (wears_out(&ref))
 		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
-	}
 	if (s->n_limbo == s->limbo_cap) {
 		int err = limbo_grow(s);
 

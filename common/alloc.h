@@ -65,6 +65,12 @@ bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
 int alloc_put(struct alloc *a, struct block_ref ref);
 
 /**
+ * As alloc_put(), where content that was written, though never published, must not
+ * pass for what comes next: its next content has the next incarnation.
+ */
+int alloc_put_written(struct alloc *a, struct block_ref ref);
+
+/**
  * Own a block that this session's CAS unlinked, completed at `now`. Its next
  * incarnation is ref.inc + 1. FARKV_ENOMEM leaks the block (the sweep finds it).
  */

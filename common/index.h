@@ -119,6 +119,8 @@ struct index_op {
 	bool confirmed;     /* the candidates' words stood after the copy */
 	bool skipped;       /* a candidate was another key's, */
 	bool settled;       /* ... by a word that was READ twice */
+	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
+	int refusal;        /* how it ends if the window settles */
 	bool odd;           /* met an EMPTY word of another generation */
 	bool probe_full;    /* probe whole blocks: a key was longer than ours */
 	bool tomb_asked;    /* DELETE: waited for a tombstone block once */

@@ -40,12 +40,18 @@ static bool op_has_value(const struct index_op *op)
 }
 
 /*
- * An unpublished block: free at once, written or not. On failure it is leaked; the
- * sweep finds it.
+ * An unpublished block: free at once. On failure it is leaked; the sweep finds it.
+ *
+ * Where words tear, half of one and half of the next can name it with what was written
+ * there. Who READ that must not find, by its CAS, that very word in the slot, published
+ * since, with another key's content.
  */
 static void op_drop_block(struct index *ix, struct index_op *op)
 {
-	if (op->has_block)
+	if (op->has_block && op->written &&
+	    !(ix->lane->caps & XPORT_READ8_ATOMIC))
+		(void)alloc_put_written(ix->alloc, op->block);
+	else if (op->has_block)
 		(void)alloc_put(ix->alloc, op->block);
 	op->has_block = false;
 	op->written = false;
@@ -123,8 +129,8 @@ uint64_t op_slot_off(const struct index_op *op)
 
 /*
  * On lanes whose words tear, who draws conclusions from a word that it does not
- * know reads the window twice. A writer needs not: what it decides is decided by its
- * CAS, and what it finds absent by op_settle().
+ * know reads the window twice. A writer needs not: it ends with a CAS, what that shows
+ * is whole, and where it ends without one there is op_settle().
  */
 static bool op_reads_twice(const struct index *ix, const struct index_op *op)
 {
@@ -188,6 +194,8 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	op->inserting = false;
 	op->skipped = false;
 	op->settled = false;
+	op->absorbs = false;
+	op->refusal = 0;
 	op->scan_from = 0;
 	op_chain_begin(op, OP_WINDOW);
 	op->t_start = index_now(ix);
@@ -311,11 +319,12 @@ static bool window_rests(const struct index_op *op)
 }
 
 /*
- * The key seems absent, and a slot of its fingerprint was skipped as another key's.
- * Half of one word of the key and half of the next may name such a block: only a
- * word that is READ again says whose the slot is.
+ * Half of one word and half of the next may name a block of another key: only a word
+ * that is READ again says whose the slot is. So if the key seems absent, and a slot of
+ * its fingerprint was skipped as another key's; and before it is refused because of what
+ * its own slot seems to hold.
  */
-static enum next op_settle(struct index_op *op)
+enum next op_settle(struct index_op *op)
 {
 	op_chain_begin(op, OP_SETTLE);
 	op_chain_add(op, XPORT_READ, window_off(op), op->window + WINDOW_SLOTS,
@@ -328,7 +337,7 @@ static enum next op_settled(struct index *ix, struct index_op *op)
 	if (!window_rests(op))
 		return op_again(ix, op);
 	op->settled = true;
-	return op_scan(ix, op);
+	return op->refusal ? op_done(ix, op, op->refusal) : op_scan(ix, op);
 }
 
 /*
@@ -461,6 +470,8 @@ static enum next op_found(struct index *ix, struct index_op *op, uint64_t word,
 {
 	if (op->resolving)
 		return op_resolve(ix, op, word);
+	if (op->absorbs)
+		return op_done(ix, op, 0);
 	if (op->kind != INDEX_GET)
 		return op_decide(ix, op, word, view->version);
 	op->view = *view;
@@ -493,6 +504,7 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 			return op_found(ix, op, word, &view);
 		}
 		op->skipped = true;
+		op->absorbs = false;
 	}
 	return op_scan(ix, op);
 }

@@ -93,6 +93,7 @@ uint64_t op_slot_off(const struct index_op *op);
 
 /** Walk the window image from op->scan_from. */
 enum next op_scan(struct index *ix, struct index_op *op);
+enum next op_settle(struct index_op *op);
 /** A FROZEN word was met: READ the entry again. */
 enum next op_check_moved(struct index *ix, struct index_op *op);
 

@@ -116,37 +116,48 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
 }
 
 /*
+ * Was the word one that the slot has held? Half of one word of another key and half of
+ * its next may name an old block of this key: then the slot is not this key's.
+ */
+static bool word_whole(const struct index *ix, const struct index_op *op)
+{
+	return op->settled || (ix->lane->caps & XPORT_READ8_ATOMIC);
+}
+
+/* Why the operation changes nothing where it found this, or 0. */
+static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
+{
+	bool alive = !(word & SLOT_DEAD);
+
+	if (op->kind == INDEX_PUT)
+		return 0;
+	if (op->kind == INDEX_ADD)
+		return alive ? FARKV_EEXISTS : 0;
+	if (!alive)
+		return FARKV_ENOTFOUND;
+	if (op->kind == INDEX_CAS && version != op->expected)
+		return FARKV_EVERSION;
+	return 0;
+}
+
+/*
  * The slot is this key's and held `word` (not FROZEN). `version` is that of its
  * block; only a CAS looks at it.
  */
 enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
 		    uint64_t version)
 {
-	bool alive = !(word & SLOT_DEAD);
+	int err = refusal(op, word, version);
 
 	op->inserting = false;
-	switch (op->kind) {
-	case INDEX_PUT:
-		break;
-	case INDEX_ADD:
-		if (alive)
-			return op_done(ix, op, FARKV_EEXISTS);
-		break;
-	case INDEX_REPLACE:
-		if (!alive)
-			return op_done(ix, op, FARKV_ENOTFOUND);
-		break;
-	case INDEX_CAS:
-		if (!alive)
-			return op_done(ix, op, FARKV_ENOTFOUND);
-		if (version != op->expected)
-			return op_done(ix, op, FARKV_EVERSION);
-		break;
-	default:
-		if (!alive)
-			return op_done(ix, op, FARKV_ENOTFOUND);
-		return op_bury(ix, op, word);
+	if (err && !word_whole(ix, op)) {
+		op->refusal = err;
+		return op_settle(op);
 	}
+	if (err)
+		return op_done(ix, op, err);
+	if (op->kind == INDEX_DELETE)
+		return op_bury(ix, op, word);
 	op_chain_begin(op, OP_SWAP);
 	return op_swap(ix, op, word);
 }
@@ -204,19 +215,21 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 	    (slot_fp(found) != hash_fp(op->key.hash) ||
 	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
 		return op_again_bounded(ix, op, "a slot leads out of the region");
-	if (op->inserting) {
-		/* Whose is it now? The scan goes on at this very slot. */
+	/*
+	 * If the slot is this key's, it is so for ever (I1), and the expected value
+	 * was read inside this operation: a PUT stands just before the blind write
+	 * that replaced it. Its own block was never visible.
+	 */
+	op->absorbs = !op->inserting &&
+		      op->kind == INDEX_PUT && (found & SLOT_BLIND);
+	if (op->inserting || !word_whole(ix, op)) {
+		/* Whose is it? The scan goes on at this very slot. */
 		op->window[op->slot_at] = found;
 		op->scan_from = op->slot_at;
 		op->inserting = false;
 		return op_scan(ix, op);
 	}
-	/*
-	 * The slot is this key's for ever (I1), and the expected value was read
-	 * inside this operation: a PUT stands just before the blind write that
-	 * replaced it. Its own block was never visible.
-	 */
-	if (op->kind == INDEX_PUT && (found & SLOT_BLIND))
+	if (op->absorbs)
 		return op_done(ix, op, 0);
 	/* Versions are unique: a changed word has another one than before. */
 	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD))

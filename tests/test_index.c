@@ -1597,6 +1597,70 @@ START_TEST(get_of_a_mixture_does_not_return_an_older_value)
 }
 END_TEST
 
+/*
+ * A mixture may name what was written and never published. The block's next content
+ * must not be published by that name: whoever READ the first would take the slot for
+ * the first one's key, and its CAS would succeed.
+ */
+START_TEST(block_written_in_vain_has_the_next_incarnation_where_words_tear)
+{
+	struct xport_fault_config cfg = {.byte_tear = _i,
+					 .hide_direct = true,
+					 .hook = rival_hook};
+	struct index_key k;
+	struct block_ref first;
+	struct client c;
+
+	setup(false);
+	k = key_at("k", 7);
+	PUT(&other, k, "old");
+	client_open_with(&c, &cfg, 3);
+	fake_region_grant(&region, c.alloc, 0, 1);
+	ck_assert(alloc_take(c.alloc, 0, 0, &first));
+	ck_assert_int_eq(alloc_put(c.alloc, first), 0);
+	rival_sets(XPORT_CAS, rival_op, INDEX_PUT, k, "rival");
+	PUT(&c, k, "in vain");
+	check_value(&other, k, "rival");
+	PUT(&c, k, "next");
+	ck_assert_uint_eq(slot_block(slots_of(k)[0]).off, first.off);
+	ck_assert_uint_eq(slot_block(slots_of(k)[0]).inc, first.inc + _i);
+	client_close(&c);
+	teardown();
+}
+END_TEST
+
+/* Half of one word of another key and half of its next name an old block of this one. */
+START_TEST(slot_of_another_key_is_not_taken_for_a_mixture_in_it)
+{
+	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_ADD};
+	struct index_key k, alien;
+	struct client c;
+
+	setup(false);
+	k = key_at("k", 7);
+	alien = key_at("alien", 7);
+	ck_assert_int_eq(run(&other, kinds[_i % 2], alien, "its own", 0), 0);
+	PUT(&other, k, "oldest");
+	mixed_from = slots_of(k)[0];
+	mixed_to = slots_of(k)[1];
+	if (_i < 2)
+		PUT(&other, k, "old");
+	else
+		ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	mixed = 0;
+	client_open_with(&c, &mixing, 3);
+	ck_assert_int_eq(run(&c, _i < 2 ? INDEX_PUT : INDEX_ADD, k, "new", 0),
+			 0);
+	ck_assert_uint_eq(mixed, 1);
+	check_value(&other, k, "new");
+	check_value(&other, alien, "its own");
+	check_no_duplicates(k);
+	check_no_duplicates(alien);
+	client_close(&c);
+	teardown();
+}
+END_TEST
+
 /* ... or another key's block, of that fingerprint. */
 START_TEST(put_behind_a_mixture_makes_no_duplicate)
 {
@@ -1705,6 +1769,12 @@ static Suite *suite(void)
 	tcase_add_test(t,
 		       insert_reads_half_of_a_rivals_claim_makes_no_duplicate);
 	tcase_add_test(t, get_of_a_mixture_does_not_return_an_older_value);
+	tcase_add_loop_test(
+		t,
+		block_written_in_vain_has_the_next_incarnation_where_words_tear,
+		0, 2);
+	tcase_add_loop_test(
+		t, slot_of_another_key_is_not_taken_for_a_mixture_in_it, 0, 4);
 	tcase_add_test(t, put_behind_a_mixture_makes_no_duplicate);
 	suite_add_tcase(s, t);
 	return s;
