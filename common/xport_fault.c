@@ -63,14 +63,18 @@ static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
 {
 	uint32_t grain = f->cfg.byte_tear ? 1 : 8;
 	uint32_t cut = (uint32_t)(fault_random(f) % len) / grain * grain;
+	uint64_t bits = 0;
 
 	if (!f->cfg.byte_tear || fault_random(f) % 2) {
 		memcpy(to, old, cut);
 		return;
 	}
-	for (uint32_t i = 0; i < len; i++)
-		if (fault_random(f) % 2)
+	for (uint32_t i = 0; i < len; i++, bits >>= 1) {
+		if (i % 64 == 0)
+			bits = fault_random(f);
+		if (bits & 1)
 			to[i] = old[i];
+	}
 }
 
 /* A READ of bytes that are in part older than the rest. */

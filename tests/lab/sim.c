@@ -52,6 +52,7 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_BLOCKS_AGAIN] = "blocks used again",
 	[SIM_PAGES_AGAIN] = "pages used again as subtables",
 	[SIM_WORN] = "barriers for worn blocks",
+	[SIM_COPIES] = "copies by loads that had to wait",
 };
 
 static double wall(void)

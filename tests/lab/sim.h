@@ -5,11 +5,14 @@
  *
  *   sim.c         the command line, many seeds, what was met on the way
  *   sim_run.c     one run: the order of steps, accidents, the end
+ *   sim_mix.c     what a run is made of: who does what how often
  *   sim_client.c  a client's program: what it asks of its handle
  *   sim_host.c    what the library finds around it: clock, threads, connections
  *   sim_lane.c    its lanes: requests that tear, break, or arrive late
+ *   sim_try.c     ... and gets without a lane
  *   sim_server.c  the server's side: its loop, its sessions, its region
  *   sim_region.c  its region
+ *   sim_pages.c   ... and what a page of it is used for
  *   sim_check.c   what is true, and what may be written where
  *
  * A client's thread is a coroutine; its control thread, the server's loop and the
@@ -25,6 +28,7 @@
 
 #include <farkv.h>
 
+#include "common/index.h"
 #include "common/xport.h"
 #include "server/region.h"
 #include "server/slab.h"
@@ -49,9 +53,41 @@ enum sim_event {
 	SIM_PARTIAL, SIM_BREAKS, SIM_RESUMED, SIM_LATE, SIM_MAYBE, SIM_TIMEOUTS,
 	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
-	SIM_PAGES_AGAIN, SIM_WORN, SIM_EVENTS
+	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
+
+/*
+ * What a run is made of. Odds are "once in so many", 0 is never. Runs that do little
+ * else than one thing get where none gets that does all things now and then.
+ */
+struct sim_mix {
+	unsigned kind[INDEX_DELETE + 1], kinds; /* weights of operations; their sum */
+	unsigned batch;   /* of operations */
+	unsigned cold;    /* of keys: not a hot one */
+	unsigned hot;     /* so many keys are */
+	unsigned march;   /* of operations: all go on to the next key; cold keys are
+			     those around it */
+	bool fill;        /* windows are filled before */
+	bool crowded;     /* windows are to overflow */
+	bool one_length;  /* of all values */
+	unsigned pool;    /* their blocks: in so many of 8 KiB; 0: any */
+	unsigned words;   /* a value's, at most */
+	unsigned tick_ns; /* a step's time, at most */
+	unsigned leap;    /* of steps: T/3 passes */
+	unsigned hold;    /* of requests: others go on for long */
+	unsigned hold_swap; /* ... of compare-and-swaps */
+	unsigned stop_swap; /* of compare-and-swaps: it stops before that */
+	unsigned break_swap; /* of compare-and-swaps: the lane breaks behind that */
+	unsigned stop_broken; /* of breaks: it stops */
+	unsigned stop, break_any, kill, cut, stop_server; /* of a client's turns */
+	unsigned leave;   /* of operations: the handle is closed */
+	unsigned guest;   /* of clients by a network: their clocks stop with them */
+	unsigned moods;   /* of a client's turns: it gets faster or slower */
+	unsigned hold_server; /* of a migration's requests: others go on for long */
+	unsigned late;    /* of the network's turns: something late happens */
+	unsigned reclaim, wear; /* of the server's rounds */
+};
 
 /* An operation, for the model: it may outlive its client. */
 struct sim_op {
@@ -90,6 +126,8 @@ struct sim_client {
 
 	bool direct, readonly, quiet;
 	unsigned lag; /* its control thread gets one turn in so many */
+	unsigned slow; /* it takes one turn in so many */
+	unsigned held; /* it lets so many turns pass */
 	unsigned timeout_ms;
 	struct farkv *kv;
 	struct sim_conn *conn; /* the newest */
@@ -104,11 +142,12 @@ struct sim {
 	bool verbose, whole_words; /* for all runs */
 	bool remote;  /* clients come by a network */
 	bool tears;   /* ... whose READs tear inside of words */
-	bool crowded; /* windows are to overflow */
 	bool finishing;
 	uint64_t server_stopped_until;
+	unsigned server_held; /* it lets so many turns pass */
 	unsigned n_clients;
-	unsigned words; /* a value's, at most */
+	struct sim_mix mix;
+	unsigned marched; /* the key that all have come to */
 	uint32_t last_pid;
 	uint64_t last_id; /* of values */
 	struct sim_client client[SIM_CLIENTS + 1];
@@ -129,6 +168,8 @@ extern uint64_t sim_key_hash[SIM_KEYS];
 /** One run; returns the hash of its trace. Ends the program if something is wrong. */
 uint64_t sim_run(uint64_t seed, unsigned steps);
 uint64_t sim_below(uint64_t n);
+/** True once in so many times, for 0 never. */
+bool sim_once_in(unsigned n);
 /** From its thread or for it: it gets no turn for a while, T/4 to 3 T; `long`: 2 to
  * 8 T. */
 void sim_stop(struct sim_client *c, bool for_long);
@@ -138,6 +179,10 @@ void sim_fail(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 /** From a coroutine: others go on. */
 void sim_give_way(void);
+
+/* ---- sim_mix.c */
+/** Drawn anew, for sim.remote and sim.tears. */
+void sim_mix_draw(void);
 
 /* ---- sim_client.c */
 void sim_client_main(void);
@@ -173,10 +218,17 @@ void sim_server_cut(void);
 /** All sessions have ended, and nothing is under way. */
 bool sim_server_calm(void);
 void sim_server_free(void);
-/** Slots are READ or changed there: no page that a barrier has freed since. */
-void sim_check_slots(uint64_t off);
 /** Books and slots, when all clients have left. */
 void sim_server_audit(void);
+
+/* ---- sim_pages.c */
+void sim_pages_begin(void);
+/** Which are subtables now; look often enough to see each change. */
+void sim_pages_look(void);
+/** Slots are READ or changed there: no page that a barrier has freed since. */
+void sim_check_slots(uint64_t off);
+/** A block is written there: not in a page of slots. */
+void sim_check_page(uint64_t off);
 
 /* ---- sim_region.c */
 /** An empty index in sim.pages of zeros. */

@@ -260,6 +260,7 @@ void sim_check_write(uint64_t off)
 {
 	uint64_t unit = unit_of(off), then = unlinked[unit];
 
+	sim_check_page(off);
 	if (is_published(off))
 		sim_fail("block %llx is written while it is published",
 			 (unsigned long long)off);

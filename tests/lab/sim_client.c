@@ -51,7 +51,11 @@ static size_t key_len(unsigned k)
 /* Most of a run's values are of one class, so that blocks are soon used again. */
 static uint32_t any_length(void)
 {
-	return 8 * (sim_below(3) ? sim.words : 1 + (uint32_t)sim_below(sim.words));
+	unsigned words = sim.mix.words;
+
+	if (sim.mix.one_length || sim_below(3))
+		return 8 * words;
+	return 8 * (1 + (uint32_t)sim_below(words));
 }
 
 static void value_fill(uint64_t *value, uint64_t id)
@@ -116,7 +120,8 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 	if (c->conn)
 		sim_conn_lane(c->conn)->slow = false;
 	result = call(c, c->op[0], value, &v);
-	if (result == 0 && kind == INDEX_GET && sim_conn_lane(c->conn)->slow)
+	if (result == 0 && kind == INDEX_GET && !c->dying &&
+	    sim_conn_lane(c->conn)->slow)
 		sim_fail("client %u READ a block too late after its slot",
 			 c->id);
 	end(c, 0, result, &v);
@@ -125,9 +130,15 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 
 static unsigned any_key(void)
 {
-	bool hot = sim_below(sim.crowded ? 2 : 3) > 0;
+	const struct sim_mix *m = &sim.mix;
 
-	return (unsigned)sim_below(!hot ? SIM_KEYS : sim.tears ? 2 : SIM_HOT);
+	if (sim_once_in(m->march))
+		sim.marched++;
+	if (m->march ? sim_below(4) : sim_once_in(m->cold))
+		return m->march ?
+			       (sim.marched + (unsigned)sim_below(2)) % SIM_KEYS :
+			       (unsigned)sim_below(SIM_KEYS);
+	return (unsigned)sim_below(m->hot);
 }
 
 /* So many neighbouring keys. */
@@ -176,11 +187,11 @@ static void batch_put(struct sim_client *c, unsigned first, unsigned n)
 
 static enum index_kind any_kind(const struct sim_client *c, unsigned k)
 {
-	static const enum index_kind kinds[] = {
-		INDEX_GET, INDEX_GET, INDEX_GET, INDEX_PUT, INDEX_PUT, INDEX_PUT,
-		INDEX_ADD, INDEX_REPLACE, INDEX_CAS, INDEX_DELETE, INDEX_DELETE};
-	enum index_kind kind = kinds[sim_below(ARRAY_SIZE(kinds))];
+	uint64_t at = sim_below(sim.mix.kinds);
+	unsigned kind = 0;
 
+	while (at >= sim.mix.kind[kind])
+		at -= sim.mix.kind[kind++];
 	if (c->readonly || (kind == INDEX_CAS && !c->seen_id[k]))
 		return INDEX_GET;
 	return kind;
@@ -190,17 +201,12 @@ static void work(struct sim_client *c)
 {
 	unsigned k = any_key(), n = 1 + (unsigned)sim_below(SIM_BATCH);
 
-	switch (sim_below(12)) {
-	case 0:
-		batch_get(c, k, n);
-		break;
-	case 1:
-		if (!c->readonly)
-			batch_put(c, k, n);
-		break;
-	default:
+	if (!sim_once_in(sim.mix.batch))
 		operate(c, any_kind(c, k), k);
-	}
+	else if (c->readonly || sim_below(2))
+		batch_get(c, k, n);
+	else
+		batch_put(c, k, n);
 }
 
 /* ---- the program ------------------------------------------------------------------------- */
@@ -233,11 +239,13 @@ static void close_handle(struct sim_client *c)
 /* Almost a full window, with tombstones in it. */
 static void fill(struct sim_client *c)
 {
-	unsigned n = (sim.crowded ? 58 : 50) + (unsigned)sim_below(6);
+	unsigned n = (sim.mix.crowded ? 58 : 50) + (unsigned)sim_below(6);
 
+	if (!sim.mix.fill)
+		return;
 	for (unsigned k = SIM_HOT; k < SIM_HOT + n; k++) {
 		operate(c, INDEX_PUT, k);
-		if (sim_below(sim.crowded ? 12 : 2) == 0)
+		if (sim_below(sim.mix.crowded ? 12 : 2) == 0)
 			operate(c, INDEX_DELETE, k);
 	}
 }
@@ -292,7 +300,7 @@ static void obey(struct sim_client *c)
 		return;
 	}
 	work(c);
-	if (sim_below(60) == 0 && !c->dying) {
+	if (sim_once_in(sim.mix.leave) && !c->dying) {
 		close_handle(c);
 		sim_events[SIM_LEFT]++;
 	}

@@ -78,8 +78,8 @@ static void late_take(struct sim_conn *k, const struct xport_chain *chain,
 {
 	sim_conn_lane(k)->dead = true;
 	/* Others act before it knows what became of it. */
-	if (sim_below(4) == 0)
-		sim_stop(sim_conn_client(k), false);
+	if (sim_once_in(sim.mix.stop_broken))
+		sim_stop(sim_conn_client(k), sim_below(4) == 0);
 	if (!sim.remote || sim_conn_fenced(k) || sim_below(3) == 0)
 		return;
 	for (unsigned i = from; i < chain->n; i++)
@@ -218,6 +218,17 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 	sim_events[SIM_SLOW] += l->slow;
 }
 
+/* Before a request: others go on, perhaps for long. */
+static void linger(struct sim_client *c, bool swap)
+{
+	const struct sim_mix *m = &sim.mix;
+
+	if (swap && sim_once_in(m->stop_swap))
+		sim_stop(c, false);
+	if (sim_once_in(swap ? m->hold_swap : m->hold))
+		c->held = 1u << sim_below(7);
+}
+
 static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 		bool is_after)
 {
@@ -233,17 +244,19 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	else
 		before(k, chain, wr);
 	sim_note((int)c->id, is_after ? "after" : "before", wr->opcode, wr->off);
-	if (c->quiet || (is_after && sim_below(3)))
+	if (c->quiet)
 		return 0;
-	if (wr->opcode == XPORT_CAS && !is_after && sim_below(60) == 0)
-		sim_stop(c, false);
+	if (wr->opcode == XPORT_CAS && sim.remote && !sim.finishing &&
+	    sim_once_in(sim.mix.break_swap))
+		l->break_now = true;
+	if (is_after && !l->break_now && sim_below(3))
+		return 0;
+	if (!is_after)
+		linger(c, wr->opcode == XPORT_CAS);
 	l->chain = (struct xport_chain *)chain;
 	l->at = i + is_after;
 	sim_give_way();
 	l->chain = NULL;
-	if (wr->opcode == XPORT_CAS && sim.remote && !sim.finishing &&
-	    sim_below(40) == 0)
-		l->break_now = true;
 	if (!breaks(c, k))
 		return 0;
 	if (!c->dying && !l->dead)
@@ -259,6 +272,7 @@ static void tear_gap(void *arg)
 	if (c->quiet)
 		return;
 	sim_events[sim.tears ? SIM_TORN_BYTES : SIM_TORN_WORDS]++;
+	linger(c, false);
 	/* What a machine without a clock was about to read may be written anew. */
 	if (c->guest && !is_window(l->reading) && sim_below(3) == 0)
 		sim_stop(c, true);
@@ -299,8 +313,11 @@ static int server_hook(void *arg, const struct xport_chain *chain, unsigned i,
 	(void)arg;
 	(void)is_after;
 	if (sim.in_server &&
-	    sim_below(line >= home && line < home + WINDOW_LINES ? 6 : 600) == 0)
+	    sim_below(line >= home && line < home + WINDOW_LINES ? 6 : 600) == 0) {
+		if (sim_once_in(sim.mix.hold_server))
+			sim.server_held = 1u << sim_below(9);
 		sim_give_way();
+	}
 	return 0;
 }
 

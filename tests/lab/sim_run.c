@@ -26,7 +26,12 @@ static uint64_t random64(void)
 
 uint64_t sim_below(uint64_t n)
 {
-	return random64() % n;
+	return (uint64_t)((unsigned __int128)random64() * n >> 64);
+}
+
+bool sim_once_in(unsigned n)
+{
+	return n && sim_below(n) == 0;
 }
 
 static void mix(uint64_t word)
@@ -98,12 +103,19 @@ static void start(struct sim_client *c, unsigned id, enum sim_order order)
 	c->alive = true;
 	c->order = order;
 	c->rate = SIM_SLOWEST + (unsigned)sim_below(SIM_FASTEST - SIM_SLOWEST + 1);
-	c->direct = sim_below(4) == 0;
+	c->direct = sim_below(2);
 	c->readonly = order == SIM_WORK && sim_below(10) == 0;
 	c->timeout_ms = sim_below(3) ? 5000 : 150 + (unsigned)sim_below(500);
 	c->lag = 3 + (unsigned)sim_below(sim_below(2) ? 4 : 40);
-	c->guest = sim.remote && sim_below(3) == 0;
+	c->guest = sim.remote && sim_once_in(sim.mix.guest);
 	coroutine_new(&c->thread, c->stack, SIM_STACK, sim_client_main);
+}
+
+static void wake(struct sim_client *c)
+{
+	if (c->guest && sim.now < c->stopped_until)
+		c->lost -= c->stopped_until - sim.now;
+	c->stopped_until = 0;
 }
 
 /* Its process ends here and now; what the network has of it, the network has. */
@@ -115,6 +127,7 @@ static void die(struct sim_client *c)
 		sim_lane_abandon(c->conn);
 		sim_conn_hang_up(c->conn);
 	}
+	wake(c);
 	c->dying = true;
 	while (!c->over)
 		go_on(c);
@@ -135,45 +148,43 @@ void sim_stop(struct sim_client *c, bool for_long)
 		sim_events[c->guest ? SIM_PAUSED : SIM_STOPPED]++;
 }
 
-static void wake(struct sim_client *c)
-{
-	if (c->guest && sim.now < c->stopped_until)
-		c->lost -= c->stopped_until - sim.now;
-	c->stopped_until = 0;
-}
-
 /* ---- steps ------------------------------------------------------------------------------------ */
 
 static void accident(struct sim_client *c)
 {
-	switch (sim_below(800)) {
-	case 0:
+	static const uint8_t slow[] = {0, 0, 4, 30};
+	const struct sim_mix *m = &sim.mix;
+
+	if (sim_once_in(m->moods))
+		c->slow = slow[sim_below(sizeof(slow))];
+	if (sim_once_in(m->stop))
 		sim_stop(c, false);
-		break;
-	case 1:
-	case 2:
-		if (c->conn && sim.remote)
-			sim_conn_lane(c->conn)->break_now = true;
-		break;
-	case 3:
-		if (c->id && sim_below(5) == 0) {
-			sim_note((int)c->id, "killed", 0, 0);
-			sim_events[SIM_KILLED]++;
-			die(c);
-		}
-		break;
-	case 4:
-		if (sim_below(3) == 0)
-			sim_server_cut();
-		break;
-	case 5:
-		if (sim_below(8) == 0) {
-			sim.server_stopped_until =
-				sim.now + SIM_T / 4 + sim_below(3 * SIM_T);
-			sim_events[SIM_SERVER_STOPPED]++;
-		}
-		break;
+	if (sim_once_in(m->break_any) && c->conn && sim.remote)
+		sim_conn_lane(c->conn)->break_now = true;
+	if (sim_once_in(m->cut))
+		sim_server_cut();
+	if (sim_once_in(m->stop_server)) {
+		sim.server_stopped_until =
+			sim.now + SIM_T / 4 + sim_below(3 * SIM_T);
+		sim_events[SIM_SERVER_STOPPED]++;
 	}
+	if (sim_once_in(m->kill) && c->id) {
+		sim_note((int)c->id, "killed", 0, 0);
+		sim_events[SIM_KILLED]++;
+		die(c);
+	}
+}
+
+/* Others are to go on first. */
+static bool hangs_back(struct sim_client *c)
+{
+	if (sim.finishing)
+		return false;
+	if (c->held) {
+		c->held--;
+		return true;
+	}
+	return c->slow && sim_below(c->slow);
 }
 
 static void step_client(struct sim_client *c)
@@ -186,9 +197,9 @@ static void step_client(struct sim_client *c)
 	}
 	if (!sim.finishing)
 		accident(c);
-	if (!c->alive || sim.now < c->stopped_until)
+	if (!c->alive || sim.now < c->stopped_until || hangs_back(c))
 		return;
-	if (sim_below(sim.finishing ? 4 : c->lag) == 0 || !sim_can_run(c))
+	if (c->idle || sim_below(sim.finishing ? 4 : c->lag) == 0 || !sim_can_run(c))
 		sim_control_step(c);
 	else
 		go_on(c);
@@ -197,24 +208,35 @@ static void step_client(struct sim_client *c)
 static void step_network(void)
 {
 	for (struct sim_conn *k = sim_conn_next(NULL); k; k = sim_conn_next(k))
-		if (sim_below(2))
+		if (sim_once_in(sim.finishing ? 2 : sim.mix.late))
 			sim_lane_late(k);
 }
 
+static void step_server(void)
+{
+	if (sim.server_held && !sim.finishing)
+		sim.server_held--;
+	else if (sim.now >= sim.server_stopped_until)
+		sim_server_step();
+}
+
+/* Of a step's chances; a client has 3. */
+#define SERVER 5u
+#define NETWORK 2u
+
 static void step(void)
 {
-	uint64_t who = sim_below(13 + 3 * (sim.n_clients + 1u));
+	uint64_t who = sim_below(SERVER + NETWORK + 3 * (sim.n_clients + 1u));
 
-	sim.now += sim_below(500000);
-	if (sim_below(250) == 0)
+	sim.now += sim_below(sim.finishing ? 500000 : sim.mix.tick_ns);
+	if (sim_once_in(sim.finishing ? 250 : sim.mix.leap))
 		sim.now += SIM_T / 3;
-	if (who < 9) {
-		if (sim.now >= sim.server_stopped_until)
-			sim_server_step();
-	} else if (who < 13) {
+	if (who < SERVER) {
+		step_server();
+	} else if (who < SERVER + NETWORK) {
 		step_network();
 	} else {
-		unsigned id = (unsigned)(who - 13) / 3;
+		unsigned id = (unsigned)(who - SERVER - NETWORK) / 3;
 
 		if (id < sim.n_clients)
 			step_client(&sim.client[id]);
@@ -264,6 +286,7 @@ static void finish(void)
 	}
 	until_idle("an operation");
 	start(auditor, SIM_AUDITOR, SIM_AUDIT);
+	auditor->quiet = true;
 	auditor->timeout_ms = 600000;
 	until_idle("the audit");
 	for (unsigned i = 0; i <= SIM_AUDITOR; i++)
@@ -282,23 +305,19 @@ static void finish(void)
 
 static void setup(uint64_t seed)
 {
-	static const unsigned words[] = {4, 40, 200, SIM_WORDS};
-
 	sim.seed = sim.rng = sim.trace = seed;
 	sim.now = SIM_START;
 	sim.remote = sim_below(3) > 0;
 	sim.tears = sim.remote && sim_below(2) && !sim.whole_words;
-	sim.crowded = sim_below(2) == 0;
 	sim.finishing = false;
 	sim.server_stopped_until = 0;
+	sim.server_held = 0;
+	sim.marched = 0;
 	sim.n_clients = 2 + (unsigned)sim_below(SIM_CLIENTS - 1);
 	sim.last_pid = 0;
 	sim.last_id = 0;
-	sim.words = words[sim_below(sizeof(words) / sizeof(words[0]))];
-	/* Pointers with bytes in common. */
-	if (sim.tears && sim_below(3))
-		sim.words = words[0];
 	sim.pages = 12 + sim_below(12);
+	sim_mix_draw();
 	link_wrap_lane = sim_lane_wrap;
 }
 

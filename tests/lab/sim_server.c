@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/msg.h"
 #include "common/util.h"
 #include "server/control_priv.h"
 #include "server/grow.h"
@@ -33,6 +34,8 @@ struct sim_conn {
 	uint32_t pid;
 	struct session *session; /* NULL: not yet, or no more */
 	bool begun, hung_up, fenced, closed;
+	uint32_t id;       /* the session's, from WELCOME on */
+	uint64_t barriers; /* that had passed when it was fenced */
 	struct packet *up, *down;
 	struct sim_lane_state lane;
 };
@@ -41,13 +44,7 @@ static struct control *control;
 static struct sim_conn *conns;
 static char *stack;
 static bool rests;
-static uint64_t barriers_seen, migrations_seen, barrier_began;
-/* By page. */
-static struct {
-	uint32_t gen;     /* of the last subtable there */
-	uint64_t retired; /* it is none any more since then; 0: it is one, or never was */
-	bool aging, free; /* ... and a barrier has begun, or passed, since */
-} pages[64];
+static uint64_t barriers_seen, migrations_seen;
 
 /* ---- connections ------------------------------------------------------------------ */
 
@@ -136,6 +133,28 @@ struct sim_conn *sim_conn_next(struct sim_conn *k)
 
 /* ---- the server's port -------------------------------------------------------------- */
 
+/*
+ * Who is told that the words it remembers are still good: no barrier has freed blocks
+ * since somebody answered for it, and none is about to.
+ */
+static void check_welcome(struct sim_conn *k, const void *buf, size_t len)
+{
+	struct sim_conn *old = conns;
+	struct msg m;
+
+	if (msg_decode(buf, len, &m) || m.type != MSG_WELCOME)
+		return;
+	k->id = m.welcome.session;
+	while (old && (old == k || old->id != k->session->hello.replaces))
+		old = old->next;
+	if (!k->session->hello.replaces || !old || !sim.remote ||
+	    m.welcome.swept)
+		return;
+	if (control->barrier.on || old->barriers != control->barrier.passed)
+		sim_fail("client %u may trust words that come back",
+			 k->client->id);
+}
+
 static int port_send(void *conn, const void *buf, size_t len, const int *fds,
 		     int n_fds)
 {
@@ -143,8 +162,11 @@ static int port_send(void *conn, const void *buf, size_t len, const int *fds,
 
 	(void)fds;
 	(void)n_fds;
-	if (!k->hung_up)
-		packet_add(&k->down, buf, len);
+	if (k->hung_up)
+		return 0;
+	if (!k->id)
+		check_welcome(k, buf, len);
+	packet_add(&k->down, buf, len);
 	return 0;
 }
 
@@ -155,6 +177,7 @@ static void port_fence(void *conn)
 	if (!sim.remote)
 		return;
 	k->fenced = true;
+	k->barriers = control->barrier.passed;
 	sim_lane_forget(k);
 }
 
@@ -246,6 +269,44 @@ bool __wrap_slab_barrier_begin(struct slab *s)
 
 	sim_events[SIM_WORN] += any;
 	return any;
+}
+
+/*
+ * Only four blocks at the begin of 8 KiB are granted: their addresses differ in the
+ * lowest byte or in the next.
+ */
+static bool in_pool(uint64_t off)
+{
+	uint64_t unit = off / PTR_UNIT;
+
+	return unit % 256 < 16 && unit / 256 % 4 < sim.mix.pool;
+}
+
+static uint8_t value_class(void)
+{
+	return class_for(block_room(strlen(sim_key_name[0]),
+				    8 * sim.mix.words));
+}
+
+size_t __real_slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
+			 struct block_ref *refs_out);
+size_t __wrap_slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
+			 struct block_ref *refs_out);
+size_t __wrap_slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
+			 struct block_ref *refs_out)
+{
+	struct block_ref refs[512];
+	size_t n, kept = 0;
+
+	if (!sim.mix.pool || cls != value_class())
+		return __real_slab_grant(s, cls, want, now, refs_out);
+	n = __real_slab_grant(s, cls, ARRAY_SIZE(refs), now, refs);
+	for (size_t i = 0; i < n; i++)
+		if (kept < want && in_pool(refs[i].off))
+			refs_out[kept++] = refs[i];
+		else
+			(void)slab_return(s, refs[i], ALLOC_FREE, now);
+	return kept;
 }
 
 /* The server's own lane, whoever asks for it first. */
@@ -383,61 +444,6 @@ static void hear(struct sim_conn *k)
 	}
 }
 
-/* Pages that are subtables, again, or no more. */
-static void look_at_pages(void)
-{
-	struct region_walk w = {0};
-	bool now[ARRAY_SIZE(pages)] = {false};
-	uint64_t entry, hash;
-
-	while (region_walk_next(&sim.region, &w, &entry, &hash)) {
-		uint64_t p = entry_page(entry) - META_ALIGN / PAGE_BYTES;
-
-		if (pages[p].gen && pages[p].gen != entry_gen(entry))
-			sim_events[SIM_PAGES_AGAIN]++;
-		pages[p].gen = entry_gen(entry);
-		pages[p].retired = 0;
-		pages[p].aging = pages[p].free = false;
-		now[p] = true;
-	}
-	for (unsigned p = 0; p < ARRAY_SIZE(pages); p++)
-		if (pages[p].gen && !now[p] && !pages[p].retired)
-			pages[p].retired = sim.now;
-}
-
-/* What is free behind a barrier is what was retired when it began. */
-bool __real_heap_barrier_begin(struct heap *h);
-bool __wrap_heap_barrier_begin(struct heap *h);
-bool __wrap_heap_barrier_begin(struct heap *h)
-{
-	look_at_pages();
-	barrier_began = sim.now;
-	for (unsigned p = 0; p < ARRAY_SIZE(pages); p++)
-		pages[p].aging = pages[p].retired != 0;
-	return __real_heap_barrier_begin(h);
-}
-
-void __real_heap_barrier_passed(struct heap *h);
-void __wrap_heap_barrier_passed(struct heap *h);
-void __wrap_heap_barrier_passed(struct heap *h)
-{
-	for (unsigned p = 0; p < ARRAY_SIZE(pages); p++)
-		pages[p].free = pages[p].free || pages[p].aging;
-	sim_check_barrier(barrier_began);
-	__real_heap_barrier_passed(h);
-}
-
-void sim_check_slots(uint64_t off)
-{
-	uint64_t page = (off - META_ALIGN) / PAGE_BYTES;
-
-	if (page < ARRAY_SIZE(pages) && pages[page].free)
-		look_at_pages(); /* it may be one again since this moment */
-	if (page >= ARRAY_SIZE(pages) || pages[page].free)
-		sim_fail("slots are looked for at %llx, behind a barrier",
-			 (unsigned long long)off);
-}
-
 static void look(void)
 {
 	const struct grow_stats *g = grow_stats(control);
@@ -449,13 +455,28 @@ static void look(void)
 	if (g->splits + g->compactions != migrations_seen) {
 		migrations_seen = g->splits + g->compactions;
 		sim_note(-1, "migrations", g->splits, g->compactions);
-		look_at_pages();
+		sim_pages_look();
 	}
 	if (g->damaged)
 		sim_fail("a migration dropped %llu slots",
 			 (unsigned long long)g->damaged);
 	if (control->stats.protocol_errors)
 		sim_fail("the server refused a message: %s", err_detail());
+}
+
+/* Blocks that have been used almost as often as can be. */
+static void wear(uint8_t cls)
+{
+	struct block_ref refs[48];
+	size_t n = slab_grant(control->slab, cls, ARRAY_SIZE(refs), sim.now,
+			      refs);
+
+	for (size_t i = 0; i < n; i++) {
+		uint16_t inc = (uint16_t)(INC_COUNT - 1 - sim_below(4));
+
+		refs[i].inc = UTIL_MAX(refs[i].inc, inc);
+		(void)slab_return(control->slab, refs[i], ALLOC_FREE, sim.now);
+	}
 }
 
 static void loop_main(void)
@@ -469,8 +490,10 @@ static void loop_main(void)
 				hear(k);
 		}
 		departed_tell();
-		if (!sim.finishing && !sim.crowded && sim_below(120) == 0)
+		if (!sim.finishing && sim_once_in(sim.mix.reclaim))
 			(void)grow_reclaim(control, clock_now_ns());
+		if (!sim.finishing && sim_once_in(sim.mix.wear))
+			wear(value_class());
 		event_base_loop(control->base, EVLOOP_NONBLOCK);
 		look();
 		rests = true;
@@ -494,10 +517,13 @@ bool sim_server_rests(void)
 void sim_server_cut(void)
 {
 	struct sim_conn *k = conns;
+	bool still = sim_below(3) > 0; /* one whose client stands still */
 
 	/* Not one that has left: its end comes behind its last words. */
 	while (k && (!k->session || !k->session->welcomed || k->hung_up ||
-		     sim_below(2)))
+		     sim_below(2) ||
+		     (still && !k->client->held &&
+		      sim.now >= k->client->stopped_until)))
 		k = k->next;
 	if (!rests || !k)
 		return;
@@ -515,27 +541,13 @@ bool sim_server_calm(void)
 
 /* ---- set-up ---------------------------------------------------------------------------- */
 
-/* Blocks that have been used almost as often as can be. */
-static void wear(uint8_t cls)
-{
-	struct block_ref refs[48];
-	size_t n = slab_grant(control->slab, cls, ARRAY_SIZE(refs), sim.now,
-			      refs);
-
-	for (size_t i = 0; i < n; i++) {
-		refs[i].inc = (uint16_t)(INC_COUNT - 1 - sim_below(4));
-		(void)slab_return(control->slab, refs[i], ALLOC_FREE, sim.now);
-	}
-}
-
 void sim_server_new(void)
 {
 	struct control_config cfg = {.max_sessions = 100, .hello_ms = 60000};
 
 	sim_region_setup();
 	barriers_seen = migrations_seen = 0;
-	memset(pages, 0, sizeof(pages));
-	look_at_pages();
+	sim_pages_begin();
 	opening = true;
 	if (control_new(&cfg, &sim.region, &control))
 		sim_fail("control_new: %s", err_detail());
