@@ -122,37 +122,40 @@ static struct index_key key_of(const char *s)
 
 /*
  * A key that starts with `s`, whose window is the first of the first subtable
- * and whose fingerprint is `fp`: found by trying suffixes, a million or so.
+ * and whose fingerprint is `fp`: found by trying suffixes, a quarter of a million
+ * or so. What is met on the way is kept for who asks for it later.
  */
-#define ANY_FP UINT32_MAX
+#define ANY_FP 0u /* no fingerprint is 0 */
 
 static struct index_key key_at(const char *s, uint32_t fp)
 {
 	static struct found {
 		const char *s;
-		uint32_t fp;
-		char name[40];
-		struct index_key key;
-	} table[512];
-	struct found *f = table;
+		unsigned long next;
+		char name[SLOT_FP_MASK + 1][32];
+	} *table[128];
+	struct found **f = table;
 
-	while (f->s && (strcmp(f->s, s) != 0 || f->fp != fp))
-		ck_assert(++f < table + 512);
-	if (f->s)
-		return f->key;
-	for (unsigned long n = 0;; n++) {
+	while (*f && strcmp((*f)->s, s) != 0)
+		ck_assert(++f < table + 128);
+	if (!*f) {
+		*f = calloc(1, sizeof(**f));
+		(*f)->s = strdup(s);
+	}
+	while (!(*f)->name[fp][0]) {
+		char name[32];
 		struct index_key k;
 
-		snprintf(f->name, sizeof(f->name), "%s#%lx", s, n);
-		k = key_of(f->name);
-		if ((fp == ANY_FP || hash_fp(k.hash) == fp) && hash_home_line(k.hash) == 0 &&
-		    hash_dir_index(k.hash, 1) == 0) {
-			f->key = k;
-			f->fp = fp;
-			f->s = strdup(s);
-			return k;
-		}
+		snprintf(name, sizeof(name), "%s#%lx", s, (*f)->next++);
+		k = key_of(name);
+		if (hash_home_line(k.hash) || hash_dir_index(k.hash, 1))
+			continue;
+		if (!(*f)->name[hash_fp(k.hash)][0])
+			strcpy((*f)->name[hash_fp(k.hash)], name);
+		if (!(*f)->name[ANY_FP][0])
+			strcpy((*f)->name[ANY_FP], name);
 	}
+	return key_of((*f)->name[fp]);
 }
 
 static int run(struct client *c, enum index_kind kind, struct index_key k,
