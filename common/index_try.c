@@ -31,12 +31,12 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	for (uint64_t at = LINE_BYTES;
 	     at < class_bytes(ref.cls) && at < PREFETCH_BYTES; at += LINE_BYTES)
 		__builtin_prefetch(src + at);
-	memcpy(&h, src, sizeof(h));
+	atom_copy_block(&h, src, sizeof(h));
 	atom_compiler_barrier();
 	bytes = block_room(h.key_len, h.value_len);
 	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
 		return false;
-	memcpy(op->buf, src, bytes);
+	atom_copy_block(op->buf, src, bytes);
 	ix->lane->counters.reads++;
 	ix->lane->counters.read_bytes += class_bytes(ref.cls);
 	/* The lengths may have changed since: verify against what was copied. */

@@ -37,7 +37,7 @@ static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 		}
 		return;
 	}
-	memcpy(dst, src, len);
+	atom_copy_block(dst, src, len);
 }
 
 static void shm_execute(struct xport_lane *lane, struct xport_wr *wr)
