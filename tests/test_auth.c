@@ -194,7 +194,7 @@ END_TEST
 
 START_TEST(keyfile_load_thousands_of_keys_finds_each)
 {
-	enum { N = 10000 };
+	const unsigned N = test_rounds(10000);
 	size_t cap = KEYFILE_BYTES_MAX, len = 0;
 	char *text = malloc(cap), name[32];
 	struct keyfile *kf;

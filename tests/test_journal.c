@@ -90,7 +90,7 @@ END_TEST
 /* Against a plain array; over several tables, with repetitions. */
 START_TEST(many_against_a_plain_set)
 {
-	enum { N = 200000 };
+	const unsigned N = test_rounds(200000);
 	uint8_t *in = calloc(N, 1);
 	uint64_t x = 88172645463325252u;
 
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(next_names_every_block_with_its_class)
 {
-	enum { N = 30000 };
+	const unsigned N = test_rounds(30000);
 	uint8_t *seen = calloc(N, 1);
 	struct block_ref r[7];
 	uint64_t cursor = 0;
@@ -149,6 +149,10 @@ START_TEST(too_many_claims_everything_until_the_next_sweep)
 	struct block_ref r = block(1 << 30, 0);
 	uint64_t cursor = 0;
 
+	if (test_rounds(JOURNAL_MAX) < JOURNAL_MAX) {
+		printf("  left out: four million additions\n");
+		return;
+	}
 	journal_begin(j, 1);
 	for (uint64_t i = 0; i < JOURNAL_MAX; i++)
 		ck_assert(journal_add(j, block(i, 0)));
@@ -170,22 +174,22 @@ END_TEST
 
 static void *adder(void *arg)
 {
-	(void)arg;
-	for (uint64_t i = 0; i < 100000; i++)
+	for (uint64_t i = 0; i < *(const unsigned *)arg; i++)
 		(void)journal_add(j, block(i, 1));
 	return NULL;
 }
 
 START_TEST(lookups_beside_additions)
 {
+	unsigned n = test_rounds(100000);
 	pthread_t t;
 
 	journal_begin(j, 1);
-	pthread_create(&t, NULL, adder, NULL);
-	while (!has(1, block(99999, 1)))
+	pthread_create(&t, NULL, adder, &n);
+	while (!has(1, block(n - 1, 1)))
 		(void)has(1, block(5, 1));
 	pthread_join(t, NULL);
-	for (uint64_t i = 0; i < 100000; i++)
+	for (uint64_t i = 0; i < n; i++)
 		ck_assert(has(1, block(i, 1)));
 }
 END_TEST

@@ -43,6 +43,19 @@ static inline bool test_tsan_skips(const char *test)
 	return true;
 }
 
+/**
+ * How often to do what is done often for the sake of chance: n times, or one in
+ * $TEST_ONE_IN of them, which valgrind.sh sets because valgrind takes thirty times
+ * as long. At least once.
+ */
+static inline unsigned test_rounds(unsigned n)
+{
+	const char *s = getenv("TEST_ONE_IN");
+	int part = s ? atoi(s) : 1;
+
+	return part > 1 ? (n - 1) / (unsigned)part + 1 : n;
+}
+
 #define TEST_MAIN(suite)                                                       \
 	int main(void)                                                         \
 	{                                                                      \

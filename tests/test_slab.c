@@ -491,10 +491,11 @@ START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 	uint32_t seed = 12345 + (uint32_t)_i;
 	uint64_t now = 0;
 	struct slab_counts c;
+	unsigned steps = test_rounds(4000);
 	size_t n = 0;
 
 	setup(96);
-	for (int step = 0; step < 4000; step++) {
+	for (unsigned step = 0; step < steps; step++) {
 		uint32_t r = (seed = seed * 1664525 + 1013904223) >> 8;
 		struct block_ref *b = n ? &refs[r / 64 % n] : NULL;
 
