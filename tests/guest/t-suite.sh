@@ -9,7 +9,7 @@
 
 FARKV_TEST_TRANSPORT=rdma
 # Emulated machines are slow: longer limits for each of a program's cases.
-CK_TIMEOUT_MULTIPLIER=4
+CK_TIMEOUT_MULTIPLIER=12
 export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
 if is_rxe; then
 	FARKV_TEST_TEARS=1
