@@ -3,7 +3,8 @@
 # kvcli when memory, descriptors and system calls fail it: each call of each
 # command fails in turn (failing.h). It either does what it was asked, whole, or
 # says in one line why not, with an exit status; nothing is half written.
-# FARKV_LAB=large takes every call, otherwise every $stride-th.
+# FARKV_LAB=large takes every call, or as many of them as LAB_SECONDS is of 60 s;
+# otherwise every $stride-th.
 # shellcheck disable=SC2154
 # shellcheck source=tests/lib.sh
 . "$srcdir/tests/lib.sh"
@@ -17,7 +18,10 @@ if [ -x "$top_builddir/client/cli/.libs/kvcli" ]; then
 	export LD_LIBRARY_PATH
 fi
 stride=40
-[ "${FARKV_LAB-}" != large ] || stride=1
+if [ "${FARKV_LAB-}" = large ]; then
+	stride=$((60 / ${LAB_SECONDS:-60}))
+	[ "$stride" -gt 0 ] || stride=1
+fi
 start_server s -m 64m
 
 # ---- what the store holds
