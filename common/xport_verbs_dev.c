@@ -29,7 +29,9 @@ static struct ibv_context *context_of(const char *name)
 	int n = 0;
 
 	list = rdma_get_devices(&n);
-	for (int i = 0; list && i < n && !found; i++)
+	if (!list)
+		return NULL; /* it cannot be freed, either */
+	for (int i = 0; i < n && !found; i++)
 		if (strcmp(ibv_get_device_name(list[i]->device), name) == 0)
 			found = list[i];
 	rdma_free_devices(list);

@@ -102,6 +102,12 @@ static int reject_error(const struct verbs_link *l,
 			       "the server at %s speaks another version of the "
 			       "protocol",
 			       l->peer_text);
+	case VERBS_REJECT_INTERNAL:
+		return err_set(FARKV_EREFUSED,
+			       "the server at %s could not take the connection: "
+			       "its memory or its device's resources are out; "
+			       "its log says which",
+			       l->peer_text);
 	default:
 		return err_set(FARKV_EREFUSED,
 			       "the server at %s refused the connection "
@@ -395,13 +401,15 @@ static int watch(struct verbs_link *l)
 static int channel_open(struct verbs_link *l)
 {
 	char hint[300];
+	int errnum;
 
 	l->channel = rdma_create_event_channel();
 	if (l->channel)
 		return verbs_fd_prepare(l->channel->fd);
+	errnum = errno;
 	rdma_probe_hint(hint, sizeof(hint));
-	return err_set(FARKV_ENOTSUP, "no RDMA on this machine (%s): %s",
-		       strerror(errno), hint);
+	return err_set(FARKV_ENOTSUP, "no RDMA on this machine (%s)%s%s",
+		       strerror(errnum), hint[0] ? ": " : "", hint);
 }
 
 static int lookup(const struct verbs_dial *d, struct addrinfo **list_out)

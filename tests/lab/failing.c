@@ -28,6 +28,7 @@ static bool counting;
 static uint64_t calls, fail_from, fail_to; /* numbers from 1; to: exclusive */
 static const char *which;
 static const char *report; /* FAILING_REPORT */
+static bool only_verbs;	   /* FAILING_ONLY */
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -98,9 +99,14 @@ static bool one_fails(const char *name, bool also_after)
 	return hit;
 }
 
-static bool fails(const char *name)
+bool failing_fails(const char *name)
 {
 	return one_fails(name, true);
+}
+
+static bool fails(const char *name)
+{
+	return !only_verbs && one_fails(name, true);
 }
 
 /* ---- wrapped ----------------------------------- */
@@ -216,7 +222,7 @@ int __real_poll(struct pollfd *p, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *p, nfds_t n, int ms)
 {
-	if (one_fails("poll", false)) {
+	if (!only_verbs && one_fails("poll", false)) {
 		errno = EINTR;
 		return -1;
 	}
@@ -227,7 +233,7 @@ int __real_epoll_wait(int ep, struct epoll_event *e, int n, int ms);
 int __wrap_epoll_wait(int ep, struct epoll_event *e, int n, int ms);
 int __wrap_epoll_wait(int ep, struct epoll_event *e, int n, int ms)
 {
-	if (one_fails("epoll_wait", false)) {
+	if (!only_verbs && one_fails("epoll_wait", false)) {
 		errno = EINTR;
 		return -1;
 	}
@@ -411,6 +417,7 @@ static uint64_t number(const char *name, uint64_t deflt)
 __attribute__((constructor)) static void begin(void)
 {
 	report = getenv("FAILING_REPORT");
+	only_verbs = getenv("FAILING_ONLY") != NULL;
 	if (getenv("FAILING_AT"))
 		failing_arm(number("FAILING_AT", 0),
 			    number("FAILING_TIMES", 1));

@@ -4,7 +4,7 @@
  *
  * A program linked with $(failing_ldflags) and failing.c has its own calls of
  * malloc(3), mmap(2), socket(2), ... counted, those of libc and of shared
- * libraries not. The test says which of them fails: for each of 1, 2, ... until
+ * libraries not; with failing_verbs.c, those of an RDMA device too. The test says which of them fails: for each of 1, 2, ... until
  * a run comes through without that one having been reached. The calls of all
  * threads are counted together, so the N-th may be another one in another run;
  * what is to hold holds whichever it is.
@@ -12,6 +12,7 @@
  * A program without a test inside is told by its environment:
  *   FAILING_AT=N        the N-th call since the start fails
  *   FAILING_TIMES=K     and the K-1 after it (default 1)
+ *   FAILING_ONLY=verbs  only calls of libibverbs and librdmacm are counted
  *   FAILING_REPORT=FILE what failed ("failed 12 mmap") and, at exit, how many
  *                       blocks were never freed ("live 0") are written there
  *
@@ -29,6 +30,12 @@
  * `times` - 1 after it (UINT64_MAX: all) fail.
  */
 void failing_arm(uint64_t at, uint64_t times);
+
+/**
+ * For other wrapped calls than those of failing.c: counts this one, of the function
+ * `name`, and tells whether it is to fail.
+ */
+bool failing_fails(const char *name);
 
 /** Nothing fails and nothing is counted, until resumed. */
 void failing_pause(void);
