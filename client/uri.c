@@ -3,6 +3,7 @@
 
 #include "uri.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,7 +252,7 @@ static int kv_port(const char *text, const char **at, struct uri *out)
 	len = strcspn(++p, "/?#");
 	if (!number(p, len, 65535, &port) || port == 0)
 		return uri_bad(text, p, "the port is a number from 1 to 65535");
-	snprintf(out->port, sizeof(out->port), "%lu", port);
+	snprintf(out->port, sizeof(out->port), "%" PRIu16, (uint16_t)port);
 	*at = p + len;
 	return 0;
 }

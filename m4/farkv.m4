@@ -55,7 +55,6 @@ AC_DEFUN([FARKV_SANITIZER], [
     enable_sanitizer=coverage])
   AC_SUBST([FARKV_SANFLAGS])
   AC_SUBST([SANITIZED], [$enable_sanitizer])
-  AM_CONDITIONAL([COVERAGE], [test "x$enable_coverage" = xyes])
   AM_CONDITIONAL([SANITIZER], [test -n "$san"])
 ])
 
