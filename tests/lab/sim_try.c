@@ -2,8 +2,7 @@
 /* A get by loads, where others go on before a block is copied and in the middle of it. */
 #include "config.h"
 
-#include <string.h>
-
+#include "common/atomic.h"
 #include "tests/lab/sim.h"
 
 static void others_go_on(void)
@@ -18,17 +17,17 @@ static void others_go_on(void)
 	sim_give_way();
 }
 
-static void *copy(void *to, const void *from, size_t len)
+static void copy(void *to, const void *from, size_t len)
 {
 	size_t part = sim_below(len / 8 + 1) * 8;
 
 	others_go_on();
-	memcpy(to, from, part);
+	atom_copy_block(to, from, part);
 	if (part)
 		others_go_on();
-	memcpy((char *)to + part, (const char *)from + part, len - part);
-	return to;
+	atom_copy_block((char *)to + part, (const char *)from + part,
+			len - part);
 }
 
-#define memcpy copy
+#define atom_copy_block copy
 #include "common/index_try.c"
