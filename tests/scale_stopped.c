@@ -205,7 +205,7 @@ static void churn(unsigned times, uint64_t ms)
 					    "subtables"};
 	unsigned keys = real_server_is_remote() ? 15000 : 60000;
 	uint64_t end = scale_now_ns() + ms * 1000000, v[3];
-	uint64_t late = end + UINT64_C(60000000000), from = CHURN_FROM;
+	uint64_t late = end + UINT64_C(240000000000), from = CHURN_FROM;
 
 	do {
 		for (uint64_t i = from; i < from + keys; i += BATCH)
