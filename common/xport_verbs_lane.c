@@ -96,12 +96,11 @@ static uint64_t build(struct verbs_lane *l, struct xport_wr *wr, uint64_t at,
 	uint64_t off = wr->off + at, len = UTIL_MIN(wr->len - at, l->max_piece);
 	const struct verbs_area *a = area_of(l, wr->off, wr->len);
 	uint64_t seq = l->head;
-	uint8_t *local = (uint8_t *)wr->laddr + at;
+	uint8_t *local = wr->opcode == XPORT_CAS ?
+				 (uint8_t *)&l->found[seq & (l->depth - 1)] :
+				 (uint8_t *)wr->laddr + at;
 
 	assert(a); /* looked up before the chain was taken */
-
-	if (wr->opcode == XPORT_CAS)
-		local = (uint8_t *)&l->found[seq & (l->depth - 1)];
 	*sge = (struct ibv_sge){.addr = (uintptr_t)local,
 				.length = (uint32_t)len,
 				.lkey = verbs_mem_lkey(&l->mem, local)};

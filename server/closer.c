@@ -16,6 +16,7 @@ struct closer {
 	pthread_cond_t more;
 	pthread_t thread;
 	bool running, stop;
+	bool abandoned; /* the thread is the last to know of all this */
 	struct closer_item *first;
 	uint32_t pending; /* also read without the lock */
 };
@@ -31,9 +32,24 @@ struct closer *closer_new(void)
 	return c;
 }
 
+static void dispose(struct closer *c)
+{
+	struct closer_item *item;
+
+	/* Their descriptors end with the process. */
+	while ((item = c->first)) {
+		c->first = item->next;
+		free(item);
+	}
+	pthread_cond_destroy(&c->more);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
 static void *closer_main(void *arg)
 {
 	struct closer *c = arg;
+	bool abandoned;
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->stop) {
@@ -50,7 +66,10 @@ static void *closer_main(void *arg)
 		pthread_mutex_lock(&c->lock);
 		atom_store_relaxed(&c->pending, c->pending - 1);
 	}
+	abandoned = c->abandoned;
 	pthread_mutex_unlock(&c->lock);
+	if (abandoned)
+		dispose(c);
 	return NULL;
 }
 
@@ -86,28 +105,24 @@ uint32_t closer_pending(const struct closer *c)
 
 void closer_free(struct closer *c)
 {
-	struct closer_item *item;
-	bool idle;
+	pthread_t thread;
+	bool running, abandoned;
 
 	if (!c)
 		return;
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
-	idle = c->pending == 0;
+	thread = c->thread;
+	running = c->running;
+	/* It may be asleep in close(), for longer than anybody wants to wait. */
+	abandoned = c->abandoned = running && c->pending > 0;
 	pthread_cond_signal(&c->more);
 	pthread_mutex_unlock(&c->lock);
-	if (c->running && !idle) {
-		pthread_detach(c->thread); /* it may be asleep in close() */
+	if (abandoned) {
+		pthread_detach(thread);
 		return;
 	}
-	if (c->running)
-		pthread_join(c->thread, NULL);
-	/* Without a thread: their descriptors end with the process. */
-	while ((item = c->first)) {
-		c->first = item->next;
-		free(item);
-	}
-	pthread_cond_destroy(&c->more);
-	pthread_mutex_destroy(&c->lock);
-	free(c);
+	if (running)
+		pthread_join(thread, NULL);
+	dispose(c);
 }
