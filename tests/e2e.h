@@ -49,6 +49,21 @@ static inline struct farkv *e2e_open(const char *path, unsigned op_timeout_ms)
 	return kv;
 }
 
+/* A handle that only looks: it takes no blocks. */
+static inline struct farkv *e2e_open_readonly(const char *path,
+					      unsigned op_timeout_ms)
+{
+	struct farkv *kv = NULL;
+	struct farkv_options o;
+
+	farkv_options_init(&o);
+	o.flags = FARKV_OPEN_READONLY;
+	o.op_timeout_ms = op_timeout_ms;
+	OK(farkv_open(path, &o, &kv));
+	ck_assert_ptr_nonnull(kv);
+	return kv;
+}
+
 static inline int e2e_put(struct farkv *kv, const char *key, const char *value)
 {
 	return farkv_put(kv, key, strlen(key), value, strlen(value));

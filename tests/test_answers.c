@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/xport_verbs_priv.h"
 #include "test_main.h"
+#include "wr.h"
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -204,18 +205,6 @@ static void teardown(void)
 {
 	xport_mem_free(lane, mem, REGION);
 	xport_close(lane);
-}
-
-static struct xport_wr read_wr(uint64_t off, void *to, uint32_t len)
-{
-	return (struct xport_wr){
-		.opcode = XPORT_READ, .off = off, .laddr = to, .len = len};
-}
-
-static struct xport_wr cas_wr(uint64_t off, uint64_t expect, uint64_t swap)
-{
-	return (struct xport_wr){.opcode = XPORT_CAS, .off = off, .len = 8,
-				 .expect = expect, .swap = swap};
 }
 
 static uint64_t word_at(uint64_t off)

@@ -27,13 +27,9 @@ static struct farkv *watcher; /* a read-only handle */
 static void setup(void)
 {
 	static const char *const args[] = {"-m", "64m", NULL};
-	struct farkv_options o;
 
 	real_server_init(&srv, args);
-	farkv_options_init(&o);
-	o.flags = FARKV_OPEN_READONLY;
-	o.op_timeout_ms = 20000;
-	OK(farkv_open(srv.path, &o, &watcher));
+	watcher = e2e_open_readonly(srv.path, 20000);
 }
 
 static void teardown(void)

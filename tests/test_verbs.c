@@ -20,6 +20,7 @@
 #include "common/xport_verbs.h"
 #include "test_main.h"
 #include "verbs_far.h"
+#include "wr.h"
 
 #define SMALL ((size_t)64 << 10)
 #define LARGE ((size_t)20 << 20) /* rxe: 8 MiB at once */
@@ -44,24 +45,6 @@ static void setup(void)
 static uint64_t word(size_t off)
 {
 	return *(uint64_t *)(void *)(region + off);
-}
-
-static struct xport_wr write_wr(uint64_t off, void *from, uint32_t len)
-{
-	return (struct xport_wr){
-		.opcode = XPORT_WRITE, .off = off, .laddr = from, .len = len};
-}
-
-static struct xport_wr read_wr(uint64_t off, void *to, uint32_t len)
-{
-	return (struct xport_wr){
-		.opcode = XPORT_READ, .off = off, .laddr = to, .len = len};
-}
-
-static struct xport_wr cas_wr(uint64_t off, uint64_t expect, uint64_t swap)
-{
-	return (struct xport_wr){.opcode = XPORT_CAS, .off = off, .len = 8,
-				 .expect = expect, .swap = swap};
 }
 
 /* `n` chains of `each` requests for one post; their owner fills wr[]. */
