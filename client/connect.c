@@ -21,6 +21,8 @@
 #define WELCOME_FDS 2
 /* Pause between attempts while the server's backlog is full. */
 #define BACKLOG_PAUSE_NS (2 * NS_PER_MS)
+/* ... and before another attempt of who was displaced by others: at most so long. */
+#define DISPLACED_PAUSE_NS (8 * NS_PER_MS)
 
 /* One packet with what came along. */
 struct packet {
@@ -355,6 +357,8 @@ static const char *reason_text(unsigned reason)
 		return "it has all the sessions it takes";
 	case MSG_REASON_SHUTDOWN:
 		return "the server is leaving";
+	case MSG_REASON_DISPLACED:
+		return "others came first";
 	default:
 		return "no reason given";
 	}
@@ -495,21 +499,51 @@ static int shake_hands(struct handshake *h)
 	return err ? err : welcome_check(h);
 }
 
-int connect_open(const struct connect_params *p, struct connect_result *out)
+static int attempt(struct handshake *h)
 {
-	struct handshake h = {.p = p, .where = p->uri->shown};
-	int err;
+	const struct connect_params *p = h->p;
+	int err = p->uri->path[0] ? unix_open(p, h) : verbs_open(p, h);
 
-	err = p->uri->path[0] ? unix_open(p, &h) : verbs_open(p, &h);
 	if (err)
 		return err;
-	err = shake_hands(&h);
-	keyfile_free(h.keys);
+	err = shake_hands(h);
+	keyfile_free(h->keys);
 	if (err) {
-		packet_close_fds(&h.pk);
-		channel_close(h.ch);
-		return err;
+		packet_close_fds(&h->pk);
+		channel_close(h->ch);
 	}
-	result_fill(&h, out);
-	return 0;
+	return err;
+}
+
+/* Did the server only need the place, and is there time to come again? */
+static bool may_come_again(const struct handshake *h)
+{
+	return h->ch && h->m.type == MSG_REFUSE &&
+	       h->m.refuse.reason == MSG_REASON_DISPLACED && ms_left(h->p) > 0;
+}
+
+int connect_open(const struct connect_params *p, struct connect_result *out)
+{
+	struct handshake h;
+	bool displaced = false;
+	int err;
+
+	for (;;) {
+		h = (struct handshake){.p = p, .where = p->uri->shown};
+		err = attempt(&h);
+		if (!err || !may_come_again(&h))
+			break;
+		displaced = true;
+		/* Others that were displaced come again as well: not all at once. */
+		clock_sleep_ns(clock_now_ns() % DISPLACED_PAUSE_NS);
+	}
+	if (!err)
+		result_fill(&h, out);
+	if (err != FARKV_ETIMEDOUT || !displaced)
+		return err;
+	return err_set(FARKV_EREFUSED,
+		       "the server at %s has more newcomers than room: others "
+		       "came first, again and again; see kvserver "
+		       "--max-sessions",
+		       h.where);
 }

@@ -290,7 +290,7 @@ static const char *get_text(struct wire *w, struct msg *m)
 {
 	m->refuse.reason = wire_get_u16(w);
 	m->refuse.text = wire_get_blob(w, &m->refuse.text_len);
-	if (m->refuse.reason == 0 || m->refuse.reason > MSG_REASON_AUTH)
+	if (m->refuse.reason == 0 || m->refuse.reason > MSG_REASON_LAST)
 		return "unknown reason";
 	if (m->refuse.reason == MSG_REASON_AUTH && m->refuse.text_len)
 		return "text about credentials";

@@ -85,7 +85,10 @@ enum msg_reason {
 	/* Credentials are needed, unknown or wrong; which, the peer is not told:
 	 * a refusal for this reason carries no text. */
 	MSG_REASON_AUTH = 6,
+	/* It made room before it was welcomed: come again. */
+	MSG_REASON_DISPLACED = 7,
 };
+#define MSG_REASON_LAST MSG_REASON_DISPLACED
 
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u

@@ -254,7 +254,8 @@ static struct session *oldest_mute(const struct control *c,
 
 /*
  * Connections that say nothing must not keep out those who do: where there is no room
- * the oldest of them makes it. A client says HELLO as soon as it is connected.
+ * the oldest of them makes it. A client says HELLO as soon as it is connected; one that
+ * was too slow, on a busy machine, comes again.
  */
 void control_begin_session(struct session *s)
 {
@@ -268,9 +269,12 @@ void control_begin_session(struct session *s)
 	    c->cfg.max_sessions)
 		return;
 	mute = oldest_mute(c, s);
-	control_refuse(mute, MSG_REASON_FULL,
-		       mute == s ? "too many sessions; see --max-sessions" :
-				   "others came before it had said HELLO");
+	if (mute == s)
+		control_refuse(s, MSG_REASON_FULL,
+			       "too many sessions; see --max-sessions");
+	else
+		control_refuse(mute, MSG_REASON_DISPLACED,
+			       "others came before it had said HELLO");
 }
 
 void control_fail(struct control *c)

@@ -147,6 +147,8 @@ static void on_hello(struct fake_server *f, const struct msg *m)
 		r.refuse.text = (const uint8_t *)f->refuse_text;
 		r.refuse.text_len = (uint16_t)strlen(f->refuse_text);
 		send_locked(f, &r, NULL);
+		if (f->refuse_times && --f->refuse_times == 0)
+			f->hello = FAKE_WELCOME;
 		break;
 	case FAKE_OTHER:
 		r.type = MSG_PONG;

@@ -35,6 +35,7 @@ struct fake_server {
 	size_t n_bytes;
 	uint16_t refuse_reason;
 	const char *refuse_text;
+	unsigned refuse_times; /* then it welcomes; 0: for ever */
 	size_t (*edit)(uint8_t *buf, size_t len); /* returns the new length */
 	unsigned n_fds;        /* descriptors sent with WELCOME; default 2 */
 	uint8_t role;          /* granted */

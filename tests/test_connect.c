@@ -308,6 +308,28 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* It only had to make room: it comes again until its time is up. */
+START_TEST(test_displaced)
+{
+	uint64_t began;
+
+	srv.hello = FAKE_REFUSE;
+	srv.refuse_reason = MSG_REASON_DISPLACED;
+	srv.refuse_text = "others came";
+	srv.refuse_times = 3;
+	start();
+	ck_assert_int_eq(try_open(10000, 0), 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 4);
+	fake_server_set(&srv, refuse_times, 0);
+	fake_server_set(&srv, hello, FAKE_REFUSE);
+	began = clock_now_ns();
+	ck_assert_int_eq(try_open(100, 0), FARKV_EREFUSED);
+	ck_assert_uint_ge(clock_now_ns() - began, 100 * NS_PER_MS);
+	assert_detail("others came"); /* its words, or ours */
+	assert_no_fds_left();
+}
+END_TEST
+
 START_TEST(test_descriptors)
 {
 	static const unsigned counts[] = {0, 1, 3, 16, 17, 40};
@@ -626,6 +648,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_protocol_version);
 	tcase_add_test(t, test_welcome_fields);
 	tcase_add_test(t, test_refused);
+	tcase_add_test(t, test_displaced);
 	tcase_add_test(t, test_descriptors);
 	tcase_add_test(t, test_ready_and_goodbye);
 	tcase_add_test(t, test_superblock);

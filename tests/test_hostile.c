@@ -531,6 +531,30 @@ START_TEST(too_many_sessions_are_refused)
 }
 END_TEST
 
+/* The oldest that has said nothing makes room, and is told that it may come again. */
+START_TEST(mute_connection_makes_room)
+{
+	static const char *const args[] = {"-m", "16", "--max-sessions", "3",
+					   NULL};
+	struct msg m;
+	int fd[3];
+
+	real_server_fini(&srv);
+	real_server_init(&srv, args);
+	for (int i = 0; i < 3; i++)
+		fd[i] = i < 2 ? dial() : session();
+	good_client();
+	m = raw_hear(fd[0]);
+	ck_assert_uint_eq(m.type, MSG_REFUSE);
+	ck_assert_uint_eq(m.refuse.reason, MSG_REASON_DISPLACED);
+	close(fd[0]);
+	raw_say(fd[1], &(struct msg){.type = MSG_HELLO, .req = 1}, NULL);
+	ck_assert_uint_eq(raw_hear(fd[1]).type, MSG_WELCOME);
+	close(fd[1]);
+	close(fd[2]);
+}
+END_TEST
+
 static void teardown(void)
 {
 	good_client();
@@ -561,6 +585,7 @@ static Suite *suite(void)
 	tcase_add_test(t, hundred_sessions_come_and_go);
 	tcase_add_test(t, stopped_client_holds_up_nobody);
 	tcase_add_test(t, too_many_sessions_are_refused);
+	tcase_add_test(t, mute_connection_makes_room);
 	suite_add_tcase(s, t);
 	return s;
 }

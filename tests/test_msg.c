@@ -443,7 +443,7 @@ static const struct {
 	{gold_hint_reply, 16, 1, {4}, "unknown hint status"},
 	{gold_refuse, 16, 1, {0}, "unknown reason"},
 	{gold_refuse, 16, 1, {6}, "text about credentials"},
-	{gold_refuse, 16, 1, {7}, "unknown reason"},
+	{gold_refuse, 16, 1, {8}, "unknown reason"},
 	{gold_welcome, 24, 1, {2}, "unknown role"},
 	{gold_welcome, 25, 1, {2}, "swept"},
 	{gold_welcome, 66, 1, {3}, "unknown flags"},

@@ -55,6 +55,7 @@ static const struct key *key;
 static const char *keys_path;
 static struct fuzz_in in;
 static sem_t served; /* the server is through with the plan */
+static unsigned visits; /* of the client, with this input */
 
 /* ---- the server ------------------------------------------------------------------- */
 
@@ -138,6 +139,11 @@ static void *server_main(void *arg)
 
 		if (fd < 0)
 			return NULL;
+		/* Who was displaced comes again, and finds nobody. */
+		if (visits++) {
+			close(fd);
+			continue;
+		}
 		serve(fd);
 		sem_post(&served);
 	}
@@ -176,7 +182,7 @@ static void plan_text(struct plan *p, uint8_t type)
 	struct msg m = {.type = type, .req = 1};
 	size_t n;
 
-	m.refuse.reason = 1 + fuzz_u8(&in) % MSG_REASON_AUTH;
+	m.refuse.reason = 1 + fuzz_u8(&in) % MSG_REASON_LAST;
 	m.refuse.text = fuzz_bytes(&in, MSG_TEXT_MAX, &n);
 	m.refuse.text_len = m.refuse.reason == MSG_REASON_AUTH ? 0 : (uint16_t)n;
 	FUZZ_CHECK(msg_encode(&m, NULL, p->bytes, sizeof(p->bytes), &p->len) ==
@@ -409,6 +415,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	p.readonly = how & 4;
 	for (n_plans = 0; n_plans < PACKETS_MAX && fuzz_left(&in); n_plans++)
 		plan_one(&plans[n_plans]);
+	visits = 0;
 	p.deadline_ns = clock_now_ns() + 10 * NS_PER_SEC;
 	err_clear();
 	if (connect_open(&p, &r)) {

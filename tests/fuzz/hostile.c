@@ -113,7 +113,7 @@ static size_t small_say(uint8_t type, uint8_t *buf)
 	switch (type) {
 	case MSG_REFUSE:
 	case MSG_SHUTDOWN:
-		m.refuse.reason = 1 + fuzz_u8(&hostile_in) % MSG_REASON_AUTH;
+		m.refuse.reason = 1 + fuzz_u8(&hostile_in) % MSG_REASON_LAST;
 		m.refuse.text = fuzz_bytes(&hostile_in, MSG_TEXT_MAX, &n);
 		m.refuse.text_len = (uint16_t)n;
 		break;
