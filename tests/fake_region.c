@@ -10,6 +10,8 @@
 
 #include <farkv.h>
 
+#include "common/hash.h"
+
 void fake_region_init(struct fake_region *r, uint32_t depth,
 		      uint64_t heap_pages, uint64_t grace_ns)
 {
@@ -83,4 +85,20 @@ uint64_t *fake_region_d(struct fake_region *r)
 uint64_t *fake_region_slots(struct fake_region *r, uint64_t entry)
 {
 	return (uint64_t *)(void *)(r->base + entry_page(entry) * PAGE_BYTES);
+}
+
+struct index_key fake_region_key(const struct fake_region *r, const char *s)
+{
+	return (struct index_key){.data = s,
+				  .len = (uint16_t)strlen(s),
+				  .hash = hash_key(r->sb.hash_seed, s,
+						   strlen(s))};
+}
+
+uint64_t *fake_region_window(struct fake_region *r, struct index_key k)
+{
+	uint32_t depth = dirword_depth(*fake_region_d(r));
+	uint64_t e = *fake_region_entry(r, hash_dir_index(k.hash, depth));
+
+	return fake_region_slots(r, e) + hash_home_line(k.hash) * LINE_SLOTS;
 }

@@ -35,4 +35,9 @@ uint64_t *fake_region_d(struct fake_region *r);
 /** The slots of an entry's subtable. */
 uint64_t *fake_region_slots(struct fake_region *r, uint64_t entry);
 
+/** A key of the region's hash; `s` is not copied. */
+struct index_key fake_region_key(const struct fake_region *r, const char *s);
+/** Where the key's window begins. */
+uint64_t *fake_region_window(struct fake_region *r, struct index_key k);
+
 #endif

@@ -14,7 +14,7 @@
 
 #include "common/clock.h"
 #include "common/hash.h"
-#include "fake_region.h"
+#include "fake_client.h"
 #include "test_main.h"
 
 #define GRACE (100 * NS_PER_MS)
@@ -25,13 +25,6 @@
 
 /* A large value: DELETE trades its block for a small one. */
 static char large[1000];
-
-struct client {
-	struct xport_lane *lane;
-	struct alloc *alloc;
-	struct index *ix;
-	struct index_op op;
-};
 
 static struct fake_region region;
 static struct index_key key;
@@ -56,38 +49,22 @@ struct scenario {
 
 /* ---- clients ------------------------------------------------------------------ */
 
-static void client_open(struct client *c, const struct xport_fault_config *cfg,
-			uint32_t prefix)
+static void client_open(struct fake_client *c,
+			const struct xport_fault_config *cfg, uint32_t prefix)
 {
-	memset(c, 0, sizeof(*c));
-	c->lane = xport_shm_open(region.base, region.sb.region_bytes, false);
-	if (cfg)
-		c->lane = xport_fault_open(c->lane, cfg);
-	c->alloc = alloc_new(region.sb.grace_ns);
-	ck_assert_int_eq(index_open(&region.sb, c->lane, c->alloc, UINT64_MAX,
-				    &c->ix), 0);
-	index_set_prefix(c->ix, prefix);
+	fake_client_open(c, &region, cfg, prefix);
 	for (unsigned cls = 0; cls < 20; cls++)
 		fake_region_grant(&region, c->alloc, (uint8_t)cls, 2);
-	index_op_init(&c->op);
 }
 
-static void client_close(struct client *c)
-{
-	index_op_fini(c->ix, &c->op);
-	index_close(c->ix);
-	alloc_free(c->alloc);
-	xport_close(c->lane);
-}
-
-static int drive(struct client *c, struct index_op *op)
+static int drive(struct fake_client *c, struct index_op *op)
 {
 	index_run(c->ix, &op, 1, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_ne(op->result, INDEX_PENDING);
 	return op->result;
 }
 
-static int run(struct client *c, enum index_kind kind, const char *value,
+static int run(struct fake_client *c, enum index_kind kind, const char *value,
 	       uint64_t expected)
 {
 	index_op_start(&c->op, kind, &key, value,
@@ -95,12 +72,12 @@ static int run(struct client *c, enum index_kind kind, const char *value,
 	return drive(c, &c->op);
 }
 
-static uint64_t version_of(struct client *c)
+static uint64_t version_of(struct fake_client *c)
 {
 	return run(c, INDEX_GET, NULL, 0) == 0 ? c->op.version : 0;
 }
 
-static void prepare(struct client *c, enum before b)
+static void prepare(struct fake_client *c, enum before b)
 {
 	first_version = 1;
 	if (b != NOTHING)
@@ -177,7 +154,7 @@ static bool theirs(enum rival r, state *s)
 }
 
 /* True if it wrote. */
-static bool rival_acts(struct client *c, enum rival r)
+static bool rival_acts(struct fake_client *c, enum rival r)
 {
 	switch (r) {
 	case R_PUT:
@@ -226,7 +203,7 @@ static bool explained(const struct scenario *sc, int result, bool wrote,
 
 static unsigned seen_lost, seen_found, seen_repeated, seen_maybe;
 
-static state final_state(struct client *c)
+static state final_state(struct fake_client *c)
 {
 	static char text[sizeof(large)];
 
@@ -252,7 +229,7 @@ static bool play(const struct scenario *sc)
 	struct xport_fault_config cfg = {.hide_direct = true,
 					 .byte_tear = sc->tears,
 					 .lose_completion = sc->happened};
-	struct client me, again, other;
+	struct fake_client me, again, other;
 	bool in_place, unresolved, wrote;
 	int result, broken;
 	char what[120];
@@ -269,8 +246,8 @@ static bool play(const struct scenario *sc)
 									MINE,
 		     first_version);
 	if (!xport_broken(me.lane)) {
-		client_close(&me);
-		client_close(&other);
+		fake_client_close(&me);
+		fake_client_close(&other);
 		fake_region_fini(&region);
 		return false;
 	}
@@ -290,7 +267,7 @@ static bool play(const struct scenario *sc)
 		struct xport_fault_config calm = {.hide_direct = true,
 						  .byte_tear = true};
 
-		client_close(&again);
+		fake_client_close(&again);
 		client_open(&again, &calm, 3);
 	}
 	again.op = me.op;
@@ -307,9 +284,9 @@ static bool play(const struct scenario *sc)
 	seen_maybe += result == FARKV_EMAYBE;
 	seen_found += unresolved && result == 0 && sc->happened;
 	seen_repeated += unresolved && result == 0 && !sc->happened;
-	client_close(&me);
-	client_close(&again);
-	client_close(&other);
+	fake_client_close(&me);
+	fake_client_close(&again);
+	fake_client_close(&other);
 	fake_region_fini(&region);
 	return true;
 }
@@ -359,7 +336,7 @@ START_TEST(test_breaks_again)
 		struct xport_fault_config cfg = {.hide_direct = true,
 						 .break_at = 3 + 4,
 						 .lose_completion = true};
-		struct client me, second, third, other;
+		struct fake_client me, second, third, other;
 
 		fake_region_init(&region, 1, 64, GRACE);
 		client_open(&other, NULL, 2);
@@ -385,14 +362,14 @@ START_TEST(test_breaks_again)
 			index_op_init(&second.op);
 			index_op_resume(&third.op);
 			ck_assert_int_eq(drive(&third, &third.op), 0);
-			client_close(&third);
+			fake_client_close(&third);
 		} else {
 			ck_assert_uint_eq(step, 3);
 		}
 		ck_assert_str_eq(final_state(&other), MINE);
-		client_close(&second);
-		client_close(&me);
-		client_close(&other);
+		fake_client_close(&second);
+		fake_client_close(&me);
+		fake_client_close(&other);
 		fake_region_fini(&region);
 	}
 }

@@ -12,16 +12,13 @@
 
 #include "common/clock.h"
 #include "common/hash.h"
-#include "fake_region.h"
+#include "fake_client.h"
 #include "test_main.h"
 
 #define GRACE NS_PER_MS
 
 static struct fake_region region;
-static struct xport_lane *lane;
-static struct alloc *alloc;
-static struct index *ix;
-static struct index_op op;
+static struct fake_client client;
 static struct index_key key;
 static uint64_t *slot;     /* the key's */
 static uint64_t rogue;     /* the word that is written there */
@@ -42,17 +39,7 @@ static int hook(void *arg, const struct xport_chain *c, unsigned i, bool after)
 
 static int run(enum index_kind kind, const char *value, uint64_t expected)
 {
-	struct index_op *one = &op;
-
-	index_op_start(&op, kind, &key, value,
-		       value ? (uint32_t)strlen(value) : 0, expected);
-	for (int i = 0; i < 10; i++) {
-		index_run(ix, &one, 1, clock_now_ns() + NS_PER_SEC);
-		if (op.result != INDEX_PENDING || op.wait != INDEX_WAIT_BLOCK)
-			break;
-		fake_region_grant(&region, alloc, op.cls, 4);
-	}
-	return op.result;
+	return fake_client_run(&client, kind, key, value, expected);
 }
 
 static void setup(bool *always)
@@ -62,18 +49,9 @@ static void setup(bool *always)
 					 .arg = always};
 
 	fake_region_init(&region, 0, 64, GRACE);
-	lane = xport_fault_open(xport_shm_open(region.base,
-					       region.sb.region_bytes, false),
-				&cfg);
-	alloc = alloc_new(GRACE);
-	ck_assert_int_eq(index_open(&region.sb, lane, alloc, UINT64_MAX, &ix),
-			 0);
-	index_set_prefix(ix, 1);
-	index_op_init(&op);
-	key = (struct index_key){.data = "key", .len = 3,
-				 .hash = hash_key(region.sb.hash_seed, "key", 3)};
-	slot = fake_region_slots(&region, *fake_region_entry(&region, 0)) +
-	       hash_home_line(key.hash) * LINE_SLOTS;
+	fake_client_open(&client, &region, &cfg, 1);
+	key = fake_region_key(&region, "key");
+	slot = fake_region_window(&region, key);
 	armed = false;
 	ck_assert_int_eq(run(INDEX_PUT, "old", 0), 0);
 	ck_assert_uint_eq(slot_fp(*slot), hash_fp(key.hash));
@@ -81,10 +59,7 @@ static void setup(bool *always)
 
 static void teardown(void)
 {
-	index_op_fini(ix, &op);
-	index_close(ix);
-	alloc_free(alloc);
-	xport_close(lane);
+	fake_client_close(&client);
 	fake_region_fini(&region);
 }
 
@@ -95,7 +70,7 @@ static void check_stock(void)
 	enum alloc_state state;
 	size_t n;
 
-	while ((n = alloc_drain(alloc, UINT64_MAX, refs, 64, &state)) > 0)
+	while ((n = alloc_drain(client.alloc, UINT64_MAX, refs, 64, &state)) > 0)
 		for (size_t i = 0; i < n; i++)
 			ck_assert_msg(region_block_ok(&region.sb, refs[i].off,
 						      refs[i].cls),
