@@ -303,7 +303,7 @@ bool slab_locate_out(const struct slab *s, struct block_ref ref,
 		return false;
 	g = &s->segments[seg];
 	if (g->cls != ref.cls || slab_state(g, i) != BLOCK_OUT ||
-	    ref.inc > BLOCK_INC_MASK || ref.inc < slab_inc(g, i))
+	    ref.inc > SLOT_INC_MASK || ref.inc < slab_inc(g, i))
 		return false;
 	*seg_out = seg;
 	*i_out = i;

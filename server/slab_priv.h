@@ -19,7 +19,6 @@
  * -> FREE when T has passed; WORN -> FREE, inc 0, when a barrier has mark   of
  * OUT blocks only: somebody is known to refer to it
  */
-#define BLOCK_INC_MASK SLOT_INC_MASK
 #define BLOCK_STATE_SHIFT SLOT_INC_BITS
 #define BLOCK_STATE_MASK 3u
 #define BLOCK_MARK (1u << (BLOCK_STATE_SHIFT + 2))
@@ -85,7 +84,7 @@ static inline enum block_state slab_state(const struct segment *g, uint32_t i)
 
 static inline uint16_t slab_inc(const struct segment *g, uint32_t i)
 {
-	return g->state[i] & BLOCK_INC_MASK;
+	return g->state[i] & SLOT_INC_MASK;
 }
 
 static inline struct block_ref slab_ref(const struct segment *g, uint32_t i)

@@ -84,7 +84,7 @@ bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 
 	if (!slab_locate_out(s, ref, &seg, &i))
 		return false;
-	if (ref.inc == BLOCK_INC_MASK)
+	if (ref.inc == SLOT_INC_MASK)
 		return slab_return(s, ref, ALLOC_WORN, now);
 	ref.inc++;
 	return slab_return(s, ref, ALLOC_LIMBO, now);
