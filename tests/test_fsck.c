@@ -14,6 +14,7 @@
 #include "common/hash.h"
 #include "common/layout.h"
 #include "e2e.h"
+#include "fsck_text.h"
 #include "raw_session.h"
 #include "real_server.h"
 #include "test_main.h"
@@ -36,13 +37,6 @@ static struct farkv_fsck check(void)
 	f.size = sizeof(f);
 	OK(farkv_fsck(kv, &f));
 	return f;
-}
-
-static uint64_t problems(const struct farkv_fsck *f)
-{
-	return f->bad_directory + f->bad_empty + f->bad_words + f->damaged +
-	       f->shared + f->misplaced + f->behind_empty + f->duplicates +
-	       f->bad_sums;
 }
 
 /* It says BYE: a session that only listens would be waited for. */
@@ -130,7 +124,7 @@ START_TEST(clean_store_is_clean)
 {
 	struct farkv_fsck f = check();
 
-	ck_assert_uint_eq(problems(&f), 0);
+	ck_assert_uint_eq(fsck_problems(&f), 0);
 	ck_assert_uint_eq(f.undecided, FARKV_FSCK_DECIDED);
 	ck_assert_uint_eq(f.items, KEYS - KEYS / 10);
 	ck_assert_uint_eq(f.dead_slots, KEYS / 10);
@@ -285,9 +279,9 @@ START_TEST(damage_is_found_and_named)
 	*p.word = p.value;
 	f = check();
 	ck_assert_msg(*p.count > 0, "%s: not found", damage_names[_i]);
-	ck_assert_msg(problems(&f) == *p.count, "%s: %llu other problems",
+	ck_assert_msg(fsck_problems(&f) == *p.count, "%s: %llu other problems",
 		      damage_names[_i],
-		      (unsigned long long)(problems(&f) - *p.count));
+		      (unsigned long long)(fsck_problems(&f) - *p.count));
 	if (_i != EMPTY_BEFORE) {
 		ck_assert_uint_eq(*p.count, 1);
 		ck_assert_uint_eq(f.first_slot, p.slot);
@@ -301,7 +295,7 @@ START_TEST(damage_is_found_and_named)
 	ck_assert_uint_eq(f.blocks_leaked, 0);
 	*p.word = before;
 	f = check();
-	ck_assert_uint_eq(problems(&f), 0);
+	ck_assert_uint_eq(fsck_problems(&f), 0);
 	ck_assert_uint_eq(f.blocks_leaked, 0);
 }
 END_TEST
@@ -335,7 +329,7 @@ START_TEST(busy_store_is_clean)
 	do {
 		struct farkv_fsck f = check();
 
-		ck_assert_uint_eq(problems(&f), 0);
+		ck_assert_uint_eq(fsck_problems(&f), 0);
 		ck_assert_uint_eq(f.undecided, FARKV_FSCK_DECIDED);
 		ck_assert_uint_eq(f.blocks_leaked, 0);
 	} while (waitpid(pid, &status, WNOHANG) == 0);

@@ -5,171 +5,15 @@
  */
 #include "config.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/log.h"
-#include "server/control_priv.h"
-#include "test_main.h"
+#include "control_rig.h"
 
-#define MIB (UINT64_C(1) << 20)
-#define GRACE_NS (20 * NS_PER_MS)
 #define SMALL 0u                /* 64 bytes */
 #define LARGE class_for(4096)
-#define HELD_MAX 65536u
-
-static struct region region;
-static struct control *c;
-
-/* ---- clients --------------------------------------------------------------------- */
-
-struct peer {
-	struct session *session; /* NULL: it has ended */
-	bool silent;             /* does not answer barriers */
-	bool unread;             /* said something that the server has not read */
-	unsigned fenced, barriers, reclaims;
-	uint64_t barrier;        /* to be acknowledged, 0 none */
-	bool answered;           /* its request */
-	uint64_t answered_ns;
-	uint32_t req;
-	size_t n;                /* blocks that came with the last answer */
-	struct block_ref got[MSG_REFS_MAX];
-	size_t n_held;
-	struct block_ref held[HELD_MAX];
-};
-
-static struct peer alice, bob;
-
-static int peer_send(void *conn, const void *buf, size_t len, const int *fds,
-		     int n_fds)
-{
-	struct peer *p = conn;
-	struct msg m;
-
-	(void)fds;
-	(void)n_fds;
-	ck_assert_int_eq(msg_decode(buf, len, &m), 0);
-	if (m.type == MSG_BARRIER) {
-		p->barriers++;
-		p->barrier = m.epoch.number;
-	} else if (m.type == MSG_RECLAIM) {
-		p->reclaims++;
-	} else if (m.type == MSG_GRANT) {
-		ck_assert(!p->answered);
-		ck_assert_uint_eq(m.req, p->req);
-		p->answered = true;
-		p->answered_ns = clock_now_ns();
-		p->n = m.blocks.n;
-		for (uint32_t i = 0; i < m.blocks.n; i++)
-			p->got[i] = msg_ref(&m, i);
-	}
-	return 0;
-}
-
-static void peer_fence(void *conn)
-{
-	((struct peer *)conn)->fenced++;
-}
-
-static bool peer_silence(void *conn)
-{
-	return !((struct peer *)conn)->unread;
-}
-
-static void peer_close(void *conn)
-{
-	((struct peer *)conn)->session = NULL;
-}
-
-static const char *peer_name(void *conn, char *buf, size_t cap)
-{
-	snprintf(buf, cap, "%s", conn == &alice ? "alice" : "bob");
-	return buf;
-}
-
-static const struct session_port local = {
-	.send = peer_send,
-	.fence = peer_fence,
-	.silence = peer_silence,
-	.close = peer_close,
-	.peer = peer_name,
-};
-
-static const struct session_port remote = {
-	.remote = true,
-	.send = peer_send,
-	.fence = peer_fence,
-	.close = peer_close,
-	.peer = peer_name,
-};
-
-static bool say(struct peer *p, const struct msg *m,
-		const struct block_ref *refs)
-{
-	uint8_t buf[MSG_MAX_BYTES];
-	size_t len;
-
-	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
-	return control_packet(p->session, buf, len);
-}
-
-static void join(struct peer *p, const struct session_port *port, pid_t pid)
-{
-	memset(p, 0, sizeof(*p));
-	p->session = session_new(c, port, p);
-	p->session->pid = pid;
-	control_begin_session(p->session);
-	/* HELLO would want descriptors, or a card. */
-	p->session->welcomed = true;
-	c->stats.sessions++;
-	ck_assert(control_next_id(c, &p->session->id));
-}
-
-static void answer_barrier(struct peer *p)
-{
-	struct msg m = {.type = MSG_BARRIER_ACK};
-
-	if (!p->session || !p->barrier)
-		return;
-	m.epoch.number = p->barrier;
-	p->barrier = 0;
-	ck_assert(say(p, &m, NULL));
-}
-
-static void turn(void)
-{
-	event_base_loop(c->base, EVLOOP_NONBLOCK);
-	if (!alice.silent)
-		answer_barrier(&alice);
-	if (!bob.silent)
-		answer_barrier(&bob);
-}
-
-#define WAIT_FOR(condition)                                                    \
-	do {                                                                   \
-		uint64_t end_ = clock_now_ns() + 20 * NS_PER_SEC;              \
-                                                                               \
-		while (!(condition)) {                                         \
-			ck_assert_msg(clock_now_ns() < end_, "never: %s",      \
-				      #condition);                             \
-			turn();                                                \
-			usleep(200);                                           \
-		}                                                              \
-	} while (0)
-
-static void turns(unsigned ms)
-{
-	uint64_t end = clock_now_ns() + ms * NS_PER_MS;
-
-	WAIT_FOR(clock_now_ns() >= end);
-}
 
 static void ask(struct peer *p, uint8_t cls, uint32_t count)
 {
@@ -224,55 +68,9 @@ static void give(struct peer *p, size_t n, enum alloc_state state)
 	}
 }
 
-/* The log goes to a file, which `tail_log` reads. */
-static int log_fd = -1;
-
-static size_t log_count(const char *what)
-{
-	static char text[16384];
-	ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
-	size_t found = 0;
-
-	ck_assert_int_ge(n, 0);
-	text[n] = 0;
-	for (const char *at = text; (at = strstr(at, what)); at++)
-		found++;
-	return found;
-}
-
 static void setup(void)
 {
-	static const struct region_config config = {
-		.memory = 2 * MIB,
-		.index_slots = 1,
-		.max_value = 8192,
-		.max_key = 100,
-		.grace_ns = GRACE_NS,
-	};
-	static const struct control_config serve = {
-		.max_sessions = 10,
-		.hello_ms = 60000,
-	};
-	FILE *f = tmpfile();
-
-	ck_assert_ptr_nonnull(f);
-	log_fd = fileno(f);
-	ck_assert_int_eq(dup2(log_fd, STDERR_FILENO), STDERR_FILENO);
-	log_init("test", LOG_LEVEL_WARN);
-	ck_assert_msg(region_create(&config, &region) == 0, "%s", err_detail());
-	ck_assert_int_eq(control_new(&serve, &region, &c), 0);
-	join(&alice, &local, getpid());
-	memset(&bob, 0, sizeof(bob));
-}
-
-static void teardown(void)
-{
-	ck_assert_msg(slab_audit(c->slab), "%s", err_detail());
-	ck_assert_uint_eq(heap_used(region.heap),
-			  slab_count(c->slab).pages + region.subtables +
-				  heap_retired(region.heap));
-	control_free(c);
-	region_destroy(&region);
+	rig_begin(1);
 }
 
 /* ---- pages change hands ---------------------------------------------------------- */
@@ -347,7 +145,7 @@ START_TEST(pages_for_the_index_are_left_when_values_took_all)
 	while (heap_take_reserved(region.heap))
 		n++;
 	ck_assert_uint_eq(n, HEAP_RESERVE);
-	region.subtables += n; /* for the sum in teardown() */
+	region.subtables += n; /* for the sum in rig_end() */
 }
 END_TEST
 
@@ -403,7 +201,7 @@ START_TEST(others_are_asked_and_waited_for_a_short_time)
 	uint64_t t;
 
 	get_all(&alice, SMALL);
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	calm();
 	t = clock_now_ns();
 	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
@@ -426,7 +224,7 @@ END_TEST
 
 START_TEST(what_others_return_is_granted)
 {
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	get_all(&bob, SMALL);
 	ck_assert_uint_eq(alice.reclaims, 1);
 	calm();
@@ -441,7 +239,7 @@ END_TEST
 
 START_TEST(one_who_leaves_takes_its_requests_along)
 {
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	get_all(&alice, SMALL);
 	calm();
 	ask(&bob, LARGE, 1);
@@ -472,7 +270,7 @@ static struct block_ref wear_one(void)
 
 START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
 {
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	bob.silent = true;
 	wear_one();
 	WAIT_FOR(bob.barrier);
@@ -501,7 +299,7 @@ END_TEST
 
 START_TEST(silent_remote_client_is_cut_off)
 {
-	join(&bob, &remote, 0);
+	join(&bob, &rig_remote, 0);
 	bob.silent = true;
 	wear_one();
 	WAIT_FOR(bob.barrier);
@@ -521,7 +319,7 @@ START_TEST(barrier_that_is_stuck_gives_no_hope)
 	uint64_t t;
 
 	get_all(&alice, SMALL);
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	bob.silent = true;
 	give(&alice, alice.n_held, ALLOC_FREE);
 	/* Pages are there for the taking, but for bob. */
@@ -544,7 +342,7 @@ START_TEST(what_comes_during_a_barrier_waits_for_the_next)
 {
 	struct block_ref b;
 
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	bob.silent = true;
 	ck_assert_uint_eq(get(&alice, SMALL, 1), 1);
 	wear_one();
@@ -571,7 +369,7 @@ START_TEST(session_is_waited_for_if_it_may_have_begun)
 	for (unsigned i = 0; i < 4; i++) {
 		uint32_t bob_id;
 
-		join(&bob, &local, getpid());
+		join(&bob, &rig_local, getpid());
 		bob_id = bob.session->id;
 		if (i & 1)
 			ck_assert(say(&bob, &ready, NULL));
@@ -594,7 +392,7 @@ START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
 		pause();
 		_exit(0);
 	}
-	join(&bob, &local, pid);
+	join(&bob, &rig_local, pid);
 	ck_assert(say(&bob, &ready, NULL));
 	control_end_session(bob.session);
 	wear_one();
@@ -613,7 +411,7 @@ END_TEST
 
 START_TEST(no_barrier_without_need_and_no_timer_without_work)
 {
-	join(&bob, &local, getpid());
+	join(&bob, &rig_local, getpid());
 	turns(210); /* the tick that watches newcomers */
 	barrier_now(c);
 	barrier_want(c);
@@ -634,7 +432,7 @@ static TCase *add_case(Suite *s, const char *name)
 {
 	TCase *t = tcase_create(name);
 
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, setup, rig_end);
 	suite_add_tcase(s, t);
 	return t;
 }

@@ -4,7 +4,6 @@
 #include "fail_run.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include <farkv.h>
 
 #include "tests/e2e.h"
+#include "tests/fsck_text.h"
 
 /* A scenario that makes more calls than this would never end. */
 #define CALLS_MAX 20000
@@ -63,6 +63,7 @@ void fail_fsck(struct fail_report *r, struct farkv *kv)
 {
 	struct farkv_fsck f = {.size = sizeof(f)};
 	uint64_t end = e2e_now_ms() + FSCK_MS;
+	char text[FSCK_TEXT_CAP];
 	int err;
 
 	/* A server that is out of descriptors takes no connection for a while. */
@@ -70,18 +71,8 @@ void fail_fsck(struct fail_report *r, struct farkv *kv)
 		;
 	if (err)
 		fail_wrong(r, "fsck: %s", farkv_errdetail());
-	else if (f.bad_directory + f.bad_empty + f.bad_words + f.damaged +
-		 f.shared + f.misplaced + f.behind_empty + f.duplicates +
-		 f.bad_sums)
-		fail_wrong(r,
-			   "fsck: directory %" PRIu64 ", empty %" PRIu64
-			   ", words %" PRIu64 ", damaged %" PRIu64
-			   ", shared %" PRIu64 ", misplaced %" PRIu64
-			   ", behind empty %" PRIu64 ", duplicates %" PRIu64
-			   ", sums %" PRIu64,
-			   f.bad_directory, f.bad_empty, f.bad_words, f.damaged,
-			   f.shared, f.misplaced, f.behind_empty, f.duplicates,
-			   f.bad_sums);
+	else if (fsck_problems(&f))
+		fail_wrong(r, "fsck: %s", fsck_text(&f, text));
 }
 
 void *fail_shared(size_t bytes)

@@ -10,6 +10,7 @@
 #include "common/hash.h"
 #include "common/index.h"
 #include "common/util.h"
+#include "tests/fsck_text.h"
 #include "tests/lab/sim.h"
 
 char sim_key_name[SIM_KEYS][16];
@@ -254,6 +255,7 @@ static void fill(struct sim_client *c)
 static void audit(struct sim_client *c)
 {
 	struct farkv_fsck f = {.size = sizeof(f)};
+	char text[FSCK_TEXT_CAP];
 	int err;
 
 	for (unsigned k = 0; k < SIM_KEYS; k++)
@@ -261,17 +263,8 @@ static void audit(struct sim_client *c)
 	err = farkv_fsck(c->kv, &f);
 	if (err)
 		sim_fail("farkv_fsck: %s", err_detail());
-	if (f.bad_directory || f.bad_empty || f.bad_words || f.damaged ||
-	    f.shared || f.misplaced || f.behind_empty || f.duplicates ||
-	    f.bad_sums)
-		sim_fail("farkv_fsck: directory %u empty %u words %u damaged %u "
-			 "shared %u misplaced %u behind %u duplicates %u sums "
-			 "%u",
-			 (unsigned)f.bad_directory, (unsigned)f.bad_empty,
-			 (unsigned)f.bad_words, (unsigned)f.damaged,
-			 (unsigned)f.shared, (unsigned)f.misplaced,
-			 (unsigned)f.behind_empty, (unsigned)f.duplicates,
-			 (unsigned)f.bad_sums);
+	if (fsck_problems(&f))
+		sim_fail("farkv_fsck: %s", fsck_text(&f, text));
 	if (f.undecided)
 		sim_fail("farkv_fsck: undecided %u", (unsigned)f.undecided);
 }

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "control_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/log.h"
+
+struct region region;
+struct control *c;
+struct peer alice, bob;
+
+/* ---- clients --------------------------------------------------------------------- */
+
+static int peer_send(void *conn, const void *buf, size_t len, const int *fds,
+		     int n_fds)
+{
+	struct peer *p = conn;
+	struct msg m;
+
+	(void)fds;
+	(void)n_fds;
+	ck_assert_int_eq(msg_decode(buf, len, &m), 0);
+	if (m.type == MSG_BARRIER) {
+		p->barriers++;
+		p->barrier = m.epoch.number;
+	} else if (m.type == MSG_RECLAIM) {
+		p->reclaims++;
+	} else if (m.type == MSG_GRANT) {
+		ck_assert(!p->answered);
+		ck_assert_uint_eq(m.req, p->req);
+		p->answered = true;
+		p->answered_ns = clock_now_ns();
+		p->n = m.blocks.n;
+		for (uint32_t i = 0; i < m.blocks.n; i++)
+			p->got[i] = msg_ref(&m, i);
+	} else if (p->heard) {
+		p->heard(p, &m);
+	}
+	return 0;
+}
+
+static void peer_fence(void *conn)
+{
+	((struct peer *)conn)->fenced++;
+}
+
+static bool peer_silence(void *conn)
+{
+	return !((struct peer *)conn)->unread;
+}
+
+static void peer_close(void *conn)
+{
+	((struct peer *)conn)->session = NULL;
+}
+
+static const char *peer_name(void *conn, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", conn == &alice ? "alice" : "bob");
+	return buf;
+}
+
+const struct session_port rig_local = {
+	.send = peer_send,
+	.fence = peer_fence,
+	.silence = peer_silence,
+	.close = peer_close,
+	.peer = peer_name,
+};
+
+const struct session_port rig_remote = {
+	.remote = true,
+	.send = peer_send,
+	.fence = peer_fence,
+	.close = peer_close,
+	.peer = peer_name,
+};
+
+bool say(struct peer *p, const struct msg *m, const struct block_ref *refs)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+
+	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
+	return control_packet(p->session, buf, len);
+}
+
+void join(struct peer *p, const struct session_port *port, pid_t pid)
+{
+	memset(p, 0, sizeof(*p));
+	p->session = session_new(c, port, p);
+	p->session->pid = pid;
+	control_begin_session(p->session);
+	/* HELLO would want descriptors, or a card. */
+	p->session->welcomed = true;
+	c->stats.sessions++;
+	ck_assert(control_next_id(c, &p->session->id));
+}
+
+void answer_barrier(struct peer *p)
+{
+	struct msg m = {.type = MSG_BARRIER_ACK};
+
+	if (!p->session || !p->barrier)
+		return;
+	m.epoch.number = p->barrier;
+	p->barrier = 0;
+	ck_assert(say(p, &m, NULL));
+}
+
+void turn(void)
+{
+	event_base_loop(c->base, EVLOOP_NONBLOCK);
+	if (!alice.silent)
+		answer_barrier(&alice);
+	if (!bob.silent)
+		answer_barrier(&bob);
+}
+
+void turns(unsigned ms)
+{
+	uint64_t end = clock_now_ns() + ms * NS_PER_MS;
+
+	WAIT_FOR(clock_now_ns() >= end);
+}
+
+/* The log goes to a file, which `tail_log` reads. */
+static int log_fd = -1;
+
+size_t log_count(const char *what)
+{
+	static char text[16384];
+	ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
+	size_t found = 0;
+
+	ck_assert_int_ge(n, 0);
+	text[n] = 0;
+	for (const char *at = text; (at = strstr(at, what)); at++)
+		found++;
+	return found;
+}
+
+void rig_begin(uint64_t index_slots)
+{
+	const struct region_config config = {
+		.memory = 2 * MIB,
+		.index_slots = index_slots,
+		.max_value = 8192,
+		.max_key = 100,
+		.grace_ns = GRACE_NS,
+	};
+	static const struct control_config serve = {
+		.max_sessions = 10,
+		.hello_ms = 60000,
+	};
+	FILE *f = tmpfile();
+
+	ck_assert_ptr_nonnull(f);
+	log_fd = fileno(f);
+	ck_assert_int_eq(dup2(log_fd, STDERR_FILENO), STDERR_FILENO);
+	log_init("test", LOG_LEVEL_WARN);
+	ck_assert_msg(region_create(&config, &region) == 0, "%s", err_detail());
+	ck_assert_int_eq(control_new(&serve, &region, &c), 0);
+	join(&alice, &rig_local, getpid());
+	memset(&bob, 0, sizeof(bob));
+}
+
+void rig_end(void)
+{
+	ck_assert_msg(slab_audit(c->slab), "%s", err_detail());
+	ck_assert_uint_eq(heap_used(region.heap),
+			  slab_count(c->slab).pages + region.subtables +
+				  heap_retired(region.heap));
+	control_free(c);
+	region_destroy(&region);
+}
