@@ -15,7 +15,6 @@
 
 #include "atfork.h"
 
-/* farkv_close() waits this long for the server. */
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
@@ -105,6 +104,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		return err;
 	}
 	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
+	kv->farewell_ns = FAREWELL_NS;
 	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
 	snprintf(kv->name, sizeof(kv->name), "%s",
 		 opts->name ? opts->name : program_invocation_short_name);
@@ -126,7 +126,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 void handle_close(struct farkv *kv)
 {
 	bool inherited = kv->fork_gen != atfork_generation(), heard = inherited;
-	uint64_t until = clock_now_ns() + FAREWELL_NS;
+	uint64_t until = clock_now_ns() + kv->farewell_ns;
 
 	/* Another thread of the parent was at work on it: nothing is certain. */
 	if (inherited && atom_load_relaxed(&kv->busy))

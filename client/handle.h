@@ -38,6 +38,7 @@ struct farkv {
 	uint64_t deadline_ns; /* of the call that runs */
 	bool busy; /* a call runs: a child forked meanwhile can free nothing */
 	uint64_t op_timeout_ns;
+	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
 	struct link link;
 
 	struct index_op op;   /* of the calls for one key */

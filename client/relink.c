@@ -164,14 +164,14 @@ static int restarted(struct farkv *kv)
 		       kv->uri.shown);
 }
 
-static int absent(struct farkv *kv)
+static int absent(struct farkv *kv, uint64_t now)
 {
 	return err_set(FARKV_EDISCONNECTED,
 		       "not connected to %s; the next attempt is due in %llu "
 		       "ms",
 		       kv->uri.shown,
-		       (unsigned long long)((kv->next_attempt_ns -
-					     clock_now_ns()) / NS_PER_MS + 1));
+		       (unsigned long long)((kv->next_attempt_ns - now) /
+						    NS_PER_MS + 1));
 }
 
 int relink(struct farkv *kv)
@@ -179,6 +179,7 @@ int relink(struct farkv *kv)
 	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
 	bool broke = kv->link.session != NULL;
 	bool cut = broke && session_was_cut(kv->link.session);
+	uint64_t now = clock_now_ns();
 	int err;
 
 	if (broke) {
@@ -189,8 +190,8 @@ int relink(struct farkv *kv)
 			kv->told = true;
 			return err_set(FARKV_EDISCONNECTED, "%s", kv->why);
 		}
-	} else if (clock_now_ns() < kv->next_attempt_ns) {
-		return absent(kv);
+	} else if (now < kv->next_attempt_ns) {
+		return absent(kv, now);
 	}
 	err = attempts(kv);
 	if (!err) {

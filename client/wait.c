@@ -211,16 +211,18 @@ void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 		 struct wait_state *w)
 {
 	uint64_t now = clock_now_ns(), until = NEVER;
-	bool waiting = false;
+	bool waiting = false, first = !w->begun;
 
-	if (!w->begun)
+	if (first)
 		wait_begin(&kv->link, w);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t t;
 
 		if (ops[i]->result != INDEX_PENDING)
 			continue;
-		if (now >= kv->deadline_ns) {
+		/* Late as it may be, it says what it lacks: or else calls whose
+		 * time is short would never get it. */
+		if (now >= kv->deadline_ns && !first) {
 			give_up(kv, ops[i], wait_over(kv, ops[i]));
 			continue;
 		}

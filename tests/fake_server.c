@@ -438,7 +438,7 @@ bool fake_server_wait(struct fake_server *f, uint8_t type, unsigned n)
 	bool ok;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += 5;
+	until.tv_sec += FAKE_WAIT_S;
 	pthread_mutex_lock(&f->lock);
 	while (f->seen[type] < n &&
 	       pthread_cond_timedwait(&f->cond, &f->lock, &until) == 0)

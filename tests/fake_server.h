@@ -16,6 +16,8 @@
 
 #define FAKE_PAGES 512 /* data area: 16 MiB */
 #define FAKE_HEAP_BYTES (FAKE_PAGES * PAGE_BYTES)
+/* For what comes at once, on a machine that has better to do. */
+#define FAKE_WAIT_S 60
 
 /* How the server answers HELLO. */
 enum fake_hello {
@@ -106,7 +108,7 @@ void fake_server_wake(struct fake_server *f);
 
 /** How many messages of `type` have arrived. */
 unsigned fake_server_count(struct fake_server *f, uint8_t type);
-/** Wait (5 s at most) until `n` have; false if they have not. */
+/** Wait (FAKE_WAIT_S at most) until `n` have; false if they have not. */
 bool fake_server_wait(struct fake_server *f, uint8_t type, unsigned n);
 
 #endif
