@@ -236,7 +236,7 @@ until kvcli -q exists key1279; do sleep 0.02; done
 # Meanwhile: a client that is stopped leaves a check undecided.
 remote || {
 	kill -STOP $loader
-	expect 2 kvcli fsck
+	expect 2 kvcli -t 30000 fsck
 	grep -q '^nothing is wrong' "$dir/out" && fail "fsck: undecided, and nothing is wrong"
 	says "held or leaked: cannot tell, session [0-9]+ \\(pid $loader\\) does not answer"
 	kill -CONT $loader

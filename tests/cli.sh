@@ -297,7 +297,7 @@ for options, shown in (["load", "-"], True), (["-q", "load", "-"], False):
     p = subprocess.Popen([sys.argv[1]] + options, stdin=subprocess.PIPE, stderr=inner)
     os.close(inner)
     seen = b""
-    for batch in range(40 if shown else 15):
+    for batch in range(1500 if shown else 15):
         p.stdin.write(b"".join(b"k%d\tvalue\n" % i for i in range(128)))
         p.stdin.flush()
         if select.select([outer], [], [], 0.02)[0]:

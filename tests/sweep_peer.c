@@ -21,7 +21,7 @@ struct farkv *open_handle(void)
 	int err;
 
 	farkv_options_init(&o);
-	o.op_timeout_ms = 10000;
+	o.connect_timeout_ms = o.op_timeout_ms = FAKE_WAIT_S * 1000;
 	err = farkv_open(srv.path, &o, &h);
 	ck_assert_msg(err == 0, "%s", farkv_errdetail());
 	return h;
@@ -58,8 +58,12 @@ void put_n(unsigned from, unsigned n)
 
 void no_grant_out(void)
 {
-	while (session_grants_out(kv->link.session) > 0)
+	bool more;
+
+	do {
+		more = session_grants_out(kv->link.session) > 0;
 		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	} while (more);
 }
 
 void enter(void)
@@ -86,7 +90,7 @@ void seen_by_client(void)
 
 	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_MAIL, 0);
 	fake_server_send(&srv, &m, NULL);
-	session_wait(kv->link.session, clock_now_ns() + 5 * NS_PER_SEC);
+	session_wait(kv->link.session, clock_now_ns() + FAKE_WAIT_S * NS_PER_SEC);
 	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
 }
 

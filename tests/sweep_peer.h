@@ -26,7 +26,7 @@ struct farkv *open_handle(void);
 int put(const char *key, const char *value);
 /** Put the keys "from" .. "from + n - 1". */
 void put_n(unsigned from, unsigned n);
-/** Wait until every GRANT_REQ is answered; what came lies in the mail. */
+/** Wait until every GRANT_REQ is answered, and take what came from the mail. */
 void no_grant_out(void);
 /** Begin what looks like an operation, with all mail taken. */
 void enter(void);

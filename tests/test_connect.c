@@ -23,6 +23,8 @@
 #include "test_main.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+/* The deadline of what is answered at once, on a busy machine. */
+#define LONG_MS 20000u
 
 static struct fake_server srv;
 static unsigned fds_before;
@@ -97,8 +99,8 @@ static void assert_detail(const char *says)
 START_TEST(test_normal)
 {
 	start();
-	ck_assert_int_eq(try_open(2000, 0), 0);
-	ck_assert_int_eq(try_open(2000, FARKV_OPEN_READONLY), 0);
+	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
+	ck_assert_int_eq(try_open(LONG_MS, FARKV_OPEN_READONLY), 0);
 	assert_no_fds_left();
 }
 END_TEST
@@ -113,7 +115,7 @@ START_TEST(test_silent)
 	ck_assert_int_eq(try_open(60, 0), FARKV_ETIMEDOUT);
 	t = clock_now_ns() - t;
 	ck_assert_uint_ge(t, 60 * NS_PER_MS);
-	ck_assert_uint_lt(t, 2000 * NS_PER_MS);
+	ck_assert_uint_lt(t, 4500 * NS_PER_MS); /* not what is the default */
 	assert_no_fds_left();
 }
 END_TEST
@@ -122,7 +124,7 @@ START_TEST(test_close)
 {
 	srv.hello = FAKE_CLOSE;
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_no_fds_left();
 }
 END_TEST
@@ -131,7 +133,7 @@ START_TEST(test_other_message)
 {
 	srv.hello = FAKE_OTHER;
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_detail("PONG");
 }
 END_TEST
@@ -149,7 +151,7 @@ START_TEST(test_garbage)
 	start();
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		fake_server_set(&srv, n_bytes, sizes[i]);
-		ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+		ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	}
 	assert_no_fds_left();
 }
@@ -169,9 +171,9 @@ START_TEST(test_truncated)
 	srv.edit = cut;
 	start();
 	for (edit_at = 1; edit_at < 100; edit_at++)
-		ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+		ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	edit_at = SIZE_MAX; /* whole again: the harness itself works */
-	ck_assert_int_eq(try_open(2000, 0), 0);
+	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	assert_no_fds_left();
 }
 END_TEST
@@ -189,7 +191,7 @@ START_TEST(test_bit_flips)
 	srv.edit = flip;
 	start();
 	for (edit_at = 0; edit_at < 120 * 8; edit_at += 3)
-		ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+		ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_no_fds_left();
 }
 END_TEST
@@ -205,7 +207,7 @@ START_TEST(test_trailing_bytes)
 	srv.hello = FAKE_EDITED;
 	srv.edit = longer;
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 }
 END_TEST
 
@@ -230,7 +232,7 @@ START_TEST(test_protocol_version)
 	srv.hello = FAKE_EDITED;
 	srv.edit = other_version;
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_detail("protocol version 4");
 }
 END_TEST
@@ -282,11 +284,11 @@ START_TEST(test_welcome_fields)
 	start();
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		field_at = fields[i].at;
-		ck_assert_msg(try_open(2000, 0) == fields[i].err,
+		ck_assert_msg(try_open(LONG_MS, 0) == fields[i].err,
 			      "field %zu: %s", field_at, farkv_errdetail());
 	}
 	srv.edit = zero_session;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_no_fds_left();
 }
 END_TEST
@@ -297,12 +299,12 @@ START_TEST(test_refused)
 	srv.refuse_reason = MSG_REASON_FULL;
 	srv.refuse_text = "full\nhouse";
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EREFUSED);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EREFUSED);
 	assert_detail("full?house");
 	fake_server_set(&srv, refuse_reason, MSG_REASON_PERMISSION);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPERM);
 	fake_server_set(&srv, refuse_text, "");
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPERM);
 	assert_detail("not permitted");
 	assert_no_fds_left();
 }
@@ -337,12 +339,12 @@ START_TEST(test_descriptors)
 	start();
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		fake_server_set(&srv, n_fds, counts[i]);
-		ck_assert_msg(try_open(2000, 0) == FARKV_EPROTOCOL, "%u fds",
+		ck_assert_msg(try_open(LONG_MS, 0) == FARKV_EPROTOCOL, "%u fds",
 			      counts[i]);
 		assert_no_fds_left();
 	}
 	fake_server_set(&srv, n_fds, 2);
-	ck_assert_int_eq(try_open(2000, 0), 0);
+	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	assert_no_fds_left();
 }
 END_TEST
@@ -355,17 +357,17 @@ START_TEST(test_ready_and_goodbye)
 
 	start();
 	srv.sb.grace_ns++;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	srv.sb.grace_ns--;
 	ck_assert(fake_server_wait(&srv, MSG_BYE, 1));
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 0);
 	*dirword = 0;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("directory word");
 	*dirword = good;
 	ck_assert(fake_server_wait(&srv, MSG_BYE, 2));
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 1);
-	ck_assert_int_eq(try_open(2000, 0), 0);
+	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 2);
 	assert_no_fds_left();
 }
@@ -378,29 +380,29 @@ START_TEST(test_superblock)
 
 	start();
 	sb->magic ^= 1;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("magic");
 	*sb = good;
 	sb->version++;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("version");
 	*sb = good;
 	sb->max_value ^= 64;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("checksum");
 	*sb = good;
 	sb->region_id[1]++;
 	superblock_seal(sb);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("id");
 	*sb = good;
 	sb->region_bytes -= PAGE_BYTES;
 	superblock_seal(sb);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("sizes");
 	*sb = good;
 	*(uint64_t *)(void *)(srv.meta + REGION_D_OFF) = 0;
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("directory");
 	assert_no_fds_left();
 }
@@ -421,7 +423,7 @@ START_TEST(test_unsealed)
 	ck_assert_int_eq(ftruncate(fd, 64 << 20), 0);
 	replace_data_fd(fd);
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("data descriptor is not sealed");
 	assert_no_fds_left();
 }
@@ -434,7 +436,7 @@ START_TEST(test_unsealable_memfd)
 	ck_assert_int_eq(ftruncate(fd, 64 << 20), 0);
 	replace_data_fd(fd);
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("not sealed");
 }
 END_TEST
@@ -447,7 +449,7 @@ START_TEST(test_too_small)
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, SEALS), 0);
 	replace_data_fd(fd);
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("has 16777215 bytes");
 	assert_no_fds_left();
 }
@@ -457,9 +459,9 @@ START_TEST(test_not_a_file)
 {
 	replace_data_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	replace_data_fd(open("/", O_RDONLY | O_CLOEXEC));
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EFORMAT);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EFORMAT);
 	assert_detail("not memory or a file");
 }
 END_TEST
@@ -471,8 +473,8 @@ START_TEST(test_readonly_descriptor)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", srv.data_fd);
 	replace_data_fd(open(link, O_RDONLY | O_CLOEXEC));
 	start();
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
-	ck_assert_int_eq(try_open(2000, FARKV_OPEN_READONLY), 0);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPERM);
+	ck_assert_int_eq(try_open(LONG_MS, FARKV_OPEN_READONLY), 0);
 	assert_no_fds_left();
 }
 END_TEST
@@ -490,7 +492,7 @@ START_TEST(test_plain_file)
 	ck_assert_int_eq(ftruncate(fd, 16 << 20), 0);
 	replace_data_fd(fd);
 	start();
-	ck_assert_int_eq(try_open(2000, 0), 0);
+	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
 	assert_no_fds_left();
 }
 END_TEST
@@ -503,15 +505,15 @@ START_TEST(test_nobody)
 
 	start();
 	snprintf(srv.path, sizeof(srv.path), "%s/none", srv.dir);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EUNREACHABLE);
 	assert_detail("start it with: kvserver");
 	snprintf(srv.path, sizeof(srv.path), "%s/s/below", srv.dir);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EUNREACHABLE);
 
 	snprintf(srv.path, sizeof(srv.path), "%s/file", srv.dir);
 	fd = open(srv.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 	close(fd);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EUNREACHABLE);
 	assert_detail("is not a socket");
 	unlink(srv.path);
 	snprintf(srv.path, sizeof(srv.path), "%s/s", srv.dir);
@@ -536,7 +538,7 @@ START_TEST(test_stream_socket)
 {
 	int fd = listener(srv.path, SOCK_STREAM, 4);
 
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPROTOCOL);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	assert_detail("not a farkv socket");
 	close(fd);
 	unlink(srv.path);
@@ -547,7 +549,7 @@ END_TEST
 START_TEST(test_stale_socket)
 {
 	close(listener(srv.path, SOCK_SEQPACKET, 4));
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EUNREACHABLE);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EUNREACHABLE);
 	assert_detail("is kvserver running?");
 	unlink(srv.path);
 	rmdir(srv.dir);
@@ -580,7 +582,7 @@ START_TEST(test_modes)
 	ck_assert_int_eq(chmod(srv.dir, 0755), 0);
 	if (geteuid() == 0)
 		ck_assert_int_eq(seteuid(65534), 0);
-	ck_assert_int_eq(try_open(2000, 0), FARKV_EPERM);
+	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPERM);
 	assert_detail("--socket-mode");
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.h by itself: sources that are eventfds. Threads start late here, so
- * that what must wait for them is seen to wait.
+ * control.h by itself: sources that are eventfds. Threads start late here, and not
+ * before a fork() that is to wait for them has begun.
  */
 #include "config.h"
 
@@ -27,13 +27,15 @@ struct late {
 	void *arg;
 };
 
-static _Atomic bool begun;
+static _Atomic bool begun, held, forking;
 
 static void *late_main(void *arg)
 {
 	struct late l = *(struct late *)arg;
 
 	free(arg);
+	while (atomic_load(&held) && !atomic_load(&forking))
+		usleep(1000);
 	usleep(LATE_US);
 	atomic_store(&begun, true);
 	return l.fn(l.arg);
@@ -116,6 +118,12 @@ START_TEST(ready_and_ticks_are_called)
 }
 END_TEST
 
+/* Comes before control.h's own, which was registered earlier. */
+static void fork_begins(void)
+{
+	atomic_store(&forking, true);
+}
+
 /*
  * What a starting thread holds (the allocator's locks, in builds for sanitizers)
  * would stay locked in the child for ever.
@@ -127,6 +135,8 @@ START_TEST(fork_waits_for_a_thread_that_is_starting)
 	pid_t pid;
 
 	ck_assert_int_eq(atfork_init(), 0);
+	ck_assert_int_eq(pthread_atfork(fork_begins, NULL, NULL), 0);
+	atomic_store(&held, true);
 	ck_assert_int_eq(control_add(&s), 0);
 	ck_assert(!begun);
 	pid = fork();

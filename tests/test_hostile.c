@@ -61,7 +61,7 @@ static void setup(void)
 /* A good client, and what the server says of the others. */
 static struct farkv_stats good_client(void)
 {
-	struct farkv *kv = e2e_open(srv.path, 5000);
+	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct farkv_stats s = {.size = sizeof(s)};
 
 	OK(e2e_put(kv, "good", "value"));
@@ -74,7 +74,7 @@ static struct farkv_stats good_client(void)
 /* The server notices ends of connections by itself: wait until it has. */
 static void wait_for_sessions(uint64_t want)
 {
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 3000; i++) {
 		if (good_client().sessions == want + 1)
 			return;
 		usleep(10000);
@@ -86,7 +86,7 @@ static void wait_for_sessions(uint64_t want)
 /* A good client's own connection may be closing still. */
 static void check_server_fds(unsigned want)
 {
-	for (int i = 0; i < 500 && server_fds() != want; i++)
+	for (int i = 0; i < 3000 && server_fds() != want; i++)
 		usleep(10000);
 	ck_assert_uint_eq(server_fds(), want);
 }
@@ -363,7 +363,7 @@ static void return_all(int fd, const struct raw_region *r)
 
 START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
 {
-	struct farkv *kv = e2e_open(srv.path, 5000);
+	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct block_ref refs[1000];
 	char key[16], value[200];
 	struct raw_region r;

@@ -22,15 +22,17 @@
 #include "test_main.h"
 
 #define FDS_MAX 200
-/* What good clients take, on a busy machine. */
-#define GOOD_MS 3000u
+/* Nobody's concern: such a socket lingers for longer than all tests take. */
+#define LINGER_S 600
+/* What good clients may take, on a busy machine. */
+#define GOOD_MS 30000u
 
 static struct real_server srv;
 static unsigned idle_fds;
 
 static void check_server_fds(unsigned want)
 {
-	for (int i = 0; i < 500 && real_server_fds(&srv) != want; i++)
+	for (int i = 0; i < 3000 && real_server_fds(&srv) != want; i++)
 		usleep(10000);
 	ck_assert_uint_eq(real_server_fds(&srv), want);
 }
@@ -61,7 +63,7 @@ static void teardown(void)
 	check_good_client();
 	began = e2e_now_ms();
 	real_server_fini(&srv);
-	ck_assert_uint_lt(e2e_now_ms() - began, 10000);
+	ck_assert_uint_lt(e2e_now_ms() - began, GOOD_MS);
 }
 
 /* ---- packets with descriptors -------------------------------------------------- */
@@ -136,7 +138,7 @@ static void linger_make(struct linger_pair *p)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const struct linger slow = {.l_onoff = 1, .l_linger = 600};
+	const struct linger slow = {.l_onoff = 1, .l_linger = LINGER_S};
 	static uint8_t bytes[65536];
 	socklen_t len = sizeof(a);
 	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

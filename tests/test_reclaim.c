@@ -103,6 +103,7 @@ END_TEST
 
 START_TEST(reclaim_from_an_idle_handle_in_a_sweep)
 {
+	unsigned asked;
 	uint32_t n;
 
 	put_n(0, 1500);
@@ -120,9 +121,11 @@ START_TEST(reclaim_from_an_idle_handle_in_a_sweep)
 	ck_assert_uint_eq(claims(1, refs, 1000), 1000);
 	/* The next request is a small one. */
 	n = srv.granted;
+	asked = fake_server_count(&srv, MSG_GRANT_REQ);
 	fake_server_set(&srv, hold_grants, true);
 	kv->op_timeout_ns = 10 * NS_PER_MS;
 	ck_assert_int_eq(put("0", "w"), FARKV_ETIMEDOUT);
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, asked + 1));
 	fake_server_release(&srv);
 	ck_assert_uint_eq(srv.granted - n, 2);
 }
@@ -149,6 +152,16 @@ START_TEST(reclaim_from_a_busy_handle_is_seen_to_by_the_next_operation)
 }
 END_TEST
 
+static bool waits_for_room(void)
+{
+	size_t n;
+
+	inventory_lock(kv->link.inv);
+	n = kv->link.inv->n_ret;
+	inventory_unlock(kv->link.inv);
+	return n > 0;
+}
+
 /* The server does not read: nothing is lost, nothing comes twice. */
 START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 {
@@ -163,13 +176,14 @@ START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 		ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_ETIMEDOUT);
 	while (!strstr(farkv_errdetail(), "reads no requests"));
 	send_epoch(MSG_RECLAIM, 1 << 20);
-	while (!(gate_alerts(kv->gate) & GATE_RECLAIM))
+	/* The alert may have come and gone; what could not be sent stays. */
+	while (!waits_for_room())
 		clock_sleep_ns(NS_PER_MS / 10);
 	while (gate_alerts(kv->gate) & GATE_RECLAIM)
 		clock_sleep_ns(NS_PER_MS);
 	ck_assert_uint_gt(kv->link.inv->n_ret, 0);
 	fake_server_set(&srv, deaf, false);
-	kv->op_timeout_ns = 10 * NS_PER_SEC;
+	kv->op_timeout_ns = FAKE_WAIT_S * NS_PER_SEC;
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	/* What waits for room is held, too. */
 	begin_acked(1);
@@ -221,7 +235,8 @@ START_TEST(sweeps_beside_a_busy_session_find_nothing)
 	pthread_t t;
 
 	pthread_create(&t, NULL, worker, NULL);
-	for (; clock_now_ns() < until; number++) {
+	for (; clock_now_ns() < until || number <= 10 || total <= 100;
+	     number++) {
 		uint32_t n;
 
 		begin_acked(number);
@@ -240,8 +255,6 @@ START_TEST(sweeps_beside_a_busy_session_find_nothing)
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	pthread_join(t, NULL);
-	ck_assert_uint_gt(number, 10);
-	ck_assert_uint_gt(total, 100);
 }
 END_TEST
 

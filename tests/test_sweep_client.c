@@ -187,7 +187,7 @@ START_TEST(batch_one_waits_the_other_gets_a_block_of_its_own)
 				    .value_len = 3},
 				   {.key = "other", .key_len = 5, .value = "x",
 				    .value_len = 1}}};
-	uint64_t *slot, until = clock_now_ns() + 5 * NS_PER_SEC;
+	uint64_t *slot, until = clock_now_ns() + FAKE_WAIT_S / 2 * NS_PER_SEC;
 	pthread_t t;
 
 	srv.grant_each = 1;
@@ -209,10 +209,12 @@ END_TEST
 
 START_TEST(grants_on_their_way_are_claimed)
 {
+	unsigned asked;
 	uint32_t n;
 
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
+	asked = fake_server_count(&srv, MSG_GRANT_REQ);
 	fake_server_set(&srv, hold_grants, true);
 	kv->op_timeout_ns = 20 * NS_PER_MS;
 	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 5000),
@@ -220,6 +222,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	/* Between BEGIN and its acknowledgement. */
 	enter();
 	send_epoch(MSG_SWEEP_BEGIN, 1);
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, asked + 1));
 	fake_server_release(&srv);
 	ck_assert_uint_gt(srv.granted, 2);
 	while (session_grants_out(kv->link.session) > 0)
@@ -301,6 +304,13 @@ END_TEST
 
 /* ---- leaving ------------------------------------------------------------------------- */
 
+/* Close, and let it take its time to say goodbye. */
+static void close_at_leisure(void)
+{
+	kv->farewell_ns = FAKE_WAIT_S * NS_PER_SEC;
+	farkv_close(kv);
+}
+
 static bool claimed_now(struct block_ref r)
 {
 	for (uint32_t i = 0; i < srv.claimed; i++)
@@ -318,7 +328,7 @@ START_TEST(close_during_a_sweep_names_what_was_held)
 	begin_acked(8);
 	ck_assert_uint_eq(blocks_out(true, linked, 3), 3);
 	put_n(0, 3);
-	farkv_close(kv);
+	close_at_leisure();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 1);
 	ck_assert_uint_ge(srv.unasked, 6);
 	ck_assert_uint_eq(srv.unasked, srv.claimed); /* one message of them */
@@ -337,7 +347,7 @@ START_TEST(close_after_a_sweep_names_nothing)
 	send_epoch(MSG_SWEEP_END, 8);
 	send_epoch(MSG_BARRIER, 1);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
-	farkv_close(kv);
+	close_at_leisure();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 1);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 	kv = open_handle();
