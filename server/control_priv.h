@@ -30,7 +30,9 @@ struct deferred {
 	TAILQ_ENTRY(deferred) link;
 	struct session *session;
 	uint64_t began_ns;
-	uint64_t hunt_ns; /* until when memory of others may become its */
+	uint64_t hunt_ns;  /* until when memory of others may become its */
+	uint64_t until_ns; /* ... and that of its own class */
+	uint64_t barriers, searches, sweeps; /* it waits for no later ones */
 	uint32_t req, count;
 	uint8_t cls;
 };

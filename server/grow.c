@@ -68,6 +68,7 @@ struct grow {
 	uint32_t search_from;   /* ... subtables with at least so many */
 	uint32_t search_found;  /* ... of them, this time */
 	uint64_t search_ns;     /* when it began */
+	uint64_t searches;      /* that have ended */
 	uint64_t fruitless_ns;  /* ... the last one that found none at all */
 	uint64_t pause_until_ns; /* ... behind which there is none for a while */
 
@@ -262,6 +263,7 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 		}
 	}
 	g->searching = false;
+	g->searches++;
 	now = clock_now_ns();
 	if (g->search_found == 0 && g->search_from == 1) {
 		g->fruitless_ns = g->search_ns;
@@ -301,6 +303,7 @@ static bool next_migration(struct grow *g, uint64_t until_ns)
 		g->stalled = pages_coming(g);
 		if (!g->stalled) {
 			g->searching = false;
+			g->searches++;
 			g->fruitless_ns = clock_now_ns();
 			memory_resume(g->c);
 		}
@@ -423,14 +426,26 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 	return control_reply(s, &r, m->req, NULL);
 }
 
+bool grow_searching(const struct control *c)
+{
+	const struct grow *g = c->grow;
+
+	/* It may wait for pages that a stopped client holds up. */
+	return g->searching && (!g->stalled || !barrier_stuck(c));
+}
+
+uint64_t grow_searches(const struct control *c)
+{
+	return c->grow->searches;
+}
+
 bool grow_reclaim(struct control *c, uint64_t since_ns)
 {
 	uint64_t now = clock_now_ns();
 	struct grow *g = c->grow;
 
-	/* It may wait for pages that a stopped client holds up. */
 	if (g->searching)
-		return !g->stalled || !barrier_stuck(c);
+		return grow_searching(c);
 	if (g->fruitless_ns >= since_ns)
 		return g->running;
 	if (now < g->pause_until_ns)

@@ -41,6 +41,11 @@ bool grow_on_hint(struct session *s, const struct msg *m);
  */
 bool grow_reclaim(struct control *c, uint64_t since_ns);
 
+/** A search goes on, and is not held up by a client that does not answer. */
+bool grow_searching(const struct control *c);
+/** Searches that have come to their end. */
+uint64_t grow_searches(const struct control *c);
+
 /** Pages have become free: go on with what waited for them. */
 void grow_resume(struct control *c);
 

@@ -5,11 +5,13 @@
  *
  * - for blocks of its class: returned ones in limbo (T), worn ones (a barrier);
  * - for pages: segments of other classes that are empty or become so, the index's
- *   tombstones, and what other sessions hold and do not use. That search is over
- *   when nothing is on its way any more, at the latest a little after T, because
- *   a store in use always has something in limbo.
+ *   tombstones, and what other sessions hold and do not use.
  *
- * Then the answer is "none", at once for those that follow.
+ * A store in use always has something on its way, so there is an end to it: a
+ * search of the index and a sweep that began after the request, however long they
+ * take, and T and a second after the last of them. Both end; a stopped client may
+ * hold them up for some seconds, and a barrier for one. Then the answer is "none",
+ * at once for those that follow.
  */
 #include "config.h"
 
@@ -30,10 +32,17 @@
 #define DEFERRED_PAUSE_MS 5
 /* ... of which one takes so long: the rest has its turn at the next. */
 #define SERVE_NS NS_PER_MS
-/* They wait for T and this long for what others had ... */
+/* When no pass is on they wait for T and this long for what others had ... */
 #define HUNT_NS (80 * NS_PER_MS)
-/* ... and this long for their own class: a barrier may never pass. */
+/* ... and this long for their own class and for pages. */
 #define DEFERRED_MAX_NS NS_PER_SEC
+/*
+ * Passes that a request waits for: one may have begun before it. Searches look for
+ * many tombstones as long as there are some, and then for any.
+ */
+#define BARRIERS_MAX 2
+#define SEARCHES_MAX 4
+#define SWEEPS_MAX 2
 /* Requests of one session that may wait; a client has one for each class. */
 #define DEFERRED_PER_SESSION CLASS_COUNT
 /* With less than one page in so many left, empty segments are given back. More
@@ -81,6 +90,26 @@ static void low_water(struct control *c)
 		barrier_want(c);
 }
 
+/* What is freed from now on may become its. */
+static void hope_renew(const struct control *c, struct deferred *d, uint64_t now)
+{
+	uint64_t soon = now + c->region->sb.grace_ns;
+
+	d->hunt_ns = soon + HUNT_NS;
+	d->until_ns = soon + DEFERRED_MAX_NS;
+	d->barriers = c->barrier.passed + BARRIERS_MAX;
+}
+
+/* A search or a sweep that may free something goes on, or begins if it may. */
+static bool pass_goes_on(struct control *c, const struct deferred *d, bool begin)
+{
+	if (grow_searches(c) < d->searches &&
+	    (begin ? grow_reclaim(c, d->began_ns) : grow_searching(c)))
+		return true;
+	return sweep_stats(c).sweeps < d->sweeps &&
+	       (begin ? sweep_hurry(c) : sweep_running(c));
+}
+
 /*
  * Is anything on its way to a request that found nothing? The steps get more
  * expensive: the next one is taken only when nothing comes of those before. Ends
@@ -90,10 +119,11 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 {
 	struct slab_counts own = slab_count_class(c->slab, d->cls);
 	struct slab_counts all = slab_count(c->slab);
-	uint64_t grace_ns = c->region->sb.grace_ns;
 	bool pages, passes = !barrier_stuck(c);
 
-	if (now >= d->began_ns + grace_ns + DEFERRED_MAX_NS)
+	if (pass_goes_on(c, d, false))
+		hope_renew(c, d, now);
+	if (now >= d->until_ns)
 		return false;
 	slab_shrink(c->slab, false);
 	pages = heap_retired(c->region->heap) > 0;
@@ -101,10 +131,11 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		barrier_now(c);
 	if (own.limbo > 0 || ((own.worn > 0 || pages) && passes))
 		return true;
-	if (now < d->hunt_ns && all.worn > 0 && passes)
+	if (all.worn > 0 && passes &&
+	    (now < d->hunt_ns || c->barrier.passed < d->barriers))
 		return true;
-	if (grow_reclaim(c, d->began_ns) || sweep_hurry(c)) {
-		d->hunt_ns = now + grace_ns + HUNT_NS;
+	if (pass_goes_on(c, d, true)) {
+		hope_renew(c, d, now);
 		return true;
 	}
 	reclaim(c, d, now);
@@ -159,11 +190,13 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 		.cls = m->grant_req.cls,
 		.count = m->grant_req.count,
 		.began_ns = now,
-		.hunt_ns = now + c->region->sb.grace_ns + HUNT_NS,
+		.searches = grow_searches(c) + SEARCHES_MAX,
+		.sweeps = sweep_stats(c).sweeps + SWEEPS_MAX,
 	};
 	struct block_ref refs[MSG_REFS_MAX];
 	struct msg g;
 
+	hope_renew(c, &d, now);
 	if (s->readonly) {
 		control_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session asked for memory");

@@ -448,6 +448,11 @@ bool sweep_hurry(struct control *c)
 	return true;
 }
 
+bool sweep_running(const struct control *c)
+{
+	return sweep_is_on(c->sweep);
+}
+
 struct sweep_stats sweep_stats(const struct control *c)
 {
 	return c->sweep->stats;

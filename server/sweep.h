@@ -75,6 +75,9 @@ void sweep_request(struct control *c,
  */
 bool sweep_hurry(struct control *c);
 
+/** One goes on. */
+bool sweep_running(const struct control *c);
+
 /** `s` gets these blocks with its next message. */
 void sweep_granted(struct session *s, const struct block_ref *refs, size_t n);
 

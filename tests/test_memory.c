@@ -11,6 +11,7 @@
 
 #include "common/alloc.h"
 #include "control_rig.h"
+#include "server/grow.h"
 
 #define SMALL 0u                /* 64 bytes */
 #define LARGE class_for(4096)
@@ -71,6 +72,11 @@ static void give(struct peer *p, size_t n, enum alloc_state state)
 static void setup(void)
 {
 	rig_begin(1);
+}
+
+static void setup_large_index(void)
+{
+	rig_begin(8 * SUBTABLE_SLOTS);
 }
 
 /* ---- pages change hands ---------------------------------------------------------- */
@@ -192,6 +198,47 @@ START_TEST(deleted_after_memory_ran_out_is_found_soon)
 		ck_assert_uint_eq(get(&alice, SMALL, 64), 64);
 		ck_assert_uint_eq(get_all(&alice, SMALL), 1000 - 64);
 	}
+}
+END_TEST
+
+/* For the requests that wait; the barrier is as old as before. */
+static void time_passes(uint64_t ns)
+{
+	struct deferred *d;
+
+	TAILQ_FOREACH(d, &c->deferred, link) {
+		d->began_ns -= ns;
+		d->hunt_ns -= ns;
+		d->until_ns -= ns;
+	}
+}
+
+/*
+ * Tombstones in all subtables keep each page of small blocks. To compact a subtable
+ * takes a page: behind the reserve, a barrier for each two.
+ */
+START_TEST(search_is_waited_for_however_long_it_takes)
+{
+	size_t tables = region.subtables, n = get_all(&alice, SMALL);
+	unsigned rounds;
+
+	ck_assert_uint_eq(tables, 8);
+	ck_assert_uint_le(n / tables, SUBTABLE_SLOTS);
+	for (size_t i = 0; i < n; i++)
+		region_slots(&region, region_dir(&region)[i % tables])
+			[i / tables] = slot_pack(alice.held[i], 1, SLOT_DEAD);
+	alice.silent = true;
+	ask(&alice, LARGE, 1);
+	for (rounds = 0; !alice.answered; rounds++) {
+		WAIT_FOR(alice.answered || alice.barrier);
+		/* Not for what is in limbo. */
+		if (grow_searching(c))
+			time_passes(NS_PER_SEC / 2);
+		turns(10);
+		answer_barrier(&alice);
+	}
+	ck_assert_uint_eq(alice.n, 1);
+	ck_assert_uint_ge(rounds, 4);
 }
 END_TEST
 
@@ -453,6 +500,10 @@ static Suite *suite(void)
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
 	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
+	t = tcase_create("large index");
+	tcase_add_checked_fixture(t, setup_large_index, rig_end);
+	tcase_add_test(t, search_is_waited_for_however_long_it_takes);
+	suite_add_tcase(s, t);
 	t = add_case(s, "barrier");
 	tcase_add_test(
 		t,
