@@ -39,28 +39,27 @@ static void problem(struct fsck_subtable *t, uint64_t *count, unsigned slot)
 	f->slot = slot;
 }
 
-/* Intact, but with another incarnation: the word is an old one's. */
+/* Intact, but for its incarnation: the word is an old one's. */
 static bool has_other_content(const uint8_t *image, struct block_ref ref)
 {
 	struct block_header h;
 	struct block_view v;
 
 	memcpy(&h, image, sizeof(h));
-	if ((h.inc_flags & BLOCK_INC_MASK) == ref.inc)
-		return false;
 	ref.inc = h.inc_flags & BLOCK_INC_MASK;
 	return block_verify(image, ref, NULL, 0, &v) != BLOCK_BAD;
 }
 
 /*
  * The hash of the key in the block of a word; 0, and the problem counted, if the
- * word or its block is wrong. No copy is made: lengths are read once, and a block
- * that changes has been unlinked before, so that its slot has changed too.
+ * word or its block is wrong. No copy is made: lengths are read once, the hash is
+ * the one that the header vouches for, and a block that changes has been unlinked
+ * before, so that its slot has changed too.
  */
 static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 			      const struct slab *slab, uint64_t *word)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, hash;
 
 	for (unsigned i = 0; i < TRIES && bytes < TRIES_BYTES; i++) {
 		uint64_t w = *word;
@@ -73,11 +72,10 @@ static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 		    slab_is_out(slab, ref))
 			image = region_at(r, ref.off);
 		if (image &&
-		    block_verify(image, ref, NULL, 0, &v) != BLOCK_BAD) {
-			uint64_t h = hash_key(r->sb.hash_seed, v.key, v.key_len);
-
-			return h ? h : 1;
-		}
+		    block_verify(image, ref, NULL, 0, &v) != BLOCK_BAD &&
+		    block_key_hash(image, class_bytes(ref.cls), ref,
+				   r->sb.hash_seed, &hash))
+			return hash ? hash : 1;
 		count = &t->found.bad_words;
 		if (image)
 			count = has_other_content(image, ref) ?
@@ -180,7 +178,7 @@ bool fsck_subtable_step(struct fsck_subtable *t, const struct region *r,
 
 bool fsck_entry_ok(const struct region *r, uint64_t entry)
 {
-	return (entry & ENTRY_VALID) && entry_depth(entry) <= r->depth &&
+	return entry_depth(entry) <= r->depth &&
 	       region_page_ok(&r->sb, entry_page(entry)) &&
 	       entry == entry_pack(entry_page(entry), entry_gen(entry),
 				   entry_depth(entry));

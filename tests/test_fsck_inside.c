@@ -1,151 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A check of the region seen from inside the server: what no client can damage, an
- * index of two subtables, and who else asks meanwhile. What clients can damage is
- * test_fsck.c's.
+ * What a check finds: damage that no client can do, and items out of their place in an
+ * index of two subtables. What clients can damage is test_fsck.c's.
  */
 #include "config.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "common/block.h"
-#include "common/hash.h"
-#include "control_rig.h"
-#include "server/fsck_priv.h"
+#include "fsck_rig.h"
 #include "server/slab_priv.h"
-#include "server/waiters.h"
-
-/* ---- clients that ask for checks, and answer sweeps ----------------------------- */
-
-static struct mind {
-	uint64_t begun;  /* SWEEP_BEGIN to be acknowledged, or 0 */
-	uint64_t number; /* of the sweep */
-	uint32_t asked;  /* SWEEP_QUERY to be answered, or 0 */
-	unsigned told;   /* FSCKs that have come */
-	struct msg fsck; /* ... the last one */
-} minds[2];
-static uint64_t *spoilt; /* becomes 0 with the next FSCK; or NULL */
-
-static struct mind *mind_of(const struct peer *p)
-{
-	return &minds[p == &bob];
-}
-
-static void heard(struct peer *p, const struct msg *m)
-{
-	struct mind *i = mind_of(p);
-
-	if (m->type == MSG_SWEEP_BEGIN)
-		i->begun = i->number = m->epoch.number;
-	if (m->type == MSG_SWEEP_QUERY)
-		i->asked = m->req;
-	if (m->type != MSG_FSCK)
-		return;
-	i->told++;
-	i->fsck = *m;
-	ck_assert_uint_eq(m->req, p->req);
-	if (spoilt)
-		*spoilt = 0;
-	spoilt = NULL;
-}
-
-static void answer_sweep(struct peer *p)
-{
-	struct mind *i = mind_of(p);
-	struct msg ack = {.type = MSG_SWEEP_ACK, .epoch = {i->begun}};
-	struct msg claim = {.type = MSG_SWEEP_CLAIM, .req = i->asked,
-			    .blocks = {.number = i->number}};
-
-	if (p->session && i->begun)
-		ck_assert(say(p, &ack, NULL));
-	if (p->session && i->asked)
-		ck_assert(say(p, &claim, NULL));
-	i->begun = i->asked = 0;
-}
-
-static bool request(struct peer *p)
-{
-	struct msg m = {.type = MSG_FSCK_REQ, .req = ++p->req};
-
-	return say(p, &m, NULL);
-}
-
-static bool told(const struct peer *p, unsigned n)
-{
-	answer_sweep(&alice);
-	answer_sweep(&bob);
-	return mind_of(p)->told >= n;
-}
-
-static uint64_t said(const struct peer *p, enum msg_fsck id)
-{
-	const struct msg *m = &mind_of(p)->fsck;
-
-	for (uint32_t i = 0; i < m->stats.n; i++)
-		if (m->stats.stat[i].id == id)
-			return m->stats.stat[i].value;
-	ck_abort_msg("fsck says no %d", id);
-}
-
-/* A check of alice's. */
-static void check(void)
-{
-	unsigned n = mind_of(&alice)->told + 1;
-
-	ck_assert(request(&alice));
-	WAIT_FOR(told(&alice, n));
-}
-
-static void check_problems(enum msg_fsck id, uint64_t n)
-{
-	for (int i = MSG_FSCK_BAD_DIRECTORY; i <= MSG_FSCK_BAD_SUMS; i++)
-		ck_assert_msg(said(&alice, i) == (i == (int)id ? n : 0),
-			      "problem %d: %llu", i,
-			      (unsigned long long)said(&alice, i));
-}
-#define CLEAN check_problems(MSG_FSCK_BAD_SUMS, 0)
-
-/* ---- an index of two subtables -------------------------------------------------- */
-
-static void setup(void)
-{
-	rig_begin(2 * SUBTABLE_SLOTS);
-	ck_assert_uint_eq(region.subtables, 2);
-	memset(minds, 0, sizeof(minds));
-	alice.heard = heard;
-}
-
-static uint64_t *slots_in(unsigned subtable)
-{
-	return region_slots(&region, region_dir(&region)[subtable]);
-}
-
-/* A block with a key of this subtable, and the word for it. */
-struct item {
-	uint64_t word;
-	unsigned home; /* slot */
-};
-
-static struct item item_new(unsigned subtable)
-{
-	static unsigned n;
-	struct block_ref ref;
-	struct item item;
-	char key[16];
-	uint64_t hash;
-
-	do {
-		snprintf(key, sizeof(key), "key%u", n++);
-		hash = hash_key(region.sb.hash_seed, key, strlen(key));
-	} while (hash >> 63 != subtable || hash_home_line(hash) == 0);
-	ck_assert_uint_eq(slab_grant(c->slab, 0, 1, clock_now_ns(), &ref), 1);
-	block_encode(region_at(&region, ref.off), ref, 1, key,
-		     (uint16_t)strlen(key), hash, "", 0, 0);
-	item.word = slot_pack(ref, hash_fp(hash), 0);
-	item.home = hash_home_line(hash) * LINE_SLOTS;
-	return item;
-}
 
 START_TEST(items_of_two_subtables_are_counted)
 {
@@ -160,6 +22,20 @@ START_TEST(items_of_two_subtables_are_counted)
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_ITEMS), 2);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_LIVE_BYTES), 2 * 64);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_FIRST_PAGE), 0);
+}
+END_TEST
+
+/* A migration is about to copy it: nothing has changed. */
+START_TEST(frozen_subtable_is_looked_at_all_the_same)
+{
+	struct item item = item_new(0);
+
+	slots_in(0)[item.home] = item.word;
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
+		slots_in(0)[i] |= SLOT_FROZEN;
+	check();
+	CLEAN;
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_ITEMS), 1);
 }
 END_TEST
 
@@ -183,6 +59,28 @@ START_TEST(item_out_of_its_place_is_misplaced)
 					      MSG_FSCK_MISPLACED,
 		       1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_FIRST_SLOT), at);
+}
+END_TEST
+
+/* A word of before, or of a time to come; then its block is damaged, too. */
+START_TEST(word_of_another_incarnation_is_told_from_a_damaged_block)
+{
+	struct item item = item_new(0);
+	uint8_t *block = region_at(&region, slot_off(item.word));
+
+	slots_in(0)[item.home] =
+		item.word + (UINT64_C(1) << SLOT_INC_SHIFT);
+	check();
+	check_problems(MSG_FSCK_SHARED, 1);
+	block[BLOCK_HEADER_BYTES] ^= 1; /* of the key */
+	check();
+	check_problems(MSG_FSCK_DAMAGED, 1);
+	slots_in(0)[item.home] = item.word;
+	check();
+	check_problems(MSG_FSCK_DAMAGED, 1);
+	block[BLOCK_HEADER_BYTES] ^= 1;
+	check();
+	CLEAN;
 }
 END_TEST
 
@@ -346,134 +244,24 @@ START_TEST(books_that_do_not_agree_are_found)
 }
 END_TEST
 
-/* ---- the course ----------------------------------------------------------------- */
-
-/* Both are answered, bob by a check of its own: the first had begun before. */
-START_TEST(who_comes_too_late_for_a_check_gets_the_next)
-{
-	join(&bob, &rig_local, getpid());
-	bob.heard = heard;
-	ck_assert(request(&alice));
-	ck_assert(request(&bob));
-	spoilt = &slots_in(0)[5]; /* with alice's answer */
-	WAIT_FOR(told(&bob, 1));
-	ck_assert_uint_eq(mind_of(&alice)->told, 1);
-	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 0);
-	ck_assert_uint_eq(said(&bob, MSG_FSCK_BAD_EMPTY), 1);
-	/* Each counts for itself. */
-	check();
-	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 1);
-	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
-}
-END_TEST
-
-/* Of the check that is on, or of the next. */
-START_TEST(who_leaves_is_not_answered)
-{
-	struct peer *stays = &alice, *leaves = &bob;
-
-	join(&bob, &rig_local, getpid());
-	bob.heard = heard;
-	ck_assert(request(_i ? stays : leaves));
-	ck_assert(request(_i ? leaves : stays));
-	leaves->session->left = true;
-	control_end_session(leaves->session);
-	WAIT_FOR(told(stays, 1));
-	turns(5);
-	ck_assert_uint_eq(mind_of(leaves)->told, 0);
-	ck_assert_uint_eq(mind_of(stays)->told, 1);
-}
-END_TEST
-
-START_TEST(who_asks_for_too_many_checks_at_once_is_refused)
-{
-	/* The first is on; so many may wait for the next. */
-	for (unsigned i = 0; i < 1 + WAITERS_MAX; i++)
-		ck_assert(request(&alice));
-	ck_assert(!request(&alice));
-	ck_assert_ptr_null(alice.session);
-}
-END_TEST
-
-/* As a migration would, with nothing to copy. */
-static uint64_t *move_subtable(unsigned i)
-{
-	uint64_t *entry = &region_dir(&region)[i], before = *entry, *slots;
-	uint32_t gen = region_next_gen(&region);
-
-	*entry = entry_pack(heap_take_reserved(region.heap), gen, 1);
-	heap_retire(region.heap, entry_page(before), 1);
-	slots = slots_in(i);
-	for (unsigned k = 0; k < SUBTABLE_SLOTS; k++)
-		slots[k] = slot_empty(gen);
-	return slots;
-}
-
-/* Between two slices: what was counted is old, and what is to come is nobody's. */
-START_TEST(subtable_that_moved_meanwhile_is_begun_again)
-{
-	struct item item = item_new(0), gone = item_new(0);
-	uint64_t *before = slots_in(0);
-	struct work *work;
-
-	before[gone.home] = gone.word;
-	ck_assert(request(&alice));
-	work = TAILQ_FIRST(&c->work.list);
-	ck_assert_ptr_nonnull(work);
-	for (unsigned at = 0; at <= gone.home; at += 32)
-		ck_assert(work->step(work->arg, 0));
-	move_subtable(0)[item.home] = item.word;
-	memset(before, 0, PAGE_BYTES); /* not EMPTY */
-	WAIT_FOR(told(&alice, 1));
-	CLEAN;
-	ck_assert_uint_eq(said(&alice, MSG_FSCK_ITEMS), 1);
-	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
-}
-END_TEST
-
-/* Clients are served between two slices. */
-START_TEST(slice_is_a_few_slots_or_the_bytes_of_their_blocks)
-{
-	static struct fsck_subtable t;
-	uint64_t entry = region_dir(&region)[0];
-	unsigned at = 0, slices = 0;
-
-	fsck_subtable_begin(&t, entry, 0);
-	while (fsck_subtable_step(&t, &region, c->slab, 0)) {
-		ck_assert_uint_gt(t.at, at);
-		ck_assert_uint_le(t.at - at, 32);
-		at = t.at;
-		slices++;
-	}
-	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
-	ck_assert_uint_ge(slices, SUBTABLE_SLOTS / 32 - 1);
-	/* Without a limit of time all are looked at. */
-	fsck_subtable_begin(&t, entry, 0);
-	ck_assert(!fsck_subtable_step(&t, &region, c->slab, UINT64_MAX));
-	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
-}
-END_TEST
-
 static Suite *suite(void)
 {
 	Suite *s = suite_create("fsck, inside");
-	TCase *t = tcase_create("inside");
+	TCase *t = tcase_create("findings");
 
 	tcase_add_checked_fixture(t, setup, rig_end);
 	tcase_add_test(t, items_of_two_subtables_are_counted);
+	tcase_add_test(t, frozen_subtable_is_looked_at_all_the_same);
 	tcase_add_loop_test(t, item_out_of_its_place_is_misplaced, 0,
 			    BEHIND_WINDOW + 1);
+	tcase_add_test(
+		t, word_of_another_incarnation_is_told_from_a_damaged_block);
 	tcase_add_test(t, first_of_two_problems_is_named);
 	tcase_add_loop_test(t, broken_directory_is_found, 0, BROKEN);
 	tcase_add_test(t, entries_of_one_subtable_are_equal);
 	tcase_add_test(t,
 		       what_an_entry_that_is_wrong_leads_to_is_not_looked_at);
 	tcase_add_loop_test(t, books_that_do_not_agree_are_found, 0, BOOKS);
-	tcase_add_test(t, who_comes_too_late_for_a_check_gets_the_next);
-	tcase_add_loop_test(t, who_leaves_is_not_answered, 0, 2);
-	tcase_add_test(t, who_asks_for_too_many_checks_at_once_is_refused);
-	tcase_add_test(t, subtable_that_moved_meanwhile_is_begun_again);
-	tcase_add_test(t, slice_is_a_few_slots_or_the_bytes_of_their_blocks);
 	suite_add_tcase(s, t);
 	return s;
 }
