@@ -4,6 +4,7 @@
 #include "link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,9 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/util.h"
+
+/* So long may it take to tell that a session came to nothing. */
+#define LEAVE_NS (100 * NS_PER_MS)
 
 struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
 
@@ -206,6 +210,43 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+void link_disown(const struct connect_params *p)
+{
+	char line[ERR_LINE_MAX];
+	struct connect_result r;
+
+	snprintf(line, sizeof(line), "%s", err_detail());
+	if (connect_open(p, &r) == 0) {
+		/* Nobody waits for who never said READY. */
+		close_fd(r.meta_fd);
+		close_fd(r.data_fd);
+		channel_close(r.channel);
+	}
+	err_clear();
+	if (line[0])
+		err_set(FARKV_EDISCONNECTED, "%s", line);
+}
+
+/*
+ * The session was granted nothing, and has let go of the region: say so. If the server
+ * has cut it off meanwhile, it waits for this process until it hears so elsewhere.
+ */
+static void leave(const struct connect_params *p, const struct connect_result *r)
+{
+	struct connect_params other = *p;
+	bool told = say(r->channel, MSG_BYE, 0) == 0;
+
+	channel_close(r->channel);
+	if (told || r->by_verbs)
+		return;
+	other.readonly = true;
+	other.replaces = r->session;
+	memcpy(other.replaces_region, r->region_id,
+	       sizeof(other.replaces_region));
+	other.deadline_ns = clock_now_ns() + LEAVE_NS;
+	link_disown(&other);
+}
+
 int link_open(const struct connect_params *p, struct link *out)
 {
 	struct connect_result r;
@@ -229,22 +270,8 @@ int link_open(const struct connect_params *p, struct link *out)
 	return 0;
 
 err_bye:
-	/* It was granted nothing, and has let go of the region. */
-	(void)say(r.channel, MSG_BYE, 0);
-	channel_close(r.channel);
+	leave(p, &r);
 	return err;
-}
-
-void link_disown(const struct connect_params *p)
-{
-	struct connect_result r;
-
-	if (connect_open(p, &r))
-		return;
-	/* Nobody waits for who never said READY. */
-	close_fd(r.meta_fd);
-	close_fd(r.data_fd);
-	channel_close(r.channel);
 }
 
 void link_close(struct link *l)

@@ -48,13 +48,17 @@ struct link {
  */
 extern struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
 
-/** Connect and build. On failure *out is untouched. Errors as farkv_open(). */
+/**
+ * Connect and build. On failure *out is untouched, and a session that had come about is
+ * over, for the server too. Errors as farkv_open().
+ */
 int link_open(const struct connect_params *p, struct link *out);
 
 /**
  * Tell the server that the session p->replaces is over, in a HELLO: it need not wait
  * for the end of this process. Its link must be closed. Nothing comes of a failure;
- * the HELLO is sent even if no time is left to hear what becomes of it.
+ * the HELLO is sent even if no time is left to hear what becomes of it. Keeps the
+ * error's line.
  */
 void link_disown(const struct connect_params *p);
 

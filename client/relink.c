@@ -82,16 +82,11 @@ void relink_disown(struct farkv *kv, uint64_t until_ns)
 				   .deadline_ns = UTIL_MIN(
 					   clock_now_ns() + DISOWN_NS,
 					   until_ns)};
-	char line[ERR_LINE_MAX];
 
 	if (!kv->uri.path[0])
 		return;
 	memcpy(p.replaces_region, kv->last_region, sizeof(p.replaces_region));
-	snprintf(line, sizeof(line), "%s", err_detail());
 	link_disown(&p);
-	err_clear();
-	if (line[0])
-		err_set(FARKV_EDISCONNECTED, "%s", line);
 }
 
 /* ---- attempts --------------------------------------------------------------------- */

@@ -146,6 +146,44 @@ START_TEST(handle_that_was_cut_is_disowned_when_it_is_closed)
 }
 END_TEST
 
+/* Before the first look at the region: all Unix sockets but the watcher's are cut. */
+static int cut_and_break(void *arg, const struct xport_chain *c, unsigned i,
+			 bool after)
+{
+	int kept = watcher->link.session->ch->fd;
+
+	(void)arg;
+	(void)c;
+	(void)i;
+	(void)after;
+	for (int fd = 3; fd < 64; fd++)
+		if (fd != kept)
+			(void)shutdown(fd, SHUT_RDWR);
+	return 1;
+}
+
+static struct xport_lane *wrap(struct xport_lane *lane)
+{
+	static const struct xport_fault_config cfg = {.hide_direct = true,
+						      .hook = cut_and_break};
+
+	return xport_fault_open(lane, &cfg);
+}
+
+/* READY was said, the server has cut the session, and then the handle fails to open. */
+START_TEST(session_that_came_to_nothing_is_disowned)
+{
+	struct farkv *none = NULL;
+
+	link_wrap_lane = wrap;
+	FAILS(FARKV_EDISCONNECTED, farkv_open(srv.path, NULL, &none));
+	link_wrap_lane = NULL;
+	ck_assert_ptr_null(none);
+	wait_for_the_end_of(2);
+	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("goodbye");
@@ -159,6 +197,7 @@ static Suite *suite(void)
 	tcase_add_test(t, ready_behind_what_nobody_reads_counts);
 	tcase_add_test(t, bye_behind_what_nobody_reads_counts);
 	tcase_add_test(t, handle_that_was_cut_is_disowned_when_it_is_closed);
+	tcase_add_test(t, session_that_came_to_nothing_is_disowned);
 	suite_add_tcase(s, t);
 	return s;
 }
