@@ -166,6 +166,8 @@ static void unix_close(void *conn)
 	if (u->writable)
 		event_free(u->writable);
 	if (holds_descriptors(u->socket.fd)) {
+		/* Closed some time, if there is a thread for it: the peer knows now. */
+		shutdown(u->socket.fd, SHUT_RDWR);
 		closer_take(u->port->closer, &u->socket);
 		return;
 	}

@@ -225,6 +225,27 @@ START_TEST(descriptor_that_is_slow_to_close_holds_up_nobody)
 }
 END_TEST
 
+/* What is closed some time later has ended now, and its peer knows. */
+START_TEST(end_of_a_session_does_not_wait_to_be_closed)
+{
+	struct linger_pair p;
+	uint8_t buf[MSG_MAX_BYTES];
+	struct msg m;
+	int fd;
+
+	leave_behind(0, &p); /* closing is busy with that one */
+	fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
+	ck_assert(send_with(fd, buf, ping(buf), &fd, 1));
+	do
+		m = raw_hear(fd);
+	while (m.type == MSG_REFUSE);
+	ck_assert_uint_eq(m.type, 0);
+	close(fd);
+	close(p.receiver);
+	check_server_fds(idle_fds);
+}
+END_TEST
+
 /* Nor the server's own end. */
 START_TEST(server_ends_with_sockets_that_are_slow_to_close)
 {
@@ -273,6 +294,7 @@ static Suite *suite(void)
 	tcase_add_test(t, message_with_descriptors_ends_the_session);
 	tcase_add_loop_test(t, descriptor_that_is_slow_to_close_holds_up_nobody,
 			    0, WAYS);
+	tcase_add_test(t, end_of_a_session_does_not_wait_to_be_closed);
 	tcase_add_test(t, server_ends_with_sockets_that_are_slow_to_close);
 	tcase_add_test(t, slow_descriptors_do_not_use_up_the_servers);
 	suite_add_tcase(s, t);
