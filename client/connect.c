@@ -515,7 +515,7 @@ static int attempt(struct handshake *h)
 	return err;
 }
 
-/* Did the server only need the place, and is there time to come again? */
+/* Was it only too slow for others, or the server, and is there time to come again? */
 static bool may_come_again(const struct handshake *h)
 {
 	return h->ch && h->m.type == MSG_REFUSE &&
@@ -542,8 +542,8 @@ int connect_open(const struct connect_params *p, struct connect_result *out)
 	if (err != FARKV_ETIMEDOUT || !displaced)
 		return err;
 	return err_set(FARKV_EREFUSED,
-		       "the server at %s has more newcomers than room: others "
-		       "came first, again and again; see kvserver "
-		       "--max-sessions",
+		       "the server at %s sent this client away again and again: "
+		       "others came first (see kvserver --max-sessions), or "
+		       "this machine is too busy to say HELLO in time",
 		       h.where);
 }

@@ -85,7 +85,7 @@ enum msg_reason {
 	/* Credentials are needed, unknown or wrong; which, the peer is not told:
 	 * a refusal for this reason carries no text. */
 	MSG_REASON_AUTH = 6,
-	/* It made room before it was welcomed: come again. */
+	/* It made room, or was waited for too long, before its HELLO: come again. */
 	MSG_REASON_DISPLACED = 7,
 };
 #define MSG_REASON_LAST MSG_REASON_DISPLACED

@@ -324,7 +324,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		if (s->welcomed || s->parked)
 			continue;
 		if (now - s->connected_ns > c->cfg.hello_ms * NS_PER_MS)
-			control_refuse(s, MSG_REASON_PROTOCOL,
+			control_refuse(s, MSG_REASON_DISPLACED,
 				       "no HELLO came");
 		else
 			again = true;

@@ -475,6 +475,31 @@ START_TEST(no_barrier_without_need_and_no_timer_without_work)
 }
 END_TEST
 
+/* ---- newcomers ------------------------------------------------------------------- */
+
+static unsigned refused; /* why bob was; 0: he was not */
+
+static void hear_refusal(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	ck_assert_uint_eq(m->type, MSG_REFUSE);
+	refused = m->refuse.reason;
+}
+
+/* It broke no rule: it may come again. */
+START_TEST(slow_newcomer_is_sent_away_and_not_blamed)
+{
+	c->cfg.hello_ms = 1;
+	join(&bob, &rig_local, getpid());
+	bob.session->welcomed = false;
+	bob.heard = hear_refusal;
+	WAIT_FOR(!bob.session);
+	ck_assert_uint_eq(refused, MSG_REASON_DISPLACED);
+	ck_assert_uint_eq(c->stats.protocol_errors, 0);
+	ck_assert_ptr_nonnull(alice.session);
+}
+END_TEST
+
 static TCase *add_case(Suite *s, const char *name)
 {
 	TCase *t = tcase_create(name);
@@ -515,6 +540,8 @@ static Suite *suite(void)
 	tcase_add_test(
 		t, session_that_broke_off_is_waited_for_until_its_process_ends);
 	tcase_add_test(t, no_barrier_without_need_and_no_timer_without_work);
+	t = add_case(s, "newcomers");
+	tcase_add_test(t, slow_newcomer_is_sent_away_and_not_blamed);
 	return s;
 }
 
