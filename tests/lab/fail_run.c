@@ -27,8 +27,10 @@
 #define UNREACHED_MAX 3
 /* So many are shown; the rest is counted. */
 #define SHOWN_MAX 12
-/* So long may a store that is whole take to say so. */
-#define FSCK_MS 10000
+/* A run that was late is done again so often. */
+#define LATE_MAX 5
+/* So long may a store that is whole take to say so: for what never does. */
+#define FSCK_MS 60000
 
 /* Of AddressSanitizer's library, where it is linked. */
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
@@ -44,6 +46,13 @@ void fail_wrong(struct fail_report *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(r->why + n, sizeof(r->why) - (size_t)n, fmt, ap);
 	va_end(ap);
+}
+
+void fail_late(struct fail_report *r, uint64_t ms)
+{
+	if (!r->late[0])
+		snprintf(r->late, sizeof(r->late), "%s took %llu ms", r->at,
+			 (unsigned long long)ms);
 }
 
 bool fail_typed(struct fail_report *r, const char *what, int err)
@@ -142,40 +151,88 @@ static uint64_t first_number(unsigned stride)
 		       stride;
 }
 
-void fail_each(const char *name, unsigned stride, uint64_t times,
-	       void (*run)(struct fail_report *, uint64_t at, uint64_t times))
+/* Once more while it is only late. */
+static void try_call(const struct fail_case *c, struct fail_report *r,
+		     uint64_t at)
 {
-	struct fail_report *r = fail_shared(sizeof(*r));
-	uint64_t at, first, tried = 0, wrong = 0;
-	unsigned unreached = 0;
-
-	stride = stride_of(stride);
-	first = first_number(stride);
-	if (getenv("FARKV_CALL")) {
-		first = strtoull(getenv("FARKV_CALL"), NULL, 10);
-		stride = CALLS_MAX;
-	}
-	for (at = first; at < CALLS_MAX; at += stride) {
+	for (int i = 0; i < LATE_MAX; i++) {
 		memset(r, 0, sizeof(*r));
-		run(r, at, times);
+		c->run(r, at, c->times);
+		if (r->why[0] || !r->late[0])
+			return;
+		printf("  %s: call %llu (%s): %s; once more\n", c->name,
+		       (unsigned long long)at, r->which, r->late);
+	}
+	fail_wrong(r, "each of %d times: %s", LATE_MAX, r->late);
+}
+
+static void show(const struct fail_case *c, const struct fail_report *r,
+		 uint64_t at)
+{
+	fprintf(stderr, "%s: call %llu (%s%s%s): %s\n", c->name,
+		(unsigned long long)at, r->reached ? r->which : "not reached",
+		r->when[0] ? ", in " : "", r->when, r->why);
+	fprintf(stderr,
+		"  again: make check TESTS=%s FARKV_CALL=%llu FARKV_RUNS=20 "
+		"CK_RUN_CASE='%s'\n",
+		c->program, (unsigned long long)at, c->name);
+}
+
+static uint64_t env_number(const char *name, uint64_t deflt)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : deflt;
+}
+
+/* Only one number, again and again. */
+static uint64_t try_one(const struct fail_case *c, struct fail_report *r)
+{
+	uint64_t runs = env_number("FARKV_RUNS", 1), wrong = 0, reached = 0;
+	uint64_t at = env_number("FARKV_CALL", 1);
+
+	for (uint64_t i = 0; i < runs; i++) {
+		try_call(c, r, at);
+		reached += r->reached;
 		if (r->why[0] && wrong++ < SHOWN_MAX)
-			fprintf(stderr, "%s: call %llu (%s): %s\n", name,
-				(unsigned long long)at,
-				r->reached ? r->which : "not reached", r->why);
+			show(c, r, at);
+	}
+	printf("  %s: call %llu was made to fail in %llu of %llu runs\n",
+	       c->name, (unsigned long long)at, (unsigned long long)reached,
+	       (unsigned long long)runs);
+	return wrong;
+}
+
+static uint64_t try_all(const struct fail_case *c, struct fail_report *r)
+{
+	unsigned stride = stride_of(c->stride), unreached = 0;
+	uint64_t first = first_number(stride), at, tried = 0, wrong = 0;
+
+	for (at = first; at < CALLS_MAX && unreached < UNREACHED_MAX;
+	     at += stride) {
+		try_call(c, r, at);
+		if (r->why[0] && wrong++ < SHOWN_MAX)
+			show(c, r, at);
 		unreached = r->reached ? 0 : unreached + 1;
-		if (unreached == UNREACHED_MAX)
-			break;
 		tried += r->reached;
 	}
 	printf("  %s: %llu calls failed in turn (every %u, from %llu), %s\n",
-	       name, (unsigned long long)tried, stride,
+	       c->name, (unsigned long long)tried, stride,
 	       (unsigned long long)first,
-	       times == 1 ? "each once" : "with those after them");
+	       c->times == 1 ? "each once" : "with those after them");
+	/* Otherwise nothing was tried. */
+	ck_assert(at < CALLS_MAX);
+	ck_assert_uint_ge(tried, 1);
+	return wrong;
+}
+
+void fail_each(const struct fail_case *c)
+{
+	struct fail_report *r = fail_shared(sizeof(*r));
+	uint64_t wrong = getenv("FARKV_CALL") ? try_one(c, r) : try_all(c, r);
+
 	fflush(stdout);
 	munmap(r, sizeof(*r));
-	ck_assert_msg(wrong == 0, "%s: %llu of %llu runs went wrong", name,
-		      (unsigned long long)wrong, (unsigned long long)tried + 1);
-	/* Otherwise nothing was tried. */
-	ck_assert(at < CALLS_MAX || getenv("FARKV_CALL"));
-	ck_assert_uint_ge(tried, 1);
+	ck_assert_msg(wrong == 0, "%s: %llu runs went wrong", c->name,
+		      (unsigned long long)wrong);
 }

@@ -27,11 +27,19 @@
 /* The shorter, the sooner is over what can only time out. */
 #define OP_TIMEOUT_MS 200
 #define OP_TIMEOUT_ALWAYS_MS 20
-#define VERIFY_TIMEOUT_MS 10000
-#define SLACK_MS 3000 /* of a busy machine */
-#define RUN_S 40
+#define SLACK_MS 3000 /* of a busy machine: who is late gets another try */
+/* These are for what hangs: a minute or two more than a busy machine needs. */
+#define VERIFY_TIMEOUT_MS 60000
+#define AFTERWARDS_MS 60000
+#define THREADS_GONE_MS 10000
+#define RUN_S 200
 #define MANY 40 /* items of mget and mput: more than one chain */
 #define LARGE 300000
+
+/* The cases, as $CK_RUN_CASE calls them. */
+#define ONCE "a life of a handle, each call once"
+#define ALWAYS "a life of a handle, each call and all that follow"
+#define KEYS "a life of a handle with a key, each call once"
 
 static struct real_server srv;
 static const char *keys_file; /* or NULL */
@@ -171,6 +179,13 @@ static void verify(struct fail_report *r, void *arg)
 /* ---- the run
  * -------------------------------------------------------------------- */
 
+/* The failing call has come by now: it was in the step that is ending. */
+static void note_when(struct fail_report *r)
+{
+	if (failing_which() && !r->when[0])
+		snprintf(r->when, sizeof(r->when), "%s", r->at);
+}
+
 /* One operation: how long it took, and what it said. */
 struct step {
 	struct fail_report *r;
@@ -179,6 +194,7 @@ struct step {
 
 static struct step begin(struct fail_report *r, const char *what)
 {
+	note_when(r);
 	snprintf(r->at, sizeof(r->at), "%s", what);
 	return (struct step){.r = r, .began_ms = e2e_now_ms()};
 }
@@ -188,7 +204,7 @@ static bool ended(struct step s, int err)
 	uint64_t ms = e2e_now_ms() - s.began_ms;
 
 	if (ms > op_timeout_ms + SLACK_MS)
-		fail_wrong(s.r, "took %llu ms", (unsigned long long)ms);
+		fail_late(s.r, ms);
 	return fail_typed(s.r, s.r->at, err);
 }
 
@@ -337,17 +353,24 @@ static void operations(struct fail_report *r, struct farkv *kv)
 	write_one(r, kv, AFTER_CUT);
 }
 
-/* Nothing fails any more: the same handle must do. */
+/*
+ * Nothing fails any more: the same handle must do. A session that has ended is told of
+ * once, by whichever call comes next; and a new one may take longer than a call has.
+ */
 static void goes_on(struct fail_report *r, struct farkv *kv)
 {
-	uint64_t end = e2e_now_ms() + 10000;
+	uint64_t end = e2e_now_ms() + AFTERWARDS_MS;
 	int err;
 
+	note_when(r);
 	snprintf(r->at, sizeof(r->at), "afterwards");
-	/* A session that the server has ended is told of once. */
-	while ((err = farkv_put(kv, "more", 4, "v", 1)) && e2e_now_ms() < end)
-		fail_typed(r, "put, afterwards", err);
-	if (err || e2e_probe(kv, "more"))
+	do {
+		err = farkv_put(kv, "more", 4, "v", 1);
+		if (!err)
+			err = e2e_probe(kv, "more");
+		fail_typed(r, "afterwards", err);
+	} while (err && e2e_now_ms() < end);
+	if (err)
 		fail_wrong(r, "the handle is of no use afterwards: %s",
 			   farkv_errdetail());
 }
@@ -373,6 +396,7 @@ static void life(struct fail_report *r, void *arg)
 		farkv_close(kv);
 	}
 	failing_pause();
+	note_when(r);
 	r->calls = failing_calls();
 	r->reached = failing_which() != NULL;
 	if (r->reached)
@@ -407,6 +431,20 @@ static bool region_mapped(void)
 	return found;
 }
 
+/* A thread that has been joined may still be on its way out of the kernel's list. */
+static unsigned threads_left(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < THREADS_GONE_MS; i++) {
+		n = entries("/proc/self/task") - 2;
+		if (n == 1)
+			break;
+		usleep(1000);
+	}
+	return n;
+}
+
 static void life_and_ends(struct fail_report *r, void *arg)
 {
 	unsigned fds = entries("/proc/self/fd"), threads, blocks;
@@ -414,15 +452,15 @@ static void life_and_ends(struct fail_report *r, void *arg)
 	blocks = failing_live();
 	life(r, arg);
 	snprintf(r->at, sizeof(r->at), "afterwards");
-	threads = entries("/proc/self/task");
+	threads = threads_left();
 	if (entries("/proc/self/fd") != fds)
 		fail_wrong(r, "%u descriptors, %u before",
 			   entries("/proc/self/fd"), fds);
 	if (failing_live() != blocks)
 		fail_wrong(r, "%u blocks of memory more than before",
 			   failing_live() - blocks);
-	if (threads != 2 + 1)
-		fail_wrong(r, "%u threads", threads - 2);
+	if (threads != 1)
+		fail_wrong(r, "%u threads", threads);
 	if (region_mapped())
 		fail_wrong(r, "the region is still mapped");
 }
@@ -482,15 +520,24 @@ static void teardown(void)
 	real_server_fini(&srv);
 }
 
+static void each(const char *name, unsigned stride, uint64_t times)
+{
+	fail_each(&(struct fail_case){.program = "tests/lab/test_fail_client",
+				      .name = name,
+				      .stride = stride,
+				      .times = times,
+				      .run = run});
+}
+
 START_TEST(each_call_once)
 {
-	fail_each("a life of a handle", 24, 1, run);
+	each(ONCE, 24, 1);
 }
 END_TEST
 
 START_TEST(each_call_and_all_that_follow)
 {
-	fail_each("a life of a handle", 48, FAIL_ALWAYS, run);
+	each(ALWAYS, 48, FAIL_ALWAYS);
 }
 END_TEST
 
@@ -504,22 +551,28 @@ START_TEST(each_call_with_keys)
 	args[3] = keys_file;
 	real_server_start(&srv, args);
 	fill_store();
-	fail_each("a life of a handle that has a key", 48, 1, run);
+	each(KEYS, 48, 1);
 }
 END_TEST
+
+static void add(Suite *s, const char *name, const TTest *test)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 600);
+	tcase_add_test(t, test);
+	suite_add_tcase(s, t);
+}
 
 static Suite *suite(void)
 {
 	Suite *s = suite_create("failing calls, client");
-	TCase *t = tcase_create("client");
 
 	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 600);
-	tcase_add_test(t, each_call_once);
-	tcase_add_test(t, each_call_and_all_that_follow);
-	tcase_add_test(t, each_call_with_keys);
-	suite_add_tcase(s, t);
+	add(s, ONCE, each_call_once);
+	add(s, ALWAYS, each_call_and_all_that_follow);
+	add(s, KEYS, each_call_with_keys);
 	return s;
 }
 
