@@ -116,8 +116,11 @@ struct block_ref grant(uint8_t cls)
 
 void item_write(struct item *item, struct block_ref ref)
 {
+	static const char value[ITEM_VALUE_MAX];
+
 	block_encode(region_at(&region, ref.off), ref, 1, item->key,
-		     (uint16_t)strlen(item->key), item->hash, "", 0, 0);
+		     (uint16_t)strlen(item->key), item->hash, value,
+		     item->value_len, 0);
 	item->word = slot_pack(ref, hash_fp(item->hash), 0);
 }
 
@@ -135,6 +138,7 @@ struct item item_new(unsigned subtable)
 	} while (item.hash >> 63 != subtable || line == 0 ||
 		 line == HOME_LINES - 1);
 	item.home = line * LINE_SLOTS;
+	item.value_len = 0;
 	item_write(&item, grant(0));
 	return item;
 }

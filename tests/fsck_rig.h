@@ -55,8 +55,10 @@ struct item {
 	char key[16];
 	uint64_t hash, word;
 	unsigned home; /* slot; there are others before its window, and behind */
+	uint32_t value_len; /* of zeros, ITEM_VALUE_MAX at most */
 };
 
+#define ITEM_VALUE_MAX 16000u
 struct item item_new(unsigned subtable);
 
 /** Write its next block: the word changes. */

@@ -91,6 +91,8 @@ START_TEST(subtable_that_moved_meanwhile_is_begun_again)
 }
 END_TEST
 
+#define LARGE ((uint8_t)class_for(ITEM_VALUE_MAX + 64))
+
 /* Overwrites of one key by two blocks in turn, in a thread. */
 struct overwrites {
 	struct item item;
@@ -110,7 +112,8 @@ static void *overwrite(void *arg)
 		__atomic_store_n(&slots_in(0)[o->item.home], o->item.word,
 				 __ATOMIC_RELEASE);
 		/* What was unlinked is no block any more. */
-		memset(region_at(&region, o->refs[!(inc % 2)].off), 0xEE, 64);
+		memset(region_at(&region, o->refs[!(inc % 2)].off), 0xEE,
+		       class_bytes(LARGE));
 	}
 	return NULL;
 }
@@ -122,9 +125,11 @@ START_TEST(slot_that_changes_meanwhile_is_well)
 	struct overwrites o = {.item = item_new(0)};
 	pthread_t thread;
 
+	o.item.value_len = ITEM_VALUE_MAX;
 	for (unsigned round = 0; round < 10; round++) {
-		o.refs[0] = slot_block(o.item.word);
-		o.refs[1] = grant(0);
+		o.refs[0] = grant(LARGE);
+		o.refs[1] = grant(LARGE);
+		item_write(&o.item, o.refs[0]);
 		slots_in(0)[o.item.home] = o.item.word;
 		ck_assert_int_eq(pthread_create(&thread, NULL, overwrite, &o),
 				 0);
@@ -134,7 +139,6 @@ START_TEST(slot_that_changes_meanwhile_is_well)
 			(void)fsck_subtable_step(&t, &region, c->slab, 0);
 			ck_assert_uint_eq(t.found.page, 0);
 		} while (pthread_tryjoin_np(thread, NULL));
-		item_write(&o.item, grant(0));
 	}
 }
 END_TEST
