@@ -3,48 +3,12 @@
 
 #include "sweep_peer.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <check.h>
 
 #include "common/clock.h"
-
-struct fake_server srv;
-struct farkv *kv;
-
-struct farkv *open_handle(void)
-{
-	struct farkv *h = NULL;
-	struct farkv_options o;
-	int err;
-
-	farkv_options_init(&o);
-	o.connect_timeout_ms = o.op_timeout_ms = FAKE_WAIT_S * 1000;
-	err = farkv_open(srv.path, &o, &h);
-	ck_assert_msg(err == 0, "%s", farkv_errdetail());
-	return h;
-}
-
-void sweep_setup(void)
-{
-	fake_server_init(&srv, F_SEAL_SHRINK | F_SEAL_GROW);
-	fake_server_start(&srv);
-	kv = open_handle();
-}
-
-void sweep_teardown(void)
-{
-	link_wrap_lane = NULL;
-	farkv_close(kv);
-	fake_server_fini(&srv);
-}
-
-int put(const char *key, const char *value)
-{
-	return farkv_put(kv, key, strlen(key), value, strlen(value));
-}
 
 void put_n(unsigned from, unsigned n)
 {

@@ -9,21 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <farkv.h>
+#include "handle_rig.h"
 
-#include "client/handle.h"
-#include "fake_server.h"
-
-extern struct fake_server srv;
-extern struct farkv *kv;
-
-/** A server and a handle; undo with sweep_teardown(). */
-void sweep_setup(void);
-void sweep_teardown(void);
-/** A handle of srv. */
-struct farkv *open_handle(void);
-
-int put(const char *key, const char *value);
 /** Put the keys "from" .. "from + n - 1". */
 void put_n(unsigned from, unsigned n);
 /** Wait until every GRANT_REQ is answered, and take what came from the mail. */

@@ -45,7 +45,7 @@ static struct xport_lane *wrap(struct xport_lane *lane)
 static void setup_wrapped(void)
 {
 	link_wrap_lane = wrap;
-	sweep_setup();
+	setup();
 }
 
 static void ask_for_linked(void)
@@ -263,7 +263,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("reclaim and sweep");
 	TCase *t = tcase_create("reclaim");
 
-	tcase_add_checked_fixture(t, sweep_setup, sweep_teardown);
+	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, reclaim_from_an_idle_handle_in_a_sweep);
 	tcase_add_test(
 		t, reclaim_from_a_busy_handle_is_seen_to_by_the_next_operation);
@@ -273,7 +273,7 @@ static Suite *suite(void)
 	suite_add_tcase(s, t);
 
 	t = tcase_create("between two requests");
-	tcase_add_checked_fixture(t, setup_wrapped, sweep_teardown);
+	tcase_add_checked_fixture(t, setup_wrapped, teardown);
 	tcase_add_test(t, question_between_unlink_and_record_waits);
 	tcase_add_test(t, begin_before_the_cas_is_acknowledged_after_it);
 	suite_add_tcase(s, t);

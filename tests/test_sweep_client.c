@@ -304,13 +304,6 @@ END_TEST
 
 /* ---- leaving ------------------------------------------------------------------------- */
 
-/* Close, and let it take its time to say goodbye. */
-static void close_at_leisure(void)
-{
-	kv->farewell_ns = FAKE_WAIT_S * NS_PER_SEC;
-	farkv_close(kv);
-}
-
 static bool claimed_now(struct block_ref r)
 {
 	for (uint32_t i = 0; i < srv.claimed; i++)
@@ -436,7 +429,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("sweep, client");
 	TCase *t = tcase_create("sweep");
 
-	tcase_add_checked_fixture(t, sweep_setup, sweep_teardown);
+	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, idle_handle_claims_what_it_holds_and_nothing_else);
 	tcase_add_test(t, readonly_session_acknowledges_and_claims_nothing);
 	tcase_add_test(

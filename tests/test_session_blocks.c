@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocks: how a handle gets them, waits for them, and gives them back. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "handle_rig.h"
+#include "test_main.h"
+
+START_TEST(test_late_grant)
+{
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(40);
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_release(&srv);
+	set_timeout_ms(LONG_MS);
+	ck_assert_int_eq(put("k", "v"), 0);
+	/* The late block was used: nothing was asked for again. */
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
+	assert_value("k", "v");
+}
+END_TEST
+
+/* A call that has no time left when it lacks a block asks for it all the same: with
+ * short deadlines, on a busy machine, no call would ever get further. */
+START_TEST(test_late_call_asks)
+{
+	fake_server_set(&srv, hold_grants, true);
+	kv->op_timeout_ns = 0;
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_release(&srv);
+	for (int i = 0; i < 10000 && put("k", "v") != 0; i++)
+		clock_sleep_ns(NS_PER_MS);
+	assert_value("k", "v");
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
+}
+END_TEST
+
+START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	close_at_leisure();
+	ck_assert_uint_eq(srv.granted, 2);
+	ck_assert_uint_eq(srv.returned, 1);
+	kv = open_handle();
+}
+END_TEST
+
+START_TEST(test_close_returns_everything)
+{
+	char key[16];
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		ck_assert_int_eq(put(key, "v"), 0);
+		if (i % 3 == 0)
+			ck_assert_int_eq(put(key, "w"), 0);
+	}
+	close_at_leisure();
+	ck_assert_uint_eq(srv.granted - srv.returned, 300);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 1);
+	kv = open_handle();
+}
+END_TEST
+
+static void *release_later(void *arg)
+{
+	(void)arg;
+	/* The RETURN of what is held shows that close has begun. */
+	ck_assert(fake_server_wait(&srv, MSG_RETURN, 1));
+	fake_server_release(&srv);
+	return NULL;
+}
+
+START_TEST(test_close_returns_late_grants)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("a", "v"), 0);
+	ck_assert_int_eq(put("a", "w"), 0); /* a limbo block to return */
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(10);
+	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 5000),
+			 FARKV_ETIMEDOUT);
+	pthread_create(&t, NULL, release_later, NULL);
+	close_at_leisure();
+	pthread_join(t, NULL);
+	ck_assert_uint_eq(srv.granted - srv.returned, 1);
+	kv = open_handle();
+}
+END_TEST
+
+START_TEST(test_close_of_a_stopped_server)
+{
+	uint64_t t;
+
+	ck_assert_int_eq(put("a", "v"), 0);
+	fake_server_set(&srv, deaf, true);
+	t = clock_now_ns();
+	farkv_close(kv);
+	t = clock_now_ns() - t;
+	/* A second, which is not the deadline of operations. */
+	ck_assert_uint_ge(t, 900 * NS_PER_MS);
+	ck_assert_uint_lt(t, LONG_MS / 2 * NS_PER_MS);
+	fake_server_set(&srv, deaf, false);
+	kv = open_handle();
+}
+END_TEST
+
+START_TEST(test_no_space)
+{
+	char out[64];
+
+	fake_server_set(&srv, grant_blocks, 1);
+	ck_assert_int_eq(put("a", "one"), 0);
+	ck_assert_int_eq(put("b", "no"), FARKV_ENOSPC);
+	assert_detail("--memory");
+	ck_assert_int_eq(get("b", out), FARKV_ENOTFOUND);
+	assert_value("a", "one");
+
+	/* A block in limbo is waited for, if the deadline allows. */
+	fake_server_set(&srv, grant_blocks, 1);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(put("a", i % 2 ? "odd" : "even"), 0);
+	assert_value("a", "odd");
+	ck_assert_int_eq(del("a"), 0);
+	ck_assert_int_eq(del("a"), FARKV_ENOTFOUND);
+}
+END_TEST
+
+/* With a block in limbo that the deadline does not allow to wait for, the
+ * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
+START_TEST(test_limbo_beyond_the_deadline)
+{
+	uint64_t t = clock_now_ns();
+
+	fake_server_set(&srv, grant_blocks, 2);
+	ck_assert_int_eq(put("a", "one"), 0);
+	ck_assert_int_eq(put("a", "two"), 0);
+	ck_assert_int_eq(put("a", "three"), FARKV_ENOSPC);
+	assert_detail("--memory");
+	ck_assert_uint_lt(clock_now_ns() - t, LONG_MS / 2 * NS_PER_MS);
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(20);
+	ck_assert_int_eq(put("a", "three"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	assert_value("a", "two");
+}
+END_TEST
+
+START_TEST(test_bad_grants)
+{
+	struct msg m = {.type = MSG_GRANT};
+	struct block_ref inside = {.off = META_ALIGN + (8 << 20), .cls = 0};
+	struct block_ref outside = {.off = META_ALIGN - 64, .cls = 0};
+
+	/* Nobody asked. */
+	m.blocks.n = 1;
+	fake_server_send(&srv, &m, &inside);
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("protocol error");
+	ck_assert_int_eq(put("k", "v"), 0);
+
+	/* Asked for, but it would overwrite the superblock. */
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(20);
+	ck_assert_int_eq(farkv_put(kv, "l", 1, srv.meta, 5000),
+			 FARKV_ETIMEDOUT);
+	set_timeout_ms(LONG_MS);
+	fake_server_send(&srv, &m, &outside);
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("outside its region");
+}
+END_TEST
+
+START_TEST(test_barrier)
+{
+	struct msg barrier = {.type = MSG_BARRIER};
+	struct msg marker = {.type = MSG_PREFIX, .prefix.prefix = 5000};
+	struct farkv_counters c = {.size = sizeof(c)};
+	uint64_t reads;
+	char out[64];
+
+	/* Idle: at once. */
+	barrier.epoch.number = 7;
+	fake_server_send(&srv, &barrier, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	ck_assert_uint_eq(srv.ack_number, 7);
+
+	/* The directory was dropped: D, the array and D again, then the key. */
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	reads = c.reads;
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	ck_assert_uint_eq(c.reads - reads, 4);
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	ck_assert_uint_eq(c.reads - reads, 5);
+
+	/* An operation runs: not before it ends. Mail that is sent later and has
+	 * come shows that the barrier was seen. */
+	ck_assert(gate_enter(kv->gate));
+	barrier.epoch.number = 8;
+	fake_server_send(&srv, &barrier, NULL);
+	fake_server_send(&srv, &marker, NULL);
+	session_wait(kv->link.session,
+		     clock_now_ns() + LONG_MS * NS_PER_MS);
+	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
+	gate_leave(kv->gate);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 2));
+	ck_assert_uint_eq(srv.ack_number, 8);
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_uint_eq(gate_alerts(kv->gate), 0);
+}
+END_TEST
+
+static void *barrier_when_asked(void *arg)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 5};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_send(&srv, &barrier, NULL);
+	/* Trap 16: the barrier must not wait for who waits for the server. */
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	fake_server_release(&srv);
+	return NULL;
+}
+
+START_TEST(test_barrier_while_waiting)
+{
+	pthread_t t;
+
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&t, NULL, barrier_when_asked, NULL);
+	ck_assert_int_eq(put("k", "v"), 0);
+	pthread_join(t, NULL);
+	assert_value("k", "v");
+}
+END_TEST
+
+/* The handle is idle: nobody but the control thread can give anything back. */
+START_TEST(test_reclaim)
+{
+	struct msg m = {.type = MSG_RECLAIM, .epoch.number = 1 << 20};
+	struct msg barrier = {.type = MSG_BARRIER};
+
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	/* What was asked for ahead of need has come. */
+	while (session_grants_out(kv->link.session) > 0)
+		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the mail */
+	ck_assert_uint_gt(srv.granted, 1);
+	fake_server_send(&srv, &m, NULL);
+	fake_server_send(&srv, &barrier, NULL);
+	/* The RETURNs came before that answer. */
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	ck_assert_uint_eq(srv.granted - srv.returned, 1);
+	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_RECLAIM, 0);
+	assert_value("k", "v");
+	ck_assert_int_eq(put("k", "w"), 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("session, blocks");
+	TCase *t = tcase_create("session, blocks");
+	TCase *t_grace = tcase_create("session, blocks, long grace period");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 40);
+	tcase_add_test(t, test_late_grant);
+	tcase_add_test(t, test_late_call_asks);
+	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
+	tcase_add_test(t, test_close_returns_everything);
+	tcase_add_test(t, test_close_returns_late_grants);
+	tcase_add_test(t, test_close_of_a_stopped_server);
+	tcase_add_test(t, test_no_space);
+	tcase_add_test(t, test_bad_grants);
+	tcase_add_test(t, test_barrier_while_waiting);
+	tcase_add_test(t, test_reclaim);
+	suite_add_tcase(s, t);
+
+	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
+	tcase_set_timeout(t_grace, 40);
+	tcase_add_test(t_grace, test_limbo_beyond_the_deadline);
+	tcase_add_test(t_grace, test_barrier);
+	suite_add_tcase(s, t_grace);
+	return s;
+}
+
+TEST_MAIN(suite())

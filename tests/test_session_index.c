@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An index that is full or frozen until the server rebuilds it, or does not. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "handle_rig.h"
+#include "test_main.h"
+
+/* The next key whose window starts at the first line. */
+static void crowded_key(char key[16])
+{
+	static unsigned long i;
+
+	do
+		snprintf(key, 16, "%lu", i++);
+	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
+}
+
+START_TEST(test_index_full)
+{
+	char key[16];
+	unsigned n = 0;
+	int err;
+
+	do {
+		crowded_key(key);
+		n++;
+		err = put(key, "v");
+		ck_assert_int_lt(n, 100);
+	} while (err == 0);
+	ck_assert_int_eq(err, FARKV_ENOSPC);
+	assert_detail("no memory left to enlarge the index");
+	ck_assert_uint_eq(n, WINDOW_SLOTS + 1);
+	/* One early hint came before, with the last slot. */
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HINT), 2);
+	fake_server_set(&srv, hint_status, MSG_HINT_FULL);
+	ck_assert_int_eq(put(key, "v"), FARKV_EINDEXFULL);
+	assert_detail("largest size");
+	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
+	/* It goes on asking, as long as it has time. */
+	n = fake_server_count(&srv, MSG_HINT);
+	for (unsigned ms = 300; ms < LONG_MS; ms *= 2) {
+		set_timeout_ms(ms);
+		ck_assert_int_eq(put(key, "v"), FARKV_ETIMEDOUT);
+		if (fake_server_count(&srv, MSG_HINT) > n + 2)
+			break;
+		n = fake_server_count(&srv, MSG_HINT);
+	}
+	assert_detail("not enlarged");
+	ck_assert_uint_gt(fake_server_count(&srv, MSG_HINT), n + 2);
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(30);
+	ck_assert_int_eq(put(key, "v"), FARKV_ETIMEDOUT);
+	assert_detail("HINT");
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+static uint64_t *slots(unsigned page)
+{
+	return (uint64_t *)(void *)(srv.data + (size_t)page * PAGE_BYTES);
+}
+
+static void freeze(void)
+{
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
+		__atomic_fetch_or(&slots(0)[i], SLOT_FROZEN, __ATOMIC_SEQ_CST);
+}
+
+/* What a migration publishes: the same subtable on another page. */
+static void *migrate_soon(void *arg)
+{
+	uint64_t *entry = (uint64_t *)(void *)(srv.meta + REGION_DIR_OFF);
+
+	(void)arg;
+	clock_sleep_ns(20 * NS_PER_MS);
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+		uint64_t w = slots(0)[i] & ~SLOT_FROZEN;
+
+		slots(400)[i] = slot_is_null(w) ? slot_empty(2) : w;
+	}
+	__atomic_store_n(entry, entry_pack(META_ALIGN / PAGE_BYTES + 400, 2, 0),
+			 __ATOMIC_RELEASE);
+	return NULL;
+}
+
+START_TEST(test_frozen)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	freeze();
+	assert_value("k", "v");
+	set_timeout_ms(20);
+	ck_assert_int_eq(put("k", "w"), FARKV_ETIMEDOUT);
+	assert_detail("rebuilding");
+	ck_assert_int_eq(del("k"), FARKV_ETIMEDOUT);
+	assert_value("k", "v");
+	set_timeout_ms(LONG_MS);
+	pthread_create(&t, NULL, migrate_soon, NULL);
+	ck_assert_int_eq(put("k", "w"), 0);
+	pthread_join(t, NULL);
+	assert_value("k", "w");
+	ck_assert_int_eq(put("new", "x"), 0);
+	assert_value("new", "x");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("session, index");
+	TCase *t = tcase_create("session, index");
+	TCase *t_grace = tcase_create("session, index, long grace period");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 40);
+	tcase_add_test(t, test_index_full);
+	suite_add_tcase(s, t);
+
+	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
+	tcase_set_timeout(t_grace, 40);
+	tcase_add_test(t_grace, test_frozen);
+	suite_add_tcase(s, t_grace);
+	return s;
+}
+
+TEST_MAIN(suite())
