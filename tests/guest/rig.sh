@@ -51,9 +51,9 @@ leaves_nothing
 cd "$dir" || exit
 
 testcase "run: a script that hangs -> 124 at its time, one line"
-expect 124 run --timeout 3 -- sh -c 'echo begins; sleep 1000'
+expect 124 run --timeout 8 -- sh -c 'echo begins; sleep 1000'
 prints 'begins\n'
-says '^guest: the guest timed out after 3 s$'
+says '^guest: the guest timed out after 8 s$'
 leaves_nothing
 
 testcase "run: a kernel that dies -> 125 and its last words"
@@ -99,15 +99,18 @@ done
 leaves_nothing
 
 testcase "pause_peer: a guest's clock stands still when it is halted, and goes on when it is frozen"
-# For each pause b says by how much its clock has jumped.
-expect 0 run --two -- sh -c '
+# For each pause b says by how much its clock has jumped, which on a busy machine may be
+# seconds at any time.
+# shellcheck disable=SC2317
+jumps() {
+	expect 0 run --two -- sh -c '
 	. "$srcdir/tests/guest/lib.sh"
 	if [ "$GUEST_ROLE" = a ]; then
 		for how in halt freeze; do
 			await "$how" || exit 9
 			began=$(uptime_s)
-			pause_peer 2 "$how"
-			uptime_s | awk -v began="$began" "{ exit !(\$1 - began >= 2) }" || exit 10
+			pause_peer 4 "$how"
+			uptime_s | awk -v began="$began" "{ exit !(\$1 - began >= 4) }" || exit 10
 			signal "$how-over"
 		done
 		exit "$failures"
@@ -122,8 +125,10 @@ expect 0 run --two -- sh -c '
 		done
 		echo "$how $most"
 	done'
-awk '$2 == "halt" { halted = $3 < 1 } $2 == "freeze" { frozen = $3 >= 1.9 }
-	END { exit !(halted && frozen) }' "$dir/out" || fail "jumps: $(cat "$dir/out")"
+	awk '$2 == "halt" { halted = $3 < 3 } $2 == "freeze" { frozen = $3 >= 3.9 }
+		END { exit !(halted && frozen) }' "$dir/out"
+}
+jumps || jumps || jumps || fail "jumps: $(cat "$dir/out")"
 
 testcase "run --two: one fails -> the other is not waited for"
 expect 6 run --two -- sh -c '[ "$GUEST_ROLE" = a ] && exit 6; sleep 1000'
