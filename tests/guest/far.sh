@@ -7,15 +7,21 @@
 #	. "$srcdir/tests/guest/far.sh"
 #	loss_title="1% of packets are lost"
 #	loss() { bad_way loss 1%; goes_on; sleep 5; }
-#	rounds "two machines, ..." "${LAB_ROUNDS:-loss ...}"
+#	choose 2 loss ...
+#	rounds "two machines, ..."
 #
 # A round's function runs in guest b while clients work in both; the server is in guest
 # a. With NAME_harm=a (or b) that machine's clients are stopped and killed.
+#
+# FARKV_LAB=large: all rounds; LAB_ROUNDS: these; LAB_SEED: repeats the choice of rounds,
+# and what the clients do.
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 port=17670
 far=$top_builddir/tests/lab/far
 lincheck=$top_builddir/tests/lab/lincheck
+: "${LAB_SEED:=$(date +%N | sed 's/^0*//')}" "${LAB_ROUNDS:=}"
+export LAB_SEED LAB_ROUNDS # which the guests find then
 
 # ---- the way between them, in both directions
 
@@ -85,7 +91,7 @@ begin_clients() {
 	[ "$GUEST_ROLE" = a ] || side=1
 	# On one CPU this script has to be heard.
 	background "$round" nice "$(unwrap "$far")" --address "$uri" --round "$number" \
-		--first $((number * 10000 + side * 5000)) --clock "$GUEST_MEMORY:$side" \
+		--seed $((LAB_SEED + number)) --first $((number * 10000 + side * 5000)) --clock "$GUEST_MEMORY:$side" \
 		--until "$GUEST_SHARED/over-$number" --record "$GUEST_OUT/$round.history" "$@"
 	clients=$pid
 }
@@ -116,13 +122,34 @@ has_begun() {
 	[ -n "$(answers)" ]
 }
 
-# goes_on [SECONDS]: clients of this machine get answers (again).
+# goes_on: clients of this machine get answers (again).
 goes_on() {
 	now=$(answers)
-	until_true "${1:-20}" more_than $((${now:-0} + 20)) || fail "no answers in ${1:-20} s: $(tail -n 3 "$dir/$round.log")"
+	until_true 60 more_than $((${now:-0} + 20)) || fail "no answers: $(tail -n 3 "$dir/$round.log")"
 }
 
 # ---- rounds
+
+is_large() {
+	[ "${FARKV_LAB-}" = large ]
+}
+
+# choose NUMBER NAME...: sets LAB_ROUNDS, unless it is set, to all or so many of them.
+choose() {
+	some=$1
+	shift
+	[ -z "$LAB_ROUNDS" ] || return 0
+	LAB_ROUNDS=$*
+	is_large || LAB_ROUNDS=$(echo "$*" | awk -v seed="$LAB_SEED" -v n="$some" '{
+		srand(seed)
+		for (; n > 0; n--) {
+			at = 1 + int(rand() * NF)
+			printf "%s%s", $at, (n > 1 ? " " : "")
+			$at = $NF
+			NF--
+		}
+	}')
+}
 
 # title NAME
 title() {
@@ -136,6 +163,7 @@ harm() {
 
 # director NAME...: guest b's part.
 director() {
+	[ $# -gt 0 ] || fail "no rounds"
 	n=0
 	for name in "$@"; do
 		n=$((n + 1))
@@ -144,7 +172,7 @@ director() {
 		ask_peer begin $n "$name" --clients 2 "$(harm "$name" a)"
 		# shellcheck disable=SC2046
 		begin_clients $n "$name" $(harm "$name" b)
-		until_true 20 has_begun || fail "no client begins"
+		until_true 60 has_begun || fail "no client begins"
 		"$name"
 		bad_way
 		: >"$GUEST_SHARED/over-$n"
@@ -175,11 +203,12 @@ judge() {
 
 # The rig is given time for a busy machine.
 on_host() {
+	most_s=1400
+	! is_large || most_s=6000
 	[ -x "$far" ] || skip_all "tests/lab/far is not built; it needs libcheck"
-	testcase "$1"
-	shift
-	two_guests --timeout "${LAB_TIMEOUT:-1400}" || fail "exit status $?"
-	for name in "$@"; do
+	testcase "$1, seed $LAB_SEED: $LAB_ROUNDS"
+	two_guests --timeout $most_s || fail "exit status $?"
+	for name in $LAB_ROUNDS; do
 		judge "$name"
 	done
 	finish
@@ -199,16 +228,16 @@ server_guest() {
 	finish
 }
 
-# rounds TITLE NAME...
+# rounds TITLE: those of LAB_ROUNDS.
+# shellcheck disable=SC2086
 rounds() {
 	case ${GUEST_ROLE-} in
-	'') on_host "$@" ;;
+	'') on_host "$1" ;;
 	a) server_guest ;;
 	b)
-		shift
 		uri=kv://$GUEST_PEER_ADDR:$port
 		await serves || exit 1
-		director "$@"
+		director $LAB_ROUNDS
 		finish
 		;;
 	esac

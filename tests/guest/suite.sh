@@ -4,14 +4,16 @@
 # they run here, else in a guest; FARKV_CHECK_RDMA=guest takes the guest in any
 # case. Prints a line for each case and the sums.
 #
-# suite.sh [NAME]...     all tests but the slowest, or those named: rig, t-smoke, two-...
-# suite.sh -NAME...      all but the slowest and those
+# suite.sh [NAME]...     all tests, two-lab and two-halted with a part of their rounds; or
+#                        those named: rig, t-smoke, two-..., and all rounds
+# suite.sh -NAME...      all but those
 # suite.sh --here NAME... the t-tests on this machine, without sums
 # shellcheck disable=SC2046,SC2086,SC2154
 set -u
 here=$srcdir/tests/guest
 guest=$here/guest
 limit=1500 # seconds for each test, of which most take one or two minutes
+long_limit=20000 # ... for those that are asked to do more
 counts=$top_builddir/guest-out/counts.tar
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
@@ -86,7 +88,7 @@ run_single() {
 		echo "SKIP: $*: $no_guest"
 	else
 		rm -f "$counts"
-		"$guest" run --timeout 6000 --out "$top_builddir/guest-out" \
+		"$guest" run --timeout $((4 * limit)) --out "$top_builddir/guest-out" \
 			-- "$here/suite.sh" --here "$@" 2>&1 ||
 			echo "FAIL: guest: ended with status $?"
 		take_counts
@@ -104,9 +106,6 @@ run_starters() {
 	done
 }
 
-# These take minutes each, and are run by name.
-slow='^two-(halted|lab)$'
-
 names() {
 	for file in "$here"/$1; do
 		[ ! -e "$file" ] || basename "$file" .sh
@@ -117,6 +116,7 @@ sum() {
 	grep -c "^$1: " "$results/log"
 }
 
+[ "${FARKV_LAB-}" != large ] || limit=$long_limit
 if [ "${1-}" = --here ]; then
 	shift
 	echo "Linux $(uname -r), up for $(cut -d ' ' -f 1 /proc/uptime) s"
@@ -126,11 +126,15 @@ if [ "${1-}" = --here ]; then
 	exit
 fi
 
-left_out=$slow
+left_out='^$'
 while [ $# -gt 0 ] && [ "${1#-}" != "$1" ]; do
 	left_out="$left_out|^${1#-}\$"
 	shift
 done
+if [ $# -gt 0 ]; then
+	FARKV_LAB=large limit=$long_limit
+	export FARKV_LAB
+fi
 [ $# -gt 0 ] || set -- $({
 	echo rig
 	names 't-*.sh'

@@ -4,7 +4,8 @@
 # continued and killed, and while its index grows from nothing: what they were told is
 # linearizable, the store is sound after every round, and nothing is left at the device.
 #
-# LAB_SECONDS: how long it goes on (default: 60); LAB_SEED repeats the choices.
+# LAB_SECONDS: how long it goes on (default: 60); LAB_OPERATIONS: until so many have been
+# recorded and checked, however long it takes; LAB_SEED repeats the choices.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -18,12 +19,17 @@ CK_TIMEOUT_MULTIPLIER=4
 TMPDIR=$GUEST_OUT
 export LAB_SECONDS LAB_SEED FARKV_LAB FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER TMPDIR
 
-testcase "$LAB_SECONDS s of clients and servers that are stopped and killed, seed $LAB_SEED"
+[ -z "${LAB_OPERATIONS-}" ] && much="$LAB_SECONDS s" || much="$LAB_OPERATIONS operations"
+testcase "$much of clients and servers that are stopped and killed, seed $LAB_SEED"
 ! is_rxe || mark_counters
-"$(unwrap "$stress")" >"$dir/log" 2>&1
+"$(unwrap "$stress")" >"$GUEST_OUT/stress.log" 2>&1
 status=$?
-sed 's/^/    /' "$dir/log" | tail -n 60
+sed 's/^/    /' "$GUEST_OUT/stress.log" | tail -n 60
 [ $status -eq 0 ] || fail "exit status $status"
+checked=$(sed -n 's/^  seed .*: \([0-9]*\) operations in .* all in order$/\1/p' "$GUEST_OUT/stress.log" |
+	awk '{ sum += $1 } END { print sum + 0 }')
+echo "    $checked operations recorded and checked"
+[ "$checked" -ge "${LAB_OPERATIONS:-1}" ] || fail "only $checked operations"
 ! is_rxe || [ "$(counted sent_pkts)" -gt 100000 ] ||
 	fail "only $(counted sent_pkts) packets: was that RDMA?"
 resources_are_back

@@ -5,7 +5,7 @@
  * to be checked together with that of the other machine.
  *
  *   far --address ADDRESS --round N --first N --clock FILE:SIDE --until FILE
- *       --record FILE [--clients N] [--harm]
+ *       --record FILE [--clients N] [--harm] [--seed N]
  *
  * --first: the number of the first client; each ever started gets its own. --clock: see
  * ticks.h. --harm: clients are stopped and killed. Every second it says how many
@@ -24,13 +24,13 @@
 
 #define HARM_MS 600u
 #define OP_TIMEOUT_MS 4000u
-#define LONGEST_MS 600000u
+#define LONGEST_MS 1200000u
 #define ROOM (UINT64_C(1) << 19)
 
 static struct options {
 	const char *address, *until, *record;
 	char *clock;
-	uint64_t round, first, clients;
+	uint64_t round, first, clients, seed;
 	bool harm;
 } options = {.clients = 3};
 
@@ -68,7 +68,7 @@ static void prepare(void)
 {
 	board = scale_shared(sizeof(*board));
 	board->plan = (struct stress_plan){
-		.seed = options.round, .clients = (unsigned)options.clients,
+		.seed = options.seed, .clients = (unsigned)options.clients,
 		.round_ms = LONGEST_MS, .harm_ms = HARM_MS,
 		.stop_clients = options.harm, .kill_clients = options.harm,
 		.bad_way = true, .op_timeout_ms = OP_TIMEOUT_MS, .room = ROOM};
@@ -118,7 +118,7 @@ static void write_history(void)
 
 START_TEST(test_round)
 {
-	uint64_t random = options.round;
+	uint64_t random = options.seed;
 	struct stress_tally tally = {0};
 	struct real_server none = {0};
 	pthread_t watcher;
@@ -169,6 +169,9 @@ static void set_option(int c)
 	case 'o':
 		options.record = optarg;
 		break;
+	case 's':
+		options.seed = number(optarg);
+		break;
 	case 'h':
 		options.harm = true;
 		break;
@@ -187,6 +190,7 @@ static void read_options(int argc, char **argv)
 		{"clock", required_argument, NULL, 'k'},
 		{"until", required_argument, NULL, 'u'},
 		{"record", required_argument, NULL, 'o'},
+		{"seed", required_argument, NULL, 's'},
 		{"harm", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}};
 	int c;
@@ -199,7 +203,7 @@ static void read_options(int argc, char **argv)
 		return;
 	fprintf(stderr, "usage: far --address ADDRESS --round N --first N "
 		"--clock FILE:SIDE --until FILE --record FILE "
-		"[--clients 1..%u] [--harm]\n", STRESS_CLIENTS_MAX);
+		"[--clients 1..%u] [--harm] [--seed N]\n", STRESS_CLIENTS_MAX);
 	exit(2);
 }
 

@@ -3,11 +3,13 @@
  * Clients at work while they, and the server, are stopped and killed: rounds of that,
  * and behind each the history is checked, and the store.
  *
- *   stress [--address ADDRESS] [--seed N] [--seconds N] [--clients N] [--memory SIZE]
+ *   stress [--address ADDRESS] [--seed N] [--seconds N | --operations N] [--clients N]
+ *          [--memory SIZE]
  *
  * Without an address it starts a server of its own, which it stops and kills, too.
- * In make check it takes some seconds, in make check-lab LAB_SECONDS (60). A round that
- * fails leaves its history in a file, for tests/lab/lincheck.
+ * In make check it takes some seconds, in make check-lab LAB_SECONDS (60); with a number
+ * of operations (LAB_OPERATIONS) until so many are recorded and checked as well. A
+ * round that fails leaves its history in a file, for tests/lab/lincheck.
  */
 #include "config.h"
 
@@ -18,6 +20,7 @@
 
 #include <check.h>
 
+#include "common/util.h"
 #include "tests/e2e.h"
 #include "tests/lab/linear.h"
 #include "tests/lab/stress.h"
@@ -25,6 +28,9 @@
 #define ROUND_MS 2500u
 /* By RDMA it takes a client long to begin, in a guest at least. */
 #define REMOTE_ROUND_MS 12000u
+#define LONG_ROUND_MS 40000u
+/* Operations in a second, of a guest on a busy machine. */
+#define SLOWEST 100.0
 #define BALLAST 2500u /* of a subtable's 4096 slots */
 #define ROUNDS_PER_SERVER 3u
 /* Every other server has too little memory; by RDMA all of it is locked. */
@@ -36,7 +42,7 @@
 
 static struct options {
 	const char *address, *memory;
-	uint64_t seed;
+	uint64_t seed, operations;
 	unsigned seconds, clients;
 } options;
 
@@ -110,6 +116,14 @@ static struct sums server_sums(void)
 
 /* ---- behind a round -------------------------------------------------------- */
 
+/* Of the keys to race for nobody got further than to board->race. */
+static uint32_t key_after(uint32_t key)
+{
+	if (board->race < STRESS_RACES && key == STRESS_HOT + board->race)
+		return STRESS_COLD;
+	return key + 1;
+}
+
 /* Read what is left of each key, and delete it. */
 static void sweep_keys(struct farkv *kv, struct history *h)
 {
@@ -118,7 +132,7 @@ static void sweep_keys(struct farkv *kv, struct history *h)
 	uint8_t key[STRESS_KEY_MAX];
 
 	cold = cold < STRESS_COLD_MAX ? cold : STRESS_COLD_MAX;
-	for (uint32_t i = 0; i < STRESS_COLD + cold; i++) {
+	for (uint32_t i = 0; i < STRESS_COLD + cold; i = key_after(i)) {
 		struct history_op op = {.client = client, .key = i,
 					.kind = HISTORY_GET};
 		size_t len = stress_key(board->round, i, key);
@@ -309,9 +323,11 @@ static void round_of(struct sums *sums, uint64_t *random)
 	history_free(&h);
 }
 
-static struct sums rounds(unsigned ms)
+/* Until that share of the time is over, and more than `ops` are done. */
+static struct sums rounds(unsigned percent, uint64_t ops)
 {
-	uint64_t end = recorder_now() + ms * UINT64_C(1000000);
+	uint64_t end = options.seconds * percent * UINT64_C(10000000) +
+		       recorder_now();
 	uint64_t random = options.seed;
 	struct sums sums = {0};
 
@@ -322,7 +338,7 @@ static struct sums rounds(unsigned ms)
 			serve(sums.rounds / ROUNDS_PER_SERVER);
 		}
 		round_of(&sums, &random);
-	} while (recorder_now() < end);
+	} while (sums.ops <= ops || recorder_now() < end);
 	serve_no_more();
 	printf("  seed %" PRIu64 ": %" PRIu64 " operations in %" PRIu64
 	       " rounds, %" PRIu64 " unknown, all in order\n", options.seed,
@@ -350,6 +366,8 @@ static void plan(bool kill_server)
 		.room = UINT64_C(1) << 21};
 	if (kill_server)
 		board->plan.round_ms = remote ? 4000 : 1000;
+	else if (options.operations)
+		board->plan.round_ms = share = LONG_ROUND_MS;
 	if (share < board->plan.round_ms)
 		board->plan.round_ms = share;
 	bytes = board->plan.clients * board->plan.room * sizeof(*notes);
@@ -361,8 +379,7 @@ START_TEST(test_clients)
 	struct sums s;
 
 	plan(false);
-	s = rounds(options.seconds * 800);
-	ck_assert_uint_gt(s.ops, 1000);
+	s = rounds(80, UTIL_MAX(options.operations, 1000u));
 	ck_assert_uint_gt(s.harm.stops + s.harm.kills, 0);
 	/* Sanitizers on a busy machine may not get that far. */
 	if (!options.address && (s.ops > 100000 || real_server_is_remote()))
@@ -377,9 +394,8 @@ START_TEST(test_server)
 	if (options.address)
 		return;
 	plan(true);
-	s = rounds(options.seconds * 200);
+	s = rounds(20, 100);
 	ck_assert_uint_eq(s.harm.server_kills, s.rounds);
-	ck_assert_uint_gt(s.ops, 100);
 }
 END_TEST
 
@@ -418,6 +434,9 @@ static void set_option(int c, const char *text)
 	case 't':
 		options.seconds = (unsigned)number("--seconds", text);
 		break;
+	case 'n':
+		options.operations = number("--operations", text);
+		break;
 	case 'c':
 		options.clients = (unsigned)number("--clients", text);
 		break;
@@ -433,6 +452,7 @@ static void read_options(int argc, char **argv)
 		{"memory", required_argument, NULL, 'm'},
 		{"seed", required_argument, NULL, 's'},
 		{"seconds", required_argument, NULL, 't'},
+		{"operations", required_argument, NULL, 'n'},
 		{"clients", required_argument, NULL, 'c'},
 		{NULL, 0, NULL, 0}};
 	const char *lab = getenv("FARKV_LAB");
@@ -441,14 +461,15 @@ static void read_options(int argc, char **argv)
 	options = (struct options){
 		.address = getenv("LAB_ADDRESS"), .clients = 6,
 		.seed = from_env("LAB_SEED", recorder_now() / 1000),
+		.operations = lab ? from_env("LAB_OPERATIONS", 0) : 0,
 		.seconds = lab ? (unsigned)from_env("LAB_SECONDS", 60) : 1};
 	while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0)
 		set_option(c, optarg);
 	if (options.clients == 0 || options.clients > STRESS_CLIENTS_MAX ||
 	    options.seconds == 0 || optind < argc) {
 		fprintf(stderr, "usage: stress [--address ADDRESS] [--seed N] "
-			"[--seconds N] [--clients 1..%u] [--memory SIZE]\n",
-			STRESS_CLIENTS_MAX);
+			"[--seconds N | --operations N] [--clients 1..%u] "
+			"[--memory SIZE]\n", STRESS_CLIENTS_MAX);
 		exit(2);
 	}
 }
@@ -458,11 +479,14 @@ static Suite *suite(void)
 	Suite *s = suite_create("stress");
 	TCase *clients = tcase_create("clients");
 	TCase *server = tcase_create("server");
+	double limit = 120 + 2.0 * options.seconds;
 
-	tcase_set_timeout(clients, 120 + 2 * options.seconds);
+	if (options.operations)
+		limit += (double)options.operations / SLOWEST;
+	tcase_set_timeout(clients, limit);
 	tcase_add_test(clients, test_clients);
 	suite_add_tcase(s, clients);
-	tcase_set_timeout(server, 120 + 2 * options.seconds);
+	tcase_set_timeout(server, limit);
 	tcase_add_test(server, test_server);
 	suite_add_tcase(s, server);
 	return s;
