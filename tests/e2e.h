@@ -44,6 +44,7 @@ static inline struct farkv *e2e_open(const char *path, unsigned op_timeout_ms)
 
 	farkv_options_init(&o);
 	o.op_timeout_ms = op_timeout_ms;
+	o.connect_timeout_ms = 60000;
 	OK(farkv_open(path, &o, &kv));
 	ck_assert_ptr_nonnull(kv);
 	return kv;
@@ -59,6 +60,7 @@ static inline struct farkv *e2e_open_readonly(const char *path,
 	farkv_options_init(&o);
 	o.flags = FARKV_OPEN_READONLY;
 	o.op_timeout_ms = op_timeout_ms;
+	o.connect_timeout_ms = 60000;
 	OK(farkv_open(path, &o, &kv));
 	ck_assert_ptr_nonnull(kv);
 	return kv;

@@ -259,7 +259,7 @@ static void start(struct worker *all, uint64_t n, void *(*run)(void *))
 
 	farkv_options_init(&o);
 	o.op_timeout_ms = (uint32_t)cfg.timeout_ms;
-	o.connect_timeout_ms = 20000;
+	o.connect_timeout_ms = 60000;
 	for (uint64_t i = 0; i < n; i++) {
 		if (farkv_open(cfg.uri, &o, &all[i].kv)) {
 			printf("open: %s\n", farkv_errdetail());

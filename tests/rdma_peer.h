@@ -15,7 +15,7 @@
 #include "common/msg.h"
 #include "common/xport_verbs_priv.h"
 
-#define WAIT_NS (20 * NS_PER_SEC)
+#define WAIT_NS (60 * NS_PER_SEC)
 
 /** Where the server is. */
 extern const char *client_host, *client_port;

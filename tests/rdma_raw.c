@@ -21,6 +21,8 @@
 #include "rdma_peer.h"
 
 #define TARGET_BYTES 64u
+/* For what is due after five or ten seconds, and a machine that has more to do. */
+#define LATE_NS (30 * NS_PER_SEC)
 
 static const char *keys_path;
 
@@ -508,7 +510,7 @@ static void case_silent(void)
 	took = clock_now_ns() - began;
 	verbs_link_close(c.link);
 	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
-	if (took < 4 * NS_PER_SEC || took > 10 * NS_PER_SEC)
+	if (took < 4 * NS_PER_SEC || took > LATE_NS)
 		die("the server waited %llu ms",
 		    (unsigned long long)(took / NS_PER_MS));
 }
@@ -540,7 +542,7 @@ static void case_half_open(void)
 		clock_sleep_ns(100 * NS_PER_MS);
 	} while (reason && took < WAIT_NS);
 	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
-	if (took < 3 * NS_PER_SEC || took > 10 * NS_PER_SEC)
+	if (took < 3 * NS_PER_SEC || took > LATE_NS)
 		die("unfinished connections kept others out for %llu ms",
 		    (unsigned long long)(took / NS_PER_MS));
 	raw_hang_up(&whole);
@@ -579,7 +581,7 @@ static void case_barrier(void)
 	took = clock_now_ns() - began;
 	verbs_link_close(c.link);
 	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
-	if (took < 8 * NS_PER_SEC || took > 14 * NS_PER_SEC)
+	if (took < 6 * NS_PER_SEC || took > LATE_NS)
 		die("the server waited %llu ms",
 		    (unsigned long long)(took / NS_PER_MS));
 }

@@ -397,7 +397,7 @@ END_TEST
 
 /* ---- ends in the middle ------------------------------------------------------------- */
 
-#define ENDS_NS (5 * NS_PER_SEC)
+#define ENDS_NS (15 * NS_PER_SEC)
 
 static void *break_soon(void *arg)
 {

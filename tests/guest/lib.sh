@@ -267,7 +267,7 @@ accepts_at() {
 two_guests() {
 	out=$dir/out
 	{
-		"$srcdir/tests/guest/guest" run --two --out "$out" "$@" -- "$0"
+		"$srcdir/tests/guest/guest" run --two --timeout 1200 --out "$out" "$@" -- "$0"
 		echo $? >"$dir/two.status"
 	} >"$dir/two.log" 2>&1
 	if [ "$(cat "$dir/two.status")" -eq 77 ]; then

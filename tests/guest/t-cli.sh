@@ -33,7 +33,8 @@ number() { # SECTION MEASUREMENT: of the last report
 	sed -n "s|^\[$1\], $2, ||p" "$dir/out"
 }
 workloads=$srcdir/bench/workloads
-serve bench -m 64m --transport rdma --no-auth --listen :0
+# Of a slow machine's operations none shall look again whether it was too slow.
+serve bench -m 64m --transport rdma --no-auth --listen :0 --grace-ms 60000
 FARKV_URI=$(uri_of bench kv)
 export FARKV_URI
 expect 0 kvbench load farkv -P "$workloads/workloada" -p dataintegrity=true

@@ -98,7 +98,7 @@ if ! in_guest; then
 else
 	serve main -m 64 --no-auth -t rdma || exit 1
 	uri=$(uri_of main kv)
-	load blip -t 3 -p 2 -T 5000 -B 8000 "$uri"
+	load blip -t 3 -p 2 -T 10000 -B 20000 "$uri"
 	ip link set "$GUEST_DEV" down
 	link_up
 	until_true 20 load_did $(($(load_ops) + 300)) || fail "they stand still: $(cat "$dir/blip.log")"
@@ -136,7 +136,7 @@ make_device() {
 link_down_under_load() {
 	serve link -m 64 --no-auth -t rdma || exit 1
 	uri=$(uri_of link kv)
-	load down -t 3 -p 2 -T 2000 -B 4000 "$uri"
+	load down -t 3 -p 2 -T 2000 -B 10000 "$uri"
 	ip link set "$GUEST_DEV" down
 	until_true 10 all_say FARKV_ || fail "no errors: $(tail -n 20 "$dir/down.log")"
 	link_up
@@ -175,7 +175,7 @@ if ! in_guest; then
 else
 	serve main -m 64 --no-auth -t rdma || exit 1
 	uri=$(uri_of main kv)
-	load gone -t 3 -p 1 -T 2000 -B 6000 "$uri"
+	load gone -t 3 -p 1 -T 2000 -B 10000 "$uri"
 	background delete rdma link delete "$device"
 	until_true 15 is_over "$server" || fail "kvserver does not end: $(cat "$dir/main.log")"
 	wait "$server"

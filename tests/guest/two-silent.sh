@@ -10,7 +10,7 @@
 port=17670
 # 10 s of silence, 2 until the server looks, 0.5 for the send to fail: then it would have
 # noticed. So much more for a busy machine.
-stopped_s=16 noticed_s=18
+stopped_s=16 noticed_s=40
 
 own_only() { [ "$(rdma resource show qp | grep -c " pid $server ")" -le 2 ]; }
 sessions_are() { kvcli -u "kv://$GUEST_ADDR:$port" -j stats 2>/dev/null | grep -Eq "\"sessions\": ?$1\\b"; }

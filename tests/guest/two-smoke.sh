@@ -6,8 +6,8 @@
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
-# read_from_a ROUND COUNT: guest a waits for the READs of guest b, which prints
-# their median.
+# read_from_a ROUND COUNT: guest a waits for the READs of guest b, which prints how
+# long the fastest took: others a busy machine keeps waiting.
 read_from_a() {
 	if [ "$GUEST_ROLE" = a ]; then
 		read_lat_server 256 "$2"
@@ -15,7 +15,8 @@ read_from_a() {
 		wait "$pid" || fail "ib_read_lat: $(cat "$dir/read_lat.log")"
 	else
 		await "listens-$1" || echo "guest a does not listen" >&2
-		read_lat_client "$GUEST_PEER_ADDR" 256 "$2"
+		read_lat_client "$GUEST_PEER_ADDR" 256 "$2" >/dev/null
+		awk '$1 == 256 && NF >= 9 { print $3 }' "$dir/read_lat.client"
 	fi
 }
 
@@ -44,7 +45,7 @@ b)
 	slow=$(read_from_a 2 50)
 	awk -v fast="${fast:-0}" -v slow="${slow:-0}" \
 		'BEGIN { exit !(fast > 0 && fast < 20000 && slow > 20000) }' ||
-		fail "median of $fast us, then $slow us"
+		fail "$fast us, then $slow us"
 	finish
 	;;
 esac

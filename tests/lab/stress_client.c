@@ -308,13 +308,13 @@ static void one_step(struct client *c)
 static void connect_to(struct client *c)
 {
 	bool patient = c->board->plan.kill_server || c->board->plan.bad_way;
-	uint64_t end = recorder_now() + UINT64_C(90000000000);
+	uint64_t end = recorder_now() + UINT64_C(180000000000);
 	struct farkv_options o;
 	int err;
 
 	farkv_options_init(&o);
 	o.op_timeout_ms = c->board->plan.op_timeout_ms;
-	o.connect_timeout_ms = 20000;
+	o.connect_timeout_ms = 60000;
 	do {
 		err = farkv_open(c->board->address, &o, &c->kv);
 		/* Between two servers, or while nothing gets through. */
@@ -354,8 +354,8 @@ static void outlive_server(struct client *c)
 {
 	size_t len = own_key(c);
 	uint64_t limit = (uint64_t)c->board->plan.op_timeout_ms * 1000000 +
-			 UINT64_C(3000000000);
-	uint64_t end = recorder_now() + UINT64_C(60000000000);
+			 UINT64_C(8000000000);
+	uint64_t end = recorder_now() + UINT64_C(240000000000);
 	int err = FARKV_EDISCONNECTED;
 
 	while (!STRESS_LOAD(c->board->again) || err) {

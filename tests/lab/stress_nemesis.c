@@ -12,7 +12,7 @@
 #define TICK_US 1000u
 #define MS UINT64_C(1000000)
 /* For clients to end by themselves: far more than they need. */
-#define END_MS 60000u
+#define END_MS 180000u
 
 struct nemesis {
 	struct stress_board *b;
