@@ -12,7 +12,6 @@
 #include "config.h"
 
 #include <dirent.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 
 #include "common/clock.h"
 #include "common/util.h"
+#include "die.h"
 
 #define ROUND 1000u /* operations whose packets are counted together */
 #define ROUNDS_MAX 4u
@@ -30,18 +30,6 @@
 
 static struct farkv *kv;
 static char counters_at[200]; /* of the device */
-
-__attribute__((format(printf, 1, 2), noreturn))
-static void die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(1);
-}
 
 #define MUST(call)                                                          \
 	do {                                                                \

@@ -14,15 +14,12 @@
 #include "common/clock.h"
 #include "common/msg.h"
 #include "common/xport_verbs_priv.h"
+#include "die.h"
 
 #define WAIT_NS (60 * NS_PER_SEC)
 
 /** Where the server is. */
 extern const char *client_host, *client_port;
-
-/** Say what is wrong, on stderr, and exit with 1. */
-__attribute__((format(printf, 1, 2), noreturn))
-void die(const char *fmt, ...);
 
 /* ---- bare connections ---------------------------------------------------- */
 

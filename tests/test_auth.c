@@ -6,7 +6,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 #include "common/err.h"
 #include "common/keyfile.h"
 #include "common/util.h"
+#include "entries.h"
 #include "test_main.h"
 
 /* The key of the bytes 0 to 31, in each spelling. */
@@ -35,18 +35,6 @@ static char dir[64], path[128];
 static unsigned fds_before;
 static struct keyfile *const poison = (struct keyfile *)(void *)dir;
 
-static unsigned count_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 static void setup(void)
 {
 	strcpy(dir, "/tmp/test_auth.XXXXXX");
@@ -54,12 +42,12 @@ static void setup(void)
 	snprintf(path, sizeof(path), "%s/keys", dir);
 	/* libsodium may keep a descriptor for random numbers. */
 	ck_assert_int_eq(keyfile_crypto_start(), 0);
-	fds_before = count_fds();
+	fds_before = entries(ENTRIES_FDS);
 }
 
 static void teardown(void)
 {
-	ck_assert_uint_eq(count_fds(), fds_before);
+	ck_assert_uint_eq(entries(ENTRIES_FDS), fds_before);
 	(void)unlink(path);
 	(void)rmdir(path);
 	ck_assert_int_eq(rmdir(dir), 0);

@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "common/clock.h"
 #include "common/hash.h"
+#include "entries.h"
 #include "fake_server.h"
 #include "test_main.h"
 
@@ -30,18 +30,6 @@ static struct fake_server srv;
 static unsigned fds_before;
 static bool started;
 
-static unsigned count_fds(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	ck_assert_ptr_nonnull(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 static void setup(void)
 {
 	fake_server_init(&srv, SEALS);
@@ -52,7 +40,7 @@ static void start(void)
 {
 	fake_server_start(&srv);
 	started = true;
-	fds_before = count_fds();
+	fds_before = entries(ENTRIES_FDS);
 }
 
 static void teardown(void)
@@ -87,7 +75,7 @@ static int try_open(unsigned timeout_ms, uint32_t flags)
 static void assert_no_fds_left(void)
 {
 	fake_server_hangup(&srv);
-	ck_assert_uint_eq(count_fds(), fds_before);
+	ck_assert_uint_eq(entries(ENTRIES_FDS), fds_before);
 }
 
 static void assert_detail(const char *says)

@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <farkv.h>
 
 #include "e2e.h"
+#include "entries.h"
 #include "real_server.h"
 #include "test_main.h"
 
@@ -427,18 +427,6 @@ END_TEST
 
 /* ---- threads and leaks ----------------------------------------------------- */
 
-static size_t count_entries(const char *path)
-{
-	DIR *d = opendir(path);
-	size_t n = 0;
-
-	ck_assert_ptr_nonnull(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 static size_t count_region_maps(void)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
@@ -502,7 +490,7 @@ static void *churn_thread(void *arg)
 START_TEST(test_threads)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
-	size_t fds = count_entries("/proc/self/fd");
+	size_t fds = entries(ENTRIES_FDS);
 	size_t maps = count_region_maps();
 	pthread_t t[THREADS];
 	void *result;
@@ -515,7 +503,7 @@ START_TEST(test_threads)
 		pthread_join(t[i], &result);
 		ck_assert_int_eq((intptr_t)result, 0);
 	}
-	ck_assert_uint_eq(count_entries("/proc/self/fd"), fds);
+	ck_assert_uint_eq(entries(ENTRIES_FDS), fds);
 	ck_assert_uint_eq(count_region_maps(), maps);
 	OK(farkv_stats(kv, &s));
 	ck_assert_uint_eq(s.items, THREADS * ((ROUNDS + 1) / 2) + 1);
@@ -534,7 +522,7 @@ START_TEST(test_leaks)
 	struct farkv *h;
 
 	farkv_close(kv);
-	fds = count_entries("/proc/self/fd");
+	fds = entries(ENTRIES_FDS);
 	maps = count_region_maps();
 	ck_assert_uint_eq(maps, 0);
 	for (int i = 0; i < 20; i++) {
@@ -552,7 +540,7 @@ START_TEST(test_leaks)
 		}
 		farkv_close(kv);
 	}
-	ck_assert_uint_eq(count_entries("/proc/self/fd"), fds);
+	ck_assert_uint_eq(entries(ENTRIES_FDS), fds);
 	ck_assert_uint_eq(count_region_maps(), 0);
 	kv = e2e_open(srv.path, LONG_MS);
 }

@@ -335,21 +335,12 @@ START_TEST(freeze_4096_words_at_several_sizes_takes_bounded_time)
 }
 END_TEST
 
-static void require_device(void)
-{
-	if (far_wanted())
-		return;
-	printf("SKIP: no RDMA; run by make check-rdma, or with "
-	       "FARKV_TEST_TRANSPORT=rdma\n");
-	exit(77);
-}
-
 static Suite *suite(void)
 {
 	Suite *s = suite_create("own_lane");
 	TCase *t = tcase_create("own_lane");
 
-	require_device();
+	far_require();
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(

@@ -551,16 +551,6 @@ START_TEST(peer_that_takes_nothing_in_is_probed_100_times_and_stays)
 }
 END_TEST
 
-static void require_device(void)
-{
-	/* Not more: a test's process must be the first to use the device. */
-	if (far_wanted())
-		return;
-	printf("SKIP: no RDMA; run by make check-rdma, or with "
-	       "FARKV_TEST_TRANSPORT=rdma\n");
-	exit(77);
-}
-
 static Suite *suite(void)
 {
 	const TTest *const tests[] = {
@@ -582,7 +572,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("verbs");
 	TCase *t = tcase_create("verbs");
 
-	require_device();
+	far_require();
 	tcase_add_checked_fixture(t, setup, far_close);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tcase_add_test(t, tests[i]);

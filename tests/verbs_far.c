@@ -191,6 +191,16 @@ bool far_wanted(void)
 	return transport && strcmp(transport, "rdma") == 0;
 }
 
+void far_require(void)
+{
+	/* Not more: a test's process must be the first to use the device. */
+	if (far_wanted())
+		return;
+	printf("SKIP: no RDMA; run by make check-rdma, or with "
+	       "FARKV_TEST_TRANSPORT=rdma\n");
+	exit(77);
+}
+
 void far_open(void *data, size_t bytes)
 {
 	struct verbs_server_config cfg = {.port = "0",

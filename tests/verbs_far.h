@@ -16,6 +16,9 @@
 /** True if the tests are to run by RDMA: FARKV_TEST_TRANSPORT=rdma. */
 bool far_wanted(void);
 
+/** Otherwise end the whole program (exit 77), and say so. */
+void far_require(void);
+
 /** Serve `bytes` at `data`, which begins a page. */
 void far_open(void *data, size_t bytes);
 

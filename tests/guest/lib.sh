@@ -74,6 +74,19 @@ finish() {
 	exit
 }
 
+# judge STATUS: of a program of tests, whose output is in $dir/log.
+judge() {
+	case $1 in
+	0) ;;
+	77) skip "$(sed -n 's/^SKIP: //p' "$dir/log")" ;;
+	*)
+		tail -n 40 "$dir/log" | sed 's/^/    /'
+		fail "exit status $1"
+		;;
+	esac
+	resources_are_back
+}
+
 uptime_s() {
 	cut -d ' ' -f 1 /proc/uptime
 }

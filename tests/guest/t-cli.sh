@@ -11,16 +11,7 @@ export FARKV_TEST_TRANSPORT KVCLI KVBENCH
 # passes SCRIPT: of tests/; its last lines are shown.
 passes() {
 	timeout -k 5 600 sh "$srcdir/tests/$1" >"$dir/log" 2>&1
-	status=$?
-	case $status in
-	0) ;;
-	77) skip "$(sed -n 's/^SKIP: //p' "$dir/log")" ;;
-	*)
-		tail -n 40 "$dir/log" | sed 's/^/    /'
-		fail "exit status $status"
-		;;
-	esac
-	resources_are_back
+	judge $?
 }
 
 for tool in cli-data dumpavail; do
