@@ -74,8 +74,8 @@ finish() {
 	exit
 }
 
-# judge STATUS: of a program of tests, whose output is in $dir/log.
-judge() {
+# judge_exit STATUS: of a program of tests, whose output is in $dir/log.
+judge_exit() {
 	case $1 in
 	0) ;;
 	77) skip "$(sed -n 's/^SKIP: //p' "$dir/log")" ;;

@@ -11,7 +11,7 @@ export FARKV_TEST_TRANSPORT KVCLI KVBENCH
 # passes SCRIPT: of tests/; its last lines are shown.
 passes() {
 	timeout -k 5 600 sh "$srcdir/tests/$1" >"$dir/log" 2>&1
-	judge $?
+	judge_exit $?
 }
 
 for tool in cli-data dumpavail; do

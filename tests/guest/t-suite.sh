@@ -21,7 +21,7 @@ passes() {
 	timeout -k 5 600 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
 	status=$?
 	sed -n 's/^  left out: /    left out: /p' "$dir/log"
-	judge "$status"
+	judge_exit "$status"
 }
 
 : "${SUITE:=test_xport test_verbs test_own_lane test_farkv test_batch test_limits test_outage test_hammer}"
