@@ -27,6 +27,7 @@
 #define WRITERS_MAX 64u
 #define VALUE_MAX (100u << 10)
 #define RUN_MS 1200u
+#define LOOK(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define ROUNDS_MAX 4000u
 
 struct value_head {
@@ -436,6 +437,35 @@ static const char *memory(const char *shm)
 	return real_server_is_remote() ? "64m" : shm;
 }
 
+/* What all have done so far; their counts are theirs, a late look is good enough. */
+static struct tally tally_sum(void)
+{
+	struct tally sum = {0};
+
+	for (unsigned i = 0; i < WRITERS_MAX; i++) {
+		const struct tally *t = &board->by[i];
+
+		sum.ops += LOOK(t->ops);
+		sum.reads += LOOK(t->reads);
+		sum.writes += LOOK(t->writes);
+		sum.no_space += LOOK(t->no_space);
+		sum.bytes_written += LOOK(t->bytes_written);
+		sum.cas_won += LOOK(t->cas_won);
+		sum.cas_lost += LOOK(t->cas_lost);
+		sum.locks += LOOK(t->locks);
+	}
+	return sum;
+}
+
+/* Every kind of work was done, on a slow machine too. */
+static bool worked_enough(void)
+{
+	struct tally sum = tally_sum();
+
+	return sum.reads > 100 && sum.writes > 100 && sum.cas_won > 10 &&
+	       sum.locks > 10 && LOOK(board->round) > 10;
+}
+
 static void hammer_main(uint32_t me, unsigned ms)
 {
 	struct hammer h = {.me = me, .t = &board->by[me],
@@ -449,7 +479,7 @@ static void hammer_main(uint32_t me, unsigned ms)
 	h.copy = malloc(VALUE_MAX);
 	MUST(h.buf && h.copy, "no memory");
 	MUST(farkv_open(srv.path, &o, &h.kv) == 0, "open");
-	while (ms == 0 || e2e_now_ms() < end)
+	while (ms == 0 || e2e_now_ms() < end || !worked_enough())
 		for (int i = 0; i < 20; i++)
 			one_op(&h, ms == 0);
 	farkv_close(h.kv);
@@ -493,32 +523,34 @@ static void start(const char *memory, const char *grace_ms)
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(board, MAP_FAILED);
 	real_server_init(&srv, args);
-	kv = e2e_open(srv.path, 5000);
+	kv = e2e_open(srv.path, 30000);
 	OK(farkv_put(kv, "count", 5, "\0\0\0\0\0\0\0\0", 8));
 	farkv_close(kv);
 }
 
-/* No update of the counter was lost; every kind of work was done. */
+/* Every block that no slot names has come back: a goodbye may have been in vain, for
+ * the server was busy, and a sweep follows. */
+static void wait_returned(struct farkv *kv, struct farkv_stats *s)
+{
+	uint64_t end = e2e_now_ms() + 30000;
+
+	while (s->blocks_granted != s->items + s->dead_slots &&
+	       e2e_now_ms() < end) {
+		usleep(10000);
+		OK(farkv_stats(kv, s));
+	}
+	ck_assert_uint_eq(s->blocks_granted, s->items + s->dead_slots);
+}
+
+/* No update of the counter was lost. */
 static void finish(const char *what, uint32_t mortals)
 {
-	struct tally sum = {0};
+	struct tally sum = tally_sum();
 	struct farkv_stats s = {.size = sizeof(s)};
-	struct farkv *kv = e2e_open(srv.path, 5000);
+	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct farkv_value v;
 	uint64_t count;
 
-	for (unsigned i = 0; i < WRITERS_MAX; i++) {
-		const struct tally *t = &board->by[i];
-
-		sum.ops += t->ops;
-		sum.reads += t->reads;
-		sum.writes += t->writes;
-		sum.no_space += t->no_space;
-		sum.bytes_written += t->bytes_written;
-		sum.cas_won += t->cas_won;
-		sum.cas_lost += t->cas_lost;
-		sum.locks += t->locks;
-	}
 	OK(farkv_get(kv, "count", 5, &v));
 	memcpy(&count, v.data, sizeof(count));
 	OK(farkv_stats(kv, &s));
@@ -535,12 +567,8 @@ static void finish(const char *what, uint32_t mortals)
 	/* One killed between its CAS and the note of it counted unseen. */
 	ck_assert_uint_ge(count, sum.cas_won);
 	ck_assert_uint_le(count, sum.cas_won + mortals);
-	ck_assert_uint_gt(sum.reads, 100);
-	ck_assert_uint_gt(sum.writes, 100);
-	ck_assert_uint_gt(sum.cas_won, 10);
-	ck_assert_uint_gt(sum.locks, 10);
+	ck_assert(worked_enough());
 	ck_assert_uint_eq(s.protocol_errors, 0);
-	ck_assert_uint_gt(board->round, 10);
 	for (uint32_t r = 0; r < board->round; r++) {
 		uint32_t key[2] = {r, UINT32_MAX};
 
@@ -551,8 +579,8 @@ static void finish(const char *what, uint32_t mortals)
 	/* One slot for each key and no duplicates. */
 	ck_assert_uint_le(s.items, KEYS + 1 + board->round);
 	ck_assert_uint_le(s.items + s.dead_slots, KEYS + 2 + board->round);
-	if (!mortals) /* everything that is not published came back */
-		ck_assert_uint_eq(s.blocks_granted, s.items + s.dead_slots);
+	if (!mortals)
+		wait_returned(kv, &s);
 	farkv_close(kv);
 	real_server_fini(&srv);
 }
