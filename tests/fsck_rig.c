@@ -37,7 +37,7 @@ void heard(struct peer *p, const struct msg *m)
 	spoilt = NULL;
 }
 
-static void answer_sweep(struct peer *p)
+void answer_sweep(struct peer *p)
 {
 	struct mind *i = mind_of(p);
 	struct msg ack = {.type = MSG_SWEEP_ACK, .epoch = {i->begun}};

@@ -30,6 +30,9 @@ extern uint64_t *spoilt;
 /** Ask for a check. False: the session has ended by that. */
 bool request(struct peer *p);
 
+/** Say what its last SWEEP_BEGIN and SWEEP_QUERY are waiting for. */
+void answer_sweep(struct peer *p);
+
 /** Answer what both were asked. True if `n` FSCKs have come to `p`. */
 bool told(const struct peer *p, unsigned n);
 

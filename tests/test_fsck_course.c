@@ -27,6 +27,26 @@ START_TEST(who_comes_too_late_for_a_check_gets_the_next)
 }
 END_TEST
 
+/* What it has done before it remembers must be seen by the walk: the sweep waits. */
+START_TEST(who_comes_during_the_walk_acknowledges_before_anybody_is_asked)
+{
+	(void)item_new(0); /* a block to be asked about */
+	ck_assert(request(&alice));
+	WAIT_FOR(mind_of(&alice)->begun);
+	answer_sweep(&alice); /* the walk is due now */
+	join(&bob, &rig_local, getpid());
+	bob.heard = heard;
+	ck_assert(sweep_welcomed(bob.session));
+	turns(5);
+	ck_assert_uint_ne(mind_of(&bob)->begun, 0);
+	ck_assert_uint_eq(mind_of(&alice)->asked, 0);
+	answer_sweep(&bob);
+	WAIT_FOR(mind_of(&alice)->asked);
+	WAIT_FOR(told(&alice, 1));
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_BLOCKS_LEAKED), 1);
+}
+END_TEST
+
 /* Of the check that is on, or of the next. */
 START_TEST(who_leaves_is_not_answered)
 {
@@ -202,6 +222,9 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, rig_end);
 	tcase_add_test(t, who_comes_too_late_for_a_check_gets_the_next);
+	tcase_add_test(
+		t,
+		who_comes_during_the_walk_acknowledges_before_anybody_is_asked);
 	tcase_add_loop_test(t, who_leaves_is_not_answered, 0, 2);
 	tcase_add_test(t, who_asks_for_too_many_checks_at_once_is_refused);
 	tcase_add_test(t, subtable_that_moved_meanwhile_is_begun_again);

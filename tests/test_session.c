@@ -192,11 +192,38 @@ START_TEST(test_stopped_server)
 	/* A block request finds no room: it must not be forgotten. */
 	set_timeout_ms(30);
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert_uint_eq(session_grants_out(kv->link.session), 0);
 	fake_server_set(&srv, deaf, false);
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(put("k", "v"), 0);
 	/* Late PONGs are not taken for the answer to this one. */
 	ck_assert_int_eq(farkv_ping(kv, &rtt), 0);
+}
+END_TEST
+
+/* When it is awaited: another request's. */
+static void *answer_another(void *arg)
+{
+	struct msg pong = {.type = MSG_PONG, .req = UINT32_MAX};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_PING, 1));
+	fake_server_send(&srv, &pong, NULL);
+	return NULL;
+}
+
+START_TEST(test_answer_to_another_request)
+{
+	pthread_t thread;
+
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(200);
+	pthread_create(&thread, NULL, answer_another, NULL);
+	ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_ETIMEDOUT);
+	pthread_join(thread, NULL);
+	fake_server_set(&srv, ignore_requests, false);
+	set_timeout_ms(LONG_MS);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 }
 END_TEST
 
@@ -365,6 +392,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_restart_while_waiting);
 	tcase_add_test(t, test_bad_message);
 	tcase_add_test(t, test_stopped_server);
+	tcase_add_test(t, test_answer_to_another_request);
 	tcase_add_test(t, test_stats_size);
 	tcase_add_test(t, test_readonly_grant);
 	tcase_add_test(t, test_prefix_ahead);

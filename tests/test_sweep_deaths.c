@@ -158,6 +158,37 @@ START_TEST(writers_wait_after_three_starts_in_vain)
 }
 END_TEST
 
+/* ... but not for ever, if they do. */
+START_TEST(writers_wait_no_longer_after_ten_starts_in_vain)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	struct victim v[12];
+	int fd = writer(), waits = -1;
+	uint64_t n;
+
+	for (int i = 0; i < 12; i++)
+		v[i] = victim_new(false);
+	victim_kill(&v[0]);
+	for (int i = 1; i < 12; i++) {
+		n = hear_begin(fd);
+		if (i == 11)
+			ck_assert_int_eq(raw_pending(waits, 0), 0);
+		if (i == 4) {
+			waits = raw_dial(srv.path);
+			raw_say(waits, &hello, NULL);
+			ck_assert_int_eq(raw_pending(waits, 100), 0);
+		}
+		victim_kill(&v[i]);
+		hear_end(fd, n);
+	}
+	/* Before the next one: it takes part in that. */
+	ck_assert_uint_eq(raw_hear(waits).type, MSG_WELCOME);
+	ck_assert_uint_eq(hear_begin(waits), hear_begin(fd));
+	say_bye(waits);
+	say_bye(fd);
+}
+END_TEST
+
 /* No sweep can begin while a process lives on: that is nothing to wait for. */
 START_TEST(writers_do_not_wait_for_a_process_that_lives_on)
 {
@@ -264,6 +295,7 @@ static Suite *suite(void)
 	tcase_add_test(t, death_in_the_middle_begins_anew);
 	tcase_add_test(t, what_a_stopped_sweep_asked_about_stays);
 	tcase_add_test(t, writers_wait_after_three_starts_in_vain);
+	tcase_add_test(t, writers_wait_no_longer_after_ten_starts_in_vain);
 	tcase_add_test(t, writers_do_not_wait_for_a_process_that_lives_on);
 	tcase_add_test(t, clients_die_at_any_moment_and_nothing_is_lost);
 	suite_add_tcase(s, t);
