@@ -280,7 +280,8 @@ accepts_at() {
 two_guests() {
 	out=$dir/out
 	{
-		"$srcdir/tests/guest/guest" run --two --timeout 1200 --out "$out" "$@" -- "$0"
+		"$srcdir/tests/guest/guest" run --two --timeout "${TEST_LIMIT:-1400}" \
+			--out "$out" "$@" -- "$0"
 		echo $? >"$dir/two.status"
 	} >"$dir/two.log" 2>&1
 	if [ "$(cat "$dir/two.status")" -eq 77 ]; then

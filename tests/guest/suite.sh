@@ -13,7 +13,9 @@ set -u
 here=$srcdir/tests/guest
 guest=$here/guest
 limit=1500 # seconds for each test, of which most take one or two minutes
-long_limit=20000 # ... for those that are asked to do more
+[ -z "${LAB_SECONDS-}${LAB_OPERATIONS-}" ] || limit=20000 # if asked to do more
+TEST_LIMIT=$((limit - 100))
+export TEST_LIMIT
 counts=$top_builddir/guest-out/counts.tar
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
@@ -116,7 +118,6 @@ sum() {
 	grep -c "^$1: " "$results/log"
 }
 
-[ "${FARKV_LAB-}" != large ] || limit=$long_limit
 if [ "${1-}" = --here ]; then
 	shift
 	echo "Linux $(uname -r), up for $(cut -d ' ' -f 1 /proc/uptime) s"
@@ -132,7 +133,7 @@ while [ $# -gt 0 ] && [ "${1#-}" != "$1" ]; do
 	shift
 done
 if [ $# -gt 0 ]; then
-	FARKV_LAB=large limit=$long_limit
+	FARKV_LAB=large
 	export FARKV_LAB
 fi
 [ $# -gt 0 ] || set -- $({
