@@ -355,7 +355,7 @@ static void outlive_server(struct client *c)
 	size_t len = own_key(c);
 	uint64_t limit = (uint64_t)c->board->plan.op_timeout_ms * 1000000 +
 			 UINT64_C(8000000000);
-	uint64_t end = recorder_now() + UINT64_C(240000000000);
+	uint64_t end = recorder_now() + UINT64_C(150000000000);
 	int err = FARKV_EDISCONNECTED;
 
 	while (!STRESS_LOAD(c->board->again) || err) {
