@@ -54,8 +54,10 @@ stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/few.log")"
 testcase "kill -9 of a server that has not answered a client yet -> 69, and it is no stranger"
 serve hung -m 64 --no-auth --transport rdma || exit 1
 kill -STOP "$server"
-background caller "$KVCLI" -t 10000 -u "$(uri_of hung kv)" ping
-sleep 1
+# The server's kernel has heard of one.
+asked() { rdma resource show cm_id | grep " state CONNECT " | grep -q " pid $server "; }
+background caller "$KVCLI" -t 60000 -u "$(uri_of hung kv)" ping
+until_true 10 asked || fail "no connection: $(rdma resource show cm_id)"
 stop "$server" KILL
 wait "$pid"
 status=$?
