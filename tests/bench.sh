@@ -76,6 +76,10 @@ PY
 
 # ---- round trips, as the card would count them
 expect 0 kvbench load farkv -P "$workloads/workloadc" -p recordcount=20000
+# No READ is so slow at this one that it is done again.
+first=$FARKV_URI
+start_server calm -m 64m --grace-ms 60000
+expect 0 kvbench load farkv -P "$workloads/workloadc" -p recordcount=20000
 expect 0 kvbench run farkv -P "$workloads/workloadc" -p recordcount=20000 -p operationcount=20000 \
 	-p requestdistribution=uniform
 trips=$(number FARKV RoundTrips)
@@ -84,6 +88,8 @@ is FARKV CASs 0
 expect 0 kvbench run farkv -P "$workloads/workloadc" -p recordcount=20000 -p operationcount=12800 -p batch=128
 trips=$(number FARKV RoundTrips)
 [ "$trips" -ge 200 ] && [ "$trips" -le 210 ] || fail "100 batches take $trips round trips"
+stop_server
+FARKV_URI=$first
 
 # ---- seeds repeat, time limits and targets hold
 expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
