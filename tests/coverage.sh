@@ -44,10 +44,9 @@ find . -name '*.gcno' -exec sh -c 'for file; do
 done' sh {} +
 
 status=0
-# For other builds: those that count nothing, and those by which a full store finds
-# memory again in the second that it is given; a server that counts is slower.
+# For other builds: those that count nothing.
 tests=$(printf '%s\n' $CHECKS |
-	grep -Ev '\.pml$|/(tree|docs|install)\.sh$|/(scale_memory|test_limits)$')
+	grep -Ev '\.pml$|/(tree|docs|install)\.sh$')
 $MAKE check TESTS="$(echo $tests)" >coverage-check.log 2>&1 || {
 	status=1
 	cat test-suite.log
