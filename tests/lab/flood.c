@@ -29,10 +29,14 @@
 
 #define SESSIONS "64"
 #define SESSIONS_MAX 64u
-/* A good client gets in, and is served, within so long. */
+/*
+ * A good client gets in, and is served, within so long: who is kept out is so each time,
+ * while a busy machine holds up one or another. One in ten may take longer.
+ */
 #define GOOD_MS 3000u
-/* ... and a writer, while sweeps are disturbed again and again. */
-#define HELD_MS 6000u
+#define LATE_OF(n) (1 + (n) / 10)
+/* For what never comes. */
+#define NEVER_MS 60000u
 /*
  * What a server may have of its own on top of what it had. AddressSanitizer keeps
  * 256 MiB of what was freed.
@@ -128,14 +132,26 @@ static void teardown(void)
 
 /* ---- good clients ------------------------------------------------------------------ */
 
-/* Connect, write, read, leave: how long that took. */
 /* Others may have taken all memory: then a write is told so, and as soon. */
 static bool may_be_full;
 
+static struct farkv *good_open(void)
+{
+	struct farkv_options o;
+	struct farkv *kv = NULL;
+
+	farkv_options_init(&o);
+	o.connect_timeout_ms = NEVER_MS;
+	o.op_timeout_ms = NEVER_MS;
+	OK(farkv_open(srv.path, &o, &kv));
+	return kv;
+}
+
+/* Connect, write, read, leave: how long that took. */
 static uint64_t visit(unsigned i)
 {
 	uint64_t began = scale_now_ns();
-	struct farkv *kv = e2e_open(srv.path, GOOD_MS);
+	struct farkv *kv = good_open();
 	char value[16];
 	int err;
 
@@ -148,18 +164,33 @@ static uint64_t visit(unsigned i)
 	return scale_now_ns() - began;
 }
 
-static void visits(unsigned n, const char *what, unsigned limit_ms)
+/* What `n` of them took. */
+struct times {
+	uint64_t worst;
+	unsigned n, late;
+};
+
+static void times_add(struct times *t, uint64_t ns)
 {
-	uint64_t worst = 0;
+	t->worst = ns > t->worst ? ns : t->worst;
+	t->late += ns >= GOOD_MS * NS_PER_MS;
+	t->n++;
+}
 
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t t = visit(i);
+static void times_check(const struct times *t, const char *what)
+{
+	scale_say("%s: %u, the longest %.1f ms, %u late", what, t->n,
+		  (double)t->worst / 1e6, t->late);
+	ck_assert_uint_le(t->late, LATE_OF(t->n));
+}
 
-		worst = t > worst ? t : worst;
-	}
-	scale_say("%s: %u visits, the longest %.1f ms", what, n,
-		  (double)worst / 1e6);
-	ck_assert_uint_lt(worst, limit_ms * NS_PER_MS);
+static void visits(unsigned n, const char *what)
+{
+	struct times t = {0};
+
+	for (unsigned i = 0; i < n; i++)
+		times_add(&t, visit(i));
+	times_check(&t, what);
 }
 
 /* ---- connections that say nothing ----------------------------------------------------- */
@@ -204,10 +235,10 @@ START_TEST(thousands_of_mute_connections_keep_nobody_out)
 	unsigned want = 5000;
 	struct scale_worker w = scale_start(mute_main, 0, &want);
 
-	scale_expect(&w, 'r', 20000);
-	visits(30, "beside connections that say nothing", GOOD_MS);
+	scale_expect(&w, 'r', NEVER_MS);
+	visits(30, "beside connections that say nothing");
 	scale_expect(&w, 'x', 60000);
-	visits(10, "after 5000 of them", GOOD_MS);
+	visits(10, "after 5000 of them");
 	scale_kill(&w);
 	check_as_before();
 }
@@ -236,7 +267,7 @@ START_TEST(sessions_without_goodbye_do_not_fill_the_log)
 		}
 		_exit(0);
 	}
-	visits(5, "beside sessions that come and go", GOOD_MS);
+	visits(5, "beside sessions that come and go");
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	check_as_before();
@@ -278,7 +309,7 @@ START_TEST(processes_that_left_without_goodbye_use_up_no_descriptors)
 
 		w[i] = scale_start(lingering_main, i, NULL);
 		p = (struct pollfd){.fd = w[i].hear, .events = POLLIN};
-		ck_assert_int_eq(poll(&p, 1, 20000), 1);
+		ck_assert_int_eq(poll(&p, 1, NEVER_MS), 1);
 		ck_assert_int_eq(read(w[i].hear, &c, 1), 1);
 		in += c == 'w';
 	}
@@ -288,7 +319,7 @@ START_TEST(processes_that_left_without_goodbye_use_up_no_descriptors)
 	e2e_detail("without goodbye");
 	for (unsigned i = 0; i < MANY; i++)
 		scale_kill(&w[i]);
-	visits(3, "after they are gone", GOOD_MS);
+	visits(3, "after they are gone");
 	check_as_before();
 }
 END_TEST
@@ -326,9 +357,9 @@ static void hoarder_main(unsigned me, void *arg)
 
 START_TEST(hoarders_of_all_memory_take_no_values_and_no_time)
 {
-	struct farkv *kv = e2e_open(srv.path, GOOD_MS);
+	struct farkv *kv = good_open();
 	struct scale_worker w;
-	uint64_t began, worst = 0;
+	struct times t = {0};
 	char value[16], last[16] = "before";
 
 	OK(e2e_put(kv, "k", last));
@@ -336,21 +367,18 @@ START_TEST(hoarders_of_all_memory_take_no_values_and_no_time)
 	scale_expect(&w, 'r', 60000);
 	/* There may be no memory for a value, but there is an answer. */
 	for (int i = 0; i < 100; i++) {
+		uint64_t began = scale_now_ns();
 		int err;
 
-		began = scale_now_ns();
 		snprintf(value, sizeof(value), "v%d", i);
 		err = e2e_put(kv, "k", value);
 		ck_assert(err == 0 || err == FARKV_ENOSPC);
 		if (!err)
 			snprintf(last, sizeof(last), "%s", value);
 		e2e_expect_str(kv, "k", last);
-		began = scale_now_ns() - began;
-		worst = began > worst ? began : worst;
+		times_add(&t, scale_now_ns() - began);
 	}
-	scale_say("beside hoarders: the longest write %.1f ms",
-		  (double)worst / 1e6);
-	ck_assert_uint_lt(worst, GOOD_MS * NS_PER_MS);
+	times_check(&t, "writes beside hoarders");
 	scale_kill(&w);
 	scale_await_exactly(&srv, "sweep_deaths", 0, 60000);
 	for (int i = 0; i < 200; i++) {
@@ -416,10 +444,10 @@ START_TEST(storms_of_every_request_leave_time_for_others)
 	for (unsigned i = 0; i < 9; i++)
 		w[i] = scale_start(storm_main, i, NULL);
 	for (unsigned i = 0; i < 9; i++)
-		scale_expect(&w[i], 'r', 20000);
+		scale_expect(&w[i], 'r', NEVER_MS);
 	good = scale_start(scale_home_main, 0, &home);
-	scale_expect(&good, 'r', 20000);
-	visits(5, "beside storms", GOOD_MS);
+	scale_expect(&good, 'r', NEVER_MS);
+	visits(5, "beside storms");
 	for (unsigned i = 0; i < 9; i++)
 		scale_kill(&w[i]);
 	may_be_full = false;
@@ -446,42 +474,65 @@ static void dying_main(unsigned me, void *arg)
 		pause();
 }
 
+#define VICTIMS (SESSIONS_MAX - 8)
+
+struct massacre {
+	struct scale_worker w[VICTIMS];
+	unsigned dead;
+};
+
 /* One dies each time that a sweep is under way: it starts again, and again. The
  * first one lives, and is waited for. */
 static void killer_main(unsigned me, void *arg)
 {
-	const struct scale_worker *w = arg;
+	struct massacre *m = arg;
 
 	(void)me;
 	worker_say('r');
-	for (unsigned i = 1; i < SESSIONS_MAX - 8; i++) {
-		kill(w[i].pid, SIGKILL);
+	for (unsigned i = 1; i < VICTIMS; i++) {
+		kill(m->w[i].pid, SIGKILL);
+		__atomic_store_n(&m->dead, i, __ATOMIC_RELAXED);
 		usleep(300000);
 	}
 	worker_say('x');
 	pause();
 }
 
+/* Who is kept out by deaths is kept out to the last of them. */
+static void visit_beside_deaths(const struct massacre *m, unsigned i)
+{
+	unsigned before = __atomic_load_n(&m->dead, __ATOMIC_RELAXED), after;
+	uint64_t ns = visit(i);
+
+	after = __atomic_load_n(&m->dead, __ATOMIC_RELAXED);
+	scale_say("beside deaths in a row: a visit from the %u. to the %u., "
+		  "%.1f ms", before, after, (double)ns / 1e6);
+	if (before < VICTIMS / 2)
+		ck_assert_uint_lt(after, VICTIMS - 1);
+}
+
 START_TEST(deaths_in_a_row_do_not_keep_writers_out)
 {
-	struct scale_worker w[SESSIONS_MAX - 8], killer;
+	struct massacre *m = scale_shared(sizeof(*m));
+	struct scale_worker killer;
 	struct pollfd told;
+	unsigned visited = 0;
 
-	for (unsigned i = 0; i < SESSIONS_MAX - 8; i++)
-		w[i] = scale_start(dying_main, i, NULL);
-	for (unsigned i = 0; i < SESSIONS_MAX - 8; i++)
-		scale_expect(&w[i], 'r', 20000);
-	killer = scale_start(killer_main, 0, w);
-	scale_expect(&killer, 'r', 20000);
+	for (unsigned i = 0; i < VICTIMS; i++)
+		m->w[i] = scale_start(dying_main, i, NULL);
+	for (unsigned i = 0; i < VICTIMS; i++)
+		scale_expect(&m->w[i], 'r', NEVER_MS);
+	killer = scale_start(killer_main, 0, m);
+	scale_expect(&killer, 'r', NEVER_MS);
 	told = (struct pollfd){.fd = killer.hear, .events = POLLIN};
 	do
-		visits(1, "beside deaths in a row", HELD_MS);
+		visit_beside_deaths(m, visited++);
 	while (poll(&told, 1, 200) == 0);
-	scale_expect(&killer, 'x', 60000);
-	visits(3, "after them", GOOD_MS);
+	scale_expect(&killer, 'x', NEVER_MS);
+	visits(3, "visits after them");
 	scale_kill(&killer);
-	for (unsigned i = 0; i < SESSIONS_MAX - 8; i++)
-		scale_kill(&w[i]);
+	for (unsigned i = 0; i < VICTIMS; i++)
+		scale_kill(&m->w[i]);
 	check_as_before();
 }
 END_TEST
