@@ -333,7 +333,6 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 20);
 	tcase_add_loop_test(t, test_batches, 0,
 			    sizeof(batches) / sizeof(batches[0]));
 	tcase_add_test(t, test_large_values);

@@ -626,7 +626,6 @@ static Suite *suite(void)
 	TCase *t = tcase_create("connect");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 20);
 	tcase_add_test(t, test_normal);
 	tcase_add_test(t, test_silent);
 	tcase_add_test(t, test_close);

@@ -525,7 +525,6 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 20);
 	tcase_add_test(t, test_get);
 	tcase_add_test(t, test_get_into);
 	tcase_add_test(t, test_empty_value);

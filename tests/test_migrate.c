@@ -562,7 +562,6 @@ static Suite *suite(void)
 	Suite *s = suite_create("migrate");
 	TCase *t = tcase_create("migrate");
 
-	tcase_set_timeout(t, 30);
 	tcase_add_test(t,
 		       migration_split_on_full_windows_index_grows_and_keeps_all);
 	tcase_add_test(t, migration_compact_tombstones_their_blocks_come_back);

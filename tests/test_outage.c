@@ -565,7 +565,6 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 40);
 	tcase_add_test(t, test_stopped);
 	tcase_add_test(t, test_overwrite_after_one_put_while_stopped);
 	tcase_add_test(t, test_close_while_stopped);

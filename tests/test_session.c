@@ -384,7 +384,6 @@ static Suite *suite(void)
 	TCase *t = tcase_create("session");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 40);
 	tcase_add_test(t, test_basics);
 	tcase_add_test(t, test_reconnect);
 	tcase_add_test(t, test_server_gone);

@@ -281,7 +281,6 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, blocks, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 40);
 	tcase_add_test(t, test_late_grant);
 	tcase_add_test(t, test_late_call_asks);
 	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
@@ -295,7 +294,6 @@ static Suite *suite(void)
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_set_timeout(t_grace, 40);
 	tcase_add_test(t_grace, test_limbo_beyond_the_deadline);
 	tcase_add_test(t_grace, test_barrier);
 	suite_add_tcase(s, t_grace);

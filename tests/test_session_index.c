@@ -118,12 +118,10 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, index, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 40);
 	tcase_add_test(t, test_index_full);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_set_timeout(t_grace, 40);
 	tcase_add_test(t_grace, test_frozen);
 	suite_add_tcase(s, t_grace);
 	return s;
