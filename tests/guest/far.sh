@@ -41,6 +41,18 @@ set_link() {
 	[ "$1" = down ] || ip address replace "$GUEST_ADDR6/64" dev "$GUEST_DEV" nodad
 }
 
+# shows_in COUNTER...: what was done to the way shows in one of the device's counters.
+shows_in() {
+	until_true 20 any_counted "$@" || fail "$*: none"
+}
+
+any_counted() {
+	for counter in "$@"; do
+		[ "$(counted "$counter")" -gt 0 ] && return
+	done
+	return 1
+}
+
 # ---- guest b says what guest a does
 
 asked=0
@@ -73,7 +85,7 @@ serve_peer() {
 			mark_counters
 			begin_clients $rest
 			;;
-		counted) [ "$(counted "$rest")" -gt 0 ] || fail "$rest: none" ;;
+		shows_in) shows_in $rest ;;
 		finish) finish_clients ;;
 		ended) some_ended ;;
 		esac

@@ -15,7 +15,7 @@ loss() {
 	bad_way loss 1%
 	goes_on
 	sleep "$lasts"
-	[ "$(counted completer_retry_err)" -gt 0 ] || fail "nothing was sent again"
+	shows_in completer_retry_err
 }
 
 order_title="packets are late, and in another order"
@@ -24,8 +24,7 @@ order() {
 	goes_on
 	# What it has found here took long.
 	sleep $((3 * lasts))
-	[ "$(($(counted out_of_seq_request) + $(counted rcvd_seq_err)))" -gt 0 ] ||
-		fail "all were in order"
+	shows_in out_of_seq_request rcvd_seq_err
 }
 
 twice_title="a fifth of packets arrive twice, clients are stopped and killed"
@@ -34,7 +33,7 @@ twice() {
 	bad_way duplicate 20%
 	goes_on
 	sleep "$lasts"
-	ask_peer counted duplicate_request
+	ask_peer shows_in duplicate_request
 }
 
 damage_title="1% of packets are damaged"
@@ -42,7 +41,7 @@ damage() {
 	bad_way corrupt 1%
 	goes_on
 	sleep "$lasts"
-	[ "$(counted completer_retry_err)" -gt 0 ] || fail "nothing was sent again"
+	shows_in completer_retry_err
 }
 
 link_title="the link is down on one side, then on the other, for 2 s"
