@@ -157,6 +157,15 @@ static bool any_left(const struct nemesis *n)
 	return false;
 }
 
+/* Where a client is to be harmed one is, however little a busy machine got done. */
+static bool goes_on(const struct nemesis *n, uint64_t now, uint64_t end)
+{
+	const struct stress_plan *p = &n->b->plan;
+
+	return now < end || ((p->stop_clients || p->kill_clients) &&
+			     n->t->stops + n->t->kills == 0);
+}
+
 void stress_harm(struct stress_board *b, struct real_server *server,
 		 uint64_t *random, struct stress_tally *t)
 {
@@ -165,7 +174,7 @@ void stress_harm(struct stress_board *b, struct real_server *server,
 
 	for (unsigned i = 0; i < b->plan.clients; i++)
 		begin(&n, i);
-	while ((now = recorder_now()) < end && any_left(&n)) {
+	while (goes_on(&n, now = recorder_now(), end) && any_left(&n)) {
 		resume(&n, now);
 		if (now >= n.next) {
 			if (n.next)
