@@ -100,6 +100,9 @@ static bool run_round(void)
 
 	pthread_mutex_lock(&run_lock);
 	n = epoll_wait(control.epoll_fd, ev, EVENTS_PER_ROUND, 0);
+	/* Somebody has closed it: nothing will be heard any more. */
+	if (n < 0 && errno != EINTR)
+		quit = true;
 	for (int i = 0; i < n; i++) {
 		struct control_source *src = ev[i].data.ptr;
 
@@ -128,14 +131,19 @@ static int round_timeout_ms(void)
 static void *control_main(void *arg)
 {
 	(void)arg;
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&run_lock);
 	control.running = true;
 	pthread_cond_signal(&began);
 	pthread_mutex_unlock(&run_lock);
 	do {
 		struct pollfd p = {.fd = control.epoll_fd, .events = POLLIN};
+		int ms = round_timeout_ms();
 
-		(void)poll(&p, 1, round_timeout_ms());
+		/* Only here, where it holds nothing; see thread_stop(). */
+		(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+		(void)poll(&p, 1, ms);
+		(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	} while (run_round());
 	return NULL;
 }
@@ -184,7 +192,9 @@ static int thread_start(void)
 
 static void thread_stop(void)
 {
-	(void)eventfd_write(control.quit_fd, 1);
+	/* A program that closes descriptors it does not know has closed this one. */
+	if (eventfd_write(control.quit_fd, 1))
+		(void)pthread_cancel(control.thread);
 	pthread_join(control.thread, NULL);
 	control.running = false;
 	fds_close();
