@@ -208,7 +208,7 @@ static void alternatives(struct search_memory *m, const struct history *w,
 		if (would_do(m, w, culprit, &said, part))
 			say(&said, &n, out);
 	}
-	fputs(n ? ".\n" : "", out);
+	fputs(n ? ".\n" : "\n", out);
 }
 
 static void explain(const struct history *w, FILE *out)
