@@ -5,10 +5,12 @@
  */
 #include "config.h"
 
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +56,22 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr,
 	ck_assert_ptr_nonnull(l);
 	*l = (struct late){fn, arg};
 	return __real_pthread_create(t, attr, late_main, l);
+}
+
+/* ---- membarrier(2) -------------------------------------------------------- */
+
+static _Atomic unsigned barriers;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long d);
+
+long __wrap_syscall(long number, long a, long b, long d)
+{
+	if (number == SYS_membarrier &&
+	    (a == MEMBARRIER_CMD_PRIVATE_EXPEDITED ||
+	     a == MEMBARRIER_CMD_GLOBAL))
+		atomic_fetch_add(&barriers, 1);
+	return __real_syscall(number, a, b, d);
 }
 
 /* ---- a source ------------------------------------------------------------- */
@@ -124,6 +142,20 @@ static void fork_begins(void)
 	atomic_store(&forking, true);
 }
 
+/* Gates pay for no fence because whoever reads them makes all CPUs pass one. */
+START_TEST(heavy_barrier_is_one_where_gates_have_none)
+{
+	struct control_source s = source();
+
+	ck_assert_int_eq(control_add(&s), 0);
+	barriers = 0;
+	control_heavy_barrier();
+	ck_assert_uint_eq(barriers, control_gates_fence() ? 0 : 1);
+	control_remove(&s);
+	close(s.fd);
+}
+END_TEST
+
 /*
  * What a starting thread holds (the allocator's locks, in builds for sanitizers)
  * would stay locked in the child for ever.
@@ -158,6 +190,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("control");
 
 	tcase_add_test(t, ready_and_ticks_are_called);
+	tcase_add_test(t, heavy_barrier_is_one_where_gates_have_none);
 	tcase_add_test(t, fork_waits_for_a_thread_that_is_starting);
 	suite_add_tcase(s, t);
 	return s;

@@ -12,6 +12,7 @@
 #include "common/alloc.h"
 #include "control_rig.h"
 #include "server/grow.h"
+#include "server/sweep_priv.h"
 
 #define SMALL 0u                /* 64 bytes */
 #define LARGE class_for(4096)
@@ -284,6 +285,31 @@ START_TEST(what_others_return_is_granted)
 }
 END_TEST
 
+/* Who gets blocks late has them all the same: for a sweep that is on, and if it dies. */
+START_TEST(what_was_waited_for_is_known_to_sweeps)
+{
+	uint64_t cursor = 0;
+
+	join(&bob, &rig_local, getpid());
+	get_all(&alice, SMALL);
+	calm();
+	give(&alice, 64, ALLOC_LIMBO);
+	c->sweep->phase = SWEEP_BEGUN;
+	ask(&bob, SMALL, 8);
+	ck_assert_uint_eq(c->n_deferred, 1);
+	ck_assert(!bob.session->sweep.granted);
+	WAIT_FOR(bob.answered);
+	c->sweep->phase = SWEEP_IDLE;
+	ck_assert_uint_gt(bob.n, 0);
+	ck_assert(bob.session->sweep.granted);
+	for (size_t i = 0; i < bob.n; i++)
+		ck_assert_int_eq(slab_mark(c->slab, bob.got[i]),
+				 SLAB_SEEN_AGAIN);
+	while (slab_unmark(c->slab, &cursor, 1000))
+		;
+}
+END_TEST
+
 START_TEST(one_who_leaves_takes_its_requests_along)
 {
 	join(&bob, &rig_local, getpid());
@@ -525,6 +551,7 @@ static Suite *suite(void)
 	tcase_add_test(t, deleted_after_memory_ran_out_is_found_soon);
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
+	tcase_add_test(t, what_was_waited_for_is_known_to_sweeps);
 	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
 	t = tcase_create("large index");
 	tcase_add_checked_fixture(t, setup_large_index, rig_end);

@@ -8,7 +8,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "client/control.h"
+#include "client/session_priv.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "sweep_peer.h"
@@ -19,7 +22,7 @@ static struct block_ref refs[1u << 16];
 /* ---- in the middle of an operation ----------------------------------------------- */
 
 static void (*at_cas)(void);
-static bool at_cas_after;
+static bool at_cas_after, at_cas_breaks;
 
 static int cas_hook(void *arg, const struct xport_chain *c, unsigned i,
 		    bool after)
@@ -31,7 +34,7 @@ static int cas_hook(void *arg, const struct xport_chain *c, unsigned i,
 		return 0;
 	at_cas = NULL;
 	act();
-	return 0;
+	return at_cas_breaks ? FARKV_EDISCONNECTED : 0;
 }
 
 static struct xport_lane *wrap(struct xport_lane *lane)
@@ -96,6 +99,87 @@ START_TEST(begin_before_the_cas_is_acknowledged_after_it)
 	ck_assert_uint_eq(claims(1, refs, 1), 0);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
+}
+END_TEST
+
+/* The operation of before is over, the next one has not looked at its alerts yet. */
+START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
+{
+	ck_assert_int_eq(put("k", "one"), 0);
+	no_grant_out();
+	enter();
+	begin_now();
+	(void)__atomic_add_fetch(&kv->gate->seq, 2, __ATOMIC_SEQ_CST);
+	usleep(50000);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
+	gate_leave(kv->gate);
+	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
+}
+END_TEST
+
+/*
+ * From afar a compare-and-swap may still be under way behind a lane that broke: the
+ * session cannot say that its operations are over.
+ */
+START_TEST(broken_lane_from_afar_answers_nothing)
+{
+	struct channel *ch = kv->link.session->ch;
+
+	ck_assert_int_eq(put("k", "one"), 0);
+	no_grant_out();
+	begin_acked(1);
+	ch->pollable = _i == 0;
+	xport_break(kv->link.lane, FARKV_EDISCONNECTED);
+	send_epoch(MSG_BARRIER, 1);
+	query(1, 1, refs, 0);
+	if (_i == 0) {
+		ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 1));
+		ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+		return;
+	}
+	usleep(50000);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
+}
+END_TEST
+
+/* ---- a new session is asked before it is used --------------------------------------- */
+
+int __real_control_add(struct control_source *src);
+int __wrap_control_add(struct control_source *src);
+static bool barrier_at_once;
+
+int __wrap_control_add(struct control_source *src)
+{
+	int err = __real_control_add(src);
+
+	if (!err && barrier_at_once) {
+		send_epoch(MSG_BARRIER, 1);
+		ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	}
+	return err;
+}
+
+static void nothing(void)
+{
+}
+
+/*
+ * The words of a compare-and-swap whose answer was lost may have come back by the time
+ * that they are looked for: the new session has answered a barrier.
+ */
+START_TEST(barrier_before_a_look_up_leaves_it_unknown)
+{
+	ck_assert_int_eq(put("k", "one"), 0);
+	no_grant_out();
+	at_cas = nothing;
+	at_cas_after = at_cas_breaks = true;
+	barrier_at_once = _i;
+	ck_assert_int_eq(put("k", "two"), _i ? FARKV_EMAYBE : 0);
+	ck_assert_ptr_null(at_cas);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	barrier_at_once = false;
+	ck_assert_int_eq(put("k", "three"), 0);
 }
 END_TEST
 
@@ -281,6 +365,9 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup_wrapped, teardown);
 	tcase_add_test(t, question_between_unlink_and_record_waits);
 	tcase_add_test(t, begin_before_the_cas_is_acknowledged_after_it);
+	tcase_add_test(t, begin_is_not_acknowledged_before_it_is_recorded);
+	tcase_add_loop_test(t, broken_lane_from_afar_answers_nothing, 0, 2);
+	tcase_add_loop_test(t, barrier_before_a_look_up_leaves_it_unknown, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
