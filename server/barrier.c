@@ -141,8 +141,13 @@ static void cut_off(struct control *c)
 
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (!s->barrier_owed || !s->port->remote)
+		if (!s->barrier_owed)
 			continue;
+		if (!s->port->remote) {
+			if (departed_is_dead(s->pid))
+				control_end_session(s);
+			continue;
+		}
 		log_warn("session %u (%s) does not answer: cut off", s->id,
 			 session_peer(s, peer));
 		control_end_session(s);

@@ -147,6 +147,12 @@ static bool on_prefix(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_PREFIX};
 
+	/* There are 2^32, for sessions too: who writes nothing must not take them. */
+	if (s->readonly) {
+		control_refuse(s, MSG_REASON_PERMISSION,
+			       "a read-only session asked for versions");
+		return false;
+	}
 	if (!control_next_id(s->control, &r.prefix.prefix)) {
 		control_refuse(s, MSG_REASON_FULL,
 			       "all version prefixes are used up; restart the "
@@ -252,6 +258,12 @@ static struct session *oldest_mute(const struct control *c,
 	return newest;
 }
 
+static void displace(struct session *mute)
+{
+	control_refuse(mute, MSG_REASON_DISPLACED,
+		       "others came before it had said HELLO");
+}
+
 /*
  * Connections that say nothing must not keep out those who do: where there is no room
  * the oldest of them makes it. A client says HELLO as soon as it is connected; one that
@@ -273,8 +285,16 @@ void control_begin_session(struct session *s)
 		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions; see --max-sessions");
 	else
-		control_refuse(mute, MSG_REASON_DISPLACED,
-			       "others came before it had said HELLO");
+		displace(mute);
+}
+
+bool control_make_room(struct control *c)
+{
+	struct session *mute = oldest_mute(c, NULL);
+
+	if (mute)
+		displace(mute);
+	return mute != NULL;
 }
 
 void control_fail(struct control *c)
@@ -361,8 +381,11 @@ static int out_of_memory(void)
 /* Who asked for what it could not do says so, in a line of its own. */
 static void on_libevent(int severity, const char *text)
 {
-	(void)severity;
-	log_debug("libevent: %s", text);
+	/* Behind such a line libevent ends the process. */
+	if (severity == EVENT_LOG_ERR)
+		log_error("libevent: %s", text);
+	else
+		log_debug("libevent: %s", text);
 }
 
 static int events_init(struct control *c)

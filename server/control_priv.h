@@ -84,6 +84,8 @@ void control_end_session(struct session *s);
 
 /** A connection was made: watch it. May end it at once. */
 void control_begin_session(struct session *s);
+/** End the oldest connection that has not said HELLO; false if there is none. */
+bool control_make_room(struct control *c);
 
 /** A packet came. False: the session is gone. */
 bool control_packet(struct session *s, const void *buf, size_t len);

@@ -51,6 +51,16 @@ static bool has_ended(struct departed_process *p)
 	return poll(&f, 1, 0) > 0;
 }
 
+bool departed_is_dead(pid_t pid)
+{
+	struct departed_process p = {.pid = pid, .fd = -1};
+	bool ended = pid > 0 && has_ended(&p);
+
+	if (p.fd >= 0)
+		close(p.fd);
+	return ended;
+}
+
 static void ids_free(struct departed_process *p)
 {
 	if (p->ids != p->few)

@@ -36,6 +36,12 @@ void departed_add(struct departed *d, uint32_t id, pid_t pid);
 void departed_replaced(struct departed *d, uint32_t id, pid_t pid);
 
 /**
+ * Has process `pid` ended, though its socket is open? A child that was made without
+ * atfork handlers, or is between vfork() and exec(), holds a copy.
+ */
+bool departed_is_dead(pid_t pid);
+
+/**
  * The first of them that is not gone: its last session, its number (0: out of
  * sight), and a descriptor, departed.h's, that becomes readable when it ends; -1 if
  * it cannot be watched.

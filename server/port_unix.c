@@ -293,9 +293,14 @@ static bool accept_one(struct port_unix *p, int fd)
 	}
 	peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (peer < 0) {
-		if (errno == EMFILE || errno == ENFILE)
-			pause_accepting(p, "out of descriptors");
-		return errno == ECONNABORTED;
+		if (errno == ECONNABORTED)
+			return true;
+		if (errno != EMFILE && errno != ENFILE)
+			return false;
+		if (control_make_room(p->control))
+			return true;
+		pause_accepting(p, "out of descriptors");
+		return false;
 	}
 	u = conn_new(p, peer);
 	if (!u)

@@ -221,6 +221,8 @@ static int open_all(struct serving *s)
 	if (code)
 		return code;
 	raise_file_limit(s->cfg->max_sessions);
+	/* Where files may not be as large as the region: an error, not an end. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (s->plan.socket)
 		code = open_socket(s);
 	if (code)

@@ -409,6 +409,20 @@ START_TEST(readonly_session_gets_no_memory)
 }
 END_TEST
 
+/* Numbers of sessions are the same ones: without them nobody could come any more. */
+START_TEST(readonly_session_gets_no_versions)
+{
+	struct msg h = hello, p = {.type = MSG_PREFIX_REQ, .req = 2};
+	int fd = dial();
+
+	h.hello.role = MSG_ROLE_RO;
+	raw_say(fd, &h, NULL);
+	ck_assert_uint_eq(raw_hear(fd).type, MSG_WELCOME);
+	raw_say(fd, &p, NULL);
+	check_thrown_out(fd, MSG_REASON_PERMISSION);
+}
+END_TEST
+
 START_TEST(readonly_session_does_not_make_the_index_grow)
 {
 	struct msg h = hello, hint = {.type = MSG_HINT, .hint = {64, 1, 1}};
@@ -579,6 +593,7 @@ static Suite *suite(void)
 	tcase_add_test(
 		t, return_of_what_others_have_published_takes_nothing_from_them);
 	tcase_add_test(t, readonly_session_gets_no_memory);
+	tcase_add_test(t, readonly_session_gets_no_versions);
 	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);
 	tcase_add_test(t, hint_about_a_subtable_with_room_is_not_believed);
 	tcase_add_test(t, flood_without_reading_is_cut_off);

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "sweep_rig.h"
@@ -42,6 +43,56 @@ START_TEST(what_the_dead_published_stays)
 	ck_assert_uint_gt(check().blocks_held, 0);
 	farkv_close(kv);
 	ck_assert_uint_eq(check().blocks_held, 0);
+}
+END_TEST
+
+/*
+ * A child that was made behind the library's back, as sandboxes and runtimes do, or that
+ * is between vfork() and exec(), has a copy of the socket: that says nothing of its
+ * parent.
+ */
+START_TEST(who_dies_is_found_though_a_child_has_the_socket)
+{
+	int pipes[2], fd = writer();
+	pid_t pid, child = 0;
+
+	ck_assert_int_eq(pipe(pipes), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct farkv *kv = e2e_open(srv.path, 5000);
+
+		OK(e2e_put(kv, "key", "value"));
+		child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+		if (child == 0) {
+			pause();
+			_exit(0);
+		}
+		if (write(pipes[1], &child, sizeof(child)) == sizeof(child))
+			kill(getpid(), SIGKILL);
+		_exit(1);
+	}
+	ck_assert_int_eq(read(pipes[0], &child, sizeof(child)), sizeof(child));
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	/* A death that starts a sweep. */
+	struct victim v = victim_new(true);
+
+	victim_kill(&v);
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t n = hear_begin(fd);
+
+		ack(fd, n);
+		if (i == 0)
+			hear_end(fd, n);
+		else
+			claim(fd, n, hear_question(fd, n).req, NULL, 0);
+	}
+	wait_for(s.sweeps == 1);
+	ck_assert_uint_gt(stats().blocks_swept, BLOCKS);
+	ck_assert_uint_eq(stats().sessions, 2);
+	ck_assert_int_eq(kill(child, SIGKILL), 0);
+	close(pipes[0]);
+	close(pipes[1]);
+	say_bye(fd);
 }
 END_TEST
 
@@ -292,6 +343,7 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, what_the_dead_published_stays);
+	tcase_add_test(t, who_dies_is_found_though_a_child_has_the_socket);
 	tcase_add_test(t, death_in_the_middle_begins_anew);
 	tcase_add_test(t, what_a_stopped_sweep_asked_about_stays);
 	tcase_add_test(t, writers_wait_after_three_starts_in_vain);

@@ -376,6 +376,11 @@ void departed_replaced(struct departed *d, uint32_t id, pid_t pid)
 		}
 }
 
+bool departed_is_dead(pid_t pid)
+{
+	return !sim_pid_alive((uint32_t)pid);
+}
+
 int departed_first(const struct departed *d, uint32_t *id_out, pid_t *pid_out)
 {
 	*id_out = d->first ? d->first->id : 0;
