@@ -128,7 +128,10 @@ START_TEST(broken_lane_from_afar_answers_nothing)
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
 	begin_acked(1);
+	/* The control thread reads it: that one stands still, as for a fork. */
+	control_fork_prepare();
 	ch->pollable = _i == 0;
+	control_fork_parent();
 	xport_break(kv->link.lane, FARKV_EDISCONNECTED);
 	send_epoch(MSG_BARRIER, 1);
 	query(1, 1, refs, 0);
