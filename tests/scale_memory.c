@@ -221,10 +221,11 @@ START_TEST(test_churn)
 		  " compactions, %" PRIu64 " splits",
 		  (double)stage->ops * WORKERS / ((double)t / 1e9),
 		  scale_stat(&srv, "compactions"), scale_stat(&srv, "splits"));
-	FLAT(s, used, 105, 0);
-	FLAT(s, index, 105, 0);
+	/* Now and then a window overflows by chance, and subtables are never joined. */
+	FLAT(s, index, 120, 0);
+	FLAT(s, used, 110, 0);
 	/* A page that was touched once stays; there are no more than 64 MiB. */
-	FLAT(s, region, 105, 0);
+	FLAT(s, region, 110, 0);
 	/* Its lists double their length. */
 	FLAT(s, own, 110, MIB);
 	scale_fsck_swept(&srv, "after the churn");
