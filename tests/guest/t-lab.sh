@@ -4,7 +4,7 @@
 # continued and killed, and while its index grows from nothing: what they were told is
 # linearizable, the store is sound after every round, and nothing is left at the device.
 #
-# LAB_SECONDS: how long it goes on (default: 60); LAB_OPERATIONS: until so many have been
+# LAB_SECONDS: how long it goes on (default: 30); LAB_OPERATIONS: until so many have been
 # recorded and checked, however long it takes; LAB_SEED repeats the choices.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
@@ -12,7 +12,7 @@
 
 stress=$top_builddir/tests/lab/stress
 [ -x "$stress" ] || skip_all "tests/lab/stress is not built; it needs libcheck"
-: "${LAB_SECONDS:=60}" "${LAB_SEED:=$(date +%N | sed 's/^0*//')}" # no octal number
+: "${LAB_SECONDS:=30}" "${LAB_SEED:=$(date +%N | sed 's/^0*//')}" # no octal number
 FARKV_LAB=large
 FARKV_TEST_TRANSPORT=rdma
 CK_TIMEOUT_MULTIPLIER=4

@@ -3,7 +3,7 @@
 # All that a network can do to two machines: packets are lost, late, in another order,
 # twice, damaged; the link is down. See far.sh.
 #
-# LAB_SECONDS: how long a round lasts (default: 5). Without FARKV_LAB=large two rounds.
+# LAB_SECONDS: how long a round lasts (default: 5). Without FARKV_LAB=large one round.
 # shellcheck disable=SC2034,SC2154,SC2317
 # shellcheck source=tests/guest/far.sh
 . "$srcdir/tests/guest/far.sh"
@@ -57,5 +57,5 @@ link() {
 	goes_on
 }
 
-choose 2 loss order twice damage link
+choose 1 loss order twice damage link
 rounds "two machines, and what a network does to them"
