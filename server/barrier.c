@@ -143,11 +143,8 @@ static void cut_off(struct control *c)
 		next = TAILQ_NEXT(s, link);
 		if (!s->barrier_owed)
 			continue;
-		if (!s->port->remote) {
-			if (departed_is_dead(s->pid))
-				control_end_session(s);
+		if (control_end_dead(s) || !s->port->remote)
 			continue;
-		}
 		log_warn("session %u (%s) does not answer: cut off", s->id,
 			 session_peer(s, peer));
 		control_end_session(s);

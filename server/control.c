@@ -73,6 +73,14 @@ void control_end_session(struct session *s)
 	session_free(s);
 }
 
+bool control_end_dead(struct session *s)
+{
+	if (s->port->remote || !departed_is_dead(s->pid))
+		return false;
+	control_end_session(s);
+	return true;
+}
+
 bool control_complaint_due(struct control *c)
 {
 	uint64_t now = clock_now_ns();

@@ -81,6 +81,11 @@ struct control {
 
 /** Forget a session and close its connection. `s` is gone then. */
 void control_end_session(struct session *s);
+/**
+ * The same for one that is silent, if its process has ended though its socket is open:
+ * see departed_is_dead(). True if so.
+ */
+bool control_end_dead(struct session *s);
 
 /** A connection was made: watch it. May end it at once. */
 void control_begin_session(struct session *s);

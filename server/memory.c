@@ -74,10 +74,8 @@ static void reclaim(struct control *c, const struct deferred *d, uint64_t now)
 		next = TAILQ_NEXT(s, link);
 		if (s == asker || !s->welcomed || s->readonly || s->left)
 			continue;
-		if (!s->port->remote && departed_is_dead(s->pid)) {
-			control_end_session(s);
+		if (control_end_dead(s))
 			continue;
-		}
 		c->reclaim_until_ns = now + RECLAIM_WAIT_NS;
 		if (!session_send(s, &m, NULL, NULL, 0))
 			control_end_session(s);

@@ -412,10 +412,8 @@ bool sweep_tick(struct control *c)
 		next = TAILQ_NEXT(s, link);
 		if (!is_silent(s, now))
 			continue;
-		if (!s->port->remote && departed_is_dead(s->pid)) {
-			control_end_session(s);
+		if (control_end_dead(s))
 			continue;
-		}
 		if (!s->port->remote) {
 			give_up(c, s);
 			return false;

@@ -45,6 +45,34 @@ kill "$server"
 wait "$server" || fail "SIGTERM: exit status"
 [ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
 
+# ---- limits of the shell that it is started in
+limited() { # OPTION N COMMAND...
+	(ulimit "$1" "$2" && shift 2 && exec "$@")
+}
+expect 1 limited -f 100 timeout 20 "$KVSERVER" -s "$dir/refused" -m 64m && says 'File too large'
+
+# ---- connections that say nothing make room where descriptors run out first
+printf '#!/bin/sh\nulimit -n 20\nexec "%s" "$@"\n' "$KVSERVER" >"$dir/few"
+chmod +x "$dir/few"
+whole=$KVSERVER KVSERVER=$dir/few
+start_server quiet -m 8
+KVSERVER=$whole
+python3 - "$dir/quiet" "$dir/mute" <<'MUTE' &
+import socket, sys, time
+held = []
+for i in range(40):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(sys.argv[1])
+    held.append(s)
+open(sys.argv[2], "w").close()
+time.sleep(600)
+MUTE
+mute=$!
+until [ -e "$dir/mute" ]; do sleep 0.02; done
+expect 0 kvcli --timeout-ms 30000 put key value
+kill "$mute" "$server"
+wait "$server" "$mute" 2>/dev/null
+
 # ---- kill -9 leaves a socket; the next server replaces it
 start_server s -m 64
 kill -9 "$server"

@@ -8,7 +8,9 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -156,6 +158,32 @@ START_TEST(heavy_barrier_is_one_where_gates_have_none)
 }
 END_TEST
 
+/* Close this process's descriptors of a kind, as programs do that tidy up. */
+static unsigned close_all(const char *kind)
+{
+	unsigned n = 0;
+
+	for (int fd = 3; fd < 64; fd++) {
+		char path[40], to[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (readlink(path, to, sizeof(to) - 1) > 0 && strstr(to, kind))
+			n += close(fd) == 0;
+	}
+	return n;
+}
+
+/* Or the last farkv_close() would wait for the thread for ever. */
+START_TEST(thread_ends_though_its_descriptors_were_closed)
+{
+	struct control_source s = source();
+
+	ck_assert_int_eq(control_add(&s), 0);
+	ck_assert_uint_ge(close_all(_i == 0 ? "eventfd" : "eventpoll"), 1);
+	control_remove(&s);
+}
+END_TEST
+
 /*
  * What a starting thread holds (the allocator's locks, in builds for sanitizers)
  * would stay locked in the child for ever.
@@ -191,6 +219,8 @@ static Suite *suite(void)
 
 	tcase_add_test(t, ready_and_ticks_are_called);
 	tcase_add_test(t, heavy_barrier_is_one_where_gates_have_none);
+	tcase_add_loop_test(t, thread_ends_though_its_descriptors_were_closed, 0,
+			    2);
 	tcase_add_test(t, fork_waits_for_a_thread_that_is_starting);
 	suite_add_tcase(s, t);
 	return s;
