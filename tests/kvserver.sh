@@ -46,6 +46,7 @@ wait "$server" || fail "SIGTERM: exit status"
 [ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
 
 # ---- limits of the shell that it is started in
+# shellcheck disable=SC2317
 limited() { # OPTION N COMMAND...
 	(ulimit "$1" "$2" && shift 2 && exec "$@")
 }
