@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The store's edges: memory, index and item size used up, and what comes back
- * when something is deleted; struct sizes; addresses that lead nowhere.
+ * when something is deleted; the largest value, and one session too many.
  */
 #include "config.h"
 
@@ -323,6 +323,27 @@ static pid_t idle_client(void)
 	return pid;
 }
 
+/*
+ * Each of these puts needs what its delete left: the tombstone is taken out of the index
+ * for it. The keys about it move up meanwhile, and once in a while fill its window: the
+ * index would have to grow, and that is refused.
+ */
+static void replace_all(unsigned n)
+{
+	unsigned refused = 0;
+	int err;
+
+	for (unsigned i = 0; i < n; i++) {
+		OK(farkv_delete(kv, &i, sizeof(i)));
+		err = farkv_put(kv, &i, sizeof(i), "x", 1);
+		if (err == FARKV_ENOSPC && strstr(farkv_errdetail(), "index"))
+			refused++;
+		else
+			OK(err);
+	}
+	ck_assert_uint_le(refused, n / 20);
+}
+
 /* Pages do not change their use under a client that is stopped. */
 START_TEST(test_sizes_change_waits_for_the_stopped)
 {
@@ -337,11 +358,12 @@ START_TEST(test_sizes_change_waits_for_the_stopped)
 	pid = idle_client();
 	n = fill_with(20);
 	/* Small ones leave nothing to the client: the index has it, at once. */
-	for (unsigned i = 0; i < 100; i++) {
-		OK(farkv_delete(kv, &i, sizeof(i)));
-		OK(farkv_put(kv, &i, sizeof(i), "x", 1));
+	replace_all(100);
+	for (unsigned i = 0; i < n; i++) {
+		err = farkv_delete(kv, &i, sizeof(i));
+		if (err != FARKV_ENOTFOUND || i >= 100)
+			OK(err);
 	}
-	delete_all(n);
 	kill(pid, SIGSTOP);
 	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
 	ck_assert(WIFSTOPPED(status));
@@ -442,150 +464,14 @@ START_TEST(test_large_value)
 }
 END_TEST
 
-/* ---- struct sizes ---------------------------------------------------------- */
-
-static void open_refused(int want, const struct farkv_options *o)
-{
-	struct farkv *h = (struct farkv *)(void *)&srv;
-
-	FAILS(want, farkv_open(srv.path, o, &h));
-	ck_assert_ptr_eq(h, &srv);
-	ck_assert_str_ne(farkv_errdetail(), "");
-}
-
-START_TEST(test_option_sizes)
-{
-	struct {
-		struct farkv_options o;
-		uint8_t tail[64];
-	} newer = {0};
-	struct farkv *h = NULL;
-
-	farkv_options_init(&newer.o);
-	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
-	ck_assert_uint_eq(newer.o.connect_timeout_ms, 5000);
-	ck_assert_uint_eq(newer.o.op_timeout_ms, 5000);
-	newer.o.size = sizeof(newer);
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
-	newer.tail[63] = 1;
-	open_refused(FARKV_ENOTSUP, &newer.o);
-	e2e_detail(farkv_version());
-	newer.tail[63] = 0;
-	newer.o.size = 0;
-	open_refused(FARKV_EINVAL, &newer.o);
-	newer.o.size = offsetof(struct farkv_options, keys); /* the first version */
-	newer.o.keys = "/not/looked/at";
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
-	newer.o.keys = NULL;
-	newer.o.size = sizeof(newer.o) - 1;
-	open_refused(FARKV_EINVAL, &newer.o);
-	newer.o.size = SIZE_MAX;
-	open_refused(FARKV_EINVAL, &newer.o);
-	newer.o.size = sizeof(newer.o);
-	newer.o.flags = 1u << 31;
-	open_refused(FARKV_EINVAL, &newer.o);
-}
-END_TEST
-
-/* Any known field alone, all, and a struct that is newer than the library. */
-START_TEST(test_result_sizes)
-{
-	static const size_t full[] = {sizeof(struct farkv_counters),
-				      sizeof(struct farkv_stats)};
-	union {
-		struct farkv_counters c;
-		struct farkv_stats s;
-		size_t size;
-		uint8_t bytes[4096];
-	} r;
-	struct farkv_stats whole = {.size = sizeof(whole)};
-
-	OK(e2e_put(kv, "k", "v"));
-	OK(farkv_stats(kv, &whole));
-	for (size_t size = 0; size <= 1024; size += 8) {
-		for (int stats = 0; stats < 2; stats++) {
-			size_t known = size < full[stats] ? size : full[stats];
-			int err;
-
-			memset(&r, POISON, sizeof(r));
-			r.size = size;
-			err = stats ? farkv_stats(kv, &r.s)
-				    : farkv_counters(kv, &r.c);
-			if (size < 16) {
-				FAILS(FARKV_EINVAL, err);
-				known = 8;
-			} else {
-				OK(err);
-				ck_assert_uint_eq(r.size, size);
-			}
-			for (size_t i = known; i < size; i++)
-				ck_assert_uint_eq(r.bytes[i], 0);
-			if (size < 8)
-				size = 8;
-			ck_assert(e2e_poisoned(r.bytes + size,
-					       sizeof(r) - size));
-			if (stats && size >= sizeof(whole))
-				ck_assert_uint_eq(r.s.grace_ns,
-						  whole.grace_ns);
-		}
-	}
-	memset(&r, POISON, sizeof(r));
-	FAILS(FARKV_EINVAL, farkv_counters(kv, &r.c));
-	FAILS(FARKV_EINVAL, farkv_stats(kv, &r.s));
-	ck_assert(e2e_poisoned(&r, sizeof(r)));
-}
-END_TEST
-
-/* ---- addresses ------------------------------------------------------------- */
-
-START_TEST(test_addresses)
-{
-	static const struct {
-		const char *uri;
-		int want;
-	} bad[] = {{"", FARKV_EURI},
-		   {"shm:", FARKV_EURI},
-		   {"shm://", FARKV_EURI},
-		   {"shm://host/sock", FARKV_EURI},
-		   {"shm:///a?b", FARKV_EURI},
-		   {"shm:///a%2", FARKV_EURI},
-		   {"http://localhost/", FARKV_EURI},
-		   {"kv://h:99999", FARKV_EURI},
-		   {"name", FARKV_EURI},
-		   {"shm:///nobody/here/sock", FARKV_EUNREACHABLE},
-		   {"/nobody/here/sock", FARKV_EUNREACHABLE},
-		   {"/dev/null", FARKV_EUNREACHABLE}};
-	struct farkv *h = (struct farkv *)(void *)&srv;
-	char uri[128];
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		int err = farkv_open(bad[i].uri, NULL, &h);
-
-		ck_assert_msg(err == bad[i].want, "'%s': %s", bad[i].uri,
-			      farkv_errdetail());
-		ck_assert_ptr_eq(h, &srv);
-		ck_assert_str_ne(farkv_errdetail(), "");
-	}
-	snprintf(uri, sizeof(uri), "%s%s",
-		 real_server_is_remote() ? "" : "shm://", srv.path);
-	OK(farkv_open(uri, NULL, &h));
-	farkv_close(h);
-	setenv("FARKV_URI", uri, 1);
-	OK(farkv_open(NULL, NULL, &h));
-	farkv_close(h);
-	unsetenv("FARKV_URI");
-	setenv("XDG_RUNTIME_DIR", srv.dir, 1);
-	FAILS(FARKV_EUNREACHABLE, farkv_open(NULL, NULL, &h));
-}
-END_TEST
+/* ---- sessions ------------------------------------------------------------ */
 
 START_TEST(test_refused)
 {
-	struct farkv *second = e2e_open(srv.path, 1000);
+	struct farkv *second = e2e_open(srv.path, 1000), *third = NULL;
 
-	open_refused(FARKV_EREFUSED, NULL);
+	FAILS(FARKV_EREFUSED, farkv_open(srv.path, NULL, &third));
+	ck_assert_ptr_null(third);
 	e2e_detail("max-sessions");
 	farkv_close(second);
 	OK(e2e_put(kv, "k", "v"));
@@ -611,16 +497,14 @@ static Suite *suite(void)
 {
 	const TTest *small[] = {test_no_space, test_space_moves,
 				test_no_space_in_batch, test_sizes_change,
-				test_sizes_change_waits_for_the_stopped,
-				test_option_sizes,
-				test_result_sizes, test_addresses};
+				test_sizes_change_waits_for_the_stopped};
 	const TTest *tiny[] = {test_worn_blocks};
 	const TTest *slots[] = {test_index_grows_from_one_subtable, test_refused};
 	const TTest *large[] = {test_large_value};
 	Suite *s = suite_create("limits");
 
 	real_server_require();
-	add_case(s, "8 MiB", setup_small, 8, small);
+	add_case(s, "8 MiB", setup_small, 5, small);
 	add_case(s, "1 MiB", setup_tiny, 1, tiny);
 	add_case(s, "4096 slots", setup_few_slots, 2, slots);
 	add_case(s, "large", setup_large, 1, large);
