@@ -3,38 +3,54 @@
 # Runs that take minutes, one after the other because each keeps two CPUs busy; a line
 # for each with its time, and the sums: make check-scale, make check-lab.
 #
-# long.sh RUN...   programs of the build directory, or scripts of the sources
+# long.sh RUN... [--together RUN...]   programs of the build directory, or scripts of
+#                                      the sources; together those that mostly sleep
 # shellcheck disable=SC2154
 set -u
-passed=0 failed=0 skipped=0
-if [ $# -eq 0 ]; then
-	echo "SKIP: nothing of it is built; it needs libcheck"
-	skipped=1
-fi
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+trap 'exit 1' INT TERM HUP
 
-for run in "$@"; do
-	name=${run##*/}
-	program=$top_builddir/$run
-	[ -x "$program" ] || program=$srcdir/$run
+# run RUN: its output, and a line with the verdict.
+run() {
+	name=${1##*/}
+	program=$top_builddir/$1
+	[ -x "$program" ] || program=$srcdir/$1
 	begin=$(date +%s)
 	# They have limits of their own for each case; this is the last.
 	timeout -k 10 $((900 + 3 * ${LAB_SECONDS:-60})) "$program" 2>&1
 	status=$?
 	took=$(($(date +%s) - begin))
 	case $status in
-	0)
-		passed=$((passed + 1))
-		echo "PASS: $name ($took s)"
-		;;
-	77)
-		skipped=$((skipped + 1))
-		echo "SKIP: $name"
-		;;
-	*)
-		failed=$((failed + 1))
-		echo "FAIL: $name ($took s, exit status $status)"
-		;;
+	0) verdict PASS "$name ($took s)" ;;
+	77) verdict SKIP "$name" ;;
+	*) verdict FAIL "$name ($took s, exit status $status)" ;;
 	esac
+}
+
+verdict() {
+	echo "$1: $2"
+	echo "$1" >>"$out/verdicts"
+}
+
+sum() {
+	printf '# %s: %s\n' "$1" "$(grep -c "^$1" "$out/verdicts")"
+}
+
+while [ $# -gt 0 ] && [ "$1" != --together ]; do
+	run "$1"
+	shift
 done
-printf '# PASS: %s\n# SKIP: %s\n# FAIL: %s\n' "$passed" "$skipped" "$failed"
-[ "$failed" -eq 0 ]
+[ $# -eq 0 ] || shift
+for run in "$@"; do
+	run "$run" >"$out/${run##*/}.log" &
+done
+wait
+for run in "$@"; do
+	cat "$out/${run##*/}.log"
+done
+[ -s "$out/verdicts" ] || verdict SKIP "nothing of it is built; it needs libcheck"
+sum PASS
+sum SKIP
+sum FAIL
+! grep -q '^FAIL' "$out/verdicts"
