@@ -95,11 +95,13 @@ import random, sys
 r = random.Random(7)
 d = sys.argv[1]
 recs = {}
+def noise(n):
+    return r.getrandbits(8 * n).to_bytes(n, "big").replace(b"\0", b"\t") if n else b""
 for i in range(700):
-    k = bytes(r.randrange(1, 256) for _ in range(r.choice([1, 5, 30, 300])))
-    recs[k] = bytes(r.randrange(1, 256) for _ in range(r.choice([0, 1, 40, 3000])))
+    k = noise(r.choice([1, 5, 30, 300]))
+    recs[k] = noise(r.choice([0, 1, 40, 3000]))
 recs[b"k" * 65535] = b"long key"
-recs[b"large"] = bytes(r.getrandbits(8) | 1 for _ in range(1 << 16)) * 16 * int(sys.argv[2])
+recs[b"large"] = noise(1 << 16) * 16 * int(sys.argv[2])
 def tsv(b):
     for a, c in ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\0", b"\\0")):
         b = b.replace(a, c)

@@ -6,11 +6,12 @@
 . "$srcdir/tests/lib.sh"
 
 command -v apt-cache >/dev/null || skip "no apt-cache here"
-apt-cache dumpavail 2>/dev/null >"$dir/stanzas"
-# By RDMA a part of them will do.
-if remote; then
-	head -c 2m "$dir/stanzas" >"$dir/part" && mv "$dir/part" "$dir/stanzas"
-fi
+# By RDMA a part of them will do: also of an emulated machine's apt, which ends with who
+# reads it.
+some() {
+	if remote; then head -c 1m; else cat; fi
+}
+apt-cache dumpavail 2>/dev/null | some >"$dir/stanzas"
 [ -s "$dir/stanzas" ] || skip "apt-cache dumpavail prints nothing; run apt-get update"
 count=$(python3 "$srcdir/tests/dumpavail.py" "$dir" <"$dir/stanzas")
 if remote; then
