@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both ends of a connection need: queue pairs, private data, statuses. */
+/* What both ends of a connection need: queue pairs, devices, statuses. */
 #include "config.h"
 
 #include "xport_verbs_priv.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,32 +16,6 @@
 #include "err.h"
 #include "log.h"
 #include "util.h"
-
-/* ---- private data ------------------------------------------------------------- */
-
-void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind)
-{
-	memset(p, 0, sizeof(*p));
-	p->magic = htonl(VERBS_MAGIC);
-	p->version = VERBS_VERSION;
-	p->bytes = sizeof(*p);
-	p->kind = (uint8_t)kind;
-}
-
-bool verbs_private_read(const void *data, size_t len, struct verbs_private *out)
-{
-	struct verbs_private p;
-
-	if (!data || len < sizeof(p))
-		return false;
-	memcpy(&p, data, sizeof(p));
-	if (ntohl(p.magic) != VERBS_MAGIC || p.version != VERBS_VERSION ||
-	    p.bytes != sizeof(p))
-		return false;
-	p.session = ntohl(p.session);
-	*out = p;
-	return true;
-}
 
 /* ---- devices ---------------------------------------------------------------------- */
 

@@ -51,71 +51,6 @@ static int no_answer(const struct verbs_link *l)
 		       l->peer_text);
 }
 
-/* So the kernel answers for a process that has died. */
-static bool says_nothing(const struct rdma_cm_event *ev)
-{
-	const uint8_t *p = ev->param.conn.private_data;
-
-	for (size_t i = 0; i < ev->param.conn.private_data_len; i++)
-		if (p[i])
-			return false;
-	return true;
-}
-
-static int reject_error(const struct verbs_link *l,
-			const struct rdma_cm_event *ev)
-{
-	struct verbs_private p;
-
-	/* 28: the server itself said no; anything else: nobody was there. */
-	if (ev->status != 28)
-		return err_set(FARKV_EUNREACHABLE,
-			       "no server listens at %s: is kvserver running "
-			       "with --transport rdma or both?",
-			       l->peer_text);
-	if (says_nothing(ev))
-		return err_set(FARKV_EUNREACHABLE,
-			       "the server at %s ended before it answered, or "
-			       "is no farkv server",
-			       l->peer_text);
-	if (!verbs_private_read(ev->param.conn.private_data,
-				ev->param.conn.private_data_len, &p))
-		return err_set(FARKV_EPROTOCOL,
-			       "what listens at %s is no farkv server",
-			       l->peer_text);
-	switch (p.reason) {
-	case VERBS_REJECT_FULL:
-		return err_set(FARKV_EREFUSED,
-			       "the server at %s has all the sessions it takes "
-			       "(kvserver --max-sessions)",
-			       l->peer_text);
-	case VERBS_REJECT_SHUTDOWN:
-		return err_set(FARKV_EREFUSED, "the server at %s is leaving",
-			       l->peer_text);
-	case VERBS_REJECT_DEVICE:
-		return err_set(FARKV_EREFUSED,
-			       "%s belongs to another RDMA device than the "
-			       "store's; use the address that kvserver printed",
-			       l->peer_text);
-	case VERBS_REJECT_PROTOCOL:
-		return err_set(FARKV_EPROTOCOL,
-			       "the server at %s speaks another version of the "
-			       "protocol",
-			       l->peer_text);
-	case VERBS_REJECT_INTERNAL:
-		return err_set(FARKV_EREFUSED,
-			       "the server at %s could not take the connection: "
-			       "its memory or its device's resources are out; "
-			       "its log says which",
-			       l->peer_text);
-	default:
-		return err_set(FARKV_EREFUSED,
-			       "the server at %s refused the connection "
-			       "(reason %u)",
-			       l->peer_text, p.reason);
-	}
-}
-
 static int event_error(const struct verbs_link *l,
 		       const struct rdma_cm_event *ev)
 {
@@ -133,7 +68,10 @@ static int event_error(const struct verbs_link *l,
 	case RDMA_CM_EVENT_UNREACHABLE:
 		return no_answer(l);
 	case RDMA_CM_EVENT_REJECTED:
-		return reject_error(l, ev);
+		return verbs_refusal_error(ev->status,
+					   ev->param.conn.private_data,
+					   ev->param.conn.private_data_len,
+					   l->peer_text);
 	default:
 		return err_set(FARKV_EDISCONNECTED,
 			       "connecting to %s ended with %s (%d)",

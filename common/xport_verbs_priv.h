@@ -8,6 +8,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "xport_verbs.h"
+#include "xport_verbs_private.h"
 
 /*
  * 6, not 7: some devices take 7 for "for ever". Receives are always posted before
@@ -29,30 +30,6 @@
 /* Messages under way in one direction of one connection. */
 #define VERBS_SENDS 4u
 #define VERBS_LINK_RECVS 8u
-
-/* ---- private data of rdma_cm: ours, whatever padding arrives ------------------- */
-
-#define VERBS_MAGIC 0x564B4146u /* "FAKV" */
-#define VERBS_VERSION 1u
-
-enum verbs_kind { VERBS_CONTROL = 1, VERBS_DATA = 2, VERBS_REFUSAL = 3 };
-
-/** All fields in network byte order on the wire. */
-struct verbs_private {
-	uint32_t magic;
-	uint8_t version;
-	uint8_t bytes; /* of this struct: what arrives is padded with zeros */
-	uint8_t kind;
-	uint8_t reason; /* VERBS_REFUSAL: enum verbs_reject */
-	uint32_t session;
-	uint8_t token[VERBS_TOKEN_BYTES];
-};
-_Static_assert(sizeof(struct verbs_private) == 28, "wire format");
-_Static_assert(sizeof(struct verbs_private) <= 56, "rdma_cm's limit");
-
-void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind);
-/** False if the bytes are not ours. Reads at most `len`. */
-bool verbs_private_read(const void *data, size_t len, struct verbs_private *out);
 
 /* ---- registered memory (xport_verbs_mem.c) ------------------------------------ */
 

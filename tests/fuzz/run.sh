@@ -53,7 +53,7 @@ for t in $targets; do
 	if [ -f "$srcdir/tests/fuzz/dict/$t" ]; then
 		set -- -dict="$srcdir/tests/fuzz/dict/$t" "$@"
 	fi
-	if "$build/tests/fuzz/$t" -max_total_time="$seconds" -timeout=20 \
+	if "$build/tests/fuzz/$t" -max_total_time="$seconds" -timeout=120 \
 		-rss_limit_mb=2048 -print_final_stats=1 -verbosity=1 \
 		-artifact_prefix="$build/$t-" "$@" >"$log" 2>&1; then
 		verdict=PASS
