@@ -47,6 +47,7 @@ struct team {
 	bool broken;      /* somebody could not begin: nobody works */
 	uint64_t start;   /* stamp; set at the second meeting */
 	uint64_t until;   /* stamp; 0: no time limit */
+	uint64_t start_ns; /* the start, by ticks_clock_ns() */
 	_Atomic bool measuring;
 	_Atomic unsigned n_ended;
 };
@@ -83,6 +84,7 @@ static void meeting_over(struct team *t)
 
 	t->here = 0;
 	if (t->meeting++ == 1) {
+		t->start_ns = ticks_clock_ns();
 		t->start = ticks_now();
 		if (s)
 			t->until = t->start + ticks_from_ns(s * NS_PER_SEC);
@@ -291,7 +293,8 @@ static void team_watch(struct team *t)
 		if (interrupted)
 			atomic_store(&t->shared.stop, true);
 		if (!started && atomic_load(&t->measuring)) {
-			status_start(&st, now);
+			/* This thread may have been kept waiting since. */
+			status_start(&st, t->start_ns);
 			started = true;
 		}
 		if (started) {

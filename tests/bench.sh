@@ -137,7 +137,7 @@ shows '^\[MEDIAN\], null Throughput\(ops/sec\), [0-9.]+$'
 shows '^\[RATIO\], farkv/null Throughput, 0\.[0-9]+$'
 
 # ---- status and quick
-expect 0 kvbench run null -P "$workloads/workloada" -p maxexecutiontime=2 -p operationcount=0 -p status.interval=1 -s
+expect 0 kvbench run null -P "$workloads/workloada" -p maxexecutiontime=3 -p operationcount=0 -p status.interval=1 -s
 grep -Eq '^[0-9-]+ [0-9:]+ [1-9][0-9]* sec: [0-9]+ operations; [0-9.]+ current ops/sec; est completion in .*\[READ: Count=[0-9]+, Max=' "$dir/err" ||
 	fail "status: $(cat "$dir/err")"
 expect 0 kvbench quick -p keyprefix=quick -p recordcount=2000 -p maxexecutiontime=1
