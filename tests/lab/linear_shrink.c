@@ -13,6 +13,11 @@
  *
  * Only what began until the culprit's response counts; what had no response by then may
  * have happened or not.
+ *
+ * Where several operations respond in that moment, the search found the one that it
+ * looked at first, and another may come with less. So each that has no place even before
+ * the others respond is tried; if there is none, some of them have one each, but not
+ * together.
  */
 #include "config.h"
 
@@ -23,15 +28,19 @@
 
 /* Operations looked at, all attempts together; then what is left is good enough. */
 #define WORK_MAX UINT64_C(30000000)
+/* Tried of those that respond in one moment. */
+#define CULPRITS_MAX 8u
 /* Configurations of one attempt. */
 #define LIMIT UINT64_C(1000000)
 
 struct shrink {
 	struct search_memory *memory;
-	const struct search_op *op;
+	const struct search_op *given;
+	struct search_op *op;   /* as given, but open at the deadline */
 	size_t n, culprit;
 	uint64_t deadline;      /* the culprit's response */
-	bool *kept;
+	bool *kept, *best;
+	size_t n_best;
 	struct search_op *part;
 	uint64_t *asked;
 	size_t *at;
@@ -45,11 +54,6 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool is_definite(const struct shrink *k, size_t i)
-{
-	return k->op[i].responded <= k->deadline;
-}
-
 /* Can what is kept, but for the culprit, be ordered? */
 static bool rest_is_fine(struct shrink *k)
 {
@@ -58,10 +62,7 @@ static bool rest_is_fine(struct shrink *k)
 	for (size_t i = 0; i < k->n; i++) {
 		if (!k->kept[i] || i == k->culprit)
 			continue;
-		k->part[s.n] = k->op[i];
-		if (!is_definite(k, i))
-			k->part[s.n].responded = HISTORY_OPEN;
-		s.n++;
+		k->part[s.n++] = k->op[i];
 	}
 	k->work += k->n + s.n;
 	return search_run(k->memory, &s) == LINEAR_YES;
@@ -98,10 +99,7 @@ static bool is_wrong(struct shrink *k)
 		if (!k->kept[i] && !k->op[i].writes)
 			continue;
 		*op = k->op[i];
-		if (!is_definite(k, i))
-			op->responded = HISTORY_OPEN;
-		else
-			op->may = !k->kept[i];
+		op->may = !k->kept[i] && op->responded != HISTORY_OPEN;
 		if (op->writes && op->leaves != HISTORY_ABSENT &&
 		    !is_asked(k, n_asked, op->leaves))
 			op->leaves = SEARCH_ANY_VALUE;
@@ -130,17 +128,26 @@ static void keep(struct shrink *k, const size_t *at, size_t n, bool kept)
 		k->kept[at[i]] = kept;
 }
 
-/* Of those left out who wrote what is looked for comes back. Returns how many did not. */
+/*
+ * Of those left out who wrote what is looked for comes back, and may look for something
+ * itself. Returns how many did not.
+ */
 static size_t keep_asked(struct shrink *k, const size_t *at, size_t n)
 {
-	size_t n_asked = find_asked(k), left = 0;
+	size_t left, before;
 
-	for (size_t i = 0; i < n; i++)
-		if (k->op[at[i]].writes &&
-		    is_asked(k, n_asked, k->op[at[i]].leaves))
+	for (left = n, before = n + 1; left < before;) {
+		size_t n_asked = find_asked(k);
+
+		before = left;
+		for (size_t i = 0; i < n; i++) {
+			if (k->kept[at[i]] || !k->op[at[i]].writes ||
+			    !is_asked(k, n_asked, k->op[at[i]].leaves))
+				continue;
 			k->kept[at[i]] = true;
-		else
-			left++;
+			left--;
+		}
+	}
 	return left;
 }
 
@@ -183,26 +190,123 @@ static void *room(size_t n, size_t size)
 	return p;
 }
 
+/* ---- whose fault it is ----------------------------------------------------- */
+
+static bool responds_last(const struct shrink *k, size_t i)
+{
+	return k->given[i].responded == k->deadline;
+}
+
+/* Everything that began until the deadline, with the responses until then. */
+static void begin(struct shrink *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		k->kept[i] = true;
+		k->op[i] = k->given[i];
+		if (k->op[i].responded > k->deadline)
+			k->op[i].responded = HISTORY_OPEN;
+	}
+}
+
+/* Is the culprit wrong even if no other one has responded in its moment? */
+static bool is_wrong_alone(struct shrink *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (i != k->culprit && responds_last(k, i))
+			k->op[i].responded = HISTORY_OPEN;
+	return is_wrong(k);
+}
+
+/* Only those of them have responded without which the culprit has a place. */
+static void find_accomplices(struct shrink *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		if (i == k->culprit || !responds_last(k, i))
+			continue;
+		k->op[i].responded = HISTORY_OPEN;
+		if (!is_wrong(k))
+			k->op[i].responded = k->deadline;
+	}
+}
+
+/* Who of the kept ones responds last has done so: somebody else may be enough then. */
+static void polish(struct shrink *k)
+{
+	bool any;
+
+	for (size_t i = 0; i < k->n; i++)
+		if (k->kept[i] && responds_last(k, i))
+			k->op[i].responded = k->deadline;
+	do {
+		any = false;
+		for (size_t i = 0; i < k->n; i++) {
+			if (!k->kept[i] || !responds_last(k, i))
+				continue;
+			k->culprit = i;
+			while (sweep(k, 1, ALL))
+				any = true;
+		}
+	} while (any);
+}
+
+static void keep_best(struct shrink *k)
+{
+	size_t n = 0;
+
+	shrink(k);
+	polish(k);
+	for (size_t i = 0; i < k->n; i++)
+		n += k->kept[i];
+	if (n >= k->n_best)
+		return;
+	k->n_best = n;
+	memcpy(k->best, k->kept, k->n * sizeof(*k->best));
+}
+
+static void try_all(struct shrink *k, size_t found)
+{
+	unsigned tried = 0;
+
+	for (size_t i = 0; i < k->n && tried < CULPRITS_MAX; i++) {
+		if (!responds_last(k, i))
+			continue;
+		k->culprit = i;
+		begin(k);
+		if (is_wrong_alone(k)) {
+			keep_best(k);
+			tried++;
+		}
+	}
+	if (tried)
+		return;
+	k->culprit = found;
+	begin(k);
+	find_accomplices(k);
+	keep_best(k);
+}
+
 void search_shrink(struct search_memory *m, const struct history *h,
 		   const struct search *failed, struct history *out)
 {
-	struct shrink k = {.memory = m, .op = failed->op,
-			   .culprit = failed->culprit,
+	struct shrink k = {.memory = m, .given = failed->op,
+			   .n_best = SIZE_MAX,
 			   .deadline = failed->op[failed->culprit].responded};
 
-	while (k.n < failed->n && k.op[k.n].invoked <= k.deadline)
+	while (k.n < failed->n && k.given[k.n].invoked <= k.deadline)
 		k.n++;
+	k.op = room(k.n, sizeof(*k.op));
 	k.kept = room(k.n, sizeof(*k.kept));
+	k.best = room(k.n, sizeof(*k.best));
 	k.part = room(k.n, sizeof(*k.part));
 	k.asked = room(k.n, sizeof(*k.asked));
 	k.at = room(k.n, sizeof(*k.at));
+	try_all(&k, failed->culprit);
 	for (size_t i = 0; i < k.n; i++)
-		k.kept[i] = true;
-	shrink(&k);
-	for (size_t i = 0; i < k.n; i++)
-		if (k.kept[i])
-			history_add(out, &h->op[k.op[i].from]);
+		if (k.best[i])
+			history_add(out, &h->op[k.given[i].from]);
+	free(k.op);
 	free(k.kept);
+	free(k.best);
 	free(k.part);
 	free(k.asked);
 	free(k.at);

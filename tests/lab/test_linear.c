@@ -51,6 +51,22 @@ static const struct known known[] = {
 	 "1 3 get 4 5 ok 1 0 0\n"
 	 "1 9 delete 6 7 ok 0 0 0\n"
 	 "1 9 get 8 9 ok 2 0 0\n", "bde", 9},
+	{"two come too late in one moment, and one says more than enough",
+	 "1 7 cas 1 9 notfound 1 99 0\n"
+	 "2 7 put 1 9 ok 2 0 0\n"
+	 "3 7 add 6 6 ok 3 0 0\n"
+	 "4 7 cas 9 14 ok 5 3 0\n"
+	 "5 7 cas 3 12 changed 4 2 0\n"
+	 "6 7 get 9 12 notfound 0 0 0\n"
+	 "7 7 delete 1 7 ok 0 0 0\n"
+	 "8 7 get 4 11 ok 3 0 0\n"
+	 "9 7 put 11 19 failed 6 0 0\n"
+	 "10 7 get 13 14 ok 5 0 0\n", "cdfg", 7},
+	{"two that have a place each, but not both",
+	 "1 7 put 0 1 ok 1 0 0\n"
+	 "2 7 put 2 5 ok 2 0 0\n"
+	 "3 7 cas 3 9 ok 3 1 0\n"
+	 "4 7 cas 4 9 ok 4 1 0\n", "acd", 7},
 	{"a value never written",
 	 "1 0 put 0 1 ok 1 0 0\n"
 	 "1 0 get 2 3 ok 1 0 0\n"

@@ -251,6 +251,146 @@ START_TEST(test_small_witness)
 }
 END_TEST
 
+/* ---- nothing can be left out of a witness ---------------------------------- */
+
+static bool is_write(const struct history_op *op)
+{
+	return op->kind != HISTORY_GET && (op->result == HISTORY_OK ||
+					   op->result == HISTORY_UNKNOWN);
+}
+
+static bool looks_for(const struct history_op *op, uint64_t value)
+{
+	if (op->result == HISTORY_FAILED)
+		return false;
+	if (op->kind == HISTORY_GET)
+		return op->result == HISTORY_OK && op->value == value;
+	return op->kind == HISTORY_CAS && op->result != HISTORY_NOTFOUND &&
+	       op->expected == value;
+}
+
+static bool explains_set(const struct history *h, unsigned set)
+{
+	struct history part = {0};
+	bool yes;
+
+	for (size_t i = 0; i < h->n; i++)
+		if (set >> i & 1)
+			history_add(&part, &h->op[i]);
+	yes = register_explains(&part);
+	history_free(&part);
+	return yes;
+}
+
+/* What was known at that time: who had no response may have happened or not. */
+static struct history known_at(const struct history *h, uint64_t time)
+{
+	struct history out = {0};
+
+	for (size_t i = 0; i < h->n; i++) {
+		struct history_op op = h->op[i];
+
+		if (op.invoked > time || op.result == HISTORY_FAILED)
+			continue;
+		if (op.responded > time) {
+			if (!is_write(&op))
+				continue;
+			op.result = HISTORY_UNKNOWN;
+		}
+		history_add(&out, &op);
+	}
+	return out;
+}
+
+/* Who writes what is looked for is there, and no other write makes it possible. */
+static bool is_proof(const struct history *h, unsigned set)
+{
+	unsigned others = 0, some;
+
+	for (size_t i = 0; i < h->n; i++) {
+		if ((set >> i & 1) || !is_write(&h->op[i]))
+			continue;
+		others |= 1u << i;
+		for (size_t j = 0; j < h->n; j++)
+			if ((set >> j & 1) && h->op[i].value &&
+			    looks_for(&h->op[j], h->op[i].value))
+				return false;
+	}
+	for (some = others;; some = (some - 1) & others) {
+		if (explains_set(h, set | some))
+			return false;
+		if (!some)
+			return true;
+	}
+}
+
+/* A proof for one reason: but for one that came too late then, all is well. */
+static bool is_witness(const struct history *h, unsigned set, uint64_t time)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if ((set >> i & 1) && h->op[i].responded == time &&
+		    h->op[i].result != HISTORY_UNKNOWN &&
+		    explains_set(h, set & ~(1u << i)))
+			return is_proof(h, set);
+	return false;
+}
+
+/* The first moment at which no order explains what is known. */
+static uint64_t too_late(const struct history *h)
+{
+	for (uint64_t t = 0;; t++) {
+		struct history known = known_at(h, t);
+		bool yes = register_explains(&known);
+
+		history_free(&known);
+		if (!yes)
+			return t;
+	}
+}
+
+static unsigned find_set(const struct history *known, const struct history *w)
+{
+	unsigned set = 0;
+
+	for (size_t i = 0; i < known->n; i++)
+		for (size_t j = 0; j < w->n; j++)
+			if (known->op[i].client == w->op[j].client)
+				set |= 1u << i;
+	return set;
+}
+
+START_TEST(test_least_witness)
+{
+	uint64_t x = seed, no = 0;
+
+	for (uint64_t i = 0; i < runs * 5; i++) {
+		struct linear_report report;
+		struct history h = {0}, known;
+		uint64_t time;
+		unsigned set;
+
+		scribble(&h, &x);
+		linear_check(&h, 0, &report);
+		if (report.verdict == LINEAR_NO) {
+			no++;
+			time = too_late(&h);
+			known = known_at(&h, time);
+			set = find_set(&known, &report.witness);
+			if (!is_proof(&known, set))
+				fail_with(&h, "that proves nothing", i);
+			for (unsigned k = 0; k < known.n; k++)
+				if ((set >> k & 1) &&
+				    is_witness(&known, set & ~(1u << k), time))
+					fail_with(&h, "one is too many", i);
+			history_free(&known);
+		}
+		history_free(&report.witness);
+		history_free(&h);
+	}
+	ck_assert_uint_gt(no, runs);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("linear_random");
@@ -265,6 +405,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_scribbled);
 	tcase_add_test(t, test_corrupted);
 	tcase_add_test(t, test_small_witness);
+	tcase_add_test(t, test_least_witness);
 	suite_add_tcase(s, t);
 	return s;
 }
