@@ -104,6 +104,15 @@ void wait_broken(void)
 	}
 }
 
+void heard_by_server(void)
+{
+	struct msg m = {.type = MSG_PING}, answer;
+
+	ck_assert_int_eq(session_call(kv->link.session, &m, MSG_PONG, &answer,
+				      clock_now_ns() + LONG_MS * NS_PER_MS),
+			 0);
+}
+
 void assert_detail(const char *says)
 {
 	ck_assert_msg(strstr(farkv_errdetail(), says) != NULL,

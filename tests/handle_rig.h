@@ -32,6 +32,12 @@ void close_at_leisure(void);
 /** Until the session is over, which the next call is told, or sees to. */
 void wait_broken(void);
 
+/**
+ * Return when srv has counted all that the control thread has sent so far. Ends no
+ * operation.
+ */
+void heard_by_server(void);
+
 int put(const char *key, const char *value);
 int get(const char *key, char out[64]);
 int del(const char *key);

@@ -56,6 +56,7 @@ void seen_by_client(void)
 	fake_server_send(&srv, &m, NULL);
 	session_wait(kv->link.session, clock_now_ns() + FAKE_WAIT_S * NS_PER_SEC);
 	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	heard_by_server();
 }
 
 void begin_acked(uint64_t number)

@@ -20,7 +20,8 @@ void enter(void);
 
 /** SWEEP_BEGIN, SWEEP_END, BARRIER, RECLAIM. */
 void send_epoch(uint8_t type, uint64_t number);
-/** Return when the client's control thread has seen all that was sent before. */
+/** Return when the client's control thread has seen all that was sent before, and the
+ * server all that it answered at once. */
 void seen_by_client(void);
 /** SWEEP_BEGIN, and its acknowledgement. */
 void begin_acked(uint64_t number);

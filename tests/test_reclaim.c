@@ -102,6 +102,27 @@ START_TEST(begin_before_the_cas_is_acknowledged_after_it)
 }
 END_TEST
 
+static void barrier_now(void)
+{
+	send_epoch(MSG_BARRIER, 1);
+	seen_by_client();
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+}
+
+/* It holds the word that it expects, before, and the block that it unlinked, after. */
+START_TEST(barrier_at_the_cas_is_acknowledged_after_the_operation)
+{
+	ck_assert_int_eq(put("k", "one"), 0);
+	no_grant_out();
+	at_cas = barrier_now;
+	at_cas_after = _i == 1;
+	ck_assert_int_eq(put("k", "two"), 0);
+	ck_assert_ptr_null(at_cas);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	assert_value("k", "two");
+}
+END_TEST
+
 /* The operation of before is over, the next one has not looked at its alerts yet. */
 START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
 {
@@ -368,6 +389,8 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup_wrapped, teardown);
 	tcase_add_test(t, question_between_unlink_and_record_waits);
 	tcase_add_test(t, begin_before_the_cas_is_acknowledged_after_it);
+	tcase_add_loop_test(
+		t, barrier_at_the_cas_is_acknowledged_after_the_operation, 0, 2);
 	tcase_add_test(t, begin_is_not_acknowledged_before_it_is_recorded);
 	tcase_add_loop_test(t, broken_lane_from_afar_answers_nothing, 0, 2);
 	tcase_add_loop_test(t, barrier_before_a_look_up_leaves_it_unknown, 0, 2);

@@ -216,6 +216,7 @@ START_TEST(test_barrier)
 	session_wait(kv->link.session,
 		     clock_now_ns() + LONG_MS * NS_PER_MS);
 	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	heard_by_server();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
 	gate_leave(kv->gate);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 2));
