@@ -115,7 +115,8 @@ static const struct opt opts[] = {
 	{.name = "verbose", .letter = 'v', .type = OPT_COUNT,
 	 .offset = OFF(verbose), .help = "Log sessions too."},
 	{.name = "quiet", .letter = 'q', .type = OPT_BOOL, .offset = OFF(quiet),
-	 .help = "Log warnings and errors only."},
+	 .help = "Log warnings and errors only. The line that says where it serves "
+		 "stays."},
 	{.name = "version", .letter = 'V', .type = OPT_BOOL,
 	 .offset = OFF(version), .flags = OPT_NO_FILE,
 	 .help = "Print the version and exit."},

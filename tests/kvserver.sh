@@ -45,6 +45,13 @@ kill "$server"
 wait "$server" || fail "SIGTERM: exit status"
 [ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
 
+# ---- quiet: nothing but the line that says where
+start_server hush -m 64m
+expect 0 cat "$dir/hush.log"
+[ "$(wc -l <"$dir/out")" -eq 1 ] && shows "^kvserver: serving 64.0 MiB at shm://$dir/hush \\(pid $server\\)"
+cases=$((cases + 1))
+stop_server
+
 # ---- limits of the shell that it is started in
 # shellcheck disable=SC2317
 limited() { # OPTION N COMMAND...
