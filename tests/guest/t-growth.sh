@@ -9,6 +9,11 @@
 unset FARKV_URI FARKV_KEYS
 GROW=$(unwrap "$top_builddir/tests/rdma_grow")
 slots=4096 # of a subtable
+if [ "${FARKV_LAB-}" = large ]; then
+	records=100000 enough_splits=30 fresh_keys=20000
+else
+	records=50000 enough_splits=15 fresh_keys=12000
+fi
 device=${rdma_link%/*}
 
 in_guest() { [ -e /run/guest/job ]; }
@@ -54,19 +59,19 @@ store_is_sound() {
 
 # ---- growth
 
-testcase "kvbench load of 100,000 records into the smallest index, a checked writer and reader beside it"
+testcase "kvbench load of $records records into the smallest index, a checked writer and reader beside it"
 serve main -v -m 256 --no-auth --transport rdma || exit 1
 uri=$(uri_of main kv)
 ! is_rxe || mark_counters
 background beside "$GROW" -n 20000 "$uri"
-expect 0 kvbench load farkv -u "$uri" -p recordcount=100000 -p fieldcount=1 -p fieldlength=40 -p threadcount=1 \
+expect 0 kvbench load farkv -u "$uri" -p recordcount=$records -p fieldcount=1 -p fieldlength=40 -p threadcount=1 \
 	-p farkv.op_timeout_ms=60000 -p farkv.connect_timeout_ms=60000
 sed -n 's/^\[INSERT\], \(AverageLatency\|99thPercentileLatency\|MaxLatency\|Return\)/    insert \1/p' "$dir/out"
 ! grep 'Return=' "$dir/out" | grep -v 'Return=OK' || fail "errors"
 ends_well beside
-[ "$(stat items)" -eq 120000 ] || fail "$(stat items) items"
+[ "$(stat items)" -eq $((records + 20000)) ] || fail "$(stat items) items"
 splits=$(stat splits)
-[ "$splits" -ge 30 ] || fail "$splits splits"
+[ "$splits" -ge $enough_splits ] || fail "$splits splits"
 store_is_sound
 
 testcase "each slot of each migration was changed by a compare-and-swap of the server's card"
@@ -85,7 +90,7 @@ resources_are_back
 testcase "fresh keys put and deleted in turn -> the index is compacted and stays small"
 serve churn -v -m 64 --no-auth --transport rdma || exit 1
 uri=$(uri_of churn kv)
-background churner "$GROW" -n 20000 -l 500 "$uri"
+background churner "$GROW" -n $fresh_keys -l 500 "$uri"
 ends_well churner
 migrations churn compacted
 [ "$(stat items)" -eq 500 ] || fail "$(stat items) items"
