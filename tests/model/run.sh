@@ -208,5 +208,24 @@ sweep() {
 	noticed $coming -DMUTANT_GRANT_UNKNOWN
 }
 
+# The gate, by membarrier(2) and without; a copy beside a writer.
+order() {
+	holds
+	holds -DFENCE
+	holds -DCOPY
+
+	reached -DCOVER_SAW_NOTHING
+	reached -DCOVER_WAITED
+	reached -DCOPY -DCOVER_CHANGED
+
+	noticed -DMUTANT_NO_MEMBARRIER
+	noticed -DMUTANT_PLAIN_LEAVE
+	noticed -DMUTANT_ALERT_LAST
+	noticed -DMUTANT_ODD_IS_EVEN
+	noticed -DCOPY -DMUTANT_NO_FENCE_BEHIND_THE_COPY
+	noticed -DCOPY -DMUTANT_PLAIN_PUBLISH
+	noticed -DCOPY -DMUTANT_PLAIN_UNLINK
+}
+
 "$name"
 [ "$failures" -eq 0 ]
