@@ -27,6 +27,8 @@
 #define ROUNDS_MAX 4u
 #define VALUE 256u
 #define BATCH 128u
+/* Of a get that finds its key: the window twice, the block. */
+#define GET_READS 3u
 
 static struct farkv *kv;
 static char counters_at[200]; /* of the device */
@@ -190,14 +192,34 @@ static void delete(unsigned i)
 
 static struct farkv_get_item gets[BATCH];
 static char keys[BATCH][32];
+static unsigned plain[BATCH]; /* numbers of keys */
 
-/* 128 keys whose windows overlap in nothing but chance. */
+/*
+ * Keys that meet no other of their fingerprint on the way. Of 128 taken blindly there is
+ * one in every seventh store that does, and then in every call.
+ */
+static void batch_prepare(void)
+{
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < ROUND && n < BATCH; k++) {
+		uint64_t reads = counters().reads;
+
+		get_hit(k);
+		if (counters().reads - reads == GET_READS)
+			plain[n++] = k;
+	}
+	if (n < BATCH)
+		die("only %u of %u keys are READ at once", n, ROUND);
+}
+
 static void get_batch(unsigned i)
 {
 	(void)i;
 	for (unsigned k = 0; k < BATCH; k++)
 		gets[k] = (struct farkv_get_item){
-			.key = keys[k], .key_len = name_key(keys[k], "old", k)};
+			.key = keys[k],
+			.key_len = name_key(keys[k], "old", plain[k])};
 	want_err(0, farkv_mget(kv, gets, BATCH), "mget");
 	for (unsigned k = 0; k < BATCH; k++)
 		if (gets[k].result || gets[k].value.len != VALUE)
@@ -219,7 +241,7 @@ static const struct budget {
 	unsigned round_trips, reads, writes, cas;
 	bool asks; /* now and then it waits for the server, and starts over */
 } budgets[] = {
-	{"GET, hit", NULL, get_hit, ROUND, 2, 3, 0, 0, false},
+	{"GET, hit", NULL, get_hit, ROUND, 2, GET_READS, 0, 0, false},
 	{"GET, miss", NULL, get_miss, ROUND, 1, 2, 0, 0, false},
 	{"PUT over a value", NULL, put_over, ROUND, 3, 2, 1, 1, false},
 	{"PUT of a new key", NULL, put_new, ROUND, 2, 1, 1, 1, false},
@@ -229,7 +251,8 @@ static const struct budget {
 	{"CAS", cas_prepare, cas, ROUND, 3, 2, 1, 1, false},
 	{"DELETE", small_prepare, delete, ROUND, 3, 2, 0, 1, false},
 	{"DELETE, large", large_prepare, delete, ROUND, 3, 2, 1, 1, true},
-	{"128 GETs together", NULL, get_batch, 20, 2, 3 * BATCH, 0, 0, false},
+	{"128 GETs together", batch_prepare, get_batch, 20, 2,
+	 GET_READS * BATCH, 0, 0, false},
 };
 
 struct sum {
