@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The handle's view of a region: the cached directory, versions, and the driver
- * that posts the chains of many operations with one doorbell per stage.
+ * The handle's view of a region: the cached directory, versions, and the life of an
+ * operation. index_run.c drives them.
  */
 #include "config.h"
 
@@ -10,12 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "atomic.h"
 #include "clock.h"
 #include "err.h"
-
-/* An operation that wins its CAS takes at most four stages. */
-#define STAGES_BETWEEN_CLOCKS 8
 
 static uint64_t clock_boot(void *arg)
 {
@@ -258,101 +254,6 @@ void index_op_resume(struct index_op *op)
 	op->written = false;
 	op->tomb_asked = false;
 	op->bad_word = 0;
-}
-
-/* The chain in flight will not be waited for: nobody knows what it did. */
-static void op_strand(struct index *ix, struct index_op *op, int err)
-{
-	const struct xport_chain *c = &op->chain;
-
-	op->posting = false;
-	if (c->n && c->wr[c->n - 1].opcode == XPORT_CAS) {
-		op->has_block = false; /* it may be published */
-		err = FARKV_EMAYBE;
-	}
-	index_op_end(ix, op, err);
-}
-
-/* Wait until all posted chains are done; false if the deadline came first. */
-static bool chains_wait(struct index *ix, struct xport_chain *first,
-			uint64_t deadline_ns)
-{
-	unsigned spins = 0;
-
-	for (struct xport_chain *c = first, *next; c; c = next) {
-		next = c->next;
-		while (!c->done) {
-			xport_poll(ix->lane);
-			if (c->done)
-				break;
-			atom_spin_hint();
-			if (++spins % 64 == 0 && index_now(ix) > deadline_ns)
-				return false;
-		}
-	}
-	return true;
-}
-
-/* Post what is ready with one doorbell, wait for it, and step on. */
-static bool run_stage(struct index *ix, struct index_op *const *ops, size_t n,
-		      uint64_t deadline_ns)
-{
-	struct xport_chain *first = NULL, **tail = &first;
-	int err;
-
-	for (size_t i = 0; i < n; i++)
-		if (ops[i]->posting) {
-			*tail = &ops[i]->chain;
-			ops[i]->chain.next = NULL;
-			tail = &ops[i]->chain.next;
-		}
-	if (!first)
-		return false;
-	err = xport_post(ix->lane, first);
-	ix->lane->counters.round_trips++;
-	if (!err && !chains_wait(ix, first, deadline_ns)) {
-		xport_break(ix->lane, FARKV_ETIMEDOUT);
-		err = FARKV_ETIMEDOUT;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (!ops[i]->posting)
-			continue;
-		if (err == FARKV_ETIMEDOUT) {
-			op_strand(ix, ops[i], err);
-		} else if (err) {
-			index_op_end(ix, ops[i], err);
-		} else {
-			ops[i]->posting = false;
-			index_op_step(ix, ops[i], deadline_ns);
-		}
-	}
-	return true;
-}
-
-/*
- * Operations that have something to post have changed nothing so far, or they
- * would be final: they can end here.
- */
-static void give_up(struct index *ix, struct index_op *const *ops, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ops[i]->posting)
-			index_op_end(ix, ops[i], FARKV_ETIMEDOUT);
-}
-
-void index_run(struct index *ix, struct index_op *const *ops, size_t n,
-	       uint64_t deadline_ns)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ops[i]->result == INDEX_PENDING) {
-			ops[i]->wait = INDEX_WAIT_NONE;
-			index_op_step(ix, ops[i], deadline_ns);
-		}
-	/* No operation needs that many stages, but rivals can make it lose. */
-	for (unsigned stage = 1; run_stage(ix, ops, n, deadline_ns); stage++)
-		if (stage % STAGES_BETWEEN_CLOCKS == 0 &&
-		    index_now(ix) > deadline_ns)
-			give_up(ix, ops, n);
 }
 
 void index_abandon(struct index *ix, struct index_op *op, int err)

@@ -3,8 +3,9 @@
  * index.h - the protocol: GET, PUT, ADD, REPLACE, CAS and DELETE over a lane.
  *
  * Every operation is a small state machine (struct index_op) that posts chains
- * and continues when they complete; index_run() drives any number of them
- * together, one doorbell per stage. Nothing here names a transport, talks to
+ * and continues when they complete. Those of one strand are driven together, one
+ * doorbell per stage: index_run() drives some to their ends, index_submit() and
+ * index_reap() keep them under way between calls. Nothing here names a transport, talks to
  * the server or sleeps: an operation that needs a block, a larger index or the
  * end of a migration stops in state INDEX_WAIT with the reason, holding no
  * reference to the region (I5) and no block, and is resumed by its caller.
@@ -109,6 +110,8 @@ struct index_op {
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
 
 	/* private to index*.c */
+	struct index_op *next; /* of its strand's list */
+	uint64_t deadline_ns;
 	uint8_t state;      /* enum op_state of index_op.c */
 	uint8_t tries;      /* restarts for reasons that should pass soon */
 	bool posting;       /* `chain` is ready to be posted */
@@ -161,16 +164,68 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
- * Drive ops[0..n-1] until each is final or waits. Operations that waited are
- * tried again from the start, and take a block again. Spins on the lane,
- * bounded by `deadline_ns` (clock_now_ns()): operations still running then end
- * with FARKV_ETIMEDOUT, or FARKV_EMAYBE if a CAS of theirs is in flight, and
- * the lane is broken. `n` at most INDEX_RUN_MAX.
+ * Operations under way together. Each is in one list: `ready` to be posted, `flown`
+ * in the order in which they were, or `ended`: final, or waiting. All fields are
+ * private to index_run.c. Several strands can use one index; who polls the lane for
+ * one completes chains of all.
+ */
+struct index_list {
+	struct index_op *first, **end;
+};
+
+struct index_strand {
+	struct index_list ready, flown, ended;
+	struct index_op *last;  /* of `flown` */
+	unsigned idle;   /* polls in a row that found nothing done */
+	unsigned stages; /* posts since the last look at the clock */
+};
+
+void index_strand_init(struct index_strand *s);
+
+/** No operation is ready or flown: the strand holds no reference to the region. */
+static inline bool index_strand_rests(const struct index_strand *s)
+{
+	return !s->ready.first && !s->flown.first;
+}
+
+/**
+ * Begin an operation that index_op_start() or index_op_resume() has set up, or that
+ * waited: take it as far as it goes without a completion. Then it is ready, and
+ * posted by the next index_post() or index_reap(), or it has ended. It belongs to the
+ * strand, and key and value stay in place, until index_take() returns it.
+ * `deadline_ns` (clock_now_ns()): see index_reap(). Waits for the lane only where the
+ * directory must be read.
+ */
+void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
+		  uint64_t deadline_ns);
+
+/** Post what is ready, with one doorbell. */
+void index_post(struct index *ix, struct index_strand *s);
+
+/**
+ * Poll the lane once, step the operations whose chains are done, and post what is
+ * ready. True if any was stepped. Never waits.
+ *
+ * Operations past their deadline end with FARKV_ETIMEDOUT where nothing of theirs is
+ * in flight. One whose chain is not done, though it was polled for again and again,
+ * ends so too, or with FARKV_EMAYBE if a CAS is in the chain, and the lane is broken
+ * with it.
+ */
+bool index_reap(struct index *ix, struct index_strand *s);
+
+/** The next operation that is final or waits; NULL if there is none. */
+struct index_op *index_take(struct index_strand *s);
+
+/**
+ * Drive ops[0..n-1] until each is final or waits: a strand of their own. Operations
+ * that waited are tried again from the start, and take a block again. Spins on the
+ * lane, bounded by `deadline_ns` as index_reap() says.
  *
  * Results by kind: GET 0, ENOTFOUND, ECORRUPT. PUT 0. ADD 0, EEXISTS.
  * REPLACE 0, ENOTFOUND. CAS 0, EVERSION, ENOTFOUND. DELETE 0, ENOTFOUND.
  * All: ETOOLARGE, EPERM, EDISCONNECTED, EMAYBE, ETIMEDOUT, ENOMEM, ECORRUPT.
- * Linearizable per key; two operations of one run on one key are concurrent.
+ * Linearizable per key; operations that are under way together are concurrent, and
+ * so are two of them on one key.
  * Round trips: see doc/protocol.md, "Budgets".
  */
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,

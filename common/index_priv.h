@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** index_priv.h - what index.c (directory, driver), index_op.c and index_swap.c
- * (steps) and index_try.c (GET by loads) share. */
+/** index_priv.h - what index.c (directory), index_run.c (driver), index_op.c and
+ * index_swap.c (steps) and index_try.c (GET by loads) share. */
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 

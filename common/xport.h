@@ -68,7 +68,7 @@ struct xport_chain {
 	int status;     /* out: 0, FARKV_EDISCONNECTED, or FARKV_EPERM if the
 			   device refused a request for want of rights */
 	struct xport_chain *next; /* in: next chain of the same post; from the
-				     post on the lane's, until all are done */
+				     post on the lane's, until it is done */
 };
 
 enum xport_caps {

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The driver: chains of many operations are posted with one doorbell, and those that
+ * are done lead to the next.
+ */
+#include "config.h"
+
+#include "index_priv.h"
+
+#include <farkv.h>
+
+#include "atomic.h"
+
+/* An operation that wins its CAS takes at most four stages. */
+#define STAGES_BETWEEN_CLOCKS 8
+/* Polls that find nothing between two looks at the clock. */
+#define POLLS_BETWEEN_CLOCKS 64
+
+/* ---- lists ----------------------------------------------------------------------- */
+
+static void list_init(struct index_list *l)
+{
+	l->first = NULL;
+	l->end = &l->first;
+}
+
+static void list_add(struct index_list *l, struct index_op *op)
+{
+	op->next = NULL;
+	*l->end = op;
+	l->end = &op->next;
+}
+
+static struct index_op *list_take(struct index_list *l)
+{
+	struct index_op *op = l->first;
+
+	if (!op)
+		return NULL;
+	l->first = op->next;
+	if (!l->first)
+		l->end = &l->first;
+	return op;
+}
+
+void index_strand_init(struct index_strand *s)
+{
+	list_init(&s->ready);
+	list_init(&s->flown);
+	list_init(&s->ended);
+	s->last = NULL;
+	s->idle = 0;
+	s->stages = 0;
+}
+
+struct index_op *index_take(struct index_strand *s)
+{
+	return list_take(&s->ended);
+}
+
+/* ---- stages ---------------------------------------------------------------------- */
+
+static void strand_step(struct index *ix, struct index_strand *s,
+			struct index_op *op)
+{
+	index_op_step(ix, op, op->deadline_ns);
+	list_add(op->posting ? &s->ready : &s->ended, op);
+}
+
+void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
+		  uint64_t deadline_ns)
+{
+	op->deadline_ns = deadline_ns;
+	op->wait = INDEX_WAIT_NONE;
+	strand_step(ix, s, op);
+}
+
+/* All that is ready ends here: it has changed nothing so far, or it would be final. */
+static void ready_end(struct index *ix, struct index_strand *s, int err)
+{
+	struct index_op *op;
+
+	while ((op = list_take(&s->ready))) {
+		index_op_end(ix, op, err);
+		list_add(&s->ended, op);
+	}
+}
+
+void index_post(struct index *ix, struct index_strand *s)
+{
+	struct index_op *first = s->ready.first, *op;
+	int err;
+
+	if (!first)
+		return;
+	for (op = first; op; op = op->next)
+		op->chain.next = op->next ? &op->next->chain : NULL;
+	err = xport_post(ix->lane, &first->chain);
+	ix->lane->counters.round_trips++;
+	s->stages++;
+	s->idle = 0;
+	if (err) {
+		ready_end(ix, s, err);
+		return;
+	}
+	while ((op = list_take(&s->ready))) {
+		list_add(&s->flown, op);
+		s->last = op;
+	}
+}
+
+/* The chain in flight will not be waited for: nobody knows what it did. */
+static void op_give_up(struct index *ix, struct index_op *op)
+{
+	const struct xport_chain *c = &op->chain;
+	int err = FARKV_ETIMEDOUT;
+
+	if (c->n && c->wr[c->n - 1].opcode == XPORT_CAS) {
+		op->has_block = false; /* it may be published */
+		err = FARKV_EMAYBE;
+	}
+	index_op_end(ix, op, err);
+}
+
+/*
+ * The lane is silent. It is broken if that was too long for an operation; what the
+ * others have in flight is done then, too.
+ */
+static void flown_expire(struct index *ix, struct index_strand *s, uint64_t now)
+{
+	struct index_list all = s->flown;
+	struct index_op *op;
+	bool late = false;
+
+	for (op = all.first; op && !late; op = op->next)
+		late = now > op->deadline_ns;
+	if (!late)
+		return;
+	xport_break(ix->lane, FARKV_ETIMEDOUT);
+	list_init(&s->flown);
+	s->last = NULL;
+	while ((op = list_take(&all))) {
+		if (now > op->deadline_ns && !op->chain.done) {
+			op_give_up(ix, op);
+			list_add(&s->ended, op);
+		} else {
+			list_add(&s->flown, op);
+			s->last = op;
+		}
+	}
+	/* The lane must not know the chains of those any more. */
+	xport_poll(ix->lane);
+	s->stages = STAGES_BETWEEN_CLOCKS; /* who steps now looks at the clock */
+}
+
+static void ready_expire(struct index *ix, struct index_strand *s, uint64_t now)
+{
+	struct index_list all = s->ready;
+	struct index_op *op;
+
+	if (!all.first)
+		return;
+	list_init(&s->ready);
+	while ((op = list_take(&all))) {
+		bool late = now > op->deadline_ns;
+
+		if (late)
+			index_op_end(ix, op, FARKV_ETIMEDOUT);
+		list_add(late ? &s->ended : &s->ready, op);
+	}
+}
+
+/* Step what is done. Chains complete in posting order. */
+static bool strand_advance(struct index *ix, struct index_strand *s)
+{
+	bool any = false;
+
+	while (s->flown.first && s->flown.first->chain.done) {
+		struct index_op *op = list_take(&s->flown);
+
+		if (!s->flown.first)
+			s->last = NULL;
+		any = true;
+		strand_step(ix, s, op);
+	}
+	return any;
+}
+
+/* No operation needs that many stages, but rivals can make it lose. */
+static void stages_check(struct index *ix, struct index_strand *s)
+{
+	if (s->stages < STAGES_BETWEEN_CLOCKS)
+		return;
+	s->stages = 0;
+	ready_expire(ix, s, index_now(ix));
+}
+
+static void poll_idle(struct index *ix, struct index_strand *s)
+{
+	if (++s->idle % POLLS_BETWEEN_CLOCKS == 0)
+		flown_expire(ix, s, index_now(ix));
+}
+
+bool index_reap(struct index *ix, struct index_strand *s)
+{
+	bool any;
+
+	index_post(ix, s);
+	if (!s->flown.first)
+		return false;
+	if (!s->flown.first->chain.done)
+		xport_poll(ix->lane);
+	any = strand_advance(ix, s);
+	if (any) {
+		s->idle = 0;
+		stages_check(ix, s);
+		index_post(ix, s);
+	} else {
+		poll_idle(ix, s);
+	}
+	return any;
+}
+
+/* As index_reap(), but all together: a stage ends when its last chain is done. */
+static void strand_stage(struct index *ix, struct index_strand *s)
+{
+	index_post(ix, s);
+	while (s->last && !s->last->chain.done) {
+		xport_poll(ix->lane);
+		if (s->last->chain.done)
+			break;
+		atom_spin_hint();
+		poll_idle(ix, s);
+	}
+	(void)strand_advance(ix, s);
+	stages_check(ix, s);
+}
+
+void index_run(struct index *ix, struct index_op *const *ops, size_t n,
+	       uint64_t deadline_ns)
+{
+	struct index_strand s;
+
+	index_strand_init(&s);
+	for (size_t i = 0; i < n; i++)
+		if (ops[i]->result == INDEX_PENDING)
+			index_submit(ix, &s, ops[i], deadline_ns);
+	while (!index_strand_rests(&s))
+		strand_stage(ix, &s);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "step_lane.h"
+
+#include <stdlib.h>
+
+#include <farkv.h>
+
+static struct xport_chain *take(struct step_lane *l)
+{
+	struct xport_chain *c = l->queue;
+
+	l->queue = c->next;
+	if (!l->queue)
+		l->end = &l->queue;
+	l->waiting--;
+	return c;
+}
+
+static void carry_out(struct step_lane *l, struct xport_chain *c)
+{
+	struct xport_chain one = *c;
+
+	one.next = NULL;
+	(void)xport_post(l->inner, &one);
+	one.next = c->next;
+	*c = one;
+	l->lane.counters.reads = l->inner->counters.reads;
+	l->lane.counters.cas = l->inner->counters.cas;
+}
+
+static int post(struct xport_lane *lane, struct xport_chain *first)
+{
+	struct step_lane *l = (struct step_lane *)lane;
+	int err = xport_check(lane, first);
+
+	if (err)
+		return err;
+	l->posts++;
+	lane->counters.doorbells++;
+	*l->end = first;
+	for (struct xport_chain *c = first; c; c = c->next) {
+		c->done = false;
+		l->end = &c->next;
+		l->waiting++;
+	}
+	return 0;
+}
+
+static void poll_lane(struct xport_lane *lane)
+{
+	struct step_lane *l = (struct step_lane *)lane;
+
+	l->polls++;
+	while (l->queue && xport_broken(lane)) {
+		struct xport_chain *c = take(l);
+
+		c->n_done = 0;
+		c->status = FARKV_EDISCONNECTED;
+		c->done = true;
+	}
+	while (l->queue && !l->still) {
+		carry_out(l, take(l));
+		if (!l->at_once)
+			break;
+	}
+}
+
+static void *mem_alloc(struct xport_lane *lane, size_t bytes)
+{
+	return xport_mem_alloc(((struct step_lane *)lane)->inner, bytes);
+}
+
+static void mem_free(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	xport_mem_free(((struct step_lane *)lane)->inner, mem, bytes);
+}
+
+static void close_lane(struct xport_lane *lane)
+{
+	xport_close(((struct step_lane *)lane)->inner);
+	free(lane);
+}
+
+static const struct xport_ops ops = {
+	.name = "step",
+	.post = post,
+	.poll = poll_lane,
+	.mem_alloc = mem_alloc,
+	.mem_free = mem_free,
+	.close = close_lane,
+};
+
+struct step_lane *step_lane_open(struct xport_lane *inner)
+{
+	struct step_lane *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->inner = inner;
+	l->end = &l->queue;
+	l->lane.ops = &ops;
+	l->lane.region_bytes = inner->region_bytes;
+	l->lane.caps = inner->caps &
+		       ~(uint32_t)(XPORT_DIRECT | XPORT_DIRECT_STORE);
+	return l;
+}
