@@ -104,6 +104,7 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 	if (err)
 		return err;
 	params_warn(props, &b->params);
+	b->timeline = b->params.csv_file[0] || b->params.plot_file[0];
 	b->status = status_mode_for(b->params.status, stderr);
 	b->results = calloc(b->params.rounds * b->n_dbs, sizeof(*b->results));
 	return b->results ? 0 : err_set(FARKV_ENOMEM, "no memory for results");
@@ -112,7 +113,7 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 void bench_fini(struct bench *b)
 {
 	for (size_t i = 0; b->results && i < b->n_rounds * b->n_dbs; i++)
-		measure_fini(&b->results[i].m);
+		phase_result_fini(&b->results[i]);
 	free(b->results);
 	for (size_t i = 0; i < b->n_dbs; i++)
 		b->store[i]->ops->fini(b->store[i]);
@@ -123,17 +124,27 @@ void bench_fini(struct bench *b)
 static int run_phase(struct bench *b, size_t i, bool load,
 		     struct phase_result *out)
 {
-	char title[32];
+	char title[32], tag[64] = "";
+	bool measured = load == b->load;
 	struct phase ph = {
 		.params = load && !b->load ? &b->load_params : &b->params,
 		.store = b->store[i],
 		.load = load,
 		.status = b->status,
 		.title = title,
+		.tag = measured ? tag : NULL,
+		.timeline = measured && b->timeline,
 	};
+	size_t n = 0;
 
 	snprintf(title, sizeof(title), "%s %s", load ? "load" : "run",
 		 b->store[i]->ops->name);
+	/* One store and one round: YCSB's own file names. */
+	if (b->n_dbs > 1)
+		n = (size_t)snprintf(tag, sizeof(tag), "%s-",
+				     b->store[i]->ops->name);
+	if (b->params.rounds > 1)
+		snprintf(tag + n, sizeof(tag) - n, "%zu-", b->n_rounds + 1);
 	return phase_run(&ph, out);
 }
 
@@ -151,7 +162,7 @@ int bench_load_first(struct bench *b, size_t i, struct phase_result *out)
 	if (!err && out)
 		*out = r;
 	else
-		measure_fini(&r.m);
+		phase_result_fini(&r);
 	return err;
 }
 
@@ -179,7 +190,7 @@ static int run_round(struct bench *b)
 		return 0;
 	}
 	while (--i > 0)
-		measure_fini(&r[i - 1].m);
+		phase_result_fini(&r[i - 1]);
 	return err;
 }
 
@@ -308,6 +319,23 @@ static void put_ratios(const struct bench *b, struct report *r)
 		report_double(r, "RATIO", label, median(v, b->n_rounds));
 	}
 	free(v);
+}
+
+bool bench_unrecorded(const struct bench *b)
+{
+	for (size_t k = 0; k < b->n_rounds * b->n_dbs; k++)
+		if (b->results[k].unrecorded)
+			return true;
+	return false;
+}
+
+void bench_csv(const struct bench *b, FILE *out)
+{
+	timeline_csv_head(out);
+	for (size_t k = 0; k < b->n_rounds * b->n_dbs; k++)
+		timeline_csv(&b->results[k].timeline,
+			     b->store[k % b->n_dbs]->ops->name,
+			     k / b->n_dbs + 1, out);
 }
 
 void bench_report(const struct bench *b, FILE *out)

@@ -22,6 +22,7 @@ struct bench {
 	struct params load_params; /* of the load that a run may need first */
 	bool load;                 /* the load is what is measured */
 	bool bad_file;             /* bench_init() failed at a property's file */
+	bool timeline;             /* keep one of what is measured */
 	enum status_mode status;
 	size_t n_dbs;
 	struct db_store *store[BENCH_DBS_MAX];
@@ -57,6 +58,12 @@ uint64_t bench_failures(const struct bench *b);
 
 /** The first failure's text, or NULL. */
 const char *bench_failure(const struct bench *b);
+
+/** A .hdr file could not be written whole. */
+bool bench_unrecorded(const struct bench *b);
+
+/** The timelines of all rounds as a table; errors show in ferror(out). */
+void bench_csv(const struct bench *b, FILE *out);
 
 /** Everything in YCSB's shape to `out`. */
 void bench_report(const struct bench *b, FILE *out);

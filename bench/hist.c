@@ -39,6 +39,11 @@ static uint64_t median_of(unsigned index)
 	return lowest_of(index) + (UINT64_C(1) << shift_of(index)) / 2;
 }
 
+uint64_t hist_value(unsigned index)
+{
+	return lowest_of(index);
+}
+
 uint64_t hist_lowest(uint64_t value)
 {
 	return lowest_of(hist_index(value));

@@ -53,6 +53,9 @@ static inline void hist_record(struct hist *h, uint64_t value)
 		memory_order_relaxed);
 }
 
+/** The lowest value of a counter: hist_index() the other way. */
+uint64_t hist_value(unsigned index);
+
 /** Least, greatest and middle value that share a counter with `value`. */
 uint64_t hist_lowest(uint64_t value);
 uint64_t hist_highest(uint64_t value);

@@ -2,7 +2,6 @@
 /* kvbench: command line and properties, then a benchmark and its report. */
 #include "config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "common/log.h"
 #include "common/opts.h"
 #include "common/util.h"
+#include "outputs.h"
 #include "quick.h"
 #include "ticks.h"
 
@@ -28,7 +28,7 @@ enum exit_code {
 
 struct bench_config {
 	struct opt_list files, props;
-	char *db, *uri, *socket, *label, *threads, *target;
+	char *db, *uri, *socket, *label, *threads, *target, *plot;
 	bool status, version, help, print_man;
 };
 
@@ -67,6 +67,10 @@ static const struct opt opts[] = {
 		 "On a terminal there is a live line without it."},
 	{.name = "label", .letter = 'l', .type = OPT_STR, .offset = OFF(label),
 	 .metavar = "TEXT", .help = "Text in front of every status line."},
+	{.name = "plot", .type = OPT_STR, .offset = OFF(plot),
+	 .metavar = "OUT.svg",
+	 .help = "Draw throughput over time and latency by percentile to this "
+		 "file, by gnuplot; property plot."},
 	{.name = "version", .letter = 'V', .type = OPT_BOOL,
 	 .offset = OFF(version), .help = "Print the version and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
@@ -164,6 +168,8 @@ static int read_props(const struct bench_config *cfg, struct props *p)
 		err = set_option(p, "target", cfg->target, "-target");
 	if (!err)
 		err = set_option(p, "label", cfg->label, "-l");
+	if (!err)
+		err = set_option(p, "plot", cfg->plot, "--plot");
 	if (!err && cfg->status)
 		err = props_set(p, "status", "true", "-s");
 	return err ? EXIT_USAGE : 0;
@@ -191,56 +197,36 @@ static void preamble(const struct bench_config *cfg, const char *command)
 		fprintf(stderr, " --socket %s", cfg->socket);
 	if (cfg->status)
 		fputs(" -s", stderr);
+	if (cfg->plot)
+		fprintf(stderr, " --plot %s", cfg->plot);
 	if (cfg->label)
 		fprintf(stderr, " -l %s", cfg->label);
 	fputs("\nkvbench " PACKAGE_VERSION "\n\n", stderr);
 }
 
-static FILE *open_export(const struct params *p)
-{
-	FILE *f;
-
-	if (!p->export_file[0])
-		return stdout;
-	f = fopen(p->export_file, "we");
-	if (!f)
-		err_set_errno(FARKV_ESYS, errno, "exportfile: cannot open %s",
-			      p->export_file);
-	return f;
-}
-
-static int close_export(FILE *f, const struct params *p)
-{
-	bool bad = fflush(f) || ferror(f);
-
-	if (f != stdout)
-		bad = fclose(f) || bad;
-	if (bad)
-		err_set_errno(FARKV_ESYS, errno, "cannot write the report to %s",
-			      p->export_file[0] ? p->export_file : "stdout");
-	return bad ? FARKV_ESYS : 0;
-}
-
+/* Each error is said at once; the first one gives the exit status. */
 static int measure(struct bench *b, enum command cmd)
 {
-	FILE *out = open_export(&b->params);
-	int err;
+	struct outputs o;
+	int err, code = 0;
 
-	if (!out)
+	if (outputs_open(&o, &b->params))
 		return fail(EXIT_CONFIG);
-	err = cmd == CMD_QUICK ? quick_run(b, out) : bench_run(b);
-	if (!err && cmd != CMD_QUICK)
-		bench_report(b, out);
+	err = cmd == CMD_QUICK ? quick_run(b, o.report) : bench_run(b);
 	if (err)
-		fail(exit_for(err));
-	if (close_export(out, &b->params) && !err)
-		return fail(EXIT_RUN);
-	if (err)
-		return exit_for(err);
+		code = fail(exit_for(err));
+	else if (cmd != CMD_QUICK)
+		bench_report(b, o.report);
+	if (!err && outputs_write(&o, b))
+		code = fail(EXIT_RUN);
+	if (outputs_close(&o) && !code)
+		code = fail(EXIT_RUN);
+	if (code)
+		return code;
 	if (phase_was_interrupted())
 		return EXIT_INTERRUPTED;
 	if (!bench_failures(b))
-		return 0;
+		return bench_unrecorded(b) ? EXIT_RUN : 0;
 	log_error("%llu %s failed, the first: %s",
 		  (unsigned long long)bench_failures(b),
 		  bench_failures(b) == 1 ? "operation" : "operations",

@@ -3,6 +3,7 @@
 
 #include "measure.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/err.h"
@@ -102,6 +103,15 @@ void measure_fini(struct measure *m)
 			for (int t = 0; t < SLOT_COUNT; t++)
 				hist_free(m->hist[c][s][t]);
 	memset(m, 0, sizeof(*m));
+}
+
+void measure_name(char *buf, size_t cap, enum series s, int slot, bool intended)
+{
+	snprintf(buf, cap, "%s%s%s%s", intended ? "Intended-" : "",
+		 series_name(s), slot == DB_OK ? "" : "-",
+		 slot == DB_OK		? ""
+		 : slot == SLOT_FAILED ? "FAILED"
+				       : db_status_name(slot));
 }
 
 void measure_failed(struct measure *m, enum series s, enum db_status status,

@@ -78,6 +78,13 @@ static inline void measure_ok(struct measure *m, enum series s,
 				    ns[c]);
 }
 
+/**
+ * The name of one histogram in reports: "READ", "Intended-READ",
+ * "UPDATE-FAILED", "READ-NOT_FOUND". `intended`: not the plain clock.
+ */
+void measure_name(char *buf, size_t cap, enum series s, int slot,
+		  bool intended);
+
 /** Add all of `src`, which may still be written. Marks lack of memory. */
 void measure_merge(struct measure *dst, const struct measure *src);
 

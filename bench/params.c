@@ -97,6 +97,7 @@ static const struct prop_spec specs[] = {
 	ENUM("measurement.interval", interval, NULL, intervals),
 	STR("hdrhistogram.percentiles", percentiles_text, "50,95,99"),
 	BOOL("hdrhistogram.fileoutput", hdr_files, "false"),
+	STR("hdrhistogram.output.path", hdr_path, ""),
 	BOOL("measurement.histogram.verbose", histogram_verbose, "false"),
 	BOOL("reportlatencyforeacherror", error_latencies, "false"),
 	STR("latencytrackederrors", tracked_errors, ""),
@@ -113,6 +114,9 @@ static const struct prop_spec specs[] = {
 	DOUBLE("warmup", warmup, "0", 0, 86400),
 	U64("seed", seed, NULL, 0, 0),
 	ENUM("loadfirst", load_first, "auto", autos),
+	U64("timeline.interval", timeline_ms, "200", 10, 3600000),
+	STR("csv", csv_file, ""),
+	STR("plot", plot_file, ""),
 };
 
 /* Known, without a meaning here: scans are refused, and what only the other
@@ -300,9 +304,6 @@ static int check_measurement(struct props *p, const struct params *v)
 	if (v->measurement_type != 0)
 		return props_error(p, "measurementtype",
 				   "kvbench measures with hdrhistogram only");
-	if (v->hdr_files)
-		return props_error(p, "hdrhistogram.fileoutput",
-				   "kvbench writes no .hdr files");
 	if (v->histogram_verbose)
 		return props_error(p, "measurement.histogram.verbose",
 				   "kvbench prints no single buckets");

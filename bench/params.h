@@ -113,6 +113,10 @@ struct params {
 	double percentiles[PERCENTILES_MAX];
 	unsigned n_percentiles;
 	bool hdr_files;
+	const char *hdr_path;  /* prefix of their names */
+	uint64_t timeline_ms;  /* interval of the timeline */
+	const char *plot_file; /* a picture; "" for none */
+	const char *csv_file;  /* the timeline as a table; "" for none */
 	bool histogram_verbose;
 	bool error_latencies;        /* one series per kind of failure */
 	const char *tracked_errors;  /* or for those in this list */

@@ -12,6 +12,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "recorder.h"
 #include "ticks.h"
 #include "worker.h"
 
@@ -270,8 +271,15 @@ static void team_snapshot(void *arg, struct measure *m)
 		measure_merge(m, &t->members[i].measured);
 }
 
-/* Show how far they are until the last has ended. */
-static void team_watch(struct team *t)
+static void team_started(struct team *t, struct status *st, struct recorder *rec)
+{
+	/* This thread may have been kept waiting since. */
+	status_start(st, t->start_ns);
+	recorder_start(rec, t->start_ns);
+}
+
+/* Show how far they are, and write it down, until the last has ended. */
+static int team_watch(struct team *t, struct recorder *rec)
 {
 	const struct phase *ph = t->phase;
 	const struct params *p = ph->params;
@@ -293,19 +301,27 @@ static void team_watch(struct team *t)
 		if (interrupted)
 			atomic_store(&t->shared.stop, true);
 		if (!started && atomic_load(&t->measuring)) {
-			/* This thread may have been kept waiting since. */
-			status_start(&st, t->start_ns);
+			team_started(t, &st, rec);
 			started = true;
 		}
 		if (started) {
 			status_tick(&st, now);
+			recorder_tick(rec, now);
 			if (st.next_ns > now)
 				nap = UTIL_MIN(nap, st.next_ns - now);
+			if (rec->next_ns > now)
+				nap = UTIL_MIN(nap, rec->next_ns - now);
 		}
 		clock_sleep_ns(nap);
 	}
+	/* It may have been over before it was looked at. */
+	if (!started && atomic_load(&t->measuring)) {
+		team_started(t, &st, rec);
+		started = true;
+	}
 	if (started)
 		status_end(&st, ticks_clock_ns());
+	return recorder_end(rec, ticks_clock_ns());
 }
 
 static void add_figure(void *arg, const char *name, double value)
@@ -358,26 +374,58 @@ static int team_result(struct team *t, struct phase_result *out)
 	return 0;
 }
 
+void phase_result_fini(struct phase_result *r)
+{
+	if (!r)
+		return;
+	measure_fini(&r->m);
+	timeline_free(&r->timeline);
+}
+
+static int team_run(struct team *t, struct phase_result *out)
+{
+	struct timeline line = {.v = NULL};
+	struct recorder rec = {
+		.params = t->phase->params,
+		.tag = t->phase->tag,
+		.source = {t, team_done, team_snapshot},
+		.timeline = t->phase->timeline ? &line : NULL,
+	};
+	unsigned made = 0, all = t->n;
+	int err = recorder_open(&rec), recorded;
+
+	if (err)
+		return err;
+	while (made < all && pthread_create(&t->members[made].thread, NULL,
+					    member_main,
+					    &t->members[made]) == 0)
+		made++;
+	if (made < all)
+		team_shrink(t, made);
+	recorded = team_watch(t, &rec);
+	for (unsigned i = 0; i < made; i++)
+		pthread_join(t->members[i].thread, NULL);
+	err = team_result(t, out);
+	if (err) {
+		timeline_free(&line);
+		return err;
+	}
+	out->timeline = line;
+	if (recorded) /* its text is older than the result's */
+		log_error("%s", rec.why);
+	out->unrecorded = recorded != 0;
+	return 0;
+}
+
 int phase_run(const struct phase *ph, struct phase_result *out)
 {
 	struct team t = {.n = 0};
-	unsigned made = 0, all;
+	unsigned all;
 	int err = team_init(&t, ph);
 
 	all = t.n;
-	if (err)
-		goto out;
-	while (made < all && pthread_create(&t.members[made].thread, NULL,
-					    member_main,
-					    &t.members[made]) == 0)
-		made++;
-	if (made < all)
-		team_shrink(&t, made);
-	team_watch(&t);
-	for (unsigned i = 0; i < made; i++)
-		pthread_join(t.members[i].thread, NULL);
-	err = team_result(&t, out);
-out:
+	if (!err)
+		err = team_run(&t, out);
 	team_fini(&t, all);
 	return err;
 }

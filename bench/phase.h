@@ -13,6 +13,7 @@
 #include "measure.h"
 #include "params.h"
 #include "status.h"
+#include "timeline.h"
 
 struct phase {
 	const struct params *params;
@@ -20,6 +21,8 @@ struct phase {
 	bool load;
 	enum status_mode status;
 	const char *title; /* of the live status line */
+	const char *tag;   /* in the names of .hdr files; NULL: none are written */
+	bool timeline;     /* keep one in the result */
 };
 
 #define FIGURES_MAX 12
@@ -31,17 +34,22 @@ struct figure {
 };
 
 struct phase_result {
-	struct measure m;  /* of all threads; measure_fini() by the caller */
+	struct measure m;  /* of all threads */
+	struct timeline timeline; /* if asked for */
 	uint64_t ops;      /* operations done */
 	uint64_t ns;       /* from the common start to the last thread's end */
 	bool interrupted;  /* SIGINT or SIGTERM ended it early */
+	bool unrecorded;   /* a .hdr file could not be written; it was said */
 	struct figure figures[FIGURES_MAX];
 	unsigned n_figures;
 	char failure[512]; /* the first failed operation, or "" */
 };
 
+/** NULL and all zero are fine. */
+void phase_result_fini(struct phase_result *r);
+
 /**
- * Carry it out. Failed operations are results; an error means that there is no
+ * Carry it out. End *out with phase_result_fini(). Failed operations are results; an error means that there is no
  * result: a session could not be opened (the binding's error), FARKV_EINVAL,
  * FARKV_ENOMEM, FARKV_ESYS, each with a detail.
  */

@@ -110,7 +110,7 @@ int quick_run(struct bench *b, FILE *out)
 		if (err)
 			break;
 		put_loaded(out, b, i, &loaded);
-		measure_fini(&loaded.m);
+		phase_result_fini(&loaded);
 	}
 	b->params.load_first = 2;
 	if (!err)

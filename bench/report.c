@@ -173,10 +173,7 @@ static void put_series(struct report *r, const struct params *p,
 		       const struct measure *m, enum series s,
 		       enum clock_kind clock)
 {
-	const char *prefix = clock == CLOCK_INTENDED && m->clock[CLOCK_OP]
-				     ? "Intended-"
-				     : "";
-	bool plain = prefix[0] == '\0';
+	bool plain = clock == CLOCK_OP || !m->clock[CLOCK_OP];
 	char metric[80];
 
 	for (int t = 0; t < SLOT_COUNT; t++) {
@@ -184,11 +181,7 @@ static void put_series(struct report *r, const struct params *p,
 
 		if (!h)
 			continue;
-		snprintf(metric, sizeof(metric), "%s%s%s%s", prefix,
-			 series_name(s), t == DB_OK ? "" : "-",
-			 t == DB_OK	    ? ""
-			 : t == SLOT_FAILED ? "FAILED"
-					    : db_status_name(t));
+		measure_name(metric, sizeof(metric), s, t, !plain);
 		put_hist(r, metric, p, h);
 		if (t == DB_OK && plain && s != SERIES_CLEANUP)
 			put_returns(r, metric, m, s);
