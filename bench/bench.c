@@ -12,6 +12,7 @@
 #include "common/util.h"
 #include "keys.h"
 #include "report.h"
+#include "stat.h"
 #include "values.h"
 #include "workload.h"
 
@@ -220,19 +221,6 @@ static double rate_at(const struct bench *b, size_t i, size_t round)
 	return report_throughput(result_at(b, i, round));
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), by_value);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2.0;
-}
-
 const struct phase_result *bench_median(const struct bench *b, size_t i)
 {
 	/* The round that as many are faster than as are slower. */
@@ -297,7 +285,7 @@ static void put_rounds(const struct bench *b, struct report *r)
 			report_double(r, "ROUNDS", label, v[k]);
 		}
 		snprintf(label, sizeof(label), "%s Throughput(ops/sec)", name);
-		report_double(r, "MEDIAN", label, median(v, b->n_rounds));
+		report_double(r, "MEDIAN", label, stat_median(v, b->n_rounds));
 	}
 	free(v);
 }
@@ -316,7 +304,7 @@ static void put_ratios(const struct bench *b, struct report *r)
 				       : 0.0;
 		snprintf(label, sizeof(label), "%s/%s Throughput",
 			 b->store[0]->ops->name, b->store[i]->ops->name);
-		report_double(r, "RATIO", label, median(v, b->n_rounds));
+		report_double(r, "RATIO", label, stat_median(v, b->n_rounds));
 	}
 	free(v);
 }

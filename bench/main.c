@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/opts.h"
 #include "common/util.h"
+#include "limit.h"
 #include "outputs.h"
 #include "quick.h"
 #include "ticks.h"
@@ -81,12 +82,14 @@ static const struct opt opts[] = {
 
 static const struct opts_spec spec = {
 	.program = "kvbench",
-	.usage = "load|run|quick [STORE] [OPTION]...",
+	.usage = "load|run|quick|limit [STORE] [OPTION]...",
 	.summary = "Measure a key-value store with YCSB's core workloads.",
 	.epilog = "  load   insert recordcount records\n"
 		  "  run    carry out operationcount operations, or operate for "
 		  "maxexecutiontime s\n"
 		  "  quick  both for a few seconds, with a result in words\n"
+		  "  limit  what this machine can do at best with farkv's formats, "
+		  "and farkv's share\n"
 		  "\n"
 		  "Try: kvbench load -P workloadc -p recordcount=1000000\n"
 		  "     kvbench run -P workloadc -p recordcount=1000000 "
@@ -96,7 +99,7 @@ static const struct opts_spec spec = {
 	.single_dash = true,
 };
 
-enum command { CMD_LOAD, CMD_RUN, CMD_QUICK };
+enum command { CMD_LOAD, CMD_RUN, CMD_QUICK, CMD_LIMIT };
 
 static int fail(int code)
 {
@@ -234,18 +237,37 @@ static int measure(struct bench *b, enum command cmd)
 	return EXIT_RUN;
 }
 
+static int run_limit(const struct bench_config *cfg, struct props *p,
+		     const char *uri)
+{
+	int err;
+
+	if (cfg->db) {
+		err_set(FARKV_EINVAL, "limit has sides of its own; do not name "
+				      "a store");
+		return fail(EXIT_USAGE);
+	}
+	err = limit_run(p, uri, stdout);
+	return err ? fail(exit_for(err)) : 0;
+}
+
 static int run_command(enum command cmd, const struct bench_config *cfg,
 		       struct props *p)
 {
 	struct bench b;
-	char uri[4096];
+	char path[4096];
+	const char *uri = cfg->uri;
 	int code, err;
 
 	/* A path that cannot be taken for anything else. */
-	if (cfg->socket)
-		snprintf(uri, sizeof(uri), "%s%s",
+	if (cfg->socket) {
+		snprintf(path, sizeof(path), "%s%s",
 			 cfg->socket[0] == '/' ? "" : "./", cfg->socket);
-	err = bench_init(&b, p, cfg->socket ? uri : cfg->uri, cmd == CMD_LOAD);
+		uri = path;
+	}
+	if (cmd == CMD_LIMIT)
+		return run_limit(cfg, p, uri);
+	err = bench_init(&b, p, uri, cmd == CMD_LOAD);
 	if (b.bad_file)
 		code = fail(EXIT_CONFIG);
 	else
@@ -256,7 +278,7 @@ static int run_command(enum command cmd, const struct bench_config *cfg,
 
 static int find_command(const char *word, enum command *out)
 {
-	static const char *const names[] = {"load", "run", "quick"};
+	static const char *const names[] = {"load", "run", "quick", "limit"};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(word, names[i])) {
@@ -264,7 +286,8 @@ static int find_command(const char *word, enum command *out)
 			return 0;
 		}
 	return err_set(FARKV_EINVAL,
-		       "unknown command '%s'; give load, run or quick", word);
+		       "unknown command '%s'; give load, run, quick or "
+		       "limit", word);
 }
 
 /* COMMAND [STORE] */
@@ -273,8 +296,8 @@ static int read_words(struct bench_config *cfg, int argc, char **argv,
 {
 	if (first == argc)
 		return err_set(FARKV_EINVAL,
-			       "no command; give load, run or quick (see kvbench "
-			       "--help)");
+			       "no command; give load, run, quick or limit (see "
+			       "kvbench --help)");
 	if (find_command(argv[first], cmd))
 		return FARKV_EINVAL;
 	if (first + 1 < argc && !cfg->db)
@@ -297,12 +320,11 @@ static int work(struct bench_config *cfg, int argc, char **argv, int first)
 
 	if (read_words(cfg, argc, argv, first, &cmd))
 		return fail(EXIT_USAGE);
-	if (cmd == CMD_QUICK) {
-		if (quick_props(&p))
-			return fail(EXIT_RUN);
-	} else {
+	if ((cmd == CMD_QUICK && quick_props(&p)) ||
+	    (cmd == CMD_LIMIT && limit_props(&p)))
+		return fail(EXIT_RUN);
+	if (cmd != CMD_QUICK)
 		preamble(cfg, argv[first]);
-	}
 	ticks_init();
 	phase_catch_signals();
 	code = read_props(cfg, &p);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "limit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/err.h"
+#include "common/util.h"
+#include "hist.h"
+#include "limit_table.h"
+#include "phase.h"
+#include "ticks.h"
+#include "workload.h"
+
+/* One operation in so many is measured alone, for the percentiles. */
+#define TIMED_PART 4
+/* Keys that are drawn in one go: what they need stays in the cache. */
+#define DRAW 32
+
+struct limit {
+	struct params params;
+	struct workload run, load;
+	struct workload_thread draw, draw_load;
+	struct limit_plan plan;
+	struct limit_keys keys;
+	struct limit_side *side[LIMIT_SIDES_MAX];
+	struct limit_table table;
+	struct op ops[DRAW];
+};
+
+/* In the order of the table; the first is what the others are shares of. */
+static const struct limit_side_ops *const sides[] = {
+	&limit_mem_ops,
+	&limit_farkv_ops,
+};
+
+int limit_props(struct props *p)
+{
+	static const char *const deflt[][2] = {
+		{"recordcount", "1000000"}, {"operationcount", "1000000"},
+		{"fieldcount", "1"},        {"fieldlength", "100"},
+		{"insertorder", "ordered"}, {"zeropadding", "12"},
+		{"rounds", "5"},            {"requestdistribution", "uniform"},
+		{"readproportion", "1"},    {"updateproportion", "0"},
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(deflt) && !err; i++)
+		err = props_set(p, deflt[i][0], deflt[i][1], "limit");
+	return err;
+}
+
+/* ---- set-up ------------------------------------------------------------------ */
+
+/* What has no meaning here is refused rather than passed over. */
+static int check_params(const struct props *p, const struct params *v)
+{
+	if (v->proportion[OP_INSERT] > 0.0)
+		return props_error(p, "insertproportion",
+				   "limit works on records that are there");
+	if (v->field_len_dist != FIELD_LENGTH_CONSTANT)
+		return props_error(p, "fieldlengthdistribution",
+				   "limit has values of one length only");
+	if (!v->operation_count)
+		return props_error(p, "operationcount", "limit needs one");
+	if (v->value_max < 1)
+		return props_error(p, "fieldlength", "limit needs values");
+	if (v->threads > 1)
+		return props_error(p, "threadcount", "limit has one client");
+	if (v->target)
+		return props_error(p, "target", "limit has no schedule");
+	if (v->export_file[0])
+		return props_error(p, "exportfile",
+				   "limit prints a table, on stdout");
+	return 0;
+}
+
+/* The store that is meant: that of the command line, of the properties, or of
+ * the environment. */
+static int find_uri(struct props *p, const char *uri, const char **uri_out)
+{
+	static const struct prop_spec spec[] = {
+		{"farkv.uri", PROP_STR, 0, NULL, 0, 0, NULL},
+	};
+	const char *of_props = NULL, *used;
+	int err = props_read(p, spec, 1, &of_props);
+
+	*uri_out = uri ? uri : of_props;
+	used = *uri_out ? *uri_out : getenv("FARKV_URI");
+	if (!err && used && !strncmp(used, "kv://", 5))
+		return err_set(FARKV_ENOTSUP,
+			       "%s: the limit of RDMA is not measured here; give "
+			       "the store's shm:// address",
+			       used);
+	return err;
+}
+
+static int plan_buffers(struct limit *l)
+{
+	struct limit_plan *plan = &l->plan;
+	struct rng rng;
+	char *value;
+
+	plan->into_stride = util_align_up(plan->value_len + VALUE_SLACK, 64);
+	value = calloc(1, plan->into_stride);
+	plan->value = value;
+	plan->into = calloc(LIMIT_BATCH, plan->into_stride);
+	l->keys.stride = util_align_up(plan->key_len, 8);
+	l->keys.at = calloc(LIMIT_CHUNK, l->keys.stride);
+	if (!value || !plan->into || !l->keys.at)
+		return err_set(FARKV_ENOMEM, "no memory for the buffers");
+	rng_seed(&rng, plan->seed, 1);
+	value_random(&rng, value, plan->value_len);
+	return 0;
+}
+
+static int limit_init(struct limit *l, struct props *p, const char *uri)
+{
+	struct params *v = &l->params;
+	int err = params_read(p, false, v);
+
+	if (!err)
+		err = find_uri(p, uri, &l->plan.uri);
+	if (!err)
+		err = params_read_files(v);
+	if (!err)
+		err = check_params(p, v);
+	if (err)
+		return err;
+	params_warn(p, v);
+	err = workload_init(&l->run, v, false);
+	if (!err)
+		err = workload_init(&l->load, v, true);
+	if (err)
+		return err;
+	workload_thread_init(&l->draw, &l->run, v->seed, 0);
+	workload_thread_init(&l->draw_load, &l->load, v->seed, 0);
+	workload_prepare_ops(&l->run, l->ops, DRAW);
+	l->plan.records = v->insert_count;
+	l->plan.seed = v->seed;
+	l->plan.key_len = key_max_len(&l->run.keys);
+	if (v->insert_order) /* ordered: the longest is the last one's */
+		l->plan.key_len = key_build(&l->run.keys,
+					    v->insert_start + v->insert_count,
+					    l->ops[0].key);
+	l->plan.value_len = (size_t)v->value_max;
+	err = plan_buffers(l);
+	if (!err)
+		err = limit_table_init(&l->table, (size_t)v->rounds);
+	return err;
+}
+
+static void limit_fini(struct limit *l)
+{
+	for (size_t i = 0; i < LIMIT_SIDES_MAX; i++)
+		if (l->side[i])
+			l->side[i]->ops->close(l->side[i]);
+	limit_table_fini(&l->table);
+	free(l->keys.at);
+	free((void *)(uintptr_t)l->plan.value);
+	free(l->plan.into);
+	workload_fini(&l->run);
+	workload_fini(&l->load);
+}
+
+/* ---- operations -------------------------------------------------------------- */
+
+/* The next `n` keys, at most LIMIT_CHUNK. */
+static void draw(struct limit *l, struct workload_thread *from, size_t n)
+{
+	for (size_t i = 0; i < n; i += DRAW) {
+		size_t k = UTIL_MIN(n - i, (size_t)DRAW);
+
+		workload_next(from, l->ops, k);
+		for (size_t j = 0; j < k; j++) {
+			l->keys.len[i + j] = l->ops[j].key_len;
+			memcpy(l->keys.at + (i + j) * l->keys.stride,
+			       l->ops[j].key, l->ops[j].key_len);
+		}
+	}
+}
+
+static int failed(struct limit_side *s, const char *what)
+{
+	const char *why = s->ops->error ? s->ops->error(s) : NULL;
+
+	return err_set(FARKV_ESYS, "%s: %s failed%s%s", s->ops->name, what,
+		       why && *why ? ": " : "", why ? why : "");
+}
+
+static size_t step_of(enum limit_test t)
+{
+	return t == LIMIT_MGET || t == LIMIT_MPUT ? LIMIT_BATCH : 1;
+}
+
+/* `n` operations on the keys at hand, in batches if that is the test. */
+static size_t carry_out(struct limit_side *s, enum limit_test t,
+			const struct limit_keys *k, size_t n)
+{
+	size_t good = 0, step = step_of(t);
+
+	if (step == 1)
+		return s->ops->test[t](s, k, 0, n);
+	for (size_t i = 0; i < n; i += step)
+		good += s->ops->test[t](s, k, i, UTIL_MIN(step, n - i));
+	return good;
+}
+
+static int load(struct limit *l, struct limit_side *s)
+{
+	enum limit_test t = s->ops->test[LIMIT_MPUT] ? LIMIT_MPUT : LIMIT_PUT;
+
+	workload_restart(&l->load);
+	for (uint64_t left = l->plan.records; left > 0;) {
+		size_t n = (size_t)UTIL_MIN(left, (uint64_t)LIMIT_CHUNK);
+
+		draw(l, &l->draw_load, n);
+		if (carry_out(s, t, &l->keys, n) != n)
+			return failed(s, "loading");
+		if (phase_was_interrupted())
+			return err_set(FARKV_EABORTED,
+				       "interrupted while loading");
+		left -= n;
+	}
+	return 0;
+}
+
+/* Does it give what was stored? A side that does not has no figures. */
+static int check(struct limit *l, struct limit_side *s)
+{
+	const struct limit_plan *plan = &l->plan;
+
+	draw(l, &l->draw, LIMIT_CHUNK);
+	for (size_t i = 0; i < LIMIT_CHUNK; i++) {
+		memset(plan->into, 0, plan->value_len);
+		if (s->ops->test[LIMIT_GET](s, &l->keys, i, 1) != 1 ||
+		    memcmp(plan->into, plan->value, plan->value_len) != 0)
+			return failed(s, "the check of what was loaded");
+	}
+	return 0;
+}
+
+static int measure_rate(struct limit *l, struct limit_side *s,
+			enum limit_test t, double *rate_out)
+{
+	uint64_t left = l->params.operation_count, ticks = 0;
+
+	while (left > 0) {
+		size_t n = (size_t)UTIL_MIN(left, (uint64_t)LIMIT_CHUNK);
+		uint64_t start;
+		size_t good;
+
+		draw(l, &l->draw, n);
+		start = ticks_now();
+		good = carry_out(s, t, &l->keys, n);
+		ticks += ticks_now() - start;
+		if (good != n)
+			return failed(s, "an operation");
+		left -= n;
+	}
+	*rate_out = (double)l->params.operation_count * 1e9 /
+		    (double)ticks_to_ns(ticks);
+	return 0;
+}
+
+static int measure_times(struct limit *l, struct limit_side *s,
+			 enum limit_test t, struct hist *h)
+{
+	size_t step = step_of(t);
+
+	for (uint64_t done = 0;
+	     done * TIMED_PART < l->params.operation_count;
+	     done += LIMIT_CHUNK) {
+		draw(l, &l->draw, LIMIT_CHUNK);
+		for (size_t i = 0; i < LIMIT_CHUNK; i += step) {
+			uint64_t start = ticks_now();
+			size_t good = s->ops->test[t](s, &l->keys, i, step);
+
+			hist_record(h, ticks_span_ns(start, ticks_now()));
+			if (good != step)
+				return failed(s, "an operation");
+		}
+	}
+	return 0;
+}
+
+static int measure(struct limit *l, struct limit_side *s, enum limit_test t,
+		   struct limit_cell *out)
+{
+	struct hist *h = hist_new();
+	struct hist_summary sum;
+	int err;
+
+	if (!h)
+		return err_set(FARKV_ENOMEM, "no memory for a histogram");
+	err = measure_rate(l, s, t, &out->rate);
+	if (!err)
+		err = measure_times(l, s, t, h);
+	hist_summarize(h, &sum);
+	out->p50 = (double)hist_percentile(h, sum.count, 50.0);
+	out->p99 = (double)hist_percentile(h, sum.count, 99.0);
+	hist_free(h);
+	return err;
+}
+
+static int run_round(struct limit *l, size_t round)
+{
+	size_t n = l->table.n_sides;
+	int err = 0;
+
+	for (int t = 0; t < LIMIT_TESTS; t++)
+		for (size_t i = 0; i < n && !err; i++) {
+			/* Nobody is always the one behind the same other. */
+			size_t which = (i + round) % n;
+			struct limit_side *s = l->side[which];
+
+			if (s->ops->test[t])
+				err = measure(l, s, t,
+					      limit_cell(&l->table, round, t,
+							 which));
+			if (!err && phase_was_interrupted())
+				err = err_set(FARKV_EABORTED, "interrupted");
+		}
+	return err;
+}
+
+/* ---- all of it --------------------------------------------------------------- */
+
+/*
+ * Whether the store's memory, which is mapped here, consists of huge pages. The
+ * limit takes the same: a missing translation costs as much as a missing line.
+ */
+static bool store_is_huge(void)
+{
+	FILE *in = fopen("/proc/self/smaps", "re");
+	bool here = false, huge = false;
+	char line[512];
+	uint64_t low, high, kib;
+
+	while (in && fgets(line, sizeof(line), in)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &low, &high) == 2)
+			here = strstr(line, "memfd:farkv-data") ||
+			       strstr(line, " /#");
+		else if (here &&
+			 (sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1 ||
+			  sscanf(line, "FilePmdMapped: %" SCNu64, &kib) == 1 ||
+			  sscanf(line, "Shared_Hugetlb: %" SCNu64, &kib) == 1))
+			huge = huge || kib > 0;
+	}
+	if (in)
+		fclose(in);
+	return huge;
+}
+
+static int open_side(struct limit *l, size_t i)
+{
+	int err = sides[i]->open(&l->plan, &l->side[i]);
+
+	l->table.name[i] = sides[i]->name;
+	if (!err)
+		err = load(l, l->side[i]);
+	if (!err)
+		err = check(l, l->side[i]);
+	return err;
+}
+
+/* The store first: the limit's memory is to be like its. */
+static int open_sides(struct limit *l)
+{
+	int err = open_side(l, 1);
+
+	l->plan.huge_pages = store_is_huge();
+	for (size_t i = 0; i < ARRAY_SIZE(sides) && !err; i++)
+		if (i != 1)
+			err = open_side(l, i);
+	l->table.n_sides = ARRAY_SIZE(sides);
+	return err;
+}
+
+static void print_head(const struct limit *l, FILE *out)
+{
+	const struct params *v = &l->params;
+
+	fprintf(out,
+		"%" PRIu64 " records, keys of %zu bytes, values of %zu, %s; "
+		"one client, medians of %" PRIu64 " %s of %" PRIu64
+		" operations; pages of %s\n",
+		l->plan.records, l->plan.key_len, l->plan.value_len,
+		params_dist_name(v), v->rounds,
+		v->rounds == 1 ? "round" : "rounds", v->operation_count,
+		l->plan.huge_pages ? "2 MiB" : "4 KiB");
+}
+
+int limit_run(struct props *p, const char *uri, FILE *out)
+{
+	struct limit *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return err_set(FARKV_ENOMEM, "no memory for the limit");
+	err = limit_init(l, p, uri);
+	if (!err)
+		err = open_sides(l);
+	for (size_t r = 0; r < l->params.rounds && !err; r++)
+		err = run_round(l, r);
+	if (!err) {
+		print_head(l, out);
+		limit_table_print(&l->table, out);
+	}
+	limit_fini(l);
+	free(l);
+	return err;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * limit.h - `kvbench limit`: what this machine could do at best with farkv's
+ * geometry, and which share of that farkv reaches.
+ *
+ * The sides (limit_*.c) carry out the same operations on the same keys: the
+ * limit itself, which is the necessary loads, stores and sums without a
+ * protocol around them; farkv; and libcuckoo, where it was built in. They take
+ * turns, round by round, so that what disturbs the machine disturbs all alike.
+ * Keys are drawn before the clock runs: no harness is in the figures.
+ */
+#ifndef BENCH_LIMIT_H
+#define BENCH_LIMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "props.h"
+
+/** Operations of a batch. */
+#define LIMIT_BATCH 32
+/** Keys that are drawn together; they stay in the first-level cache. */
+#define LIMIT_CHUNK 256
+
+/** Keys drawn ahead, one behind the other. */
+struct limit_keys {
+	char *at;
+	size_t stride;
+	unsigned len[LIMIT_CHUNK];
+};
+
+static inline const char *limit_key(const struct limit_keys *k, size_t i)
+{
+	return k->at + i * k->stride;
+}
+
+/** What all sides are given. */
+struct limit_plan {
+	const char *uri;  /* of the farkv store, or NULL */
+	uint64_t records; /* as many keys, all loaded before the first round */
+	uint64_t seed;
+	size_t key_len;   /* the longest key */
+	size_t value_len; /* of every value */
+	const char *value; /* what is stored: value_len bytes */
+	char *into;  /* where values are put: LIMIT_BATCH * into_stride bytes */
+	size_t into_stride;
+	bool huge_pages; /* for the limit's own memory: those of the store */
+};
+
+struct limit_side {
+	const struct limit_side_ops *ops;
+	const struct limit_plan *plan;
+};
+
+/** Operations first..first+n-1 of the keys; returns how many of them did what
+ * they should. */
+typedef size_t (*limit_fn)(struct limit_side *s, const struct limit_keys *k,
+			   size_t first, size_t n);
+
+enum limit_test {
+	LIMIT_GET,  /* one at a time; the value is copied to plan->into */
+	LIMIT_PUT,  /* one at a time; inserts where there is no such key */
+	LIMIT_MGET, /* n is at most LIMIT_BATCH; to plan->into by into_stride */
+	LIMIT_MPUT,
+	LIMIT_TESTS,
+};
+
+struct limit_side_ops {
+	const char *name;
+	/** Errors with a detail. *side_out is ended by close. */
+	int (*open)(const struct limit_plan *plan,
+		    struct limit_side **side_out);
+	void (*close)(struct limit_side *s);
+	limit_fn test[LIMIT_TESTS]; /* NULL: it cannot */
+	/** One line about what failed, or NULL. */
+	const char *(*error)(struct limit_side *s);
+};
+
+extern const struct limit_side_ops limit_mem_ops;
+extern const struct limit_side_ops limit_farkv_ops;
+
+/** Defaults of the properties that `limit` has. */
+int limit_props(struct props *p);
+
+/**
+ * The whole of it: load, rounds, table to `out`. FARKV_EINVAL for properties,
+ * FARKV_ENOTSUP, FARKV_EABORTED after a signal, the store's errors; with a
+ * detail.
+ */
+int limit_run(struct props *p, const char *uri, FILE *out);
+
+#endif

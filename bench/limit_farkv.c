@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* farkv's side of the limit: the public calls, and nothing around them. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include <farkv.h>
+
+#include "common/err.h"
+#include "limit.h"
+
+struct farkv_side {
+	struct limit_side base;
+	struct farkv *kv;
+	struct farkv_get_item get[LIMIT_BATCH];
+	struct farkv_put_item put[LIMIT_BATCH];
+};
+
+static int side_open(const struct limit_plan *plan,
+		     struct limit_side **side_out)
+{
+	struct farkv_side *f = calloc(1, sizeof(*f));
+	struct farkv_options o;
+	int err;
+
+	if (!f)
+		return err_set(FARKV_ENOMEM, "no memory for a farkv session");
+	f->base = (struct limit_side){&limit_farkv_ops, plan};
+	farkv_options_init(&o);
+	o.name = "kvbench";
+	err = farkv_open(plan->uri, &o, &f->kv);
+	if (err) {
+		/* The library has a detail of its own. */
+		err_set(err, "%s", farkv_errdetail());
+		free(f);
+		return err;
+	}
+	*side_out = &f->base;
+	return 0;
+}
+
+static void side_close(struct limit_side *s)
+{
+	struct farkv_side *f = (struct farkv_side *)s;
+
+	farkv_close(f->kv);
+	free(f);
+}
+
+static size_t side_get(struct limit_side *s, const struct limit_keys *k,
+		       size_t first, size_t n)
+{
+	struct farkv *kv = ((struct farkv_side *)s)->kv;
+	const struct limit_plan *plan = s->plan;
+	size_t good = 0, len = 0;
+
+	for (size_t i = first; i < first + n; i++)
+		good += farkv_get_into(kv, limit_key(k, i), k->len[i],
+				       plan->into, plan->value_len, &len,
+				       NULL) == 0 &&
+			len == plan->value_len;
+	return good;
+}
+
+static size_t side_put(struct limit_side *s, const struct limit_keys *k,
+		       size_t first, size_t n)
+{
+	struct farkv *kv = ((struct farkv_side *)s)->kv;
+	const struct limit_plan *plan = s->plan;
+	size_t good = 0;
+
+	for (size_t i = first; i < first + n; i++)
+		good += farkv_put(kv, limit_key(k, i), k->len[i], plan->value,
+				  plan->value_len) == 0;
+	return good;
+}
+
+/* Copying is the library's: the values lie in memory of the handle. */
+static size_t side_mget(struct limit_side *s, const struct limit_keys *k,
+			size_t first, size_t n)
+{
+	struct farkv_side *f = (struct farkv_side *)s;
+	size_t good = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		f->get[i].key = limit_key(k, first + i);
+		f->get[i].key_len = k->len[first + i];
+	}
+	if (farkv_mget(f->kv, f->get, n))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		good += f->get[i].result == 0 &&
+			f->get[i].value.len == s->plan->value_len;
+	return good;
+}
+
+static size_t side_mput(struct limit_side *s, const struct limit_keys *k,
+			size_t first, size_t n)
+{
+	struct farkv_side *f = (struct farkv_side *)s;
+
+	for (size_t i = 0; i < n; i++)
+		f->put[i] = (struct farkv_put_item){
+			.key = limit_key(k, first + i),
+			.key_len = k->len[first + i],
+			.value = s->plan->value,
+			.value_len = s->plan->value_len,
+		};
+	return farkv_mput(f->kv, f->put, n) ? 0 : n;
+}
+
+static const char *side_error(struct limit_side *s)
+{
+	(void)s;
+	return farkv_errdetail();
+}
+
+const struct limit_side_ops limit_farkv_ops = {
+	.name = "farkv",
+	.open = side_open,
+	.close = side_close,
+	.test = {side_get, side_put, side_mget, side_mput},
+	.error = side_error,
+};

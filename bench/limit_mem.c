@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The limit of shared memory: what a GET and a PUT cannot do without, in the
+ * region's own formats.
+ *
+ * GET: hash the key; load the line of the index that the hash names; load the
+ * block that the slot names; sum it, compare the key, copy the value out.
+ * PUT: the same as far as the key's comparison; write a new block with its sums;
+ * swap the slot. Batches do each of these steps for all of their keys before the
+ * next, and fetch ahead what it will need.
+ *
+ * What is left out is what makes a store of it: a directory that can grow, other
+ * writers, frozen and dead slots, blocks that go back, errors.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "common/atomic.h"
+#include "common/block.h"
+#include "common/err.h"
+#include "common/hash.h"
+#include "common/layout.h"
+#include "common/util.h"
+#include "limit.h"
+
+#define HASH_SEED UINT64_C(0x9E3779B97F4A7C15)
+#define HUGE_BYTES (UINT64_C(2) << 20)
+#define GENERATION 1u
+/* A subtable may be so full: with windows of 8 lines the first of 512 refuses a
+ * key at 59 %. */
+#define LOAD_PERCENT 55u
+/* Blocks that rest before they are written again: those of the 100 ms of
+ * kvserver's grace period at 2.6 million PUTs a second. They are not in the
+ * cache any more when their turn comes, here as there. */
+#define RESTING (UINT64_C(1) << 18)
+/* How many PUTs ahead the next blocks are fetched. */
+#define AHEAD 2u
+
+struct mem_side {
+	struct limit_side base;
+	uint8_t *map; /* the region: offset 0 is never a block's */
+	size_t map_bytes;
+	uint32_t depth; /* 2^depth subtables from offset PAGE_BYTES */
+	uint32_t cls;
+	uint64_t version;
+	struct block_ref *rest; /* a ring of RESTING blocks */
+	uint64_t next;          /* of the ring: the one that rested longest */
+	uint64_t fresh;         /* offset behind the last block in use */
+	uint64_t end;           /* of the region */
+};
+
+/* ---- memory ----------------------------------------------------------------- */
+
+/* Offsets are pages' and blocks', so the start has to be a huge page's. */
+static void *map_region(size_t bytes, bool huge)
+{
+	uint8_t *room, *at;
+	int fd = memfd_create("kvbench-limit",
+			      MFD_CLOEXEC | (huge ? MFD_HUGETLB : 0));
+
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && huge) {
+		void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				 MAP_SHARED, fd, 0);
+
+		if (map != MAP_FAILED) {
+			close(fd);
+			return map;
+		}
+	}
+	if (huge) { /* none are set aside: transparent ones */
+		if (fd >= 0)
+			close(fd);
+		fd = memfd_create("kvbench-limit", MFD_CLOEXEC);
+	}
+	if (fd < 0 || ftruncate(fd, (off_t)bytes))
+		goto err_fd;
+	room = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		goto err_fd;
+	at = (uint8_t *)util_align_up((uintptr_t)room, HUGE_BYTES);
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 0) == MAP_FAILED)
+		goto err_room;
+	close(fd);
+	if (at > room)
+		munmap(room, (size_t)(at - room));
+	munmap(at + bytes, (size_t)(room + HUGE_BYTES - at));
+	if (huge)
+		madvise(at, bytes, MADV_HUGEPAGE);
+	return at;
+err_room:
+	munmap(room, bytes + HUGE_BYTES);
+err_fd:
+	if (fd >= 0)
+		close(fd);
+	return MAP_FAILED;
+}
+
+static uint32_t depth_for(uint64_t records)
+{
+	uint32_t depth = 0;
+
+	while (((uint64_t)SUBTABLE_SLOTS << depth) * LOAD_PERCENT / 100 <
+	       records)
+		depth++;
+	return depth;
+}
+
+static void index_clear(struct mem_side *m)
+{
+	uint64_t *slots = (uint64_t *)(void *)(m->map + PAGE_BYTES);
+
+	for (uint64_t i = 0; i < (uint64_t)SUBTABLE_SLOTS << m->depth; i++)
+		slots[i] = slot_empty(GENERATION);
+}
+
+static int mem_open(const struct limit_plan *plan,
+		    struct limit_side **side_out)
+{
+	struct mem_side *m = calloc(1, sizeof(*m));
+	uint64_t index, blocks = plan->records + RESTING;
+
+	if (!m)
+		goto err_none;
+	m->base = (struct limit_side){&limit_mem_ops, plan};
+	m->cls = class_for(block_room(plan->key_len, plan->value_len));
+	m->depth = depth_for(plan->records);
+	index = (uint64_t)PAGE_BYTES << m->depth;
+	m->fresh = PAGE_BYTES + index;
+	m->end = m->fresh + blocks * class_bytes(m->cls);
+	m->map_bytes = (size_t)util_align_up(m->end, HUGE_BYTES);
+	m->rest = calloc(RESTING, sizeof(*m->rest));
+	if (!m->rest)
+		goto err_side;
+	m->map = map_region(m->map_bytes, plan->huge_pages);
+	if (m->map == MAP_FAILED)
+		goto err_rest;
+	index_clear(m);
+	for (uint64_t i = 0; i < RESTING; i++) {
+		m->rest[i] = (struct block_ref){.off = m->fresh,
+						.cls = (uint8_t)m->cls};
+		m->fresh += class_bytes(m->cls);
+	}
+	*side_out = &m->base;
+	return 0;
+err_rest:
+	free(m->rest);
+err_side:
+	free(m);
+err_none:
+	return err_set_errno(FARKV_ENOMEM, errno,
+			     "no memory for the limit's %llu records",
+			     (unsigned long long)plan->records);
+}
+
+static void mem_close(struct limit_side *s)
+{
+	struct mem_side *m = (struct mem_side *)s;
+
+	munmap(m->map, m->map_bytes);
+	free(m->rest);
+	free(m);
+}
+
+/* ---- index ------------------------------------------------------------------ */
+
+static inline uint64_t *home_of(const struct mem_side *m, uint64_t hash)
+{
+	uint64_t off = PAGE_BYTES * (1 + hash_dir_index(hash, m->depth)) +
+		       LINE_BYTES * hash_home_line(hash);
+
+	return (uint64_t *)(void *)(m->map + off);
+}
+
+/* A bit for each slot of the line whose fingerprint is `fp`. */
+static inline unsigned line_matches(const uint64_t *line, uint32_t fp)
+{
+#if defined(__SSE2__)
+	const __m128i *v = (const __m128i *)(const void *)line;
+	__m128i want = _mm_set1_epi32((int)fp);
+	unsigned bits = 0;
+
+	for (int i = 0; i < 2; i++) {
+		__m128i a = _mm_srli_epi64(_mm_load_si128(v + 2 * i), 56);
+		__m128i b = _mm_srli_epi64(_mm_load_si128(v + 2 * i + 1), 56);
+		__m128 lows = _mm_shuffle_ps(_mm_castsi128_ps(a),
+					     _mm_castsi128_ps(b), 0x88);
+		__m128i same = _mm_cmpeq_epi32(_mm_castps_si128(lows), want);
+
+		bits |= (unsigned)_mm_movemask_ps(_mm_castsi128_ps(same))
+			<< 4 * i;
+	}
+	return bits;
+#else
+	unsigned bits = 0;
+
+	for (unsigned i = 0; i < LINE_SLOTS; i++)
+		bits |= (unsigned)(slot_fp(line[i]) == fp) << i;
+	return bits;
+#endif
+}
+
+static inline uint8_t *block_of(const struct mem_side *m, uint64_t word)
+{
+	return m->map + slot_off(word);
+}
+
+static inline bool block_has_key(const uint8_t *b, const char *key, size_t len)
+{
+	struct block_header h;
+
+	memcpy(&h, b, sizeof(h));
+	return h.key_len == len && memcmp(b + sizeof(h), key, len) == 0;
+}
+
+/* The key's slot; if there is none, the slot to put it in, or NULL: its window
+ * is full. */
+static inline uint64_t *find(const struct mem_side *m, uint64_t hash,
+			     const char *key, size_t len)
+{
+	uint64_t *line = home_of(m, hash);
+	uint32_t fp = hash_fp(hash);
+
+	for (unsigned l = 0; l < WINDOW_LINES; l++, line += LINE_SLOTS) {
+		for (unsigned bits = line_matches(line, fp); bits;
+		     bits &= bits - 1) {
+			uint64_t *slot = &line[__builtin_ctz(bits)];
+
+			if (block_has_key(block_of(m, *slot), key, len))
+				return slot;
+		}
+		/* Slots are taken from the front, and never given back. */
+		for (unsigned i = 0; slot_is_null(line[LINE_SLOTS - 1]) &&
+				     i < LINE_SLOTS; i++)
+			if (slot_is_null(line[i]))
+				return &line[i];
+	}
+	return NULL;
+}
+
+/* ---- GET -------------------------------------------------------------------- */
+
+static inline void prefetch_block(const struct mem_side *m, uint64_t word)
+{
+	const uint8_t *b = block_of(m, word);
+	uint64_t bytes = class_bytes(slot_class(word));
+
+	for (uint64_t at = 0; at < bytes && at < 512; at += LINE_BYTES)
+		__builtin_prefetch(b + at);
+}
+
+/* Sum, key, value: false if the block is not what the word and key say. */
+static inline bool take(const struct mem_side *m, uint64_t word,
+			const char *key, size_t len, void *into)
+{
+	const uint8_t *b = block_of(m, word);
+	struct block_header h;
+	uint64_t sum;
+	size_t end;
+
+	memcpy(&h, b, sizeof(h));
+	end = sizeof(h) + h.key_len + h.value_len;
+	if (h.key_len != len || memcmp(b + sizeof(h), key, len) != 0 ||
+	    h.value_len != m->base.plan->value_len)
+		return false;
+	memcpy(&sum, b + block_room(len, h.value_len) - BLOCK_SUM_BYTES,
+	       sizeof(sum));
+	if (sum != (hash_image(b, end) ^ block_binding(slot_block(word))))
+		return false;
+	memcpy(into, b + sizeof(h) + len, h.value_len);
+	return true;
+}
+
+static inline size_t get_hashed(const struct mem_side *m, uint64_t hash,
+				const char *key, size_t len, void *into)
+{
+	const uint64_t *line = home_of(m, hash);
+	uint32_t fp = hash_fp(hash);
+
+	for (unsigned l = 0; l < WINDOW_LINES; l++, line += LINE_SLOTS) {
+		for (unsigned bits = line_matches(line, fp); bits;
+		     bits &= bits - 1) {
+			uint64_t w = line[__builtin_ctz(bits)];
+
+			prefetch_block(m, w);
+			if (take(m, w, key, len, into))
+				return 1;
+		}
+		if (slot_is_null(line[LINE_SLOTS - 1]))
+			break;
+	}
+	return 0;
+}
+
+static size_t mem_get(struct limit_side *s, const struct limit_keys *k,
+		      size_t first, size_t n)
+{
+	const struct mem_side *m = (const struct mem_side *)s;
+	size_t good = 0;
+
+	for (size_t i = first; i < first + n; i++)
+		good += get_hashed(m,
+				   hash_key(HASH_SEED, limit_key(k, i),
+					    k->len[i]),
+				   limit_key(k, i), k->len[i], s->plan->into);
+	return good;
+}
+
+/* The first stages of a batch: the words that the keys most likely have. */
+static inline void stage(const struct mem_side *m, const struct limit_keys *k,
+			 size_t first, size_t n, uint64_t *hash, uint64_t *word)
+{
+	for (size_t i = 0; i < n; i++) {
+		hash[i] = hash_key(HASH_SEED, limit_key(k, first + i),
+				   k->len[first + i]);
+		__builtin_prefetch(home_of(m, hash[i]));
+	}
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t *line = home_of(m, hash[i]);
+		unsigned bits = line_matches(line, hash_fp(hash[i]));
+
+		word[i] = bits ? line[__builtin_ctz(bits)] : 0;
+	}
+}
+
+static size_t mem_mget(struct limit_side *s, const struct limit_keys *k,
+		       size_t first, size_t n)
+{
+	const struct mem_side *m = (const struct mem_side *)s;
+	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
+	size_t good = 0;
+
+	stage(m, k, first, n, hash, word);
+	for (size_t i = 0; i < n; i++)
+		prefetch_block(m, word[i]);
+	for (size_t i = 0; i < n; i++) {
+		const char *key = limit_key(k, first + i);
+		size_t len = k->len[first + i];
+		char *into = s->plan->into + i * s->plan->into_stride;
+
+		if (word[i] && take(m, word[i], key, len, into))
+			good++;
+		else
+			good += get_hashed(m, hash[i], key, len, into);
+	}
+	return good;
+}
+
+/* ---- PUT -------------------------------------------------------------------- */
+
+static inline void write_block(struct mem_side *m, struct block_ref ref,
+			       uint64_t hash, const char *key, size_t len)
+{
+	const struct limit_plan *plan = m->base.plan;
+	uint8_t *b = m->map + ref.off;
+	size_t end = sizeof(struct block_header) + len + plan->value_len;
+	uint64_t sum, binding = block_binding(ref);
+	struct block_header h = {
+		.version = ++m->version,
+		.value_len = (uint32_t)plan->value_len,
+		.key_len = (uint16_t)len,
+		.inc_flags = ref.inc,
+	};
+
+	h.head_sum = hash_header(&h, offsetof(struct block_header, head_sum),
+				 hash ^ binding);
+	memcpy(b, &h, sizeof(h));
+	memcpy(b + sizeof(h), key, len);
+	memcpy(b + sizeof(h) + len, plan->value, plan->value_len);
+	memset(b + end, 0, -end & 7);
+	sum = hash_image(b, end) ^ binding;
+	memcpy(b + ((end + 7) & ~(size_t)7), &sum, sizeof(sum));
+}
+
+static inline void prefetch_rest(const struct mem_side *m, uint64_t which)
+{
+	const uint8_t *b = m->map + m->rest[which % RESTING].off;
+	uint64_t bytes = class_bytes(m->cls);
+
+	for (uint64_t at = 0; at < bytes && at < 512; at += LINE_BYTES)
+		__builtin_prefetch(b + at, 1);
+}
+
+static size_t put_hashed(struct mem_side *m, uint64_t hash, const char *key,
+			 size_t len)
+{
+	uint64_t *slot = find(m, hash, key, len), old, word;
+	struct block_ref *rest = &m->rest[m->next % RESTING];
+	struct block_ref ref = *rest;
+
+	if (!slot)
+		return 0;
+	write_block(m, ref, hash, key, len);
+	old = *slot;
+	word = slot_pack(ref, hash_fp(hash), SLOT_BLIND);
+	if (atom_cas_u64(slot, old, word) != old)
+		return 0;
+	m->next++;
+	if (!slot_is_null(old)) {
+		*rest = slot_block(old);
+		rest->inc = (rest->inc + 1) & SLOT_INC_MASK;
+	} else {
+		*rest = (struct block_ref){.off = m->fresh,
+					   .cls = (uint8_t)m->cls};
+		m->fresh += class_bytes(m->cls);
+	}
+	return 1;
+}
+
+static size_t mem_put(struct limit_side *s, const struct limit_keys *k,
+		      size_t first, size_t n)
+{
+	struct mem_side *m = (struct mem_side *)s;
+	size_t good = 0;
+
+	for (size_t i = first; i < first + n; i++) {
+		uint64_t hash = hash_key(HASH_SEED, limit_key(k, i), k->len[i]);
+
+		__builtin_prefetch(home_of(m, hash));
+		prefetch_rest(m, m->next + AHEAD);
+		good += put_hashed(m, hash, limit_key(k, i), k->len[i]);
+	}
+	return good;
+}
+
+static size_t mem_mput(struct limit_side *s, const struct limit_keys *k,
+		       size_t first, size_t n)
+{
+	struct mem_side *m = (struct mem_side *)s;
+	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
+	size_t good = 0;
+
+	stage(m, k, first, n, hash, word);
+	for (size_t i = 0; i < n; i++) {
+		__builtin_prefetch(block_of(m, word[i]));
+		prefetch_rest(m, m->next + i);
+	}
+	for (size_t i = 0; i < n; i++)
+		good += put_hashed(m, hash[i], limit_key(k, first + i),
+				   k->len[first + i]);
+	return good;
+}
+
+const struct limit_side_ops limit_mem_ops = {
+	.name = "limit",
+	.open = mem_open,
+	.close = mem_close,
+	.test = {mem_get, mem_put, mem_mget, mem_mput},
+};

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# kvbench limit: every side has figures that can be true, and mistakes are named.
+# shellcheck disable=SC2015
+# shellcheck source=tests/lib.sh disable=SC2154
+. "$srcdir/tests/lib.sh"
+
+start_server s -m 256m
+
+small="-p recordcount=20000 -p operationcount=10000 -p rounds=2"
+
+# figures TEST SIDE: rate, share, p50, p99, ratio of the last table.
+figures() {
+	awk -v test="$1" -v side="$2" '/^[a-z]/ { now = $0 } now == test && $1 == side {
+		print $2, $3, $4, $5, $6 }' "$dir/out"
+}
+# holds TEST SIDE CONDITION: on rate, share, p50, p99 and ratio.
+holds() {
+	line=$(figures "$1" "$2")
+	cases=$((cases + 1))
+	echo "$line" | awk '{ rate = $1; share = $2; p50 = $3; p99 = $4; ratio = $5 }
+		NF == 5 && ('"$3"') { good = 1 } END { exit !good }' ||
+		fail "$1, $2: not so that $3: '$line'"
+}
+
+# No operation takes less than a few loads, nor seconds; a batch takes longer.
+# shellcheck disable=SC2086
+expect 0 kvbench limit $small
+grep -Ev '^(Command line: limit .*|kvbench [0-9.]+|)$' "$dir/err" && fail "more than the preamble"
+shows '^20000 records, keys of 16 bytes, values of 100, uniform.*; one client, medians of 2 rounds of 10000 operations; pages of [24] [MK]iB$'
+for op in get put "get x32" "put x32"; do
+	holds "$op" limit 'share == 1 && ratio == 1 && rate > 10000 && rate < 1e9'
+	holds "$op" limit 'p50 >= 5 && p50 <= p99 && p99 < 1e9'
+	holds "$op" farkv 'rate > 100 && share > 0 && share < 3 && p50 <= p99'
+	holds "$op" farkv 'ratio > 0.1'
+done
+one=$(figures get farkv | cut -d ' ' -f 3)
+holds "get x32" farkv "p50 > 3 * $one"
+
+# Lengths, keys of several lengths, other distributions.
+for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" "-p insertorder=hashed" \
+	"-p requestdistribution=zipfian" "-p recordcount=1" "-p operationcount=1 -p rounds=1" \
+	"-P $srcdir/bench/workloads/workloadb"; do
+	# shellcheck disable=SC2086
+	expect 0 kvbench limit $small $how -p keyprefix=other
+	holds get farkv 'share > 0'
+	holds "put x32" limit 'rate > 0'
+done
+
+mistake() { # STATUS MESSAGE ARGUMENT...
+	want=$1 message=$2
+	shift 2
+	# shellcheck disable=SC2086
+	expect "$want" kvbench limit $small "$@" && tail -n 1 "$dir/err" | grep -Eq "$message" ||
+		fail "$*: $(tail -n 1 "$dir/err")"
+	[ "$(grep -c 'error:' "$dir/err")" -eq 1 ] || fail "$*: not one line of error"
+	prints ''
+}
+mistake 64 'do not name a store' null
+mistake 64 'insertproportion: limit works on records that are there' -p insertproportion=0.5
+mistake 64 'fieldlengthdistribution: limit has values of one length' -p fieldlengthdistribution=uniform
+mistake 64 'operationcount: limit needs one' -p operationcount=0 -p maxexecutiontime=1
+mistake 64 'fieldlength: limit needs values' -p fieldlength=0
+mistake 64 'threadcount: limit has one client' -threads 2
+mistake 64 'target: limit has no schedule' -target 5
+mistake 64 'exportfile: limit prints' -p exportfile="$dir/x"
+mistake 1 'kv://host: the limit of RDMA' -u kv://host
+mistake 1 'kv://host: the limit of RDMA' -p farkv.uri=kv://host
+mistake 69 'none' --socket "$dir/none"
+start_server full -m 8m
+mistake 1 'farkv: loading failed: .*memory' -p recordcount=1000000
+
+finish
