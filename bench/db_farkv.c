@@ -120,6 +120,7 @@ static void kv_close(struct db *db)
 		t->round_trips += c.round_trips;
 		t->retries += c.retries;
 		t->control_msgs += c.control_msgs;
+		t->registrations += c.registrations;
 		pthread_mutex_unlock(&d->store->lock);
 	}
 	farkv_close(d->kv);
@@ -242,6 +243,7 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 	fn(arg, "RoundTrips", (double)t->round_trips);
 	fn(arg, "Retries", (double)t->retries);
 	fn(arg, "ControlMessages", (double)t->control_msgs);
+	fn(arg, "Registrations", (double)t->registrations);
 	memset(t, 0, sizeof(*t));
 }
 

@@ -113,6 +113,8 @@ struct want {
 	const void *value;
 	size_t value_len;
 	uint64_t expected;
+	void *into; /* where a get's value is to go, or NULL */
+	size_t into_cap;
 };
 
 static int key_op(struct farkv *kv, const void *key, size_t key_len,
@@ -132,6 +134,8 @@ static int key_op(struct farkv *kv, const void *key, size_t key_len,
 		return err;
 	index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
 		       w->expected);
+	op->into = w->into;
+	op->into_cap = w->into_cap;
 	if (!index_try(kv->link.index, op)) {
 		if (w->kind == INDEX_GET)
 			handle_start_clock(kv);
@@ -177,34 +181,47 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
+/* The key must stay as it is until the value has come. */
+static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
+{
+	uintptr_t at = (uintptr_t)key, to = (uintptr_t)buf;
+
+	return at + key_len <= to || to + cap <= at;
+}
+
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out, uint64_t *version_out)
 {
-	struct farkv_value v;
+	const struct want w = {
+		.kind = INDEX_GET,
+		.into = apart(key, key_len, buf, cap) ? buf : NULL,
+		.into_cap = cap};
+	const struct block_view *v;
 	int err;
 
 	if (!len_out || (!buf && cap > 0))
 		return err_set(FARKV_EINVAL, "farkv_get_into: %s is NULL",
 			       len_out ? "buf" : "len_out");
-	err = farkv_get(kv, key, key_len, &v);
+	err = key_call(kv, key, key_len, &w);
 	if (err)
 		return err;
-	*len_out = v.len;
-	if (v.len > cap)
+	v = &kv->op.view;
+	*len_out = v->value_len;
+	if (v->value_len > cap)
 		return err_set(FARKV_ETOOSMALL,
-			       "the value has %zu bytes, the buffer %zu", v.len,
-			       cap);
-	if (v.len > 0)
-		memcpy(buf, v.data, v.len);
+			       "the value has %u bytes, the buffer %zu",
+			       v->value_len, cap);
+	if (v->value_len > 0 && v->value != buf)
+		memcpy(buf, v->value, v->value_len);
 	if (version_out)
-		*version_out = v.version;
+		*version_out = kv->op.version;
 	return 0;
 }
 
 int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	struct want w = {INDEX_PUT, value, value_len, 0};
+	struct want w = {INDEX_PUT, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -212,7 +229,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	struct want w = {INDEX_ADD, value, value_len, 0};
+	struct want w = {INDEX_ADD, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -220,7 +237,7 @@ int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 		  const void *value, size_t value_len)
 {
-	struct want w = {INDEX_REPLACE, value, value_len, 0};
+	struct want w = {INDEX_REPLACE, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -229,7 +246,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
 	      uint64_t *version_out)
 {
-	struct want w = {INDEX_CAS, value, value_len, expected};
+	struct want w = {INDEX_CAS, value, value_len, expected, NULL, 0};
 	int err = key_call(kv, key, key_len, &w);
 
 	if (!err && version_out)
@@ -242,6 +259,29 @@ int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 	static const struct want w = {.kind = INDEX_DELETE};
 
 	return key_call(kv, key, key_len, &w);
+}
+
+/* ---- buffers ---------------------------------------------------------------------------- */
+
+int farkv_buf_alloc(struct farkv *kv, size_t bytes, void **buf_out)
+{
+	err_clear();
+	if (!kv)
+		return no_handle();
+	if (!buf_out || bytes == 0)
+		return err_set(FARKV_EINVAL, "farkv_buf_alloc: %s",
+			       buf_out ? "0 bytes" : "buf_out is NULL");
+	if (handle_inherited(kv))
+		return err_set(FARKV_EDISCONNECTED,
+			       "handle was opened before fork(): its buffers are "
+			       "not in this process");
+	return buffers_alloc(&kv->buffers, bytes, buf_out);
+}
+
+void farkv_buf_free(struct farkv *kv, void *buf)
+{
+	if (kv && buf && !handle_inherited(kv))
+		buffers_free(&kv->buffers, buf);
 }
 
 /* ---- many keys ------------------------------------------------------------------------- */

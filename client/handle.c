@@ -42,6 +42,7 @@ static void counters_add(struct farkv_counters *sum, const struct link *l)
 	sum->write_bytes += c->write_bytes;
 	sum->doorbells += c->doorbells;
 	sum->round_trips += c->round_trips;
+	sum->registrations += c->registrations;
 	sum->retries += index_retries(l->index);
 	sum->control_msgs += session_sent(l->session);
 }
@@ -123,9 +124,14 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	return 0;
 }
 
+bool handle_inherited(const struct farkv *kv)
+{
+	return kv->fork_gen != atfork_generation();
+}
+
 void handle_close(struct farkv *kv)
 {
-	bool inherited = kv->fork_gen != atfork_generation(), heard = inherited;
+	bool inherited = handle_inherited(kv), heard = inherited;
 	uint64_t until = clock_now_ns() + kv->farewell_ns;
 
 	/* Another thread of the parent was at work on it: nothing is certain. */
@@ -138,6 +144,10 @@ void handle_close(struct farkv *kv)
 	relink_down(kv);
 	if (!heard)
 		relink_disown(kv, until);
+	if (inherited)
+		buffers_abandon(&kv->buffers);
+	else
+		buffers_fini(&kv->buffers);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);
@@ -173,7 +183,7 @@ static void tidy(struct farkv *kv)
 /* The gate did not let us in; it was left again. */
 static int attend(struct farkv *kv)
 {
-	if (kv->fork_gen != atfork_generation())
+	if (handle_inherited(kv))
 		return err_set(FARKV_EDISCONNECTED,
 			       "handle was opened before fork(): a child must "
 			       "open handles of its own");
@@ -344,8 +354,11 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 int handle_result(struct farkv *kv, int err)
 {
 	/* A lane that broke by itself takes the session along. */
-	if (kv->link.session && xport_broken(kv->link.lane))
+	if (kv->link.session && xport_broken(kv->link.lane)) {
 		gate_raise(kv->gate, GATE_BROKEN);
+		/* What it still carries must not touch the caller's memory. */
+		xport_poll(kv->link.lane);
+	}
 	switch (err) {
 	case FARKV_ENOTFOUND:
 		return err_set_plain(err);

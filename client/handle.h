@@ -21,6 +21,7 @@
 #include "common/index.h"
 
 #include "arena.h"
+#include "buffers.h"
 #include "gate.h"
 #include "link.h"
 #include "uri.h"
@@ -51,6 +52,7 @@ struct farkv {
 	struct handle_hint *hints; /* HANDLE_HINTS, NULL until needed */
 
 	/* What stays when the link goes. */
+	struct buffers buffers; /* the program's; the link's lane knows them */
 	struct gate closed; /* never lets anybody in */
 	struct uri uri;
 	char name[64];
@@ -74,6 +76,9 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 
 /** As farkv_close(). */
 void handle_close(struct farkv *kv);
+
+/** Was it opened before fork(2), by the parent? */
+bool handle_inherited(const struct farkv *kv);
 
 /**
  * Begin a call: its deadline starts, the last call's values end. On success

@@ -50,6 +50,7 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	if (err)
 		return err;
 	kv->gate = session_gate(kv->link.session);
+	buffers_attach(&kv->buffers, kv->link.lane);
 	kv->last_id = kv->link.id;
 	memcpy(kv->last_region, kv->link.sb->region_id,
 	       sizeof(kv->last_region));
@@ -65,6 +66,7 @@ void relink_down(struct farkv *kv)
 	index_op_fini(kv->link.index, &kv->op);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
 		index_op_fini(kv->link.index, &kv->ops[i]);
+	buffers_detach(&kv->buffers);
 	link_close(&kv->link);
 	kv->gate = &kv->closed;
 }

@@ -7,16 +7,28 @@
 
 #include "atomic.h"
 #include "hash.h"
+#include "util.h"
 
 /* The part of the header that head_sum covers. */
 #define HEAD_SUM_OVER offsetof(struct block_header, head_sum)
+
+/* Header and key; returns their length. */
+static size_t head_encode(uint8_t *p, struct block_ref ref,
+			  struct block_header *h, const void *key,
+			  uint64_t key_hash)
+{
+	h->head_sum = hash_header(h, HEAD_SUM_OVER,
+				  key_hash ^ block_binding(ref));
+	memcpy(p, h, sizeof(*h));
+	memcpy(p + sizeof(*h), key, h->key_len);
+	return sizeof(*h) + h->key_len;
+}
 
 void block_encode(void *dst, struct block_ref ref, uint64_t version,
 		  const void *key, uint16_t key_len, uint64_t key_hash,
 		  const void *value, uint32_t value_len, uint16_t flags)
 {
 	uint8_t *p = dst;
-	uint64_t binding = block_binding(ref);
 	size_t end = sizeof(struct block_header) + key_len + value_len;
 	size_t sum_at = block_room(key_len, value_len) - BLOCK_SUM_BYTES;
 	uint64_t sum;
@@ -27,14 +39,32 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
 	};
 
-	h.head_sum = hash_header(&h, HEAD_SUM_OVER, key_hash ^ binding);
-	memcpy(p, &h, sizeof(h));
-	memcpy(p + sizeof(h), key, key_len);
+	head_encode(p, ref, &h, key, key_hash);
 	if (value_len)
 		memcpy(p + sizeof(h) + key_len, value, value_len);
 	if (sum_at > end)
 		memset(p + end, 0, sum_at - end);
-	sum = hash_image(p, end) ^ binding;
+	sum = hash_image(p, end) ^ block_binding(ref);
+	memcpy(p + sum_at, &sum, sizeof(sum));
+}
+
+void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
+			 const struct block_pair *kv, uint64_t key_hash)
+{
+	uint8_t *p = dst;
+	size_t room = block_room(kv->key_len, kv->value_len);
+	struct block_header h = {
+		.version = version,
+		.value_len = kv->value_len,
+		.key_len = kv->key_len,
+		.inc_flags = ref.inc & BLOCK_INC_MASK,
+	};
+	size_t head = head_encode(p, ref, &h, kv->key, key_hash);
+	struct hash_piece pieces[] = {{p, head}, {kv->value, kv->value_len}};
+	uint64_t sum = hash_pieces(pieces, 2) ^ block_binding(ref);
+	size_t sum_at = room - kv->value_len - BLOCK_SUM_BYTES;
+
+	memset(p + head, 0, sum_at - head);
 	memcpy(p + sum_at, &sum, sizeof(sum));
 }
 
@@ -87,6 +117,61 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	if (h.key_len == key_len && memcmp(view_out->key, key, key_len) == 0)
 		return BLOCK_MINE;
 	return BLOCK_OTHER;
+}
+
+/* `len` bytes of the block from `at` on, as the places where they stand. */
+static unsigned pieces_of(const struct block_parts *b, size_t at, size_t len,
+			  struct hash_piece out[3])
+{
+	size_t end = at + len, behind = b->part_at + b->part_len, n;
+	unsigned k = 0;
+
+	if (at < b->part_at) {
+		n = UTIL_MIN(end, b->part_at) - at;
+		out[k++] = (struct hash_piece){b->image + at, n};
+		at += n;
+	}
+	if (at < behind && at < end) {
+		n = UTIL_MIN(end, behind) - at;
+		out[k++] = (struct hash_piece){b->part + (at - b->part_at), n};
+		at += n;
+	}
+	if (at < end)
+		out[k++] = (struct hash_piece){b->image + (at - b->part_len),
+					       end - at};
+	return k;
+}
+
+enum block_check block_verify_parts(const struct block_parts *parts,
+				    struct block_ref ref, const void *key,
+				    uint16_t key_len,
+				    struct block_view *view_out)
+{
+	struct hash_piece pieces[3];
+	struct block_header h;
+	uint8_t sum_bytes[BLOCK_SUM_BYTES], *to = sum_bytes;
+	uint64_t sum;
+	unsigned n;
+
+	header_copy(&h, parts->image);
+	if (!header_fits(&h, ref))
+		return BLOCK_BAD;
+	n = pieces_of(parts,
+		      block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
+		      BLOCK_SUM_BYTES, pieces);
+	for (unsigned i = 0; i < n; to += pieces[i++].len)
+		memcpy(to, pieces[i].data, pieces[i].len);
+	memcpy(&sum, sum_bytes, sizeof(sum));
+	n = pieces_of(parts, 0, sizeof(h) + h.key_len + h.value_len, pieces);
+	if (sum != (hash_pieces(pieces, n) ^ block_binding(ref)))
+		return BLOCK_BAD;
+	view_fill(view_out, &h);
+	if (h.key_len != key_len ||
+	    memcmp(parts->image + sizeof(h), key, key_len) != 0)
+		return BLOCK_OTHER;
+	view_out->key = parts->image + sizeof(h);
+	view_out->value = h.value_len <= parts->part_len ? parts->part : NULL;
+	return BLOCK_MINE;
 }
 
 enum block_check block_verify_head(const void *image, size_t have,

@@ -69,6 +69,42 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 		  const void *key, uint16_t key_len, uint64_t key_hash,
 		  const void *value, uint32_t value_len, uint16_t flags);
 
+/** A key and its value. */
+struct block_pair {
+	const void *key;
+	const void *value; /* may be NULL if value_len is 0 */
+	uint32_t value_len;
+	uint16_t key_len;
+};
+
+/**
+ * As block_encode(), for a value that is written from where it lies: `dst` gets what
+ * stands before and behind it, block_room() - value_len bytes. The value must not
+ * change until the block is written, or no reader will believe it.
+ */
+void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
+			 const struct block_pair *kv, uint64_t key_hash);
+
+/**
+ * A private copy of a block of which `part_len` bytes, from its byte part_at on,
+ * stand elsewhere. What follows them goes on at image + part_at.
+ */
+struct block_parts {
+	const uint8_t *image; /* header and asked key first: part_at is behind */
+	const uint8_t *part;
+	size_t part_at, part_len;
+};
+
+/**
+ * As block_verify(), of a copy in parts, of which part_at is the end of the asked
+ * key. Of BLOCK_MINE the value is `part`, or NULL if it is longer than that; of
+ * BLOCK_OTHER key and value are NULL.
+ */
+enum block_check block_verify_parts(const struct block_parts *parts,
+				    struct block_ref ref, const void *key,
+				    uint16_t key_len,
+				    struct block_view *view_out);
+
 /**
  * Verify a whole block: `image` is a private copy of class_bytes(ref.cls)
  * bytes. Fills *view_out for BLOCK_MINE and BLOCK_OTHER.

@@ -25,6 +25,27 @@ static inline uint64_t hash_image(const void *data, size_t len)
 	return XXH3_64bits(data, len);
 }
 
+/** Bytes that stand somewhere. */
+struct hash_piece {
+	const void *data;
+	size_t len;
+};
+
+/**
+ * hash_image() of the pieces one after the other, as if they stood in one place.
+ * Slower to begin than that by some 60 ns: for long ones.
+ */
+static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
+{
+	XXH3_state_t state;
+
+	XXH3_64bits_reset(&state);
+	for (unsigned i = 0; i < n; i++)
+		if (piece[i].len)
+			XXH3_64bits_update(&state, piece[i].data, piece[i].len);
+	return XXH3_64bits_digest(&state);
+}
+
 /**
  * Checksum of a block's header: its first `len` bytes, seeded with the hash of
  * the block's key. Lets a writer trust header and key without the value.

@@ -226,6 +226,7 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 	op->value_len = value_len;
 	op->kind = (uint8_t)kind;
 	op->expected = expected;
+	op->into = NULL;
 	op->result = INDEX_PENDING;
 	op->wait = INDEX_WAIT_NONE;
 	op->near_full = false;

@@ -97,6 +97,14 @@ struct index_op {
 	uint32_t value_len;
 	uint8_t kind;      /* enum index_kind */
 	uint64_t expected; /* INDEX_CAS: the version that must be there */
+	/*
+	 * GET: where the caller wants the value, set after index_op_start(), or NULL.
+	 * If the lane knows that memory (xport_mem_known()) it may bring the value
+	 * right there; the view says so. Whatever comes of it, these `into_cap` bytes
+	 * hold anything then.
+	 */
+	void *into;
+	size_t into_cap;
 
 	/* out */
 	int result;       /* INDEX_PENDING, 0 or an error */
@@ -131,6 +139,7 @@ struct index_op {
 	bool lost_insert;   /* ... it expected EMPTY, */
 	uint32_t lost_gen;  /* ... in a subtable of this generation, */
 	uint64_t lost_expect, lost_new; /* ... and would have swapped these */
+	uint32_t part_len;  /* of the first candidate, at `into`; or 0 */
 	uint8_t n_cand;     /* candidates of the probe outstanding */
 	uint8_t cand[4];    /* ... their slots */
 	uint16_t slot_at;   /* slot that the scan or the CAS is at */
@@ -144,6 +153,14 @@ struct index_op {
 	uint8_t *buf;     /* lane memory: block images; grows */
 	size_t buf_bytes;
 };
+
+/**
+ * Values from this size on are carried from and to where they lie, in memory that
+ * the lane knows; smaller ones are copied, which costs less than a request of several
+ * pieces. After an operation that failed on a lane which broke, poll once before that
+ * memory is used otherwise.
+ */
+#define INDEX_PART_MIN 4096u
 
 /** Prepare `op` for its first use: zeroes it. Its buffers are then reused. */
 void index_op_init(struct index_op *op);

@@ -266,13 +266,31 @@ static uint64_t probe_bytes(const struct index_op *op, uint64_t word)
 	return UTIL_MIN(all, util_align_up(BLOCK_HEADER_BYTES + op->key.len, 64));
 }
 
+/* How much of the first candidate goes right to where the caller wants the value. */
+static uint32_t probe_part(const struct index *ix, const struct index_op *op)
+{
+	uint64_t around = BLOCK_HEADER_BYTES + op->key.len + BLOCK_SUM_BYTES;
+	uint64_t all = class_bytes(slot_class(op->window[op->cand[0]]));
+	uint64_t part;
+
+	if (op->kind != INDEX_GET || !op->into ||
+	    all < around + INDEX_PART_MIN)
+		return 0;
+	part = UTIL_MIN(op->into_cap, all - around);
+	if (part < INDEX_PART_MIN ||
+	    !xport_mem_known(ix->lane, op->into, op->into_cap))
+		return 0;
+	return (uint32_t)part;
+}
+
 static enum next op_probe(struct index *ix, struct index_op *op)
 {
 	uint64_t total = 0, at = 0;
 
+	op->part_len = probe_part(ix, op);
 	for (unsigned i = 0; i < op->n_cand; i++)
 		total += probe_bytes(op, op->window[op->cand[i]]);
-	if (index_op_reserve(ix, op, total))
+	if (index_op_reserve(ix, op, total - op->part_len))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
@@ -285,6 +303,14 @@ static enum next op_probe(struct index *ix, struct index_op *op)
 
 		op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
 		at += len;
+		if (i == 0 && op->part_len) {
+			struct xport_wr *wr = &op->chain.wr[0];
+
+			wr->part = op->into;
+			wr->part_at = BLOCK_HEADER_BYTES + op->key.len;
+			wr->part_len = op->part_len;
+			at -= op->part_len;
+		}
 	}
 	return NEXT_POST;
 }
@@ -454,6 +480,18 @@ static enum block_check probe_verify(const struct index *ix,
 				 op->key.hash, view_out);
 }
 
+static enum block_check parts_verify(const struct index_op *op, uint64_t word,
+				     struct block_view *view_out)
+{
+	struct block_parts parts = {.image = op->buf,
+				    .part = op->into,
+				    .part_at = BLOCK_HEADER_BYTES + op->key.len,
+				    .part_len = op->part_len};
+
+	return block_verify_parts(&parts, slot_block(word), op->key.data,
+				  op->key.len, view_out);
+}
+
 /* A block that is not what its word says: the word changed, or it is damaged. */
 static enum next op_bad_block(struct index *ix, struct index_op *op,
 			      uint64_t word)
@@ -488,9 +526,14 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 	for (unsigned i = 0; i < op->n_cand; i++) {
 		uint64_t word = op->window[op->cand[i]] & ~SLOT_FROZEN;
 		struct block_view view;
-		enum block_check check =
-			probe_verify(ix, op, image, word, &view);
+		enum block_check check;
 
+		if (i == 0 && op->part_len) {
+			check = parts_verify(op, word, &view);
+			image -= op->part_len;
+		} else {
+			check = probe_verify(ix, op, image, word, &view);
+		}
 		image += probe_bytes(op, word);
 		if (check == BLOCK_BAD)
 			return op_bad_block(ix, op, word);

@@ -24,6 +24,30 @@
 
 /* ---- the operation's own block ------------------------------------------- */
 
+/* The value is taken from where it lies; the image has what stands around it. */
+static enum next block_write_around(struct index *ix, struct index_op *op)
+{
+	struct block_pair pair = {.key = op->key.data,
+				  .key_len = op->key.len,
+				  .value = op->value,
+				  .value_len = op->value_len};
+	uint64_t bytes = block_room(op->key.len, op->value_len);
+	struct xport_wr *wr;
+
+	if (index_op_reserve(ix, op, bytes - op->value_len))
+		return op_done(ix, op,
+			       err_set(FARKV_ENOMEM,
+				       "no memory for a block image"));
+	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	block_encode_around(op->buf, op->block, op->version, &pair,
+			    op->key.hash);
+	wr = op_chain_add(op, XPORT_WRITE, op->block.off, op->buf, bytes);
+	wr->part = (void *)(uintptr_t)op->value;
+	wr->part_at = BLOCK_HEADER_BYTES + op->key.len;
+	wr->part_len = op->value_len;
+	return NEXT_POST;
+}
+
 /* Write the block's image where WRITE takes it from, and add the WRITE. */
 static enum next block_write(struct index *ix, struct index_op *op,
 			     uint16_t flags)
@@ -35,6 +59,10 @@ static enum next block_write(struct index *ix, struct index_op *op,
 		return op_done(ix, op,
 			       err_set(FARKV_EDISCONNECTED,
 				       "the session has used up its versions"));
+	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
+	    op->value_len >= INDEX_PART_MIN &&
+	    xport_mem_known(ix->lane, op->value, op->value_len))
+		return block_write_around(ix, op);
 	if (ix->lane->caps & XPORT_DIRECT_STORE) {
 		image = ix->lane->base + op->block.off;
 	} else {

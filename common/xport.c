@@ -3,12 +3,35 @@
 
 #include "xport.h"
 
+#include <string.h>
+
 #include <farkv.h>
+
+#include "err.h"
+
+/* What a READ has behind its part. */
+#define BEHIND_MIN 8u
+
+static int check_part(const struct xport_lane *lane, const struct xport_wr *wr)
+{
+	if (wr->part_len == 0)
+		return 0;
+	if (!(lane->caps & XPORT_PARTS) || wr->opcode == XPORT_CAS ||
+	    wr->part_at > wr->len || wr->part_len > wr->len - wr->part_at)
+		return FARKV_EINVAL;
+	return wr->opcode == XPORT_READ &&
+			       wr->len - wr->part_at - wr->part_len <
+				       BEHIND_MIN ?
+		       FARKV_EINVAL :
+		       0;
+}
 
 static int check_wr(const struct xport_lane *lane, const struct xport_wr *wr)
 {
 	if (wr->off > lane->region_bytes ||
 	    wr->len > lane->region_bytes - wr->off || wr->len == 0)
+		return FARKV_EINVAL;
+	if (check_part(lane, wr))
 		return FARKV_EINVAL;
 	if (wr->opcode == XPORT_READ)
 		return 0;
@@ -17,11 +40,21 @@ static int check_wr(const struct xport_lane *lane, const struct xport_wr *wr)
 	return lane->caps & XPORT_READONLY ? FARKV_EPERM : 0;
 }
 
+static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+	uintptr_t at = (uintptr_t)a, other = (uintptr_t)b;
+
+	return at < other + b_len && other < at + a_len;
+}
+
 static bool overlap(const struct xport_wr *a, const struct xport_wr *b)
 {
-	uintptr_t at = (uintptr_t)a->laddr, other = (uintptr_t)b->laddr;
+	size_t a_len = a->len - a->part_len, b_len = b->len - b->part_len;
 
-	return at < other + b->len && other < at + a->len;
+	return meet(a->laddr, a_len, b->laddr, b_len) ||
+	       meet(a->part, a->part_len, b->part, b->part_len) ||
+	       meet(a->laddr, a_len, b->part, b->part_len) ||
+	       meet(a->part, a->part_len, b->laddr, b_len);
 }
 
 /* Does the chain's READ at `i` bring bytes where an earlier request has its own? */
@@ -48,4 +81,47 @@ int xport_check(const struct xport_lane *lane, const struct xport_chain *first)
 				return FARKV_EINVAL;
 		}
 	return 0;
+}
+
+void xport_gather(const struct xport_wr *wr, void *to)
+{
+	uint8_t *dst = to;
+	const uint8_t *src = wr->laddr;
+	size_t head = wr->part_len ? wr->part_at : wr->len;
+	size_t tail = wr->len - wr->part_len - head;
+
+	memcpy(dst, src, head);
+	if (wr->part_len)
+		memcpy(dst + head, wr->part, wr->part_len);
+	if (tail)
+		memcpy(dst + head + wr->part_len, src + head, tail);
+}
+
+void xport_scatter(const struct xport_wr *wr, const void *from)
+{
+	const uint8_t *src = from;
+	uint8_t *dst = wr->laddr;
+	size_t head = wr->part_len ? wr->part_at : wr->len;
+	size_t tail = wr->len - wr->part_len - head;
+
+	memcpy(dst, src, head);
+	if (wr->part_len)
+		memcpy(wr->part, src + head, wr->part_len);
+	if (tail)
+		memcpy(dst + head, src + head + wr->part_len, tail);
+}
+
+int xport_mem_add(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	if (!(lane->caps & XPORT_PARTS))
+		return err_set(FARKV_ENOTSUP,
+			       "this connection cannot carry one request's bytes "
+			       "from several places");
+	return lane->ops->mem_add ? lane->ops->mem_add(lane, mem, bytes) : 0;
+}
+
+void xport_mem_remove(struct xport_lane *lane, void *mem)
+{
+	if (lane->ops->mem_remove)
+		lane->ops->mem_remove(lane, mem);
 }

@@ -58,6 +58,15 @@ struct xport_wr {
 	uint64_t expect; /* CAS */
 	uint64_t swap;   /* CAS */
 	uint64_t found;  /* out, CAS: the word before; swapped if == expect */
+	/*
+	 * On lanes with XPORT_PARTS: `part_len` bytes of a READ or WRITE, from its
+	 * byte part_at on, stand at `part`, and those behind them at laddr + part_at.
+	 * What is said of laddr holds for `part`, which may also be memory that
+	 * xport_mem_add() took. A READ has 8 bytes or more behind its part: by its
+	 * last bytes a lane may see that all have come. 0: there is no part.
+	 */
+	void *part;
+	uint32_t part_at, part_len;
 };
 
 struct xport_chain {
@@ -77,6 +86,7 @@ enum xport_caps {
 	XPORT_READ8_ATOMIC = 1u << 2, /* aligned 8-byte words never tear in a READ */
 	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */
 	XPORT_READONLY = 1u << 4,     /* WRITE and CAS are refused */
+	XPORT_PARTS = 1u << 5,        /* requests may have a part elsewhere */
 };
 
 /** What a card would have seen. Plain fields: the lane's thread alone writes. */
@@ -85,6 +95,7 @@ struct xport_counters {
 	uint64_t read_bytes, write_bytes;
 	uint64_t doorbells;
 	uint64_t round_trips; /* counted by who waits (index) */
+	uint64_t registrations; /* of memory with the device */
 };
 
 struct xport_lane;
@@ -95,6 +106,11 @@ struct xport_ops {
 	void (*poll)(struct xport_lane *lane);
 	void *(*mem_alloc)(struct xport_lane *lane, size_t bytes);
 	void (*mem_free)(struct xport_lane *lane, void *mem, size_t bytes);
+	/* NULL all: requests may name any memory, or none but the lane's. */
+	int (*mem_add)(struct xport_lane *lane, void *mem, size_t bytes);
+	void (*mem_remove)(struct xport_lane *lane, void *mem);
+	bool (*mem_known)(const struct xport_lane *lane, const void *mem,
+			  size_t bytes);
 	void (*close)(struct xport_lane *lane);
 };
 
@@ -112,8 +128,8 @@ struct xport_lane {
 /**
  * Post the chains linked from `first` with one doorbell. Each chain must stay
  * in place until it is done. A request that does not lie within the region, is
- * misaligned, READs into memory of another of its chain, or writes on a read-only
- * lane is the caller's bug or the region's corruption: nothing is posted and
+ * misaligned, READs into memory of another of its chain, has a part that is not of
+ * its bytes or on a lane without XPORT_PARTS, or writes on a read-only lane is the caller's bug or the region's corruption: nothing is posted and
  * FARKV_EINVAL (FARKV_EPERM) is returned.
  * On a broken lane the chains are done at once with its status; returns 0.
  */
@@ -139,6 +155,34 @@ static inline void xport_mem_free(struct xport_lane *lane, void *mem,
 	if (mem)
 		lane->ops->mem_free(lane, mem, bytes);
 }
+
+/**
+ * Let the parts of requests lie in memory of the caller's: `bytes` from `mem` on,
+ * whole pages, until xport_mem_remove() with the same address, or the lane's end;
+ * no request may name it then. The pages must stay mapped as long as the lane knows
+ * them. Registers them with the device: slow, so not on the way of an operation.
+ * Returns 0, FARKV_ENOTSUP (the lane has no parts), FARKV_ENOMEM (locked memory),
+ * FARKV_ESYS.
+ */
+int xport_mem_add(struct xport_lane *lane, void *mem, size_t bytes);
+void xport_mem_remove(struct xport_lane *lane, void *mem);
+
+/** May the part of a request be these bytes? Cheap enough for each request. */
+static inline bool xport_mem_known(const struct xport_lane *lane,
+				   const void *mem, size_t bytes)
+{
+	if (!(lane->caps & XPORT_PARTS))
+		return false;
+	return lane->caps & XPORT_ANY_MEM ||
+	       (lane->ops->mem_known && lane->ops->mem_known(lane, mem, bytes));
+}
+
+/**
+ * What a request's bytes are in one piece: for lanes that carry them otherwise.
+ * `to` and `from` have wr->len bytes.
+ */
+void xport_gather(const struct xport_wr *wr, void *to);
+void xport_scatter(const struct xport_wr *wr, const void *from);
 
 /** Close the lane; chains outstanding are abandoned. NULL is allowed. */
 static inline void xport_close(struct xport_lane *lane)

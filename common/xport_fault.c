@@ -80,18 +80,20 @@ static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
 /* A READ of bytes that are in part older than the rest. */
 static int fault_torn_read(struct fault_lane *f, struct xport_wr *wr)
 {
-	uint8_t *old = malloc(wr->len);
+	uint8_t *old = malloc(2 * (size_t)wr->len), *now = old + wr->len;
 	int err = FARKV_ENOMEM;
 
 	if (!old)
 		return err;
 	err = fault_inner(f, wr);
 	if (!err) {
-		memcpy(old, wr->laddr, wr->len);
+		xport_gather(wr, old);
 		if (f->cfg.tear_gap)
 			f->cfg.tear_gap(f->cfg.arg);
 		err = fault_inner(f, wr);
-		fault_mix(f, wr->laddr, old, wr->len);
+		xport_gather(wr, now);
+		fault_mix(f, now, old, wr->len);
+		xport_scatter(wr, now);
 	}
 	free(old);
 	return err;
@@ -188,7 +190,32 @@ static void fault_poll(struct xport_lane *lane)
 
 static void *fault_mem_alloc(struct xport_lane *lane, size_t bytes)
 {
-	return xport_mem_alloc(((struct fault_lane *)lane)->inner, bytes);
+	struct fault_lane *f = (struct fault_lane *)lane;
+	void *mem = xport_mem_alloc(f->inner, bytes);
+
+	fault_count(f);
+	return mem;
+}
+
+static int fault_mem_add(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	struct fault_lane *f = (struct fault_lane *)lane;
+	int err = xport_mem_add(f->inner, mem, bytes);
+
+	fault_count(f);
+	return err;
+}
+
+static bool fault_mem_known(const struct xport_lane *lane, const void *mem,
+			    size_t bytes)
+{
+	return xport_mem_known(((const struct fault_lane *)lane)->inner, mem,
+			       bytes);
+}
+
+static void fault_mem_remove(struct xport_lane *lane, void *mem)
+{
+	xport_mem_remove(((struct fault_lane *)lane)->inner, mem);
 }
 
 static void fault_mem_free(struct xport_lane *lane, void *mem, size_t bytes)
@@ -208,6 +235,9 @@ static const struct xport_ops fault_ops = {
 	.poll = fault_poll,
 	.mem_alloc = fault_mem_alloc,
 	.mem_free = fault_mem_free,
+	.mem_add = fault_mem_add,
+	.mem_remove = fault_mem_remove,
+	.mem_known = fault_mem_known,
 	.close = fault_close,
 };
 

@@ -40,19 +40,33 @@ static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 	atom_copy_block(dst, src, len);
 }
 
+/* Blocks alone have parts. */
+static void shm_read_parts(const struct xport_wr *wr, const uint8_t *src)
+{
+	uint8_t *to = wr->laddr;
+	uint32_t behind = wr->part_at + wr->part_len;
+
+	atom_copy_block(to, src, wr->part_at);
+	atom_copy_block(wr->part, src + wr->part_at, wr->part_len);
+	atom_copy_block(to + wr->part_at, src + behind, wr->len - behind);
+}
+
 static void shm_execute(struct xport_lane *lane, struct xport_wr *wr)
 {
 	uint8_t *target = lane->base + wr->off;
 
 	switch (wr->opcode) {
 	case XPORT_READ:
-		shm_read(wr->laddr, target, wr->len);
+		if (wr->part_len)
+			shm_read_parts(wr, target);
+		else
+			shm_read(wr->laddr, target, wr->len);
 		lane->counters.reads++;
 		lane->counters.read_bytes += wr->len;
 		break;
 	case XPORT_WRITE:
 		if (wr->laddr != target)
-			memcpy(target, wr->laddr, wr->len);
+			xport_gather(wr, target);
 		lane->counters.writes++;
 		lane->counters.write_bytes += wr->len;
 		break;
@@ -129,6 +143,7 @@ struct xport_lane *xport_shm_open(void *base, uint64_t region_bytes,
 	lane->base = base;
 	lane->region_bytes = region_bytes;
 	lane->caps = XPORT_DIRECT | XPORT_READ8_ATOMIC | XPORT_ANY_MEM |
+		     XPORT_PARTS |
 		     (readonly ? XPORT_READONLY : XPORT_DIRECT_STORE);
 	return lane;
 }

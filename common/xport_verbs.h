@@ -122,9 +122,6 @@ struct verbs_lane_params {
 int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out);
 
-/** Registrations of memory that a verbs lane has made so far. */
-uint64_t verbs_lane_registrations(const struct xport_lane *lane);
-
 /* ---- server ------------------------------------------------------------------ */
 
 struct verbs_server;

@@ -58,7 +58,7 @@ void verbs_release_failed(const char *what, int rc)
 
 int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
 {
-	uint32_t ask = spec->max_inline;
+	uint32_t ask = spec->max_inline, sges = UTIL_MAX(spec->max_sge, 1u);
 
 	for (;;) {
 		struct ibv_qp_init_attr a = {
@@ -69,7 +69,7 @@ int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
 			.qp_type = IBV_QPT_RC,
 			.cap = {.max_send_wr = spec->max_send,
 				.max_recv_wr = spec->srq ? 0 : spec->max_recv,
-				.max_send_sge = 1,
+				.max_send_sge = sges,
 				.max_recv_sge = spec->srq ? 0 : 1,
 				.max_inline_data = ask},
 		};
@@ -77,6 +77,7 @@ int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
 		c->qp = ibv_create_qp(spec->pd, &a);
 		if (c->qp) {
 			c->max_inline = a.cap.max_inline_data;
+			c->max_sge = UTIL_MIN(a.cap.max_send_sge, sges);
 			c->max_send = UTIL_MIN(a.cap.max_send_wr,
 					       spec->max_send);
 			return 0;
@@ -203,6 +204,18 @@ int verbs_device_depths(struct ibv_context *ctx, uint8_t *serve_out,
 			       "the RDMA device %s allows no READs",
 			       ibv_get_device_name(ctx->device));
 	return 0;
+}
+
+uint32_t verbs_device_sges(struct ibv_context *ctx)
+{
+	struct ibv_device_attr a;
+	int n;
+
+	/* Of a READ iWARP devices take one piece; some say nothing. */
+	if (ibv_query_device(ctx, &a))
+		return 1;
+	n = UTIL_MIN(a.max_sge, a.max_sge_rd);
+	return n < 1 ? 1 : UTIL_MIN((uint32_t)n, VERBS_SGES);
 }
 
 /* ---- statuses ---------------------------------------------------------------------- */

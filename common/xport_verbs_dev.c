@@ -239,7 +239,8 @@ static int loop_make(const struct verbs_device *d, struct ibv_cq *cq,
 				     .recv_cq = cq,
 				     .max_send = VERBS_LANE_SQ,
 				     .max_recv = 1,
-				     .max_inline = VERBS_INLINE};
+				     .max_inline = VERBS_INLINE,
+				     .max_sge = verbs_device_sges(d->ctx)};
 	struct ibv_port_attr port;
 	int err;
 

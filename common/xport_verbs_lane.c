@@ -89,22 +89,58 @@ static const struct verbs_area *area_of(const struct verbs_lane *l, uint64_t off
 	return NULL;
 }
 
+/* What a work request gathers or scatters. */
+struct sges {
+	struct ibv_sge sge[VERBS_SGES];
+};
+
+static int sge_add(const struct verbs_lane *l, struct sges *s, int n, void *at,
+		   uint64_t len)
+{
+	if (len == 0)
+		return n;
+	s->sge[n] = (struct ibv_sge){.addr = (uintptr_t)at,
+				     .length = (uint32_t)len,
+				     .lkey = verbs_mem_lkey(&l->mem, at)};
+	return n + 1;
+}
+
+/* The memory of `len` bytes of a request from its byte `at` on. */
+static int sges_fill(const struct verbs_lane *l, const struct xport_wr *wr,
+		     uint64_t at, uint64_t len, struct sges *s)
+{
+	uint64_t head = wr->part_len ? wr->part_at : wr->len, n;
+	uint64_t behind = head + wr->part_len, end = at + len;
+	uint8_t *mem = wr->laddr;
+	int k = 0;
+
+	if (at < head) {
+		n = UTIL_MIN(end, head) - at;
+		k = sge_add(l, s, k, mem + at, n);
+		at += n;
+	}
+	if (at < behind && at < end) {
+		n = UTIL_MIN(end, behind) - at;
+		k = sge_add(l, s, k, (uint8_t *)wr->part + (at - head), n);
+		at += n;
+	}
+	return sge_add(l, s, k, mem + (at - wr->part_len), end - at);
+}
+
 /* Build the work request for the next piece of a request. */
 static uint64_t build(struct verbs_lane *l, struct xport_wr *wr, uint64_t at,
-		      struct ibv_send_wr *out, struct ibv_sge *sge)
+		      struct ibv_send_wr *out, struct sges *s)
 {
 	uint64_t off = wr->off + at, len = UTIL_MIN(wr->len - at, l->max_piece);
 	const struct verbs_area *a = area_of(l, wr->off, wr->len);
 	uint64_t seq = l->head;
-	uint8_t *local = wr->opcode == XPORT_CAS ?
-				 (uint8_t *)&l->found[seq & (l->depth - 1)] :
-				 (uint8_t *)wr->laddr + at;
 
 	assert(a); /* looked up before the chain was taken */
-	*sge = (struct ibv_sge){.addr = (uintptr_t)local,
-				.length = (uint32_t)len,
-				.lkey = verbs_mem_lkey(&l->mem, local)};
-	*out = (struct ibv_send_wr){.wr_id = seq, .sg_list = sge, .num_sge = 1};
+	*out = (struct ibv_send_wr){.wr_id = seq, .sg_list = s->sge};
+	out->num_sge = wr->opcode == XPORT_CAS ?
+			       sge_add(l, s, 0,
+				       &l->found[seq & (l->depth - 1)], len) :
+			       sges_fill(l, wr, at, len, s);
 	if (wr->flags & XPORT_FENCE)
 		out->send_flags = IBV_SEND_FENCE;
 	switch (wr->opcode) {
@@ -152,6 +188,7 @@ static uint8_t *mark_answer(const struct verbs_lane *l, const struct xport_wr *w
 {
 	uint8_t *at = (uint8_t *)(uintptr_t)sge->addr;
 
+	/* Behind a part there are eight bytes or more, for this. */
 	if (wr->opcode == XPORT_WRITE || sge->length < sizeof(l->blank))
 		return NULL;
 	at += sge->length - sizeof(l->blank);
@@ -161,7 +198,7 @@ static uint8_t *mark_answer(const struct verbs_lane *l, const struct xport_wr *w
 
 /* Take the next piece from the queue into `wr`; false if the queue is empty. */
 static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
-		       struct ibv_sge *sge)
+		       struct sges *s)
 {
 	struct xport_chain *c = l->queue;
 	struct xport_wr *x;
@@ -171,11 +208,12 @@ static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
 		return false;
 	x = &c->wr[l->queue_wr];
 	f = &l->flight[l->head & (l->depth - 1)];
-	l->queue_at += build(l, x, l->queue_at, wr, sge);
+	l->queue_at += build(l, x, l->queue_at, wr, s);
 	*f = (struct flight){.chain = c,
 			     .wr = (uint8_t)l->queue_wr,
 			     .last = l->queue_at == x->len,
-			     .mark = mark_answer(l, x, sge)};
+			     .mark = mark_answer(l, x,
+						 &s->sge[wr->num_sge - 1])};
 	l->head++;
 	if (!f->last)
 		return true;
@@ -329,14 +367,14 @@ static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
 static void pump(struct verbs_lane *l)
 {
 	struct ibv_send_wr wr[POST_MAX], *bad = NULL;
-	struct ibv_sge sge[POST_MAX];
+	struct sges s[POST_MAX];
 
 	while (l->queue) {
 		uint64_t room = l->depth - (l->head - l->tail);
 		unsigned n = 0, most = (unsigned)UTIL_MIN(room, POST_MAX);
 		int rc;
 
-		while (n < most && take_piece(l, &wr[n], &sge[n])) {
+		while (n < most && take_piece(l, &wr[n], &s[n])) {
 			if (n)
 				wr[n - 1].next = &wr[n];
 			n++;
@@ -401,9 +439,39 @@ static void verbs_poll(struct xport_lane *lane)
 
 /* ---- memory, life ---------------------------------------------------------------------- */
 
+static void count_registrations(struct verbs_lane *l)
+{
+	l->base.counters.registrations = l->mem.registrations;
+}
+
 static void *verbs_alloc(struct xport_lane *lane, size_t bytes)
 {
-	return verbs_mem_alloc(&lane_of(lane)->mem, bytes);
+	void *mem = verbs_mem_alloc(&lane_of(lane)->mem, bytes);
+
+	count_registrations(lane_of(lane));
+	return mem;
+}
+
+static int verbs_add(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	int err = verbs_mem_add(&lane_of(lane)->mem, mem, bytes);
+
+	count_registrations(lane_of(lane));
+	return err;
+}
+
+static bool verbs_known(const struct xport_lane *lane, const void *mem,
+			size_t bytes)
+{
+	const struct verbs_lane *l = (const void *)lane;
+
+	return verbs_mem_added(&l->mem, mem, bytes);
+}
+
+static void verbs_remove(struct xport_lane *lane, void *mem)
+{
+	if (lane_of(lane)->pid == getpid())
+		verbs_mem_remove(&lane_of(lane)->mem, mem);
 }
 
 static void verbs_free(struct xport_lane *lane, void *mem, size_t bytes)
@@ -442,6 +510,9 @@ static const struct xport_ops verbs_ops = {
 	.poll = verbs_poll,
 	.mem_alloc = verbs_alloc,
 	.mem_free = verbs_free,
+	.mem_add = verbs_add,
+	.mem_remove = verbs_remove,
+	.mem_known = verbs_known,
 	.close = verbs_close,
 };
 
@@ -469,6 +540,7 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 	l->flight = calloc(l->depth, sizeof(*l->flight));
 	l->found = verbs_mem_alloc(&l->mem, l->depth * sizeof(*l->found));
 	l->cq = ibv_create_cq(pd->context, (int)l->depth + 1, owner, NULL, 0);
+	count_registrations(l);
 	if (l->flight && l->found && l->cq) {
 		*out = l;
 		return 0;
@@ -496,6 +568,10 @@ int verbs_lane_start(struct verbs_lane *l, const struct verbs_conn *conn)
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot query the RDMA device's port");
 	l->conn = *conn;
+	if (conn->max_sge >= VERBS_SGES)
+		l->base.caps |= XPORT_PARTS;
+	else
+		l->base.caps &= ~(uint32_t)XPORT_PARTS;
 	l->max_piece = port.max_msg_sz ? port.max_msg_sz : 1u << 20;
 	while (l->depth > conn->max_send)
 		l->depth /= 2;
@@ -538,10 +614,4 @@ void verbs_lane_abandon(struct verbs_lane *l)
 {
 	if (l)
 		lane_release(l);
-}
-
-uint64_t verbs_lane_registrations(const struct xport_lane *lane)
-{
-	return ((const struct verbs_lane *)(const void *)lane)
-		->mem.registrations;
 }

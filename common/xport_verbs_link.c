@@ -468,6 +468,7 @@ int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 	}
 	if (!err) {
 		spec.pd = l->pd;
+		spec.max_sge = verbs_device_sges(l->ctx);
 		spec.send_cq = spec.recv_cq = verbs_lane_cq(lane);
 		spec.context = l;
 		err = verbs_qp_create(&c, &spec);

@@ -67,12 +67,26 @@ int verbs_reg_error(int errnum, uint64_t bytes, const char *what)
 			     size, what, limit);
 }
 
-static void chunk_free(struct verbs_chunk *c)
+static void chunk_deregister(struct verbs_chunk *c)
 {
 	if (c->mr)
 		VERBS_RELEASE("memory", ibv_dereg_mr(c->mr));
+}
+
+static void chunk_free(struct verbs_chunk *c)
+{
+	chunk_deregister(c);
 	munmap(c->base, c->bytes);
 	free(c);
+}
+
+static int chunk_register(struct verbs_mem *m, struct verbs_chunk *c)
+{
+	c->mr = ibv_reg_mr(m->pd, c->base, c->bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!c->mr)
+		return verbs_reg_error(errno, c->bytes, "buffers");
+	m->registrations++;
+	return 0;
 }
 
 /* A child of fork() has no use for it, and would share pages with the card. */
@@ -90,13 +104,10 @@ static struct verbs_chunk *chunk_new(struct verbs_mem *m, size_t bytes)
 	(void)madvise(p, bytes, MADV_DONTFORK);
 	c->base = p;
 	c->bytes = bytes;
-	c->mr = ibv_reg_mr(m->pd, p, bytes, IBV_ACCESS_LOCAL_WRITE);
-	if (!c->mr) {
-		verbs_reg_error(errno, bytes, "buffers");
+	if (chunk_register(m, c)) {
 		chunk_free(c);
 		return NULL;
 	}
-	m->registrations++;
 	c->next = m->chunks;
 	m->chunks = c;
 	return c;
@@ -187,17 +198,69 @@ void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes)
 	m->free[class] = p;
 }
 
-uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p)
+int verbs_mem_add(struct verbs_mem *m, void *p, size_t bytes)
 {
-	for (const struct verbs_chunk *c = m->chunks; c; c = c->next)
+	struct verbs_chunk *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return err_set(FARKV_ENOMEM, "no memory for a buffer's key");
+	c->base = p;
+	c->bytes = bytes;
+	err = chunk_register(m, c);
+	if (err) {
+		free(c);
+		return err;
+	}
+	c->next = m->added;
+	m->added = c;
+	return 0;
+}
+
+void verbs_mem_remove(struct verbs_mem *m, const void *p)
+{
+	struct verbs_chunk **at = &m->added, *c;
+
+	while (*at && (*at)->base != p)
+		at = &(*at)->next;
+	c = *at;
+	if (!c)
+		return;
+	*at = c->next;
+	chunk_deregister(c);
+	free(c);
+}
+
+static const struct verbs_chunk *chunk_of(const struct verbs_chunk *first,
+					  const void *p)
+{
+	for (const struct verbs_chunk *c = first; c; c = c->next)
 		if ((const uint8_t *)p >= c->base &&
 		    (const uint8_t *)p < c->base + c->bytes)
-			return c->mr->lkey;
-	return 0;
+			return c;
+	return NULL;
+}
+
+bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes)
+{
+	const struct verbs_chunk *c = chunk_of(m->added, p);
+
+	return c && bytes <= c->bytes - (size_t)((const uint8_t *)p - c->base);
+}
+
+uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p)
+{
+	const struct verbs_chunk *c = chunk_of(m->chunks, p);
+
+	if (!c)
+		c = chunk_of(m->added, p);
+	return c ? c->mr->lkey : 0;
 }
 
 void verbs_mem_fini(struct verbs_mem *m)
 {
+	while (m->added)
+		verbs_mem_remove(m, m->added->base);
 	while (m->chunks) {
 		struct verbs_chunk *next = m->chunks->next;
 

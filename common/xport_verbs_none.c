@@ -85,12 +85,6 @@ int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 	return FARKV_ENOTSUP;
 }
 
-uint64_t verbs_lane_registrations(const struct xport_lane *lane)
-{
-	(void)lane;
-	return 0;
-}
-
 void verbs_server_close(struct verbs_server *vs)
 {
 	(void)vs;

@@ -27,6 +27,8 @@
 #define VERBS_DEPTH 16u
 #define VERBS_LANE_SQ 512u
 #define VERBS_INLINE 220u
+/* Pieces of memory that one request of a lane gathers or scatters. */
+#define VERBS_SGES 3u
 /* Messages under way in one direction of one connection. */
 #define VERBS_SENDS 4u
 #define VERBS_LINK_RECVS 8u
@@ -46,6 +48,7 @@ struct verbs_chunk;
 struct verbs_mem {
 	struct ibv_pd *pd;
 	struct verbs_chunk *chunks;
+	struct verbs_chunk *added; /* memory of the user's: only the key is ours */
 	void *free[VERBS_MEM_CLASSES]; /* by log2 of the size */
 	size_t large_free; /* bytes in free buffers with chunks of their own */
 	uint64_t registrations;
@@ -55,9 +58,15 @@ void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd);
 /** 64-byte aligned; NULL with a detail if memory or its registration fails. */
 void *verbs_mem_alloc(struct verbs_mem *m, size_t bytes);
 void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes);
-/** The local key of memory that verbs_mem_alloc() gave. */
+/** Register memory of the user's. 0, FARKV_ENOMEM or FARKV_ESYS, with a detail. */
+int verbs_mem_add(struct verbs_mem *m, void *p, size_t bytes);
+/** No request under way may name it. Unknown memory is left alone. */
+void verbs_mem_remove(struct verbs_mem *m, const void *p);
+/** Do all these bytes lie in memory that was added in one piece? */
+bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes);
+/** The local key of memory that verbs_mem_alloc() gave or verbs_mem_add() took. */
 uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p);
-/** Deregister and unmap; all QPs that could use it are gone. */
+/** Deregister all, unmap what is ours; all QPs that could use it are gone. */
 void verbs_mem_fini(struct verbs_mem *m);
 
 /** ibv_reg_mr() failed with `errnum`: explain it by the limits. */
@@ -70,6 +79,7 @@ struct verbs_conn {
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
 	uint32_t max_inline, max_send;
+	uint32_t max_sge; /* pieces of a send's memory */
 	uint32_t depth; /* READs and CAS that may be outstanding */
 	uint8_t tos;    /* server: of what it sends; 0: as the client's */
 	uint8_t rnr_timer; /* the peer's pause while receives are missing; 0:
@@ -81,6 +91,7 @@ struct verbs_qp_spec {
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_srq *srq; /* may be NULL */
 	uint32_t max_send, max_recv, max_inline;
+	uint32_t max_sge; /* 0: 1 */
 	void *context;
 };
 
@@ -134,6 +145,10 @@ int verbs_device_depths(struct ibv_context *ctx, uint8_t *serve_out,
  * (may be NULL) and the error of its operations.
  */
 int verbs_status_error(enum ibv_wc_status status, const char **why);
+
+/** Pieces of memory that a READ or WRITE of this device may have; at most
+ * VERBS_SGES, at least 1. */
+uint32_t verbs_device_sges(struct ibv_context *ctx);
 
 /** Make a descriptor non-blocking and close-on-exec. */
 int verbs_fd_prepare(int fd);

@@ -147,6 +147,7 @@ struct farkv_counters {
 	uint64_t round_trips;  /**< times an operation waited for the far side */
 	uint64_t retries;      /**< operations' steps that had to be repeated */
 	uint64_t control_msgs; /**< requests sent to the server */
+	uint64_t registrations; /**< of memory with the RDMA device */
 };
 
 /** The state of the store, as the server sees it. */
@@ -304,9 +305,14 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 /**
  * Read the value of a key into the caller's buffer of `cap` bytes.
  *
- * *len_out is the value's length. It is also set with FARKV_ETOOSMALL, when
- * nothing is copied. `version_out` may be NULL; `buf` may be NULL if cap is 0.
+ * *len_out is the value's length. It is also set with FARKV_ETOOSMALL.
+ * `version_out` may be NULL; `buf` may be NULL if cap is 0.
  * Other errors and cost as farkv_get().
+ *
+ * Values of 4 KiB and more come into `buf` without a copy between if it is, with all
+ * `cap` bytes, within a buffer of farkv_buf_alloc() of this handle; over shared memory
+ * into any memory. So what stands in `buf` behind the value, and after an error, is
+ * undefined.
  */
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out,
@@ -315,7 +321,9 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 /**
  * Store a value under a key, whether or not the key had one before.
  *
- * Key and value are copied before the call returns. Errors: FARKV_ETOOLARGE,
+ * Key and value may be changed again when the call returns, and not before. A value
+ * of 4 KiB and more within a buffer of farkv_buf_alloc() of this handle goes out
+ * without a copy. Errors: FARKV_ETOOLARGE,
  * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC,
  * FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_EMAYBE,
  * FARKV_ENOMEM. After every one but FARKV_EMAYBE the old value stands.
@@ -356,6 +364,30 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
  */
 int farkv_delete(struct farkv *kv, const void *key,
 		 size_t key_len) FARKV_MUST_CHECK;
+
+/**
+ * Memory for values, `bytes` (not 0) of it, that farkv_get_into() and the calls that
+ * write carry without a copy: registered with the RDMA device once, in huge pages
+ * where the system has them. Whole pages are given out, so this is for buffers that
+ * are used again and again. Contents are undefined.
+ *
+ * *buf_out belongs to the handle and is valid until farkv_buf_free() or
+ * farkv_close(), whatever becomes of the connection: a new one learns of it. Any use
+ * of memory is allowed, by other threads and handles too; to those it is memory as
+ * any other. A child of fork() does not have it. What is freed stays registered for
+ * the next buffers of this handle.
+ *
+ * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
+ * FARKV_EDISCONNECTED (an inherited handle). No message, no round trip.
+ */
+int farkv_buf_alloc(struct farkv *kv, size_t bytes,
+		    void **buf_out) FARKV_MUST_CHECK;
+
+/**
+ * Give a buffer back. NULL is allowed, and so is every handle in a child of fork(),
+ * where nothing happens.
+ */
+void farkv_buf_free(struct farkv *kv, void *buf);
 
 /**
  * Read `n` keys together; each item reports for itself. The values belong to

@@ -242,6 +242,64 @@ START_TEST(block_verify_every_bit_flip_is_bad)
 }
 END_TEST
 
+/* The same bytes, of which some stand elsewhere; all that may lie is tried. */
+START_TEST(block_in_parts_is_the_block)
+{
+	static const uint32_t lens[] = {0, 1, 7, 8, 100, 239, 240, 241, 5000};
+	uint32_t len = lens[_i];
+	uint8_t cls = (uint8_t)class_for(block_room(3, len));
+	struct block_ref at = {.off = META_ALIGN, .inc = 9, .cls = cls};
+	size_t bytes = class_bytes(cls), room = block_room(3, len);
+	uint8_t *whole = calloc(1, bytes), *image = malloc(bytes + 1);
+	uint8_t *value = malloc(bytes + 1), *around = calloc(1, bytes);
+	struct block_pair pair = {"key", value, len, 3};
+	struct block_parts parts = {image, value, BLOCK_HEADER_BYTES + 3, 0};
+	uint64_t h = hash_key(42, "key", 3);
+	struct block_view v;
+
+	for (size_t i = 0; i < bytes; i++)
+		value[i] = (uint8_t)(i * 7 + 1);
+	block_encode(whole, at, 77, "key", 3, h, value, len, 0);
+	block_encode_around(around, at, 77, &pair, h);
+	ck_assert_mem_eq(around, whole, 27);
+	ck_assert_mem_eq(around + 27, whole + 27 + len, room - len - 27);
+
+	/* Each length of the part, up to all that is behind the key. */
+	for (size_t n = len > 8 ? len - 8 : 0; n <= bytes - 27; n++) {
+		parts.part_len = n;
+		memcpy(image, whole, 27);
+		memcpy(value, whole + 27, n);
+		memcpy(image + 27, whole + 27 + n, bytes - 27 - n);
+		memset(&v, 0xA5, sizeof(v));
+		ck_assert_int_eq(block_verify_parts(&parts, at, "key", 3, &v),
+				 BLOCK_MINE);
+		ck_assert_uint_eq(v.value_len, len);
+		ck_assert_uint_eq(v.version, 77);
+		ck_assert_ptr_eq(v.value, len <= n ? value : NULL);
+		ck_assert_int_eq(block_verify_parts(&parts, at, "kez", 3, &v),
+				 BLOCK_OTHER);
+		ck_assert_int_eq(block_verify_parts(&parts, ref, "key", 3, &v),
+				 BLOCK_BAD);
+		if (n) {
+			value[n / 2] ^= 4;
+			ck_assert(block_verify_parts(&parts, at, "key", 3, &v) ==
+					  BLOCK_BAD ||
+				  27 + n / 2 >= room ||
+				  (27 + n / 2 >= 27 + len &&
+				   27 + n / 2 < room - BLOCK_SUM_BYTES));
+			value[n / 2] ^= 4;
+		}
+		image[n % 20] ^= 1;
+		ck_assert_int_eq(block_verify_parts(&parts, at, "key", 3, &v),
+				 BLOCK_BAD);
+	}
+	free(whole);
+	free(image);
+	free(value);
+	free(around);
+}
+END_TEST
+
 START_TEST(block_verify_another_place_class_or_inc_is_bad)
 {
 	uint8_t image[256];
@@ -321,6 +379,7 @@ static Suite *suite(void)
 	t = tcase_create("block");
 	tcase_add_test(t, block_encode_golden_bytes);
 	tcase_add_test(t, block_verify_every_bit_flip_is_bad);
+	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 9);
 	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
 	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);
 	suite_add_tcase(s, t);

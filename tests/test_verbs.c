@@ -250,11 +250,110 @@ START_TEST(memory_that_was_used_before_is_not_registered_again)
 	uint64_t before;
 
 	use_memory();
-	before = verbs_lane_registrations(lane);
+	before = lane->counters.registrations;
 	ck_assert_uint_gt(before, 0);
 	for (unsigned i = 0; i < 50; i++)
 		use_memory();
-	ck_assert_uint_eq(verbs_lane_registrations(lane), before);
+	ck_assert_uint_eq(lane->counters.registrations, before);
+}
+END_TEST
+
+/* Memory of the caller's, on whose pages nothing else lies. */
+static uint8_t *map_memory(size_t bytes)
+{
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+START_TEST(memory_that_is_added_holds_parts_until_it_is_removed)
+{
+	uint8_t *mine = map_memory(SMALL), *mem = xport_mem_alloc(lane, 64);
+	uint64_t before = lane->counters.registrations;
+	struct xport_chain c = {.n = 2};
+
+	ck_assert(lane->caps & XPORT_PARTS);
+	ck_assert(!xport_mem_known(lane, mine, 1));
+	ck_assert(!xport_mem_known(lane, mem, 1));
+	ck_assert_int_eq(xport_mem_add(lane, mine, SMALL), 0);
+	ck_assert_uint_eq(lane->counters.registrations, before + 1);
+	ck_assert(xport_mem_known(lane, mine, SMALL));
+	ck_assert(xport_mem_known(lane, mine + SMALL - 1, 1));
+	ck_assert(!xport_mem_known(lane, mine + SMALL - 1, 2));
+	ck_assert(!xport_mem_known(lane, mine - 1, 2));
+	for (size_t i = 0; i < SMALL; i++)
+		mine[i] = (uint8_t)(i * 5 + i / 256);
+	memset(mem, 0xCC, 64);
+	/* 10 bytes of ours, 5000 of the caller's, 20 of ours; and back, elsewhere. */
+	c.wr[0] = write_wr(3, mem, 5030);
+	c.wr[0].part = mine + 77;
+	c.wr[0].part_at = 10;
+	c.wr[0].part_len = 5000;
+	c.wr[1] = read_wr(3, mem + 32, 5030);
+	c.wr[1].part = mine + 20001;
+	c.wr[1].part_at = 8;
+	c.wr[1].part_len = 5004;
+	far_run(lane, &c);
+	ck_assert_int_eq(c.status, 0);
+	ck_assert_mem_eq(region + 13, mine + 77, 5000);
+	ck_assert_uint_eq(region[12], 0xCC);
+	ck_assert_uint_eq(region[5013], 0xCC);
+	ck_assert_uint_eq(region[5033], 0);
+	ck_assert_mem_eq(mine + 20003, mine + 77, 5000);
+	ck_assert_uint_eq(lane->counters.registrations, before + 1);
+	xport_mem_remove(lane, mine);
+	ck_assert(!xport_mem_known(lane, mine, 1));
+	xport_mem_remove(lane, mine);
+	/* Nothing of the device's is left on these pages. */
+	munmap(mine, SMALL);
+	use_memory();
+	xport_mem_free(lane, mem, 64);
+}
+END_TEST
+
+/* Longer than the device takes at once: cut anywhere, whatever the parts are. */
+START_TEST(long_request_in_parts_arrives_whole)
+{
+	static const uint32_t tails[] = {8, 9, 4096, (1u << 20) + 3};
+	size_t bytes = LARGE - 8192;
+	uint8_t *mine, *mem;
+
+	far_close();
+	map(LARGE);
+	lane = far_lane(&(struct far_lane){0});
+	mine = map_memory(LARGE);
+	mem = xport_mem_alloc(lane, 4u << 20);
+	ck_assert_int_eq(xport_mem_add(lane, mine, LARGE), 0);
+	for (unsigned k = 0; k < 4; k++) {
+		uint32_t n = (uint32_t)bytes - 27 - tails[k];
+		struct xport_chain c = {.n = 1};
+
+		memset(region, 0, LARGE);
+		memset(mem, 0xA0 + k, 4u << 20);
+		for (size_t i = 0; i < n; i++)
+			mine[i] = (uint8_t)(i ^ i >> 8 ^ k);
+		c.wr[0] = write_wr(100, mem, (uint32_t)bytes);
+		c.wr[0].part = mine;
+		c.wr[0].part_at = 27;
+		c.wr[0].part_len = n;
+		far_run(lane, &c);
+		ck_assert_int_eq(c.status, 0);
+		ck_assert(memcmp(region + 127, mine, n) == 0);
+		ck_assert_uint_eq(region[126], 0xA0 + k);
+		ck_assert_uint_eq(region[127 + n], 0xA0 + k);
+		ck_assert_uint_eq(region[99 + bytes], 0xA0 + k);
+		memset(mem, 0, 4u << 20);
+		memset(mine, 0, n);
+		c.wr[0].opcode = XPORT_READ;
+		far_run(lane, &c);
+		ck_assert_int_eq(c.status, 0);
+		ck_assert(memcmp(region + 127, mine, n) == 0);
+		ck_assert(memcmp(region + 127 + n, mem + 27, tails[k]) == 0);
+		ck_assert_uint_eq(mem[27 + tails[k]], 0);
+	}
+	xport_mem_free(lane, mem, 4u << 20);
 }
 END_TEST
 
@@ -561,6 +660,8 @@ static Suite *suite(void)
 		inline_write_buffer_is_free_after_the_post,
 		fenced_write_carries_the_result_of_the_read_before_it,
 		memory_that_was_used_before_is_not_registered_again,
+		memory_that_is_added_holds_parts_until_it_is_removed,
+		long_request_in_parts_arrives_whole,
 		wrong_key_in_the_middle_ends_the_chain_where_it_stands,
 		request_across_two_keys_is_refused_and_nothing_posted,
 		cas_of_three_lanes_on_one_word_all_count,

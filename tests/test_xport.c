@@ -14,6 +14,7 @@
 #include "common/xport.h"
 #include "test_main.h"
 #include "verbs_far.h"
+#include "wr.h"
 
 #define REGION 8192u
 
@@ -78,10 +79,10 @@ START_TEST(chain_write_read_cas_execute_in_order_and_are_counted)
 
 	mem[0] = 0x1111;
 	mem[1] = 0;
-	c.wr[0] = (struct xport_wr){XPORT_WRITE, 0, 8, 64, &mem[0], 0, 0, 0};
-	c.wr[1] = (struct xport_wr){XPORT_READ, 0, 8, 64, &mem[1], 0, 0, 0};
-	c.wr[2] = (struct xport_wr){XPORT_CAS, 0, 8, 64, NULL, 0x1111, 0x22, 0};
-	c.wr[3] = (struct xport_wr){XPORT_CAS, 0, 8, 64, NULL, 0x1111, 0x33, 0};
+	c.wr[0] = write_wr(64, &mem[0], 8);
+	c.wr[1] = read_wr(64, &mem[1], 8);
+	c.wr[2] = cas_wr(64, 0x1111, 0x22);
+	c.wr[3] = cas_wr(64, 0x1111, 0x33);
 	ck_assert_int_eq(xport_post(lane, &c), 0);
 	wait_done(lane, &c);
 	ck_assert_int_eq(c.status, 0);
@@ -204,6 +205,99 @@ START_TEST(post_read_into_memory_of_its_chain_posts_nothing)
 }
 END_TEST
 
+/* A request's bytes in two places come together there, and apart again. */
+START_TEST(parts_of_a_request_are_its_bytes_in_order)
+{
+	static const struct {
+		uint32_t len, at, part;
+	} cases[] = {{64, 0, 56},  {64, 24, 32}, {65, 1, 1},	 {1000, 31, 961},
+		     {300, 40, 9}, {4096, 27, 4000}, {200, 10, 0}};
+	struct xport_lane *lane = lane_open(_i);
+	uint8_t *mem = xport_mem_alloc(lane, 4096);
+	uint8_t *part = xport_mem_alloc(lane, 4096);
+
+	ck_assert(lane->caps & XPORT_PARTS);
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		uint32_t len = cases[k].len, at = cases[k].at;
+		uint32_t n = cases[k].part;
+		struct xport_chain c = {.n = 1};
+		uint8_t want[4096];
+
+		memset(region, 0, sizeof(region));
+		for (uint32_t i = 0; i < len; i++)
+			want[i] = (uint8_t)(i * 3 + i / 256 + k);
+		memcpy(mem, want, at);
+		memcpy(part, want + at, n);
+		memcpy(mem + at, want + at + n, len - at - n);
+		c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE, .off = 64,
+					    .len = len, .laddr = mem,
+					    .part = part, .part_at = at,
+					    .part_len = n};
+		ck_assert_int_eq(xport_post(lane, &c), 0);
+		wait_done(lane, &c);
+		ck_assert_int_eq(c.status, 0);
+		ck_assert_mem_eq(region + 64, want, len);
+		ck_assert_uint_eq(region[64 + len], 0);
+		memset(mem, 0xEE, 4096);
+		memset(part, 0xEE, 4096);
+		c.wr[0].opcode = XPORT_READ;
+		ck_assert_int_eq(xport_post(lane, &c), 0);
+		wait_done(lane, &c);
+		ck_assert_int_eq(c.status, 0);
+		ck_assert_mem_eq(mem, want, at);
+		ck_assert_mem_eq(part, want + at, n);
+		ck_assert_mem_eq(mem + at, want + at + n, len - at - n);
+		ck_assert_uint_eq(mem[len - n], 0xEE);
+		ck_assert_uint_eq(part[n], 0xEE);
+	}
+	xport_mem_free(lane, mem, 4096);
+	xport_mem_free(lane, part, 4096);
+	lane_close(lane);
+}
+END_TEST
+
+START_TEST(part_that_is_not_the_requests_posts_nothing)
+{
+	struct xport_lane *lane = lane_open(_i);
+	uint8_t *mem = xport_mem_alloc(lane, 256);
+	const struct xport_wr bad[] = {
+		{.opcode = XPORT_WRITE, .len = 64, .part = mem + 128,
+		 .part_at = 65, .part_len = 1},
+		{.opcode = XPORT_WRITE, .len = 64, .part = mem + 128,
+		 .part_at = 60, .part_len = 5},
+		{.opcode = XPORT_WRITE, .len = 64, .part = mem + 128,
+		 .part_at = 4, .part_len = UINT32_MAX},
+		{.opcode = XPORT_CAS, .len = 8, .part = mem + 128,
+		 .part_at = 0, .part_len = 8},
+		/* fewer than eight bytes behind it */
+		{.opcode = XPORT_READ, .len = 64, .part = mem + 128,
+		 .part_at = 24, .part_len = 33},
+		/* what the WRITE before takes its bytes from */
+		{.opcode = XPORT_READ, .len = 64, .part = mem + 193,
+		 .part_at = 24, .part_len = 30},
+		{.opcode = XPORT_READ, .len = 64, .part = mem + 200,
+		 .part_at = 24, .part_len = 30},
+	};
+
+	memset(region, 0, sizeof(region));
+	memset(mem, 1, 256);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct xport_chain c = {.n = 2};
+
+		c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE, .len = 32,
+					    .laddr = mem + 100,
+					    .part = mem + 200, .part_at = 4,
+					    .part_len = 20};
+		c.wr[1] = bad[i];
+		c.wr[1].laddr = mem;
+		ck_assert_int_eq(xport_post(lane, &c), FARKV_EINVAL);
+		ck_assert_uint_eq(region[0], 0);
+	}
+	xport_mem_free(lane, mem, 256);
+	lane_close(lane);
+}
+END_TEST
+
 START_TEST(broken_lane_ends_every_chain_with_its_error)
 {
 	struct xport_lane *lane = lane_open(_i);
@@ -233,11 +327,11 @@ START_TEST(readonly_lane_refuses_write_and_cas)
 	struct xport_chain c = {.n = 1};
 
 	mem[0] = 1;
-	c.wr[0] = (struct xport_wr){XPORT_WRITE, 0, 8, 0, mem, 0, 0, 0};
+	c.wr[0] = write_wr(0, mem, 8);
 	ck_assert_int_eq(xport_post(lane, &c), FARKV_EPERM);
-	c.wr[0] = (struct xport_wr){XPORT_CAS, 0, 8, 0, NULL, 0, 1, 0};
+	c.wr[0] = cas_wr(0, 0, 1);
 	ck_assert_int_eq(xport_post(lane, &c), FARKV_EPERM);
-	c.wr[0] = (struct xport_wr){XPORT_READ, 0, 8, 0, mem, 0, 0, 0};
+	c.wr[0] = read_wr(0, mem, 8);
 	ck_assert_int_eq(xport_post(lane, &c), 0);
 	wait_done(lane, &c);
 	ck_assert_uint_eq(mem[0], 0);
@@ -344,6 +438,10 @@ static Suite *suite(void)
 		N_LANES);
 	tcase_add_loop_test(t, post_read_into_memory_of_its_chain_posts_nothing,
 			    0, N_LANES);
+	tcase_add_loop_test(t, parts_of_a_request_are_its_bytes_in_order, 0,
+			    N_LANES);
+	tcase_add_loop_test(t, part_that_is_not_the_requests_posts_nothing, 0,
+			    N_LANES);
 	tcase_add_loop_test(t, broken_lane_ends_every_chain_with_its_error, 0,
 			    N_LANES);
 	tcase_add_test(t, readonly_lane_refuses_write_and_cas);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * buffers.h - memory of a handle that its lanes know: buffers for the program's values
+ * which the transport carries from and to where they lie.
+ *
+ * Carved in whole pages from chunks of 2 MiB and more, which ask for huge pages. A
+ * chunk is made known to the lane once (RDMA: registered); a lane that takes the place
+ * of another learns of all chunks before it is used. Chunks stay until the end, so
+ * buffers that come and go register nothing after a while.
+ *
+ * One thread, as the handle. A child of fork() has none of the memory: there only
+ * buffers_abandon() may be called.
+ */
+#ifndef CLIENT_BUFFERS_H
+#define CLIENT_BUFFERS_H
+
+#include <stddef.h>
+
+#include "common/xport.h"
+
+struct buffers_chunk;
+
+/** Zeroed is empty, and has no lane. */
+struct buffers {
+	struct buffers_chunk *chunks;
+	struct xport_lane *lane; /* NULL: there is none now */
+	size_t largest;          /* chunk so far, bytes */
+};
+
+/**
+ * From now on this is the lane. A chunk that it cannot take is memory as any other
+ * meanwhile: its values are copied.
+ */
+void buffers_attach(struct buffers *b, struct xport_lane *lane);
+/** The lane is about to be closed, which forgets all that it was told. */
+void buffers_detach(struct buffers *b);
+
+/**
+ * `bytes` (not 0) rounded up to pages, page-aligned, contents undefined.
+ * FARKV_ENOMEM, FARKV_ESYS with a detail: no memory, or the lane cannot take more.
+ */
+int buffers_alloc(struct buffers *b, size_t bytes, void **out);
+/** Anything but the start of a buffer in use is left alone. */
+void buffers_free(struct buffers *b, void *p);
+
+/** Unmap all buffers, in use or not. The lane must have been detached. */
+void buffers_fini(struct buffers *b);
+/** The same in a child of fork(): other things may lie at these addresses. */
+void buffers_abandon(struct buffers *b);
+
+#endif
