@@ -354,11 +354,8 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 int handle_result(struct farkv *kv, int err)
 {
 	/* A lane that broke by itself takes the session along. */
-	if (kv->link.session && xport_broken(kv->link.lane)) {
+	if (kv->link.session && xport_broken(kv->link.lane))
 		gate_raise(kv->gate, GATE_BROKEN);
-		/* What it still carries must not touch the caller's memory. */
-		xport_poll(kv->link.lane);
-	}
 	switch (err) {
 	case FARKV_ENOTFOUND:
 		return err_set_plain(err);

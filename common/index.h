@@ -157,8 +157,7 @@ struct index_op {
 /**
  * Values from this size on are carried from and to where they lie, in memory that
  * the lane knows; smaller ones are copied, which costs less than a request of several
- * pieces. After an operation that failed on a lane which broke, poll once before that
- * memory is used otherwise.
+ * pieces. Nothing touches that memory any more when the operation is final.
  */
 #define INDEX_PART_MIN 4096u
 
