@@ -18,15 +18,26 @@
 
 /* ---- stores ------------------------------------------------------------------ */
 
+/* Bindings that a build may lack, and Debian's name of what they need. */
+static const struct {
+	const char *name, *package;
+} optional[] = {
+	{"libcuckoo", "libcuckoo-dev and a C++ compiler"},
+	{"lmdb", "liblmdb-dev"},
+};
+
 static int unknown_db(const char *name, size_t len)
 {
 	char all[128] = "";
 	size_t n = 0;
 
-	if (len == 4 && !memcmp(name, "lmdb", 4))
-		return err_set(FARKV_EINVAL,
-			       "db: this kvbench was built without LMDB; "
-			       "install liblmdb-dev and configure again");
+	for (size_t i = 0; i < ARRAY_SIZE(optional); i++)
+		if (strlen(optional[i].name) == len &&
+		    !memcmp(name, optional[i].name, len))
+			return err_set(FARKV_EINVAL,
+				       "db: this kvbench was built without %s; "
+				       "install %s and configure again",
+				       optional[i].name, optional[i].package);
 	for (size_t i = 0; db_bindings[i]; i++)
 		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s",
 				      i ? ", " : "", db_bindings[i]->name);

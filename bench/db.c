@@ -11,6 +11,9 @@ const struct db_ops *const db_bindings[] = {
 #ifdef HAVE_LMDB
 	&db_lmdb_ops,
 #endif
+#ifdef HAVE_LIBCUCKOO
+	&db_libcuckoo_ops,
+#endif
 	NULL,
 };
 

@@ -116,6 +116,7 @@ struct db_ops {
 };
 
 extern const struct db_ops db_farkv_ops;
+extern const struct db_ops db_libcuckoo_ops;
 extern const struct db_ops db_lmdb_ops;
 extern const struct db_ops db_null_ops;
 

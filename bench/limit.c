@@ -37,6 +37,9 @@ struct limit {
 static const struct limit_side_ops *const sides[] = {
 	&limit_mem_ops,
 	&limit_farkv_ops,
+#ifdef HAVE_LIBCUCKOO
+	&limit_cuckoo_ops,
+#endif
 };
 
 int limit_props(struct props *p)

@@ -80,6 +80,7 @@ struct limit_side_ops {
 
 extern const struct limit_side_ops limit_mem_ops;
 extern const struct limit_side_ops limit_farkv_ops;
+extern const struct limit_side_ops limit_cuckoo_ops; /* HAVE_LIBCUCKOO */
 
 /** Defaults of the properties that `limit` has. */
 int limit_props(struct props *p);

@@ -46,7 +46,7 @@ static const struct opt opts[] = {
 	 .help = "Set one property; stronger than any file."},
 	{.name = "db", .type = OPT_STR, .offset = OFF(db), .metavar = "NAME,...",
 	 .help = "Store to measure, if no word behind the command names it: "
-		 "farkv, lmdb, or null, which "
+		 "farkv, lmdb, libcuckoo, or null, which "
 		 "does nothing and so shows what kvbench itself costs. Several "
 		 "with commas take turns, round by round (-p rounds=3), and are "
 		 "compared."},

@@ -134,3 +134,25 @@ AC_DEFUN([FARKV_LMDB], [
     [AC_DEFINE([HAVE_LMDB], [1], [Define if LMDB is present.])])
   AM_CONDITIONAL([HAVE_LMDB], [test "x$have_lmdb" = xyes])
 ])
+
+dnl FARKV_LIBCUCKOO: the libcuckoo binding of kvbench, the only C++ in the tree,
+dnl built where a C++ compiler and the header are, and C programs can be linked
+dnl with what it makes.
+AC_DEFUN([FARKV_LIBCUCKOO], [
+  AC_LANG_PUSH([C++])
+  AC_CACHE_CHECK([for libcuckoo], [farkv_cv_libcuckoo], [
+    save_CXXFLAGS=$CXXFLAGS
+    CXXFLAGS="$CXXFLAGS -std=gnu++11 -pthread"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM(
+        [[#include <libcuckoo/cuckoohash_map.hh>]],
+        [[libcuckoo::cuckoohash_map<int, int> map(1); return map.erase(1);]])],
+      [farkv_cv_libcuckoo=yes], [farkv_cv_libcuckoo=no])
+    CXXFLAGS=$save_CXXFLAGS])
+  AC_LANG_POP([C++])
+  have_libcuckoo=$farkv_cv_libcuckoo
+  AS_IF([test "x$have_libcuckoo" = xyes],
+    [AC_CHECK_LIB([stdc++], [__cxa_begin_catch], [:], [have_libcuckoo=no])])
+  AS_IF([test "x$have_libcuckoo" = xyes],
+    [AC_DEFINE([HAVE_LIBCUCKOO], [1], [Define if libcuckoo is present.])])
+  AM_CONDITIONAL([HAVE_LIBCUCKOO], [test "x$have_libcuckoo" = xyes])
+])

@@ -130,7 +130,14 @@ is WORKLOAD ValueBytes "1600
 expect 0 kvbench run -db null,farkv -P "$workloads/workloadc" -p keyprefix=both
 expect 1 kvbench run -db null,farkv -P "$workloads/workloadc" -p keyprefix=neither -p loadfirst=false
 stores=farkv,null
-"$KVBENCH" run lmdb -P "$workloads/workloadc" >/dev/null 2>&1 && stores=farkv,lmdb,null
+for db in lmdb libcuckoo; do
+	"$KVBENCH" run $db -P "$workloads/workloadc" >"$dir/out" 2>"$dir/err" && stores=farkv,$db,null
+done
+case $stores in *libcuckoo*)
+	expect 0 kvbench run libcuckoo -P "$workloads/workloadd" -threads 2 -p dataintegrity=true -p operationcount=5000
+	is VERIFY Return=OK "$(number READ Operations)"
+	;;
+esac
 expect 0 kvbench run -db $stores -P "$workloads/workloada" -p rounds=3
 shows '^\[ROUNDS\], farkv round 3 Throughput\(ops/sec\), [0-9.]+$'
 shows '^\[MEDIAN\], null Throughput\(ops/sec\), [0-9.]+$'

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every binding of kvbench owes its caller (bench/db.h), tried on those that
+ * need no server: values of all lengths come back whole, batches keep their values
+ * side by side and say who is missing, what is removed is gone.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/db.h"
+#include "common/err.h"
+#include "common/util.h"
+#include "test_main.h"
+
+#define VALUE_MAX 4000u
+#define RECORDS 2000u
+#define ITEMS 40u
+
+static struct props props;
+static struct db_store *store;
+static struct db *db;
+
+/* False if this build has no such binding. */
+static bool begin(const char *name, size_t value_len)
+{
+	const struct db_ops *ops = db_find(name, strlen(name));
+	struct db_setup setup = {
+		.props = &props,
+		.threads = 1,
+		.records = RECORDS,
+		.key_len = 16,
+		.value_len = value_len,
+	};
+
+	if (!ops) {
+		printf("  left out: %s was not built\n", name);
+		return false;
+	}
+	ck_assert_msg(ops->init(&setup, &store) == 0, "%s", err_detail());
+	ck_assert_msg(ops->open(store, &db) == 0, "%s", err_detail());
+	return true;
+}
+
+static void end(void)
+{
+	db->ops->close(db);
+	store->ops->fini(store);
+	props_free(&props);
+}
+
+static const char *key_of(unsigned i)
+{
+	static char text[ITEMS][24];
+	char *at = text[i % ITEMS];
+
+	snprintf(at, sizeof(text[0]), "user%012u", i);
+	return at;
+}
+
+static void fill(char *value, unsigned seed, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		value[i] = (char)('a' + (seed + i * 7) % 26);
+}
+
+static void put(unsigned i, unsigned seed, size_t len)
+{
+	char value[VALUE_MAX];
+
+	fill(value, seed, len);
+	ck_assert_int_eq(db->ops->update(db, key_of(i), 16, value, len), DB_OK);
+}
+
+static void has(const struct db_value *v, unsigned seed, size_t len)
+{
+	char value[VALUE_MAX];
+
+	fill(value, seed, len);
+	ck_assert_uint_eq(v->len, len);
+	ck_assert_mem_eq(v->data, value, len);
+}
+
+static void gives(unsigned i, unsigned seed, size_t len)
+{
+	struct db_value v = {NULL, 12345};
+
+	ck_assert_int_eq(db->ops->read(db, key_of(i), 16, &v), DB_OK);
+	has(&v, seed, len);
+}
+
+static void lengths(size_t max)
+{
+	const size_t lens[] = {1, 2, max / 2, max - 1, max};
+	struct db_value v;
+
+	ck_assert_int_eq(db->ops->read(db, key_of(0), 16, &v), DB_NOT_FOUND);
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++)
+		put(i, i, lens[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++)
+		gives(i, i, lens[i]);
+	/* Shorter and longer than what was there. */
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		put(0, 10 + i, lens[ARRAY_SIZE(lens) - 1 - i]);
+		gives(0, 10 + i, lens[ARRAY_SIZE(lens) - 1 - i]);
+	}
+}
+
+static void removal(void)
+{
+	struct db_value v;
+
+	put(7, 1, 50);
+	ck_assert_int_eq(db->ops->remove(db, key_of(7), 16), DB_OK);
+	ck_assert_int_eq(db->ops->read(db, key_of(7), 16, &v), DB_NOT_FOUND);
+	ck_assert_int_eq(db->ops->remove(db, key_of(7), 16), DB_NOT_FOUND);
+	put(7, 2, 50);
+	gives(7, 2, 50);
+}
+
+static void batches(size_t max)
+{
+	static char value[ITEMS][VALUE_MAX];
+	struct db_item items[ITEMS + 3];
+
+	for (unsigned i = 0; i < ITEMS; i++) {
+		size_t len = 1 + i * (max - 1) / (ITEMS - 1);
+
+		fill(value[i], 100 + i, len);
+		items[i] = (struct db_item){.key = key_of(i),
+					    .key_len = 16,
+					    .value = {value[i], len},
+					    .status = DB_ERROR};
+	}
+	db->ops->write_many(db, items, ITEMS);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		ck_assert_int_eq(items[i].status, DB_OK);
+		items[i].value = (struct db_value){NULL, 0};
+		items[i].status = DB_ERROR;
+	}
+	/* Twice the same, twice one that is missing, and once more the first. */
+	items[3] = items[2];
+	items[5].key = items[6].key = "nobody0123456789";
+	items[ITEMS] = items[0];
+	items[ITEMS + 1] = items[5];
+	items[ITEMS + 2] = items[ITEMS - 1];
+	db->ops->read_many(db, items, ITEMS + 3);
+	for (unsigned i = 0; i < ITEMS + 3; i++) {
+		unsigned is = i == 3 ? 2 : i == ITEMS ? 0 : i;
+
+		if (i == 5 || i == 6 || i == ITEMS + 1) {
+			ck_assert_int_eq(items[i].status, DB_NOT_FOUND);
+			continue;
+		}
+		is = i == ITEMS + 2 ? ITEMS - 1 : is;
+		ck_assert_int_eq(items[i].status, DB_OK);
+		has(&items[i].value, 100 + is, 1 + is * (max - 1) / (ITEMS - 1));
+	}
+}
+
+static const char *const names[] = {"lmdb", "libcuckoo"};
+
+START_TEST(bindings_keep_their_contract)
+{
+	static const size_t max[] = {100, VALUE_MAX};
+
+	for (size_t i = 0; i < ARRAY_SIZE(max); i++) {
+		if (!begin(names[_i], max[i]))
+			return;
+		lengths(max[i]);
+		removal();
+		batches(max[i]);
+		ck_assert_ptr_nonnull(db->ops->error(db));
+		end();
+	}
+}
+END_TEST
+
+START_TEST(bindings_hold_all_records)
+{
+	if (!begin(names[_i], 100))
+		return;
+	for (unsigned i = 0; i < RECORDS; i++)
+		put(i, i, 100);
+	for (unsigned i = 0; i < RECORDS; i++)
+		gives(i, i, 100);
+	end();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("bench_db");
+	TCase *t = tcase_create("db");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, bindings_keep_their_contract, 0,
+			    ARRAY_SIZE(names));
+	tcase_add_loop_test(t, bindings_hold_all_records, 0,
+			    ARRAY_SIZE(names));
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
