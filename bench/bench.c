@@ -266,17 +266,25 @@ const char *bench_failure(const struct bench *b)
 }
 
 /* What the store counted itself, under its name: [FARKV], READs, ... */
-static void put_figures(struct report *r, const struct db_store *s,
+static void put_figures(struct report *r, struct db_store *s,
 			const struct phase_result *res)
 {
-	char metric[16];
+	double ops = (double)(res->ops + res->warm_ops);
+	char metric[16], name[48];
 
 	snprintf(metric, sizeof(metric), "%s", s->ops->name);
 	for (char *c = metric; *c; c++)
 		*c = (char)toupper((unsigned char)*c);
+	report_facts(r, metric, s);
 	for (unsigned i = 0; i < res->n_figures; i++)
 		report_u64(r, metric, res->figures[i].name,
 			   res->figures[i].value);
+	for (unsigned i = 0; i < res->n_figures && ops > 0.0; i++) {
+		snprintf(name, sizeof(name), "%sPerOperation",
+			 res->figures[i].name);
+		report_double(r, metric, name,
+			      (double)res->figures[i].value / ops);
+	}
 }
 
 /* Of each store all rounds, and the median of them. */
@@ -342,6 +350,7 @@ void bench_report(const struct bench *b, FILE *out)
 	struct report r;
 
 	report_begin(&r, out, b->params.exporter);
+	report_environment(&r);
 	for (size_t i = 0; i < b->n_dbs && b->n_rounds; i++) {
 		report_workload(&r, &b->params, b->load,
 				b->store[i]->ops->name);

@@ -68,6 +68,9 @@ struct db {
 	const struct db_ops *ops;
 };
 
+/** The same in words, as "Transport", "shm". */
+typedef void (*db_fact_fn)(void *arg, const char *name, const char *text);
+
 /** Takes one line of a binding's own figures for the report. */
 typedef void (*db_figure_fn)(void *arg, const char *name, double value);
 
@@ -110,6 +113,14 @@ struct db_ops {
 	/** Whether the store starts without records in every process; NULL:
 	 * no. A run then loads first. */
 	bool (*starts_empty)(const struct db_store *store);
+
+	/** Processor time that the server has used so far, in ns, 0 if that
+	 * is not known. NULL: there is no server, or nobody knows. */
+	uint64_t (*server_cpu)(struct db *db);
+
+	/** What the store is: transport, versions, memory; after sessions
+	 * were open. NULL: nothing to say. */
+	void (*facts)(struct db_store *store, db_fact_fn fn, void *arg);
 
 	/** Figures of all closed sessions since the last call; NULL: none. */
 	void (*figures)(struct db_store *store, db_figure_fn fn, void *arg);

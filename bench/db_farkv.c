@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ struct farkv_params {
 struct farkv_store {
 	struct db_store base;
 	struct farkv_params params;
-	pthread_mutex_t lock;       /* for `total` */
+	pthread_mutex_t lock;       /* for all below */
+	uint64_t page_bytes;        /* of the store's memory here; 0: not mapped */
+	uint64_t huge_bytes;        /* of it in huge pages of a file in memory */
 	struct farkv_counters total; /* of closed sessions */
 };
 
@@ -77,6 +80,31 @@ static void kv_fini(struct db_store *store)
 	free(s);
 }
 
+/* How this process maps the store: by one of the kernel's smaps, after the name
+ * that kvserver gives its memory. By RDMA there is nothing. */
+static void look_at_pages(struct farkv_store *s)
+{
+	FILE *f = fopen("/proc/self/smaps", "re");
+	char line[512];
+	bool ours = false;
+	unsigned long long kb;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strstr(line, "memfd:farkv-data"))
+			ours = true;
+		else if (!ours)
+			continue;
+		else if (sscanf(line, "KernelPageSize: %llu kB", &kb) == 1)
+			s->page_bytes = kb << 10;
+		else if (sscanf(line, "ShmemPmdMapped: %llu kB", &kb) == 1)
+			s->huge_bytes += kb << 10;
+		else if (strncmp(line, "VmFlags", 7) == 0)
+			ours = false;
+	}
+	if (f)
+		fclose(f);
+}
+
 static int kv_open(struct db_store *store, struct db **db_out)
 {
 	struct farkv_store *s = (struct farkv_store *)store;
@@ -100,6 +128,10 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	}
 	d->base.ops = &db_farkv_ops;
 	d->store = s;
+	pthread_mutex_lock(&s->lock);
+	if (!s->page_bytes)
+		look_at_pages(s);
+	pthread_mutex_unlock(&s->lock);
 	*db_out = &d->base;
 	return 0;
 }
@@ -229,6 +261,28 @@ static const char *kv_error(struct db *db)
 	return farkv_errdetail();
 }
 
+static uint64_t kv_server_cpu(struct db *db)
+{
+	struct farkv_stats st = {.size = sizeof(st)};
+
+	return farkv_stats(((struct farkv_db *)db)->kv, &st) ? 0 : st.cpu_ns;
+}
+
+static void kv_facts(struct db_store *store, db_fact_fn fn, void *arg)
+{
+	struct farkv_store *s = (struct farkv_store *)store;
+	char text[96];
+
+	fn(arg, "Library", farkv_version());
+	fn(arg, "Transport", s->page_bytes ? "shm" : "rdma");
+	if (!s->page_bytes)
+		return;
+	snprintf(text, sizeof(text), "%llu KiB; %llu MiB mapped as huge pages",
+		 (unsigned long long)(s->page_bytes >> 10),
+		 (unsigned long long)(s->huge_bytes >> 20));
+	fn(arg, "Pages", text);
+}
+
 static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 {
 	struct farkv_store *s = (struct farkv_store *)store;
@@ -261,5 +315,7 @@ const struct db_ops db_farkv_ops = {
 	.read_many = kv_read_many,
 	.write_many = kv_write_many,
 	.error = kv_error,
+	.server_cpu = kv_server_cpu,
+	.facts = kv_facts,
 	.figures = kv_figures,
 };

@@ -29,6 +29,7 @@ struct member {
 	struct worker worker;
 	struct measure measured;
 	uint64_t todo;  /* operations; 0: until time is up */
+	uint64_t warm_ops; /* done before */
 	uint64_t end;   /* stamp behind its last operation */
 	int err;        /* why it could not begin */
 	char why[256];
@@ -49,6 +50,9 @@ struct team {
 	uint64_t start;   /* stamp; set at the second meeting */
 	uint64_t until;   /* stamp; 0: no time limit */
 	uint64_t start_ns; /* the start, by ticks_clock_ns() */
+	uint64_t cpu_start, cpu_end;       /* processor time, ns */
+	uint64_t server_start, server_end; /* the store's; 0: unknown */
+	_Atomic unsigned n_done;           /* have done their operations */
 	_Atomic bool measuring;
 	_Atomic unsigned n_ended;
 };
@@ -76,6 +80,14 @@ bool phase_was_interrupted(void)
 	return interrupted != 0;
 }
 
+static uint64_t cpu_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
 /* ---- meetings --------------------------------------------------------------- */
 
 /* All are here; t->lock is held. */
@@ -85,6 +97,7 @@ static void meeting_over(struct team *t)
 
 	t->here = 0;
 	if (t->meeting++ == 1) {
+		t->cpu_start = cpu_now_ns();
 		t->start_ns = ticks_clock_ns();
 		t->start = ticks_now();
 		if (s)
@@ -146,6 +159,7 @@ static void warm_up(struct member *m)
 	    measure_init(&unused, p, false))
 		return;
 	worker_run(&m->worker, &unused, 0, ticks_now() + span);
+	m->warm_ops = m->worker.done;
 	atomic_store_explicit(&m->worker.done, 0, memory_order_relaxed);
 	measure_fini(&unused);
 }
@@ -157,26 +171,49 @@ static void spread_out(struct worker *w)
 		w->offset = (uint64_t)(w->tick * rng_double(&w->draw.rng));
 }
 
+static uint64_t server_cpu(const struct member *m)
+{
+	struct db *db = m->worker.db;
+
+	return db->ops->server_cpu ? db->ops->server_cpu(db) : 0;
+}
+
+/* The last to be done reads the processor times for all. */
+static void note_done(struct member *m)
+{
+	struct team *t = m->team;
+
+	m->end = ticks_now();
+	if (atomic_fetch_add(&t->n_done, 1) + 1 != t->n)
+		return;
+	t->cpu_end = cpu_now_ns();
+	t->server_end = server_cpu(m);
+}
+
 static void *member_main(void *arg)
 {
 	struct member *m = arg;
 	struct team *t = m->team;
 	struct worker *w = &m->worker;
+	uint64_t closing = 0;
 	bool begin;
 
 	member_open(m);
 	begin = meet(t, m->err == 0);
 	if (begin) {
 		warm_up(m);
+		if (m == t->members)
+			t->server_start = server_cpu(m);
 		meet(t, true);
 		spread_out(w);
 		worker_run(w, &m->measured, m->todo, t->until);
-		m->end = ticks_now();
+		note_done(m);
+		closing = ticks_now();
 	}
 	if (w->db)
 		w->db->ops->close(w->db);
 	if (begin)
-		worker_note_cleanup(w, &m->measured, m->end);
+		worker_note_cleanup(w, &m->measured, closing);
 	atomic_fetch_add(&t->n_ended, 1);
 	return NULL;
 }
@@ -348,6 +385,7 @@ static int team_result(struct team *t, struct phase_result *out)
 		if (m->err)
 			return err_set(m->err, "%s", m->why);
 		measure_merge(&r.m, &m->measured);
+		r.warm_ops += m->warm_ops;
 		end = UTIL_MAX(end, m->end);
 	}
 	if (t->broken || r.m.out_of_memory) {
@@ -367,6 +405,9 @@ static int team_result(struct team *t, struct phase_result *out)
 			 (unsigned long long)params_load_count(
 				 t->phase->params));
 	r.ns = ticks_span_ns(t->start, end);
+	r.cpu_ns = t->cpu_end - t->cpu_start;
+	if (t->server_start && t->server_end > t->server_start)
+		r.server_cpu_ns = t->server_end - t->server_start;
 	snprintf(r.failure, sizeof(r.failure), "%s", t->shared.failure);
 	if (t->phase->store->ops->figures)
 		t->phase->store->ops->figures(t->phase->store, add_figure, &r);

@@ -40,6 +40,9 @@ struct phase_result {
 	uint64_t ns;       /* from the common start to the last thread's end */
 	bool interrupted;  /* SIGINT or SIGTERM ended it early */
 	bool unrecorded;   /* a .hdr file could not be written; it was said */
+	uint64_t warm_ops; /* done before, to warm up; the figures count them */
+	uint64_t cpu_ns;   /* processor time of this process in `ns` */
+	uint64_t server_cpu_ns; /* of the store's; 0: nobody knows */
 	struct figure figures[FIGURES_MAX];
 	unsigned n_figures;
 	char failure[512]; /* the first failed operation, or "" */

@@ -7,6 +7,12 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "environ.h"
+
+struct fact_arg {
+	struct report *report;
+	const char *metric;
+};
 
 void report_begin(struct report *r, FILE *out, enum exporter kind)
 {
@@ -84,6 +90,52 @@ void report_workload(struct report *r, const struct params *p, bool load,
 	if (p->batch > 1)
 		report_u64(r, "WORKLOAD", "Batch", p->batch);
 	report_u64(r, "WORKLOAD", "Seed", p->seed);
+}
+
+/* A fact of any origin: no comma, which ends a field, and no quotes. */
+static void put_fact(void *arg, const char *name, const char *text)
+{
+	char clean[400];
+	size_t n = 0;
+
+	for (; *text && n < sizeof(clean) - 1; text++)
+		clean[n++] = (unsigned char)*text < ' ' || *text == ',' ||
+					     *text == '"' || *text == '\\'
+				     ? ' '
+				     : *text;
+	clean[n] = '\0';
+	report_text(((struct fact_arg *)arg)->report,
+		    ((struct fact_arg *)arg)->metric, name, clean);
+}
+
+void report_environment(struct report *r)
+{
+	struct fact_arg a = {r, "ENVIRONMENT"};
+
+	environ_facts(put_fact, &a);
+}
+
+void report_facts(struct report *r, const char *metric, struct db_store *store)
+{
+	struct fact_arg a = {r, metric};
+
+	if (store->ops->facts)
+		store->ops->facts(store, put_fact, &a);
+}
+
+/* Processor time of both sides, and how much of it an operation takes. */
+static void put_cpu(struct report *r, const struct phase_result *res)
+{
+	double ops = res->ops ? (double)res->ops : 1.0;
+
+	report_double(r, "CPU", "Client(s)", (double)res->cpu_ns / 1e9);
+	report_double(r, "CPU", "ClientPerOperation(ns)",
+		      (double)res->cpu_ns / ops);
+	if (!res->server_cpu_ns)
+		return;
+	report_double(r, "CPU", "Server(s)", (double)res->server_cpu_ns / 1e9);
+	report_double(r, "CPU", "ServerPerOperation(ns)",
+		      (double)res->server_cpu_ns / ops);
 }
 
 double report_throughput(const struct phase_result *res)
@@ -194,6 +246,7 @@ void report_phase(struct report *r, const struct params *p,
 	report_u64(r, "OVERALL", "RunTime(ms)", res->ns / NS_PER_MS);
 	report_double(r, "OVERALL", "Throughput(ops/sec)",
 		      report_throughput(res));
+	put_cpu(r, res);
 	for (int s = 0; s < SERIES_COUNT; s++)
 		for (int c = 0; c < CLOCK_KINDS; c++)
 			if (res->m.clock[c])

@@ -35,7 +35,14 @@ void report_text(struct report *r, const char *metric, const char *measurement,
 void report_workload(struct report *r, const struct params *p, bool load,
 		     const char *db_name);
 
-/** [OVERALL] and the series of one phase. */
+/** [ENVIRONMENT]: where it was run. Text of files and devices: what would break
+ * a line of the report becomes a blank. */
+void report_environment(struct report *r);
+
+/** What a store says of itself, under `metric`. */
+void report_facts(struct report *r, const char *metric, struct db_store *store);
+
+/** [OVERALL], [CPU] and the series of one phase. */
 void report_phase(struct report *r, const struct params *p,
 		  const struct phase_result *res);
 

@@ -193,6 +193,8 @@ struct farkv_stats {
 	uint64_t barriers;        /**< barriers done */
 	uint64_t barrier_waits;   /**< sessions that one waits for now */
 	uint64_t retired_bytes;   /**< pages that wait for a barrier */
+	uint64_t cpu_ns;          /**< processor time the server has used, before
+				       the scan for this answer */
 };
 
 /** What farkv_fsck() found. */

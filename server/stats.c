@@ -133,6 +133,7 @@ static void fill(const struct control *c, struct msg *m)
 	add(m, MSG_STAT_MAX_KEY, r->sb.max_key);
 	add(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
 	add_upkeep(m, c);
+	add(m, MSG_STAT_CPU_NS, st->cpu_ns);
 }
 
 static bool answer(struct session *s, uint32_t req)
@@ -158,12 +159,22 @@ static bool step(void *arg, uint64_t until_ns)
 	return false;
 }
 
+/* User and system time of all threads. */
+static uint64_t cpu_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
 bool stats_on_request(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
 	struct stats *st = &c->stats;
 	uint64_t now = clock_now_ns();
 
+	st->cpu_ns = cpu_now_ns();
 	if (!st->work.on) {
 		if (st->counted_ns && now - st->counted_ns < COUNT_EVERY_NS)
 			return answer(s, m->req);

@@ -32,6 +32,7 @@ struct stats {
 	uint64_t counted_ns;      /* when; 0 never */
 	struct stats_count now;   /* the one that is on */
 	struct region_walk walk;
+	uint64_t cpu_ns; /* processor time when the last request came */
 	struct waiters waiters;
 	struct work work;
 };

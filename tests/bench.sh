@@ -74,6 +74,37 @@ lines = {(l["metric"], l["measurement"]): l["value"] for l in json.load(open(sys
 sys.exit(lines[("READ", "Operations")] != 1000 or lines[("READ", "Return=OK")] != 1000)
 PY
 
+# ---- where it was measured, and what it cost both sides
+expect 0 kvbench run farkv -P "$workloads/workloada" -p operationcount=20000 -p dataintegrity=true
+shows "^\[ENVIRONMENT\], Kernel, $(uname -s) $(uname -r) "
+shows "^\[ENVIRONMENT\], Commit, [0-9a-f]{7,}|unknown"
+for name in Date Machine Memory Pages Device kvbench; do
+	shows "^\[ENVIRONMENT\], $name, .+"
+done
+is FARKV Transport shm
+shows '^\[FARKV\], Pages, 4 KiB; '
+is FARKV Library "$("$KVCLI" -V | cut -d ' ' -f 2)"
+# What was before the start does not count: here the server's loads, below a warm-up.
+server_cpu() {
+	kvcli stats --json | grep -o '"cpu_ns": [0-9]*' | cut -d ' ' -f 2
+}
+before=$(server_cpu)
+expect 0 kvbench run farkv -P "$workloads/workloada" -p operationcount=20000 -p dataintegrity=true
+python3 - "$dir/out" $(($(server_cpu) - before)) <<'PY' || fail "processor time"
+import sys
+v = {tuple(l.rstrip("\n").split(", ")[:2]): l.rstrip("\n").split(", ")[2] for l in open(sys.argv[1])}
+ms = float(v["[OVERALL]", "RunTime(ms)"])
+client, server = (float(v["[CPU]", k + "(s)"]) for k in ("Client", "Server"))
+assert 0 < client * 1000 <= 3 * ms + 30, (client, ms)  # one thread, and the library's
+assert 0 < server * 1e9 <= int(sys.argv[2]), (server, sys.argv[2])
+assert abs(float(v["[CPU]", "ClientPerOperation(ns)"]) - client * 1e9 / 20000) < 2
+reads, ops = float(v["[FARKV]", "READs"]), 20000
+assert abs(float(v["[FARKV]", "READsPerOperation"]) - reads / ops) < 1e-5
+PY
+expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1 -p warmup=1
+client=$(number CPU 'Client(s)')
+[ "$(printf '%.0f' "${client}e3")" -le 1600 ] || fail "one second of one thread took $client s of a processor"
+
 # ---- round trips, as the card would count them
 expect 0 kvbench load farkv -P "$workloads/workloadc" -p recordcount=20000
 # No READ is so slow at this one that it is done again.

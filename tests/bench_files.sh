@@ -91,12 +91,12 @@ says_last 'error: csv: cannot open .*none/t.csv: No such file'
 
 # ---- the picture
 mkdir "$dir/bin"
-# shellcheck disable=SC2016
 PATH=$dir/bin expect 78 "$KVBENCH" run null -P "$c" --plot "$dir/p.svg"
 says_last 'plot: there is no gnuplot'
 printf '#!/bin/sh\ncat >"%s/script"\n' "$dir" >"$dir/bin/gnuplot"
 chmod +x "$dir/bin/gnuplot"
 PATH=$dir/bin:$PATH expect 0 "$KVBENCH" run null -P "$f" --plot "$dir/p.svg" -p operationcount=100000
+# shellcheck disable=SC2016
 for line in "set output \"$dir/p.svg\"" '\$r0 << EOD' '\$l0_0 << EOD' '.*title "null READ-MODIFY-WRITE"'; do
 	grep -Eqx "$line" "$dir/script" || fail "gnuplot is not told $line"
 done

@@ -466,7 +466,7 @@ END_TEST
 START_TEST(test_ping_and_stats)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
-	uint64_t rtt = 0;
+	uint64_t rtt = 0, cpu_ns;
 
 	OK(farkv_ping(kv, &rtt));
 	ck_assert_uint_gt(rtt, 0);
@@ -487,6 +487,12 @@ START_TEST(test_ping_and_stats)
 	ck_assert_uint_le(s.used_bytes, s.heap_bytes);
 	ck_assert_uint_lt(s.heap_bytes, s.region_bytes);
 	ck_assert_uint_gt(s.index_slots, 5);
+	cpu_ns = s.cpu_ns;
+	ck_assert_uint_gt(cpu_ns, 0);
+	ck_assert_uint_lt(cpu_ns, UINT64_C(1000000000000));
+	/* Every question costs it something. */
+	OK(farkv_stats(kv, &s));
+	ck_assert_uint_gt(s.cpu_ns, cpu_ns);
 }
 END_TEST
 

@@ -22,6 +22,7 @@ static const struct {
 } rows[] = {
 #define ROW(f, title, unit) {#f, title, offsetof(struct farkv_stats, f), unit}
 	ROW(uptime_ms, "server running for", MS),
+	ROW(cpu_ns, "  processor time", NS),
 	ROW(region_bytes, "region", BYTES),
 	ROW(heap_bytes, "memory for values and index", BYTES),
 	ROW(used_bytes, "  of which in use", BYTES),
