@@ -86,7 +86,7 @@ shows '^\[FARKV\], Pages, 4 KiB; '
 is FARKV Library "$("$KVCLI" -V | cut -d ' ' -f 2)"
 # What was before the start does not count: here the server's loads, below a warm-up.
 server_cpu() {
-	kvcli stats --json | grep -o '"cpu_ns": [0-9]*' | cut -d ' ' -f 2
+	kvcli stats --json | sed 's/.*"cpu_ns": *\([0-9]*\).*/\1/'
 }
 before=$(server_cpu)
 expect 0 kvbench run farkv -P "$workloads/workloada" -p operationcount=20000 -p dataintegrity=true
