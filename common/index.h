@@ -130,6 +130,7 @@ struct index_op {
 	bool confirmed;     /* the candidates' words stood after the copy */
 	bool skipped;       /* a candidate was another key's, */
 	bool settled;       /* ... by a word that was READ twice */
+	bool direct;        /* the slot was found by loads: no window's image */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
 	int refusal;        /* how it ends if the window settles */
 	bool odd;           /* met an EMPTY word of another generation */

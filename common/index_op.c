@@ -161,6 +161,13 @@ static enum next op_directory(struct index *ix, struct index_op *op,
 	return NEXT_POST;
 }
 
+/* Is the way to the slot by loads? What is unusual there comes here again. */
+static bool writes_by_loads(const struct index *ix, const struct index_op *op)
+{
+	return op->kind != INDEX_GET && !op->resolving && op->tries == 0 &&
+	       (ix->lane->caps & XPORT_DIRECT_STORE);
+}
+
 static enum next op_start(struct index *ix, struct index_op *op,
 			  uint64_t deadline_ns)
 {
@@ -195,8 +202,11 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	op->skipped = false;
 	op->settled = false;
 	op->absorbs = false;
+	op->direct = false;
 	op->refusal = 0;
 	op->scan_from = 0;
+	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
+		return next;
 	op_chain_begin(op, OP_WINDOW);
 	op->t_start = index_now(ix);
 	op_chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
@@ -257,7 +267,7 @@ static enum next op_moved(struct index *ix, struct index_op *op)
 
 /* ---- PROBE: which key is a slot bound to? ----------------------------------- */
 
-static uint64_t probe_bytes(const struct index_op *op, uint64_t word)
+uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 {
 	uint64_t all = class_bytes(slot_class(word));
 
@@ -289,7 +299,7 @@ static enum next op_probe(struct index *ix, struct index_op *op)
 
 	op->part_len = probe_part(ix, op);
 	for (unsigned i = 0; i < op->n_cand; i++)
-		total += probe_bytes(op, op->window[op->cand[i]]);
+		total += op_probe_bytes(op, op->window[op->cand[i]]);
 	if (index_op_reserve(ix, op, total - op->part_len))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
@@ -299,7 +309,7 @@ static enum next op_probe(struct index *ix, struct index_op *op)
 	op_chain_begin(op, OP_PROBE);
 	for (unsigned i = 0; i < op->n_cand; i++) {
 		uint64_t word = op->window[op->cand[i]];
-		uint64_t len = probe_bytes(op, word);
+		uint64_t len = op_probe_bytes(op, word);
 
 		op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
 		at += len;
@@ -403,7 +413,7 @@ enum next op_scan(struct index *ix, struct index_op *op)
 						"a slot leads out of the region");
 		op->cand[op->n_cand++] = (uint8_t)s;
 		/* Own block images would be overwritten one by one. */
-		if (probe_bytes(op, w) > (1u << 20)) {
+		if (op_probe_bytes(op, w) > (1u << 20)) {
 			s++;
 			break;
 		}
@@ -475,7 +485,7 @@ static enum block_check probe_verify(const struct index *ix,
 	if (op->kind == INDEX_GET)
 		return block_verify(image, ref, op->key.data, op->key.len,
 				    view_out);
-	return block_verify_head(image, probe_bytes(op, word), ref,
+	return block_verify_head(image, op_probe_bytes(op, word), ref,
 				 ix->sb.hash_seed, op->key.data, op->key.len,
 				 op->key.hash, view_out);
 }
@@ -534,7 +544,7 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 		} else {
 			check = probe_verify(ix, op, image, word, &view);
 		}
-		image += probe_bytes(op, word);
+		image += op_probe_bytes(op, word);
 		if (check == BLOCK_BAD)
 			return op_bad_block(ix, op, word);
 		if (check == BLOCK_PARTIAL) {

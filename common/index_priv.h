@@ -19,6 +19,7 @@ struct index {
 	uint64_t (*now)(void *arg);
 	void *now_arg;
 	uint64_t retries;
+	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	uint32_t prefix;
 	uint32_t counter;
 };
@@ -112,6 +113,17 @@ enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word);
 enum next op_resolve_absent(struct index *ix, struct index_op *op);
 /** The lane broke under the chain. */
 enum next op_broken(struct index *ix, struct index_op *op);
+
+/** What a probe READs of the block that `word` names: all, or header and key. */
+uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
+
+/**
+ * A writer's search by loads, in place of READs of its window and candidates; for
+ * lanes with XPORT_DIRECT_STORE. True: *next_out is what op_decide() or op_absent()
+ * said. False if anything unusual was met: nothing has happened. The counters show what
+ * a card would see.
+ */
+bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out);
 
 /** Make op->buf at least `bytes` long; contents are lost. */
 int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes);

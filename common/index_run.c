@@ -72,6 +72,8 @@ void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
 {
 	op->deadline_ns = deadline_ns;
 	op->wait = INDEX_WAIT_NONE;
+	if (!s->ready.first)
+		ix->direct_stages = 0;
 	strand_step(ix, s, op);
 }
 

@@ -251,6 +251,8 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 	op->absorbs = !op->inserting &&
 		      op->kind == INDEX_PUT && (found & SLOT_BLIND);
 	if (op->inserting || !word_whole(ix, op)) {
+		if (op->direct)
+			return op_again(ix, op);
 		/* Whose is it? The scan goes on at this very slot. */
 		op->window[op->slot_at] = found;
 		op->scan_from = op->slot_at;

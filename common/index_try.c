@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GET by loads, on lanes that hand out the region's memory. What is unusual is
- * left to the steps of index_op.c.
+ * On lanes that hand out the region's memory: a GET by loads, and a writer's search
+ * for its key's slot. What is unusual is left to the steps of index_op.c.
  */
 #include "config.h"
 
@@ -83,6 +83,19 @@ static bool still_holds(const uint64_t *slot, uint64_t word)
 	return atom_load_follow(slot) == word;
 }
 
+/* The key's window, by the cached directory; NULL if that leads nowhere. */
+static const uint64_t *direct_window(const struct index *ix, struct index_op *op)
+{
+	op->dir_index = hash_dir_index(op->key.hash,
+				       dirword_depth(ix->dirword));
+	op->entry = ix->entries[op->dir_index];
+	if (!(op->entry & ENTRY_VALID) ||
+	    !region_page_ok(&ix->sb, entry_page(op->entry)))
+		return NULL;
+	return (const uint64_t *)(const void *)(ix->lane->base +
+						window_off(op));
+}
+
 bool index_try(struct index *ix, struct index_op *op)
 {
 	struct xport_counters *count = &ix->lane->counters;
@@ -94,15 +107,10 @@ bool index_try(struct index *ix, struct index_op *op)
 	if (op->kind != INDEX_GET || !(ix->lane->caps & XPORT_DIRECT) ||
 	    xport_broken(ix->lane) || !ix->dirword)
 		return false;
-	op->dir_index = hash_dir_index(op->key.hash,
-				       dirword_depth(ix->dirword));
-	op->entry = ix->entries[op->dir_index];
-	if (!(op->entry & ENTRY_VALID) ||
-	    !region_page_ok(&ix->sb, entry_page(op->entry)))
+	slots = direct_window(ix, op);
+	if (!slots)
 		return false;
 	empty = slot_empty(entry_gen(op->entry));
-	slots = (const uint64_t *)(const void *)(ix->lane->base +
-						 window_off(op));
 	count->reads++;
 	count->read_bytes += WINDOW_BYTES;
 	count->doorbells++;
@@ -132,6 +140,94 @@ bool index_try(struct index *ix, struct index_op *op)
 		}
 	}
 	op->result = FARKV_ENOTFOUND;
+	return true;
+
+unusual:
+	*count = before;
+	ix->retries++;
+	return false;
+}
+
+/* ---- a writer's search --------------------------------------------------------- */
+
+/*
+ * The stages that a card would have taken to come here. Those of operations that run
+ * together are taken together.
+ */
+static void count_stages(struct index *ix, unsigned candidates)
+{
+	unsigned stages = 1 + (candidates + OP_PROBE_MAX - 1) / OP_PROBE_MAX;
+
+	if (stages <= ix->direct_stages)
+		return;
+	ix->lane->counters.doorbells += stages - ix->direct_stages;
+	ix->lane->counters.round_trips += stages - ix->direct_stages;
+	ix->direct_stages = stages;
+}
+
+/* Whose is the block that `word` names? Copies its header and key to op->buf. */
+static enum block_check direct_head(struct index *ix, struct index_op *op,
+				    uint64_t word, struct block_view *view)
+{
+	struct block_ref ref = slot_block(word);
+	uint64_t bytes = op_probe_bytes(op, word);
+
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
+	    index_op_reserve(ix, op, bytes))
+		return BLOCK_BAD;
+	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
+	ix->lane->counters.reads++;
+	ix->lane->counters.read_bytes += bytes;
+	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
+				 op->key.data, op->key.len, op->key.hash, view);
+}
+
+/*
+ * The same walk as op_scan()'s, without an image of the window: so a CAS that is
+ * lost to another key starts again. What a writer concludes from a word, its CAS or
+ * the second look at the slot proves.
+ */
+bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	struct xport_counters before = *count;
+	uint64_t fp = hash_fp(op->key.hash), empty;
+	const uint64_t *slots = direct_window(ix, op);
+	unsigned s, candidates = 0;
+
+	if (!slots)
+		return false;
+	empty = slot_empty(entry_gen(op->entry));
+	count->reads++;
+	count->read_bytes += WINDOW_BYTES;
+	for (s = 0; s < WINDOW_SLOTS; s++) {
+		uint64_t w = atom_load_follow(&slots[s]);
+		enum block_check check;
+		struct block_view view;
+
+		if (w == empty)
+			break;
+		if ((w & SLOT_FROZEN) || slot_is_null(w))
+			goto unusual;
+		if (slot_fp(w) != fp)
+			continue;
+		candidates++;
+		check = direct_head(ix, op, w, &view);
+		if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
+		    !still_holds(&slots[s], w))
+			goto unusual;
+		if (check == BLOCK_MINE) {
+			op->direct = true;
+			op->slot_at = (uint16_t)s;
+			count_stages(ix, candidates);
+			*next_out = op_decide(ix, op, w, view.version);
+			return true;
+		}
+	}
+	op->direct = true;
+	op->scan_from = (uint16_t)s;
+	count_stages(ix, candidates);
+	*next_out = op_absent(ix, op);
 	return true;
 
 unusual:
