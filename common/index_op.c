@@ -26,6 +26,8 @@
 #include "hash.h"
 #include "util.h"
 
+/* What is fetched ahead of the block that an operation writes. */
+#define PREFETCH_BYTES 512u
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100
 
@@ -161,6 +163,28 @@ static enum next op_directory(struct index *ix, struct index_op *op,
 	return NEXT_POST;
 }
 
+/*
+ * Where the region is mapped, an operation waits for memory: for its window, the
+ * block that it is going to fill, and the one that it finds. The first two are asked
+ * for at once.
+ */
+static void prefetch_window(const struct index *ix, const struct index_op *op)
+{
+	if (ix->lane->caps & XPORT_DIRECT)
+		__builtin_prefetch(ix->lane->base + window_off(op));
+}
+
+static void prefetch_block(const struct index *ix, const struct index_op *op)
+{
+	uint8_t *block = ix->lane->base + op->block.off;
+	uint64_t bytes = UTIL_MIN(class_bytes(op->block.cls), PREFETCH_BYTES);
+
+	if (!(ix->lane->caps & XPORT_DIRECT_STORE))
+		return;
+	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
+		__builtin_prefetch(block + at, 1);
+}
+
 /* Is the way to the slot by loads? What is unusual there comes here again. */
 static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 {
@@ -180,6 +204,10 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (op->key.len == 0 || op->key.len > ix->sb.max_key ||
 	    op->value_len > ix->sb.max_value)
 		return op_done(ix, op, FARKV_ETOOLARGE);
+	next = op_directory(ix, op, deadline_ns);
+	if (next != NEXT_POST)
+		return next;
+	prefetch_window(ix, op);
 	if (op_has_value(op) && !op->has_block && !op->resolving) {
 		op->cls = (uint8_t)class_for(
 			block_room(op->key.len, op->value_len));
@@ -187,10 +215,8 @@ static enum next op_start(struct index *ix, struct index_op *op,
 			return op_wait(ix, op, INDEX_WAIT_BLOCK);
 		op->has_block = true;
 		op->written = false;
+		prefetch_block(ix, op);
 	}
-	next = op_directory(ix, op, deadline_ns);
-	if (next != NEXT_POST)
-		return next;
 	if (index_op_reserve(ix, op, 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
