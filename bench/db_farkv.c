@@ -153,6 +153,9 @@ static void kv_close(struct db *db)
 		t->retries += c.retries;
 		t->control_msgs += c.control_msgs;
 		t->registrations += c.registrations;
+		t->cache_hits += c.cache_hits;
+		t->cache_stale += c.cache_stale;
+		t->cache_misses += c.cache_misses;
 		pthread_mutex_unlock(&d->store->lock);
 	}
 	farkv_close(d->kv);
@@ -298,6 +301,9 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 	fn(arg, "Retries", (double)t->retries);
 	fn(arg, "ControlMessages", (double)t->control_msgs);
 	fn(arg, "Registrations", (double)t->registrations);
+	fn(arg, "CacheHits", (double)t->cache_hits);
+	fn(arg, "CacheStale", (double)t->cache_stale);
+	fn(arg, "CacheMisses", (double)t->cache_misses);
 	memset(t, 0, sizeof(*t));
 }
 

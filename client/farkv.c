@@ -17,6 +17,9 @@
 #include "common/util.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
+#define DEFAULT_CACHE_ENTRIES 65536u
+/* More would be memory that nobody meant to spend: 40 GiB. */
+#define CACHE_ENTRIES_MAX (1u << 30)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
@@ -26,11 +29,16 @@ void farkv_options_init(struct farkv_options *o)
 		return;
 	*o = (struct farkv_options){.size = sizeof(*o),
 				    .connect_timeout_ms = DEFAULT_TIMEOUT_MS,
-				    .op_timeout_ms = DEFAULT_TIMEOUT_MS};
+				    .op_timeout_ms = DEFAULT_TIMEOUT_MS,
+				    .cache_entries = DEFAULT_CACHE_ENTRIES};
 }
 
-/* What the first version of the library knew. */
-#define OPTIONS_SIZE_FIRST offsetof(struct farkv_options, keys)
+/* What earlier versions of the library knew. */
+static bool size_was_known(size_t size)
+{
+	return size == offsetof(struct farkv_options, keys) ||
+	       size == offsetof(struct farkv_options, cache_entries);
+}
 
 /* What a newer program set in fields that this library does not know. */
 static bool all_zero(const uint8_t *p, size_t n)
@@ -44,12 +52,12 @@ static bool all_zero(const uint8_t *p, size_t n)
 static int options_take(const struct farkv_options *o,
 			struct farkv_options *out)
 {
-	struct farkv_options all = {0};
+	struct farkv_options all = {.cache_entries = DEFAULT_CACHE_ENTRIES};
 
 	farkv_options_init(out);
 	if (!o)
 		return 0;
-	if ((o->size < sizeof(*o) && o->size != OPTIONS_SIZE_FIRST) ||
+	if ((o->size < sizeof(*o) && !size_was_known(o->size)) ||
 	    o->size > 4096)
 		return err_set(FARKV_EINVAL,
 			       "options: size is %zu; fill the struct with "
@@ -65,10 +73,15 @@ static int options_take(const struct farkv_options *o,
 		return err_set(FARKV_EINVAL, "options: unknown flags 0x%x",
 			       o->flags);
 	memcpy(&all, o, UTIL_MIN(o->size, sizeof(all)));
+	if (all.cache_entries > CACHE_ENTRIES_MAX)
+		return err_set(FARKV_EINVAL,
+			       "options: cache_entries is %u; at most %u",
+			       all.cache_entries, CACHE_ENTRIES_MAX);
 	out->flags = all.flags;
 	out->name = all.name;
 	out->keys = all.keys;
 	out->key = all.key;
+	out->cache_entries = all.cache_entries;
 	if (o->connect_timeout_ms)
 		out->connect_timeout_ms = o->connect_timeout_ms;
 	if (o->op_timeout_ms)

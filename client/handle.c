@@ -34,6 +34,7 @@
 static void counters_add(struct farkv_counters *sum, const struct link *l)
 {
 	const struct xport_counters *c = &l->lane->counters;
+	struct location_counters seen = index_remembered(l->index);
 
 	sum->reads += c->reads;
 	sum->writes += c->writes;
@@ -45,6 +46,9 @@ static void counters_add(struct farkv_counters *sum, const struct link *l)
 	sum->registrations += c->registrations;
 	sum->retries += index_retries(l->index);
 	sum->control_msgs += session_sent(l->session);
+	sum->cache_hits += seen.hits;
+	sum->cache_stale += seen.stale;
+	sum->cache_misses += seen.misses;
 }
 
 void handle_counters(const struct farkv *kv, struct farkv_counters *out)
@@ -106,6 +110,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	}
 	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
 	kv->farewell_ns = FAREWELL_NS;
+	kv->cache_entries = opts->cache_entries;
 	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
 	snprintf(kv->name, sizeof(kv->name), "%s",
 		 opts->name ? opts->name : program_invocation_short_name);

@@ -55,6 +55,11 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	memcpy(kv->last_region, kv->link.sb->region_id,
 	       sizeof(kv->last_region));
 	kv->mutations = 0;
+	/* Without memory for it nothing is remembered. A mapped region is searched
+	 * as fast as a cache would be. */
+	if (!(kv->link.lane->caps & XPORT_DIRECT) &&
+	    index_remember(kv->link.index, kv->cache_entries))
+		err_clear();
 	return 0;
 }
 

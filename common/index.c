@@ -149,6 +149,7 @@ void index_close(struct index *ix)
 		return;
 	xport_mem_free(ix->lane, ix->entries, ix->entries_bytes);
 	xport_mem_free(ix->lane, ix->dir_scratch, 64);
+	warm_free(ix->warm);
 	free(ix);
 }
 
@@ -166,6 +167,25 @@ uint32_t index_versions_left(const struct index *ix)
 void index_drop_cache(struct index *ix)
 {
 	ix->dirword = 0;
+	if (ix->warm)
+		warm_drop(ix->warm);
+}
+
+int index_remember(struct index *ix, size_t entries)
+{
+	if (entries == 0)
+		return 0;
+	ix->warm = warm_new(entries);
+	if (!ix->warm)
+		return err_set(FARKV_ENOMEM,
+			       "no memory for a cache of %zu locations", entries);
+	return 0;
+}
+
+struct location_counters index_remembered(const struct index *ix)
+{
+	return ix->warm ? *warm_counters(ix->warm) :
+			  (struct location_counters){0};
 }
 
 uint64_t index_retries(const struct index *ix)
@@ -240,6 +260,7 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 	op->version = 0;
 	op->unresolved = false;
 	op->resolving = false;
+	op->cold = false;
 }
 
 void index_op_resume(struct index_op *op)

@@ -22,6 +22,7 @@
 #include "alloc.h"
 #include "block.h"
 #include "layout.h"
+#include "location.h"
 #include "xport.h"
 
 enum index_kind {
@@ -72,10 +73,20 @@ void index_set_prefix(struct index *ix, uint32_t prefix);
 uint32_t index_versions_left(const struct index *ix);
 
 /**
- * Forget the cached directory: the next operation reads it anew. For the barrier
- * (I5); no operation may be running.
+ * Forget the cached directory, locations and windows: the next operation reads them
+ * anew. For the barrier (I5); no operation may be running.
  */
 void index_drop_cache(struct index *ix);
+
+/**
+ * Remember where keys are, `entries` of them, and some windows: operations on them
+ * take one round trip. For lanes that are not mapped; before the first operation.
+ * FARKV_ENOMEM: then nothing is remembered. 0 entries: nothing is, as before the call.
+ */
+int index_remember(struct index *ix, size_t entries);
+
+/** What that was good for since index_open(). */
+struct location_counters index_remembered(const struct index *ix);
 
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
@@ -130,6 +141,13 @@ struct index_op {
 	bool confirmed;     /* the candidates' words stood after the copy */
 	bool skipped;       /* a candidate was another key's, */
 	bool settled;       /* ... by a word that was READ twice */
+	bool warm;          /* began at a slot that was remembered: */
+	bool imaged;        /* ... or inserts by an image that was */
+	bool remembered;    /* the word that its CAS expects was not READ by it */
+	bool cold;          /* what was remembered is not to be asked again */
+	bool lost_remembered; /* `remembered` of a lost CAS */
+	uint8_t looks;      /* at that slot */
+	uint64_t warm_slot, warm_word, warm_version;
 	bool direct;        /* the slot was found by loads: no window's image */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
 	int refusal;        /* how it ends if the window settles */

@@ -2,7 +2,7 @@
 /*
  * The steps of an operation.
  *
- *   START -> READ window -> WINDOW
+ *   START -> READ window -> WINDOW; or as index_warm.c, index_try.c know better
  *   WINDOW: scan; candidates -> READ blocks -> PROBE; EMPTY -> swap
  *   PROBE:  key found -> decide -> swap; else scan on;
  *           slower than T/2 -> READ the window again -> CONFIRM -> PROBE
@@ -30,11 +30,6 @@
 #define PREFETCH_BYTES 512u
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100
-
-static uint64_t *op_scratch(struct index_op *op)
-{
-	return op->window + 2 * WINDOW_SLOTS;
-}
 
 static bool op_has_value(const struct index_op *op)
 {
@@ -126,6 +121,8 @@ struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
 
 uint64_t op_slot_off(const struct index_op *op)
 {
+	if (op->warm)
+		return op->warm_slot;
 	return window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
 }
 
@@ -229,9 +226,14 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	op->settled = false;
 	op->absorbs = false;
 	op->direct = false;
+	op->warm = false;
+	op->remembered = false;
+	op->imaged = false;
 	op->refusal = 0;
 	op->scan_from = 0;
 	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
+		return next;
+	if (warm_start(ix, op, &next))
 		return next;
 	op_chain_begin(op, OP_WINDOW);
 	op->t_start = index_now(ix);
@@ -457,6 +459,7 @@ enum next op_scan(struct index *ix, struct index_op *op)
 
 static enum next op_window(struct index *ix, struct index_op *op)
 {
+	warm_image(ix, op);
 	if (!op_reads_twice(ix, op))
 		return op_scan(ix, op);
 	if (!window_rests(op))
@@ -466,7 +469,7 @@ static enum next op_window(struct index *ix, struct index_op *op)
 }
 
 /* I4: what took longer than T/2 may have read a block after its reuse. */
-static bool op_span_ok(const struct index *ix, const struct index_op *op)
+bool op_span_ok(const struct index *ix, const struct index_op *op)
 {
 	atom_fence_copy_done();
 	return index_now(ix) - op->t_start <= ix->sb.grace_ns / 2;
@@ -544,12 +547,15 @@ static enum next op_found(struct index *ix, struct index_op *op, uint64_t word,
 {
 	if (op->resolving)
 		return op_resolve(ix, op, word);
-	if (op->absorbs)
+	if (op->absorbs) {
+		warm_store(ix, op, word, view->version);
 		return op_done(ix, op, 0);
+	}
 	if (op->kind != INDEX_GET)
 		return op_decide(ix, op, word, view->version);
 	op->view = *view;
 	op->version = view->version;
+	warm_store(ix, op, word, view->version);
 	return op_done(ix, op, 0);
 }
 
@@ -608,6 +614,8 @@ static enum next op_continue(struct index *ix, struct index_op *op,
 		return op_settled(ix, op);
 	case OP_SWAP:
 		return op_swap_done(ix, op);
+	case OP_LOOK:
+		return warm_looked(ix, op);
 	default:
 		return op_moved(ix, op);
 	}

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** index_priv.h - what index.c (directory), index_run.c (driver), index_op.c and
- * index_swap.c (steps) and index_try.c (GET by loads) share. */
+ * index_swap.c (steps), index_try.c (by loads) and index_warm.c (by what is remembered)
+ * share. */
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 
 #include "index.h"
+#include "location.h"
+
+struct warm;
 
 struct index {
 	struct superblock sb;
 	struct xport_lane *lane;
 	struct alloc *alloc;
+	struct warm *warm; /* what is remembered of keys; NULL: nothing */
 
 	uint64_t dirword;  /* D under which `entries` was read; 0: none */
 	uint64_t *entries; /* lane memory, 2^depth words of any age (I5) */
@@ -63,7 +68,8 @@ enum op_state {
 	OP_CONFIRM,
 	OP_SETTLE,
 	OP_SWAP,
-	OP_MOVED
+	OP_MOVED,
+	OP_LOOK
 };
 
 /* What a step leads to. */
@@ -91,6 +97,15 @@ struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
 			      uint64_t off, void *laddr, uint64_t len);
 /** Where slot op->slot_at lies in the region. */
 uint64_t op_slot_off(const struct index_op *op);
+
+/** Lane memory for a few words, behind the two images. */
+static inline uint64_t *op_scratch(struct index_op *op)
+{
+	return op->window + 2 * WINDOW_SLOTS;
+}
+
+/** I4: was what was READ since op->t_start READ within T/2? */
+bool op_span_ok(const struct index *ix, const struct index_op *op);
 
 /** Walk the window image from op->scan_from. */
 enum next op_scan(struct index *ix, struct index_op *op);
@@ -124,6 +139,42 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
  * a card would see.
  */
 bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out);
+
+/* ---- index_warm.c: operations that begin where their key was when last seen ------- */
+
+/** NULL if out of memory; of a cache of so many locations. */
+struct warm *warm_new(size_t entries);
+void warm_free(struct warm *w);
+/** Forget everything: a barrier. */
+void warm_drop(struct warm *w);
+const struct location_counters *warm_counters(const struct warm *w);
+
+/**
+ * Begin an operation by what is remembered. False if nothing is, or it is not to be
+ * used: then nothing has happened. The operation has its block.
+ */
+bool warm_start(struct index *ix, struct index_op *op, enum next *next_out);
+/** The chain of OP_LOOK is done. */
+enum next warm_looked(struct index *ix, struct index_op *op);
+/** What was remembered is of no use: forget it, and search. */
+enum next warm_leave(struct index *ix, struct index_op *op);
+/**
+ * A CAS was lost to `found`. True if what was remembered leads no further; false if
+ * it is another word of the same key, to be decided upon.
+ */
+bool warm_lost(struct index *ix, struct index_op *op, uint64_t found,
+	       enum next *next_out);
+
+/** Remember; without a cache these do nothing. */
+/** The operation's slot held `word`, whose block is of this version (0: unknown). */
+void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
+		uint64_t version);
+/** op->window is the operation's window. */
+void warm_image(struct index *ix, const struct index_op *op);
+/** The slot of an insert, op->slot_at, holds `word` now. */
+void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word);
+/** The operation's CAS succeeded. */
+void warm_swapped(struct index *ix, struct index_op *op);
 
 /** Make op->buf at least `bytes` long; contents are lost. */
 int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes);

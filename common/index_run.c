@@ -114,10 +114,9 @@ void index_post(struct index *ix, struct index_strand *s)
 /* The chain in flight will not be waited for: nobody knows what it did. */
 static void op_give_up(struct index *ix, struct index_op *op)
 {
-	const struct xport_chain *c = &op->chain;
 	int err = FARKV_ETIMEDOUT;
 
-	if (c->n && c->wr[c->n - 1].opcode == XPORT_CAS) {
+	if (op->state == OP_SWAP) {
 		op->has_block = false; /* it may be published */
 		err = FARKV_EMAYBE;
 	}

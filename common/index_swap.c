@@ -182,8 +182,10 @@ enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
 		op->refusal = err;
 		return op_settle(op);
 	}
-	if (err)
+	if (err) {
+		warm_store(ix, op, word, version);
 		return op_done(ix, op, err);
+	}
 	if (op->kind == INDEX_DELETE)
 		return op_bury(ix, op, word);
 	op_chain_begin(op, OP_SWAP);
@@ -223,6 +225,7 @@ static enum next op_swapped(struct index *ix, struct index_op *op)
 	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
 		/* On failure the block is leaked; the sweep finds it. */
 		(void)alloc_retire(ix->alloc, slot_block(old), index_now(ix));
+	warm_swapped(ix, op);
 	op->has_block = false;
 	return op_done(ix, op, 0);
 }
@@ -230,7 +233,11 @@ static enum next op_swapped(struct index *ix, struct index_op *op)
 /* The CAS lost; `found` is the word that won. */
 static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 {
+	enum next next;
+
 	ix->retries++;
+	if (warm_lost(ix, op, found, &next))
+		return next;
 	if (found & SLOT_FROZEN)
 		return op_check_moved(ix, op);
 	if (slot_is_null(found))
@@ -244,12 +251,14 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
 		return op_again_bounded(ix, op, "a slot leads out of the region");
 	/*
-	 * If the slot is this key's, it is so for ever (I1), and the expected value
-	 * was read inside this operation: a PUT stands just before the blind write
-	 * that replaced it. Its own block was never visible.
+	 * If the slot is this key's, it is so for ever (I1). If the expected value
+	 * was read inside this operation, and not remembered from before it, a PUT
+	 * stands just before the blind write that replaced it. Its own block was
+	 * never visible.
 	 */
-	op->absorbs = !op->inserting &&
+	op->absorbs = !op->inserting && !op->remembered &&
 		      op->kind == INDEX_PUT && (found & SLOT_BLIND);
+	op->remembered = false;
 	if (op->inserting || !word_whole(ix, op)) {
 		if (op->direct)
 			return op_again(ix, op);
@@ -259,11 +268,15 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 		op->inserting = false;
 		return op_scan(ix, op);
 	}
-	if (op->absorbs)
+	if (op->absorbs) {
+		warm_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
+	}
 	/* Versions are unique: a changed word has another one than before. */
-	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD))
+	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD)) {
+		warm_store(ix, op, found, 0);
 		return op_done(ix, op, FARKV_EVERSION);
+	}
 	return op_decide(ix, op, found, 0);
 }
 
@@ -309,9 +322,11 @@ enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word)
 		return op_repeat(ix, op);
 	/*
 	 * A blind write came after the word that this operation had read: a PUT
-	 * stands just before it, whether it was ever visible or not.
+	 * stands just before it, whether it was ever visible or not. After a word
+	 * that was only remembered it may have come before the operation began.
 	 */
-	if (op->kind == INDEX_PUT && (word & SLOT_BLIND))
+	if (op->kind == INDEX_PUT && (word & SLOT_BLIND) &&
+	    !op->lost_remembered)
 		return op_done(ix, op, 0);
 	return op_unknown(ix, op);
 }
@@ -334,6 +349,7 @@ enum next op_broken(struct index *ix, struct index_op *op)
 		op->has_block = false; /* it may be published */
 		op->unresolved = true;
 		op->lost_insert = op->inserting;
+		op->lost_remembered = op->remembered;
 		op->lost_gen = entry_gen(op->entry);
 		op->lost_expect = op->expect_word;
 		op->lost_new = op->new_word;

@@ -220,6 +220,7 @@ static void open_handle(struct sim_client *c)
 	farkv_options_init(&o);
 	o.op_timeout_ms = c->timeout_ms;
 	o.flags = c->readonly ? FARKV_OPEN_READONLY : 0;
+	o.cache_entries = sim.mix.cache;
 	err = farkv_open(sim.remote ? "kv://sim" : "shm:///sim", &o, &c->kv);
 	if (err)
 		c->kv = NULL;
@@ -230,6 +231,12 @@ static void open_handle(struct sim_client *c)
 
 static void close_handle(struct sim_client *c)
 {
+	struct farkv_counters n = {.size = sizeof(n)};
+
+	if (!farkv_counters(c->kv, &n)) {
+		sim_events[SIM_HITS] += n.cache_hits;
+		sim_events[SIM_STALE] += n.cache_stale;
+	}
 	farkv_close(c->kv);
 	c->kv = NULL;
 	/* Its process may end as well; what goes on here is the next one. */

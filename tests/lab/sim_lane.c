@@ -112,7 +112,7 @@ void sim_lane_late(struct sim_conn *k)
 	} else {
 		sim_check_slots(late->off);
 		slot = (uint64_t *)(void *)(sim.base + late->off);
-		if (*slot == late->expect) {
+		if (*slot == late->expect && late->swap != late->expect) {
 			*slot = late->swap;
 			swapped(late->op, late->expect, late->swap);
 		}
@@ -154,6 +154,18 @@ static bool is_window(const struct xport_wr *wr)
 		       (uint64_t)hash_home_line(sim_key_hash[0]) * LINE_BYTES;
 }
 
+/*
+ * A look at one slot, that somebody remembers; nothing else in the data area is so
+ * short. Where words tear it is a CAS that changes nothing.
+ */
+static bool is_slot(const struct xport_wr *wr)
+{
+	if (wr->opcode == XPORT_CAS)
+		return wr->expect == wr->swap;
+	return wr->opcode == XPORT_READ && wr->len == SLOT_BYTES &&
+	       wr->off >= sim.region.sb.meta_bytes;
+}
+
 static void before(struct sim_conn *k, const struct xport_chain *chain,
 		   const struct xport_wr *wr)
 {
@@ -169,9 +181,11 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 			sim_stop(sim_conn_client(k), false);
 	}
 	l->reading = wr;
-	if (wr->opcode == XPORT_CAS || is_window(wr))
+	if (wr->opcode == XPORT_CAS || is_window(wr) || is_slot(wr))
 		sim_check_slots(wr->off);
-	if (is_window(wr))
+	if (is_slot(wr))
+		sim_events[SIM_LOOKS]++;
+	if (is_window(wr) || is_slot(wr))
 		l->window_at = sim_clock_of(sim_conn_client(k));
 	if (wr->opcode != XPORT_WRITE)
 		return;
@@ -204,7 +218,8 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 	struct sim_client *c = sim_conn_client(k);
 	struct sim_lane_state *l = sim_conn_lane(k);
 
-	if (wr->opcode == XPORT_CAS && wr->found == wr->expect)
+	if (wr->opcode == XPORT_CAS && wr->found == wr->expect &&
+	    wr->swap != wr->expect)
 		swapped(op_of(c, chain), wr->expect, wr->swap);
 	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
 		return;
@@ -213,6 +228,8 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		l->slow = l->slow && is_frozen(wr->laddr, l->block);
 		return;
 	}
+	if (is_slot(wr))
+		return;
 	l->block = wr->off;
 	l->slow = sim_clock_of(c) - l->window_at > SIM_T / 2;
 	sim_events[SIM_SLOW] += l->slow;

@@ -40,6 +40,7 @@ static void plain(struct sim_mix *m)
 		.kill = 4000,
 		.cut = 2400,
 		.stop_server = 6400,
+		.cache = 64,
 		.leave = 60,
 		.guest = 3,
 		.late = 2,
@@ -65,6 +66,7 @@ static void draw_work(struct sim_mix *m)
 	m->march = ONE_OF(0, 0, 8, 3);
 	m->fill = sim_below(2);
 	m->one_length = sim_below(2);
+	m->cache = ONE_OF(0, 4, 64, 64);
 	m->leave = ONE_OF(0, 60, 60, 10);
 }
 

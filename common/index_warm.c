@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations that begin where their key was when last seen: one round trip each, if
+ * nobody has written since.
+ *
+ *   get                      READ slot; READ block
+ *   put; the others where they may change the word   WRITE block; CAS slot
+ *   ... where they may not                READ slot
+ *   put and add of a new key, by an image of its window      WRITE block; CAS
+ *
+ * Whatever is not as remembered is seen by the READ of the slot or by the CAS, and
+ * either goes on from what was seen or is left to the steps of index_op.c.
+ * doc/protocol.md, "What is remembered", argues why.
+ */
+#include "config.h"
+
+#include "index_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "atomic.h"
+
+/* A slot that has changed between two looks is searched for. */
+#define LOOKS_MAX 2u
+
+/* Windows as they were READ, by where they lie; a new one takes an old one's place. */
+#define IMAGES 64u
+
+struct image {
+	uint64_t off; /* of the window; 0: none */
+	uint32_t gen; /* of its subtable */
+	uint64_t words[WINDOW_SLOTS];
+};
+
+struct warm {
+	struct location_cache *locations;
+	struct location_counters count;
+	struct image image[IMAGES];
+};
+
+struct warm *warm_new(size_t entries)
+{
+	struct warm *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->locations = location_cache_new(entries);
+	if (!w->locations) {
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+void warm_free(struct warm *w)
+{
+	if (!w)
+		return;
+	location_cache_free(w->locations);
+	free(w);
+}
+
+void warm_drop(struct warm *w)
+{
+	location_drop(w->locations);
+	for (unsigned i = 0; i < IMAGES; i++)
+		w->image[i].off = 0;
+}
+
+const struct location_counters *warm_counters(const struct warm *w)
+{
+	return &w->count;
+}
+
+/* ---- what is remembered -------------------------------------------------------- */
+
+static struct location *find(struct index *ix, const struct index_op *op)
+{
+	return location_find(ix->warm->locations, op->key.hash, op->key.data,
+			     op->key.len);
+}
+
+void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
+		uint64_t version)
+{
+	struct location what = {.hash = op->key.hash,
+				.word = word,
+				.version = version};
+
+	/* Of a subtable that is going, nothing is worth keeping. */
+	if (!ix->warm || op->accept_frozen || (word & SLOT_FROZEN))
+		return;
+	what.check = location_check(op->key.data, op->key.len, op->key.hash);
+	what.slot = op_slot_off(op) & LOCATION_SLOT_MASK;
+	location_store(ix->warm->locations, &what);
+}
+
+static struct image *image_at(struct warm *w, uint64_t off)
+{
+	return &w->image[(off / LINE_BYTES) % IMAGES];
+}
+
+void warm_image(struct index *ix, const struct index_op *op)
+{
+	struct image *m;
+
+	if (!ix->warm)
+		return;
+	m = image_at(ix->warm, window_off(op));
+	m->off = window_off(op);
+	m->gen = entry_gen(op->entry);
+	memcpy(m->words, op->window, sizeof(m->words));
+}
+
+void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
+{
+	struct image *m;
+
+	if (!ix->warm)
+		return;
+	m = image_at(ix->warm, window_off(op));
+	if (m->off == window_off(op) && m->gen == entry_gen(op->entry))
+		m->words[op->slot_at] = word;
+}
+
+static void was_right(struct index *ix, const struct index_op *op)
+{
+	struct location *l = find(ix, op);
+
+	ix->warm->count.hits++;
+	if (l)
+		location_right(l);
+}
+
+static void was_wrong(struct index *ix, const struct index_op *op)
+{
+	struct location *l = find(ix, op);
+
+	ix->warm->count.stale++;
+	if (l)
+		location_wrong(l);
+}
+
+/* The slot is not the key's any more, as far as can be seen: search for it. */
+enum next warm_leave(struct index *ix, struct index_op *op)
+{
+	struct location *l = find(ix, op);
+
+	if (l)
+		location_forget(l);
+	op->cold = true;
+	return op_again(ix, op);
+}
+
+/* ---- READ slot, and the block that it is believed to name ------------------------ */
+
+/*
+ * Where words tear, a slot that went from W to W|dead to another word can look like W
+ * again, half and half. A CAS of W to itself shows the whole word and changes nothing;
+ * who may only READ, READs twice.
+ */
+static void add_look(struct index *ix, struct index_op *op, uint64_t word)
+{
+	uint64_t *s = op_scratch(op);
+	struct xport_wr *wr;
+
+	if (ix->lane->caps & XPORT_READ8_ATOMIC) {
+		op_chain_add(op, XPORT_READ, op->warm_slot, &s[0], 8);
+	} else if (ix->alloc) {
+		wr = op_chain_add(op, XPORT_CAS, op->warm_slot, NULL, 8);
+		wr->expect = wr->swap = word;
+	} else {
+		op_chain_add(op, XPORT_READ, op->warm_slot, &s[0], 8);
+		op_chain_add(op, XPORT_READ, op->warm_slot, &s[1], 8);
+	}
+}
+
+/* The word that the look showed; false if it cannot be told. */
+static bool word_seen(const struct index *ix, struct index_op *op,
+		      uint64_t *seen_out)
+{
+	const uint64_t *s = op_scratch(op);
+
+	*seen_out = s[0];
+	if (ix->lane->caps & XPORT_READ8_ATOMIC)
+		return true;
+	if (!ix->alloc)
+		return s[0] == s[1];
+	*seen_out = op->chain.wr[0].found;
+	return true;
+}
+
+static enum next look(struct index *ix, struct index_op *op, uint64_t word)
+{
+	bool block = op->kind == INDEX_GET && !(word & SLOT_DEAD);
+	uint64_t bytes = class_bytes(slot_class(word));
+
+	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
+		return warm_leave(ix, op);
+	if (index_op_reserve(ix, op, block ? bytes : 0))
+		return op_done(ix, op, FARKV_ENOMEM);
+	op->warm_word = word;
+	op->looks++;
+	op_chain_begin(op, OP_LOOK);
+	add_look(ix, op, word);
+	if (block)
+		op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
+	return NEXT_POST;
+}
+
+static enum next get_block(struct index *ix, struct index_op *op)
+{
+	uint64_t word = op->warm_word;
+
+	/* I4 counts from the READ of the slot; who is late READs the window. */
+	if (!op_span_ok(ix, op))
+		return warm_leave(ix, op);
+	if (block_verify(op->buf, slot_block(word), op->key.data, op->key.len,
+			 &op->view) != BLOCK_MINE)
+		return warm_leave(ix, op);
+	if (op->looks == 1)
+		was_right(ix, op);
+	op->version = op->view.version;
+	warm_store(ix, op, word, op->version);
+	return op_done(ix, op, 0);
+}
+
+static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
+{
+	if (seen == op->warm_word && !(seen & SLOT_DEAD))
+		return get_block(ix, op);
+	if (op->looks == 1 && seen == op->warm_word)
+		was_right(ix, op);
+	if (seen & SLOT_DEAD) {
+		warm_store(ix, op, seen, 0);
+		return op_done(ix, op, FARKV_ENOTFOUND);
+	}
+	if (op->looks < LOOKS_MAX) {
+		op->t_start = index_now(ix);
+		return look(ix, op, seen);
+	}
+	return warm_leave(ix, op);
+}
+
+/* A writer that might not have had to change anything knows now. */
+static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t seen)
+{
+	uint64_t version = seen == op->warm_word ? op->warm_version : 0;
+
+	if (seen == op->warm_word)
+		was_right(ix, op);
+	/* Only the block tells the version of another word. */
+	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
+		return warm_leave(ix, op);
+	op->remembered = false;
+	return op_decide(ix, op, seen, version);
+}
+
+enum next warm_looked(struct index *ix, struct index_op *op)
+{
+	uint64_t seen;
+
+	if (!word_seen(ix, op, &seen))
+		return warm_leave(ix, op);
+	if (seen != op->warm_word)
+		was_wrong(ix, op);
+	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
+	    slot_fp(seen) != hash_fp(op->key.hash) ||
+	    !region_block_ok(&ix->sb, slot_off(seen), slot_class(seen)))
+		return warm_leave(ix, op);
+	return op->kind == INDEX_GET ? get_seen(ix, op, seen) :
+				       writer_seen(ix, op, seen);
+}
+
+/* ---- begin ----------------------------------------------------------------------- */
+
+/* Would the operation change the word that is remembered? */
+static bool would_swap(const struct index_op *op, const struct location *l)
+{
+	bool alive = !(l->word & SLOT_DEAD);
+
+	switch (op->kind) {
+	case INDEX_GET:
+		return false;
+	case INDEX_PUT:
+		return true;
+	case INDEX_ADD:
+		return !alive;
+	case INDEX_CAS:
+		return alive && l->version == op->expected;
+	default:
+		return alive;
+	}
+}
+
+static bool known_slot(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	struct location *l = find(ix, op);
+
+	if (!l)
+		return false;
+	if (op->kind == INDEX_GET && l->stale >= LOCATION_STALE_MAX)
+		return false;
+	op->warm = true;
+	op->settled = true; /* whose the slot is, is known */
+	op->warm_slot = l->slot;
+	op->warm_version = l->version;
+	op->looks = 0;
+	op->t_start = index_now(ix);
+	if (!would_swap(op, l)) {
+		*next_out = look(ix, op, l->word);
+		return true;
+	}
+	op->remembered = true;
+	*next_out = op_decide(ix, op, l->word, l->version);
+	return true;
+}
+
+/*
+ * A new key, by an image of any age: slots bound to other keys still are, and if the
+ * first EMPTY one still is EMPTY, nobody has this key. A slot of the key's
+ * fingerprint has to be looked at; and from FROZEN words nothing is concluded.
+ */
+static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const struct image *m = image_at(ix->warm, window_off(op));
+	uint64_t empty = slot_empty(entry_gen(op->entry));
+
+	if ((op->kind != INDEX_PUT && op->kind != INDEX_ADD) ||
+	    m->off != window_off(op) || m->gen != entry_gen(op->entry))
+		return false;
+	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
+		uint64_t w = m->words[s];
+
+		if (w == empty) {
+			op->imaged = true;
+			op->remembered = true;
+			op->scan_from = (uint16_t)s;
+			*next_out = op_absent(ix, op);
+			return true;
+		}
+		if ((w & SLOT_FROZEN) || slot_is_null(w) || slot_fp(w) == 0 ||
+		    slot_fp(w) == hash_fp(op->key.hash))
+			return false;
+	}
+	return false;
+}
+
+bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	if (!ix->warm || op->resolving || op->cold)
+		return false;
+	if (known_slot(ix, op, next_out))
+		return true;
+	ix->warm->count.misses++;
+	return new_key(ix, op, next_out);
+}
+
+/* ---- a CAS that was lost ------------------------------------------------------------ */
+
+void warm_swapped(struct index *ix, struct index_op *op)
+{
+	if (!ix->warm)
+		return;
+	if (op->warm && op->remembered)
+		was_right(ix, op);
+	if (op->inserting)
+		warm_claimed(ix, op, op->new_word);
+	warm_store(ix, op, op->new_word, op->version);
+}
+
+bool warm_lost(struct index *ix, struct index_op *op, uint64_t found,
+	       enum next *next_out)
+{
+	if (op->imaged) {
+		/* The image knows better now: its next EMPTY slot, or none. */
+		if ((found & SLOT_FROZEN) || slot_is_null(found))
+			op->cold = true;
+		else
+			warm_claimed(ix, op, found);
+		*next_out = op_again(ix, op);
+		return true;
+	}
+	if (!op->warm)
+		return false;
+	if (op->remembered)
+		was_wrong(ix, op);
+	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
+	    slot_fp(found) != hash_fp(op->key.hash)) {
+		*next_out = warm_leave(ix, op);
+		return true;
+	}
+	return false;
+}

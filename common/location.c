@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "location.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+
+#define EPOCHS (1u << 12)
+#define USED_MAX 3u
+/* The second hash's seed is the first hash, but for this: another function of the key. */
+#define CHECK_SALT UINT64_C(0x9FB21C651E98DF25)
+
+struct location_cache {
+	struct location *entries; /* sets side by side */
+	size_t sets;              /* a power of two */
+	uint16_t epoch;
+};
+
+struct location_cache *location_cache_new(size_t entries)
+{
+	struct location_cache *lc = calloc(1, sizeof(*lc));
+
+	if (!lc)
+		return NULL;
+	lc->sets = 1;
+	while (lc->sets * LOCATION_WAYS < entries)
+		lc->sets *= 2;
+	lc->entries = calloc(lc->sets * LOCATION_WAYS, sizeof(*lc->entries));
+	if (!lc->entries) {
+		free(lc);
+		return NULL;
+	}
+	return lc;
+}
+
+void location_cache_free(struct location_cache *lc)
+{
+	if (!lc)
+		return;
+	free(lc->entries);
+	free(lc);
+}
+
+size_t location_cache_bytes(const struct location_cache *lc)
+{
+	return lc->sets * LOCATION_WAYS * sizeof(*lc->entries);
+}
+
+uint64_t location_check(const void *key, size_t len, uint64_t hash)
+{
+	return XXH3_64bits_withSeed(key, len, hash ^ CHECK_SALT);
+}
+
+/* Directory index, home line and fingerprint take other bits of the hash. */
+static struct location *set_of(const struct location_cache *lc, uint64_t hash)
+{
+	size_t set = (size_t)(hash * UINT64_C(0xD6E8FEB86659FD93) >> 24) &
+		     (lc->sets - 1);
+
+	return &lc->entries[set * LOCATION_WAYS];
+}
+
+static bool is_current(const struct location_cache *lc, const struct location *l)
+{
+	return l->slot && l->epoch == lc->epoch;
+}
+
+struct location *location_find(struct location_cache *lc, uint64_t hash,
+			       const void *key, size_t len)
+{
+	struct location *set = set_of(lc, hash);
+
+	for (unsigned i = 0; i < LOCATION_WAYS; i++) {
+		struct location *l = &set[i];
+
+		if (l->hash != hash || !is_current(lc, l) ||
+		    l->check != location_check(key, len, hash))
+			continue;
+		if (l->used < USED_MAX)
+			l->used++;
+		return l;
+	}
+	return NULL;
+}
+
+/* The key's own entry, an empty one, or the one that CLOCK comes to. */
+static struct location *place_for(struct location_cache *lc,
+				  const struct location *what)
+{
+	struct location *set = set_of(lc, what->hash), *empty = NULL;
+
+	for (unsigned i = 0; i < LOCATION_WAYS; i++) {
+		struct location *l = &set[i];
+
+		if (!is_current(lc, l))
+			empty = l;
+		else if (l->hash == what->hash && l->check == what->check)
+			return l;
+	}
+	if (empty) {
+		empty->stale = 0;
+		return empty;
+	}
+	for (unsigned i = 0;; i = (i + 1) % LOCATION_WAYS) {
+		if (set[i].used == 0) {
+			set[i].stale = 0;
+			return &set[i];
+		}
+		set[i].used--;
+	}
+}
+
+void location_store(struct location_cache *lc, const struct location *what)
+{
+	struct location *l = place_for(lc, what);
+	unsigned stale = l->stale;
+
+	*l = *what;
+	l->stale = stale & LOCATION_STALE_MAX;
+	l->used = 1;
+	l->epoch = lc->epoch & (EPOCHS - 1);
+}
+
+void location_forget(struct location *l)
+{
+	l->slot = 0;
+}
+
+void location_drop(struct location_cache *lc)
+{
+	lc->epoch = (lc->epoch + 1) % EPOCHS;
+	/* What is older than all epochs must not seem new. */
+	if (lc->epoch == 0)
+		memset(lc->entries, 0, location_cache_bytes(lc));
+}
