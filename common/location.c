@@ -118,6 +118,9 @@ void location_store(struct location_cache *lc, const struct location *what)
 	struct location *l = place_for(lc, what);
 	unsigned stale = l->stale;
 
+	/* Found as it was, if not by asking here. */
+	if (stale && l->word == what->word)
+		stale--;
 	*l = *what;
 	l->stale = stale & LOCATION_STALE_MAX;
 	l->used = 1;

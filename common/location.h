@@ -66,7 +66,8 @@ struct location *location_find(struct location_cache *lc, uint64_t hash,
 			       const void *key, size_t len);
 
 /**
- * Remember. Keeps the mark of staleness of an entry that is there.
+ * Remember. Keeps the mark of staleness of an entry that is there, or takes one off if
+ * the entry says the same.
  */
 void location_store(struct location_cache *lc, const struct location *what);
 
