@@ -31,7 +31,6 @@
 
 struct image {
 	uint64_t off; /* of the window; 0: none */
-	uint32_t gen; /* of its subtable */
 	uint64_t words[WINDOW_SLOTS];
 };
 
@@ -111,7 +110,6 @@ void warm_image(struct index *ix, const struct index_op *op)
 		return;
 	m = image_at(ix->warm, window_off(op));
 	m->off = window_off(op);
-	m->gen = entry_gen(op->entry);
 	memcpy(m->words, op->window, sizeof(m->words));
 }
 
@@ -122,7 +120,7 @@ void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
 	if (!ix->warm)
 		return;
 	m = image_at(ix->warm, window_off(op));
-	if (m->off == window_off(op) && m->gen == entry_gen(op->entry))
+	if (m->off == window_off(op))
 		m->words[op->slot_at] = word;
 }
 
@@ -322,7 +320,8 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 /*
  * A new key, by an image of any age: slots bound to other keys still are, and if the
  * first EMPTY one still is EMPTY, nobody has this key. A slot of the key's
- * fingerprint has to be looked at; and from FROZEN words nothing is concluded.
+ * fingerprint has to be looked at; and from FROZEN words nothing is concluded. The
+ * page is still the same subtable's, or there was a barrier.
  */
 static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 {
@@ -330,7 +329,7 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 	uint64_t empty = slot_empty(entry_gen(op->entry));
 
 	if ((op->kind != INDEX_PUT && op->kind != INDEX_ADD) ||
-	    m->off != window_off(op) || m->gen != entry_gen(op->entry))
+	    m->off != window_off(op))
 		return false;
 	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
 		uint64_t w = m->words[s];
