@@ -52,6 +52,7 @@ void gen_zipfian_init_zeta(struct gen_zipfian *g, uint64_t min, uint64_t max,
 	g->zeta_for = g->items;
 	g->theta = theta;
 	g->alpha = 1.0 / (1.0 - theta);
+	g->hundred = fabs(g->alpha - 100.0) < 1e-9;
 	g->zeta_2 = gen_zipfian_zeta(0, 2, theta, 0.0);
 	g->zeta_n = zeta_n;
 	g->second = 1.0 + pow(0.5, theta);

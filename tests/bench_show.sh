@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What kvbench has to show: the mix of a property file, a rate that is kept, a
+# stall that only intended latencies see, and a report that YCSB's readers read.
+# shellcheck source=tests/lib.sh disable=SC2154
+. "$srcdir/tests/lib.sh"
+
+workloads=$srcdir/bench/workloads
+number() {
+	sed -n "s|^\[$1\], $2, ||p" "$dir/out"
+}
+whole() { # like number, without decimals
+	number "$1" "$2" | cut -d . -f 1
+}
+
+# ---- the mix, within 0.5 % of all operations
+share() { # SECTION PERCENT
+	n=$(number "$1" Operations)
+	off=$((${n:-0} - $2 * 10000))
+	[ ${off#-} -le 5000 ] || fail "workload $w: $n of 1000000 are $1, expected $2 %"
+}
+for w in a b c d f; do
+	expect 0 kvbench run null -P "$workloads/workload$w" -p operationcount=1000000 -p seed=5 -p fieldlength=1
+	case $w in
+	a) share READ 50 && share UPDATE 50 ;;
+	b) share READ 95 && share UPDATE 5 ;;
+	c) share READ 100 ;;
+	d) share READ 95 && share INSERT 5 ;;
+	f) share READ 100 && share READ-MODIFY-WRITE 50 ;;
+	esac
+done
+
+# ---- a rate, within 1 %: the best of three, as a busy machine may miss the end
+off=$((1 << 30))
+# shellcheck disable=SC2034
+for try in 1 2 3; do
+	expect 0 kvbench run null -P "$workloads/workloadc" -p operationcount=200000 -target 100000
+	off=$(($(whole OVERALL 'Throughput(ops/sec)') - 100000))
+	[ ${off#-} -le 1000 ] && break
+done
+[ ${off#-} -le 1000 ] || fail "-target 100000 was missed by $off operations a second, three times"
+
+# ---- 100 ms without an answer, at 2000 operations a second: 200 of 4000 come late
+# shellcheck disable=SC2317
+stalled() {
+	kvbench run "$@" -P "$workloads/workloadc" -p operationcount=4000 -target 2000
+}
+ms() { # SECTION MEASUREMENT
+	echo $(($(number "$1" "$2(ns)") / 1000000))
+}
+expect 0 stalled null -p null.stall_ms=100
+[ "$(ms READ MaxLatency)" -ge 100 ] || fail "a stall of 100 ms took $(ms READ MaxLatency) ms"
+[ "$(ms Intended-READ 99thPercentileLatency)" -ge 70 ] ||
+	fail "intended: the 99th percentile is $(ms Intended-READ 99thPercentileLatency) ms"
+[ "$(ms READ 99thPercentileLatency)" -lt 40 ] ||
+	fail "plain: the 99th percentile is $(ms READ 99thPercentileLatency) ms"
+expect 0 stalled null -p null.stall_ms=100 -p measurement.interval=intended
+[ "$(ms READ 99thPercentileLatency)" -ge 70 ] || fail "measurement.interval=intended does not replace the plain one"
+
+# ---- the same by a server: one that is stopped makes no room in the index
+start_server s -m 128m
+"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 -target 50000 \
+	>"$dir/out" 2>"$dir/err" &
+bench=$!
+sleep 1
+kill -STOP "$server"
+sleep 0.5
+kill -CONT "$server"
+wait $bench || fail "a load during which the server stood: $(tail -n 1 "$dir/err")"
+late=$(ms Intended-INSERT 99thPercentileLatency)
+plain=$(ms INSERT 99thPercentileLatency)
+[ "$late" -ge 100 ] || fail "the server stood for half a second; intended 99th percentile: $late ms"
+[ "$plain" -le $((late / 3)) ] || fail "plain 99th percentile: $plain ms, intended: $late ms"
+stop_server
+
+# ---- two readers of YCSB's reports
+for w in a b; do
+	expect 0 kvbench run null -P "$workloads/workload$w" -p operationcount=200000 \
+		-p hdrhistogram.percentiles=50,95,99,99.9 -p exportfile="$dir/report-$w"
+done
+expect 0 python3 "$srcdir/tests/ycsb_report.py" "$dir/report-a" "$dir/report-b"
+prints '2 reports read twice\n'
+finish
