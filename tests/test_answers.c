@@ -2,7 +2,8 @@
 /*
  * Answers that do not arrive: a lane over a device that the test plays, and that can
  * report a READ or compare-and-swap as done without its data, as rxe does when an
- * acknowledgement with its number comes first. These take the place of libibverbs'
+ * acknowledgement with its number comes first. And what the device is given: doorbells,
+ * and which requests report. These take the place of libibverbs'
  * functions that a lane calls; what is posted is done when the lane polls.
  */
 #include "config.h"
@@ -33,6 +34,7 @@ static struct {
 	struct ibv_send_wr wr[POSTED_MAX];
 	struct ibv_sge sge[POSTED_MAX];
 	unsigned n, done;
+	unsigned doorbells;
 	unsigned lost; /* the answer of this one of the posted */
 	bool hold;  /* it takes its time */
 	bool finish; /* and does not stop at ERR what is under way */
@@ -44,6 +46,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 {
 	(void)qp;
 	(void)bad;
+	device.doorbells++;
 	for (; wr; wr = wr->next) {
 		ck_assert_uint_lt(device.n, POSTED_MAX);
 		ck_assert_int_eq(wr->num_sge, 1);
@@ -235,6 +238,43 @@ static void ck_lost(const struct xport_chain *c, unsigned n_done)
 
 /* ---- cases ------------------------------------------------------------------------ */
 
+/*
+ * What a batch of operations posts for one stage: gets of remembered keys (round 0) or
+ * puts (1). A report for each chain would cost as much as a request, and so would a
+ * doorbell.
+ */
+START_TEST(chains_of_one_post_share_a_doorbell_and_the_last_request_reports)
+{
+	enum { CHAINS = 16, EACH = 2 };
+	struct xport_chain c[CHAINS];
+
+	for (unsigned i = 0; i < CHAINS; i++) {
+		uint64_t word = word_at(i * 8);
+
+		c[i] = (struct xport_chain){
+			.n = EACH, .next = i + 1 < CHAINS ? &c[i + 1] : NULL};
+		c[i].wr[_i] = cas_wr(i * 8, word, _i ? i : word);
+		c[i].wr[!_i] = _i ? write_wr(1024 + i * 256, mem + i * 256, 256) :
+				    read_wr(1024 + i * 256, mem + i * 256, 256);
+	}
+	ck_assert_int_eq(xport_post(lane, &c[0]), 0);
+	ck_assert_uint_eq(device.doorbells, 1);
+	ck_assert_uint_eq(device.n, CHAINS * EACH);
+	for (unsigned i = 0; i < device.n; i++)
+		ck_assert_int_eq(
+			!(device.wr[i].send_flags & IBV_SEND_SIGNALED),
+			i + 1 < device.n);
+	xport_poll(lane);
+	for (unsigned i = 0; i < CHAINS; i++) {
+		ck_assert(c[i].done && c[i].status == 0);
+		ck_assert_uint_eq(c[i].n_done, EACH);
+		ck_assert_mem_eq(mem + i * 256, region + 1024 + i * 256, 256);
+	}
+	ck_assert_uint_eq(device.doorbells, 1);
+	ck_assert_uint_eq(lane->counters.doorbells, 1);
+}
+END_TEST
+
 START_TEST(all_answers_arrive_the_data_is_there_and_the_lane_stays)
 {
 	static const uint32_t sizes[] = {1, 7, 8, 9, 64, 1000, 1024, 1031,
@@ -392,7 +432,16 @@ END_TEST
 static Suite *suite(void)
 {
 	Suite *s = suite_create("answers");
-	TCase *t = tcase_create("lost");
+	TCase *t = tcase_create("posted");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(
+		t,
+		chains_of_one_post_share_a_doorbell_and_the_last_request_reports,
+		0, 2);
+	suite_add_tcase(s, t);
+
+	t = tcase_create("lost");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t,
