@@ -20,4 +20,13 @@ static inline void die(const char *fmt, ...)
 	exit(1);
 }
 
+/** A call of farkv.h, which the caller includes, that has to succeed. */
+#define MUST(call)                                                          \
+	do {                                                                \
+		int err_ = (call);                                          \
+		if (err_)                                                   \
+			die("%s: %s: %s", #call, farkv_strerror(err_),      \
+			    farkv_errdetail());                             \
+	} while (0)
+
 #endif

@@ -3,19 +3,17 @@
  * What operations cost, counted: by the handle's counters for each operation, and
  * by the device's packets for all of them.
  *
- *	rdma_count DEVICE URI     round trips, verbs, packets
- *	rdma_count -s PID URI     what the server PID does in 100,000 operations
+ *	rdma_count DEVICE URI
  *
- * On one machine the device counts both ends: a READ is two packets as long as its
- * answer fits one, so are a WRITE and a compare-and-swap, each with its answer.
+ * Each table is of a handle of its own: one that remembers nothing, one that does, and a
+ * reader that does. On one machine the device counts both ends: a READ is two packets as
+ * long as its answer fits one, so are a WRITE and a compare-and-swap, each with its answer.
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <farkv.h>
 
@@ -27,19 +25,16 @@
 #define ROUNDS_MAX 4u
 #define VALUE 256u
 #define BATCH 128u
+#define BATCHES 20u
 /* Of a get that finds its key: the window twice, the block. */
 #define GET_READS 3u
 
-static struct farkv *kv;
-static char counters_at[200]; /* of the device */
+/* More than there are keys, by far: none is forgotten for want of room. */
+#define REMEMBERED (1u << 20)
 
-#define MUST(call)                                                          \
-	do {                                                                \
-		int err_ = (call);                                          \
-		if (err_)                                                   \
-			die("%s: %s: %s", #call, farkv_strerror(err_),      \
-			    farkv_errdetail());                             \
-	} while (0)
+static struct farkv *kv;    /* whose operations are counted */
+static struct farkv *other; /* remembers nothing; fills the store, and interferes */
+static char counters_at[200]; /* of the device */
 
 static uint64_t read_number(const char *path)
 {
@@ -56,156 +51,182 @@ static uint64_t read_number(const char *path)
 	return n;
 }
 
-static struct farkv_counters counters(void)
+static struct farkv_counters counters_of(struct farkv *of)
 {
 	struct farkv_counters n = {.size = sizeof(n)};
 
-	MUST(farkv_counters(kv, &n));
+	MUST(farkv_counters(of, &n));
 	return n;
+}
+
+static struct farkv_counters counters(void)
+{
+	return counters_of(kv);
 }
 
 /* ---- operations --------------------------------------------------------------------- */
 
+enum kind { GET, PUT, ADD, REPLACE, CAS, DELETE, MGET };
+enum keys {
+	OLD,  /* with values, always */
+	NONE, /* never put */
+	NEW,  /* put here for the first time */
+	LAST  /* those ROUND keys that were NEW last */
+};
+
+/* What a handle is told to do, again and again. */
+struct call {
+	enum kind kind;
+	enum keys keys;
+	int want; /* its result */
+	uint64_t version_off; /* CAS: from the version that is there */
+};
+
 static uint8_t value[VALUE];
-static size_t new_bytes; /* of values under new keys */
+static uint64_t versions[ROUND]; /* of OLD keys, as they were READ last */
+static unsigned fresh; /* the number of the next NEW key */
+static unsigned last;  /* of the first LAST one */
 
-static size_t name_key(char *key, const char *prefix, unsigned i)
+static struct farkv_get_item gets[BATCH];
+static char keys_[BATCH][32];
+static unsigned plain[BATCH]; /* numbers of OLD keys */
+
+static int get_batch(struct farkv *h)
 {
-	return (size_t)snprintf(key, 32, "%s%u", prefix, i);
+	for (unsigned k = 0; k < BATCH; k++)
+		gets[k] = (struct farkv_get_item){
+			.key = keys_[k],
+			.key_len = (size_t)snprintf(keys_[k], 32, "old%u",
+						    plain[k])};
+	MUST(farkv_mget(h, gets, BATCH));
+	for (unsigned k = 0; k < BATCH; k++)
+		if (gets[k].result || gets[k].value.len != VALUE)
+			return gets[k].result ? gets[k].result : FARKV_ECORRUPT;
+	return 0;
 }
 
-static void want_err(int want, int got, const char *what)
+static size_t name_key(char *key, enum keys keys, unsigned i)
 {
-	if (want != got)
-		die("%s: %s: %s", what, farkv_strerror(got), farkv_errdetail());
+	static const char *const names[] = {"old", "none", "new", "new"};
+	unsigned number = keys == NEW ? fresh : keys == LAST ? last + i : i;
+
+	return (size_t)snprintf(key, 32, "%s%u", names[keys], number);
 }
 
-static void get_hit(unsigned i)
+static int call_key(struct farkv *h, const struct call *c, unsigned i,
+		    size_t value_bytes)
+{
+	struct farkv_value v;
+	char key[32];
+	size_t n = name_key(key, c->keys, i);
+
+	switch (c->kind) {
+	case GET:
+		return farkv_get(h, key, n, &v);
+	case PUT:
+		return farkv_put(h, key, n, value, value_bytes);
+	case ADD:
+		return farkv_add(h, key, n, value, value_bytes);
+	case REPLACE:
+		return farkv_replace(h, key, n, value, value_bytes);
+	case CAS:
+		return farkv_cas(h, key, n, value, value_bytes,
+				 versions[i] + c->version_off, NULL);
+	case DELETE:
+		return farkv_delete(h, key, n);
+	default:
+		return get_batch(h);
+	}
+}
+
+static void call(struct farkv *h, const struct call *c, unsigned i,
+		 size_t value_bytes)
+{
+	static const char *const names[] = {"get",     "put", "add",
+					    "replace", "cas", "delete",
+					    "mget"};
+	int err = call_key(h, c, i, value_bytes);
+
+	if (err != c->want)
+		die("%s %u: %s: %s", names[c->kind], i, farkv_strerror(err),
+		    farkv_errdetail());
+	if (c->keys == NEW && c->kind != GET)
+		fresh++;
+}
+
+/* The same of the ROUND keys. */
+static void call_all(struct farkv *h, struct call c, size_t value_bytes)
+{
+	for (unsigned i = 0; i < ROUND; i++)
+		call(h, &c, i, value_bytes);
+}
+
+/* ---- before a row of a table ---------------------------------------------------------- */
+
+static void look_at_versions(void)
 {
 	struct farkv_value v;
 	char key[32];
 
-	want_err(0, farkv_get(kv, key, name_key(key, "old", i), &v), "get");
-}
-
-static void get_miss(unsigned i)
-{
-	struct farkv_value v;
-	char key[32];
-
-	want_err(FARKV_ENOTFOUND,
-		 farkv_get(kv, key, name_key(key, "none", i), &v), "get");
-}
-
-static void put_over(unsigned i)
-{
-	char key[32];
-
-	want_err(0, farkv_put(kv, key, name_key(key, "old", i), value, VALUE),
-		 "put");
-}
-
-static unsigned fresh;
-
-static void put_new(unsigned i)
-{
-	char key[32];
-
-	(void)i;
-	want_err(0, farkv_put(kv, key, name_key(key, "new", fresh++), value,
-			      new_bytes), "put");
-}
-
-static void add_new(unsigned i)
-{
-	char key[32];
-
-	(void)i;
-	want_err(0, farkv_add(kv, key, name_key(key, "new", fresh++), value,
-			      new_bytes), "add");
-}
-
-static void add_there(unsigned i)
-{
-	char key[32];
-
-	want_err(FARKV_EEXISTS,
-		 farkv_add(kv, key, name_key(key, "old", i), value, VALUE),
-		 "add");
-}
-
-static void replace(unsigned i)
-{
-	char key[32];
-
-	want_err(0, farkv_replace(kv, key, name_key(key, "old", i), value,
-				  VALUE), "replace");
-}
-
-static uint64_t versions[ROUND];
-
-static void cas(unsigned i)
-{
-	char key[32];
-
-	want_err(0, farkv_cas(kv, key, name_key(key, "old", i), value, VALUE,
-			      versions[i], NULL), "cas");
-}
-
-static void cas_prepare(void)
-{
 	for (unsigned i = 0; i < ROUND; i++) {
-		struct farkv_value v;
-		char key[32];
-
-		want_err(0, farkv_get(kv, key, name_key(key, "old", i), &v),
-			 "get");
+		MUST(farkv_get(kv, key, name_key(key, OLD, i), &v));
 		versions[i] = v.version;
 	}
 }
 
-static unsigned gone;
+static void other_writes(void)
+{
+	call_all(other, (struct call){.kind = PUT}, VALUE);
+}
+
+/* After writes that were right, gets ask what is remembered, as they do not if it was
+ * wrong too often. */
+static void other_writes_after(void)
+{
+	call_all(kv, (struct call){.kind = PUT}, VALUE);
+	call_all(kv, (struct call){.kind = PUT}, VALUE);
+	look_at_versions();
+	other_writes();
+}
 
 /* What is to be deleted: large values leave a small block in their place. */
-static void small_prepare(void)
+static void put_small(void)
 {
-	new_bytes = 64;
-	for (gone = fresh; fresh < gone + ROUND;)
-		put_new(0);
+	last = fresh;
+	call_all(kv, (struct call){.kind = PUT, .keys = NEW}, 64);
 }
 
-static void large_prepare(void)
+static void put_large(void)
 {
-	new_bytes = VALUE;
-	for (gone = fresh; fresh < gone + ROUND;)
-		put_new(0);
+	last = fresh;
+	call_all(kv, (struct call){.kind = PUT, .keys = NEW}, VALUE);
 }
 
-static void delete(unsigned i)
+static void put_and_delete(void)
 {
-	char key[32];
-
-	(void)i;
-	want_err(0, farkv_delete(kv, key, name_key(key, "new", gone++)),
-		 "delete");
+	put_small();
+	call_all(kv, (struct call){.kind = DELETE, .keys = LAST}, 0);
 }
 
-static struct farkv_get_item gets[BATCH];
-static char keys[BATCH][32];
-static unsigned plain[BATCH]; /* numbers of keys */
+static void other_deletes(void)
+{
+	put_small();
+	call_all(other, (struct call){.kind = DELETE, .keys = LAST}, 0);
+}
 
 /*
  * Keys that meet no other of their fingerprint on the way. Of 128 taken blindly there is
  * one in every seventh store that does, and then in every call.
  */
-static void batch_prepare(void)
+static void find_plain(void)
 {
+	struct call get = {.kind = GET};
 	unsigned n = 0;
 
 	for (unsigned k = 0; k < ROUND && n < BATCH; k++) {
 		uint64_t reads = counters().reads;
 
-		get_hit(k);
+		call(kv, &get, k, 0);
 		if (counters().reads - reads == GET_READS)
 			plain[n++] = k;
 	}
@@ -213,52 +234,112 @@ static void batch_prepare(void)
 		die("only %u of %u keys are READ at once", n, ROUND);
 }
 
-static void get_batch(unsigned i)
-{
-	(void)i;
-	for (unsigned k = 0; k < BATCH; k++)
-		gets[k] = (struct farkv_get_item){
-			.key = keys[k],
-			.key_len = name_key(keys[k], "old", plain[k])};
-	want_err(0, farkv_mget(kv, gets, BATCH), "mget");
-	for (unsigned k = 0; k < BATCH; k++)
-		if (gets[k].result || gets[k].value.len != VALUE)
-			die("mget: item %u: %s", k,
-			    farkv_strerror(gets[k].result));
-}
-
 /* ---- budgets ------------------------------------------------------------------------ */
 
-/*
- * Of one operation; the device's packets follow from the verbs. Words tear here:
- * a get READs its window twice, and so does who ends without having changed anything.
- */
-static const struct budget {
+/* Of one operation; the device's packets follow from the verbs. */
+struct cost {
+	unsigned round_trips, reads, writes, cas;
+	unsigned retries; /* steps that had to be repeated */
+};
+
+struct budget {
 	const char *what;
 	void (*prepare)(void);
-	void (*run)(unsigned i);
-	unsigned n; /* calls */
-	unsigned round_trips, reads, writes, cas;
+	struct call call;
+	struct cost cost;
+	/* Further ones of who meets other keys of the same fingerprint. */
+	unsigned round_trips_more;
+	bool after_get; /* of the same key; the get is not counted */
 	bool asks; /* now and then it waits for the server, and starts over */
-} budgets[] = {
-	{"GET, hit", NULL, get_hit, ROUND, 2, GET_READS, 0, 0, false},
-	{"GET, miss", NULL, get_miss, ROUND, 1, 2, 0, 0, false},
-	{"PUT over a value", NULL, put_over, ROUND, 3, 2, 1, 1, false},
-	{"PUT of a new key", NULL, put_new, ROUND, 2, 1, 1, 1, false},
-	{"ADD of a new key", NULL, add_new, ROUND, 2, 1, 1, 1, false},
-	{"ADD, there", NULL, add_there, ROUND, 3, 3, 0, 0, false},
-	{"REPLACE", NULL, replace, ROUND, 3, 2, 1, 1, false},
-	{"CAS", cas_prepare, cas, ROUND, 3, 2, 1, 1, false},
-	{"DELETE", small_prepare, delete, ROUND, 3, 2, 0, 1, false},
-	{"DELETE, large", large_prepare, delete, ROUND, 3, 2, 1, 1, true},
-	{"128 GETs together", batch_prepare, get_batch, 20, 2,
-	 GET_READS * BATCH, 0, 0, false},
+};
+
+#define COST(...) .cost = {__VA_ARGS__}
+
+/*
+ * Words tear here: a get READs its window twice, and so does who ends without having
+ * changed anything.
+ */
+static const struct budget searching[] = {
+	{"GET, hit", NULL, {.kind = GET}, COST(2, GET_READS, 0, 0, 0),
+	 .round_trips_more = 1},
+	{"GET, miss", NULL, {GET, NONE, FARKV_ENOTFOUND, 0}, COST(1, 2, 0, 0, 0),
+	 .round_trips_more = 1},
+	{"PUT over a value", NULL, {.kind = PUT}, COST(3, 2, 1, 1, 0),
+	 .round_trips_more = 1},
+	{"PUT of a new key", NULL, {PUT, NEW, 0, 0}, COST(2, 1, 1, 1, 0),
+	 .round_trips_more = 2},
+	{"ADD of a new key", NULL, {ADD, NEW, 0, 0}, COST(2, 1, 1, 1, 0),
+	 .round_trips_more = 2},
+	{"ADD, there", NULL, {ADD, OLD, FARKV_EEXISTS, 0}, COST(3, 3, 0, 0, 0),
+	 .round_trips_more = 1},
+	{"REPLACE", NULL, {.kind = REPLACE}, COST(3, 2, 1, 1, 0),
+	 .round_trips_more = 1},
+	{"CAS", look_at_versions, {.kind = CAS}, COST(3, 2, 1, 1, 0),
+	 .round_trips_more = 1},
+	{"DELETE", put_small, {DELETE, LAST, 0, 0}, COST(3, 2, 0, 1, 0),
+	 .round_trips_more = 1},
+	{"DELETE, large", put_large, {DELETE, LAST, 0, 0}, COST(3, 2, 1, 1, 0),
+	 .round_trips_more = 1, .asks = true},
+	{"128 GETs together", find_plain, {.kind = MGET},
+	 COST(2, GET_READS * BATCH, 0, 0, 0)},
+};
+
+/*
+ * The slot is looked at by a compare-and-swap of the word to itself, for words tear.
+ * Who has another key of its fingerprint in its window does not insert by an image.
+ */
+static const struct budget remembered[] = {
+	{"GET, hit", NULL, {.kind = GET}, COST(1, 1, 0, 1, 0)},
+	{"GET, deleted", put_and_delete, {GET, LAST, FARKV_ENOTFOUND, 0},
+	 COST(1, 0, 0, 1, 0)},
+	{"PUT over a value", NULL, {.kind = PUT}, COST(1, 0, 1, 1, 0)},
+	{"PUT of a key that a get missed", NULL, {PUT, NEW, 0, 0},
+	 COST(1, 0, 1, 1, 0), .round_trips_more = 3, .after_get = true},
+	{"PUT, deleted", put_and_delete, {PUT, LAST, 0, 0}, COST(1, 0, 1, 1, 0)},
+	{"ADD of a key that a get missed", NULL, {ADD, NEW, 0, 0},
+	 COST(1, 0, 1, 1, 0), .round_trips_more = 3, .after_get = true},
+	{"ADD, there", NULL, {ADD, OLD, FARKV_EEXISTS, 0}, COST(1, 0, 0, 1, 0)},
+	{"ADD, deleted", put_and_delete, {ADD, LAST, 0, 0}, COST(1, 0, 1, 1, 0)},
+	{"REPLACE", NULL, {.kind = REPLACE}, COST(1, 0, 1, 1, 0)},
+	{"REPLACE, deleted", put_and_delete,
+	 {REPLACE, LAST, FARKV_ENOTFOUND, 0}, COST(1, 0, 0, 1, 0)},
+	{"CAS", look_at_versions, {.kind = CAS}, COST(1, 0, 1, 1, 0)},
+	{"CAS, another version", look_at_versions, {CAS, OLD, FARKV_EVERSION, 1},
+	 COST(1, 0, 0, 1, 0)},
+	{"CAS, deleted", put_and_delete, {CAS, LAST, FARKV_ENOTFOUND, 0},
+	 COST(1, 0, 0, 1, 0)},
+	{"DELETE", put_small, {DELETE, LAST, 0, 0}, COST(1, 0, 0, 1, 0)},
+	{"DELETE, large", put_large, {DELETE, LAST, 0, 0}, COST(1, 0, 1, 1, 0),
+	 .asks = true},
+	{"DELETE, deleted", put_and_delete, {DELETE, LAST, FARKV_ENOTFOUND, 0},
+	 COST(1, 0, 0, 1, 0)},
+	{"128 GETs together", NULL, {.kind = MGET}, COST(1, BATCH, 0, BATCH, 0)},
+	{"GET, written by another", other_writes_after, {.kind = GET},
+	 COST(2, 2, 0, 2, 0)},
+	{"GET, deleted by another", other_deletes,
+	 {GET, LAST, FARKV_ENOTFOUND, 0}, COST(1, 1, 0, 1, 0)},
+	{"PUT, written by another", other_writes_after, {.kind = PUT},
+	 COST(2, 0, 1, 2, 1)},
+	{"CAS, written by another", other_writes_after,
+	 {CAS, OLD, FARKV_EVERSION, 0}, COST(1, 0, 1, 1, 1)},
+};
+
+/* Who may not swap READs the word twice. */
+static const struct budget reading[] = {
+	{"GET, hit", NULL, {.kind = GET}, COST(1, 3, 0, 0, 0)},
+	{"128 GETs together", NULL, {.kind = MGET}, COST(1, 3 * BATCH, 0, 0, 0)},
+	{"GET, written by another", other_writes, {.kind = GET}, COST(2, 6, 0, 0, 0)},
 };
 
 struct sum {
 	unsigned exact, probed, waited, repeated, more; /* calls */
 	uint64_t verbs, control, packets, again;
 };
+
+static unsigned calls(const struct budget *b)
+{
+	return b->call.kind == MGET ? BATCHES : ROUND;
+}
 
 /* What of the device's counters tells. */
 static uint64_t device(const char *name)
@@ -269,6 +350,16 @@ static uint64_t device(const char *name)
 	return read_number(path);
 }
 
+static struct cost cost_between(const struct farkv_counters *was,
+				const struct farkv_counters *now)
+{
+	return (struct cost){(unsigned)(now->round_trips - was->round_trips),
+			     (unsigned)(now->reads - was->reads),
+			     (unsigned)(now->writes - was->writes),
+			     (unsigned)(now->cas - was->cas),
+			     (unsigned)(now->retries - was->retries)};
+}
+
 /*
  * A call that costs what the budget says, or that met other keys with the same
  * fingerprint on its way (one in about 250 does) and READ their blocks as well.
@@ -276,39 +367,57 @@ static uint64_t device(const char *name)
 static void judge(const struct budget *b, const struct farkv_counters *was,
 		  const struct farkv_counters *now, struct sum *s)
 {
-	uint64_t rtt = now->round_trips - was->round_trips;
-	uint64_t reads = now->reads - was->reads;
-	bool same = now->writes - was->writes == b->writes &&
-		    now->cas - was->cas == b->cas &&
-		    now->doorbells - was->doorbells == rtt;
+	struct cost c = cost_between(was, now);
+	uint64_t doorbells = now->doorbells - was->doorbells;
+	bool same = c.writes == b->cost.writes && c.cas == b->cost.cas &&
+		    doorbells == c.round_trips;
+	unsigned rtt = b->cost.round_trips;
 
-	if (now->retries != was->retries)
+	if (c.retries != b->cost.retries)
 		s->repeated++;
-	else if (same && rtt == b->round_trips && reads == b->reads)
+	else if (same && c.round_trips == rtt && c.reads == b->cost.reads)
 		s->exact++;
-	else if (same && rtt <= b->round_trips + 1 && reads > b->reads &&
-		 reads <= b->reads + 2)
+	else if (same && c.round_trips <= rtt + b->round_trips_more &&
+		 c.reads > b->cost.reads &&
+		 c.reads <= b->cost.reads + b->round_trips_more + 1)
 		s->probed++;
-	else if (b->asks && rtt <= 2 * b->round_trips)
+	else if (b->asks && c.round_trips <= 2 * rtt)
 		s->waited++;
 	else if (s->more++ == 0)
-		printf("    %s: %llu round trips, %llu READs, %llu WRITEs, "
-		       "%llu CAS, %llu doorbells\n", b->what,
-		       (unsigned long long)rtt, (unsigned long long)reads,
-		       (unsigned long long)(now->writes - was->writes),
-		       (unsigned long long)(now->cas - was->cas),
-		       (unsigned long long)(now->doorbells - was->doorbells));
+		printf("    %s: %u round trips, %u READs, %u WRITEs, %u CAS, "
+		       "%llu doorbells\n", b->what, c.round_trips, c.reads,
+		       c.writes, c.cas, (unsigned long long)doorbells);
+}
+
+/* Verbs and messages of all, for the device knows no handles. */
+static uint64_t verbs(void)
+{
+	struct farkv_counters a = counters(), b = counters_of(other);
+
+	return a.reads + a.writes + a.cas + b.reads + b.writes + b.cas;
+}
+
+static uint64_t messages(void)
+{
+	return counters().control_msgs + counters_of(other).control_msgs;
 }
 
 static void count_calls(const struct budget *b, struct sum *s)
 {
-	struct farkv_counters first = counters(), was = first, now = first;
 	uint64_t packets = device("sent_pkts");
 	uint64_t again = device("completer_retry_err");
+	uint64_t verbs_before = verbs(), control = messages();
+	struct call miss = {.kind = GET,
+			    .keys = b->call.keys,
+			    .want = FARKV_ENOTFOUND};
+	struct farkv_counters was, now;
 
 	*s = (struct sum){0};
-	for (unsigned i = 0; i < b->n; i++, was = now) {
-		b->run(i);
+	for (unsigned i = 0; i < calls(b); i++) {
+		if (b->after_get)
+			call(kv, &miss, i, 0);
+		was = counters();
+		call(kv, &b->call, i, VALUE);
 		now = counters();
 		judge(b, &was, &now, s);
 	}
@@ -316,9 +425,8 @@ static void count_calls(const struct budget *b, struct sum *s)
 	clock_sleep_ns(50 * NS_PER_MS);
 	s->packets = device("sent_pkts") - packets;
 	s->again = device("completer_retry_err") - again;
-	s->verbs = now.reads + now.writes + now.cas - first.reads -
-		   first.writes - first.cas;
-	s->control = counters().control_msgs - first.control_msgs;
+	s->verbs = verbs() - verbs_before;
+	s->control = messages() - control;
 }
 
 /*
@@ -332,14 +440,15 @@ static bool within(const struct budget *b, const struct sum *s)
 {
 	uint64_t least = 2 * s->verbs + 2 * s->control;
 	uint64_t most = least + 6 * s->control +
-			s->again * 2 * (b->reads + b->writes + b->cas);
+			s->again * 2 * (b->cost.reads + b->cost.writes +
+					b->cost.cas);
 	unsigned odd = s->repeated + s->probed;
-	unsigned some = UTIL_MAX(b->n / 50, 1u);
+	unsigned some = UTIL_MAX(calls(b) / 50, 1u);
 
 	printf("%s: %u of %u exact, %u probed another, %u waited, %u "
 	       "repeated, %u more; %llu verbs, %llu control messages, %llu "
 	       "packets, %llu times sent again\n",
-	       b->what, s->exact, b->n, s->probed, s->waited, s->repeated,
+	       b->what, s->exact, calls(b), s->probed, s->waited, s->repeated,
 	       s->more, (unsigned long long)s->verbs,
 	       (unsigned long long)s->control, (unsigned long long)s->packets,
 	       (unsigned long long)s->again);
@@ -348,179 +457,75 @@ static bool within(const struct budget *b, const struct sum *s)
 	       s->packets <= most;
 }
 
-static int count_all(void)
+static int count_row(const struct budget *b)
+{
+	struct sum s;
+
+	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+		if (b->prepare)
+			b->prepare();
+		count_calls(b, &s);
+		if (within(b, &s))
+			return 0;
+	}
+	fprintf(stderr, "%s: over the budget\n", b->what);
+	return 1;
+}
+
+/* ---- tables ------------------------------------------------------------------------- */
+
+static struct farkv *open_handle(const char *uri, uint32_t flags,
+				 uint32_t cache_entries)
+{
+	struct farkv_options o;
+	struct farkv *opened;
+
+	farkv_options_init(&o);
+	o.op_timeout_ms = 20000;
+	o.flags = flags;
+	o.cache_entries = cache_entries;
+	MUST(farkv_open(uri, &o, &opened));
+	return opened;
+}
+
+static const struct table {
+	const char *what;
+	const struct budget *rows;
+	size_t n;
+	uint32_t flags, cache_entries;
+} tables[] = {
+	{"nothing is remembered", searching, ARRAY_SIZE(searching), 0, 0},
+	{"keys are remembered", remembered, ARRAY_SIZE(remembered), 0,
+	 REMEMBERED},
+	{"a reader remembers them", reading, ARRAY_SIZE(reading),
+	 FARKV_OPEN_READONLY, REMEMBERED},
+};
+
+static int count_table(const struct table *t, const char *uri)
 {
 	int bad = 0;
 
-	new_bytes = VALUE;
-	for (unsigned i = 0; i < ROUND; i++)
-		put_over(i);
-	for (size_t k = 0; k < ARRAY_SIZE(budgets); k++) {
-		const struct budget *b = &budgets[k];
-		unsigned rounds = 0;
-		struct sum s;
-
-		do {
-			if (b->prepare)
-				b->prepare();
-			count_calls(b, &s);
-		} while (!within(b, &s) && ++rounds < ROUNDS_MAX);
-		if (rounds == ROUNDS_MAX) {
-			fprintf(stderr, "%s: over the budget\n", b->what);
-			bad = 1;
-		}
-	}
+	printf("-- %s\n", t->what);
+	kv = open_handle(uri, t->flags, t->cache_entries);
+	call_all(kv, (struct call){.kind = GET}, 0);
+	for (size_t i = 0; i < t->n; i++)
+		bad |= count_row(&t->rows[i]);
+	farkv_close(kv);
 	return bad;
-}
-
-/* ---- the server's CPU --------------------------------------------------------------- */
-
-#define OPERATIONS 100000u
-#define WINDOW 250u /* operations between two looks at the server */
-/* Requests for blocks; all others are the client's and its card's. */
-#define CONTROL_MOST (OPERATIONS / 1000)
-/* The server looks after silent clients: every other second. */
-#define WAKES_PER_S 2u
-#define WAKES_SPARE 20u
-
-/* What the threads of a process have done. */
-struct work {
-	uint64_t ns;    /* on a CPU, by the scheduler's clock */
-	uint64_t wakes; /* how often they waited for something again */
-};
-
-/* The number behind `name` in a file of the thread's. */
-static uint64_t number_of(const char *pid, const char *thread, const char *file,
-			  const char *name)
-{
-	char path[300], line[256];
-	uint64_t n = UINT64_MAX;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%s/task/%s/%s", pid, thread, file);
-	f = fopen(path, "r");
-	if (!f)
-		die("cannot read %s", path);
-	while (n == UINT64_MAX && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, strlen(name)) == 0)
-			n = strtoull(line + strlen(name), NULL, 10);
-	fclose(f);
-	if (n == UINT64_MAX)
-		die("%s has no '%s'", path, name);
-	return n;
-}
-
-static struct work work_of(const char *pid)
-{
-	struct work w = {0};
-	struct dirent *e;
-	char path[64];
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%s/task", pid);
-	d = opendir(path);
-	if (!d)
-		die("cannot read %s", path);
-	while ((e = readdir(d))) {
-		if (e->d_name[0] == '.')
-			continue;
-		w.ns += number_of(pid, e->d_name, "schedstat", "");
-		w.wakes += number_of(pid, e->d_name, "status",
-				     "voluntary_ctxt_switches:");
-	}
-	closedir(d);
-	return w;
-}
-
-static struct farkv_put_item puts_[BATCH];
-
-static void mixed_batch(unsigned round)
-{
-	for (unsigned k = 0; k < BATCH; k++) {
-		puts_[k] = (struct farkv_put_item){
-			.key = keys[k],
-			.key_len = name_key(keys[k], "old",
-					    (round * BATCH + k) % ROUND),
-			.value = value, .value_len = VALUE};
-		gets[k] = (struct farkv_get_item){.key = keys[k],
-						  .key_len = puts_[k].key_len};
-	}
-	if (round % 4 == 0)
-		MUST(farkv_mput(kv, puts_, BATCH));
-	else
-		MUST(farkv_mget(kv, gets, BATCH));
-}
-
-static unsigned mixed(unsigned operations)
-{
-	static unsigned round;
-	unsigned done = 0;
-
-	for (; done < operations; round++) {
-		mixed_batch(round);
-		done += BATCH;
-		for (unsigned i = 0; i < 4; i++, done += 2) {
-			get_hit((round * 4 + i) % ROUND);
-			put_over((round * 4 + i) % ROUND);
-		}
-	}
-	return done;
-}
-
-/*
- * How long the server ran says how busy this machine is, not what it did: so it is
- * looked at how often it ran at all. In a stretch of operations whose nanoseconds
- * are 0 it had no part in any of them, and whom a message or an event wakes waits
- * again afterwards. What wakes it now and then is its clock.
- */
-static int count_cpu(const char *pid)
-{
-	unsigned n = 0, windows = 0, untouched = 0;
-	struct work first, before, now;
-	uint64_t began, most, control;
-	double seconds;
-
-	for (unsigned i = 0; i < ROUND; i++)
-		put_over(i);
-	(void)mixed(8000);
-	control = counters().control_msgs;
-	began = clock_now_ns();
-	first = before = work_of(pid);
-	for (; n < OPERATIONS; windows++, before = now) {
-		n += mixed(WINDOW);
-		now = work_of(pid);
-		untouched += now.ns == before.ns;
-	}
-	seconds = (double)(clock_now_ns() - began) / 1e9;
-	control = counters().control_msgs - control;
-	most = (uint64_t)(seconds * WAKES_PER_S) + 4 * control + WAKES_SPARE;
-	printf("%u operations in %.1f s: 0 ns of the server's CPU in %u of %u "
-	       "stretches; %llu wakes of at most %llu, %.1f us in all, %llu "
-	       "control messages\n", n, seconds, untouched, windows,
-	       (unsigned long long)(now.wakes - first.wakes),
-	       (unsigned long long)most, (double)(now.ns - first.ns) / 1e3,
-	       (unsigned long long)control);
-	if (control <= CONTROL_MOST && now.wakes - first.wakes <= most &&
-	    untouched >= windows / 2)
-		return 0;
-	fprintf(stderr, "the server takes part in operations\n");
-	return 1;
 }
 
 int main(int argc, char **argv)
 {
-	bool cpu = argc == 4 && strcmp(argv[1], "-s") == 0;
-	struct farkv_options o;
-	int bad;
+	int bad = 0;
 
-	if (argc != 3 && !cpu)
-		die("usage: rdma_count DEVICE URI | rdma_count -s PID URI");
-	farkv_options_init(&o);
-	o.op_timeout_ms = 20000;
-	MUST(farkv_open(argv[argc - 1], &o, &kv));
+	if (argc != 3)
+		die("usage: rdma_count DEVICE URI");
 	snprintf(counters_at, sizeof(counters_at),
 		 "/sys/class/infiniband/%s/ports/1/hw_counters", argv[1]);
-	bad = cpu ? count_cpu(argv[2]) : count_all();
-	farkv_close(kv);
+	other = open_handle(argv[2], 0, 0);
+	other_writes();
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		bad |= count_table(&tables[i], argv[2]);
+	farkv_close(other);
 	return bad;
 }
