@@ -19,15 +19,27 @@
 static struct real_server srv;
 static struct farkv *kv;
 
+/* A long T: no slow moment of this machine costs a READ more. */
+static const char *const args[] = {"-m", "64m", "-I", "1m",
+				   "--index-slots", "131072",
+				   "--grace-ms", "2000", NULL};
+
 static void setup(void)
 {
-	/* A long T: no slow moment of this machine costs a READ more. */
-	static const char *const args[] = {"-m", "64m", "-I", "1m",
-					   "--index-slots", "131072",
-					   "--grace-ms", "2000", NULL};
-
 	real_server_init(&srv, args);
 	kv = e2e_open(srv.path, 5000);
+}
+
+/* What operations on remembered keys cost: tests/rdma_count.c. */
+static void setup_searching(void)
+{
+	struct farkv_options o;
+
+	real_server_init(&srv, args);
+	farkv_options_init(&o);
+	o.connect_timeout_ms = 60000;
+	o.cache_entries = 0;
+	OK(farkv_open(srv.path, &o, &kv));
 }
 
 static void teardown(void)
@@ -337,6 +349,10 @@ static Suite *suite(void)
 			    sizeof(batches) / sizeof(batches[0]));
 	tcase_add_test(t, test_large_values);
 	tcase_add_test(t, test_bad_items);
+	suite_add_tcase(s, t);
+
+	t = tcase_create("budgets");
+	tcase_add_checked_fixture(t, setup_searching, teardown);
 	tcase_add_test(t, test_budgets);
 	tcase_add_test(t, test_batch_budgets);
 	suite_add_tcase(s, t);
