@@ -76,7 +76,11 @@ void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
 #define ATOM_UNWATCHED_BEGIN() AnnotateIgnoreReadsBegin(__FILE__, __LINE__)
 #define ATOM_UNWATCHED_END() AnnotateIgnoreReadsEnd(__FILE__, __LINE__)
+#define ATOM_WATCHED 1
 #endif
+#endif
+#ifndef ATOM_WATCHED
+#define ATOM_WATCHED 0 /* ThreadSanitizer sees every access to memory */
 #endif
 #ifndef ATOM_UNWATCHED_BEGIN
 #define ATOM_UNWATCHED_BEGIN() ((void)0)

@@ -12,6 +12,7 @@
 #include <farkv.h>
 
 #include "atomic.h"
+#include "window_scan.h"
 
 /* What is fetched ahead of a block's header. */
 #define PREFETCH_BYTES 512u
@@ -96,13 +97,65 @@ static const uint64_t *direct_window(const struct index *ix, struct index_op *op
 						window_off(op));
 }
 
+/* What a look at a slot leads to. */
+enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
+
+/*
+ * Look at a slot that window_scan() points out, as it is now. `candidates` counts
+ * those of the key's fingerprint.
+ */
+static enum look look_at(struct index *ix, struct index_op *op,
+			 const uint64_t *slot, unsigned *candidates)
+{
+	uint64_t w = atom_load_follow(slot);
+	struct xport_counters *count = &ix->lane->counters;
+	enum block_check check;
+
+	if (w == slot_empty(entry_gen(op->entry)))
+		return LOOK_END;
+	if ((w & SLOT_FROZEN) || slot_is_null(w))
+		return LOOK_UNUSUAL;
+	if (slot_fp(w) != hash_fp(op->key.hash) || (w & SLOT_DEAD))
+		return LOOK_ON;
+	/* A card would fetch OP_PROBE_MAX candidates by one chain. */
+	if ((*candidates)++ % OP_PROBE_MAX == 0) {
+		count->doorbells++;
+		count->round_trips++;
+	}
+	if (!direct_fetch(ix, op, w, &check, &op->view) ||
+	    check == BLOCK_BAD || !still_holds(slot, w))
+		return LOOK_UNUSUAL;
+	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
+}
+
+/* The slots in their order, a line at once: most need no second look. */
+static enum look walk(struct index *ix, struct index_op *op,
+		      const uint64_t *slots)
+{
+	uint32_t fp = hash_fp(op->key.hash);
+	unsigned candidates = 0;
+
+	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
+		struct line_masks m = window_scan(&slots[s], fp);
+
+		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
+			enum look look =
+				look_at(ix, op,
+					&slots[s + (unsigned)__builtin_ctz(at)],
+					&candidates);
+
+			if (look != LOOK_ON)
+				return look;
+		}
+	}
+	return LOOK_END;
+}
+
 bool index_try(struct index *ix, struct index_op *op)
 {
 	struct xport_counters *count = &ix->lane->counters;
 	struct xport_counters before = *count;
-	uint64_t fp = hash_fp(op->key.hash), empty;
 	const uint64_t *slots;
-	unsigned candidates = 0;
 
 	if (op->kind != INDEX_GET || !(ix->lane->caps & XPORT_DIRECT) ||
 	    xport_broken(ix->lane) || !ix->dirword)
@@ -110,42 +163,23 @@ bool index_try(struct index *ix, struct index_op *op)
 	slots = direct_window(ix, op);
 	if (!slots)
 		return false;
-	empty = slot_empty(entry_gen(op->entry));
 	count->reads++;
 	count->read_bytes += WINDOW_BYTES;
 	count->doorbells++;
 	count->round_trips++;
-	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
-		uint64_t w = atom_load_follow(&slots[s]);
-		enum block_check check;
-
-		if (w == empty)
-			break;
-		if ((w & SLOT_FROZEN) || slot_is_null(w))
-			goto unusual;
-		if (slot_fp(w) != fp || (w & SLOT_DEAD))
-			continue;
-		/* A card would fetch OP_PROBE_MAX candidates by one chain. */
-		if (candidates++ % OP_PROBE_MAX == 0) {
-			count->doorbells++;
-			count->round_trips++;
-		}
-		if (!direct_fetch(ix, op, w, &check, &op->view) ||
-		    check == BLOCK_BAD || !still_holds(&slots[s], w))
-			goto unusual;
-		if (check == BLOCK_MINE) {
-			op->version = op->view.version;
-			op->result = 0;
-			return true;
-		}
+	switch (walk(ix, op, slots)) {
+	case LOOK_FOUND:
+		op->version = op->view.version;
+		op->result = 0;
+		return true;
+	case LOOK_END:
+		op->result = FARKV_ENOTFOUND;
+		return true;
+	default:
+		*count = before;
+		ix->retries++;
+		return false;
 	}
-	op->result = FARKV_ENOTFOUND;
-	return true;
-
-unusual:
-	*count = before;
-	ix->retries++;
-	return false;
 }
 
 /* ---- a writer's search --------------------------------------------------------- */
