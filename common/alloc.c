@@ -303,14 +303,30 @@ static size_t take_worn(struct alloc *a, struct block_ref *refs, size_t cap,
 static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 			struct block_ref *refs, size_t cap)
 {
+	uint64_t ready = limbo_ready(s, now);
 	size_t n = 0;
 
-	while (n < cap && s->n_free > keep)
-		refs[n++] = s->free[--s->n_free];
-	while (n < cap && s->n_free + (uint64_t)s->n_limbo > keep &&
-	       s->n_limbo && s->limbo[s->limbo_at].ready <= now)
-		refs[n++] = limbo_pop(s);
+	while (n < cap && s->n_free + ready > keep) {
+		if (s->n_free) {
+			refs[n++] = s->free[--s->n_free];
+		} else {
+			refs[n++] = limbo_pop(s);
+			ready--;
+		}
+	}
 	return n;
+}
+
+/*
+ * What a class keeps: some grants' worth; and of one whose blocks are overwritten all
+ * the time as many as are resting now, for as many are going to be needed while those
+ * rest. Who pauses for a moment finds its blocks ready, and shall not give them away.
+ */
+static uint64_t kept(const struct class_stock *s, uint64_t now)
+{
+	uint64_t grants = (uint64_t)UTIL_MAX(s->last_grant, 1u) * ALLOC_SURPLUS;
+
+	return UTIL_MAX(grants, (uint64_t)s->n_limbo - limbo_ready(s, now));
 }
 
 /* What is free in class `c`, but for the last block of the class used last. */
@@ -358,10 +374,8 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 	a->epoch++;
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
 		struct class_stock *s = &a->cls[c];
-		uint64_t keep = (uint64_t)UTIL_MAX(s->last_grant, 1u) *
-				ALLOC_SURPLUS;
 
-		n = take_idle(s, now, keep, refs, cap);
+		n = take_idle(s, now, kept(s, now), refs, cap);
 		if (n)
 			*state_out = ALLOC_FREE;
 	}
