@@ -158,6 +158,16 @@ bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
 	return false;
 }
 
+uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead)
+{
+	const struct class_stock *s = &a->cls[cls];
+
+	if (ahead < s->n_free)
+		return s->free[s->n_free - 1 - ahead].off;
+	ahead -= s->n_free;
+	return ahead < s->n_limbo ? limbo_item(s, ahead)->ref.off : 0;
+}
+
 int alloc_put(struct alloc *a, struct block_ref ref)
 {
 	struct class_stock *s = &a->cls[ref.cls];

@@ -61,6 +61,12 @@ bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
 		       uint64_t now, struct block_ref *ref_out);
 
+/**
+ * Where the block lies that alloc_take() will bring when it has brought `ahead` others,
+ * if nothing else happens meanwhile; 0 if that cannot be told. For fetching ahead.
+ */
+uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead);
+
 /** Put back a block whose content was never published: free at once. */
 int alloc_put(struct alloc *a, struct block_ref ref);
 

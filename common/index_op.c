@@ -28,6 +28,8 @@
 
 /* What is fetched ahead of the block that an operation writes. */
 #define PREFETCH_BYTES 512u
+/* ... and so many operations later. */
+#define PREFETCH_AHEAD 2u
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100
 
@@ -171,15 +173,26 @@ static void prefetch_window(const struct index *ix, const struct index_op *op)
 		__builtin_prefetch(ix->lane->base + window_off(op));
 }
 
+static void prefetch_store(const struct index *ix, uint64_t off, uint8_t cls)
+{
+	uint8_t *block = ix->lane->base + off;
+	uint64_t bytes = UTIL_MIN(class_bytes(cls), PREFETCH_BYTES);
+
+	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
+		__builtin_prefetch(block + at, 1);
+}
+
+/* Who writes one value writes more: their blocks are on their way before they begin. */
 static void prefetch_block(const struct index *ix, const struct index_op *op)
 {
-	uint8_t *block = ix->lane->base + op->block.off;
-	uint64_t bytes = UTIL_MIN(class_bytes(op->block.cls), PREFETCH_BYTES);
+	uint64_t next;
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE))
 		return;
-	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
-		__builtin_prefetch(block + at, 1);
+	prefetch_store(ix, op->block.off, op->block.cls);
+	next = alloc_peek(ix->alloc, op->block.cls, PREFETCH_AHEAD - 1);
+	if (next)
+		prefetch_store(ix, next, op->block.cls);
 }
 
 /* Is the way to the slot by loads? What is unusual there comes here again. */
@@ -187,6 +200,13 @@ static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 {
 	return op->kind != INDEX_GET && !op->resolving && op->tries == 0 &&
 	       (ix->lane->caps & XPORT_DIRECT_STORE);
+}
+
+/* A block that had rested enough at the last look at the clock needs no other. */
+static bool block_take(struct index *ix, struct index_op *op)
+{
+	return alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block) ||
+	       alloc_take(ix->alloc, op->cls, index_now(ix), &op->block);
 }
 
 static enum next op_start(struct index *ix, struct index_op *op,
@@ -208,7 +228,7 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (op_has_value(op) && !op->has_block && !op->resolving) {
 		op->cls = (uint8_t)class_for(
 			block_room(op->key.len, op->value_len));
-		if (!alloc_take(ix->alloc, op->cls, index_now(ix), &op->block))
+		if (!block_take(ix, op))
 			return op_wait(ix, op, INDEX_WAIT_BLOCK);
 		op->has_block = true;
 		op->written = false;

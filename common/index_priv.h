@@ -23,6 +23,7 @@ struct index {
 
 	uint64_t (*now)(void *arg);
 	void *now_arg;
+	uint64_t recent_ns; /* on the clock, some time ago: when a block was retired */
 	uint64_t retries;
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	uint32_t prefix;

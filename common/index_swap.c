@@ -19,6 +19,11 @@
  * enlarge the index earlier: 0.7 % of load is time enough for a migration.
  */
 #define NEAR_FULL_SLOT (WINDOW_SLOTS - 1)
+/*
+ * A small block is put together in memory that the CPU has at hand, and copied: its
+ * sum is made of bytes just written, which would be waited for where they go.
+ */
+#define ENCODE_APART 1024u
 /* Blocks from this size on are given up for a small tombstone on DELETE. */
 #define TOMBSTONE_FROM 256u
 
@@ -63,7 +68,7 @@ static enum next block_write(struct index *ix, struct index_op *op,
 	    op->value_len >= INDEX_PART_MIN &&
 	    xport_mem_known(ix->lane, op->value, op->value_len))
 		return block_write_around(ix, op);
-	if (ix->lane->caps & XPORT_DIRECT_STORE) {
+	if ((ix->lane->caps & XPORT_DIRECT_STORE) && bytes > ENCODE_APART) {
 		image = ix->lane->base + op->block.off;
 	} else {
 		if (index_op_reserve(ix, op, bytes))
@@ -222,9 +227,11 @@ static enum next op_swapped(struct index *ix, struct index_op *op)
 		op->wait_page = entry_page(op->entry);
 		op->wait_gen = entry_gen(op->entry);
 	}
-	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
+	if (!op->inserting && slot_off(op->new_word) != slot_off(old)) {
+		ix->recent_ns = index_now(ix);
 		/* On failure the block is leaked; the sweep finds it. */
-		(void)alloc_retire(ix->alloc, slot_block(old), index_now(ix));
+		(void)alloc_retire(ix->alloc, slot_block(old), ix->recent_ns);
+	}
 	warm_swapped(ix, op);
 	op->has_block = false;
 	return op_done(ix, op, 0);
