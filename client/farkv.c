@@ -9,12 +9,16 @@
 
 #include "handle.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/util.h"
+
+#include "atfork.h"
+#include "queue.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
 #define DEFAULT_CACHE_ENTRIES 65536u
@@ -77,6 +81,11 @@ static int options_take(const struct farkv_options *o,
 		return err_set(FARKV_EINVAL,
 			       "options: cache_entries is %u; at most %u",
 			       all.cache_entries, CACHE_ENTRIES_MAX);
+	if (all.queue_depth > QUEUE_DEPTH_MAX)
+		return err_set(FARKV_EINVAL,
+			       "options: queue_depth is %u, at most %u can be",
+			       all.queue_depth, QUEUE_DEPTH_MAX);
+	out->queue_depth = all.queue_depth;
 	out->flags = all.flags;
 	out->name = all.name;
 	out->keys = all.keys;
@@ -334,6 +343,65 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 	err = batch_put(kv, items, n);
 	handle_end(kv);
 	return err;
+}
+
+/* ---- requests --------------------------------------------------------------------------- */
+
+static_assert((int)FARKV_REQUEST_GET == (int)INDEX_GET &&
+		      (int)FARKV_REQUEST_PUT == (int)INDEX_PUT &&
+		      (int)FARKV_REQUEST_ADD == (int)INDEX_ADD &&
+		      (int)FARKV_REQUEST_REPLACE == (int)INDEX_REPLACE &&
+		      (int)FARKV_REQUEST_CAS == (int)INDEX_CAS &&
+		      (int)FARKV_REQUEST_DELETE == (int)INDEX_DELETE,
+	      "requests' kinds are the index's");
+
+static int queue_begin(struct farkv *kv, const void *array, const char *name,
+		       size_t n)
+{
+	err_clear();
+	if (!kv)
+		return no_handle();
+	if (n > INT_MAX || (!array && n > 0))
+		return err_set(FARKV_EINVAL, "%s is NULL, or too long", name);
+	if (kv->fork_gen != atfork_generation())
+		return handle_let_in(kv);
+	atom_store_relaxed(&kv->busy, true);
+	return 0;
+}
+
+static int queue_end(struct farkv *kv, int n)
+{
+	atom_store_relaxed(&kv->busy, false);
+	return n;
+}
+
+int farkv_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
+{
+	int err = queue_begin(kv, reqs, "reqs", n);
+
+	return err ? err : queue_end(kv, queue_submit(kv, reqs, n));
+}
+
+int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
+	       size_t max)
+{
+	int err = queue_begin(kv, completions, "completions", max);
+
+	return err ? err : queue_end(kv, queue_poll(kv, completions, max));
+}
+
+int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
+	       uint32_t timeout_ms)
+{
+	int err = queue_begin(kv, completions, "completions", max);
+
+	return err ? err : queue_end(kv, queue_wait(kv, completions, max,
+						    timeout_ms));
+}
+
+size_t farkv_in_flight(const struct farkv *kv)
+{
+	return kv ? queue_in_flight(kv) : 0;
 }
 
 /* ---- the server -------------------------------------------------------------------------- */

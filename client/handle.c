@@ -14,6 +14,7 @@
 #include "common/util.h"
 
 #include "atfork.h"
+#include "queue.h"
 
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
@@ -26,8 +27,6 @@
 #define HOUSEKEEPING_EVERY 1024u
 /* Versions that one call may use up, retries included. */
 #define VERSIONS_RESERVE 65536u
-/* Buffers of batch operations above this size are released by the next call. */
-#define BATCH_BUF_KEEP (64u << 10)
 
 /* ---- counters ---------------------------------------------------------------------- */
 
@@ -111,6 +110,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
 	kv->farewell_ns = FAREWELL_NS;
 	kv->cache_entries = opts->cache_entries;
+	kv->queue_depth = opts->queue_depth;
 	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
 	snprintf(kv->name, sizeof(kv->name), "%s",
 		 opts->name ? opts->name : program_invocation_short_name);
@@ -142,6 +142,8 @@ void handle_close(struct farkv *kv)
 	/* Another thread of the parent was at work on it: nothing is certain. */
 	if (inherited && atom_load_relaxed(&kv->busy))
 		return;
+	if (!inherited)
+		queue_finish(kv);
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
 		heard = link_farewell(&kv->link, until);
@@ -153,6 +155,7 @@ void handle_close(struct farkv *kv)
 		buffers_abandon(&kv->buffers);
 	else
 		buffers_fini(&kv->buffers);
+	queue_free(kv->queue);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);
@@ -181,12 +184,11 @@ static void tidy(struct farkv *kv)
 	gate_lower(kv->gate, GATE_TIDY);
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		if (kv->ops[i].buf_bytes > BATCH_BUF_KEEP)
+		if (kv->ops[i].buf_bytes > HANDLE_BUF_KEEP)
 			index_op_fini(kv->link.index, &kv->ops[i]);
 }
 
-/* The gate did not let us in; it was left again. */
-static int attend(struct farkv *kv)
+int handle_let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return err_set(FARKV_EDISCONNECTED,
@@ -217,12 +219,14 @@ int handle_enter(struct farkv *kv)
 {
 	err_clear();
 	atom_store_relaxed(&kv->busy, true);
+	if (__builtin_expect(kv->queue != NULL, 0))
+		queue_settle(kv);
 	while (!gate_enter(kv->gate)) {
 		int err;
 
 		gate_leave(kv->gate);
 		handle_start_clock(kv);
-		err = attend(kv);
+		err = handle_let_in(kv);
 		if (err) {
 			atom_store_relaxed(&kv->busy, false);
 			return err;
@@ -301,6 +305,14 @@ static int versions_wait(struct farkv *kv)
 		session_wait(kv->link.session, kv->deadline_ns);
 		(void)gate_enter(kv->gate);
 	}
+}
+
+bool handle_has_versions(struct farkv *kv)
+{
+	if (index_versions_left(kv->link.index) >= VERSIONS_RESERVE)
+		return true;
+	link_ask_prefix(&kv->link, UINT32_MAX);
+	return false;
 }
 
 int handle_writable(struct farkv *kv)

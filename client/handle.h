@@ -27,6 +27,9 @@
 #include "uri.h"
 
 #define HANDLE_HINTS 512u
+/* Buffers of a batch's or the queue's operations above this size are not kept. */
+#define HANDLE_BUF_KEEP (64u << 10)
+#define HANDLE_NEVER UINT64_MAX /* a moment that does not come */
 
 /* When a nearly full subtable was reported last. */
 struct handle_hint {
@@ -44,6 +47,8 @@ struct farkv {
 
 	struct index_op op;   /* of the calls for one key */
 	struct index_op *ops; /* INDEX_RUN_MAX for batches; NULL until needed */
+	struct queue *queue;  /* of submitted requests; NULL until needed */
+	uint32_t queue_depth;
 	struct arena arena;   /* a batch's values but those of its last group */
 
 	uint64_t mutations;   /* since the link was made */
@@ -94,6 +99,12 @@ int handle_enter(struct farkv *kv);
 void handle_start_clock(struct farkv *kv);
 void handle_end(struct farkv *kv);
 
+/**
+ * The gate did not let the caller in, and was left again: see to all alerts, and
+ * connect anew if need be. Errors as handle_begin().
+ */
+int handle_let_in(struct farkv *kv);
+
 /** See to the alerts of a live session; before its blocks are touched. */
 void handle_attend(struct farkv *kv);
 
@@ -102,6 +113,8 @@ void handle_pause(struct farkv *kv);
 
 /** Before writing: FARKV_EPERM on a read-only handle; sees to versions. */
 int handle_writable(struct farkv *kv);
+/** Enough versions for a write; asks for more if not. Never waits. */
+bool handle_has_versions(struct farkv *kv);
 
 /**
  * Check a key against the store's limits and hash it. FARKV_EINVAL,
@@ -175,12 +188,23 @@ struct wait_state {
 	bool done;    /* ... and just now that it has */
 	bool gave_back; /* all blocks that the handle held, to ask again */
 	uint64_t backoff_ns;
+
+	bool never_blocks;  /* in: handle_need() must not wait for answers */
+	bool hint_out;      /* it awaits one, ... */
+	uint64_t hint_page; /* ... about this page, ... */
+	uint64_t hint_due_ns; /* ... until then */
 };
 
 /**
- * For operations that wait: ask the server for what they need, end those that
- * cannot go on, and sleep until something may have changed. Outside the gate.
+ * For operations that wait: ask the server for what they need, and end those that
+ * cannot go on. Returns when to try the others again, unless there is mail before, or
+ * HANDLE_NEVER if none waits any more. Outside the gate, or inside of it with
+ * `never_blocks`.
  */
+uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
+		     struct wait_state *w);
+
+/** The same, then sleep until something may have changed. Outside the gate. */
 void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 		 struct wait_state *w);
 

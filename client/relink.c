@@ -25,6 +25,8 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "queue.h"
+
 /* After nobody was there, calls fail without looking for this long. */
 #define ABSENT_PAUSE_NS (100 * NS_PER_MS)
 #define BACKOFF_MIN_NS (2 * NS_PER_MS)
@@ -71,6 +73,8 @@ void relink_down(struct farkv *kv)
 	index_op_fini(kv->link.index, &kv->op);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
 		index_op_fini(kv->link.index, &kv->ops[i]);
+	if (kv->queue)
+		queue_detach(kv);
 	buffers_detach(&kv->buffers);
 	link_close(&kv->link);
 	kv->gate = &kv->closed;

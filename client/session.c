@@ -279,20 +279,52 @@ static int call_timeout(const struct msg *m)
 		       msg_type_name(m->type));
 }
 
+int session_call_begin(struct session *s, struct msg *m, uint8_t expect,
+		       uint64_t deadline_ns)
+{
+	call_prepare(s, expect);
+	return session_send(s, m, NULL, deadline_ns);
+}
+
+int session_call_take(struct session *s, struct msg *answer_out)
+{
+	int err = FARKV_EAGAIN;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->answered) {
+		*answer_out = s->answer;
+		s->answered = false;
+		err = 0;
+	} else if (s->over) {
+		err = FARKV_EDISCONNECTED;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return err == FARKV_EDISCONNECTED ? session_why(s) : err;
+}
+
+bool session_call_ready(struct session *s)
+{
+	bool ready;
+
+	pthread_mutex_lock(&s->lock);
+	ready = s->answered || s->over;
+	pthread_mutex_unlock(&s->lock);
+	return ready;
+}
+
 int session_call(struct session *s, struct msg *m, uint8_t expect,
 		 struct msg *answer_out, uint64_t deadline_ns)
 {
 	bool answered, over;
-	int err;
+	int err = session_call_begin(s, m, expect, deadline_ns);
 
-	call_prepare(s, expect);
-	err = session_send(s, m, NULL, deadline_ns);
 	pthread_mutex_lock(&s->lock);
 	while (!err && !s->answered && !s->over &&
 	       clock_now_ns() < deadline_ns)
 		cond_wait_until(s, deadline_ns);
 	s->awaited = 0;
 	answered = s->answered;
+	s->answered = false;
 	over = s->over;
 	if (!err && answered)
 		*answer_out = s->answer;
@@ -305,7 +337,7 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 void session_wait(struct session *s, uint64_t until_ns)
 {
 	pthread_mutex_lock(&s->lock);
-	while (!s->grants && !s->has_prefix && !s->over &&
+	while (!s->grants && !s->has_prefix && !s->answered && !s->over &&
 	       clock_now_ns() < until_ns)
 		cond_wait_until(s, until_ns);
 	pthread_mutex_unlock(&s->lock);

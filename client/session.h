@@ -76,7 +76,19 @@ int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
 int session_call(struct session *s, struct msg *m, uint8_t expect,
 		 struct msg *answer_out, uint64_t deadline_ns);
 
-/** Sleep until there is mail, the session ends, or `until_ns`. */
+/**
+ * The same in two halves, for who does other things meanwhile. The first sends; the
+ * second takes the answer to the last request that was begun: FARKV_EAGAIN if it has
+ * not come yet.
+ */
+int session_call_begin(struct session *s, struct msg *m, uint8_t expect,
+		       uint64_t deadline_ns);
+int session_call_take(struct session *s, struct msg *answer_out);
+/** session_call_take() would not return FARKV_EAGAIN. */
+bool session_call_ready(struct session *s);
+
+/** Sleep until there is mail, or an answer that session_call_take() has not taken,
+ * the session ends, or `until_ns`. */
 void session_wait(struct session *s, uint64_t until_ns);
 
 /** Sleep until the socket may have room again, or `until_ns`. */

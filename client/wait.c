@@ -23,7 +23,7 @@
 /* ... and how long none is waited for after one did not come. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
-#define NEVER UINT64_MAX
+#define NEVER HANDLE_NEVER
 
 static int no_space(const struct index_op *op)
 {
@@ -116,7 +116,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		if (op->kind == INDEX_DELETE)
 			return now;
 		/* What this handle unlinked itself becomes usable after T. */
-		if (ready && ready < kv->deadline_ns)
+		if (ready && ready < op->deadline_ns)
 			return ready;
 		if (!gave_back(l, w))
 			return give_up(kv, op, no_space(op));
@@ -135,24 +135,18 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 	return ready ? ready : NEVER;
 }
 
-static uint64_t wait_full(struct farkv *kv, struct index_op *op,
-			  struct wait_state *w)
+/* The server's answer, or why there is none. */
+static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
+			      uint16_t status, struct wait_state *w)
 {
-	struct msg m = {.type = MSG_HINT}, answer;
 	bool done;
-	int err;
 
-	m.hint.page = op->wait_page;
-	m.hint.gen = op->wait_gen;
-	m.hint.full = 1;
-	err = session_call(kv->link.session, &m, MSG_HINT_REPLY, &answer,
-			   kv->deadline_ns);
-	if (!err && answer.hint_reply.status == MSG_HINT_NOSPC)
+	if (!err && status == MSG_HINT_NOSPC)
 		err = err_set(FARKV_ENOSPC,
 			      "no memory left to enlarge the index for a new "
 			      "key; delete something or start kvserver with a "
 			      "larger --memory");
-	if (!err && answer.hint_reply.status == MSG_HINT_FULL)
+	if (!err && status == MSG_HINT_FULL)
 		err = err_set(FARKV_EINDEXFULL,
 			      "the index has reached its largest size and has "
 			      "no free slot for this key; delete keys");
@@ -162,10 +156,56 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 	if (err)
 		return give_up(kv, op, err);
 	w->growing = true;
-	done = answer.hint_reply.status == MSG_HINT_DONE && !w->done;
+	done = status == MSG_HINT_DONE && !w->done;
 	w->done = done;
 	/* Done, and full again, and so on: that is no reason to hurry. */
 	return clock_now_ns() + (done ? 0 : w->backoff_ns);
+}
+
+static struct msg hint_msg(const struct index_op *op)
+{
+	struct msg m = {.type = MSG_HINT};
+
+	m.hint.page = op->wait_page;
+	m.hint.gen = op->wait_gen;
+	m.hint.full = 1;
+	return m;
+}
+
+static uint64_t wait_full(struct farkv *kv, struct index_op *op,
+			  struct wait_state *w)
+{
+	struct msg m = hint_msg(op), answer;
+	int err = session_call(kv->link.session, &m, MSG_HINT_REPLY, &answer,
+			       op->deadline_ns);
+
+	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
+}
+
+/* The same without waiting for the answer: that comes with a later call. */
+static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
+			 struct wait_state *w)
+{
+	struct msg m = hint_msg(op), answer;
+	int err;
+
+	if (!w->hint_out || now >= w->hint_due_ns) {
+		err = session_call_begin(kv->link.session, &m, MSG_HINT_REPLY, 0);
+		if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
+			return now + BACKOFF_MAX_NS;
+		if (err)
+			return give_up(kv, op, err);
+		w->hint_out = true;
+		w->hint_page = op->wait_page;
+		w->hint_due_ns = op->deadline_ns;
+	}
+	err = session_call_take(kv->link.session, &answer);
+	if (err == FARKV_EAGAIN)
+		return w->hint_due_ns;
+	w->hint_out = false;
+	if (w->hint_page != op->wait_page)
+		return now;
+	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
 }
 
 static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i,
@@ -180,7 +220,8 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 		inventory_unlock(kv->link.inv);
 		return until;
 	case INDEX_WAIT_FULL:
-		return wait_full(kv, ops[i], w);
+		return w->never_blocks ? ask_full(kv, ops[i], now, w) :
+					 wait_full(kv, ops[i], w);
 	default:
 		return now + w->backoff_ns;
 	}
@@ -207,11 +248,11 @@ static void wait_begin(struct link *l, struct wait_state *w)
 	w->backoff_ns = BACKOFF_MIN_NS;
 }
 
-void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
-		 struct wait_state *w)
+uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
+		     struct wait_state *w)
 {
 	uint64_t now = clock_now_ns(), until = NEVER;
-	bool waiting = false, first = !w->begun;
+	bool first = !w->begun;
 
 	if (first)
 		wait_begin(&kv->link, w);
@@ -222,18 +263,27 @@ void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 			continue;
 		/* Late as it may be, it says what it lacks: or else calls whose
 		 * time is short would never get it. */
-		if (now >= kv->deadline_ns && !first) {
+		if (now >= ops[i]->deadline_ns && !first) {
 			give_up(kv, ops[i], wait_over(kv, ops[i]));
 			continue;
 		}
 		if (ops[i]->wait == INDEX_WAIT_FULL && already_hinted(ops, i))
-			continue;
-		t = wait_one(kv, ops, i, now, w);
+			t = NEVER;
+		else
+			t = wait_one(kv, ops, i, now, w);
+		if (ops[i]->result == INDEX_PENDING)
+			t = UTIL_MIN(t, ops[i]->deadline_ns);
 		until = UTIL_MIN(until, t);
-		waiting = waiting || ops[i]->result == INDEX_PENDING;
 	}
-	if (waiting)
-		session_wait(kv->link.session,
-			     UTIL_MIN(until, kv->deadline_ns));
 	w->backoff_ns = UTIL_MIN(w->backoff_ns * 2, BACKOFF_MAX_NS);
+	return until;
+}
+
+void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
+		 struct wait_state *w)
+{
+	uint64_t until = handle_need(kv, ops, n, w);
+
+	if (until != NEVER)
+		session_wait(kv->link.session, until);
 }

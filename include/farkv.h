@@ -10,12 +10,17 @@
  * Threads: a handle belongs to one thread at a time; give every thread a
  * handle of its own. Handles of one process share the mapping of the region.
  * Functions without a handle argument may be called from any thread.
+ * A call on a handle with requests in flight first carries these to their ends, all
+ * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_counters().
  * Signals: no call is async-signal-safe. Fork: a child must open handles of its
  * own; calls on an inherited handle return FARKV_EDISCONNECTED.
  *
  * Errors: every function that can fail returns 0 or a negative number from the
  * list below. farkv_strerror() gives the text of a number; farkv_errdetail()
  * says in one line what was wrong, where, and what to do about it.
+ *
+ * Requests: every call for one key can also be submitted, and its completion be taken
+ * later: farkv_submit(), farkv_poll(), farkv_wait().
  *
  * Blocking: no call waits for ever. Each operation ends within the handle's
  * op_timeout_ms with a result or with FARKV_ETIMEDOUT.
@@ -66,6 +71,7 @@ enum farkv_error {
 	FARKV_EINVAL = -1010,      /**< an argument is not valid */
 	FARKV_ENOMEM = -1011,      /**< this process is out of memory */
 	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
+	FARKV_EAGAIN = -1013,      /**< submit: the queue is full; take completions */
 
 	/* No connection; the library tries to make a new one at the next call. */
 	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or started again */
@@ -111,6 +117,9 @@ struct farkv_options {
 					  operations on them; 40 bytes each, taken
 					  when first used. By RDMA only; default
 					  65536, 0: none */
+	uint32_t queue_depth;        /**< requests that can be in flight, at most
+					  4096; 0: 128. Takes no memory before
+					  the first farkv_submit() */
 };
 
 /** A value as farkv_get() returns it. */
@@ -135,6 +144,42 @@ struct farkv_put_item {
 	const void *value; /**< in; may be NULL if value_len is 0 */
 	size_t value_len;  /**< in */
 	int result;        /**< out: FARKV_OK, FARKV_ENOSPC, ... */
+};
+
+/** What a submitted request does: as the function of that name. */
+enum farkv_request_kind {
+	FARKV_REQUEST_GET,
+	FARKV_REQUEST_PUT,
+	FARKV_REQUEST_ADD,
+	FARKV_REQUEST_REPLACE,
+	FARKV_REQUEST_CAS,
+	FARKV_REQUEST_DELETE
+};
+
+/** One request for farkv_submit(). Set what is not needed to 0. */
+struct farkv_request {
+	uint64_t tag;         /**< the caller's; comes back with the completion */
+	uint32_t kind;        /**< enum farkv_request_kind */
+	uint32_t flags;       /**< 0 */
+	const void *key;
+	size_t key_len;
+	const void *value;    /**< all but get and delete; NULL if value_len is 0 */
+	size_t value_len;
+	uint64_t expected;    /**< cas: the version that must be there */
+	void *buf;            /**< get: where the value goes, or NULL */
+	size_t buf_len;       /**< get: bytes of `buf` */
+	uint64_t reserved[2]; /**< 0 */
+};
+
+/** The end of one request. */
+struct farkv_completion {
+	uint64_t tag;             /**< the request's */
+	uint32_t kind;            /**< the request's */
+	int result;               /**< as the function of that name returns it */
+	struct farkv_value value; /**< get, with FARKV_OK; with FARKV_ETOOSMALL
+				       the length is set */
+	uint64_t version;         /**< found (get) or written, with FARKV_OK */
+	uint64_t reserved;
 };
 
 /**
@@ -295,6 +340,10 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
  * Give all memory that the handle holds back to the server and free the
  * handle. NULL is allowed. Waits at most one second for an answer.
  * Values returned by farkv_get() and farkv_mget() on this handle end here.
+ *
+ * Requests in flight end without completions: what of them has reached the store is
+ * carried to its end, the others are not carried out; nobody can tell which. Their
+ * keys, values and buffers are the caller's again.
  */
 void farkv_close(struct farkv *kv);
 
@@ -420,6 +469,57 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
  */
 int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 	       size_t n) FARKV_MUST_CHECK;
+
+/**
+ * Submit `n` requests; they are carried out side by side with all others in flight.
+ * Never waits, and does not connect anew.
+ *
+ * The structs are copied; key, value and buffer stay the caller's and must be left
+ * alone until the request's completion has been taken, by farkv_poll() or farkv_wait(),
+ * or the handle is closed. The deadline of each is op_timeout_ms from now.
+ *
+ * Requests in flight have no order: two on one key are as two of different clients.
+ * Who needs an order submits the second when the first is complete.
+ *
+ * Returns how many were taken, from the first on: n, or fewer if the queue is full
+ * then, or the next request is malformed. If none was: FARKV_EAGAIN (full: take
+ * completions), FARKV_EINVAL (kind, flags or reserved fields, or a length without
+ * memory), FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (at the first call).
+ * Whatever else may be wrong is said by the request's completion.
+ *
+ * Cost: nothing but memory over shared memory, where requests are carried out by the
+ * next poll; one doorbell for all by RDMA.
+ */
+int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
+		 size_t n) FARKV_MUST_CHECK;
+
+/**
+ * Take the completions of up to `max` requests. Carries all that is in flight on as far
+ * as it goes without waiting for anybody; only if the connection has broken does it
+ * make a new one, which can take until the deadline of the requests.
+ *
+ * Values that were READ to no buffer belong to the handle until the next call on it,
+ * farkv_submit() and farkv_in_flight() aside.
+ *
+ * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL,
+ * FARKV_EDISCONNECTED (a child of fork()). The failures of requests are told by their
+ * completions, farkv_errdetail() speaks of the last one taken.
+ *
+ * While requests are in flight, poll: the server cannot use memory again that they may
+ * be reading, and waits as for a process that stands still.
+ */
+int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
+	       size_t max) FARKV_MUST_CHECK;
+
+/**
+ * As farkv_poll(), but if no request is complete, wait until one is, none is in flight,
+ * or `timeout_ms` are over. By RDMA it spins, as all calls do.
+ */
+int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
+	       uint32_t timeout_ms) FARKV_MUST_CHECK;
+
+/** Requests submitted whose completions have not been taken. No cost; 0 for NULL. */
+size_t farkv_in_flight(const struct farkv *kv);
 
 /**
  * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the time it

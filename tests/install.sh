@@ -52,6 +52,9 @@ cc=${CC:-cc}
 $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/shared" \
 	$(pkg-config --cflags --libs farkv) || die "shared"
 # shellcheck disable=SC2046
+$cc -Wall -Wextra -Werror "$srcdir/examples/async.c" -o "$dir/async" \
+	$(pkg-config --cflags --libs farkv) || die "async"
+# shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/static" \
 	$(pkg-config --cflags farkv) "$root/lib/libfarkv.a" \
 	$(pkg-config --static --libs-only-l farkv | sed 's/-lfarkv//') ||
@@ -95,6 +98,7 @@ for program in shared static own; do
 	[ -e "$dir/$program" ] || continue
 	[ "$("$dir/$program")" = world ] || die "$program: hello"
 done
+[ "$("$dir/async" hello hello)" = "10 bytes" ] || die "async"
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
 "$root/bin/kvbench" run null -P "$root/share/farkv/workloads/workloadc" \
 	>/dev/null 2>"$dir/err" || {

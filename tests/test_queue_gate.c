@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests in flight, and what happens to their handle meanwhile: barriers, sweeps,
+ * mail, deadlines, broken lanes, and a server that is slow or has nothing left.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/session_priv.h"
+#include "common/index_priv.h"
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/util.h"
+#include "queue_rig.h"
+#include "sweep_peer.h"
+#include "test_main.h"
+
+static struct block_ref refs[1u << 16];
+
+static void wait_alert(uint32_t alert)
+{
+	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
+
+	while (!(gate_alerts(kv->gate) & alert)) {
+		ck_assert_uint_lt(clock_now_ns(), end);
+		clock_sleep_ns(NS_PER_MS / 10);
+	}
+	clock_sleep_ns(5 * NS_PER_MS); /* for a control thread that cannot wait */
+}
+
+/* ---- what the server asks ------------------------------------------------------------- */
+
+/*
+ * Not before all that is in flight is over, though ever new requests come; these are
+ * begun behind the answer.
+ */
+START_TEST(barrier_waits_for_what_is_in_flight)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "k", "w");
+	send_epoch(MSG_BARRIER, 1);
+	wait_alert(GATE_DROP);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+	submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	ck_assert_uint_eq(lane->waiting, 2);
+	lane->still = true;
+	(void)take();
+	clock_sleep_ns(5 * NS_PER_MS);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+	lane->still = false;
+	reap();
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	assert_value("k", "w");
+}
+END_TEST
+
+START_TEST(barrier_drops_the_directory_between_requests)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	send_epoch(MSG_BARRIER, 1);
+	wait_alert(GATE_DROP);
+	ck_assert_uint_ne(kv->link.index->dirword, 0);
+	/* In the middle it must stay as it is. */
+	(void)take();
+	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_DROP, 0);
+	reap();
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	ck_assert_uint_eq(gate_alerts(kv->gate), 0);
+	reap();
+	assert_got(1, "v");
+}
+END_TEST
+
+/* A request of which nobody polls holds the answer up; one that is over does not. */
+START_TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
+{
+	setup();
+	submit(FARKV_REQUEST_PUT, 0, "k", "v");
+	ck_assert_int_eq(farkv_poll(kv, NULL, 0), 0);
+	ck_assert_int_eq(farkv_wait(kv, NULL, 0, LONG_MS), 0);
+	ck_assert_uint_eq(farkv_in_flight(kv), 1);
+	send_epoch(MSG_BARRIER, 1);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	ck_assert_uint_eq(take(), 1);
+	teardown();
+}
+END_TEST
+
+/* Blocks in the hands of requests are in no list: BEGIN is answered behind them. */
+START_TEST(sweep_begins_behind_what_is_in_flight)
+{
+	uint32_t n;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	send_epoch(MSG_SWEEP_BEGIN, 1);
+	wait_alert(GATE_SWEEP);
+	submit(FARKV_REQUEST_PUT, 1, "l", "x");
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
+	reap();
+	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
+	n = blocks_out(false, refs, ARRAY_SIZE(refs));
+	ck_assert_uint_gt(n, 0);
+	ck_assert_uint_eq(claims(1, refs, n), n);
+}
+END_TEST
+
+START_TEST(reclaim_waits_for_what_is_in_flight)
+{
+	put_n(0, 10);
+	no_grant_out();
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	send_epoch(MSG_RECLAIM, 1 << 20);
+	wait_alert(GATE_RECLAIM);
+	ck_assert_uint_eq(srv.returned, 0);
+	reap();
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	ck_assert_uint_eq(srv.granted - srv.returned, 11);
+}
+END_TEST
+
+/* ---- what requests wait for ----------------------------------------------------------- */
+
+START_TEST(blocks_that_come_late)
+{
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	submit(FARKV_REQUEST_PUT, 1, "b", "2");
+	submit(FARKV_REQUEST_GET, 2, "c", NULL);
+	for (int i = 0; i < 100; i++)
+		(void)take();
+	ENDED(2, FARKV_ENOTFOUND); /* though others wait */
+	ck_assert_uint_eq(farkv_in_flight(kv), 2);
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	/* Holding nothing: barriers are answered. */
+	send_epoch(MSG_BARRIER, 1);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	fake_server_release(&srv);
+	fake_server_set(&srv, hold_grants, false);
+	wait_all();
+	ENDED(0, 0);
+	ENDED(1, 0);
+	assert_value("a", "1");
+	assert_value("b", "2");
+}
+END_TEST
+
+START_TEST(a_server_without_memory_ends_them)
+{
+	fake_server_set(&srv, grant_blocks, 0);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	submit(FARKV_REQUEST_DELETE, 1, "a", NULL);
+	wait_all();
+	ENDED(0, FARKV_ENOSPC);
+	ENDED(1, FARKV_ENOTFOUND);
+	/* Its "no" is not for ever. */
+	fake_server_set(&srv, grant_blocks, 1000);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	wait_all();
+	ENDED(0, 0);
+}
+END_TEST
+
+START_TEST(a_silent_server_lets_them_run_out)
+{
+	uint64_t start;
+
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(50);
+	start = clock_now_ns();
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	wait_all();
+	ENDED(0, FARKV_ETIMEDOUT);
+	ck_assert_uint_ge(clock_now_ns() - start, 50 * NS_PER_MS);
+	fake_server_release(&srv);
+}
+END_TEST
+
+/* The next key whose window starts at the first line. */
+static void crowded_key(char key[16])
+{
+	static unsigned long i;
+
+	do
+		snprintf(key, 16, "%lu", i++);
+	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
+}
+
+START_TEST(a_full_window_is_told_without_waiting)
+{
+	char key[WINDOW_SLOTS + 2][16];
+	unsigned hints;
+
+	for (unsigned i = 0; i < WINDOW_SLOTS + 2; i++)
+		crowded_key(key[i]);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		ck_assert_int_eq(put(key[i], "v"), 0);
+	hints = fake_server_count(&srv, MSG_HINT);
+	fake_server_set(&srv, hint_status, _i ? MSG_HINT_FULL : MSG_HINT_NOSPC);
+	submit(FARKV_REQUEST_PUT, 0, key[WINDOW_SLOTS], "v");
+	submit(FARKV_REQUEST_PUT, 1, key[WINDOW_SLOTS + 1], "v");
+	wait_all();
+	ENDED(0, _i ? FARKV_EINDEXFULL : FARKV_ENOSPC);
+	ENDED(1, _i ? FARKV_EINDEXFULL : FARKV_ENOSPC);
+	ck_assert_uint_gt(fake_server_count(&srv, MSG_HINT), hints);
+	/* While the server is at work, and when it does not answer. */
+	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
+	set_timeout_ms(30);
+	submit(FARKV_REQUEST_PUT, 2, key[WINDOW_SLOTS], "v");
+	wait_all();
+	ENDED(2, FARKV_ETIMEDOUT);
+	fake_server_set(&srv, ignore_requests, true);
+	submit(FARKV_REQUEST_PUT, 3, key[WINDOW_SLOTS], "v");
+	submit(FARKV_REQUEST_PUT, 4, key[0], "w");
+	wait_all();
+	ENDED(3, FARKV_ETIMEDOUT);
+	ENDED(4, 0);
+	fake_server_set(&srv, ignore_requests, false);
+	set_timeout_ms(LONG_MS);
+	assert_value(key[0], "w");
+}
+END_TEST
+
+START_TEST(versions_run_out)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	kv->link.index->counter = UINT32_MAX - 10;
+	if (_i)
+		fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(_i ? 50 : LONG_MS);
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	wait_all();
+	ENDED(0, _i ? FARKV_ETIMEDOUT : 0);
+	ENDED(1, 0);
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+/* ---- broken lanes ---------------------------------------------------------------------- */
+
+/* Whatever they were at: each is done once, on a link of its own. */
+START_TEST(a_lane_that_breaks_is_replaced)
+{
+	static char text[16][8];
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		snprintf(text[i], sizeof(text[i]), "key%u", i);
+		submit(FARKV_REQUEST_ADD, i, text[i], text[i]);
+		submit(FARKV_REQUEST_GET, 8 + i, "k", NULL);
+	}
+	for (int i = 0; i < _i; i++)
+		(void)take();
+	xport_break(&lane->lane, FARKV_EDISCONNECTED);
+	submit(FARKV_REQUEST_GET, 16, "k", NULL);
+	wait_all();
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	for (unsigned i = 0; i < 8; i++) {
+		ENDED(i, 0);
+		assert_value(text[i], text[i]);
+	}
+	ENDED(16, 0);
+}
+END_TEST
+
+/* Values that nobody has taken went with the link: they are READ again. */
+START_TEST(untaken_values_outlive_the_link)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_GET, 1, "l", NULL);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(farkv_poll(kv, NULL, 0), 0);
+	if (_i) {
+		fake_server_hangup(&srv);
+		wait_broken();
+	} else {
+		xport_break(&lane->lane, FARKV_EDISCONNECTED);
+	}
+	/* A call of another kind makes the new link. */
+	ck_assert_int_eq(put("m", "w"), 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	reap();
+	assert_got(0, "v");
+	ENDED(1, FARKV_ENOTFOUND);
+}
+END_TEST
+
+START_TEST(a_session_that_breaks_while_they_wait)
+{
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	(void)take();
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_hangup(&srv);
+	wait_broken();
+	wait_all();
+	ENDED(0, 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	assert_value("a", "1");
+}
+END_TEST
+
+/* Nobody is there any more: each request says so, and no poll hangs. */
+START_TEST(a_server_that_is_gone_ends_them)
+{
+	struct farkv_completion c;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "k", "w");
+	fake_server_fini(&srv);
+	wait_broken();
+	wait_all();
+	ENDED(0, FARKV_EDISCONNECTED);
+	ENDED(1, FARKV_EDISCONNECTED);
+	submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	wait_all();
+	ENDED(2, FARKV_EDISCONNECTED);
+	ck_assert_int_eq(farkv_poll(kv, &c, 1), 0);
+	/* For teardown() */
+	farkv_close(kv);
+	kv = NULL;
+	fake_server_init(&srv, 0);
+	fake_server_start(&srv);
+}
+END_TEST
+
+/* A card that says nothing: the first deadline breaks the lane for all. */
+START_TEST(a_silent_lane_is_given_up)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	set_timeout_ms(20);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "k", "w");
+	set_timeout_ms(LONG_MS);
+	submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	lane->still = true;
+	wait_all();
+	ENDED(0, FARKV_ETIMEDOUT);
+	ENDED(1, FARKV_ETIMEDOUT);
+	assert_got(2, "v");
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("queue_gate");
+	TCase *t = tcase_create("stepping"), *own = tcase_create("own");
+
+	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
+	tcase_set_timeout(own, LONG_MS / 1000.0 * 3);
+	tcase_add_checked_fixture(t, setup_stepping, teardown);
+	tcase_add_test(t, barrier_waits_for_what_is_in_flight);
+	tcase_add_test(t, barrier_drops_the_directory_between_requests);
+	tcase_add_test(own,
+		       barrier_does_not_wait_for_completions_that_nobody_takes);
+	tcase_add_test(t, sweep_begins_behind_what_is_in_flight);
+	tcase_add_test(t, reclaim_waits_for_what_is_in_flight);
+	tcase_add_test(t, blocks_that_come_late);
+	tcase_add_test(t, a_server_without_memory_ends_them);
+	tcase_add_test(t, a_silent_server_lets_them_run_out);
+	tcase_add_loop_test(t, a_full_window_is_told_without_waiting, 0, 2);
+	tcase_add_loop_test(t, versions_run_out, 0, 2);
+	tcase_add_loop_test(t, a_lane_that_breaks_is_replaced, 0, 12);
+	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
+	tcase_add_test(t, a_session_that_breaks_while_they_wait);
+	tcase_add_test(t, a_server_that_is_gone_ends_them);
+	tcase_add_test(t, a_silent_lane_is_given_up);
+	suite_add_tcase(s, t);
+	suite_add_tcase(s, own);
+	return s;
+}
+
+TEST_MAIN(suite())
