@@ -50,6 +50,7 @@ START_TEST(barrier_waits_for_what_is_in_flight)
 	ck_assert_uint_eq(lane->waiting, 2);
 	lane->still = true;
 	(void)take();
+	ck_assert_uint_eq(lane->waiting, 2);
 	clock_sleep_ns(5 * NS_PER_MS);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
 	lane->still = false;
@@ -296,6 +297,36 @@ START_TEST(untaken_values_outlive_the_link)
 }
 END_TEST
 
+/* Not what was begun for another region: neither what is there nor its hash counts. */
+START_TEST(a_server_that_was_started_again_ends_them)
+{
+	char out[64];
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "l", "w");
+	for (int i = 0; i < 10 && _i == 0; i++)
+		ck_assert_int_eq(farkv_poll(kv, NULL, 0), 0);
+	srv.sb.region_id[0]++;
+	fake_server_superblock(&srv, true);
+	fake_server_hangup(&srv);
+	wait_broken();
+	if (_i == 0) {
+		ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
+		assert_detail("started again");
+		submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	}
+	reap();
+	ENDED(0, FARKV_EDISCONNECTED);
+	ENDED(1, _i ? FARKV_EDISCONNECTED : 0);
+	if (_i == 0)
+		assert_got(2, "v");
+	submit(FARKV_REQUEST_GET, 3, "k", NULL);
+	reap();
+	assert_got(3, "v");
+}
+END_TEST
+
 START_TEST(a_session_that_breaks_while_they_wait)
 {
 	fake_server_set(&srv, hold_grants, true);
@@ -377,6 +408,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, versions_run_out, 0, 2);
 	tcase_add_loop_test(t, a_lane_that_breaks_is_replaced, 0, 12);
 	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
+	tcase_add_loop_test(t, a_server_that_was_started_again_ends_them, 0, 2);
 	tcase_add_test(t, a_session_that_breaks_while_they_wait);
 	tcase_add_test(t, a_server_that_is_gone_ends_them);
 	tcase_add_test(t, a_silent_lane_is_given_up);
