@@ -17,7 +17,6 @@
 #include "common/err.h"
 #include "common/util.h"
 
-#include "atfork.h"
 #include "queue.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
@@ -363,7 +362,7 @@ static int queue_begin(struct farkv *kv, const void *array, const char *name,
 		return no_handle();
 	if (n > INT_MAX || (!array && n > 0))
 		return err_set(FARKV_EINVAL, "%s is NULL, or too long", name);
-	if (kv->fork_gen != atfork_generation())
+	if (handle_inherited(kv))
 		return handle_let_in(kv);
 	atom_store_relaxed(&kv->busy, true);
 	return 0;

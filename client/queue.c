@@ -10,7 +10,6 @@
 #include "common/err.h"
 #include "common/util.h"
 
-#include "atfork.h"
 #include "handle.h"
 
 /* Stages in one poll: more than an operation without rivals takes. */
@@ -300,6 +299,14 @@ static bool enter(struct farkv *kv)
 
 /* ---- begins ------------------------------------------------------------------------ */
 
+/* The key must stay as it is until the value has come. */
+static bool is_apart(const struct request *r)
+{
+	uintptr_t key = (uintptr_t)r->op.key.data, buf = (uintptr_t)r->buf;
+
+	return r->buf && (key + r->key_len <= buf || buf + r->cap <= key);
+}
+
 /*
  * Check and set up. Here and not at the submission: it is the store that the request
  * meets whose limits and rights count.
@@ -320,6 +327,10 @@ static int prepare(struct farkv *kv, struct request *r)
 		return err;
 	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len,
 		       op->expected);
+	if (is_apart(r)) {
+		op->into = r->buf;
+		op->into_cap = r->cap;
+	}
 	r->begun = true;
 	memcpy(r->region, kv->last_region, sizeof(r->region));
 	return 0;
@@ -597,7 +608,7 @@ static void value_give(const struct request *r, struct farkv_completion *c)
 		c->result = err_set(FARKV_ETOOSMALL,
 				    "the value has %u bytes, the buffer %zu",
 				    view->value_len, r->cap);
-	else if (view->value_len > 0)
+	else if (view->value_len > 0 && view->value != r->buf)
 		memcpy(r->buf, view->value, view->value_len);
 }
 
@@ -688,7 +699,7 @@ static bool under_way(const struct queue *q)
 
 void queue_settle(struct farkv *kv)
 {
-	if (kv->fork_gen != atfork_generation())
+	if (handle_inherited(kv))
 		return;
 	reclaim_lent(kv);
 	while (under_way(kv->queue)) {

@@ -166,7 +166,8 @@ struct farkv_request {
 	const void *value;    /**< all but get and delete; NULL if value_len is 0 */
 	size_t value_len;
 	uint64_t expected;    /**< cas: the version that must be there */
-	void *buf;            /**< get: where the value goes, or NULL */
+	void *buf;            /**< get: where the value goes, as with
+				   farkv_get_into(), or NULL */
 	size_t buf_len;       /**< get: bytes of `buf` */
 	uint64_t reserved[2]; /**< 0 */
 };
