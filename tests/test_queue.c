@@ -293,7 +293,7 @@ START_TEST(one_doorbell_for_a_submission)
 	ck_assert_uint_eq(lane->waiting, 20);
 	lane->at_once = true;
 	reap();
-	ck_assert_uint_eq(lane->posts, posts + 2);
+	ck_assert_uint_le(lane->posts, posts + 2);
 	teardown();
 }
 END_TEST

@@ -355,7 +355,9 @@ START_TEST(a_server_that_is_gone_ends_them)
 	wait_broken();
 	wait_all();
 	ENDED(0, FARKV_EDISCONNECTED);
-	ENDED(1, FARKV_EDISCONNECTED);
+	/* Its compare-and-swap may have been on its way. */
+	ck_assert(done[1].result == FARKV_EDISCONNECTED ||
+		  done[1].result == FARKV_EMAYBE);
 	submit(FARKV_REQUEST_GET, 2, "k", NULL);
 	wait_all();
 	ENDED(2, FARKV_EDISCONNECTED);
@@ -381,8 +383,9 @@ START_TEST(a_silent_lane_is_given_up)
 	lane->still = true;
 	wait_all();
 	ENDED(0, FARKV_ETIMEDOUT);
-	ENDED(1, FARKV_ETIMEDOUT);
-	assert_got(2, "v");
+	ck_assert(done[1].result == FARKV_ETIMEDOUT ||
+		  done[1].result == FARKV_EMAYBE);
+	ck_assert_int_eq(done[2].result, 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 }
 END_TEST
