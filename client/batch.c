@@ -168,6 +168,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	gate_raise(kv->gate, GATE_TIDY);
 	while (at < n && !final) {
 		at = get_fill(kv, &g, items, n, at, &f);
+		index_try_many(kv->link.index, g.op, g.n);
 		handle_run(kv, g.op, g.n);
 		final = get_harvest(kv, &g, items, at < n, &f);
 		if (at < n)
@@ -270,6 +271,7 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 			break;
 		}
 		at = put_fill(kv, &g, items, n, at, &f);
+		index_fetch_many(kv->link.index, g.op, g.n);
 		handle_run(kv, g.op, g.n);
 		final = put_harvest(kv, &g, items, &f);
 		if (at < n)

@@ -252,6 +252,20 @@ bool index_reap(struct index *ix, struct index_strand *s);
 struct index_op *index_take(struct index_strand *s);
 
 /**
+ * The same for GETs that were just set up, ops[0..n-1]: the memory that they need is
+ * fetched side by side, in stages (windows, blocks). Those that it could not end are
+ * INDEX_PENDING still.
+ */
+void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
+
+/**
+ * Fetch ahead what operations of any kind, just set up, are going to look at; for who
+ * is about to run them. Nothing else comes of it.
+ */
+void index_fetch_many(const struct index *ix, struct index_op *const *ops,
+		      size_t n);
+
+/**
  * Drive ops[0..n-1] until each is final or waits: a strand of their own. Operations
  * that waited are tried again from the start, and take a block again. Spins on the
  * lane, bounded by `deadline_ns` as index_reap() says.

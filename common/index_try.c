@@ -12,6 +12,7 @@
 #include <farkv.h>
 
 #include "atomic.h"
+#include "util.h"
 #include "window_scan.h"
 
 /* What is fetched ahead of a block's header. */
@@ -97,93 +98,6 @@ static const uint64_t *direct_window(const struct index *ix, struct index_op *op
 						window_off(op));
 }
 
-/* What a look at a slot leads to. */
-enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
-
-/*
- * Look at a slot that window_scan() points out, as it is now. `candidates` counts
- * those of the key's fingerprint.
- */
-static enum look look_at(struct index *ix, struct index_op *op,
-			 const uint64_t *slot, unsigned *candidates)
-{
-	uint64_t w = atom_load_follow(slot);
-	struct xport_counters *count = &ix->lane->counters;
-	enum block_check check;
-
-	if (w == slot_empty(entry_gen(op->entry)))
-		return LOOK_END;
-	if ((w & SLOT_FROZEN) || slot_is_null(w))
-		return LOOK_UNUSUAL;
-	if (slot_fp(w) != hash_fp(op->key.hash) || (w & SLOT_DEAD))
-		return LOOK_ON;
-	/* A card would fetch OP_PROBE_MAX candidates by one chain. */
-	if ((*candidates)++ % OP_PROBE_MAX == 0) {
-		count->doorbells++;
-		count->round_trips++;
-	}
-	if (!direct_fetch(ix, op, w, &check, &op->view) ||
-	    check == BLOCK_BAD || !still_holds(slot, w))
-		return LOOK_UNUSUAL;
-	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
-}
-
-/* The slots in their order, a line at once: most need no second look. */
-static enum look walk(struct index *ix, struct index_op *op,
-		      const uint64_t *slots)
-{
-	uint32_t fp = hash_fp(op->key.hash);
-	unsigned candidates = 0;
-
-	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
-		struct line_masks m = window_scan(&slots[s], fp);
-
-		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
-			enum look look =
-				look_at(ix, op,
-					&slots[s + (unsigned)__builtin_ctz(at)],
-					&candidates);
-
-			if (look != LOOK_ON)
-				return look;
-		}
-	}
-	return LOOK_END;
-}
-
-bool index_try(struct index *ix, struct index_op *op)
-{
-	struct xport_counters *count = &ix->lane->counters;
-	struct xport_counters before = *count;
-	const uint64_t *slots;
-
-	if (op->kind != INDEX_GET || !(ix->lane->caps & XPORT_DIRECT) ||
-	    xport_broken(ix->lane) || !ix->dirword)
-		return false;
-	slots = direct_window(ix, op);
-	if (!slots)
-		return false;
-	count->reads++;
-	count->read_bytes += WINDOW_BYTES;
-	count->doorbells++;
-	count->round_trips++;
-	switch (walk(ix, op, slots)) {
-	case LOOK_FOUND:
-		op->version = op->view.version;
-		op->result = 0;
-		return true;
-	case LOOK_END:
-		op->result = FARKV_ENOTFOUND;
-		return true;
-	default:
-		*count = before;
-		ix->retries++;
-		return false;
-	}
-}
-
-/* ---- a writer's search --------------------------------------------------------- */
-
 /*
  * The stages that a card would have taken to come here. Those of operations that run
  * together are taken together.
@@ -198,6 +112,158 @@ static void count_stages(struct index *ix, unsigned candidates)
 	ix->lane->counters.round_trips += stages - ix->direct_stages;
 	ix->direct_stages = stages;
 }
+
+/* What a look at a slot leads to. */
+enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
+
+/*
+ * Look at a slot that window_scan() points out, as it is now. `candidates` counts
+ * those of the key's fingerprint.
+ */
+static enum look look_at(struct index *ix, struct index_op *op,
+			 const uint64_t *slot, unsigned *candidates)
+{
+	uint64_t w = atom_load_follow(slot);
+	enum block_check check;
+
+	if (w == slot_empty(entry_gen(op->entry)))
+		return LOOK_END;
+	if ((w & SLOT_FROZEN) || slot_is_null(w))
+		return LOOK_UNUSUAL;
+	if (slot_fp(w) != hash_fp(op->key.hash) || (w & SLOT_DEAD))
+		return LOOK_ON;
+	(*candidates)++;
+	if (!direct_fetch(ix, op, w, &check, &op->view) ||
+	    check == BLOCK_BAD || !still_holds(slot, w))
+		return LOOK_UNUSUAL;
+	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
+}
+
+/* The slots in their order, a line at once: most need no second look. */
+static enum look walk(struct index *ix, struct index_op *op,
+		      const uint64_t *slots, unsigned *candidates)
+{
+	uint32_t fp = hash_fp(op->key.hash);
+
+	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
+		struct line_masks m = window_scan(&slots[s], fp);
+
+		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
+			enum look look =
+				look_at(ix, op,
+					&slots[s + (unsigned)__builtin_ctz(at)],
+					candidates);
+
+			if (look != LOOK_ON)
+				return look;
+		}
+	}
+	return LOOK_END;
+}
+
+/* A lane and a directory that loads can use. */
+static bool loads_lead(const struct index *ix)
+{
+	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) &&
+	       ix->dirword;
+}
+
+static bool get_by_loads(struct index *ix, struct index_op *op)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	struct xport_counters before = *count;
+	const uint64_t *slots = direct_window(ix, op);
+	unsigned candidates = 0;
+	enum look look;
+
+	if (!slots)
+		return false;
+	count->reads++;
+	count->read_bytes += WINDOW_BYTES;
+	look = walk(ix, op, slots, &candidates);
+	if (look == LOOK_UNUSUAL) {
+		*count = before;
+		ix->retries++;
+		return false;
+	}
+	count_stages(ix, candidates);
+	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
+	if (look == LOOK_FOUND)
+		op->version = op->view.version;
+	return true;
+}
+
+bool index_try(struct index *ix, struct index_op *op)
+{
+	if (op->kind != INDEX_GET || !loads_lead(ix))
+		return false;
+	ix->direct_stages = 0;
+	return get_by_loads(ix, op);
+}
+
+/* ---- many operations ------------------------------------------------------------------- */
+
+/* So many wait for memory together: their lines fit into the nearest cache. */
+#define MANY 32u
+
+/* The block that a key's first candidate names, as far as one look at its line tells. */
+static void prefetch_candidate(const struct index *ix, const struct index_op *op,
+			       const uint64_t *slots)
+{
+	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
+	struct block_ref ref;
+	uint64_t bytes;
+
+	if (!m.match)
+		return;
+	ref = slot_block(atom_load_relaxed(
+		&slots[(unsigned)__builtin_ctz(m.match)]));
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
+		return;
+	bytes = UTIL_MIN(class_bytes(ref.cls), PREFETCH_BYTES);
+	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
+		__builtin_prefetch(ix->lane->base + ref.off + at);
+}
+
+static void fetch_some(const struct index *ix, struct index_op *const *ops,
+		       size_t n)
+{
+	const uint64_t *slots[MANY];
+
+	for (size_t i = 0; i < n; i++) {
+		slots[i] = direct_window(ix, ops[i]);
+		if (slots[i])
+			__builtin_prefetch(slots[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (slots[i])
+			prefetch_candidate(ix, ops[i], slots[i]);
+}
+
+void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
+{
+	if (!loads_lead(ix))
+		return;
+	ix->direct_stages = 0;
+	for (size_t at = 0; at < n; at += MANY) {
+		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+
+		fetch_some(ix, ops + at, some);
+		for (size_t i = at; i < at + some; i++)
+			(void)get_by_loads(ix, ops[i]);
+	}
+}
+
+void index_fetch_many(const struct index *ix, struct index_op *const *ops,
+		      size_t n)
+{
+	if (!loads_lead(ix))
+		return;
+	for (size_t at = 0; at < n; at += MANY)
+		fetch_some(ix, ops + at, UTIL_MIN(n - at, (size_t)MANY));
+}
+
+/* ---- a writer's search --------------------------------------------------------- */
 
 /* Whose is the block that `word` names? Copies its header and key to op->buf. */
 static enum block_check direct_head(struct index *ix, struct index_op *op,
