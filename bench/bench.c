@@ -112,6 +112,7 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 	b->load_params.seed = b->params.seed;
 	/* Rate and time are those of what is measured. */
 	b->load_params.target = b->load_params.max_time = 0;
+	b->load_params.open_loop = false;
 	err = stores_open(b, uri);
 	if (err)
 		return err;

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static const struct db_ops stalling_ops;
 /* A store that hangs once, to show what a report makes of it. */
 struct null_params {
 	uint64_t stall_ms; /* 0: it never does */
-	uint64_t stall_at; /* each session's operation that waits */
+	uint64_t stall_at; /* which operation of the first session waits */
 };
 
 struct null_store {
@@ -27,6 +28,7 @@ struct null_store {
 	char *value;
 	size_t len;
 	struct null_params params;
+	atomic_flag stalling; /* a session has been chosen to hang */
 };
 
 struct null_db {
@@ -82,8 +84,10 @@ static int null_open(struct db_store *store, struct db **db_out)
 
 	if (!n)
 		return err_set(FARKV_ENOMEM, "no memory for a null session");
-	n->base.ops = s->params.stall_ms ? &stalling_ops : &db_null_ops;
+	n->base.ops = &db_null_ops;
 	n->stall = s->params;
+	if (s->params.stall_ms && !atomic_flag_test_and_set(&s->stalling))
+		n->base.ops = &stalling_ops;
 	n->value = (struct db_value){.data = s->value, .len = s->len};
 	*db_out = &n->base;
 	return 0;

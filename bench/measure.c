@@ -16,6 +16,7 @@ const char *series_name(enum series s)
 		[SERIES_INSERT] = "INSERT",
 		[SERIES_RMW] = "READ-MODIFY-WRITE",
 		[SERIES_VERIFY] = "VERIFY",
+		[SERIES_QUEUE] = "QUEUE",
 		[SERIES_CLEANUP] = "CLEANUP",
 	};
 
@@ -59,6 +60,8 @@ static bool series_occurs(const struct params *p, bool load, enum series s)
 {
 	const double *mix = p->proportion;
 
+	if (s == SERIES_QUEUE)
+		return p->open_loop;
 	if (load)
 		return s == SERIES_INSERT || s == SERIES_CLEANUP;
 	switch (s) {
@@ -88,7 +91,8 @@ int measure_init(struct measure *m, const struct params *p, bool load)
 			in_list(p->tracked_errors, db_status_name(s));
 	for (int s = 0; s < SERIES_COUNT; s++)
 		for (int c = 0; c < CLOCK_KINDS; c++)
-			if (m->clock[c] && series_occurs(p, load, s))
+			if (m->clock[c] && series_occurs(p, load, s) &&
+			    !(s == SERIES_QUEUE && c > 0 && m->clock[CLOCK_OP]))
 				need(m, c, s, DB_OK);
 	if (!m->out_of_memory)
 		return 0;

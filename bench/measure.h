@@ -23,6 +23,7 @@ enum series {
 	SERIES_INSERT,
 	SERIES_RMW,
 	SERIES_VERIFY,
+	SERIES_QUEUE, /* of an open loop: from arrival to a free session */
 	SERIES_CLEANUP,
 	SERIES_COUNT,
 };

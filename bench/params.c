@@ -31,6 +31,7 @@ static const char *const orders[] = {"hashed", "ordered", NULL};
 static const char *const intervals[] = {"op", "intended", "both", NULL};
 static const char *const autos[] = {"auto", "true", "false", NULL};
 static const char *const updates[] = {"replace", "field", NULL};
+static const char *const arrival_kinds[] = {"constant", "poisson", NULL};
 static const char *const scan_dists[] = {"uniform", "zipfian", NULL};
 static const char *const types[] = {
 	"hdrhistogram", "histogram", "hdrhistogram+histogram",
@@ -109,6 +110,8 @@ static const struct prop_spec specs[] = {
 	STR("keyprefix", key_prefix, "user"),
 	DOUBLE("zipfian.theta", zipfian_theta, "0.99", 0, 1),
 	ENUM("update", update_mode, "replace", updates),
+	BOOL("openloop", open_loop, "false"),
+	ENUM("arrivals", arrivals, "constant", arrival_kinds),
 	U64("batch", batch, "1", 1, DB_BATCH_MAX),
 	U64("rounds", rounds, "1", 1, 1000),
 	DOUBLE("warmup", warmup, "0", 0, 86400),
@@ -246,6 +249,22 @@ static int check_counts(struct props *p, const struct params *v)
 	return 0;
 }
 
+static int check_open(struct props *p, const struct params *v)
+{
+	if (!v->open_loop)
+		return v->arrivals == ARRIVALS_CONSTANT
+			       ? 0
+			       : props_error(p, "arrivals",
+					     "needs openloop=true");
+	if (!v->target)
+		return props_error(p, "openloop",
+				   "needs a rate: give -target N, operations "
+				   "that arrive in a second");
+	if (v->batch > 1)
+		return props_error(p, "batch", "openloop=true needs batch=1");
+	return 0;
+}
+
 static int check_batch(struct props *p, const struct params *v)
 {
 	if (v->batch > 1 && v->update_mode == UPDATE_FIELD)
@@ -345,6 +364,8 @@ int params_read(struct props *p, bool load, struct params *out)
 		err = check_counts(p, &v);
 	if (!err)
 		err = check_batch(p, &v);
+	if (!err)
+		err = check_open(p, &v);
 	if (!err)
 		err = check_measurement(p, &v);
 	if (!err)

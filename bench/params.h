@@ -45,6 +45,11 @@ enum exporter {
 	EXPORTER_JSON_ARRAY,
 };
 
+enum arrivals_kind {
+	ARRIVALS_CONSTANT,
+	ARRIVALS_POISSON,
+};
+
 enum update_mode {
 	UPDATE_REPLACE, /* an update writes the whole value */
 	UPDATE_FIELD,   /* it reads the value and writes it with a new field */
@@ -94,6 +99,8 @@ struct params {
 	uint64_t threads;
 	uint64_t target;   /* operations per second of all threads; 0: none */
 	uint64_t max_time; /* s; 0: none */
+	bool open_loop;    /* arrivals do not wait for completions */
+	int arrivals;      /* enum arrivals_kind */
 	bool spin_sleep;
 	uint64_t batch;
 	uint64_t rounds;

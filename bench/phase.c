@@ -43,6 +43,7 @@ struct team {
 	struct member *members;
 	pthread_mutex_t lock;
 	pthread_cond_t met;
+	uint64_t todo;    /* operations of all; 0: until time is up */
 	unsigned n;       /* members; fewer if a thread could not be made */
 	unsigned here;    /* have come to the meeting that is due */
 	unsigned meeting; /* number of the meeting that is due */
@@ -96,6 +97,9 @@ static void meeting_over(struct team *t)
 	uint64_t s = t->phase->params->max_time;
 
 	t->here = 0;
+	/* A warm-up has no number of operations. */
+	arrivals_begin(&t->shared.arrivals, ticks_now(),
+		       t->meeting == 1 ? t->todo : 0);
 	if (t->meeting++ == 1) {
 		t->cpu_start = cpu_now_ns();
 		t->start_ns = ticks_clock_ns();
@@ -167,7 +171,8 @@ static void warm_up(struct member *m)
 /* Slow threads that started together would stay together. */
 static void spread_out(struct worker *w)
 {
-	if (w->tick >= (double)ticks_from_ns(SLOW_TICK_NS))
+	if (!w->shared->params->open_loop &&
+	    w->tick >= (double)ticks_from_ns(SLOW_TICK_NS))
 		w->offset = (uint64_t)(w->tick * rng_double(&w->draw.rng));
 }
 
@@ -240,11 +245,17 @@ static int member_init(struct team *t, unsigned i, uint64_t todo)
 	uint64_t rate = p->target;
 
 	m->team = t;
-	m->todo = todo / t->n + (i < todo % t->n);
+	/* In an open loop who is free takes the next. */
+	m->todo = p->open_loop ? 0 : todo / t->n + (i < todo % t->n);
+	rng_seed(&m->worker.gaps, p->seed, i + (1u << 17));
 	m->worker.shared = &t->shared;
 	/* Every phase draws numbers of its own from the seed. */
 	workload_thread_init(&m->worker.draw, &t->workload, p->seed,
 			     i + (t->phase->load ? 1u << 16 : 0));
+	if (rate && i == 0)
+		arrivals_init(&t->shared.arrivals,
+			      ticks_state.ticks_per_ns * 1e9 / (double)rate,
+			      p->arrivals == ARRIVALS_POISSON);
 	if (rate)
 		m->worker.tick = ticks_state.ticks_per_ns * 1e9 * t->n /
 				 (double)rate;
@@ -258,6 +269,7 @@ static int team_init(struct team *t, const struct phase *ph)
 	int err;
 
 	t->phase = ph;
+	t->todo = todo;
 	t->n = threads_for(ph, todo);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->met, NULL);

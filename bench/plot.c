@@ -60,7 +60,8 @@ static bool is_drawn(const struct phase_result *r, int series,
 {
 	const struct hist *h = hist_of(r, series);
 
-	if (!h || series == SERIES_VERIFY || series == SERIES_CLEANUP)
+	if (!h || series == SERIES_VERIFY || series == SERIES_QUEUE ||
+	    series == SERIES_CLEANUP)
 		return false;
 	hist_summarize(h, s);
 	return s->count > 0;

@@ -87,6 +87,11 @@ void report_workload(struct report *r, const struct params *p, bool load,
 		report_text(r, "WORKLOAD", "RequestDistribution",
 			    params_dist_name(p));
 	report_u64(r, "WORKLOAD", "Threads", p->threads);
+	if (p->open_loop)
+		report_text(r, "WORKLOAD", "Arrivals",
+			    p->arrivals == ARRIVALS_POISSON
+				    ? "open loop; poisson"
+				    : "open loop; constant");
 	if (p->batch > 1)
 		report_u64(r, "WORKLOAD", "Batch", p->batch);
 	report_u64(r, "WORKLOAD", "Seed", p->seed);

@@ -435,12 +435,34 @@ static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
 
 /* ---- the loop ---- */
 
+/* The next arrival of an open loop: its wait for this session is a series of its
+ * own, which shows whether there were enough of them. */
+static bool wait_for_arrival(struct worker *w)
+{
+	struct measure *m = w->m;
+	int clock = m->clock[CLOCK_OP] ? CLOCK_OP : CLOCK_INTENDED;
+	uint64_t due;
+
+	w->over = !arrivals_take(&w->shared->arrivals, &w->gaps, &due);
+	if (w->over || !wait_until(w, due))
+		return false;
+	hist_record(m->hist[clock][SERIES_QUEUE][DB_OK],
+		    ticks_span_ns(due, w->now));
+	return true;
+}
+
+/* Whether the operation's time has come; if not, the phase is over. */
+static bool is_due(struct worker *w, uint64_t start, uint64_t k)
+{
+	if (w->shared->params->open_loop)
+		return wait_for_arrival(w);
+	return wait_until(w, start + (uint64_t)((double)k * w->tick));
+}
+
 static size_t run_ops(struct worker *w, size_t n, uint64_t start, uint64_t k)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (w->tick > 0.0 &&
-		    !wait_until(w, start + (uint64_t)((double)(k + i) *
-						      w->tick)))
+		if (w->tick > 0.0 && !is_due(w, start, k + i))
 			return i;
 		if (stopped(w) || time_is_up(w))
 			return i;
@@ -476,7 +498,9 @@ void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 	w->m = m;
 	w->now = ticks_now();
 	w->until = until;
-	while ((!todo || k < todo) && !stopped(w) && !time_is_up(w)) {
+	w->over = false;
+	while ((!todo || k < todo) && !stopped(w) && !time_is_up(w) &&
+	       !w->over) {
 		size_t n = ops_at_hand(w, todo ? todo - k : SIZE_MAX);
 
 		n = batch ? run_batch(w, n, start, k)

@@ -3,6 +3,9 @@
  * worker.h - the loop of one benchmark thread: draw operations, send them to
  * the store, check what comes back, record how long it took.
  *
+ * With openloop=true an operation is taken from the common schedule of arrivals
+ * (arrivals.h), else it follows its thread's last one.
+ *
  * The loop takes no lock and no memory, and makes no system call of its own
  * but to wait for a schedule (-target).
  */
@@ -13,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arrivals.h"
 #include "db.h"
 #include "measure.h"
 #include "workload.h"
@@ -29,6 +33,7 @@
 struct worker_shared {
 	const struct params *params;
 	struct workload *workload;
+	struct arrivals arrivals; /* of an open loop */
 	_Atomic bool stop;
 	atomic_flag have_failure; /* the first one to set it writes `failure` */
 	char failure[512];        /* read it when the threads have ended */
@@ -47,6 +52,8 @@ struct worker {
 	uint64_t now;          /* the last stamp */
 	uint64_t until;        /* when time is up; 0: never */
 	uint64_t due;          /* when the operation was due; 0: when called */
+	struct rng gaps;       /* between arrivals; seeded by the caller */
+	bool over;             /* there are no more arrivals */
 	unsigned unavailable;  /* in a row */
 	char *values;          /* a value per operation of a batch */
 	size_t value_stride;

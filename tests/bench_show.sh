@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What kvbench has to show: the mix of a property file, a rate that is kept, a
 # stall that only intended latencies see, and a report that YCSB's readers read.
+# shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 
@@ -56,6 +57,32 @@ expect 0 stalled null -p null.stall_ms=100
 	fail "plain: the 99th percentile is $(ms READ 99thPercentileLatency) ms"
 expect 0 stalled null -p null.stall_ms=100 -p measurement.interval=intended
 [ "$(ms READ 99thPercentileLatency)" -ge 70 ] || fail "measurement.interval=intended does not replace the plain one"
+
+# ---- one of two sessions hangs: a closed loop delays half of what is due, an open one
+# the operation that hangs
+both() {
+	expect 0 kvbench run null -P "$workloads/workloadc" -p operationcount=4000 -target 2000 -threads 2 \
+		-p null.stall_ms=400 "$@"
+	[ "$(ms READ MaxLatency)" -ge 400 ] || fail "a stall of 400 ms took $(ms READ MaxLatency) ms"
+}
+both
+[ "$(ms Intended-READ 95thPercentileLatency)" -ge 80 ] ||
+	fail "closed: the 95th percentile is $(ms Intended-READ 95thPercentileLatency) ms"
+for arrivals in constant poisson; do
+	both -p openloop=true -p arrivals=$arrivals
+	[ "$(ms Intended-READ 99thPercentileLatency)" -lt 80 ] ||
+		fail "$arrivals: the 99th percentile is $(ms Intended-READ 99thPercentileLatency) ms"
+	[ "$(number QUEUE Operations)" -eq 4000 ] && [ "$(number READ Operations)" -eq 4000 ] ||
+		fail "$arrivals: $(number QUEUE Operations) arrivals, $(number READ Operations) reads"
+	ms=$(number OVERALL 'RunTime(ms)')
+	[ "$ms" -ge 1800 ] && [ "$ms" -le 3500 ] || fail "$arrivals: 4000 arrivals at 2000/s took $ms ms"
+	shows "^\[WORKLOAD\], Arrivals, open loop; $arrivals\$"
+done
+# One session alone: what arrives meanwhile waits, and the wait is told.
+expect 0 stalled null -p null.stall_ms=100 -p openloop=true
+[ "$(ms QUEUE MaxLatency)" -ge 90 ] || fail "arrivals waited $(ms QUEUE MaxLatency) ms at most"
+expect 64 kvbench run null -P "$workloads/workloadc" -p openloop=true
+grep -q 'error: -p: openloop: needs a rate' "$dir/err" || fail "$(tail -n 1 "$dir/err")"
 
 # ---- the same by a server: one that is stopped makes no room in the index
 start_server s -m 128m

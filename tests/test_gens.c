@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/arrivals.h"
 #include "bench/gen_discrete.h"
 #include "bench/gen_exponential.h"
 #include "bench/gen_hotspot.h"
@@ -285,6 +286,31 @@ START_TEST(discrete_has_its_shares)
 }
 END_TEST
 
+START_TEST(arrivals_keep_their_rate_and_end)
+{
+	bool poisson = _i == 1;
+	double sum = 0.0, squares = 0.0;
+	uint64_t last = 1000, at;
+	struct arrivals a = {0};
+
+	rng_seed(&rng, SEED, 0);
+	arrivals_init(&a, 250.3, poisson);
+	arrivals_begin(&a, 1000, 100000);
+	for (int i = 0; i < 100000; i++) {
+		ck_assert(arrivals_take(&a, &rng, &at));
+		ck_assert_uint_ge(at, last);
+		sum += (double)(at - last);
+		squares += (double)(at - last) * (double)(at - last);
+		last = at;
+	}
+	ck_assert(!arrivals_take(&a, &rng, &at));
+	ck_assert(fabs(sum / 99999 - 250.3) < (poisson ? 2.5 : 0.01));
+	/* The deviation of exponential gaps is their mean. */
+	squares = sqrt(squares / 1e5 - sum / 1e5 * sum / 1e5);
+	ck_assert(fabs(squares - (poisson ? 250.3 : 1.0)) < 4.0);
+}
+END_TEST
+
 /* ---- one seed, one sequence ------------------------------------------------------- */
 
 START_TEST(draws_of_a_seed_stay_what_they_are)
@@ -343,6 +369,7 @@ static Suite *suite(void)
 	tcase_add_test(t, exponential_has_its_shares);
 	tcase_add_test(t, discrete_has_its_shares);
 	tcase_add_test(t, draws_of_a_seed_stay_what_they_are);
+	tcase_add_loop_test(t, arrivals_keep_their_rate_and_end, 0, 2);
 	suite_add_tcase(suite, t);
 	return suite;
 }

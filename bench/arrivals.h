@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * arrivals.h - the schedule of an open loop: when each operation arrives, whatever
+ * became of those before it. All threads take arrivals from the one schedule, so
+ * a session that hangs delays the operation it carries and none behind it, as
+ * long as another session is free; an arrival that finds none waits, and its
+ * wait is measured. How many may be under way at once is thus the number of
+ * threads.
+ *
+ * (Schroeder, Wierman, Harchol-Balter, "Open versus closed: a cautionary tale",
+ * NSDI 2006, on what a closed loop hides.)
+ */
+#ifndef BENCH_ARRIVALS_H
+#define BENCH_ARRIVALS_H
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rng.h"
+
+/* Times are kept in 256ths of a tick: at ten million a second a gap that is cut
+ * to whole ticks would be some thousandths off. */
+#define ARRIVALS_UNIT 256
+
+struct arrivals {
+	uint64_t start;         /* stamp; set while nobody takes any */
+	double gap;             /* units between two arrivals, on average */
+	bool poisson;           /* gaps are exponential, else all alike */
+	uint64_t most;          /* how many there are; 0: no end */
+	_Atomic uint64_t taken;
+	_Atomic uint64_t next;  /* units from the start to the next arrival */
+};
+
+/** `tick` is the mean gap in ticks. */
+static inline void arrivals_init(struct arrivals *a, double tick, bool poisson)
+{
+	a->gap = tick * ARRIVALS_UNIT;
+	a->poisson = poisson;
+}
+
+/** Begin at stamp `start`; nobody may be taking arrivals. */
+static inline void arrivals_begin(struct arrivals *a, uint64_t start,
+				  uint64_t most)
+{
+	a->start = start;
+	a->most = most;
+	atomic_store(&a->taken, 0);
+	atomic_store(&a->next, 0);
+}
+
+/** The stamp of the next arrival; false if there are no more. Any thread. */
+static inline bool arrivals_take(struct arrivals *a, struct rng *r,
+				 uint64_t *stamp_out)
+{
+	double gap = a->gap;
+	uint64_t at;
+
+	if (atomic_fetch_add_explicit(&a->taken, 1, memory_order_relaxed) >=
+		    a->most &&
+	    a->most)
+		return false;
+	if (a->poisson)
+		gap *= -log(1.0 - rng_double(r));
+	at = atomic_fetch_add_explicit(&a->next, (uint64_t)(gap + 0.5),
+				       memory_order_relaxed);
+	*stamp_out = a->start + at / ARRIVALS_UNIT;
+	return true;
+}
+
+#endif
