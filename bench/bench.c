@@ -117,7 +117,8 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 	if (err)
 		return err;
 	params_warn(props, &b->params);
-	b->timeline = b->params.csv_file[0] || b->params.plot_file[0];
+	b->timeline = b->params.csv_file[0] || b->params.plot_file[0] ||
+		      b->params.measurement_type == TYPE_TIMESERIES;
 	b->status = status_mode_for(b->params.status, stderr);
 	b->results = calloc(b->params.rounds * b->n_dbs, sizeof(*b->results));
 	return b->results ? 0 : err_set(FARKV_ENOMEM, "no memory for results");

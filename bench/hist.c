@@ -110,6 +110,20 @@ void hist_summarize(const struct hist *h, struct hist_summary *out)
 	*out = s;
 }
 
+double hist_variance(const struct hist *h, double mean)
+{
+	double sum = 0.0, count = 0.0;
+
+	for (unsigned i = 0; i < HIST_COUNTERS; i++) {
+		double n = (double)count_of(h, i);
+		double off = (double)median_of(i) - mean;
+
+		sum += n * off * off;
+		count += n;
+	}
+	return count > 0.0 ? sum / count : 0.0;
+}
+
 uint64_t hist_percentile(const struct hist *h, uint64_t total,
 			 double percentile)
 {

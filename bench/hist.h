@@ -77,6 +77,9 @@ struct hist_summary {
 /** All zero for an empty histogram. */
 void hist_summarize(const struct hist *h, struct hist_summary *out);
 
+/** Mean square of the distances from `mean`, of the counters' middle values. */
+double hist_variance(const struct hist *h, double mean);
+
 /**
  * The highest value that shares a counter with the value at `percentile` of
  * `total` recorded ones; 0 if there are none.

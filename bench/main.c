@@ -31,6 +31,7 @@ struct bench_config {
 	struct opt_list files, props;
 	char *db, *uri, *socket, *label, *threads, *target, *plot;
 	bool status, version, help, print_man;
+	bool load, transactions; /* YCSB's words for the command */
 };
 
 #define OFF(f) offsetof(struct bench_config, f)
@@ -72,6 +73,10 @@ static const struct opt opts[] = {
 	 .metavar = "OUT.svg",
 	 .help = "Draw throughput over time and latency by percentile to this "
 		 "file, by gnuplot; property plot."},
+	{.name = "load", .type = OPT_BOOL, .offset = OFF(load),
+	 .help = "The same as the command load, as YCSB's client has it."},
+	{.name = "transactions", .letter = 't', .type = OPT_BOOL,
+	 .offset = OFF(transactions), .help = "The same as the command run."},
 	{.name = "version", .letter = 'V', .type = OPT_BOOL,
 	 .offset = OFF(version), .help = "Print the version and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
@@ -91,9 +96,10 @@ static const struct opts_spec spec = {
 		  "  limit  what this machine can do at best with farkv's formats, "
 		  "and farkv's share\n"
 		  "\n"
-		  "Try: kvbench load -P workloadc -p recordcount=1000000\n"
-		  "     kvbench run -P workloadc -p recordcount=1000000 "
-		  "-p operationcount=5000000",
+		  "Try: kvbench quick\n"
+		  "     kvbench load -P workloadb -p recordcount=1000000\n"
+		  "     kvbench run -P workloadb -p recordcount=1000000 "
+		  "-p operationcount=5000000 -threads 2",
 	.opts = opts,
 	.n_opts = ARRAY_SIZE(opts),
 	.single_dash = true,
@@ -333,6 +339,23 @@ static int work(struct bench_config *cfg, int argc, char **argv, int first)
 	return code;
 }
 
+/* -load or -t instead of a command: a script of YCSB's client as it is. */
+static int work_as_client(struct bench_config *cfg, int argc, char **argv,
+			  int first)
+{
+	char command[] = "transactions", *words[4] = {command};
+	int n = 1;
+
+	if (cfg->load && cfg->transactions) {
+		err_set(FARKV_EINVAL, "give -load or -t, not both");
+		return fail(EXIT_USAGE);
+	}
+	snprintf(command, sizeof(command), cfg->load ? "load" : "run");
+	while (first < argc && n < (int)ARRAY_SIZE(words))
+		words[n++] = argv[first++];
+	return work(cfg, n, words, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_config cfg = {0};
@@ -348,6 +371,8 @@ int main(int argc, char **argv)
 		puts("kvbench " PACKAGE_VERSION);
 	else if (cfg.print_man)
 		opts_print_man(&spec, stdout);
+	else if (cfg.load || cfg.transactions)
+		code = work_as_client(&cfg, argc, argv, first);
 	else
 		code = work(&cfg, argc, argv, first);
 	opts_free(&spec, &cfg);

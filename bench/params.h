@@ -45,6 +45,16 @@ enum exporter {
 	EXPORTER_JSON_ARRAY,
 };
 
+/** What is printed of each series; measured is always alike. */
+enum measurement_type {
+	TYPE_HDR,
+	TYPE_HISTOGRAM,
+	TYPE_BOTH,
+	TYPE_HDR_RAW, /* refused */
+	TYPE_TIMESERIES,
+	TYPE_RAW,     /* refused */
+};
+
 enum arrivals_kind {
 	ARRIVALS_CONSTANT,
 	ARRIVALS_POISSON,
@@ -114,7 +124,9 @@ struct params {
 	bool status;
 	uint64_t status_interval; /* s */
 	const char *label;
-	int measurement_type;
+	int measurement_type; /* enum measurement_type */
+	uint64_t histogram_ms; /* buckets of a ms each */
+	uint64_t granularity;  /* ms, of a time series */
 	int interval; /* enum interval_mode */
 	const char *percentiles_text;
 	double percentiles[PERCENTILES_MAX];

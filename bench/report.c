@@ -4,6 +4,8 @@
 #include "report.h"
 
 #include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -196,17 +198,98 @@ static void put_latencies(struct report *r, const char *metric,
 	}
 }
 
+/* measurement.histogram.verbose: how many took how many whole `unit` ns. From
+ * `most` units on they are counted together, under ">MOST". */
+static void put_buckets(struct report *r, const char *metric,
+			const struct hist *h, uint64_t unit, uint64_t most)
+{
+	uint64_t value = 0, n = 0;
+	char name[32];
+
+	for (unsigned i = 0; i <= HIST_COUNTERS; i++) {
+		bool end = i == HIST_COUNTERS;
+		uint64_t next = end ? UINT64_MAX : hist_value(i) / unit;
+
+		next = next > most && !end ? most : next;
+		if (next != value && n) {
+			snprintf(name, sizeof(name), "%s%llu",
+				 value == most ? ">" : "",
+				 (unsigned long long)value);
+			report_u64(r, metric, name, n);
+			n = 0;
+		}
+		value = next;
+		if (!end)
+			n += atomic_load_explicit(&h->count[i],
+						  memory_order_relaxed);
+	}
+}
+
+/* measurementtype=histogram: buckets of a ms, of which the percentiles are the
+ * lower ends, as YCSB has it. */
+static void put_histogram(struct report *r, const char *metric,
+			  const struct params *p, const struct hist *h)
+{
+	struct hist_summary s;
+	double us;
+
+	hist_summarize(h, &s);
+	us = s.mean / 1000.0;
+	report_u64(r, metric, "Operations", s.count);
+	report_double(r, metric, "AverageLatency(us)", us);
+	report_double(r, metric, "LatencyVariance(us)",
+		      hist_variance(h, s.mean) / 1e6);
+	report_u64(r, metric, "MinLatency(us)", s.min / 1000);
+	report_u64(r, metric, "MaxLatency(us)", s.max / 1000);
+	for (unsigned k = 95; k <= 99; k += 4) {
+		char name[48];
+		uint64_t ms = hist_percentile(h, s.count, k) / NS_PER_MS;
+
+		snprintf(name, sizeof(name), "%uthPercentileLatency(us)", k);
+		report_u64(r, metric, name, ms * 1000);
+	}
+	if (p->histogram_verbose)
+		put_buckets(r, metric, h, NS_PER_MS, p->histogram_ms);
+}
+
 static void put_hist(struct report *r, const char *metric,
 		     const struct params *p, const struct hist *h)
 {
 	struct hist_summary s;
 
+	if (p->measurement_type == TYPE_HISTOGRAM) {
+		put_histogram(r, metric, p, h);
+		return;
+	}
 	hist_summarize(h, &s);
 	report_u64(r, metric, "Operations", s.count);
 	if (!s.count)
 		return;
 	put_latencies(r, metric, p, h, false);
 	put_latencies(r, metric, p, h, true);
+	if (p->histogram_verbose && p->measurement_type == TYPE_HDR)
+		put_buckets(r, metric, h, 1000, UINT64_MAX);
+	if (p->measurement_type == TYPE_BOTH) {
+		char name[112];
+
+		snprintf(name, sizeof(name), "Bucket%s", metric);
+		put_histogram(r, name, p, h);
+	}
+}
+
+/* measurementtype=timeseries: [READ], 1000, 0.231: from so many ms on, the mean
+ * in us. */
+static void put_timeseries(struct report *r, const struct timeline *t,
+			   enum series s)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		char name[32];
+
+		if (t->v[i].series != (int)s)
+			continue;
+		snprintf(name, sizeof(name), "%.0f", t->v[i].from_s * 1000.0);
+		report_double(r, series_name(s), name, t->v[i].mean / 1000.0);
+	}
 }
 
 static void put_returns(struct report *r, const char *metric,
@@ -256,4 +339,8 @@ void report_phase(struct report *r, const struct params *p,
 		for (int c = 0; c < CLOCK_KINDS; c++)
 			if (res->m.clock[c])
 				put_series(r, p, &res->m, s, c);
+	for (int s = 0; p->measurement_type == TYPE_TIMESERIES &&
+			s < SERIES_COUNT;
+	     s++)
+		put_timeseries(r, &res->timeline, s);
 }

@@ -74,6 +74,29 @@ lines = {(l["metric"], l["measurement"]): l["value"] for l in json.load(open(sys
 sys.exit(lines[("READ", "Operations")] != 1000 or lines[("READ", "Return=OK")] != 1000)
 PY
 
+buckets() { # of the report: the sum of its whole-number lines
+	awk -F', ' '$1 == "[READ]" && $2 ~ /^[0-9]+$/ { sum += $3 } END { print sum }' "$dir/out"
+}
+# ---- YCSB's other kinds of measurement, and its client's own command line
+expect 0 kvbench -t -db null -P "$workloads/workloadc" -p measurementtype=histogram -p null.stall_ms=1500 \
+	-p measurement.histogram.verbose=true -p histogram.buckets=1000
+is READ Operations 1000
+[ "$(buckets)" -eq 999 ] || fail "buckets sum to $(buckets)"
+is READ '>1000' 1
+is READ '95thPercentileLatency(us)' 0
+variance=$(number READ 'LatencyVariance(us)' | cut -d . -f 1)
+# One of 1000 at 1.5 s: 2.25e12 / 1000 square microseconds, and a busy machine's more.
+[ "$variance" -ge 2240000000 ] && [ "$variance" -le 9000000000 ] || fail "variance: $variance"
+expect 0 kvbench -t -db null -P "$workloads/workloadc" -p measurementtype=hdrhistogram+histogram
+shows '^\[READ\], 50thPercentileLatency\(ns\), ' && is BucketREAD Operations 1000
+expect 0 kvbench -t null -P "$workloads/workloadc" -p measurementtype=timeseries -p timeseries.granularity=100 \
+	-p operationcount=500 -target 1000
+[ "$(grep -Ec '^\[READ\], [0-9]{1,3}, [0-9.]+$' "$dir/out")" -ge 4 ] || fail "time series: $(cat "$dir/out")"
+expect 0 kvbench run null -P "$workloads/workloadc" -p measurement.histogram.verbose=true
+[ "$(buckets)" -eq 1000 ] || fail "buckets sum to $(buckets)"
+expect 0 kvbench -load -db null -P "$workloads/workloadc"
+is WORKLOAD Phase load
+
 # ---- where it was measured, and what it cost both sides
 expect 0 kvbench run farkv -P "$workloads/workloada" -p operationcount=20000 -p dataintegrity=true
 shows "^\[ENVIRONMENT\], Kernel, $(uname -s) $(uname -r) "
@@ -222,7 +245,7 @@ mistake 64 'recordcount: not set' run null
 mistake 64 'operationcount: not set' run null -p recordcount=10
 mistake 64 'insertstart: has to be below recordcount' run null -P "$workloads/workloada" -p insertstart=1000
 mistake 64 "readproportion: 'half' is not" run null -P "$workloads/workloada" -p readproportion=half
-mistake 64 'measurementtype' run null -P "$workloads/workloada" -p measurementtype=raw
+mistake 64 'measurementtype: kvbench keeps no line for each operation' run null -P "$workloads/workloada" -p measurementtype=raw
 mistake 64 "option --socket: '' is not a path" run null -P "$workloads/workloada" --socket ''
 mistake 64 'threadcount' run null -P "$workloads/workloada" -threads 0
 mistake 78 'cannot open the property file .*missing' run null -P "$dir/missing"
