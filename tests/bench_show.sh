@@ -58,24 +58,24 @@ expect 0 stalled null -p null.stall_ms=100
 expect 0 stalled null -p null.stall_ms=100 -p measurement.interval=intended
 [ "$(ms READ 99thPercentileLatency)" -ge 70 ] || fail "measurement.interval=intended does not replace the plain one"
 
-# ---- one of two sessions hangs: a closed loop delays half of what is due, an open one
-# the operation that hangs
+# ---- one of two sessions hangs: a closed loop delays half of what is due, a quarter of
+# all here, an open one the operation that hangs. The 85th percentile tells them apart on
+# a machine whose threads are kept waiting, too.
 both() {
-	expect 0 kvbench run null -P "$workloads/workloadc" -p operationcount=4000 -target 2000 -threads 2 \
-		-p null.stall_ms=400 "$@"
-	[ "$(ms READ MaxLatency)" -ge 400 ] || fail "a stall of 400 ms took $(ms READ MaxLatency) ms"
+	expect 0 kvbench run null -P "$workloads/workloadc" -p operationcount=4000 -target 1000 -threads 2 \
+		-p null.stall_ms=2000 -p hdrhistogram.percentiles=85 "$@"
+	[ "$(ms READ MaxLatency)" -ge 2000 ] || fail "a stall of 2000 ms took $(ms READ MaxLatency) ms"
+	late=$(ms Intended-READ 85thPercentileLatency)
 }
 both
-[ "$(ms Intended-READ 95thPercentileLatency)" -ge 80 ] ||
-	fail "closed: the 95th percentile is $(ms Intended-READ 95thPercentileLatency) ms"
+[ "$late" -ge 500 ] || fail "closed: the 85th percentile is $late ms"
 for arrivals in constant poisson; do
 	both -p openloop=true -p arrivals=$arrivals
-	[ "$(ms Intended-READ 99thPercentileLatency)" -lt 80 ] ||
-		fail "$arrivals: the 99th percentile is $(ms Intended-READ 99thPercentileLatency) ms"
+	[ "$late" -lt 200 ] || fail "$arrivals: the 85th percentile is $late ms"
 	[ "$(number QUEUE Operations)" -eq 4000 ] && [ "$(number READ Operations)" -eq 4000 ] ||
 		fail "$arrivals: $(number QUEUE Operations) arrivals, $(number READ Operations) reads"
 	ms=$(number OVERALL 'RunTime(ms)')
-	[ "$ms" -ge 1800 ] && [ "$ms" -le 3500 ] || fail "$arrivals: 4000 arrivals at 2000/s took $ms ms"
+	[ "$ms" -ge 3500 ] && [ "$ms" -le 6000 ] || fail "$arrivals: 4000 arrivals at 1000/s took $ms ms"
 	shows "^\[WORKLOAD\], Arrivals, open loop; $arrivals\$"
 done
 # One session alone: what arrives meanwhile waits, and the wait is told.
