@@ -57,7 +57,7 @@ static int setup_fill(const struct bench *b, const char *uri,
 	*s = (struct db_setup){
 		.props = b->props,
 		.uri = uri,
-		.threads = (unsigned)p->threads,
+		.threads = (unsigned)(p->threads * p->processes),
 		.records = workload_records(p),
 		.key_len = key_max_len(&keys),
 		.value_len = (size_t)p->value_max,
@@ -78,6 +78,12 @@ static int stores_open(struct bench *b, const char *uri)
 
 		if (!ops)
 			return unknown_db(at, len);
+		if (b->params.processes > 1 && !ops->forks)
+			return err_set(FARKV_EINVAL,
+				       "processes: the %s store is opened by "
+				       "one process, and its children may not "
+				       "use it; give threadcount instead",
+				       ops->name);
 		if (b->n_dbs == BENCH_DBS_MAX)
 			return err_set(FARKV_EINVAL,
 				       "db: more than %d stores at once",

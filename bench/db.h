@@ -77,6 +77,7 @@ typedef void (*db_figure_fn)(void *arg, const char *name, double value);
 struct db_ops {
 	const char *name;    /* of -db, and of its properties' prefix */
 	const char *summary; /* one line for --help */
+	bool forks; /* a store may be used by processes forked after init */
 
 	/** Once per process, before open. *store_out is ended by fini. */
 	int (*init)(const struct db_setup *setup, struct db_store **store_out);

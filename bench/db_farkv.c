@@ -26,6 +26,7 @@ struct farkv_store {
 	struct db_store base;
 	struct farkv_params params;
 	pthread_mutex_t lock;       /* for all below */
+	bool opened;                /* by this process */
 	uint64_t page_bytes;        /* of the store's memory here; 0: not mapped */
 	uint64_t huge_bytes;        /* of it in huge pages of a file in memory */
 	struct farkv_counters total; /* of closed sessions */
@@ -129,8 +130,9 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	d->base.ops = &db_farkv_ops;
 	d->store = s;
 	pthread_mutex_lock(&s->lock);
-	if (!s->page_bytes)
+	if (!s->opened)
 		look_at_pages(s);
+	s->opened = true;
 	pthread_mutex_unlock(&s->lock);
 	*db_out = &d->base;
 	return 0;
@@ -277,6 +279,8 @@ static void kv_facts(struct db_store *store, db_fact_fn fn, void *arg)
 	char text[96];
 
 	fn(arg, "Library", farkv_version());
+	if (!s->opened) /* other processes did */
+		return;
 	fn(arg, "Transport", s->page_bytes ? "shm" : "rdma");
 	if (!s->page_bytes)
 		return;
@@ -310,6 +314,7 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 const struct db_ops db_farkv_ops = {
 	.name = "farkv",
 	.summary = "farkv, over shared memory",
+	.forks = true,
 	.init = kv_init,
 	.fini = kv_fini,
 	.open = kv_open,

@@ -152,6 +152,7 @@ static const char *null_error(struct db *db)
 const struct db_ops db_null_ops = {
 	.name = "null",
 	.summary = "does nothing; shows the cost of kvbench itself",
+	.forks = true,
 	.init = null_init,
 	.fini = null_fini,
 	.open = null_open,

@@ -5,9 +5,11 @@
 
 #include <stdlib.h>
 
+#include "shared.h"
+
 bool gen_counter_init(struct gen_counter *g, uint64_t start)
 {
-	g->window = calloc(COUNTER_WINDOW, sizeof(*g->window));
+	g->window = shared_new(COUNTER_WINDOW * sizeof(*g->window));
 	if (!g->window)
 		return false;
 	atomic_init(&g->next, start);
@@ -18,7 +20,7 @@ bool gen_counter_init(struct gen_counter *g, uint64_t start)
 
 void gen_counter_fini(struct gen_counter *g)
 {
-	free((void *)g->window);
+	shared_free((void *)g->window);
 	g->window = NULL;
 }
 

@@ -88,6 +88,7 @@ static const struct prop_spec specs[] = {
 	    "3", 0, 3600),
 
 	U64("threadcount", threads, "1", 1, 4096),
+	U64("processes", processes, "1", 1, 256),
 	U64("target", target, "0", 0, 0),
 	U64("maxexecutiontime", max_time, "0", 0, 1e9),
 	BOOL("spin.sleep", spin_sleep, "false"),
@@ -249,6 +250,14 @@ static int check_counts(struct props *p, const struct params *v)
 	return 0;
 }
 
+static int check_processes(struct props *p, const struct params *v)
+{
+	return v->processes > 1 && v->processes * v->threads > 1024
+		       ? props_error(p, "processes",
+				     "processes * threadcount is over 1024")
+		       : 0;
+}
+
 static int check_open(struct props *p, const struct params *v)
 {
 	if (!v->open_loop)
@@ -367,6 +376,8 @@ int params_read(struct props *p, bool load, struct params *out)
 		err = check_batch(p, &v);
 	if (!err)
 		err = check_open(p, &v);
+	if (!err)
+		err = check_processes(p, &v);
 	if (!err)
 		err = check_measurement(p, &v);
 	if (!err)

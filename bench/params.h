@@ -107,6 +107,7 @@ struct params {
 
 	/* execution */
 	uint64_t threads;
+	uint64_t processes; /* of so many threads each */
 	uint64_t target;   /* operations per second of all threads; 0: none */
 	uint64_t max_time; /* s; 0: none */
 	bool open_loop;    /* arrivals do not wait for completions */

@@ -8,11 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/err.h"
 #include "common/log.h"
 #include "common/util.h"
 #include "recorder.h"
+#include "shared.h"
 #include "ticks.h"
 #include "worker.h"
 
@@ -30,14 +34,21 @@ struct member {
 	struct measure measured;
 	uint64_t todo;  /* operations; 0: until time is up */
 	uint64_t warm_ops; /* done before */
+	uint64_t cpu_ns;   /* processor time of this thread */
 	uint64_t end;   /* stamp behind its last operation */
+	bool running;   /* has a thread */
 	int err;        /* why it could not begin */
 	char why[256];
 };
 
 /* The threads meet twice: when their sessions are open, after the warm-up. */
+/* With several processes it lies in memory that they share. */
 struct team {
 	const struct phase *phase;
+	unsigned processes;
+	pid_t *pids;                 /* of the processes; the parent's */
+	struct phase_result *partial; /* figures of each process */
+	bool dead;                   /* one of them ended too early */
 	struct workload workload;
 	struct worker_shared shared;
 	struct member *members;
@@ -86,6 +97,14 @@ static uint64_t cpu_now_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
@@ -189,6 +208,7 @@ static void note_done(struct member *m)
 	struct team *t = m->team;
 
 	m->end = ticks_now();
+	m->cpu_ns = thread_cpu_ns() - m->cpu_ns;
 	if (atomic_fetch_add(&t->n_done, 1) + 1 != t->n)
 		return;
 	t->cpu_end = cpu_now_ns();
@@ -210,6 +230,7 @@ static void *member_main(void *arg)
 		if (m == t->members)
 			t->server_start = server_cpu(m);
 		meet(t, true);
+		m->cpu_ns = thread_cpu_ns();
 		spread_out(w);
 		worker_run(w, &m->measured, m->todo, t->until);
 		note_done(m);
@@ -227,7 +248,7 @@ static void *member_main(void *arg)
 
 static unsigned threads_for(const struct phase *ph, uint64_t todo)
 {
-	uint64_t n = ph->params->threads;
+	uint64_t n = ph->params->threads * ph->params->processes;
 
 	if (todo && n > todo) {
 		log_warn("%llu threads for %llu operations: only %llu are used",
@@ -262,6 +283,23 @@ static int member_init(struct team *t, unsigned i, uint64_t todo)
 	return measure_init(&m->measured, p, t->phase->load);
 }
 
+static void init_meetings(struct team *t)
+{
+	pthread_mutexattr_t m;
+	pthread_condattr_t c;
+
+	pthread_mutexattr_init(&m);
+	pthread_condattr_init(&c);
+	if (t->processes > 1) {
+		pthread_mutexattr_setpshared(&m, PTHREAD_PROCESS_SHARED);
+		pthread_condattr_setpshared(&c, PTHREAD_PROCESS_SHARED);
+	}
+	pthread_mutex_init(&t->lock, &m);
+	pthread_cond_init(&t->met, &c);
+	pthread_mutexattr_destroy(&m);
+	pthread_condattr_destroy(&c);
+}
+
 static int team_init(struct team *t, const struct phase *ph)
 {
 	uint64_t todo = ph->load ? params_load_count(ph->params)
@@ -271,19 +309,19 @@ static int team_init(struct team *t, const struct phase *ph)
 	t->phase = ph;
 	t->todo = todo;
 	t->n = threads_for(ph, todo);
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->met, NULL);
+	t->processes = (unsigned)UTIL_MIN(ph->params->processes, t->n);
+	init_meetings(t);
 	t->shared.params = ph->params;
 	t->shared.workload = &t->workload;
 	err = workload_init(&t->workload, ph->params, ph->load);
 	if (err)
 		return err;
 	/* Workers keep a field on a cache line of its own. */
-	t->members = aligned_alloc(64, util_align_up(t->n * sizeof(*t->members),
-						     64));
-	if (!t->members)
+	t->members = shared_new(t->n * sizeof(*t->members));
+	t->partial = shared_new(t->processes * sizeof(*t->partial));
+	t->pids = shared_new(t->processes * sizeof(*t->pids));
+	if (!t->members || !t->partial || !t->pids)
 		return err_set(FARKV_ENOMEM, "no memory for %u threads", t->n);
-	memset(t->members, 0, t->n * sizeof(*t->members));
 	for (unsigned i = 0; i < t->n && !err; i++)
 		err = member_init(t, i, todo);
 	return err;
@@ -292,13 +330,21 @@ static int team_init(struct team *t, const struct phase *ph)
 static void team_fini(struct team *t, unsigned n)
 {
 	for (unsigned i = 0; t->members && i < n; i++) {
-		worker_fini(&t->members[i].worker);
+		/* Those of other processes end with them. */
+		if (t->processes == 1)
+			worker_fini(&t->members[i].worker);
 		measure_fini(&t->members[i].measured);
 	}
-	free(t->members);
+	shared_free(t->members);
+	shared_free(t->partial);
+	shared_free(t->pids);
 	workload_fini(&t->workload);
-	pthread_cond_destroy(&t->met);
-	pthread_mutex_destroy(&t->lock);
+	/* A process that was killed may hold these, and they end with the
+	 * arena. */
+	if (t->processes == 1) {
+		pthread_cond_destroy(&t->met);
+		pthread_mutex_destroy(&t->lock);
+	}
 }
 
 static uint64_t team_done(void *arg)
@@ -318,6 +364,27 @@ static void team_snapshot(void *arg, struct measure *m)
 
 	for (unsigned i = 0; i < t->n; i++)
 		measure_merge(m, &t->members[i].measured);
+}
+
+/*
+ * One that ended without its threads' word leaves the others at a meeting for
+ * ever: all are ended, and there is no result.
+ */
+static bool a_process_died(struct team *t)
+{
+	int status;
+
+	for (unsigned i = 0; i < t->processes; i++) {
+		if (t->pids[i] <= 0 ||
+		    waitpid(t->pids[i], &status, WNOHANG) != t->pids[i])
+			continue;
+		t->pids[i] = 0;
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+			t->dead = true;
+			return true;
+		}
+	}
+	return false;
 }
 
 static void team_started(struct team *t, struct status *st, struct recorder *rec)
@@ -361,6 +428,8 @@ static int team_watch(struct team *t, struct recorder *rec)
 			if (rec->next_ns > now)
 				nap = UTIL_MIN(nap, rec->next_ns - now);
 		}
+		if (t->processes > 1 && (t->dead || a_process_died(t)))
+			break;
 		clock_sleep_ns(nap);
 	}
 	/* It may have been over before it was looked at. */
@@ -373,16 +442,30 @@ static int team_watch(struct team *t, struct recorder *rec)
 	return recorder_end(rec, ticks_clock_ns());
 }
 
+/* Values of one name are added up. */
 static void add_figure(void *arg, const char *name, double value)
 {
 	struct phase_result *r = arg;
 	struct figure *f = &r->figures[r->n_figures];
 
+	for (unsigned i = 0; i < r->n_figures; i++)
+		if (!strcmp(r->figures[i].name, name)) {
+			r->figures[i].value += (uint64_t)value;
+			return;
+		}
 	if (r->n_figures == FIGURES_MAX)
 		return;
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->value = (uint64_t)value;
 	r->n_figures++;
+}
+
+static void collect_figures(struct team *t, struct phase_result *r)
+{
+	struct db_store *store = t->phase->store;
+
+	if (store->ops->figures)
+		store->ops->figures(store, add_figure, r);
 }
 
 /* What the threads leave: the first that could not begin, or the sum of all. */
@@ -398,6 +481,7 @@ static int team_result(struct team *t, struct phase_result *out)
 			return err_set(m->err, "%s", m->why);
 		measure_merge(&r.m, &m->measured);
 		r.warm_ops += m->warm_ops;
+		r.cpu_ns += m->cpu_ns;
 		end = UTIL_MAX(end, m->end);
 	}
 	if (t->broken || r.m.out_of_memory) {
@@ -417,12 +501,18 @@ static int team_result(struct team *t, struct phase_result *out)
 			 (unsigned long long)params_load_count(
 				 t->phase->params));
 	r.ns = ticks_span_ns(t->start, end);
-	r.cpu_ns = t->cpu_end - t->cpu_start;
+	/* Of several processes it is the clients' threads alone. */
+	if (t->processes == 1)
+		r.cpu_ns = t->cpu_end - t->cpu_start;
 	if (t->server_start && t->server_end > t->server_start)
 		r.server_cpu_ns = t->server_end - t->server_start;
 	snprintf(r.failure, sizeof(r.failure), "%s", t->shared.failure);
-	if (t->phase->store->ops->figures)
-		t->phase->store->ops->figures(t->phase->store, add_figure, &r);
+	if (t->processes == 1)
+		collect_figures(t, &r);
+	for (unsigned i = 0; t->processes > 1 && i < t->processes; i++)
+		for (unsigned k = 0; k < t->partial[i].n_figures; k++)
+			add_figure(&r, t->partial[i].figures[k].name,
+				   (double)t->partial[i].figures[k].value);
 	*out = r;
 	return 0;
 }
@@ -435,6 +525,84 @@ void phase_result_fini(struct phase_result *r)
 	timeline_free(&r->timeline);
 }
 
+/* Threads of the members from..upto-1; if one cannot be made nobody works. */
+static int threads_start(struct team *t, unsigned from, unsigned upto)
+{
+	unsigned made = from;
+
+	while (made < upto && pthread_create(&t->members[made].thread, NULL,
+					     member_main,
+					     &t->members[made]) == 0)
+		t->members[made++].running = true;
+	if (made < upto && t->processes == 1)
+		team_shrink(t, made);
+	return made < upto ? FARKV_ESYS : 0;
+}
+
+static void threads_join(struct team *t, unsigned from, unsigned upto)
+{
+	for (unsigned i = from; i < upto; i++)
+		if (t->members[i].running)
+			pthread_join(t->members[i].thread, NULL);
+}
+
+/* A process that carries its part of the members, and ends. */
+static _Noreturn void process_main(struct team *t, unsigned number)
+{
+	unsigned from = t->n * number / t->processes;
+	unsigned upto = t->n * (number + 1) / t->processes;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* One thread too few leaves the others waiting: the parent sees to
+	 * it. */
+	if (threads_start(t, from, upto))
+		_exit(1);
+	threads_join(t, from, upto);
+	collect_figures(t, &t->partial[number]);
+	_exit(0);
+}
+
+static void processes_kill(struct team *t)
+{
+	for (unsigned i = 0; i < t->processes; i++)
+		if (t->pids[i] > 0)
+			kill(t->pids[i], SIGKILL);
+}
+
+static int processes_start(struct team *t)
+{
+	fflush(NULL);
+	for (unsigned i = 0; i < t->processes; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			process_main(t, i);
+		t->pids[i] = pid;
+		t->dead = t->dead || pid < 0;
+	}
+	/* What is allocated from here on is nobody else's. */
+	shared_pause();
+	return 0;
+}
+
+static int processes_join(struct team *t)
+{
+	int status;
+
+	if (t->dead)
+		processes_kill(t);
+	for (unsigned i = 0; i < t->processes; i++)
+		if (t->pids[i] > 0 &&
+		    (waitpid(t->pids[i], &status, 0) != t->pids[i] ||
+		     !WIFEXITED(status) || WEXITSTATUS(status)))
+			t->dead = true;
+	return t->dead ? err_set(FARKV_ESYS,
+				 "processes: one of %u could not be started, or "
+				 "was ended before its work was done",
+				 t->processes)
+		       : 0;
+}
+
 static int team_run(struct team *t, struct phase_result *out)
 {
 	struct timeline line = {.v = NULL};
@@ -444,21 +612,18 @@ static int team_run(struct team *t, struct phase_result *out)
 		.source = {t, team_done, team_snapshot},
 		.timeline = t->phase->timeline ? &line : NULL,
 	};
-	unsigned made = 0, all = t->n;
 	int err = recorder_open(&rec), recorded;
 
 	if (err)
 		return err;
-	while (made < all && pthread_create(&t->members[made].thread, NULL,
-					    member_main,
-					    &t->members[made]) == 0)
-		made++;
-	if (made < all)
-		team_shrink(t, made);
+	err = t->processes > 1 ? processes_start(t) : threads_start(t, 0, t->n);
 	recorded = team_watch(t, &rec);
-	for (unsigned i = 0; i < made; i++)
-		pthread_join(t->members[i].thread, NULL);
-	err = team_result(t, out);
+	if (t->processes > 1)
+		err = processes_join(t);
+	else
+		threads_join(t, 0, t->n);
+	if (!err)
+		err = team_result(t, out);
 	if (err) {
 		timeline_free(&line);
 		return err;
@@ -470,15 +635,37 @@ static int team_run(struct team *t, struct phase_result *out)
 	return 0;
 }
 
+/* Room for a histogram of every kind for every thread, most of it never used. */
+static size_t arena_bytes(const struct params *p)
+{
+	size_t member = sizeof(struct member) +
+			(size_t)CLOCK_KINDS * SERIES_COUNT * SLOT_COUNT *
+				sizeof(struct hist);
+
+	return (1 + p->threads * p->processes) * member + 2 * COUNTER_WINDOW;
+}
+
 int phase_run(const struct phase *ph, struct phase_result *out)
 {
-	struct team t = {.n = 0};
+	struct team *t;
 	unsigned all;
-	int err = team_init(&t, ph);
+	int err = 0;
 
-	all = t.n;
+	if (ph->params->processes > 1)
+		err = shared_begin(arena_bytes(ph->params));
+	if (err)
+		return err;
+	t = shared_new(sizeof(*t));
+	if (!t) {
+		shared_end();
+		return err_set(FARKV_ENOMEM, "no memory for a phase");
+	}
+	err = team_init(t, ph);
+	all = t->n;
 	if (!err)
-		err = team_run(&t, out);
-	team_fini(&t, all);
+		err = team_run(t, out);
+	team_fini(t, all);
+	shared_free(t);
+	shared_end();
 	return err;
 }

@@ -89,6 +89,8 @@ void report_workload(struct report *r, const struct params *p, bool load,
 		report_text(r, "WORKLOAD", "RequestDistribution",
 			    params_dist_name(p));
 	report_u64(r, "WORKLOAD", "Threads", p->threads);
+	if (p->processes > 1)
+		report_u64(r, "WORKLOAD", "Processes", p->processes);
 	if (p->open_loop)
 		report_text(r, "WORKLOAD", "Arrivals",
 			    p->arrivals == ARRIVALS_POISSON

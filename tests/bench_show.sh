@@ -100,6 +100,47 @@ plain=$(ms INSERT 99thPercentileLatency)
 [ "$plain" -le $((late / 3)) ] || fail "plain 99th percentile: $plain ms, intended: $late ms"
 stop_server
 
+# ---- several processes: one start, one count, one report
+start_server many -m 128m
+p="-p processes=3 -threads 2"
+# shellcheck disable=SC2086
+expect 0 kvbench load farkv -P "$workloads/workloadd" -p recordcount=5000 $p -p dataintegrity=true
+[ "$(number INSERT Return=OK)" -eq 5000 ] || fail "three processes load $(number INSERT Return=OK) of 5000 records"
+# shellcheck disable=SC2086
+expect 0 kvbench run farkv -P "$workloads/workloadd" -p recordcount=5000 -p operationcount=50000 $p -p seed=3 \
+	-p dataintegrity=true -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/p-"
+reads=$(number READ Return=OK)
+[ $((reads + $(number INSERT Return=OK))) -eq 50000 ] || fail "three processes did not do 50000 operations"
+[ "$(number VERIFY Return=OK)" -eq "$reads" ] || fail "a record of another process is not what it should be"
+[ "$(number CLEANUP Operations)" -eq 6 ] || fail "$(number CLEANUP Operations) sessions, not 6"
+[ "$(number FARKV READs)" -ge "$reads" ] || fail "the READs of three processes are $(number FARKV READs)"
+python3 "$srcdir/tests/hdr_log.py" "$dir/p-READ.hdr" >"$dir/log"
+grep -qx "count $reads" "$dir/log" || fail "the log of three processes: $(cat "$dir/log")"
+shows '^\[WORKLOAD\], Processes, 3$'
+# shellcheck disable=SC2086
+expect 0 kvbench run null -P "$workloads/workloadc" $p -p operationcount=4000 -target 4000
+ms=$(number OVERALL 'RunTime(ms)')
+[ "$ms" -ge 900 ] && [ "$ms" -le 6000 ] || fail "4000 operations at 4000/s of three processes took $ms ms"
+# shellcheck disable=SC2086
+expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=9000 -p operationcount=9000 $p \
+	-p requestdistribution=sequential -p keyprefix=none
+[ "$(number READ-FAILED Operations)" -eq 9000 ] || fail "failures of three processes: $(number READ-FAILED Operations)"
+# One that is ended takes the run with it, at once.
+# shellcheck disable=SC2086
+"$KVBENCH" run null -P "$workloads/workloadc" $p -p operationcount=0 -p maxexecutiontime=600 >"$dir/out" 2>"$dir/err" &
+bench=$!
+child=
+while [ -z "$child" ] && kill -0 $bench; do
+	sleep 0.1
+	child=$(pgrep -P $bench | tail -n 1)
+done
+kill -KILL "$child"
+wait $bench
+[ $? -eq 1 ] || fail "a process was killed, and the status is 0"
+tail -n 1 "$dir/err" | grep -q 'error: processes: one of 3 ' || fail "$(tail -n 1 "$dir/err")"
+expect 64 kvbench run lmdb -P "$workloads/workloadc" -p processes=2
+stop_server
+
 # ---- two readers of YCSB's reports
 for w in a b; do
 	expect 0 kvbench run null -P "$workloads/workload$w" -p operationcount=200000 \
