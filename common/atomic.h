@@ -14,6 +14,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 /** A counter or flag whose value alone matters; orders nothing. */
 #define atom_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define atom_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
@@ -97,6 +101,38 @@ static inline void atom_copy_block(void *dst, const void *src, size_t len)
 	ATOM_UNWATCHED_BEGIN();
 	memcpy(dst, src, len);
 	ATOM_UNWATCHED_END();
+}
+
+/**
+ * Copy past the caches, to memory that this CPU will not read soon. When it returns the
+ * bytes are as visible to others as those of a plain copy: non-temporal stores are
+ * weakly ordered, so an SFENCE stands behind them (Intel SDM vol. 1, 10.4.6.2, AMD
+ * APM vol. 2, 7.4.1), before any later atom_cas_u64() or atom_store_publish().
+ */
+static inline void atom_copy_past_cache(void *dst, const void *src, size_t len)
+{
+#if defined(__SSE2__)
+	uint8_t *to = (uint8_t *)dst;
+	const uint8_t *from = (const uint8_t *)src;
+	size_t head = -(uintptr_t)to % 64;
+
+	if (len > head + 64) {
+		memcpy(to, from, head);
+		to += head;
+		from += head;
+		len -= head;
+		for (; len >= 64; to += 64, from += 64, len -= 64)
+			for (unsigned i = 0; i < 64; i += 16)
+				_mm_stream_si128(
+					(__m128i *)(void *)(to + i),
+					_mm_loadu_si128((const __m128i *)
+							(const void *)(from + i)));
+		_mm_sfence();
+	}
+	memcpy(to, from, len);
+#else
+	memcpy(dst, src, len);
+#endif
 }
 
 /** Be kind to the other hardware thread while spinning. */

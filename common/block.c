@@ -48,10 +48,11 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 	memcpy(p + sum_at, &sum, sizeof(sum));
 }
 
-void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
-			 const struct block_pair *kv, uint64_t key_hash)
+/* All but the value, of which `gap` bytes of room stand in `dst`. */
+static void encode_around(uint8_t *p, struct block_ref ref, uint64_t version,
+			  const struct block_pair *kv, uint64_t key_hash,
+			  size_t gap)
 {
-	uint8_t *p = dst;
 	size_t room = block_room(kv->key_len, kv->value_len);
 	struct block_header h = {
 		.version = version,
@@ -64,8 +65,24 @@ void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
 	uint64_t sum = hash_pieces(pieces, 2) ^ block_binding(ref);
 	size_t sum_at = room - kv->value_len - BLOCK_SUM_BYTES;
 
-	memset(p + head, 0, sum_at - head);
-	memcpy(p + sum_at, &sum, sizeof(sum));
+	memset(p + gap + head, 0, sum_at - head);
+	memcpy(p + gap + sum_at, &sum, sizeof(sum));
+}
+
+void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
+			 const struct block_pair *kv, uint64_t key_hash)
+{
+	encode_around(dst, ref, version, kv, key_hash, 0);
+}
+
+void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
+			     const struct block_pair *kv, uint64_t key_hash)
+{
+	uint8_t *p = dst;
+
+	encode_around(p, ref, version, kv, key_hash, kv->value_len);
+	atom_copy_past_cache(p + sizeof(struct block_header) + kv->key_len,
+			     kv->value, kv->value_len);
 }
 
 /* Once: the server verifies where others write, and lengths are checked only here. */

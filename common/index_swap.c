@@ -53,6 +53,23 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
+/* Right into the region, where nobody will read it soon. */
+static enum next block_write_past_cache(struct index *ix, struct index_op *op)
+{
+	struct block_pair pair = {.key = op->key.data,
+				  .key_len = op->key.len,
+				  .value = op->value,
+				  .value_len = op->value_len};
+	uint8_t *image = ix->lane->base + op->block.off;
+
+	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	block_encode_past_cache(image, op->block, op->version, &pair,
+				op->key.hash);
+	op_chain_add(op, XPORT_WRITE, op->block.off, image,
+		     block_room(op->key.len, op->value_len));
+	return NEXT_POST;
+}
+
 /* Write the block's image where WRITE takes it from, and add the WRITE. */
 static enum next block_write(struct index *ix, struct index_op *op,
 			     uint16_t flags)
@@ -68,6 +85,9 @@ static enum next block_write(struct index *ix, struct index_op *op,
 	    op->value_len >= INDEX_PART_MIN &&
 	    xport_mem_known(ix->lane, op->value, op->value_len))
 		return block_write_around(ix, op);
+	if ((ix->lane->caps & XPORT_DIRECT_STORE) &&
+	    op->value_len >= BLOCK_PAST_CACHE)
+		return block_write_past_cache(ix, op);
 	if ((ix->lane->caps & XPORT_DIRECT_STORE) && bytes > ENCODE_APART) {
 		image = ix->lane->base + op->block.off;
 	} else {

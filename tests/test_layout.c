@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "fake_region.h"
+#include "common/util.h"
 #include "test_main.h"
 
 START_TEST(slot_pack_worked_example)
@@ -263,6 +264,16 @@ START_TEST(block_in_parts_is_the_block)
 	block_encode_around(around, at, 77, &pair, h);
 	ck_assert_mem_eq(around, whole, 27);
 	ck_assert_mem_eq(around + 27, whole + 27 + len, room - len - 27);
+	/* Past the cache, at each alignment that blocks have. */
+	for (size_t to = 0; to < 64; to += PTR_UNIT) {
+		uint8_t *at64 = aligned_alloc(64, 64 + util_align_up(bytes, 64));
+
+		memset(at64, 0xA5, 64 + util_align_up(bytes, 64));
+		block_encode_past_cache(at64 + to, at, 77, &pair, h);
+		ck_assert_mem_eq(at64 + to, whole, room);
+		ck_assert(at64[to + room] == 0xA5 || room == bytes);
+		free(at64);
+	}
 
 	/* Each length of the part, up to all that is behind the key. */
 	for (size_t n = len > 8 ? len - 8 : 0; n <= bytes - 27; n++) {
