@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What operations over shared memory ask of the system once they have run for a while:
+ * nothing. System calls are caught by a filter of the thread (seccomp(2)), memory and
+ * locks where the library calls for them (--wrap). What a connection costs is looked at
+ * as well: its memory, and the time until the first value.
+ */
+#include "config.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "common/clock.h"
+#include "common/util.h"
+#include "e2e.h"
+#include "real_server.h"
+#include "test_main.h"
+
+#define KEYS 10000u
+#define OPERATIONS 100000u
+#define BATCH 32u
+
+static struct real_server srv;
+static struct farkv *kv;
+
+static void setup(void)
+{
+	/* What a writer unlinks within T must fit what it may keep of the region. */
+	static const char *const args[] = {"-m", "128m", "--index-slots",
+					   "131072", "--grace-ms", "5", NULL};
+
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, 20000);
+}
+
+static void teardown(void)
+{
+	farkv_close(kv);
+	real_server_fini(&srv);
+}
+
+/* ---- what is counted --------------------------------------------------------------- */
+
+static _Thread_local bool counting;
+static struct {
+	unsigned long calls, memory, locks;
+	long last; /* system call */
+} seen;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t each);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void __real_free(void *p);
+int __real_pthread_mutex_lock(pthread_mutex_t *m);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t each);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+void __wrap_free(void *p);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
+
+void *__wrap_malloc(size_t n)
+{
+	seen.memory += counting;
+	return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t each)
+{
+	seen.memory += counting;
+	return __real_calloc(n, each);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	seen.memory += counting;
+	return __real_realloc(p, n);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+	seen.memory += counting;
+	return __real_aligned_alloc(align, n);
+}
+
+void __wrap_free(void *p)
+{
+	seen.memory += counting && p;
+	__real_free(p);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
+{
+	seen.locks += counting;
+	return __real_pthread_mutex_lock(m);
+}
+
+#if defined(__x86_64__)
+/*
+ * The one place from which the filter lets calls pass: between these two names. Takes
+ * number and six arguments; returns what the kernel does.
+ */
+long pass_call(long nr, const greg_t *regs);
+extern const char pass_begin[], pass_end[];
+__asm__(".text\n"
+	".globl pass_call\n"
+	".type pass_call, @function\n"
+	"pass_call:\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %r11\n"
+	"	mov 64(%r11), %rdi\n"  /* REG_RDI */
+	"	mov 72(%r11), %rsi\n"  /* REG_RSI */
+	"	mov 96(%r11), %rdx\n"  /* REG_RDX */
+	"	mov 16(%r11), %r10\n"  /* REG_R10 */
+	"	mov 0(%r11), %r8\n"    /* REG_R8 */
+	"	mov 8(%r11), %r9\n"    /* REG_R9 */
+	".globl pass_begin\n"
+	"pass_begin:\n"
+	"	syscall\n"
+	".globl pass_end\n"
+	"pass_end:\n"
+	"	ret\n");
+static_assert(REG_RDI == 8 && REG_RSI == 9 && REG_RDX == 12 && REG_R10 == 2 &&
+		      REG_R8 == 0 && REG_R9 == 1,
+	      "pass_call(): offsets of registers");
+
+/* The call was stopped: count it, make it, and give its result. */
+static void on_call(int sig, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	(void)sig;
+	seen.calls += counting;
+	seen.last = counting ? info->si_syscall : seen.last;
+	regs[REG_RAX] = pass_call(info->si_syscall, regs);
+}
+
+/* From now on this thread's calls are stopped. False: the system has no filters. */
+static bool watch_calls(void)
+{
+	uintptr_t end = (uintptr_t)pass_end;
+	const struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 4, 0),
+		/* Behind the instruction, in both halves. */
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, instruction_pointer)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)end, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, instruction_pointer) + 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+			 (uint32_t)((uint64_t)end >> 32), 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+	};
+	struct sock_fprog prog = {.len = sizeof(f) / sizeof(f[0]),
+				  .filter = (struct sock_filter *)(void *)f};
+	struct sigaction a = {.sa_sigaction = on_call,
+			      .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	sigaction(SIGSYS, &a, NULL);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0;
+}
+#else
+static bool watch_calls(void)
+{
+	errno = ENOSYS;
+	return false;
+}
+#endif
+
+/* Is everything here that is needed? Says what is not. */
+static bool can_watch(void)
+{
+	if (TEST_UNDER_TSAN) {
+		printf("  left out: ThreadSanitizer makes calls of its own\n");
+		return false;
+	}
+	if (!watch_calls()) {
+		printf("  left out: no seccomp filter: %s\n", strerror(errno));
+		return false;
+	}
+	memset(&seen, 0, sizeof(seen));
+	counting = true;
+	(void)clock_now_ns();
+	counting = false;
+	if (seen.calls) {
+		printf("  left out: reading the clock is a system call here\n");
+		return false;
+	}
+	return true;
+}
+
+/* An assertion is a system call of the test's own: so they are made afterwards. */
+static unsigned long wrong;
+
+static void must(bool right)
+{
+	wrong += !right;
+}
+
+static void count_begin(void)
+{
+	memset(&seen, 0, sizeof(seen));
+	counting = true;
+}
+
+/* At most so many calls, of each kind. */
+static void count_end(const char *what, unsigned long most)
+{
+	counting = false;
+	ck_assert_msg(!wrong, "%s: %lu wrong results", what, wrong);
+	printf("  %s: %lu system calls, %lu of memory, %lu locks in %u "
+	       "operations\n",
+	       what, seen.calls, seen.memory, seen.locks, OPERATIONS);
+	ck_assert_msg(seen.calls <= most, "%s: %lu system calls, the last %ld",
+		      what, seen.calls, seen.last);
+	ck_assert_msg(seen.memory <= most, "%s: %lu calls for memory", what,
+		      seen.memory);
+	ck_assert_msg(seen.locks <= most, "%s: %lu locks", what, seen.locks);
+}
+
+/* ---- operations ------------------------------------------------------------------ */
+
+static uint8_t value[2000];
+
+static size_t name_key(char key[32], unsigned i)
+{
+	return (size_t)sprintf(key, "key %u", i % KEYS);
+}
+
+/* Lengths of several classes. */
+static size_t length_of(unsigned i)
+{
+	static const size_t lengths[] = {0, 10, 100, 500, 1900};
+
+	return lengths[i % 5];
+}
+
+static void gets(unsigned n)
+{
+	static uint8_t into[sizeof(value)];
+	struct farkv_value v;
+	char key[32];
+	size_t len;
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t key_len = name_key(key, i * 7);
+
+		if (i % 3 == 0)
+			must(!farkv_get_into(kv, key, key_len, into,
+					     sizeof(into), &len, NULL));
+		else
+			must(!farkv_get(kv, key, key_len, &v));
+		if (i % 16 == 0) {
+			key[0] = 'X';
+			must(farkv_get(kv, key, key_len, &v) ==
+			     FARKV_ENOTFOUND);
+		}
+	}
+}
+
+static void puts_(unsigned n)
+{
+	char key[32];
+
+	for (unsigned i = 0; i < n; i++)
+		must(!farkv_put(kv, key, name_key(key, i * 7), value,
+				length_of(i * 7)));
+}
+
+static void batches(unsigned n, bool write)
+{
+	struct farkv_put_item put[BATCH];
+	struct farkv_get_item get[BATCH];
+	char key[BATCH][32];
+
+	for (unsigned i = 0; i < n; i += BATCH) {
+		for (unsigned k = 0; k < BATCH; k++) {
+			size_t len = name_key(key[k], i + k);
+
+			put[k] = (struct farkv_put_item){
+				.key = key[k], .key_len = len, .value = value,
+				.value_len = length_of(i + k)};
+			get[k] = (struct farkv_get_item){.key = key[k],
+							 .key_len = len};
+		}
+		if (write)
+			must(!farkv_mput(kv, put, BATCH));
+		else
+			must(!farkv_mget(kv, get, BATCH));
+	}
+}
+
+/* What is planted is seen, and only while it is looked for. */
+START_TEST(each_call_is_counted)
+{
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	/* Not to be seen through: a compiler may leave malloc() out. */
+	void *(*memory)(size_t n) = __wrap_malloc;
+	pid_t me = getpid(), found;
+	void *p;
+
+	if (!can_watch())
+		return;
+	count_begin();
+	found = getpid();
+	p = memory(10);
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
+	counting = false;
+	free(p);
+	ck_assert_int_eq(found, me);
+	ck_assert_uint_eq(seen.calls, 1);
+	ck_assert_int_eq(seen.last, SYS_getpid);
+	ck_assert_uint_eq(seen.memory, 1);
+	ck_assert_uint_eq(seen.locks, 1);
+	/* What is stopped happens, with its result and its arguments. */
+	ck_assert_int_eq(write(-1, "", 1), -1);
+	ck_assert_int_eq(errno, EBADF);
+	ck_assert_uint_eq(seen.calls, 1);
+}
+END_TEST
+
+START_TEST(gets_ask_nothing_of_the_system)
+{
+	/* Buffers grow to what their operations meet, so these meet the same. */
+	puts_(KEYS);
+	gets(OPERATIONS);
+	batches(OPERATIONS, false);
+	if (!can_watch())
+		return;
+	count_begin();
+	gets(OPERATIONS);
+	count_end("get", 0);
+	count_begin();
+	batches(OPERATIONS, false);
+	count_end("mget", 0);
+}
+END_TEST
+
+/*
+ * Blocks are asked for and given back many at once, and what a handle keeps of them
+ * follows how fast it writes: so there is a message now and then, and its lock.
+ */
+START_TEST(puts_ask_next_to_nothing_of_the_system)
+{
+	uint64_t end = clock_now_ns() + 2 * NS_PER_SEC;
+
+	while (clock_now_ns() < end)
+		puts_(OPERATIONS / 10);
+	if (!can_watch())
+		return;
+	count_begin();
+	puts_(OPERATIONS);
+	count_end("put", OPERATIONS / 100);
+	end = clock_now_ns() + NS_PER_SEC;
+	while (clock_now_ns() < end)
+		batches(OPERATIONS / 10, true);
+	count_begin();
+	batches(OPERATIONS, true);
+	count_end("mput", OPERATIONS / 100);
+}
+END_TEST
+
+/* ---- connections --------------------------------------------------------------------- */
+
+/* What this process has in memory of its own: no pages of the region. */
+static size_t own_bytes(void)
+{
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+	char line[128];
+	unsigned long kib = 0;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f) &&
+	       sscanf(line, "Anonymous: %lu", &kib) != 1)
+		;
+	fclose(f);
+	ck_assert_uint_gt(kib, 0);
+	return kib << 10;
+}
+
+START_TEST(connection_takes_less_than_a_mebibyte)
+{
+	enum { HANDLES = 64 };
+	static struct farkv *h[HANDLES];
+	struct farkv *first = kv;
+	size_t before, each;
+
+	if (TEST_UNDER_ASAN || TEST_UNDER_TSAN)
+		return; /* their shadows count */
+	puts_(KEYS);
+	gets(KEYS);
+	batches(KEYS, false);
+	before = own_bytes();
+	for (unsigned i = 0; i < HANDLES; i++) {
+		kv = h[i] = e2e_open(srv.path, 20000);
+		puts_(1000);
+		gets(1000);
+		batches(1024, false);
+		batches(1024, true);
+	}
+	each = (own_bytes() - before) / HANDLES;
+	printf("  a connection that has done everything: %zu KiB\n",
+	       each >> 10);
+	ck_assert_uint_lt(each, 1u << 20);
+	ck_assert_uint_eq(wrong, 0);
+	for (unsigned i = 0; i < HANDLES; i++)
+		farkv_close(h[i]);
+	kv = first;
+}
+END_TEST
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The fastest of some: what a busy machine adds says nothing about the library. */
+START_TEST(open_and_first_get_take_less_than_2_ms)
+{
+	enum { TIMES = 25 };
+	uint64_t ns[TIMES];
+	struct farkv *first = kv;
+
+	puts_(10);
+	for (unsigned i = 0; i < TIMES; i++) {
+		uint64_t begin = clock_now_ns();
+
+		kv = e2e_open(srv.path, 20000);
+		e2e_expect(kv, "key 7", 5, value, length_of(7));
+		ns[i] = clock_now_ns() - begin;
+		farkv_close(kv);
+	}
+	kv = first;
+	qsort(ns, TIMES, sizeof(ns[0]), by_size);
+	printf("  open and first get: %llu us, median %llu us\n",
+	       (unsigned long long)(ns[0] / 1000),
+	       (unsigned long long)(ns[TIMES / 2] / 1000));
+	if (!TEST_UNDER_ASAN && !TEST_UNDER_TSAN)
+		ck_assert_uint_lt(ns[0], 2 * NS_PER_MS);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("calls");
+	TCase *t = tcase_create("calls");
+
+	real_server_require();
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, each_call_is_counted);
+	tcase_add_test(t, gets_ask_nothing_of_the_system);
+	tcase_add_test(t, puts_ask_next_to_nothing_of_the_system);
+	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
+	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
