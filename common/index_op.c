@@ -324,12 +324,11 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 	return UTIL_MIN(all, util_align_up(BLOCK_HEADER_BYTES + op->key.len, 64));
 }
 
-/* How much of the first candidate goes right to where the caller wants the value. */
-static uint32_t probe_part(const struct index *ix, const struct index_op *op)
+uint32_t op_part_len(const struct index *ix, const struct index_op *op,
+		     uint64_t word)
 {
 	uint64_t around = BLOCK_HEADER_BYTES + op->key.len + BLOCK_SUM_BYTES;
-	uint64_t all = class_bytes(slot_class(op->window[op->cand[0]]));
-	uint64_t part;
+	uint64_t all = class_bytes(slot_class(word)), part;
 
 	if (op->kind != INDEX_GET || !op->into ||
 	    all < around + INDEX_PART_MIN)
@@ -341,11 +340,20 @@ static uint32_t probe_part(const struct index *ix, const struct index_op *op)
 	return (uint32_t)part;
 }
 
+void op_part_set(const struct index_op *op, struct xport_wr *wr)
+{
+	if (!op->part_len)
+		return;
+	wr->part = op->into;
+	wr->part_at = BLOCK_HEADER_BYTES + op->key.len;
+	wr->part_len = op->part_len;
+}
+
 static enum next op_probe(struct index *ix, struct index_op *op)
 {
 	uint64_t total = 0, at = 0;
 
-	op->part_len = probe_part(ix, op);
+	op->part_len = op_part_len(ix, op, op->window[op->cand[0]]);
 	for (unsigned i = 0; i < op->n_cand; i++)
 		total += op_probe_bytes(op, op->window[op->cand[i]]);
 	if (index_op_reserve(ix, op, total - op->part_len))
@@ -362,11 +370,7 @@ static enum next op_probe(struct index *ix, struct index_op *op)
 		op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
 		at += len;
 		if (i == 0 && op->part_len) {
-			struct xport_wr *wr = &op->chain.wr[0];
-
-			wr->part = op->into;
-			wr->part_at = BLOCK_HEADER_BYTES + op->key.len;
-			wr->part_len = op->part_len;
+			op_part_set(op, &op->chain.wr[0]);
 			at -= op->part_len;
 		}
 	}
@@ -539,8 +543,8 @@ static enum block_check probe_verify(const struct index *ix,
 				 op->key.hash, view_out);
 }
 
-static enum block_check parts_verify(const struct index_op *op, uint64_t word,
-				     struct block_view *view_out)
+enum block_check op_part_verify(const struct index_op *op, uint64_t word,
+				struct block_view *view_out)
 {
 	struct block_parts parts = {.image = op->buf,
 				    .part = op->into,
@@ -591,7 +595,7 @@ static enum next op_probed(struct index *ix, struct index_op *op)
 		enum block_check check;
 
 		if (i == 0 && op->part_len) {
-			check = parts_verify(op, word, &view);
+			check = op_part_verify(op, word, &view);
 			image -= op->part_len;
 		} else {
 			check = probe_verify(ix, op, image, word, &view);

@@ -108,6 +108,18 @@ static inline uint64_t *op_scratch(struct index_op *op)
 /** I4: was what was READ since op->t_start READ within T/2? */
 bool op_span_ok(const struct index *ix, const struct index_op *op);
 
+/**
+ * How much of the block that `word` names a GET brings right to where the caller wants
+ * the value: op->part_len; 0 if it is not to go there.
+ */
+uint32_t op_part_len(const struct index *ix, const struct index_op *op,
+		     uint64_t word);
+/** Give the READ of that block its part, if any. The rest of it goes to `laddr`. */
+void op_part_set(const struct index_op *op, struct xport_wr *wr);
+/** As block_verify() of a block that was READ so, the rest of it at op->buf. */
+enum block_check op_part_verify(const struct index_op *op, uint64_t word,
+				struct block_view *view_out);
+
 /** Walk the window image from op->scan_from. */
 enum next op_scan(struct index *ix, struct index_op *op);
 enum next op_settle(struct index_op *op);

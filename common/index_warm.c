@@ -198,26 +198,33 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return warm_leave(ix, op);
-	if (index_op_reserve(ix, op, block ? bytes : 0))
+	op->part_len = block ? op_part_len(ix, op, word) : 0;
+	if (index_op_reserve(ix, op, block ? bytes - op->part_len : 0))
 		return op_done(ix, op, FARKV_ENOMEM);
 	op->warm_word = word;
 	op->looks++;
 	op_chain_begin(op, OP_LOOK);
 	add_look(ix, op, word);
 	if (block)
-		op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
+		op_part_set(op, op_chain_add(op, XPORT_READ, slot_off(word),
+					     op->buf, bytes));
 	return NEXT_POST;
 }
 
 static enum next get_block(struct index *ix, struct index_op *op)
 {
 	uint64_t word = op->warm_word;
+	enum block_check check;
 
 	/* I4 counts from the READ of the slot; who is late READs the window. */
 	if (!op_span_ok(ix, op))
 		return warm_leave(ix, op);
-	if (block_verify(op->buf, slot_block(word), op->key.data, op->key.len,
-			 &op->view) != BLOCK_MINE)
+	if (op->part_len)
+		check = op_part_verify(op, word, &op->view);
+	else
+		check = block_verify(op->buf, slot_block(word), op->key.data,
+				     op->key.len, &op->view);
+	if (check != BLOCK_MINE)
 		return warm_leave(ix, op);
 	if (op->looks == 1)
 		was_right(ix, op);

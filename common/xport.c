@@ -44,7 +44,7 @@ static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)
 {
 	uintptr_t at = (uintptr_t)a, other = (uintptr_t)b;
 
-	return at < other + b_len && other < at + a_len;
+	return a_len && b_len && at < other + b_len && other < at + a_len;
 }
 
 static bool overlap(const struct xport_wr *a, const struct xport_wr *b)

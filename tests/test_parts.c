@@ -472,7 +472,8 @@ START_TEST(nothing_is_under_way_when_a_call_has_failed)
 					     .key = "key", .key_len = 3,
 					     .value = from, .value_len = 8192}},
 				 1);
-	ck_assert_int_eq(err, FARKV_ETIMEDOUT);
+	/* Of a key that is remembered, WRITE and CAS are under way together. */
+	ck_assert_int_eq(err, _i == 0 ? FARKV_ETIMEDOUT : FARKV_EMAYBE);
 	ck_assert_ptr_null(card.stuck);
 	card.mute = false;
 }
