@@ -168,9 +168,13 @@ static void finish(struct farkv *kv, struct request *r)
 	list_add(&kv->queue->done, r);
 }
 
+/* One that was begun may have a compare-and-swap behind it that was lost. */
 static void finish_as(struct farkv *kv, struct request *r, int err)
 {
-	r->op.result = err;
+	if (r->begun)
+		index_abandon(kv->link.index, &r->op, err);
+	else
+		r->op.result = err;
 	finish(kv, r);
 }
 

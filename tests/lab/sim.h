@@ -53,7 +53,8 @@ enum sim_event {
 	SIM_PARTIAL, SIM_BREAKS, SIM_RESUMED, SIM_LATE, SIM_MAYBE, SIM_TIMEOUTS,
 	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
-	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_EVENTS
+	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_LOOKS, SIM_HITS, SIM_STALE,
+	SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
 
@@ -64,6 +65,7 @@ extern uint64_t sim_events[SIM_EVENTS];
 struct sim_mix {
 	unsigned kind[INDEX_DELETE + 1], kinds; /* weights of operations; their sum */
 	unsigned batch;   /* of operations */
+	unsigned pipeline; /* of operations: some are submitted together */
 	unsigned cold;    /* of keys: not a hot one */
 	unsigned hot;     /* so many keys are */
 	unsigned march;   /* of operations: all go on to the next key; cold keys are

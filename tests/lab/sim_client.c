@@ -198,11 +198,100 @@ static enum index_kind any_kind(const struct sim_client *c, unsigned k)
 	return kind;
 }
 
+static void close_handle(struct sim_client *c)
+{
+	struct farkv_counters n = {.size = sizeof(n)};
+
+	if (!farkv_counters(c->kv, &n)) {
+		sim_events[SIM_HITS] += n.cache_hits;
+		sim_events[SIM_STALE] += n.cache_stale;
+	}
+	farkv_close(c->kv);
+	c->kv = NULL;
+	/* Its process may end as well; what goes on here is the next one. */
+	if (sim_below(2))
+		c->pid = ++sim.last_pid;
+}
+
+/* Requests whose completions are never taken: any of them may have happened. */
+static void abandon(struct sim_client *c)
+{
+	if (c->dying)
+		return;
+	close_handle(c);
+	for (unsigned i = 0; i < c->n_ops; i++)
+		if (!c->op[i]->over)
+			c->op[i]->unsure = c->op[i]->over = true;
+	sim_events[SIM_ABANDONED]++;
+}
+
+static void submit(struct sim_client *c, unsigned i, unsigned k,
+		   uint64_t value[SIM_WORDS])
+{
+	enum index_kind kind = any_kind(c, k);
+	struct farkv_request r = {.tag = i, .kind = kind};
+
+	value_fill(value, ++sim.last_id);
+	r.key = sim_key_name[k];
+	r.key_len = key_len(k);
+	r.value = value;
+	r.value_len = kind == INDEX_GET || kind == INDEX_DELETE ? 0 :
+								  any_length();
+	r.expected = c->seen_version[k];
+	c->op[i] = sim_op_begin(kind, k, sim.last_id, (uint32_t)r.value_len,
+				c->seen_id[k]);
+	c->n_ops = i + 1;
+	if (farkv_submit(c->kv, &r, 1) != 1)
+		sim_fail("farkv_submit: %s", err_detail());
+}
+
+static void completions(struct sim_client *c)
+{
+	struct farkv_completion done[SIM_BATCH];
+	int n = sim_below(2) ? farkv_poll(c->kv, done, SIM_BATCH) :
+			       farkv_wait(c->kv, done, SIM_BATCH, 1);
+
+	if (n < 0)
+		sim_fail("farkv_poll: %s", err_detail());
+	for (int i = 0; i < n; i++)
+		end(c, (unsigned)done[i].tag, done[i].result, &done[i].value);
+}
+
+/*
+ * Requests for neighbouring keys, one after the other; others go on in between, and
+ * between two polls. Some are left behind, now and then.
+ */
+static void pipeline(struct sim_client *c, unsigned first, unsigned n)
+{
+	uint64_t values[SIM_BATCH][SIM_WORDS];
+
+	sim_events[SIM_PIPELINES]++;
+	for (unsigned i = 0; i < n; i++) {
+		submit(c, i, (first + i) % SIM_KEYS, values[i]);
+		if (sim_below(2))
+			sim_give_way();
+		if (sim_below(3) == 0)
+			completions(c);
+	}
+	while (farkv_in_flight(c->kv)) {
+		if (sim_below(80) == 0 && !c->dying) {
+			abandon(c);
+			break;
+		}
+		completions(c);
+		if (sim_below(2) && !c->dying)
+			sim_give_way();
+	}
+	c->n_ops = 0;
+}
+
 static void work(struct sim_client *c)
 {
 	unsigned k = any_key(), n = 1 + (unsigned)sim_below(SIM_BATCH);
 
-	if (!sim_once_in(sim.mix.batch))
+	if (sim_once_in(sim.mix.pipeline))
+		pipeline(c, k, n);
+	else if (!sim_once_in(sim.mix.batch))
 		operate(c, any_kind(c, k), k);
 	else if (c->readonly || sim_below(2))
 		batch_get(c, k, n);
@@ -227,21 +316,6 @@ static void open_handle(struct sim_client *c)
 	if (err && err != FARKV_ETIMEDOUT && err != FARKV_EDISCONNECTED &&
 	    err != FARKV_EREFUSED && !c->dying)
 		sim_fail("farkv_open: %s", err_detail());
-}
-
-static void close_handle(struct sim_client *c)
-{
-	struct farkv_counters n = {.size = sizeof(n)};
-
-	if (!farkv_counters(c->kv, &n)) {
-		sim_events[SIM_HITS] += n.cache_hits;
-		sim_events[SIM_STALE] += n.cache_stale;
-	}
-	farkv_close(c->kv);
-	c->kv = NULL;
-	/* Its process may end as well; what goes on here is the next one. */
-	if (sim_below(2))
-		c->pid = ++sim.last_pid;
 }
 
 /* Almost a full window, with tombstones in it. */
@@ -300,7 +374,7 @@ static void obey(struct sim_client *c)
 		return;
 	}
 	work(c);
-	if (sim_once_in(sim.mix.leave) && !c->dying) {
+	if (c->kv && sim_once_in(sim.mix.leave) && !c->dying) {
 		close_handle(c);
 		sim_events[SIM_LEFT]++;
 	}

@@ -26,6 +26,7 @@ static void plain(struct sim_mix *m)
 			 [INDEX_REPLACE] = 1, [INDEX_CAS] = 1,
 			 [INDEX_DELETE] = 2},
 		.batch = 6,
+		.pipeline = 6,
 		.hot = sim.tears ? 2 : SIM_HOT,
 		.fill = true,
 		.crowded = sim_below(2),
@@ -61,6 +62,7 @@ static void draw_work(struct sim_mix *m)
 	if (!m->kind[INDEX_PUT] && !m->kind[INDEX_ADD])
 		m->kind[INDEX_PUT] = 1;
 	m->batch = ONE_OF(0, 0, 6, 2);
+	m->pipeline = ONE_OF(0, 6, 2);
 	m->hot = ONE_OF(1, 2, 2, SIM_HOT);
 	m->cold = ONE_OF(0, 0, 3, 2);
 	m->march = ONE_OF(0, 0, 8, 3);
