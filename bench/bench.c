@@ -24,6 +24,7 @@ static const struct {
 } optional[] = {
 	{"libcuckoo", "libcuckoo-dev and a C++ compiler"},
 	{"lmdb", "liblmdb-dev"},
+	{"redis", "libhiredis-dev"},
 };
 
 static int unknown_db(const char *name, size_t len)
@@ -186,6 +187,27 @@ int bench_load_first(struct bench *b, size_t i, struct phase_result *out)
 	return err;
 }
 
+int bench_probe(struct bench *b, size_t i, uint64_t ops, double *rate_out)
+{
+	struct params p = b->params;
+	struct phase ph = {.params = &p, .store = b->store[i]};
+	struct phase_result r;
+	int err;
+
+	p.operation_count = ops;
+	p.max_time = p.target = 0;
+	p.warmup = 0.0;
+	err = phase_run(&ph, &r);
+	if (err)
+		return err;
+	if (measure_failures(&r.m))
+		err = err_set(FARKV_ESYS, "%s: %s", b->store[i]->ops->name,
+			      r.failure);
+	*rate_out = report_throughput(&r);
+	measure_fini(&r.m);
+	return err;
+}
+
 static bool wants_load(const struct bench *b, size_t i)
 {
 	const struct db_ops *ops = b->store[i]->ops;
@@ -203,8 +225,11 @@ static int run_round(struct bench *b)
 	size_t i = 0;
 	int err = 0;
 
-	for (; i < b->n_dbs && !err; i++)
+	for (; i < b->n_dbs && !err; i++) {
+		if (b->before)
+			b->before(b->before_arg, i);
 		err = run_phase(b, i, b->load, &r[i]);
+	}
 	if (!err) {
 		b->n_rounds++;
 		return 0;
@@ -238,6 +263,32 @@ static const struct phase_result *result_at(const struct bench *b, size_t i,
 static double rate_at(const struct bench *b, size_t i, size_t round)
 {
 	return report_throughput(result_at(b, i, round));
+}
+
+double bench_median_rate(const struct bench *b, size_t i)
+{
+	double *v = calloc(b->n_rounds, sizeof(*v)), m = 0.0;
+
+	for (size_t k = 0; v && k < b->n_rounds; k++)
+		v[k] = rate_at(b, i, k);
+	if (v)
+		m = stat_median(v, b->n_rounds);
+	free(v);
+	return m;
+}
+
+double bench_median_ratio(const struct bench *b, size_t i)
+{
+	double *v = calloc(b->n_rounds, sizeof(*v)), m = 0.0;
+
+	for (size_t k = 0; v && k < b->n_rounds; k++)
+		v[k] = rate_at(b, 0, k) > 0.0
+			       ? rate_at(b, i, k) / rate_at(b, 0, k)
+			       : 0.0;
+	if (v)
+		m = stat_median(v, b->n_rounds);
+	free(v);
+	return m;
 }
 
 const struct phase_result *bench_median(const struct bench *b, size_t i)

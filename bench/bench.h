@@ -28,6 +28,9 @@ struct bench {
 	struct db_store *store[BENCH_DBS_MAX];
 	struct phase_result *results; /* n_dbs of each round, in turn */
 	size_t n_rounds;              /* that ended */
+	/* Called before each of a run's turns of store `i`; may be NULL. */
+	void (*before)(void *arg, size_t i);
+	void *before_arg;
 };
 
 /**
@@ -49,6 +52,16 @@ int bench_load_first(struct bench *b, size_t i, struct phase_result *out);
  * Errors as phase_run(); failed operations are not errors.
  */
 int bench_run(struct bench *b);
+
+/**
+ * A taste of a run: the rate of `ops` operations on store `i`, which is loaded.
+ * Kept nowhere. Errors as phase_run(); failed operations are FARKV_ESYS.
+ */
+int bench_probe(struct bench *b, size_t i, uint64_t ops, double *rate_out);
+
+/** Median of the rates of store `i`, and of its ratios to the first store's. */
+double bench_median_rate(const struct bench *b, size_t i);
+double bench_median_ratio(const struct bench *b, size_t i);
 
 /** The result of store `i` whose throughput is the median of its rounds. */
 const struct phase_result *bench_median(const struct bench *b, size_t i);

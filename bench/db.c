@@ -8,6 +8,10 @@
 const struct db_ops *const db_bindings[] = {
 	&db_farkv_ops,
 	&db_null_ops,
+	&db_memcached_ops,
+#ifdef HAVE_HIREDIS
+	&db_redis_ops,
+#endif
 #ifdef HAVE_LMDB
 	&db_lmdb_ops,
 #endif

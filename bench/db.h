@@ -130,7 +130,9 @@ struct db_ops {
 extern const struct db_ops db_farkv_ops;
 extern const struct db_ops db_libcuckoo_ops;
 extern const struct db_ops db_lmdb_ops;
+extern const struct db_ops db_memcached_ops;
 extern const struct db_ops db_null_ops;
+extern const struct db_ops db_redis_ops;
 
 /** All bindings of this build, NULL at the end. */
 extern const struct db_ops *const db_bindings[];

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/opts.h"
 #include "common/util.h"
+#include "compare.h"
 #include "limit.h"
 #include "outputs.h"
 #include "quick.h"
@@ -47,8 +48,8 @@ static const struct opt opts[] = {
 	 .help = "Set one property; stronger than any file."},
 	{.name = "db", .type = OPT_STR, .offset = OFF(db), .metavar = "NAME,...",
 	 .help = "Store to measure, if no word behind the command names it: "
-		 "farkv, lmdb, libcuckoo, or null, which "
-		 "does nothing and so shows what kvbench itself costs. Several "
+		 "farkv, memcached, redis, lmdb, libcuckoo, "
+		 "or null, which does nothing and so shows what kvbench itself costs. Several "
 		 "with commas take turns, round by round (-p rounds=3), and are "
 		 "compared."},
 	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
@@ -87,14 +88,16 @@ static const struct opt opts[] = {
 
 static const struct opts_spec spec = {
 	.program = "kvbench",
-	.usage = "load|run|quick|limit [STORE] [OPTION]...",
+	.usage = "load|run|quick|limit|compare [STORE] [OPTION]...",
 	.summary = "Measure a key-value store with YCSB's core workloads.",
-	.epilog = "  load   insert recordcount records\n"
-		  "  run    carry out operationcount operations, or operate for "
-		  "maxexecutiontime s\n"
-		  "  quick  both for a few seconds, with a result in words\n"
-		  "  limit  what this machine can do at best with farkv's formats, "
-		  "and farkv's share\n"
+	.epilog = "  load     insert recordcount records\n"
+		  "  run      carry out operationcount operations, or operate "
+		  "for maxexecutiontime s\n"
+		  "  quick    both for a few seconds, with a result in words\n"
+		  "  limit    what this machine can do at best with farkv's "
+		  "formats, and farkv's share\n"
+		  "  compare  farkv beside memcached, Redis, LMDB and libcuckoo; "
+		  "it starts the servers\n"
 		  "\n"
 		  "Try: kvbench quick\n"
 		  "     kvbench load -P workloadb -p recordcount=1000000\n"
@@ -105,7 +108,7 @@ static const struct opts_spec spec = {
 	.single_dash = true,
 };
 
-enum command { CMD_LOAD, CMD_RUN, CMD_QUICK, CMD_LIMIT };
+enum command { CMD_LOAD, CMD_RUN, CMD_QUICK, CMD_LIMIT, CMD_COMPARE };
 
 static int fail(int code)
 {
@@ -214,17 +217,19 @@ static void preamble(const struct bench_config *cfg, const char *command)
 }
 
 /* Each error is said at once; the first one gives the exit status. */
-static int measure(struct bench *b, enum command cmd)
+static int measure(struct bench *b, enum command cmd, struct compare *c)
 {
 	struct outputs o;
 	int err, code = 0;
 
 	if (outputs_open(&o, &b->params))
 		return fail(EXIT_CONFIG);
-	err = cmd == CMD_QUICK ? quick_run(b, o.report) : bench_run(b);
+	err = cmd == CMD_QUICK ? quick_run(b, o.report)
+	      : c	       ? compare_run(c, b, o.report)
+			       : bench_run(b);
 	if (err)
 		code = fail(exit_for(err));
-	else if (cmd != CMD_QUICK)
+	else if (cmd != CMD_QUICK && !c)
 		bench_report(b, o.report);
 	if (!err && outputs_write(&o, b))
 		code = fail(EXIT_RUN);
@@ -257,13 +262,36 @@ static int run_limit(const struct bench_config *cfg, struct props *p,
 	return err ? fail(exit_for(err)) : 0;
 }
 
+static int run_bench(enum command cmd, struct props *p, const char *uri,
+		     struct compare *c)
+{
+	struct bench b;
+	int code, err = bench_init(&b, p, uri, cmd == CMD_LOAD);
+
+	if (b.bad_file)
+		code = fail(EXIT_CONFIG);
+	else
+		code = err ? fail(exit_for(err)) : measure(&b, cmd, c);
+	bench_fini(&b);
+	return code;
+}
+
+static int run_compare(struct props *p, const char *uri)
+{
+	struct compare c;
+	int err = compare_begin(&c, p, uri), code;
+
+	code = err ? fail(exit_for(err))
+		   : run_bench(CMD_COMPARE, p, compare_uri(&c, uri), &c);
+	compare_end(&c);
+	return code;
+}
+
 static int run_command(enum command cmd, const struct bench_config *cfg,
 		       struct props *p)
 {
-	struct bench b;
 	char path[4096];
 	const char *uri = cfg->uri;
-	int code, err;
 
 	/* A path that cannot be taken for anything else. */
 	if (cfg->socket) {
@@ -273,18 +301,14 @@ static int run_command(enum command cmd, const struct bench_config *cfg,
 	}
 	if (cmd == CMD_LIMIT)
 		return run_limit(cfg, p, uri);
-	err = bench_init(&b, p, uri, cmd == CMD_LOAD);
-	if (b.bad_file)
-		code = fail(EXIT_CONFIG);
-	else
-		code = err ? fail(exit_for(err)) : measure(&b, cmd);
-	bench_fini(&b);
-	return code;
+	return cmd == CMD_COMPARE ? run_compare(p, uri)
+				  : run_bench(cmd, p, uri, NULL);
 }
 
 static int find_command(const char *word, enum command *out)
 {
-	static const char *const names[] = {"load", "run", "quick", "limit"};
+	static const char *const names[] = {"load",  "run",   "quick",
+					   "limit", "compare"};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(word, names[i])) {
@@ -292,8 +316,8 @@ static int find_command(const char *word, enum command *out)
 			return 0;
 		}
 	return err_set(FARKV_EINVAL,
-		       "unknown command '%s'; give load, run, quick or "
-		       "limit", word);
+		       "unknown command '%s'; give load, run, quick, limit "
+		       "or compare", word);
 }
 
 /* COMMAND [STORE] */
@@ -302,8 +326,8 @@ static int read_words(struct bench_config *cfg, int argc, char **argv,
 {
 	if (first == argc)
 		return err_set(FARKV_EINVAL,
-			       "no command; give load, run, quick or limit (see "
-			       "kvbench --help)");
+			       "no command; give load, run, quick, limit or "
+			       "compare (see kvbench --help)");
 	if (find_command(argv[first], cmd))
 		return FARKV_EINVAL;
 	if (first + 1 < argc && !cfg->db)
@@ -327,7 +351,8 @@ static int work(struct bench_config *cfg, int argc, char **argv, int first)
 	if (read_words(cfg, argc, argv, first, &cmd))
 		return fail(EXIT_USAGE);
 	if ((cmd == CMD_QUICK && quick_props(&p)) ||
-	    (cmd == CMD_LIMIT && limit_props(&p)))
+	    (cmd == CMD_LIMIT && limit_props(&p)) ||
+	    (cmd == CMD_COMPARE && compare_props(&p)))
 		return fail(EXIT_RUN);
 	if (cmd != CMD_QUICK)
 		preamble(cfg, argv[first]);

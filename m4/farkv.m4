@@ -135,6 +135,15 @@ AC_DEFUN([FARKV_LMDB], [
   AM_CONDITIONAL([HAVE_LMDB], [test "x$have_lmdb" = xyes])
 ])
 
+dnl FARKV_HIREDIS: the Redis binding of kvbench, built where the library is.
+AC_DEFUN([FARKV_HIREDIS], [
+  PKG_CHECK_MODULES([HIREDIS], [hiredis >= 0.14], [have_hiredis=yes],
+    [have_hiredis=no])
+  AS_IF([test "x$have_hiredis" = xyes],
+    [AC_DEFINE([HAVE_HIREDIS], [1], [Define if hiredis is present.])])
+  AM_CONDITIONAL([HAVE_HIREDIS], [test "x$have_hiredis" = xyes])
+])
+
 dnl FARKV_LIBCUCKOO: the libcuckoo binding of kvbench, the only C++ in the tree,
 dnl built where a C++ compiler and the header are, and C programs can be linked
 dnl with what it makes.

@@ -240,7 +240,7 @@ mistake() { # STATUS MESSAGE ARGUMENT...
 mistake 64 'no command'
 mistake 64 "unknown command 'walk'" walk
 mistake 64 'one word too many' run null more words
-mistake 64 "db: 'redis' is unknown; there are: farkv, null" run redis -P "$workloads/workloada"
+mistake 64 "db: 'mongo' is unknown; there are: farkv, null" run mongo -P "$workloads/workloada"
 mistake 64 'recordcount: not set' run null
 mistake 64 'operationcount: not set' run null -p recordcount=10
 mistake 64 'insertstart: has to be below recordcount' run null -P "$workloads/workloada" -p insertstart=1000

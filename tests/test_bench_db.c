@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every binding of kvbench owes its caller (bench/db.h), tried on those that
- * need no server: values of all lengths come back whole, batches keep their values
+ * What every binding of kvbench owes its caller (bench/db.h), tried on those whose
+ * store is in the process and on those whose server is installed: values of all lengths come back whole, batches keep their values
  * side by side and say who is missing, what is removed is gone.
  */
 #include "config.h"
@@ -10,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/address.h"
 #include "bench/db.h"
+#include "bench/rival.h"
+#include <farkv.h>
+
 #include "common/err.h"
 #include "common/util.h"
 #include "test_main.h"
@@ -20,10 +28,36 @@
 #define ITEMS 40u
 
 static struct props props;
+static struct rivals rivals;
+static const struct rival *server;
 static struct db_store *store;
 static struct db *db;
 
-/* False if this build has no such binding. */
+/* False if it is not installed. */
+static bool begin_server(const char *name)
+{
+	struct rival_plan plan = {
+		.bytes = 64u << 20,
+		.value_len = VALUE_MAX,
+		.threads = 1,
+	};
+	char key[32];
+	int err;
+
+	ck_assert_int_eq(rivals_begin(&rivals), 0);
+	err = rival_start(&rivals, name, &plan, &server);
+	if (err == FARKV_ENOTSUP) {
+		printf("  left out: %s\n", err_detail());
+		rivals_end(&rivals);
+		return false;
+	}
+	ck_assert_msg(err == 0, "%s", err_detail());
+	snprintf(key, sizeof(key), "%s.uri", name);
+	ck_assert_int_eq(props_set(&props, key, server->socket, "test"), 0);
+	return true;
+}
+
+/* False if this build has no such binding, or this machine no such server. */
 static bool begin(const char *name, size_t value_len)
 {
 	const struct db_ops *ops = db_find(name, strlen(name));
@@ -39,6 +73,8 @@ static bool begin(const char *name, size_t value_len)
 		printf("  left out: %s was not built\n", name);
 		return false;
 	}
+	if (rival_known(name) && !begin_server(name))
+		return false;
 	ck_assert_msg(ops->init(&setup, &store) == 0, "%s", err_detail());
 	ck_assert_msg(ops->open(store, &db) == 0, "%s", err_detail());
 	return true;
@@ -46,9 +82,21 @@ static bool begin(const char *name, size_t value_len)
 
 static void end(void)
 {
+	char dir[sizeof(rivals.dir)];
+	pid_t pid;
+
 	db->ops->close(db);
 	store->ops->fini(store);
 	props_free(&props);
+	if (!server)
+		return;
+	pid = server->pid;
+	memcpy(dir, rivals.dir, sizeof(dir));
+	ck_assert_int_eq(access(dir, F_OK), 0);
+	rivals_end(&rivals);
+	ck_assert_int_eq(kill(pid, 0), -1);
+	ck_assert_int_ne(access(dir, F_OK), 0);
+	server = NULL;
 }
 
 static const char *key_of(unsigned i)
@@ -160,7 +208,7 @@ static void batches(size_t max)
 	}
 }
 
-static const char *const names[] = {"lmdb", "libcuckoo"};
+static const char *const names[] = {"lmdb", "libcuckoo", "memcached", "redis"};
 
 START_TEST(bindings_keep_their_contract)
 {
@@ -190,6 +238,100 @@ START_TEST(bindings_hold_all_records)
 }
 END_TEST
 
+/* A server that is gone is a service that is not there, and says so. */
+START_TEST(bindings_notice_a_dead_server)
+{
+	const char *name = names[2 + _i];
+	struct db_item item = {.key = "user000000000000", .key_len = 16};
+	struct db_value v;
+	siginfo_t info;
+
+	if (!begin(name, 100))
+		return;
+	put(0, 0, 100);
+	ck_assert_int_eq(kill(server->pid, SIGKILL), 0);
+	/* Dead, its end of the connection closed. */
+	ck_assert_int_eq(waitid(P_PID, (id_t)server->pid, &info,
+				WEXITED | WNOWAIT),
+			 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(db->ops->read(db, key_of(0), 16, &v),
+				 DB_SERVICE_UNAVAILABLE);
+	ck_assert_int_eq(db->ops->update(db, key_of(0), 16, "x", 1),
+			 DB_SERVICE_UNAVAILABLE);
+	db->ops->read_many(db, &item, 1);
+	ck_assert_int_eq(item.status, DB_SERVICE_UNAVAILABLE);
+	ck_assert_int_ne(db->ops->error(db)[0], '\0');
+	end();
+}
+END_TEST
+
+/* What memcached refuses is told, and the connection goes on. */
+START_TEST(memcached_refuses_and_goes_on)
+{
+	static char large[4u << 20];
+	struct db_item items[3] = {
+		{.key = "a", .key_len = 1, .value = {"1", 1}},
+		{.key = "b", .key_len = 1, .value = {large, sizeof(large)}},
+		{.key = "c", .key_len = 1, .value = {"3", 1}},
+	};
+	struct db_value v;
+
+	if (!begin("memcached", VALUE_MAX))
+		return;
+	memset(large, 'x', sizeof(large));
+	db->ops->write_many(db, items, 3);
+	ck_assert_int_eq(items[0].status, DB_OK);
+	ck_assert_int_eq(items[1].status, DB_ERROR);
+	ck_assert_int_eq(items[2].status, DB_OK);
+	ck_assert_ptr_nonnull(strstr(db->ops->error(db), "too large"));
+	ck_assert_int_eq(db->ops->read(db, "b", 1, &v), DB_NOT_FOUND);
+	ck_assert_int_eq(db->ops->read(db, "c", 1, &v), DB_OK);
+	ck_assert_uint_eq(v.len, 1);
+	end();
+}
+END_TEST
+
+static const struct {
+	const char *text, *path, *host;
+	unsigned port; /* 0: refused */
+} addresses[] = {
+	{"/run/x.sock", "/run/x.sock", "", 7},
+	{"unix:///run/x.sock", "/run/x.sock", "", 7},
+	{"localhost", "", "localhost", 7},
+	{"10.0.0.1:65535", "", "10.0.0.1", 65535},
+	{"[::1]", "", "::1", 7},
+	{"[::1]:80", "", "::1", 80},
+	{"", "", "", 0},
+	{":80", "", "", 0},
+	{"host:", "", "", 0},
+	{"host:0", "", "", 0},
+	{"host:65536", "", "", 0},
+	{"host:80x", "", "", 0},
+	{"[::1", "", "", 0},
+	{"[::1]80", "", "", 0},
+	{"tcp://host", "", "", 0},
+	{"unix://run", "", "", 0},
+};
+
+START_TEST(address_parse_table)
+{
+	struct address a = {.port = 1};
+	int err = address_parse("x.uri", addresses[_i].text, 7, &a);
+
+	if (!addresses[_i].port) {
+		ck_assert_int_eq(err, FARKV_EINVAL);
+		ck_assert_ptr_nonnull(strstr(err_detail(), "x.uri: '"));
+		ck_assert_uint_eq(a.port, 1);
+		return;
+	}
+	ck_assert_int_eq(err, 0);
+	ck_assert_str_eq(a.path, addresses[_i].path);
+	ck_assert_str_eq(a.host, addresses[_i].host);
+	ck_assert_uint_eq(a.port, addresses[_i].port);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("bench_db");
@@ -200,6 +342,9 @@ static Suite *suite(void)
 			    ARRAY_SIZE(names));
 	tcase_add_loop_test(t, bindings_hold_all_records, 0,
 			    ARRAY_SIZE(names));
+	tcase_add_loop_test(t, bindings_notice_a_dead_server, 0, 2);
+	tcase_add_test(t, memcached_refuses_and_goes_on);
+	tcase_add_loop_test(t, address_parse_table, 0, ARRAY_SIZE(addresses));
 	suite_add_tcase(s, t);
 	return s;
 }
