@@ -226,10 +226,12 @@ static enum next get_block(struct index *ix, struct index_op *op)
 				     op->key.len, &op->view);
 	if (check != BLOCK_MINE)
 		return warm_leave(ix, op);
+	op->version = op->view.version;
 	if (op->looks == 1)
 		was_right(ix, op);
-	op->version = op->view.version;
-	warm_store(ix, op, word, op->version);
+	/* The rule: all is as it is remembered, and nothing is written. */
+	if (op->looks > 1 || op->version != op->warm_version)
+		warm_store(ix, op, word, op->version);
 	return op_done(ix, op, 0);
 }
 

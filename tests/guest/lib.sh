@@ -252,6 +252,18 @@ read_lat() {
 	wait "$pid" || cat "$dir/read_lat.log" >&2
 }
 
+# read_rate SIZE COUNT: the READs that ib_read_bw completes each second, with as many
+# under way as the device takes.
+read_rate() {
+	set -- -d "${rdma_link%/*}" -i "${rdma_link#*/}" -x "$(gid_index)" -s "$1" -n "$2" -p 18515
+	background read_bw ib_read_bw "$@"
+	until_true 20 accepts_at 18515 || fail "ib_read_bw: $(cat "$dir/read_bw.log")"
+	ib_read_bw "$@" "$GUEST_ADDR" >"$dir/read_bw.client" 2>&1 ||
+		cat "$dir/read_bw.client" >&2
+	awk -v size="$8" '$1 == size && NF >= 5 { print $5 * 1000000 }' "$dir/read_bw.client"
+	wait "$pid" || cat "$dir/read_bw.log" >&2
+}
+
 # accepts_at PORT: something listens there, by TCP.
 accepts_at() {
 	[ -n "$(ss -Hltn "sport = :$1")" ]
