@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 
+#include "combine.h"
 #include "control.h"
 #include "mapping.h"
 
@@ -34,6 +35,7 @@ static void fork_child(void)
 	generation++;
 	mapping_fork_child();
 	control_fork_child();
+	combine_fork_child();
 }
 
 static void install(void)

@@ -160,7 +160,10 @@ static int key_op(struct farkv *kv, const void *key, size_t key_len,
 	if (!index_try(kv->link.index, op)) {
 		if (w->kind == INDEX_GET)
 			handle_start_clock(kv);
-		handle_run(kv, &op, 1);
+		if (w->kind == INDEX_PUT)
+			handle_put(kv, op);
+		else
+			handle_run(kv, &op, 1);
 	}
 	if (__builtin_expect(op->result != 0, 0))
 		return handle_result(kv, op->result);

@@ -368,6 +368,37 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 	}
 }
 
+void handle_put(struct farkv *kv, struct index_op *op)
+{
+	/* Mapped memory is written in less time than another thread is waited for. */
+	bool far = !(kv->link.lane->caps & XPORT_DIRECT);
+	uint64_t hash = op->key.hash;
+	struct combine_run run;
+	bool waited;
+
+	if (!combine_is_hot(&kv->heat, hash)) {
+		handle_run(kv, &op, 1);
+		if (op->rivals && far)
+			combine_met(&kv->heat, hash, true);
+		return;
+	}
+	switch (combine_begin(kv->link.sb->region_id, &op->key, kv->deadline_ns,
+			      &run)) {
+	case COMBINE_LEAD:
+		handle_run(kv, &op, 1);
+		waited = combine_end(&run, op->result == 0);
+		combine_met(&kv->heat, hash, waited || op->rivals);
+		break;
+	case COMBINE_DONE:
+		index_abandon(kv->link.index, op, 0);
+		combine_met(&kv->heat, hash, true);
+		break;
+	default:
+		handle_run(kv, &op, 1);
+		combine_met(&kv->heat, hash, op->rivals);
+	}
+}
+
 int handle_result(struct farkv *kv, int err)
 {
 	/* A lane that broke by itself takes the session along. */

@@ -21,6 +21,7 @@
 #include "common/index.h"
 
 #include "arena.h"
+#include "combine.h"
 #include "buffers.h"
 #include "gate.h"
 #include "link.h"
@@ -51,6 +52,7 @@ struct farkv {
 	uint32_t queue_depth;
 	struct arena arena;   /* a batch's values but those of its last group */
 
+	struct combine_heat heat; /* keys that threads put together */
 	uint64_t mutations;   /* since the link was made */
 	uint64_t prefetch_ns; /* no requests ahead of need before this moment */
 	uint32_t prefix_low;  /* ask for a prefix when fewer versions are left */
@@ -130,6 +132,12 @@ int handle_value(const struct farkv *kv, const void *value, size_t len);
  * until the call's deadline.
  */
 void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n);
+
+/**
+ * As handle_run() for one PUT: by one write together with those of other threads, where
+ * the key is fought over and that pays. See combine.h.
+ */
+void handle_put(struct farkv *kv, struct index_op *op);
 
 /** After a mutation: hints, requests ahead of need, housekeeping. No waiting. */
 void handle_after(struct farkv *kv, const struct index_op *op);

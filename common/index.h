@@ -124,6 +124,7 @@ struct index_op {
 	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
 	uint32_t wait_gen;  /* ... generation */
 	bool near_full;   /* an insert took its window's last slot: HINT */
+	bool rivals;      /* others wrote the key between a READ and a CAS of its */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version; /* version found (GET) or written (others) */
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */

@@ -283,6 +283,7 @@ static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 	 * stands just before the blind write that replaced it. Its own block was
 	 * never visible.
 	 */
+	op->rivals = op->rivals || !(op->inserting || op->remembered);
 	op->absorbs = !op->inserting && !op->remembered &&
 		      op->kind == INDEX_PUT && (found & SLOT_BLIND);
 	op->remembered = false;
