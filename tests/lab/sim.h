@@ -10,6 +10,7 @@
  *   sim_host.c    what the library finds around it: clock, threads, connections
  *   sim_lane.c    its lanes: requests that tear, break, or arrive late
  *   sim_try.c     ... and gets without a lane
+ *   sim_combine.c ... and those whose puts others do
  *   sim_server.c  the server's side: its loop, its sessions, its region
  *   sim_region.c  its region
  *   sim_pages.c   ... and what a page of it is used for
