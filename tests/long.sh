@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs that take minutes, one after the other because each keeps two CPUs busy; a line
-# for each with its time, and the sums: make check-scale, make check-lab.
+# for each with its time, and the sums: make check-scale, make check-bench, make
+# check-lab.
 #
 # long.sh RUN... [--together RUN...]   programs of the build directory, or scripts of
 #                                      the sources; together those that mostly sleep
