@@ -286,10 +286,11 @@ static void say(const char *what, unsigned n, const struct figure *f,
 }
 
 /* What all of them do together is no less than what one does, on two CPUs. */
-static void expect_no_collapse(const struct figure *all, const struct figure *one)
+static void expect_no_collapse(const struct figure *all, const struct figure *one,
+			       double share)
 {
 	/* Beside other programs the clock measures those, too. */
-	ck_assert_double_ge(all->cpu_rate, one->cpu_rate / 2);
+	ck_assert_double_ge(all->cpu_rate, one->cpu_rate * share);
 	if (scale_pick(0, 1, 1))
 		ck_assert_double_ge(all->rate, one->rate);
 }
@@ -326,7 +327,7 @@ START_TEST(test_put)
 	b = medians(all, rounds);
 	say("put", 1, &a, &a);
 	say("put", crowd, &b, &a);
-	expect_no_collapse(&b, &a);
+	expect_no_collapse(&b, &a, 0.5);
 	expect_fairness(all, rounds);
 }
 END_TEST
@@ -360,7 +361,8 @@ START_TEST(test_increment)
 		g = medians(f[k], rounds);
 		say("increment", number[k], &g, &one);
 	}
-	expect_no_collapse(&g, &one);
+	/* A cas that is lost has cost a get and a cas: nearly half of them are. */
+		expect_no_collapse(&g, &one, 0.25);
 }
 END_TEST
 
