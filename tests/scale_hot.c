@@ -362,7 +362,7 @@ START_TEST(test_increment)
 		say("increment", number[k], &g, &one);
 	}
 	/* A cas that is lost has cost a get and a cas: nearly half of them are. */
-		expect_no_collapse(&g, &one, 0.25);
+	expect_no_collapse(&g, &one, 0.25);
 }
 END_TEST
 
