@@ -367,6 +367,23 @@ static void begin(struct farkv *kv, struct request *r)
 			     r->deadline_ns);
 }
 
+/*
+ * Where the region is mapped, what all of them are going to look at is fetched side by
+ * side. Who cannot be set up is told by begin().
+ */
+static void fetch_ahead(struct farkv *kv, const struct list *todo)
+{
+	struct queue *q = kv->queue;
+	size_t n = 0;
+
+	if (!(kv->link.lane->caps & XPORT_DIRECT))
+		return;
+	for (struct request *r = todo->first; r; r = r->next)
+		if (r->begun || !prepare(kv, r))
+			q->ops[n++] = &r->op;
+	index_fetch_many(kv->link.index, q->ops, n);
+}
+
 static void begin_all(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -375,6 +392,7 @@ static void begin_all(struct farkv *kv)
 
 	if (!todo.first)
 		return;
+	fetch_ahead(kv, &todo);
 	list_init(&q->fresh);
 	q->parked = false;
 	q->park_until_ns = HANDLE_NEVER;
