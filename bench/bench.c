@@ -411,10 +411,14 @@ void bench_report(const struct bench *b, FILE *out)
 	report_begin(&r, out, b->params.exporter);
 	report_environment(&r);
 	for (size_t i = 0; i < b->n_dbs && b->n_rounds; i++) {
+		const struct phase_result *res = bench_median(b, i);
+
+		if (!res)
+			break;
 		report_workload(&r, &b->params, b->load,
 				b->store[i]->ops->name);
-		report_phase(&r, &b->params, bench_median(b, i));
-		put_figures(&r, b->store[i], bench_median(b, i));
+		report_phase(&r, &b->params, res);
+		put_figures(&r, b->store[i], res);
 	}
 	if (b->n_rounds > 1 || b->n_dbs > 1)
 		put_rounds(b, &r);

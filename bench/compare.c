@@ -172,7 +172,7 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 	};
 	const char *kvserver = NULL;
 	struct rival_plan plan;
-	struct params v;
+	struct params v = {0};
 	int err;
 
 	memset(c, 0, sizeof(*c));

@@ -209,8 +209,8 @@ static enum db_status receive(struct memcached_db *d)
 static char *take_line(struct memcached_db *d)
 {
 	for (;;) {
-		char *from = d->in.at + d->next;
 		size_t have = d->in.len - d->next;
+		char *from = have ? d->in.at + d->next : NULL;
 		char *end = have ? memchr(from, '\n', have) : NULL;
 
 		if (end && end > from && end[-1] == '\r') {

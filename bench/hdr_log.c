@@ -36,7 +36,7 @@ static unsigned char *put_64(unsigned char *at, uint64_t v)
  * to the lowest bit before. */
 static unsigned char *put_count(unsigned char *at, int64_t v)
 {
-	uint64_t z = (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+	uint64_t z = (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
 	int i;
 
 	for (i = 0; i < 8 && z > 0x7f; i++) {

@@ -31,12 +31,12 @@ static void path_of(const struct recorder *r, const char *name, char *buf,
 /* The log of one histogram, opened when the histogram is there. */
 static FILE *log_of(struct recorder *r, int c, int s, int t)
 {
-	FILE **f = &r->file[(c * SERIES_COUNT + s) * SLOT_COUNT + t];
+	FILE **f = &r->file[(c * SERIES_COUNT + s) * SLOT_COUNT + t], *open = *f;
 	char name[96], path[4096];
 	int err;
 
-	if (*f)
-		return *f;
+	if (open)
+		return open;
 	measure_name(name, sizeof(name), s, t,
 		     c == CLOCK_INTENDED &&
 			     r->params->interval == INTERVAL_BOTH);

@@ -244,6 +244,8 @@ int rival_start(struct rivals *r, const char *name,
 	char path[PATH_CAP], dir[sizeof(r->dir)];
 	int err;
 
+	if (!program)
+		return err_set(FARKV_EINVAL, "'%s' is no server that is known", name);
 	if (r->n == RIVALS_MAX)
 		return err_set(FARKV_EINVAL, "too many servers");
 	err = find_program(program, path);
@@ -300,7 +302,8 @@ static void remove_folder(const char *path)
 	const struct dirent *e;
 
 	while (files && (e = readdir(files)))
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+		if (strcmp(e->d_name, ".") != 0 &&
+		    strcmp(e->d_name, "..") != 0)
 			unlinkat(dirfd(files), e->d_name, 0);
 	if (files)
 		closedir(files);

@@ -352,7 +352,8 @@ static void begin(struct farkv *kv, struct request *r)
 	struct queue *q = kv->queue;
 	int err = 0;
 
-	if (r->begun && memcmp(r->region, kv->last_region, sizeof(r->region)))
+	if (r->begun &&
+	    memcmp(r->region, kv->last_region, sizeof(r->region)) != 0)
 		err = FARKV_EDISCONNECTED; /* the server was started again */
 	else if (q->now_ns > r->deadline_ns)
 		err = FARKV_ETIMEDOUT;

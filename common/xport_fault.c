@@ -80,11 +80,12 @@ static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
 /* A READ of bytes that are in part older than the rest. */
 static int fault_torn_read(struct fault_lane *f, struct xport_wr *wr)
 {
-	uint8_t *old = malloc(2 * (size_t)wr->len), *now = old + wr->len;
+	uint8_t *old = malloc(2 * (size_t)wr->len), *now;
 	int err = FARKV_ENOMEM;
 
 	if (!old)
 		return err;
+	now = old + wr->len;
 	err = fault_inner(f, wr);
 	if (!err) {
 		xport_gather(wr, old);

@@ -212,7 +212,8 @@ static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
 	*f = (struct flight){.chain = c,
 			     .wr = (uint8_t)l->queue_wr,
 			     .last = l->queue_at == x->len,
-			     .mark = mark_answer(l, x,
+			     .mark = wr->num_sge < 1 ? NULL :
+				     mark_answer(l, x,
 						 &s->sge[wr->num_sge - 1])};
 	l->head++;
 	if (!f->last)
