@@ -189,8 +189,8 @@ static bool watch_calls(void)
 /* Is everything here that is needed? Says what is not. */
 static bool can_watch(void)
 {
-	if (TEST_UNDER_TSAN) {
-		printf("  left out: ThreadSanitizer makes calls of its own\n");
+	if (TEST_UNDER_TSAN || TEST_UNDER_ASAN) {
+		printf("  left out: sanitizers make calls of their own\n");
 		return false;
 	}
 	if (!watch_calls()) {
