@@ -200,6 +200,20 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
+ * The same for GETs that were just set up, ops[0..n-1]: the memory that they need is
+ * fetched side by side, in stages (windows, blocks). Those that it could not end are
+ * INDEX_PENDING still.
+ */
+void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
+
+/**
+ * Fetch ahead what operations of any kind, just set up, are going to look at; for who
+ * is about to run them. Nothing else comes of it.
+ */
+void index_fetch_many(const struct index *ix, struct index_op *const *ops,
+		      size_t n);
+
+/**
  * Operations under way together. Each is in one list: `ready` to be posted, `flown`
  * in the order in which they were, or `ended`: final, or waiting. All fields are
  * private to index_run.c. Several strands can use one index; who polls the lane for
@@ -251,20 +265,6 @@ bool index_reap(struct index *ix, struct index_strand *s);
 
 /** The next operation that is final or waits; NULL if there is none. */
 struct index_op *index_take(struct index_strand *s);
-
-/**
- * The same for GETs that were just set up, ops[0..n-1]: the memory that they need is
- * fetched side by side, in stages (windows, blocks). Those that it could not end are
- * INDEX_PENDING still.
- */
-void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
-
-/**
- * Fetch ahead what operations of any kind, just set up, are going to look at; for who
- * is about to run them. Nothing else comes of it.
- */
-void index_fetch_many(const struct index *ix, struct index_op *const *ops,
-		      size_t n);
 
 /**
  * Drive ops[0..n-1] until each is final or waits: a strand of their own. Operations

@@ -258,6 +258,65 @@ START_TEST(surplus_counts_limbo_when_ready_and_not_before)
 END_TEST
 
 /* A block larger than the bound must not go back before it was used. */
+/* Who paused for a moment needs as many blocks again as are resting yet. */
+START_TEST(surplus_keeps_as_many_ready_blocks_as_are_resting)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	unsigned n[CLASS_COUNT];
+
+	stock(a, cls, 1);
+	for (unsigned i = 0; i < 100; i++)
+		ck_assert_int_eq(
+			alloc_retire(a,
+				     (struct block_ref){
+					     .off = META_ALIGN + (1u << 30) +
+						    (uint64_t)i * 128,
+					     .cls = cls},
+				     i),
+			0);
+	/* 1 free, 40 ready, 60 resting; then 61 and 40: one grant's worth is 4. */
+	(void)surplus_bytes(a, T + 39, n);
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, T + 59, n);
+	ck_assert_uint_eq(n[cls], 21);
+	(void)surplus_bytes(a, T + 99, n);
+	ck_assert_uint_eq(n[cls], 76);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(peek_says_what_take_will_bring)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	struct block_ref r;
+
+	ck_assert_uint_eq(alloc_peek(a, cls, 0), 0);
+	stock(a, cls, 3);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(
+			alloc_retire(a,
+				     (struct block_ref){
+					     .off = META_ALIGN + (1u << 30) +
+						    (uint64_t)i * 128,
+					     .cls = cls},
+				     0),
+			0);
+	ck_assert_uint_eq(alloc_peek(a, cls, 5), 0);
+	for (unsigned left = 5; left > 0; left--) {
+		uint64_t next = alloc_peek(a, cls, 0);
+		uint64_t last = alloc_peek(a, cls, left - 1);
+
+		ck_assert(alloc_take(a, cls, T, &r));
+		ck_assert_uint_eq(r.off, next);
+		ck_assert_uint_eq(left > 1 ? alloc_peek(a, cls, left - 2) : last,
+				  last);
+	}
+	alloc_free(a);
+}
+END_TEST
+
 START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 {
 	struct alloc *a = alloc_new(T);
@@ -329,6 +388,8 @@ static Suite *suite(void)
 		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
 	tcase_add_test(t, surplus_counts_limbo_when_ready_and_not_before);
 	tcase_add_test(t, surplus_leaves_the_last_block_of_the_class_used_last);
+	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_are_resting);
+	tcase_add_test(t, peek_says_what_take_will_bring);
 	tcase_add_test(
 		t, record_names_free_limbo_and_worn_and_what_is_retired_later);
 	suite_add_tcase(s, t);

@@ -69,6 +69,14 @@ START_TEST(test_option_sizes)
 	OK(farkv_open(srv.path, &newer.o, &h));
 	farkv_close(h);
 	newer.o.keys = NULL;
+	newer.o.size = offsetof(struct farkv_options, cache_entries);
+	newer.o.cache_entries = UINT32_MAX; /* not looked at either */
+	OK(farkv_open(srv.path, &newer.o, &h));
+	farkv_close(h);
+	newer.o.size = sizeof(newer.o);
+	open_refused(FARKV_EINVAL, &newer.o);
+	e2e_detail("cache_entries is 4294967295");
+	newer.o.cache_entries = 0;
 	newer.o.size = sizeof(newer.o) - 1;
 	open_refused(FARKV_EINVAL, &newer.o);
 	newer.o.size = SIZE_MAX;
