@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * queue_priv.h - what the files of the queue share:
+ *
+ *   queue.c       the way in and out: submissions, completions, waiting
+ *   queue_turn.c  how requests are driven: the gate, the strand, broken lanes
+ */
+#ifndef CLIENT_QUEUE_PRIV_H
+#define CLIENT_QUEUE_PRIV_H
+
+#include "handle.h"
+#include "queue.h"
+
+struct request {
+	struct index_op op; /* first: the strand returns its address */
+	struct request *next;
+	uint64_t tag;
+	uint64_t deadline_ns;
+	size_t key_len, value_len; /* as the caller gave them */
+	void *buf;
+	size_t cap;
+	bool begun;         /* `op` is set up: only index_submit() is needed */
+	uint64_t region[2]; /* ... for this one, and no other */
+};
+
+struct list {
+	struct request *first, **end;
+};
+
+struct queue {
+	uint32_t depth;
+	uint32_t in_flight;
+	bool inside; /* the gate is entered */
+	bool mail;   /* what the waiting wait for may have come */
+	bool unasked; /* some of the waiting have not asked for what they need */
+	struct request *slots; /* twice `depth`: so many can be in flight, and lent */
+	struct list idle, fresh, torn, waiting, done, lent;
+	struct index_strand strand;
+	struct index_op **ops; /* `depth`, for calls that take many */
+	struct wait_state wait;
+	uint64_t begun_ns;      /* when `wait` began */
+	uint64_t wait_until_ns; /* when to try the waiting again */
+	uint64_t park_until_ns; /* first deadline of those that lack a version */
+	bool parked;            /* some of `fresh` do */
+	uint64_t now_ns;        /* when this call began */
+};
+
+/* ---- lists ------------------------------------------------------------------------- */
+
+static inline void list_init(struct list *l)
+{
+	l->first = NULL;
+	l->end = &l->first;
+}
+
+static inline void list_add(struct list *l, struct request *r)
+{
+	r->next = NULL;
+	*l->end = r;
+	l->end = &r->next;
+}
+
+static inline struct request *list_take(struct list *l)
+{
+	struct request *r = l->first;
+
+	if (!r)
+		return NULL;
+	l->first = r->next;
+	if (!l->first)
+		l->end = &l->first;
+	return r;
+}
+
+/* All of `from`, behind those of `to`. */
+static inline void list_move(struct list *to, struct list *from)
+{
+	if (!from->first)
+		return;
+	*to->end = from->first;
+	to->end = from->end;
+	list_init(from);
+}
+
+/* The one used last is used first: its buffers are in the cache. */
+static inline void list_push(struct list *l, struct request *r)
+{
+	r->next = l->first;
+	l->first = r;
+	if (!r->next)
+		l->end = &r->next;
+}
+
+/* ---- queue_turn.c ------------------------------------------------------------------- */
+
+/** A call begins: look at the clock. */
+void queue_turn_begin(struct farkv *kv);
+
+/** Take everything as far as it goes without waiting for anybody. */
+void queue_turn(struct farkv *kv);
+
+/** Post what was submitted, if that takes no more than a doorbell. */
+void queue_kick(struct farkv *kv);
+
+/** May queue_turn() begin a request now? */
+bool queue_can_begin(const struct queue *q);
+
+/** Leave the gate; the strand rests. */
+void queue_leave(struct farkv *kv);
+
+#endif
