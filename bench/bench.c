@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "common/util.h"
+#include "inflight.h"
 #include "keys.h"
 #include "report.h"
 #include "stat.h"
@@ -61,6 +62,7 @@ static int setup_fill(const struct bench *b, const char *uri,
 		.threads = (unsigned)(p->threads * p->processes),
 		.records = workload_records(p),
 		.key_len = key_max_len(&keys),
+		.queue_depth = p->open_loop ? (unsigned)p->queue_depth : 0,
 		.value_len = (size_t)p->value_max,
 	};
 	return 0;
@@ -85,6 +87,11 @@ static int stores_open(struct bench *b, const char *uri)
 				       "one process, and its children may not "
 				       "use it; give threadcount instead",
 				       ops->name);
+		if (inflight_used(&b->params, ops) && b->params.insert_retries)
+			return err_set(FARKV_EINVAL,
+				       "core_workload_insertion_retry_limit: "
+				       "openloop=true tries nothing again; give "
+				       "queuedepth=0 for calls that can");
 		if (b->n_dbs == BENCH_DBS_MAX)
 			return err_set(FARKV_EINVAL,
 				       "db: more than %d stores at once",
@@ -196,6 +203,7 @@ int bench_probe(struct bench *b, size_t i, uint64_t ops, double *rate_out)
 
 	p.operation_count = ops;
 	p.max_time = p.target = 0;
+	p.open_loop = false;
 	p.warmup = 0.0;
 	err = phase_run(&ph, &r);
 	if (err)
@@ -417,6 +425,9 @@ void bench_report(const struct bench *b, FILE *out)
 			break;
 		report_workload(&r, &b->params, b->load,
 				b->store[i]->ops->name);
+		if (inflight_used(&b->params, b->store[i]->ops))
+			report_u64(&r, "WORKLOAD", "QueueDepth",
+				   b->params.queue_depth);
 		report_phase(&r, &b->params, res);
 		put_figures(&r, b->store[i], res);
 	}

@@ -44,6 +44,7 @@ struct db_setup {
 	uint64_t records;    /* how many the store has to hold in the end */
 	size_t key_len;      /* the longest key */
 	size_t value_len;    /* the longest value */
+	unsigned queue_depth; /* requests in flight of a session; 0: submit is not used */
 };
 
 struct db_value {
@@ -58,6 +59,26 @@ struct db_item {
 	struct db_value value;
 	enum db_status status; /* out */
 };
+
+/** For submit. Key and value stay the caller's, who leaves them alone until the
+ * completion was polled. */
+struct db_request {
+	uint64_t tag; /* comes back */
+	bool write;   /* as update or insert; else read */
+	const char *key;
+	size_t key_len;
+	struct db_value value; /* of a write */
+};
+
+/** The end of a request. */
+struct db_completion {
+	uint64_t tag;
+	enum db_status status;
+	struct db_value value; /* of a read that is DB_OK, until the next poll */
+};
+
+/** Completions that one poll takes at most. */
+#define DB_POLL_MAX 32
 
 /** The head of a binding's store and of its session. */
 struct db_store {
@@ -107,6 +128,21 @@ struct db_ops {
 	 * together, until the next call. */
 	void (*read_many)(struct db *db, struct db_item *items, size_t n);
 	void (*write_many)(struct db *db, struct db_item *items, size_t n);
+
+	/**
+	 * Both or neither; NULL: the store has calls only. submit hands a
+	 * request over and never waits for it; it has room for one while fewer
+	 * than db_setup.queue_depth are in flight. Anything but DB_OK means
+	 * that it was not taken and has failed. Requests in flight have no
+	 * order.
+	 *
+	 * poll carries all on as far as it goes without waiting, and gives up
+	 * to DB_POLL_MAX completions; every request comes to an end in bounded
+	 * time. Anything but DB_OK is the end of all in flight.
+	 */
+	enum db_status (*submit)(struct db *db, const struct db_request *r);
+	enum db_status (*poll)(struct db *db, struct db_completion *out,
+			       size_t *n_out);
 
 	/** One line about the session's last failure; never NULL. */
 	const char *(*error)(struct db *db);

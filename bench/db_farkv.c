@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * farkv: a handle per thread; insert and update are farkv_put(), a batch is
- * farkv_mget() or farkv_mput().
+ * farkv_mget() or farkv_mput(), a request in flight farkv_submit().
  */
 #include "config.h"
 
@@ -26,6 +26,7 @@ struct farkv_store {
 	struct db_store base;
 	struct farkv_params params;
 	pthread_mutex_t lock;       /* for all below */
+	unsigned queue_depth;       /* of each session; 0: the library's own */
 	bool opened;                /* by this process */
 	uint64_t page_bytes;        /* of the store's memory here; 0: not mapped */
 	uint64_t huge_bytes;        /* of it in huge pages of a file in memory */
@@ -67,6 +68,7 @@ static int kv_init(const struct db_setup *setup, struct db_store **store_out)
 	}
 	if (setup->uri)
 		s->params.uri = setup->uri;
+	s->queue_depth = setup->queue_depth;
 	pthread_mutex_init(&s->lock, NULL);
 	s->base.ops = &db_farkv_ops;
 	*store_out = &s->base;
@@ -119,6 +121,7 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	o.op_timeout_ms = (uint32_t)s->params.op_timeout_ms;
 	o.connect_timeout_ms = (uint32_t)s->params.connect_timeout_ms;
 	o.name = "kvbench";
+	o.queue_depth = s->queue_depth;
 	err = farkv_open(s->params.uri, &o, &d->kv);
 	if (err) {
 		/* The library has a detail of its own. */
@@ -260,6 +263,39 @@ static void kv_write_many(struct db *db, struct db_item *items, size_t n)
 		items[i].status = item_status(p[i].result, err);
 }
 
+static enum db_status kv_submit(struct db *db, const struct db_request *r)
+{
+	struct farkv_request req = {
+		.tag = r->tag,
+		.kind = r->write ? FARKV_REQUEST_PUT : FARKV_REQUEST_GET,
+		.key = r->key,
+		.key_len = r->key_len,
+		.value = r->write ? r->value.data : NULL,
+		.value_len = r->write ? r->value.len : 0,
+	};
+	int n = farkv_submit(((struct farkv_db *)db)->kv, &req, 1);
+
+	return n == 1 ? DB_OK : status_of(n);
+}
+
+static enum db_status kv_poll(struct db *db, struct db_completion *out,
+			      size_t *n_out)
+{
+	struct farkv_completion c[DB_POLL_MAX];
+	int n = farkv_poll(((struct farkv_db *)db)->kv, c, DB_POLL_MAX);
+
+	if (n < 0)
+		return status_of(n);
+	for (int i = 0; i < n; i++)
+		out[i] = (struct db_completion){
+			.tag = c[i].tag,
+			.status = status_of(c[i].result),
+			.value = {c[i].value.data, c[i].value.len},
+		};
+	*n_out = (size_t)n;
+	return DB_OK;
+}
+
 static const char *kv_error(struct db *db)
 {
 	(void)db;
@@ -325,6 +361,8 @@ const struct db_ops db_farkv_ops = {
 	.remove = kv_remove,
 	.read_many = kv_read_many,
 	.write_many = kv_write_many,
+	.submit = kv_submit,
+	.poll = kv_poll,
 	.error = kv_error,
 	.server_cpu = kv_server_cpu,
 	.facts = kv_facts,

@@ -15,12 +15,13 @@
 #include "common/util.h"
 #include "db.h"
 
-static const struct db_ops stalling_ops;
+static const struct db_ops slow_ops;
 
-/* A store that hangs once, to show what a report makes of it. */
+/* A store that hangs once, or takes its time, to show what a report makes of it. */
 struct null_params {
 	uint64_t stall_ms; /* 0: it never does */
 	uint64_t stall_at; /* which operation of the first session waits */
+	uint64_t delay_us; /* that every operation takes */
 };
 
 struct null_store {
@@ -28,13 +29,24 @@ struct null_store {
 	char *value;
 	size_t len;
 	struct null_params params;
+	unsigned queue_depth;
 	atomic_flag stalling; /* a session has been chosen to hang */
+};
+
+/* A request in flight. */
+struct null_request {
+	uint64_t tag;
+	uint64_t ready_ns; /* when it will be complete */
 };
 
 struct null_db {
 	struct db base;
-	struct null_params stall;
+	struct null_params slow; /* stall_ms 0 but in the session that hangs */
+	uint64_t hangs_until_ns;
 	struct db_value value;
+	/* A ring, in the order of submission, which is that of the ends. */
+	struct null_request *queue;
+	unsigned depth, first, n;
 };
 
 #define FIELD(f) offsetof(struct null_params, f)
@@ -42,6 +54,7 @@ struct null_db {
 static const struct prop_spec null_props[] = {
 	{"null.stall_ms", PROP_U64, FIELD(stall_ms), "0", 0, 3600000, NULL},
 	{"null.stall_at", PROP_U64, FIELD(stall_at), "500", 1, 0, NULL},
+	{"null.delay_us", PROP_U64, FIELD(delay_us), "0", 0, 60000000, NULL},
 };
 
 static int null_init(const struct db_setup *setup, struct db_store **store_out)
@@ -56,6 +69,7 @@ static int null_init(const struct db_setup *setup, struct db_store **store_out)
 		return FARKV_EINVAL;
 	}
 	s->len = setup->value_len;
+	s->queue_depth = setup->queue_depth;
 	s->value = malloc(s->len + 1);
 	if (!s->value)
 		goto err_store;
@@ -83,18 +97,28 @@ static int null_open(struct db_store *store, struct db **db_out)
 	struct null_db *n = calloc(1, sizeof(*n));
 
 	if (!n)
-		return err_set(FARKV_ENOMEM, "no memory for a null session");
-	n->base.ops = &db_null_ops;
-	n->stall = s->params;
-	if (s->params.stall_ms && !atomic_flag_test_and_set(&s->stalling))
-		n->base.ops = &stalling_ops;
+		goto err_none;
+	n->depth = s->queue_depth;
+	n->queue = calloc(n->depth + 1, sizeof(*n->queue));
+	if (!n->queue)
+		goto err_session;
+	n->slow = s->params;
+	if (!s->params.stall_ms || atomic_flag_test_and_set(&s->stalling))
+		n->slow.stall_ms = 0;
+	n->base.ops = n->slow.stall_ms || n->slow.delay_us ? &slow_ops
+							   : &db_null_ops;
 	n->value = (struct db_value){.data = s->value, .len = s->len};
 	*db_out = &n->base;
 	return 0;
+err_session:
+	free(n);
+err_none:
+	return err_set(FARKV_ENOMEM, "no memory for a null session");
 }
 
 static void null_close(struct db *db)
 {
+	free(((struct null_db *)db)->queue);
 	free(db);
 }
 
@@ -143,6 +167,45 @@ static void null_write_many(struct db *db, struct db_item *items, size_t n)
 		items[i].status = DB_OK;
 }
 
+/* Whether this operation is the one that hangs. */
+static bool hangs(struct null_db *n)
+{
+	return n->slow.stall_ms && n->slow.stall_at &&
+	       --n->slow.stall_at == 0;
+}
+
+static enum db_status null_submit(struct db *db, const struct db_request *r)
+{
+	struct null_db *n = (struct null_db *)db;
+	uint64_t now = clock_now_ns();
+
+	if (n->n == n->depth)
+		return DB_ERROR;
+	if (hangs(n))
+		n->hangs_until_ns = now + n->slow.stall_ms * NS_PER_MS;
+	n->queue[(n->first + n->n++) % n->depth] = (struct null_request){
+		r->tag, now + n->slow.delay_us * 1000};
+	return DB_OK;
+}
+
+static enum db_status null_poll(struct db *db, struct db_completion *out,
+				size_t *n_out)
+{
+	struct null_db *n = (struct null_db *)db;
+	uint64_t now = clock_now_ns();
+	size_t k = 0;
+
+	while (k < DB_POLL_MAX && n->n && now >= n->hangs_until_ns &&
+	       now >= n->queue[n->first].ready_ns) {
+		out[k++] = (struct db_completion){n->queue[n->first].tag, DB_OK,
+						  n->value};
+		n->first = (n->first + 1) % n->depth;
+		n->n--;
+	}
+	*n_out = k;
+	return DB_OK;
+}
+
 static const char *null_error(struct db *db)
 {
 	(void)db;
@@ -163,49 +226,54 @@ const struct db_ops db_null_ops = {
 	.remove = null_remove,
 	.read_many = null_read_many,
 	.write_many = null_write_many,
+	.submit = null_submit,
+	.poll = null_poll,
 	.error = null_error,
 };
 
-/* ---- with a stall; apart from the others, which it must cost nothing -------------- */
+/* ---- calls that take time; apart from the others, which it must cost nothing ------- */
 
-static void count(struct db *db)
+static void take_time(struct db *db)
 {
 	struct null_db *n = (struct null_db *)db;
-	uint64_t end;
+	uint64_t now = clock_now_ns(), end;
 
-	if (n->stall.stall_at == 0 || --n->stall.stall_at > 0)
-		return;
-	end = clock_now_ns() + n->stall.stall_ms * NS_PER_MS;
-	while (clock_now_ns() < end)
-		clock_sleep_ns(NS_PER_MS);
+	end = now + n->slow.delay_us * 1000;
+	if (hangs(n))
+		end += n->slow.stall_ms * NS_PER_MS;
+	while ((now = clock_now_ns()) < end)
+		if (end - now >= NS_PER_MS)
+			clock_sleep_ns(NS_PER_MS);
 }
 
-static enum db_status stalling_read(struct db *db, const char *key,
+static enum db_status slow_read(struct db *db, const char *key,
 				    size_t key_len, struct db_value *value_out)
 {
-	count(db);
+	take_time(db);
 	return null_read(db, key, key_len, value_out);
 }
 
-static enum db_status stalling_write(struct db *db, const char *key,
+static enum db_status slow_write(struct db *db, const char *key,
 				     size_t key_len, const void *value,
 				     size_t value_len)
 {
-	count(db);
+	take_time(db);
 	return null_write(db, key, key_len, value, value_len);
 }
 
-static const struct db_ops stalling_ops = {
+static const struct db_ops slow_ops = {
 	.name = "null",
 	.init = null_init,
 	.fini = null_fini,
 	.open = null_open,
 	.close = null_close,
-	.read = stalling_read,
-	.update = stalling_write,
-	.insert = stalling_write,
+	.read = slow_read,
+	.update = slow_write,
+	.insert = slow_write,
 	.remove = null_remove,
 	.read_many = null_read_many,
 	.write_many = null_write_many,
+	.submit = null_submit,
+	.poll = null_poll,
 	.error = null_error,
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/util.h"
 
 const char *series_name(enum series s)
 {
@@ -157,6 +158,9 @@ void measure_merge(struct measure *dst, const struct measure *src)
 	memcpy(dst->clock, src->clock, sizeof(dst->clock));
 	for (int s = 0; s < SERIES_COUNT; s++)
 		merge_series(dst, src, s);
+	dst->in_flight_most =
+		UTIL_MAX(dst->in_flight_most, src->in_flight_most);
+	dst->late_full += src->late_full;
 }
 
 static void subtract_series(struct measure *dst, const struct measure *src,
@@ -177,6 +181,7 @@ void measure_subtract(struct measure *dst, const struct measure *src)
 {
 	for (int s = 0; s < SERIES_COUNT; s++)
 		subtract_series(dst, src, s);
+	dst->late_full -= src->late_full;
 }
 
 uint64_t measure_returns(const struct measure *m, enum series s,

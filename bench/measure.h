@@ -49,6 +49,9 @@ struct measure {
 	bool own_series[DB_STATUS_COUNT];
 	bool clock[CLOCK_KINDS]; /* which latencies are kept */
 	bool out_of_memory;      /* a histogram is missing */
+	/* Of an open loop with requests in flight: */
+	_Atomic uint64_t in_flight_most; /* of one session at once */
+	_Atomic uint64_t late_full; /* arrivals that were late for lack of room */
 };
 
 /**
@@ -77,6 +80,17 @@ static inline void measure_ok(struct measure *m, enum series s,
 					    &m->hist[c][s][DB_OK],
 					    memory_order_relaxed),
 				    ns[c]);
+}
+
+/** An arrival was submitted; it is one of `n` under way. Own thread only. */
+static inline void measure_in_flight(struct measure *m, uint64_t n, bool late)
+{
+	if (n > atomic_load_explicit(&m->in_flight_most, memory_order_relaxed))
+		atomic_store_explicit(&m->in_flight_most, n,
+				      memory_order_relaxed);
+	if (late)
+		atomic_fetch_add_explicit(&m->late_full, 1,
+					  memory_order_relaxed);
 }
 
 /**

@@ -115,6 +115,7 @@ static const struct prop_spec specs[] = {
 	ENUM("update", update_mode, "replace", updates),
 	BOOL("openloop", open_loop, "false"),
 	ENUM("arrivals", arrivals, "constant", arrival_kinds),
+	U64("queuedepth", queue_depth, "128", 0, 4096),
 	U64("batch", batch, "1", 1, DB_BATCH_MAX),
 	U64("rounds", rounds, "1", 1, 1000),
 	DOUBLE("warmup", warmup, "0", 0, 86400),
@@ -318,11 +319,14 @@ static int read_exporter(struct props *p, struct params *v)
 		v->exporter = EXPORTER_JSON;
 	else if (!strcmp(name, "JSONArrayMeasurementsExporter"))
 		v->exporter = EXPORTER_JSON_ARRAY;
+	else if (!strcmp(name, "CSVMeasurementsExporter"))
+		v->exporter = EXPORTER_CSV;
 	else
 		return props_error(p, "exporter",
 				   "expected TextMeasurementsExporter, "
-				   "JSONMeasurementsExporter or "
-				   "JSONArrayMeasurementsExporter");
+				   "JSONMeasurementsExporter, "
+				   "JSONArrayMeasurementsExporter or "
+				   "CSVMeasurementsExporter");
 	return 0;
 }
 

@@ -43,6 +43,7 @@ enum exporter {
 	EXPORTER_TEXT,
 	EXPORTER_JSON,
 	EXPORTER_JSON_ARRAY,
+	EXPORTER_CSV,
 };
 
 /** What is printed of each series; measured is always alike. */
@@ -112,6 +113,7 @@ struct params {
 	uint64_t max_time; /* s; 0: none */
 	bool open_loop;    /* arrivals do not wait for completions */
 	int arrivals;      /* enum arrivals_kind */
+	uint64_t queue_depth; /* of an open loop: in flight of a session; 0: calls */
 	bool spin_sleep;
 	uint64_t batch;
 	uint64_t rounds;

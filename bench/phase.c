@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "inflight.h"
 #include "recorder.h"
 #include "shared.h"
 #include "ticks.h"
@@ -168,6 +169,8 @@ static void member_open(struct member *m)
 	m->err = worker_init(&m->worker);
 	if (!m->err)
 		m->err = store->ops->open(store, &m->worker.db);
+	if (!m->err)
+		m->err = inflight_init(&m->worker);
 	if (m->err)
 		snprintf(m->why, sizeof(m->why), "%s", err_detail());
 }
@@ -500,6 +503,11 @@ static int team_result(struct team *t, struct phase_result *out)
 			 (unsigned long long)r.ops,
 			 (unsigned long long)params_load_count(
 				 t->phase->params));
+	if (r.m.late_full)
+		log_warn("openloop: %llu arrivals found %llu requests in flight "
+			 "and were sent late; see queuedepth",
+			 (unsigned long long)r.m.late_full,
+			 (unsigned long long)t->phase->params->queue_depth);
 	r.ns = ticks_span_ns(t->start, end);
 	/* Of several processes it is the clients' threads alone. */
 	if (t->processes == 1)

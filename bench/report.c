@@ -21,6 +21,8 @@ void report_begin(struct report *r, FILE *out, enum exporter kind)
 	*r = (struct report){.out = out, .kind = kind};
 	if (kind == EXPORTER_JSON_ARRAY)
 		fputs("[", out);
+	if (kind == EXPORTER_CSV)
+		fputs("metric,measurement,value\n", out);
 }
 
 void report_end(struct report *r)
@@ -28,6 +30,30 @@ void report_end(struct report *r)
 	if (r->kind == EXPORTER_JSON_ARRAY)
 		fputs("\n]\n", r->out);
 	fflush(r->out);
+}
+
+/* In quotes if it has to be (RFC 4180, 2.5 to 2.7). */
+static void csv_field(FILE *out, const char *text, char end)
+{
+	if (!text[strcspn(text, ",\"\r\n")]) {
+		fprintf(out, "%s%c", text, end);
+		return;
+	}
+	putc('"', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', out);
+		putc(*text, out);
+	}
+	fprintf(out, "\"%c", end);
+}
+
+static void csv_line(FILE *out, const char *metric, const char *measurement,
+		     const char *value)
+{
+	csv_field(out, metric, ',');
+	csv_field(out, measurement, ',');
+	csv_field(out, value, '\n');
 }
 
 /* Names and numbers are ours; labels of bindings are plain words. */
@@ -38,6 +64,8 @@ static void line(struct report *r, const char *metric, const char *measurement,
 
 	if (r->kind == EXPORTER_TEXT)
 		fprintf(r->out, "[%s], %s, %s\n", metric, measurement, value);
+	else if (r->kind == EXPORTER_CSV)
+		csv_line(r->out, metric, measurement, value);
 	else
 		fprintf(r->out,
 			"%s{\n  \"metric\" : \"%s\",\n  \"measurement\" : "
@@ -327,6 +355,10 @@ static void put_series(struct report *r, const struct params *p,
 		put_hist(r, metric, p, h);
 		if (t == DB_OK && plain && s != SERIES_CLEANUP)
 			put_returns(r, metric, m, s);
+		if (s == SERIES_QUEUE && m->in_flight_most) {
+			report_u64(r, metric, "MostInFlight", m->in_flight_most);
+			report_u64(r, metric, "LateQueueFull", m->late_full);
+		}
 	}
 }
 

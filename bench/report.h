@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * report.h - results in YCSB's shape: "[READ], Operations, 1000", or the same
- * triples as JSON. The classic lines in us are there for programs that read
+ * triples as JSON, or as a table with commas. The classic lines in us are there for programs that read
  * them, cut to whole numbers as YCSB does; lines in ns stand beside them.
  */
 #ifndef BENCH_REPORT_H

@@ -9,14 +9,9 @@
 
 #include "common/err.h"
 #include "common/util.h"
+#include "inflight.h"
 #include "ticks.h"
-
-/* A wait shorter than this is spun: a sleep would overshoot by as much. */
-#define SPIN_NS UINT64_C(80000)
-/* A sleep looks for shared->stop so often. */
-#define NAP_NS (50 * NS_PER_MS)
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
+#include "worker_parts.h"
 
 int worker_init(struct worker *w)
 {
@@ -41,6 +36,8 @@ int worker_init(struct worker *w)
 
 void worker_fini(struct worker *w)
 {
+	inflight_free(w->inflight);
+	w->inflight = NULL;
 	free(w->values);
 	free(w->scratch);
 	free(w->ops);
@@ -49,21 +46,6 @@ void worker_fini(struct worker *w)
 	w->values = w->scratch = NULL;
 	w->ops = NULL;
 	w->reads = w->writes = NULL;
-}
-
-static bool stopped(const struct worker *w)
-{
-	return atomic_load_explicit(&w->shared->stop, memory_order_relaxed);
-}
-
-static bool time_is_up(const struct worker *w)
-{
-	return w->until && (int64_t)(w->until - w->now) <= 0;
-}
-
-static void stop_all(struct worker *w)
-{
-	atomic_store_explicit(&w->shared->stop, true, memory_order_relaxed);
 }
 
 /* What somebody who sees the failure has to know. */
@@ -76,10 +58,8 @@ static const char *reason(struct worker *w, enum db_status status)
 	return w->db->ops->error(w->db);
 }
 
-/* Off the hot path: keep the text of the phase's first failure. */
-static __attribute__((cold, noinline)) void
-failed(struct worker *w, enum series s, enum db_status status,
-       const struct op *op)
+void worker_failed(struct worker *w, enum series s, enum db_status status,
+		   const struct op *op)
 {
 	struct worker_shared *sh = w->shared;
 	const char *why = reason(w, status);
@@ -87,7 +67,7 @@ failed(struct worker *w, enum series s, enum db_status status,
 	if (status != DB_SERVICE_UNAVAILABLE)
 		w->unavailable = 0;
 	else if (++w->unavailable >= WORKER_PATIENCE)
-		stop_all(w);
+		worker_stop_all(w);
 	if (s == SERIES_RMW ||
 	    atomic_flag_test_and_set_explicit(&sh->have_failure,
 					      memory_order_relaxed))
@@ -97,38 +77,7 @@ failed(struct worker *w, enum series s, enum db_status status,
 		 db_status_name(status), *why ? ": " : "", why);
 }
 
-/* One outcome from its start to its end. */
-static inline void note(struct worker *w, enum series s, enum db_status status,
-			uint64_t start, uint64_t end)
-{
-	uint64_t ns[CLOCK_KINDS];
-
-	ns[CLOCK_OP] = ticks_span_ns(start, end);
-	ns[CLOCK_INTENDED] = ticks_span_ns(w->due ? w->due : start, end);
-	if (LIKELY(status == DB_OK))
-		measure_ok(w->m, s, ns);
-	else
-		measure_failed(w->m, s, status, ns);
-}
-
-static inline void note_op(struct worker *w, enum series s,
-			   enum db_status status, uint64_t start,
-			   const struct op *op)
-{
-	note(w, s, status, start, w->now);
-	if (!LIKELY(status == DB_OK))
-		failed(w, s, status, op);
-}
-
-static inline enum db_status check_len(const struct worker *w, size_t len)
-{
-	return LIKELY(len >= w->value_min && len <= w->value_max)
-		       ? DB_OK
-		       : DB_UNEXPECTED_STATE;
-}
-
-/* dataintegrity: the contents, as a series of their own. */
-static void verify(struct worker *w, const struct op *op, enum db_status read,
+void worker_verify(struct worker *w, const struct op *op, enum db_status read,
 		   const struct db_value *v)
 {
 	uint64_t start = ticks_now();
@@ -140,7 +89,7 @@ static void verify(struct worker *w, const struct op *op, enum db_status read,
 				 ? DB_OK
 				 : DB_UNEXPECTED_STATE;
 	w->now = ticks_now();
-	note_op(w, SERIES_VERIFY, status, start, op);
+	worker_note_op(w, SERIES_VERIFY, status, start, op);
 }
 
 static enum db_status do_read(struct worker *w, const struct op *op,
@@ -152,14 +101,14 @@ static enum db_status do_read(struct worker *w, const struct op *op,
 
 	w->now = ticks_now();
 	if (LIKELY(status == DB_OK))
-		status = check_len(w, v->len);
-	note_op(w, SERIES_READ, status, start, op);
+		status = worker_check_len(w, v->len);
+	worker_note_op(w, SERIES_READ, status, start, op);
 	if (w->shared->params->data_integrity)
-		verify(w, op, status, v);
+		worker_verify(w, op, status, v);
 	return status;
 }
 
-static size_t fill(struct worker *w, const struct op *op, char *buf)
+size_t worker_fill(struct worker *w, const struct op *op, char *buf)
 {
 	return value_fill(&w->shared->workload->values, &w->draw.rng, op->key,
 			  op->key_len, buf);
@@ -181,7 +130,7 @@ static enum db_status update_field(struct worker *w, const struct op *op)
 	start = ticks_now();
 	status = w->db->ops->read(w->db, op->key, op->key_len, &v);
 	if (status == DB_OK)
-		status = check_len(w, v.len);
+		status = worker_check_len(w, v.len);
 	if (status == DB_OK) {
 		memcpy(w->values, v.data, v.len);
 		if (!spec->checked)
@@ -190,7 +139,7 @@ static enum db_status update_field(struct worker *w, const struct op *op)
 					    w->values, v.len);
 	}
 	w->now = ticks_now();
-	note_op(w, SERIES_UPDATE, status, start, op);
+	worker_note_op(w, SERIES_UPDATE, status, start, op);
 	return status;
 }
 
@@ -202,12 +151,12 @@ static enum db_status do_update(struct worker *w, const struct op *op)
 
 	if (w->shared->params->update_mode == UPDATE_FIELD)
 		return update_field(w, op);
-	len = fill(w, op, w->values);
+	len = worker_fill(w, op, w->values);
 	start = ticks_now();
 	status = w->db->ops->update(w->db, op->key, op->key_len, w->values,
 				    len);
 	w->now = ticks_now();
-	note_op(w, SERIES_UPDATE, status, start, op);
+	worker_note_op(w, SERIES_UPDATE, status, start, op);
 	return status;
 }
 
@@ -220,7 +169,7 @@ static bool sleep_until(struct worker *w, uint64_t stamp)
 		uint64_t ns;
 
 		w->now = ticks_now();
-		if (stopped(w) || time_is_up(w))
+		if (worker_stopped(w) || worker_time_is_up(w))
 			return false;
 		if ((int64_t)(stamp - w->now) <= 0)
 			return true;
@@ -241,20 +190,13 @@ static bool pause_insert(struct worker *w)
 	return sleep_until(w, ticks_now() + ticks_from_ns((uint64_t)(s * 1e9)));
 }
 
-/* A load with a hole is no load: it ends, as YCSB's does. */
-static void load_failed(struct worker *w)
-{
-	if (w->shared->workload->load)
-		stop_all(w);
-}
-
 /* Only a load tries again: a run would be measured while it waits. */
 static void do_insert(struct worker *w, const struct op *op)
 {
 	uint64_t more = w->shared->workload->load
 				? w->shared->params->insert_retries
 				: 0;
-	size_t len = fill(w, op, w->values);
+	size_t len = worker_fill(w, op, w->values);
 
 	for (;;) {
 		uint64_t start = ticks_now();
@@ -263,11 +205,11 @@ static void do_insert(struct worker *w, const struct op *op)
 					   w->values, len);
 
 		w->now = ticks_now();
-		note_op(w, SERIES_INSERT, status, start, op);
+		worker_note_op(w, SERIES_INSERT, status, start, op);
 		if (status == DB_OK)
 			break;
 		if (!more--) {
-			load_failed(w);
+			worker_load_failed(w);
 			break;
 		}
 		if (!pause_insert(w))
@@ -275,9 +217,7 @@ static void do_insert(struct worker *w, const struct op *op)
 	}
 }
 
-/* A number is acknowledged whether or not its insert succeeded, as in YCSB:
- * otherwise one failure would hide all later records. */
-static void ack(struct worker *w, const struct op *op)
+void worker_ack(struct worker *w, const struct op *op)
 {
 	struct worker_shared *sh = w->shared;
 
@@ -289,7 +229,7 @@ static void ack(struct worker *w, const struct op *op)
 			 (int)op->key_len, op->key);
 	measure_failed(w->m, SERIES_INSERT, DB_ERROR,
 		       (uint64_t[CLOCK_KINDS]){0, 0});
-	stop_all(w);
+	worker_stop_all(w);
 }
 
 static void do_rmw(struct worker *w, const struct op *op)
@@ -300,7 +240,7 @@ static void do_rmw(struct worker *w, const struct op *op)
 
 	if (status == DB_OK)
 		status = do_update(w, op);
-	note_op(w, SERIES_RMW, status, start, op);
+	worker_note_op(w, SERIES_RMW, status, start, op);
 }
 
 static inline void run_op(struct worker *w, const struct op *op)
@@ -316,7 +256,7 @@ static inline void run_op(struct worker *w, const struct op *op)
 		break;
 	case OP_INSERT:
 		do_insert(w, op);
-		ack(w, op);
+		worker_ack(w, op);
 		break;
 	case OP_RMW:
 		do_rmw(w, op);
@@ -324,14 +264,6 @@ static inline void run_op(struct worker *w, const struct op *op)
 	default:
 		break;
 	}
-}
-
-static inline void count_done(struct worker *w, uint64_t n)
-{
-	atomic_store_explicit(
-		&w->done,
-		atomic_load_explicit(&w->done, memory_order_relaxed) + n,
-		memory_order_relaxed);
 }
 
 /* As sleep_until(), for an operation of the schedule. */
@@ -373,11 +305,11 @@ static uint64_t batch_reads(struct worker *w, size_t n)
 		enum db_status *status = &w->reads[i].status;
 
 		if (*status == DB_OK)
-			*status = check_len(w, w->reads[i].value.len);
-		note_op(w, SERIES_READ, *status, start, op[i]);
+			*status = worker_check_len(w, w->reads[i].value.len);
+		worker_note_op(w, SERIES_READ, *status, start, op[i]);
 	}
 	for (size_t i = 0; w->shared->params->data_integrity && i < k; i++)
-		verify(w, op[i], w->reads[i].status, &w->reads[i].value);
+		worker_verify(w, op[i], w->reads[i].status, &w->reads[i].value);
 	return took;
 }
 
@@ -400,7 +332,7 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 			op[k] = &ops[i];
 			w->writes[k] = item_of(op[k]);
 			w->writes[k].value.data = buf;
-			w->writes[k].value.len = fill(w, op[k], buf);
+			w->writes[k].value.len = worker_fill(w, op[k], buf);
 			k++;
 		}
 	if (!k)
@@ -411,14 +343,15 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 	for (size_t i = 0; i < k; i++) {
 		enum db_status status = w->writes[i].status;
 
-		note_op(w, series_of_write(op[i]->kind), status, start, op[i]);
+		worker_note_op(w, series_of_write(op[i]->kind), status, start,
+			       op[i]);
 		if (status != DB_OK)
-			load_failed(w);
+			worker_load_failed(w);
 		if (op[i]->kind == OP_RMW)
-			note_op(w, SERIES_RMW, status, start - read_ticks,
-				op[i]);
+			worker_note_op(w, SERIES_RMW, status,
+				       start - read_ticks, op[i]);
 		if (op[i]->kind == OP_INSERT)
-			ack(w, op[i]);
+			worker_ack(w, op[i]);
 	}
 }
 
@@ -429,7 +362,7 @@ static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
 	    !wait_until(w, start + (uint64_t)((double)(k + n - 1) * w->tick)))
 		return 0;
 	batch_writes(w, n, batch_reads(w, n));
-	count_done(w, n);
+	worker_count_done(w, n);
 	return n;
 }
 
@@ -439,15 +372,12 @@ static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
  * own, which shows whether there were enough of them. */
 static bool wait_for_arrival(struct worker *w)
 {
-	struct measure *m = w->m;
-	int clock = m->clock[CLOCK_OP] ? CLOCK_OP : CLOCK_INTENDED;
 	uint64_t due;
 
 	w->over = !arrivals_take(&w->shared->arrivals, &w->gaps, &due);
 	if (w->over || !wait_until(w, due))
 		return false;
-	hist_record(m->hist[clock][SERIES_QUEUE][DB_OK],
-		    ticks_span_ns(due, w->now));
+	worker_note_queue(w, due);
 	return true;
 }
 
@@ -459,26 +389,35 @@ static bool is_due(struct worker *w, uint64_t start, uint64_t k)
 	return wait_until(w, start + (uint64_t)((double)k * w->tick));
 }
 
+/* A load must not leave a number with a thread that gets no arrival any more. */
+static bool draws_late(const struct worker *w)
+{
+	return w->shared->params->open_loop && w->shared->workload->load;
+}
+
 static size_t run_ops(struct worker *w, size_t n, uint64_t start, uint64_t k)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (w->tick > 0.0 && !is_due(w, start, k + i))
 			return i;
-		if (stopped(w) || time_is_up(w))
+		if (worker_stopped(w) || worker_time_is_up(w))
 			return i;
+		if (draws_late(w))
+			worker_ops_at_hand(w, 1);
 		run_op(w, &w->ops[w->next + i]);
-		count_done(w, 1);
+		worker_count_done(w, 1);
 	}
 	return n;
 }
 
-/* How many operations are at hand, up to `most`; draws where there are none. */
-static size_t ops_at_hand(struct worker *w, uint64_t most)
+size_t worker_ops_at_hand(struct worker *w, uint64_t most)
 {
 	size_t batch = w->shared->params->batch;
-	size_t ahead = batch > 1 ? batch
-				 : workload_lookahead(w->shared->workload,
-						      WORKER_AHEAD);
+	size_t ahead = batch > 1	 ? batch
+		       : draws_late(w) ? 1
+				       : workload_lookahead(
+						 w->shared->workload,
+						 WORKER_AHEAD);
 
 	if (w->next == w->drawn) {
 		w->next = 0;
@@ -499,9 +438,16 @@ void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 	w->now = ticks_now();
 	w->until = until;
 	w->over = false;
-	while ((!todo || k < todo) && !stopped(w) && !time_is_up(w) &&
-	       !w->over) {
-		size_t n = ops_at_hand(w, todo ? todo - k : SIZE_MAX);
+	if (w->inflight) {
+		inflight_run(w);
+		return;
+	}
+	while ((!todo || k < todo) && !worker_stopped(w) &&
+	       !worker_time_is_up(w) && !w->over) {
+		size_t n = draws_late(w)
+				   ? 1
+				   : worker_ops_at_hand(w, todo ? todo - k
+								: SIZE_MAX);
 
 		n = batch ? run_batch(w, n, start, k)
 			  : run_ops(w, n, start, k);
@@ -515,5 +461,5 @@ void worker_note_cleanup(struct worker *w, struct measure *m, uint64_t start)
 {
 	w->m = m;
 	w->now = ticks_now();
-	note(w, SERIES_CLEANUP, DB_OK, start, w->now);
+	worker_note(w, SERIES_CLEANUP, DB_OK, start, w->now);
 }

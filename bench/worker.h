@@ -4,7 +4,8 @@
  * the store, check what comes back, record how long it took.
  *
  * With openloop=true an operation is taken from the common schedule of arrivals
- * (arrivals.h), else it follows its thread's last one.
+ * (arrivals.h), else it follows its thread's last one. Where the session takes
+ * requests, those of an open loop are under way together: inflight.h.
  *
  * The loop takes no lock and no memory, and makes no system call of its own
  * but to wait for a schedule (-target).
@@ -39,6 +40,8 @@ struct worker_shared {
 	char failure[512];        /* read it when the threads have ended */
 };
 
+struct inflight;
+
 struct worker {
 	/* of the caller */
 	struct worker_shared *shared;
@@ -62,6 +65,7 @@ struct worker {
 	struct op *ops;      /* drawn ahead */
 	size_t next, drawn;  /* of `ops`: the next one, and how many there are */
 	struct db_item *reads, *writes;
+	struct inflight *inflight; /* NULL: one call at a time */
 
 	/* for the main thread, on a line of its own */
 	_Alignas(64) _Atomic uint64_t done;
@@ -73,7 +77,7 @@ int worker_init(struct worker *w);
 void worker_fini(struct worker *w);
 
 /**
- * Carry out `todo` operations (0: no bound), until `until` (a stamp; 0: no
+ * Carry out `todo` operations (0: no bound, or an open loop's schedule has one), until `until` (a stamp; 0: no
  * bound), or until shared->stop. Results go to `m`, the number done to w->done.
  * What was drawn and not begun is left for the next call: an insert that was
  * dropped would leave a gap in the numbers of the records.

@@ -55,6 +55,34 @@ done
 expect 64 kvbench run -P "$workloads/workloade" -db farkv && grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" ||
 	fail "workload E: $(cat "$dir/err")"
 
+# ---- an open loop with requests in flight: contents checked, nothing lost
+for how in queuedepth=128 queuedepth=1 queuedepth=0; do
+	expect 0 kvbench load farkv -P "$workloads/workloada" -p dataintegrity=true -p keyprefix="$how" -p recordcount=5000 \
+		-target 100000 -p openloop=true -threads 2 -p $how
+	is INSERT Return=OK 5000
+	# All records, and no others, whichever thread had the last arrival.
+	expect 0 kvbench run farkv -P "$workloads/workloadc" -p dataintegrity=true -p keyprefix="$how" -p recordcount=5000 \
+		-p operationcount=5000 -p requestdistribution=sequential -target 100000 -p openloop=true -p $how
+	is VERIFY Return=OK 5000
+	for update in replace field; do
+		expect 0 kvbench run farkv -P "$workloads/workloadf" -p dataintegrity=true -p keyprefix="$how" \
+			-p operationcount=5000 -p recordcount=5000 -target 100000 -p openloop=true -threads 2 -p $how \
+			-p insertproportion=0.1 -p update=$update
+		sums_to 5000 READ INSERT
+		is READ-MODIFY-WRITE Operations "$(number UPDATE Operations)"
+		is VERIFY Return=OK "$(number READ Operations)"
+	done
+	case $how in
+	queuedepth=0) grep -q MostInFlight "$dir/out" && fail "calls are not in flight" ;;
+	*) shows '^\[QUEUE\], MostInFlight, [0-9]+$' && shows '^\[QUEUE\], LateQueueFull, [0-9]+$' ;;
+	esac
+done
+expect 1 kvbench run farkv -P "$workloads/workloadc" -p keyprefix=none -target 100000 -p openloop=true
+is READ Return=NOT_FOUND 1000
+expect 64 kvbench load farkv -P "$workloads/workloada" -target 1000 -p openloop=true -p core_workload_insertion_retry_limit=1
+grep -q 'core_workload_insertion_retry_limit: openloop=true tries nothing again' "$dir/err" || fail "$(tail -n 1 "$dir/err")"
+expect 64 kvbench run farkv -P "$workloads/workloada" -target 1000 -p openloop=true -p batch=2
+
 # ---- the shape of the report
 expect 0 kvbench run null -P "$workloads/workloadc" -p hdrhistogram.percentiles=50,91,99.9
 for line in 'OVERALL\], RunTime\(ms\), [0-9]+' 'OVERALL\], Throughput\(ops/sec\), [0-9]+\.[0-9]+' \
@@ -73,6 +101,23 @@ import json, sys
 lines = {(l["metric"], l["measurement"]): l["value"] for l in json.load(open(sys.argv[1]))}
 sys.exit(lines[("READ", "Operations")] != 1000 or lines[("READ", "Return=OK")] != 1000)
 PY
+expect 0 kvbench run null -P "$workloads/workloada" -p seed=9 -p exporter=site.ycsb.measurements.exporter.CSVMeasurementsExporter
+shows '^metric,measurement,value$'
+cp "$dir/out" "$dir/report.csv"
+expect 0 kvbench run null -P "$workloads/workloada" -p seed=9
+python3 - "$dir/report.csv" "$dir/out" <<'PY' || fail "CSV report"
+import csv, sys
+rows = [tuple(r) for r in csv.reader(open(sys.argv[1], newline=""))]
+text = [tuple(l.rstrip("\n")[1:].replace("], ", ", ", 1).split(", ", 2)) for l in open(sys.argv[2])]
+assert rows[0] == ("metric", "measurement", "value") and all(len(r) == 3 for r in rows)
+# The same names in the same order, and of what is counted, the same numbers.
+assert [r[:2] for r in rows[1:]] == [t[:2] for t in text]
+counts = [r for r in rows if r[1] == "Operations" or r[1].startswith("Return=")]
+assert counts == [t for t in text if t[1] == "Operations" or t[1].startswith("Return=")]
+assert len(counts) == 5 and sum(int(c[2]) for c in counts if c[1] == "Operations") == 1001
+PY
+expect 64 kvbench run null -P "$workloads/workloada" -p exporter=XMLMeasurementsExporter
+grep -q 'exporter: expected TextMeasurementsExporter, .* or CSVMeasurementsExporter$' "$dir/err" || fail "$(tail -n 1 "$dir/err")"
 
 buckets() { # of the report: the sum of its whole-number lines
 	awk -F', ' '$1 == "[READ]" && $2 ~ /^[0-9]+$/ { sum += $3 } END { print sum }' "$dir/out"

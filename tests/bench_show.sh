@@ -63,7 +63,7 @@ expect 0 stalled null -p null.stall_ms=100 -p measurement.interval=intended
 # a machine whose threads are kept waiting, too.
 both() {
 	expect 0 kvbench run null -P "$workloads/workloadc" -p operationcount=4000 -target 1000 -threads 2 \
-		-p null.stall_ms=2000 -p hdrhistogram.percentiles=85 "$@"
+		-p null.stall_ms=2000 -p hdrhistogram.percentiles=85 -p queuedepth=0 "$@"
 	[ "$(ms READ MaxLatency)" -ge 2000 ] || fail "a stall of 2000 ms took $(ms READ MaxLatency) ms"
 	late=$(ms Intended-READ 85thPercentileLatency)
 }
@@ -79,10 +79,47 @@ for arrivals in constant poisson; do
 	shows "^\[WORKLOAD\], Arrivals, open loop; $arrivals\$"
 done
 # One session alone: what arrives meanwhile waits, and the wait is told.
-expect 0 stalled null -p null.stall_ms=100 -p openloop=true
+expect 0 stalled null -p null.stall_ms=100 -p openloop=true -p queuedepth=0
 [ "$(ms QUEUE MaxLatency)" -ge 90 ] || fail "arrivals waited $(ms QUEUE MaxLatency) ms at most"
 expect 64 kvbench run null -P "$workloads/workloadc" -p openloop=true
 grep -q 'error: -p: openloop: needs a rate' "$dir/err" || fail "$(tail -n 1 "$dir/err")"
+
+# ---- requests in flight: arrivals go on through a stall as long as the queue has room
+is_about() { # NUMBER LOW HIGH WHAT
+	[ "$1" -ge "$2" ] && [ "$1" -le "$3" ] || fail "$4: $1, expected $2 to $3"
+}
+# shellcheck disable=SC2317
+arriving() { # at 20000 a second for two seconds
+	kvbench run "$@" -P "$workloads/workloadf" -p operationcount=40000 -target 20000 -p openloop=true \
+		-p hdrhistogram.percentiles=50,97
+}
+for arrivals in constant poisson; do
+	expect 0 arriving null -p null.stall_ms=100 -p queuedepth=4096 -p arrivals=$arrivals
+	# 2000 are due in 100 ms. All are sent meanwhile, and both latencies see it.
+	is_about "$(number QUEUE MostInFlight)" 1800 4096 "$arrivals: most in flight"
+	is_about "$(number QUEUE LateQueueFull)" 0 0 "$arrivals: arrivals at a full queue"
+	is_about "$(number READ Operations)" 40000 40000 "$arrivals: reads"
+	is_about "$(ms READ 97thPercentileLatency)" 30 100000 "$arrivals: plain 97th percentile"
+	is_about "$(ms Intended-READ MaxLatency)" 100 100000 "$arrivals: longest intended latency"
+done
+is_rate() {
+	expect 0 arriving null -p queuedepth=4096 -p null.delay_us=5000 -p arrivals=constant
+	off=$(($(whole OVERALL 'Throughput(ops/sec)') - 20000))
+	[ ${off#-} -le 200 ]
+}
+is_rate || is_rate || is_rate || fail "20000 arrivals a second were missed by $off"
+# A slow store: 5 ms for each, so 100 are under way all the time.
+is_about "$(number QUEUE MostInFlight)" 95 4096 "5 ms at 20000/s: most in flight"
+is_about "$(ms READ 50thPercentileLatency)" 5 1000 "5 ms at 20000/s: median"
+# A queue that is too small is no closed loop in disguise: what it delays is counted.
+expect 0 arriving null -p null.stall_ms=100 -p queuedepth=16
+is_about "$(number QUEUE MostInFlight)" 16 16 "queuedepth=16: most in flight"
+is_about "$(number QUEUE LateQueueFull)" 1900 39999 "queuedepth=16: arrivals at a full queue"
+is_about "$(ms QUEUE MaxLatency)" 90 100000 "queuedepth=16: longest wait"
+is_about "$(ms Intended-READ 97thPercentileLatency)" 30 100000 "queuedepth=16: intended 97th percentile"
+is_about "$(number READ Operations)" 40000 40000 "queuedepth=16: reads"
+shows '^\[WORKLOAD\], QueueDepth, 16$'
+grep -q 'arrivals found 16 requests in flight' "$dir/err" || fail "no word of a full queue: $(cat "$dir/err")"
 
 # ---- the same by a server: one that is stopped makes no room in the index
 start_server s -m 128m
@@ -98,6 +135,26 @@ late=$(ms Intended-INSERT 99thPercentileLatency)
 plain=$(ms INSERT 99thPercentileLatency)
 [ "$late" -ge 100 ] || fail "the server stood for half a second; intended 99th percentile: $late ms"
 [ "$plain" -le $((late / 3)) ] || fail "plain 99th percentile: $plain ms, intended: $late ms"
+stop_server
+# In an open loop its session goes on to submit: more than one insert waits for room.
+start_server open -m 128m
+"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 -target 50000 \
+	-p openloop=true -p queuedepth=4096 -p dataintegrity=true >"$dir/out" 2>"$dir/err" &
+bench=$!
+sleep 1
+kill -STOP "$server"
+sleep 0.5
+kill -CONT "$server"
+wait $bench || fail "an open load during which the server stood: $(tail -n 1 "$dir/err")"
+late=$(ms Intended-INSERT 99thPercentileLatency)
+[ "$late" -ge 100 ] || fail "open: the server stood for half a second; intended 99th percentile: $late ms"
+[ "$(number QUEUE MostInFlight)" -ge 100 ] || fail "open: $(number QUEUE MostInFlight) inserts in flight at most"
+[ "$(number INSERT Return=OK)" -eq 150000 ] || fail "open: $(number INSERT Return=OK) of 150000 inserts"
+# Every record is there, by the contents too: sequential reads look at all of them.
+expect 0 kvbench run farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 \
+	-p requestdistribution=sequential -p operationcount=150000 -p dataintegrity=true \
+	-p readproportion=1 -p updateproportion=0
+[ "$(number VERIFY Return=OK)" -eq 150000 ] || fail "open: $(number VERIFY Return=OK) of 150000 records"
 stop_server
 
 # ---- several processes: one start, one count, one report
