@@ -20,6 +20,7 @@ struct farkv_params {
 	const char *uri;
 	uint64_t op_timeout_ms;
 	uint64_t connect_timeout_ms;
+	uint64_t cache_entries;
 };
 
 struct farkv_store {
@@ -51,15 +52,20 @@ static const struct prop_spec farkv_props[] = {
 	 NULL},
 	{"farkv.connect_timeout_ms", PROP_U64, FIELD(connect_timeout_ms), "5000", 1,
 	 3600000, NULL},
+	{"farkv.cache_entries", PROP_U64, FIELD(cache_entries), NULL, 0,
+	 UINT32_MAX, NULL},
 };
 
 static int kv_init(const struct db_setup *setup, struct db_store **store_out)
 {
 	struct farkv_store *s = calloc(1, sizeof(*s));
+	struct farkv_options o;
 	int err;
 
 	if (!s)
 		return err_set(FARKV_ENOMEM, "no memory for the farkv binding");
+	farkv_options_init(&o);
+	s->params.cache_entries = o.cache_entries;
 	err = props_read(setup->props, farkv_props, ARRAY_SIZE(farkv_props),
 			 &s->params);
 	if (err) {
@@ -120,6 +126,7 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	farkv_options_init(&o);
 	o.op_timeout_ms = (uint32_t)s->params.op_timeout_ms;
 	o.connect_timeout_ms = (uint32_t)s->params.connect_timeout_ms;
+	o.cache_entries = (uint32_t)s->params.cache_entries;
 	o.name = "kvbench";
 	o.queue_depth = s->queue_depth;
 	err = farkv_open(s->params.uri, &o, &d->kv);
@@ -349,7 +356,7 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 
 const struct db_ops db_farkv_ops = {
 	.name = "farkv",
-	.summary = "farkv, over shared memory",
+	.summary = "farkv, over shared memory or RDMA",
 	.forks = true,
 	.init = kv_init,
 	.fini = kv_fini,
