@@ -12,15 +12,27 @@
 #define FNV64_OFFSET UINT64_C(0xcbf29ce484222325)
 #define FNV64_PRIME UINT64_C(1099511628211)
 
+#define FNV64_PRIME_4 (FNV64_PRIME * FNV64_PRIME * FNV64_PRIME * FNV64_PRIME)
+
+static inline uint64_t fnv64_octets(uint64_t h, uint32_t octets)
+{
+	for (int i = 0; i < 4; i++) {
+		h ^= octets & 0xff;
+		h *= FNV64_PRIME;
+		octets >>= 8;
+	}
+	return h;
+}
+
 static inline uint64_t fnvhash64(uint64_t value)
 {
-	uint64_t h = FNV64_OFFSET;
+	uint64_t h = fnv64_octets(FNV64_OFFSET, (uint32_t)value);
 
-	for (int i = 0; i < 8; i++) {
-		h ^= value & 0xff;
-		h *= FNV64_PRIME;
-		value >>= 8;
-	}
+	/* Octets that are 0 leave the products alone, and these are one. */
+	if (__builtin_expect(value <= UINT32_MAX, 1))
+		h *= FNV64_PRIME_4;
+	else
+		h = fnv64_octets(h, (uint32_t)(value >> 32));
 	/* Java leaves -2^63 as it is; here it becomes +2^63. One value in
 	 * 2^64 could show the difference. */
 	return (int64_t)h < 0 ? 0 - h : h;

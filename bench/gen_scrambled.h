@@ -13,6 +13,7 @@
 
 #include "fnvhash.h"
 #include "gen_zipfian.h"
+#include "modulo.h"
 
 /* YCSB's constants: the inner range is 0..10^10, both ends included. */
 #define SCRAMBLED_ITEMS UINT64_C(10000000000)
@@ -21,7 +22,7 @@
 struct gen_scrambled {
 	struct gen_zipfian inner;
 	uint64_t min;
-	uint64_t items;
+	struct modulo items;
 };
 
 static inline void gen_scrambled_init(struct gen_scrambled *g, uint64_t min,
@@ -30,13 +31,14 @@ static inline void gen_scrambled_init(struct gen_scrambled *g, uint64_t min,
 	gen_zipfian_init_zeta(&g->inner, 0, SCRAMBLED_ITEMS, ZIPFIAN_THETA,
 			      SCRAMBLED_ZETA);
 	g->min = min;
-	g->items = max - min + 1;
+	modulo_init(&g->items, max - min + 1);
 }
 
 static inline uint64_t gen_scrambled_next(struct gen_scrambled *g,
 					  struct rng *r)
 {
-	return g->min + fnvhash64(gen_zipfian_next(&g->inner, r)) % g->items;
+	return g->min + modulo_of(&g->items,
+				  fnvhash64(gen_zipfian_next(&g->inner, r)));
 }
 
 #endif

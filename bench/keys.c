@@ -5,6 +5,9 @@
 
 #include <endian.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "fnvhash.h"
 
@@ -61,10 +64,42 @@ static inline void store_8(char *at, uint64_t digits)
 	memcpy(at, &digits, sizeof(digits));
 }
 
-static inline unsigned zeros_in_front(uint64_t digits)
+/* The same of v < 10^4, in four bytes. */
+static inline uint32_t digits_4(uint32_t v)
 {
-	return (unsigned)__builtin_ctzll(digits | UINT64_C(1) << 63) / 8;
+	uint32_t q = (v * 10486) >> 20, x = q | (v - q * 100) << 16;
+
+	q = (x * 103) >> 10 & 0x000f000f;
+	return q | (x - q * 10) << 8;
 }
+
+/* Sixteen digits: of `high`, then of `low`, both below 10^8. */
+#if defined(__SSE2__)
+/* As digits_8() for both at once; x / 10000 is x * 3518437209 >> 45, x / 100 is
+ * x * 5243 >> 19, x / 10 is x * 6554 >> 16 for the x that occur. */
+static inline void store_16(char *at, uint64_t high, uint64_t low)
+{
+	__m128i x = _mm_set_epi64x((int64_t)low, (int64_t)high), q;
+
+	q = _mm_srli_epi64(_mm_mul_epu32(x, _mm_set1_epi64x(3518437209)), 45);
+	x = _mm_sub_epi64(x, _mm_mul_epu32(q, _mm_set1_epi64x(10000)));
+	x = _mm_or_si128(q, _mm_slli_epi64(x, 32));
+	q = _mm_srli_epi16(_mm_mulhi_epu16(x, _mm_set1_epi32(5243)), 3);
+	x = _mm_sub_epi16(x, _mm_mullo_epi16(q, _mm_set1_epi32(100)));
+	x = _mm_or_si128(q, _mm_slli_epi32(x, 16));
+	q = _mm_mulhi_epu16(x, _mm_set1_epi16(6554));
+	x = _mm_sub_epi16(x, _mm_mullo_epi16(q, _mm_set1_epi16(10)));
+	x = _mm_or_si128(q, _mm_slli_epi16(x, 8));
+	x = _mm_add_epi8(x, _mm_set1_epi8('0'));
+	_mm_storeu_si128((__m128i *)(void *)at, x);
+}
+#else
+static inline void store_16(char *at, uint64_t high, uint64_t low)
+{
+	store_8(at, digits_8(high));
+	store_8(at + 8, digits_8(low));
+}
+#endif
 
 /* Numbers of up to 16 digits, and padded ones: by way of a buffer. */
 static unsigned build_padded(const struct key_format *f, uint64_t number,
@@ -74,8 +109,7 @@ static unsigned build_padded(const struct key_format *f, uint64_t number,
 	unsigned len = 24, pad = 0;
 
 	store_8(all, digits_8(number / TEN_16));
-	store_8(all + 8, digits_8(number / TEN_8 % TEN_8));
-	store_8(all + 16, digits_8(number % TEN_8));
+	store_16(all + 8, number / TEN_8 % TEN_8, number % TEN_8);
 	while (len > 1 && all[24 - len] == '0')
 		len--;
 	if (f->padding > len)
@@ -89,7 +123,8 @@ unsigned key_build(const struct key_format *f, uint64_t number,
 		   char key[KEY_CAP])
 {
 	char *at = key + f->prefix_len;
-	uint64_t top, rest;
+	uint64_t rest;
+	uint32_t top;
 	unsigned skip;
 
 	if (f->hashed)
@@ -97,12 +132,11 @@ unsigned key_build(const struct key_format *f, uint64_t number,
 	if (number < TEN_16 || f->padding > 17)
 		return build_padded(f, number, at);
 	/* 17 to 20 digits: all but two in a thousand hashes. */
-	top = digits_8(number / TEN_16);
+	top = digits_4((uint32_t)(number / TEN_16));
 	rest = number % TEN_16;
-	skip = zeros_in_front(top);
-	store_8(at, top >> skip * 8);
-	at += 8 - skip;
-	store_8(at, digits_8(rest / TEN_8));
-	store_8(at + 8, digits_8(rest % TEN_8));
-	return f->prefix_len + 24 - skip;
+	skip = (unsigned)__builtin_ctz(top) / 8;
+	top = htole32((top + 0x30303030) >> skip * 8);
+	memcpy(at, &top, sizeof(top));
+	store_16(at + 4 - skip, rest / TEN_8, rest % TEN_8);
+	return f->prefix_len + 20 - skip;
 }

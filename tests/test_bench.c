@@ -21,6 +21,7 @@
 #include "bench/gen_zipfian.h"
 #include "bench/hist.h"
 #include "bench/keys.h"
+#include "bench/modulo.h"
 #include "bench/props.h"
 #include "bench/ticks.h"
 #include "bench/values.h"
@@ -98,6 +99,30 @@ START_TEST(key_build_all_lengths_agree_with_printf)
 }
 END_TEST
 
+/* Numbers of all lengths, as they are and hashed. */
+START_TEST(key_build_of_random_numbers_agrees_with_printf)
+{
+	struct key_format f;
+	char key[KEY_CAP], want[64];
+	struct rng r;
+
+	rng_seed(&r, 4, 0);
+	for (int hashed = 0; hashed < 2; hashed++) {
+		ck_assert(key_format_init(&f, "user", 1, hashed));
+		key_prepare(&f, key);
+		for (int i = 0; i < 200000; i++) {
+			uint64_t v = rng_next(&r) >> i % 64;
+			int n = snprintf(want, sizeof(want), "user%llu",
+					 (unsigned long long)(hashed ? fnvhash64(v)
+								     : v));
+
+			ck_assert_uint_eq(key_build(&f, v, key), n);
+			ck_assert_mem_eq(key, want, n);
+		}
+	}
+}
+END_TEST
+
 /* ---- generators ------------------------------------------------------------------ */
 
 START_TEST(zipfian_zeta_and_eta_vectors)
@@ -114,6 +139,45 @@ START_TEST(zipfian_zeta_and_eta_vectors)
 	NEAR(g.alpha, 100.0, 1e-12);
 	gen_zipfian_init_zeta(&g, 0, SCRAMBLED_ITEMS, 0.99, SCRAMBLED_ZETA);
 	NEAR(g.eta, 0.21220003380967406, 1e-9);
+}
+END_TEST
+
+/* Octet by octet, as it is defined. */
+START_TEST(fnvhash_leaves_no_octet_out)
+{
+	struct rng r;
+
+	rng_seed(&r, 5, 0);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t v = rng_next(&r) >> i % 64, h = FNV64_OFFSET;
+
+		for (int k = 0; k < 64; k += 8)
+			h = (h ^ (v >> k & 0xff)) * FNV64_PRIME;
+		ck_assert_uint_eq(fnvhash64(v), (int64_t)h < 0 ? 0 - h : h);
+	}
+}
+END_TEST
+
+START_TEST(modulo_is_the_remainder)
+{
+	const uint64_t top = UINT64_C(1) << 63;
+	struct modulo m;
+	struct rng r;
+
+	rng_seed(&r, 6, 0);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t by = 1 + (i < 1000 ? (uint64_t)i
+					 : rng_next(&r) >> (1 + i % 63));
+		uint64_t n[] = {rng_next(&r) >> 1, 0, by - 1, by, top - 1, top,
+				top / by * by, top / by * by - 1};
+
+		modulo_init(&m, by);
+		for (size_t k = 0; k < ARRAY_SIZE(n); k++)
+			ck_assert_uint_eq(modulo_of(&m, n[k]), n[k] % by);
+	}
+	modulo_init(&m, top);
+	ck_assert_uint_eq(modulo_of(&m, top), 0);
+	ck_assert_uint_eq(modulo_of(&m, top - 1), top - 1);
 }
 END_TEST
 
@@ -585,6 +649,9 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(t, key_build_vectors, 0, (int)ARRAY_SIZE(keys));
 	tcase_add_test(t, key_build_all_lengths_agree_with_printf);
+	tcase_add_test(t, key_build_of_random_numbers_agrees_with_printf);
+	tcase_add_test(t, fnvhash_leaves_no_octet_out);
+	tcase_add_test(t, modulo_is_the_remainder);
 	tcase_add_test(t, zipfian_zeta_and_eta_vectors);
 	tcase_add_test(t, zipfian_grow_continues_the_sum);
 	tcase_add_test(t, distributions_have_their_hottest_number);

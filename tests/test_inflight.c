@@ -34,6 +34,7 @@ struct fake {
 	unsigned n, most, submitted;
 	/* What the case wants. */
 	unsigned hold;        /* nothing completes before so many are in flight */
+	uint64_t patience;    /* ... or this stamp */
 	uint64_t hold_until;  /* ... nor before the second poll after this stamp */
 	unsigned refuse_each; /* every so many-th is refused */
 	unsigned lose_at;     /* the session is lost with so many in flight */
@@ -59,7 +60,9 @@ static enum db_status fake_submit(struct db *db, const struct db_request *r)
 
 static bool holds(struct fake *f)
 {
-	if (f->hold && f->n < f->hold)
+	/* Who waits for their ends will never submit so many. */
+	if (f->hold && f->n < f->hold &&
+	    (int64_t)(f->patience - ticks_now()) > 0)
 		return true;
 	if (f->hold && f->stop)
 		*f->stop = true;
@@ -159,6 +162,7 @@ static void up(const char *const *args, size_t n, bool load)
 	workload_thread_init(&g.worker->draw, &g.workload, 1, 0);
 	ck_assert_int_eq(worker_init(g.worker), 0);
 	g.fake.base.ops = &fake_ops;
+	g.fake.patience = ticks_now() + ticks_from_ns(3 * NS_PER_SEC);
 	g.fake.values = &g.workload.values;
 	g.fake.stride = g.worker->value_stride;
 	g.fake.found = malloc(DB_POLL_MAX * g.fake.stride);

@@ -39,6 +39,9 @@ make_copy() {
 	(cd "$build" && "$copy/configure" -q --disable-shared CC="${CC:-cc}" \
 		CFLAGS="-O1 -w") >"$dir/log" 2>&1 ||
 		die "configure fails: $(tail -3 "$dir/log")"
+	# What make makes before all else, and not for one target.
+	make -C "$build" bench/commit.h >"$dir/log" 2>&1 ||
+		die "bench/commit.h: $(tail -3 "$dir/log")"
 }
 
 # targets RUN...: what has to be built for them
