@@ -271,7 +271,7 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 			break;
 		}
 		at = put_fill(kv, &g, items, n, at, &f);
-		index_fetch_many(kv->link.index, g.op, g.n);
+		index_try_many(kv->link.index, g.op, g.n);
 		handle_run(kv, g.op, g.n);
 		final = put_harvest(kv, &g, items, &f);
 		if (at < n)

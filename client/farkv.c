@@ -158,8 +158,7 @@ static int key_op(struct farkv *kv, const void *key, size_t key_len,
 	op->into = w->into;
 	op->into_cap = w->into_cap;
 	if (!index_try(kv->link.index, op)) {
-		if (w->kind == INDEX_GET)
-			handle_start_clock(kv);
+		handle_start_clock(kv);
 		if (w->kind == INDEX_PUT)
 			handle_put(kv, op);
 		else
@@ -179,7 +178,7 @@ static int key_call(struct farkv *kv, const void *key, size_t key_len,
 
 	if (!kv)
 		return no_handle();
-	err = w->kind == INDEX_GET ? handle_enter(kv) : handle_begin(kv);
+	err = handle_enter(kv);
 	if (err)
 		return err;
 	err = key_op(kv, key, key_len, w);

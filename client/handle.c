@@ -290,6 +290,7 @@ int handle_value(const struct farkv *kv, const void *value, size_t len)
 static int versions_wait(struct farkv *kv)
 {
 	link_ask_prefix(&kv->link, UINT32_MAX);
+	handle_start_clock(kv);
 	for (;;) {
 		handle_pause(kv);
 		if (index_versions_left(kv->link.index) >= VERSIONS_RESERVE)
@@ -481,14 +482,16 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {
-	uint64_t start = kv->deadline_ns - kv->op_timeout_ns;
-
 	if (kv->link.denied[cls]) {
 		kv->link.denied[cls] = false;
-		kv->prefetch_ns = start + PREFETCH_PAUSE_NS;
+		kv->prefetch_ns = clock_now_ns() + PREFETCH_PAUSE_NS;
 	}
-	if (start >= kv->prefetch_ns)
-		(void)link_ask_blocks(&kv->link, cls, start, 0);
+	if (kv->prefetch_ns) {
+		if (clock_now_ns() < kv->prefetch_ns)
+			return;
+		kv->prefetch_ns = 0;
+	}
+	(void)link_ask_blocks(&kv->link, cls, index_recent(kv->link.index), 0);
 }
 
 void handle_after(struct farkv *kv, const struct index_op *op)

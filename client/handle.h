@@ -54,7 +54,7 @@ struct farkv {
 
 	struct combine_heat heat; /* keys that threads put together */
 	uint64_t mutations;   /* since the link was made */
-	uint64_t prefetch_ns; /* no requests ahead of need before this moment */
+	uint64_t prefetch_ns; /* no requests ahead of need before this; or 0 */
 	uint32_t prefix_low;  /* ask for a prefix when fewer versions are left */
 	struct handle_hint *hints; /* HANDLE_HINTS, NULL until needed */
 

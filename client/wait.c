@@ -107,8 +107,11 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 			   uint32_t taken, struct wait_state *w)
 {
 	struct link *l = &kv->link;
-	uint64_t ready = alloc_next_ready(l->alloc, op->cls);
+	uint64_t ready;
 	int err;
+
+	alloc_date(l->alloc, now);
+	ready = alloc_next_ready(l->alloc, op->cls);
 
 	if (alloc_count(l->alloc, op->cls) + (ready && ready <= now) > taken)
 		return now;

@@ -15,8 +15,11 @@
 
 struct limbo_item {
 	struct block_ref ref;
-	uint64_t ready; /* when it may be used again */
+	uint64_t ready; /* when it may be used again, or UNDATED */
 };
+
+/* Behind all dates: what is not dated yet is behind what is. */
+#define UNDATED UINT64_MAX
 
 /* A growing ring: the free list takes from its end, limbo from its front. */
 struct class_stock {
@@ -24,6 +27,7 @@ struct class_stock {
 	struct limbo_item *limbo; /* ring of limbo_cap, oldest at limbo_at */
 	uint32_t n_free, free_cap;
 	uint32_t n_limbo, limbo_cap, limbo_at;
+	uint32_t n_undated; /* of limbo, at its end; fewer if some were given back */
 	uint32_t last_grant;
 	uint32_t used; /* alloc.epoch when one was last taken or granted */
 	bool asking;
@@ -33,6 +37,8 @@ struct alloc {
 	uint64_t grace_ns;
 	struct journal *journal; /* NULL but while a sweep is on */
 	uint64_t hoard_bytes;
+	uint8_t undated[CLASS_COUNT]; /* classes that may have some */
+	uint32_t n_undated;
 	uint32_t epoch; /* grants and looks at surplus so far */
 	struct block_ref *worn;
 	uint32_t n_worn, worn_cap;
@@ -123,10 +129,17 @@ static uint32_t limbo_ready(const struct class_stock *s, uint64_t now)
 	return low;
 }
 
+/*
+ * Limbo is long, and each of its items is looked at once in T: its ends are fetched
+ * ahead of their use.
+ */
+#define FETCH_AHEAD 16u
+
 static struct block_ref limbo_pop(struct class_stock *s)
 {
 	struct block_ref ref = s->limbo[s->limbo_at].ref;
 
+	__builtin_prefetch(limbo_item(s, FETCH_AHEAD));
 	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
 	s->n_limbo--;
 	return ref;
@@ -191,7 +204,24 @@ int alloc_put_written(struct alloc *a, struct block_ref ref)
 	return alloc_put(a, ref);
 }
 
-int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
+static void date_class(struct class_stock *s, uint64_t ready)
+{
+	uint32_t n = UTIL_MIN(s->n_undated, s->n_limbo);
+
+	for (uint32_t i = s->n_limbo - n; i < s->n_limbo; i++)
+		s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)].ready = ready;
+	s->n_undated = 0;
+}
+
+void alloc_date(struct alloc *a, uint64_t now)
+{
+	while (a->n_undated)
+		date_class(&a->cls[a->undated[--a->n_undated]],
+			   now + a->grace_ns);
+}
+
+/* `ready` may be UNDATED. */
+static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
 	struct class_stock *s = &a->cls[ref.cls];
 
@@ -207,9 +237,28 @@ int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 		if (err)
 			return err;
 	}
+	__builtin_prefetch(limbo_item(s, s->n_limbo + FETCH_AHEAD), 1);
 	s->limbo[(s->limbo_at + s->n_limbo++) & (s->limbo_cap - 1)] =
-		(struct limbo_item){.ref = ref, .ready = now + a->grace_ns};
+		(struct limbo_item){.ref = ref, .ready = ready};
+	if (ready == UNDATED && s->n_undated++ == 0)
+		a->undated[a->n_undated++] = ref.cls;
 	return 0;
+}
+
+int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
+{
+	alloc_date(a, now);
+	return rest(a, ref, now + a->grace_ns);
+}
+
+int alloc_retire_undated(struct alloc *a, struct block_ref ref)
+{
+	return rest(a, ref, UNDATED);
+}
+
+uint32_t alloc_resting(const struct alloc *a, uint8_t cls)
+{
+	return a->cls[cls].n_limbo;
 }
 
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls)

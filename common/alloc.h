@@ -82,7 +82,22 @@ int alloc_put_written(struct alloc *a, struct block_ref ref);
  */
 int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now);
 
-/** When the oldest limbo block of `cls` becomes free; 0 if there is none. */
+/**
+ * The same for a CAS that has completed without a look at the clock: the block's T
+ * begins at the next alloc_date(), or alloc_retire(). It does not become free before.
+ */
+int alloc_retire_undated(struct alloc *a, struct block_ref ref);
+
+/** It is `now`: T of all that are undated begins. */
+void alloc_date(struct alloc *a, uint64_t now);
+
+/** Blocks of `cls` in limbo, ready or not, dated or not. */
+uint32_t alloc_resting(const struct alloc *a, uint8_t cls);
+
+/**
+ * When the oldest limbo block of `cls` becomes free; 0 if there is none. UINT64_MAX if
+ * it is undated.
+ */
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
 
 /** Blocks at hand whose incarnations ran out: to be given back. */

@@ -188,6 +188,11 @@ struct location_counters index_remembered(const struct index *ix)
 			  (struct location_counters){0};
 }
 
+uint64_t index_recent(const struct index *ix)
+{
+	return ix->recent_ns;
+}
+
 uint64_t index_retries(const struct index *ix)
 {
 	return ix->retries;

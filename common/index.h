@@ -91,6 +91,9 @@ struct location_counters index_remembered(const struct index *ix);
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
 
+/** A moment at which its clock was looked at, not long ago for who writes all the time. */
+uint64_t index_recent(const struct index *ix);
+
 /** Replace the clock (tests). NULL restores clock_now_ns(). */
 void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg);
 
@@ -192,16 +195,17 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 		    uint32_t value_len, uint64_t expected);
 
 /**
- * A GET that was just set up, by loads from the mapped region: no chain, no clock,
- * no system call. True if the operation is final. False if it is no GET, the
- * lane has no mapping, or anything unusual was met: then nothing has happened
- * and index_run() knows what to do. The counters show what a card would see.
+ * An operation that was just set up, on a region that is mapped: a GET by loads, others
+ * by loads up to their CAS. No deadline, no system call; of a clock as much as
+ * alloc_retire() needs. True if the operation is final. False if the lane has no
+ * mapping, or anything unusual was met: then nothing has changed, and index_run() or
+ * index_submit() goes on. The counters show what a card would see.
  */
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
- * The same for GETs that were just set up, ops[0..n-1]: the memory that they need is
- * fetched side by side, in stages (windows, blocks). Those that it could not end are
+ * The same for operations that were just set up, ops[0..n-1]: the memory that they need
+ * is fetched side by side, in stages (windows, blocks). Those that it could not end are
  * INDEX_PENDING still.
  */
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);

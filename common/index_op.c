@@ -202,11 +202,39 @@ static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 	       (ix->lane->caps & XPORT_DIRECT_STORE);
 }
 
-/* A block that had rested enough at the last look at the clock needs no other. */
-static bool block_take(struct index *ix, struct index_op *op)
+bool op_take_block(struct index *ix, struct index_op *op)
 {
-	return alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block) ||
-	       alloc_take(ix->alloc, op->cls, index_now(ix), &op->block);
+	if (!op_has_value(op) || op->has_block || op->resolving)
+		return true;
+	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
+	/* What had rested enough at the last look at the clock needs no other. */
+	if (!alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block)) {
+		ix->recent_ns = index_now(ix);
+		alloc_date(ix->alloc, ix->recent_ns);
+		if (!alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block))
+			return false;
+	}
+	op->has_block = true;
+	op->written = false;
+	prefetch_block(ix, op);
+	return true;
+}
+
+void op_forget(struct index_op *op)
+{
+	op->accept_frozen = false;
+	op->odd = false;
+	op->probe_full = false;
+	op->inserting = false;
+	op->skipped = false;
+	op->settled = false;
+	op->absorbs = false;
+	op->direct = false;
+	op->warm = false;
+	op->remembered = false;
+	op->imaged = false;
+	op->refusal = 0;
+	op->scan_from = 0;
 }
 
 static enum next op_start(struct index *ix, struct index_op *op,
@@ -225,32 +253,12 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (next != NEXT_POST)
 		return next;
 	prefetch_window(ix, op);
-	if (op_has_value(op) && !op->has_block && !op->resolving) {
-		op->cls = (uint8_t)class_for(
-			block_room(op->key.len, op->value_len));
-		if (!block_take(ix, op))
-			return op_wait(ix, op, INDEX_WAIT_BLOCK);
-		op->has_block = true;
-		op->written = false;
-		prefetch_block(ix, op);
-	}
+	if (!op_take_block(ix, op))
+		return op_wait(ix, op, INDEX_WAIT_BLOCK);
 	if (index_op_reserve(ix, op, 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
-
-	op->accept_frozen = false;
-	op->odd = false;
-	op->probe_full = false;
-	op->inserting = false;
-	op->skipped = false;
-	op->settled = false;
-	op->absorbs = false;
-	op->direct = false;
-	op->warm = false;
-	op->remembered = false;
-	op->imaged = false;
-	op->refusal = 0;
-	op->scan_from = 0;
+	op_forget(op);
 	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
 		return next;
 	if (warm_start(ix, op, &next))

@@ -23,9 +23,11 @@ struct index {
 
 	uint64_t (*now)(void *arg);
 	void *now_arg;
-	uint64_t recent_ns; /* on the clock, some time ago: when a block was retired */
+	uint64_t recent_ns; /* on the clock, some time ago */
+	uint32_t undated;   /* blocks retired since then */
 	uint64_t retries;
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
+	unsigned direct_posts;  /* ... and of its chains that were posted there */
 	uint32_t prefix;
 	uint32_t counter;
 };
@@ -91,6 +93,12 @@ enum next op_again(struct index *ix, struct index_op *op);
  * hundred times, `what` says of which kind. */
 enum next op_again_bounded(struct index *ix, struct index_op *op,
 			   const char *what);
+
+/** If the operation writes a value, give it a block to write it to. False: none is at
+ * hand. */
+bool op_take_block(struct index *ix, struct index_op *op);
+/** Nothing has been seen of the key yet. */
+void op_forget(struct index_op *op);
 
 /** Begin the chain whose completion is handled in `state`. */
 void op_chain_begin(struct index_op *op, enum op_state state);

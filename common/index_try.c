@@ -113,6 +113,17 @@ static void count_stages(struct index *ix, unsigned candidates)
 	ix->direct_stages = stages;
 }
 
+/* An operation's nth chain was posted: those of a batch would be posted together. */
+static void count_post(struct index *ix, unsigned nth)
+{
+	if (nth > ix->direct_posts) {
+		ix->direct_posts = nth;
+		ix->lane->counters.round_trips++;
+	} else {
+		ix->lane->counters.doorbells--;
+	}
+}
+
 /* What a look at a slot leads to. */
 enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 
@@ -193,14 +204,6 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 	return true;
 }
 
-bool index_try(struct index *ix, struct index_op *op)
-{
-	if (op->kind != INDEX_GET || !loads_lead(ix))
-		return false;
-	ix->direct_stages = 0;
-	return get_by_loads(ix, op);
-}
-
 /* ---- many operations ------------------------------------------------------------------- */
 
 /* So many wait for memory together: their lines fit into the nearest cache. */
@@ -240,20 +243,6 @@ static void fetch_some(const struct index *ix, struct index_op *const *ops,
 			prefetch_candidate(ix, ops[i], slots[i]);
 }
 
-void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
-{
-	if (!loads_lead(ix))
-		return;
-	ix->direct_stages = 0;
-	for (size_t at = 0; at < n; at += MANY) {
-		size_t some = UTIL_MIN(n - at, (size_t)MANY);
-
-		fetch_some(ix, ops + at, some);
-		for (size_t i = at; i < at + some; i++)
-			(void)get_by_loads(ix, ops[i]);
-	}
-}
-
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n)
 {
@@ -263,7 +252,7 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		fetch_some(ix, ops + at, UTIL_MIN(n - at, (size_t)MANY));
 }
 
-/* ---- a writer's search --------------------------------------------------------- */
+/* ---- writers ------------------------------------------------------------------- */
 
 /* Whose is the block that `word` names? Copies its header and key to op->buf. */
 static enum block_check direct_head(struct index *ix, struct index_op *op,
@@ -282,6 +271,50 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 				 op->key.data, op->key.len, op->key.hash, view);
 }
 
+/* As look_at(), of a key that may be dead; what is found there is *view. */
+static enum look look_to_write(struct index *ix, struct index_op *op,
+			       const uint64_t *slot, struct block_view *view)
+{
+	uint64_t w = atom_load_follow(slot);
+	enum block_check check;
+
+	if (w == slot_empty(entry_gen(op->entry)))
+		return LOOK_END;
+	if ((w & SLOT_FROZEN) || slot_is_null(w))
+		return LOOK_UNUSUAL;
+	if (slot_fp(w) != hash_fp(op->key.hash))
+		return LOOK_ON;
+	check = direct_head(ix, op, w, view);
+	if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
+	    !still_holds(slot, w))
+		return LOOK_UNUSUAL;
+	op->expect_word = w;
+	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
+}
+
+/* Where the walk ended is op->slot_at; WINDOW_SLOTS if all are others'. */
+static enum look walk_to_write(struct index *ix, struct index_op *op,
+			       const uint64_t *slots, struct block_view *view)
+{
+	uint32_t fp = hash_fp(op->key.hash);
+
+	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
+		struct line_masks m = window_scan(&slots[s], fp);
+
+		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
+			enum look look;
+
+			op->slot_at = (uint16_t)(s +
+						 (unsigned)__builtin_ctz(at));
+			look = look_to_write(ix, op, &slots[op->slot_at], view);
+			if (look != LOOK_ON)
+				return look;
+		}
+	}
+	op->slot_at = WINDOW_SLOTS;
+	return LOOK_END;
+}
+
 /*
  * The same walk as op_scan()'s, without an image of the window: so a CAS that is
  * lost to another key starts again. What a writer concludes from a word, its CAS or
@@ -291,47 +324,95 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 {
 	struct xport_counters *count = &ix->lane->counters;
 	struct xport_counters before = *count;
-	uint64_t fp = hash_fp(op->key.hash), empty;
 	const uint64_t *slots = direct_window(ix, op);
-	unsigned s, candidates = 0;
+	struct block_view view;
+	enum look look;
 
 	if (!slots)
 		return false;
-	empty = slot_empty(entry_gen(op->entry));
 	count->reads++;
 	count->read_bytes += WINDOW_BYTES;
-	for (s = 0; s < WINDOW_SLOTS; s++) {
-		uint64_t w = atom_load_follow(&slots[s]);
-		enum block_check check;
-		struct block_view view;
-
-		if (w == empty)
-			break;
-		if ((w & SLOT_FROZEN) || slot_is_null(w))
-			goto unusual;
-		if (slot_fp(w) != fp)
-			continue;
-		candidates++;
-		check = direct_head(ix, op, w, &view);
-		if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
-		    !still_holds(&slots[s], w))
-			goto unusual;
-		if (check == BLOCK_MINE) {
-			op->direct = true;
-			op->slot_at = (uint16_t)s;
-			count_stages(ix, candidates);
-			*next_out = op_decide(ix, op, w, view.version);
-			return true;
-		}
+	look = walk_to_write(ix, op, slots, &view);
+	if (look == LOOK_UNUSUAL) {
+		*count = before;
+		ix->retries++;
+		return false;
 	}
 	op->direct = true;
-	op->scan_from = (uint16_t)s;
-	count_stages(ix, candidates);
-	*next_out = op_absent(ix, op);
+	count_stages(ix, (unsigned)(count->reads - before.reads) - 1);
+	if (look == LOOK_FOUND) {
+		*next_out = op_decide(ix, op, op->expect_word, view.version);
+	} else {
+		op->scan_from = op->slot_at;
+		*next_out = op_absent(ix, op);
+	}
 	return true;
+}
 
-unusual:
-	*count = before;
-	ix->retries++;
-	return false;
+/* Swaps, lost and tried again, before somebody has to look at the clock. */
+#define SWAPS_MAX 4u
+
+/*
+ * From the start to the CAS, and on as it may go, one chain after the other. What is
+ * not done by then goes on, or begins again, in index_run().
+ */
+static bool write_by_loads(struct index *ix, struct index_op *op)
+{
+	enum next next;
+
+	if (!(ix->lane->caps & XPORT_DIRECT_STORE) || !ix->alloc ||
+	    op->resolving || op->state != 0 || !direct_window(ix, op))
+		return false;
+	__builtin_prefetch(ix->lane->base + window_off(op));
+	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
+		return false;
+	op_forget(op);
+	if (!index_try_write(ix, op, &next))
+		return false;
+	for (unsigned n = 0; next == NEXT_POST; n++) {
+		if (n == SWAPS_MAX || op->state != OP_SWAP) {
+			(void)op_again(ix, op);
+			return false;
+		}
+		op->chain.next = NULL;
+		if (xport_post(ix->lane, &op->chain) != 0) {
+			(void)op_again(ix, op);
+			return false;
+		}
+		count_post(ix, n + 1);
+		if (op->chain.status) /* the lane broke */
+			return false;
+		next = op_swap_done(ix, op);
+	}
+	return next == NEXT_DONE;
+}
+
+static bool try_one(struct index *ix, struct index_op *op)
+{
+	return op->kind == INDEX_GET ? get_by_loads(ix, op) :
+				       write_by_loads(ix, op);
+}
+
+bool index_try(struct index *ix, struct index_op *op)
+{
+	if (!loads_lead(ix))
+		return false;
+	ix->direct_stages = 0;
+	ix->direct_posts = 0;
+	return try_one(ix, op);
+}
+
+void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
+{
+	if (!loads_lead(ix))
+		return;
+	ix->direct_stages = 0;
+	ix->direct_posts = 0;
+	for (size_t at = 0; at < n; at += MANY) {
+		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+
+		fetch_some(ix, ops + at, some);
+		for (size_t i = at; i < at + some; i++)
+			(void)try_one(ix, ops[i]);
+	}
 }

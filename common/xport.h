@@ -81,7 +81,8 @@ struct xport_chain {
 };
 
 enum xport_caps {
-	XPORT_DIRECT = 1u << 0,       /* base + off may be loaded from */
+	XPORT_DIRECT = 1u << 0,       /* base + off may be loaded from; chains are
+					 done when they are posted */
 	XPORT_DIRECT_STORE = 1u << 1, /* ... and own unpublished blocks stored to */
 	XPORT_READ8_ATOMIC = 1u << 2, /* aligned 8-byte words never tear in a READ */
 	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */

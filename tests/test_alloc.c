@@ -56,6 +56,80 @@ START_TEST(limbo_keeps_order_over_growth_and_wrap)
 }
 END_TEST
 
+START_TEST(undated_block_rests_for_T_from_its_date_on)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r, other = block(7);
+
+	other.cls = 3;
+	ck_assert_int_eq(alloc_retire(a, block(1), 1000), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, block(2)), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, block(3)), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, other), 0);
+	ck_assert_uint_eq(alloc_resting(a, 0), 3);
+	ck_assert(alloc_take(a, 0, 5000, &r));
+	ck_assert_uint_eq(r.off, block(1).off);
+	ck_assert(!alloc_take(a, 0, 5000, &r));
+	ck_assert_uint_eq(alloc_next_ready(a, 0), UINT64_MAX);
+	alloc_date(a, 5000);
+	ck_assert_uint_eq(alloc_next_ready(a, 0), 5000 + T);
+	ck_assert_uint_eq(alloc_next_ready(a, 3), 5000 + T);
+	ck_assert(!alloc_take(a, 0, 5000 + T - 1, &r));
+	alloc_date(a, 6000); /* they have a date */
+	ck_assert(alloc_take(a, 0, 5000 + T, &r));
+	ck_assert_uint_eq(r.off, block(2).off);
+	ck_assert_uint_eq(r.inc, 1);
+	ck_assert(alloc_take(a, 3, 5000 + T, &r));
+	ck_assert_uint_eq(r.off, other.off);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(undated_blocks_are_dated_before_the_next_that_has_a_date)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r;
+
+	/* Round the ring, too; and the date is for those of all classes. */
+	for (unsigned i = 0; i < 200; i++) {
+		uint64_t now = 1000 + i * UINT64_C(10);
+
+		ck_assert_int_eq(alloc_retire_undated(a, block(3 * i)), 0);
+		ck_assert_int_eq(alloc_retire_undated(a, block(3 * i + 1)), 0);
+		ck_assert_int_eq(alloc_retire(a, block(3 * i + 2), now), 0);
+		for (unsigned k = 0; k < 3; k++) {
+			ck_assert_uint_eq(alloc_next_ready(a, 0), now + T);
+			ck_assert(!alloc_take(a, 0, now + T - 1, &r));
+			ck_assert(alloc_take(a, 0, now + T, &r));
+			ck_assert_uint_eq(r.off, block(3 * i + k).off);
+		}
+	}
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
+{
+	struct alloc *a = alloc_new(T);
+	enum alloc_state state = ALLOC_FREE;
+	struct block_ref out[4], r;
+
+	ck_assert_int_eq(alloc_retire_undated(a, block(1)), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, block(2)), 0);
+	/* T has not passed, as far as anybody knows. */
+	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX - 1, out, 4, &state), 0);
+	ck_assert_uint_eq(alloc_drain(a, UINT64_MAX - 1, out, 4, &state), 2);
+	ck_assert_int_eq(state, ALLOC_LIMBO);
+	ck_assert_int_eq(alloc_retire_undated(a, block(3)), 0);
+	alloc_date(a, 100);
+	ck_assert(!alloc_take(a, 0, 100 + T - 1, &r));
+	ck_assert(alloc_take(a, 0, 100 + T, &r));
+	ck_assert_uint_eq(r.off, block(3).off);
+	ck_assert_uint_eq(alloc_resting(a, 0), 0);
+	alloc_free(a);
+}
+END_TEST
+
 START_TEST(put_unpublished_block_is_free_at_once_with_its_inc)
 {
 	struct alloc *a = alloc_new(T);
@@ -376,6 +450,9 @@ static Suite *suite(void)
 	tcase_add_test(
 		t, retire_block_is_free_after_T_with_next_inc_and_not_before);
 	tcase_add_test(t, limbo_keeps_order_over_growth_and_wrap);
+	tcase_add_test(t, undated_block_rests_for_T_from_its_date_on);
+	tcase_add_test(t, undated_blocks_are_dated_before_the_next_that_has_a_date);
+	tcase_add_test(t, undated_blocks_that_went_back_leave_no_date_to_others);
 	tcase_add_test(t, put_unpublished_block_is_free_at_once_with_its_inc);
 	tcase_add_test(t, retire_last_inc_goes_back_worn_and_is_never_reused);
 	tcase_add_test(t, want_starts_at_two_doubles_and_asks_once);

@@ -175,6 +175,54 @@ START_TEST(writer_halted_while_its_block_is_reused_does_not_win)
 }
 END_TEST
 
+static unsigned clock_looks;
+
+static uint64_t counting_clock(void *arg)
+{
+	clock_looks++;
+	return fake_clock(arg);
+}
+
+/*
+ * The clock is looked at now and then; and still no block is written to within T of the
+ * CAS that unlinked it. In bursts, so that some come late to be dated.
+ */
+START_TEST(unlinked_blocks_rest_for_T_though_the_clock_is_seldom_looked_at)
+{
+	static uint64_t unlinked[1 << 16]; /* when the block at 64 * i was */
+	enum { PUTS = 20000 };
+	struct index_key k[4];
+	uint64_t rng = 88172645463325252u;
+
+	setup(false);
+	memset(unlinked, 0, sizeof(unlinked));
+	fake_now = 10 * GRACE;
+	index_set_clock(other.ix, counting_clock, NULL);
+	for (unsigned i = 0; i < 4; i++) {
+		k[i] = key_of((const char *[]){"a", "b", "c", "d"}[i]);
+		PUT(&other, k[i], "v");
+	}
+	clock_looks = 0;
+	for (unsigned n = 0; n < PUTS; n++) {
+		uint64_t *slot = slots_of(k[n % 4]), old = slot_off(*slot), new;
+
+		rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17;
+		fake_now += rng % 50 == 0 ? GRACE / 2 : rng % (GRACE / 100);
+		PUT(&other, k[n % 4], "w");
+		new = slot_off(*slot);
+		ck_assert_uint_lt(new / 64, 1 << 16);
+		ck_assert_msg(!unlinked[new / 64] ||
+				      fake_now - unlinked[new / 64] >= GRACE,
+			      "put %u: block used again after %g of T", n,
+			      (double)(fake_now - unlinked[new / 64]) / GRACE);
+		unlinked[old / 64] = fake_now;
+	}
+	/* Once in 16 puts; and where none has rested enough, once more. */
+	ck_assert_uint_lt(clock_looks, PUTS / 4);
+	teardown();
+}
+END_TEST
+
 static void cas_again_and_again(void)
 {
 	if (run(&other, INDEX_CAS, rival.key, "r", 0) != FARKV_EVERSION)
@@ -252,6 +300,8 @@ static Suite *suite(void)
 	tcase_add_test(t, reader_halted_while_its_block_is_reused_reads_again);
 	tcase_add_test(t,
 		       writer_halted_while_its_block_is_reused_does_not_win);
+	tcase_add_test(t,
+		unlinked_blocks_rest_for_T_though_the_clock_is_seldom_looked_at);
 	tcase_add_test(t, put_that_loses_for_ever_ends_at_its_deadline);
 	tcase_add_loop_test(
 		t, incarnation_grows_with_each_reuse_and_never_wraps, 0, 2);
