@@ -230,7 +230,8 @@ typedef int (*xport_fault_hook)(void *arg, const struct xport_chain *chain,
 struct xport_fault_config {
 	uint64_t seed;
 	uint32_t tear_ppm;     /* READs whose bytes are taken at two moments */
-	uint32_t delay_ppm;    /* chains that complete only at a later poll */
+	uint32_t delay_ppm;    /* chains that complete only at a later poll; none where
+				  the mapping is handed out */
 	uint32_t delay_polls;  /* ... how many polls later, at most */
 	uint64_t break_at;     /* break before request number N (from 1); 0 never */
 	bool lose_completion;  /* break_at: the request happens, its completion is lost */

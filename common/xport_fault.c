@@ -173,7 +173,9 @@ static int fault_post(struct xport_lane *lane, struct xport_chain *first)
 	while (*tail)
 		tail = &(*tail)->next;
 	*tail = first;
-	if (f->wait_polls == 0 && fault_chance(f, f->cfg.delay_ppm))
+	/* On mapped memory chains are done when they are posted. */
+	if (f->wait_polls == 0 && !(lane->caps & XPORT_DIRECT) &&
+	    fault_chance(f, f->cfg.delay_ppm))
 		f->wait_polls = 1 + (uint32_t)(fault_random(f) %
 					       UTIL_MAX(f->cfg.delay_polls, 1u));
 	if (f->wait_polls == 0)
