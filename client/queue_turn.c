@@ -338,7 +338,8 @@ bool queue_can_begin(const struct queue *q)
 {
 	if (q->fresh.first && (!q->parked || q->now_ns > q->park_until_ns))
 		return true;
-	return waiting_due(q);
+	/* A submission may have taken the mail, and with it the alert. */
+	return (q->waiting.first && q->mail) || waiting_due(q);
 }
 
 /* Has the session something to say? Only while the gate is left is it heard. */

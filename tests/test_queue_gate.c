@@ -154,6 +154,28 @@ START_TEST(blocks_that_come_late)
 }
 END_TEST
 
+/* The mail is attended to by a submission: who waits for it goes on all the same. */
+START_TEST(blocks_that_a_submission_finds)
+{
+	uint64_t start = clock_now_ns();
+
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	for (int i = 0; i < 100; i++)
+		(void)take();
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_release(&srv);
+	wait_alert(GATE_MAIL);
+	submit(FARKV_REQUEST_GET, 1, "c", NULL);
+	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	wait_all();
+	ENDED(0, 0);
+	ENDED(1, FARKV_ENOTFOUND);
+	ck_assert_uint_lt(clock_now_ns() - start, LONG_MS / 2 * NS_PER_MS);
+}
+END_TEST
+
 START_TEST(a_server_without_memory_ends_them)
 {
 	fake_server_set(&srv, grant_blocks, 0);
@@ -405,6 +427,7 @@ static Suite *suite(void)
 	tcase_add_test(t, sweep_begins_behind_what_is_in_flight);
 	tcase_add_test(t, reclaim_waits_for_what_is_in_flight);
 	tcase_add_test(t, blocks_that_come_late);
+	tcase_add_test(t, blocks_that_a_submission_finds);
 	tcase_add_test(t, a_server_without_memory_ends_them);
 	tcase_add_test(t, a_silent_server_lets_them_run_out);
 	tcase_add_loop_test(t, a_full_window_is_told_without_waiting, 0, 2);
