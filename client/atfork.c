@@ -12,20 +12,23 @@
 #include "combine.h"
 #include "control.h"
 #include "mapping.h"
+#include "waker.h"
 
 static uint64_t generation; /* changed only where one thread exists */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int once_err;
 
-/* Both modules at rest, so that the child's copies are consistent. */
+/* All modules at rest, so that the child's copies are consistent. */
 static void fork_prepare(void)
 {
 	control_fork_prepare();
 	mapping_fork_prepare();
+	waker_fork_prepare();
 }
 
 static void fork_parent(void)
 {
+	waker_fork_parent();
 	mapping_fork_parent();
 	control_fork_parent();
 }
@@ -33,6 +36,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	generation++;
+	waker_fork_child();
 	mapping_fork_child();
 	control_fork_child();
 	combine_fork_child();

@@ -405,6 +405,13 @@ size_t farkv_in_flight(const struct farkv *kv)
 	return kv ? queue_in_flight(kv) : 0;
 }
 
+int farkv_event_fd(struct farkv *kv)
+{
+	int err = queue_begin(kv, NULL, "", 0);
+
+	return err ? err : queue_end(kv, queue_event_fd(kv));
+}
+
 /* ---- the server -------------------------------------------------------------------------- */
 
 /* A request and its answer; the gate is open for the control thread meanwhile. */

@@ -15,6 +15,7 @@
 
 #include "atfork.h"
 #include "queue.h"
+#include "waker.h"
 
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
@@ -156,6 +157,7 @@ void handle_close(struct farkv *kv)
 	else
 		buffers_fini(&kv->buffers);
 	queue_free(kv->queue);
+	waker_free(kv->waker);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);

@@ -50,6 +50,7 @@ struct farkv {
 	struct index_op *ops; /* INDEX_RUN_MAX for batches; NULL until needed */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
 	uint32_t queue_depth;
+	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
 	struct arena arena;   /* a batch's values but those of its last group */
 
 	struct combine_heat heat; /* keys that threads put together */

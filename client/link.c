@@ -117,6 +117,7 @@ static int verbs_open_lane(const struct connect_result *r, struct link *l,
 				      .session = r->session,
 				      .token = r->token,
 				      .readonly = l->readonly,
+				      .events = true,
 				      .read8_atomic = r->read8_atomic,
 				      .deadline_ns = deadline_ns};
 	int err = verbs_lane_open(channel_verbs_link(r->channel), &p, &l->lane);

@@ -10,6 +10,8 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "waker.h"
+
 /* ---- life -------------------------------------------------------------------------- */
 
 static int queue_new(struct farkv *kv)
@@ -128,6 +130,7 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 	}
 	if (i > 0) {
 		queue_kick(kv);
+		queue_rest(kv);
 		return (int)i;
 	}
 	if (err || n == 0)
@@ -190,12 +193,16 @@ static int take(struct farkv *kv, struct farkv_completion *out, size_t max)
 
 int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 {
-	if (!kv->queue)
-		return 0;
-	reclaim_lent(kv);
-	queue_turn_begin(kv);
-	queue_turn(kv);
-	return take(kv, out, max);
+	int n = 0;
+
+	if (kv->queue) {
+		reclaim_lent(kv);
+		queue_turn_begin(kv);
+		queue_turn(kv);
+		n = take(kv, out, max);
+	}
+	queue_rest(kv);
+	return n;
 }
 
 /* Until there may be something to do for a turn. */
@@ -220,19 +227,23 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 {
 	struct queue *q = kv->queue;
 	uint64_t end;
+	int n;
 
 	if (!q)
-		return 0;
+		return queue_poll(kv, out, max);
 	reclaim_lent(kv);
 	queue_turn_begin(kv);
 	end = q->now_ns + timeout_ms * NS_PER_MS;
 	for (;;) {
 		queue_turn(kv);
 		if (q->done.first || !q->in_flight || q->now_ns >= end)
-			return take(kv, out, max);
+			break;
 		doze(kv, end);
 		queue_turn_begin(kv);
 	}
+	n = take(kv, out, max);
+	queue_rest(kv);
+	return n;
 }
 
 /* ---- the rest of the handle -------------------------------------------------------- */
@@ -247,12 +258,15 @@ void queue_settle(struct farkv *kv)
 	if (handle_inherited(kv))
 		return;
 	reclaim_lent(kv);
-	while (under_way(kv->queue)) {
+	if (!under_way(kv->queue))
+		return;
+	do {
 		queue_turn_begin(kv);
 		queue_turn(kv);
 		if (under_way(kv->queue))
 			doze(kv, HANDLE_NEVER);
-	}
+	} while (under_way(kv->queue));
+	queue_rest(kv);
 }
 
 void queue_detach(struct farkv *kv)
@@ -275,6 +289,8 @@ void queue_detach(struct farkv *kv)
 		index_op_resume(&r->op);
 		list_add(&q->fresh, r);
 	}
+	if (kv->waker)
+		waker_raise(kv->waker);
 }
 
 void queue_finish(struct farkv *kv)

@@ -49,6 +49,12 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 /** Requests submitted and not taken. */
 size_t queue_in_flight(const struct farkv *kv);
 
+/** As farkv_event_fd(), for the handle's own process. */
+int queue_event_fd(struct farkv *kv);
+/** A handle that has that descriptor: there is a new link, or it is about to go. */
+void queue_event_attach(struct farkv *kv);
+void queue_event_detach(struct farkv *kv);
+
 /**
  * Drive all requests until they are final; their completions stay. Before any other
  * call on the handle, outside of the gate: it is outside again at the return. Bounded

@@ -4,6 +4,7 @@
  *
  *   queue.c       the way in and out: submissions, completions, waiting
  *   queue_turn.c  how requests are driven: the gate, the strand, broken lanes
+ *   queue_event.c the descriptor that tells when to drive them
  */
 #ifndef CLIENT_QUEUE_PRIV_H
 #define CLIENT_QUEUE_PRIV_H
@@ -105,7 +106,25 @@ void queue_kick(struct farkv *kv);
 /** May queue_turn() begin a request now? */
 bool queue_can_begin(const struct queue *q);
 
+/** Has the session something to say? Only while the gate is left is it heard. */
+bool queue_is_called(const struct farkv *kv);
+
+/** Some of the waiting need something new, or the server has answered. */
+bool queue_must_ask(const struct farkv *kv);
+
 /** Leave the gate; the strand rests. */
 void queue_leave(struct farkv *kv);
+
+/* ---- queue_event.c ------------------------------------------------------------------ */
+
+void queue_rest_waking(struct farkv *kv);
+
+/** The call that queue_turn_begin() began ends: see to the descriptor, if there is
+ * one. */
+static inline void queue_rest(struct farkv *kv)
+{
+	if (__builtin_expect(kv->waker != NULL, 0))
+		queue_rest_waking(kv);
+}
 
 #endif

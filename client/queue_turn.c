@@ -273,8 +273,7 @@ static void begin_all(struct farkv *kv)
 
 /* ---- waiting ----------------------------------------------------------------------- */
 
-/* A new one needs something, or the server has answered. */
-static bool must_ask(const struct farkv *kv)
+bool queue_must_ask(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 
@@ -296,7 +295,7 @@ static void need(struct farkv *kv)
 		q->unasked = false;
 		return;
 	}
-	if (!must_ask(kv))
+	if (!queue_must_ask(kv))
 		return;
 	/* What was said to those of long ago says nothing about now. */
 	if (q->unasked && q->now_ns - q->begun_ns > DENIALS_NS) {
@@ -342,8 +341,7 @@ bool queue_can_begin(const struct queue *q)
 	return (q->waiting.first && q->mail) || waiting_due(q);
 }
 
-/* Has the session something to say? Only while the gate is left is it heard. */
-static bool called(const struct farkv *kv)
+bool queue_is_called(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 
@@ -362,7 +360,7 @@ void queue_turn(struct farkv *kv)
 				mend(kv);
 			queue_leave(kv);
 		}
-		if (!queue_can_begin(q) && !called(kv))
+		if (!queue_can_begin(q) && !queue_is_called(kv))
 			break;
 		if (!q->inside && !enter(kv))
 			break;

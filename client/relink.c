@@ -56,6 +56,8 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	kv->last_id = kv->link.id;
 	memcpy(kv->last_region, kv->link.sb->region_id,
 	       sizeof(kv->last_region));
+	if (kv->waker)
+		queue_event_attach(kv);
 	kv->mutations = 0;
 	/* Without memory for it nothing is remembered. A mapped region is searched
 	 * as fast as a cache would be. */
@@ -75,6 +77,8 @@ void relink_down(struct farkv *kv)
 		index_op_fini(kv->link.index, &kv->ops[i]);
 	if (kv->queue)
 		queue_detach(kv);
+	if (kv->waker)
+		queue_event_detach(kv);
 	buffers_detach(&kv->buffers);
 	link_close(&kv->link);
 	kv->gate = &kv->closed;

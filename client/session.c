@@ -24,6 +24,26 @@
  */
 #define WAIT_SLICE_NS (200 * NS_PER_MS)
 
+/* ---- who waits --------------------------------------------------------------- */
+
+void session_tell(struct session *s, bool over)
+{
+	pthread_cond_broadcast(&s->cond);
+	if (s->waker && (over || s->waker_mail))
+		waker_call(s->waker);
+}
+
+void session_wakes(struct session *s, struct waker *w, bool mail)
+{
+	/* Nobody else writes them. */
+	if (s->waker == w && s->waker_mail == mail)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->waker = w;
+	s->waker_mail = mail;
+	pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- the end ---------------------------------------------------------------- */
 
 void session_break(struct session *s, bool cut, const char *fmt, ...)
@@ -39,7 +59,7 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 		s->ended = !cut;
 		xport_break(s->lane, FARKV_EDISCONNECTED);
 		gate_raise(&s->gate, GATE_BROKEN);
-		pthread_cond_broadcast(&s->cond);
+		session_tell(s, true);
 	}
 	pthread_mutex_unlock(&s->lock);
 }

@@ -26,6 +26,7 @@
 #include "inventory.h"
 
 struct session;
+struct waker;
 
 /** Blocks of one GRANT; `n` 0 means that the server has none. */
 struct session_grant {
@@ -90,6 +91,14 @@ bool session_call_ready(struct session *s);
 /** Sleep until there is mail, or an answer that session_call_take() has not taken,
  * the session ends, or `until_ns`. */
 void session_wait(struct session *s, uint64_t until_ns);
+
+/**
+ * From now on call `w` (NULL: nobody) when the session ends; with `mail` also when
+ * there is mail or an answer, as session_wait() would return. What came before is not
+ * told: look for it behind this. `w` must outlive the session. No cost if nothing
+ * changes. The handle's thread.
+ */
+void session_wakes(struct session *s, struct waker *w, bool mail);
 
 /** Sleep until the socket may have room again, or `until_ns`. */
 void session_wait_room(struct session *s, uint64_t until_ns);

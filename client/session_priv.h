@@ -8,6 +8,7 @@
 
 #include "control.h"
 #include "session.h"
+#include "waker.h"
 
 /* Barriers, sweeps and their questions that may wait for an operation at once. */
 #define ACKS_MAX 32
@@ -63,6 +64,8 @@ struct session {
 	bool ended; /* one side had a reason of its own */
 	struct msg answer;
 	char why[256];
+	struct waker *waker; /* who is called at the end, or NULL; */
+	bool waker_mail;     /* ... and for mail and answers */
 
 	/* on a line of its own: the handle's thread writes it all the time */
 	struct gate gate __attribute__((aligned(64)));
@@ -74,6 +77,9 @@ struct session {
  */
 void session_break(struct session *s, bool cut, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/** The lock is held: wake who waits. `over`: for the session's end. */
+void session_tell(struct session *s, bool over);
 
 /** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);

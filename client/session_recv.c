@@ -129,7 +129,7 @@ static void on_grant(struct session *s, const struct msg *m)
 	s->grants_tail = &g->next;
 	atom_count(&s->grants_out, UINT32_MAX); /* one less */
 	gate_raise(&s->gate, GATE_MAIL);
-	pthread_cond_broadcast(&s->cond);
+	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -141,7 +141,7 @@ static void on_answer(struct session *s, const struct msg *m)
 		s->answer = *m;
 		s->answered = true;
 		s->awaited = 0;
-		pthread_cond_broadcast(&s->cond);
+		session_tell(s, false);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
@@ -152,7 +152,7 @@ static void on_prefix(struct session *s, const struct msg *m)
 	s->prefix = m->prefix.prefix;
 	s->has_prefix = true;
 	gate_raise(&s->gate, GATE_MAIL);
-	pthread_cond_broadcast(&s->cond);
+	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -242,6 +242,17 @@ static inline bool index_strand_rests(const struct index_strand *s)
 	return !s->ready.first && !s->flown.first;
 }
 
+/** The next index_reap() or index_take() has something to do, without the lane's doing
+ * anything meanwhile. */
+static inline bool index_strand_due(const struct index_strand *s)
+{
+	return s->ready.first || s->ended.first ||
+	       (s->flown.first && s->flown.first->chain.done);
+}
+
+/** The first deadline of those that are flown; UINT64_MAX if none is. Looks at each. */
+uint64_t index_strand_deadline(const struct index_strand *s);
+
 /**
  * Begin an operation that index_op_start() or index_op_resume() has set up, or that
  * waited: take it as far as it goes without a completion. Then it is ready, and

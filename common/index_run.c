@@ -10,6 +10,7 @@
 #include <farkv.h>
 
 #include "atomic.h"
+#include "util.h"
 
 /* An operation that wins its CAS takes at most four stages. */
 #define STAGES_BETWEEN_CLOCKS 8
@@ -56,6 +57,15 @@ void index_strand_init(struct index_strand *s)
 struct index_op *index_take(struct index_strand *s)
 {
 	return list_take(&s->ended);
+}
+
+uint64_t index_strand_deadline(const struct index_strand *s)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (const struct index_op *op = s->flown.first; op; op = op->next)
+		first = UTIL_MIN(first, op->deadline_ns);
+	return first;
 }
 
 /* ---- stages ---------------------------------------------------------------------- */

@@ -105,6 +105,9 @@ struct xport_ops {
 	const char *name;
 	int (*post)(struct xport_lane *lane, struct xport_chain *first);
 	void (*poll)(struct xport_lane *lane);
+	/* NULL both: only polls tell. */
+	int (*wait_fd)(const struct xport_lane *lane);
+	void (*arm)(struct xport_lane *lane, bool on);
 	void *(*mem_alloc)(struct xport_lane *lane, size_t bytes);
 	void (*mem_free)(struct xport_lane *lane, void *mem, size_t bytes);
 	/* NULL all: requests may name any memory, or none but the lane's. */
@@ -143,6 +146,29 @@ static inline int xport_post(struct xport_lane *lane, struct xport_chain *first)
 static inline void xport_poll(struct xport_lane *lane)
 {
 	lane->ops->poll(lane);
+}
+
+/**
+ * A descriptor that becomes readable when chains complete, once xport_arm() has asked
+ * for it; the lane's own, for poll(2) only, until the lane is closed. -1: the lane has
+ * none, and who waits must poll it.
+ */
+static inline int xport_wait_fd(const struct xport_lane *lane)
+{
+	return lane->ops->wait_fd ? lane->ops->wait_fd(lane) : -1;
+}
+
+/**
+ * `on`: the next completion makes xport_wait_fd() readable. One that was there before
+ * may not: so poll once more behind this, and sleep only if no chain was done. Without
+ * `on`: what has made it readable is taken back, nothing is asked for. A lane that
+ * cannot be armed breaks. Costs a request to the device, no more than one for each
+ * completion that was waited for; nothing on lanes without the descriptor.
+ */
+static inline void xport_arm(struct xport_lane *lane, bool on)
+{
+	if (lane->ops->arm)
+		lane->ops->arm(lane, on);
 }
 
 /** Memory that requests may name as laddr. 64-byte aligned; NULL if none. */

@@ -111,6 +111,7 @@ struct verbs_lane_params {
 	const uint8_t *token; /* VERBS_TOKEN_BYTES, of WELCOME */
 	bool readonly;
 	bool read8_atomic;    /* as the server says of its device */
+	bool events;          /* xport_wait_fd() is wanted */
 	uint64_t deadline_ns;
 };
 

@@ -51,6 +51,9 @@ struct verbs_lane {
 	struct verbs_conn conn;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
+	struct ibv_comp_channel *events; /* of cq; NULL: nobody waits */
+	bool armed;  /* the next completion is told, or the last one was */
+	bool reaped; /* ... and there have been some since */
 	struct verbs_mem mem;
 	struct verbs_area areas[VERBS_AREAS_MAX];
 	uint32_t n_areas;
@@ -295,6 +298,7 @@ static bool reap(struct verbs_lane *l, bool *failed, enum ibv_wc_status *status)
 	struct ibv_wc wc[POLL_MAX];
 	int n = ibv_poll_cq(l->cq, POLL_MAX, wc);
 
+	l->reaped |= n > 0;
 	if (n < 0 && !*failed) {
 		*failed = true;
 		*status = IBV_WC_FATAL_ERR;
@@ -342,6 +346,7 @@ static void fail(struct verbs_lane *l, bool failed, enum ibv_wc_status status)
 	}
 	while (ibv_poll_cq(l->cq, POLL_MAX, wc) > 0)
 		;
+	l->reaped = true;
 	xport_break(&l->base, FARKV_EDISCONNECTED);
 	end_all(l, err == FARKV_EPERM ? FARKV_EPERM : FARKV_EDISCONNECTED);
 }
@@ -438,6 +443,49 @@ static void verbs_poll(struct xport_lane *lane)
 		pump(l);
 }
 
+/* ---- events ------------------------------------------------------------------------- */
+
+static int verbs_wait_fd(const struct xport_lane *lane)
+{
+	const struct verbs_lane *l = (const void *)lane;
+
+	return l->events ? l->events->fd : -1;
+}
+
+/*
+ * A queue that was armed tells one completion, once, perhaps later than it can be
+ * polled. So while none was polled there is nothing to take; and if one was, but
+ * nothing has been told, either that is on its way or the queue is still armed: both
+ * will wake whoever sleeps.
+ */
+static void event_take(struct verbs_lane *l)
+{
+	struct ibv_cq *cq;
+	void *owner;
+
+	if (!l->armed || !l->reaped || ibv_get_cq_event(l->events, &cq, &owner))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	l->armed = false;
+}
+
+static void verbs_arm(struct xport_lane *lane, bool on)
+{
+	struct verbs_lane *l = lane_of(lane);
+
+	if (!l->events)
+		return;
+	event_take(l);
+	if (!on || l->armed)
+		return;
+	if (ibv_req_notify_cq(l->cq, 0)) {
+		xport_break(lane, FARKV_EDISCONNECTED);
+		return;
+	}
+	l->armed = true;
+	l->reaped = false;
+}
+
 /* ---- memory, life ---------------------------------------------------------------------- */
 
 static void count_registrations(struct verbs_lane *l)
@@ -487,6 +535,9 @@ static void lane_release(struct verbs_lane *l)
 	verbs_conn_destroy(&l->conn);
 	if (l->cq)
 		VERBS_RELEASE("a completion queue", ibv_destroy_cq(l->cq));
+	if (l->events)
+		VERBS_RELEASE("a completion channel",
+			      ibv_destroy_comp_channel(l->events));
 	verbs_mem_fini(&l->mem);
 	free(l->flight);
 	free(l);
@@ -509,6 +560,8 @@ static const struct xport_ops verbs_ops = {
 	.name = "verbs",
 	.post = verbs_post,
 	.poll = verbs_poll,
+	.wait_fd = verbs_wait_fd,
+	.arm = verbs_arm,
 	.mem_alloc = verbs_alloc,
 	.mem_free = verbs_free,
 	.mem_add = verbs_add,
@@ -516,6 +569,18 @@ static const struct xport_ops verbs_ops = {
 	.mem_known = verbs_known,
 	.close = verbs_close,
 };
+
+/* Without a channel, if one is wanted, there is no queue. */
+static void queue_create(struct verbs_lane *l, void *owner, bool events)
+{
+	if (events) {
+		l->events = ibv_create_comp_channel(l->pd->context);
+		if (!l->events || verbs_fd_prepare(l->events->fd))
+			return;
+	}
+	l->cq = ibv_create_cq(l->pd->context, (int)l->depth + 1, owner,
+			      l->events, 0);
+}
 
 int verbs_lane_new(struct ibv_pd *pd, void *owner,
 		   const struct verbs_lane_params *p, struct verbs_lane **out)
@@ -540,7 +605,7 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 	verbs_mem_init(&l->mem, pd);
 	l->flight = calloc(l->depth, sizeof(*l->flight));
 	l->found = verbs_mem_alloc(&l->mem, l->depth * sizeof(*l->found));
-	l->cq = ibv_create_cq(pd->context, (int)l->depth + 1, owner, NULL, 0);
+	queue_create(l, owner, p->events);
 	count_registrations(l);
 	if (l->flight && l->found && l->cq) {
 		*out = l;

@@ -11,7 +11,8 @@
  * handle of its own. Handles of one process share the mapping of the region.
  * Functions without a handle argument may be called from any thread.
  * A call on a handle with requests in flight first carries these to their ends, all
- * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_counters().
+ * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(),
+ * farkv_counters().
  * Signals: no call is async-signal-safe. Fork: a child must open handles of its
  * own; calls on an inherited handle return FARKV_EDISCONNECTED.
  *
@@ -20,7 +21,8 @@
  * says in one line what was wrong, where, and what to do about it.
  *
  * Requests: every call for one key can also be submitted, and its completion be taken
- * later: farkv_submit(), farkv_poll(), farkv_wait().
+ * later: farkv_submit(), farkv_poll(), farkv_wait(); farkv_event_fd() is for who
+ * waits for other things as well.
  *
  * Blocking: no call waits for ever. Each operation ends within the handle's
  * op_timeout_ms with a result or with FARKV_ETIMEDOUT.
@@ -500,7 +502,7 @@ int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
  * make a new one, which can take until the deadline of the requests.
  *
  * Values that were READ to no buffer belong to the handle until the next call on it,
- * farkv_submit() and farkv_in_flight() aside.
+ * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside.
  *
  * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL,
  * FARKV_EDISCONNECTED (a child of fork()). The failures of requests are told by their
@@ -521,6 +523,36 @@ int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t ma
 
 /** Requests submitted whose completions have not been taken. No cost; 0 for NULL. */
 size_t farkv_in_flight(const struct farkv *kv);
+
+/**
+ * A descriptor to wait on, with poll(2), epoll(7) and what is built on them: readable
+ * while the next farkv_poll() would complete requests or carry them on. So who does
+ *
+ *	wait until it is readable; farkv_poll(), until that returns 0; and again
+ *
+ * sleeps as long as there is nothing to do and misses nothing: not the far side's
+ * answers, nor a block or an answer of the server's, a deadline, or a connection that
+ * breaks. farkv_poll() then says, by the requests' results, what came of it. At times
+ * it is readable without need; the next farkv_poll() returns 0 and ends that.
+ *
+ * Returns the descriptor, the same at each call, whatever becomes of the connection.
+ * It belongs to the handle and is closed by farkv_close(): it must not be read,
+ * written or closed. Any thread may wait on it; this call and farkv_poll() are for
+ * the handle's thread. Does not connect.
+ * Errors: FARKV_EINVAL, FARKV_ESYS (no more descriptors), FARKV_ENOMEM,
+ * FARKV_EDISCONNECTED (a child of fork()).
+ *
+ * When the connection breaks, it becomes readable even if no request is in flight;
+ * farkv_poll() returns 0 then, and the next request connects anew. In a child of
+ * fork() the inherited descriptor is always readable, so that nobody waits in vain for
+ * a handle that says FARKV_EDISCONNECTED.
+ *
+ * Cost: three descriptors from the first call on. From then on farkv_submit(),
+ * farkv_poll() and farkv_wait() make system calls where they leave requests in flight:
+ * one or two over shared memory, up to three by RDMA. Who has never called it pays
+ * nothing.
+ */
+int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
 
 /**
  * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the time it

@@ -18,6 +18,18 @@ static struct xport_lane *wrap(struct xport_lane *inner)
 	return lane ? &lane->lane : NULL;
 }
 
+static struct xport_lane *wrap_card(struct xport_lane *inner)
+{
+	lane = step_lane_open_card(inner);
+	return lane ? &lane->lane : NULL;
+}
+
+void setup_card(void)
+{
+	link_wrap_lane = wrap_card;
+	setup();
+}
+
 void setup_stepping(void)
 {
 	link_wrap_lane = wrap;

@@ -15,6 +15,8 @@ extern struct farkv_completion done[DONE_MAX];
 
 void setup_stepping(void);
 void setup_stepping_long_grace(void);
+/** A lane with a card, which tells. */
+void setup_card(void);
 
 /** A request; `value` may be NULL. */
 struct farkv_request request(enum farkv_request_kind kind, uint64_t tag,

@@ -4,6 +4,8 @@
 #include "step_lane.h"
 
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <farkv.h>
 
@@ -60,11 +62,39 @@ static void poll_lane(struct xport_lane *lane)
 		c->status = FARKV_EDISCONNECTED;
 		c->done = true;
 	}
-	while (l->queue && !l->still) {
+	while (l->queue && !l->still && (l->fd < 0 || l->over)) {
+		l->over -= l->fd >= 0;
 		carry_out(l, take(l));
 		if (!l->at_once)
 			break;
 	}
+}
+
+void step_lane_card(struct step_lane *l, unsigned n)
+{
+	l->over += n;
+	if (l->armed)
+		(void)eventfd_write(l->fd, 1);
+	l->armed = false;
+}
+
+static int wait_fd(const struct xport_lane *lane)
+{
+	return ((const struct step_lane *)lane)->fd;
+}
+
+static void arm(struct xport_lane *lane, bool on)
+{
+	struct step_lane *l = (struct step_lane *)lane;
+	eventfd_t n;
+
+	if (l->fd < 0)
+		return;
+	(void)eventfd_read(l->fd, &n);
+	l->over += on ? l->slip : 0;
+	l->slip = on ? 0 : l->slip;
+	l->arms += on && !l->armed;
+	l->armed |= on;
 }
 
 static void *mem_alloc(struct xport_lane *lane, size_t bytes)
@@ -80,6 +110,8 @@ static void mem_free(struct xport_lane *lane, void *mem, size_t bytes)
 static void close_lane(struct xport_lane *lane)
 {
 	xport_close(((struct step_lane *)lane)->inner);
+	if (((struct step_lane *)lane)->fd >= 0)
+		close(((struct step_lane *)lane)->fd);
 	free(lane);
 }
 
@@ -87,6 +119,8 @@ static const struct xport_ops ops = {
 	.name = "step",
 	.post = post,
 	.poll = poll_lane,
+	.wait_fd = wait_fd,
+	.arm = arm,
 	.mem_alloc = mem_alloc,
 	.mem_free = mem_free,
 	.close = close_lane,
@@ -99,10 +133,22 @@ struct step_lane *step_lane_open(struct xport_lane *inner)
 	if (!l)
 		return NULL;
 	l->inner = inner;
+	l->fd = -1;
 	l->end = &l->queue;
 	l->lane.ops = &ops;
 	l->lane.region_bytes = inner->region_bytes;
 	l->lane.caps = inner->caps &
 		       ~(uint32_t)(XPORT_DIRECT | XPORT_DIRECT_STORE);
+	return l;
+}
+
+struct step_lane *step_lane_open_card(struct xport_lane *inner)
+{
+	struct step_lane *l = step_lane_open(inner);
+
+	if (!l)
+		return NULL;
+	l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	l->over = UINT32_MAX / 2;
 	return l;
 }

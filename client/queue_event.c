@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When the descriptor of farkv_event_fd() is readable: while the next farkv_poll()
+ * would find something to do. Each call that may have changed that ends here, in
+ * queue_rest(). It first takes back what was said, then says who is to wake the
+ * caller (device, clock, control thread), and looks at everything once more behind
+ * that: what came in between is seen by the look, what comes later wakes.
+ */
+#include "config.h"
+
+#include "queue_priv.h"
+
+#include "common/util.h"
+
+#include "waker.h"
+
+/* Has the next turn something to do, if nobody else does anything? */
+static bool is_due(const struct farkv *kv)
+{
+	const struct queue *q = kv->queue;
+
+	if (q->done.first)
+		return true;
+	if (q->inside) {
+		if (index_strand_rests(&q->strand) ||
+		    index_strand_due(&q->strand) ||
+		    xport_broken(kv->link.lane) || !waker_watches(kv->waker))
+			return true;
+		/* Nothing is begun before all that is in flight is over. */
+		if (gate_alerts(kv->gate))
+			return false;
+	}
+	return queue_can_begin(q) || queue_is_called(kv) ||
+	       (q->waiting.first && queue_must_ask(kv));
+}
+
+/* The moment from which on a turn has something to do. */
+static uint64_t due_at(const struct farkv *kv)
+{
+	const struct queue *q = kv->queue;
+	uint64_t at = WAKER_NEVER;
+
+	if (q->waiting.first)
+		at = UTIL_MIN(at, q->wait_until_ns);
+	if (q->parked)
+		at = UTIL_MIN(at, q->park_until_ns + 1);
+	/* Later requests have later deadlines: so one look at all of them lasts
+	 * until the clock goes off. */
+	if (q->inside && !waker_is_set(kv->waker, q->now_ns))
+		at = UTIL_MIN(at, index_strand_deadline(&q->strand) + 1);
+	return at;
+}
+
+static void ask_lane(struct farkv *kv)
+{
+	struct xport_lane *lane = kv->link.lane;
+	bool flown = kv->queue && kv->queue->inside;
+
+	if (!kv->link.session || xport_broken(lane))
+		return;
+	xport_arm(lane, flown);
+	if (flown)
+		xport_poll(lane);
+}
+
+static void ask_session(struct farkv *kv)
+{
+	const struct queue *q = kv->queue;
+
+	if (kv->link.session)
+		session_wakes(kv->link.session, kv->waker,
+			      q && (q->fresh.first || q->waiting.first));
+}
+
+void queue_rest_waking(struct farkv *kv)
+{
+	struct queue *q = kv->queue;
+	uint64_t at;
+
+	if (q && is_due(kv)) {
+		waker_raise(kv->waker);
+		return;
+	}
+	waker_clear(kv->waker);
+	ask_session(kv);
+	ask_lane(kv);
+	if (!q)
+		return;
+	at = due_at(kv);
+	if (is_due(kv) || at <= q->now_ns)
+		waker_raise(kv->waker);
+	else
+		waker_at(kv->waker, q->now_ns, at);
+}
+
+void queue_event_attach(struct farkv *kv)
+{
+	/* Where that fails, requests in flight are polled for all the time. */
+	(void)waker_watch(kv->waker, xport_wait_fd(kv->link.lane));
+	session_wakes(kv->link.session, kv->waker, false);
+}
+
+void queue_event_detach(struct farkv *kv)
+{
+	(void)waker_watch(kv->waker, -1);
+}
+
+int queue_event_fd(struct farkv *kv)
+{
+	int err;
+
+	if (kv->waker)
+		return waker_fd(kv->waker);
+	err = waker_new(&kv->waker);
+	if (err)
+		return err;
+	if (kv->link.session)
+		queue_event_attach(kv);
+	queue_rest_waking(kv);
+	/* Nobody will say so any more. */
+	if (gate_alerts(kv->gate) & GATE_BROKEN)
+		waker_raise(kv->waker);
+	return waker_fd(kv->waker);
+}
