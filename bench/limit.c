@@ -28,18 +28,23 @@ struct limit {
 	struct workload_thread draw, draw_load;
 	struct limit_plan plan;
 	struct limit_keys keys;
+	bool rdma;
 	struct limit_side *side[LIMIT_SIDES_MAX];
-	struct limit_table table;
+	struct limit_table table; /* names the sides */
 	struct op ops[DRAW];
 };
 
 /* In the order of the table; the first is what the others are shares of. */
-static const struct limit_side_ops *const sides[] = {
+static const struct limit_side_ops *const sides_shm[] = {
 	&limit_mem_ops,
 	&limit_farkv_ops,
 #ifdef HAVE_LIBCUCKOO
 	&limit_cuckoo_ops,
 #endif
+};
+static const struct limit_side_ops *const sides_rdma[] = {
+	&limit_raw_ops,       &limit_raw_write_ops, &limit_raw_cas_ops,
+	&limit_raw_chase_ops, &limit_farkv_ops,     &limit_searching_ops,
 };
 
 int limit_props(struct props *p)
@@ -84,8 +89,8 @@ static int check_params(const struct props *p, const struct params *v)
 }
 
 /* The store that is meant: that of the command line, of the properties, or of
- * the environment. */
-static int find_uri(struct props *p, const char *uri, const char **uri_out)
+ * the environment. It decides what the limit is. */
+static int find_uri(struct limit *l, struct props *p, const char *uri)
 {
 	static const struct prop_spec spec[] = {
 		{"farkv.uri", PROP_STR, 0, NULL, 0, 0, NULL},
@@ -93,14 +98,22 @@ static int find_uri(struct props *p, const char *uri, const char **uri_out)
 	const char *of_props = NULL, *used;
 	int err = props_read(p, spec, 1, &of_props);
 
-	*uri_out = uri ? uri : of_props;
-	used = *uri_out ? *uri_out : getenv("FARKV_URI");
-	if (!err && used && !strncmp(used, "kv://", 5))
-		return err_set(FARKV_ENOTSUP,
-			       "%s: the limit of RDMA is not measured here; give "
-			       "the store's shm:// address",
-			       used);
+	l->plan.uri = uri ? uri : of_props;
+	used = l->plan.uri ? l->plan.uri : getenv("FARKV_URI");
+	l->rdma = used && !strncmp(used, "kv://", 5);
 	return err;
+}
+
+static void choose_sides(struct limit *l)
+{
+	size_t n = l->rdma ? ARRAY_SIZE(sides_rdma) : ARRAY_SIZE(sides_shm);
+
+	_Static_assert(ARRAY_SIZE(sides_rdma) <= LIMIT_SIDES_MAX &&
+			       ARRAY_SIZE(sides_shm) <= LIMIT_SIDES_MAX,
+		       "the table has room for all sides");
+	memcpy(l->table.side, l->rdma ? sides_rdma : sides_shm,
+	       n * sizeof(l->table.side[0]));
+	l->table.n_sides = n;
 }
 
 static int plan_buffers(struct limit *l)
@@ -128,7 +141,7 @@ static int limit_init(struct limit *l, struct props *p, const char *uri)
 	int err = params_read(p, false, v);
 
 	if (!err)
-		err = find_uri(p, uri, &l->plan.uri);
+		err = find_uri(l, p, uri);
 	if (!err)
 		err = params_read_files(v);
 	if (!err)
@@ -155,6 +168,8 @@ static int limit_init(struct limit *l, struct props *p, const char *uri)
 	err = plan_buffers(l);
 	if (!err)
 		err = limit_table_init(&l->table, (size_t)v->rounds);
+	if (!err)
+		choose_sides(l);
 	return err;
 }
 
@@ -188,6 +203,15 @@ static void draw(struct limit *l, struct workload_thread *from, size_t n)
 	}
 }
 
+/* ... as that side knows them. */
+static void draw_for(struct limit *l, const struct limit_side *s,
+		     struct workload_thread *from, size_t n)
+{
+	draw(l, from, n);
+	for (size_t i = 0; i < n && s->ops->other_keys; i++)
+		l->keys.at[i * l->keys.stride] ^= s->ops->other_keys;
+}
+
 static int failed(struct limit_side *s, const char *what)
 {
 	const char *why = s->ops->error ? s->ops->error(s) : NULL;
@@ -214,23 +238,30 @@ static size_t carry_out(struct limit_side *s, enum limit_test t,
 	return good;
 }
 
-static int load(struct limit *l, struct limit_side *s)
+/* All records once. */
+static int each_record(struct limit *l, struct limit_side *s, enum limit_test t,
+		       const char *what)
 {
-	enum limit_test t = s->ops->test[LIMIT_MPUT] ? LIMIT_MPUT : LIMIT_PUT;
-
 	workload_restart(&l->load);
 	for (uint64_t left = l->plan.records; left > 0;) {
 		size_t n = (size_t)UTIL_MIN(left, (uint64_t)LIMIT_CHUNK);
 
-		draw(l, &l->draw_load, n);
+		draw_for(l, s, &l->draw_load, n);
 		if (carry_out(s, t, &l->keys, n) != n)
-			return failed(s, "loading");
+			return failed(s, what);
 		if (phase_was_interrupted())
-			return err_set(FARKV_EABORTED,
-				       "interrupted while loading");
+			return err_set(FARKV_EABORTED, "interrupted while %s",
+				       what);
 		left -= n;
 	}
 	return 0;
+}
+
+static int load(struct limit *l, struct limit_side *s)
+{
+	return each_record(l, s,
+			   s->ops->test[LIMIT_MPUT] ? LIMIT_MPUT : LIMIT_PUT,
+			   "loading");
 }
 
 /* Does it give what was stored? A side that does not has no figures. */
@@ -238,7 +269,7 @@ static int check(struct limit *l, struct limit_side *s)
 {
 	const struct limit_plan *plan = &l->plan;
 
-	draw(l, &l->draw, LIMIT_CHUNK);
+	draw_for(l, s, &l->draw, LIMIT_CHUNK);
 	for (size_t i = 0; i < LIMIT_CHUNK; i++) {
 		memset(plan->into, 0, plan->value_len);
 		if (s->ops->test[LIMIT_GET](s, &l->keys, i, 1) != 1 ||
@@ -258,7 +289,7 @@ static int measure_rate(struct limit *l, struct limit_side *s,
 		uint64_t start;
 		size_t good;
 
-		draw(l, &l->draw, n);
+		draw_for(l, s, &l->draw, n);
 		start = ticks_now();
 		good = carry_out(s, t, &l->keys, n);
 		ticks += ticks_now() - start;
@@ -279,7 +310,7 @@ static int measure_times(struct limit *l, struct limit_side *s,
 	for (uint64_t done = 0;
 	     done * TIMED_PART < l->params.operation_count;
 	     done += LIMIT_CHUNK) {
-		draw(l, &l->draw, LIMIT_CHUNK);
+		draw_for(l, s, &l->draw, LIMIT_CHUNK);
 		for (size_t i = 0; i < LIMIT_CHUNK; i += step) {
 			uint64_t start = ticks_now();
 			size_t good = s->ops->test[t](s, &l->keys, i, step);
@@ -362,26 +393,38 @@ static bool store_is_huge(void)
 
 static int open_side(struct limit *l, size_t i)
 {
-	int err = sides[i]->open(&l->plan, &l->side[i]);
+	const struct limit_side_ops *ops = l->table.side[i];
+	int err = ops->open(&l->plan, &l->side[i]);
 
-	l->table.name[i] = sides[i]->name;
-	if (!err)
+	if (!err && !ops->no_records)
 		err = load(l, l->side[i]);
-	if (!err)
+	if (!err && !ops->no_records)
 		err = check(l, l->side[i]);
 	return err;
 }
 
-/* The store first: the limit's memory is to be like its. */
+/* What a side remembers of its keys it has forgotten where the index grew since. */
+static int remind(struct limit *l, struct limit_side *s)
+{
+	if (!l->rdma || s->ops->no_records)
+		return 0;
+	return each_record(l, s, LIMIT_MGET, "looking at what was loaded");
+}
+
+/* Where the limit has memory of its own the store comes first: it is to be alike. */
 static int open_sides(struct limit *l)
 {
-	int err = open_side(l, 1);
+	int err = 0;
 
-	l->plan.huge_pages = store_is_huge();
-	for (size_t i = 0; i < ARRAY_SIZE(sides) && !err; i++)
-		if (i != 1)
+	if (!l->rdma) {
+		err = open_side(l, 1);
+		l->plan.huge_pages = store_is_huge();
+	}
+	for (size_t i = 0; i < l->table.n_sides && !err; i++)
+		if (!l->side[i])
 			err = open_side(l, i);
-	l->table.n_sides = ARRAY_SIZE(sides);
+	for (size_t i = 0; i < l->table.n_sides && !err; i++)
+		err = remind(l, l->side[i]);
 	return err;
 }
 
@@ -392,11 +435,13 @@ static void print_head(const struct limit *l, FILE *out)
 	fprintf(out,
 		"%" PRIu64 " records, keys of %zu bytes, values of %zu, %s; "
 		"one client, medians of %" PRIu64 " %s of %" PRIu64
-		" operations; pages of %s\n",
+		" operations; %s\n",
 		l->plan.records, l->plan.key_len, l->plan.value_len,
 		params_dist_name(v), v->rounds,
 		v->rounds == 1 ? "round" : "rounds", v->operation_count,
-		l->plan.huge_pages ? "2 MiB" : "4 KiB");
+		l->rdma		   ? "by RDMA"
+		: l->plan.huge_pages ? "pages of 2 MiB"
+				     : "pages of 4 KiB");
 }
 
 int limit_run(struct props *p, const char *uri, FILE *out)

@@ -3,10 +3,12 @@
  * limit.h - `kvbench limit`: what this machine could do at best with farkv's
  * geometry, and which share of that farkv reaches.
  *
- * The sides (limit_*.c) carry out the same operations on the same keys: the
- * limit itself, which is the necessary loads, stores and sums without a
- * protocol around them; farkv; and libcuckoo, where it was built in. They take
- * turns, round by round, so that what disturbs the machine disturbs all alike.
+ * The sides (limit_*.c) carry out the same operations on the same keys. Over
+ * shared memory: the limit itself, which is the necessary loads, stores and sums
+ * without a protocol around them; farkv; and libcuckoo, where it was built in. By
+ * RDMA: the bare requests, and their parts; farkv, and farkv with nothing
+ * remembered. They take turns, round by round, so that what disturbs the machine
+ * disturbs all alike.
  * Keys are drawn before the clock runs: no harness is in the figures.
  */
 #ifndef BENCH_LIMIT_H
@@ -69,6 +71,9 @@ enum limit_test {
 
 struct limit_side_ops {
 	const char *name;
+	const char *row[LIMIT_TESTS]; /* in place of `name`, where not NULL */
+	bool no_records; /* nothing is loaded into it */
+	char other_keys; /* it has keys of its own: the first byte differs by this */
 	/** Errors with a detail. *side_out is ended by close. */
 	int (*open)(const struct limit_plan *plan,
 		    struct limit_side **side_out);
@@ -81,6 +86,13 @@ struct limit_side_ops {
 extern const struct limit_side_ops limit_mem_ops;
 extern const struct limit_side_ops limit_farkv_ops;
 extern const struct limit_side_ops limit_cuckoo_ops; /* HAVE_LIBCUCKOO */
+/* For stores at kv:// addresses. The first is the limit; it is refused without the
+ * right to write. */
+extern const struct limit_side_ops limit_raw_ops; /* READ; WRITE and CAS */
+extern const struct limit_side_ops limit_raw_write_ops;
+extern const struct limit_side_ops limit_raw_cas_ops;
+extern const struct limit_side_ops limit_raw_chase_ops; /* two READs */
+extern const struct limit_side_ops limit_searching_ops; /* farkv without a memory */
 
 /** Defaults of the properties that `limit` has. */
 int limit_props(struct props *p);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* farkv's side of the limit: the public calls, and nothing around them. */
+/*
+ * farkv's sides of the limit: the public calls, and nothing around them. By RDMA one
+ * remembers where all keys are, and one remembers nothing.
+ */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,7 +10,10 @@
 #include <farkv.h>
 
 #include "common/err.h"
+#include "common/util.h"
 #include "limit.h"
+
+#define REMEMBERED_MAX (UINT64_C(1) << 30)
 
 struct farkv_side {
 	struct limit_side base;
@@ -16,7 +22,8 @@ struct farkv_side {
 	struct farkv_put_item put[LIMIT_BATCH];
 };
 
-static int side_open(const struct limit_plan *plan,
+static int open_with(const struct limit_plan *plan,
+		     const struct limit_side_ops *ops, uint64_t remembered,
 		     struct limit_side **side_out)
 {
 	struct farkv_side *f = calloc(1, sizeof(*f));
@@ -25,9 +32,10 @@ static int side_open(const struct limit_plan *plan,
 
 	if (!f)
 		return err_set(FARKV_ENOMEM, "no memory for a farkv session");
-	f->base = (struct limit_side){&limit_farkv_ops, plan};
+	f->base = (struct limit_side){ops, plan};
 	farkv_options_init(&o);
 	o.name = "kvbench";
+	o.cache_entries = (uint32_t)UTIL_MIN(remembered, REMEMBERED_MAX);
 	err = farkv_open(plan->uri, &o, &f->kv);
 	if (err) {
 		/* The library has a detail of its own. */
@@ -37,6 +45,19 @@ static int side_open(const struct limit_plan *plan,
 	}
 	*side_out = &f->base;
 	return 0;
+}
+
+static int side_open(const struct limit_plan *plan,
+		     struct limit_side **side_out)
+{
+	/* Some sets get more keys than others: twice the room, and few forget. */
+	return open_with(plan, &limit_farkv_ops, 2 * plan->records, side_out);
+}
+
+static int searching_open(const struct limit_plan *plan,
+			  struct limit_side **side_out)
+{
+	return open_with(plan, &limit_searching_ops, 0, side_out);
 }
 
 static void side_close(struct limit_side *s)
@@ -118,6 +139,16 @@ static const char *side_error(struct limit_side *s)
 const struct limit_side_ops limit_farkv_ops = {
 	.name = "farkv",
 	.open = side_open,
+	.close = side_close,
+	.test = {side_get, side_put, side_mget, side_mput},
+	.error = side_error,
+};
+
+/* What it wrote would be news to a side that remembers: so its keys are its own. */
+const struct limit_side_ops limit_searching_ops = {
+	.name = "searching",
+	.other_keys = 0x20,
+	.open = searching_open,
 	.close = side_close,
 	.test = {side_get, side_put, side_mget, side_mput},
 	.error = side_error,

@@ -12,7 +12,7 @@
 
 #include "limit.h"
 
-#define LIMIT_SIDES_MAX 4
+#define LIMIT_SIDES_MAX 6
 
 /** One side's result of one test in one round; all 0: it has none. */
 struct limit_cell {
@@ -23,7 +23,7 @@ struct limit_cell {
 
 struct limit_table {
 	size_t n_sides, rounds;
-	const char *name[LIMIT_SIDES_MAX];
+	const struct limit_side_ops *side[LIMIT_SIDES_MAX];
 	struct limit_cell *cells;
 };
 

@@ -183,7 +183,10 @@ END_TEST
 
 START_TEST(table_shows_medians_and_ratios)
 {
-	struct limit_table t = {.n_sides = 2, .name = {"limit", "farkv"}};
+	static const struct limit_side_ops limit = {.name = "limit"};
+	static const struct limit_side_ops farkv = {
+		.name = "farkv", .row = {[LIMIT_PUT] = "WRITE"}};
+	struct limit_table t = {.n_sides = 2, .side = {&limit, &farkv}};
 	static const double rate[][2] = {{1000, 500}, {4000, 3000}, {2000, 1500}};
 	char *text = NULL;
 	size_t n = 0;
@@ -197,8 +200,11 @@ START_TEST(table_shows_medians_and_ratios)
 				.p50 = (double)(100 * (s + 1)),
 				.p99 = (double)(200 + 100 * s * (r + 1)),
 			};
+	limit_cell(&t, 1, LIMIT_PUT, 1)->rate = 7;
+	limit_cell(&t, 2, LIMIT_PUT, 1)->rate = 7;
 	limit_table_print(&t, out);
 	fclose(out);
+	ck_assert_ptr_nonnull(strstr(text, "put\n  WRITE                   7 "));
 	/* 0.50, 0.75, 0.75; 300, 400, 500 of 200. */
 	ck_assert_ptr_nonnull(strstr(text, "  limit                2000      1.00"
 					   "       100       200      1.00\n"));

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The blocks never leave the allocator: it holds them as free ones, so that sweeps and
+ * requests to give back see to them as to a handle's own. Requests run inside the gate,
+ * where neither happens; whether the blocks are still there is asked at each begin.
+ */
+#include "config.h"
+
+#include "raw.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/atomic.h"
+#include "common/block.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/util.h"
+
+#include "handle.h"
+
+/* Requests go to so many blocks in turn, so that no two of a batch meet. */
+#define BLOCKS 512u
+#define BLOCKS_BYTES (UINT64_C(4) << 20)
+/* Polls that find nothing between two looks at the clock. */
+#define POLLS_BETWEEN_CLOCKS 4096u
+
+struct target {
+	uint64_t off;
+	uint64_t word; /* what its first 8 bytes are */
+};
+
+struct raw {
+	struct farkv *kv;
+	struct xport_lane *lane;
+	uint64_t timeout_ns;
+	uint8_t cls;
+	uint32_t read_bytes, write_bytes;
+	uint64_t window_last; /* where the region's last window could lie */
+	uint8_t *into;        /* lane memory: RAW_BATCH READs' bytes, by */
+	size_t into_stride;   /* ... so many */
+	uint8_t *image;       /* lane memory: what is written */
+	uint64_t image_word;  /* its first 8 bytes */
+	struct target target[BLOCKS];
+	size_t n_targets, next;
+	uint32_t held; /* blocks of the class when `target` was set */
+	bool fresh;    /* nothing has been written to the targets yet */
+	struct xport_chain chain[RAW_BATCH];
+};
+
+/* ---- requests -------------------------------------------------------------------- */
+
+static struct target *next_target(struct raw *r)
+{
+	struct target *t = &r->target[r->next];
+
+	if (++r->next == r->n_targets)
+		r->next = 0;
+	return t;
+}
+
+static void add_read(struct raw *r, size_t i, uint64_t off, uint32_t bytes)
+{
+	struct xport_chain *c = &r->chain[i];
+
+	c->wr[c->n++] = (struct xport_wr){.opcode = XPORT_READ,
+					  .off = off,
+					  .len = bytes,
+					  .laddr = r->into + i * r->into_stride};
+}
+
+static void add_write(struct raw *r, size_t i)
+{
+	struct xport_chain *c = &r->chain[i];
+	struct target *t = next_target(r);
+
+	t->word = r->image_word;
+	c->wr[c->n++] = (struct xport_wr){.opcode = XPORT_WRITE,
+					  .off = t->off,
+					  .len = r->write_bytes,
+					  .laddr = r->image};
+}
+
+/* Of a block that was written long ago, as a PUT swaps a word that others see. */
+static void add_cas(struct raw *r, size_t i)
+{
+	struct xport_chain *c = &r->chain[i];
+	struct target *t =
+		&r->target[(r->next + r->n_targets / 2) % r->n_targets];
+
+	c->wr[c->n++] = (struct xport_wr){.opcode = XPORT_CAS,
+					  .off = t->off,
+					  .len = 8,
+					  .expect = t->word,
+					  .swap = t->word + 1};
+	t->word++;
+}
+
+static void fill(struct raw *r, enum raw_kind kind, size_t i)
+{
+	r->chain[i].n = 0;
+	switch (kind) {
+	case RAW_CHASE: /* its first half */
+		add_read(r, i, UTIL_MIN(next_target(r)->off, r->window_last),
+			 WINDOW_BYTES);
+		break;
+	case RAW_READ:
+		add_read(r, i, next_target(r)->off, r->read_bytes);
+		break;
+	case RAW_WRITE:
+		add_write(r, i);
+		break;
+	case RAW_CAS:
+		add_cas(r, i);
+		(void)next_target(r);
+		break;
+	case RAW_PUT:
+		add_write(r, i);
+		add_cas(r, i);
+	}
+}
+
+/* Post the first `n` chains with one doorbell and wait for them. */
+static int carry_out(struct raw *r, size_t n)
+{
+	struct xport_chain *last = &r->chain[n - 1];
+	uint64_t until = 0;
+	unsigned idle = 0;
+	int err;
+
+	for (size_t i = 0; i < n; i++)
+		r->chain[i].next = i + 1 < n ? &r->chain[i + 1] : NULL;
+	err = xport_post(r->lane, r->chain);
+	while (!err && !last->done) {
+		xport_poll(r->lane);
+		if (last->done || ++idle % POLLS_BETWEEN_CLOCKS != 0)
+			continue;
+		if (!until)
+			until = clock_now_ns() + r->timeout_ns;
+		else if (clock_now_ns() > until)
+			xport_break(r->lane, FARKV_ETIMEDOUT);
+	}
+	for (size_t i = 0; i < n && !err; i++)
+		err = r->chain[i].status;
+	return err ? err_set(err, "a raw request failed: %s",
+			     farkv_strerror(err))
+		   : 0;
+}
+
+static int swapped(const struct raw *r, size_t i)
+{
+	const struct xport_chain *c = &r->chain[i];
+	const struct xport_wr *wr = &c->wr[c->n - 1];
+
+	if (wr->opcode != XPORT_CAS || wr->found == wr->expect)
+		return 0;
+	return err_set(FARKV_ECORRUPT,
+		       "a block of this session's was written by somebody else");
+}
+
+/* ---- blocks ---------------------------------------------------------------------- */
+
+/* Ask for blocks and wait until some are there. Outside of the gate. */
+static int ask(struct raw *r, uint64_t until)
+{
+	struct link *l = &r->kv->link;
+	uint32_t want = (uint32_t)UTIL_MIN(
+		BLOCKS, UTIL_MAX(BLOCKS_BYTES / class_bytes(r->cls), 2u));
+	int err = 0;
+
+	l->denied[r->cls] = false;
+	inventory_lock(l->inv);
+	if (!alloc_asking(l->alloc, r->cls) && !session_grants_out(l->session)) {
+		l->unsent[r->cls] = want;
+		err = link_ask_blocks(l, r->cls, clock_now_ns(), 0);
+	}
+	inventory_unlock(l->inv);
+	if (err && err != FARKV_ETIMEDOUT)
+		return err;
+	session_wait(l->session, until);
+	handle_attend(r->kv);
+	if (l->denied[r->cls])
+		return err_set(FARKV_ENOSPC,
+			       "the region has no memory left for blocks of %llu "
+			       "bytes that are to be written to; start kvserver "
+			       "with a larger --memory",
+			       (unsigned long long)class_bytes(r->cls));
+	if (clock_now_ns() > until)
+		return err_set(FARKV_ETIMEDOUT,
+			       "the server granted no blocks in time");
+	return 0;
+}
+
+static void look_where(struct raw *r)
+{
+	struct link *l = &r->kv->link;
+
+	inventory_lock(l->inv);
+	r->held = alloc_count(l->alloc, r->cls);
+	r->n_targets = UTIL_MIN(r->held, BLOCKS);
+	for (size_t i = 0; i < r->n_targets; i++)
+		r->target[i].off =
+			alloc_peek(l->alloc, r->cls, (uint32_t)i);
+	inventory_unlock(l->inv);
+	r->next = 0;
+	r->fresh = true;
+}
+
+/* See to alerts and find at least two blocks. Outside of the gate. */
+static int settle(struct raw *r)
+{
+	uint64_t until = clock_now_ns() + r->timeout_ns;
+
+	if (gate_alerts(r->kv->gate) & GATE_BROKEN)
+		return session_why(r->kv->link.session);
+	handle_attend(r->kv);
+	look_where(r);
+	while (r->n_targets < 2) {
+		int err = ask(r, until);
+
+		if (err)
+			return err;
+		look_where(r);
+	}
+	return 0;
+}
+
+/* Every block holds the image from here on. */
+static int write_all(struct raw *r)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < r->n_targets && !err; i++) {
+		fill(r, RAW_WRITE, 0);
+		err = carry_out(r, 1);
+	}
+	r->fresh = err != 0;
+	return err;
+}
+
+/* The blocks that were looked up are still the session's. Inside the gate. */
+static bool still_there(const struct raw *r)
+{
+	return r->n_targets >= 2 &&
+	       alloc_count(r->kv->link.alloc, r->cls) == r->held;
+}
+
+/* Begin, as an operation does; gate_leave() must follow after success. */
+static int enter(struct raw *r)
+{
+	int err;
+
+	while (!gate_enter(r->kv->gate) || !still_there(r)) {
+		gate_leave(r->kv->gate);
+		err = settle(r);
+		if (err)
+			return err;
+	}
+	err = r->fresh ? write_all(r) : 0;
+	if (err)
+		gate_leave(r->kv->gate);
+	return err;
+}
+
+/* The second half of a RAW_CHASE, where the first half showed the way. */
+static int chase(struct raw *r)
+{
+	int err = carry_out(r, 1);
+
+	if (err)
+		return err;
+	fill(r, RAW_READ, 0);
+	return carry_out(r, 1);
+}
+
+int raw_together(struct raw *r, enum raw_kind kind, size_t n)
+{
+	int err = enter(r);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++)
+		fill(r, kind, i);
+	err = carry_out(r, n);
+	for (size_t i = 0; i < n && !err; i++)
+		err = swapped(r, i);
+	gate_leave(r->kv->gate);
+	return err;
+}
+
+/* As many as a batch inside the gate: then others who wait for that have their way. */
+static int run_some(struct raw *r, enum raw_kind kind, size_t n)
+{
+	int err = enter(r);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n && !err; i++) {
+		fill(r, kind, 0);
+		err = kind == RAW_CHASE ? chase(r) : carry_out(r, 1);
+		if (!err)
+			err = swapped(r, 0);
+	}
+	gate_leave(r->kv->gate);
+	return err;
+}
+
+int raw_run(struct raw *r, enum raw_kind kind, size_t n)
+{
+	int err = 0;
+
+	for (size_t k; n > 0 && !err; n -= k) {
+		k = UTIL_MIN(n, (size_t)RAW_BATCH);
+		err = run_some(r, kind, k);
+	}
+	return err;
+}
+
+/* ---- open and close ---------------------------------------------------------------- */
+
+static int buffers_open(struct raw *r)
+{
+	r->into = xport_mem_alloc(r->lane, RAW_BATCH * r->into_stride);
+	r->image = xport_mem_alloc(r->lane, r->write_bytes);
+	if (!r->into || !r->image)
+		return err_set(FARKV_ENOMEM, "no memory for raw requests");
+	memset(r->image, 0x5a, r->write_bytes);
+	memcpy(&r->image_word, r->image, sizeof(r->image_word));
+	return 0;
+}
+
+static int may_write(const struct raw *r)
+{
+	if (!r->kv->link.readonly)
+		return 0;
+	return err_set(FARKV_EPERM,
+		       "%s: this session may only read, and the limit of writing "
+		       "is measured too: give a key of the role rw",
+		       r->kv->uri.shown);
+}
+
+int raw_open(const struct raw_spec *spec, struct raw **r_out)
+{
+	struct farkv_options o = {
+		.size = sizeof(o),
+		.connect_timeout_ms = (uint32_t)(spec->timeout_ns / NS_PER_MS),
+		.op_timeout_ms = (uint32_t)(spec->timeout_ns / NS_PER_MS),
+		.name = spec->name};
+	uint64_t room = block_room(spec->key_len, spec->value_len);
+	struct raw *r = calloc(1, sizeof(*r));
+	struct uri where;
+	int err;
+
+	if (!r)
+		return err_set(FARKV_ENOMEM, "no memory for raw requests");
+	err = uri_resolve(spec->uri, &where);
+	if (!err)
+		err = handle_open(&where, &o, &r->kv);
+	if (err) {
+		free(r);
+		return err;
+	}
+	r->lane = r->kv->link.lane;
+	r->timeout_ns = spec->timeout_ns;
+	r->cls = (uint8_t)class_for(room);
+	r->read_bytes = (uint32_t)class_bytes(r->cls);
+	r->write_bytes = (uint32_t)room;
+	r->window_last = r->kv->link.sb->region_bytes - WINDOW_BYTES;
+	r->into_stride = UTIL_MAX(r->read_bytes, WINDOW_BYTES);
+	err = may_write(r);
+	if (!err)
+		err = buffers_open(r);
+	if (!err)
+		err = enter(r);
+	if (err) {
+		raw_close(r);
+		return err;
+	}
+	gate_leave(r->kv->gate);
+	*r_out = r;
+	return 0;
+}
+
+void raw_close(struct raw *r)
+{
+	if (!r)
+		return;
+	xport_mem_free(r->lane, r->into, RAW_BATCH * r->into_stride);
+	xport_mem_free(r->lane, r->image, r->write_bytes);
+	handle_close(r->kv);
+	free(r);
+}
