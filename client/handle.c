@@ -422,8 +422,9 @@ int handle_result(struct farkv *kv, int err)
 	case FARKV_EDISCONNECTED:
 		if (kv->link.session && (gate_alerts(kv->gate) & GATE_BROKEN))
 			session_why(kv->link.session);
-		else if (!kv->link.session)
-			err_set(err, "%s", kv->why);
+		else if (!kv->link.session || !err_detail()[0])
+			/* There may be a new link: it was the last one's end. */
+			err_set(err, "%s", kv->why[0] ? kv->why : err_str(err));
 		break;
 	case FARKV_ETIMEDOUT:
 	case FARKV_ELINKDOWN:

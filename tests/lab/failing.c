@@ -17,6 +17,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -172,6 +173,7 @@ WRAP(ssize_t, -1, ENOMEM, recvmsg, (int fd, struct msghdr *m, int flags),
      (fd, m, flags))
 WRAP(int, -1, EMFILE, epoll_create1, (int flags), (flags))
 WRAP(int, -1, EMFILE, eventfd, (unsigned n, int flags), (n, flags))
+WRAP(int, -1, EMFILE, timerfd_create, (int clock, int flags), (clock, flags))
 WRAP(int, EAI_MEMORY, ENOMEM, getaddrinfo,
      (const char *host, const char *port, const struct addrinfo *hints,
       struct addrinfo **to),

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@
 #define THREADS_GONE_MS 10000
 #define RUN_S 200
 #define MANY 40 /* items of mget and mput: more than one chain */
+#define FEW 4 /* requests in flight */
 #define LARGE 300000
 
 /* The cases, as $CK_RUN_CASE calls them. */
@@ -57,7 +59,8 @@ enum {
 	CAS,
 	DELETE,
 	MPUT,
-	AFTER_CUT = MPUT + MANY,
+	SUBMIT = MPUT + MANY,
+	AFTER_CUT = SUBMIT + FEW,
 	WRITES
 };
 
@@ -274,6 +277,57 @@ static void write_many(struct fail_report *r, struct farkv *kv)
 	}
 }
 
+static void submit_few(struct fail_report *r, struct farkv *kv)
+{
+	static char keys[FEW][16];
+	static uint8_t values[FEW][128];
+
+	for (unsigned i = 0; i < FEW; i++) {
+		struct farkv_request q = {.tag = SUBMIT + i,
+					  .kind = FARKV_REQUEST_PUT,
+					  .key = keys[i],
+					  .value = values[i],
+					  .value_len = length(SUBMIT + i)};
+		int n;
+
+		snprintf(keys[i], sizeof(keys[i]), "%s", key_of(SUBMIT + i));
+		memcpy(values[i], value_of(SUBMIT + i, true),
+		       length(SUBMIT + i));
+		q.key_len = strlen(keys[i]);
+		n = farkv_submit(kv, &q, 1);
+		if (n != 1)
+			fail_typed(r, "submit", n);
+	}
+}
+
+/* Asleep on the handle's descriptor, if it has got one. */
+static void write_in_flight(struct fail_report *r, struct farkv *kv)
+{
+	struct pollfd p = {.events = POLLIN};
+	struct farkv_completion c;
+	struct step s = begin(r, "event_fd");
+	int n;
+
+	p.fd = farkv_event_fd(kv);
+	ended(s, p.fd < 0 ? p.fd : 0);
+	s = begin(r, "requests in flight");
+	submit_few(r, kv);
+	while (farkv_in_flight(kv) > 0 &&
+	       e2e_now_ms() - s.began_ms < op_timeout_ms + SLACK_MS) {
+		if (p.fd >= 0)
+			(void)poll(&p, 1, (int)(op_timeout_ms + SLACK_MS));
+		n = p.fd >= 0 ? farkv_poll(kv, &c, 1) :
+				farkv_wait(kv, &c, 1, op_timeout_ms);
+		if (n < 0)
+			fail_typed(r, "poll", n);
+		else if (n == 1)
+			wrote(r, (unsigned)c.tag, c.result);
+	}
+	ended(s, 0);
+	if (farkv_in_flight(kv) > 0)
+		fail_late(r, e2e_now_ms() - s.began_ms);
+}
+
 /* The values laid out are what every get finds, or an error. */
 static void read_many(struct fail_report *r, struct farkv *kv)
 {
@@ -343,6 +397,7 @@ static void operations(struct fail_report *r, struct farkv *kv)
 	for (unsigned i = PUT_TINY, bad = 0; i < MPUT && bad < 3; i++)
 		bad += write_one(r, kv, i) != 0;
 	write_many(r, kv);
+	write_in_flight(r, kv);
 	s = begin(r, "ping");
 	ended(s, farkv_ping(kv, NULL));
 	s = begin(r, "stats");
