@@ -300,6 +300,8 @@ mistake 78 'bad.props:2: ' run null -P "$dir/bad.props"
 expect 0 kvbench run null -P "$workloads/workloada" -p colour=red && grep -q 'colour: unknown property' "$dir/err" ||
 	fail "unknown property: $(cat "$dir/err")"
 expect 0 kvbench --help && shows '^  -P, --properties=FILE'
+[ "$(sed -n '/^Try: /,$p' "$dir/out" | sed 's/^Try: /     /' | grep -Ec '^     kvbench (quick|load -P|run -P)')" -eq 3 ] &&
+	[ "$(sed -n '/^Try: /,$p' "$dir/out" | wc -l)" -eq 3 ] || fail "--help does not end with three commands to try"
 expect 0 kvbench -V && shows '^kvbench [0-9.]+$'
 
 finish

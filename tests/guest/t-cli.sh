@@ -78,6 +78,15 @@ for w in a b c d f; do
 		${modify:-0})) -eq $count ] || fail "not $count operations"
 done
 
+testcase "kvbench: an open loop -> several requests in flight of one session, all values right"
+count=3000
+expect 0 kvbench run farkv -P "$workloads/workloadf" -p dataintegrity=true -p seed=6 \
+	-p operationcount=$count -target 1000 -p openloop=true -p arrivals=poisson
+all_well
+[ "$(number READ Operations)" -eq $count ] || fail "$(number READ Operations) of $count reads"
+[ "$(number READ-MODIFY-WRITE Operations)" -eq "$(number UPDATE Operations)" ] || fail "not every update follows a read"
+[ "$(number QUEUE MostInFlight)" -ge 2 ] || fail "$(number QUEUE MostInFlight) in flight at most"
+
 testcase "kvbench: workload e scans -> refused, with the reason"
 expect 64 kvbench run farkv -P "$workloads/workloade"
 grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" || fail "$(cat "$dir/err")"
