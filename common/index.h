@@ -151,6 +151,7 @@ struct index_op {
 	bool cold;          /* what was remembered is not to be asked again */
 	bool lost_remembered; /* `remembered` of a lost CAS */
 	uint8_t looks;      /* at that slot */
+	bool warm_doubted;  /* the location had been wrong before it was asked */
 	uint64_t warm_slot, warm_word, warm_version;
 	bool direct;        /* the slot was found by loads: no window's image */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */

@@ -124,9 +124,10 @@ void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
 		m->words[op->slot_at] = word;
 }
 
+/* Only of who has been wrong is it worth noting: the look-up comes behind the answer. */
 static void was_right(struct index *ix, const struct index_op *op)
 {
-	struct location *l = find(ix, op);
+	struct location *l = op->warm_doubted ? find(ix, op) : NULL;
 
 	ix->warm->count.hits++;
 	if (l)
@@ -315,6 +316,7 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 	op->settled = true; /* whose the slot is, is known */
 	op->warm_slot = l->slot;
 	op->warm_version = l->version;
+	op->warm_doubted = l->stale != 0;
 	op->looks = 0;
 	op->t_start = index_now(ix);
 	if (!would_swap(op, l)) {

@@ -349,6 +349,26 @@ START_TEST(gets_of_a_key_that_others_write_all_the_time_stop_asking)
 }
 END_TEST
 
+/* One that is right as often as not is asked again and again. */
+START_TEST(gets_of_a_key_that_rests_between_writes_go_on_asking)
+{
+	struct index_key k;
+	uint64_t misses;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "x");
+	misses = index_remembered(me.ix).misses;
+	for (unsigned i = 0; i < 2 * LOCATION_STALE_MAX; i++) {
+		PUT(&other, k, i % 2 ? "a" : "b");
+		check_value(&me, k, i % 2 ? "a" : "b");
+		check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+	}
+	ck_assert_uint_eq(index_remembered(me.ix).misses, misses);
+	teardown();
+}
+END_TEST
+
 /* W, W deleted in place, W2: half of the last two can look like W. */
 static uint64_t *torn_slot;
 static uint64_t torn_word;
@@ -421,6 +441,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		t, gets_of_a_key_that_others_write_all_the_time_stop_asking, 0,
 		2);
+	tcase_add_loop_test(
+		t, gets_of_a_key_that_rests_between_writes_go_on_asking, 0, 2);
 	tcase_add_test(t, where_words_tear_the_look_changes_nothing);
 	tcase_add_loop_test(t, without_entries_nothing_is_remembered, 0, 2);
 	suite_add_tcase(s, t);
