@@ -281,6 +281,20 @@ bool queue_must_ask(const struct farkv *kv)
 			      session_call_ready(kv->link.session));
 }
 
+/* Who was told of growth is gone: the answer must not keep others awake. */
+static void forget_hint(struct farkv *kv)
+{
+	struct queue *q = kv->queue;
+
+	if (!q->wait.hint_out)
+		return;
+	for (const struct request *r = q->waiting.first; r; r = r->next)
+		if (r->op.wait == INDEX_WAIT_FULL)
+			return;
+	session_call_forget(kv->link.session);
+	q->wait.hint_out = false;
+}
+
 /* Ask for what the waiting need. */
 static void need(struct farkv *kv)
 {
@@ -291,6 +305,7 @@ static void need(struct farkv *kv)
 	size_t n = 0;
 
 	if (!all.first) {
+		forget_hint(kv);
 		q->wait = (struct wait_state){.never_blocks = true};
 		q->unasked = false;
 		return;
@@ -315,6 +330,7 @@ static void need(struct farkv *kv)
 		else
 			finish(kv, r);
 	}
+	forget_hint(kv);
 }
 
 static bool waiting_due(const struct queue *q)

@@ -322,6 +322,14 @@ int session_call_take(struct session *s, struct msg *answer_out)
 	return err == FARKV_EDISCONNECTED ? session_why(s) : err;
 }
 
+void session_call_forget(struct session *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->awaited = 0;
+	s->answered = false;
+	pthread_mutex_unlock(&s->lock);
+}
+
 bool session_call_ready(struct session *s)
 {
 	bool ready;

@@ -85,6 +85,8 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 int session_call_begin(struct session *s, struct msg *m, uint8_t expect,
 		       uint64_t deadline_ns);
 int session_call_take(struct session *s, struct msg *answer_out);
+/** Nobody wants the answer to that request any more; one that is there is dropped. */
+void session_call_forget(struct session *s);
 /** session_call_take() would not return FARKV_EAGAIN. */
 bool session_call_ready(struct session *s);
 
