@@ -46,7 +46,7 @@ static inline void worker_note(struct worker *w, enum series s,
 	uint64_t ns[CLOCK_KINDS];
 
 	ns[CLOCK_OP] = ticks_span_ns(start, end);
-	ns[CLOCK_INTENDED] = ticks_span_ns(w->due ? w->due : start, end);
+	ns[CLOCK_INTENDED] = w->due ? ticks_span_ns(w->due, end) : ns[CLOCK_OP];
 	if (LIKELY(status == DB_OK))
 		measure_ok(w->m, s, ns);
 	else
