@@ -289,7 +289,7 @@ START_TEST(rivals_do_not_hold_it_for_ever)
 	static const struct xport_fault_config cfg = {.hide_direct = true,
 						      .hook = rival_always};
 	struct fake_client loser;
-	uint64_t version;
+	uint64_t version, end_ns;
 
 	begin();
 	PUT(&other, key_of(names[0]), "first");
@@ -304,7 +304,10 @@ START_TEST(rivals_do_not_hold_it_for_ever)
 		index_op_start(&ops[i], INDEX_REPLACE, &k, "mine", 4, version);
 		index_submit(loser.ix, &s, &ops[i], fake_now + 200);
 	}
+	end_ns = fake_now + 2000;
 	for (unsigned n = 0; n < 2;) {
+		ck_assert_msg(fake_now < end_ns,
+			      "nobody has looked at the clock: %u of 2 over", n);
 		(void)index_reap(loser.ix, &s);
 		while (index_take(&s))
 			n++;
