@@ -5,6 +5,7 @@
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 
+#include "contend.h"
 #include "index.h"
 #include "location.h"
 
@@ -30,6 +31,7 @@ struct index {
 	unsigned direct_posts;  /* ... and of its chains that were posted there */
 	uint32_t prefix;
 	uint32_t counter;
+	struct contend contend;
 };
 
 /** Candidates fetched by one chain; more are fetched by further chains. */
@@ -142,6 +144,11 @@ enum next op_absent(struct index *ix, struct index_op *op);
  */
 enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
 		    uint64_t version);
+/**
+ * The slot held another word than the one that was decided upon, `found`: the CAS lost,
+ * or it is not tried any more.
+ */
+enum next op_lost(struct index *ix, struct index_op *op, uint64_t found);
 /** The chain with the CAS is done. */
 enum next op_swap_done(struct index *ix, struct index_op *op);
 /** A lost CAS is looked up: the key's slot holds `word`, or there is none. */

@@ -275,8 +275,7 @@ static enum next op_swapped(struct index *ix, struct index_op *op)
 	return op_done(ix, op, 0);
 }
 
-/* The CAS lost; `found` is the word that won. */
-static enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
+enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 {
 	enum next next;
 

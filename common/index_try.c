@@ -327,6 +327,7 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 	const uint64_t *slots = direct_window(ix, op);
 	struct block_view view;
 	enum look look;
+	uint64_t word;
 
 	if (!slots)
 		return false;
@@ -341,12 +342,34 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 	op->direct = true;
 	count_stages(ix, (unsigned)(count->reads - before.reads) - 1);
 	if (look == LOOK_FOUND) {
-		*next_out = op_decide(ix, op, op->expect_word, view.version);
+		op->foreign = view.version >> 32 != ix->prefix;
+		word = op->expect_word;
+		if (op->kind == INDEX_PUT &&
+		    contend_hot(&ix->contend, op->key.hash)) {
+			word = contend_watch(&ix->contend, &slots[op->slot_at],
+					     word, ix->prefix);
+			op->foreign = false;
+		}
+		*next_out = word == op->expect_word ?
+				    op_decide(ix, op, word, view.version) :
+				    op_lost(ix, op, word);
 	} else {
 		op->scan_from = op->slot_at;
 		*next_out = op_absent(ix, op);
 	}
 	return true;
+}
+
+/* What the operation has seen of rivals counts for the next one on its key. */
+static void meet(struct index *ix, const struct index_op *op)
+{
+	bool again = ix->contend.hash == op->key.hash;
+
+	contend_note(&ix->contend, op->key.hash, op->foreign || op->rivals);
+	/* Who was told that the version is another one reads and comes again. */
+	if (op->kind != INDEX_PUT)
+		contend_pause(&ix->contend,
+			      again && op->result == FARKV_EVERSION, ix->prefix);
 }
 
 /* Swaps, lost and tried again, before somebody has to look at the clock. */
@@ -367,6 +390,7 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op_forget(op);
+	op->foreign = false;
 	if (!index_try_write(ix, op, &next))
 		return false;
 	for (unsigned n = 0; next == NEXT_POST; n++) {
@@ -383,7 +407,10 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 		if (op->chain.status) /* the lane broke */
 			return false;
 		next = op_swap_done(ix, op);
+		if (next == NEXT_POST)
+			contend_pause(&ix->contend, true, ix->prefix);
 	}
+	meet(ix, op);
 	return next == NEXT_DONE;
 }
 

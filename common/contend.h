@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * contend.h - what a writer does about a key that others write at the same time, where
+ * the region is mapped.
+ *
+ * Each write of such a key costs the way of several lines from another CPU's cache, and
+ * costs the other as much. So of those who PUT it one writes, and the others watch: a
+ * PUT that sees the slot's word change stands just before that write (doc/protocol.md),
+ * and has cost one line. Nobody is told to do which: who lost a compare-and-swap, or
+ * finds that another session has written the key since its own last write, watches
+ * from then on; who has watched in vain writes.
+ *
+ * A conditional operation can only wait: who has lost spins for a random while, which
+ * becomes longer with each loss (exponential backoff: Anderson, "The performance of spin
+ * lock alternatives for shared-memory multiprocessors", 1990), and is bounded.
+ *
+ * By RDMA nobody spins: a round trip is wait enough. Not thread-safe: it is its
+ * session's.
+ */
+#ifndef COMMON_CONTEND_H
+#define COMMON_CONTEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "atomic.h"
+
+/** Spins (atom_spin_hint(), some 10 to 40 ns each) of one that watches: at least half
+ * of these, at most all; as long as some writes take. */
+#define CONTEND_WATCH 64u
+/** ... between two looks. */
+#define CONTEND_LOOK 4u
+/** Of one that has lost: fewer than these at first, and after many losses. */
+#define CONTEND_PAUSE_MIN 16u
+#define CONTEND_PAUSE_MAX 256u
+
+struct contend {
+	uint64_t hash;  /* of the key that was written last */
+	uint64_t state; /* of a xorshift generator; 0 at the beginning */
+	uint32_t pause; /* bound of the next one */
+	bool hot;       /* others write that key, and this session watches */
+};
+
+/** A random number below `bound`. `seed` makes sessions differ. */
+static inline uint32_t contend_random(struct contend *c, uint32_t bound,
+				      uint64_t seed)
+{
+	if (!c->state)
+		c->state = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
+	c->state ^= c->state << 13;
+	c->state ^= c->state >> 7;
+	c->state ^= c->state << 17;
+	return (uint32_t)(c->state >> 32) % bound;
+}
+
+/** A write of the key is over; `rivals`: others were seen to write it. */
+static inline void contend_note(struct contend *c, uint64_t hash, bool rivals)
+{
+	c->hot = c->hash == hash && (rivals || c->hot);
+	c->hash = hash;
+}
+
+/** Should a PUT of this key watch? */
+static inline bool contend_hot(const struct contend *c, uint64_t hash)
+{
+	return c->hot && c->hash == hash;
+}
+
+/**
+ * Watch `slot`, which held `word`: its word when it is another one, or else `word`, and
+ * then this session writes from now on.
+ */
+static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
+				     uint64_t word, uint64_t seed)
+{
+	uint32_t n = CONTEND_WATCH / 2 +
+		     contend_random(c, CONTEND_WATCH / 2, seed);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t now;
+
+		atom_spin_hint();
+		if (i % CONTEND_LOOK)
+			continue;
+		now = atom_load_follow(slot);
+		if (now != word)
+			return now;
+	}
+	c->hot = false;
+	return word;
+}
+
+/** A conditional operation is over; `lost`: to a rival, and it may come again. */
+static inline void contend_pause(struct contend *c, bool lost, uint64_t seed)
+{
+	uint32_t n;
+
+	if (!lost) {
+		c->pause = CONTEND_PAUSE_MIN;
+		return;
+	}
+	if (!c->pause)
+		c->pause = CONTEND_PAUSE_MIN;
+	for (n = contend_random(c, c->pause, seed); n > 0; n--)
+		atom_spin_hint();
+	if (c->pause < CONTEND_PAUSE_MAX)
+		c->pause *= 2;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a writer does about rivals: who watches, for how long, and who waits. */
+#include "config.h"
+
+#include <check.h>
+
+#include "common/atomic.h"
+
+static unsigned spins;
+static unsigned writes_at; /* the rival swaps the word at this spin; 0: never */
+static uint64_t place;
+
+static void spin(void)
+{
+	if (++spins == writes_at)
+		place++;
+}
+
+#define atom_spin_hint spin
+#include "common/contend.h"
+#include "test_main.h"
+
+static struct contend c;
+
+static void setup(void)
+{
+	c = (struct contend){0};
+	spins = writes_at = 0;
+	place = 1000;
+}
+
+START_TEST(a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row)
+{
+	ck_assert(!contend_hot(&c, 5));
+	contend_note(&c, 5, true); /* the first write of it: others may have long ago */
+	ck_assert(!contend_hot(&c, 5));
+	contend_note(&c, 5, false);
+	ck_assert(!contend_hot(&c, 5));
+	contend_note(&c, 5, true);
+	ck_assert(contend_hot(&c, 5));
+	ck_assert(!contend_hot(&c, 6));
+	contend_note(&c, 5, false); /* the others watch: so does who is to watch */
+	ck_assert(contend_hot(&c, 5));
+	contend_note(&c, 6, true); /* another key */
+	ck_assert(!contend_hot(&c, 6));
+	ck_assert(!contend_hot(&c, 5));
+}
+END_TEST
+
+START_TEST(who_watches_sees_the_write_soon_after_it)
+{
+	for (unsigned at = 1; at < CONTEND_WATCH / 2; at++) {
+		setup();
+		contend_note(&c, 5, true);
+		contend_note(&c, 5, true);
+		writes_at = at;
+		ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
+		ck_assert_uint_le(spins, at + CONTEND_LOOK);
+		ck_assert(contend_hot(&c, 5));
+	}
+}
+END_TEST
+
+START_TEST(who_watches_in_vain_writes_and_goes_on_to)
+{
+	unsigned least = UINT32_MAX, most = 0;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		contend_note(&c, 5, true);
+		contend_note(&c, 5, true);
+		spins = 0;
+		ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1000);
+		least = spins < least ? spins : least;
+		most = spins > most ? spins : most;
+		ck_assert(!contend_hot(&c, 5));
+		contend_note(&c, 5, false); /* its own write met nobody */
+		ck_assert(!contend_hot(&c, 5));
+	}
+	ck_assert_uint_ge(least, CONTEND_WATCH / 2);
+	ck_assert_uint_le(most, CONTEND_WATCH);
+	ck_assert_uint_gt(most - least, CONTEND_WATCH / 4);
+}
+END_TEST
+
+START_TEST(who_loses_again_and_again_waits_longer_up_to_a_bound)
+{
+	unsigned sum[12] = {0};
+
+	for (unsigned i = 0; i < 1000; i++) {
+		unsigned bound = CONTEND_PAUSE_MIN;
+
+		contend_pause(&c, false, 7);
+		for (unsigned k = 0; k < 12; k++) {
+			spins = 0;
+			contend_pause(&c, true, 7);
+			ck_assert_uint_lt(spins, bound);
+			sum[k] += spins;
+			bound = bound * 2 > CONTEND_PAUSE_MAX ?
+					CONTEND_PAUSE_MAX : bound * 2;
+		}
+	}
+	/* Half of the bound on average. */
+	ck_assert_uint_gt(sum[0], 1000 * CONTEND_PAUSE_MIN / 4);
+	ck_assert_uint_gt(sum[11], 1000 * CONTEND_PAUSE_MAX / 3);
+	ck_assert_uint_lt(sum[11], 1000 * CONTEND_PAUSE_MAX * 2 / 3);
+	spins = 0;
+	contend_pause(&c, false, 7);
+	ck_assert_uint_eq(spins, 0);
+}
+END_TEST
+
+START_TEST(sessions_do_not_wait_alike)
+{
+	struct contend other = {0};
+	unsigned same = 0;
+
+	for (unsigned i = 0; i < 100; i++)
+		same += contend_random(&c, 1000, 1) ==
+			contend_random(&other, 1000, 2);
+	ck_assert_uint_lt(same, 5);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("contend");
+	TCase *t = tcase_create("contend");
+
+	tcase_add_checked_fixture(t, setup, NULL);
+	tcase_add_test(t,
+		a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row);
+	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
+	tcase_add_test(t, who_watches_in_vain_writes_and_goes_on_to);
+	tcase_add_test(t, who_loses_again_and_again_waits_longer_up_to_a_bound);
+	tcase_add_test(t, sessions_do_not_wait_alike);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
