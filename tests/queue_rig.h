@@ -18,6 +18,14 @@ void setup_stepping_long_grace(void);
 /** A lane with a card, which tells. */
 void setup_card(void);
 
+/**
+ * How long a case waits for what must come: long, but not once one has waited in vain,
+ * so that a program in which much hangs ends soon, too, and says so.
+ */
+unsigned patience_ms(void);
+/** The case fails: `what` brought nothing in that time. */
+void waited_in_vain(const char *what) __attribute__((noreturn));
+
 /** A request; `value` may be NULL. */
 struct farkv_request request(enum farkv_request_kind kind, uint64_t tag,
 			     const char *key, const char *value);

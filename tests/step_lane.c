@@ -7,7 +7,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <check.h>
 #include <farkv.h>
+
+/* More in a row than any deadline of a test takes, on a lane that stands still. */
+#define STILL_POLLS 20000000u
 
 static struct xport_chain *take(struct step_lane *l)
 {
@@ -55,6 +59,10 @@ static void poll_lane(struct xport_lane *lane)
 	struct step_lane *l = (struct step_lane *)lane;
 
 	l->polls++;
+	l->in_vain = l->still ? l->in_vain + 1 : 0;
+	if (l->in_vain >= STILL_POLLS)
+		ck_abort_msg("the lane stands still, and somebody waits for it, "
+			     "with %u chains", l->waiting);
 	while (l->queue && xport_broken(lane)) {
 		struct xport_chain *c = take(l);
 

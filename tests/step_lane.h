@@ -17,7 +17,8 @@ struct step_lane {
 	struct xport_chain *queue, **end;
 	unsigned waiting; /* chains in it */
 	unsigned posts, polls;
-	bool still;    /* polls do nothing */
+	bool still;    /* polls do nothing; very many in a row fail the test */
+	unsigned in_vain; /* ... so many so far */
 	bool at_once;  /* a poll carries out all there is */
 
 	int fd;        /* -1: no card */

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,17 +45,10 @@ static void open_fd(void)
 	ck_assert_msg(fd >= 0, "%s", farkv_errdetail());
 }
 
-/* In memory of all cases: one of them has waited in vain, so others need not. */
-static bool *in_vain;
-
-/* Within the time of calls that must succeed. */
 static void wait_readable(void)
 {
-	unsigned ms = *in_vain ? 1000 : LONG_MS;
-
-	*in_vain |= !readable((int)ms);
-	ck_assert_msg(readable(0), "not readable in %u ms, %zu requests in flight",
-		      ms, farkv_in_flight(kv));
+	if (!readable((int)patience_ms()))
+		waited_in_vain("the descriptor");
 }
 
 static void poll_out(void)
@@ -655,8 +647,6 @@ static Suite *suite(void)
 	TCase *t = tcase_create("mapped"), *card = tcase_create("card"),
 	      *own = tcase_create("own");
 
-	in_vain = mmap(NULL, sizeof(*in_vain), PROT_READ | PROT_WRITE,
-		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
 	tcase_set_timeout(card, LONG_MS / 1000.0 * 3);
 	tcase_set_timeout(own, LONG_MS / 1000.0 * 3);
