@@ -319,7 +319,7 @@ START_TEST(test_put)
 {
 	unsigned ms = (unsigned)scale_pick(200, 3000, 3000);
 	unsigned rounds = (unsigned)scale_pick(3, 3, 5);
-	struct figure one[ROUNDS_MAX], all[ROUNDS_MAX], a, b;
+	struct figure one[ROUNDS_MAX] = {0}, all[ROUNDS_MAX] = {0}, a, b;
 
 	crowd_start();
 	/* Until each has the blocks that it needs for its pace. */
@@ -343,7 +343,7 @@ START_TEST(test_increment)
 	const unsigned number[] = {1, 2, 8, crowd};
 	unsigned ms = (unsigned)scale_pick(100, 2000, 2000);
 	unsigned rounds = (unsigned)scale_pick(3, 3, 5);
-	struct figure f[4][ROUNDS_MAX], one, g;
+	struct figure f[4][ROUNDS_MAX] = {0}, one, g;
 	uint64_t zero = 0, count, sum = 0;
 	struct farkv *kv;
 	size_t len;
