@@ -39,10 +39,12 @@ static uint64_t due_at(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 	uint64_t at = WAKER_NEVER;
+	/* Then they are not looked at before all that is in flight is over. */
+	bool held = q->inside && gate_alerts(kv->gate);
 
-	if (q->waiting.first)
+	if (q->waiting.first && !held)
 		at = UTIL_MIN(at, q->wait_until_ns);
-	if (q->parked)
+	if (q->parked && !held)
 		at = UTIL_MIN(at, q->park_until_ns + 1);
 	/* Later requests have later deadlines: so one look at all of them lasts
 	 * until the clock goes off. */
@@ -56,8 +58,14 @@ static void ask_lane(struct farkv *kv)
 	struct xport_lane *lane = kv->link.lane;
 	bool flown = kv->queue && kv->queue->inside;
 
-	if (!kv->link.session || xport_broken(lane))
+	if (!kv->link.session)
 		return;
+	/* What it completes with an error it may tell of for ever: nobody takes that
+	 * back any more. Who still waits for it is due. */
+	if (xport_broken(lane)) {
+		(void)waker_watch(kv->waker, -1);
+		return;
+	}
 	xport_arm(lane, flown);
 	if (flown)
 		xport_poll(lane);

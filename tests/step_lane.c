@@ -54,6 +54,21 @@ static int post(struct xport_lane *lane, struct xport_chain *first)
 	return 0;
 }
 
+/* It tells of these, too, and nobody asks it for its tidings any more. */
+static void end_all(struct step_lane *l)
+{
+	if (l->queue && l->armed)
+		(void)eventfd_write(l->fd, 1);
+	l->armed &= !l->queue;
+	while (l->queue) {
+		struct xport_chain *c = take(l);
+
+		c->n_done = 0;
+		c->status = FARKV_EDISCONNECTED;
+		c->done = true;
+	}
+}
+
 static void poll_lane(struct xport_lane *lane)
 {
 	struct step_lane *l = (struct step_lane *)lane;
@@ -63,13 +78,8 @@ static void poll_lane(struct xport_lane *lane)
 	if (l->in_vain >= STILL_POLLS)
 		ck_abort_msg("the lane stands still, and somebody waits for it, "
 			     "with %u chains", l->waiting);
-	while (l->queue && xport_broken(lane)) {
-		struct xport_chain *c = take(l);
-
-		c->n_done = 0;
-		c->status = FARKV_EDISCONNECTED;
-		c->done = true;
-	}
+	if (xport_broken(lane))
+		end_all(l);
 	while (l->queue && !l->still && (l->fd < 0 || l->over)) {
 		l->over -= l->fd >= 0;
 		carry_out(l, take(l));

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/queue_priv.h"
 #include "client/session_priv.h"
 #include "common/clock.h"
 #include "common/index_priv.h"
@@ -601,20 +602,25 @@ START_TEST(a_lane_that_breaks_is_replaced)
 }
 END_TEST
 
-/* While the server asks, what is fresh waits for what is in flight; asleep. */
-START_TEST(a_barrier_is_waited_for_asleep)
+static void send_drop(void)
 {
 	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
 
-	card_put("k", "v");
-	no_grant_out();
-	open_fd();
-	submit(FARKV_REQUEST_GET, 0, "k", NULL);
 	send_epoch(MSG_BARRIER, 1);
 	while (!(gate_alerts(kv->gate) & GATE_DROP)) {
 		ck_assert_uint_lt(clock_now_ns(), end);
 		clock_sleep_ns(NS_PER_MS / 10);
 	}
+}
+
+/* While the server asks, what is fresh waits for what is in flight; asleep. */
+START_TEST(a_barrier_is_waited_for_asleep)
+{
+	card_put("k", "v");
+	no_grant_out();
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	send_drop();
 	submit(FARKV_REQUEST_GET, 1, "k", NULL);
 	ck_assert_uint_eq(lane->waiting, 1);
 	poll_out();
@@ -624,6 +630,42 @@ START_TEST(a_barrier_is_waited_for_asleep)
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	assert_got(1, "v");
 	quiet();
+}
+END_TEST
+
+/* Nor do the deadlines of others wake before that: nobody could look at them. */
+START_TEST(deadlines_behind_a_barrier_are_waited_for_asleep)
+{
+	char large[5000];
+
+	card_put("k", "v");
+	no_grant_out();
+	memset(large, 'x', sizeof(large));
+	large[sizeof(large) - 1] = '\0';
+	open_fd();
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(50);
+	submit(FARKV_REQUEST_PUT, 0, "l", large);
+	set_timeout_ms(LONG_MS);
+	for (unsigned i = 0; !kv->queue->waiting.first; i++) {
+		ck_assert_uint_lt(i, 100);
+		lane->over = 1;
+		poll_out();
+	}
+	lane->over = 0;
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	ck_assert_uint_eq(lane->waiting, 1);
+	send_drop();
+	poll_out();
+	clock_sleep_ns(60 * NS_PER_MS);
+	quiet();
+	ck_assert_uint_eq(farkv_in_flight(kv), 2);
+	step_lane_card(lane, 1000);
+	drive();
+	ENDED(0, FARKV_ETIMEDOUT);
+	assert_got(1, "v");
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_release(&srv);
 }
 END_TEST
 
@@ -675,6 +717,7 @@ static Suite *suite(void)
 	tcase_add_test(card, a_silent_card_is_given_up);
 	tcase_add_test(card, a_lane_that_breaks_is_replaced);
 	tcase_add_test(card, a_barrier_is_waited_for_asleep);
+	tcase_add_test(card, deadlines_behind_a_barrier_are_waited_for_asleep);
 	tcase_add_test(own, a_lane_that_cannot_tell);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, card);
