@@ -145,6 +145,7 @@ void handle_close(struct farkv *kv)
 		return;
 	if (!inherited)
 		queue_finish(kv);
+	handle_look_at_lane(kv);
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
 		heard = link_farewell(&kv->link, until);
@@ -402,11 +403,15 @@ void handle_put(struct farkv *kv, struct index_op *op)
 	}
 }
 
-int handle_result(struct farkv *kv, int err)
+void handle_look_at_lane(struct farkv *kv)
 {
-	/* A lane that broke by itself takes the session along. */
 	if (kv->link.session && xport_broken(kv->link.lane))
 		gate_raise(kv->gate, GATE_BROKEN);
+}
+
+int handle_result(struct farkv *kv, int err)
+{
+	handle_look_at_lane(kv);
 	switch (err) {
 	case FARKV_ENOTFOUND:
 		return err_set_plain(err);

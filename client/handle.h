@@ -149,6 +149,13 @@ void handle_counters(const struct farkv *kv, struct farkv_counters *out);
 /** Before a link goes: keep its counts. */
 void handle_counters_keep(struct farkv *kv);
 
+/**
+ * A lane that broke by itself takes the session along: nothing more is told to the
+ * server, and it hears of no block as free, since what is still under way may yet write
+ * to any. Before the gate is left, where that can be.
+ */
+void handle_look_at_lane(struct farkv *kv);
+
 /** See that a detail describes `err`, the result of an operation; returns it. */
 int handle_result(struct farkv *kv, int err);
 

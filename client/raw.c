@@ -247,7 +247,13 @@ static bool still_there(const struct raw *r)
 	       alloc_count(r->kv->link.alloc, r->cls) == r->held;
 }
 
-/* Begin, as an operation does; gate_leave() must follow after success. */
+static void leave(struct raw *r)
+{
+	handle_look_at_lane(r->kv);
+	gate_leave(r->kv->gate);
+}
+
+/* Begin, as an operation does; leave() must follow after success. */
 static int enter(struct raw *r)
 {
 	int err;
@@ -260,7 +266,7 @@ static int enter(struct raw *r)
 	}
 	err = r->fresh ? write_all(r) : 0;
 	if (err)
-		gate_leave(r->kv->gate);
+		leave(r);
 	return err;
 }
 
@@ -286,7 +292,7 @@ int raw_together(struct raw *r, enum raw_kind kind, size_t n)
 	err = carry_out(r, n);
 	for (size_t i = 0; i < n && !err; i++)
 		err = swapped(r, i);
-	gate_leave(r->kv->gate);
+	leave(r);
 	return err;
 }
 
@@ -303,7 +309,7 @@ static int run_some(struct raw *r, enum raw_kind kind, size_t n)
 		if (!err)
 			err = swapped(r, 0);
 	}
-	gate_leave(r->kv->gate);
+	leave(r);
 	return err;
 }
 
@@ -378,7 +384,7 @@ int raw_open(const struct raw_spec *spec, struct raw **r_out)
 		raw_close(r);
 		return err;
 	}
-	gate_leave(r->kv->gate);
+	leave(r);
 	*r_out = r;
 	return 0;
 }

@@ -442,6 +442,28 @@ START_TEST(a_child_has_no_queue)
 }
 END_TEST
 
+/*
+ * A write may be on its way for as long as the lane is open: the server must not hear
+ * that the blocks are free. It is told of the end by who has closed the lane.
+ */
+START_TEST(close_behind_a_lane_that_broke)
+{
+	setup_stepping();
+	ck_assert_int_eq(put("k", "v"), 0);
+	lane->still = true;
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	ck_assert_uint_gt(lane->waiting, 0);
+	xport_break(&lane->lane, FARKV_EDISCONNECTED);
+	kv->farewell_ns = LONG_MS * NS_PER_MS;
+	farkv_close(kv);
+	kv = NULL;
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_RETURN), 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 0);
+	ck_assert(fake_server_wait(&srv, MSG_HELLO, 2));
+	teardown();
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("queue");
@@ -461,6 +483,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, many_requests_for_one_key, 0, 2);
 	tcase_add_loop_test(t, a_call_settles_what_is_in_flight, 0, 2);
 	tcase_add_loop_test(t, close_with_requests_in_flight, 0, 2);
+	tcase_add_test(t, close_behind_a_lane_that_broke);
 	tcase_add_loop_test(t, a_child_has_no_queue, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
