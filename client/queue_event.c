@@ -10,6 +10,9 @@
 
 #include "queue_priv.h"
 
+#include <stdio.h>
+
+#include "common/err.h"
 #include "common/util.h"
 
 #include "waker.h"
@@ -57,6 +60,7 @@ static void ask_lane(struct farkv *kv)
 {
 	struct xport_lane *lane = kv->link.lane;
 	bool flown = kv->queue && kv->queue->inside;
+	char line[ERR_LINE_MAX];
 
 	if (!kv->link.session)
 		return;
@@ -66,9 +70,16 @@ static void ask_lane(struct farkv *kv)
 		(void)waker_watch(kv->waker, -1);
 		return;
 	}
-	xport_arm(lane, flown);
-	if (flown)
-		xport_poll(lane);
+	if (!flown) {
+		xport_arm(lane, false);
+		return;
+	}
+	snprintf(line, sizeof(line), "%s", err_detail());
+	xport_arm(lane, true);
+	xport_poll(lane);
+	/* Of what went wrong here the results tell, when they are taken. */
+	if (xport_broken(lane))
+		err_set(0, "%s", line);
 }
 
 static void ask_session(struct farkv *kv)
@@ -106,6 +117,9 @@ void queue_event_attach(struct farkv *kv)
 	/* Where that fails, requests in flight are polled for all the time. */
 	(void)waker_watch(kv->waker, xport_wait_fd(kv->link.lane));
 	session_wakes(kv->link.session, kv->waker, false);
+	/* Nobody was told, if it was over before. */
+	if (gate_alerts(kv->gate) & GATE_BROKEN)
+		waker_raise(kv->waker);
 }
 
 void queue_event_detach(struct farkv *kv)
@@ -125,7 +139,7 @@ int queue_event_fd(struct farkv *kv)
 	if (kv->link.session)
 		queue_event_attach(kv);
 	queue_rest_waking(kv);
-	/* Nobody will say so any more. */
+	/* Nobody will say so any more, and what said it was taken back. */
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
 		waker_raise(kv->waker);
 	return waker_fd(kv->waker);

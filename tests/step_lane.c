@@ -10,6 +10,8 @@
 #include <check.h>
 #include <farkv.h>
 
+#include "common/err.h"
+
 /* More in a row than any deadline of a test takes, on a lane that stands still. */
 #define STILL_POLLS 20000000u
 
@@ -108,6 +110,9 @@ static void arm(struct xport_lane *lane, bool on)
 
 	if (l->fd < 0)
 		return;
+	if (on && l->unarmable)
+		xport_break(lane, err_set(FARKV_EDISCONNECTED,
+					  "the card cannot be armed"));
 	(void)eventfd_read(l->fd, &n);
 	l->over += on ? l->slip : 0;
 	l->slip = on ? 0 : l->slip;

@@ -25,6 +25,7 @@ struct step_lane {
 	unsigned over; /* chains that the card has carried out, and no poll has seen */
 	unsigned slip; /* ... so many more when the lane is armed, just before */
 	bool armed;
+	bool unarmable; /* to arm it breaks it, with an error line */
 	unsigned arms; /* times it was, and was not before */
 };
 

@@ -419,6 +419,25 @@ static int in_child(void)
 	return fcntl(fd, F_GETFD) == -1 ? 0 : 4;
 }
 
+/* Between its beginning and the moment at which somebody is named to be woken. */
+START_TEST(an_end_before_anybody_was_named_is_told)
+{
+	open_fd();
+	fake_server_hangup(&srv);
+	wait_readable();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	drive();
+	queue_event_detach(kv);
+	session_wakes(kv->link.session, NULL, false);
+	fake_server_hangup(&srv);
+	wait_broken();
+	ck_assert(!readable(20));
+	queue_event_attach(kv);
+	ck_assert(readable(0));
+	quiet();
+}
+END_TEST
+
 START_TEST(fork_gives_the_child_another)
 {
 	int status;
@@ -669,6 +688,24 @@ START_TEST(deadlines_behind_a_barrier_are_waited_for_asleep)
 }
 END_TEST
 
+/* What goes wrong behind the completions is no word about them. */
+START_TEST(the_line_is_that_of_the_last_one_taken)
+{
+	card_put("k", "v");
+	no_grant_out();
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_GET, 1, "", NULL);
+	lane->unarmable = true;
+	ck_assert_uint_eq(take(), 1);
+	ck_assert(xport_broken(&lane->lane));
+	ENDED(1, FARKV_EINVAL);
+	assert_detail(farkv_strerror(FARKV_EINVAL));
+	drive();
+	assert_got(0, "v");
+}
+END_TEST
+
 /* A lane without a descriptor has to be polled: so it is readable while in flight. */
 START_TEST(a_lane_that_cannot_tell)
 {
@@ -708,6 +745,7 @@ static Suite *suite(void)
 	tcase_add_test(t, a_connection_that_breaks_while_they_wait);
 	tcase_add_loop_test(t, a_server_that_is_gone, 0, 3);
 	tcase_add_test(t, each_end_of_a_connection_is_told);
+	tcase_add_test(t, an_end_before_anybody_was_named_is_told);
 	tcase_add_test(t, fork_gives_the_child_another);
 	tcase_add_test(t, another_thread_may_wait);
 	tcase_add_test(card, each_completion_wakes_once);
@@ -718,6 +756,7 @@ static Suite *suite(void)
 	tcase_add_test(card, a_lane_that_breaks_is_replaced);
 	tcase_add_test(card, a_barrier_is_waited_for_asleep);
 	tcase_add_test(card, deadlines_behind_a_barrier_are_waited_for_asleep);
+	tcase_add_test(card, the_line_is_that_of_the_last_one_taken);
 	tcase_add_test(own, a_lane_that_cannot_tell);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, card);
