@@ -122,12 +122,22 @@ static void fill(struct raw *r, enum raw_kind kind, size_t i)
 	}
 }
 
+/* With the lane's own word, if it had one. */
+static int failed(int err)
+{
+	const char *why = err_detail();
+
+	return err_set(err, "a raw request failed: %s%s%s", err_str(err),
+		       why[0] ? ": " : "", why);
+}
+
 /* Post the first `n` chains with one doorbell and wait for them. */
 static int carry_out(struct raw *r, size_t n)
 {
 	struct xport_chain *last = &r->chain[n - 1];
 	uint64_t until = 0;
 	unsigned idle = 0;
+	bool late = false;
 	int err;
 
 	for (size_t i = 0; i < n; i++)
@@ -139,14 +149,12 @@ static int carry_out(struct raw *r, size_t n)
 			continue;
 		if (!until)
 			until = clock_now_ns() + r->timeout_ns;
-		else if (clock_now_ns() > until)
+		else if ((late = clock_now_ns() > until))
 			xport_break(r->lane, FARKV_ETIMEDOUT);
 	}
 	for (size_t i = 0; i < n && !err; i++)
 		err = r->chain[i].status;
-	return err ? err_set(err, "a raw request failed: %s",
-			     farkv_strerror(err))
-		   : 0;
+	return err ? failed(late ? FARKV_ETIMEDOUT : err) : 0;
 }
 
 static int swapped(const struct raw *r, size_t i)
@@ -179,7 +187,13 @@ static int ask(struct raw *r, uint64_t until)
 	inventory_unlock(l->inv);
 	if (err && err != FARKV_ETIMEDOUT)
 		return err;
-	session_wait(l->session, until);
+	/* Nobody was asked, if the socket is full. */
+	if (err)
+		session_wait_room(l->session, until);
+	else
+		session_wait(l->session, until);
+	if (gate_alerts(r->kv->gate) & GATE_BROKEN)
+		return session_why(l->session);
 	handle_attend(r->kv);
 	if (l->denied[r->cls])
 		return err_set(FARKV_ENOSPC,
@@ -258,6 +272,7 @@ static int enter(struct raw *r)
 {
 	int err;
 
+	err_clear();
 	while (!gate_enter(r->kv->gate) || !still_there(r)) {
 		gate_leave(r->kv->gate);
 		err = settle(r);

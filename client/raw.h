@@ -35,7 +35,8 @@ enum raw_kind {
 	RAW_READ,  /* READ a block: a class's bytes */
 	RAW_WRITE, /* WRITE a block: as many bytes as key, value and sums need */
 	RAW_CAS,   /* of 8 bytes, which changes them */
-	RAW_PUT,   /* WRITE a block, CAS 8 bytes of another */
+	RAW_PUT,   /* WRITE a block, CAS 8 bytes of another; of the same if there
+		      are two in all */
 	RAW_CHASE, /* READ a window's bytes, then READ a block */
 };
 
@@ -49,9 +50,14 @@ int raw_open(const struct raw_spec *spec, struct raw **r_out);
 void raw_close(struct raw *r);
 
 /**
- * `n` of them, each begun when the one before is done. 0, FARKV_EDISCONNECTED,
- * FARKV_ETIMEDOUT (and the session is lost), FARKV_ENOSPC, FARKV_EPERM; FARKV_ECORRUPT
- * if a CAS found what was not there: somebody else wrote to a block of this session's.
+ * `n` of them, each begun when the one before is done. Errors:
+ * FARKV_ETIMEDOUT     a request did not end in time: the lane is broken, and the session
+ *                     lost; or the server granted no blocks in time
+ * FARKV_EDISCONNECTED lane or session ended; also each call after that
+ * FARKV_ENOSPC        no two blocks are left
+ * FARKV_EPERM         the device refused a request
+ * FARKV_ECORRUPT      a CAS found what was not there: somebody else wrote to a block of
+ *                     this session's
  */
 int raw_run(struct raw *r, enum raw_kind kind, size_t n);
 

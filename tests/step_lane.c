@@ -80,6 +80,9 @@ static void poll_lane(struct xport_lane *lane)
 	if (l->in_vain >= STILL_POLLS)
 		ck_abort_msg("the lane stands still, and somebody waits for it, "
 			     "with %u chains", l->waiting);
+	if (l->last_word && l->queue && !l->over)
+		xport_break(lane, err_set(FARKV_EDISCONNECTED, "%s",
+					  l->last_word));
 	if (xport_broken(lane))
 		end_all(l);
 	while (l->queue && !l->still && (l->fd < 0 || l->over)) {

@@ -25,6 +25,8 @@ struct step_lane {
 	unsigned over; /* chains that the card has carried out, and no poll has seen */
 	unsigned slip; /* ... so many more when the lane is armed, just before */
 	bool armed;
+	const char *last_word; /* not NULL: it breaks, and says so, when no chain that
+				  waits is over */
 	bool unarmable; /* to arm it breaks it, with an error line */
 	unsigned arms; /* times it was, and was not before */
 };

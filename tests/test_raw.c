@@ -7,13 +7,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "client/link.h"
 #include "client/raw.h"
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/util.h"
 #include "e2e.h"
 #include "real_server.h"
+#include "step_lane.h"
 #include "test_main.h"
 
 #define VALUE_BYTES 1000u
@@ -22,6 +25,7 @@
 static struct real_server srv;
 static struct farkv *kv;
 static struct raw *raw;
+static struct step_lane *lane; /* of the session under a fault */
 
 static void setup(void)
 {
@@ -37,17 +41,22 @@ static void teardown(void)
 	real_server_fini(&srv);
 }
 
-static void open_raw(void)
+static void open_raw_for(uint64_t timeout_ns)
 {
 	struct raw_spec spec = {
 		.uri = srv.path,
 		.name = "raw",
 		.key_len = 8,
 		.value_len = VALUE_BYTES,
-		.timeout_ns = 5 * NS_PER_SEC,
+		.timeout_ns = timeout_ns,
 	};
 
 	ck_assert_msg(raw_open(&spec, &raw) == 0, "%s", err_detail());
+}
+
+static void open_raw(void)
+{
+	open_raw_for(5 * NS_PER_SEC);
 }
 
 static uint64_t blocks_held(void)
@@ -149,6 +158,41 @@ START_TEST(blocks_that_were_given_back_are_not_used)
 }
 END_TEST
 
+static struct xport_lane *wrap(struct xport_lane *inner)
+{
+	lane = step_lane_open_card(inner);
+	return lane ? &lane->lane : NULL;
+}
+
+static void open_raw_on_card(void)
+{
+	link_wrap_lane = wrap;
+	open_raw_for(NS_PER_SEC);
+	link_wrap_lane = NULL;
+}
+
+START_TEST(a_request_that_does_not_end_is_late)
+{
+	open_raw_on_card();
+	lane->over = 0;
+	ck_assert_int_eq(raw_run(raw, RAW_READ, 1), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(raw_run(raw, RAW_READ, 1), FARKV_EDISCONNECTED);
+	raw_close(raw);
+}
+END_TEST
+
+START_TEST(a_lane_that_breaks_says_why)
+{
+	open_raw_on_card();
+	lane->over = 1;
+	lane->last_word = "the card has caught fire";
+	ck_assert_int_eq(raw_together(raw, RAW_PUT, 2), FARKV_EDISCONNECTED);
+	ck_assert_msg(strstr(err_detail(), lane->last_word), "%s",
+		      err_detail());
+	raw_close(raw);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("raw");
@@ -159,6 +203,8 @@ static Suite *suite(void)
 	tcase_add_test(t, requests_are_carried_out_and_blocks_go_back);
 	tcase_add_test(t, no_value_is_touched);
 	tcase_add_test(t, blocks_that_were_given_back_are_not_used);
+	tcase_add_test(t, a_request_that_does_not_end_is_late);
+	tcase_add_test(t, a_lane_that_breaks_says_why);
 	suite_add_tcase(s, t);
 	real_server_require();
 	return s;
