@@ -532,8 +532,9 @@ size_t farkv_in_flight(const struct farkv *kv);
  *
  * sleeps as long as there is nothing to do and misses nothing: not the far side's
  * answers, nor a block or an answer of the server's, a deadline, or a connection that
- * breaks. farkv_poll() then says, by the requests' results, what came of it. At times
- * it is readable without need; the next farkv_poll() returns 0 and ends that.
+ * breaks. It is level-triggered: EPOLLET would miss what is left after a poll.
+ * farkv_poll() then says, by the requests' results, what came of it. At times it is
+ * readable without need; the next farkv_poll() returns 0 and ends that.
  *
  * Returns the descriptor, the same at each call, whatever becomes of the connection.
  * It belongs to the handle and is closed by farkv_close(): it must not be read,
@@ -549,8 +550,9 @@ size_t farkv_in_flight(const struct farkv *kv);
  *
  * Cost: three descriptors from the first call on. From then on farkv_submit(),
  * farkv_poll() and farkv_wait() make system calls where they leave requests in flight:
- * one or two over shared memory, up to three by RDMA. Who has never called it pays
- * nothing.
+ * one or two over shared memory, up to three by RDMA. The one that takes the last
+ * completion makes one, too, to take back what was said. Who has never called it pays no
+ * call; but every connection by RDMA has a completion channel, one descriptor more.
  */
 int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
 
