@@ -9,10 +9,19 @@
 
 #define MANY 32
 
+static char buf[4096]; /* what was read and not asked for yet, ... */
+static size_t held;    /* ... so many bytes */
+
 static int fail(const char *what, int err)
 {
 	fprintf(stderr, "%s: %s: %s\n", what, farkv_strerror(err),
 		farkv_errdetail());
+	exit(1);
+}
+
+static void give_up(const char *why)
+{
+	fprintf(stderr, "epoll: %s\n", why);
 	exit(1);
 }
 
@@ -38,8 +47,9 @@ static void print_what_has_come(struct farkv *kv)
 		fail("farkv_poll", n);
 }
 
-/* The key stays where it is until its value has come: the tag is its address. */
-static void ask(struct farkv *kv, const char *line, size_t len)
+/* The key stays where it is until its value has come: the tag is its address.
+   0 if the queue is full. */
+static int ask(struct farkv *kv, const char *line, size_t len)
 {
 	char *key = strndup(line, len);
 	struct farkv_request r = {.tag = (uintptr_t)key,
@@ -48,57 +58,88 @@ static void ask(struct farkv *kv, const char *line, size_t len)
 				  .key_len = len};
 	int n;
 
-	/* Full: there is room when completions have been taken. */
-	while ((n = farkv_submit(kv, &r, 1)) == FARKV_EAGAIN)
-		print_what_has_come(kv);
+	if (!key)
+		give_up("no memory");
+	n = farkv_submit(kv, &r, 1);
+	if (n == FARKV_EAGAIN) {
+		free(key);
+		return 0;
+	}
 	if (n < 0)
 		fail("farkv_submit", n);
+	return 1;
 }
 
-/* Ask for the keys of all whole lines of what can be read; 0 at the end. */
-static int read_keys(struct farkv *kv)
+/* Ask for the keys of all whole lines. 0 if the queue is full before that: there
+   is room when completions have been taken. */
+static int ask_all(struct farkv *kv)
 {
-	static char buf[4096];
-	static size_t held;
 	char *line = buf, *end;
-	ssize_t n = read(0, buf + held, sizeof(buf) - held);
+	int room = 1;
 
-	if (n <= 0)
-		return 0;
-	held += (size_t)n;
-	for (; (end = memchr(line, '\n', held)); line = end + 1) {
-		ask(kv, line, (size_t)(end - line));
+	while ((end = memchr(line, '\n', held)) &&
+	       (room = ask(kv, line, (size_t)(end - line)))) {
 		held -= (size_t)(end - line) + 1;
+		line = end + 1;
 	}
 	memmove(buf, line, held);
-	return 1;
+	return room;
+}
+
+/* Once more of the input; 0 at its end. Nothing but a part of a line is held. */
+static int read_more(void)
+{
+	ssize_t n;
+
+	if (held == sizeof(buf))
+		give_up("a line is too long");
+	n = read(0, buf + held, sizeof(buf) - held);
+	if (n < 0) {
+		perror("standard input");
+		exit(1);
+	}
+	held += (size_t)n;
+	return n > 0;
+}
+
+static void watch(int epoll, int op, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	if (epoll_ctl(epoll, op, fd, &ev)) {
+		perror("standard input must be a pipe or a terminal");
+		exit(1);
+	}
 }
 
 int main(void)
 {
-	struct epoll_event in = {.events = EPOLLIN, .data.fd = 0}, store = in, ev;
-	int epoll = epoll_create1(0), open = 1, fd, err;
+	int epoll = epoll_create1(0), open = 1, reading = 1, fd, err;
 	struct farkv *kv;
 
 	err = farkv_open(NULL, NULL, &kv);
 	if (err)
 		return fail("farkv_open", err);
-	fd = store.data.fd = farkv_event_fd(kv);
+	fd = farkv_event_fd(kv);
 	if (fd < 0)
 		return fail("farkv_event_fd", fd);
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &store) ||
-	    epoll_ctl(epoll, EPOLL_CTL_ADD, 0, &in)) {
-		perror("standard input must be a pipe or a terminal");
-		return 1;
-	}
+	watch(epoll, EPOLL_CTL_ADD, fd);
+	watch(epoll, EPOLL_CTL_ADD, 0);
 	while (open || farkv_in_flight(kv) > 0) {
+		struct epoll_event ev;
+		int room;
+
 		if (epoll_wait(epoll, &ev, 1, -1) < 1)
 			continue;
-		if (ev.data.fd == fd) {
+		if (ev.data.fd == fd)
 			print_what_has_come(kv);
-		} else if (!read_keys(kv)) {
-			open = 0;
-			epoll_ctl(epoll, EPOLL_CTL_DEL, 0, NULL);
+		else
+			open = read_more();
+		/* With a full queue only the store is waited for. */
+		room = ask_all(kv);
+		if ((open && room) != reading) {
+			reading = open && room;
+			watch(epoll, reading ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, 0);
 		}
 	}
 	farkv_close(kv);
