@@ -158,12 +158,14 @@ static int key_op(struct farkv *kv, const void *key, size_t key_len,
 	op->into = w->into;
 	op->into_cap = w->into_cap;
 	if (!index_try(kv->link.index, op)) {
-		handle_start_clock(kv);
+		handle_need_clock(kv);
 		if (w->kind == INDEX_PUT)
 			handle_put(kv, op);
 		else
 			handle_run(kv, &op, 1);
 	}
+	if (op->result == FARKV_EVERSION && kv->link.index)
+		index_pause(kv->link.index, op);
 	if (__builtin_expect(op->result != 0, 0))
 		return handle_result(kv, op->result);
 	if (w->kind != INDEX_GET)

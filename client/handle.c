@@ -212,10 +212,18 @@ void handle_start_clock(struct farkv *kv)
 	kv->deadline_ns = clock_now_ns() + kv->op_timeout_ns;
 }
 
+void handle_need_clock(struct farkv *kv)
+{
+	if (!kv->deadline_ns)
+		handle_start_clock(kv);
+}
+
 int handle_begin(struct farkv *kv)
 {
-	handle_start_clock(kv);
-	return handle_enter(kv);
+	int err = handle_enter(kv);
+
+	handle_need_clock(kv);
+	return err;
 }
 
 int handle_enter(struct farkv *kv)
@@ -224,11 +232,12 @@ int handle_enter(struct farkv *kv)
 	atom_store_relaxed(&kv->busy, true);
 	if (__builtin_expect(kv->queue != NULL, 0))
 		queue_settle(kv);
+	kv->deadline_ns = 0;
 	while (!gate_enter(kv->gate)) {
 		int err;
 
 		gate_leave(kv->gate);
-		handle_start_clock(kv);
+		handle_need_clock(kv);
 		err = handle_let_in(kv);
 		if (err) {
 			atom_store_relaxed(&kv->busy, false);
@@ -293,7 +302,7 @@ int handle_value(const struct farkv *kv, const void *value, size_t len)
 static int versions_wait(struct farkv *kv)
 {
 	link_ask_prefix(&kv->link, UINT32_MAX);
-	handle_start_clock(kv);
+	handle_need_clock(kv);
 	for (;;) {
 		handle_pause(kv);
 		if (index_versions_left(kv->link.index) >= VERSIONS_RESERVE)
@@ -490,6 +499,8 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {
+	uint64_t recent = index_recent(kv->link.index);
+
 	if (kv->link.denied[cls]) {
 		kv->link.denied[cls] = false;
 		kv->prefetch_ns = clock_now_ns() + PREFETCH_PAUSE_NS;
@@ -499,7 +510,10 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 			return;
 		kv->prefetch_ns = 0;
 	}
-	(void)link_ask_blocks(&kv->link, cls, index_recent(kv->link.index), 0);
+	/* Who comes back after a pause has blocks that have rested meanwhile. */
+	if (alloc_low(kv->link.alloc, cls, recent, 0))
+		recent = clock_now_ns();
+	(void)link_ask_blocks(&kv->link, cls, recent, 0);
 }
 
 void handle_after(struct farkv *kv, const struct index_op *op)

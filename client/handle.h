@@ -96,10 +96,12 @@ bool handle_inherited(const struct farkv *kv);
 int handle_begin(struct farkv *kv);
 /**
  * As handle_begin(), but for a call that hopes to end without a look at the
- * clock; if it does not, handle_start_clock() comes before anything that waits.
+ * clock; if it does not, handle_need_clock() comes before anything that waits.
  */
 int handle_enter(struct farkv *kv);
 void handle_start_clock(struct farkv *kv);
+/** Start it unless this call has. */
+void handle_need_clock(struct farkv *kv);
 void handle_end(struct farkv *kv);
 
 /**

@@ -305,22 +305,28 @@ static uint32_t grant_max(const struct alloc *a, uint8_t cls)
 				  UTIL_MAX(n, UINT64_C(1)));
 }
 
+bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
+	       uint32_t spoken_for)
+{
+	const struct class_stock *s = &a->cls[cls];
+
+	if (s->asking || (s->n_free > spoken_for &&
+			  s->n_free - spoken_for > s->last_grant / 4))
+		return false;
+	return s->n_free < spoken_for || !s->n_limbo ||
+	       s->limbo[s->limbo_at].ready > now;
+}
+
 uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for)
 {
 	struct class_stock *s = &a->cls[cls];
-	bool ready = s->n_limbo && s->limbo[s->limbo_at].ready <= now;
-	uint32_t want;
 
-	if (s->asking ||
-	    (s->n_free > spoken_for &&
-	     s->n_free - spoken_for > s->last_grant / 4) ||
-	    (ready && s->n_free >= spoken_for))
+	if (!alloc_low(a, cls, now, spoken_for))
 		return 0;
-	want = UTIL_MIN(s->last_grant ? s->last_grant * 2 : FIRST_GRANT,
-			grant_max(a, cls));
 	s->asking = true;
-	return want;
+	return UTIL_MIN(s->last_grant ? s->last_grant * 2 : FIRST_GRANT,
+			grant_max(a, cls));
 }
 
 int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,

@@ -106,6 +106,10 @@ uint32_t alloc_worn(const struct alloc *a);
 /** Free blocks of a class at hand, limbo not counted. */
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
+/** Are so few blocks of `cls` at hand that alloc_want() would ask for some? */
+bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
+	       uint32_t spoken_for);
+
 /**
  * How many blocks of `cls` to ask the server for now: 0 if more than `spoken_for`
  * and enough are at hand, counting one in limbo that has become ready at `now`, or

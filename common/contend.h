@@ -8,11 +8,13 @@
  * PUT that sees the slot's word change stands just before that write (doc/protocol.md),
  * and has cost one line. Nobody is told to do which: who lost a compare-and-swap, or
  * finds that another session has written the key since its own last write, watches
- * from then on; who has watched in vain writes.
+ * from then on; who has watched in vain writes, and is not led to watch again so soon
+ * by the mere sight of others' writes, which may be minutes old.
  *
- * A conditional operation can only wait: who has lost spins for a random while, which
- * becomes longer with each loss (exponential backoff: Anderson, "The performance of spin
- * lock alternatives for shared-memory multiprocessors", 1990), and is bounded.
+ * Who has lost and has nobody to be absorbed by spins for a random while before it tries
+ * again, which becomes longer with each loss in a row (exponential backoff: Anderson, "The
+ * performance of spin lock alternatives for shared-memory multiprocessors", 1990), and
+ * is bounded.
  *
  * By RDMA nobody spins: a round trip is wait enough. Not thread-safe: it is its
  * session's.
@@ -25,8 +27,8 @@
 
 #include "atomic.h"
 
-/** Spins (atom_spin_hint(), some 10 to 40 ns each) of one that watches: at least half
- * of these, at most all; as long as some writes take. */
+/** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
+ * watches: at least half of these, at most all. */
 #define CONTEND_WATCH 64u
 /** ... between two looks. */
 #define CONTEND_LOOK 4u
@@ -34,10 +36,15 @@
 #define CONTEND_PAUSE_MIN 16u
 #define CONTEND_PAUSE_MAX 256u
 
+/** Who has watched in vain n times overlooks 2^n of others' writes, n at most this. */
+#define CONTEND_VAIN_MAX 10u
+
 struct contend {
 	uint64_t hash;  /* of the key that was written last */
 	uint64_t state; /* of a xorshift generator; 0 at the beginning */
-	uint32_t pause; /* bound of the next one */
+	uint32_t pause; /* bound of the next one; 0: CONTEND_PAUSE_MIN */
+	uint32_t overlook; /* so many of others' writes */
+	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
 };
 
@@ -53,11 +60,26 @@ static inline uint32_t contend_random(struct contend *c, uint32_t bound,
 	return (uint32_t)(c->state >> 32) % bound;
 }
 
-/** A write of the key is over; `rivals`: others were seen to write it. */
-static inline void contend_note(struct contend *c, uint64_t hash, bool rivals)
+/**
+ * A write of the key is over, or its first tries are. `lost`: to a rival, by a
+ * compare-and-swap or by watching; `foreign`: another session had written the key.
+ */
+static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
+				bool lost)
 {
-	c->hot = c->hash == hash && (rivals || c->hot);
+	bool again = c->hash == hash;
+
 	c->hash = hash;
+	if (!lost)
+		c->pause = 0;
+	if (lost)
+		c->hot = true;
+	else if (!again)
+		c->hot = false;
+	else if (foreign && !c->hot && c->overlook)
+		c->overlook--;
+	else
+		c->hot = c->hot || foreign;
 }
 
 /** Should a PUT of this key watch? */
@@ -83,28 +105,27 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 		if (i % CONTEND_LOOK)
 			continue;
 		now = atom_load_follow(slot);
-		if (now != word)
+		if (now != word) {
+			c->vain = 0;
+			c->overlook = 0;
 			return now;
+		}
 	}
 	c->hot = false;
+	if (c->vain < CONTEND_VAIN_MAX)
+		c->vain++;
+	c->overlook = 1u << c->vain;
 	return word;
 }
 
-/** A conditional operation is over; `lost`: to a rival, and it may come again. */
-static inline void contend_pause(struct contend *c, bool lost, uint64_t seed)
+/** Who has lost, and tries again, lets the rival go on for a while. */
+static inline void contend_pause(struct contend *c, uint64_t seed)
 {
-	uint32_t n;
+	uint32_t bound = c->pause ? c->pause : CONTEND_PAUSE_MIN;
 
-	if (!lost) {
-		c->pause = CONTEND_PAUSE_MIN;
-		return;
-	}
-	if (!c->pause)
-		c->pause = CONTEND_PAUSE_MIN;
-	for (n = contend_random(c, c->pause, seed); n > 0; n--)
+	for (uint32_t n = contend_random(c, bound, seed); n > 0; n--)
 		atom_spin_hint();
-	if (c->pause < CONTEND_PAUSE_MAX)
-		c->pause *= 2;
+	c->pause = bound < CONTEND_PAUSE_MAX ? bound * 2 : bound;
 }
 
 #endif

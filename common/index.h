@@ -127,7 +127,7 @@ struct index_op {
 	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
 	uint32_t wait_gen;  /* ... generation */
 	bool near_full;   /* an insert took its window's last slot: HINT */
-	bool rivals;      /* others wrote the key between a READ and a CAS of its */
+	bool rivals;      /* others wrote the key between its READ and its CAS, or look */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version; /* version found (GET) or written (others) */
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
@@ -154,7 +154,7 @@ struct index_op {
 	bool warm_doubted;  /* the location had been wrong before it was asked */
 	uint64_t warm_slot, warm_word, warm_version;
 	bool direct;        /* the slot was found by loads: no window's image */
-	bool foreign;       /* ... and held what another session had written */
+	bool foreign;       /* ... and held what another session had written before */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
 	int refusal;        /* how it ends if the window settles */
 	bool odd;           /* met an EMPTY word of another generation */
@@ -197,16 +197,24 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 		    uint32_t value_len, uint64_t expected);
 
 /**
- * An operation that was just set up, on a region that is mapped: a GET by loads, others
- * by loads up to their CAS. No deadline, no system call; of a clock as much as
- * alloc_retire() needs. True if the operation is final. False if the lane has no
- * mapping, or anything unusual was met: then nothing has changed, and index_run() or
- * index_submit() goes on. The counters show what a card would see.
+ * An operation that index_op_start() has set up, on a region that is mapped: a GET by
+ * loads; a write by loads and a compare-and-swap, or a few if rivals win. No deadline, no
+ * system call; of a clock as much as alloc_retire() needs. A PUT of a key that others put
+ * just now may spin for a microsecond or so (contend.h). True if the operation is final.
+ * False if the lane has no mapping, or anything unusual was met: then it is pending, may
+ * hold a block, and goes on in index_run() or index_submit(), inside the same gate. The counters show what a card would see.
  */
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
- * The same for operations that were just set up, ops[0..n-1]: the memory that they need
+ * An operation of a caller that waits has ended with FARKV_EVERSION: if others write its
+ * key just now, spin for a moment, at most a few microseconds, so that they get on. Not
+ * for who has other requests to see to.
+ */
+void index_pause(struct index *ix, const struct index_op *op);
+
+/**
+ * The same as index_try() for operations that were just set up, ops[0..n-1]: the memory that they need
  * is fetched side by side, in stages (windows, blocks). Those that it could not end are
  * INDEX_PENDING still.
  */

@@ -202,18 +202,23 @@ static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 	       (ix->lane->caps & XPORT_DIRECT_STORE);
 }
 
+bool op_take_rested(struct index *ix, struct index_op *op)
+{
+	/* What had rested enough at the last look at the clock needs no other. */
+	if (alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block))
+		return true;
+	ix->recent_ns = index_now(ix);
+	alloc_date(ix->alloc, ix->recent_ns);
+	return alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block);
+}
+
 bool op_take_block(struct index *ix, struct index_op *op)
 {
 	if (!op_has_value(op) || op->has_block || op->resolving)
 		return true;
 	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
-	/* What had rested enough at the last look at the clock needs no other. */
-	if (!alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block)) {
-		ix->recent_ns = index_now(ix);
-		alloc_date(ix->alloc, ix->recent_ns);
-		if (!alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block))
-			return false;
-	}
+	if (!op_take_rested(ix, op))
+		return false;
 	op->has_block = true;
 	op->written = false;
 	prefetch_block(ix, op);

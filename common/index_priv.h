@@ -25,7 +25,7 @@ struct index {
 	uint64_t (*now)(void *arg);
 	void *now_arg;
 	uint64_t recent_ns; /* on the clock, some time ago */
-	uint32_t undated;   /* blocks retired since then */
+	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	unsigned direct_posts;  /* ... and of its chains that were posted there */
@@ -96,6 +96,8 @@ enum next op_again(struct index *ix, struct index_op *op);
 enum next op_again_bounded(struct index *ix, struct index_op *op,
 			   const char *what);
 
+/** Take a block of class op->cls, and that alone. False: none is at hand. */
+bool op_take_rested(struct index *ix, struct index_op *op);
 /** If the operation writes a value, give it a block to write it to. False: none is at
  * hand. */
 bool op_take_block(struct index *ix, struct index_op *op);

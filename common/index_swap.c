@@ -153,7 +153,7 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
 	if (op->has_block || old < TOMBSTONE_FROM || room * 2 > old)
 		return op_swap(ix, op, word);
 	op->cls = (uint8_t)class_for(room);
-	if (alloc_take(ix->alloc, op->cls, index_now(ix), &op->block)) {
+	if (op_take_rested(ix, op)) {
 		op->has_block = true;
 		op->value_len = 0;
 		next = block_write(ix, op, BLOCK_TOMBSTONE);
@@ -243,10 +243,13 @@ enum next op_absent(struct index *ix, struct index_op *op)
  * rest a little longer; who has few would miss them.
  */
 #define UNDATED_MAX 16u
+/* Larger ones take longer to write than a look at the clock, and are worth having. */
+#define UNDATED_BYTES 1024u
 
 static void retire(struct index *ix, struct block_ref ref)
 {
 	bool dear = (ix->lane->caps & XPORT_DIRECT_STORE) &&
+		    class_bytes(ref.cls) <= UNDATED_BYTES &&
 		    alloc_resting(ix->alloc, ref.cls) >= 2 * UNDATED_MAX;
 
 	/* On failure the block is leaked; the sweep finds it. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * On lanes that hand out the region's memory: a GET by loads, and a writer's search
- * for its key's slot. What is unusual is left to the steps of index_op.c.
+ * On lanes that hand out the region's memory: a GET by loads; and a write, whose search
+ * is by loads, and whose chains are done when they are posted. What is unusual is left to
+ * the steps of index_op.c.
  */
 #include "config.h"
 
@@ -88,8 +89,9 @@ static bool still_holds(const uint64_t *slot, uint64_t word)
 /* The key's window, by the cached directory; NULL if that leads nowhere. */
 static const uint64_t *direct_window(const struct index *ix, struct index_op *op)
 {
+	op->dirword = ix->dirword;
 	op->dir_index = hash_dir_index(op->key.hash,
-				       dirword_depth(ix->dirword));
+				       dirword_depth(op->dirword));
 	op->entry = ix->entries[op->dir_index];
 	if (!(op->entry & ENTRY_VALID) ||
 	    !region_page_ok(&ix->sb, entry_page(op->entry)))
@@ -344,8 +346,11 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 	if (look == LOOK_FOUND) {
 		op->foreign = view.version >> 32 != ix->prefix;
 		word = op->expect_word;
-		if (op->kind == INDEX_PUT &&
+		if (op->kind == INDEX_PUT && ix->counter < UINT32_MAX &&
 		    contend_hot(&ix->contend, op->key.hash)) {
+			/* If it is absorbed, its version was this. */
+			op->version = (uint64_t)ix->prefix << 32 |
+				      ++ix->counter;
 			word = contend_watch(&ix->contend, &slots[op->slot_at],
 					     word, ix->prefix);
 			op->foreign = false;
@@ -360,20 +365,43 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 	return true;
 }
 
-/* What the operation has seen of rivals counts for the next one on its key. */
-static void meet(struct index *ix, const struct index_op *op)
-{
-	bool again = ix->contend.hash == op->key.hash;
-
-	contend_note(&ix->contend, op->key.hash, op->foreign || op->rivals);
-	/* Who was told that the version is another one reads and comes again. */
-	if (op->kind != INDEX_PUT)
-		contend_pause(&ix->contend,
-			      again && op->result == FARKV_EVERSION, ix->prefix);
-}
-
 /* Swaps, lost and tried again, before somebody has to look at the clock. */
 #define SWAPS_MAX 4u
+
+/*
+ * The swaps of a write, one after the other, from the one that is filled in on. What is
+ * to be looked at (has the subtable moved?) is not for here.
+ */
+static enum next swap_by_loads(struct index *ix, struct index_op *op)
+{
+	for (unsigned n = 1; n <= SWAPS_MAX && op->state == OP_SWAP; n++) {
+		enum next next;
+		int err;
+
+		if (n > 1)
+			contend_pause(&ix->contend, ix->prefix);
+		op->chain.next = NULL;
+		err = xport_post(ix->lane, &op->chain);
+		if (err)
+			return op_done(ix, op, err);
+		if (op->chain.status) /* the lane broke: as its state says */
+			return NEXT_POST;
+		count_post(ix, n);
+		next = op_swap_done(ix, op);
+		if (next != NEXT_POST)
+			return next;
+	}
+	return op_again(ix, op);
+}
+
+/* Is it one that index_run() would begin, too? */
+static bool may_write(const struct index *ix, const struct index_op *op)
+{
+	return (ix->lane->caps & XPORT_DIRECT_STORE) && ix->alloc &&
+	       !op->resolving && op->state == 0 && op->key.len > 0 &&
+	       op->key.len <= ix->sb.max_key &&
+	       op->value_len <= ix->sb.max_value;
+}
 
 /*
  * From the start to the CAS, and on as it may go, one chain after the other. What is
@@ -383,35 +411,35 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 {
 	enum next next;
 
-	if (!(ix->lane->caps & XPORT_DIRECT_STORE) || !ix->alloc ||
-	    op->resolving || op->state != 0 || !direct_window(ix, op))
+	if (!may_write(ix, op) || !direct_window(ix, op))
 		return false;
 	__builtin_prefetch(ix->lane->base + window_off(op));
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op_forget(op);
-	op->foreign = false;
 	if (!index_try_write(ix, op, &next))
 		return false;
-	for (unsigned n = 0; next == NEXT_POST; n++) {
-		if (n == SWAPS_MAX || op->state != OP_SWAP) {
-			(void)op_again(ix, op);
-			return false;
-		}
-		op->chain.next = NULL;
-		if (xport_post(ix->lane, &op->chain) != 0) {
-			(void)op_again(ix, op);
-			return false;
-		}
-		count_post(ix, n + 1);
-		if (op->chain.status) /* the lane broke */
-			return false;
-		next = op_swap_done(ix, op);
-		if (next == NEXT_POST)
-			contend_pause(&ix->contend, true, ix->prefix);
+	if (next == NEXT_POST)
+		next = swap_by_loads(ix, op);
+	contend_note(&ix->contend, op->key.hash, op->foreign, op->rivals);
+	/* It will be told again what it lacks, by who can wait for it. */
+	if (next == NEXT_WAIT)
+		op->tomb_asked = false;
+	/* The lane broke before anything was posted: who runs it may have another. */
+	if (next == NEXT_DONE && op->result == FARKV_EDISCONNECTED &&
+	    xport_broken(ix->lane)) {
+		op->result = INDEX_PENDING;
+		op->state = OP_START;
+		return false;
 	}
-	meet(ix, op);
 	return next == NEXT_DONE;
+}
+
+void index_pause(struct index *ix, const struct index_op *op)
+{
+	if ((ix->lane->caps & XPORT_DIRECT) && (op->foreign || op->rivals) &&
+	    ix->contend.hash == op->key.hash)
+		contend_pause(&ix->contend, ix->prefix);
 }
 
 static bool try_one(struct index *ix, struct index_op *op)

@@ -368,6 +368,8 @@ START_TEST(test_increment)
 		say("increment", number[k], &g, &one);
 	}
 	expect_no_collapse(&g, &one);
+	/* Without a pause of those who lose, some 45 %. */
+	ck_assert_double_le(g.lost, 0.35);
 }
 END_TEST
 

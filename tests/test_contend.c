@@ -32,27 +32,34 @@ static void setup(void)
 START_TEST(a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row)
 {
 	ck_assert(!contend_hot(&c, 5));
-	contend_note(&c, 5, true); /* the first write of it: others may have long ago */
+	contend_note(&c, 5, true, false); /* others may have written it long ago */
 	ck_assert(!contend_hot(&c, 5));
-	contend_note(&c, 5, false);
+	contend_note(&c, 5, false, false);
 	ck_assert(!contend_hot(&c, 5));
-	contend_note(&c, 5, true);
+	contend_note(&c, 5, true, false);
 	ck_assert(contend_hot(&c, 5));
 	ck_assert(!contend_hot(&c, 6));
-	contend_note(&c, 5, false); /* the others watch: so does who is to watch */
+	contend_note(&c, 5, false, false); /* who is to watch goes on to */
 	ck_assert(contend_hot(&c, 5));
-	contend_note(&c, 6, true); /* another key */
+	contend_note(&c, 6, true, false); /* another key */
 	ck_assert(!contend_hot(&c, 6));
 	ck_assert(!contend_hot(&c, 5));
+	contend_note(&c, 5, false, true); /* a lost swap is proof enough */
+	ck_assert(contend_hot(&c, 5));
 }
 END_TEST
+
+static void make_hot(void)
+{
+	contend_note(&c, 5, false, true);
+	ck_assert(contend_hot(&c, 5));
+}
 
 START_TEST(who_watches_sees_the_write_soon_after_it)
 {
 	for (unsigned at = 1; at < CONTEND_WATCH / 2; at++) {
 		setup();
-		contend_note(&c, 5, true);
-		contend_note(&c, 5, true);
+		make_hot();
 		writes_at = at;
 		ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
 		ck_assert_uint_le(spins, at + CONTEND_LOOK);
@@ -66,19 +73,45 @@ START_TEST(who_watches_in_vain_writes_and_goes_on_to)
 	unsigned least = UINT32_MAX, most = 0;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		contend_note(&c, 5, true);
-		contend_note(&c, 5, true);
+		make_hot();
 		spins = 0;
 		ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1000);
 		least = spins < least ? spins : least;
 		most = spins > most ? spins : most;
 		ck_assert(!contend_hot(&c, 5));
-		contend_note(&c, 5, false); /* its own write met nobody */
+		contend_note(&c, 5, false, false); /* its own write met nobody */
 		ck_assert(!contend_hot(&c, 5));
 	}
 	ck_assert_uint_ge(least, CONTEND_WATCH / 2);
 	ck_assert_uint_le(most, CONTEND_WATCH);
 	ck_assert_uint_gt(most - least, CONTEND_WATCH / 4);
+}
+END_TEST
+
+/* Two sessions that write a key in turns, once a second: nobody gains by watching. */
+START_TEST(who_sees_others_slow_writes_hardly_ever_watches)
+{
+	unsigned watched = 0;
+
+	for (unsigned i = 0; i < 10000; i++) {
+		bool hot = contend_hot(&c, 5);
+
+		watched += hot;
+		if (hot)
+			(void)contend_watch(&c, &place, 1000, 1);
+		contend_note(&c, 5, !hot, false);
+	}
+	ck_assert_uint_ge(watched, 2);
+	ck_assert_uint_le(watched, CONTEND_VAIN_MAX + (10000 >> CONTEND_VAIN_MAX));
+	/* A watch that was worth it: others' writes count again. */
+	make_hot();
+	spins = 0;
+	writes_at = 3;
+	ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
+	contend_note(&c, 6, false, false);
+	contend_note(&c, 5, false, false);
+	contend_note(&c, 5, true, false);
+	ck_assert(contend_hot(&c, 5));
 }
 END_TEST
 
@@ -89,23 +122,21 @@ START_TEST(who_loses_again_and_again_waits_longer_up_to_a_bound)
 	for (unsigned i = 0; i < 1000; i++) {
 		unsigned bound = CONTEND_PAUSE_MIN;
 
-		contend_pause(&c, false, 7);
+		contend_note(&c, 5, false, false);
 		for (unsigned k = 0; k < 12; k++) {
 			spins = 0;
-			contend_pause(&c, true, 7);
+			contend_pause(&c, 7);
 			ck_assert_uint_lt(spins, bound);
 			sum[k] += spins;
 			bound = bound * 2 > CONTEND_PAUSE_MAX ?
 					CONTEND_PAUSE_MAX : bound * 2;
+			contend_note(&c, 5, false, true);
 		}
 	}
 	/* Half of the bound on average. */
 	ck_assert_uint_gt(sum[0], 1000 * CONTEND_PAUSE_MIN / 4);
 	ck_assert_uint_gt(sum[11], 1000 * CONTEND_PAUSE_MAX / 3);
 	ck_assert_uint_lt(sum[11], 1000 * CONTEND_PAUSE_MAX * 2 / 3);
-	spins = 0;
-	contend_pause(&c, false, 7);
-	ck_assert_uint_eq(spins, 0);
 }
 END_TEST
 
@@ -131,6 +162,7 @@ static Suite *suite(void)
 		a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row);
 	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
 	tcase_add_test(t, who_watches_in_vain_writes_and_goes_on_to);
+	tcase_add_test(t, who_sees_others_slow_writes_hardly_ever_watches);
 	tcase_add_test(t, who_loses_again_and_again_waits_longer_up_to_a_bound);
 	tcase_add_test(t, sessions_do_not_wait_alike);
 	suite_add_tcase(s, t);

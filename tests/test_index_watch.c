@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writes by loads and what comes between: while a put watches its slot, and where such a
+ * write must be left to others.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "common/atomic.h"
+#include "index_rig.h"
+
+static void (*at_spin)(void);
+
+static void spin(void)
+{
+	void (*act)(void) = at_spin;
+
+	at_spin = NULL;
+	if (act)
+		act();
+}
+
+#define atom_spin_hint spin
+#include "common/index_try.c"
+
+static struct index_key k;
+
+/* `me` and `other` write the key in turns; the next put of `me` is going to watch. */
+static void setup_watch(void)
+{
+	setup(false);
+	k = key_of("k");
+	at_spin = NULL;
+	for (unsigned i = 0; i < 3; i++) {
+		PUT(&other, k, "theirs");
+		PUT(&me, k, "mine");
+	}
+	ck_assert(contend_hot(&me.ix->contend, k.hash));
+	fake_region_grant(&region, me.alloc, 0, 4);
+	fake_region_grant(&region, other.alloc, 0, 4);
+}
+
+static void while_it_watches(void (*act)(void), enum index_kind kind,
+			     const char *value)
+{
+	rival_sets(-1, NULL, kind, k, value);
+	at_spin = act;
+}
+
+START_TEST(put_that_sees_a_blind_write_stands_before_it)
+{
+	uint64_t writes, cas, version;
+	uint32_t blocks;
+
+	setup_watch();
+	version = me.op.version;
+	writes = me.lane->counters.writes;
+	cas = me.lane->counters.cas;
+	blocks = alloc_count(me.alloc, 0);
+	while_it_watches(rival_op, INDEX_PUT, "after");
+	PUT(&me, k, "before");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(me.lane->counters.writes, writes);
+	ck_assert_uint_eq(me.lane->counters.cas, cas);
+	ck_assert_uint_eq(alloc_count(me.alloc, 0), blocks);
+	ck_assert_uint_gt(me.op.version, version);
+	check_value(&me, k, "after");
+	teardown();
+}
+END_TEST
+
+START_TEST(put_that_sees_a_delete_stands_before_it)
+{
+	setup_watch();
+	while_it_watches(rival_op, INDEX_DELETE, NULL);
+	PUT(&me, k, "before");
+	ck_assert_int_eq(rival.result, 0);
+	ABSENT(&me, k);
+	ABSENT(&other, k);
+	teardown();
+}
+END_TEST
+
+/* A cas has seen what it replaced: nothing can stand between. */
+START_TEST(put_that_sees_a_conditional_write_comes_behind_it)
+{
+	setup_watch();
+	while_it_watches(rival_cas, INDEX_CAS, "before");
+	PUT(&me, k, "after");
+	ck_assert_int_eq(rival.result, 0);
+	check_value(&other, k, "after");
+	teardown();
+}
+END_TEST
+
+static void freeze(void)
+{
+	*slots_of(k) |= SLOT_FROZEN;
+}
+
+START_TEST(put_that_sees_a_frozen_word_waits_for_the_migration)
+{
+	struct index_op *op = &me.op;
+
+	setup_watch();
+	while_it_watches(freeze, INDEX_PUT, NULL);
+	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+	ck_assert(!index_try(me.ix, op));
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert(op->has_block && !op->written);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
+static void cut(void)
+{
+	xport_break(me.lane, FARKV_EDISCONNECTED);
+}
+
+/* Who can make another connection is to do so: nothing has happened on this one. */
+START_TEST(put_whose_lane_breaks_before_its_swap_is_left_pending)
+{
+	struct index_op *op = &me.op;
+	uint64_t cas;
+
+	setup_watch();
+	cas = me.lane->counters.cas;
+	while_it_watches(cut, INDEX_PUT, NULL);
+	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+	ck_assert(!index_try(me.ix, op));
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert_uint_eq(me.lane->counters.cas, cas);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, FARKV_EDISCONNECTED);
+	ck_assert(!op->unresolved);
+	teardown();
+}
+END_TEST
+
+START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
+{
+	struct index_op *op = &me.op;
+	struct block_ref r;
+	char big[3000];
+
+	setup(false);
+	k = key_of("big");
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = 0;
+	PUT(&me, k, big);
+	while (alloc_take(me.alloc, 0, UINT64_MAX - 1, &r))
+		;
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	ck_assert(!index_try(me.ix, op));
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);
+	ck_assert_uint_eq(op->cls, 0);
+	fake_region_grant(&region, me.alloc, 0, 1);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	ck_assert_uint_eq(slot_class(slots_of(k)[0]), 0);
+	ABSENT(&other, k);
+	teardown();
+}
+END_TEST
+
+START_TEST(what_is_too_large_is_left_to_who_refuses_it)
+{
+	struct index_op *op = &me.op;
+
+	setup(false);
+	k = key_of("k");
+	index_op_start(op, INDEX_PUT, &k, "", UINT32_MAX, 0);
+	ck_assert(!index_try(me.ix, op));
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, FARKV_ETOOLARGE);
+	teardown();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("index, by loads");
+	TCase *t = tcase_create("writes");
+
+	tcase_add_test(t, put_that_sees_a_blind_write_stands_before_it);
+	tcase_add_test(t, put_that_sees_a_delete_stands_before_it);
+	tcase_add_test(t, put_that_sees_a_conditional_write_comes_behind_it);
+	tcase_add_test(t, put_that_sees_a_frozen_word_waits_for_the_migration);
+	tcase_add_test(t, put_whose_lane_breaks_before_its_swap_is_left_pending);
+	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
+	tcase_add_test(t, what_is_too_large_is_left_to_who_refuses_it);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())
