@@ -225,7 +225,8 @@ static size_t step_of(enum limit_test t)
 	return t == LIMIT_MGET || t == LIMIT_MPUT ? LIMIT_BATCH : 1;
 }
 
-/* `n` operations on the keys at hand, in batches if that is the test. */
+/* `n` operations on the keys at hand, in batches if that is the test. Nothing follows
+ * what failed: the side's line of error is to be about that. */
 static size_t carry_out(struct limit_side *s, enum limit_test t,
 			const struct limit_keys *k, size_t n)
 {
@@ -233,9 +234,18 @@ static size_t carry_out(struct limit_side *s, enum limit_test t,
 
 	if (step == 1)
 		return s->ops->test[t](s, k, 0, n);
-	for (size_t i = 0; i < n; i += step)
+	for (size_t i = 0; i < n && good == i; i += step)
 		good += s->ops->test[t](s, k, i, UTIL_MIN(step, n - i));
 	return good;
+}
+
+/* Asked between two chunks: a whole cell can take minutes. */
+static int check_signal(const char *while_what)
+{
+	return phase_was_interrupted()
+		       ? err_set(FARKV_EABORTED, "interrupted while %s",
+				 while_what)
+		       : 0;
 }
 
 /* All records once. */
@@ -249,9 +259,8 @@ static int each_record(struct limit *l, struct limit_side *s, enum limit_test t,
 		draw_for(l, s, &l->draw_load, n);
 		if (carry_out(s, t, &l->keys, n) != n)
 			return failed(s, what);
-		if (phase_was_interrupted())
-			return err_set(FARKV_EABORTED, "interrupted while %s",
-				       what);
+		if (check_signal(what))
+			return FARKV_EABORTED;
 		left -= n;
 	}
 	return 0;
@@ -295,6 +304,8 @@ static int measure_rate(struct limit *l, struct limit_side *s,
 		ticks += ticks_now() - start;
 		if (good != n)
 			return failed(s, "an operation");
+		if (check_signal("measuring"))
+			return FARKV_EABORTED;
 		left -= n;
 	}
 	*rate_out = (double)l->params.operation_count * 1e9 /
@@ -319,6 +330,8 @@ static int measure_times(struct limit *l, struct limit_side *s,
 			if (good != step)
 				return failed(s, "an operation");
 		}
+		if (check_signal("measuring"))
+			return FARKV_EABORTED;
 	}
 	return 0;
 }
@@ -357,8 +370,6 @@ static int run_round(struct limit *l, size_t round)
 				err = measure(l, s, t,
 					      limit_cell(&l->table, round, t,
 							 which));
-			if (!err && phase_was_interrupted())
-				err = err_set(FARKV_EABORTED, "interrupted");
 		}
 	return err;
 }

@@ -57,7 +57,7 @@ struct limit_side {
 };
 
 /** Operations first..first+n-1 of the keys; returns how many of them did what
- * they should. */
+ * they should. A side with an error() may end with the first that did not. */
 typedef size_t (*limit_fn)(struct limit_side *s, const struct limit_keys *k,
 			   size_t first, size_t n);
 
@@ -79,7 +79,7 @@ struct limit_side_ops {
 		    struct limit_side **side_out);
 	void (*close)(struct limit_side *s);
 	limit_fn test[LIMIT_TESTS]; /* NULL: it cannot */
-	/** One line about what failed, or NULL. */
+	/** One line about the first failure of the last test, or NULL. */
 	const char *(*error)(struct limit_side *s);
 };
 
@@ -99,8 +99,8 @@ int limit_props(struct props *p);
 
 /**
  * The whole of it: load, rounds, table to `out`. FARKV_EINVAL for properties,
- * FARKV_ENOTSUP, FARKV_EABORTED after a signal, the store's errors; with a
- * detail.
+ * FARKV_ENOTSUP, the store's errors; with a detail. A signal is asked for every
+ * LIMIT_CHUNK operations: then FARKV_EABORTED, and no table.
  */
 int limit_run(struct props *p, const char *uri, FILE *out);
 

@@ -73,14 +73,14 @@ static size_t side_get(struct limit_side *s, const struct limit_keys *k,
 {
 	struct farkv *kv = ((struct farkv_side *)s)->kv;
 	const struct limit_plan *plan = s->plan;
-	size_t good = 0, len = 0;
+	size_t len = 0;
 
 	for (size_t i = first; i < first + n; i++)
-		good += farkv_get_into(kv, limit_key(k, i), k->len[i],
-				       plan->into, plan->value_len, &len,
-				       NULL) == 0 &&
-			len == plan->value_len;
-	return good;
+		if (farkv_get_into(kv, limit_key(k, i), k->len[i], plan->into,
+				   plan->value_len, &len, NULL) ||
+		    len != plan->value_len)
+			return i - first;
+	return n;
 }
 
 static size_t side_put(struct limit_side *s, const struct limit_keys *k,
@@ -88,12 +88,12 @@ static size_t side_put(struct limit_side *s, const struct limit_keys *k,
 {
 	struct farkv *kv = ((struct farkv_side *)s)->kv;
 	const struct limit_plan *plan = s->plan;
-	size_t good = 0;
 
 	for (size_t i = first; i < first + n; i++)
-		good += farkv_put(kv, limit_key(k, i), k->len[i], plan->value,
-				  plan->value_len) == 0;
-	return good;
+		if (farkv_put(kv, limit_key(k, i), k->len[i], plan->value,
+			      plan->value_len))
+			return i - first;
+	return n;
 }
 
 /* Copying is the library's: the values lie in memory of the handle. */

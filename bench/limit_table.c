@@ -71,7 +71,8 @@ static void print_row(const struct limit_table *t, enum limit_test test,
 	if (rate <= 0.0)
 		return;
 	fprintf(out, "  %-12s %12.0f %9.2f %9.0f %9.0f %9.2f\n",
-		ops->row[test] ? ops->row[test] : ops->name, rate, median_of(t, test, side, rate_of, true),
+		ops->row[test] ? ops->row[test] : ops->name, rate,
+		median_of(t, test, side, rate_of, true),
 		median_of(t, test, side, p50_of, false),
 		median_of(t, test, side, p99_of, false),
 		median_of(t, test, side, p99_of, true));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * report.h - results in YCSB's shape: "[READ], Operations, 1000", or the same
- * triples as JSON, or as a table with commas. The classic lines in us are there for programs that read
- * them, cut to whole numbers as YCSB does; lines in ns stand beside them.
+ * triples as JSON, or as a table with commas. The classic lines in us are there for
+ * programs that read them, cut to whole numbers as YCSB does; lines in ns stand beside
+ * them.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H

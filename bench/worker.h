@@ -77,8 +77,9 @@ int worker_init(struct worker *w);
 void worker_fini(struct worker *w);
 
 /**
- * Carry out `todo` operations (0: no bound, or an open loop's schedule has one), until `until` (a stamp; 0: no
- * bound), or until shared->stop. Results go to `m`, the number done to w->done.
+ * Carry out `todo` operations (0: no bound, or an open loop's schedule has one), until
+ * `until` (a stamp; 0: no bound), or until shared->stop. Results go to `m`, the number
+ * done to w->done.
  * What was drawn and not begun is left for the next call: an insert that was
  * dropped would leave a gap in the numbers of the records.
  */

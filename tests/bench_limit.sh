@@ -84,6 +84,28 @@ for how in "-u kv://[::1]:1" "-p farkv.uri=kv://[::1]:1"; do
 		fail "$how: $(tail -n 1 "$dir/err")"
 done
 mistake 69 'none' --socket "$dir/none"
+
+# A signal is heard within a chunk, not at the end of a cell, which has hours to go here.
+for signal in INT TERM; do
+	cases=$((cases + 1))
+	# shellcheck disable=SC2086
+	"$KVBENCH" limit $small -p operationcount=1000000000000 >"$dir/out" 2>"$dir/err" &
+	bench=$!
+	sleep 1
+	kill -$signal $bench
+	tries=0
+	while kill -0 $bench 2>/dev/null && [ $tries -lt 40 ]; do
+		tries=$((tries + 1))
+		sleep 0.1
+	done
+	[ $tries -lt 40 ] || kill -KILL $bench
+	wait $bench
+	got=$?
+	[ $got -eq 130 ] || fail "SIG$signal in the middle: exit status $got"
+	[ "$(grep -c 'error:' "$dir/err")" -eq 1 ] && tail -n 1 "$dir/err" | grep -q 'error: interrupted while measuring$' ||
+		fail "SIG$signal in the middle: $(cat "$dir/err")"
+	prints ''
+done
 start_server full -m 8m
 mistake 1 'farkv: loading failed: .*memory' -p recordcount=1000000
 
