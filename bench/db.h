@@ -75,6 +75,7 @@ struct db_completion {
 	uint64_t tag;
 	enum db_status status;
 	struct db_value value; /* of a read that is DB_OK, until the next poll */
+	const char *why; /* one line if it failed, until the next call; NULL: error() */
 };
 
 /** Completions that one poll takes at most. */

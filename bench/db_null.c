@@ -197,8 +197,8 @@ static enum db_status null_poll(struct db *db, struct db_completion *out,
 
 	while (k < DB_POLL_MAX && n->n && now >= n->hangs_until_ns &&
 	       now >= n->queue[n->first].ready_ns) {
-		out[k++] = (struct db_completion){n->queue[n->first].tag, DB_OK,
-						  n->value};
+		out[k++] = (struct db_completion){
+			.tag = n->queue[n->first].tag, .value = n->value};
 		n->first = (n->first + 1) % n->depth;
 		n->n--;
 	}
@@ -233,14 +233,15 @@ const struct db_ops db_null_ops = {
 
 /* ---- calls that take time; apart from the others, which it must cost nothing ------- */
 
-static void take_time(struct db *db)
+static void take_time(struct db *db, size_t ops)
 {
 	struct null_db *n = (struct null_db *)db;
 	uint64_t now = clock_now_ns(), end;
 
-	end = now + n->slow.delay_us * 1000;
-	if (hangs(n))
-		end += n->slow.stall_ms * NS_PER_MS;
+	end = now + ops * n->slow.delay_us * 1000;
+	for (size_t i = 0; i < ops; i++)
+		if (hangs(n))
+			end += n->slow.stall_ms * NS_PER_MS;
 	while ((now = clock_now_ns()) < end)
 		if (end - now >= NS_PER_MS)
 			clock_sleep_ns(NS_PER_MS);
@@ -249,7 +250,7 @@ static void take_time(struct db *db)
 static enum db_status slow_read(struct db *db, const char *key,
 				    size_t key_len, struct db_value *value_out)
 {
-	take_time(db);
+	take_time(db, 1);
 	return null_read(db, key, key_len, value_out);
 }
 
@@ -257,8 +258,21 @@ static enum db_status slow_write(struct db *db, const char *key,
 				     size_t key_len, const void *value,
 				     size_t value_len)
 {
-	take_time(db);
+	take_time(db, 1);
 	return null_write(db, key, key_len, value, value_len);
+}
+
+/* As long as the calls, one after the other. */
+static void slow_read_many(struct db *db, struct db_item *items, size_t n)
+{
+	take_time(db, n);
+	null_read_many(db, items, n);
+}
+
+static void slow_write_many(struct db *db, struct db_item *items, size_t n)
+{
+	take_time(db, n);
+	null_write_many(db, items, n);
 }
 
 static const struct db_ops slow_ops = {
@@ -271,8 +285,8 @@ static const struct db_ops slow_ops = {
 	.update = slow_write,
 	.insert = slow_write,
 	.remove = null_remove,
-	.read_many = null_read_many,
-	.write_many = null_write_many,
+	.read_many = slow_read_many,
+	.write_many = slow_write_many,
 	.submit = null_submit,
 	.poll = null_poll,
 	.error = null_error,

@@ -124,6 +124,7 @@ static enum db_status submit(struct worker *w, struct flight *l, enum step step,
 	};
 
 	l->step = step;
+	w->why = NULL;
 	return w->db->ops->submit(w->db, &r);
 }
 
@@ -198,7 +199,7 @@ static void end_old(struct worker *w, struct flight *l, enum db_status status,
 	begin_write(w, l, v->len);
 }
 
-/* A request came to its end at w->now. */
+/* A request came to its end at w->now; w->why is about that. */
 static void complete(struct worker *w, struct flight *l, enum db_status status,
 		     const struct db_value *v)
 {
@@ -285,6 +286,7 @@ static void give_up(struct worker *w, enum db_status status)
 	struct inflight *f = w->inflight;
 
 	worker_stop_all(w);
+	w->why = NULL;
 	for (unsigned i = 0; i < f->depth; i++)
 		if (f->flights[i].used)
 			complete(w, &f->flights[i], status, NULL);
@@ -305,6 +307,7 @@ static void poll_once(struct worker *w)
 	for (size_t i = 0; i < n; i++) {
 		/* They ended together, whatever is done about each. */
 		w->now = now;
+		w->why = c[i].why;
 		complete(w, &f->flights[c[i].tag], c[i].status, &c[i].value);
 	}
 	f->empty = n ? 0 : f->empty + 1;

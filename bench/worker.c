@@ -55,7 +55,7 @@ static const char *reason(struct worker *w, enum db_status status)
 		return "the value is not what this workload stores";
 	if (status == DB_NOT_FOUND)
 		return "were these records loaded, with the same properties?";
-	return w->db->ops->error(w->db);
+	return w->why ? w->why : w->db->ops->error(w->db);
 }
 
 void worker_failed(struct worker *w, enum series s, enum db_status status,

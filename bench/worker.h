@@ -58,6 +58,7 @@ struct worker {
 	struct rng gaps;       /* between arrivals; seeded by the caller */
 	bool over;             /* there are no more arrivals */
 	unsigned unavailable;  /* in a row */
+	const char *why; /* a completion's line about its failure; NULL: db's error() */
 	char *values;          /* a value per operation of a batch */
 	size_t value_stride;
 	char *scratch;         /* one more, for checks and old values */

@@ -19,6 +19,7 @@
 #include "bench/rival.h"
 #include <farkv.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/util.h"
 #include "test_main.h"
@@ -40,8 +41,9 @@ static bool begin_server(const char *name)
 		.bytes = 64u << 20,
 		.value_len = VALUE_MAX,
 		.threads = 1,
+		.kvserver = getenv("KVSERVER"),
 	};
-	char key[32];
+	char key[32], uri[160];
 	int err;
 
 	ck_assert_int_eq(rivals_begin(&rivals), 0);
@@ -53,7 +55,9 @@ static bool begin_server(const char *name)
 	}
 	ck_assert_msg(err == 0, "%s", err_detail());
 	snprintf(key, sizeof(key), "%s.uri", name);
-	ck_assert_int_eq(props_set(&props, key, server->socket, "test"), 0);
+	snprintf(uri, sizeof(uri), "%s%s",
+		 strcmp(name, "farkv") ? "" : "shm://", server->socket);
+	ck_assert_int_eq(props_set(&props, key, uri, "test"), 0);
 	return true;
 }
 
@@ -67,6 +71,7 @@ static bool begin(const char *name, size_t value_len)
 		.records = RECORDS,
 		.key_len = 16,
 		.value_len = value_len,
+		.queue_depth = 8,
 	};
 
 	if (!ops) {
@@ -238,6 +243,71 @@ START_TEST(bindings_hold_all_records)
 }
 END_TEST
 
+/* Until both requests have ended, in one poll. */
+static void poll_two(struct db_completion *by_tag)
+{
+	struct db_completion c[DB_POLL_MAX];
+	size_t n = 0;
+
+	for (int i = 0; i < 10000 && !n; i++)
+		ck_assert_int_eq(db->ops->poll(db, c, &n), DB_OK);
+	ck_assert_uint_eq(n, 2);
+	for (size_t i = 0; i < n; i++)
+		by_tag[c[i].tag] = c[i];
+}
+
+START_TEST(farkv_says_of_each_request_why_it_failed)
+{
+	static char value[1];
+	struct db_request too_long = {.key = key_of(0),
+				      .key_len = FARKV_KEY_MAX + 1,
+				      .write = true,
+				      .value = {value, 1}};
+	struct db_request missing = {.key = key_of(0), .key_len = 16};
+	struct db_completion end_of[2];
+
+	if (!getenv("KVSERVER") || !begin("farkv", 100))
+		return;
+	for (unsigned last = 0; last < 2; last++) {
+		too_long.tag = 1 - last;
+		missing.tag = last;
+		ck_assert_int_eq(db->ops->submit(db, last ? &too_long
+							  : &missing), DB_OK);
+		ck_assert_int_eq(db->ops->submit(db, last ? &missing
+							  : &too_long), DB_OK);
+		poll_two(end_of);
+		ck_assert_int_eq(end_of[last].status, DB_NOT_FOUND);
+		ck_assert_str_eq(end_of[last].why,
+				 farkv_strerror(FARKV_ENOTFOUND));
+		ck_assert_int_eq(end_of[1 - last].status, DB_BAD_REQUEST);
+		ck_assert_str_ne(end_of[1 - last].why, end_of[last].why);
+	}
+	end();
+}
+END_TEST
+
+/* A batch is as many operations as it has items. */
+START_TEST(null_takes_its_time_in_batches_too)
+{
+	struct db_item items[ITEMS] = {{.key = "user", .key_len = 4}};
+	uint64_t start;
+
+	ck_assert_int_eq(props_set(&props, "null.delay_us", "2000", "test"), 0);
+	ck_assert_int_eq(props_set(&props, "null.stall_ms", "300", "test"), 0);
+	ck_assert_int_eq(props_set(&props, "null.stall_at", "60", "test"), 0);
+	ck_assert(begin("null", 100));
+	start = clock_now_ns();
+	db->ops->read_many(db, items, ITEMS);
+	ck_assert_uint_ge(clock_now_ns() - start, ITEMS * 2 * NS_PER_MS);
+	/* The 60th is in the middle of this one. */
+	start = clock_now_ns();
+	db->ops->write_many(db, items, ITEMS);
+	ck_assert_uint_ge(clock_now_ns() - start,
+			  (ITEMS * 2 + 300) * NS_PER_MS);
+	end();
+}
+END_TEST
+
 /* A server that is gone is a service that is not there, and says so. */
 START_TEST(bindings_notice_a_dead_server)
 {
@@ -343,6 +413,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, bindings_hold_all_records, 0,
 			    ARRAY_SIZE(names));
 	tcase_add_loop_test(t, bindings_notice_a_dead_server, 0, 2);
+	tcase_add_test(t, farkv_says_of_each_request_why_it_failed);
+	tcase_add_test(t, null_takes_its_time_in_batches_too);
 	tcase_add_test(t, memcached_refuses_and_goes_on);
 	tcase_add_loop_test(t, address_parse_table, 0, ARRAY_SIZE(addresses));
 	suite_add_tcase(s, t);

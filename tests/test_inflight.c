@@ -40,6 +40,7 @@ struct fake {
 	unsigned lose_at;     /* the session is lost with so many in flight */
 	_Atomic bool *stop;   /* set when `hold` is reached */
 	enum db_status reads; /* what every read ends with */
+	const char *const *whys; /* of a poll's completions, as many as it gives */
 };
 
 static enum db_status fake_submit(struct db *db, const struct db_request *r)
@@ -104,6 +105,8 @@ static enum db_status fake_poll(struct db *db, struct db_completion *out,
 	for (size_t i = 0; i < DB_POLL_MAX && f->n; i++) {
 		f->n--;
 		finish(f, &f->queue[f->n], f->found + i * f->stride, &out[i]);
+		if (f->whys)
+			out[i].why = f->whys[i];
 		*n_out = i + 1;
 	}
 	return DB_OK;
@@ -327,6 +330,25 @@ START_TEST(what_fails_is_counted_by_its_status)
 }
 END_TEST
 
+/* A store's last word is about the last of a poll. */
+START_TEST(the_first_failure_has_its_own_reason)
+{
+	static const char *const args[] = {"readproportion=1",
+					   "updateproportion=0"};
+	static const char *const whys[DB_POLL_MAX] = {"that of the first",
+						      "that of the second"};
+
+	up(args, ARRAY_SIZE(args), false);
+	g.fake.hold = 2;
+	g.fake.reads = DB_ERROR;
+	g.fake.whys = whys;
+	run(100);
+	ck_assert_msg(strstr(g.shared.failure, ": that of the first"), "%s",
+		      g.shared.failure);
+	down();
+}
+END_TEST
+
 START_TEST(a_session_that_is_lost_ends_all)
 {
 	static const char *const args[] = {"readproportion=1",
@@ -390,6 +412,7 @@ static Suite *suite(void)
 			    ARRAY_SIZE(updates));
 	tcase_add_test(t, a_load_takes_its_numbers_in_turn);
 	tcase_add_test(t, what_fails_is_counted_by_its_status);
+	tcase_add_test(t, the_first_failure_has_its_own_reason);
 	tcase_add_test(t, a_session_that_is_lost_ends_all);
 	tcase_add_test(t, a_stop_waits_for_what_is_under_way);
 	tcase_add_test(t, calls_are_made_where_no_queue_is_wanted);
