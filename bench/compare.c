@@ -165,6 +165,36 @@ static void find_cpus(struct compare *c, uint64_t threads)
 	c->can_place = found == 2 && threads == 1;
 }
 
+/* One with requests in flight and one without would be two different questions. */
+static int check_open(const struct props *p, const struct params *v)
+{
+	const struct db_ops *calls = NULL, *queue = NULL;
+	char text[192];
+	size_t len;
+
+	if (!v->open_loop || !v->queue_depth)
+		return 0;
+	for (const char *at = v->db;; at += len + 1) {
+		const struct db_ops *ops;
+
+		len = strcspn(at, ",");
+		ops = db_find(at, len);
+		if (ops && ops->submit)
+			queue = ops;
+		else if (ops)
+			calls = ops;
+		if (!at[len])
+			break;
+	}
+	if (!calls || !queue)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "%s would have many requests in flight, and %s has calls only, "
+		 "one at a time; give queuedepth=0 for calls of all",
+		 queue->name, calls->name);
+	return props_error(p, "openloop", text);
+}
+
 int compare_begin(struct compare *c, struct props *p, const char *uri)
 {
 	static const struct prop_spec spec[] = {
@@ -181,6 +211,8 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 		err = params_read(p, false, &v);
 	if (!err)
 		err = params_read_files(&v);
+	if (!err)
+		err = check_open(p, &v);
 	if (!err && v.load_first == 2)
 		err = props_error(p, "loadfirst", "compare always loads");
 	if (!err)

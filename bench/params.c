@@ -261,11 +261,13 @@ static int check_processes(struct props *p, const struct params *v)
 
 static int check_open(struct props *p, const struct params *v)
 {
+	if (!v->open_loop && v->arrivals != ARRIVALS_CONSTANT)
+		return props_error(p, "arrivals", "needs openloop=true");
+	/* 0 is what there is then: calls. */
+	if (!v->open_loop && v->queue_depth && props_find(p, "queuedepth"))
+		return props_error(p, "queuedepth", "needs openloop=true");
 	if (!v->open_loop)
-		return v->arrivals == ARRIVALS_CONSTANT
-			       ? 0
-			       : props_error(p, "arrivals",
-					     "needs openloop=true");
+		return 0;
 	if (!v->target)
 		return props_error(p, "openloop",
 				   "needs a rate: give -target N, operations "

@@ -81,6 +81,59 @@ expect 1 kvbench run farkv -P "$workloads/workloadc" -p keyprefix=none -target 1
 is READ Return=NOT_FOUND 1000
 expect 64 kvbench load farkv -P "$workloads/workloada" -target 1000 -p openloop=true -p core_workload_insertion_retry_limit=1
 grep -q 'core_workload_insertion_retry_limit: openloop=true tries nothing again' "$dir/err" || fail "$(tail -n 1 "$dir/err")"
+# A run has no use for it, in flight or not.
+expect 0 kvbench run null -P "$workloads/workloada" -target 10000 -p openloop=true -p core_workload_insertion_retry_limit=1
+# Two processes, a warm-up, a time that is up with requests under way: what was begun ends, and is counted once.
+open="-target 20000 -p openloop=true"
+# shellcheck disable=SC2086
+expect 0 kvbench run farkv -P "$workloads/workloadf" $open -p operationcount=10000 -p processes=2 -p dataintegrity=true
+is READ Operations 10000
+is VERIFY Return=OK 10000
+is QUEUE Operations 10000
+is CLEANUP Operations 2
+# shellcheck disable=SC2086
+expect 0 kvbench run farkv -P "$workloads/workloadf" $open -p operationcount=10000 -p warmup=0.5 -p dataintegrity=true
+is READ Operations 10000
+is VERIFY Return=OK 10000
+is QUEUE Operations 10000
+# 50 ms for each: a thousand are under way when time is up.
+for how in '' '-p processes=2'; do
+	# shellcheck disable=SC2086
+	expect 0 kvbench run null -P "$workloads/workloadc" $open -p operationcount=0 -p maxexecutiontime=1 \
+		-p queuedepth=4096 -p null.delay_us=50000 $how
+	n=$(number READ Operations)
+	[ "${n:-0}" -ge 1000 ] && [ "$n" -le 20100 ] || fail "one second at 20000/s: '$n' reads $how"
+	is READ Return=OK "$n"
+	is QUEUE Operations "$n"
+	[ "$(number QUEUE MostInFlight)" -ge 100 ] || fail "$(number QUEUE MostInFlight) in flight at most $how"
+done
+# A store with calls only is not taken for one with requests in flight.
+# shellcheck disable=SC2086
+if "$KVBENCH" run null,lmdb -P "$workloads/workloada" $open >"$dir/out" 2>"$dir/err"; then
+	[ "$(grep -c 'openloop: .* has calls only' "$dir/err")" -eq 1 ] && grep -q 'openloop: lmdb has calls only' "$dir/err" ||
+		fail "no word of calls: $(cat "$dir/err")"
+	# shellcheck disable=SC2086
+	expect 0 kvbench run null,lmdb -P "$workloads/workloada" $open -p queuedepth=0
+	grep -q 'calls only' "$dir/err" && fail "calls were asked for: $(cat "$dir/err")"
+fi
+# A server that is killed: an error in one line, soon.
+start_server gone -m 64m
+expect 0 kvbench load farkv -P "$workloads/workloadc"
+# shellcheck disable=SC2086
+"$KVBENCH" run farkv -P "$workloads/workloadc" $open -p operationcount=0 -p maxexecutiontime=60 -p farkv.op_timeout_ms=1000 \
+	>"$dir/out" 2>"$dir/err" &
+bench=$!
+sleep 1
+kill -KILL "$server"
+start=$(date +%s)
+wait $bench
+got=$?
+[ $got -eq 1 ] || fail "the server was killed: exit status $got"
+[ $(($(date +%s) - start)) -lt 30 ] || fail "the server was killed, and the run took its minute"
+[ "$(grep -c 'error:' "$dir/err")" -eq 1 ] && tail -n 1 "$dir/err" |
+	grep -Eq 'error: [0-9]+ operations failed, the first: READ user[0-9]+: SERVICE_UNAVAILABLE: .' ||
+	fail "the server was killed: $(cat "$dir/err")"
+FARKV_URI=shm://$dir/s
 expect 64 kvbench run farkv -P "$workloads/workloada" -target 1000 -p openloop=true -p batch=2
 
 # ---- the shape of the report
@@ -289,6 +342,10 @@ mistake 64 "db: 'mongo' is unknown; there are: farkv, null" run mongo -P "$workl
 mistake 64 'recordcount: not set' run null
 mistake 64 'operationcount: not set' run null -p recordcount=10
 mistake 64 'insertstart: has to be below recordcount' run null -P "$workloads/workloada" -p insertstart=1000
+mistake 64 'queuedepth: needs openloop=true' run null -P "$workloads/workloada" -p queuedepth=8
+mistake 64 'queuedepth: needs openloop=true' limit -p queuedepth=8
+mistake 64 'openloop: farkv would have many requests in flight, and (memcached|redis|lmdb|libcuckoo) has calls only' \
+	compare -p openloop=true -target 1000 -p recordcount=1000 -p rounds=1
 mistake 64 "readproportion: 'half' is not" run null -P "$workloads/workloada" -p readproportion=half
 mistake 64 'measurementtype: kvbench keeps no line for each operation' run null -P "$workloads/workloada" -p measurementtype=raw
 mistake 64 "option --socket: '' is not a path" run null -P "$workloads/workloada" --socket ''
