@@ -97,8 +97,9 @@ intact
 testcase "values of 4 KiB, and of 1 byte"
 for length in 4096 1; do
 	expect 0 limit -p fieldlength=$length -p recordcount=100 -p operationcount=300 -p rounds=1
-	holds get farkv 'share > 0.1 && share < 1.5'
-	holds "put x32" farkv 'share > 0.1 && share < 1.5'
+	# One short round: what disturbs it has no median.
+	holds get farkv 'share > 0.1 && share < 3'
+	holds "put x32" farkv 'share > 0.1 && share < 3'
 done
 intact
 
