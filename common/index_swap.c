@@ -121,8 +121,10 @@ static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
 	 * One chain with the CAS: the WRITE costs no round trip of its own, and an
 	 * operation that decides to change nothing has written nothing.
 	 */
-	if (op->has_block && !op->written && op->kind != INDEX_DELETE) {
-		enum next next = block_write(ix, op, 0);
+	if (op->has_block && !op->written) {
+		enum next next =
+			block_write(ix, op, op->kind == INDEX_DELETE ?
+						    BLOCK_TOMBSTONE : 0);
 
 		if (next != NEXT_POST)
 			return next;
@@ -147,7 +149,6 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
 {
 	uint64_t room = block_room(op->key.len, 0);
 	uint64_t old = class_bytes(slot_class(word));
-	enum next next;
 
 	op_chain_begin(op, OP_SWAP);
 	if (op->has_block || old < TOMBSTONE_FROM || room * 2 > old)
@@ -155,10 +156,8 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
 	op->cls = (uint8_t)class_for(room);
 	if (op_take_rested(ix, op)) {
 		op->has_block = true;
+		op->written = false;
 		op->value_len = 0;
-		next = block_write(ix, op, BLOCK_TOMBSTONE);
-		if (next != NEXT_POST)
-			return next;
 		return op_swap(ix, op, word);
 	}
 	if (!op->tomb_asked) {

@@ -173,6 +173,58 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 }
 END_TEST
 
+static unsigned swaps;
+
+/* Before each of the first four swaps of `me` the key is put anew; at last a large value. */
+static int rivals_put(void *arg, const struct xport_chain *c, unsigned i, bool after)
+{
+	static char large[3000];
+
+	(void)arg;
+	if (c->wr[i].opcode != XPORT_CAS || after || ++swaps > SWAPS_MAX)
+		return 0;
+	memset(large, 'x', sizeof(large) - 1);
+	PUT(&other, k, swaps < SWAPS_MAX ? "small" : large);
+	return 0;
+}
+
+/*
+ * It takes a tombstone's block when it does not go on by itself any more: whoever goes on
+ * has to write it.
+ */
+START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
+{
+	static const struct xport_fault_config cfg = {.hook = rivals_put};
+	struct index_op *op;
+	struct block_view view;
+	uint64_t w;
+
+	setup(false);
+	fake_client_close(&me);
+	fake_client_open(&me, &region, &cfg, 3);
+	ck_assert(me.lane->caps & XPORT_DIRECT_STORE);
+	op = &me.op;
+	k = key_of("k");
+	PUT(&other, k, "small");
+	fake_region_grant(&region, me.alloc, 0, 1);
+	swaps = 0;
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	ck_assert(!index_try(me.ix, op));
+	ck_assert_uint_eq(swaps, SWAPS_MAX);
+	ck_assert(op->has_block);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	w = *slots_of(k);
+	ck_assert_uint_eq(slot_class(w), 0);
+	ck_assert_int_eq(block_verify(region.base + slot_off(w), slot_block(w),
+				      k.data, k.len, &view),
+			 BLOCK_MINE);
+	ck_assert(view.tombstone);
+	ABSENT(&other, k);
+	teardown();
+}
+END_TEST
+
 START_TEST(what_is_too_large_is_left_to_who_refuses_it)
 {
 	struct index_op *op = &me.op;
@@ -198,6 +250,8 @@ static Suite *suite(void)
 	tcase_add_test(t, put_that_sees_a_frozen_word_waits_for_the_migration);
 	tcase_add_test(t, put_whose_lane_breaks_before_its_swap_is_left_pending);
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
+	tcase_add_test(t,
+		delete_that_others_go_on_with_publishes_what_it_has_written);
 	tcase_add_test(t, what_is_too_large_is_left_to_who_refuses_it);
 	suite_add_tcase(s, t);
 	return s;
