@@ -289,9 +289,8 @@ static void say(const char *what, unsigned n, const struct figure *f,
 /*
  * All of them do not hinder each other so much that one alone would do more than twice
  * what they do, on two CPUs. The figures (FARKV_SCALE=full) want more: that they do no
- * less than the one. That depends on how far the CPUs are from each other: with this
- * same program, in one hour on one virtual machine, the 64 put 0.72 to 1.8 times what
- * the one did, as the host placed its CPUs.
+ * less than the one. On two CPUs of one virtual machine, with nothing else on it, the 64
+ * put 0.72 times what the one did in one run of this program, and 1.25 times in the next.
  */
 static void expect_no_collapse(const struct figure *all, const struct figure *one)
 {
