@@ -87,11 +87,9 @@ static int check(const struct farkv_request *req)
 	return 0;
 }
 
-static void add(struct queue *q, const struct farkv_request *req,
+static void add(struct queue *q, struct request *r, const struct farkv_request *req,
 		uint64_t deadline_ns)
 {
-	struct request *r = list_take(&q->idle);
-
 	r->tag = req->tag;
 	r->deadline_ns = deadline_ns;
 	r->key_len = req->key_len;
@@ -112,6 +110,7 @@ static void add(struct queue *q, const struct farkv_request *req,
 
 int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 {
+	struct request *idle;
 	struct queue *q;
 	size_t i;
 	int err = 0;
@@ -124,9 +123,10 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 	queue_turn_begin(kv);
 	for (i = 0; i < n && q->in_flight < q->depth; i++) {
 		err = check(&reqs[i]);
-		if (err)
+		idle = err ? NULL : list_take(&q->idle);
+		if (!idle)
 			break;
-		add(q, &reqs[i], kv->deadline_ns);
+		add(q, idle, &reqs[i], kv->deadline_ns);
 	}
 	if (i > 0) {
 		queue_kick(kv);
