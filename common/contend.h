@@ -12,9 +12,10 @@
  * by the mere sight of others' writes, which may be minutes old.
  *
  * Who has lost and has nobody to be absorbed by spins for a random while before it tries
- * again, which becomes longer with each loss in a row (exponential backoff: Anderson, "The
- * performance of spin lock alternatives for shared-memory multiprocessors", 1990), and
- * is bounded.
+ * again. The while doubles with each loss (exponential backoff: Anderson, "The
+ * performance of spin lock alternatives for shared-memory multiprocessors", 1990) up to a
+ * bound, and falls slowly with each write that is not lost: so it finds the length that
+ * the rivals' own pace asks for, and is not forgotten at the first success.
  *
  * By RDMA nobody spins: a round trip is wait enough. Not thread-safe: it is its
  * session's.
@@ -26,15 +27,18 @@
 #include <stdint.h>
 
 #include "atomic.h"
+#include "util.h"
 
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
  * watches: at least half of these, at most all. */
 #define CONTEND_WATCH 64u
 /** ... between two looks. */
 #define CONTEND_LOOK 4u
-/** Of one that has lost: fewer than these at first, and after many losses. */
+/** Of one that has lost: fewer than these at first, and when it has lost often. */
 #define CONTEND_PAUSE_MIN 16u
 #define CONTEND_PAUSE_MAX 256u
+/** With each write of the key that is not lost this part of them is let off. */
+#define CONTEND_EASE 8u
 
 /** Who has watched in vain n times overlooks 2^n of others' writes, n at most this. */
 #define CONTEND_VAIN_MAX 10u
@@ -42,7 +46,7 @@
 struct contend {
 	uint64_t hash;  /* of the key that was written last */
 	uint64_t state; /* of a xorshift generator; 0 at the beginning */
-	uint32_t pause; /* bound of the next one; 0: CONTEND_PAUSE_MIN */
+	uint32_t pause; /* bound of the next one, at least CONTEND_PAUSE_MIN */
 	uint32_t overlook; /* so many of others' writes */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
@@ -62,7 +66,8 @@ static inline uint32_t contend_random(struct contend *c, uint32_t bound,
 
 /**
  * A write of the key is over, or its first tries are. `lost`: to a rival, by a
- * compare-and-swap or by watching; `foreign`: another session had written the key.
+ * compare-and-swap, by watching, or by a version that is not the key's any more;
+ * `foreign`: another session had written the key.
  */
 static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 				bool lost)
@@ -70,8 +75,10 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 	bool again = c->hash == hash;
 
 	c->hash = hash;
-	if (!lost)
+	if (!again)
 		c->pause = 0;
+	else if (!lost)
+		c->pause -= c->pause / CONTEND_EASE;
 	if (lost)
 		c->hot = true;
 	else if (!again)
@@ -121,11 +128,11 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 /** Who has lost, and tries again, lets the rival go on for a while. */
 static inline void contend_pause(struct contend *c, uint64_t seed)
 {
-	uint32_t bound = c->pause ? c->pause : CONTEND_PAUSE_MIN;
+	uint32_t bound = UTIL_MAX(c->pause, CONTEND_PAUSE_MIN);
 
 	for (uint32_t n = contend_random(c, bound, seed); n > 0; n--)
 		atom_spin_hint();
-	c->pause = bound < CONTEND_PAUSE_MAX ? bound * 2 : bound;
+	c->pause = UTIL_MIN(bound * 2, CONTEND_PAUSE_MAX);
 }
 
 #endif

@@ -403,6 +403,12 @@ static bool may_write(const struct index *ix, const struct index_op *op)
 	       op->value_len <= ix->sb.max_value;
 }
 
+/* Another session has written the key since its version was read. */
+static bool came_too_late(const struct index_op *op, enum next next)
+{
+	return next == NEXT_DONE && op->result == FARKV_EVERSION && op->foreign;
+}
+
 /*
  * From the start to the CAS, and on as it may go, one chain after the other. What is
  * not done by then goes on, or begins again, in index_run().
@@ -421,7 +427,8 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 		return false;
 	if (next == NEXT_POST)
 		next = swap_by_loads(ix, op);
-	contend_note(&ix->contend, op->key.hash, op->foreign, op->rivals);
+	contend_note(&ix->contend, op->key.hash, op->foreign,
+		     op->rivals || came_too_late(op, next));
 	/* It will be told again what it lacks, by who can wait for it. */
 	if (next == NEXT_WAIT)
 		op->tomb_asked = false;

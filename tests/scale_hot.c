@@ -47,6 +47,7 @@ struct place {
 	sem_t go;
 	uint64_t done, lost;
 	uint64_t cpu_ns; /* that it had */
+	uint64_t swaps;  /* compare-and-swap requests */
 	uint64_t line[8];
 };
 
@@ -96,9 +97,17 @@ static uint64_t my_cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+static uint64_t swaps_of(const struct farkv *kv)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+
+	MUST(farkv_counters(kv, &c) == 0, "counters");
+	return c.cas;
+}
+
 static void work(struct farkv *kv, struct place *p, unsigned me, uint64_t *n)
 {
-	uint64_t before = my_cpu_ns();
+	uint64_t before = my_cpu_ns(), swaps = swaps_of(kv);
 
 	while (!LOAD(stage->stop)) {
 		if (stage->kind == PUT)
@@ -107,6 +116,7 @@ static void work(struct farkv *kv, struct place *p, unsigned me, uint64_t *n)
 			add_one(kv, p);
 	}
 	p->cpu_ns = my_cpu_ns() - before;
+	p->swaps = swaps_of(kv) - swaps;
 }
 
 static void *connection_main(void *arg)
@@ -179,6 +189,7 @@ struct figure {
 	double fairness; /* the slowest one's share of the fastest one's */
 	double cpu_fairness; /* ... of what they do in a second of a CPU */
 	double lost;     /* of those tried, the share that failed */
+	double swaps;    /* compare-and-swap requests for each that succeeded */
 	uint64_t done;
 };
 
@@ -199,7 +210,8 @@ static uint64_t least_done(unsigned n)
 
 static struct figure sum_up(unsigned n, uint64_t took_ns)
 {
-	uint64_t least = UINT64_MAX, most = 0, lost = 0, cpu = 0;
+	uint64_t least = UINT64_MAX, most = 0;
+	uint64_t lost = 0, cpu = 0, swaps = 0;
 	double slowest = 1e99, fastest = 0;
 	struct figure f = {0};
 
@@ -210,6 +222,7 @@ static struct figure sum_up(unsigned n, uint64_t took_ns)
 		f.done += p->done;
 		lost += p->lost;
 		cpu += p->cpu_ns;
+		swaps += p->swaps;
 		slowest = UTIL_MIN(slowest, speed);
 		fastest = UTIL_MAX(fastest, speed);
 		least = UTIL_MIN(least, p->done);
@@ -220,6 +233,7 @@ static struct figure sum_up(unsigned n, uint64_t took_ns)
 	f.fairness = (double)least / (double)most;
 	f.cpu_fairness = slowest / fastest;
 	f.lost = (double)lost / (double)(lost + f.done);
+	f.swaps = (double)swaps / (double)f.done;
 	return f;
 }
 
@@ -273,7 +287,8 @@ static struct figure medians(const struct figure *f, unsigned n)
 {
 #define MEDIAN(x) .x = median_of(f, n, offsetof(struct figure, x))
 	return (struct figure){MEDIAN(rate), MEDIAN(cpu_rate), MEDIAN(fairness),
-			       MEDIAN(cpu_fairness), MEDIAN(lost)};
+			       MEDIAN(cpu_fairness), MEDIAN(lost),
+			       MEDIAN(swaps)};
 }
 
 static void say(const char *what, unsigned n, const struct figure *f,
@@ -281,16 +296,16 @@ static void say(const char *what, unsigned n, const struct figure *f,
 {
 	scale_say("%s by %2u: %8.0f/s, %.2fx of one; %8.0f in a CPU second, "
 		  "%.2fx; slowest %.2f of the fastest, %.2f in equal time; "
-		  "%.1f%% lost", what, n, f->rate, f->rate / one->rate,
+		  "%.1f%% lost, %.2f swaps each", what, n, f->rate, f->rate / one->rate,
 		  f->cpu_rate, f->cpu_rate / one->cpu_rate, f->fairness,
-		  f->cpu_fairness, f->lost * 100);
+		  f->cpu_fairness, f->lost * 100, f->swaps);
 }
 
 /*
  * All of them do not hinder each other so much that one alone would do more than twice
  * what they do, on two CPUs. The figures (FARKV_SCALE=full) want more: that they do no
- * less than the one. On two CPUs of one virtual machine, with nothing else on it, the 64
- * put 0.72 times what the one did in one run of this program, and 1.25 times in the next.
+ * less than the one, which on a virtual machine is not so in each run
+ * (doc/performance.md).
  */
 static void expect_no_collapse(const struct figure *all, const struct figure *one)
 {
@@ -334,6 +349,9 @@ START_TEST(test_put)
 	say("put", crowd, &b, &a);
 	expect_no_collapse(&b, &a);
 	expect_fairness(all, rounds);
+	/* Whoever is absorbed by watching swaps nothing; without watching it is one each. */
+	if (scale_pick(0, 1, 1) && !real_server_is_remote())
+		ck_assert_double_le(b.swaps, 0.85);
 }
 END_TEST
 
@@ -367,8 +385,8 @@ START_TEST(test_increment)
 		say("increment", number[k], &g, &one);
 	}
 	expect_no_collapse(&g, &one);
-	/* Without a pause of those who lose, some 45 %. */
-	ck_assert_double_le(g.lost, 0.35);
+	/* Without a pause of those who lose, some 45 %; with it 6 to 20 %. */
+	ck_assert_double_le(g.lost, 0.30);
 }
 END_TEST
 

@@ -122,6 +122,7 @@ START_TEST(who_loses_again_and_again_waits_longer_up_to_a_bound)
 	for (unsigned i = 0; i < 1000; i++) {
 		unsigned bound = CONTEND_PAUSE_MIN;
 
+		contend_note(&c, 6, false, false); /* another key: from anew */
 		contend_note(&c, 5, false, false);
 		for (unsigned k = 0; k < 12; k++) {
 			spins = 0;
@@ -137,6 +138,29 @@ START_TEST(who_loses_again_and_again_waits_longer_up_to_a_bound)
 	ck_assert_uint_gt(sum[0], 1000 * CONTEND_PAUSE_MIN / 4);
 	ck_assert_uint_gt(sum[11], 1000 * CONTEND_PAUSE_MAX / 3);
 	ck_assert_uint_lt(sum[11], 1000 * CONTEND_PAUSE_MAX * 2 / 3);
+}
+END_TEST
+
+/*
+ * Who loses one write in four waits longer and longer; who then meets nobody any more has forgotten it some writes later.
+ */
+START_TEST(what_it_has_learned_is_not_forgotten_at_once)
+{
+	unsigned longest;
+
+	for (unsigned i = 0; i <= 1000; i++) {
+		contend_note(&c, 5, true, i % 4 == 0);
+		if (i % 4 == 0)
+			contend_pause(&c, 7);
+	}
+	ck_assert_uint_eq(c.pause, CONTEND_PAUSE_MAX);
+	contend_note(&c, 5, false, false);
+	longest = c.pause;
+	ck_assert_uint_lt(longest, CONTEND_PAUSE_MAX);
+	ck_assert_uint_ge(longest, CONTEND_PAUSE_MAX / 2);
+	for (unsigned i = 0; i < 40; i++)
+		contend_note(&c, 5, false, false);
+	ck_assert_uint_le(c.pause, CONTEND_PAUSE_MIN);
 }
 END_TEST
 
@@ -164,6 +188,7 @@ static Suite *suite(void)
 	tcase_add_test(t, who_watches_in_vain_writes_and_goes_on_to);
 	tcase_add_test(t, who_sees_others_slow_writes_hardly_ever_watches);
 	tcase_add_test(t, who_loses_again_and_again_waits_longer_up_to_a_bound);
+	tcase_add_test(t, what_it_has_learned_is_not_forgotten_at_once);
 	tcase_add_test(t, sessions_do_not_wait_alike);
 	suite_add_tcase(s, t);
 	return s;

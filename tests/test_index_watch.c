@@ -94,6 +94,34 @@ START_TEST(put_that_sees_a_conditional_write_comes_behind_it)
 }
 END_TEST
 
+/* Each of its versions is read in time and used too late. */
+START_TEST(cas_that_comes_too_late_lets_the_rivals_on_for_longer_each_time)
+{
+	uint64_t version;
+	unsigned bound = CONTEND_PAUSE_MIN;
+
+	setup_watch();
+	PUT(&me, k, "mine");
+	for (unsigned i = 0; i < 6; i++) {
+		check_value(&me, k, i ? "theirs" : "mine");
+		version = me.op.version;
+		PUT(&other, k, "theirs");
+		ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version),
+				 FARKV_EVERSION);
+		index_pause(me.ix, &me.op);
+		bound = UTIL_MIN(2 * bound, CONTEND_PAUSE_MAX);
+		ck_assert_uint_eq(me.ix->contend.pause, bound);
+	}
+	/* Its own mistakes are nobody's rivalry. */
+	PUT(&me, k, "mine");
+	bound = me.ix->contend.pause;
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version), FARKV_EVERSION);
+	index_pause(me.ix, &me.op);
+	ck_assert_uint_le(me.ix->contend.pause, bound);
+	teardown();
+}
+END_TEST
+
 static void freeze(void)
 {
 	*slots_of(k) |= SLOT_FROZEN;
@@ -247,6 +275,8 @@ static Suite *suite(void)
 	tcase_add_test(t, put_that_sees_a_blind_write_stands_before_it);
 	tcase_add_test(t, put_that_sees_a_delete_stands_before_it);
 	tcase_add_test(t, put_that_sees_a_conditional_write_comes_behind_it);
+	tcase_add_test(t,
+		cas_that_comes_too_late_lets_the_rivals_on_for_longer_each_time);
 	tcase_add_test(t, put_that_sees_a_frozen_word_waits_for_the_migration);
 	tcase_add_test(t, put_whose_lane_breaks_before_its_swap_is_left_pending);
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
