@@ -28,6 +28,8 @@ struct class_stock {
 	uint32_t n_free, free_cap;
 	uint32_t n_limbo, limbo_cap, limbo_at;
 	uint32_t n_undated; /* of limbo, at its end; fewer if some were given back */
+	uint32_t peak;      /* the most that rested at once, not long ago: */
+	uint64_t peak_ns;   /* when that was, or was halved last */
 	uint32_t last_grant;
 	uint32_t used; /* alloc.epoch when one was last taken or granted */
 	bool asking;
@@ -382,16 +384,34 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 	return n;
 }
 
+/* After so many T without as many at rest, half as many are expected to be needed. */
+#define PEAK_HALVED 32u
+
+static void note_resting(struct class_stock *s, uint64_t now, uint64_t grace_ns)
+{
+	uint32_t resting = s->n_limbo - limbo_ready(s, now);
+	uint64_t half_ns = PEAK_HALVED * grace_ns;
+
+	for (; s->peak > resting && now - s->peak_ns >= half_ns;
+	     s->peak_ns += half_ns)
+		s->peak /= 2;
+	if (resting >= s->peak) {
+		s->peak = resting;
+		s->peak_ns = now;
+	}
+}
+
 /*
  * What a class keeps: some grants' worth; and of one whose blocks are overwritten all
- * the time as many as are resting now, for as many are going to be needed while those
- * rest. Who pauses for a moment finds its blocks ready, and shall not give them away.
+ * the time as many as rested at once not long ago, for as many are going to be needed
+ * while those rest. Who pauses for a moment finds its blocks ready, and shall not give
+ * them away.
  */
-static uint64_t kept(const struct class_stock *s, uint64_t now)
+static uint64_t kept(const struct class_stock *s)
 {
 	uint64_t grants = (uint64_t)UTIL_MAX(s->last_grant, 1u) * ALLOC_SURPLUS;
 
-	return UTIL_MAX(grants, (uint64_t)s->n_limbo - limbo_ready(s, now));
+	return UTIL_MAX(grants, (uint64_t)s->peak);
 }
 
 /* What is free in class `c`, but for the last block of the class used last. */
@@ -440,7 +460,8 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
 		struct class_stock *s = &a->cls[c];
 
-		n = take_idle(s, now, kept(s, now), refs, cap);
+		note_resting(s, now, a->grace_ns);
+		n = take_idle(s, now, kept(s), refs, cap);
 		if (n)
 			*state_out = ALLOC_FREE;
 	}
@@ -460,7 +481,7 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 	if (n)
 		return n;
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
-		a->cls[c].last_grant = 0;
+		a->cls[c].last_grant = a->cls[c].peak = 0;
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
 		n += take_idle(&a->cls[c], now, 0, refs + n, cap - n);
 	if (n) {

@@ -331,31 +331,64 @@ START_TEST(surplus_counts_limbo_when_ready_and_not_before)
 }
 END_TEST
 
-/* A block larger than the bound must not go back before it was used. */
-/* Who paused for a moment needs as many blocks again as are resting yet. */
-START_TEST(surplus_keeps_as_many_ready_blocks_as_are_resting)
+static void retire_some(struct alloc *a, uint8_t cls, unsigned n, uint64_t from_ns)
 {
-	struct alloc *a = alloc_new(T);
-	uint8_t cls = class_for(128);
-	unsigned n[CLASS_COUNT];
-
-	stock(a, cls, 1);
-	for (unsigned i = 0; i < 100; i++)
+	for (unsigned i = 0; i < n; i++)
 		ck_assert_int_eq(
 			alloc_retire(a,
 				     (struct block_ref){
 					     .off = META_ALIGN + (1u << 30) +
 						    (uint64_t)i * 128,
 					     .cls = cls},
-				     i),
+				     from_ns + i),
 			0);
-	/* 1 free, 40 ready, 60 resting; then 61 and 40: one grant's worth is 4. */
-	(void)surplus_bytes(a, T + 39, n);
+}
+
+/* Who paused for a while needs as many blocks again as it had at rest before. */
+START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	unsigned n[CLASS_COUNT];
+
+	stock(a, cls, 1);
+	retire_some(a, cls, 100, 0);
+	(void)surplus_bytes(a, 99, n); /* all of them rest */
 	ck_assert_uint_eq(n[cls], 0);
-	(void)surplus_bytes(a, T + 59, n);
+	(void)surplus_bytes(a, T + 59, n); /* 1 free, 60 ready */
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, 2 * T, n);
+	ck_assert_uint_eq(n[cls], 1);
+	(void)surplus_bytes(a, 99 + 32 * T - 1, n);
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, 99 + 32 * T, n);
+	ck_assert_uint_eq(n[cls], 50);
+	(void)surplus_bytes(a, 99 + 64 * T, n);
+	ck_assert_uint_eq(n[cls], 25);
+	/* At last one grant's worth is left. */
+	(void)surplus_bytes(a, 99 + 3200 * T, n);
 	ck_assert_uint_eq(n[cls], 21);
-	(void)surplus_bytes(a, T + 99, n);
-	ck_assert_uint_eq(n[cls], 76);
+	alloc_free(a);
+}
+END_TEST
+
+/* More at rest than before count at once, fewer as if they were as many. */
+START_TEST(surplus_counts_anew_from_the_latest_peak)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	unsigned n[CLASS_COUNT];
+
+	stock(a, cls, 1);
+	retire_some(a, cls, 10, 0);
+	(void)surplus_bytes(a, 10, n);
+	retire_some(a, cls, 40, 31 * T); /* and 10 ready */
+	(void)surplus_bytes(a, 31 * T + 40, n);
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, 33 * T, n); /* 51, of which 40 rested at once */
+	ck_assert_uint_eq(n[cls], 11);
+	(void)surplus_bytes(a, 31 * T + 40 + 32 * T, n);
+	ck_assert_uint_eq(n[cls], 20);
 	alloc_free(a);
 }
 END_TEST
@@ -463,7 +496,8 @@ static Suite *suite(void)
 		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
 	tcase_add_test(t, surplus_counts_limbo_when_ready_and_not_before);
 	tcase_add_test(t, surplus_leaves_the_last_block_of_the_class_used_last);
-	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_are_resting);
+	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately);
+	tcase_add_test(t, surplus_counts_anew_from_the_latest_peak);
 	tcase_add_test(t, peek_says_what_take_will_bring);
 	tcase_add_test(
 		t, record_names_free_limbo_and_worn_and_what_is_retired_later);
