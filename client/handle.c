@@ -499,8 +499,6 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {
-	uint64_t recent = index_recent(kv->link.index);
-
 	if (kv->link.denied[cls]) {
 		kv->link.denied[cls] = false;
 		kv->prefetch_ns = clock_now_ns() + PREFETCH_PAUSE_NS;
@@ -511,9 +509,15 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 		kv->prefetch_ns = 0;
 	}
 	/* Who comes back after a pause has blocks that have rested meanwhile. */
-	if (alloc_low(kv->link.alloc, cls, recent, 0))
-		recent = clock_now_ns();
-	(void)link_ask_blocks(&kv->link, cls, recent, 0);
+	(void)link_ask_blocks(&kv->link, cls, clock_now_ns(), 0);
+}
+
+/* As far as was known when last somebody looked at the clock. */
+static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
+{
+	return kv->link.denied[cls] || kv->link.unsent[cls] ||
+	       kv->link.inv->n_ret ||
+	       alloc_low(kv->link.alloc, cls, index_recent(kv->link.index), 0);
 }
 
 void handle_after(struct farkv *kv, const struct index_op *op)
@@ -524,7 +528,8 @@ void handle_after(struct farkv *kv, const struct index_op *op)
 	if (op->near_full)
 		hint_near_full(kv, op);
 	kv->mutations++;
-	if (op->kind != INDEX_DELETE && kv->mutations > 1)
+	if (op->kind != INDEX_DELETE && kv->mutations > 1 &&
+	    may_lack_blocks(kv, op->cls))
 		prefetch(kv, op->cls);
 	if (alloc_worn(kv->link.alloc) > 0)
 		link_return_surplus(&kv->link);

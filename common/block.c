@@ -31,7 +31,7 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 	uint8_t *p = dst;
 	size_t end = sizeof(struct block_header) + key_len + value_len;
 	size_t sum_at = block_room(key_len, value_len) - BLOCK_SUM_BYTES;
-	uint64_t sum;
+	uint64_t sum = 0;
 	struct block_header h = {
 		.version = version,
 		.value_len = value_len,
@@ -39,11 +39,11 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
 	};
 
+	/* The few bytes between value and sum, and some that the value follows over. */
+	memcpy(p + sum_at - sizeof(sum), &sum, sizeof(sum));
 	head_encode(p, ref, &h, key, key_hash);
 	if (value_len)
 		memcpy(p + sizeof(h) + key_len, value, value_len);
-	if (sum_at > end)
-		memset(p + end, 0, sum_at - end);
 	sum = hash_image(p, end) ^ block_binding(ref);
 	memcpy(p + sum_at, &sum, sizeof(sum));
 }
