@@ -218,7 +218,7 @@ void index_op_fini(struct index *ix, struct index_op *op)
 	op->buf_bytes = 0;
 }
 
-int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes)
+int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 {
 	size_t want = op->buf_bytes ? op->buf_bytes : 512;
 	void *p;

@@ -153,6 +153,14 @@ enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
 enum next op_lost(struct index *ix, struct index_op *op, uint64_t found);
 /** The chain with the CAS is done. */
 enum next op_swap_done(struct index *ix, struct index_op *op);
+/** The CAS of op->new_word for op->expect_word found this word. */
+enum next op_swap_result(struct index *ix, struct index_op *op, uint64_t found);
+/**
+ * The image of the operation's block, of its next version: in op->buf, or where it
+ * belongs, if that is mapped and the better place. NEXT_POST; or the operation has ended.
+ */
+enum next op_block_image(struct index *ix, struct index_op *op,
+			 uint8_t **image_out);
 /** A lost CAS is looked up: the key's slot holds `word`, or there is none. */
 enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word);
 enum next op_resolve_absent(struct index *ix, struct index_op *op);
@@ -206,7 +214,15 @@ void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word);
 /** The operation's CAS succeeded. */
 void warm_swapped(struct index *ix, struct index_op *op);
 
+/** index_op_reserve() where it is not long enough. */
+int index_op_grow(struct index *ix, struct index_op *op, size_t bytes);
+
 /** Make op->buf at least `bytes` long; contents are lost. */
-int index_op_reserve(struct index *ix, struct index_op *op, size_t bytes);
+static inline int index_op_reserve(struct index *ix, struct index_op *op,
+				   size_t bytes)
+{
+	return op->window && bytes <= op->buf_bytes ?
+		       0 : index_op_grow(ix, op, bytes);
+}
 
 #endif

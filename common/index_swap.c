@@ -54,54 +54,63 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 }
 
 /* Right into the region, where nobody will read it soon. */
-static enum next block_write_past_cache(struct index *ix, struct index_op *op)
+static void image_past_cache(const struct index_op *op, uint8_t *image)
 {
 	struct block_pair pair = {.key = op->key.data,
 				  .key_len = op->key.len,
 				  .value = op->value,
 				  .value_len = op->value_len};
-	uint8_t *image = ix->lane->base + op->block.off;
 
-	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
 	block_encode_past_cache(image, op->block, op->version, &pair,
 				op->key.hash);
-	op_chain_add(op, XPORT_WRITE, op->block.off, image,
-		     block_room(op->key.len, op->value_len));
-	return NEXT_POST;
 }
 
-/* Write the block's image where WRITE takes it from, and add the WRITE. */
-static enum next block_write(struct index *ix, struct index_op *op,
-			     uint16_t flags)
+enum next op_block_image(struct index *ix, struct index_op *op,
+			 uint8_t **image_out)
 {
+	bool stores = (ix->lane->caps & XPORT_DIRECT_STORE) != 0;
 	uint64_t bytes = block_room(op->key.len, op->value_len);
-	uint8_t *image;
+	bool past_cache = stores && op->value_len >= BLOCK_PAST_CACHE;
+	bool buries = op->kind == INDEX_DELETE;
 
 	if (ix->counter == UINT32_MAX)
 		return op_done(ix, op,
 			       err_set(FARKV_EDISCONNECTED,
 				       "the session has used up its versions"));
-	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
-	    op->value_len >= INDEX_PART_MIN &&
-	    xport_mem_known(ix->lane, op->value, op->value_len))
-		return block_write_around(ix, op);
-	if ((ix->lane->caps & XPORT_DIRECT_STORE) &&
-	    op->value_len >= BLOCK_PAST_CACHE)
-		return block_write_past_cache(ix, op);
-	if ((ix->lane->caps & XPORT_DIRECT_STORE) && bytes > ENCODE_APART) {
-		image = ix->lane->base + op->block.off;
+	if (stores && bytes > ENCODE_APART) {
+		*image_out = ix->lane->base + op->block.off;
 	} else {
 		if (index_op_reserve(ix, op, bytes))
 			return op_done(ix, op,
 				       err_set(FARKV_ENOMEM,
 					       "no memory for a block image"));
-		image = op->buf;
+		*image_out = op->buf;
 	}
 	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
-	block_encode(image, op->block, op->version, op->key.data, op->key.len,
-		     op->key.hash, op->value, op->value_len, flags);
-	op_chain_add(op, XPORT_WRITE, op->block.off, image, bytes);
+	if (past_cache)
+		image_past_cache(op, *image_out);
+	else
+		block_encode(*image_out, op->block, op->version, op->key.data,
+			     op->key.len, op->key.hash, op->value,
+			     op->value_len, buries ? BLOCK_TOMBSTONE : 0);
 	return NEXT_POST;
+}
+
+/* Write the block's image where WRITE takes it from, and add the WRITE. */
+static enum next block_write(struct index *ix, struct index_op *op)
+{
+	uint8_t *image;
+	enum next next;
+
+	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
+	    op->value_len >= INDEX_PART_MIN && ix->counter < UINT32_MAX &&
+	    xport_mem_known(ix->lane, op->value, op->value_len))
+		return block_write_around(ix, op);
+	next = op_block_image(ix, op, &image);
+	if (next == NEXT_POST)
+		op_chain_add(op, XPORT_WRITE, op->block.off, image,
+			     block_room(op->key.len, op->value_len));
+	return next;
 }
 
 /* ---- decide and SWAP --------------------------------------------------------- */
@@ -111,24 +120,13 @@ static uint64_t new_word_flags(const struct index_op *op)
 	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
 }
 
+/* The chain is made at once, too, but for who swaps without any (index_try.c). */
 static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
 {
 	struct xport_wr *wr;
 
 	if (xport_broken(ix->lane))
 		return op_done(ix, op, FARKV_EDISCONNECTED);
-	/*
-	 * One chain with the CAS: the WRITE costs no round trip of its own, and an
-	 * operation that decides to change nothing has written nothing.
-	 */
-	if (op->has_block && !op->written) {
-		enum next next =
-			block_write(ix, op, op->kind == INDEX_DELETE ?
-						    BLOCK_TOMBSTONE : 0);
-
-		if (next != NEXT_POST)
-			return next;
-	}
 	op->expect_word = expect;
 	if (op->kind == INDEX_DELETE && !op->has_block)
 		op->new_word = expect | SLOT_DEAD | SLOT_BLIND;
@@ -137,10 +135,22 @@ static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
 					 new_word_flags(op));
 	if (op->kind == INDEX_DELETE)
 		op->new_word |= SLOT_DEAD;
+	op->state = OP_SWAP;
+	if (op->at_once)
+		return NEXT_POST;
+	/*
+	 * One chain with the CAS: the WRITE costs no round trip of its own, and an
+	 * operation that decides to change nothing has written nothing.
+	 */
+	if (op->has_block && !op->written) {
+		enum next next = block_write(ix, op);
+
+		if (next != NEXT_POST)
+			return next;
+	}
 	wr = op_chain_add(op, XPORT_CAS, op_slot_off(op), NULL, 8);
 	wr->expect = expect;
 	wr->swap = op->new_word;
-	op->state = OP_SWAP;
 	return NEXT_POST;
 }
 
@@ -327,15 +337,17 @@ enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 	return op_decide(ix, op, found, 0);
 }
 
+enum next op_swap_result(struct index *ix, struct index_op *op, uint64_t found)
+{
+	return found == op->expect_word ? op_swapped(ix, op) :
+					  op_lost(ix, op, found);
+}
+
 enum next op_swap_done(struct index *ix, struct index_op *op)
 {
-	const struct xport_wr *cas = &op->chain.wr[op->chain.n - 1];
-
 	if (op->chain.n > 1)
 		op->written = true;
-	if (cas->found == op->expect_word)
-		return op_swapped(ix, op);
-	return op_lost(ix, op, cas->found);
+	return op_swap_result(ix, op, op->chain.wr[op->chain.n - 1].found);
 }
 
 /* ---- what became of a CAS whose lane broke? ----------------------------------- */

@@ -126,35 +126,62 @@ static void count_post(struct index *ix, unsigned nth)
 	}
 }
 
+/* Whose is the block that `word` names? Copies its header and key to op->buf. */
+static enum block_check direct_head(struct index *ix, struct index_op *op,
+				    uint64_t word, struct block_view *view)
+{
+	struct block_ref ref = slot_block(word);
+	uint64_t bytes = op_probe_bytes(op, word);
+
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
+	    index_op_reserve(ix, op, bytes))
+		return BLOCK_BAD;
+	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
+	ix->lane->counters.reads++;
+	ix->lane->counters.read_bytes += bytes;
+	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
+				 op->key.data, op->key.len, op->key.hash, view);
+}
+
 /* What a look at a slot leads to. */
 enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 
 /*
- * Look at a slot that window_scan() points out, as it is now. `candidates` counts
- * those of the key's fingerprint.
+ * Look at a slot that window_scan() points out, as it is now. A GET takes the block of a
+ * living key, a writer (`writes`) looks at the head of any. What was seen of the block
+ * is *view, of the slot op->expect_word.
  */
-static enum look look_at(struct index *ix, struct index_op *op,
-			 const uint64_t *slot, unsigned *candidates)
+static inline __attribute__((always_inline)) enum look
+look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes,
+	struct block_view *view)
 {
 	uint64_t w = atom_load_follow(slot);
-	enum block_check check;
+	enum block_check check = BLOCK_BAD;
 
 	if (w == slot_empty(entry_gen(op->entry)))
 		return LOOK_END;
 	if ((w & SLOT_FROZEN) || slot_is_null(w))
 		return LOOK_UNUSUAL;
-	if (slot_fp(w) != hash_fp(op->key.hash) || (w & SLOT_DEAD))
+	if (slot_fp(w) != hash_fp(op->key.hash) || (!writes && (w & SLOT_DEAD)))
 		return LOOK_ON;
-	(*candidates)++;
-	if (!direct_fetch(ix, op, w, &check, &op->view) ||
-	    check == BLOCK_BAD || !still_holds(slot, w))
+	if (writes)
+		check = direct_head(ix, op, w, view);
+	else if (!direct_fetch(ix, op, w, &check, view))
 		return LOOK_UNUSUAL;
+	if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
+	    !still_holds(slot, w))
+		return LOOK_UNUSUAL;
+	op->expect_word = w;
 	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
 }
 
-/* The slots in their order, a line at once: most need no second look. */
-static enum look walk(struct index *ix, struct index_op *op,
-		      const uint64_t *slots, unsigned *candidates)
+/*
+ * The slots in their order, a line at once: most need no second look. Where it ended is
+ * op->slot_at; WINDOW_SLOTS if all are others'.
+ */
+static inline __attribute__((always_inline)) enum look
+walk(struct index *ix, struct index_op *op, const uint64_t *slots, bool writes,
+     struct block_view *view)
 {
 	uint32_t fp = hash_fp(op->key.hash);
 
@@ -162,16 +189,42 @@ static enum look walk(struct index *ix, struct index_op *op,
 		struct line_masks m = window_scan(&slots[s], fp);
 
 		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
+			unsigned i = s + (unsigned)__builtin_ctz(at);
 			enum look look =
-				look_at(ix, op,
-					&slots[s + (unsigned)__builtin_ctz(at)],
-					candidates);
+				look_at(ix, op, &slots[i], writes, view);
 
-			if (look != LOOK_ON)
+			if (look != LOOK_ON) {
+				op->slot_at = (uint16_t)i;
 				return look;
+			}
 		}
 	}
+	op->slot_at = WINDOW_SLOTS;
 	return LOOK_END;
+}
+
+/*
+ * Walk the operation's window. The counters show what a card would have seen; nothing
+ * if anything was unusual.
+ */
+static inline __attribute__((always_inline)) enum look
+search(struct index *ix, struct index_op *op, const uint64_t *slots, bool writes,
+       struct block_view *view)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	uint64_t reads = count->reads, read_bytes = count->read_bytes;
+	enum look look = walk(ix, op, slots, writes, view);
+
+	if (look == LOOK_UNUSUAL) {
+		count->reads = reads;
+		count->read_bytes = read_bytes;
+		ix->retries++;
+		return look;
+	}
+	count_stages(ix, (unsigned)(count->reads - reads));
+	count->reads++;
+	count->read_bytes += WINDOW_BYTES;
+	return look;
 }
 
 /* A lane and a directory that loads can use. */
@@ -183,23 +236,14 @@ static bool loads_lead(const struct index *ix)
 
 static bool get_by_loads(struct index *ix, struct index_op *op)
 {
-	struct xport_counters *count = &ix->lane->counters;
-	struct xport_counters before = *count;
 	const uint64_t *slots = direct_window(ix, op);
-	unsigned candidates = 0;
 	enum look look;
 
 	if (!slots)
 		return false;
-	count->reads++;
-	count->read_bytes += WINDOW_BYTES;
-	look = walk(ix, op, slots, &candidates);
-	if (look == LOOK_UNUSUAL) {
-		*count = before;
-		ix->retries++;
+	look = search(ix, op, slots, false, &op->view);
+	if (look == LOOK_UNUSUAL)
 		return false;
-	}
-	count_stages(ix, candidates);
 	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
 	if (look == LOOK_FOUND)
 		op->version = op->view.version;
@@ -256,138 +300,119 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 
 /* ---- writers ------------------------------------------------------------------- */
 
-/* Whose is the block that `word` names? Copies its header and key to op->buf. */
-static enum block_check direct_head(struct index *ix, struct index_op *op,
-				    uint64_t word, struct block_view *view)
-{
-	struct block_ref ref = slot_block(word);
-	uint64_t bytes = op_probe_bytes(op, word);
-
-	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
-	    index_op_reserve(ix, op, bytes))
-		return BLOCK_BAD;
-	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
-	ix->lane->counters.reads++;
-	ix->lane->counters.read_bytes += bytes;
-	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
-				 op->key.data, op->key.len, op->key.hash, view);
-}
-
-/* As look_at(), of a key that may be dead; what is found there is *view. */
-static enum look look_to_write(struct index *ix, struct index_op *op,
-			       const uint64_t *slot, struct block_view *view)
-{
-	uint64_t w = atom_load_follow(slot);
-	enum block_check check;
-
-	if (w == slot_empty(entry_gen(op->entry)))
-		return LOOK_END;
-	if ((w & SLOT_FROZEN) || slot_is_null(w))
-		return LOOK_UNUSUAL;
-	if (slot_fp(w) != hash_fp(op->key.hash))
-		return LOOK_ON;
-	check = direct_head(ix, op, w, view);
-	if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
-	    !still_holds(slot, w))
-		return LOOK_UNUSUAL;
-	op->expect_word = w;
-	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
-}
-
-/* Where the walk ended is op->slot_at; WINDOW_SLOTS if all are others'. */
-static enum look walk_to_write(struct index *ix, struct index_op *op,
-			       const uint64_t *slots, struct block_view *view)
-{
-	uint32_t fp = hash_fp(op->key.hash);
-
-	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
-		struct line_masks m = window_scan(&slots[s], fp);
-
-		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
-			enum look look;
-
-			op->slot_at = (uint16_t)(s +
-						 (unsigned)__builtin_ctz(at));
-			look = look_to_write(ix, op, &slots[op->slot_at], view);
-			if (look != LOOK_ON)
-				return look;
-		}
-	}
-	op->slot_at = WINDOW_SLOTS;
-	return LOOK_END;
-}
-
 /*
  * The same walk as op_scan()'s, without an image of the window: so a CAS that is
  * lost to another key starts again. What a writer concludes from a word, its CAS or
  * the second look at the slot proves.
  */
-bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
+static bool decide_by_loads(struct index *ix, struct index_op *op,
+			    const uint64_t *slots, enum next *next_out)
 {
-	struct xport_counters *count = &ix->lane->counters;
-	struct xport_counters before = *count;
-	const uint64_t *slots = direct_window(ix, op);
 	struct block_view view;
-	enum look look;
-	uint64_t word;
+	enum look look = search(ix, op, slots, true, &view);
+	uint64_t word = op->expect_word;
 
-	if (!slots)
+	if (look == LOOK_UNUSUAL)
 		return false;
-	count->reads++;
-	count->read_bytes += WINDOW_BYTES;
-	look = walk_to_write(ix, op, slots, &view);
-	if (look == LOOK_UNUSUAL) {
-		*count = before;
-		ix->retries++;
-		return false;
-	}
 	op->direct = true;
-	count_stages(ix, (unsigned)(count->reads - before.reads) - 1);
-	if (look == LOOK_FOUND) {
-		op->foreign = view.version >> 32 != ix->prefix;
-		word = op->expect_word;
-		if (op->kind == INDEX_PUT && ix->counter < UINT32_MAX &&
-		    contend_hot(&ix->contend, op->key.hash)) {
-			/* If it is absorbed, its version was this. */
-			op->version = (uint64_t)ix->prefix << 32 |
-				      ++ix->counter;
-			word = contend_watch(&ix->contend, &slots[op->slot_at],
-					     word, ix->prefix);
-			op->foreign = false;
-		}
-		*next_out = word == op->expect_word ?
-				    op_decide(ix, op, word, view.version) :
-				    op_lost(ix, op, word);
-	} else {
+	if (look != LOOK_FOUND) {
 		op->scan_from = op->slot_at;
 		*next_out = op_absent(ix, op);
+		return true;
 	}
+	op->foreign = view.version >> 32 != ix->prefix;
+	if (op->kind == INDEX_PUT && ix->counter < UINT32_MAX &&
+	    contend_hot(&ix->contend, op->key.hash)) {
+		/* If it is absorbed, its version was this. */
+		op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+		word = contend_watch(&ix->contend, &slots[op->slot_at], word,
+				     ix->prefix);
+		op->foreign = false;
+	}
+	*next_out = word == op->expect_word ?
+			    op_decide(ix, op, word, view.version) :
+			    op_lost(ix, op, word);
 	return true;
 }
+
+bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const uint64_t *slots = direct_window(ix, op);
+
+	return slots && decide_by_loads(ix, op, slots, next_out);
+}
+
+/* Write the operation's block, where that needs no chain. */
+static enum next write_now(struct index *ix, struct index_op *op)
+{
+	uint64_t bytes = block_room(op->key.len, op->value_len);
+	uint8_t *block = ix->lane->base + op->block.off, *image;
+	enum next next = op_block_image(ix, op, &image);
+
+	if (next != NEXT_POST)
+		return next;
+	if (image != block)
+		atom_copy_block(block, image, bytes);
+	op->written = true;
+	ix->lane->counters.writes++;
+	ix->lane->counters.write_bytes += bytes;
+	return NEXT_POST;
+}
+
+/*
+ * What op_swap() has settled upon, where that needs no chain: the CAS comes after the
+ * block's bytes (atom_cas_u64()).
+ */
+static enum next swap_now(struct index *ix, struct index_op *op)
+{
+	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
+	uint64_t found;
+
+	if (op->has_block && !op->written) {
+		enum next next = write_now(ix, op);
+
+		if (next != NEXT_POST)
+			return next;
+	}
+	found = atom_cas_u64(slot, op->expect_word, op->new_word);
+	ix->lane->counters.cas++;
+	ix->lane->counters.doorbells++;
+	return op_swap_result(ix, op, found);
+}
+
+/* The same by a chain. NEXT_POST, too, if the lane broke under it. */
+static enum next swap_posted(struct index *ix, struct index_op *op)
+{
+	int err;
+
+	op->chain.next = NULL;
+	err = xport_post(ix->lane, &op->chain);
+	if (err)
+		return op_done(ix, op, err);
+	return op->chain.status ? NEXT_POST : op_swap_done(ix, op);
+}
+
+/* A longer value takes longer to write than a window to come. */
+#define WRITE_FIRST_MAX 512u
 
 /* Swaps, lost and tried again, before somebody has to look at the clock. */
 #define SWAPS_MAX 4u
 
 /*
- * The swaps of a write, one after the other, from the one that is filled in on. What is
+ * The swaps of a write, one after the other, from the one that is settled upon. What is
  * to be looked at (has the subtable moved?) is not for here.
  */
 static enum next swap_by_loads(struct index *ix, struct index_op *op)
 {
 	for (unsigned n = 1; n <= SWAPS_MAX && op->state == OP_SWAP; n++) {
 		enum next next;
-		int err;
 
 		if (n > 1)
 			contend_pause(&ix->contend, ix->prefix);
-		op->chain.next = NULL;
-		err = xport_post(ix->lane, &op->chain);
-		if (err)
-			return op_done(ix, op, err);
-		if (op->chain.status) /* the lane broke: as its state says */
-			return NEXT_POST;
+		next = op->at_once ? swap_now(ix, op) : swap_posted(ix, op);
+		if (next == NEXT_POST && op->chain.status)
+			return next; /* as its state says */
 		count_post(ix, n);
-		next = op_swap_done(ix, op);
 		if (next != NEXT_POST)
 			return next;
 	}
@@ -410,23 +435,43 @@ static bool came_too_late(const struct index_op *op, enum next next)
 }
 
 /*
+ * A PUT writes its block whatever it finds, unless it is absorbed: so a small one does
+ * it while its window is on the way.
+ */
+static bool writes_first(const struct index *ix, const struct index_op *op)
+{
+	return op->at_once && op->kind == INDEX_PUT && !op->written &&
+	       op->value_len <= WRITE_FIRST_MAX &&
+	       !contend_hot(&ix->contend, op->key.hash);
+}
+
+/*
  * From the start to the CAS, and on as it may go, one chain after the other. What is
  * not done by then goes on, or begins again, in index_run().
  */
 static bool write_by_loads(struct index *ix, struct index_op *op)
 {
+	const uint64_t *slots;
 	enum next next;
 
-	if (!may_write(ix, op) || !direct_window(ix, op))
+	if (!may_write(ix, op))
 		return false;
-	__builtin_prefetch(ix->lane->base + window_off(op));
+	slots = direct_window(ix, op);
+	if (!slots)
+		return false;
+	__builtin_prefetch(slots);
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op_forget(op);
-	if (!index_try_write(ix, op, &next))
+	op->at_once = (ix->lane->caps & XPORT_AT_ONCE) != 0;
+	next = writes_first(ix, op) ? write_now(ix, op) : NEXT_POST;
+	if (next == NEXT_POST && !decide_by_loads(ix, op, slots, &next)) {
+		op->at_once = false;
 		return false;
+	}
 	if (next == NEXT_POST)
 		next = swap_by_loads(ix, op);
+	op->at_once = false;
 	contend_note(&ix->contend, op->key.hash, op->foreign,
 		     op->rivals || came_too_late(op, next));
 	/* It will be told again what it lacks, by who can wait for it. */

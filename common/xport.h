@@ -88,6 +88,9 @@ enum xport_caps {
 	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */
 	XPORT_READONLY = 1u << 4,     /* WRITE and CAS are refused */
 	XPORT_PARTS = 1u << 5,        /* requests may have a part elsewhere */
+	XPORT_AT_ONCE = 1u << 6,      /* with DIRECT_STORE: a copy to base + off is a
+					 WRITE, and a CAS there a CAS; what they would
+					 count is the caller's to count */
 };
 
 /** What a card would have seen. Plain fields: the lane's thread alone writes. */
@@ -261,7 +264,8 @@ struct xport_fault_config {
 	uint32_t delay_polls;  /* ... how many polls later, at most */
 	uint64_t break_at;     /* break before request number N (from 1); 0 never */
 	bool lose_completion;  /* break_at: the request happens, its completion is lost */
-	bool hide_direct;      /* mask XPORT_DIRECT and DIRECT_STORE */
+	bool hide_direct;      /* mask XPORT_DIRECT and all that goes with it */
+	bool at_once;          /* leave XPORT_AT_ONCE: what is done so is not seen here */
 	bool byte_tear;        /* mask XPORT_READ8_ATOMIC and tear inside words */
 	void (*tear_gap)(void *arg); /* runs between the two halves of a torn READ */
 	xport_fault_hook hook;

@@ -258,6 +258,8 @@ struct xport_lane *xport_fault_open(struct xport_lane *inner,
 	f->lane.base = inner->base;
 	f->lane.region_bytes = inner->region_bytes;
 	f->lane.caps = inner->caps;
+	if (!cfg->at_once || cfg->hide_direct)
+		f->lane.caps &= ~(uint32_t)XPORT_AT_ONCE;
 	if (cfg->hide_direct)
 		f->lane.caps &= ~(uint32_t)(XPORT_DIRECT | XPORT_DIRECT_STORE);
 	if (cfg->byte_tear)

@@ -144,6 +144,7 @@ struct xport_lane *xport_shm_open(void *base, uint64_t region_bytes,
 	lane->region_bytes = region_bytes;
 	lane->caps = XPORT_DIRECT | XPORT_READ8_ATOMIC | XPORT_ANY_MEM |
 		     XPORT_PARTS |
-		     (readonly ? XPORT_READONLY : XPORT_DIRECT_STORE);
+		     (readonly ? XPORT_READONLY :
+				 XPORT_DIRECT_STORE | XPORT_AT_ONCE);
 	return lane;
 }

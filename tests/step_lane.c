@@ -164,7 +164,8 @@ struct step_lane *step_lane_open(struct xport_lane *inner)
 	l->lane.ops = &ops;
 	l->lane.region_bytes = inner->region_bytes;
 	l->lane.caps = inner->caps &
-		       ~(uint32_t)(XPORT_DIRECT | XPORT_DIRECT_STORE);
+		       ~(uint32_t)(XPORT_DIRECT | XPORT_DIRECT_STORE |
+				   XPORT_AT_ONCE);
 	return l;
 }
 

@@ -253,6 +253,59 @@ START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
 }
 END_TEST
 
+/* What a card would have seen of these writes. */
+static struct xport_counters counted(bool at_once)
+{
+	static char large[3000], enormous[100000];
+	struct xport_counters c;
+
+	setup(false);
+	ck_assert(me.lane->caps & XPORT_AT_ONCE);
+	if (!at_once)
+		me.lane->caps &= ~(uint32_t)XPORT_AT_ONCE;
+	memset(large, 'x', sizeof(large) - 1);
+	memset(enormous, 'y', sizeof(enormous) - 1);
+	k = key_of("k");
+	fake_region_grant(&region, me.alloc, 0, 20);
+	fake_region_grant(&region, me.alloc, class_for(block_room(1, 2999)), 10);
+	fake_region_grant(&region, me.alloc, class_for(block_room(1, 99999)), 3);
+	for (unsigned i = 0; i < 3; i++) {
+		PUT(&me, k, "small");
+		PUT(&me, k, large);
+		PUT(&me, k, enormous);
+		check_value(&me, k, enormous);
+		ck_assert_int_eq(run(&me, INDEX_ADD, k, "no", 0), FARKV_EEXISTS);
+		ck_assert_int_eq(run(&me, INDEX_CAS, k, "yes", me.op.version),
+				 FARKV_EVERSION);
+		check_value(&me, k, enormous);
+		ck_assert_int_eq(run(&me, INDEX_CAS, k, "yes", me.op.version), 0);
+		check_value(&me, k, "yes");
+		ck_assert_int_eq(run(&me, INDEX_REPLACE, k, large, 0), 0);
+		ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
+		ABSENT(&me, k);
+		ck_assert_int_eq(run(&me, INDEX_ADD, k, "again", 0), 0);
+		ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
+	}
+	c = me.lane->counters;
+	teardown();
+	return c;
+}
+
+START_TEST(writes_without_a_chain_count_as_those_with_one)
+{
+	struct xport_counters with = counted(false), without = counted(true);
+
+	ck_assert_uint_eq(without.reads, with.reads);
+	ck_assert_uint_eq(without.read_bytes, with.read_bytes);
+	ck_assert_uint_eq(without.writes, with.writes);
+	ck_assert_uint_eq(without.write_bytes, with.write_bytes);
+	ck_assert_uint_eq(without.cas, with.cas);
+	ck_assert_uint_eq(without.doorbells, with.doorbells);
+	ck_assert_uint_eq(without.round_trips, with.round_trips);
+	ck_assert_uint_gt(with.cas, 20);
+}
+END_TEST
+
 START_TEST(what_is_too_large_is_left_to_who_refuses_it)
 {
 	struct index_op *op = &me.op;
@@ -282,6 +335,7 @@ static Suite *suite(void)
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
 	tcase_add_test(t,
 		delete_that_others_go_on_with_publishes_what_it_has_written);
+	tcase_add_test(t, writes_without_a_chain_count_as_those_with_one);
 	tcase_add_test(t, what_is_too_large_is_left_to_who_refuses_it);
 	suite_add_tcase(s, t);
 	return s;

@@ -53,6 +53,7 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_PAGES_AGAIN] = "pages used again as subtables",
 	[SIM_WORN] = "barriers for worn blocks",
 	[SIM_COPIES] = "copies by loads that had to wait",
+	[SIM_AT_ONCE] = "compare-and-swaps without a chain",
 	[SIM_WATCHES] = "others going on while a writer watches or waits",
 	[SIM_LOOKS] = "looks at remembered slots",
 	[SIM_HITS] = "operations that found what they remembered",

@@ -54,8 +54,8 @@ enum sim_event {
 	SIM_PARTIAL, SIM_BREAKS, SIM_RESUMED, SIM_LATE, SIM_MAYBE, SIM_TIMEOUTS,
 	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
-	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_WATCHES, SIM_LOOKS, SIM_HITS,
-	SIM_STALE,
+	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_AT_ONCE,
+	SIM_WATCHES, SIM_LOOKS, SIM_HITS, SIM_STALE,
 	SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
@@ -129,7 +129,7 @@ struct sim_client {
 	uint64_t wake;          /* on its clock: what its thread waits for */
 	bool woken;
 
-	bool direct, readonly, quiet;
+	bool direct, at_once, readonly, quiet;
 	unsigned lag; /* its control thread gets one turn in so many */
 	unsigned slow; /* it takes one turn in so many */
 	unsigned held; /* it lets so many turns pass */
@@ -254,6 +254,11 @@ struct sim_lane_state {
 	bool slow;                /* ... T/2 later, and slots not since */
 };
 struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
+/** Nothing that the client asks for happens any more. */
+bool sim_lane_gone(const struct sim_client *c);
+/** A CAS without a chain. False: not any more. */
+bool sim_lane_swap(struct sim_client *c, const struct index_op *op, uint64_t off,
+		   uint64_t expect, uint64_t swap, uint64_t *found_out);
 struct xport_lane *sim_lane_server(void);
 /** What is under way stays under way, though its client hears no more of it. */
 void sim_lane_abandon(struct sim_conn *k);

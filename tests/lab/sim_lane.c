@@ -23,18 +23,21 @@ struct sim_late {
 	uint8_t bytes[];
 };
 
-/* The operation that a chain belongs to. */
-static struct sim_op *op_of(const struct sim_client *c,
-			    const struct xport_chain *chain)
+static struct sim_op *op_named(const struct sim_client *c,
+			       const struct index_op *op)
 {
-	const struct index_op *op =
-		(const void *)((const char *)chain -
-			       offsetof(struct index_op, chain));
-
 	for (unsigned i = 0; i < c->n_ops; i++)
 		if (sim_key_hash[c->op[i]->key] == op->key.hash)
 			return c->op[i];
 	sim_fail("client %u swaps a slot of no operation of its", c->id);
+}
+
+/* The operation that a chain belongs to. */
+static struct sim_op *op_of(const struct sim_client *c,
+			    const struct xport_chain *chain)
+{
+	return op_named(c, (const void *)((const char *)chain -
+					  offsetof(struct index_op, chain)));
 }
 
 static void swapped(struct sim_op *op, uint64_t before, uint64_t after)
@@ -133,11 +136,21 @@ void sim_lane_forget(struct sim_conn *k)
 
 /* ---- requests ------------------------------------------------------------------------- */
 
+static bool gone(const struct sim_client *c, struct sim_conn *k)
+{
+	return c->dying || sim_conn_lane(k)->dead || sim_conn_fenced(k);
+}
+
+bool sim_lane_gone(const struct sim_client *c)
+{
+	return gone(c, c->conn);
+}
+
 static bool breaks(const struct sim_client *c, struct sim_conn *k)
 {
 	struct sim_lane_state *l = sim_conn_lane(k);
 
-	if (c->dying || l->dead || sim_conn_fenced(k))
+	if (gone(c, k))
 		return true;
 	if (!l->break_now)
 		return false;
@@ -281,6 +294,29 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	return 1;
 }
 
+bool sim_lane_swap(struct sim_client *c, const struct index_op *op, uint64_t off,
+		   uint64_t expect, uint64_t swap, uint64_t *found_out)
+{
+	uint64_t *slot = (uint64_t *)(void *)(sim.base + off);
+
+	if (!c->quiet) {
+		linger(c, true);
+		sim_give_way();
+	}
+	if (gone(c, c->conn))
+		return false;
+	sim_note((int)c->id, "swaps", off, swap);
+	sim_check_slots(off);
+	*found_out = *slot;
+	if (*slot != expect)
+		return true;
+	*slot = swap;
+	swapped(op_named(c, op), expect, swap);
+	if (!c->quiet && sim_below(3) == 0)
+		sim_give_way();
+	return true;
+}
+
 static void tear_gap(void *arg)
 {
 	struct sim_client *c = sim_conn_client(arg);
@@ -307,6 +343,7 @@ struct xport_lane *sim_lane_wrap(struct xport_lane *lane)
 		.delay_ppm = 100000,
 		.delay_polls = 3,
 		.hide_direct = sim.remote || !c->direct,
+		.at_once = c->at_once,
 		.byte_tear = sim.tears,
 		.tear_gap = tear_gap,
 		.hook = hook,

@@ -18,16 +18,37 @@ static void others_go_on(enum sim_event why)
 	sim_give_way();
 }
 
+/* From the region, or into a block of it. */
 static void copy(void *to, const void *from, size_t len)
 {
+	const struct sim_client *c = sim.running;
+	uint64_t off = (uint64_t)((uint8_t *)to - sim.base);
+	bool stores = off < sim.region.sb.region_bytes;
 	size_t part = sim_below(len / 8 + 1) * 8;
 
 	others_go_on(SIM_COPIES);
+	if (stores && sim_lane_gone(c))
+		return;
+	if (stores)
+		sim_check_write(off);
 	atom_copy_block(to, from, part);
 	if (part)
 		others_go_on(SIM_COPIES);
+	if (stores && sim_lane_gone(c))
+		return;
 	atom_copy_block((char *)to + part, (const char *)from + part,
 			len - part);
+}
+
+/* Who is gone learns nothing: as if a migration had been there before it. */
+static uint64_t swap(const struct index_op *op, uint64_t *slot, uint64_t expect,
+		     uint64_t to)
+{
+	uint64_t off = (uint64_t)((uint8_t *)slot - sim.base), found;
+
+	sim_events[SIM_AT_ONCE]++;
+	return sim_lane_swap(sim.running, op, off, expect, to, &found) ?
+		       found : expect | SLOT_FROZEN;
 }
 
 static void watch(void)
@@ -38,4 +59,5 @@ static void watch(void)
 
 #define atom_copy_block copy
 #define atom_spin_hint watch
+#define atom_cas_u64(slot, expect, to) swap(op, slot, expect, to)
 #include "common/index_try.c"
