@@ -2,9 +2,12 @@
 /* The masks of a line: by their meaning, and the same by all ways to make them. */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/atomic.h"
+#include "common/clock.h"
 #include "common/window_scan.h"
 #include "test_main.h"
 
@@ -102,6 +105,47 @@ START_TEST(masks_of_each_bit_say_what_the_words_say)
 }
 END_TEST
 
+static uint64_t shared_line[LINE_SLOTS] __attribute__((aligned(64)));
+static bool binding;
+
+/* Slots are bound to a key of fingerprint 5, and empty again, all the time. */
+static void *bind_slots(void *arg)
+{
+	uint64_t empty = slot_empty(7), full = slot_pack(block(0x1234567), 5, 0);
+
+	(void)arg;
+	for (unsigned i = 0; __atomic_load_n(&binding, __ATOMIC_RELAXED); i++)
+		__atomic_store_n(&shared_line[i % LINE_SLOTS],
+				 i / LINE_SLOTS % 2 ? full : empty,
+				 __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Whichever of both words a slot holds, a mask names it: also while it changes. */
+START_TEST(a_slot_that_is_being_bound_is_named)
+{
+	uint64_t end = clock_now_ns() + 300 * NS_PER_MS;
+	unsigned missed = 0;
+	pthread_t binder;
+
+	for (unsigned i = 0; i < LINE_SLOTS; i++)
+		shared_line[i] = slot_empty(7);
+	binding = true;
+	ck_assert_int_eq(pthread_create(&binder, NULL, bind_slots, NULL), 0);
+	do {
+		for (unsigned i = 0; i < 1000; i++) {
+			struct line_masks m = window_scan(shared_line, 5);
+
+			missed += (m.match | m.stop) != (1u << LINE_SLOTS) - 1;
+			atom_compiler_barrier();
+		}
+	} while (clock_now_ns() < end);
+	__atomic_store_n(&binding, false, __ATOMIC_RELAXED);
+	ck_assert_int_eq(pthread_join(binder, NULL), 0);
+	ck_assert_uint_eq(missed, 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("window_scan");
@@ -109,6 +153,7 @@ static Suite *suite(void)
 
 	tcase_add_test(t, masks_of_random_lines_say_what_the_words_say);
 	tcase_add_test(t, masks_of_each_bit_say_what_the_words_say);
+	tcase_add_test(t, a_slot_that_is_being_bound_is_named);
 	suite_add_tcase(s, t);
 	return s;
 }
