@@ -96,8 +96,10 @@ slot() {
 
 	# The grace period and the check of a block's content guard against the same
 	# thing. Each alone is enough; without both, values are mixed up.
-	holds -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DOPS0=3 -DOPS1=0
-	holds -DSAME_FP -DMUTANT_NO_CHECK_OF_CONTENT -DOPS0=3 -DOPS1=0
+	if large; then
+		holds -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DOPS0=3 -DOPS1=0
+		holds -DSAME_FP -DMUTANT_NO_CHECK_OF_CONTENT -DOPS0=3 -DOPS1=0
+	fi
 	noticed -DSAME_FP -DMUTANT_REUSE_BEFORE_T -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
 	noticed -DSAME_FP -DMUTANT_LATE_READER_GOES_ON -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
 }
@@ -135,11 +137,11 @@ resolve() {
 # Again T and the check of a block's content guard against the same thing.
 migrate() {
 	holds -DPAGES_HOLD_VALUES
-	holds -DMIGRATIONS=2 -DRIVAL_OPS=1
-	holds -DDOUBLED_START -DMUTANT_REUSE_BEFORE_T
 	holds -DDEAD_START -DNO_CHECK_OF_CONTENT -DRIVAL_OPS=1
 	holds -DDEATHS -DPAGES_HOLD_VALUES -DRIVAL_OPS=1
 	if large; then
+		holds -DMIGRATIONS=2 -DRIVAL_OPS=1
+		holds -DDOUBLED_START -DMUTANT_REUSE_BEFORE_T
 		holds -DRIVAL_OPS=3
 		holds -DMIGRATIONS=2
 		holds -DMIGRATIONS=3 -DRIVAL_OPS=1
