@@ -99,7 +99,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 /* Write the block's image where WRITE takes it from, and add the WRITE. */
 static enum next block_write(struct index *ix, struct index_op *op)
 {
-	uint8_t *image;
+	uint8_t *image = NULL;
 	enum next next;
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&

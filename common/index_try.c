@@ -346,7 +346,7 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 static enum next write_now(struct index *ix, struct index_op *op)
 {
 	uint64_t bytes = block_room(op->key.len, op->value_len);
-	uint8_t *block = ix->lane->base + op->block.off, *image;
+	uint8_t *block = ix->lane->base + op->block.off, *image = NULL;
 	enum next next = op_block_image(ix, op, &image);
 
 	if (next != NEXT_POST)
