@@ -99,6 +99,8 @@ static int read_more(void)
 		exit(1);
 	}
 	held += (size_t)n;
+	if (n == 0 && held > 0)
+		buf[held++] = '\n'; /* the last line may lack it */
 	return n > 0;
 }
 

@@ -102,6 +102,8 @@ for program in shared static own; do
 	[ "$("$dir/$program")" = world ] || die "$program: hello"
 done
 [ "$("$dir/async" hello hello)" = "10 bytes" ] || die "async"
+[ "$(printf 'hello\nhello' | "$dir/epoll")" = "hello: world
+hello: world" ] || die "epoll"
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
 "$root/bin/kvbench" run null -P "$root/share/farkv/workloads/workloadc" \
 	>/dev/null 2>"$dir/err" || {
