@@ -19,14 +19,14 @@
 #include "util.h"
 
 /*
- * Copy from the region. Aligned requests (windows, slots, directory entries)
+ * Copy from the region. Aligned requests (windows, slots, the directory however large)
  * go by whole words with acquire, so that a word which leads to a block also
  * brings the block's bytes; the rest (blocks) is bytes that nobody writes while
  * a slot names them.
  */
 static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 {
-	if (((uintptr_t)src | len) % 8 == 0 && len <= 1024) {
+	if (((uintptr_t)src | len) % 8 == 0) {
 		const uint64_t *from = (const uint64_t *)(const void *)src;
 		uint8_t *to = dst;
 
