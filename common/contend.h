@@ -46,7 +46,7 @@
 struct contend {
 	uint64_t hash;  /* of the key that was written last */
 	uint64_t state; /* of a xorshift generator; 0 at the beginning */
-	uint32_t pause; /* bound of the next one, at least CONTEND_PAUSE_MIN */
+	uint32_t pause; /* bound of the next one, if that is not too little */
 	uint32_t overlook; /* so many of others' writes */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
@@ -75,10 +75,8 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 	bool again = c->hash == hash;
 
 	c->hash = hash;
-	if (!again)
-		c->pause = 0;
-	else if (!lost)
-		c->pause -= c->pause / CONTEND_EASE;
+	if (!lost)
+		c->pause = again ? c->pause - c->pause / CONTEND_EASE : 0;
 	if (lost)
 		c->hot = true;
 	else if (!again)

@@ -153,8 +153,8 @@ struct index_op {
 	uint8_t looks;      /* at that slot */
 	bool warm_doubted;  /* the location had been wrong before it was asked */
 	uint64_t warm_slot, warm_word, warm_version;
-	bool direct;        /* the slot was found by loads: no window's image */
 	bool at_once;       /* its swaps need no chain */
+	bool direct;        /* the slot was found by loads: no window's image */
 	bool foreign;       /* ... and held what another session had written before */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
 	int refusal;        /* how it ends if the window settles */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * On lanes that hand out the region's memory: a GET by loads; and a write, whose search
- * is by loads, and whose chains are done when they are posted. What is unusual is left to
+ * is by loads, and which is done at once, with a chain or without one. What is unusual is left to
  * the steps of index_op.c.
  */
 #include "config.h"
@@ -363,7 +363,7 @@ static enum next write_now(struct index *ix, struct index_op *op)
  * What op_swap() has settled upon, where that needs no chain: the CAS comes after the
  * block's bytes (atom_cas_u64()).
  */
-static enum next swap_now(struct index *ix, struct index_op *op)
+static enum next swap_now(struct index *ix, struct index_op *op, unsigned nth)
 {
 	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
 	uint64_t found;
@@ -373,15 +373,19 @@ static enum next swap_now(struct index *ix, struct index_op *op)
 
 		if (next != NEXT_POST)
 			return next;
+		/* That took a while. */
+		if (xport_broken(ix->lane))
+			return op_done(ix, op, FARKV_EDISCONNECTED);
 	}
 	found = atom_cas_u64(slot, op->expect_word, op->new_word);
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
+	count_post(ix, nth);
 	return op_swap_result(ix, op, found);
 }
 
 /* The same by a chain. NEXT_POST, too, if the lane broke under it. */
-static enum next swap_posted(struct index *ix, struct index_op *op)
+static enum next swap_posted(struct index *ix, struct index_op *op, unsigned nth)
 {
 	int err;
 
@@ -389,11 +393,14 @@ static enum next swap_posted(struct index *ix, struct index_op *op)
 	err = xport_post(ix->lane, &op->chain);
 	if (err)
 		return op_done(ix, op, err);
-	return op->chain.status ? NEXT_POST : op_swap_done(ix, op);
+	if (op->chain.status)
+		return NEXT_POST;
+	count_post(ix, nth);
+	return op_swap_done(ix, op);
 }
 
-/* A longer value takes longer to write than a window to come. */
-#define WRITE_FIRST_MAX 512u
+/* A larger block takes longer to write than a window to come. */
+#define WRITE_FIRST_MAX 640u
 
 /* Swaps, lost and tried again, before somebody has to look at the clock. */
 #define SWAPS_MAX 4u
@@ -409,11 +416,8 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op)
 
 		if (n > 1)
 			contend_pause(&ix->contend, ix->prefix);
-		next = op->at_once ? swap_now(ix, op) : swap_posted(ix, op);
-		if (next == NEXT_POST && op->chain.status)
-			return next; /* as its state says */
-		count_post(ix, n);
-		if (next != NEXT_POST)
+		next = op->at_once ? swap_now(ix, op, n) : swap_posted(ix, op, n);
+		if (next != NEXT_POST || op->chain.status) /* as its state says */
 			return next;
 	}
 	return op_again(ix, op);
@@ -428,7 +432,10 @@ static bool may_write(const struct index *ix, const struct index_op *op)
 	       op->value_len <= ix->sb.max_value;
 }
 
-/* Another session has written the key since its version was read. */
+/*
+ * What another session has written is not what was expected: most likely it came in
+ * between.
+ */
 static bool came_too_late(const struct index_op *op, enum next next)
 {
 	return next == NEXT_DONE && op->result == FARKV_EVERSION && op->foreign;
@@ -441,7 +448,7 @@ static bool came_too_late(const struct index_op *op, enum next next)
 static bool writes_first(const struct index *ix, const struct index_op *op)
 {
 	return op->at_once && op->kind == INDEX_PUT && !op->written &&
-	       op->value_len <= WRITE_FIRST_MAX &&
+	       block_room(op->key.len, op->value_len) <= WRITE_FIRST_MAX &&
 	       !contend_hot(&ix->contend, op->key.hash);
 }
 

@@ -21,7 +21,21 @@ static void spin(void)
 		act();
 }
 
+static void (*at_swap)(void);
+
+/* Writes without a chain come to a word that others have just changed. */
+static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
+{
+	void (*act)(void) = at_swap;
+
+	at_swap = NULL;
+	if (act)
+		act();
+	return atom_cas_u64(slot, expect, to);
+}
+
 #define atom_spin_hint spin
+#define atom_cas_u64 swap
 #include "common/index_try.c"
 
 static struct index_key k;
@@ -118,6 +132,72 @@ START_TEST(cas_that_comes_too_late_lets_the_rivals_on_for_longer_each_time)
 	ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version), FARKV_EVERSION);
 	index_pause(me.ix, &me.op);
 	ck_assert_uint_le(me.ix->contend.pause, bound);
+	teardown();
+}
+END_TEST
+
+static void before_its_swap(enum index_kind kind, const char *value)
+{
+	setup(false);
+	k = key_of("k");
+	ck_assert(me.lane->caps & XPORT_AT_ONCE);
+	fake_region_grant(&region, me.alloc, 0, 4);
+	fake_region_grant(&region, other.alloc, 0, 4);
+	rival_sets(-1, NULL, kind, k, value);
+	at_swap = rival_op;
+}
+
+START_TEST(put_without_a_chain_that_loses_stands_before_the_winner)
+{
+	uint32_t blocks;
+
+	before_its_swap(INDEX_PUT, "after");
+	at_swap = NULL;
+	PUT(&me, k, "first");
+	blocks = alloc_count(me.alloc, 0);
+	at_swap = rival_op;
+	PUT(&me, k, "before");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(me.lane->counters.writes, 2);
+	ck_assert_uint_eq(me.lane->counters.cas, 2);
+	ck_assert_uint_eq(alloc_count(me.alloc, 0), blocks);
+	check_value(&me, k, "after");
+	teardown();
+}
+END_TEST
+
+/* The winner of the slot may be the same key, or another one. */
+START_TEST(insert_without_a_chain_that_loses_looks_again)
+{
+	before_its_swap(INDEX_ADD, "the winner's");
+	ck_assert_int_eq(run(&me, INDEX_ADD, k, "too late", 0), FARKV_EEXISTS);
+	ck_assert_int_eq(rival.result, 0);
+	check_value(&me, k, "the winner's");
+	check_no_duplicates(k);
+	teardown();
+
+	before_its_swap(INDEX_PUT, "after");
+	PUT(&me, k, "mine"); /* an insert is not absorbed */
+	ck_assert_int_eq(rival.result, 0);
+	check_value(&other, k, "mine");
+	check_no_duplicates(k);
+	teardown();
+}
+END_TEST
+
+START_TEST(cas_without_a_chain_that_loses_changes_nothing)
+{
+	uint64_t version;
+
+	before_its_swap(INDEX_PUT, "theirs");
+	at_swap = NULL;
+	PUT(&me, k, "first");
+	check_value(&me, k, "first");
+	version = me.op.version;
+	at_swap = rival_op;
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", version), FARKV_EVERSION);
+	ck_assert_int_eq(rival.result, 0);
+	check_value(&me, k, "theirs");
 	teardown();
 }
 END_TEST
@@ -330,6 +410,9 @@ static Suite *suite(void)
 	tcase_add_test(t, put_that_sees_a_conditional_write_comes_behind_it);
 	tcase_add_test(t,
 		cas_that_comes_too_late_lets_the_rivals_on_for_longer_each_time);
+	tcase_add_test(t, put_without_a_chain_that_loses_stands_before_the_winner);
+	tcase_add_test(t, insert_without_a_chain_that_loses_looks_again);
+	tcase_add_test(t, cas_without_a_chain_that_loses_changes_nothing);
 	tcase_add_test(t, put_that_sees_a_frozen_word_waits_for_the_migration);
 	tcase_add_test(t, put_whose_lane_breaks_before_its_swap_is_left_pending);
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);

@@ -3,6 +3,8 @@
  * it, and while a put watches a slot. */
 #include "config.h"
 
+#include <farkv.h>
+
 #include "common/atomic.h"
 #include "tests/lab/sim.h"
 
@@ -40,6 +42,33 @@ static void copy(void *to, const void *from, size_t len)
 			len - part);
 }
 
+static void watch(void)
+{
+	if (sim_below(8) == 0)
+		others_go_on(SIM_WATCHES);
+}
+
+/* contend.h, too, is to see it. */
+#define atom_spin_hint watch
+#include "common/index_priv.h"
+
+/* A large block's image is made where it belongs. */
+static enum next make_image(struct index *ix, struct index_op *op,
+			    uint8_t **image_out)
+{
+	const struct sim_client *c = sim.running;
+	enum next next;
+
+	if (sim_lane_gone(c))
+		return op_done(ix, op, FARKV_EDISCONNECTED);
+	next = op_block_image(ix, op, image_out);
+	if (next == NEXT_POST && *image_out == sim.base + op->block.off) {
+		sim_check_write(op->block.off);
+		others_go_on(SIM_COPIES);
+	}
+	return next;
+}
+
 /* Who is gone learns nothing: as if a migration had been there before it. */
 static uint64_t swap(const struct index_op *op, uint64_t *slot, uint64_t expect,
 		     uint64_t to)
@@ -51,13 +80,7 @@ static uint64_t swap(const struct index_op *op, uint64_t *slot, uint64_t expect,
 		       found : expect | SLOT_FROZEN;
 }
 
-static void watch(void)
-{
-	if (sim_below(8) == 0)
-		others_go_on(SIM_WATCHES);
-}
-
 #define atom_copy_block copy
-#define atom_spin_hint watch
+#define op_block_image make_image
 #define atom_cas_u64(slot, expect, to) swap(op, slot, expect, to)
 #include "common/index_try.c"
