@@ -5,8 +5,8 @@
  *
  * GET: hash the key; load the line of the index that the hash names; load the
  * block that the slot names; sum it, compare the key, copy the value out.
- * PUT: the same as far as the key's comparison; write a new block with its sums;
- * swap the slot. Batches do each of these steps for all of their keys before the
+ * PUT: write a new block with its sums, while the line is on its way; the same as far
+ * as the key's comparison; swap the slot. Batches do each of these steps for all of their keys before the
  * next, and fetch ahead what it will need.
  *
  * What is left out is what makes a store of it: a directory that can grow, other
@@ -393,13 +393,14 @@ static inline void prefetch_rest(const struct mem_side *m, uint64_t which)
 static size_t put_hashed(struct mem_side *m, uint64_t hash, const char *key,
 			 size_t len)
 {
-	uint64_t *slot = find(m, hash, key, len), old, word;
 	struct block_ref *rest = &m->rest[m->next % RESTING];
 	struct block_ref ref = *rest;
+	uint64_t *slot, old, word;
 
+	write_block(m, ref, hash, key, len);
+	slot = find(m, hash, key, len);
 	if (!slot)
 		return 0;
-	write_block(m, ref, hash, key, len);
 	old = *slot;
 	word = slot_pack(ref, hash_fp(hash), SLOT_BLIND);
 	if (atom_cas_u64(slot, old, word) != old)
