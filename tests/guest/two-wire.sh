@@ -17,7 +17,8 @@ mark() {
 	bash -c "echo '$1' >/dev/udp/$GUEST_PEER_ADDR/9"
 }
 
-# A put of a new key, a get and a put over it, by a handle that has memory at hand.
+# send_marked HANDLE: a put of a new key, a get and a put over it, by a handle that has
+# memory at hand.
 send_marked() {
 	ask soak 0.5
 	succeeds put key first
@@ -25,13 +26,13 @@ send_marked() {
 	sleep 0.5
 	was=second
 	for n in $rounds; do
-		mark "get$n"
+		mark "$1-get$n"
 		succeeds get key
 		[ "$rest" = "$was" ] || fail "get: $rest"
-		mark "put$n"
+		mark "$1-put$n"
 		was=third$n
 		succeeds put key "$was"
-		mark "end$n"
+		mark "$1-end$n"
 	done
 	succeeds get key
 	[ "$rest" = "$was" ] || fail "get after put: $rest"
@@ -91,6 +92,23 @@ get_sends() {
 	has '1[2-7]' "$(wc -l <"$dir/some")" "packets of READs"
 }
 
+# The look at a remembered slot is a CAS that changes nothing.
+remembered_get_sends() {
+	has 19 1 "looks"
+	has 12 1 "READ requests"
+	has '13|16' 1 "first packets of answers"
+	has 18 1 "answers to the look"
+	has '1[2-9]' "$(wc -l <"$dir/some")" "packets of looks and READs"
+}
+
+remembered_put_sends() {
+	has '[6-9]|1[01]' 1 "WRITEs"
+	has 12 0 "READ requests"
+	has 19 1 "compare-and-swaps"
+	has 18 1 "answers to it"
+	has '[0-5]' 0 "SENDs"
+}
+
 put_sends() {
 	has '[6-9]|1[01]' 1 "WRITEs"
 	has 12 2 "READ requests"
@@ -107,10 +125,16 @@ case ${GUEST_ROLE-} in
 	packets >"$dir/packets"
 
 	testcase "get: window, window again, block: three READs, their answers, nothing else"
-	some_round get_sends get put
+	some_round get_sends cold-get cold-put
 
 	testcase "put over a key: a WRITE, the READs of a cold look-up, a compare-and-swap"
-	some_round put_sends put end
+	some_round put_sends cold-put cold-end
+
+	testcase "get of a remembered key: a look at its slot and a READ, their answers, nothing else"
+	some_round remembered_get_sends warm-get warm-put
+
+	testcase "put over a remembered key: a WRITE and a compare-and-swap"
+	some_round remembered_put_sends warm-put warm-end
 
 	testcase "a get and a put: all is UDP port 4791"
 	strange=$(tshark -r "$out/a.pcap" -Y 'not udp.port == 4791 and not udp.port == 9
@@ -136,8 +160,11 @@ a)
 	;;
 b)
 	await serves || fail "guest a does not serve"
+	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000 0
+	send_marked cold
+	close_client
 	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000
-	send_marked
+	send_marked warm
 	close_client
 	signal "done"
 	[ "$failures" -eq 0 ]
