@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * On lanes that hand out the region's memory: a GET by loads; and a write, whose search
- * is by loads, and which is done at once, with a chain or without one. What is unusual is left to
- * the steps of index_op.c.
+ * is by loads, and which is done at once, with a chain or without one. What is unusual
+ * is left to the steps of index_op.c.
  */
 #include "config.h"
 
@@ -323,8 +323,9 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 	op->foreign = view.version >> 32 != ix->prefix;
 	if (op->kind == INDEX_PUT && ix->counter < UINT32_MAX &&
 	    contend_hot(&ix->contend, op->key.hash)) {
-		/* If it is absorbed, its version was this. */
-		op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+		/* If it is absorbed, its version was this; or its written block's. */
+		if (!op->written)
+			op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
 		word = contend_watch(&ix->contend, &slots[op->slot_at], word,
 				     ix->prefix);
 		op->foreign = false;

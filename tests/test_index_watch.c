@@ -136,6 +136,8 @@ START_TEST(cas_that_comes_too_late_lets_the_rivals_on_for_longer_each_time)
 }
 END_TEST
 
+static unsigned swaps; /* of the rivals */
+
 static void before_its_swap(enum index_kind kind, const char *value)
 {
 	setup(false);
@@ -198,6 +200,32 @@ START_TEST(cas_without_a_chain_that_loses_changes_nothing)
 	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", version), FARKV_EVERSION);
 	ck_assert_int_eq(rival.result, 0);
 	check_value(&me, k, "theirs");
+	teardown();
+}
+END_TEST
+
+static void rival_cas_again(void)
+{
+	rival_cas();
+	if (++swaps < SWAPS_MAX)
+		at_swap = rival_cas_again;
+}
+
+/* It has written its block before it lost, and watches when it begins again. */
+START_TEST(put_that_watches_with_a_written_block_keeps_its_version)
+{
+	uint64_t version;
+
+	before_its_swap(INDEX_CAS, "theirs");
+	at_swap = NULL;
+	PUT(&me, k, "first");
+	swaps = 0;
+	at_swap = rival_cas_again;
+	PUT(&me, k, "mine");
+	ck_assert_uint_eq(swaps, SWAPS_MAX);
+	version = me.op.version;
+	check_value(&me, k, "mine");
+	ck_assert_uint_eq(me.op.version, version);
 	teardown();
 }
 END_TEST
@@ -280,8 +308,6 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 	teardown();
 }
 END_TEST
-
-static unsigned swaps;
 
 /* Before each of the first four swaps of `me` the key is put anew; at last a large value. */
 static int rivals_put(void *arg, const struct xport_chain *c, unsigned i, bool after)
@@ -413,6 +439,7 @@ static Suite *suite(void)
 	tcase_add_test(t, put_without_a_chain_that_loses_stands_before_the_winner);
 	tcase_add_test(t, insert_without_a_chain_that_loses_looks_again);
 	tcase_add_test(t, cas_without_a_chain_that_loses_changes_nothing);
+	tcase_add_test(t, put_that_watches_with_a_written_block_keeps_its_version);
 	tcase_add_test(t, put_that_sees_a_frozen_word_waits_for_the_migration);
 	tcase_add_test(t, put_whose_lane_breaks_before_its_swap_is_left_pending);
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
