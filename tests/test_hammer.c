@@ -381,7 +381,7 @@ static void one_op(struct hammer *h, bool mortal)
 	uint32_t r = (uint32_t)(rnd(&h->random) >> 32), key = r % KEYS;
 
 	h->t->ops++;
-	/* Races are short, and who wins twice does so once in 10,000. */
+	/* Races are short; when two could win, they did in some of 60,000. */
 	if (!mortal && r / KEYS / 16 % 2) {
 		do_race(h);
 		return;
