@@ -13,8 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include <check.h>
 #include <farkv.h>
+
+#include "marks.h"
 
 #define POISON 0xA5
 

@@ -5,7 +5,7 @@
 
 #include <dirent.h>
 
-#include <check.h>
+#include "marks.h"
 
 /** With "." and ".."; of /proc/self/fd also the one by which it is read. */
 static inline unsigned entries(const char *path)

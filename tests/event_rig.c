@@ -5,9 +5,9 @@
 
 #include <poll.h>
 
-#include <check.h>
 #include <farkv.h>
 
+#include "marks.h"
 #include "queue_rig.h"
 
 int fd;

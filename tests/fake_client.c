@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-#include <check.h>
-
 #include "common/clock.h"
+#include "marks.h"
 
 void fake_client_init(struct fake_client *c, struct fake_region *r,
 		      struct xport_lane *lane, uint32_t prefix)

@@ -3,14 +3,30 @@
 
 #include "fake_region.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include <check.h>
+#include <sys/mman.h>
 
 #include <farkv.h>
 
 #include "common/hash.h"
+#include "marks.h"
+
+#define GUARD_BYTES 4096u
+
+/*
+ * Zeros, of which only what is used takes memory and time, between pages that nobody may
+ * touch.
+ */
+static uint8_t *map_guarded(size_t bytes)
+{
+	uint8_t *p = mmap(NULL, bytes + 2 * GUARD_BYTES, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	ck_assert_int_eq(mprotect(p + GUARD_BYTES, bytes,
+				  PROT_READ | PROT_WRITE), 0);
+	return p + GUARD_BYTES;
+}
 
 void fake_region_init(struct fake_region *r, uint32_t depth,
 		      uint64_t heap_pages, uint64_t grace_ns)
@@ -27,9 +43,7 @@ void fake_region_init(struct fake_region *r, uint32_t depth,
 	r->sb.max_key = FARKV_KEY_MAX;
 	r->sb.grace_ns = grace_ns;
 	superblock_seal(&r->sb);
-	r->base = aligned_alloc(4096, r->sb.region_bytes);
-	ck_assert_ptr_nonnull(r->base);
-	memset(r->base, 0, r->sb.region_bytes);
+	r->base = map_guarded(r->sb.region_bytes);
 	memcpy(r->base, &r->sb, sizeof(r->sb));
 	r->next_page = META_ALIGN / PAGE_BYTES;
 	r->next_gen = 1;
@@ -40,7 +54,7 @@ void fake_region_init(struct fake_region *r, uint32_t depth,
 
 void fake_region_fini(struct fake_region *r)
 {
-	free(r->base);
+	munmap(r->base - GUARD_BYTES, r->sb.region_bytes + 2 * GUARD_BYTES);
 }
 
 uint64_t fake_region_subtable(struct fake_region *r, uint32_t depth)

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <check.h>
-
 #include <farkv.h>
+
+#include "marks.h"
 
 /* ---- the region ------------------------------------------------------------- */
 

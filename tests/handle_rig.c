@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <check.h>
-
 #include "common/clock.h"
+#include "marks.h"
 
 struct fake_server srv;
 struct farkv *kv;

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <check.h>
-
 #include "common/clock.h"
+#include "marks.h"
 
 struct step_lane *lane;
 struct farkv_completion done[DONE_MAX];

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <check.h>
+#include "marks.h"
 
 #define HEAR_MS 20000
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <check.h>
+#include "marks.h"
 
 #define ARGS_MAX 16
 #define ARGS_OWN 10

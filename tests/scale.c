@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include <check.h>
+#include "marks.h"
 
 #define OUTPUT_MAX 16384
 

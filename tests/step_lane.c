@@ -7,10 +7,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <check.h>
 #include <farkv.h>
 
 #include "common/err.h"
+#include "marks.h"
 
 /* More in a row than any deadline of a test takes, on a lane that stands still. */
 #define STILL_POLLS 20000000u

@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <check.h>
-
 #include "common/clock.h"
+#include "marks.h"
 
 void put_n(unsigned from, unsigned n)
 {

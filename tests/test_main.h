@@ -4,11 +4,10 @@
 #define TESTS_TEST_MAIN_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <check.h>
+#include "marks.h"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -28,23 +27,6 @@
 #ifndef TEST_UNDER_ASAN
 #define TEST_UNDER_ASAN false
 #endif
-
-/**
- * What libcheck does behind each assertion that holds: it writes where that was to a
- * file, for the case that the test crashes next. That is a system call, and in a loop of
- * a million assertions takes longer than all else. So of one line only the first times
- * are written, and then one in 256: what a crash is reported to come "after" is such an
- * assertion.
- */
-static inline void test_mark(const char *file, int line)
-{
-	static _Thread_local uint32_t passed[1024];
-	uint32_t *n = &passed[(unsigned)line % 1024];
-
-	if (++*n < 64 || *n % 256 == 0)
-		(_mark_point)(file, line);
-}
-#define _mark_point(file, line) test_mark(file, line)
 
 /**
  * For a case whose child starts threads after fork(): ThreadSanitizer's runtime

@@ -11,12 +11,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <check.h>
 #include <farkv.h>
 
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/xport_verbs.h"
+#include "marks.h"
 
 #define META_BYTES 4096u
 #define LANES_MAX 8u

@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <check.h>
 #include <farkv.h>
 
 #include "tests/e2e.h"
 #include "tests/fsck_text.h"
+#include "tests/marks.h"
 
 /* A scenario that makes more calls than this would never end. */
 #define CALLS_MAX 20000

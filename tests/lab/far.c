@@ -18,9 +18,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include <check.h>
-
 #include "tests/lab/stress.h"
+#include "tests/marks.h"
 
 #define HARM_MS 600u
 #define OP_TIMEOUT_MS 4000u

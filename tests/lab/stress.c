@@ -18,12 +18,11 @@
 #include <signal.h>
 #include <string.h>
 
-#include <check.h>
-
 #include "common/util.h"
 #include "tests/e2e.h"
 #include "tests/lab/linear.h"
 #include "tests/lab/stress.h"
+#include "tests/marks.h"
 
 #define ROUND_MS 2500u
 /* By RDMA it takes a client long to begin, in a guest at least. */

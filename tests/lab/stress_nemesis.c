@@ -5,9 +5,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <check.h>
-
 #include "tests/lab/stress.h"
+#include "tests/marks.h"
 
 #define TICK_US 1000u
 #define MS UINT64_C(1000000)
