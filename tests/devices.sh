@@ -28,12 +28,13 @@ card() { # NAME NODE DRIVER INTERFACE
 	echo "$1" >"$FAKE_ROOT/sys/class/infiniband_verbs/$2/ibdev"
 	: >"$FAKE_ROOT/dev/infiniband/$2"
 }
-json_is() { # PYTHON-EXPRESSION about o, d (the first device), p (its first port)
+json_is() { # PYTHON-EXPRESSION... about o, d (the first device), p (its first port)
 	python3 -c 'import json, sys
 o = json.load(open(sys.argv[1]))
 d = (o.get("devices") or [None])[0]
 p = (d or {}).get("ports") and d["ports"][0]
-sys.exit(not eval(sys.argv[2]))' "$dir/out" "$1" || fail "not so: $1: $(cat "$dir/out")"
+wrong = [e for e in sys.argv[2:] if not eval(e)]
+sys.exit("\n".join(wrong) or 0)' "$dir/out" "$@" 2>"$dir/wrong" || fail "not so: $(cat "$dir/wrong" "$dir/out")"
 }
 hints() { # STATE REGEX
 	cases=$((cases + 1))
@@ -63,14 +64,14 @@ shows 'GID 3 +RoCE v2 +10\.1\.2\.3 .*<- chosen$'
 [ "$(grep -c chosen "$dir/out")" -eq 2 ] || fail "not one GID chosen for each port"
 expect 0 kvcli devices --quiet && prints 'mlx5_0\n'
 expect 0 kvcli devices --json && silent
-json_is 'o["usable"] and d["usable"] and d["node_guid"] == "0c42:a103:00a1:b2c3" and d["driver"] == "mlx5_core"'
-json_is 'not d["software"] and d["atomics"] == "device" and d["max_qp_init_rd_atom"] == 16 and d["max_qp_rd_atom"] == 32'
-json_is 'd["max_qp"] == 1000 and d["max_srq"] == 500 and d["max_mr_size"] == 1 << 32 and d["odp"] is False'
-json_is 'len(d["ports"]) == 2 and p["usable"] and not d["ports"][1]["usable"] and d["ports"][1]["state"] == "down"'
-json_is 'p["gid_chosen"] == 3 and "IPv4" in p["gid_why"] and p["link_layer"] == "Ethernet" and "lid" not in p'
-json_is '[g["type"] for g in p["gids"]] == ["RoCE v1", "RoCE v2", "RoCE v1", "RoCE v2", "RoCE v2"]'
-json_is '[g["address"] for g in p["gids"]][3:] == ["10.1.2.3", "2001:db8::7"] and [g["index"] for g in p["gids"]] == [0, 1, 2, 3, 4]'
-json_is 'p["active_mtu"] == 1024 and p["max_mtu"] == 4096 and p["max_msg_size"] == 1 << 30'
+json_is 'o["usable"] and d["usable"] and d["node_guid"] == "0c42:a103:00a1:b2c3" and d["driver"] == "mlx5_core"' \
+	'not d["software"] and d["atomics"] == "device" and d["max_qp_init_rd_atom"] == 16 and d["max_qp_rd_atom"] == 32' \
+	'd["max_qp"] == 1000 and d["max_srq"] == 500 and d["max_mr_size"] == 1 << 32 and d["odp"] is False' \
+	'len(d["ports"]) == 2 and p["usable"] and not d["ports"][1]["usable"] and d["ports"][1]["state"] == "down"' \
+	'p["gid_chosen"] == 3 and "IPv4" in p["gid_why"] and p["link_layer"] == "Ethernet" and "lid" not in p' \
+	'[g["type"] for g in p["gids"]] == ["RoCE v1", "RoCE v2", "RoCE v1", "RoCE v2", "RoCE v2"]' \
+	'[g["address"] for g in p["gids"]][3:] == ["10.1.2.3", "2001:db8::7"] and [g["index"] for g in p["gids"]] == [0, 1, 2, 3, 4]' \
+	'p["active_mtu"] == 1024 and p["max_mtu"] == 4096 and p["max_msg_size"] == 1 << 30'
 expect 0 kvcli doctor -m 1m && silent
 shows '^ok    ports: mlx5_0/1 active \(Ethernet\), mlx5_0/2 down'
 shows '^ok    gid: mlx5_0/1 uses GID 3, 10\.1\.2\.3 \(RoCE v2 over IPv4\)$'
@@ -123,8 +124,8 @@ V
 card mlx4_0 uverbs0 mlx4_core ib0
 expect 0 kvcli devices && shows '^mlx4_0 +1  yes +active +InfiniBand +ib0 +4096 +-  -$' && shows 'LID 17$'
 expect 0 kvcli devices --json
-json_is 'p["lid"] == 17 and p["gid_chosen"] is None and "InfiniBand" in p["gid_why"] and d["atomics"] == "global"'
-json_is 'p["interface"] == "ib0" and p["gids"][0]["type"] == "IB"'
+json_is 'p["lid"] == 17 and p["gid_chosen"] is None and "InfiniBand" in p["gid_why"] and d["atomics"] == "global"' \
+	'p["interface"] == "ib0" and p["gids"][0]["type"] == "IB"'
 expect 0 kvcli doctor -m 1m
 sed -i 's/^port active/port down/' "$FAKE_VERBS"
 expect 1 kvcli devices && says 'mlx4_0: port 1 is down; look at the cable and the subnet manager'
