@@ -362,7 +362,7 @@ END_TEST
  */
 START_TEST(puts_ask_next_to_nothing_of_the_system)
 {
-	uint64_t end = clock_now_ns() + 2 * NS_PER_SEC;
+	uint64_t end = clock_now_ns() + NS_PER_SEC;
 
 	while (clock_now_ns() < end)
 		puts_(OPERATIONS / 10);
@@ -371,7 +371,7 @@ START_TEST(puts_ask_next_to_nothing_of_the_system)
 	count_begin();
 	puts_(OPERATIONS);
 	count_end("put", OPERATIONS / 100);
-	end = clock_now_ns() + NS_PER_SEC;
+	end = clock_now_ns() + NS_PER_SEC / 2;
 	while (clock_now_ns() < end)
 		batches(OPERATIONS / 10, true);
 	count_begin();
