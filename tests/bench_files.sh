@@ -22,7 +22,7 @@ agrees() { # NAME SECTION MEASUREMENT
 }
 
 # ---- .hdr: two intervals and a part, all that was measured, in ns
-expect 0 kvbench run null -P "$f" -p operationcount=0 -p maxexecutiontime=3 -p status.interval=1 -target 50000 \
+expect 0 kvbench run null -P "$f" -p operationcount=0 -p maxexecutiontime=3 -p status.interval=1 -target 5000 \
 	-p measurement.interval=both -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/hdr-"
 for section in READ UPDATE READ-MODIFY-WRITE CLEANUP Intended-READ; do
 	log hdr-$section.hdr
@@ -60,7 +60,7 @@ tail -n 1 "$dir/err" | grep -q 'hdrhistogram.output.path: cannot open .*none/REA
 	fail "$(tail -n 1 "$dir/err")"
 
 # ---- the table: intervals without a gap, whose operations are those of the report
-expect 0 kvbench run null -P "$f" -p operationcount=0 -p maxexecutiontime=1 -target 50000 -p timeline.interval=100 -p csv="$dir/t.csv"
+expect 0 kvbench run null -P "$f" -p operationcount=0 -p maxexecutiontime=1 -target 5000 -p timeline.interval=100 -p csv="$dir/t.csv"
 python3 - "$dir/t.csv" "$(number READ Operations)" "$(number READ-MODIFY-WRITE Operations)" \
 	"$(number OVERALL 'RunTime(ms)')" <<'PY' || fail "table"
 import csv, sys
