@@ -37,6 +37,15 @@ log hdr-READ.hdr
 grep -Eq '^intervals [3-9]$' "$dir/log" || fail "intervals: $(cat "$dir/log")"
 head -n 1 "$dir/hdr-READ.hdr" | grep -q '^#\[Logging for: READ\]$' || fail "head of hdr-READ.hdr"
 
+# ---- and with counters that take several bytes
+expect 0 kvbench run null -P "$f" -p operationcount=2000000 -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/many-"
+for section in READ UPDATE READ-MODIFY-WRITE; do
+	log many-$section.hdr
+	agrees count $section Operations
+	agrees p50 $section '50thPercentileLatency(ns)'
+	agrees p99 $section '99thPercentileLatency(ns)'
+done
+
 # ---- a log of each store and round, and of what fails
 expect 0 kvbench run null,lmdb -P "$c" -p rounds=2 -p hdrhistogram.fileoutput=true \
 	-p hdrhistogram.output.path="$dir/two-" || : # without LMDB: below
