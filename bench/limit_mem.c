@@ -371,8 +371,7 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 		.inc_flags = ref.inc,
 	};
 
-	h.head_sum = hash_header(&h, offsetof(struct block_header, head_sum),
-				 hash ^ binding);
+	h.head_sum = block_head_sum(&h, ref, hash);
 	memcpy(b, &h, sizeof(h));
 	memcpy(b + sizeof(h), key, len);
 	memcpy(b + sizeof(h) + len, plan->value, plan->value_len);

@@ -138,21 +138,28 @@ struct want {
 	size_t into_cap;
 };
 
-static int key_op(struct farkv *kv, const void *key, size_t key_len,
-		  const struct want *w)
+/* For each call anew, so that what it does not want costs it nothing. */
+#define IN_LINE static inline __attribute__((always_inline))
+
+IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
+		   const struct want *w)
 {
 	struct index_op *op = &kv->op;
 	struct index_key k;
-	int err = 0;
+	int err = handle_key(kv, key, key_len, &k);
 
-	if (w->kind != INDEX_GET)
-		err = handle_writable(kv);
-	if (!err)
-		err = handle_key(kv, key, key_len, &k);
-	if (!err)
-		err = handle_value(kv, w->value, w->value_len);
 	if (err)
 		return err;
+	/* It takes longer to come than all that is left to be checked. */
+	index_expect(kv->link.index, k.hash);
+	err_clear();
+	if (w->kind != INDEX_GET) {
+		err = handle_writable(kv);
+		if (!err)
+			err = handle_value(kv, w->value, w->value_len);
+		if (err)
+			return err;
+	}
 	index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
 		       w->expected);
 	op->into = w->into;
@@ -173,8 +180,8 @@ static int key_op(struct farkv *kv, const void *key, size_t key_len,
 	return 0;
 }
 
-static int key_call(struct farkv *kv, const void *key, size_t key_len,
-		    const struct want *w)
+IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
+		     const struct want *w)
 {
 	int err;
 

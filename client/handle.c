@@ -24,8 +24,6 @@
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
 /* ... and its place in the table is kept from others for this long. */
 #define HINT_KEEP_NS (10 * NS_PER_MS)
-/* Mutations between two looks at surplus blocks and versions; a power of two. */
-#define HOUSEKEEPING_EVERY 1024u
 /* Versions that one call may use up, retries included. */
 #define VERSIONS_RESERVE 65536u
 
@@ -222,18 +220,17 @@ int handle_begin(struct farkv *kv)
 {
 	int err = handle_enter(kv);
 
+	if (err)
+		return err;
+	err_clear();
 	handle_need_clock(kv);
-	return err;
+	return 0;
 }
 
-int handle_enter(struct farkv *kv)
+int handle_enter_anyhow(struct farkv *kv)
 {
 	err_clear();
-	atom_store_relaxed(&kv->busy, true);
-	if (__builtin_expect(kv->queue != NULL, 0))
-		queue_settle(kv);
-	kv->deadline_ns = 0;
-	while (!gate_enter(kv->gate)) {
+	for (;;) {
 		int err;
 
 		gate_leave(kv->gate);
@@ -243,14 +240,9 @@ int handle_enter(struct farkv *kv)
 			atom_store_relaxed(&kv->busy, false);
 			return err;
 		}
+		if (gate_enter(kv->gate))
+			return 0;
 	}
-	return 0;
-}
-
-void handle_end(struct farkv *kv)
-{
-	gate_leave(kv->gate);
-	atom_store_relaxed(&kv->busy, false);
 }
 
 void handle_pause(struct farkv *kv)
@@ -262,8 +254,7 @@ void handle_pause(struct farkv *kv)
 
 /* ---- arguments -------------------------------------------------------------------- */
 
-int handle_key(const struct farkv *kv, const void *key, size_t len,
-	       struct index_key *out)
+int handle_key_refuse(const struct farkv *kv, const void *key, size_t len)
 {
 	const struct superblock *sb = kv->link.sb;
 
@@ -272,15 +263,9 @@ int handle_key(const struct farkv *kv, const void *key, size_t len,
 			       "the key is empty; keys have 1 to %u bytes" :
 			       "the key is NULL; keys have 1 to %u bytes",
 			       sb->max_key);
-	if (len > sb->max_key)
-		return err_set(FARKV_ETOOLARGE,
-			       "the key has %zu bytes, this store takes at most "
-			       "%u",
-			       len, sb->max_key);
-	*out = (struct index_key){.data = key,
-				  .len = (uint16_t)len,
-				  .hash = hash_key(sb->hash_seed, key, len)};
-	return 0;
+	return err_set(FARKV_ETOOLARGE,
+		       "the key has %zu bytes, this store takes at most %u", len,
+		       sb->max_key);
 }
 
 int handle_value(const struct farkv *kv, const void *value, size_t len)
@@ -520,20 +505,19 @@ static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
 	       alloc_low(kv->link.alloc, cls, index_recent(kv->link.index), 0);
 }
 
-void handle_after(struct farkv *kv, const struct index_op *op)
+void handle_after_in_full(struct farkv *kv, const struct index_op *op)
 {
 	/* Another link since then may have no right to write, and no blocks. */
 	if (!kv->link.session || kv->link.readonly)
 		return;
 	if (op->near_full)
 		hint_near_full(kv, op);
-	kv->mutations++;
 	if (op->kind != INDEX_DELETE && kv->mutations > 1 &&
 	    may_lack_blocks(kv, op->cls))
 		prefetch(kv, op->cls);
 	if (alloc_worn(kv->link.alloc) > 0)
 		link_return_surplus(&kv->link);
-	if (kv->mutations % HOUSEKEEPING_EVERY == 0) {
+	if (kv->mutations % HANDLE_HOUSEKEEPING == 0) {
 		link_return_surplus(&kv->link);
 		link_ask_prefix(&kv->link, kv->prefix_low);
 	}

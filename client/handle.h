@@ -18,6 +18,7 @@
 
 #include <farkv.h>
 
+#include "common/hash.h"
 #include "common/index.h"
 
 #include "arena.h"
@@ -25,11 +26,14 @@
 #include "buffers.h"
 #include "gate.h"
 #include "link.h"
+#include "queue.h"
 #include "uri.h"
 
 #define HANDLE_HINTS 512u
 /* Buffers of a batch's or the queue's operations above this size are not kept. */
 #define HANDLE_BUF_KEEP (64u << 10)
+/* Mutations between two looks at surplus blocks and versions; a power of two. */
+#define HANDLE_HOUSEKEEPING 1024u
 #define HANDLE_NEVER UINT64_MAX /* a moment that does not come */
 
 /* When a nearly full subtable was reported last. */
@@ -94,15 +98,29 @@ bool handle_inherited(const struct farkv *kv);
  * handle_end() must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
  */
 int handle_begin(struct farkv *kv);
+/** The gate has not let the caller in: until it does, or the call cannot go on. */
+int handle_enter_anyhow(struct farkv *kv);
 /**
  * As handle_begin(), but for a call that hopes to end without a look at the
- * clock; if it does not, handle_need_clock() comes before anything that waits.
+ * clock; if it does not, handle_need_clock() comes before anything that waits. The
+ * error's line is the last call's: err_clear().
  */
-int handle_enter(struct farkv *kv);
+static inline int handle_enter(struct farkv *kv)
+{
+	atom_store_relaxed(&kv->busy, true);
+	if (__builtin_expect(kv->queue != NULL, 0))
+		queue_settle(kv);
+	kv->deadline_ns = 0;
+	return gate_enter(kv->gate) ? 0 : handle_enter_anyhow(kv);
+}
 void handle_start_clock(struct farkv *kv);
 /** Start it unless this call has. */
 void handle_need_clock(struct farkv *kv);
-void handle_end(struct farkv *kv);
+static inline void handle_end(struct farkv *kv)
+{
+	gate_leave(kv->gate);
+	atom_store_relaxed(&kv->busy, false);
+}
 
 /**
  * The gate did not let the caller in, and was left again: see to all alerts, and
@@ -121,12 +139,24 @@ int handle_writable(struct farkv *kv);
 /** Enough versions for a write; asks for more if not. Never waits. */
 bool handle_has_versions(struct farkv *kv);
 
+/** Why handle_key() does not take a key. */
+int handle_key_refuse(const struct farkv *kv, const void *key, size_t len);
 /**
  * Check a key against the store's limits and hash it. FARKV_EINVAL,
  * FARKV_ETOOLARGE with a detail that names the limit. Inside begin and end.
  */
-int handle_key(const struct farkv *kv, const void *key, size_t len,
-	       struct index_key *out);
+static inline int handle_key(const struct farkv *kv, const void *key, size_t len,
+			     struct index_key *out)
+{
+	const struct superblock *sb = kv->link.sb;
+
+	if (__builtin_expect(!key || len - 1 >= sb->max_key, 0))
+		return handle_key_refuse(kv, key, len);
+	*out = (struct index_key){.data = key,
+				  .len = (uint16_t)len,
+				  .hash = hash_key(sb->hash_seed, key, len)};
+	return 0;
+}
 /** As handle_key() for a value. */
 int handle_value(const struct farkv *kv, const void *value, size_t len);
 
@@ -143,7 +173,13 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n);
 void handle_put(struct farkv *kv, struct index_op *op);
 
 /** After a mutation: hints, requests ahead of need, housekeeping. No waiting. */
-void handle_after(struct farkv *kv, const struct index_op *op);
+void handle_after_in_full(struct farkv *kv, const struct index_op *op);
+static inline void handle_after(struct farkv *kv, const struct index_op *op)
+{
+	kv->mutations++;
+	if (!op->plenty || kv->mutations % HANDLE_HOUSEKEEPING == 0)
+		handle_after_in_full(kv, op);
+}
 
 /** What the handle has asked for since it was opened; `size` is not set. */
 void handle_counters(const struct farkv *kv, struct farkv_counters *out);

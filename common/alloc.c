@@ -8,44 +8,11 @@
 
 #include <farkv.h>
 
+#include "alloc_stock.h"
 #include "util.h"
 
 /* One to store a value, and one to overwrite it with if the server is stopped. */
 #define FIRST_GRANT 2u
-
-struct limbo_item {
-	struct block_ref ref;
-	uint64_t ready; /* when it may be used again, or UNDATED */
-};
-
-/* Behind all dates: what is not dated yet is behind what is. */
-#define UNDATED UINT64_MAX
-
-/* A growing ring: the free list takes from its end, limbo from its front. */
-struct class_stock {
-	struct block_ref *free;
-	struct limbo_item *limbo; /* ring of limbo_cap, oldest at limbo_at */
-	uint32_t n_free, free_cap;
-	uint32_t n_limbo, limbo_cap, limbo_at;
-	uint32_t n_undated; /* of limbo, at its end; fewer if some were given back */
-	uint32_t peak;      /* the most that rested at once, not long ago: */
-	uint64_t peak_ns;   /* when that was, or was halved last */
-	uint32_t last_grant;
-	uint32_t used; /* alloc.epoch when one was last taken or granted */
-	bool asking;
-};
-
-struct alloc {
-	uint64_t grace_ns;
-	struct journal *journal; /* NULL but while a sweep is on */
-	uint64_t hoard_bytes;
-	uint8_t undated[CLASS_COUNT]; /* classes that may have some */
-	uint32_t n_undated;
-	uint32_t epoch; /* grants and looks at surplus so far */
-	struct block_ref *worn;
-	uint32_t n_worn, worn_cap;
-	struct class_stock cls[CLASS_COUNT];
-};
 
 struct alloc *alloc_new(uint64_t grace_ns)
 {
@@ -92,13 +59,6 @@ static int refs_push(struct block_ref **v, uint32_t *n, uint32_t *cap,
 	return 0;
 }
 
-/* The `i`th oldest. */
-static const struct limbo_item *limbo_item(const struct class_stock *s,
-					   uint32_t i)
-{
-	return &s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
-}
-
 static int limbo_grow(struct class_stock *s)
 {
 	uint32_t bigger = s->limbo_cap ? s->limbo_cap * 2 : 64;
@@ -131,37 +91,10 @@ static uint32_t limbo_ready(const struct class_stock *s, uint64_t now)
 	return low;
 }
 
-/*
- * Limbo is long, and each of its items is looked at once in T: its ends are fetched
- * ahead of their use.
- */
-#define FETCH_AHEAD 16u
-
-static struct block_ref limbo_pop(struct class_stock *s)
-{
-	struct block_ref ref = s->limbo[s->limbo_at].ref;
-
-	__builtin_prefetch(limbo_item(s, FETCH_AHEAD));
-	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
-	s->n_limbo--;
-	return ref;
-}
-
 bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 		struct block_ref *ref_out)
 {
-	struct class_stock *s = &a->cls[cls];
-
-	s->used = a->epoch;
-	if (s->n_free) {
-		*ref_out = s->free[--s->n_free];
-		return true;
-	}
-	if (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
-		*ref_out = limbo_pop(s);
-		return true;
-	}
-	return false;
+	return stock_take(a, cls, now, ref_out);
 }
 
 bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
@@ -175,12 +108,7 @@ bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
 
 uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead)
 {
-	const struct class_stock *s = &a->cls[cls];
-
-	if (ahead < s->n_free)
-		return s->free[s->n_free - 1 - ahead].off;
-	ahead -= s->n_free;
-	return ahead < s->n_limbo ? limbo_item(s, ahead)->ref.off : 0;
+	return stock_peek(a, cls, ahead);
 }
 
 int alloc_put(struct alloc *a, struct block_ref ref)
@@ -190,18 +118,9 @@ int alloc_put(struct alloc *a, struct block_ref ref)
 	return refs_push(&s->free, &s->n_free, &s->free_cap, ref);
 }
 
-/* Its next use has the next incarnation; there may be none before a barrier. */
-static bool wears_out(struct block_ref *ref)
-{
-	if (ref->inc + 1u >= INC_COUNT)
-		return true;
-	ref->inc++;
-	return false;
-}
-
 int alloc_put_written(struct alloc *a, struct block_ref ref)
 {
-	if (wears_out(&ref))
+	if (stock_wears_out(&ref))
 		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
 	return alloc_put(a, ref);
 }
@@ -222,7 +141,7 @@ void alloc_date(struct alloc *a, uint64_t now)
 			   now + a->grace_ns);
 }
 
-/* `ready` may be UNDATED. */
+/* `ready` may be STOCK_UNDATED. */
 static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
 	struct class_stock *s = &a->cls[ref.cls];
@@ -231,7 +150,7 @@ static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
-	if (wears_out(&ref))
+	if (stock_wears_out(&ref))
 		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
 	if (s->n_limbo == s->limbo_cap) {
 		int err = limbo_grow(s);
@@ -239,11 +158,7 @@ static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 		if (err)
 			return err;
 	}
-	__builtin_prefetch(limbo_item(s, s->n_limbo + FETCH_AHEAD), 1);
-	s->limbo[(s->limbo_at + s->n_limbo++) & (s->limbo_cap - 1)] =
-		(struct limbo_item){.ref = ref, .ready = ready};
-	if (ready == UNDATED && s->n_undated++ == 0)
-		a->undated[a->n_undated++] = ref.cls;
+	stock_push(a, s, ref, ready);
 	return 0;
 }
 
@@ -255,7 +170,7 @@ int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 
 int alloc_retire_undated(struct alloc *a, struct block_ref ref)
 {
-	return rest(a, ref, UNDATED);
+	return rest(a, ref, STOCK_UNDATED);
 }
 
 uint32_t alloc_resting(const struct alloc *a, uint8_t cls)

@@ -103,6 +103,17 @@ static inline void atom_copy_block(void *dst, const void *src, size_t len)
 	ATOM_UNWATCHED_END();
 }
 
+/** Are these bytes of such a block the same as those? What it says may be over by then. */
+static inline bool atom_same_block(const void *own, const void *block, size_t len)
+{
+	bool same;
+
+	ATOM_UNWATCHED_BEGIN();
+	same = memcmp(own, block, len) == 0;
+	ATOM_UNWATCHED_END();
+	return same;
+}
+
 /**
  * Copy past the caches, to memory that this CPU will not read soon. When it returns the
  * bytes are as visible to others as those of a plain copy: non-temporal stores are

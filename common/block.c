@@ -9,16 +9,12 @@
 #include "hash.h"
 #include "util.h"
 
-/* The part of the header that head_sum covers. */
-#define HEAD_SUM_OVER offsetof(struct block_header, head_sum)
-
 /* Header and key; returns their length. */
 static size_t head_encode(uint8_t *p, struct block_ref ref,
 			  struct block_header *h, const void *key,
 			  uint64_t key_hash)
 {
-	h->head_sum = hash_header(h, HEAD_SUM_OVER,
-				  key_hash ^ block_binding(ref));
+	h->head_sum = block_head_sum(h, ref, key_hash);
 	memcpy(p, h, sizeof(*h));
 	memcpy(p + sizeof(*h), key, h->key_len);
 	return sizeof(*h) + h->key_len;
@@ -92,15 +88,6 @@ static void header_copy(struct block_header *h, const uint8_t *p)
 	atom_compiler_barrier();
 }
 
-/* Can this header be what the word names, in a block of that class? */
-static bool header_fits(const struct block_header *h, struct block_ref ref)
-{
-	return (h->inc_flags & BLOCK_INC_MASK) == ref.inc &&
-	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_TOMBSTONE)) == 0 &&
-	       h->key_len != 0 &&
-	       block_room(h->key_len, h->value_len) <= class_bytes(ref.cls);
-}
-
 static void view_fill(struct block_view *v, const struct block_header *h)
 {
 	*v = (struct block_view){
@@ -121,7 +108,7 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	size_t end;
 
 	header_copy(&h, p);
-	if (!header_fits(&h, ref))
+	if (!block_header_fits(&h, ref))
 		return BLOCK_BAD;
 	end = sizeof(h) + h.key_len + h.value_len;
 	memcpy(&sum, p + block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
@@ -171,7 +158,7 @@ enum block_check block_verify_parts(const struct block_parts *parts,
 	unsigned n;
 
 	header_copy(&h, parts->image);
-	if (!header_fits(&h, ref))
+	if (!block_header_fits(&h, ref))
 		return BLOCK_BAD;
 	n = pieces_of(parts,
 		      block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
@@ -204,15 +191,14 @@ enum block_check block_verify_head(const void *image, size_t have,
 	if (have < sizeof(h))
 		return BLOCK_PARTIAL;
 	header_copy(&h, p);
-	if (!header_fits(&h, ref))
+	if (!block_header_fits(&h, ref))
 		return BLOCK_BAD;
 	if (have < sizeof(h) + h.key_len)
 		return BLOCK_PARTIAL;
 	mine = h.key_len == key_len && memcmp(p + sizeof(h), key, key_len) == 0;
 	if (!mine)
 		key_hash = hash_key(seed, p + sizeof(h), h.key_len);
-	if (h.head_sum !=
-	    hash_header(&h, HEAD_SUM_OVER, key_hash ^ block_binding(ref)))
+	if (h.head_sum != block_head_sum(&h, ref, key_hash))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	return mine ? BLOCK_MINE : BLOCK_OTHER;
@@ -228,11 +214,10 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 	if (have < sizeof(h))
 		return false;
 	header_copy(&h, p);
-	if (!header_fits(&h, ref) || have < sizeof(h) + h.key_len)
+	if (!block_header_fits(&h, ref) || have < sizeof(h) + h.key_len)
 		return false;
 	hash = hash_key(seed, p + sizeof(h), h.key_len);
-	if (h.head_sum !=
-	    hash_header(&h, HEAD_SUM_OVER, hash ^ block_binding(ref)))
+	if (h.head_sum != block_head_sum(&h, ref, hash))
 		return false;
 	*hash_out = hash;
 	return true;

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hash.h"
 #include "layout.h"
 
 struct block_header {
@@ -30,7 +31,7 @@ struct block_header {
 	uint16_t key_len;   /* bytes, 1..65535 */
 	uint16_t inc_flags; /* bits 0..11 inc, bit 12 tombstone, others 0 */
 	uint32_t expiry;    /* seconds after created_s; 0 never. Always 0 today */
-	uint32_t head_sum;  /* hash_header() of the 20 bytes before */
+	uint32_t head_sum;  /* block_head_sum() */
 };
 static_assert(sizeof(struct block_header) == BLOCK_HEADER_BYTES, "block header: size");
 static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
@@ -42,6 +43,26 @@ static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 static inline uint64_t block_binding(struct block_ref ref)
 {
 	return slot_pack(ref, 0, 0) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/** `head_sum` of a header whose other fields are set; of a key of this hash. */
+static inline uint32_t block_head_sum(const struct block_header *h,
+				      struct block_ref ref, uint64_t key_hash)
+{
+	return hash_header(h->version,
+			   (uint64_t)h->inc_flags << 48 |
+				   (uint64_t)h->key_len << 32 | h->value_len,
+			   h->expiry, key_hash ^ block_binding(ref));
+}
+
+/** Can this header be what `ref` names, in a block of that class? */
+static inline bool block_header_fits(const struct block_header *h,
+				     struct block_ref ref)
+{
+	return (h->inc_flags & BLOCK_INC_MASK) == ref.inc &&
+	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_TOMBSTONE)) == 0 &&
+	       h->key_len != 0 &&
+	       block_room(h->key_len, h->value_len) <= class_bytes(ref.cls);
 }
 
 /** What a block says, once verified. Points into the image it came from. */

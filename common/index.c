@@ -256,6 +256,7 @@ void index_op_start(struct index_op *op, enum index_kind kind,
 	op->wait = INDEX_WAIT_NONE;
 	op->near_full = false;
 	op->rivals = false;
+	op->plenty = false;
 	op->foreign = false;
 	op->state = 0;
 	op->tries = 0;

@@ -128,6 +128,8 @@ struct index_op {
 	uint32_t wait_gen;  /* ... generation */
 	bool near_full;   /* an insert took its window's last slot: HINT */
 	bool rivals;      /* others wrote the key between its READ and its CAS, or look */
+	bool plenty;      /* a write over a value; the next finds a block, too, and none
+			     is to be given back */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version; /* version found (GET) or written (others) */
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
@@ -196,6 +198,12 @@ void index_op_fini(struct index *ix, struct index_op *op);
 void index_op_start(struct index_op *op, enum index_kind kind,
 		    const struct index_key *key, const void *value,
 		    uint32_t value_len, uint64_t expected);
+
+/**
+ * An operation on a key of this hash is about to begin: where the region is mapped, its
+ * window is fetched ahead.
+ */
+void index_expect(const struct index *ix, uint64_t hash);
 
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by

@@ -334,7 +334,7 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 
 	if (op->kind == INDEX_GET || op->probe_full)
 		return all;
-	return UTIL_MIN(all, util_align_up(BLOCK_HEADER_BYTES + op->key.len, 64));
+	return op_head_bytes(op, word);
 }
 
 uint32_t op_part_len(const struct index *ix, const struct index_op *op,

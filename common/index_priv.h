@@ -8,6 +8,7 @@
 #include "contend.h"
 #include "index.h"
 #include "location.h"
+#include "util.h"
 
 struct warm;
 
@@ -38,10 +39,14 @@ struct index {
 #define OP_PROBE_MAX 4
 
 /** Where the window of an operation's key lies, by its directory entry. */
+static inline uint64_t window_at(uint64_t entry, uint64_t hash)
+{
+	return entry_page(entry) * PAGE_BYTES +
+	       (uint64_t)hash_home_line(hash) * LINE_BYTES;
+}
 static inline uint64_t window_off(const struct index_op *op)
 {
-	return entry_page(op->entry) * PAGE_BYTES +
-	       (uint64_t)hash_home_line(op->key.hash) * LINE_BYTES;
+	return window_at(op->entry, op->key.hash);
 }
 
 static inline uint64_t index_now(const struct index *ix)
@@ -167,6 +172,14 @@ enum next op_resolve_absent(struct index *ix, struct index_op *op);
 /** The lane broke under the chain. */
 enum next op_broken(struct index *ix, struct index_op *op);
 
+/** What a writer READs of the block that `word` names: header and key, in whole lines. */
+static inline uint64_t op_head_bytes(const struct index_op *op, uint64_t word)
+{
+	uint64_t head = (BLOCK_HEADER_BYTES + op->key.len + LINE_BYTES - 1) &
+			~(uint64_t)(LINE_BYTES - 1);
+
+	return UTIL_MIN(head, class_bytes(slot_class(word)));
+}
 /** What a probe READs of the block that `word` names: all, or header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
 

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "index_priv.h"
+#include "index_direct.h"
 
 #include "err.h"
 #include "hash.h"
@@ -247,30 +247,6 @@ enum next op_absent(struct index *ix, struct index_op *op)
 	return op_swap(ix, op, slot_empty(entry_gen(op->entry)));
 }
 
-/*
- * A clock is as dear as half a search. Who has many blocks at rest can let the last few
- * rest a little longer; who has few would miss them.
- */
-#define UNDATED_MAX 16u
-/* Larger ones take longer to write than a look at the clock, and are worth having. */
-#define UNDATED_BYTES 1024u
-
-static void retire(struct index *ix, struct block_ref ref)
-{
-	bool dear = (ix->lane->caps & XPORT_DIRECT_STORE) &&
-		    class_bytes(ref.cls) <= UNDATED_BYTES &&
-		    alloc_resting(ix->alloc, ref.cls) >= 2 * UNDATED_MAX;
-
-	/* On failure the block is leaked; the sweep finds it. */
-	if (dear && ++ix->undated < UNDATED_MAX) {
-		(void)alloc_retire_undated(ix->alloc, ref);
-		return;
-	}
-	ix->undated = 0;
-	ix->recent_ns = index_now(ix);
-	(void)alloc_retire(ix->alloc, ref, ix->recent_ns);
-}
-
 static enum next op_swapped(struct index *ix, struct index_op *op)
 {
 	uint64_t old = op->expect_word;
@@ -281,7 +257,7 @@ static enum next op_swapped(struct index *ix, struct index_op *op)
 		op->wait_gen = entry_gen(op->entry);
 	}
 	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
-		retire(ix, slot_block(old));
+		op_retire(ix, slot_block(old));
 	warm_swapped(ix, op);
 	op->has_block = false;
 	return op_done(ix, op, 0);

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "index_priv.h"
+#include "index_direct.h"
 
 #include <string.h>
 
@@ -74,56 +74,6 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 		return false;
 	*check_out = block_verify(op->buf, ref, op->key.data, op->key.len, view);
 	return true;
-}
-
-/*
- * I4 without a clock: a word that still stands after the copy kept the block
- * published, and so unchanged (I2), all the while.
- */
-static bool still_holds(const uint64_t *slot, uint64_t word)
-{
-	atom_fence_copy_done();
-	return atom_load_follow(slot) == word;
-}
-
-/* The key's window, by the cached directory; NULL if that leads nowhere. */
-static const uint64_t *direct_window(const struct index *ix, struct index_op *op)
-{
-	op->dirword = ix->dirword;
-	op->dir_index = hash_dir_index(op->key.hash,
-				       dirword_depth(op->dirword));
-	op->entry = ix->entries[op->dir_index];
-	if (!(op->entry & ENTRY_VALID) ||
-	    !region_page_ok(&ix->sb, entry_page(op->entry)))
-		return NULL;
-	return (const uint64_t *)(const void *)(ix->lane->base +
-						window_off(op));
-}
-
-/*
- * The stages that a card would have taken to come here. Those of operations that run
- * together are taken together.
- */
-static void count_stages(struct index *ix, unsigned candidates)
-{
-	unsigned stages = 1 + (candidates + OP_PROBE_MAX - 1) / OP_PROBE_MAX;
-
-	if (stages <= ix->direct_stages)
-		return;
-	ix->lane->counters.doorbells += stages - ix->direct_stages;
-	ix->lane->counters.round_trips += stages - ix->direct_stages;
-	ix->direct_stages = stages;
-}
-
-/* An operation's nth chain was posted: those of a batch would be posted together. */
-static void count_post(struct index *ix, unsigned nth)
-{
-	if (nth > ix->direct_posts) {
-		ix->direct_posts = nth;
-		ix->lane->counters.round_trips++;
-	} else {
-		ix->lane->counters.doorbells--;
-	}
 }
 
 /* Whose is the block that `word` names? Copies its header and key to op->buf. */
@@ -232,6 +182,17 @@ static bool loads_lead(const struct index *ix)
 {
 	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) &&
 	       ix->dirword;
+}
+
+void index_expect(const struct index *ix, uint64_t hash)
+{
+	uint64_t entry;
+
+	if (!loads_lead(ix))
+		return;
+	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
+	if (region_page_ok(&ix->sb, entry_page(entry)))
+		__builtin_prefetch(ix->lane->base + window_at(entry, hash));
 }
 
 static bool get_by_loads(struct index *ix, struct index_op *op)
@@ -407,12 +368,14 @@ static enum next swap_posted(struct index *ix, struct index_op *op, unsigned nth
 #define SWAPS_MAX 4u
 
 /*
- * The swaps of a write, one after the other, from the one that is settled upon. What is
- * to be looked at (has the subtable moved?) is not for here.
+ * The swaps of a write, one after the other, from the one that is settled upon, when
+ * `lost` were lost before. What is to be looked at (has the subtable moved?) is not for
+ * here.
  */
-static enum next swap_by_loads(struct index *ix, struct index_op *op)
+static enum next swap_by_loads(struct index *ix, struct index_op *op,
+			       unsigned lost)
 {
-	for (unsigned n = 1; n <= SWAPS_MAX && op->state == OP_SWAP; n++) {
+	for (unsigned n = lost + 1; n <= SWAPS_MAX && op->state == OP_SWAP; n++) {
 		enum next next;
 
 		if (n > 1)
@@ -453,6 +416,14 @@ static bool writes_first(const struct index *ix, const struct index_op *op)
 	       !contend_hot(&ix->contend, op->key.hash);
 }
 
+/* The first swap of a PUT was lost to the word `found`. */
+static enum next lost_over(struct index *ix, struct index_op *op, uint64_t found)
+{
+	op->direct = true;
+	op_chain_begin(op, OP_SWAP);
+	return op_swap_result(ix, op, found);
+}
+
 /*
  * From the start to the CAS, and on as it may go, one chain after the other. What is
  * not done by then goes on, or begins again, in index_run().
@@ -460,7 +431,9 @@ static bool writes_first(const struct index *ix, const struct index_op *op)
 static bool write_by_loads(struct index *ix, struct index_op *op)
 {
 	const uint64_t *slots;
+	uint64_t found = 0;
 	enum next next;
+	enum over over;
 
 	if (!may_write(ix, op))
 		return false;
@@ -468,17 +441,22 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 	if (!slots)
 		return false;
 	__builtin_prefetch(slots);
+	over = index_put_over(ix, op, slots, &found);
+	if (over == OVER_DONE)
+		return true;
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op_forget(op);
 	op->at_once = (ix->lane->caps & XPORT_AT_ONCE) != 0;
-	next = writes_first(ix, op) ? write_now(ix, op) : NEXT_POST;
-	if (next == NEXT_POST && !decide_by_loads(ix, op, slots, &next)) {
+	next = over == OVER_LOST     ? lost_over(ix, op, found) :
+	       writes_first(ix, op) ? write_now(ix, op) :
+				      NEXT_POST;
+	if (over == OVER_NOT && next == NEXT_POST && !decide_by_loads(ix, op, slots, &next)) {
 		op->at_once = false;
 		return false;
 	}
 	if (next == NEXT_POST)
-		next = swap_by_loads(ix, op);
+		next = swap_by_loads(ix, op, over == OVER_LOST);
 	op->at_once = false;
 	contend_note(&ix->contend, op->key.hash, op->foreign,
 		     op->rivals || came_too_late(op, next));

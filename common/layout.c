@@ -8,22 +8,6 @@
 #include "err.h"
 #include "hash.h"
 
-uint32_t class_for(uint64_t bytes)
-{
-	uint32_t log2, cls;
-
-	if (bytes <= 96)
-		return bytes <= 64 ? 0 : 1;
-	if (bytes > class_bytes(CLASS_COUNT - 1))
-		return CLASS_COUNT;
-	/* The doubling that starts at 2^log2 < bytes has four classes above. */
-	log2 = 63 - (uint32_t)__builtin_clzll(bytes - 1);
-	cls = log2 < 7 ? 2 : 2 + 4 * (log2 - 7);
-	while (class_bytes(cls) < bytes)
-		cls++;
-	return cls;
-}
-
 static uint64_t superblock_checksum(const struct superblock *sb)
 {
 	return hash_image(sb, offsetof(struct superblock, checksum));

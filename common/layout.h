@@ -240,7 +240,18 @@ static inline uint64_t class_bytes(uint32_t cls)
 }
 
 /** The smallest class of at least `bytes`; CLASS_COUNT if there is none. */
-uint32_t class_for(uint64_t bytes);
+static inline uint32_t class_for(uint64_t bytes)
+{
+	uint32_t log2;
+
+	if (bytes <= 128)
+		return bytes <= 64 ? 0 : bytes <= 96 ? 1 : 2;
+	if (bytes > class_bytes(CLASS_COUNT - 1))
+		return CLASS_COUNT;
+	/* The doubling that starts at 2^log2 < bytes has four classes above. */
+	log2 = 63 - (uint32_t)__builtin_clzll(bytes - 1);
+	return 3 + 4 * (log2 - 7) + (uint32_t)((bytes - 1) >> (log2 - 2) & 3);
+}
 
 #define BLOCK_HEADER_BYTES 24u
 #define BLOCK_SUM_BYTES 8u

@@ -36,6 +36,7 @@ static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
 
 #define atom_spin_hint spin
 #define atom_cas_u64 swap
+#include "common/index_over.c"
 #include "common/index_try.c"
 
 static struct index_key k;

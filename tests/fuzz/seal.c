@@ -46,9 +46,8 @@ void seal_block(uint8_t *block, size_t have, struct block_ref ref,
 	memcpy(&h, block, sizeof(h));
 	if (sizeof(h) + h.key_len > have)
 		return;
-	h.head_sum = hash_header(
-		&h, offsetof(struct block_header, head_sum),
-		hash_key(seed, block + sizeof(h), h.key_len) ^ binding);
+	h.head_sum = block_head_sum(
+		&h, ref, hash_key(seed, block + sizeof(h), h.key_len));
 	memcpy(block, &h, sizeof(h));
 	room = block_room(h.key_len, h.value_len);
 	if (room > have)

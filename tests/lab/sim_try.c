@@ -50,7 +50,7 @@ static void watch(void)
 
 /* contend.h, too, is to see it. */
 #define atom_spin_hint watch
-#include "common/index_priv.h"
+#include "common/index_direct.h"
 
 /* A large block's image is made where it belongs. */
 static enum next make_image(struct index *ix, struct index_op *op,
@@ -83,4 +83,5 @@ static uint64_t swap(const struct index_op *op, uint64_t *slot, uint64_t expect,
 #define atom_copy_block copy
 #define op_block_image make_image
 #define atom_cas_u64(slot, expect, to) swap(op, slot, expect, to)
+#include "common/index_over.c"
 #include "common/index_try.c"

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * alloc_stock.h - what alloc.c keeps, and the few steps of it that an operation by loads
+ * takes in line (index_over.c). Everybody else goes by alloc.h, whose functions these are.
+ */
+#ifndef COMMON_ALLOC_STOCK_H
+#define COMMON_ALLOC_STOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc.h"
+
+struct limbo_item {
+	struct block_ref ref;
+	uint64_t ready; /* when it may be used again, or STOCK_UNDATED */
+};
+
+/* Behind all dates: what is not dated yet is behind what is. */
+#define STOCK_UNDATED UINT64_MAX
+
+/* A growing ring: the free list takes from its end, limbo from its front. */
+struct class_stock {
+	struct block_ref *free;
+	struct limbo_item *limbo; /* ring of limbo_cap, oldest at limbo_at */
+	uint32_t n_free, free_cap;
+	uint32_t n_limbo, limbo_cap, limbo_at;
+	uint32_t n_undated; /* of limbo, at its end; fewer if some were given back */
+	uint32_t peak;      /* the most that rested at once, not long ago: */
+	uint64_t peak_ns;   /* when that was, or was halved last */
+	uint32_t last_grant;
+	uint32_t used; /* alloc.epoch when one was last taken or granted */
+	bool asking;
+};
+
+struct alloc {
+	uint64_t grace_ns;
+	struct journal *journal; /* NULL but while a sweep is on */
+	uint64_t hoard_bytes;
+	uint8_t undated[CLASS_COUNT]; /* classes that may have some */
+	uint32_t n_undated;
+	uint32_t epoch; /* grants and looks at surplus so far */
+	struct block_ref *worn;
+	uint32_t n_worn, worn_cap;
+	struct class_stock cls[CLASS_COUNT];
+};
+
+/*
+ * Limbo is long, and each of its items is looked at once in T: its ends are fetched
+ * ahead of their use.
+ */
+#define STOCK_FETCH_AHEAD 16u
+
+/** The `i`th oldest. */
+static inline struct limbo_item *limbo_item(const struct class_stock *s,
+					    uint32_t i)
+{
+	return &s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
+}
+
+/** The oldest, of some. */
+static inline struct block_ref limbo_pop(struct class_stock *s)
+{
+	struct block_ref ref = s->limbo[s->limbo_at].ref;
+
+	__builtin_prefetch(limbo_item(s, STOCK_FETCH_AHEAD));
+	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
+	s->n_limbo--;
+	return ref;
+}
+
+/** alloc_take(). */
+static inline bool stock_take(struct alloc *a, uint8_t cls, uint64_t now,
+			      struct block_ref *ref_out)
+{
+	struct class_stock *s = &a->cls[cls];
+
+	s->used = a->epoch;
+	if (s->n_free) {
+		*ref_out = s->free[--s->n_free];
+		return true;
+	}
+	if (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
+		*ref_out = limbo_pop(s);
+		return true;
+	}
+	return false;
+}
+
+/** alloc_peek(). */
+static inline uint64_t stock_peek(const struct alloc *a, uint8_t cls,
+				  uint32_t ahead)
+{
+	const struct class_stock *s = &a->cls[cls];
+
+	if (ahead < s->n_free)
+		return s->free[s->n_free - 1 - ahead].off;
+	ahead -= s->n_free;
+	return ahead < s->n_limbo ? limbo_item(s, ahead)->ref.off : 0;
+}
+
+/** Not alloc_low() with nothing spoken for, and no block is worn. */
+static inline bool stock_plenty(const struct alloc *a, uint8_t cls, uint64_t now)
+{
+	const struct class_stock *s = &a->cls[cls];
+
+	return !a->n_worn &&
+	       (s->n_free > s->last_grant / 4 ||
+		(s->n_limbo && s->limbo[s->limbo_at].ready <= now));
+}
+
+/** Its next use has the next incarnation; there may be none before a barrier. */
+static inline bool stock_wears_out(struct block_ref *ref)
+{
+	if (ref->inc + 1u >= INC_COUNT)
+		return true;
+	ref->inc++;
+	return false;
+}
+
+/** Behind all others in limbo, where there is room. */
+static inline void stock_push(struct alloc *a, struct class_stock *s,
+			      struct block_ref ref, uint64_t ready)
+{
+	struct limbo_item *item = limbo_item(s, s->n_limbo);
+
+	__builtin_prefetch(limbo_item(s, s->n_limbo + STOCK_FETCH_AHEAD), 1);
+	s->n_limbo++;
+	*item = (struct limbo_item){.ref = ref, .ready = ready};
+	if (ready == STOCK_UNDATED && s->n_undated++ == 0)
+		a->undated[a->n_undated++] = ref.cls;
+}
+
+/** alloc_retire_undated(), where nothing is out of the ordinary; else false. */
+static inline bool stock_retire(struct alloc *a, struct block_ref ref)
+{
+	struct class_stock *s = &a->cls[ref.cls];
+
+	if (a->journal || s->n_limbo == s->limbo_cap || stock_wears_out(&ref))
+		return false;
+	stock_push(a, s, ref, STOCK_UNDATED);
+	return true;
+}
+
+#endif

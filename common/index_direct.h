@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * index_direct.h - what operations by loads have in common: where the window is, whether
+ * a word still stands, what a card would have counted; and of them and others, how a block is
+ * given up.
+ */
+#ifndef COMMON_INDEX_DIRECT_H
+#define COMMON_INDEX_DIRECT_H
+
+#include "alloc_stock.h"
+#include "atomic.h"
+#include "index_priv.h"
+
+/**
+ * I4 without a clock: a word that still stands after the copy kept the block
+ * published, and so unchanged (I2), all the while.
+ */
+static inline bool still_holds(const uint64_t *slot, uint64_t word)
+{
+	atom_fence_copy_done();
+	return atom_load_follow(slot) == word;
+}
+
+/** The key's window, by the cached directory; NULL if that leads nowhere. */
+static inline const uint64_t *direct_window(const struct index *ix,
+					    struct index_op *op)
+{
+	op->dirword = ix->dirword;
+	op->dir_index = hash_dir_index(op->key.hash,
+				       dirword_depth(op->dirword));
+	op->entry = ix->entries[op->dir_index];
+	if (!(op->entry & ENTRY_VALID) ||
+	    !region_page_ok(&ix->sb, entry_page(op->entry)))
+		return NULL;
+	return (const uint64_t *)(const void *)(ix->lane->base +
+						window_off(op));
+}
+
+/**
+ * The stages that a card would have taken to come here. Those of operations that run
+ * together are taken together.
+ */
+static inline void count_stages(struct index *ix, unsigned candidates)
+{
+	unsigned stages = 1 + (candidates + OP_PROBE_MAX - 1) / OP_PROBE_MAX;
+
+	if (stages <= ix->direct_stages)
+		return;
+	ix->lane->counters.doorbells += stages - ix->direct_stages;
+	ix->lane->counters.round_trips += stages - ix->direct_stages;
+	ix->direct_stages = stages;
+}
+
+/** An operation's nth chain was posted: those of a batch would be posted together. */
+static inline void count_post(struct index *ix, unsigned nth)
+{
+	if (nth > ix->direct_posts) {
+		ix->direct_posts = nth;
+		ix->lane->counters.round_trips++;
+	} else {
+		ix->lane->counters.doorbells--;
+	}
+}
+
+/**
+ * A clock is as dear as half a search. Who has many blocks at rest can let the last few
+ * rest a little longer; who has few would miss them.
+ */
+#define UNDATED_MAX 16u
+/** Larger ones take longer to write than a look at the clock, and are worth having. */
+#define UNDATED_BYTES 1024u
+
+/** A CAS has unlinked this block: it rests from now on. */
+static inline void op_retire(struct index *ix, struct block_ref ref)
+{
+	struct alloc *a = ix->alloc;
+
+	/* On failure the block is leaked; the sweep finds it. */
+	if ((ix->lane->caps & XPORT_DIRECT_STORE) &&
+	    class_bytes(ref.cls) <= UNDATED_BYTES &&
+	    a->cls[ref.cls].n_limbo >= 2 * UNDATED_MAX &&
+	    ++ix->undated < UNDATED_MAX) {
+		if (!stock_retire(a, ref))
+			(void)alloc_retire_undated(a, ref);
+		return;
+	}
+	ix->undated = 0;
+	ix->recent_ns = index_now(ix);
+	(void)alloc_retire(a, ref, ix->recent_ns);
+}
+
+/* ---- index_over.c -------------------------------------------------------------- */
+
+/** What became of a PUT that was tried straight on. */
+enum over {
+	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
+	OVER_LOST, /* its CAS has; the operation is as a search would have left it */
+	OVER_DONE
+};
+
+/**
+ * A PUT over a value, on a mapped region: from a block at hand to the CAS in one piece,
+ * for the commonest case alone. The key's slot is in its home line, alive or dead, the
+ * key is not fought over, the value small. `slots` is the key's window, on its way to the
+ * cache. OVER_LOST: *found_out is what the CAS found.
+ */
+enum over index_put_over(struct index *ix, struct index_op *op,
+			 const uint64_t *slots, uint64_t *found_out);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A PUT over a value that is there, straight on: what a store is asked for all the time,
+ * and what takes a third of the instructions if it is not asked at each step what else
+ * could be. The steps and their order are index_try.c's: the block is written while the
+ * window is on its way, then the slot is looked for, then it is swapped.
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "index_direct.h"
+#include "util.h"
+#include "window_scan.h"
+
+/* A larger block takes longer to write than a window to come. */
+#define OVER_MAX 640u
+/* How many operations ahead blocks are on their way, and how much of them. */
+#define AHEAD 2u
+
+static inline void fetch_block(const struct index *ix, uint64_t off, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
+		__builtin_prefetch(ix->lane->base + off + at, 1);
+}
+
+/* A block that is at hand without a look at the clock, and the next one on its way. */
+static inline bool take_block(struct index *ix, struct index_op *op, uint64_t room)
+{
+	uint8_t cls = (uint8_t)class_for(room);
+	uint64_t next;
+
+	op->cls = cls;
+	if (room > OVER_MAX || room > op->buf_bytes ||
+	    !stock_take(ix->alloc, cls, ix->recent_ns, &op->block))
+		return false;
+	op->has_block = true;
+	next = stock_peek(ix->alloc, cls, AHEAD - 1);
+	if (next)
+		fetch_block(ix, next, room);
+	return true;
+}
+
+/* False if the lane broke: the session may have ended, and its blocks be others'. */
+static inline bool write_block(struct index *ix, struct index_op *op, uint64_t room)
+{
+	uint8_t *block = ix->lane->base + op->block.off;
+
+	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	block_encode(op->buf, op->block, op->version, op->key.data, op->key.len,
+		     op->key.hash, op->value, op->value_len, 0);
+	atom_copy_block(block, op->buf, room);
+	op->written = true;
+	ix->lane->counters.writes++;
+	ix->lane->counters.write_bytes += room;
+	return !xport_broken(ix->lane);
+}
+
+/* Is the block that `word` names, by its head, this key's? */
+static inline bool is_mine(const struct index *ix, const struct index_op *op,
+			   uint64_t word, uint64_t *version_out)
+{
+	struct block_ref ref = slot_block(word);
+	const uint8_t *src = ix->lane->base + ref.off;
+	struct block_header h;
+
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
+		return false;
+	atom_copy_block(&h, src, sizeof(h));
+	atom_compiler_barrier();
+	*version_out = h.version;
+	return h.key_len == op->key.len && block_header_fits(&h, ref) &&
+	       atom_same_block(op->key.data, src + sizeof(h), op->key.len) &&
+	       h.head_sum == block_head_sum(&h, ref, op->key.hash);
+}
+
+/* The key's slot in its home line, where all before it are others' at first sight. */
+static inline bool find_slot(const struct index *ix, struct index_op *op,
+			     const uint64_t *slots)
+{
+	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
+	uint64_t version, w;
+	unsigned i;
+
+	if (!m.match || (m.stop & (m.match ^ (m.match - 1))))
+		return false;
+	i = (unsigned)__builtin_ctz(m.match);
+	w = atom_load_follow(&slots[i]);
+	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(op->key.hash) ||
+	    !is_mine(ix, op, w, &version) || !still_holds(&slots[i], w))
+		return false;
+	op->slot_at = (uint16_t)i;
+	op->expect_word = w;
+	op->foreign = version >> 32 != ix->prefix;
+	return true;
+}
+
+static inline void count_search(struct index *ix, const struct index_op *op)
+{
+	struct xport_counters *count = &ix->lane->counters;
+
+	count_stages(ix, 1);
+	count->reads += 2;
+	count->read_bytes += WINDOW_BYTES + op_head_bytes(op, op->expect_word);
+	count->cas++;
+	count->doorbells++;
+	count_post(ix, 1);
+}
+
+static inline bool is_usual(const struct index *ix, const struct index_op *op)
+{
+	return (ix->lane->caps & XPORT_AT_ONCE) && op->kind == INDEX_PUT &&
+	       !op->has_block && ix->counter < UINT32_MAX &&
+	       !contend_hot(&ix->contend, op->key.hash);
+}
+
+enum over index_put_over(struct index *ix, struct index_op *op,
+			 const uint64_t *slots, uint64_t *found_out)
+{
+	uint64_t room = block_room(op->key.len, op->value_len), found;
+
+	if (!is_usual(ix, op) || !take_block(ix, op, room) ||
+	    !write_block(ix, op, room) || !find_slot(ix, op, slots))
+		return OVER_NOT;
+	count_search(ix, op);
+	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
+	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[op->slot_at],
+			     op->expect_word, op->new_word);
+	if (found != op->expect_word) {
+		*found_out = found;
+		return OVER_LOST;
+	}
+	op_retire(ix, slot_block(op->expect_word));
+	contend_note(&ix->contend, op->key.hash, op->foreign, false);
+	op->has_block = false;
+	op->plenty = stock_plenty(ix->alloc, op->cls, ix->recent_ns);
+	op->result = 0;
+	return OVER_DONE;
+}
