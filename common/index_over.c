@@ -87,8 +87,8 @@ static inline bool find_slot(const struct index *ix, struct index_op *op,
 	i = (unsigned)__builtin_ctz(m.match);
 	w = atom_load_follow(&slots[i]);
 	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(op->key.hash) ||
-	    !is_mine(ix, op, w, &version) || !still_holds(&slots[i], w))
-		return false;
+	    !is_mine(ix, op, w, &version))
+		return false; /* the swap will tell whether it still stands */
 	op->slot_at = (uint16_t)i;
 	op->expect_word = w;
 	op->foreign = version >> 32 != ix->prefix;

@@ -84,6 +84,10 @@ START_TEST(class_table_grows_and_class_for_is_its_inverse)
 		ck_assert_uint_eq(class_for(class_bytes(c)), c);
 		ck_assert_uint_eq(class_for(class_bytes(c) + 1), c + 1);
 	}
+	for (uint64_t n = 1; n < 100000; n++) {
+		ck_assert_uint_ge(class_bytes(class_for(n)), n);
+		ck_assert(class_for(n) == 0 || class_bytes(class_for(n) - 1) < n);
+	}
 	ck_assert_uint_eq(class_for(UINT64_MAX), CLASS_COUNT);
 }
 END_TEST
@@ -197,6 +201,26 @@ static void encode(uint8_t *image, const char *key, const char *value)
 	block_encode(image, ref, 0x100000002, key, strlen(key),
 		     hash_key(42, key, strlen(key)), value, strlen(value), 0);
 }
+
+START_TEST(header_sum_is_xxh3_of_its_bytes)
+{
+	struct block_header h;
+	uint64_t x = 1, seed;
+	uint8_t *bytes = (uint8_t *)&h;
+
+	for (unsigned n = 0; n < 10000; n++) {
+		for (size_t i = 0; i < sizeof(h); i++) {
+			x = x * UINT64_C(6364136223846793005) + n;
+			bytes[i] = (uint8_t)(x >> 56);
+		}
+		seed = n ? x * x : 0;
+		ck_assert_uint_eq(block_head_sum(&h, ref, seed),
+				  (uint32_t)XXH3_64bits_withSeed(
+					  &h, offsetof(struct block_header, head_sum),
+					  seed ^ block_binding(ref)));
+	}
+}
+END_TEST
 
 START_TEST(block_encode_golden_bytes)
 {
@@ -388,6 +412,7 @@ static Suite *suite(void)
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
 	suite_add_tcase(s, t);
 	t = tcase_create("block");
+	tcase_add_test(t, header_sum_is_xxh3_of_its_bytes);
 	tcase_add_test(t, block_encode_golden_bytes);
 	tcase_add_test(t, block_verify_every_bit_flip_is_bad);
 	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 9);
