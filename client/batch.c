@@ -107,6 +107,7 @@ static size_t get_fill(struct farkv *kv, struct group *g,
 			failure_note(f, at, it->result);
 			continue;
 		}
+		index_expect(kv->link.index, key.hash);
 		index_op_start(op, INDEX_GET, &key, NULL, 0, 0);
 		g->item[g->n] = at;
 		g->op[g->n++] = op;
@@ -229,6 +230,7 @@ static size_t put_fill(struct farkv *kv, struct group *g,
 		}
 		if (!group_claim(g, &key))
 			break;
+		index_expect(kv->link.index, key.hash);
 		index_op_start(op, INDEX_PUT, &key, it->value,
 			       (uint32_t)it->value_len, 0);
 		g->item[g->n] = at;

@@ -99,9 +99,15 @@ enum over {
 };
 
 /**
+ * A PUT that is about to be carried out, behind others: it takes its block, if it will
+ * go straight on with it, and the block is fetched ahead.
+ */
+void index_put_prepare(const struct index *ix, struct index_op *op);
+
+/**
  * A PUT over a value, on a mapped region: from a block at hand to the CAS in one piece,
  * for the commonest case alone. The key's slot is in its home line, alive or dead, the
- * key is not fought over, the value small. `slots` is the key's window, on its way to the
+ * value small. If others put the key just now, it may stand before the next of them. `slots` is the key's window, on its way to the
  * cache. OVER_LOST: *found_out is what the CAS found.
  */
 enum over index_put_over(struct index *ix, struct index_op *op,

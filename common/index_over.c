@@ -15,41 +15,64 @@
 
 /* A larger block takes longer to write than a window to come. */
 #define OVER_MAX 640u
-/* How many operations ahead blocks are on their way, and how much of them. */
-#define AHEAD 2u
 
+/* Its lines are on their way before they are written. */
 static inline void fetch_block(const struct index *ix, uint64_t off, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
 		__builtin_prefetch(ix->lane->base + off + at, 1);
 }
 
-/* A block that is at hand without a look at the clock, and the next one on its way. */
-static inline bool take_block(struct index *ix, struct index_op *op, uint64_t room)
+/* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
+static inline bool is_usual(const struct index *ix, const struct index_op *op)
 {
-	uint8_t cls = (uint8_t)class_for(room);
-	uint64_t next;
+	return (ix->lane->caps & XPORT_AT_ONCE) && op->kind == INDEX_PUT &&
+	       !op->written && !op->resolving && ix->counter < UINT32_MAX &&
+	       block_room(op->key.len, op->value_len) <= OVER_MAX;
+}
 
-	op->cls = cls;
-	if (room > OVER_MAX || room > op->buf_bytes ||
-	    !stock_take(ix->alloc, cls, ix->recent_ns, &op->block))
+/* A block that is at hand without a look at the clock. */
+static inline bool take_block(const struct index *ix, struct index_op *op)
+{
+	uint64_t room = block_room(op->key.len, op->value_len);
+
+	op->cls = (uint8_t)class_for(room);
+	if (!stock_take(ix->alloc, op->cls, ix->recent_ns, &op->block))
 		return false;
 	op->has_block = true;
-	next = stock_peek(ix->alloc, cls, AHEAD - 1);
+	return true;
+}
+
+void index_put_prepare(const struct index *ix, struct index_op *op)
+{
+	if (is_usual(ix, op) && !op->has_block &&
+	    !contend_hot(&ix->contend, op->key.hash) && take_block(ix, op))
+		fetch_block(ix, op->block.off, class_bytes(op->cls));
+}
+
+/* ... and the one of the operation after the next on its way. */
+static inline bool take_block_now(const struct index *ix, struct index_op *op)
+{
+	uint64_t next;
+
+	if (!take_block(ix, op))
+		return false;
+	next = stock_peek(ix->alloc, op->cls, 1);
 	if (next)
-		fetch_block(ix, next, room);
+		fetch_block(ix, next, class_bytes(op->cls));
 	return true;
 }
 
 /* False if the lane broke: the session may have ended, and its blocks be others'. */
-static inline bool write_block(struct index *ix, struct index_op *op, uint64_t room)
+static inline bool write_block(struct index *ix, struct index_op *op)
 {
-	uint8_t *block = ix->lane->base + op->block.off;
+	uint64_t room = block_room(op->key.len, op->value_len);
+	uint8_t image[OVER_MAX]; /* of which a part is always in the nearest cache */
 
 	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
-	block_encode(op->buf, op->block, op->version, op->key.data, op->key.len,
+	block_encode(image, op->block, op->version, op->key.data, op->key.len,
 		     op->key.hash, op->value, op->value_len, 0);
-	atom_copy_block(block, op->buf, room);
+	atom_copy_block(ix->lane->base + op->block.off, image, room);
 	op->written = true;
 	ix->lane->counters.writes++;
 	ix->lane->counters.write_bytes += room;
@@ -102,27 +125,49 @@ static inline void count_search(struct index *ix, const struct index_op *op)
 	count_stages(ix, 1);
 	count->reads += 2;
 	count->read_bytes += WINDOW_BYTES + op_head_bytes(op, op->expect_word);
-	count->cas++;
-	count->doorbells++;
-	count_post(ix, 1);
 }
 
-static inline bool is_usual(const struct index *ix, const struct index_op *op)
+/* Is this the word of a write that a PUT may stand before, in its own key's slot? */
+static inline bool absorbs(const struct index *ix, const struct index_op *op,
+			   uint64_t word)
 {
-	return (ix->lane->caps & XPORT_AT_ONCE) && op->kind == INDEX_PUT &&
-	       !op->has_block && ix->counter < UINT32_MAX &&
-	       !contend_hot(&ix->contend, op->key.hash);
+	return (word & SLOT_BLIND) && !(word & SLOT_FROZEN) &&
+	       slot_fp(word) == hash_fp(op->key.hash) &&
+	       region_block_ok(&ix->sb, slot_off(word), slot_class(word));
 }
 
-enum over index_put_over(struct index *ix, struct index_op *op,
-			 const uint64_t *slots, uint64_t *found_out)
+/*
+ * Others put the key just now: watch its slot, and stand before the next of them. If none
+ * comes it is this session that puts: OVER_NOT and no hot key any more.
+ */
+static enum over stand_before(struct index *ix, struct index_op *op,
+			      const uint64_t *slots)
 {
-	uint64_t room = block_room(op->key.len, op->value_len), found;
+	uint64_t word = contend_watch(&ix->contend, &slots[op->slot_at],
+				      op->expect_word, ix->prefix);
 
-	if (!is_usual(ix, op) || !take_block(ix, op, room) ||
-	    !write_block(ix, op, room) || !find_slot(ix, op, slots))
+	op->foreign = false;
+	if (word == op->expect_word || !absorbs(ix, op, word))
 		return OVER_NOT;
 	count_search(ix, op);
+	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	op->rivals = true;
+	ix->retries++;
+	contend_note(&ix->contend, op->key.hash, false, true);
+	index_op_end(ix, op, 0);
+	return OVER_DONE;
+}
+
+/* Swap the slot that was found for the block that was written. */
+static inline enum over swap_slot(struct index *ix, struct index_op *op,
+				  const uint64_t *slots, uint64_t *found_out)
+{
+	uint64_t found;
+
+	count_search(ix, op);
+	ix->lane->counters.cas++;
+	ix->lane->counters.doorbells++;
+	count_post(ix, 1);
 	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[op->slot_at],
 			     op->expect_word, op->new_word);
@@ -136,4 +181,25 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	op->plenty = stock_plenty(ix->alloc, op->cls, ix->recent_ns);
 	op->result = 0;
 	return OVER_DONE;
+}
+
+enum over index_put_over(struct index *ix, struct index_op *op,
+			 const uint64_t *slots, uint64_t *found_out)
+{
+	bool watches = contend_hot(&ix->contend, op->key.hash);
+
+	if (!is_usual(ix, op))
+		return OVER_NOT;
+	if (watches) {
+		if (!find_slot(ix, op, slots))
+			return OVER_NOT;
+		if (stand_before(ix, op, slots) == OVER_DONE)
+			return OVER_DONE;
+		if (contend_hot(&ix->contend, op->key.hash))
+			return OVER_NOT; /* it has changed, but not so */
+	}
+	if (!(op->has_block || take_block_now(ix, op)) || !write_block(ix, op) ||
+	    !(watches || find_slot(ix, op, slots)))
+		return OVER_NOT;
+	return swap_slot(ix, op, slots, found_out);
 }

@@ -230,21 +230,27 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 		&slots[(unsigned)__builtin_ctz(m.match)]));
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
-	bytes = UTIL_MIN(class_bytes(ref.cls), PREFETCH_BYTES);
+	/* Who writes looks at the head. */
+	bytes = op->kind == INDEX_GET ? PREFETCH_BYTES : LINE_BYTES;
+	bytes = UTIL_MIN(class_bytes(ref.cls), bytes);
 	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
 		__builtin_prefetch(ix->lane->base + ref.off + at);
 }
 
-static void fetch_some(const struct index *ix, struct index_op *const *ops,
-		       size_t n)
+/* Their windows, and then what those lead to. */
+static void fetch_windows(const struct index *ix, struct index_op *const *ops,
+			  size_t n, const uint64_t *slots[MANY])
 {
-	const uint64_t *slots[MANY];
-
 	for (size_t i = 0; i < n; i++) {
 		slots[i] = direct_window(ix, ops[i]);
 		if (slots[i])
 			__builtin_prefetch(slots[i]);
 	}
+}
+
+static void fetch_candidates(const struct index *ix, struct index_op *const *ops,
+			     size_t n, const uint64_t *const slots[MANY])
+{
 	for (size_t i = 0; i < n; i++)
 		if (slots[i])
 			prefetch_candidate(ix, ops[i], slots[i]);
@@ -253,10 +259,16 @@ static void fetch_some(const struct index *ix, struct index_op *const *ops,
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n)
 {
+	const uint64_t *slots[MANY];
+
 	if (!loads_lead(ix))
 		return;
-	for (size_t at = 0; at < n; at += MANY)
-		fetch_some(ix, ops + at, UTIL_MIN(n - at, (size_t)MANY));
+	for (size_t at = 0; at < n; at += MANY) {
+		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+
+		fetch_windows(ix, ops + at, some, slots);
+		fetch_candidates(ix, ops + at, some, slots);
+	}
 }
 
 /* ---- writers ------------------------------------------------------------------- */
@@ -497,6 +509,8 @@ bool index_try(struct index *ix, struct index_op *op)
 
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
 {
+	const uint64_t *slots[MANY];
+
 	if (!loads_lead(ix))
 		return;
 	ix->direct_stages = 0;
@@ -504,7 +518,10 @@ void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
 	for (size_t at = 0; at < n; at += MANY) {
 		size_t some = UTIL_MIN(n - at, (size_t)MANY);
 
-		fetch_some(ix, ops + at, some);
+		fetch_windows(ix, ops + at, some, slots);
+		for (size_t i = at; i < at + some; i++)
+			index_put_prepare(ix, ops[i]);
+		fetch_candidates(ix, ops + at, some, slots);
 		for (size_t i = at; i < at + some; i++)
 			(void)try_one(ix, ops[i]);
 	}
