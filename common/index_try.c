@@ -373,9 +373,6 @@ static enum next swap_posted(struct index *ix, struct index_op *op, unsigned nth
 	return op_swap_done(ix, op);
 }
 
-/* A larger block takes longer to write than a window to come. */
-#define WRITE_FIRST_MAX 640u
-
 /* Swaps, lost and tried again, before somebody has to look at the clock. */
 #define SWAPS_MAX 4u
 
@@ -417,17 +414,6 @@ static bool came_too_late(const struct index_op *op, enum next next)
 	return next == NEXT_DONE && op->result == FARKV_EVERSION && op->foreign;
 }
 
-/*
- * A PUT writes its block whatever it finds, unless it is absorbed: so a small one does
- * it while its window is on the way.
- */
-static bool writes_first(const struct index *ix, const struct index_op *op)
-{
-	return op->at_once && op->kind == INDEX_PUT && !op->written &&
-	       block_room(op->key.len, op->value_len) <= WRITE_FIRST_MAX &&
-	       !contend_hot(&ix->contend, op->key.hash);
-}
-
 /* The first swap of a PUT was lost to the word `found`. */
 static enum next lost_over(struct index *ix, struct index_op *op, uint64_t found)
 {
@@ -460,10 +446,9 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 		return false;
 	op_forget(op);
 	op->at_once = (ix->lane->caps & XPORT_AT_ONCE) != 0;
-	next = over == OVER_LOST     ? lost_over(ix, op, found) :
-	       writes_first(ix, op) ? write_now(ix, op) :
-				      NEXT_POST;
-	if (over == OVER_NOT && next == NEXT_POST && !decide_by_loads(ix, op, slots, &next)) {
+	if (over == OVER_LOST) {
+		next = lost_over(ix, op, found);
+	} else if (!decide_by_loads(ix, op, slots, &next)) {
 		op->at_once = false;
 		return false;
 	}

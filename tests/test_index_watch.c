@@ -219,6 +219,53 @@ START_TEST(cas_without_a_chain_that_loses_changes_nothing)
 }
 END_TEST
 
+START_TEST(replace_without_a_chain_that_loses_writes_once)
+{
+	uint64_t writes, cas;
+
+	before_its_swap(INDEX_PUT, "theirs");
+	at_swap = NULL;
+	PUT(&me, k, "first");
+	writes = me.lane->counters.writes;
+	cas = me.lane->counters.cas;
+	at_swap = rival_op;
+	ck_assert_int_eq(run(&me, INDEX_REPLACE, k, "mine", 0), 0);
+	ck_assert_uint_eq(me.lane->counters.writes, writes + 1);
+	ck_assert_uint_eq(me.lane->counters.cas, cas + 2);
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
+static void freeze(void)
+{
+	*slots_of(k) |= SLOT_FROZEN;
+}
+
+START_TEST(replace_that_loses_to_a_migration_looks_where_the_key_is)
+{
+	struct index_op *op = &me.op;
+	uint64_t cas;
+
+	before_its_swap(INDEX_PUT, NULL);
+	at_swap = NULL;
+	PUT(&me, k, "first");
+	cas = me.lane->counters.cas;
+	at_swap = freeze;
+	index_op_start(op, INDEX_REPLACE, &k, "mine", 4, 0);
+	ck_assert(!index_try(me.ix, op));
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert_uint_eq(me.lane->counters.cas, cas + 1);
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
 static void rival_cas_again(void)
 {
 	rival_cas();
@@ -244,11 +291,6 @@ START_TEST(put_that_watches_with_a_written_block_keeps_its_version)
 	teardown();
 }
 END_TEST
-
-static void freeze(void)
-{
-	*slots_of(k) |= SLOT_FROZEN;
-}
 
 START_TEST(put_that_sees_a_frozen_word_waits_for_the_migration)
 {
@@ -361,18 +403,13 @@ START_TEST(put_over_a_damaged_header_is_refused)
 }
 END_TEST
 
-static void freeze_line(void)
-{
-	*slots_of(k) |= SLOT_FROZEN;
-}
-
 START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 {
 	struct index_op *op = &me.op;
 	uint64_t cas;
 
 	setup_over("k", 77);
-	freeze_line();
+	freeze();
 	cas = me.lane->counters.cas;
 	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
 	ck_assert(!index_try(me.ix, op));
@@ -586,6 +623,8 @@ static Suite *suite(void)
 	tcase_add_test(t, put_without_a_chain_that_loses_stands_before_the_winner);
 	tcase_add_test(t, insert_without_a_chain_that_loses_looks_again);
 	tcase_add_test(t, cas_without_a_chain_that_loses_changes_nothing);
+	tcase_add_test(t, replace_without_a_chain_that_loses_writes_once);
+	tcase_add_test(t, replace_that_loses_to_a_migration_looks_where_the_key_is);
 	tcase_add_test(t, put_that_watches_with_a_written_block_keeps_its_version);
 	tcase_add_test(t, put_that_sees_a_frozen_word_waits_for_the_migration);
 	tcase_add_test(t, put_whose_lane_breaks_before_its_swap_is_left_pending);
