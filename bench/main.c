@@ -2,6 +2,7 @@
 /* kvbench: command line and properties, then a benchmark and its report. */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,11 +382,21 @@ static int work_as_client(struct bench_config *cfg, int argc, char **argv,
 	return work(cfg, n, words, 0);
 }
 
+/* What was printed has to have arrived. */
+static int finish(int code)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || code)
+		return code;
+	log_error("cannot write to stdout: %s", strerror(errno));
+	return EXIT_RUN;
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_config cfg = {0};
 	int first, code = 0;
 
+	util_occupy_standard_fds();
 	log_init("kvbench", LOG_LEVEL_INFO);
 	opts_defaults(&spec, &cfg);
 	if (opts_parse_argv(&spec, &cfg, argc, argv, &first))
@@ -401,5 +412,5 @@ int main(int argc, char **argv)
 	else
 		code = work(&cfg, argc, argv, first);
 	opts_free(&spec, &cfg);
-	return code;
+	return finish(code);
 }

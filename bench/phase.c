@@ -84,8 +84,13 @@ void phase_catch_signals(void)
 	struct sigaction sa = {.sa_handler = on_signal,
 			       .sa_flags = (int)SA_RESETHAND};
 
+	struct sigaction old;
+
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+	/* A terminal that is gone; nohup has it ignored. */
+	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &sa, NULL);
 }
 
 bool phase_was_interrupted(void)

@@ -4,9 +4,11 @@
 #include "util.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 /* Digits at *text; advances it. False if there are none or too many. */
 static bool parse_digits(const char **text, uint64_t *value_out)
@@ -89,4 +91,11 @@ char *util_one_line(char *text)
 		for (size_t n = control_len((unsigned char *)p); n > 0; n--)
 			p[n - 1] = '?';
 	return text;
+}
+
+void util_occupy_standard_fds(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY);
 }

@@ -34,4 +34,11 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap);
  * character, those of UTF-8 too. Returns text. */
 char *util_one_line(char *text);
 
+/**
+ * Open what only fails at those of the descriptors 0 to 2 that are closed: the next
+ * file or socket would get the number, and be written to as stdout, or read as stdin.
+ * Before anything else is opened.
+ */
+void util_occupy_standard_fds(void);
+
 #endif

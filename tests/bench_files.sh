@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What kvbench writes besides its report: .hdr logs, by a decoder of their
 # published format; the timeline as a table; the picture.
+# shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 
@@ -97,6 +98,39 @@ says_last() {
 	tail -n 1 "$dir/err" | grep -Eq "$1" || fail "stderr ends with: $(tail -n 1 "$dir/err")"
 }
 says_last 'error: csv: cannot open .*none/t.csv: No such file'
+
+# ---- a closed stdout is nobody else's file, and what cannot be written is said
+lost() { # STATUS OF THE COMMAND, WHAT
+	[ "$1" -eq 1 ] && tail -n 1 "$dir/err" | grep -q 'error: cannot write .*stdout: ' ||
+		fail "$2: status $1, $(tail -n 1 "$dir/err")"
+}
+kvbench run null -P "$c" -p csv="$dir/t.csv" >&- 2>"$dir/err"
+lost $? "a closed stdout"
+head -n 1 "$dir/t.csv" | grep -q '^store,round,' && ! grep -q OVERALL "$dir/t.csv" ||
+	fail "the report of a closed stdout is in the table"
+kvbench run null -P "$c" -s -p csv="$dir/t.csv" -p exportfile="$dir/report" <&- >&- 2>&- ||
+	fail "files alone are enough: status $?"
+grep -q OVERALL "$dir/report" && ! grep -q ' sec: ' "$dir/report" "$dir/t.csv" ||
+	fail "the status line of a closed stderr is in a file"
+if [ -e /dev/full ]; then
+	for words in --help --version "run null -P $c" "quick null -p recordcount=100 -p maxexecutiontime=1" \
+		"limit -u $FARKV_URI -p recordcount=1000 -p operationcount=1000 -p rounds=1"; do
+		# shellcheck disable=SC2086
+		kvbench $words >/dev/full 2>"$dir/err"
+		lost $? "a full disk: $words"
+	done
+fi
+
+# ---- a terminal that is gone: what was measured is reported
+"$KVBENCH" run null -P "$c" -p operationcount=0 -p maxexecutiontime=60 -p csv="$dir/t.csv" \
+	>"$dir/out" 2>"$dir/err" &
+bench=$!
+until [ -s "$dir/err" ]; do sleep 0.1; done
+sleep 0.5
+kill -HUP $bench
+wait $bench
+got=$?
+[ $got -eq 130 ] && shows '^\[READ\], Return=OK, [1-9]' && grep -q ',READ,' "$dir/t.csv" || fail "hung up: status $got"
 
 # ---- the picture
 mkdir "$dir/bin"

@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -413,17 +412,6 @@ static int run_command(struct cli *cli, int argc, char **argv)
 	return code;
 }
 
-/*
- * A standard descriptor that is closed would be the socket's next: values would be
- * read from there, or written to it. What is opened here instead only fails.
- */
-static void occupy_standard_fds(void)
-{
-	for (int fd = 0; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0)
-			(void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY);
-}
-
 volatile sig_atomic_t cli_signal;
 
 static void on_signal(int sig)
@@ -446,7 +434,7 @@ int main(int argc, char **argv)
 	struct cli cli = {0};
 	int first, code = CLI_OK;
 
-	occupy_standard_fds();
+	util_occupy_standard_fds();
 	signal(SIGPIPE, SIG_IGN); /* a write that fails is reported */
 	setvbuf(stdout, out_buf, _IOFBF, sizeof(out_buf));
 	log_init("kvcli", LOG_LEVEL_INFO);
