@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,6 +178,28 @@ void plot_script(const struct bench *b, const char *path, FILE *out)
 	fputs("unset multiplot\n", out);
 }
 
+/* gnuplot does not look at what its writes return: a picture that ends early is one for
+ * which there was no room. What is no file cannot be looked at. */
+static bool is_whole(const char *path)
+{
+	static const char want[] = "</svg>";
+	struct stat st;
+	char end[32] = "";
+	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode)
+			  ? fopen(path, "re")
+			  : NULL;
+	size_t n;
+
+	if (!f)
+		return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+	if (fseek(f, -(long)(sizeof(end) - 1), SEEK_END))
+		rewind(f);
+	n = fread(end, 1, sizeof(end) - 1, f);
+	end[n] = '\0';
+	fclose(f);
+	return strstr(end, want) != NULL;
+}
+
 int plot_write(const struct bench *b, const char *path)
 {
 	void (*old)(int);
@@ -200,5 +223,9 @@ int plot_write(const struct bench *b, const char *path)
 		return err_set(FARKV_ESYS,
 			       "plot: gnuplot failed and left no %s; its own "
 			       "message stands above", path);
+	if (!is_whole(path))
+		return err_set(FARKV_ESYS,
+			       "plot: %s is not whole; is there no room left?",
+			       path);
 	return 0;
 }

@@ -136,7 +136,7 @@ got=$?
 mkdir "$dir/bin"
 PATH=$dir/bin expect 78 "$KVBENCH" run null -P "$c" --plot "$dir/p.svg"
 says_last 'plot: there is no gnuplot'
-printf '#!/bin/sh\ncat >"%s/script"\n' "$dir" >"$dir/bin/gnuplot"
+printf '#!/bin/sh\ncat >"%s/script"\necho "</svg>" >"%s/p.svg"\n' "$dir" "$dir" >"$dir/bin/gnuplot"
 chmod +x "$dir/bin/gnuplot"
 PATH=$dir/bin:$PATH expect 0 "$KVBENCH" run null -P "$f" --plot "$dir/p.svg" -p operationcount=100000
 # shellcheck disable=SC2016
@@ -155,6 +155,11 @@ xml.dom.minidom.parseString(text)
 for word in "Throughput over time", "Latency by percentile", "null READ", "null UPDATE", "99.9":
     assert word in text, word
 PY
+	# No room for the whole of it, which gnuplot does not mind.
+	# shellcheck disable=SC2016
+	expect 1 sh -c 'trap "" XFSZ; ulimit -f 8; exec "$KVBENCH" run null -P "$1" --plot "$2" -p exportfile=/dev/null' \
+		sh "$c" "$dir/p.svg"
+	says_last 'plot: .*p.svg is not whole'
 else
 	echo "no gnuplot: its picture is not looked at"
 fi
