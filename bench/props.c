@@ -180,59 +180,78 @@ static bool next_line(struct reader *r, char *out, unsigned *line_out)
 	return true;
 }
 
-/* One UTF-16 unit of \uXXXX as UTF-8; surrogate halves are refused. */
-static bool put_unicode(const char *hex, char **to)
+/* The four digits behind \u; 0 if they are none. */
+static unsigned unit_at(const char *hex)
 {
 	unsigned u = 0;
 
 	for (int i = 0; i < 4; i++) {
 		if (!isxdigit((unsigned char)hex[i]))
-			return false;
+			return 0;
 		u = u * 16 + (unsigned)(isdigit((unsigned char)hex[i])
 						? hex[i] - '0'
 						: (hex[i] | 32) - 'a' + 10);
 	}
+	return u;
+}
+
+static void put_utf8(unsigned u, char **to)
+{
+	static const unsigned char mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	int n = u < 0x80 ? 1 : u < 0x800 ? 2 : u < 0x10000 ? 3 : 4;
+	char *at = *to;
+
+	at[0] = (char)(n == 1 ? u : mark[n] | u >> 6 * (n - 1));
+	for (int i = 1; i < n; i++)
+		at[i] = (char)(0x80 | (u >> 6 * (n - 1 - i) & 63));
+	*to = at + n;
+}
+
+/*
+ * \uXXXX at *from as UTF-8, or two of them that are the halves of one character.
+ * False for what is no character, and for 0, which would end the text.
+ */
+static bool put_unicode(const char **from, char **to)
+{
+	const char *at = *from;
+	unsigned u = unit_at(at + 2), low;
+
+	*from += 6;
+	if (u >= 0xd800 && u < 0xdc00 && at[6] == '\\' && at[7] == 'u') {
+		low = unit_at(at + 8);
+		if (low < 0xdc00 || low >= 0xe000)
+			return false;
+		u = 0x10000 + (u - 0xd800) * 0x400 + (low - 0xdc00);
+		*from += 6;
+	}
 	if (!u || (u >= 0xd800 && u < 0xe000))
 		return false;
-	if (u < 0x80) {
-		*(*to)++ = (char)u;
-	} else if (u < 0x800) {
-		*(*to)++ = (char)(0xc0 | u >> 6);
-		*(*to)++ = (char)(0x80 | (u & 63));
-	} else {
-		*(*to)++ = (char)(0xe0 | u >> 12);
-		*(*to)++ = (char)(0x80 | (u >> 6 & 63));
-		*(*to)++ = (char)(0x80 | (u & 63));
-	}
+	put_utf8(u, to);
 	return true;
 }
 
 /* Resolve escapes in place; the text only gets shorter. */
 static bool unescape(char *text)
 {
-	static const char from[] = "tnrf", to[] = "\t\n\r\f";
-	char *out = text;
+	static const char letters[] = "tnrf", controls[] = "\t\n\r\f";
+	const char *from = text, *f;
+	char *to = text;
 
-	while (*text) {
-		const char *f;
-
-		if (*text != '\\') {
-			*out++ = *text++;
-			continue;
-		}
-		text++;
-		if (*text == 'u') {
-			if (!put_unicode(text + 1, &out))
+	while (*from) {
+		if (*from != '\\') {
+			*to++ = *from++;
+		} else if (from[1] == 'u') {
+			if (!put_unicode(&from, &to))
 				return false;
-			text += 5;
-			continue;
+		} else if (from[1]) {
+			f = strchr(letters, from[1]);
+			*to++ = f ? controls[f - letters] : from[1];
+			from += 2;
+		} else {
+			from++;
 		}
-		f = *text ? strchr(from, *text) : NULL;
-		if (*text)
-			*out++ = f ? to[f - from] : *text;
-		text += *text != '\0';
 	}
-	*out = '\0';
+	*to = '\0';
 	return true;
 }
 

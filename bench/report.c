@@ -282,29 +282,36 @@ static void put_histogram(struct report *r, const char *metric,
 		put_buckets(r, metric, h, NS_PER_MS, p->histogram_ms);
 }
 
-static void put_hist(struct report *r, const char *metric,
+/* With both kinds YCSB tells them apart by "Hdr" and "Bucket". */
+static void metric_name(char *buf, size_t cap, const struct params *p,
+			const char *kind, const char *name)
+{
+	snprintf(buf, cap, "%s%s",
+		 p->measurement_type == TYPE_BOTH ? kind : "", name);
+}
+
+static void put_hist(struct report *r, const char *name,
 		     const struct params *p, const struct hist *h)
 {
 	struct hist_summary s;
+	char metric[112];
 
 	if (p->measurement_type == TYPE_HISTOGRAM) {
-		put_histogram(r, metric, p, h);
+		put_histogram(r, name, p, h);
 		return;
 	}
+	metric_name(metric, sizeof(metric), p, "Hdr", name);
 	hist_summarize(h, &s);
 	report_u64(r, metric, "Operations", s.count);
 	if (!s.count)
 		return;
 	put_latencies(r, metric, p, h, false);
 	put_latencies(r, metric, p, h, true);
-	if (p->histogram_verbose && p->measurement_type == TYPE_HDR)
+	if (p->histogram_verbose && p->measurement_type != TYPE_TIMESERIES)
 		put_buckets(r, metric, h, 1000, UINT64_MAX);
-	if (p->measurement_type == TYPE_BOTH) {
-		char name[112];
-
-		snprintf(name, sizeof(name), "Bucket%s", metric);
-		put_histogram(r, name, p, h);
-	}
+	metric_name(metric, sizeof(metric), p, "Bucket", name);
+	if (p->measurement_type == TYPE_BOTH)
+		put_histogram(r, metric, p, h);
 }
 
 /* measurementtype=timeseries: [READ], 1000, 0.231: from so many ms on, the mean
@@ -344,7 +351,7 @@ static void put_series(struct report *r, const struct params *p,
 		       enum clock_kind clock)
 {
 	bool plain = clock == CLOCK_OP || !m->clock[CLOCK_OP];
-	char metric[80];
+	char metric[80], own[112];
 
 	for (int t = 0; t < SLOT_COUNT; t++) {
 		const struct hist *h = m->hist[clock][s][t];
@@ -353,11 +360,12 @@ static void put_series(struct report *r, const struct params *p,
 			continue;
 		measure_name(metric, sizeof(metric), s, t, !plain);
 		put_hist(r, metric, p, h);
+		metric_name(own, sizeof(own), p, "Hdr", metric);
 		if (t == DB_OK && plain && s != SERIES_CLEANUP)
-			put_returns(r, metric, m, s);
+			put_returns(r, own, m, s);
 		if (s == SERIES_QUEUE && m->in_flight_most) {
-			report_u64(r, metric, "MostInFlight", m->in_flight_most);
-			report_u64(r, metric, "LateQueueFull", m->late_full);
+			report_u64(r, own, "MostInFlight", m->in_flight_most);
+			report_u64(r, own, "LateQueueFull", m->late_full);
 		}
 	}
 }
