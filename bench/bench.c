@@ -130,6 +130,8 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 	b->load = load;
 	err = params_read(props, load, &b->params);
 	if (!err)
+		err = params_check_command(props, &b->params, load);
+	if (!err)
 		err = params_read(props, true, &b->load_params);
 	if (err)
 		return err;

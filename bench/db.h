@@ -101,6 +101,10 @@ struct db_ops {
 	const char *summary; /* one line for --help */
 	bool forks; /* a store may be used by processes forked after init */
 
+	/** The properties that it reads, "<name>.*". */
+	const struct prop_spec *props;
+	size_t n_props;
+
 	/** Once per process, before open. *store_out is ended by fini. */
 	int (*init)(const struct db_setup *setup, struct db_store **store_out);
 	void (*fini)(struct db_store *store);

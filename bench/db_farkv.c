@@ -368,6 +368,8 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 
 const struct db_ops db_farkv_ops = {
 	.name = "farkv",
+	.props = farkv_props,
+	.n_props = ARRAY_SIZE(farkv_props),
 	.summary = "farkv, over shared memory or RDMA",
 	.forks = true,
 	.init = kv_init,

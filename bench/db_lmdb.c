@@ -347,6 +347,8 @@ static const char *lmdb_error(struct db *db)
 
 const struct db_ops db_lmdb_ops = {
 	.name = "lmdb",
+	.props = lmdb_props,
+	.n_props = ARRAY_SIZE(lmdb_props),
 	.summary = "LMDB in this process, without syncs; a transaction per get",
 	.init = lmdb_init,
 	.fini = lmdb_fini,

@@ -412,6 +412,8 @@ static const char *mc_error(struct db *db)
 
 const struct db_ops db_memcached_ops = {
 	.name = "memcached",
+	.props = memcached_props,
+	.n_props = ARRAY_SIZE(memcached_props),
 	.summary = "memcached, over a Unix socket or TCP",
 	.init = mc_init,
 	.fini = mc_fini,

@@ -214,6 +214,8 @@ static const char *null_error(struct db *db)
 
 const struct db_ops db_null_ops = {
 	.name = "null",
+	.props = null_props,
+	.n_props = ARRAY_SIZE(null_props),
 	.summary = "does nothing; shows the cost of kvbench itself",
 	.forks = true,
 	.init = null_init,

@@ -259,6 +259,8 @@ static const char *redis_error(struct db *db)
 
 const struct db_ops db_redis_ops = {
 	.name = "redis",
+	.props = redis_props,
+	.n_props = ARRAY_SIZE(redis_props),
 	.summary = "Redis, over a Unix socket or TCP",
 	.init = redis_init,
 	.fini = redis_fini,

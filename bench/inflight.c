@@ -30,6 +30,7 @@ struct flight {
 	bool used;
 	uint64_t due;      /* the arrival's stamp */
 	uint64_t start;    /* the first submission's */
+	uint64_t read_ticks;  /* of a read-modify-write: what its read took */
 	uint64_t write_start; /* that of the part that is an UPDATE or INSERT */
 	char *value;       /* value_stride bytes, for writes */
 };
@@ -104,7 +105,9 @@ static void end_write(struct worker *w, struct flight *l, enum db_status status)
 	worker_note_op(w, insert ? SERIES_INSERT : SERIES_UPDATE, status,
 		       l->write_start, &l->op);
 	if (l->op.kind == OP_RMW)
-		worker_note_op(w, SERIES_RMW, status, l->start, &l->op);
+		/* Without what was done between its two parts. */
+		worker_note_op(w, SERIES_RMW, status,
+			       l->write_start - l->read_ticks, &l->op);
 	if (insert && status != DB_OK)
 		worker_load_failed(w);
 	if (insert)
@@ -165,6 +168,7 @@ static void end_read(struct worker *w, struct flight *l, enum db_status status,
 	if (LIKELY(status == DB_OK))
 		status = worker_check_len(w, v->len);
 	worker_note_op(w, SERIES_READ, status, l->start, &l->op);
+	l->read_ticks = w->now - l->start;
 	if (w->shared->params->data_integrity)
 		worker_verify(w, &l->op, status, v);
 	if (l->op.kind == OP_RMW && status == DB_OK) {

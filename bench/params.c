@@ -70,7 +70,7 @@ static const struct prop_spec specs[] = {
 	STR("table", table, "usertable"),
 	BOOL("readallfields", read_all_fields, "true"),
 	BOOL("readallfieldsbyname", ignored_bool, "false"),
-	BOOL("writeallfields", ignored_bool, "false"),
+	BOOL("writeallfields", write_all_fields, "false"),
 
 	U64("operationcount", operation_count, "0", 0, 0),
 	DOUBLE("readproportion", proportion_read, "0.95", 0, 0),
@@ -86,7 +86,11 @@ static const struct prop_spec specs[] = {
 	U64("core_workload_insertion_retry_limit", insert_retries, "0", 0, 0),
 	U64("core_workload_insertion_retry_interval", insert_retry_interval,
 	    "3", 0, 3600),
+	BOOL("core_workload_insertion_keep_going_on_error", keep_going,
+	     "false"),
 
+	BOOL("dotransactions", transactions, NULL),
+	BOOL("measurement.trackjvm", track_jvm, "false"),
 	U64("threadcount", threads, "1", 1, 4096),
 	U64("processes", processes, "1", 1, 256),
 	U64("target", target, "0", 0, 0),
@@ -193,6 +197,10 @@ static int check_fields(struct props *p, const struct params *v)
 		return props_error(p, "update",
 				   "replacing one field needs "
 				   "fieldlengthdistribution=constant");
+	if (v->write_all_fields && v->update_mode == UPDATE_FIELD)
+		return props_error(p, "update",
+				   "update=field writes one field, and "
+				   "writeallfields=true all of them");
 	if (strlen(v->field_prefix) > 64)
 		return props_error(p, "fieldnameprefix",
 				   "longer than 64 characters");
@@ -248,6 +256,16 @@ static int check_counts(struct props *p, const struct params *v)
 				   "not set or 0: give a number of operations, "
 				   "as in -p operationcount=1000000, or a time "
 				   "in seconds, as in -p maxexecutiontime=10");
+	/* Draws beyond the last record are repeated, so each would be a
+	 * million times. */
+	if (v->dist == DIST_ZIPFIAN &&
+	    (double)v->operation_count * v->proportion_insert * 2.0 >
+		    1e6 * (double)v->record_count)
+		return props_error(p, "operationcount",
+				   "requestdistribution=zipfian is laid out for "
+				   "twice the records that a run will insert, "
+				   "and these are over a million times those "
+				   "that there are");
 	return 0;
 }
 
@@ -281,9 +299,6 @@ static int check_batch(struct props *p, const struct params *v)
 {
 	if (v->batch > 1 && v->update_mode == UPDATE_FIELD)
 		return props_error(p, "update", "update=field needs batch=1");
-	if (v->batch > 1 && v->insert_retries)
-		return props_error(p, "core_workload_insertion_retry_limit",
-				   "needs batch=1");
 	return 0;
 }
 
@@ -423,6 +438,16 @@ int params_read_files(struct params *v)
 	return 0;
 }
 
+int params_check_command(const struct props *p, const struct params *v,
+			 bool load)
+{
+	if (!props_find(p, "dotransactions") || v->transactions == !load)
+		return 0;
+	return props_error(p, "dotransactions",
+			   load ? "true says run, and the command is load"
+				: "false says load, and the command is run");
+}
+
 uint64_t params_load_count(const struct params *v)
 {
 	return v->insert_count;
@@ -435,12 +460,28 @@ const char *params_dist_name(const struct params *v)
 	return dists[v->dist];
 }
 
-/* A property that belongs to some binding's own table. */
+/* Of a binding of this build, whether or not it takes part. */
 static bool is_binding_prop(const char *key)
 {
-	const char *dot = strchr(key, '.');
+	for (size_t i = 0; db_bindings[i]; i++)
+		for (size_t k = 0; k < db_bindings[i]->n_props; k++)
+			if (!strcmp(db_bindings[i]->props[k].name, key))
+				return true;
+	return false;
+}
 
-	return dot && db_find(key, (size_t)(dot - key));
+/* With the names that were perhaps meant: YCSB's redis.host is redis.uri here. */
+static void warn_unknown(const struct prop *e)
+{
+	size_t len = strcspn(e->key, "."), n = 0;
+	const struct db_ops *db = e->key[len] ? db_find(e->key, len) : NULL;
+	char known[256] = "";
+
+	for (size_t i = 0; db && i < db->n_props && n < sizeof(known); i++)
+		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s",
+				      i ? ", " : "; there are: ",
+				      db->props[i].name);
+	log_warn("%s: %s: unknown property, ignored%s", e->where, e->key, known);
 }
 
 void params_warn(const struct props *p, const struct params *v)
@@ -450,8 +491,7 @@ void params_warn(const struct props *p, const struct params *v)
 	for (size_t i = 0; i < p->n; i++) {
 		e = &p->v[i];
 		if (!e->used && !is_binding_prop(e->key))
-			log_warn("%s: %s: unknown property, ignored", e->where,
-				 e->key);
+			warn_unknown(e);
 	}
 	e = props_find(p, "table");
 	if (e && strcmp(v->table, "usertable") != 0)
@@ -461,4 +501,13 @@ void params_warn(const struct props *p, const struct params *v)
 	if (e && !v->read_all_fields)
 		log_warn("%s: readallfields: a read always gives the whole "
 			 "record", e->where);
+	e = props_find(p, "writeallfields");
+	if (e && !v->write_all_fields && !props_find(p, "update"))
+		log_warn("%s: writeallfields: an update writes the whole "
+			 "record; update=field reads it and writes it with one "
+			 "new field", e->where);
+	e = props_find(p, "measurement.trackjvm");
+	if (e && v->track_jvm)
+		log_warn("%s: measurement.trackjvm: there is no JVM here",
+			 e->where);
 }

@@ -86,6 +86,7 @@ struct params {
 	bool data_integrity;
 	const char *table;
 	bool read_all_fields;
+	bool write_all_fields;
 	bool ignored_bool;
 
 	/* operations */
@@ -104,9 +105,12 @@ struct params {
 	double exponential_frac;
 	uint64_t insert_retries;
 	uint64_t insert_retry_interval; /* s */
+	bool keep_going;                /* a load, past records that fail */
 	int update_mode;                /* enum update_mode */
 
 	/* execution */
+	bool transactions; /* YCSB's word for a run, where it was given */
+	bool track_jvm;    /* of which there is none */
 	uint64_t threads;
 	uint64_t processes; /* of so many threads each */
 	uint64_t target;   /* operations per second of all threads; 0: none */
@@ -166,6 +170,10 @@ int params_read_files(struct params *v);
  * have no meaning for a key-value store. Once, after all were read.
  */
 void params_warn(const struct props *p, const struct params *v);
+
+/** FARKV_EINVAL with a detail where `dotransactions` contradicts the command. */
+int params_check_command(const struct props *p, const struct params *v,
+			 bool load);
 
 /** Operations of a load: insertcount. */
 uint64_t params_load_count(const struct params *v);

@@ -79,10 +79,11 @@ void worker_verify(struct worker *w, const struct op *op, enum db_status read,
 /** The value that `op` writes to `buf` of value_stride bytes; its length. */
 size_t worker_fill(struct worker *w, const struct op *op, char *buf);
 
-/** A load with a hole is no load: it ends, as YCSB's does. */
+/** A load with a hole is no load: it ends, as YCSB's does, unless it is told to keep
+ * going. */
 static inline void worker_load_failed(struct worker *w)
 {
-	if (w->shared->workload->load)
+	if (w->shared->workload->load && !w->shared->params->keep_going)
 		worker_stop_all(w);
 }
 

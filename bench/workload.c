@@ -10,8 +10,9 @@
 /* New records that a run is likely to add, doubled, as YCSB reckons. */
 static uint64_t expected_new(const struct params *p)
 {
-	return (uint64_t)((double)p->operation_count * p->proportion_insert *
-			  2.0);
+	double n = (double)p->operation_count * p->proportion_insert * 2.0;
+
+	return n < 0x1p61 ? (uint64_t)n : UINT64_C(1) << 61;
 }
 
 uint64_t workload_records(const struct params *p)

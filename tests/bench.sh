@@ -55,6 +55,19 @@ done
 expect 64 kvbench run -P "$workloads/workloade" -db farkv && grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" ||
 	fail "workload E: $(cat "$dir/err")"
 
+# A read-modify-write is its read and its update: not the check of 10 KB in between, nor
+# the making of as much (null does not keep it, so each check fails).
+for how in batch=1 batch=4 queuedepth=8; do
+	# shellcheck disable=SC2046
+	"$KVBENCH" run null -P "$workloads/workloadf" -p dataintegrity=true -p fieldlength=1000 -p $how \
+		-p readproportion=0 -p operationcount=200 $([ $how = queuedepth=8 ] && echo -p openloop=true -target 300) \
+		>"$dir/out" 2>"$dir/err"
+	rmw=$(number READ-MODIFY-WRITE '50thPercentileLatency(ns)')
+	check=$(number VERIFY-FAILED '50thPercentileLatency(ns)')
+	[ "${rmw:-0}" -gt 0 ] && [ $((rmw * 4)) -lt "${check:-0}" ] ||
+		fail "$how: a read-modify-write takes $rmw ns, a check $check ns"
+done
+
 # ---- an open loop with requests in flight: contents checked, nothing lost
 for how in queuedepth=128 queuedepth=1 queuedepth=0; do
 	expect 0 kvbench load farkv -P "$workloads/workloada" -p dataintegrity=true -p keyprefix="$how" -p recordcount=5000 \
@@ -186,7 +199,8 @@ variance=$(number READ 'LatencyVariance(us)' | cut -d . -f 1)
 # One of 1000 at 1.5 s: 2.25e12 / 1000 square microseconds, and a busy machine's more.
 [ "$variance" -ge 2240000000 ] && [ "$variance" -le 9000000000 ] || fail "variance: $variance"
 expect 0 kvbench -t -db null -P "$workloads/workloadc" -p measurementtype=hdrhistogram+histogram
-shows '^\[READ\], 50thPercentileLatency\(ns\), ' && is BucketREAD Operations 1000
+shows '^\[HdrREAD\], 50thPercentileLatency\(ns\), ' && is HdrREAD Return=OK 1000 && is BucketREAD Operations 1000
+grep -q '^\[READ\]' "$dir/out" && fail "YCSB has no [READ] beside [HdrREAD] and [BucketREAD]"
 expect 0 kvbench -t null -P "$workloads/workloadc" -p measurementtype=timeseries -p timeseries.granularity=100 \
 	-p operationcount=500 -target 1000
 [ "$(grep -Ec '^\[READ\], [0-9]{1,3}, [0-9.]+$' "$dir/out")" -ge 4 ] || fail "time series: $(cat "$dir/out")"
@@ -356,6 +370,33 @@ printf 'recordcount=10\nfoo\\u00zz=1\n' >"$dir/bad.props"
 mistake 78 'bad.props:2: ' run null -P "$dir/bad.props"
 expect 0 kvbench run null -P "$workloads/workloada" -p colour=red && grep -q 'colour: unknown property' "$dir/err" ||
 	fail "unknown property: $(cat "$dir/err")"
+# YCSB's names for what is otherwise here.
+for name in redis.host null.stall_s farkv.nosuch; do
+	expect 0 kvbench run null -P "$workloads/workloada" -p $name=1
+	grep -q "warning: -p: $name: unknown property, ignored" "$dir/err" || fail "$name: $(cat "$dir/err")"
+done
+grep -q 'ignored; there are: farkv.uri, farkv.op_timeout_ms, ' "$dir/err" || fail "no word of farkv.uri: $(cat "$dir/err")"
+for name in lmdb.path null.delay_us farkv.uri core_workload_insertion_keep_going_on_error; do
+	case $name in lmdb.*) echo "$stores" | grep -q lmdb || continue ;; esac
+	expect 0 kvbench run null -P "$workloads/workloada" -p $name="$([ $name = null.delay_us ] && echo 0 || echo true)"
+	grep -q warning "$dir/err" && fail "$name: $(cat "$dir/err")"
+done
+warned() { # MESSAGE ARGUMENT...
+	message=$1
+	shift
+	expect 0 kvbench run null -P "$workloads/workloada" "$@" && grep -q "warning: -p: $message" "$dir/err" ||
+		fail "$*: $(cat "$dir/err")"
+}
+warned 'writeallfields: an update writes the whole record; update=field' -p writeallfields=false
+warned 'measurement.trackjvm: there is no JVM' -p measurement.trackjvm=true
+expect 0 kvbench run null -P "$workloads/workloada" -p writeallfields=true -p dotransactions=true
+grep -q warning "$dir/err" && fail "nothing to warn of: $(cat "$dir/err")"
+mistake 64 'dotransactions: false says load' run null -P "$workloads/workloada" -p dotransactions=false
+mistake 64 'dotransactions: true says run' load null -P "$workloads/workloada" -p dotransactions=true
+mistake 64 'update: update=field writes one field, and writeallfields=true' run null -P "$workloads/workloada" \
+	-p update=field -p writeallfields=true
+mistake 64 'operationcount: requestdistribution=zipfian is laid out' run null -P "$workloads/workloada" \
+	-p insertproportion=1 -p operationcount=18446744073709551615 -p maxexecutiontime=1
 expect 0 kvbench --help && shows '^  -P, --properties=FILE'
 [ "$(sed -n '/^Try: /,$p' "$dir/out" | sed 's/^Try: /     /' | grep -Ec '^     kvbench (quick|load -P|run -P)')" -eq 3 ] &&
 	[ "$(sed -n '/^Try: /,$p' "$dir/out" | wc -l)" -eq 3 ] || fail "--help does not end with three commands to try"

@@ -455,7 +455,8 @@ START_TEST(props_load_java_syntax)
 	ck_assert_int_eq(load_text(&p, "# comment\n! another\n\n"
 				       "a=1\n b = 2 \nc:3\nd 4\ne\n"
 				       "f=one\\\n   two\ng=\\t\\u0041\\\\\r\n"
-				       "h=x=y\na=5"),
+				       "h=x=y\na=5\n"
+				       "i=\\u00e9\\u20AC\\ud83d\\ude00\\:\n"),
 			 0);
 	ck_assert_str_eq(value_of(&p, "a"), "5");
 	ck_assert_str_eq(value_of(&p, "b"), "2 ");
@@ -465,11 +466,25 @@ START_TEST(props_load_java_syntax)
 	ck_assert_str_eq(value_of(&p, "f"), "onetwo");
 	ck_assert_str_eq(value_of(&p, "g"), "\tA\\");
 	ck_assert_str_eq(value_of(&p, "h"), "x=y");
+	ck_assert_str_eq(value_of(&p, "i"), "\u00e9\u20ac\U0001f600:");
 	ck_assert_int_eq(props_set_arg(&p, "a=6"), 0);
 	ck_assert_str_eq(value_of(&p, "a"), "6");
 	ck_assert_int_eq(props_set_arg(&p, "a"), FARKV_EINVAL);
 	ck_assert_int_eq(props_set_arg(&p, "=a"), FARKV_EINVAL);
 	ck_assert_int_eq(props_load(&p, "/nowhere/x"), FARKV_ESYS);
+	props_free(&p);
+}
+END_TEST
+
+START_TEST(props_load_refuses_what_is_no_character)
+{
+	static const char *const bad[] = {
+		"a=\\u12", "a=\\u00zz", "a=\\u0000", "a=\\ud83d", "a=\\ude00",
+		"a=\\ud83d\\u0041", "a=\\ud83d\\n", "a=\\ude00\\ud83d",
+	};
+	struct props p = {0};
+
+	ck_assert_int_eq(load_text(&p, bad[_i]), FARKV_EINVAL);
 	props_free(&p);
 }
 END_TEST
@@ -642,6 +657,61 @@ START_TEST(worker_run_ends_when_time_is_up_between_two_tries_of_an_insert)
 }
 END_TEST
 
+/* Every third item of a batch; all others are stored. */
+static void refuse_some(struct db *db, struct db_item *items, size_t n)
+{
+	(void)db;
+	for (size_t i = 0; i < n; i++)
+		items[i].status = i % 3 ? DB_OK : DB_ERROR;
+}
+
+START_TEST(worker_load_in_batches_tries_again_what_failed)
+{
+	const char *const args[] = {
+		"recordcount=160", "core_workload_insertion_retry_limit=2",
+		"core_workload_insertion_retry_interval=0", "batch=16",
+	};
+	struct db_ops ops = db_null_ops;
+	struct rig g;
+
+	ticks_init();
+	rig_up(&g, args, ARRAY_SIZE(args), true);
+	ops.write_many = refuse_some;
+	g.worker->db->ops = &ops;
+	worker_run(g.worker, &g.m, 160, 0);
+	ck_assert_uint_eq(measure_failures(&g.m), 60);
+	ck_assert_uint_eq(measure_returns(&g.m, SERIES_INSERT, DB_OK), 160);
+	ck_assert(!g.shared.stop);
+	/* What cannot be stored at all ends the load, after its tries. */
+	ops.insert = refuse;
+	worker_run(g.worker, &g.m, 16, 0);
+	ck_assert_uint_eq(measure_failures(&g.m), 60 + 6 + 2);
+	ck_assert(g.shared.stop);
+	rig_down(&g);
+}
+END_TEST
+
+START_TEST(worker_load_keeps_going_if_told)
+{
+	const char *const args[] = {
+		"recordcount=160", batches[_i],
+		"core_workload_insertion_keep_going_on_error=true",
+	};
+	struct db_ops ops = db_null_ops;
+	struct rig g;
+
+	ticks_init();
+	rig_up(&g, args, ARRAY_SIZE(args), true);
+	ops.write_many = refuse_some;
+	ops.insert = refuse;
+	g.worker->db->ops = &ops;
+	worker_run(g.worker, &g.m, 160, 0);
+	ck_assert_uint_eq(measure_failures(&g.m), _i ? 60 : 160);
+	ck_assert_uint_eq(g.worker->done, 160);
+	rig_down(&g);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("bench");
@@ -669,6 +739,7 @@ static Suite *suite(void)
 	suite_add_tcase(s, t);
 	t = tcase_create("properties");
 	tcase_add_test(t, props_load_java_syntax);
+	tcase_add_loop_test(t, props_load_refuses_what_is_no_character, 0, 8);
 	tcase_add_test(t, props_read_says_where_what_is_wrong);
 	suite_add_tcase(s, t);
 	t = tcase_create("worker");
@@ -681,6 +752,9 @@ static Suite *suite(void)
 	tcase_add_test(
 		t,
 		worker_run_ends_when_time_is_up_between_two_tries_of_an_insert);
+	tcase_add_test(t, worker_load_in_batches_tries_again_what_failed);
+	tcase_add_loop_test(t, worker_load_keeps_going_if_told, 0,
+			    (int)ARRAY_SIZE(batches));
 	suite_add_tcase(s, t);
 	return s;
 }
