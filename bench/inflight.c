@@ -324,6 +324,7 @@ static void idle(struct worker *w)
 {
 	uint64_t ns;
 
+	measure_settle(w->m);
 	if (!w->inflight->arrived || is_due(w))
 		return;
 	ns = ticks_to_ns(w->inflight->due - w->now);

@@ -101,9 +101,10 @@ static inline void store_16(char *at, uint64_t high, uint64_t low)
 }
 #endif
 
-/* Numbers of up to 16 digits, and padded ones: by way of a buffer. */
-static unsigned build_padded(const struct key_format *f, uint64_t number,
-			     char *at)
+/* Numbers of up to 16 digits, and padded ones: by way of a buffer. On its own, or the
+ * usual keys would pay for its registers. */
+static __attribute__((noinline)) unsigned
+build_padded(const struct key_format *f, uint64_t number, char *at)
 {
 	char all[24];
 	unsigned len = 24, pad = 0;

@@ -33,7 +33,8 @@ void key_prepare(const struct key_format *f, char key[KEY_CAP]);
 
 /**
  * Complete the prepared `key` for record `number` and return its length. Not
- * terminated. No branch on the digits: some 80 instructions, of which a quarter is the hash.
+ * terminated. No branch on the digits: some 100 instructions, of which a quarter is the
+ * hash.
  */
 unsigned key_build(const struct key_format *f, uint64_t number,
 		   char key[KEY_CAP]);

@@ -84,6 +84,7 @@ static bool series_occurs(const struct params *p, bool load, enum series s)
 int measure_init(struct measure *m, const struct params *p, bool load)
 {
 	memset(m, 0, sizeof(*m));
+	m->pending = &m->none;
 	m->clock[CLOCK_OP] = p->interval != INTERVAL_INTENDED;
 	m->clock[CLOCK_INTENDED] = p->interval != INTERVAL_OP;
 	for (int s = 0; s < DB_STATUS_COUNT; s++)

@@ -11,7 +11,7 @@
 
 struct ticks_state ticks_state = {
 	.counter = false,
-	.ns_mul = UINT64_C(1) << 32,
+	.ns_mul = UINT64_C(1) << 60,
 	.ticks_per_ns = 1.0,
 };
 
@@ -57,11 +57,12 @@ void ticks_init(void)
 	while (ticks_clock_ns() - clock_0 < CALIBRATION_NS);
 	sample(&clock_1, &counter_1);
 	rate = (double)(counter_1 - counter_0) / (double)(clock_1 - clock_0);
-	/* A rate outside of 0.1 to 100 GHz is a counter not to be believed. */
+	/* A rate outside of 0.1 to 100 GHz is a counter not to be believed; from 1/16
+	 * on ns_mul would not fit. */
 	if (rate < 0.1 || rate > 100.0)
 		return;
 	ticks_state.ticks_per_ns = rate;
-	ticks_state.ns_mul = (uint64_t)(0x1p32 / rate + 0.5);
+	ticks_state.ns_mul = (uint64_t)(0x1p60 / rate + 0.5);
 	ticks_state.counter = true;
 }
 #else

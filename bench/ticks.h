@@ -23,7 +23,7 @@
 
 struct ticks_state {
 	bool counter;        /* the processor's counter is in use */
-	uint64_t ns_mul;     /* ns = ticks * ns_mul / 2^32 */
+	uint64_t ns_mul;     /* ns = ticks * ns_mul / 2^60; below 2^64 */
 	double ticks_per_ns;
 };
 
@@ -51,11 +51,13 @@ static inline uint64_t ticks_now(void)
 	return ticks_clock_ns();
 }
 
-/** A span of ticks in ns; any span. */
+/** A span of ticks in ns; below 2^60, which are years. The upper half of a product: a
+ * shift of the whole is microcode on many processors. */
 static inline uint64_t ticks_to_ns(uint64_t ticks)
 {
-	return (uint64_t)(((unsigned __int128)ticks * ticks_state.ns_mul) >>
-			  32);
+	return (uint64_t)(((unsigned __int128)(ticks << 4) *
+			   ticks_state.ns_mul) >>
+			  64);
 }
 
 /** From one stamp to a later one, in ns; 0 if the later one is not later,

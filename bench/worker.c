@@ -58,6 +58,19 @@ static const char *reason(struct worker *w, enum db_status status)
 	return w->why ? w->why : w->db->ops->error(w->db);
 }
 
+void worker_note_rest(struct worker *w, enum series s, enum db_status status,
+		      uint64_t start, uint64_t end)
+{
+	uint64_t ns[CLOCK_KINDS];
+
+	ns[CLOCK_OP] = ticks_span_ns(start, end);
+	ns[CLOCK_INTENDED] = w->due ? ticks_span_ns(w->due, end) : ns[CLOCK_OP];
+	if (LIKELY(status == DB_OK))
+		measure_ok(w->m, s, ns);
+	else
+		measure_failed(w->m, s, status, ns);
+}
+
 void worker_failed(struct worker *w, enum series s, enum db_status status,
 		   const struct op *op)
 {
@@ -173,6 +186,7 @@ static bool sleep_until(struct worker *w, uint64_t stamp)
 {
 	bool spin = w->shared->params->spin_sleep;
 
+	measure_settle(w->m);
 	for (;;) {
 		uint64_t ns;
 
@@ -414,10 +428,12 @@ static bool draws_late(const struct worker *w)
 	return w->shared->params->open_loop && w->shared->workload->load;
 }
 
-static size_t run_ops(struct worker *w, size_t n, uint64_t start, uint64_t k)
+/* By the schedule, which looks at the clock itself. */
+static size_t run_scheduled(struct worker *w, size_t n, uint64_t start,
+			    uint64_t k)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (w->tick > 0.0 && !is_due(w, start, k + i))
+		if (!is_due(w, start, k + i))
 			return i;
 		if (worker_stopped(w) || worker_time_is_up(w))
 			return i;
@@ -427,6 +443,20 @@ static size_t run_ops(struct worker *w, size_t n, uint64_t start, uint64_t k)
 		worker_count_done(w, 1);
 	}
 	return n;
+}
+
+/* One after the other; a loop of its own, as what it does not ask costs nothing. */
+static size_t run_ops(struct worker *w, size_t n)
+{
+	const struct op *op = &w->ops[w->next], *end = op + n;
+
+	for (; op < end; op++) {
+		if (worker_stopped(w) || worker_time_is_up(w))
+			break;
+		run_op(w, op);
+		worker_count_done(w, 1);
+	}
+	return n - (size_t)(end - op);
 }
 
 size_t worker_ops_at_hand(struct worker *w, uint64_t most)
@@ -459,6 +489,7 @@ void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 	w->over = false;
 	if (w->inflight) {
 		inflight_run(w);
+		measure_settle(m);
 		return;
 	}
 	while ((!todo || k < todo) && !worker_stopped(w) &&
@@ -468,12 +499,14 @@ void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 				   : worker_ops_at_hand(w, todo ? todo - k
 								: SIZE_MAX);
 
-		n = batch ? run_batch(w, n, start, k)
-			  : run_ops(w, n, start, k);
+		n = batch		? run_batch(w, n, start, k)
+		    : w->tick > 0.0 ? run_scheduled(w, n, start, k)
+				    : run_ops(w, n);
 		w->next += n;
 		k += n;
 	}
 	w->due = 0;
+	measure_settle(m);
 }
 
 void worker_note_cleanup(struct worker *w, struct measure *m, uint64_t start)
@@ -481,4 +514,5 @@ void worker_note_cleanup(struct worker *w, struct measure *m, uint64_t start)
 	w->m = m;
 	w->now = ticks_now();
 	worker_note(w, SERIES_CLEANUP, DB_OK, start, w->now);
+	measure_settle(m);
 }

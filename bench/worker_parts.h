@@ -38,19 +38,19 @@ __attribute__((cold)) void worker_failed(struct worker *w, enum series s,
 					 enum db_status status,
 					 const struct op *op);
 
+/** What worker_note() leaves to a call: failures, and two clocks. */
+void worker_note_rest(struct worker *w, enum series s, enum db_status status,
+		      uint64_t start, uint64_t end);
+
 /** One outcome from its start to its end. */
 static inline void worker_note(struct worker *w, enum series s,
 			       enum db_status status, uint64_t start,
 			       uint64_t end)
 {
-	uint64_t ns[CLOCK_KINDS];
-
-	ns[CLOCK_OP] = ticks_span_ns(start, end);
-	ns[CLOCK_INTENDED] = w->due ? ticks_span_ns(w->due, end) : ns[CLOCK_OP];
-	if (LIKELY(status == DB_OK))
-		measure_ok(w->m, s, ns);
+	if (LIKELY(status == DB_OK && measure_is_plain(w->m)))
+		measure_ok_plain(w->m, s, ticks_span_ns(start, end));
 	else
-		measure_failed(w->m, s, status, ns);
+		worker_note_rest(w, s, status, start, end);
 }
 
 /** The same of an operation that ends now, with the failure's text. */

@@ -230,6 +230,20 @@ static void next_loads(struct workload *w, struct op *ops, size_t n)
 	}
 }
 
+/* Of reads alone, as there is no word to draw for the kind. */
+static void draw_uniform(struct workload_thread *t, struct op *ops, size_t n)
+{
+	const struct gen_uniform u = t->chooser.uniform;
+	enum op_kind kind = t->w->ops.choice[0];
+	struct rng r = t->rng;
+
+	for (size_t i = 0; i < n; i++) {
+		ops[i].kind = kind;
+		ops[i].number = gen_uniform_next(&u, &r);
+	}
+	t->rng = r;
+}
+
 /* The random numbers go by a copy, which stays in registers. */
 static void draw(struct workload_thread *t, struct op *ops, size_t n)
 {
@@ -255,7 +269,10 @@ void workload_next(struct workload_thread *t, struct op *ops, size_t n)
 		next_loads(w, ops, n);
 		return;
 	}
-	draw(t, ops, n);
+	if (w->ops.n == 1 && !w->grows && w->params->dist == DIST_UNIFORM)
+		draw_uniform(t, ops, n);
+	else
+		draw(t, ops, n);
 	/* A loop of its own: so short that the processor works at several. */
 	for (size_t i = 0; i < n; i++)
 		ops[i].key_len = key_build(&w->keys, ops[i].number, ops[i].key);

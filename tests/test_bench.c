@@ -627,6 +627,52 @@ START_TEST(worker_run_ends_when_time_is_up_before_an_operation_is_due)
 }
 END_TEST
 
+START_TEST(worker_run_leaves_no_latency_uncounted)
+{
+	const char *const args[] = {"recordcount=100", "operationcount=1000",
+				    "readmodifywriteproportion=0.3",
+				    batches[_i]};
+	static const enum series all[] = {SERIES_READ, SERIES_UPDATE, SERIES_RMW};
+	struct rig g;
+
+	ticks_init();
+	rig_up(&g, args, ARRAY_SIZE(args), false);
+	for (uint64_t n = 1; n < 40; n++) {
+		worker_run(g.worker, &g.m, n, 0);
+		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+			struct hist_summary s;
+
+			hist_summarize(g.m.hist[CLOCK_OP][all[i]][DB_OK], &s);
+			ck_assert_uint_eq(s.count, measure_returns(&g.m, all[i],
+								   DB_OK));
+		}
+	}
+	rig_down(&g);
+}
+END_TEST
+
+START_TEST(ticks_become_ns_at_any_rate)
+{
+	static const double rates[] = {0.1, 1.0, 2.596, 4.0, 100.0};
+	struct ticks_state was = ticks_state;
+	double rate = rates[_i];
+
+	ticks_state.ns_mul = (uint64_t)(0x1p60 / rate + 0.5);
+	for (int bit = 0; bit < 60; bit++) {
+		uint64_t ticks = (UINT64_C(1) << bit) + (UINT64_C(1) << bit) / 3;
+		double ns = (double)ticks / rate;
+
+		if (ticks >> 60)
+			break;
+		ck_assert(fabs((double)ticks_to_ns(ticks) - ns) <=
+			  1.0 + ns * 1e-9);
+		if (rate == 1.0) /* the clock itself: exact */
+			ck_assert_uint_eq(ticks_to_ns(ticks), ticks);
+	}
+	ticks_state = was;
+}
+END_TEST
+
 static enum db_status refuse(struct db *db, const char *key, size_t key_len,
 			     const void *value, size_t value_len)
 {
@@ -752,6 +798,9 @@ static Suite *suite(void)
 	tcase_add_test(
 		t,
 		worker_run_ends_when_time_is_up_between_two_tries_of_an_insert);
+	tcase_add_loop_test(t, worker_run_leaves_no_latency_uncounted, 0,
+			    (int)ARRAY_SIZE(batches));
+	tcase_add_loop_test(t, ticks_become_ns_at_any_rate, 0, 5);
 	tcase_add_test(t, worker_load_in_batches_tries_again_what_failed);
 	tcase_add_loop_test(t, worker_load_keeps_going_if_told, 0,
 			    (int)ARRAY_SIZE(batches));
