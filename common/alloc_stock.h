@@ -142,4 +142,14 @@ static inline bool stock_retire(struct alloc *a, struct block_ref ref)
 	return true;
 }
 
+/** As if the last stock_retire(), of a block of this class, had not been. */
+static inline void stock_unretire(struct alloc *a, uint8_t cls)
+{
+	struct class_stock *s = &a->cls[cls];
+
+	s->n_limbo--;
+	if (--s->n_undated == 0)
+		a->n_undated--;
+}
+
 #endif

@@ -70,23 +70,27 @@ static inline void count_post(struct index *ix, unsigned nth)
 /** Larger ones take longer to write than a look at the clock, and are worth having. */
 #define UNDATED_BYTES 1024u
 
+/** May a block of this kind rest without a look at the clock, this time? */
+static inline bool may_stay_undated(const struct index *ix, struct block_ref ref)
+{
+	return (ix->lane->caps & XPORT_DIRECT_STORE) &&
+	       class_bytes(ref.cls) <= UNDATED_BYTES &&
+	       ix->alloc->cls[ref.cls].n_limbo >= 2 * UNDATED_MAX &&
+	       ix->undated + 1 < UNDATED_MAX;
+}
+
 /** A CAS has unlinked this block: it rests from now on. */
 static inline void op_retire(struct index *ix, struct block_ref ref)
 {
-	struct alloc *a = ix->alloc;
-
 	/* On failure the block is leaked; the sweep finds it. */
-	if ((ix->lane->caps & XPORT_DIRECT_STORE) &&
-	    class_bytes(ref.cls) <= UNDATED_BYTES &&
-	    a->cls[ref.cls].n_limbo >= 2 * UNDATED_MAX &&
-	    ++ix->undated < UNDATED_MAX) {
-		if (!stock_retire(a, ref))
-			(void)alloc_retire_undated(a, ref);
+	if (may_stay_undated(ix, ref)) {
+		ix->undated++;
+		(void)alloc_retire_undated(ix->alloc, ref);
 		return;
 	}
 	ix->undated = 0;
 	ix->recent_ns = index_now(ix);
-	(void)alloc_retire(a, ref, ix->recent_ns);
+	(void)alloc_retire(ix->alloc, ref, ix->recent_ns);
 }
 
 /* ---- index_over.c -------------------------------------------------------------- */

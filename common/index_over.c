@@ -79,30 +79,12 @@ static inline bool write_block(struct index *ix, struct index_op *op)
 	return !xport_broken(ix->lane);
 }
 
-/* Is the block that `word` names, by its head, this key's? */
-static inline bool is_mine(const struct index *ix, const struct index_op *op,
-			   uint64_t word, uint64_t *version_out)
-{
-	struct block_ref ref = slot_block(word);
-	const uint8_t *src = ix->lane->base + ref.off;
-	struct block_header h;
-
-	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
-		return false;
-	atom_copy_block(&h, src, sizeof(h));
-	atom_compiler_barrier();
-	*version_out = h.version;
-	return h.key_len == op->key.len && block_header_fits(&h, ref) &&
-	       atom_same_block(op->key.data, src + sizeof(h), op->key.len) &&
-	       h.head_sum == block_head_sum(&h, ref, op->key.hash);
-}
-
 /* The key's slot in its home line, where all before it are others' at first sight. */
 static inline bool find_slot(const struct index *ix, struct index_op *op,
 			     const uint64_t *slots)
 {
 	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
-	uint64_t version, w;
+	uint64_t w;
 	unsigned i;
 
 	if (!m.match || (m.stop & (m.match ^ (m.match - 1))))
@@ -110,12 +92,29 @@ static inline bool find_slot(const struct index *ix, struct index_op *op,
 	i = (unsigned)__builtin_ctz(m.match);
 	w = atom_load_follow(&slots[i]);
 	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(op->key.hash) ||
-	    !is_mine(ix, op, w, &version))
-		return false; /* the swap will tell whether it still stands */
+	    !region_block_ok(&ix->sb, slot_off(w), slot_class(w)))
+		return false;
 	op->slot_at = (uint16_t)i;
 	op->expect_word = w;
-	op->foreign = version >> 32 != ix->prefix;
 	return true;
+}
+
+/*
+ * Is the slot that was found, by the head of its block, this key's? Whether its word still
+ * stands the swap will tell.
+ */
+static inline bool is_mine(const struct index *ix, struct index_op *op)
+{
+	struct block_ref ref = slot_block(op->expect_word);
+	const uint8_t *src = ix->lane->base + ref.off;
+	struct block_header h;
+
+	atom_copy_block(&h, src, sizeof(h));
+	atom_compiler_barrier();
+	op->foreign = h.version >> 32 != ix->prefix;
+	return h.key_len == op->key.len && block_header_fits(&h, ref) &&
+	       atom_same_block(op->key.data, src + sizeof(h), op->key.len) &&
+	       h.head_sum == block_head_sum(&h, ref, op->key.hash);
 }
 
 static inline void count_search(struct index *ix, const struct index_op *op)
@@ -158,27 +157,75 @@ static enum over stand_before(struct index *ix, struct index_op *op,
 	return OVER_DONE;
 }
 
-/* Swap the slot that was found for the block that was written. */
-static inline enum over swap_slot(struct index *ix, struct index_op *op,
-				  const uint64_t *slots, uint64_t *found_out)
+/*
+ * All that can be done before the block's head has come, which takes longest. So the block
+ * that the swap will unlink rests already, undated, if that needs no look at the clock:
+ * true. Nobody else looks there meanwhile.
+ */
+static inline bool get_ready(struct index *ix, struct index_op *op)
 {
-	uint64_t found;
+	struct block_ref old = slot_block(op->expect_word);
 
 	count_search(ix, op);
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
-	count_post(ix, 1);
 	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
+	op->plenty = stock_plenty(ix->alloc, op->cls, ix->recent_ns);
+	if (!may_stay_undated(ix, old) || !stock_retire(ix->alloc, old))
+		return false;
+	ix->undated++;
+	return true;
+}
+
+/* It has not been unlinked. */
+static void keep_old(struct index *ix, const struct index_op *op, bool rests)
+{
+	if (!rests)
+		return;
+	stock_unretire(ix->alloc, slot_class(op->expect_word));
+	ix->undated--;
+}
+
+/* It was another key's: who searches now counts for itself. */
+static void not_mine(struct index *ix, struct index_op *op, bool rests)
+{
+	struct xport_counters *count = &ix->lane->counters;
+
+	keep_old(ix, op, rests);
+	op->plenty = false;
+	count->reads -= 2;
+	count->read_bytes -= WINDOW_BYTES + op_head_bytes(op, op->expect_word);
+	count->cas--;
+	count->doorbells--;
+}
+
+/*
+ * Swap the slot that was found for the block that was written. `known`: it is this key's
+ * for sure.
+ */
+static inline enum over swap_slot(struct index *ix, struct index_op *op,
+				  const uint64_t *slots, bool known,
+				  uint64_t *found_out)
+{
+	bool rests = get_ready(ix, op);
+	uint64_t found;
+
+	if (!known && !is_mine(ix, op)) {
+		not_mine(ix, op, rests);
+		return OVER_NOT;
+	}
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[op->slot_at],
 			     op->expect_word, op->new_word);
+	count_post(ix, 1);
 	if (found != op->expect_word) {
+		keep_old(ix, op, rests);
 		*found_out = found;
 		return OVER_LOST;
 	}
-	op_retire(ix, slot_block(op->expect_word));
+	if (!rests)
+		op_retire(ix, slot_block(op->expect_word));
 	contend_note(&ix->contend, op->key.hash, op->foreign, false);
 	op->has_block = false;
-	op->plenty = stock_plenty(ix->alloc, op->cls, ix->recent_ns);
 	op->result = 0;
 	return OVER_DONE;
 }
@@ -191,7 +238,7 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	if (!is_usual(ix, op))
 		return OVER_NOT;
 	if (watches) {
-		if (!find_slot(ix, op, slots))
+		if (!find_slot(ix, op, slots) || !is_mine(ix, op))
 			return OVER_NOT;
 		if (stand_before(ix, op, slots) == OVER_DONE)
 			return OVER_DONE;
@@ -201,5 +248,5 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	if (!(op->has_block || take_block_now(ix, op)) || !write_block(ix, op) ||
 	    !(watches || find_slot(ix, op, slots)))
 		return OVER_NOT;
-	return swap_slot(ix, op, slots, found_out);
+	return swap_slot(ix, op, slots, watches, found_out);
 }

@@ -186,12 +186,11 @@ static bool loads_lead(const struct index *ix)
 
 void index_expect(const struct index *ix, uint64_t hash)
 {
-	uint64_t entry;
+	uint64_t entry = ix->entries[hash_dir_index(hash,
+						    dirword_depth(ix->dirword))];
 
-	if (!loads_lead(ix))
-		return;
-	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
-	if (region_page_ok(&ix->sb, entry_page(entry)))
+	/* Wherever the entry leads: fetching ahead does no harm. */
+	if (ix->lane->caps & XPORT_DIRECT)
 		__builtin_prefetch(ix->lane->base + window_at(entry, hash));
 }
 

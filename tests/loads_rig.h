@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loads_rig.h - operations by loads, compiled here, and hooks for what comes between their
+ * steps: for the one source file of a program that includes it.
+ */
+#ifndef TESTS_LOADS_RIG_H
+#define TESTS_LOADS_RIG_H
+
+#include "common/atomic.h"
+#include "index_rig.h"
+
+static void (*at_spin)(void);
+
+static void spin(void)
+{
+	void (*act)(void) = at_spin;
+
+	at_spin = NULL;
+	if (act)
+		act();
+}
+
+static void (*at_swap)(void);
+
+/* Writes without a chain come to a word that others have just changed. */
+static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
+{
+	void (*act)(void) = at_swap;
+
+	at_swap = NULL;
+	if (act)
+		act();
+	return atom_cas_u64(slot, expect, to);
+}
+
+static void (*at_copy)(void);
+
+/* ... and their blocks are copied while others do something. */
+static void copy(void *to, const void *from, size_t len)
+{
+	void (*act)(void) = at_copy;
+
+	atom_copy_block(to, from, len);
+	at_copy = NULL;
+	if (act)
+		act();
+}
+
+#define atom_spin_hint spin
+#define atom_cas_u64 swap
+#define atom_copy_block copy
+#include "common/index_over.c"
+#include "common/index_try.c"
+
+static struct index_key k;
+
+static void freeze(void)
+{
+	*slots_of(k) |= SLOT_FROZEN;
+}
+
+static void cut(void)
+{
+	xport_break(me.lane, FARKV_EDISCONNECTED);
+}
+
+#endif
