@@ -364,6 +364,7 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 	uint8_t *b = m->map + ref.off;
 	size_t end = sizeof(struct block_header) + len + plan->value_len;
 	uint64_t sum, binding = block_binding(ref);
+	struct hash_seed seed = block_head_seed(ref, hash);
 	struct block_header h = {
 		.version = ++m->version,
 		.value_len = (uint32_t)plan->value_len,
@@ -371,7 +372,7 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 		.inc_flags = ref.inc,
 	};
 
-	h.head_sum = block_head_sum(&h, ref, hash);
+	h.head_sum = block_head_sum(&h, &seed);
 	memcpy(b, &h, sizeof(h));
 	memcpy(b + sizeof(h), key, len);
 	memcpy(b + sizeof(h) + len, plan->value, plan->value_len);

@@ -105,24 +105,23 @@ static inline void atom_copy_block(void *dst, const void *src, size_t len)
 
 /**
  * Are these bytes of such a block the same as those? What it says may be over by then.
- * In line: keys are short.
+ * In line for 8 to 16 bytes, as most keys have.
  */
 static inline bool atom_same_block(const void *own, const void *block, size_t len)
 {
 	const uint8_t *a = (const uint8_t *)own, *b = (const uint8_t *)block;
-	uint64_t x, y, differ = 0;
+	uint64_t x, y, differ;
 
 	ATOM_UNWATCHED_BEGIN();
-	if (len < sizeof(x)) {
-		differ = (uint64_t)(memcmp(a, b, len) != 0);
+	if (len - sizeof(x) <= sizeof(x)) {
+		memcpy(&x, a, sizeof(x));
+		memcpy(&y, b, sizeof(y));
+		differ = x ^ y;
+		memcpy(&x, a + len - sizeof(x), sizeof(x));
+		memcpy(&y, b + len - sizeof(y), sizeof(y));
+		differ |= x ^ y;
 	} else {
-		for (size_t i = 0; i < len; i += sizeof(x)) {
-			size_t at = i + sizeof(x) > len ? len - sizeof(x) : i;
-
-			memcpy(&x, a + at, sizeof(x));
-			memcpy(&y, b + at, sizeof(y));
-			differ |= x ^ y;
-		}
+		differ = (uint64_t)(memcmp(a, b, len) != 0);
 	}
 	ATOM_UNWATCHED_END();
 	return differ == 0;

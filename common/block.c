@@ -14,7 +14,9 @@ static size_t head_encode(uint8_t *p, struct block_ref ref,
 			  struct block_header *h, const void *key,
 			  uint64_t key_hash)
 {
-	h->head_sum = block_head_sum(h, ref, key_hash);
+	struct hash_seed seed = block_head_seed(ref, key_hash);
+
+	h->head_sum = block_head_sum(h, &seed);
 	memcpy(p, h, sizeof(*h));
 	memcpy(p + sizeof(*h), key, h->key_len);
 	return sizeof(*h) + h->key_len;
@@ -185,6 +187,7 @@ enum block_check block_verify_head(const void *image, size_t have,
 				   struct block_view *view_out)
 {
 	const uint8_t *p = image;
+	struct hash_seed sum_seed;
 	struct block_header h;
 	bool mine;
 
@@ -198,7 +201,8 @@ enum block_check block_verify_head(const void *image, size_t have,
 	mine = h.key_len == key_len && memcmp(p + sizeof(h), key, key_len) == 0;
 	if (!mine)
 		key_hash = hash_key(seed, p + sizeof(h), h.key_len);
-	if (h.head_sum != block_head_sum(&h, ref, key_hash))
+	sum_seed = block_head_seed(ref, key_hash);
+	if (h.head_sum != block_head_sum(&h, &sum_seed))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	return mine ? BLOCK_MINE : BLOCK_OTHER;
@@ -208,6 +212,7 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 		    uint64_t seed, uint64_t *hash_out)
 {
 	const uint8_t *p = image;
+	struct hash_seed sum_seed;
 	struct block_header h;
 	uint64_t hash;
 
@@ -217,7 +222,8 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 	if (!block_header_fits(&h, ref) || have < sizeof(h) + h.key_len)
 		return false;
 	hash = hash_key(seed, p + sizeof(h), h.key_len);
-	if (h.head_sum != block_head_sum(&h, ref, hash))
+	sum_seed = block_head_seed(ref, hash);
+	if (h.head_sum != block_head_sum(&h, &sum_seed))
 		return false;
 	*hash_out = hash;
 	return true;

@@ -45,14 +45,21 @@ static inline uint64_t block_binding(struct block_ref ref)
 	return slot_pack(ref, 0, 0) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-/** `head_sum` of a header whose other fields are set; of a key of this hash. */
+/** What is needed for the checksum of the header of this block, of a key of this hash. */
+static inline struct hash_seed block_head_seed(struct block_ref ref,
+					       uint64_t key_hash)
+{
+	return hash_header_seed(key_hash ^ block_binding(ref));
+}
+
+/** `head_sum` of a header whose other fields are set. */
 static inline uint32_t block_head_sum(const struct block_header *h,
-				      struct block_ref ref, uint64_t key_hash)
+				      const struct hash_seed *seed)
 {
 	return hash_header(h->version,
 			   (uint64_t)h->inc_flags << 48 |
 				   (uint64_t)h->key_len << 32 | h->value_len,
-			   h->expiry, key_hash ^ block_binding(ref));
+			   h->expiry, seed);
 }
 
 /** Can this header be what `ref` names, in a block of that class? */

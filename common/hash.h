@@ -46,6 +46,21 @@ static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 	return XXH3_64bits_digest(&state);
 }
 
+/** What a header's checksum takes from its seed. */
+struct hash_seed {
+	uint64_t seed, mix[4];
+};
+
+static inline struct hash_seed hash_header_seed(uint64_t seed)
+{
+	/* The head of XXH3's own secret, as four numbers. */
+	return (struct hash_seed){seed,
+				  {UINT64_C(0xBE4BA423396CFEB8) + seed,
+				   UINT64_C(0x1CAD21F72C81017C) - seed,
+				   UINT64_C(0xDB979083E96DD4DE) + seed,
+				   UINT64_C(0x1F67B3B7A4A44072) - seed}};
+}
+
 /**
  * Checksum of a block header: XXH3, seeded with the hash of the block's key, of the 20
  * bytes whose first 16 are `w0` and `w1` and whose last are `w2`. Lets a writer trust
@@ -54,16 +69,13 @@ static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
  * of 17 to 32 bytes: the xxHash specification, "XXH3 algorithm overview".)
  */
 static inline uint32_t hash_header(uint64_t w0, uint64_t w1, uint32_t w2,
-				   uint64_t seed)
+				   const struct hash_seed *s)
 {
 #if defined(__SIZEOF_INT128__)
 	__extension__ typedef unsigned __int128 wide;
-	/* The head of XXH3's own secret, as four numbers. */
-	wide a = (wide)(w0 ^ (UINT64_C(0xBE4BA423396CFEB8) + seed)) *
-		 (w1 ^ (UINT64_C(0x1CAD21F72C81017C) - seed));
+	wide a = (wide)(w0 ^ s->mix[0]) * (w1 ^ s->mix[1]);
 	uint64_t lo = w0 >> 32 | w1 << 32, hi = w1 >> 32 | (uint64_t)w2 << 32;
-	wide b = (wide)(lo ^ (UINT64_C(0xDB979083E96DD4DE) + seed)) *
-		 (hi ^ (UINT64_C(0x1F67B3B7A4A44072) - seed));
+	wide b = (wide)(lo ^ s->mix[2]) * (hi ^ s->mix[3]);
 	uint64_t h = 20 * UINT64_C(0x9E3779B185EBCA87);
 
 	h += (uint64_t)a ^ (uint64_t)(a >> 64);
@@ -74,7 +86,7 @@ static inline uint32_t hash_header(uint64_t w0, uint64_t w1, uint32_t w2,
 #else
 	uint64_t words[] = {w0, w1, w2};
 
-	return (uint32_t)XXH3_64bits_withSeed(words, 20, seed);
+	return (uint32_t)XXH3_64bits_withSeed(words, 20, s->seed);
 #endif
 }
 

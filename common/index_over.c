@@ -99,22 +99,42 @@ static inline bool find_slot(const struct index *ix, struct index_op *op,
 	return true;
 }
 
-/*
- * Is the slot that was found, by the head of its block, this key's? Whether its word still
- * stands the swap will tell.
- */
-static inline bool is_mine(const struct index *ix, struct index_op *op)
+/* What the head of the block in the slot that was found says if it is this key's. */
+struct head_wanted {
+	const uint8_t *at;
+	uint32_t lengths; /* key_len and inc_flags */
+	struct hash_seed seed;
+};
+
+/* False if it cannot be: the key has no room there. */
+static inline bool head_wanted(const struct index *ix, const struct index_op *op,
+			       struct head_wanted *want)
 {
 	struct block_ref ref = slot_block(op->expect_word);
-	const uint8_t *src = ix->lane->base + ref.off;
-	struct block_header h;
 
-	atom_copy_block(&h, src, sizeof(h));
+	want->at = ix->lane->base + ref.off;
+	want->lengths = (uint32_t)ref.inc << 16 | op->key.len;
+	want->seed = block_head_seed(ref, op->key.hash);
+	return sizeof(struct block_header) + op->key.len <= class_bytes(ref.cls);
+}
+
+/*
+ * Is the slot this key's? Whether its word still stands the swap will tell. What the head
+ * has to be is known before it has come, which takes longest of all.
+ */
+static inline bool is_mine(const struct index *ix, struct index_op *op,
+			   const struct head_wanted *want)
+{
+	struct block_header h;
+	uint32_t lengths;
+
+	atom_copy_block(&h, want->at, sizeof(h));
 	atom_compiler_barrier();
 	op->foreign = h.version >> 32 != ix->prefix;
-	return h.key_len == op->key.len && block_header_fits(&h, ref) &&
-	       atom_same_block(op->key.data, src + sizeof(h), op->key.len) &&
-	       h.head_sum == block_head_sum(&h, ref, op->key.hash);
+	lengths = (uint32_t)(h.inc_flags & ~BLOCK_TOMBSTONE) << 16 | h.key_len;
+	return lengths == want->lengths &&
+	       atom_same_block(op->key.data, want->at + sizeof(h), op->key.len) &&
+	       h.head_sum == block_head_sum(&h, &want->seed);
 }
 
 static inline void count_search(struct index *ix, const struct index_op *op)
@@ -137,14 +157,19 @@ static inline bool absorbs(const struct index *ix, const struct index_op *op,
 
 /*
  * Others put the key just now: watch its slot, and stand before the next of them. If none
- * comes it is this session that puts: OVER_NOT and no hot key any more.
+ * comes it is this session that puts: OVER_NOT and no hot key any more. OVER_NOT and
+ * still a hot key: somebody else has to look.
  */
 static enum over stand_before(struct index *ix, struct index_op *op,
 			      const uint64_t *slots)
 {
-	uint64_t word = contend_watch(&ix->contend, &slots[op->slot_at],
-				      op->expect_word, ix->prefix);
+	struct head_wanted want;
+	uint64_t word;
 
+	if (!head_wanted(ix, op, &want) || !is_mine(ix, op, &want))
+		return OVER_NOT;
+	word = contend_watch(&ix->contend, &slots[op->slot_at], op->expect_word,
+			     ix->prefix);
 	op->foreign = false;
 	if (word == op->expect_word || !absorbs(ix, op, word))
 		return OVER_NOT;
@@ -207,10 +232,13 @@ static inline enum over swap_slot(struct index *ix, struct index_op *op,
 				  const uint64_t *slots, bool known,
 				  uint64_t *found_out)
 {
-	bool rests = get_ready(ix, op);
+	struct head_wanted want;
+	bool rests, room;
 	uint64_t found;
 
-	if (!known && !is_mine(ix, op)) {
+	room = head_wanted(ix, op, &want);
+	rests = get_ready(ix, op);
+	if (!known && !(room && is_mine(ix, op, &want))) {
 		not_mine(ix, op, rests);
 		return OVER_NOT;
 	}
@@ -238,12 +266,12 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	if (!is_usual(ix, op))
 		return OVER_NOT;
 	if (watches) {
-		if (!find_slot(ix, op, slots) || !is_mine(ix, op))
+		if (!find_slot(ix, op, slots))
 			return OVER_NOT;
 		if (stand_before(ix, op, slots) == OVER_DONE)
 			return OVER_DONE;
 		if (contend_hot(&ix->contend, op->key.hash))
-			return OVER_NOT; /* it has changed, but not so */
+			return OVER_NOT;
 	}
 	if (!(op->has_block || take_block_now(ix, op)) || !write_block(ix, op) ||
 	    !(watches || find_slot(ix, op, slots)))
