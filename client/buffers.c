@@ -3,7 +3,7 @@
 
 #include "buffers.h"
 
-#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,10 @@
 
 #include <farkv.h>
 
+#include "common/atomic.h"
 #include "common/err.h"
 #include "common/util.h"
+#include "carver.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -24,18 +26,29 @@
 struct buffers_chunk {
 	struct buffers_chunk *next;
 	uint8_t *base;
+	/*
+	 * With a carver, a bit for each CARVER_ALIGN bytes of a page, the first the lowest:
+	 * a buffer in use starts there. NULL without.
+	 */
+	uint64_t *starts;
 	uint32_t pages;
 	/*
-	 * What each page is: 0 free; WITHIN a buffer; else the first of that many
-	 * pages of a buffer. Not in the pages themselves, which the program writes.
+	 * What each page is: 0 free; WITHIN a buffer, or an extent of the carver; else
+	 * the first of that many pages of one. Not in the pages themselves, which the
+	 * program writes.
 	 */
 	uint32_t page[];
 };
+_Static_assert(PAGE / CARVER_ALIGN == 64, "a page's starts are a word");
 
 /* ---- chunks --------------------------------------------------------------------- */
 
-/* Aligned, so that the kernel can back it by huge pages; not for children. */
-static uint8_t *memory_map(size_t bytes)
+/*
+ * Aligned, so that the kernel can back it by huge pages. A child of fork() has nothing
+ * at these addresses; or with a carver, whose jemalloc would lay other things there and
+ * take them for neighbours of the arena's extents, pages of zeros.
+ */
+static uint8_t *memory_map(size_t bytes, bool for_carver)
 {
 	size_t room = bytes + HUGE_PAGE;
 	uint8_t *p, *base;
@@ -51,9 +64,9 @@ static uint8_t *memory_map(size_t bytes)
 		munmap(p, (size_t)(base - p));
 	if (base + bytes < p + room)
 		munmap(base + bytes, (size_t)(p + room - (base + bytes)));
-	/* Both are advice: without it things go on, slower. */
+	/* This is advice, without which things go on, slower. */
 	(void)madvise(base, bytes, MADV_HUGEPAGE);
-	(void)madvise(base, bytes, MADV_DONTFORK);
+	(void)madvise(base, bytes, for_carver ? MADV_WIPEONFORK : MADV_DONTFORK);
 	return base;
 }
 
@@ -71,6 +84,36 @@ static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 	return xport_mem_add(b->lane, c->base, c->pages * PAGE);
 }
 
+static void chunk_free(struct buffers_chunk *c, bool mapped)
+{
+	if (mapped)
+		munmap(c->base, c->pages * PAGE);
+	free(c->starts);
+	free(c);
+}
+
+static struct buffers_chunk *chunk_map(uint32_t pages, bool for_carver)
+{
+	struct buffers_chunk *c;
+
+	c = calloc(1, sizeof(*c) + pages * sizeof(c->page[0]));
+	if (!c)
+		return NULL;
+	c->pages = pages;
+	if (for_carver) {
+		c->starts = calloc(pages, sizeof(*c->starts));
+		if (!c->starts)
+			goto err_chunk;
+	}
+	c->base = memory_map(pages * PAGE, for_carver);
+	if (c->base)
+		return c;
+	free(c->starts);
+err_chunk:
+	free(c);
+	return NULL;
+}
+
 static int chunk_new(struct buffers *b, size_t bytes)
 {
 	size_t want = UTIL_MIN(b->largest ? b->largest * 2 : HUGE_PAGE,
@@ -81,25 +124,27 @@ static int chunk_new(struct buffers *b, size_t bytes)
 	want = UTIL_MAX(want, util_align_up(bytes, HUGE_PAGE));
 	if (want < bytes || want / PAGE >= WITHIN)
 		return no_memory(bytes);
-	c = calloc(1, sizeof(*c) + want / PAGE * sizeof(c->page[0]));
+	c = chunk_map((uint32_t)(want / PAGE), b->carver != NULL);
 	if (!c)
 		return no_memory(want);
-	c->pages = (uint32_t)(want / PAGE);
-	c->base = memory_map(want);
-	if (!c->base) {
-		free(c);
-		return no_memory(want);
-	}
 	err = chunk_show(b, c);
 	if (err) {
-		munmap(c->base, want);
-		free(c);
+		chunk_free(c, true);
 		return err;
 	}
 	b->largest = UTIL_MAX(b->largest, want);
 	c->next = b->chunks;
-	b->chunks = c;
+	atom_store_publish(&b->chunks, c);
 	return 0;
+}
+
+static struct buffers_chunk *chunk_of(const struct buffers *b, const void *p)
+{
+	struct buffers_chunk *c = atom_load_follow(&b->chunks);
+
+	while (c && ((uintptr_t)p - (uintptr_t)c->base) / PAGE >= c->pages)
+		c = c->next;
+	return c;
 }
 
 void buffers_attach(struct buffers *b, struct xport_lane *lane)
@@ -114,7 +159,7 @@ void buffers_detach(struct buffers *b)
 	b->lane = NULL;
 }
 
-/* ---- buffers ---------------------------------------------------------------------- */
+/* ---- pages --------------------------------------------------------------------------- */
 
 /* The first `n` free pages in a row, or c->pages. */
 static uint32_t run_find(const struct buffers_chunk *c, uint32_t n)
@@ -143,16 +188,23 @@ static void *chunk_take(struct buffers_chunk *c, uint32_t n)
 	return c->base + at * PAGE;
 }
 
-int buffers_alloc(struct buffers *b, size_t bytes, void **out)
+static void *pages_take(struct buffers *b, size_t pages)
 {
-	size_t pages = bytes / PAGE + (bytes % PAGE != 0);
 	void *p = NULL;
-	int err;
 
 	if (pages >= WITHIN)
-		return no_memory(bytes);
+		return NULL;
 	for (struct buffers_chunk *c = b->chunks; c && !p; c = c->next)
 		p = chunk_take(c, (uint32_t)pages);
+	return p;
+}
+
+static int pages_alloc(struct buffers *b, size_t bytes, void **out)
+{
+	size_t pages = bytes / PAGE + (bytes % PAGE != 0);
+	void *p = pages_take(b, pages);
+	int err;
+
 	if (!p) {
 		err = chunk_new(b, bytes);
 		if (err)
@@ -163,21 +215,106 @@ int buffers_alloc(struct buffers *b, size_t bytes, void **out)
 	return 0;
 }
 
-void buffers_free(struct buffers *b, void *p)
+static void pages_free(struct buffers_chunk *c, size_t at)
 {
-	struct buffers_chunk *c = b->chunks;
-	size_t at = 0;
-
-	for (; c; c = c->next) {
-		at = (uintptr_t)p - (uintptr_t)c->base;
-		if (at / PAGE < c->pages)
-			break;
-	}
-	if (!c || at % PAGE || c->page[at / PAGE] == WITHIN)
+	if (at % PAGE || c->page[at / PAGE] == WITHIN)
 		return;
 	at /= PAGE;
 	for (uint32_t i = 0, n = c->page[at]; i < n; i++)
 		c->page[at + i] = 0;
+}
+
+/* ---- buffers of the carver ------------------------------------------------------------ */
+
+static void *extent_take(void *owner, size_t bytes)
+{
+	return pages_take(owner, bytes / PAGE);
+}
+
+/* Chunks often lie side by side. */
+static bool in_one_chunk(void *owner, const void *p, const void *q)
+{
+	const struct buffers_chunk *c = chunk_of(owner, p);
+
+	return c && c == chunk_of(owner, q);
+}
+
+/* Not before Linux 4.14. */
+static bool can_wipe(void)
+{
+	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool can;
+
+	if (p == MAP_FAILED)
+		return false;
+	can = madvise(p, PAGE, MADV_WIPEONFORK) == 0;
+	munmap(p, PAGE);
+	return can;
+}
+
+/* Before there is a chunk: those of the two kinds of buffers are not the same. */
+static void carver_begin(struct buffers *b)
+{
+	struct carver_source from = {b, extent_take, in_one_chunk};
+
+	if (!b->chunks && !b->carver && can_wipe())
+		b->carver = carver_new(&from);
+}
+
+static int carver_buffer(struct buffers *b, size_t bytes, void **out)
+{
+	struct buffers_chunk *c;
+	size_t at, lacks = 0;
+	void *p = carver_alloc(b->carver, bytes, &lacks);
+	int err;
+
+	if (!p && lacks) {
+		err = chunk_new(b, lacks);
+		if (err)
+			return err;
+		p = carver_alloc(b->carver, bytes, &lacks);
+	}
+	c = p ? chunk_of(b, p) : NULL;
+	if (!c)
+		return no_memory(bytes);
+	at = (size_t)((uint8_t *)p - c->base);
+	c->starts[at / PAGE] |= UINT64_C(1) << at % PAGE / CARVER_ALIGN;
+	*out = p;
+	return 0;
+}
+
+static void carver_buffer_free(struct buffers *b, struct buffers_chunk *c,
+			     size_t at)
+{
+	uint64_t bit = UINT64_C(1) << at % PAGE / CARVER_ALIGN;
+
+	if (at % CARVER_ALIGN || !(c->starts[at / PAGE] & bit))
+		return;
+	c->starts[at / PAGE] &= ~bit;
+	carver_free(b->carver, c->base + at);
+}
+
+/* ---- either kind --------------------------------------------------------------------- */
+
+int buffers_alloc(struct buffers *b, size_t bytes, void **out)
+{
+	carver_begin(b);
+	return b->carver ? carver_buffer(b, bytes, out) : pages_alloc(b, bytes, out);
+}
+
+void buffers_free(struct buffers *b, void *p)
+{
+	struct buffers_chunk *c = chunk_of(b, p);
+	size_t at;
+
+	if (!c)
+		return;
+	at = (uintptr_t)p - (uintptr_t)c->base;
+	if (b->carver)
+		carver_buffer_free(b, c, at);
+	else
+		pages_free(c, at);
 }
 
 /* ---- the end ----------------------------------------------------------------------- */
@@ -186,19 +323,18 @@ static void release(struct buffers *b, bool mapped)
 {
 	for (struct buffers_chunk *c = b->chunks, *next; c; c = next) {
 		next = c->next;
-		if (mapped)
-			munmap(c->base, c->pages * PAGE);
-		free(c);
+		chunk_free(c, mapped);
 	}
 	*b = (struct buffers){0};
 }
 
+/* Where a thread has its malloc(3) from the arena, the pages stay. */
 void buffers_fini(struct buffers *b)
 {
-	release(b, true);
+	release(b, carver_end(b->carver));
 }
 
 void buffers_abandon(struct buffers *b)
 {
-	release(b, false);
+	release(b, b->carver && carver_end(b->carver));
 }

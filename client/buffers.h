@@ -3,12 +3,20 @@
  * buffers.h - memory of a handle that its lanes know: buffers for the program's values
  * which the transport carries from and to where they lie.
  *
- * Carved in whole pages from chunks of 2 MiB and more, which ask for huge pages. A
- * chunk is made known to the lane once (RDMA: registered); a lane that takes the place
- * of another learns of all chunks before it is used. Chunks stay until the end, so
+ * Carved from chunks of 2 MiB and more, which ask for huge pages. A chunk is made known
+ * to the lane once (RDMA: registered); a lane that takes the place of another learns of
+ * all chunks before it is used. Chunks stay until the end, mapped and in place, so
  * buffers that come and go register nothing after a while.
  *
- * One thread, as the handle. A child of fork() has none of the memory: there only
+ * In a program that has jemalloc the chunks are extents of an arena of it (carver.h),
+ * which carves buffers from 64 bytes on: those of less than four pages may share one.
+ * Without, and where no arena can be had, whole pages are given out, first fit. Which it
+ * is is settled by the first buffer. Chunks are made in the same way, and no buffer lies
+ * in two.
+ *
+ * One thread, as the handle; but jemalloc may ask in any thread whether two extents lie
+ * in the same chunk: chunks are published when they are complete, and taken away when
+ * the arena is gone. A child of fork() has none of the contents: there only
  * buffers_abandon() may be called.
  */
 #ifndef CLIENT_BUFFERS_H
@@ -19,10 +27,12 @@
 #include "common/xport.h"
 
 struct buffers_chunk;
+struct carver;
 
-/** Zeroed is empty, and has no lane. */
+/** Zeroed is empty, and has no lane. Stays where it is while it has buffers. */
 struct buffers {
 	struct buffers_chunk *chunks;
+	struct carver *carver;   /* NULL: whole pages, or no buffer yet */
 	struct xport_lane *lane; /* NULL: there is none now */
 	size_t largest;          /* chunk so far, bytes */
 };
@@ -36,7 +46,8 @@ void buffers_attach(struct buffers *b, struct xport_lane *lane);
 void buffers_detach(struct buffers *b);
 
 /**
- * `bytes` (not 0) rounded up to pages, page-aligned, contents undefined.
+ * `bytes` (not 0) or more, contents undefined. Page-aligned if `bytes` are whole pages,
+ * else aligned to 64 bytes at least; no other buffer has a byte in the same 64.
  * FARKV_ENOMEM, FARKV_ESYS with a detail: no memory, or the lane cannot take more.
  */
 int buffers_alloc(struct buffers *b, size_t bytes, void **out);
@@ -45,7 +56,7 @@ void buffers_free(struct buffers *b, void *p);
 
 /** Unmap all buffers, in use or not. The lane must have been detached. */
 void buffers_fini(struct buffers *b);
-/** The same in a child of fork(): other things may lie at these addresses. */
+/** The same in a child of fork(): without a carver other things may lie at the addresses. */
 void buffers_abandon(struct buffers *b);
 
 #endif

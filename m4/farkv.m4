@@ -127,6 +127,23 @@ AC_DEFUN([FARKV_VERBS], [
   AM_CONDITIONAL([HAVE_VERBS], [test "x$have_verbs" = xyes])
 ])
 
+dnl FARKV_JEMALLOC: its header, for buffers from the jemalloc that a program has;
+dnl only tests are linked with it. One whose names are prefixed does not count.
+AC_DEFUN([FARKV_JEMALLOC], [
+  PKG_CHECK_MODULES([JEMALLOC], [jemalloc >= 5], [have_jemalloc=yes],
+    [have_jemalloc=no])
+  AS_IF([test "x$have_jemalloc" = xyes], [
+    save_CFLAGS=$CFLAGS save_LIBS=$LIBS
+    CFLAGS="$CFLAGS $JEMALLOC_CFLAGS" LIBS="$JEMALLOC_LIBS $LIBS"
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <jemalloc/jemalloc.h>]],
+        [[dallocx(mallocx(1, MALLOCX_ARENA(1)), MALLOCX_TCACHE_NONE);]])],
+      [], [have_jemalloc=no])
+    CFLAGS=$save_CFLAGS LIBS=$save_LIBS])
+  AS_IF([test "x$have_jemalloc" = xyes],
+    [AC_DEFINE([HAVE_JEMALLOC], [1], [Define if jemalloc's header is present.])])
+  AM_CONDITIONAL([HAVE_JEMALLOC], [test "x$have_jemalloc" = xyes])
+])
+
 dnl FARKV_LMDB: the LMDB binding of kvbench, built where the library is.
 AC_DEFUN([FARKV_LMDB], [
   PKG_CHECK_MODULES([LMDB], [lmdb], [have_lmdb=yes], [have_lmdb=no])

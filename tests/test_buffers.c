@@ -42,7 +42,7 @@ static uint8_t *buffer(size_t bytes)
 
 	OK(farkv_buf_alloc(kv, bytes, &p));
 	ck_assert_ptr_nonnull(p);
-	ck_assert_uint_eq((uintptr_t)p % 4096, 0);
+	ck_assert_uint_eq((uintptr_t)p % (bytes % 4096 ? 64 : 4096), 0);
 	return p;
 }
 
@@ -103,6 +103,44 @@ static void busy(unsigned rounds)
 			farkv_buf_free(kv, mem[k]);
 	}
 }
+
+/* Small ones of a program that has jemalloc share pages, as many as there are. */
+START_TEST(test_many_small)
+{
+	enum { N = 256, LEN = 5000 };
+	uint8_t *p[N], *lowest, *highest;
+	uint64_t before;
+
+	for (unsigned round = 0; round < 4; round++) {
+		lowest = (uint8_t *)UINTPTR_MAX, highest = NULL;
+		for (unsigned i = 0; i < N; i++) {
+			p[i] = buffer(LEN);
+			lowest = p[i] < lowest ? p[i] : lowest;
+			highest = p[i] > highest ? p[i] : highest;
+			e2e_fill(p[i], LEN, i);
+			OK(farkv_put(kv, &i, sizeof(i), p[i], LEN));
+			memset(p[i], POISON, LEN);
+		}
+		for (unsigned i = 0; i < N; i++) {
+			size_t got = 0;
+
+			OK(farkv_get_into(kv, &i, sizeof(i), p[i], LEN, &got,
+					  NULL));
+			ck_assert_uint_eq(got, LEN);
+		}
+		for (unsigned i = 0; i < N; i++) {
+			e2e_expect(kv, &i, sizeof(i), p[i], LEN);
+			farkv_buf_free(kv, p[i]);
+		}
+		if (round == 0)
+			before = registrations();
+		ck_assert_uint_eq(registrations(), before);
+	}
+#ifdef WITH_JEMALLOC
+	ck_assert_uint_lt(highest - lowest, N * 5200);
+#endif
+}
+END_TEST
 
 START_TEST(test_registrations)
 {
@@ -207,6 +245,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, test_every_memory);
+	tcase_add_test(t, test_many_small);
 	tcase_add_test(t, test_registrations);
 	tcase_add_test(t, test_too_small);
 	tcase_add_test(t, test_server_comes_back);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "carver.h"
+
+#ifdef HAVE_JEMALLOC
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+
+#include <jemalloc/jemalloc.h>
+
+#include "common/atomic.h"
+#include "common/util.h"
+
+#pragma weak mallctl
+#pragma weak mallocx
+#pragma weak dallocx
+
+#define PAGE ((size_t)4096)
+
+struct carver {
+	extent_hooks_t hooks; /* first: jemalloc hands it to them */
+	/* NULL: it is gone. Written by the handle's thread, read in any. */
+	const struct carver_source *from;
+	struct carver_source source;
+	size_t refused; /* bytes that were asked for last and not there */
+	bool ending;    /* the arena's own memory is to be given back */
+	unsigned arena;
+};
+
+/* ---- hooks ---------------------------------------------------------------------- */
+
+static bool together(const struct carver *h, const void *a, const void *b)
+{
+	const struct carver_source *from = atom_load_follow(&h->from);
+
+	return from && from->together(from->owner, a, b);
+}
+
+/* Zeroed pages for jemalloc's own use, which a child of fork() has too. */
+static void *metadata_map(size_t bytes, size_t alignment)
+{
+	uint8_t *p, *base;
+
+	p = mmap(NULL, bytes + alignment, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	base = (uint8_t *)(uintptr_t)util_align_up((uintptr_t)p, alignment);
+	if (base > p)
+		munmap(p, (size_t)(base - p));
+	if (base < p + alignment)
+		munmap(base + bytes, (size_t)(p + alignment - base));
+	return base;
+}
+
+static void *on_alloc(extent_hooks_t *hooks, void *at, size_t bytes,
+		      size_t alignment, bool *zero, bool *commit,
+		      unsigned arena)
+{
+	struct carver *h = (struct carver *)hooks;
+	const struct carver_source *from = atom_load_follow(&h->from);
+	void *p = NULL;
+
+	(void)arena;
+	if (at)
+		return NULL;
+	if (alignment > PAGE)
+		p = metadata_map(bytes, alignment);
+	else if (from) {
+		p = from->take(from->owner, bytes);
+		if (!p)
+			h->refused = bytes;
+		else if (*zero)
+			memset(p, 0, bytes);
+	}
+	*commit = p || *commit;
+	return p;
+}
+
+/* What is not the source's is the arena's own, which is needed to the end. */
+static bool on_dalloc(extent_hooks_t *hooks, void *p, size_t bytes,
+		      bool committed, unsigned arena)
+{
+	const struct carver *h = (const struct carver *)hooks;
+
+	(void)committed;
+	(void)arena;
+	return !h->ending || together(h, p, p) || munmap(p, bytes);
+}
+
+static bool on_split(extent_hooks_t *hooks, void *p, size_t bytes, size_t first,
+		     size_t second, bool committed, unsigned arena)
+{
+	(void)hooks;
+	(void)p;
+	(void)bytes;
+	(void)first;
+	(void)second;
+	(void)committed;
+	(void)arena;
+	return false;
+}
+
+static bool on_merge(extent_hooks_t *hooks, void *a, size_t a_bytes, void *b,
+		     size_t b_bytes, bool committed, unsigned arena)
+{
+	(void)a_bytes;
+	(void)b_bytes;
+	(void)committed;
+	(void)arena;
+	return !together((const struct carver *)hooks, a, b);
+}
+
+/* ---- the arena --------------------------------------------------------------------- */
+
+/* What mallctl(3) says of arena.<i>.`what`: 0 or an error. */
+static int arena_ctl(const struct carver *h, const char *what, void *value,
+		     size_t bytes)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "arena.%u.%s", h->arena, what);
+	return mallctl(name, NULL, NULL, value, bytes);
+}
+
+/* Does it abort where there is no memory? It is asked for more than there is often. */
+static bool aborts(void)
+{
+	bool on = false;
+	size_t size = sizeof(on);
+
+	return mallctl("opt.xmalloc", &on, &size, NULL, 0) == 0 && on;
+}
+
+struct carver *carver_new(const struct carver_source *from)
+{
+	extent_hooks_t *hooks;
+	struct carver *h;
+	size_t size = sizeof(h->arena);
+	ssize_t never = -1;
+
+	if (!mallctl || !mallocx || !dallocx || aborts())
+		return NULL;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return NULL;
+	/* Those that are NULL refuse: commit, decommit, purge. */
+	h->hooks = (extent_hooks_t){.alloc = on_alloc,
+				    .dalloc = on_dalloc,
+				    .split = on_split,
+				    .merge = on_merge};
+	h->source = *from;
+	h->from = &h->source;
+	hooks = &h->hooks;
+	if (mallctl("arenas.create", &h->arena, &size, &hooks, sizeof(hooks))) {
+		free(h);
+		return NULL;
+	}
+	(void)arena_ctl(h, "dirty_decay_ms", &never, sizeof(never));
+	(void)arena_ctl(h, "muzzy_decay_ms", &never, sizeof(never));
+	return h;
+}
+
+void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
+{
+	size_t align = bytes % PAGE ? CARVER_ALIGN : PAGE;
+	void *p;
+
+	h->refused = 0;
+	p = mallocx(bytes, MALLOCX_ARENA(h->arena) | MALLOCX_TCACHE_NONE |
+				   MALLOCX_ALIGN(align));
+	if (!p)
+		*lacks_out = h->refused;
+	return p;
+}
+
+void carver_free(struct carver *h, void *p)
+{
+	dallocx(p, MALLOCX_ARENA(h->arena) | MALLOCX_TCACHE_NONE);
+}
+
+bool carver_end(struct carver *h)
+{
+	if (!h)
+		return true;
+	h->ending = true;
+	if (arena_ctl(h, "destroy", NULL, 0) == 0) {
+		free(h);
+		return true;
+	}
+	h->ending = false;
+	atom_store_publish(&h->from, NULL);
+	return false;
+}
+
+#else /* without jemalloc's header */
+
+struct carver *carver_new(const struct carver_source *from)
+{
+	(void)from;
+	return NULL;
+}
+
+/* There is no carver to call these with. */
+void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
+{
+	(void)h;
+	(void)bytes;
+	*lacks_out = 0;
+	return NULL;
+}
+
+void carver_free(struct carver *h, void *p)
+{
+	(void)h;
+	(void)p;
+}
+
+bool carver_end(struct carver *h)
+{
+	return !h;
+}
+#endif
