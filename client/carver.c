@@ -143,7 +143,7 @@ struct carver *carver_new(const struct carver_source *from)
 	extent_hooks_t *hooks;
 	struct carver *h;
 	size_t size = sizeof(h->arena);
-	ssize_t never = -1;
+	ssize_t at_once = 0;
 
 	if (!mallctl || !mallocx || !dallocx || aborts())
 		return NULL;
@@ -162,8 +162,8 @@ struct carver *carver_new(const struct carver_source *from)
 		free(h);
 		return NULL;
 	}
-	(void)arena_ctl(h, "dirty_decay_ms", &never, sizeof(never));
-	(void)arena_ctl(h, "muzzy_decay_ms", &never, sizeof(never));
+	(void)arena_ctl(h, "dirty_decay_ms", &at_once, sizeof(at_once));
+	(void)arena_ctl(h, "muzzy_decay_ms", &at_once, sizeof(at_once));
 	return h;
 }
 

@@ -11,8 +11,10 @@
  * Extents. The arena's hooks take them from the source and never give one back: the
  * memory is registered with a device, which goes on to use the pages that were there
  * then, so it has to stay mapped and in place. Deallocation, decommit and both kinds of
- * purging are refused, and jemalloc keeps the extent for its next use; decay is off, so
- * that it does not even ask unless the program purges all arenas. Extents are split as
+ * purging are refused, and jemalloc keeps the extent for its next use. It is to ask at
+ * once (decay after 0 ms): what waits to be purged is not split for a request of a 64th
+ * of it, so that small pieces after others took new chunks; what is kept is. Nothing is
+ * left to do for who purges all arenas, or in background. Extents are split as
  * jemalloc likes, and merged if they lie in one piece of the source's memory: what was
  * registered in two parts is no memory for one request. An extent is committed; it is
  * zeroed if that is asked for.

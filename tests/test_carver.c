@@ -274,6 +274,28 @@ START_TEST(after_a_while_nothing_is_registered)
 }
 END_TEST
 
+/* What was freed in small pieces, and lies in a few large ones now, serves any size. */
+START_TEST(memory_is_used_again_by_other_sizes)
+{
+	static const size_t of[] = {9000, 5000, 9000, 300, 100000, 4096, 1 << 20,
+				    9000};
+	static uint8_t *p[100000];
+	unsigned before = 0;
+
+	for (unsigned k = 0; k < sizeof(of) / sizeof(of[0]); k++) {
+		/* Less than there are the first time, in classes larger by a fifth. */
+		size_t n = (k ? 24u << 20 : 36u << 20) / of[k];
+
+		for (unsigned i = 0; i < n; i++)
+			p[i] = take(of[k]);
+		for (unsigned i = 0; i < n; i++)
+			buffers_free(&b, p[i]);
+		before = k ? before : n_shown;
+		ck_assert_uint_eq(n_shown, before);
+	}
+}
+END_TEST
+
 /* A card that has the old pages would never see the new ones. */
 START_TEST(pages_stay_where_they_are)
 {
@@ -309,20 +331,21 @@ START_TEST(no_buffer_lies_in_two_chunks)
 	enum { ROOM = 512 };
 	uint8_t *room = __real_mmap(NULL, ROOM * HUGE_PAGE, PROT_NONE,
 				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint8_t *p[20];
+	static uint8_t *p[3000];
 
 	ck_assert_ptr_ne(room, MAP_FAILED);
 	(void)take(1); /* the arena's own memory */
 	next_chunk = (uint8_t *)(((uintptr_t)room + 2 * HUGE_PAGE) &
 				 ~(HUGE_PAGE - 1));
-	for (unsigned round = 0; round < 5; round++) {
-		for (unsigned i = 0; i < 20; i++)
-			p[i] = take((300u << 10) + round * (1300u << 10));
-		for (unsigned i = 0; i < 20; i++)
+	/* To the last page of each; then in larger pieces. */
+	for (size_t bytes = PAGE, n = 3000; n > 2; bytes *= 3, n /= 3) {
+		for (unsigned i = 0; i < n; i++)
+			p[i] = take(bytes);
+		for (unsigned i = 0; i < n; i++)
 			buffers_free(&b, p[i]);
 		purge();
 	}
-	ck_assert_uint_gt(n_shown, 4);
+	ck_assert_uint_gt(n_shown, 2);
 	ck_assert_ptr_eq(shown[1].at + shown[1].len, shown[2].at);
 	next_chunk = NULL;
 }
@@ -373,11 +396,14 @@ END_TEST
 /* Nobody should; but what it has then must not go. */
 START_TEST(end_leaves_what_a_thread_uses)
 {
+	static struct carver *left; /* for good */
 	uint8_t *p = take(100);
 	char *other;
 
+	left = b.carver;
+	ck_assert_ptr_nonnull(left);
 	thread_arena(arena);
-	other = malloc(30000);
+	other = mallocx(30000, MALLOCX_TCACHE_NONE);
 	ck_assert_ptr_nonnull(other);
 	memset(other, 0x44, 30000);
 	buffers_fini(&b);
@@ -386,7 +412,7 @@ START_TEST(end_leaves_what_a_thread_uses)
 	ck_assert(is_mapped(p));
 	for (unsigned i = 0; i < 30000; i++)
 		ck_assert_int_eq(other[i], 0x44);
-	free(other);
+	dallocx(other, MALLOCX_TCACHE_NONE);
 	purge();
 }
 END_TEST
@@ -463,7 +489,7 @@ END_TEST
 
 START_TEST(free_of_what_is_no_buffer_changes_nothing)
 {
-	uint8_t *p[8], *q = take(100000), *gone = take(320);
+	uint8_t *p[8], *n[200], *q = take(100000), *gone = take(320);
 	int local;
 
 	for (unsigned i = 0; i < 8; i++)
@@ -483,11 +509,12 @@ START_TEST(free_of_what_is_no_buffer_changes_nothing)
 	buffers_free(&b, NULL);
 	/* One that was freed twice would be given out twice. */
 	ck_assert_ptr_ne(take(320), take(320));
-	for (unsigned i = 0; i < 50; i++) {
-		uint8_t *n = take(320);
-
+	for (unsigned i = 0; i < 200; i++) {
+		n[i] = take(320);
 		for (unsigned k = 0; k < 8; k++)
-			ck_assert_ptr_ne(n, p[k]);
+			ck_assert_ptr_ne(n[i], p[k]);
+		for (unsigned k = 0; k < i; k++)
+			ck_assert_ptr_ne(n[i], n[k]);
 	}
 }
 END_TEST
@@ -549,6 +576,7 @@ static Suite *suite(void)
 	tcase_add_test(t, small_buffers_share_pages);
 	tcase_add_test(t, buffers_are_aligned_and_apart);
 	tcase_add_test(t, after_a_while_nothing_is_registered);
+	tcase_add_test(t, memory_is_used_again_by_other_sizes);
 	tcase_add_test(t, pages_stay_where_they_are);
 	tcase_add_test(t, no_buffer_lies_in_two_chunks);
 	tcase_add_test(t, end_takes_all_back);
