@@ -56,7 +56,7 @@ void buffers_free(struct buffers *b, void *p);
 
 /** Unmap all buffers, in use or not. The lane must have been detached. */
 void buffers_fini(struct buffers *b);
-/** The same in a child of fork(): without a carver other things may lie at the addresses. */
+/** The same in a child of fork(): without a carver other things may lie there. */
 void buffers_abandon(struct buffers *b);
 
 #endif

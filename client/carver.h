@@ -33,7 +33,7 @@
  * Threads. carver_*() are one thread's, as the handle. jemalloc's locks guard the arena,
  * but the hooks run inside of them, and those that split, merge and give back in any
  * thread that purges. So no hook allocates, registers, or reports: one that has not
- * enough memory refuses and notes how much it was, for the owner to map, and to ask again.
+ * enough memory refuses and notes how much it was, for the owner to map and ask again.
  */
 #ifndef CLIENT_CARVER_H
 #define CLIENT_CARVER_H

@@ -432,13 +432,20 @@ int farkv_delete(struct farkv *kv, const void *key,
 /**
  * Memory for values, `bytes` (not 0) of it, that farkv_get_into() and the calls that
  * write carry without a copy: registered with the RDMA device once, in huge pages
- * where the system has them. Whole pages are given out, so this is for buffers that
- * are used again and again. Contents are undefined.
+ * where the system has them. Contents are undefined. It begins at a page of 4 KiB if
+ * `bytes` are whole pages, else at a multiple of 64, and no other buffer has a byte in
+ * its last 64.
+ *
+ * In a program that has jemalloc 5 (linked or preloaded; libfarkv built with its header)
+ * small buffers share pages: they come from an arena of the handle's own, which is
+ * destroyed with it and not for the program's use. In others whole pages are given out,
+ * so there this is for few buffers that are used again and again.
  *
  * *buf_out belongs to the handle and is valid until farkv_buf_free() or
  * farkv_close(), whatever becomes of the connection: a new one learns of it. Any use
  * of memory is allowed, by other threads and handles too; to those it is memory as
- * any other. A child of fork() does not have it. What is freed stays registered for
+ * any other. A child of fork() does not have its contents, and may not use it. What is
+ * freed stays registered for
  * the next buffers of this handle.
  *
  * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
@@ -448,8 +455,8 @@ int farkv_buf_alloc(struct farkv *kv, size_t bytes,
 		    void **buf_out) FARKV_MUST_CHECK;
 
 /**
- * Give a buffer back. NULL is allowed, and so is every handle in a child of fork(),
- * where nothing happens.
+ * Give a buffer back. Nothing happens if `buf` is NULL or anything else but the start of
+ * a buffer in use of this handle, and with every handle in a child of fork().
  */
 void farkv_buf_free(struct farkv *kv, void *buf);
 
