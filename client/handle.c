@@ -24,8 +24,6 @@
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
 /* ... and its place in the table is kept from others for this long. */
 #define HINT_KEEP_NS (10 * NS_PER_MS)
-/* Versions that one call may use up, retries included. */
-#define VERSIONS_RESERVE 65536u
 
 /* ---- counters ---------------------------------------------------------------------- */
 
@@ -268,19 +266,15 @@ int handle_key_refuse(const struct farkv *kv, const void *key, size_t len)
 		       sb->max_key);
 }
 
-int handle_value(const struct farkv *kv, const void *value, size_t len)
+int handle_value_refuse(const struct farkv *kv, const void *value, size_t len)
 {
-	const struct superblock *sb = kv->link.sb;
-
 	if (len > 0 && !value)
 		return err_set(FARKV_EINVAL,
 			       "the value is NULL but has %zu bytes", len);
-	if (len > sb->max_value || len > UINT32_MAX)
-		return err_set(FARKV_ETOOLARGE,
-			       "the value has %zu bytes, this store takes at "
-			       "most %llu (kvserver --max-item-size)",
-			       len, (unsigned long long)sb->max_value);
-	return 0;
+	return err_set(FARKV_ETOOLARGE,
+		       "the value has %zu bytes, this store takes at most %llu "
+		       "(kvserver --max-item-size)",
+		       len, (unsigned long long)kv->link.sb->max_value);
 }
 
 /* Wait for a version prefix: all but the reserve is used up. */
@@ -290,7 +284,7 @@ static int versions_wait(struct farkv *kv)
 	handle_need_clock(kv);
 	for (;;) {
 		handle_pause(kv);
-		if (index_versions_left(kv->link.index) >= VERSIONS_RESERVE)
+		if (index_versions_left(kv->link.index) >= HANDLE_VERSIONS)
 			return 0;
 		if (gate_alerts(kv->gate) & GATE_BROKEN)
 			return session_why(kv->link.session);
@@ -307,13 +301,13 @@ static int versions_wait(struct farkv *kv)
 
 bool handle_has_versions(struct farkv *kv)
 {
-	if (index_versions_left(kv->link.index) >= VERSIONS_RESERVE)
+	if (index_versions_left(kv->link.index) >= HANDLE_VERSIONS)
 		return true;
 	link_ask_prefix(&kv->link, UINT32_MAX);
 	return false;
 }
 
-int handle_writable(struct farkv *kv)
+int handle_not_writable(struct farkv *kv)
 {
 	if (kv->link.readonly)
 		return err_set(FARKV_EPERM,
@@ -325,9 +319,7 @@ int handle_writable(struct farkv *kv)
 					      ": the server gave it no right "
 					      "to write",
 			       kv->readonly ? "" : kv->link.writers);
-	if (index_versions_left(kv->link.index) < VERSIONS_RESERVE)
-		return versions_wait(kv);
-	return 0;
+	return versions_wait(kv);
 }
 
 /* ---- run -------------------------------------------------------------------------- */

@@ -32,6 +32,8 @@
 #define HANDLE_HINTS 512u
 /* Buffers of a batch's or the queue's operations above this size are not kept. */
 #define HANDLE_BUF_KEEP (64u << 10)
+/* Versions that one call may use up, retries included. */
+#define HANDLE_VERSIONS 65536u
 /* Mutations between two looks at surplus blocks and versions; a power of two. */
 #define HANDLE_HOUSEKEEPING 1024u
 #define HANDLE_NEVER UINT64_MAX /* a moment that does not come */
@@ -134,8 +136,17 @@ void handle_attend(struct farkv *kv);
 /** Between the groups of a batch: let the control thread have its way. */
 void handle_pause(struct farkv *kv);
 
+/** handle_writable(), where the answer is not yes at once. */
+int handle_not_writable(struct farkv *kv);
 /** Before writing: FARKV_EPERM on a read-only handle; sees to versions. */
-int handle_writable(struct farkv *kv);
+static inline int handle_writable(struct farkv *kv)
+{
+	if (__builtin_expect(!kv->link.readonly &&
+			     index_versions_left(kv->link.index) >=
+				     HANDLE_VERSIONS, 1))
+		return 0;
+	return handle_not_writable(kv);
+}
 /** Enough versions for a write; asks for more if not. Never waits. */
 bool handle_has_versions(struct farkv *kv);
 
@@ -157,8 +168,16 @@ static inline int handle_key(const struct farkv *kv, const void *key, size_t len
 				  .hash = hash_key(sb->hash_seed, key, len)};
 	return 0;
 }
+/** Why handle_value() does not take a value. */
+int handle_value_refuse(const struct farkv *kv, const void *value, size_t len);
 /** As handle_key() for a value. */
-int handle_value(const struct farkv *kv, const void *value, size_t len);
+static inline int handle_value(const struct farkv *kv, const void *value, size_t len)
+{
+	if (__builtin_expect((len > 0 && !value) || len > UINT32_MAX ||
+			     len > kv->link.sb->max_value, 0))
+		return handle_value_refuse(kv, value, len);
+	return 0;
+}
 
 /**
  * Drive operations until each is final. Waits for blocks, migrations and growth

@@ -302,17 +302,19 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 /* After so many T without as many at rest, half as many are expected to be needed. */
 #define PEAK_HALVED 32u
 
+/* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
 static void note_resting(struct class_stock *s, uint64_t now, uint64_t grace_ns)
 {
 	uint32_t resting = s->n_limbo - limbo_ready(s, now);
-	uint64_t half_ns = PEAK_HALVED * grace_ns;
 
-	for (; s->peak > resting && now - s->peak_ns >= half_ns;
-	     s->peak_ns += half_ns)
-		s->peak /= 2;
+	s->peak_age += UTIL_MIN(now - s->seen_ns, grace_ns);
+	s->seen_ns = now;
 	if (resting >= s->peak) {
 		s->peak = resting;
-		s->peak_ns = now;
+		s->peak_age = 0;
+	} else if (s->peak_age >= PEAK_HALVED * grace_ns) {
+		s->peak /= 2;
+		s->peak_age = 0;
 	}
 }
 

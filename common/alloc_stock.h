@@ -27,7 +27,8 @@ struct class_stock {
 	uint32_t n_limbo, limbo_cap, limbo_at;
 	uint32_t n_undated; /* of limbo, at its end; fewer if some were given back */
 	uint32_t peak;      /* the most that rested at once, not long ago: */
-	uint64_t peak_ns;   /* when that was, or was halved last */
+	uint64_t peak_age;  /* so much time in use ago, or since it was halved */
+	uint64_t seen_ns;   /* when that was looked at last */
 	uint32_t last_grant;
 	uint32_t used; /* alloc.epoch when one was last taken or granted */
 	bool asking;

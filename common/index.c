@@ -242,35 +242,6 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	return 0;
 }
 
-void index_op_start(struct index_op *op, enum index_kind kind,
-		    const struct index_key *key, const void *value,
-		    uint32_t value_len, uint64_t expected)
-{
-	op->key = *key;
-	op->value = value;
-	op->value_len = value_len;
-	op->kind = (uint8_t)kind;
-	op->expected = expected;
-	op->into = NULL;
-	op->result = INDEX_PENDING;
-	op->wait = INDEX_WAIT_NONE;
-	op->near_full = false;
-	op->rivals = false;
-	op->plenty = false;
-	op->foreign = false;
-	op->state = 0;
-	op->tries = 0;
-	op->posting = false;
-	op->has_block = false;
-	op->written = false;
-	op->tomb_asked = false;
-	op->bad_word = 0;
-	op->version = 0;
-	op->unresolved = false;
-	op->resolving = false;
-	op->cold = false;
-}
-
 void index_op_resume(struct index_op *op)
 {
 	op->resolving = op->unresolved || op->resolving;

@@ -359,15 +359,27 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
 	ck_assert_uint_eq(n[cls], 0);
 	(void)surplus_bytes(a, 2 * T, n);
 	ck_assert_uint_eq(n[cls], 1);
-	(void)surplus_bytes(a, 99 + 32 * T - 1, n);
+	/* A pause of any length is not time in which fewer were needed. */
+	(void)surplus_bytes(a, 1000 * T, n);
 	ck_assert_uint_eq(n[cls], 0);
-	(void)surplus_bytes(a, 99 + 32 * T, n);
+	/* Since then: 60 - 1, T, T. */
+	for (unsigned i = 1; i < 30; i++) {
+		(void)surplus_bytes(a, (1000 + i) * T, n);
+		ck_assert_uint_eq(n[cls], 0);
+	}
+	(void)surplus_bytes(a, 1030 * T, n);
 	ck_assert_uint_eq(n[cls], 50);
-	(void)surplus_bytes(a, 99 + 64 * T, n);
+	for (unsigned i = 1; i < 32; i++) {
+		(void)surplus_bytes(a, (1030 + i) * T, n);
+		ck_assert_uint_eq(n[cls], 0);
+	}
+	(void)surplus_bytes(a, 1062 * T, n);
 	ck_assert_uint_eq(n[cls], 25);
 	/* At last one grant's worth is left. */
-	(void)surplus_bytes(a, 99 + 3200 * T, n);
-	ck_assert_uint_eq(n[cls], 21);
+	for (unsigned i = 1; i <= 3200; i++)
+		(void)surplus_bytes(a, (1062 + i) * T, n);
+	(void)surplus_bytes(a, 6000 * T, n);
+	ck_assert_uint_eq(alloc_count(a, cls) + alloc_resting(a, cls), 4);
 	alloc_free(a);
 }
 END_TEST
@@ -387,7 +399,11 @@ START_TEST(surplus_counts_anew_from_the_latest_peak)
 	ck_assert_uint_eq(n[cls], 0);
 	(void)surplus_bytes(a, 33 * T, n); /* 51, of which 40 rested at once */
 	ck_assert_uint_eq(n[cls], 11);
-	(void)surplus_bytes(a, 31 * T + 40 + 32 * T, n);
+	for (unsigned i = 1; i < 31; i++) {
+		(void)surplus_bytes(a, (33 + i) * T, n);
+		ck_assert_uint_eq(n[cls], 0);
+	}
+	(void)surplus_bytes(a, 64 * T, n); /* another 31, T since the latest */
 	ck_assert_uint_eq(n[cls], 20);
 	alloc_free(a);
 }
