@@ -62,6 +62,15 @@ static inline void count_post(struct index *ix, unsigned nth)
 	}
 }
 
+/** Is it a write that index_run() would begin, too? */
+static inline bool may_write(const struct index *ix, const struct index_op *op)
+{
+	return (ix->lane->caps & XPORT_DIRECT_STORE) && ix->alloc &&
+	       !op->resolving && op->state == 0 && op->key.len > 0 &&
+	       op->key.len <= ix->sb.max_key &&
+	       op->value_len <= ix->sb.max_value;
+}
+
 /**
  * A clock is as dear as half a search. Who has many blocks at rest can let the last few
  * rest a little longer; who has few would miss them.
@@ -70,11 +79,12 @@ static inline void count_post(struct index *ix, unsigned nth)
 /** Larger ones take longer to write than a look at the clock, and are worth having. */
 #define UNDATED_BYTES 1024u
 
-/** May a block of this kind rest without a look at the clock, this time? */
-static inline bool may_stay_undated(const struct index *ix, struct block_ref ref)
+/** May a block, of so many bytes, rest without a look at the clock, this time? */
+static inline bool may_stay_undated(const struct index *ix, struct block_ref ref,
+				    uint64_t bytes)
 {
 	return (ix->lane->caps & XPORT_DIRECT_STORE) &&
-	       class_bytes(ref.cls) <= UNDATED_BYTES &&
+	       bytes <= UNDATED_BYTES &&
 	       ix->alloc->cls[ref.cls].n_limbo >= 2 * UNDATED_MAX &&
 	       ix->undated + 1 < UNDATED_MAX;
 }
@@ -83,7 +93,7 @@ static inline bool may_stay_undated(const struct index *ix, struct block_ref ref
 static inline void op_retire(struct index *ix, struct block_ref ref)
 {
 	/* On failure the block is leaked; the sweep finds it. */
-	if (may_stay_undated(ix, ref)) {
+	if (may_stay_undated(ix, ref, class_bytes(ref.cls))) {
 		ix->undated++;
 		(void)alloc_retire_undated(ix->alloc, ref);
 		return;

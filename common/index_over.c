@@ -31,7 +31,8 @@ static inline bool is_usual(const struct index *ix, const struct index_op *op)
 {
 	return (ix->lane->caps & XPORT_AT_ONCE) && op->kind == INDEX_PUT &&
 	       !op->written && !op->resolving && ix->counter < UINT32_MAX &&
-	       block_room(op->key.len, op->value_len) <= OVER_MAX;
+	       block_room(op->key.len, op->value_len) <= OVER_MAX &&
+	       may_write(ix, op);
 }
 
 /* A block that is at hand without a look at the clock. */
@@ -82,9 +83,22 @@ static inline bool write_block(struct index *ix, struct index_op *op)
 	return !xport_broken(ix->lane);
 }
 
-/* The key's slot in its home line, where all before it are others' at first sight. */
+/* The slot that may be the key's, and the block in it. */
+struct target {
+	struct block_ref ref;
+	uint64_t bytes; /* of its class */
+	/* What the block's head says if it is this key's. */
+	const uint8_t *head;
+	uint32_t lengths; /* key_len and inc_flags */
+	struct hash_seed seed;
+};
+
+/*
+ * The key's slot in its home line, where all before it are others' at first sight. False
+ * also if the block there has no room for the key.
+ */
 static inline bool find_slot(const struct index *ix, struct index_op *op,
-			     const uint64_t *slots)
+			     const uint64_t *slots, struct target *t)
 {
 	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
 	uint64_t w;
@@ -94,59 +108,57 @@ static inline bool find_slot(const struct index *ix, struct index_op *op,
 		return false;
 	i = (unsigned)__builtin_ctz(m.match);
 	w = atom_load_follow(&slots[i]);
+	t->ref = slot_block(w);
 	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(op->key.hash) ||
-	    !region_block_ok(&ix->sb, slot_off(w), slot_class(w)))
+	    !region_block_ok(&ix->sb, t->ref.off, t->ref.cls))
 		return false;
+	t->head = ix->lane->base + t->ref.off;
+	__builtin_prefetch(t->head);
+	t->bytes = class_bytes(t->ref.cls);
 	op->slot_at = (uint16_t)i;
 	op->expect_word = w;
-	return true;
-}
-
-/* What the head of the block in the slot that was found says if it is this key's. */
-struct head_wanted {
-	const uint8_t *at;
-	uint32_t lengths; /* key_len and inc_flags */
-	struct hash_seed seed;
-};
-
-/* False if it cannot be: the key has no room there. */
-static inline bool head_wanted(const struct index *ix, const struct index_op *op,
-			       struct head_wanted *want)
-{
-	struct block_ref ref = slot_block(op->expect_word);
-
-	want->at = ix->lane->base + ref.off;
-	want->lengths = (uint32_t)ref.inc << 16 | op->key.len;
-	want->seed = block_head_seed(ref, op->key.hash);
-	return sizeof(struct block_header) + op->key.len <= class_bytes(ref.cls);
+	return sizeof(struct block_header) + op->key.len <= t->bytes;
 }
 
 /*
  * Is the slot this key's? Whether its word still stands the swap will tell. What the head
  * has to be is known before it has come, which takes longest of all.
  */
-static inline bool is_mine(const struct index *ix, struct index_op *op,
-			   const struct head_wanted *want)
+static inline __attribute__((always_inline)) bool
+is_mine(const struct index *ix, struct index_op *op, const struct target *t)
 {
 	struct block_header h;
 	uint32_t lengths;
 
-	atom_copy_block(&h, want->at, sizeof(h));
+	atom_copy_block(&h, t->head, sizeof(h));
 	atom_compiler_barrier();
 	op->foreign = h.version >> 32 != ix->prefix;
 	lengths = (uint32_t)(h.inc_flags & ~BLOCK_TOMBSTONE) << 16 | h.key_len;
-	return lengths == want->lengths &&
-	       atom_same_block(op->key.data, want->at + sizeof(h), op->key.len) &&
-	       h.head_sum == block_head_sum(&h, &want->seed);
+	return lengths == t->lengths &&
+	       atom_same_block(op->key.data, t->head + sizeof(h), op->key.len) &&
+	       h.head_sum == block_head_sum(&h, &t->seed);
 }
 
-static inline void count_search(struct index *ix, const struct index_op *op)
+static inline void prepare_head(const struct index_op *op, struct target *t)
+{
+	t->lengths = (uint32_t)t->ref.inc << 16 | op->key.len;
+	t->seed = block_head_seed(t->ref, op->key.hash);
+}
+
+static inline uint64_t searched_bytes(const struct index_op *op,
+				      const struct target *t)
+{
+	return WINDOW_BYTES + op_head_bytes(op, t->bytes);
+}
+
+static inline void count_search(struct index *ix, const struct index_op *op,
+				const struct target *t)
 {
 	struct xport_counters *count = &ix->lane->counters;
 
 	count_stages(ix, 1);
 	count->reads += 2;
-	count->read_bytes += WINDOW_BYTES + op_head_bytes(op, op->expect_word);
+	count->read_bytes += searched_bytes(op, t);
 }
 
 /* Is this the word of a write that a PUT may stand before, in its own key's slot? */
@@ -164,19 +176,19 @@ static inline bool absorbs(const struct index *ix, const struct index_op *op,
  * still a hot key: somebody else has to look.
  */
 static enum over stand_before(struct index *ix, struct index_op *op,
-			      const uint64_t *slots)
+			      const uint64_t *slots, struct target *t)
 {
-	struct head_wanted want;
 	uint64_t word;
 
-	if (!head_wanted(ix, op, &want) || !is_mine(ix, op, &want))
+	prepare_head(op, t);
+	if (!is_mine(ix, op, t))
 		return OVER_NOT;
 	word = contend_watch(&ix->contend, &slots[op->slot_at], op->expect_word,
 			     ix->prefix);
 	op->foreign = false;
 	if (word == op->expect_word || !absorbs(ix, op, word))
 		return OVER_NOT;
-	count_search(ix, op);
+	count_search(ix, op, t);
 	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
 	op->rivals = true;
 	ix->retries++;
@@ -190,16 +202,17 @@ static enum over stand_before(struct index *ix, struct index_op *op,
  * that the swap will unlink rests already, undated, if that needs no look at the clock:
  * true. Nobody else looks there meanwhile.
  */
-static inline bool get_ready(struct index *ix, struct index_op *op)
+static inline bool get_ready(struct index *ix, struct index_op *op,
+			     struct target *t)
 {
-	struct block_ref old = slot_block(op->expect_word);
-
-	count_search(ix, op);
+	prepare_head(op, t);
+	count_search(ix, op, t);
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
 	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
 	op->plenty = stock_plenty(ix->alloc, op->cls, ix->recent_ns);
-	if (!may_stay_undated(ix, old) || !stock_retire(ix->alloc, old))
+	if (!may_stay_undated(ix, t->ref, t->bytes) ||
+	    !stock_retire(ix->alloc, t->ref))
 		return false;
 	ix->undated++;
 	return true;
@@ -215,14 +228,15 @@ static void keep_old(struct index *ix, const struct index_op *op, bool rests)
 }
 
 /* It was another key's: who searches now counts for itself. */
-static void not_mine(struct index *ix, struct index_op *op, bool rests)
+static void not_mine(struct index *ix, struct index_op *op,
+		     const struct target *t, bool rests)
 {
 	struct xport_counters *count = &ix->lane->counters;
 
 	keep_old(ix, op, rests);
 	op->plenty = false;
 	count->reads -= 2;
-	count->read_bytes -= WINDOW_BYTES + op_head_bytes(op, op->expect_word);
+	count->read_bytes -= searched_bytes(op, t);
 	count->cas--;
 	count->doorbells--;
 }
@@ -232,17 +246,14 @@ static void not_mine(struct index *ix, struct index_op *op, bool rests)
  * for sure.
  */
 static inline enum over swap_slot(struct index *ix, struct index_op *op,
-				  const uint64_t *slots, bool known,
-				  uint64_t *found_out)
+				  const uint64_t *slots, struct target *t,
+				  bool known, uint64_t *found_out)
 {
-	struct head_wanted want;
-	bool rests, room;
+	bool rests = get_ready(ix, op, t);
 	uint64_t found;
 
-	room = head_wanted(ix, op, &want);
-	rests = get_ready(ix, op);
-	if (!known && !(room && is_mine(ix, op, &want))) {
-		not_mine(ix, op, rests);
+	if (!known && !is_mine(ix, op, t)) {
+		not_mine(ix, op, t, rests);
 		return OVER_NOT;
 	}
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[op->slot_at],
@@ -254,7 +265,7 @@ static inline enum over swap_slot(struct index *ix, struct index_op *op,
 		return OVER_LOST;
 	}
 	if (!rests)
-		op_retire(ix, slot_block(op->expect_word));
+		op_retire(ix, t->ref);
 	contend_note(&ix->contend, op->key.hash, op->foreign, false);
 	op->has_block = false;
 	op->result = 0;
@@ -265,19 +276,17 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 			 const uint64_t *slots, uint64_t *found_out)
 {
 	bool watches = contend_hot(&ix->contend, op->key.hash);
+	struct target t;
 
-	if (!is_usual(ix, op))
+	if (!is_usual(ix, op) || !find_slot(ix, op, slots, &t))
 		return OVER_NOT;
-	if (!find_slot(ix, op, slots))
-		return OVER_NOT;
-	__builtin_prefetch(ix->lane->base + slot_off(op->expect_word));
 	if (watches) {
-		if (stand_before(ix, op, slots) == OVER_DONE)
+		if (stand_before(ix, op, slots, &t) == OVER_DONE)
 			return OVER_DONE;
 		if (contend_hot(&ix->contend, op->key.hash))
 			return OVER_NOT;
 	}
 	if (!(op->has_block || take_block_now(ix, op)) || !write_block(ix, op))
 		return OVER_NOT;
-	return swap_slot(ix, op, slots, watches, found_out);
+	return swap_slot(ix, op, slots, &t, watches, found_out);
 }

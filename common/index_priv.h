@@ -172,13 +172,13 @@ enum next op_resolve_absent(struct index *ix, struct index_op *op);
 /** The lane broke under the chain. */
 enum next op_broken(struct index *ix, struct index_op *op);
 
-/** What a writer READs of the block that `word` names: header and key, in whole lines. */
-static inline uint64_t op_head_bytes(const struct index_op *op, uint64_t word)
+/** What a writer READs of a block of so many bytes: header and key, in whole lines. */
+static inline uint64_t op_head_bytes(const struct index_op *op, uint64_t bytes)
 {
 	uint64_t head = (BLOCK_HEADER_BYTES + op->key.len + LINE_BYTES - 1) &
 			~(uint64_t)(LINE_BYTES - 1);
 
-	return UTIL_MIN(head, class_bytes(slot_class(word)));
+	return UTIL_MIN(head, bytes);
 }
 /** What a probe READs of the block that `word` names: all, or header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);

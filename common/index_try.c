@@ -395,15 +395,6 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 	return op_again(ix, op);
 }
 
-/* Is it one that index_run() would begin, too? */
-static bool may_write(const struct index *ix, const struct index_op *op)
-{
-	return (ix->lane->caps & XPORT_DIRECT_STORE) && ix->alloc &&
-	       !op->resolving && op->state == 0 && op->key.len > 0 &&
-	       op->key.len <= ix->sb.max_key &&
-	       op->value_len <= ix->sb.max_value;
-}
-
 /*
  * What another session has written is not what was expected: most likely it came in
  * between.
@@ -432,8 +423,6 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 	enum next next;
 	enum over over;
 
-	if (!may_write(ix, op))
-		return false;
 	slots = direct_window(ix, op);
 	if (!slots)
 		return false;
@@ -441,6 +430,8 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 	over = index_put_over(ix, op, slots, &found);
 	if (over == OVER_DONE)
 		return true;
+	if (!may_write(ix, op))
+		return false;
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op_forget(op);
