@@ -9,15 +9,20 @@
 #include "hash.h"
 #include "util.h"
 
-/* Header and key; returns their length. */
-static size_t head_encode(uint8_t *p, struct block_ref ref,
-			  struct block_header *h, const void *key,
-			  uint64_t key_hash)
+/*
+ * Header and key; returns their length. By whole words: who sums them up next does not
+ * wait until the bytes of several stores are in the cache.
+ */
+static inline size_t head_encode(uint8_t *p, struct block_ref ref,
+				 const struct block_header *h, const void *key,
+				 uint64_t key_hash)
 {
 	struct hash_seed seed = block_head_seed(ref, key_hash);
+	uint64_t words[] = {h->version, block_head_lengths(h),
+			    (uint64_t)block_head_sum(h, &seed) << 32 | h->expiry};
 
-	h->head_sum = block_head_sum(h, &seed);
-	memcpy(p, h, sizeof(*h));
+	for (unsigned i = 0; i < 3; i++)
+		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
 	memcpy(p + sizeof(*h), key, h->key_len);
 	return sizeof(*h) + h->key_len;
 }

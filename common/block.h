@@ -52,14 +52,18 @@ static inline struct hash_seed block_head_seed(struct block_ref ref,
 	return hash_header_seed(key_hash ^ block_binding(ref));
 }
 
+/** The header's second word. */
+static inline uint64_t block_head_lengths(const struct block_header *h)
+{
+	return (uint64_t)h->inc_flags << 48 | (uint64_t)h->key_len << 32 |
+	       h->value_len;
+}
+
 /** `head_sum` of a header whose other fields are set. */
 static inline uint32_t block_head_sum(const struct block_header *h,
 				      const struct hash_seed *seed)
 {
-	return hash_header(h->version,
-			   (uint64_t)h->inc_flags << 48 |
-				   (uint64_t)h->key_len << 32 | h->value_len,
-			   h->expiry, seed);
+	return hash_header(h->version, block_head_lengths(h), h->expiry, seed);
 }
 
 /** Can this header be what `ref` names, in a block of that class? */
