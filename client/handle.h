@@ -161,8 +161,10 @@ static inline int handle_key(const struct farkv *kv, const void *key, size_t len
 {
 	const struct superblock *sb = kv->link.sb;
 
-	if (__builtin_expect(!key || len - 1 >= sb->max_key, 0))
+	if (__builtin_expect(!key || len - 1 >= sb->max_key, 0)) {
+		*out = (struct index_key){0};
 		return handle_key_refuse(kv, key, len);
+	}
 	*out = (struct index_key){.data = key,
 				  .len = (uint16_t)len,
 				  .hash = hash_key(sb->hash_seed, key, len)};
