@@ -138,6 +138,14 @@ static bool aborts(void)
 	return mallctl("opt.xmalloc", &on, &size, NULL, 0) == 0 && on;
 }
 
+/* Extents are in its pages, and those of a chunk are ours. */
+static bool pages_differ(void)
+{
+	size_t page = 0, size = sizeof(page);
+
+	return mallctl("arenas.page", &page, &size, NULL, 0) || page != PAGE;
+}
+
 struct carver *carver_new(const struct carver_source *from)
 {
 	extent_hooks_t *hooks;
@@ -145,7 +153,7 @@ struct carver *carver_new(const struct carver_source *from)
 	size_t size = sizeof(h->arena);
 	ssize_t at_once = 0;
 
-	if (!mallctl || !mallocx || !dallocx || aborts())
+	if (!mallctl || !mallocx || !dallocx || aborts() || pages_differ())
 		return NULL;
 	h = calloc(1, sizeof(*h));
 	if (!h)

@@ -149,7 +149,8 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 	int err = handle_key(kv, key, key_len, &k);
 
 	if (err)
-		return err;
+		return w->kind != INDEX_GET && kv->link.readonly ?
+			       handle_not_writable(kv) : err;
 	/* It takes longer to come than all that is left to be checked. */
 	index_expect(kv->link.index, k.hash);
 	err_clear();

@@ -18,6 +18,7 @@
 
 #include <farkv.h>
 
+#include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
 
@@ -110,8 +111,10 @@ int handle_enter_anyhow(struct farkv *kv);
 static inline int handle_enter(struct farkv *kv)
 {
 	atom_store_relaxed(&kv->busy, true);
-	if (__builtin_expect(kv->queue != NULL, 0))
+	if (__builtin_expect(kv->queue != NULL, 0)) {
+		err_clear();
 		queue_settle(kv);
+	}
 	kv->deadline_ns = 0;
 	return gate_enter(kv->gate) ? 0 : handle_enter_anyhow(kv);
 }
@@ -197,8 +200,11 @@ void handle_put(struct farkv *kv, struct index_op *op);
 void handle_after_in_full(struct farkv *kv, const struct index_op *op);
 static inline void handle_after(struct farkv *kv, const struct index_op *op)
 {
+	const struct link *l = &kv->link;
+
 	kv->mutations++;
-	if (!op->plenty || kv->mutations % HANDLE_HOUSEKEEPING == 0)
+	if (!op->plenty || kv->mutations % HANDLE_HOUSEKEEPING == 0 ||
+	    (l->unsent[op->cls] | l->denied[op->cls]) || l->inv->n_ret)
 		handle_after_in_full(kv, op);
 }
 

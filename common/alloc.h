@@ -131,8 +131,8 @@ bool alloc_asking(const struct alloc *a, uint8_t cls);
 /**
  * Take out up to `cap` blocks that must or should go back: worn ones first,
  * then free ones of classes whose stock is above ALLOC_SURPLUS times the last grant and
- * above the most that were in limbo at once (halved after each 32 T of use with
- * fewer), then what is above the bound of alloc_set_region() over all classes, the
+ * above the most that were in limbo at once (halved after 32 T with fewer, of
+ * which between two of these calls T at most counts), then what is above the bound of alloc_set_region() over all classes, the
  * class first that has not been used for longest. Blocks in limbo that are ready
  * count as free. All of them share the state written to *state_out. Returns the
  * count.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * alloc_stock.h - what alloc.c keeps, and the few steps of it that an operation by loads
- * takes in line (index_over.c). Everybody else goes by alloc.h, whose functions these are.
+ * alloc_stock.h - what alloc.c keeps, and the few steps of it that operations by loads
+ * take in line (index_direct.h, index_over.c). Everybody else goes by alloc.h, whose
+ * functions these are.
  */
 #ifndef COMMON_ALLOC_STOCK_H
 #define COMMON_ALLOC_STOCK_H
@@ -100,7 +101,7 @@ static inline uint64_t stock_peek(const struct alloc *a, uint8_t cls,
 	return ahead < s->n_limbo ? limbo_item(s, ahead)->ref.off : 0;
 }
 
-/** Not alloc_low() with nothing spoken for, and no block is worn. */
+/** Nothing is to be asked for (alloc_low()), and no block is worn. */
 static inline bool stock_plenty(const struct alloc *a, uint8_t cls, uint64_t now)
 {
 	const struct class_stock *s = &a->cls[cls];

@@ -103,25 +103,33 @@ static inline void atom_copy_block(void *dst, const void *src, size_t len)
 	ATOM_UNWATCHED_END();
 }
 
+static inline uint64_t atom_word_at(const uint8_t *p)
+{
+	uint64_t x;
+
+	memcpy(&x, p, sizeof(x));
+	return x;
+}
+
 /**
  * Are these bytes of such a block the same as those? What it says may be over by then.
- * In line for 8 to 16 bytes, as most keys have.
+ * Each byte is loaded once: memcmp(3) may not be shown what others change meanwhile.
  */
 static inline bool atom_same_block(const void *own, const void *block, size_t len)
 {
 	const uint8_t *a = (const uint8_t *)own, *b = (const uint8_t *)block;
-	uint64_t x, y, differ;
+	uint64_t differ = 0;
 
 	ATOM_UNWATCHED_BEGIN();
-	if (len - sizeof(x) <= sizeof(x)) {
-		memcpy(&x, a, sizeof(x));
-		memcpy(&y, b, sizeof(y));
-		differ = x ^ y;
-		memcpy(&x, a + len - sizeof(x), sizeof(x));
-		memcpy(&y, b + len - sizeof(y), sizeof(y));
-		differ |= x ^ y;
+	if (len < sizeof(differ)) {
+		for (size_t i = 0; i < len; i++)
+			differ |= (uint64_t)(a[i] ^ b[i]);
 	} else {
-		differ = (uint64_t)(memcmp(a, b, len) != 0);
+		for (size_t at = 0; at + sizeof(differ) < len;
+		     at += sizeof(differ))
+			differ |= atom_word_at(a + at) ^ atom_word_at(b + at);
+		differ |= atom_word_at(a + len - sizeof(differ)) ^
+			  atom_word_at(b + len - sizeof(differ));
 	}
 	ATOM_UNWATCHED_END();
 	return differ == 0;

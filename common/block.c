@@ -95,6 +95,16 @@ static void header_copy(struct block_header *h, const uint8_t *p)
 	atom_compiler_barrier();
 }
 
+/* Can this header be what `ref` names, in a block of that class? */
+static bool header_fits(const struct block_header *h,
+			struct block_ref ref)
+{
+	return (h->inc_flags & BLOCK_INC_MASK) == ref.inc &&
+	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_TOMBSTONE)) == 0 &&
+	       h->key_len != 0 &&
+	       block_room(h->key_len, h->value_len) <= class_bytes(ref.cls);
+}
+
 static void view_fill(struct block_view *v, const struct block_header *h)
 {
 	*v = (struct block_view){
@@ -115,7 +125,7 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	size_t end;
 
 	header_copy(&h, p);
-	if (!block_header_fits(&h, ref))
+	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
 	end = sizeof(h) + h.key_len + h.value_len;
 	memcpy(&sum, p + block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
@@ -165,7 +175,7 @@ enum block_check block_verify_parts(const struct block_parts *parts,
 	unsigned n;
 
 	header_copy(&h, parts->image);
-	if (!block_header_fits(&h, ref))
+	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
 	n = pieces_of(parts,
 		      block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
@@ -199,7 +209,7 @@ enum block_check block_verify_head(const void *image, size_t have,
 	if (have < sizeof(h))
 		return BLOCK_PARTIAL;
 	header_copy(&h, p);
-	if (!block_header_fits(&h, ref))
+	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
 	if (have < sizeof(h) + h.key_len)
 		return BLOCK_PARTIAL;
@@ -224,7 +234,7 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 	if (have < sizeof(h))
 		return false;
 	header_copy(&h, p);
-	if (!block_header_fits(&h, ref) || have < sizeof(h) + h.key_len)
+	if (!header_fits(&h, ref) || have < sizeof(h) + h.key_len)
 		return false;
 	hash = hash_key(seed, p + sizeof(h), h.key_len);
 	sum_seed = block_head_seed(ref, hash);

@@ -66,16 +66,6 @@ static inline uint32_t block_head_sum(const struct block_header *h,
 	return hash_header(h->version, block_head_lengths(h), h->expiry, seed);
 }
 
-/** Can this header be what `ref` names, in a block of that class? */
-static inline bool block_header_fits(const struct block_header *h,
-				     struct block_ref ref)
-{
-	return (h->inc_flags & BLOCK_INC_MASK) == ref.inc &&
-	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_TOMBSTONE)) == 0 &&
-	       h->key_len != 0 &&
-	       block_room(h->key_len, h->value_len) <= class_bytes(ref.cls);
-}
-
 /** What a block says, once verified. Points into the image it came from. */
 struct block_view {
 	const uint8_t *key;

@@ -108,7 +108,7 @@ static inline void op_retire(struct index *ix, struct block_ref ref)
 /** What became of a PUT that was tried straight on. */
 enum over {
 	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
-	OVER_LOST, /* its CAS has; the operation is as a search would have left it */
+	OVER_LOST, /* its CAS, which a rival came before */
 	OVER_DONE
 };
 
@@ -121,8 +121,9 @@ void index_put_prepare(const struct index *ix, struct index_op *op);
 /**
  * A PUT over a value, on a mapped region: from a block at hand to the CAS in one piece,
  * for the commonest case alone. The key's slot is in its home line, alive or dead, the
- * value small. If others put the key just now, it may stand before the next of them. `slots` is the key's window, on its way to the
- * cache. OVER_LOST: *found_out is what the CAS found.
+ * value small. If others put the key just now, it may stand before the next of them.
+ * `slots` is the key's window, on its way to the cache. OVER_LOST: *found_out is what the
+ * CAS found.
  */
 enum over index_put_over(struct index *ix, struct index_op *op,
 			 const uint64_t *slots, uint64_t *found_out);

@@ -16,7 +16,7 @@
 #include "util.h"
 #include "window_scan.h"
 
-/* A larger block takes longer to write than a window to come. */
+/* A larger block takes longer to write than another's head to come. */
 #define OVER_MAX 640u
 
 /* Its lines are on their way before they are written. */
@@ -30,7 +30,7 @@ static inline void fetch_block(const struct index *ix, uint64_t off, uint64_t by
 static inline bool is_usual(const struct index *ix, const struct index_op *op)
 {
 	return (ix->lane->caps & XPORT_AT_ONCE) && op->kind == INDEX_PUT &&
-	       !op->written && !op->resolving && ix->counter < UINT32_MAX &&
+	       !op->written && ix->counter < UINT32_MAX &&
 	       block_room(op->key.len, op->value_len) <= OVER_MAX &&
 	       may_write(ix, op);
 }
@@ -87,6 +87,8 @@ static inline bool write_block(struct index *ix, struct index_op *op)
 struct target {
 	struct block_ref ref;
 	uint64_t bytes; /* of its class */
+	uint64_t version; /* ... that it has */
+	unsigned stages;  /* counted before this operation */
 	/* What the block's head says if it is this key's. */
 	const uint8_t *head;
 	uint32_t lengths; /* key_len and inc_flags */
@@ -125,14 +127,14 @@ static inline bool find_slot(const struct index *ix, struct index_op *op,
  * has to be is known before it has come, which takes longest of all.
  */
 static inline __attribute__((always_inline)) bool
-is_mine(const struct index *ix, struct index_op *op, const struct target *t)
+is_mine(const struct index_op *op, struct target *t)
 {
 	struct block_header h;
 	uint32_t lengths;
 
 	atom_copy_block(&h, t->head, sizeof(h));
 	atom_compiler_barrier();
-	op->foreign = h.version >> 32 != ix->prefix;
+	t->version = h.version;
 	lengths = (uint32_t)(h.inc_flags & ~BLOCK_TOMBSTONE) << 16 | h.key_len;
 	return lengths == t->lengths &&
 	       atom_same_block(op->key.data, t->head + sizeof(h), op->key.len) &&
@@ -181,8 +183,10 @@ static enum over stand_before(struct index *ix, struct index_op *op,
 	uint64_t word;
 
 	prepare_head(op, t);
-	if (!is_mine(ix, op, t))
+	if (!is_mine(op, t))
 		return OVER_NOT;
+	/* Nothing was taken, but this is what it would have been. */
+	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
 	word = contend_watch(&ix->contend, &slots[op->slot_at], op->expect_word,
 			     ix->prefix);
 	op->foreign = false;
@@ -206,6 +210,7 @@ static inline bool get_ready(struct index *ix, struct index_op *op,
 			     struct target *t)
 {
 	prepare_head(op, t);
+	t->stages = ix->direct_stages;
 	count_search(ix, op, t);
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
@@ -232,9 +237,13 @@ static void not_mine(struct index *ix, struct index_op *op,
 		     const struct target *t, bool rests)
 {
 	struct xport_counters *count = &ix->lane->counters;
+	unsigned stages = ix->direct_stages - t->stages;
 
 	keep_old(ix, op, rests);
 	op->plenty = false;
+	ix->direct_stages = t->stages;
+	count->round_trips -= stages;
+	count->doorbells -= stages;
 	count->reads -= 2;
 	count->read_bytes -= searched_bytes(op, t);
 	count->cas--;
@@ -252,20 +261,24 @@ static inline enum over swap_slot(struct index *ix, struct index_op *op,
 	bool rests = get_ready(ix, op, t);
 	uint64_t found;
 
-	if (!known && !is_mine(ix, op, t)) {
+	if (!known && !is_mine(op, t)) {
 		not_mine(ix, op, t, rests);
 		return OVER_NOT;
 	}
+	op->foreign = !known && t->version >> 32 != ix->prefix;
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[op->slot_at],
 			     op->expect_word, op->new_word);
 	count_post(ix, 1);
 	if (found != op->expect_word) {
 		keep_old(ix, op, rests);
+		op->plenty = false;
 		*found_out = found;
 		return OVER_LOST;
 	}
-	if (!rests)
+	if (!rests) {
 		op_retire(ix, t->ref);
+		op->plenty = op->plenty && !ix->alloc->n_worn;
+	}
 	contend_note(&ix->contend, op->key.hash, op->foreign, false);
 	op->has_block = false;
 	op->result = 0;

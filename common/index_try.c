@@ -186,12 +186,13 @@ static bool loads_lead(const struct index *ix)
 
 void index_expect(const struct index *ix, uint64_t hash)
 {
-	uint64_t entry = ix->entries[hash_dir_index(hash,
-						    dirword_depth(ix->dirword))];
+	uint64_t entry;
 
+	if (!(ix->lane->caps & XPORT_DIRECT))
+		return;
 	/* Wherever the entry leads: fetching ahead does no harm. */
-	if (ix->lane->caps & XPORT_DIRECT)
-		__builtin_prefetch(ix->lane->base + window_at(entry, hash));
+	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
+	__builtin_prefetch(ix->lane->base + window_at(entry, hash));
 }
 
 static bool get_by_loads(struct index *ix, struct index_op *op)
@@ -426,7 +427,6 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 	slots = direct_window(ix, op);
 	if (!slots)
 		return false;
-	__builtin_prefetch(slots);
 	over = index_put_over(ix, op, slots, &found);
 	if (over == OVER_DONE)
 		return true;

@@ -129,6 +129,71 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 }
 END_TEST
 
+/* It takes its own last incarnation out of circulation. */
+START_TEST(put_that_wears_a_block_out_says_so)
+{
+	struct block_ref worn = {0};
+
+	setup_over("k", 77);
+	PUT(&me, k, "third");
+	ck_assert(me.op.plenty);
+	/* The block in the slot becomes one of the last incarnation. */
+	ck_assert(alloc_take(me.alloc, 0, 0, &worn));
+	worn.inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_put(me.alloc, worn), 0);
+	PUT(&me, k, "fourth");
+	ck_assert(me.op.plenty);
+	PUT(&me, k, "fifth");
+	ck_assert_uint_eq(alloc_worn(me.alloc), 1);
+	ck_assert(!me.op.plenty);
+	teardown();
+}
+END_TEST
+
+START_TEST(put_that_loses_has_nothing_to_spare)
+{
+	struct index_op *op = &me.op;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 4);
+	rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
+	at_swap = rival_op;
+	PUT(&me, k, "mine");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert(!op->plenty);
+	teardown();
+}
+END_TEST
+
+/* What is asked for after it is asked for in its own class. */
+START_TEST(put_that_stands_before_another_is_of_its_own_class)
+{
+	static char large[3000];
+
+	memset(large, 'x', sizeof(large) - 1);
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 8);
+	fake_region_grant(&region, me.alloc, class_for(block_room(9, 2999)), 2);
+	PUT(&me, key_of("the other"), large);
+	ck_assert_uint_ne(me.op.cls, 0);
+	PUT(&other, k, "theirs");
+	PUT(&me, k, "mine");
+	PUT(&other, k, "theirs");
+	PUT(&me, k, "mine");
+	ck_assert(contend_hot(&me.ix->contend, k.hash));
+	PUT(&other, k, "theirs");
+	me.op.cls = 7;
+	rival_sets(-1, NULL, INDEX_PUT, k, "after");
+	at_spin = rival_op;
+	PUT(&me, k, "before");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(me.op.cls, 0);
+	ck_assert(me.op.rivals);
+	check_value(&me, k, "after");
+	teardown();
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("index, puts over values");
@@ -140,6 +205,9 @@ static Suite *suite(void)
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
 	tcase_add_test(t, put_says_when_there_is_something_to_see_to);
+	tcase_add_test(t, put_that_wears_a_block_out_says_so);
+	tcase_add_test(t, put_that_loses_has_nothing_to_spare);
+	tcase_add_test(t, put_that_stands_before_another_is_of_its_own_class);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -19,6 +19,15 @@ else
 	echo "without python3 the rules are not checked"
 fi
 
+# A mutant that changes nothing is noticed by nobody.
+grep -Ev '^#|^$' "$srcdir/tests/lab/mutants.txt" | while IFS= read -r row; do
+	rest=${row#*|}
+	file=$srcdir/${rest%%|*}
+	rest=${rest#*|}
+	sed "${rest%|*}" "$file" 2>&1 | cmp -s - "$file" && echo "${row%%|*}: $file"
+done >"$dir/idle"
+[ -s "$dir/idle" ] && fail "mutants that change nothing: $(cat "$dir/idle")"
+
 cc=${CC:-cc}
 for h in "$srcdir"/include/*.h "$srcdir"/common/*.h "$srcdir"/client/*.h \
 	"$srcdir"/client/cli/*.h "$srcdir"/server/*.h "$srcdir"/bench/*.h; do
