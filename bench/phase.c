@@ -83,12 +83,13 @@ void phase_catch_signals(void)
 	/* The second signal ends the process: a store may hang. */
 	struct sigaction sa = {.sa_handler = on_signal,
 			       .sa_flags = (int)SA_RESETHAND};
-
 	struct sigaction old;
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
-	/* A terminal that is gone; nohup has it ignored. */
+	/* A terminal that is gone, of which the shell may tell, too; nohup has it
+	 * ignored. */
+	sa.sa_flags = 0;
 	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &sa, NULL);
 }

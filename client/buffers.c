@@ -79,9 +79,16 @@ static int no_memory(size_t bytes)
 /* A lane that carries nothing in parts needs to know nothing. */
 static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 {
+	int err;
+
 	if (!b->lane || !(b->lane->caps & XPORT_PARTS))
 		return 0;
-	return xport_mem_add(b->lane, c->base, c->pages * PAGE);
+	err = xport_mem_add(b->lane, c->base, c->pages * PAGE);
+	/* ibv_reg_mr(3) may have kept it from children (RDMAV_FORK_SAFE), where a
+	 * carver's chunks have to stay mapped: they come empty as it is. */
+	if (!err && b->carver)
+		(void)madvise(c->base, c->pages * PAGE, MADV_DOFORK);
+	return err;
 }
 
 static void chunk_free(struct buffers_chunk *c, bool mapped)
@@ -276,8 +283,11 @@ static int carver_buffer(struct buffers *b, size_t bytes, void **out)
 		p = carver_alloc(b->carver, bytes, &lacks);
 	}
 	c = p ? chunk_of(b, p) : NULL;
-	if (!c)
+	if (!c) {
+		if (p)
+			carver_free(b->carver, p);
 		return no_memory(bytes);
+	}
 	at = (size_t)((uint8_t *)p - c->base);
 	c->starts[at / PAGE] |= UINT64_C(1) << at % PAGE / CARVER_ALIGN;
 	*out = p;
@@ -328,10 +338,16 @@ static void release(struct buffers *b, bool mapped)
 	*b = (struct buffers){0};
 }
 
-/* Where a thread has its malloc(3) from the arena, the pages stay. */
+/*
+ * Where a thread has its malloc(3) from the arena, the pages stay, and what says whose
+ * they are: a hook may be looking there.
+ */
 void buffers_fini(struct buffers *b)
 {
-	release(b, carver_end(b->carver));
+	if (carver_end(b->carver))
+		release(b, true);
+	else
+		*b = (struct buffers){0};
 }
 
 void buffers_abandon(struct buffers *b)

@@ -34,6 +34,9 @@
  * but the hooks run inside of them, and those that split, merge and give back in any
  * thread that purges. So no hook allocates, registers, or reports: one that has not
  * enough memory refuses and notes how much it was, for the owner to map and ask again.
+ * carver_end() destroys the arena, and so is not for a moment in which another thread
+ * purges or decays all arenas of the program: jemalloc walks them without a lock then
+ * (mallctl(3), "arena.<i>.destroy").
  */
 #ifndef CLIENT_CARVER_H
 #define CLIENT_CARVER_H

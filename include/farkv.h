@@ -433,8 +433,8 @@ int farkv_delete(struct farkv *kv, const void *key,
  * Memory for values, `bytes` (not 0) of it, that farkv_get_into() and the calls that
  * write carry without a copy: registered with the RDMA device once, in huge pages
  * where the system has them. Contents are undefined. It begins at a page of 4 KiB if
- * `bytes` are whole pages, else at a multiple of 64, and no other buffer has a byte in
- * its last 64.
+ * `bytes` are whole pages, else at a multiple of 64, and no other buffer has a byte in a
+ * line of 64 that it touches.
  *
  * In a program that has jemalloc 5 (linked or preloaded; libfarkv built with its header)
  * small buffers share pages: they come from an arena of the handle's own, which is
