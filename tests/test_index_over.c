@@ -103,6 +103,19 @@ START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 }
 END_TEST
 
+START_TEST(put_gives_up_the_block_that_it_replaces)
+{
+	uint32_t resting;
+
+	setup_over("k", 77);
+	resting = alloc_resting(me.alloc, 0);
+	PUT(&me, k, "third");
+	ck_assert(me.op.plenty);
+	ck_assert_uint_eq(alloc_resting(me.alloc, 0), resting + 1);
+	teardown();
+}
+END_TEST
+
 /* Where the last block at hand was taken, and where one is worn, somebody is to see to it. */
 START_TEST(put_says_when_there_is_something_to_see_to)
 {
@@ -119,6 +132,14 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 	for (unsigned i = 1; i < n; i++)
 		ck_assert_int_eq(alloc_put(me.alloc, last[i]), 0);
 	PUT(&me, k, "fourth");
+	ck_assert(me.op.plenty);
+	/* So many rest that another needs no look at the clock. */
+	fake_region_grant(&region, me.alloc, 0, 40);
+	for (unsigned i = 0; i < 36; i++) {
+		ck_assert(alloc_take(me.alloc, 0, 0, &last[1]));
+		ck_assert_int_eq(alloc_retire(me.alloc, last[1], 0), 0);
+	}
+	PUT(&me, k, "still enough");
 	ck_assert(me.op.plenty);
 	last[0].inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_retire(me.alloc, last[0], 0), 0);
@@ -204,6 +225,7 @@ static Suite *suite(void)
 	tcase_add_test(t, put_over_a_damaged_header_is_refused);
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
+	tcase_add_test(t, put_gives_up_the_block_that_it_replaces);
 	tcase_add_test(t, put_says_when_there_is_something_to_see_to);
 	tcase_add_test(t, put_that_wears_a_block_out_says_so);
 	tcase_add_test(t, put_that_loses_has_nothing_to_spare);
