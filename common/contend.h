@@ -36,9 +36,9 @@
 #define CONTEND_LOOK 4u
 /** Of one that has lost: fewer than these at first, and when it has lost often. */
 #define CONTEND_PAUSE_MIN 16u
-#define CONTEND_PAUSE_MAX 256u
+#define CONTEND_PAUSE_MAX 512u
 /** With each write of the key that is not lost this part of them is let off. */
-#define CONTEND_EASE 8u
+#define CONTEND_EASE 16u
 
 /** Who has watched in vain n times overlooks 2^n of others' writes, n at most this. */
 #define CONTEND_VAIN_MAX 10u

@@ -243,7 +243,7 @@ bool index_try(struct index *ix, struct index_op *op);
 
 /**
  * An operation of a caller that waits has ended with FARKV_EVERSION: if others write its
- * key just now, spin for a moment, at most a few microseconds, so that they get on. Not
+ * key just now, spin for a moment, some microseconds at most, so that they get on. Not
  * for who has other requests to see to.
  */
 void index_pause(struct index *ix, const struct index_op *op);

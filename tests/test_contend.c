@@ -158,7 +158,7 @@ START_TEST(what_it_has_learned_is_not_forgotten_at_once)
 	longest = c.pause;
 	ck_assert_uint_lt(longest, CONTEND_PAUSE_MAX);
 	ck_assert_uint_ge(longest, CONTEND_PAUSE_MAX / 2);
-	for (unsigned i = 0; i < 40; i++)
+	for (unsigned i = 0; i < 5 * CONTEND_EASE; i++)
 		contend_note(&c, 5, false, false);
 	ck_assert_uint_le(c.pause, CONTEND_PAUSE_MIN);
 }
