@@ -344,7 +344,7 @@ static void release(struct buffers *b, bool mapped)
  */
 void buffers_fini(struct buffers *b)
 {
-	if (carver_end(b->carver))
+	if (carver_end(b->carver, b->chunks))
 		release(b, true);
 	else
 		*b = (struct buffers){0};
@@ -352,5 +352,5 @@ void buffers_fini(struct buffers *b)
 
 void buffers_abandon(struct buffers *b)
 {
-	release(b, b->carver && carver_end(b->carver));
+	release(b, b->carver && carver_end(b->carver, NULL));
 }

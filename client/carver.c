@@ -31,7 +31,12 @@ struct carver {
 	size_t refused; /* bytes that were asked for last and not there */
 	bool ending;    /* the arena's own memory is to be given back */
 	unsigned arena;
+	struct carver *next_left;
+	void *kept;
 };
+
+/* Those whose end had to be put off for ever: who looks for leaks sees what they hold. */
+static struct carver *left;
 
 /* ---- hooks ---------------------------------------------------------------------- */
 
@@ -193,7 +198,7 @@ void carver_free(struct carver *h, void *p)
 	dallocx(p, MALLOCX_ARENA(h->arena) | MALLOCX_TCACHE_NONE);
 }
 
-bool carver_end(struct carver *h)
+bool carver_end(struct carver *h, void *kept)
 {
 	if (!h)
 		return true;
@@ -204,6 +209,8 @@ bool carver_end(struct carver *h)
 	}
 	h->ending = false;
 	atom_store_publish(&h->from, NULL);
+	h->kept = kept;
+	h->next_left = atom_exchange(&left, h);
 	return false;
 }
 
@@ -230,8 +237,9 @@ void carver_free(struct carver *h, void *p)
 	(void)p;
 }
 
-bool carver_end(struct carver *h)
+bool carver_end(struct carver *h, void *kept)
 {
+	(void)kept;
 	return !h;
 }
 #endif

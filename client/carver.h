@@ -75,7 +75,9 @@ void carver_free(struct carver *h, void *p);
 /**
  * Forget all pieces, in use or not. False: the program has made a thread use the arena
  * for its malloc(3), so the source's memory has to stay where it is; nothing is asked of
- * the source any more. Also in a child of fork().
+ * the source any more. Carver and `kept`, the source's records of that memory, which a
+ * hook may be reading, are the process's then, and found from here to its end. Also in a
+ * child of fork().
  */
-bool carver_end(struct carver *h);
+bool carver_end(struct carver *h, void *kept);
 #endif

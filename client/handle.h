@@ -196,7 +196,10 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n);
  */
 void handle_put(struct farkv *kv, struct index_op *op);
 
-/** After a mutation: hints, requests ahead of need, housekeeping. No waiting. */
+/**
+ * After a mutation: hints, requests ahead of need, housekeeping. No waiting. The link may
+ * have gone with the lane that carried it.
+ */
 void handle_after_in_full(struct farkv *kv, const struct index_op *op);
 static inline void handle_after(struct farkv *kv, const struct index_op *op)
 {
@@ -204,7 +207,8 @@ static inline void handle_after(struct farkv *kv, const struct index_op *op)
 
 	kv->mutations++;
 	if (!op->plenty || kv->mutations % HANDLE_HOUSEKEEPING == 0 ||
-	    (l->unsent[op->cls] | l->denied[op->cls]) || l->inv->n_ret)
+	    (l->unsent[op->cls] | l->denied[op->cls]) || !l->inv ||
+	    l->inv->n_ret)
 		handle_after_in_full(kv, op);
 }
 

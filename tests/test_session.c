@@ -91,6 +91,46 @@ START_TEST(test_server_gone)
 }
 END_TEST
 
+static void *end_when_asked(void *n_requests)
+{
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ,
+				   *(unsigned *)n_requests));
+	fake_server_fini(&srv);
+	return NULL;
+}
+
+/* A PUT that was done already has no link behind it. */
+START_TEST(test_batch_that_loses_its_link)
+{
+	static char large[5000];
+	struct farkv_put_item items[] = {
+		{.key = "k", .key_len = 1, .value = "w", .value_len = 1},
+		{.key = "l", .key_len = 1, .value = large,
+		 .value_len = sizeof(large)},
+	};
+	pthread_t thread;
+	unsigned n;
+
+	/* So many that no request for more is behind the next. */
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	heard_by_server();
+	fake_server_set(&srv, hold_grants, true);
+	n = fake_server_count(&srv, MSG_GRANT_REQ) + 1;
+	pthread_create(&thread, NULL, end_when_asked, &n);
+	ck_assert_int_eq(farkv_mput(kv, items, 2), FARKV_EDISCONNECTED);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(items[0].result, 0);
+	ck_assert_int_eq(items[1].result, FARKV_EDISCONNECTED);
+	ck_assert_ptr_null(kv->link.session);
+
+	farkv_close(kv);
+	fake_server_init(&srv, F_SEAL_SHRINK | F_SEAL_GROW);
+	fake_server_start(&srv);
+	kv = open_handle();
+}
+END_TEST
+
 static void *hangup_when_asked(void *arg)
 {
 	(void)arg;
@@ -387,6 +427,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_basics);
 	tcase_add_test(t, test_reconnect);
 	tcase_add_test(t, test_server_gone);
+	tcase_add_test(t, test_batch_that_loses_its_link);
 	tcase_add_test(t, test_hangup_while_waiting);
 	tcase_add_test(t, test_restart_while_waiting);
 	tcase_add_test(t, test_bad_message);
