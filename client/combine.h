@@ -13,8 +13,9 @@
  *
  * It is for where a write takes long and costs the same whoever it is for: over RDMA.
  * Fewer requests are carried out; on two CPUs, the only ones that it was measured on, the
- * rate was no higher. It is asked only for keys over which compare-and-swaps were lost of late (struct
- * combine_heat, of one handle), so that other puts touch nothing that is shared.
+ * rate was no higher. It is asked only for keys over which compare-and-swaps were lost of
+ * late (struct combine_heat, of one handle), so that other puts touch nothing that is
+ * shared.
  *
  * One table for all handles of the process, told apart by region. Any thread; nothing here
  * is blocked by a thread that has stopped: who waits has a bound. No lock is taken and no

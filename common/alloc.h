@@ -36,8 +36,9 @@ void alloc_free(struct alloc *a);
 
 /**
  * Bound what is kept unused by the size of the region: above ALLOC_HOARD_BYTES, or
- * 1/ALLOC_HOARD_SHARE of the region if that is less, free blocks are surplus, and
- * no request but a first one is for more than half of it. Without this call ALLOC_HOARD_BYTES holds.
+ * 1/ALLOC_HOARD_SHARE of the region if that is less, free blocks are surplus, and no
+ * request but a first one is for more than half of it. Without this call
+ * ALLOC_HOARD_BYTES holds.
  */
 void alloc_set_region(struct alloc *a, uint64_t region_bytes);
 
@@ -129,12 +130,12 @@ int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 bool alloc_asking(const struct alloc *a, uint8_t cls);
 
 /**
- * Take out up to `cap` blocks that must or should go back: worn ones first,
- * then free ones of classes whose stock is above ALLOC_SURPLUS times the last grant and
- * above the most that were in limbo at once (halved after 32 T with fewer, of
- * which between two of these calls T at most counts), then what is above the bound of alloc_set_region() over all classes, the
- * class first that has not been used for longest. Blocks in limbo that are ready
- * count as free. All of them share the state written to *state_out. Returns the
+ * Take out up to `cap` blocks that must or should go back: worn ones first, then free
+ * ones of classes whose stock is above ALLOC_SURPLUS times the last grant and above the
+ * most that were in limbo at once (halved after 32 T with fewer, of which between two of
+ * these calls T at most counts), then what is above the bound of alloc_set_region() over
+ * all classes, the class first that has not been used for longest. Blocks in limbo that
+ * are ready count as free. All of them share the state written to *state_out. Returns the
  * count.
  */
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,

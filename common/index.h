@@ -237,7 +237,8 @@ void index_expect(const struct index *ix, uint64_t hash);
  * system call; of a clock as much as alloc_retire() needs. A PUT of a key that others put
  * just now may spin for a microsecond or so (contend.h). True if the operation is final.
  * False if the lane has no mapping, or anything unusual was met: then it is pending, may
- * hold a block, and goes on in index_run() or index_submit(), inside the same gate. The counters show what a card would see.
+ * hold a block, and goes on in index_run() or index_submit(), inside the same gate. The
+ * counters show what a card would see.
  */
 bool index_try(struct index *ix, struct index_op *op);
 
@@ -249,9 +250,9 @@ bool index_try(struct index *ix, struct index_op *op);
 void index_pause(struct index *ix, const struct index_op *op);
 
 /**
- * The same as index_try() for operations that were just set up, ops[0..n-1]: the memory that they need
- * is fetched side by side, in stages (windows, blocks). Those that it could not end are
- * INDEX_PENDING still.
+ * The same as index_try() for operations that were just set up, ops[0..n-1]: the memory
+ * that they need is fetched side by side, in stages (windows, blocks). Those that it
+ * could not end are INDEX_PENDING still.
  */
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * index_direct.h - what operations by loads have in common: where the window is, whether
- * a word still stands, what a card would have counted; and of them and others, how a block is
- * given up.
+ * a word still stands, what a card would have counted; and of them and others, how a
+ * block is fetched ahead and given up.
  */
 #ifndef COMMON_INDEX_DIRECT_H
 #define COMMON_INDEX_DIRECT_H
@@ -69,6 +69,14 @@ static inline bool may_write(const struct index *ix, const struct index_op *op)
 	       !op->resolving && op->state == 0 && op->key.len > 0 &&
 	       op->key.len <= ix->sb.max_key &&
 	       op->value_len <= ix->sb.max_value;
+}
+
+/** The lines of a block that is to be written are on their way before. */
+static inline void fetch_block(const struct index *ix, uint64_t off,
+			       uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
+		__builtin_prefetch(ix->lane->base + off + at, 1);
 }
 
 /**

@@ -17,11 +17,10 @@
  */
 #include "config.h"
 
-#include "index_priv.h"
+#include "index_direct.h"
 
 #include <string.h>
 
-#include "atomic.h"
 #include "err.h"
 #include "hash.h"
 #include "util.h"
@@ -173,26 +172,18 @@ static void prefetch_window(const struct index *ix, const struct index_op *op)
 		__builtin_prefetch(ix->lane->base + window_off(op));
 }
 
-static void prefetch_store(const struct index *ix, uint64_t off, uint8_t cls)
-{
-	uint8_t *block = ix->lane->base + off;
-	uint64_t bytes = UTIL_MIN(class_bytes(cls), PREFETCH_BYTES);
-
-	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
-		__builtin_prefetch(block + at, 1);
-}
-
 /* Who writes one value writes more: their blocks are on their way before they begin. */
 static void prefetch_block(const struct index *ix, const struct index_op *op)
 {
-	uint64_t next;
+	uint64_t next, bytes = UTIL_MIN(class_bytes(op->block.cls),
+					PREFETCH_BYTES);
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE))
 		return;
-	prefetch_store(ix, op->block.off, op->block.cls);
+	fetch_block(ix, op->block.off, bytes);
 	next = alloc_peek(ix->alloc, op->block.cls, PREFETCH_AHEAD - 1);
 	if (next)
-		prefetch_store(ix, next, op->block.cls);
+		fetch_block(ix, next, bytes);
 }
 
 /* Is the way to the slot by loads? What is unusual there comes here again. */

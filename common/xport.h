@@ -133,12 +133,12 @@ struct xport_lane {
 };
 
 /**
- * Post the chains linked from `first` with one doorbell. Each chain must stay
- * in place until it is done. A request that does not lie within the region, is
- * misaligned, READs into memory of another of its chain, has a part that is not of
- * its bytes or on a lane without XPORT_PARTS, or writes on a read-only lane is the caller's bug or the region's corruption: nothing is posted and
- * FARKV_EINVAL (FARKV_EPERM) is returned.
- * On a broken lane the chains are done at once with its status; returns 0.
+ * Post the chains linked from `first` with one doorbell. Each chain must stay in place
+ * until it is done. A request that does not lie within the region, is misaligned, READs
+ * into memory of another of its chain, has a part that is not of its bytes or on a lane
+ * without XPORT_PARTS, or writes on a read-only lane is the caller's bug or the region's
+ * corruption: nothing is posted and FARKV_EINVAL (FARKV_EPERM) is returned. On a broken
+ * lane the chains are done at once with its status; returns 0.
  */
 static inline int xport_post(struct xport_lane *lane, struct xport_chain *first)
 {

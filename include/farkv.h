@@ -445,8 +445,7 @@ int farkv_delete(struct farkv *kv, const void *key,
  * farkv_close(), whatever becomes of the connection: a new one learns of it. Any use
  * of memory is allowed, by other threads and handles too; to those it is memory as
  * any other. A child of fork() does not have its contents, and may not use it. What is
- * freed stays registered for
- * the next buffers of this handle.
+ * freed stays registered for the next buffers of this handle.
  *
  * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
  * FARKV_EDISCONNECTED (an inherited handle). No message, no round trip.
