@@ -18,6 +18,7 @@
 
 #include "client/buffers.h"
 #include "handle_rig.h"
+#include "buffers_churn.h"
 #include "test_main.h"
 
 #define PAGE ((size_t)4096)
@@ -220,55 +221,33 @@ START_TEST(buffers_are_aligned_and_apart)
 }
 END_TEST
 
-#define SLOTS 64u
 
-/* Buffers come and go, the same ones each time. */
-static void churn(unsigned rounds)
+static uint8_t *take_shown(struct buffers *from, size_t bytes)
 {
-	struct {
-		uint8_t *p;
-		size_t len;
-		uint8_t mark;
-	} s[SLOTS] = {0};
-	uint64_t rnd = 88172645463325252u;
-
-	for (unsigned i = 0; i < rounds; i++) {
-		unsigned k;
-
-		rnd ^= rnd << 13;
-		rnd ^= rnd >> 7;
-		rnd ^= rnd << 17;
-		k = rnd % SLOTS;
-		if (s[k].p) {
-			ck_assert_uint_eq(s[k].p[0], s[k].mark);
-			ck_assert_uint_eq(s[k].p[s[k].len - 1], s[k].mark);
-			buffers_free(&b, s[k].p);
-			s[k].p = NULL;
-			continue;
-		}
-		s[k].len = 1 + (rnd >> 8) % (rnd & 64	? 16000
-					     : rnd & 128 ? 200000
-							 : 1500000);
-		s[k].mark = (uint8_t)i;
-		s[k].p = take(s[k].len);
-		s[k].p[0] = s[k].p[s[k].len - 1] = s[k].mark;
-	}
-	for (unsigned k = 0; k < SLOTS; k++)
-		if (s[k].p)
-			buffers_free(&b, s[k].p);
+	ck_assert_ptr_eq(from, &b);
+	return take(bytes);
 }
+
+static size_t length_of_three_kinds(uint64_t rnd)
+{
+	return 1 + (rnd >> 8) % (rnd & 64	 ? 16000
+				 : rnd & 128 ? 200000
+					     : 1500000);
+}
+
+static const struct churn of_three_kinds = {take_shown, length_of_three_kinds};
 
 START_TEST(after_a_while_nothing_is_registered)
 {
 	unsigned before;
 
-	churn(10000);
+	buffers_churn(&b, 10000, &of_three_kinds);
 	before = n_shown;
 	ck_assert_uint_gt(before, 1);
 	for (unsigned i = 0; i < 4; i++) {
 		if (i % 2)
 			purge();
-		churn(10000);
+		buffers_churn(&b, 10000, &of_three_kinds);
 	}
 	ck_assert_uint_eq(n_shown, before);
 }
@@ -441,7 +420,7 @@ static void in_child(uint8_t *mine)
 		free(p[i]);
 	n_shown = 0;
 	buffers_attach(&b, &lane);
-	churn(2000);
+	buffers_churn(&b, 2000, &of_three_kinds);
 	(void)take(100);
 	buffers_fini(&b);
 	_exit(0);
@@ -455,7 +434,7 @@ START_TEST(child_goes_on_without)
 	int status;
 
 	*mine = 7;
-	churn(500);
+	buffers_churn(&b, 500, &of_three_kinds);
 	child = fork();
 	if (child == 0)
 		in_child(mine);
@@ -463,7 +442,7 @@ START_TEST(child_goes_on_without)
 	ck_assert(WIFEXITED(status));
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 	ck_assert_uint_eq(*mine, 7);
-	churn(500);
+	buffers_churn(&b, 500, &of_three_kinds);
 }
 END_TEST
 
@@ -481,7 +460,7 @@ START_TEST(without_an_arena_there_are_pages)
 	/* It stays so: the chunks are carved already. */
 	no_arenas = aborts = false;
 	ck_assert_uint_eq((uintptr_t)take(100) % PAGE, 0);
-	churn(2000);
+	buffers_churn(&b, 2000, &of_three_kinds);
 }
 END_TEST
 

@@ -13,6 +13,7 @@
 #include "client/buffers.h"
 #include "common/hash.h"
 #include "handle_rig.h"
+#include "buffers_churn.h"
 #include "test_main.h"
 
 #define KNOWN_MAX 64u
@@ -518,48 +519,32 @@ END_TEST
 
 /* ---- carving ------------------------------------------------------------------------ */
 
+static uint8_t *take_aligned(struct buffers *b, size_t bytes)
+{
+	void *p = NULL;
+
+	ck_assert_int_eq(buffers_alloc(b, bytes, &p), 0);
+	ck_assert_uint_eq((uintptr_t)p %
+				  (b->carver && bytes % 4096 ? 64 : 4096),
+			  0);
+	return p;
+}
+
+static size_t length_of_two_kinds(uint64_t rnd)
+{
+	return 1 + (rnd >> 8) % (rnd & 64 ? 300000 : 9000);
+}
+
 /* Buffers come and go at random; none lies in another, and none is lost. */
 START_TEST(buffers_never_overlap_and_all_come_back)
 {
-	enum { SLOTS = 64 };
+	static const struct churn of_two_kinds = {take_aligned,
+						  length_of_two_kinds};
 	struct buffers b = {0};
-	struct {
-		uint8_t *p;
-		size_t len;
-		uint8_t mark;
-	} s[SLOTS] = {0};
-	uint64_t rnd = 88172645463325252u;
 	size_t largest, before;
+	void *p;
 
-	for (unsigned i = 0; i < 20000; i++) {
-		unsigned k;
-
-		rnd ^= rnd << 13;
-		rnd ^= rnd >> 7;
-		rnd ^= rnd << 17;
-		k = rnd % SLOTS;
-		if (s[k].p) {
-			ck_assert_uint_eq(s[k].p[0], s[k].mark);
-			ck_assert_uint_eq(s[k].p[s[k].len - 1], s[k].mark);
-			ck_assert_uint_eq(s[k].p[s[k].len / 2], s[k].mark);
-			buffers_free(&b, s[k].p);
-			s[k].p = NULL;
-			continue;
-		}
-		s[k].len = 1 + (rnd >> 8) % (rnd & 64 ? 300000 : 9000);
-		s[k].mark = (uint8_t)i;
-		ck_assert_int_eq(buffers_alloc(&b, s[k].len,
-					       (void **)&s[k].p), 0);
-		ck_assert_uint_eq((uintptr_t)s[k].p %
-					  (b.carver && s[k].len % 4096 ? 64 : 4096),
-				  0);
-		s[k].p[0] = s[k].mark;
-		s[k].p[s[k].len / 2] = s[k].mark;
-		s[k].p[s[k].len - 1] = s[k].mark;
-	}
-	for (unsigned k = 0; k < SLOTS; k++)
-		if (s[k].p)
-			buffers_free(&b, s[k].p);
+	buffers_churn(&b, 20000, &of_two_kinds);
 	before = largest = b.largest;
 #ifdef WITH_JEMALLOC
 	ck_assert_ptr_nonnull(b.carver);
@@ -567,7 +552,7 @@ START_TEST(buffers_never_overlap_and_all_come_back)
 	/* All of it is one piece again; jemalloc wants a page more for a large one. */
 	if (b.carver)
 		largest -= 2 * HUGE_PAGE;
-	ck_assert_int_eq(buffers_alloc(&b, largest, (void **)&s[0].p), 0);
+	ck_assert_int_eq(buffers_alloc(&b, largest, &p), 0);
 	ck_assert_uint_eq(b.largest, before);
 	buffers_fini(&b);
 }
