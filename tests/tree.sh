@@ -28,6 +28,13 @@ grep -Ev '^#|^$' "$srcdir/tests/lab/mutants.txt" | while IFS= read -r row; do
 done >"$dir/idle"
 [ -s "$dir/idle" ] && fail "mutants that change nothing: $(cat "$dir/idle")"
 
+# A header that no list names is not in the release archive.
+(cd "$srcdir" && find include common client server bench tests -name '*.h') >"$dir/headers"
+while read -r h; do
+	grep -qF "$h" "$srcdir/Makefile.in" || fail "$h is in no list of sources"
+done <"$dir/headers"
+[ "$(wc -l <"$dir/headers")" -gt 50 ] || fail "the test finds no headers"
+
 cc=${CC:-cc}
 for h in "$srcdir"/include/*.h "$srcdir"/common/*.h "$srcdir"/client/*.h \
 	"$srcdir"/client/cli/*.h "$srcdir"/server/*.h "$srcdir"/bench/*.h; do
