@@ -352,8 +352,10 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 		if (gate_enter(kv->gate))
 			continue;
 		handle_attend(kv);
+		/* What all have ended with has nothing to do with the link's end:
+		 * that is for who comes next. */
 		if ((gate_alerts(kv->gate) & GATE_BROKEN) &&
-		    !relink_ops(kv, ops, n))
+		    any_pending(ops, n) && !relink_ops(kv, ops, n))
 			return;
 	}
 }
@@ -381,6 +383,9 @@ void handle_put(struct farkv *kv, struct index_op *op)
 		break;
 	case COMBINE_DONE:
 		index_abandon(kv->link.index, op, 0);
+		/* No block was taken, but this is what it would have been. */
+		op->cls = (uint8_t)class_for(
+			block_room(op->key.len, op->value_len));
 		combine_met(&kv->heat, hash, true);
 		break;
 	default:
@@ -441,7 +446,8 @@ int handle_result(struct farkv *kv, int err)
 			err_set(err, "%s", err_str(err));
 		return err;
 	}
-	if (gate_alerts(kv->gate) & GATE_BROKEN)
+	/* That a call was late, or perhaps done, does not say that a store may be gone. */
+	if (err == FARKV_EDISCONNECTED && (gate_alerts(kv->gate) & GATE_BROKEN))
 		kv->told = true;
 	return err;
 }

@@ -416,6 +416,8 @@ static int give_back(struct link *l)
 
 bool link_farewell(struct link *l, uint64_t until_ns)
 {
+	/* An answer that nobody has taken would keep session_wait() from waiting. */
+	session_call_forget(l->session);
 	while (l->inv) {
 		/* Read first: a GRANT that is not out any more is in the mail. */
 		bool more = session_grants_out(l->session) > 0;

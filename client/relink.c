@@ -270,10 +270,13 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		err = FARKV_EDISCONNECTED;
 	else
 		note_why(kv, "");
-	for (size_t i = 0; i < n; i++)
-		if (touched(ops[i]) && ops[i]->result != FARKV_EMAYBE)
-			ops[i]->result = err;
-	kv->told = true;
+	for (size_t i = 0; i < n; i++) {
+		if (!touched(ops[i]) || ops[i]->result == FARKV_EMAYBE)
+			continue;
+		ops[i]->result = err;
+		/* With a new link that is over, and its end will be told anew. */
+		kv->told = err == FARKV_EDISCONNECTED && !kv->link.session;
+	}
 }
 
 /*
@@ -309,6 +312,7 @@ bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
 		give_up(kv, ops, n, err);
 		return false;
 	}
+	kv->told = false;
 	for (size_t i = 0; i < n; i++) {
 		if (stale && ops[i]->unresolved)
 			ops[i]->unresolved = false;

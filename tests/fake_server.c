@@ -182,7 +182,12 @@ static void grant(struct fake_server *f, uint32_t req, uint8_t cls,
 
 static void on_request(struct fake_server *f, const struct msg *m)
 {
+	static const char why[] = "for today";
 	struct msg r = {.req = m->req};
+	struct msg end = {.type = MSG_SHUTDOWN,
+			  .refuse = {.reason = MSG_REASON_SHUTDOWN,
+				     .text = (const uint8_t *)why,
+				     .text_len = sizeof(why) - 1}};
 
 	switch (m->type) {
 	case MSG_GRANT_REQ:
@@ -220,6 +225,8 @@ static void on_request(struct fake_server *f, const struct msg *m)
 		return;
 	}
 	send_locked(f, &r, NULL);
+	if (m->type == MSG_HINT && f->hint_is_last)
+		send_locked(f, &end, NULL);
 }
 
 static void on_return(struct fake_server *f, const struct msg *m)

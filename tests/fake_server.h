@@ -47,6 +47,7 @@ struct fake_server {
 	bool ignore_requests;  /* read them, answer none */
 	bool deaf;             /* read nothing at all */
 	uint8_t hint_status;
+	bool hint_is_last;     /* it shuts down right behind the answer */
 
 	/* the region; may be changed before a connection */
 	struct superblock sb;

@@ -156,15 +156,20 @@ START_TEST(test_hangup_while_waiting)
 }
 END_TEST
 
+static void restart(void)
+{
+	srv.sb.region_id[0]++;
+	superblock_seal(&srv.sb);
+	memcpy(srv.meta, &srv.sb, sizeof(srv.sb));
+	fake_server_hangup(&srv);
+}
+
 static void *restart_when_asked(void *arg)
 {
 	(void)arg;
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
-	srv.sb.region_id[0] ^= 1;
-	superblock_seal(&srv.sb);
-	memcpy(srv.meta, &srv.sb, sizeof(srv.sb));
 	fake_server_set(&srv, hold_grants, false);
-	fake_server_hangup(&srv);
+	restart();
 	return NULL;
 }
 
@@ -181,6 +186,12 @@ START_TEST(test_restart_while_waiting)
 	/* It was told: the next call is at home in the new one. */
 	ck_assert_int_eq(put("k", "v"), 0);
 	assert_value("k", "v");
+	/* That one's end is told as well. */
+	restart();
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("started again");
+	ck_assert_int_eq(put("k", "v"), 0);
 }
 END_TEST
 

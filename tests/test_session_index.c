@@ -12,7 +12,7 @@
 #include "test_main.h"
 
 /* The next key whose window starts at the first line. */
-static void crowded_key(char key[16])
+static __attribute__((noinline)) void crowded_key(char *key)
 {
 	static unsigned long i;
 
@@ -21,9 +21,9 @@ static void crowded_key(char key[16])
 	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
 }
 
-START_TEST(test_index_full)
+/* Put keys until one finds its window full; how many, with that. */
+static unsigned fill_window(char key[16])
 {
-	char key[16];
 	unsigned n = 0;
 	int err;
 
@@ -34,6 +34,14 @@ START_TEST(test_index_full)
 		ck_assert_int_lt(n, 100);
 	} while (err == 0);
 	ck_assert_int_eq(err, FARKV_ENOSPC);
+	return n;
+}
+
+START_TEST(test_index_full)
+{
+	char key[16];
+	unsigned n = fill_window(key);
+
 	assert_detail("no memory left to enlarge the index");
 	ck_assert_uint_eq(n, WINDOW_SLOTS + 1);
 	/* One early hint came before, with the last slot. */
@@ -111,6 +119,26 @@ START_TEST(test_frozen)
 }
 END_TEST
 
+/* The first of two groups ends with an answer, and behind it there is no server. */
+START_TEST(test_server_that_leaves_behind_its_answer)
+{
+	struct farkv_put_item items[2];
+	char key[16];
+
+	(void)fill_window(key);
+	for (unsigned i = 0; i < 2; i++)
+		items[i] = (struct farkv_put_item){.key = key,
+						   .key_len = strlen(key),
+						   .value = "w",
+						   .value_len = 1};
+	fake_server_set(&srv, hint_is_last, true);
+	ck_assert_int_ne(farkv_mput(kv, items, 2), 0);
+	ck_assert(items[0].result == FARKV_ENOSPC ||
+		  items[0].result == FARKV_EDISCONNECTED);
+	ck_assert_int_eq(items[1].result, FARKV_EDISCONNECTED);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("session, index");
@@ -119,6 +147,7 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, test_index_full);
+	tcase_add_test(t, test_server_that_leaves_behind_its_answer);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
