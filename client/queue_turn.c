@@ -95,7 +95,9 @@ void queue_leave(struct farkv *kv)
 
 /*
  * The link broke under requests, and the strand rests: as relink_ops(), for all that
- * were begun, and have no result. Inside the gate, the new one afterwards.
+ * were begun, and have no result. Inside the gate, the new one afterwards; and who has
+ * to look what became of a lost swap does so before that is left: behind it the words
+ * that it knows may come back.
  */
 static void mend(struct farkv *kv)
 {
@@ -113,11 +115,16 @@ static void mend(struct farkv *kv)
 	}
 	(void)relink_ops(kv, q->ops, n);
 	while ((r = list_take(&begun))) {
-		if (r->op.result == INDEX_PENDING)
-			list_add(&q->fresh, r);
-		else
+		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
+		else if (r->op.resolving)
+			index_submit(kv->link.index, &q->strand, &r->op,
+				     r->deadline_ns);
+		else
+			list_add(&q->fresh, r);
 	}
+	index_post(kv->link.index, &q->strand);
+	harvest(kv);
 	q->parked = false;
 }
 
@@ -145,6 +152,8 @@ static bool enter(struct farkv *kv)
 		    (gate_alerts(kv->gate) & GATE_BROKEN)) {
 			q->inside = true;
 			mend(kv);
+			if (!index_strand_rests(&q->strand))
+				return true;
 			queue_leave(kv);
 			continue;
 		}
@@ -374,7 +383,8 @@ void queue_turn(struct farkv *kv)
 		if (q->inside && index_strand_rests(&q->strand)) {
 			if (q->torn.first)
 				mend(kv);
-			queue_leave(kv);
+			if (index_strand_rests(&q->strand))
+				queue_leave(kv);
 		}
 		if (!queue_can_begin(q) && !queue_is_called(kv))
 			break;
