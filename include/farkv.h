@@ -12,9 +12,10 @@
  * Functions without a handle argument may be called from any thread.
  * A call on a handle with requests in flight first carries these to their ends, all
  * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(),
- * farkv_counters().
- * Signals: no call is async-signal-safe. Fork: a child must open handles of its
- * own; calls on an inherited handle return FARKV_EDISCONNECTED.
+ * farkv_counters(), farkv_buf_alloc(), farkv_buf_free().
+ * Signals: no call is async-signal-safe. Cancellation: a thread must not be cancelled
+ * (pthread_cancel(3)) within a call. Fork: a child must open handles of its own; calls on
+ * an inherited handle return FARKV_EDISCONNECTED.
  *
  * Errors: every function that can fail returns 0 or a negative number from the
  * list below. farkv_strerror() gives the text of a number; farkv_errdetail()
@@ -358,7 +359,7 @@ void farkv_close(struct farkv *kv);
  * written or freed.
  *
  * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
- * FARKV_ECORRUPT, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ENOMEM.
+ * FARKV_ECORRUPT, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM.
  * Linearizable per key. Cost: 1 round trip for a key whose place is remembered;
  * otherwise 2 for a hit, 1 for a miss; none leaves the machine over shared memory.
  */
@@ -386,10 +387,10 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  *
  * Key and value may be changed again when the call returns, and not before. A value
  * of 4 KiB and more within a buffer of farkv_buf_alloc() of this handle goes out
- * without a copy. Errors: FARKV_ETOOLARGE,
- * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC,
- * FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_EMAYBE,
- * FARKV_ENOMEM. After every one but FARKV_EMAYBE the old value stands.
+ * without a copy. Errors: FARKV_ETOOLARGE, FARKV_EINVAL, FARKV_EPERM (read-only handle),
+ * FARKV_ENOSPC, FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN,
+ * FARKV_EMAYBE, FARKV_ECORRUPT (what stands under the key cannot be read), FARKV_ENOMEM.
+ * After every one but FARKV_EMAYBE the old value stands.
  * FARKV_ENOSPC says that the server answered and has no memory, for the value or to
  * enlarge the index for a new key, and that no block which the handle replaced
  * becomes usable before the deadline; FARKV_EINDEXFULL that the index has reached
@@ -481,7 +482,8 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 
 /**
  * Submit `n` requests; they are carried out side by side with all others in flight.
- * Never waits, and does not connect anew.
+ * Waits for nobody, and does not connect anew; by RDMA, once the index has changed its
+ * shape, it reads the directory, two round trips.
  *
  * The structs are copied; key, value and buffer stay the caller's and must be left
  * alone until the request's completion has been taken, by farkv_poll() or farkv_wait(),
@@ -492,9 +494,9 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
  *
  * Returns how many were taken, from the first on: n, or fewer if the queue is full
  * then, or the next request is malformed. If none was: FARKV_EAGAIN (full: take
- * completions), FARKV_EINVAL (kind, flags or reserved fields, or a length without
- * memory), FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (at the first call).
- * Whatever else may be wrong is said by the request's completion.
+ * completions), FARKV_EINVAL (kind, flags or reserved fields, or a length of `buf`
+ * without memory), FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (at the first
+ * call). Whatever else may be wrong is said by the request's completion.
  *
  * Cost: nothing but memory over shared memory, where requests are carried out by the
  * next poll; one doorbell for all by RDMA.
