@@ -270,6 +270,7 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		err = FARKV_EDISCONNECTED;
 	else
 		note_why(kv, "");
+	kv->told = false;
 	for (size_t i = 0; i < n; i++) {
 		if (!touched(ops[i]) || ops[i]->result == FARKV_EMAYBE)
 			continue;

@@ -17,8 +17,8 @@
 #include <jemalloc/jemalloc.h>
 
 #include "client/buffers.h"
-#include "handle_rig.h"
 #include "buffers_churn.h"
+#include "handle_rig.h"
 #include "test_main.h"
 
 #define PAGE ((size_t)4096)
@@ -220,7 +220,6 @@ START_TEST(buffers_are_aligned_and_apart)
 		}
 }
 END_TEST
-
 
 static uint8_t *take_shown(struct buffers *from, size_t bytes)
 {

@@ -12,8 +12,8 @@
 
 #include "client/buffers.h"
 #include "common/hash.h"
-#include "handle_rig.h"
 #include "buffers_churn.h"
+#include "handle_rig.h"
 #include "test_main.h"
 
 #define KNOWN_MAX 64u
