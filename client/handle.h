@@ -271,7 +271,6 @@ struct wait_state {
 	bool begun;
 	bool growing; /* the server said that it enlarges the index */
 	bool done;    /* ... and just now that it has */
-	bool gave_back; /* all blocks that the handle held, to ask again */
 	uint64_t backoff_ns;
 
 	bool never_blocks;  /* in: handle_need() must not wait for answers */

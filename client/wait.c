@@ -23,6 +23,9 @@
 /* ... and how long none is waited for after one did not come. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
+/* All blocks go back for a call that found the store full, once in so long. */
+#define GIVE_BACK_PAUSE_NS (100 * NS_PER_MS)
+
 #define NEVER HANDLE_NEVER
 
 static int no_space(const struct index_op *op)
@@ -91,20 +94,21 @@ static void forget_denials(struct link *l)
 
 /*
  * The server said no. What this handle holds of other classes may be all that is
- * missing: give it back, once in a call, and ask again.
+ * missing: give it back, and ask again; but not for each call that finds the store
+ * full. With the inventory's lock.
  */
-static bool gave_back(struct link *l, struct wait_state *w)
+static bool gave_back(struct link *l, uint64_t now)
 {
-	if (w->gave_back || !link_return_all(l))
+	if (now < l->keep_until_ns || !link_return_all(l))
 		return false;
-	w->gave_back = true;
+	l->keep_until_ns = now + GIVE_BACK_PAUSE_NS;
 	forget_denials(l);
 	return true;
 }
 
 /* With the inventory's lock. */
 static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
-			   uint32_t taken, struct wait_state *w)
+			   uint32_t taken)
 {
 	struct link *l = &kv->link;
 	uint64_t ready;
@@ -121,7 +125,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		/* What this handle unlinked itself becomes usable after T. */
 		if (ready && ready < op->deadline_ns)
 			return ready;
-		if (!gave_back(l, w))
+		if (!gave_back(l, now))
 			return give_up(kv, op, no_space(op));
 	}
 	err = link_ask_blocks(l, op->cls, now, taken);
@@ -138,6 +142,23 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 	return ready ? ready : NEVER;
 }
 
+static uint64_t no_index_space(struct farkv *kv, struct index_op *op)
+{
+	uint64_t now = clock_now_ns();
+	bool again;
+
+	inventory_lock(kv->link.inv);
+	again = gave_back(&kv->link, now);
+	inventory_unlock(kv->link.inv);
+	if (again)
+		return now;
+	return give_up(kv, op,
+		       err_set(FARKV_ENOSPC,
+			       "no memory left to enlarge the index for a new "
+			       "key; delete something or start kvserver with a "
+			       "larger --memory"));
+}
+
 /* The server's answer, or why there is none. */
 static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 			      uint16_t status, struct wait_state *w)
@@ -145,10 +166,7 @@ static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 	bool done;
 
 	if (!err && status == MSG_HINT_NOSPC)
-		err = err_set(FARKV_ENOSPC,
-			      "no memory left to enlarge the index for a new "
-			      "key; delete something or start kvserver with a "
-			      "larger --memory");
+		return no_index_space(kv, op);
 	if (!err && status == MSG_HINT_FULL)
 		err = err_set(FARKV_EINDEXFULL,
 			      "the index has reached its largest size and has "
@@ -219,7 +237,7 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 	switch (ops[i]->wait) {
 	case INDEX_WAIT_BLOCK:
 		inventory_lock(kv->link.inv);
-		until = wait_block(kv, ops[i], now, spoken_for(ops, i), w);
+		until = wait_block(kv, ops[i], now, spoken_for(ops, i));
 		inventory_unlock(kv->link.inv);
 		return until;
 	case INDEX_WAIT_FULL:

@@ -149,6 +149,15 @@ bool memory_on_return(struct session *s, const struct msg *m);
  * that wait are looked at soon. */
 void memory_resume(struct control *c);
 
+/**
+ * Ask the sessions but `asker` (NULL: all) for what they hold and do not use, unless
+ * they were asked since `since_ns` or a moment ago. An asker gives back its own when
+ * it is told no. Ends those whose process is gone, never `asker`. True while an answer
+ * is worth waiting for.
+ */
+bool memory_reclaim(struct control *c, const struct session *asker,
+		    uint64_t since_ns);
+
 /** `s` is about to end. Ends no other session. */
 void memory_session_ended(struct session *s);
 

@@ -52,6 +52,7 @@ struct grow {
 	struct xport_lane *own_lane; /* shared memory: to be closed */
 	struct migration *migration;
 	bool running;
+	const struct session *asker; /* whose HINT is being handled, or NULL */
 	bool lane_lost; /* nothing can be done until it works again */
 	uint64_t running_page; /* of the subtable that is being rebuilt */
 
@@ -192,8 +193,8 @@ static bool pages_coming(struct grow *g)
 
 /*
  * A client waits for this rebuild, which needs pages. They may come of what is
- * retired, or of tombstones elsewhere: for a while. Then there is no memory, until
- * somebody asks again.
+ * retired, of tombstones elsewhere, or of what other sessions hold and do not use:
+ * for a while. Then there is no memory, until somebody asks again.
  */
 static void await_pages(struct grow *g)
 {
@@ -205,7 +206,8 @@ static void await_pages(struct grow *g)
 	if (now - g->short_ns <= PAGES_WAIT_NS &&
 	    (pages_coming(g) ||
 	     (!barrier_stuck(c) && (slab_count(c->slab).limbo > 0 ||
-				    grow_reclaim(c, g->short_ns)))))
+				    grow_reclaim(c, g->short_ns))) ||
+	     memory_reclaim(c, g->asker, g->short_ns)))
 		return;
 	g->no_space = true;
 	g->short_ns = 0;
@@ -419,9 +421,11 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 		return control_reply(s, &r, m->req, NULL);
 	g->no_space = false;
 	until = clock_now_ns() + HINT_BUDGET_NS;
+	g->asker = s;
 	while (is_current(g, page, m->hint.gen) && clock_now_ns() < until)
 		if (!on_work(g, until))
 			break;
+	g->asker = NULL;
 	r.hint_reply.status = answer(g, page, m->hint.gen);
 	return control_reply(s, &r, m->req, NULL);
 }

@@ -59,16 +59,16 @@ static void timer_start(struct event *e, int ms)
 
 /* ---- where memory may come from ------------------------------------------ */
 
-/* Ask the other sessions for what they hold and do not use, once. */
-static void reclaim(struct control *c, const struct deferred *d, uint64_t now)
+bool memory_reclaim(struct control *c, const struct session *asker,
+		    uint64_t since_ns)
 {
-	const struct session *asker = d->session;
 	struct session *s, *next;
 	struct msg m = {.type = MSG_RECLAIM};
+	uint64_t now = clock_now_ns();
 
-	if (c->last_reclaim_ns >= d->began_ns ||
+	if (c->last_reclaim_ns >= since_ns ||
 	    now - c->last_reclaim_ns < RECLAIM_PAUSE_NS)
-		return;
+		return now < c->reclaim_until_ns;
 	c->last_reclaim_ns = now;
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
@@ -80,6 +80,7 @@ static void reclaim(struct control *c, const struct deferred *d, uint64_t now)
 		if (!session_send(s, &m, NULL, NULL, 0))
 			control_end_session(s);
 	}
+	return now < c->reclaim_until_ns;
 }
 
 /* Pages of no use any more, so that there is something left to take. */
@@ -140,9 +141,8 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		hope_renew(c, d, now);
 		return true;
 	}
-	reclaim(c, d, now);
-	return now < d->hunt_ns &&
-	       (now < c->reclaim_until_ns || all.limbo > 0);
+	pages = memory_reclaim(c, d->session, d->began_ns);
+	return now < d->hunt_ns && (pages || all.limbo > 0);
 }
 
 /* ---- grants -------------------------------------------------------------- */

@@ -285,6 +285,74 @@ START_TEST(what_others_return_is_granted)
 }
 END_TEST
 
+static uint8_t hint_status; /* of the last answer */
+
+static void hear_hint(struct peer *p, const struct msg *m)
+{
+	if (m->type == MSG_HINT_REPLY && m->req == p->req) {
+		hint_status = m->hint_reply.status;
+		p->answered = true;
+	}
+}
+
+/* A window of the subtable is full: what the server says to that. */
+static uint8_t hint(struct peer *p)
+{
+	uint64_t entry = region_dir(&region)[0];
+	struct msg m = {.type = MSG_HINT, .req = ++p->req,
+			.hint = {.page = entry_page(entry),
+				 .gen = entry_gen(entry), .full = 1}};
+
+	p->heard = hear_hint;
+	p->answered = false;
+	ck_assert(say(p, &m, NULL));
+	WAIT_FOR(p->answered);
+	return hint_status;
+}
+
+/* Hint again and again, as a client does, while the server is at work. */
+static uint8_t hint_out(struct peer *p, uint64_t until_ns)
+{
+	uint8_t status;
+
+	for (;;) {
+		status = hint(p);
+		if (status != MSG_HINT_WORKING || clock_now_ns() >= until_ns)
+			return status;
+		turns(1);
+	}
+}
+
+START_TEST(what_others_hold_lets_the_index_grow)
+{
+	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
+	uint64_t t;
+
+	get_all(&alice, SMALL);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		slots[i] = slot_pack(alice.held[--alice.n_held], 1, 0);
+	join(&bob, &rig_local, getpid());
+	give(&alice, alice.n_held, ALLOC_FREE);
+	get_all(&bob, LARGE);
+	get_all(&bob, SMALL);
+	calm();
+	bob.reclaims = alice.reclaims = 0;
+	t = clock_now_ns();
+	/* Nothing comes of asking: that is known soon, and then at once. */
+	ck_assert_uint_eq(hint_out(&alice, t + NS_PER_SEC), MSG_HINT_NOSPC);
+	ck_assert_uint_ge(clock_now_ns() - t, 45 * NS_PER_MS);
+	ck_assert_uint_eq(bob.reclaims, 1);
+	ck_assert_uint_eq(alice.reclaims, 0);
+	calm();
+	while (bob.reclaims == 1)
+		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+	give(&bob, bob.n_held, ALLOC_FREE);
+	ck_assert_uint_eq(hint_out(&alice, clock_now_ns() + 20 * NS_PER_SEC),
+			  MSG_HINT_DONE);
+	ck_assert_uint_eq(region.subtables, 2);
+}
+END_TEST
+
 /* Who gets blocks late has them all the same: for a sweep that is on, and if it dies. */
 START_TEST(what_was_waited_for_is_known_to_sweeps)
 {
@@ -551,6 +619,7 @@ static Suite *suite(void)
 	tcase_add_test(t, deleted_after_memory_ran_out_is_found_soon);
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
+	tcase_add_test(t, what_others_hold_lets_the_index_grow);
 	tcase_add_test(t, what_was_waited_for_is_known_to_sweeps);
 	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
 	t = tcase_create("large index");
