@@ -39,8 +39,6 @@ struct link {
 	bool old_ask[CLASS_COUNT];
 	/* Until then no DELETE waits for a tombstone: the server is slow. */
 	uint64_t tombstone_pause_ns;
-	/* Until then a "no" does not make the handle give its blocks back. */
-	uint64_t keep_until_ns;
 };
 
 /**

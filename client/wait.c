@@ -23,9 +23,6 @@
 /* ... and how long none is waited for after one did not come. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
-/* All blocks go back for a call that found the store full, once in so long. */
-#define GIVE_BACK_PAUSE_NS (100 * NS_PER_MS)
-
 #define NEVER HANDLE_NEVER
 
 static int no_space(const struct index_op *op)
@@ -94,14 +91,14 @@ static void forget_denials(struct link *l)
 
 /*
  * The server said no. What this handle holds of other classes may be all that is
- * missing: give it back, and ask again; but not for each call that finds the store
- * full. With the inventory's lock.
+ * missing: give it back, once for each operation, and ask again. With the inventory's
+ * lock.
  */
-static bool gave_back(struct link *l, uint64_t now)
+static bool gave_back(struct link *l, struct index_op *op)
 {
-	if (now < l->keep_until_ns || !link_return_all(l))
+	if (op->gave_back || !link_return_all(l))
 		return false;
-	l->keep_until_ns = now + GIVE_BACK_PAUSE_NS;
+	op->gave_back = true;
 	forget_denials(l);
 	return true;
 }
@@ -125,7 +122,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		/* What this handle unlinked itself becomes usable after T. */
 		if (ready && ready < op->deadline_ns)
 			return ready;
-		if (!gave_back(l, now))
+		if (!gave_back(l, op))
 			return give_up(kv, op, no_space(op));
 	}
 	err = link_ask_blocks(l, op->cls, now, taken);
@@ -144,14 +141,13 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 
 static uint64_t no_index_space(struct farkv *kv, struct index_op *op)
 {
-	uint64_t now = clock_now_ns();
 	bool again;
 
 	inventory_lock(kv->link.inv);
-	again = gave_back(&kv->link, now);
+	again = gave_back(&kv->link, op);
 	inventory_unlock(kv->link.inv);
 	if (again)
-		return now;
+		return clock_now_ns();
 	return give_up(kv, op,
 		       err_set(FARKV_ENOSPC,
 			       "no memory left to enlarge the index for a new "

@@ -126,6 +126,7 @@ struct index_op {
 	uint8_t cls;      /* class of block it used or needs; prefetch this one */
 	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
 	uint32_t wait_gen;  /* ... generation */
+	bool gave_back;   /* the caller's: for this one all blocks went back once */
 	bool near_full;   /* an insert took its window's last slot: HINT */
 	bool rivals;      /* others wrote the key between its READ and its CAS, or look */
 	bool plenty;      /* a write over a value; the next finds a block, too, and none
@@ -208,6 +209,7 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 	op->into = NULL;
 	op->result = INDEX_PENDING;
 	op->wait = INDEX_WAIT_NONE;
+	op->gave_back = false;
 	op->near_full = false;
 	op->rivals = false;
 	op->plenty = false;
