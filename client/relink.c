@@ -263,6 +263,10 @@ static void detach(struct farkv *kv, struct index_op *const *ops, size_t n)
 	relink_down(kv);
 }
 
+/*
+ * Those that the break touched end, there being no link to their store. What the others
+ * would tell its server (handle_after()) concerns nobody any more.
+ */
 static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		    int err)
 {
@@ -272,6 +276,8 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		note_why(kv, "");
 	kv->told = false;
 	for (size_t i = 0; i < n; i++) {
+		ops[i]->near_full = false;
+		ops[i]->cls = 0;
 		if (!touched(ops[i]) || ops[i]->result == FARKV_EMAYBE)
 			continue;
 		ops[i]->result = err;

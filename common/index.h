@@ -121,28 +121,34 @@ struct index_op {
 	size_t into_cap;
 
 	/* out */
-	int result;       /* INDEX_PENDING, 0 or an error */
-	uint8_t wait;     /* enum index_wait; the operation awaits index_run() */
 	uint8_t cls;      /* class of block it used or needs; prefetch this one */
 	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
 	uint32_t wait_gen;  /* ... generation */
+	int result;       /* INDEX_PENDING, 0 or an error */
+	/* These lie side by side, since each index_op_start() clears them: */
+	uint8_t wait;     /* enum index_wait; the operation awaits index_run() */
 	bool gave_back;   /* the caller's: for this one all blocks went back once */
 	bool near_full;   /* an insert took its window's last slot: HINT */
 	bool rivals;      /* others wrote the key between its READ and its CAS, or look */
 	bool plenty;      /* a write over a value; the next finds a block, too, and none
 			     is to be given back */
-	struct block_view view; /* GET: the value, in memory of `buf` */
-	uint64_t version; /* version found (GET) or written (others) */
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
-
-	/* private to index*.c */
-	struct index_op *next; /* of its strand's list */
-	uint64_t deadline_ns;
+	/* ... these are private to index*.c, as what follows `version` is */
+	bool foreign;       /* the slot held what another session had written before */
 	uint8_t state;      /* enum op_state of index_op.c */
 	uint8_t tries;      /* restarts for reasons that should pass soon */
 	bool posting;       /* `chain` is ready to be posted */
 	bool has_block;     /* `block` is this operation's own; never while it waits */
 	bool written;       /* ... and holds its content */
+	bool tomb_asked;    /* DELETE: waited for a tombstone block once */
+	bool resolving;     /* looks for what became of the lost CAS: */
+	bool cold;          /* what was remembered is not to be asked again */
+	struct block_view view; /* GET: the value, in memory of `buf` */
+	uint64_t version; /* version found (GET) or written (others) */
+
+	/* private to index*.c */
+	struct index_op *next; /* of its strand's list */
+	uint64_t deadline_ns;
 	bool accept_frozen; /* GET: the entry was re-read after the words */
 	bool inserting;     /* the CAS outstanding expects EMPTY */
 	bool confirmed;     /* the candidates' words stood after the copy */
@@ -151,21 +157,17 @@ struct index_op {
 	bool warm;          /* began at a slot that was remembered: */
 	bool imaged;        /* ... or inserts by an image that was */
 	bool remembered;    /* the word that its CAS expects was not READ by it */
-	bool cold;          /* what was remembered is not to be asked again */
 	bool lost_remembered; /* `remembered` of a lost CAS */
 	uint8_t looks;      /* at that slot */
 	bool warm_doubted;  /* the location had been wrong before it was asked */
 	uint64_t warm_slot, warm_word, warm_version;
 	bool at_once;       /* its swaps need no chain */
 	bool direct;        /* the slot was found by loads: no window's image */
-	bool foreign;       /* ... and held what another session had written before */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
 	int refusal;        /* how it ends if the window settles */
 	bool odd;           /* met an EMPTY word of another generation */
 	bool probe_full;    /* probe whole blocks: a key was longer than ours */
-	bool tomb_asked;    /* DELETE: waited for a tombstone block once */
-	bool resolving;     /* looks for what became of the lost CAS: */
-	bool lost_insert;   /* ... it expected EMPTY, */
+	bool lost_insert;   /* the lost CAS expected EMPTY, */
 	uint32_t lost_gen;  /* ... in a subtable of this generation, */
 	uint64_t lost_expect, lost_new; /* ... and would have swapped these */
 	uint32_t part_len;  /* of the first candidate, at `into`; or 0 */
