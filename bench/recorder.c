@@ -20,8 +20,9 @@ static void keep_error(struct recorder *r, int err)
 	snprintf(r->why, sizeof(r->why), "%s", err_detail());
 }
 
-/* <prefix>[tag]Intended-READ.hdr, as YCSB names them; the tag tells stores and
- * rounds apart where there are several. */
+/* <prefix>[tag]Intended-READ.hdr, or HdrIntended-READ.hdr where the report has both
+ * kinds of histogram, as YCSB names them; the tag tells stores and rounds apart where
+ * there are several. */
 static void path_of(const struct recorder *r, const char *name, char *buf,
 		    size_t cap)
 {
@@ -32,12 +33,15 @@ static void path_of(const struct recorder *r, const char *name, char *buf,
 static FILE *log_of(struct recorder *r, int c, int s, int t)
 {
 	FILE **f = &r->file[(c * SERIES_COUNT + s) * SLOT_COUNT + t], *open = *f;
+	const char *kind = r->params->measurement_type == TYPE_BOTH ? "Hdr" : "";
+	size_t len = strlen(kind);
 	char name[96], path[4096];
 	int err;
 
 	if (open)
 		return open;
-	measure_name(name, sizeof(name), s, t,
+	memcpy(name, kind, len);
+	measure_name(name + len, sizeof(name) - len, s, t,
 		     c == CLOCK_INTENDED &&
 			     r->params->interval == INTERVAL_BOTH);
 	path_of(r, name, path, sizeof(path));

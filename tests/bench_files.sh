@@ -38,6 +38,17 @@ log hdr-READ.hdr
 grep -Eq '^intervals [3-9]$' "$dir/log" || fail "intervals: $(cat "$dir/log")"
 head -n 1 "$dir/hdr-READ.hdr" | grep -q '^#\[Logging for: READ\]$' || fail "head of hdr-READ.hdr"
 
+# ---- beside buckets the log is called as its section is
+expect 0 kvbench run null -P "$f" -p operationcount=1000 -p measurementtype=hdrhistogram+histogram \
+	-p measurement.interval=both -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/both-"
+for section in HdrREAD HdrIntended-READ; do
+	log both-$section.hdr
+	agrees count $section Operations
+	agrees p99 $section '99thPercentileLatency(ns)'
+done
+head -n 1 "$dir/both-HdrREAD.hdr" | grep -q '^#\[Logging for: HdrREAD\]$' || fail "head of both-HdrREAD.hdr"
+[ ! -e "$dir/both-READ.hdr" ] || fail "a log is called as no section is"
+
 # ---- and with counters that take several bytes
 expect 0 kvbench run null -P "$f" -p operationcount=2000000 -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/many-"
 for section in READ UPDATE READ-MODIFY-WRITE; do
