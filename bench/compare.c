@@ -11,7 +11,6 @@
 
 #include "common/err.h"
 #include "common/util.h"
-#include "compare_table.h"
 #include "keys.h"
 
 /* Operations that tell one placement from another. */
@@ -287,7 +286,7 @@ static int choose_place(struct compare *c, struct bench *b, size_t i)
 	return err;
 }
 
-int compare_run(struct compare *c, struct bench *b, FILE *out)
+int compare_run(struct compare *c, struct bench *b)
 {
 	int err = 0;
 
@@ -302,7 +301,5 @@ int compare_run(struct compare *c, struct bench *b, FILE *out)
 	b->before_arg = c;
 	if (!err)
 		err = bench_run(b);
-	if (!err && b->n_rounds)
-		compare_print(c, b, out);
 	return err;
 }

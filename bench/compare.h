@@ -50,9 +50,9 @@ int compare_begin(struct compare *c, struct props *p, const char *uri);
 /** The address for bench_init(). */
 const char *compare_uri(const struct compare *c, const char *uri);
 
-/** Load, find the placements, run all rounds, print the table to `out`. Errors as
- * phase_run(). */
-int compare_run(struct compare *c, struct bench *b, FILE *out);
+/** Load, find the placements, run all rounds; compare_print() shows them, as far as
+ * they came. Errors as phase_run(). */
+int compare_run(struct compare *c, struct bench *b);
 
 void compare_end(struct compare *c);
 

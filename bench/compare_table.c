@@ -25,7 +25,8 @@ static const struct hist *writes_of(const struct phase_result *r)
 	static const enum series all[] = {SERIES_UPDATE, SERIES_INSERT};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		const struct hist *h = r->m.hist[CLOCK_OP][all[i]][DB_OK];
+		const struct hist *h = r->m.hist[measure_clock(&r->m)]
+						    [all[i]][DB_OK];
 		struct hist_summary s;
 
 		if (!h)
@@ -92,7 +93,8 @@ void compare_print(const struct compare *c, const struct bench *b, FILE *out)
 
 		fprintf(out, "%-10s %12.0f %9.3f", b->store[i]->ops->name,
 			bench_median_rate(b, i), bench_median_ratio(b, i));
-		put_times(out, r->m.hist[CLOCK_OP][SERIES_READ][DB_OK]);
+		put_times(out, r->m.hist[measure_clock(&r->m)][SERIES_READ]
+				   [DB_OK]);
 		put_times(out, writes_of(r));
 		fprintf(out, "  %s\n", placement_name(c, i));
 	}

@@ -42,6 +42,7 @@ struct db_setup {
 	const char *uri;     /* of the command line, or NULL */
 	unsigned threads;
 	uint64_t records;    /* how many the store has to hold in the end */
+	const char *key_prefix; /* what keys begin with, before digits */
 	size_t key_len;      /* the longest key */
 	size_t value_len;    /* the longest value */
 	unsigned queue_depth; /* requests in flight of a session; 0: submit is not used */

@@ -23,6 +23,8 @@
 
 /* What a read(2) asks for at least. */
 #define READ_BYTES 65536u
+/* memcached's own bound. */
+#define MC_KEY_MAX 250u
 /* The longest line of an answer but a value: VALUE, a key, numbers. */
 #define LINE_MAX_BYTES 512u
 
@@ -59,6 +61,21 @@ static const struct prop_spec memcached_props[] = {
 	 3600000, NULL},
 };
 
+/* A blank or a line's end in a key would end it, and what follows be a command. */
+static int check_keys(const struct db_setup *setup)
+{
+	for (const char *at = setup->key_prefix; *at; at++)
+		if ((unsigned char)*at <= ' ' || *at == 0x7f)
+			return err_set(FARKV_EINVAL,
+				       "keyprefix: memcached's keys have no "
+				       "blanks and no control characters");
+	if (setup->key_len > MC_KEY_MAX)
+		return err_set(FARKV_EINVAL,
+			       "keyprefix, zeropadding: memcached's keys have "
+			       "250 bytes at most");
+	return 0;
+}
+
 static int mc_init(const struct db_setup *setup, struct db_store **store_out)
 {
 	struct memcached_store *s = calloc(1, sizeof(*s));
@@ -72,6 +89,8 @@ static int mc_init(const struct db_setup *setup, struct db_store **store_out)
 	if (!err)
 		err = address_parse("memcached.uri", s->params.uri, 11211,
 				    &s->address);
+	if (!err)
+		err = check_keys(setup);
 	if (err) {
 		free(s);
 		return err;

@@ -7,6 +7,7 @@
 #define BENCH_GEN_EXPONENTIAL_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "rng.h"
 
@@ -19,6 +20,16 @@ static inline void gen_exponential_init(struct gen_exponential *g,
 					double percentile, double range)
 {
 	g->gamma = -log(1.0 - percentile / 100.0) / range;
+}
+
+/** Is one draw in a thousand, or more, below `items`? */
+static inline bool gen_exponential_reaches(double percentile, double range,
+					   uint64_t items)
+{
+	struct gen_exponential g;
+
+	gen_exponential_init(&g, percentile, range);
+	return -expm1(-g.gamma * (double)items) >= 1e-3;
 }
 
 static inline uint64_t gen_exponential_next(const struct gen_exponential *g,

@@ -65,6 +65,36 @@ int limit_props(struct props *p)
 
 /* ---- set-up ------------------------------------------------------------------ */
 
+static int check_no_meaning(const struct props *p, const struct params *v)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} all[] = {
+		{"processes", v->processes > 1},
+		{"batch", v->batch > 1},
+		{"openloop", v->open_loop},
+		{"warmup", v->warmup > 0.0},
+		{"maxexecutiontime", v->max_time > 0},
+		{"update", v->update_mode != UPDATE_REPLACE},
+		{"dataintegrity", v->data_integrity},
+		{"loadfirst", v->load_first != 0},
+		{"exporter", v->exporter != EXPORTER_TEXT},
+		{"measurementtype", v->measurement_type != TYPE_HDR},
+		{"measurement.interval", v->interval != INTERVAL_OP},
+		{"hdrhistogram.fileoutput", v->hdr_files},
+		{"csv", v->csv_file[0] != '\0'},
+		{"plot", v->plot_file[0] != '\0'},
+		{"status", v->status},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i].given)
+			return props_error(p, all[i].name,
+					   "has no meaning for limit");
+	return 0;
+}
+
 /* What has no meaning here is refused rather than passed over. */
 static int check_params(const struct props *p, const struct params *v)
 {
@@ -85,7 +115,7 @@ static int check_params(const struct props *p, const struct params *v)
 	if (v->export_file[0])
 		return props_error(p, "exportfile",
 				   "limit prints a table, on stdout");
-	return 0;
+	return check_no_meaning(p, v);
 }
 
 /* The store that is meant: that of the command line, of the properties, or of

@@ -14,6 +14,7 @@
 #include "common/opts.h"
 #include "common/util.h"
 #include "compare.h"
+#include "compare_table.h"
 #include "limit.h"
 #include "outputs.h"
 #include "quick.h"
@@ -217,6 +218,24 @@ static void preamble(const struct bench_config *cfg, const char *command)
 	fputs("\nkvbench " PACKAGE_VERSION "\n\n", stderr);
 }
 
+/* Rounds that were finished count, whatever became of the next. */
+static void write_results(struct bench *b, enum command cmd,
+			  const struct compare *c, struct outputs *o, int *code)
+{
+	if (*code)
+		log_warn("the results are those of the %zu of %llu rounds that "
+			 "were finished", b->n_rounds,
+			 (unsigned long long)b->params.rounds);
+	if (cmd != CMD_QUICK)
+		outputs_begin(o);
+	if (c && b->n_rounds)
+		compare_print(c, b, o->report);
+	else if (!c && cmd != CMD_QUICK)
+		bench_report(b, o->report);
+	if (outputs_write(o, b) && !*code)
+		*code = fail(EXIT_RUN);
+}
+
 /* Each error is said at once; the first one gives the exit status. */
 static int measure(struct bench *b, enum command cmd, struct compare *c)
 {
@@ -225,15 +244,15 @@ static int measure(struct bench *b, enum command cmd, struct compare *c)
 
 	if (outputs_open(&o, &b->params))
 		return fail(EXIT_CONFIG);
+	if (cmd == CMD_QUICK) /* it shows what it does */
+		outputs_begin(&o);
 	err = cmd == CMD_QUICK ? quick_run(b, o.report)
-	      : c	       ? compare_run(c, b, o.report)
+	      : c	       ? compare_run(c, b)
 			       : bench_run(b);
 	if (err)
 		code = fail(exit_for(err));
-	else if (cmd != CMD_QUICK && !c)
-		bench_report(b, o.report);
-	if (!err && outputs_write(&o, b))
-		code = fail(EXIT_RUN);
+	if (!err || b->n_rounds)
+		write_results(b, cmd, c, &o, &code);
 	if (outputs_close(&o) && !code)
 		code = fail(EXIT_RUN);
 	if (code)
@@ -269,6 +288,10 @@ static int run_bench(enum command cmd, struct props *p, const char *uri,
 	struct bench b;
 	int code, err = bench_init(&b, p, uri, cmd == CMD_LOAD);
 
+	if (!err && (c || cmd == CMD_QUICK) &&
+	    b.params.exporter != EXPORTER_TEXT)
+		err = props_error(p, "exporter",
+				  "quick and compare print a table, not a report");
 	if (b.bad_file)
 		code = fail(EXIT_CONFIG);
 	else

@@ -192,12 +192,23 @@ uint64_t measure_returns(const struct measure *m, enum series s,
 				    memory_order_relaxed);
 }
 
-uint64_t measure_failures(const struct measure *m)
+static uint64_t series_failures(const struct measure *m, enum series s)
 {
 	uint64_t sum = 0;
 
-	for (int s = 0; s < SERIES_COUNT; s++)
-		for (int t = DB_OK + 1; t < DB_STATUS_COUNT; t++)
-			sum += measure_returns(m, s, t);
+	for (int t = DB_OK + 1; t < DB_STATUS_COUNT; t++)
+		sum += measure_returns(m, s, t);
 	return sum;
+}
+
+uint64_t measure_failures(const struct measure *m)
+{
+	uint64_t reads = series_failures(m, SERIES_READ), sum = 0;
+	uint64_t verified = series_failures(m, SERIES_VERIFY);
+
+	for (int s = 0; s < SERIES_COUNT; s++)
+		if (s != SERIES_RMW && s != SERIES_VERIFY)
+			sum += series_failures(m, s);
+	/* What was not read is not what it should be either. */
+	return sum + (verified > reads ? verified - reads : 0);
 }

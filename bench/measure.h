@@ -138,7 +138,15 @@ void measure_merge(struct measure *dst, const struct measure *src);
 /** Take away what an earlier state `src` of the same measurement holds. */
 void measure_subtract(struct measure *dst, const struct measure *src);
 
-/** Operations that did not return OK, of all series. */
+/** Whose latencies are shown where there is room for one kind: from their beginning,
+ * unless only those from when they were due are kept. */
+static inline int measure_clock(const struct measure *m)
+{
+	return m->clock[CLOCK_OP] ? CLOCK_OP : CLOCK_INTENDED;
+}
+
+/** Operations that did not return OK: a read-modify-write by its read or its update, a
+ * read whose value was wrong once. */
 uint64_t measure_failures(const struct measure *m);
 
 /** The count of one status. */

@@ -4,19 +4,38 @@
 #include "outputs.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/err.h"
 #include "plot.h"
 
-static FILE *open_file(const char *property, const char *path)
+/* What is in the file stays there until there is something to put in its place. */
+static FILE *open_file(const char *property, const char *path, bool *new_out)
 {
-	FILE *f = fopen(path, "we");
+	int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
+	int fd = open(path, flags | O_EXCL, 0666);
+	FILE *f;
 
+	*new_out = fd >= 0;
+	if (fd < 0 && errno == EEXIST)
+		fd = open(path, flags, 0666);
+	f = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (!f)
 		err_set_errno(FARKV_ESYS, errno, "%s: cannot open %s", property,
 			      path);
 	return f;
+}
+
+static void empty_file(FILE *f)
+{
+	struct stat st;
+
+	/* A failure shows as one of writing: then nothing can be written either. */
+	if (f && f != stdout && fstat(fileno(f), &st) == 0 &&
+	    S_ISREG(st.st_mode) && ftruncate(fileno(f), 0))
+		clearerr(f);
 }
 
 int outputs_open(struct outputs *o, const struct params *p)
@@ -25,16 +44,26 @@ int outputs_open(struct outputs *o, const struct params *p)
 	if (p->plot_file[0] && plot_check())
 		return FARKV_ESYS;
 	if (p->export_file[0])
-		o->report = open_file("exportfile", p->export_file);
+		o->report = open_file("exportfile", p->export_file,
+				      &o->new_report);
 	if (!o->report)
 		return FARKV_ESYS;
 	if (p->csv_file[0])
-		o->csv = open_file("csv", p->csv_file);
+		o->csv = open_file("csv", p->csv_file, &o->new_csv);
 	if (o->csv || !p->csv_file[0])
 		return 0;
 	if (o->report != stdout)
 		fclose(o->report);
+	if (o->new_report)
+		unlink(p->export_file);
 	return FARKV_ESYS;
+}
+
+void outputs_begin(struct outputs *o)
+{
+	empty_file(o->report);
+	empty_file(o->csv);
+	o->new_report = o->new_csv = false;
 }
 
 int outputs_write(struct outputs *o, const struct bench *b)
@@ -65,5 +94,9 @@ int outputs_close(struct outputs *o)
 
 	if (o->csv && close_file(o->csv, p->csv_file))
 		err = FARKV_ESYS;
+	if (o->new_report)
+		unlink(p->export_file);
+	if (o->new_csv)
+		unlink(p->csv_file);
 	return err;
 }

@@ -4,6 +4,7 @@
 #include "params.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "common/log.h"
 #include "common/util.h"
 #include "db.h"
+#include "gen_exponential.h"
 #include "gen_histogram.h"
 #include "keys.h"
 #include "ticks.h"
@@ -211,6 +213,8 @@ static int check_fields(struct props *p, const struct params *v)
 
 static int check_mix(struct props *p, struct params *v)
 {
+	double sum;
+
 	v->proportion[OP_READ] = v->proportion_read;
 	v->proportion[OP_UPDATE] = v->proportion_update;
 	v->proportion[OP_INSERT] = v->proportion_insert;
@@ -221,10 +225,14 @@ static int check_mix(struct props *p, struct params *v)
 				   "the store finds values by whole keys and "
 				   "has no order to scan in; workload E cannot "
 				   "run here");
-	if (v->proportion_read + v->proportion_update + v->proportion_insert +
-		    v->proportion_rmw <= 0.0)
+	sum = v->proportion_read + v->proportion_update +
+	      v->proportion_insert + v->proportion_rmw;
+	if (sum <= 0.0)
 		return props_error(p, "readproportion",
 				   "all proportions of operations are 0");
+	if (!isfinite(sum))
+		return props_error(p, "readproportion",
+				   "the proportions of operations have no sum");
 	return 0;
 }
 
@@ -256,16 +264,24 @@ static int check_counts(struct props *p, const struct params *v)
 				   "not set or 0: give a number of operations, "
 				   "as in -p operationcount=1000000, or a time "
 				   "in seconds, as in -p maxexecutiontime=10");
-	/* Draws beyond the last record are repeated, so each would be a
-	 * million times. */
+	/* Draws beyond the last record are repeated: each a thousand times. */
 	if (v->dist == DIST_ZIPFIAN &&
 	    (double)v->operation_count * v->proportion_insert * 2.0 >
-		    1e6 * (double)v->record_count)
+		    1e3 * (double)v->record_count)
 		return props_error(p, "operationcount",
 				   "requestdistribution=zipfian is laid out for "
 				   "twice the records that a run will insert, "
-				   "and these are over a million times those "
-				   "that there are");
+				   "and these are over a thousand times those "
+				   "that there are; operationcount=0 and "
+				   "maxexecutiontime=SECONDS set no number");
+	if (v->dist == DIST_EXPONENTIAL &&
+	    !gen_exponential_reaches(v->exponential_percentile,
+				     v->exponential_frac *
+					     (double)v->record_count,
+				     v->record_count))
+		return props_error(p, "exponential.frac",
+				   "of a thousand draws not one would be of a "
+				   "record that there is");
 	return 0;
 }
 
@@ -313,6 +329,7 @@ static int read_percentiles(struct props *p, struct params *v)
 		while (isspace((unsigned char)*end))
 			end++;
 		if (end == at || (*end && *end != ',') ||
+		    strspn(at, " \t0123456789.+-eE") < (size_t)(end - at) ||
 		    !(x > 0.0 && x <= 100.0) ||
 		    v->n_percentiles == PERCENTILES_MAX)
 			return props_error(p, "hdrhistogram.percentiles",

@@ -51,9 +51,7 @@ static void put_quoted(FILE *out, const char *s)
 
 static const struct hist *hist_of(const struct phase_result *r, int series)
 {
-	int clock = r->m.clock[CLOCK_OP] ? CLOCK_OP : CLOCK_INTENDED;
-
-	return r->m.hist[clock][series][DB_OK];
+	return r->m.hist[measure_clock(&r->m)][series][DB_OK];
 }
 
 static bool is_drawn(const struct phase_result *r, int series,

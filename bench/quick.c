@@ -45,7 +45,7 @@ static void put_series(FILE *out, const struct phase_result *r, enum series s,
 		       const char *name)
 {
 	static const double percentiles[] = {50, 99, 99.9};
-	const struct hist *h = r->m.hist[CLOCK_OP][s][DB_OK];
+	const struct hist *h = r->m.hist[measure_clock(&r->m)][s][DB_OK];
 	struct hist_summary sum;
 
 	if (!h)

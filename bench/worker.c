@@ -4,6 +4,7 @@
 #include "worker.h"
 
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,8 @@ static bool sleep_until(struct worker *w, uint64_t stamp)
 			ns = UTIL_MIN(ns, ticks_to_ns(w->until - w->now));
 		if (!spin && ns > SPIN_NS)
 			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
+		else /* others' operations may be due, and the server's turn */
+			sched_yield();
 	}
 }
 

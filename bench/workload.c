@@ -191,7 +191,8 @@ static uint64_t zipfian_number(struct workload_thread *t, struct rng *r)
 	const struct params *p = t->w->params;
 	uint64_t items = p->insert_count;
 
-	if (t->w->grows) /* new records join at the unpopular end */
+	/* New records join at the unpopular end, if that is where the range ends. */
+	if (t->w->grows && p->insert_start + items == p->record_count)
 		items += workload_last(t->w) + 1 - p->record_count;
 	return gen_zipfian_next_of(&t->chooser.zipfian, r, items);
 }

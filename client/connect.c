@@ -202,7 +202,12 @@ static int packet_decode(struct handshake *h)
 	char why[300];
 	int err;
 
-	if (h->pk.len > sizeof(h->pk.buf) || h->pk.fds.cut)
+	if (h->pk.fds.cut)
+		return err_set(FARKV_ESYS,
+			       "%s: no descriptors left for what the server "
+			       "sent; close some, or raise ulimit -n",
+			       h->where);
+	if (h->pk.len > sizeof(h->pk.buf))
 		return err_set(FARKV_EPROTOCOL,
 			       "%s: the answer is larger than any farkv "
 			       "message; is that a kvserver?",

@@ -397,6 +397,60 @@ mistake 64 'update: update=field writes one field, and writeallfields=true' run 
 	-p update=field -p writeallfields=true
 mistake 64 'operationcount: requestdistribution=zipfian is laid out' run null -P "$workloads/workloada" \
 	-p insertproportion=1 -p operationcount=18446744073709551615 -p maxexecutiontime=1
+mistake 64 'exponential.frac: of a thousand draws' run null -P "$workloads/workloada" \
+	-p requestdistribution=exponential -p exponential.frac=1e9
+mistake 64 'readproportion: the proportions of operations have no sum' run null -P "$workloads/workloada" \
+	-p readproportion=1e308 -p updateproportion=1e308
+mistake 64 'hdrhistogram.percentiles: expected' run null -P "$workloads/workloada" -p hdrhistogram.percentiles=0x32
+mistake 64 'exporter: quick and compare print' quick null -p exporter=JSONMeasurementsExporter
+if echo "$stores" | grep -q memcached; then
+	mistake 64 'keyprefix: memcached.s keys have no blanks' run memcached -P "$workloads/workloada" -p keyprefix='a b'
+	mistake 64 'keyprefix, zeropadding: memcached.s keys have 250 bytes' run memcached \
+		-P "$workloads/workloada" -p zeropadding=251
+fi
+
+# ---- results: nothing is lost before there is something better
+echo precious >"$dir/kept"
+expect 69 kvbench run farkv -u "$dir/nobody" -P "$workloads/workloada" -p exportfile="$dir/kept" -p csv="$dir/new.csv"
+[ "$(cat "$dir/kept")" = precious ] || fail "a failed run has emptied the last one's report"
+[ ! -e "$dir/new.csv" ] || fail "a failed run leaves an empty table"
+yes precious | head -n 10000 >"$dir/kept"
+expect 0 kvbench run null -P "$workloads/workloada" -p exportfile="$dir/kept"
+grep -q precious "$dir/kept" && fail "a report with the end of an older one"
+start_server brief -m 64m
+cases=$((cases + 1))
+kvbench run farkv -P "$workloads/workloadc" -p operationcount=0 -p maxexecutiontime=1 -p rounds=9 -p loadfirst=true \
+	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
+runs=$!
+i=0
+until [ "$(grep -c '100 %\|1\.0 s' "$dir/err")" -ge 2 ] || [ $i -ge 300 ]; do
+	i=$((i + 1))
+	sleep 0.01
+done
+sleep 1.2
+stop_server
+wait $runs
+[ $? -eq 69 ] || [ $? -eq 1 ] || fail "a server that left in a late round: $(cat "$dir/err")"
+[ -n "$(number OVERALL 'Throughput(ops/sec)')" ] || fail "no report of the rounds before: $(tail -n 5 "$dir/err")"
+
+# ---- what is counted, what is shown, what is drawn
+start_server few -m 64m
+expect 1 kvbench run farkv -p recordcount=10 -p operationcount=10 -p readmodifywriteproportion=1 -p readproportion=0 \
+	-p updateproportion=0
+tail -n 1 "$dir/err" | grep -q 'error: 10 operations failed' || fail "$(tail -n 1 "$dir/err")"
+expect 0 kvbench quick farkv -p recordcount=1000 -p maxexecutiontime=1 -p measurement.interval=intended -target 1000
+grep -q '^  read .* of ' "$dir/out" || fail "quick: no row: $(cat "$dir/out")"
+expect 0 kvbench load farkv -p recordcount=1000 -p insertstart=0 -p insertcount=100
+expect 0 kvbench run farkv -p recordcount=1000 -p insertstart=0 -p insertcount=100 -p operationcount=3000 \
+	-p requestdistribution=zipfian-exact -p readproportion=0.8 -p insertproportion=0.2 -p updateproportion=0
+if ! remote; then
+	cases=$((cases + 1))
+	# shellcheck disable=SC3045
+	(ulimit -n 20 && exec "$KVBENCH" run farkv -P "$workloads/workloadc" -threads 12) >"$dir/out" 2>"$dir/err"
+	tail -n 1 "$dir/err" | grep -q 'ulimit -n' || fail "few descriptors: $(tail -n 1 "$dir/err")"
+fi
+stop_server
+
 expect 0 kvbench --help && shows '^  -P, --properties=FILE'
 [ "$(sed -n '/^Try: /,$p' "$dir/out" | sed 's/^Try: /     /' | grep -Ec '^     kvbench (quick|load -P|run -P)')" -eq 3 ] &&
 	[ "$(sed -n '/^Try: /,$p' "$dir/out" | wc -l)" -eq 3 ] || fail "--help does not end with three commands to try"
