@@ -21,7 +21,7 @@ struct verbs_link;
 struct channel_fds {
 	int fd[CHANNEL_FDS_MAX];
 	unsigned n;
-	bool cut; /* there were more */
+	bool cut; /* there were more: than fit here, or than this process may have */
 };
 
 struct channel_ops {

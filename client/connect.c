@@ -202,12 +202,12 @@ static int packet_decode(struct handshake *h)
 	char why[300];
 	int err;
 
-	if (h->pk.fds.cut)
+	if (h->pk.fds.cut && h->pk.fds.n < CHANNEL_FDS_MAX)
 		return err_set(FARKV_ESYS,
 			       "%s: no descriptors left for what the server "
 			       "sent; close some, or raise ulimit -n",
 			       h->where);
-	if (h->pk.len > sizeof(h->pk.buf))
+	if (h->pk.fds.cut || h->pk.len > sizeof(h->pk.buf))
 		return err_set(FARKV_EPROTOCOL,
 			       "%s: the answer is larger than any farkv "
 			       "message; is that a kvserver?",
