@@ -65,16 +65,26 @@ static void ack_send(struct session *s, struct pending_ack *a)
 	free(a->refs);
 }
 
-/* In order: the server takes claims for answers to its questions in turn. */
+/*
+ * What a sweep waits for goes in order: the server takes claims for answers to its
+ * questions in turn. An operation may end between two looks here, so what was not ready
+ * holds up what came behind it, though that is ready now.
+ */
 static void acks_check(struct session *s)
 {
+	bool sweep_waits = false;
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < s->n_acks; i++) {
-		if (ack_ready(s, &s->acks[i]))
-			ack_send(s, &s->acks[i]);
-		else
-			s->acks[kept++] = s->acks[i];
+		struct pending_ack *a = &s->acks[i];
+		bool of_sweep = a->type != MSG_BARRIER_ACK;
+
+		if (!(of_sweep && sweep_waits) && ack_ready(s, a)) {
+			ack_send(s, a);
+			continue;
+		}
+		sweep_waits |= of_sweep;
+		s->acks[kept++] = *a;
 	}
 	s->n_acks = kept;
 }

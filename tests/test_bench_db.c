@@ -69,6 +69,7 @@ static bool begin(const char *name, size_t value_len)
 		.props = &props,
 		.threads = 1,
 		.records = RECORDS,
+		.key_prefix = "user",
 		.key_len = 16,
 		.value_len = value_len,
 		.queue_depth = 8,

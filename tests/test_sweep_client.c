@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/session_priv.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "sweep_peer.h"
@@ -87,6 +88,31 @@ START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 1));
 	ck_assert_uint_eq(srv.claimed, 1);
+}
+END_TEST
+
+/* An operation ends, and another begins, between the looks at two questions. */
+START_TEST(questions_are_answered_in_turn)
+{
+	struct session *s = kv->link.session;
+
+	/* What is done here to the control thread's list is not done in earnest. */
+	if (TEST_UNDER_TSAN)
+		return;
+	begin_acked(3);
+	enter();
+	query(3, 1, refs, 0);
+	query(3, 2, refs, 0);
+	seen_by_client();
+	ck_assert_uint_eq(s->n_acks, 2);
+	s->acks[0].mark += 2;
+	__atomic_store_n(&s->gate.seq, s->acks[0].mark, __ATOMIC_SEQ_CST);
+	clock_sleep_ns(20 * NS_PER_MS);
+	heard_by_server();
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
+	gate_leave(kv->gate);
+	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 2));
+	ck_assert_uint_eq(srv.claim_req, 2);
 }
 END_TEST
 
@@ -434,6 +460,7 @@ static Suite *suite(void)
 	tcase_add_test(t, readonly_session_acknowledges_and_claims_nothing);
 	tcase_add_test(
 		t, begin_in_the_middle_of_an_operation_waits_for_its_end);
+	tcase_add_test(t, questions_are_answered_in_turn);
 	tcase_add_test(t, begin_is_seen_to_by_the_next_operation);
 	tcase_add_test(t, begin_while_an_operation_waits_for_a_migration);
 	tcase_add_test(t, batch_one_waits_the_other_gets_a_block_of_its_own);
