@@ -483,11 +483,13 @@ static int team_result(struct team *t, struct phase_result *out)
 	struct phase_result r = {.interrupted = interrupted != 0};
 	uint64_t end = t->start;
 
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->members[i].err)
+			return err_set(t->members[i].err, "%s",
+				       t->members[i].why);
 	for (unsigned i = 0; i < t->n; i++) {
 		const struct member *m = &t->members[i];
 
-		if (m->err)
-			return err_set(m->err, "%s", m->why);
 		measure_merge(&r.m, &m->measured);
 		r.warm_ops += m->warm_ops;
 		r.cpu_ns += m->cpu_ns;

@@ -3,6 +3,7 @@
 
 #include "err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +75,10 @@ int (err_set_errno)(int err, int errnum, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	why = strerror_r(errnum, reason, sizeof(reason));
+	/* One reason has the same way out wherever it is met. */
+	why = errnum == EMFILE ? "too many open files; close some, or raise "
+				 "ulimit -n"
+			       : strerror_r(errnum, reason, sizeof(reason));
 	/* The reason stays, even behind a path that fills the line. */
 	return err_set(err, "%.*s: %s",
 		       (int)(sizeof(line) - sizeof(": ") - strlen(why)), line,

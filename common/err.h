@@ -25,8 +25,9 @@ int err_set(int err, const char *fmt, ...)
 /** Remember the text of `err` itself; no formatting, for frequent answers. */
 int err_set_plain(int err);
 
-/** As err_set(), with ": " and strerror(errnum) appended to the line, which is
- * cut where there is no room for both. */
+/** As err_set(), with ": " and strerror(errnum), with what to do where descriptors
+ * ran out, appended to the line, which is cut where there is no room for both.
+ */
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
