@@ -66,6 +66,8 @@ static int setup_fill(const struct bench *b, const char *uri,
 		.key_len = key_max_len(&keys),
 		.queue_depth = p->open_loop ? (unsigned)p->queue_depth : 0,
 		.value_len = (size_t)p->value_max,
+		.loads = b->load || p->load_first == 1 ||
+			 (strchr(p->db, ',') && p->load_first != 2),
 	};
 	return 0;
 }

@@ -226,6 +226,8 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 	};
 	find_cpus(c, v.threads);
 	err = add_stores(c, p, uri, v.db, &plan);
+	if (!err)
+		err = props_set(p, "loadfirst", "true", "compare");
 	return err ? err : props_set(p, "db", c->db, "compare");
 }
 

@@ -46,6 +46,7 @@ struct db_setup {
 	size_t key_len;      /* the longest key */
 	size_t value_len;    /* the longest value */
 	unsigned queue_depth; /* requests in flight of a session; 0: submit is not used */
+	bool loads;           /* the command loads records, at least at first */
 };
 
 struct db_value {

@@ -96,6 +96,21 @@ static void unlink_temporary(const char *path)
 	rmdir(path);
 }
 
+/* A run of a path that is mistyped shall not leave a database behind. */
+static int prepare_path(const struct db_setup *setup, const char *path)
+{
+	char file[PATH_MAX + 16];
+
+	snprintf(file, sizeof(file), "%s/data.mdb", path);
+	if (setup->loads)
+		mkdir(path, 0700); /* its failure shows at the opening */
+	else if (access(file, F_OK))
+		return err_set(FARKV_EINVAL,
+			       "lmdb.path: %s has no database; load one with "
+			       "kvbench load lmdb and this path", path);
+	return 0;
+}
+
 static int open_dbi(struct lmdb_store *s, const char *path)
 {
 	MDB_txn *txn;
@@ -147,12 +162,12 @@ static int lmdb_init(const struct db_setup *setup, struct db_store **store_out)
 	s->temporary = !p.path || !*p.path;
 	if (s->temporary) {
 		err = make_temporary(path, sizeof(path));
-		if (err)
-			goto err_store;
 	} else {
 		snprintf(path, sizeof(path), "%s", p.path);
-		mkdir(path, 0700); /* its failure shows at the opening */
+		err = prepare_path(setup, path);
 	}
+	if (err)
+		goto err_store;
 	err = open_env(s, setup, &p, path);
 	if (s->temporary)
 		unlink_temporary(path);

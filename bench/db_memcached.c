@@ -23,8 +23,6 @@
 
 /* What a read(2) asks for at least. */
 #define READ_BYTES 65536u
-/* memcached's own bound. */
-#define MC_KEY_MAX 250u
 /* The longest line of an answer but a value: VALUE, a key, numbers. */
 #define LINE_MAX_BYTES 512u
 
@@ -69,10 +67,6 @@ static int check_keys(const struct db_setup *setup)
 			return err_set(FARKV_EINVAL,
 				       "keyprefix: memcached's keys have no "
 				       "blanks and no control characters");
-	if (setup->key_len > MC_KEY_MAX)
-		return err_set(FARKV_EINVAL,
-			       "keyprefix, zeropadding: memcached's keys have "
-			       "250 bytes at most");
 	return 0;
 }
 
