@@ -71,7 +71,7 @@ struct control {
 	struct deferred_list deferred; /* oldest first */
 	uint32_t n_deferred;
 	struct event *deferred_due;
-	uint64_t last_reclaim_ns, reclaim_until_ns;
+	uint64_t reclaim_until_ns; /* what sessions were asked for may come */
 
 	struct departed departed;
 	struct barrier barrier;
@@ -150,10 +150,11 @@ bool memory_on_return(struct session *s, const struct msg *m);
 void memory_resume(struct control *c);
 
 /**
- * Ask the sessions but `asker` (NULL: all) for what they hold and do not use, unless
- * they were asked since `since_ns` or a moment ago. An asker gives back its own when
- * it is told no. Ends those whose process is gone, never `asker`. True while an answer
- * is worth waiting for.
+ * Ask the sessions but `asker` (NULL: all) for what they hold and do not use: each that
+ * was not asked since `since_ns`. One that was asked a moment before that is asked later,
+ * if it was given something meanwhile. An asker gives back its own when it is told no.
+ * Ends those whose process is gone, never `asker`. True while an answer is worth waiting
+ * for: call again in some ms.
  */
 bool memory_reclaim(struct control *c, const struct session *asker,
 		    uint64_t since_ns);

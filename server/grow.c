@@ -21,6 +21,8 @@
 #define HINT_BUDGET_NS NS_PER_MS
 /* Pages that only a barrier frees are waited for so long, then there are none. */
 #define PAGES_WAIT_NS NS_PER_SEC
+/* A client that waits says so more often than this. */
+#define PAGES_ASKED_NS (NS_PER_SEC / 4)
 /*
  * A full subtable is compacted if a quarter of its slots in use are tombstones and
  * what is left fills no more than this share; otherwise it is split.
@@ -61,6 +63,7 @@ struct grow {
 	uint32_t *prefix;   /* per page: top bits of its subtable's first hash */
 	uint8_t *queued;    /* per page: enum queued */
 	uint64_t short_ns;  /* pages are awaited since; 0: no */
+	uint64_t asked_ns;  /* ... and were asked for last */
 	bool no_space;      /* and none will come */
 
 	struct region_walk search; /* for tombstones */
@@ -157,8 +160,8 @@ static void enqueue(struct grow *g, uint64_t page, bool urgent)
 		*state = (uint8_t)want;
 }
 
-/* The next one that is still wanted; 0 if there is none. */
-static uint64_t dequeue(struct grow *g)
+/* The next one that is still wanted, and whether a client waits; 0: there is none. */
+static uint64_t dequeue(struct grow *g, bool *urgent_out)
 {
 	const struct region *r = g->c->region;
 
@@ -170,6 +173,7 @@ static uint64_t dequeue(struct grow *g)
 		if (g->queued[page - g->first] != is)
 			continue; /* was moved to the urgent ones since */
 		g->queued[page - g->first] = NOT_QUEUED;
+		*urgent_out = is == QUEUED_URGENT;
 		if (entry_page(region_entry(r, hash_of(g, page))) == page)
 			return page;
 	}
@@ -201,8 +205,9 @@ static void await_pages(struct grow *g)
 	struct control *c = g->c;
 	uint64_t now = clock_now_ns();
 
-	if (!g->short_ns)
+	if (!g->short_ns || now - g->asked_ns > PAGES_ASKED_NS)
 		g->short_ns = now;
+	g->asked_ns = now;
 	if (now - g->short_ns <= PAGES_WAIT_NS &&
 	    (pages_coming(g) ||
 	     (!barrier_stuck(c) && (slab_count(c->slab).limbo > 0 ||
@@ -284,13 +289,15 @@ static bool next_migration(struct grow *g, uint64_t until_ns)
 {
 	uint64_t page, hash;
 	struct region_walk before = g->search;
+	bool urgent;
 
-	page = dequeue(g);
+	page = dequeue(g, &urgent);
 	if (page) {
 		if (rebuild(g, hash_of(g, page)) != MIGRATE_NO_PAGE)
 			return true;
-		await_pages(g);
-		return false;
+		if (urgent)
+			await_pages(g);
+		return !urgent;
 	}
 	if (!g->searching)
 		return false;

@@ -25,7 +25,7 @@
 #include "grow.h"
 #include "published.h"
 
-/* RECLAIM goes out this often at most, and is waited for so long. */
+/* A session is asked this often at most, and waited for so long. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
 #define RECLAIM_WAIT_NS (50 * NS_PER_MS)
 /* Between two looks at requests that wait. */
@@ -65,22 +65,26 @@ bool memory_reclaim(struct control *c, const struct session *asker,
 	struct session *s, *next;
 	struct msg m = {.type = MSG_RECLAIM};
 	uint64_t now = clock_now_ns();
+	bool soon = false;
 
-	if (c->last_reclaim_ns >= since_ns ||
-	    now - c->last_reclaim_ns < RECLAIM_PAUSE_NS)
-		return now < c->reclaim_until_ns;
-	c->last_reclaim_ns = now;
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
-		if (s == asker || !s->welcomed || s->readonly || s->left)
+		if (s == asker || !s->welcomed || s->readonly || s->left ||
+		    s->reclaimed_ns >= since_ns)
 			continue;
+		if (now - s->reclaimed_ns < RECLAIM_PAUSE_NS) {
+			/* What it was asked for it has given. */
+			soon = soon || s->granted_ns > s->reclaimed_ns;
+			continue;
+		}
 		if (control_end_dead(s))
 			continue;
+		s->reclaimed_ns = now;
 		c->reclaim_until_ns = now + RECLAIM_WAIT_NS;
 		if (!session_send(s, &m, NULL, NULL, 0))
 			control_end_session(s);
 	}
-	return now < c->reclaim_until_ns;
+	return soon || now < c->reclaim_until_ns;
 }
 
 /* Pages of no use any more, so that there is something left to take. */
@@ -160,6 +164,16 @@ static bool try_grant(struct control *c, struct deferred *d, bool give_up,
 	return g->blocks.n > 0 || give_up || !more_to_come(c, d, now);
 }
 
+/* They are its from now on, also if it never hears of it. */
+static bool grant(struct session *s, struct msg *g, uint32_t req,
+		  struct block_ref *refs)
+{
+	if (g->blocks.n)
+		s->granted_ns = clock_now_ns();
+	sweep_granted(s, refs, g->blocks.n);
+	return control_reply(s, g, req, refs);
+}
+
 static bool defer(struct control *c, const struct deferred *d)
 {
 	struct deferred *copy = malloc(sizeof(*copy));
@@ -210,8 +224,7 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 	    defer(c, &d))
 		return true;
 	low_water(c);
-	sweep_granted(s, refs, g.blocks.n);
-	return control_reply(s, &g, d.req, refs);
+	return grant(s, &g, d.req, refs);
 }
 
 static void deferred_serve(evutil_socket_t fd, short what, void *arg)
@@ -234,8 +247,7 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 			break;
 		if (try_grant(c, d, false, &g, refs)) {
 			deferred_drop(c, d);
-			sweep_granted(s, refs, g.blocks.n);
-			control_reply(s, &g, req, refs);
+			grant(s, &g, req, refs);
 		} else {
 			TAILQ_REMOVE(&c->deferred, d, link);
 			TAILQ_INSERT_TAIL(&c->deferred, d, link);

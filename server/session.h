@@ -71,6 +71,8 @@ struct session {
 	bool left;     /* said BYE, or nothing behind WELCOME */
 	uint64_t barrier_owed; /* number of the BARRIER it has to answer, or 0 */
 	uint32_t n_deferred; /* its requests that wait for blocks */
+	uint64_t granted_ns;   /* it was last given some */
+	uint64_t reclaimed_ns; /* it was last asked for what it does not use */
 	bool parked;         /* its HELLO waits for a sweep */
 	struct {
 		uint64_t number;   /* sweep that it takes part in */

@@ -285,6 +285,59 @@ START_TEST(what_others_return_is_granted)
 }
 END_TEST
 
+/* Bob has all there is, and alice nothing. */
+static void bob_takes_all(void)
+{
+	give(&alice, alice.n_held, ALLOC_FREE);
+	get_all(&bob, LARGE);
+	get_all(&bob, SMALL);
+}
+
+/* Asked a moment before, when it had nothing: once more, as soon as that may be. */
+START_TEST(who_was_given_memory_since_is_asked_again)
+{
+	uint64_t asked_ns;
+	unsigned asked;
+
+	get_all(&alice, SMALL);
+	join(&bob, &rig_local, getpid());
+	calm();
+	bob.reclaims = 0;
+	ask(&alice, LARGE, 1);
+	WAIT_FOR(bob.reclaims == 1);
+	asked_ns = clock_now_ns();
+	WAIT_FOR(alice.answered);
+	bob_takes_all();
+	while (clock_now_ns() < asked_ns + 60 * NS_PER_MS)
+		turn();
+	asked = bob.reclaims;
+	ask(&alice, LARGE, 1);
+	WAIT_FOR(alice.answered || bob.reclaims > asked);
+	ck_assert(!alice.answered);
+	give(&bob, bob.n_held, ALLOC_FREE);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 1);
+}
+END_TEST
+
+/* Its own request asks others only. */
+START_TEST(who_asks_is_asked_by_others)
+{
+	get_all(&alice, SMALL);
+	join(&bob, &rig_local, getpid());
+	bob_takes_all();
+	calm();
+	bob.reclaims = 0;
+	ask(&bob, class_for(100000), 1);
+	ask(&alice, LARGE, 1);
+	WAIT_FOR(alice.answered || bob.reclaims > 0);
+	ck_assert(!alice.answered);
+	give(&bob, bob.n_held, ALLOC_FREE);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 1);
+}
+END_TEST
+
 static uint8_t hint_status; /* of the last answer */
 
 static void hear_hint(struct peer *p, const struct msg *m)
@@ -295,19 +348,24 @@ static void hear_hint(struct peer *p, const struct msg *m)
 	}
 }
 
-/* A window of the subtable is full: what the server says to that. */
-static uint8_t hint(struct peer *p)
+/* A window of the subtable is full, or nearly: what the server says to that. */
+static uint8_t hint_of(struct peer *p, bool full)
 {
 	uint64_t entry = region_dir(&region)[0];
 	struct msg m = {.type = MSG_HINT, .req = ++p->req,
 			.hint = {.page = entry_page(entry),
-				 .gen = entry_gen(entry), .full = 1}};
+				 .gen = entry_gen(entry), .full = full}};
 
 	p->heard = hear_hint;
 	p->answered = false;
 	ck_assert(say(p, &m, NULL));
 	WAIT_FOR(p->answered);
 	return hint_status;
+}
+
+static uint8_t hint(struct peer *p)
+{
+	return hint_of(p, true);
 }
 
 /* Hint again and again, as a client does, while the server is at work. */
@@ -323,20 +381,25 @@ static uint8_t hint_out(struct peer *p, uint64_t until_ns)
 	}
 }
 
-START_TEST(what_others_hold_lets_the_index_grow)
+/* A full window, and bob has all the memory. */
+static void index_is_full(void)
 {
 	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
-	uint64_t t;
 
 	get_all(&alice, SMALL);
 	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
 		slots[i] = slot_pack(alice.held[--alice.n_held], 1, 0);
 	join(&bob, &rig_local, getpid());
-	give(&alice, alice.n_held, ALLOC_FREE);
-	get_all(&bob, LARGE);
-	get_all(&bob, SMALL);
+	bob_takes_all();
 	calm();
 	bob.reclaims = alice.reclaims = 0;
+}
+
+START_TEST(what_others_hold_lets_the_index_grow)
+{
+	uint64_t t;
+
+	index_is_full();
 	t = clock_now_ns();
 	/* Nothing comes of asking: that is known soon, and then at once. */
 	ck_assert_uint_eq(hint_out(&alice, t + NS_PER_SEC), MSG_HINT_NOSPC);
@@ -350,6 +413,48 @@ START_TEST(what_others_hold_lets_the_index_grow)
 	ck_assert_uint_eq(hint_out(&alice, clock_now_ns() + 20 * NS_PER_SEC),
 			  MSG_HINT_DONE);
 	ck_assert_uint_eq(region.subtables, 2);
+}
+END_TEST
+
+/* Others than bob were asked just before. */
+START_TEST(a_full_index_asks_who_was_not_asked)
+{
+	uint64_t asked_ns;
+
+	index_is_full();
+	ask(&bob, LARGE, 1);
+	WAIT_FOR(alice.reclaims == 1);
+	asked_ns = clock_now_ns();
+	WAIT_FOR(bob.answered);
+	while (clock_now_ns() < asked_ns + 60 * NS_PER_MS)
+		turn();
+	ck_assert_uint_eq(bob.reclaims, 0);
+	while (!bob.reclaims) /* what else there may be first */
+		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+}
+END_TEST
+
+/* A client that gave up has not used up the patience with the next one. */
+START_TEST(a_full_index_waits_for_each_who_asks)
+{
+	index_is_full();
+	ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+	turns(1200);
+	bob.reclaims = 0;
+	while (!bob.reclaims)
+		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+}
+END_TEST
+
+START_TEST(a_window_that_fills_takes_no_memory_away)
+{
+	index_is_full();
+	for (unsigned i = 0; i < 4; i++) {
+		hint_of(&alice, false);
+		turns(30);
+	}
+	ck_assert_uint_eq(bob.reclaims, 0);
+	ck_assert_uint_eq(alice.reclaims, 0);
 }
 END_TEST
 
@@ -620,6 +725,11 @@ static Suite *suite(void)
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
 	tcase_add_test(t, what_others_hold_lets_the_index_grow);
+	tcase_add_test(t, who_was_given_memory_since_is_asked_again);
+	tcase_add_test(t, who_asks_is_asked_by_others);
+	tcase_add_test(t, a_full_index_asks_who_was_not_asked);
+	tcase_add_test(t, a_full_index_waits_for_each_who_asks);
+	tcase_add_test(t, a_window_that_fills_takes_no_memory_away);
 	tcase_add_test(t, what_was_waited_for_is_known_to_sweeps);
 	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
 	t = tcase_create("large index");
