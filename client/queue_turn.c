@@ -334,6 +334,9 @@ static void need(struct farkv *kv)
 	q->unasked = false;
 	list_init(&q->waiting);
 	while ((r = list_take(&all))) {
+		/* Asking found that the link is broken: they wait for enter(). */
+		if (gate_alerts(kv->gate) & GATE_BROKEN && is_torn(kv, &r->op))
+			index_op_resume(&r->op);
 		if (r->op.result == INDEX_PENDING)
 			list_add(&q->waiting, r);
 		else

@@ -365,6 +365,18 @@ START_TEST(a_session_that_breaks_while_they_wait)
 }
 END_TEST
 
+/* ... and that is found out by asking for what they need. */
+START_TEST(a_session_that_breaks_as_they_ask)
+{
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	fake_server_hangup(&srv);
+	wait_all();
+	ENDED(0, 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	assert_value("a", "1");
+}
+END_TEST
+
 /* Nobody is there any more: each request says so, and no poll hangs. */
 START_TEST(a_server_that_is_gone_ends_them)
 {
@@ -436,6 +448,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
 	tcase_add_loop_test(t, a_server_that_was_started_again_ends_them, 0, 2);
 	tcase_add_test(t, a_session_that_breaks_while_they_wait);
+	tcase_add_loop_test(t, a_session_that_breaks_as_they_ask, 0, 5);
 	tcase_add_test(t, a_server_that_is_gone_ends_them);
 	tcase_add_test(t, a_silent_lane_is_given_up);
 	suite_add_tcase(s, t);
