@@ -428,17 +428,21 @@ int farkv_event_fd(struct farkv *kv)
 static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
 		       struct msg *answer_out)
 {
+	uint64_t deadline_ns = UINT64_MAX;
+
 	if (!kv)
 		return no_handle();
-	/* If the connection goes meanwhile, the question is asked on a new one. */
+	/* If the connection goes meanwhile, the question is asked on a new one, as long
+	 * as there is time. */
 	for (unsigned again = 0;; again++) {
 		int err = handle_begin(kv);
 
 		if (err)
 			return err;
 		handle_end(kv);
+		deadline_ns = UTIL_MIN(deadline_ns, kv->deadline_ns);
 		err = session_call(kv->link.session, m, expect, answer_out,
-				   kv->deadline_ns);
+				   deadline_ns);
 		if (err != FARKV_EDISCONNECTED)
 			return err;
 		if (again == 2)

@@ -7,8 +7,7 @@
  * large as its area, and a memfd must be sealed against shrinking. Files on
  * tmpfs or hugetlbfs cannot be sealed; they are taken only from a server that
  * runs as this user or as root, which could kill the process anyway. What
- * remains is documented in farkv(3): truncating such a file by hand ends the
- * programs that use it.
+ * remains: truncating such a file by hand ends the programs that use it.
  */
 #ifndef CLIENT_MAPPING_H
 #define CLIENT_MAPPING_H

@@ -12,10 +12,12 @@
  * Functions without a handle argument may be called from any thread.
  * A call on a handle with requests in flight first carries these to their ends, all
  * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(),
- * farkv_counters(), farkv_buf_alloc(), farkv_buf_free().
+ * farkv_counters(), farkv_buf_alloc(), farkv_buf_free(), and farkv_close(), which drops
+ * them.
  * Signals: no call is async-signal-safe. Cancellation: a thread must not be cancelled
  * (pthread_cancel(3)) within a call. Fork: a child must open handles of its own; calls on
- * an inherited handle return FARKV_EDISCONNECTED.
+ * an inherited handle return FARKV_EDISCONNECTED, but for farkv_counters(), which goes on
+ * saying what the parent had done.
  *
  * Errors: every function that can fail returns 0 or a negative number from the
  * list below. farkv_strerror() gives the text of a number; farkv_errdetail()
@@ -26,7 +28,8 @@
  * waits for other things as well.
  *
  * Blocking: no call waits for ever. Each operation ends within the handle's
- * op_timeout_ms with a result or with FARKV_ETIMEDOUT.
+ * op_timeout_ms with a result or with FARKV_ETIMEDOUT. Not bounded is the system's
+ * resolution of a host name, in farkv_open() and where a connection is made anew.
  */
 #ifndef FARKV_H
 #define FARKV_H
@@ -342,7 +345,8 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
 
 /**
  * Give all memory that the handle holds back to the server and free the
- * handle. NULL is allowed. Waits at most one second for an answer.
+ * handle. NULL is allowed. Waits for what the network card has in hand, op_timeout_ms
+ * at most, and then at most one second for the server's answer.
  * Values returned by farkv_get() and farkv_mget() on this handle end here.
  *
  * Requests in flight end without completions: what of them has reached the store is
@@ -398,7 +402,10 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * time.
  * Cost: 1 round trip for a key whose place is remembered, or a new one if its window
  * is (a get that missed leaves it); otherwise 3 over an existing key, 2 for a new one.
- * A message to the server only when the handle has no block of the size at hand.
+ * Messages to the server, which nothing waits for: now and then one for new blocks,
+ * before those of the size at hand run out, one that gives back many that were replaced,
+ * one when the key's part of the index is nearly full. Without a block at hand, or in a
+ * window that is full, the call waits for the answer.
  */
 int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len) FARKV_MUST_CHECK;
@@ -483,7 +490,8 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 /**
  * Submit `n` requests; they are carried out side by side with all others in flight.
  * Waits for nobody, and does not connect anew; by RDMA, once the index has changed its
- * shape, it reads the directory, two round trips.
+ * shape, it reads the directory, two round trips, for which a card that has stopped
+ * answering may keep it until the deadline.
  *
  * The structs are copied; key, value and buffer stay the caller's and must be left
  * alone until the request's completion has been taken, by farkv_poll() or farkv_wait(),
@@ -507,7 +515,7 @@ int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
 /**
  * Take the completions of up to `max` requests. Carries all that is in flight on as far
  * as it goes without waiting for anybody; only if the connection has broken does it
- * make a new one, which can take until the deadline of the requests.
+ * make a new one, which can take op_timeout_ms from this call on.
  *
  * Values that were READ to no buffer belong to the handle until the next call on it,
  * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside.
@@ -554,7 +562,8 @@ size_t farkv_in_flight(const struct farkv *kv);
  * When the connection breaks, it becomes readable even if no request is in flight;
  * farkv_poll() returns 0 then, and the next request connects anew. In a child of
  * fork() the inherited descriptor is always readable, so that nobody waits in vain for
- * a handle that says FARKV_EDISCONNECTED.
+ * a handle that says FARKV_EDISCONNECTED; but an epoll(7) set that was made before the
+ * fork goes on looking at the parent's.
  *
  * Cost: three descriptors from the first call on. From then on farkv_submit(),
  * farkv_poll() and farkv_wait() make system calls where they leave requests in flight:

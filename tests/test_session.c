@@ -278,6 +278,30 @@ START_TEST(test_answer_to_another_request)
 }
 END_TEST
 
+static void *hangup_late(void *arg)
+{
+	(void)arg;
+	usleep(700 * 1000);
+	fake_server_hangup(&srv);
+	return NULL;
+}
+
+/* A connection that is cut meanwhile gives a call no more time. */
+START_TEST(test_one_deadline)
+{
+	uint64_t start = clock_now_ns();
+	pthread_t thread;
+
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(1000);
+	pthread_create(&thread, NULL, hangup_late, NULL);
+	ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_ETIMEDOUT);
+	ck_assert_uint_lt(clock_now_ns() - start, 1500 * NS_PER_MS);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(test_stats_size)
 {
 	struct {
@@ -444,6 +468,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_bad_message);
 	tcase_add_test(t, test_stopped_server);
 	tcase_add_test(t, test_answer_to_another_request);
+	tcase_add_test(t, test_one_deadline);
 	tcase_add_test(t, test_stats_size);
 	tcase_add_test(t, test_readonly_grant);
 	tcase_add_test(t, test_prefix_ahead);
