@@ -105,6 +105,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->op.version = 0;
 	r->op.unresolved = false;
 	list_add(&q->fresh, r);
+	q->parked = false; /* it may need less than those that are */
 	q->in_flight++;
 }
 

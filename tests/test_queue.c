@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/index_priv.h"
 #include "common/util.h"
 #include "queue_rig.h"
+#include "sweep_peer.h"
 #include "test_main.h"
 
 /* Both ways: begun by the poll, and posted by the submission. */
@@ -464,6 +466,27 @@ START_TEST(close_behind_a_lane_that_broke)
 }
 END_TEST
 
+/* Who needs none does not wait with those that do. */
+START_TEST(versions_run_out_for_writers_alone)
+{
+	setups[_i]();
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	kv->link.index->counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	(void)take();
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	for (unsigned i = 0, n = 0; n == 0; i++) {
+		ck_assert_uint_lt(i, 100);
+		n = take();
+	}
+	ENDED(1, 0);
+	fake_server_set(&srv, ignore_requests, false);
+	teardown();
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("queue");
@@ -484,6 +507,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, a_call_settles_what_is_in_flight, 0, 2);
 	tcase_add_loop_test(t, close_with_requests_in_flight, 0, 2);
 	tcase_add_test(t, close_behind_a_lane_that_broke);
+	tcase_add_loop_test(t, versions_run_out_for_writers_alone, 0, 2);
 	tcase_add_loop_test(t, a_child_has_no_queue, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
