@@ -161,6 +161,18 @@ static void value_give(const struct request *r, struct farkv_completion *c)
 		memcpy(r->buf, view->value, view->value_len);
 }
 
+/* What was wrong, as its function says it; the line may be another request's by now. */
+static int failed(struct farkv *kv, const struct request *r)
+{
+	int err = r->op.result;
+	struct index_key key;
+
+	err_clear();
+	if (!r->begun && kv->link.session && queue_check(kv, r, &key) != err)
+		err_clear();
+	return handle_result(kv, err);
+}
+
 static void deliver(struct farkv *kv, struct request *r,
 		    struct farkv_completion *c)
 {
@@ -170,8 +182,7 @@ static void deliver(struct farkv *kv, struct request *r,
 				       .kind = r->op.kind,
 				       .result = r->op.result};
 	if (c->result) {
-		err_clear(); /* the line may be another request's */
-		c->result = handle_result(kv, c->result);
+		c->result = failed(kv, r);
 	} else {
 		c->version = r->op.version;
 		if (r->op.kind == INDEX_GET)

@@ -103,6 +103,11 @@ void queue_turn(struct farkv *kv);
 /** Post what was submitted, if that takes no more than a doorbell. */
 void queue_kick(struct farkv *kv);
 
+/** What the store that the handle has now says to a request that was not begun: 0, or
+ * why it is refused, with the call's own line. */
+int queue_check(struct farkv *kv, const struct request *r,
+		struct index_key *key_out);
+
 /** May queue_turn() begin a request now? */
 bool queue_can_begin(const struct queue *q);
 

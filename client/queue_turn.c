@@ -180,6 +180,21 @@ static bool is_apart(const struct request *r)
 	return r->buf && (key + r->key_len <= buf || buf + r->cap <= key);
 }
 
+int queue_check(struct farkv *kv, const struct request *r,
+		struct index_key *key_out)
+{
+	const struct index_op *op = &r->op;
+	int err = 0;
+
+	if (op->kind != INDEX_GET && kv->link.readonly)
+		err = handle_writable(kv);
+	if (!err)
+		err = handle_key(kv, op->key.data, r->key_len, key_out);
+	if (!err && op->kind != INDEX_GET)
+		err = handle_value(kv, op->value, r->value_len);
+	return err;
+}
+
 /*
  * Check and set up. Here and not at the submission: it is the store that the request
  * meets whose limits and rights count.
@@ -188,14 +203,8 @@ static int prepare(struct farkv *kv, struct request *r)
 {
 	struct index_op *op = &r->op;
 	struct index_key key;
-	int err = 0;
+	int err = queue_check(kv, r, &key);
 
-	if (op->kind != INDEX_GET && kv->link.readonly)
-		err = handle_writable(kv);
-	if (!err)
-		err = handle_key(kv, op->key.data, r->key_len, &key);
-	if (!err && op->kind != INDEX_GET)
-		err = handle_value(kv, op->value, r->value_len);
 	if (err)
 		return err;
 	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len,

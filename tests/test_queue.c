@@ -216,7 +216,18 @@ START_TEST(limits_and_rights_are_told_by_completions)
 	wait_all();
 	ENDED(5, FARKV_EPERM);
 	assert_got(6, "good");
+	/* The line is that of the call. */
+	submit(FARKV_REQUEST_PUT, 5, "k", "bad");
+	wait_all();
+	assert_detail("read-only");
 	kv->link.readonly = false;
+	r = request(FARKV_REQUEST_PUT, 0, "k", big);
+	r.value_len = kv->link.sb->max_value + 1;
+	done[0].result = 1;
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	wait_all();
+	ENDED(0, FARKV_ETOOLARGE);
+	assert_detail("max-item-size");
 	teardown();
 }
 END_TEST

@@ -219,7 +219,7 @@ START_TEST(the_line_is_that_of_the_last_one_taken)
 	ck_assert_uint_eq(take(), 1);
 	ck_assert(xport_broken(&lane->lane));
 	ENDED(1, FARKV_EINVAL);
-	assert_detail(farkv_strerror(FARKV_EINVAL));
+	assert_detail("the key is empty");
 	drive();
 	assert_got(0, "v");
 }
