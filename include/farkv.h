@@ -325,6 +325,9 @@ void farkv_options_init(struct farkv_options *o);
  * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
  * default: $XDG_RUNTIME_DIR/farkv/kvserver.sock or /run/farkv/kvserver.sock.
  * `opts` may be NULL for the defaults; it is not kept.
+ * Relative paths, of the socket and of a file with keys, are looked up from the working
+ * directory of the moment, here and whenever the connection is made anew: a program
+ * that calls chdir(2) gives absolute ones.
  *
  * On success *kv_out is the handle, to be ended by farkv_close(). On failure
  * *kv_out is not touched and nothing is left behind.
