@@ -177,9 +177,10 @@ void handle_attend(struct farkv *kv)
 		link_attend(&kv->link);
 }
 
-/* The last batch's values have ended: give its large buffers back. */
-static void tidy(struct farkv *kv)
+void handle_tidy(struct farkv *kv)
 {
+	if (!(gate_alerts(kv->gate) & GATE_TIDY))
+		return;
 	gate_lower(kv->gate, GATE_TIDY);
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
@@ -197,8 +198,7 @@ int handle_let_in(struct farkv *kv)
 		arena_reset(&kv->arena);
 		return relink(kv);
 	}
-	if (gate_alerts(kv->gate) & GATE_TIDY)
-		tidy(kv);
+	handle_tidy(kv);
 	handle_attend(kv);
 	return 0;
 }

@@ -133,6 +133,9 @@ static inline void handle_end(struct farkv *kv)
  */
 int handle_let_in(struct farkv *kv);
 
+/** A call begins behind a batch, whose values end by that: give its large buffers back. */
+void handle_tidy(struct farkv *kv);
+
 /** See to the alerts of a live session; before its blocks are touched. */
 void handle_attend(struct farkv *kv);
 

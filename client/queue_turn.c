@@ -429,6 +429,7 @@ void queue_kick(struct farkv *kv)
 	if (!q->inside && !gate_enter(kv->gate)) {
 		/* Once more, unless it is a matter for a poll. */
 		gate_leave(kv->gate);
+		handle_tidy(kv);
 		handle_attend(kv);
 		q->mail = true;
 		if (!gate_enter(kv->gate)) {

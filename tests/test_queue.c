@@ -291,11 +291,14 @@ END_TEST
 /* Requests that are submitted together share a doorbell. */
 START_TEST(one_doorbell_for_a_submission)
 {
+	struct farkv_get_item batch = {.key = "k", .key_len = 1};
 	struct farkv_request r[20];
 	unsigned posts;
 
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
+	if (_i) /* also behind a batch, which leaves something to be tidied up */
+		ck_assert_int_eq(farkv_mget(kv, &batch, 1), 0);
 	for (unsigned i = 0; i < 20; i++)
 		r[i] = request(FARKV_REQUEST_GET, i, "k", NULL);
 	posts = lane->posts;
@@ -512,7 +515,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, limits_and_rights_are_told_by_completions, 0, 2);
 	tcase_add_test(t, depth_is_an_option_with_bounds);
 	tcase_add_test(t, polls_do_not_wait);
-	tcase_add_test(t, one_doorbell_for_a_submission);
+	tcase_add_loop_test(t, one_doorbell_for_a_submission, 0, 2);
 	tcase_add_test(t, completions_are_taken_in_parts);
 	tcase_add_loop_test(t, many_requests_for_one_key, 0, 2);
 	tcase_add_loop_test(t, a_call_settles_what_is_in_flight, 0, 2);
