@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <check.h>
@@ -245,6 +246,7 @@ END_TEST
 /* The store full of values of one size. */
 struct full {
 	uint64_t values, used, index;
+	char why[320]; /* no more went in, and where the memory is */
 };
 
 struct filling {
@@ -259,8 +261,11 @@ struct filling {
 /* Put keys from `f->next` on until there is no memory. */
 static struct full fill(struct filling *f, size_t len)
 {
-	static const char *const names[] = {"used_bytes", "index_bytes"};
-	uint64_t n = 0, t, v[2];
+	static const char *const names[] = {
+		"used_bytes",  "index_bytes", "blocks_free",  "blocks_limbo",
+		"blocks_worn", "blocks_held", "retired_bytes"};
+	uint64_t n = 0, t, v[7];
+	struct full full;
 	int err;
 
 	for (;; n++) {
@@ -276,8 +281,17 @@ static struct full fill(struct filling *f, size_t len)
 		f->no_ns = t;
 	if (t < f->no_least_ns)
 		f->no_least_ns = t;
-	scale_stats(&srv, names, v, 2);
-	return (struct full){.values = n, .used = v[0], .index = v[1]};
+	full = (struct full){.values = n};
+	snprintf(full.why, sizeof(full.why), "%s", farkv_errdetail());
+	scale_stats(&srv, names, v, 7);
+	full.used = v[0];
+	full.index = v[1];
+	n = strlen(full.why);
+	snprintf(full.why + n, sizeof(full.why) - n,
+		 "; blocks: %" PRIu64 " free, %" PRIu64 " in limbo, %" PRIu64
+		 " worn, %" PRIu64 " held; %" PRIu64 " bytes retired",
+		 v[2], v[3], v[4], v[5], v[6]);
+	return full;
 }
 
 /* All of it is there; then none of it. */
@@ -311,8 +325,8 @@ static void compare(const struct full *first, const struct full *now,
 	ck_assert_msg(missing <= (int64_t)region / SHARE_LOST,
 		      "round %u: %" PRIu64 " values of about %" PRIu64
 		      " bytes, there were %" PRIu64 "; index %" PRIu64
-		      ", it was %" PRIu64, round, now->values, each,
-		      first->values, now->index, first->index);
+		      ", it was %" PRIu64 "; %s", round, now->values, each,
+		      first->values, now->index, first->index, now->why);
 	ck_assert_uint_le(now->index, first->index + region / 16);
 }
 
