@@ -98,7 +98,8 @@ static bool gave_back(struct link *l, struct index_op *op)
 {
 	if (op->gave_back || !link_return_all(l))
 		return false;
-	op->gave_back = true;
+	/* All of it: the socket may have been full. */
+	op->gave_back = l->inv->n_ret == 0;
 	forget_denials(l);
 	return true;
 }
