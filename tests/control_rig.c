@@ -129,6 +129,55 @@ void turns(unsigned ms)
 	WAIT_FOR(clock_now_ns() >= end);
 }
 
+/* ---- blocks ---------------------------------------------------------------------- */
+
+void rig_ask(struct peer *p, uint8_t cls, uint32_t count)
+{
+	struct msg m = {.type = MSG_GRANT_REQ, .req = ++p->req,
+			.grant_req = {.cls = cls, .count = count}};
+
+	p->answered = false;
+	ck_assert(say(p, &m, NULL));
+}
+
+size_t rig_get(struct peer *p, uint8_t cls, uint32_t count)
+{
+	rig_ask(p, cls, count);
+	WAIT_FOR(p->answered);
+	for (size_t i = 0; i < p->n; i++) {
+		ck_assert_uint_lt(p->n_held, HELD_MAX);
+		p->held[p->n_held++] = p->got[i];
+	}
+	return p->n;
+}
+
+size_t rig_get_all(struct peer *p, uint8_t cls)
+{
+	size_t n = p->n_held;
+
+	while (rig_get(p, cls, 64) > 0)
+		;
+	return p->n_held - n;
+}
+
+void rig_give(struct peer *p, size_t n, enum alloc_state state)
+{
+	while (n) {
+		struct msg m = {.type = MSG_RETURN};
+		size_t some = n < 100 ? n : 100;
+
+		m.blocks.state = (uint8_t)state;
+		m.blocks.n = (uint32_t)some;
+		p->n_held -= some;
+		n -= some;
+		for (size_t i = 0; i < some; i++)
+			p->held[p->n_held + i].inc = 7;
+		ck_assert(say(p, &m, p->held + p->n_held));
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------- */
+
 /* The log goes to a file, which `tail_log` reads. */
 static int log_fd = -1;
 

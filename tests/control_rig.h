@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/clock.h"
 #include "server/control_priv.h"
 #include "test_main.h"
@@ -19,6 +20,10 @@
 #define MIB (UINT64_C(1) << 20)
 #define GRACE_NS (20 * NS_PER_MS)
 #define HELD_MAX 65536u
+
+/* Classes of blocks: 64 bytes, and 4 KiB. */
+#define RIG_SMALL 0u
+#define RIG_LARGE class_for(4096)
 
 extern struct region region;
 extern struct control *c;
@@ -72,6 +77,17 @@ void turns(unsigned ms);
 			usleep(200);                                           \
 		}                                                              \
 	} while (0)
+
+/* ---- blocks ------------------------------------------------------------------ */
+
+/** Ask for blocks; the answer comes in a turn. */
+void rig_ask(struct peer *p, uint8_t cls, uint32_t count);
+/** ... and wait for it: how many came. They are held. */
+size_t rig_get(struct peer *p, uint8_t cls, uint32_t count);
+/** ... until no more come. */
+size_t rig_get_all(struct peer *p, uint8_t cls);
+/** Return the last `n` that it holds. */
+void rig_give(struct peer *p, size_t n, enum alloc_state state);
 
 /* ---- life -------------------------------------------------------------------- */
 

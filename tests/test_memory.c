@@ -1,73 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's control loop without sockets: what sessions get who ask for memory
- * when there is none, and the barrier with those that answer, are silent, or leave.
+ * when there is none.
  */
 #include "config.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
 #include "control_rig.h"
 #include "server/grow.h"
 #include "server/sweep_priv.h"
-
-#define SMALL 0u                /* 64 bytes */
-#define LARGE class_for(4096)
-
-static void ask(struct peer *p, uint8_t cls, uint32_t count)
-{
-	struct msg m = {.type = MSG_GRANT_REQ, .req = ++p->req,
-			.grant_req = {.cls = cls, .count = count}};
-
-	p->answered = false;
-	ck_assert(say(p, &m, NULL));
-}
-
-/* How many blocks came; they are held. */
-static size_t get(struct peer *p, uint8_t cls, uint32_t count)
-{
-	ask(p, cls, count);
-	WAIT_FOR(p->answered);
-	for (size_t i = 0; i < p->n; i++) {
-		ck_assert_uint_lt(p->n_held, HELD_MAX);
-		p->held[p->n_held++] = p->got[i];
-	}
-	return p->n;
-}
-
-static size_t get_all(struct peer *p, uint8_t cls)
-{
-	size_t n = p->n_held;
-
-	while (get(p, cls, 64) > 0)
-		;
-	return p->n_held - n;
-}
 
 /* Until it is long ago that anybody was asked for memory. */
 static void calm(void)
 {
 	turns(110);
-}
-
-/* The last `n` that it got. */
-static void give(struct peer *p, size_t n, enum alloc_state state)
-{
-	while (n) {
-		struct msg m = {.type = MSG_RETURN};
-		size_t some = n < 100 ? n : 100;
-
-		m.blocks.state = (uint8_t)state;
-		m.blocks.n = (uint32_t)some;
-		p->n_held -= some;
-		n -= some;
-		for (size_t i = 0; i < some; i++)
-			p->held[p->n_held + i].inc = 7;
-		ck_assert(say(p, &m, p->held + p->n_held));
-	}
 }
 
 static void setup(void)
@@ -86,12 +33,12 @@ START_TEST(empty_segments_serve_another_class_after_a_barrier)
 {
 	size_t small, large;
 
-	small = get_all(&alice, SMALL);
+	small = rig_get_all(&alice, RIG_SMALL);
 	ck_assert_uint_gt(small, 20000);
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
-	give(&alice, small, ALLOC_FREE);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	rig_give(&alice, small, ALLOC_FREE);
 	alice.silent = true;
-	ask(&alice, LARGE, 64);
+	rig_ask(&alice, RIG_LARGE, 64);
 	WAIT_FOR(alice.barrier);
 	turns(20);
 	ck_assert(!alice.answered);
@@ -99,20 +46,20 @@ START_TEST(empty_segments_serve_another_class_after_a_barrier)
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 64);
 	ck_assert_uint_eq(alice.got[0].inc, 0);
-	large = get_all(&alice, LARGE);
+	large = rig_get_all(&alice, RIG_LARGE);
 	ck_assert_uint_ge((large + 64) * 4096 * 100, 2 * MIB * 90);
 }
 END_TEST
 
 START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
 {
-	size_t small = get_all(&alice, SMALL);
+	size_t small = rig_get_all(&alice, RIG_SMALL);
 	uint64_t t = clock_now_ns();
 
 	t = clock_now_ns();
-	give(&alice, small, ALLOC_LIMBO);
+	rig_give(&alice, small, ALLOC_LIMBO);
 	/* They do not go into limbo all at once, nor do they come out of it. */
-	ck_assert_uint_gt(get(&alice, LARGE, 64), 0);
+	ck_assert_uint_gt(rig_get(&alice, RIG_LARGE, 64), 0);
 	ck_assert_uint_ge(alice.answered_ns - t, GRACE_NS);
 	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
 }
@@ -120,24 +67,24 @@ END_TEST
 
 START_TEST(worn_blocks_of_another_class_are_waited_for)
 {
-	size_t small = get_all(&alice, SMALL);
+	size_t small = rig_get_all(&alice, RIG_SMALL);
 
-	give(&alice, small, ALLOC_WORN);
-	ck_assert_uint_eq(get(&alice, LARGE, 64), 64);
+	rig_give(&alice, small, ALLOC_WORN);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 64), 64);
 	ck_assert_uint_eq(alice.got[0].inc, 0);
 }
 END_TEST
 
 START_TEST(low_on_pages_gives_back_empty_segments_but_one)
 {
-	size_t large = get_all(&alice, LARGE);
+	size_t large = rig_get_all(&alice, RIG_LARGE);
 
-	give(&alice, large, ALLOC_FREE);
+	rig_give(&alice, large, ALLOC_FREE);
 	WAIT_FOR(c->barrier.passed > 0);
 	turns(0);
 	/* Most is back in the heap before anybody asked for it. */
 	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
-	ck_assert_uint_gt(slab_count_class(c->slab, LARGE).free, 0);
+	ck_assert_uint_gt(slab_count_class(c->slab, RIG_LARGE).free, 0);
 	ck_assert_uint_eq(alice.reclaims, 0);
 }
 END_TEST
@@ -146,8 +93,8 @@ START_TEST(pages_for_the_index_are_left_when_values_took_all)
 {
 	unsigned n = 0;
 
-	get_all(&alice, LARGE);
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_LARGE);
+	rig_get_all(&alice, RIG_SMALL);
 	ck_assert_uint_eq(heap_left(region.heap), 0);
 	while (heap_take_reserved(region.heap))
 		n++;
@@ -162,15 +109,15 @@ START_TEST(nothing_to_hope_for_is_said_at_once)
 {
 	uint64_t t;
 
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	t = clock_now_ns();
 	for (int i = 0; i < 50; i++)
-		ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+		ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
 	/* Not a single T was waited for. */
 	ck_assert_uint_lt(clock_now_ns() - t, 50 * GRACE_NS);
 	/* Nor a timer: when the index has been searched, it is said. */
 	turns(5);
-	ask(&alice, LARGE, 1);
+	rig_ask(&alice, RIG_LARGE, 1);
 	for (int i = 0; i < 50 && !alice.answered; i++)
 		turn();
 	ck_assert(alice.answered);
@@ -191,13 +138,13 @@ static void delete_by_slot(struct peer *p, size_t n)
 
 START_TEST(deleted_after_memory_ran_out_is_found_soon)
 {
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	for (int i = 0; i < 5; i++) {
-		ck_assert_uint_eq(get(&alice, SMALL, 1), 0);
+		ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 1), 0);
 		delete_by_slot(&alice, 1000);
 		turns(5);
-		ck_assert_uint_eq(get(&alice, SMALL, 64), 64);
-		ck_assert_uint_eq(get_all(&alice, SMALL), 1000 - 64);
+		ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 64), 64);
+		ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), 1000 - 64);
 	}
 }
 END_TEST
@@ -220,7 +167,7 @@ static void time_passes(uint64_t ns)
  */
 START_TEST(search_is_waited_for_however_long_it_takes)
 {
-	size_t tables = region.subtables, n = get_all(&alice, SMALL);
+	size_t tables = region.subtables, n = rig_get_all(&alice, RIG_SMALL);
 	unsigned rounds;
 
 	ck_assert_uint_eq(tables, 8);
@@ -229,7 +176,7 @@ START_TEST(search_is_waited_for_however_long_it_takes)
 		region_slots(&region, region_dir(&region)[i % tables])
 			[i / tables] = slot_pack(alice.held[i], 1, SLOT_DEAD);
 	alice.silent = true;
-	ask(&alice, LARGE, 1);
+	rig_ask(&alice, RIG_LARGE, 1);
 	for (rounds = 0; !alice.answered; rounds++) {
 		WAIT_FOR(alice.answered || alice.barrier);
 		/* Not for what is in limbo. */
@@ -248,24 +195,24 @@ START_TEST(others_are_asked_and_waited_for_a_short_time)
 	unsigned asked;
 	uint64_t t;
 
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	join(&bob, &rig_local, getpid());
 	calm();
 	t = clock_now_ns();
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
 	ck_assert_uint_ge(alice.answered_ns - t, 45 * NS_PER_MS);
 	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
 	ck_assert_uint_eq(bob.reclaims, 1);
 	ck_assert_uint_eq(alice.reclaims, 0);
 	/* Found nothing: not again so soon. */
-	ask(&alice, LARGE, 1);
+	rig_ask(&alice, RIG_LARGE, 1);
 	turns(15);
 	if (clock_now_ns() - t < 100 * NS_PER_MS)
 		ck_assert_uint_eq(bob.reclaims, 1);
 	WAIT_FOR(alice.answered);
 	asked = bob.reclaims;
 	calm();
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
 	ck_assert_uint_gt(bob.reclaims, asked);
 }
 END_TEST
@@ -273,13 +220,13 @@ END_TEST
 START_TEST(what_others_return_is_granted)
 {
 	join(&bob, &rig_local, getpid());
-	get_all(&bob, SMALL);
+	rig_get_all(&bob, RIG_SMALL);
 	ck_assert_uint_eq(alice.reclaims, 1);
 	calm();
-	ask(&alice, LARGE, 64);
+	rig_ask(&alice, RIG_LARGE, 64);
 	WAIT_FOR(bob.reclaims == 1);
 	ck_assert(!alice.answered);
-	give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, ALLOC_FREE);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 64);
 }
@@ -288,9 +235,9 @@ END_TEST
 /* Bob has all there is, and alice nothing. */
 static void bob_takes_all(void)
 {
-	give(&alice, alice.n_held, ALLOC_FREE);
-	get_all(&bob, LARGE);
-	get_all(&bob, SMALL);
+	rig_give(&alice, alice.n_held, ALLOC_FREE);
+	rig_get_all(&bob, RIG_LARGE);
+	rig_get_all(&bob, RIG_SMALL);
 }
 
 /* Asked a moment before: once more, as soon as that may be. */
@@ -298,19 +245,19 @@ START_TEST(who_was_given_memory_since_is_asked_again)
 {
 	unsigned asked;
 
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 1);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
 	join(&bob, &rig_local, getpid());
-	get_all(&bob, LARGE);
-	get_all(&bob, SMALL);
+	rig_get_all(&bob, RIG_LARGE);
+	rig_get_all(&bob, RIG_SMALL);
 	calm();
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
 	asked = bob.reclaims;
-	give(&alice, 1, ALLOC_FREE);
-	ck_assert_uint_eq(get(&bob, LARGE, 1), 1);
-	ask(&alice, LARGE, 1);
+	rig_give(&alice, 1, ALLOC_FREE);
+	ck_assert_uint_eq(rig_get(&bob, RIG_LARGE, 1), 1);
+	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(alice.answered || bob.reclaims > asked);
 	ck_assert(!alice.answered);
-	give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, ALLOC_FREE);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
@@ -319,16 +266,16 @@ END_TEST
 /* Its own request asks others only. */
 START_TEST(who_asks_is_asked_by_others)
 {
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	join(&bob, &rig_local, getpid());
 	bob_takes_all();
 	calm();
 	bob.reclaims = 0;
-	ask(&bob, class_for(100000), 1);
-	ask(&alice, LARGE, 1);
+	rig_ask(&bob, class_for(100000), 1);
+	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(alice.answered || bob.reclaims > 0);
 	ck_assert(!alice.answered);
-	give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, ALLOC_FREE);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
@@ -382,7 +329,7 @@ static void index_is_full(void)
 {
 	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
 
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
 		slots[i] = slot_pack(alice.held[--alice.n_held], 1, 0);
 	join(&bob, &rig_local, getpid());
@@ -405,7 +352,7 @@ START_TEST(what_others_hold_lets_the_index_grow)
 	calm();
 	while (bob.reclaims == 1)
 		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
-	give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, ALLOC_FREE);
 	ck_assert_uint_eq(hint_out(&alice, clock_now_ns() + 20 * NS_PER_SEC),
 			  MSG_HINT_DONE);
 	ck_assert_uint_eq(region.subtables, 2);
@@ -418,7 +365,7 @@ START_TEST(a_full_index_asks_who_was_not_asked)
 	uint64_t asked_ns;
 
 	index_is_full();
-	ask(&bob, LARGE, 1);
+	rig_ask(&bob, RIG_LARGE, 1);
 	WAIT_FOR(alice.reclaims == 1);
 	asked_ns = clock_now_ns();
 	WAIT_FOR(bob.answered);
@@ -460,11 +407,11 @@ START_TEST(what_was_waited_for_is_known_to_sweeps)
 	uint64_t cursor = 0;
 
 	join(&bob, &rig_local, getpid());
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	calm();
-	give(&alice, 64, ALLOC_LIMBO);
+	rig_give(&alice, 64, ALLOC_LIMBO);
 	c->sweep->phase = SWEEP_BEGUN;
-	ask(&bob, SMALL, 8);
+	rig_ask(&bob, RIG_SMALL, 8);
 	ck_assert_uint_eq(c->n_deferred, 1);
 	ck_assert(!bob.session->sweep.granted);
 	WAIT_FOR(bob.answered);
@@ -482,10 +429,10 @@ END_TEST
 START_TEST(one_who_leaves_takes_its_requests_along)
 {
 	join(&bob, &rig_local, getpid());
-	get_all(&alice, SMALL);
+	rig_get_all(&alice, RIG_SMALL);
 	calm();
-	ask(&bob, LARGE, 1);
-	ask(&alice, LARGE, 1);
+	rig_ask(&bob, RIG_LARGE, 1);
+	rig_ask(&alice, RIG_LARGE, 1);
 	ck_assert(!bob.answered);
 	ck_assert_uint_eq(c->n_deferred, 2);
 	bob.session->left = true;
@@ -494,205 +441,6 @@ START_TEST(one_who_leaves_takes_its_requests_along)
 	WAIT_FOR(alice.answered);
 	ck_assert(!bob.answered);
 	ck_assert_uint_eq(c->n_deferred, 0);
-}
-END_TEST
-
-/* ---- the barrier ----------------------------------------------------------------- */
-
-/* One worn block of alice's, which everybody but bob has let go of. */
-static struct block_ref wear_one(void)
-{
-	struct block_ref b;
-
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 1);
-	b = alice.held[alice.n_held - 1];
-	give(&alice, 1, ALLOC_WORN);
-	return b;
-}
-
-START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
-{
-	join(&bob, &rig_local, getpid());
-	bob.silent = true;
-	wear_one();
-	WAIT_FOR(bob.barrier);
-	turns(20);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
-	ck_assert_uint_eq(alice.barrier, 0);
-	ck_assert_uint_eq(log_count("bob"), 0);
-	c->barrier.began_ns -= 10 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
-	ck_assert(barrier_tick(c));
-	ck_assert_uint_eq(log_count("(bob) has not answered"), 1);
-	ck_assert_uint_eq(log_count("4.0 KiB of memory"), 1);
-	ck_assert_uint_eq(log_count("alice"), 0);
-	c->barrier.reported_ns -= 60 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
-	ck_assert_uint_eq(log_count("(bob) has not answered"), 2);
-	ck_assert_uint_eq(bob.fenced, 0);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
-	bob.silent = false;
-	turn();
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
-	ck_assert_uint_eq(c->barrier.passed, 1);
-	ck_assert(!barrier_tick(c));
-}
-END_TEST
-
-START_TEST(silent_remote_client_is_cut_off)
-{
-	join(&bob, &rig_remote, 0);
-	bob.silent = true;
-	wear_one();
-	WAIT_FOR(bob.barrier);
-	c->barrier.began_ns -= 9 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
-	ck_assert_ptr_nonnull(bob.session);
-	c->barrier.began_ns -= NS_PER_SEC;
-	ck_assert(!barrier_tick(c));
-	ck_assert_ptr_null(bob.session);
-	ck_assert_uint_eq(bob.fenced, 1);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
-}
-END_TEST
-
-START_TEST(barrier_that_is_stuck_gives_no_hope)
-{
-	uint64_t t;
-
-	get_all(&alice, SMALL);
-	join(&bob, &rig_local, getpid());
-	bob.silent = true;
-	give(&alice, alice.n_held, ALLOC_FREE);
-	/* Pages are there for the taking, but for bob. */
-	ask(&alice, LARGE, 1);
-	WAIT_FOR(bob.barrier);
-	ck_assert(!alice.answered);
-	c->barrier.began_ns -= NS_PER_SEC;
-	WAIT_FOR(alice.answered);
-	ck_assert_uint_eq(alice.n, 0);
-	t = clock_now_ns();
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 0);
-	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
-	bob.silent = false;
-	turn();
-	ck_assert_uint_eq(get(&alice, LARGE, 1), 1);
-}
-END_TEST
-
-START_TEST(what_comes_during_a_barrier_waits_for_the_next)
-{
-	struct block_ref b;
-
-	join(&bob, &rig_local, getpid());
-	bob.silent = true;
-	ck_assert_uint_eq(get(&alice, SMALL, 1), 1);
-	wear_one();
-	WAIT_FOR(bob.barrier);
-	b = alice.held[0];
-	give(&alice, 1, ALLOC_WORN);
-	answer_barrier(&bob);
-	ck_assert_uint_eq(c->barrier.passed, 1);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
-	ck_assert_uint_eq(slab_count_class(c->slab, b.cls).worn, 1);
-	WAIT_FOR(bob.barrier);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
-	answer_barrier(&bob);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
-	ck_assert_uint_eq(bob.barriers, 2);
-}
-END_TEST
-
-/* All but those that never said READY, and cannot have. */
-START_TEST(session_is_waited_for_if_it_may_have_begun)
-{
-	static const struct msg ready = {.type = MSG_READY};
-
-	for (unsigned i = 0; i < 4; i++) {
-		uint32_t bob_id;
-
-		join(&bob, &rig_local, getpid());
-		bob_id = bob.session->id;
-		if (i & 1)
-			ck_assert(say(&bob, &ready, NULL));
-		bob.unread = i & 2;
-		control_end_session(bob.session);
-		ck_assert_ptr_null(bob.session);
-		ck_assert_int_eq(departed_gone(&c->departed), i == 0);
-		departed_replaced(&c->departed, bob_id, getpid());
-	}
-}
-END_TEST
-
-START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
-{
-	static const struct msg ready = {.type = MSG_READY};
-	pid_t pid = fork();
-
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		pause();
-		_exit(0);
-	}
-	join(&bob, &rig_local, pid);
-	ck_assert(say(&bob, &ready, NULL));
-	control_end_session(bob.session);
-	wear_one();
-	WAIT_FOR(c->barrier.on && alice.barriers == 1 && !alice.barrier);
-	turns(20);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
-	c->barrier.began_ns -= 10 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
-	ck_assert_uint_eq(log_count("still runs"), 1);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	ck_assert(!barrier_tick(c));
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
-}
-END_TEST
-
-START_TEST(no_barrier_without_need_and_no_timer_without_work)
-{
-	join(&bob, &rig_local, getpid());
-	turns(210); /* the tick that watches newcomers */
-	barrier_now(c);
-	barrier_want(c);
-	turns(20);
-	ck_assert_uint_eq(alice.barriers + bob.barriers, 0);
-	ck_assert(!event_pending(c->barrier.due, EV_TIMEOUT, NULL));
-	wear_one();
-	WAIT_FOR(c->barrier.passed == 1);
-	turns(410);
-	/* Each is called once more, however late, and is over then. */
-	WAIT_FOR(!event_pending(c->barrier.due, EV_TIMEOUT, NULL) &&
-		 !event_pending(c->deferred_due, EV_TIMEOUT, NULL) &&
-		 !event_pending(c->tick, EV_TIMEOUT, NULL));
-	ck_assert_uint_eq(c->barrier.passed, 1);
-}
-END_TEST
-
-/* ---- newcomers ------------------------------------------------------------------- */
-
-static unsigned refused; /* why bob was; 0: he was not */
-
-static void hear_refusal(struct peer *p, const struct msg *m)
-{
-	(void)p;
-	ck_assert_uint_eq(m->type, MSG_REFUSE);
-	refused = m->refuse.reason;
-}
-
-/* It broke no rule: it may come again. */
-START_TEST(slow_newcomer_is_sent_away_and_not_blamed)
-{
-	c->cfg.hello_ms = 1;
-	join(&bob, &rig_local, getpid());
-	bob.session->welcomed = false;
-	bob.heard = hear_refusal;
-	WAIT_FOR(!bob.session);
-	ck_assert_uint_eq(refused, MSG_REASON_DISPLACED);
-	ck_assert_uint_eq(c->stats.protocol_errors, 0);
-	ck_assert_ptr_nonnull(alice.session);
 }
 END_TEST
 
@@ -732,19 +480,6 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup_large_index, rig_end);
 	tcase_add_test(t, search_is_waited_for_however_long_it_takes);
 	suite_add_tcase(s, t);
-	t = add_case(s, "barrier");
-	tcase_add_test(
-		t,
-		silent_client_is_named_and_nothing_is_reused_until_it_answers);
-	tcase_add_test(t, silent_remote_client_is_cut_off);
-	tcase_add_test(t, barrier_that_is_stuck_gives_no_hope);
-	tcase_add_test(t, what_comes_during_a_barrier_waits_for_the_next);
-	tcase_add_test(t, session_is_waited_for_if_it_may_have_begun);
-	tcase_add_test(
-		t, session_that_broke_off_is_waited_for_until_its_process_ends);
-	tcase_add_test(t, no_barrier_without_need_and_no_timer_without_work);
-	t = add_case(s, "newcomers");
-	tcase_add_test(t, slow_newcomer_is_sent_away_and_not_blamed);
 	return s;
 }
 
