@@ -208,6 +208,7 @@ struct figure {
 	double cpu_fairness; /* ... of what they do in a second of a CPU */
 	double lost;     /* of those tried, the share that failed */
 	double swaps;    /* compare-and-swap requests for each that succeeded */
+	double cpus;     /* that all of them had */
 	uint64_t done;
 };
 
@@ -252,6 +253,7 @@ static struct figure sum_up(unsigned n, uint64_t took_ns)
 	f.cpu_fairness = slowest / fastest;
 	f.lost = (double)lost / (double)(lost + f.done);
 	f.swaps = (double)swaps / (double)f.done;
+	f.cpus = (double)cpu / (double)took_ns;
 	return f;
 }
 
@@ -283,6 +285,7 @@ static struct figure measure(enum kind kind, unsigned n, unsigned ms,
 }
 
 #define ROUNDS_MAX 5u
+#define SIDE_BY_SIDE 1.6 /* CPUs */
 
 static int by_value(const void *a, const void *b)
 {
@@ -306,7 +309,7 @@ static struct figure medians(const struct figure *f, unsigned n)
 #define MEDIAN(x) .x = median_of(f, n, offsetof(struct figure, x))
 	return (struct figure){MEDIAN(rate), MEDIAN(cpu_rate), MEDIAN(fairness),
 			       MEDIAN(cpu_fairness), MEDIAN(lost),
-			       MEDIAN(swaps)};
+			       MEDIAN(swaps), MEDIAN(cpus)};
 }
 
 static void say(const char *what, unsigned n, const struct figure *f,
@@ -314,9 +317,9 @@ static void say(const char *what, unsigned n, const struct figure *f,
 {
 	scale_say("%s by %2u: %8.0f/s, %.2fx of one; %8.0f in a CPU second, "
 		  "%.2fx; slowest %.2f of the fastest, %.2f in equal time; "
-		  "%.1f%% lost, %.2f swaps each", what, n, f->rate, f->rate / one->rate,
+		  "%.1f%% lost, %.2f swaps each, on %.1f CPUs", what, n, f->rate, f->rate / one->rate,
 		  f->cpu_rate, f->cpu_rate / one->cpu_rate, f->fairness,
-		  f->cpu_fairness, f->lost * 100, f->swaps);
+		  f->cpu_fairness, f->lost * 100, f->swaps, f->cpus);
 }
 
 /*
@@ -347,6 +350,25 @@ static void expect_fairness(const struct figure *f, unsigned n)
 		ck_assert_double_ge(best, 0.25);
 }
 
+/*
+ * Whoever is absorbed by watching swaps nothing; without watching it is one each. They
+ * meet only where they run side by side: what other programs leave of the two CPUs may be
+ * one of them, and nobody is there to be absorbed by.
+ */
+static void expect_absorption(const struct figure *f, unsigned n)
+{
+	struct figure met[ROUNDS_MAX];
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (f[i].cpus >= SIDE_BY_SIDE)
+			met[k++] = f[i];
+	if (k)
+		ck_assert_double_le(medians(met, k).swaps, 0.85);
+	else
+		scale_say("absorption is not judged: they never had two CPUs");
+}
+
 START_TEST(test_put)
 {
 	unsigned ms = (unsigned)scale_pick(200, 3000, 3000);
@@ -368,10 +390,9 @@ START_TEST(test_put)
 	say("put", crowd, &b, &a);
 	expect_no_collapse(&b, &a);
 	expect_fairness(all, rounds);
-	/* Whoever is absorbed by watching swaps nothing; without watching it is one each. */
 	if (scale_pick(0, 1, 1) && !real_server_is_remote() &&
 	    two_cpus(&two) == 2)
-		ck_assert_double_le(b.swaps, 0.85);
+		expect_absorption(all, rounds);
 }
 END_TEST
 
