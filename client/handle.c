@@ -205,7 +205,11 @@ int handle_let_in(struct farkv *kv)
 
 void handle_start_clock(struct farkv *kv)
 {
-	kv->deadline_ns = clock_now_ns() + kv->op_timeout_ns;
+	uint64_t now = clock_now_ns();
+
+	kv->deadline_ns = now + kv->op_timeout_ns;
+	if (kv->link.index)
+		index_date(kv->link.index, now);
 }
 
 void handle_need_clock(struct farkv *kv)

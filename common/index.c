@@ -13,12 +13,6 @@
 #include "clock.h"
 #include "err.h"
 
-static uint64_t clock_boot(void *arg)
-{
-	(void)arg;
-	return clock_now_ns();
-}
-
 /* Post one chain and wait for it; for the directory only. */
 static int chain_run(struct index *ix, struct xport_chain *c, uint64_t deadline)
 {
@@ -126,7 +120,6 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 	ix->sb = *sb;
 	ix->lane = lane;
 	ix->alloc = alloc;
-	ix->now = clock_boot;
 	ix->dir_scratch = xport_mem_alloc(lane, 64);
 	if (!ix->dir_scratch) {
 		err_set(err, "no memory for an index");
@@ -193,6 +186,11 @@ uint64_t index_recent(const struct index *ix)
 	return ix->recent_ns;
 }
 
+void index_date(struct index *ix, uint64_t now_ns)
+{
+	ix->told_ns = now_ns;
+}
+
 uint64_t index_retries(const struct index *ix)
 {
 	return ix->retries;
@@ -200,7 +198,7 @@ uint64_t index_retries(const struct index *ix)
 
 void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg)
 {
-	ix->now = now ? now : clock_boot;
+	ix->now = now;
 	ix->now_arg = arg;
 }
 

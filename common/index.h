@@ -94,6 +94,9 @@ uint64_t index_retries(const struct index *ix);
 /** A moment at which its clock was looked at, not long ago for who writes all the time. */
 uint64_t index_recent(const struct index *ix);
 
+/** The caller has just looked at the clock: the next search need not do so to begin. */
+void index_date(struct index *ix, uint64_t now_ns);
+
 /** Replace the clock (tests). NULL restores clock_now_ns(). */
 void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg);
 

@@ -101,25 +101,6 @@ enum next op_again_bounded(struct index *ix, struct index_op *op,
 	return op_again(ix, op);
 }
 
-void op_chain_begin(struct index_op *op, enum op_state state)
-{
-	op->chain.n = 0;
-	op->chain.status = 0;
-	op->state = (uint8_t)state;
-}
-
-struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
-			      uint64_t off, void *laddr, uint64_t len)
-{
-	struct xport_wr *wr = &op->chain.wr[op->chain.n++];
-
-	*wr = (struct xport_wr){.opcode = (uint8_t)code,
-				.off = off,
-				.laddr = laddr,
-				.len = (uint32_t)len};
-	return wr;
-}
-
 uint64_t op_slot_off(const struct index_op *op)
 {
 	if (op->warm)
@@ -260,7 +241,7 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (warm_start(ix, op, &next))
 		return next;
 	op_chain_begin(op, OP_WINDOW);
-	op->t_start = index_now(ix);
+	op->t_start = index_begin_ns(ix);
 	op_chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
 	if (op_reads_twice(ix, op))
 		op_chain_add(op, XPORT_READ, window_off(op),
@@ -494,13 +475,6 @@ static enum next op_window(struct index *ix, struct index_op *op)
 		return op_again(ix, op);
 	op->settled = true;
 	return op_scan(ix, op);
-}
-
-/* I4: what took longer than T/2 may have read a block after its reuse. */
-bool op_span_ok(const struct index *ix, const struct index_op *op)
-{
-	atom_fence_copy_done();
-	return index_now(ix) - op->t_start <= ix->sb.grace_ns / 2;
 }
 
 /*

@@ -7,6 +7,7 @@
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 
+#include "clock.h"
 #include "contend.h"
 #include "index.h"
 #include "location.h"
@@ -25,9 +26,10 @@ struct index {
 	size_t entries_bytes;
 	uint64_t *dir_scratch; /* lane memory, two words */
 
-	uint64_t (*now)(void *arg);
+	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;
 	uint64_t recent_ns; /* on the clock, some time ago */
+	uint64_t told_ns;   /* on the clock when the call began; 0: look at it */
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
@@ -53,7 +55,16 @@ static inline uint64_t window_off(const struct index_op *op)
 
 static inline uint64_t index_now(const struct index *ix)
 {
-	return ix->now(ix->now_arg);
+	return ix->now ? ix->now(ix->now_arg) : clock_now_ns();
+}
+
+/** When what is READ now will have been begun: this moment, or one shortly before. */
+static inline uint64_t index_begin_ns(struct index *ix)
+{
+	uint64_t told = ix->told_ns;
+
+	ix->told_ns = 0;
+	return told ? told : index_now(ix);
 }
 
 /**
@@ -112,9 +123,24 @@ bool op_take_block(struct index *ix, struct index_op *op);
 void op_forget(struct index_op *op);
 
 /** Begin the chain whose completion is handled in `state`. */
-void op_chain_begin(struct index_op *op, enum op_state state);
-struct xport_wr *op_chain_add(struct index_op *op, enum xport_opcode code,
-			      uint64_t off, void *laddr, uint64_t len);
+static inline void op_chain_begin(struct index_op *op, enum op_state state)
+{
+	op->chain.n = 0;
+	op->chain.status = 0;
+	op->state = (uint8_t)state;
+}
+static inline struct xport_wr *op_chain_add(struct index_op *op,
+					    enum xport_opcode code, uint64_t off,
+					    void *laddr, uint64_t len)
+{
+	struct xport_wr *wr = &op->chain.wr[op->chain.n++];
+
+	*wr = (struct xport_wr){.opcode = (uint8_t)code,
+				.off = off,
+				.laddr = laddr,
+				.len = (uint32_t)len};
+	return wr;
+}
 /** Where slot op->slot_at lies in the region. */
 uint64_t op_slot_off(const struct index_op *op);
 
@@ -124,8 +150,13 @@ static inline uint64_t *op_scratch(struct index_op *op)
 	return op->window + 2 * WINDOW_SLOTS;
 }
 
-/** I4: was what was READ since op->t_start READ within T/2? */
-bool op_span_ok(const struct index *ix, const struct index_op *op);
+/** I4: was what was READ since op->t_start READ within T/2? What took longer may have
+ * read a block after its reuse. */
+static inline bool op_span_ok(const struct index *ix, const struct index_op *op)
+{
+	atom_fence_copy_done();
+	return index_now(ix) - op->t_start <= ix->sb.grace_ns / 2;
+}
 
 /**
  * How much of the block that `word` names a GET brings right to where the caller wants

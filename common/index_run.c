@@ -70,21 +70,26 @@ uint64_t index_strand_deadline(const struct index_strand *s)
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-static void strand_step(struct index *ix, struct index_strand *s,
-			struct index_op *op)
+/* Behind a step: it has a chain to post, or is final or waits. */
+static void strand_add(struct index_strand *s, struct index_op *op)
 {
-	index_op_step(ix, op, op->deadline_ns);
 	list_add(op->posting ? &s->ready : &s->ended, op);
+}
+
+static void op_begin(struct index *ix, struct index_op *op, uint64_t deadline_ns)
+{
+	op->deadline_ns = deadline_ns;
+	op->wait = INDEX_WAIT_NONE;
+	index_op_step(ix, op, deadline_ns);
 }
 
 void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
 		  uint64_t deadline_ns)
 {
-	op->deadline_ns = deadline_ns;
-	op->wait = INDEX_WAIT_NONE;
 	if (!s->ready.first)
 		ix->direct_stages = 0;
-	strand_step(ix, s, op);
+	op_begin(ix, op, deadline_ns);
+	strand_add(s, op);
 }
 
 /* All that is ready ends here: it has changed nothing so far, or it would be final. */
@@ -192,7 +197,8 @@ static bool strand_advance(struct index *ix, struct index_strand *s)
 		if (!s->flown.first)
 			s->last = NULL;
 		any = true;
-		strand_step(ix, s, op);
+		index_op_step(ix, op, op->deadline_ns);
+		strand_add(s, op);
 	}
 	return any;
 }
@@ -247,15 +253,59 @@ static void strand_stage(struct index *ix, struct index_strand *s)
 	stages_check(ix, s);
 }
 
+/*
+ * One operation alone needs no lists, as long as all goes well: a few stages, each done
+ * after a few polls. False if it has not ended by then: it is the strand's now, which
+ * has clocks.
+ */
+static bool run_alone(struct index *ix, struct index_op *op, struct index_strand *s)
+{
+	for (unsigned stage = 0; op->posting; stage++) {
+		unsigned polls = 0;
+		int err;
+
+		if (stage == STAGES_BETWEEN_CLOCKS) {
+			index_strand_init(s);
+			list_add(&s->ready, op);
+			ready_expire(ix, s, index_now(ix));
+			return false;
+		}
+		op->chain.next = NULL;
+		err = xport_post(ix->lane, &op->chain);
+		ix->lane->counters.round_trips++;
+		if (err) {
+			index_op_end(ix, op, err);
+			return true;
+		}
+		while (!op->chain.done && polls++ < POLLS_BETWEEN_CLOCKS)
+			xport_poll(ix->lane);
+		if (!op->chain.done) {
+			index_strand_init(s);
+			list_add(&s->flown, op);
+			s->last = op;
+			return false;
+		}
+		index_op_step(ix, op, op->deadline_ns);
+	}
+	return true;
+}
+
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 	       uint64_t deadline_ns)
 {
 	struct index_strand s;
 
-	index_strand_init(&s);
-	for (size_t i = 0; i < n; i++)
-		if (ops[i]->result == INDEX_PENDING)
-			index_submit(ix, &s, ops[i], deadline_ns);
+	if (n == 1 && ops[0]->result == INDEX_PENDING) {
+		ix->direct_stages = 0;
+		op_begin(ix, ops[0], deadline_ns);
+		if (run_alone(ix, ops[0], &s))
+			return;
+	} else {
+		index_strand_init(&s);
+		for (size_t i = 0; i < n; i++)
+			if (ops[i]->result == INDEX_PENDING)
+				index_submit(ix, &s, ops[i], deadline_ns);
+	}
 	while (!index_strand_rests(&s))
 		strand_stage(ix, &s);
 }

@@ -273,6 +273,9 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 	if (!word_seen(ix, op, &seen))
 		return warm_leave(ix, op);
+	/* Whose block has been READ is a word of this key's, look() knows. */
+	if (seen == op->warm_word && op->kind == INDEX_GET)
+		return get_seen(ix, op, seen);
 	if (seen != op->warm_word)
 		was_wrong(ix, op);
 	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
@@ -318,7 +321,7 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 	op->warm_version = l->version;
 	op->warm_doubted = l->stale != 0;
 	op->looks = 0;
-	op->t_start = index_now(ix);
+	op->t_start = index_begin_ns(ix);
 	if (!would_swap(op, l)) {
 		*next_out = look(ix, op, l->word);
 		return true;

@@ -43,7 +43,7 @@ struct flight {
 	struct xport_chain *chain;
 	uint8_t wr;
 	bool last;  /* of its request: a long one is cut in pieces */
-	uint8_t *mark; /* the last 8 bytes that its answer brings; or NULL */
+	void *mark; /* the last 8 bytes that its answer brings; or NULL */
 };
 
 struct verbs_lane {
@@ -56,6 +56,7 @@ struct verbs_lane {
 	bool reaped; /* ... and there have been some since */
 	struct verbs_mem mem;
 	struct verbs_area areas[VERBS_AREAS_MAX];
+	const struct verbs_area *area; /* where the last request went */
 	uint32_t n_areas;
 	uint32_t depth;    /* of the send queue: a power of two */
 	uint64_t max_piece;
@@ -65,12 +66,17 @@ struct verbs_lane {
 	uint64_t head, tail; /* requests posted, known to be over */
 	struct flight *flight; /* depth of them */
 	uint64_t *found;       /* lane memory: results of CAS, depth of them */
+	uint32_t found_lkey;
 	uint64_t blank;        /* what stands at marks: no memory holds it */
 
 	/* Chains that found no room in the queue yet, and where they stand. */
 	struct xport_chain *queue, **queue_end;
 	unsigned queue_wr;
 	uint64_t queue_at; /* bytes of that request that are posted */
+
+	/* Where a doorbell's list is made; what no request sets stays 0. */
+	struct ibv_send_wr list[POST_MAX];
+	struct ibv_sge sges[POST_MAX][VERBS_SGES]; /* of each what it moves */
 };
 
 static struct verbs_lane *lane_of(struct xport_lane *lane)
@@ -80,93 +86,122 @@ static struct verbs_lane *lane_of(struct xport_lane *lane)
 
 /* ---- requests -------------------------------------------------------------------- */
 
-static const struct verbs_area *area_of(const struct verbs_lane *l, uint64_t off,
-					uint64_t len)
+static const struct verbs_area *area_find(const struct verbs_lane *l, uint64_t off)
 {
-	for (uint32_t i = 0; i < l->n_areas; i++) {
-		const struct verbs_area *a = &l->areas[i];
-
-		if (off >= a->off && off - a->off < a->bytes)
-			return len <= a->bytes - (off - a->off) ? a : NULL;
-	}
+	for (uint32_t i = 0; i < l->n_areas; i++)
+		if (off - l->areas[i].off < l->areas[i].bytes)
+			return &l->areas[i];
 	return NULL;
 }
 
-/* What a work request gathers or scatters. */
-struct sges {
-	struct ibv_sge sge[VERBS_SGES];
-};
+/* Mostly it is the last request's. NULL: they do not lie in one. */
+static inline const struct verbs_area *area_of(struct verbs_lane *l, uint64_t off,
+					       uint64_t len)
+{
+	const struct verbs_area *a = l->area;
 
-static int sge_add(const struct verbs_lane *l, struct sges *s, int n, void *at,
+	if (off - a->off >= a->bytes) {
+		a = area_find(l, off);
+		if (!a)
+			return NULL;
+		l->area = a;
+	}
+	return len <= a->bytes - (off - a->off) ? a : NULL;
+}
+
+static int sge_add(const struct verbs_lane *l, struct ibv_sge *sges, int n, void *at,
 		   uint64_t len)
 {
 	if (len == 0)
 		return n;
-	s->sge[n] = (struct ibv_sge){.addr = (uintptr_t)at,
+	sges[n] = (struct ibv_sge){.addr = (uintptr_t)at,
 				     .length = (uint32_t)len,
 				     .lkey = verbs_mem_lkey(&l->mem, at)};
 	return n + 1;
 }
 
-/* The memory of `len` bytes of a request from its byte `at` on. */
-static int sges_fill(const struct verbs_lane *l, const struct xport_wr *wr,
-		     uint64_t at, uint64_t len, struct sges *s)
+/* The memory of `len` bytes of a request from its byte `at` on, if it has a part. */
+static int sges_split(const struct verbs_lane *l, const struct xport_wr *wr,
+		      uint64_t at, uint64_t len, struct ibv_sge *sges)
 {
-	uint64_t head = wr->part_len ? wr->part_at : wr->len, n;
-	uint64_t behind = head + wr->part_len, end = at + len;
+	uint64_t head = wr->part_at, behind = head + wr->part_len, n;
+	uint64_t end = at + len;
 	uint8_t *mem = wr->laddr;
 	int k = 0;
 
 	if (at < head) {
 		n = UTIL_MIN(end, head) - at;
-		k = sge_add(l, s, k, mem + at, n);
+		k = sge_add(l, sges, k, mem + at, n);
 		at += n;
 	}
 	if (at < behind && at < end) {
 		n = UTIL_MIN(end, behind) - at;
-		k = sge_add(l, s, k, (uint8_t *)wr->part + (at - head), n);
+		k = sge_add(l, sges, k, (uint8_t *)wr->part + (at - head), n);
 		at += n;
 	}
-	return sge_add(l, s, k, mem + (at - wr->part_len), end - at);
+	return sge_add(l, sges, k, mem + (at - wr->part_len), end - at);
 }
 
-/* Build the work request for the next piece of a request. */
-static uint64_t build(struct verbs_lane *l, struct xport_wr *wr, uint64_t at,
-		      struct ibv_send_wr *out, struct sges *s)
+/*
+ * Where the answer's end will stand, the last thing that a device writes there. Behind a
+ * part there are eight bytes or more, for this.
+ */
+static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
 {
-	uint64_t off = wr->off + at, len = UTIL_MIN(wr->len - at, l->max_piece);
+	uint8_t *end = (uint8_t *)(uintptr_t)last->addr + last->length;
+
+	if (last->length < sizeof(l->blank))
+		return NULL;
+	end -= sizeof(l->blank);
+	memcpy(end, &l->blank, sizeof(l->blank));
+	return end;
+}
+
+/* A compare-and-swap, whose number in the queue is `seq`; returns its mark. */
+static void *build_cas(struct verbs_lane *l, const struct xport_wr *wr, uint64_t seq,
+		       struct ibv_send_wr *out)
+{
 	const struct verbs_area *a = area_of(l, wr->off, wr->len);
-	uint64_t seq = l->head;
+	uint64_t *found = &l->found[seq & (l->depth - 1)];
 
 	assert(a); /* looked up before the chain was taken */
-	*out = (struct ibv_send_wr){.wr_id = seq, .sg_list = s->sge};
-	out->num_sge = wr->opcode == XPORT_CAS ?
-			       sge_add(l, s, 0,
-				       &l->found[seq & (l->depth - 1)], len) :
-			       sges_fill(l, wr, at, len, s);
-	if (wr->flags & XPORT_FENCE)
-		out->send_flags = IBV_SEND_FENCE;
-	switch (wr->opcode) {
-	case XPORT_READ:
-		out->opcode = IBV_WR_RDMA_READ;
-		break;
-	case XPORT_WRITE:
-		out->opcode = IBV_WR_RDMA_WRITE;
-		/* A fenced one takes along what comes before it is sent. */
-		if (len <= l->conn.max_inline && !(wr->flags & XPORT_FENCE))
-			out->send_flags |= IBV_SEND_INLINE;
-		break;
-	default:
-		out->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-		out->wr.atomic.remote_addr = a->raddr + (off - a->off);
-		out->wr.atomic.rkey = a->rkey;
-		out->wr.atomic.compare_add = wr->expect;
-		out->wr.atomic.swap = wr->swap;
-		return len;
-	}
-	out->wr.rdma.remote_addr = a->raddr + (off - a->off);
+	*found = l->blank;
+	out->sg_list->addr = (uintptr_t)found;
+	out->sg_list->length = sizeof(*found);
+	out->sg_list->lkey = l->found_lkey;
+	out->num_sge = 1;
+	out->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	out->send_flags = wr->flags & XPORT_FENCE ? IBV_SEND_FENCE : 0;
+	out->wr.atomic.remote_addr = a->raddr + (wr->off - a->off);
+	out->wr.atomic.rkey = a->rkey;
+	out->wr.atomic.compare_add = wr->expect;
+	out->wr.atomic.swap = wr->swap;
+	return found;
+}
+
+/* `len` bytes of a READ or WRITE from its byte `at` on; returns its mark. */
+static void *build_move(struct verbs_lane *l, const struct xport_wr *wr, uint64_t at,
+			uint64_t len, struct ibv_send_wr *out)
+{
+	const struct verbs_area *a = area_of(l, wr->off, wr->len);
+	bool fence = wr->flags & XPORT_FENCE;
+
+	assert(a);
+	out->num_sge = wr->part_len ? sges_split(l, wr, at, len, out->sg_list) :
+				      sge_add(l, out->sg_list, 0,
+					      (uint8_t *)wr->laddr + at, len);
+	out->send_flags = fence ? IBV_SEND_FENCE : 0;
+	out->wr.rdma.remote_addr = a->raddr + (wr->off + at - a->off);
 	out->wr.rdma.rkey = a->rkey;
-	return len;
+	if (wr->opcode == XPORT_READ) {
+		out->opcode = IBV_WR_RDMA_READ;
+		return mark_answer(l, &out->sg_list[out->num_sge - 1]);
+	}
+	out->opcode = IBV_WR_RDMA_WRITE;
+	/* A fenced one takes along what comes before it is sent. */
+	if (len <= l->conn.max_inline && !fence)
+		out->send_flags |= IBV_SEND_INLINE;
+	return NULL;
 }
 
 static void count(struct xport_counters *n, const struct xport_wr *wr)
@@ -185,51 +220,42 @@ static void count(struct xport_counters *n, const struct xport_wr *wr)
 	}
 }
 
-/* Where the answer's end will stand; the last thing that a device writes there. */
-static uint8_t *mark_answer(const struct verbs_lane *l, const struct xport_wr *wr,
-			    const struct ibv_sge *sge)
-{
-	uint8_t *at = (uint8_t *)(uintptr_t)sge->addr;
-
-	/* Behind a part there are eight bytes or more, for this. */
-	if (wr->opcode == XPORT_WRITE || sge->length < sizeof(l->blank))
-		return NULL;
-	at += sge->length - sizeof(l->blank);
-	memcpy(at, &l->blank, sizeof(l->blank));
-	return at;
-}
-
-/* Take the next piece from the queue into `wr`; false if the queue is empty. */
-static bool take_piece(struct verbs_lane *l, struct ibv_send_wr *wr,
-		       struct sges *s)
+/* Move up to `most` pieces from the queue into list[]; returns how many. */
+static unsigned fill_list(struct verbs_lane *l, unsigned most)
 {
 	struct xport_chain *c = l->queue;
-	struct xport_wr *x;
-	struct flight *f;
+	unsigned k = l->queue_wr, n = 0;
+	uint64_t at = l->queue_at;
 
+	for (; c && n < most; n++) {
+		const struct xport_wr *x = &c->wr[k];
+		uint64_t seq = l->head++, len = UTIL_MIN(x->len - at, l->max_piece);
+		struct flight *f = &l->flight[seq & (l->depth - 1)];
+		struct ibv_send_wr *out = &l->list[n];
+
+		out->wr_id = seq;
+		out->next = out + 1;
+		f->mark = x->opcode == XPORT_CAS ? build_cas(l, x, seq, out) :
+						   build_move(l, x, at, len, out);
+		f->chain = c;
+		f->wr = (uint8_t)k;
+		at += len;
+		f->last = at == x->len;
+		if (!f->last)
+			continue;
+		count(&l->base.counters, x);
+		at = 0;
+		if (++k == c->n) {
+			k = 0;
+			c = c->next;
+		}
+	}
+	l->queue = c;
+	l->queue_wr = k;
+	l->queue_at = at;
 	if (!c)
-		return false;
-	x = &c->wr[l->queue_wr];
-	f = &l->flight[l->head & (l->depth - 1)];
-	l->queue_at += build(l, x, l->queue_at, wr, s);
-	*f = (struct flight){.chain = c,
-			     .wr = (uint8_t)l->queue_wr,
-			     .last = l->queue_at == x->len,
-			     .mark = wr->num_sge < 1 ? NULL :
-				     mark_answer(l, x,
-						 &s->sge[wr->num_sge - 1])};
-	l->head++;
-	if (!f->last)
-		return true;
-	count(&l->base.counters, x);
-	l->queue_at = 0;
-	if (++l->queue_wr < c->n)
-		return true;
-	l->queue_wr = 0;
-	l->queue = c->next;
-	if (!l->queue)
 		l->queue_end = &l->queue;
-	return true;
+	return n;
 }
 
 /* ---- the end ----------------------------------------------------------------------- */
@@ -372,23 +398,18 @@ static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
 /* Give the device as much of the queue as fits. */
 static void pump(struct verbs_lane *l)
 {
-	struct ibv_send_wr wr[POST_MAX], *bad = NULL;
-	struct sges s[POST_MAX];
+	struct ibv_send_wr *bad = NULL;
 
 	while (l->queue) {
 		uint64_t room = l->depth - (l->head - l->tail);
-		unsigned n = 0, most = (unsigned)UTIL_MIN(room, POST_MAX);
+		unsigned n = fill_list(l, (unsigned)UTIL_MIN(room, POST_MAX));
 		int rc;
 
-		while (n < most && take_piece(l, &wr[n], &s[n])) {
-			if (n)
-				wr[n - 1].next = &wr[n];
-			n++;
-		}
 		if (n == 0)
 			return;
-		wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
-		rc = ibv_post_send(l->conn.qp, wr, &bad);
+		l->list[n - 1].next = NULL;
+		l->list[n - 1].send_flags |= IBV_SEND_SIGNALED;
+		rc = ibv_post_send(l->conn.qp, l->list, &bad);
 		if (rc) {
 			/* Some devices fail without naming a request. */
 			post_refused(l, bad ? bad->wr_id : l->head, rc);
@@ -600,11 +621,15 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 	l->pd = pd;
 	l->n_areas = UTIL_MIN(p->n_areas, VERBS_AREAS_MAX);
 	memcpy(l->areas, p->areas, l->n_areas * sizeof(l->areas[0]));
+	l->area = l->areas;
+	for (unsigned i = 0; i < POST_MAX; i++)
+		l->list[i].sg_list = l->sges[i];
 	l->depth = VERBS_LANE_SQ;
 	l->queue_end = &l->queue;
 	verbs_mem_init(&l->mem, pd);
 	l->flight = calloc(l->depth, sizeof(*l->flight));
 	l->found = verbs_mem_alloc(&l->mem, l->depth * sizeof(*l->found));
+	l->found_lkey = verbs_mem_lkey(&l->mem, l->found);
 	queue_create(l, owner, p->events);
 	count_registrations(l);
 	if (l->flight && l->found && l->cq) {

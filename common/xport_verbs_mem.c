@@ -22,13 +22,6 @@
 /* ... and so much of them stays registered while it is free. */
 #define KEEP_LARGE ((size_t)128 << 20)
 
-struct verbs_chunk {
-	struct verbs_chunk *next;
-	struct ibv_mr *mr;
-	uint8_t *base;
-	size_t bytes, used;
-};
-
 void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd)
 {
 	*m = (struct verbs_mem){.pd = pd};
@@ -231,30 +224,11 @@ void verbs_mem_remove(struct verbs_mem *m, const void *p)
 	free(c);
 }
 
-static const struct verbs_chunk *chunk_of(const struct verbs_chunk *first,
-					  const void *p)
-{
-	for (const struct verbs_chunk *c = first; c; c = c->next)
-		if ((const uint8_t *)p >= c->base &&
-		    (const uint8_t *)p < c->base + c->bytes)
-			return c;
-	return NULL;
-}
-
 bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes)
 {
-	const struct verbs_chunk *c = chunk_of(m->added, p);
+	const struct verbs_chunk *c = verbs_chunk_of(m->added, p);
 
 	return c && bytes <= c->bytes - (size_t)((const uint8_t *)p - c->base);
-}
-
-uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p)
-{
-	const struct verbs_chunk *c = chunk_of(m->chunks, p);
-
-	if (!c)
-		c = chunk_of(m->added, p);
-	return c ? c->mr->lkey : 0;
 }
 
 void verbs_mem_fini(struct verbs_mem *m)

@@ -35,7 +35,12 @@
 
 /* ---- registered memory (xport_verbs_mem.c) ------------------------------------ */
 
-struct verbs_chunk;
+struct verbs_chunk {
+	struct verbs_chunk *next;
+	struct ibv_mr *mr;
+	uint8_t *base;
+	size_t bytes, used;
+};
 
 #define VERBS_MEM_CLASSES 48
 
@@ -64,8 +69,24 @@ int verbs_mem_add(struct verbs_mem *m, void *p, size_t bytes);
 void verbs_mem_remove(struct verbs_mem *m, const void *p);
 /** Do all these bytes lie in memory that was added in one piece? */
 bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes);
+/** The chunk of that list that `p` lies in; NULL if none. */
+static inline const struct verbs_chunk *verbs_chunk_of(const struct verbs_chunk *first,
+						       const void *p)
+{
+	for (const struct verbs_chunk *c = first; c; c = c->next)
+		if ((size_t)((const uint8_t *)p - c->base) < c->bytes)
+			return c;
+	return NULL;
+}
 /** The local key of memory that verbs_mem_alloc() gave or verbs_mem_add() took. */
-uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p);
+static inline uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p)
+{
+	const struct verbs_chunk *c = verbs_chunk_of(m->chunks, p);
+
+	if (!c)
+		c = verbs_chunk_of(m->added, p);
+	return c ? c->mr->lkey : 0;
+}
 /** Deregister all, unmap what is ours; all QPs that could use it are gone. */
 void verbs_mem_fini(struct verbs_mem *m);
 
