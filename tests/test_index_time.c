@@ -35,6 +35,28 @@ START_TEST(reader_within_half_T_reads_twice)
 }
 END_TEST
 
+/* The time that a call's caller has told counts for its own search, and for no other. */
+START_TEST(the_time_that_was_told_is_one_calls)
+{
+	struct index_key k;
+	uint64_t reads;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "v");
+	fake_now = 1000;
+	index_set_clock(me.ix, fake_clock, NULL);
+	index_date(me.ix, fake_now);
+	age_by_T();
+	for (unsigned n = 0; n < 2; n++) {
+		reads = me.lane->counters.reads;
+		check_value(&me, k, "v");
+		ck_assert_uint_eq(me.lane->counters.reads - reads, n == 0 ? 3 : 2);
+	}
+	teardown();
+}
+END_TEST
+
 /* Wherever the time passes, the span counts from before the slot READ. */
 START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 {
@@ -292,6 +314,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("time");
 
 	tcase_add_loop_test(t, reader_within_half_T_reads_twice, 0, 2);
+	tcase_add_test(t, the_time_that_was_told_is_one_calls);
 	tcase_add_test(t,
 		       reader_slower_than_half_T_word_unchanged_is_confirmed);
 	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
