@@ -196,19 +196,22 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 {
 	bool block = op->kind == INDEX_GET && !(word & SLOT_DEAD);
 	uint64_t bytes = class_bytes(slot_class(word));
+	struct xport_wr *wr;
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return warm_leave(ix, op);
-	op->part_len = block ? op_part_len(ix, op, word) : 0;
+	op->part_len = block && op->into ? op_part_len(ix, op, word) : 0;
 	if (index_op_reserve(ix, op, block ? bytes - op->part_len : 0))
 		return op_done(ix, op, FARKV_ENOMEM);
 	op->warm_word = word;
 	op->looks++;
 	op_chain_begin(op, OP_LOOK);
 	add_look(ix, op, word);
-	if (block)
-		op_part_set(op, op_chain_add(op, XPORT_READ, slot_off(word),
-					     op->buf, bytes));
+	if (block) {
+		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
+		if (op->part_len)
+			op_part_set(op, wr);
+	}
 	return NEXT_POST;
 }
 

@@ -20,6 +20,7 @@ enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
 struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
+	uint64_t end;    /* ... nor from this one on */
 	uint64_t no_run; /* there is no run of so many free pages; 0 unknown */
 	uint8_t *taken;  /* one byte per page; calloc touches none of it */
 	struct run *retired; /* the first n_aging await a barrier's end */
@@ -36,6 +37,7 @@ struct heap *heap_new(uint64_t first, uint64_t count)
 		return NULL;
 	h->first = first;
 	h->count = count;
+	h->end = count;
 	h->taken = calloc(count, 1);
 	if (!h->taken) {
 		free(h);
@@ -59,9 +61,9 @@ static uint64_t take(struct heap *h, uint64_t n)
 
 	if (h->no_run && n >= h->no_run)
 		return 0;
-	while (h->lowest < h->count && h->taken[h->lowest])
+	while (h->lowest < h->end && h->taken[h->lowest])
 		h->lowest++;
-	for (uint64_t i = h->lowest; i < h->count; i++) {
+	for (uint64_t i = h->lowest; i < h->end; i++) {
 		run = h->taken[i] ? 0 : run + 1;
 		if (run < n)
 			continue;
@@ -71,6 +73,17 @@ static uint64_t take(struct heap *h, uint64_t n)
 	}
 	h->no_run = n;
 	return 0;
+}
+
+static uint64_t take_highest(struct heap *h)
+{
+	while (h->end > 0 && h->taken[h->end - 1])
+		h->end--;
+	if (h->end == 0)
+		return 0;
+	h->taken[--h->end] = PAGE_TAKEN;
+	h->used++;
+	return h->first + h->end;
 }
 
 uint64_t heap_left(const struct heap *h)
@@ -85,9 +98,9 @@ uint64_t heap_take(struct heap *h, uint64_t n)
 	return n == 0 || n > heap_left(h) ? 0 : take(h, n);
 }
 
-uint64_t heap_take_reserved(struct heap *h)
+uint64_t heap_take_index(struct heap *h)
 {
-	return h->used == h->count ? 0 : take(h, 1);
+	return h->used == h->count ? 0 : take_highest(h);
 }
 
 void heap_give(struct heap *h, uint64_t page, uint64_t n)
@@ -100,6 +113,8 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 	h->no_run = 0;
 	if (at < h->lowest)
 		h->lowest = at;
+	if (at + n > h->end)
+		h->end = at + n;
 }
 
 /* False if there is no memory for another one. */

@@ -18,7 +18,7 @@ struct heap *heap_new(uint64_t first, uint64_t count);
 void heap_free(struct heap *h);
 
 /**
- * Pages that heap_take() leaves for heap_take_reserved(): the index must be able
+ * Pages that heap_take() leaves for heap_take_index(): the index must be able
  * to rebuild a subtable when values have taken all memory.
  */
 #define HEAP_RESERVE 2u
@@ -29,8 +29,12 @@ void heap_free(struct heap *h);
  */
 uint64_t heap_take(struct heap *h, uint64_t n);
 
-/** Take one page for the index, from the reserve too; 0 if there is none. */
-uint64_t heap_take_reserved(struct heap *h);
+/**
+ * Take one page for the index, from the reserve too: the highest that is free, for the
+ * index's pages stay where they are while values come and go, and among them would leave
+ * gaps that no large value fits in. 0 if there is none.
+ */
+uint64_t heap_take_index(struct heap *h);
 
 /** Give pages back that heap_take() handed out and nobody has ever seen. */
 void heap_give(struct heap *h, uint64_t page, uint64_t n);

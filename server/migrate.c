@@ -132,7 +132,7 @@ static bool half_take(struct migration *m, unsigned half)
 
 	if (half_found(m, half))
 		return true;
-	page = heap_take_reserved(m->r->heap);
+	page = heap_take_index(m->r->heap);
 	if (!page)
 		return false;
 	gen = region_next_gen(m->r);

@@ -95,7 +95,7 @@ static void index_create(struct region *r)
 	r->subtables = UINT64_C(1) << r->depth;
 	for (uint64_t i = 0; i < r->subtables; i++) {
 		uint32_t gen = region_next_gen(r);
-		uint64_t page = heap_take(r->heap, 1);
+		uint64_t page = heap_take_index(r->heap);
 		uint64_t *slot = region_at(r, page * PAGE_BYTES);
 
 		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)

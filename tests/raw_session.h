@@ -9,7 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/layout.h"
 #include "common/msg.h"
+
+/** Where the index's first subtable lies if the server has that many MiB: at the end of
+ * what follows 2 MiB of metadata. */
+#define RAW_INDEX_PAGE(mib) ((((mib) + 2u) << 20) / PAGE_BYTES - 1)
 
 /** Connect to the socket at `path`. */
 int raw_dial(const char *path);

@@ -70,7 +70,7 @@ static int lane_request(struct xport_lane *lane, uint8_t opcode, uint64_t off,
 	return err ? err : c.status;
 }
 
-/* A writer's session, and bytes at the region's end that nobody else uses. */
+/* A writer's session, and bytes in the middle of the region that nobody else uses. */
 struct witness {
 	struct client client;
 	struct xport_lane *lane;
@@ -84,7 +84,7 @@ static void witness_open(struct witness *w)
 	client_welcome(&w->client, MSG_ROLE_RW);
 	client_areas(&w->client, w->areas);
 	w->lane = lane_open(&w->client, w->areas);
-	w->target = w->areas[1].off + w->areas[1].bytes - TARGET_BYTES;
+	w->target = w->areas[1].off + w->areas[1].bytes / 2;
 	memset(w->bytes, 0, sizeof(w->bytes));
 	memset(w->bytes + 8, 0x5a, sizeof(w->bytes) - 8);
 	if (lane_request(w->lane, XPORT_WRITE, w->target, w->bytes))
@@ -110,7 +110,7 @@ static void case_control(void)
 	uint64_t raddr;
 
 	witness_open(&w);
-	raddr = w.areas[1].raddr + w.areas[1].bytes - TARGET_BYTES;
+	raddr = w.areas[1].raddr + (w.target - w.areas[1].off);
 	for (unsigned i = 0; i < 2 * RAW_REQUESTS; i++) {
 		unsigned which = i / 2;
 		bool welcomed = i % 2;
@@ -272,7 +272,7 @@ static void try_right(const struct right *t, struct witness *w,
 	if (t->place == META)
 		off = areas[0].bytes - TARGET_BYTES;
 	else if (t->place == BEYOND)
-		areas[1].raddr += TARGET_BYTES / 2;
+		areas[1].raddr += areas[1].bytes / 2 - TARGET_BYTES / 2;
 	else if (t->place == BELOW)
 		areas[1].raddr -= areas[1].bytes;
 	lane = lane_open(&c, areas);

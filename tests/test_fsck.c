@@ -215,7 +215,7 @@ static struct scribble plan(enum damage what, struct farkv_fsck *f)
 		break;
 	case WORD_TO_NOTHING:
 		p.value = (p.value & ~SLOT_PTR_MASK) |
-			  (sb.region_bytes - PAGE_BYTES) / PTR_UNIT;
+			  sb.region_bytes / 2 / PTR_UNIT;
 		break;
 	case WORD_TO_INDEX:
 		p.value = (p.value & ~SLOT_PTR_MASK) |

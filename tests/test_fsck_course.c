@@ -81,7 +81,7 @@ static uint64_t *move_subtable(unsigned i)
 	uint64_t *entry = &region_dir(&region)[i], before = *entry, *slots;
 	uint32_t gen = region_next_gen(&region);
 
-	*entry = entry_pack(heap_take_reserved(region.heap), gen, 1);
+	*entry = entry_pack(heap_take_index(region.heap), gen, 1);
 	heap_retire(region.heap, entry_page(before), 1);
 	slots = slots_in(i);
 	for (unsigned k = 0; k < SUBTABLE_SLOTS; k++)

@@ -149,7 +149,7 @@ static size_t client_message(int i, uint8_t *buf)
 		hello,
 		{.type = MSG_GRANT_REQ, .req = 2, .grant_req = {0, 1}},
 		{.type = MSG_RETURN, .blocks = {.n = 1}},
-		{.type = MSG_HINT, .req = 3, .hint = {64, 1, 1}},
+		{.type = MSG_HINT, .req = 3, .hint = {RAW_INDEX_PAGE(64), 1, 1}},
 		{.type = MSG_PREFIX_REQ, .req = 4},
 		{.type = MSG_STATS_REQ, .req = 5},
 		{.type = MSG_PING, .req = 6, .epoch = {7}},
@@ -311,7 +311,7 @@ START_TEST(return_of_what_is_not_out_ends_the_session)
 	bad[2].off = UINT64_C(1) << 38;  /* beyond the region */
 	bad[3].cls = 4;                /* another class */
 	bad[4].off += 128 * 3;         /* never granted, or granted to others */
-	bad[5].off = 2 << 20;          /* the index */
+	bad[5].off = RAW_INDEX_PAGE(64) * PAGE_BYTES;
 	close(fd);
 	for (int i = 0; i < 6; i++) {
 		fd = session();

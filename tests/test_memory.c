@@ -96,7 +96,7 @@ START_TEST(pages_for_the_index_are_left_when_values_took_all)
 	rig_get_all(&alice, RIG_LARGE);
 	rig_get_all(&alice, RIG_SMALL);
 	ck_assert_uint_eq(heap_left(region.heap), 0);
-	while (heap_take_reserved(region.heap))
+	while (heap_take_index(region.heap))
 		n++;
 	ck_assert_uint_eq(n, HEAP_RESERVE);
 	region.subtables += n; /* for the sum in rig_end() */

@@ -525,7 +525,7 @@ START_TEST(migration_begin_without_memory_changes_nothing)
 
 	setup();
 	fill(0, 100);
-	while (heap_take_reserved(r.heap))
+	while (heap_take_index(r.heap))
 		;
 	used = heap_used(r.heap);
 	ck_assert_int_eq(migration_begin(migration, 0, MIGRATE_COMPACT),

@@ -61,6 +61,33 @@ START_TEST(heap_take_finds_a_run_that_there_was_none_of)
 }
 END_TEST
 
+/* Values come and go below; a large one finds all that the index has not. */
+START_TEST(heap_take_index_takes_the_highest)
+{
+	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
+	uint64_t last = FIRST + 10 + HEAP_RESERVE - 1, a;
+
+	ck_assert_uint_eq(heap_take_index(h), last);
+	a = heap_take(h, 2);
+	ck_assert_uint_eq(a, FIRST);
+	ck_assert_uint_eq(heap_take_index(h), last - 1);
+	heap_retire(h, last, 1);
+	ck_assert_uint_eq(heap_take_index(h), last - 2);
+	ck_assert(heap_barrier_begin(h));
+	heap_barrier_passed(h);
+	ck_assert_uint_eq(heap_take_index(h), last);
+	heap_give(h, a, 2);
+	ck_assert_uint_eq(heap_take(h, 7), FIRST);
+	for (uint64_t page = last - 3; page >= FIRST + 7; page--)
+		ck_assert_uint_eq(heap_take_index(h), page);
+	ck_assert_uint_eq(heap_take_index(h), 0);
+	ck_assert_uint_eq(heap_used(h), 10 + HEAP_RESERVE);
+	heap_give(h, FIRST + 3, 1);
+	ck_assert_uint_eq(heap_take_index(h), FIRST + 3);
+	heap_free(h);
+}
+END_TEST
+
 START_TEST(heap_retire_pages_are_free_after_a_barrier_that_began_later)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
@@ -219,6 +246,7 @@ static Suite *suite(void)
 
 	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
 	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
+	tcase_add_test(t, heap_take_index_takes_the_highest);
 	tcase_add_test(
 		t, heap_retire_pages_are_free_after_a_barrier_that_began_later);
 	suite_add_tcase(s, t);

@@ -190,7 +190,8 @@ START_TEST(messages_out_of_turn)
 	a = hear_question(fd, n);
 	/* Blocks that are not out, or none at all. */
 	for (uint64_t off = 0; off < 4; off++) {
-		struct block_ref none = {.off = 0x200000 + 32 * off,
+		struct block_ref none = {.off = RAW_INDEX_PAGE(64) * PAGE_BYTES +
+						32 * off,
 					 .cls = (uint8_t)(off * 30)};
 
 		claim(fd, n, 0, &none, 1);
