@@ -2,13 +2,24 @@
 /* Blocks: how a handle gets them, waits for them, and gives them back. */
 #include "config.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "client/channel.h"
+#include "client/session_priv.h"
 #include "common/clock.h"
 #include "handle_rig.h"
 #include "test_main.h"
+
+/* What was asked for ahead of need has come, and lies where the handle finds it. */
+static void no_grant_out(void)
+{
+	while (session_grants_out(kv->link.session) > 0)
+		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the mail */
+}
 
 START_TEST(test_late_grant)
 {
@@ -136,6 +147,46 @@ START_TEST(test_no_space)
 }
 END_TEST
 
+static const struct channel_ops *real_ops;
+static unsigned returns; /* that were to be sent */
+
+/* There is no room for the second RETURN, when it is sent for the first time. */
+static int send_full_once(struct channel *ch, const void *buf, size_t len)
+{
+	struct msg m;
+
+	if (msg_decode(buf, len, &m) == 0 && m.type == MSG_RETURN &&
+	    ++returns == 2)
+		return EAGAIN;
+	return real_ops->send(ch, buf, len);
+}
+
+/*
+ * What a handle holds may be all that is missing, so when it is told no it gives
+ * everything back and asks again; and if the socket had no room for all of it, the rest
+ * when it is told so again.
+ */
+START_TEST(test_no_space_behind_a_full_socket)
+{
+	struct channel *ch = kv->link.session->ch;
+	struct channel_ops ops = *ch->ops;
+
+	/* More of them rest than go in three messages. */
+	for (unsigned i = 0; i < 4 * INVENTORY_RETURN_MAX; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	real_ops = ch->ops;
+	ops.send = send_full_once;
+	ch->ops = &ops;
+	fake_server_set(&srv, grant_blocks, 0);
+	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 5000), FARKV_ENOSPC);
+	heard_by_server();
+	ck_assert_uint_ge(returns, 5);
+	ck_assert_uint_eq(srv.granted - srv.returned, 1);
+	ch->ops = real_ops;
+}
+END_TEST
+
 /* With a block in limbo that the deadline does not allow to wait for, the
  * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
 START_TEST(test_limbo_beyond_the_deadline)
@@ -259,10 +310,7 @@ START_TEST(test_reclaim)
 
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(put("k", "v"), 0);
-	/* What was asked for ahead of need has come. */
-	while (session_grants_out(kv->link.session) > 0)
-		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
-	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the mail */
+	no_grant_out();
 	ck_assert_uint_gt(srv.granted, 1);
 	fake_server_send(&srv, &m, NULL);
 	fake_server_send(&srv, &barrier, NULL);
@@ -295,6 +343,7 @@ static Suite *suite(void)
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
+	tcase_add_test(t_grace, test_no_space_behind_a_full_socket);
 	tcase_add_test(t_grace, test_limbo_beyond_the_deadline);
 	tcase_add_test(t_grace, test_barrier);
 	suite_add_tcase(s, t_grace);
