@@ -103,6 +103,36 @@ static inline void atom_copy_block(void *dst, const void *src, size_t len)
 	ATOM_UNWATCHED_END();
 }
 
+/**
+ * The same for a copy of `len` bytes, a multiple of 8, that is looked at at once: each of
+ * its bytes is stored once, 16 at a time, so a load of some of them can be served by the
+ * store that is still on its way. memcpy(3) lets its last stores overlap the others, and
+ * a load of both waits until they are done.
+ */
+static inline void atom_copy_small(void *dst, const void *src, size_t len)
+{
+	uint8_t *to = (uint8_t *)dst;
+	const uint8_t *from = (const uint8_t *)src;
+
+	ATOM_UNWATCHED_BEGIN();
+#if !defined(__SSE2__)
+	memcpy(to, from, len);
+#else
+	size_t at = 0;
+
+	for (; at + 16 <= len; at += 16) {
+		__m128i words = _mm_loadu_si128(
+			(const __m128i *)(const void *)(from + at));
+
+		__asm__("" : "+x"(words)); /* no call of memcpy() of the loop */
+		_mm_storeu_si128((__m128i *)(void *)(to + at), words);
+	}
+	if (at < len)
+		memcpy(to + at, from + at, 8);
+#endif
+	ATOM_UNWATCHED_END();
+}
+
 static inline uint64_t atom_word_at(const uint8_t *p)
 {
 	uint64_t x;

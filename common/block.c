@@ -121,16 +121,10 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 {
 	const uint8_t *p = image;
 	struct block_header h;
-	uint64_t sum;
-	size_t end;
 
 	header_copy(&h, p);
-	if (!header_fits(&h, ref))
-		return BLOCK_BAD;
-	end = sizeof(h) + h.key_len + h.value_len;
-	memcpy(&sum, p + block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
-	       sizeof(sum));
-	if (sum != (hash_image(p, end) ^ block_binding(ref)))
+	if (!header_fits(&h, ref) ||
+	    !block_sum_holds(p, ref, h.key_len, h.value_len))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	view_out->key = p + sizeof(h);

@@ -66,6 +66,19 @@ static inline uint32_t block_head_sum(const struct block_header *h,
 	return hash_header(h->version, block_head_lengths(h), h->expiry, seed);
 }
 
+/** Is the checksum at the end of this image the one that a block of `ref`'s has, which
+ * holds a key and a value of these lengths? */
+static inline bool block_sum_holds(const uint8_t *image, struct block_ref ref,
+				   uint16_t key_len, uint32_t value_len)
+{
+	size_t end = sizeof(struct block_header) + key_len + value_len;
+	uint64_t sum;
+
+	memcpy(&sum, image + block_room(key_len, value_len) - BLOCK_SUM_BYTES,
+	       sizeof(sum));
+	return sum == (hash_image(image, end) ^ block_binding(ref));
+}
+
 /** What a block says, once verified. Points into the image it came from. */
 struct block_view {
 	const uint8_t *key;

@@ -136,4 +136,11 @@ void index_put_prepare(const struct index *ix, struct index_op *op);
 enum over index_put_over(struct index *ix, struct index_op *op,
 			 const uint64_t *slots, uint64_t *found_out);
 
+/**
+ * A GET by loads in one piece, for the commonest case alone: the key's slot is the first
+ * of its fingerprint, in its home line, alive, its value small. `slots` is the key's
+ * window. False: something was not so, or moved; nothing has happened.
+ */
+bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots);
+
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A PUT over a value that is there, straight on: what a store is asked for all the time,
- * and what takes two thirds of the instructions if it is not asked at each step what else
- * could be. Who waits for memory here does it twice: for the window, which farkv_put()
- * asks for before all else, and for the head of the block that the slot names. While that
- * is on its way the new block is written, and all is done that can be. What is left to do
- * behind it is little, and so is what the next PUT does before it asks for its window: a
- * CPU looks some 300 instructions ahead, and so the two overlap.
+ * A PUT over a value that is there, and a GET of one, straight on: what a store is asked
+ * for all the time, and what takes two thirds of the instructions if it is not asked at
+ * each step what else could be. Who waits for memory here does it twice: for the window,
+ * which farkv_put() and farkv_get() ask for before all else, and for the block that the
+ * slot names. While its head is on its way a PUT writes the new block, and does all that
+ * can be done. What is left to do behind it is little, and so is what the next call does
+ * before it asks for its window: a CPU looks some 300 to 450 instructions ahead, and so the
+ * two overlap.
  */
 #include "config.h"
 
@@ -92,8 +93,9 @@ struct target {
  * The key's slot in its home line, where all before it are others' at first sight. False
  * also if the block there has no room for the key.
  */
-static inline bool find_slot(const struct index *ix, struct index_op *op,
-			     const uint64_t *slots, struct target *t)
+static inline __attribute__((always_inline)) bool
+find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
+	  struct target *t)
 {
 	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
 	uint64_t w;
@@ -295,4 +297,58 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	if (!(op->has_block || take_block_now(ix, op)) || !write_block(ix, op))
 		return OVER_NOT;
 	return swap_slot(ix, op, slots, &t, watches, found_out);
+}
+
+/* ---- GET ------------------------------------------------------------------------- */
+
+/* What the block's head says; false if it is not what its word names, or this key's. */
+static inline bool head_fits(const struct index_op *op, const struct target *t,
+			     const struct block_header *h)
+{
+	return h->inc_flags == t->ref.inc && h->key_len == op->key.len &&
+	       block_room(h->key_len, h->value_len) <= t->bytes &&
+	       !(op->into && h->value_len >= INDEX_PART_MIN);
+}
+
+/*
+ * Copy the block, and verify the copy. What is taken from the head was looked at once and
+ * is not loaded again: if somebody breaks the rules meanwhile, lengths stay what they are.
+ */
+static inline bool copy_block(const struct index_op *op, const struct target *t,
+			      const struct block_header *h)
+{
+	atom_copy_small(op->buf, t->head, block_room(h->key_len, h->value_len));
+	return block_sum_holds(op->buf, t->ref, h->key_len, h->value_len) &&
+	       atom_same_block(op->key.data, op->buf + sizeof(*h), h->key_len);
+}
+
+bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	struct block_header h;
+	struct target t;
+
+	if (!find_slot(ix, op, slots, &t) || (op->expect_word & SLOT_DEAD) ||
+	    t.bytes > OVER_MAX)
+		return false;
+	for (uint64_t at = LINE_BYTES; at < t.bytes; at += LINE_BYTES)
+		__builtin_prefetch(t.head + at);
+	atom_copy_block(&h, t.head, sizeof(h));
+	atom_compiler_barrier();
+	if (!head_fits(op, &t, &h) || index_op_reserve(ix, op, t.bytes) ||
+	    !copy_block(op, &t, &h) ||
+	    !still_holds(&slots[op->slot_at], op->expect_word))
+		return false;
+	count_stages(ix, 1);
+	count->reads += 2;
+	count->read_bytes += WINDOW_BYTES + t.bytes;
+	op->view = (struct block_view){
+		.key = op->buf + sizeof(h),
+		.value = op->buf + sizeof(h) + h.key_len,
+		.version = h.version,
+		.value_len = h.value_len,
+		.key_len = h.key_len};
+	op->version = h.version;
+	op->result = 0;
+	return true;
 }

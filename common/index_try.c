@@ -202,6 +202,8 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 
 	if (!slots)
 		return false;
+	if (index_get_over(ix, op, slots))
+		return true;
 	look = search(ix, op, slots, false, &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;

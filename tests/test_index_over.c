@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A put over a value, straight on (index_over.c), and where it is not for that. */
+/* A put over a value and a get of one, straight on (index_over.c), and where it is not for
+ * that. */
 #include "config.h"
 
 #include "loads_rig.h"
@@ -49,6 +50,79 @@ START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
 	teardown();
 }
 END_TEST
+
+/* ---- GET ------------------------------------------------------------------------- */
+
+/* What a get of `who` costs by the counters, which tell what a card would have seen. */
+static void check_get(struct index_key who, const char *value, unsigned reads,
+		      unsigned round_trips)
+{
+	struct xport_counters before = me.lane->counters;
+
+	if (value)
+		check_value(&me, who, value);
+	else
+		ck_assert_int_eq(run(&me, INDEX_GET, who, NULL, 0),
+				 FARKV_ENOTFOUND);
+	ck_assert_uint_eq(me.lane->counters.reads - before.reads, reads);
+	ck_assert_uint_eq(me.lane->counters.round_trips - before.round_trips,
+			  round_trips);
+	ck_assert_uint_eq(me.lane->counters.doorbells - before.doorbells,
+			  round_trips);
+}
+
+START_TEST(get_straight_on_or_not_finds_the_same)
+{
+	struct index_key second;
+	static char large[4000];
+
+	setup_over("a", 77);
+	second = key_at("b", 77);
+	check_get(k, "second", 2, 2);
+	check_get(second, NULL, 2, 2);
+	PUT(&me, second, "other");
+	check_get(second, "other", 3, 2);
+	check_get(k, "second", 2, 2);
+	ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
+	check_get(k, NULL, 2, 2);
+	check_get(second, "other", 2, 2);
+	memset(large, 'x', sizeof(large) - 1);
+	fake_region_grant(&region, me.alloc,
+			  (uint8_t)class_for(block_room(1, sizeof(large))), 2);
+	PUT(&me, k, large);
+	check_get(k, large, 2, 2);
+	PUT(&me, k, "");
+	check_get(k, "", 2, 2);
+	teardown();
+}
+END_TEST
+
+/* Its length is what says how much is copied. */
+START_TEST(get_does_not_believe_a_length)
+{
+	struct block_header *h;
+
+	setup_over("k", 0);
+	h = (struct block_header *)(void *)(region.base +
+					    slot_off(*slots_of(k)));
+	for (uint32_t len = 1; len; len <<= 1) {
+		h->value_len ^= len;
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 FARKV_ECORRUPT);
+		h->value_len ^= len;
+	}
+	for (uint32_t len = 1; len < 0x10000; len <<= 1) {
+		h->key_len ^= (uint16_t)len;
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 FARKV_ECORRUPT);
+		h->key_len ^= (uint16_t)len;
+	}
+	check_get(k, "second", 2, 2);
+	teardown();
+}
+END_TEST
+
+/* ---- PUT ------------------------------------------------------------------------- */
 
 static void damage(void)
 {
@@ -222,6 +296,8 @@ static Suite *suite(void)
 
 	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
+	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
+	tcase_add_test(t, get_does_not_believe_a_length);
 	tcase_add_test(t, put_over_a_damaged_header_is_refused);
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
