@@ -129,16 +129,17 @@ static uint64_t jittered(struct farkv *kv, uint64_t ns)
 static int attempts(struct farkv *kv)
 {
 	uint64_t pause = BACKOFF_MIN_NS;
+	int err = 0;
 
 	for (;;) {
 		uint64_t now = clock_now_ns(), wait = jittered(kv, pause);
-		int err;
 
+		/* Who slept too long says why the last attempt failed. */
 		if (now >= kv->deadline_ns)
-			return err_set(FARKV_ETIMEDOUT,
-				       "no new connection to %s came about in "
-				       "time",
-				       kv->uri.shown);
+			return err ? err : err_set(
+				FARKV_ETIMEDOUT,
+				"no new connection to %s came about in time",
+				kv->uri.shown);
 		err = relink_up(kv, UTIL_MIN(now + ATTEMPT_NS,
 					     kv->deadline_ns));
 		if (!err || !may_pass(err))

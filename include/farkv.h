@@ -366,7 +366,8 @@ void farkv_close(struct farkv *kv);
  * written or freed.
  *
  * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
- * FARKV_ECORRUPT, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM.
+ * FARKV_ECORRUPT, FARKV_EFORMAT (the directory is damaged), FARKV_ETIMEDOUT,
+ * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM.
  * Linearizable per key. Cost: 1 round trip for a key whose place is remembered;
  * otherwise 2 for a hit, 1 for a miss; none leaves the machine over shared memory.
  */
@@ -578,13 +579,16 @@ int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
 
 /**
  * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the time it
- * took in nanoseconds. Errors: FARKV_ETIMEDOUT, FARKV_EDISCONNECTED.
+ * took in nanoseconds. Errors: FARKV_EINVAL (no handle), FARKV_ETIMEDOUT,
+ * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM, FARKV_EPROTOCOL (its answer makes no
+ * sense).
  */
 int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out) FARKV_MUST_CHECK;
 
 /**
  * Ask the server for its statistics. `stats->size` must be set by the caller.
- * Item counts come from a scan that the server repeats at most once a second.
+ * Item counts come from a scan that the server repeats at most once a second. Errors as
+ * farkv_ping(), which the other questions share.
  */
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
 
