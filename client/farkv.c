@@ -166,7 +166,8 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 	op->into = w->into;
 	op->into_cap = w->into_cap;
 	if (!index_try(kv->link.index, op)) {
-		handle_need_clock(kv);
+		if (!kv->deadline_ns)
+			index_date(kv->link.index, handle_start_clock(kv));
 		if (w->kind == INDEX_PUT)
 			handle_put(kv, op);
 		else

@@ -203,19 +203,18 @@ int handle_let_in(struct farkv *kv)
 	return 0;
 }
 
-void handle_start_clock(struct farkv *kv)
+uint64_t handle_start_clock(struct farkv *kv)
 {
 	uint64_t now = clock_now_ns();
 
 	kv->deadline_ns = now + kv->op_timeout_ns;
-	if (kv->link.index)
-		index_date(kv->link.index, now);
+	return now;
 }
 
 void handle_need_clock(struct farkv *kv)
 {
 	if (!kv->deadline_ns)
-		handle_start_clock(kv);
+		(void)handle_start_clock(kv);
 }
 
 int handle_begin(struct farkv *kv)

@@ -118,7 +118,8 @@ static inline int handle_enter(struct farkv *kv)
 	kv->deadline_ns = 0;
 	return gate_enter(kv->gate) ? 0 : handle_enter_anyhow(kv);
 }
-void handle_start_clock(struct farkv *kv);
+/** The call's deadline counts from now on, which is returned. */
+uint64_t handle_start_clock(struct farkv *kv);
 /** Start it unless this call has. */
 void handle_need_clock(struct farkv *kv);
 static inline void handle_end(struct farkv *kv)

@@ -94,7 +94,7 @@ uint64_t index_retries(const struct index *ix);
 /** A moment at which its clock was looked at, not long ago for who writes all the time. */
 uint64_t index_recent(const struct index *ix);
 
-/** The caller has just looked at the clock: the next search need not do so to begin. */
+/** The caller has just looked at the clock: index_run(), which follows, need not do so. */
 void index_date(struct index *ix, uint64_t now_ns);
 
 /** Replace the clock (tests). NULL restores clock_now_ns(). */

@@ -29,7 +29,7 @@ struct index {
 	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;
 	uint64_t recent_ns; /* on the clock, some time ago */
-	uint64_t told_ns;   /* on the clock when the call began; 0: look at it */
+	uint64_t told_ns;   /* ... when operations began to be begun; 0: look at it */
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
@@ -59,12 +59,9 @@ static inline uint64_t index_now(const struct index *ix)
 }
 
 /** When what is READ now will have been begun: this moment, or one shortly before. */
-static inline uint64_t index_begin_ns(struct index *ix)
+static inline uint64_t index_begin_ns(const struct index *ix)
 {
-	uint64_t told = ix->told_ns;
-
-	ix->told_ns = 0;
-	return told ? told : index_now(ix);
+	return ix->told_ns ? ix->told_ns : index_now(ix);
 }
 
 /**

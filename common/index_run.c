@@ -298,13 +298,18 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
 		ix->direct_stages = 0;
 		op_begin(ix, ops[0], deadline_ns);
+		ix->told_ns = 0;
 		if (run_alone(ix, ops[0], &s))
 			return;
 	} else {
 		index_strand_init(&s);
+		/* One moment for all: it must be no later than their READs. */
+		if (!ix->told_ns)
+			ix->told_ns = index_now(ix);
 		for (size_t i = 0; i < n; i++)
 			if (ops[i]->result == INDEX_PENDING)
 				index_submit(ix, &s, ops[i], deadline_ns);
+		ix->told_ns = 0;
 	}
 	while (!index_strand_rests(&s))
 		strand_stage(ix, &s);
