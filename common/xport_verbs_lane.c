@@ -17,9 +17,8 @@
  */
 #include "config.h"
 
-#include "xport_verbs_priv.h"
+#include "xport_verbs_lane.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,229 +32,13 @@
 #include "log.h"
 #include "util.h"
 
-#define POST_MAX 64u /* work requests of one doorbell */
 #define POLL_MAX 16
 #define DRAIN_NS (500 * NS_PER_MS)
 #define ANSWER_LOST IBV_WC_GENERAL_ERR
 
-/* One work request under way. */
-struct flight {
-	struct xport_chain *chain;
-	uint8_t wr;
-	bool last;  /* of its request: a long one is cut in pieces */
-	void *mark; /* the last 8 bytes that its answer brings; or NULL */
-};
-
-struct verbs_lane {
-	struct xport_lane base;
-	struct verbs_conn conn;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_comp_channel *events; /* of cq; NULL: nobody waits */
-	bool armed;  /* the next completion is told, or the last one was */
-	bool reaped; /* ... and there have been some since */
-	struct verbs_mem mem;
-	struct verbs_area areas[VERBS_AREAS_MAX];
-	const struct verbs_area *area; /* where the last request went */
-	uint32_t n_areas;
-	uint32_t depth;    /* of the send queue: a power of two */
-	uint64_t max_piece;
-	pid_t pid;         /* of the process that may talk to the device */
-	const char *why;   /* it broke; NULL: for a reason of its user's */
-
-	uint64_t head, tail; /* requests posted, known to be over */
-	struct flight *flight; /* depth of them */
-	uint64_t *found;       /* lane memory: results of CAS, depth of them */
-	uint32_t found_lkey;
-	uint64_t blank;        /* what stands at marks: no memory holds it */
-
-	/* Chains that found no room in the queue yet, and where they stand. */
-	struct xport_chain *queue, **queue_end;
-	unsigned queue_wr;
-	uint64_t queue_at; /* bytes of that request that are posted */
-
-	/* Where a doorbell's list is made; what no request sets stays 0. */
-	struct ibv_send_wr list[POST_MAX];
-	struct ibv_sge sges[POST_MAX][VERBS_SGES]; /* of each what it moves */
-};
-
 static struct verbs_lane *lane_of(struct xport_lane *lane)
 {
 	return (struct verbs_lane *)(void *)lane;
-}
-
-/* ---- requests -------------------------------------------------------------------- */
-
-static const struct verbs_area *area_find(const struct verbs_lane *l, uint64_t off)
-{
-	for (uint32_t i = 0; i < l->n_areas; i++)
-		if (off - l->areas[i].off < l->areas[i].bytes)
-			return &l->areas[i];
-	return NULL;
-}
-
-/* Mostly it is the last request's. NULL: they do not lie in one. */
-static inline const struct verbs_area *area_of(struct verbs_lane *l, uint64_t off,
-					       uint64_t len)
-{
-	const struct verbs_area *a = l->area;
-
-	if (off - a->off >= a->bytes) {
-		a = area_find(l, off);
-		if (!a)
-			return NULL;
-		l->area = a;
-	}
-	return len <= a->bytes - (off - a->off) ? a : NULL;
-}
-
-static int sge_add(const struct verbs_lane *l, struct ibv_sge *sges, int n, void *at,
-		   uint64_t len)
-{
-	if (len == 0)
-		return n;
-	sges[n] = (struct ibv_sge){.addr = (uintptr_t)at,
-				     .length = (uint32_t)len,
-				     .lkey = verbs_mem_lkey(&l->mem, at)};
-	return n + 1;
-}
-
-/* The memory of `len` bytes of a request from its byte `at` on, if it has a part. */
-static int sges_split(const struct verbs_lane *l, const struct xport_wr *wr,
-		      uint64_t at, uint64_t len, struct ibv_sge *sges)
-{
-	uint64_t head = wr->part_at, behind = head + wr->part_len, n;
-	uint64_t end = at + len;
-	uint8_t *mem = wr->laddr;
-	int k = 0;
-
-	if (at < head) {
-		n = UTIL_MIN(end, head) - at;
-		k = sge_add(l, sges, k, mem + at, n);
-		at += n;
-	}
-	if (at < behind && at < end) {
-		n = UTIL_MIN(end, behind) - at;
-		k = sge_add(l, sges, k, (uint8_t *)wr->part + (at - head), n);
-		at += n;
-	}
-	return sge_add(l, sges, k, mem + (at - wr->part_len), end - at);
-}
-
-/*
- * Where the answer's end will stand, the last thing that a device writes there. Behind a
- * part there are eight bytes or more, for this.
- */
-static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
-{
-	uint8_t *end = (uint8_t *)(uintptr_t)last->addr + last->length;
-
-	if (last->length < sizeof(l->blank))
-		return NULL;
-	end -= sizeof(l->blank);
-	memcpy(end, &l->blank, sizeof(l->blank));
-	return end;
-}
-
-/* A compare-and-swap, whose number in the queue is `seq`; returns its mark. */
-static void *build_cas(struct verbs_lane *l, const struct xport_wr *wr, uint64_t seq,
-		       struct ibv_send_wr *out)
-{
-	const struct verbs_area *a = area_of(l, wr->off, wr->len);
-	uint64_t *found = &l->found[seq & (l->depth - 1)];
-
-	assert(a); /* looked up before the chain was taken */
-	*found = l->blank;
-	out->sg_list->addr = (uintptr_t)found;
-	out->sg_list->length = sizeof(*found);
-	out->sg_list->lkey = l->found_lkey;
-	out->num_sge = 1;
-	out->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-	out->send_flags = wr->flags & XPORT_FENCE ? IBV_SEND_FENCE : 0;
-	out->wr.atomic.remote_addr = a->raddr + (wr->off - a->off);
-	out->wr.atomic.rkey = a->rkey;
-	out->wr.atomic.compare_add = wr->expect;
-	out->wr.atomic.swap = wr->swap;
-	return found;
-}
-
-/* `len` bytes of a READ or WRITE from its byte `at` on; returns its mark. */
-static void *build_move(struct verbs_lane *l, const struct xport_wr *wr, uint64_t at,
-			uint64_t len, struct ibv_send_wr *out)
-{
-	const struct verbs_area *a = area_of(l, wr->off, wr->len);
-	bool fence = wr->flags & XPORT_FENCE;
-
-	assert(a);
-	out->num_sge = wr->part_len ? sges_split(l, wr, at, len, out->sg_list) :
-				      sge_add(l, out->sg_list, 0,
-					      (uint8_t *)wr->laddr + at, len);
-	out->send_flags = fence ? IBV_SEND_FENCE : 0;
-	out->wr.rdma.remote_addr = a->raddr + (wr->off + at - a->off);
-	out->wr.rdma.rkey = a->rkey;
-	if (wr->opcode == XPORT_READ) {
-		out->opcode = IBV_WR_RDMA_READ;
-		return mark_answer(l, &out->sg_list[out->num_sge - 1]);
-	}
-	out->opcode = IBV_WR_RDMA_WRITE;
-	/* A fenced one takes along what comes before it is sent. */
-	if (len <= l->conn.max_inline && !fence)
-		out->send_flags |= IBV_SEND_INLINE;
-	return NULL;
-}
-
-static void count(struct xport_counters *n, const struct xport_wr *wr)
-{
-	switch (wr->opcode) {
-	case XPORT_READ:
-		n->reads++;
-		n->read_bytes += wr->len;
-		break;
-	case XPORT_WRITE:
-		n->writes++;
-		n->write_bytes += wr->len;
-		break;
-	default:
-		n->cas++;
-	}
-}
-
-/* Move up to `most` pieces from the queue into list[]; returns how many. */
-static unsigned fill_list(struct verbs_lane *l, unsigned most)
-{
-	struct xport_chain *c = l->queue;
-	unsigned k = l->queue_wr, n = 0;
-	uint64_t at = l->queue_at;
-
-	for (; c && n < most; n++) {
-		const struct xport_wr *x = &c->wr[k];
-		uint64_t seq = l->head++, len = UTIL_MIN(x->len - at, l->max_piece);
-		struct flight *f = &l->flight[seq & (l->depth - 1)];
-		struct ibv_send_wr *out = &l->list[n];
-
-		out->wr_id = seq;
-		out->next = out + 1;
-		f->mark = x->opcode == XPORT_CAS ? build_cas(l, x, seq, out) :
-						   build_move(l, x, at, len, out);
-		f->chain = c;
-		f->wr = (uint8_t)k;
-		at += len;
-		f->last = at == x->len;
-		if (!f->last)
-			continue;
-		count(&l->base.counters, x);
-		at = 0;
-		if (++k == c->n) {
-			k = 0;
-			c = c->next;
-		}
-	}
-	l->queue = c;
-	l->queue_wr = k;
-	l->queue_at = at;
-	if (!c)
-		l->queue_end = &l->queue;
-	return n;
 }
 
 /* ---- the end ----------------------------------------------------------------------- */
@@ -270,7 +53,7 @@ static void chain_end(struct xport_chain *c, unsigned n_done, int status)
 /* The request at `tail` is reported as done. False if its answer is not there. */
 static bool retire(struct verbs_lane *l)
 {
-	struct flight *f = &l->flight[l->tail & (l->depth - 1)];
+	struct verbs_flight *f = &l->flight[l->tail & (l->depth - 1)];
 	struct xport_chain *c = f->chain;
 
 	if (f->mark && memcmp(f->mark, &l->blank, sizeof(l->blank)) == 0)
@@ -297,7 +80,7 @@ static void end_all(struct verbs_lane *l, int status)
 	struct xport_chain *last = NULL;
 
 	for (; l->tail < l->head; l->tail++) {
-		struct flight *f = &l->flight[l->tail & (l->depth - 1)];
+		struct verbs_flight *f = &l->flight[l->tail & (l->depth - 1)];
 
 		if (f->chain == last)
 			continue;
@@ -387,7 +170,7 @@ static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
 	log_error("rdma: the device refused a request: %s", strerror(rc));
 	l->head = bad;
 	for (uint64_t seq = bad; seq < head; seq++) {
-		struct flight *f = &l->flight[seq & (l->depth - 1)];
+		struct verbs_flight *f = &l->flight[seq & (l->depth - 1)];
 
 		if (!f->chain->done)
 			chain_end(f->chain, f->wr, FARKV_EDISCONNECTED);
@@ -402,7 +185,7 @@ static void pump(struct verbs_lane *l)
 
 	while (l->queue) {
 		uint64_t room = l->depth - (l->head - l->tail);
-		unsigned n = fill_list(l, (unsigned)UTIL_MIN(room, POST_MAX));
+		unsigned n = verbs_fill(l, (unsigned)UTIL_MIN(room, VERBS_POST_MAX));
 		int rc;
 
 		if (n == 0)
@@ -428,7 +211,7 @@ static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
 		return err;
 	for (struct xport_chain *c = first; c; c = c->next)
 		for (unsigned i = 0; i < c->n; i++)
-			if (!area_of(l, c->wr[i].off, c->wr[i].len))
+			if (!verbs_area_of(l, c->wr[i].off, c->wr[i].len))
 				return FARKV_EINVAL;
 	for (struct xport_chain *c = first; c; c = c->next) {
 		c->done = false;
@@ -622,7 +405,7 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 	l->n_areas = UTIL_MIN(p->n_areas, VERBS_AREAS_MAX);
 	memcpy(l->areas, p->areas, l->n_areas * sizeof(l->areas[0]));
 	l->area = l->areas;
-	for (unsigned i = 0; i < POST_MAX; i++)
+	for (unsigned i = 0; i < VERBS_POST_MAX; i++)
 		l->list[i].sg_list = l->sges[i];
 	l->depth = VERBS_LANE_SQ;
 	l->queue_end = &l->queue;
