@@ -170,7 +170,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	while (at < n && !final) {
 		at = get_fill(kv, &g, items, n, at, &f);
 		index_try_many(kv->link.index, g.op, g.n);
-		handle_run(kv, g.op, g.n);
+		handle_run(kv, g.op, g.n, 0);
 		final = get_harvest(kv, &g, items, at < n, &f);
 		if (at < n)
 			handle_pause(kv);
@@ -274,7 +274,7 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 		}
 		at = put_fill(kv, &g, items, n, at, &f);
 		index_try_many(kv->link.index, g.op, g.n);
-		handle_run(kv, g.op, g.n);
+		handle_run(kv, g.op, g.n, 0);
 		final = put_harvest(kv, &g, items, &f);
 		if (at < n)
 			handle_pause(kv);

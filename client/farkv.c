@@ -166,12 +166,12 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 	op->into = w->into;
 	op->into_cap = w->into_cap;
 	if (!index_try(kv->link.index, op)) {
-		if (!kv->deadline_ns)
-			index_date(kv->link.index, handle_start_clock(kv));
+		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
+
 		if (w->kind == INDEX_PUT)
-			handle_put(kv, op);
+			handle_put(kv, op, began);
 		else
-			handle_run(kv, &op, 1);
+			handle_run(kv, &op, 1, began);
 	}
 	if (op->result == FARKV_EVERSION && kv->link.index)
 		index_pause(kv->link.index, op);

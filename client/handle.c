@@ -335,12 +335,13 @@ static bool any_pending(struct index_op *const *ops, size_t n)
 	return false;
 }
 
-void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
+void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
+		uint64_t began_ns)
 {
 	struct wait_state w = {0};
 
-	for (;;) {
-		index_run(kv->link.index, ops, n, kv->deadline_ns);
+	for (;; began_ns = 0) {
+		index_run(kv->link.index, ops, n, began_ns, kv->deadline_ns);
 		/* Before the gate is left: what a lost write remembers counts
 		 * only as long as its session has answered no barrier. */
 		if (relink_needed(kv, ops, n)) {
@@ -363,7 +364,7 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n)
 	}
 }
 
-void handle_put(struct farkv *kv, struct index_op *op)
+void handle_put(struct farkv *kv, struct index_op *op, uint64_t began_ns)
 {
 	/* Mapped memory is written in less time than another thread is waited for. */
 	bool far = !(kv->link.lane->caps & XPORT_DIRECT);
@@ -372,7 +373,7 @@ void handle_put(struct farkv *kv, struct index_op *op)
 	bool waited;
 
 	if (!combine_is_hot(&kv->heat, hash)) {
-		handle_run(kv, &op, 1);
+		handle_run(kv, &op, 1, began_ns);
 		if (op->rivals && far)
 			combine_met(&kv->heat, hash, true);
 		return;
@@ -380,7 +381,7 @@ void handle_put(struct farkv *kv, struct index_op *op)
 	switch (combine_begin(kv->link.sb->region_id, &op->key, kv->deadline_ns,
 			      &run)) {
 	case COMBINE_LEAD:
-		handle_run(kv, &op, 1);
+		handle_run(kv, &op, 1, 0);
 		waited = combine_end(&run, op->result == 0);
 		combine_met(&kv->heat, hash, waited || op->rivals);
 		break;
@@ -392,7 +393,7 @@ void handle_put(struct farkv *kv, struct index_op *op)
 		combine_met(&kv->heat, hash, true);
 		break;
 	default:
-		handle_run(kv, &op, 1);
+		handle_run(kv, &op, 1, 0);
 		combine_met(&kv->heat, hash, op->rivals);
 	}
 }

@@ -190,15 +190,16 @@ static inline int handle_value(const struct farkv *kv, const void *value, size_t
 
 /**
  * Drive operations until each is final. Waits for blocks, migrations and growth
- * until the call's deadline.
+ * until the call's deadline. `began_ns`: as index_run().
  */
-void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n);
+void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
+		uint64_t began_ns);
 
 /**
  * As handle_run() for one PUT: by one write together with those of other threads, where
  * the key is fought over and that pays. See combine.h.
  */
-void handle_put(struct farkv *kv, struct index_op *op);
+void handle_put(struct farkv *kv, struct index_op *op, uint64_t began_ns);
 
 /**
  * After a mutation: hints, requests ahead of need, housekeeping. No waiting. The link may

@@ -186,11 +186,6 @@ uint64_t index_recent(const struct index *ix)
 	return ix->recent_ns;
 }
 
-void index_date(struct index *ix, uint64_t now_ns)
-{
-	ix->told_ns = now_ns;
-}
-
 uint64_t index_retries(const struct index *ix)
 {
 	return ix->retries;

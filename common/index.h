@@ -94,9 +94,6 @@ uint64_t index_retries(const struct index *ix);
 /** A moment at which its clock was looked at, not long ago for who writes all the time. */
 uint64_t index_recent(const struct index *ix);
 
-/** The caller has just looked at the clock: index_run(), which follows, need not do so. */
-void index_date(struct index *ix, uint64_t now_ns);
-
 /** Replace the clock (tests). NULL restores clock_now_ns(). */
 void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg);
 
@@ -337,7 +334,8 @@ struct index_op *index_take(struct index_strand *s);
 /**
  * Drive ops[0..n-1] until each is final or waits: a strand of their own. Operations
  * that waited are tried again from the start, and take a block again. Spins on the
- * lane, bounded by `deadline_ns` as index_reap() says.
+ * lane, bounded by `deadline_ns` as index_reap() says. `began_ns`: when the caller has
+ * just looked at the clock, or 0: I4 counts from there.
  *
  * Results by kind: GET 0, ENOTFOUND, ECORRUPT. PUT 0. ADD 0, EEXISTS.
  * REPLACE 0, ENOTFOUND. CAS 0, EVERSION, ENOTFOUND. DELETE 0, ENOTFOUND.
@@ -347,7 +345,7 @@ struct index_op *index_take(struct index_strand *s);
  * Round trips: see doc/protocol.md, "Budgets".
  */
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
-	       uint64_t deadline_ns);
+	       uint64_t began_ns, uint64_t deadline_ns);
 #define INDEX_RUN_MAX 128
 
 /**

@@ -29,9 +29,10 @@ struct index {
 	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;
 	uint64_t recent_ns; /* on the clock, some time ago */
-	uint64_t told_ns;   /* ... when operations began to be begun; 0: look at it */
+	uint64_t told_ns;   /* ... when index_run() began; 0: look at it */
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
+	uint32_t usual_len; /* of the last value that a GET by loads found straight on */
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	unsigned direct_posts;  /* ... and of its chains that were posted there */
 	uint32_t prefix;

@@ -291,10 +291,11 @@ static bool run_alone(struct index *ix, struct index_op *op, struct index_strand
 }
 
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
-	       uint64_t deadline_ns)
+	       uint64_t began_ns, uint64_t deadline_ns)
 {
 	struct index_strand s;
 
+	ix->told_ns = began_ns;
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
 		ix->direct_stages = 0;
 		op_begin(ix, ops[0], deadline_ns);
@@ -303,12 +304,14 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 			return;
 	} else {
 		index_strand_init(&s);
-		/* One moment for all: it must be no later than their READs. */
-		if (!ix->told_ns)
-			ix->told_ns = index_now(ix);
-		for (size_t i = 0; i < n; i++)
-			if (ops[i]->result == INDEX_PENDING)
-				index_submit(ix, &s, ops[i], deadline_ns);
+		for (size_t i = 0; i < n; i++) {
+			if (ops[i]->result != INDEX_PENDING)
+				continue;
+			/* One moment for all: no later than their READs. */
+			if (!ix->told_ns)
+				ix->told_ns = index_now(ix);
+			index_submit(ix, &s, ops[i], deadline_ns);
+		}
 		ix->told_ns = 0;
 	}
 	while (!index_strand_rests(&s))

@@ -49,7 +49,7 @@ int fake_client_run(struct fake_client *c, enum index_kind kind,
 	if (index_try(c->ix, op))
 		return op->result;
 	for (int i = 0; i < 10; i++) {
-		index_run(c->ix, &op, 1, clock_now_ns() + 20 * NS_PER_SEC);
+		index_run(c->ix, &op, 1, 0, clock_now_ns() + 20 * NS_PER_SEC);
 		if (op->result != INDEX_PENDING)
 			return op->result;
 		ck_assert_int_ne(op->wait, INDEX_WAIT_NONE);

@@ -163,7 +163,7 @@ START_TEST(batch_of_gets_takes_two_round_trips)
 		ptr[i] = &ops[i];
 	}
 	b = me.lane->counters;
-	index_run(me.ix, ptr, 50, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, ptr, 50, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_uint_eq(me.lane->counters.round_trips - b.round_trips, 2);
 	ck_assert_uint_eq(me.lane->counters.doorbells - b.doorbells, 2);
 	for (unsigned i = 0; i < 50; i++) {
@@ -206,11 +206,11 @@ START_TEST(large_value_delete_leaves_a_small_tombstone)
 		ck_assert(alloc_take(me.alloc, 0, 0, &r));
 	}
 	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);
 	ck_assert_uint_eq(op->cls, 0);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	ck_assert_uint_eq(slot_class(slots_of(k)[0]),
 			  class_for(block_room(3, sizeof(big) - 1)));

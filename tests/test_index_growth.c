@@ -107,7 +107,7 @@ START_TEST(frozen_writer_that_waited_finishes_in_the_new_subtable)
 	ck_assert_int_eq(run(&me, INDEX_PUT, k, "w", 0), INDEX_PENDING);
 	*fake_region_entry(&region, 0) =
 		migrate_copy(*fake_region_entry(&region, 0));
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	check_value(&other, k, "w");
 	check_value(&me, k, "w");
@@ -159,12 +159,12 @@ START_TEST(waiting_operations_hold_no_block)
 			ck_assert(alloc_take(me.alloc, 0, 0, &r));
 			memset(region.base + r.off, 0xEE, 64);
 		}
-		index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+		index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 		ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);
 		fake_region_grant(&region, me.alloc, 0, 1);
 		*fake_region_entry(&region, 0) =
 			migrate_copy(*fake_region_entry(&region, 0));
-		index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+		index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 		ck_assert_int_eq(op->result, 0);
 		check_value(&other, k, "w");
 		teardown();

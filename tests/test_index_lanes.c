@@ -102,7 +102,7 @@ static int run_mute(struct fake_client *c, unsigned answers, bool obeys,
 	mute.answers = answers;
 	mute.obeys = obeys;
 	index_op_start(op, kind, &k, value, value ? 3 : 0, 0);
-	index_run(c->ix, &op, 1, fake_now + NS_PER_MS);
+	index_run(c->ix, &op, 1, 0, fake_now + NS_PER_MS);
 	return op->result;
 }
 

@@ -170,7 +170,7 @@ START_TEST(a_run_beside_a_strand)
 	index_post(mine.ix, &s);
 	k = key_of(names[9]);
 	index_op_start(op, INDEX_GET, &k, NULL, 0, 0);
-	index_run(mine.ix, &op, 1, LATER);
+	index_run(mine.ix, &op, 1, 0, LATER);
 	ck_assert_int_eq(op->result, 0);
 	ck_assert_int_eq(ops[0].result, INDEX_PENDING);
 	ck_assert_uint_eq(reap_until(2), 2);

@@ -205,10 +205,10 @@ START_TEST(replace_that_loses_to_a_migration_looks_where_the_key_is)
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_uint_eq(me.lane->counters.cas, cas + 1);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
 	*slots_of(k) &= ~SLOT_FROZEN;
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	check_value(&other, k, "mine");
 	teardown();
@@ -251,11 +251,11 @@ START_TEST(put_that_sees_a_frozen_word_waits_for_the_migration)
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert(op->has_block && !op->written);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
 	*slots_of(k) &= ~SLOT_FROZEN;
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	check_value(&other, k, "mine");
 	teardown();
@@ -275,7 +275,7 @@ START_TEST(put_whose_lane_breaks_before_its_swap_is_left_pending)
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_uint_eq(me.lane->counters.cas, cas);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, FARKV_EDISCONNECTED);
 	ck_assert(!op->unresolved);
 	teardown();
@@ -297,12 +297,12 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 		;
 	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
 	ck_assert(!index_try(me.ix, op));
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);
 	ck_assert_uint_eq(op->cls, 0);
 	fake_region_grant(&region, me.alloc, 0, 1);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	ck_assert_uint_eq(slot_class(slots_of(k)[0]), 0);
 	ABSENT(&other, k);
@@ -347,7 +347,7 @@ START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_uint_eq(swaps, SWAPS_MAX);
 	ck_assert(op->has_block);
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	w = *slots_of(k);
 	ck_assert_uint_eq(slot_class(w), 0);
@@ -421,7 +421,7 @@ START_TEST(what_is_too_large_is_left_to_who_refuses_it)
 	k = key_of("k");
 	index_op_start(op, INDEX_PUT, &k, "", UINT32_MAX, 0);
 	ck_assert(!index_try(me.ix, op));
-	index_run(me.ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, FARKV_ETOOLARGE);
 	teardown();
 }

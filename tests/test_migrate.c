@@ -137,7 +137,7 @@ static int run(enum index_kind kind, unsigned k, uint64_t value)
 	key.hash = hash_key(r.sb.hash_seed, text, key.len);
 	index_op_start(&op, kind, &key, &value, sizeof(value), 0);
 	do {
-		index_run(client, ops, 1, NOBODY);
+		index_run(client, ops, 1, 0, NOBODY);
 		if (op.result == INDEX_PENDING && op.wait == INDEX_WAIT_BLOCK)
 			stock(op.cls);
 	} while (op.result == INDEX_PENDING && op.wait == INDEX_WAIT_BLOCK);

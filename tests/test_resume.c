@@ -59,7 +59,7 @@ static void client_open(struct fake_client *c,
 
 static int drive(struct fake_client *c, struct index_op *op)
 {
-	index_run(c->ix, &op, 1, clock_now_ns() + NS_PER_SEC);
+	index_run(c->ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_ne(op->result, INDEX_PENDING);
 	return op->result;
 }

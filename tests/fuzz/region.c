@@ -320,7 +320,7 @@ static bool relink(struct index_op *op, uint8_t how)
 static void run(struct index_op *op, uint64_t deadline_ns)
 {
 	for (unsigned i = 0; i < 4 && op->result == INDEX_PENDING; i++) {
-		index_run(ix, &op, 1, deadline_ns);
+		index_run(ix, &op, 1, 0, deadline_ns);
 		if (op->result == INDEX_PENDING)
 			attend(op);
 	}

@@ -74,7 +74,7 @@ static void operate(void)
 	index_op_start(&op, how % 6, &k, value, how * 2u, 0);
 	if (enter()) {
 		if (!index_try(client.index, &op))
-			index_run(client.index, &ops, 1, UINT64_MAX);
+			index_run(client.index, &ops, 1, 0, UINT64_MAX);
 		if (op.result == INDEX_PENDING &&
 		    op.wait == INDEX_WAIT_BLOCK)
 			(void)link_ask_blocks(&client, op.cls, clock_now_ns(),
