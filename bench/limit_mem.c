@@ -377,7 +377,7 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 	memcpy(b + sizeof(h), key, len);
 	memcpy(b + sizeof(h) + len, plan->value, plan->value_len);
 	memset(b + end, 0, -end & 7);
-	sum = hash_image(b, end) ^ binding;
+	sum = hash_stored(b, end) ^ binding;
 	memcpy(b + ((end + 7) & ~(size_t)7), &sum, sizeof(sum));
 }
 

@@ -145,6 +145,7 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 		   const struct want *w)
 {
 	struct index_op *op = &kv->op;
+	const void *window;
 	struct index_key k;
 	int err = handle_key(kv, key, key_len, &k);
 
@@ -152,7 +153,7 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 		return w->kind != INDEX_GET && kv->link.readonly ?
 			       handle_not_writable(kv) : err;
 	/* It takes longer to come than all that is left to be checked. */
-	index_expect(kv->link.index, k.hash);
+	window = index_expect(kv->link.index, k.hash);
 	err_clear();
 	if (w->kind != INDEX_GET) {
 		err = handle_writable(kv);
@@ -165,7 +166,8 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 		       w->expected);
 	op->into = w->into;
 	op->into_cap = w->into_cap;
-	if (!index_try(kv->link.index, op)) {
+	if (w->kind == INDEX_GET ? !index_get(kv->link.index, op, window) :
+				   !index_try(kv->link.index, op)) {
 		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
 
 		if (w->kind == INDEX_PUT)
@@ -173,10 +175,11 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 		else
 			handle_run(kv, &op, 1, began);
 	}
-	if (op->result == FARKV_EVERSION && kv->link.index)
-		index_pause(kv->link.index, op);
-	if (__builtin_expect(op->result != 0, 0))
+	if (__builtin_expect(op->result != 0, 0)) {
+		if (op->result == FARKV_EVERSION && kv->link.index)
+			index_pause(kv->link.index, op);
 		return handle_result(kv, op->result);
+	}
 	if (w->kind != INDEX_GET)
 		handle_after(kv, op);
 	return 0;

@@ -103,6 +103,16 @@ static inline void atom_copy_block(void *dst, const void *src, size_t len)
 	ATOM_UNWATCHED_END();
 }
 
+#if defined(__SSE2__)
+static inline void atom_copy_16(uint8_t *dst, const uint8_t *src)
+{
+	__m128i words = _mm_loadu_si128((const __m128i *)(const void *)src);
+
+	__asm__("" : "+x"(words)); /* they stay together */
+	_mm_storeu_si128((__m128i *)(void *)dst, words);
+}
+#endif
+
 /**
  * The same for a copy of `len` bytes, a multiple of 8, that is looked at at once: each of
  * its bytes is stored once, 16 at a time, so a load of some of them can be served by the
@@ -120,13 +130,14 @@ static inline void atom_copy_small(void *dst, const void *src, size_t len)
 #else
 	size_t at = 0;
 
-	for (; at + 16 <= len; at += 16) {
-		__m128i words = _mm_loadu_si128(
-			(const __m128i *)(const void *)(from + at));
-
-		__asm__("" : "+x"(words)); /* no call of memcpy() of the loop */
-		_mm_storeu_si128((__m128i *)(void *)(to + at), words);
+	for (; at + 64 <= len; at += 64) {
+		atom_copy_16(to + at, from + at);
+		atom_copy_16(to + at + 16, from + at + 16);
+		atom_copy_16(to + at + 32, from + at + 32);
+		atom_copy_16(to + at + 48, from + at + 48);
 	}
+	for (; at + 16 <= len; at += 16)
+		atom_copy_16(to + at, from + at);
 	if (at < len)
 		memcpy(to + at, from + at, 8);
 #endif
@@ -155,7 +166,8 @@ static inline bool atom_same_block(const void *own, const void *block, size_t le
 		for (size_t i = 0; i < len; i++)
 			differ |= (uint64_t)(a[i] ^ b[i]);
 	} else {
-		for (size_t at = 0; at + sizeof(differ) < len;
+		differ = atom_word_at(a) ^ atom_word_at(b);
+		for (size_t at = sizeof(differ); at + sizeof(differ) < len;
 		     at += sizeof(differ))
 			differ |= atom_word_at(a + at) ^ atom_word_at(b + at);
 		differ |= atom_word_at(a + len - sizeof(differ)) ^

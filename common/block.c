@@ -47,7 +47,7 @@ void block_encode(void *dst, struct block_ref ref, uint64_t version,
 	head_encode(p, ref, &h, key, key_hash);
 	if (value_len)
 		memcpy(p + sizeof(h) + key_len, value, value_len);
-	sum = hash_image(p, end) ^ block_binding(ref);
+	sum = hash_stored(p, end) ^ block_binding(ref);
 	memcpy(p + sum_at, &sum, sizeof(sum));
 }
 
@@ -121,10 +121,14 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 {
 	const uint8_t *p = image;
 	struct block_header h;
+	size_t end;
 
 	header_copy(&h, p);
-	if (!header_fits(&h, ref) ||
-	    !block_sum_holds(p, ref, h.key_len, h.value_len))
+	if (!header_fits(&h, ref))
+		return BLOCK_BAD;
+	end = sizeof(h) + h.key_len + h.value_len;
+	if (block_sum(p, block_room(h.key_len, h.value_len)) !=
+	    (hash_image(p, end) ^ block_binding(ref)))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	view_out->key = p + sizeof(h);

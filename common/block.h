@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "atomic.h"
 #include "hash.h"
 #include "layout.h"
 
@@ -34,6 +35,7 @@ struct block_header {
 	uint32_t head_sum;  /* block_head_sum() */
 };
 static_assert(sizeof(struct block_header) == BLOCK_HEADER_BYTES, "block header: size");
+static_assert(offsetof(struct block_header, version) == 0, "block header");
 static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 
 #define BLOCK_TOMBSTONE 0x1000u
@@ -66,17 +68,37 @@ static inline uint32_t block_head_sum(const struct block_header *h,
 	return hash_header(h->version, block_head_lengths(h), h->expiry, seed);
 }
 
-/** Is the checksum at the end of this image the one that a block of `ref`'s has, which
- * holds a key and a value of these lengths? */
-static inline bool block_sum_holds(const uint8_t *image, struct block_ref ref,
-				   uint16_t key_len, uint32_t value_len)
+/** The checksum at the end of this image of so many bytes, block_room(). */
+static inline uint64_t block_sum(const uint8_t *image, size_t room)
 {
-	size_t end = sizeof(struct block_header) + key_len + value_len;
 	uint64_t sum;
 
-	memcpy(&sum, image + block_room(key_len, value_len) - BLOCK_SUM_BYTES,
-	       sizeof(sum));
-	return sum == (hash_image(image, end) ^ block_binding(ref));
+	memcpy(&sum, image + room - BLOCK_SUM_BYTES, sizeof(sum));
+	return sum;
+}
+
+/**
+ * Copy a block that may be written meanwhile, as far as a key and a value of these lengths
+ * go, and verify the copy: has it the checksum of a block of this binding that holds
+ * them?
+ */
+static inline __attribute__((always_inline)) bool
+block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
+		 uint16_t key_len, uint32_t value_len)
+{
+	size_t end = sizeof(struct block_header) + key_len + value_len;
+	size_t room = block_room(key_len, value_len);
+	uint64_t hash;
+
+	if (hash_is_mid(end)) {
+		ATOM_UNWATCHED_BEGIN();
+		hash = hash_mid_copy(to, block, end, room);
+		ATOM_UNWATCHED_END();
+	} else {
+		atom_copy_small(to, block, room);
+		hash = hash_image(to, end);
+	}
+	return block_sum(to, room) == (hash ^ binding);
 }
 
 /** What a block says, once verified. Points into the image it came from. */

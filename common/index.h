@@ -231,9 +231,13 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 
 /**
  * An operation on a key of this hash is about to begin: where the region is mapped, its
- * window is fetched ahead.
+ * window is fetched ahead. What it returns is for index_get(), before anything else is
+ * asked of the index.
  */
-void index_expect(const struct index *ix, uint64_t hash);
+const void *index_expect(const struct index *ix, uint64_t hash);
+
+/** index_try() of a GET, for whose key index_expect() has just returned `expected`. */
+bool index_get(struct index *ix, struct index_op *op, const void *expected);
 
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by
@@ -339,7 +343,7 @@ struct index_op *index_take(struct index_strand *s);
  *
  * Results by kind: GET 0, ENOTFOUND, ECORRUPT. PUT 0. ADD 0, EEXISTS.
  * REPLACE 0, ENOTFOUND. CAS 0, EVERSION, ENOTFOUND. DELETE 0, ENOTFOUND.
- * All: ETOOLARGE, EPERM, EDISCONNECTED, EMAYBE, ETIMEDOUT, ENOMEM, ECORRUPT.
+ * All: ETOOLARGE, EPERM, EDISCONNECTED, EMAYBE, ETIMEDOUT, ENOMEM, ECORRUPT, EFORMAT.
  * Linearizable per key; operations that are under way together are concurrent, and
  * so are two of them on one key.
  * Round trips: see doc/protocol.md, "Budgets".

@@ -10,6 +10,7 @@
 #include "alloc_stock.h"
 #include "atomic.h"
 #include "index_priv.h"
+#include "window_scan.h"
 
 /**
  * I4 without a clock: a word that still stands after the copy kept the block
@@ -21,6 +22,12 @@ static inline bool still_holds(const uint64_t *slot, uint64_t word)
 	return atom_load_follow(slot) == word;
 }
 
+/** Does a directory's entry lead to a page of the region's? */
+static inline bool entry_leads(const struct index *ix, uint64_t entry)
+{
+	return (entry & ENTRY_VALID) && region_page_ok(&ix->sb, entry_page(entry));
+}
+
 /** The key's window, by the cached directory; NULL if that leads nowhere. */
 static inline const uint64_t *direct_window(const struct index *ix,
 					    struct index_op *op)
@@ -29,8 +36,7 @@ static inline const uint64_t *direct_window(const struct index *ix,
 	op->dir_index = hash_dir_index(op->key.hash,
 				       dirword_depth(op->dirword));
 	op->entry = ix->entries[op->dir_index];
-	if (!(op->entry & ENTRY_VALID) ||
-	    !region_page_ok(&ix->sb, entry_page(op->entry)))
+	if (!entry_leads(ix, op->entry))
 		return NULL;
 	return (const uint64_t *)(const void *)(ix->lane->base +
 						window_off(op));
@@ -137,10 +143,19 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 			 const uint64_t *slots, uint64_t *found_out);
 
 /**
- * A GET by loads in one piece, for the commonest case alone: the key's slot is the first
- * of its fingerprint, in its home line, alive, its value small. `slots` is the key's
- * window. False: something was not so, or moved; nothing has happened.
+ * A GET by loads: in one piece for the commonest case, index_get_search() for all others,
+ * and if something moves. The commonest: the key's slot is the first of its fingerprint,
+ * in its home line, alive, its value small. `slots` is the key's window.
  */
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots);
+
+/* ---- index_try.c --------------------------------------------------------------- */
+
+/**
+ * A GET by loads that looks at all that can be; `m` is what the scan of the window's first
+ * line said. False: index_run() has to.
+ */
+bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+		      struct line_masks m);
 
 #endif

@@ -19,6 +19,7 @@
 
 /* A larger block takes longer to write than another's head to come. */
 #define OVER_MAX 640u
+static_assert(OVER_MAX < INDEX_PART_MIN, "a GET straight on brings no part elsewhere");
 
 /* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
 static inline bool is_usual(const struct index *ix, const struct index_op *op)
@@ -82,22 +83,22 @@ struct target {
 	struct block_ref ref;
 	uint64_t bytes; /* of its class */
 	uint64_t version; /* ... that it has */
-	unsigned stages;  /* counted before this operation */
+	unsigned stages;  /* counted before this operation, */
+	uint64_t read;    /* ... and the bytes that it was counted for */
 	/* What the block's head says if it is this key's. */
 	const uint8_t *head;
-	uint32_t lengths; /* key_len and inc_flags */
+	uint64_t lengths; /* its second word, but for the value's */
 	struct hash_seed seed;
 };
 
 /*
- * The key's slot in its home line, where all before it are others' at first sight. False
- * also if the block there has no room for the key.
+ * The key's slot in its home line, of which `m` is the scan, where all before it are
+ * others' at first sight. False also if the block there has no room for the key.
  */
 static inline __attribute__((always_inline)) bool
 find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
-	  struct target *t)
+	  struct line_masks m, struct target *t)
 {
-	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
 	uint64_t w;
 	unsigned i;
 
@@ -117,6 +118,20 @@ find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
 	return sizeof(struct block_header) + op->key.len <= t->bytes;
 }
 
+/* The header's second word in such a block, if it is this key's and its value `len` long. */
+static inline uint64_t lengths_of(const struct index_op *op, const struct target *t,
+				  uint32_t len)
+{
+	struct block_header h = {.value_len = len,
+				 .key_len = op->key.len,
+				 .inc_flags = t->ref.inc};
+
+	return block_head_lengths(&h);
+}
+
+/* What of that word a PUT does not ask for. */
+#define ANY_LENGTHS ((uint64_t)BLOCK_TOMBSTONE << 48 | UINT32_MAX)
+
 /*
  * Is the slot this key's? Whether its word still stands the swap will tell. What the head
  * has to be is known before it has come, which takes longest of all.
@@ -124,38 +139,55 @@ find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
 static inline __attribute__((always_inline)) bool
 is_mine(const struct index_op *op, struct target *t)
 {
-	struct block_header h;
-	uint32_t lengths;
+	uint64_t lengths, last;
+	uint32_t sum;
 
-	atom_copy_block(&h, t->head, sizeof(h));
+	ATOM_UNWATCHED_BEGIN();
+	t->version = atom_word_at(t->head);
+	lengths = atom_word_at(t->head + 8);
+	last = atom_word_at(t->head + 16);
+	ATOM_UNWATCHED_END();
 	atom_compiler_barrier();
-	t->version = h.version;
-	lengths = (uint32_t)(h.inc_flags & ~BLOCK_TOMBSTONE) << 16 | h.key_len;
-	return lengths == t->lengths &&
-	       atom_same_block(op->key.data, t->head + sizeof(h), op->key.len) &&
-	       h.head_sum == block_head_sum(&h, &t->seed);
+	sum = hash_header(t->version, lengths, (uint32_t)last, &t->seed);
+	return (lengths & ~ANY_LENGTHS) == t->lengths &&
+	       atom_same_block(op->key.data, t->head + sizeof(struct block_header),
+			       op->key.len) &&
+	       (uint32_t)(last >> 32) == sum;
 }
 
 static inline void prepare_head(const struct index_op *op, struct target *t)
 {
-	t->lengths = (uint32_t)t->ref.inc << 16 | op->key.len;
+	t->lengths = lengths_of(op, t, 0);
 	t->seed = block_head_seed(t->ref, op->key.hash);
+	/* Now, not where they are needed. */
+	__asm__("" : "+r"(t->seed.mix[0]), "+r"(t->seed.mix[1]),
+		     "+r"(t->seed.mix[2]), "+r"(t->seed.mix[3]));
 }
 
-static inline uint64_t searched_bytes(const struct index_op *op,
-				      const struct target *t)
-{
-	return WINDOW_BYTES + op_head_bytes(op, t->bytes);
-}
-
-static inline void count_search(struct index *ix, const struct index_op *op,
-				const struct target *t)
+/* What a card would have read to come to the block and these bytes of it. */
+static inline void count_search(struct index *ix, struct target *t,
+				uint64_t block_bytes)
 {
 	struct xport_counters *count = &ix->lane->counters;
 
+	t->stages = ix->direct_stages;
+	t->read = WINDOW_BYTES + block_bytes;
 	count_stages(ix, 1);
 	count->reads += 2;
-	count->read_bytes += searched_bytes(op, t);
+	count->read_bytes += t->read;
+}
+
+/* Who searches now counts for itself. */
+static inline void uncount_search(struct index *ix, const struct target *t)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	unsigned stages = ix->direct_stages - t->stages;
+
+	ix->direct_stages = t->stages;
+	count->round_trips -= stages;
+	count->doorbells -= stages;
+	count->reads -= 2;
+	count->read_bytes -= t->read;
 }
 
 /* Is this the word of a write that a PUT may stand before, in its own key's slot? */
@@ -187,7 +219,7 @@ static enum over stand_before(struct index *ix, struct index_op *op,
 	op->foreign = false;
 	if (word == op->expect_word || !absorbs(ix, op, word))
 		return OVER_NOT;
-	count_search(ix, op, t);
+	count_search(ix, t, op_head_bytes(op, t->bytes));
 	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
 	op->rivals = true;
 	ix->retries++;
@@ -205,8 +237,7 @@ static inline bool get_ready(struct index *ix, struct index_op *op,
 			     struct target *t)
 {
 	prepare_head(op, t);
-	t->stages = ix->direct_stages;
-	count_search(ix, op, t);
+	count_search(ix, t, op_head_bytes(op, t->bytes));
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
 	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
@@ -227,22 +258,15 @@ static void keep_old(struct index *ix, const struct index_op *op, bool rests)
 	ix->undated--;
 }
 
-/* It was another key's: who searches now counts for itself. */
+/* It was another key's. */
 static void not_mine(struct index *ix, struct index_op *op,
 		     const struct target *t, bool rests)
 {
-	struct xport_counters *count = &ix->lane->counters;
-	unsigned stages = ix->direct_stages - t->stages;
-
 	keep_old(ix, op, rests);
 	op->plenty = false;
-	ix->direct_stages = t->stages;
-	count->round_trips -= stages;
-	count->doorbells -= stages;
-	count->reads -= 2;
-	count->read_bytes -= searched_bytes(op, t);
-	count->cas--;
-	count->doorbells--;
+	uncount_search(ix, t);
+	ix->lane->counters.cas--;
+	ix->lane->counters.doorbells--;
 }
 
 /*
@@ -286,7 +310,8 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	bool watches = contend_hot(&ix->contend, op->key.hash);
 	struct target t;
 
-	if (!is_usual(ix, op) || !find_slot(ix, op, slots, &t))
+	if (!is_usual(ix, op) ||
+	    !find_slot(ix, op, slots, window_scan(slots, hash_fp(op->key.hash)), &t))
 		return OVER_NOT;
 	if (watches) {
 		if (stand_before(ix, op, slots, &t) == OVER_DONE)
@@ -301,54 +326,111 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 
 /* ---- GET ------------------------------------------------------------------------- */
 
-/* What the block's head says; false if it is not what its word names, or this key's. */
-static inline bool head_fits(const struct index_op *op, const struct target *t,
-			     const struct block_header *h)
+static inline bool holds(const struct index_op *op, const struct target *t, uint32_t len)
 {
-	return h->inc_flags == t->ref.inc && h->key_len == op->key.len &&
-	       block_room(h->key_len, h->value_len) <= t->bytes &&
-	       !(op->into && h->value_len >= INDEX_PART_MIN);
+	return block_room(op->key.len, len) <= t->bytes;
+}
+
+static inline uint64_t head_lengths(const struct target *t)
+{
+	uint64_t found;
+
+	ATOM_UNWATCHED_BEGIN();
+	found = atom_word_at(t->head + offsetof(struct block_header, value_len));
+	ATOM_UNWATCHED_END();
+	return found;
 }
 
 /*
- * Copy the block, and verify the copy. What is taken from the head was looked at once and
- * is not loaded again: if somebody breaks the rules meanwhile, lengths stay what they are.
+ * Copy the block, if its head is what the word names and this key's, and verify the copy.
+ * The value has mostly the length that the last one had. Taken for granted until the head
+ * has come, it makes nothing wait for it but the data: of that a CPU has room for little
+ * more than there is. If somebody breaks the rules, the length stays what it was here.
  */
-static inline bool copy_block(const struct index_op *op, const struct target *t,
-			      const struct block_header *h)
+static inline __attribute__((always_inline)) bool
+copy_block(struct index *ix, struct index_op *op, const struct target *t)
 {
-	atom_copy_small(op->buf, t->head, block_room(h->key_len, h->value_len));
-	return block_sum_holds(op->buf, t->ref, h->key_len, h->value_len) &&
-	       atom_same_block(op->key.data, op->buf + sizeof(*h), h->key_len);
+	uint64_t binding = block_binding(t->ref);
+	uint32_t len = ix->usual_len;
+	uint64_t usual = holds(op, t, len) ? lengths_of(op, t, len) : 0;
+	uint8_t *to = op->buf;
+
+	__asm__("" : "+r"(binding), "+r"(usual)); /* now, not where it is needed */
+	if (__builtin_expect(head_lengths(t) != usual, 0))
+		return false;
+	op->view.value_len = len;
+	return block_copy_holds(to, t->head, binding, op->key.len, len) &&
+	       atom_same_block(op->key.data, to + sizeof(struct block_header),
+			       op->key.len);
 }
 
+/* The copy is the block's. */
+static inline void end_get(struct index_op *op)
+{
+	memcpy(&op->version, op->buf, sizeof(op->version));
+	op->view.version = op->version;
+}
+
+/* Is the value but longer or shorter than the last one? The next may be like this one. */
+static bool other_length(struct index *ix, const struct index_op *op,
+			 const struct target *t)
+{
+	uint64_t found = head_lengths(t);
+	uint32_t len = (uint32_t)found;
+
+	if (len == ix->usual_len || found != lengths_of(op, t, len) ||
+	    !holds(op, t, len))
+		return false;
+	ix->usual_len = len;
+	return true;
+}
+
+/* Not at first sight. */
+static __attribute__((noinline)) bool get_otherwise(struct index *ix,
+						    struct index_op *op,
+						    const uint64_t *slots,
+						    const struct target *t)
+{
+	const uint64_t *slot = &slots[op->slot_at];
+
+	if (other_length(ix, op, t) && copy_block(ix, op, t) &&
+	    still_holds(slot, op->expect_word)) {
+		end_get(op);
+		return true;
+	}
+	/* The way of all others, as if nothing had happened yet. */
+	op->result = INDEX_PENDING;
+	uncount_search(ix, t);
+	if (!still_holds(slot, op->expect_word))
+		ix->retries++;
+	return index_get_search(ix, op, slots,
+				window_scan(slots, hash_fp(op->key.hash)));
+}
+
+/*
+ * As much as can be is done before the head is looked at: what comes behind that keeps
+ * the next operation's window out of the CPU's sight.
+ */
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	struct xport_counters *count = &ix->lane->counters;
-	struct block_header h;
+	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
+	const uint8_t *key;
 	struct target t;
 
-	if (!find_slot(ix, op, slots, &t) || (op->expect_word & SLOT_DEAD) ||
-	    t.bytes > OVER_MAX)
-		return false;
+	if (!m.match || !find_slot(ix, op, slots, m, &t) || t.bytes > OVER_MAX ||
+	    (op->expect_word & SLOT_DEAD) || index_op_reserve(ix, op, t.bytes))
+		return index_get_search(ix, op, slots, m);
 	for (uint64_t at = LINE_BYTES; at < t.bytes; at += LINE_BYTES)
 		__builtin_prefetch(t.head + at);
-	atom_copy_block(&h, t.head, sizeof(h));
-	atom_compiler_barrier();
-	if (!head_fits(op, &t, &h) || index_op_reserve(ix, op, t.bytes) ||
-	    !copy_block(op, &t, &h) ||
-	    !still_holds(&slots[op->slot_at], op->expect_word))
-		return false;
-	count_stages(ix, 1);
-	count->reads += 2;
-	count->read_bytes += WINDOW_BYTES + t.bytes;
-	op->view = (struct block_view){
-		.key = op->buf + sizeof(h),
-		.value = op->buf + sizeof(h) + h.key_len,
-		.version = h.version,
-		.value_len = h.value_len,
-		.key_len = h.key_len};
-	op->version = h.version;
+	count_search(ix, &t, t.bytes);
+	key = op->buf + sizeof(struct block_header);
+	op->view = (struct block_view){.key = key,
+				       .value = key + op->key.len,
+				       .key_len = op->key.len};
 	op->result = 0;
+	if (!copy_block(ix, op, &t) ||
+	    !still_holds(&slots[op->slot_at], op->expect_word))
+		return get_otherwise(ix, op, slots, &t);
+	end_get(op);
 	return true;
 }

@@ -126,18 +126,14 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes
 }
 
 /*
- * The slots in their order, a line at once: most need no second look. Where it ended is
- * op->slot_at; WINDOW_SLOTS if all are others'.
+ * The slots in their order, a line at once: most need no second look. `m` is what the
+ * first line's scan said. Where it ended is op->slot_at; WINDOW_SLOTS if all are others'.
  */
 static inline __attribute__((always_inline)) enum look
-walk(struct index *ix, struct index_op *op, const uint64_t *slots, bool writes,
-     struct block_view *view)
+walk(struct index *ix, struct index_op *op, const uint64_t *slots,
+     struct line_masks m, bool writes, struct block_view *view)
 {
-	uint32_t fp = hash_fp(op->key.hash);
-
-	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
-		struct line_masks m = window_scan(&slots[s], fp);
-
+	for (unsigned s = 0;;) {
 		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
 			unsigned i = s + (unsigned)__builtin_ctz(at);
 			enum look look =
@@ -148,6 +144,10 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots, bool writes,
 				return look;
 			}
 		}
+		s += LINE_SLOTS;
+		if (s == WINDOW_SLOTS)
+			break;
+		m = window_scan(&slots[s], hash_fp(op->key.hash));
 	}
 	op->slot_at = WINDOW_SLOTS;
 	return LOOK_END;
@@ -158,12 +158,12 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots, bool writes,
  * if anything was unusual.
  */
 static inline __attribute__((always_inline)) enum look
-search(struct index *ix, struct index_op *op, const uint64_t *slots, bool writes,
-       struct block_view *view)
+search(struct index *ix, struct index_op *op, const uint64_t *slots,
+       struct line_masks m, bool writes, struct block_view *view)
 {
 	struct xport_counters *count = &ix->lane->counters;
 	uint64_t reads = count->reads, read_bytes = count->read_bytes;
-	enum look look = walk(ix, op, slots, writes, view);
+	enum look look = walk(ix, op, slots, m, writes, view);
 
 	if (look == LOOK_UNUSUAL) {
 		count->reads = reads;
@@ -184,33 +184,50 @@ static bool loads_lead(const struct index *ix)
 	       ix->dirword;
 }
 
-void index_expect(const struct index *ix, uint64_t hash)
+const void *index_expect(const struct index *ix, uint64_t hash)
 {
+	const uint8_t *at;
 	uint64_t entry;
 
 	if (!(ix->lane->caps & XPORT_DIRECT))
-		return;
+		return NULL;
 	/* Wherever the entry leads: fetching ahead does no harm. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
-	__builtin_prefetch(ix->lane->base + window_at(entry, hash));
+	at = ix->lane->base + window_at(entry, hash);
+	__builtin_prefetch(at);
+	return loads_lead(ix) && entry_leads(ix, entry) ? at : NULL;
 }
 
-static bool get_by_loads(struct index *ix, struct index_op *op)
+bool index_get(struct index *ix, struct index_op *op, const void *expected)
 {
-	const uint64_t *slots = direct_window(ix, op);
+	if (!expected)
+		return false;
+	ix->direct_stages = 0;
+	ix->direct_posts = 0;
+	return index_get_over(ix, op, (const uint64_t *)expected);
+}
+
+bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+		      struct line_masks m)
+{
 	enum look look;
 
-	if (!slots)
-		return false;
-	if (index_get_over(ix, op, slots))
-		return true;
-	look = search(ix, op, slots, false, &op->view);
+	(void)direct_window(ix, op); /* index_get() has not asked what it is */
+	look = search(ix, op, slots, m, false, &op->view);
+
 	if (look == LOOK_UNUSUAL)
 		return false;
 	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
 	if (look == LOOK_FOUND)
 		op->version = op->view.version;
 	return true;
+}
+
+static bool get_by_loads(struct index *ix, struct index_op *op)
+{
+	const uint64_t *slots = direct_window(ix, op);
+
+	return slots && index_get_over(ix, op, slots);
 }
 
 /* ---- many operations ------------------------------------------------------------------- */
@@ -284,7 +301,9 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 			    const uint64_t *slots, enum next *next_out)
 {
 	struct block_view view;
-	enum look look = search(ix, op, slots, true, &view);
+	enum look look = search(ix, op, slots,
+				window_scan(slots, hash_fp(op->key.hash)), true,
+				&view);
 	uint64_t word = op->expect_word;
 
 	if (look == LOOK_UNUSUAL)

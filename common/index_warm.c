@@ -276,7 +276,8 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 	if (!word_seen(ix, op, &seen))
 		return warm_leave(ix, op);
-	/* Whose block has been READ is a word of this key's, look() knows. */
+	/* Whose block has been READ is the key's word, neither FROZEN nor null: warm_store()
+	 * remembers no other, and look() has seen that the block lies in the region. */
 	if (seen == op->warm_word && op->kind == INDEX_GET)
 		return get_seen(ix, op, seen);
 	if (seen != op->warm_word)

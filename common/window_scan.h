@@ -79,6 +79,7 @@ static inline struct line_masks window_scan_sse2(const uint64_t *line,
 	const __m128i ptrs = _mm_set1_epi32((int)(SLOT_PTR_MASK >> 32));
 	struct line_masks m = {0, 0};
 
+#pragma GCC unroll 2
 	for (unsigned i = 0; i < LINE_SLOTS; i += 4) {
 		__m128 a = window_scan_load(at + 2 * (size_t)i);
 		__m128 b = window_scan_load(at + 2 * (size_t)i + 4);
