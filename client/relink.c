@@ -134,7 +134,7 @@ static int attempts(struct farkv *kv)
 	for (;;) {
 		uint64_t now = clock_now_ns(), wait = jittered(kv, pause);
 
-		/* Who slept too long says why the last attempt failed. */
+		/* Who slept too long ends as the last attempt did. */
 		if (now >= kv->deadline_ns)
 			return err ? err : err_set(
 				FARKV_ETIMEDOUT,

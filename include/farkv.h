@@ -367,7 +367,8 @@ void farkv_close(struct farkv *kv);
  *
  * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
  * FARKV_ECORRUPT, FARKV_EFORMAT (the directory is damaged), FARKV_ETIMEDOUT,
- * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM.
+ * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EPERM (the device refused the read),
+ * FARKV_ENOMEM.
  * Linearizable per key. Cost: 1 round trip for a key whose place is remembered;
  * otherwise 2 for a hit, 1 for a miss; none leaves the machine over shared memory.
  */
@@ -397,7 +398,8 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * of 4 KiB and more within a buffer of farkv_buf_alloc() of this handle goes out
  * without a copy. Errors: FARKV_ETOOLARGE, FARKV_EINVAL, FARKV_EPERM (read-only handle),
  * FARKV_ENOSPC, FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN,
- * FARKV_EMAYBE, FARKV_ECORRUPT (what stands under the key cannot be read), FARKV_ENOMEM.
+ * FARKV_EMAYBE, FARKV_ECORRUPT (what stands under the key cannot be read), FARKV_EFORMAT
+ * (the directory is damaged), FARKV_ENOMEM.
  * After every one but FARKV_EMAYBE the old value stands.
  * FARKV_ENOSPC says that the server answered and has no memory, for the value or to
  * enlarge the index for a new key, and that no block which the handle replaced
@@ -588,7 +590,8 @@ int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out) FARKV_MUST_CHECK;
 /**
  * Ask the server for its statistics. `stats->size` must be set by the caller.
  * Item counts come from a scan that the server repeats at most once a second. Errors as
- * farkv_ping(), which the other questions share.
+ * farkv_ping(), which the other questions share; FARKV_EINVAL also without `stats`, and for
+ * a size that is none.
  */
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
 
