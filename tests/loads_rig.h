@@ -46,6 +46,26 @@ static void copy(void *to, const void *from, size_t len)
 		act();
 }
 
+static void (*at_block)(void), (*behind_block)(void);
+
+/* ... and those of a GET straight on. */
+static bool copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
+		       uint16_t key_len, uint32_t value_len)
+{
+	void (*before)(void) = at_block, (*behind)(void) = behind_block;
+	bool holds;
+
+	at_block = NULL;
+	behind_block = NULL;
+	if (before)
+		before();
+	holds = block_copy_holds(to, block, binding, key_len, value_len);
+	if (behind)
+		behind();
+	return holds;
+}
+
+#define block_copy_holds copy_holds
 #define atom_spin_hint spin
 #define atom_cas_u64 swap
 #define atom_copy_block copy

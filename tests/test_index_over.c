@@ -122,6 +122,149 @@ START_TEST(get_does_not_believe_a_length)
 }
 END_TEST
 
+static struct block_header *head_of(struct index_key who)
+{
+	return (struct block_header *)(void *)(region.base +
+					       slot_off(*slots_of(who)));
+}
+
+/* The block in the key's slot has the checksum of what it says, whatever that is. */
+static void seal(void)
+{
+	struct block_header *h = head_of(k);
+	size_t room = block_room(h->key_len, h->value_len);
+	uint64_t sum = hash_image(h, sizeof(*h) + h->key_len + h->value_len) ^
+		       block_binding(slot_block(*slots_of(k)));
+
+	memcpy((uint8_t *)h + room - BLOCK_SUM_BYTES, &sum, sizeof(sum));
+}
+
+START_TEST(get_does_not_believe_another_incarnation)
+{
+	struct block_header *h;
+
+	setup_over("k", 0);
+	check_get(k, "second", 2, 2);
+	h = head_of(k);
+	for (unsigned bit = 0; bit < 16; bit++) {
+		h->inc_flags ^= (uint16_t)(1u << bit);
+		seal();
+		/* Dead is who is said to be by the slot. */
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 (1u << bit) == BLOCK_TOMBSTONE ?
+					 0 : FARKV_ECORRUPT);
+		h->inc_flags ^= (uint16_t)(1u << bit);
+	}
+	seal();
+	check_get(k, "second", 2, 2);
+	teardown();
+}
+END_TEST
+
+/* The second look at the slot is all that tells. */
+START_TEST(get_whose_slot_moves_behind_the_copy_begins_again)
+{
+	uint64_t retries;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 4);
+	rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
+	behind_block = rival_op;
+	retries = index_retries(me.ix);
+	check_value(&me, k, "theirs");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(index_retries(me.ix), retries + 1);
+	check_get(k, "theirs", 2, 2);
+	ck_assert_uint_eq(index_retries(me.ix), retries + 1);
+
+	behind_block = freeze;
+	check_value(&me, k, "theirs");
+	ck_assert_ptr_null(behind_block);
+	*slots_of(k) &= ~SLOT_FROZEN;
+
+	rival_sets(-1, NULL, INDEX_DELETE, k, NULL);
+	behind_block = rival_op;
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), FARKV_ENOTFOUND);
+	ck_assert_int_eq(rival.result, 0);
+	teardown();
+}
+END_TEST
+
+static void write_anew(void)
+{
+	struct block_header *h = head_of(k);
+
+	memcpy((uint8_t *)(h + 1) + h->key_len, "SECOND", 6);
+	h->version = 0xABCDEF;
+	seal();
+}
+
+/* ... as nobody may who keeps the rules. */
+START_TEST(get_has_the_version_of_its_value)
+{
+	setup_over("k", 77);
+	at_block = write_anew;
+	check_value(&me, k, "SECOND");
+	ck_assert_uint_eq(me.op.version, 0xABCDEF);
+	ck_assert_uint_eq(me.op.view.version, 0xABCDEF);
+	teardown();
+}
+END_TEST
+
+/* Every byte of the block is looked at, but those between value and checksum. */
+static void check_each_byte(const char *value, size_t end)
+{
+	uint8_t *block = (uint8_t *)head_of(k);
+	size_t room = block_room(k.len, (uint32_t)strlen(value));
+
+	for (size_t at = 0; at < room; at++) {
+		block[at] ^= 0x40;
+		if (at < end || at >= room - BLOCK_SUM_BYTES)
+			ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+					 FARKV_ECORRUPT);
+		else
+			check_value(&me, k, value);
+		block[at] ^= 0x40;
+	}
+}
+
+/* Header, key and value as long as the checksum is made in one way or another. */
+static void check_lengths(const char *key, size_t end)
+{
+	static char value[400];
+	size_t len = end - sizeof(struct block_header) - strlen(key);
+	uint8_t cls = class_for(block_room((uint16_t)strlen(key), (uint32_t)len));
+
+	setup(false);
+	k = key_of(key);
+	for (size_t i = 0; i < len; i++)
+		value[i] = (char)('a' + i % 23);
+	value[len] = '\0';
+	fake_region_grant(&region, me.alloc, cls, 3);
+	PUT(&me, k, value);
+	check_get(k, value, 2, 2); /* another length than the last one's */
+	ck_assert_uint_eq(me.ix->usual_len, len);
+	check_get(k, value, 2, 2);
+	check_each_byte(value, end);
+	check_get(k, value, 2, 2);
+	teardown();
+}
+
+START_TEST(get_of_any_length_is_what_was_put)
+{
+	static const size_t ends[] = {48, 100, 127, 128, 129, 130, 136, 143, 144,
+				      145, 152, 159, 160, 161, 239, 240, 241, 300};
+	static const char *const keys[] = {"k", "seven..", "eight...",
+					   "nine.....", "sixteen..........",
+					   "twenty-three bytes long"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ends); i++)
+		check_lengths(keys[i % ARRAY_SIZE(keys)], ends[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(keys); i++)
+		check_lengths(keys[i], 140);
+}
+END_TEST
+
 /* ---- PUT ------------------------------------------------------------------------- */
 
 static void damage(void)
@@ -298,6 +441,10 @@ static Suite *suite(void)
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
 	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
 	tcase_add_test(t, get_does_not_believe_a_length);
+	tcase_add_test(t, get_does_not_believe_another_incarnation);
+	tcase_add_test(t, get_whose_slot_moves_behind_the_copy_begins_again);
+	tcase_add_test(t, get_has_the_version_of_its_value);
+	tcase_add_test(t, get_of_any_length_is_what_was_put);
 	tcase_add_test(t, put_over_a_damaged_header_is_refused);
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);

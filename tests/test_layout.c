@@ -149,6 +149,34 @@ START_TEST(hash_golden_values)
 }
 END_TEST
 
+/* Whichever way the bytes are taken: at odd places, and copied on the way. */
+START_TEST(hash_image_is_xxh3)
+{
+	static uint8_t bytes[700], copy[700];
+
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 37 + i / 7);
+	for (size_t len = 0; len <= 600; len++) {
+		const uint8_t *at = bytes + len % 17;
+
+		ck_assert_uint_eq(hash_image(at, len), XXH3_64bits(at, len));
+		ck_assert_uint_eq(hash_stored(at, len), XXH3_64bits(at, len));
+	}
+	for (size_t len = HASH_MID_MIN; len <= HASH_MID_MAX; len++) {
+		size_t room = ((len + 7) & ~(size_t)7) + 8;
+
+		memset(copy, 0xEE, sizeof(copy));
+		ck_assert(hash_is_mid(len) == HASH_MID);
+		ck_assert_uint_eq(hash_mid_copy(copy, bytes + len % 13, len, room),
+				  XXH3_64bits(bytes + len % 13, len));
+		if (!HASH_MID)
+			continue;
+		ck_assert_mem_eq(copy, bytes + len % 13, room);
+		ck_assert_uint_eq(copy[room], 0xEE);
+	}
+}
+END_TEST
+
 START_TEST(superblock_verify_every_bit_flip_is_refused)
 {
 	struct superblock sb = good_sb();
@@ -409,6 +437,7 @@ static Suite *suite(void)
 	t = tcase_create("superblock");
 	tcase_add_test(t, superblock_golden_bytes);
 	tcase_add_test(t, hash_golden_values);
+	tcase_add_test(t, hash_image_is_xxh3);
 	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
 	tcase_add_test(
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
