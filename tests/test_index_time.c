@@ -61,6 +61,49 @@ START_TEST(the_time_that_was_told_is_one_calls)
 }
 END_TEST
 
+static unsigned looks;
+
+static uint64_t counted_clock(void *arg)
+{
+	looks++;
+	return fake_clock(arg);
+}
+
+/* ... nor a batch's for what is submitted behind it, whatever became of the batch. */
+START_TEST(a_submitted_get_looks_at_the_clock_itself)
+{
+	struct index_op *op = &me.op, ended[8], *ops[8];
+	struct index_strand s;
+	struct index_key k;
+	uint64_t reads;
+
+	setup(true);
+	k = key_of("k");
+	PUT(&me, k, "v");
+	fake_now = 1000;
+	index_set_clock(me.ix, counted_clock, NULL);
+	for (unsigned i = 0; i < 8; i++) {
+		ended[i].result = 0;
+		ops[i] = &ended[i];
+	}
+	looks = 0;
+	index_run(me.ix, ops, 8, 0, fake_now + NS_PER_SEC);
+	ck_assert_uint_eq(looks, 0);
+	index_run(me.ix, ops, 8, fake_now, fake_now + NS_PER_SEC);
+	age_by_T();
+	index_strand_init(&s);
+	index_op_start(op, INDEX_GET, &k, NULL, 0, 0);
+	reads = me.lane->counters.reads;
+	index_submit(me.ix, &s, op, fake_now + NS_PER_SEC);
+	while (!index_take(&s))
+		(void)index_reap(me.ix, &s);
+	ck_assert_int_eq(op->result, 0);
+	ck_assert_uint_eq(me.lane->counters.reads - reads, 2);
+	ck_assert_uint_gt(looks, 0);
+	teardown();
+}
+END_TEST
+
 /* Wherever the time passes, the span counts from before the slot READ. */
 START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 {
@@ -319,6 +362,7 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(t, reader_within_half_T_reads_twice, 0, 2);
 	tcase_add_test(t, the_time_that_was_told_is_one_calls);
+	tcase_add_test(t, a_submitted_get_looks_at_the_clock_itself);
 	tcase_add_test(t,
 		       reader_slower_than_half_T_word_unchanged_is_confirmed);
 	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
