@@ -3,8 +3,7 @@
  * Answers that do not arrive: a lane over a device that the test plays, and that can
  * report a READ or compare-and-swap as done without its data, as rxe does when an
  * acknowledgement with its number comes first. And what the device is given: doorbells,
- * and which requests report. These take the place of libibverbs'
- * functions that a lane calls; what is posted is done when the lane polls.
+ * and which requests report.
  */
 #include "config.h"
 
@@ -12,170 +11,13 @@
 
 #include <farkv.h>
 
-#include "common/clock.h"
-#include "common/xport_verbs_priv.h"
+#include "played_device.h"
 #include "test_main.h"
 #include "wr.h"
 
-#undef ibv_reg_mr
-#undef ibv_query_port
-
-#define REGION 8192u
-#define RADDR UINT64_C(0x100000)
-#define POSTED_MAX 64u
-#define PIECE 1024u /* the longest request that the device takes */
-#define NONE UINT32_MAX
-
-static uint8_t region[REGION] __attribute__((aligned(8)));
-
-/* ---- the device ---------------------------------------------------------------- */
-
-static struct {
-	struct ibv_send_wr wr[POSTED_MAX];
-	struct ibv_sge sge[POSTED_MAX];
-	unsigned n, done;
-	unsigned doorbells;
-	unsigned lost; /* the answer of this one of the posted */
-	bool hold;  /* it takes its time */
-	bool finish; /* and does not stop at ERR what is under way */
-	bool error;
-} device;
-
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
-		     struct ibv_send_wr **bad)
-{
-	(void)qp;
-	(void)bad;
-	device.doorbells++;
-	for (; wr; wr = wr->next) {
-		ck_assert_uint_lt(device.n, POSTED_MAX);
-		ck_assert_int_eq(wr->num_sge, 1);
-		ck_assert_uint_le(wr->sg_list->length, PIECE);
-		device.wr[device.n] = *wr;
-		device.sge[device.n++] = *wr->sg_list;
-	}
-	return 0;
-}
-
-static void execute(const struct ibv_send_wr *wr, const struct ibv_sge *sge,
-		    bool answer)
-{
-	void *local = (void *)(uintptr_t)sge->addr;
-	uint64_t word;
-
-	switch (wr->opcode) {
-	case IBV_WR_RDMA_WRITE:
-		memcpy(region + (wr->wr.rdma.remote_addr - RADDR), local,
-		       sge->length);
-		break;
-	case IBV_WR_RDMA_READ:
-		if (answer)
-			memcpy(local,
-			       region + (wr->wr.rdma.remote_addr - RADDR),
-			       sge->length);
-		break;
-	default:
-		memcpy(&word, region + (wr->wr.atomic.remote_addr - RADDR), 8);
-		if (answer)
-			memcpy(local, &word, 8);
-		if (word == wr->wr.atomic.compare_add)
-			memcpy(region + (wr->wr.atomic.remote_addr - RADDR),
-			       &wr->wr.atomic.swap, 8);
-	}
-}
-
-/* All that is posted, up to the next that reports. */
-static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
-{
-	(void)cq;
-	ck_assert_int_ge(n, 1);
-	while (device.done < device.n && !device.hold) {
-		unsigned i = device.done++;
-
-		if (!device.error) {
-			execute(&device.wr[i], &device.sge[i], i != device.lost);
-			if (!(device.wr[i].send_flags & IBV_SEND_SIGNALED))
-				continue;
-		}
-		memset(wc, 0xEE, sizeof(*wc));
-		wc->wr_id = device.wr[i].wr_id;
-		wc->status = device.error ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS;
-		return 1;
-	}
-	return 0;
-}
-
-static struct ibv_context ctx = {.ops = {.post_send = post_send,
-					 .poll_cq = poll_cq}};
-static struct ibv_pd pd = {.context = &ctx};
-static struct ibv_qp qp = {.context = &ctx};
-static struct ibv_cq cq = {.context = &ctx};
-static struct ibv_mr mr;
-
-struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *at, size_t bytes, int access)
-{
-	ck_assert_ptr_eq(p, &pd);
-	(void)at;
-	(void)bytes;
-	(void)access;
-	return &mr;
-}
-
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *at, size_t bytes,
-				uint64_t iova, unsigned access)
-{
-	(void)iova;
-	return ibv_reg_mr(p, at, bytes, (int)access);
-}
-
-int ibv_dereg_mr(struct ibv_mr *m)
-{
-	ck_assert_ptr_eq(m, &mr);
-	return 0;
-}
-
-struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *context,
-			     struct ibv_comp_channel *channel, int vector)
-{
-	(void)c;
-	(void)cqe;
-	(void)context;
-	(void)channel;
-	(void)vector;
-	return &cq;
-}
-
-int ibv_destroy_cq(struct ibv_cq *c)
-{
-	ck_assert_ptr_eq(c, &cq);
-	return 0;
-}
-
-int ibv_modify_qp(struct ibv_qp *q, struct ibv_qp_attr *a, int mask)
-{
-	ck_assert_ptr_eq(q, &qp);
-	ck_assert_int_eq(mask, IBV_QP_STATE);
-	ck_assert_int_eq(a->qp_state, IBV_QPS_ERR);
-	device.error = !device.finish;
-	return 0;
-}
-
-int ibv_destroy_qp(struct ibv_qp *q)
-{
-	ck_assert_ptr_eq(q, &qp);
-	return 0;
-}
-
-int ibv_query_port(struct ibv_context *c, uint8_t port,
-		   struct _compat_ibv_port_attr *a)
-{
-	struct ibv_port_attr attr = {.max_msg_sz = PIECE};
-
-	(void)c;
-	(void)port;
-	memcpy(a, &attr, sizeof(attr));
-	return 0;
-}
+#define REGION DEVICE_REGION
+#define PIECE DEVICE_PIECE
+#define NONE DEVICE_NONE
 
 /* ---- the lane -------------------------------------------------------------------- */
 
@@ -183,21 +25,11 @@ static struct verbs_lane *verbs;
 static struct xport_lane *lane;
 static uint8_t *mem;
 
-static const struct verbs_conn conn = {.qp = &qp, .max_send = 64,
-				       .max_inline = 220};
+static const struct verbs_area all = {.bytes = REGION, .raddr = 0x100000, .rkey = 1};
 
 static void setup(void)
 {
-	struct verbs_area area = {.bytes = REGION, .raddr = RADDR, .rkey = 1};
-	struct verbs_lane_params p = {.areas = &area, .n_areas = 1,
-				      .region_bytes = REGION};
-
-	memset(&device, 0, sizeof(device));
-	device.lost = NONE;
-	for (unsigned i = 0; i < REGION; i++)
-		region[i] = (uint8_t)(i * 7 + i / 256);
-	ck_assert_int_eq(verbs_lane_new(&pd, NULL, &p, &verbs), 0);
-	ck_assert_int_eq(verbs_lane_start(verbs, &conn), 0);
+	verbs = device_lane(&all, 1);
 	lane = verbs_lane_base(verbs);
 	mem = xport_mem_alloc(lane, REGION);
 	ck_assert_ptr_nonnull(mem);
@@ -420,9 +252,8 @@ START_TEST(lane_is_made_anew_after_a_lost_answer)
 	c.wr[0] = read_wr(0, mem, 64);
 	run(&c);
 	ck_lost(&c, 0);
-	memset(&device, 0, sizeof(device));
-	device.lost = NONE;
-	ck_assert_int_eq(verbs_lane_restart(verbs, &conn), 0);
+	device_reset(&all, 1);
+	ck_assert_int_eq(verbs_lane_restart(verbs, &device_conn), 0);
 	run(&c);
 	ck_assert_int_eq(c.status, 0);
 	ck_assert_mem_eq(mem, region, 64);
