@@ -352,11 +352,11 @@ copy_block(struct index *ix, struct index_op *op, const struct target *t)
 {
 	uint64_t binding = block_binding(t->ref);
 	uint32_t len = ix->usual_len;
-	uint64_t usual = holds(op, t, len) ? lengths_of(op, t, len) : 0;
+	uint64_t usual = lengths_of(op, t, len);
 	uint8_t *to = op->buf;
 
 	__asm__("" : "+r"(binding), "+r"(usual)); /* now, not where it is needed */
-	if (__builtin_expect(head_lengths(t) != usual, 0))
+	if (!holds(op, t, len) || __builtin_expect(head_lengths(t) != usual, 0))
 		return false;
 	op->view.value_len = len;
 	return block_copy_holds(to, t->head, binding, op->key.len, len) &&

@@ -161,6 +161,42 @@ START_TEST(get_does_not_believe_another_incarnation)
 }
 END_TEST
 
+static void noted(void)
+{
+}
+
+/* The last value's length is no length for a block, or a buffer, in which it has no room. */
+START_TEST(get_does_not_take_a_length_that_has_no_room)
+{
+	static char large[560];
+	struct block_header *h;
+	struct index_key other_key;
+
+	setup_over("k", 0);
+	other_key = key_of("another");
+	memset(large, 'x', sizeof(large) - 1);
+	fake_region_grant(&region, me.alloc,
+			  (uint8_t)class_for(block_room(7, sizeof(large))), 2);
+	PUT(&me, other_key, large);
+	h = head_of(k);
+	for (unsigned round = 0; round < 2; round++) {
+		check_get(other_key, large, 2, 2);
+		ck_assert_uint_eq(me.ix->usual_len, strlen(large));
+		/* What says so, or nothing at all. */
+		memset(h, 0, sizeof(*h));
+		h->value_len = round ? me.ix->usual_len : 0;
+		h->key_len = round ? k.len : 0;
+		h->inc_flags = round ? slot_block(*slots_of(k)).inc : 0;
+		at_block = noted;
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 FARKV_ECORRUPT);
+		ck_assert_ptr_eq(at_block, noted); /* no copy was made */
+		at_block = NULL;
+	}
+	teardown();
+}
+END_TEST
+
 /* The second look at the slot is all that tells. */
 START_TEST(get_whose_slot_moves_behind_the_copy_begins_again)
 {
@@ -442,6 +478,7 @@ static Suite *suite(void)
 	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
 	tcase_add_test(t, get_does_not_believe_a_length);
 	tcase_add_test(t, get_does_not_believe_another_incarnation);
+	tcase_add_test(t, get_does_not_take_a_length_that_has_no_room);
 	tcase_add_test(t, get_whose_slot_moves_behind_the_copy_begins_again);
 	tcase_add_test(t, get_has_the_version_of_its_value);
 	tcase_add_test(t, get_of_any_length_is_what_was_put);
