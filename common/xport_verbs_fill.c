@@ -42,7 +42,7 @@ static int sges_split(const struct verbs_lane *l, const struct xport_wr *wr,
 		k = sge_add(l, sges, k, (uint8_t *)wr->part + (at - head), n);
 		at += n;
 	}
-	return sge_add(l, sges, k, mem + (at - wr->part_len), end - at);
+	return at < end ? sge_add(l, sges, k, mem + (at - wr->part_len), end - at) : k;
 }
 
 /*
