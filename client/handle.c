@@ -503,7 +503,6 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
 {
 	return kv->link.denied[cls] || kv->link.unsent[cls] ||
-	       kv->link.inv->n_ret ||
 	       alloc_low(kv->link.alloc, cls, index_recent(kv->link.index), 0);
 }
 

@@ -212,8 +212,7 @@ static inline void handle_after(struct farkv *kv, const struct index_op *op)
 
 	kv->mutations++;
 	if (!op->plenty || kv->mutations % HANDLE_HOUSEKEEPING == 0 ||
-	    (l->unsent[op->cls] | l->denied[op->cls]) || !l->inv ||
-	    l->inv->n_ret)
+	    (l->unsent[op->cls] | l->denied[op->cls]))
 		handle_after_in_full(kv, op);
 }
 

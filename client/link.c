@@ -349,36 +349,44 @@ void link_ask_prefix(struct link *l, uint32_t low)
 
 /* ---- blocks that go back ----------------------------------------------------- */
 
-/* One RETURN after the other until there are no more; never waits. */
-static int return_blocks(struct link *l, bool all)
+/* What inventory_pick() has laid ready; never waits. */
+static int return_picked(struct link *l)
 {
+	struct msg m = {.type = MSG_RETURN};
 	struct inventory *inv = l->inv;
+	int err;
 
-	while (inventory_pick(inv, all)) {
-		struct msg m = {.type = MSG_RETURN};
-		int err;
-
-		m.blocks.state = (uint8_t)inv->ret_state;
-		m.blocks.n = (uint32_t)inv->n_ret;
-		err = session_send(l->session, &m, inv->ret, 0);
-		if (err)
-			return err;
+	m.blocks.state = (uint8_t)inv->ret_state;
+	m.blocks.n = (uint32_t)inv->n_ret;
+	err = session_send(l->session, &m, inv->ret, 0);
+	if (!err)
 		inv->n_ret = 0;
-	}
-	return 0;
+	return err;
 }
 
 void link_return_surplus(struct link *l)
 {
-	if (l->inv)
-		(void)return_blocks(l, false);
+	if (l->inv && inventory_pick(l->inv, false))
+		(void)return_picked(l);
+}
+
+/* One RETURN after the other until nothing is left. */
+static int return_all(struct link *l)
+{
+	while (inventory_pick(l->inv, true)) {
+		int err = return_picked(l);
+
+		if (err)
+			return err;
+	}
+	return 0;
 }
 
 bool link_return_all(struct link *l)
 {
 	if (!inventory_pick(l->inv, true))
 		return false;
-	(void)return_blocks(l, true);
+	(void)return_all(l);
 	return true;
 }
 
@@ -395,7 +403,7 @@ void link_attend(struct link *l)
 	if (alerts & GATE_MAIL)
 		take_mail(l);
 	if (l->inv && (alerts & GATE_RECLAIM)) {
-		(void)return_blocks(l, true);
+		(void)return_all(l);
 		gate_lower(gate, GATE_RECLAIM);
 	}
 	if (l->inv)
@@ -409,7 +417,7 @@ static int give_back(struct link *l)
 
 	inventory_lock(l->inv);
 	take_mail(l);
-	err = return_blocks(l, true);
+	err = return_all(l);
 	inventory_unlock(l->inv);
 	return err;
 }

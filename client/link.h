@@ -90,8 +90,9 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for);
 
 /**
- * Send blocks back that are too many or worn; as many as the socket takes. Inside the
- * gate, or with the inventory's lock.
+ * Send blocks back that are too many or worn, one message of them (INVENTORY_RETURN_MAX):
+ * who has more calls again after a while, and nobody's put waits for all. Nothing if the
+ * socket is full. Inside the gate, or with the inventory's lock.
  */
 void link_return_surplus(struct link *l);
 /** The same with all blocks; false if there are none. With the inventory's lock. */

@@ -197,6 +197,81 @@ START_TEST(test_no_space_behind_a_full_socket)
 }
 END_TEST
 
+static unsigned attempts; /* to send a RETURN */
+static bool refuses;
+#define KEYS 2000u
+
+static int send_counted(struct channel *ch, const void *buf, size_t len)
+{
+	struct msg m;
+
+	if (msg_decode(buf, len, &m) || m.type != MSG_RETURN)
+		return real_ops->send(ch, buf, len);
+	attempts++;
+	return refuses ? EAGAIN : real_ops->send(ch, buf, len);
+}
+
+static void put_until_housekeeping(void)
+{
+	do
+		ck_assert_int_eq(put("k", "v"), 0);
+	while (kv->mutations % HANDLE_HOUSEKEEPING);
+	heard_by_server();
+}
+
+/* They need no blocks for that. */
+static void delete_keys(unsigned from, unsigned to)
+{
+	char key[16];
+
+	for (unsigned i = from; i < to; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		ck_assert_int_eq(del(key), 0);
+	}
+}
+
+/* What is too much goes back by and by, and nothing is tried again and again while the
+ * socket is full: a put does not wait for all of it. */
+START_TEST(test_surplus_goes_back_a_message_at_a_time)
+{
+	struct channel *ch = kv->link.session->ch;
+	static struct channel_ops ops;
+	uint64_t before;
+	char key[16];
+
+	for (unsigned i = 0; i < 2 * KEYS; i++) {
+		snprintf(key, sizeof(key), "%u", i % KEYS);
+		ck_assert_int_eq(farkv_put(kv, key, strlen(key), srv.meta,
+					   i < KEYS ? 1900 : 9), 0);
+	}
+	no_grant_out();
+	real_ops = ch->ops;
+	ops = *real_ops;
+	ops.send = send_counted;
+	ops_set(ch, &ops);
+	/* The large ones have rested: more than a sixteenth of the region. */
+	clock_sleep_ns(2 * srv.sb.grace_ns);
+	before = srv.returned;
+	put_until_housekeeping();
+	refuses = true;
+	attempts = 0;
+	delete_keys(0, HANDLE_HOUSEKEEPING);
+	ck_assert_uint_eq(attempts, 1);
+	refuses = false;
+	delete_keys(HANDLE_HOUSEKEEPING, KEYS);
+	ck_assert_uint_eq(attempts, 1);
+	/* That one, which is in the way of a request for blocks, and the next. */
+	put_until_housekeeping();
+	ck_assert_uint_le(attempts, 3);
+	for (unsigned i = 4; i <= 8; i++) {
+		put_until_housekeeping();
+		ck_assert_uint_le(attempts, i);
+	}
+	ck_assert_uint_ge(srv.returned - before, 4 * INVENTORY_RETURN_MAX);
+	ops_set(ch, real_ops);
+}
+END_TEST
+
 /* With a block in limbo that the deadline does not allow to wait for, the
  * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
 START_TEST(test_limbo_beyond_the_deadline)
@@ -350,6 +425,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_bad_grants);
 	tcase_add_test(t, test_barrier_while_waiting);
 	tcase_add_test(t, test_reclaim);
+	tcase_add_test(t, test_surplus_goes_back_a_message_at_a_time);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
