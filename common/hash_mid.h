@@ -20,7 +20,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#if defined(__SSE2__) && defined(__SIZEOF_INT128__)
+#if defined(__SSE2__) && defined(__x86_64__)
 #include <emmintrin.h>
 
 #define HASH_MID 1
@@ -36,13 +36,14 @@ static inline __m128i hash_load(const uint8_t *at)
 
 static inline uint64_t hash_mix(__m128i bytes, const uint8_t *secret)
 {
-	__extension__ typedef unsigned __int128 wide;
 	__m128i k = _mm_loadu_si128((const __m128i *)(const void *)secret);
 	__m128i x = _mm_xor_si128(bytes, k);
 	uint64_t high = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(x, x));
-	wide p = (wide)(uint64_t)_mm_cvtsi128_si64(x) * high;
+	uint64_t low = (uint64_t)_mm_cvtsi128_si64(x);
 
-	return (uint64_t)p ^ (uint64_t)(p >> 64);
+	/* Of a product in C the compiler keeps one half on the stack. */
+	__asm__("mulq %2" : "+a"(low), "=d"(high) : "r"(high) : "cc");
+	return low ^ high;
 }
 
 static inline uint64_t hash_avalanche(uint64_t h)

@@ -92,23 +92,21 @@ struct target {
 };
 
 /*
- * The key's slot in its home line, of which `m` is the scan, where all before it are
- * others' at first sight. False also if the block there has no room for the key.
+ * The key's slot in its home line, if it is the first of those in `match`, of which there
+ * is one. False if it cannot be, or the block there has no room for the key. A word that
+ * has become another one since the scan shows by its block, or by the swap.
  */
 static inline __attribute__((always_inline)) bool
 find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
-	  struct line_masks m, struct target *t)
+	  uint32_t match, struct target *t)
 {
 	uint64_t w;
 	unsigned i;
 
-	if (!m.match || (m.stop & (m.match ^ (m.match - 1))))
-		return false;
-	i = (unsigned)__builtin_ctz(m.match);
+	i = (unsigned)__builtin_ctz(match);
 	w = atom_load_follow(&slots[i]);
 	t->ref = slot_block(w);
-	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(op->key.hash) ||
-	    !region_block_ok(&ix->sb, t->ref.off, t->ref.cls))
+	if ((w & SLOT_FROZEN) || !region_block_ok(&ix->sb, t->ref.off, t->ref.cls))
 		return false;
 	t->head = ix->lane->base + t->ref.off;
 	__builtin_prefetch(t->head);
@@ -308,10 +306,15 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 			 const uint64_t *slots, uint64_t *found_out)
 {
 	bool watches = contend_hot(&ix->contend, op->key.hash);
+	struct line_masks m;
 	struct target t;
 
-	if (!is_usual(ix, op) ||
-	    !find_slot(ix, op, slots, window_scan(slots, hash_fp(op->key.hash)), &t))
+	if (!is_usual(ix, op))
+		return OVER_NOT;
+	m = window_scan(slots, hash_fp(op->key.hash));
+	/* What is in front of the slot may be a migration, which others look at. */
+	if (!m.match || (m.stop & (m.match ^ (m.match - 1))) ||
+	    !find_slot(ix, op, slots, m.match, &t))
 		return OVER_NOT;
 	if (watches) {
 		if (stand_before(ix, op, slots, &t) == OVER_DONE)
@@ -409,7 +412,9 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 
 /*
  * As much as can be is done before the head is looked at: what comes behind that keeps
- * the next operation's window out of the CPU's sight.
+ * the next operation's window out of the CPU's sight. So nobody asks where a walk would
+ * stop in front of the slot: a key has one slot (I1), and while its word stands and is not
+ * FROZEN, no other subtable has it. Who does not find it asks (index_get_search()).
  */
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
@@ -417,7 +422,7 @@ bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots
 	const uint8_t *key;
 	struct target t;
 
-	if (!m.match || !find_slot(ix, op, slots, m, &t) || t.bytes > OVER_MAX ||
+	if (!m.match || !find_slot(ix, op, slots, m.match, &t) || t.bytes > OVER_MAX ||
 	    (op->expect_word & SLOT_DEAD) || index_op_reserve(ix, op, t.bytes))
 		return index_get_search(ix, op, slots, m);
 	for (uint64_t at = LINE_BYTES; at < t.bytes; at += LINE_BYTES)

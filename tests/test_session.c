@@ -99,12 +99,12 @@ static void *end_when_asked(void *n_requests)
 	return NULL;
 }
 
-/* A PUT that was done already has no link behind it. */
+/* A PUT that was done already, over a value or not, has no link behind it. */
 START_TEST(test_batch_that_loses_its_link)
 {
 	static char large[5000];
 	struct farkv_put_item items[] = {
-		{.key = "k", .key_len = 1, .value = "w", .value_len = 1},
+		{.key = _i ? "n" : "k", .key_len = 1, .value = "w", .value_len = 1},
 		{.key = "l", .key_len = 1, .value = large,
 		 .value_len = sizeof(large)},
 	};
@@ -462,7 +462,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_basics);
 	tcase_add_test(t, test_reconnect);
 	tcase_add_test(t, test_server_gone);
-	tcase_add_test(t, test_batch_that_loses_its_link);
+	tcase_add_loop_test(t, test_batch_that_loses_its_link, 0, 2);
 	tcase_add_test(t, test_hangup_while_waiting);
 	tcase_add_test(t, test_restart_while_waiting);
 	tcase_add_test(t, test_bad_message);
