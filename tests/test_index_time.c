@@ -18,16 +18,26 @@ static void age_by_T_and_overwrite(void)
 	rival_op();
 }
 
+/* A key of this value, and from now on the time that `clock` says. */
+static struct index_key setup_timed(bool fault, const char *value,
+				    uint64_t (*clock)(void *arg))
+{
+	struct index_key k;
+
+	setup(fault);
+	k = key_of("k");
+	PUT(&me, k, value);
+	fake_now = 1000;
+	index_set_clock(me.ix, clock, NULL);
+	return k;
+}
+
 START_TEST(reader_within_half_T_reads_twice)
 {
 	struct index_key k;
 	uint64_t reads;
 
-	setup(_i);
-	k = key_of("k");
-	PUT(&me, k, "v");
-	fake_now = 1000;
-	index_set_clock(me.ix, fake_clock, NULL);
+	k = setup_timed(_i, "v", fake_clock);
 	reads = me.lane->counters.reads;
 	check_value(&me, k, "v");
 	ck_assert_uint_eq(me.lane->counters.reads - reads, 2);
@@ -42,11 +52,7 @@ START_TEST(the_time_that_was_told_is_one_calls)
 	struct index_key k;
 	uint64_t reads, told;
 
-	setup(true);
-	k = key_of("k");
-	PUT(&me, k, "v");
-	fake_now = 1000;
-	index_set_clock(me.ix, fake_clock, NULL);
+	k = setup_timed(true, "v", fake_clock);
 	told = fake_now;
 	age_by_T();
 	for (unsigned n = 0; n < 2; n++) {
@@ -77,11 +83,7 @@ START_TEST(a_submitted_get_looks_at_the_clock_itself)
 	struct index_key k;
 	uint64_t reads;
 
-	setup(true);
-	k = key_of("k");
-	PUT(&me, k, "v");
-	fake_now = 1000;
-	index_set_clock(me.ix, counted_clock, NULL);
+	k = setup_timed(true, "v", counted_clock);
 	for (unsigned i = 0; i < 8; i++) {
 		ended[i].result = 0;
 		ops[i] = &ended[i];
@@ -110,11 +112,7 @@ START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 	struct index_key k;
 	uint64_t reads;
 
-	setup(true);
-	k = key_of("k");
-	PUT(&me, k, "v");
-	fake_now = 1000;
-	index_set_clock(me.ix, fake_clock, NULL);
+	k = setup_timed(true, "v", fake_clock);
 	for (unsigned skip = 0; skip < 2; skip++) {
 		reads = me.lane->counters.reads;
 		rival_sets(XPORT_READ, age_by_T, INDEX_GET, k, NULL);
@@ -132,11 +130,7 @@ START_TEST(reader_slower_than_half_T_word_changed_reads_again)
 	struct index_key k;
 	uint64_t reads;
 
-	setup(true);
-	k = key_of("k");
-	PUT(&me, k, "old");
-	fake_now = 1000;
-	index_set_clock(me.ix, fake_clock, NULL);
+	k = setup_timed(true, "old", fake_clock);
 	reads = me.lane->counters.reads;
 	rival_sets(XPORT_READ, age_by_T_and_overwrite, INDEX_PUT, k, "new");
 	rival.skip = 1;
@@ -306,11 +300,7 @@ START_TEST(put_that_loses_for_ever_ends_at_its_deadline)
 	struct index_key k;
 	struct index_op *op = &me.op;
 
-	setup(true);
-	k = key_of("k");
-	PUT(&me, k, "v");
-	fake_now = 1000;
-	index_set_clock(me.ix, fake_clock, NULL);
+	k = setup_timed(true, "v", fake_clock);
 	index_set_clock(other.ix, fake_clock, NULL);
 	rival_sets(XPORT_CAS, cas_again_and_again, INDEX_CAS, k, "r");
 	fake_region_grant(&region, me.alloc, 0, 4);
