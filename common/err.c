@@ -11,7 +11,7 @@
 #include "util.h"
 
 static _Thread_local char detail[ERR_LINE_MAX];
-_Thread_local int err_whose;
+static _Thread_local int plain; /* the line is err_str() of this, if not 0 */
 
 const char *err_str(int err)
 {
@@ -55,13 +55,14 @@ int (err_set)(int err, const char *fmt, ...)
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	memcpy(detail, util_one_line(line), strlen(line) + 1);
-	err_whose = ERR_OWN_LINE;
+	plain = 0;
 	return err;
 }
 
 int err_set_plain(int err)
 {
-	err_whose = err;
+	detail[0] = '\0';
+	plain = err;
 	return err;
 }
 
@@ -86,7 +87,11 @@ int (err_set_errno)(int err, int errnum, const char *fmt, ...)
 
 const char *err_detail(void)
 {
-	if (err_whose == ERR_OWN_LINE)
-		return detail;
-	return err_whose ? err_str(err_whose) : "";
+	return plain ? err_str(plain) : detail;
+}
+
+void err_clear(void)
+{
+	plain = 0;
+	detail[0] = '\0';
 }

@@ -7,8 +7,6 @@
 #ifndef COMMON_ERR_H
 #define COMMON_ERR_H
 
-#include <limits.h>
-
 #include <farkv.h>
 
 /** Text of an error number; "unknown error" for others. Never NULL. */
@@ -52,25 +50,7 @@ static inline int err_same(int err, int set)
 /** The line; "" if none was set since err_clear(). Never NULL. */
 const char *err_detail(void);
 
-/*
- * Whose the line is: 0 nobody's, an error's of which it is the text, or ERR_OWN_LINE.
- * Looked up without a call, as each operation clears it: so it has to lie where the
- * program's own thread-locals do, which a library that is loaded late finds some room
- * in: for these few bytes, where glibc is.
- */
-#if defined(__GLIBC__)
-#define ERR_TLS_MODEL , tls_model("initial-exec")
-#else
-#define ERR_TLS_MODEL
-#endif
-extern _Thread_local int err_whose
-	__attribute__((visibility("hidden") ERR_TLS_MODEL));
-#define ERR_OWN_LINE INT_MIN
-
 /** Forget the line. */
-static inline void err_clear(void)
-{
-	err_whose = 0;
-}
+void err_clear(void);
 
 #endif

@@ -25,6 +25,24 @@
 
 #define HASH_MID 1
 
+/*
+ * The beginning of the algorithm's default secret, as little-endian numbers. Behind 128
+ * bytes it begins anew, 3 bytes further on; the end of the data has the last 17 of these.
+ */
+static const uint64_t hash_secret[17] __attribute__((aligned(64))) = {
+	UINT64_C(0xBE4BA423396CFEB8), UINT64_C(0x1CAD21F72C81017C),
+	UINT64_C(0xDB979083E96DD4DE), UINT64_C(0x1F67B3B7A4A44072),
+	UINT64_C(0x78E5C0CC4EE679CB), UINT64_C(0x2172FFCC7DD05A82),
+	UINT64_C(0x8E2443F7744608B8), UINT64_C(0x4C263A81E69035E0),
+	UINT64_C(0xCB00C391BB52283C), UINT64_C(0xA32E531B8B65D088),
+	UINT64_C(0x4EF90DA297486471), UINT64_C(0xD8ACDEA946EF1938),
+	UINT64_C(0x3F349CE33F76FAA8), UINT64_C(0x1D4F0BC7C7BBDCF9),
+	UINT64_C(0x3159B4CD4BE0518A), UINT64_C(0x647378D9C97E9FC8),
+	UINT64_C(0xC3EBD33483ACC5EA),
+};
+#define HASH_SECRET_AT(at) ((const uint8_t *)hash_secret + (at))
+#define HASH_SECRET_LAST HASH_SECRET_AT(sizeof(hash_secret) - 17)
+
 static inline __m128i hash_load(const uint8_t *at)
 {
 	__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
@@ -56,17 +74,15 @@ static inline uint64_t hash_avalanche(uint64_t h)
 /** XXH3 of `len` bytes, 129 to 240. */
 static inline uint64_t hash_mid(const uint8_t *data, size_t len)
 {
-	const uint8_t *secret = XXH3_kSecret;
 	uint64_t h = len * UINT64_C(0x9E3779B185EBCA87);
 
 #pragma GCC unroll 8
 	for (size_t at = 0; at < 128; at += 16)
-		h += hash_mix(hash_load(data + at), secret + at);
+		h += hash_mix(hash_load(data + at), HASH_SECRET_AT(at));
 	h = hash_avalanche(h);
 	for (size_t at = 128; at + 16 <= len; at += 16)
-		h += hash_mix(hash_load(data + at), secret + 3 + (at - 128));
-	h += hash_mix(hash_load(data + len - 16),
-		      secret + XXH3_SECRET_SIZE_MIN - 17);
+		h += hash_mix(hash_load(data + at), HASH_SECRET_AT(at - 125));
+	h += hash_mix(hash_load(data + len - 16), HASH_SECRET_LAST);
 	return hash_avalanche(h);
 }
 
@@ -85,25 +101,24 @@ static inline __m128i hash_copy(uint8_t *to, const uint8_t *from)
 static inline uint64_t hash_mid_copy(uint8_t *to, const uint8_t *from, size_t len,
 				     size_t room)
 {
-	const uint8_t *secret = XXH3_kSecret;
 	uint64_t h = len * UINT64_C(0x9E3779B185EBCA87), word;
 	size_t at;
 
 #pragma GCC unroll 8
 	for (at = 0; at < 128; at += 16)
-		h += hash_mix(hash_copy(to + at, from + at), secret + at);
+		h += hash_mix(hash_copy(to + at, from + at), HASH_SECRET_AT(at));
 	h = hash_avalanche(h);
 	for (; at + 16 <= room; at += 16) {
 		__m128i bytes = hash_copy(to + at, from + at);
 
 		if (at + 16 <= len)
-			h += hash_mix(bytes, secret + 3 + (at - 128));
+			h += hash_mix(bytes, HASH_SECRET_AT(at - 125));
 	}
 	if (at < room) {
 		memcpy(&word, from + at, sizeof(word));
 		memcpy(to + at, &word, sizeof(word));
 	}
-	h += hash_mix(hash_load(to + len - 16), secret + XXH3_SECRET_SIZE_MIN - 17);
+	h += hash_mix(hash_load(to + len - 16), HASH_SECRET_LAST);
 	return hash_avalanche(h);
 }
 #else

@@ -341,6 +341,7 @@ static inline uint64_t head_lengths(const struct target *t)
 	ATOM_UNWATCHED_BEGIN();
 	found = atom_word_at(t->head + offsetof(struct block_header, value_len));
 	ATOM_UNWATCHED_END();
+	__asm__("" : "+r"(found)); /* what is checked of it is not loaded again */
 	return found;
 }
 

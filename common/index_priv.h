@@ -32,7 +32,7 @@ struct index {
 	uint64_t told_ns;   /* ... when index_run() began; 0: look at it */
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
-	uint32_t usual_len; /* of the last value that a GET by loads found straight on */
+	uint32_t usual_len; /* of the values that a GET by loads expects: as long as the last */
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	unsigned direct_posts;  /* ... and of its chains that were posted there */
 	uint32_t prefix;

@@ -53,6 +53,31 @@ END_TEST
 
 /* ---- GET ------------------------------------------------------------------------- */
 
+/* Does the slot name a block of this key? */
+static bool names(uint64_t word, struct index_key who)
+{
+	const uint8_t *b = region.base + slot_off(word);
+	struct block_header h;
+
+	memcpy(&h, b, sizeof(h));
+	return h.key_len == who.len && memcmp(b + sizeof(h), who.data, who.len) == 0;
+}
+
+/* The bytes that a get READs: the window, and what may be its key's, up to where it is. */
+static uint64_t bytes_to(struct index_key who)
+{
+	uint64_t bytes = WINDOW_BYTES;
+
+	for (const uint64_t *slot = slots_of(who); !slot_is_null(*slot); slot++) {
+		if (slot_fp(*slot) != hash_fp(who.hash) || (*slot & SLOT_DEAD))
+			continue;
+		bytes += class_bytes(slot_class(*slot));
+		if (names(*slot, who))
+			break;
+	}
+	return bytes;
+}
+
 /* What a get of `who` costs by the counters, which tell what a card would have seen. */
 static void check_get(struct index_key who, const char *value, unsigned reads,
 		      unsigned round_trips)
@@ -65,11 +90,28 @@ static void check_get(struct index_key who, const char *value, unsigned reads,
 		ck_assert_int_eq(run(&me, INDEX_GET, who, NULL, 0),
 				 FARKV_ENOTFOUND);
 	ck_assert_uint_eq(me.lane->counters.reads - before.reads, reads);
+	ck_assert_uint_eq(me.lane->counters.read_bytes - before.read_bytes,
+			  bytes_to(who));
 	ck_assert_uint_eq(me.lane->counters.round_trips - before.round_trips,
 			  round_trips);
 	ck_assert_uint_eq(me.lane->counters.doorbells - before.doorbells,
 			  round_trips);
 }
+
+/* Its own slot is not FROZEN: whatever is in front of it, no other subtable has the key. */
+START_TEST(get_straight_on_passes_what_is_frozen)
+{
+	struct index_key second;
+
+	setup_over("a", 77);
+	second = key_at("b", 78);
+	PUT(&me, second, "other");
+	freeze();
+	check_get(second, "other", 2, 2);
+	ck_assert_uint_eq(index_retries(me.ix), 0);
+	teardown();
+}
+END_TEST
 
 START_TEST(get_straight_on_or_not_finds_the_same)
 {
@@ -470,12 +512,13 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("index, puts over values");
-	TCase *t = tcase_create("puts");
+	Suite *s = suite_create("index, straight on");
+	TCase *t = tcase_create("straight on");
 
 	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
 	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
+	tcase_add_test(t, get_straight_on_passes_what_is_frozen);
 	tcase_add_test(t, get_does_not_believe_a_length);
 	tcase_add_test(t, get_does_not_believe_another_incarnation);
 	tcase_add_test(t, get_does_not_take_a_length_that_has_no_room);

@@ -261,8 +261,13 @@ start:
 	atomic {
 		settled = 0;
 		i = 0;
-		p = cached[depth & k]
+		p = cached[depth & k];
+		if
+		:: kind == GET -> goto straight_on
+		:: true
+		fi
 	}
+in_order:
 #ifdef ENTRY_BEFORE_WORDS
 	atomic {
 		entry = (depth -> dir1[k] : dir0);
@@ -328,6 +333,59 @@ scan:
 		:: C_KEY(c) != k -> i++; goto scan
 		:: else
 		fi
+	}
+
+	goto decide;
+
+	/* By loads: a slot of the key's fingerprint, whatever is in front of it. */
+straight_on:
+	atomic {
+		span_begin();
+		if
+		:: i = 0
+		:: i = 1
+		fi;
+		w = SLOT(p, i);
+		if
+#ifdef MUTANT_FROZEN_STRAIGHT_ON
+		:: W_BLOCK(w) && !(w & DEAD) -> w = THAWED(w)
+#else
+		:: W_BLOCK(w) && !(w & (DEAD | FROZEN))
+#endif
+		:: else -> goto not_so
+		fi
+	}
+	atomic {
+		c = block[W_BLOCK(w)];
+#ifndef NO_CHECK_OF_CONTENT
+		if
+		:: C_INC(c) != W_INC(w) -> goto not_so
+		:: else
+		fi;
+#endif
+		if
+		:: C_KEY(c) != k -> goto not_so
+		:: else
+		fi
+	}
+	atomic {
+#ifndef MUTANT_FROZEN_STRAIGHT_ON
+		if
+		:: SLOT(p, i) != w -> goto not_so
+		:: else
+		fi;
+#endif
+#ifdef COVER_BEHIND_FROZEN
+		assert(i == 0 || !(SLOT(p, 0) & FROZEN));
+#endif
+		goto decide
+	}
+not_so:
+	atomic {
+		i = 0;
+		w = 0;
+		c = 0;
+		goto in_order
 	}
 
 decide:
