@@ -106,6 +106,29 @@ START_TEST(a_submitted_get_looks_at_the_clock_itself)
 }
 END_TEST
 
+/*
+ * When a block was unlinked is asked for once in a while only, by who has many at rest:
+ * until then it rests without a date, and comes back later rather than sooner.
+ */
+START_TEST(a_put_does_not_look_when_its_block_was_unlinked)
+{
+	struct index_key k = setup_timed(_i, "v", counted_clock);
+	unsigned before;
+
+	fake_region_grant(&region, me.alloc, 0, 100);
+	for (unsigned i = 0; i < 40; i++)
+		PUT(&me, k, "w");
+	looks = 0;
+	check_value(&me, k, "w");
+	before = looks; /* what an operation looks for its own sake */
+	looks = 0;
+	for (unsigned i = 0; i < 32; i++)
+		PUT(&me, k, "w");
+	ck_assert_uint_le(looks, 32 * before + 2);
+	teardown();
+}
+END_TEST
+
 /* Wherever the time passes, the span counts from before the slot READ. */
 START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 {
@@ -353,6 +376,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, reader_within_half_T_reads_twice, 0, 2);
 	tcase_add_test(t, the_time_that_was_told_is_one_calls);
 	tcase_add_test(t, a_submitted_get_looks_at_the_clock_itself);
+	tcase_add_loop_test(t, a_put_does_not_look_when_its_block_was_unlinked, 0, 2);
 	tcase_add_test(t,
 		       reader_slower_than_half_T_word_unchanged_is_confirmed);
 	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
