@@ -161,12 +161,12 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 			err = handle_value(kv, w->value, w->value_len);
 		if (err)
 			return err;
+		index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
+			       w->expected);
 	}
-	index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
-		       w->expected);
 	op->into = w->into;
 	op->into_cap = w->into_cap;
-	if (w->kind == INDEX_GET ? !index_get(kv->link.index, op, window) :
+	if (w->kind == INDEX_GET ? !index_get(kv->link.index, op, &k, window) :
 				   !index_try(kv->link.index, op)) {
 		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
 

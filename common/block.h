@@ -41,10 +41,19 @@ static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 #define BLOCK_TOMBSTONE 0x1000u
 #define BLOCK_INC_MASK 0x0FFFu
 
-/** A word that tells place, class and incarnation apart; part of both sums. */
+/**
+ * A word that tells place, class and incarnation apart, of the block that a slot's word
+ * names: part of both sums.
+ */
+static inline uint64_t word_binding(uint64_t word)
+{
+	return (word & SLOT_BLOCK_MASK) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/** The same of a block. */
 static inline uint64_t block_binding(struct block_ref ref)
 {
-	return slot_pack(ref, 0, 0) * UINT64_C(0x9E3779B97F4A7C15);
+	return word_binding(slot_pack(ref, 0, 0));
 }
 
 /** What is needed for the checksum of the header of this block, of a key of this hash. */

@@ -236,8 +236,14 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
  */
 const void *index_expect(const struct index *ix, uint64_t hash);
 
-/** index_try() of a GET, for whose key index_expect() has just returned `expected`. */
-bool index_get(struct index *ix, struct index_op *op, const void *expected);
+/**
+ * Begin a GET of a key for which index_expect() has just returned `expected`, and try it as
+ * index_try() does. Of `op`, which is not running, `into` and `into_cap` are the caller's.
+ * True: its result is final, and if that is 0 so are the view's value and length, and the
+ * version; nothing else of it may be set. False: it has begun, and index_run() ends it.
+ */
+bool index_get(struct index *ix, struct index_op *op, const struct index_key *key,
+	       const void *expected);
 
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by

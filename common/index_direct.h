@@ -151,11 +151,7 @@ bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots
 
 /* ---- index_try.c --------------------------------------------------------------- */
 
-/**
- * A GET by loads that looks at all that can be; `m` is what the scan of the window's first
- * line said. False: index_run() has to.
- */
-bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots,
-		      struct line_masks m);
+/** A GET by loads that looks at all that can be. False: index_run() has to. */
+bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 #endif

@@ -329,20 +329,69 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 
 /* ---- GET ------------------------------------------------------------------------- */
 
-static inline bool holds(const struct index_op *op, const struct target *t, uint32_t len)
+/* Where the value may be: the slot, the word that it held, and the block that this names. */
+struct source {
+	const uint64_t *slot;
+	uint64_t word;
+	const uint8_t *block;
+	uint64_t bytes; /* of its class */
+};
+
+/* The bytes of the classes of up to OVER_MAX. */
+static const uint16_t over_bytes[] = {
+	CLASS_BYTES(0), CLASS_BYTES(1), CLASS_BYTES(2), CLASS_BYTES(3),
+	CLASS_BYTES(4), CLASS_BYTES(5), CLASS_BYTES(6), CLASS_BYTES(7),
+	CLASS_BYTES(8), CLASS_BYTES(9), CLASS_BYTES(10), CLASS_BYTES(11),
+};
+#define OVER_CLASSES (sizeof(over_bytes) / sizeof(over_bytes[0]))
+static_assert(CLASS_BYTES(OVER_CLASSES - 1) <= OVER_MAX &&
+	      CLASS_BYTES(OVER_CLASSES) > OVER_MAX, "the classes of up to OVER_MAX");
+
+/* The first slot of those in `match`, if a block may be copied from where it leads. */
+static inline __attribute__((always_inline)) bool
+find_source(const struct index *ix, const struct index_op *op, const uint64_t *slots,
+	    uint32_t match, struct source *src)
 {
-	return block_room(op->key.len, len) <= t->bytes;
+	uint64_t w, off;
+
+	src->slot = &slots[__builtin_ctz(match)];
+	w = atom_load_follow(src->slot);
+	off = slot_off(w);
+	if ((w & (SLOT_FROZEN | SLOT_DEAD)) || slot_class(w) >= OVER_CLASSES)
+		return false;
+	src->bytes = over_bytes[slot_class(w)];
+	if (off < ix->sb.meta_bytes || off + src->bytes > ix->sb.region_bytes ||
+	    src->bytes > op->buf_bytes)
+		return false;
+	src->word = w;
+	src->block = ix->lane->base + off;
+	return true;
 }
 
-static inline uint64_t head_lengths(const struct target *t)
+static inline uint64_t block_lengths(const uint8_t *block)
 {
 	uint64_t found;
 
 	ATOM_UNWATCHED_BEGIN();
-	found = atom_word_at(t->head + offsetof(struct block_header, value_len));
+	found = atom_word_at(block + offsetof(struct block_header, value_len));
 	ATOM_UNWATCHED_END();
 	__asm__("" : "+r"(found)); /* what is checked of it is not loaded again */
 	return found;
+}
+
+/* The header's second word in the block that this word names, if it is of these lengths. */
+static inline uint64_t lengths_by(uint64_t word, uint16_t key_len, uint32_t value_len)
+{
+	struct block_header h = {.value_len = value_len,
+				 .key_len = key_len,
+				 .inc_flags = slot_inc(word)};
+
+	return block_head_lengths(&h);
+}
+
+static inline bool holds(const struct source *src, uint16_t key_len, uint32_t len)
+{
+	return block_room(key_len, len) <= src->bytes;
 }
 
 /*
@@ -352,91 +401,125 @@ static inline uint64_t head_lengths(const struct target *t)
  * more than there is. If somebody breaks the rules, the length stays what it was here.
  */
 static inline __attribute__((always_inline)) bool
-copy_block(struct index *ix, struct index_op *op, const struct target *t)
+copy_block(const struct index *ix, uint8_t *to, const struct index_key *key,
+	   const struct source *src)
 {
-	uint64_t binding = block_binding(t->ref);
+	uint64_t binding = word_binding(src->word);
 	uint32_t len = ix->usual_len;
-	uint64_t usual = lengths_of(op, t, len);
-	uint8_t *to = op->buf;
+	uint64_t usual = lengths_by(src->word, key->len, len);
 
 	__asm__("" : "+r"(binding), "+r"(usual)); /* now, not where it is needed */
-	if (!holds(op, t, len) || __builtin_expect(head_lengths(t) != usual, 0))
+	if (!holds(src, key->len, len) ||
+	    __builtin_expect(block_lengths(src->block) != usual, 0))
 		return false;
-	op->view.value_len = len;
-	return block_copy_holds(to, t->head, binding, op->key.len, len) &&
-	       atom_same_block(op->key.data, to + sizeof(struct block_header),
-			       op->key.len);
-}
-
-/* The copy is the block's. */
-static inline void end_get(struct index_op *op)
-{
-	memcpy(&op->version, op->buf, sizeof(op->version));
-	op->view.version = op->version;
+	return block_copy_holds(to, src->block, binding, key->len, len) &&
+	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
 }
 
 /* Is the value but longer or shorter than the last one? The next may be like this one. */
-static bool other_length(struct index *ix, const struct index_op *op,
-			 const struct target *t)
+static bool other_length(struct index *ix, const struct index_key *key,
+			 const struct source *src)
 {
-	uint64_t found = head_lengths(t);
+	uint64_t found = block_lengths(src->block);
 	uint32_t len = (uint32_t)found;
 
-	if (len == ix->usual_len || found != lengths_of(op, t, len) ||
-	    !holds(op, t, len))
+	if (len == ix->usual_len || found != lengths_by(src->word, key->len, len) ||
+	    !holds(src, key->len, len))
 		return false;
 	ix->usual_len = len;
 	return true;
 }
 
 /* Not at first sight. */
-static __attribute__((noinline)) bool get_otherwise(struct index *ix,
-						    struct index_op *op,
-						    const uint64_t *slots,
-						    const struct target *t)
+static __attribute__((noinline)) bool copy_otherwise(struct index *ix, uint8_t *to,
+						     const struct index_key *key,
+						     const struct source *src)
 {
-	const uint64_t *slot = &slots[op->slot_at];
-
-	if (other_length(ix, op, t) && copy_block(ix, op, t) &&
-	    still_holds(slot, op->expect_word)) {
-		end_get(op);
+	if (other_length(ix, key, src) && copy_block(ix, to, key, src))
 		return true;
-	}
-	/* The way of all others, as if nothing had happened yet. */
-	op->result = INDEX_PENDING;
-	uncount_search(ix, t);
-	if (!still_holds(slot, op->expect_word))
+	if (!still_holds(src->slot, src->word))
 		ix->retries++;
-	return index_get_search(ix, op, slots,
-				window_scan(slots, hash_fp(op->key.hash)));
+	return false;
+}
+
+/* What a card would have read to come here; `alone`: for this operation only. */
+static inline void count_get(struct index *ix, const struct source *src, bool alone)
+{
+	struct xport_counters *count = &ix->lane->counters;
+
+	if (alone) {
+		count->doorbells += 2;
+		count->round_trips += 2;
+	} else {
+		count_stages(ix, 1);
+	}
+	count->reads += 2;
+	count->read_bytes += WINDOW_BYTES + src->bytes;
 }
 
 /*
- * As much as can be is done before the head is looked at: what comes behind that keeps
- * the next operation's window out of the CPU's sight. So nobody asks where a walk would
- * stop in front of the slot: a key has one slot (I1), and while its word stands and is not
- * FROZEN, no other subtable has it. Who does not find it asks (index_get_search()).
+ * What comes in front of one operation's data and behind the last one's keeps the CPU from
+ * seeing both at once. So the operation is not even begun: `op` lends its buffer, and says
+ * what was found. Nor does anybody ask where a walk would stop in front of the slot: a key
+ * has one slot (I1), and while its word stands and is not FROZEN, no other subtable has
+ * it. Who does not find it asks (index_get_search()).
  */
+static inline __attribute__((always_inline)) bool
+get_straight_on(struct index *ix, struct index_op *op, const struct index_key *key,
+		const uint64_t *slots, bool alone)
+{
+	uint32_t match = window_scan(slots, hash_fp(key->hash)).match;
+	uint8_t *to = op->buf;
+	struct source src;
+
+	if (!match || !find_source(ix, op, slots, match, &src))
+		return false;
+	if (!copy_block(ix, to, key, &src) && !copy_otherwise(ix, to, key, &src))
+		return false;
+	if (!still_holds(src.slot, src.word)) {
+		ix->retries++;
+		return false;
+	}
+	count_get(ix, &src, alone);
+	memcpy(&op->version, to, sizeof(op->version));
+	op->view.value = to + sizeof(struct block_header) + key->len;
+	op->view.value_len = ix->usual_len;
+	op->result = 0;
+	return true;
+}
+
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
-	const uint8_t *key;
-	struct target t;
-
-	if (!m.match || !find_slot(ix, op, slots, m.match, &t) || t.bytes > OVER_MAX ||
-	    (op->expect_word & SLOT_DEAD) || index_op_reserve(ix, op, t.bytes))
-		return index_get_search(ix, op, slots, m);
-	for (uint64_t at = LINE_BYTES; at < t.bytes; at += LINE_BYTES)
-		__builtin_prefetch(t.head + at);
-	count_search(ix, &t, t.bytes);
-	key = op->buf + sizeof(struct block_header);
-	op->view = (struct block_view){.key = key,
-				       .value = key + op->key.len,
-				       .key_len = op->key.len};
-	op->result = 0;
-	if (!copy_block(ix, op, &t) ||
-	    !still_holds(&slots[op->slot_at], op->expect_word))
-		return get_otherwise(ix, op, slots, &t);
-	end_get(op);
+	if (!get_straight_on(ix, op, &op->key, slots, false))
+		return index_get_search(ix, op, slots);
+	op->view.key = op->view.value - op->key.len;
+	op->view.key_len = op->key.len;
+	op->view.version = op->version;
+	op->view.tombstone = false;
 	return true;
+}
+
+static __attribute__((noinline)) bool get_otherwise(struct index *ix,
+						    struct index_op *op,
+						    const struct index_key *key,
+						    const uint64_t *slots)
+{
+	void *into = op->into;
+	size_t into_cap = op->into_cap;
+
+	index_op_start(op, INDEX_GET, key, NULL, 0, 0);
+	op->into = into;
+	op->into_cap = into_cap;
+	ix->direct_stages = 0;
+	ix->direct_posts = 0;
+	return slots && index_get_search(ix, op, slots);
+}
+
+bool index_get(struct index *ix, struct index_op *op, const struct index_key *key,
+	       const void *expected)
+{
+	const uint64_t *slots = (const uint64_t *)expected;
+
+	return (slots && get_straight_on(ix, op, key, slots, true)) ||
+	       get_otherwise(ix, op, key, slots);
 }

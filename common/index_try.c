@@ -198,23 +198,13 @@ const void *index_expect(const struct index *ix, uint64_t hash)
 	return loads_lead(ix) && entry_leads(ix, entry) ? at : NULL;
 }
 
-bool index_get(struct index *ix, struct index_op *op, const void *expected)
-{
-	if (!expected)
-		return false;
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
-	return index_get_over(ix, op, (const uint64_t *)expected);
-}
-
-bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots,
-		      struct line_masks m)
+bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
 	enum look look;
 
 	(void)direct_window(ix, op); /* index_get() has not asked what it is */
-	look = search(ix, op, slots, m, false, &op->view);
-
+	look = search(ix, op, slots, window_scan(slots, hash_fp(op->key.hash)), false,
+		      &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;
 	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;

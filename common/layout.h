@@ -93,6 +93,8 @@
 #define SLOT_FP_MASK ((1u << SLOT_FP_BITS) - 1)
 #define SLOT_INC_MASK ((1u << SLOT_INC_BITS) - 1)
 #define SLOT_GEN_BITS 19 /* class and inc */
+/** What of a LIVE word names a block: place, class and incarnation. */
+#define SLOT_BLOCK_MASK (SLOT_BLIND - 1)
 #define SLOT_GEN_MASK ((1u << SLOT_GEN_BITS) - 1)
 
 #define PTR_UNIT 32u /* blocks start at multiples of this */
@@ -231,12 +233,15 @@ static inline uint32_t hash_fp(uint64_t hash)
  */
 #define CLASS_COUNT 95u /* class 94 is 1 GiB */
 
+/** Bytes of a block of class `cls` < CLASS_COUNT, as a constant. */
+#define CLASS_BYTES(cls)               \
+	((cls) < 2u ? 64u + 32u * (cls) \
+		    : (uint64_t)(4u + ((cls) + 2u) % 4) << ((cls) + 18u) / 4)
+
 /** Bytes of a block of class `cls` < CLASS_COUNT. */
 static inline uint64_t class_bytes(uint32_t cls)
 {
-	if (cls < 2)
-		return 64u + 32u * cls;
-	return (uint64_t)(4 + (cls - 2) % 4) << (5 + (cls - 2) / 4);
+	return CLASS_BYTES(cls);
 }
 
 /** The smallest class of at least `bytes`; CLASS_COUNT if there is none. */

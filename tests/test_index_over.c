@@ -78,17 +78,31 @@ static uint64_t bytes_to(struct index_key who)
 	return bytes;
 }
 
+/* As farkv_get() does it; to memory of the caller's. */
+static int get_by_key(struct index_key who, void *into, size_t into_cap)
+{
+	struct index_op *op = &me.op;
+	const void *at = index_expect(me.ix, who.hash);
+
+	op->result = INDEX_PENDING;
+	op->into = into;
+	op->into_cap = into_cap;
+	return index_get(me.ix, op, &who, at) ? op->result : INDEX_PENDING;
+}
+
 /* What a get of `who` costs by the counters, which tell what a card would have seen. */
-static void check_get(struct index_key who, const char *value, unsigned reads,
-		      unsigned round_trips)
+static void check_one_get(struct index_key who, const char *value, bool by_key,
+			  unsigned reads, unsigned round_trips)
 {
 	struct xport_counters before = me.lane->counters;
+	int result = by_key ? get_by_key(who, NULL, 0) :
+			      run(&me, INDEX_GET, who, NULL, 0);
 
-	if (value)
-		check_value(&me, who, value);
-	else
-		ck_assert_int_eq(run(&me, INDEX_GET, who, NULL, 0),
-				 FARKV_ENOTFOUND);
+	ck_assert_int_eq(result, value ? 0 : FARKV_ENOTFOUND);
+	if (value) {
+		ck_assert_uint_eq(me.op.view.value_len, strlen(value));
+		ck_assert_mem_eq(me.op.view.value, value, strlen(value));
+	}
 	ck_assert_uint_eq(me.lane->counters.reads - before.reads, reads);
 	ck_assert_uint_eq(me.lane->counters.read_bytes - before.read_bytes,
 			  bytes_to(who));
@@ -96,6 +110,13 @@ static void check_get(struct index_key who, const char *value, unsigned reads,
 			  round_trips);
 	ck_assert_uint_eq(me.lane->counters.doorbells - before.doorbells,
 			  round_trips);
+}
+
+static void check_get(struct index_key who, const char *value, unsigned reads,
+		      unsigned round_trips)
+{
+	check_one_get(who, value, false, reads, round_trips);
+	check_one_get(who, value, true, reads, round_trips);
 }
 
 /* Its own slot is not FROZEN: whatever is in front of it, no other subtable has the key. */
@@ -203,6 +224,64 @@ START_TEST(get_does_not_believe_another_incarnation)
 }
 END_TEST
 
+/* Those of a batch are looked at together. */
+START_TEST(gets_of_a_batch_share_their_stages)
+{
+	struct index_op ops[3], *list[3];
+	struct xport_counters before;
+
+	setup_over("k", 0);
+	for (unsigned i = 0; i < 3; i++) {
+		list[i] = &ops[i];
+		index_op_init(list[i]);
+	}
+	for (unsigned round = 0; round < 2; round++) {
+		for (unsigned i = 0; i < 3; i++)
+			index_op_start(list[i], INDEX_GET, &k, NULL, 0, 0);
+		before = me.lane->counters;
+		index_try_many(me.ix, list, 3);
+		ck_assert_uint_eq(me.lane->counters.reads - before.reads, 6);
+		ck_assert_uint_eq(me.lane->counters.round_trips - before.round_trips,
+				  2);
+		ck_assert_uint_eq(me.lane->counters.doorbells - before.doorbells, 2);
+		for (unsigned i = 0; i < 3; i++)
+			ck_assert_int_eq(ops[i].result, 0);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		index_op_fini(me.ix, list[i]);
+	teardown();
+}
+END_TEST
+
+/* It is as begun as by index_op_start() where it goes on by searching. */
+START_TEST(get_that_is_not_straight_on_goes_where_it_is_wanted)
+{
+	static char large[INDEX_PART_MIN + 100], into[sizeof(large)];
+	struct index_key absent;
+
+	setup_over("k", 0);
+	memset(large, 'x', sizeof(large) - 1);
+	fake_region_grant(&region, me.alloc,
+			  (uint8_t)class_for(block_room(1, sizeof(large))), 2);
+	PUT(&me, k, large);
+	ck_assert_int_eq(get_by_key(k, into, sizeof(into)), 0);
+	ck_assert_ptr_eq(me.op.view.value, into);
+	ck_assert_str_eq(into, large);
+	/* What the operation did before is over. */
+	absent = key_of("absent");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "x", 77), FARKV_EVERSION);
+	ck_assert_int_eq(get_by_key(absent, NULL, 0), FARKV_ENOTFOUND);
+	PUT(&me, k, "small");
+	ck_assert_int_eq(get_by_key(k, NULL, 0), 0);
+	freeze();
+	ck_assert_int_eq(get_by_key(k, NULL, 0), INDEX_PENDING);
+	ck_assert_int_eq(me.op.kind, INDEX_GET);
+	ck_assert_int_eq(me.op.state, 0);
+	ck_assert_ptr_eq(me.op.key.data, k.data);
+	teardown();
+}
+END_TEST
+
 static void noted(void)
 {
 }
@@ -235,6 +314,46 @@ START_TEST(get_does_not_take_a_length_that_has_no_room)
 		ck_assert_ptr_eq(at_block, noted); /* no copy was made */
 		at_block = NULL;
 	}
+	teardown();
+}
+END_TEST
+
+/* The key's slot leads to a unit where no block can be, though there is the head of one. */
+static void check_no_block_at(uint64_t unit)
+{
+	uint64_t *slot = slots_of(k), word = *slot;
+	uint8_t *at = region.base + unit * PTR_UNIT, kept[PTR_UNIT];
+
+	memcpy(kept, at, sizeof(kept));
+	memcpy(at, head_of(k), sizeof(struct block_header));
+	at_block = noted;
+	*slot = (word & ~SLOT_PTR_MASK) | unit;
+	ck_assert_int_eq(get_by_key(k, NULL, 0), INDEX_PENDING);
+	ck_assert_ptr_eq(at_block, noted);
+	*slot = word;
+	memcpy(at, kept, sizeof(kept));
+}
+
+/* No copy is made from where no block is, nor to where it has no room. */
+START_TEST(get_straight_on_copies_within_bounds)
+{
+	struct index_op fresh;
+	const void *at;
+
+	setup_over("k", 0);
+	check_get(k, "second", 2, 2);
+	check_no_block_at(region.sb.meta_bytes / PTR_UNIT - 1);
+	check_no_block_at(region.sb.region_bytes / PTR_UNIT - 1);
+
+	index_op_init(&fresh);
+	at = index_expect(me.ix, k.hash);
+	ck_assert(index_get(me.ix, &fresh, &k, at));
+	ck_assert_int_eq(fresh.result, 0);
+	ck_assert_ptr_eq(at_block, noted);
+	ck_assert(index_get(me.ix, &fresh, &k, at));
+	ck_assert_int_eq(fresh.result, 0);
+	ck_assert_ptr_null(at_block);
+	index_op_fini(me.ix, &fresh);
 	teardown();
 }
 END_TEST
@@ -518,6 +637,9 @@ static Suite *suite(void)
 	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
 	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
+	tcase_add_test(t, gets_of_a_batch_share_their_stages);
+	tcase_add_test(t, get_that_is_not_straight_on_goes_where_it_is_wanted);
+	tcase_add_test(t, get_straight_on_copies_within_bounds);
 	tcase_add_test(t, get_straight_on_passes_what_is_frozen);
 	tcase_add_test(t, get_does_not_believe_a_length);
 	tcase_add_test(t, get_does_not_believe_another_incarnation);
