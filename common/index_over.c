@@ -4,10 +4,10 @@
  * for all the time, and what takes two thirds of the instructions if it is not asked at
  * each step what else could be. Who waits for memory here does it twice: for the window,
  * which farkv_put() and farkv_get() ask for before all else, and for the block that the
- * slot names. While its head is on its way a PUT writes the new block, and does all that
- * can be done. What is left to do behind it is little, and so is what the next call does
- * before it asks for its window: a CPU looks some 300 to 450 instructions ahead, and so the
- * two overlap.
+ * slot names. While the window is on its way a PUT writes the new block; while the head is,
+ * it does all else that can be done. What is left to do behind it is little, and so is what
+ * the next call does before it asks for its window: a CPU looks some 300 to 450 instructions
+ * ahead, and so the two overlap.
  */
 #include "config.h"
 
@@ -49,19 +49,6 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 		fetch_block(ix, op->block.off, class_bytes(op->cls));
 }
 
-/* ... and the one of the operation after the next on its way. */
-static inline bool take_block_now(const struct index *ix, struct index_op *op)
-{
-	uint64_t next;
-
-	if (!take_block(ix, op))
-		return false;
-	next = stock_peek(ix->alloc, op->cls, 1);
-	if (next)
-		fetch_block(ix, next, class_bytes(op->cls));
-	return true;
-}
-
 /* False if the lane broke: the session may have ended, and its blocks be others'. */
 static inline bool write_block(struct index *ix, struct index_op *op)
 {
@@ -78,11 +65,17 @@ static inline bool write_block(struct index *ix, struct index_op *op)
 	return !xport_broken(ix->lane);
 }
 
+static inline bool take_and_write(struct index *ix, struct index_op *op)
+{
+	return (op->has_block || take_block(ix, op)) && write_block(ix, op);
+}
+
 /* The slot that may be the key's, and the block in it. */
 struct target {
 	struct block_ref ref;
 	uint64_t bytes; /* of its class */
 	uint64_t version; /* ... that it has */
+	bool alone;       /* no batch has fetched the next operation's block */
 	unsigned stages;  /* counted before this operation, */
 	uint64_t read;    /* ... and the bytes that it was counted for */
 	/* What the block's head says if it is this key's. */
@@ -226,6 +219,15 @@ static enum over stand_before(struct index *ix, struct index_op *op,
 	return OVER_DONE;
 }
 
+/* The next operation begins by writing its block. */
+static inline void fetch_next(const struct index *ix, const struct index_op *op)
+{
+	uint64_t next = stock_peek(ix->alloc, op->cls, 0);
+
+	if (next)
+		fetch_block(ix, next, class_bytes(op->cls));
+}
+
 /*
  * All that can be done before the block's head has come, which takes longest. So the block
  * that the swap will unlink rests already, undated, if that needs no look at the clock:
@@ -278,6 +280,8 @@ static inline enum over swap_slot(struct index *ix, struct index_op *op,
 	bool rests = get_ready(ix, op, t);
 	uint64_t found;
 
+	if (t->alone)
+		fetch_next(ix, op);
 	if (!known && !is_mine(op, t)) {
 		not_mine(ix, op, t, rests);
 		return OVER_NOT;
@@ -302,14 +306,19 @@ static inline enum over swap_slot(struct index *ix, struct index_op *op,
 	return OVER_DONE;
 }
 
+/*
+ * The block is written first, while the window is on its way: so what lies between a
+ * block's head, which takes longest, and the next operation's window is short, and the CPU
+ * waits for both at once. Who watches hopes to write nothing.
+ */
 enum over index_put_over(struct index *ix, struct index_op *op,
 			 const uint64_t *slots, uint64_t *found_out)
 {
 	bool watches = contend_hot(&ix->contend, op->key.hash);
+	struct target t = {.alone = !op->has_block};
 	struct line_masks m;
-	struct target t;
 
-	if (!is_usual(ix, op))
+	if (!is_usual(ix, op) || (!watches && !take_and_write(ix, op)))
 		return OVER_NOT;
 	m = window_scan(slots, hash_fp(op->key.hash));
 	/* What is in front of the slot may be a migration, which others look at. */
@@ -319,11 +328,10 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 	if (watches) {
 		if (stand_before(ix, op, slots, &t) == OVER_DONE)
 			return OVER_DONE;
-		if (contend_hot(&ix->contend, op->key.hash))
+		if (contend_hot(&ix->contend, op->key.hash) ||
+		    !take_and_write(ix, op))
 			return OVER_NOT;
 	}
-	if (!(op->has_block || take_block_now(ix, op)) || !write_block(ix, op))
-		return OVER_NOT;
 	return swap_slot(ix, op, slots, &t, watches, found_out);
 }
 
@@ -365,6 +373,10 @@ find_source(const struct index *ix, const struct index_op *op, const uint64_t *s
 		return false;
 	src->word = w;
 	src->block = ix->lane->base + off;
+	/* All of most blocks; a loop would take longer than the rest of a large one. */
+	__builtin_prefetch(src->block);
+	__builtin_prefetch(src->block + LINE_BYTES);
+	__builtin_prefetch(src->block + 2 * LINE_BYTES);
 	return true;
 }
 
@@ -430,15 +442,55 @@ static bool other_length(struct index *ix, const struct index_key *key,
 	return true;
 }
 
-/* Not at first sight. */
-static __attribute__((noinline)) bool copy_otherwise(struct index *ix, uint8_t *to,
-						     const struct index_key *key,
-						     const struct source *src)
+/*
+ * Is the block not this key's, but intact? Then whoever has it keeps its slot (I1). Any
+ * length, and so it is copied anew.
+ */
+static bool is_others(const struct index_op *op, const struct index_key *key,
+		      const struct source *src)
 {
-	if (other_length(ix, key, src) && copy_block(ix, to, key, src))
-		return true;
-	if (!still_holds(src->slot, src->word))
-		ix->retries++;
+	uint64_t found = block_lengths(src->block);
+	uint32_t len = (uint32_t)found;
+	uint16_t key_len = (uint16_t)(found >> 32);
+
+	return key_len > 0 && found == lengths_by(src->word, key_len, len) &&
+	       holds(src, key_len, len) &&
+	       block_copy_holds(op->buf, src->block, word_binding(src->word), key_len,
+				len) &&
+	       (key_len != key->len ||
+		!atom_same_block(key->data, op->buf + sizeof(struct block_header),
+				 key_len)) &&
+	       still_holds(src->slot, src->word);
+}
+
+/*
+ * Not at first sight: a value of another length than the last one, or one of the next slots
+ * of this fingerprint in the line, as one in 130 is where lines are half full.
+ */
+static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct index_op *op,
+						     const struct index_key *key,
+						     uint32_t match, struct source *src)
+{
+	const uint64_t *slots = src->slot - __builtin_ctz(match);
+	struct xport_counters *count = &ix->lane->counters;
+	uint64_t passed = 0;
+	unsigned n = 0;
+
+	do {
+		if ((n && copy_block(ix, op->buf, key, src)) ||
+		    (other_length(ix, key, src) && copy_block(ix, op->buf, key, src))) {
+			count->reads += n;
+			count->read_bytes += passed;
+			return true;
+		}
+		if (!is_others(op, key, src)) {
+			if (!still_holds(src->slot, src->word))
+				ix->retries++;
+			return false;
+		}
+		passed += src->bytes;
+		match &= match - 1;
+	} while (match && ++n < OP_PROBE_MAX && find_source(ix, op, slots, match, src));
 	return false;
 }
 
@@ -474,7 +526,8 @@ get_straight_on(struct index *ix, struct index_op *op, const struct index_key *k
 
 	if (!match || !find_source(ix, op, slots, match, &src))
 		return false;
-	if (!copy_block(ix, to, key, &src) && !copy_otherwise(ix, to, key, &src))
+	if (!copy_block(ix, to, key, &src) &&
+	    !copy_otherwise(ix, op, key, match, &src))
 		return false;
 	if (!still_holds(src.slot, src.word)) {
 		ix->retries++;

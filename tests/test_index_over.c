@@ -5,7 +5,7 @@
 
 #include "loads_rig.h"
 
-/* `me` has put the key, and its next put finds all that it needs. */
+/* `me` has put the key and read it: its next put or get finds all that it needs. */
 static void setup_over(const char *key, uint32_t fp)
 {
 	setup(false);
@@ -14,6 +14,7 @@ static void setup_over(const char *key, uint32_t fp)
 	PUT(&me, k, "first");
 	PUT(&me, k, "second");
 	ck_assert(me.op.plenty);
+	check_value(&me, k, "second");
 }
 
 START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
@@ -134,6 +135,12 @@ START_TEST(get_straight_on_passes_what_is_frozen)
 }
 END_TEST
 
+static struct block_header *head_of(struct index_key who)
+{
+	return (struct block_header *)(void *)(region.base +
+					       slot_off(*slots_of(who)));
+}
+
 START_TEST(get_straight_on_or_not_finds_the_same)
 {
 	struct index_key second;
@@ -146,6 +153,13 @@ START_TEST(get_straight_on_or_not_finds_the_same)
 	PUT(&me, second, "other");
 	check_get(second, "other", 3, 2);
 	check_get(k, "second", 2, 2);
+	/* What stands in front may have any lengths, but has to be whole. */
+	PUT(&me, k, "a longer one");
+	check_get(second, "other", 3, 2);
+	head_of(k)->version ^= 1;
+	ck_assert_int_eq(run(&me, INDEX_GET, second, NULL, 0), FARKV_ECORRUPT);
+	head_of(k)->version ^= 1;
+	PUT(&me, k, "second");
 	ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
 	check_get(k, NULL, 2, 2);
 	check_get(second, "other", 2, 2);
@@ -184,12 +198,6 @@ START_TEST(get_does_not_believe_a_length)
 	teardown();
 }
 END_TEST
-
-static struct block_header *head_of(struct index_key who)
-{
-	return (struct block_header *)(void *)(region.base +
-					       slot_off(*slots_of(who)));
-}
 
 /* The block in the key's slot has the checksum of what it says, whatever that is. */
 static void seal(void)
