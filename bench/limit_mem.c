@@ -26,6 +26,7 @@
 #include "common/atomic.h"
 #include "common/block.h"
 #include "common/err.h"
+#include "common/fetch.h"
 #include "common/hash.h"
 #include "common/layout.h"
 #include "common/util.h"
@@ -249,15 +250,6 @@ static inline uint64_t *find(const struct mem_side *m, uint64_t hash,
 
 /* ---- GET -------------------------------------------------------------------- */
 
-static inline void prefetch_block(const struct mem_side *m, uint64_t word)
-{
-	const uint8_t *b = block_of(m, word);
-	uint64_t bytes = class_bytes(slot_class(word));
-
-	for (uint64_t at = 0; at < bytes && at < 512; at += LINE_BYTES)
-		__builtin_prefetch(b + at);
-}
-
 /* Sum, key, value: false if the block is not what the word and key say. */
 static inline bool take(const struct mem_side *m, uint64_t word,
 			const char *key, size_t len, void *into)
@@ -291,7 +283,6 @@ static inline size_t get_hashed(const struct mem_side *m, uint64_t hash,
 		     bits &= bits - 1) {
 			uint64_t w = line[__builtin_ctz(bits)];
 
-			prefetch_block(m, w);
 			if (take(m, w, key, len, into))
 				return 1;
 		}
@@ -315,20 +306,29 @@ static size_t mem_get(struct limit_side *s, const struct limit_keys *k,
 	return good;
 }
 
-/* The first stages of a batch: the words that the keys most likely have. */
+/* How much of a block is asked for at once: the CPU itself sees where a long one goes on. */
+static inline uint64_t ahead_of(uint32_t cls)
+{
+	return UTIL_MIN(class_bytes(cls), UINT64_C(512));
+}
+
+/* The first stages of a batch: the words that the keys most likely have, and the `bytes`
+ * of their blocks. */
 static inline void stage(const struct mem_side *m, const struct limit_keys *k,
-			 size_t first, size_t n, uint64_t *hash, uint64_t *word)
+			 size_t first, size_t n, uint64_t bytes, uint64_t *hash,
+			 uint64_t *word)
 {
 	for (size_t i = 0; i < n; i++) {
 		hash[i] = hash_key(HASH_SEED, limit_key(k, first + i),
 				   k->len[first + i]);
-		__builtin_prefetch(home_of(m, hash[i]));
+		fetch_line(home_of(m, hash[i]));
 	}
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t *line = home_of(m, hash[i]);
 		unsigned bits = line_matches(line, hash_fp(hash[i]));
 
 		word[i] = bits ? line[__builtin_ctz(bits)] : 0;
+		fetch_lines(block_of(m, word[i]), bytes);
 	}
 }
 
@@ -339,9 +339,7 @@ static size_t mem_mget(struct limit_side *s, const struct limit_keys *k,
 	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
 	size_t good = 0;
 
-	stage(m, k, first, n, hash, word);
-	for (size_t i = 0; i < n; i++)
-		prefetch_block(m, word[i]);
+	stage(m, k, first, n, ahead_of(m->cls), hash, word);
 	for (size_t i = 0; i < n; i++) {
 		const char *key = limit_key(k, first + i);
 		size_t len = k->len[first + i];
@@ -381,13 +379,9 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 	memcpy(b + ((end + 7) & ~(size_t)7), &sum, sizeof(sum));
 }
 
-static inline void prefetch_rest(const struct mem_side *m, uint64_t which)
+static inline void fetch_rest(const struct mem_side *m, uint64_t which)
 {
-	const uint8_t *b = m->map + m->rest[which % RESTING].off;
-	uint64_t bytes = class_bytes(m->cls);
-
-	for (uint64_t at = 0; at < bytes && at < 512; at += LINE_BYTES)
-		__builtin_prefetch(b + at, 1);
+	fetch_lines_to_write(m->map + m->rest[which % RESTING].off, ahead_of(m->cls));
 }
 
 static size_t put_hashed(struct mem_side *m, uint64_t hash, const char *key,
@@ -426,8 +420,8 @@ static size_t mem_put(struct limit_side *s, const struct limit_keys *k,
 	for (size_t i = first; i < first + n; i++) {
 		uint64_t hash = hash_key(HASH_SEED, limit_key(k, i), k->len[i]);
 
-		__builtin_prefetch(home_of(m, hash));
-		prefetch_rest(m, m->next + AHEAD);
+		fetch_line(home_of(m, hash));
+		fetch_rest(m, m->next + AHEAD);
 		good += put_hashed(m, hash, limit_key(k, i), k->len[i]);
 	}
 	return good;
@@ -440,11 +434,9 @@ static size_t mem_mput(struct limit_side *s, const struct limit_keys *k,
 	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
 	size_t good = 0;
 
-	stage(m, k, first, n, hash, word);
-	for (size_t i = 0; i < n; i++) {
-		__builtin_prefetch(block_of(m, word[i]));
-		prefetch_rest(m, m->next + i);
-	}
+	stage(m, k, first, n, sizeof(struct block_header), hash, word);
+	for (size_t i = 0; i < n; i++)
+		fetch_rest(m, m->next + i);
 	for (size_t i = 0; i < n; i++)
 		good += put_hashed(m, hash[i], limit_key(k, first + i),
 				   k->len[first + i]);

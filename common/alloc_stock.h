@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "alloc.h"
+#include "fetch.h"
 
 struct limbo_item {
 	struct block_ref ref;
@@ -65,7 +66,7 @@ static inline struct block_ref limbo_pop(struct class_stock *s)
 {
 	struct block_ref ref = s->limbo[s->limbo_at].ref;
 
-	__builtin_prefetch(limbo_item(s, STOCK_FETCH_AHEAD));
+	fetch_line(limbo_item(s, STOCK_FETCH_AHEAD));
 	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
 	s->n_limbo--;
 	return ref;
@@ -126,7 +127,7 @@ static inline void stock_push(struct alloc *a, struct class_stock *s,
 {
 	struct limbo_item *item = limbo_item(s, s->n_limbo);
 
-	__builtin_prefetch(limbo_item(s, s->n_limbo + STOCK_FETCH_AHEAD), 1);
+	fetch_line_to_write(limbo_item(s, s->n_limbo + STOCK_FETCH_AHEAD));
 	s->n_limbo++;
 	*item = (struct limbo_item){.ref = ref, .ready = ready};
 	if (ready == STOCK_UNDATED && s->n_undated++ == 0)

@@ -9,6 +9,7 @@
 
 #include "alloc_stock.h"
 #include "atomic.h"
+#include "fetch.h"
 #include "index_priv.h"
 #include "window_scan.h"
 
@@ -81,8 +82,7 @@ static inline bool may_write(const struct index *ix, const struct index_op *op)
 static inline void fetch_block(const struct index *ix, uint64_t off,
 			       uint64_t bytes)
 {
-	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
-		__builtin_prefetch(ix->lane->base + off + at, 1);
+	fetch_lines_to_write(ix->lane->base + off, bytes);
 }
 
 /**

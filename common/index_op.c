@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "err.h"
+#include "fetch.h"
 #include "hash.h"
 #include "util.h"
 
@@ -150,7 +151,7 @@ static enum next op_directory(struct index *ix, struct index_op *op,
 static void prefetch_window(const struct index *ix, const struct index_op *op)
 {
 	if (ix->lane->caps & XPORT_DIRECT)
-		__builtin_prefetch(ix->lane->base + window_off(op));
+		fetch_line(ix->lane->base + window_off(op));
 }
 
 /* Who writes one value writes more: their blocks are on their way before they begin. */

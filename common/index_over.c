@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "fetch.h"
 #include "index_direct.h"
 #include "util.h"
 #include "window_scan.h"
@@ -102,7 +103,7 @@ find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
 	if ((w & SLOT_FROZEN) || !region_block_ok(&ix->sb, t->ref.off, t->ref.cls))
 		return false;
 	t->head = ix->lane->base + t->ref.off;
-	__builtin_prefetch(t->head);
+	fetch_line(t->head);
 	t->bytes = class_bytes(t->ref.cls);
 	op->slot_at = (uint16_t)i;
 	op->expect_word = w;
@@ -374,9 +375,9 @@ find_source(const struct index *ix, const struct index_op *op, const uint64_t *s
 	src->word = w;
 	src->block = ix->lane->base + off;
 	/* All of most blocks; a loop would take longer than the rest of a large one. */
-	__builtin_prefetch(src->block);
-	__builtin_prefetch(src->block + LINE_BYTES);
-	__builtin_prefetch(src->block + 2 * LINE_BYTES);
+	fetch_line(src->block);
+	fetch_line(src->block + LINE_BYTES);
+	fetch_line(src->block + 2 * LINE_BYTES);
 	return true;
 }
 

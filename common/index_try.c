@@ -13,6 +13,7 @@
 #include <farkv.h>
 
 #include "atomic.h"
+#include "fetch.h"
 #include "util.h"
 #include "window_scan.h"
 
@@ -53,9 +54,8 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return false;
 	/* The lines of a small block are fetched side by side. */
-	for (uint64_t at = LINE_BYTES;
-	     at < class_bytes(ref.cls) && at < PREFETCH_BYTES; at += LINE_BYTES)
-		__builtin_prefetch(src + at);
+	bytes = UTIL_MIN(class_bytes(ref.cls), PREFETCH_BYTES);
+	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
 	atom_copy_block(&h, src, sizeof(h));
 	atom_compiler_barrier();
 	bytes = block_room(h.key_len, h.value_len);
@@ -194,7 +194,7 @@ const void *index_expect(const struct index *ix, uint64_t hash)
 	/* Wherever the entry leads: fetching ahead does no harm. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
 	at = ix->lane->base + window_at(entry, hash);
-	__builtin_prefetch(at);
+	fetch_line(at);
 	return loads_lead(ix) && entry_leads(ix, entry) ? at : NULL;
 }
 
@@ -242,8 +242,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 	/* Who writes looks at the head. */
 	bytes = op->kind == INDEX_GET ? PREFETCH_BYTES : LINE_BYTES;
 	bytes = UTIL_MIN(class_bytes(ref.cls), bytes);
-	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
-		__builtin_prefetch(ix->lane->base + ref.off + at);
+	fetch_lines(ix->lane->base + ref.off, bytes);
 }
 
 /* Their windows, and then what those lead to. */
@@ -253,7 +252,7 @@ static void fetch_windows(const struct index *ix, struct index_op *const *ops,
 	for (size_t i = 0; i < n; i++) {
 		slots[i] = direct_window(ix, ops[i]);
 		if (slots[i])
-			__builtin_prefetch(slots[i]);
+			fetch_line(slots[i]);
 	}
 }
 

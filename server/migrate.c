@@ -9,6 +9,7 @@
 #include "common/atomic.h"
 #include "common/block.h"
 #include "common/clock.h"
+#include "common/fetch.h"
 #include "common/hash.h"
 #include "common/util.h"
 
@@ -223,7 +224,7 @@ static void prefetch(const struct migration *m, unsigned s)
 		return;
 	w = atom_load_relaxed(&m->old[s]);
 	if (word_leads_to_block(m, w))
-		__builtin_prefetch(region_at(m->r, slot_off(w)));
+		fetch_line(region_at(m->r, slot_off(w)));
 }
 
 /*

@@ -14,7 +14,7 @@ import sys
 LEAVES = {"opts", "err", "log", "util", "clock", "sockpath", "rdma_probe",
           "keyfile"}
 # What kvbench measures the limit with has to have the store's own formats and sums.
-LIMIT = {"atomic", "block", "hash", "layout"}
+LIMIT = {"atomic", "block", "fetch", "hash", "layout"}
 # ... and, where the region is far, a session's bare requests: made for it, and no more.
 RAW = "client/raw.h"
 FOLDERS = ("include", "common", "client", "server", "bench", "examples")
@@ -82,6 +82,14 @@ def check_order(path, text):
             yield number, "memory order without a name of common/atomic.h"
 
 
+def check_fetch(path, text):
+    if path == "common/fetch.h":
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if "__builtin_prefetch" in line:
+            yield number, "the compiler may leave it out: see common/fetch.h"
+
+
 def check_length(path, text):
     start = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -100,7 +108,8 @@ def check_notes(path, text):
             yield number, "an open end: %s" % line.strip()
 
 
-RULES = (check_includes, check_licence, check_order, check_length, check_notes)
+RULES = (check_includes, check_licence, check_order, check_fetch, check_length,
+         check_notes)
 
 
 def check_file(path, text):
@@ -131,6 +140,7 @@ PLANTED = (
     ("examples/x.c", '#include "common/err.h"'),
     ("common/x.c", "__atomic_thread_fence(__ATOMIC_SEQ_CST);"),
     ("server/x.c", "static volatile int stop;"),
+    ("bench/x.c", "\t__builtin_prefetch(at);"),
     ("client/x.c", "/* TODO: later */"),
     ("client/x.c", "{\n" + "\tx++;\n" * 101 + "}\n"),
 )

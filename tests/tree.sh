@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The rules of the tree; every header compiles alone; the library exports what
-# farkv.h declares, and nothing else.
+# The rules of the tree; every header compiles alone; what is fetched ahead stays; the
+# library exports what farkv.h declares, and nothing else.
 # shellcheck disable=SC2154,SC2086
 set -u
 dir=$(mktemp -d)
@@ -43,6 +43,25 @@ for h in "$srcdir"/include/*.h "$srcdir"/common/*.h "$srcdir"/client/*.h \
 		-I"$srcdir/include" -I"$srcdir" $HEADER_CFLAGS "$dir/one.c" ||
 		fail "$h does not compile alone"
 done
+# What is fetched ahead is still there when the compiler is done.
+cat >"$dir/ahead.c" <<-END
+	#include "common/fetch.h"
+	static __attribute__((noinline)) void ahead(const uint8_t *p) { fetch_lines(p, 192); }
+	void all(const uint8_t *const *p) { for (int i = 0; i < 9; i++) ahead(p[i]); }
+	static __attribute__((noinline)) void write_ahead(const uint8_t *p) { fetch_lines_to_write(p, 192); }
+	void each(const uint8_t *const *p) { for (int i = 0; i < 9; i++) write_ahead(p[i]); }
+END
+case $(uname -m) in
+x86_64 | aarch64)
+	$cc -std=gnu11 -O2 -S -I"$srcdir/include" -I"$srcdir" -o "$dir/ahead.s" "$dir/ahead.c"
+	for f in all each; do
+		sed -n "/^$f:/,/\\.size/p" "$dir/ahead.s" | grep -q ahead ||
+			fail "the compiler leaves out fetching ahead ($f)"
+	done
+	[ "$(grep -c 'prefetch\|prfm' "$dir/ahead.s")" -ge 2 ] ||
+		fail "the compiler leaves out fetching ahead"
+	;;
+esac
 printf '#include <farkv.h>\nint main(void) { return farkv_version()[0] == 0; }\n' >"$dir/pub.c"
 for std in c99 c11; do
 	$cc -std=$std -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
