@@ -23,7 +23,14 @@
 #define SEEN_SLOTS (2 * INDEX_RUN_MAX)
 static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "SEEN_SLOTS: power of two");
 
-/* One group: operation i belongs to item item[i]. */
+/* One group: operation i belongs to item item[i]. Of gets: */
+struct gets {
+	struct index_want want[INDEX_RUN_MAX];
+	size_t item[INDEX_RUN_MAX];
+	size_t n;
+};
+
+/* ... and of puts. */
 struct group {
 	struct index_op *op[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
@@ -92,25 +99,22 @@ static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
 
 /* ---- mget ----------------------------------------------------------------------- */
 
-static size_t get_fill(struct farkv *kv, struct group *g,
+static size_t get_fill(struct farkv *kv, struct gets *g,
 		       struct farkv_get_item *items, size_t n, size_t at,
 		       struct failure *f)
 {
 	g->n = 0;
 	for (; at < n && g->n < INDEX_RUN_MAX; at++) {
 		struct farkv_get_item *it = &items[at];
-		struct index_op *op = &kv->ops[g->n];
-		struct index_key key;
+		struct index_want *want = &g->want[g->n];
 
-		it->result = handle_key(kv, it->key, it->key_len, &key);
+		it->result = handle_key(kv, it->key, it->key_len, &want->key);
 		if (it->result) {
 			failure_note(f, at, it->result);
 			continue;
 		}
-		index_expect(kv->link.index, key.hash);
-		index_op_start(op, INDEX_GET, &key, NULL, 0, 0);
-		g->item[g->n] = at;
-		g->op[g->n++] = op;
+		want->op = &kv->ops[g->n];
+		g->item[g->n++] = at;
 	}
 	return at;
 }
@@ -135,7 +139,7 @@ static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
 }
 
 /* Returns an error that ends the batch, or 0. */
-static int get_harvest(struct farkv *kv, const struct group *g,
+static int get_harvest(struct farkv *kv, const struct gets *g,
 		       struct farkv_get_item *items, bool keep,
 		       struct failure *f)
 {
@@ -143,10 +147,11 @@ static int get_harvest(struct farkv *kv, const struct group *g,
 
 	for (size_t i = 0; i < g->n; i++) {
 		struct farkv_get_item *it = &items[g->item[i]];
+		const struct index_op *op = g->want[i].op;
 
-		it->result = op_result(kv, g->op[i], g->item[i], f);
+		it->result = op_result(kv, op, g->item[i], f);
 		if (it->result == 0) {
-			it->result = get_value(kv, g->op[i], keep, &it->value);
+			it->result = get_value(kv, op, keep, &it->value);
 			if (it->result)
 				failure_note(f, g->item[i], it->result);
 		}
@@ -158,19 +163,23 @@ static int get_harvest(struct farkv *kv, const struct group *g,
 
 int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	struct failure f = {0};
-	struct group g;
-	size_t at = 0;
+	struct index_op *left[INDEX_RUN_MAX];
+	struct failure f = {.err = 0};
+	struct gets g;
+	size_t at = 0, n_left;
 	int final;
 
 	final = ops_reserve(kv);
 	if (final)
 		failure_note(&f, 0, final);
-	gate_raise(kv->gate, GATE_TIDY);
 	while (at < n && !final) {
 		at = get_fill(kv, &g, items, n, at, &f);
-		index_try_many(kv->link.index, g.op, g.n);
-		handle_run(kv, g.op, g.n, 0);
+		n_left = index_get_many(kv->link.index, g.want, g.n, left);
+		/* What is straight on makes no buffer larger. */
+		if (n_left || at < n)
+			gate_raise(kv->gate, GATE_TIDY);
+		if (n_left)
+			handle_run(kv, left, n_left, 0);
 		final = get_harvest(kv, &g, items, at < n, &f);
 		if (at < n)
 			handle_pause(kv);

@@ -245,6 +245,20 @@ const void *index_expect(const struct index *ix, uint64_t hash);
 bool index_get(struct index *ix, struct index_op *op, const struct index_key *key,
 	       const void *expected);
 
+/** A GET among others. */
+struct index_want {
+	struct index_key key;
+	struct index_op *op; /* each has its own */
+};
+
+/**
+ * The same for `n` of them: nothing was asked of the index before, and their windows, and
+ * then their blocks, are fetched side by side. Those that have begun and are not final are
+ * put into left[], in their order; returns how many.
+ */
+size_t index_get_many(struct index *ix, const struct index_want *wants, size_t n,
+		      struct index_op **left);
+
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by
  * loads; a write by loads and a compare-and-swap, or a few if rivals win. No deadline, no

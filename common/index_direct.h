@@ -29,6 +29,22 @@ static inline bool entry_leads(const struct index *ix, uint64_t entry)
 	return (entry & ENTRY_VALID) && region_page_ok(&ix->sb, entry_page(entry));
 }
 
+/** A lane and a directory that loads can use. */
+static inline bool loads_lead(const struct index *ix)
+{
+	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) &&
+	       ix->dirword;
+}
+
+/** If so: the window of a key of this hash, or NULL if the directory leads nowhere. */
+static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
+{
+	uint64_t entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
+	const uint8_t *at = ix->lane->base + window_at(entry, hash);
+
+	return entry_leads(ix, entry) ? (const uint64_t *)(const void *)at : NULL;
+}
+
 /** The key's window, by the cached directory; NULL if that leads nowhere. */
 static inline const uint64_t *direct_window(const struct index *ix,
 					    struct index_op *op)
@@ -78,6 +94,11 @@ static inline bool may_write(const struct index *ix, const struct index_op *op)
 	       op->value_len <= ix->sb.max_value;
 }
 
+/** What is fetched ahead of a block, at most. */
+#define PREFETCH_BYTES 512u
+/** So many operations wait for memory together: their lines fit into the nearest cache. */
+#define MANY 32u
+
 /** The lines of a block that is to be written are on their way before. */
 static inline void fetch_block(const struct index *ix, uint64_t off,
 			       uint64_t bytes)
@@ -117,7 +138,10 @@ static inline void op_retire(struct index *ix, struct block_ref ref)
 	(void)alloc_retire(ix->alloc, ref, ix->recent_ns);
 }
 
-/* ---- index_over.c -------------------------------------------------------------- */
+/* ---- straight on: index_over.c, index_get.c ------------------------------------- */
+
+/** Bytes of a block. A larger one takes longer to write than another's head to come. */
+#define OVER_MAX 640u
 
 /** What became of a PUT that was tried straight on. */
 enum over {

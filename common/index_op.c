@@ -26,9 +26,7 @@
 #include "hash.h"
 #include "util.h"
 
-/* What is fetched ahead of the block that an operation writes. */
-#define PREFETCH_BYTES 512u
-/* ... and so many operations later. */
+/* The block that so many operations later will be written is fetched ahead. */
 #define PREFETCH_AHEAD 2u
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100

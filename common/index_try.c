@@ -17,9 +17,6 @@
 #include "util.h"
 #include "window_scan.h"
 
-/* What is fetched ahead of a block's header. */
-#define PREFETCH_BYTES 512u
-
 /* The same with the value right where the caller wants it: a copy less. */
 static enum block_check direct_fetch_parts(struct index_op *op,
 					   const uint8_t *src,
@@ -177,13 +174,6 @@ search(struct index *ix, struct index_op *op, const uint64_t *slots,
 	return look;
 }
 
-/* A lane and a directory that loads can use. */
-static bool loads_lead(const struct index *ix)
-{
-	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) &&
-	       ix->dirword;
-}
-
 const void *index_expect(const struct index *ix, uint64_t hash)
 {
 	const uint8_t *at;
@@ -221,9 +211,6 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 }
 
 /* ---- many operations ------------------------------------------------------------------- */
-
-/* So many wait for memory together: their lines fit into the nearest cache. */
-#define MANY 32u
 
 /* The block that a key's first candidate names, as far as one look at its line tells. */
 static void prefetch_candidate(const struct index *ix, const struct index_op *op,
