@@ -146,30 +146,31 @@ IN_LINE int key_op(struct farkv *kv, const void *key, size_t key_len,
 {
 	struct index_op *op = &kv->op;
 	const void *window;
-	struct index_key k;
-	int err = handle_key(kv, key, key_len, &k);
+	struct index_want get;
+	int err = handle_key(kv, key, key_len, &get.key);
 
+	get.op = op;
 	if (err)
 		return w->kind != INDEX_GET && kv->link.readonly ?
 			       handle_not_writable(kv) : err;
 	/* It takes longer to come than all that is left to be checked. */
-	window = index_expect(kv->link.index, k.hash);
-	err_clear();
+	window = index_expect(kv->link.index, get.key.hash);
 	if (w->kind != INDEX_GET) {
 		err = handle_writable(kv);
 		if (!err)
 			err = handle_value(kv, w->value, w->value_len);
 		if (err)
 			return err;
-		index_op_start(op, w->kind, &k, w->value, (uint32_t)w->value_len,
+		index_op_start(op, w->kind, &get.key, w->value, (uint32_t)w->value_len,
 			       w->expected);
 	}
 	op->into = w->into;
 	op->into_cap = w->into_cap;
-	if (w->kind == INDEX_GET ? !index_get(kv->link.index, op, &k, window) :
+	if (w->kind == INDEX_GET ? !index_get(kv->link.index, &get, window) :
 				   !index_try(kv->link.index, op)) {
 		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
 
+		err_clear();
 		if (w->kind == INDEX_PUT)
 			handle_put(kv, op, began);
 		else

@@ -236,20 +236,20 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
  */
 const void *index_expect(const struct index *ix, uint64_t hash);
 
-/**
- * Begin a GET of a key for which index_expect() has just returned `expected`, and try it as
- * index_try() does. Of `op`, which is not running, `into` and `into_cap` are the caller's.
- * True: its result is final, and if that is 0 so are the view's value and length, and the
- * version; nothing else of it may be set. False: it has begun, and index_run() ends it.
- */
-bool index_get(struct index *ix, struct index_op *op, const struct index_key *key,
-	       const void *expected);
-
-/** A GET among others. */
+/** A GET that has not begun. */
 struct index_want {
 	struct index_key key;
-	struct index_op *op; /* each has its own */
+	/* Not running; each GET has its own. `into` and `into_cap` are the caller's. */
+	struct index_op *op;
 };
+
+/**
+ * Begin a GET of a key for which index_expect() has just returned `expected`, and try it as
+ * index_try() does. True: the operation's result is final, and if that is 0 so are the
+ * view's value and length, and the version; nothing else of it may be set. False: it has
+ * begun, and index_run() ends it. A GET that fails, or may, has cleared the error's line.
+ */
+bool index_get(struct index *ix, const struct index_want *want, const void *expected);
 
 /**
  * The same for `n` of them: nothing was asked of the index before, and their windows, and
@@ -266,7 +266,7 @@ size_t index_get_many(struct index *ix, const struct index_want *wants, size_t n
  * just now may spin for a microsecond or so (contend.h). True if the operation is final.
  * False if the lane has no mapping, or anything unusual was met: then it is pending, may
  * hold a block, and goes on in index_run() or index_submit(), inside the same gate. The
- * counters show what a card would see.
+ * counters show what a card would see. A write that fails has cleared the error's line.
  */
 bool index_try(struct index *ix, struct index_op *op);
 

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "err.h"
 #include "fetch.h"
 #include "index_direct.h"
 #include "util.h"
@@ -259,28 +260,26 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 	void *into = op->into;
 	size_t into_cap = op->into_cap;
 
+	err_clear(); /* what follows may fail */
 	index_op_start(op, INDEX_GET, &want->key, NULL, 0, 0);
 	op->into = into;
 	op->into_cap = into_cap;
 	return slots && index_get_search(ix, op, slots);
 }
 
-bool index_get(struct index *ix, struct index_op *op, const struct index_key *key,
-	       const void *expected)
+bool index_get(struct index *ix, const struct index_want *want, const void *expected)
 {
-	struct index_want want = {*key, op};
-
 	if (expected &&
-	    get_straight_on(ix, &want, expected, matches(key, expected), true))
+	    get_straight_on(ix, want, expected, matches(&want->key, expected), true))
 		return true;
 	ix->direct_stages = 0;
 	ix->direct_posts = 0;
-	return get_otherwise(ix, &want, expected);
+	return get_otherwise(ix, want, expected);
 }
 
 /* ---- many of them ------------------------------------------------------------------ */
 
-static inline void fetch_windows(const struct index *ix, const struct index_want *wants,
+static inline void fetch_homes(const struct index *ix, const struct index_want *wants,
 				 size_t n, const uint64_t **slots)
 {
 	bool lead = loads_lead(ix);
@@ -309,7 +308,7 @@ static size_t get_some(struct index *ix, const struct index_want *wants, size_t 
 	uint32_t match[MANY];
 	size_t n_left = 0;
 
-	fetch_windows(ix, wants, n, slots);
+	fetch_homes(ix, wants, n, slots);
 	for (size_t i = 0; i < n; i++) {
 		match[i] = slots[i] ? matches(&wants[i].key, slots[i]) : 0;
 		if (match[i])

@@ -13,6 +13,7 @@
 #include <farkv.h>
 
 #include "atomic.h"
+#include "err.h"
 #include "fetch.h"
 #include "util.h"
 #include "window_scan.h"
@@ -427,6 +428,7 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 	over = index_put_over(ix, op, slots, &found);
 	if (over == OVER_DONE)
 		return true;
+	err_clear(); /* what follows may fail */
 	if (!may_write(ix, op))
 		return false;
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))

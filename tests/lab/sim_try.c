@@ -84,4 +84,5 @@ static uint64_t swap(const struct index_op *op, uint64_t *slot, uint64_t expect,
 #define op_block_image make_image
 #define atom_cas_u64(slot, expect, to) swap(op, slot, expect, to)
 #include "common/index_over.c"
+#include "common/index_get.c"
 #include "common/index_try.c"
