@@ -138,6 +138,14 @@ static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
 	return 0;
 }
 
+/* Is there something that the handle's next call has to release? */
+static bool leaves_memory(const struct gets *g, bool kept)
+{
+	for (size_t i = 0; i < g->n && !kept; i++)
+		kept = g->want[i].op->buf_bytes > HANDLE_BUF_KEEP;
+	return kept;
+}
+
 /* Returns an error that ends the batch, or 0. */
 static int get_harvest(struct farkv *kv, const struct gets *g,
 		       struct farkv_get_item *items, bool keep,
@@ -163,10 +171,11 @@ static int get_harvest(struct farkv *kv, const struct gets *g,
 
 int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	struct index_op *left[INDEX_RUN_MAX];
+	struct index_op *ops[INDEX_RUN_MAX];
 	struct failure f = {.err = 0};
 	struct gets g;
-	size_t at = 0, n_left;
+	size_t at = 0;
+	bool straight;
 	int final;
 
 	final = ops_reserve(kv);
@@ -174,13 +183,14 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 		failure_note(&f, 0, final);
 	while (at < n && !final) {
 		at = get_fill(kv, &g, items, n, at, &f);
-		n_left = index_get_many(kv->link.index, g.want, g.n, left);
-		/* What is straight on makes no buffer larger. */
-		if (n_left || at < n)
-			gate_raise(kv->gate, GATE_TIDY);
-		if (n_left)
-			handle_run(kv, left, n_left, 0);
+		straight = index_get_many(kv->link.index, g.want, g.n);
+		for (size_t i = 0; !straight && i < g.n; i++)
+			ops[i] = g.want[i].op;
+		if (!straight)
+			handle_run(kv, ops, g.n, 0);
 		final = get_harvest(kv, &g, items, at < n, &f);
+		if (leaves_memory(&g, at < n))
+			gate_raise(kv->gate, GATE_TIDY);
 		if (at < n)
 			handle_pause(kv);
 	}

@@ -253,11 +253,11 @@ bool index_get(struct index *ix, const struct index_want *want, const void *expe
 
 /**
  * The same for `n` of them: nothing was asked of the index before, and their windows, and
- * then their blocks, are fetched side by side. Those that have begun and are not final are
- * put into left[], in their order; returns how many.
+ * then their blocks, are fetched side by side. True: all are final. False: all have begun,
+ * and are to be run together, since the link that some of them wait for may turn out to be
+ * another; what the others found has to be read again then (index_op_resume()).
  */
-size_t index_get_many(struct index *ix, const struct index_want *wants, size_t n,
-		      struct index_op **left);
+bool index_get_many(struct index *ix, const struct index_want *wants, size_t n);
 
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by

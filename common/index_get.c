@@ -301,12 +301,12 @@ static inline void fetch_first(const struct index *ix, const uint64_t *slots, ui
 			    PREFETCH_BYTES);
 }
 
-static size_t get_some(struct index *ix, const struct index_want *wants, size_t n,
-		       struct index_op **left)
+/* Returns how many are not final. */
+static size_t get_some(struct index *ix, const struct index_want *wants, size_t n)
 {
 	const uint64_t *slots[MANY];
 	uint32_t match[MANY];
-	size_t n_left = 0;
+	size_t left = 0;
 
 	fetch_homes(ix, wants, n, slots);
 	for (size_t i = 0; i < n; i++) {
@@ -315,21 +315,31 @@ static size_t get_some(struct index *ix, const struct index_want *wants, size_t 
 			fetch_first(ix, slots[i], match[i]);
 	}
 	for (size_t i = 0; i < n; i++)
-		if (!get_straight_on(ix, &wants[i], slots[i], match[i], false) &&
-		    !get_otherwise(ix, &wants[i], slots[i]))
-			left[n_left++] = wants[i].op;
-	return n_left;
+		left += !get_straight_on(ix, &wants[i], slots[i], match[i], false) &&
+			!get_otherwise(ix, &wants[i], slots[i]);
+	return left;
 }
 
-size_t index_get_many(struct index *ix, const struct index_want *wants, size_t n,
-		      struct index_op **left)
+/* What was found is still what was found. */
+static void begin_found(const struct index_want *want)
 {
-	size_t n_left = 0;
+	uint64_t version = want->op->version;
+
+	index_op_start(want->op, INDEX_GET, &want->key, NULL, 0, 0);
+	want->op->version = version;
+	want->op->result = 0;
+}
+
+bool index_get_many(struct index *ix, const struct index_want *wants, size_t n)
+{
+	size_t left = 0;
 
 	ix->direct_stages = 0;
 	ix->direct_posts = 0;
 	for (size_t at = 0; at < n; at += MANY)
-		n_left += get_some(ix, &wants[at], UTIL_MIN(n - at, (size_t)MANY),
-				   &left[n_left]);
-	return n_left;
+		left += get_some(ix, &wants[at], UTIL_MIN(n - at, (size_t)MANY));
+	for (size_t i = 0; left && i < n; i++)
+		if (wants[i].op->result == 0)
+			begin_found(&wants[i]);
+	return left == 0;
 }

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@
 
 #include <farkv.h>
 
+#include "common/atomic.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "e2e.h"
@@ -74,33 +76,51 @@ void *__wrap_aligned_alloc(size_t align, size_t n);
 void __wrap_free(void *p);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 
+/* Bytes that the library holds, but for what comes from libc's own calls. */
+static int64_t held_bytes;
+
+static void *held(void *p)
+{
+	if (p)
+		(void)atom_count(&held_bytes, (int64_t)malloc_usable_size(p));
+	return p;
+}
+
+static void not_held(void *p)
+{
+	if (p)
+		(void)atom_count(&held_bytes, -(int64_t)malloc_usable_size(p));
+}
+
 void *__wrap_malloc(size_t n)
 {
 	seen.memory += counting;
-	return __real_malloc(n);
+	return held(__real_malloc(n));
 }
 
 void *__wrap_calloc(size_t n, size_t each)
 {
 	seen.memory += counting;
-	return __real_calloc(n, each);
+	return held(__real_calloc(n, each));
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
 	seen.memory += counting;
-	return __real_realloc(p, n);
+	not_held(p);
+	return held(__real_realloc(p, n));
 }
 
 void *__wrap_aligned_alloc(size_t align, size_t n)
 {
 	seen.memory += counting;
-	return __real_aligned_alloc(align, n);
+	return held(__real_aligned_alloc(align, n));
 }
 
 void __wrap_free(void *p)
 {
 	seen.memory += counting && p;
+	not_held(p);
 	__real_free(p);
 }
 
@@ -429,6 +449,36 @@ START_TEST(connection_takes_less_than_a_mebibyte)
 }
 END_TEST
 
+/* Values belong to the handle until its next call, and their memory no longer. */
+START_TEST(batch_of_large_values_lets_go_of_its_memory)
+{
+	enum { ITEMS = 16, LARGE = 500000 };
+	static uint8_t large[LARGE];
+	struct farkv_get_item get[ITEMS];
+	char key[ITEMS][32];
+	int64_t before;
+
+	memset(large, 'x', sizeof(large));
+	puts_(KEYS);
+	batches(BATCH, false);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		get[i] = (struct farkv_get_item){.key = key[i],
+						 .key_len = name_key(key[i], i)};
+		ck_assert_int_eq(farkv_put(kv, key[i], get[i].key_len, large, LARGE), 0);
+	}
+	before = atom_load_relaxed(&held_bytes);
+	ck_assert_int_eq(farkv_mget(kv, get, ITEMS), 0);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		ck_assert_int_eq(get[i].result, 0);
+		ck_assert_uint_eq(get[i].value.len, LARGE);
+		ck_assert_mem_eq(get[i].value.data, large, LARGE);
+	}
+	ck_assert_int_ge(atom_load_relaxed(&held_bytes) - before, ITEMS * LARGE);
+	gets(1);
+	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, 1 << 20);
+}
+END_TEST
+
 static int by_size(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -473,6 +523,7 @@ static Suite *suite(void)
 	tcase_add_test(t, gets_ask_nothing_of_the_system);
 	tcase_add_test(t, puts_ask_next_to_nothing_of_the_system);
 	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
+	tcase_add_test(t, batch_of_large_values_lets_go_of_its_memory);
 	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
 	suite_add_tcase(s, t);
 	return s;

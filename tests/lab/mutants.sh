@@ -50,7 +50,7 @@ targets() {
 		case $run in
 		stress) echo server/kvserver client/cli/kvcli tests/lab/stress ;;
 		sim) echo tests/lab/sim ;;
-		*) echo "tests/$run" ;;
+		*) echo "server/kvserver tests/$run" ;; # which some of them start
 		esac
 	done
 }
