@@ -94,8 +94,15 @@ static inline bool may_write(const struct index *ix, const struct index_op *op)
 	       op->value_len <= ix->sb.max_value;
 }
 
-/** What is fetched ahead of a block, at most. */
-#define PREFETCH_BYTES 512u
+/**
+ * What is fetched ahead of a block of so many bytes: all of it, or, of one that takes much
+ * of the nearest cache, the first of it. The CPU itself sees how that goes on.
+ */
+static inline uint64_t bytes_ahead(uint64_t block_bytes)
+{
+	return block_bytes <= 1280 ? block_bytes : 512;
+}
+
 /** So many operations wait for memory together: their lines fit into the nearest cache. */
 #define MANY 32u
 
@@ -168,8 +175,8 @@ enum over index_put_over(struct index *ix, struct index_op *op,
 
 /**
  * A GET by loads: in one piece for the commonest case, index_get_search() for all others,
- * and if something moves. The commonest: the key's slot is the first of its fingerprint,
- * in its home line, alive, its value small. `slots` is the key's window.
+ * and if something moves. The commonest: the key's slot is in its home line, alive, its
+ * value small. `slots` is the key's window.
  */
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots);
 

@@ -296,9 +296,9 @@ static inline void fetch_first(const struct index *ix, const uint64_t *slots, ui
 	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
 
 	fetch_lines(ix->lane->base + slot_off(w),
-		    slot_class(w) < OVER_CLASSES ?
-			    UTIL_MIN(over_bytes[slot_class(w)], PREFETCH_BYTES) :
-			    PREFETCH_BYTES);
+		    bytes_ahead(slot_class(w) < OVER_CLASSES ?
+					over_bytes[slot_class(w)] :
+					class_bytes(slot_class(w))));
 }
 
 /* Returns how many are not final. */

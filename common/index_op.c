@@ -155,8 +155,7 @@ static void prefetch_window(const struct index *ix, const struct index_op *op)
 /* Who writes one value writes more: their blocks are on their way before they begin. */
 static void prefetch_block(const struct index *ix, const struct index_op *op)
 {
-	uint64_t next, bytes = UTIL_MIN(class_bytes(op->block.cls),
-					PREFETCH_BYTES);
+	uint64_t next, bytes = bytes_ahead(class_bytes(op->block.cls));
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE))
 		return;

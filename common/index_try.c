@@ -52,7 +52,7 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return false;
 	/* The lines of a small block are fetched side by side. */
-	bytes = UTIL_MIN(class_bytes(ref.cls), PREFETCH_BYTES);
+	bytes = bytes_ahead(class_bytes(ref.cls));
 	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
 	atom_copy_block(&h, src, sizeof(h));
 	atom_compiler_barrier();
@@ -228,8 +228,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
 	/* Who writes looks at the head. */
-	bytes = op->kind == INDEX_GET ? PREFETCH_BYTES : LINE_BYTES;
-	bytes = UTIL_MIN(class_bytes(ref.cls), bytes);
+	bytes = op->kind == INDEX_GET ? bytes_ahead(class_bytes(ref.cls)) : LINE_BYTES;
 	fetch_lines(ix->lane->base + ref.off, bytes);
 }
 
