@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "common/util.h"
+
 #define FNV64_OFFSET UINT64_C(0xcbf29ce484222325)
 #define FNV64_PRIME UINT64_C(1099511628211)
 
@@ -17,7 +19,7 @@
 
 /* The lowest `n` octets, a constant: each step waits for the one before, so it is the
  * number of steps that costs. */
-static inline __attribute__((always_inline)) uint64_t
+IN_LINE uint64_t
 fnv64_octets(uint64_t h, uint64_t octets, int n)
 {
 #pragma GCC unroll 8

@@ -272,19 +272,13 @@ static inline bool take(const struct mem_side *m, uint64_t word,
 	return true;
 }
 
-/*
- * How much of a block of this class is asked for before it is looked at. The rest of one that
- * would fill the nearest cache the CPU fetches by itself, as it does the few lines of a small
- * one that is looked at next.
- */
+/* So few lines of a block that is looked at next the CPU fetches by itself. */
+#define FEW_LINES (4 * LINE_BYTES)
+
 static inline uint64_t ahead_of(uint32_t cls)
 {
-	uint64_t bytes = class_bytes(cls);
-
-	return bytes <= 1280 ? bytes : 512;
+	return fetch_ahead(class_bytes(cls));
 }
-
-#define FEW_LINES (4 * LINE_BYTES)
 
 static inline size_t get_hashed(const struct mem_side *m, uint64_t hash,
 				const char *key, size_t len, void *into)

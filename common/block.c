@@ -9,48 +9,6 @@
 #include "hash.h"
 #include "util.h"
 
-/*
- * Header and key; returns their length. By whole words: who sums them up next does not
- * wait until the bytes of several stores are in the cache.
- */
-static inline size_t head_encode(uint8_t *p, struct block_ref ref,
-				 const struct block_header *h, const void *key,
-				 uint64_t key_hash)
-{
-	struct hash_seed seed = block_head_seed(ref, key_hash);
-	uint64_t words[] = {h->version, block_head_lengths(h),
-			    (uint64_t)block_head_sum(h, &seed) << 32 | h->expiry};
-
-	for (unsigned i = 0; i < 3; i++)
-		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
-	memcpy(p + sizeof(*h), key, h->key_len);
-	return sizeof(*h) + h->key_len;
-}
-
-void block_encode(void *dst, struct block_ref ref, uint64_t version,
-		  const void *key, uint16_t key_len, uint64_t key_hash,
-		  const void *value, uint32_t value_len, uint16_t flags)
-{
-	uint8_t *p = dst;
-	size_t end = sizeof(struct block_header) + key_len + value_len;
-	size_t sum_at = block_room(key_len, value_len) - BLOCK_SUM_BYTES;
-	uint64_t sum = 0;
-	struct block_header h = {
-		.version = version,
-		.value_len = value_len,
-		.key_len = key_len,
-		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
-	};
-
-	/* The few bytes between value and sum, and some that the value follows over. */
-	memcpy(p + sum_at - sizeof(sum), &sum, sizeof(sum));
-	head_encode(p, ref, &h, key, key_hash);
-	if (value_len)
-		memcpy(p + sizeof(h) + key_len, value, value_len);
-	sum = hash_stored(p, end) ^ block_binding(ref);
-	memcpy(p + sum_at, &sum, sizeof(sum));
-}
-
 /* All but the value, of which `gap` bytes of room stand in `dst`. */
 static void encode_around(uint8_t *p, struct block_ref ref, uint64_t version,
 			  const struct block_pair *kv, uint64_t key_hash,
@@ -63,7 +21,7 @@ static void encode_around(uint8_t *p, struct block_ref ref, uint64_t version,
 		.key_len = kv->key_len,
 		.inc_flags = ref.inc & BLOCK_INC_MASK,
 	};
-	size_t head = head_encode(p, ref, &h, kv->key, key_hash);
+	size_t head = block_head_encode(p, ref, &h, kv->key, key_hash);
 	struct hash_piece pieces[] = {{p, head}, {kv->value, kv->value_len}};
 	uint64_t sum = hash_pieces(pieces, 2) ^ block_binding(ref);
 	size_t sum_at = room - kv->value_len - BLOCK_SUM_BYTES;

@@ -21,10 +21,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "atomic.h"
 #include "hash.h"
 #include "layout.h"
+#include "util.h"
 
 struct block_header {
 	uint64_t version;   /* unique per write: prefix 32 | counter 32 */
@@ -91,7 +93,7 @@ static inline uint64_t block_sum(const uint8_t *image, size_t room)
  * go, and verify the copy: has it the checksum of a block of this binding that holds
  * them?
  */
-static inline __attribute__((always_inline)) bool
+IN_LINE bool
 block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 		 uint16_t key_len, uint32_t value_len)
 {
@@ -127,13 +129,49 @@ enum block_check {
 	BLOCK_PARTIAL, /* cannot tell: the image ends before the key does */
 };
 
+/** Write header and key of a block at `p`; returns their length. */
+IN_LINE size_t block_head_encode(uint8_t *p, struct block_ref ref,
+				 const struct block_header *h, const void *key,
+				 uint64_t key_hash)
+{
+	struct hash_seed seed = block_head_seed(ref, key_hash);
+	/* By whole words: who sums them up next does not wait for the cache. */
+	uint64_t words[] = {h->version, block_head_lengths(h),
+			    (uint64_t)block_head_sum(h, &seed) << 32 | h->expiry};
+
+	for (unsigned i = 0; i < 3; i++)
+		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
+	memcpy(p + sizeof(*h), key, h->key_len);
+	return sizeof(*h) + h->key_len;
+}
+
 /**
  * Write a block's image at `dst` (block_room() long, not more).
  * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
  */
-void block_encode(void *dst, struct block_ref ref, uint64_t version,
-		  const void *key, uint16_t key_len, uint64_t key_hash,
-		  const void *value, uint32_t value_len, uint16_t flags);
+IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
+			  const void *key, uint16_t key_len, uint64_t key_hash,
+			  const void *value, uint32_t value_len, uint16_t flags)
+{
+	uint8_t *p = (uint8_t *)dst;
+	size_t end = sizeof(struct block_header) + key_len + value_len;
+	size_t sum_at = block_room(key_len, value_len) - BLOCK_SUM_BYTES;
+	uint64_t sum = 0;
+	struct block_header h = {
+		.version = version,
+		.value_len = value_len,
+		.key_len = key_len,
+		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
+	};
+
+	/* The few bytes between value and sum, and some that the value follows over. */
+	memcpy(p + sum_at - sizeof(sum), &sum, sizeof(sum));
+	(void)block_head_encode(p, ref, &h, key, key_hash);
+	if (value_len)
+		memcpy(p + sizeof(h) + key_len, value, value_len);
+	sum = hash_stored(p, end) ^ block_binding(ref);
+	memcpy(p + sum_at, &sum, sizeof(sum));
+}
 
 /** A key and its value. */
 struct block_pair {

@@ -6,7 +6,7 @@
  * walks the page tables for it, and what comes too fast for that is slowed down.
  *
  * The empty asm keeps the hint. GCC (12.2) takes a function that does nothing but fetch
- * ahead for one without any effect, and leaves out the calls of it: tests/fetch.sh looks.
+ * ahead for one without any effect, and leaves out the calls of it: tests/tree.sh looks.
  */
 #ifndef COMMON_FETCH_H
 #define COMMON_FETCH_H
@@ -41,6 +41,16 @@ static inline void fetch_lines_to_write(const uint8_t *p, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += LINE_BYTES)
 		fetch_line_to_write(p + at);
+}
+
+/**
+ * How much of a block of so many bytes is asked for before it is looked at: all of it, or,
+ * of one that takes much of the nearest cache, the first of it. The CPU itself sees how
+ * that goes on.
+ */
+static inline uint64_t fetch_ahead(uint64_t block_bytes)
+{
+	return block_bytes <= 1280 ? block_bytes : 512;
 }
 
 #endif

@@ -42,7 +42,8 @@ static inline uint64_t hash_image(const void *data, size_t len)
  */
 static inline uint64_t hash_stored(const void *data, size_t len)
 {
-	return XXH3_64bits(data, len);
+	return hash_is_mid(len) ? hash_mid_stored((const uint8_t *)data, len) :
+				  XXH3_64bits(data, len);
 }
 
 /** Bytes that stand somewhere. */

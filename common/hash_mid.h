@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "util.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -52,6 +54,14 @@ static inline __m128i hash_load(const uint8_t *at)
 	return bytes;
 }
 
+/** The product's halves, one over the other. */
+static inline uint64_t hash_fold(uint64_t a, uint64_t b)
+{
+	/* Of a product in C the compiler keeps one half on the stack. */
+	__asm__("mulq %1" : "+a"(a), "+d"(b) : : "cc");
+	return a ^ b;
+}
+
 static inline uint64_t hash_mix(__m128i bytes, const uint8_t *secret)
 {
 	__m128i k = _mm_loadu_si128((const __m128i *)(const void *)secret);
@@ -59,9 +69,7 @@ static inline uint64_t hash_mix(__m128i bytes, const uint8_t *secret)
 	uint64_t high = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(x, x));
 	uint64_t low = (uint64_t)_mm_cvtsi128_si64(x);
 
-	/* Of a product in C the compiler keeps one half on the stack. */
-	__asm__("mulq %2" : "+a"(low), "=d"(high) : "r"(high) : "cc");
-	return low ^ high;
+	return hash_fold(low, high);
 }
 
 static inline uint64_t hash_avalanche(uint64_t h)
@@ -83,6 +91,34 @@ static inline uint64_t hash_mid(const uint8_t *data, size_t len)
 	for (size_t at = 128; at + 16 <= len; at += 16)
 		h += hash_mix(hash_load(data + at), HASH_SECRET_AT(at - 125));
 	h += hash_mix(hash_load(data + len - 16), HASH_SECRET_LAST);
+	return hash_avalanche(h);
+}
+
+/* The same by whole numbers. */
+IN_LINE uint64_t hash_mix_words(const uint8_t *at, const uint8_t *secret)
+{
+	uint64_t low, high, k[2];
+
+	memcpy(&low, at, sizeof(low));
+	memcpy(&high, at + sizeof(low), sizeof(high));
+	memcpy(k, secret, sizeof(k));
+	low ^= k[0];
+	high ^= k[1];
+	return hash_fold(low, high);
+}
+
+/** hash_mid() of what was stored a moment ago, by 8 bytes at a time (hash_stored()). */
+static inline uint64_t hash_mid_stored(const uint8_t *data, size_t len)
+{
+	uint64_t h = len * UINT64_C(0x9E3779B185EBCA87);
+
+#pragma GCC unroll 8
+	for (size_t at = 0; at < 128; at += 16)
+		h += hash_mix_words(data + at, HASH_SECRET_AT(at));
+	h = hash_avalanche(h);
+	for (size_t at = 128; at + 16 <= len; at += 16)
+		h += hash_mix_words(data + at, HASH_SECRET_AT(at - 125));
+	h += hash_mix_words(data + len - 16, HASH_SECRET_LAST);
 	return hash_avalanche(h);
 }
 
@@ -118,12 +154,13 @@ static inline uint64_t hash_mid_copy(uint8_t *to, const uint8_t *from, size_t le
 		memcpy(&word, from + at, sizeof(word));
 		memcpy(to + at, &word, sizeof(word));
 	}
-	h += hash_mix(hash_load(to + len - 16), HASH_SECRET_LAST);
+	h += hash_mix(hash_copy(to + len - 16, from + len - 16), HASH_SECRET_LAST);
 	return hash_avalanche(h);
 }
 #else
 #define HASH_MID 0
 #define hash_mid(data, len) XXH3_64bits(data, len)
+#define hash_mid_stored(data, len) XXH3_64bits(data, len)
 #define hash_mid_copy(to, from, len, room) ((void)(room), XXH3_64bits(from, len))
 #endif
 

@@ -245,7 +245,7 @@ void index_op_resume(struct index_op *op)
 	op->tries = 0;
 	op->posting = false;
 	op->has_block = false; /* the old session's */
-	op->written = false;
+	op->written = NOT_WRITTEN;
 	op->tomb_asked = false;
 	op->bad_word = 0;
 }

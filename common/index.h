@@ -139,7 +139,7 @@ struct index_op {
 	uint8_t tries;      /* restarts for reasons that should pass soon */
 	bool posting;       /* `chain` is ready to be posted */
 	bool has_block;     /* `block` is this operation's own; never while it waits */
-	bool written;       /* ... and holds its content */
+	uint8_t written;    /* ... and holds its content: enum block_written */
 	bool tomb_asked;    /* DELETE: waited for a tombstone block once */
 	bool resolving;     /* looks for what became of the lost CAS: */
 	bool cold;          /* what was remembered is not to be asked again */
@@ -203,7 +203,9 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 				  const void *value, uint32_t value_len,
 				  uint64_t expected)
 {
-	op->key = *key;
+	op->key.data = key->data; /* each for itself: in registers still */
+	op->key.hash = key->hash;
+	op->key.len = key->len;
 	op->value = value;
 	op->value_len = value_len;
 	op->kind = (uint8_t)kind;
@@ -220,7 +222,7 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 	op->tries = 0;
 	op->posting = false;
 	op->has_block = false;
-	op->written = false;
+	op->written = 0;
 	op->tomb_asked = false;
 	op->bad_word = 0;
 	op->version = 0;
@@ -231,8 +233,8 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 
 /**
  * An operation on a key of this hash is about to begin: where the region is mapped, its
- * window is fetched ahead. What it returns is for index_get(), before anything else is
- * asked of the index.
+ * window is fetched ahead. What it returns is for index_get() or index_put(), before anything
+ * else is asked of the index.
  */
 const void *index_expect(const struct index *ix, uint64_t hash);
 
@@ -269,6 +271,12 @@ bool index_get_many(struct index *ix, const struct index_want *wants, size_t n);
  * counters show what a card would see. A write that fails has cleared the error's line.
  */
 bool index_try(struct index *ix, struct index_op *op);
+
+/**
+ * The same for a PUT that was just set up, for whose key index_expect() has just returned
+ * `expected`.
+ */
+bool index_put(struct index *ix, struct index_op *op, const void *expected);
 
 /**
  * An operation of a caller that waits has ended with FARKV_EVERSION: if others write its

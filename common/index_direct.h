@@ -95,15 +95,10 @@ static inline bool may_write(const struct index *ix, const struct index_op *op)
 }
 
 /**
- * What is fetched ahead of a block of so many bytes: all of it, or, of one that takes much
- * of the nearest cache, the first of it. The CPU itself sees how that goes on.
+ * So many operations wait for memory together. Their lines fit into the nearest cache, but
+ * for those of blocks of a kibibyte, where that cache has 32 KiB: what does not is in the
+ * next one.
  */
-static inline uint64_t bytes_ahead(uint64_t block_bytes)
-{
-	return block_bytes <= 1280 ? block_bytes : 512;
-}
-
-/** So many operations wait for memory together: their lines fit into the nearest cache. */
 #define MANY 32u
 
 /** The lines of a block that is to be written are on their way before. */
@@ -150,13 +145,6 @@ static inline void op_retire(struct index *ix, struct block_ref ref)
 /** Bytes of a block. A larger one takes longer to write than another's head to come. */
 #define OVER_MAX 640u
 
-/** What became of a PUT that was tried straight on. */
-enum over {
-	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
-	OVER_LOST, /* its CAS, which a rival came before */
-	OVER_DONE
-};
-
 /**
  * A PUT that is about to be carried out, behind others: it takes its block, if it will
  * go straight on with it, and the block is fetched ahead.
@@ -164,14 +152,12 @@ enum over {
 void index_put_prepare(const struct index *ix, struct index_op *op);
 
 /**
- * A PUT over a value, on a mapped region: from a block at hand to the CAS in one piece,
- * for the commonest case alone. The key's slot is in its home line, alive or dead, the
- * value small. If others put the key just now, it may stand before the next of them.
- * `slots` is the key's window, on its way to the cache. OVER_LOST: *found_out is what the
- * CAS found.
+ * A PUT by loads: in one piece, from a block at hand to the CAS, for the commonest case;
+ * index_put_search() for all others, and if that CAS is lost. The commonest: the key's slot
+ * is in its home line, alive or dead, its value small. If others put the key just now, it
+ * may stand before the next of them. `slots` is the key's window, on its way to the cache.
  */
-enum over index_put_over(struct index *ix, struct index_op *op,
-			 const uint64_t *slots, uint64_t *found_out);
+bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 /**
  * A GET by loads: in one piece for the commonest case, index_get_search() for all others,
@@ -184,5 +170,12 @@ bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots
 
 /** A GET by loads that looks at all that can be. False: index_run() has to. */
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots);
+
+/**
+ * A PUT that was tried straight on, and goes on by looking at all that can be. Its first
+ * swap was lost to the word *lost_to, or it has swapped nothing: NULL. False as above.
+ */
+bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+		      const uint64_t *lost_to);
 
 #endif

@@ -38,7 +38,7 @@ static_assert(CLASS_BYTES(OVER_CLASSES - 1) <= OVER_MAX &&
 	      CLASS_BYTES(OVER_CLASSES) > OVER_MAX, "the classes of up to OVER_MAX");
 
 /* The first slot of those in `match`, if a block may be copied from where it leads. */
-static inline __attribute__((always_inline)) bool
+IN_LINE bool
 find_source(const struct index *ix, const struct index_op *op, const uint64_t *slots,
 	    uint32_t match, struct source *src)
 {
@@ -98,7 +98,7 @@ static inline bool holds(const struct source *src, uint16_t key_len, uint32_t le
  * has come, it makes nothing wait for it but the data: of that a CPU has room for little
  * more than there is. If somebody breaks the rules, the length stays what it was here.
  */
-static inline __attribute__((always_inline)) bool
+IN_LINE bool
 copy_block(const struct index *ix, uint8_t *to, const struct index_key *key,
 	   const struct source *src)
 {
@@ -150,6 +150,35 @@ static bool is_others(const struct index_op *op, const struct index_key *key,
 }
 
 /*
+ * What a card would have read to come to a block of so many bytes; `alone`: for this
+ * operation only.
+ */
+static inline void count_get(struct index *ix, uint64_t bytes, bool alone)
+{
+	struct xport_counters *count = &ix->lane->counters;
+
+	if (alone) {
+		count->doorbells += 2;
+		count->round_trips += 2;
+	} else {
+		count_stages(ix, 1);
+	}
+	count->reads += 2;
+	count->read_bytes += WINDOW_BYTES + bytes;
+}
+
+/* Who searches now counts for itself. */
+static inline void uncount_get(struct index *ix, uint64_t bytes)
+{
+	struct xport_counters *count = &ix->lane->counters;
+
+	count->doorbells -= 2;
+	count->round_trips -= 2;
+	count->reads -= 2;
+	count->read_bytes -= WINDOW_BYTES + bytes;
+}
+
+/*
  * Not at first sight: a value of another length than the last one, or one of the next slots
  * of this fingerprint in the line, as one in 130 is where lines are half full.
  */
@@ -167,6 +196,7 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 		    (other_length(ix, key, src) && copy_block(ix, op->buf, key, src))) {
 			count->reads += n;
 			count->read_bytes += passed;
+			op->view.value_len = ix->usual_len;
 			return true;
 		}
 		if (!is_others(op, key, src)) {
@@ -174,28 +204,13 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 				ix->retries++;
 			return false;
 		}
-		passed += src->bytes;
 		match &= match - 1;
 		if (!match || ++n == OP_PROBE_MAX ||
 		    !find_source(ix, op, slots, match, src))
 			return false;
+		passed += src->bytes;
 		fetch_source(src);
 	}
-}
-
-/* What a card would have read to come here; `alone`: for this operation only. */
-static inline void count_get(struct index *ix, const struct source *src, bool alone)
-{
-	struct xport_counters *count = &ix->lane->counters;
-
-	if (alone) {
-		count->doorbells += 2;
-		count->round_trips += 2;
-	} else {
-		count_stages(ix, 1);
-	}
-	count->reads += 2;
-	count->read_bytes += WINDOW_BYTES + src->bytes;
 }
 
 /*
@@ -206,7 +221,7 @@ static inline void count_get(struct index *ix, const struct source *src, bool al
  * it. Who does not find it asks (index_get_search()). `match` is what a scan of the line
  * has said, not long ago; `alone`: nobody has fetched the block.
  */
-static inline __attribute__((always_inline)) bool
+IN_LINE bool
 get_straight_on(struct index *ix, const struct index_want *want, const uint64_t *slots,
 		uint32_t match, bool alone)
 {
@@ -214,24 +229,35 @@ get_straight_on(struct index *ix, const struct index_want *want, const uint64_t 
 	struct index_op *op = want->op;
 	uint8_t *to = op->buf;
 	struct source src;
+	uint64_t bytes;
 
 	if (!match || !find_source(ix, op, slots, match, &src))
 		return false;
-	if (alone)
+	bytes = src.bytes;
+	/* While it comes, what can be done as if it were all that one hopes. */
+	if (alone) {
 		fetch_source(&src);
-	if (!copy_block(ix, to, key, &src) &&
-	    !copy_otherwise(ix, op, key, match, &src))
-		return false;
-	if (!still_holds(src.slot, src.word)) {
-		ix->retries++;
-		return false;
+		count_get(ix, bytes, true);
 	}
-	count_get(ix, &src, alone);
-	memcpy(&op->version, to, sizeof(op->version));
 	op->view.value = to + sizeof(struct block_header) + key->len;
 	op->view.value_len = ix->usual_len;
 	op->result = 0;
+	if (!copy_block(ix, to, key, &src) &&
+	    !copy_otherwise(ix, op, key, match, &src))
+		goto in_vain;
+	if (!still_holds(src.slot, src.word)) {
+		ix->retries++;
+		goto in_vain;
+	}
+	if (!alone)
+		count_get(ix, bytes, false);
+	memcpy(&op->version, to, sizeof(op->version));
 	return true;
+in_vain:
+	if (alone)
+		uncount_get(ix, bytes);
+	op->result = INDEX_PENDING;
+	return false;
 }
 
 static inline uint32_t matches(const struct index_key *key, const uint64_t *slots)
@@ -252,19 +278,25 @@ bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots
 	return true;
 }
 
-static __attribute__((noinline)) bool get_otherwise(struct index *ix,
-						    const struct index_want *want,
-						    const uint64_t *slots)
+/* What is the caller's stays. */
+static void start_get(const struct index_want *want)
 {
 	struct index_op *op = want->op;
 	void *into = op->into;
 	size_t into_cap = op->into_cap;
 
-	err_clear(); /* what follows may fail */
 	index_op_start(op, INDEX_GET, &want->key, NULL, 0, 0);
 	op->into = into;
 	op->into_cap = into_cap;
-	return slots && index_get_search(ix, op, slots);
+}
+
+static __attribute__((noinline)) bool get_otherwise(struct index *ix,
+						    const struct index_want *want,
+						    const uint64_t *slots)
+{
+	err_clear(); /* what follows may fail */
+	start_get(want);
+	return slots && index_get_search(ix, want->op, slots);
 }
 
 bool index_get(struct index *ix, const struct index_want *want, const void *expected)
@@ -296,7 +328,7 @@ static inline void fetch_first(const struct index *ix, const uint64_t *slots, ui
 	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
 
 	fetch_lines(ix->lane->base + slot_off(w),
-		    bytes_ahead(slot_class(w) < OVER_CLASSES ?
+		    fetch_ahead(slot_class(w) < OVER_CLASSES ?
 					over_bytes[slot_class(w)] :
 					class_bytes(slot_class(w))));
 }
@@ -323,11 +355,12 @@ static size_t get_some(struct index *ix, const struct index_want *wants, size_t 
 /* What was found is still what was found. */
 static void begin_found(const struct index_want *want)
 {
-	uint64_t version = want->op->version;
+	struct index_op *op = want->op;
+	uint64_t version = op->version;
 
-	index_op_start(want->op, INDEX_GET, &want->key, NULL, 0, 0);
-	want->op->version = version;
-	want->op->result = 0;
+	start_get(want);
+	op->version = version;
+	op->result = 0;
 }
 
 bool index_get_many(struct index *ix, const struct index_want *wants, size_t n)

@@ -51,7 +51,7 @@ static void op_drop_block(struct index *ix, struct index_op *op)
 	else if (op->has_block)
 		(void)alloc_put(ix->alloc, op->block);
 	op->has_block = false;
-	op->written = false;
+	op->written = NOT_WRITTEN;
 }
 
 void index_op_end(struct index *ix, struct index_op *op, int err)
@@ -155,7 +155,7 @@ static void prefetch_window(const struct index *ix, const struct index_op *op)
 /* Who writes one value writes more: their blocks are on their way before they begin. */
 static void prefetch_block(const struct index *ix, const struct index_op *op)
 {
-	uint64_t next, bytes = bytes_ahead(class_bytes(op->block.cls));
+	uint64_t next, bytes = fetch_ahead(class_bytes(op->block.cls));
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE))
 		return;
@@ -190,7 +190,7 @@ bool op_take_block(struct index *ix, struct index_op *op)
 	if (!op_take_rested(ix, op))
 		return false;
 	op->has_block = true;
-	op->written = false;
+	op->written = NOT_WRITTEN;
 	prefetch_block(ix, op);
 	return true;
 }

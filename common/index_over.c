@@ -17,6 +17,13 @@
 #include "util.h"
 #include "window_scan.h"
 
+/* What became of a PUT that was tried straight on. */
+enum over {
+	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
+	OVER_LOST, /* its CAS, which a rival came before */
+	OVER_DONE
+};
+
 /* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
 static inline bool is_usual(const struct index *ix, const struct index_op *op)
 {
@@ -27,7 +34,7 @@ static inline bool is_usual(const struct index *ix, const struct index_op *op)
 }
 
 /* A block that is at hand without a look at the clock. */
-static inline bool take_block(const struct index *ix, struct index_op *op)
+IN_LINE bool take_block(const struct index *ix, struct index_op *op)
 {
 	uint64_t room = block_room(op->key.len, op->value_len);
 
@@ -46,7 +53,7 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 }
 
 /* False if the lane broke: the session may have ended, and its blocks be others'. */
-static inline bool write_block(struct index *ix, struct index_op *op)
+IN_LINE bool write_block(struct index *ix, struct index_op *op)
 {
 	uint64_t room = block_room(op->key.len, op->value_len);
 	uint8_t image[OVER_MAX]; /* of which a part is always in the nearest cache */
@@ -55,13 +62,24 @@ static inline bool write_block(struct index *ix, struct index_op *op)
 	block_encode(image, op->block, op->version, op->key.data, op->key.len,
 		     op->key.hash, op->value, op->value_len, 0);
 	atom_copy_block(ix->lane->base + op->block.off, image, room);
-	op->written = true;
-	ix->lane->counters.writes++;
-	ix->lane->counters.write_bytes += room;
+	op->written = WRITTEN_AHEAD;
+	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
 	return !xport_broken(ix->lane);
 }
 
-static inline bool take_and_write(struct index *ix, struct index_op *op)
+/*
+ * The next operation begins by writing its block, as long as this one most likely. The CPU
+ * walks the page tables for it while it waits for the head in any case.
+ */
+IN_LINE void fetch_next(const struct index *ix, const struct index_op *op)
+{
+	uint64_t next = stock_peek(ix->alloc, op->cls, 0);
+
+	if (next)
+		fetch_block(ix, next, block_room(op->key.len, op->value_len));
+}
+
+IN_LINE bool take_and_write(struct index *ix, struct index_op *op)
 {
 	return (op->has_block || take_block(ix, op)) && write_block(ix, op);
 }
@@ -85,7 +103,7 @@ struct target {
  * is one. False if it cannot be, or the block there has no room for the key. A word that
  * has become another one since the scan shows by its block, or by the swap.
  */
-static inline __attribute__((always_inline)) bool
+IN_LINE bool
 find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
 	  uint32_t match, struct target *t)
 {
@@ -103,6 +121,17 @@ find_slot(const struct index *ix, struct index_op *op, const uint64_t *slots,
 	op->slot_at = (uint16_t)i;
 	op->expect_word = w;
 	return sizeof(struct block_header) + op->key.len <= t->bytes;
+}
+
+/* The slot by a scan of the home line. */
+IN_LINE bool find_target(const struct index *ix, struct index_op *op,
+			 const uint64_t *slots, struct target *t)
+{
+	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
+
+	/* What is in front of the slot may be a migration, which others look at. */
+	return m.match && !(m.stop & (m.match ^ (m.match - 1))) &&
+	       find_slot(ix, op, slots, m.match, t);
 }
 
 /* The header's second word in such a block, if it is this key's and its value `len` long. */
@@ -123,7 +152,7 @@ static inline uint64_t lengths_of(const struct index_op *op, const struct target
  * Is the slot this key's? Whether its word still stands the swap will tell. What the head
  * has to be is known before it has come, which takes longest of all.
  */
-static inline __attribute__((always_inline)) bool
+IN_LINE bool
 is_mine(const struct index_op *op, struct target *t)
 {
 	uint64_t lengths, last;
@@ -215,28 +244,18 @@ static enum over stand_before(struct index *ix, struct index_op *op,
 	return OVER_DONE;
 }
 
-/* The next operation begins by writing its block. */
-static inline void fetch_next(const struct index *ix, const struct index_op *op)
-{
-	uint64_t next = stock_peek(ix->alloc, op->cls, 0);
-
-	if (next)
-		fetch_block(ix, next, class_bytes(op->cls));
-}
-
 /*
  * All that can be done before the block's head has come, which takes longest. So the block
  * that the swap will unlink rests already, undated, if that needs no look at the clock:
  * true. Nobody else looks there meanwhile.
  */
-static inline bool get_ready(struct index *ix, struct index_op *op,
-			     struct target *t)
+IN_LINE bool get_ready(struct index *ix, struct index_op *op, struct target *t)
 {
 	prepare_head(op, t);
 	count_search(ix, t, op_head_bytes(op, t->bytes));
+	op_count_write(ix, op);
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
-	op->new_word = slot_pack(op->block, hash_fp(op->key.hash), SLOT_BLIND);
 	op->plenty = stock_plenty(ix->alloc, op->cls, ix->recent_ns);
 	if (!may_stay_undated(ix, t->ref, t->bytes) ||
 	    !stock_retire(ix->alloc, t->ref))
@@ -261,6 +280,7 @@ static void not_mine(struct index *ix, struct index_op *op,
 	keep_old(ix, op, rests);
 	op->plenty = false;
 	uncount_search(ix, t);
+	op_uncount_write(ix, op);
 	ix->lane->counters.cas--;
 	ix->lane->counters.doorbells--;
 }
@@ -269,9 +289,8 @@ static void not_mine(struct index *ix, struct index_op *op,
  * Swap the slot that was found for the block that was written. `known`: it is this key's
  * for sure.
  */
-static inline enum over swap_slot(struct index *ix, struct index_op *op,
-				  const uint64_t *slots, struct target *t,
-				  bool known, uint64_t *found_out)
+IN_LINE enum over swap_slot(struct index *ix, struct index_op *op, const uint64_t *slots,
+			    struct target *t, bool known, uint64_t *found_out)
 {
 	bool rests = get_ready(ix, op, t);
 	uint64_t found;
@@ -305,28 +324,54 @@ static inline enum over swap_slot(struct index *ix, struct index_op *op,
 /*
  * The block is written first, while the window is on its way: so what lies between a
  * block's head, which takes longest, and the next operation's window is short, and the CPU
- * waits for both at once. Who watches hopes to write nothing.
+ * waits for both at once.
  */
-enum over index_put_over(struct index *ix, struct index_op *op,
-			 const uint64_t *slots, uint64_t *found_out)
+IN_LINE enum over put_over(struct index *ix, struct index_op *op,
+			   const uint64_t *slots, uint64_t *found_out)
 {
-	bool watches = contend_hot(&ix->contend, op->key.hash);
-	struct target t = {.alone = !op->has_block};
-	struct line_masks m;
+	struct target t;
 
-	if (!is_usual(ix, op) || (!watches && !take_and_write(ix, op)))
+	t.alone = !op->has_block;
+	if (!is_usual(ix, op) || !take_and_write(ix, op) ||
+	    !find_target(ix, op, slots, &t))
 		return OVER_NOT;
-	m = window_scan(slots, hash_fp(op->key.hash));
-	/* What is in front of the slot may be a migration, which others look at. */
-	if (!m.match || (m.stop & (m.match ^ (m.match - 1))) ||
-	    !find_slot(ix, op, slots, m.match, &t))
+	return swap_slot(ix, op, slots, &t, false, found_out);
+}
+
+/* The same for who watches, and hopes to write nothing. */
+static __attribute__((noinline)) enum over
+put_watching(struct index *ix, struct index_op *op, const uint64_t *slots,
+	     uint64_t *found_out)
+{
+	struct target t;
+
+	t.alone = !op->has_block;
+	if (!is_usual(ix, op) || !find_target(ix, op, slots, &t))
 		return OVER_NOT;
-	if (watches) {
-		if (stand_before(ix, op, slots, &t) == OVER_DONE)
-			return OVER_DONE;
-		if (contend_hot(&ix->contend, op->key.hash) ||
-		    !take_and_write(ix, op))
-			return OVER_NOT;
-	}
-	return swap_slot(ix, op, slots, &t, watches, found_out);
+	if (stand_before(ix, op, slots, &t) == OVER_DONE)
+		return OVER_DONE;
+	if (contend_hot(&ix->contend, op->key.hash) || !take_and_write(ix, op))
+		return OVER_NOT;
+	return swap_slot(ix, op, slots, &t, true, found_out);
+}
+
+bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots)
+{
+	uint64_t found;
+	enum over over;
+
+	over = __builtin_expect(contend_hot(&ix->contend, op->key.hash), 0) ?
+		       put_watching(ix, op, slots, &found) :
+		       put_over(ix, op, slots, &found);
+	return over == OVER_DONE ||
+	       index_put_search(ix, op, slots, over == OVER_LOST ? &found : NULL);
+}
+
+bool index_put(struct index *ix, struct index_op *op, const void *expected)
+{
+	if (!expected)
+		return false;
+	ix->direct_stages = 0;
+	ix->direct_posts = 0;
+	return index_put_over(ix, op, expected);
 }

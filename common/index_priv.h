@@ -120,6 +120,29 @@ bool op_take_block(struct index *ix, struct index_op *op);
 /** Nothing has been seen of the key yet. */
 void op_forget(struct index_op *op);
 
+/** Is the operation's block written? */
+enum block_written {
+	NOT_WRITTEN,
+	WRITTEN,
+	WRITTEN_AHEAD /* and not counted: a card would write it with the first CAS */
+};
+
+/** Count the WRITE of the block, which goes with the CAS that is about to be made. */
+static inline void op_count_write(struct index *ix, struct index_op *op)
+{
+	op->written = WRITTEN;
+	ix->lane->counters.writes++;
+	ix->lane->counters.write_bytes += block_room(op->key.len, op->value_len);
+}
+
+/** That CAS has not been made. */
+static inline void op_uncount_write(struct index *ix, struct index_op *op)
+{
+	op->written = WRITTEN_AHEAD;
+	ix->lane->counters.writes--;
+	ix->lane->counters.write_bytes -= block_room(op->key.len, op->value_len);
+}
+
 /** Begin the chain whose completion is handled in `state`. */
 static inline void op_chain_begin(struct index_op *op, enum op_state state)
 {

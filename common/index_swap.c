@@ -148,6 +148,8 @@ static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
 		if (next != NEXT_POST)
 			return next;
 	}
+	if (op->written == WRITTEN_AHEAD)
+		op_count_write(ix, op);
 	wr = op_chain_add(op, XPORT_CAS, op_slot_off(op), NULL, 8);
 	wr->expect = expect;
 	wr->swap = op->new_word;
@@ -166,7 +168,7 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
 	op->cls = (uint8_t)class_for(room);
 	if (op_take_rested(ix, op)) {
 		op->has_block = true;
-		op->written = false;
+		op->written = NOT_WRITTEN;
 		op->value_len = 0;
 		return op_swap(ix, op, word);
 	}
@@ -322,7 +324,7 @@ enum next op_swap_result(struct index *ix, struct index_op *op, uint64_t found)
 enum next op_swap_done(struct index *ix, struct index_op *op)
 {
 	if (op->chain.n > 1)
-		op->written = true;
+		op->written = WRITTEN;
 	return op_swap_result(ix, op, op->chain.wr[op->chain.n - 1].found);
 }
 

@@ -52,7 +52,7 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return false;
 	/* The lines of a small block are fetched side by side. */
-	bytes = bytes_ahead(class_bytes(ref.cls));
+	bytes = fetch_ahead(class_bytes(ref.cls));
 	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
 	atom_copy_block(&h, src, sizeof(h));
 	atom_compiler_barrier();
@@ -99,7 +99,7 @@ enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
  * living key, a writer (`writes`) looks at the head of any. What was seen of the block
  * is *view, of the slot op->expect_word.
  */
-static inline __attribute__((always_inline)) enum look
+IN_LINE enum look
 look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes,
 	struct block_view *view)
 {
@@ -127,7 +127,7 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes
  * The slots in their order, a line at once: most need no second look. `m` is what the
  * first line's scan said. Where it ended is op->slot_at; WINDOW_SLOTS if all are others'.
  */
-static inline __attribute__((always_inline)) enum look
+IN_LINE enum look
 walk(struct index *ix, struct index_op *op, const uint64_t *slots,
      struct line_masks m, bool writes, struct block_view *view)
 {
@@ -155,7 +155,7 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
  * Walk the operation's window. The counters show what a card would have seen; nothing
  * if anything was unusual.
  */
-static inline __attribute__((always_inline)) enum look
+IN_LINE enum look
 search(struct index *ix, struct index_op *op, const uint64_t *slots,
        struct line_masks m, bool writes, struct block_view *view)
 {
@@ -228,7 +228,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
 	/* Who writes looks at the head. */
-	bytes = op->kind == INDEX_GET ? bytes_ahead(class_bytes(ref.cls)) : LINE_BYTES;
+	bytes = op->kind == INDEX_GET ? fetch_ahead(class_bytes(ref.cls)) : LINE_BYTES;
 	fetch_lines(ix->lane->base + ref.off, bytes);
 }
 
@@ -324,9 +324,7 @@ static enum next write_now(struct index *ix, struct index_op *op)
 		return next;
 	if (image != block)
 		atom_copy_block(block, image, bytes);
-	op->written = true;
-	ix->lane->counters.writes++;
-	ix->lane->counters.write_bytes += bytes;
+	op->written = WRITTEN_AHEAD;
 	return NEXT_POST;
 }
 
@@ -348,6 +346,8 @@ static enum next swap_now(struct index *ix, struct index_op *op, unsigned nth)
 		if (xport_broken(ix->lane))
 			return op_done(ix, op, FARKV_EDISCONNECTED);
 	}
+	if (op->written == WRITTEN_AHEAD)
+		op_count_write(ix, op);
 	found = atom_cas_u64(slot, op->expect_word, op->new_word);
 	ix->lane->counters.cas++;
 	ix->lane->counters.doorbells++;
@@ -414,19 +414,11 @@ static enum next lost_over(struct index *ix, struct index_op *op, uint64_t found
  * From the start to the CAS, and on as it may go, one chain after the other. What is
  * not done by then goes on, or begins again, in index_run().
  */
-static bool write_by_loads(struct index *ix, struct index_op *op)
+static bool write_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+			 const uint64_t *lost_to)
 {
-	const uint64_t *slots;
-	uint64_t found = 0;
 	enum next next;
-	enum over over;
 
-	slots = direct_window(ix, op);
-	if (!slots)
-		return false;
-	over = index_put_over(ix, op, slots, &found);
-	if (over == OVER_DONE)
-		return true;
 	err_clear(); /* what follows may fail */
 	if (!may_write(ix, op))
 		return false;
@@ -434,14 +426,14 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 		return false;
 	op_forget(op);
 	op->at_once = (ix->lane->caps & XPORT_AT_ONCE) != 0;
-	if (over == OVER_LOST) {
-		next = lost_over(ix, op, found);
+	if (lost_to) {
+		next = lost_over(ix, op, *lost_to);
 	} else if (!decide_by_loads(ix, op, slots, &next)) {
 		op->at_once = false;
 		return false;
 	}
 	if (next == NEXT_POST)
-		next = swap_by_loads(ix, op, over == OVER_LOST);
+		next = swap_by_loads(ix, op, lost_to != NULL);
 	op->at_once = false;
 	contend_note(&ix->contend, op->key.hash, op->foreign,
 		     op->rivals || came_too_late(op, next));
@@ -456,6 +448,23 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 		return false;
 	}
 	return next == NEXT_DONE;
+}
+
+bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+		      const uint64_t *lost_to)
+{
+	(void)direct_window(ix, op); /* index_put() has not asked what it is */
+	return write_search(ix, op, slots, lost_to);
+}
+
+static bool write_by_loads(struct index *ix, struct index_op *op)
+{
+	const uint64_t *slots = direct_window(ix, op);
+
+	if (!slots)
+		return false;
+	return op->kind == INDEX_PUT ? index_put_over(ix, op, slots) :
+				       write_search(ix, op, slots, NULL);
 }
 
 void index_pause(struct index *ix, const struct index_op *op)

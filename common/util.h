@@ -11,6 +11,9 @@
 #define UTIL_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define UTIL_MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/** For each of its callers anew: what one of them knows, or does not want, costs nothing. */
+#define IN_LINE static inline __attribute__((always_inline))
+
 /** Round up to a multiple of `to`, a power of two. */
 static inline uint64_t util_align_up(uint64_t v, uint64_t to)
 {

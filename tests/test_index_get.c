@@ -524,6 +524,33 @@ START_TEST(gets_of_a_batch_end_each_for_itself)
 }
 END_TEST
 
+START_TEST(gets_of_a_batch_that_begins_go_where_they_are_wanted)
+{
+	static char into[2][64];
+
+	setup_over("k", 77);
+	many_init();
+	many[0].key = key_at("another", 78);
+	PUT(&me, many[0].key, "first");
+	ck_assert(get_many(2)); /* buffers are made here */
+	freeze();
+	for (unsigned i = 0; i < 2; i++) {
+		many_op[i].into = into[i];
+		many_op[i].into_cap = sizeof(into[i]);
+	}
+	ck_assert(!get_many(2));
+	check_one_of_many(0, "first");
+	ck_assert_int_eq(many_op[1].result, INDEX_PENDING);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_ptr_eq(many_op[i].into, into[i]);
+		ck_assert_uint_eq(many_op[i].into_cap, sizeof(into[i]));
+	}
+	index_abandon(me.ix, &many_op[1], FARKV_ETIMEDOUT);
+	many_fini();
+	teardown();
+}
+END_TEST
+
 /* Their slots were looked at together, and those that come later move meanwhile. */
 START_TEST(get_of_a_batch_looks_at_its_slot_again)
 {
@@ -595,6 +622,7 @@ static Suite *suite(void)
 	tcase_add_test(t, get_of_any_length_is_what_was_put);
 	tcase_add_test(t, gets_of_a_batch_share_their_stages);
 	tcase_add_test(t, gets_of_a_batch_end_each_for_itself);
+	tcase_add_test(t, gets_of_a_batch_that_begins_go_where_they_are_wanted);
 	tcase_add_test(t, get_of_a_batch_looks_at_its_slot_again);
 	tcase_add_test(t, gets_of_a_broken_lane_wait_for_another);
 	suite_add_tcase(s, t);

@@ -22,19 +22,81 @@ START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
 }
 END_TEST
 
+/* What a put of `value` has cost by the counters, which tell what a card would have seen. */
+static void check_one_write(const struct xport_counters *before, struct index_key who,
+			    const char *value)
+{
+	const struct xport_counters *now = &me.lane->counters;
+
+	ck_assert_uint_eq(now->cas - before->cas, 1);
+	ck_assert_uint_eq(now->writes - before->writes, 1);
+	ck_assert_uint_eq(now->write_bytes - before->write_bytes,
+			  block_room(who.len, strlen(value)));
+}
+
+/* As farkv_put() does it. */
+static bool put_by_key(struct index_key who, const char *value)
+{
+	const void *at = index_expect(me.ix, who.hash);
+
+	index_op_start(&me.op, INDEX_PUT, &who, value, (uint32_t)strlen(value), 0);
+	return index_put(me.ix, &me.op, at);
+}
+
+START_TEST(put_by_what_is_expected_is_a_put)
+{
+	struct xport_counters before;
+
+	setup_over("k", 0);
+	for (unsigned i = 0; i < 2; i++) {
+		before = me.lane->counters;
+		ck_assert(put_by_key(k, i ? "fourth" : "3"));
+		ck_assert_int_eq(me.op.result, 0);
+		ck_assert(me.op.plenty);
+		check_one_write(&before, k, i ? "fourth" : "3");
+		ck_assert_uint_eq(me.lane->counters.reads - before.reads, 2);
+		ck_assert_uint_eq(me.lane->counters.round_trips - before.round_trips,
+				  3);
+		ck_assert_uint_eq(me.lane->counters.doorbells - before.doorbells, 3);
+		check_value(&other, k, i ? "fourth" : "3");
+	}
+	/* An insert goes on by searching, and a lane that is broken leads nowhere. */
+	ck_assert(put_by_key(key_of("another"), "x"));
+	check_value(&other, key_of("another"), "x");
+	cut();
+	before = me.lane->counters;
+	ck_assert(!put_by_key(k, "fifth"));
+	ck_assert_int_eq(me.op.result, INDEX_PENDING);
+	ck_assert_mem_eq(&before, &me.lane->counters, sizeof(before));
+	check_value(&other, k, "fourth");
+	teardown();
+}
+END_TEST
+
 START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
 {
+	struct xport_counters before;
 	struct index_key second;
 
 	setup_over("a", 77);
 	second = key_at("b", 77);
 	PUT(&me, second, "b1");
+	before = me.lane->counters;
 	PUT(&me, second, "b2");
+	check_one_write(&before, second, "b2");
 	ck_assert(!me.op.plenty);
 	check_value(&other, k, "second");
 	check_value(&other, second, "b2");
 	check_no_duplicates(k);
 	check_no_duplicates(second);
+	/* ... where nothing was swapped a card would have written nothing. */
+	slots_of(k)[1] |= SLOT_FROZEN;
+	before = me.lane->counters;
+	index_op_start(&me.op, INDEX_PUT, &second, "b3", 2, 0);
+	ck_assert(!index_try(me.ix, &me.op));
+	ck_assert_uint_eq(me.lane->counters.writes, before.writes);
+	ck_assert_uint_eq(me.lane->counters.write_bytes, before.write_bytes);
+	index_abandon(me.ix, &me.op, FARKV_ETIMEDOUT);
 	teardown();
 }
 END_TEST
@@ -59,17 +121,28 @@ END_TEST
 START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 {
 	struct index_op *op = &me.op;
-	uint64_t cas;
+	struct xport_counters before;
 
 	setup_over("k", 77);
 	freeze();
-	cas = me.lane->counters.cas;
-	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
-	ck_assert(!index_try(me.ix, op));
-	ck_assert_int_eq(op->result, INDEX_PENDING);
-	ck_assert_uint_eq(me.lane->counters.cas, cas);
-	ck_assert(*slots_of(k) & SLOT_FROZEN);
-	index_abandon(me.ix, op, FARKV_ETIMEDOUT);
+	before = me.lane->counters;
+	for (unsigned i = 0; i < 2; i++) {
+		index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+		ck_assert(!index_try(me.ix, op));
+		ck_assert_int_eq(op->result, INDEX_PENDING);
+		ck_assert_uint_eq(me.lane->counters.cas, before.cas);
+		ck_assert_uint_eq(me.lane->counters.writes, before.writes);
+		ck_assert_uint_eq(me.lane->counters.write_bytes, before.write_bytes);
+		ck_assert(*slots_of(k) & SLOT_FROZEN);
+		if (i == 0)
+			index_abandon(me.ix, op, FARKV_ETIMEDOUT);
+	}
+	/* What was written ahead is what is swapped in the end. */
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, 0, UINT64_MAX);
+	ck_assert_int_eq(op->result, 0);
+	check_one_write(&before, k, "mine");
+	check_value(&other, k, "mine");
 	teardown();
 }
 END_TEST
@@ -210,6 +283,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("straight on");
 
 	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
+	tcase_add_test(t, put_by_what_is_expected_is_a_put);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
 	tcase_add_test(t, put_over_a_damaged_header_is_refused);
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
