@@ -54,6 +54,15 @@ void *arena_copy(struct arena *a, const void *src, size_t len)
 	return p;
 }
 
+bool arena_has(const struct arena *a, const void *p)
+{
+	const struct arena_chunk *c = a->chunks;
+
+	while (c && (uintptr_t)p - (uintptr_t)c->bytes >= c->used)
+		c = c->next;
+	return c != NULL;
+}
+
 void arena_reset(struct arena *a)
 {
 	while (a->chunks) {

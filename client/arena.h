@@ -3,6 +3,7 @@
 #ifndef CLIENT_ARENA_H
 #define CLIENT_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_chunk;
@@ -14,6 +15,9 @@ struct arena {
 
 /** A copy of `len` bytes (at least one is reserved); NULL if out of memory. */
 void *arena_copy(struct arena *a, const void *src, size_t len);
+
+/** Does `p` point into a copy? */
+bool arena_has(const struct arena *a, const void *p);
 
 /** Release all copies. Keeps nothing. */
 void arena_reset(struct arena *a);

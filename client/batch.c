@@ -194,6 +194,8 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 		if (at < n)
 			handle_pause(kv);
 	}
+	kv->n_lent = final ? INDEX_RUN_MAX : g.n;
+	kv->lends = true;
 	for (; at < n; at++)
 		items[at].result = FARKV_EABORTED;
 	return failure_report(&f, n);

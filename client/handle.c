@@ -228,7 +228,8 @@ int handle_begin(struct farkv *kv)
 	return 0;
 }
 
-int handle_enter_anyhow(struct farkv *kv)
+/* The gate has not let the caller in: until it does, or the call cannot go on. */
+static int enter_anyhow(struct farkv *kv)
 {
 	err_clear();
 	for (;;) {
@@ -244,6 +245,18 @@ int handle_enter_anyhow(struct farkv *kv)
 		if (gate_enter(kv->gate))
 			return 0;
 	}
+}
+
+int handle_enter_otherwise(struct farkv *kv)
+{
+	if (kv->queue) {
+		err_clear();
+		queue_settle(kv);
+		kv->deadline_ns = 0;
+		if (gate_enter(kv->gate))
+			return 0;
+	}
+	return enter_anyhow(kv);
 }
 
 void handle_pause(struct farkv *kv)

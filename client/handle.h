@@ -55,6 +55,8 @@ struct farkv {
 
 	struct index_op op;   /* of the calls for one key */
 	struct index_op *ops; /* INDEX_RUN_MAX for batches; NULL until needed */
+	size_t n_lent;        /* so many of them hold values of the last batch, */
+	bool lends;           /* ... or something else but `op` does */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
 	uint32_t queue_depth;
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
@@ -101,8 +103,18 @@ bool handle_inherited(const struct farkv *kv);
  * handle_end() must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
  */
 int handle_begin(struct farkv *kv);
-/** The gate has not let the caller in: until it does, or the call cannot go on. */
-int handle_enter_anyhow(struct farkv *kv);
+/** What handle_enter_at_once() would not do. Errors as handle_begin(). */
+int handle_enter_otherwise(struct farkv *kv);
+/**
+ * handle_enter(), if nothing is to be seen to first: the link, and what is known of its
+ * store, is what it was. False: handle_enter_otherwise() goes on.
+ */
+static inline bool handle_enter_at_once(struct farkv *kv)
+{
+	atom_store_relaxed(&kv->busy, true);
+	kv->deadline_ns = 0;
+	return __builtin_expect(!kv->queue, 1) && gate_enter(kv->gate);
+}
 /**
  * As handle_begin(), but for a call that hopes to end without a look at the
  * clock; if it does not, handle_need_clock() comes before anything that waits. The
@@ -110,13 +122,7 @@ int handle_enter_anyhow(struct farkv *kv);
  */
 static inline int handle_enter(struct farkv *kv)
 {
-	atom_store_relaxed(&kv->busy, true);
-	if (__builtin_expect(kv->queue != NULL, 0)) {
-		err_clear();
-		queue_settle(kv);
-	}
-	kv->deadline_ns = 0;
-	return gate_enter(kv->gate) ? 0 : handle_enter_anyhow(kv);
+	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
 }
 /** The call's deadline counts from now on, which is returned. */
 uint64_t handle_start_clock(struct farkv *kv);
@@ -159,6 +165,19 @@ bool handle_has_versions(struct farkv *kv);
 
 /** Why handle_key() does not take a key. */
 int handle_key_refuse(const struct farkv *kv, const void *key, size_t len);
+/** handle_key() of a key that it takes; else false. Outside of a call, too, with a link. */
+static inline bool handle_key_at_once(const struct farkv *kv, const void *key, size_t len,
+				      struct index_key *out)
+{
+	const struct superblock *sb = kv->link.sb;
+
+	if (__builtin_expect(!key || len - 1 >= sb->max_key, 0))
+		return false;
+	out->data = key;
+	out->len = (uint16_t)len;
+	out->hash = hash_key(sb->hash_seed, key, len);
+	return true;
+}
 /**
  * Check a key against the store's limits and hash it. FARKV_EINVAL,
  * FARKV_ETOOLARGE with a detail that names the limit. Inside begin and end.
@@ -166,16 +185,10 @@ int handle_key_refuse(const struct farkv *kv, const void *key, size_t len);
 static inline int handle_key(const struct farkv *kv, const void *key, size_t len,
 			     struct index_key *out)
 {
-	const struct superblock *sb = kv->link.sb;
-
-	if (__builtin_expect(!key || len - 1 >= sb->max_key, 0)) {
-		*out = (struct index_key){0};
-		return handle_key_refuse(kv, key, len);
-	}
-	*out = (struct index_key){.data = key,
-				  .len = (uint16_t)len,
-				  .hash = hash_key(sb->hash_seed, key, len)};
-	return 0;
+	if (handle_key_at_once(kv, key, len, out))
+		return 0;
+	*out = (struct index_key){0};
+	return handle_key_refuse(kv, key, len);
 }
 /** Why handle_value() does not take a value. */
 int handle_value_refuse(const struct farkv *kv, const void *value, size_t len);

@@ -59,6 +59,15 @@ size_t queue_in_flight(const struct farkv *kv)
 	return kv->queue ? kv->queue->in_flight : 0;
 }
 
+bool queue_lent(const struct farkv *kv, const void *p)
+{
+	const struct request *r = kv->queue ? kv->queue->lent.first : NULL;
+
+	while (r && (uintptr_t)p - (uintptr_t)r->op.buf >= r->op.buf_bytes)
+		r = r->next;
+	return r != NULL;
+}
+
 /* The values of the last poll have ended. */
 static void reclaim_lent(struct farkv *kv)
 {
@@ -189,6 +198,7 @@ static void deliver(struct farkv *kv, struct request *r,
 			value_give(r, c);
 	}
 	list_add(&q->lent, r);
+	kv->lends = true;
 	q->in_flight--;
 }
 

@@ -25,6 +25,7 @@
 #ifndef CLIENT_QUEUE_H
 #define CLIENT_QUEUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,9 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max);
 /** As farkv_wait(). */
 int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 	       uint32_t timeout_ms);
+
+/** Does `p` point into a value that the last poll has lent? */
+bool queue_lent(const struct farkv *kv, const void *p);
 
 /** Requests submitted and not taken. */
 size_t queue_in_flight(const struct farkv *kv);

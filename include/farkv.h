@@ -363,7 +363,8 @@ void farkv_close(struct farkv *kv);
  *
  * On success *value_out describes the value in memory that belongs to the
  * handle: it is valid until the next call on this handle and must not be
- * written or freed.
+ * written or freed. It may be that call's key, or its value (copied then), but no
+ * request's of farkv_submit(), which lasts longer than the call.
  *
  * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
  * FARKV_ECORRUPT, FARKV_EFORMAT (the directory is damaged), FARKV_ETIMEDOUT,
@@ -475,7 +476,7 @@ void farkv_buf_free(struct farkv *kv, void *buf);
 
 /**
  * Read `n` keys together; each item reports for itself. The values belong to
- * the handle until the next call on it. The items run side by side and are
+ * the handle until the next call on it, as that of farkv_get(). The items run side by side and are
  * linearized one by one, not as a transaction.
  *
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
@@ -524,7 +525,7 @@ int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
  * make a new one, which can take op_timeout_ms from this call on.
  *
  * Values that were READ to no buffer belong to the handle until the next call on it,
- * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside.
+ * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside, as that of farkv_get().
  *
  * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL,
  * FARKV_EDISCONNECTED (a child of fork()). The failures of requests are told by their
@@ -614,7 +615,8 @@ int farkv_counters(const struct farkv *kv,
 const char *farkv_strerror(int err);
 
 /**
- * One line about this thread's last failed call: what, where, what to do.
+ * One line about this thread's last failed call: what, where, what to do. To be
+ * asked for behind a failure: a call that succeeds may leave it as it was, or empty.
  * Never NULL; valid until the thread's next call into the library.
  */
 const char *farkv_errdetail(void);

@@ -479,6 +479,40 @@ START_TEST(batch_of_large_values_lets_go_of_its_memory)
 }
 END_TEST
 
+/* More than an mget looks for at once: the first of them are copied for the caller. */
+START_TEST(values_of_long_batches_do_not_pile_up)
+{
+	enum { ITEMS = 300, LENGTH = 4000, TIMES = 20 };
+	static uint8_t full[LENGTH];
+	static struct farkv_get_item get[ITEMS];
+	static char key[ITEMS][32];
+	int64_t before, once = 0;
+
+	memset(full, 'y', sizeof(full));
+	for (unsigned i = 0; i < ITEMS; i++) {
+		get[i] = (struct farkv_get_item){.key = key[i],
+						 .key_len = name_key(key[i], i)};
+		ck_assert_int_eq(farkv_put(kv, key[i], get[i].key_len, full, LENGTH), 0);
+	}
+	gets(1);
+	before = atom_load_relaxed(&held_bytes);
+	for (unsigned t = 0; t < TIMES; t++) {
+		ck_assert_int_eq(farkv_mget(kv, get, ITEMS), 0);
+		for (unsigned i = 0; i < ITEMS; i++) {
+			ck_assert_int_eq(get[i].result, 0);
+			ck_assert_uint_eq(get[i].value.len, LENGTH);
+			ck_assert_mem_eq(get[i].value.data, full, LENGTH);
+		}
+		if (t == 0)
+			once = atom_load_relaxed(&held_bytes) - before;
+	}
+	ck_assert_int_ge(once, ITEMS / 2 * LENGTH);
+	ck_assert_int_le(atom_load_relaxed(&held_bytes) - before, 2 * once);
+	gets(1);
+	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, once / 2);
+}
+END_TEST
+
 static int by_size(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -524,6 +558,7 @@ static Suite *suite(void)
 	tcase_add_test(t, puts_ask_next_to_nothing_of_the_system);
 	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
 	tcase_add_test(t, batch_of_large_values_lets_go_of_its_memory);
+	tcase_add_test(t, values_of_long_batches_do_not_pile_up);
 	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
 	suite_add_tcase(s, t);
 	return s;
