@@ -178,6 +178,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	bool straight;
 	int final;
 
+	g.n = 0;
 	final = ops_reserve(kv);
 	if (final)
 		failure_note(&f, 0, final);
@@ -194,7 +195,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 		if (at < n)
 			handle_pause(kv);
 	}
-	kv->n_lent = final ? INDEX_RUN_MAX : g.n;
+	kv->n_lent = g.n;
 	kv->lends = true;
 	for (; at < n; at++)
 		items[at].result = FARKV_EABORTED;
