@@ -180,14 +180,15 @@ static inline bool handle_key_at_once(const struct farkv *kv, const void *key, s
 }
 /**
  * Check a key against the store's limits and hash it. FARKV_EINVAL,
- * FARKV_ETOOLARGE with a detail that names the limit. Inside begin and end.
+ * FARKV_ETOOLARGE with a detail that names the limit; then *out is the empty key.
+ * Inside begin and end.
  */
 static inline int handle_key(const struct farkv *kv, const void *key, size_t len,
 			     struct index_key *out)
 {
 	if (handle_key_at_once(kv, key, len, out))
 		return 0;
-	*out = (struct index_key){0};
+	*out = (struct index_key){.data = ""};
 	return handle_key_refuse(kv, key, len);
 }
 /** Why handle_value() does not take a value. */
