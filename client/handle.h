@@ -149,6 +149,9 @@ void handle_attend(struct farkv *kv);
 /** Between the groups of a batch: let the control thread have its way. */
 void handle_pause(struct farkv *kv);
 
+/** The caller has given no handle: EINVAL, with its line. */
+int handle_missing(void);
+
 /** handle_writable(), where the answer is not yes at once. */
 int handle_not_writable(struct farkv *kv);
 /** Before writing: FARKV_EPERM on a read-only handle; sees to versions. */
