@@ -323,11 +323,6 @@ bool handle_has_versions(struct farkv *kv)
 	return false;
 }
 
-int handle_missing(void)
-{
-	return err_set(FARKV_EINVAL, "the handle is NULL");
-}
-
 int handle_not_writable(struct farkv *kv)
 {
 	if (kv->link.readonly)

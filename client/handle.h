@@ -150,7 +150,10 @@ void handle_attend(struct farkv *kv);
 void handle_pause(struct farkv *kv);
 
 /** The caller has given no handle: EINVAL, with its line. */
-int handle_missing(void);
+static inline int handle_missing(void)
+{
+	return err_set(FARKV_EINVAL, "the handle is NULL");
+}
 
 /** handle_writable(), where the answer is not yes at once. */
 int handle_not_writable(struct farkv *kv);
