@@ -177,6 +177,54 @@ START_TEST(hash_image_is_xxh3)
 }
 END_TEST
 
+#if HASH_MID
+/* Numbers whose products carry, and whose do not: each word all ones, none, or any. */
+static void fill_words(uint8_t *bytes, unsigned round)
+{
+	static uint64_t any = 1;
+
+	for (unsigned i = 0; i < HASH_WIDE_BYTES / 8; i++) {
+		uint64_t kind = round >> i % 8 * 2 & 3, word = 0;
+
+		any = any * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		if (kind == 1)
+			word = UINT64_MAX;
+		else if (kind == 2)
+			word = any;
+		else if (kind == 3)
+			word = any % 2 ? UINT64_C(0xFFFFFFFF) : UINT64_C(1) << 32;
+		word ^= hash_secret[i];
+		memcpy(bytes + i * 8, &word, sizeof(word));
+	}
+}
+
+/* What a CPU without AVX2 does, and what one with it does: each for itself. */
+START_TEST(hash_mid_head_narrow_and_wide_are_the_same)
+{
+	uint8_t room[HASH_WIDE_BYTES + 8], narrow[HASH_WIDE_BYTES + 1];
+	uint8_t wide[HASH_WIDE_BYTES + 1];
+
+	for (unsigned round = 0; round < 65536; round++) {
+		uint8_t *bytes = room + round % 8;
+		uint64_t sum;
+
+		fill_words(bytes, round);
+		memset(narrow, 0xEE, sizeof(narrow));
+		memset(wide, 0xEE, sizeof(wide));
+		sum = hash_mid_head(bytes);
+		ck_assert_uint_eq(hash_mid_head_copy(narrow, bytes), sum);
+		ck_assert_mem_eq(narrow, bytes, HASH_WIDE_BYTES);
+		ck_assert_uint_eq(narrow[HASH_WIDE_BYTES], 0xEE);
+		if (!hash_wide_can())
+			continue;
+		ck_assert_uint_eq(hash_wide_head(bytes), sum);
+		ck_assert_uint_eq(hash_wide_head_copy(wide, bytes), sum);
+		ck_assert_mem_eq(wide, narrow, sizeof(wide));
+	}
+}
+END_TEST
+#endif
+
 START_TEST(superblock_verify_every_bit_flip_is_refused)
 {
 	struct superblock sb = good_sb();
@@ -438,6 +486,9 @@ static Suite *suite(void)
 	tcase_add_test(t, superblock_golden_bytes);
 	tcase_add_test(t, hash_golden_values);
 	tcase_add_test(t, hash_image_is_xxh3);
+#if HASH_MID
+	tcase_add_test(t, hash_mid_head_narrow_and_wide_are_the_same);
+#endif
 	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
 	tcase_add_test(
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
