@@ -19,6 +19,11 @@
 
 /* One operation in so many is measured alone, for the percentiles. */
 #define TIMED_PART 4
+/*
+ * Sides take turns every so many operations, some 15 ms: a host that slows down for a
+ * second slows all of them down, and what the last side left in the caches is soon gone.
+ */
+#define SLICE (200 * LIMIT_CHUNK)
 /* Keys that are drawn in one go: what they need stays in the cache. */
 #define DRAW 32
 
@@ -318,45 +323,47 @@ static int check(struct limit *l, struct limit_side *s)
 	return 0;
 }
 
-static int measure_rate(struct limit *l, struct limit_side *s,
-			enum limit_test t, double *rate_out)
-{
-	uint64_t left = l->params.operation_count, ticks = 0;
+/* What one side has taken for a test so far. */
+struct gauge {
+	uint64_t ticks; /* of the operations that are timed together */
+	struct hist *h; /* of those that are timed alone */
+};
 
-	while (left > 0) {
-		size_t n = (size_t)UTIL_MIN(left, (uint64_t)LIMIT_CHUNK);
+/* `n` operations, timed together. */
+static int measure_rate(struct limit *l, struct limit_side *s,
+			enum limit_test t, uint64_t n, struct gauge *g)
+{
+	for (uint64_t left = n; left > 0;) {
+		size_t k = (size_t)UTIL_MIN(left, (uint64_t)LIMIT_CHUNK);
 		uint64_t start;
 		size_t good;
 
-		draw_for(l, s, &l->draw, n);
+		draw_for(l, s, &l->draw, k);
 		start = ticks_now();
-		good = carry_out(s, t, &l->keys, n);
-		ticks += ticks_now() - start;
-		if (good != n)
+		good = carry_out(s, t, &l->keys, k);
+		g->ticks += ticks_now() - start;
+		if (good != k)
 			return failed(s, "an operation");
 		if (check_signal("measuring"))
 			return FARKV_EABORTED;
-		left -= n;
+		left -= k;
 	}
-	*rate_out = (double)l->params.operation_count * 1e9 /
-		    (double)ticks_to_ns(ticks);
 	return 0;
 }
 
+/* A part of so many again, each timed alone. */
 static int measure_times(struct limit *l, struct limit_side *s,
-			 enum limit_test t, struct hist *h)
+			 enum limit_test t, uint64_t n, struct gauge *g)
 {
 	size_t step = step_of(t);
 
-	for (uint64_t done = 0;
-	     done * TIMED_PART < l->params.operation_count;
-	     done += LIMIT_CHUNK) {
+	for (uint64_t done = 0; done * TIMED_PART < n; done += LIMIT_CHUNK) {
 		draw_for(l, s, &l->draw, LIMIT_CHUNK);
 		for (size_t i = 0; i < LIMIT_CHUNK; i += step) {
 			uint64_t start = ticks_now();
 			size_t good = s->ops->test[t](s, &l->keys, i, step);
 
-			hist_record(h, ticks_span_ns(start, ticks_now()));
+			hist_record(g->h, ticks_span_ns(start, ticks_now()));
 			if (good != step)
 				return failed(s, "an operation");
 		}
@@ -366,41 +373,71 @@ static int measure_times(struct limit *l, struct limit_side *s,
 	return 0;
 }
 
-static int measure(struct limit *l, struct limit_side *s, enum limit_test t,
-		   struct limit_cell *out)
+static struct limit_cell cell_of(const struct gauge *g, uint64_t n)
 {
-	struct hist *h = hist_new();
 	struct hist_summary sum;
-	int err;
 
-	if (!h)
-		return err_set(FARKV_ENOMEM, "no memory for a histogram");
-	err = measure_rate(l, s, t, &out->rate);
+	hist_summarize(g->h, &sum);
+	return (struct limit_cell){
+		.rate = (double)n * 1e9 / (double)ticks_to_ns(g->ticks),
+		.p50 = (double)hist_percentile(g->h, sum.count, 50.0),
+		.p99 = (double)hist_percentile(g->h, sum.count, 99.0),
+	};
+}
+
+/* A slice of each side, and again, until all have done a round's operations. */
+static int take_turns(struct limit *l, size_t round, enum limit_test t,
+		      struct gauge *gauges)
+{
+	uint64_t count = l->params.operation_count, n;
+	size_t sides = l->table.n_sides, turn = round;
+	int err = 0;
+
+	for (uint64_t done = 0; done < count && !err; done += n, turn++) {
+		n = UTIL_MIN(count - done, (uint64_t)SLICE);
+		for (size_t i = 0; i < sides && !err; i++) {
+			/* Nobody is always the one behind the same other. */
+			size_t which = (i + turn) % sides;
+			struct limit_side *s = l->side[which];
+
+			if (!s->ops->test[t])
+				continue;
+			err = measure_rate(l, s, t, n, &gauges[which]);
+			if (!err)
+				err = measure_times(l, s, t, n, &gauges[which]);
+		}
+	}
+	return err;
+}
+
+static int run_test(struct limit *l, size_t round, enum limit_test t)
+{
+	struct gauge gauges[LIMIT_SIDES_MAX] = {0};
+	size_t n = l->table.n_sides;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		gauges[i].h = hist_new();
+		if (!gauges[i].h)
+			err = err_set(FARKV_ENOMEM, "no memory for a histogram");
+	}
 	if (!err)
-		err = measure_times(l, s, t, h);
-	hist_summarize(h, &sum);
-	out->p50 = (double)hist_percentile(h, sum.count, 50.0);
-	out->p99 = (double)hist_percentile(h, sum.count, 99.0);
-	hist_free(h);
+		err = take_turns(l, round, t, gauges);
+	for (size_t i = 0; i < n && !err; i++)
+		if (l->side[i]->ops->test[t])
+			*limit_cell(&l->table, round, t, i) =
+				cell_of(&gauges[i], l->params.operation_count);
+	for (size_t i = 0; i < n; i++)
+		hist_free(gauges[i].h);
 	return err;
 }
 
 static int run_round(struct limit *l, size_t round)
 {
-	size_t n = l->table.n_sides;
 	int err = 0;
 
-	for (int t = 0; t < LIMIT_TESTS; t++)
-		for (size_t i = 0; i < n && !err; i++) {
-			/* Nobody is always the one behind the same other. */
-			size_t which = (i + round) % n;
-			struct limit_side *s = l->side[which];
-
-			if (s->ops->test[t])
-				err = measure(l, s, t,
-					      limit_cell(&l->table, round, t,
-							 which));
-		}
+	for (int t = 0; t < LIMIT_TESTS && !err; t++)
+		err = run_test(l, round, t);
 	return err;
 }
 

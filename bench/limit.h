@@ -7,7 +7,7 @@
  * shared memory: the limit itself, which is the necessary loads, stores and sums
  * without a protocol around them; farkv; and libcuckoo, where it was built in. By
  * RDMA: the bare requests, and their parts; farkv, and farkv with nothing
- * remembered. They take turns, round by round, so that what disturbs the machine
+ * remembered. They take turns many times a round, so that what disturbs the machine
  * disturbs all alike.
  * Keys are drawn before the clock runs: no harness is in the figures.
  */
