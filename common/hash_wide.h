@@ -3,10 +3,10 @@
  * hash_wide.h - the first 128 bytes of hash_mid(), by vectors of 32 bytes: what a CPU with
  * AVX2 does in place of hash_mid.h's eight products.
  *
- * A product of 64 bits has four of 32 in it, and a vector takes four of these at once: 62
- * instructions in place of 88 that wait for the data, and all of them where vectors wait.
- * A GET of 100 bytes from a million takes 0.86 of the time (AMD EPYC, Zen 5, by turns on a
- * disturbed host). Vectors of 64 bytes save another 5 % of it there, but are not used: older
+ * A product of 64 bits has four of 32 in it, and a vector takes four of these at once: 65
+ * instructions in place of some 85 that wait for the data, and all of them where vectors
+ * wait. A GET of 100 bytes from a million takes 0.80 to 0.90 of the time (AMD EPYC, Zen 5,
+ * by turns on a busy host). Vectors of 64 bytes save another 5 % there, but are not used: older
  * CPUs slow their clock down for those that multiply (Intel 64 and IA-32 Architectures
  * Optimization Reference Manual, "Skylake Server power management").
  */
