@@ -5,9 +5,10 @@
  * calibrated against CLOCK_MONOTONIC; otherwise that clock itself. A stamp of
  * the counter takes about a third of a clock_gettime().
  *
- * The counter is read without a fence: a load in flight may finish behind the
- * stamp. It then counts for the next operation, so sums and means stay exact,
- * and no fence stalls the pipeline between two operations.
+ * ticks_now() reads the counter without a fence: a load in flight may finish behind
+ * the stamp. It then counts for the next operation, so sums and means stay exact, and
+ * no fence stalls the pipeline between two operations. What a single operation takes,
+ * with nothing else under way, is between two ticks_settled().
  */
 #ifndef BENCH_TICKS_H
 #define BENCH_TICKS_H
@@ -49,6 +50,25 @@ static inline uint64_t ticks_now(void)
 		return __rdtsc();
 #endif
 	return ticks_clock_ns();
+}
+
+/**
+ * A stamp that waits for everything in front of it, loads included, and that nothing
+ * behind it overtakes. Some 10 ns more than ticks_now(), and no two operations overlap.
+ */
+static inline uint64_t ticks_settled(void)
+{
+#if defined(__x86_64__)
+	uint64_t now;
+
+	_mm_lfence();
+	now = ticks_now();
+	_mm_lfence();
+	return now;
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return ticks_now();
+#endif
 }
 
 /** A span of ticks in ns; below 2^60, which are years. The upper half of a product: a
