@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hash_long.h"
 #include "hash_mid.h"
 
 /** Hash of a key under the region's seed; decides subtable, line, fingerprint. */
@@ -20,7 +21,7 @@ static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
 }
 
 #define HASH_MID_MIN 129u
-#define HASH_MID_MAX 240u
+#define HASH_MID_MAX HASH_LONG_ABOVE
 
 /** Are there so many that hash_mid() is for them? */
 static inline bool hash_is_mid(size_t len)
@@ -28,11 +29,18 @@ static inline bool hash_is_mid(size_t len)
 	return HASH_MID && len >= HASH_MID_MIN && len <= HASH_MID_MAX;
 }
 
+/** XXH3 of so few bytes, or so many, that hash_mid() is not for them. */
+static inline uint64_t hash_not_mid(const void *data, size_t len)
+{
+	return len > HASH_LONG_ABOVE && hash_long_can() ? hash_long(data, len) :
+							  XXH3_64bits(data, len);
+}
+
 /** Checksum of a contiguous image: whole blocks and the superblock. */
 static inline uint64_t hash_image(const void *data, size_t len)
 {
 	return hash_is_mid(len) ? hash_mid((const uint8_t *)data, len) :
-				  XXH3_64bits(data, len);
+				  hash_not_mid(data, len);
 }
 
 /**
@@ -43,7 +51,7 @@ static inline uint64_t hash_image(const void *data, size_t len)
 static inline uint64_t hash_stored(const void *data, size_t len)
 {
 	return hash_is_mid(len) ? hash_mid_stored((const uint8_t *)data, len) :
-				  XXH3_64bits(data, len);
+				  hash_not_mid(data, len);
 }
 
 /** Bytes that stand somewhere. */
@@ -52,11 +60,8 @@ struct hash_piece {
 	size_t len;
 };
 
-/**
- * hash_image() of the pieces one after the other, as if they stood in one place.
- * Slower to begin than that by some 60 ns: for long ones.
- */
-static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
+/** hash_pieces() for any CPU. */
+static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsigned n)
 {
 	XXH3_state_t state;
 
@@ -65,6 +70,15 @@ static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 		if (piece[i].len)
 			XXH3_64bits_update(&state, piece[i].data, piece[i].len);
 	return XXH3_64bits_digest(&state);
+}
+
+/**
+ * hash_image() of the pieces one after the other, as if they stood in one place.
+ * Slower to begin than that by some 60 ns: for long ones.
+ */
+static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
+{
+	return hash_long_can() ? hash_long_pieces(piece, n) : hash_pieces_narrow(piece, n);
 }
 
 /** What a header's checksum takes from its seed. */

@@ -177,6 +177,35 @@ START_TEST(hash_image_is_xxh3)
 }
 END_TEST
 
+/* In one piece and in three, by this CPU's way and by any's: a page of stripes, and more. */
+START_TEST(hash_long_is_xxh3)
+{
+	static uint8_t bytes[9000];
+
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 89 + i / 11);
+	for (size_t len = 0; len <= 8900; len += 1 + len / 97) {
+		const uint8_t *at = bytes + len % 61;
+		uint64_t sum = XXH3_64bits(at, len);
+		size_t first = len / 3, second = len / 2;
+		const struct hash_piece pieces[] = {
+			{at, first},
+			{at + first, second},
+			{NULL, 0},
+			{at + first + second, len - first - second}};
+
+		ck_assert_uint_eq(hash_image(at, len), sum);
+		ck_assert_uint_eq(hash_stored(at, len), sum);
+		ck_assert_uint_eq(hash_pieces(pieces, 4), sum);
+		ck_assert_uint_eq(hash_pieces_narrow(pieces, 4), sum);
+		if (!hash_long_can())
+			continue;
+		ck_assert_uint_eq(hash_long(at, len), sum);
+		ck_assert_uint_eq(hash_long_pieces(pieces, 4), sum);
+	}
+}
+END_TEST
+
 #if HASH_MID
 /* Numbers whose products carry, and whose do not: each word all ones, none, or any. */
 static void fill_words(uint8_t *bytes, unsigned round)
@@ -486,6 +515,7 @@ static Suite *suite(void)
 	tcase_add_test(t, superblock_golden_bytes);
 	tcase_add_test(t, hash_golden_values);
 	tcase_add_test(t, hash_image_is_xxh3);
+	tcase_add_test(t, hash_long_is_xxh3);
 #if HASH_MID
 	tcase_add_test(t, hash_mid_head_narrow_and_wide_are_the_same);
 #endif
