@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu.h"
 #include "hash_long.h"
 #include "hash_mid.h"
 
@@ -32,7 +33,7 @@ static inline bool hash_is_mid(size_t len)
 /** XXH3 of so few bytes, or so many, that hash_mid() is not for them. */
 static inline uint64_t hash_not_mid(const void *data, size_t len)
 {
-	return len > HASH_LONG_ABOVE && hash_long_can() ? hash_long(data, len) :
+	return len > HASH_LONG_ABOVE && cpu_has_avx2() ? hash_long(data, len) :
 							  XXH3_64bits(data, len);
 }
 
@@ -78,7 +79,7 @@ static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsign
  */
 static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 {
-	return hash_long_can() ? hash_long_pieces(piece, n) : hash_pieces_narrow(piece, n);
+	return cpu_has_avx2() ? hash_long_pieces(piece, n) : hash_pieces_narrow(piece, n);
 }
 
 /** What a header's checksum takes from its seed. */

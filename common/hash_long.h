@@ -10,7 +10,6 @@
 #ifndef COMMON_HASH_LONG_H
 #define COMMON_HASH_LONG_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,17 +18,7 @@
 
 struct hash_piece;
 
-/** Has this CPU what the two below need? Two instructions. */
-static inline bool hash_long_can(void)
-{
-#if defined(__x86_64__)
-	return __builtin_cpu_supports("avx2");
-#else
-	return false;
-#endif
-}
-
-/** XXH3_64bits(), of any length and alignment. */
+/** XXH3_64bits(), of any length and alignment. For who asks: cpu_has_avx2(). */
 uint64_t hash_long(const void *data, size_t len);
 
 /** The same of pieces (hash_pieces()). */

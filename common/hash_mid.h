@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cpu.h"
 #include "util.h"
 
 #define XXH_INLINE_ALL
@@ -98,7 +99,7 @@ static inline uint64_t hash_mid(const uint8_t *data, size_t len)
 {
 	uint64_t h = len * UINT64_C(0x9E3779B185EBCA87);
 
-	h += hash_wide_can() ? hash_wide_head(data) : hash_mid_head(data);
+	h += cpu_has_avx2() ? hash_wide_head(data) : hash_mid_head(data);
 	h = hash_avalanche(h);
 	for (size_t at = 128; at + 16 <= len; at += 16)
 		h += hash_mix(hash_load(data + at), HASH_SECRET_AT(at - 125));
@@ -163,8 +164,8 @@ static inline uint64_t hash_mid_copy(uint8_t *to, const uint8_t *from, size_t le
 	uint64_t h = len * UINT64_C(0x9E3779B185EBCA87), word;
 	size_t at = 128;
 
-	h += hash_wide_can() ? hash_wide_head_copy(to, from) :
-			       hash_mid_head_copy(to, from);
+	h += cpu_has_avx2() ? hash_wide_head_copy(to, from) :
+			      hash_mid_head_copy(to, from);
 	h = hash_avalanche(h);
 	for (; at + 16 <= room; at += 16) {
 		__m128i bytes = hash_copy(to + at, from + at);

@@ -12,19 +12,15 @@
 #ifndef COMMON_HASH_WIDE_H
 #define COMMON_HASH_WIDE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /** So many bytes have sixteen words of the secret for them. */
 #define HASH_WIDE_BYTES 128u
 
-/** Does this CPU have what the two below need? Two instructions. */
-static inline bool hash_wide_can(void)
-{
-	return __builtin_cpu_supports("avx2");
-}
-
-/** The sum of the eight folded products of the first HASH_WIDE_BYTES. Any alignment. */
+/**
+ * The sum of the eight folded products of the first HASH_WIDE_BYTES. Any alignment. For who
+ * asks: cpu_has_avx2().
+ */
 uint64_t hash_wide_head(const uint8_t *data);
 
 /**
