@@ -20,8 +20,9 @@
 /* One operation in so many is measured alone, for the percentiles. */
 #define TIMED_PART 4
 /*
- * Sides take turns every so many operations, some 15 ms: a host that slows down for a
- * second slows all of them down, and what the last side left in the caches is soon gone.
+ * Sides take turns every so many operations, some 15 ms of single GETs: a host that slows
+ * down for a second slows all of them down, and what the last side left in the caches is
+ * soon gone.
  */
 #define SLICE (200 * LIMIT_CHUNK)
 /* Keys that are drawn in one go: what they need stays in the cache. */

@@ -25,12 +25,8 @@ static inline void fetch_line(const void *p)
 /** The line of `p`, to be written. */
 static inline void fetch_line_to_write(const void *p)
 {
-#if defined(__x86_64__)
-	__asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
-#else
 	__builtin_prefetch(p, 1);
 	__asm__("");
-#endif
 }
 
 /** Every line's worth of `bytes` from `p` on: where p is not a line's first byte the last

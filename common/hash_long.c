@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All of hash.h, and so of xxHash, once more for AVX2. That is asked for by pragma and not
+ * function by function, as in hash_wide.c, since the functions are xxHash's. What they
+ * include comes first: it is for any CPU, and clang would take its intrinsics amiss.
+ */
 #include "config.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+#include "hash_long.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* All that follows is for CPUs that have it. */
+#include "cpu.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
 #else
@@ -19,12 +28,12 @@
 
 uint64_t hash_long(const void *data, size_t len)
 {
-	return XXH3_64bits(data, len);
+	return cpu_without_uppers(XXH3_64bits(data, len));
 }
 
 uint64_t hash_long_pieces(const struct hash_piece *piece, unsigned n)
 {
-	return hash_pieces_narrow(piece, n);
+	return cpu_without_uppers(hash_pieces_narrow(piece, n));
 }
 
 #if defined(__clang__) && defined(__x86_64__)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
+#include "hash_wide.h"
+
+#include "cpu.h"
 #include "hash_mid.h"
 
 #if HASH_MID
 #include <immintrin.h>
-
-#include "hash_wide.h"
 
 #define WITH_AVX2 __attribute__((target("avx2")))
 
@@ -64,8 +65,8 @@ WITH_AVX2 static inline uint64_t sum_four(__m256i x)
 	__m128i two = _mm_add_epi64(_mm256_castsi256_si128(x),
 				    _mm256_extracti128_si256(x, 1));
 
-	return (uint64_t)_mm_cvtsi128_si64(
-		_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+	return cpu_without_uppers((uint64_t)_mm_cvtsi128_si64(
+		_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))));
 }
 
 WITH_AVX2 uint64_t hash_wide_head(const uint8_t *data)

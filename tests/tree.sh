@@ -60,8 +60,6 @@ x86_64 | aarch64)
 	done
 	[ "$(grep -c 'prefetch\|prfm' "$dir/ahead.s")" -ge 2 ] ||
 		fail "the compiler leaves out fetching ahead"
-	[ "$(uname -m)" != x86_64 ] || grep -q prefetchw "$dir/ahead.s" ||
-		fail "a line to be written is fetched to be read"
 	;;
 esac
 printf '#include <farkv.h>\nint main(void) { return farkv_version()[0] == 0; }\n' >"$dir/pub.c"
