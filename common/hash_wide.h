@@ -3,9 +3,9 @@
  * hash_wide.h - the first 128 bytes of hash_mid(), by vectors of 32 bytes: what a CPU with
  * AVX2 does in place of hash_mid.h's eight products.
  *
- * A product of 64 bits has four of 32 in it, and a vector takes four of these at once: 65
- * instructions in place of some 85 that wait for the data, and all of them where vectors
- * wait. A GET of 100 bytes from a million takes 0.80 to 0.90 of the time (AMD EPYC, Zen 5,
+ * A product of 64 bits has four of 32 in it, and a vector takes four of these at once: 61
+ * instructions in place of 77 that wait for the data (with the copy; GCC 12), and all of them
+ * where vectors wait. A GET of 100 bytes from a million takes 0.80 to 0.90 of the time (AMD EPYC, Zen 5,
  * by turns on a busy host). Vectors of 64 bytes, on CPUs that have them, made it 5 % faster on
  * one day and 10 % slower on another.
  */
