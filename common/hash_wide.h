@@ -5,9 +5,9 @@
  *
  * A product of 64 bits has four of 32 in it, and a vector takes four of these at once: 61
  * instructions in place of 77 that wait for the data (with the copy; GCC 12), and all of them
- * where vectors wait. A GET of 100 bytes from a million takes 0.80 to 0.90 of the time (AMD EPYC, Zen 5,
- * by turns on a busy host). Vectors of 64 bytes, on CPUs that have them, made it 5 % faster on
- * one day and 10 % slower on another.
+ * where vectors wait. A GET of 100 bytes from a million takes 0.80 to 0.90 of the time (AMD
+ * EPYC, Zen 5, by turns on a busy host). Vectors of 64 bytes, on CPUs that have them, made it
+ * 5 % faster on one day and 10 % slower on another.
  */
 #ifndef COMMON_HASH_WIDE_H
 #define COMMON_HASH_WIDE_H
