@@ -55,7 +55,7 @@ static inline uint64_t ticks_now(void)
 /**
  * A stamp that waits until all in front of it is done, loads included but not stores that
  * are on their way to the cache, and that nothing behind it overtakes: of x86-64, elsewhere
- * it is ticks_now(). Some 10 ns more than that, and no two operations overlap.
+ * it is ticks_now(). Some 15 to 20 ns more than that, and no two operations overlap.
  */
 static inline uint64_t ticks_settled(void)
 {

@@ -18,10 +18,11 @@ static inline bool cpu_has_avx2(void)
 
 /**
  * Behind code for AVX2 that returns `what`, on a CPU that has it: no upper halves of vectors
- * are left, for which all that knows of 16 bytes only would have to wait. A compiler sees
- * to it where it compiles a function for AVX2; but GCC (12.2) not everywhere where the last
- * thing that such a function does is a call. The vectors are named to keep it from having
- * anything in them across this.
+ * are left, which would slow down all code that knows of 16 bytes only (Intel's optimization
+ * manual, "Mixing AVX code with SSE code"; AMD's for Family 17h, "Mixing AVX and SSE"). A
+ * compiler sees to it where it compiles a function for AVX2; but GCC (12.2) not everywhere
+ * where the last thing that such a function does is a call. The vectors are named to keep it
+ * from having anything in them across this.
  */
 static inline uint64_t cpu_without_uppers(uint64_t what)
 {

@@ -6,9 +6,9 @@
  *
  * 289 bytes that are at rest (a value of 256 with its key) take 20 ns in place of 31, 1064 take
  * 37 in place of 83 (AMD EPYC, Zen 5); on a processor that QEMU emulates 0.4 us in place of
- * 0.85, and 1.3 in place of 2.8. Of what was stored a moment ago, 16 bytes at a time, each
- * such vector has to wait for two stores: still, by turns, a GET of 256 bytes takes 0.87 to
- * 0.96 of the time and one of 1000 takes 0.78, a PUT as long or less.
+ * 0.85, and 1.3 in place of 2.8. What was stored a moment ago, 16 bytes at a time, may have
+ * to be waited for: still, by turns, a GET of 256 bytes takes 0.87 and 0.90 of the time and one
+ * of 1000 takes 0.77 and 0.78. PUTs differ less than runs of one build do.
  */
 #ifndef COMMON_HASH_LONG_H
 #define COMMON_HASH_LONG_H
@@ -21,7 +21,7 @@
 
 struct hash_piece;
 
-/** XXH3_64bits(), of any length and alignment. For who asks: cpu_has_avx2(). */
+/** XXH3_64bits(), of any length and alignment. Only if cpu_has_avx2(). */
 uint64_t hash_long(const void *data, size_t len);
 
 /** The same of pieces (hash_pieces()). */

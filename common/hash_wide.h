@@ -18,8 +18,8 @@
 #define HASH_WIDE_BYTES 128u
 
 /**
- * The sum of the eight folded products of the first HASH_WIDE_BYTES. Any alignment. For who
- * asks: cpu_has_avx2().
+ * The sum of the eight folded products of the first HASH_WIDE_BYTES. Any alignment. Only if
+ * cpu_has_avx2().
  */
 uint64_t hash_wide_head(const uint8_t *data);
 

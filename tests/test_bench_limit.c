@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kvbench limit: the limit's own memory keeps what is put, one at a time and in
- * batches, for longer than its blocks rest; the table shows medians and the medians
- * of ratios.
+ * batches, for longer than its blocks rest; a stamp waits for what is still to come; the
+ * table shows medians and the medians of ratios.
  */
 #include "config.h"
 
@@ -13,6 +13,7 @@
 #include "bench/limit.h"
 #include "bench/limit_table.h"
 #include "bench/stat.h"
+#include "bench/ticks.h"
 #include "test_main.h"
 
 #define RECORDS 5000u
@@ -223,6 +224,51 @@ START_TEST(median_of_even_and_odd)
 }
 END_TEST
 
+#if defined(__x86_64__)
+#define CHASE_WORDS (UINT64_C(1) << 22) /* 32 MiB: more than the nearest caches hold */
+#define CHASE_LOADS 16
+#define CHASES 1001
+
+/* Each load says where the next is. */
+static uint64_t chase(const uint64_t *at, uint64_t i)
+{
+	for (int n = 0; n < CHASE_LOADS; n++)
+		i = at[i];
+	return i;
+}
+
+START_TEST(settled_stamps_wait_for_loads)
+{
+	uint64_t *at = malloc(CHASE_WORDS * sizeof(*at)), i = 0, start, all;
+	static double span[CHASES];
+
+	ticks_init();
+	if (!ticks_state.counter) {
+		free(at);
+		return; /* the clock's stamps are too slow to tell */
+	}
+	ck_assert_ptr_nonnull(at);
+	for (uint64_t k = 0; k < CHASE_WORDS; k++)
+		at[k] = (k * UINT64_C(6364136223846793005) + 1442695) % CHASE_WORDS;
+	start = ticks_settled();
+	for (int n = 0; n < CHASES; n++)
+		i = chase(at, i);
+	__asm__ __volatile__("" : : "r"(i));
+	all = ticks_settled() - start;
+	for (int n = 0; n < CHASES; n++) {
+		_mm_lfence(); /* nothing of the last one is left to wait for */
+		start = ticks_settled();
+		i = chase(at, i);
+		__asm__ __volatile__("" : : "r"(i));
+		span[n] = (double)(ticks_settled() - start);
+	}
+	/* A stamp that does not wait is there long before the last load. */
+	ck_assert_double_ge(stat_median(span, CHASES) * CHASES, (double)all / 3);
+	free(at);
+}
+END_TEST
+#endif
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("bench_limit");
@@ -234,6 +280,9 @@ static Suite *suite(void)
 	tcase_add_test(t, limit_batches_say_who_is_missing);
 	tcase_add_test(t, limit_blocks_are_used_again);
 	tcase_add_loop_test(t, limit_sums_what_it_reads, 0, 5);
+#if defined(__x86_64__)
+	tcase_add_test(t, settled_stamps_wait_for_loads);
+#endif
 	tcase_add_test(t, table_shows_medians_and_ratios);
 	tcase_add_test(t, median_of_even_and_odd);
 	suite_add_tcase(s, t);

@@ -224,7 +224,7 @@ static bool can_tell_uppers(void)
 {
 	unsigned a, b, c, d;
 
-	return __builtin_cpu_supports("avx2") && __get_cpuid_count(0xD, 1, &a, &b, &c, &d) &&
+	return cpu_has_avx2() && __get_cpuid_count(0xD, 1, &a, &b, &c, &d) &&
 	       (a & 1u << 2);
 }
 
