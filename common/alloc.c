@@ -141,6 +141,22 @@ void alloc_date(struct alloc *a, uint64_t now)
 			   now + a->grace_ns);
 }
 
+/* Bytes; a small block counts as 1/ALLOC_GAIN_BLOCKS of what makes a look due. */
+void alloc_gain(struct alloc *a, uint8_t cls)
+{
+	a->gained += UTIL_MAX(class_bytes(cls), a->hoard_bytes / ALLOC_GAIN_SHARE /
+							ALLOC_GAIN_BLOCKS + 1);
+}
+
+bool alloc_surplus_due(struct alloc *a)
+{
+	bool due = a->gained >= a->hoard_bytes / ALLOC_GAIN_SHARE;
+
+	if (due)
+		a->gained = 0;
+	return due;
+}
+
 /* `ready` may be STOCK_UNDATED. */
 static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 {

@@ -142,6 +142,20 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 		     size_t cap, enum alloc_state *state_out);
 
 /**
+ * A block of `cls` that was retired has come in for one of another class, which there may
+ * soon be too many of. A delete of a large value trades its block for a small one.
+ */
+void alloc_gain(struct alloc *a, uint8_t cls);
+
+/**
+ * Is it time for alloc_surplus(), since so many have come in by alloc_gain():
+ * ALLOC_GAIN_BLOCKS, or 1/ALLOC_GAIN_SHARE of the bound of alloc_set_region() in bytes?
+ * True once, then it is counted anew, whatever comes of it. What is taken again meanwhile
+ * is not taken off.
+ */
+bool alloc_surplus_due(struct alloc *a);
+
+/**
  * As alloc_surplus(), for closing and when others lack memory: everything held,
  * batch by batch, until 0. What is asked for afterwards starts small again.
  */
@@ -153,5 +167,7 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 #define ALLOC_SURPLUS 4u
 #define ALLOC_HOARD_BYTES (UINT64_C(64) << 20)
 #define ALLOC_HOARD_SHARE 16u
+#define ALLOC_GAIN_SHARE 8u
+#define ALLOC_GAIN_BLOCKS 128u
 
 #endif

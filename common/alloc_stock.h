@@ -40,6 +40,7 @@ struct alloc {
 	uint64_t grace_ns;
 	struct journal *journal; /* NULL but while a sweep is on */
 	uint64_t hoard_bytes;
+	uint64_t gained; /* by alloc_gain() since a look was due */
 	uint8_t undated[CLASS_COUNT]; /* classes that may have some */
 	uint32_t n_undated;
 	uint32_t epoch; /* grants and looks at surplus so far */

@@ -312,7 +312,7 @@ IN_LINE enum over swap_slot(struct index *ix, struct index_op *op, const uint64_
 		return OVER_LOST;
 	}
 	if (!rests) {
-		op_retire(ix, t->ref);
+		op_retire(ix, t->ref, op->cls);
 		op->plenty = op->plenty && !ix->alloc->n_worn;
 	}
 	contend_note(&ix->contend, op->key.hash, op->foreign, false);

@@ -259,7 +259,7 @@ static enum next op_swapped(struct index *ix, struct index_op *op)
 		op->wait_gen = entry_gen(op->entry);
 	}
 	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
-		op_retire(ix, slot_block(old));
+		op_retire(ix, slot_block(old), slot_class(op->new_word));
 	warm_swapped(ix, op);
 	op->has_block = false;
 	return op_done(ix, op, 0);

@@ -21,6 +21,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/util.h"
 
 #include "grow.h"
 #include "published.h"
@@ -32,7 +33,8 @@
 #define DEFERRED_PAUSE_MS 5
 /* ... of which one takes so long: the rest has its turn at the next. */
 #define SERVE_NS NS_PER_MS
-/* When no pass is on they wait for T and this long for what others had ... */
+/* When no pass is on they wait for T and this long for what others had; longer only for
+ * those who have just been asked ... */
 #define HUNT_NS (80 * NS_PER_MS)
 /* ... and this long for their own class and for pages. */
 #define DEFERRED_MAX_NS NS_PER_SEC
@@ -146,6 +148,10 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return true;
 	}
 	pages = memory_reclaim(c, d->session, d->began_ns);
+	/* The steps before may have taken all the time: what comes of this is waited for. */
+	if (now < c->reclaim_until_ns)
+		d->hunt_ns = UTIL_MAX(d->hunt_ns, c->reclaim_until_ns +
+						  c->region->sb.grace_ns);
 	return now < d->hunt_ns && (pages || all.limbo > 0);
 }
 

@@ -249,6 +249,26 @@ START_TEST(want_free_blocks_spoken_for_do_not_count)
 }
 END_TEST
 
+/* Many small ones come in, or a few large ones: told once, and again after as many. */
+START_TEST(surplus_is_due_after_many_blocks_or_many_bytes)
+{
+	const uint8_t cls[] = {0, class_for(64u << 10)};
+	const unsigned most[] = {ALLOC_GAIN_BLOCKS, 8};
+	struct alloc *a = alloc_new(T);
+
+	alloc_set_region(a, UINT64_C(64) << 20); /* the bound: 4 MiB; a share: 512 KiB */
+	for (unsigned k = 0; k < 4; k++) {
+		unsigned n = 0;
+
+		for (; !alloc_surplus_due(a); n++)
+			alloc_gain(a, cls[k % 2]);
+		ck_assert_uint_le(n, most[k % 2]);
+		ck_assert_uint_ge(n, most[k % 2] - 1);
+	}
+	alloc_free(a);
+}
+END_TEST
+
 /* Blocks of `cls` number 1, 2, ... */
 static void stock(struct alloc *a, uint8_t cls, unsigned n)
 {
@@ -508,6 +528,7 @@ static Suite *suite(void)
 	tcase_add_test(t, want_large_class_is_bounded_by_bytes);
 	tcase_add_test(t, drain_gives_everything_back_once_by_state);
 	tcase_add_test(t, want_free_blocks_spoken_for_do_not_count);
+	tcase_add_test(t, surplus_is_due_after_many_blocks_or_many_bytes);
 	tcase_add_test(
 		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
 	tcase_add_test(t, surplus_counts_limbo_when_ready_and_not_before);

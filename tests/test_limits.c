@@ -64,6 +64,13 @@ static void setup_few_slots(void)
 	setup_with(args);
 }
 
+static void setup_deletes(void)
+{
+	static const char *const args[] = {"-m", "32m", "--grace-ms", "5", NULL};
+
+	setup_with(args);
+}
+
 static void setup_large(void)
 {
 	static const char *const args[] = {"-m", "512m", NULL};
@@ -177,6 +184,51 @@ START_TEST(test_space_moves)
 	for (unsigned i = 0; i < 10; i++)
 		expect_number(other, 5000 + i);
 	kv = other;
+}
+END_TEST
+
+/* Bytes that clients hold, published ones left out. */
+static uint64_t in_hands(void)
+{
+	struct farkv_fsck f = {.size = sizeof(f)};
+
+	OK(farkv_fsck(kv, &f));
+	return f.out_bytes - f.live_bytes - f.dead_bytes;
+}
+
+/*
+ * Who only deletes large values gets their blocks. It gives them back before anybody asks: of 32 MiB it may keep two, and what is in limbo.
+ */
+START_TEST(test_deletes_hoard_nothing)
+{
+	struct farkv *other = e2e_open(srv.path, 5000);
+
+	for (unsigned i = 0; i < 300; i++)
+		OK(put_number(other, i));
+	for (unsigned i = 0; i < 300; i++) {
+		OK(farkv_delete(kv, &i, sizeof(i)));
+		usleep(1000);
+	}
+	farkv_close(other);
+	ck_assert_uint_lt(in_hands(), 4 * MIB);
+}
+END_TEST
+
+/* Nor who overwrites larger values with smaller ones. */
+START_TEST(test_shrinking_hoards_nothing)
+{
+	enum { N = 8000 };
+	struct farkv *other = e2e_open(srv.path, 5000);
+
+	for (unsigned i = 0; i < N; i++)
+		OK(farkv_put(other, &i, sizeof(i), value, 1800));
+	farkv_close(other);
+	for (unsigned i = 0; i < N; i++) {
+		OK(farkv_put(kv, &i, sizeof(i), value, 9));
+		if (i % 16 == 0)
+			usleep(100);
+	}
+	ck_assert_uint_lt(in_hands(), 4 * MIB);
 }
 END_TEST
 
@@ -513,6 +565,8 @@ static Suite *suite(void)
 				test_sizes_change_waits_for_the_stopped};
 	const TTest *tiny[] = {test_worn_blocks};
 	const TTest *slots[] = {test_index_grows_from_one_subtable, test_refused};
+	const TTest *deletes[] = {test_deletes_hoard_nothing,
+				  test_shrinking_hoards_nothing};
 	const TTest *large[] = {test_large_value};
 	Suite *s = suite_create("limits");
 
@@ -520,6 +574,7 @@ static Suite *suite(void)
 	add_case(s, "8 MiB", setup_small, 5, small);
 	add_case(s, "1 MiB", setup_tiny, 1, tiny);
 	add_case(s, "4096 slots", setup_few_slots, 2, slots);
+	add_case(s, "32 MiB", setup_deletes, 2, deletes);
 	add_case(s, "large", setup_large, 1, large);
 	return s;
 }

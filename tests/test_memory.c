@@ -240,6 +240,30 @@ static void bob_takes_all(void)
 	rig_get_all(&bob, RIG_SMALL);
 }
 
+/* What had to be waited for first has taken all the time that there was. */
+START_TEST(others_are_waited_for_though_asked_late)
+{
+	struct deferred *d;
+
+	rig_get_all(&alice, RIG_SMALL);
+	join(&bob, &rig_local, getpid());
+	bob_takes_all();
+	calm();
+	bob.reclaims = 0;
+	rig_ask(&alice, RIG_LARGE, 1);
+	while (!alice.answered && !bob.reclaims) {
+		TAILQ_FOREACH(d, &c->deferred, link)
+			d->hunt_ns = 0;
+		turn();
+	}
+	turns(10);
+	ck_assert(!alice.answered);
+	rig_give(&bob, bob.n_held, ALLOC_LIMBO);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 1);
+}
+END_TEST
+
 /* Asked a moment before: once more, as soon as that may be. */
 START_TEST(who_was_given_memory_since_is_asked_again)
 {
@@ -469,6 +493,7 @@ static Suite *suite(void)
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
 	tcase_add_test(t, what_others_hold_lets_the_index_grow);
+	tcase_add_test(t, others_are_waited_for_though_asked_late);
 	tcase_add_test(t, who_was_given_memory_since_is_asked_again);
 	tcase_add_test(t, who_asks_is_asked_by_others);
 	tcase_add_test(t, a_full_index_asks_who_was_not_asked);
