@@ -29,9 +29,21 @@ skip() {
 	exit 77
 }
 
+# libtool's wrappers take longer to start than the programs they start.
+unwrap() {
+	real=$(dirname "$1")/.libs/$(basename "$1")
+	[ -x "$real" ] && echo "$real" || echo "$1"
+}
+
 for program in "$KVSERVER" "$KVCLI" "$KVBENCH"; do
 	[ -x "$program" ] || skip "$program is not built; run by make check"
 done
+KVCLI=$(unwrap "$KVCLI")
+KVBENCH=$(unwrap "$KVBENCH")
+# shellcheck disable=SC2154 # exported by make check
+LD_LIBRARY_PATH=$top_builddir/client/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export KVCLI KVBENCH LD_LIBRARY_PATH
+
 kvcli() { "$KVCLI" "$@"; }
 kvbench() { "$KVBENCH" "$@"; }
 

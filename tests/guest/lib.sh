@@ -18,16 +18,6 @@
 # shellcheck source=tests/lib.sh
 . "$srcdir/tests/lib.sh"
 
-# libtool's wrappers take longer to start than the programs they start.
-unwrap() {
-	real=$(dirname "$1")/.libs/$(basename "$1")
-	[ -x "$real" ] && echo "$real" || echo "$1"
-}
-KVCLI=$(unwrap "$KVCLI")
-KVBENCH=$(unwrap "$KVBENCH")
-LD_LIBRARY_PATH=$top_builddir/client/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LD_LIBRARY_PATH
-
 # ---- cases
 
 script=$(basename "$0" .sh)

@@ -12,12 +12,6 @@
 
 program=$top_builddir/tests/lab/failing_kvcli
 [ -x "$program" ] || skip "$program is not built"
-# libtool's wrapper takes longer to start than the program.
-if [ -x "$top_builddir/client/cli/.libs/kvcli" ]; then
-	KVCLI=$top_builddir/client/cli/.libs/kvcli
-	LD_LIBRARY_PATH=$top_builddir/client/.libs
-	export LD_LIBRARY_PATH
-fi
 stride=40
 if [ "${FARKV_LAB-}" = large ]; then
 	stride=$((60 / ${LAB_SECONDS:-60}))

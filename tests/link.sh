@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Links a test program in libtool's place, which starts more than a hundred processes for
+# it. Most of them are for programs that will be installed; test programs stay where they
+# are, so the compiler is started with the names of the libraries' files. Of a shared one
+# the program knows where it lies, and needs no script around it.
+#
+# link.sh [LIBTOOL-OPTION...] --mode=link COMPILER ARGUMENT...
+set -eu
+
+while [ "$1" != --mode=link ]; do shift; done
+shift
+
+more=
+# use LIBRARY.la: one that the build has made; sets $library and adds to $more.
+use() {
+	dir=${1%/*}/.libs
+	while IFS='=' read -r name value; do
+		value=${value#\'}
+		value=${value%\'}
+		case $name in
+		dlname) dlname=$value ;;
+		old_library) archive=$value ;;
+		dependency_libs) needs=$value ;;
+		esac
+	done <"$1"
+	if [ -n "$dlname" ]; then
+		library=$dir/$dlname
+		more="$more -Wl,-rpath,$PWD/$dir"
+	else
+		library=$dir/$archive
+		more="$more $needs"
+	fi
+}
+
+n=$#
+while [ "$n" -gt 0 ]; do
+	arg=$1
+	shift
+	n=$((n - 1))
+	case $arg in
+	*.la)
+		use "$arg"
+		arg=$library
+		;;
+	esac
+	set -- "$@" "$arg"
+done
+# shellcheck disable=SC2086 # words
+exec "$@" $more
