@@ -149,32 +149,34 @@ struct index_op {
 	/* private to index*.c */
 	struct index_op *next; /* of its strand's list */
 	uint64_t deadline_ns;
+	/* What has been seen of the key; side by side, since op_forget() clears them: */
 	bool accept_frozen; /* GET: the entry was re-read after the words */
 	bool inserting;     /* the CAS outstanding expects EMPTY */
-	bool confirmed;     /* the candidates' words stood after the copy */
+	bool odd;           /* met an EMPTY word of another generation */
+	bool probe_full;    /* probe whole blocks: a key was longer than ours */
 	bool skipped;       /* a candidate was another key's, */
 	bool settled;       /* ... by a word that was READ twice */
+	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
+	bool direct;        /* the slot was found by loads: no window's image */
 	bool warm;          /* began at a slot that was remembered: */
 	bool imaged;        /* ... or inserts by an image that was */
 	bool remembered;    /* the word that its CAS expects was not READ by it */
-	bool lost_remembered; /* `remembered` of a lost CAS */
-	uint8_t looks;      /* at that slot */
+	bool confirmed;     /* the candidates' words stood after the copy */
+	int refusal;        /* how it ends if the window settles */
+	uint16_t scan_from; /* where the scan goes on after the candidates */
+	/* ... so far. */
+	uint16_t slot_at;   /* slot that the scan or the CAS is at */
+	uint8_t looks;      /* at a slot that was remembered */
 	bool warm_doubted;  /* the location had been wrong before it was asked */
 	uint64_t warm_slot, warm_word, warm_version;
 	bool at_once;       /* its swaps need no chain */
-	bool direct;        /* the slot was found by loads: no window's image */
-	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
-	int refusal;        /* how it ends if the window settles */
-	bool odd;           /* met an EMPTY word of another generation */
-	bool probe_full;    /* probe whole blocks: a key was longer than ours */
+	bool lost_remembered; /* `remembered` of a lost CAS */
 	bool lost_insert;   /* the lost CAS expected EMPTY, */
 	uint32_t lost_gen;  /* ... in a subtable of this generation, */
 	uint64_t lost_expect, lost_new; /* ... and would have swapped these */
 	uint32_t part_len;  /* of the first candidate, at `into`; or 0 */
 	uint8_t n_cand;     /* candidates of the probe outstanding */
 	uint8_t cand[4];    /* ... their slots */
-	uint16_t slot_at;   /* slot that the scan or the CAS is at */
-	uint16_t scan_from; /* where the scan goes on after the candidates */
 	uint64_t dirword, dir_index, entry;
 	uint64_t expect_word, new_word, bad_word;
 	uint64_t t_start;

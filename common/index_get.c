@@ -294,9 +294,11 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 						    const struct index_want *want,
 						    const uint64_t *slots)
 {
-	err_clear(); /* what follows may fail */
 	start_get(want);
-	return slots && index_get_search(ix, want->op, slots);
+	if (!slots)
+		return false;
+	err_clear(); /* what follows may fail */
+	return index_get_search(ix, want->op, slots);
 }
 
 bool index_get(struct index *ix, const struct index_want *want, const void *expected)

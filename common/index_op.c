@@ -198,16 +198,17 @@ bool op_take_block(struct index *ix, struct index_op *op)
 void op_forget(struct index_op *op)
 {
 	op->accept_frozen = false;
+	op->inserting = false;
 	op->odd = false;
 	op->probe_full = false;
-	op->inserting = false;
 	op->skipped = false;
 	op->settled = false;
 	op->absorbs = false;
 	op->direct = false;
 	op->warm = false;
-	op->remembered = false;
 	op->imaged = false;
+	op->remembered = false;
+	op->confirmed = false;
 	op->refusal = 0;
 	op->scan_from = 0;
 }
@@ -224,6 +225,10 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (op->key.len == 0 || op->key.len > ix->sb.max_key ||
 	    op->value_len > ix->sb.max_value)
 		return op_done(ix, op, FARKV_ETOOLARGE);
+	op_forget(op);
+	/* Where it was seen, it is without a directory. */
+	if (op->kind == INDEX_GET && warm_get(ix, op, &next))
+		return next;
 	next = op_directory(ix, op, deadline_ns);
 	if (next != NEXT_POST)
 		return next;
@@ -233,10 +238,9 @@ static enum next op_start(struct index *ix, struct index_op *op,
 	if (index_op_reserve(ix, op, 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
-	op_forget(op);
 	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
 		return next;
-	if (warm_start(ix, op, &next))
+	if (op->kind != INDEX_GET && warm_start(ix, op, &next))
 		return next;
 	op_chain_begin(op, OP_WINDOW);
 	op->t_start = index_begin_ns(ix);

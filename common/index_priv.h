@@ -255,9 +255,11 @@ void warm_drop(struct warm *w);
 const struct location_counters *warm_counters(const struct warm *w);
 
 /**
- * Begin an operation by what is remembered. False if nothing is, or it is not to be
- * used: then nothing has happened. The operation has its block.
+ * Begin a GET by what is remembered. False if nothing is, or it is not to be used: then
+ * nothing has happened. Asks for no directory.
  */
+bool warm_get(struct index *ix, struct index_op *op, enum next *next_out);
+/** The same of the others. The operation has its directory's entry, and its block. */
 bool warm_start(struct index *ix, struct index_op *op, enum next *next_out);
 /** The chain of OP_LOOK is done. */
 enum next warm_looked(struct index *ix, struct index_op *op);

@@ -239,10 +239,21 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	return op_done(ix, op, 0);
 }
 
+/* Is the slot the key's, as far as two hashes can tell? */
+static bool is_known(struct index *ix, const struct index_op *op)
+{
+	const struct location *l = find(ix, op);
+
+	return l && l->slot == op->warm_slot;
+}
+
 static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	if (seen == op->warm_word && !(seen & SLOT_DEAD))
 		return get_block(ix, op);
+	/* No block will tell whose the slot is. */
+	if ((seen & SLOT_DEAD) && !is_known(ix, op))
+		return warm_leave(ix, op);
 	if (op->looks == 1 && seen == op->warm_word)
 		was_right(ix, op);
 	if (seen & SLOT_DEAD) {
@@ -298,8 +309,6 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 	bool alive = !(l->word & SLOT_DEAD);
 
 	switch (op->kind) {
-	case INDEX_GET:
-		return false;
 	case INDEX_PUT:
 		return true;
 	case INDEX_ADD:
@@ -311,14 +320,8 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 	}
 }
 
-static bool known_slot(struct index *ix, struct index_op *op, enum next *next_out)
+static void begin_at(struct index *ix, struct index_op *op, const struct location *l)
 {
-	struct location *l = find(ix, op);
-
-	if (!l)
-		return false;
-	if (op->kind == INDEX_GET && l->stale >= LOCATION_STALE_MAX)
-		return false;
 	op->warm = true;
 	op->settled = true; /* whose the slot is, is known */
 	op->warm_slot = l->slot;
@@ -326,6 +329,15 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 	op->warm_doubted = l->stale != 0;
 	op->looks = 0;
 	op->t_start = index_begin_ns(ix);
+}
+
+static bool known_slot(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const struct location *l = find(ix, op);
+
+	if (!l)
+		return false;
+	begin_at(ix, op, l);
 	if (!would_swap(op, l)) {
 		*next_out = look(ix, op, l->word);
 		return true;
@@ -364,6 +376,23 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 			return false;
 	}
 	return false;
+}
+
+bool warm_get(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const struct location *l;
+
+	if (!ix->warm || op->cold)
+		return false;
+	/* It is going to see the key in the block. */
+	l = location_guess(ix->warm->locations, op->key.hash);
+	if (!l || l->stale >= LOCATION_STALE_MAX) {
+		ix->warm->count.misses++;
+		return false;
+	}
+	begin_at(ix, op, l);
+	*next_out = look(ix, op, l->word);
+	return true;
 }
 
 bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)

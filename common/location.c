@@ -68,21 +68,32 @@ static bool is_current(const struct location_cache *lc, const struct location *l
 	return l->slot && l->epoch == lc->epoch;
 }
 
+static struct location *used(struct location *l)
+{
+	if (l->used < USED_MAX)
+		l->used++;
+	return l;
+}
+
 struct location *location_find(struct location_cache *lc, uint64_t hash,
 			       const void *key, size_t len)
 {
 	struct location *set = set_of(lc, hash);
 
-	for (unsigned i = 0; i < LOCATION_WAYS; i++) {
-		struct location *l = &set[i];
+	for (unsigned i = 0; i < LOCATION_WAYS; i++)
+		if (set[i].hash == hash && is_current(lc, &set[i]) &&
+		    set[i].check == location_check(key, len, hash))
+			return used(&set[i]);
+	return NULL;
+}
 
-		if (l->hash != hash || !is_current(lc, l) ||
-		    l->check != location_check(key, len, hash))
-			continue;
-		if (l->used < USED_MAX)
-			l->used++;
-		return l;
-	}
+struct location *location_guess(struct location_cache *lc, uint64_t hash)
+{
+	struct location *set = set_of(lc, hash);
+
+	for (unsigned i = 0; i < LOCATION_WAYS; i++)
+		if (set[i].hash == hash && is_current(lc, &set[i]))
+			return used(&set[i]);
 	return NULL;
 }
 
@@ -96,7 +107,7 @@ static struct location *place_for(struct location_cache *lc,
 		struct location *l = &set[i];
 
 		if (!is_current(lc, l))
-			empty = l;
+			empty = empty ? empty : l;
 		else if (l->hash == what->hash && l->check == what->check)
 			return l;
 	}

@@ -66,6 +66,12 @@ struct location *location_find(struct location_cache *lc, uint64_t hash,
 			       const void *key, size_t len);
 
 /**
+ * The same for who is going to see the key itself before it believes the entry: the first
+ * one of this hash, without the second, which takes as long as all the rest.
+ */
+struct location *location_guess(struct location_cache *lc, uint64_t hash);
+
+/**
  * Remember. Keeps the mark of staleness of an entry that is there, or takes one off if
  * the entry says the same.
  */

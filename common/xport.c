@@ -5,39 +5,18 @@
 
 #include <string.h>
 
-#include <farkv.h>
-
 #include "err.h"
 
 /* What a READ has behind its part. */
 #define BEHIND_MIN 8u
 
-static int check_part(const struct xport_lane *lane, const struct xport_wr *wr)
+bool xport_part_ok(const struct xport_lane *lane, const struct xport_wr *wr)
 {
-	if (wr->part_len == 0)
-		return 0;
 	if (!(lane->caps & XPORT_PARTS) || wr->opcode == XPORT_CAS ||
 	    wr->part_at > wr->len || wr->part_len > wr->len - wr->part_at)
-		return FARKV_EINVAL;
-	return wr->opcode == XPORT_READ &&
-			       wr->len - wr->part_at - wr->part_len <
-				       BEHIND_MIN ?
-		       FARKV_EINVAL :
-		       0;
-}
-
-static int check_wr(const struct xport_lane *lane, const struct xport_wr *wr)
-{
-	if (wr->off > lane->region_bytes ||
-	    wr->len > lane->region_bytes - wr->off || wr->len == 0)
-		return FARKV_EINVAL;
-	if (check_part(lane, wr))
-		return FARKV_EINVAL;
-	if (wr->opcode == XPORT_READ)
-		return 0;
-	if (wr->opcode == XPORT_CAS && (wr->len != 8 || wr->off % 8 != 0))
-		return FARKV_EINVAL;
-	return lane->caps & XPORT_READONLY ? FARKV_EPERM : 0;
+		return false;
+	return wr->opcode != XPORT_READ ||
+	       wr->len - wr->part_at - wr->part_len >= BEHIND_MIN;
 }
 
 static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)
@@ -57,11 +36,8 @@ static bool overlap(const struct xport_wr *a, const struct xport_wr *b)
 	       meet(a->part, a->part_len, b->laddr, b_len);
 }
 
-/* Does the chain's READ at `i` bring bytes where an earlier request has its own? */
-static bool reads_over(const struct xport_chain *c, unsigned i)
+bool xport_reads_over(const struct xport_chain *c, unsigned i)
 {
-	if (c->wr[i].opcode != XPORT_READ)
-		return false;
 	for (unsigned k = 0; k < i; k++)
 		if (c->wr[k].opcode != XPORT_CAS &&
 		    overlap(&c->wr[i], &c->wr[k]))
@@ -69,16 +45,22 @@ static bool reads_over(const struct xport_chain *c, unsigned i)
 	return false;
 }
 
+static bool in_bounds(const struct xport_lane *lane, const struct xport_wr *wr)
+{
+	return wr->off <= lane->region_bytes &&
+	       wr->len <= lane->region_bytes - wr->off && wr->len > 0;
+}
+
 int xport_check(const struct xport_lane *lane, const struct xport_chain *first)
 {
 	for (const struct xport_chain *c = first; c; c = c->next)
 		for (unsigned i = 0; i < c->n; i++) {
-			int err = check_wr(lane, &c->wr[i]);
+			int err = in_bounds(lane, &c->wr[i]) ?
+					  xport_check_form(lane, c, i) :
+					  FARKV_EINVAL;
 
 			if (err)
 				return err;
-			if (reads_over(c, i))
-				return FARKV_EINVAL;
 		}
 	return 0;
 }

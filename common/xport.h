@@ -31,6 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <farkv.h>
+
 #include "atomic.h"
 
 /** Requests in one chain: enough for [WRITE, READ, READ] and a probe of 4. */
@@ -237,6 +239,26 @@ static inline int xport_broken(const struct xport_lane *lane)
  * FARKV_EINVAL or FARKV_EPERM.
  */
 int xport_check(const struct xport_lane *lane, const struct xport_chain *first);
+
+/** Of xport_check(): is the request's part of its bytes, and does the lane take it? */
+bool xport_part_ok(const struct xport_lane *lane, const struct xport_wr *wr);
+/** Of xport_check(): does the READ at `i` bring bytes to memory of an earlier request? */
+bool xport_reads_over(const struct xport_chain *c, unsigned i);
+
+/** All of xport_check() but the bounds, of the request at `i`. */
+static inline int xport_check_form(const struct xport_lane *lane,
+				   const struct xport_chain *c, unsigned i)
+{
+	const struct xport_wr *wr = &c->wr[i];
+
+	if (wr->part_len && !xport_part_ok(lane, wr))
+		return FARKV_EINVAL;
+	if (wr->opcode == XPORT_READ)
+		return i && xport_reads_over(c, i) ? FARKV_EINVAL : 0;
+	if (wr->opcode == XPORT_CAS && (wr->len != 8 || wr->off % 8 != 0))
+		return FARKV_EINVAL;
+	return lane->caps & XPORT_READONLY ? FARKV_EPERM : 0;
+}
 
 /**
  * A lane over memory mapped at `base` (region_bytes long), for the shared-memory

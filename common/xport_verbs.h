@@ -104,7 +104,8 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap);
 const char *verbs_link_why(const struct verbs_link *l);
 
 struct verbs_lane_params {
-	const struct verbs_area *areas; /* copied; at most VERBS_AREAS_MAX */
+	const struct verbs_area *areas; /* copied; at most VERBS_AREAS_MAX, all within
+					   the region */
 	uint32_t n_areas;
 	uint64_t region_bytes;
 	uint32_t session;

@@ -12,20 +12,21 @@
 
 #include "util.h"
 
-static int sge_add(const struct verbs_lane *l, struct ibv_sge *sges, int n, void *at,
-		   uint64_t len)
+static void sge_set(const struct verbs_lane *l, struct ibv_sge *sge, void *at,
+		    uint64_t len)
 {
-	if (len == 0)
-		return n;
-	sges[n] = (struct ibv_sge){.addr = (uintptr_t)at,
-				     .length = (uint32_t)len,
-				     .lkey = verbs_mem_lkey(&l->mem, at)};
-	return n + 1;
+	sge->addr = (uintptr_t)at;
+	sge->length = (uint32_t)len;
+	sge->lkey = verbs_mem_lkey(&l->mem, at);
 }
 
-/* The memory of `len` bytes of a request from its byte `at` on, if it has a part. */
-static int sges_split(const struct verbs_lane *l, const struct xport_wr *wr,
-		      uint64_t at, uint64_t len, struct ibv_sge *sges)
+/*
+ * The memory of `len` bytes of a request from its byte `at` on, if it has a part. Returns
+ * how many pieces; rare, and kept out of the way of the others.
+ */
+static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
+						const struct xport_wr *wr, uint64_t at,
+						uint64_t len, struct ibv_sge *sges)
 {
 	uint64_t head = wr->part_at, behind = head + wr->part_len, n;
 	uint64_t end = at + len;
@@ -34,15 +35,17 @@ static int sges_split(const struct verbs_lane *l, const struct xport_wr *wr,
 
 	if (at < head) {
 		n = UTIL_MIN(end, head) - at;
-		k = sge_add(l, sges, k, mem + at, n);
+		sge_set(l, &sges[k++], mem + at, n);
 		at += n;
 	}
 	if (at < behind && at < end) {
 		n = UTIL_MIN(end, behind) - at;
-		k = sge_add(l, sges, k, (uint8_t *)wr->part + (at - head), n);
+		sge_set(l, &sges[k++], (uint8_t *)wr->part + (at - head), n);
 		at += n;
 	}
-	return at < end ? sge_add(l, sges, k, mem + (at - wr->part_len), end - at) : k;
+	if (at < end)
+		sge_set(l, &sges[k++], mem + (at - wr->part_len), end - at);
+	return k;
 }
 
 /*
@@ -60,14 +63,14 @@ static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
 	return end;
 }
 
-/* A compare-and-swap, whose number in the queue is `seq`; returns its mark. */
-static void *build_cas(struct verbs_lane *l, const struct xport_wr *wr, uint64_t seq,
-		       struct ibv_send_wr *out)
+/* A compare-and-swap, whose answer goes to `found`; returns its mark. */
+static inline void *build_cas(struct verbs_lane *l, const struct xport_wr *wr,
+			      uint64_t *found, struct ibv_send_wr *out)
 {
-	const struct verbs_area *a = verbs_area_of(l, wr->off, wr->len);
-	uint64_t *found = &l->found[seq & (l->depth - 1)];
+	const struct verbs_area *a = verbs_area_at(l, wr->off);
 
 	assert(a); /* looked up before the chain was taken */
+	l->base.counters.cas++;
 	*found = l->blank;
 	out->sg_list->addr = (uintptr_t)found;
 	out->sg_list->length = sizeof(*found);
@@ -83,22 +86,26 @@ static void *build_cas(struct verbs_lane *l, const struct xport_wr *wr, uint64_t
 }
 
 /* `len` bytes of a READ or WRITE from its byte `at` on; returns its mark. */
-static void *build_move(struct verbs_lane *l, const struct xport_wr *wr, uint64_t at,
-			uint64_t len, struct ibv_send_wr *out)
+static inline void *build_move(struct verbs_lane *l, const struct xport_wr *wr,
+			       uint64_t at, uint64_t len, struct ibv_send_wr *out)
 {
-	const struct verbs_area *a = verbs_area_of(l, wr->off, wr->len);
+	const struct verbs_area *a = verbs_area_at(l, wr->off);
+	struct ibv_sge *sges = out->sg_list;
 	bool fence = wr->flags & XPORT_FENCE;
+	int n = 1;
 
 	assert(a);
-	out->num_sge = wr->part_len ? sges_split(l, wr, at, len, out->sg_list) :
-				      sge_add(l, out->sg_list, 0,
-					      (uint8_t *)wr->laddr + at, len);
+	if (wr->part_len)
+		n = sges_split(l, wr, at, len, sges);
+	else
+		sge_set(l, sges, (uint8_t *)wr->laddr + at, len);
+	out->num_sge = n;
 	out->send_flags = fence ? IBV_SEND_FENCE : 0;
 	out->wr.rdma.remote_addr = a->raddr + (wr->off + at - a->off);
 	out->wr.rdma.rkey = a->rkey;
 	if (wr->opcode == XPORT_READ) {
 		out->opcode = IBV_WR_RDMA_READ;
-		return mark_answer(l, &out->sg_list[out->num_sge - 1]);
+		return mark_answer(l, &sges[n - 1]);
 	}
 	out->opcode = IBV_WR_RDMA_WRITE;
 	/* A fenced one takes along what comes before it is sent. */
@@ -107,19 +114,15 @@ static void *build_move(struct verbs_lane *l, const struct xport_wr *wr, uint64_
 	return NULL;
 }
 
-static void count(struct xport_counters *n, const struct xport_wr *wr)
+/* The last bytes of this one are on their way. */
+static inline void count_move(struct xport_counters *n, const struct xport_wr *wr)
 {
-	switch (wr->opcode) {
-	case XPORT_READ:
+	if (wr->opcode == XPORT_READ) {
 		n->reads++;
 		n->read_bytes += wr->len;
-		break;
-	case XPORT_WRITE:
+	} else {
 		n->writes++;
 		n->write_bytes += wr->len;
-		break;
-	default:
-		n->cas++;
 	}
 }
 
@@ -127,31 +130,38 @@ unsigned verbs_fill(struct verbs_lane *l, unsigned most)
 {
 	struct xport_chain *c = l->queue;
 	unsigned k = l->queue_wr, n = 0;
-	uint64_t at = l->queue_at;
+	uint64_t at = l->queue_at, seq = l->head;
 
-	for (; c && n < most; n++) {
+	for (; c && n < most; n++, seq++) {
 		const struct xport_wr *x = &c->wr[k];
-		uint64_t seq = l->head++, len = UTIL_MIN(x->len - at, l->max_piece);
-		struct verbs_flight *f = &l->flight[seq & (l->depth - 1)];
+		uint64_t place = seq & (l->depth - 1);
+		struct verbs_flight *f = &l->flight[place];
 		struct ibv_send_wr *out = &l->list[n];
 
 		out->wr_id = seq;
 		out->next = out + 1;
-		f->mark = x->opcode == XPORT_CAS ? build_cas(l, x, seq, out) :
-						   build_move(l, x, at, len, out);
 		f->chain = c;
 		f->wr = (uint8_t)k;
-		at += len;
-		f->last = at == x->len;
-		if (!f->last)
-			continue;
-		count(&l->base.counters, x);
-		at = 0;
+		f->last = true;
+		if (x->opcode == XPORT_CAS) {
+			f->mark = build_cas(l, x, &l->found[place], out);
+		} else {
+			uint64_t len = UTIL_MIN(x->len - at, l->max_piece);
+
+			f->mark = build_move(l, x, at, len, out);
+			at += len;
+			f->last = at == x->len;
+			if (!f->last)
+				continue;
+			count_move(&l->base.counters, x);
+			at = 0;
+		}
 		if (++k == c->n) {
 			k = 0;
 			c = c->next;
 		}
 	}
+	l->head = seq;
 	l->queue = c;
 	l->queue_wr = k;
 	l->queue_at = at;

@@ -201,18 +201,31 @@ static void pump(struct verbs_lane *l)
 	}
 }
 
+/* As xport_check(): an area lies within the region. */
+static int check(struct verbs_lane *l, const struct xport_chain *first)
+{
+	for (const struct xport_chain *c = first; c; c = c->next)
+		for (unsigned i = 0; i < c->n; i++) {
+			const struct xport_wr *wr = &c->wr[i];
+			int err;
+
+			if (wr->len == 0 || !verbs_area_of(l, wr->off, wr->len))
+				return FARKV_EINVAL;
+			err = xport_check_form(&l->base, c, i);
+			if (err)
+				return err;
+		}
+	return 0;
+}
+
 static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
 {
 	struct verbs_lane *l = lane_of(lane);
 	int broken = xport_broken(lane);
-	int err = xport_check(lane, first);
+	int err = check(l, first);
 
 	if (err)
 		return err;
-	for (struct xport_chain *c = first; c; c = c->next)
-		for (unsigned i = 0; i < c->n; i++)
-			if (!verbs_area_of(l, c->wr[i].off, c->wr[i].len))
-				return FARKV_EINVAL;
 	for (struct xport_chain *c = first; c; c = c->next) {
 		c->done = false;
 		c->status = 0;
@@ -386,13 +399,25 @@ static void queue_create(struct verbs_lane *l, void *owner, bool events)
 			      l->events, 0);
 }
 
+static bool within_region(const struct verbs_lane_params *p)
+{
+	for (uint32_t i = 0; i < p->n_areas; i++)
+		if (p->areas[i].off > p->region_bytes ||
+		    p->areas[i].bytes > p->region_bytes - p->areas[i].off)
+			return false;
+	return p->n_areas <= VERBS_AREAS_MAX;
+}
+
 int verbs_lane_new(struct ibv_pd *pd, void *owner,
 		   const struct verbs_lane_params *p, struct verbs_lane **out)
 {
-	struct verbs_lane *l = calloc(1, sizeof(*l));
 	uint64_t now = clock_now_ns();
 	int err = FARKV_ENOMEM;
+	struct verbs_lane *l;
 
+	if (!within_region(p))
+		return err_set(FARKV_EINVAL, "an area ends outside of the region");
+	l = calloc(1, sizeof(*l));
 	if (!l)
 		return err_set(err, "no memory for a lane");
 	l->base.ops = &verbs_ops;
@@ -402,7 +427,7 @@ int verbs_lane_new(struct ibv_pd *pd, void *owner,
 	l->pid = getpid();
 	l->blank = hash_image(&now, sizeof(now)) ^ (uintptr_t)l;
 	l->pd = pd;
-	l->n_areas = UTIL_MIN(p->n_areas, VERBS_AREAS_MAX);
+	l->n_areas = p->n_areas;
 	memcpy(l->areas, p->areas, l->n_areas * sizeof(l->areas[0]));
 	l->area = l->areas;
 	for (unsigned i = 0; i < VERBS_POST_MAX; i++)

@@ -81,6 +81,15 @@ static inline const struct verbs_area *verbs_area_of(struct verbs_lane *l,
 	return len <= a->bytes - (off - a->off) ? a : NULL;
 }
 
+/** The area of a request that was posted: one that verbs_area_of() has found. */
+static inline const struct verbs_area *verbs_area_at(const struct verbs_lane *l,
+						     uint64_t off)
+{
+	const struct verbs_area *a = l->area;
+
+	return off - a->off < a->bytes ? a : verbs_area_find(l, off);
+}
+
 /**
  * Move requests from the queue into list[], up to `most` work requests, at most
  * VERBS_POST_MAX and what the send queue has room for; returns how many. They are

@@ -180,6 +180,31 @@ START_TEST(a_get_of_a_key_that_others_wrote_shows_the_new_value)
 }
 END_TEST
 
+/* By what is remembered of the one, the other is neither found nor missed. */
+START_TEST(a_get_is_not_led_astray_by_another_key_of_the_hash)
+{
+	struct index_key k, twin;
+
+	for (unsigned dead = 0; dead < 3; dead++) {
+		begin(_i);
+		k = key_of("k");
+		twin = key_of("twin");
+		twin.hash = k.hash;
+		PUT(&me, k, "k's");
+		PUT(&other, twin, "twin's");
+		check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+		/* A tombstone has no block that would tell: one that is seen, or known. */
+		if (dead)
+			ck_assert_int_eq(run(dead == 1 ? &other : &me, INDEX_DELETE,
+					     k, NULL, 0), 0);
+		check_value(&me, twin, "twin's");
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 dead ? FARKV_ENOTFOUND : 0);
+		teardown();
+	}
+}
+END_TEST
+
 /* The word that its CAS expects was not READ by this put: it absorbs nothing. */
 START_TEST(a_put_that_loses_by_a_remembered_word_writes_all_the_same)
 {
@@ -427,6 +452,8 @@ static Suite *suite(void)
 			    2);
 	tcase_add_loop_test(
 		t, a_get_of_a_key_that_others_wrote_shows_the_new_value, 0, 2);
+	tcase_add_loop_test(
+		t, a_get_is_not_led_astray_by_another_key_of_the_hash, 0, 2);
 	tcase_add_loop_test(
 		t, a_put_that_loses_by_a_remembered_word_writes_all_the_same, 0,
 		2);
