@@ -290,6 +290,7 @@ static void start_get(const struct index_want *want)
 	op->into_cap = into_cap;
 }
 
+/* False: it has begun, and is not final. */
 static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 						    const struct index_want *want,
 						    const uint64_t *slots)
@@ -301,14 +302,26 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 	return index_get_search(ix, want->op, slots);
 }
 
-bool index_get(struct index *ix, const struct index_want *want, const void *expected)
+static __attribute__((noinline)) bool get_mapped(struct index *ix,
+						 const struct index_want *want,
+						 const uint64_t *slots)
 {
-	if (expected &&
-	    get_straight_on(ix, want, expected, matches(&want->key, expected), true))
+	if (get_straight_on(ix, want, slots, matches(&want->key, slots), true))
 		return true;
 	ix->direct_stages = 0;
 	ix->direct_posts = 0;
-	return get_otherwise(ix, want, expected);
+	return get_otherwise(ix, want, slots);
+}
+
+/* What is not mapped has nothing to do with all that. */
+bool index_get(struct index *ix, const struct index_want *want, const void *expected)
+{
+	if (__builtin_expect(expected != NULL, 1))
+		return get_mapped(ix, want, expected);
+	ix->direct_stages = 0;
+	ix->direct_posts = 0;
+	start_get(want);
+	return false;
 }
 
 /* ---- many of them ------------------------------------------------------------------ */

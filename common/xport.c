@@ -26,7 +26,7 @@ static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)
 	return a_len && b_len && at < other + b_len && other < at + a_len;
 }
 
-static bool overlap(const struct xport_wr *a, const struct xport_wr *b)
+bool xport_overlap(const struct xport_wr *a, const struct xport_wr *b)
 {
 	size_t a_len = a->len - a->part_len, b_len = b->len - b->part_len;
 
@@ -34,15 +34,6 @@ static bool overlap(const struct xport_wr *a, const struct xport_wr *b)
 	       meet(a->part, a->part_len, b->part, b->part_len) ||
 	       meet(a->laddr, a_len, b->part, b->part_len) ||
 	       meet(a->part, a->part_len, b->laddr, b_len);
-}
-
-bool xport_reads_over(const struct xport_chain *c, unsigned i)
-{
-	for (unsigned k = 0; k < i; k++)
-		if (c->wr[k].opcode != XPORT_CAS &&
-		    overlap(&c->wr[i], &c->wr[k]))
-			return true;
-	return false;
 }
 
 static bool in_bounds(const struct xport_lane *lane, const struct xport_wr *wr)

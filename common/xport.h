@@ -242,8 +242,18 @@ int xport_check(const struct xport_lane *lane, const struct xport_chain *first);
 
 /** Of xport_check(): is the request's part of its bytes, and does the lane take it? */
 bool xport_part_ok(const struct xport_lane *lane, const struct xport_wr *wr);
+/** Have the two of a chain, no compare-and-swaps, memory in common? */
+bool xport_overlap(const struct xport_wr *a, const struct xport_wr *b);
+
 /** Of xport_check(): does the READ at `i` bring bytes to memory of an earlier request? */
-bool xport_reads_over(const struct xport_chain *c, unsigned i);
+static inline bool xport_reads_over(const struct xport_chain *c, unsigned i)
+{
+	for (unsigned k = 0; k < i; k++)
+		if (c->wr[k].opcode != XPORT_CAS &&
+		    xport_overlap(&c->wr[i], &c->wr[k]))
+			return true;
+	return false;
+}
 
 /** All of xport_check() but the bounds, of the request at `i`. */
 static inline int xport_check_form(const struct xport_lane *lane,
@@ -254,7 +264,7 @@ static inline int xport_check_form(const struct xport_lane *lane,
 	if (wr->part_len && !xport_part_ok(lane, wr))
 		return FARKV_EINVAL;
 	if (wr->opcode == XPORT_READ)
-		return i && xport_reads_over(c, i) ? FARKV_EINVAL : 0;
+		return xport_reads_over(c, i) ? FARKV_EINVAL : 0;
 	if (wr->opcode == XPORT_CAS && (wr->len != 8 || wr->off % 8 != 0))
 		return FARKV_EINVAL;
 	return lane->caps & XPORT_READONLY ? FARKV_EPERM : 0;

@@ -50,28 +50,29 @@ static void chain_end(struct xport_chain *c, unsigned n_done, int status)
 	c->done = true;
 }
 
-/* The request at `tail` is reported as done. False if its answer is not there. */
-static bool retire(struct verbs_lane *l)
-{
-	struct verbs_flight *f = &l->flight[l->tail & (l->depth - 1)];
-	struct xport_chain *c = f->chain;
-
-	if (f->mark && memcmp(f->mark, &l->blank, sizeof(l->blank)) == 0)
-		return false;
-	if (c->wr[f->wr].opcode == XPORT_CAS)
-		c->wr[f->wr].found = l->found[l->tail & (l->depth - 1)];
-	if (f->last && f->wr + 1 == c->n)
-		chain_end(c, c->n, 0);
-	l->tail++;
-	return true;
-}
-
+/*
+ * The requests up to `seq` are reported as done. False if the answer of one is not there:
+ * that is where `tail` stops.
+ */
 static bool retire_until(struct verbs_lane *l, uint64_t seq)
 {
-	while (l->tail < seq)
-		if (!retire(l))
-			return false;
-	return true;
+	uint64_t tail = l->tail;
+
+	for (; tail < seq; tail++) {
+		uint64_t place = tail & (l->depth - 1);
+		const struct verbs_flight *f = &l->flight[place];
+		struct xport_chain *c = f->chain;
+		struct xport_wr *wr = &c->wr[f->wr];
+
+		if (f->mark && memcmp(f->mark, &l->blank, sizeof(l->blank)) == 0)
+			break;
+		if (wr->opcode == XPORT_CAS)
+			wr->found = l->found[place];
+		if (f->last && f->wr + 1 == c->n)
+			chain_end(c, c->n, 0);
+	}
+	l->tail = tail;
+	return tail >= seq;
 }
 
 /* Nobody waits for what is left: say so of every chain. */
@@ -221,23 +222,23 @@ static int check(struct verbs_lane *l, const struct xport_chain *first)
 static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
 {
 	struct verbs_lane *l = lane_of(lane);
-	int broken = xport_broken(lane);
 	int err = check(l, first);
+	struct xport_chain **end;
 
 	if (err)
 		return err;
-	for (struct xport_chain *c = first; c; c = c->next) {
-		c->done = false;
-		c->status = 0;
-		c->n_done = 0;
-		if (broken)
+	if (xport_broken(lane)) {
+		for (struct xport_chain *c = first; c; c = c->next)
 			chain_end(c, 0, FARKV_EDISCONNECTED);
-	}
-	if (broken)
 		return 0;
+	}
 	*l->queue_end = first;
-	while (*l->queue_end)
-		l->queue_end = &(*l->queue_end)->next;
+	for (end = l->queue_end; *end; end = &(*end)->next) {
+		(*end)->done = false;
+		(*end)->status = 0;
+		(*end)->n_done = 0;
+	}
+	l->queue_end = end;
 	lane->counters.doorbells++;
 	pump(l);
 	return 0;
