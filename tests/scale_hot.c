@@ -393,9 +393,9 @@ static void say(const char *what, unsigned n, const struct figure *f,
  * All of them do not hinder each other so much that one alone would do more than twice
  * what they do, on two CPUs; or where these are far from each other, so that the bare line
  * makes fewer turns than that, not fewer than half of its turns. One alone has the line in
- * its own cache: a put takes it 60 ns, and two chips hand a line over in 200. The figures (FARKV_SCALE=full) want more: that they do no
- * less than the one, which on a virtual machine is not so in each run
- * (doc/performance.md).
+ * its own cache: a put takes it 60 ns, and two chips hand a line over in 200. The figures
+ * (FARKV_SCALE=full) want more: that they do no less than the one, which on a virtual
+ * machine is not so in each run (doc/performance.md).
  */
 static void expect_no_collapse(const struct figure *all, const struct figure *one)
 {

@@ -197,7 +197,8 @@ static uint64_t in_hands(void)
 }
 
 /*
- * Who only deletes large values gets their blocks. It gives them back before anybody asks: of 32 MiB it may keep two, and what is in limbo.
+ * Who only deletes large values gets their blocks. It gives them back before anybody
+ * asks: of 32 MiB it may keep two, and what is in limbo.
  */
 START_TEST(test_deletes_hoard_nothing)
 {
