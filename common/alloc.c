@@ -150,7 +150,7 @@ void alloc_gain(struct alloc *a, uint8_t cls)
 
 bool alloc_surplus_due(struct alloc *a)
 {
-	bool due = a->gained >= a->hoard_bytes / ALLOC_GAIN_SHARE;
+	bool due = stock_gained(a);
 
 	if (due)
 		a->gained = 0;

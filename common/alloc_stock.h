@@ -113,6 +113,12 @@ static inline bool stock_plenty(const struct alloc *a, uint8_t cls, uint64_t now
 		(s->n_limbo && s->limbo[s->limbo_at].ready <= now));
 }
 
+/** So many have come in by alloc_gain() that alloc_surplus_due() is going to say so. */
+static inline bool stock_gained(const struct alloc *a)
+{
+	return a->gained >= a->hoard_bytes / ALLOC_GAIN_SHARE;
+}
+
 /** Its next use has the next incarnation; there may be none before a barrier. */
 static inline bool stock_wears_out(struct block_ref *ref)
 {

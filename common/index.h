@@ -251,7 +251,8 @@ struct index_want {
  * Begin a GET of a key for which index_expect() has just returned `expected`, and try it as
  * index_try() does. True: the operation's result is final, and if that is 0 so are the
  * view's value and length, and the version; nothing else of it may be set. False: it has
- * begun, and index_run() ends it. A GET that fails, or may, has cleared the error's line.
+ * begun, and index_run() ends it. A GET that fails, or may, has cleared the error's line,
+ * unless nothing was expected.
  */
 bool index_get(struct index *ix, const struct index_want *want, const void *expected);
 

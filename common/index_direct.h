@@ -126,11 +126,17 @@ static inline bool may_stay_undated(const struct index *ix, struct block_ref ref
 	       ix->undated + 1 < UNDATED_MAX;
 }
 
+/** A block is this session's now, for one of class `instead` that it gave. */
+static inline void op_trade(struct index *ix, struct block_ref ref, uint8_t instead)
+{
+	if (__builtin_expect(ref.cls != instead, 0))
+		alloc_gain(ix->alloc, ref.cls);
+}
+
 /** A CAS has unlinked this block, for one of class `instead`: it rests from now on. */
 static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t instead)
 {
-	if (ref.cls != instead)
-		alloc_gain(ix->alloc, ref.cls);
+	op_trade(ix, ref, instead);
 	/* On failure the block is leaked; the sweep finds it. */
 	if (may_stay_undated(ix, ref, class_bytes(ref.cls))) {
 		ix->undated++;

@@ -295,11 +295,9 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 						    const struct index_want *want,
 						    const uint64_t *slots)
 {
-	start_get(want);
-	if (!slots)
-		return false;
 	err_clear(); /* what follows may fail */
-	return index_get_search(ix, want->op, slots);
+	start_get(want);
+	return slots && index_get_search(ix, want->op, slots);
 }
 
 static __attribute__((noinline)) bool get_mapped(struct index *ix,

@@ -314,7 +314,11 @@ IN_LINE enum over swap_slot(struct index *ix, struct index_op *op, const uint64_
 	if (!rests) {
 		op_retire(ix, t->ref, op->cls);
 		op->plenty = op->plenty && !ix->alloc->n_worn;
+	} else {
+		op_trade(ix, t->ref, op->cls);
 	}
+	if (t->ref.cls != op->cls)
+		op->plenty = op->plenty && !stock_gained(ix->alloc);
 	contend_note(&ix->contend, op->key.hash, op->foreign, false);
 	op->has_block = false;
 	op->result = 0;

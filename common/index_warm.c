@@ -22,6 +22,7 @@
 #include <farkv.h>
 
 #include "atomic.h"
+#include "err.h"
 
 /* A slot that has changed between two looks is searched for. */
 #define LOOKS_MAX 2u
@@ -82,6 +83,14 @@ static struct location *find(struct index *ix, const struct index_op *op)
 			     op->key.len);
 }
 
+/* What led the operation to its slot; NULL if that was another key's by its first hash. */
+static struct location *find_own(struct index *ix, const struct index_op *op)
+{
+	struct location *l = find(ix, op);
+
+	return l && l->slot == op->warm_slot ? l : NULL;
+}
+
 void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
 		uint64_t version)
 {
@@ -136,7 +145,7 @@ static void was_right(struct index *ix, const struct index_op *op)
 
 static void was_wrong(struct index *ix, const struct index_op *op)
 {
-	struct location *l = find(ix, op);
+	struct location *l = find_own(ix, op);
 
 	ix->warm->count.stale++;
 	if (l)
@@ -146,7 +155,7 @@ static void was_wrong(struct index *ix, const struct index_op *op)
 /* The slot is not the key's any more, as far as can be seen: search for it. */
 enum next warm_leave(struct index *ix, struct index_op *op)
 {
-	struct location *l = find(ix, op);
+	struct location *l = find_own(ix, op);
 
 	if (l)
 		location_forget(l);
@@ -202,7 +211,10 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 		return warm_leave(ix, op);
 	op->part_len = block && op->into ? op_part_len(ix, op, word) : 0;
 	if (index_op_reserve(ix, op, block ? bytes - op->part_len : 0))
-		return op_done(ix, op, FARKV_ENOMEM);
+		return op_done(ix, op,
+			       err_set(FARKV_ENOMEM,
+				       "no memory to read a block of %llu bytes",
+				       (unsigned long long)bytes));
 	op->warm_word = word;
 	op->looks++;
 	op_chain_begin(op, OP_LOOK);
@@ -239,20 +251,12 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	return op_done(ix, op, 0);
 }
 
-/* Is the slot the key's, as far as two hashes can tell? */
-static bool is_known(struct index *ix, const struct index_op *op)
-{
-	const struct location *l = find(ix, op);
-
-	return l && l->slot == op->warm_slot;
-}
-
 static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	if (seen == op->warm_word && !(seen & SLOT_DEAD))
 		return get_block(ix, op);
-	/* No block will tell whose the slot is. */
-	if ((seen & SLOT_DEAD) && !is_known(ix, op))
+	/* No block will tell whose the slot is: that takes both hashes. */
+	if ((seen & SLOT_DEAD) && !find_own(ix, op))
 		return warm_leave(ix, op);
 	if (op->looks == 1 && seen == op->warm_word)
 		was_right(ix, op);
@@ -287,8 +291,8 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 	if (!word_seen(ix, op, &seen))
 		return warm_leave(ix, op);
-	/* Whose block has been READ is the key's word, neither FROZEN nor null: warm_store()
-	 * remembers no other, and look() has seen that the block lies in the region. */
+	/* What is remembered is a word of the key, or of another of its hash, neither FROZEN
+	 * nor null (warm_store()), and look() has seen that the block lies in the region. */
 	if (seen == op->warm_word && op->kind == INDEX_GET)
 		return get_seen(ix, op, seen);
 	if (seen != op->warm_word)
@@ -323,7 +327,7 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 static void begin_at(struct index *ix, struct index_op *op, const struct location *l)
 {
 	op->warm = true;
-	op->settled = true; /* whose the slot is, is known */
+	op->settled = true; /* whose the slot is, is known, or the block will tell */
 	op->warm_slot = l->slot;
 	op->warm_version = l->version;
 	op->warm_doubted = l->stale != 0;

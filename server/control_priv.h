@@ -35,6 +35,7 @@ struct deferred {
 	uint64_t barriers, searches, sweeps; /* it waits for no later ones */
 	uint32_t req, count;
 	uint8_t cls;
+	bool asked; /* those who are asked last have had their time */
 };
 TAILQ_HEAD(deferred_list, deferred);
 

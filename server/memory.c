@@ -148,10 +148,13 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return true;
 	}
 	pages = memory_reclaim(c, d->session, d->began_ns);
-	/* The steps before may have taken all the time: what comes of this is waited for. */
-	if (now < c->reclaim_until_ns)
+	/* The steps before may have taken all the time: what comes of this is waited for,
+	 * once. */
+	if (!d->asked && now < c->reclaim_until_ns) {
+		d->asked = true;
 		d->hunt_ns = UTIL_MAX(d->hunt_ns, c->reclaim_until_ns +
 						  c->region->sb.grace_ns);
+	}
 	return now < d->hunt_ns && (pages || all.limbo > 0);
 }
 

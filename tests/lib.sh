@@ -29,10 +29,15 @@ skip() {
 	exit 77
 }
 
-# libtool's wrappers take longer to start than the programs they start.
+# libtool's wrappers take longer to start than the programs they start. (What is no script
+# is the program, and what lies in .libs then an older one.)
 unwrap() {
-	real=$(dirname "$1")/.libs/$(basename "$1")
-	[ -x "$real" ] && echo "$real" || echo "$1"
+	real=${1%/*}/.libs/${1##*/}
+	if [ -x "$real" ] && [ "$(head -c 2 "$1")" = '#!' ]; then
+		echo "$real"
+	else
+		echo "$1"
+	fi
 }
 
 for program in "$KVSERVER" "$KVCLI" "$KVBENCH"; do

@@ -3,7 +3,8 @@
 # Links a test program in libtool's place, which starts more than a hundred processes for
 # it. Most of them are for programs that will be installed; test programs stay where they
 # are, so the compiler is started with the names of the libraries' files. Of a shared one
-# the program knows where it lies, and needs no script around it.
+# the program knows where it lies, whatever LD_LIBRARY_PATH says, and needs no script
+# around it.
 #
 # link.sh [LIBTOOL-OPTION...] --mode=link COMPILER ARGUMENT...
 set -eu
@@ -26,18 +27,21 @@ use() {
 	done <"$1"
 	if [ -n "$dlname" ]; then
 		library=$dir/$dlname
-		more="$more -Wl,-rpath,$PWD/$dir"
+		more="$more -Wl,-rpath,$PWD/$dir -Wl,--disable-new-dtags"
 	else
 		library=$dir/$archive
 		more="$more $needs"
 	fi
 }
 
-n=$#
+n=$# before=
 while [ "$n" -gt 0 ]; do
 	arg=$1
 	shift
 	n=$((n - 1))
+	# What libtool has left there of an older build would be taken for the program.
+	[ "$before" != -o ] || rm -f "${arg%/*}/.libs/${arg##*/}"
+	before=$arg
 	case $arg in
 	*.la)
 		use "$arg"
