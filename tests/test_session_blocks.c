@@ -10,6 +10,7 @@
 #include "client/channel.h"
 #include "client/control.h"
 #include "client/session_priv.h"
+#include "common/alloc_stock.h"
 #include "common/clock.h"
 #include "handle_rig.h"
 #include "test_main.h"
@@ -243,6 +244,8 @@ START_TEST(test_surplus_goes_back_a_message_at_a_time)
 		snprintf(key, sizeof(key), "%u", i % KEYS);
 		ck_assert_int_eq(farkv_put(kv, key, strlen(key), srv.meta,
 					   i < KEYS ? 1900 : 9), 0);
+		/* Where that takes longer than they rest, most would go back meanwhile. */
+		kv->link.alloc->gained = 0;
 	}
 	no_grant_out();
 	real_ops = ch->ops;
