@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links a test program in libtool's place, which starts more than a hundred processes for
-# it. Most of them are for programs that will be installed; test programs stay where they
-# are, so the compiler is started with the names of the libraries' files. Of a shared one
-# the program knows where it lies, whatever LD_LIBRARY_PATH says, and needs no script
-# around it.
+# Links a test program in libtool's place, which starts some ninety processes for it. Most
+# of them are for programs that will be installed; test programs stay where they are, so
+# the compiler is started with the names of the libraries' files. Of a shared one the
+# program knows where it lies, whatever LD_LIBRARY_PATH says, and needs no script around it.
 #
 # link.sh [LIBTOOL-OPTION...] --mode=link COMPILER ARGUMENT...
 set -eu

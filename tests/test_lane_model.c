@@ -340,6 +340,57 @@ START_TEST(a_request_across_the_border_is_refused)
 }
 END_TEST
 
+/* Of such a post nothing goes out, not even what is in front of it. */
+static void refuse(struct xport_wr wr, int err)
+{
+	struct xport_chain c = {.n = 2};
+
+	c.wr[0] = read_wr(0, mem, 64);
+	c.wr[1] = wr;
+	ck_assert_int_eq(xport_post(lane, &c), err);
+	ck_assert_uint_eq(device.n, 0);
+}
+
+START_TEST(a_request_of_another_form_is_refused)
+{
+	struct xport_wr parted = read_wr(64, mem + 64, 64);
+
+	setup();
+	refuse(read_wr(64, mem + 64, 0), FARKV_EINVAL);
+	refuse(read_wr(DEVICE_REGION, mem + 64, 1), FARKV_EINVAL);
+	refuse(read_wr(64, mem + 63, 64), FARKV_EINVAL);
+	refuse(cas_wr(68, 1, 2), FARKV_EINVAL);
+	parted.part = part;
+	parted.part_len = 60;
+	refuse(parted, FARKV_EINVAL); /* fewer than 8 bytes behind it */
+	lane->caps |= XPORT_READONLY;
+	refuse(write_wr(64, mem + 64, 64), FARKV_EPERM);
+	refuse(cas_wr(64, 1, 2), FARKV_EPERM);
+	teardown();
+}
+END_TEST
+
+/* Bounds are those of areas: what is no part of the region must not be one. */
+START_TEST(an_area_outside_of_the_region_is_refused)
+{
+	static const struct verbs_area wrong[] = {
+		{.bytes = DEVICE_REGION + 1},
+		{.off = DEVICE_REGION - 64, .bytes = 65},
+		{.off = DEVICE_REGION + 1},
+		{.off = UINT64_MAX, .bytes = 2}};
+	struct verbs_lane *none = NULL;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct verbs_lane_params p = {.areas = &wrong[i], .n_areas = 1,
+					      .region_bytes = DEVICE_REGION};
+
+		ck_assert_int_eq(verbs_lane_new(NULL, NULL, &p, &none),
+				 FARKV_EINVAL);
+		ck_assert_ptr_null(none);
+	}
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("a lane and its model");
@@ -348,6 +399,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, requests_are_what_the_model_does, 0, 4);
 	tcase_add_test(t, a_post_that_is_refused_ends_the_lane);
 	tcase_add_test(t, a_request_across_the_border_is_refused);
+	tcase_add_test(t, a_request_of_another_form_is_refused);
+	tcase_add_test(t, an_area_outside_of_the_region_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }
