@@ -264,6 +264,28 @@ START_TEST(others_are_waited_for_though_asked_late)
 }
 END_TEST
 
+/* That others are asked again, for somebody else, is no reason to wait anew. */
+START_TEST(those_asked_last_are_waited_for_once)
+{
+	struct deferred *d;
+
+	rig_get_all(&alice, RIG_SMALL);
+	join(&bob, &rig_local, getpid());
+	bob_takes_all();
+	calm();
+	bob.reclaims = 0;
+	rig_ask(&alice, RIG_LARGE, 1);
+	WAIT_FOR(bob.reclaims);
+	ck_assert(!alice.answered);
+	c->reclaim_until_ns = clock_now_ns() + 5 * NS_PER_SEC;
+	TAILQ_FOREACH(d, &c->deferred, link)
+		d->hunt_ns = 0;
+	turns(10);
+	ck_assert(alice.answered);
+	ck_assert_uint_eq(alice.n, 0);
+}
+END_TEST
+
 /* Asked a moment before: once more, as soon as that may be. */
 START_TEST(who_was_given_memory_since_is_asked_again)
 {
@@ -494,6 +516,7 @@ static Suite *suite(void)
 	tcase_add_test(t, what_others_return_is_granted);
 	tcase_add_test(t, what_others_hold_lets_the_index_grow);
 	tcase_add_test(t, others_are_waited_for_though_asked_late);
+	tcase_add_test(t, those_asked_last_are_waited_for_once);
 	tcase_add_test(t, who_was_given_memory_since_is_asked_again);
 	tcase_add_test(t, who_asks_is_asked_by_others);
 	tcase_add_test(t, a_full_index_asks_who_was_not_asked);
