@@ -353,13 +353,14 @@ static void refuse(struct xport_wr wr, int err)
 
 START_TEST(a_request_of_another_form_is_refused)
 {
-	struct xport_wr parted = read_wr(64, mem + 64, 64);
+	struct xport_wr parted;
 
 	setup();
 	refuse(read_wr(64, mem + 64, 0), FARKV_EINVAL);
 	refuse(read_wr(DEVICE_REGION, mem + 64, 1), FARKV_EINVAL);
 	refuse(read_wr(64, mem + 63, 64), FARKV_EINVAL);
 	refuse(cas_wr(68, 1, 2), FARKV_EINVAL);
+	parted = read_wr(64, mem + 64, 64);
 	parted.part = part;
 	parted.part_len = 60;
 	refuse(parted, FARKV_EINVAL); /* fewer than 8 bytes behind it */
