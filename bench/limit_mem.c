@@ -28,12 +28,13 @@
 #include "common/err.h"
 #include "common/fetch.h"
 #include "common/hash.h"
+#include "common/hugepage.h"
 #include "common/layout.h"
+#include "common/log.h"
 #include "common/util.h"
 #include "limit.h"
 
 #define HASH_SEED UINT64_C(0x9E3779B97F4A7C15)
-#define HUGE_BYTES (UINT64_C(2) << 20)
 #define GENERATION 1u
 /* A subtable may be so full: with windows of 8 lines the first of 512 refuses a
  * key at 59 %. */
@@ -60,50 +61,33 @@ struct mem_side {
 
 /* ---- memory ----------------------------------------------------------------- */
 
-/* Offsets are pages' and blocks', so the start has to be a huge page's. */
-static void *map_region(size_t bytes, bool huge)
+static void *map_pages(size_t bytes, unsigned kind)
 {
-	uint8_t *room, *at;
-	int fd = memfd_create("kvbench-limit",
-			      MFD_CLOEXEC | (huge ? MFD_HUGETLB : 0));
+	int fd = memfd_create("kvbench-limit", MFD_CLOEXEC | kind);
+	void *map = MAP_FAILED;
 
-	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && huge) {
-		void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				 MAP_SHARED, fd, 0);
-
-		if (map != MAP_FAILED) {
-			close(fd);
-			return map;
-		}
-	}
-	if (huge) { /* none are set aside: transparent ones */
-		if (fd >= 0)
-			close(fd);
-		fd = memfd_create("kvbench-limit", MFD_CLOEXEC);
-	}
-	if (fd < 0 || ftruncate(fd, (off_t)bytes))
-		goto err_fd;
-	room = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
-		goto err_fd;
-	at = (uint8_t *)util_align_up((uintptr_t)room, HUGE_BYTES);
-	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		 0) == MAP_FAILED)
-		goto err_room;
-	close(fd);
-	if (at > room)
-		munmap(room, (size_t)(at - room));
-	munmap(at + bytes, (size_t)(room + HUGE_BYTES - at));
-	if (huge)
-		madvise(at, bytes, MADV_HUGEPAGE);
-	return at;
-err_room:
-	munmap(room, bytes + HUGE_BYTES);
-err_fd:
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+		map = hugepage_map(fd, bytes);
 	if (fd >= 0)
 		close(fd);
-	return MAP_FAILED;
+	return map;
+}
+
+/*
+ * As the server has it: small pages, or huge ones, those that were set aside or made
+ * transparently. Offsets are pages' and blocks', so the start has to be a huge page's.
+ */
+static void *map_region(size_t bytes, bool huge)
+{
+	void *map = huge ? map_pages(bytes, MFD_HUGETLB) : MAP_FAILED;
+
+	if (map != MAP_FAILED)
+		return map;
+	map = map_pages(bytes, 0);
+	if (huge && map != MAP_FAILED && !hugepage_collapse(map, bytes))
+		log_warn("limit: not all of its memory are huge pages: %s",
+			 strerror(errno));
+	return map;
 }
 
 static uint32_t depth_for(uint64_t records)
@@ -138,7 +122,7 @@ static int mem_open(const struct limit_plan *plan,
 	index = (uint64_t)PAGE_BYTES << m->depth;
 	m->fresh = PAGE_BYTES + index;
 	m->end = m->fresh + blocks * class_bytes(m->cls);
-	m->map_bytes = (size_t)util_align_up(m->end, HUGE_BYTES);
+	m->map_bytes = (size_t)util_align_up(m->end, HUGEPAGE_BYTES);
 	m->rest = calloc(RESTING, sizeof(*m->rest));
 	if (!m->rest)
 		goto err_side;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MADV_HUGEPAGE on a memfd does nothing where shmem_enabled is "never", which is
- * the kernel's default. What was asked for and what was obtained may differ, so
- * the kind of page is read back from /proc/self/smaps after a first touch.
+ * What was asked for and what was obtained may differ, so the kind of page is read back
+ * from /proc/self/smaps.
  */
 #include "config.h"
 
@@ -21,16 +20,17 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "common/hugepage.h"
 #include "common/log.h"
 #include "common/util.h"
-
-#define HUGE_BYTES (UINT64_C(2) << 20)
 
 /* One way of obtaining memory. */
 struct way {
 	const char *name;
 	bool huge;
+	bool collapse; /* ... each part of it when it is used */
 	bool sealable;
+	bool asked_for; /* by REGION_PAGES_AUTO or _ALWAYS */
 	int (*open)(uint64_t bytes);
 };
 
@@ -60,7 +60,7 @@ static int open_tmpfs(uint64_t bytes)
 	fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
 	if (fs < 0)
 		return -1;
-	snprintf(size, sizeof(size), "%" PRIu64, bytes + HUGE_BYTES);
+	snprintf(size, sizeof(size), "%" PRIu64, bytes + HUGEPAGE_BYTES);
 	if (fsconfig(fs, FSCONFIG_SET_STRING, "huge", "advise", 0) == 0 &&
 	    fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) == 0 &&
 	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0700", 0) == 0 &&
@@ -102,26 +102,13 @@ static uint64_t huge_kib(const void *map)
 	return kib;
 }
 
-static void *map_aligned(int fd, uint64_t bytes)
+static bool way_is_huge(const struct way *way, uint8_t *map, uint64_t bytes)
 {
-	uint8_t *room = mmap(NULL, bytes + HUGE_BYTES, PROT_NONE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint8_t *at;
-
-	if (room == MAP_FAILED)
-		return MAP_FAILED;
-	at = (uint8_t *)util_align_up((uintptr_t)room, HUGE_BYTES);
-	if (at > room)
-		munmap(room, (size_t)(at - room));
-	munmap(at + bytes, (size_t)(room + HUGE_BYTES - at));
-	return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		    fd, 0);
-}
-
-static bool way_is_huge(uint8_t *map, uint64_t bytes)
-{
+	if (way->collapse)
+		return bytes >= HUGEPAGE_BYTES &&
+		       hugepage_collapse(map, HUGEPAGE_BYTES) && huge_kib(map) > 0;
 	madvise(map, bytes, MADV_HUGEPAGE);
-	memset(map, 0, UTIL_MIN(bytes, HUGE_BYTES));
+	memset(map, 0, UTIL_MIN(bytes, HUGEPAGE_BYTES));
 	return huge_kib(map) > 0;
 }
 
@@ -129,17 +116,19 @@ static bool way_is_huge(uint8_t *map, uint64_t bytes)
 static int way_try(const struct way *way, uint64_t bytes, void **map_out,
 		   char *why, size_t cap)
 {
-	uint64_t size = way->huge ? util_align_up(bytes, HUGE_BYTES) : bytes;
+	uint64_t size = way->huge && !way->collapse
+				? util_align_up(bytes, HUGEPAGE_BYTES)
+				: bytes;
 	int fd = way->open(bytes);
 	void *map;
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) || fchmod(fd, 0600))
 		goto err_reason;
 	/* All of the last page: the kernel would map it over a neighbour. */
-	map = map_aligned(fd, size);
+	map = hugepage_map(fd, size);
 	if (map == MAP_FAILED)
 		goto err_reason;
-	if (way->huge && !way_is_huge(map, bytes)) {
+	if (way->huge && !way_is_huge(way, map, bytes)) {
 		munmap(map, size);
 		close(fd);
 		snprintf(why, cap, "the kernel gave small pages");
@@ -163,35 +152,54 @@ err_reason:
 	return -1;
 }
 
-int pages_create(uint64_t bytes, enum region_pages want, void **map_out,
-		 char *note, size_t note_cap)
+/* Is this a way to what was asked for? */
+static bool way_fits(const struct way *way, enum region_pages want)
+{
+	switch (want) {
+	case REGION_PAGES_NEVER:
+		return !way->huge;
+	case REGION_PAGES_TRANSPARENT:
+		return way->sealable && !way->asked_for;
+	case REGION_PAGES_AUTO:
+		return way->sealable;
+	default:
+		return way->huge;
+	}
+}
+
+int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 {
 	static const struct way ways[] = {
-		{"2 MiB, hugetlb", true, true, open_hugetlb},
-		{"2 MiB, transparent", true, true, open_memfd},
-		{"2 MiB, tmpfs huge=advise (no seals)", true, false,
-		 open_tmpfs},
-		{"4 KiB", false, true, open_memfd},
+		{.name = "2 MiB, hugetlb", .huge = true, .sealable = true,
+		 .asked_for = true, .open = open_hugetlb},
+		{.name = "2 MiB, transparent", .huge = true, .collapse = true,
+		 .sealable = true, .open = open_memfd},
+		/* Before Linux 6.1, if shmem_enabled is "advise" or "always". */
+		{.name = "2 MiB, transparent by advice", .huge = true,
+		 .sealable = true, .open = open_memfd},
+		{.name = "2 MiB, tmpfs huge=advise (no seals)", .huge = true,
+		 .asked_for = true, .open = open_tmpfs},
+		{.name = "4 KiB", .sealable = true, .open = open_memfd},
 	};
+	struct pages p = {0};
 	char why[64] = "", tried[400] = "";
-	size_t first = want == REGION_PAGES_NEVER ? 3 : 0;
-	size_t last = want == REGION_PAGES_ALWAYS ? 2 : 3;
 
-	for (size_t i = first; i <= last; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		size_t at = strlen(tried);
-		int fd;
 
-		if (want != REGION_PAGES_ALWAYS && !ways[i].sealable)
+		if (!way_fits(&ways[i], want))
 			continue;
-		fd = way_try(&ways[i], bytes, map_out, why, sizeof(why));
-		if (fd >= 0) {
-			snprintf(note, note_cap, "%s%s%s", ways[i].name,
+		p.fd = way_try(&ways[i], bytes, &p.map, why, sizeof(why));
+		if (p.fd >= 0) {
+			p.collapse = ways[i].collapse;
+			snprintf(p.note, sizeof(p.note), "%s%s%s", ways[i].name,
 				 tried[0] ? "; not obtained: " : "", tried);
 			if (!ways[i].sealable)
 				log_warn("this memory cannot be sealed: a "
 					 "client that may write can cut it "
 					 "short, which ends the server");
-			return fd;
+			*out = p;
+			return 0;
 		}
 		snprintf(tried + at, sizeof(tried) - at, "%s%s (%s)",
 			 at ? ", " : "", ways[i].name, why);

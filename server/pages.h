@@ -3,21 +3,28 @@
 #ifndef SERVER_PAGES_H
 #define SERVER_PAGES_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "region.h"
 
+struct pages {
+	int fd;
+	void *map;      /* all of it, read-write and shared */
+	bool collapse;  /* they become huge as they are used (areas.h); the first has */
+	char note[160]; /* what kind was obtained, for the log */
+};
+
 /**
- * A descriptor of `bytes` of shareable memory, mapped read-write at *map_out.
- * Tries hugetlb and shared-memory transparent huge pages, then for
- * REGION_PAGES_AUTO plain pages, for REGION_PAGES_ALWAYS a private tmpfs mounted
- * huge=advise, which alone is not sealed against a change of its size (a warning
- * is logged). `note` tells what kind was really obtained, checked by touching
- * the first pages. Returns the descriptor, or FARKV_ESYS, FARKV_ENOTSUP with a
- * detail.
+ * `bytes` of memory that can be shared, of the kinds that `want` allows, in this order:
+ * pages that the administrator has set aside (auto, always), huge pages that are made as
+ * memory is used (transparent, auto, always; Linux 6.1), or as each is touched if
+ * shmem_enabled says so (the same), a private tmpfs mounted
+ * huge=advise (always), which alone is not sealed against a change of its size (a warning
+ * is logged), small pages (never, transparent, auto). What the note says was checked by
+ * touching the first. 0, or FARKV_ESYS, FARKV_ENOTSUP with a detail. The caller unmaps
+ * and closes.
  */
-int pages_create(uint64_t bytes, enum region_pages want, void **map_out,
-		 char *note, size_t note_cap);
+int pages_create(uint64_t bytes, enum region_pages want, struct pages *out);
 
 #endif
