@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/index_put.h"
 #include "common/util.h"
 
 #include "lent.h"
@@ -70,6 +71,30 @@ static __attribute__((noinline)) int refuse_key(struct farkv *kv, const void *ke
 	return kind != INDEX_GET && kv->link.readonly ? handle_not_writable(kv) : err;
 }
 
+/* To its end, if it is not `final`, and what comes after it. */
+IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
+{
+	struct index_op *op = &kv->op;
+
+	if (!final) {
+		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
+
+		err_clear();
+		if (kind == INDEX_PUT)
+			handle_put(kv, op, began);
+		else
+			handle_run(kv, &op, 1, began);
+	}
+	if (__builtin_expect(op->result != 0, 0)) {
+		if (op->result == FARKV_EVERSION && kv->link.index)
+			index_pause(kv->link.index, op);
+		return handle_result(kv, op->result);
+	}
+	if (kind != INDEX_GET)
+		handle_after(kv, op);
+	return 0;
+}
+
 IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w)
 {
 	struct index_op *op = &kv->op;
@@ -86,23 +111,7 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 	}
 	op->into = w->into;
 	op->into_cap = w->into_cap;
-	if (!try_op(kv, &aim->get, w->kind, aim->window)) {
-		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
-
-		err_clear();
-		if (w->kind == INDEX_PUT)
-			handle_put(kv, op, began);
-		else
-			handle_run(kv, &op, 1, began);
-	}
-	if (__builtin_expect(op->result != 0, 0)) {
-		if (op->result == FARKV_EVERSION && kv->link.index)
-			index_pause(kv->link.index, op);
-		return handle_result(kv, op->result);
-	}
-	if (w->kind != INDEX_GET)
-		handle_after(kv, op);
-	return 0;
+	return key_op_end(kv, w->kind, try_op(kv, &aim->get, w->kind, aim->window));
 }
 
 /* A value that was lent is the call's key, or its value: as if it were the caller's own. */
@@ -138,8 +147,8 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	if (!kv)
 		return handle_missing();
 	aimed = take_aim(kv, key, key_len, &aim);
-	if (__builtin_expect(lent_at_hand(kv, key) ||
-			     (w->value && lent_at_hand(kv, w->value)), 0))
+	if (__builtin_expect((unsigned)lent_at_hand(kv, key) |
+			     (unsigned)lent_at_hand(kv, w->value), 0))
 		return key_call_apart(kv, key, key_len, *w);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
@@ -208,12 +217,100 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 	return 0;
 }
 
-int farkv_put(struct farkv *kv, const void *key, size_t key_len,
-	      const void *value, size_t value_len)
+/* As any call is made. */
+static __attribute__((noinline)) int
+put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
+	      size_t value_len)
 {
 	struct want w = {INDEX_PUT, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
+}
+
+/*
+ * A put that may go straight on, inside the gate: where its window is. NULL: outside of it;
+ * nothing has been done. All conditions are one: what a branch of each would cost the next
+ * put in the way of this one's block, see index_put.h.
+ */
+IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
+			    const struct want *w, struct put *p)
+{
+	const struct index *ix = kv->link.index;
+	const struct superblock *sb = kv->link.sb;
+	const void *window;
+	struct index_key k;
+
+	if (__builtin_expect(!ix, 0) ||
+	    __builtin_expect(!key | !w->value | (key_len - 1 >= sb->max_key) |
+			     (w->value_len > sb->max_value), 0))
+		return NULL;
+	k.data = key;
+	k.len = (uint16_t)key_len;
+	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
+	put_start(p, &k, w->value, (uint32_t)w->value_len);
+	window = index_expect_in_line(ix, p->key.hash);
+	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
+			     (unsigned)lent_at_hand(kv, w->value) |
+			     (index_versions_left(ix) < HANDLE_VERSIONS) |
+			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
+			     (kv->queue != NULL) |
+			     (unsigned)contend_hot(&ix->contend, p->key.hash), 0))
+		return NULL;
+	if (handle_enter_at_once(kv))
+		return window;
+	gate_leave(kv->gate);
+	return NULL;
+}
+
+/* It goes on, or what comes after it. */
+static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct put *p,
+					       enum over over, const void *window,
+					       uint64_t found)
+{
+	struct index_op *op = &kv->op;
+	int err = 0;
+
+	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len, 0);
+	op->into = NULL;
+	op->into_cap = 0;
+	if (over == OVER_DONE) {
+		op->cls = p->cls;
+		op->result = 0;
+		handle_after_in_full(kv, op);
+	} else {
+		put_hand_over(op, p, over);
+		err = key_op_end(kv, INDEX_PUT,
+				 index_put_search(kv->link.index, op, window,
+						  over == OVER_LOST ? &found : NULL));
+	}
+	handle_end(kv);
+	return err;
+}
+
+int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
+	      size_t value_len)
+{
+	const struct want w = {.value = value, .value_len = value_len};
+	const void *window;
+	uint64_t found = 0;
+	struct put p;
+	enum over over;
+
+	if (__builtin_expect(!kv, 0))
+		return handle_missing();
+	window = put_aim(kv, key, key_len, &w, &p);
+	if (__builtin_expect(!window, 0))
+		return put_otherwise(kv, key, key_len, value, value_len);
+	put_alone(kv->link.index);
+	over = put_over(kv->link.index, &p, window, &found);
+	if (__builtin_expect(over != OVER_DONE ||
+			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
+		struct put rest = p; /* so that `p` itself need not be in memory */
+
+		return put_go_on(kv, &rest, over, window, found);
+	}
+	handle_end(kv);
+	return 0;
 }
 
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,

@@ -160,9 +160,9 @@ int handle_not_writable(struct farkv *kv);
 /** Before writing: FARKV_EPERM on a read-only handle; sees to versions. */
 static inline int handle_writable(struct farkv *kv)
 {
-	if (__builtin_expect(!kv->link.readonly &&
-			     index_versions_left(kv->link.index) >=
-				     HANDLE_VERSIONS, 1))
+	if (__builtin_expect(!kv->link.readonly &
+			     (index_versions_left(kv->link.index) >=
+			      HANDLE_VERSIONS), 1))
 		return 0;
 	return handle_not_writable(kv);
 }
@@ -177,7 +177,7 @@ static inline bool handle_key_at_once(const struct farkv *kv, const void *key, s
 {
 	const struct superblock *sb = kv->link.sb;
 
-	if (__builtin_expect(!key || len - 1 >= sb->max_key, 0))
+	if (__builtin_expect(!key | (len - 1 >= sb->max_key), 0))
 		return false;
 	out->data = key;
 	out->len = (uint16_t)len;
@@ -202,8 +202,8 @@ int handle_value_refuse(const struct farkv *kv, const void *value, size_t len);
 /** As handle_key() for a value. */
 static inline int handle_value(const struct farkv *kv, const void *value, size_t len)
 {
-	if (__builtin_expect((len > 0 && !value) || len > UINT32_MAX ||
-			     len > kv->link.sb->max_value, 0))
+	if (__builtin_expect(((len > 0) & !value) | (len > UINT32_MAX) |
+			     (len > kv->link.sb->max_value), 0))
 		return handle_value_refuse(kv, value, len);
 	return 0;
 }
@@ -226,13 +226,18 @@ void handle_put(struct farkv *kv, struct index_op *op, uint64_t began_ns);
  * have gone with the lane that carried it.
  */
 void handle_after_in_full(struct farkv *kv, const struct index_op *op);
-static inline void handle_after(struct farkv *kv, const struct index_op *op)
+/** False: that is not to be put off, after a mutation that left plenty of its class. */
+static inline bool handle_after_at_once(struct farkv *kv, bool plenty, uint8_t cls)
 {
 	const struct link *l = &kv->link;
 
 	kv->mutations++;
-	if (!op->plenty || kv->mutations % HANDLE_HOUSEKEEPING == 0 ||
-	    (l->unsent[op->cls] | l->denied[op->cls]))
+	return plenty & (kv->mutations % HANDLE_HOUSEKEEPING != 0) &
+	       !(l->unsent[cls] | l->denied[cls]);
+}
+static inline void handle_after(struct farkv *kv, const struct index_op *op)
+{
+	if (!handle_after_at_once(kv, op->plenty, op->cls))
 		handle_after_in_full(kv, op);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * alloc_stock.h - what alloc.c keeps, and the few steps of it that operations by loads
- * take in line (index_direct.h, index_over.c). Everybody else goes by alloc.h, whose
+ * take in line (index_direct.h, index_put.h). Everybody else goes by alloc.h, whose
  * functions these are.
  */
 #ifndef COMMON_ALLOC_STOCK_H

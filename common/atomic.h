@@ -153,10 +153,10 @@ static inline uint64_t atom_word_at(const uint8_t *p)
 }
 
 /**
- * Are these bytes of such a block the same as those? What it says may be over by then.
+ * 0 if these bytes of such a block are the same as those. What it says may be over by then.
  * Each byte is loaded once: memcmp(3) may not be shown what others change meanwhile.
  */
-static inline bool atom_same_block(const void *own, const void *block, size_t len)
+static inline uint64_t atom_block_differs(const void *own, const void *block, size_t len)
 {
 	const uint8_t *a = (const uint8_t *)own, *b = (const uint8_t *)block;
 	uint64_t differ = 0;
@@ -174,7 +174,13 @@ static inline bool atom_same_block(const void *own, const void *block, size_t le
 			  atom_word_at(b + len - sizeof(differ));
 	}
 	ATOM_UNWATCHED_END();
-	return differ == 0;
+	return differ;
+}
+
+/** Are they the same? */
+static inline bool atom_same_block(const void *own, const void *block, size_t len)
+{
+	return atom_block_differs(own, block, len) == 0;
 }
 
 /**

@@ -141,7 +141,13 @@ IN_LINE size_t block_head_encode(uint8_t *p, struct block_ref ref,
 
 	for (unsigned i = 0; i < 3; i++)
 		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
-	memcpy(p + sizeof(*h), key, h->key_len);
+	if (__builtin_expect(h->key_len - 8u <= 8u, 1)) { /* a call would take longer */
+		memcpy(p + sizeof(*h), key, 8);
+		memcpy(p + sizeof(*h) + h->key_len - 8, (const uint8_t *)key + h->key_len - 8,
+		       8);
+	} else {
+		memcpy(p + sizeof(*h), key, h->key_len);
+	}
 	return sizeof(*h) + h->key_len;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "cpu.h"
 #include "hash_long.h"
@@ -19,6 +20,35 @@
 static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
 {
 	return XXH3_64bits_withSeed(key, len, seed);
+}
+
+/**
+ * The same, with what most keys need in line: XXH3 of 9 to 16 bytes. (The xxHash
+ * specification, "XXH3 algorithm overview". The constants are the secret's bytes 24 to 55,
+ * in words, the first two and the last two by xor.)
+ */
+static inline uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
+{
+#if defined(__SIZEOF_INT128__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	if (__builtin_expect(len - 9 < 8, 1)) {
+		__extension__ typedef unsigned __int128 wide;
+		const uint8_t *at = (const uint8_t *)key;
+		uint64_t first, last, h;
+		wide product;
+
+		memcpy(&first, at, sizeof(first));
+		memcpy(&last, at + len - sizeof(last), sizeof(last));
+		first ^= UINT64_C(0x6782737BEA4239B9) + seed;
+		last ^= UINT64_C(0xAF56BC3B0996523A) - seed;
+		product = (wide)first * last;
+		h = len + __builtin_bswap64(first) + last +
+		    ((uint64_t)product ^ (uint64_t)(product >> 64));
+		h ^= h >> 37;
+		h *= UINT64_C(0x165667919E3779F9);
+		return h ^ h >> 32;
+	}
+#endif
+	return hash_key(seed, key, len);
 }
 
 #define HASH_MID_MIN 129u

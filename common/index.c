@@ -148,13 +148,8 @@ void index_close(struct index *ix)
 
 void index_set_prefix(struct index *ix, uint32_t prefix)
 {
-	ix->prefix = prefix;
-	ix->counter = 0;
-}
-
-uint32_t index_versions_left(const struct index *ix)
-{
-	return UINT32_MAX - ix->counter;
+	ix->versions.prefix = prefix;
+	ix->versions.counter = 0;
 }
 
 void index_drop_cache(struct index *ix)

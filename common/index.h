@@ -64,13 +64,22 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 	       struct index **ix_out);
 void index_close(struct index *ix);
 
+/** What struct index begins with: the last version that was written. */
+struct index_versions {
+	uint32_t prefix;
+	uint32_t counter;
+};
+
 /**
  * Versions written from now on: prefix << 32 | 1, 2, ... The server never gives
  * a prefix twice. Call again with a fresh one when index_versions_left() is low;
  * an operation that finds none left ends with FARKV_EDISCONNECTED.
  */
 void index_set_prefix(struct index *ix, uint32_t prefix);
-uint32_t index_versions_left(const struct index *ix);
+static inline uint32_t index_versions_left(const struct index *ix)
+{
+	return UINT32_MAX - ((const struct index_versions *)(const void *)ix)->counter;
+}
 
 /**
  * Forget the cached directory, locations and windows: the next operation reads them

@@ -26,14 +26,14 @@ static inline bool still_holds(const uint64_t *slot, uint64_t word)
 /** Does a directory's entry lead to a page of the region's? */
 static inline bool entry_leads(const struct index *ix, uint64_t entry)
 {
-	return (entry & ENTRY_VALID) && region_page_ok(&ix->sb, entry_page(entry));
+	return ((entry & ENTRY_VALID) != 0) & region_page_ok(&ix->sb, entry_page(entry));
 }
 
 /** A lane and a directory that loads can use. */
 static inline bool loads_lead(const struct index *ix)
 {
-	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) &&
-	       ix->dirword;
+	return ((ix->lane->caps & XPORT_DIRECT) != 0) & !xport_broken(ix->lane) &
+	       (ix->dirword != 0);
 }
 
 /** If so: the window of a key of this hash, or NULL if the directory leads nowhere. */
@@ -43,6 +43,21 @@ static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 	const uint8_t *at = ix->lane->base + window_at(entry, hash);
 
 	return entry_leads(ix, entry) ? (const uint64_t *)(const void *)at : NULL;
+}
+
+/** index_expect(). */
+IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash)
+{
+	const uint8_t *at;
+	uint64_t entry;
+
+	if (!(ix->lane->caps & XPORT_DIRECT))
+		return NULL;
+	/* Wherever the entry leads: fetching ahead does no harm. */
+	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
+	at = ix->lane->base + window_at(entry, hash);
+	fetch_line(at);
+	return ((unsigned)loads_lead(ix) & (unsigned)entry_leads(ix, entry)) != 0 ? at : NULL;
 }
 
 /** The key's window, by the cached directory; NULL if that leads nowhere. */
@@ -148,7 +163,7 @@ static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t ins
 	(void)alloc_retire(ix->alloc, ref, ix->recent_ns);
 }
 
-/* ---- straight on: index_over.c, index_get.c ------------------------------------- */
+/* ---- straight on: index_put.h, index_over.c, index_get.c -------------------------- */
 
 /** Bytes of a block. A larger one takes longer to write than another's head to come. */
 #define OVER_MAX 640u

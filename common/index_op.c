@@ -308,7 +308,7 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 
 	if (op->kind == INDEX_GET || op->probe_full)
 		return all;
-	return op_head_bytes(op, all);
+	return head_bytes(op->key.len, all);
 }
 
 uint32_t op_part_len(const struct index *ix, const struct index_op *op,

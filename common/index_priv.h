@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * index_priv.h - what index.c (directory), index_run.c (driver), index_op.c and
- * index_swap.c (steps), index_try.c, index_over.c and index_get.c (by loads:
- * index_direct.h), and index_warm.c (by what is remembered) share.
+ * index_swap.c (steps), index_try.c, index_put.h, index_over.c and index_get.c (by
+ * loads: index_direct.h), and index_warm.c (by what is remembered) share.
  */
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
@@ -16,6 +16,7 @@
 struct warm;
 
 struct index {
+	struct index_versions versions; /* first: index_versions_left() */
 	struct superblock sb;
 	struct xport_lane *lane;
 	struct alloc *alloc;
@@ -35,10 +36,9 @@ struct index {
 	uint32_t usual_len; /* of the values that a GET by loads expects: as long as the last */
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	unsigned direct_posts;  /* ... and of its chains that were posted there */
-	uint32_t prefix;
-	uint32_t counter;
 	struct contend contend;
 };
+static_assert(offsetof(struct index, versions) == 0, "index_versions_left() looks there");
 
 /** Candidates fetched by one chain; more are fetched by further chains. */
 #define OP_PROBE_MAX 4
@@ -135,14 +135,6 @@ static inline void op_count_write(struct index *ix, struct index_op *op)
 	ix->lane->counters.write_bytes += block_room(op->key.len, op->value_len);
 }
 
-/** That CAS has not been made. */
-static inline void op_uncount_write(struct index *ix, struct index_op *op)
-{
-	op->written = WRITTEN_AHEAD;
-	ix->lane->counters.writes--;
-	ix->lane->counters.write_bytes -= block_room(op->key.len, op->value_len);
-}
-
 /** Begin the chain whose completion is handled in `state`. */
 static inline void op_chain_begin(struct index_op *op, enum op_state state)
 {
@@ -227,9 +219,9 @@ enum next op_resolve_absent(struct index *ix, struct index_op *op);
 enum next op_broken(struct index *ix, struct index_op *op);
 
 /** What a writer READs of a block of so many bytes: header and key, in whole lines. */
-static inline uint64_t op_head_bytes(const struct index_op *op, uint64_t bytes)
+static inline uint64_t head_bytes(uint64_t key_len, uint64_t bytes)
 {
-	uint64_t head = (BLOCK_HEADER_BYTES + op->key.len + LINE_BYTES - 1) &
+	uint64_t head = (BLOCK_HEADER_BYTES + key_len + LINE_BYTES - 1) &
 			~(uint64_t)(LINE_BYTES - 1);
 
 	return UTIL_MIN(head, bytes);

@@ -43,7 +43,7 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
 				       "no memory for a block image"));
-	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
 	block_encode_around(op->buf, op->block, op->version, &pair,
 			    op->key.hash);
 	wr = op_chain_add(op, XPORT_WRITE, op->block.off, op->buf, bytes);
@@ -73,7 +73,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 	bool past_cache = stores && op->value_len >= BLOCK_PAST_CACHE;
 	bool buries = op->kind == INDEX_DELETE;
 
-	if (ix->counter == UINT32_MAX)
+	if (ix->versions.counter == UINT32_MAX)
 		return op_done(ix, op,
 			       err_set(FARKV_EDISCONNECTED,
 				       "the session has used up its versions"));
@@ -86,7 +86,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 					       "no memory for a block image"));
 		*image_out = op->buf;
 	}
-	op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+	op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
 	if (past_cache)
 		image_past_cache(op, *image_out);
 	else
@@ -103,7 +103,7 @@ static enum next block_write(struct index *ix, struct index_op *op)
 	enum next next;
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
-	    op->value_len >= INDEX_PART_MIN && ix->counter < UINT32_MAX &&
+	    op->value_len >= INDEX_PART_MIN && ix->versions.counter < UINT32_MAX &&
 	    xport_mem_known(ix->lane, op->value, op->value_len))
 		return block_write_around(ix, op);
 	next = op_block_image(ix, op, &image);

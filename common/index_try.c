@@ -177,16 +177,7 @@ search(struct index *ix, struct index_op *op, const uint64_t *slots,
 
 const void *index_expect(const struct index *ix, uint64_t hash)
 {
-	const uint8_t *at;
-	uint64_t entry;
-
-	if (!(ix->lane->caps & XPORT_DIRECT))
-		return NULL;
-	/* Wherever the entry leads: fetching ahead does no harm. */
-	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
-	at = ix->lane->base + window_at(entry, hash);
-	fetch_line(at);
-	return loads_lead(ix) && entry_leads(ix, entry) ? at : NULL;
+	return index_expect_in_line(ix, hash);
 }
 
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
@@ -290,14 +281,14 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 		*next_out = op_absent(ix, op);
 		return true;
 	}
-	op->foreign = view.version >> 32 != ix->prefix;
-	if (op->kind == INDEX_PUT && ix->counter < UINT32_MAX &&
+	op->foreign = view.version >> 32 != ix->versions.prefix;
+	if (op->kind == INDEX_PUT && ix->versions.counter < UINT32_MAX &&
 	    contend_hot(&ix->contend, op->key.hash)) {
 		/* If it is absorbed, its version was this; or its written block's. */
 		if (!op->written)
-			op->version = (uint64_t)ix->prefix << 32 | ++ix->counter;
+			op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
 		word = contend_watch(&ix->contend, &slots[op->slot_at], word,
-				     ix->prefix);
+				     ix->versions.prefix);
 		op->foreign = false;
 	}
 	*next_out = word == op->expect_word ?
@@ -385,7 +376,7 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 		enum next next;
 
 		if (n > 1)
-			contend_pause(&ix->contend, ix->prefix);
+			contend_pause(&ix->contend, ix->versions.prefix);
 		next = op->at_once ? swap_now(ix, op, n) : swap_posted(ix, op, n);
 		if (next != NEXT_POST || op->chain.status) /* as its state says */
 			return next;
@@ -400,6 +391,25 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 static bool came_too_late(const struct index_op *op, enum next next)
 {
 	return next == NEXT_DONE && op->result == FARKV_EVERSION && op->foreign;
+}
+
+/*
+ * A PUT that went straight on has seen incarnation and key of the block that its swap
+ * expected in the slot, one after the other, and no checksum. Now that the swap has not
+ * found the word, the two may be of different times. The block still rests, unless this
+ * took as long as T: then nothing is known of the slot.
+ */
+static bool was_mine(struct index *ix, struct index_op *op)
+{
+	struct xport_counters *count = &ix->lane->counters;
+	uint64_t reads = count->reads, read_bytes = count->read_bytes;
+	struct block_view view;
+	bool mine = direct_head(ix, op, op->expect_word, &view) == BLOCK_MINE;
+
+	/* A card had verified what it brought. */
+	count->reads = reads;
+	count->read_bytes = read_bytes;
+	return mine;
 }
 
 /* The first swap of a PUT was lost to the word `found`. */
@@ -426,7 +436,7 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 		return false;
 	op_forget(op);
 	op->at_once = (ix->lane->caps & XPORT_AT_ONCE) != 0;
-	if (lost_to) {
+	if (lost_to && was_mine(ix, op)) {
 		next = lost_over(ix, op, *lost_to);
 	} else if (!decide_by_loads(ix, op, slots, &next)) {
 		op->at_once = false;
@@ -471,7 +481,7 @@ void index_pause(struct index *ix, const struct index_op *op)
 {
 	if ((ix->lane->caps & XPORT_DIRECT) && (op->foreign || op->rivals) &&
 	    ix->contend.hash == op->key.hash)
-		contend_pause(&ix->contend, ix->prefix);
+		contend_pause(&ix->contend, ix->versions.prefix);
 }
 
 static bool try_one(struct index *ix, struct index_op *op)

@@ -324,8 +324,9 @@ static inline bool region_block_ok(const struct superblock *sb, uint64_t off,
 /** True if `page`, counted from the region start, is a page of the data area. */
 static inline bool region_page_ok(const struct superblock *sb, uint64_t page)
 {
-	return page >= sb->meta_bytes / PAGE_BYTES &&
-	       page < sb->region_bytes / PAGE_BYTES;
+	uint64_t first = sb->meta_bytes / PAGE_BYTES;
+
+	return page - first < sb->region_bytes / PAGE_BYTES - first;
 }
 
 #endif

@@ -399,8 +399,9 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * of 4 KiB and more within a buffer of farkv_buf_alloc() of this handle goes out
  * without a copy. Errors: FARKV_ETOOLARGE, FARKV_EINVAL, FARKV_EPERM (read-only handle),
  * FARKV_ENOSPC, FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN,
- * FARKV_EMAYBE, FARKV_ECORRUPT (what stands under the key cannot be read), FARKV_EFORMAT
- * (the directory is damaged), FARKV_ENOMEM.
+ * FARKV_EMAYBE, FARKV_ECORRUPT (what stands under the key cannot be read; where the key
+ * itself can, over shared memory, it is replaced), FARKV_EFORMAT (the directory is
+ * damaged), FARKV_ENOMEM.
  * After every one but FARKV_EMAYBE the old value stands.
  * FARKV_ENOSPC says that the server answered and has no memory, for the value or to
  * enlarge the index for a new key, and that no block which the handle replaced

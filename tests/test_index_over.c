@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A put over a value, straight on (index_over.c), and where it is not for that. */
+/* A put over a value, straight on (index_put.h, index_over.c), and where it is not for that. */
 #include "config.h"
 
 #include "loads_rig.h"
@@ -101,19 +101,76 @@ START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
 }
 END_TEST
 
-static void damage(void)
+static struct index_key twin; /* as long as `k`, of its line and fingerprint */
+
+/* k's block is another, and what it had is twin's in part, as if T had passed. */
+static void reuse(void)
 {
-	region.base[slot_off(*slots_of(k)) + BLOCK_HEADER_BYTES - 1] ^= 1;
+	uint8_t *old = region.base + slot_off(*slots_of(k));
+
+	PUT(&other, k, "theirs");
+	memcpy(old + BLOCK_HEADER_BYTES, twin.data, twin.len);
 }
 
-START_TEST(put_over_a_damaged_header_is_refused)
+/* What it takes for its key's slot is not, and its swap is lost. */
+START_TEST(put_that_saw_two_blocks_in_one_stores_its_value)
+{
+	setup_over("a", 77);
+	for (char name[] = "b"; name[0] <= 'z' && twin.len != k.len; name[0]++)
+		twin = key_at(name, 77);
+	ck_assert_uint_eq(twin.len, k.len);
+	fake_region_grant(&region, other.alloc, 0, 8);
+	if (_i) { /* ... or would be, if it swapped anything: it watches */
+		me.ix->contend.hash = twin.hash;
+		me.ix->contend.hot = true;
+	}
+	at_key = reuse;
+	PUT(&me, twin, "mine");
+	ck_assert_ptr_null(at_key);
+	check_value(&other, twin, "mine");
+	check_value(&me, k, "theirs");
+	check_no_duplicates(k);
+	check_no_duplicates(twin);
+	teardown();
+}
+END_TEST
+
+static void damage(size_t at)
+{
+	region.base[slot_off(*slots_of(k)) + at] ^= 1;
+}
+
+/* Bytes of the header, or the key, that say that the block is this key's. */
+static const size_t telling[] = {offsetof(struct block_header, key_len),
+				 offsetof(struct block_header, inc_flags),
+				 BLOCK_HEADER_BYTES};
+
+START_TEST(put_over_a_block_that_is_not_its_keys_any_more_is_refused)
 {
 	setup_over("k", 77);
-	damage();
+	damage(telling[_i]);
 	ck_assert_int_eq(run(&me, INDEX_PUT, k, "third", 0), FARKV_ECORRUPT);
-	damage();
+	damage(telling[_i]);
+	check_value(&other, k, "second");
 	PUT(&me, k, "fourth");
 	check_value(&other, k, "fourth");
+	teardown();
+}
+END_TEST
+
+/* What it replaces in any case: the version, the value's length, the checksum. */
+static const size_t replaced[] = {offsetof(struct block_header, version),
+				  offsetof(struct block_header, value_len),
+				  BLOCK_HEADER_BYTES - 1};
+
+START_TEST(put_over_a_damaged_value_mends_it)
+{
+	setup_over("k", 77);
+	damage(replaced[_i]);
+	ck_assert_int_eq(run(&other, INDEX_GET, k, NULL, 0), FARKV_ECORRUPT);
+	PUT(&me, k, "third");
+	check_value(&other, k, "third");
+	check_no_duplicates(k);
 	teardown();
 }
 END_TEST
@@ -285,7 +342,11 @@ static Suite *suite(void)
 	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
 	tcase_add_test(t, put_by_what_is_expected_is_a_put);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
-	tcase_add_test(t, put_over_a_damaged_header_is_refused);
+	tcase_add_loop_test(t, put_that_saw_two_blocks_in_one_stores_its_value, 0, 2);
+	tcase_add_loop_test(t, put_over_a_block_that_is_not_its_keys_any_more_is_refused,
+			    0, (int)ARRAY_SIZE(telling));
+	tcase_add_loop_test(t, put_over_a_damaged_value_mends_it, 0,
+			    (int)ARRAY_SIZE(replaced));
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
 	tcase_add_test(t, put_gives_up_the_block_that_it_replaces);

@@ -153,6 +153,24 @@ START_TEST(hash_golden_values)
 }
 END_TEST
 
+START_TEST(hash_key_in_line_is_hash_key)
+{
+	uint8_t key[48];
+	uint64_t x = 88172645463325252u;
+
+	for (unsigned i = 0; i < 20000; i++) {
+		for (size_t at = 0; at < sizeof(key); at += sizeof(x)) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			memcpy(key + at, &x, sizeof(x));
+		}
+		ck_assert_uint_eq(hash_key_in_line(x, key + i % 8, i % 40),
+				  hash_key(x, key + i % 8, i % 40));
+	}
+}
+END_TEST
+
 /* Whichever way the bytes are taken: at odd places, and copied on the way. */
 START_TEST(hash_image_is_xxh3)
 {
@@ -559,6 +577,7 @@ static Suite *suite(void)
 	t = tcase_create("superblock");
 	tcase_add_test(t, superblock_golden_bytes);
 	tcase_add_test(t, hash_golden_values);
+	tcase_add_test(t, hash_key_in_line_is_hash_key);
 	tcase_add_test(t, hash_image_is_xxh3);
 	tcase_add_test(t, hash_long_is_xxh3);
 #if defined(__x86_64__)

@@ -486,7 +486,7 @@ START_TEST(versions_run_out_for_writers_alone)
 	setups[_i]();
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
-	kv->link.index->counter = UINT32_MAX - 10;
+	kv->link.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	submit(FARKV_REQUEST_PUT, 0, "k", "w");
 	(void)take();

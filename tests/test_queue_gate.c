@@ -256,7 +256,7 @@ START_TEST(versions_run_out)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
-	kv->link.index->counter = UINT32_MAX - 10;
+	kv->link.index->versions.counter = UINT32_MAX - 10;
 	if (_i)
 		fake_server_set(&srv, ignore_requests, true);
 	set_timeout_ms(_i ? 50 : LONG_MS);

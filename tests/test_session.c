@@ -380,7 +380,7 @@ START_TEST(test_prefix_used_up)
 	struct farkv_value v;
 
 	ck_assert_int_eq(put("k", "v"), 0);
-	kv->link.index->counter = UINT32_MAX - 10;
+	kv->link.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	set_timeout_ms(30);
 	ck_assert_int_eq(put("k", "w"), FARKV_ETIMEDOUT);

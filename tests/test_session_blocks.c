@@ -57,6 +57,31 @@ START_TEST(test_late_call_asks)
 }
 END_TEST
 
+/* Also one that is not let in at first, and one behind requests: or the control thread
+ * would take the handle for busy, or for idle while it is busy. */
+START_TEST(test_put_leaves_the_gate)
+{
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
+	struct farkv_completion c = {0};
+
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(put("k", "v"), 0);
+		ck_assert(!gate_occupied(kv->gate));
+	}
+	gate_raise(kv->gate, GATE_TIDY);
+	ck_assert_int_eq(put("k", "w"), 0);
+	ck_assert(!gate_occupied(kv->gate));
+	ck_assert(!(gate_alerts(kv->gate) & GATE_TIDY));
+	assert_value("k", "w");
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	ck_assert_int_eq(put("k", "x"), 0);
+	ck_assert(!gate_occupied(kv->gate));
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
+	ck_assert_int_eq(c.result, 0);
+	ck_assert(!gate_occupied(kv->gate));
+}
+END_TEST
+
 START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -420,6 +445,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, test_late_grant);
 	tcase_add_test(t, test_late_call_asks);
+	tcase_add_test(t, test_put_leaves_the_gate);
 	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
 	tcase_add_test(t, test_close_returns_everything);
 	tcase_add_test(t, test_close_returns_late_grants);

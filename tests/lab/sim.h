@@ -256,8 +256,8 @@ struct sim_lane_state {
 struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
 /** Nothing that the client asks for happens any more. */
 bool sim_lane_gone(const struct sim_client *c);
-/** A CAS without a chain. False: not any more. */
-bool sim_lane_swap(struct sim_client *c, const struct index_op *op, uint64_t off,
+/** A CAS of the key of this hash without a chain. False: not any more. */
+bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, uint64_t off,
 		   uint64_t expect, uint64_t swap, uint64_t *found_out);
 struct xport_lane *sim_lane_server(void);
 /** What is under way stays under way, though its client hears no more of it. */

@@ -23,11 +23,10 @@ struct sim_late {
 	uint8_t bytes[];
 };
 
-static struct sim_op *op_named(const struct sim_client *c,
-			       const struct index_op *op)
+static struct sim_op *op_named(const struct sim_client *c, uint64_t key_hash)
 {
 	for (unsigned i = 0; i < c->n_ops; i++)
-		if (sim_key_hash[c->op[i]->key] == op->key.hash)
+		if (sim_key_hash[c->op[i]->key] == key_hash)
 			return c->op[i];
 	sim_fail("client %u swaps a slot of no operation of its", c->id);
 }
@@ -36,8 +35,10 @@ static struct sim_op *op_named(const struct sim_client *c,
 static struct sim_op *op_of(const struct sim_client *c,
 			    const struct xport_chain *chain)
 {
-	return op_named(c, (const void *)((const char *)chain -
-					  offsetof(struct index_op, chain)));
+	const struct index_op *op = (const void *)((const char *)chain -
+						   offsetof(struct index_op, chain));
+
+	return op_named(c, op->key.hash);
 }
 
 static void swapped(struct sim_op *op, uint64_t before, uint64_t after)
@@ -294,7 +295,7 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	return 1;
 }
 
-bool sim_lane_swap(struct sim_client *c, const struct index_op *op, uint64_t off,
+bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, uint64_t off,
 		   uint64_t expect, uint64_t swap, uint64_t *found_out)
 {
 	uint64_t *slot = (uint64_t *)(void *)(sim.base + off);
@@ -311,7 +312,7 @@ bool sim_lane_swap(struct sim_client *c, const struct index_op *op, uint64_t off
 	if (*slot != expect)
 		return true;
 	*slot = swap;
-	swapped(op_named(c, op), expect, swap);
+	swapped(op_named(c, key_hash), expect, swap);
 	if (!c->quiet && sim_below(3) == 0)
 		sim_give_way();
 	return true;

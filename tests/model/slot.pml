@@ -14,6 +14,9 @@
  *   - a put is absorbed only if a write that replaced it blindly took place
  *     within it; a delete succeeds once for each value.
  *
+ * With -DSTRAIGHT_ON a put may look at a block's incarnation in its one half, at the key in
+ * the other, and at nothing else before its swap.
+ *
  * Compiled with -DMUTANT_... one rule is broken, and the model must fail; with
  * -DCOVER_... it must fail because the named place is reached.
  */
@@ -144,6 +147,9 @@ proctype client(byte id)
 	byte mine, mine_inc, limbo, limbo_inc;
 	bit inserting;
 	byte img[SLOTS];
+#ifdef STRAIGHT_ON
+	bit straight;
+#endif
 #ifdef MUTANT_ABSORB_WITH_OLD_WORD
 	byte old_w, old_i, old_k;
 #endif
@@ -230,6 +236,16 @@ scan:
 	c1 = block[W_BLOCK(w)];
 	atomic {
 		c2 = block[W_BLOCK(w)];
+#ifdef STRAIGHT_ON
+		/* Or it searches, as all others do. */
+		if
+		:: kind == PUT && C_INC(c1) == W_INC(w) && C_KEY(c2) == k ->
+			straight = 1;
+			inside[id] = 0;
+			goto decide
+		:: true
+		fi;
+#endif
 #ifndef MUTANT_LATE_READER_GOES_ON
 		if
 		:: late[id] && slot[i] != w ->
@@ -329,6 +345,26 @@ swap:
 		fi
 	}
 	/* Lost. */
+#ifdef STRAIGHT_ON
+	atomic {
+		if
+		:: straight ->
+			straight = 0;
+#ifndef MUTANT_LOST_STRAIGHT_BELIEVES
+			if
+			:: C_INC(block[W_BLOCK(w)]) != W_INC(w) ||
+			   C_KEY(block[W_BLOCK(w)]) != k ->
+#ifdef COVER_LOST_STRAIGHT
+				assert(false);
+#endif
+				goto again
+			:: else
+			fi
+#endif
+		:: else
+		fi
+	}
+#endif
 #ifdef MUTANT_ABSORBED_INSERT
 	if
 	:: kind == PUT && (found & BLIND) -> goto absorbed
@@ -398,7 +434,10 @@ finish:
 		i = 0;
 		img[0] = 0;
 		img[1] = 0;
-		inserting = 0
+		inserting = 0;
+#ifdef STRAIGHT_ON
+		straight = 0
+#endif
 	}
 	goto next;
 done:

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * sim_loads.h - what operations by loads do in the simulation: others go on before a block
+ * is copied and in the middle of it, while a put watches a slot, and before each swap. For
+ * the files that include the library's own behind this.
+ */
+#ifndef TESTS_LAB_SIM_LOADS_H
+#define TESTS_LAB_SIM_LOADS_H
+
+#include "common/atomic.h"
+#include "tests/lab/sim.h"
+
+static void others_go_on(enum sim_event why)
+{
+	struct sim_client *c = sim.running;
+
+	if (!c || !sim.in_thread || c->quiet || c->dying || sim_below(3))
+		return;
+	if (sim_below(20) == 0)
+		sim_stop(c, false);
+	sim_events[why]++;
+	sim_give_way();
+}
+
+/* From the region, or into a block of it. */
+static inline void copy(void *to, const void *from, size_t len)
+{
+	const struct sim_client *c = sim.running;
+	uint64_t off = (uint64_t)((uint8_t *)to - sim.base);
+	bool stores = off < sim.region.sb.region_bytes;
+	size_t part = sim_below(len / 8 + 1) * 8;
+
+	others_go_on(SIM_COPIES);
+	if (stores && sim_lane_gone(c))
+		return;
+	if (stores)
+		sim_check_write(off);
+	atom_copy_block(to, from, part);
+	if (part)
+		others_go_on(SIM_COPIES);
+	if (stores && sim_lane_gone(c))
+		return;
+	atom_copy_block((char *)to + part, (const char *)from + part,
+			len - part);
+}
+
+static inline void watch(void)
+{
+	if (sim_below(8) == 0)
+		others_go_on(SIM_WATCHES);
+}
+
+/* contend.h, too, is to see it. */
+#define atom_spin_hint watch
+#include "common/index_direct.h"
+
+/* Who is gone learns nothing: as if a migration had been there before it. */
+static inline uint64_t swap(uint64_t key_hash, uint64_t *slot, uint64_t expect,
+			    uint64_t to)
+{
+	uint64_t off = (uint64_t)((uint8_t *)slot - sim.base), found;
+
+	sim_events[SIM_AT_ONCE]++;
+	return sim_lane_swap(sim.running, key_hash, off, expect, to, &found) ?
+		       found : expect | SLOT_FROZEN;
+}
+
+/* Between header and key, which a PUT straight on looks at without a checksum. */
+static inline uint64_t differs(const void *own, const void *block, size_t len)
+{
+	others_go_on(SIM_COPIES);
+	return atom_block_differs(own, block, len);
+}
+
+#define atom_block_differs differs
+#define atom_copy_block copy
+/* In index_put.h. */
+#define atom_cas_u64(slot, expect, to) swap(p->key.hash, slot, expect, to)
+
+#endif
