@@ -27,8 +27,6 @@ struct heap {
 	size_t n_retired, n_aging, retired_cap;
 	uint64_t retired_pages;
 	uint64_t unlisted; /* of those: pages with one of the marks */
-	void (*use)(void *arg, uint64_t first, uint64_t n);
-	void *use_arg;
 };
 
 struct heap *heap_new(uint64_t first, uint64_t count)
@@ -57,23 +55,6 @@ void heap_free(struct heap *h)
 	free(h);
 }
 
-void heap_on_take(struct heap *h, void (*use)(void *arg, uint64_t first, uint64_t n),
-		  void *arg)
-{
-	h->use = use;
-	h->use_arg = arg;
-}
-
-/* They are free; the page to tell of. */
-static uint64_t taken(struct heap *h, uint64_t at, uint64_t n)
-{
-	memset(&h->taken[at], PAGE_TAKEN, n);
-	h->used += n;
-	if (h->use)
-		h->use(h->use_arg, at, n);
-	return h->first + at;
-}
-
 static uint64_t take(struct heap *h, uint64_t n)
 {
 	uint64_t run = 0;
@@ -86,7 +67,9 @@ static uint64_t take(struct heap *h, uint64_t n)
 		run = h->taken[i] ? 0 : run + 1;
 		if (run < n)
 			continue;
-		return taken(h, i + 1 - n, n);
+		memset(&h->taken[i + 1 - n], PAGE_TAKEN, n);
+		h->used += n;
+		return h->first + i + 1 - n;
 	}
 	h->no_run = n;
 	return 0;
@@ -98,7 +81,9 @@ static uint64_t take_highest(struct heap *h)
 		h->end--;
 	if (h->end == 0)
 		return 0;
-	return taken(h, --h->end, 1);
+	h->taken[--h->end] = PAGE_TAKEN;
+	h->used++;
+	return h->first + h->end;
 }
 
 uint64_t heap_left(const struct heap *h)

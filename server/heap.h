@@ -18,13 +18,6 @@ struct heap *heap_new(uint64_t first, uint64_t count);
 void heap_free(struct heap *h);
 
 /**
- * From now on `use` is told of pages that are about to be handed out, `first` counted from
- * the heap's own first. It is called often for the same pages.
- */
-void heap_on_take(struct heap *h, void (*use)(void *arg, uint64_t first, uint64_t n),
-		  void *arg);
-
-/**
  * Pages that heap_take() leaves for heap_take_index(): the index must be able
  * to rebuild a subtable when values have taken all memory.
  */

@@ -28,9 +28,8 @@
 struct way {
 	const char *name;
 	bool huge;
-	bool collapse; /* ... each part of it when it is used */
+	bool collapse; /* ... made so */
 	bool sealable;
-	bool asked_for; /* by REGION_PAGES_AUTO or _ALWAYS */
 	int (*open)(uint64_t bytes);
 };
 
@@ -106,7 +105,8 @@ static bool way_is_huge(const struct way *way, uint8_t *map, uint64_t bytes)
 {
 	if (way->collapse)
 		return bytes >= HUGEPAGE_BYTES &&
-		       hugepage_collapse(map, HUGEPAGE_BYTES) && huge_kib(map) > 0;
+		       hugepage_collapse(map, bytes & ~(HUGEPAGE_BYTES - 1)) &&
+		       huge_kib(map) > 0;
 	madvise(map, bytes, MADV_HUGEPAGE);
 	memset(map, 0, UTIL_MIN(bytes, HUGEPAGE_BYTES));
 	return huge_kib(map) > 0;
@@ -158,8 +158,6 @@ static bool way_fits(const struct way *way, enum region_pages want)
 	switch (want) {
 	case REGION_PAGES_NEVER:
 		return !way->huge;
-	case REGION_PAGES_TRANSPARENT:
-		return way->sealable && !way->asked_for;
 	case REGION_PAGES_AUTO:
 		return way->sealable;
 	default:
@@ -171,14 +169,14 @@ int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 {
 	static const struct way ways[] = {
 		{.name = "2 MiB, hugetlb", .huge = true, .sealable = true,
-		 .asked_for = true, .open = open_hugetlb},
+		 .open = open_hugetlb},
 		{.name = "2 MiB, transparent", .huge = true, .collapse = true,
 		 .sealable = true, .open = open_memfd},
 		/* Before Linux 6.1, if shmem_enabled is "advise" or "always". */
 		{.name = "2 MiB, transparent by advice", .huge = true,
 		 .sealable = true, .open = open_memfd},
 		{.name = "2 MiB, tmpfs huge=advise (no seals)", .huge = true,
-		 .asked_for = true, .open = open_tmpfs},
+		 .open = open_tmpfs},
 		{.name = "4 KiB", .sealable = true, .open = open_memfd},
 	};
 	struct pages p = {0};
@@ -191,7 +189,6 @@ int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 			continue;
 		p.fd = way_try(&ways[i], bytes, &p.map, why, sizeof(why));
 		if (p.fd >= 0) {
-			p.collapse = ways[i].collapse;
 			snprintf(p.note, sizeof(p.note), "%s%s%s", ways[i].name,
 				 tried[0] ? "; not obtained: " : "", tried);
 			if (!ways[i].sealable)

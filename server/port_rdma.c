@@ -229,7 +229,6 @@ int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 	vc.region_bytes = c->region->sb.region_bytes;
 	vc.ops = &server_ops;
 	vc.arg = p;
-	region_use_all(c->region);
 	err = verbs_server_open(&vc, &p->server);
 	if (err)
 		goto err_free;

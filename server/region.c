@@ -150,12 +150,6 @@ static int superblock_create(struct region *r, const struct region_config *cfg,
 	return superblock_verify(sb);
 }
 
-/* A heap's pages are taken. */
-static void use_pages(void *arg, uint64_t first, uint64_t n)
-{
-	areas_use(arg, first * PAGE_BYTES, n * PAGE_BYTES);
-}
-
 static int data_create(struct region *r, const struct region_config *cfg, uint64_t bytes)
 {
 	struct pages p;
@@ -167,17 +161,6 @@ static int data_create(struct region *r, const struct region_config *cfg, uint64
 	r->data = p.map;
 	memcpy(r->pages_note, p.note, sizeof(r->pages_note));
 	static_assert(sizeof(r->pages_note) == sizeof(p.note), "it fits");
-	if (!p.collapse)
-		return 0;
-	r->areas = areas_new(p.map, bytes);
-	if (!r->areas)
-		return err_set(FARKV_ENOMEM, "no memory for the map of huge pages");
-	if (cfg->pages == REGION_PAGES_ALWAYS && !areas_use_all(r->areas))
-		return err_set(FARKV_ENOTSUP,
-			       "no memory of the kind asked for: the kernel made huge "
-			       "pages of %" PRIu64 " of %" PRIu64
-			       " MiB; set some aside (vm.nr_hugepages) or ask for less",
-			       areas_huge_bytes(r->areas) >> 20, bytes >> 20);
 	return 0;
 }
 
@@ -211,8 +194,6 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 		err = err_set(FARKV_ENOMEM, "no memory for the map of pages");
 		goto err_destroy;
 	}
-	if (r.areas)
-		heap_on_take(r.heap, use_pages, r.areas);
 	memcpy(r.meta, &r.sb, sizeof(r.sb));
 	index_create(&r);
 	*r_out = r;
@@ -221,12 +202,6 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 err_destroy:
 	region_destroy(&r);
 	return err;
-}
-
-void region_use_all(struct region *r)
-{
-	if (r->areas)
-		areas_use_all(r->areas);
 }
 
 static void close_fd(int fd)
@@ -238,7 +213,6 @@ static void close_fd(int fd)
 void region_destroy(struct region *r)
 {
 	heap_free(r->heap);
-	areas_free(r->areas);
 	if (r->meta)
 		munmap(r->meta, r->sb.meta_bytes);
 	if (r->data)

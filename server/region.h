@@ -13,15 +13,9 @@
 #include <stdint.h>
 
 #include "common/layout.h"
-#include "areas.h"
 #include "heap.h"
 
-enum region_pages {
-	REGION_PAGES_NEVER,       /* of 4 KiB */
-	REGION_PAGES_TRANSPARENT, /* of 2 MiB if the kernel makes them */
-	REGION_PAGES_AUTO,        /* ... or the administrator has set them aside */
-	REGION_PAGES_ALWAYS,      /* of 2 MiB, or none */
-};
+enum region_pages { REGION_PAGES_NEVER, REGION_PAGES_AUTO, REGION_PAGES_ALWAYS };
 
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
@@ -40,7 +34,6 @@ struct region {
 	int meta_ro_fd;       /* handed to every client */
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
-	struct areas *areas;  /* what is to be made huge pages; NULL: nothing */
 	uint32_t depth;       /* of the directory */
 	uint32_t max_depth;   /* for which there is room */
 	uint32_t last_gen;    /* the newest subtable's generation */
@@ -58,12 +51,6 @@ int region_check(const struct region_config *cfg);
  */
 int region_create(const struct region_config *cfg, struct region *r_out);
 void region_destroy(struct region *r);
-
-/**
- * All of it is to have its pages now: whoever registers it with a device pins them as they
- * are. Blocks 0.1 to 1.5 s for each GiB (areas.h).
- */
-void region_use_all(struct region *r);
 
 /** Where the directory array of 2^depth entries lies: each has its own place. */
 static inline uint64_t region_dir_off(uint32_t depth)

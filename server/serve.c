@@ -191,10 +191,7 @@ static void announce(const struct serving *s)
 
 	if (s->plan.socket)
 		uri_of(s->path, uri);
-	if (cfg->hugepages == REGION_PAGES_NEVER ||
-	    cfg->hugepages == REGION_PAGES_TRANSPARENT)
-		log_debug("pages: %s", pages);
-	else
+	if (strncmp(pages, "4 KiB", 5) != 0 || cfg->hugepages)
 		log_info("pages: %s", pages);
 	if (cfg->transport != TRANSPORT_AUTO || rdma)
 		log_info("transport: %s", s->plan.why);

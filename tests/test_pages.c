@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "common/hugepage.h"
 #include "common/util.h"
-#include "server/areas.h"
 #include "server/pages.h"
 #include "test_main.h"
 
@@ -38,8 +36,7 @@ static void check_use(const struct pages *p)
 	close(p->fd);
 }
 
-static const enum region_pages safe[] = {REGION_PAGES_NEVER, REGION_PAGES_TRANSPARENT,
-					 REGION_PAGES_AUTO};
+static const enum region_pages safe[] = {REGION_PAGES_NEVER, REGION_PAGES_AUTO};
 
 START_TEST(pages_create_unless_forced_is_sealed)
 {
@@ -50,9 +47,6 @@ START_TEST(pages_create_unless_forced_is_sealed)
 	ck_assert_int_eq(ftruncate(p.fd, 0), -1);
 	ck_assert_int_eq(errno, EPERM);
 	ck_assert_ptr_null(strstr(p.note, "no seals"));
-	/* What nobody has asked for by name is not taken from others. */
-	if (safe[_i] != REGION_PAGES_AUTO)
-		ck_assert_ptr_null(strstr(p.note, "hugetlb, "));
 	check_use(&p);
 }
 END_TEST
@@ -73,91 +67,19 @@ START_TEST(pages_create_forced_is_sealed_or_says_so_or_says_why_not)
 }
 END_TEST
 
-/* Bytes of the file that there is memory for. */
-static uint64_t taken(int fd)
+/* All of it is there at once, but for what is less than a huge page, at the end. */
+START_TEST(pages_create_makes_huge_ones_of_all)
 {
+	struct pages p;
 	struct stat st;
 
-	ck_assert_int_eq(fstat(fd, &st), 0);
-	return (uint64_t)st.st_blocks * 512;
-}
-
-/* Has the kernel more such pages than a test needs? */
-static bool pieces_left(void)
-{
-	struct pages p;
-	bool all = false;
-
-	if (pages_create(2 * BYTES, REGION_PAGES_TRANSPARENT, &p))
-		return false;
-	if (p.collapse)
-		all = hugepage_collapse(p.map, 2 * BYTES);
-	munmap(p.map, 2 * BYTES);
-	close(p.fd);
-	return all;
-}
-
-/* By one byte, all of its 2 MiB are there at once; what nobody uses takes nothing. */
-START_TEST(areas_are_huge_pages_once_they_are_used)
-{
-	struct areas *a;
-	struct pages p;
-	uint8_t *map;
-
-	ck_assert_int_eq(pages_create(BYTES + 32768, REGION_PAGES_TRANSPARENT, &p), 0);
-	if (!p.collapse || !pieces_left()) { /* Linux 6.0 and before, or memory in pieces */
-		munmap(p.map, BYTES + 32768);
-		close(p.fd);
-		return;
+	ck_assert_int_eq(pages_create(BYTES + 32768, REGION_PAGES_AUTO, &p), 0);
+	if (strstr(p.note, "2 MiB, transparent") == p.note && !strstr(p.note, "advice")) {
+		ck_assert_int_eq(fstat(p.fd, &st), 0);
+		ck_assert_uint_eq(st.st_size, BYTES + 32768);
+		ck_assert_uint_eq((uint64_t)st.st_blocks * 512, BYTES);
 	}
-	ck_assert_uint_eq(taken(p.fd), HUGEPAGE_BYTES); /* the first, to see */
-	map = p.map;
-	map[2 * HUGEPAGE_BYTES + 5] = 7;
-	a = areas_new(map, BYTES + 32768);
-	ck_assert_ptr_nonnull(a);
-	ck_assert_uint_eq(areas_huge_bytes(a), 0);
-	areas_use(a, 3 * HUGEPAGE_BYTES - 1, 1);
-	ck_assert_uint_eq(areas_huge_bytes(a), HUGEPAGE_BYTES);
-	ck_assert_uint_eq(taken(p.fd), 2 * HUGEPAGE_BYTES);
-	ck_assert_uint_eq(map[2 * HUGEPAGE_BYTES + 5], 7);
-	/* Again, and what is less than an area, at the end. */
-	areas_use(a, 2 * HUGEPAGE_BYTES, HUGEPAGE_BYTES + 32768);
-	ck_assert_uint_eq(areas_huge_bytes(a), HUGEPAGE_BYTES);
-	ck_assert_uint_eq(taken(p.fd), 2 * HUGEPAGE_BYTES);
-	/* Across two. */
-	areas_use(a, HUGEPAGE_BYTES - 1, 2);
-	ck_assert_uint_eq(areas_huge_bytes(a), 3 * HUGEPAGE_BYTES);
-	ck_assert(areas_use_all(a));
-	ck_assert_uint_eq(taken(p.fd), BYTES);
-	areas_free(a);
 	munmap(p.map, BYTES + 32768);
-	close(p.fd);
-}
-END_TEST
-
-/* Three in a row, and the kernel is not asked any more. */
-START_TEST(areas_that_cannot_be_huge_stay_as_they_are)
-{
-	const uint64_t bytes = 8 * HUGEPAGE_BYTES;
-	struct areas *a;
-	struct pages p;
-	uint8_t *map;
-
-	ck_assert_int_eq(pages_create(bytes, REGION_PAGES_NEVER, &p), 0);
-	map = p.map;
-	/* Refused here whatever kernel it is. */
-	(void)madvise(map, bytes - HUGEPAGE_BYTES, MADV_NOHUGEPAGE);
-	map[5] = 9;
-	a = areas_new(map, bytes);
-	ck_assert_ptr_nonnull(a);
-	ck_assert(!areas_use_all(a));
-	ck_assert_uint_eq(areas_huge_bytes(a), 0);
-	ck_assert_uint_lt(taken(p.fd), HUGEPAGE_BYTES);
-	ck_assert_uint_eq(map[5], 9);
-	areas_use(a, bytes - 1, 1); /* for which it would have had one */
-	ck_assert_uint_eq(areas_huge_bytes(a), 0);
-	areas_free(a);
-	munmap(map, bytes);
 	close(p.fd);
 }
 END_TEST
@@ -171,10 +93,7 @@ static Suite *suite(void)
 			    (int)ARRAY_SIZE(safe));
 	tcase_add_test(
 		t, pages_create_forced_is_sealed_or_says_so_or_says_why_not);
-	suite_add_tcase(s, t);
-	t = tcase_create("areas");
-	tcase_add_test(t, areas_are_huge_pages_once_they_are_used);
-	tcase_add_test(t, areas_that_cannot_be_huge_stay_as_they_are);
+	tcase_add_test(t, pages_create_makes_huge_ones_of_all);
 	suite_add_tcase(s, t);
 	return s;
 }

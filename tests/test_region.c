@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "common/util.h"
 #include "server/heap.h"
 #include "server/region.h"
 #include "test_main.h"
@@ -86,39 +85,6 @@ START_TEST(heap_take_index_takes_the_highest)
 	heap_give(h, FIRST + 3, 1);
 	ck_assert_uint_eq(heap_take_index(h), FIRST + 3);
 	heap_free(h);
-}
-END_TEST
-
-static uint64_t told[8][2];
-static unsigned n_told;
-
-static void tell(void *arg, uint64_t first, uint64_t n)
-{
-	ck_assert_ptr_eq(arg, told);
-	ck_assert_uint_lt(n_told, ARRAY_SIZE(told));
-	told[n_told][0] = first;
-	told[n_told++][1] = n;
-}
-
-/* Before they are handed out, counted from the heap's first. */
-START_TEST(heap_tells_of_pages_that_are_taken)
-{
-	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
-
-	n_told = 0;
-	heap_on_take(h, tell, told);
-	ck_assert_uint_eq(heap_take(h, 3), FIRST);
-	ck_assert_uint_eq(heap_take_index(h), FIRST + 11);
-	ck_assert_uint_eq(heap_take(h, 20), 0);
-	ck_assert_uint_eq(heap_take(h, 2), FIRST + 3);
-	heap_free(h);
-	ck_assert_uint_eq(n_told, 3);
-	ck_assert_uint_eq(told[0][0], 0);
-	ck_assert_uint_eq(told[0][1], 3);
-	ck_assert_uint_eq(told[1][0], 11);
-	ck_assert_uint_eq(told[1][1], 1);
-	ck_assert_uint_eq(told[2][0], 3);
-	ck_assert_uint_eq(told[2][1], 2);
 }
 END_TEST
 
@@ -247,38 +213,6 @@ START_TEST(region_directory_leads_to_empty_subtables)
 }
 END_TEST
 
-/* What has been handed out is of huge pages, if the kernel makes them; all of it, if it is
- * to be registered with a device. */
-START_TEST(region_is_of_huge_pages_where_it_is_used)
-{
-	struct region_config c = config;
-	struct region r;
-
-	c.pages = REGION_PAGES_TRANSPARENT;
-	ck_assert_int_eq(region_create(&c, &r), 0);
-	if (r.areas) {
-		uint64_t first = areas_huge_bytes(r.areas), second;
-
-		ck_assert_str_eq(r.pages_note, "2 MiB, transparent");
-		ck_assert_uint_ne(heap_take(r.heap, 1), 0);
-		second = areas_huge_bytes(r.areas);
-		region_use_all(&r);
-		/* The subtable's, at the end; if there is memory in such pieces. */
-		if (areas_huge_bytes(r.areas) == 16 << 20) {
-			ck_assert_uint_eq(first, 2 << 20);
-			ck_assert_uint_eq(second, 4 << 20);
-		}
-	}
-	region_destroy(&r);
-	c.pages = REGION_PAGES_NEVER;
-	ck_assert_int_eq(region_create(&c, &r), 0);
-	ck_assert_ptr_null(r.areas);
-	ck_assert_str_eq(r.pages_note, "4 KiB");
-	region_use_all(&r);
-	region_destroy(&r);
-}
-END_TEST
-
 START_TEST(region_two_are_never_alike)
 {
 	struct region a, b;
@@ -313,14 +247,12 @@ static Suite *suite(void)
 	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
 	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
 	tcase_add_test(t, heap_take_index_takes_the_highest);
-	tcase_add_test(t, heap_tells_of_pages_that_are_taken);
 	tcase_add_test(
 		t, heap_retire_pages_are_free_after_a_barrier_that_began_later);
 	suite_add_tcase(s, t);
 	t = tcase_create("region");
 	tcase_add_test(t, region_is_sealed_and_metadata_cannot_be_written);
 	tcase_add_test(t, region_directory_leads_to_empty_subtables);
-	tcase_add_test(t, region_is_of_huge_pages_where_it_is_used);
 	tcase_add_test(t, region_two_are_never_alike);
 	tcase_add_test(t, region_with_too_large_an_index_is_refused);
 	suite_add_tcase(s, t);
