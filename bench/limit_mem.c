@@ -85,7 +85,7 @@ static void *map_region(size_t bytes, bool huge)
 		return map;
 	map = map_pages(bytes, 0);
 	if (huge && map != MAP_FAILED && !hugepage_collapse(map, bytes))
-		log_warn("limit: not all of its memory are huge pages: %s",
+		log_warn("limit: not all of its memory is in huge pages: %s",
 			 strerror(errno));
 	return map;
 }

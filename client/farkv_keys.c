@@ -229,8 +229,7 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 
 /*
  * A put that may go straight on, inside the gate: where its window is. NULL: outside of it;
- * nothing has been done. All conditions are one: what a branch of each would cost the next
- * put in the way of this one's block, see index_put.h.
+ * nothing has been done. What is asked is asked behind the window's fetch.
  */
 IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			    const struct want *w, struct put *p)
@@ -253,8 +252,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
 			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (kv->queue != NULL) |
-			     (unsigned)contend_hot(&ix->contend, p->key.hash), 0))
+			     (kv->queue != NULL), 0))
 		return NULL;
 	if (handle_enter_at_once(kv))
 		return window;
@@ -268,6 +266,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 					       uint64_t found)
 {
 	struct index_op *op = &kv->op;
+	bool final;
 	int err = 0;
 
 	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len, 0);
@@ -279,9 +278,11 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 		handle_after_in_full(kv, op);
 	} else {
 		put_hand_over(op, p, over);
-		err = key_op_end(kv, INDEX_PUT,
-				 index_put_search(kv->link.index, op, window,
-						  over == OVER_LOST ? &found : NULL));
+		final = over == OVER_HOT ?
+				index_put_over(kv->link.index, op, window) :
+				index_put_search(kv->link.index, op, window,
+						 over == OVER_LOST ? &found : NULL);
+		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);
 	return err;
@@ -302,7 +303,9 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	if (__builtin_expect(!window, 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
 	put_alone(kv->link.index);
-	over = put_over(kv->link.index, &p, window, &found);
+	over = __builtin_expect(contend_hot(&kv->link.index->contend, p.key.hash), 0) ?
+		       OVER_HOT :
+		       put_over(kv->link.index, &p, window, &found);
 	if (__builtin_expect(over != OVER_DONE ||
 			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */

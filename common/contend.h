@@ -17,6 +17,11 @@
  * bound, and falls slowly with each write that is not lost: so it finds the length that
  * the rivals' own pace asks for, and is not forgotten at the first success.
  *
+ * Who watches needs the slot only, not the block there, whose lines are the writer's, and
+ * would cost both as much once more: so the slot of the key that was watched last is
+ * remembered until the next barrier. Till then it is that key's, or its word is FROZEN
+ * (doc/protocol.md, I1 and I5).
+ *
  * By RDMA nobody spins: a round trip is wait enough. Not thread-safe: it is its
  * session's.
  */
@@ -24,7 +29,9 @@
 #define COMMON_CONTEND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "atomic.h"
 #include "util.h"
@@ -43,6 +50,9 @@
 /** Who has watched in vain n times overlooks 2^n of others' writes, n at most this. */
 #define CONTEND_VAIN_MAX 10u
 
+/** Bytes of the longest key whose slot is remembered. */
+#define CONTEND_KEY_MAX 47u
+
 struct contend {
 	uint64_t hash;  /* of the key that was written last */
 	uint64_t state; /* of a xorshift generator; 0 at the beginning */
@@ -50,7 +60,34 @@ struct contend {
 	uint32_t overlook; /* so many of others' writes */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
+	/* What is known of one key, which need not be the one that was written last: */
+	uint8_t key_len;
+	uint8_t key[CONTEND_KEY_MAX];
+	uint64_t slot_off; /* its slot is there in the region; 0: nothing is known */
 };
+
+/** The slot of this key is there. Of a longer one nothing is remembered. */
+static inline void contend_learn(struct contend *c, const void *key, size_t len,
+				 uint64_t slot_off)
+{
+	if (len > CONTEND_KEY_MAX)
+		return;
+	c->key_len = (uint8_t)len;
+	memcpy(c->key, key, len);
+	c->slot_off = slot_off;
+}
+
+/** Where this key's slot is, or 0. */
+static inline uint64_t contend_slot(const struct contend *c, const void *key, size_t len)
+{
+	return len == c->key_len && memcmp(c->key, key, len) == 0 ? c->slot_off : 0;
+}
+
+/** A barrier. */
+static inline void contend_forget(struct contend *c)
+{
+	c->slot_off = 0;
+}
 
 /** A random number below `bound`. `seed` makes sessions differ. */
 static inline uint32_t contend_random(struct contend *c, uint32_t bound,

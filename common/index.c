@@ -155,6 +155,7 @@ void index_set_prefix(struct index *ix, uint32_t prefix)
 void index_drop_cache(struct index *ix)
 {
 	ix->dirword = 0;
+	contend_forget(&ix->contend);
 	if (ix->warm)
 		warm_drop(ix->warm);
 }

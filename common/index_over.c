@@ -46,6 +46,51 @@ static inline bool absorbs(const struct index *ix, const struct put *p, uint64_t
 }
 
 /*
+ * Is the slot this key's? By the checksum, too: who watches swaps nothing that would tell
+ * whether the block was that word's all the while, and the next write may have come already.
+ */
+static bool shows_mine(const struct index *ix, const struct put *p)
+{
+	uint64_t bytes = head_bytes(p->key.len, p->bytes);
+	uint8_t head[OVER_MAX];
+	struct block_view view;
+
+	atom_copy_block(head, p->head, bytes);
+	return block_verify_head(head, bytes, p->ref, ix->sb.hash_seed, p->key.data,
+				 p->key.len, p->key.hash, &view) == BLOCK_MINE;
+}
+static_assert(OVER_MAX % LINE_BYTES == 0, "head_bytes() of a block that is no longer");
+
+/* The key's slot by a look at its home line and at the block. */
+static bool find_slot(struct index *ix, struct put *p, const uint64_t *slots)
+{
+	if (!put_find_target(ix, p, slots) || !shows_mine(ix, p))
+		return false;
+	contend_learn(&ix->contend, p->key.data, p->key.len,
+		      (uint64_t)((const uint8_t *)&slots[p->slot_at] - ix->lane->base));
+	return true;
+}
+
+/* ... by what is remembered of it. Its word may be anything by now. */
+static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *slots)
+{
+	uint64_t off = contend_slot(&ix->contend, p->key.data, p->key.len);
+	uint64_t home = (uint64_t)((const uint8_t *)slots - ix->lane->base), w;
+
+	if (off - home >= LINE_BYTES)
+		return false;
+	p->slot_at = (uint16_t)((off - home) / sizeof(*slots));
+	w = p->expect_word = atom_load_follow(&slots[p->slot_at]);
+	p->ref = slot_block(w);
+	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(p->key.hash) ||
+	    !region_block_ok(&ix->sb, p->ref.off, p->ref.cls))
+		return false;
+	p->head = ix->lane->base + p->ref.off;
+	p->bytes = class_bytes(p->ref.cls);
+	return true;
+}
+
+/*
  * Others put the key just now: watch its slot, and stand before the next of them. If none
  * comes it is this session that puts: OVER_NOT and no hot key any more. OVER_NOT and
  * still a hot key: somebody else has to look.
@@ -55,10 +100,6 @@ static enum over stand_before(struct index *ix, struct index_op *op, struct put 
 {
 	uint64_t word;
 
-	p->lengths = put_lengths(p);
-	/* No swap is going to tell whether the block was that word's all the while. */
-	if (!put_is_mine(p) || !still_holds(&slots[p->slot_at], p->expect_word))
-		return OVER_NOT;
 	/* Nothing was taken, but this is what it would have been. */
 	p->cls = (uint8_t)class_for(block_room(p->key.len, p->value_len));
 	word = contend_watch(&ix->contend, &slots[p->slot_at], p->expect_word,
@@ -83,13 +124,13 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	     const uint64_t *slots, uint64_t *found_out)
 {
 	p->fetch_next = !p->has_block;
-	if (!put_find_target(ix, p, slots))
+	if (!recall_slot(ix, p, slots) && !find_slot(ix, p, slots))
 		return OVER_NOT;
+	p->known = true;
 	if (stand_before(ix, op, p, slots) == OVER_BEFORE)
 		return OVER_BEFORE;
 	if (contend_hot(&ix->contend, p->key.hash) || !put_take_and_write(ix, p))
 		return OVER_NOT;
-	p->known = true;
 	return put_swap(ix, p, slots, found_out);
 }
 

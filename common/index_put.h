@@ -8,11 +8,11 @@
  * and for the head of the block that the slot names. While the window is on its way it
  * writes the new block; while the head is, it does all else that can be done. What is left
  * to do behind that is little, and so is what the next call does before it asks for its
- * window: so the two overlap. A CPU looks some 250 to 450 instructions ahead, and at 72 to
- * 200 loads among them (AMD's Zen 3 has the least of both). One load too many, and it asks
- * for the next window only when the head has come, a third of the whole later. That is why
- * all of this is one function with its caller, and its state is in registers: each call and
- * each field in memory is a load more (doc/performance.md).
+ * window: so the two overlap. A CPU looks some 250 to 450 instructions ahead, and at a part
+ * of them that are loads (AMD's Zen 3 at 256 and 72, as far as we know). One load too many,
+ * and it asks for the next window only when the head has come, a third of the whole later.
+ * That is why all of this is one function with its caller, and its state is in registers:
+ * each call and each field in memory is a load more (doc/performance.md).
  */
 #ifndef COMMON_INDEX_PUT_H
 #define COMMON_INDEX_PUT_H
@@ -26,7 +26,8 @@ enum over {
 	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
 	OVER_LOST, /* its CAS, which a rival came before */
 	OVER_DONE,
-	OVER_BEFORE /* it stands before a rival's, and needs no block */
+	OVER_BEFORE, /* it stands before a rival's, and needs no block */
+	OVER_HOT     /* it has not been tried: others put the key, index_put_over() watches */
 };
 
 /** A PUT while it goes straight on; nothing of it is anywhere else. */

@@ -101,15 +101,22 @@ static uint64_t huge_kib(const void *map)
 	return kib;
 }
 
+/* False: errno says why, or is 0 if the kernel has just not done it. */
 static bool way_is_huge(const struct way *way, uint8_t *map, uint64_t bytes)
 {
-	if (way->collapse)
-		return bytes >= HUGEPAGE_BYTES &&
-		       hugepage_collapse(map, bytes & ~(HUGEPAGE_BYTES - 1)) &&
-		       huge_kib(map) > 0;
-	madvise(map, bytes, MADV_HUGEPAGE);
-	memset(map, 0, UTIL_MIN(bytes, HUGEPAGE_BYTES));
-	return huge_kib(map) > 0;
+	bool huge;
+
+	errno = 0;
+	if (way->collapse && bytes >= HUGEPAGE_BYTES &&
+	    !hugepage_collapse(map, bytes & ~(HUGEPAGE_BYTES - 1)))
+		return false;
+	if (!way->collapse) {
+		madvise(map, bytes, MADV_HUGEPAGE);
+		memset(map, 0, UTIL_MIN(bytes, HUGEPAGE_BYTES));
+	}
+	huge = huge_kib(map) > 0;
+	errno = 0;
+	return huge;
 }
 
 /* Try one way; -1 with a reason in `why`. */
@@ -129,9 +136,10 @@ static int way_try(const struct way *way, uint64_t bytes, void **map_out,
 	if (map == MAP_FAILED)
 		goto err_reason;
 	if (way->huge && !way_is_huge(way, map, bytes)) {
+		snprintf(why, cap, "%s", errno ? strerror(errno) :
+						 "the kernel gave small pages");
 		munmap(map, size);
 		close(fd);
-		snprintf(why, cap, "the kernel gave small pages");
 		return -1;
 	}
 	/* And no more seals: a client's F_SEAL_WRITE would lock out the others. */

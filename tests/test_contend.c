@@ -164,6 +164,29 @@ START_TEST(what_it_has_learned_is_not_forgotten_at_once)
 }
 END_TEST
 
+START_TEST(one_keys_slot_is_known_until_a_barrier)
+{
+	char longest[CONTEND_KEY_MAX + 1];
+
+	memset(longest, 'x', sizeof(longest));
+	ck_assert_uint_eq(contend_slot(&c, "k", 1), 0);
+	contend_learn(&c, "key", 3, 4096);
+	ck_assert_uint_eq(contend_slot(&c, "key", 3), 4096);
+	ck_assert_uint_eq(contend_slot(&c, "kez", 3), 0);
+	ck_assert_uint_eq(contend_slot(&c, "ke", 2), 0);
+	ck_assert_uint_eq(contend_slot(&c, "key\0", 4), 0);
+	contend_note(&c, 6, true, true); /* another key's write is no news of the slot */
+	ck_assert_uint_eq(contend_slot(&c, "key", 3), 4096);
+	contend_learn(&c, longest, CONTEND_KEY_MAX + 1, 64);
+	ck_assert_uint_eq(contend_slot(&c, longest, CONTEND_KEY_MAX + 1), 0);
+	contend_learn(&c, longest, CONTEND_KEY_MAX, 64);
+	ck_assert_uint_eq(contend_slot(&c, longest, CONTEND_KEY_MAX), 64);
+	ck_assert_uint_eq(contend_slot(&c, "key", 3), 0);
+	contend_forget(&c);
+	ck_assert_uint_eq(contend_slot(&c, longest, CONTEND_KEY_MAX), 0);
+}
+END_TEST
+
 START_TEST(sessions_do_not_wait_alike)
 {
 	struct contend other = {0};
@@ -189,6 +212,7 @@ static Suite *suite(void)
 	tcase_add_test(t, who_sees_others_slow_writes_hardly_ever_watches);
 	tcase_add_test(t, who_loses_again_and_again_waits_longer_up_to_a_bound);
 	tcase_add_test(t, what_it_has_learned_is_not_forgotten_at_once);
+	tcase_add_test(t, one_keys_slot_is_known_until_a_barrier);
 	tcase_add_test(t, sessions_do_not_wait_alike);
 	suite_add_tcase(s, t);
 	return s;

@@ -53,6 +53,121 @@ START_TEST(put_that_sees_a_blind_write_stands_before_it)
 }
 END_TEST
 
+static bool looked; /* at more than the slot, before it watched */
+
+static void rival_op_after_looks(void)
+{
+	looked = !at_copy;
+	at_copy = NULL;
+	rival_op();
+}
+
+static void nothing(void)
+{
+}
+
+static void expect_looks(bool looks)
+{
+	while_it_watches(rival_op_after_looks, INDEX_PUT, "after");
+	at_copy = nothing;
+	PUT(&me, k, "before");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_ptr_null(at_spin);
+	ck_assert(looked == looks);
+	check_value(&me, k, "after");
+}
+
+START_TEST(put_that_watches_again_looks_at_the_slot_alone)
+{
+	setup_watch();
+	expect_looks(true);
+	expect_looks(false);
+	expect_looks(false);
+	index_drop_cache(me.ix);
+	check_value(&me, k, "after"); /* it knows the directory again */
+	expect_looks(true);
+	expect_looks(false);
+	teardown();
+}
+END_TEST
+
+static void watch_the_first_of_two(struct index_key *first, struct index_key *second)
+{
+	setup(false);
+	*first = key_at("a", 77);
+	*second = key_at("b", 77);
+	fake_region_grant(&region, me.alloc, 0, 8);
+	fake_region_grant(&region, other.alloc, 0, 8);
+	PUT(&other, *first, "first");
+	PUT(&other, *second, "second");
+	PUT(&me, *first, "mine");
+	me.ix->contend.hot = true;
+	k = *first;
+	expect_looks(true);
+}
+
+/* The slot that it knows is another key's, behind a barrier: of the same fingerprint. */
+START_TEST(put_that_watches_knows_no_slot_from_before_a_barrier)
+{
+	struct index_key first, second;
+	uint64_t *slots, word;
+
+	watch_the_first_of_two(&first, &second);
+	index_drop_cache(me.ix);
+	slots = slots_of(first);
+	word = slots[0];
+	slots[0] = slots[1];
+	slots[1] = word;
+	check_value(&me, first, "after");
+	ck_assert(contend_hot(&me.ix->contend, first.hash));
+	rival_sets(-1, NULL, INDEX_PUT, second, "theirs");
+	at_spin = rival_op;
+	PUT(&me, first, "mine");
+	ck_assert_int_eq(rival.result, 0);
+	check_value(&other, first, "mine");
+	check_value(&other, second, "theirs");
+	teardown();
+}
+END_TEST
+
+/* ... and one that shares a key's line, its hash and what is hot with it is another key. */
+START_TEST(put_that_watches_knows_its_own_keys_slot_alone)
+{
+	struct index_key first, second;
+
+	watch_the_first_of_two(&first, &second);
+	me.ix->contend.hash = second.hash;
+	rival_sets(-1, NULL, INDEX_PUT, first, "theirs");
+	at_spin = rival_op;
+	PUT(&me, second, "mine");
+	at_spin = NULL;
+	check_value(&other, second, "mine");
+	teardown();
+}
+END_TEST
+
+/* A migration has the slot that it knows: it is to be looked for where it is now. */
+START_TEST(put_that_finds_the_slot_it_knows_frozen_leaves_it_so)
+{
+	struct index_op *op = &me.op;
+	uint64_t word;
+
+	setup_watch();
+	expect_looks(true);
+	freeze();
+	word = *slots_of(k);
+	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+	ck_assert(!index_try(me.ix, op));
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	ck_assert_uint_eq(*slots_of(k), word);
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
 START_TEST(put_that_sees_a_delete_stands_before_it)
 {
 	setup_watch();
@@ -433,6 +548,10 @@ static Suite *suite(void)
 	TCase *t = tcase_create("writes");
 
 	tcase_add_test(t, put_that_sees_a_blind_write_stands_before_it);
+	tcase_add_test(t, put_that_watches_again_looks_at_the_slot_alone);
+	tcase_add_test(t, put_that_watches_knows_no_slot_from_before_a_barrier);
+	tcase_add_test(t, put_that_watches_knows_its_own_keys_slot_alone);
+	tcase_add_test(t, put_that_finds_the_slot_it_knows_frozen_leaves_it_so);
 	tcase_add_test(t, put_that_sees_a_delete_stands_before_it);
 	tcase_add_test(t, put_that_sees_a_conditional_write_comes_behind_it);
 	tcase_add_test(t,

@@ -240,17 +240,22 @@ static void bob_takes_all(void)
 	rig_get_all(&bob, RIG_SMALL);
 }
 
-/* What had to be waited for first has taken all the time that there was. */
-START_TEST(others_are_waited_for_though_asked_late)
+static void alice_asks_for_one_of_bobs(void)
 {
-	struct deferred *d;
-
 	rig_get_all(&alice, RIG_SMALL);
 	join(&bob, &rig_local, getpid());
 	bob_takes_all();
 	calm();
 	bob.reclaims = 0;
 	rig_ask(&alice, RIG_LARGE, 1);
+}
+
+/* What had to be waited for first has taken all the time that there was. */
+START_TEST(others_are_waited_for_though_asked_late)
+{
+	struct deferred *d;
+
+	alice_asks_for_one_of_bobs();
 	while (!alice.answered && !bob.reclaims) {
 		TAILQ_FOREACH(d, &c->deferred, link)
 			d->hunt_ns = 0;
@@ -269,12 +274,7 @@ START_TEST(those_asked_last_are_waited_for_once)
 {
 	struct deferred *d;
 
-	rig_get_all(&alice, RIG_SMALL);
-	join(&bob, &rig_local, getpid());
-	bob_takes_all();
-	calm();
-	bob.reclaims = 0;
-	rig_ask(&alice, RIG_LARGE, 1);
+	alice_asks_for_one_of_bobs();
 	WAIT_FOR(bob.reclaims);
 	ck_assert(!alice.answered);
 	c->reclaim_until_ns = clock_now_ns() + 5 * NS_PER_SEC;
