@@ -145,6 +145,7 @@ END_TEST
 /* It was k's all the while, and now it shows another word. */
 static void replace(void)
 {
+	at_copy = at_spin = NULL;
 	memcpy(key_in_block(), k.data, k.len);
 	PUT(&other, k, "theirs");
 }
@@ -157,7 +158,7 @@ START_TEST(put_that_watches_does_not_believe_two_blocks_in_one)
 	me.ix->contend.hot = true;
 	memcpy(key_in_block(), twin.data, twin.len);
 	at_copy = replace; /* at its look, */
-	at_spin = replace; /* ... and while it watches */
+	at_spin = replace; /* ... or while it watches */
 	PUT(&me, twin, "mine");
 	ck_assert_ptr_null(at_copy);
 	check_value(&other, twin, "mine");
