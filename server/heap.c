@@ -21,6 +21,9 @@ struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
 	uint64_t end;    /* ... nor from this one on */
+	uint64_t low, high; /* taken at some time: from the first up, from the last down */
+	void (*spread)(void *arg, uint64_t low, uint64_t high); /* or NULL */
+	void *spread_arg;
 	uint64_t no_run; /* there is no run of so many free pages; 0 unknown */
 	uint8_t *taken;  /* one byte per page; calloc touches none of it */
 	struct run *retired; /* the first n_aging await a barrier's end */
@@ -55,6 +58,24 @@ void heap_free(struct heap *h)
 	free(h);
 }
 
+void heap_watch(struct heap *h, void (*spread)(void *arg, uint64_t low, uint64_t high),
+		void *arg)
+{
+	h->spread = spread;
+	h->spread_arg = arg;
+	spread(arg, h->low, h->high);
+}
+
+static void spread_to(struct heap *h, uint64_t low, uint64_t high)
+{
+	if (low <= h->low && high <= h->high)
+		return;
+	h->low = low > h->low ? low : h->low;
+	h->high = high > h->high ? high : h->high;
+	if (h->spread)
+		h->spread(h->spread_arg, h->low, h->high);
+}
+
 static uint64_t take(struct heap *h, uint64_t n)
 {
 	uint64_t run = 0;
@@ -69,6 +90,7 @@ static uint64_t take(struct heap *h, uint64_t n)
 			continue;
 		memset(&h->taken[i + 1 - n], PAGE_TAKEN, n);
 		h->used += n;
+		spread_to(h, i + 1, 0);
 		return h->first + i + 1 - n;
 	}
 	h->no_run = n;
@@ -83,6 +105,7 @@ static uint64_t take_highest(struct heap *h)
 		return 0;
 	h->taken[--h->end] = PAGE_TAKEN;
 	h->used++;
+	spread_to(h, 0, h->count - h->end);
 	return h->first + h->end;
 }
 

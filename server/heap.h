@@ -18,6 +18,14 @@ struct heap *heap_new(uint64_t first, uint64_t count);
 void heap_free(struct heap *h);
 
 /**
+ * From now on tell spread() when pages are taken beyond all that were before: so many from
+ * the first one up, or from the last one down, are in use, or were. It is told at once what
+ * has been taken up to now.
+ */
+void heap_watch(struct heap *h, void (*spread)(void *arg, uint64_t low, uint64_t high),
+		void *arg);
+
+/**
  * Pages that heap_take() leaves for heap_take_index(): the index must be able
  * to rebuild a subtable when values have taken all memory.
  */

@@ -21,7 +21,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static const char *const hugepages_choices[] = {"never", "auto", "always", NULL};
+static const char *const hugepages_choices[] = {"never", "ahead", "auto",
+						"always", NULL};
 static const char *const transport_choices[] = {"auto", "shm", "rdma", "both",
 						NULL};
 
@@ -57,10 +58,11 @@ static const struct opt opts[] = {
 	 .help = "How long replaced values stay untouched for readers under "
 		 "way."},
 	{.name = "hugepages", .type = OPT_ENUM, .offset = OFF(hugepages),
-	 .metavar = "WHEN", .deflt = "never", .choices = hugepages_choices,
+	 .metavar = "WHEN", .deflt = "ahead", .choices = hugepages_choices,
 	 .flags = OPT_OPTIONAL_ARG, .implied = "auto",
-	 .help = "Use 2 MiB pages: never, auto (if they can be had), always "
-		 "(or fail). They are all taken at the start."},
+	 .help = "Pages of 2 MiB: never, ahead (made shortly before the memory is "
+		 "used), auto (all at the start, if they can be had), always (or "
+		 "fail)."},
 	{.name = "max-sessions", .type = OPT_U64, .offset = OFF(max_sessions),
 	 .metavar = "NUMBER", .deflt = "1024", .min = 1, .max = 100000,
 	 .help = "Clients that may be connected at once."},

@@ -165,6 +165,7 @@ static bool way_fits(const struct way *way, enum region_pages want)
 {
 	switch (want) {
 	case REGION_PAGES_NEVER:
+	case REGION_PAGES_AHEAD:
 		return !way->huge;
 	case REGION_PAGES_AUTO:
 		return way->sealable;

@@ -16,6 +16,7 @@
 
 #include "common/err.h"
 #include "common/util.h"
+#include "ahead.h"
 #include "pages.h"
 
 /*
@@ -164,6 +165,11 @@ static int data_create(struct region *r, const struct region_config *cfg, uint64
 	return 0;
 }
 
+static void on_spread(void *arg, uint64_t low, uint64_t high)
+{
+	ahead_used(arg, low * PAGE_BYTES, high * PAGE_BYTES);
+}
+
 int region_create(const struct region_config *cfg, struct region *r_out)
 {
 	struct region r = {.meta_fd = -1, .data_fd = -1, .meta_ro_fd = -1,
@@ -196,6 +202,10 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 	}
 	memcpy(r.meta, &r.sb, sizeof(r.sb));
 	index_create(&r);
+	if (cfg->pages == REGION_PAGES_AHEAD)
+		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
+	if (r.ahead)
+		heap_watch(r.heap, on_spread, r.ahead);
 	*r_out = r;
 	return 0;
 
@@ -212,6 +222,7 @@ static void close_fd(int fd)
 
 void region_destroy(struct region *r)
 {
+	ahead_free(r->ahead);
 	heap_free(r->heap);
 	if (r->meta)
 		munmap(r->meta, r->sb.meta_bytes);

@@ -15,7 +15,13 @@
 #include "common/layout.h"
 #include "heap.h"
 
-enum region_pages { REGION_PAGES_NEVER, REGION_PAGES_AUTO, REGION_PAGES_ALWAYS };
+/** Of 2 MiB: none; by a thread, as memory comes into use (ahead.h); all, at the start. */
+enum region_pages {
+	REGION_PAGES_NEVER,
+	REGION_PAGES_AHEAD,
+	REGION_PAGES_AUTO,
+	REGION_PAGES_ALWAYS
+};
 
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
@@ -34,6 +40,7 @@ struct region {
 	int meta_ro_fd;       /* handed to every client */
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
+	struct ahead *ahead;  /* or NULL */
 	uint32_t depth;       /* of the directory */
 	uint32_t max_depth;   /* for which there is room */
 	uint32_t last_gen;    /* the newest subtable's generation */

@@ -191,7 +191,7 @@ static void announce(const struct serving *s)
 
 	if (s->plan.socket)
 		uri_of(s->path, uri);
-	if (strncmp(pages, "4 KiB", 5) != 0 || cfg->hugepages)
+	if (cfg->hugepages > REGION_PAGES_AHEAD)
 		log_info("pages: %s", pages);
 	if (cfg->transport != TRANSPORT_AUTO || rdma)
 		log_info("transport: %s", s->plan.why);
@@ -227,6 +227,9 @@ static int open_all(struct serving *s)
 		code = open_socket(s);
 	if (code)
 		return code;
+	/* A device pins all of the memory where it is. */
+	if (s->plan.rdma && rc.pages == REGION_PAGES_AHEAD)
+		rc.pages = REGION_PAGES_NEVER;
 	if (region_create(&rc, &s->region))
 		return EXIT_RUN;
 	s->region_open = true;

@@ -45,6 +45,40 @@ START_TEST(heap_take_gives_runs_and_takes_them_back)
 }
 END_TEST
 
+static uint64_t told, told_low, told_high;
+
+static void note_spread(void *arg, uint64_t low, uint64_t high)
+{
+	ck_assert_ptr_eq(arg, &told);
+	told++;
+	told_low = low;
+	told_high = high;
+}
+
+START_TEST(heap_says_how_far_it_is_in_use)
+{
+	struct heap *h = heap_new(FIRST, 20 + HEAP_RESERVE);
+	uint64_t a = heap_take(h, 4);
+
+	ck_assert_uint_eq(heap_take_index(h), FIRST + 19 + HEAP_RESERVE);
+	heap_watch(h, note_spread, &told);
+	ck_assert_uint_eq(told, 1);
+	ck_assert_uint_eq(told_low, 4);
+	ck_assert_uint_eq(told_high, 1);
+	heap_give(h, a, 4);
+	ck_assert_uint_eq(heap_take(h, 3), a); /* where some have been */
+	ck_assert_uint_eq(told, 1);
+	ck_assert_uint_eq(heap_take(h, 2), a + 3);
+	ck_assert_uint_eq(told, 2);
+	ck_assert_uint_eq(told_low, 5);
+	ck_assert_uint_ne(heap_take_index(h), 0);
+	ck_assert_uint_eq(told, 3);
+	ck_assert_uint_eq(told_low, 5);
+	ck_assert_uint_eq(told_high, 2);
+	heap_free(h);
+}
+END_TEST
+
 START_TEST(heap_take_finds_a_run_that_there_was_none_of)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
@@ -245,6 +279,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("heap");
 
 	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
+	tcase_add_test(t, heap_says_how_far_it_is_in_use);
 	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
 	tcase_add_test(t, heap_take_index_takes_the_highest);
 	tcase_add_test(
