@@ -9,18 +9,32 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
 
 /* In one call, which costs as much for all of them as for one. */
 #define STEP_BYTES (UINT64_C(32) << 20)
-/* So many steps in a row that fail: there are none to be had. */
+/* So many steps in a row that fail for good: there are none to be had. */
 #define FAILURES_MAX 4u
+/* What others had in hand is tried again, after so long, then twice as long, ... */
+#define AGAIN_NS (100 * NS_PER_MS)
+#define AGAIN_MAX 5u
+
+/* Of offsets in the data; empty if from == to. */
+struct range {
+	uint64_t from, to;
+};
 
 struct side {
 	uint64_t used;
-	uint64_t made; /* up to here it has been tried */
+	uint64_t tried; /* up to here, once */
+	/* What is to be tried again, in this round and in the next one: steps, and all between. */
+	struct range again, later;
+	unsigned round;
+	uint64_t round_ns; /* not before */
 };
 
 struct ahead {
@@ -32,54 +46,139 @@ struct ahead {
 	bool running, stop;
 	struct side low, high;
 	unsigned failures;
+	uint64_t again_ns; /* AGAIN_NS, but for tests */
 };
 
 struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
 {
 	struct ahead *a = calloc(1, sizeof(*a));
+	pthread_condattr_t attr;
 
 	if (!a)
 		return NULL;
 	a->data = data;
+	a->again_ns = AGAIN_NS;
 	a->bytes = bytes & ~(HUGEPAGE_BYTES - 1);
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->more, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->more, &attr);
+	pthread_condattr_destroy(&attr);
 	return a;
 }
 
-/* What is to be made of a side, of those bytes that neither side has: 0 if nothing is. */
+/* ---- which memory comes next ------------------------------------------------------------- */
+
+/* How much of a side is to be tried for the first time, of what neither side has. */
 static uint64_t due(const struct ahead *a, const struct side *s)
 {
 	uint64_t ahead = UTIL_MIN(UTIL_MAX(s->used, AHEAD_LEAST), AHEAD_MOST);
 	uint64_t until = util_align_up(s->used + ahead, HUGEPAGE_BYTES);
-	uint64_t left = a->bytes - a->low.made - a->high.made;
+	uint64_t left = a->bytes - a->low.tried - a->high.tried;
 
-	if (until <= s->made)
+	if (until <= s->tried)
 		return 0;
-	return UTIL_MIN(UTIL_MIN(until - s->made, left), STEP_BYTES);
+	return UTIL_MIN(UTIL_MIN(until - s->tried, left), STEP_BYTES);
 }
 
-/* The next step. */
-static uint8_t *choose(struct ahead *a, uint64_t *bytes_out)
+static bool choose_first(struct ahead *a, struct side *s, struct range *step)
 {
-	uint8_t *at;
+	uint64_t bytes = due(a, s);
 
-	*bytes_out = due(a, &a->low);
-	if (*bytes_out) {
-		at = a->data + a->low.made;
-		a->low.made += *bytes_out;
-		return at;
+	step->from = s == &a->low ? s->tried : a->bytes - s->tried - bytes;
+	step->to = step->from + bytes;
+	s->tried += bytes;
+	return bytes > 0;
+}
+
+static bool choose_again(struct side *s, uint64_t now_ns, struct range *step)
+{
+	if (s->again.from == s->again.to || now_ns < s->round_ns)
+		return false;
+	step->from = s->again.from;
+	step->to = UTIL_MIN(s->again.from + STEP_BYTES, s->again.to);
+	s->again.from = step->to;
+	return true;
+}
+
+/* The next step, and whose it is; NULL: nothing is to be done before *wake_ns_out. */
+static struct side *choose(struct ahead *a, struct range *step, uint64_t *wake_ns_out)
+{
+	struct side *const sides[] = {&a->low, &a->high};
+	uint64_t now_ns = clock_now_ns();
+
+	*wake_ns_out = UINT64_MAX;
+	for (size_t i = 0; i < ARRAY_SIZE(sides); i++)
+		if (choose_first(a, sides[i], step))
+			return sides[i];
+	for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
+		struct side *s = sides[i];
+
+		if (choose_again(s, now_ns, step))
+			return s;
+		if (s->again.from != s->again.to)
+			*wake_ns_out = UTIL_MIN(*wake_ns_out, s->round_ns);
 	}
-	*bytes_out = due(a, &a->high);
-	a->high.made += *bytes_out;
-	return a->data + a->bytes - a->high.made;
+	return NULL;
 }
 
-/* Not for good if others had some of the pages in hand just then. */
-static bool make(uint8_t *at, uint64_t bytes)
+/* ---- how it went ------------------------------------------------------------------------- */
+
+static void add(struct range *r, const struct range *step)
 {
-	return hugepage_collapse(at, bytes) ||
-	       (errno == EAGAIN && hugepage_collapse(at, bytes));
+	if (r->from == r->to) {
+		*r = *step;
+		return;
+	}
+	r->from = UTIL_MIN(r->from, step->from);
+	r->to = UTIL_MAX(r->to, step->to);
+}
+
+/* Is there to be another round? */
+static void next_round(const struct ahead *a, struct side *s)
+{
+	if (s->again.from != s->again.to || s->later.from == s->later.to)
+		return;
+	if (s->round < AGAIN_MAX) {
+		s->again = s->later;
+		s->round_ns = clock_now_ns() + (a->again_ns << s->round++);
+	}
+	s->later = (struct range){0, 0};
+}
+
+static void note(struct ahead *a, struct side *s, const struct range *step, bool first,
+		 int err)
+{
+	if (err == EAGAIN) {
+		add(&s->later, step);
+		if (first)
+			s->round = 0;
+	}
+	a->failures = err && err != EAGAIN ? a->failures + 1 : 0;
+	next_round(a, s);
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void wait_until(struct ahead *a, uint64_t ns)
+{
+	struct timespec ts = {(time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC)};
+
+	if (ns == UINT64_MAX)
+		pthread_cond_wait(&a->more, &a->lock);
+	else
+		pthread_cond_timedwait(&a->more, &a->lock, &ts);
+}
+
+static int make(struct ahead *a, const struct range *step)
+{
+	int err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
+
+	if (err)
+		log_debug("pages: not all huge of %llu MiB at %llu: %s",
+			  (unsigned long long)((step->to - step->from) >> 20),
+			  (unsigned long long)(step->from >> 20), strerror(err));
+	return err;
 }
 
 static void *ahead_main(void *arg)
@@ -88,21 +187,20 @@ static void *ahead_main(void *arg)
 
 	pthread_mutex_lock(&a->lock);
 	while (!a->stop && a->failures < FAILURES_MAX) {
-		uint64_t bytes;
-		uint8_t *at = choose(a, &bytes);
-		bool made;
+		uint64_t tried = a->low.tried + a->high.tried, wake_ns;
+		struct range step;
+		struct side *s = choose(a, &step, &wake_ns);
+		bool first = a->low.tried + a->high.tried != tried;
+		int err;
 
-		if (!bytes) {
-			pthread_cond_wait(&a->more, &a->lock);
+		if (!s) {
+			wait_until(a, wake_ns);
 			continue;
 		}
 		pthread_mutex_unlock(&a->lock);
-		made = make(at, bytes);
-		if (!made)
-			log_debug("pages: no huge ones for %llu MiB: %s",
-				  (unsigned long long)(bytes >> 20), strerror(errno));
+		err = make(a, &step);
 		pthread_mutex_lock(&a->lock);
-		a->failures = made ? 0 : a->failures + 1;
+		note(a, s, &step, first, err);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return NULL;

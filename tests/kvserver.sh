@@ -198,6 +198,29 @@ start_server huge -m 64 --hugepages
 kill "$server"
 grep -q 'cannot be sealed' "$dir/huge.log" && fail "--hugepages took memory that any client can cut short"
 
+# Without being asked, as memory comes into use, if this kernel does so at all.
+# shmem_huge: KiB that the server has mapped as huge pages.
+shmem_huge() {
+	awk '/ShmemPmdMapped/ { n += $2 } END { print n + 0 }' "/proc/$server/smaps"
+}
+if grep -Eq 'pages: 2 MiB, transparent(;|$)' "$dir/huge.log"; then
+	start_server ahead -m 64
+	[ "$(shmem_huge)" -eq 0 ] || fail "huge pages before there is anything to put there"
+	expect 0 kvcli put key value
+	for _ in $(seq 100); do
+		[ "$(shmem_huge)" -ge 4096 ] && break
+		sleep 0.1
+	done
+	[ "$(shmem_huge)" -ge 4096 ] || fail "a server that was not told to makes no huge pages"
+	expect 0 kvcli get key && prints 'value\n'
+	kill "$server"
+	start_server small -m 64 --hugepages=never
+	expect 0 kvcli put key value
+	sleep 0.3
+	[ "$(shmem_huge)" -eq 0 ] || fail "--hugepages=never makes huge pages"
+	kill "$server"
+fi
+
 # ---- modes, places
 start_server mode -m 8 --socket-mode 0666
 [ "$(stat -c %a "$dir/mode")" = 666 ] || fail "--socket-mode 0666"

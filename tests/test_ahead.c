@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/atomic.h"
+#include "common/clock.h"
 #include "common/util.h"
 #include "test_main.h"
 
@@ -49,6 +50,7 @@ static void setup(uint64_t bytes)
 	calls = to_fail = outside = 0;
 	a = ahead_new(data, bytes);
 	ck_assert_ptr_nonnull(a);
+	a->again_ns = NS_PER_MS;
 }
 
 /* It has nothing to do, and has not been told to stop. */
@@ -58,7 +60,9 @@ static bool is_idle(void)
 
 	pthread_mutex_lock(&a->lock);
 	idle = !a->running || a->failures >= FAILURES_MAX ||
-	       (!due(a, &a->low) && !due(a, &a->high));
+	       (!due(a, &a->low) && !due(a, &a->high) &&
+		a->low.again.from == a->low.again.to &&
+		a->high.again.from == a->high.again.to);
 	pthread_mutex_unlock(&a->lock);
 	return idle;
 }
@@ -147,16 +151,50 @@ START_TEST(what_is_less_than_a_huge_page_is_left_alone)
 }
 END_TEST
 
-/* Others had a page in hand: once more. There are none now: later ones are tried. */
-START_TEST(who_fails_goes_on)
+static void wait_for_calls(uint32_t n)
+{
+	for (unsigned i = 0; i < 5000 && atom_load_relaxed(&calls) < n; i++)
+		usleep(1000);
+	ck_assert_uint_eq(atom_load_relaxed(&calls), n);
+}
+
+/* Others had a page in hand: later, when all else is done, and no more often than that. */
+START_TEST(what_others_have_in_hand_is_tried_again)
 {
 	setup(TOTAL);
-	to_fail = 1;
+	to_fail = 2;
+	fail_errno = EAGAIN;
+	ahead_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
+	wait_for_calls(6);
+	settle();
+	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++)
+		ck_assert_uint_eq(made[i], i < 32 ? 2 : i < 40 || i == 149);
+	ck_assert_uint_eq(outside, 0);
+}
+END_TEST
+
+/* ... nor for ever; what comes into use later is tried as often. */
+START_TEST(what_is_never_let_go_of_is_left)
+{
+	setup(TOTAL);
+	to_fail = UINT32_MAX;
 	fail_errno = EAGAIN;
 	ahead_used(a, 1, 0);
+	wait_for_calls(2 * (1 + AGAIN_MAX));
+	usleep(3000 << AGAIN_MAX);
+	ck_assert_uint_eq(atom_load_relaxed(&calls), 2 * (1 + AGAIN_MAX));
+	ahead_used(a, 3 * MIB, 0);
+	wait_for_calls(2 * (1 + AGAIN_MAX) + 1 + AGAIN_MAX);
 	settle();
-	ck_assert_uint_eq(made[0], 2);
-	ck_assert_uint_eq(made[TOTAL / HUGEPAGE_BYTES - 1], 1);
+	ck_assert_uint_eq(made[0], 1 + AGAIN_MAX);
+	ck_assert_uint_eq(made[2], 1 + AGAIN_MAX);
+	ck_assert_uint_eq(made[TOTAL / HUGEPAGE_BYTES - 1], 1 + AGAIN_MAX);
+}
+END_TEST
+
+/* There are none now: later ones are tried. */
+START_TEST(who_fails_goes_on)
+{
 	setup(TOTAL);
 	to_fail = 1;
 	fail_errno = ENOMEM;
@@ -187,6 +225,8 @@ static Suite *suite(void)
 	tcase_add_test(t, each_is_made_once);
 	tcase_add_test(t, both_ends_meet);
 	tcase_add_test(t, what_is_less_than_a_huge_page_is_left_alone);
+	tcase_add_test(t, what_others_have_in_hand_is_tried_again);
+	tcase_add_test(t, what_is_never_let_go_of_is_left);
 	tcase_add_test(t, who_fails_goes_on);
 	tcase_add_test(t, who_always_fails_gives_up);
 	suite_add_tcase(s, t);
