@@ -192,16 +192,12 @@ struct gate *session_gate(struct session *s)
 /* Wait on the condition; the lock is held. */
 static void cond_wait_until(struct session *s, uint64_t until_ns)
 {
-	uint64_t now = clock_now_ns(), ns;
+	uint64_t now = clock_now_ns();
 	struct timespec ts;
 
 	if (until_ns <= now)
 		return;
-	ns = UTIL_MIN(until_ns - now, WAIT_SLICE_NS);
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ns += (uint64_t)ts.tv_nsec;
-	ts.tv_sec += (time_t)(ns / NS_PER_SEC);
-	ts.tv_nsec = (long)(ns % NS_PER_SEC);
+	ts = clock_after_ns(UTIL_MIN(until_ns - now, WAIT_SLICE_NS));
 	pthread_cond_timedwait(&s->cond, &s->lock, &ts);
 }
 

@@ -22,6 +22,22 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+/**
+ * `ns` from now, for pthread_cond_timedwait() of a condition whose clock is CLOCK_MONOTONIC:
+ * there is none with that of clock_now_ns(). It stands still while the machine sleeps, so
+ * look at the time again after some seconds.
+ */
+static inline struct timespec clock_after_ns(uint64_t ns)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ns += (uint64_t)ts.tv_nsec;
+	ts.tv_sec += (time_t)(ns / NS_PER_SEC);
+	ts.tv_nsec = (long)(ns % NS_PER_SEC);
+	return ts;
+}
+
 /** Sleep about `ns` (interrupted sleeps return early). */
 static inline void clock_sleep_ns(uint64_t ns)
 {

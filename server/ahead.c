@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -17,36 +16,37 @@
 
 /* In one call, which costs as much for all of them as for one. */
 #define STEP_BYTES (UINT64_C(32) << 20)
-/* So many steps in a row that fail for good: there are none to be had. */
-#define FAILURES_MAX 4u
-/* What others had in hand is tried again, after so long, then twice as long, ... */
+/* Between two rounds of what failed: the first one comes soon, later ones if nothing helps. */
 #define AGAIN_NS (100 * NS_PER_MS)
-#define AGAIN_MAX 5u
+#define AGAIN_NS_MAX (60 * NS_PER_SEC)
 
-/* Of offsets in the data; empty if from == to. */
-struct range {
-	uint64_t from, to;
-};
-
+/* One end of the data. */
 struct side {
 	uint64_t used;
-	uint64_t tried; /* up to here, once */
-	/* What is to be tried again, in this round and in the next one: steps, and all between. */
-	struct range again, later;
-	unsigned round;
-	uint64_t round_ns; /* not before */
+	uint64_t tried; /* up to here each page was asked for once */
+	bool filling;   /* up to the whole lead, in steps */
+};
+
+/* What is asked for in one call: offsets in the data. */
+struct step {
+	uint64_t from, to;
+	bool first; /* for the first time */
 };
 
 struct ahead {
 	uint8_t *data;
 	uint64_t bytes; /* of whole huge pages */
+	uint64_t again_ns, again_ns_max; /* as above, but for tests */
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t more;
 	pthread_t thread;
-	bool running, stop;
+	bool running, stop, useless;
 	struct side low, high;
-	unsigned failures;
-	uint64_t again_ns; /* AGAIN_NS, but for tests */
+	uint8_t *again; /* of each page: is it to be tried again? */
+	uint64_t n_again;
+	uint64_t round_at; /* where this round has come to; 0: it begins at round_ns */
+	uint64_t round_ns, wait_ns;
+	bool helped; /* something has been made in this round */
 };
 
 struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
@@ -57,8 +57,14 @@ struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
 	if (!a)
 		return NULL;
 	a->data = data;
-	a->again_ns = AGAIN_NS;
 	a->bytes = bytes & ~(HUGEPAGE_BYTES - 1);
+	a->again = calloc(bytes / HUGEPAGE_BYTES + 1, 1);
+	if (!a->again) {
+		free(a);
+		return NULL;
+	}
+	a->again_ns = AGAIN_NS;
+	a->again_ns_max = AGAIN_NS_MAX;
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -67,140 +73,145 @@ struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
 	return a;
 }
 
-/* ---- which memory comes next ------------------------------------------------------------- */
+/* ---- for the first time ------------------------------------------------------------------ */
 
-/* How much of a side is to be tried for the first time, of what neither side has. */
+/* How much of a side is to be asked for, of what neither side has; if it is worth a call. */
 static uint64_t due(const struct ahead *a, const struct side *s)
 {
 	uint64_t ahead = UTIL_MIN(UTIL_MAX(s->used, AHEAD_LEAST), AHEAD_MOST);
 	uint64_t until = util_align_up(s->used + ahead, HUGEPAGE_BYTES);
 	uint64_t left = a->bytes - a->low.tried - a->high.tried;
 
-	if (until <= s->tried)
+	if (s->tried >= (s->filling ? until : s->used + ahead / 2))
 		return 0;
 	return UTIL_MIN(UTIL_MIN(until - s->tried, left), STEP_BYTES);
 }
 
-static bool choose_first(struct ahead *a, struct side *s, struct range *step)
+static bool choose_first(struct ahead *a, struct side *s, struct step *step)
 {
 	uint64_t bytes = due(a, s);
 
 	step->from = s == &a->low ? s->tried : a->bytes - s->tried - bytes;
 	step->to = step->from + bytes;
+	step->first = true;
 	s->tried += bytes;
-	return bytes > 0;
+	s->filling = bytes > 0;
+	return s->filling;
 }
 
-static bool choose_again(struct side *s, uint64_t now_ns, struct range *step)
+/* ---- again ------------------------------------------------------------------------------- */
+
+static void mark(struct ahead *a, const struct step *step, bool again)
 {
-	if (s->again.from == s->again.to || now_ns < s->round_ns)
-		return false;
-	step->from = s->again.from;
-	step->to = UTIL_MIN(s->again.from + STEP_BYTES, s->again.to);
-	s->again.from = step->to;
-	return true;
-}
-
-/* The next step, and whose it is; NULL: nothing is to be done before *wake_ns_out. */
-static struct side *choose(struct ahead *a, struct range *step, uint64_t *wake_ns_out)
-{
-	struct side *const sides[] = {&a->low, &a->high};
-	uint64_t now_ns = clock_now_ns();
-
-	*wake_ns_out = UINT64_MAX;
-	for (size_t i = 0; i < ARRAY_SIZE(sides); i++)
-		if (choose_first(a, sides[i], step))
-			return sides[i];
-	for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
-		struct side *s = sides[i];
-
-		if (choose_again(s, now_ns, step))
-			return s;
-		if (s->again.from != s->again.to)
-			*wake_ns_out = UTIL_MIN(*wake_ns_out, s->round_ns);
+	for (uint64_t i = step->from / HUGEPAGE_BYTES; i < step->to / HUGEPAGE_BYTES; i++) {
+		a->n_again += again;
+		a->n_again -= a->again[i];
+		a->again[i] = again;
 	}
-	return NULL;
+}
+
+static void round_ends(struct ahead *a)
+{
+	a->wait_ns = a->helped ? a->again_ns : UTIL_MIN(2 * a->wait_ns, a->again_ns_max);
+	a->round_ns = clock_now_ns() + a->wait_ns;
+	a->round_at = 0;
+	a->helped = false;
+}
+
+/* The next pages of this round, neighbours as far as one call goes. */
+static bool choose_again(struct ahead *a, struct step *step)
+{
+	uint64_t i = a->round_at / HUGEPAGE_BYTES, n = a->bytes / HUGEPAGE_BYTES;
+
+	if (!a->n_again || (!a->round_at && clock_now_ns() < a->round_ns))
+		return false;
+	while (i < n && !a->again[i])
+		i++;
+	*step = (struct step){i * HUGEPAGE_BYTES, i * HUGEPAGE_BYTES, false};
+	while (i < n && a->again[i] && step->to - step->from < STEP_BYTES) {
+		step->to += HUGEPAGE_BYTES;
+		i++;
+	}
+	a->round_at = step->to;
+	if (step->from == step->to)
+		round_ends(a);
+	return step->from < step->to;
 }
 
 /* ---- how it went ------------------------------------------------------------------------- */
 
-static void add(struct range *r, const struct range *step)
+/* Others have some of it in hand; there is no such memory, or none that we may have. */
+static bool may_pass(int err)
 {
-	if (r->from == r->to) {
-		*r = *step;
-		return;
-	}
-	r->from = UTIL_MIN(r->from, step->from);
-	r->to = UTIL_MAX(r->to, step->to);
+	return err == EAGAIN || err == ENOMEM || err == EBUSY;
 }
 
-/* Is there to be another round? */
-static void next_round(const struct ahead *a, struct side *s)
+static void note(struct ahead *a, const struct step *step, int err)
 {
-	if (s->again.from != s->again.to || s->later.from == s->later.to)
-		return;
-	if (s->round < AGAIN_MAX) {
-		s->again = s->later;
-		s->round_ns = clock_now_ns() + (a->again_ns << s->round++);
+	a->useless = err && !may_pass(err);
+	mark(a, step, err != 0);
+	if (!err) {
+		a->helped = a->helped || !step->first;
+	} else if (step->first && !a->round_at) {
+		a->wait_ns = a->again_ns;
+		a->round_ns = clock_now_ns() + a->wait_ns;
+	} else if (!step->first && err != EAGAIN) {
+		round_ends(a); /* the others will not have more luck */
 	}
-	s->later = (struct range){0, 0};
-}
-
-static void note(struct ahead *a, struct side *s, const struct range *step, bool first,
-		 int err)
-{
-	if (err == EAGAIN) {
-		add(&s->later, step);
-		if (first)
-			s->round = 0;
-	}
-	a->failures = err && err != EAGAIN ? a->failures + 1 : 0;
-	next_round(a, s);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void wait_until(struct ahead *a, uint64_t ns)
-{
-	struct timespec ts = {(time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC)};
-
-	if (ns == UINT64_MAX)
-		pthread_cond_wait(&a->more, &a->lock);
-	else
-		pthread_cond_timedwait(&a->more, &a->lock, &ts);
-}
-
-static int make(struct ahead *a, const struct range *step)
+static int make(const struct ahead *a, const struct step *step)
 {
 	int err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
 
-	if (err)
-		log_debug("pages: not all huge of %llu MiB at %llu: %s",
+	if (err && !may_pass(err))
+		log_info("pages: the kernel makes none of 2 MiB: %s", strerror(err));
+	else if (err)
+		log_debug("pages: not all of %llu MiB at %llu are huge: %s",
 			  (unsigned long long)((step->to - step->from) >> 20),
 			  (unsigned long long)(step->from >> 20), strerror(err));
 	return err;
 }
 
+static bool choose(struct ahead *a, struct step *step)
+{
+	return choose_first(a, &a->low, step) || choose_first(a, &a->high, step) ||
+	       choose_again(a, step);
+}
+
+/* Until there is news, or for a second, or the next round begins. */
+static void wait_for_more(struct ahead *a)
+{
+	uint64_t now_ns = clock_now_ns();
+	struct timespec ts;
+
+	if (!a->n_again) {
+		pthread_cond_wait(&a->more, &a->lock);
+	} else if (a->round_ns > now_ns) {
+		ts = clock_after_ns(UTIL_MIN(a->round_ns - now_ns, NS_PER_SEC));
+		pthread_cond_timedwait(&a->more, &a->lock, &ts);
+	}
+}
+
 static void *ahead_main(void *arg)
 {
 	struct ahead *a = arg;
+	struct step step;
 
 	pthread_mutex_lock(&a->lock);
-	while (!a->stop && a->failures < FAILURES_MAX) {
-		uint64_t tried = a->low.tried + a->high.tried, wake_ns;
-		struct range step;
-		struct side *s = choose(a, &step, &wake_ns);
-		bool first = a->low.tried + a->high.tried != tried;
+	while (!a->stop && !a->useless) {
 		int err;
 
-		if (!s) {
-			wait_until(a, wake_ns);
+		if (!choose(a, &step)) {
+			wait_for_more(a);
 			continue;
 		}
 		pthread_mutex_unlock(&a->lock);
 		err = make(a, &step);
 		pthread_mutex_lock(&a->lock);
-		note(a, s, &step, first, err);
+		note(a, &step, err);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return NULL;
@@ -243,5 +254,6 @@ void ahead_free(struct ahead *a)
 		pthread_join(a->thread, NULL);
 	pthread_cond_destroy(&a->more);
 	pthread_mutex_destroy(&a->lock);
+	free(a->again);
 	free(a);
 }

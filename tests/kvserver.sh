@@ -198,12 +198,14 @@ start_server huge -m 64 --hugepages
 kill "$server"
 grep -q 'cannot be sealed' "$dir/huge.log" && fail "--hugepages took memory that any client can cut short"
 
-# Without being asked, as memory comes into use, if this kernel does so at all.
+# Without being asked, as memory comes into use, if this kernel does so at all, and not for
+# whoever touches memory.
 # shmem_huge: KiB that the server has mapped as huge pages.
 shmem_huge() {
 	awk '/ShmemPmdMapped/ { n += $2 } END { print n + 0 }' "/proc/$server/smaps"
 }
-if grep -Eq 'pages: 2 MiB, transparent(;|$)' "$dir/huge.log"; then
+if grep -Eq 'pages: 2 MiB, transparent(;|$)' "$dir/huge.log" &&
+	grep -Eq '\[(never|advise)\]' /sys/kernel/mm/transparent_hugepage/shmem_enabled; then
 	start_server ahead -m 64
 	[ "$(shmem_huge)" -eq 0 ] || fail "huge pages before there is anything to put there"
 	expect 0 kvcli put key value

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/atomic.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "test_main.h"
@@ -24,33 +23,53 @@ static bool collapse(void *at, uint64_t bytes);
 static struct ahead *a;
 static uint8_t *const data = (uint8_t *)(uintptr_t)(64 * MIB); /* nobody looks there */
 
-/* What the thread has asked the kernel for; calls that fail, with this errno. */
-static uint8_t made[TOTAL / HUGEPAGE_BYTES];
-static uint32_t calls, to_fail, fail_errno, outside;
+/* What the thread has asked the kernel for, and what it was told; errno 0: as told. */
+#define CALLS_MAX 1000u
+static struct call {
+	uint64_t from, to, at_ns;
+} call[CALLS_MAX];
+static uint32_t calls; /* atomic */
+static int (*kernel)(const struct call *c, uint32_t nth);
 
 static bool collapse(void *at, uint64_t bytes)
 {
 	uint64_t off = (uint64_t)((uint8_t *)at - data);
+	uint32_t n = __atomic_load_n(&calls, __ATOMIC_RELAXED);
 
-	if (off % HUGEPAGE_BYTES || bytes % HUGEPAGE_BYTES || !bytes || off + bytes > TOTAL)
-		atom_store_relaxed(&outside, 1);
-	for (uint64_t i = off; i < off + bytes; i += HUGEPAGE_BYTES)
-		made[i / HUGEPAGE_BYTES]++;
-	atom_store_relaxed(&calls, calls + 1);
-	if (!to_fail)
-		return true;
-	to_fail--;
-	errno = (int)fail_errno;
-	return false;
+	call[n] = (struct call){off, off + bytes, clock_now_ns()};
+	errno = kernel(&call[n], n);
+	if (n + 1 < CALLS_MAX)
+		__atomic_store_n(&calls, n + 1, __ATOMIC_RELEASE);
+	return errno == 0;
 }
 
-static void setup(uint64_t bytes)
+static int makes_all(const struct call *c, uint32_t nth)
 {
-	memset(made, 0, sizeof(made));
-	calls = to_fail = outside = 0;
+	(void)c;
+	(void)nth;
+	return 0;
+}
+
+static void setup(uint64_t bytes, int (*how)(const struct call *c, uint32_t nth))
+{
+	calls = 0;
+	kernel = how;
 	a = ahead_new(data, bytes);
 	ck_assert_ptr_nonnull(a);
-	a->again_ns = NS_PER_MS;
+	a->again_ns = 5 * NS_PER_MS;
+	a->again_ns_max = 40 * NS_PER_MS;
+}
+
+static uint32_t calls_now(void)
+{
+	return __atomic_load_n(&calls, __ATOMIC_ACQUIRE);
+}
+
+static void wait_for_calls(uint32_t n)
+{
+	for (unsigned i = 0; i < 10000 && calls_now() < n; i++)
+		usleep(1000);
+	ck_assert_uint_ge(calls_now(), n);
 }
 
 /* It has nothing to do, and has not been told to stop. */
@@ -59,41 +78,61 @@ static bool is_idle(void)
 	bool idle;
 
 	pthread_mutex_lock(&a->lock);
-	idle = !a->running || a->failures >= FAILURES_MAX ||
-	       (!due(a, &a->low) && !due(a, &a->high) &&
-		a->low.again.from == a->low.again.to &&
-		a->high.again.from == a->high.again.to);
+	idle = !a->running || a->useless ||
+	       (!due(a, &a->low) && !due(a, &a->high) && !a->n_again);
 	pthread_mutex_unlock(&a->lock);
 	return idle;
 }
 
+static uint64_t low_tried(void)
+{
+	uint64_t tried;
+
+	pthread_mutex_lock(&a->lock);
+	tried = a->low.tried;
+	pthread_mutex_unlock(&a->lock);
+	return tried;
+}
+
 static void settle(void)
 {
-	for (unsigned i = 0; i < 5000 && !is_idle(); i++)
+	for (unsigned i = 0; i < 10000 && !is_idle(); i++)
 		usleep(1000);
 	ck_assert(is_idle());
 	ahead_free(a); /* what it is just doing is over then */
 }
 
+static unsigned times(uint64_t page)
+{
+	uint64_t from = page * HUGEPAGE_BYTES;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < calls; i++)
+		n += call[i].from <= from && from < call[i].to;
+	return n;
+}
+
 /* Each of the first `low` and of the last `high` MiB once, and nothing else. */
 static void check_made(uint64_t low, uint64_t high, uint64_t of)
 {
-	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++) {
-		bool is = i * 2 < low || (i * 2 >= of - high && i * 2 < of);
-
-		ck_assert_msg(made[i] == is, "at %u MiB: %u times", (unsigned)i * 2,
-			      made[i]);
+	for (uint64_t i = 0; i * 2 < of; i++)
+		ck_assert_msg(times(i) == (i * 2 < low || i * 2 >= of - high),
+			      "at %u MiB: %u times", (unsigned)i * 2, times(i));
+	for (uint32_t i = 0; i < calls; i++) {
+		ck_assert_uint_eq(call[i].from % HUGEPAGE_BYTES, 0);
+		ck_assert_uint_eq(call[i].to % HUGEPAGE_BYTES, 0);
+		ck_assert_uint_lt(call[i].from, call[i].to);
+		ck_assert_uint_le(call[i].to, of * MIB);
 	}
-	ck_assert_uint_eq(outside, 0);
 }
 
 START_TEST(nothing_is_made_before_there_are_values)
 {
-	setup(TOTAL);
+	setup(TOTAL, makes_all);
 	ahead_used(a, 0, 32768);
 	ck_assert(!a->running);
 	settle();
-	check_made(0, 0, 300);
+	ck_assert_uint_eq(calls, 0);
 }
 END_TEST
 
@@ -109,7 +148,7 @@ START_TEST(as_much_is_made_ahead_as_is_in_use)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		setup(TOTAL);
+		setup(TOTAL, makes_all);
 		ahead_used(a, cases[i].low, cases[i].high);
 		settle();
 		check_made(cases[i].made_low, cases[i].made_high, 300);
@@ -117,24 +156,34 @@ START_TEST(as_much_is_made_ahead_as_is_in_use)
 }
 END_TEST
 
-/* Use grows, in steps, and also while the thread is at work; less is no news. */
-START_TEST(each_is_made_once)
+/* Use grows page by page, and less of it is no news: few calls, each page once. */
+START_TEST(it_begins_when_half_of_the_lead_is_left)
 {
-	setup(TOTAL);
-	for (uint64_t mib = 1; mib <= 40; mib++) {
-		ahead_used(a, mib * MIB, mib * MIB / 10);
-		ahead_used(a, MIB, 0);
-		if (mib % 8 == 0)
-			usleep(2000);
+	uint64_t used = 0, tried = 0;
+
+	setup(TOTAL, makes_all);
+	while (used < 200 * MIB) {
+		uint64_t lead = UTIL_MIN(UTIL_MAX(used, AHEAD_LEAST), AHEAD_MOST);
+
+		ahead_used(a, used += 65536, 0);
+		ahead_used(a, 1, 0);
+		if (used % MIB == 0) {
+			for (unsigned i = 0; i < 10000 && !is_idle(); i++)
+				usleep(100);
+			tried = low_tried();
+			ck_assert_uint_ge(tried, used + lead / 2);
+		}
 	}
 	settle();
-	check_made(80, 8, 300);
+	check_made(tried / MIB, 2, 300);
+	/* A third more each time, and 32 MiB in the end; not a page at a time, which is 130. */
+	ck_assert_uint_le(calls, 24);
 }
 END_TEST
 
 START_TEST(both_ends_meet)
 {
-	setup(101 * MIB);
+	setup(101 * MIB, makes_all);
 	ahead_used(a, 40 * MIB, 30 * MIB);
 	ahead_used(a, 101 * MIB, 101 * MIB);
 	settle();
@@ -144,74 +193,121 @@ END_TEST
 
 START_TEST(what_is_less_than_a_huge_page_is_left_alone)
 {
-	setup(2 * MIB - 4096);
+	setup(2 * MIB - 4096, makes_all);
 	ahead_used(a, MIB, MIB);
 	settle();
 	ck_assert_uint_eq(calls, 0);
 }
 END_TEST
 
-static void wait_for_calls(uint32_t n)
+/* Others have something in hand, in the first and the third of 32 MiB; once. It takes a while. */
+static int some_in_hand(const struct call *c, uint32_t nth)
 {
-	for (unsigned i = 0; i < 5000 && atom_load_relaxed(&calls) < n; i++)
-		usleep(1000);
-	ck_assert_uint_eq(atom_load_relaxed(&calls), n);
+	usleep(3000);
+	return nth < 6 && (c->from == 0 || c->from == 64 * MIB) ? EAGAIN : 0;
 }
 
-/* Others had a page in hand: later, when all else is done, and no more often than that. */
-START_TEST(what_others_have_in_hand_is_tried_again)
+START_TEST(what_others_have_in_hand_is_tried_when_all_else_is_done)
 {
-	setup(TOTAL);
-	to_fail = 2;
-	fail_errno = EAGAIN;
-	ahead_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
-	wait_for_calls(6);
+	uint64_t least;
+
+	setup(TOTAL, some_in_hand);
+	least = a->again_ns;
+	ahead_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
 	settle();
+	ck_assert_uint_eq(calls, 9);
 	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++)
-		ck_assert_uint_eq(made[i], i < 32 ? 2 : i < 40 || i == 149);
-	ck_assert_uint_eq(outside, 0);
+		ck_assert_uint_eq(times(i), i < 16 || (i >= 32 && i < 48) ? 2 : i < 82 || i == 149);
+	ck_assert_uint_eq(call[7].from, 0);
+	ck_assert_uint_eq(call[8].from, 64 * MIB);
+	ck_assert_uint_ge(call[7].at_ns, call[6].at_ns + least / 2);
 }
 END_TEST
 
-/* ... nor for ever; what comes into use later is tried as often. */
-START_TEST(what_is_never_let_go_of_is_left)
+/* Neighbours are asked for in one call. */
+static int first_in_hand(const struct call *c, uint32_t nth)
 {
-	setup(TOTAL);
-	to_fail = UINT32_MAX;
-	fail_errno = EAGAIN;
-	ahead_used(a, 1, 0);
-	wait_for_calls(2 * (1 + AGAIN_MAX));
-	usleep(3000 << AGAIN_MAX);
-	ck_assert_uint_eq(atom_load_relaxed(&calls), 2 * (1 + AGAIN_MAX));
-	ahead_used(a, 3 * MIB, 0);
-	wait_for_calls(2 * (1 + AGAIN_MAX) + 1 + AGAIN_MAX);
+	(void)c;
+	return nth < 2 ? EAGAIN : 0;
+}
+
+START_TEST(neighbours_are_tried_again_together)
+{
+	setup(TOTAL, first_in_hand);
+	ahead_used(a, 1, 0); /* 4 MiB; and 2 from the end */
+	wait_for_calls(2);
 	settle();
-	ck_assert_uint_eq(made[0], 1 + AGAIN_MAX);
-	ck_assert_uint_eq(made[2], 1 + AGAIN_MAX);
-	ck_assert_uint_eq(made[TOTAL / HUGEPAGE_BYTES - 1], 1 + AGAIN_MAX);
+	ck_assert_uint_eq(calls, 4);
+	ck_assert_uint_eq(call[2].to - call[2].from, 4 * MIB);
+	ck_assert_uint_eq(call[3].to - call[3].from, 2 * MIB);
 }
 END_TEST
 
-/* There are none now: later ones are tried. */
-START_TEST(who_fails_goes_on)
+static int first_is_pinned(const struct call *c, uint32_t nth)
 {
-	setup(TOTAL);
-	to_fail = 1;
-	fail_errno = ENOMEM;
+	(void)nth;
+	return c->from == 0 ? EAGAIN : 0;
+}
+
+/* ... less and less often, and what comes into use meanwhile is no reason to do it all again. */
+START_TEST(what_is_never_let_go_of_is_asked_for_seldom)
+{
+	uint64_t gap;
+
+	setup(TOTAL, first_is_pinned);
 	ahead_used(a, 1, 0);
-	settle();
-	check_made(4, 2, 300);
+	wait_for_calls(8); /* the two, and six rounds: 5, 10, 20, 40, 40 and 40 ms */
+	for (uint32_t i = 3; i < 8; i++) {
+		gap = call[i].at_ns - call[i - 1].at_ns;
+		ck_assert_uint_ge(gap, UTIL_MIN(a->again_ns << (i - 2), a->again_ns_max));
+		ck_assert_uint_eq(call[i].from, 0);
+		ck_assert_uint_eq(call[i].to, 4 * MIB);
+	}
+	ahead_used(a, 100 * MIB, 0);
+	for (unsigned i = 0; i < 10000 && low_tried() < 164 * MIB; i++)
+		usleep(1000);
+	usleep(100000);
+	ahead_free(a);
+	for (uint64_t i = 2; i < 82; i++)
+		ck_assert_uint_eq(times(i), 1);
 }
 END_TEST
 
-START_TEST(who_always_fails_gives_up)
+static int none_for_a_while(const struct call *c, uint32_t nth)
 {
-	setup(TOTAL);
-	to_fail = UINT32_MAX;
-	fail_errno = EINVAL;
+	(void)c;
+	return nth < 6 ? ENOMEM : 0;
+}
+
+/* The kernel has no memory of that size: one call a round, and all of it when it has. */
+START_TEST(memory_that_is_short_is_waited_for)
+{
+	setup(TOTAL, none_for_a_while);
+	ahead_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
+	settle();
+	ck_assert_uint_eq(calls, 6 + 4);
+	for (uint32_t i = 4; i < 7; i++)
+		ck_assert_uint_eq(call[i].from, 0);
+	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++)
+		ck_assert_uint_eq(times(i) >= 2, i < 40 || i == 149);
+}
+END_TEST
+
+static int makes_none(const struct call *c, uint32_t nth)
+{
+	(void)c;
+	(void)nth;
+	return EINVAL;
+}
+
+START_TEST(a_kernel_that_makes_none_is_asked_once)
+{
+	setup(TOTAL, makes_none);
 	ahead_used(a, TOTAL, 0);
+	wait_for_calls(1);
+	ahead_used(a, TOTAL, TOTAL);
 	settle();
-	ck_assert_uint_eq(calls, FAILURES_MAX);
+	ck_assert_uint_eq(calls, 1);
 }
 END_TEST
 
@@ -222,13 +318,14 @@ static Suite *suite(void)
 
 	tcase_add_test(t, nothing_is_made_before_there_are_values);
 	tcase_add_test(t, as_much_is_made_ahead_as_is_in_use);
-	tcase_add_test(t, each_is_made_once);
+	tcase_add_test(t, it_begins_when_half_of_the_lead_is_left);
 	tcase_add_test(t, both_ends_meet);
 	tcase_add_test(t, what_is_less_than_a_huge_page_is_left_alone);
-	tcase_add_test(t, what_others_have_in_hand_is_tried_again);
-	tcase_add_test(t, what_is_never_let_go_of_is_left);
-	tcase_add_test(t, who_fails_goes_on);
-	tcase_add_test(t, who_always_fails_gives_up);
+	tcase_add_test(t, what_others_have_in_hand_is_tried_when_all_else_is_done);
+	tcase_add_test(t, neighbours_are_tried_again_together);
+	tcase_add_test(t, what_is_never_let_go_of_is_asked_for_seldom);
+	tcase_add_test(t, memory_that_is_short_is_waited_for);
+	tcase_add_test(t, a_kernel_that_makes_none_is_asked_once);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -140,8 +140,60 @@ START_TEST(put_that_watches_knows_its_own_keys_slot_alone)
 	rival_sets(-1, NULL, INDEX_PUT, first, "theirs");
 	at_spin = rival_op;
 	PUT(&me, second, "mine");
-	at_spin = NULL;
+	ck_assert_ptr_null(at_spin); /* it watched, its own slot */
 	check_value(&other, second, "mine");
+	teardown();
+}
+END_TEST
+
+/* The key's subtable has moved: its words are FROZEN where they were. */
+static void move_subtable(void)
+{
+	uint64_t *entry = fake_region_entry(&region, hash_dir_index(k.hash, 1));
+	uint64_t old = *entry, now = fake_region_subtable(&region, entry_depth(old));
+	uint64_t *from = fake_region_slots(&region, old), *to = fake_region_slots(&region, now);
+
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+		if (from[i] != slot_empty(entry_gen(old)))
+			to[i] = from[i];
+		from[i] |= SLOT_FROZEN;
+	}
+	*entry = now;
+}
+
+static uint64_t *elsewhere;
+
+static void changes_elsewhere(void)
+{
+	*elsewhere = slot_pack(slot_block(*slots_of(k)), hash_fp(k.hash), SLOT_BLIND) ^
+		     SLOT_DEAD;
+}
+
+/* No barrier has passed, so it knows a slot still, but of another window. */
+START_TEST(put_that_watches_knows_no_slot_of_another_window)
+{
+	struct index_op *op = &me.op;
+	uint64_t *old;
+
+	setup_watch();
+	expect_looks(true);
+	old = slots_of(k);
+	move_subtable();
+	index_op_start(op, INDEX_PUT, &k, "moved", 5, 0);
+	ck_assert(!index_try(me.ix, op));
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	ck_assert_ptr_ne(slots_of(k), old);
+	/* As far from the new window as the old one is, in the bits of a slot's number. */
+	elsewhere = slots_of(k) + (uint16_t)(old - slots_of(k));
+	ck_assert(*slots_of(k) && (uint8_t *)elsewhere < region.base + region.sb.region_bytes);
+	*elsewhere = *slots_of(k);
+	me.ix->contend.hash = k.hash;
+	me.ix->contend.hot = true;
+	at_spin = changes_elsewhere;
+	PUT(&me, k, "mine");
+	ck_assert_ptr_null(at_spin);
+	check_value(&other, k, "mine");
 	teardown();
 }
 END_TEST
@@ -551,6 +603,7 @@ static Suite *suite(void)
 	tcase_add_test(t, put_that_watches_again_looks_at_the_slot_alone);
 	tcase_add_test(t, put_that_watches_knows_no_slot_from_before_a_barrier);
 	tcase_add_test(t, put_that_watches_knows_its_own_keys_slot_alone);
+	tcase_add_test(t, put_that_watches_knows_no_slot_of_another_window);
 	tcase_add_test(t, put_that_finds_the_slot_it_knows_frozen_leaves_it_so);
 	tcase_add_test(t, put_that_sees_a_delete_stands_before_it);
 	tcase_add_test(t, put_that_sees_a_conditional_write_comes_behind_it);

@@ -385,8 +385,8 @@ static void check_hugepages(const struct patient *p, struct check *c)
 		return;
 	}
 	if (makes_hugepages()) {
-		found(c, OK, "the kernel makes pages of 2 MiB, for kvserver "
-			     "--hugepages; %llu are set aside", n);
+		found(c, OK, "the kernel makes pages of 2 MiB; by RDMA for "
+			     "kvserver --hugepages; %llu are set aside", n);
 		return;
 	}
 	if (known)
