@@ -12,7 +12,6 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -22,6 +21,7 @@
 #include <farkv.h>
 
 #include "common/err.h"
+#include "common/thread.h"
 
 #define EVENTS_PER_ROUND 32
 #define TICK_MS 1
@@ -159,13 +159,8 @@ static void fds_close(void)
 
 static int thread_create(void)
 {
-	sigset_t all, old;
-	int err;
+	int err = thread_create_masked(&control.thread, control_main, NULL);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&control.thread, NULL, control_main, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
 		(void)pthread_setname_np(control.thread, "farkv-control");
 	return err;

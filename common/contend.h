@@ -39,8 +39,8 @@
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
  * watches: at least half of these, at most all. */
 #define CONTEND_WATCH 512u
-/** ... between two looks. Each takes the line from the writer, who does more puts meanwhile
- * than the watcher is spared by it if that is often (doc/performance.md). */
+/** ... between two looks. Each takes the slot's line from the writer, which costs that one
+ * more than it spares the watcher if they come often (doc/performance.md). */
 #define CONTEND_LOOK 64u
 /** Of one that has lost: fewer than these at first, and when it has lost often. */
 #define CONTEND_PAUSE_MIN 16u

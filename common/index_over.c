@@ -61,17 +61,20 @@ static bool shows_mine(const struct index *ix, const struct put *p)
 }
 static_assert(OVER_MAX % LINE_BYTES == 0, "head_bytes() of a block that is no longer");
 
-/* The key's slot by a look at its home line and at the block. */
+/* The slot in the home line that may be the key's; p->known if the block there says so. */
 static bool find_slot(struct index *ix, struct put *p, const uint64_t *slots)
 {
-	if (!put_find_target(ix, p, slots) || !shows_mine(ix, p))
+	if (!put_find_target(ix, p, slots))
 		return false;
-	contend_learn(&ix->contend, p->key.data, p->key.len,
-		      (uint64_t)((const uint8_t *)&slots[p->slot_at] - ix->lane->base));
+	p->known = shows_mine(ix, p);
+	if (p->known)
+		contend_learn(&ix->contend, p->key.data, p->key.len,
+			      (uint64_t)((const uint8_t *)&slots[p->slot_at] -
+					 ix->lane->base));
 	return true;
 }
 
-/* ... by what is remembered of it. Its word may be anything by now. */
+/* The key's slot by what is remembered. Its word may be anything by now. */
 static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *slots)
 {
 	uint64_t off = contend_slot(&ix->contend, p->key.data, p->key.len);
@@ -87,6 +90,7 @@ static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *s
 		return false;
 	p->head = ix->lane->base + p->ref.off;
 	p->bytes = class_bytes(p->ref.cls);
+	p->known = true;
 	return true;
 }
 
@@ -118,7 +122,10 @@ static enum over stand_before(struct index *ix, struct index_op *op, struct put 
 	return OVER_BEFORE;
 }
 
-/* put_over() for who watches, and hopes to write nothing: OVER_BEFORE. */
+/*
+ * put_over() for who watches, and hopes to write nothing: OVER_BEFORE. Who is not sure whose
+ * slot it is does not watch: there the swap tells.
+ */
 static __attribute__((noinline)) enum over
 put_watching(struct index *ix, struct index_op *op, struct put *p,
 	     const uint64_t *slots, uint64_t *found_out)
@@ -126,10 +133,13 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	p->fetch_next = !p->has_block;
 	if (!recall_slot(ix, p, slots) && !find_slot(ix, p, slots))
 		return OVER_NOT;
-	p->known = true;
-	if (stand_before(ix, op, p, slots) == OVER_BEFORE)
-		return OVER_BEFORE;
-	if (contend_hot(&ix->contend, p->key.hash) || !put_take_and_write(ix, p))
+	if (p->known) {
+		if (stand_before(ix, op, p, slots) == OVER_BEFORE)
+			return OVER_BEFORE;
+		if (contend_hot(&ix->contend, p->key.hash))
+			return OVER_NOT;
+	}
+	if (!put_take_and_write(ix, p))
 		return OVER_NOT;
 	return put_swap(ix, p, slots, found_out);
 }

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,6 +21,7 @@
 #include "atomic.h"
 #include "err.h"
 #include "log.h"
+#include "thread.h"
 
 #define WC_MAX 32
 
@@ -139,16 +139,12 @@ static void *mover_main(void *arg)
 
 int verbs_mover_start(struct verbs_server *vs)
 {
-	sigset_t all, old;
 	int rc;
 
 	if (ibv_req_notify_cq(vs->cq, 0))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot arm a completion queue");
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&vs->mover, NULL, mover_main, vs);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	rc = thread_create_masked(&vs->mover, mover_main, vs);
 	if (rc)
 		return err_set_errno(FARKV_ESYS, rc, "cannot start a thread");
 	(void)pthread_setname_np(vs->mover, "farkv-mover");

@@ -5,13 +5,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/thread.h"
 #include "common/util.h"
 
 /* In one call, which costs as much for all of them as for one. */
@@ -217,26 +217,13 @@ static void *ahead_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the control loop's. */
-static bool start(struct ahead *a)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&a->thread, NULL, ahead_main, a);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc == 0;
-}
-
 void ahead_used(struct ahead *a, uint64_t low, uint64_t high)
 {
 	pthread_mutex_lock(&a->lock);
 	a->low.used = UTIL_MAX(a->low.used, low);
 	a->high.used = UTIL_MAX(a->high.used, high);
 	if (!a->running && a->low.used)
-		a->running = start(a);
+		a->running = thread_create_masked(&a->thread, ahead_main, a) == 0;
 	else if (due(a, &a->low) || due(a, &a->high))
 		pthread_cond_signal(&a->more);
 	pthread_mutex_unlock(&a->lock);

@@ -4,12 +4,12 @@
 #include "closer.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "common/atomic.h"
+#include "common/thread.h"
 
 struct closer {
 	pthread_mutex_t lock; /* all below */
@@ -73,27 +73,15 @@ static void *closer_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the control loop's. Without a thread items wait for the next one. */
-static bool start(struct closer *c)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&c->thread, NULL, closer_main, c);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc == 0;
-}
-
 void closer_take(struct closer *c, struct closer_item *item)
 {
 	pthread_mutex_lock(&c->lock);
 	item->next = c->first;
 	c->first = item;
 	atom_store_relaxed(&c->pending, c->pending + 1);
+	/* Without a thread items wait for the next one. */
 	if (!c->running)
-		c->running = start(c);
+		c->running = thread_create_masked(&c->thread, closer_main, c) == 0;
 	pthread_cond_signal(&c->more);
 	pthread_mutex_unlock(&c->lock);
 }

@@ -53,6 +53,18 @@ START_TEST(put_that_sees_a_blind_write_stands_before_it)
 }
 END_TEST
 
+/* The migration gives the slot up: the operation of `me` ends well. */
+static void thaw_and_end(void)
+{
+	struct index_op *op = &me.op;
+
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	check_value(&other, k, "mine");
+	teardown();
+}
+
 static bool looked; /* at more than the slot, before it watched */
 
 static void rival_op_after_looks(void)
@@ -212,11 +224,7 @@ START_TEST(put_that_finds_the_slot_it_knows_frozen_leaves_it_so)
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_uint_eq(*slots_of(k), word);
-	*slots_of(k) &= ~SLOT_FROZEN;
-	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
-	ck_assert_int_eq(op->result, 0);
-	check_value(&other, k, "mine");
-	teardown();
+	thaw_and_end();
 }
 END_TEST
 
@@ -374,11 +382,7 @@ START_TEST(replace_that_loses_to_a_migration_looks_where_the_key_is)
 	ck_assert_uint_eq(me.lane->counters.cas, cas + 1);
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
-	*slots_of(k) &= ~SLOT_FROZEN;
-	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
-	ck_assert_int_eq(op->result, 0);
-	check_value(&other, k, "mine");
-	teardown();
+	thaw_and_end();
 }
 END_TEST
 
@@ -421,11 +425,7 @@ START_TEST(put_that_sees_a_frozen_word_waits_for_the_migration)
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
-	*slots_of(k) &= ~SLOT_FROZEN;
-	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
-	ck_assert_int_eq(op->result, 0);
-	check_value(&other, k, "mine");
-	teardown();
+	thaw_and_end();
 }
 END_TEST
 

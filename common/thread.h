@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** thread.h - threads of our own beside those of the program. Leaf. */
+#ifndef COMMON_THREAD_H
+#define COMMON_THREAD_H
+
+#include <pthread.h>
+#include <signal.h>
+
+/**
+ * pthread_create() of a thread that has all signals blocked: they are for the threads of the
+ * program, or for the server's loop. 0 or an error number.
+ */
+static inline int thread_create_masked(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+#endif
