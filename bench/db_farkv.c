@@ -21,6 +21,7 @@ struct farkv_params {
 	uint64_t op_timeout_ms;
 	uint64_t connect_timeout_ms;
 	uint64_t cache_entries;
+	uint64_t cache_bytes;
 };
 
 struct farkv_store {
@@ -54,6 +55,8 @@ static const struct prop_spec farkv_props[] = {
 	 3600000, NULL},
 	{"farkv.cache_entries", PROP_U64, FIELD(cache_entries), NULL, 0,
 	 UINT32_MAX, NULL},
+	{"farkv.cache_bytes", PROP_U64, FIELD(cache_bytes), NULL, 0, UINT32_MAX,
+	 NULL},
 };
 
 static int kv_init(const struct db_setup *setup, struct db_store **store_out)
@@ -66,6 +69,7 @@ static int kv_init(const struct db_setup *setup, struct db_store **store_out)
 		return err_set(FARKV_ENOMEM, "no memory for the farkv binding");
 	farkv_options_init(&o);
 	s->params.cache_entries = o.cache_entries;
+	s->params.cache_bytes = o.cache_bytes;
 	err = props_read(setup->props, farkv_props, ARRAY_SIZE(farkv_props),
 			 &s->params);
 	if (err) {
@@ -127,6 +131,7 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	o.op_timeout_ms = (uint32_t)s->params.op_timeout_ms;
 	o.connect_timeout_ms = (uint32_t)s->params.connect_timeout_ms;
 	o.cache_entries = (uint32_t)s->params.cache_entries;
+	o.cache_bytes = s->params.cache_bytes;
 	o.name = "kvbench";
 	o.queue_depth = s->queue_depth;
 	err = farkv_open(s->params.uri, &o, &d->kv);
@@ -168,6 +173,7 @@ static void kv_close(struct db *db)
 		t->cache_hits += c.cache_hits;
 		t->cache_stale += c.cache_stale;
 		t->cache_misses += c.cache_misses;
+		t->cache_values += c.cache_values;
 		pthread_mutex_unlock(&d->store->lock);
 	}
 	farkv_close(d->kv);
@@ -363,6 +369,7 @@ static void kv_figures(struct db_store *store, db_figure_fn fn, void *arg)
 	fn(arg, "CacheHits", (double)t->cache_hits);
 	fn(arg, "CacheStale", (double)t->cache_stale);
 	fn(arg, "CacheMisses", (double)t->cache_misses);
+	fn(arg, "CacheValues", (double)t->cache_values);
 	memset(t, 0, sizeof(*t));
 }
 

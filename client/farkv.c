@@ -19,6 +19,7 @@
 #define DEFAULT_CACHE_ENTRIES 65536u
 /* More would be memory that nobody meant to spend: 40 GiB. */
 #define CACHE_ENTRIES_MAX (1u << 30)
+#define DEFAULT_CACHE_BYTES ((size_t)1 << 20)
 
 /* ---- open and close ---------------------------------------------------------------- */
 
@@ -29,14 +30,16 @@ void farkv_options_init(struct farkv_options *o)
 	*o = (struct farkv_options){.size = sizeof(*o),
 				    .connect_timeout_ms = DEFAULT_TIMEOUT_MS,
 				    .op_timeout_ms = DEFAULT_TIMEOUT_MS,
-				    .cache_entries = DEFAULT_CACHE_ENTRIES};
+				    .cache_entries = DEFAULT_CACHE_ENTRIES,
+				    .cache_bytes = DEFAULT_CACHE_BYTES};
 }
 
 /* What earlier versions of the library knew. */
 static bool size_was_known(size_t size)
 {
 	return size == offsetof(struct farkv_options, keys) ||
-	       size == offsetof(struct farkv_options, cache_entries);
+	       size == offsetof(struct farkv_options, cache_entries) ||
+	       size == offsetof(struct farkv_options, cache_bytes);
 }
 
 /* What a newer program set in fields that this library does not know. */
@@ -51,7 +54,8 @@ static bool all_zero(const uint8_t *p, size_t n)
 static int options_take(const struct farkv_options *o,
 			struct farkv_options *out)
 {
-	struct farkv_options all = {.cache_entries = DEFAULT_CACHE_ENTRIES};
+	struct farkv_options all = {.cache_entries = DEFAULT_CACHE_ENTRIES,
+				    .cache_bytes = DEFAULT_CACHE_BYTES};
 
 	farkv_options_init(out);
 	if (!o)
@@ -76,6 +80,11 @@ static int options_take(const struct farkv_options *o,
 		return err_set(FARKV_EINVAL,
 			       "options: cache_entries is %u; at most %u",
 			       all.cache_entries, CACHE_ENTRIES_MAX);
+	if (all.cache_bytes && (all.cache_bytes < KEPT_BYTES_MIN ||
+				all.cache_bytes > KEPT_BYTES_MAX))
+		return err_set(FARKV_EINVAL,
+			       "options: cache_bytes is %zu; %u to %u, or 0",
+			       all.cache_bytes, KEPT_BYTES_MIN, KEPT_BYTES_MAX);
 	if (all.queue_depth > QUEUE_DEPTH_MAX)
 		return err_set(FARKV_EINVAL,
 			       "options: queue_depth is %u, at most %u can be",
@@ -86,6 +95,7 @@ static int options_take(const struct farkv_options *o,
 	out->keys = all.keys;
 	out->key = all.key;
 	out->cache_entries = all.cache_entries;
+	out->cache_bytes = all.cache_bytes;
 	if (o->connect_timeout_ms)
 		out->connect_timeout_ms = o->connect_timeout_ms;
 	if (o->op_timeout_ms)

@@ -45,6 +45,7 @@ static void counters_add(struct farkv_counters *sum, const struct link *l)
 	sum->cache_hits += seen.hits;
 	sum->cache_stale += seen.stale;
 	sum->cache_misses += seen.misses;
+	sum->cache_values += seen.kept;
 }
 
 void handle_counters(const struct farkv *kv, struct farkv_counters *out)
@@ -107,6 +108,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
 	kv->farewell_ns = FAREWELL_NS;
 	kv->cache_entries = opts->cache_entries;
+	kv->cache_bytes = opts->cache_bytes;
 	kv->queue_depth = opts->queue_depth;
 	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
 	snprintf(kv->name, sizeof(kv->name), "%s",

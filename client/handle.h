@@ -73,7 +73,7 @@ struct farkv {
 	struct gate closed; /* never lets anybody in */
 	struct uri uri;
 	char name[64];
-	size_t cache_entries; /* of a link whose region is not mapped */
+	size_t cache_entries, cache_bytes; /* of a link whose region is not mapped */
 	bool readonly; /* as asked for at open */
 	bool told;     /* the caller knows that the last link's store is gone */
 	char why[256]; /* the last link's end, or why there is no new one */

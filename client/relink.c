@@ -61,8 +61,9 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	kv->mutations = 0;
 	/* Without memory for it nothing is remembered. A mapped region is searched
 	 * as fast as a cache would be. */
-	if (!(kv->link.lane->caps & XPORT_DIRECT) &&
-	    index_remember(kv->link.index, kv->cache_entries))
+	if (!(kv->link.lane->caps & XPORT_DIRECT) && kv->cache_entries &&
+	    (index_remember(kv->link.index, kv->cache_entries) ||
+	     (kv->cache_bytes && index_keep(kv->link.index, kv->cache_bytes))))
 		err_clear();
 	return 0;
 }

@@ -171,6 +171,14 @@ int index_remember(struct index *ix, size_t entries)
 	return 0;
 }
 
+int index_keep(struct index *ix, size_t bytes)
+{
+	if (!warm_keep(ix->warm, bytes))
+		return err_set(FARKV_ENOMEM,
+			       "no memory for a cache of %zu bytes of values", bytes);
+	return 0;
+}
+
 struct location_counters index_remembered(const struct index *ix)
 {
 	return ix->warm ? *warm_counters(ix->warm) :

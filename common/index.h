@@ -21,6 +21,7 @@
 
 #include "alloc.h"
 #include "block.h"
+#include "kept.h"
 #include "layout.h"
 #include "location.h"
 #include "xport.h"
@@ -93,6 +94,13 @@ void index_drop_cache(struct index *ix);
  * FARKV_ENOMEM: then nothing is remembered. 0 entries: nothing is, as before the call.
  */
 int index_remember(struct index *ix, size_t entries);
+
+/**
+ * Keep values, too, in `bytes` of memory, KEPT_BYTES_MIN to KEPT_BYTES_MAX (kept.h), of
+ * keys whose places are remembered: after index_remember(). FARKV_ENOMEM: then none are
+ * kept.
+ */
+int index_keep(struct index *ix, size_t bytes);
 
 /** What that was good for since index_open(). */
 struct location_counters index_remembered(const struct index *ix);
@@ -176,6 +184,7 @@ struct index_op {
 	/* ... so far. */
 	uint16_t slot_at;   /* slot that the scan or the CAS is at */
 	uint8_t looks;      /* at a slot that was remembered */
+	bool kept;          /* `buf` has the block of warm_word: it was kept */
 	bool warm_doubted;  /* the location had been wrong before it was asked */
 	uint64_t warm_slot, warm_word, warm_version;
 	bool at_once;       /* its swaps need no chain */

@@ -242,6 +242,8 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 /** NULL if out of memory; of a cache of so many locations. */
 struct warm *warm_new(size_t entries);
 void warm_free(struct warm *w);
+/** Keep values in so many bytes; see index_keep(). False if out of memory. */
+bool warm_keep(struct warm *w, size_t bytes);
 /** Forget everything: a barrier. */
 void warm_drop(struct warm *w);
 const struct location_counters *warm_counters(const struct warm *w);

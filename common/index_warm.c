@@ -3,7 +3,7 @@
  * Operations that begin where their key was when last seen: one round trip each, if
  * nobody has written since.
  *
- *   get                      READ slot; READ block
+ *   get                      READ slot; READ block, unless that was kept
  *   put; the others where they may change the word   WRITE block; CAS slot
  *   ... where they may not                READ slot
  *   put and add of a new key, by an image of its window      WRITE block; CAS
@@ -38,6 +38,7 @@ struct image {
 struct warm {
 	struct location_cache *locations;
 	struct location_counters count;
+	struct kept *kept; /* NULL: no values are kept */
 	struct image image[IMAGES];
 };
 
@@ -59,13 +60,22 @@ void warm_free(struct warm *w)
 {
 	if (!w)
 		return;
+	kept_free(w->kept);
 	location_cache_free(w->locations);
 	free(w);
+}
+
+bool warm_keep(struct warm *w, size_t bytes)
+{
+	w->kept = kept_new(bytes);
+	return w->kept != NULL;
 }
 
 void warm_drop(struct warm *w)
 {
 	location_drop(w->locations);
+	if (w->kept)
+		kept_drop(w->kept);
 	for (unsigned i = 0; i < IMAGES; i++)
 		w->image[i].off = 0;
 }
@@ -201,6 +211,23 @@ static bool word_seen(const struct index *ix, struct index_op *op,
 	return true;
 }
 
+/*
+ * A copy of the block that `word` names, if it was kept, goes where the READ would bring it:
+ * the operation has no more to do with what is kept, which others may change meanwhile.
+ */
+static bool take_kept(struct index *ix, struct index_op *op, uint64_t word)
+{
+	const struct kept *k = ix->warm->kept;
+	const uint8_t *block;
+	size_t bytes;
+
+	block = k ? kept_find(k, op->warm_slot, word, &bytes) : NULL;
+	if (!block || index_op_reserve(ix, op, bytes))
+		return false;
+	memcpy(op->buf, block, bytes);
+	return true;
+}
+
 static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 {
 	bool block = op->kind == INDEX_GET && !(word & SLOT_DEAD);
@@ -209,6 +236,8 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return warm_leave(ix, op);
+	op->kept = block && take_kept(ix, op, word);
+	block = block && !op->kept;
 	op->part_len = block && op->into ? op_part_len(ix, op, word) : 0;
 	if (index_op_reserve(ix, op, block ? bytes - op->part_len : 0))
 		return op_done(ix, op,
@@ -233,7 +262,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	enum block_check check;
 
 	/* I4 counts from the READ of the slot; who is late READs the window. */
-	if (!op_span_ok(ix, op))
+	if (!op->kept && !op_span_ok(ix, op))
 		return warm_leave(ix, op);
 	if (op->part_len)
 		check = op_part_verify(op, word, &op->view);
@@ -245,6 +274,11 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	op->version = op->view.version;
 	if (op->looks == 1)
 		was_right(ix, op);
+	if (op->kept)
+		ix->warm->count.kept++;
+	else if (ix->warm->kept && !op->part_len)
+		kept_store(ix->warm->kept, op->warm_slot, word, op->buf,
+			   block_room(op->view.key_len, op->view.value_len));
 	/* The rule: all is as it is remembered, and nothing is written. */
 	if (op->looks > 1 || op->version != op->warm_version)
 		warm_store(ix, op, word, op->version);

@@ -45,6 +45,7 @@ struct location_counters {
 	uint64_t hits;     /* the location was right */
 	uint64_t stale;    /* somebody else had written since */
 	uint64_t misses;   /* there was none, or it was not asked */
+	uint64_t kept;     /* of the hits: GETs whose value was kept, too (kept.h) */
 };
 
 /** At least `entries`, rounded up to a power of two of sets. NULL if out of memory. */

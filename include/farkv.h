@@ -126,6 +126,12 @@ struct farkv_options {
 	uint32_t queue_depth;        /**< requests that can be in flight, at most
 					  4096; 0: 128. Takes no memory before
 					  the first farkv_submit() */
+	size_t cache_bytes;          /**< memory for values of those keys: a get of one
+					  that nobody has written since asks the store
+					  for 8 bytes, which tell that. Taken as it
+					  fills, with the value's second get. By RDMA
+					  only; default 1 MiB, at least 1024 and at
+					  most 1 GiB, 0: none */
 };
 
 /** A value as farkv_get() returns it. */
@@ -209,6 +215,7 @@ struct farkv_counters {
 	uint64_t cache_stale;  /**< ... that found it written by somebody else */
 	uint64_t cache_misses; /**< ... of whose key nothing was remembered, or not
 				    asked since others write it all the time */
+	uint64_t cache_values; /**< of the hits: gets whose value was at hand, too */
 };
 
 /** The state of the store, as the server sees it. */

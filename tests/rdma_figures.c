@@ -171,29 +171,37 @@ static void show_counters(struct farkv *kv)
 		c.control_msgs);
 }
 
-static struct farkv *open_store(const char *uri, bool remembers)
+/* What a handle remembers of its keys. */
+enum memory { NOTHING, PLACES, VALUES };
+
+static struct farkv *open_store(const char *uri, enum memory memory)
 {
 	struct farkv_options o;
 	struct farkv *kv;
 
 	farkv_options_init(&o);
-	if (!remembers)
+	if (memory < PLACES)
 		o.cache_entries = 0;
+	if (memory < VALUES)
+		o.cache_bytes = 0;
 	check(farkv_open(uri, &o, &kv), "open");
 	return kv;
 }
 
 static void measure_round(struct farkv *kv, const char *uri, unsigned n)
 {
-	struct farkv *searcher = open_store(uri, false);
+	struct farkv *searcher = open_store(uri, NOTHING);
+	struct farkv *keeper = open_store(uri, VALUES);
 	double g = median_of(get, searcher, n), p = median_of(put, searcher, n);
 	double i = median_of(insert, searcher, n);
 
 	printf("get %.2f put %.2f insert %.2f", g, p, i);
 	g = median_of(get, kv, n);
 	p = median_of(put, kv, n);
-	printf(" cached_get %.2f cached_put %.2f mget %.0f\n", g, p,
+	printf(" cached_get %.2f cached_put %.2f mget %.0f", g, p,
 	       batch_rate(kv, n));
+	printf(" kept_get %.2f\n", median_of(get, keeper, n));
+	farkv_close(keeper);
 	farkv_close(searcher);
 }
 
@@ -208,7 +216,7 @@ int main(int argc, char **argv)
 	}
 	n = (unsigned)strtoul(argv[3], NULL, 10);
 	memset(value, 'v', sizeof(value));
-	kv = open_store(argv[1], true);
+	kv = open_store(argv[1], PLACES);
 	process = (uint32_t)getpid();
 	for (unsigned i = 0; i < KEYS; i++) {
 		snprintf(keys[i], sizeof(keys[i]), "key%06u", i);

@@ -437,6 +437,152 @@ START_TEST(without_entries_nothing_is_remembered)
 }
 END_TEST
 
+/* ---- values that are kept, too -------------------------------------------------- */
+
+static void begin_keeping(int tearing)
+{
+	begin(tearing);
+	ck_assert_int_eq(index_keep(me.ix, 16384), 0);
+}
+
+/* A get that has to READ the value; one that need not. */
+#define READS_VALUE(k, v) check_get(k, v, GET_COST, 1)
+#define HAS_VALUE(k, v) check_get(k, v, LOOK_COST, 1)
+
+static void check_get(struct index_key k, const char *value, struct cost want,
+		      unsigned looks)
+{
+	check(INDEX_GET, k, NULL, 0, 0, want, looks);
+	ck_assert_uint_eq(me.op.view.value_len, strlen(value));
+	ck_assert_mem_eq(me.op.view.value, value, strlen(value));
+	ck_assert_uint_eq(me.op.version, me.op.view.version);
+}
+
+START_TEST(a_value_is_READ_once_and_then_looked_for)
+{
+	struct index_key k, l;
+	uint64_t version;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	l = key_of("l");
+	PUT(&me, l, "another");
+	READS_VALUE(l, "another");
+	PUT(&other, k, "value");
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0); /* searches */
+	version = me.op.version;
+	READS_VALUE(k, "value");
+	for (unsigned i = 0; i < 3; i++) {
+		HAS_VALUE(l, "another");
+		HAS_VALUE(k, "value");
+		ck_assert_uint_eq(me.op.version, version);
+	}
+	ck_assert_uint_eq(index_remembered(me.ix).kept, 6);
+	ck_assert_uint_eq(index_remembered(me.ix).hits, 8);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_kept_value_is_not_taken_for_the_next_one)
+{
+	struct index_key k;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&me, k, "first");
+	READS_VALUE(k, "first");
+	HAS_VALUE(k, "first");
+	PUT(&me, k, "mine"); /* its own place in the cache knows */
+	READS_VALUE(k, "mine");
+	HAS_VALUE(k, "mine");
+	PUT(&other, k, "theirs");
+	check_get(k, "theirs", COST(2, 1, 0, 0), 2);
+	HAS_VALUE(k, "theirs");
+	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	PUT(&other, k, "again");
+	check_value(&me, k, "again");
+	teardown();
+}
+END_TEST
+
+/* Between the copy of what was kept and the look, or behind both. */
+START_TEST(a_kept_value_counts_from_the_look)
+{
+	struct index_key k;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	READS_VALUE(k, "old");
+	rival_sets(_i ? XPORT_CAS : XPORT_READ, rival_op, INDEX_PUT, k, "new");
+	check_value(&me, k, "new");
+	ck_assert_uint_eq(rival.acted, 1);
+	teardown();
+}
+END_TEST
+
+START_TEST(what_is_kept_of_one_key_is_not_anothers_of_its_hash)
+{
+	struct index_key k, twin;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	twin = key_of("twin");
+	twin.hash = k.hash;
+	PUT(&me, k, "k's");
+	PUT(&other, twin, "twin's");
+	READS_VALUE(k, "k's");
+	HAS_VALUE(k, "k's");
+	check_value(&me, twin, "twin's");
+	check_value(&me, k, "k's");
+	check_value(&me, twin, "twin's");
+	teardown();
+}
+END_TEST
+
+START_TEST(a_barrier_forgets_values)
+{
+	struct index_key k;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&me, k, "v");
+	READS_VALUE(k, "v");
+	HAS_VALUE(k, "v");
+	index_drop_cache(me.ix);
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0); /* searches */
+	READS_VALUE(k, "v");
+	HAS_VALUE(k, "v");
+	teardown();
+}
+END_TEST
+
+static void time_passes(void)
+{
+	fake_now += GRACE;
+}
+
+/* It was not READ in this operation, which may take its time. */
+START_TEST(a_kept_value_is_not_too_late)
+{
+	struct index_key k;
+
+	begin_keeping(_i);
+	index_set_clock(me.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	k = key_of("k");
+	PUT(&other, k, "v");
+	check_value(&me, k, "v");
+	READS_VALUE(k, "v");
+	rival_sets(_i ? XPORT_CAS : XPORT_READ, time_passes, 0, k, NULL);
+	HAS_VALUE(k, "v");
+	ck_assert_uint_eq(rival.acted, 1);
+	teardown();
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("index, remembered");
@@ -472,6 +618,15 @@ static Suite *suite(void)
 		t, gets_of_a_key_that_rests_between_writes_go_on_asking, 0, 2);
 	tcase_add_test(t, where_words_tear_the_look_changes_nothing);
 	tcase_add_loop_test(t, without_entries_nothing_is_remembered, 0, 2);
+	suite_add_tcase(s, t);
+	t = tcase_create("kept");
+	tcase_add_loop_test(t, a_value_is_READ_once_and_then_looked_for, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_is_not_taken_for_the_next_one, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_counts_from_the_look, 0, 2);
+	tcase_add_loop_test(t, what_is_kept_of_one_key_is_not_anothers_of_its_hash,
+			    0, 2);
+	tcase_add_loop_test(t, a_barrier_forgets_values, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_is_not_too_late, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }

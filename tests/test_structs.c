@@ -77,6 +77,19 @@ START_TEST(test_option_sizes)
 	open_refused(FARKV_EINVAL, &newer.o);
 	e2e_detail("cache_entries is 4294967295");
 	newer.o.cache_entries = 0;
+	ck_assert_uint_eq(newer.o.cache_bytes, 1 << 20);
+	newer.o.cache_bytes = 1023;
+	open_refused(FARKV_EINVAL, &newer.o);
+	e2e_detail("cache_bytes is 1023; 1024 to 1073741824, or 0");
+	newer.o.cache_bytes = ((size_t)1 << 30) + 1;
+	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = offsetof(struct farkv_options, cache_bytes);
+	OK(farkv_open(srv.path, &newer.o, &h)); /* not looked at */
+	farkv_close(h);
+	newer.o.cache_bytes = 0;
+	newer.o.size = sizeof(newer.o);
+	OK(farkv_open(srv.path, &newer.o, &h));
+	farkv_close(h);
 	newer.o.size = sizeof(newer.o) - 1;
 	open_refused(FARKV_EINVAL, &newer.o);
 	newer.o.size = SIZE_MAX;

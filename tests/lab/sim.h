@@ -55,7 +55,7 @@ enum sim_event {
 	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
 	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_AT_ONCE,
-	SIM_WATCHES, SIM_LOOKS, SIM_HITS, SIM_STALE,
+	SIM_WATCHES, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
 	SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
@@ -86,6 +86,7 @@ struct sim_mix {
 	unsigned stop_broken; /* of breaks: it stops */
 	unsigned stop, break_any, kill, cut, stop_server; /* of a client's turns */
 	unsigned cache;   /* so many keys does a handle remember */
+	unsigned keep;    /* ... and values in so many bytes */
 	unsigned leave;   /* of operations: the handle is closed */
 	unsigned guest;   /* of clients by a network: their clocks stop with them */
 	unsigned moods;   /* of a client's turns: it gets faster or slower */

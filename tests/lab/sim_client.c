@@ -205,6 +205,7 @@ static void close_handle(struct sim_client *c)
 	if (!farkv_counters(c->kv, &n)) {
 		sim_events[SIM_HITS] += n.cache_hits;
 		sim_events[SIM_STALE] += n.cache_stale;
+		sim_events[SIM_KEPT] += n.cache_values;
 	}
 	farkv_close(c->kv);
 	c->kv = NULL;
@@ -310,6 +311,7 @@ static void open_handle(struct sim_client *c)
 	o.op_timeout_ms = c->timeout_ms;
 	o.flags = c->readonly ? FARKV_OPEN_READONLY : 0;
 	o.cache_entries = sim.mix.cache;
+	o.cache_bytes = sim.mix.keep;
 	err = farkv_open(sim.remote ? "kv://sim" : "shm:///sim", &o, &c->kv);
 	if (err)
 		c->kv = NULL;

@@ -42,6 +42,7 @@ static void plain(struct sim_mix *m)
 		.cut = 2400,
 		.stop_server = 6400,
 		.cache = 64,
+		.keep = ONE_OF(0, 65536),
 		.leave = 60,
 		.guest = 3,
 		.late = 2,
@@ -69,6 +70,7 @@ static void draw_work(struct sim_mix *m)
 	m->fill = sim_below(2);
 	m->one_length = sim_below(2);
 	m->cache = ONE_OF(0, 4, 64, 64);
+	m->keep = ONE_OF(0, 1024, 65536);
 	m->leave = ONE_OF(0, 60, 60, 10);
 }
 

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "kept.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One place in the table for so many bytes in all; sets of so many. */
+#define BYTES_PER_PLACE 256u
+#define WAYS 4u
+/* Blocks begin at multiples of this, so that their words are aligned. */
+#define ALIGN 8u
+
+struct place {
+	uint64_t slot, word; /* slot 0: none */
+	uint64_t at;         /* bytes of the ring that were written before it, ever */
+	uint32_t offset, bytes; /* in the ring */
+};
+
+struct kept {
+	struct place *places; /* sets side by side */
+	size_t sets;          /* a power of two */
+	uint8_t *ring;
+	size_t ring_bytes;
+	size_t next;      /* where the next block goes, unless it would not fit there */
+	uint64_t written; /* bytes, all rounds together, those left out at ends, too */
+	uint64_t floor;   /* what was written before that is forgotten */
+};
+
+struct kept *kept_new(size_t bytes)
+{
+	struct kept *k;
+	size_t table;
+
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return NULL;
+	k->sets = 1;
+	while (k->sets * 2 <= bytes / (BYTES_PER_PLACE * WAYS))
+		k->sets *= 2;
+	table = k->sets * WAYS * sizeof(*k->places);
+	k->ring_bytes = (bytes - table) & ~(size_t)(ALIGN - 1);
+	k->places = calloc(1, table);
+	k->ring = calloc(1, k->ring_bytes);
+	if (!k->places || !k->ring) {
+		kept_free(k);
+		return NULL;
+	}
+	return k;
+}
+
+void kept_free(struct kept *k)
+{
+	if (!k)
+		return;
+	free(k->places);
+	free(k->ring);
+	free(k);
+}
+
+static struct place *set_of(const struct kept *k, uint64_t slot)
+{
+	size_t set = (size_t)(slot * UINT64_C(0x9E3779B97F4A7C15) >> 40) &
+		     (k->sets - 1);
+
+	return &k->places[set * WAYS];
+}
+
+/* Has nothing been written over it? */
+static bool stands(const struct kept *k, const struct place *p)
+{
+	return p->at >= k->floor && k->written - p->at <= k->ring_bytes;
+}
+
+const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
+			 size_t *bytes_out)
+{
+	const struct place *p = set_of(k, slot);
+
+	for (unsigned i = 0; i < WAYS; i++, p++)
+		if (p->slot == slot && p->word == word && stands(k, p)) {
+			*bytes_out = p->bytes;
+			return &k->ring[p->offset];
+		}
+	return NULL;
+}
+
+/* The slot's own place, or the one whose block will be overwritten first. */
+static struct place *place_for(const struct kept *k, uint64_t slot)
+{
+	struct place *set = set_of(k, slot), *oldest = set;
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		if (set[i].slot == slot)
+			return &set[i];
+		if (set[i].at < oldest->at)
+			oldest = &set[i];
+	}
+	return oldest;
+}
+
+void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+		size_t bytes)
+{
+	size_t room = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+
+	if (room > k->ring_bytes / 8)
+		return;
+	if (room > k->ring_bytes - k->next) {
+		k->written += k->ring_bytes - k->next;
+		k->next = 0;
+	}
+	memcpy(&k->ring[k->next], block, bytes);
+	*place_for(k, slot) = (struct place){
+		.slot = slot, .word = word, .at = k->written,
+		.offset = (uint32_t)k->next, .bytes = (uint32_t)bytes};
+	k->next += room;
+	k->written += room;
+}
+
+void kept_drop(struct kept *k)
+{
+	k->floor = k->written;
+}

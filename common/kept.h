@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * kept.h - blocks that a client has READ, kept beside where they are (location.h).
+ *
+ * A word that is found unchanged in its slot names the content that it named, until a
+ * barrier (I5): so a look at the slot, 8 bytes, tells that the block kept here is the
+ * key's value now, and the block itself is not READ again. That is half of a GET's
+ * requests, and most of its bytes.
+ *
+ * Fixed memory, taken at once and touched as it fills: a ring in which the newest block
+ * overwrites the oldest (FIFO), and a table of what is where, sets of a few places.
+ * Who calls it keeps a block only when it is READ for a second time, so that what is
+ * asked for once drives nothing out. One thread.
+ */
+#ifndef COMMON_KEPT_H
+#define COMMON_KEPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct kept;
+
+/** In `bytes` in all, between these two. NULL if out of memory. */
+struct kept *kept_new(size_t bytes);
+#define KEPT_BYTES_MIN 1024u
+#define KEPT_BYTES_MAX (1u << 30)
+/** NULL is allowed. */
+void kept_free(struct kept *k);
+
+/**
+ * The block that `word` names, as it was kept for the slot at this offset; NULL if it is
+ * not there. `*bytes_out` are its bytes. It stays until the next kept_store().
+ */
+const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
+			 size_t *bytes_out);
+
+/**
+ * Keep a copy of a block that was seen whole while the slot held `word`. Takes the place
+ * of what was kept for the slot. One of more than an eighth of the ring is not kept.
+ */
+void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+		size_t bytes);
+
+/** Forget all: a barrier. */
+void kept_drop(struct kept *k);
+
+#endif
