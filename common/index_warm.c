@@ -445,10 +445,27 @@ bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
 
 /* ---- a CAS that was lost ------------------------------------------------------------ */
 
+/*
+ * What a session overwrites it may read next. Its block's image is in `buf`, but for one
+ * that was carried from elsewhere, or if the buffer was needed since: no two have one version.
+ */
+static void renew_kept(struct index *ix, const struct index_op *op)
+{
+	uint64_t version;
+
+	if (!ix->warm->kept || !op->written || op->value_len >= INDEX_PART_MIN)
+		return;
+	memcpy(&version, op->buf, sizeof(version));
+	if (version == op->version)
+		kept_renew(ix->warm->kept, op_slot_off(op), op->new_word, op->buf,
+			   block_room(op->key.len, op->value_len));
+}
+
 void warm_swapped(struct index *ix, struct index_op *op)
 {
 	if (!ix->warm)
 		return;
+	renew_kept(ix, op);
 	if (op->warm && op->remembered)
 		was_right(ix, op);
 	if (op->inserting)

@@ -87,6 +87,11 @@ const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
 	return NULL;
 }
 
+static size_t room_of(size_t bytes)
+{
+	return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
 /* The slot's own place, or the one whose block will be overwritten first. */
 static struct place *place_for(const struct kept *k, uint64_t slot)
 {
@@ -104,8 +109,15 @@ static struct place *place_for(const struct kept *k, uint64_t slot)
 void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes)
 {
-	size_t room = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+	struct place *p = place_for(k, slot);
+	size_t room = room_of(bytes);
 
+	if (p->slot == slot && stands(k, p) && room_of(p->bytes) == room) {
+		memcpy(&k->ring[p->offset], block, bytes);
+		p->word = word;
+		p->bytes = (uint32_t)bytes;
+		return;
+	}
 	if (room > k->ring_bytes / 8)
 		return;
 	if (room > k->ring_bytes - k->next) {
@@ -113,11 +125,20 @@ void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *blo
 		k->next = 0;
 	}
 	memcpy(&k->ring[k->next], block, bytes);
-	*place_for(k, slot) = (struct place){
+	*p = (struct place){
 		.slot = slot, .word = word, .at = k->written,
 		.offset = (uint32_t)k->next, .bytes = (uint32_t)bytes};
 	k->next += room;
 	k->written += room;
+}
+
+void kept_renew(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+		size_t bytes)
+{
+	const struct place *p = place_for(k, slot);
+
+	if (p->slot == slot && stands(k, p))
+		kept_store(k, slot, word, block, bytes);
 }
 
 void kept_drop(struct kept *k)

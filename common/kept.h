@@ -36,9 +36,14 @@ const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
 
 /**
  * Keep a copy of a block that was seen whole while the slot held `word`. Takes the place
- * of what was kept for the slot. One of more than an eighth of the ring is not kept.
+ * of what was kept for the slot, where it lies if it is as long. One of more than an
+ * eighth of the ring is not kept.
  */
 void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+		size_t bytes);
+
+/** The same, if a block was kept for this slot: of a value that its owner overwrites. */
+void kept_renew(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 
 /** Forget all: a barrier. */

@@ -5,8 +5,8 @@
  *   rdma_figures URI round N     medians of N operations of each kind, in us, and
  *                                keys each second of gets in batches of 16:
  *                                "get 45.1 put 70.2 insert 60.3 cached_get 30.5
- *                                cached_put 41.0 mget 30100"; of a handle that
- *                                remembers nothing, and of one that does
+ *                                cached_put 41.0 mget 30100 kept_get 20.1"; of
+ *                                handles that remember nothing; places; and values
  *   rdma_figures URI work N      N operations, get and put in turn, after a
  *                                warm-up; waits for a line on stdin before and
  *                                after, having printed "ready" and "done"

@@ -492,9 +492,12 @@ START_TEST(a_kept_value_is_not_taken_for_the_next_one)
 	PUT(&me, k, "first");
 	READS_VALUE(k, "first");
 	HAS_VALUE(k, "first");
-	PUT(&me, k, "mine"); /* its own place in the cache knows */
-	READS_VALUE(k, "mine");
-	HAS_VALUE(k, "mine");
+	PUT(&me, k, "mine");
+	HAS_VALUE(k, "mine"); /* as it was written */
+	PUT(&me, k, "of another length, and of another class of blocks");
+	HAS_VALUE(k, "of another length, and of another class of blocks");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "cas'd", me.op.version), 0);
+	HAS_VALUE(k, "cas'd");
 	PUT(&other, k, "theirs");
 	check_get(k, "theirs", COST(2, 1, 0, 0), 2);
 	HAS_VALUE(k, "theirs");
@@ -503,6 +506,11 @@ START_TEST(a_kept_value_is_not_taken_for_the_next_one)
 	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
 	PUT(&other, k, "again");
 	check_value(&me, k, "again");
+	/* A key that nobody asks for is not kept for being written. */
+	k = key_of("written");
+	PUT(&me, k, "one");
+	PUT(&me, k, "two");
+	READS_VALUE(k, "two");
 	teardown();
 }
 END_TEST

@@ -26,6 +26,8 @@ static void teardown(void)
 	kept_free(k);
 }
 
+static uint8_t new_block[2 * BLOCK];
+
 /* Keep a block of so many bytes, all of one value that word and slot give. */
 static void store(uint64_t slot, uint64_t word, size_t bytes)
 {
@@ -142,6 +144,35 @@ START_TEST(what_is_too_large_is_not_kept_and_drives_nothing_out)
 }
 END_TEST
 
+/* Ever new values of one key do not drive out the others. */
+START_TEST(a_value_is_renewed_where_it_lies_if_it_is_as_long)
+{
+	setup(4096);
+	store(64, 1, BLOCK);
+	store(72, 1, BLOCK);
+	store(88, 1, BLOCK);
+	for (uint64_t word = 2; word < 200; word++) {
+		size_t bytes = BLOCK - word % 8;
+
+		memset(new_block, (int)(72 * 31 + word), bytes);
+		kept_renew(k, 72, word, new_block, bytes);
+		ck_assert(has(72, word, bytes));
+		ck_assert(has(64, 1, BLOCK));
+		ck_assert(has(88, 1, BLOCK));
+	}
+	memset(new_block, 72 * 31 + 1, sizeof(new_block));
+	kept_renew(k, 72, 1, new_block, 2 * BLOCK);
+	ck_assert(has(72, 1, 2 * BLOCK));
+	ck_assert(has(88, 1, BLOCK));
+	kept_renew(k, 80, 1, new_block, BLOCK); /* nothing was kept there */
+	ck_assert(!has(80, 1, BLOCK));
+	kept_drop(k);
+	kept_renew(k, 72, 1, new_block, BLOCK);
+	ck_assert(!has(72, 1, BLOCK));
+	teardown();
+}
+END_TEST
+
 START_TEST(a_barrier_forgets_all)
 {
 	setup(4096);
@@ -187,6 +218,7 @@ static Suite *suite(void)
 	tcase_add_test(t, the_ring_is_used_to_its_end);
 	tcase_add_test(t, what_does_not_fit_at_the_end_goes_to_the_start);
 	tcase_add_test(t, what_is_too_large_is_not_kept_and_drives_nothing_out);
+	tcase_add_test(t, a_value_is_renewed_where_it_lies_if_it_is_as_long);
 	tcase_add_test(t, a_barrier_forgets_all);
 	tcase_add_test(t, the_least_memory_works_and_most_of_much_is_used);
 	suite_add_tcase(s, t);

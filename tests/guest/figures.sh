@@ -6,12 +6,11 @@
 #
 # figures.sh [ROUNDS [OPERATIONS]]
 #
-# Each round measures ib_read_lat, then get, put and insert that search, get and put
-# of keys whose places are remembered, gets in batches, gets of values that are kept, too,
-# and ib_read_bw, so that all have
-# the same share of a machine that speeds up and slows down; short rounds, and many,
-# share it best. Fails if a median over
-# the rounds misses its target.
+# Each round measures ib_read_lat, then get, put and insert that search, get and put of
+# keys whose places are remembered (cached_...) and gets of these in batches, gets of values
+# that are kept besides (kept_get), and ib_read_bw, so that all have the same share of a
+# machine that speeds up and slows down; short rounds, and many, share it best. Fails if a
+# median over the rounds misses its target.
 # shellcheck disable=SC2154
 if [ "${1-}" != --here ]; then
 	exec "$srcdir/tests/guest/guest" run -- "$0" --here "$@"

@@ -101,6 +101,7 @@ gets() {
 	expect 0 kvbench run farkv -P "$workloads/workloadc" -p recordcount=10 \
 		-p requestdistribution=sequential -p farkv.cache_entries="$cache" "$@"
 	hits=$(number FARKV CacheHits)
+	values=$(number FARKV CacheValues)
 	trips=$(number FARKV RoundTrips)
 	[ "${trips:-0}" -ge $((count + first)) ] && [ "$trips" -le $((count + first + 2)) ] ||
 		fail "$count calls take $trips round trips, expected $((count + first))"
@@ -120,6 +121,18 @@ gets 10 1 65536 -p operationcount=1280 -p batch=128
 [ "$hits" = 1152 ] || fail "$hits of 1280 were remembered"
 gets 10 10 0 -p operationcount=1280 -p batch=128
 [ "$hits$swaps" = 00 ] || fail "$hits of 1280 were remembered, $swaps swapped"
+
+# The first get of a key searches, the second READs the value by its place.
+testcase "kvbench: from their third get on values are at hand, unless none are to be kept"
+gets 1000 10 65536 -p operationcount=1000
+[ "$values" = 980 ] || fail "$values of 1000 were at hand"
+reads=$(number FARKV READs)
+[ "$swaps" = 0 ] && looks=$hits || looks=0
+[ $((reads - looks)) -le 42 ] || fail "$reads READs, $looks of them looks"
+gets 10 1 65536 -p operationcount=1280 -p batch=128
+[ "$values" = 1024 ] || fail "$values of 1280 were at hand"
+gets 1000 10 65536 -p operationcount=1000 -p farkv.cache_bytes=0
+[ "$hits $values" = "990 0" ] || fail "$hits remembered, $values at hand"
 
 testcase "kvbench: more memory for keys than can be meant -> refused"
 expect 64 kvbench run farkv -P "$workloads/workloadc" -p farkv.cache_entries=4000000000
