@@ -215,17 +215,16 @@ static bool word_seen(const struct index *ix, struct index_op *op,
  * A copy of the block that `word` names, if it was kept, goes where the READ would bring it:
  * the operation has no more to do with what is kept, which others may change meanwhile.
  */
-static bool take_kept(struct index *ix, struct index_op *op, uint64_t word)
+static bool take_kept(const struct index *ix, struct index_op *op, uint64_t word)
 {
 	const struct kept *k = ix->warm->kept;
 	const uint8_t *block;
-	size_t bytes;
+	size_t bytes = 0;
 
 	block = k ? kept_find(k, op->warm_slot, word, &bytes) : NULL;
-	if (!block || index_op_reserve(ix, op, bytes))
-		return false;
-	memcpy(op->buf, block, bytes);
-	return true;
+	if (block) /* it was found to fit its class: the buffer has room */
+		memcpy(op->buf, block, bytes);
+	return block != NULL;
 }
 
 static enum next look(struct index *ix, struct index_op *op, uint64_t word)
@@ -236,19 +235,19 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return warm_leave(ix, op);
-	op->kept = block && take_kept(ix, op, word);
-	block = block && !op->kept;
 	op->part_len = block && op->into ? op_part_len(ix, op, word) : 0;
 	if (index_op_reserve(ix, op, block ? bytes - op->part_len : 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)bytes));
+	/* A value that comes right where it is wanted is not copied. */
+	op->kept = block && !op->part_len && take_kept(ix, op, word);
 	op->warm_word = word;
 	op->looks++;
 	op_chain_begin(op, OP_LOOK);
 	add_look(ix, op, word);
-	if (block) {
+	if (block && !op->kept) {
 		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
 		if (op->part_len)
 			op_part_set(op, wr);
@@ -272,11 +271,11 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	if (check != BLOCK_MINE)
 		return warm_leave(ix, op);
 	op->version = op->view.version;
-	if (op->looks == 1)
+	if (op->looks == 1) {
 		was_right(ix, op);
-	if (op->kept)
-		ix->warm->count.kept++;
-	else if (ix->warm->kept && !op->part_len)
+		ix->warm->count.kept += op->kept;
+	}
+	if (ix->warm->kept && !op->kept && !op->part_len)
 		kept_store(ix->warm->kept, op->warm_slot, word, op->buf,
 			   block_room(op->view.key_len, op->view.value_len));
 	/* The rule: all is as it is remembered, and nothing is written. */
@@ -453,7 +452,8 @@ static void renew_kept(struct index *ix, const struct index_op *op)
 {
 	uint64_t version;
 
-	if (!ix->warm->kept || !op->written || op->value_len >= INDEX_PART_MIN)
+	if (!ix->warm->kept || !op->written || (op->new_word & SLOT_DEAD) ||
+	    op->value_len >= INDEX_PART_MIN)
 		return;
 	memcpy(&version, op->buf, sizeof(version));
 	if (version == op->version)

@@ -29,7 +29,8 @@ void kept_free(struct kept *k);
 
 /**
  * The block that `word` names, as it was kept for the slot at this offset; NULL if it is
- * not there. `*bytes_out` are its bytes. It stays until the next kept_store().
+ * not there. `*bytes_out` are its bytes. It stays until the next kept_store() or
+ * kept_renew().
  */
 const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
 			 size_t *bytes_out);
@@ -37,7 +38,8 @@ const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
 /**
  * Keep a copy of a block that was seen whole while the slot held `word`. Takes the place
  * of what was kept for the slot, where it lies if it is as long. One of more than an
- * eighth of the ring is not kept.
+ * eighth of the ring, which has seven eighths of the memory, is not kept: then what was
+ * kept for the slot stays.
  */
 void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);

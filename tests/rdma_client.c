@@ -2,7 +2,7 @@
 /*
  * A handle that does what it is told line by line, for the tests with two machines:
  *
- *   rdma_client URI OP_TIMEOUT_MS [CACHE_ENTRIES]
+ *   rdma_client URI OP_TIMEOUT_MS [CACHE_ENTRIES [CACHE_BYTES]]
  *
  *   get KEY          0 MS VALUE
  *   put KEY VALUE    0 MS
@@ -180,9 +180,9 @@ int main(int argc, char **argv)
 	char line[4096];
 	int err;
 
-	if (argc < 3 || argc > 4) {
+	if (argc < 3 || argc > 5) {
 		fprintf(stderr, "usage: rdma_client URI OP_TIMEOUT_MS "
-				"[CACHE_ENTRIES]\n");
+				"[CACHE_ENTRIES [CACHE_BYTES]]\n");
 		return 64;
 	}
 	farkv_options_init(&o);
@@ -190,6 +190,8 @@ int main(int argc, char **argv)
 	o.connect_timeout_ms = 30000;
 	if (argc > 3)
 		o.cache_entries = (uint32_t)strtoul(argv[3], NULL, 10);
+	if (argc > 4)
+		o.cache_bytes = strtoul(argv[4], NULL, 10);
 	err = farkv_open(argv[1], &o, &kv);
 	answer(err, now_ms(), "%s", err ? farkv_errdetail() : "");
 	if (err)

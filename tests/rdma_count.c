@@ -31,6 +31,7 @@
 
 /* More than there are keys, by far: none is forgotten for want of room. */
 #define REMEMBERED (1u << 20)
+#define KEPT (1u << 24)
 
 static struct farkv *kv;    /* whose operations are counted */
 static struct farkv *other; /* remembers nothing; fills the store, and interferes */
@@ -172,6 +173,11 @@ static void look_at_versions(void)
 		MUST(farkv_get(kv, key, name_key(key, OLD, i), &v));
 		versions[i] = v.version;
 	}
+}
+
+static void get_all(void)
+{
+	call_all(kv, (struct call){.kind = GET}, 0);
 }
 
 static void other_writes(void)
@@ -324,11 +330,26 @@ static const struct budget remembered[] = {
 	 {CAS, OLD, FARKV_EVERSION, 0}, COST(1, 0, 1, 1, 1)},
 };
 
+/* Of a value that is kept nothing is asked but whether it is the value still. */
+static const struct budget keeping[] = {
+	{"GET, kept", get_all, {.kind = GET}, COST(1, 0, 0, 1, 0)},
+	{"128 GETs together", NULL, {.kind = MGET}, COST(1, 0, 0, BATCH, 0)},
+	{"PUT over a value", NULL, {.kind = PUT}, COST(1, 0, 1, 1, 0)},
+	{"GET of what it has put", NULL, {.kind = GET}, COST(1, 0, 0, 1, 0)},
+	{"GET, written by another", other_writes_after, {.kind = GET},
+	 COST(2, 1, 0, 2, 0)},
+	{"GET, kept anew", NULL, {.kind = GET}, COST(1, 0, 0, 1, 0)},
+};
+
 /* Who may not swap READs the word twice. */
 static const struct budget reading[] = {
 	{"GET, hit", NULL, {.kind = GET}, COST(1, 3, 0, 0, 0)},
 	{"128 GETs together", NULL, {.kind = MGET}, COST(1, 3 * BATCH, 0, 0, 0)},
 	{"GET, written by another", other_writes, {.kind = GET}, COST(2, 6, 0, 0, 0)},
+};
+
+static const struct budget keeping_reader[] = {
+	{"GET, kept", get_all, {.kind = GET}, COST(1, 2, 0, 0, 0)},
 };
 
 struct sum {
@@ -475,7 +496,7 @@ static int count_row(const struct budget *b)
 /* ---- tables ------------------------------------------------------------------------- */
 
 static struct farkv *open_handle(const char *uri, uint32_t flags,
-				 uint32_t cache_entries)
+				 uint32_t cache_entries, size_t cache_bytes)
 {
 	struct farkv_options o;
 	struct farkv *opened;
@@ -484,6 +505,7 @@ static struct farkv *open_handle(const char *uri, uint32_t flags,
 	o.op_timeout_ms = 20000;
 	o.flags = flags;
 	o.cache_entries = cache_entries;
+	o.cache_bytes = cache_bytes;
 	MUST(farkv_open(uri, &o, &opened));
 	return opened;
 }
@@ -492,13 +514,16 @@ static const struct table {
 	const char *what;
 	const struct budget *rows;
 	size_t n;
-	uint32_t flags, cache_entries;
+	uint32_t flags, cache_entries, cache_bytes;
 } tables[] = {
-	{"nothing is remembered", searching, ARRAY_SIZE(searching), 0, 0},
+	{"nothing is remembered", searching, ARRAY_SIZE(searching), 0, 0, 0},
 	{"keys are remembered", remembered, ARRAY_SIZE(remembered), 0,
-	 REMEMBERED},
-	{"a reader remembers them", reading, ARRAY_SIZE(reading),
-	 FARKV_OPEN_READONLY, REMEMBERED},
+	 REMEMBERED, 0},
+	{"values are kept, too", keeping, ARRAY_SIZE(keeping), 0, REMEMBERED, KEPT},
+	{"a reader remembers keys", reading, ARRAY_SIZE(reading),
+	 FARKV_OPEN_READONLY, REMEMBERED, 0},
+	{"a reader keeps values", keeping_reader, ARRAY_SIZE(keeping_reader),
+	 FARKV_OPEN_READONLY, REMEMBERED, KEPT},
 };
 
 static int count_table(const struct table *t, const char *uri)
@@ -506,8 +531,8 @@ static int count_table(const struct table *t, const char *uri)
 	int bad = 0;
 
 	printf("-- %s\n", t->what);
-	kv = open_handle(uri, t->flags, t->cache_entries);
-	call_all(kv, (struct call){.kind = GET}, 0);
+	kv = open_handle(uri, t->flags, t->cache_entries, t->cache_bytes);
+	get_all();
 	for (size_t i = 0; i < t->n; i++)
 		bad |= count_row(&t->rows[i]);
 	farkv_close(kv);
@@ -522,7 +547,7 @@ int main(int argc, char **argv)
 		die("usage: rdma_count DEVICE URI");
 	snprintf(counters_at, sizeof(counters_at),
 		 "/sys/class/infiniband/%s/ports/1/hw_counters", argv[1]);
-	other = open_handle(argv[2], 0, 0);
+	other = open_handle(argv[2], 0, 0, 0);
 	other_writes();
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		bad |= count_table(&tables[i], argv[2]);

@@ -567,6 +567,81 @@ START_TEST(a_barrier_forgets_values)
 }
 END_TEST
 
+/* Behind a barrier a word may name another content: here it does at once. */
+START_TEST(a_kept_value_is_not_taken_for_what_comes_after_a_barrier)
+{
+	struct index_key k;
+	struct block_ref ref;
+	uint8_t block[256];
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&other, k, "first");
+	check_value(&me, k, "first");
+	check_value(&me, k, "first");
+	HAS_VALUE(k, "first");
+	index_drop_cache(me.ix);
+	ref = slot_block(*slots_of(k));
+	block_encode(block, ref, other.op.version + 1, k.data, k.len, k.hash, "other", 5,
+		     0);
+	memcpy(region.base + ref.off, block, block_room(k.len, 5));
+	for (unsigned i = 0; i < 3; i++)
+		check_value(&me, k, "other");
+	teardown();
+}
+END_TEST
+
+/* A get is under way; its session puts, and renews the copy; the get's second look takes
+ * it, which is no hit. */
+START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
+{
+	struct index_strand strand;
+	struct index_key k;
+	struct index_op get;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&me, k, "one");
+	READS_VALUE(k, "one");
+	index_strand_init(&strand);
+	index_op_init(&get);
+	index_op_start(&get, INDEX_GET, &k, NULL, 0, 0);
+	index_submit(me.ix, &strand, &get, UINT64_MAX);
+	PUT(&me, k, "two");
+	while (!index_strand_rests(&strand))
+		index_reap(me.ix, &strand);
+	ck_assert_ptr_eq(index_take(&strand), &get);
+	ck_assert_int_eq(get.result, 0);
+	ck_assert_mem_eq(get.view.value, "two", 3);
+	ck_assert_uint_eq(index_remembered(me.ix).kept, 0);
+	index_op_fini(me.ix, &get);
+	teardown();
+}
+END_TEST
+
+/* Who may not swap READs the word twice, where words tear. */
+START_TEST(a_reader_keeps_values_too)
+{
+	struct index_key k;
+	struct index *writer;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&other, k, "value");
+	writer = me.ix;
+	ck_assert_int_eq(index_open(&region.sb, me.lane, NULL, UINT64_MAX, &me.ix), 0);
+	ck_assert_int_eq(index_remember(me.ix, 64), 0);
+	ck_assert_int_eq(index_keep(me.ix, 16384), 0);
+	check_value(&me, k, "value");
+	check(INDEX_GET, k, NULL, 0, 0, COST(1, _i ? 3 : 2, 0, 0), 0);
+	check(INDEX_GET, k, NULL, 0, 0, COST(1, _i ? 2 : 1, 0, 0), 0);
+	ck_assert_mem_eq(me.op.view.value, "value", 5);
+	index_close(me.ix);
+	me.ix = writer;
+	teardown();
+}
+END_TEST
+
 static void time_passes(void)
 {
 	fake_now += GRACE;
@@ -634,6 +709,10 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, what_is_kept_of_one_key_is_not_anothers_of_its_hash,
 			    0, 2);
 	tcase_add_loop_test(t, a_barrier_forgets_values, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_is_not_taken_for_what_comes_after_a_barrier,
+			    0, 2);
+	tcase_add_loop_test(t, a_value_at_hand_counts_as_a_hit_or_not_at_all, 0, 2);
+	tcase_add_loop_test(t, a_reader_keeps_values_too, 0, 2);
 	tcase_add_loop_test(t, a_kept_value_is_not_too_late, 0, 2);
 	suite_add_tcase(s, t);
 	return s;

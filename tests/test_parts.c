@@ -517,6 +517,71 @@ START_TEST(lane_without_parts_copies)
 }
 END_TEST
 
+static uint64_t trips(void)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	return c.round_trips;
+}
+
+static uint64_t values_at_hand(void)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	return c.cache_values;
+}
+
+/* By farkv_get(), in one round trip and from nowhere but the store. */
+static void get_reads(const uint8_t *want, size_t len)
+{
+	uint64_t before = trips(), at_hand = values_at_hand();
+	struct farkv_value v;
+
+	ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
+	ck_assert_uint_eq(v.len, len);
+	ck_assert(memcmp(v.data, want, len) == 0);
+	ck_assert_uint_eq(trips() - before, 1);
+	ck_assert_uint_eq(values_at_hand(), at_hand);
+}
+
+/*
+ * What comes in parts is not whole in the handle's memory, and not kept; nor does a copy
+ * that is kept take the place of what comes without one.
+ */
+START_TEST(what_is_carried_without_a_copy_is_not_kept)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	struct farkv_value v;
+	uint64_t before;
+	size_t len;
+
+	fill(from, 8192, 1);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	card.parts_read = 0;
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, 8192, &len, NULL), 0);
+		ck_assert_uint_eq(card.parts_read, i);
+	}
+	get_reads(from, 8192);
+	ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
+	ck_assert_uint_eq(values_at_hand(), 1);
+	before = trips();
+	for (unsigned i = 4; i <= 6; i++) {
+		ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, 8192, &len, NULL), 0);
+		ck_assert_uint_eq(card.parts_read, i);
+		ck_assert(memcmp(from, to, 8192) == 0);
+	}
+	ck_assert_uint_eq(trips() - before, 3);
+	fill(from, 8192, 2);
+	card.parts_written = 0;
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	ck_assert_uint_eq(card.parts_written, 1);
+	get_reads(from, 8192);
+}
+END_TEST
+
 /* ---- carving ------------------------------------------------------------------------ */
 
 static uint8_t *take_aligned(struct buffers *b, size_t bytes)
@@ -606,6 +671,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, nothing_is_under_way_when_a_call_has_failed, 0,
 			    3);
 	tcase_add_test(t, lane_without_parts_copies);
+	tcase_add_test(t, what_is_carried_without_a_copy_is_not_kept);
 	suite_add_tcase(s, t);
 	t = tcase_create("carving");
 	tcase_add_test(t, buffers_never_overlap_and_all_come_back);

@@ -8,12 +8,12 @@
 #	close_client
 client=$(unwrap "$top_builddir/tests/rdma_client")
 
-# open_client URI OP_TIMEOUT_MS [CACHE_ENTRIES]
+# open_client URI OP_TIMEOUT_MS [CACHE_ENTRIES [CACHE_BYTES]]
 open_client() {
 	rm -f "$dir/ask" "$dir/answer"
 	mkfifo "$dir/ask" "$dir/answer"
 	# shellcheck disable=SC2086
-	"$client" "$1" "$2" ${3-} <"$dir/ask" >"$dir/answer" 2>"$dir/client.log" &
+	"$client" "$1" "$2" ${3-} ${4-} <"$dir/ask" >"$dir/answer" 2>"$dir/client.log" &
 	client_pid=$!
 	servers="$servers $client_pid"
 	exec 8>"$dir/ask" 9<"$dir/answer"

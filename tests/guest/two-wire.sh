@@ -101,6 +101,14 @@ remembered_get_sends() {
 	has '1[2-9]' "$(wc -l <"$dir/some")" "packets of looks and READs"
 }
 
+# Of a value that is kept it is all.
+kept_get_sends() {
+	has 19 1 "looks"
+	has 18 1 "answers to the look"
+	has '1[2-9]' "$(wc -l <"$dir/some")" "packets of looks"
+	has '1[2-7]' 0 "packets of READs"
+}
+
 remembered_put_sends() {
 	has '[6-9]|1[01]' 1 "WRITEs"
 	has 12 0 "READ requests"
@@ -133,6 +141,9 @@ case ${GUEST_ROLE-} in
 	testcase "get of a remembered key: a look at its slot and a READ, their answers, nothing else"
 	some_round remembered_get_sends warm-get warm-put
 
+	testcase "get of a value that is kept: a look at its slot and the answer, nothing else"
+	some_round kept_get_sends kept-get kept-put
+
 	testcase "put over a remembered key: a WRITE and a compare-and-swap"
 	some_round remembered_put_sends warm-put warm-end
 
@@ -163,8 +174,13 @@ b)
 	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000 0
 	send_marked cold
 	close_client
-	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000
+	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000 65536 0
 	send_marked warm
+	close_client
+	open_client "kv://$GUEST_PEER_ADDR:$port?tos=$tos" 5000
+	succeeds get key
+	succeeds get key
+	send_marked kept
 	close_client
 	signal "done"
 	[ "$failures" -eq 0 ]
