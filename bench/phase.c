@@ -462,8 +462,11 @@ static void add_figure(void *arg, const char *name, double value)
 			r->figures[i].value += (uint64_t)value;
 			return;
 		}
-	if (r->n_figures == FIGURES_MAX)
+	if (r->n_figures == FIGURES_MAX) {
+		log_warn("%s: left out; a store has at most %d figures", name,
+			 FIGURES_MAX);
 		return;
+	}
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->value = (uint64_t)value;
 	r->n_figures++;

@@ -25,7 +25,7 @@ struct phase {
 	bool timeline;     /* keep one in the result */
 };
 
-#define FIGURES_MAX 12
+#define FIGURES_MAX 16
 
 /** A binding's own count, from db_ops.figures(). */
 struct figure {

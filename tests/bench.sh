@@ -235,6 +235,7 @@ assert 0 < server * 1e9 <= int(sys.argv[2]), (server, sys.argv[2])
 assert abs(float(v["[CPU]", "ClientPerOperation(ns)"]) - client * 1e9 / 20000) < 2
 reads, ops = float(v["[FARKV]", "READs"]), 20000
 assert abs(float(v["[FARKV]", "READsPerOperation"]) - reads / ops) < 1e-5
+assert v["[FARKV]", "CacheMisses"] == v["[FARKV]", "CacheValues"] == "0"  # the last: all have room
 PY
 expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1 -p warmup=1
 client=$(number CPU 'Client(s)')

@@ -128,7 +128,7 @@ gets 1000 10 65536 -p operationcount=1000
 [ "$values" = 980 ] || fail "$values of 1000 were at hand"
 reads=$(number FARKV READs)
 [ "$swaps" = 0 ] && looks=$hits || looks=0
-[ $((reads - looks)) -le 42 ] || fail "$reads READs, $looks of them looks"
+[ $((reads - looks)) -le 60 ] || fail "$reads READs, $looks of them looks"
 gets 10 1 65536 -p operationcount=1280 -p batch=128
 [ "$values" = 1024 ] || fail "$values of 1280 were at hand"
 gets 1000 10 65536 -p operationcount=1000 -p farkv.cache_bytes=0
