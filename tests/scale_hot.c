@@ -394,17 +394,22 @@ static void say(const char *what, unsigned n, const struct figure *f,
  * what they do, on two CPUs; or where these are far from each other, so that the bare line
  * makes fewer turns than that, not fewer than half of its turns. One alone has the line in
  * its own cache: a put takes it 60 ns, and two chips hand a line over in 200. The figures
- * (FARKV_SCALE=full) want more: that they do no less than the one, which on a virtual
- * machine is not so in each run (doc/performance.md).
+ * (FARKV_SCALE=full) want more: `share` of what the one does.
  */
-static void expect_no_collapse(const struct figure *all, const struct figure *one)
+static void expect_no_collapse(const struct figure *all, const struct figure *one,
+			       double share)
 {
 	/* Beside other programs the clock measures those, too. */
 	ck_assert_double_ge(all->cpu_rate,
 			    UTIL_MIN(one->cpu_rate * 0.25, all->line * 0.5));
 	if (scale_pick(0, 0, 1))
-		ck_assert_double_ge(all->rate, one->rate);
+		ck_assert_double_ge(all->rate, one->rate * share);
 }
+
+/* No less than the one, which on a virtual machine is not so in each run. */
+#define PUT_SHARE 1.0
+/* None is absorbed, and each needs the line twice (doc/performance.md). */
+#define INCREMENT_SHARE 0.5
 
 /* Who is left behind is so in each round. */
 static void expect_fairness(const struct figure *f, unsigned n)
@@ -460,7 +465,7 @@ START_TEST(test_put)
 	b = medians(all, rounds);
 	say("put", 1, &a, &a);
 	say("put", crowd, &b, &a);
-	expect_no_collapse(&b, &a);
+	expect_no_collapse(&b, &a, PUT_SHARE);
 	expect_fairness(all, rounds);
 	if (scale_pick(0, 1, 1) && !real_server_is_remote() &&
 	    two_cpus(&two) == 2)
@@ -497,7 +502,7 @@ START_TEST(test_increment)
 		g = medians(f[k], rounds);
 		say("increment", number[k], &g, &one);
 	}
-	expect_no_collapse(&g, &one);
+	expect_no_collapse(&g, &one, INCREMENT_SHARE);
 	/* Without a pause of those who lose, some 45 %; with it 6 to 20 %. */
 	ck_assert_double_le(g.lost, 0.30);
 }
@@ -505,7 +510,10 @@ END_TEST
 
 static void setup(void)
 {
-	const char *args[] = {"-m", real_server_is_remote() ? "64m" : "512m", NULL};
+	/* In much memory none has to ask the server for blocks that others have at rest. */
+	const char *args[] = {"-m", real_server_is_remote() ? "64m" :
+				    scale_pick(0, 0, 1)     ? "4g" :
+							      "512m", NULL};
 
 	stage = scale_shared(sizeof(*stage));
 	crowd = real_server_is_remote() ? 16 : CROWD_MAX;
