@@ -216,12 +216,17 @@ static void round_trip(uint8_t *from, uint8_t *to, size_t len, size_t cap)
 	free(want);
 }
 
-static uint64_t registrations(void)
+static struct farkv_counters counters_now(void)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 
 	ck_assert_int_eq(farkv_counters(kv, &c), 0);
-	return c.registrations;
+	return c;
+}
+
+static uint64_t registrations(void)
+{
+	return counters_now().registrations;
 }
 
 static const size_t lengths[] = {1,    100,  4000, 4095, 4096,	4097,
@@ -517,33 +522,18 @@ START_TEST(lane_without_parts_copies)
 }
 END_TEST
 
-static uint64_t trips(void)
-{
-	struct farkv_counters c = {.size = sizeof(c)};
-
-	ck_assert_int_eq(farkv_counters(kv, &c), 0);
-	return c.round_trips;
-}
-
-static uint64_t values_at_hand(void)
-{
-	struct farkv_counters c = {.size = sizeof(c)};
-
-	ck_assert_int_eq(farkv_counters(kv, &c), 0);
-	return c.cache_values;
-}
-
 /* By farkv_get(), in one round trip and from nowhere but the store. */
 static void get_reads(const uint8_t *want, size_t len)
 {
-	uint64_t before = trips(), at_hand = values_at_hand();
+	struct farkv_counters before = counters_now(), after;
 	struct farkv_value v;
 
 	ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
 	ck_assert_uint_eq(v.len, len);
 	ck_assert(memcmp(v.data, want, len) == 0);
-	ck_assert_uint_eq(trips() - before, 1);
-	ck_assert_uint_eq(values_at_hand(), at_hand);
+	after = counters_now();
+	ck_assert_uint_eq(after.round_trips - before.round_trips, 1);
+	ck_assert_uint_eq(after.cache_values, before.cache_values);
 }
 
 /*
@@ -566,14 +556,14 @@ START_TEST(what_is_carried_without_a_copy_is_not_kept)
 	}
 	get_reads(from, 8192);
 	ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
-	ck_assert_uint_eq(values_at_hand(), 1);
-	before = trips();
+	ck_assert_uint_eq(counters_now().cache_values, 1);
+	before = counters_now().round_trips;
 	for (unsigned i = 4; i <= 6; i++) {
 		ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, 8192, &len, NULL), 0);
 		ck_assert_uint_eq(card.parts_read, i);
 		ck_assert(memcmp(from, to, 8192) == 0);
 	}
-	ck_assert_uint_eq(trips() - before, 3);
+	ck_assert_uint_eq(counters_now().round_trips - before, 3);
 	fill(from, 8192, 2);
 	card.parts_written = 0;
 	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
