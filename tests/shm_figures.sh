@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # make shm-figures: what operations over shared memory do, against the limit, against one
-# client and against one connection, for a machine that does nothing else; some six minutes.
+# client and against one connection, for a machine that does nothing else; some four minutes.
 #
 # shm_figures.sh [limit|clients|key]...   all, or those named
 #
