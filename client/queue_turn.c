@@ -28,7 +28,7 @@ static void finish(struct farkv *kv, struct request *r)
 	list_add(&kv->queue->done, r);
 }
 
-/* One that was begun may have a compare-and-swap behind it that was lost. */
+/* What one that was begun has, index.c knows. */
 static void finish_as(struct farkv *kv, struct request *r, int err)
 {
 	if (r->begun)

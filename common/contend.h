@@ -9,7 +9,9 @@
  * and has cost one line. Nobody is told to do which: who lost a compare-and-swap, or
  * finds that another session has written the key since its own last write, watches
  * from then on; who has watched in vain writes, and is not led to watch again so soon
- * by the mere sight of others' writes, which may be minutes old.
+ * by the mere sight of others' writes, which may be minutes old. The writer is some
+ * hundred times as fast as who watches: so each that has watched for long enough gets
+ * itself a turn, by writing until the writer has lost to it.
  *
  * Who has lost and has nobody to be absorbed by spins for a random while before it tries
  * again. The while doubles with each loss (exponential backoff: Anderson, "The
@@ -34,14 +36,30 @@
 #include <string.h>
 
 #include "atomic.h"
+#include "cpu.h"
 #include "util.h"
 
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
  * watches: at least half of these, at most all. */
 #define CONTEND_WATCH 512u
-/** ... between two looks. Each takes the slot's line from the writer, which costs that one
- * more than it spares the watcher if they come often (doc/performance.md). */
-#define CONTEND_LOOK 64u
+/** ... between two looks. Each takes the slot's line from the writer, and costs it about
+ * as much as it costs the watcher: from chip to chip more than a write, and next to nothing
+ * between the two threads of a core (doc/performance.md). */
+#define CONTEND_LOOK_NEAR 4u
+#define CONTEND_LOOK_FAR 256u
+/** A look that takes so many cpu_ticks() is from far. */
+#define CONTEND_FAR 128u
+/** One watch in so many is timed: the clock is no friend of the core's other thread. */
+#define CONTEND_TIMED 16u
+/** A look that takes longer was interrupted, and is believed to have taken this. */
+#define CONTEND_COST_MAX 512u
+/** What is known of the cost goes by this part towards what a timed look takes. */
+#define CONTEND_COST_EASE 8u
+/** Who has stood before so many of others' writes wants to be the writer for a while: */
+#define CONTEND_STAND 2048u
+/** ... so many writes it does not watch, whatever it meets. Who writes now loses one of
+ * its own to them, and watches. */
+#define CONTEND_PUSH 32u
 /** Of one that has lost: fewer than these at first, and when it has lost often. */
 #define CONTEND_PAUSE_MIN 16u
 #define CONTEND_PAUSE_MAX 512u
@@ -59,6 +77,9 @@ struct contend {
 	uint64_t state; /* of a xorshift generator; 0 at the beginning */
 	uint32_t pause; /* bound of the next one, if that is not too little */
 	uint32_t overlook; /* so many of others' writes */
+	uint32_t cost;  /* of a look, in cpu_ticks(), times CONTEND_COST_EASE */
+	uint16_t stood; /* before others' writes of that key since it wrote itself */
+	uint8_t push;   /* so many writes of that key it does not watch */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
 	/* What is known of one key, which need not be the one that was written last: */
@@ -115,20 +136,63 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 	c->hash = hash;
 	if (!lost)
 		c->pause = again ? c->pause - c->pause / CONTEND_EASE : 0;
-	if (lost)
-		c->hot = true;
-	else if (!again)
+	if (!again)
+		c->stood = c->push = 0;
+	if (c->push) {
+		c->push--;
 		c->hot = false;
-	else if (foreign && !c->hot && c->overlook)
+	} else if (lost) {
+		c->hot = true;
+	} else if (!again) {
+		c->hot = false;
+	} else if (foreign && !c->hot && c->overlook) {
 		c->overlook--;
-	else
+	} else {
 		c->hot = c->hot || foreign;
+	}
 }
 
 /** Should a PUT of this key watch? */
 static inline bool contend_hot(const struct contend *c, uint64_t hash)
 {
 	return c->hot && c->hash == hash;
+}
+
+/** It stands before another one's write. */
+static inline void contend_stand(struct contend *c)
+{
+	c->vain = 0;
+	c->overlook = 0;
+	if (++c->stood < CONTEND_STAND)
+		return;
+	c->stood = 0;
+	c->push = CONTEND_PUSH;
+}
+
+/* What a look costs beyond one at what this CPU's own cache has, in cpu_ticks(). */
+static inline uint64_t contend_look(const uint64_t *slot, uint64_t *word_out)
+{
+	uint64_t t0 = cpu_ticks(), t1, own;
+
+	*word_out = atom_load_follow(slot);
+	t1 = cpu_ticks();
+	(void)atom_load_follow(slot);
+	own = cpu_ticks() - t1; /* the clock's own part is in it */
+	return UTIL_MAX(t1 - t0, own) - own;
+}
+
+/* So much did a look cost that found another word. */
+static inline void contend_gauge(struct contend *c, uint64_t cost)
+{
+	cost = UTIL_MIN(cost, CONTEND_COST_MAX);
+	c->cost += (uint32_t)cost - c->cost / CONTEND_COST_EASE;
+}
+
+/** Spins between two looks. */
+static inline uint32_t contend_gap(const struct contend *c)
+{
+	return c->cost < CONTEND_FAR * CONTEND_COST_EASE ? CONTEND_LOOK_NEAR :
+							   CONTEND_LOOK_FAR;
 }
 
 /**
@@ -140,21 +204,28 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 {
 	uint32_t n = CONTEND_WATCH / 2 +
 		     contend_random(c, CONTEND_WATCH / 2, seed);
+	uint32_t gap = contend_gap(c);
+	bool timed = c->stood % CONTEND_TIMED == 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t now;
+	for (uint32_t i = 1; i <= n; i++) {
+		uint64_t now, cost = 0;
 
 		atom_spin_hint();
-		if (i % CONTEND_LOOK)
+		if (i % gap)
 			continue;
-		now = atom_load_follow(slot);
+		if (timed)
+			cost = contend_look(slot, &now);
+		else
+			now = atom_load_follow(slot);
 		if (now != word) {
-			c->vain = 0;
-			c->overlook = 0;
+			if (timed)
+				contend_gauge(c, cost);
+			contend_stand(c);
 			return now;
 		}
 	}
 	c->hot = false;
+	c->stood = 0;
 	if (c->vain < CONTEND_VAIN_MAX)
 		c->vain++;
 	c->overlook = 1u << c->vain;

@@ -5,6 +5,7 @@
 #include <check.h>
 
 #include "common/atomic.h"
+#include "common/cpu.h"
 
 static unsigned spins;
 static unsigned writes_at; /* the rival swaps the word at this spin; 0: never */
@@ -16,7 +17,19 @@ static void spin(void)
 		place++;
 }
 
+/* A clock that is asked three times for each timed look: before and behind the look itself,
+ * and behind one at what is near. */
+static uint64_t ticks, asked, look_takes, near_takes;
+
+static uint64_t tick(void)
+{
+	ticks += asked % 3 == 1 ? look_takes : asked % 3 == 2 ? near_takes : 1000;
+	asked++;
+	return ticks;
+}
+
 #define atom_spin_hint spin
+#define cpu_ticks tick
 #include "common/contend.h"
 #include "test_main.h"
 
@@ -27,6 +40,8 @@ static void setup(void)
 	c = (struct contend){0};
 	spins = writes_at = 0;
 	place = 1000;
+	ticks = asked = 0;
+	look_takes = near_takes = 60;
 }
 
 START_TEST(a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row)
@@ -55,16 +70,129 @@ static void make_hot(void)
 	ck_assert(contend_hot(&c, 5));
 }
 
+/* The next write comes at this spin, counted from here: is seen by a look, and when? */
+static unsigned watch_one(unsigned at)
+{
+	spins = 0;
+	writes_at = at;
+	place = 1000;
+	ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
+	ck_assert_uint_ge(spins, at);
+	contend_note(&c, 5, false, true);
+	return spins;
+}
+
 START_TEST(who_watches_sees_the_write_soon_after_it)
 {
-	for (unsigned at = 1; at < CONTEND_WATCH / 2; at++) {
+	for (unsigned at = 1; at < CONTEND_WATCH / 2 - CONTEND_LOOK_NEAR; at++) {
 		setup();
 		make_hot();
-		writes_at = at;
-		ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
-		ck_assert_uint_le(spins, at + CONTEND_LOOK);
+		ck_assert_uint_lt(watch_one(at), at + CONTEND_LOOK_NEAR);
 		ck_assert(contend_hot(&c, 5));
 	}
+}
+END_TEST
+
+/* Watches until those that are timed were `n`. */
+static void watch_timed(unsigned n)
+{
+	for (unsigned i = 0; i < n * CONTEND_TIMED; i++)
+		(void)watch_one(1);
+}
+
+START_TEST(who_is_far_from_the_writer_looks_seldom)
+{
+	make_hot();
+	watch_timed(3);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	/* One look that was interrupted says nothing. */
+	look_takes = 1000000;
+	watch_timed(1);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	/* What the clock itself takes is no part of it. */
+	look_takes = near_takes = 5000;
+	watch_timed(3 * CONTEND_COST_EASE);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	look_takes = near_takes + CONTEND_FAR * 2;
+	watch_timed(CONTEND_COST_EASE);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_FAR);
+	ck_assert_uint_eq(watch_one(CONTEND_LOOK_FAR), CONTEND_LOOK_FAR);
+	/* The system was moved to CPUs that are near each other. */
+	look_takes = near_takes;
+	watch_timed(2 * CONTEND_COST_EASE);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+}
+END_TEST
+
+/* Stands before so many writes, and has the turn. */
+static void get_turn(void)
+{
+	make_hot();
+	for (unsigned i = 0; i < CONTEND_STAND; i++) {
+		ck_assert(contend_hot(&c, 5));
+		(void)watch_one(1);
+	}
+	ck_assert(!contend_hot(&c, 5));
+}
+
+START_TEST(who_has_watched_for_long_writes_whatever_it_meets)
+{
+	unsigned writes = 0;
+
+	for (unsigned i = 0; i < 4; i++) {
+		get_turn();
+		for (writes = 0; !contend_hot(&c, 5) && writes < 1000; writes++)
+			contend_note(&c, 5, i & 1, i & 2);
+		if (i) /* it meets others still */
+			ck_assert_uint_eq(writes, CONTEND_PUSH);
+		else
+			ck_assert_uint_eq(writes, 1000);
+	}
+	/* The turn is of one key. */
+	get_turn();
+	contend_note(&c, 6, false, false);
+	contend_note(&c, 5, false, true);
+	ck_assert(contend_hot(&c, 5));
+	/* A watch in vain gives the turn, too: it is counted from anew. */
+	for (unsigned i = 0; i + 1 < CONTEND_STAND; i++)
+		(void)watch_one(1);
+	writes_at = 0;
+	ck_assert_uint_eq(contend_watch(&c, &place, place, 1), place);
+	make_hot();
+	(void)watch_one(1);
+	ck_assert(contend_hot(&c, 5));
+}
+END_TEST
+
+/* ... so that of two the one that writes is each one half of the time. */
+START_TEST(two_that_write_one_key_are_the_writer_in_turns)
+{
+	struct contend two[2] = {0};
+	unsigned wrote[2] = {0}, writer = 0;
+
+	contend_note(&two[0], 5, false, false);
+	contend_note(&two[1], 5, false, true);
+	for (unsigned i = 0; i < 20 * CONTEND_STAND; i++) {
+		unsigned other = !writer;
+
+		wrote[writer]++;
+		if (contend_hot(&two[other], 5)) {
+			uint64_t now = ++place;
+
+			ck_assert_uint_eq(contend_watch(&two[other], &place, now - 1, 1),
+					  now);
+			contend_note(&two[other], 5, false, true);
+			contend_note(&two[writer], 5, false, false);
+		} else {
+			/* Both swap: it was the writer that lost, and found that so. */
+			contend_note(&two[other], 5, true, false);
+			contend_note(&two[writer], 5, false, true);
+			ck_assert(contend_hot(&two[writer], 5));
+			writer = other;
+		}
+	}
+	ck_assert_uint_ge(wrote[0], 8 * CONTEND_STAND);
+	ck_assert_uint_ge(wrote[1], 8 * CONTEND_STAND);
 }
 END_TEST
 
@@ -208,6 +336,9 @@ static Suite *suite(void)
 	tcase_add_test(t,
 		a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row);
 	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
+	tcase_add_test(t, who_is_far_from_the_writer_looks_seldom);
+	tcase_add_test(t, who_has_watched_for_long_writes_whatever_it_meets);
+	tcase_add_test(t, two_that_write_one_key_are_the_writer_in_turns);
 	tcase_add_test(t, who_watches_in_vain_writes_and_goes_on_to);
 	tcase_add_test(t, who_sees_others_slow_writes_hardly_ever_watches);
 	tcase_add_test(t, who_loses_again_and_again_waits_longer_up_to_a_bound);

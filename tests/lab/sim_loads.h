@@ -50,8 +50,15 @@ static inline void watch(void)
 		others_go_on(SIM_WATCHES);
 }
 
-/* contend.h, too, is to see it. */
+/* A look takes no time: who watches looks often. */
+static inline uint64_t no_ticks(void)
+{
+	return 0;
+}
+
+/* contend.h, too, is to see them. */
 #define atom_spin_hint watch
+#define cpu_ticks no_ticks
 #include "common/index_direct.h"
 
 /* Who is gone learns nothing: as if a migration had been there before it. */
