@@ -9,9 +9,10 @@
  * and has cost one line. Nobody is told to do which: who lost a compare-and-swap, or
  * finds that another session has written the key since its own last write, watches
  * from then on; who has watched in vain writes, and is not led to watch again so soon
- * by the mere sight of others' writes, which may be minutes old. The writer is some
- * hundred times as fast as who watches: so each that has watched for long enough gets
- * itself a turn, by writing until the writer has lost to it.
+ * by the mere sight of others' writes, which may be minutes old. How often
+ * it looks depends on how far the writer is, by what a look takes. A writer is ten to a
+ * hundred times as fast as who watches it: so each that has watched for long gets itself a
+ * turn, in which it writes, and lets the writer lose and watch.
  *
  * Who has lost and has nobody to be absorbed by spins for a random while before it tries
  * again. The while doubles with each loss (exponential backoff: Anderson, "The
@@ -40,7 +41,7 @@
 #include "util.h"
 
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
- * watches: at least half of these, at most all. */
+ * watches: at least half of these, at most all. It looks behind the last of them, too. */
 #define CONTEND_WATCH 512u
 /** ... between two looks. Each takes the slot's line from the writer, and costs it about
  * as much as it costs the watcher: from chip to chip more than a write, and next to nothing
@@ -49,16 +50,18 @@
 #define CONTEND_LOOK_FAR 256u
 /** A look that takes so many cpu_ticks() is from far. */
 #define CONTEND_FAR 128u
-/** One watch in so many is timed: the clock is no friend of the core's other thread. */
+/** One watch in so many is timed, in its first looks: the clock is no friend of the core's
+ * other thread. */
 #define CONTEND_TIMED 16u
+#define CONTEND_TIMED_LOOKS 2u
 /** A look that takes longer was interrupted, and is believed to have taken this. */
-#define CONTEND_COST_MAX 512u
+#define CONTEND_COST_MAX (2 * CONTEND_FAR)
 /** What is known of the cost goes by this part towards what a timed look takes. */
 #define CONTEND_COST_EASE 8u
-/** Who has stood before so many of others' writes wants to be the writer for a while: */
+/** Who has stood before so many of others' writes since its last turn has one: */
 #define CONTEND_STAND 2048u
-/** ... so many writes it does not watch, whatever it meets. Who writes now loses one of
- * its own to them, and watches. */
+/** ... so many writes in which it does not watch, whatever it meets. Whoever PUTs meanwhile
+ * sees them, or loses to one of them, and watches. */
 #define CONTEND_PUSH 32u
 /** Of one that has lost: fewer than these at first, and when it has lost often. */
 #define CONTEND_PAUSE_MIN 16u
@@ -78,8 +81,9 @@ struct contend {
 	uint32_t pause; /* bound of the next one, if that is not too little */
 	uint32_t overlook; /* so many of others' writes */
 	uint32_t cost;  /* of a look, in cpu_ticks(), times CONTEND_COST_EASE */
-	uint16_t stood; /* before others' writes of that key since it wrote itself */
-	uint8_t push;   /* so many writes of that key it does not watch */
+	uint16_t stood; /* before others' writes of that key since the last turn */
+	uint8_t push;   /* so many writes of that key are left of a turn */
+	uint8_t watches; /* however they ended, modulo CONTEND_TIMED */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
 	/* What is known of one key, which need not be the one that was written last: */
@@ -158,7 +162,7 @@ static inline bool contend_hot(const struct contend *c, uint64_t hash)
 	return c->hot && c->hash == hash;
 }
 
-/** It stands before another one's write. */
+/** It has watched, and stands before another one's write. */
 static inline void contend_stand(struct contend *c)
 {
 	c->vain = 0;
@@ -167,6 +171,15 @@ static inline void contend_stand(struct contend *c)
 		return;
 	c->stood = 0;
 	c->push = CONTEND_PUSH;
+}
+
+/** It has watched, and there was nothing that it can stand before: it writes, and goes on to. */
+static inline void contend_vain(struct contend *c)
+{
+	c->hot = false;
+	if (c->vain < CONTEND_VAIN_MAX)
+		c->vain++;
+	c->overlook = 1u << c->vain;
 }
 
 /* What a look costs beyond one at what this CPU's own cache has, in cpu_ticks(). */
@@ -195,40 +208,45 @@ static inline uint32_t contend_gap(const struct contend *c)
 							   CONTEND_LOOK_FAR;
 }
 
+/* A timed look; what is known of the cost is by those that found another word than `word`. */
+static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slot,
+					  uint64_t word)
+{
+	uint64_t now, cost = contend_look(slot, &now);
+
+	if (now != word)
+		contend_gauge(c, cost);
+	return now;
+}
+
 /**
- * Watch `slot`, which held `word`: its word when it is another one, or else `word`, and
- * then this session writes from now on.
+ * Watch `slot`, which held `word`: its word when it is another one, or else `word`. Then
+ * call contend_stand() or contend_vain().
  */
 static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 				     uint64_t word, uint64_t seed)
 {
 	uint32_t n = CONTEND_WATCH / 2 +
 		     contend_random(c, CONTEND_WATCH / 2, seed);
-	uint32_t gap = contend_gap(c);
-	bool timed = c->stood % CONTEND_TIMED == 0;
+	uint32_t gap = contend_gap(c), timed;
 
+	c->watches = (c->watches + 1) % CONTEND_TIMED;
+	timed = c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
 	for (uint32_t i = 1; i <= n; i++) {
-		uint64_t now, cost = 0;
+		uint64_t now;
 
 		atom_spin_hint();
-		if (i % gap)
+		if (i % gap && i < n)
 			continue;
-		if (timed)
-			cost = contend_look(slot, &now);
-		else
+		if (timed) {
+			now = contend_look_timed(c, slot, word);
+			timed--;
+		} else {
 			now = atom_load_follow(slot);
-		if (now != word) {
-			if (timed)
-				contend_gauge(c, cost);
-			contend_stand(c);
-			return now;
 		}
+		if (now != word)
+			return now;
 	}
-	c->hot = false;
-	c->stood = 0;
-	if (c->vain < CONTEND_VAIN_MAX)
-		c->vain++;
-	c->overlook = 1u << c->vain;
 	return word;
 }
 

@@ -39,10 +39,10 @@ static inline uint64_t cpu_without_uppers(uint64_t what)
 }
 
 /**
- * A counter that goes on at its own steady pace, two to four in a nanosecond, to tell how
- * long something near took: read when all loads before it have their values, and before
- * those behind it begin. No system call where the CPU has one. It may jump when the system
- * moves to another machine.
+ * A counter that goes on at its own steady pace, one to four in a nanosecond, to tell how
+ * long something near took. On x86-64 it is read when all loads before it have their values,
+ * and before those behind it begin; elsewhere it is the system's clock, about then. It may
+ * jump when the system moves to another machine.
  */
 static inline uint64_t cpu_ticks(void)
 {

@@ -96,8 +96,8 @@ static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *s
 
 /*
  * Others put the key just now: watch its slot, and stand before the next of them. If none
- * comes it is this session that puts: OVER_NOT and no hot key any more. OVER_NOT and
- * still a hot key: somebody else has to look.
+ * comes it is this session that puts: OVER_NOT. OVER_LOST: to a word that nobody stands
+ * before; the next one looks what it is.
  */
 static enum over stand_before(struct index *ix, struct index_op *op, struct put *p,
 			      const uint64_t *slots)
@@ -109,8 +109,11 @@ static enum over stand_before(struct index *ix, struct index_op *op, struct put 
 	word = contend_watch(&ix->contend, &slots[p->slot_at], p->expect_word,
 			     ix->versions.prefix);
 	p->foreign = false;
-	if (word == p->expect_word || !absorbs(ix, p, word))
-		return OVER_NOT;
+	if (word == p->expect_word || !absorbs(ix, p, word)) {
+		contend_vain(&ix->contend);
+		return word == p->expect_word ? OVER_NOT : OVER_LOST;
+	}
+	contend_stand(&ix->contend);
 	put_count_search(ix, p);
 	p->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
 	op->cls = p->cls;
@@ -134,10 +137,10 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	if (!recall_slot(ix, p, slots) && !find_slot(ix, p, slots))
 		return OVER_NOT;
 	if (p->known) {
-		if (stand_before(ix, op, p, slots) == OVER_BEFORE)
-			return OVER_BEFORE;
-		if (contend_hot(&ix->contend, p->key.hash))
-			return OVER_NOT;
+		enum over over = stand_before(ix, op, p, slots);
+
+		if (over != OVER_NOT)
+			return over == OVER_BEFORE ? OVER_BEFORE : OVER_NOT;
 	}
 	if (!put_take_and_write(ix, p))
 		return OVER_NOT;

@@ -272,6 +272,7 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 				window_scan(slots, hash_fp(op->key.hash)), true,
 				&view);
 	uint64_t word = op->expect_word;
+	bool watched = false, lost;
 
 	if (look == LOOK_UNUSUAL)
 		return false;
@@ -290,10 +291,15 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 		word = contend_watch(&ix->contend, &slots[op->slot_at], word,
 				     ix->versions.prefix);
 		op->foreign = false;
+		watched = true;
 	}
-	*next_out = word == op->expect_word ?
-			    op_decide(ix, op, word, view.version) :
-			    op_lost(ix, op, word);
+	lost = word != op->expect_word;
+	*next_out = lost ? op_lost(ix, op, word) :
+			   op_decide(ix, op, word, view.version);
+	if (watched && lost && *next_out == NEXT_DONE && !op->result)
+		contend_stand(&ix->contend);
+	else if (watched)
+		contend_vain(&ix->contend);
 	return true;
 }
 

@@ -18,12 +18,15 @@ static void spin(void)
 }
 
 /* A clock that is asked three times for each timed look: before and behind the look itself,
- * and behind one at what is near. */
-static uint64_t ticks, asked, look_takes, near_takes;
+ * and behind one at what is near. What nobody has written is near in any case. */
+static uint64_t ticks, asked, look_takes, near_takes, was;
 
 static uint64_t tick(void)
 {
-	ticks += asked % 3 == 1 ? look_takes : asked % 3 == 2 ? near_takes : 1000;
+	if (asked % 3 == 1)
+		ticks += place == was ? near_takes : look_takes;
+	else
+		ticks += asked % 3 == 2 ? near_takes : 1000;
 	asked++;
 	return ticks;
 }
@@ -39,7 +42,7 @@ static void setup(void)
 {
 	c = (struct contend){0};
 	spins = writes_at = 0;
-	place = 1000;
+	place = was = 1000;
 	ticks = asked = 0;
 	look_takes = near_takes = 60;
 }
@@ -70,15 +73,28 @@ static void make_hot(void)
 	ck_assert(contend_hot(&c, 5));
 }
 
-/* The next write comes at this spin, counted from here: is seen by a look, and when? */
+/* As a put watches: true if it stands before another one's. */
+static bool watch(void)
+{
+	bool stands;
+
+	spins = 0;
+	was = place;
+	stands = contend_watch(&c, &place, was, 1) != was;
+	if (stands)
+		contend_stand(&c);
+	else
+		contend_vain(&c);
+	contend_note(&c, 5, false, stands);
+	return stands;
+}
+
+/* The next write comes at this spin; at which is it seen? */
 static unsigned watch_one(unsigned at)
 {
-	spins = 0;
 	writes_at = at;
-	place = 1000;
-	ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
+	ck_assert(watch());
 	ck_assert_uint_ge(spins, at);
-	contend_note(&c, 5, false, true);
 	return spins;
 }
 
@@ -113,10 +129,23 @@ START_TEST(who_is_far_from_the_writer_looks_seldom)
 	look_takes = near_takes = 5000;
 	watch_timed(3 * CONTEND_COST_EASE);
 	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
-	look_takes = near_takes + CONTEND_FAR * 2;
+	/* Nor is it less than nothing. */
+	look_takes = 10;
 	watch_timed(CONTEND_COST_EASE);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	/* Far; looks at what is as it was do not tell how far that is. */
+	look_takes = near_takes + CONTEND_FAR * 3 / 2;
+	for (unsigned i = 0; i < 4 * CONTEND_COST_EASE * CONTEND_TIMED; i++)
+		(void)watch_one(CONTEND_LOOK_NEAR + 1);
 	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_FAR);
 	ck_assert_uint_eq(watch_one(CONTEND_LOOK_FAR), CONTEND_LOOK_FAR);
+	/* The last look comes behind the last spin. */
+	for (unsigned i = 0; i < 100; i++) {
+		writes_at = CONTEND_LOOK_FAR + 1;
+		ck_assert(watch());
+		ck_assert_uint_le(spins, CONTEND_WATCH);
+		make_hot();
+	}
 	/* The system was moved to CPUs that are near each other. */
 	look_takes = near_takes;
 	watch_timed(2 * CONTEND_COST_EASE);
@@ -148,19 +177,46 @@ START_TEST(who_has_watched_for_long_writes_whatever_it_meets)
 		else
 			ck_assert_uint_eq(writes, 1000);
 	}
-	/* The turn is of one key. */
+	/* The turn is of one key, */
 	get_turn();
 	contend_note(&c, 6, false, false);
 	contend_note(&c, 5, false, true);
 	ck_assert(contend_hot(&c, 5));
-	/* A watch in vain gives the turn, too: it is counted from anew. */
+	/* and so is what leads to it. */
 	for (unsigned i = 0; i + 1 < CONTEND_STAND; i++)
 		(void)watch_one(1);
-	writes_at = 0;
-	ck_assert_uint_eq(contend_watch(&c, &place, place, 1), place);
+	contend_note(&c, 6, false, false);
 	make_hot();
 	(void)watch_one(1);
 	ck_assert(contend_hot(&c, 5));
+	/* Watches in vain delay it. */
+	for (unsigned i = 0; i + 2 < CONTEND_STAND; i++) {
+		(void)watch_one(1);
+		writes_at = 0;
+		ck_assert(i % 100 || !watch());
+		make_hot();
+	}
+	(void)watch_one(1);
+	ck_assert(!contend_hot(&c, 5));
+}
+END_TEST
+
+START_TEST(few_watches_ask_the_clock)
+{
+	uint64_t most = 3 * CONTEND_TIMED_LOOKS * (1000 / CONTEND_TIMED + 1);
+
+	make_hot();
+	for (unsigned i = 0; i < 1000; i++) {
+		(void)watch(); /* in vain */
+		make_hot();
+	}
+	ck_assert_uint_gt(asked, 0);
+	ck_assert_uint_le(asked, most);
+	asked = 0;
+	for (unsigned i = 0; i < 1000; i++)
+		(void)watch_one(CONTEND_WATCH / 4);
+	ck_assert_uint_gt(asked, 0);
+	ck_assert_uint_le(asked, most);
 }
 END_TEST
 
@@ -181,6 +237,7 @@ START_TEST(two_that_write_one_key_are_the_writer_in_turns)
 
 			ck_assert_uint_eq(contend_watch(&two[other], &place, now - 1, 1),
 					  now);
+			contend_stand(&two[other]);
 			contend_note(&two[other], 5, false, true);
 			contend_note(&two[writer], 5, false, false);
 		} else {
@@ -188,6 +245,7 @@ START_TEST(two_that_write_one_key_are_the_writer_in_turns)
 			contend_note(&two[other], 5, true, false);
 			contend_note(&two[writer], 5, false, true);
 			ck_assert(contend_hot(&two[writer], 5));
+			ck_assert(!contend_hot(&two[other], 5));
 			writer = other;
 		}
 	}
@@ -202,8 +260,7 @@ START_TEST(who_watches_in_vain_writes_and_goes_on_to)
 
 	for (unsigned i = 0; i < 1000; i++) {
 		make_hot();
-		spins = 0;
-		ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1000);
+		ck_assert(!watch());
 		least = spins < least ? spins : least;
 		most = spins > most ? spins : most;
 		ck_assert(!contend_hot(&c, 5));
@@ -213,6 +270,7 @@ START_TEST(who_watches_in_vain_writes_and_goes_on_to)
 	ck_assert_uint_ge(least, CONTEND_WATCH / 2);
 	ck_assert_uint_le(most, CONTEND_WATCH);
 	ck_assert_uint_gt(most - least, CONTEND_WATCH / 4);
+	ck_assert_uint_eq(c.overlook, 1u << CONTEND_VAIN_MAX);
 }
 END_TEST
 
@@ -226,16 +284,15 @@ START_TEST(who_sees_others_slow_writes_hardly_ever_watches)
 
 		watched += hot;
 		if (hot)
-			(void)contend_watch(&c, &place, 1000, 1);
-		contend_note(&c, 5, !hot, false);
+			(void)watch();
+		else
+			contend_note(&c, 5, true, false);
 	}
 	ck_assert_uint_ge(watched, 2);
 	ck_assert_uint_le(watched, CONTEND_VAIN_MAX + (10000 >> CONTEND_VAIN_MAX));
 	/* A watch that was worth it: others' writes count again. */
 	make_hot();
-	spins = 0;
-	writes_at = 3;
-	ck_assert_uint_eq(contend_watch(&c, &place, 1000, 1), 1001);
+	(void)watch_one(3);
 	contend_note(&c, 6, false, false);
 	contend_note(&c, 5, false, false);
 	contend_note(&c, 5, true, false);
@@ -338,6 +395,7 @@ static Suite *suite(void)
 	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
 	tcase_add_test(t, who_is_far_from_the_writer_looks_seldom);
 	tcase_add_test(t, who_has_watched_for_long_writes_whatever_it_meets);
+	tcase_add_test(t, few_watches_ask_the_clock);
 	tcase_add_test(t, two_that_write_one_key_are_the_writer_in_turns);
 	tcase_add_test(t, who_watches_in_vain_writes_and_goes_on_to);
 	tcase_add_test(t, who_sees_others_slow_writes_hardly_ever_watches);

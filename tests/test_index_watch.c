@@ -48,6 +48,8 @@ START_TEST(put_that_sees_a_blind_write_stands_before_it)
 	ck_assert_uint_eq(me.lane->counters.cas, cas);
 	ck_assert_uint_eq(alloc_count(me.alloc, 0), blocks);
 	ck_assert_uint_gt(me.op.version, version);
+	ck_assert_uint_eq(me.ix->contend.stood, 1);
+	ck_assert_uint_eq(me.ix->contend.vain, 0);
 	check_value(&me, k, "after");
 	teardown();
 }
@@ -248,6 +250,8 @@ START_TEST(put_that_sees_a_conditional_write_comes_behind_it)
 	PUT(&me, k, "after");
 	ck_assert_int_eq(rival.result, 0);
 	check_value(&other, k, "after");
+	ck_assert_uint_eq(me.ix->contend.stood, 0);
+	ck_assert_uint_eq(me.ix->contend.vain, 1); /* it watched once */
 	teardown();
 }
 END_TEST

@@ -37,7 +37,7 @@ make_copy() {
 		--exclude='*.lo' --exclude=config.status .) |
 		(cd "$copy" && tar xf -) || die "the tree cannot be copied"
 	(cd "$build" && "$copy/configure" -q --disable-shared CC="${CC:-cc}" \
-		CFLAGS="-O1 -w") >"$dir/log" 2>&1 ||
+		CFLAGS="-O2 -w") >"$dir/log" 2>&1 ||
 		die "configure fails: $(tail -3 "$dir/log")"
 	# What make makes before all else, and not for one target.
 	make -C "$build" bench/commit.h >"$dir/log" 2>&1 ||
