@@ -46,13 +46,13 @@
 /** ... between two looks. Each takes the slot's line from the writer, and costs it about
  * as much as it costs the watcher: from chip to chip more than a write, and next to nothing
  * between the two threads of a core (doc/performance.md). */
-#define CONTEND_LOOK_NEAR 4u
+#define CONTEND_LOOK_NEAR 1u
 #define CONTEND_LOOK_FAR 256u
 /** A look that takes so many cpu_ticks() is from far. */
 #define CONTEND_FAR 128u
 /** One watch in so many is timed, in its first looks: the clock is no friend of the core's
  * other thread. */
-#define CONTEND_TIMED 16u
+#define CONTEND_TIMED 128u
 #define CONTEND_TIMED_LOOKS 2u
 /** A look that takes longer was interrupted, and is believed to have taken this. */
 #define CONTEND_COST_MAX (2 * CONTEND_FAR)
