@@ -9,10 +9,10 @@
  * and has cost one line. Nobody is told to do which: who lost a compare-and-swap, or
  * finds that another session has written the key since its own last write, watches
  * from then on; who has watched in vain writes, and is not led to watch again so soon
- * by the mere sight of others' writes, which may be minutes old. How often
- * it looks depends on how far the writer is, by what a look takes. A writer is ten to a
- * hundred times as fast as who watches it: so each that has watched for long gets itself a
- * turn, in which it writes, and lets the writer lose and watch.
+ * by the mere sight of others' writes, which may be minutes old. How often who watches
+ * looks depends on how far the writer is, by what a look takes; from far the writer is a
+ * hundred times as fast as who watches it. So each that has watched for long gets itself a
+ * turn, in which it writes, and lets a writer that PUTs lose and watch.
  *
  * Who has lost and has nobody to be absorbed by spins for a random while before it tries
  * again. The while doubles with each loss (exponential backoff: Anderson, "The
@@ -194,13 +194,6 @@ static inline uint64_t contend_look(const uint64_t *slot, uint64_t *word_out)
 	return UTIL_MAX(t1 - t0, own) - own;
 }
 
-/* So much did a look cost that found another word. */
-static inline void contend_gauge(struct contend *c, uint64_t cost)
-{
-	cost = UTIL_MIN(cost, CONTEND_COST_MAX);
-	c->cost += (uint32_t)cost - c->cost / CONTEND_COST_EASE;
-}
-
 /** Spins between two looks. */
 static inline uint32_t contend_gap(const struct contend *c)
 {
@@ -214,8 +207,9 @@ static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slo
 {
 	uint64_t now, cost = contend_look(slot, &now);
 
+	cost = UTIL_MIN(cost, CONTEND_COST_MAX);
 	if (now != word)
-		contend_gauge(c, cost);
+		c->cost += (uint32_t)cost - c->cost / CONTEND_COST_EASE;
 	return now;
 }
 

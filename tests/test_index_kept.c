@@ -28,6 +28,18 @@ static void check_get(struct index_key k, const char *value, struct cost want,
 	ck_assert_uint_eq(me.op.version, me.op.view.version);
 }
 
+/* A key whose value is kept: its own put remembers the place, a get READs the value. */
+static struct index_key begin_with(int tearing, const char *value)
+{
+	struct index_key k;
+
+	begin_keeping(tearing);
+	k = key_of("k");
+	PUT(&me, k, value);
+	READS_VALUE(k, value);
+	return k;
+}
+
 START_TEST(a_value_is_READ_once_and_then_looked_for)
 {
 	struct index_key k, l;
@@ -55,12 +67,8 @@ END_TEST
 
 START_TEST(a_kept_value_is_not_taken_for_the_next_one)
 {
-	struct index_key k;
+	struct index_key k = begin_with(_i, "first");
 
-	begin_keeping(_i);
-	k = key_of("k");
-	PUT(&me, k, "first");
-	READS_VALUE(k, "first");
 	HAS_VALUE(k, "first");
 	PUT(&me, k, "mine");
 	HAS_VALUE(k, "mine"); /* as it was written */
@@ -88,12 +96,8 @@ END_TEST
 /* It was taken already, and then somebody writes, before the look. */
 START_TEST(a_kept_value_counts_from_the_look)
 {
-	struct index_key k;
+	struct index_key k = begin_with(_i, "old");
 
-	begin_keeping(_i);
-	k = key_of("k");
-	PUT(&me, k, "old");
-	READS_VALUE(k, "old");
 	rival_sets(_i ? XPORT_CAS : XPORT_READ, rival_op, INDEX_PUT, k, "new");
 	check_value(&me, k, "new");
 	ck_assert_uint_eq(rival.acted, 1);
@@ -103,15 +107,10 @@ END_TEST
 
 START_TEST(what_is_kept_of_one_key_is_not_anothers_of_its_hash)
 {
-	struct index_key k, twin;
+	struct index_key k = begin_with(_i, "k's"), twin = key_of("twin");
 
-	begin_keeping(_i);
-	k = key_of("k");
-	twin = key_of("twin");
 	twin.hash = k.hash;
-	PUT(&me, k, "k's");
 	PUT(&other, twin, "twin's");
-	READS_VALUE(k, "k's");
 	HAS_VALUE(k, "k's");
 	check_value(&me, twin, "twin's");
 	check_value(&me, k, "k's");
@@ -122,12 +121,8 @@ END_TEST
 
 START_TEST(a_barrier_forgets_values)
 {
-	struct index_key k;
+	struct index_key k = begin_with(_i, "v");
 
-	begin_keeping(_i);
-	k = key_of("k");
-	PUT(&me, k, "v");
-	READS_VALUE(k, "v");
 	HAS_VALUE(k, "v");
 	index_drop_cache(me.ix);
 	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0); /* searches */
@@ -169,10 +164,7 @@ START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
 	struct index_key k;
 	struct index_op get;
 
-	begin_keeping(_i);
-	k = key_of("k");
-	PUT(&me, k, "one");
-	READS_VALUE(k, "one");
+	k = begin_with(_i, "one");
 	index_strand_init(&strand);
 	index_op_init(&get);
 	index_op_start(&get, INDEX_GET, &k, NULL, 0, 0);

@@ -55,6 +55,30 @@ START_TEST(put_that_sees_a_blind_write_stands_before_it)
 }
 END_TEST
 
+/* So does one whose value is too long to go straight on, and a cas is in its way as well. */
+START_TEST(put_of_a_long_value_watches_as_others_do)
+{
+	static char large[3000];
+
+	memset(large, 'x', sizeof(large) - 1);
+	setup_watch();
+	fake_region_grant(&region, me.alloc, class_for(block_room(1, sizeof(large) - 1)), 2);
+	while_it_watches(rival_op, INDEX_PUT, "after");
+	PUT(&me, k, large);
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(me.ix->contend.stood, 1);
+	ck_assert_uint_eq(me.ix->contend.vain, 0);
+	check_value(&me, k, "after");
+	while_it_watches(rival_cas, INDEX_CAS, "before");
+	PUT(&me, k, large);
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(me.ix->contend.stood, 1);
+	ck_assert_uint_eq(me.ix->contend.vain, 1);
+	check_value(&other, k, large);
+	teardown();
+}
+END_TEST
+
 /* The migration gives the slot up: the operation of `me` ends well. */
 static void thaw_and_end(void)
 {
@@ -604,6 +628,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("writes");
 
 	tcase_add_test(t, put_that_sees_a_blind_write_stands_before_it);
+	tcase_add_test(t, put_of_a_long_value_watches_as_others_do);
 	tcase_add_test(t, put_that_watches_again_looks_at_the_slot_alone);
 	tcase_add_test(t, put_that_watches_knows_no_slot_from_before_a_barrier);
 	tcase_add_test(t, put_that_watches_knows_its_own_keys_slot_alone);
