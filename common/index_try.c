@@ -296,7 +296,7 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 	lost = word != op->expect_word;
 	*next_out = lost ? op_lost(ix, op, word) :
 			   op_decide(ix, op, word, view.version);
-	if (watched && lost && *next_out == NEXT_DONE && !op->result)
+	if (watched && lost && !op->result)
 		contend_stand(&ix->contend);
 	else if (watched)
 		contend_vain(&ix->contend);
