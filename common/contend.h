@@ -41,25 +41,38 @@
 #include "util.h"
 
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
- * watches: at least half of these, at most all. It looks behind the last of them, too. */
+ * watches, in vain: at least half of these, at most all; or, where it looks less often, at
+ * least as many as there are between two looks, at most twice as many. It looks behind the
+ * last of them, too. */
 #define CONTEND_WATCH 512u
-/** ... between two looks. Each takes the slot's line from the writer, and costs it about
- * as much as it costs the watcher: from chip to chip more than a write, and next to nothing
- * between the two threads of a core (doc/performance.md). */
+/** A look takes the slot's line from the writer, and costs it about as much as it costs the
+ * watcher: next to nothing between the two threads of a core, and from chip to chip more than
+ * a write (doc/performance.md). Who is near looks at each spin. */
 #define CONTEND_LOOK_NEAR 1u
-#define CONTEND_LOOK_FAR 256u
 /** A look that takes so many cpu_ticks() is from far. */
 #define CONTEND_FAR 128u
+/** From far a look that takes n of them comes every n spins, of some 64 ticks each. */
+#define CONTEND_LOOK_FAR 1u
+/** Who puts nothing but that key, and has watched for so long that its turn is nearer by
+ * CONTEND_STEADY, looks so much less often: its looks take one part in a hundred of the
+ * writer's time or less. Where many watch they wait for each other's looks, too: looks take
+ * longer, and get fewer. */
+#define CONTEND_STEADY 64u
+#define CONTEND_LOOK_STEADY 8u
 /** One watch in so many is timed, in its first looks: the clock is no friend of the core's
- * other thread. */
+ * other thread. From far each is. */
 #define CONTEND_TIMED 128u
 #define CONTEND_TIMED_LOOKS 2u
-/** A look that takes longer was interrupted, and is believed to have taken this. */
-#define CONTEND_COST_MAX (2 * CONTEND_FAR)
+/** A look that takes so much longer than twice what is known was interrupted, or is the first
+ * from farther away: it is believed to have taken this. No look takes more than the second. */
+#define CONTEND_COST_LEAP CONTEND_FAR
+#define CONTEND_COST_MAX 1024u
 /** What is known of the cost goes by this part towards what a timed look takes. */
 #define CONTEND_COST_EASE 8u
-/** Who has stood before so many of others' writes since its last turn has one: */
+/** Who has stood before so many of others' writes since its last turn has one, from far one
+ * more for each so many spins between two looks: */
 #define CONTEND_STAND 2048u
+#define CONTEND_STAND_SPINS 256u
 /** ... so many writes in which it does not watch, whatever it meets. Whoever PUTs meanwhile
  * sees them, or loses to one of them, and watches. */
 #define CONTEND_PUSH 32u
@@ -162,12 +175,24 @@ static inline bool contend_hot(const struct contend *c, uint64_t hash)
 	return c->hot && c->hash == hash;
 }
 
+/** Spins between two looks. */
+static inline uint32_t contend_gap(const struct contend *c)
+{
+	uint32_t cost = c->cost / CONTEND_COST_EASE;
+
+	if (cost < CONTEND_FAR)
+		return CONTEND_LOOK_NEAR;
+	cost *= CONTEND_LOOK_FAR;
+	return c->stood < CONTEND_STEADY ? cost : cost * CONTEND_LOOK_STEADY;
+}
+
 /** It has watched, and stands before another one's write. */
 static inline void contend_stand(struct contend *c)
 {
 	c->vain = 0;
 	c->overlook = 0;
-	if (++c->stood < CONTEND_STAND)
+	c->stood += (uint16_t)(1 + contend_gap(c) / CONTEND_STAND_SPINS);
+	if (c->stood < CONTEND_STAND)
 		return;
 	c->stood = 0;
 	c->push = CONTEND_PUSH;
@@ -194,22 +219,17 @@ static inline uint64_t contend_look(const uint64_t *slot, uint64_t *word_out)
 	return UTIL_MAX(t1 - t0, own) - own;
 }
 
-/** Spins between two looks. */
-static inline uint32_t contend_gap(const struct contend *c)
-{
-	return c->cost < CONTEND_FAR * CONTEND_COST_EASE ? CONTEND_LOOK_NEAR :
-							   CONTEND_LOOK_FAR;
-}
-
 /* A timed look; what is known of the cost is by those that found another word than `word`. */
 static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slot,
 					  uint64_t word)
 {
 	uint64_t now, cost = contend_look(slot, &now);
+	uint32_t known = c->cost / CONTEND_COST_EASE;
 
+	cost = UTIL_MIN(cost, 2 * known + CONTEND_COST_LEAP);
 	cost = UTIL_MIN(cost, CONTEND_COST_MAX);
 	if (now != word)
-		c->cost += (uint32_t)cost - c->cost / CONTEND_COST_EASE;
+		c->cost += (uint32_t)cost - known;
 	return now;
 }
 
@@ -220,12 +240,12 @@ static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slo
 static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 				     uint64_t word, uint64_t seed)
 {
-	uint32_t n = CONTEND_WATCH / 2 +
-		     contend_random(c, CONTEND_WATCH / 2, seed);
 	uint32_t gap = contend_gap(c), timed;
+	uint32_t least = UTIL_MAX(gap, CONTEND_WATCH / 2);
+	uint32_t n = least + contend_random(c, least, seed);
 
 	c->watches = (c->watches + 1) % CONTEND_TIMED;
-	timed = c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
+	timed = gap > CONTEND_LOOK_NEAR || c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
 	for (uint32_t i = 1; i <= n; i++) {
 		uint64_t now;
 

@@ -2,6 +2,8 @@
 /* What a writer does about rivals: who watches, for how long, and who waits. */
 #include "config.h"
 
+#include <stdlib.h>
+
 #include <check.h>
 
 #include "common/atomic.h"
@@ -15,6 +17,8 @@ static void spin(void)
 {
 	if (++spins == writes_at)
 		place++;
+	if (spins > 1000000)
+		abort(); /* a watch without an end */
 }
 
 /* A clock that is asked three times for each timed look: before and behind the look itself,
@@ -116,15 +120,36 @@ static void watch_timed(unsigned n)
 		(void)watch_one(1);
 }
 
+/* What it comes to when all looks take so many ticks: the sum of what is known is a whole one. */
+static unsigned far_gap(uint64_t cost)
+{
+	return (unsigned)cost * CONTEND_LOOK_FAR;
+}
+
+/* ... and of one that has not stood before others' writes of this key for long. */
+static unsigned watch_fresh(unsigned at)
+{
+	c.stood = 0;
+	return watch_one(at);
+}
+
+static unsigned watch_steady(unsigned at)
+{
+	c.stood = CONTEND_STEADY;
+	return watch_one(at);
+}
+
 START_TEST(who_is_far_from_the_writer_looks_seldom)
 {
 	make_hot();
 	watch_timed(3);
 	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
-	/* One look that was interrupted says nothing. */
+	/* Two looks that were interrupted say nothing. */
 	look_takes = 1000000;
-	watch_timed(1);
+	watch_timed(2);
 	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	look_takes = near_takes;
+	watch_timed(CONTEND_COST_EASE);
 	/* What the clock itself takes is no part of it. */
 	look_takes = near_takes = 5000;
 	watch_timed(3 * CONTEND_COST_EASE);
@@ -133,22 +158,48 @@ START_TEST(who_is_far_from_the_writer_looks_seldom)
 	look_takes = 10;
 	watch_timed(CONTEND_COST_EASE);
 	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
-	/* Far; looks at what is as it was do not tell how far that is. */
+	/* Looks at what is as it was do not tell how far that is. */
 	look_takes = near_takes + CONTEND_FAR * 3 / 2;
 	for (unsigned i = 0; i < 4 * CONTEND_COST_EASE * CONTEND_TIMED; i++)
 		(void)watch_one(CONTEND_LOOK_NEAR + 1);
-	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_FAR);
-	ck_assert_uint_eq(watch_one(CONTEND_LOOK_FAR), CONTEND_LOOK_FAR);
-	/* The last look comes behind the last spin. */
-	for (unsigned i = 0; i < 100; i++) {
-		writes_at = CONTEND_LOOK_FAR + 1;
-		ck_assert(watch());
-		ck_assert_uint_le(spins, CONTEND_WATCH);
-		make_hot();
+	ck_assert_uint_eq(watch_fresh(1), far_gap(CONTEND_FAR * 3 / 2));
+}
+END_TEST
+
+START_TEST(the_farther_the_seldomer)
+{
+	unsigned gap;
+
+	make_hot();
+	for (uint64_t far = CONTEND_FAR * 3 / 2; far <= CONTEND_COST_MAX; far *= 2) {
+		look_takes = near_takes + far;
+		watch_timed(4 * CONTEND_COST_EASE);
+		gap = far_gap(far);
+		ck_assert_uint_eq(watch_fresh(1), gap);
+		ck_assert_uint_eq(watch_fresh(gap), gap);
+		ck_assert_uint_eq(watch_steady(1), gap * CONTEND_LOOK_STEADY);
+		c.stood = CONTEND_STEADY - 1;
+		ck_assert_uint_eq(watch_one(1), gap);
+		/* The last look comes behind the last spin. */
+		for (unsigned i = 0; i < 100; i++) {
+			writes_at = gap + 1;
+			spins = 0;
+			was = place;
+			c.stood = 0;
+			ck_assert((contend_watch(&c, &place, was, 1) != was) ==
+				  (spins > gap));
+			ck_assert_uint_ge(spins, UTIL_MAX(gap, CONTEND_WATCH / 2));
+			ck_assert_uint_le(spins, UTIL_MAX(2 * gap, CONTEND_WATCH));
+		}
 	}
-	/* The system was moved to CPUs that are near each other. */
+	/* No look takes longer than the longest. */
+	look_takes = 1000000000;
+	watch_timed(8 * CONTEND_COST_EASE);
+	ck_assert_uint_eq(watch_fresh(1), far_gap(CONTEND_COST_MAX));
+	/* The system was moved to CPUs that are near each other: that is seen soon. */
 	look_takes = near_takes;
-	watch_timed(2 * CONTEND_COST_EASE);
+	for (unsigned i = 0; i < 5 * CONTEND_COST_EASE; i++)
+		(void)watch_one(1);
 	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
 }
 END_TEST
@@ -198,6 +249,25 @@ START_TEST(who_has_watched_for_long_writes_whatever_it_meets)
 	}
 	(void)watch_one(1);
 	ck_assert(!contend_hot(&c, 5));
+}
+END_TEST
+
+/* Each of them takes longer. */
+START_TEST(who_watches_from_far_has_its_turn_no_later)
+{
+	unsigned stands = 0;
+	unsigned gap = far_gap(CONTEND_COST_MAX / 2) * CONTEND_LOOK_STEADY;
+
+	make_hot();
+	look_takes = near_takes + CONTEND_COST_MAX / 2;
+	watch_timed(4 * CONTEND_COST_EASE);
+	contend_note(&c, 6, false, false);
+	for (make_hot(); contend_hot(&c, 5) && stands < CONTEND_STAND; stands++)
+		(void)watch_one(1);
+	ck_assert_uint_eq(c.push, CONTEND_PUSH - 1);
+	ck_assert_uint_le(stands, CONTEND_STEADY +
+				  CONTEND_STAND * CONTEND_STAND_SPINS / gap);
+	ck_assert_uint_gt(stands, CONTEND_STAND * CONTEND_STAND_SPINS / gap / 2);
 }
 END_TEST
 
@@ -394,7 +464,9 @@ static Suite *suite(void)
 		a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row);
 	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
 	tcase_add_test(t, who_is_far_from_the_writer_looks_seldom);
+	tcase_add_test(t, the_farther_the_seldomer);
 	tcase_add_test(t, who_has_watched_for_long_writes_whatever_it_meets);
+	tcase_add_test(t, who_watches_from_far_has_its_turn_no_later);
 	tcase_add_test(t, few_watches_ask_the_clock);
 	tcase_add_test(t, two_that_write_one_key_are_the_writer_in_turns);
 	tcase_add_test(t, who_watches_in_vain_writes_and_goes_on_to);
