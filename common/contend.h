@@ -41,24 +41,21 @@
 #include "util.h"
 
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
- * watches, in vain: at least half of these, at most all; or, where it looks less often, at
- * least as many as there are between two looks, at most twice as many. It looks behind the
- * last of them, too. */
+ * watches: at least half of these, at most all. It looks behind the last of them, too. */
 #define CONTEND_WATCH 512u
 /** A look takes the slot's line from the writer, and costs it about as much as it costs the
  * watcher: next to nothing between the two threads of a core, and from chip to chip more than
- * a write (doc/performance.md). Who is near looks at each spin. */
-#define CONTEND_LOOK_NEAR 1u
+ * a write (doc/performance.md). Who is near looks at each spin; who is far behind so many,
+ * then behind twice as many, and so on: no writer is as slow as that while it is there. */
+#define CONTEND_LOOK_FAR 64u
 /** A look that takes so many cpu_ticks() is from far. */
 #define CONTEND_FAR 128u
-/** From far a look that takes n of them comes every n spins, of some 64 ticks each. */
-#define CONTEND_LOOK_FAR 1u
-/** Who puts nothing but that key, and has watched for so long that its turn is nearer by
- * CONTEND_STEADY, looks so much less often: its looks take one part in a hundred of the
- * writer's time or less. Where many watch they wait for each other's looks, too: looks take
- * longer, and get fewer. */
+/** Who has stood before so many of others' writes, and is far, lets the writer be for a while
+ * before it watches again: so many times as long as a look takes. So the looks take one part
+ * in fifty of the writer's time or less; and where many watch they wait for each other's
+ * looks, too: looks take longer, and get fewer. */
 #define CONTEND_STEADY 64u
-#define CONTEND_LOOK_STEADY 8u
+#define CONTEND_LET_BE 512u
 /** One watch in so many is timed, in its first looks: the clock is no friend of the core's
  * other thread. From far each is. */
 #define CONTEND_TIMED 128u
@@ -69,10 +66,10 @@
 #define CONTEND_COST_MAX 1024u
 /** What is known of the cost goes by this part towards what a timed look takes. */
 #define CONTEND_COST_EASE 8u
-/** Who has stood before so many of others' writes since its last turn has one, from far one
- * more for each so many spins between two looks: */
+/** Who has stood before so many of others' writes since its last turn has one, one more being
+ * counted for each so many cpu_ticks() that it let the writer be: */
 #define CONTEND_STAND 2048u
-#define CONTEND_STAND_SPINS 256u
+#define CONTEND_STAND_TICKS 16384u
 /** ... so many writes in which it does not watch, whatever it meets. Whoever PUTs meanwhile
  * sees them, or loses to one of them, and watches. */
 #define CONTEND_PUSH 32u
@@ -91,6 +88,7 @@
 struct contend {
 	uint64_t hash;  /* of the key that was written last */
 	uint64_t state; /* of a xorshift generator; 0 at the beginning */
+	uint64_t watched; /* by cpu_ticks(), when it was far and had watched */
 	uint32_t pause; /* bound of the next one, if that is not too little */
 	uint32_t overlook; /* so many of others' writes */
 	uint32_t cost;  /* of a look, in cpu_ticks(), times CONTEND_COST_EASE */
@@ -175,15 +173,26 @@ static inline bool contend_hot(const struct contend *c, uint64_t hash)
 	return c->hot && c->hash == hash;
 }
 
-/** Spins between two looks. */
-static inline uint32_t contend_gap(const struct contend *c)
+/** Is the writer far? */
+static inline bool contend_far(const struct contend *c)
 {
-	uint32_t cost = c->cost / CONTEND_COST_EASE;
+	return c->cost >= CONTEND_FAR * CONTEND_COST_EASE;
+}
 
-	if (cost < CONTEND_FAR)
-		return CONTEND_LOOK_NEAR;
-	cost *= CONTEND_LOOK_FAR;
-	return c->stood < CONTEND_STEADY ? cost : cost * CONTEND_LOOK_STEADY;
+/* From one watch to the next, in cpu_ticks(). */
+static inline uint32_t contend_let_be(const struct contend *c)
+{
+	return contend_far(c) && c->stood >= CONTEND_STEADY ?
+		       c->cost / CONTEND_COST_EASE * CONTEND_LET_BE : 0;
+}
+
+/** Before the first look of a PUT that is to watch: let the writer be, if it has had no rest. */
+static inline void contend_wait(const struct contend *c)
+{
+	uint32_t ticks = contend_let_be(c);
+
+	while (ticks && cpu_ticks() - c->watched < ticks)
+		atom_spin_hint();
 }
 
 /** It has watched, and stands before another one's write. */
@@ -191,7 +200,7 @@ static inline void contend_stand(struct contend *c)
 {
 	c->vain = 0;
 	c->overlook = 0;
-	c->stood += (uint16_t)(1 + contend_gap(c) / CONTEND_STAND_SPINS);
+	c->stood += (uint16_t)(1 + contend_let_be(c) / CONTEND_STAND_TICKS);
 	if (c->stood < CONTEND_STAND)
 		return;
 	c->stood = 0;
@@ -234,34 +243,35 @@ static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slo
 }
 
 /**
- * Watch `slot`, which held `word`: its word when it is another one, or else `word`. Then
- * call contend_stand() or contend_vain().
+ * Watch `slot`, which held `word` when this PUT looked, behind contend_wait(): its word when it
+ * is another one, or else `word`. Then call contend_stand() or contend_vain().
  */
 static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 				     uint64_t word, uint64_t seed)
 {
-	uint32_t gap = contend_gap(c), timed;
-	uint32_t least = UTIL_MAX(gap, CONTEND_WATCH / 2);
-	uint32_t n = least + contend_random(c, least, seed);
+	uint32_t n = CONTEND_WATCH / 2 +
+		     contend_random(c, CONTEND_WATCH / 2, seed);
+	bool far = contend_far(c);
+	uint32_t look = far ? CONTEND_LOOK_FAR : 1, timed;
+	uint64_t now = word;
 
 	c->watches = (c->watches + 1) % CONTEND_TIMED;
-	timed = gap > CONTEND_LOOK_NEAR || c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
-	for (uint32_t i = 1; i <= n; i++) {
-		uint64_t now;
-
+	timed = far || c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
+	for (uint32_t i = 1; i <= n && now == word; i++) {
 		atom_spin_hint();
-		if (i % gap && i < n)
+		if (i < look && i < n)
 			continue;
+		look += far ? look : 1;
 		if (timed) {
 			now = contend_look_timed(c, slot, word);
 			timed--;
 		} else {
 			now = atom_load_follow(slot);
 		}
-		if (now != word)
-			return now;
 	}
-	return word;
+	if (far)
+		c->watched = cpu_ticks();
+	return now;
 }
 
 /** Who has lost, and tries again, lets the rival go on for a while. */

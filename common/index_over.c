@@ -134,6 +134,7 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	     const uint64_t *slots, uint64_t *found_out)
 {
 	p->fetch_next = !p->has_block;
+	contend_wait(&ix->contend);
 	if (!recall_slot(ix, p, slots) && !find_slot(ix, p, slots))
 		return OVER_NOT;
 	if (p->known) {

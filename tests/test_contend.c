@@ -13,30 +13,39 @@ static unsigned spins;
 static unsigned writes_at; /* the rival swaps the word at this spin; 0: never */
 static uint64_t place;
 
+#define SPIN_TICKS 64u
+static uint64_t ticks;
+
 static void spin(void)
 {
+	ticks += SPIN_TICKS;
 	if (++spins == writes_at)
 		place++;
 	if (spins > 1000000)
 		abort(); /* a watch without an end */
 }
 
-/* A clock that is asked three times for each timed look: before and behind the look itself,
- * and behind one at what is near. What nobody has written is near in any case. */
-static uint64_t ticks, asked, look_takes, near_takes, was;
+/* A look at what nobody has written since the last one is at what this CPU's cache has. */
+static uint64_t look_takes, near_takes, seen;
 
-static uint64_t tick(void)
+static uint64_t load(const uint64_t *at)
 {
-	if (asked % 3 == 1)
-		ticks += place == was ? near_takes : look_takes;
-	else
-		ticks += asked % 3 == 2 ? near_takes : 1000;
+	ticks += *at == seen ? near_takes : look_takes;
+	return seen = *at;
+}
+
+static uint64_t clock_takes, asked;
+
+static uint64_t clock_now(void)
+{
 	asked++;
+	ticks += clock_takes;
 	return ticks;
 }
 
 #define atom_spin_hint spin
-#define cpu_ticks tick
+#define atom_load_follow load
+#define cpu_ticks clock_now
 #include "common/contend.h"
 #include "test_main.h"
 
@@ -46,8 +55,9 @@ static void setup(void)
 {
 	c = (struct contend){0};
 	spins = writes_at = 0;
-	place = was = 1000;
+	place = seen = 1000;
 	ticks = asked = 0;
+	clock_takes = 10;
 	look_takes = near_takes = 60;
 }
 
@@ -80,10 +90,12 @@ static void make_hot(void)
 /* As a put watches: true if it stands before another one's. */
 static bool watch(void)
 {
+	uint64_t was;
 	bool stands;
 
-	spins = 0;
+	contend_wait(&c);
 	was = place;
+	spins = 0;
 	stands = contend_watch(&c, &place, was, 1) != was;
 	if (stands)
 		contend_stand(&c);
@@ -104,10 +116,10 @@ static unsigned watch_one(unsigned at)
 
 START_TEST(who_watches_sees_the_write_soon_after_it)
 {
-	for (unsigned at = 1; at < CONTEND_WATCH / 2 - CONTEND_LOOK_NEAR; at++) {
+	for (unsigned at = 1; at < CONTEND_WATCH / 2; at++) {
 		setup();
 		make_hot();
-		ck_assert_uint_lt(watch_one(at), at + CONTEND_LOOK_NEAR);
+		ck_assert_uint_eq(watch_one(at), at);
 		ck_assert(contend_hot(&c, 5));
 	}
 }
@@ -120,87 +132,108 @@ static void watch_timed(unsigned n)
 		(void)watch_one(1);
 }
 
-/* What it comes to when all looks take so many ticks: the sum of what is known is a whole one. */
-static unsigned far_gap(uint64_t cost)
+/* Until what is known of the cost of a look is what one takes that finds a write. */
+static void learn_cost(uint64_t takes)
 {
-	return (unsigned)cost * CONTEND_LOOK_FAR;
-}
-
-/* ... and of one that has not stood before others' writes of this key for long. */
-static unsigned watch_fresh(unsigned at)
-{
+	look_takes = near_takes + takes;
+	watch_timed(8 * CONTEND_COST_EASE);
 	c.stood = 0;
-	return watch_one(at);
-}
-
-static unsigned watch_steady(unsigned at)
-{
-	c.stood = CONTEND_STEADY;
-	return watch_one(at);
 }
 
 START_TEST(who_is_far_from_the_writer_looks_seldom)
 {
 	make_hot();
 	watch_timed(3);
-	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	ck_assert_uint_eq(watch_one(1), 1);
 	/* Two looks that were interrupted say nothing. */
 	look_takes = 1000000;
 	watch_timed(2);
-	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
-	look_takes = near_takes;
-	watch_timed(CONTEND_COST_EASE);
+	ck_assert_uint_eq(watch_one(1), 1);
+	learn_cost(0);
 	/* What the clock itself takes is no part of it. */
-	look_takes = near_takes = 5000;
-	watch_timed(3 * CONTEND_COST_EASE);
-	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	clock_takes = 5000;
+	learn_cost(0);
+	ck_assert_uint_eq(watch_one(1), 1);
 	/* Nor is it less than nothing. */
-	look_takes = 10;
-	watch_timed(CONTEND_COST_EASE);
-	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
-	/* Looks at what is as it was do not tell how far that is. */
-	look_takes = near_takes + CONTEND_FAR * 3 / 2;
-	for (unsigned i = 0; i < 4 * CONTEND_COST_EASE * CONTEND_TIMED; i++)
-		(void)watch_one(CONTEND_LOOK_NEAR + 1);
-	ck_assert_uint_eq(watch_fresh(1), far_gap(CONTEND_FAR * 3 / 2));
-}
-END_TEST
+	near_takes = 100;
+	learn_cost((uint64_t)-10);
+	ck_assert_uint_eq(watch_one(1), 1);
+	/* Far by little; looks at what is as it was do not tell how far that is. */
+	look_takes = near_takes + CONTEND_FAR + 1;
+	for (unsigned i = 0; i < 8 * CONTEND_COST_EASE * CONTEND_TIMED; i++)
+		(void)watch_one(2);
+	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_FAR);
+	ck_assert_uint_eq(watch_one(CONTEND_LOOK_FAR), CONTEND_LOOK_FAR);
+	ck_assert_uint_eq(watch_one(CONTEND_LOOK_FAR + 1), 2 * CONTEND_LOOK_FAR);
+	/* The last look comes behind the last spin. */
+	for (unsigned i = 0; i < 100; i++) {
+		bool stands;
 
-START_TEST(the_farther_the_seldomer)
-{
-	unsigned gap;
-
-	make_hot();
-	for (uint64_t far = CONTEND_FAR * 3 / 2; far <= CONTEND_COST_MAX; far *= 2) {
-		look_takes = near_takes + far;
-		watch_timed(4 * CONTEND_COST_EASE);
-		gap = far_gap(far);
-		ck_assert_uint_eq(watch_fresh(1), gap);
-		ck_assert_uint_eq(watch_fresh(gap), gap);
-		ck_assert_uint_eq(watch_steady(1), gap * CONTEND_LOOK_STEADY);
-		c.stood = CONTEND_STEADY - 1;
-		ck_assert_uint_eq(watch_one(1), gap);
-		/* The last look comes behind the last spin. */
-		for (unsigned i = 0; i < 100; i++) {
-			writes_at = gap + 1;
-			spins = 0;
-			was = place;
-			c.stood = 0;
-			ck_assert((contend_watch(&c, &place, was, 1) != was) ==
-				  (spins > gap));
-			ck_assert_uint_ge(spins, UTIL_MAX(gap, CONTEND_WATCH / 2));
-			ck_assert_uint_le(spins, UTIL_MAX(2 * gap, CONTEND_WATCH));
-		}
+		writes_at = CONTEND_WATCH / 2 + 1;
+		stands = watch();
+		ck_assert(stands == (spins >= writes_at));
+		ck_assert_uint_ge(spins, CONTEND_WATCH / 2);
+		ck_assert_uint_le(spins, CONTEND_WATCH);
+		make_hot();
 	}
-	/* No look takes longer than the longest. */
-	look_takes = 1000000000;
-	watch_timed(8 * CONTEND_COST_EASE);
-	ck_assert_uint_eq(watch_fresh(1), far_gap(CONTEND_COST_MAX));
 	/* The system was moved to CPUs that are near each other: that is seen soon. */
+	learn_cost(4 * CONTEND_FAR);
 	look_takes = near_takes;
 	for (unsigned i = 0; i < 5 * CONTEND_COST_EASE; i++)
 		(void)watch_one(1);
-	ck_assert_uint_eq(watch_one(1), CONTEND_LOOK_NEAR);
+	ck_assert_uint_eq(watch_one(1), 1);
+}
+END_TEST
+
+/* The clock goes on by so much while it lets the writer be. */
+static uint64_t lets_be(void)
+{
+	uint64_t begin = ticks;
+
+	contend_wait(&c);
+	return ticks - begin;
+}
+
+START_TEST(who_is_far_and_steady_lets_the_writer_be)
+{
+	uint64_t least;
+
+	make_hot();
+	learn_cost(CONTEND_FAR - 1); /* near */
+	c.stood = CONTEND_STEADY;
+	(void)watch_one(1);
+	ck_assert_uint_eq(lets_be(), 0);
+	for (uint64_t far = CONTEND_FAR; far <= CONTEND_COST_MAX; far *= 2) {
+		least = far * CONTEND_LET_BE;
+		learn_cost(far);
+		/* Who has just come does not: others may put it now and then only. */
+		(void)watch_one(1);
+		c.stood = CONTEND_STEADY - 1;
+		ck_assert_uint_eq(lets_be(), 0);
+		c.stood = CONTEND_STEADY;
+		ck_assert_uint_ge(lets_be() + clock_takes, least);
+		(void)watch_one(1);
+		c.stood = CONTEND_STEADY;
+		ck_assert_uint_le(lets_be(), least + SPIN_TICKS + 2 * clock_takes);
+		/* It has been away: */
+		(void)watch_one(1);
+		c.stood = CONTEND_STEADY;
+		ticks += least / 2;
+		ck_assert_uint_le(lets_be(), least / 2 + SPIN_TICKS + 2 * clock_takes);
+		(void)watch_one(1);
+		c.stood = CONTEND_STEADY;
+		ticks += least;
+		ck_assert_uint_le(lets_be(), clock_takes);
+		/* the clock was set back. */
+		ticks = 1000;
+		ck_assert_uint_le(lets_be(), clock_takes);
+	}
+	/* No look takes longer than the longest. */
+	learn_cost(1000000);
+	(void)watch_one(1);
+	c.stood = CONTEND_STEADY;
+	ck_assert_uint_le(lets_be(), (uint64_t)CONTEND_COST_MAX * CONTEND_LET_BE +
+					     SPIN_TICKS + 2 * clock_takes);
 }
 END_TEST
 
@@ -255,19 +288,17 @@ END_TEST
 /* Each of them takes longer. */
 START_TEST(who_watches_from_far_has_its_turn_no_later)
 {
-	unsigned stands = 0;
-	unsigned gap = far_gap(CONTEND_COST_MAX / 2) * CONTEND_LOOK_STEADY;
+	unsigned stands = 0, each = CONTEND_COST_MAX / 2 * CONTEND_LET_BE;
 
 	make_hot();
-	look_takes = near_takes + CONTEND_COST_MAX / 2;
-	watch_timed(4 * CONTEND_COST_EASE);
+	learn_cost(CONTEND_COST_MAX / 2);
 	contend_note(&c, 6, false, false);
 	for (make_hot(); contend_hot(&c, 5) && stands < CONTEND_STAND; stands++)
 		(void)watch_one(1);
 	ck_assert_uint_eq(c.push, CONTEND_PUSH - 1);
 	ck_assert_uint_le(stands, CONTEND_STEADY +
-				  CONTEND_STAND * CONTEND_STAND_SPINS / gap);
-	ck_assert_uint_gt(stands, CONTEND_STAND * CONTEND_STAND_SPINS / gap / 2);
+				  CONTEND_STAND * CONTEND_STAND_TICKS / each);
+	ck_assert_uint_gt(stands, CONTEND_STEADY);
 }
 END_TEST
 
@@ -464,7 +495,7 @@ static Suite *suite(void)
 		a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row);
 	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
 	tcase_add_test(t, who_is_far_from_the_writer_looks_seldom);
-	tcase_add_test(t, the_farther_the_seldomer);
+	tcase_add_test(t, who_is_far_and_steady_lets_the_writer_be);
 	tcase_add_test(t, who_has_watched_for_long_writes_whatever_it_meets);
 	tcase_add_test(t, who_watches_from_far_has_its_turn_no_later);
 	tcase_add_test(t, few_watches_ask_the_clock);

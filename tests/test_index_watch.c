@@ -79,6 +79,43 @@ START_TEST(put_of_a_long_value_watches_as_others_do)
 }
 END_TEST
 
+/* In the spins before the first look; of a second or so, if this did not end them. */
+static void rival_op_and_away(void)
+{
+	rival_op();
+	me.ix->contend.watched = 0;
+}
+
+static void put_far_and_steady(const char *value)
+{
+	struct contend *c = &me.ix->contend;
+
+	c->cost = UINT32_MAX / CONTEND_LET_BE * CONTEND_COST_EASE;
+	c->stood = CONTEND_STEADY;
+	c->hot = true;
+	c->watched = cpu_ticks();
+	while_it_watches(rival_op_and_away, INDEX_PUT, "seen already");
+	PUT(&me, k, value);
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(c->stood, CONTEND_STEADY);
+	check_value(&other, k, value);
+}
+
+/* What is written before the first look is nothing that it could stand before. */
+START_TEST(put_from_far_looks_when_it_has_let_the_writer_be)
+{
+	static char large[3000];
+
+	memset(large, 'x', sizeof(large) - 1);
+	setup_watch();
+	fake_region_grant(&region, me.alloc, class_for(block_room(1, sizeof(large) - 1)), 2);
+	put_far_and_steady("mine");
+	put_far_and_steady(large);
+	ck_assert_uint_eq(me.ix->contend.vain, 2);
+	teardown();
+}
+END_TEST
+
 /* The migration gives the slot up: the operation of `me` ends well. */
 static void thaw_and_end(void)
 {
@@ -629,6 +666,7 @@ static Suite *suite(void)
 
 	tcase_add_test(t, put_that_sees_a_blind_write_stands_before_it);
 	tcase_add_test(t, put_of_a_long_value_watches_as_others_do);
+	tcase_add_test(t, put_from_far_looks_when_it_has_let_the_writer_be);
 	tcase_add_test(t, put_that_watches_again_looks_at_the_slot_alone);
 	tcase_add_test(t, put_that_watches_knows_no_slot_from_before_a_barrier);
 	tcase_add_test(t, put_that_watches_knows_its_own_keys_slot_alone);
