@@ -58,7 +58,7 @@
 #define CONTEND_LET_BE 512u
 /** One watch in so many is timed, in its first looks: the clock is no friend of the core's
  * other thread. From far each is. */
-#define CONTEND_TIMED 128u
+#define CONTEND_TIMED 512u
 #define CONTEND_TIMED_LOOKS 2u
 /** A look that takes so much longer than twice what is known was interrupted, or is the first
  * from farther away: it is believed to have taken this. No look takes more than the second. */
@@ -68,8 +68,8 @@
 #define CONTEND_COST_EASE 8u
 /** Who has stood before so many of others' writes since its last turn has one, one more being
  * counted for each so many cpu_ticks() that it let the writer be: */
-#define CONTEND_STAND 2048u
-#define CONTEND_STAND_TICKS 16384u
+#define CONTEND_STAND 16384u
+#define CONTEND_STAND_TICKS 2048u
 /** ... so many writes in which it does not watch, whatever it meets. Whoever PUTs meanwhile
  * sees them, or loses to one of them, and watches. */
 #define CONTEND_PUSH 32u
@@ -93,8 +93,8 @@ struct contend {
 	uint32_t overlook; /* so many of others' writes */
 	uint32_t cost;  /* of a look, in cpu_ticks(), times CONTEND_COST_EASE */
 	uint16_t stood; /* before others' writes of that key since the last turn */
+	uint16_t watches; /* however they ended, modulo CONTEND_TIMED */
 	uint8_t push;   /* so many writes of that key are left of a turn */
-	uint8_t watches; /* however they ended, modulo CONTEND_TIMED */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
 	/* What is known of one key, which need not be the one that was written last: */
@@ -255,7 +255,7 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 	uint32_t look = far ? CONTEND_LOOK_FAR : 1, timed;
 	uint64_t now = word;
 
-	c->watches = (c->watches + 1) % CONTEND_TIMED;
+	c->watches = (uint16_t)((c->watches + 1) % CONTEND_TIMED);
 	timed = far || c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
 	for (uint32_t i = 1; i <= n && now == word; i++) {
 		atom_spin_hint();
