@@ -10,7 +10,7 @@
  * finds that another session has written the key since its own last write, watches
  * from then on; who has watched in vain writes, and is not led to watch again so soon
  * by the mere sight of others' writes, which may be minutes old. How often who watches
- * looks depends on how far the writer is, by what a look takes; from far the writer is a
+ * looks depends on how far the writer is, by what a look takes; from far the writer is some
  * hundred times as fast as who watches it. So each that has watched for long gets itself a
  * turn, in which it writes, and lets a writer that PUTs lose and watch.
  *
@@ -173,7 +173,7 @@ static inline bool contend_hot(const struct contend *c, uint64_t hash)
 	return c->hot && c->hash == hash;
 }
 
-/** Is the writer far? */
+/** Does a look take long? */
 static inline bool contend_far(const struct contend *c)
 {
 	return c->cost >= CONTEND_FAR * CONTEND_COST_EASE;
