@@ -434,10 +434,11 @@ static void expect_fairness(const struct figure *f, unsigned n)
 
 /*
  * Whoever is absorbed by watching swaps nothing; without watching it is one each, and what
- * is lost besides. Who watches from far looks seldom (CONTEND_LET_BE), and the writer does
- * some hundreds of puts between two looks, so that 0.998 each is what there is, and 0.9995 where
- * looks take longest (CONTEND_COST_MAX); near, half to two thirds. They meet only where they run side by side: what other programs leave of the two
- * CPUs may be one of them, and nobody is there to be absorbed by.
+ * is lost besides. Near it is half to two thirds. Who watches from far looks seldom
+ * (CONTEND_LET_BE), and the writer does some hundreds of puts between two looks: so that
+ * 0.998 each is what there is, and 0.9995 where looks take longest (CONTEND_COST_MAX). They
+ * meet only where they run side by side: what other programs leave of the two CPUs may be
+ * one of them, and nobody is there to be absorbed by.
  */
 static void expect_absorption(const struct figure *f, unsigned n)
 {
