@@ -14,11 +14,11 @@ static unsigned writes_at; /* the rival swaps the word at this spin; 0: never */
 static uint64_t place;
 
 #define SPIN_TICKS 64u
-static uint64_t ticks;
+static uint64_t clock_at;
 
 static void spin(void)
 {
-	ticks += SPIN_TICKS;
+	clock_at += SPIN_TICKS;
 	if (++spins == writes_at)
 		place++;
 	if (spins > 1000000)
@@ -30,7 +30,7 @@ static uint64_t look_takes, near_takes, seen;
 
 static uint64_t load(const uint64_t *at)
 {
-	ticks += *at == seen ? near_takes : look_takes;
+	clock_at += *at == seen ? near_takes : look_takes;
 	return seen = *at;
 }
 
@@ -39,11 +39,12 @@ static uint64_t clock_takes, asked;
 static uint64_t clock_now(void)
 {
 	asked++;
-	ticks += clock_takes;
-	return ticks;
+	clock_at += clock_takes;
+	return clock_at;
 }
 
 #define atom_spin_hint spin
+#undef atom_load_follow
 #define atom_load_follow load
 #define cpu_ticks clock_now
 #include "common/contend.h"
@@ -56,7 +57,7 @@ static void setup(void)
 	c = (struct contend){0};
 	spins = writes_at = 0;
 	place = seen = 1000;
-	ticks = asked = 0;
+	clock_at = asked = 0;
 	clock_takes = 10;
 	look_takes = near_takes = 60;
 }
@@ -188,10 +189,10 @@ END_TEST
 /* The clock goes on by so much while it lets the writer be. */
 static uint64_t lets_be(void)
 {
-	uint64_t begin = ticks;
+	uint64_t begin = clock_at;
 
 	contend_wait(&c);
-	return ticks - begin;
+	return clock_at - begin;
 }
 
 START_TEST(who_is_far_and_steady_lets_the_writer_be)
@@ -218,14 +219,14 @@ START_TEST(who_is_far_and_steady_lets_the_writer_be)
 		/* It has been away: */
 		(void)watch_one(1);
 		c.stood = CONTEND_STEADY;
-		ticks += least / 2;
+		clock_at += least / 2;
 		ck_assert_uint_le(lets_be(), least / 2 + SPIN_TICKS + 2 * clock_takes);
 		(void)watch_one(1);
 		c.stood = CONTEND_STEADY;
-		ticks += least;
+		clock_at += least;
 		ck_assert_uint_le(lets_be(), clock_takes);
 		/* the clock was set back. */
-		ticks = 1000;
+		clock_at = 1000;
 		ck_assert_uint_le(lets_be(), clock_takes);
 	}
 	/* No look takes longer than the longest. */
