@@ -279,7 +279,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	} else {
 		put_hand_over(op, p, over);
 		final = over == OVER_HOT ?
-				index_put_over(kv->link.index, op, window) :
+				index_put(kv->link.index, op, window) :
 				index_put_search(kv->link.index, op, window,
 						 over == OVER_LOST ? &found : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);

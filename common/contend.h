@@ -10,8 +10,8 @@
  * finds that another session has written the key since its own last write, watches
  * from then on; who has watched in vain writes, and is not led to watch again so soon
  * by the mere sight of others' writes, which may be minutes old. How often who watches
- * looks depends on how far the writer is, by what a look takes; from far the writer is some
- * hundred times as fast as who watches it. So each that has watched for long gets itself a
+ * looks depends on how far the writer is, by what a look takes; from far the writer does
+ * some hundreds of writes, and up to a few thousand, between two looks. So each that has watched for long gets itself a
  * turn, in which it writes, and lets a writer that PUTs lose and watch.
  *
  * Who has lost and has nobody to be absorbed by spins for a random while before it tries
@@ -46,28 +46,31 @@
 /** A look takes the slot's line from the writer, and costs it about as much as it costs the
  * watcher: next to nothing between the two threads of a core, and from chip to chip more than
  * a write (doc/performance.md). Who is near looks at each spin; who is far behind so many,
- * then behind twice as many, and so on: no writer is as slow as that while it is there. */
+ * then behind twice as many, and so on; and who should let the writer be first, and may not
+ * wait, behind CONTEND_LOOK_SOON. */
 #define CONTEND_LOOK_FAR 64u
+#define CONTEND_LOOK_SOON 256u
 /** A look that takes so many cpu_ticks() is from far. */
 #define CONTEND_FAR 128u
-/** Who has stood before so many of others' writes, and is far, lets the writer be for a while
- * before it watches again: so many times as long as a look takes. So the looks take one part
- * in fifty of the writer's time or less; and where many watch they wait for each other's
- * looks, too: looks take longer, and get fewer. */
+/** Who is far, and has found so many of others' writes in a row by its first look, lets the
+ * writer be for a while before it watches again: so many times as long as a look takes,
+ * CONTEND_COST_MAX at most (0.13 to 0.5 ms). A watch is two looks, so that each that watches
+ * takes about one part in 256 of the writer's time. */
 #define CONTEND_STEADY 64u
 #define CONTEND_LET_BE 512u
 /** One watch in so many is timed, in its first looks: the clock is no friend of the core's
  * other thread. From far each is. */
 #define CONTEND_TIMED 512u
 #define CONTEND_TIMED_LOOKS 2u
-/** A look that takes so much longer than twice what is known was interrupted, or is the first
- * from farther away: it is believed to have taken this. No look takes more than the second. */
+/** A look is believed to have taken no more than twice what is known and CONTEND_COST_LEAP, nor
+ * than CONTEND_COST_MAX: one that took longer was interrupted, or is the first from farther
+ * away. */
 #define CONTEND_COST_LEAP CONTEND_FAR
 #define CONTEND_COST_MAX 1024u
 /** What is known of the cost goes by this part towards what a timed look takes. */
 #define CONTEND_COST_EASE 8u
-/** Who has stood before so many of others' writes since its last turn has one, one more being
- * counted for each so many cpu_ticks() that it let the writer be: */
+/** Who has stood before so many of others' writes since its last turn has one. One of who lets
+ * the writer be counts for one more for each so many cpu_ticks() of that: */
 #define CONTEND_STAND 16384u
 #define CONTEND_STAND_TICKS 2048u
 /** ... so many writes in which it does not watch, whatever it meets. Whoever PUTs meanwhile
@@ -94,6 +97,7 @@ struct contend {
 	uint32_t cost;  /* of a look, in cpu_ticks(), times CONTEND_COST_EASE */
 	uint16_t stood; /* before others' writes of that key since the last turn */
 	uint16_t watches; /* however they ended, modulo CONTEND_TIMED */
+	uint8_t steady; /* watches in a row, of that key and from far, whose first look was enough */
 	uint8_t push;   /* so many writes of that key are left of a turn */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
@@ -152,7 +156,7 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 	if (!lost)
 		c->pause = again ? c->pause - c->pause / CONTEND_EASE : 0;
 	if (!again)
-		c->stood = c->push = 0;
+		c->stood = c->push = c->steady = 0;
 	if (c->push) {
 		c->push--;
 		c->hot = false;
@@ -182,16 +186,26 @@ static inline bool contend_far(const struct contend *c)
 /* From one watch to the next, in cpu_ticks(). */
 static inline uint32_t contend_let_be(const struct contend *c)
 {
-	return contend_far(c) && c->stood >= CONTEND_STEADY ?
+	return contend_far(c) && c->steady >= CONTEND_STEADY ?
 		       c->cost / CONTEND_COST_EASE * CONTEND_LET_BE : 0;
 }
 
-/** Before the first look of a PUT that is to watch: let the writer be, if it has had no rest. */
-static inline void contend_wait(const struct contend *c)
+/* Has the last watch ended less than that ago? A clock that was set back says no. */
+static inline bool contend_too_soon(const struct contend *c)
 {
 	uint32_t ticks = contend_let_be(c);
 
-	while (ticks && cpu_ticks() - c->watched < ticks)
+	return ticks > 0 && cpu_ticks() - c->watched < ticks;
+}
+
+/**
+ * Before the first look of a PUT that is to watch: let the writer be, if it has had no rest
+ * since the last watch. Only for who has nothing else to see to. A spin takes a tick at least,
+ * whatever the clock says.
+ */
+static inline void contend_wait(const struct contend *c)
+{
+	for (uint32_t n = contend_let_be(c); n > 0 && contend_too_soon(c); n--)
 		atom_spin_hint();
 }
 
@@ -243,7 +257,7 @@ static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slo
 }
 
 /**
- * Watch `slot`, which held `word` when this PUT looked, behind contend_wait(): its word when it
+ * Watch `slot`, which held `word` when this PUT looked (behind contend_wait()): its word when it
  * is another one, or else `word`. Then call contend_stand() or contend_vain().
  */
 static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
@@ -252,7 +266,8 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 	uint32_t n = CONTEND_WATCH / 2 +
 		     contend_random(c, CONTEND_WATCH / 2, seed);
 	bool far = contend_far(c);
-	uint32_t look = far ? CONTEND_LOOK_FAR : 1, timed;
+	uint32_t look = !far ? 1 : contend_too_soon(c) ? CONTEND_LOOK_SOON : CONTEND_LOOK_FAR;
+	uint32_t looks = 0, timed;
 	uint64_t now = word;
 
 	c->watches = (uint16_t)((c->watches + 1) % CONTEND_TIMED);
@@ -262,6 +277,7 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 		if (i < look && i < n)
 			continue;
 		look += far ? look : 1;
+		looks++;
 		if (timed) {
 			now = contend_look_timed(c, slot, word);
 			timed--;
@@ -271,6 +287,10 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 	}
 	if (far)
 		c->watched = cpu_ticks();
+	if (!far || now == word || looks > 1)
+		c->steady = 0;
+	else if (c->steady < CONTEND_STEADY)
+		c->steady++;
 	return now;
 }
 

@@ -286,8 +286,7 @@ bool index_get_many(struct index *ix, const struct index_want *wants, size_t n);
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by
  * loads; a write by loads and a compare-and-swap, or a few if rivals win. No deadline, no
  * system call; of a clock as much as alloc_retire() needs. A PUT of a key that others put
- * just now may spin for some microseconds, from far for up to a tenth of a millisecond or two
- * (contend.h). True if the operation is final.
+ * just now may spin for some microseconds (contend.h). True if the operation is final.
  * False if the lane has no mapping, or anything unusual was met: then it is pending, may
  * hold a block, and goes on in index_run() or index_submit(), inside the same gate. The
  * counters show what a card would see. A write that fails has cleared the error's line.
@@ -296,7 +295,9 @@ bool index_try(struct index *ix, struct index_op *op);
 
 /**
  * The same for a PUT that was just set up, for whose key index_expect() has just returned
- * `expected`.
+ * `expected`; and of a caller that waits. So where others put the key all the time, from a CPU
+ * that is far, it may spin for some 0.1 ms, and half a millisecond at most, with many looks at
+ * cpu_ticks(). Not for who has other requests to see to.
  */
 bool index_put(struct index *ix, struct index_op *op, const void *expected);
 

@@ -134,7 +134,6 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	     const uint64_t *slots, uint64_t *found_out)
 {
 	p->fetch_next = !p->has_block;
-	contend_wait(&ix->contend);
 	if (!recall_slot(ix, p, slots) && !find_slot(ix, p, slots))
 		return OVER_NOT;
 	if (p->known) {
@@ -184,5 +183,7 @@ bool index_put(struct index *ix, struct index_op *op, const void *expected)
 	if (!expected)
 		return false;
 	put_alone(ix);
+	if (contend_hot(&ix->contend, op->key.hash))
+		contend_wait(&ix->contend);
 	return index_put_over(ix, op, expected);
 }

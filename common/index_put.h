@@ -27,7 +27,7 @@ enum over {
 	OVER_LOST, /* its CAS, which a rival came before */
 	OVER_DONE,
 	OVER_BEFORE, /* it stands before a rival's, and needs no block */
-	OVER_HOT     /* it has not been tried: others put the key, index_put_over() watches */
+	OVER_HOT     /* it has not been tried: others put the key, index_put() watches */
 };
 
 /** A PUT while it goes straight on; nothing of it is anywhere else. */

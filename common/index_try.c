@@ -267,17 +267,13 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 static bool decide_by_loads(struct index *ix, struct index_op *op,
 			    const uint64_t *slots, enum next *next_out)
 {
-	bool hot = op->kind == INDEX_PUT && contend_hot(&ix->contend, op->key.hash);
-	bool watched = false, lost;
 	struct block_view view;
-	enum look look;
-	uint64_t word;
+	enum look look = search(ix, op, slots,
+				window_scan(slots, hash_fp(op->key.hash)), true,
+				&view);
+	uint64_t word = op->expect_word;
+	bool watched = false, lost;
 
-	if (hot)
-		contend_wait(&ix->contend);
-	look = search(ix, op, slots, window_scan(slots, hash_fp(op->key.hash)), true,
-		      &view);
-	word = op->expect_word;
 	if (look == LOOK_UNUSUAL)
 		return false;
 	op->direct = true;
@@ -287,7 +283,8 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 		return true;
 	}
 	op->foreign = view.version >> 32 != ix->versions.prefix;
-	if (hot && ix->versions.counter < UINT32_MAX) {
+	if (op->kind == INDEX_PUT && ix->versions.counter < UINT32_MAX &&
+	    contend_hot(&ix->contend, op->key.hash)) {
 		/* If it is absorbed, its version was this; or its written block's. */
 		if (!op->written)
 			op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;

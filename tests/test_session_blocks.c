@@ -102,6 +102,7 @@ static void put_counted(const char *value, uint64_t round_trips)
 START_TEST(test_put_of_a_hot_key_watches)
 {
 	struct contend *c = &kv->link.index->contend;
+	uint64_t begin;
 
 	ck_assert_int_eq(put("k", "new"), 0);
 	for (unsigned i = 0; i < 3; i++)
@@ -115,6 +116,13 @@ START_TEST(test_put_of_a_hot_key_watches)
 		ck_assert_uint_ne(contend_slot(c, "k", 1), 0);
 	}
 	put_counted("over", 3);
+	/* From far, and all the time: it lets the writer be first. */
+	c->hot = true;
+	c->cost = CONTEND_COST_MAX * CONTEND_COST_EASE;
+	c->steady = CONTEND_STEADY;
+	begin = c->watched = cpu_ticks();
+	put_counted("far", 3);
+	ck_assert_uint_ge(cpu_ticks() - begin, CONTEND_COST_MAX * CONTEND_LET_BE);
 }
 END_TEST
 
