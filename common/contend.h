@@ -11,8 +11,9 @@
  * from then on; who has watched in vain writes, and is not led to watch again so soon
  * by the mere sight of others' writes, which may be minutes old. How often who watches
  * looks depends on how far the writer is, by what a look takes; from far the writer does
- * some hundreds of writes, and up to a few thousand, between two looks. So each that has watched for long gets itself a
- * turn, in which it writes, and lets a writer that PUTs lose and watch.
+ * some hundreds of writes, and up to a few thousand, between two looks. So each that has
+ * watched for long gets itself a turn, in which it writes, and lets a writer that PUTs lose
+ * and watch.
  *
  * Who has lost and has nobody to be absorbed by spins for a random while before it tries
  * again. The while doubles with each loss (exponential backoff: Anderson, "The
@@ -55,8 +56,9 @@
 /** Who is far, and has found so many of others' writes in a row by its first look, lets the
  * writer be for a while before it watches again: so many times as long as a look takes,
  * CONTEND_COST_MAX at most (0.13 to 0.5 ms). A watch is two looks, so that each that watches
- * takes about one part in 256 of the writer's time. */
-#define CONTEND_STEADY 64u
+ * takes about one part in 256 of the writer's time. It takes few watches to see that the writer
+ * is there all the time; and each change of the writer begins with them. */
+#define CONTEND_STEADY 16u
 #define CONTEND_LET_BE 512u
 /** One watch in so many is timed, in its first looks: the clock is no friend of the core's
  * other thread. From far each is. */

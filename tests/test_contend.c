@@ -209,7 +209,7 @@ START_TEST(who_is_far_and_steady_lets_the_writer_be)
 	for (uint64_t far = CONTEND_FAR; far <= CONTEND_COST_MAX; far *= 2) {
 		least = far * CONTEND_LET_BE;
 		learn_cost(far);
-		/* Only whose first look was enough, 64 times: others may put it now and then. */
+		/* Only whose first look was enough, often: others may put it now and then. */
 		contend_note(&c, 6, false, false);
 		make_hot();
 		for (unsigned i = 0; i < CONTEND_STEADY; i++) {
