@@ -73,8 +73,8 @@
 #define CONTEND_COST_EASE 8u
 /** Who has stood before so many of others' writes since its last turn has one. One of who lets
  * the writer be counts for one more for each so many cpu_ticks() of that: */
-#define CONTEND_STAND 2048u
-#define CONTEND_STAND_TICKS 1024u
+#define CONTEND_STAND 8192u
+#define CONTEND_STAND_TICKS 256u
 /** ... so many writes in which it does not watch, whatever it meets. Whoever PUTs meanwhile
  * sees them, or loses to one of them, and watches. */
 #define CONTEND_PUSH 32u
