@@ -421,6 +421,9 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * before those of the size at hand run out, one that gives back many that were replaced,
  * one when the key's part of the index is nearly full. Without a block at hand, or in a
  * window that is full, the call waits for the answer.
+ * Of a key that others put at the same moment, over shared memory, it may spin for some
+ * microseconds, and from another chip for half a millisecond at most, to stand just before
+ * one of theirs: then it has written nothing.
  */
 int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len) FARKV_MUST_CHECK;

@@ -101,12 +101,24 @@ static __attribute__((unused)) void setup_over(const char *key, uint32_t fp)
 	check_value(&me, k, "second");
 }
 
-static void freeze(void)
+static __attribute__((unused)) void freeze(void)
 {
 	*slots_of(k) |= SLOT_FROZEN;
 }
 
-static void cut(void)
+/* The migration gives the slot up: the operation of `me` ends well. */
+static __attribute__((unused)) void thaw_and_end(void)
+{
+	struct index_op *op = &me.op;
+
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
+	ck_assert_int_eq(op->result, 0);
+	check_value(&other, k, "mine");
+	teardown();
+}
+
+static __attribute__((unused)) void cut(void)
 {
 	xport_break(me.lane, FARKV_EDISCONNECTED);
 }
