@@ -303,6 +303,8 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	if (__builtin_expect(!window, 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
 	put_alone(kv->link.index);
+	if (__builtin_expect(contend_says(&kv->link.index->contend, p.key.hash), 0))
+		notice_fetch(&kv->link.index->notice);
 	over = __builtin_expect(contend_hot(&kv->link.index->contend, p.key.hash), 0) ?
 		       OVER_HOT :
 		       put_over(kv->link.index, &p, window, &found);

@@ -84,6 +84,11 @@
 /** With each write of the key that is not lost this part of them is let off. */
 #define CONTEND_EASE 16u
 
+/** Who has swapped the same key so often in a row says so (notice.h). */
+#ifndef CONTEND_SAY
+#define CONTEND_SAY 8u
+#endif
+
 /** Who has watched in vain n times overlooks 2^n of others' writes, n at most this. */
 #define CONTEND_VAIN_MAX 10u
 
@@ -103,6 +108,7 @@ struct contend {
 	uint8_t push;   /* so many writes of that key are left of a turn */
 	uint8_t vain;   /* watches in vain since one was not */
 	bool hot;       /* others write that key, and this session watches */
+	uint8_t run;    /* swaps of that key in a row, CONTEND_SAY at most */
 	/* What is known of one key, which need not be the one that was written last: */
 	uint8_t key_len;
 	uint8_t key[CONTEND_KEY_MAX];
@@ -155,6 +161,7 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 	bool again = c->hash == hash;
 
 	c->hash = hash;
+	c->run = !again || lost ? 0 : c->run < CONTEND_SAY ? c->run + 1u : c->run;
 	if (!lost)
 		c->pause = again ? c->pause - c->pause / CONTEND_EASE : 0;
 	if (!again)
@@ -177,6 +184,12 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 static inline bool contend_hot(const struct contend *c, uint64_t hash)
 {
 	return c->hot && c->hash == hash;
+}
+
+/** Does a PUT of this key say so? */
+static inline bool contend_says(const struct contend *c, uint64_t hash)
+{
+	return c->run == CONTEND_SAY && c->hash == hash;
 }
 
 /** Does a look take long? */
@@ -263,18 +276,19 @@ static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slo
  * is another one, or else `word`. Then call contend_stand() or contend_vain().
  */
 static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
-				     uint64_t word, uint64_t seed)
+				     uint64_t word, uint64_t step, uint64_t seed)
 {
 	uint32_t n = CONTEND_WATCH / 2 +
 		     contend_random(c, CONTEND_WATCH / 2, seed);
 	bool far = contend_far(c);
+	if (!far && step > 1) n /= 4;
 	uint32_t look = !far ? 1 : contend_too_soon(c) ? CONTEND_LOOK_SOON : CONTEND_LOOK_FAR;
 	uint32_t looks = 0, timed;
 	uint64_t now = word;
 
 	c->watches = (uint16_t)((c->watches + 1) % CONTEND_TIMED);
 	timed = far || c->watches == 1 ? CONTEND_TIMED_LOOKS : 0;
-	for (uint32_t i = 1; i <= n && now == word; i++) {
+	for (uint32_t i = 1; i <= n && now - word < step; i++) {
 		atom_spin_hint();
 		if (i < look && i < n)
 			continue;
@@ -289,7 +303,7 @@ static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 	}
 	if (far)
 		c->watched = cpu_ticks();
-	if (!far || now == word || looks > 1)
+	if (!far || now - word < step || looks > 1)
 		c->steady = 0;
 	else if (c->steady < CONTEND_STEADY)
 		c->steady++;

@@ -29,6 +29,17 @@ static inline void fetch_line_to_write(const void *p)
 	__asm__("");
 }
 
+/** The same, and no other CPU has it any more then: for who stores there now and then, and does
+ * not want to wait for that. (PREFETCHW, which does nothing on a CPU that does not know it.) */
+static inline void fetch_line_to_own(const void *p)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	fetch_line_to_write(p);
+#endif
+}
+
 /** Every line's worth of `bytes` from `p` on: where p is not a line's first byte the last
  * line may be left out. */
 static inline void fetch_lines(const uint8_t *p, uint64_t bytes)

@@ -120,6 +120,8 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 	ix->sb = *sb;
 	ix->lane = lane;
 	ix->alloc = alloc;
+	if (lane->caps & XPORT_DIRECT_STORE)
+		notice_open(&ix->notice, lane->base, sb);
 	ix->dir_scratch = xport_mem_alloc(lane, 64);
 	if (!ix->dir_scratch) {
 		err_set(err, "no memory for an index");
@@ -150,6 +152,8 @@ void index_set_prefix(struct index *ix, uint32_t prefix)
 {
 	ix->versions.prefix = prefix;
 	ix->versions.counter = 0;
+	if (ix->notice.owner == 0)
+		ix->notice.owner = prefix; /* the first is the session's number */
 }
 
 void index_drop_cache(struct index *ix)

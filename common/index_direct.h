@@ -29,6 +29,12 @@ static inline bool entry_leads(const struct index *ix, uint64_t entry)
 	return ((entry & ENTRY_VALID) != 0) & region_page_ok(&ix->sb, entry_page(entry));
 }
 
+/** Where in the region a slot lies. */
+static inline uint64_t slot_off_of(const struct index *ix, const uint64_t *slot)
+{
+	return (uint64_t)((const uint8_t *)slot - ix->lane->base);
+}
+
 /** A lane and a directory that loads can use. */
 static inline bool loads_lead(const struct index *ix)
 {
@@ -56,7 +62,9 @@ IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash)
 	/* Wherever the entry leads: fetching ahead does no harm. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
 	at = ix->lane->base + window_at(entry, hash);
-	fetch_line(at);
+	/* Who watches listens first, and leaves the line where it is. */
+	if (__builtin_expect(!contend_hot(&ix->contend, hash), 1))
+		fetch_line(at);
 	return ((unsigned)loads_lead(ix) & (unsigned)entry_leads(ix, entry)) != 0 ? at : NULL;
 }
 

@@ -69,20 +69,26 @@ static bool find_slot(struct index *ix, struct put *p, const uint64_t *slots)
 	p->known = shows_mine(ix, p);
 	if (p->known)
 		contend_learn(&ix->contend, p->key.data, p->key.len,
-			      (uint64_t)((const uint8_t *)&slots[p->slot_at] -
-					 ix->lane->base));
+			      slot_off_of(ix, &slots[p->slot_at]));
 	return true;
 }
 
-/* The key's slot by what is remembered. Its word may be anything by now. */
-static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *slots)
+/* Where the key's slot is by what is remembered, or 0. It is in the home line. */
+static uint64_t recalled(const struct index *ix, const struct put *p, const uint64_t *slots)
 {
 	uint64_t off = contend_slot(&ix->contend, p->key.data, p->key.len);
-	uint64_t home = (uint64_t)((const uint8_t *)slots - ix->lane->base), w;
 
-	if (off - home >= LINE_BYTES)
+	return off - slot_off_of(ix, slots) < LINE_BYTES ? off : 0;
+}
+
+/* The key's slot by that. Its word may be anything by now. */
+static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *slots)
+{
+	uint64_t off = recalled(ix, p, slots), w;
+
+	if (!off)
 		return false;
-	p->slot_at = (uint16_t)((off - home) / sizeof(*slots));
+	p->slot_at = (uint16_t)((off - slot_off_of(ix, slots)) / sizeof(*slots));
 	w = p->expect_word = atom_load_follow(&slots[p->slot_at]);
 	p->ref = slot_block(w);
 	if ((w & SLOT_FROZEN) || slot_fp(w) != hash_fp(p->key.hash) ||
@@ -94,25 +100,9 @@ static bool recall_slot(const struct index *ix, struct put *p, const uint64_t *s
 	return true;
 }
 
-/*
- * Others put the key just now: watch its slot, and stand before the next of them. If none
- * comes it is this session that puts: OVER_NOT. OVER_LOST: to a word that nobody stands
- * before; the next one looks what it is.
- */
-static enum over stand_before(struct index *ix, struct index_op *op, struct put *p,
-			      const uint64_t *slots)
+/* It stands before a write that came within it. */
+static enum over end_before(struct index *ix, struct index_op *op, struct put *p)
 {
-	uint64_t word;
-
-	/* Nothing was taken, but this is what it would have been. */
-	p->cls = (uint8_t)class_for(block_room(p->key.len, p->value_len));
-	word = contend_watch(&ix->contend, &slots[p->slot_at], p->expect_word,
-			     ix->versions.prefix);
-	p->foreign = false;
-	if (word == p->expect_word || !absorbs(ix, p, word)) {
-		contend_vain(&ix->contend);
-		return word == p->expect_word ? OVER_NOT : OVER_LOST;
-	}
 	contend_stand(&ix->contend);
 	put_count_search(ix, p);
 	p->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
@@ -126,6 +116,47 @@ static enum over stand_before(struct index *ix, struct index_op *op, struct put 
 }
 
 /*
+ * Others put the key just now: watch its slot, and stand before the next of them. If none
+ * comes it is this session that puts: OVER_NOT. OVER_LOST: to a word that nobody stands
+ * before; the next one looks what it is.
+ */
+static enum over stand_before(struct index *ix, struct index_op *op, struct put *p,
+			      const uint64_t *slots)
+{
+	uint64_t word;
+
+	word = contend_watch(&ix->contend, &slots[p->slot_at], p->expect_word, 1,
+			     ix->versions.prefix);
+	if (word == p->expect_word || !absorbs(ix, p, word)) {
+		contend_vain(&ix->contend);
+		return word == p->expect_word ? OVER_NOT : OVER_LOST;
+	}
+	return end_before(ix, op, p);
+}
+
+/*
+ * One of the others says that it puts the key: has it, within this put? If it says nothing
+ * more, what it said last is not listened to again: another may be putting that says nothing.
+ */
+static bool listen(struct index *ix, const struct put *p, const uint64_t *slots)
+{
+	uint64_t slot = recalled(ix, p, slots), first;
+	const struct notice_line *line = slot ? notice_about(&ix->notice, slot) : NULL;
+
+	if (!line)
+		return false;
+	first = atom_load_follow(&line->count);
+	if (first == ix->notice.silent || atom_load_follow(&line->slot) != slot)
+		return false;
+	if (contend_watch(&ix->contend, &line->count, first, NOTICE_STEP,
+			  ix->versions.prefix) - first >= NOTICE_STEP &&
+	    atom_load_follow(&line->slot) == slot)
+		return true;
+	ix->notice.silent = atom_load_relaxed(&line->count);
+	return false;
+}
+
+/*
  * put_over() for who watches, and hopes to write nothing: OVER_BEFORE. Who is not sure whose
  * slot it is does not watch: there the swap tells.
  */
@@ -134,6 +165,11 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	     const uint64_t *slots, uint64_t *found_out)
 {
 	p->fetch_next = !p->has_block;
+	/* Nothing was taken, but this is what it would have been. */
+	p->cls = (uint8_t)class_for(block_room(p->key.len, p->value_len));
+	p->foreign = false;
+	if (listen(ix, p, slots))
+		return end_before(ix, op, p);
 	if (!recall_slot(ix, p, slots) && !find_slot(ix, p, slots))
 		return OVER_NOT;
 	if (p->known) {

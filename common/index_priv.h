@@ -11,6 +11,7 @@
 #include "contend.h"
 #include "index.h"
 #include "location.h"
+#include "notice.h"
 #include "util.h"
 
 struct warm;
@@ -37,6 +38,7 @@ struct index {
 	unsigned direct_stages; /* of this run's searches by loads: in counters */
 	unsigned direct_posts;  /* ... and of its chains that were posted there */
 	struct contend contend;
+	struct notice notice;
 };
 static_assert(offsetof(struct index, versions) == 0, "index_versions_left() looks there");
 

@@ -327,6 +327,8 @@ IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slot
 	p->foreign = ix->contend.hash == p->key.hash && !p->known &&
 		     put_is_foreign(ix, p);
 	contend_note(&ix->contend, p->key.hash, p->foreign, false);
+	if (__builtin_expect(contend_says(&ix->contend, p->key.hash), 0))
+		notice_say(&ix->notice, slot_off_of(ix, &slots[p->slot_at]));
 	return OVER_DONE;
 }
 

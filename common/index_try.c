@@ -288,7 +288,7 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 		/* If it is absorbed, its version was this; or its written block's. */
 		if (!op->written)
 			op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-		word = contend_watch(&ix->contend, &slots[op->slot_at], word,
+		word = contend_watch(&ix->contend, &slots[op->slot_at], word, 1,
 				     ix->versions.prefix);
 		op->foreign = false;
 		watched = true;

@@ -14,6 +14,7 @@
 #include "common/msg.h"
 
 #include "barrier.h"
+#include "board.h"
 #include "control.h"
 #include "departed.h"
 #include "fsck.h"
@@ -75,6 +76,7 @@ struct control {
 	uint64_t reclaim_until_ns; /* what sessions were asked for may come */
 
 	struct departed departed;
+	struct board board;
 	struct barrier barrier;
 	struct sweep *sweep;
 	struct fsck *fsck;

@@ -104,6 +104,8 @@ static void index_create(struct region *r)
 		array[i] = entry_pack(page, gen, r->depth);
 	}
 	*d = dirword_pack(region_dir_off(r->depth), r->depth);
+	*(uint64_t *)(void *)(r->meta + REGION_BOARD_OFF) = heap_take_index(r->heap);
+	static_assert(REGION_FIXED_PAGES == 1, "the board");
 	while (region_dir_off(r->max_depth + 2) <= r->sb.meta_bytes &&
 	       r->max_depth < DIR_DEPTH_MAX)
 		r->max_depth++;

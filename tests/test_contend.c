@@ -98,7 +98,7 @@ static bool watch(void)
 	contend_wait(&c);
 	was = place;
 	spins = 0;
-	stands = contend_watch(&c, &place, was, 1) != was;
+	stands = contend_watch(&c, &place, was, 1, 1) != was;
 	if (stands)
 		contend_stand(&c);
 	else
@@ -250,7 +250,7 @@ START_TEST(who_is_far_and_steady_lets_the_writer_be)
 	c.steady = CONTEND_STEADY;
 	spins = 0;
 	writes_at = 1;
-	(void)contend_watch(&c, &place, place, 1);
+	(void)contend_watch(&c, &place, place, 1, 1);
 	ck_assert_uint_eq(spins, CONTEND_LOOK_SOON);
 	/* The clock stands still: it does not wait for ever. */
 	clock_takes = 0;
@@ -369,7 +369,7 @@ START_TEST(two_that_write_one_key_are_the_writer_in_turns)
 		if (contend_hot(&two[other], 5)) {
 			uint64_t now = ++place;
 
-			ck_assert_uint_eq(contend_watch(&two[other], &place, now - 1, 1),
+			ck_assert_uint_eq(contend_watch(&two[other], &place, now - 1, 1, 1),
 					  now);
 			contend_stand(&two[other]);
 			contend_note(&two[other], 5, false, true);

@@ -56,7 +56,8 @@ static inline uint64_t no_ticks(void)
 	return 0;
 }
 
-/* contend.h, too, is to see them. */
+/* contend.h, too, is to see them; and few put a key eight times in a row. */
+#define CONTEND_SAY 1u
 #define atom_spin_hint watch
 #define cpu_ticks no_ticks
 #include "common/index_direct.h"
@@ -68,8 +69,11 @@ static inline uint64_t swap(uint64_t key_hash, uint64_t *slot, uint64_t expect,
 	uint64_t off = (uint64_t)((uint8_t *)slot - sim.base), found;
 
 	sim_events[SIM_AT_ONCE]++;
-	return sim_lane_swap(sim.running, key_hash, off, expect, to, &found) ?
-		       found : expect | SLOT_FROZEN;
+	if (!sim_lane_swap(sim.running, key_hash, off, expect, to, &found))
+		return expect | SLOT_FROZEN;
+	/* Before it says so (notice.h). */
+	watch();
+	return found;
 }
 
 /* Between header and key, which a PUT straight on looks at without a checksum. */
