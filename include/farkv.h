@@ -275,7 +275,7 @@ struct farkv_fsck {
 
 	/* Where the bytes are. live and dead are part of out. */
 	uint64_t meta_bytes;    /**< superblock and directory */
-	uint64_t index_bytes;   /**< subtables */
+	uint64_t index_bytes;   /**< subtables, and the board (doc/region-format.md) */
 	uint64_t live_bytes;    /**< blocks of items */
 	uint64_t dead_bytes;    /**< blocks that stand for deleted keys */
 	uint64_t out_bytes;     /**< blocks with clients or published */

@@ -55,6 +55,7 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_COPIES] = "copies by loads that had to wait",
 	[SIM_AT_ONCE] = "compare-and-swaps without a chain",
 	[SIM_WATCHES] = "others going on while a writer watches or waits",
+	[SIM_HEARD] = "puts that heard of others",
 	[SIM_LOOKS] = "looks at remembered slots",
 	[SIM_HITS] = "operations that found what they remembered",
 	[SIM_STALE] = "... that did not",

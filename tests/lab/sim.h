@@ -55,7 +55,7 @@ enum sim_event {
 	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
 	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_AT_ONCE,
-	SIM_WATCHES, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
+	SIM_WATCHES, SIM_HEARD, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
 	SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
@@ -72,6 +72,7 @@ struct sim_mix {
 	unsigned hot;     /* so many keys are */
 	unsigned march;   /* of operations: all go on to the next key; cold keys are
 			     those around it */
+	bool rush;        /* all are there for one key, as near as can be */
 	bool fill;        /* windows are filled before */
 	bool crowded;     /* windows are to overflow */
 	bool one_length;  /* of all values */

@@ -62,6 +62,18 @@ static inline uint64_t no_ticks(void)
 #define cpu_ticks no_ticks
 #include "common/index_direct.h"
 
+static inline uint64_t watch_counted(struct contend *c, const uint64_t *at, uint64_t word,
+			       uint64_t step, uint64_t seed)
+{
+	uint64_t now = contend_watch(c, at, word, step, seed);
+
+	if (step > 1 && now - word >= step)
+		sim_events[SIM_HEARD]++;
+	return now;
+}
+
+#define contend_watch watch_counted
+
 /* Who is gone learns nothing: as if a migration had been there before it. */
 static inline uint64_t swap(uint64_t key_hash, uint64_t *slot, uint64_t expect,
 			    uint64_t to)

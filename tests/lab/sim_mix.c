@@ -6,6 +6,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "common/index.h"
 #include "common/util.h"
 #include "tests/lab/sim.h"
@@ -118,6 +120,23 @@ static void draw_few_keys(struct sim_mix *m)
 	m->hold = ONE_OF(0, 10, 30);
 }
 
+/* All put it, by loads; so each is a rival of another all the time. */
+static void draw_rush(struct sim_mix *m)
+{
+	memset(m->kind, 0, sizeof(m->kind));
+	m->kind[INDEX_PUT] = 12;
+	m->kind[INDEX_GET] = ONE_OF(1, 3);
+	m->kind[INDEX_CAS] = ONE_OF(0, 0, 1);
+	m->kind[INDEX_DELETE] = ONE_OF(0, 0, 1);
+	m->rush = true;
+	m->batch = m->pipeline = 0;
+	m->hot = 1;
+	m->cold = m->march = 0;
+	m->fill = false;
+	m->words = 4;
+	m->leave = 60;
+}
+
 /* Keys come and go, and tombstones are dropped as soon as can be. */
 static void draw_churn(struct sim_mix *m)
 {
@@ -155,6 +174,8 @@ void sim_mix_draw(void)
 		if (sim_below(4) == 0)
 			draw_cuts(m);
 	}
+	if (!sim.remote && sim_below(3) == 0)
+		draw_rush(m);
 	for (unsigned k = 0; k < ARRAY_SIZE(m->kind); k++)
 		m->kinds += m->kind[k];
 }

@@ -104,8 +104,8 @@ static void start(struct sim_client *c, unsigned id, enum sim_order order)
 	c->alive = true;
 	c->order = order;
 	c->rate = SIM_SLOWEST + (unsigned)sim_below(SIM_FASTEST - SIM_SLOWEST + 1);
-	c->direct = sim_below(2);
-	c->at_once = sim_below(2);
+	c->direct = sim_below(2) || sim.mix.rush;
+	c->at_once = sim_below(2) || sim.mix.rush;
 	c->readonly = order == SIM_WORK && sim_below(10) == 0;
 	c->timeout_ms = sim_below(3) ? 5000 : 150 + (unsigned)sim_below(500);
 	c->lag = 3 + (unsigned)sim_below(sim_below(2) ? 4 : 40);
