@@ -21,7 +21,8 @@
  * bound, and falls slowly with each write that is not lost: so it finds the length that
  * the rivals' own pace asks for, and is not forgotten at the first success.
  *
- * Who watches needs the slot only, not the block there, whose lines are the writer's, and
+ * Where the writer counts its puts beside the slot (notice.h) who watches listens to that.
+ * Otherwise it needs the slot only, not the block there, whose lines are the writer's, and
  * would cost both as much once more: so the slot of the key that was watched last is
  * remembered until the next barrier. Till then it is that key's, or its word is FROZEN
  * (doc/protocol.md, I1 and I5).
@@ -44,6 +45,8 @@
 /** Spins (atom_spin_hint(); PAUSE takes some 3 to 50 ns, as the CPU is made) of one that
  * watches: at least half of these, at most all. It looks behind the last of them, too. */
 #define CONTEND_WATCH 512u
+/** The same of who is near and listens to a count (notice.h), which grows with each write. */
+#define CONTEND_LISTEN 128u
 /** A look takes the slot's line from the writer, and costs it about as much as it costs the
  * watcher: next to nothing between the two threads of a core, and from chip to chip more than
  * a write (doc/performance.md). Who is near looks at each spin; who is far behind so many,
@@ -272,16 +275,16 @@ static inline uint64_t contend_look_timed(struct contend *c, const uint64_t *slo
 }
 
 /**
- * Watch `slot`, which held `word` when this PUT looked (behind contend_wait()): its word when it
- * is another one, or else `word`. Then call contend_stand() or contend_vain().
+ * Watch a slot, which held `word` when this PUT looked (behind contend_wait()), until it holds
+ * another: `step` 1; or a count until it has grown by `step`, 2 or more. What it holds then, or
+ * did at the last look. Then call contend_stand() or contend_vain().
  */
 static inline uint64_t contend_watch(struct contend *c, const uint64_t *slot,
 				     uint64_t word, uint64_t step, uint64_t seed)
 {
-	uint32_t n = CONTEND_WATCH / 2 +
-		     contend_random(c, CONTEND_WATCH / 2, seed);
 	bool far = contend_far(c);
-	if (!far && step > 1) n /= 4;
+	uint32_t half = (!far && step > 1 ? CONTEND_LISTEN : CONTEND_WATCH) / 2;
+	uint32_t n = half + contend_random(c, half, seed);
 	uint32_t look = !far ? 1 : contend_too_soon(c) ? CONTEND_LOOK_SOON : CONTEND_LOOK_FAR;
 	uint32_t looks = 0, timed;
 	uint64_t now = word;

@@ -8,7 +8,7 @@
  *
  * The meta area is written by the server alone; clients hold it read-only.
  * The data area is an array of pages. A page is a subtable of the index or
- * belongs to a segment: a run of pages cut into blocks of one class.
+ * belongs to a segment, a run of pages cut into blocks of one class; one is the board.
  *
  * All integers are little-endian, all offsets count bytes from the start of the
  * region, there are no pointers. Who writes what, and when, stands with each

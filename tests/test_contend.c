@@ -142,6 +142,27 @@ static void learn_cost(uint64_t takes)
 	c.stood = 0;
 }
 
+/* A count that grows once has not grown enough. */
+START_TEST(who_listens_waits_for_the_step_and_not_for_long)
+{
+	for (unsigned i = 0; i < 300; i++) {
+		uint64_t was = place;
+
+		spins = 0;
+		writes_at = 3;
+		ck_assert_uint_eq(contend_watch(&c, &place, was, 2, 1), was + 1);
+		ck_assert_uint_ge(spins, CONTEND_LISTEN / 2);
+		ck_assert_uint_lt(spins, CONTEND_LISTEN);
+		spins = 0;
+		writes_at = 3;
+		ck_assert_uint_eq(contend_watch(&c, &place, place - 1, 2, 1), was + 2);
+		ck_assert_uint_eq(spins, 3);
+		ck_assert_uint_ge(contend_watch(&c, &place, place - 2, 2, 1), was + 2);
+		ck_assert_uint_eq(spins, 4); /* it looks behind a spin */
+	}
+}
+END_TEST
+
 START_TEST(who_is_far_from_the_writer_looks_seldom)
 {
 	make_hot();
@@ -527,6 +548,7 @@ static Suite *suite(void)
 	tcase_add_test(t,
 		a_key_is_hot_when_others_wrote_it_between_two_writes_in_a_row);
 	tcase_add_test(t, who_watches_sees_the_write_soon_after_it);
+	tcase_add_test(t, who_listens_waits_for_the_step_and_not_for_long);
 	tcase_add_test(t, who_is_far_from_the_writer_looks_seldom);
 	tcase_add_test(t, who_is_far_and_steady_lets_the_writer_be);
 	tcase_add_test(t, who_has_watched_for_long_writes_whatever_it_meets);

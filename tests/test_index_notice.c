@@ -13,6 +13,7 @@ static void make_board(void)
 {
 	uint64_t e = fake_region_subtable(&region, 0);
 
+	(void)fake_region_subtable(&region, 0); /* behind it */
 	hints = fake_region_slots(&region, e);
 	memset(hints, 0, PAGE_BYTES);
 	lines = (struct notice_line *)(void *)(hints + BOARD_HINTS);
@@ -133,7 +134,8 @@ START_TEST(puts_of_another_key_are_not_stood_before)
 	ck_assert_uint_eq(swaps_of_put(theirs_of_another), 1);
 	check_value(&other, k, "mine");
 	ck_assert_uint_eq(other.ix->notice.own->slot, off_of(another));
-	/* Nor is it listened to any more: the slot is looked at. */
+	/* Nor is it listened to any more, whatever it says: the slot is looked at. */
+	puts_on(&other, another, 2);
 	me.ix->contend.hot = true;
 	ck_assert_uint_eq(swaps_of_put(theirs_twice), 0);
 	ck_assert_uint_eq(other.ix->notice.own->slot, off_of(another));
@@ -189,6 +191,8 @@ START_TEST(hints_that_lead_nowhere_do_no_harm)
 	for (unsigned i = 0; i < 3; i++) {
 		hints[board_hint(off_of(k))] =
 			i == 0 ? 0 : i == 1 ? BOARD_NOTICES + 1 : UINT64_MAX;
+		lines[BOARD_NOTICES].slot = lines[-2].slot = off_of(k);
+		lines[BOARD_NOTICES].count = lines[-2].count = 1;
 		me.ix->contend.hot = true;
 		ck_assert_uint_eq(swaps_of_put(theirs_unsaid), 0);
 	}

@@ -120,7 +120,7 @@ static void draw_few_keys(struct sim_mix *m)
 	m->hold = ONE_OF(0, 10, 30);
 }
 
-/* All put it, by loads; so each is a rival of another all the time. */
+/* All put it, or two, by loads; so each is a rival of another all the time. */
 static void draw_rush(struct sim_mix *m)
 {
 	memset(m->kind, 0, sizeof(m->kind));
@@ -130,7 +130,7 @@ static void draw_rush(struct sim_mix *m)
 	m->kind[INDEX_DELETE] = ONE_OF(0, 0, 1);
 	m->rush = true;
 	m->batch = m->pipeline = 0;
-	m->hot = 1;
+	m->hot = ONE_OF(1, 1, 2);
 	m->cold = m->march = 0;
 	m->fill = false;
 	m->words = 4;
