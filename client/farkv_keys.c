@@ -232,7 +232,8 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
  * nothing has been done. What is asked is asked behind the window's fetch.
  */
 IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
-			    const struct want *w, struct put *p)
+			    const struct want *w, struct put *p,
+			    enum contend_mood *mood_out)
 {
 	const struct index *ix = kv->link.index;
 	const struct superblock *sb = kv->link.sb;
@@ -247,7 +248,9 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	window = index_expect_in_line(ix, p->key.hash);
+	*mood_out = contend_mood(&ix->contend, p->key.hash);
+	/* Who watches may hear of others, and leave their line where it is. */
+	window = index_expect_in_line(ix, p->key.hash, *mood_out != CONTEND_HOT);
 	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
@@ -294,18 +297,19 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	const struct want w = {.value = value, .value_len = value_len};
 	const void *window;
 	uint64_t found = 0;
+	enum contend_mood mood;
 	struct put p;
 	enum over over;
 
 	if (__builtin_expect(!kv, 0))
 		return handle_missing();
-	window = put_aim(kv, key, key_len, &w, &p);
+	window = put_aim(kv, key, key_len, &w, &p, &mood);
 	if (__builtin_expect(!window, 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
 	put_alone(kv->link.index);
-	if (__builtin_expect(contend_says(&kv->link.index->contend, p.key.hash), 0))
+	if (__builtin_expect(mood == CONTEND_SAYS, 0))
 		notice_fetch(&kv->link.index->notice);
-	over = __builtin_expect(contend_hot(&kv->link.index->contend, p.key.hash), 0) ?
+	over = __builtin_expect(mood == CONTEND_HOT, 0) ?
 		       OVER_HOT :
 		       put_over(kv->link.index, &p, window, &found);
 	if (__builtin_expect(over != OVER_DONE ||

@@ -87,7 +87,8 @@
 /** With each write of the key that is not lost this part of them is let off. */
 #define CONTEND_EASE 16u
 
-/** Who has swapped the same key so often in a row says so (notice.h). */
+/** Who has met rivals, and has since put the key in so many writes in a row behind the first,
+ * says so from then on (notice.h). */
 #ifndef CONTEND_SAY
 #define CONTEND_SAY 8u
 #endif
@@ -97,6 +98,13 @@
 
 /** Bytes of the longest key whose slot is remembered. */
 #define CONTEND_KEY_MAX 47u
+
+/** What a PUT of the key that was written last is to do, beside what all do. */
+enum contend_mood {
+	CONTEND_CALM,
+	CONTEND_HOT,  /* others write it: watch */
+	CONTEND_SAYS, /* others watch: say so */
+};
 
 struct contend {
 	uint64_t hash;  /* of the key that was written last */
@@ -109,9 +117,10 @@ struct contend {
 	uint16_t watches; /* however they ended, modulo CONTEND_TIMED */
 	uint8_t steady; /* watches in a row, of that key and from far, whose first look was enough */
 	uint8_t push;   /* so many writes of that key are left of a turn */
+	uint8_t run;    /* writes of it that were not lost in a row, CONTEND_SAY + 1 at most */
+	uint8_t mood;   /* enum contend_mood */
+	bool met;       /* rivals, since another key was written */
 	uint8_t vain;   /* watches in vain since one was not */
-	bool hot;       /* others write that key, and this session watches */
-	uint8_t run;    /* swaps of that key in a row, CONTEND_SAY at most */
 	/* What is known of one key, which need not be the one that was written last: */
 	uint8_t key_len;
 	uint8_t key[CONTEND_KEY_MAX];
@@ -161,38 +170,46 @@ static inline uint32_t contend_random(struct contend *c, uint32_t bound,
 static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 				bool lost)
 {
-	bool again = c->hash == hash;
+	bool hot = c->mood == CONTEND_HOT;
 
-	c->hash = hash;
-	c->run = !again || lost ? 0 : c->run < CONTEND_SAY ? c->run + 1u : c->run;
+	if (c->hash != hash) {
+		c->hash = hash;
+		c->stood = 0;
+		c->steady = c->push = c->run = 0;
+		c->mood = lost ? CONTEND_HOT : CONTEND_CALM;
+		c->met = lost;
+		c->pause = lost ? c->pause : 0;
+		return;
+	}
 	if (!lost)
-		c->pause = again ? c->pause - c->pause / CONTEND_EASE : 0;
-	if (!again)
-		c->stood = c->push = c->steady = 0;
+		c->pause -= c->pause / CONTEND_EASE;
 	if (c->push) {
 		c->push--;
-		c->hot = false;
+		hot = false;
 	} else if (lost) {
-		c->hot = true;
-	} else if (!again) {
-		c->hot = false;
-	} else if (foreign && !c->hot && c->overlook) {
+		hot = true;
+	} else if (foreign && !hot && c->overlook) {
 		c->overlook--;
 	} else {
-		c->hot = c->hot || foreign;
+		hot |= foreign;
 	}
+	c->met |= foreign | lost;
+	c->run = lost ? 0 : (uint8_t)UTIL_MIN(c->run + 1u, CONTEND_SAY + 1u);
+	c->mood = hot			   ? CONTEND_HOT :
+		  c->met && c->run >= CONTEND_SAY ? CONTEND_SAYS :
+					     CONTEND_CALM;
 }
 
-/** Should a PUT of this key watch? */
+/** What should a PUT of this key do? */
+static inline enum contend_mood contend_mood(const struct contend *c, uint64_t hash)
+{
+	return __builtin_expect(c->mood, 0) && c->hash == hash ? (enum contend_mood)c->mood :
+								 CONTEND_CALM;
+}
+
 static inline bool contend_hot(const struct contend *c, uint64_t hash)
 {
-	return c->hot && c->hash == hash;
-}
-
-/** Does a PUT of this key say so? */
-static inline bool contend_says(const struct contend *c, uint64_t hash)
-{
-	return c->run == CONTEND_SAY && c->hash == hash;
+	return contend_mood(c, hash) == CONTEND_HOT;
 }
 
 /** Does a look take long? */
@@ -242,7 +259,7 @@ static inline void contend_stand(struct contend *c)
 /** It has watched, and there was nothing that it can stand before: it writes, and goes on to. */
 static inline void contend_vain(struct contend *c)
 {
-	c->hot = false;
+	c->mood = CONTEND_CALM;
 	if (c->vain < CONTEND_VAIN_MAX)
 		c->vain++;
 	c->overlook = 1u << c->vain;

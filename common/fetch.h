@@ -30,7 +30,9 @@ static inline void fetch_line_to_write(const void *p)
 }
 
 /** The same, and no other CPU has it any more then: for who stores there now and then, and does
- * not want to wait for that. (PREFETCHW, which does nothing on a CPU that does not know it.) */
+ * not want to wait for that. By name, for GCC makes the former a PREFETCHT0 unless it compiles
+ * for a CPU that has PREFETCHW; all of AMD's of 64 bits do, and Intel's that do not take it for
+ * a NOP. */
 static inline void fetch_line_to_own(const void *p)
 {
 #if defined(__x86_64__)

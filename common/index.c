@@ -152,8 +152,11 @@ void index_set_prefix(struct index *ix, uint32_t prefix)
 {
 	ix->versions.prefix = prefix;
 	ix->versions.counter = 0;
-	if (ix->notice.owner == 0)
-		ix->notice.owner = prefix; /* the first is the session's number */
+}
+
+void index_set_session(struct index *ix, uint32_t id)
+{
+	ix->notice.owner = id;
 }
 
 void index_drop_cache(struct index *ix)

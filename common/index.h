@@ -77,6 +77,9 @@ struct index_versions {
  * an operation that finds none left ends with FARKV_EDISCONNECTED.
  */
 void index_set_prefix(struct index *ix, uint32_t prefix);
+
+/** The session's number. Without it this one never owns a notice (notice.h). */
+void index_set_session(struct index *ix, uint32_t id);
 static inline uint32_t index_versions_left(const struct index *ix)
 {
 	return UINT32_MAX - ((const struct index_versions *)(const void *)ix)->counter;

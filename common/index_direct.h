@@ -51,8 +51,8 @@ static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 	return entry_leads(ix, entry) ? (const uint64_t *)(const void *)at : NULL;
 }
 
-/** index_expect(). */
-IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash)
+/** index_expect(); but without `fetch` the line stays where it is. */
+IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash, bool fetch)
 {
 	const uint8_t *at;
 	uint64_t entry;
@@ -62,8 +62,7 @@ IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash)
 	/* Wherever the entry leads: fetching ahead does no harm. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
 	at = ix->lane->base + window_at(entry, hash);
-	/* Who watches listens first, and leaves the line where it is. */
-	if (__builtin_expect(!contend_hot(&ix->contend, hash), 1))
+	if (fetch)
 		fetch_line(at);
 	return ((unsigned)loads_lead(ix) & (unsigned)entry_leads(ix, entry)) != 0 ? at : NULL;
 }

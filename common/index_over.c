@@ -140,7 +140,7 @@ static enum over stand_before(struct index *ix, struct index_op *op, struct put 
  */
 static bool listen(struct index *ix, const struct put *p, const uint64_t *slots)
 {
-	uint64_t slot = recalled(ix, p, slots), first;
+	uint64_t slot = recalled(ix, p, slots), first, now;
 	const struct notice_line *line = slot ? notice_about(&ix->notice, slot) : NULL;
 
 	if (!line)
@@ -148,9 +148,10 @@ static bool listen(struct index *ix, const struct put *p, const uint64_t *slots)
 	first = atom_load_follow(&line->count);
 	if (first == ix->notice.silent || atom_load_follow(&line->slot) != slot)
 		return false;
-	if (contend_watch(&ix->contend, &line->count, first, NOTICE_STEP,
-			  ix->versions.prefix) - first >= NOTICE_STEP &&
-	    atom_load_follow(&line->slot) == slot)
+	now = contend_watch(&ix->contend, &line->count, first, NOTICE_STEP,
+			    ix->versions.prefix);
+	/* Counts do not go backwards; memory that is damaged may. */
+	if ((int64_t)(now - first) >= NOTICE_STEP && atom_load_follow(&line->slot) == slot)
 		return true;
 	ix->notice.silent = atom_load_relaxed(&line->count);
 	return false;
@@ -167,6 +168,7 @@ put_watching(struct index *ix, struct index_op *op, struct put *p,
 	p->fetch_next = !p->has_block;
 	/* Nothing was taken, but this is what it would have been. */
 	p->cls = (uint8_t)class_for(block_room(p->key.len, p->value_len));
+	p->bytes = class_bytes(p->cls);
 	p->foreign = false;
 	if (listen(ix, p, slots))
 		return end_before(ix, op, p);

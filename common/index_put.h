@@ -291,6 +291,12 @@ static inline void put_keep_old(struct index *ix, const struct put *p, bool rest
 	ix->undated--;
 }
 
+/* Apart: a usual put has its registers for other things. */
+static __attribute__((noinline)) void put_say(struct index *ix, const uint64_t *slot)
+{
+	notice_say(&ix->notice, slot_off_of(ix, slot), ix->contend.run == CONTEND_SAY);
+}
+
 /** Swap the slot that was found for the block that was written. */
 IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slots,
 			   uint64_t *found_out)
@@ -327,8 +333,8 @@ IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slot
 	p->foreign = ix->contend.hash == p->key.hash && !p->known &&
 		     put_is_foreign(ix, p);
 	contend_note(&ix->contend, p->key.hash, p->foreign, false);
-	if (__builtin_expect(contend_says(&ix->contend, p->key.hash), 0))
-		notice_say(&ix->notice, slot_off_of(ix, &slots[p->slot_at]));
+	if (__builtin_expect(ix->contend.mood == CONTEND_SAYS, 0))
+		put_say(ix, &slots[p->slot_at]);
 	return OVER_DONE;
 }
 

@@ -14,9 +14,9 @@ void notice_open(struct notice *n, uint8_t *base, const struct superblock *sb)
 	n->lines = (struct notice_line *)(void *)(n->hints + BOARD_HINTS);
 }
 
-bool notice_claim(struct notice *n)
+bool notice_claim(struct notice *n, uint64_t slot_off)
 {
-	if (!n->hints || n->owner == 0 || n->none_left)
+	if (!n->hints || n->owner == 0 || n->refused == slot_off)
 		return false;
 	for (uint32_t i = 0; i < BOARD_NOTICES; i++) {
 		uint32_t at = (n->owner + i) % BOARD_NOTICES;
@@ -32,6 +32,6 @@ bool notice_claim(struct notice *n)
 		n->slot = 0;
 		return true;
 	}
-	n->none_left = true;
+	n->refused = slot_off;
 	return false;
 }

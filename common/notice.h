@@ -8,12 +8,12 @@
  * that line from the writer, which needs it for its next compare-and-swap and waits. A
  * counter beside it is stored to, and not waited for: the line is asked for back while the
  * next block is written. So each session may own a notice on the region's board: which
- * slot, and how many puts. Only the owner stores there.
+ * slot, and how many puts. Only the owner stores these two.
  *
- * What a count says: its next value is stored before the swap behind that. So who reads n,
- * and later n + 2 and the slot, knows that between the two the owner has put that slot's
- * key (protocol.md, *Notices*). Who reads n + 1 does not: that put's swap may be older
- * than what it first read.
+ * What a count says: it is stored behind its put's swap and before the next one's (that swap
+ * releases what was stored before it). So who reads n, and later n + 2 and behind it the slot,
+ * knows that between the two the owner has put that slot's key (protocol.md, *Notices*). Who
+ * reads n + 1 does not: that put's swap may be older than what it first read.
  *
  * Hints lead from a slot to the notice that may be of it; they promise nothing. Where
  * there is no board, or no notice is left, nobody says anything, and who watches looks at
@@ -33,7 +33,10 @@
 #include "layout.h"
 
 /** By so much a count has to have grown. */
-#define NOTICE_STEP 2u
+#define NOTICE_STEP 2
+
+/** A hint is set anew with each so many that are counted. */
+#define NOTICE_HINT 64u
 
 struct notice {
 	uint64_t *hints; /* the board in the region; NULL: there is none */
@@ -42,36 +45,38 @@ struct notice {
 	uint64_t name;  /* of the own one, in hints; 0: none */
 	uint64_t slot, count; /* what it says */
 	uint64_t silent; /* a count that has been listened to in vain */
+	uint64_t refused; /* none was left when this slot was to be said */
 	uint32_t owner; /* the session's number; 0: not known yet */
-	bool none_left;
 };
 
 /** The board of a region that is mapped at `base` for writing, if it has one. */
 void notice_open(struct notice *n, uint8_t *base, const struct superblock *sb);
 
-/** Own a notice. False if all are others'; it is not tried again. */
-bool notice_claim(struct notice *n);
+/** Own a notice, to say this of. False if all are others'; for another slot it tries again. */
+bool notice_claim(struct notice *n, uint64_t slot_off);
 
 /** It is about to say something. */
 static inline void notice_fetch(const struct notice *n)
 {
-	fetch_line_to_own(n->own);
+	if (n->own)
+		fetch_line_to_own(n->own);
 }
 
-/** This session has put this slot's key; the swap was just now. */
-static inline void notice_say(struct notice *n, uint64_t slot_off)
+/**
+ * This session has put this slot's key; the swap was just now. `begins`: it has said nothing of
+ * it for a while. Who reads a count is to find the slot that was named before.
+ */
+static inline void notice_say(struct notice *n, uint64_t slot_off, bool begins)
 {
-	uint64_t *hint;
-
-	if (!n->own && !notice_claim(n))
+	if (!n->own && !notice_claim(n, slot_off))
 		return;
-	hint = &n->hints[board_hint(slot_off)];
 	if (n->slot != slot_off) {
 		n->slot = slot_off;
 		atom_store_publish(&n->own->slot, slot_off);
 	}
-	if (atom_load_relaxed(hint) != n->name)
-		atom_store_relaxed(hint, n->name);
+	/* Two that share a hint do not take it from each other at each put. */
+	if (begins || n->count % NOTICE_HINT == 0)
+		atom_store_relaxed(&n->hints[board_hint(slot_off)], n->name);
 	atom_store_publish(&n->own->count, ++n->count);
 }
 

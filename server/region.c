@@ -104,11 +104,18 @@ static void index_create(struct region *r)
 		array[i] = entry_pack(page, gen, r->depth);
 	}
 	*d = dirword_pack(region_dir_off(r->depth), r->depth);
-	*(uint64_t *)(void *)(r->meta + REGION_BOARD_OFF) = heap_take_index(r->heap);
-	static_assert(REGION_FIXED_PAGES == 1, "the board");
 	while (region_dir_off(r->max_depth + 2) <= r->sb.meta_bytes &&
 	       r->max_depth < DIR_DEPTH_MAX)
 		r->max_depth++;
+}
+
+/* Of zeros, as all fresh memory is. */
+static void board_create(struct region *r)
+{
+	uint64_t *word = (uint64_t *)(void *)(r->meta + REGION_BOARD_OFF);
+
+	static_assert(REGION_FIXED_PAGES == 1, "the board");
+	*word = heap_take_index(r->heap);
 }
 
 uint32_t region_next_gen(struct region *r)
@@ -204,6 +211,7 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 	}
 	memcpy(r.meta, &r.sb, sizeof(r.sb));
 	index_create(&r);
+	board_create(&r);
 	if (cfg->pages == REGION_PAGES_AHEAD)
 		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
 	if (r.ahead)

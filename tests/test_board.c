@@ -65,9 +65,12 @@ START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
 	notice(3)->owner = id;
 	leaves(&bob, false);
 	ck_assert_uint_eq(notice(3)->owner, id);
+	/* Others that say goodbye do not wait for it. */
 	join(&bob, &rig_local, getpid());
+	notice(4)->owner = bob.session->id;
 	leaves(&bob, true);
 	ck_assert_uint_eq(notice(3)->owner, id);
+	ck_assert_uint_eq(notice(4)->owner, 0);
 	join(&bob, &rig_local, getpid());
 	ck_assert_int_eq(kill(child, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(child, NULL, 0), child);
@@ -80,11 +83,12 @@ END_TEST
 START_TEST(who_never_was_welcomed_has_none)
 {
 	join(&bob, &rig_local, getpid());
-	notice(2)->owner = bob.session->id;
+	notice(2)->owner = alice.session->id;
 	bob.session->welcomed = false;
+	bob.session->id = 0;
 	c->stats.sessions--;
-	leaves(&bob, true);
-	ck_assert_uint_ne(notice(2)->owner, 0);
+	leaves(&bob, false);
+	ck_assert_uint_eq(notice(2)->owner, alice.session->id);
 	ck_assert_uint_eq(c->board.n_left, 0);
 }
 END_TEST

@@ -140,7 +140,7 @@ static void check_twins(void)
 static void make_hot(struct index_key who)
 {
 	me.ix->contend.hash = who.hash;
-	me.ix->contend.hot = true;
+	me.ix->contend.mood = CONTEND_HOT;
 }
 
 /* What it takes for its key's slot is not, and its swap is lost. */

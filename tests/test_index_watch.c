@@ -98,7 +98,7 @@ static void become_far_and_steady(void)
 
 	c->cost = CONTEND_COST_MAX * CONTEND_COST_EASE;
 	c->steady = CONTEND_STEADY;
-	c->hot = true;
+	c->mood = CONTEND_HOT;
 	c->stood = 0;
 	c->watched = cpu_ticks();
 }
@@ -194,7 +194,7 @@ static void watch_the_first_of_two(struct index_key *first, struct index_key *se
 	PUT(&other, *first, "first");
 	PUT(&other, *second, "second");
 	PUT(&me, *first, "mine");
-	me.ix->contend.hot = true;
+	me.ix->contend.mood = CONTEND_HOT;
 	k = *first;
 	expect_looks(true);
 }
@@ -282,7 +282,7 @@ START_TEST(put_that_watches_knows_no_slot_of_another_window)
 	ck_assert(*slots_of(k) && (uint8_t *)elsewhere < region.base + region.sb.region_bytes);
 	*elsewhere = *slots_of(k);
 	me.ix->contend.hash = k.hash;
-	me.ix->contend.hot = true;
+	me.ix->contend.mood = CONTEND_HOT;
 	at_spin = changes_elsewhere;
 	PUT(&me, k, "mine");
 	ck_assert_ptr_null(at_spin);

@@ -109,15 +109,15 @@ START_TEST(test_put_of_a_hot_key_watches)
 		put_counted("over", 3);
 	ck_assert_uint_eq(contend_slot(c, "k", 1), 0);
 	for (unsigned i = 1; i < 3; i++) {
-		c->hot = true;
+		c->mood = CONTEND_HOT;
 		put_counted("hot", 3);
-		ck_assert(!c->hot);
+		ck_assert_int_ne(c->mood, CONTEND_HOT);
 		ck_assert_uint_eq(c->vain, i);
 		ck_assert_uint_ne(contend_slot(c, "k", 1), 0);
 	}
 	put_counted("over", 3);
 	/* From far, and all the time: it lets the writer be first. */
-	c->hot = true;
+	c->mood = CONTEND_HOT;
 	c->cost = CONTEND_COST_MAX * CONTEND_COST_EASE;
 	c->steady = CONTEND_STEADY;
 	begin = c->watched = cpu_ticks();

@@ -56,6 +56,15 @@ static inline uint64_t no_ticks(void)
 	return 0;
 }
 
+/* A notice's owner stores two words. */
+static inline void store(uint64_t *word, uint64_t value)
+{
+	atom_store_publish(word, value);
+	watch();
+}
+
+#undef atom_store_publish
+#define atom_store_publish store
 /* contend.h, too, is to see them; and few put a key eight times in a row. */
 #define CONTEND_SAY 1u
 #define atom_spin_hint watch
@@ -69,6 +78,8 @@ static inline uint64_t watch_counted(struct contend *c, const uint64_t *at, uint
 
 	if (step > 1 && now - word >= step)
 		sim_events[SIM_HEARD]++;
+	if (step > 1)
+		watch(); /* before it reads the slot's number */
 	return now;
 }
 
