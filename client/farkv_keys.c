@@ -232,7 +232,7 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
  * nothing has been done. What is asked is asked behind the window's fetch.
  */
 IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
-			    const struct want *w, struct put *p,
+			    const struct want *w, struct put *p, bool moody,
 			    enum contend_mood *mood_out)
 {
 	const struct index *ix = kv->link.index;
@@ -248,7 +248,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	*mood_out = contend_mood(&ix->contend, p->key.hash);
+	*mood_out = moody ? contend_mood(&ix->contend, p->key.hash) : CONTEND_CALM;
 	/* Who watches may hear of others, and leave their line where it is. */
 	window = index_expect_in_line(ix, p->key.hash, *mood_out != CONTEND_HOT);
 	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
@@ -291,27 +291,25 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	return err;
 }
 
-int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
-	      size_t value_len)
+/* As farkv_put(); `moody`: what it is to do may depend on its key's rivals (contend.h). */
+IN_LINE int put_straight_on(struct farkv *kv, const void *key, size_t key_len,
+			    const void *value, size_t value_len, bool moody)
 {
 	const struct want w = {.value = value, .value_len = value_len};
+	enum contend_mood mood;
 	const void *window;
 	uint64_t found = 0;
-	enum contend_mood mood;
 	struct put p;
 	enum over over;
 
-	if (__builtin_expect(!kv, 0))
-		return handle_missing();
-	window = put_aim(kv, key, key_len, &w, &p, &mood);
+	window = put_aim(kv, key, key_len, &w, &p, moody, &mood);
 	if (__builtin_expect(!window, 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
 	put_alone(kv->link.index);
-	if (__builtin_expect(mood == CONTEND_SAYS, 0))
+	if (mood == CONTEND_SAYS)
 		notice_fetch(&kv->link.index->notice);
-	over = __builtin_expect(mood == CONTEND_HOT, 0) ?
-		       OVER_HOT :
-		       put_over(kv->link.index, &p, window, &found);
+	over = mood == CONTEND_HOT ? OVER_HOT :
+				     put_over(kv->link.index, &p, window, &found);
 	if (__builtin_expect(over != OVER_DONE ||
 			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
@@ -320,6 +318,24 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	}
 	handle_end(kv);
 	return 0;
+}
+
+/* Apart, so that others' puts are asked nothing of this. */
+static __attribute__((noinline)) int put_moody(struct farkv *kv, const void *key,
+					       size_t key_len, const void *value,
+					       size_t value_len)
+{
+	return put_straight_on(kv, key, key_len, value, value_len, true);
+}
+
+int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
+	      size_t value_len)
+{
+	if (__builtin_expect(!kv, 0))
+		return handle_missing();
+	if (__builtin_expect(kv->link.index && kv->link.index->contend.mood, 0))
+		return put_moody(kv, key, key_len, value, value_len);
+	return put_straight_on(kv, key, key_len, value, value_len, false);
 }
 
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,

@@ -203,8 +203,7 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 /** What should a PUT of this key do? */
 static inline enum contend_mood contend_mood(const struct contend *c, uint64_t hash)
 {
-	return __builtin_expect(c->mood, 0) && c->hash == hash ? (enum contend_mood)c->mood :
-								 CONTEND_CALM;
+	return c->mood && c->hash == hash ? (enum contend_mood)c->mood : CONTEND_CALM;
 }
 
 static inline bool contend_hot(const struct contend *c, uint64_t hash)

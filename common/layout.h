@@ -306,7 +306,8 @@ static_assert(offsetof(struct superblock, checksum) == 104, "superblock");
 /* ---- board ------------------------------------------------------------------
  *
  * One page on which clients say what they put (notice.h, protocol.md). Zeros at first; the
- * server never looks at it. The rest of the page, behind 512 hints, is notices.
+ * server takes notices back when their owners have ended, and looks at nothing else there. The
+ * rest of the page, behind 512 hints, is notices.
  */
 struct notice_line {
 	uint64_t owner; /* the session's that writes the rest of it; 0: nobody's */
