@@ -49,17 +49,30 @@ START_TEST(who_says_goodbye_gives_its_notice_back)
 }
 END_TEST
 
-/* It may store there yet. */
-START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
+static pid_t lingers(void)
 {
 	pid_t child = fork();
-	uint32_t id;
 
 	if (child == 0) {
 		pause();
 		_exit(0);
 	}
 	ck_assert_int_gt(child, 0);
+	return child;
+}
+
+static void ends(pid_t child)
+{
+	ck_assert_int_eq(kill(child, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+
+/* It may store there yet. */
+START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
+{
+	pid_t child = lingers();
+	uint32_t id;
+
 	join(&bob, &rig_local, child);
 	id = bob.session->id;
 	notice(3)->owner = id;
@@ -72,8 +85,7 @@ START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
 	ck_assert_uint_eq(notice(3)->owner, id);
 	ck_assert_uint_eq(notice(4)->owner, 0);
 	join(&bob, &rig_local, getpid());
-	ck_assert_int_eq(kill(child, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	ends(child);
 	leaves(&bob, true);
 	ck_assert_uint_eq(notice(3)->owner, 0);
 }
@@ -82,6 +94,10 @@ END_TEST
 /* A connection that never was a session has no number, as free notices have none. */
 START_TEST(who_never_was_welcomed_has_none)
 {
+	pid_t child = lingers();
+
+	join(&bob, &rig_local, child);
+	leaves(&bob, false);
 	join(&bob, &rig_local, getpid());
 	notice(2)->owner = alice.session->id;
 	bob.session->welcomed = false;
@@ -90,6 +106,7 @@ START_TEST(who_never_was_welcomed_has_none)
 	leaves(&bob, false);
 	ck_assert_uint_eq(notice(2)->owner, alice.session->id);
 	ck_assert_uint_eq(c->board.n_left, 0);
+	ends(child);
 }
 END_TEST
 

@@ -4,6 +4,20 @@
 
 #include <string.h>
 
+#include "common/atomic.h"
+
+/* What is stored for others to read, in this order. */
+static const uint64_t *stored[4];
+static unsigned n_stored;
+
+static void store(uint64_t *word, uint64_t value)
+{
+	stored[n_stored++ % 4] = word;
+	atom_store_publish(word, value);
+}
+
+#undef atom_store_publish
+#define atom_store_publish store
 #include "loads_rig.h"
 
 static struct notice_line *lines;
@@ -371,7 +385,11 @@ START_TEST(notice_is_the_next_that_is_nobodys_and_its_count_goes_on)
 	notice_say(&n, 4096, true);
 	ck_assert_uint_eq(hints[board_hint(4096)], 2);
 	ck_assert_uint_eq(lines[1].count, 44);
+	n_stored = 0;
 	notice_say(&n, 8192, true);
+	ck_assert_uint_eq(n_stored, 2);
+	ck_assert_ptr_eq(stored[0], &lines[1].slot);
+	ck_assert_ptr_eq(stored[1], &lines[1].count);
 	ck_assert_uint_eq(lines[1].slot, 8192);
 	ck_assert_uint_eq(hints[board_hint(8192)], 2);
 	teardown();
