@@ -136,7 +136,8 @@ static enum over stand_before(struct index *ix, struct index_op *op, struct put 
 
 /*
  * One of the others says that it puts the key: has it, within this put? If it says nothing
- * more, what it said last is not listened to again: another may be putting that says nothing.
+ * more, what it said last is not listened to again: another may be putting that says nothing,
+ * and the slot shows that.
  */
 static bool listen(struct index *ix, const struct put *p, const uint64_t *slots)
 {

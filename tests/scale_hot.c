@@ -438,7 +438,7 @@ static void expect_fairness(const struct figure *f, unsigned n)
 
 /*
  * Whoever is absorbed by watching swaps nothing; without watching it is one each, and what is
- * lost besides. Near it is half to two thirds. From far the writer does some hundreds of puts
+ * lost besides. Near it is half to four fifths. From far the writer does some hundreds of puts
  * between two looks; but who watches lets it be no longer than CONTEND_LET_BE times what a look
  * takes (contend.h), which is less than a bare line's way there and back. They meet only where
  * they run side by side: what other programs leave of the two CPUs may be one of them, and
