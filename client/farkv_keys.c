@@ -248,6 +248,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
+	p->may_say = moody;
 	*mood_out = moody ? contend_mood(&ix->contend, p->key.hash) : CONTEND_CALM;
 	/* Who watches may hear of others, and leave their line where it is. */
 	window = index_expect_in_line(ix, p->key.hash, *mood_out != CONTEND_HOT);
@@ -320,7 +321,8 @@ IN_LINE int put_straight_on(struct farkv *kv, const void *key, size_t key_len,
 	return 0;
 }
 
-/* Apart, so that others' puts are asked nothing of this. */
+/* Apart, so that others' puts are asked nothing of this, and say nothing: what makes them say
+ * so is asked at the next one. */
 static __attribute__((noinline)) int put_moody(struct farkv *kv, const void *key,
 					       size_t key_len, const void *value,
 					       size_t value_len)

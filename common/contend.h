@@ -117,7 +117,7 @@ struct contend {
 	uint16_t watches; /* however they ended, modulo CONTEND_TIMED */
 	uint8_t steady; /* watches in a row, of that key and from far, whose first look was enough */
 	uint8_t push;   /* so many writes of that key are left of a turn */
-	uint8_t run;    /* writes of it that were not lost in a row, CONTEND_SAY + 1 at most */
+	uint8_t run;    /* writes of it that were not lost in a row, CONTEND_SAY + 2 at most */
 	uint8_t mood;   /* enum contend_mood */
 	bool met;       /* rivals, since another key was written */
 	uint8_t vain;   /* watches in vain since one was not */
@@ -194,7 +194,7 @@ static inline void contend_note(struct contend *c, uint64_t hash, bool foreign,
 		hot |= foreign;
 	}
 	c->met |= foreign | lost;
-	c->run = lost ? 0 : (uint8_t)UTIL_MIN(c->run + 1u, CONTEND_SAY + 1u);
+	c->run = lost ? 0 : (uint8_t)UTIL_MIN(c->run + 1u, CONTEND_SAY + 2u);
 	c->mood = hot			   ? CONTEND_HOT :
 		  c->met && c->run >= CONTEND_SAY ? CONTEND_SAYS :
 					     CONTEND_CALM;

@@ -18,6 +18,7 @@ static inline bool is_usual(const struct index *ix, const struct index_op *op,
 static inline void take_over(struct put *p, const struct index_op *op)
 {
 	put_start(p, &op->key, op->value, op->value_len);
+	p->may_say = true;
 	p->has_block = op->has_block;
 	p->cls = op->cls;
 	p->block = op->block;

@@ -44,6 +44,7 @@ struct put {
 	bool plenty;       /* as index_op's */
 	bool known;        /* the slot that was found is this key's for sure */
 	bool fetch_next;   /* no batch has fetched the next operation's block */
+	bool may_say;      /* who has met rivals may be told of it (notice.h) */
 	/* The slot that may be the key's, its word, and the block that this names: */
 	uint16_t slot_at;
 	uint64_t expect_word;
@@ -65,6 +66,7 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 	p->has_block = false;
 	p->written = NOT_WRITTEN;
 	p->known = false;
+	p->may_say = false;
 }
 
 /** What follows is alone, not one of a batch. */
@@ -294,7 +296,7 @@ static inline void put_keep_old(struct index *ix, const struct put *p, bool rest
 /* Apart: a usual put has its registers for other things. */
 static __attribute__((noinline)) void put_say(struct index *ix, const uint64_t *slot)
 {
-	notice_say(&ix->notice, slot_off_of(ix, slot), ix->contend.run == CONTEND_SAY);
+	notice_say(&ix->notice, slot_off_of(ix, slot), ix->contend.run <= CONTEND_SAY + 1);
 }
 
 /** Swap the slot that was found for the block that was written. */
@@ -333,7 +335,7 @@ IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slot
 	p->foreign = ix->contend.hash == p->key.hash && !p->known &&
 		     put_is_foreign(ix, p);
 	contend_note(&ix->contend, p->key.hash, p->foreign, false);
-	if (__builtin_expect(ix->contend.mood == CONTEND_SAYS, 0))
+	if (p->may_say && __builtin_expect(ix->contend.mood == CONTEND_SAYS, 0))
 		put_say(ix, &slots[p->slot_at]);
 	return OVER_DONE;
 }

@@ -3,7 +3,7 @@
  * notice.h - who puts one key again and again counts its puts in the region, for those who
  * watch.
  *
- * A PUT may stand before another one's of the same key that began and ended within it
+ * A PUT may stand before another one's of the same key whose swap came within it
  * (doc/protocol.md), so who watches has to see one. To look at the key's slot for it takes
  * that line from the writer, which needs it for its next compare-and-swap and waits. A
  * counter beside it is stored to, and not waited for: the line is asked for back while the
