@@ -302,10 +302,16 @@ static void conn_read(struct fake_server *f)
 		on_message(f, &m);
 }
 
+/* -1 if nobody is waiting. */
+static int accept_next(struct fake_server *f)
+{
+	return accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+}
+
 static void accept_one(struct fake_server *f)
 {
 	conn_close(f);
-	f->conn_fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	f->conn_fd = accept_next(f);
 	if (f->hello == FAKE_CLOSE)
 		conn_close(f);
 }
@@ -375,7 +381,8 @@ void fake_server_start(struct fake_server *f)
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 
 	strcpy(sa.sun_path, f->path);
-	f->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	f->listen_fd = socket(AF_UNIX,
+			      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	ck_assert_int_eq(bind(f->listen_fd, (struct sockaddr *)&sa, sizeof(sa)),
 			 0);
 	ck_assert_int_eq(listen(f->listen_fd, 8), 0);
@@ -426,6 +433,15 @@ void fake_server_hangup(struct fake_server *f)
 {
 	pthread_mutex_lock(&f->lock);
 	conn_close(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void fake_server_hangup_all(struct fake_server *f)
+{
+	pthread_mutex_lock(&f->lock);
+	do
+		conn_close(f);
+	while ((f->conn_fd = accept_next(f)) >= 0);
 	pthread_mutex_unlock(&f->lock);
 }
 

@@ -97,6 +97,8 @@ void fake_server_send_bytes(struct fake_server *f, const void *p, size_t n);
 void fake_server_release(struct fake_server *f);
 /** Close the connection to the client. */
 void fake_server_hangup(struct fake_server *f);
+/** ... and those that wait to be accepted: of a client that does not connect any more. */
+void fake_server_hangup_all(struct fake_server *f);
 /** Change a knob while the server runs. */
 #define fake_server_set(f, knob, v)                    \
 	do {                                           \

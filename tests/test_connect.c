@@ -74,7 +74,7 @@ static int try_open(unsigned timeout_ms, uint32_t flags)
 /* The server's end of the connection may still be open on its side. */
 static void assert_no_fds_left(void)
 {
-	fake_server_hangup(&srv);
+	fake_server_hangup_all(&srv);
 	ck_assert_uint_eq(entries(ENTRIES_FDS), fds_before);
 }
 
