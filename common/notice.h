@@ -52,7 +52,8 @@ struct notice {
 /** The board of a region that is mapped at `base` for writing, if it has one. */
 void notice_open(struct notice *n, uint8_t *base, const struct superblock *sb);
 
-/** Own a notice, to say this of. False if all are others'; for another slot it tries again. */
+/** Own a notice, to say this of what is put from now on. False if all are others'; for another
+ * slot it tries again. */
 bool notice_claim(struct notice *n, uint64_t slot_off);
 
 /** It is about to say something. */
@@ -64,12 +65,16 @@ static inline void notice_fetch(const struct notice *n)
 
 /**
  * This session has put this slot's key; the swap was just now. `begins`: it has said nothing of
- * it for a while. Who reads a count is to find the slot that was named before.
+ * it for a while. Who reads a count is to find the slot that was named before. Who owns no
+ * notice yet claims one, and counts its next put.
  */
 static inline void notice_say(struct notice *n, uint64_t slot_off, bool begins)
 {
-	if (!n->own && !notice_claim(n, slot_off))
+	/* The swap can be older than what the notice's last owner counted last. */
+	if (!n->own) {
+		(void)notice_claim(n, slot_off);
 		return;
+	}
 	if (n->slot != slot_off) {
 		n->slot = slot_off;
 		atom_store_publish(&n->own->slot, slot_off);

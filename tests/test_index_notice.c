@@ -374,6 +374,11 @@ START_TEST(notice_is_the_next_that_is_nobodys_and_its_count_goes_on)
 	notice_say(&n, 4096, true);
 	ck_assert_ptr_eq(n.own, &lines[1]);
 	ck_assert_uint_eq(lines[1].owner, BOARD_NOTICES - 1);
+	/* That swap was before it was its own. */
+	ck_assert_uint_eq(lines[1].count, 41);
+	ck_assert_uint_eq(lines[1].slot, 0);
+	ck_assert_uint_eq(hints[board_hint(4096)], 0);
+	notice_say(&n, 4096, true);
 	ck_assert_uint_eq(lines[1].count, 42);
 	ck_assert_uint_eq(lines[1].slot, 4096);
 	ck_assert_uint_eq(hints[board_hint(4096)], 2);
