@@ -139,10 +139,10 @@ static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
 }
 
 /* Is there something that the handle's next call has to release? */
-static bool leaves_memory(const struct gets *g, bool kept)
+static bool leaves_memory(const struct farkv *kv, const struct gets *g, bool kept)
 {
 	for (size_t i = 0; i < g->n && !kept; i++)
-		kept = g->want[i].op->buf_bytes > HANDLE_BUF_KEEP;
+		kept = index_op_has_more(kv->link.index, g->want[i].op);
 	return kept;
 }
 
@@ -190,7 +190,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 		if (!straight)
 			handle_run(kv, ops, g.n, 0);
 		final = get_harvest(kv, &g, items, at < n, &f);
-		if (leaves_memory(&g, at < n))
+		if (leaves_memory(kv, &g, at < n))
 			gate_raise(kv->gate, GATE_TIDY);
 		if (at < n)
 			handle_pause(kv);

@@ -256,7 +256,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
 			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (kv->queue != NULL), 0))
+			     (unsigned)kv->queued, 0))
 		return NULL;
 	if (handle_enter_at_once(kv))
 		return window;

@@ -186,7 +186,7 @@ void handle_tidy(struct farkv *kv)
 	gate_lower(kv->gate, GATE_TIDY);
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		if (kv->ops[i].buf_bytes > HANDLE_BUF_KEEP)
+		if (index_op_has_more(kv->link.index, &kv->ops[i]))
 			index_op_fini(kv->link.index, &kv->ops[i]);
 }
 
@@ -251,7 +251,7 @@ static int enter_anyhow(struct farkv *kv)
 
 int handle_enter_otherwise(struct farkv *kv)
 {
-	if (kv->queue) {
+	if (kv->queued) {
 		err_clear();
 		queue_settle(kv);
 		kv->deadline_ns = 0;

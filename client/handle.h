@@ -31,8 +31,6 @@
 #include "uri.h"
 
 #define HANDLE_HINTS 512u
-/* Buffers of a batch's or the queue's operations above this size are not kept. */
-#define HANDLE_BUF_KEEP (64u << 10)
 /* Versions that one call may use up, retries included. */
 #define HANDLE_VERSIONS 65536u
 /* Mutations between two looks at surplus blocks and versions; a power of two. */
@@ -58,6 +56,7 @@ struct farkv {
 	size_t n_lent;        /* so many of them hold values of the last batch, */
 	bool lends;           /* ... or something else but `op` does */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
+	bool queued; /* ... of which some are under way, or lend their values */
 	uint32_t queue_depth;
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
 	struct arena arena;   /* a batch's values but those of its last group */
@@ -113,7 +112,7 @@ static inline bool handle_enter_at_once(struct farkv *kv)
 {
 	atom_store_relaxed(&kv->busy, true);
 	kv->deadline_ns = 0;
-	return __builtin_expect(!kv->queue, 1) && gate_enter(kv->gate);
+	return __builtin_expect(!kv->queued, 1) && gate_enter(kv->gate);
 }
 /**
  * As handle_begin(), but for a call that hopes to end without a look at the

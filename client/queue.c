@@ -75,7 +75,7 @@ static void reclaim_lent(struct farkv *kv)
 	struct request *r;
 
 	while ((r = list_take(&q->lent))) {
-		if (r->op.buf_bytes > HANDLE_BUF_KEEP)
+		if (index_op_has_more(kv->link.index, &r->op))
 			index_op_fini(kv->link.index, &r->op);
 		list_push(&q->idle, r);
 	}
@@ -139,6 +139,7 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 		add(q, idle, &reqs[i], kv->deadline_ns);
 	}
 	if (i > 0) {
+		kv->queued = true;
 		queue_kick(kv);
 		queue_rest(kv);
 		return (int)i;
@@ -198,7 +199,7 @@ static void deliver(struct farkv *kv, struct request *r,
 			value_give(r, c);
 	}
 	list_add(&q->lent, r);
-	kv->lends = true;
+	kv->lends = kv->queued = true;
 	q->in_flight--;
 }
 
@@ -280,15 +281,15 @@ void queue_settle(struct farkv *kv)
 	if (handle_inherited(kv))
 		return;
 	reclaim_lent(kv);
-	if (!under_way(kv->queue))
-		return;
-	do {
+	while (under_way(kv->queue)) {
 		queue_turn_begin(kv);
 		queue_turn(kv);
 		if (under_way(kv->queue))
 			doze(kv, HANDLE_NEVER);
-	} while (under_way(kv->queue));
-	queue_rest(kv);
+		else
+			queue_rest(kv);
+	}
+	kv->queued = false;
 }
 
 void queue_detach(struct farkv *kv)

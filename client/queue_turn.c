@@ -93,6 +93,18 @@ void queue_leave(struct farkv *kv)
 	kv->queue->inside = false;
 }
 
+/* All that are not begun, or wait: their store is gone, or there is no link, nor will be soon. */
+static void fail_all(struct farkv *kv, int err)
+{
+	struct queue *q = kv->queue;
+	struct request *r;
+
+	list_move(&q->fresh, &q->waiting);
+	while ((r = list_take(&q->fresh)))
+		finish_as(kv, r, err);
+	q->parked = false;
+}
+
 /*
  * The link broke under requests, and the strand rests: as relink_ops(), for all that
  * were begun, and have no result. Inside the gate, the new one afterwards; and who has
@@ -113,7 +125,9 @@ static void mend(struct farkv *kv)
 		q->ops[n++] = &r->op;
 		kv->deadline_ns = UTIL_MAX(kv->deadline_ns, r->deadline_ns);
 	}
-	(void)relink_ops(kv, q->ops, n);
+	/* What was submitted before that was known was meant for the store that is gone. */
+	if (!relink_ops(kv, q->ops, n))
+		fail_all(kv, FARKV_EDISCONNECTED);
 	while ((r = list_take(&begun))) {
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
@@ -125,18 +139,6 @@ static void mend(struct farkv *kv)
 	}
 	index_post(kv->link.index, &q->strand);
 	harvest(kv);
-	q->parked = false;
-}
-
-/* There is no link, and will be none soon. */
-static void fail_all(struct farkv *kv, int err)
-{
-	struct queue *q = kv->queue;
-	struct request *r;
-
-	list_move(&q->fresh, &q->waiting);
-	while ((r = list_take(&q->fresh)))
-		finish_as(kv, r, err);
 	q->parked = false;
 }
 

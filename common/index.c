@@ -208,6 +208,9 @@ void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg)
 	ix->now_arg = arg;
 }
 
+/* The smallest buffer of an operation. */
+#define BUF_BYTES_MIN 512u
+
 void index_op_init(struct index_op *op)
 {
 	memset(op, 0, sizeof(*op));
@@ -217,14 +220,21 @@ void index_op_fini(struct index *ix, struct index_op *op)
 {
 	xport_mem_free(ix->lane, op->window, 2 * WINDOW_BYTES + LINE_BYTES);
 	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	ix->buf_bytes -= op->buf_bytes;
 	op->window = NULL;
 	op->buf = NULL;
 	op->buf_bytes = 0;
 }
 
+bool index_op_has_more(const struct index *ix, const struct index_op *op)
+{
+	return op->buf_bytes > INDEX_BUF_KEEP ||
+	       (op->buf_bytes > BUF_BYTES_MIN && ix->buf_bytes > INDEX_BUFS_KEEP);
+}
+
 int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 {
-	size_t want = op->buf_bytes ? op->buf_bytes : 512;
+	size_t want = op->buf_bytes ? op->buf_bytes : BUF_BYTES_MIN;
 	void *p;
 
 	if (!op->window) {
@@ -241,6 +251,7 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	if (!p)
 		return FARKV_ENOMEM;
 	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	ix->buf_bytes += want - op->buf_bytes;
 	op->buf = p;
 	op->buf_bytes = want;
 	return 0;

@@ -219,6 +219,15 @@ struct index_op {
 void index_op_init(struct index_op *op);
 /** Release the buffers. */
 void index_op_fini(struct index *ix, struct index_op *op);
+/**
+ * Is this operation's buffer more than is to be kept for the next one? One above
+ * INDEX_BUF_KEEP is; and, while those of all operations together are above
+ * INDEX_BUFS_KEEP, each but the smallest. Then index_op_fini(), once its value is not
+ * needed any more.
+ */
+bool index_op_has_more(const struct index *ix, const struct index_op *op);
+#define INDEX_BUF_KEEP (64u << 10)
+#define INDEX_BUFS_KEEP (256u << 10)
 
 /** Set up an operation on an op that is not running. Copies nothing. */
 static inline void index_op_start(struct index_op *op, enum index_kind kind,

@@ -22,6 +22,7 @@ struct index {
 	struct xport_lane *lane;
 	struct alloc *alloc;
 	struct warm *warm; /* what is remembered of keys; NULL: nothing */
+	size_t buf_bytes; /* of all operations' buffers */
 
 	uint64_t dirword;  /* D under which `entries` was read; 0: none */
 	uint64_t *entries; /* lane memory, 2^depth words of any age (I5) */

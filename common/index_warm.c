@@ -351,7 +351,8 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 	case INDEX_ADD:
 		return !alive;
 	case INDEX_CAS:
-		return alive && l->version == op->expected;
+		/* A version that is not known is none that was asked for. */
+		return alive && l->version && l->version == op->expected;
 	default:
 		return alive;
 	}

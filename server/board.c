@@ -14,35 +14,43 @@ static struct notice_line *notices(const struct region *r)
 	return (struct notice_line *)(void *)(hints + BOARD_HINTS);
 }
 
+static bool is_session(const struct control *c, uint64_t id, const struct session *ended)
+{
+	const struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (s->id == id && s != ended)
+			return true;
+	return false;
+}
+
+/* Nobody but who is in session can be at work in the region. */
+static void free_others(struct control *c, const struct session *ended)
+{
+	struct notice_line *line = notices(c->region);
+
+	for (uint32_t i = 0; i < BOARD_NOTICES; i++) {
+		uint64_t owner = atom_load_relaxed(&line[i].owner);
+
+		if (owner && !is_session(c, owner, ended))
+			atom_store_publish(&line[i].owner, 0);
+	}
+}
+
 void board_session_ended(struct control *c, const struct session *s)
 {
 	struct notice_line *line = notices(c->region);
-	struct board *b = &c->board;
 
-	for (uint32_t i = 0; i < BOARD_NOTICES; i++) {
-		if (b->left[i] || atom_load_relaxed(&line[i].owner) != s->id)
-			continue;
-		if (s->left) {
-			atom_store_publish(&line[i].owner, 0);
-			continue;
-		}
-		b->left[i] = true;
-		b->n_left++;
+	if (departed_gone(&c->departed)) {
+		free_others(c, s);
+		return;
 	}
-	if (b->n_left && departed_gone(&c->departed))
-		board_departed_gone(c);
+	for (uint32_t i = 0; s->left && i < BOARD_NOTICES; i++)
+		if (atom_load_relaxed(&line[i].owner) == s->id)
+			atom_store_publish(&line[i].owner, 0);
 }
 
 void board_departed_gone(struct control *c)
 {
-	struct notice_line *line = notices(c->region);
-	struct board *b = &c->board;
-
-	for (uint32_t i = 0; b->n_left && i < BOARD_NOTICES; i++) {
-		if (!b->left[i])
-			continue;
-		atom_store_publish(&line[i].owner, 0);
-		b->left[i] = false;
-		b->n_left--;
-	}
+	free_others(c, NULL);
 }

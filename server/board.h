@@ -10,23 +10,19 @@
 #ifndef SERVER_BOARD_H
 #define SERVER_BOARD_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "common/layout.h"
-
 struct control;
 struct session;
 
-struct board {
-	bool left[BOARD_NOTICES]; /* by sessions whose processes may be at work */
-	uint32_t n_left;
-};
-
-/** A local session has ended: its notice is free, now or when it has let go of the region. */
+/**
+ * A local session has ended, and stands among the sessions yet: its notice is free, now or
+ * when it has let go of the region.
+ */
 void board_session_ended(struct control *c, const struct session *s);
 
-/** departed_gone(): all that was left is free. */
+/**
+ * departed_gone(): free is what no session owns. One that was ended without its knowledge may
+ * have claimed a notice since.
+ */
 void board_departed_gone(struct control *c);
 
 #endif

@@ -76,7 +76,6 @@ struct control {
 	uint64_t reclaim_until_ns; /* what sessions were asked for may come */
 
 	struct departed departed;
-	struct board board;
 	struct barrier barrier;
 	struct sweep *sweep;
 	struct fsck *fsck;

@@ -91,6 +91,27 @@ START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
 }
 END_TEST
 
+/* It can claim one when the server has ended it already. */
+START_TEST(notice_that_was_claimed_behind_the_end_is_free_again)
+{
+	pid_t child = lingers();
+	uint32_t id;
+
+	join(&bob, &rig_local, child);
+	id = bob.session->id;
+	leaves(&bob, false);
+	notice(3)->owner = id;
+	notice(5)->owner = alice.session->id;
+	join(&bob, &rig_local, getpid());
+	notice(6)->owner = bob.session->id;
+	ends(child);
+	leaves(&bob, true);
+	ck_assert_uint_eq(notice(3)->owner, 0);
+	ck_assert_uint_eq(notice(5)->owner, alice.session->id);
+	ck_assert_uint_eq(notice(6)->owner, 0);
+}
+END_TEST
+
 /* A connection that never was a session has no number, as free notices have none. */
 START_TEST(who_never_was_welcomed_has_none)
 {
@@ -105,7 +126,6 @@ START_TEST(who_never_was_welcomed_has_none)
 	c->stats.sessions--;
 	leaves(&bob, false);
 	ck_assert_uint_eq(notice(2)->owner, alice.session->id);
-	ck_assert_uint_eq(c->board.n_left, 0);
 	ends(child);
 }
 END_TEST
@@ -124,6 +144,7 @@ static Suite *suite(void)
 	tcase_add_test(t, board_is_empty_at_first);
 	tcase_add_test(t, who_says_goodbye_gives_its_notice_back);
 	tcase_add_test(t, notice_of_who_left_without_goodbye_is_kept_while_its_process_lives);
+	tcase_add_test(t, notice_that_was_claimed_behind_the_end_is_free_again);
 	tcase_add_test(t, who_never_was_welcomed_has_none);
 	suite_add_tcase(s, t);
 	return s;

@@ -171,6 +171,24 @@ START_TEST(a_put_that_loses_by_a_remembered_word_writes_all_the_same)
 }
 END_TEST
 
+/* What was seen of the value that is there is its word alone. */
+START_TEST(a_version_that_is_not_known_is_none_that_was_asked_for)
+{
+	struct index_key k;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	PUT(&other, k, "theirs");
+	ck_assert_int_eq(run(&me, INDEX_ADD, k, "mine", 0), FARKV_EEXISTS);
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", 0), FARKV_EVERSION);
+	check_value(&other, k, "theirs");
+	check_value(&me, k, "theirs");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", me.op.version), 0);
+	teardown();
+}
+END_TEST
+
 START_TEST(the_others_decide_anew_on_the_word_that_they_see)
 {
 	struct index_key k;
@@ -401,6 +419,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		t, a_put_that_loses_by_a_remembered_word_writes_all_the_same, 0,
 		2);
+	tcase_add_loop_test(
+		t, a_version_that_is_not_known_is_none_that_was_asked_for, 0, 2);
 	tcase_add_loop_test(
 		t, the_others_decide_anew_on_the_word_that_they_see, 0, 2);
 	tcase_add_loop_test(t, a_remembered_word_whose_block_is_anothers_now, 0,

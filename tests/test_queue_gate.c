@@ -349,6 +349,28 @@ START_TEST(a_server_that_was_started_again_ends_them)
 }
 END_TEST
 
+/* ... nor what was submitted for it, and not begun: beside one that was, too. */
+START_TEST(a_server_that_was_started_again_ends_what_has_not_begun)
+{
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	(void)take();
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	srv.sb.region_id[0]++;
+	fake_server_superblock(&srv, true);
+	fake_server_hangup(&srv);
+	wait_broken();
+	submit(FARKV_REQUEST_PUT, 1, "b", "2");
+	reap();
+	ENDED(0, FARKV_EDISCONNECTED);
+	ENDED(1, FARKV_EDISCONNECTED);
+	submit(FARKV_REQUEST_GET, 2, "b", NULL);
+	reap();
+	ENDED(2, FARKV_ENOTFOUND);
+}
+END_TEST
+
 START_TEST(a_session_that_breaks_while_they_wait)
 {
 	fake_server_set(&srv, hold_grants, true);
@@ -447,6 +469,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, a_lane_that_breaks_is_replaced, 0, 12);
 	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
 	tcase_add_loop_test(t, a_server_that_was_started_again_ends_them, 0, 2);
+	tcase_add_test(t, a_server_that_was_started_again_ends_what_has_not_begun);
 	tcase_add_test(t, a_session_that_breaks_while_they_wait);
 	tcase_add_loop_test(t, a_session_that_breaks_as_they_ask, 0, 5);
 	tcase_add_test(t, a_server_that_is_gone_ends_them);
