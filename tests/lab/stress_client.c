@@ -26,8 +26,12 @@ struct client {
 	uint32_t number, round;
 	struct sight seen[STRESS_HOT];
 	uint8_t key[STRESS_BATCH][STRESS_KEY_MAX];
+	struct values *mem;
+};
+
+struct values {
 	uint8_t value[STRESS_BATCH][STRESS_VALUE_MAX + 8];
-	uint8_t copy[STRESS_VALUE_MAX + 8];
+	uint8_t copy[STRESS_BATCH][STRESS_VALUE_MAX + 8]; /* to get into */
 };
 
 uint8_t stress_result(int err, uint64_t *count)
@@ -137,9 +141,9 @@ static int get(struct client *c, size_t key_len, struct farkv_value *v)
 {
 	if (rng_below(&c->rng, 4))
 		return farkv_get(c->kv, c->key[0], key_len, v);
-	v->data = c->copy;
-	return farkv_get_into(c->kv, c->key[0], key_len, c->copy,
-			      sizeof(c->copy), &v->len, &v->version);
+	v->data = c->mem->copy[0];
+	return farkv_get_into(c->kv, c->key[0], key_len, c->mem->copy[0],
+			      sizeof(c->mem->copy[0]), &v->len, &v->version);
 }
 
 static void single(struct client *c, enum history_kind kind, uint32_t key,
@@ -153,7 +157,7 @@ static void single(struct client *c, enum history_kind kind, uint32_t key,
 	int err;
 
 	if (op.value)
-		len = stress_value(op.value, c->value[0]);
+		len = stress_value(op.value, c->mem->value[0]);
 	if (expected)
 		op.expected = expected->id;
 	at = recorder_begin(&c->place->rec, &op, 1);
@@ -162,17 +166,17 @@ static void single(struct client *c, enum history_kind kind, uint32_t key,
 		err = get(c, key_len, &v);
 		break;
 	case HISTORY_PUT:
-		err = farkv_put(c->kv, c->key[0], key_len, c->value[0], len);
+		err = farkv_put(c->kv, c->key[0], key_len, c->mem->value[0], len);
 		break;
 	case HISTORY_ADD:
-		err = farkv_add(c->kv, c->key[0], key_len, c->value[0], len);
+		err = farkv_add(c->kv, c->key[0], key_len, c->mem->value[0], len);
 		break;
 	case HISTORY_REPLACE:
-		err = farkv_replace(c->kv, c->key[0], key_len, c->value[0],
+		err = farkv_replace(c->kv, c->key[0], key_len, c->mem->value[0],
 				    len);
 		break;
 	case HISTORY_CAS:
-		err = farkv_cas(c->kv, c->key[0], key_len, c->value[0], len,
+		err = farkv_cas(c->kv, c->key[0], key_len, c->mem->value[0], len,
 				expected->version, &version);
 		break;
 	default:
@@ -263,9 +267,9 @@ static void batch_put(struct client *c, unsigned n)
 
 		ops[i] = op_of(c, HISTORY_PUT, key);
 		item[i] = (struct farkv_put_item){
-			.key = c->key[i], .value = c->value[i],
+			.key = c->key[i], .value = c->mem->value[i],
 			.key_len = stress_key(c->round, key, c->key[i]),
-			.value_len = stress_value(ops[i].value, c->value[i]),
+			.value_len = stress_value(ops[i].value, c->mem->value[i]),
 			.result = FARKV_EABORTED};
 	}
 	at = recorder_begin(&c->place->rec, ops, n);
@@ -273,6 +277,83 @@ static void batch_put(struct client *c, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		result[i] = stress_result(item[i].result, c->place->count);
 	recorder_end(at, n, result);
+}
+
+/* ---- requests -------------------------------------------------------------- */
+
+/* One of any kind, of any key; a cas with what was seen last. */
+static struct history_op any_request(struct client *c, struct farkv_request *req)
+{
+	static const uint32_t asks[] = {
+		[HISTORY_GET] = FARKV_REQUEST_GET,
+		[HISTORY_PUT] = FARKV_REQUEST_PUT,
+		[HISTORY_ADD] = FARKV_REQUEST_ADD,
+		[HISTORY_REPLACE] = FARKV_REQUEST_REPLACE,
+		[HISTORY_CAS] = FARKV_REQUEST_CAS,
+		[HISTORY_DELETE] = FARKV_REQUEST_DELETE};
+	static const enum history_kind kinds[] = {
+		HISTORY_GET, HISTORY_GET, HISTORY_GET, HISTORY_PUT, HISTORY_PUT,
+		HISTORY_ADD, HISTORY_REPLACE, HISTORY_CAS, HISTORY_CAS, HISTORY_DELETE};
+	enum history_kind kind = kinds[rng_below(&c->rng, sizeof(kinds) / sizeof(kinds[0]))];
+	uint32_t key = kind == HISTORY_CAS ? hot_key(c) : any_key(c, 60);
+	struct history_op op;
+
+	if (kind == HISTORY_CAS && !c->seen[key].version)
+		kind = HISTORY_GET;
+	op = op_of(c, kind, key);
+	*req = (struct farkv_request){.kind = asks[kind]};
+	if (kind == HISTORY_CAS) {
+		op.expected = c->seen[key].id;
+		req->expected = c->seen[key].version;
+	}
+	return op;
+}
+
+static void take(struct client *c, struct history_op *at, const struct farkv_completion *done)
+{
+	uint8_t result = stress_result(done->result, c->place->count);
+
+	if (done->result == 0 && at->kind == HISTORY_GET)
+		note_value(c, at, &done->value);
+	if (done->result == 0 && at->kind == HISTORY_CAS) {
+		at->version = done->version;
+		saw(c, at);
+	}
+	recorder_end(at, 1, &result);
+}
+
+/* Of all kinds in flight together; their completions come in any order, a few at a time. */
+static void requests(struct client *c, unsigned n)
+{
+	struct history_op ops[STRESS_BATCH], *at;
+	struct farkv_request req[STRESS_BATCH];
+	struct farkv_completion done[STRESS_BATCH];
+	unsigned left = n;
+
+	for (unsigned i = 0; i < n; i++) {
+		ops[i] = any_request(c, &req[i]);
+		req[i].tag = i;
+		req[i].key = c->key[i];
+		req[i].key_len = stress_key(c->round, ops[i].key, c->key[i]);
+		if (ops[i].value) {
+			req[i].value = c->mem->value[i];
+			req[i].value_len = stress_value(ops[i].value, c->mem->value[i]);
+		} else if (req[i].kind == FARKV_REQUEST_GET && rng_below(&c->rng, 2)) {
+			req[i].buf = c->mem->copy[i];
+			req[i].buf_len = sizeof(c->mem->copy[i]);
+		}
+	}
+	at = recorder_begin(&c->place->rec, ops, n);
+	MUST(farkv_submit(c->kv, req, n) == (int)n, "submit: %s", farkv_errdetail());
+	while (left) {
+		int k = farkv_wait(c->kv, done, 1 + rng_below(&c->rng, 4), 60000);
+
+		MUST(k > 0 && (unsigned)k <= left, "%d completions of %u: %s", k, left,
+		     farkv_errdetail());
+		left -= (unsigned)k;
+		for (int i = 0; i < k; i++)
+			take(c, &at[done[i].tag], &done[i]);
+	}
 }
 
 /* ---- a life ---------------------------------------------------------------- */
@@ -293,8 +374,10 @@ static void one_step(struct client *c)
 		single(c, HISTORY_REPLACE, any_key(c, 70), NULL);
 	else if (r < 72)
 		compare_and_set(c, any_key(c, 80));
-	else if (r < 84)
+	else if (r < 82)
 		single(c, HISTORY_DELETE, any_key(c, 25), NULL);
+	else if (r < 84)
+		requests(c, 2 + (unsigned)rng_below(&c->rng, STRESS_BATCH - 1));
 	else if (r < 87)
 		batch_get(c, 2 + (unsigned)rng_below(&c->rng, 15));
 	else if (r < 89)
@@ -323,6 +406,11 @@ static void connect_to(struct client *c)
 	if (err && patient && STRESS_LOAD(c->board->stop))
 		_exit(0);
 	MUST(err == 0, "open: %s", farkv_strerror(err));
+	/* Of a card values of that size go there and back without a copy. */
+	if (c->number % 2) {
+		err = farkv_buf_alloc(c->kv, sizeof(*c->mem), (void **)&c->mem);
+		MUST(err == 0, "buffers: %s", farkv_errdetail());
+	}
 }
 
 static uint64_t failures(const struct client *c)
@@ -385,6 +473,7 @@ static void outlive_server(struct client *c)
 void stress_client_main(unsigned me, void *arg)
 {
 	static struct client c;
+	static struct values plain;
 	struct stress_board *b = arg;
 	uint64_t before;
 
@@ -392,6 +481,7 @@ void stress_client_main(unsigned me, void *arg)
 	c.place = &b->place[me];
 	c.number = c.place->client;
 	c.round = b->round;
+	c.mem = &plain;
 	rng_seed(&c.rng, b->plan.seed, c.number);
 	gen_zipfian_init(&c.zipf, 0, STRESS_HOT - 1, ZIPFIAN_THETA);
 	before = failures(&c);
