@@ -23,15 +23,23 @@
 
 /* ---- open and close ---------------------------------------------------------------- */
 
-void farkv_options_init(struct farkv_options *o)
+void farkv_options_init_sized(struct farkv_options *o, size_t size)
 {
-	if (!o)
+	const struct farkv_options all = {.size = size,
+					  .connect_timeout_ms = DEFAULT_TIMEOUT_MS,
+					  .op_timeout_ms = DEFAULT_TIMEOUT_MS,
+					  .cache_entries = DEFAULT_CACHE_ENTRIES,
+					  .cache_bytes = DEFAULT_CACHE_BYTES};
+
+	if (!o || size < sizeof(o->size))
 		return;
-	*o = (struct farkv_options){.size = sizeof(*o),
-				    .connect_timeout_ms = DEFAULT_TIMEOUT_MS,
-				    .op_timeout_ms = DEFAULT_TIMEOUT_MS,
-				    .cache_entries = DEFAULT_CACHE_ENTRIES,
-				    .cache_bytes = DEFAULT_CACHE_BYTES};
+	memset(o, 0, size);
+	memcpy(o, &all, UTIL_MIN(size, sizeof(all)));
+}
+
+void (farkv_options_init)(struct farkv_options *o)
+{
+	farkv_options_init_sized(o, sizeof(*o));
 }
 
 /* What earlier versions of the library knew. */
@@ -206,7 +214,7 @@ int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t ma
 
 size_t farkv_in_flight(const struct farkv *kv)
 {
-	return kv ? queue_in_flight(kv) : 0;
+	return kv && !handle_inherited(kv) ? queue_in_flight(kv) : 0;
 }
 
 int farkv_event_fd(struct farkv *kv)

@@ -46,12 +46,17 @@
 /**
  * The protocol's compare-and-swap. Returns the word found; it was replaced if
  * and only if that equals `expect`. Sequentially consistent, as an RDMA
- * compare-and-swap is with regard to the lane that issues it.
+ * compare-and-swap is with regard to the lane that issues it; and no
+ * atom_load_follow() behind it is done before it.
  */
 static inline uint64_t atom_cas_u64(uint64_t *p, uint64_t expect, uint64_t swap)
 {
 	__atomic_compare_exchange_n(p, &expect, swap, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
+#if !defined(__x86_64__) && !defined(__aarch64__)
+	/* On POWER and RISC-V a load by acquire may overtake the swap's store. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
 	return expect;
 }
 

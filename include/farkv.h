@@ -17,7 +17,7 @@
  * Signals: no call is async-signal-safe. Cancellation: a thread must not be cancelled
  * (pthread_cancel(3)) within a call. Fork: a child must open handles of its own; calls on
  * an inherited handle return FARKV_EDISCONNECTED, but for farkv_counters(), which goes on
- * saying what the parent had done.
+ * saying what the parent had done, and farkv_in_flight(), which is 0.
  *
  * Errors: every function that can fail returns 0 or a negative number from the
  * list below. farkv_strerror() gives the text of a number; farkv_errdetail()
@@ -320,8 +320,16 @@ enum farkv_fsck_undecided {
 	FARKV_FSCK_BUSY = 3    /**< clients die faster than it can look */
 };
 
-/** Fill `o` with the defaults. NULL is ignored. */
+/**
+ * Fill `o`, whose size the caller knows as `size`, with the defaults; what this library does
+ * not know of it is zeroed. NULL is ignored, and so is a size that not even `size` fits in.
+ */
+void farkv_options_init_sized(struct farkv_options *o, size_t size);
+
+/** ... as the program's header has it. For C; the function of this name fills all that the
+ * library knows, which may be more than a program that was built earlier has room for. */
 void farkv_options_init(struct farkv_options *o);
+#define farkv_options_init(o) farkv_options_init_sized((o), sizeof(struct farkv_options))
 
 /**
  * Open a handle on the store at `uri`.
@@ -555,7 +563,8 @@ int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
 int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
 	       uint32_t timeout_ms) FARKV_MUST_CHECK;
 
-/** Requests submitted whose completions have not been taken. No cost; 0 for NULL. */
+/** Requests submitted whose completions have not been taken. No cost; 0 for NULL, and in a
+ * child of fork(). */
 size_t farkv_in_flight(const struct farkv *kv);
 
 /**

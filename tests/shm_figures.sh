@@ -55,6 +55,9 @@ limits() {
 	rival=$(cell get libcuckoo 3)
 	if [ -n "$rival" ]; then
 		target "get, share; above libcuckoo's" "$(cell get farkv 3)" above "$rival"
+	else
+		echo "get, share; above libcuckoo's: not judged, libcuckoo was not there when" \
+			"farkv was configured"
 	fi
 	target "put over a value, share of the limit" "$(cell put farkv 3)" at-least 0.80
 	target "32 gets together, share of the limit" "$(cell 'get x32' farkv 3)" at-least 0.60

@@ -329,6 +329,60 @@ static void batches(unsigned n, bool write)
 	}
 }
 
+/* The others, in a circle: each key is there, deleted, added, replaced and compared. */
+static void others(unsigned n)
+{
+	char key[32];
+
+	for (unsigned i = 0; i < n; i += 4) {
+		size_t len = name_key(key, i / 4 * 7), bytes = length_of(i / 4 * 7);
+		uint64_t version;
+
+		must(!farkv_delete(kv, key, len));
+		must(!farkv_add(kv, key, len, value, bytes));
+		must(!farkv_replace(kv, key, len, value, bytes));
+		must(!farkv_get_into(kv, key, len, NULL, 0, &bytes, &version) ||
+		     bytes > 0);
+		must(farkv_cas(kv, key, len, value, bytes, 1, NULL) == FARKV_EVERSION);
+	}
+}
+
+/* Requests, half of them gets, some of these into a buffer; and waits for their ends. */
+static void requests(unsigned n)
+{
+	static uint8_t into[BATCH][sizeof(value)];
+	struct farkv_request req[BATCH];
+	struct farkv_completion done[BATCH];
+	char key[BATCH][32];
+
+	for (unsigned i = 0; i < n; i += BATCH) {
+		unsigned left = BATCH;
+
+		for (unsigned k = 0; k < BATCH; k++) {
+			req[k] = (struct farkv_request){
+				.tag = k, .key = key[k], .key_len = name_key(key[k], i + k)};
+			if (k % 2) {
+				req[k].kind = FARKV_REQUEST_PUT;
+				req[k].value = value;
+				req[k].value_len = length_of(i + k);
+			} else if (k % 4) {
+				req[k].buf = into[k];
+				req[k].buf_len = sizeof(into[k]);
+			}
+		}
+		must(farkv_submit(kv, req, BATCH) == BATCH);
+		while (left) {
+			int got = left == BATCH ? farkv_poll(kv, done, BATCH / 2) :
+						  farkv_wait(kv, done, BATCH, 10000);
+
+			must(got >= 0);
+			for (int k = 0; k < got; k++)
+				must(done[k].result == 0);
+			left -= (unsigned)got;
+		}
+	}
+}
+
 /* What is planted is seen, and only while it is looked for. */
 START_TEST(each_call_is_counted)
 {
@@ -397,6 +451,14 @@ START_TEST(puts_ask_next_to_nothing_of_the_system)
 	count_begin();
 	batches(OPERATIONS, true);
 	count_end("mput", OPERATIONS / 100);
+	others(OPERATIONS);
+	count_begin();
+	others(OPERATIONS);
+	count_end("delete, add, replace, cas", OPERATIONS / 100);
+	requests(OPERATIONS);
+	count_begin();
+	requests(OPERATIONS);
+	count_end("requests", OPERATIONS / 100);
 }
 END_TEST
 
@@ -418,6 +480,36 @@ static size_t own_bytes(void)
 	return kib << 10;
 }
 
+/* Values of LARGER bytes, many together: what was needed for them is not kept. */
+static void larger(unsigned n)
+{
+	enum { MANY = 128, LARGER = 8000 };
+	static uint8_t large[LARGER];
+	struct farkv_request req[MANY];
+	struct farkv_completion done[MANY];
+	struct farkv_get_item get[MANY];
+	char key[MANY][32];
+	unsigned left = MANY;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		size_t len = (size_t)sprintf(key[i], "large %u", i);
+
+		get[i] = (struct farkv_get_item){.key = key[i], .key_len = len};
+		req[i] = (struct farkv_request){.key = key[i], .key_len = len};
+		must(!farkv_put(kv, key[i], len, large, LARGER));
+	}
+	for (unsigned i = 0; i < n; i += MANY)
+		must(!farkv_mget(kv, get, MANY));
+	must(farkv_submit(kv, req, MANY) == MANY);
+	while (left) {
+		int got = farkv_wait(kv, done, MANY, 10000);
+
+		must(got > 0 && done[0].value.len == LARGER);
+		left -= (unsigned)got;
+	}
+	must(!farkv_poll(kv, done, 1));
+}
+
 START_TEST(connection_takes_less_than_a_mebibyte)
 {
 	enum { HANDLES = 64 };
@@ -437,6 +529,8 @@ START_TEST(connection_takes_less_than_a_mebibyte)
 		gets(1000);
 		batches(1024, false);
 		batches(1024, true);
+		requests(1024);
+		larger(1024);
 	}
 	each = (own_bytes() - before) / HANDLES;
 	printf("  a connection that has done everything: %zu KiB\n",
@@ -520,7 +614,7 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The fastest of some: what a busy machine adds says nothing about the library. */
+/* The median: what a busy machine adds now and then says nothing about the library. */
 START_TEST(open_and_first_get_take_less_than_2_ms)
 {
 	enum { TIMES = 25 };
@@ -542,7 +636,7 @@ START_TEST(open_and_first_get_take_less_than_2_ms)
 	       (unsigned long long)(ns[0] / 1000),
 	       (unsigned long long)(ns[TIMES / 2] / 1000));
 	if (!TEST_UNDER_ASAN && !TEST_UNDER_TSAN)
-		ck_assert_uint_lt(ns[0], 2 * NS_PER_MS);
+		ck_assert_uint_lt(ns[TIMES / 2], 2 * NS_PER_MS);
 }
 END_TEST
 

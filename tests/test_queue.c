@@ -432,6 +432,8 @@ static int child_main(void)
 		return 3;
 	if (farkv_put(kv, "k", 1, "c", 1) != FARKV_EDISCONNECTED)
 		return 4;
+	if (farkv_in_flight(kv) != 0)
+		return 5;
 	farkv_close(kv);
 	return 0;
 }

@@ -51,6 +51,27 @@ START_TEST(test_option_sizes)
 	} newer = {0};
 	struct farkv *h = NULL;
 
+	/* As programs that were built with an earlier header, and with a later one. */
+	memset(&newer, 'x', sizeof(newer));
+	farkv_options_init_sized(&newer.o, offsetof(struct farkv_options, keys));
+	ck_assert_uint_eq(newer.o.size, offsetof(struct farkv_options, keys));
+	ck_assert_uint_eq(newer.o.connect_timeout_ms, 5000);
+	ck_assert_int_eq(*(char *)&newer.o.keys, 'x');
+	OK(farkv_open(srv.path, &newer.o, &h));
+	farkv_close(h);
+	farkv_options_init_sized(&newer.o, sizeof(newer));
+	ck_assert_uint_eq(newer.o.size, sizeof(newer));
+	ck_assert_uint_eq(newer.o.cache_entries, 65536);
+	ck_assert_int_eq(newer.tail[63], 0);
+	memset(&newer, 'x', sizeof(newer));
+	farkv_options_init_sized(&newer.o, sizeof(newer.o.size) - 1);
+	ck_assert_int_eq(*(char *)&newer.o.size, 'x');
+	farkv_options_init_sized(NULL, sizeof(newer.o));
+	(farkv_options_init)(NULL);
+	(farkv_options_init)(&newer.o);
+	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
+	ck_assert_int_eq(newer.tail[0], 'x');
+	memset(&newer, 0, sizeof(newer));
 	farkv_options_init(&newer.o);
 	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
 	ck_assert_uint_eq(newer.o.connect_timeout_ms, 5000);
