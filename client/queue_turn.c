@@ -125,8 +125,9 @@ static void mend(struct farkv *kv)
 		q->ops[n++] = &r->op;
 		kv->deadline_ns = UTIL_MAX(kv->deadline_ns, r->deadline_ns);
 	}
-	/* What was submitted before that was known was meant for the store that is gone. */
-	if (!relink_ops(kv, q->ops, n))
+	/* What was submitted before that was known was meant for the store that is gone. While
+	 * nobody knows, enter() tries again, and tells. */
+	if (!relink_ops(kv, q->ops, n) && (kv->link.session || kv->told))
 		fail_all(kv, FARKV_EDISCONNECTED);
 	while ((r = list_take(&begun))) {
 		if (r->op.result != INDEX_PENDING)

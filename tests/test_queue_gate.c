@@ -349,9 +349,14 @@ START_TEST(a_server_that_was_started_again_ends_them)
 }
 END_TEST
 
-/* ... nor what was submitted for it, and not begun: beside one that was, too. */
+/* ... nor what was submitted for it, and not begun: beside one that was, too. Whether the
+ * server was killed, or stopped and said so. */
 START_TEST(a_server_that_was_started_again_ends_what_has_not_begun)
 {
+	const struct msg end = {.type = MSG_SHUTDOWN,
+				.refuse = {.reason = MSG_REASON_SHUTDOWN,
+					   .text = (const uint8_t *)"bye", .text_len = 3}};
+
 	fake_server_set(&srv, hold_grants, true);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
 	(void)take();
@@ -359,6 +364,8 @@ START_TEST(a_server_that_was_started_again_ends_what_has_not_begun)
 	fake_server_set(&srv, hold_grants, false);
 	srv.sb.region_id[0]++;
 	fake_server_superblock(&srv, true);
+	if (_i)
+		fake_server_send(&srv, &end, NULL);
 	fake_server_hangup(&srv);
 	wait_broken();
 	submit(FARKV_REQUEST_PUT, 1, "b", "2");
@@ -469,7 +476,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, a_lane_that_breaks_is_replaced, 0, 12);
 	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
 	tcase_add_loop_test(t, a_server_that_was_started_again_ends_them, 0, 2);
-	tcase_add_test(t, a_server_that_was_started_again_ends_what_has_not_begun);
+	tcase_add_loop_test(
+		t, a_server_that_was_started_again_ends_what_has_not_begun, 0, 2);
 	tcase_add_test(t, a_session_that_breaks_while_they_wait);
 	tcase_add_loop_test(t, a_session_that_breaks_as_they_ask, 0, 5);
 	tcase_add_test(t, a_server_that_is_gone_ends_them);
