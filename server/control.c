@@ -432,6 +432,13 @@ static int ports_open(struct control *c)
 	return c->cfg.rdma ? port_rdma_open(c, c->cfg.rdma, &c->rdma) : 0;
 }
 
+/*
+ * Versions begin with sessions' numbers. A client may remember one of a store that is gone: in
+ * one that was started again the numbers begin elsewhere. These few bits leave versions below
+ * 2^53, which each reader of JSON knows exactly, for a million sessions.
+ */
+#define FIRST_ID_MASK 0xFFFFFu
+
 int control_new(const struct control_config *cfg, struct region *region,
 		struct control **out)
 {
@@ -442,6 +449,7 @@ int control_new(const struct control_config *cfg, struct region *region,
 		return out_of_memory();
 	c->cfg = *cfg;
 	c->region = region;
+	c->next_id = (uint32_t)region->sb.region_id[0] & FIRST_ID_MASK;
 	stats_init(c);
 	TAILQ_INIT(&c->sessions);
 	signal(SIGPIPE, SIG_IGN);

@@ -243,14 +243,20 @@ static void expect_fresh(void)
 START_TEST(test_killed)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
-	uint64_t reads;
+	uint64_t reads, version;
 
 	OK(e2e_put(kv, "k", "old"));
+	version = e2e_version(kv, "k");
 	OK(farkv_counters(kv, &c));
 	reads = c.reads;
 	ck_assert_int_eq(real_server_end(&srv, SIGKILL), SIGKILL);
 	expect_gone();
 	real_server_start(&srv, args);
+	/* Its versions are others, though the same is done. */
+	wait_connected();
+	OK(e2e_put(kv, "k", "new"));
+	FAILS(FARKV_EVERSION, farkv_cas(kv, "k", 1, "x", 1, version, NULL));
+	OK(e2e_del(kv, "k"));
 	expect_fresh();
 	OK(farkv_counters(kv, &c));
 	ck_assert_uint_gt(c.reads, reads);
