@@ -311,6 +311,7 @@ void queue_detach(struct farkv *kv)
 		}
 		index_op_resume(&r->op);
 		list_add(&q->fresh, r);
+		kv->queued = true;
 	}
 	if (kv->waker)
 		waker_raise(kv->waker);

@@ -54,7 +54,7 @@ static inline uint64_t atom_cas_u64(uint64_t *p, uint64_t expect, uint64_t swap)
 	__atomic_compare_exchange_n(p, &expect, swap, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
 #if !defined(__x86_64__) && !defined(__aarch64__)
-	/* On POWER and RISC-V a load by acquire may overtake the swap's store. */
+	/* As on POWER, where a load by acquire may overtake the swap's store. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 	return expect;

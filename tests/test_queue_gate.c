@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/queue_priv.h"
 #include "client/session_priv.h"
 #include "common/index_priv.h"
 #include "common/clock.h"
@@ -310,8 +311,10 @@ START_TEST(untaken_values_outlive_the_link)
 	} else {
 		xport_break(&lane->lane, FARKV_EDISCONNECTED);
 	}
-	/* A call of another kind makes the new link. */
+	/* A call of another kind makes the new link; the next one carries them to their ends. */
 	ck_assert_int_eq(put("m", "w"), 0);
+	ck_assert_int_eq(put("n", "w"), 0);
+	ck_assert(!kv->queued && !kv->queue->fresh.first && kv->queue->done.first);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 	reap();
 	assert_got(0, "v");
