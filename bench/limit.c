@@ -258,7 +258,7 @@ static int failed(struct limit_side *s, const char *what)
 
 static size_t step_of(enum limit_test t)
 {
-	return t == LIMIT_MGET || t == LIMIT_MPUT ? LIMIT_BATCH : 1;
+	return t == LIMIT_GET || t == LIMIT_PUT ? 1 : LIMIT_BATCH;
 }
 
 /* `n` operations on the keys at hand, in batches if that is the test. Nothing follows

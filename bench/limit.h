@@ -21,7 +21,7 @@
 
 #include "props.h"
 
-/** Operations of a batch. */
+/** Operations of a batch, and requests in flight. */
 #define LIMIT_BATCH 32
 /** Keys that are drawn together; they stay in the first-level cache. */
 #define LIMIT_CHUNK 256
@@ -66,6 +66,8 @@ enum limit_test {
 	LIMIT_PUT,  /* one at a time; inserts where there is no such key */
 	LIMIT_MGET, /* n is at most LIMIT_BATCH; to plan->into by into_stride */
 	LIMIT_MPUT,
+	LIMIT_QGET, /* the same by requests in flight; the limit is that of batches */
+	LIMIT_QPUT,
 	LIMIT_TESTS,
 };
 

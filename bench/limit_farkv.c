@@ -20,6 +20,8 @@ struct farkv_side {
 	struct farkv *kv;
 	struct farkv_get_item get[LIMIT_BATCH];
 	struct farkv_put_item put[LIMIT_BATCH];
+	struct farkv_request request[LIMIT_BATCH];
+	struct farkv_completion complete[LIMIT_BATCH];
 };
 
 static int open_with(const struct limit_plan *plan,
@@ -131,6 +133,61 @@ static size_t side_mput(struct limit_side *s, const struct limit_keys *k,
 	return farkv_mput(f->kv, f->put, n) ? 0 : n;
 }
 
+/* How many of the `n` requests did what they should; all of them are over. */
+static size_t in_flight(struct farkv_side *f, size_t n)
+{
+	size_t good = 0, over = 0;
+	int taken = farkv_submit(f->kv, f->request, n);
+
+	if (taken != (int)n)
+		return 0;
+	while (over < n) {
+		int took = farkv_wait(f->kv, f->complete, n, UINT32_MAX);
+
+		if (took <= 0)
+			return 0;
+		for (int i = 0; i < took; i++) {
+			const struct farkv_completion *c = &f->complete[i];
+
+			good += c->result == 0 &&
+				(c->kind != FARKV_REQUEST_GET ||
+				 c->value.len == f->base.plan->value_len);
+		}
+		over += (size_t)took;
+	}
+	return good;
+}
+
+static size_t side_qget(struct limit_side *s, const struct limit_keys *k,
+			size_t first, size_t n)
+{
+	struct farkv_side *f = (struct farkv_side *)s;
+
+	for (size_t i = 0; i < n; i++)
+		f->request[i] = (struct farkv_request){
+			.kind = FARKV_REQUEST_GET,
+			.key = limit_key(k, first + i),
+			.key_len = k->len[first + i],
+		};
+	return in_flight(f, n);
+}
+
+static size_t side_qput(struct limit_side *s, const struct limit_keys *k,
+			size_t first, size_t n)
+{
+	struct farkv_side *f = (struct farkv_side *)s;
+
+	for (size_t i = 0; i < n; i++)
+		f->request[i] = (struct farkv_request){
+			.kind = FARKV_REQUEST_PUT,
+			.key = limit_key(k, first + i),
+			.key_len = k->len[first + i],
+			.value = s->plan->value,
+			.value_len = s->plan->value_len,
+		};
+	return in_flight(f, n);
+}
+
 static const char *side_error(struct limit_side *s)
 {
 	(void)s;
@@ -141,7 +198,7 @@ const struct limit_side_ops limit_farkv_ops = {
 	.name = "farkv",
 	.open = side_open,
 	.close = side_close,
-	.test = {side_get, side_put, side_mget, side_mput},
+	.test = {side_get, side_put, side_mget, side_mput, side_qget, side_qput},
 	.error = side_error,
 };
 
@@ -151,6 +208,6 @@ const struct limit_side_ops limit_searching_ops = {
 	.other_keys = 0x20,
 	.open = searching_open,
 	.close = side_close,
-	.test = {side_get, side_put, side_mget, side_mput},
+	.test = {side_get, side_put, side_mget, side_mput, side_qget, side_qput},
 	.error = side_error,
 };

@@ -435,5 +435,5 @@ const struct limit_side_ops limit_mem_ops = {
 	.name = "limit",
 	.open = mem_open,
 	.close = mem_close,
-	.test = {mem_get, mem_put, mem_mget, mem_mput},
+	.test = {mem_get, mem_put, mem_mget, mem_mput, mem_mget, mem_mput},
 };

@@ -137,11 +137,11 @@ TEST(chase_get, one_by_one, RAW_CHASE)
 
 const struct limit_side_ops limit_raw_ops = {
 	.name = "limit",
-	.row = {"READ", "WRITE+CAS", "READ", "WRITE+CAS"},
+	.row = {"READ", "WRITE+CAS", "READ", "WRITE+CAS", "READ", "WRITE+CAS"},
 	.no_records = true,
 	.open = raw_side_open,
 	.close = raw_side_close,
-	.test = {raw_get, raw_put, raw_mget, raw_mput},
+	.test = {raw_get, raw_put, raw_mget, raw_mput, raw_mget, raw_mput},
 	.error = raw_side_error,
 };
 
@@ -150,7 +150,9 @@ const struct limit_side_ops limit_raw_write_ops = {
 	.no_records = true,
 	.open = write_side_open,
 	.close = raw_side_close,
-	.test = {[LIMIT_PUT] = write_put, [LIMIT_MPUT] = write_mput},
+	.test = {[LIMIT_PUT] = write_put,
+		 [LIMIT_MPUT] = write_mput,
+		 [LIMIT_QPUT] = write_mput},
 	.error = raw_side_error,
 };
 
@@ -159,7 +161,9 @@ const struct limit_side_ops limit_raw_cas_ops = {
 	.no_records = true,
 	.open = cas_side_open,
 	.close = raw_side_close,
-	.test = {[LIMIT_PUT] = cas_put, [LIMIT_MPUT] = cas_mput},
+	.test = {[LIMIT_PUT] = cas_put,
+		 [LIMIT_MPUT] = cas_mput,
+		 [LIMIT_QPUT] = cas_mput},
 	.error = raw_side_error,
 };
 

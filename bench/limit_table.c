@@ -85,6 +85,8 @@ void limit_table_print(const struct limit_table *t, FILE *out)
 		[LIMIT_PUT] = "put",
 		[LIMIT_MGET] = "get x32",
 		[LIMIT_MPUT] = "put x32",
+		[LIMIT_QGET] = "get q32",
+		[LIMIT_QPUT] = "put q32",
 	};
 
 	fprintf(out, "%-14s %12s %9s %9s %9s %9s\n", "", "per second", "share",

@@ -28,7 +28,7 @@ holds() {
 expect 0 kvbench limit $small
 grep -Ev '^(Command line: limit .*|kvbench [0-9.]+|)$' "$dir/err" && fail "more than the preamble"
 shows '^20000 records, keys of 16 bytes, values of 100, uniform.*; one client, medians of 2 rounds of 10000 operations; pages of [24] [MK]iB$'
-for op in get put "get x32" "put x32"; do
+for op in get put "get x32" "put x32" "get q32" "put q32"; do
 	holds "$op" limit 'share == 1 && ratio == 1 && rate > 10000 && rate < 1e9'
 	holds "$op" limit 'p50 >= 5 && p50 <= p99 && p99 < 1e9'
 	holds "$op" farkv 'rate > 100 && share > 0 && share < 1000 && p50 <= p99'
@@ -41,10 +41,13 @@ if kvbench run libcuckoo -P "$srcdir/bench/workloads/workloadc" >/dev/null 2>&1;
 	expect 0 kvbench limit $small
 	holds get libcuckoo 'rate > 1000 && share > 0 && p50 <= p99'
 	holds put libcuckoo 'rate > 1000 && share > 0 && p50 <= p99'
-	[ -z "$(figures "get x32" libcuckoo)$(figures "put x32" libcuckoo)" ] || fail "batches of libcuckoo"
+	for op in "get x32" "put x32" "get q32" "put q32"; do
+		[ -z "$(figures "$op" libcuckoo)" ] || fail "$op of libcuckoo"
+	done
 fi
 one=$(figures get farkv | cut -d ' ' -f 3)
 holds "get x32" farkv "p50 > 3 * $one"
+holds "get q32" farkv "p50 > 3 * $one"
 
 # Lengths, keys of several lengths, other distributions.
 for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" "-p insertorder=hashed" \
@@ -54,6 +57,7 @@ for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" "-p inse
 	expect 0 kvbench limit $small $how -p keyprefix=other
 	holds get farkv 'share > 0'
 	holds "put x32" limit 'rate > 0'
+	holds "put q32" farkv 'share > 0'
 done
 
 mistake() { # STATUS MESSAGE ARGUMENT...

@@ -56,13 +56,13 @@ expect 0 kvbench load farkv -u "$uri" -P "$workloads/workloada" -p dataintegrity
 # another: half as much again is noise, of medians of ratios.
 table_is_sane() {
 	shows '^1000 records, keys of 17 bytes, values of 100, uniform; one client, medians of 3 rounds of 2000 operations; by RDMA$'
-	[ "$(wc -l <"$dir/out")" -eq 23 ] || fail "$(wc -l <"$dir/out") lines"
-	for op in get "get x32"; do
+	[ "$(wc -l <"$dir/out")" -eq 33 ] || fail "$(wc -l <"$dir/out") lines"
+	for op in get "get x32" "get q32"; do
 		holds "$op" READ 'share == 1 && ratio == 1 && rate > 100 && p50 > 500 && p50 <= p99'
 		holds "$op" farkv 'share > 0.1 && share < 1.5 && p50 <= p99 && ratio > 0.1'
 		holds "$op" searching 'share > 0.05 && share < 1.2'
 	done
-	for op in put "put x32"; do
+	for op in put "put x32" "put q32"; do
 		holds "$op" WRITE+CAS 'share == 1 && ratio == 1 && rate > 100 && p50 > 500 && p50 <= p99'
 		for row in WRITE CAS; do
 			holds "$op" $row 'share > 0.66 && p50 <= p99'
@@ -76,6 +76,7 @@ table_is_sane() {
 	holds get searching "p50 > 1.1 * $(median get farkv)"
 	holds put searching "p50 > 1.1 * $(median put farkv)"
 	holds "get x32" READ "rate > 1.2 * $(rate get READ)"
+	holds "get q32" READ "rate > 1.2 * $(rate get READ)"
 }
 
 # One of three times, for noise may be more on a machine that does other things.
