@@ -268,7 +268,7 @@ static void place_store(void *arg, size_t i)
 /* What a few operations make of each placement. */
 static int choose_place(struct compare *c, struct bench *b, size_t i)
 {
-	static const enum placement ways[] = {PLACE_APART, PLACE_TOGETHER};
+	static const enum placement ways[] = {PLACE_APART, PLACE_TOGETHER, PLACE_FREE};
 	double best = -1.0, rate;
 	int err = 0;
 

@@ -55,7 +55,7 @@ done
 if [ "$(nproc)" -ge 2 ]; then
 	shows '^farkv .*  client and server on a cpu each$'
 	! grep -q '^memcached' "$dir/out" ||
-		shows '^memcached .*  client and server on (a cpu each|one cpu)$'
+		shows '^memcached .*  (client and server on (a cpu each|one cpu)|not pinned)$'
 	! grep -q '^lmdb' "$dir/out" || shows '^lmdb .*  client on one cpu$'
 fi
 
