@@ -60,6 +60,7 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_HITS] = "operations that found what they remembered",
 	[SIM_STALE] = "... that did not",
 	[SIM_KEPT] = "gets of values that were kept",
+	[SIM_PARTS] = "requests with a part elsewhere",
 	[SIM_PIPELINES] = "pipelines of requests",
 	[SIM_ABANDONED] = "handles closed with requests in flight",
 };

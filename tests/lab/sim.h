@@ -40,7 +40,7 @@
 #define SIM_KEYS 96
 #define SIM_HOT 4 /* keys that the clients work on; the rest fills the window */
 #define SIM_BATCH 4
-#define SIM_WORDS 500u /* of a value, at most */
+#define SIM_WORDS 520u /* of a value, at most: some go in parts (INDEX_PART_MIN) */
 #define SIM_T UINT64_C(100000000) /* the grace period, ns */
 #define SIM_SLOWEST 80u /* clocks, percent */
 #define SIM_FASTEST 140u
@@ -56,7 +56,7 @@ enum sim_event {
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
 	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_AT_ONCE,
 	SIM_WATCHES, SIM_HEARD, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
-	SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
+	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
 

@@ -65,6 +65,8 @@ static void value_fill(uint64_t *value, uint64_t id)
 		value[i] = id;
 }
 
+#define VALUE_BYTES (SIM_WORDS * sizeof(uint64_t))
+
 /* ---- operations ------------------------------------------------------------------------ */
 
 /* The results of what a killed client did are nobody's. */
@@ -85,15 +87,20 @@ static void end(struct sim_client *c, unsigned i, int result,
 	}
 }
 
+/* `into` has room for any value, or is NULL. */
 static int call(struct sim_client *c, const struct sim_op *op,
-		const void *value, struct farkv_value *v)
+		const void *value, void *into, struct farkv_value *v)
 {
 	const char *key = sim_key_name[op->key];
 	size_t len = key_len(op->key);
 
 	switch (op->kind) {
 	case INDEX_GET:
-		return farkv_get(c->kv, key, len, v);
+		if (!into)
+			return farkv_get(c->kv, key, len, v);
+		v->data = into;
+		return farkv_get_into(c->kv, key, len, into, VALUE_BYTES, &v->len,
+				      &v->version);
 	case INDEX_PUT:
 		return farkv_put(c->kv, key, len, value, op->len);
 	case INDEX_ADD:
@@ -110,7 +117,7 @@ static int call(struct sim_client *c, const struct sim_op *op,
 
 static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 {
-	uint64_t value[SIM_WORDS];
+	uint64_t value[SIM_WORDS], into[SIM_WORDS];
 	struct farkv_value v = {0};
 	int result;
 
@@ -120,7 +127,7 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 	c->n_ops = 1;
 	if (c->conn)
 		sim_conn_lane(c->conn)->slow = false;
-	result = call(c, c->op[0], value, &v);
+	result = call(c, c->op[0], value, sim_below(2) ? into : NULL, &v);
 	if (result == 0 && kind == INDEX_GET && !c->dying &&
 	    sim_conn_lane(c->conn)->slow)
 		sim_fail("client %u READ a block too late after its slot",
@@ -235,9 +242,13 @@ static void submit(struct sim_client *c, unsigned i, unsigned k,
 	value_fill(value, ++sim.last_id);
 	r.key = sim_key_name[k];
 	r.key_len = key_len(k);
-	r.value = value;
-	r.value_len = kind == INDEX_GET || kind == INDEX_DELETE ? 0 :
-								  any_length();
+	if (kind == INDEX_GET && sim_below(2)) {
+		r.buf = value;
+		r.buf_len = VALUE_BYTES;
+	} else if (kind != INDEX_GET && kind != INDEX_DELETE) {
+		r.value = value;
+		r.value_len = any_length();
+	}
 	r.expected = c->seen_version[k];
 	c->op[i] = sim_op_begin(kind, k, sim.last_id, (uint32_t)r.value_len,
 				c->seen_id[k]);

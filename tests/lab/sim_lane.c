@@ -74,7 +74,7 @@ static void late_add(struct sim_conn *k, const struct xport_chain *chain,
 	if (wr->opcode == XPORT_CAS)
 		late->op = op_of(sim_conn_client(k), chain);
 	if (copied)
-		memcpy(late->bytes, wr->laddr, copied);
+		xport_gather(wr, late->bytes);
 }
 
 static void late_take(struct sim_conn *k, const struct xport_chain *chain,
@@ -180,13 +180,24 @@ static bool is_slot(const struct xport_wr *wr)
 	       wr->off >= sim.region.sb.meta_bytes;
 }
 
+/* The first bytes of what a WRITE carries have come. */
+static void write_partly(const struct xport_wr *wr)
+{
+	uint8_t *all = malloc(wr->len);
+
+	if (!all)
+		sim_fail("no memory");
+	xport_gather(wr, all);
+	memcpy(sim.base + wr->off, all, sim_below(wr->len));
+	free(all);
+	sim_events[SIM_PARTIAL]++;
+}
+
 static void before(struct sim_conn *k, const struct xport_chain *chain,
 		   const struct xport_wr *wr)
 {
 	const struct xport_wr *last = &chain->wr[chain->n - 1];
 	struct sim_lane_state *l = sim_conn_lane(k);
-	uint8_t *to = sim.base + wr->off;
-	size_t part;
 
 	if (wr->opcode == XPORT_READ && wr->off == REGION_D_OFF &&
 	    chain->n >= 3 && last->off == REGION_D_OFF && wr != last) {
@@ -195,6 +206,7 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 			sim_stop(sim_conn_client(k), false);
 	}
 	l->reading = wr;
+	sim_events[SIM_PARTS] += wr->part_len > 0;
 	if (wr->opcode == XPORT_CAS || is_window(wr) || is_slot(wr))
 		sim_check_slots(wr->off);
 	if (is_slot(wr))
@@ -204,11 +216,8 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 	if (wr->opcode != XPORT_WRITE)
 		return;
 	sim_check_write(wr->off);
-	if (wr->laddr != to && sim_below(3) == 0) {
-		part = sim_below(wr->len);
-		memcpy(to, wr->laddr, part);
-		sim_events[SIM_PARTIAL]++;
-	}
+	if (wr->laddr != sim.base + wr->off && sim_below(3) == 0)
+		write_partly(wr);
 }
 
 /* Is the word frozen whose block lies there? Another key's may be, next to it. */

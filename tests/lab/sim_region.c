@@ -21,7 +21,7 @@ void sim_region_setup(void)
 	r->sb.region_bytes = META + sim.pages * PAGE_BYTES;
 	r->sb.region_id[0] = 1;
 	r->sb.hash_seed = 42;
-	r->sb.max_value = 4096;
+	r->sb.max_value = SIM_WORDS * sizeof(uint64_t);
 	r->sb.max_key = 64;
 	r->sb.grace_ns = SIM_T;
 	superblock_seal(&r->sb);
