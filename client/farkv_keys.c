@@ -389,8 +389,11 @@ static int items_check(struct farkv *kv, const void *items, size_t n)
 
 static int mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	int err = handle_begin(kv);
+	int err;
 
+	kv->n_next = UTIL_MIN(n, (size_t)INDEX_RUN_MAX);
+	err = handle_begin(kv);
+	kv->n_next = 0;
 	if (err) {
 		for (size_t i = 0; i < n; i++)
 			items[i].result = FARKV_EABORTED;

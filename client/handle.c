@@ -186,7 +186,8 @@ void handle_tidy(struct farkv *kv)
 	gate_lower(kv->gate, GATE_TIDY);
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		if (index_op_has_more(kv->link.index, &kv->ops[i]))
+		if (index_op_has_more(kv->link.index, &kv->ops[i]) &&
+		    !(i < kv->n_next && index_op_used_it(&kv->ops[i])))
 			index_op_fini(kv->link.index, &kv->ops[i]);
 }
 

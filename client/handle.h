@@ -53,6 +53,7 @@ struct farkv {
 
 	struct index_op op;   /* of the calls for one key */
 	struct index_op *ops; /* INDEX_RUN_MAX for batches; NULL until needed */
+	size_t n_next;        /* the call that begins will use so many of them */
 	size_t n_lent;        /* so many of them hold values of the last batch, */
 	bool lends;           /* ... or something else but `op` does */
 	struct queue *queue;  /* of submitted requests; NULL until needed */

@@ -49,6 +49,8 @@ void queue_free(struct queue *q)
 {
 	if (!q)
 		return;
+	for (uint32_t i = 0; q->slots && i < 2 * q->depth; i++)
+		free(q->slots[i].saved);
 	free(q->slots);
 	free(q->ops);
 	free(q);
@@ -63,20 +65,51 @@ bool queue_lent(const struct farkv *kv, const void *p)
 {
 	const struct request *r = kv->queue ? kv->queue->lent.first : NULL;
 
-	while (r && (uintptr_t)p - (uintptr_t)r->op.buf >= r->op.buf_bytes)
+	while (r && (uintptr_t)p - (uintptr_t)r->op.buf >= r->op.buf_bytes &&
+	       (!r->saved ||
+		(uintptr_t)p - (uintptr_t)r->saved >= r->op.view.value_len))
 		r = r->next;
 	return r != NULL;
 }
 
-/* The values of the last poll have ended. */
+/* The next get, from `r` on, that is about to begin and has a smaller buffer. */
+static struct request *in_need(struct request *r, const struct index_op *op)
+{
+	while (r && (r->op.kind != INDEX_GET || r->op.buf_bytes >= op->buf_bytes))
+		r = r->next;
+	return r;
+}
+
+static void swap_buffers(struct index_op *a, struct index_op *b)
+{
+	uint8_t *buf = a->buf;
+	size_t bytes = a->buf_bytes;
+
+	a->buf = b->buf;
+	a->buf_bytes = b->buf_bytes;
+	b->buf = buf;
+	b->buf_bytes = bytes;
+}
+
+/*
+ * The values of the last poll have ended. Large buffers go to gets that are about to begin,
+ * whose values may be as large, or back.
+ */
 static void reclaim_lent(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
-	struct request *r;
+	struct request *r, *next = q->fresh.first;
 
 	while ((r = list_take(&q->lent))) {
-		if (index_op_has_more(kv->link.index, &r->op))
+		bool more = index_op_has_more(kv->link.index, &r->op);
+
+		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
+		    (next = in_need(next, &r->op)))
+			swap_buffers(&r->op, &next->op);
+		if (more && index_op_has_more(kv->link.index, &r->op))
 			index_op_fini(kv->link.index, &r->op);
+		free(r->saved);
+		r->saved = NULL;
 		list_push(&q->idle, r);
 	}
 }
@@ -159,15 +192,15 @@ static void value_give(const struct request *r, struct farkv_completion *c)
 	const struct block_view *view = &r->op.view;
 
 	c->value.len = view->value_len;
-	c->value.version = r->op.version;
-	c->value.data = r->buf ? r->buf : view->value;
-	if (!r->buf)
-		return;
-	if (view->value_len > r->cap)
+	if (r->buf && view->value_len > r->cap) {
 		c->result = err_set(FARKV_ETOOSMALL,
 				    "the value has %u bytes, the buffer %zu",
 				    view->value_len, r->cap);
-	else if (view->value_len > 0 && view->value != r->buf)
+		return;
+	}
+	c->version = c->value.version = r->op.version;
+	c->value.data = r->buf ? r->buf : view->value;
+	if (r->buf && view->value_len > 0 && view->value != r->buf)
 		memcpy(r->buf, view->value, view->value_len);
 }
 
@@ -193,10 +226,10 @@ static void deliver(struct farkv *kv, struct request *r,
 				       .result = r->op.result};
 	if (c->result) {
 		c->result = failed(kv, r);
+	} else if (r->op.kind == INDEX_GET) {
+		value_give(r, c);
 	} else {
 		c->version = r->op.version;
-		if (r->op.kind == INDEX_GET)
-			value_give(r, c);
 	}
 	list_add(&q->lent, r);
 	kv->lends = kv->queued = true;
@@ -292,28 +325,41 @@ void queue_settle(struct farkv *kv)
 	kv->queued = false;
 }
 
+/*
+ * The value of a get that is complete, and not taken, leaves the lane's memory: it is to be
+ * what was found, whatever calls come in between.
+ */
+static void save_value(struct request *r)
+{
+	struct block_view *view = &r->op.view;
+
+	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf)
+		return;
+	if (r->buf && view->value_len <= r->cap)
+		memcpy(r->buf, view->value, view->value_len);
+	if (r->buf) { /* too short a buffer needs but the length */
+		view->value = r->buf;
+		return;
+	}
+	r->saved = malloc(UTIL_MAX(view->value_len, 1u));
+	if (!r->saved) {
+		r->op.result = FARKV_ENOMEM;
+		return;
+	}
+	memcpy(r->saved, view->value, view->value_len);
+	view->value = r->saved;
+}
+
 void queue_detach(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
-	struct list done = q->done;
-	struct request *r;
 
+	for (struct request *r = q->done.first; r; r = r->next)
+		save_value(r);
 	for (uint32_t i = 0; i < 2 * q->depth; i++)
 		index_op_fini(kv->link.index, &q->slots[i].op);
 	q->wait = (struct wait_state){.never_blocks = true};
-	if (!done.first)
-		return;
-	list_init(&q->done);
-	while ((r = list_take(&done))) {
-		if (r->op.kind != INDEX_GET || r->op.result) {
-			list_add(&q->done, r);
-			continue;
-		}
-		index_op_resume(&r->op);
-		list_add(&q->fresh, r);
-		kv->queued = true;
-	}
-	if (kv->waker)
+	if (q->done.first && kv->waker)
 		waker_raise(kv->waker);
 }
 

@@ -67,8 +67,9 @@ void queue_event_detach(struct farkv *kv);
 void queue_settle(struct farkv *kv);
 
 /**
- * The link goes, with the operations' buffers; the strand rests. Values that nobody
- * has taken are READ again.
+ * The link goes, with the operations' buffers; the strand rests. Values that nobody has
+ * taken are saved in memory of the process: a get is over when it is done. Its result
+ * becomes FARKV_ENOMEM if there is none.
  */
 void queue_detach(struct farkv *kv);
 

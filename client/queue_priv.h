@@ -20,6 +20,7 @@ struct request {
 	size_t key_len, value_len; /* as the caller gave them */
 	void *buf;
 	size_t cap;
+	void *saved;        /* its value, where the memory that it came to has gone */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
 	uint64_t region[2]; /* ... for this one, and no other */
 };

@@ -226,6 +226,11 @@ void index_op_fini(struct index *ix, struct index_op *op);
  * needed any more.
  */
 bool index_op_has_more(const struct index *ix, const struct index_op *op);
+/** Had it a value, as a GET, that a buffer of that size is for? So may the next one have. */
+static inline bool index_op_used_it(const struct index_op *op)
+{
+	return op->view.value_len >= op->buf_bytes / 4;
+}
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (256u << 10)
 

@@ -499,7 +499,8 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  * linearized one by one, not as a transaction.
  *
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
- * them), otherwise the first other item's error. Cost: 2 round trips for up to
+ * them), otherwise the first other item's error; if no item was begun (there is no
+ * connection), what was in the way, and the items carry FARKV_EABORTED. Cost: 2 round trips for up to
  * 128 items, 1 where the places of all are remembered.
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
@@ -508,7 +509,8 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 /**
  * Store `n` values together, each as farkv_put() does; where a key stands
  * twice the later item wins. Returns 0 if all were stored, otherwise the first
- * failed item's error; items not attempted carry FARKV_EABORTED.
+ * failed item's error, or what was in the way of all (a read-only handle, no connection);
+ * items not attempted carry FARKV_EABORTED.
  */
 int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 	       size_t n) FARKV_MUST_CHECK;

@@ -572,6 +572,84 @@ START_TEST(batch_of_large_values_lets_go_of_its_memory)
 }
 END_TEST
 
+enum { WIDE = 32, WIDE_BYTES = 65536 };
+static char wide_key[WIDE][32];
+
+static void wide_puts(const void *of, size_t bytes)
+{
+	for (unsigned i = 0; i < WIDE; i++)
+		must(!farkv_put(kv, wide_key[i], name_key(wide_key[i], i), of, bytes));
+}
+
+static void wide_batches(unsigned n, size_t bytes)
+{
+	struct farkv_get_item get[WIDE];
+
+	for (unsigned i = 0; i < WIDE; i++)
+		get[i] = (struct farkv_get_item){.key = wide_key[i],
+						 .key_len = strlen(wide_key[i])};
+	for (unsigned t = 0; t < n; t++) {
+		must(!farkv_mget(kv, get, WIDE));
+		for (unsigned i = 0; i < WIDE; i++)
+			must(get[i].value.len == bytes);
+	}
+}
+
+static void wide_requests(unsigned n, size_t bytes)
+{
+	struct farkv_request req[WIDE];
+	struct farkv_completion done[WIDE];
+
+	for (unsigned i = 0; i < WIDE; i++)
+		req[i] = (struct farkv_request){.key = wide_key[i],
+						.key_len = strlen(wide_key[i])};
+	for (unsigned t = 0; t < n; t++) {
+		must(farkv_submit(kv, req, WIDE) == WIDE);
+		for (unsigned left = WIDE; left && !wrong;) {
+			int got = farkv_wait(kv, done, WIDE, 10000);
+
+			must(got > 0);
+			for (int i = 0; i < got; i++)
+				must(!done[i].result && done[i].value.len == bytes);
+			left -= (unsigned)got;
+		}
+	}
+}
+
+/*
+ * Who reads large values together, again and again, takes the memory of the last ones for the
+ * next; who then reads small ones has let go of it.
+ */
+START_TEST(large_values_come_where_the_last_ones_lay)
+{
+	static void (*const how[])(unsigned n, size_t bytes) = {wide_batches,
+								wide_requests};
+	static uint8_t large[WIDE_BYTES];
+	struct farkv *reader = kv, *writer = e2e_open(srv.path, 20000);
+	int64_t before;
+
+	puts_(KEYS);
+	wide_puts(large, 100);
+	how[_i](4, 100);
+	before = atom_load_relaxed(&held_bytes);
+	wide_puts(large, WIDE_BYTES);
+	how[_i](4, WIDE_BYTES);
+	ck_assert_int_ge(atom_load_relaxed(&held_bytes) - before, WIDE * WIDE_BYTES);
+	memset(&seen, 0, sizeof(seen));
+	counting = true;
+	how[_i](10, WIDE_BYTES);
+	counting = false;
+	ck_assert_uint_eq(seen.memory, 0);
+	kv = writer;
+	wide_puts(large, 100);
+	kv = reader;
+	how[_i](3, 100);
+	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, 1 << 20);
+	ck_assert_uint_eq(wrong, 0);
+	farkv_close(writer);
+}
+END_TEST
+
 /* More than an mget looks for at once: the first of them are copied for the caller. */
 START_TEST(values_of_long_batches_do_not_pile_up)
 {
@@ -651,6 +729,7 @@ static Suite *suite(void)
 	tcase_add_test(t, gets_ask_nothing_of_the_system);
 	tcase_add_test(t, puts_ask_next_to_nothing_of_the_system);
 	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
+	tcase_add_loop_test(t, large_values_come_where_the_last_ones_lay, 0, 2);
 	tcase_add_test(t, batch_of_large_values_lets_go_of_its_memory);
 	tcase_add_test(t, values_of_long_batches_do_not_pile_up);
 	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
