@@ -98,10 +98,15 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w)
 {
 	struct index_op *op = &kv->op;
+	const void *window = aim->window;
 
 	if (w->kind != INDEX_GET) {
-		int err = handle_writable(kv);
+		int err = 0;
 
+		if (__builtin_expect(!handle_writable_at_once(kv), 0)) {
+			err = handle_not_writable(kv);
+			window = NULL; /* a barrier may have passed */
+		}
 		if (!err)
 			err = handle_value(kv, w->value, w->value_len);
 		if (err)
@@ -111,7 +116,7 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 	}
 	op->into = w->into;
 	op->into_cap = w->into_cap;
-	return key_op_end(kv, w->kind, try_op(kv, &aim->get, w->kind, aim->window));
+	return key_op_end(kv, w->kind, try_op(kv, &aim->get, w->kind, window));
 }
 
 /* A value that was lent is the call's key, or its value: as if it were the caller's own. */

@@ -157,14 +157,20 @@ static inline int handle_missing(void)
 
 /** handle_writable(), where the answer is not yes at once. */
 int handle_not_writable(struct farkv *kv);
-/** Before writing: FARKV_EPERM on a read-only handle; sees to versions. */
+static inline bool handle_writable_at_once(const struct farkv *kv)
+{
+	return !kv->link.readonly &
+	       (index_versions_left(kv->link.index) >= HANDLE_VERSIONS);
+}
+/**
+ * Before writing: FARKV_EPERM on a read-only handle; sees to versions. If they do not come
+ * at once (above) the gate is left meanwhile: what was known of the index may be no more.
+ */
 static inline int handle_writable(struct farkv *kv)
 {
-	if (__builtin_expect(!kv->link.readonly &
-			     (index_versions_left(kv->link.index) >=
-			      HANDLE_VERSIONS), 1))
-		return 0;
-	return handle_not_writable(kv);
+	return __builtin_expect(handle_writable_at_once(kv), 1) ?
+		       0 :
+		       handle_not_writable(kv);
 }
 /** Enough versions for a write; asks for more if not. Never waits. */
 bool handle_has_versions(struct farkv *kv);

@@ -194,6 +194,8 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 	for (;;) {
 		if ((n && copy_block(ix, op->buf, key, src)) ||
 		    (other_length(ix, key, src) && copy_block(ix, op->buf, key, src))) {
+			if (!still_holds(src->slot, src->word))
+				break;
 			count->reads += n;
 			count->read_bytes += passed;
 			op->view.value_len = ix->usual_len;
@@ -201,7 +203,7 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 		}
 		if (!is_others(op, key, src)) {
 			if (!still_holds(src->slot, src->word))
-				ix->retries++;
+				break;
 			return false;
 		}
 		match &= match - 1;
@@ -211,6 +213,8 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 		passed += src->bytes;
 		fetch_source(src);
 	}
+	ix->retries++; /* a rival's word came */
+	return false;
 }
 
 /*

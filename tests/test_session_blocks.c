@@ -459,6 +459,38 @@ START_TEST(test_barrier_while_waiting)
 }
 END_TEST
 
+static void *barrier_before_prefix(void *arg)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 5};
+	struct msg prefix = {.type = MSG_PREFIX, .prefix.prefix = 5000};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_PREFIX_REQ, 1));
+	fake_server_send(&srv, &barrier, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	fake_server_send(&srv, &prefix, NULL);
+	return NULL;
+}
+
+/* Where the key was looked for before it waited may be anything by then. */
+START_TEST(test_barrier_while_out_of_versions)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_uint_ne(kv->link.index->dirword, 0);
+	kv->link.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	pthread_create(&t, NULL, barrier_before_prefix, NULL);
+	ck_assert_int_eq(put("k", "w"), 0);
+	pthread_join(t, NULL);
+	/* It has asked the directory anew. */
+	ck_assert_uint_ne(kv->link.index->dirword, 0);
+	assert_value("k", "w");
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
 /* The handle is idle: nobody but the control thread can give anything back. */
 START_TEST(test_reclaim)
 {
@@ -498,6 +530,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_no_space);
 	tcase_add_test(t, test_bad_grants);
 	tcase_add_test(t, test_barrier_while_waiting);
+	tcase_add_test(t, test_barrier_while_out_of_versions);
 	tcase_add_test(t, test_reclaim);
 	tcase_add_test(t, test_surplus_goes_back_a_message_at_a_time);
 	suite_add_tcase(s, t);
