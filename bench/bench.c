@@ -248,6 +248,12 @@ static bool wants_load(const struct bench *b, size_t i)
 	       (ops->starts_empty && ops->starts_empty(b->store[i]));
 }
 
+/* One store alone says what it did until a signal came; all else are comparisons. */
+static bool counts(const struct bench *b, const struct phase_result *last)
+{
+	return !last->interrupted || (b->n_dbs == 1 && b->n_rounds == 0);
+}
+
 static int run_round(struct bench *b)
 {
 	struct phase_result *r = &b->results[b->n_rounds * b->n_dbs];
@@ -259,11 +265,13 @@ static int run_round(struct bench *b)
 			b->before(b->before_arg, i);
 		err = run_phase(b, i, b->load, &r[i]);
 	}
-	if (!err) {
+	if (!err && counts(b, &r[i - 1])) {
 		b->n_rounds++;
 		return 0;
 	}
-	while (--i > 0)
+	if (!err)
+		log_warn("interrupted: round %zu is left out", b->n_rounds + 1);
+	for (i -= err != 0; i > 0; i--)
 		phase_result_fini(&r[i - 1]);
 	return err;
 }
@@ -278,6 +286,8 @@ int bench_run(struct bench *b)
 	while (!err && b->n_rounds < b->params.rounds &&
 	       !phase_was_interrupted())
 		err = run_round(b);
+	if (!err && !b->n_rounds)
+		err = err_set(FARKV_EABORTED, "interrupted before a round was over");
 	return err;
 }
 

@@ -90,6 +90,18 @@ static int start_server(struct compare *c, struct props *p, const char *name,
 	return props_set(p, key, v->socket, "compare");
 }
 
+static bool is_listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; n && at; at = strchr(at, ',')) {
+		at += *at == ',';
+		if (!strncmp(at, name, n) && (at[n] == ',' || !at[n]))
+			return true;
+	}
+	return false;
+}
+
 /* One store of the list; the first one has to be there. */
 static int add_store(struct compare *c, struct props *p, const char *name,
 		     const char *uri, const struct rival_plan *plan)
@@ -97,8 +109,10 @@ static int add_store(struct compare *c, struct props *p, const char *name,
 	char why[320];
 	int err = 0;
 
+	if (is_listed(c->db, name))
+		return err_set(FARKV_EINVAL, "db: %s is there twice", name);
 	if (!db_find(name, strlen(name))) {
-		if (!rival_known(name) && !strstr(everything, name))
+		if (!rival_known(name) && !is_listed(everything, name))
 			return err_set(FARKV_EINVAL, "db: '%s' is unknown",
 				       name);
 		err = err_set(FARKV_ENOTSUP, "this kvbench was built without it");
@@ -141,16 +155,20 @@ static int add_stores(struct compare *c, struct props *p, const char *uri,
 }
 
 /* Twice what the records need, and room for the index and for what rests. */
-static uint64_t memory_for(const struct params *v)
+static int memory_for(const struct props *p, const struct params *v, uint64_t *bytes_out)
 {
-	uint64_t item = v->value_max + KEY_CAP + 64;
+	uint64_t item = 2 * (v->value_max + KEY_CAP + 64);
 
-	return util_align_up(v->record_count * item * 2 + (UINT64_C(512) << 20),
-			     UINT64_C(2) << 20);
+	if (v->record_count > (UINT64_MAX >> 8) / item)
+		return props_error(p, "recordcount",
+				   "so many need more memory than any server has");
+	*bytes_out = util_align_up(v->record_count * item + (UINT64_C(512) << 20),
+				   UINT64_C(2) << 20);
+	return 0;
 }
 
 /* The first two processors that we may use. */
-static void find_cpus(struct compare *c, uint64_t threads)
+static void find_cpus(struct compare *c, uint64_t clients)
 {
 	int found = 0;
 
@@ -161,7 +179,7 @@ static void find_cpus(struct compare *c, uint64_t threads)
 	for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
 		if (CPU_ISSET(i, &c->all))
 			CPU_SET(i, found++ ? &c->other : &c->client);
-	c->can_place = found == 2 && threads == 1;
+	c->can_place = found == 2 && clients == 1;
 }
 
 /* One with requests in flight and one without would be two different questions. */
@@ -202,6 +220,7 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 	const char *kvserver = NULL;
 	struct rival_plan plan;
 	struct params v = {0};
+	uint64_t bytes = 0;
 	int err;
 
 	memset(c, 0, sizeof(*c));
@@ -215,16 +234,18 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 	if (!err && v.load_first == 2)
 		err = props_error(p, "loadfirst", "compare always loads");
 	if (!err)
+		err = memory_for(p, &v, &bytes);
+	if (!err)
 		err = rivals_begin(&c->rivals);
 	if (err)
 		return err;
 	plan = (struct rival_plan){
-		.bytes = memory_for(&v),
+		.bytes = bytes,
 		.value_len = v.value_max,
 		.threads = v.threads,
 		.kvserver = kvserver,
 	};
-	find_cpus(c, v.threads);
+	find_cpus(c, v.threads * v.processes);
 	err = add_stores(c, p, uri, v.db, &plan);
 	if (!err)
 		err = props_set(p, "loadfirst", "true", "compare");

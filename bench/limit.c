@@ -92,6 +92,12 @@ static int check_no_meaning(const struct props *p, const struct params *v)
 		{"csv", v->csv_file[0] != '\0'},
 		{"plot", v->plot_file[0] != '\0'},
 		{"status", v->status},
+		{"db", props_find(p, "db") != NULL},
+		{"farkv.op_timeout_ms", props_find(p, "farkv.op_timeout_ms") != NULL},
+		{"farkv.connect_timeout_ms",
+		 props_find(p, "farkv.connect_timeout_ms") != NULL},
+		{"farkv.cache_entries", props_find(p, "farkv.cache_entries") != NULL},
+		{"farkv.cache_bytes", props_find(p, "farkv.cache_bytes") != NULL},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)

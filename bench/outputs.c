@@ -38,24 +38,44 @@ static void empty_file(FILE *f)
 		clearerr(f);
 }
 
+/* gnuplot opens it again, at the end, and draws on stdout if it cannot. */
+static bool try_plot(struct outputs *o, const char *path)
+{
+	FILE *f = plot_check() ? NULL : open_file("plot", path, &o->new_plot);
+
+	return f && fclose(f) == 0;
+}
+
+static void remove_new(const struct outputs *o)
+{
+	if (o->new_report)
+		unlink(o->params->export_file);
+	if (o->new_csv)
+		unlink(o->params->csv_file);
+	if (o->new_plot)
+		unlink(o->params->plot_file);
+}
+
 int outputs_open(struct outputs *o, const struct params *p)
 {
+	bool good;
+
 	*o = (struct outputs){.params = p, .report = stdout};
-	if (p->plot_file[0] && plot_check())
-		return FARKV_ESYS;
 	if (p->export_file[0])
 		o->report = open_file("exportfile", p->export_file,
 				      &o->new_report);
-	if (!o->report)
-		return FARKV_ESYS;
-	if (p->csv_file[0])
-		o->csv = open_file("csv", p->csv_file, &o->new_csv);
-	if (o->csv || !p->csv_file[0])
+	good = o->report != NULL;
+	if (good && p->csv_file[0])
+		good = (o->csv = open_file("csv", p->csv_file, &o->new_csv)) != NULL;
+	if (good && p->plot_file[0])
+		good = try_plot(o, p->plot_file);
+	if (good)
 		return 0;
-	if (o->report != stdout)
+	if (o->report && o->report != stdout)
 		fclose(o->report);
-	if (o->new_report)
-		unlink(p->export_file);
+	if (o->csv)
+		fclose(o->csv);
+	remove_new(o);
 	return FARKV_ESYS;
 }
 
@@ -68,10 +88,15 @@ void outputs_begin(struct outputs *o)
 
 int outputs_write(struct outputs *o, const struct bench *b)
 {
+	int err;
+
 	if (o->csv)
 		bench_csv(b, o->csv); /* errors show when it is closed */
-	return o->params->plot_file[0] ? plot_write(b, o->params->plot_file)
-				       : 0;
+	if (!o->params->plot_file[0])
+		return 0;
+	err = plot_write(b, o->params->plot_file);
+	o->new_plot = o->new_plot && err;
+	return err;
 }
 
 static int close_file(FILE *f, const char *path)
@@ -94,9 +119,6 @@ int outputs_close(struct outputs *o)
 
 	if (o->csv && close_file(o->csv, p->csv_file))
 		err = FARKV_ESYS;
-	if (o->new_report)
-		unlink(p->export_file);
-	if (o->new_csv)
-		unlink(p->csv_file);
+	remove_new(o);
 	return err;
 }

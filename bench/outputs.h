@@ -17,7 +17,7 @@ struct outputs {
 	const struct params *params;
 	FILE *report; /* stdout, or exportfile */
 	FILE *csv;    /* NULL: none is wanted */
-	bool new_report, new_csv; /* files that are there since outputs_open() */
+	bool new_report, new_csv, new_plot; /* that are there since outputs_open() */
 };
 
 /** FARKV_ESYS with a detail; then nothing is open. */

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,18 +222,19 @@ static int await(struct rival *v, const char *program)
 
 int rivals_begin(struct rivals *r)
 {
-	const char *tmp = getenv("TMPDIR");
+	const char *named = getenv("TMPDIR"), *tmp = "/tmp";
+	char whole[PATH_MAX];
 
 	memset(r, 0, sizeof(*r));
-	/* The path of a socket is short. */
-	snprintf(r->dir, sizeof(r->dir), "%s/kvbench.XXXXXX",
-		 tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+	/* The path of a socket is short, and a server may go to another folder. */
+	if (named && *named && realpath(named, whole) && strlen(whole) < 40)
+		tmp = whole;
+	snprintf(r->dir, sizeof(r->dir), "%s/kvbench.XXXXXX", tmp);
 	if (mkdtemp(r->dir))
 		return 0;
 	r->dir[0] = '\0';
 	return err_set_errno(FARKV_ESYS, errno,
-			     "cannot make a folder for the servers in %s",
-			     tmp ? tmp : "/tmp");
+			     "cannot make a folder for the servers in %s", tmp);
 }
 
 int rival_start(struct rivals *r, const char *name,

@@ -126,6 +126,45 @@ grep -q "error: db: 'mongo' is unknown" "$dir/err" || fail "mongo: $(cat "$dir/e
 is_clean
 expect 64 kvbench compare $small $ours -p loadfirst=false
 is_clean
+for list in farkv,cuck farkv, lmdb,farkv,mem; do
+	expect 64 kvbench compare "$list" $small $ours
+	grep -q "error: db: '[a-z]*' is unknown" "$dir/err" || fail "$list: $(cat "$dir/err")"
+	is_clean
+done
+expect 64 kvbench compare farkv,null,farkv $small $ours
+grep -q "error: db: farkv is there twice" "$dir/err" || fail "twice: $(cat "$dir/err")"
+is_clean
+expect 64 kvbench compare farkv $small $ours -p recordcount=4611686018427387903
+grep -q "recordcount: so many need more memory" "$dir/err" || fail "recordcount: $(cat "$dir/err")"
+is_clean
+# Clients of several processes are several clients.
+expect 0 kvbench compare farkv,null $small $ours -p processes=2
+shows '^2000 records .* 2 clients'
+shows '^farkv .*  not pinned$'
+# A folder's name is the servers', too, wherever they go.
+mkdir "$dir/near"
+(cd "$dir" && TMPDIR=near "$KVBENCH" compare farkv,memcached $small $ours >"$dir/out" 2>"$dir/err") ||
+	fail "a relative TMPDIR: $(cat "$dir/err")"
+row farkv
+[ -z "$(ls "$dir/near")" ] || fail "left behind: $(ls "$dir/near")"
+
+# A round that a signal ended is no round: no store has done nothing in it.
+for try in 1 2 3 4 5 6; do
+	"$KVBENCH" run null,null -P "$srcdir/bench/workloads/workloadc" -p recordcount=1000 \
+		-p operationcount=1000000 -p rounds=1000 >"$dir/out" 2>"$dir/err" &
+	pid=$!
+	sleep 0.6
+	kill -INT $pid
+	wait $pid
+	[ $? -eq 130 ] || fail "interrupted, try $try: not 130"
+	cases=$((cases + 1))
+	if grep -q '^\[ROUNDS\]' "$dir/out"; then
+		! grep -Eq '^\[(ROUNDS|MEDIAN|RATIO)\].*, 0(\.0*)?$' "$dir/out" ||
+			fail "a store has done nothing: $(grep -E '^\[(MEDIAN|RATIO)' "$dir/out")"
+	else
+		grep -q 'error: interrupted before a round was over$' "$dir/err" || fail "no round: $(cat "$dir/err")"
+	fi
+done
 
 # Signals: the first ends the comparison, and all that it started.
 for signal in TERM KILL; do

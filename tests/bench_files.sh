@@ -151,8 +151,12 @@ got=$?
 mkdir "$dir/bin"
 PATH=$dir/bin expect 78 "$KVBENCH" run null -P "$c" --plot "$dir/p.svg"
 says_last 'plot: there is no gnuplot'
+[ ! -e "$dir/p.svg" ] || fail "a picture that nobody can draw"
 printf '#!/bin/sh\ncat >"%s/script"\necho "</svg>" >"%s/p.svg"\n' "$dir" "$dir" >"$dir/bin/gnuplot"
 chmod +x "$dir/bin/gnuplot"
+PATH=$dir/bin:$PATH expect 78 "$KVBENCH" run null -P "$c" --plot "$dir/none/p.svg"
+says_last 'plot: cannot open .*none/p.svg: '
+prints ''
 PATH=$dir/bin:$PATH expect 0 "$KVBENCH" run null -P "$f" --plot "$dir/p.svg" -p operationcount=100000
 # shellcheck disable=SC2016
 for line in "set output \"$dir/p.svg\"" '\$r0 << EOD' '\$l0_0 << EOD' '.*title "null READ-MODIFY-WRITE"'; do
@@ -161,6 +165,9 @@ done
 printf '#!/bin/sh\nexit 3\n' >"$dir/bin/gnuplot"
 PATH=$dir/bin:$PATH expect 1 "$KVBENCH" run null -P "$c" --plot "$dir/p.svg"
 says_last 'gnuplot failed and left no .*p.svg'
+rm -f "$dir/q.svg"
+PATH=$dir/bin:$PATH expect 1 "$KVBENCH" run null -P "$c" --plot "$dir/q.svg"
+[ ! -e "$dir/q.svg" ] || fail "an empty picture stays"
 if command -v gnuplot >/dev/null; then
 	expect 0 kvbench run null -P "$f" --plot "$dir/p.svg" -p operationcount=100000
 	python3 - "$dir/p.svg" <<'PY' || fail "picture"

@@ -79,7 +79,9 @@ mistake 64 'target: limit has no schedule' -target 5
 mistake 64 'exportfile: limit prints' -p exportfile="$dir/x"
 for what in processes=2 batch=4 warmup=2 maxexecutiontime=1 update=field dataintegrity=true \
 	loadfirst=false exporter=JSONMeasurementsExporter measurementtype=histogram \
-	measurement.interval=intended hdrhistogram.fileoutput=true csv="$dir/x" plot="$dir/x" status=true; do
+	measurement.interval=intended hdrhistogram.fileoutput=true csv="$dir/x" plot="$dir/x" status=true \
+	db=lmdb farkv.cache_entries=10 farkv.cache_bytes=0 farkv.op_timeout_ms=5 \
+	farkv.connect_timeout_ms=5; do
 	mistake 64 "${what%%=*}: has no meaning for limit" -p "$what"
 done
 [ ! -e "$dir/x" ] || fail "a file nobody writes"
