@@ -42,7 +42,9 @@
 /* Blocks that rest before they are written again: those of the 100 ms of
  * kvserver's grace period at 2.6 million PUTs a second. They are not in the
  * cache any more when their turn comes, here as there. */
-#define RESTING (UINT64_C(1) << 18)
+#define RESTING_MAX (UINT64_C(1) << 18)
+/* ... but no more than so many bytes of large ones, which take longer to write, too. */
+#define RESTING_BYTES (UINT64_C(512) << 20)
 /* How many PUTs ahead the next blocks are fetched. */
 #define AHEAD 2u
 
@@ -53,7 +55,8 @@ struct mem_side {
 	uint32_t depth; /* 2^depth subtables from offset PAGE_BYTES */
 	uint32_t cls;
 	uint64_t version;
-	struct block_ref *rest; /* a ring of RESTING blocks */
+	struct block_ref *rest; /* a ring of `resting` blocks, a power of two */
+	uint64_t resting;
 	uint64_t next;          /* of the ring: the one that rested longest */
 	uint64_t fresh;         /* offset behind the last block in use */
 	uint64_t end;           /* of the region */
@@ -108,33 +111,46 @@ static void index_clear(struct mem_side *m)
 		slots[i] = slot_empty(GENERATION);
 }
 
+static uint64_t resting_for(uint64_t block_bytes)
+{
+	uint64_t n = RESTING_MAX;
+
+	while (n > LIMIT_BATCH * AHEAD && n * block_bytes > RESTING_BYTES)
+		n /= 2;
+	return n;
+}
+
 static int mem_open(const struct limit_plan *plan,
 		    struct limit_side **side_out)
 {
 	struct mem_side *m = calloc(1, sizeof(*m));
-	uint64_t index, blocks = plan->records + RESTING;
+	uint64_t index, blocks;
 
 	if (!m)
 		goto err_none;
 	m->base = (struct limit_side){&limit_mem_ops, plan};
 	m->cls = class_for(block_room(plan->key_len, plan->value_len));
+	m->resting = resting_for(class_bytes(m->cls));
+	blocks = plan->records + m->resting;
 	m->depth = depth_for(plan->records);
 	index = (uint64_t)PAGE_BYTES << m->depth;
 	m->fresh = PAGE_BYTES + index;
 	m->end = m->fresh + blocks * class_bytes(m->cls);
 	m->map_bytes = (size_t)util_align_up(m->end, HUGEPAGE_BYTES);
-	m->rest = calloc(RESTING, sizeof(*m->rest));
+	m->rest = calloc(m->resting, sizeof(*m->rest));
 	if (!m->rest)
 		goto err_side;
 	m->map = map_region(m->map_bytes, plan->huge_pages);
 	if (m->map == MAP_FAILED)
 		goto err_rest;
 	index_clear(m);
-	for (uint64_t i = 0; i < RESTING; i++) {
+	for (uint64_t i = 0; i < m->resting; i++) {
 		m->rest[i] = (struct block_ref){.off = m->fresh,
 						.cls = (uint8_t)m->cls};
 		m->fresh += class_bytes(m->cls);
 	}
+	/* Whose turn comes first has had content, too, as there. */
+	memset(m->map + m->rest[0].off, 0, m->resting * class_bytes(m->cls));
 	*side_out = &m->base;
 	return 0;
 err_rest:
@@ -358,6 +374,13 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 		.inc_flags = ref.inc,
 	};
 
+	if (plan->value_len >= BLOCK_PAST_CACHE) {
+		struct block_pair pair = {key, plan->value, (uint32_t)plan->value_len,
+					  (uint16_t)len};
+
+		block_encode_past_cache(b, ref, h.version, &pair, hash);
+		return;
+	}
 	h.head_sum = block_head_sum(&h, &seed);
 	memcpy(b, &h, sizeof(h));
 	memcpy(b + sizeof(h), key, len);
@@ -369,13 +392,13 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 
 static inline void fetch_rest(const struct mem_side *m, uint64_t which)
 {
-	fetch_lines_to_write(m->map + m->rest[which % RESTING].off, ahead_of(m->cls));
+	fetch_lines_to_write(m->map + m->rest[which & (m->resting - 1)].off, ahead_of(m->cls));
 }
 
 static size_t put_hashed(struct mem_side *m, uint64_t hash, const char *key,
 			 size_t len)
 {
-	struct block_ref *rest = &m->rest[m->next % RESTING];
+	struct block_ref *rest = &m->rest[m->next & (m->resting - 1)];
 	struct block_ref ref = *rest;
 	uint64_t *slot, old, word;
 

@@ -50,7 +50,8 @@ holds "get x32" farkv "p50 > 3 * $one"
 holds "get q32" farkv "p50 > 3 * $one"
 
 # Lengths, keys of several lengths, other distributions.
-for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" "-p insertorder=hashed" \
+for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" \
+	"-p fieldlength=20000 -p recordcount=500 -p operationcount=1000" "-p insertorder=hashed" \
 	"-p requestdistribution=zipfian" "-p recordcount=1" "-p operationcount=1 -p rounds=1" \
 	"-P $srcdir/bench/workloads/workloadb"; do
 	# shellcheck disable=SC2086
