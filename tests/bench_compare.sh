@@ -126,7 +126,7 @@ grep -q "error: db: 'mongo' is unknown" "$dir/err" || fail "mongo: $(cat "$dir/e
 is_clean
 expect 64 kvbench compare $small $ours -p loadfirst=false
 is_clean
-for list in farkv,cuck farkv, lmdb,farkv,mem; do
+for list in farkv,cuck "farkv," lmdb,farkv,mem; do
 	expect 64 kvbench compare "$list" $small $ours
 	grep -q "error: db: '[a-z]*' is unknown" "$dir/err" || fail "$list: $(cat "$dir/err")"
 	is_clean
