@@ -220,7 +220,7 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 	const char *kvserver = NULL;
 	struct rival_plan plan;
 	struct params v = {0};
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, clients;
 	int err;
 
 	memset(c, 0, sizeof(*c));
@@ -239,13 +239,14 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 		err = rivals_begin(&c->rivals);
 	if (err)
 		return err;
+	clients = v.threads * v.processes;
 	plan = (struct rival_plan){
 		.bytes = bytes,
 		.value_len = v.value_max,
-		.threads = v.threads,
+		.threads = clients,
 		.kvserver = kvserver,
 	};
-	find_cpus(c, v.threads * v.processes);
+	find_cpus(c, clients);
 	err = add_stores(c, p, uri, v.db, &plan);
 	if (!err)
 		err = props_set(p, "loadfirst", "true", "compare");

@@ -59,6 +59,7 @@ static void put_times(FILE *out, const struct hist *h)
 static void put_head(const struct bench *b, FILE *out)
 {
 	const struct params *p = &b->params;
+	uint64_t clients = p->threads * p->processes;
 
 	fprintf(out, "%" PRIu64 " records of %" PRIu64 " bytes, %s;",
 		p->record_count, p->value_max, params_dist_name(p));
@@ -77,8 +78,8 @@ static void put_head(const struct bench *b, FILE *out)
 	}
 	if (p->batch > 1)
 		fprintf(out, " batches of %" PRIu64 ",", p->batch);
-	fprintf(out, " %" PRIu64 " %s, medians of %zu %s\n", p->threads * p->processes,
-		p->threads * p->processes == 1 ? "client" : "clients", b->n_rounds,
+	fprintf(out, " %" PRIu64 " %s, medians of %zu %s\n", clients,
+		clients == 1 ? "client" : "clients", b->n_rounds,
 		b->n_rounds == 1 ? "round" : "rounds");
 	fprintf(out, "%-10s %12s %9s %9s %9s %9s %9s  %s\n", "", "per second",
 		"ratio", "read p50", "p99 us", "write p50", "p99 us",

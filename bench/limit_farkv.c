@@ -158,34 +158,33 @@ static size_t in_flight(struct farkv_side *f, size_t n)
 	return good;
 }
 
-static size_t side_qget(struct limit_side *s, const struct limit_keys *k,
-			size_t first, size_t n)
+static size_t queue(struct limit_side *s, enum farkv_request_kind kind,
+		    const struct limit_keys *k, size_t first, size_t n)
 {
 	struct farkv_side *f = (struct farkv_side *)s;
+	bool puts = kind == FARKV_REQUEST_PUT;
 
 	for (size_t i = 0; i < n; i++)
 		f->request[i] = (struct farkv_request){
-			.kind = FARKV_REQUEST_GET,
+			.kind = kind,
 			.key = limit_key(k, first + i),
 			.key_len = k->len[first + i],
+			.value = puts ? s->plan->value : NULL,
+			.value_len = puts ? s->plan->value_len : 0,
 		};
 	return in_flight(f, n);
+}
+
+static size_t side_qget(struct limit_side *s, const struct limit_keys *k,
+			size_t first, size_t n)
+{
+	return queue(s, FARKV_REQUEST_GET, k, first, n);
 }
 
 static size_t side_qput(struct limit_side *s, const struct limit_keys *k,
 			size_t first, size_t n)
 {
-	struct farkv_side *f = (struct farkv_side *)s;
-
-	for (size_t i = 0; i < n; i++)
-		f->request[i] = (struct farkv_request){
-			.kind = FARKV_REQUEST_PUT,
-			.key = limit_key(k, first + i),
-			.key_len = k->len[first + i],
-			.value = s->plan->value,
-			.value_len = s->plan->value_len,
-		};
-	return in_flight(f, n);
+	return queue(s, FARKV_REQUEST_PUT, k, first, n);
 }
 
 static const char *side_error(struct limit_side *s)

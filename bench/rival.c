@@ -227,7 +227,9 @@ int rivals_begin(struct rivals *r)
 
 	memset(r, 0, sizeof(*r));
 	/* The path of a socket is short, and a server may go to another folder. */
-	if (named && *named && realpath(named, whole) && strlen(whole) < 40)
+	if (named && *named && !realpath(named, whole))
+		return err_set_errno(FARKV_ESYS, errno, "TMPDIR: %s", named);
+	if (named && *named && strlen(whole) < 40)
 		tmp = whole;
 	snprintf(r->dir, sizeof(r->dir), "%s/kvbench.XXXXXX", tmp);
 	if (mkdtemp(r->dir))

@@ -500,8 +500,8 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  *
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
  * them), otherwise the first other item's error; if no item was begun (there is no
- * connection), what was in the way, and the items carry FARKV_EABORTED. Cost: 2 round trips for up to
- * 128 items, 1 where the places of all are remembered.
+ * connection), what was in the way, and the items carry FARKV_EABORTED. Cost: 2 round
+ * trips for up to 128 items, 1 where the places of all are remembered.
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 	       size_t n) FARKV_MUST_CHECK;

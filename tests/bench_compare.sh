@@ -147,6 +147,8 @@ mkdir "$dir/near"
 	fail "a relative TMPDIR: $(cat "$dir/err")"
 row farkv
 [ -z "$(ls "$dir/near")" ] || fail "left behind: $(ls "$dir/near")"
+TMPDIR=$dir/nowhere expect 1 "$KVBENCH" compare farkv $small $ours
+grep -q "error: TMPDIR: $dir/nowhere: " "$dir/err" || fail "no TMPDIR: $(cat "$dir/err")"
 
 # A round that a signal ended is no round: no store has done nothing in it.
 for try in 1 2 3 4 5 6; do
