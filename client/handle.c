@@ -296,26 +296,11 @@ int handle_value_refuse(const struct farkv *kv, const void *value, size_t len)
 		       len, (unsigned long long)kv->link.sb->max_value);
 }
 
-/* Wait for a version prefix: all but the reserve is used up. */
-static int versions_wait(struct farkv *kv)
+int handle_no_versions(void)
 {
-	link_ask_prefix(&kv->link, UINT32_MAX);
-	handle_need_clock(kv);
-	for (;;) {
-		handle_pause(kv);
-		if (index_versions_left(kv->link.index) >= HANDLE_VERSIONS)
-			return 0;
-		if (gate_alerts(kv->gate) & GATE_BROKEN)
-			return session_why(kv->link.session);
-		if (clock_now_ns() >= kv->deadline_ns)
-			return err_set(FARKV_ETIMEDOUT,
-				       "the server gave no fresh version "
-				       "numbers in time; does it run?");
-		link_ask_prefix(&kv->link, UINT32_MAX);
-		gate_leave(kv->gate);
-		session_wait(kv->link.session, kv->deadline_ns);
-		(void)gate_enter(kv->gate);
-	}
+	return err_set(FARKV_ETIMEDOUT,
+		       "the server gave no fresh version numbers in time; does it "
+		       "run?");
 }
 
 bool handle_has_versions(struct farkv *kv)
@@ -326,19 +311,57 @@ bool handle_has_versions(struct farkv *kv)
 	return false;
 }
 
+/* No write was begun: it goes on with the next link, if there is one to the same store. */
+static int connect_anew(struct farkv *kv)
+{
+	int err;
+
+	gate_leave(kv->gate);
+	err = handle_let_in(kv);
+	(void)gate_enter(kv->gate);
+	return err;
+}
+
+static int not_allowed(const struct farkv *kv)
+{
+	return err_set(FARKV_EPERM,
+		       "the handle is read-only%s%s",
+		       kv->readonly ? "" :
+		       kv->link.writers[0] ?
+				      ": the server's writers come by "
+				      "RDMA, open " :
+				      ": the server gave it no right "
+				      "to write",
+		       kv->readonly ? "" : kv->link.writers);
+}
+
+static int await_mail(struct farkv *kv)
+{
+	if (clock_now_ns() >= kv->deadline_ns)
+		return handle_no_versions();
+	gate_leave(kv->gate);
+	session_wait(kv->link.session, kv->deadline_ns);
+	(void)gate_enter(kv->gate);
+	return 0;
+}
+
+/* If it may write, it waits for a version prefix: all but the reserve is used up. */
 int handle_not_writable(struct farkv *kv)
 {
-	if (kv->link.readonly)
-		return err_set(FARKV_EPERM,
-			       "the handle is read-only%s%s",
-			       kv->readonly ? "" :
-			       kv->link.writers[0] ?
-					      ": the server's writers come by "
-					      "RDMA, open " :
-					      ": the server gave it no right "
-					      "to write",
-			       kv->readonly ? "" : kv->link.writers);
-	return versions_wait(kv);
+	int err = 0;
+
+	handle_need_clock(kv);
+	while (!err && !handle_writable_at_once(kv)) {
+		if (kv->link.readonly)
+			return not_allowed(kv);
+		link_ask_prefix(&kv->link, UINT32_MAX);
+		handle_pause(kv);
+		if (gate_alerts(kv->gate) & GATE_BROKEN)
+			err = connect_anew(kv);
+		else if (!handle_writable_at_once(kv))
+			err = await_mail(kv);
+	}
+	return err;
 }
 
 /* ---- run -------------------------------------------------------------------------- */
@@ -449,18 +472,6 @@ int handle_result(struct farkv *kv, int err)
 		else if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
 		break;
-	case FARKV_ENOSPC:
-		if (err_detail()[0])
-			return err;
-		return err_set(err, "the region has no memory left for the "
-				    "value; delete something or start kvserver "
-				    "with a larger --memory");
-	case FARKV_EINDEXFULL:
-		if (err_detail()[0])
-			return err;
-		return err_set(err, "the index has reached its largest size and "
-				    "has no free slot for this key; delete "
-				    "keys");
 	default:
 		if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));

@@ -174,6 +174,8 @@ static inline int handle_writable(struct farkv *kv)
 }
 /** Enough versions for a write; asks for more if not. Never waits. */
 bool handle_has_versions(struct farkv *kv);
+/** They did not come in time: FARKV_ETIMEDOUT, and its line. */
+int handle_no_versions(void);
 
 /** Why handle_key() does not take a key. */
 int handle_key_refuse(const struct farkv *kv, const void *key, size_t len);
@@ -323,7 +325,11 @@ struct wait_state {
 uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
 		     struct wait_state *w);
 
-/** The same, then sleep until something may have changed. Outside the gate. */
+/** Say what an operation lacked that ends with `err` because it waits; nothing if that is
+ * not why. Returns `err`. */
+int handle_waited(const struct farkv *kv, const struct index_op *op, int err);
+
+/** As handle_need(), then sleep until something may have changed. Outside the gate. */
 void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 		 struct wait_state *w);
 

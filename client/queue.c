@@ -138,7 +138,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->value_len = req->value_len;
 	r->buf = req->buf;
 	r->cap = req->buf_len;
-	r->begun = false;
+	r->begun = r->parked = false;
 	/* What prepare() looks at; the rest is index_op_start()'s. */
 	r->op.kind = (uint8_t)req->kind;
 	r->op.key.data = req->key;
@@ -211,7 +211,11 @@ static int failed(struct farkv *kv, const struct request *r)
 	struct index_key key;
 
 	err_clear();
-	if (!r->begun && kv->link.session && queue_check(kv, r, &key) != err)
+	if (r->parked && err == FARKV_ETIMEDOUT)
+		handle_no_versions();
+	else if (r->begun)
+		handle_waited(kv, &r->op, err);
+	else if (kv->link.session && queue_check(kv, r, &key) != err)
 		err_clear();
 	return handle_result(kv, err);
 }

@@ -22,6 +22,7 @@ struct request {
 	size_t cap;
 	void *saved;        /* its value, where the memory that it came to has gone */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
+	bool parked;        /* it has not gone further, but waits for version numbers */
 	uint64_t region[2]; /* ... for this one, and no other */
 };
 

@@ -240,9 +240,12 @@ static void begin(struct farkv *kv, struct request *r)
 		err = FARKV_ETIMEDOUT;
 	else if (!r->begun)
 		err = prepare(kv, r);
-	if (err)
+	if (err) {
 		finish_as(kv, r, err);
-	else if (index_try(kv->link.index, &r->op))
+		return;
+	}
+	r->parked = false;
+	if (index_try(kv->link.index, &r->op))
 		finish(kv, r);
 	else
 		index_submit(kv->link.index, &q->strand, &r->op,
@@ -281,7 +284,7 @@ static void begin_all(struct farkv *kv)
 	while ((r = list_take(&todo))) {
 		if (q->now_ns <= r->deadline_ns && lacks_versions(kv, r)) {
 			list_add(&q->fresh, r);
-			q->parked = true;
+			q->parked = r->parked = true;
 			q->park_until_ns =
 				UTIL_MIN(q->park_until_ns, r->deadline_ns);
 			continue;

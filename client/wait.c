@@ -25,40 +25,45 @@
 
 #define NEVER HANDLE_NEVER
 
-static int no_space(const struct index_op *op)
-{
-	return err_set(FARKV_ENOSPC,
-		       "the region has no memory left for a block of %llu "
-		       "bytes; delete something or start kvserver with a larger "
-		       "--memory",
-		       (unsigned long long)class_bytes(op->cls));
-}
-
-/* The deadline has come. A "no" that the server gave during this call counts. */
-static int wait_over(const struct farkv *kv, const struct index_op *op)
+int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 {
 	unsigned long long ms = kv->op_timeout_ns / NS_PER_MS;
+	unsigned long long bytes = class_bytes(op->cls);
 
-	switch (op->wait) {
-	case INDEX_WAIT_BLOCK:
-		if (kv->link.denied[op->cls])
-			return no_space(op);
-		return err_set(FARKV_ETIMEDOUT,
-			       "no block of %llu bytes came within %llu ms; "
-			       "is the store nearly full, or the server "
-			       "stopped?",
-			       (unsigned long long)class_bytes(op->cls), ms);
-	case INDEX_WAIT_FROZEN:
-		return err_set(FARKV_ETIMEDOUT,
-			       "the server has not finished rebuilding this "
-			       "part of the index within %llu ms; does it run?",
-			       ms);
-	default:
-		return err_set(FARKV_ETIMEDOUT,
-			       "the server has not enlarged the index within "
-			       "%llu ms",
-			       ms);
-	}
+	if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_BLOCK)
+		err_set(err, "the region has no memory left for a block of %llu "
+			     "bytes; delete something or start kvserver with a "
+			     "larger --memory",
+			bytes);
+	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL)
+		err_set(err, "no memory left to enlarge the index for a new "
+			     "key; delete something or start kvserver with a "
+			     "larger --memory");
+	else if (err == FARKV_ETIMEDOUT && op->wait == INDEX_WAIT_BLOCK)
+		err_set(err, "no block of %llu bytes came within %llu ms; "
+			     "is the store nearly full, or the server "
+			     "stopped?",
+			bytes, ms);
+	else if (err == FARKV_ETIMEDOUT && op->wait == INDEX_WAIT_FROZEN)
+		err_set(err, "the server has not finished rebuilding this "
+			     "part of the index within %llu ms; does it run?",
+			ms);
+	else if (err == FARKV_ETIMEDOUT && op->wait == INDEX_WAIT_FULL)
+		err_set(err, "the server has not enlarged the index within "
+			     "%llu ms",
+			ms);
+	else if (err == FARKV_EINDEXFULL)
+		err_set(err, "the index has reached its largest size and has "
+			     "no free slot for this key; delete keys");
+	return err;
+}
+
+/* How one ends whose deadline has come. A "no" that the server gave during this call counts. */
+static int wait_over(const struct farkv *kv, const struct index_op *op)
+{
+	bool denied = op->wait == INDEX_WAIT_BLOCK && kv->link.denied[op->cls];
+
+	return handle_waited(kv, op, denied ? FARKV_ENOSPC : FARKV_ETIMEDOUT);
 }
 
 static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
@@ -124,7 +129,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		if (ready && ready < op->deadline_ns)
 			return ready;
 		if (!gave_back(l, op))
-			return give_up(kv, op, no_space(op));
+			return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
 	}
 	err = link_ask_blocks(l, op->cls, now, taken);
 	if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
@@ -149,11 +154,7 @@ static uint64_t no_index_space(struct farkv *kv, struct index_op *op)
 	inventory_unlock(kv->link.inv);
 	if (again)
 		return clock_now_ns();
-	return give_up(kv, op,
-		       err_set(FARKV_ENOSPC,
-			       "no memory left to enlarge the index for a new "
-			       "key; delete something or start kvserver with a "
-			       "larger --memory"));
+	return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
 }
 
 /* The server's answer, or why there is none. */
@@ -165,9 +166,7 @@ static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 	if (!err && status == MSG_HINT_NOSPC)
 		return no_index_space(kv, op);
 	if (!err && status == MSG_HINT_FULL)
-		err = err_set(FARKV_EINDEXFULL,
-			      "the index has reached its largest size and has "
-			      "no free slot for this key; delete keys");
+		err = handle_waited(kv, op, FARKV_EINDEXFULL);
 	/* It is at work, if slow to say so again. */
 	if (err == FARKV_ETIMEDOUT && w->growing)
 		err = wait_over(kv, op);

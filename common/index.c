@@ -274,6 +274,10 @@ void index_op_resume(struct index_op *op)
 
 void index_abandon(struct index *ix, struct index_op *op, int err)
 {
-	if (op->result == INDEX_PENDING)
-		index_op_end(ix, op, err);
+	uint8_t wait = op->wait;
+
+	if (op->result != INDEX_PENDING)
+		return;
+	index_op_end(ix, op, err);
+	op->wait = wait;
 }

@@ -434,8 +434,8 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 void index_op_resume(struct index_op *op);
 
 /**
- * Give up an operation that waits: `result` becomes `err`. Touches neither region
- * nor allocator.
+ * Give up an operation that waits: `result` becomes `err`, and `wait` still says what it
+ * lacked. Touches neither region nor allocator.
  */
 void index_abandon(struct index *ix, struct index_op *op, int err);
 

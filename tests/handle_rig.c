@@ -79,6 +79,20 @@ int del(const char *key)
 	return farkv_delete(kv, key, strlen(key));
 }
 
+int put_request(const char *key, const char *value)
+{
+	struct farkv_request r = {.kind = FARKV_REQUEST_PUT,
+				  .key = key,
+				  .key_len = strlen(key),
+				  .value = value,
+				  .value_len = strlen(value)};
+	struct farkv_completion c = {0};
+
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
+	return c.result;
+}
+
 void assert_value(const char *key, const char *value)
 {
 	char out[64];

@@ -41,6 +41,8 @@ void heard_by_server(void);
 int put(const char *key, const char *value);
 int get(const char *key, char out[64]);
 int del(const char *key);
+/** put() as a request, and its result. */
+int put_request(const char *key, const char *value);
 
 void assert_value(const char *key, const char *value);
 /** The last failure's detail contains `says`. */

@@ -31,6 +31,8 @@ START_TEST(test_late_grant)
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
 	assert_detail("no block of 64 bytes");
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(put_request("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
 	fake_server_release(&srv);
 	set_timeout_ms(LONG_MS);
@@ -204,7 +206,9 @@ START_TEST(test_no_space)
 	fake_server_set(&srv, grant_blocks, 1);
 	ck_assert_int_eq(put("a", "one"), 0);
 	ck_assert_int_eq(put("b", "no"), FARKV_ENOSPC);
-	assert_detail("--memory");
+	assert_detail("block of 64 bytes");
+	ck_assert_int_eq(put_request("b", "no"), FARKV_ENOSPC);
+	assert_detail("block of 64 bytes");
 	ck_assert_int_eq(get("b", out), FARKV_ENOTFOUND);
 	assert_value("a", "one");
 
@@ -491,6 +495,48 @@ START_TEST(test_barrier_while_out_of_versions)
 }
 END_TEST
 
+/* The server gives none: until the deadline, of a call and of a request. */
+START_TEST(test_out_of_versions)
+{
+	kv->link.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(20);
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("version numbers");
+	ck_assert_int_eq(put_request("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("version numbers");
+	ck_assert_uint_ge(fake_server_count(&srv, MSG_PREFIX_REQ), 1);
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+static void *hang_up_when_asked(void *arg)
+{
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_PREFIX_REQ, 1));
+	fake_server_set(&srv, ignore_requests, false);
+	fake_server_hangup(&srv);
+	return NULL;
+}
+
+/* The next link comes with versions; or without the right to write. */
+START_TEST(test_cut_while_out_of_versions)
+{
+	uint8_t role = (uint8_t)_i;
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	kv->link.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	fake_server_set(&srv, role, role);
+	pthread_create(&t, NULL, hang_up_when_asked, NULL);
+	ck_assert_int_eq(put("k", "w"), role == MSG_ROLE_RW ? 0 : FARKV_EPERM);
+	pthread_join(t, NULL);
+	ck_assert(!gate_occupied(kv->gate));
+	assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
+}
+END_TEST
+
 /* The handle is idle: nobody but the control thread can give anything back. */
 START_TEST(test_reclaim)
 {
@@ -531,6 +577,9 @@ static Suite *suite(void)
 	tcase_add_test(t, test_bad_grants);
 	tcase_add_test(t, test_barrier_while_waiting);
 	tcase_add_test(t, test_barrier_while_out_of_versions);
+	tcase_add_test(t, test_out_of_versions);
+	tcase_add_loop_test(t, test_cut_while_out_of_versions, MSG_ROLE_RW,
+			    MSG_ROLE_RO + 1);
 	tcase_add_test(t, test_reclaim);
 	tcase_add_test(t, test_surplus_goes_back_a_message_at_a_time);
 	suite_add_tcase(s, t);

@@ -50,8 +50,12 @@ START_TEST(test_index_full)
 	 */
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HINT), 3);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_RETURN), 1);
+	ck_assert_int_eq(put_request(key, "v"), FARKV_ENOSPC);
+	assert_detail("no memory left to enlarge the index");
 	fake_server_set(&srv, hint_status, MSG_HINT_FULL);
 	ck_assert_int_eq(put(key, "v"), FARKV_EINDEXFULL);
+	assert_detail("largest size");
+	ck_assert_int_eq(put_request(key, "v"), FARKV_EINDEXFULL);
 	assert_detail("largest size");
 	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
 	/* It goes on asking, as long as it has time. */
@@ -63,6 +67,8 @@ START_TEST(test_index_full)
 			break;
 		n = fake_server_count(&srv, MSG_HINT);
 	}
+	assert_detail("not enlarged");
+	ck_assert_int_eq(put_request(key, "v"), FARKV_ETIMEDOUT);
 	assert_detail("not enlarged");
 	ck_assert_uint_gt(fake_server_count(&srv, MSG_HINT), n + 2);
 	fake_server_set(&srv, ignore_requests, true);
@@ -110,6 +116,8 @@ START_TEST(test_frozen)
 	assert_value("k", "v");
 	set_timeout_ms(20);
 	ck_assert_int_eq(put("k", "w"), FARKV_ETIMEDOUT);
+	assert_detail("rebuilding");
+	ck_assert_int_eq(put_request("k", "w"), FARKV_ETIMEDOUT);
 	assert_detail("rebuilding");
 	ck_assert_int_eq(del("k"), FARKV_ETIMEDOUT);
 	assert_value("k", "v");
