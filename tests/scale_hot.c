@@ -317,7 +317,7 @@ static struct figure sum_up(unsigned n, uint64_t took_ns)
 	f.cpu_fairness = slowest / fastest;
 	f.lost = (double)lost / (double)(lost + f.done);
 	f.swaps = (double)swaps / (double)f.done;
-	f.absorbed = f.rate * (1 - f.swaps);
+	f.absorbed = f.rate * UTIL_MAX(1 - f.swaps, 0);
 	f.cpus = (double)cpu / (double)took_ns;
 	return f;
 }
