@@ -31,40 +31,54 @@ bool lent_has(const struct farkv *kv, const void *p)
 	return is_in(&kv->op, p) || is_in_batch(kv, p) || is_elsewhere(kv, p);
 }
 
-/* For many questions: the addresses between which a batch's values are. */
-struct span {
-	uintptr_t from, bytes;
+/*
+ * For many questions: where a batch's values may be, as a Bloom filter of one hash, which
+ * is the page's number. A program's own keys lie among the values, in one heap, but hardly
+ * on their pages. (B. H. Bloom, "Space/time trade-offs in hash coding with allowable
+ * errors", CACM 13(7), 1970.)
+ */
+#define FILTER_PAGES 512u
+#define FILTER_SHIFT 12
+
+struct places {
+	uint64_t bits[FILTER_PAGES / 64];
 	bool elsewhere; /* others may be anywhere */
 };
 
-static struct span span_of(const struct farkv *kv)
+static void places_of(const struct farkv *kv, struct places *s)
 {
-	uintptr_t from = UINTPTR_MAX, end = 0;
-
+	*s = (struct places){.elsewhere = kv->arena.chunks || kv->queue};
 	for (size_t i = 0; i < kv->n_lent; i++) {
 		const struct index_op *op = &kv->ops[i];
+		uintptr_t page = (uintptr_t)op->buf >> FILTER_SHIFT;
+		uintptr_t end = ((uintptr_t)op->buf + op->buf_bytes +
+				 ((1u << FILTER_SHIFT) - 1)) >> FILTER_SHIFT;
 
-		if (!op->buf)
-			continue;
-		from = UTIL_MIN(from, (uintptr_t)op->buf);
-		end = UTIL_MAX(end, (uintptr_t)op->buf + op->buf_bytes);
+		for (end = UTIL_MIN(end, page + FILTER_PAGES); page < end; page++)
+			s->bits[page % FILTER_PAGES / 64] |= UINT64_C(1)
+							     << page % 64;
 	}
-	return (struct span){from, end > from ? end - from : 0,
-			     kv->arena.chunks || kv->queue};
 }
 
-static inline bool has(const struct farkv *kv, const struct span *s, const void *p)
+static inline bool may_be(const struct places *s, const void *p)
 {
-	return is_in(&kv->op, p) ||
-	       ((uintptr_t)p - s->from < s->bytes && is_in_batch(kv, p)) ||
+	uintptr_t page = (uintptr_t)p >> FILTER_SHIFT;
+
+	return s->bits[page % FILTER_PAGES / 64] >> page % 64 & 1;
+}
+
+static inline bool has(const struct farkv *kv, const struct places *s, const void *p)
+{
+	return is_in(&kv->op, p) || (may_be(s, p) && is_in_batch(kv, p)) ||
 	       (s->elsewhere && is_elsewhere(kv, p));
 }
 
 bool lent_to_gets(const struct farkv *kv, const struct farkv_get_item *items, size_t n)
 {
-	struct span s = span_of(kv);
+	struct places s;
 	bool any = false;
 
+	places_of(kv, &s);
 	for (size_t i = 0; i < n && !any; i++)
 		any = has(kv, &s, items[i].key);
 	return any;
@@ -72,9 +86,10 @@ bool lent_to_gets(const struct farkv *kv, const struct farkv_get_item *items, si
 
 bool lent_to_puts(const struct farkv *kv, const struct farkv_put_item *items, size_t n)
 {
-	struct span s = span_of(kv);
+	struct places s;
 	bool any = false;
 
+	places_of(kv, &s);
 	for (size_t i = 0; i < n && !any; i++)
 		any = has(kv, &s, items[i].key) || has(kv, &s, items[i].value);
 	return any;

@@ -108,8 +108,10 @@ static void reclaim_lent(struct farkv *kv)
 			swap_buffers(&r->op, &next->op);
 		if (more && index_op_has_more(kv->link.index, &r->op))
 			index_op_fini(kv->link.index, &r->op);
-		free(r->saved);
-		r->saved = NULL;
+		if (r->saved) { /* a call costs more than all of the rest */
+			free(r->saved);
+			r->saved = NULL;
+		}
 		list_push(&q->idle, r);
 	}
 }

@@ -184,6 +184,32 @@ START_TEST(values_of_a_batch_are_put_as_they_were)
 }
 END_TEST
 
+/* Their ends, wherever in the memory of a value these are: one page further, or sixteen. */
+START_TEST(parts_of_a_batch_are_put_as_they_were)
+{
+	static const size_t large[] = {5000, 70000, LARGEST};
+	enum { N = 8, PART = 100 };
+
+	for (unsigned l = 0; l < sizeof(large) / sizeof(large[0]); l++) {
+		lend(N, large[l]);
+		for (unsigned i = 0; i < N; i++) {
+			const struct farkv_value *v = &get[i].value;
+
+			snprintf(others[i], sizeof(others[i]), "part %u", i);
+			put[i] = (struct farkv_put_item){
+				.key = others[i],
+				.key_len = strlen(others[i]),
+				.value = (const char *)v->data + v->len - PART,
+				.value_len = PART};
+		}
+		OK(farkv_mput(kv, put, N));
+		for (unsigned i = 0; i < N; i++)
+			e2e_expect(kv, others[i], put[i].key_len,
+				   want + length_of(i, large[l]) - PART, PART);
+	}
+}
+END_TEST
+
 START_TEST(values_of_a_batch_are_keys)
 {
 	struct farkv_value v;
@@ -292,6 +318,7 @@ static Suite *suite(void)
 	tcase_add_test(t, value_that_was_got_is_put_as_it_was);
 	tcase_add_test(t, value_that_was_got_is_a_key);
 	tcase_add_test(t, values_of_a_batch_are_put_as_they_were);
+	tcase_add_test(t, parts_of_a_batch_are_put_as_they_were);
 	tcase_add_test(t, values_of_a_batch_are_keys);
 	tcase_add_test(t, values_of_a_poll_are_put_as_they_were);
 	tcase_add_test(t, value_is_what_it_was_when_the_store_is_another);
