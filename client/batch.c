@@ -92,7 +92,7 @@ static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
 	if (err == 0)
 		return 0;
 	err_clear(); /* the detail may belong to another operation */
-	err = handle_result(kv, err);
+	err = handle_result(kv, handle_waited(kv, op, err));
 	if (err != FARKV_ENOTFOUND)
 		failure_note(f, item, err);
 	return err;

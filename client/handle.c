@@ -262,11 +262,17 @@ int handle_enter_otherwise(struct farkv *kv)
 	return enter_anyhow(kv);
 }
 
+/* Back inside, where nobody else would see to what was raised meanwhile. */
+static void enter_and_attend(struct farkv *kv)
+{
+	if (!gate_enter(kv->gate))
+		handle_attend(kv);
+}
+
 void handle_pause(struct farkv *kv)
 {
 	gate_leave(kv->gate);
-	if (!gate_enter(kv->gate))
-		handle_attend(kv);
+	enter_and_attend(kv);
 }
 
 /* ---- arguments -------------------------------------------------------------------- */
@@ -318,7 +324,7 @@ static int connect_anew(struct farkv *kv)
 
 	gate_leave(kv->gate);
 	err = handle_let_in(kv);
-	(void)gate_enter(kv->gate);
+	enter_and_attend(kv);
 	return err;
 }
 
@@ -341,7 +347,7 @@ static int await_mail(struct farkv *kv)
 		return handle_no_versions();
 	gate_leave(kv->gate);
 	session_wait(kv->link.session, kv->deadline_ns);
-	(void)gate_enter(kv->gate);
+	enter_and_attend(kv);
 	return 0;
 }
 

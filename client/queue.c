@@ -216,7 +216,7 @@ static int failed(struct farkv *kv, const struct request *r)
 	if (r->parked && err == FARKV_ETIMEDOUT)
 		handle_no_versions();
 	else if (r->begun)
-		handle_waited(kv, &r->op, err);
+		err = handle_waited(kv, &r->op, err);
 	else if (kv->link.session && queue_check(kv, r, &key) != err)
 		err_clear();
 	return handle_result(kv, err);
@@ -339,7 +339,8 @@ static void save_value(struct request *r)
 {
 	struct block_view *view = &r->op.view;
 
-	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf)
+	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf ||
+	    r->saved) /* when another link went */
 		return;
 	if (r->buf && view->value_len <= r->cap)
 		memcpy(r->buf, view->value, view->value_len);

@@ -79,7 +79,7 @@ int del(const char *key)
 	return farkv_delete(kv, key, strlen(key));
 }
 
-int put_request(const char *key, const char *value)
+int put_as_request(const char *key, const char *value)
 {
 	struct farkv_request r = {.kind = FARKV_REQUEST_PUT,
 				  .key = key,
@@ -91,6 +91,16 @@ int put_request(const char *key, const char *value)
 	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
 	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
 	return c.result;
+}
+
+int put_as_batch(const char *key, const char *value)
+{
+	struct farkv_put_item item = {.key = key,
+				      .key_len = strlen(key),
+				      .value = value,
+				      .value_len = strlen(value)};
+
+	return farkv_mput(kv, &item, 1);
 }
 
 void assert_value(const char *key, const char *value)

@@ -42,7 +42,9 @@ int put(const char *key, const char *value);
 int get(const char *key, char out[64]);
 int del(const char *key);
 /** put() as a request, and its result. */
-int put_request(const char *key, const char *value);
+int put_as_request(const char *key, const char *value);
+/** put() by farkv_mput(). */
+int put_as_batch(const char *key, const char *value);
 
 void assert_value(const char *key, const char *value);
 /** The last failure's detail contains `says`. */

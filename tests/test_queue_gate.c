@@ -301,6 +301,7 @@ END_TEST
 START_TEST(untaken_values_outlive_the_link)
 {
 	char into[8] = "", small[8] = "";
+	const void *saved;
 	struct farkv_request r[] = {{.tag = 2, .key = "k", .key_len = 1, .buf = into,
 				     .buf_len = sizeof(into)},
 				    {.tag = 3, .key = "k", .key_len = 1, .buf = small}};
@@ -328,6 +329,13 @@ START_TEST(untaken_values_outlive_the_link)
 	for (struct request *q = kv->queue->done.first; q; q = q->next)
 		if (!q->op.result)
 			ck_assert_ptr_eq(q->op.view.value, q->buf ? q->buf : q->saved);
+	/* Another link that goes finds them where they are. */
+	saved = kv->queue->done.first->saved;
+	ck_assert_ptr_nonnull(saved);
+	fake_server_hangup(&srv);
+	wait_broken();
+	ck_assert_int_eq(put("m", "x"), 0);
+	ck_assert_ptr_eq(kv->queue->done.first->saved, saved);
 	reap();
 	assert_got(0, "v");
 	/* It may be the next call's key. */

@@ -31,8 +31,10 @@ START_TEST(test_late_grant)
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
 	assert_detail("no block of 64 bytes");
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
-	ck_assert_int_eq(put_request("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(put_as_request("k", "v"), FARKV_ETIMEDOUT);
 	assert_detail("no block of 64 bytes");
+	ck_assert_int_eq(put_as_batch("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("item 1 of 1: no block of 64 bytes");
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
 	fake_server_release(&srv);
 	set_timeout_ms(LONG_MS);
@@ -207,8 +209,10 @@ START_TEST(test_no_space)
 	ck_assert_int_eq(put("a", "one"), 0);
 	ck_assert_int_eq(put("b", "no"), FARKV_ENOSPC);
 	assert_detail("block of 64 bytes");
-	ck_assert_int_eq(put_request("b", "no"), FARKV_ENOSPC);
+	ck_assert_int_eq(put_as_request("b", "no"), FARKV_ENOSPC);
 	assert_detail("block of 64 bytes");
+	ck_assert_int_eq(put_as_batch("b", "no"), FARKV_ENOSPC);
+	assert_detail("item 1 of 1: the region has no memory left for a block of 64 bytes");
 	ck_assert_int_eq(get("b", out), FARKV_ENOTFOUND);
 	assert_value("a", "one");
 
@@ -503,7 +507,7 @@ START_TEST(test_out_of_versions)
 	set_timeout_ms(20);
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
 	assert_detail("version numbers");
-	ck_assert_int_eq(put_request("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(put_as_request("k", "v"), FARKV_ETIMEDOUT);
 	assert_detail("version numbers");
 	ck_assert_uint_ge(fake_server_count(&srv, MSG_PREFIX_REQ), 1);
 	fake_server_set(&srv, ignore_requests, false);
@@ -534,6 +538,41 @@ START_TEST(test_cut_while_out_of_versions)
 	pthread_join(t, NULL);
 	ck_assert(!gate_occupied(kv->gate));
 	assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
+}
+END_TEST
+
+static bool barrier_behind_welcome;
+struct gate *__real_session_gate(struct session *s);
+struct gate *__wrap_session_gate(struct session *s);
+
+/* The new link has read the directory, and its handle is not inside its gate yet. */
+struct gate *__wrap_session_gate(struct session *s)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 9};
+
+	if (barrier_behind_welcome) {
+		barrier_behind_welcome = false;
+		fake_server_send(&srv, &barrier, NULL);
+		ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	}
+	return __real_session_gate(s);
+}
+
+/* What the next link has read of the directory before a barrier is not believed. */
+START_TEST(test_cut_while_out_of_versions_before_a_barrier)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	kv->link.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	pthread_create(&t, NULL, hang_up_when_asked, NULL);
+	barrier_behind_welcome = true;
+	ck_assert_int_eq(del("k"), 0);
+	pthread_join(t, NULL);
+	ck_assert(!barrier_behind_welcome);
+	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_DROP, 0);
+	ck_assert(!gate_occupied(kv->gate));
 }
 END_TEST
 
@@ -580,6 +619,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_out_of_versions);
 	tcase_add_loop_test(t, test_cut_while_out_of_versions, MSG_ROLE_RW,
 			    MSG_ROLE_RO + 1);
+	tcase_add_test(t, test_cut_while_out_of_versions_before_a_barrier);
 	tcase_add_test(t, test_reclaim);
 	tcase_add_test(t, test_surplus_goes_back_a_message_at_a_time);
 	suite_add_tcase(s, t);

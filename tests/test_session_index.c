@@ -50,12 +50,12 @@ START_TEST(test_index_full)
 	 */
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HINT), 3);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_RETURN), 1);
-	ck_assert_int_eq(put_request(key, "v"), FARKV_ENOSPC);
+	ck_assert_int_eq(put_as_request(key, "v"), FARKV_ENOSPC);
 	assert_detail("no memory left to enlarge the index");
 	fake_server_set(&srv, hint_status, MSG_HINT_FULL);
 	ck_assert_int_eq(put(key, "v"), FARKV_EINDEXFULL);
 	assert_detail("largest size");
-	ck_assert_int_eq(put_request(key, "v"), FARKV_EINDEXFULL);
+	ck_assert_int_eq(put_as_request(key, "v"), FARKV_EINDEXFULL);
 	assert_detail("largest size");
 	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
 	/* It goes on asking, as long as it has time. */
@@ -68,7 +68,7 @@ START_TEST(test_index_full)
 		n = fake_server_count(&srv, MSG_HINT);
 	}
 	assert_detail("not enlarged");
-	ck_assert_int_eq(put_request(key, "v"), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(put_as_request(key, "v"), FARKV_ETIMEDOUT);
 	assert_detail("not enlarged");
 	ck_assert_uint_gt(fake_server_count(&srv, MSG_HINT), n + 2);
 	fake_server_set(&srv, ignore_requests, true);
@@ -117,7 +117,7 @@ START_TEST(test_frozen)
 	set_timeout_ms(20);
 	ck_assert_int_eq(put("k", "w"), FARKV_ETIMEDOUT);
 	assert_detail("rebuilding");
-	ck_assert_int_eq(put_request("k", "w"), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(put_as_request("k", "w"), FARKV_ETIMEDOUT);
 	assert_detail("rebuilding");
 	ck_assert_int_eq(del("k"), FARKV_ETIMEDOUT);
 	assert_value("k", "v");
