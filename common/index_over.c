@@ -4,6 +4,33 @@
 
 #include "index_put.h"
 
+/*
+ * It is made where the nearest cache is, and copied: its sum is taken of what has come
+ * there, and the stores of the copy wait for the block's lines while the rest goes on. By
+ * turns, values of 700 to 4000 bytes: 1.1 to 1.5 times as fast as with the sum taken of the
+ * block. One that fills half of that cache is better made in place, and a large one goes
+ * past the caches.
+ */
+#define IMAGE_MAX 12288u
+void index_put_image(const struct put *p, uint8_t *block)
+{
+	struct block_pair pair = {.key = p->key.data,
+				  .value = p->value,
+				  .value_len = p->value_len,
+				  .key_len = p->key.len};
+	size_t room = block_room(p->key.len, p->value_len);
+	uint8_t image[IMAGE_MAX];
+
+	if (p->value_len >= BLOCK_PAST_CACHE) {
+		block_encode_past_cache(block, p->block, p->version, &pair, p->key.hash);
+		return;
+	}
+	block_encode(room <= IMAGE_MAX ? image : block, p->block, p->version, pair.key,
+		     pair.key_len, p->key.hash, pair.value, pair.value_len, 0);
+	if (room <= IMAGE_MAX)
+		atom_copy_block(block, image, room);
+}
+
 /* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
 static inline bool is_usual(const struct index *ix, const struct index_op *op,
 			    const struct put *p)
@@ -35,7 +62,7 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 	op->cls = p.cls;
 	op->block = p.block;
 	op->has_block = true;
-	fetch_block(ix, p.block.off, class_bytes(p.cls));
+	fetch_block(ix, p.block.off, fetch_ahead(class_bytes(p.cls)));
 }
 
 /* Is this the word of a write that a PUT may stand before, in its own key's slot? */
@@ -46,6 +73,9 @@ static inline bool absorbs(const struct index *ix, const struct put *p, uint64_t
 	       region_block_ok(&ix->sb, slot_off(word), slot_class(word));
 }
 
+/* head_bytes() of a key that goes straight on: whole lines. */
+#define HEAD_MAX ((sizeof(struct block_header) + PUT_KEY_MAX + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES)
+
 /*
  * Is the slot this key's? By the checksum, too: who watches swaps nothing that would tell
  * whether the block was that word's all the while, and the next write may have come already.
@@ -53,14 +83,13 @@ static inline bool absorbs(const struct index *ix, const struct put *p, uint64_t
 static bool shows_mine(const struct index *ix, const struct put *p)
 {
 	uint64_t bytes = head_bytes(p->key.len, p->bytes);
-	uint8_t head[OVER_MAX];
+	uint8_t head[HEAD_MAX];
 	struct block_view view;
 
 	atom_copy_block(head, p->head, bytes);
 	return block_verify_head(head, bytes, p->ref, ix->sb.hash_seed, p->key.data,
 				 p->key.len, p->key.hash, &view) == BLOCK_MINE;
 }
-static_assert(OVER_MAX % LINE_BYTES == 0, "head_bytes() of a block that is no longer");
 
 /* The slot in the home line that may be the key's; p->known if the block there says so. */
 static bool find_slot(struct index *ix, struct put *p, const uint64_t *slots)

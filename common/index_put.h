@@ -102,8 +102,12 @@ static inline bool put_is_usual(const struct index *ix, size_t key_len, size_t v
 	const unsigned caps = XPORT_AT_ONCE | XPORT_DIRECT_STORE;
 
 	return ((ix->lane->caps & caps) == caps) & (ix->alloc != NULL) &
-	       (block_room(key_len, value_len) <= OVER_MAX);
+	       (key_len <= PUT_KEY_MAX) &
+	       (block_room(key_len, value_len) <= PUT_ROOM_MAX);
 }
+
+/** The block's content, where that is longer than OVER_MAX. `p` has block and version. */
+void index_put_image(const struct put *p, uint8_t *block);
 
 /* A block that is at hand without a look at the clock. */
 IN_LINE bool put_take_block(const struct index *ix, struct put *p)
@@ -116,13 +120,20 @@ IN_LINE bool put_take_block(const struct index *ix, struct put *p)
 /* False if the lane broke: the session may have ended, and its blocks be others'. */
 IN_LINE bool put_write_block(struct index *ix, struct put *p)
 {
+	size_t room = block_room(p->key.len, p->value_len);
 	uint8_t image[OVER_MAX]; /* of which a part is always in the nearest cache */
+	uint8_t *block = ix->lane->base + p->block.off;
 
 	p->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-	block_encode(image, p->block, p->version, p->key.data, p->key.len, p->key.hash,
-		     p->value, p->value_len, 0);
-	atom_copy_block(ix->lane->base + p->block.off, image,
-			block_room(p->key.len, p->value_len));
+	if (__builtin_expect(room > OVER_MAX, 0)) {
+		struct put apart = *p; /* so that `*p` itself need not be in memory */
+
+		index_put_image(&apart, block);
+	} else {
+		block_encode(image, p->block, p->version, p->key.data, p->key.len,
+			     p->key.hash, p->value, p->value_len, 0);
+		atom_copy_block(block, image, room);
+	}
 	p->written = WRITTEN_AHEAD;
 	p->new_word = slot_pack(p->block, hash_fp(p->key.hash), SLOT_BLIND);
 	return !xport_broken(ix->lane);
@@ -142,7 +153,8 @@ IN_LINE void put_fetch_next(const struct index *ix, const struct put *p)
 	uint64_t next = stock_peek(ix->alloc, p->cls, 0);
 
 	if (next)
-		fetch_block(ix, next, block_room(p->key.len, p->value_len));
+		fetch_block(ix, next,
+			    fetch_ahead(block_room(p->key.len, p->value_len)));
 }
 
 /*

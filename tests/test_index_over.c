@@ -265,6 +265,58 @@ START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 }
 END_TEST
 
+/* A value that fills a block's `room` with this key, and others around it. */
+static const uint32_t rooms[] = {OVER_MAX, OVER_MAX + 8, 1064, IMAGE_MAX, IMAGE_MAX + 8,
+				 BLOCK_PAST_CACHE, BLOCK_PAST_CACHE + 64, PUT_ROOM_MAX,
+				 PUT_ROOM_MAX + 8};
+
+START_TEST(put_of_any_length_goes_straight_on)
+{
+	uint32_t room = rooms[_i];
+	char *value = malloc(room);
+	size_t len;
+
+	setup_over("k", 77);
+	len = room - block_room(k.len, 0);
+	fake_region_grant(&region, me.alloc, (uint8_t)class_for(room), 4);
+	for (unsigned i = 0; i < 3; i++) {
+		for (size_t at = 0; at < len; at++)
+			value[at] = (char)('a' + (at + at / 4096 + i) % 23);
+		value[len - i] = '\0';
+		PUT(&me, k, value);
+		ck_assert_int_eq(me.op.plenty, room <= PUT_ROOM_MAX);
+		check_value(&other, k, value);
+		check_value(&me, k, value);
+	}
+	check_no_duplicates(k);
+	teardown();
+	free(value);
+}
+END_TEST
+
+/* A key, of which so much is compared, and one that is longer. */
+START_TEST(put_of_a_long_key_goes_straight_on)
+{
+	char name[PUT_KEY_MAX + 2];
+
+	memset(name, 'k', sizeof(name));
+	name[PUT_KEY_MAX + _i] = '\0';
+	setup(false);
+	k = key_of(name);
+	fake_region_grant(&region, me.alloc, (uint8_t)class_for(block_room(k.len, 8)), 8);
+	PUT(&me, k, "first");
+	PUT(&me, k, "second");
+	ck_assert_int_eq(me.op.plenty, !_i);
+	/* By the block's checksum, too, where it may stand before a rival's. */
+	PUT(&other, k, "theirs");
+	me.ix->contend.mood = CONTEND_HOT;
+	PUT(&me, k, "third");
+	check_value(&other, k, "third");
+	check_no_duplicates(k);
+	teardown();
+}
+END_TEST
+
 START_TEST(put_gives_up_the_block_that_it_replaces)
 {
 	uint32_t resting;
@@ -393,6 +445,9 @@ static Suite *suite(void)
 			    2 * (int)ARRAY_SIZE(replaced));
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
+	tcase_add_loop_test(t, put_of_any_length_goes_straight_on, 0,
+			    (int)ARRAY_SIZE(rooms));
+	tcase_add_loop_test(t, put_of_a_long_key_goes_straight_on, 0, 2);
 	tcase_add_test(t, put_gives_up_the_block_that_it_replaces);
 	tcase_add_test(t, put_says_when_there_is_something_to_see_to);
 	tcase_add_test(t, put_that_wears_a_block_out_says_so);
