@@ -607,6 +607,9 @@ static enum next op_continue(struct index *ix, struct index_op *op,
 		return op_start(ix, op, deadline_ns);
 	if (op->chain.status)
 		return op_broken(ix, op);
+	/* I4 counts from when the slot could be READ. */
+	if (op->state == OP_WINDOW || op->state == OP_LOOK)
+		op->t_start = UTIL_MAX(op->t_start, op->chain.begun_ns);
 	switch (op->state) {
 	case OP_WINDOW:
 		return op_window(ix, op);

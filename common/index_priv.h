@@ -143,6 +143,7 @@ static inline void op_chain_begin(struct index_op *op, enum op_state state)
 {
 	op->chain.n = 0;
 	op->chain.status = 0;
+	op->chain.begun_ns = 0;
 	op->state = (uint8_t)state;
 }
 static inline struct xport_wr *op_chain_add(struct index_op *op,

@@ -78,6 +78,8 @@ struct xport_chain {
 	bool done;      /* out; cleared by xport_post() */
 	int status;     /* out: 0, FARKV_EDISCONNECTED, or FARKV_EPERM if the
 			   device refused a request for want of rights */
+	uint64_t begun_ns; /* out, if the lane could not carry it out at once: when it
+			      began (clock_now_ns()); in: 0 */
 	struct xport_chain *next; /* in: next chain of the same post; from the
 				     post on the lane's, until it is done */
 };

@@ -138,6 +138,8 @@ unsigned verbs_fill(struct verbs_lane *l, unsigned most)
 		struct verbs_flight *f = &l->flight[place];
 		struct ibv_send_wr *out = &l->list[n];
 
+		if (k == 0 && at == 0)
+			c->begun_ns = l->now_ns;
 		out->wr_id = seq;
 		out->next = out + 1;
 		f->chain = c;

@@ -244,6 +244,14 @@ static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
 	return 0;
 }
 
+/* What has waited for room. */
+static void pump_rest(struct verbs_lane *l)
+{
+	l->now_ns = clock_now_ns();
+	pump(l);
+	l->now_ns = 0;
+}
+
 static void verbs_poll(struct xport_lane *lane)
 {
 	struct verbs_lane *l = lane_of(lane);
@@ -257,8 +265,8 @@ static void verbs_poll(struct xport_lane *lane)
 	(void)reap(l, &failed, &status);
 	if (failed || xport_broken(lane))
 		fail(l, failed, status);
-	else if (l->queue)
-		pump(l);
+	else if (l->queue && l->head - l->tail < l->depth)
+		pump_rest(l);
 }
 
 /* ---- events ------------------------------------------------------------------------- */

@@ -47,6 +47,7 @@ struct verbs_lane {
 	struct xport_chain *queue, **queue_end;
 	unsigned queue_wr;
 	uint64_t queue_at; /* bytes of that request that are posted */
+	uint64_t now_ns;   /* what is begun has waited until now; 0: not at all */
 
 	/* Where a doorbell's list is made; what no request sets stays 0. */
 	struct ibv_send_wr list[VERBS_POST_MAX];

@@ -250,6 +250,82 @@ START_TEST(a_remembered_word_whose_block_is_anothers_now)
 }
 END_TEST
 
+static struct index_key slow;
+static struct index_strand strand;
+
+static void time_passes(void)
+{
+	fake_now += GRACE;
+}
+
+/* Somebody writes before the second look; what is READ then comes late, too. */
+static void rival_op_and_time_passes(void)
+{
+	rival_op();
+	rival_sets(XPORT_READ, time_passes, 0, slow, NULL);
+	rival.skip = !tears; /* the look */
+}
+
+static void time_passes_and_more(void)
+{
+	time_passes();
+	rival_sets(tears ? XPORT_CAS : XPORT_READ, rival_op_and_time_passes, INDEX_PUT,
+		   slow, "new");
+	rival.skip = !tears; /* the block's READ */
+}
+
+/* The value is not READ again; and the place stays where it is remembered. */
+START_TEST(a_get_that_is_late_looks_once_more)
+{
+	begin(_i);
+	slow = key_of("k");
+	index_set_clock(me.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	PUT(&me, slow, "value");
+	rival_sets(XPORT_READ, time_passes, 0, slow, NULL);
+	check(INDEX_GET, slow, NULL, 0, 0, COST(2, 1, 0, 0), 2);
+	ck_assert_uint_eq(rival.acted, 1);
+	ck_assert_mem_eq(me.op.view.value, "value", 5);
+	ck_assert_uint_eq(index_remembered(me.ix).hits, 1);
+	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
+	rival_sets(XPORT_READ, time_passes_and_more, 0, slow, NULL);
+	check(INDEX_GET, slow, NULL, 0, 0, COST(4, 2, 0, 0), 4);
+	ck_assert_mem_eq(me.op.view.value, "new", 3);
+	ck_assert_uint_eq(rival.acted, 1);
+	ck_assert_uint_eq(index_remembered(me.ix).stale, 1);
+	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
+	teardown();
+}
+END_TEST
+
+/* A chain that waits for room in the send queue is not late by that. */
+START_TEST(a_get_counts_from_when_its_requests_were_sent)
+{
+	struct index_op *op = &me.op;
+
+	begin(_i);
+	slow = key_of("k");
+	index_set_clock(me.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	PUT(&me, slow, "value");
+	index_strand_init(&strand);
+	for (unsigned late = 0; late < 2; late++) {
+		uint64_t cost = cost_now().trips;
+
+		index_op_start(op, INDEX_GET, &slow, NULL, 0, 0);
+		index_submit(me.ix, &strand, op, fake_now + 10 * GRACE);
+		fake_now += GRACE;
+		op->chain.begun_ns = fake_now - (late ? GRACE : GRACE / 4);
+		index_post(me.ix, &strand);
+		while (!index_take(&strand))
+			(void)index_reap(me.ix, &strand);
+		ck_assert_int_eq(op->result, 0);
+		ck_assert_uint_eq(cost_now().trips - cost, 1 + late);
+	}
+	teardown();
+}
+END_TEST
+
 START_TEST(a_subtable_that_has_moved_is_noticed_by_every_operation)
 {
 	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
@@ -423,6 +499,8 @@ static Suite *suite(void)
 		t, a_version_that_is_not_known_is_none_that_was_asked_for, 0, 2);
 	tcase_add_loop_test(
 		t, the_others_decide_anew_on_the_word_that_they_see, 0, 2);
+	tcase_add_loop_test(t, a_get_that_is_late_looks_once_more, 0, 2);
+	tcase_add_loop_test(t, a_get_counts_from_when_its_requests_were_sent, 0, 2);
 	tcase_add_loop_test(t, a_remembered_word_whose_block_is_anothers_now, 0,
 			    2);
 	tcase_add_loop_test(
