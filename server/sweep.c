@@ -26,9 +26,11 @@
 /* Until the next attempt after one that was given up: doubles up to the max. */
 #define RETRY_MIN_NS (2 * NS_PER_SEC)
 #define RETRY_MAX_NS (60 * NS_PER_SEC)
-/* So many starts in vain: writers that come have to wait. */
+/* So many starts in vain: writers that come have to wait, ... */
 #define RESTARTS_HOLD 3
-/* ... until so many: whoever asked for the sweep is told that it cannot be had. */
+/* ... but not longer than this: they do not ask for more than 5 s, as they are. */
+#define HOLD_NS (3 * NS_PER_SEC)
+/* ... nor if there are so many: whoever asked for the sweep is told that it cannot be had. */
 #define RESTARTS_MAX 10
 
 /* ---- when ---------------------------------------------------------------------- */
@@ -143,19 +145,29 @@ static void stop(struct control *c)
 	work_start(&c->work, &w->work);
 }
 
-/* Writers that were held up may come now. */
-static void release_writers(struct control *c)
+/* Writers that have been held up for so long may come now; true: there are others. */
+static bool release_some(struct control *c, uint64_t now, uint64_t ns)
 {
 	struct session *s;
+	bool others;
 
-	c->sweep->restarts = 0;
 	do {
-		TAILQ_FOREACH(s, &c->sessions, link)
-			if (s->parked)
+		others = false;
+		TAILQ_FOREACH(s, &c->sessions, link) {
+			if (s->parked && now - s->connected_ns >= ns)
 				break;
+			others |= s->parked;
+		}
 		if (s)
 			welcome_resume(s);
 	} while (s);
+	return others;
+}
+
+static void release_writers(struct control *c)
+{
+	c->sweep->restarts = 0;
+	(void)release_some(c, clock_now_ns(), 0);
 }
 
 void sweep_finish(struct control *c)
@@ -402,10 +414,13 @@ static bool is_silent(const struct session *s, uint64_t now)
 bool sweep_tick(struct control *c)
 {
 	struct sweep *w = c->sweep;
-	uint64_t now = clock_now_ns();
 	struct session *s, *next;
 	char peer[80];
+	uint64_t now;
 
+	if (!c->drain_until && release_some(c, clock_now_ns(), HOLD_NS))
+		control_tick_soon(c);
+	now = clock_now_ns(); /* those have owed an answer since a moment before */
 	if (!sweep_is_on(w) || w->again)
 		return sweep_is_on(w);
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {

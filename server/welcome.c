@@ -106,6 +106,16 @@ static bool words_may_recur(const struct control *c, uint32_t id)
 	return true;
 }
 
+/* Does it follow another session of this store? */
+static bool follows_one(const struct session *s)
+{
+	const struct session_hello *h = &s->hello;
+
+	return h->replaces != 0 &&
+	       memcmp(h->replaces_region, s->control->region->sb.region_id,
+		      sizeof(h->replaces_region)) == 0;
+}
+
 /*
  * The session that this one follows is over before this one begins (I6). False: it
  * is not this one's to end, and what it asked for last may still happen; or what
@@ -117,8 +127,7 @@ static bool end_replaced(struct session *s)
 	const struct session_hello *h = &s->hello;
 	struct session *old;
 
-	if (h->replaces == 0 || memcmp(h->replaces_region, c->region->sb.region_id,
-				       sizeof(h->replaces_region)) != 0)
+	if (!follows_one(s))
 		return true;
 	TAILQ_FOREACH(old, &c->sessions, link)
 		if (old != s && old->welcomed && old->id == h->replaces)
@@ -256,7 +265,9 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		memcpy(h->body, body, len);
 		h->body_len = (uint16_t)len;
 	}
-	s->parked = h->role == MSG_ROLE_RW && sweep_holds_writers(s->control);
+	/* Who comes back may be waited for by the very handles that the sweep waits for. */
+	s->parked = h->role == MSG_ROLE_RW && !follows_one(s) &&
+		    sweep_holds_writers(s->control);
 	return s->parked || go_on(s);
 }
 

@@ -6,6 +6,8 @@
  *
  *   get KEY          0 MS VALUE
  *   put KEY VALUE    0 MS
+ *   submit KEY       0 MS              a get, which is not polled
+ *   wait MS          0 MS VALUE        ... and taken
  *   soak SECONDS     0 MS OPERATIONS ERRORS WRONG LONGEST_MS FIRST_ERROR
  *
  * Each line gets one line in answer: FARKV_*, milliseconds, and the rest as above or
@@ -73,6 +75,30 @@ static void do_put(const char *key, const char *value)
 	int err = farkv_put(kv, key, strlen(key), value, strlen(value));
 
 	answer(err, began, "%s", err ? farkv_errdetail() : "");
+}
+
+static void do_submit(const char *key)
+{
+	static char kept[256];
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = kept};
+	double began = now_ms();
+	int n;
+
+	r.key_len = (size_t)snprintf(kept, sizeof(kept), "%s", key);
+	n = farkv_submit(kv, &r, 1);
+	answer(n == 1 ? 0 : n, began, "%s", n == 1 ? "" : farkv_errdetail());
+}
+
+static void do_wait(uint32_t ms)
+{
+	struct farkv_completion c = {.result = FARKV_ETIMEDOUT};
+	double began = now_ms();
+	int n = farkv_wait(kv, &c, 1, ms);
+
+	if (n < 0 || c.result)
+		answer(n < 0 ? n : c.result, began, "%s", farkv_errdetail());
+	else
+		answer(0, began, "%.*s", (int)c.value.len, (const char *)c.value.data);
 }
 
 /* ---- soak ------------------------------------------------------------------- */
@@ -168,6 +194,10 @@ static void obey(char *line)
 		do_get(key);
 	else if (word && value && strcmp(word, "put") == 0)
 		do_put(key, value);
+	else if (word && key && strcmp(word, "submit") == 0)
+		do_submit(key);
+	else if (word && key && strcmp(word, "wait") == 0)
+		do_wait((uint32_t)strtoul(key, NULL, 10));
 	else if (word && key && strcmp(word, "soak") == 0)
 		do_soak(strtod(key, NULL));
 	else

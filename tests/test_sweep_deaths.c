@@ -174,13 +174,10 @@ START_TEST(what_a_stopped_sweep_asked_about_stays)
 }
 END_TEST
 
-/* A client that is always replaced by one that dies must not keep sweeps from
- * their end. */
-START_TEST(writers_wait_after_three_starts_in_vain)
+/* Four die, and a sweep has begun once more; `fd` owes it an answer. Its number. */
+static uint64_t three_starts_in_vain(int fd)
 {
-	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	struct victim v[4];
-	int fd = writer(), waits, reader;
 	uint64_t n;
 
 	for (int i = 0; i < 4; i++)
@@ -191,7 +188,17 @@ START_TEST(writers_wait_after_three_starts_in_vain)
 		victim_kill(&v[i]);
 		hear_end(fd, n);
 	}
-	n = hear_begin(fd);
+	return hear_begin(fd);
+}
+
+/* A client that is always replaced by one that dies must not keep sweeps from
+ * their end. */
+START_TEST(writers_wait_after_three_starts_in_vain)
+{
+	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
+	int fd = writer(), waits, reader;
+	uint64_t n = three_starts_in_vain(fd);
+
 	waits = raw_dial(srv.path);
 	raw_say(waits, &hello, NULL);
 	reader = raw_session(srv.path, MSG_ROLE_RO, NULL);
@@ -204,6 +211,36 @@ START_TEST(writers_wait_after_three_starts_in_vain)
 	ck_assert_uint_eq(stats().blocks_swept, 4 * BLOCKS);
 	check_alive(waits);
 	say_bye(waits);
+	say_bye(reader);
+	say_bye(fd);
+}
+END_TEST
+
+/* ... but not those that come back: the sweep may wait for handles of the same thread. */
+START_TEST(writers_that_come_back_do_not_wait)
+{
+	struct msg hello = {.type = MSG_HELLO, .req = 1}, welcome;
+	int fd = writer(), reader, waits, back;
+	uint64_t n = three_starts_in_vain(fd);
+
+	reader = raw_session(srv.path, MSG_ROLE_RO, &welcome);
+	waits = raw_dial(srv.path);
+	raw_say(waits, &hello, NULL);
+	hello.hello.replaces = 1u << 20;
+	memcpy(hello.hello.replaces_region, welcome.welcome.region_id,
+	       sizeof(hello.hello.replaces_region));
+	back = raw_dial(srv.path);
+	raw_say(back, &hello, NULL);
+	ck_assert_uint_eq(raw_hear(back).type, MSG_WELCOME);
+	ck_assert_int_eq(raw_pending(waits, 0), 0);
+	ack(reader, hear_begin(reader));
+	ack(back, hear_begin(back));
+	ack(fd, n);
+	claim(fd, n, hear_question(fd, n).req, NULL, 0);
+	hear_end(fd, n);
+	ck_assert_uint_eq(raw_hear(waits).type, MSG_WELCOME);
+	say_bye(waits);
+	say_bye(back);
 	say_bye(reader);
 	say_bye(fd);
 }
@@ -347,6 +384,7 @@ static Suite *suite(void)
 	tcase_add_test(t, death_in_the_middle_begins_anew);
 	tcase_add_test(t, what_a_stopped_sweep_asked_about_stays);
 	tcase_add_test(t, writers_wait_after_three_starts_in_vain);
+	tcase_add_test(t, writers_that_come_back_do_not_wait);
 	tcase_add_test(t, writers_wait_no_longer_after_ten_starts_in_vain);
 	tcase_add_test(t, writers_do_not_wait_for_a_process_that_lives_on);
 	tcase_add_test(t, clients_die_at_any_moment_and_nothing_is_lost);

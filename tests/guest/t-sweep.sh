@@ -6,6 +6,8 @@
 . "$srcdir/tests/guest/lib.sh"
 # shellcheck source=tests/guest/load.sh
 . "$srcdir/tests/guest/load.sh"
+# shellcheck source=tests/guest/client.sh
+. "$srcdir/tests/guest/client.sh"
 
 unset FARKV_URI FARKV_KEYS
 GROW=$(unwrap "$top_builddir/tests/rdma_grow")
@@ -75,6 +77,28 @@ sed -n '/^\(writer\|reader\) /s/^/    /p' "$dir/stopped.log"
 until_true 20 sessions_are 0 || fail "$(stat sessions) sessions"
 until_true 20 swept 0 || fail "deaths are left"
 [ "$(stat blocks_held)" -eq 0 ] || fail "$(stat blocks_held) blocks are held by nobody"
+store_is_sound
+
+testcase "eight clients are killed while another leaves a request lie -> a writer opens the store in its five seconds"
+open_client "$uri" 5000
+succeeds put key value
+succeeds submit key
+sweeps=$(stat sweeps)
+dead=''
+for n in 1 2 3 4 5 6 7 8; do
+	load "victim$n" "$uri"
+	dead="$dead $load"
+done
+for load in $dead; do
+	stop "$load" KILL
+	sleep 0.3
+done
+expect 0 kvcli -u "$uri" put other value
+[ "$(stat sweeps)" -eq "$sweeps" ] || fail "the sweep did not wait: that says nothing"
+succeeds wait 5000
+[ "$rest" = value ] || fail "the request got '$rest'"
+gives_back 20
+close_client
 store_is_sound
 
 testcase "the server was stopped when its client died -> it sweeps when it goes on"
