@@ -17,11 +17,25 @@ struct arena_chunk {
 	uint8_t bytes[];
 };
 
+/* All that stay are of the usual size. */
+static struct arena_chunk *take_spare(struct arena *a, size_t cap)
+{
+	struct arena_chunk *c = cap == CHUNK_BYTES ? a->spare : NULL;
+
+	if (c) {
+		a->spare = c->next;
+		a->spare_bytes -= cap;
+	}
+	return c;
+}
+
 static struct arena_chunk *chunk_new(struct arena *a, size_t len)
 {
 	size_t cap = UTIL_MAX(len, CHUNK_BYTES);
-	struct arena_chunk *c = malloc(sizeof(*c) + cap);
+	struct arena_chunk *c = take_spare(a, cap);
 
+	if (!c)
+		c = malloc(sizeof(*c) + cap);
 	if (!c)
 		return NULL;
 	c->used = 0;
@@ -63,12 +77,38 @@ bool arena_has(const struct arena *a, const void *p)
 	return c != NULL;
 }
 
-void arena_reset(struct arena *a)
+bool arena_reset(struct arena *a)
 {
-	while (a->chunks) {
-		struct arena_chunk *next = a->chunks->next;
+	bool any = a->chunks != NULL;
 
-		free(a->chunks);
-		a->chunks = next;
+	while (a->chunks) {
+		struct arena_chunk *c = a->chunks;
+
+		a->chunks = c->next;
+		if (c->cap != CHUNK_BYTES || a->spare_bytes + c->cap > ARENA_KEEP) {
+			free(c);
+			continue;
+		}
+		c->next = a->spare;
+		a->spare = c;
+		a->spare_bytes += c->cap;
 	}
+	return any;
+}
+
+void arena_drop_spare(struct arena *a)
+{
+	while (a->spare) {
+		struct arena_chunk *next = a->spare->next;
+
+		free(a->spare);
+		a->spare = next;
+	}
+	a->spare_bytes = 0;
+}
+
+void arena_fini(struct arena *a)
+{
+	(void)arena_reset(a);
+	arena_drop_spare(a);
 }

@@ -11,7 +11,12 @@ struct arena_chunk;
 /** Zeroed is empty. One thread. */
 struct arena {
 	struct arena_chunk *chunks; /* newest first */
+	struct arena_chunk *spare;  /* for the next copies */
+	size_t spare_bytes;
 };
+
+/** So much of what was released stays for the next copies; but not what one took alone. */
+#define ARENA_KEEP ((size_t)4 << 20)
 
 /** A copy of `len` bytes (at least one is reserved); NULL if out of memory. */
 void *arena_copy(struct arena *a, const void *src, size_t len);
@@ -19,7 +24,13 @@ void *arena_copy(struct arena *a, const void *src, size_t len);
 /** Does `p` point into a copy? */
 bool arena_has(const struct arena *a, const void *p);
 
-/** Release all copies. Keeps nothing. */
-void arena_reset(struct arena *a);
+/** Release all copies; their memory stays, up to ARENA_KEEP. True if there were some. */
+bool arena_reset(struct arena *a);
+
+/** Give back the memory that has stayed. */
+void arena_drop_spare(struct arena *a);
+
+/** Release all, and all memory. */
+void arena_fini(struct arena *a);
 
 #endif

@@ -7,7 +7,8 @@
  * groups are copied to the handle's arena. A call holds at most the sum of its
  * values (each buffer rounded up to a power of two). The next call gives them back, all
  * but small ones (index_op_has_more()), unless it is an mget that needs them for as many
- * items: to give 64 KiB back and take them again is five times as long as to read them.
+ * items. What is given back stays for a while, up to some MiB (spare.h, ARENA_KEEP): to take
+ * 64 KiB anew takes five times as long as to read them.
  */
 #include "config.h"
 

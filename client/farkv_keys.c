@@ -138,7 +138,7 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 			handle_end(kv);
 		}
 	}
-	arena_reset(&own);
+	arena_fini(&own);
 	return err;
 }
 
@@ -442,7 +442,7 @@ static __attribute__((noinline)) int mget_apart(struct farkv *kv,
 		if (items[i].result == 0)
 			items[i].value = mine[i].value;
 	}
-	arena_reset(&own);
+	arena_fini(&own);
 	return err;
 }
 
@@ -462,7 +462,7 @@ static __attribute__((noinline)) int mput_apart(struct farkv *kv,
 		err = mput(kv, mine, n);
 	for (size_t i = 0; i < n; i++)
 		items[i].result = kept ? mine[i].result : FARKV_EABORTED;
-	arena_reset(&own);
+	arena_fini(&own);
 	return err;
 }
 

@@ -20,6 +20,8 @@
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
+/* Memory that batches and requests have given back stays for so many calls that give none. */
+#define SPARE_CALLS 64u
 /* A nearly full subtable is reported this often at most, ... */
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
 /* ... and its place in the table is kept from others for this long. */
@@ -147,7 +149,7 @@ void handle_close(struct farkv *kv)
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
 		heard = link_farewell(&kv->link, until);
-	arena_reset(&kv->arena);
+	arena_fini(&kv->arena);
 	relink_down(kv);
 	if (!heard)
 		relink_disown(kv, until);
@@ -179,16 +181,32 @@ void handle_attend(struct farkv *kv)
 		link_attend(&kv->link);
 }
 
+void handle_age_spare(struct farkv *kv, bool gave)
+{
+	if (gave) {
+		kv->spare_calls = SPARE_CALLS;
+	} else if (kv->spare_calls && --kv->spare_calls == 0) {
+		index_drop_spare(kv->link.index);
+		arena_drop_spare(&kv->arena);
+	}
+}
+
 void handle_tidy(struct farkv *kv)
 {
+	bool gave;
+
 	if (!(gate_alerts(kv->gate) & GATE_TIDY))
 		return;
 	gate_lower(kv->gate, GATE_TIDY);
-	arena_reset(&kv->arena);
-	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		if (index_op_has_more(kv->link.index, &kv->ops[i]) &&
-		    !(i < kv->n_next && index_op_used_it(&kv->ops[i])))
-			index_op_fini(kv->link.index, &kv->ops[i]);
+	gave = arena_reset(&kv->arena);
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++) {
+		if (!index_op_has_more(kv->link.index, &kv->ops[i]) ||
+		    (i < kv->n_next && index_op_used_it(&kv->ops[i])))
+			continue;
+		index_op_shrink(kv->link.index, &kv->ops[i]);
+		gave = true;
+	}
+	handle_age_spare(kv, gave);
 }
 
 int handle_let_in(struct farkv *kv)
@@ -198,7 +216,8 @@ int handle_let_in(struct farkv *kv)
 			       "handle was opened before fork(): a child must "
 			       "open handles of its own");
 	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
-		arena_reset(&kv->arena);
+		if (arena_reset(&kv->arena))
+			kv->spare_calls = SPARE_CALLS;
 		return relink(kv);
 	}
 	handle_tidy(kv);
@@ -245,8 +264,11 @@ static int enter_anyhow(struct farkv *kv)
 			atom_store_relaxed(&kv->busy, false);
 			return err;
 		}
-		if (gate_enter(kv->gate))
-			return 0;
+		if (!gate_enter(kv->gate))
+			continue;
+		if (kv->spare_calls) /* the next call counts, too */
+			gate_raise(kv->gate, GATE_TIDY);
+		return 0;
 	}
 }
 
@@ -256,6 +278,8 @@ int handle_enter_otherwise(struct farkv *kv)
 		err_clear();
 		queue_settle(kv);
 		kv->deadline_ns = 0;
+		if (kv->spare_calls)
+			gate_raise(kv->gate, GATE_TIDY);
 		if (gate_enter(kv->gate))
 			return 0;
 	}

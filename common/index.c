@@ -142,6 +142,7 @@ void index_close(struct index *ix)
 {
 	if (!ix)
 		return;
+	index_drop_spare(ix);
 	xport_mem_free(ix->lane, ix->entries, ix->entries_bytes);
 	xport_mem_free(ix->lane, ix->dir_scratch, 64);
 	warm_free(ix->warm);
@@ -209,7 +210,7 @@ void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg)
 }
 
 /* The smallest buffer of an operation. */
-#define BUF_BYTES_MIN 512u
+#define BUF_BYTES_MIN SPARE_MIN
 
 void index_op_init(struct index_op *op)
 {
@@ -218,12 +219,39 @@ void index_op_init(struct index_op *op)
 
 void index_op_fini(struct index *ix, struct index_op *op)
 {
-	xport_mem_free(ix->lane, op->window, 2 * WINDOW_BYTES + LINE_BYTES);
+	xport_mem_free(ix->lane, op->window, SPARE_WINDOW);
 	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
 	ix->buf_bytes -= op->buf_bytes;
 	op->window = NULL;
 	op->buf = NULL;
 	op->buf_bytes = 0;
+}
+
+static void *take(struct index *ix, size_t bytes)
+{
+	void *mem = spare_take(&ix->spare, bytes);
+
+	return mem ? mem : xport_mem_alloc(ix->lane, bytes);
+}
+
+static void give_back(struct index *ix, void *mem, size_t bytes)
+{
+	if (mem && !spare_put(&ix->spare, mem, bytes))
+		xport_mem_free(ix->lane, mem, bytes);
+}
+
+void index_op_shrink(struct index *ix, struct index_op *op)
+{
+	give_back(ix, op->window, SPARE_WINDOW);
+	give_back(ix, op->buf, op->buf_bytes);
+	op->window = NULL;
+	op->buf = NULL;
+	index_op_fini(ix, op);
+}
+
+void index_drop_spare(struct index *ix)
+{
+	spare_drop(&ix->spare, ix->lane);
 }
 
 bool index_op_has_more(const struct index *ix, const struct index_op *op)
@@ -238,8 +266,7 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	void *p;
 
 	if (!op->window) {
-		op->window = xport_mem_alloc(ix->lane,
-					     2 * WINDOW_BYTES + LINE_BYTES);
+		op->window = take(ix, SPARE_WINDOW);
 		if (!op->window)
 			return FARKV_ENOMEM;
 	}
@@ -247,10 +274,10 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 		return 0;
 	while (want < bytes)
 		want *= 2;
-	p = xport_mem_alloc(ix->lane, want);
+	p = take(ix, want);
 	if (!p)
 		return FARKV_ENOMEM;
-	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	give_back(ix, op->buf, op->buf_bytes);
 	ix->buf_bytes += want - op->buf_bytes;
 	op->buf = p;
 	op->buf_bytes = want;

@@ -222,7 +222,7 @@ void index_op_fini(struct index *ix, struct index_op *op);
 /**
  * Is this operation's buffer more than is to be kept for the next one? One above
  * INDEX_BUF_KEEP is; and, while those of all operations together are above
- * INDEX_BUFS_KEEP, each but the smallest. Then index_op_fini(), once its value is not
+ * INDEX_BUFS_KEEP, each but the smallest. Then index_op_shrink(), once its value is not
  * needed any more.
  */
 bool index_op_has_more(const struct index *ix, const struct index_op *op);
@@ -231,6 +231,11 @@ static inline bool index_op_used_it(const struct index_op *op)
 {
 	return op->view.value_len >= op->buf_bytes / 4;
 }
+/** As index_op_fini(), but they stay among the spare ones, if there is room (spare.h), for
+ * the next operation that needs such. */
+void index_op_shrink(struct index *ix, struct index_op *op);
+/** Keep none of these any longer. */
+void index_drop_spare(struct index *ix);
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (256u << 10)
 

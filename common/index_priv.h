@@ -12,6 +12,7 @@
 #include "index.h"
 #include "location.h"
 #include "notice.h"
+#include "spare.h"
 #include "util.h"
 
 struct warm;
@@ -23,6 +24,7 @@ struct index {
 	struct alloc *alloc;
 	struct warm *warm; /* what is remembered of keys; NULL: nothing */
 	size_t buf_bytes; /* of all operations' buffers */
+	struct spare spare; /* ... and what they have given back */
 
 	uint64_t dirword;  /* D under which `entries` was read; 0: none */
 	uint64_t *entries; /* lane memory, 2^depth words of any age (I5) */

@@ -297,7 +297,7 @@ static size_t own_bytes(void)
 	return kib << 10;
 }
 
-/* Values of LARGER bytes, many together: what was needed for them is not kept. */
+/* Values of LARGER bytes, many together: what was needed for them is not kept for long. */
 static void larger(unsigned n)
 {
 	enum { MANY = 128, LARGER = 8000 };
@@ -325,6 +325,7 @@ static void larger(unsigned n)
 		left -= (unsigned)got;
 	}
 	must(!farkv_poll(kv, done, 1));
+	gets(100);
 }
 
 START_TEST(connection_takes_less_than_a_mebibyte)
@@ -468,6 +469,115 @@ START_TEST(large_values_come_where_the_last_ones_lay)
 }
 END_TEST
 
+/* ---- calls of different kinds in turn ---- */
+
+enum { CROWD = 300, CROWD_BYTES = 3000, TURNS = 7 };
+static char crowd_key[CROWD][32];
+static struct farkv_get_item crowd_get[CROWD];
+
+static void crowd_mget(size_t n)
+{
+	must(!farkv_mget(kv, crowd_get, n));
+	for (size_t i = 0; i < n; i++)
+		must(crowd_get[i].value.len == CROWD_BYTES);
+}
+
+static void mget_and_get(void)
+{
+	crowd_mget(128);
+	gets(3);
+}
+
+static void mget_and_put(void)
+{
+	crowd_mget(128);
+	puts_(3);
+}
+
+static void mget_and_smaller(void)
+{
+	crowd_mget(128);
+	crowd_mget(8);
+}
+
+static void mget_in_groups(void)
+{
+	crowd_mget(CROWD);
+	gets(1);
+}
+
+/* Sixty-four requests, taken up to `most` at once, until there is nothing more. */
+static void requests_by(size_t most)
+{
+	struct farkv_request req[64];
+	struct farkv_completion done[64];
+	int got;
+
+	for (unsigned i = 0; i < 64; i++)
+		req[i] = (struct farkv_request){.key = crowd_key[i],
+						.key_len = strlen(crowd_key[i])};
+	must(farkv_submit(kv, req, 64) == 64);
+	do {
+		got = farkv_poll(kv, done, most);
+		must(got >= 0);
+		for (int i = 0; i < got; i++)
+			must(!done[i].result && done[i].value.len == CROWD_BYTES);
+	} while (got || farkv_in_flight(kv));
+}
+
+static void polls_until_none(void)
+{
+	requests_by(64);
+}
+
+static void polls_in_pieces(void)
+{
+	requests_by(16);
+}
+
+static void requests_and_mget(void)
+{
+	requests_by(64);
+	crowd_mget(128);
+	puts_(1);
+}
+
+/* What one call has given back the next takes, whichever that is. */
+START_TEST(calls_of_different_kinds_take_turns_without_asking_for_memory)
+{
+	static void (*const turns[])(void) = {
+		mget_and_get, mget_and_put, mget_and_smaller, mget_in_groups,
+		polls_until_none, polls_in_pieces, requests_and_mget};
+	static uint8_t crowd[CROWD_BYTES];
+	int64_t before;
+
+	ck_assert_uint_eq(sizeof(turns) / sizeof(turns[0]), TURNS);
+	puts_(KEYS);
+	gets(10);
+	for (unsigned i = 0; i < CROWD; i++) {
+		size_t len = (size_t)sprintf(crowd_key[i], "crowd %u", i);
+
+		crowd_get[i] = (struct farkv_get_item){.key = crowd_key[i],
+						       .key_len = len};
+		must(!farkv_put(kv, crowd_key[i], len, crowd, CROWD_BYTES));
+	}
+	crowd_mget(1);
+	before = atom_load_relaxed(&held_bytes);
+	for (unsigned i = 0; i < 10; i++)
+		turns[_i]();
+	memset(&seen, 0, sizeof(seen));
+	counting = true;
+	for (unsigned i = 0; i < 20; i++)
+		turns[_i]();
+	counting = false;
+	ck_assert_uint_eq(seen.memory, 0);
+	/* ... and if no other does it goes. */
+	gets(100);
+	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, 1 << 20);
+	ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
 /* More than an mget looks for at once: the first of them are copied for the caller. */
 START_TEST(values_of_long_batches_do_not_pile_up)
 {
@@ -498,7 +608,7 @@ START_TEST(values_of_long_batches_do_not_pile_up)
 	}
 	ck_assert_int_ge(once, ITEMS / 2 * LENGTH);
 	ck_assert_int_le(atom_load_relaxed(&held_bytes) - before, 2 * once);
-	gets(1);
+	gets(100);
 	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, once / 2);
 }
 END_TEST
@@ -549,6 +659,8 @@ static Suite *suite(void)
 	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
 	tcase_add_loop_test(t, large_values_come_where_the_last_ones_lay, 0, 2);
 	tcase_add_test(t, batch_of_large_values_lets_go_of_its_memory);
+	tcase_add_loop_test(t, calls_of_different_kinds_take_turns_without_asking_for_memory,
+			    0, TURNS);
 	tcase_add_test(t, values_of_long_batches_do_not_pile_up);
 	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
 	suite_add_tcase(s, t);

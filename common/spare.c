@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "spare.h"
+
+#include <string.h>
+
+static size_t size_at(unsigned i)
+{
+	return i == 0 ? SPARE_WINDOW : SPARE_MIN << (i - 1);
+}
+
+/* Where those of this size are; SPARE_SIZES if it is none. */
+static unsigned index_of(size_t bytes)
+{
+	unsigned i = 0;
+
+	while (i < SPARE_SIZES && size_at(i) != bytes)
+		i++;
+	return i;
+}
+
+void *spare_take(struct spare *s, size_t bytes)
+{
+	unsigned i = index_of(bytes);
+	void *mem = i < SPARE_SIZES ? s->first[i] : NULL;
+
+	if (!mem)
+		return NULL;
+	memcpy(&s->first[i], mem, sizeof(mem));
+	s->bytes -= bytes;
+	return mem;
+}
+
+bool spare_put(struct spare *s, void *mem, size_t bytes)
+{
+	unsigned i = index_of(bytes);
+
+	if (i == SPARE_SIZES || bytes > SPARE_KEEP - s->bytes)
+		return false;
+	memcpy(mem, &s->first[i], sizeof(mem));
+	s->first[i] = mem;
+	s->bytes += bytes;
+	return true;
+}
+
+void spare_drop(struct spare *s, struct xport_lane *lane)
+{
+	void *mem;
+
+	for (unsigned i = 0; i < SPARE_SIZES; i++)
+		while ((mem = spare_take(s, size_at(i))))
+			xport_mem_free(lane, mem, size_at(i));
+}

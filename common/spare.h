@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * spare.h - buffers that operations have given back, for those that need one next: of a
+ * lane's memory, windows and blocks, these in powers of two of up to 64 KiB. To ask for
+ * memory anew for each of a batch's values takes several times as long as to read them (doc/performance.md).
+ *
+ * One thread. Who owns them decides how long they stay: spare_drop().
+ */
+#ifndef COMMON_SPARE_H
+#define COMMON_SPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "layout.h"
+#include "xport.h"
+
+/** An operation's window: two images, and scratch words behind. */
+#define SPARE_WINDOW ((size_t)2 * WINDOW_BYTES + LINE_BYTES)
+/** The smallest of the others. */
+#define SPARE_MIN ((size_t)512)
+/** How many sizes there are, ... */
+#define SPARE_SIZES 9u
+/** ... and how much all that are kept may take. */
+#define SPARE_KEEP ((size_t)4 << 20)
+
+/** Zeroed is empty. */
+struct spare {
+	void *first[SPARE_SIZES]; /* each names the next in its first bytes */
+	size_t bytes;
+};
+
+/** One of just so many bytes; NULL if there is none. */
+void *spare_take(struct spare *s, size_t bytes);
+
+/** Keep it; false: that would be too much, or it is of no such size. */
+bool spare_put(struct spare *s, void *mem, size_t bytes);
+
+/** Give all of them back to the lane that they are of. */
+void spare_drop(struct spare *s, struct xport_lane *lane);
+
+#endif
