@@ -32,12 +32,6 @@ static inline uint64_t gen_counter_next(struct gen_counter *g)
 	return atomic_fetch_add_explicit(&g->next, 1, memory_order_relaxed);
 }
 
-/** The first number of a stretch of `n`. Safe from any thread. */
-static inline uint64_t gen_counter_take(struct gen_counter *g, uint64_t n)
-{
-	return atomic_fetch_add_explicit(&g->next, n, memory_order_relaxed);
-}
-
 /**
  * One past the highest number up to which all are acknowledged. Pairs with
  * gen_counter_ack(): who sees a number here sees what happened before its

@@ -48,19 +48,9 @@ uint64_t hist_value(unsigned index)
 	return lowest_of(index);
 }
 
-uint64_t hist_lowest(uint64_t value)
-{
-	return lowest_of(hist_index(value));
-}
-
 uint64_t hist_highest(uint64_t value)
 {
 	return highest_of(hist_index(value));
-}
-
-uint64_t hist_median(uint64_t value)
-{
-	return median_of(hist_index(value));
 }
 
 static uint64_t count_of(const struct hist *h, unsigned index)

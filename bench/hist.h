@@ -64,10 +64,8 @@ static inline void hist_record(struct hist *h, uint64_t value)
 /** The lowest value of a counter: hist_index() the other way. */
 uint64_t hist_value(unsigned index);
 
-/** Least, greatest and middle value that share a counter with `value`. */
-uint64_t hist_lowest(uint64_t value);
+/** The greatest value that shares a counter with `value`. */
 uint64_t hist_highest(uint64_t value);
-uint64_t hist_median(uint64_t value);
 
 /** Add all of `src` to `dst`. */
 void hist_merge(struct hist *dst, const struct hist *src);

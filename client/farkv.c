@@ -6,7 +6,6 @@
 
 #include "handle.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -174,8 +173,8 @@ static int queue_begin(struct farkv *kv, const void *array, const char *name,
 	err_clear();
 	if (!kv)
 		return handle_missing();
-	if (n > INT_MAX || (!array && n > 0))
-		return err_set(FARKV_EINVAL, "%s is NULL, or too long", name);
+	if (!array && n > 0)
+		return err_set(FARKV_EINVAL, "%s is NULL", name);
 	if (handle_inherited(kv))
 		return handle_let_in(kv);
 	atom_store_relaxed(&kv->busy, true);

@@ -3,6 +3,7 @@
 
 #include "queue_priv.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,9 @@
 #include "common/util.h"
 
 #include "waker.h"
+
+/* So many polls in a row that can do nothing but wait for the server. */
+#define VAIN_POLLS 16u
 
 /* ---- life -------------------------------------------------------------------------- */
 
@@ -260,6 +264,20 @@ static int take(struct farkv *kv, struct farkv_completion *out, size_t max)
 	return (int)n;
 }
 
+/*
+ * Who polls in a loop, and whose requests all wait for the server, must not keep the server
+ * from the CPU: with more such threads than CPUs nothing would come for milliseconds.
+ */
+static void let_others_run(struct queue *q)
+{
+	if (q->inside || q->done.first || (!q->waiting.first && !q->parked)) {
+		q->vain = 0;
+	} else if (++q->vain >= VAIN_POLLS) {
+		q->vain = 0;
+		(void)sched_yield();
+	}
+}
+
 int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 {
 	int n = 0;
@@ -268,6 +286,7 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 		reclaim_lent(kv);
 		queue_turn_begin(kv);
 		queue_turn(kv);
+		let_others_run(kv->queue);
 		n = take(kv, out, max);
 	}
 	queue_rest(kv);

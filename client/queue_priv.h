@@ -45,6 +45,7 @@ struct queue {
 	uint64_t wait_until_ns; /* when to try the waiting again */
 	uint64_t park_until_ns; /* first deadline of those that lack a version */
 	bool parked;            /* some of `fresh` do */
+	unsigned vain;          /* polls in a row that could do nothing but wait */
 	uint64_t now_ns;        /* when this call began */
 };
 

@@ -97,15 +97,6 @@ bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 	return stock_take(a, cls, now, ref_out);
 }
 
-bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
-		       uint64_t now, struct block_ref *ref_out)
-{
-	for (unsigned c = cls + 1u; c <= max_cls && c < CLASS_COUNT; c++)
-		if (alloc_take(a, (uint8_t)c, now, ref_out))
-			return true;
-	return false;
-}
-
 uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead)
 {
 	return stock_peek(a, cls, ahead);

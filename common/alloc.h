@@ -56,13 +56,6 @@ bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 		struct block_ref *ref_out);
 
 /**
- * As alloc_take() but from any class above `cls` up to `max_cls`: for the time
- * when the server does not answer.
- */
-bool alloc_take_larger(struct alloc *a, uint8_t cls, uint8_t max_cls,
-		       uint64_t now, struct block_ref *ref_out);
-
-/**
  * Where the block lies that alloc_take() will bring when it has brought `ahead` others,
  * if nothing else happens meanwhile; 0 if that cannot be told. For fetching ahead.
  */

@@ -81,14 +81,17 @@ static inline void atom_compiler_barrier(void)
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
+#define ATOM_WATCHED 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define ATOM_WATCHED 1
+#endif
+#ifdef ATOM_WATCHED
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
 #define ATOM_UNWATCHED_BEGIN() AnnotateIgnoreReadsBegin(__FILE__, __LINE__)
 #define ATOM_UNWATCHED_END() AnnotateIgnoreReadsEnd(__FILE__, __LINE__)
-#define ATOM_WATCHED 1
-#endif
-#endif
-#ifndef ATOM_WATCHED
+#else
 #define ATOM_WATCHED 0 /* ThreadSanitizer sees every access to memory */
 #endif
 #ifndef ATOM_UNWATCHED_BEGIN

@@ -97,7 +97,7 @@ struct location *location_guess(struct location_cache *lc, uint64_t hash)
 	return NULL;
 }
 
-/* The key's own entry, an empty one, or the one that CLOCK comes to. */
+/* The key's own entry, an empty one, or the first whose uses have been counted down. */
 static struct location *place_for(struct location_cache *lc,
 				  const struct location *what)
 {

@@ -310,7 +310,4 @@ struct xport_fault_config {
 struct xport_lane *xport_fault_open(struct xport_lane *inner,
 				    const struct xport_fault_config *cfg);
 
-/** Requests executed so far through a fault lane: N for "break at each of 1..N". */
-uint64_t xport_fault_steps(const struct xport_lane *lane);
-
 #endif

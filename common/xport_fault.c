@@ -266,8 +266,3 @@ struct xport_lane *xport_fault_open(struct xport_lane *inner,
 		f->lane.caps &= ~(uint32_t)XPORT_READ8_ATOMIC;
 	return &f->lane;
 }
-
-uint64_t xport_fault_steps(const struct xport_lane *lane)
-{
-	return ((const struct fault_lane *)lane)->steps;
-}

@@ -28,7 +28,9 @@
  * waits for other things as well.
  *
  * Blocking: no call waits for ever. Each operation ends within the handle's
- * op_timeout_ms with a result or with FARKV_ETIMEDOUT. Not bounded is the system's
+ * op_timeout_ms with a result or with FARKV_ETIMEDOUT; but a call that is no request's
+ * carries the requests in flight to their ends first, and may take twice as long where
+ * these have to wait for the server. Not bounded is the system's
  * resolution of a host name, in farkv_open() and where a connection is made anew.
  */
 #ifndef FARKV_H
@@ -79,7 +81,8 @@ enum farkv_error {
 	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
 	FARKV_EAGAIN = -1013,      /**< submit: the queue is full; take completions */
 
-	/* No connection; the library tries to make a new one at the next call. */
+	/* No connection; the library tries to make a new one at the next call, but not again
+	 * within 0.1 s of an attempt that found nobody. */
 	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or started again */
 	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
 	FARKV_EREFUSED = -1102,      /**< the server turned the session down */
@@ -478,7 +481,8 @@ int farkv_delete(struct farkv *kv, const void *key,
  * *buf_out belongs to the handle and is valid until farkv_buf_free() or
  * farkv_close(), whatever becomes of the connection: a new one learns of it. Any use
  * of memory is allowed, by other threads and handles too; to those it is memory as
- * any other. A child of fork() does not have its contents, and may not use it. What is
+ * any other. Its pages are the library's: after munmap(), mremap(), madvise() or an mmap()
+ * over them the device goes on with those that were there. A child of fork() does not have its contents, and may not use it. What is
  * freed stays registered for the next buffers of this handle.
  *
  * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
@@ -499,9 +503,11 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  * linearized one by one, not as a transaction.
  *
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
- * them), otherwise the first other item's error; if no item was begun (there is no
- * connection), what was in the way, and the items carry FARKV_EABORTED. Cost: 2 round
- * trips for up to 128 items, 1 where the places of all are remembered.
+ * them), otherwise the first other item's error. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
+ * FARKV_ELINKDOWN and FARKV_ENOMEM of an item end the call, with that group of 128: those
+ * behind it, and all if no item was begun (there is no connection), carry FARKV_EABORTED.
+ * Cost: 2 round trips for each 128 items, 1 where the places of all are remembered; the
+ * values of all groups but the last are copied once more.
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 	       size_t n) FARKV_MUST_CHECK;
@@ -509,8 +515,11 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 /**
  * Store `n` values together, each as farkv_put() does; where a key stands
  * twice the later item wins. Returns 0 if all were stored, otherwise the first
- * failed item's error, or what was in the way of all (a read-only handle, no connection);
- * items not attempted carry FARKV_EABORTED.
+ * failed item's error, or what was in the way of all (a read-only handle, no connection).
+ * FARKV_ETIMEDOUT, FARKV_EMAYBE, FARKV_EDISCONNECTED, FARKV_ELINKDOWN and FARKV_ENOMEM of an
+ * item end the call, as for farkv_mget(); items not attempted carry FARKV_EABORTED.
+ * Cost: for each 128 items as many round trips as that of them takes that takes most, 1 to 3
+ * (farkv_put()); a key that stands twice begins a new group.
  */
 int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 	       size_t n) FARKV_MUST_CHECK;
@@ -523,7 +532,8 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
  *
  * The structs are copied; key, value and buffer stay the caller's and must be left
  * alone until the request's completion has been taken, by farkv_poll() or farkv_wait(),
- * or the handle is closed. The deadline of each is op_timeout_ms from now.
+ * or the handle is closed. The deadline of each is op_timeout_ms from now: one that no poll
+ * has begun until then ends with FARKV_ETIMEDOUT, untried.
  *
  * Requests in flight have no order: two on one key are as two of different clients.
  * Who needs an order submits the second when the first is complete.
@@ -543,7 +553,9 @@ int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
 /**
  * Take the completions of up to `max` requests. Carries all that is in flight on as far
  * as it goes without waiting for anybody; only if the connection has broken does it
- * make a new one, which can take op_timeout_ms from this call on.
+ * make a new one, which can take op_timeout_ms from this call on. Over and over again in a
+ * loop it keeps a CPU busy; where all that is in flight waits for the server, it lets others
+ * have it now and then (sched_yield(2)). Who has nothing else to do calls farkv_wait().
  *
  * Values that were READ to no buffer belong to the handle until the next call on it,
  * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside, as that of farkv_get().

@@ -55,7 +55,7 @@ END_TEST
 /* A value that is too long to go straight on, and blocks for it. */
 static const char *large_value(void)
 {
-	static char large[3000];
+	static char large[PUT_ROOM_MAX];
 
 	memset(large, 'x', sizeof(large) - 1);
 	fake_region_grant(&region, me.alloc, class_for(block_room(1, sizeof(large) - 1)), 2);

@@ -265,14 +265,11 @@ static void check_result(const struct index_op *op)
 /* What it waits for is there, a few times. */
 static void attend(struct index_op *op)
 {
-	static const uint8_t larger = 3;
 	struct block_ref ref = block_of(8, op->cls);
 
 	ref.off += fuzz_u8(&in) % 4 * 8192u;
 	if (op->wait == INDEX_WAIT_BLOCK && region_block_ok(&sb, ref.off, ref.cls))
 		FUZZ_CHECK(alloc_stock(alloc, op->cls, &ref, 1) == 0);
-	else if (op->wait == INDEX_WAIT_BLOCK)
-		(void)alloc_take_larger(alloc, op->cls, larger, 0, &ref);
 	fake_clock_advance(GRACE_NS);
 }
 

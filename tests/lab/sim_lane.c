@@ -220,19 +220,30 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 		write_partly(wr);
 }
 
+/* Does the block that the word names lie there, or reach so far? */
+static bool names(uint64_t word, uint64_t off)
+{
+	struct block_ref r = slot_block(word);
+
+	return !slot_is_null(word) && off >= r.off &&
+	       off - r.off < class_bytes(r.cls);
+}
+
 /* Is the word frozen whose block lies there? Another key's may be, next to it. */
 static bool is_frozen(const void *window, uint64_t off)
 {
 	const uint64_t *word = window;
 
-	for (unsigned i = 0; i < WINDOW_SLOTS; i++) {
-		struct block_ref r = slot_block(word[i]);
-
-		if (!slot_is_null(word[i]) && off >= r.off &&
-		    off - r.off < class_bytes(r.cls))
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		if (names(word[i], off))
 			return word[i] & SLOT_FROZEN;
-	}
 	return false;
+}
+
+/* A look at the slot alone, behind the block: whose word still stands there. */
+static bool stands(uint64_t word, uint64_t off)
+{
+	return names(word, off) && !(word & SLOT_FROZEN);
 }
 
 static void after(struct sim_conn *k, const struct xport_chain *chain,
@@ -244,6 +255,9 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 	if (wr->opcode == XPORT_CAS && wr->found == wr->expect &&
 	    wr->swap != wr->expect)
 		swapped(op_of(c, chain), wr->expect, wr->swap);
+	if (wr->opcode == XPORT_CAS && wr->found == wr->expect &&
+	    wr->swap == wr->expect && stands(wr->found, l->block))
+		l->slow = false;
 	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
 		return;
 	if (is_window(wr)) {
@@ -251,8 +265,10 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		l->slow = l->slow && is_frozen(wr->laddr, l->block);
 		return;
 	}
-	if (is_slot(wr))
+	if (is_slot(wr)) {
+		l->slow = l->slow && !stands(*(const uint64_t *)wr->laddr, l->block);
 		return;
+	}
 	l->block = wr->off;
 	l->slow = sim_clock_of(c) - l->window_at > SIM_T / 2;
 	sim_events[SIM_SLOW] += l->slow;
