@@ -150,6 +150,8 @@ void handle_close(struct farkv *kv)
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
 		heard = link_farewell(&kv->link, until);
 	arena_fini(&kv->arena);
+	if (inherited && kv->link.session && !(kv->link.lane->caps & XPORT_DIRECT))
+		index_abandon_spare(kv->link.index);
 	relink_down(kv);
 	if (!heard)
 		relink_disown(kv, until);

@@ -387,7 +387,7 @@ void queue_detach(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 
-	for (struct request *r = q->done.first; r; r = r->next)
+	for (struct request *r = q->done.first; r && !handle_inherited(kv); r = r->next)
 		save_value(r);
 	for (uint32_t i = 0; i < 2 * q->depth; i++)
 		index_op_fini(kv->link.index, &q->slots[i].op);

@@ -52,6 +52,8 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	if (err)
 		return err;
 	kv->gate = session_gate(kv->link.session);
+	if (kv->spare_calls || kv->arena.chunks) /* the next call sees to them, as before */
+		gate_raise(kv->gate, GATE_TIDY);
 	buffers_attach(&kv->buffers, kv->link.lane);
 	kv->last_id = kv->link.id;
 	memcpy(kv->last_region, kv->link.sb->region_id,

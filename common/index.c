@@ -254,6 +254,11 @@ void index_drop_spare(struct index *ix)
 	spare_drop(&ix->spare, ix->lane);
 }
 
+void index_abandon_spare(struct index *ix)
+{
+	ix->spare = (struct spare){.bytes = 0};
+}
+
 bool index_op_has_more(const struct index *ix, const struct index_op *op)
 {
 	return op->buf_bytes > INDEX_BUF_KEEP ||
@@ -277,7 +282,8 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	p = take(ix, want);
 	if (!p)
 		return FARKV_ENOMEM;
-	give_back(ix, op->buf, op->buf_bytes);
+	/* It was too small: nobody else will want it either. */
+	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
 	ix->buf_bytes += want - op->buf_bytes;
 	op->buf = p;
 	op->buf_bytes = want;

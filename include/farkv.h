@@ -81,8 +81,8 @@ enum farkv_error {
 	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
 	FARKV_EAGAIN = -1013,      /**< submit: the queue is full; take completions */
 
-	/* No connection; the library tries to make a new one at the next call, but not again
-	 * within 0.1 s of an attempt that found nobody. */
+	/* No connection; the library tries to make a new one at the next call; after two attempts
+	 * in a row that found nobody, not before 0.1 s have passed. */
 	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or started again */
 	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
 	FARKV_EREFUSED = -1102,      /**< the server turned the session down */

@@ -28,8 +28,8 @@
 #define RETRY_MAX_NS (60 * NS_PER_SEC)
 /* So many starts in vain: writers that come have to wait, ... */
 #define RESTARTS_HOLD 3
-/* ... but not longer than this: they do not ask for more than 5 s, as they are. */
-#define HOLD_NS (3 * NS_PER_SEC)
+/* ... but not longer than one of a client's attempts to connect, which takes 2 s. */
+#define HOLD_NS (1700 * NS_PER_MS)
 /* ... nor if there are so many: whoever asked for the sweep is told that it cannot be had. */
 #define RESTARTS_MAX 10
 

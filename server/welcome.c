@@ -268,6 +268,8 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 	/* Who comes back may be waited for by the very handles that the sweep waits for. */
 	s->parked = h->role == MSG_ROLE_RW && !follows_one(s) &&
 		    sweep_holds_writers(s->control);
+	if (s->parked)
+		s->connected_ns = clock_now_ns(); /* it waits from now on */
 	return s->parked || go_on(s);
 }
 

@@ -6,7 +6,10 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "client/atfork.h"
 #include "client/combine.h"
 #include "common/clock.h"
 #include "test_main.h"
@@ -133,6 +136,25 @@ START_TEST(fork_child_has_no_leaders)
 }
 END_TEST
 
+/* A leader of the parent's will never be through in the child: no thread of it is there. */
+START_TEST(fork_itself_leaves_no_leaders)
+{
+	struct combine_run run;
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(atfork_init(), 0);
+	ck_assert_int_eq(begin(region, "a", &run), COMBINE_LEAD);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		_exit(begin(region, "a", &run) == COMBINE_LEAD ? 0 : 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	combine_end(&run, true);
+}
+END_TEST
+
 /* ---- many ------------------------------------------------------------------------ */
 
 #define THREADS 6u
@@ -244,6 +266,7 @@ static Suite *suite(void)
 	tcase_add_test(t, begin_during_a_run_of_another_key_is_alone);
 	tcase_add_test(t, begin_leader_that_has_stopped_is_waited_for_in_vain_but_not_long);
 	tcase_add_test(t, fork_child_has_no_leaders);
+	tcase_add_test(t, fork_itself_leaves_no_leaders);
 	tcase_add_test(t, threads_one_key_are_done_by_runs_that_began_later);
 	tcase_add_test(t, threads_two_keys_in_one_place_are_done_by_runs_of_their_own);
 	tcase_add_test(t, threads_without_patience_go_on_alone);

@@ -342,6 +342,24 @@ START_TEST(key_in_the_buffer_is_read_to_the_end)
 }
 END_TEST
 
+/* ... of a request, too. */
+START_TEST(key_in_a_requests_buffer_is_read_to_the_end)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = to + 1000, .key_len = 3,
+				  .buf = to, .buf_len = 8192};
+	struct farkv_completion c;
+
+	fill(from, 8192, 5);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	memcpy(to + 1000, "key", 3);
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, 60000), 1);
+	ck_assert_int_eq(c.result, 0);
+	ck_assert(memcmp(to, from, 8192) == 0);
+}
+END_TEST
+
 /* A key that a reader of `like` must look at too, and before it. */
 static size_t rival(char *key, const char *like)
 {
@@ -653,6 +671,7 @@ static Suite *suite(void)
 	tcase_add_test(t, value_that_ends_elsewhere_is_copied);
 	tcase_add_test(t, buffer_too_small_says_the_length);
 	tcase_add_test(t, key_in_the_buffer_is_read_to_the_end);
+	tcase_add_test(t, key_in_a_requests_buffer_is_read_to_the_end);
 	tcase_add_test(t, other_keys_block_is_not_taken_for_the_value);
 	tcase_add_test(t, adds_and_swaps_take_the_value_from_where_it_lies);
 	tcase_add_test(t, after_a_while_nothing_is_registered);
