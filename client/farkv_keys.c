@@ -123,7 +123,7 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void *key,
 						    size_t key_len, struct want w)
 {
-	struct arena own = {NULL};
+	struct arena own = {.chunks = NULL};
 	struct aim aim;
 	int err = FARKV_ENOMEM;
 
@@ -427,7 +427,7 @@ static int mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 static __attribute__((noinline)) int mget_apart(struct farkv *kv,
 						struct farkv_get_item *items, size_t n)
 {
-	struct arena own = {NULL};
+	struct arena own = {.chunks = NULL};
 	struct farkv_get_item *mine = lent_copy(&own, items, n * sizeof(*items));
 	bool kept = mine != NULL;
 	int err = FARKV_ENOMEM;
@@ -449,7 +449,7 @@ static __attribute__((noinline)) int mget_apart(struct farkv *kv,
 static __attribute__((noinline)) int mput_apart(struct farkv *kv,
 						struct farkv_put_item *items, size_t n)
 {
-	struct arena own = {NULL};
+	struct arena own = {.chunks = NULL};
 	struct farkv_put_item *mine = lent_copy(&own, items, n * sizeof(*items));
 	bool kept = mine != NULL;
 	int err = FARKV_ENOMEM;

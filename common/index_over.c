@@ -74,7 +74,9 @@ static inline bool absorbs(const struct index *ix, const struct put *p, uint64_t
 }
 
 /* head_bytes() of a key that goes straight on: whole lines. */
-#define HEAD_MAX ((sizeof(struct block_header) + PUT_KEY_MAX + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES)
+#define HEAD_MAX                                                               \
+	((sizeof(struct block_header) + PUT_KEY_MAX + LINE_BYTES - 1) /       \
+	 LINE_BYTES * LINE_BYTES)
 
 /*
  * Is the slot this key's? By the checksum, too: who watches swaps nothing that would tell
