@@ -282,8 +282,11 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	p = take(ix, want);
 	if (!p)
 		return FARKV_ENOMEM;
-	/* It was too small: nobody else will want it either. */
-	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	/* It was too small; but where many take turns, others want such. */
+	if (ix->buf_bytes > INDEX_BUFS_KEEP)
+		give_back(ix, op->buf, op->buf_bytes);
+	else
+		xport_mem_free(ix->lane, op->buf, op->buf_bytes);
 	ix->buf_bytes += want - op->buf_bytes;
 	op->buf = p;
 	op->buf_bytes = want;
