@@ -3,8 +3,6 @@
 
 #include "spare.h"
 
-#include <string.h>
-
 static size_t size_at(unsigned i)
 {
 	return i == 0 ? SPARE_WINDOW : SPARE_MIN << (i - 1);
@@ -23,23 +21,24 @@ static unsigned index_of(size_t bytes)
 void *spare_take(struct spare *s, size_t bytes)
 {
 	unsigned i = index_of(bytes);
-	void *mem = i < SPARE_SIZES ? s->first[i] : NULL;
+	struct spare_link *link = i < SPARE_SIZES ? s->first[i] : NULL;
 
-	if (!mem)
+	if (!link)
 		return NULL;
-	memcpy(&s->first[i], mem, sizeof(mem));
+	s->first[i] = link->next;
 	s->bytes -= bytes;
-	return mem;
+	return link;
 }
 
 bool spare_put(struct spare *s, void *mem, size_t bytes)
 {
 	unsigned i = index_of(bytes);
+	struct spare_link *link = mem;
 
 	if (i == SPARE_SIZES || bytes > SPARE_KEEP - s->bytes)
 		return false;
-	memcpy(mem, &s->first[i], sizeof(mem));
-	s->first[i] = mem;
+	link->next = s->first[i];
+	s->first[i] = link;
 	s->bytes += bytes;
 	return true;
 }

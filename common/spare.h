@@ -24,9 +24,13 @@
 /** ... and how much all that are kept may take. */
 #define SPARE_KEEP ((size_t)4 << 20)
 
+struct spare_link {
+	struct spare_link *next;
+};
+
 /** Zeroed is empty. */
 struct spare {
-	void *first[SPARE_SIZES]; /* each names the next in its first bytes */
+	struct spare_link *first[SPARE_SIZES];
 	size_t bytes;
 };
 

@@ -616,7 +616,7 @@ START_TEST(test_child_closes_without_the_lanes_memory)
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		kv->link.lane->caps &= ~(uint32_t)XPORT_DIRECT;
-		kv->link.index->spare.first[1] = nowhere;
+		kv->link.index->spare.first[1] = (void *)nowhere;
 		kv->link.index->spare.bytes = SPARE_MIN;
 		kv->queue->done.first->op.view.value = (uint8_t *)nowhere;
 		farkv_close(kv);
