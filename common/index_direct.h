@@ -194,7 +194,8 @@ void index_put_prepare(const struct index *ix, struct index_op *op);
  * A PUT by loads: in one piece, from a block at hand to the CAS, for the commonest case;
  * index_put_search() for all others, and if that CAS is lost. The commonest: the key's slot
  * is in its home line, alive or dead, its value no larger than that. If others put the key
- * just now, it may stand before the next of them. `slots` is the key's window, on its way to the cache.
+ * just now, it may stand before the next of them. `slots` is the key's window, on its way to
+ * the cache.
  */
 bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots);
 

@@ -482,8 +482,8 @@ int farkv_delete(struct farkv *kv, const void *key,
  * farkv_close(), whatever becomes of the connection: a new one learns of it. Any use
  * of memory is allowed, by other threads and handles too; to those it is memory as
  * any other. Its pages are the library's: after munmap(), mremap(), madvise() or an mmap()
- * over them the device goes on with those that were there. A child of fork() does not have its contents, and may not use it. What is
- * freed stays registered for the next buffers of this handle.
+ * over them the device goes on with those that were there. A child of fork() does not have
+ * its contents, and may not use it. What is freed stays registered for the next buffers of this handle.
  *
  * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
  * FARKV_EDISCONNECTED (an inherited handle). No message, no round trip.

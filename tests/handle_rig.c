@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/session_priv.h"
 #include "common/clock.h"
 #include "marks.h"
 
@@ -140,4 +141,11 @@ void assert_detail(const char *says)
 {
 	ck_assert_msg(strstr(farkv_errdetail(), says) != NULL,
 		      "'%s' lacks '%s'", farkv_errdetail(), says);
+}
+
+void no_grant_out(void)
+{
+	while (session_grants_out(kv->link.session) > 0)
+		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the mail */
 }

@@ -46,6 +46,9 @@ int put_as_request(const char *key, const char *value);
 /** put() by farkv_mput(). */
 int put_as_batch(const char *key, const char *value);
 
+/** Wait until every GRANT_REQ is answered, and take what came from the mail. */
+void no_grant_out(void);
+
 void assert_value(const char *key, const char *value);
 /** The last failure's detail contains `says`. */
 void assert_detail(const char *says);

@@ -19,16 +19,6 @@ void put_n(unsigned from, unsigned n)
 	}
 }
 
-void no_grant_out(void)
-{
-	bool more;
-
-	do {
-		more = session_grants_out(kv->link.session) > 0;
-		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
-	} while (more);
-}
-
 void enter(void)
 {
 	while (!gate_enter(kv->gate)) {

@@ -13,8 +13,6 @@
 
 /** Put the keys "from" .. "from + n - 1". */
 void put_n(unsigned from, unsigned n);
-/** Wait until every GRANT_REQ is answered, and take what came from the mail. */
-void no_grant_out(void);
 /** Begin what looks like an operation, with all mail taken. */
 void enter(void);
 

@@ -11,6 +11,7 @@
 
 #include <farkv.h>
 
+#include "common/clock.h"
 #include "common/util.h"
 #include "played_device.h"
 #include "test_main.h"
@@ -321,6 +322,50 @@ START_TEST(a_post_that_is_refused_ends_the_lane)
 }
 END_TEST
 
+/* Of chains that are posted at once, more than the queue holds: who waited knows until when. */
+START_TEST(a_chain_that_waits_for_room_says_when_it_began)
+{
+	uint64_t posted, now;
+	unsigned waited = 0;
+
+	setup();
+	n_chains = CHAINS;
+	for (unsigned i = 0; i < n_chains; i++) {
+		chains[i] = (struct xport_chain){.n = EACH};
+		for (unsigned k = 0; k < EACH; k++)
+			chains[i].wr[k] = read_wr(0, mem + (i * EACH + k) * SLOT, 8);
+		chains[i].next = i + 1 < n_chains ? &chains[i + 1] : NULL;
+	}
+	device.hold = true;
+	ck_assert_int_eq(xport_post(lane, &chains[0]), 0);
+	posted = clock_now_ns();
+	ck_assert_uint_lt(device.n, CHAINS * EACH);
+	device.hold = false;
+	for (unsigned i = 0; !chains[n_chains - 1].done && i < 10000; i++)
+		xport_poll(lane);
+	now = clock_now_ns();
+	for (unsigned i = 0; i < n_chains; i++) {
+		ck_assert(chains[i].done && !chains[i].status);
+		if (!chains[i].begun_ns) {
+			ck_assert_uint_eq(waited, 0);
+			continue;
+		}
+		waited++;
+		ck_assert_uint_ge(chains[i].begun_ns, posted);
+		ck_assert_uint_le(chains[i].begun_ns, now);
+	}
+	ck_assert_uint_gt(waited, 0);
+	ck_assert_uint_lt(waited, n_chains);
+	/* With room it does not look at the clock. */
+	chains[0].next = NULL;
+	ck_assert_int_eq(xport_post(lane, &chains[0]), 0);
+	xport_poll(lane);
+	ck_assert(chains[0].done);
+	ck_assert_uint_eq(chains[0].begun_ns, 0);
+	teardown();
+}
+END_TEST
+
 /* Each request lies in one area, or none of its post goes out. */
 START_TEST(a_request_across_the_border_is_refused)
 {
@@ -399,6 +444,7 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(t, requests_are_what_the_model_does, 0, 4);
 	tcase_add_test(t, a_post_that_is_refused_ends_the_lane);
+	tcase_add_test(t, a_chain_that_waits_for_room_says_when_it_began);
 	tcase_add_test(t, a_request_across_the_border_is_refused);
 	tcase_add_test(t, a_request_of_another_form_is_refused);
 	tcase_add_test(t, an_area_outside_of_the_region_is_refused);

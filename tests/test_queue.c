@@ -171,6 +171,9 @@ START_TEST(malformed_requests_are_not_taken)
 	ck_assert_int_eq(farkv_submit(NULL, &good, 1), FARKV_EINVAL);
 	ck_assert_int_eq(farkv_poll(NULL, NULL, 0), FARKV_EINVAL);
 	ck_assert_int_eq(farkv_wait(kv, NULL, 1, 0), FARKV_EINVAL);
+	/* As much as there is. */
+	ck_assert_int_eq(farkv_poll(kv, done, SIZE_MAX), 0);
+	ck_assert_int_eq(farkv_wait(kv, done, SIZE_MAX, 0), 0);
 	ck_assert_uint_eq(farkv_in_flight(NULL), 0);
 	ck_assert_uint_eq(farkv_in_flight(kv), 0);
 	/* Those before it are. */

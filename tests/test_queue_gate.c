@@ -131,8 +131,23 @@ END_TEST
 
 /* ---- what requests wait for ----------------------------------------------------------- */
 
+static unsigned yields;
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+	yields++;
+	return __real_sched_yield();
+}
+
 START_TEST(blocks_that_come_late)
 {
+	yields = 0;
+	submit(FARKV_REQUEST_GET, 3, "d", NULL);
+	for (int i = 0; i < 100; i++)
+		(void)take();
+	ck_assert_uint_eq(yields, 0);
 	fake_server_set(&srv, hold_grants, true);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
 	submit(FARKV_REQUEST_PUT, 1, "b", "2");
@@ -141,6 +156,9 @@ START_TEST(blocks_that_come_late)
 		(void)take();
 	ENDED(2, FARKV_ENOTFOUND); /* though others wait */
 	ck_assert_uint_eq(farkv_in_flight(kv), 2);
+	/* Now and then, or the server might not get the CPU. */
+	ck_assert_uint_ge(yields, 2);
+	ck_assert_uint_lt(yields, 20);
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
 	/* Holding nothing: barriers are answered. */
 	send_epoch(MSG_BARRIER, 1);
