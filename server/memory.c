@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sessions ask of the allocator. A request that finds no block waits as long
- * as there is hope:
+ * What sessions ask of the allocator. Those for blocks of one class are granted in
+ * their order; one that finds no block waits as long as there is hope:
  *
  * - for blocks of its class: returned ones in limbo (T), worn ones (a barrier);
  * - for pages: segments of other classes that are empty or become so, the index's
@@ -160,17 +160,25 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 
 /* ---- grants -------------------------------------------------------------- */
 
+/* What there is; false if that is nothing. */
+static bool take_blocks(struct control *c, const struct deferred *d, uint64_t now,
+			struct msg *g, struct block_ref *refs)
+{
+	*g = (struct msg){.type = MSG_GRANT};
+	g->blocks.cls = d->cls;
+	g->blocks.n = (uint32_t)slab_grant(c->slab, d->cls, d->count, now,
+					   refs);
+	return g->blocks.n > 0;
+}
+
 /* Blocks, or none if `give_up`; false if the request should wait. */
 static bool try_grant(struct control *c, struct deferred *d, bool give_up,
 		      struct msg *g, struct block_ref *refs)
 {
 	uint64_t now = clock_now_ns();
 
-	*g = (struct msg){.type = MSG_GRANT};
-	g->blocks.cls = d->cls;
-	g->blocks.n = (uint32_t)slab_grant(c->slab, d->cls, d->count, now,
-					   refs);
-	return g->blocks.n > 0 || give_up || !more_to_come(c, d, now);
+	return take_blocks(c, d, now, g, refs) || give_up ||
+	       !more_to_come(c, d, now);
 }
 
 /* They are its from now on, also if it never hears of it. */
@@ -205,6 +213,49 @@ static void deferred_drop(struct control *c, struct deferred *d)
 	free(d);
 }
 
+/* To one that waited. */
+static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
+			   struct block_ref *refs)
+{
+	struct session *s = d->session;
+	uint32_t req = d->req;
+
+	deferred_drop(c, d);
+	grant(s, g, req, refs);
+}
+
+/* The oldest request of others that waits for blocks of a class. */
+static struct deferred *waiting(struct control *c, const struct session *asker,
+				uint8_t cls)
+{
+	struct deferred *d;
+
+	TAILQ_FOREACH(d, &c->deferred, link)
+		if (d->cls == cls && d->session != asker)
+			return d;
+	return NULL;
+}
+
+/*
+ * Blocks become free by time alone, too, and who waits is looked after now and then
+ * only: who asks at the right moment must not have them all. True: others wait still.
+ */
+static bool others_first(struct control *c, const struct session *asker,
+			 uint8_t cls)
+{
+	struct block_ref refs[MSG_REFS_MAX];
+	struct deferred *d;
+
+	while ((d = waiting(c, asker, cls))) {
+		struct msg g;
+
+		if (!take_blocks(c, d, clock_now_ns(), &g, refs))
+			return true;
+		grant_deferred(c, d, &g, refs);
+	}
+	return false;
+}
+
 bool memory_on_grant(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
@@ -220,6 +271,7 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 	};
 	struct block_ref refs[MSG_REFS_MAX];
 	struct msg g;
+	bool full;
 
 	hope_renew(c, &d, now);
 	if (s->readonly) {
@@ -228,9 +280,10 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 		return false;
 	}
 	c->stats.grants++;
-	if (!try_grant(c, &d, s->n_deferred >= DEFERRED_PER_SESSION, &g,
-		       refs) &&
-	    defer(c, &d))
+	full = s->n_deferred >= DEFERRED_PER_SESSION;
+	if (others_first(c, s, d.cls) && !full && defer(c, &d))
+		return true;
+	if (!try_grant(c, &d, full, &g, refs) && defer(c, &d))
 		return true;
 	low_water(c);
 	return grant(s, &g, d.req, refs);
@@ -248,15 +301,12 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 	/* Sessions may end meanwhile, and with them requests. */
 	for (uint32_t n = c->n_deferred;
 	     n > 0 && (d = TAILQ_FIRST(&c->deferred)); n--) {
-		struct session *s = d->session;
-		uint32_t req = d->req;
 		struct msg g;
 
 		if (n % 16 == 0 && clock_now_ns() >= until)
 			break;
 		if (try_grant(c, d, false, &g, refs)) {
-			deferred_drop(c, d);
-			grant(s, &g, req, refs);
+			grant_deferred(c, d, &g, refs);
 		} else {
 			TAILQ_REMOVE(&c->deferred, d, link);
 			TAILQ_INSERT_TAIL(&c->deferred, d, link);

@@ -472,6 +472,34 @@ START_TEST(what_was_waited_for_is_known_to_sweeps)
 }
 END_TEST
 
+/* Blocks that are through with T when the next one asks, and nobody has looked. */
+START_TEST(who_waits_comes_before_who_asks_next)
+{
+	join(&bob, &rig_local, getpid());
+	rig_get_all(&alice, RIG_SMALL);
+	calm();
+	rig_give(&alice, 64, ALLOC_LIMBO);
+	rig_ask(&bob, RIG_SMALL, 48);
+	ck_assert_uint_eq(c->n_deferred, 1);
+	clock_sleep_ns(3 * GRACE_NS);
+	rig_ask(&alice, RIG_SMALL, 48);
+	ck_assert(bob.answered);
+	ck_assert_uint_eq(bob.n, 48);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 16);
+
+	/* Who asks while others wait for what there is not waits behind them. */
+	rig_give(&alice, 1, ALLOC_LIMBO);
+	rig_ask(&bob, RIG_SMALL, 1);
+	rig_ask(&alice, RIG_SMALL, 1);
+	ck_assert_uint_eq(c->n_deferred, 2);
+	clock_sleep_ns(3 * GRACE_NS);
+	WAIT_FOR(bob.answered && alice.answered);
+	ck_assert_uint_eq(bob.n, 1);
+	ck_assert_uint_eq(alice.n, 0);
+}
+END_TEST
+
 START_TEST(one_who_leaves_takes_its_requests_along)
 {
 	join(&bob, &rig_local, getpid());
@@ -523,6 +551,7 @@ static Suite *suite(void)
 	tcase_add_test(t, a_full_index_waits_for_each_who_asks);
 	tcase_add_test(t, a_window_that_fills_takes_no_memory_away);
 	tcase_add_test(t, what_was_waited_for_is_known_to_sweeps);
+	tcase_add_test(t, who_waits_comes_before_who_asks_next);
 	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
 	t = tcase_create("large index");
 	tcase_add_checked_fixture(t, setup_large_index, rig_end);
