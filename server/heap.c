@@ -17,6 +17,9 @@ struct run {
  */
 enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
 
+#define RUN_ALIGN_MAX 16u
+#define NO_RUN UINT64_MAX
+
 struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
@@ -76,25 +79,53 @@ static void spread_to(struct heap *h, uint64_t low, uint64_t high)
 		h->spread(h->spread_arg, h->low, h->high);
 }
 
+/*
+ * The largest power of two that divides n, up to 16: where runs lie at multiples of it, a
+ * page that becomes free later and its neighbour are a run again.
+ */
+static uint64_t alignment(uint64_t n)
+{
+	uint64_t align = n & -n;
+
+	return align < RUN_ALIGN_MAX ? align : RUN_ALIGN_MAX;
+}
+
+/* Where the lowest run of n free pages begins, if it can be one that is aligned. */
+static uint64_t find_run(const struct heap *h, uint64_t n)
+{
+	uint64_t run = 0, lowest = NO_RUN, align = alignment(n);
+
+	for (uint64_t i = h->lowest; i < h->end; i++) {
+		uint64_t at = i + 1 - n;
+
+		run = h->taken[i] ? 0 : run + 1;
+		if (run < n)
+			continue;
+		if (at % align == 0)
+			return at;
+		if (lowest == NO_RUN)
+			lowest = at;
+	}
+	return lowest;
+}
+
 static uint64_t take(struct heap *h, uint64_t n)
 {
-	uint64_t run = 0;
+	uint64_t at;
 
 	if (h->no_run && n >= h->no_run)
 		return 0;
 	while (h->lowest < h->end && h->taken[h->lowest])
 		h->lowest++;
-	for (uint64_t i = h->lowest; i < h->end; i++) {
-		run = h->taken[i] ? 0 : run + 1;
-		if (run < n)
-			continue;
-		memset(&h->taken[i + 1 - n], PAGE_TAKEN, n);
-		h->used += n;
-		spread_to(h, i + 1, 0);
-		return h->first + i + 1 - n;
+	at = find_run(h, n);
+	if (at == NO_RUN) {
+		h->no_run = n;
+		return 0;
 	}
-	h->no_run = n;
-	return 0;
+	memset(&h->taken[at], PAGE_TAKEN, n);
+	h->used += n;
+	spread_to(h, at + n, 0);
+	return h->first + at;
 }
 
 static uint64_t take_highest(struct heap *h)

@@ -68,12 +68,12 @@ START_TEST(heap_says_how_far_it_is_in_use)
 	heap_give(h, a, 4);
 	ck_assert_uint_eq(heap_take(h, 3), a); /* where some have been */
 	ck_assert_uint_eq(told, 1);
-	ck_assert_uint_eq(heap_take(h, 2), a + 3);
+	ck_assert_uint_eq(heap_take(h, 3), a + 3);
 	ck_assert_uint_eq(told, 2);
-	ck_assert_uint_eq(told_low, 5);
+	ck_assert_uint_eq(told_low, 6);
 	ck_assert_uint_ne(heap_take_index(h), 0);
 	ck_assert_uint_eq(told, 3);
-	ck_assert_uint_eq(told_low, 5);
+	ck_assert_uint_eq(told_low, 6);
 	ck_assert_uint_eq(told_high, 2);
 	heap_free(h);
 }
@@ -84,11 +84,11 @@ START_TEST(heap_take_finds_a_run_that_there_was_none_of)
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t a = heap_take(h, 10);
 
-	heap_give(h, a + 1, 2);
+	heap_give(h, a + 2, 2);
 	heap_give(h, a + 5, 2);
 	ck_assert_uint_eq(heap_take(h, 3), 0);
 	ck_assert_uint_eq(heap_take(h, 3), 0);
-	ck_assert_uint_eq(heap_take(h, 2), a + 1);
+	ck_assert_uint_eq(heap_take(h, 2), a + 2);
 	heap_give(h, a + 7, 1);
 	ck_assert_uint_eq(heap_take(h, 3), a + 5);
 	heap_free(h);
@@ -96,6 +96,32 @@ START_TEST(heap_take_finds_a_run_that_there_was_none_of)
 END_TEST
 
 /* Values come and go below; a large one finds all that the index has not. */
+/* What lies between others for a while leaves no gap that its neighbour cannot fill. */
+START_TEST(heap_take_aligns_runs_if_it_can)
+{
+	struct heap *h = heap_new(FIRST, 64 + HEAP_RESERVE);
+
+	ck_assert_uint_eq(heap_take(h, 1), FIRST);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + 2);
+	ck_assert_uint_eq(heap_take(h, 3), FIRST + 4);
+	ck_assert_uint_eq(heap_take(h, 4), FIRST + 8);
+	ck_assert_uint_eq(heap_take(h, 16), FIRST + 16);
+	ck_assert_uint_eq(heap_take(h, 12), FIRST + 12 + 20);
+	heap_give(h, FIRST, 1);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST);
+	/* Rather so than not at all: from 44 on there are 20. */
+	ck_assert_uint_eq(heap_take(h, 19), FIRST + 44);
+	ck_assert_uint_eq(heap_take(h, 1), FIRST + 7);
+	heap_give(h, FIRST + 5, 2);
+	heap_give(h, FIRST + 17, 2);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + 12);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + 14);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + 64);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + 5);
+	heap_free(h);
+}
+END_TEST
+
 START_TEST(heap_take_index_takes_the_highest)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
@@ -281,6 +307,7 @@ static Suite *suite(void)
 	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
 	tcase_add_test(t, heap_says_how_far_it_is_in_use);
 	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
+	tcase_add_test(t, heap_take_aligns_runs_if_it_can);
 	tcase_add_test(t, heap_take_index_takes_the_highest);
 	tcase_add_test(
 		t, heap_retire_pages_are_free_after_a_barrier_that_began_later);
