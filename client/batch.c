@@ -193,7 +193,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 			handle_run(kv, ops, g.n, 0);
 		final = get_harvest(kv, &g, items, at < n, &f);
 		if (leaves_memory(kv, UTIL_MIN(n, (size_t)INDEX_RUN_MAX), at < n))
-			gate_raise(kv->gate, GATE_TIDY);
+			handle_untidy(kv);
 		if (at < n)
 			handle_pause(kv);
 	}

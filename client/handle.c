@@ -20,8 +20,10 @@
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
-/* Memory that batches and requests have given back stays for so many calls that give none. */
+/* Memory that batches and requests have given back stays for so many calls that give none,
+ * and then so long: to get it back takes 0.1 ms, which is little in so much time. */
 #define SPARE_CALLS 64u
+#define SPARE_NS (10 * NS_PER_MS)
 /* A nearly full subtable is reported this often at most, ... */
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
 /* ... and its place in the table is kept from others for this long. */
@@ -183,24 +185,39 @@ void handle_attend(struct farkv *kv)
 		link_attend(&kv->link);
 }
 
+/* So many calls more. True: and they were the last ones. */
+static bool spare_is_old(struct farkv *kv)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!kv->spare_until_ns)
+		kv->spare_until_ns = now + SPARE_NS;
+	if (now < kv->spare_until_ns)
+		kv->spare_calls = SPARE_CALLS;
+	return !kv->spare_calls;
+}
+
 void handle_age_spare(struct farkv *kv, bool gave)
 {
 	if (gave) {
 		kv->spare_calls = SPARE_CALLS;
-	} else if (kv->spare_calls && --kv->spare_calls == 0) {
+		kv->spare_until_ns = 0;
+	} else if (kv->spare_calls && --kv->spare_calls == 0 && spare_is_old(kv)) {
 		index_drop_spare(kv->link.index);
 		arena_drop_spare(&kv->arena);
 	}
 }
 
-void handle_tidy(struct farkv *kv)
+void handle_untidy(struct farkv *kv)
 {
-	bool gave;
+	kv->untidy = true;
+	gate_raise(kv->gate, GATE_TIDY);
+}
 
-	if (!(gate_alerts(kv->gate) & GATE_TIDY))
-		return;
-	gate_lower(kv->gate, GATE_TIDY);
-	gave = arena_reset(&kv->arena);
+static bool give_back(struct farkv *kv)
+{
+	bool gave = arena_reset(&kv->arena);
+
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++) {
 		if (!index_op_has_more(kv->link.index, &kv->ops[i]) ||
 		    (i < kv->n_next && index_op_used_it(&kv->ops[i])))
@@ -208,7 +225,16 @@ void handle_tidy(struct farkv *kv)
 		index_op_shrink(kv->link.index, &kv->ops[i]);
 		gave = true;
 	}
-	handle_age_spare(kv, gave);
+	kv->untidy = false;
+	return gave;
+}
+
+void handle_tidy(struct farkv *kv)
+{
+	if (!(gate_alerts(kv->gate) & GATE_TIDY))
+		return;
+	gate_lower(kv->gate, GATE_TIDY);
+	handle_age_spare(kv, kv->untidy && give_back(kv));
 }
 
 int handle_let_in(struct farkv *kv)
@@ -276,6 +302,12 @@ static int enter_anyhow(struct farkv *kv)
 
 int handle_enter_otherwise(struct farkv *kv)
 {
+	/* Inside. Nothing is up but that calls are counted, and this is not the last one. */
+	if (!kv->queued && !kv->untidy && kv->spare_calls > 1 &&
+	    gate_alerts(kv->gate) == GATE_TIDY) {
+		kv->spare_calls--;
+		return 0;
+	}
 	if (kv->queued) {
 		err_clear();
 		queue_settle(kv);

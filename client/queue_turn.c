@@ -100,8 +100,12 @@ static void fail_all(struct farkv *kv, int err)
 	struct request *r;
 
 	list_move(&q->fresh, &q->waiting);
-	while ((r = list_take(&q->fresh)))
+	while ((r = list_take(&q->fresh))) {
 		finish_as(kv, r, err);
+		/* That is not for want of what it waited for. */
+		r->op.wait = INDEX_WAIT_NONE;
+		r->parked = false;
+	}
 	q->parked = false;
 }
 

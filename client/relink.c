@@ -52,7 +52,7 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	if (err)
 		return err;
 	kv->gate = session_gate(kv->link.session);
-	if (kv->spare_calls || kv->arena.chunks) /* the next call sees to them, as before */
+	if (kv->spare_calls || kv->untidy) /* the next call sees to it, as before */
 		gate_raise(kv->gate, GATE_TIDY);
 	buffers_attach(&kv->buffers, kv->link.lane);
 	kv->last_id = kv->link.id;
@@ -285,6 +285,7 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		if (!touched(ops[i]) || ops[i]->result == FARKV_EMAYBE)
 			continue;
 		ops[i]->result = err;
+		ops[i]->wait = INDEX_WAIT_NONE;
 		/* With a new link that is over, and its end will be told anew. */
 		kv->told = err == FARKV_EDISCONNECTED && !kv->link.session;
 	}
@@ -317,7 +318,7 @@ bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
 		err = attempts(kv);
 	same = !err && same_region(kv, before);
 	if (same)
-		gate_raise(kv->gate, GATE_TIDY);
+		handle_untidy(kv);
 	stale = enter_anew(kv) || kv->link.swept;
 	if (!same) {
 		give_up(kv, ops, n, err);

@@ -30,8 +30,9 @@
  * Blocking: no call waits for ever. Each operation ends within the handle's
  * op_timeout_ms with a result or with FARKV_ETIMEDOUT; but a call that is no request's
  * carries the requests in flight to their ends first, and may take twice as long where
- * these have to wait for the server. Not bounded is the system's
- * resolution of a host name, in farkv_open() and where a connection is made anew.
+ * these have to wait for the server, and thrice if the connection breaks meanwhile. Not
+ * bounded is the system's resolution of a host name, in farkv_open() and where a
+ * connection is made anew.
  */
 #ifndef FARKV_H
 #define FARKV_H

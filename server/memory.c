@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sessions ask of the allocator. Those for blocks of one class are granted in
- * their order; one that finds no block waits as long as there is hope:
+ * What sessions ask of the allocator. A request comes behind those that wait for blocks
+ * of its class; one that finds none waits as long as there is hope:
  *
  * - for blocks of its class: returned ones in limbo (T), worn ones (a barrier);
  * - for pages: segments of other classes that are empty or become so, the index's
@@ -31,7 +31,8 @@
 #define RECLAIM_WAIT_NS (50 * NS_PER_MS)
 /* Between two looks at requests that wait. */
 #define DEFERRED_PAUSE_MS 5
-/* ... of which one takes so long: the rest has its turn at the next. */
+/* ... of which one takes so long, as what is served before another request: the rest has its
+ * turn at the next. */
 #define SERVE_NS NS_PER_MS
 /* When no pass is on they wait for T and this long for what others had; longer only for
  * those who have just been asked ... */
@@ -224,7 +225,7 @@ static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
 	grant(s, g, req, refs);
 }
 
-/* The oldest request of others that waits for blocks of a class. */
+/* One of others that waits for blocks of a class: of those looked at longest ago. */
 static struct deferred *waiting(struct control *c, const struct session *asker,
 				uint8_t cls)
 {
@@ -243,15 +244,17 @@ static struct deferred *waiting(struct control *c, const struct session *asker,
 static bool others_first(struct control *c, const struct session *asker,
 			 uint8_t cls)
 {
+	uint64_t now = clock_now_ns(), until = now + SERVE_NS;
 	struct block_ref refs[MSG_REFS_MAX];
 	struct deferred *d;
 
 	while ((d = waiting(c, asker, cls))) {
 		struct msg g;
 
-		if (!take_blocks(c, d, clock_now_ns(), &g, refs))
+		if (now >= until || !take_blocks(c, d, now, &g, refs))
 			return true;
 		grant_deferred(c, d, &g, refs);
+		now = clock_now_ns();
 	}
 	return false;
 }
@@ -281,8 +284,10 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 	}
 	c->stats.grants++;
 	full = s->n_deferred >= DEFERRED_PER_SESSION;
-	if (others_first(c, s, d.cls) && !full && defer(c, &d))
+	if (others_first(c, s, d.cls) && !full && defer(c, &d)) {
+		low_water(c);
 		return true;
+	}
 	if (!try_grant(c, &d, full, &g, refs) && defer(c, &d))
 		return true;
 	low_water(c);

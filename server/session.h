@@ -83,7 +83,7 @@ struct session {
 		bool granted;      /* it was given blocks, ever */
 	} sweep; /* see sweep.c */
 	uint32_t id;
-	uint64_t connected_ns;
+	uint64_t connected_ns; /* or when it began to wait with its HELLO, or was let go on */
 	pid_t pid;     /* of the peer, from the kernel; 0 if remote */
 	struct session_hello hello;
 	uint8_t nonce[MSG_NONCE_BYTES]; /* of CHALLENGE */

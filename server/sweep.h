@@ -97,7 +97,8 @@ bool sweep_holds_writers(const struct control *c);
 bool sweep_on_ack(struct session *s, const struct msg *m);
 bool sweep_on_claim(struct session *s, const struct msg *m);
 
-/** Who does not answer is cut off or given up. True: come again. */
+/** Who does not answer is cut off or given up, who waits with its HELLO let go on in time.
+ * True: come again. */
 bool sweep_tick(struct control *c);
 
 struct sweep_stats sweep_stats(const struct control *c);

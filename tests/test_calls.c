@@ -297,6 +297,14 @@ static size_t own_bytes(void)
 	return kib << 10;
 }
 
+/* Until nothing lies by any more of what batches gave back. */
+static void gets_for_a_while(void)
+{
+	gets(100);
+	clock_sleep_ns(15 * NS_PER_MS);
+	gets(100);
+}
+
 /* Values of LARGER bytes, many together: what was needed for them is not kept for long. */
 static void larger(unsigned n)
 {
@@ -325,7 +333,7 @@ static void larger(unsigned n)
 		left -= (unsigned)got;
 	}
 	must(!farkv_poll(kv, done, 1));
-	gets(100);
+	gets_for_a_while();
 }
 
 START_TEST(connection_takes_less_than_a_mebibyte)
@@ -471,7 +479,7 @@ END_TEST
 
 /* ---- calls of different kinds in turn ---- */
 
-enum { CROWD = 300, CROWD_BYTES = 3000, TURNS = 7 };
+enum { CROWD = 300, CROWD_BYTES = 3000, TURNS = 8 };
 static char crowd_key[CROWD][32];
 static struct farkv_get_item crowd_get[CROWD];
 
@@ -492,6 +500,12 @@ static void mget_and_put(void)
 {
 	crowd_mget(128);
 	puts_(3);
+}
+
+static void mget_and_many_gets(void)
+{
+	crowd_mget(128);
+	gets(200);
 }
 
 static void mget_and_smaller(void)
@@ -546,8 +560,8 @@ static void requests_and_mget(void)
 START_TEST(calls_of_different_kinds_take_turns_without_asking_for_memory)
 {
 	static void (*const turns[])(void) = {
-		mget_and_get, mget_and_put, mget_and_smaller, mget_in_groups,
-		polls_until_none, polls_in_pieces, requests_and_mget};
+		mget_and_get, mget_and_put, mget_and_many_gets, mget_and_smaller,
+		mget_in_groups, polls_until_none, polls_in_pieces, requests_and_mget};
 	static uint8_t crowd[CROWD_BYTES];
 	int64_t before;
 
@@ -572,7 +586,7 @@ START_TEST(calls_of_different_kinds_take_turns_without_asking_for_memory)
 	counting = false;
 	ck_assert_uint_eq(seen.memory, 0);
 	/* ... and if no other does it goes. */
-	gets(100);
+	gets_for_a_while();
 	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, 1 << 20);
 	ck_assert_uint_eq(wrong, 0);
 }
@@ -608,7 +622,7 @@ START_TEST(values_of_long_batches_do_not_pile_up)
 	}
 	ck_assert_int_ge(once, ITEMS / 2 * LENGTH);
 	ck_assert_int_le(atom_load_relaxed(&held_bytes) - before, 2 * once);
-	gets(100);
+	gets_for_a_while();
 	ck_assert_int_lt(atom_load_relaxed(&held_bytes) - before, once / 2);
 }
 END_TEST

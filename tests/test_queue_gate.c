@@ -449,6 +449,36 @@ START_TEST(a_session_that_breaks_while_they_wait)
 }
 END_TEST
 
+/* ... and none came about in time, but does before the completion is taken. */
+START_TEST(what_a_lost_link_ended_did_not_lack_blocks)
+{
+	static char large[5000];
+	struct farkv_value v;
+
+	memset(large, 'x', sizeof(large) - 1);
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	fake_server_set(&srv, ignore_requests, true);
+	if (_i)
+		kv->link.index->versions.counter = UINT32_MAX - 10;
+	set_timeout_ms(200);
+	submit(FARKV_REQUEST_PUT, 0, "a", _i ? "1" : large);
+	(void)take();
+	fake_server_set(&srv, hello, FAKE_SILENT);
+	fake_server_hangup(&srv);
+	wait_broken();
+	ck_assert_int_ne(farkv_get(kv, "k", 1, &v), 0);
+	fake_server_set(&srv, hello, FAKE_WELCOME);
+	fake_server_set(&srv, ignore_requests, false);
+	set_timeout_ms(LONG_MS);
+	while (farkv_get(kv, "k", 1, &v))
+		clock_sleep_ns(10 * NS_PER_MS);
+	wait_all();
+	ENDED(0, FARKV_ETIMEDOUT);
+	assert_detail("the deadline passed");
+}
+END_TEST
+
 /* ... and that is found out by asking for what they need. */
 START_TEST(a_session_that_breaks_as_they_ask)
 {
@@ -534,6 +564,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		t, a_server_that_was_started_again_ends_what_has_not_begun, 0, 2);
 	tcase_add_test(t, a_session_that_breaks_while_they_wait);
+	tcase_add_loop_test(t, what_a_lost_link_ended_did_not_lack_blocks, 0, 2);
 	tcase_add_loop_test(t, a_session_that_breaks_as_they_ask, 0, 5);
 	tcase_add_test(t, a_server_that_is_gone_ends_them);
 	tcase_add_test(t, a_silent_lane_is_given_up);

@@ -165,6 +165,9 @@ START_TEST(test_cut_while_out_of_versions)
 	ck_assert_ptr_nonnull(kv->arena.spare);
 	for (unsigned i = 0; i < 100; i++)
 		assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
+	clock_sleep_ns(15 * NS_PER_MS);
+	for (unsigned i = 0; i < 100; i++)
+		assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
 	ck_assert_ptr_null(kv->arena.spare);
 }
 END_TEST
