@@ -54,7 +54,8 @@ int bench_load_first(struct bench *b, size_t i, struct phase_result *out);
 int bench_run(struct bench *b);
 
 /**
- * A taste of a run: the rate of `ops` operations on store `i`, which is loaded.
+ * A taste of a run: the rate of `ops` operations on store `i`, which is loaded, or of as
+ * many as a second is enough for.
  * Kept nowhere. Errors as phase_run(); failed operations are FARKV_ESYS.
  */
 int bench_probe(struct bench *b, size_t i, uint64_t ops, double *rate_out);

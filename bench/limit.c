@@ -204,7 +204,7 @@ static int limit_init(struct limit *l, struct props *p, const char *uri)
 	l->plan.key_len = key_max_len(&l->run.keys);
 	if (v->insert_order) /* ordered: the longest is the last one's */
 		l->plan.key_len = key_build(&l->run.keys,
-					    v->insert_start + v->insert_count,
+					    v->insert_start + v->insert_count - 1,
 					    l->ops[0].key);
 	l->plan.value_len = (size_t)v->value_max;
 	err = plan_buffers(l);
@@ -367,10 +367,14 @@ static int measure_times(struct limit *l, struct limit_side *s,
 			 enum limit_test t, uint64_t n, struct gauge *g)
 {
 	size_t step = step_of(t);
+	uint64_t part = (n + TIMED_PART - 1) / TIMED_PART;
 
-	for (uint64_t done = 0; done * TIMED_PART < n; done += LIMIT_CHUNK) {
-		draw_for(l, s, &l->draw, LIMIT_CHUNK);
-		for (size_t i = 0; i < LIMIT_CHUNK; i += step) {
+	for (uint64_t done = 0; done < part; done += LIMIT_CHUNK) {
+		size_t k = util_align_up(UTIL_MIN(part - done, (uint64_t)LIMIT_CHUNK),
+					 step);
+
+		draw_for(l, s, &l->draw, k);
+		for (size_t i = 0; i < k; i += step) {
 			uint64_t start = ticks_settled();
 			size_t good = s->ops->test[t](s, &l->keys, i, step);
 

@@ -245,7 +245,7 @@ static void deliver(struct farkv *kv, struct request *r,
 		c->result = failed(kv, r);
 	} else if (r->op.kind == INDEX_GET) {
 		value_give(r, c);
-	} else {
+	} else if (r->op.kind != INDEX_DELETE) {
 		c->version = r->op.version;
 	}
 	list_add(&q->lent, r);

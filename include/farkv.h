@@ -124,9 +124,10 @@ struct farkv_options {
 					  address says, or the only one */
 	uint32_t cache_entries;      /**< keys whose place in the store the handle
 					  remembers, which halves the round trips of
-					  operations on them; 40 bytes each, taken
-					  when first used. By RDMA only; default
-					  65536, 0: none */
+					  operations on them; 40 bytes each, in powers
+					  of two, taken when first used (without memory
+					  for them nothing is remembered). By RDMA
+					  only; default 65536, 0: none */
 	uint32_t queue_depth;        /**< requests that can be in flight, at most
 					  4096; 0: 128. Takes no memory before
 					  the first farkv_submit() */
@@ -195,7 +196,9 @@ struct farkv_completion {
 	int result;               /**< as the function of that name returns it */
 	struct farkv_value value; /**< get, with FARKV_OK; with FARKV_ETOOSMALL
 				       the length is set */
-	uint64_t version;         /**< found (get) or written, with FARKV_OK */
+	uint64_t version;         /**< found (get) or written, with FARKV_OK; of a put
+				       that others' puts of the key replaced at once
+				       it may never have been there; delete: 0 */
 	uint64_t reserved;
 };
 

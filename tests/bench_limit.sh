@@ -61,6 +61,11 @@ for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" \
 	holds "put q32" farkv 'share > 0'
 done
 
+# The longest of other0 to other9.
+# shellcheck disable=SC2086
+expect 0 kvbench limit $small -p keyprefix=other -p recordcount=10 -p zeropadding=0
+shows '^10 records, keys of 6 bytes'
+
 mistake() { # STATUS MESSAGE ARGUMENT...
 	want=$1 message=$2
 	shift 2

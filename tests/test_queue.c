@@ -19,6 +19,14 @@ static void (*const setups[])(void) = {setup, setup_stepping};
 
 /* ---- results ------------------------------------------------------------------------- */
 
+static const char *large_text(void)
+{
+	static char text[3000];
+
+	memset(text, 'x', sizeof(text) - 1);
+	return text;
+}
+
 START_TEST(each_kind_ends_as_its_function_does)
 {
 	struct farkv_request cas;
@@ -60,6 +68,13 @@ START_TEST(each_kind_ends_as_its_function_does)
 	ENDED(8, 0);
 	ENDED(10, 0);
 	assert_value("a", "four");
+	/* A large value leaves a block of its own version in its place. */
+	submit(FARKV_REQUEST_PUT, 11, "c", large_text());
+	wait_all();
+	submit(FARKV_REQUEST_DELETE, 12, "c", NULL);
+	wait_all();
+	ENDED(12, 0);
+	ck_assert_uint_eq(done[12].version, 0);
 	teardown();
 }
 END_TEST
