@@ -372,6 +372,67 @@ static void read_one(struct fail_report *r, struct farkv *kv, unsigned i)
 		fail_wrong(r, "get: another value");
 }
 
+/* Several at once, each second one to memory of its own. */
+static void read_in_flight(struct fail_report *r, struct farkv *kv)
+{
+	static char keys[FEW][16];
+	static uint8_t room[FEW][128];
+	struct farkv_request q[FEW];
+	struct farkv_completion c;
+	struct step s = begin(r, "gets in flight");
+	int n;
+
+	for (unsigned i = 0; i < FEW; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%s", key_of(MPUT + i));
+		q[i] = (struct farkv_request){.tag = MPUT + i,
+					      .kind = FARKV_REQUEST_GET,
+					      .key = keys[i],
+					      .key_len = strlen(keys[i]),
+					      .buf = i % 2 ? room[i] : NULL,
+					      .buf_len = i % 2 ? sizeof(room[i]) : 0};
+	}
+	n = farkv_submit(kv, q, FEW);
+	if (n < 0)
+		fail_typed(r, "submit", n);
+	while (farkv_in_flight(kv) > 0 &&
+	       e2e_now_ms() - s.began_ms < op_timeout_ms + SLACK_MS) {
+		n = farkv_wait(kv, &c, 1, op_timeout_ms);
+		if (n < 0)
+			fail_typed(r, "wait", n);
+		if (n != 1)
+			continue;
+		fail_typed(r, r->at, c.result);
+		if (c.result == FARKV_ENOTFOUND ||
+		    (c.result == 0 &&
+		     (c.value.len != length((unsigned)c.tag) ||
+		      memcmp(c.value.data, value_of((unsigned)c.tag, false),
+			     c.value.len) != 0)))
+			fail_wrong(r, "request %u has another's value, or none",
+				   (unsigned)c.tag);
+	}
+	ended(s, 0);
+	if (farkv_in_flight(kv) > 0)
+		fail_late(r, e2e_now_ms() - s.began_ms);
+}
+
+/* Memory of the library's, a value that comes to it, and the end of it. */
+static void read_to_buffer(struct fail_report *r, struct farkv *kv)
+{
+	const char *key = key_of(PUT_LARGE);
+	struct step s = begin(r, "buf_alloc");
+	void *buf = NULL;
+	size_t len = 0;
+
+	if (!ended(s, farkv_buf_alloc(kv, LARGE, &buf)) || !buf)
+		return;
+	s = begin(r, "get_into");
+	if (ended(s, farkv_get_into(kv, key, strlen(key), buf, LARGE, &len, NULL)) &&
+	    len && (len != LARGE ||
+		    memcmp(buf, value_of(PUT_LARGE, false), len) != 0))
+		fail_wrong(r, "get_into: another value");
+	farkv_buf_free(kv, buf);
+}
+
 /* What the server does when it drops a connection. */
 static void cut_off(void)
 {
@@ -393,6 +454,8 @@ static void operations(struct fail_report *r, struct farkv *kv)
 
 	read_one(r, kv, PUT_LARGE);
 	read_many(r, kv);
+	read_in_flight(r, kv);
+	read_to_buffer(r, kv);
 	/* Where nothing works any more, a few timeouts show it. */
 	for (unsigned i = PUT_TINY, bad = 0; i < MPUT && bad < 3; i++)
 		bad += write_one(r, kv, i) != 0;
