@@ -20,7 +20,8 @@ fi
 passes() {
 	timeout -k 5 600 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
 	status=$?
-	sed -n 's/^  left out: /    left out: /p' "$dir/log"
+	sed -n -e 's/^  left out: /    left out: /p' -e 's/^  put by /    put by /p' \
+		-e 's/^  increment by /    increment by /p' "$dir/log"
 	judge_exit "$status"
 }
 
