@@ -21,7 +21,7 @@
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
 /* Memory that batches and requests have given back stays for so many calls that give none,
- * and then so long: to get it back takes 0.1 ms, which is little in so much time. */
+ * and then so long: what an mget of 300 values of 3,000 bytes needs takes 0.3 ms to get anew. */
 #define SPARE_CALLS 64u
 #define SPARE_NS (10 * NS_PER_MS)
 /* A nearly full subtable is reported this often at most, ... */

@@ -124,10 +124,11 @@ struct farkv_options {
 					  address says, or the only one */
 	uint32_t cache_entries;      /**< keys whose place in the store the handle
 					  remembers, which halves the round trips of
-					  operations on them; 40 bytes each, in powers
-					  of two, taken when first used (without memory
-					  for them nothing is remembered). By RDMA
-					  only; default 65536, 0: none */
+					  operations on them; 40 bytes each, rounded up
+					  to a power of two, taken when first used
+					  (without memory for them nothing is
+					  remembered). By RDMA only; default 65536,
+					  0: none */
 	uint32_t queue_depth;        /**< requests that can be in flight, at most
 					  4096; 0: 128. Takes no memory before
 					  the first farkv_submit() */
@@ -487,7 +488,8 @@ int farkv_delete(struct farkv *kv, const void *key,
  * of memory is allowed, by other threads and handles too; to those it is memory as
  * any other. Its pages are the library's: after munmap(), mremap(), madvise() or an mmap()
  * over them the device goes on with those that were there. A child of fork() does not have
- * its contents, and may not use it. What is freed stays registered for the next buffers of this handle.
+ * its contents, and may not use it. What is freed stays registered for the next buffers of
+ * this handle.
  *
  * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
  * FARKV_EDISCONNECTED (an inherited handle). No message, no round trip.

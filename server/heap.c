@@ -18,6 +18,9 @@ struct run {
 enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
 
 #define RUN_ALIGN_MAX 16u
+/* So many pages beyond the lowest run one that is aligned is looked for: values stay low, and
+ * of a large region not all is looked through for it. */
+#define ALIGNED_WITHIN 4096u
 #define NO_RUN UINT64_MAX
 
 struct heap {
@@ -90,7 +93,7 @@ static uint64_t alignment(uint64_t n)
 	return align < RUN_ALIGN_MAX ? align : RUN_ALIGN_MAX;
 }
 
-/* Where the lowest run of n free pages begins, if it can be one that is aligned. */
+/* Where the lowest run of n free pages begins, or a little higher one that is aligned. */
 static uint64_t find_run(const struct heap *h, uint64_t n)
 {
 	uint64_t run = 0, lowest = NO_RUN, align = alignment(n);
@@ -98,6 +101,8 @@ static uint64_t find_run(const struct heap *h, uint64_t n)
 	for (uint64_t i = h->lowest; i < h->end; i++) {
 		uint64_t at = i + 1 - n;
 
+		if (lowest != NO_RUN && i - lowest >= ALIGNED_WITHIN)
+			break;
 		run = h->taken[i] ? 0 : run + 1;
 		if (run < n)
 			continue;

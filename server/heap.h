@@ -33,8 +33,8 @@ void heap_watch(struct heap *h, void (*spread)(void *arg, uint64_t low, uint64_t
 
 /**
  * Take `n` neighbouring pages, the lowest that fit: from a multiple of the largest power of
- * two in `n` (16 at most) if there are such, so that pages which are others' for a while
- * leave no gaps of odd length behind. Returns the first page, or 0 if there is no such run
+ * two in `n` (16 at most) if there are such not far above, so that pages which are others'
+ * for a while leave no gaps of odd length behind. Returns the first page, or 0 if there is no such run
  * (page 0 is the superblock's).
  */
 uint64_t heap_take(struct heap *h, uint64_t n);

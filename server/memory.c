@@ -225,7 +225,7 @@ static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
 	grant(s, g, req, refs);
 }
 
-/* One of others that waits for blocks of a class: of those looked at longest ago. */
+/* Of others' requests that wait for blocks of a class, the one looked at longest ago. */
 static struct deferred *waiting(struct control *c, const struct session *asker,
 				uint8_t cls)
 {

@@ -122,6 +122,23 @@ START_TEST(heap_take_aligns_runs_if_it_can)
 }
 END_TEST
 
+START_TEST(heap_take_looks_for_aligned_runs_nearby)
+{
+	enum { NEAR = 4096 };
+	struct heap *h = heap_new(FIRST, 2 * NEAR);
+
+	ck_assert_uint_eq(heap_take(h, 2 * NEAR - HEAP_RESERVE), FIRST);
+	ck_assert_uint_ne(heap_take_index(h), 0);
+	ck_assert_uint_ne(heap_take_index(h), 0);
+	heap_give(h, FIRST + 5, 2);
+	heap_give(h, FIRST + 5 + NEAR + 1, 2);
+	heap_give(h, FIRST + NEAR, 2);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + NEAR);
+	ck_assert_uint_eq(heap_take(h, 2), FIRST + 5);
+	heap_free(h);
+}
+END_TEST
+
 START_TEST(heap_take_index_takes_the_highest)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
@@ -308,6 +325,7 @@ static Suite *suite(void)
 	tcase_add_test(t, heap_says_how_far_it_is_in_use);
 	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
 	tcase_add_test(t, heap_take_aligns_runs_if_it_can);
+	tcase_add_test(t, heap_take_looks_for_aligned_runs_nearby);
 	tcase_add_test(t, heap_take_index_takes_the_highest);
 	tcase_add_test(
 		t, heap_retire_pages_are_free_after_a_barrier_that_began_later);
