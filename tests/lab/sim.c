@@ -63,6 +63,8 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_PARTS] = "requests with a part elsewhere",
 	[SIM_PIPELINES] = "pipelines of requests",
 	[SIM_ABANDONED] = "handles closed with requests in flight",
+	[SIM_QUEUE_FULL] = "queues found full",
+	[SIM_SAME_KEY] = "pipelines of requests for one key",
 };
 
 static double wall(void)

@@ -56,7 +56,8 @@ enum sim_event {
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
 	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_AT_ONCE,
 	SIM_WATCHES, SIM_HEARD, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
-	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_EVENTS
+	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_QUEUE_FULL,
+	SIM_SAME_KEY, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
 
@@ -88,6 +89,7 @@ struct sim_mix {
 	unsigned stop, break_any, kill, cut, stop_server; /* of a client's turns */
 	unsigned cache;   /* so many keys does a handle remember */
 	unsigned keep;    /* ... and values in so many bytes */
+	unsigned queue;   /* so many requests can be in flight; 0: any */
 	unsigned leave;   /* of operations: the handle is closed */
 	unsigned guest;   /* of clients by a network: their clocks stop with them */
 	unsigned moods;   /* of a client's turns: it gets faster or slower */
@@ -258,9 +260,11 @@ struct sim_lane_state {
 struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
 /** Nothing that the client asks for happens any more. */
 bool sim_lane_gone(const struct sim_client *c);
-/** A CAS of the key of this hash without a chain. False: not any more. */
-bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, uint64_t off,
-		   uint64_t expect, uint64_t swap, uint64_t *found_out);
+/** A CAS of the key of this hash without a chain, by a write of `value` or, for NULL, by
+ * a delete. False: not any more. */
+bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, const void *value,
+		   uint64_t off, uint64_t expect, uint64_t swap,
+		   uint64_t *found_out);
 struct xport_lane *sim_lane_server(void);
 /** What is under way stays under way, though its client hears no more of it. */
 void sim_lane_abandon(struct sim_conn *k);

@@ -233,13 +233,20 @@ static void abandon(struct sim_client *c)
 	sim_events[SIM_ABANDONED]++;
 }
 
-static void submit(struct sim_client *c, unsigned i, unsigned k,
-		   uint64_t value[SIM_WORDS])
+/* One more of the requests that c is about to submit. */
+static struct farkv_request next_request(struct sim_client *c, unsigned k,
+					 uint64_t value[SIM_WORDS])
 {
 	enum index_kind kind = any_kind(c, k);
-	struct farkv_request r = {.tag = i, .kind = kind};
+	struct farkv_request r = {.tag = c->n_ops};
+
+	/* Two deletes of a key could not be told apart. */
+	for (unsigned i = 0; i < c->n_ops && kind == INDEX_DELETE; i++)
+		if (c->op[i]->key == k && c->op[i]->kind == INDEX_DELETE)
+			kind = INDEX_PUT;
 
 	value_fill(value, ++sim.last_id);
+	r.kind = kind;
 	r.key = sim_key_name[k];
 	r.key_len = key_len(k);
 	if (kind == INDEX_GET && sim_below(2)) {
@@ -250,11 +257,9 @@ static void submit(struct sim_client *c, unsigned i, unsigned k,
 		r.value_len = any_length();
 	}
 	r.expected = c->seen_version[k];
-	c->op[i] = sim_op_begin(kind, k, sim.last_id, (uint32_t)r.value_len,
-				c->seen_id[k]);
-	c->n_ops = i + 1;
-	if (farkv_submit(c->kv, &r, 1) != 1)
-		sim_fail("farkv_submit: %s", err_detail());
+	c->op[c->n_ops++] = sim_op_begin(kind, k, sim.last_id,
+					 (uint32_t)r.value_len, c->seen_id[k]);
+	return r;
 }
 
 static void completions(struct sim_client *c)
@@ -269,17 +274,47 @@ static void completions(struct sim_client *c)
 		end(c, (unsigned)done[i].tag, done[i].result, &done[i].value);
 }
 
+/* All of them, however small the queue is. */
+static void submit(struct sim_client *c, const struct farkv_request *r, unsigned n)
+{
+	while (n && !c->dying) {
+		int taken = farkv_submit(c->kv, r, n);
+
+		if (taken == FARKV_EAGAIN) {
+			if (farkv_in_flight(c->kv) < sim.mix.queue)
+				sim_fail("the queue is full too early");
+			sim_events[SIM_QUEUE_FULL]++;
+			completions(c);
+			sim_give_way();
+			continue;
+		}
+		if (taken <= 0)
+			sim_fail("farkv_submit: %s", err_detail());
+		r += taken;
+		n -= (unsigned)taken;
+	}
+}
+
 /*
- * Requests for neighbouring keys, one after the other; others go on in between, and
- * between two polls. Some are left behind, now and then.
+ * Requests for neighbouring keys, or for one, a few at a time; others go on in between,
+ * and between two polls. Some are left behind, now and then.
  */
 static void pipeline(struct sim_client *c, unsigned first, unsigned n)
 {
 	uint64_t values[SIM_BATCH][SIM_WORDS];
+	struct farkv_request r[SIM_BATCH];
+	unsigned apart = sim_below(4) > 0;
 
 	sim_events[SIM_PIPELINES]++;
-	for (unsigned i = 0; i < n; i++) {
-		submit(c, i, (first + i) % SIM_KEYS, values[i]);
+	sim_events[SIM_SAME_KEY] += !apart && n > 1;
+	while (c->n_ops < n && !c->dying) {
+		unsigned from = c->n_ops;
+		unsigned to = from + 1 + (unsigned)sim_below(n - from);
+
+		for (unsigned i = from; i < to; i++)
+			r[i] = next_request(c, (first + apart * i) % SIM_KEYS,
+					    values[i]);
+		submit(c, &r[from], to - from);
 		if (sim_below(2))
 			sim_give_way();
 		if (sim_below(3) == 0)
@@ -323,6 +358,7 @@ static void open_handle(struct sim_client *c)
 	o.flags = c->readonly ? FARKV_OPEN_READONLY : 0;
 	o.cache_entries = sim.mix.cache;
 	o.cache_bytes = sim.mix.keep;
+	o.queue_depth = sim.mix.queue;
 	err = farkv_open(sim.remote ? "kv://sim" : "shm:///sim", &o, &c->kv);
 	if (err)
 		c->kv = NULL;

@@ -23,12 +23,31 @@ struct sim_late {
 	uint8_t bytes[];
 };
 
-static struct sim_op *op_named(const struct sim_client *c, uint64_t key_hash)
+/*
+ * The client's operation on the key that writes the value, NULL for a delete's. Of one
+ * key there are several in a pipeline only, with values of their own and one delete.
+ */
+static struct sim_op *op_named(const struct sim_client *c, uint64_t key_hash,
+			       const uint64_t *value)
 {
-	for (unsigned i = 0; i < c->n_ops; i++)
-		if (sim_key_hash[c->op[i]->key] == key_hash)
-			return c->op[i];
-	sim_fail("client %u swaps a slot of no operation of its", c->id);
+	struct sim_op *op, *found = NULL;
+
+	for (unsigned i = 0; i < c->n_ops; i++) {
+		op = c->op[i];
+		if (sim_key_hash[op->key] != key_hash)
+			continue;
+		if (value ? op->value == *value : op->kind == INDEX_DELETE)
+			return op;
+		found = op;
+	}
+	if (!found)
+		sim_fail("client %u swaps a slot of no operation of its", c->id);
+	return found;
+}
+
+static const uint64_t *value_of(const struct index_op *op)
+{
+	return op->kind == INDEX_DELETE ? NULL : op->value;
 }
 
 /* The operation that a chain belongs to. */
@@ -38,7 +57,7 @@ static struct sim_op *op_of(const struct sim_client *c,
 	const struct index_op *op = (const void *)((const char *)chain -
 						   offsetof(struct index_op, chain));
 
-	return op_named(c, op->key.hash);
+	return op_named(c, op->key.hash, value_of(op));
 }
 
 static void swapped(struct sim_op *op, uint64_t before, uint64_t after)
@@ -320,8 +339,9 @@ static int hook(void *arg, const struct xport_chain *chain, unsigned i,
 	return 1;
 }
 
-bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, uint64_t off,
-		   uint64_t expect, uint64_t swap, uint64_t *found_out)
+bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, const void *value,
+		   uint64_t off, uint64_t expect, uint64_t swap,
+		   uint64_t *found_out)
 {
 	uint64_t *slot = (uint64_t *)(void *)(sim.base + off);
 
@@ -337,7 +357,7 @@ bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, uint64_t off,
 	if (*slot != expect)
 		return true;
 	*slot = swap;
-	swapped(op_named(c, key_hash), expect, swap);
+	swapped(op_named(c, key_hash, value), expect, swap);
 	if (!c->quiet && sim_below(3) == 0)
 		sim_give_way();
 	return true;

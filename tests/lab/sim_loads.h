@@ -86,13 +86,13 @@ static inline uint64_t watch_counted(struct contend *c, const uint64_t *at, uint
 #define contend_watch watch_counted
 
 /* Who is gone learns nothing: as if a migration had been there before it. */
-static inline uint64_t swap(uint64_t key_hash, uint64_t *slot, uint64_t expect,
-			    uint64_t to)
+static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot,
+			    uint64_t expect, uint64_t to)
 {
 	uint64_t off = (uint64_t)((uint8_t *)slot - sim.base), found;
 
 	sim_events[SIM_AT_ONCE]++;
-	if (!sim_lane_swap(sim.running, key_hash, off, expect, to, &found))
+	if (!sim_lane_swap(sim.running, key_hash, value, off, expect, to, &found))
 		return expect | SLOT_FROZEN;
 	/* Before it says so (notice.h). */
 	watch();
@@ -109,6 +109,6 @@ static inline uint64_t differs(const void *own, const void *block, size_t len)
 #define atom_block_differs differs
 #define atom_copy_block copy
 /* In index_put.h. */
-#define atom_cas_u64(slot, expect, to) swap(p->key.hash, slot, expect, to)
+#define atom_cas_u64(slot, expect, to) swap(p->key.hash, p->value, slot, expect, to)
 
 #endif

@@ -45,6 +45,7 @@ static void plain(struct sim_mix *m)
 		.stop_server = 6400,
 		.cache = 64,
 		.keep = ONE_OF(0, 65536),
+		.queue = ONE_OF(0, 0, 2),
 		.leave = 60,
 		.guest = 3,
 		.late = 2,
@@ -73,6 +74,7 @@ static void draw_work(struct sim_mix *m)
 	m->one_length = sim_below(2);
 	m->cache = ONE_OF(0, 4, 64, 64);
 	m->keep = ONE_OF(0, 1024, 65536);
+	m->queue = ONE_OF(0, 0, 1, 3);
 	m->leave = ONE_OF(0, 60, 60, 10);
 }
 
