@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The library as a program uses it, on top of a hostile server (hostile.h): every
- * call of <farkv.h>, over a region that is scribbled on, with sessions that end and
- * are made anew. What lies below, connect.c and mapping.c, have targets of their own:
- * here the input says what they come to.
+ * call of <farkv.h>, requests in flight among them, over a region that is scribbled on,
+ * with sessions that end and are made anew. What lies below, connect.c and mapping.c,
+ * have targets of their own: here the input says what they come to.
  *
  * Every call ends, soon after its deadline at the latest; what it returns is an error
- * with a line of text, or a value within the store's limits.
+ * with a line of text, or a value within the store's limits; and every request that was
+ * taken comes back once, as what it was.
  */
 #include "config.h"
 
@@ -193,6 +194,99 @@ static int call_mput(void)
 	return farkv_mput(kv, items, n);
 }
 
+/* ---- requests --------------------------------------------------------------------- */
+
+#define DEPTH 5
+
+/* Those in flight; a request's tag is its place here. */
+static struct asked {
+	bool in_flight;
+	uint32_t kind;
+	uint8_t into[16];
+} asked[DEPTH];
+static size_t n_asked;
+
+static struct farkv_request any_request(uint64_t tag)
+{
+	static const uint8_t value[UINT8_MAX * 8];
+	uint8_t how = fuzz_u8(&hostile_in);
+	struct index_key k = hostile_key(how >> 4);
+	struct farkv_request r = {.tag = tag,
+				  .kind = how % 8, /* two of them are none */
+				  .key = k.data,
+				  .key_len = k.len,
+				  .expected = how};
+
+	if (r.kind != FARKV_REQUEST_GET && r.kind != FARKV_REQUEST_DELETE) {
+		r.value = value;
+		r.value_len = fuzz_u8(&hostile_in) * 8u;
+	} else if ((how & 0x80) && tag < DEPTH) {
+		r.buf = asked[tag].into;
+		r.buf_len = sizeof(asked[tag].into);
+	}
+	return r;
+}
+
+static int call_submit(void)
+{
+	size_t n = 1 + fuzz_u8(&hostile_in) % DEPTH, place = 0;
+	struct farkv_request r[DEPTH];
+	int taken;
+
+	for (size_t i = 0; i < n; i++, place++) {
+		while (place < DEPTH && asked[place].in_flight)
+			place++;
+		r[i] = any_request(place);
+	}
+	taken = farkv_submit(kv, r, n);
+	FUZZ_CHECK(taken && taken <= (int)n);
+	FUZZ_CHECK((taken == FARKV_EAGAIN) == (n_asked == DEPTH));
+	for (int i = 0; i < taken; i++) {
+		FUZZ_CHECK(r[i].tag < DEPTH && r[i].kind <= FARKV_REQUEST_DELETE);
+		asked[r[i].tag].in_flight = true;
+		asked[r[i].tag].kind = r[i].kind;
+		n_asked++;
+	}
+	return taken > 0 ? 0 : taken;
+}
+
+static int call_take(bool wait)
+{
+	struct farkv_completion done[DEPTH];
+	size_t max = 1 + fuzz_u8(&hostile_in) % DEPTH;
+	int n = wait ? farkv_wait(kv, done, max, TIMEOUT_MS) : farkv_poll(kv, done, max);
+
+	FUZZ_CHECK(n <= (int)max);
+	for (int i = 0; i < n; i++) {
+		const struct farkv_completion *c = &done[i];
+
+		FUZZ_CHECK(c->tag < DEPTH && asked[c->tag].in_flight &&
+			   c->kind == asked[c->tag].kind);
+		FUZZ_CHECK(c->result == 0 || *farkv_strerror(c->result));
+		if (c->result == 0 && c->kind == FARKV_REQUEST_GET)
+			check_value(&c->value);
+		asked[c->tag].in_flight = false;
+		n_asked--;
+	}
+	return n > 0 ? done[n - 1].result : n;
+}
+
+static int call_queue(uint8_t what)
+{
+	switch (what % 4) {
+	case 0:
+		return call_submit();
+	case 1:
+		return call_take(false);
+	case 2:
+		return call_take(true);
+	default:
+		return farkv_event_fd(kv) >= 0 ? 0 : farkv_event_fd(kv);
+	}
+}
+
+/* ---- all calls -------------------------------------------------------------------- */
+
 static int call_server(uint8_t what)
 {
 	struct farkv_stats stats = {.size = sizeof(stats)};
@@ -224,9 +318,12 @@ static void call(uint8_t what)
 		err = call_mget();
 	else if (what < 24)
 		err = call_mput();
-	else
+	else if (what < 28)
 		err = call_server(what);
+	else
+		err = call_queue(what);
 	check_error(err);
+	FUZZ_CHECK(farkv_in_flight(kv) == n_asked);
 	/* Ten times as long as its deadline: then it has none. */
 	FUZZ_CHECK(fake_clock_looks() - looks < TIMEOUT_MS * 10000);
 }
@@ -264,9 +361,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	hostile_begin(data, size);
 	hostile_lock = lock_of_client;
 	next_session = 0;
+	memset(asked, 0, sizeof(asked));
+	n_asked = 0;
 	farkv_options_init(&o);
 	o.op_timeout_ms = TIMEOUT_MS;
 	o.connect_timeout_ms = TIMEOUT_MS;
+	o.queue_depth = DEPTH;
 	o.flags = fuzz_u8(&hostile_in) & FARKV_OPEN_READONLY;
 	err_clear();
 	err = farkv_open("/nowhere", &o, &kv);
