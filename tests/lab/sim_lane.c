@@ -50,12 +50,16 @@ static const uint64_t *value_of(const struct index_op *op)
 	return op->kind == INDEX_DELETE ? NULL : op->value;
 }
 
+static const struct index_op *whose(const struct xport_chain *chain)
+{
+	return (const void *)((const char *)chain - offsetof(struct index_op, chain));
+}
+
 /* The operation that a chain belongs to. */
 static struct sim_op *op_of(const struct sim_client *c,
 			    const struct xport_chain *chain)
 {
-	const struct index_op *op = (const void *)((const char *)chain -
-						   offsetof(struct index_op, chain));
+	const struct index_op *op = whose(chain);
 
 	return op_named(c, op->key.hash, value_of(op));
 }
@@ -275,7 +279,8 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 	    wr->swap != wr->expect)
 		swapped(op_of(c, chain), wr->expect, wr->swap);
 	if (wr->opcode == XPORT_CAS && wr->found == wr->expect &&
-	    wr->swap == wr->expect && stands(wr->found, l->block))
+	    wr->swap == wr->expect &&
+	    (whose(chain)->kept || stands(wr->found, l->block)))
 		l->slow = false;
 	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
 		return;
@@ -285,7 +290,9 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		return;
 	}
 	if (is_slot(wr)) {
-		l->slow = l->slow && !stands(*(const uint64_t *)wr->laddr, l->block);
+		/* What was READ before is nothing to who goes by a copy that was kept. */
+		l->slow = l->slow && !whose(chain)->kept &&
+			  !stands(*(const uint64_t *)wr->laddr, l->block);
 		return;
 	}
 	l->block = wr->off;
