@@ -149,7 +149,8 @@ static inline int xport_post(struct xport_lane *lane, struct xport_chain *first)
 	return lane->ops->post(lane, first);
 }
 
-/** Reap completions without waiting: sets done and status of ended chains. */
+/** Reap completions without waiting: sets done and status of ended chains, on a broken lane
+ * of all. */
 static inline void xport_poll(struct xport_lane *lane)
 {
 	lane->ops->poll(lane);
@@ -225,7 +226,10 @@ static inline void xport_close(struct xport_lane *lane)
 		lane->ops->close(lane);
 }
 
-/** Break the lane from any thread: from now on every post ends with `err`. */
+/**
+ * Break the lane from any thread: from now on every post ends with `err`, and the next
+ * poll ends all chains outstanding; behind it the lane knows none of them any more.
+ */
 static inline void xport_break(struct xport_lane *lane, int err)
 {
 	atom_store_relaxed(&lane->broken, err);

@@ -187,8 +187,11 @@ static void fault_poll(struct xport_lane *lane)
 {
 	struct fault_lane *f = (struct fault_lane *)lane;
 
-	if (f->wait_polls && --f->wait_polls == 0)
+	/* No chain outlives the first poll of a broken lane. */
+	if (f->wait_polls && (--f->wait_polls == 0 || xport_broken(lane))) {
+		f->wait_polls = 0;
 		fault_deliver(f);
+	}
 }
 
 static void *fault_mem_alloc(struct xport_lane *lane, size_t bytes)

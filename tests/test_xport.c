@@ -320,6 +320,30 @@ START_TEST(broken_lane_ends_every_chain_with_its_error)
 }
 END_TEST
 
+/* Chains lie on stacks, too: nobody may write to them any more. */
+START_TEST(one_poll_of_a_broken_lane_ends_all_that_is_under_way)
+{
+	struct xport_lane *lane = lane_open(_i);
+	uint64_t *mem = xport_mem_alloc(lane, 64);
+	struct xport_chain c[8];
+
+	for (unsigned i = 0; i < 8; i++) {
+		c[i] = (struct xport_chain){.n = 1};
+		c[i].wr[0] = (struct xport_wr){.opcode = XPORT_READ,
+					       .len = 8,
+					       .off = 0,
+					       .laddr = &mem[i]};
+		ck_assert_int_eq(xport_post(lane, &c[i]), 0);
+	}
+	xport_break(lane, FARKV_ETIMEDOUT);
+	xport_poll(lane);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_msg(c[i].done, "chain %u is under way", i);
+	xport_mem_free(lane, mem, 64);
+	lane_close(lane);
+}
+END_TEST
+
 START_TEST(readonly_lane_refuses_write_and_cas)
 {
 	struct xport_lane *lane = plain_open(true);
@@ -443,6 +467,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, part_that_is_not_the_requests_posts_nothing, 0,
 			    N_LANES);
 	tcase_add_loop_test(t, broken_lane_ends_every_chain_with_its_error, 0,
+			    N_LANES);
+	tcase_add_loop_test(t, one_poll_of_a_broken_lane_ends_all_that_is_under_way, 0,
 			    N_LANES);
 	tcase_add_test(t, readonly_lane_refuses_write_and_cas);
 	suite_add_tcase(s, t);
