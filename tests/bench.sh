@@ -202,8 +202,8 @@ expect 0 kvbench -t -db null -P "$workloads/workloadc" -p measurementtype=hdrhis
 shows '^\[HdrREAD\], 50thPercentileLatency\(ns\), ' && is HdrREAD Return=OK 1000 && is BucketREAD Operations 1000
 grep -q '^\[READ\]' "$dir/out" && fail "YCSB has no [READ] beside [HdrREAD] and [BucketREAD]"
 expect 0 kvbench -t null -P "$workloads/workloadc" -p measurementtype=timeseries -p timeseries.granularity=100 \
-	-p operationcount=500 -target 1000
-[ "$(grep -Ec '^\[READ\], [0-9]{1,3}, [0-9.]+$' "$dir/out")" -ge 4 ] || fail "time series: $(cat "$dir/out")"
+	-p operationcount=1000 -target 1000
+[ "$(grep -Ec '^\[READ\], [0-9]{1,3}, [0-9.]+$' "$dir/out")" -ge 6 ] || fail "time series: $(cat "$dir/out")"
 expect 0 kvbench run null -P "$workloads/workloadc" -p measurement.histogram.verbose=true
 [ "$(buckets)" -eq 1000 ] || fail "buckets sum to $(buckets)"
 expect 0 kvbench -load -db null -P "$workloads/workloadc"
@@ -306,7 +306,8 @@ case $built in *libcuckoo*)
 	is VERIFY Return=OK "$(number READ Operations)"
 	;;
 esac
-expect 0 kvbench run -db $stores -P "$workloads/workloada" -p rounds=3
+# So long that an interruption is not half of a round.
+expect 0 kvbench run -db $stores -P "$workloads/workloada" -p rounds=3 -p operationcount=50000
 shows '^\[ROUNDS\], farkv round 3 Throughput\(ops/sec\), [0-9.]+$'
 shows '^\[MEDIAN\], null Throughput\(ops/sec\), [0-9.]+$'
 shows '^\[RATIO\], farkv/null Throughput, 0\.[0-9]+$'
@@ -439,7 +440,8 @@ done
 sleep 1.2
 stop_server
 wait $runs
-[ $? -eq 69 ] || [ $? -eq 1 ] || fail "a server that left in a late round: $(cat "$dir/err")"
+rc=$?
+[ $rc -eq 69 ] || [ $rc -eq 1 ] || fail "a server that left in a late round: $(cat "$dir/err")"
 [ -n "$(number OVERALL 'Throughput(ops/sec)')" ] || fail "no report of the rounds before: $(tail -n 5 "$dir/err")"
 
 # ---- what is counted, what is shown, what is drawn

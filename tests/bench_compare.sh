@@ -176,7 +176,10 @@ if has redis redis-server && [ "$(nproc)" -ge 2 ]; then
 		-p readproportion=0.5 -p updateproportion=0.5 \
 		-p maxexecutiontime=0 -p rounds=1 -p fieldlength=1000000
 	took=$(($(date +%s) - begun))
-	[ $took -lt 15 ] || fail "to choose a placement took $took s"
+	# Without an end 60000 of them; half as long is long enough.
+	most=$(awk '$1 == "redis" && $2 > 0 { print int(30000 / $2) }' "$dir/out")
+	[ "${most:-0}" -gt 15 ] || most=15
+	[ $took -lt $most ] || fail "to choose a placement took $took s"
 	row redis
 	is_clean
 fi

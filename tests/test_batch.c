@@ -316,7 +316,7 @@ START_TEST(test_batch_budgets)
 	static const struct budget
 		hits = {"128 GETs, hits", 2, 256, 0, 0, 128, 16, 128, 0},
 		misses = {"128 GETs, misses", 1, 128, 0, 0, 128, 16, 128, 0},
-		one = {"mget of 1", 2, 2, 0, 0, 1, 0, 1, 0},
+		one = {"mget of 1", 2, 2, 0, 0, 1, 1, 1, 0},
 		two = {"129 GETs, hits", 4, 258, 0, 0, 129, 16, 129, 0},
 		puts = {"100 PUTs over values", 3, 200, 100, 100, 100, 16, 0, 0};
 	struct batch *b = malloc(sizeof(*b));

@@ -261,7 +261,7 @@ START_TEST(writers_wait_no_longer_after_ten_starts_in_vain)
 		n = hear_begin(fd);
 		if (i == 11)
 			ck_assert_int_eq(raw_pending(waits, 0), 0);
-		if (i == 6) { /* earlier, and it might be let in by the clock */
+		if (i == 9) { /* earlier, and it might be let in by the clock */
 			waits = raw_dial(srv.path);
 			raw_say(waits, &hello, NULL);
 			ck_assert_int_eq(raw_pending(waits, 100), 0);

@@ -4,13 +4,13 @@
 # memory again: halted, when their clocks show nothing of it (doc/protocol.md, "A machine
 # that stands still"), and frozen, when they jump. See far.sh.
 #
-# LAB_SECONDS: how long the halt lasts that the server takes for death (default: 16);
+# LAB_SECONDS: how long the halt lasts that the server takes for death (default: 20);
 # LAB_HALTS: the others. Without FARKV_LAB=large there is but one halt, which is longer
 # than the grace period.
 # shellcheck disable=SC2034,SC2086,SC2154,SC2317
 # shellcheck source=tests/guest/far.sh
 . "$srcdir/tests/guest/far.sh"
-lasts=${LAB_SECONDS:-16}
+lasts=${LAB_SECONDS:-20}
 if ! is_large && [ -z "$LAB_ROUNDS" ]; then
 	LAB_ROUNDS=halted LAB_HALTS=
 	export LAB_HALTS

@@ -113,7 +113,10 @@ b)
 	testcase "1% of loss: no error, all values right, some packets sent again"
 	bad_way loss 1%
 	mark_counters
-	soak_well 6
+	for _ in 1 2 3 4 5; do # a slow machine does so little that nothing may be lost
+		soak_well 6
+		[ "$(counted completer_retry_err)" -eq 0 ] || [ "$longest" -lt 60 ] || break
+	done
 	[ "$(counted completer_retry_err)" -gt 0 ] || fail "nothing was sent again"
 	[ "$longest" -ge 60 ] || fail "no operation waited for --ack-timeout"
 	expect 0 tc qdisc del dev "$GUEST_DEV" root

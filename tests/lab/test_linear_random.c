@@ -228,7 +228,8 @@ START_TEST(test_small_witness)
 	struct history h = {0};
 	uint64_t old = 0;
 
-	plan.seed = seed;
+	/* With some seeds a fourth operation, one that is unknown, belongs to it. */
+	plan.seed = (uint64_t)_i;
 	register_history(&plan, &h);
 	for (size_t i = 0; i < h.n; i++) {
 		struct history_op *op = &h.op[i];
@@ -404,7 +405,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_register_many_unknown);
 	tcase_add_test(t, test_scribbled);
 	tcase_add_test(t, test_corrupted);
-	tcase_add_test(t, test_small_witness);
+	tcase_add_loop_test(t, test_small_witness, 1, 6);
 	tcase_add_test(t, test_least_witness);
 	suite_add_tcase(s, t);
 	return s;
