@@ -79,13 +79,13 @@ until_true 20 swept 0 || fail "deaths are left"
 [ "$(stat blocks_held)" -eq 0 ] || fail "$(stat blocks_held) blocks are held by nobody"
 store_is_sound
 
-testcase "four clients are killed while another leaves a request lie -> a writer opens the store in its five seconds"
+testcase "six clients are killed while another leaves a request lie -> a writer opens the store in its five seconds"
 open_client "$uri" 5000
 succeeds put key value
 succeeds submit key
 sweeps=$(stat sweeps)
 dead=''
-for n in 1 2 3 4; do
+for n in 1 2 3 4 5 6; do
 	load "victim$n" "$uri"
 	dead="$dead $load"
 done
