@@ -3,9 +3,16 @@
 
 #include "log.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "atomic.h"
@@ -13,6 +20,9 @@
 
 static char log_program[32] = "farkv";
 static enum log_level log_level_now = LOG_LEVEL_OFF;
+static bool never_wait;
+static int stderr_twin = -1; /* see twin_open() */
+static uint64_t n_dropped;   /* lines not yet told of */
 
 void log_init(const char *program, enum log_level level)
 {
@@ -24,6 +34,87 @@ enum log_level log_get_level(void)
 {
 	return atom_load_relaxed(&log_level_now);
 }
+
+/* ---- writing without waiting ------------------------------------------------------ */
+
+/* `fd`'s pipe or terminal, opened again so that writing it never waits; -1 if it is
+ * neither, or cannot be opened. */
+static int twin_open(int fd)
+{
+	char path[32];
+	struct stat st;
+
+	if (fstat(fd, &st) || !(S_ISFIFO(st.st_mode) || isatty(fd)))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static ssize_t write_now(int fd, int twin, const char *text, size_t len)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	ssize_t n = send(fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n >= 0 || errno != ENOTSOCK)
+		return n;
+	if (twin >= 0)
+		return write(twin, text, len);
+	if (poll(&p, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return write(fd, text, len);
+}
+
+static int put(int fd, int twin, const char *text, size_t len)
+{
+	ssize_t n = write_now(fd, twin, text, len);
+
+	if (n < 0)
+		return errno;
+	return (size_t)n == len ? 0 : EAGAIN;
+}
+
+int log_put(int fd, const char *text, size_t len)
+{
+	int twin = twin_open(fd);
+	int errnum = put(fd, twin, text, len);
+
+	if (twin >= 0)
+		close(twin);
+	return errnum;
+}
+
+void log_never_wait(void)
+{
+	if (never_wait)
+		return;
+	never_wait = true;
+	stderr_twin = twin_open(STDERR_FILENO);
+}
+
+/* Say how many lines were dropped. False if there is still no room for that. */
+static bool tell_dropped(void)
+{
+	uint64_t n = __atomic_exchange_n(&n_dropped, 0, __ATOMIC_RELAXED);
+	char line[128];
+	int len;
+
+	if (!n)
+		return true;
+	/* A terminal may have taken part of a line: this one begins at the left. */
+	len = snprintf(line, sizeof(line),
+		       "%s%s: warning: %llu %s of the log %s dropped\n",
+		       isatty(STDERR_FILENO) ? "\n" : "", log_program,
+		       (unsigned long long)n, n == 1 ? "line" : "lines",
+		       n == 1 ? "was" : "were");
+	if (put(STDERR_FILENO, stderr_twin, line, (size_t)len) == 0)
+		return true;
+	__atomic_fetch_add(&n_dropped, n, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* ---- lines ------------------------------------------------------------------------ */
 
 void log_msg(enum log_level level, const char *fmt, ...)
 {
@@ -43,5 +134,9 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	at = UTIL_MIN(at, (int)sizeof(line) - 2);
 	line[at++] = '\n';
 	/* One write: lines of several threads and processes do not mix. */
-	(void)!write(STDERR_FILENO, line, (size_t)at);
+	if (!never_wait)
+		(void)!write(STDERR_FILENO, line, (size_t)at);
+	else if (!tell_dropped() ||
+		 put(STDERR_FILENO, stderr_twin, line, (size_t)at))
+		__atomic_fetch_add(&n_dropped, 1, __ATOMIC_RELAXED);
 }

@@ -6,6 +6,8 @@
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
+#include <stddef.h>
+
 enum log_level {
 	LOG_LEVEL_OFF = 0,
 	LOG_LEVEL_ERROR,
@@ -21,8 +23,29 @@ void log_init(const char *program, enum log_level level);
 enum log_level log_get_level(void);
 
 /**
+ * From now on no line waits for its reader: one that does not fit into stderr's pipe,
+ * socket or terminal (full, or stopped by Ctrl-S) is dropped and counted, and a line says
+ * how many were as soon as there is room again. For programs that must go on whether or
+ * not anybody reads their log; without this call lines wait, as those of other programs
+ * do. Before threads are started.
+ *
+ * A pipe or terminal is opened a second time, through /proc, to be written without
+ * waiting: O_NONBLOCK on stderr itself would change it for every process that shares it.
+ * Where that is not possible (no /proc, no permission) the pipe is only asked whether it
+ * has room, and a line waits if another process takes that room in between. A regular file
+ * waits for its disk.
+ */
+void log_never_wait(void);
+
+/**
+ * Write `len` bytes to `fd`, at most 4096, under the rules of log_never_wait().
+ * Returns 0 or an errno: EAGAIN if they would have had to wait.
+ */
+int log_put(int fd, const char *text, size_t len);
+
+/**
  * Write one line "program: level: text\n" by a single write(2); at most 1023
- * bytes, control characters in the text become '?'.
+ * bytes, control characters in the text become '?'. Safe from any thread.
  */
 void log_msg(enum log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

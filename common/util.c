@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 /* Digits at *text; advances it. False if there are none or too many. */
@@ -96,6 +97,8 @@ char *util_one_line(char *text)
 void util_occupy_standard_fds(void)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0)
-			(void)!open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd &&
+		    open("/", O_PATH) != fd) /* a machine without /dev */
+			_exit(EX_OSERR);
 }

@@ -38,9 +38,9 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap);
 char *util_one_line(char *text);
 
 /**
- * Open what only fails at those of the descriptors 0 to 2 that are closed: the next
- * file or socket would get the number, and be written to as stdout, or read as stdin.
- * Before anything else is opened.
+ * Open those of the descriptors 0 to 2 that are closed, so that reading and writing them
+ * fails: otherwise the next file or socket gets the number, and what is meant for stdout
+ * or stderr. Call it first in main(). Ends the process if it cannot.
  */
 void util_occupy_standard_fds(void);
 

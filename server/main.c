@@ -192,11 +192,21 @@ static int settle_options(struct server_config *cfg)
 	return region_check(&rc);
 }
 
+/* What was printed has to have arrived. */
+static int finish(int code)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || code)
+		return code;
+	log_error("cannot write to stdout: %s", strerror(errno));
+	return EXIT_RUN;
+}
+
 int main(int argc, char **argv)
 {
 	struct server_config cfg = {0};
 	int code;
 
+	util_occupy_standard_fds();
 	log_init("kvserver", LOG_LEVEL_INFO);
 	code = read_options(&cfg, argc, argv);
 	if (code) {
@@ -220,5 +230,5 @@ int main(int argc, char **argv)
 		code = serve(&cfg);
 	}
 	opts_free(&spec, &cfg);
-	return code;
+	return finish(code);
 }

@@ -182,12 +182,21 @@ static int open_control(struct serving *s)
 	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;
 }
 
+/* Also when nobody reads it the server serves. */
+static void tell(int fd, const char *where, const char *text)
+{
+	int errnum = log_put(fd, text, strlen(text));
+
+	if (errnum)
+		log_warn("cannot write to %s: %s", where, strerror(errnum));
+}
+
 static void announce(const struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 	const char *rdma = control_rdma_address(s->control);
 	const char *pages = s->region.pages_note;
-	char size[24], uri[4 * SOCKPATH_MAX] = "";
+	char size[24], uri[4 * SOCKPATH_MAX] = "", line[2048];
 
 	if (s->plan.socket)
 		uri_of(s->path, uri);
@@ -201,14 +210,15 @@ static void announce(const struct serving *s)
 		log_info("rdma: %s; %s", control_rdma_device(s->control),
 			 s->keys ? "clients need a key" :
 				   "clients need no key");
-	printf("kvserver: serving %s at %s%s%s (pid %ld); try: kvcli -u %s "
-	       "ping\n",
-	       util_format_size(cfg->memory, size, sizeof(size)),
-	       rdma ? rdma : uri, rdma && *uri ? " and " : "",
-	       rdma ? uri : "", (long)getpid(), rdma ? rdma : uri);
-	fflush(stdout);
+	snprintf(line, sizeof(line),
+		 "kvserver: serving %s at %s%s%s (pid %ld); try: kvcli -u %s "
+		 "ping\n",
+		 util_format_size(cfg->memory, size, sizeof(size)),
+		 rdma ? rdma : uri, rdma && *uri ? " and " : "",
+		 rdma ? uri : "", (long)getpid(), rdma ? rdma : uri);
+	tell(STDOUT_FILENO, "stdout", line);
 	if (cfg->ready_fd)
-		(void)!write((int)cfg->ready_fd, "READY\n", 6);
+		tell((int)cfg->ready_fd, "ready-fd", "READY\n");
 }
 
 static int open_all(struct serving *s)
@@ -255,6 +265,7 @@ int serve(const struct server_config *cfg)
 	struct serving s = {.cfg = cfg};
 	int code;
 
+	log_never_wait();
 	signals_hold(true);
 	code = open_all(&s);
 	if (code) {

@@ -3,9 +3,15 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -153,6 +159,127 @@ START_TEST(log_msg_is_one_line_of_at_most_1023_bytes)
 }
 END_TEST
 
+/* ---- a log that nobody reads ---- */
+
+enum reader { READER_PIPE, READER_SOCKET, READER_TERMINAL, READER_STOPPED, READERS };
+
+#define LOGGED 5000 /* lines: more than any of these takes */
+
+/* [0] is read, [1] is a log's stderr. */
+static void reader_open(enum reader kind, int fds[2])
+{
+	struct termios raw;
+
+	if (kind == READER_PIPE) {
+		ck_assert_int_eq(pipe(fds), 0);
+	} else if (kind == READER_SOCKET) {
+		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	} else {
+		fds[0] = posix_openpt(O_RDWR | O_NOCTTY);
+		ck_assert_int_ge(fds[0], 0);
+		ck_assert(grantpt(fds[0]) == 0 && unlockpt(fds[0]) == 0);
+		fds[1] = open(ptsname(fds[0]), O_RDWR | O_NOCTTY);
+		ck_assert_int_ge(fds[1], 0);
+		tcgetattr(fds[1], &raw);
+		cfmakeraw(&raw);
+		tcsetattr(fds[1], TCSANOW, &raw);
+		if (kind == READER_STOPPED) /* Ctrl-S */
+			tcflow(fds[1], TCOOFF);
+	}
+}
+
+/* Logs, says so, and then logs a line for each byte that it is sent. */
+static void log_child(int log, int said, int told)
+{
+	char byte = 0;
+
+	alarm(60); /* for a line that waits */
+	dup2(log, STDERR_FILENO);
+	log_init("test", LOG_LEVEL_INFO);
+	log_never_wait();
+	for (int i = 0; i < LOGGED; i++)
+		log_error("line");
+	if (write(said, &byte, 1) != 1)
+		_exit(1);
+	while (read(told, &byte, 1) == 1)
+		log_error("line");
+	/* What it shares with others has stayed as it was. */
+	_exit(fcntl(log, F_GETFL) & O_NONBLOCK ? 2 : 0);
+}
+
+/* What is written by others, and by the terminal's own thread, until `ms` pass with
+ * nothing new. */
+static void drain(int fd, char *buf, size_t cap, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	size_t at = strlen(buf);
+	ssize_t n;
+
+	while (poll(&p, 1, ms) == 1 &&
+	       (n = read(fd, buf + at, cap - 1 - at)) > 0)
+		at += (size_t)n;
+	buf[at] = '\0';
+}
+
+/* Whole lines of the log, and those that it says were dropped. */
+static unsigned count_lines(const char *text, unsigned *dropped_out)
+{
+	unsigned whole = 0, n;
+
+	*dropped_out = 0;
+	for (const char *p = text; *p; p += strcspn(p, "\n") + (*p != '\0')) {
+		whole += strncmp(p, "test: error: line\n", 18) == 0;
+		if (sscanf(p, "test: warning: %u lines of the log were dropped",
+			   &n) == 1)
+			*dropped_out += n;
+	}
+	return whole;
+}
+
+START_TEST(log_never_wait_drops_counts_and_tells)
+{
+	static char buf[1 << 20];
+	int fds[2], said[2], told[2], status;
+	unsigned whole, dropped, asked = 0;
+	char byte = 0;
+	pid_t pid;
+
+	reader_open((enum reader)_i, fds);
+	ck_assert(pipe(said) == 0 && pipe(told) == 0);
+	pid = fork();
+	if (pid == 0) {
+		close(told[1]);
+		log_child(fds[1], said[1], told[0]);
+	}
+	close(said[1]);
+	/* Nobody reads the log until the child has come through. */
+	ck_assert_int_eq(read(said[0], &byte, 1), 1);
+	if (_i == READER_STOPPED)
+		tcflow(fds[1], TCOON);
+	buf[0] = '\0';
+	do {
+		drain(fds[0], buf, sizeof(buf), 1);
+		ck_assert_int_eq(write(told[1], &byte, 1), 1);
+		asked++;
+		drain(fds[0], buf, sizeof(buf), 1);
+		whole = count_lines(buf, &dropped);
+	} while (!dropped && asked < 20000);
+	close(told[1]);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_msg(status == 0, "the child ends with status %#x", status);
+	for (int i = 0; i < 20 && whole + dropped < LOGGED + asked; i++) {
+		drain(fds[0], buf, sizeof(buf), 1000);
+		whole = count_lines(buf, &dropped);
+	}
+	ck_assert_uint_gt(dropped, 0);
+	ck_assert_uint_eq(whole + dropped, LOGGED + asked);
+	close(fds[0]);
+	close(fds[1]);
+	close(said[0]);
+	close(told[0]);
+}
+END_TEST
+
 START_TEST(err_str_every_number_has_a_text_of_its_own)
 {
 	static const int all[] = {
@@ -273,6 +400,7 @@ static Suite *suite(void)
 	tcase_add_test(t, err_set_long_line_is_bounded_and_returns_the_number);
 	tcase_add_test(t, err_set_quotes_others_in_one_line);
 	tcase_add_test(t, log_msg_is_one_line_of_at_most_1023_bytes);
+	tcase_add_loop_test(t, log_never_wait_drops_counts_and_tells, 0, READERS);
 	tcase_add_test(t, err_detail_belongs_to_the_thread);
 	tcase_add_test(t, sockpath_follows_the_runtime_folder);
 	suite_add_tcase(s, t);
