@@ -270,6 +270,8 @@ static int run_round(struct bench *b)
 		err = run_phase(b, i, b->load, &r[i]);
 	}
 	if (!err && counts(b, &r[i - 1])) {
+		if (r[i - 1].interrupted)
+			log_warn("interrupted: the results are those until then");
 		b->n_rounds++;
 		return 0;
 	}

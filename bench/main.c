@@ -405,15 +405,6 @@ static int work_as_client(struct bench_config *cfg, int argc, char **argv,
 	return work(cfg, n, words, 0);
 }
 
-/* What was printed has to have arrived. */
-static int finish(int code)
-{
-	if ((fflush(stdout) == 0 && !ferror(stdout)) || code)
-		return code;
-	log_error("cannot write to stdout: %s", strerror(errno));
-	return EXIT_RUN;
-}
-
 int main(int argc, char **argv)
 {
 	struct bench_config cfg = {0};
@@ -435,5 +426,9 @@ int main(int argc, char **argv)
 	else
 		code = work(&cfg, argc, argv, first);
 	opts_free(&spec, &cfg);
-	return finish(code);
+	if (!log_stdout_flush() && !code)
+		code = EXIT_RUN;
+	if (code == EXIT_INTERRUPTED)
+		util_end_by_signal(phase_signal());
+	return code;
 }

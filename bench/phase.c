@@ -74,8 +74,7 @@ static volatile sig_atomic_t interrupted;
 
 static void on_signal(int sig)
 {
-	(void)sig;
-	interrupted = 1;
+	interrupted = sig;
 }
 
 void phase_catch_signals(void)
@@ -83,15 +82,20 @@ void phase_catch_signals(void)
 	/* The second signal ends the process: a store may hang. */
 	struct sigaction sa = {.sa_handler = on_signal,
 			       .sa_flags = (int)SA_RESETHAND};
-	struct sigaction old;
 
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-	/* A terminal that is gone, of which the shell may tell, too; nohup has it
-	 * ignored. */
+	if (!util_signal_ignored(SIGINT))
+		sigaction(SIGINT, &sa, NULL);
+	if (!util_signal_ignored(SIGTERM))
+		sigaction(SIGTERM, &sa, NULL);
+	/* A terminal that is gone, of which the shell may tell, too. */
 	sa.sa_flags = 0;
-	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+	if (!util_signal_ignored(SIGHUP))
 		sigaction(SIGHUP, &sa, NULL);
+}
+
+int phase_signal(void)
+{
+	return interrupted;
 }
 
 bool phase_was_interrupted(void)

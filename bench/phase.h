@@ -58,8 +58,12 @@ void phase_result_fini(struct phase_result *r);
  */
 int phase_run(const struct phase *ph, struct phase_result *out);
 
-/** From now on SIGINT and SIGTERM end phases early instead of the process. */
+/** From now on SIGINT, SIGTERM and SIGHUP, unless they are ignored, end phases early
+ * instead of the process. */
 void phase_catch_signals(void);
+
+/** The one that came last, or 0. */
+int phase_signal(void);
 
 /** Whether one of them came. */
 bool phase_was_interrupted(void);

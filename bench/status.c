@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/util.h"
 
 #define LIVE_INTERVAL_NS (200 * NS_PER_MS)
 #define BAR 24
@@ -18,7 +19,7 @@ enum status_mode status_mode_for(bool lines, FILE *out)
 {
 	if (lines)
 		return STATUS_LINES;
-	return isatty(fileno(out)) ? STATUS_LIVE : STATUS_OFF;
+	return util_takes_escapes(fileno(out)) ? STATUS_LIVE : STATUS_OFF;
 }
 
 /* Bounded text that is written at once. */

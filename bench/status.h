@@ -43,7 +43,7 @@ struct status {
 	struct measure before;
 };
 
-/** The mode of a phase: lines if asked for, else live on a terminal. */
+/** The mode of a phase: lines if asked for, else live on a terminal with escapes. */
 enum status_mode status_mode_for(bool lines, FILE *out);
 
 /** `now_ns` of ticks_clock_ns(). */

@@ -5,7 +5,9 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sysexits.h>
@@ -101,4 +103,27 @@ void util_occupy_standard_fds(void)
 		    open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd &&
 		    open("/", O_PATH) != fd) /* a machine without /dev */
 			_exit(EX_OSERR);
+}
+
+bool util_signal_ignored(int sig)
+{
+	struct sigaction sa;
+
+	return sigaction(sig, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN;
+}
+
+void util_end_by_signal(int sig)
+{
+	if (util_signal_ignored(sig))
+		return;
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+bool util_takes_escapes(int fd)
+{
+	const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+
+	return isatty(fd) && !(term && strcmp(term, "dumb") == 0) &&
+	       !(no_color && *no_color);
 }

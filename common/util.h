@@ -44,4 +44,17 @@ char *util_one_line(char *text);
  */
 void util_occupy_standard_fds(void);
 
+/** Whether `sig` is ignored, as nohup or a script's `&` asked for: it stays so. */
+bool util_signal_ignored(int sig);
+
+/** End the process as `sig` does by default, so that whoever waits for it sees why. Does
+ * nothing for one that is ignored. */
+void util_end_by_signal(int sig);
+
+/**
+ * Whether `fd` is a terminal whose lines may be rewritten by escape sequences: TERM=dumb
+ * and a NO_COLOR that is not empty say no.
+ */
+bool util_takes_escapes(int fd);
+
 #endif

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/util.h"
 
 #include "grow.h"
 #include "port_rdma.h"
@@ -398,6 +399,12 @@ static void on_libevent(int severity, const char *text)
 		log_debug("libevent: %s", text);
 }
 
+/* Unless it is ignored: so it was asked for by whoever started the server. */
+static bool heed(struct event *on_signal, int sig)
+{
+	return util_signal_ignored(sig) || event_add(on_signal, NULL) == 0;
+}
+
 static int events_init(struct control *c)
 {
 	static const struct timeval soon = {0};
@@ -413,7 +420,7 @@ static int events_init(struct control *c)
 	c->on_int = evsignal_new(c->base, SIGINT, drain_begin, c);
 	c->on_hup = evsignal_new(c->base, SIGHUP, on_hangup, c);
 	if (!c->tick || !c->on_term || !c->on_int || !c->on_hup ||
-	    event_add(c->on_term, NULL) || event_add(c->on_int, NULL) ||
+	    !heed(c->on_term, SIGTERM) || !heed(c->on_int, SIGINT) ||
 	    event_add(c->on_hup, NULL))
 		return out_of_memory();
 	/* libevent makes room for eight timers at the first: no other fails. */

@@ -21,6 +21,7 @@
 
 static int make_parent(const char *path)
 {
+	mode_t mode = geteuid() == 0 ? 0755 : 0700;
 	char dir[108];
 	char *slash;
 
@@ -29,12 +30,25 @@ static int make_parent(const char *path)
 	if (!slash || slash == dir)
 		return 0;
 	*slash = '\0';
-	if (mkdir(dir, getuid() == 0 ? 0755 : 0700) && errno != EEXIST)
-		return err_set_errno(FARKV_ESYS, errno,
-				     "cannot make the folder %s for the socket; "
-				     "choose another with --socket",
-				     dir);
-	return 0;
+	if (mkdir(dir, mode) == 0) {
+		if (chmod(dir, mode) == 0) /* whatever the umask */
+			return 0;
+	} else if (errno == EEXIST) {
+		return 0;
+	}
+	return err_set_errno(FARKV_ESYS, errno,
+			     "cannot make the folder %s for the socket; "
+			     "choose another with --socket",
+			     dir);
+}
+
+/* Whether `name` is still that very file: another server may have its own there. */
+static bool is_still(const char *name, const struct stat *st)
+{
+	struct stat there;
+
+	return lstat(name, &there) == 0 && there.st_dev == st->st_dev &&
+	       there.st_ino == st->st_ino;
 }
 
 /* Who holds the lock, as it wrote into the file; 0 if unknown. */
@@ -59,7 +73,7 @@ static int lock_take(const char *path)
 	for (;;) {
 		int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
 			      0600);
-		struct stat mine, there;
+		struct stat mine;
 
 		if (fd < 0)
 			return err_set_errno(FARKV_ESYS, errno,
@@ -78,8 +92,8 @@ static int lock_take(const char *path)
 				       "stop it or choose another --socket",
 				       pid, path);
 		}
-		if (fstat(fd, &mine) == 0 && stat(name, &there) == 0 &&
-		    mine.st_ino == there.st_ino) {
+		if (fstat(fd, &mine) == 0 && is_still(name, &mine)) {
+			(void)fchmod(fd, 0600); /* whatever the umask */
 			if (ftruncate(fd, 0) == 0)
 				dprintf(fd, "%ld\n", (long)getpid());
 			return fd;
@@ -90,10 +104,12 @@ static int lock_take(const char *path)
 
 static void lock_release(const char *path, int fd)
 {
+	struct stat mine;
 	char name[128];
 
 	snprintf(name, sizeof(name), "%s.lock", path);
-	unlink(name);
+	if (fstat(fd, &mine) == 0 && is_still(name, &mine))
+		unlink(name);
 	close(fd);
 }
 
@@ -154,7 +170,7 @@ int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
 	if (l.fd >= 0 && fchmod(l.fd, mode) == 0)
 		bound = bind(l.fd, (struct sockaddr *)&a, sizeof(a)) == 0;
 	if (!bound || chmod(path, mode) || listen(l.fd, BACKLOG) ||
-	    stat(path, &st)) {
+	    lstat(path, &st)) {
 		err_set_errno(err, errno, "cannot listen at %s", path);
 		goto err_close;
 	}
@@ -175,8 +191,11 @@ err_unlock:
 
 void listen_close(struct listen_socket *l)
 {
-	struct stat st;
+	struct stat mine = {.st_dev = l->dev, .st_ino = l->ino};
 
+	/* While it is open no other file can have its number. */
+	if (is_still(l->path, &mine))
+		unlink(l->path);
 	/*
 	 * Who waits to be accepted may have sent descriptors, which must not be
 	 * dropped here (closer.h): what is left open the end of the process drops.
@@ -185,8 +204,5 @@ void listen_close(struct listen_socket *l)
 	while (accept4(l->fd, NULL, NULL, SOCK_CLOEXEC) >= 0)
 		;
 	close(l->fd);
-	if (stat(l->path, &st) == 0 && st.st_dev == l->dev &&
-	    st.st_ino == l->ino)
-		unlink(l->path);
 	lock_release(l->path, l->lock_fd);
 }

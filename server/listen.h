@@ -9,7 +9,7 @@ struct listen_socket {
 	int fd;      /* SOCK_SEQPACKET, listening, non-blocking */
 	int lock_fd; /* PATH.lock, held by flock(2) while the server lives */
 	char path[108];
-	dev_t dev;   /* of the socket's file: removed only if still ours */
+	dev_t dev;   /* of the socket's file */
 	ino_t ino;
 };
 
@@ -21,7 +21,8 @@ struct listen_socket {
  */
 int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
 
-/** Stop listening, remove the socket and the lock file. */
+/** Stop listening, remove the socket and the lock file if they are still ours: somebody
+ * may have removed them, and another server taken the path. */
 void listen_close(struct listen_socket *l);
 
 #endif

@@ -192,15 +192,6 @@ static int settle_options(struct server_config *cfg)
 	return region_check(&rc);
 }
 
-/* What was printed has to have arrived. */
-static int finish(int code)
-{
-	if ((fflush(stdout) == 0 && !ferror(stdout)) || code)
-		return code;
-	log_error("cannot write to stdout: %s", strerror(errno));
-	return EXIT_RUN;
-}
-
 int main(int argc, char **argv)
 {
 	struct server_config cfg = {0};
@@ -230,5 +221,5 @@ int main(int argc, char **argv)
 		code = serve(&cfg);
 	}
 	opts_free(&spec, &cfg);
-	return finish(code);
+	return log_stdout_flush() || code ? code : EXIT_RUN;
 }

@@ -152,7 +152,7 @@ grep -q "error: TMPDIR: $dir/nowhere: " "$dir/err" || fail "no TMPDIR: $(cat "$d
 
 # A round that a signal ended is no round: no store has done nothing in it.
 for try in 1 2 3 4 5 6; do
-	"$KVBENCH" run null,null -P "$srcdir/bench/workloads/workloadc" -p recordcount=1000 \
+	$INT "$KVBENCH" run null,null -P "$srcdir/bench/workloads/workloadc" -p recordcount=1000 \
 		-p operationcount=1000000 -p rounds=1000 >"$dir/out" 2>"$dir/err" &
 	pid=$!
 	sleep 0.6

@@ -114,7 +114,7 @@ mistake 69 'none' --socket "$dir/none"
 # interrupt SIGNAL SECONDS: its exit status in $got, at most 4 seconds after the signal.
 interrupt() {
 	# shellcheck disable=SC2086
-	"$KVBENCH" limit $small -p operationcount=1000000000000 >"$dir/out" 2>"$dir/err" &
+	$INT "$KVBENCH" limit $small -p operationcount=1000000000000 >"$dir/out" 2>"$dir/err" &
 	bench=$!
 	sleep "$2"
 	kill "-$1" $bench
@@ -130,13 +130,14 @@ interrupt() {
 
 # A signal is heard within a chunk, not at the end of a cell, which has hours to go here. A
 # busy machine may still be loading.
-for signal in INT TERM; do
+for signal in INT:130 TERM:143; do
+	status=${signal#*:} signal=${signal%:*}
 	cases=$((cases + 1))
 	for seconds in 1 4 16; do
 		interrupt $signal $seconds
 		grep -q 'error: interrupted while loading$' "$dir/err" || break
 	done
-	[ $got -eq 130 ] || fail "SIG$signal in the middle: exit status $got"
+	[ $got -eq $status ] || fail "SIG$signal in the middle: exit status $got"
 	[ "$(grep -c 'error:' "$dir/err")" -eq 1 ] && tail -n 1 "$dir/err" | grep -q 'error: interrupted while measuring$' ||
 		fail "SIG$signal in the middle: $(cat "$dir/err")"
 	prints ''

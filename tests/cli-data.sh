@@ -226,7 +226,7 @@ tr -d '{}"\n' <"$dir/out" | tr , '\n' | sed 's/:.*//' | sort | cmp - "$dir/field
 # ---- a load that is interrupted gives its memory back
 start_server interrupted -m 64m
 mkfifo "$dir/slow"
-"$KVCLI" load - <"$dir/slow" >"$dir/out" 2>"$dir/err" &
+$INT "$KVCLI" load - <"$dir/slow" >"$dir/out" 2>"$dir/err" &
 loader=$!
 exec 5>"$dir/slow"
 i=0

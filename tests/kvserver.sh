@@ -88,6 +88,7 @@ wait "$server" 2>/dev/null
 [ -S "$dir/s" ] || fail "the killed server's socket is not there"
 expect 69 kvcli -s "$dir/s" ping && says 'no server'
 rm "$dir/s.ready"
+by=$INT
 start_server s -m 64
 expect 0 kvcli ping
 kill -INT "$server"
@@ -130,7 +131,7 @@ for signal in TERM INT TERM INT TERM INT; do
 	start_server storm -m 256m
 	storm $signal "$server"
 	rm "$dir/storm.ready"
-	"$KVSERVER" -q -s "$dir/storm" -m 8 >"$dir/storm.log" 2>&1 &
+	$by "$KVSERVER" -q -s "$dir/storm" -m 8 >"$dir/storm.log" 2>&1 &
 	server=$!
 	servers="$servers $server"
 	i=0
@@ -139,6 +140,8 @@ for signal in TERM INT TERM INT TERM INT; do
 	done
 	storm $signal "$server"
 done
+
+by=
 
 # ---- addresses of RDMA: refused by any transport, before anything is started
 refuses() { # ADDRESS WHY

@@ -57,6 +57,17 @@ remote() {
 	[ "${FARKV_TEST_TRANSPORT-}" = rdma ]
 }
 
+# What a script starts by & ignores SIGINT, and so would our programs. Words in front of
+# one that is to be sent it; start_server takes them from $by.
+INT='env --default-signal=INT'
+by=
+
+# From now on what is written to descriptor 9 finds no reader.
+gone() {
+	mkfifo "$dir/gone"
+	exec 6<>"$dir/gone" 9>"$dir/gone" 6<&-
+}
+
 # start_server NAME [OPTION]...: serves $dir/NAME; its id is in $server.
 start_server() {
 	name=$1
@@ -69,7 +80,7 @@ start_server() {
 	else
 		set -- -s "$dir/$name" "$@"
 	fi
-	"$KVSERVER" -q --ready-fd 3 "$@" \
+	$by "$KVSERVER" -q --ready-fd 3 "$@" \
 		3>"$dir/$name.ready" >"$dir/$name.log" 2>&1 &
 	server=$!
 	servers="$servers $server"

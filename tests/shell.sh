@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a shell hands to the programs: descriptors that are closed or that nobody reads.
+# What a shell hands to the programs: descriptors that are closed or that nobody reads,
+# ignored signals, a terminal, a umask.
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -13,11 +14,14 @@ serve() {
 	mkfifo "$dir/$name.ready"
 	FARKV_URI=shm://$dir/$name
 	export FARKV_URI
-	eval '"$KVSERVER" -v -m 64m -s "$dir/$name" --ready-fd 3 "$@" 3>"$dir/$name.ready"' \
+	eval '$by "$KVSERVER" -v -m 64m -s "$dir/$name" --ready-fd 3 "$@" 3>"$dir/$name.ready"' \
 		"$redirections" '&'
 	server=$!
 	servers="$servers $server"
-	[ "$(timeout 60 head -n 1 "$dir/$name.ready")" = READY ] || fail "$name: the server did not start"
+	[ "$(timeout 60 head -n 1 "$dir/$name.ready")" = READY ] && return
+	fail "$name: the server did not start"
+	kill -KILL "$server"
+	finish
 }
 
 # ---- descriptors 0 to 2 that are closed: nothing else gets their numbers
@@ -67,5 +71,159 @@ stop_server
 [ ! -e "$dir/unread" ] || fail "the socket of a server whose log is full stays"
 empty >"$dir/out"
 exec 8>&-
+
+# ---- output that cannot be written fails
+gone
+workload="-P $srcdir/bench/workloads/workloadc"
+for words in "$KVSERVER --version" "$KVSERVER --help" "$KVSERVER --check-config" "$KVCLI --version" \
+	"$KVCLI --help" "$KVBENCH --version" "$KVBENCH --help" "$KVBENCH run null $workload" \
+	"$KVBENCH quick null -p maxexecutiontime=1"; do
+	[ -w /dev/full ] || break
+	# shellcheck disable=SC2086
+	$words >/dev/full 2>"$dir/err" && fail "$words: a full disk went unnoticed"
+	grep -q 'cannot write .*: No space left on device$' "$dir/err" || fail "$words: $(cat "$dir/err")"
+	# shellcheck disable=SC2086
+	{ env --default-signal=PIPE $words 2>"$dir/err"; echo $? >"$dir/status"; } >&9
+	[ "$(cat "$dir/status")" -eq 141 ] && ! grep -q 'cannot write' "$dir/err" ||
+		fail "$words: a closed pipe: $(cat "$dir/status") $(cat "$dir/err")"
+	cases=$((cases + 2))
+done
+if [ -w /dev/full ]; then
+	# A server whose line is lost serves.
+	serve lost '>/dev/full 2>"$dir/lost.err"'
+	expect 0 kvcli ping
+	grep -q 'warning: cannot write to stdout: No space left on device$' "$dir/lost.err" || fail "$(cat "$dir/lost.err")"
+	stop_server
+fi
+
+# ---- signals that are ignored when a program starts stay ignored
+serve ignoring '>/dev/null 2>&1'
+kill -INT "$server"
+expect 0 kvcli ping
+mkfifo "$dir/feed"
+# feed PREFIX [OPTION]: a load by $by, in $loader, that has stored 256 records and waits for
+# more from descriptor 7.
+feed() {
+	# shellcheck disable=SC2086
+	$by "$KVCLI" ${2-} load - <"$dir/feed" >"$dir/out" 2>"$dir/err" &
+	loader=$!
+	exec 7>"$dir/feed"
+	seq 256 | awk -v p="$1" '{ printf "%s%d\tvalue\n", p, $1 }' >&7
+	until kvcli -q exists "${1}256" >"$dir/exists"; do sleep 0.02; done
+}
+feed a
+kill -INT $loader
+printf 'last\tone\n' >&7
+exec 7>&-
+wait $loader || fail "a load that ignores SIGINT ends with $?: $(cat "$dir/err")"
+expect 0 kvcli get last && prints 'one\n'
+# run [COMMAND...]: a benchmark by it, in $bench, that has begun.
+run() {
+	: >"$dir/err"
+	# shellcheck disable=SC2086
+	"$@" "$KVBENCH" run null $workload -s -target 1000 -p operationcount=$operations >"$dir/out" 2>"$dir/err" &
+	bench=$!
+	until grep -q ' 0 sec: ' "$dir/err"; do sleep 0.02; done
+}
+operations=1000
+run env --ignore-signal=HUP
+kill -INT $bench
+kill -HUP $bench
+wait $bench || fail "a run that ignores signals: $(cat "$dir/err")"
+shows '^\[READ\], Operations, 1000$'
+stop_server
+
+# ---- those that are not end a program as they end others, with a line that says so
+by='env --default-signal=INT,HUP'
+operations=1000000
+serve heeding '>/dev/null 2>&1'
+for signal in INT:130 TERM:143 HUP:129; do
+	status=${signal#*:} signal=${signal%:*}
+	for option in '' -q; do
+		feed "$signal$option" "$option"
+		kill "-$signal" $loader
+		wait $loader
+		got=$?
+		exec 7>&-
+		[ $got -eq "$status" ] || fail "load $option, SIG$signal: exit status $got"
+		case $option in
+		'') says '^interrupted; stored 256 records, ' ;;
+		*) says '^kvcli: load: interrupted$' ;;
+		esac
+	done
+	# shellcheck disable=SC2086
+	run $by
+	kill "-$signal" $bench
+	wait $bench
+	got=$?
+	[ $got -eq "$status" ] && shows '^\[READ\], Operations, ' ||
+		fail "kvbench, SIG$signal: exit status $got"
+	[ "$(grep -c interrupted "$dir/err")" -eq 1 ] || fail "kvbench, SIG$signal: $(cat "$dir/err")"
+	cases=$((cases + 3))
+done
+kill -INT "$server"
+wait "$server" || fail "SIGINT: exit status $?"
+by=
+
+# ---- escape sequences go to terminals that have them
+cat >"$dir/terminal.py" <<'PY'
+"""terminal.py COMMAND...: runs it with stderr on a terminal; what it wrote there is ours"""
+import os, pty, subprocess, sys
+outer, inner = pty.openpty()
+p = subprocess.Popen(sys.argv[1:], stderr=inner, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+os.close(inner)
+try:
+    while True:
+        os.write(1, os.read(outer, 4096))
+except OSError:
+    pass
+sys.exit(p.wait())
+PY
+escapes() { # ENVIRONMENT...: in what kvbench writes to a terminal
+	# shellcheck disable=SC2086
+	env -u NO_COLOR TERM=xterm "$@" python3 "$dir/terminal.py" \
+		"$KVBENCH" run null $workload -target 2000 >"$dir/live" ||
+		fail "kvbench on a terminal: $(cat "$dir/live")"
+	grep -q "$(printf '\033')" "$dir/live"
+}
+if command -v python3 >/dev/null; then
+	escapes && escapes NO_COLOR= || fail "no live line on a terminal"
+	escapes TERM=dumb && fail "escape sequences for TERM=dumb"
+	escapes NO_COLOR=1 && fail "escape sequences in spite of NO_COLOR"
+	cases=$((cases + 4))
+else
+	echo "not tested: escape sequences (no python3)"
+fi
+
+# ---- a server removes what is its own
+serve first '>/dev/null 2>&1'
+first=$server
+rm "$dir/first" "$dir/first.lock"
+serve first '>/dev/null 2>&1'
+kill "$first"
+wait "$first" || fail "the first server: exit status $?"
+expect 0 kvcli ping
+[ -e "$dir/first.lock" ] || fail "a server removed the lock of another"
+expect 1 timeout 20 "$KVSERVER" -s "$dir/first" -m 8m && says "pid $server\) already serves"
+stop_server
+[ ! -e "$dir/first" ] && [ ! -e "$dir/first.lock" ] || fail "files of the second server stay"
+
+# ---- modes are the same under every umask
+folder=700
+[ "$(id -u)" -ne 0 ] || folder=755
+printf '#!/bin/sh\numask "$MASK"\nexec "%s" "$@"\n' "$KVSERVER" >"$dir/masked"
+chmod +x "$dir/masked"
+whole=$KVSERVER KVSERVER=$dir/masked
+for MASK in 000 077 777; do
+	export MASK
+	mkdir "$dir/mask$MASK"
+	serve "mask$MASK/new" '>/dev/null 2>&1' --socket-mode 0640 -s "$dir/mask$MASK/new/s"
+	FARKV_URI=shm://$dir/mask$MASK/new/s
+	modes=$(stat -c %a "$dir/mask$MASK/new" "$dir/mask$MASK/new/s" "$dir/mask$MASK/new/s.lock" | tr '\n' ' ')
+	[ "$modes" = "$folder 640 600 " ] || fail "umask $MASK: modes of folder, socket and lock: $modes"
+	expect 0 kvcli ping
+	stop_server
+done
+KVSERVER=$whole
 
 finish

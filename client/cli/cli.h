@@ -54,8 +54,9 @@ struct cli_command {
 extern volatile sig_atomic_t cli_signal;
 
 /**
- * For transfers: the first SIGINT or SIGTERM sets cli_signal, so that the handle
- * can be closed and its memory goes back; the second ends the process.
+ * For transfers: the first SIGINT, SIGTERM or SIGHUP sets cli_signal, so that the handle
+ * can be closed and its memory goes back; the second ends the process. One that is
+ * ignored stays ignored.
  */
 void cli_catch_signals(void);
 
@@ -78,7 +79,8 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 
 /**
  * After writing to stdout, errno as that left it: CLI_FAILED if output was lost,
- * with a line the first time, otherwise `code`.
+ * with a line the first time, otherwise `code`. A reader that is gone (kvcli | head) is
+ * no error to speak of: no line, and the program ends by SIGPIPE.
  */
 int cli_output_check(struct cli *cli, int code);
 /** The same at the end, for what is still buffered. */

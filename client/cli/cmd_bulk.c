@@ -107,6 +107,12 @@ static int bulk_open(struct cli *cli, const char *path, bool keys_only,
 	return code;
 }
 
+/* By the user; a reader of stdout that is gone is not spoken of. */
+static bool interrupted(void)
+{
+	return cli_signal != 0 && cli_signal != SIGPIPE;
+}
+
 /* ---- load ------------------------------------------------------------------------ */
 
 struct load {
@@ -208,6 +214,8 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	char size[24];
 	json_t *o;
 
+	if (interrupted() && (l->cli->json || l->cli->quiet))
+		cli_error(l->cli, code, "interrupted");
 	if (l->cli->json) {
 		o = json_object();
 		json_object_set_new(o, "stored",
@@ -224,7 +232,10 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	if (l->cli->quiet)
 		return;
 	fprintf(stderr, "%s %" PRIu64 " records, %s, in %.2f s (%.0f records/s)",
-		code ? "stopped by an error; stored" : "loaded", l->stored,
+		interrupted() ? "interrupted; stored"
+		: code	      ? "stopped by an error; stored"
+			      : "loaded",
+		l->stored,
 		util_format_size(l->bytes, size, sizeof(size)), s,
 		(double)l->stored / s);
 	if (l->cli->if_absent)
@@ -376,6 +387,8 @@ int cmd_dump(struct cli *cli, int argc, char **argv)
 	cli_catch_signals();
 	code = dump_batches(&d, b);
 	progress_end(&d.progress);
+	if (interrupted())
+		cli_error(cli, code, "interrupted");
 	if (!code && d.missing)
 		code = dump_missing(&d);
 	reader_close(&d.reader);

@@ -165,6 +165,8 @@ const struct cli_command cli_commands[] = {
 	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL},
 };
 
+volatile sig_atomic_t cli_signal;
+
 /* ---- messages --------------------------------------------------------------------- */
 
 int cli_exit_for(int err)
@@ -252,6 +254,10 @@ int cli_output_check(struct cli *cli, int code)
 	if (cli->output_lost)
 		return CLI_FAILED;
 	cli->output_lost = true;
+	if (errnum == EPIPE) {
+		cli_signal = SIGPIPE;
+		return CLI_FAILED;
+	}
 	return cli_error(cli, CLI_FAILED, "cannot write the output: %s",
 			 strerror(errnum));
 }
@@ -412,8 +418,6 @@ static int run_command(struct cli *cli, int argc, char **argv)
 	return code;
 }
 
-volatile sig_atomic_t cli_signal;
-
 static void on_signal(int sig)
 {
 	cli_signal = sig;
@@ -421,11 +425,13 @@ static void on_signal(int sig)
 
 void cli_catch_signals(void)
 {
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 	struct sigaction sa = {.sa_handler = on_signal,
 			       .sa_flags = (int)SA_RESETHAND};
 
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
+		if (!util_signal_ignored(ending[i]))
+			sigaction(ending[i], &sa, NULL);
 }
 
 int main(int argc, char **argv)
@@ -433,9 +439,11 @@ int main(int argc, char **argv)
 	static char out_buf[OUT_BUF_BYTES];
 	struct cli cli = {0};
 	int first, code = CLI_OK;
+	void (*on_pipe)(int);
 
 	util_occupy_standard_fds();
-	signal(SIGPIPE, SIG_IGN); /* a write that fails is reported */
+	/* The store is closed before a reader that is gone ends the program. */
+	on_pipe = signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, out_buf, _IOFBF, sizeof(out_buf));
 	log_init("kvcli", LOG_LEVEL_INFO);
 	opts_defaults(&spec, &cli);
@@ -457,7 +465,8 @@ int main(int argc, char **argv)
 				 "no command given; see kvcli --help");
 	code = cli_finish(&cli, code);
 	opts_free(&spec, &cli);
+	signal(SIGPIPE, on_pipe);
 	if (cli_signal) /* everything is given back: end as the signal asks */
-		raise(cli_signal);
+		util_end_by_signal(cli_signal);
 	return code;
 }

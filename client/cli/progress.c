@@ -18,7 +18,7 @@ static bool on_terminal;
 
 void progress_begin(struct progress *p, bool quiet, uint64_t total)
 {
-	*p = (struct progress){.shown = !quiet && isatty(STDERR_FILENO),
+	*p = (struct progress){.shown = !quiet && util_takes_escapes(STDERR_FILENO),
 			       .total = total,
 			       .start_ns = clock_now_ns()};
 	p->next_ns = p->start_ns + INTERVAL_NS;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct progress {
-	bool shown;       /* stderr is a terminal and nobody asked for quiet */
+	bool shown;       /* stderr is a terminal with escapes, not quiet */
 	uint64_t total;   /* bytes, 0: unknown */
 	uint64_t start_ns, next_ns;
 };
