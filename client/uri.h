@@ -10,7 +10,7 @@
  *                                    RDMA; all behind the host may be left out,
  *                                    an IPv6 address has brackets
  *
- * No system call but the look-up of the default socket.
+ * No system call but the look-up of the default socket (sockpath.h).
  */
 #ifndef CLIENT_URI_H
 #define CLIENT_URI_H

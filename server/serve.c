@@ -142,6 +142,8 @@ static int open_socket(struct serving *s)
 		strcpy(s->path, cfg->socket);
 	else if (sockpath_server_default(s->path, sizeof(s->path)))
 		return EXIT_USAGE;
+	else if (sockpath_make_folder(s->path))
+		return EXIT_RUN;
 	if (listen_open(s->path, cfg->socket_mode, &s->socket))
 		return EXIT_RUN;
 	s->socket_open = true;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What a shell hands to the programs: descriptors that are closed or that nobody reads,
-# ignored signals, a terminal, a umask.
+# ignored signals, a terminal, a umask, a user without a folder.
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -225,5 +225,56 @@ for MASK in 000 077 777; do
 	stop_server
 done
 KVSERVER=$whole
+
+# ---- default addresses: another user's, with nothing in the environment
+uid=64321
+tmp=/tmp/farkv-$uid
+mkdir "$dir/bin"
+cp "$KVSERVER" "$KVCLI" "$top_builddir"/client/.libs/libfarkv.so.* "$dir/bin/"
+chmod -R a+rX "$dir"
+# Words in front of a command that is that user's; counters of a coverage build cannot be
+# written by it.
+other="setpriv --reuid=$uid --regid=$uid --clear-groups env -u XDG_RUNTIME_DIR -u FARKV_URI
+	GCOV_ERROR_FILE=/dev/null LD_LIBRARY_PATH=$dir/bin"
+# shellcheck disable=SC2086
+if $other "$dir/bin/kvcli" --version >"$dir/out" 2>/dev/null && [ ! -e $tmp ] &&
+	! $other test -w /run && ! $other test -w /run/farkv; then
+	serve_other() { # the server's exit status if it does not start
+		rm -f "$dir/other.ready"
+		mkfifo -m 666 "$dir/other.ready"
+		$other "$dir/bin/kvserver" -q -m 8m --ready-fd 3 3>"$dir/other.ready" >"$dir/out" 2>"$dir/err" &
+		server=$!
+		servers="$servers $server"
+		[ "$(timeout 60 head -n 1 "$dir/other.ready")" = READY ]
+	}
+	serve_other || fail "without XDG_RUNTIME_DIR and rights to /run: $(cat "$dir/err")"
+	shows "^kvserver: serving .* at shm://$tmp/kvserver.sock "
+	[ "$(stat -c '%a %u' $tmp)" = "700 $uid" ] || fail "mode and owner of $tmp: $(stat -c '%a %u' $tmp)"
+	expect 0 $other "$dir/bin/kvcli" put key value
+	# A dead socket stands before a live one.
+	mkdir -p "$dir/xdg/farkv"
+	chmod -R 777 "$dir/xdg"
+	$other env XDG_RUNTIME_DIR="$dir/xdg" "$dir/bin/kvserver" -q -m 8m >"$dir/out" 2>&1 &
+	dead=$!
+	until [ -s "$dir/out" ]; do sleep 0.02; done
+	kill -KILL $dead
+	wait $dead 2>/dev/null
+	[ -S "$dir/xdg/farkv/kvserver.sock" ] || fail "a killed server leaves no socket"
+	expect 0 $other env XDG_RUNTIME_DIR="$dir/xdg" "$dir/bin/kvcli" get key && prints 'value\n'
+	stop_server
+	expect 69 $other "$dir/bin/kvcli" ping && says "no server at $tmp/kvserver.sock"
+	# Folders that others can enter, or have made.
+	for wrong in "chmod 755 $tmp" "chown 1 $tmp" "eval rmdir $tmp && ln -s $dir/xdg $tmp"; do
+		$wrong
+		serve_other && fail "$wrong: a server serves there"
+		wait "$server"
+		[ $? -eq 1 ] && says "$tmp is not a folder of mode 0700 that belongs to you: .*--socket" ||
+			fail "$wrong: $(cat "$dir/err")"
+		chmod 700 $tmp
+	done
+	rm $tmp
+else
+	echo "not tested: defaults of a user with no rights to /run (not root, or $tmp exists)"
+fi
 
 finish

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -349,6 +350,19 @@ START_TEST(err_detail_belongs_to_the_thread)
 }
 END_TEST
 
+/* Where there is no XDG_RUNTIME_DIR that counts. */
+static void check_system_default(void)
+{
+	bool run = access("/run/farkv", W_OK | X_OK) == 0 ||
+		   (errno == ENOENT && access("/run", W_OK | X_OK) == 0);
+	char path[SOCKPATH_MAX], own[SOCKPATH_MAX];
+
+	snprintf(own, sizeof(own), "/tmp/farkv-%u/kvserver.sock",
+		 (unsigned)geteuid());
+	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
+	ck_assert_str_eq(path, run ? "/run/farkv/kvserver.sock" : own);
+}
+
 START_TEST(sockpath_follows_the_runtime_folder)
 {
 	char path[SOCKPATH_MAX], dir[120];
@@ -357,15 +371,12 @@ START_TEST(sockpath_follows_the_runtime_folder)
 	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
 	ck_assert_str_eq(path, "/run/user/1000/farkv/kvserver.sock");
 	setenv("XDG_RUNTIME_DIR", "", 1);
-	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
-	ck_assert_str_eq(path, "/run/farkv/kvserver.sock");
+	check_system_default();
 	/* The XDG specification has a relative path ignored. */
 	setenv("XDG_RUNTIME_DIR", "run", 1);
-	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
-	ck_assert_str_eq(path, "/run/farkv/kvserver.sock");
+	check_system_default();
 	unsetenv("XDG_RUNTIME_DIR");
-	ck_assert_int_eq(sockpath_server_default(path, sizeof(path)), 0);
-	ck_assert_str_eq(path, "/run/farkv/kvserver.sock");
+	check_system_default();
 	/* 107 bytes fit into an address of a socket, 108 do not. */
 	memset(dir, 'd', sizeof(dir));
 	dir[0] = '/';
@@ -380,6 +391,73 @@ START_TEST(sockpath_follows_the_runtime_folder)
 			 FARKV_EURI);
 	ck_assert_str_eq(path, "as it was");
 	ck_assert_ptr_nonnull(strstr(err_detail(), "longer than 107 bytes"));
+}
+END_TEST
+
+/* A socket at `path`: of a listener, which is returned, or left by one that is gone. */
+static int socket_at(const char *path, bool live)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	if (live) {
+		ck_assert_int_eq(listen(fd, 1), 0);
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+START_TEST(sockpath_first_live_passes_over_the_dead)
+{
+	char dir[] = "/tmp/sockpath.XXXXXX", names[4][64];
+	const char *all[4];
+	int live;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	for (int i = 0; i < 4; i++) {
+		snprintf(names[i], sizeof(names[i]), "%s/%d", dir, i);
+		all[i] = names[i];
+	}
+	ck_assert_ptr_null(sockpath_first_live(all, 4));
+	/* One alone is taken as it is: whoever connects says what is wrong. */
+	socket_at(all[1], false);
+	ck_assert_ptr_eq(sockpath_first_live(all, 4), all[1]);
+	socket_at(all[2], false);
+	ck_assert_ptr_eq(sockpath_first_live(all, 4), all[1]);
+	live = socket_at(all[3], true);
+	for (int i = 0; i < 8; i++) /* more than wait to be accepted */
+		ck_assert_ptr_eq(sockpath_first_live(all, 4), all[3]);
+	close(live);
+	ck_assert_ptr_eq(sockpath_first_live(all, 4), all[1]);
+	for (int i = 1; i < 4; i++)
+		unlink(names[i]);
+	rmdir(dir);
+}
+END_TEST
+
+START_TEST(util_takes_escapes_of_a_terminal_that_has_them)
+{
+	int fds[2];
+
+	unsetenv("NO_COLOR");
+	setenv("TERM", "xterm", 1);
+	reader_open(READER_PIPE, fds);
+	ck_assert(!util_takes_escapes(fds[1]));
+	close(fds[0]);
+	close(fds[1]);
+	reader_open(READER_TERMINAL, fds);
+	ck_assert(util_takes_escapes(fds[1]));
+	setenv("NO_COLOR", "1", 1);
+	ck_assert(!util_takes_escapes(fds[1]));
+	setenv("NO_COLOR", "", 1); /* counts as not set */
+	ck_assert(util_takes_escapes(fds[1]));
+	setenv("TERM", "dumb", 1);
+	ck_assert(!util_takes_escapes(fds[1]));
+	close(fds[0]);
+	close(fds[1]);
 }
 END_TEST
 
@@ -403,6 +481,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, log_never_wait_drops_counts_and_tells, 0, READERS);
 	tcase_add_test(t, err_detail_belongs_to_the_thread);
 	tcase_add_test(t, sockpath_follows_the_runtime_folder);
+	tcase_add_test(t, sockpath_first_live_passes_over_the_dead);
+	tcase_add_test(t, util_takes_escapes_of_a_terminal_that_has_them);
 	suite_add_tcase(s, t);
 	return s;
 }
