@@ -11,6 +11,7 @@
 #include "bench.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/opts.h"
 #include "common/util.h"
 #include "compare.h"
@@ -333,12 +334,19 @@ static int find_command(const char *word, enum command *out)
 {
 	static const char *const names[] = {"load",  "run",   "quick",
 					   "limit", "compare"};
+	struct nearest near = {.word = word};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(word, names[i])) {
 			*out = (enum command)i;
 			return 0;
 		}
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
+		nearest_offer(&near, names[i]);
+	if (near.name)
+		return err_set(FARKV_EINVAL,
+			       "unknown command '%s': did you mean %s", word,
+			       near.name);
 	return err_set(FARKV_EINVAL,
 		       "unknown command '%s'; give load, run, quick, limit "
 		       "or compare", word);

@@ -15,6 +15,7 @@
 #include <ini.h>
 
 #include "err.h"
+#include "nearest.h"
 #include "util.h"
 
 #define OPTS_MAX 64
@@ -262,18 +263,40 @@ static const struct opt *find_opt(const struct opts_spec *s, int c)
 	return NULL;
 }
 
+/* ": did you mean PREFIX NAME" for a long option that is no other's, or "". */
+static const char *did_you_mean(const struct opts_spec *s, const char *name,
+				const char *prefix, char buf[80])
+{
+	char word[64];
+	struct nearest n = {.word = word};
+
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(name, "="), name);
+	for (size_t i = 0; i < s->n_opts; i++)
+		if (!(s->opts[i].flags & OPT_HIDDEN))
+			nearest_offer(&n, s->opts[i].name);
+	buf[0] = '\0';
+	if (n.name)
+		snprintf(buf, 80, ": did you mean %s%s", prefix, n.name);
+	return buf;
+}
+
 /* A letter is in optopt; a long option is the word that getopt has just left. */
 static int usage_error(const struct opts_spec *s, int c, char **argv)
 {
 	char letter[3] = {'-', (char)optopt, '\0'};
+	char meant[80];
 	const char *word = optopt > 0 && optopt < OPT_VALUE_BASE
 				   ? letter
 				   : argv[optind - 1];
 
-	return err_set(FARKV_EINVAL, "%s %s; see %s --help",
-		       c == ':' ? "missing argument of option"
-				: "unknown or ambiguous option",
-		       word, s->program);
+	if (c == ':')
+		return err_set(FARKV_EINVAL,
+			       "missing argument of option %s; see %s --help",
+			       word, s->program);
+	return err_set(FARKV_EINVAL,
+		       "unknown or ambiguous option %s%s; see %s --help", word,
+		       did_you_mean(s, word + strspn(word, "-"), "--", meant),
+		       s->program);
 }
 
 int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
@@ -390,6 +413,7 @@ static int on_ini_key(void *user, const char *section, const char *name,
 		      const char *value)
 {
 	struct file_scan *f = user;
+	char meant[80];
 	int line = f->line;
 	const struct opts_spec *s = f->spec;
 
@@ -411,8 +435,8 @@ static int on_ini_key(void *user, const char *section, const char *name,
 		f->err = set_from_file(f, i, value ? value : "");
 		return f->err == 0;
 	}
-	f->err = err_set(FARKV_EINVAL, "%s:%d: unknown option '%s'", f->path,
-			 line, name);
+	f->err = err_set(FARKV_EINVAL, "%s:%d: unknown option '%s'%s", f->path,
+			 line, name, did_you_mean(s, name, "", meant));
 	return 0;
 }
 

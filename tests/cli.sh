@@ -153,7 +153,18 @@ usage() { # MESSAGE ARGUMENT...
 	expect 64 kvcli "$@" && says "$message"
 }
 usage 'no command'
-usage "unknown command 'fetch'" fetch key
+usage "unknown command 'fetch': did you mean get$" fetch key
+for pair in set:put rm:del delete:del remove:del cat:get ls:dump insert:add putt:put gte:get exist:exists \
+	delt:del statz:stats dmup:dump; do
+	usage "unknown command '${pair%:*}': did you mean ${pair#*:}$" "${pair%:*}" key
+	usage "unknown command '${pair%:*}': did you mean ${pair#*:}$" help "${pair%:*}"
+done
+for word in frobnicate x '' getput "$long"; do
+	usage "unknown command '.*'; see kvcli --help|unknown command 'kkkk" "$word"
+done
+usage 'option --sokcet: did you mean --socket; see' --sokcet /x ping
+usage 'option --sokcet=/x: did you mean --socket; see' --sokcet=/x ping
+usage 'option --colour; see' --colour ping
 usage 'argument is missing.*get KEY' get
 usage 'argument is missing.*put KEY VALUE' put key
 usage 'too many arguments.*put KEY VALUE' put key a b

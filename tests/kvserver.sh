@@ -180,6 +180,7 @@ refused 64 'index-slots: .*half of the memory' -m 16m --index-slots 2000000
 refused 64 'index-slots: .*half of the memory' -m 16m --index-slots 2000000 --check-config
 refused 64 'socket-mode' --socket-mode 9
 refused 64 'unknown or ambiguous option --colour' --colour
+refused 64 'option --memroy=1g: did you mean --memory; see kvserver --help' --memroy=1g
 refused 64 "'word' is no option" word
 refused 64 "option --socket: '' is not a path" --socket ''
 refused 64 'ready-fd: 77: Bad file' --ready-fd 77
@@ -269,6 +270,7 @@ wrong() { # TEXT MESSAGE
 	refused 78 "bad.conf:$2" --config "$dir/bad.conf"
 }
 wrong '[kvserver]\nmemory = lots\n' "2: memory: 'lots' is not"
+wrong '[kvserver]\nmemroy = 1g\n' "2: unknown option 'memroy': did you mean memory$"
 wrong '[kvserver]\n\ncolour = red\n' "3: unknown option 'colour'"
 wrong '[kvserver]\nmemory = 1g\nmemory\n' '3: neither'
 wrong '[server]\nmemory = 1g\n' '2: section \[server\] is unknown'

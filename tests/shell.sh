@@ -109,7 +109,7 @@ feed() {
 	loader=$!
 	exec 7>"$dir/feed"
 	seq 256 | awk -v p="$1" '{ printf "%s%d\tvalue\n", p, $1 }' >&7
-	until kvcli -q exists "${1}256" >"$dir/exists"; do sleep 0.02; done
+	until kvcli -q exists "${1}256" >"$dir/exists" 2>&1 || ! kill -0 $loader 2>/dev/null; do sleep 0.02; done
 }
 feed a
 kill -INT $loader

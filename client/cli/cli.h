@@ -48,6 +48,7 @@ struct cli_command {
 	int min_args, max_args; /* max -1: any number */
 	bool no_write;          /* a read-only session will do */
 	const char *options;    /* those that few commands know: "format" */
+	const char *aliases;    /* what other programs call it; not understood */
 };
 
 /** A signal that asks to end, or 0. */

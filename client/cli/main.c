@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/opts.h"
 #include "common/util.h"
 #include "progress.h"
@@ -125,44 +126,44 @@ static const char keygen_help[] =
 
 const struct cli_command cli_commands[] = {
 	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true,
-	 "raw key-base64"},
+	 "raw key-base64", "fetch read cat show"},
 	{"gets", "KEY", "Print version and value.",
 	 "Plain: VERSION TAB VALUE. With --raw: VERSION, a newline, the bytes.",
-	 cmd_gets, 1, 1, true, "raw key-base64"},
+	 cmd_gets, 1, 1, true, "raw key-base64", ""},
 	{"put", "KEY VALUE", "Store a value.", VALUE_HELP, cmd_put, 2, 2, false,
-	 "key-base64"},
+	 "key-base64", "set store write"},
 	{"add", "KEY VALUE", "Store a value unless the key has one.", VALUE_HELP,
-	 cmd_add, 2, 2, false, "key-base64"},
+	 cmd_add, 2, 2, false, "key-base64", "insert new"},
 	{"replace", "KEY VALUE", "Store a value if the key has one.", VALUE_HELP,
-	 cmd_replace, 2, 2, false, "key-base64"},
+	 cmd_replace, 2, 2, false, "key-base64", "update"},
 	{"cas", "KEY VERSION VALUE",
 	 "Store a value if the version is still VERSION.",
 	 "VERSION is the number that gets printed before; cas prints the new one.\n"
-	 VALUE_HELP, cmd_cas, 3, 3, false, "key-base64"},
+	 VALUE_HELP, cmd_cas, 3, 3, false, "key-base64", "swap"},
 	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false,
-	 "key-base64"},
+	 "key-base64", "rm delete remove erase unlink"},
 	{"mget", "KEY...", "Print several values, as tsv lines.",
 	 "With --raw: one value behind the other.", cmd_mget, 1, -1, true,
-	 "raw key-base64"},
+	 "raw key-base64", "getall"},
 	{"exists", "KEY...", "Say whether keys have values.", NULL, cmd_exists, 1,
-	 -1, true, "key-base64"},
+	 -1, true, "key-base64", "has"},
 	{"load", "FILE", "Store many records.", load_help, cmd_load, 1, 1, false,
-	 "format if-absent"},
+	 "format if-absent", "import restore"},
 	{"dump", "[FILE]", "Print the records of many keys.", dump_help, cmd_dump,
-	 0, 1, true, "format"},
+	 0, 1, true, "format", "ls list keys scan export backup"},
 	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
-	 true, ""},
+	 true, "", "info status"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
-	 cmd_fsck, 0, 0, true, ""},
+	 cmd_fsck, 0, 0, true, "", "check verify"},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
-	 true, "count"},
+	 true, "count", ""},
 	{"devices", "", "List the RDMA devices of this machine.", devices_help,
-	 cmd_devices, 0, 0, true, ""},
+	 cmd_devices, 0, 0, true, "", ""},
 	{"doctor", "", "Say what keeps this machine from RDMA.", doctor_help,
-	 cmd_doctor, 0, 0, true, "memory"},
+	 cmd_doctor, 0, 0, true, "memory", ""},
 	{"keygen", "NAME [rw|ro]", "Print a new key for a client.", keygen_help,
-	 cmd_keygen, 1, 2, true, ""},
-	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL},
+	 cmd_keygen, 1, 2, true, "", "genkey"},
+	{NULL, NULL, NULL, NULL, NULL, 0, 0, false, NULL, NULL},
 };
 
 volatile sig_atomic_t cli_signal;
@@ -304,8 +305,34 @@ static void print_command_help(const struct cli_command *c)
 		printf("\n%s\n", c->detail);
 }
 
+/* Whether `word` is one of `words`, which blanks separate. */
+static bool is_one_of(const char *word, const char *words)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = words; *p; p += strspn(p, " ")) {
+		size_t n = strcspn(p, " ");
+
+		if (n == len && strncmp(p, word, n) == 0)
+			return true;
+		p += n;
+	}
+	return false;
+}
+
 static int unknown_command(const struct cli *cli, const char *name)
 {
+	struct nearest near = {.word = name};
+
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		nearest_offer(&near, c->name);
+	for (const struct cli_command *c = cli_commands; c->name; c++)
+		if (is_one_of(name, c->aliases))
+			near.name = c->name;
+	if (near.name)
+		return cli_error(cli, CLI_USAGE,
+				 "unknown command '%s': did you mean %s", name,
+				 near.name);
 	return cli_error(cli, CLI_USAGE,
 			 "unknown command '%s'; see kvcli --help", name);
 }
