@@ -122,7 +122,10 @@ AC_DEFUN([FARKV_VERBS], [
       AS_IF([test "x$with_verbs" = xyes],
         [AC_MSG_ERROR([--with-verbs=yes needs libibverbs and librdmacm (Debian: libibverbs-dev librdmacm-dev)])])])])
   verbs_summary=$have_verbs
+  dnl For farkv.pc: what a program with the static library links, too.
+  AC_SUBST([VERBS_REQUIRES])
   AS_IF([test "x$have_verbs" = xyes], [
+    VERBS_REQUIRES=", libibverbs, librdmacm"
     AC_DEFINE([HAVE_VERBS], [1], [Define if libibverbs and librdmacm are present.])])
   AM_CONDITIONAL([HAVE_VERBS], [test "x$have_verbs" = xyes])
 ])

@@ -57,11 +57,27 @@ $cc -Wall -Wextra -Werror "$srcdir/examples/async.c" -o "$dir/async" \
 # shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/epoll.c" -o "$dir/epoll" \
 	$(pkg-config --cflags --libs farkv) || die "epoll"
+# The static library and, of the others, what the linker takes.
 # shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/static" \
-	$(pkg-config --cflags farkv) "$root/lib/libfarkv.a" \
-	$(pkg-config --static --libs-only-l farkv | sed 's/-lfarkv//') ||
+	$(pkg-config --cflags farkv) \
+	$(pkg-config --static --libs farkv | sed 's/-lfarkv/-l:libfarkv.a/') ||
 	die "static"
+# All of it static, where the others' static libraries are installed.
+echo 'int main(void) { return 0; }' >"$dir/empty.c"
+others=$(sed -n 's/^Requires.private: //p' "$root/lib/pkgconfig/farkv.pc" | tr -d ,)
+# shellcheck disable=SC2046,SC2086
+if (unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+	$cc -static "$dir/empty.c" -o "$dir/empty" \
+		$(pkg-config --static --libs $others) >"$dir/log" 2>&1); then
+	$cc -static "$srcdir/examples/hello.c" -o "$dir/whole" \
+		$(pkg-config --cflags --static --libs farkv) >"$dir/log" 2>&1 || {
+		cat "$dir/log"
+		die "a program that is static as a whole"
+	}
+else
+	echo "not tested: a static program as a whole ($(tail -n 1 "$dir/log"))"
+fi
 
 # The names that a static program sees are the public ones, and no others: it
 # may have a log_init() of its own.
@@ -86,7 +102,7 @@ else
 	# shellcheck disable=SC2046
 	$cc "$dir/own.c" -I"$srcdir" -o "$dir/own" \
 		$(pkg-config --cflags farkv) "$root/lib/libfarkv.a" \
-		$(pkg-config --static --libs-only-l farkv | sed 's/-lfarkv//') ||
+		$(pkg-config --static --libs farkv | sed 's/-lfarkv//') ||
 		die "static, with names of its own"
 fi
 
@@ -97,7 +113,7 @@ server=$!
 read -r line <"$dir/ready"
 [ "$line" = READY ] || die "the installed server"
 export FARKV_URI="shm://$dir/s"
-for program in shared static own; do
+for program in shared static whole own; do
 	[ -e "$dir/$program" ] || continue
 	[ "$("$dir/$program")" = world ] || die "$program: hello"
 done
