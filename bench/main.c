@@ -10,6 +10,7 @@
 
 #include "bench.h"
 #include "common/err.h"
+#include "common/finish.h"
 #include "common/log.h"
 #include "common/nearest.h"
 #include "common/opts.h"
@@ -70,7 +71,8 @@ static const struct opt opts[] = {
 				 "property target."},
 	{.name = "status", .letter = 's', .type = OPT_BOOL, .offset = OFF(status),
 	 .help = "A status line every status.interval seconds (10) on stderr. "
-		 "On a terminal there is a live line without it."},
+		 "On a terminal there is a live line without it, unless TERM is "
+		 "dumb or NO_COLOR is set."},
 	{.name = "label", .letter = 'l', .type = OPT_STR, .offset = OFF(label),
 	 .metavar = "TEXT", .help = "Text in front of every status line."},
 	{.name = "plot", .type = OPT_STR, .offset = OFF(plot),
@@ -434,7 +436,7 @@ int main(int argc, char **argv)
 	else
 		code = work(&cfg, argc, argv, first);
 	opts_free(&spec, &cfg);
-	if (!log_stdout_flush() && !code)
+	if (!finish_stdout() && !code)
 		code = EXIT_RUN;
 	if (code == EXIT_INTERRUPTED)
 		util_end_by_signal(phase_signal());

@@ -140,12 +140,3 @@ void log_msg(enum log_level level, const char *fmt, ...)
 		 put(STDERR_FILENO, stderr_twin, line, (size_t)at))
 		__atomic_fetch_add(&n_dropped, 1, __ATOMIC_RELAXED);
 }
-
-bool log_stdout_flush(void)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return true;
-	if (errno != EPIPE)
-		log_error("cannot write to stdout: %s", strerror(errno));
-	return false;
-}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * log.h - one-line messages to stderr for the programs (never on a data path).
- * The library logs nothing.
+ * The library logs nothing, and writes to neither stdout nor stderr.
  */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum log_level {
@@ -43,12 +42,6 @@ void log_never_wait(void);
  * Returns 0 or an errno: EAGAIN if they would have had to wait.
  */
 int log_put(int fd, const char *text, size_t len);
-
-/**
- * Flush stdout. False if something that was printed is lost, after an error line; without
- * a line where the reader has left, as head does.
- */
-bool log_stdout_flush(void);
 
 /**
  * Write one line "program: level: text\n" by a single write(2); at most 1023

@@ -346,7 +346,8 @@ void farkv_options_init(struct farkv_options *o);
  * "kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N" for RDMA, where all but
  * the host may be left out (see kvserver(1) for the meanings); NULL means
  * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
- * default: $XDG_RUNTIME_DIR/farkv/kvserver.sock or /run/farkv/kvserver.sock.
+ * default: the first of $XDG_RUNTIME_DIR/farkv/kvserver.sock,
+ * /run/farkv/kvserver.sock and /tmp/farkv-UID/kvserver.sock at which one does.
  * `opts` may be NULL for the defaults; it is not kept.
  * Relative paths, of the socket and of a file with keys, are looked up from the working
  * directory of the moment, here and whenever the connection is made anew: a program

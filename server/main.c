@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/finish.h"
 #include "common/log.h"
 #include "common/opts.h"
 #include "common/sockpath.h"
@@ -36,8 +37,9 @@ static const struct opt opts[] = {
 	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
 	 .metavar = "PATH", .flags = OPT_PATH,
 	 .help = "Socket to listen at; without it "
-		 "$XDG_RUNTIME_DIR/farkv/kvserver.sock, or "
-		 "/run/farkv/kvserver.sock if that variable is not set."},
+		 "$XDG_RUNTIME_DIR/farkv/kvserver.sock, or if that variable is "
+		 "not set /run/farkv/kvserver.sock, or for those who may not "
+		 "write there /tmp/farkv-UID/kvserver.sock."},
 	{.name = "socket-mode", .type = OPT_MODE, .offset = OFF(socket_mode),
 	 .metavar = "MODE", .deflt = "0600",
 	 .help = "File mode of the socket, octal: who may open the store."},
@@ -221,5 +223,5 @@ int main(int argc, char **argv)
 		code = serve(&cfg);
 	}
 	opts_free(&spec, &cfg);
-	return log_stdout_flush() || code ? code : EXIT_RUN;
+	return finish_stdout() || code ? code : EXIT_RUN;
 }

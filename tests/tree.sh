@@ -90,4 +90,9 @@ nm -D --defined-only "$top_builddir/client/.libs/libfarkv.so" |
 diff "$dir/declared" "$dir/exported" ||
 	fail "libfarkv.so exports something else than farkv.h declares"
 
+# It writes to neither: that is for programs. (A failed assertion does.)
+nm -D --undefined-only "$top_builddir/client/.libs/libfarkv.so" >"$dir/imported"
+grep -E ' (stdout|stderr|v?printf|perror|puts|psignal|err|warn)(@|$)' "$dir/imported" &&
+	fail "libfarkv.so writes to stdout or stderr"
+
 [ "$failures" -eq 0 ]
