@@ -96,7 +96,7 @@ void log_never_wait(void)
 /* Say how many lines were dropped. False if there is still no room for that. */
 static bool tell_dropped(void)
 {
-	uint64_t n = __atomic_exchange_n(&n_dropped, 0, __ATOMIC_RELAXED);
+	uint64_t n = atom_exchange(&n_dropped, UINT64_C(0));
 	char line[128];
 	int len;
 
@@ -110,7 +110,7 @@ static bool tell_dropped(void)
 		       n == 1 ? "was" : "were");
 	if (put(STDERR_FILENO, stderr_twin, line, (size_t)len) == 0)
 		return true;
-	__atomic_fetch_add(&n_dropped, n, __ATOMIC_RELAXED);
+	atom_count(&n_dropped, n);
 	return false;
 }
 
@@ -138,5 +138,5 @@ void log_msg(enum log_level level, const char *fmt, ...)
 		(void)!write(STDERR_FILENO, line, (size_t)at);
 	else if (!tell_dropped() ||
 		 put(STDERR_FILENO, stderr_twin, line, (size_t)at))
-		__atomic_fetch_add(&n_dropped, 1, __ATOMIC_RELAXED);
+		atom_count(&n_dropped, 1);
 }

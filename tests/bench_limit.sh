@@ -134,10 +134,10 @@ for signal in INT:130 TERM:143; do
 	status=${signal#*:} signal=${signal%:*}
 	cases=$((cases + 1))
 	for seconds in 1 4 16; do
-		interrupt $signal $seconds
+		interrupt "$signal" "$seconds"
 		grep -q 'error: interrupted while loading$' "$dir/err" || break
 	done
-	[ $got -eq $status ] || fail "SIG$signal in the middle: exit status $got"
+	[ $got -eq "$status" ] || fail "SIG$signal in the middle: exit status $got"
 	[ "$(grep -c 'error:' "$dir/err")" -eq 1 ] && tail -n 1 "$dir/err" | grep -q 'error: interrupted while measuring$' ||
 		fail "SIG$signal in the middle: $(cat "$dir/err")"
 	prints ''

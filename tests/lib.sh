@@ -59,12 +59,14 @@ remote() {
 
 # What a script starts by & ignores SIGINT, and so would our programs. Words in front of
 # one that is to be sent it; start_server takes them from $by.
+# shellcheck disable=SC2034
 INT='env --default-signal=INT'
 by=
 
 # From now on what is written to descriptor 9 finds no reader.
 gone() {
 	mkfifo "$dir/gone"
+	# shellcheck disable=SC2094
 	exec 6<>"$dir/gone" 9>"$dir/gone" 6<&-
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What a shell hands to the programs: descriptors that are closed or that nobody reads,
 # ignored signals, a terminal, a umask, a user without a folder.
-# shellcheck disable=SC2015
+# shellcheck disable=SC2015,SC2016
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 
