@@ -227,28 +227,27 @@ expect 1 kvcli doctor && shows '^warn  kernel modules: ib_uverbs, but not rdma_u
 
 # As somebody who may lock little and open nothing.
 good
-nobody=
-if [ "$(id -u)" -eq 0 ]; then
-	nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
-	chmod 711 "$dir"
+somebody=
+if be_nobody "$fake"; then
+	somebody=$nobody fake=$theirs/fake_kvcli
 	chmod -R a+rX "$FAKE_ROOT" "$FAKE_VERBS"
 	chmod 666 "$FAKE_ROOT/dev/infiniband/"*
 fi
-# shellcheck disable=SC2086
-if $nobody "$fake" --version >/dev/null 2>&1; then
+# shellcheck disable=SC2086 # empty as an ordinary user
+if [ -n "$somebody" ] || [ "$(id -u)" -ne 0 ]; then
 	limited() {
 		expect "$1" sh -c 'ulimit -l 4096 && shift && exec "$@"' sh "$@"
 	}
-	limited 1 $nobody "$fake" doctor -m 4m &&
+	limited 1 $somebody "$fake" doctor -m 4m &&
 		shows '^FAIL  memlock: only 4.0 MiB may be locked.*4.0 MiB .--memory.*; ulimit -l unlimited; .*LimitMEMLOCK=infinity'
-	limited 0 $nobody "$fake" doctor -m 2m &&
+	limited 0 $somebody "$fake" doctor -m 2m &&
 		shows '^ok    memlock: 4.0 MiB may be locked, enough for kvserver -m 2.0 MiB'
-	limited 0 $nobody env FAKE_HINT=1 "$fake" &&
+	limited 0 $somebody env FAKE_HINT=1 "$fake" &&
 		shows '^9 this process may lock only 4.0 MiB of memory; ulimit -l unlimited'
 	chmod 600 "$FAKE_ROOT/dev/infiniband/uverbs0"
-	[ -n "$nobody" ] || chmod 0 "$FAKE_ROOT/dev/infiniband/uverbs0"
+	[ -n "$somebody" ] || chmod 0 "$FAKE_ROOT/dev/infiniband/uverbs0"
 	sed -i 's/ffffff 0$/ffffff 2/' "$FAKE_VERBS"
-	expect 1 $nobody "$fake" devices &&
+	expect 1 $somebody "$fake" devices &&
 		says '/dev/infiniband/uverbs0 \(mode 0[06]00\): Permission denied; as root: chmod 0666 /dev/infiniband/uverbs0'
 else
 	echo "not tested: limits (no way to run as somebody else)"

@@ -8,7 +8,13 @@
 # every server that start_server started.
 set -u
 
+# Of a private TMPDIR, such as libpam-tmpdir's, another user sees nothing.
 dir=$(mktemp -d)
+if [ -n "${TMPDIR-}" ] && [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null &&
+	! setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$TMPDIR"; then
+	rmdir "$dir"
+	dir=$(TMPDIR=/tmp && mktemp -d)
+fi
 servers=
 cases=0
 failures=0
@@ -27,6 +33,13 @@ trap 'exit 1' INT TERM HUP PIPE
 skip() {
 	echo "SKIP: $*"
 	exit 77
+}
+
+# needs PROGRAM...: skips the whole script, by the program's name, where one is missing.
+needs() {
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip "needs $program"
+	done
 }
 
 # libtool's wrappers take longer to start than the programs they start. (What is no script
@@ -100,6 +113,30 @@ start_server() {
 stop_server() {
 	kill "$server"
 	wait "$server" || fail "kvserver: exit status $?"
+}
+
+# be_nobody PROGRAM...: $nobody then runs a command as a user who owns nothing, and
+# $theirs has copies of the programs that this user can run although the build may lie in
+# a private home. What a copy counts in a build of --enable-coverage stays in $theirs.
+# False where this is not root or may not become somebody else.
+be_nobody() {
+	theirs=$dir/theirs
+	nobody=$theirs/as-nobody
+	if ! [ "$(id -u)" -eq 0 ] || ! command -v setpriv >/dev/null; then return 1; fi
+	chmod 711 "$dir"
+	mkdir -m 755 "$theirs" "$theirs/counts"
+	for program in "$@"; do
+		cp "$(unwrap "$program")" "$theirs"
+	done
+	cp "$top_builddir"/client/.libs/libfarkv.so.? "$theirs" 2>/dev/null
+	cat >"$nobody" <<-END
+		#!/bin/sh
+		LD_LIBRARY_PATH='$theirs' GCOV_PREFIX='$theirs/counts' exec setpriv \\
+			--reuid=65534 --regid=65534 --clear-groups -- "\$@"
+	END
+	chmod 755 "$theirs"/*
+	chmod 1777 "$theirs/counts"
+	"$nobody" "$theirs/${1##*/}" --version >/dev/null 2>&1
 }
 
 fail() {

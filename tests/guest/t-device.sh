@@ -44,21 +44,18 @@ resources_are_back
 
 # ---- locked memory
 
-nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
 testcase "little memory to lock -> one line with the limit; auto serves without RDMA"
-# shellcheck disable=SC2086
-if ! in_guest || ! $nobody "$KVCLI" --version >/dev/null 2>&1; then
+if ! in_guest || ! be_nobody "$KVCLI" "$KVSERVER"; then
 	skip "only in a guest, with setpriv"
 else
-	chmod 711 "$dir"
-	mkdir "$dir/theirs" && chown 65534:65534 "$dir/theirs"
-	printf '#!/bin/sh\nulimit -l 16384\nexec %s %s "$@"\n' "$nobody" "$KVSERVER" >"$dir/as-nobody"
-	chmod 755 "$dir/as-nobody"
-	expect 1 "$dir/as-nobody" -s "$dir/theirs/s" -m 64 --no-auth -t rdma &&
+	chown 65534:65534 "$theirs"
+	printf '#!/bin/sh\nulimit -l 16384\nexec %s %s "$@"\n' "$nobody" "$theirs/kvserver" >"$dir/limited"
+	chmod 755 "$dir/limited"
+	expect 1 "$dir/limited" -s "$theirs/s" -m 64 --no-auth -t rdma &&
 		grep -Eq 'cannot register .* of memory .*limit of locked memory is 16.0 MiB; raise it .ulimit -l unlimited, LimitMEMLOCK=infinity' "$dir/err" ||
 		fail "$(cat "$dir/err")"
 	own=$KVSERVER
-	KVSERVER=$dir/as-nobody
+	KVSERVER=$dir/limited
 	if serve theirs/s -m 64 --no-auth; then
 		grep -q 'warning: no RDMA: cannot register .*limit of locked memory' "$dir/theirs/s.log" ||
 			fail "it does not say why: $(cat "$dir/theirs/s.log")"
@@ -68,7 +65,7 @@ else
 	fi
 	KVSERVER=$own
 	serve main -m 64 --no-auth -t rdma || exit 1
-	expect 2 sh -c 'ulimit -l 64 && exec "$@"' sh $nobody "$KVCLI" -u "$(uri_of main kv)" ping &&
+	expect 2 sh -c 'ulimit -l 64 && exec "$@"' sh "$nobody" "$theirs/kvcli" -u "$(uri_of main kv)" ping &&
 		says 'limit of locked memory is 64.0 KiB'
 	stop "$server"
 fi

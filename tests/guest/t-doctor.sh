@@ -59,17 +59,14 @@ fi
 testcase "doctor and devices: they leave nothing behind"
 resources_are_back
 
-nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
 testcase "as somebody else: little memory to lock -> FAIL, with what to do"
-chmod 711 "$dir"
-# shellcheck disable=SC2086
-if ! in_guest || ! $nobody "$KVCLI" --version >/dev/null 2>&1; then
+if ! in_guest || ! be_nobody "$KVCLI"; then
 	skip "only in a guest, with setpriv"
 else
-	expect 1 sh -c 'ulimit -l 8192 && exec "$@"' sh $nobody "$KVCLI" doctor
+	expect 1 sh -c 'ulimit -l 8192 && exec "$@"' sh "$nobody" "$theirs/kvcli" doctor
 	shows '^FAIL  memlock: only 8.0 MiB .*LimitMEMLOCK=infinity'
 	shows '^ok    device nodes: '
-	expect 0 sh -c 'ulimit -l 8192 && exec "$@"' sh $nobody "$KVCLI" doctor -m 4m
+	expect 0 sh -c 'ulimit -l 8192 && exec "$@"' sh "$nobody" "$theirs/kvcli" doctor -m 4m
 fi
 
 testcase "no right to open the node -> a finding, and the advice helps"
@@ -78,18 +75,17 @@ if ! in_guest; then
 else
 	node=$(ls /dev/infiniband/uverbs*)
 	chmod 600 "$node"
-	# shellcheck disable=SC2086
 	{
-		expect 1 $nobody "$KVCLI" devices &&
+		expect 1 "$nobody" "$theirs/kvcli" devices &&
 			says "$device: $node \(mode 0600\): Permission denied; as root: chmod 0666 $node"
-		expect 1 $nobody "$KVCLI" doctor && shows "^FAIL  device nodes: $node .*Permission denied"
+		expect 1 "$nobody" "$theirs/kvcli" doctor && shows "^FAIL  device nodes: $node .*Permission denied"
 		chmod 0666 "$node"
-		expect 0 $nobody "$KVCLI" devices
+		expect 0 "$nobody" "$theirs/kvcli" devices
 		chmod 600 /dev/infiniband/rdma_cm
-		expect 1 $nobody "$KVCLI" doctor && shows '^FAIL  device nodes: .*/dev/infiniband/rdma_cm .mode 0600.: Permission denied; as root: chmod 0666 /dev/infiniband/rdma_cm'
-		expect 1 $nobody "$KVCLI" devices --quiet && prints ''
+		expect 1 "$nobody" "$theirs/kvcli" doctor && shows '^FAIL  device nodes: .*/dev/infiniband/rdma_cm .mode 0600.: Permission denied; as root: chmod 0666 /dev/infiniband/rdma_cm'
+		expect 1 "$nobody" "$theirs/kvcli" devices --quiet && prints ''
 		chmod 666 /dev/infiniband/rdma_cm
-		expect 0 $nobody "$KVCLI" doctor -m 4m
+		expect 0 "$nobody" "$theirs/kvcli" doctor -m 4m
 	}
 fi
 
