@@ -389,6 +389,16 @@ static void pick_seed(const struct props *p, struct params *v)
 	v->seed >>= 11;
 }
 
+/* Workload files come with a number of operations; a time given outside of the
+ * files replaces it. */
+static bool time_replaces_count(const struct props *p)
+{
+	const struct prop *count = props_find(p, "operationcount");
+	const struct prop *span = props_find(p, "maxexecutiontime");
+
+	return count && count->in_file && span && !span->in_file;
+}
+
 int params_read(struct props *p, bool load, struct params *out)
 {
 	struct params v = {.interval = -1};
@@ -398,6 +408,8 @@ int params_read(struct props *p, bool load, struct params *out)
 	if (!err)
 		err = props_read(p, ignored_specs, ARRAY_SIZE(ignored_specs),
 				 &ignored);
+	if (!err && v.max_time && time_replaces_count(p))
+		v.operation_count = 0;
 	if (!err)
 		err = check_class(p, &v);
 	if (!err)

@@ -259,17 +259,37 @@ static void *member_main(void *arg)
 
 /* ---- the team ------------------------------------------------------------------ */
 
-static unsigned threads_for(const struct phase *ph, uint64_t todo)
+/* Operations of all threads; 0: until time is up. */
+static uint64_t todo_of(const struct phase *ph)
+{
+	return ph->load ? params_load_count(ph->params)
+			: ph->params->operation_count;
+}
+
+/* No more than there are operations. */
+static unsigned threads_for(const struct phase *ph)
 {
 	uint64_t n = ph->params->threads * ph->params->processes;
+	uint64_t todo = todo_of(ph);
 
-	if (todo && n > todo) {
-		log_warn("%llu threads for %llu operations: only %llu are used",
-			 (unsigned long long)n, (unsigned long long)todo,
-			 (unsigned long long)todo);
-		n = todo;
-	}
-	return (unsigned)n;
+	return (unsigned)(todo ? UTIL_MIN(n, todo) : n);
+}
+
+/* No more than there are threads. */
+static unsigned processes_for(const struct phase *ph)
+{
+	return UTIL_MIN((unsigned)ph->params->processes, threads_for(ph));
+}
+
+static void warn_of_idle_threads(const struct phase *ph)
+{
+	unsigned n = threads_for(ph);
+
+	if (n < ph->params->threads * ph->params->processes)
+		log_warn("%llu threads for %u operations: only %u are used",
+			 (unsigned long long)(ph->params->threads *
+					      ph->params->processes),
+			 n, n);
 }
 
 static int member_init(struct team *t, unsigned i, uint64_t todo)
@@ -315,14 +335,14 @@ static void init_meetings(struct team *t)
 
 static int team_init(struct team *t, const struct phase *ph)
 {
-	uint64_t todo = ph->load ? params_load_count(ph->params)
-				 : ph->params->operation_count;
+	uint64_t todo = todo_of(ph);
 	int err;
 
 	t->phase = ph;
 	t->todo = todo;
-	t->n = threads_for(ph, todo);
-	t->processes = (unsigned)UTIL_MIN(ph->params->processes, t->n);
+	t->n = threads_for(ph);
+	t->processes = processes_for(ph);
+	warn_of_idle_threads(ph);
 	init_meetings(t);
 	t->shared.params = ph->params;
 	t->shared.workload = &t->workload;
@@ -418,7 +438,7 @@ static int team_watch(struct team *t, struct recorder *rec)
 		.label = p->label,
 		.title = ph->title,
 		.interval_ns = p->status_interval * NS_PER_SEC,
-		.todo = ph->load ? params_load_count(p) : p->operation_count,
+		.todo = todo_of(ph),
 		.max_ns = p->max_time * NS_PER_SEC,
 		.source = {t, team_done, team_snapshot},
 	};
@@ -674,7 +694,7 @@ int phase_run(const struct phase *ph, struct phase_result *out)
 	unsigned all;
 	int err = 0;
 
-	if (ph->params->processes > 1)
+	if (processes_for(ph) > 1)
 		err = shared_begin(arena_bytes(ph->params));
 	if (err)
 		return err;

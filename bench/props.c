@@ -78,6 +78,7 @@ int props_set(struct props *p, const char *key, const char *value,
 	free(e->where);
 	e->value = v;
 	e->where = w;
+	e->in_file = false;
 	return 0;
 }
 
@@ -296,6 +297,7 @@ static int parse(struct props *p, struct reader *r, char *line)
 		err = props_set(p, key, value, where);
 		if (err)
 			return err;
+		find(p, key)->in_file = true;
 	}
 	return 0;
 }

@@ -18,6 +18,7 @@ struct prop {
 	char *key;
 	char *value;
 	char *where; /* "workloada:12" or "-p": for messages */
+	bool in_file; /* set by a property file */
 	bool used;   /* some table knows it */
 };
 

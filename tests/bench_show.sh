@@ -5,6 +5,7 @@
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3 pgrep
 
 workloads=$srcdir/bench/workloads
 number() {
@@ -31,6 +32,29 @@ for w in a b c d f; do
 	esac
 done
 
+# ---- what counts
+# A read-modify-write is its read and its update: not the check of 10 KB in between, nor
+# the making of as much (null does not keep it, so each check fails).
+for how in batch=1 batch=4 queuedepth=8; do
+	# shellcheck disable=SC2046
+	"$KVBENCH" run null -P "$workloads/workloadf" -p dataintegrity=true -p fieldlength=1000 -p $how \
+		-p readproportion=0 -p operationcount=200 $([ $how = queuedepth=8 ] && echo -p openloop=true -target 300) \
+		>"$dir/out" 2>"$dir/err"
+	rmw=$(number READ-MODIFY-WRITE '50thPercentileLatency(ns)')
+	check=$(number VERIFY-FAILED '50thPercentileLatency(ns)')
+	[ "${rmw:-0}" -gt 0 ] && [ $((rmw * 4)) -lt "${check:-0}" ] ||
+		fail "$how: a read-modify-write takes $rmw ns, a check $check ns"
+done
+
+# ---- limit: a batch of 32 takes longer than a request, by far
+start_server l -m 256m
+expect 0 kvbench limit -p recordcount=20000 -p operationcount=10000 -p rounds=2
+for op in "x32" "q32"; do
+	awk -v op="get $op" '/^[a-z]/ { now = $0 } $1 == "farkv" { p50[now] = $4 }
+		END { exit !(p50[op] > 3 * p50["get"]) }' "$dir/out" || fail "get $op takes no longer: $(cat "$dir/out")"
+done
+stop_server
+
 # ---- a rate, within 1 %: the best of three, as a busy machine may miss the end
 off=$((1 << 30))
 # shellcheck disable=SC2034
@@ -45,6 +69,10 @@ done
 # shellcheck disable=SC2317
 stalled() {
 	kvbench run "$@" -P "$workloads/workloadc" -p operationcount=4000 -target 2000
+}
+# await ID TEXT: until a kvbench in the background has said that on stderr.
+await() {
+	until grep -q -- "$2" "$dir/err" || ! kill -0 "$1"; do sleep 0.05; done
 }
 ms() { # SECTION MEASUREMENT
 	echo $(($(number "$1" "$2(ns)") / 1000000))
@@ -131,11 +159,11 @@ grep -q 'arrivals found 16 requests in flight' "$dir/err" || fail "no word of a 
 # ---- the same by a server: one that is stopped makes no room in the index
 start_server s -m 128m
 "$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 -target 50000 \
-	>"$dir/out" 2>"$dir/err" &
+	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 bench=$!
-sleep 1
+await $bench 'INSERT: Count=[1-9]'
 kill -STOP "$server"
-sleep 0.5
+sleep 0.5 # how long it stands
 kill -CONT "$server"
 wait $bench || fail "a load during which the server stood: $(tail -n 1 "$dir/err")"
 late=$(ms Intended-INSERT 99thPercentileLatency)
@@ -146,11 +174,11 @@ stop_server
 # In an open loop its session goes on to submit: more than one insert waits for room.
 start_server open -m 128m
 "$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 -target 50000 \
-	-p openloop=true -p queuedepth=4096 -p dataintegrity=true >"$dir/out" 2>"$dir/err" &
+	-p openloop=true -p queuedepth=4096 -p dataintegrity=true -s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 bench=$!
-sleep 1
+await $bench 'INSERT: Count=[1-9]'
 kill -STOP "$server"
-sleep 0.5
+sleep 0.5 # how long it stands
 kill -CONT "$server"
 wait $bench || fail "an open load during which the server stood: $(tail -n 1 "$dir/err")"
 late=$(ms Intended-INSERT 99thPercentileLatency)
