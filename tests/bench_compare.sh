@@ -5,6 +5,7 @@
 # shellcheck disable=SC2009,SC2015,SC2016,SC2086,SC2317
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs ps
 
 unset FARKV_URI
 mkdir "$dir/tmp"

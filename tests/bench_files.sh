@@ -5,6 +5,7 @@
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 c=$srcdir/bench/workloads/workloadc
 f=$srcdir/bench/workloads/workloadf

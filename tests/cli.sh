@@ -4,6 +4,7 @@
 # shellcheck disable=SC2015,SC2059
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 start_server s
 

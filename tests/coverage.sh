@@ -15,10 +15,12 @@ srcdir=$(cd "$srcdir" && pwd -P) # as gcovr writes it: it is part of filters
 : "${CK_TIMEOUT_MULTIPLIER:=4}"
 export CK_TIMEOUT_MULTIPLIER
 
-command -v gcovr >/dev/null || {
-	printf 'SKIP: gcovr is not here\n# PASS: 0\n# SKIP: 1\n# FAIL: 0\n'
-	exit 0
-}
+for tool in gcovr python3; do
+	command -v $tool >/dev/null || {
+		printf 'SKIP: %s is not here\n# PASS: 0\n# SKIP: 1\n# FAIL: 0\n' $tool
+		exit 0
+	}
+done
 
 # verdicts FILE: its lines of cases.
 verdicts() {

@@ -3,6 +3,7 @@
 # kvcli devices and kvcli doctor with cards that this machine does not have.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 fake=$top_builddir/tests/fake_kvcli
 [ -x "$fake" ] || skip "built without libibverbs"

@@ -4,6 +4,7 @@
 # for byte; then overwritten twice by two clients at once, and once more.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 command -v apt-cache >/dev/null || skip "no apt-cache here"
 # By RDMA a part of them will do: also of an emulated machine's apt, which ends with who

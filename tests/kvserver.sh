@@ -4,6 +4,7 @@
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 # refused STATUS MESSAGE OPTION...: says one line and starts nothing.
 refused() {
