@@ -105,9 +105,9 @@ static const struct opts_spec spec = {
 		  "it starts the servers\n"
 		  "\n"
 		  "Try: kvbench quick\n"
-		  "     kvbench load -P workloadb -p recordcount=1000000\n"
-		  "     kvbench run -P workloadb -p recordcount=1000000 "
-		  "-p operationcount=5000000 -threads 2",
+		  "     kvbench load -P workloadb -p recordcount=100000\n"
+		  "     kvbench run -P workloadb -p recordcount=100000 "
+		  "-p operationcount=1000000 -threads 2",
 	.opts = opts,
 	.n_opts = ARRAY_SIZE(opts),
 	.single_dash = true,
