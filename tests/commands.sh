@@ -5,14 +5,14 @@
 #
 # Commands are the lines "    $ COMMAND" of a Markdown file, and what stands between .EX
 # and .EE of a man page. They run at a twentieth of their size: the records and operations
-# of kvbench, the memory of a kvserver without -m. FARKV_LAB=large (make check-bench) runs
+# of kvbench, the memory of a kvserver without -m. FARKV_SCALE=large (make check-scale) runs
 # them as they are.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 remote && skip "these are for a server with a socket"
 
 part=20
-[ "${FARKV_LAB-}" != large ] || part=1
+[ "${FARKV_SCALE-}" != large ] || part=1
 
 # Why a command is not run here; false if it is.
 excepted() {
