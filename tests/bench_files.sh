@@ -138,11 +138,10 @@ heard= # by kvbench, whoever runs this by nohup
 env --default-signal=HUP true 2>"$dir/err" && heard="env --default-signal=HUP"
 : >"$dir/err"
 # shellcheck disable=SC2086
-$heard "$KVBENCH" run null -P "$c" -p operationcount=0 -p maxexecutiontime=60 -p csv="$dir/t.csv" \
-	>"$dir/out" 2>"$dir/err" &
+$heard "$KVBENCH" run null -P "$c" -p maxexecutiontime=3600 -p timeline.interval=10 -p csv="$dir/t.csv" \
+	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 bench=$!
-until [ -s "$dir/err" ]; do sleep 0.1; done
-sleep 0.5
+until grep -q '^[^ ]* [^ ]* [1-9][0-9]* sec: ' "$dir/err"; do sleep 0.05; done
 kill -HUP $bench
 wait $bench
 got=$?

@@ -266,7 +266,7 @@ START_TEST(what_is_never_let_go_of_is_asked_for_seldom)
 	ahead_used(a, 100 * MIB, 0);
 	for (unsigned i = 0; i < 10000 && low_tried() < 164 * MIB; i++)
 		usleep(1000);
-	usleep(100000);
+	wait_for_calls(calls_now() + 3); /* of the first again, and of no other */
 	ahead_free(a);
 	for (uint64_t i = 2; i < 82; i++)
 		ck_assert_uint_eq(times(i), 1);

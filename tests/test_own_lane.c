@@ -74,7 +74,7 @@ static bool raise_word(struct rival *r, unsigned w, uint64_t *seen)
 		return false;
 	if (c.wr[0].found == c.wr[0].expect) {
 		r->won[w]++;
-		r->n_won++;
+		__atomic_fetch_add(&r->n_won, 1, __ATOMIC_RELAXED);
 	}
 	return true;
 }
@@ -194,6 +194,17 @@ static struct rival *rival_new(void)
 	return r;
 }
 
+/* The client is at work by then. */
+static void wait_until_it_wins(const struct rival *r)
+{
+	for (unsigned i = 0; i < 10000; i++) {
+		if (__atomic_load_n(&r->n_won, __ATOMIC_RELAXED) >= 100)
+			return;
+		usleep(1000);
+	}
+	ck_abort_msg("the client has won nothing");
+}
+
 /* 0: no limit, one post of all. */
 static const unsigned windows[] = {0, 96, 384};
 
@@ -207,7 +218,7 @@ START_TEST(freeze_4096_words_under_a_client_that_raises_them_each_is_exact)
 	f->chain_len = XPORT_CHAIN_MAX;
 	f->window = windows[_i];
 	ck_assert_int_eq(pthread_create(&t, NULL, rival_run, r), 0);
-	usleep(300000);
+	wait_until_it_wins(r);
 	do {
 		ck_assert_int_eq(freeze_pass(f), 0);
 		passes++;
