@@ -41,6 +41,24 @@ sed -n '/^```c$/,/^```$/p' "$srcdir/README.md" | sed '1d;$d' >"$dir/readme.c"
 diff "$srcdir/examples/hello.c" "$dir/readme.c" ||
 	fail "the README's program is not examples/hello.c"
 [ "$(wc -l <"$srcdir/examples/hello.c")" -eq 12 ] || fail "it has not 12 lines"
+quickstart=$srcdir/quickstart
+if [ -e "$quickstart" ]; then # the archive has none
+	"$quickstart" --help >"$dir/help" || fail "quickstart --help"
+	for words in '' check 'check --all' --help; do
+		grep -q "[.]/quickstart $words *\( \|$\)" "$dir/help" || fail "quickstart --help does not name '$words'"
+	done
+	for words in walk 'check --some' 'check --all more' --all; do
+		# shellcheck disable=SC2086
+		"$quickstart" $words >"$dir/out" 2>"$dir/err" && fail "quickstart $words: exit status 0"
+		grep -q "^quickstart: '$words' is unknown; known are: check, check --all, --help\$" "$dir/err" ||
+			fail "quickstart $words: $(cat "$dir/err")"
+		[ ! -s "$dir/out" ] || fail "quickstart $words begins"
+	done
+	for doc in README CONTRIBUTING; do
+		grep -q '[.]/quickstart check --all' "$srcdir/$doc.md" || fail "$doc.md does not name check --all"
+	done
+	grep -q '^exec ./quickstart check --all$' "$srcdir/.ci/run" || fail ".ci/run does something else"
+fi
 head -5 "$srcdir/README.md" | grep -q '^    ./quickstart ' &&
 	head -5 "$srcdir/README.md" | grep -q '^    ./quickstart check ' ||
 	fail "the README does not open with the two commands"
