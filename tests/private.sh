@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The suites that run programs as another user do so wherever the build lies: once more
+# What runs programs as another user does so wherever the build lies: devices.sh once more,
 # from a copy that is in a private home, whose temporary folder is private too.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -19,20 +19,18 @@ done
 mkdir -p "$home/client/.libs"
 cp "$top_builddir"/client/.libs/libfarkv.so.? "$home/client/.libs" 2>/dev/null
 
-for suite in cli devices; do
-	cases=$((cases + 1))
-	(
-		umask 077
-		TMPDIR=$home/tmp top_builddir=$home KVSERVER=$home/server/kvserver
-		KVCLI=$home/client/cli/kvcli KVBENCH=$home/bench/kvbench
-		export TMPDIR top_builddir KVSERVER KVCLI KVBENCH
-		exec sh "$srcdir/tests/$suite.sh"
-	) >"$dir/log" 2>&1
-	got=$?
-	[ $got -eq 0 ] || [ $got -eq 77 ] || {
-		cat "$dir/log"
-		fail "$suite.sh in a private home: exit status $got"
-	}
-	! grep 'as somebody else' "$dir/log" || fail "$suite.sh leaves cases out in a private home"
-done
+cases=$((cases + 1))
+(
+	umask 077
+	TMPDIR=$home/tmp top_builddir=$home KVSERVER=$home/server/kvserver
+	KVCLI=$home/client/cli/kvcli KVBENCH=$home/bench/kvbench
+	export TMPDIR top_builddir KVSERVER KVCLI KVBENCH
+	exec sh "$srcdir/tests/devices.sh"
+) >"$dir/log" 2>&1
+got=$?
+[ $got -eq 0 ] || [ $got -eq 77 ] || {
+	cat "$dir/log"
+	fail "devices.sh in a private home: exit status $got"
+}
+! grep 'as somebody else' "$dir/log" || fail "devices.sh leaves cases out in a private home"
 finish
