@@ -286,10 +286,11 @@ static void warn_of_idle_threads(const struct phase *ph)
 	unsigned n = threads_for(ph);
 
 	if (n < ph->params->threads * ph->params->processes)
-		log_warn("%llu threads for %u operations: only %u are used",
+		log_warn("only %u of %llu threads are used: there are no more "
+			 "operations",
+			 n,
 			 (unsigned long long)(ph->params->threads *
-					      ph->params->processes),
-			 n, n);
+					      ph->params->processes));
 }
 
 static int member_init(struct team *t, unsigned i, uint64_t todo)

@@ -77,12 +77,12 @@ kvbench() {
 	limit) set -- -p recordcount=1000000 -p operationcount=1000000 -p rounds=5 "$@" ;;
 	compare) # its servers are its own
 		set -- -p compare.kvserver="$KVSERVER" -p farkv.connect_timeout_ms=60000 "$@"
-		[ $part -eq 1 ] || set -- "$@" -p recordcount=40000 -p operationcount=40000 -p rounds=1 \
+		[ "$part" -eq 1 ] || set -- "$@" -p recordcount=40000 -p operationcount=40000 -p rounds=1 \
 			-p maxexecutiontime=0
 		;;
 	esac
 	n=$#
-	while [ $part -ne 1 ] && [ $n -gt 0 ]; do
+	while [ "$part" -ne 1 ] && [ $n -gt 0 ]; do
 		arg=$1
 		shift
 		case $arg in
