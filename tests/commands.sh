@@ -82,7 +82,7 @@ kvbench() {
 		;;
 	esac
 	n=$#
-	while [ "$part" -ne 1 ] && [ $n -gt 0 ]; do
+	while [ "$part" -ne 1 ] && [ "$n" -gt 0 ]; do
 		arg=$1
 		shift
 		case $arg in
@@ -120,7 +120,7 @@ works() {
 			if why=$(excepted "$line"); then
 				echo "not run, $why: $line"
 			elif run_line "$line"; then
-				echo done >>"$dir/done"
+				echo "$line" >>"$dir/ran"
 			else
 				echo "exit status $?: $line"
 				sed 's/^/    /' "$dir/err"
@@ -159,7 +159,7 @@ if [ "${SANITIZED:-no}" = no ]; then
 		-L"$top_builddir/client/.libs" -lfarkv
 	expect 0 "$dir/program.out" && prints 'world\n'
 fi
-ran=$(wc -l <"$dir/done")
+ran=$(wc -l <"$dir/ran")
 [ "$ran" -ge 30 ] || fail "only $ran commands were found"
 cases=$((cases + ran))
 finish
