@@ -5,8 +5,8 @@
 #
 # Commands are the lines "    $ COMMAND" of a Markdown file, and what stands between .EX
 # and .EE of a man page. They run at a twentieth of their size: the records and operations
-# of kvbench, the memory of a kvserver without -m. FARKV_SCALE=large (make check-scale) runs
-# them as they are.
+# of kvbench, the memory of a kvserver without -m; rounds and seconds are 1. With
+# FARKV_SCALE=large (make check-scale) records and memory are those of the documents.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 remote && skip "these are for a server with a socket"
@@ -77,16 +77,17 @@ kvbench() {
 	limit) set -- -p recordcount=1000000 -p operationcount=1000000 -p rounds=5 "$@" ;;
 	compare) # its servers are its own
 		set -- -p compare.kvserver="$KVSERVER" -p farkv.connect_timeout_ms=60000 "$@"
-		[ "$part" -eq 1 ] || set -- "$@" -p recordcount=40000 -p operationcount=40000 -p rounds=1 \
+		set -- "$@" -p recordcount=$((2000 * part)) -p operationcount=40000 -p rounds=1 \
 			-p maxexecutiontime=0
 		;;
 	esac
 	n=$#
-	while [ "$part" -ne 1 ] && [ "$n" -gt 0 ]; do
+	while [ "$n" -gt 0 ]; do
 		arg=$1
 		shift
 		case $arg in
-		recordcount=* | operationcount=*) arg=${arg%%=*}=$((${arg#*=} / part)) ;;
+		recordcount=*) arg=recordcount=$((${arg#*=} / part)) ;;
+		operationcount=*) arg=operationcount=$((${arg#*=} / 20)) ;;
 		maxexecutiontime=[1-9]* | rounds=*) arg=${arg%%=*}=1 ;;
 		esac
 		set -- "$@" "$arg"
