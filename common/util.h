@@ -38,6 +38,12 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap);
 char *util_one_line(char *text);
 
 /**
+ * `text` as one word that a POSIX shell takes as it stands, in quotes if it needs any, into
+ * buf of `cap` bytes (at least 4); returns buf. Where there is no room: "...".
+ */
+const char *util_shell_word(const char *text, char *buf, size_t cap);
+
+/**
  * Open what only fails at those of the descriptors 0 to 2 that are closed: the next
  * file or socket would get the number, and be written to as stdout, or read as stdin.
  * Before anything else is opened.
