@@ -363,15 +363,15 @@ static int lookup(const struct verbs_dial *d, struct addrinfo **list_out)
 
 static void peer_set(struct verbs_link *l, const struct addrinfo *a)
 {
-	char host[64] = "?", port[8] = "?";
+	char where[80];
 
 	memset(&l->peer, 0, sizeof(l->peer));
 	memcpy(&l->peer, a->ai_addr, a->ai_addrlen);
-	(void)getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port,
-			  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(l->peer_text, sizeof(l->peer_text),
-		 a->ai_family == AF_INET6 ? "kv://[%s]:%s" : "kv://%s:%s", host,
-		 port);
+	/* The port of IPv6 lies where that of IPv4 does. */
+	verbs_format_address(a->ai_addr,
+			     ntohs(((struct sockaddr_in *)&l->peer)->sin_port),
+			     where, sizeof(where));
+	snprintf(l->peer_text, sizeof(l->peer_text), "kv://%s", where);
 }
 
 /* Nothing answers: is it this machine's own link? */

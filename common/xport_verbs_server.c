@@ -197,7 +197,7 @@ static int listen_address(struct verbs_server *vs, int family,
 static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 {
 	struct sockaddr_storage own;
-	char host[64] = "?";
+	char where[80];
 	bool any;
 
 	any = sa->sa_family == AF_INET ?
@@ -206,20 +206,21 @@ static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 			      &((const struct sockaddr_in6 *)sa)->sin6_addr);
 	if (any && verbs_device_address(&vs->dev, &own))
 		sa = (const struct sockaddr *)&own;
-	(void)getnameinfo(sa,
-			  sa->sa_family == AF_INET6 ?
-				  sizeof(struct sockaddr_in6) :
-				  sizeof(struct sockaddr_in),
-			  host, sizeof(host), NULL, 0, NI_NUMERICHOST);
-	snprintf(vs->address, sizeof(vs->address),
-		 sa->sa_family == AF_INET6 ? "kv://[%s]:%u" : "kv://%s:%u", host,
-		 ntohs(rdma_get_src_port(vs->listener)));
+	verbs_format_address(sa, ntohs(rdma_get_src_port(vs->listener)), where,
+			     sizeof(where));
+	snprintf(vs->address, sizeof(vs->address), "kv://%s", where);
 }
 
 static int bind_error(const struct verbs_server *vs, int errnum)
 {
 	bool ours = errnum != ENODEV && errnum != EADDRNOTAVAIL;
 
+	if (errnum == EADDRINUSE)
+		return err_set(FARKV_EREFUSED,
+			       "address already in use: another server listens "
+			       "at %s port %s by RDMA; stop it or choose another "
+			       "port with --listen",
+			       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port);
 	return err_set(ours ? FARKV_ESYS : FARKV_EINVAL,
 		       "cannot listen at %s port %s by RDMA: %s%s",
 		       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port,
