@@ -5,6 +5,7 @@
 #include "serve.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,9 @@
 #include "control.h"
 #include "transport.h"
 
+/* "shm://", each byte of a path as %XX, and a NUL. */
+#define URI_MAX (3 * SOCKPATH_MAX + 8)
+
 /* Everything that is opened to serve. */
 struct serving {
 	const struct server_config *cfg;
@@ -27,6 +31,7 @@ struct serving {
 	struct transport_plan plan;
 	struct keyfile *keys;
 	char path[SOCKPATH_MAX];
+	char uri[URI_MAX]; /* of the socket; empty without */
 	struct listen_socket socket;
 	bool socket_open;
 	struct region region;
@@ -65,23 +70,48 @@ static void raise_file_limit(uint64_t sessions)
 			 (unsigned long long)sessions);
 }
 
-/*
- * The address that a client or a shell takes as it stands: absolute, and with
- * %XX for what means something else there.
- */
-static void uri_of(const char *path, char *uri)
+/* The socket's absolute path; as it was given where that is too long for a socket. */
+static void full_path(const char *path, char full[SOCKPATH_MAX])
 {
-	char *full = realpath(path, NULL);
-	char *at = uri + sprintf(uri, "shm://");
-	const char *end = uri + 4 * SOCKPATH_MAX - 4;
+	char cwd[SOCKPATH_MAX];
+	int n = SOCKPATH_MAX;
 
-	for (const char *p = full ? full : path; *p && at < end; p++)
+	if (*path != '/' && getcwd(cwd, sizeof(cwd)))
+		n = snprintf(full, SOCKPATH_MAX, "%s/%s", cwd, path);
+	if (n >= SOCKPATH_MAX)
+		strcpy(full, path);
+}
+
+/*
+ * The address that a client takes as it stands: absolute, and with %XX for what means
+ * something else there; or a path from the server's folder. FARKV_EINVAL for a path that
+ * no client takes.
+ */
+static int uri_of(const char *path, char uri[URI_MAX])
+{
+	char full[SOCKPATH_MAX];
+	char *at = uri;
+
+	full_path(path, full);
+	for (const char *p = full; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return err_set(FARKV_EINVAL,
+				       "socket: '%s' holds a control character, "
+				       "which no client takes; choose another "
+				       "--socket",
+				       full);
+	if (*full != '/') {
+		sprintf(uri, "./%s", full);
+		return 0;
+	}
+	at += sprintf(at, "shm://");
+	for (const char *p = full; *p; p++)
 		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
 			*at++ = *p;
 		else
 			at += sprintf(at, "%%%02X", (unsigned char)*p);
 	*at = '\0';
-	free(full);
+	return 0;
 }
 
 /* ---- the stages ----------------------------------------------------------------- */
@@ -142,6 +172,8 @@ static int open_socket(struct serving *s)
 		strcpy(s->path, cfg->socket);
 	else if (sockpath_server_default(s->path, sizeof(s->path)))
 		return EXIT_USAGE;
+	if (uri_of(s->path, s->uri))
+		return EXIT_USAGE;
 	if (listen_open(s->path, cfg->socket_mode, &s->socket))
 		return EXIT_RUN;
 	s->socket_open = true;
@@ -166,7 +198,8 @@ static int open_control(struct serving *s)
 		.socket = s->plan.socket ? &s->socket : NULL,
 		.rdma = s->plan.rdma ? &rdma : NULL,
 		.keys = s->keys,
-		.keys_on_socket = cfg->keys_on_socket,
+		/* Without RDMA there are no others that could be asked. */
+		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 	};
 
 	if (control_new(&cc, &s->region, &s->control) == 0)
@@ -182,15 +215,33 @@ static int open_control(struct serving *s)
 	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;
 }
 
+/* For the command that a user is told to try: a key that may write, if there is one. */
+static void print_key_options(const struct serving *s)
+{
+	const struct key *key = keyfile_at(s->keys, 0), *k;
+	char word[PATH_MAX + 64];
+	char *full = realpath(s->cfg->keys, NULL);
+
+	for (size_t i = 0; (k = keyfile_at(s->keys, i)); i++)
+		if (k->role == KEY_RW) {
+			key = k;
+			break;
+		}
+	printf("--keys %s ", util_shell_word(full ? full : s->cfg->keys, word,
+					     sizeof(word)));
+	if (keyfile_at(s->keys, 1))
+		printf("--key %s ", key->name);
+	free(full);
+}
+
 static void announce(const struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 	const char *rdma = control_rdma_address(s->control);
 	const char *pages = s->region.pages_note;
-	char size[24], uri[4 * SOCKPATH_MAX] = "";
+	const char *uri = s->uri;
+	char size[24], word[URI_MAX + 4];
 
-	if (s->plan.socket)
-		uri_of(s->path, uri);
 	if (cfg->hugepages > REGION_PAGES_AHEAD)
 		log_info("pages: %s", pages);
 	if (cfg->transport != TRANSPORT_AUTO || rdma)
@@ -201,11 +252,15 @@ static void announce(const struct serving *s)
 		log_info("rdma: %s; %s", control_rdma_device(s->control),
 			 s->keys ? "clients need a key" :
 				   "clients need no key");
-	printf("kvserver: serving %s at %s%s%s (pid %ld); try: kvcli -u %s "
-	       "ping\n",
+	else if (s->keys)
+		log_info("socket: clients need a key");
+	printf("kvserver: serving %s at %s%s%s (pid %ld); try: kvcli ",
 	       util_format_size(cfg->memory, size, sizeof(size)),
 	       rdma ? rdma : uri, rdma && *uri ? " and " : "",
-	       rdma ? uri : "", (long)getpid(), rdma ? rdma : uri);
+	       rdma ? uri : "", (long)getpid());
+	if (s->keys)
+		print_key_options(s);
+	printf("-u %s ping\n", util_shell_word(rdma ? rdma : uri, word, sizeof(word)));
 	fflush(stdout);
 	if (cfg->ready_fd)
 		(void)!write((int)cfg->ready_fd, "READY\n", 6);
