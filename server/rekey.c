@@ -57,7 +57,7 @@ static void report_changes(const struct keyfile *old, const struct keyfile *now,
 	change_flush(&removed);
 	change_flush(&changed);
 	log_info("SIGHUP: keys read again: %zu added, %zu removed, %zu changed; "
-		 "%u sessions ended",
+		 "sessions ended: %u",
 		 added.n, removed.n, changed.n, ended);
 }
 
