@@ -169,6 +169,19 @@ bool verbs_device_address(const struct verbs_device *d,
 	return d->scope != 0;
 }
 
+int verbs_scope_check(const char *host, const struct sockaddr *sa)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+
+	if (sa->sa_family != AF_INET6 || v6->sin6_scope_id ||
+	    !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		return 0;
+	return err_set(FARKV_EURI,
+		       "the address %s is valid on one link only: give its "
+		       "interface too, as in [%s%%eth0]",
+		       host, host);
+}
+
 void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
 			  size_t cap)
 {

@@ -355,10 +355,14 @@ static int lookup(const struct verbs_dial *d, struct addrinfo **list_out)
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	int rc = getaddrinfo(d->host, d->port, &hints, list_out);
 
-	if (rc == 0)
-		return 0;
-	return err_set(FARKV_ENOROUTE, "unknown host '%s': %s", d->host,
-		       rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+	if (rc)
+		return err_set(FARKV_ENOROUTE, "unknown host '%s': %s", d->host,
+			       rc == EAI_SYSTEM ? strerror(errno) :
+						  gai_strerror(rc));
+	rc = verbs_scope_check(d->host, (*list_out)->ai_addr);
+	if (rc)
+		freeaddrinfo(*list_out);
+	return rc;
 }
 
 static void peer_set(struct verbs_link *l, const struct addrinfo *a)

@@ -228,6 +228,9 @@ void verbs_device_close(struct verbs_device *d);
 void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
 			  size_t cap);
 
+/** FARKV_EURI with a detail for an address of a link whose interface is missing. */
+int verbs_scope_check(const char *host, const struct sockaddr *sa);
+
 /** An IP address of the device's port, for people and clients; false if there is none
  * that a client can use. */
 bool verbs_device_address(const struct verbs_device *d,

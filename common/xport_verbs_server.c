@@ -242,7 +242,8 @@ static int listener_bind(struct verbs_server *vs, int family)
 		return err;
 	(void)rdma_set_option(vs->listener, RDMA_OPTION_ID,
 			      RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
-	if (rdma_bind_addr(vs->listener, list->ai_addr))
+	err = vs->cfg.host ? verbs_scope_check(vs->cfg.host, list->ai_addr) : 0;
+	if (!err && rdma_bind_addr(vs->listener, list->ai_addr))
 		err = bind_error(vs, errno);
 	freeaddrinfo(list);
 	return err;

@@ -148,6 +148,8 @@ int serve_check(const struct server_config *cfg)
 	if (!code && w.transport != TRANSPORT_AUTO &&
 	    transport_choose(&w, &s.address, &s.plan))
 		code = EXIT_USAGE;
+	if (!code && cfg->socket && uri_of(cfg->socket, s.uri))
+		code = EXIT_USAGE;
 	keyfile_free(s.keys);
 	return code;
 }

@@ -344,6 +344,7 @@ kill "$server"
 
 # ---- servers that are not there, not ours, or private
 expect 69 kvcli -s "$dir/none-such" ping && says 'no server at .*none-such'
+expect 69 kvcli -s "$dir/none such" ping && says "start it with: kvserver --socket '.*/none such'\$"
 expect 69 kvcli -s "$dir/bytes" ping && says 'bytes is not a socket'
 python3 - "$dir" <<'PY' &
 import os, socket, sys
