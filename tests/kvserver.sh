@@ -169,12 +169,18 @@ serve_loud() {
 	read -r ready <"$dir/loud.ready"
 	[ "$ready" = READY ] || fail "no server at $socket: $(cat "$dir/loud.log")"
 }
-# logged TEXT: waits until a line of the log has it.
-logged() {
-	until grep -Eq -- "$1" "$dir/loud.log"; do
-		kill -0 "$server" || fail "the server ended: $(cat "$dir/loud.log")"
+# at_last COMMAND...: tries until it succeeds, or gives up after very long.
+at_last() {
+	tries=0
+	until "$@"; do
+		tries=$((tries + 1))
+		[ $tries -lt 3000 ] || return 1
 		sleep 0.02
 	done
+}
+# logged TEXT: waits until a line of the log has it.
+logged() {
+	at_last grep -Eq -- "$1" "$dir/loud.log" || fail "not in the log: $1: $(cat "$dir/loud.log")"
 }
 unset FARKV_URI FARKV_KEYS
 try_it() { # the command that it says to try, word for word
@@ -259,7 +265,7 @@ records alice >&4
 records carol >&5
 records dave >&6
 for who in alice carol dave; do
-	until there "${who}127"; do sleep 0.02; done
+	at_last there "${who}127" || fail "$who stores nothing: $(cat "$dir/$who.out")"
 done
 cp "$dir/dave.key" "$dir/dave.old" && secret "$dir/dave.key" dave rw && secret "$dir/erin.key" erin rw
 (umask 077 && cat "$dir/alice.key" "$dir/bob.key" "$dir/dave.key" "$dir/erin.key" >"$keys")
