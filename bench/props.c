@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "common/err.h"
+#include "common/textfile.h"
 #include "common/util.h"
 
 static int no_memory(void)
@@ -318,7 +319,9 @@ static int slurp(const char *path, char *buf, size_t cap, size_t *len_out)
 		err = err_set(FARKV_EINVAL,
 			      "%s: longer than 1 MiB, not a property file",
 			      path);
-	else if (memchr(buf, '\0', *len_out))
+	else
+		err = textfile_check(path, buf, *len_out, NULL);
+	if (!err && memchr(buf, '\0', *len_out))
 		err = err_set(FARKV_EINVAL,
 			      "%s: contains zero bytes, not a property file",
 			      path);
@@ -340,8 +343,7 @@ int props_load(struct props *p, const char *path)
 		r.at = buf;
 		r.end = buf + len;
 		/* An editor's byte order mark is no part of the first name. */
-		if (len >= 3 && !memcmp(buf, "\xef\xbb\xbf", 3))
-			r.at += 3;
+		r.at += textfile_mark(buf, len);
 		err = parse(p, &r, buf + PROPS_FILE_MAX);
 	}
 	free(buf);

@@ -51,6 +51,7 @@ struct handshake {
 
 static int dial_error(const char *path, int errnum)
 {
+	char word[SOCKPATH_MAX + 16];
 	struct stat st;
 
 	switch (errnum) {
@@ -66,7 +67,8 @@ static int dial_error(const char *path, int errnum)
 		return err_set(FARKV_EUNREACHABLE,
 			       "no server at %s (%s): is kvserver running? "
 			       "start it with: kvserver --socket %s",
-			       path, strerror(errnum), path);
+			       path, strerror(errnum),
+			       util_shell_word(path, word, sizeof(word)));
 	case EACCES:
 	case EPERM:
 		return err_set_errno(FARKV_EPERM, errnum,
@@ -290,11 +292,11 @@ static int key_find(struct handshake *h)
 
 	if (!u->keys[0])
 		return err_set(FARKV_EPERM,
-			       "the server at %s asks for a key: give it by "
-			       "$FARKV_KEYS, or as kv://...?keys=FILE (kvcli "
-			       "keygen makes keys, the server's --keys takes "
-			       "them)",
-			       h->where);
+			       "the server at %s asks for a key: give its file by "
+			       "--keys, $FARKV_KEYS, or as %s://...?keys=FILE "
+			       "(kvcli keygen makes keys, the server's --keys "
+			       "takes them)",
+			       h->where, u->path[0] ? "shm" : "kv");
 	err = keyfile_load(u->keys, &h->keys);
 	if (err)
 		return err;
@@ -416,12 +418,16 @@ static int tag_check(const struct handshake *h)
 	uint8_t tag[AUTH_TAG_BYTES];
 
 	/* Who has a key wants to know whom it talks to. */
-	if (!h->key && !h->p->uri->path[0] && h->p->uri->keys[0])
+	if (!h->key && h->p->uri->keys[0])
 		return err_set(FARKV_EPERM,
 			       "the server at %s did not ask for the key that "
-			       "was given: it may be another's; leave the key "
-			       "out if it runs with --no-auth",
-			       h->where);
+			       "was given (%s): it may be another's; if it is to "
+			       "ask for none (%s), leave out the key, and unset "
+			       "FARKV_KEYS",
+			       h->where, h->p->uri->keys,
+			       h->p->uri->path[0] ?
+				       "kvserver without --keys-on-socket" :
+				       "kvserver --no-auth");
 	if (!h->key)
 		return 0;
 	auth_server_tag(h->key, &in, tag);

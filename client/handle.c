@@ -88,6 +88,11 @@ static int credentials_set(struct uri *u, const struct farkv_options *opts)
 		err = text_set(u->keys, sizeof(u->keys), opts->keys, "keys");
 	if (!err)
 		err = text_set(u->key, sizeof(u->key), opts->key, "key");
+	if (!err && u->key[0] && !u->keys[0])
+		err = err_set(FARKV_EINVAL,
+			      "the key '%s' is named, but no file that holds it; "
+			      "give one by keys=FILE or $FARKV_KEYS",
+			      u->key);
 	return err;
 }
 

@@ -13,6 +13,7 @@
 #include <farkv.h>
 
 #include "common/err.h"
+#include "common/util.h"
 #include "common/xport_verbs.h"
 
 #define URI_FORM \
@@ -104,8 +105,9 @@ static int path_char(const char *text, const char **p, bool escapes)
 		c = hi * 16 + lo;
 		*p = at + 3;
 	} else if (escapes && (c == '?' || c == '#')) {
-		uri_bad(text, at, "shm:// takes a path and nothing else "
-				  "('?' is written %3F, '#' is written %23)");
+		uri_bad(text, at, c == '?' ? "'?' stands here once; in a name "
+					     "it is written %3F" :
+					     "'#' is written %23");
 		return -1;
 	}
 	if (c < 0x20 || c == 0x7f) {
@@ -115,14 +117,14 @@ static int path_char(const char *text, const char **p, bool escapes)
 	return c;
 }
 
-static int path_parse(const char *text, const char *from, bool escapes,
-		      struct uri *out)
+static int path_parse(const char *text, const char *from, const char *end,
+		      bool escapes, struct uri *out)
 {
 	char path[SOCKPATH_MAX];
 	const char *p = from;
 	size_t n = 0;
 
-	while (*p) {
+	while (p < end) {
 		const char *at = p;
 		int c = path_char(text, &p, escapes);
 
@@ -140,8 +142,14 @@ static int path_parse(const char *text, const char *from, bool escapes,
 	return 0;
 }
 
+static int options_parse(const char *text, const char *p, struct uri *out);
+
 static int shm_parse(const char *text, const char *rest, struct uri *out)
 {
+	const char *end;
+	struct uri u = {0};
+	int err;
+
 	if (strncmp(rest, "//", 2) != 0)
 		return uri_bad(text, rest, "'//' must follow 'shm:'");
 	rest += 2;
@@ -150,10 +158,16 @@ static int shm_parse(const char *text, const char *rest, struct uri *out)
 	if (*rest != '/')
 		return uri_bad(text, rest, "the path must be absolute: three "
 					   "slashes, and no host name");
-	return path_parse(text, rest, true, out);
+	end = rest + strcspn(rest, "?");
+	err = path_parse(text, rest, end, true, &u);
+	if (!err && *end)
+		err = options_parse(text, end + 1, &u);
+	if (!err)
+		*out = u;
+	return err;
 }
 
-/* ---- kv://HOST:PORT?NAME=VALUE&... ------------------------------------------------ */
+/* ---- ?NAME=VALUE&... --------------------------------------------------------------- */
 
 /* A number of `text`'s next `len` characters, at most `max`; false if it is none. */
 static bool number(const char *p, size_t len, unsigned long max,
@@ -172,14 +186,14 @@ static bool number(const char *p, size_t len, unsigned long max,
 	return v <= max;
 }
 
-/* Copy with %XX decoded. 0, or an error was reported. */
+/* Copy, with %XX decoded if there are escapes. 0, or an error was reported. */
 static int decode(const char *text, const char *from, const char *end,
-		  char *buf, size_t cap)
+		  bool escapes, char *buf, size_t cap)
 {
 	size_t n = 0;
 
 	for (const char *p = from; p < end;) {
-		int c = path_char(text, &p, true);
+		int c = path_char(text, &p, escapes);
 
 		if (c < 0)
 			return FARKV_EURI;
@@ -196,9 +210,19 @@ static bool name_is(const char *p, size_t len, const char *name)
 	return strlen(name) == len && strncmp(p, name, len) == 0;
 }
 
+/* keys=FILE or key=NAME, whose value begins at `from`. */
+static int credential(const char *text, const char *from, const char *end,
+		      char *buf, size_t cap)
+{
+	/* An empty shell variable must not look as if a key was given. */
+	if (from == end)
+		return uri_bad(text, from, "a name must follow '='");
+	return decode(text, from, end, true, buf, cap);
+}
+
 /* One NAME=VALUE. */
-static int kv_option(const char *text, const char *p, const char *end,
-		     struct uri *out)
+static int option_parse(const char *text, const char *p, const char *end,
+			struct uri *out)
 {
 	const char *eq = memchr(p, '=', (size_t)(end - p));
 	size_t len = eq ? (size_t)(eq - p) : 0;
@@ -206,9 +230,15 @@ static int kv_option(const char *text, const char *p, const char *end,
 	bool ack = name_is(p, len, "ack-timeout"), tos = name_is(p, len, "tos");
 
 	if (name_is(p, len, "keys"))
-		return decode(text, eq + 1, end, out->keys, sizeof(out->keys));
+		return credential(text, eq + 1, end, out->keys,
+				  sizeof(out->keys));
 	if (name_is(p, len, "key"))
-		return decode(text, eq + 1, end, out->key, sizeof(out->key));
+		return credential(text, eq + 1, end, out->key,
+				  sizeof(out->key));
+	if (out->path[0])
+		return uri_bad(text, p, "what may follow '?' is keys=FILE and "
+					"key=NAME, with '&' between them; in a "
+					"path '?' is written %3F");
 	if (!ack && !tos)
 		return uri_bad(text, p, "what may follow '?' is keys=FILE, "
 					"key=NAME, ack-timeout=N and tos=N, "
@@ -226,17 +256,63 @@ static int kv_option(const char *text, const char *p, const char *end,
 	return 0;
 }
 
-static int kv_options(const char *text, const char *p, struct uri *out)
+static int options_parse(const char *text, const char *p, struct uri *out)
 {
 	int err = 0;
 
 	while (!err && *p) {
 		const char *end = p + strcspn(p, "&");
 
-		err = kv_option(text, p, end, out);
+		err = option_parse(text, p, end, out);
 		p = *end ? end + 1 : end;
 	}
 	return err;
+}
+
+/* ---- kv://HOST:PORT ------------------------------------------------------------------ */
+
+/*
+ * An address between brackets. The scope of one that is valid on its link only follows
+ * '%', which RFC 6874 has as %25; other programs print it bare.
+ */
+static int v6_host(const char *text, const char *host, const char *end,
+		   struct uri *out)
+{
+	const char *scope = memchr(host, '%', (size_t)(end - host));
+	bool escaped;
+	size_t n;
+	int err;
+
+	if (!scope)
+		return decode(text, host, end, true, out->host,
+			      sizeof(out->host));
+	err = decode(text, host, scope, true, out->host, sizeof(out->host) - 1);
+	if (err)
+		return err;
+	n = strlen(out->host);
+	escaped = end - scope > 3 && memcmp(scope, "%25", 3) == 0;
+	scope += escaped ? 3 : 1;
+	if (scope == end)
+		return uri_bad(text, scope, "the name of an interface must "
+					    "follow '%'");
+	out->host[n] = '%';
+	return decode(text, scope, end, escaped, out->host + n + 1,
+		      sizeof(out->host) - n - 1);
+}
+
+/* As it can be given again. */
+static void show_host(const struct uri *u, bool v6, char *buf, size_t cap)
+{
+	int len = (int)strcspn(u->host, v6 ? "%" : "");
+	const char *scope = u->host + len;
+
+	if (!v6)
+		snprintf(buf, cap, "kv://%.60s:%s", u->host, u->port);
+	else if (*scope)
+		snprintf(buf, cap, "kv://[%.*s%%25%.20s]:%s", UTIL_MIN(len, 60),
+			 u->host, scope + 1, u->port);
+	else
+		snprintf(buf, cap, "kv://[%.60s]:%s", u->host, u->port);
 }
 
 /* The port, if one is given; *at is moved behind it. */
@@ -274,7 +350,8 @@ static int kv_parse(const char *text, const char *rest, struct uri *out)
 		return uri_bad(text, host - 1, "']' is missing");
 	if (end == host)
 		return uri_bad(text, host, "the host name is missing");
-	err = decode(text, host, end, u.host, sizeof(u.host));
+	err = v6 ? v6_host(text, host, end, &u) :
+		   decode(text, host, end, true, u.host, sizeof(u.host));
 	end += v6;
 	if (!err)
 		err = kv_port(text, &end, &u);
@@ -283,15 +360,13 @@ static int kv_parse(const char *text, const char *rest, struct uri *out)
 	if (*end == '/')
 		end++;
 	if (*end == '?')
-		err = kv_options(text, end + 1, &u);
+		err = options_parse(text, end + 1, &u);
 	else if (*end)
 		err = uri_bad(text, end, "kv:// takes a host, a port and "
 					 "options behind '?'");
 	if (err)
 		return err;
-	snprintf(u.shown, sizeof(u.shown), v6 ? "kv://[%.60s]:%s" :
-						"kv://%.60s:%s",
-		 u.host, u.port);
+	show_host(&u, v6, u.shown, sizeof(u.shown));
 	*out = u;
 	return 0;
 }
@@ -313,7 +388,7 @@ static int uri_parse(const char *text, struct uri *out)
 	if (!strchr(text, '/'))
 		return uri_bad(text, text, "neither a scheme nor a '/' in it "
 					   "(a file here is written ./name)");
-	return path_parse(text, text, false, out);
+	return path_parse(text, text, text + strlen(text), false, out);
 }
 
 /* The default of who says nothing. */

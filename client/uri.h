@@ -2,13 +2,16 @@
 /**
  * uri.h - which server an address means.
  *
- *   shm:///run/farkv/kvserver.sock   Unix socket; %XX escapes are decoded
+ *   shm:///run/farkv/kvserver.sock?keys=FILE&key=NAME
+ *                                    Unix socket; all behind the path may be left
+ *                                    out; %XX escapes are decoded
  *   /run/farkv/kvserver.sock         the same, nothing is decoded
  *   ./kvserver.sock                  any text with a '/' and no scheme
  *   NULL                             $FARKV_URI, else the default socket
  *   kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N
  *                                    RDMA; all behind the host may be left out,
- *                                    an IPv6 address has brackets
+ *                                    an IPv6 address has brackets, with a scope
+ *                                    behind %25 (RFC 6874) or % where it needs one
  *
  * No system call but the look-up of the default socket (sockpath.h).
  */

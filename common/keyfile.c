@@ -15,6 +15,8 @@
 #include <sodium.h>
 
 #include "err.h"
+#include "textfile.h"
+#include "util.h"
 
 #define HEX_CHARS (2 * KEY_BYTES)
 #define BASE64_CHARS 44u
@@ -81,6 +83,8 @@ static int open_error(const char *path, int errnum)
 
 static int file_check(const char *path, const struct stat *st)
 {
+	char word[300];
+
 	if (!S_ISREG(st->st_mode))
 		return err_set(FARKV_EINVAL,
 			       "the key file %s is not a regular file", path);
@@ -89,12 +93,14 @@ static int file_check(const char *path, const struct stat *st)
 			       "the key file %s belongs to user %u: it must be "
 			       "yours (user %u) or root's; chown %u %s",
 			       path, (unsigned)st->st_uid, (unsigned)geteuid(),
-			       (unsigned)geteuid(), path);
+			       (unsigned)geteuid(),
+			       util_shell_word(path, word, sizeof(word)));
 	if (st->st_mode & (S_IRWXG | S_IRWXO))
 		return err_set(FARKV_EPERM,
 			       "the key file %s is open to others (mode %04o); "
 			       "chmod 600 %s",
-			       path, (unsigned)(st->st_mode & 07777), path);
+			       path, (unsigned)(st->st_mode & 07777),
+			       util_shell_word(path, word, sizeof(word)));
 	if (st->st_size > (off_t)KEYFILE_BYTES_MAX)
 		return err_set(FARKV_EINVAL,
 			       "the key file %s is larger than 1 MiB", path);
@@ -368,6 +374,22 @@ const struct key *keyfile_find(const struct keyfile *kf, const char *name,
 	return NULL;
 }
 
+const struct key *keyfile_at(const struct keyfile *kf, size_t i)
+{
+	return i < kf->n ? kf->by_name[i] : NULL;
+}
+
+bool keyfile_same_key(const struct key *a, const struct key *b)
+{
+	return keyfile_compare(a, b) == 0 && a->role == b->role &&
+	       sodium_memcmp(a->secret, b->secret, KEY_BYTES) == 0;
+}
+
+int keyfile_compare(const struct key *a, const struct key *b)
+{
+	return name_compare(a->name, a->name_len, b->name, b->name_len);
+}
+
 int keyfile_first(const struct keyfile *kf, const struct key **out)
 {
 	if (kf->n != 1)
@@ -400,11 +422,29 @@ err_nomem:
 	return err_set(FARKV_ENOMEM, "no memory for the key file %s", path);
 }
 
+/* *kf is to be freed after an error too, unless it is NULL. */
+static int text_parse(const char *path, const char *text, const char *end,
+		      struct keyfile **kf)
+{
+	size_t n = lines_count(text, end);
+	int err;
+
+	if (n == 0)
+		return err_set(FARKV_EINVAL,
+			       "the key file %s has no key in it; kvcli keygen "
+			       "NAME makes one",
+			       path);
+	err = keyfile_new(path, n, kf);
+	if (!err)
+		err = lines_parse(*kf, text, end);
+	return err ? err : names_sort(*kf, text, end);
+}
+
 int keyfile_load(const char *path, struct keyfile **out)
 {
 	struct keyfile *kf = NULL;
 	char *text = NULL;
-	size_t len = 0, n;
+	size_t len = 0;
 	int err = keyfile_crypto_start();
 
 	if (err)
@@ -412,24 +452,29 @@ int keyfile_load(const char *path, struct keyfile **out)
 	err = file_slurp(path, &text, &len);
 	if (err)
 		return err;
-	n = lines_count(text, text + len);
-	if (n == 0)
-		err = err_set(FARKV_EINVAL,
-			      "the key file %s has no key in it; kvcli keygen "
-			      "NAME makes one",
-			      path);
+	err = textfile_check(path, text, len, NULL);
 	if (!err)
-		err = keyfile_new(path, n, &kf);
-	if (!err)
-		err = lines_parse(kf, text, text + len);
-	if (!err)
-		err = names_sort(kf, text, text + len);
+		err = text_parse(path, text + textfile_mark(text, len),
+				 text + len, &kf);
 	sodium_free(text); /* wipes it first */
 	if (err) {
 		keyfile_free(kf);
 		return err;
 	}
 	*out = kf;
+	return 0;
+}
+
+int keyfile_reload(struct keyfile *kf, struct keyfile **old_out)
+{
+	struct keyfile *fresh = NULL, old = *kf;
+	int err = keyfile_load(kf->path, &fresh);
+
+	if (err)
+		return err;
+	*kf = *fresh;
+	*fresh = old;
+	*old_out = fresh;
 	return 0;
 }
 

@@ -8,8 +8,9 @@
  *   KEY   32 bytes, as 64 hexadecimal digits or in base64 (RFC 4648, section 4:
  *         44 characters, = at the end)
  * A word that begins with # starts a comment, up to the end of the line. Lines
- * without words are passed over. The same format on both sides: a server's file
- * holds the keys of all its clients, a client's file its own.
+ * without words are passed over. Lines may end in CR LF, and a UTF-8 byte order mark
+ * may precede the first. The same format on both sides: a server's file holds the
+ * keys of all its clients, a client's file its own.
  *
  * No function here puts a part of the file into a message: a slip of the editor
  * may have put the secret in any place. Not thread-safe while loading or
@@ -57,12 +58,29 @@ bool keyfile_name_ok(const void *name, size_t len);
  * exchange it in between. *out is to be ended by keyfile_free().
  *
  * FARKV_EPERM: not ours, open to others, or not readable; FARKV_EINVAL: no such
- * file, no regular one, too large, without a key, or `path:line: what` is wrong
- * in it; FARKV_ENOMEM; FARKV_ESYS. *out is set on success only, and nothing of
+ * file, no regular one, too large, without a key, compressed or UTF-16, or
+ * `path:line: what` is wrong in it; FARKV_ENOMEM; FARKV_ESYS. *out is set on success only, and nothing of
  * the file stays in memory otherwise. The keys lie in locked memory as far as
  * RLIMIT_MEMLOCK allows, out of core dumps. Reads a disk: not for a hot path.
  */
 int keyfile_load(const char *path, struct keyfile **out);
+
+/**
+ * Read the file again that `kf` was loaded from, by the same path and rules. `kf` then
+ * holds the keys that are there now, and *old_out those it held before: the caller
+ * ends it, after the last use of a key in it. On failure, as keyfile_load(), `kf` is
+ * unchanged.
+ */
+int keyfile_reload(struct keyfile *kf, struct keyfile **old_out);
+
+/** The `i`-th key in the order of names, or NULL after the last. */
+const struct key *keyfile_at(const struct keyfile *kf, size_t i);
+
+/** Have two keys the same name, role and secret? Takes as long for any two secrets. */
+bool keyfile_same_key(const struct key *a, const struct key *b);
+
+/** Compare by name, in the order of keyfile_at(): less than, equal to or above 0. */
+int keyfile_compare(const struct key *a, const struct key *b);
 
 /**
  * The key of that name, or NULL. The key lives as long as the file. Binary

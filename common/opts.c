@@ -16,6 +16,7 @@
 
 #include "err.h"
 #include "nearest.h"
+#include "textfile.h"
 #include "util.h"
 
 #define OPTS_MAX 64
@@ -357,27 +358,46 @@ static bool is_stray(const char *line)
 	       !(line[0] == '[' && memchr(line, ']', n));
 }
 
+/* As fgets(), and with the length: there may be NUL bytes. False at the end. */
+static bool read_bytes(struct file_scan *f, char *buf, size_t cap,
+		       size_t *len_out)
+{
+	size_t n = 0;
+	int c = 0;
+
+	while (n < cap - 1 && c != '\n' && (c = getc(f->in)) != EOF)
+		buf[n++] = (char)c;
+	buf[n] = '\0';
+	*len_out = n;
+	return n > 0;
+}
+
 /*
  * A line for inih, without blanks in front: to inih these would mean that the
  * option above goes on.
  */
 static char *read_line(char *buf, int cap, void *user)
 {
-	static const char utf8_mark[] = "\xEF\xBB\xBF";
 	struct file_scan *f = user;
-	size_t blanks;
+	size_t blanks, len = 0;
 
-	if (f->err || !fgets(buf, cap, f->in))
+	if (f->err || !read_bytes(f, buf, (size_t)cap, &len))
 		return NULL;
 	f->line++;
-	if (!strchr(buf, '\n') && !feof(f->in)) {
+	if (f->line == 1)
+		f->err = textfile_check(f->path, buf, len, NULL);
+	if (!f->err && memchr(buf, 0, len))
+		f->err = err_set(FARKV_EINVAL,
+				 "%s:%d: a NUL byte: this is not a text file",
+				 f->path, f->line);
+	if (!f->err && !strchr(buf, '\n') && !feof(f->in))
 		f->err = err_set(FARKV_EINVAL,
 				 "%s:%d: line is longer than %d bytes", f->path,
 				 f->line, cap - 2);
+	if (f->err)
 		return NULL;
-	}
-	if (f->line == 1 && strncmp(buf, utf8_mark, 3) == 0)
-		memmove(buf, buf + 3, strlen(buf + 3) + 1);
+	if (f->line == 1 && textfile_mark(buf, len))
+		memmove(buf, buf + 3, len - 3 + 1);
 	blanks = strspn(buf, " \t");
 	memmove(buf, buf + blanks, strlen(buf + blanks) + 1);
 	if (is_stray(buf)) {

@@ -127,3 +127,34 @@ bool util_takes_escapes(int fd)
 	return isatty(fd) && !(term && strcmp(term, "dumb") == 0) &&
 	       !(no_color && *no_color);
 }
+
+/* Bytes that mean nothing to a shell, wherever they stand in a word. */
+static bool is_plain(const char *text)
+{
+	if (!*text)
+		return false;
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && !strchr("/._-+=,@:%", *text))
+			return false;
+	return true;
+}
+
+const char *util_shell_word(const char *text, char *buf, size_t cap)
+{
+	size_t n = 0;
+
+	if (is_plain(text) && strlen(text) < cap)
+		return strcpy(buf, text);
+	/* Between single quotes all stands for itself but a single quote. */
+	buf[n++] = '\'';
+	for (; *text && n + 6 <= cap; text++) {
+		const char *as = *text == '\'' ? "'\\''" : NULL;
+
+		if (as)
+			n = (size_t)(stpcpy(buf + n, as) - buf);
+		else
+			buf[n++] = *text;
+	}
+	strcpy(buf + n, "'");
+	return *text ? strcpy(buf, "...") : buf;
+}

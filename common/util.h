@@ -38,6 +38,12 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap);
 char *util_one_line(char *text);
 
 /**
+ * `text` as one word that a POSIX shell takes as it stands, in quotes if it needs any, into
+ * buf of `cap` bytes (at least 4); returns buf. Where there is no room: "...".
+ */
+const char *util_shell_word(const char *text, char *buf, size_t cap);
+
+/**
  * Open those of the descriptors 0 to 2 that are closed, so that reading and writing them
  * fails: otherwise the next file or socket gets the number, and what is meant for stdout
  * or stderr. Call it first in main(). Ends the process if it cannot.

@@ -4,7 +4,10 @@
 
 #include "xport_verbs_priv.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +50,7 @@ static void take_port(const struct rdma_device *dev, const struct rdma_port *por
 				     .gid_index = (int)gid->index,
 				     .software = dev->software};
 	memcpy(out->gid.raw, gid->raw, sizeof(out->gid.raw));
+	out->scope = if_nametoindex(gid->netdev);
 	snprintf(out->text, sizeof(out->text), "%s port %u, GID %u %s%s",
 		 dev->name, port->number, gid->index, gid->address,
 		 dev->software ? ", software device" : "");
@@ -159,7 +163,42 @@ bool verbs_device_address(const struct verbs_device *d,
 	}
 	v6->sin6_family = AF_INET6;
 	memcpy(&v6->sin6_addr, d->gid.raw, 16);
-	return d->gid.raw[0] != 0xfe;
+	if (!IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		return true;
+	v6->sin6_scope_id = d->scope;
+	return d->scope != 0;
+}
+
+int verbs_scope_check(const char *host, const struct sockaddr *sa)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)sa;
+
+	if (sa->sa_family != AF_INET6 || v6->sin6_scope_id ||
+	    !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		return 0;
+	return err_set(FARKV_EURI,
+		       "the address %s is valid on one link only: give its "
+		       "interface too, as in [%s%%eth0]",
+		       host, host);
+}
+
+void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
+			  size_t cap)
+{
+	bool v6 = sa->sa_family == AF_INET6;
+	char host[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?";
+	const char *scope;
+
+	(void)getnameinfo(sa,
+			  v6 ? sizeof(struct sockaddr_in6) :
+			       sizeof(struct sockaddr_in),
+			  host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+	scope = v6 ? strchr(host, '%') : NULL;
+	if (scope)
+		snprintf(buf, cap, "[%.*s%%25%s]:%u", (int)(scope - host), host,
+			 scope + 1, port);
+	else
+		snprintf(buf, cap, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
 /* ---- a connection with itself --------------------------------------------------------- */

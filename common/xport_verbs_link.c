@@ -355,23 +355,27 @@ static int lookup(const struct verbs_dial *d, struct addrinfo **list_out)
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	int rc = getaddrinfo(d->host, d->port, &hints, list_out);
 
-	if (rc == 0)
-		return 0;
-	return err_set(FARKV_ENOROUTE, "unknown host '%s': %s", d->host,
-		       rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+	if (rc)
+		return err_set(FARKV_ENOROUTE, "unknown host '%s': %s", d->host,
+			       rc == EAI_SYSTEM ? strerror(errno) :
+						  gai_strerror(rc));
+	rc = verbs_scope_check(d->host, (*list_out)->ai_addr);
+	if (rc)
+		freeaddrinfo(*list_out);
+	return rc;
 }
 
 static void peer_set(struct verbs_link *l, const struct addrinfo *a)
 {
-	char host[64] = "?", port[8] = "?";
+	char where[80];
 
 	memset(&l->peer, 0, sizeof(l->peer));
 	memcpy(&l->peer, a->ai_addr, a->ai_addrlen);
-	(void)getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port,
-			  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(l->peer_text, sizeof(l->peer_text),
-		 a->ai_family == AF_INET6 ? "kv://[%s]:%s" : "kv://%s:%s", host,
-		 port);
+	/* The port of IPv6 lies where that of IPv4 does. */
+	verbs_format_address(a->ai_addr,
+			     ntohs(((struct sockaddr_in *)&l->peer)->sin_port),
+			     where, sizeof(where));
+	snprintf(l->peer_text, sizeof(l->peer_text), "kv://%s", where);
 }
 
 /* Nothing answers: is it this machine's own link? */

@@ -13,7 +13,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,17 +357,9 @@ static int accept_conn(struct verbs_server *vs, struct verbs_conn *c,
 
 static void name_peer(struct verbs_peer *p)
 {
-	const struct sockaddr *sa = rdma_get_peer_addr(p->control.id);
-	char host[64] = "?";
-
-	(void)getnameinfo(sa,
-			  sa->sa_family == AF_INET6 ?
-				  sizeof(struct sockaddr_in6) :
-				  sizeof(struct sockaddr_in),
-			  host, sizeof(host), NULL, 0, NI_NUMERICHOST);
-	snprintf(p->name, sizeof(p->name),
-		 sa->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-		 ntohs(rdma_get_dst_port(p->control.id)));
+	verbs_format_address(rdma_get_peer_addr(p->control.id),
+			     ntohs(rdma_get_dst_port(p->control.id)), p->name,
+			     sizeof(p->name));
 }
 
 /* A connection failed; anybody may make them fail in bulk. */

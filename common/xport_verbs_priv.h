@@ -211,6 +211,7 @@ struct verbs_device {
 	uint8_t port;
 	int gid_index;
 	union ibv_gid gid;
+	uint32_t scope; /* index of the GID's network interface, 0 if not known */
 	uint8_t serve_depth, ask_depth;
 	bool software; /* emulated: its words may tear */
 	char text[160];
@@ -220,7 +221,18 @@ struct verbs_device {
 int verbs_device_open(const char *name, struct verbs_device *out);
 void verbs_device_close(struct verbs_device *d);
 
-/** An IP address of the device's port, for people and clients. */
+/**
+ * "10.0.0.1:7670", "[fd99::1]:7670" or "[fe80::1%25eth0]:7670" (RFC 6874), as it stands
+ * behind kv:// for a client.
+ */
+void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
+			  size_t cap);
+
+/** FARKV_EURI with a detail for an address of a link whose interface is missing. */
+int verbs_scope_check(const char *host, const struct sockaddr *sa);
+
+/** An IP address of the device's port, for people and clients; false if there is none
+ * that a client can use. */
 bool verbs_device_address(const struct verbs_device *d,
 			  struct sockaddr_storage *out);
 

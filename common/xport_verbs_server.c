@@ -197,7 +197,7 @@ static int listen_address(struct verbs_server *vs, int family,
 static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 {
 	struct sockaddr_storage own;
-	char host[64] = "?";
+	char where[80];
 	bool any;
 
 	any = sa->sa_family == AF_INET ?
@@ -206,20 +206,48 @@ static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 			      &((const struct sockaddr_in6 *)sa)->sin6_addr);
 	if (any && verbs_device_address(&vs->dev, &own))
 		sa = (const struct sockaddr *)&own;
-	(void)getnameinfo(sa,
-			  sa->sa_family == AF_INET6 ?
-				  sizeof(struct sockaddr_in6) :
-				  sizeof(struct sockaddr_in),
-			  host, sizeof(host), NULL, 0, NI_NUMERICHOST);
-	snprintf(vs->address, sizeof(vs->address),
-		 sa->sa_family == AF_INET6 ? "kv://[%s]:%u" : "kv://%s:%u", host,
-		 ntohs(rdma_get_src_port(vs->listener)));
+	verbs_format_address(sa, ntohs(rdma_get_src_port(vs->listener)), where,
+			     sizeof(where));
+	snprintf(vs->address, sizeof(vs->address), "kv://%s", where);
 }
 
-static int bind_error(const struct verbs_server *vs, int errnum)
+/*
+ * Does another hold the port? Where one of the two listens at every address rdma_cm says
+ * EADDRNOTAVAIL, as it does for an address that no device has: that one cannot be bound
+ * to any port.
+ */
+static bool port_is_taken(struct verbs_server *vs, const struct sockaddr *at,
+			  int errnum)
+{
+	struct sockaddr_storage any_port = {0};
+	struct rdma_cm_id *id;
+	bool taken;
+
+	if (errnum != EADDRNOTAVAIL)
+		return errnum == EADDRINUSE;
+	memcpy(&any_port, at,
+	       at->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+					   sizeof(struct sockaddr_in));
+	/* That of IPv6 lies where that of IPv4 does. */
+	((struct sockaddr_in *)&any_port)->sin_port = 0;
+	if (rdma_create_id(vs->channel, &id, NULL, RDMA_PS_TCP))
+		return false;
+	taken = rdma_bind_addr(id, (struct sockaddr *)&any_port) == 0;
+	VERBS_RELEASE("an address", rdma_destroy_id(id));
+	return taken;
+}
+
+static int bind_error(struct verbs_server *vs, const struct sockaddr *at,
+		      int errnum)
 {
 	bool ours = errnum != ENODEV && errnum != EADDRNOTAVAIL;
 
+	if (port_is_taken(vs, at, errnum))
+		return err_set(FARKV_EREFUSED,
+			       "address already in use: another server listens "
+			       "at %s port %s by RDMA; stop it or choose another "
+			       "port with --listen",
+			       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port);
 	return err_set(ours ? FARKV_ESYS : FARKV_EINVAL,
 		       "cannot listen at %s port %s by RDMA: %s%s",
 		       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port,
@@ -241,8 +269,9 @@ static int listener_bind(struct verbs_server *vs, int family)
 		return err;
 	(void)rdma_set_option(vs->listener, RDMA_OPTION_ID,
 			      RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
-	if (rdma_bind_addr(vs->listener, list->ai_addr))
-		err = bind_error(vs, errno);
+	err = vs->cfg.host ? verbs_scope_check(vs->cfg.host, list->ai_addr) : 0;
+	if (!err && rdma_bind_addr(vs->listener, list->ai_addr))
+		err = bind_error(vs, list->ai_addr, errno);
 	freeaddrinfo(list);
 	return err;
 }
@@ -302,7 +331,7 @@ static int listen_on(struct verbs_server *vs)
 			       ibv_get_device_name(vs->listener->verbs->device),
 			       ibv_get_device_name(vs->dev.ctx->device));
 	if (rdma_listen(vs->listener, BACKLOG))
-		return bind_error(vs, errno);
+		return bind_error(vs, rdma_get_local_addr(vs->listener), errno);
 	address_set(vs, rdma_get_local_addr(vs->listener));
 	witness_bind(vs);
 	return 0;

@@ -118,8 +118,9 @@ struct farkv_options {
 	uint32_t op_timeout_ms;      /**< bound on every operation; default 5000 */
 	const char *name;            /**< shown in the server's log; may be NULL */
 	const char *keys;            /**< file with the client's key, for servers
-					  that ask for one; NULL: what the address
-					  says, or $FARKV_KEYS */
+					  that ask for one, and others are left
+					  then; NULL: what the address says, or
+					  $FARKV_KEYS */
 	const char *key;             /**< its name in that file; NULL: what the
 					  address says, or the only one */
 	uint32_t cache_entries;      /**< keys whose place in the store the handle
@@ -342,9 +343,9 @@ void farkv_options_init(struct farkv_options *o);
 /**
  * Open a handle on the store at `uri`.
  *
- * `uri` is "shm:///path/to/socket", a plain path with a '/' in it, or
+ * `uri` is "shm:///path/to/socket?keys=FILE&key=NAME", a plain path with a '/' in it, or
  * "kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N" for RDMA, where all but
- * the host may be left out (see kvserver(1) for the meanings); NULL means
+ * the host or path may be left out (see kvserver(1) for the meanings); NULL means
  * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
  * default: the first of $XDG_RUNTIME_DIR/farkv/kvserver.sock,
  * /run/farkv/kvserver.sock and /tmp/farkv-UID/kvserver.sock at which one does.

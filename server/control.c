@@ -378,8 +378,7 @@ static void on_hangup(evutil_socket_t sig, short what, void *arg)
 {
 	(void)sig;
 	(void)what;
-	(void)arg;
-	log_info("SIGHUP: nothing to reload; options are read at start");
+	rekey(arg);
 }
 
 /* ---- life ------------------------------------------------------------------------- */

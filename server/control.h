@@ -25,7 +25,8 @@ struct control_config {
 	const struct verbs_server_config *rdma;  /* NULL: no RDMA; its parts
 						    about region and functions
 						    are not looked at */
-	const struct keyfile *keys; /* NULL: nobody is asked for credentials */
+	struct keyfile *keys; /* NULL: nobody is asked for credentials; the
+				 control loop reads it again at SIGHUP */
 	bool keys_on_socket;        /* not only by RDMA */
 };
 

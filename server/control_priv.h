@@ -138,6 +138,15 @@ bool welcome_on_auth(struct session *s, const struct msg *m);
 /** Go on with the HELLO of a session that is parked. May end it. */
 void welcome_resume(struct session *s);
 
+/* ---- rekey.c: another look at the file of keys ------------------------------- */
+
+/**
+ * Read the file of keys again, end the sessions whose key is gone or another now, and log
+ * by name what has changed. A file that is not fit changes nothing and is an error line.
+ * Sessions that have not proved a key yet are held against the new ones. Reads a disk.
+ */
+void rekey(struct control *c);
+
 /* ---- memory.c: GRANT, RETURN, RECLAIM -------------------------------------- */
 
 bool memory_init(struct control *c);

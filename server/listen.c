@@ -88,8 +88,9 @@ static int lock_take(const char *path)
 				return err_set_errno(FARKV_ESYS, errnum,
 						     "cannot lock %s", name);
 			return err_set(FARKV_EREFUSED,
-				       "a kvserver (pid %ld) already serves %s; "
-				       "stop it or choose another --socket",
+				       "address already in use: a kvserver "
+				       "(pid %ld) already serves %s; stop it or "
+				       "choose another --socket",
 				       pid, path);
 		}
 		if (fstat(fd, &mine) == 0 && is_still(name, &mine)) {
@@ -135,8 +136,9 @@ static int unlink_stale(const char *path)
 	close(fd);
 	if (busy)
 		return err_set(FARKV_EREFUSED,
-			       "another program listens at %s; stop it or "
-			       "choose another --socket",
+			       "address already in use: another program "
+			       "listens at %s; stop it or choose another "
+			       "--socket",
 			       path);
 	unlink(path);
 	return 0;

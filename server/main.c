@@ -87,11 +87,12 @@ static const struct opt opts[] = {
 		 "serve. See kvcli devices."},
 	{.name = "keys", .letter = 'k', .type = OPT_STR, .offset = OFF(keys),
 	 .metavar = "FILE", .flags = OPT_PATH,
-	 .help = "Keys of the clients that may come by RDMA, one a line: NAME "
-		 "rw|ro KEY. kvcli keygen makes them."},
+	 .help = "Keys of the clients that may come, by RDMA or, without RDMA, by "
+		 "the socket, one a line: NAME rw|ro KEY. kvcli keygen makes them; "
+		 "SIGHUP has the file read again."},
 	{.name = "keys-on-socket", .type = OPT_BOOL,
 	 .offset = OFF(keys_on_socket),
-	 .help = "Ask clients of the socket for a key as well."},
+	 .help = "With RDMA: ask clients of the socket for a key as well."},
 	{.name = "no-auth", .type = OPT_BOOL, .offset = OFF(no_auth),
 	 .help = "Let RDMA clients in without a key: whoever reaches the port "
 		 "can read and write everything."},

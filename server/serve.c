@@ -5,6 +5,7 @@
 #include "serve.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,9 @@
 #include "control.h"
 #include "transport.h"
 
+/* "shm://", each byte of a path as %XX, and a NUL. */
+#define URI_MAX (3 * SOCKPATH_MAX + 8)
+
 /* Everything that is opened to serve. */
 struct serving {
 	const struct server_config *cfg;
@@ -27,6 +31,7 @@ struct serving {
 	struct transport_plan plan;
 	struct keyfile *keys;
 	char path[SOCKPATH_MAX];
+	char uri[URI_MAX]; /* of the socket; empty without */
 	struct listen_socket socket;
 	bool socket_open;
 	struct region region;
@@ -65,23 +70,48 @@ static void raise_file_limit(uint64_t sessions)
 			 (unsigned long long)sessions);
 }
 
-/*
- * The address that a client or a shell takes as it stands: absolute, and with
- * %XX for what means something else there.
- */
-static void uri_of(const char *path, char *uri)
+/* The socket's absolute path; as it was given where that is too long for a socket. */
+static void full_path(const char *path, char full[SOCKPATH_MAX])
 {
-	char *full = realpath(path, NULL);
-	char *at = uri + sprintf(uri, "shm://");
-	const char *end = uri + 4 * SOCKPATH_MAX - 4;
+	char cwd[SOCKPATH_MAX];
+	int n = SOCKPATH_MAX;
 
-	for (const char *p = full ? full : path; *p && at < end; p++)
+	if (*path != '/' && getcwd(cwd, sizeof(cwd)))
+		n = snprintf(full, SOCKPATH_MAX, "%s/%s", cwd, path);
+	if (n >= SOCKPATH_MAX)
+		strcpy(full, path);
+}
+
+/*
+ * The address that a client takes as it stands: absolute, and with %XX for what means
+ * something else there; or a path from the server's folder. FARKV_EINVAL for a path that
+ * no client takes.
+ */
+static int uri_of(const char *path, char uri[URI_MAX])
+{
+	char full[SOCKPATH_MAX];
+	char *at = uri;
+
+	full_path(path, full);
+	for (const char *p = full; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return err_set(FARKV_EINVAL,
+				       "socket: '%s' holds a control character, "
+				       "which no client takes; choose another "
+				       "--socket",
+				       full);
+	if (*full != '/') {
+		sprintf(uri, "./%s", full);
+		return 0;
+	}
+	at += sprintf(at, "shm://");
+	for (const char *p = full; *p; p++)
 		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
 			*at++ = *p;
 		else
 			at += sprintf(at, "%%%02X", (unsigned char)*p);
 	*at = '\0';
-	free(full);
+	return 0;
 }
 
 /* ---- the stages ----------------------------------------------------------------- */
@@ -118,6 +148,8 @@ int serve_check(const struct server_config *cfg)
 	if (!code && w.transport != TRANSPORT_AUTO &&
 	    transport_choose(&w, &s.address, &s.plan))
 		code = EXIT_USAGE;
+	if (!code && cfg->socket && uri_of(cfg->socket, s.uri))
+		code = EXIT_USAGE;
 	keyfile_free(s.keys);
 	return code;
 }
@@ -144,6 +176,8 @@ static int open_socket(struct serving *s)
 		return EXIT_USAGE;
 	else if (sockpath_make_folder(s->path))
 		return EXIT_RUN;
+	if (uri_of(s->path, s->uri))
+		return EXIT_USAGE;
 	if (listen_open(s->path, cfg->socket_mode, &s->socket))
 		return EXIT_RUN;
 	s->socket_open = true;
@@ -168,7 +202,8 @@ static int open_control(struct serving *s)
 		.socket = s->plan.socket ? &s->socket : NULL,
 		.rdma = s->plan.rdma ? &rdma : NULL,
 		.keys = s->keys,
-		.keys_on_socket = cfg->keys_on_socket,
+		/* Without RDMA there are no others that could be asked. */
+		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 	};
 
 	if (control_new(&cc, &s->region, &s->control) == 0)
@@ -193,15 +228,36 @@ static void tell(int fd, const char *where, const char *text)
 		log_warn("cannot write to %s: %s", where, strerror(errnum));
 }
 
+/* For the command that a user is told to try: a key that may write, if there is one. */
+static const char *key_options(const struct serving *s, char *buf, size_t cap)
+{
+	const struct key *key = keyfile_at(s->keys, 0), *k;
+	char word[PATH_MAX + 64];
+	char *full = realpath(s->cfg->keys, NULL);
+	bool several = keyfile_at(s->keys, 1) != NULL;
+
+	for (size_t i = 0; (k = keyfile_at(s->keys, i)); i++)
+		if (k->role == KEY_RW) {
+			key = k;
+			break;
+		}
+	snprintf(buf, cap, "--keys %s %s%s%s",
+		 util_shell_word(full ? full : s->cfg->keys, word, sizeof(word)),
+		 several ? "--key " : "", several ? key->name : "",
+		 several ? " " : "");
+	free(full);
+	return buf;
+}
+
 static void announce(const struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
 	const char *rdma = control_rdma_address(s->control);
 	const char *pages = s->region.pages_note;
-	char size[24], uri[4 * SOCKPATH_MAX] = "", line[2048];
+	const char *uri = s->uri;
+	char size[24], word[URI_MAX + 4], options[PATH_MAX + 256] = "";
+	char line[sizeof(options) + 3 * URI_MAX + 128];
 
-	if (s->plan.socket)
-		uri_of(s->path, uri);
 	if (cfg->hugepages > REGION_PAGES_AHEAD)
 		log_info("pages: %s", pages);
 	if (cfg->transport != TRANSPORT_AUTO || rdma)
@@ -212,12 +268,16 @@ static void announce(const struct serving *s)
 		log_info("rdma: %s; %s", control_rdma_device(s->control),
 			 s->keys ? "clients need a key" :
 				   "clients need no key");
+	else if (s->keys)
+		log_info("socket: clients need a key");
 	snprintf(line, sizeof(line),
-		 "kvserver: serving %s at %s%s%s (pid %ld); try: kvcli -u %s "
+		 "kvserver: serving %s at %s%s%s (pid %ld); try: kvcli %s-u %s "
 		 "ping\n",
 		 util_format_size(cfg->memory, size, sizeof(size)),
 		 rdma ? rdma : uri, rdma && *uri ? " and " : "",
-		 rdma ? uri : "", (long)getpid(), rdma ? rdma : uri);
+		 rdma ? uri : "", (long)getpid(),
+		 s->keys ? key_options(s, options, sizeof(options)) : "",
+		 util_shell_word(rdma ? rdma : uri, word, sizeof(word)));
 	tell(STDOUT_FILENO, "stdout", line);
 	if (cfg->ready_fd)
 		tell((int)cfg->ready_fd, "ready-fd", "READY\n");

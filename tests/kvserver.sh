@@ -158,6 +158,166 @@ for port in 65536 -1 x ''; do
 done
 expect 64 "$KVSERVER" -s "$dir/nowhere" -t rdma --listen 192.0.2.1:1 && says 'anybody on the network can come: .*--keys FILE.*--no-auth'
 
+# ---- what it prints, a shell and kvcli take
+# serve_loud SOCKET OPTION...: in $dir, without -q; what it prints is in $dir/loud.log.
+serve_loud() {
+	socket=$1
+	shift
+	rm -f "$dir/loud.ready"
+	mkfifo "$dir/loud.ready"
+	(cd "$dir" && exec "$KVSERVER" -m 8 -t shm -s "$socket" --ready-fd 3 "$@") \
+		3>"$dir/loud.ready" >"$dir/loud.log" 2>&1 &
+	server=$!
+	servers="$servers $server"
+	ready=
+	read -r ready <"$dir/loud.ready"
+	[ "$ready" = READY ] || fail "no server at $socket: $(cat "$dir/loud.log")"
+}
+# at_last COMMAND...: tries until it succeeds, or gives up after very long.
+at_last() {
+	tries=0
+	until "$@"; do
+		tries=$((tries + 1))
+		[ $tries -lt 3000 ] || return 1
+		sleep 0.02
+	done
+}
+# logged TEXT: waits until a line of the log has it.
+logged() {
+	at_last grep -Eq -- "$1" "$dir/loud.log" || fail "not in the log: $1: $(cat "$dir/loud.log")"
+}
+unset FARKV_URI FARKV_KEYS
+try_it() { # the command that it says to try, word for word
+	cases=$((cases + 1))
+	eval "$(sed -n 's/.*; try: //p' "$dir/loud.log")" >"$dir/out" 2>"$dir/err" ||
+		fail "$(cat "$dir/loud.log"): $(cat "$dir/err")"
+	shows 'answered in'
+}
+tab=$(printf '\t')
+mkdir "$dir/a b"
+for name in plain 'a b/c d' "it's" '$(false)' 'a%41&b;c#d?e=f' '*[x]' "$(printf '\303\244\377')" "$dir/a b/~"; do
+	serve_loud "$name"
+	try_it
+	expect 0 kvcli -u "$(sed -n 's/.* at \(shm:[^ ]*\) .*/\1/p' "$dir/loud.log")" ping
+	stop_server
+done
+# A path that is too long once it is absolute: to be taken from the same folder.
+deep=$dir/$(head -c 100 /dev/zero | tr '\0' d)
+mkdir "$deep"
+(cd "$deep" && exec "$KVSERVER" -m 8 -s 'x y') >"$dir/loud.log" 2>&1 &
+server=$!
+servers="$servers $server"
+logged 'serving'
+cd "$deep" || exit 1
+try_it
+expect 0 kvcli -u './x y' ping
+cd "$OLDPWD" || exit 1
+stop_server
+for bad in "a${tab}b" "$(printf 'a\nb')" "$(printf 'a\177b')"; do
+	expect 64 timeout 20 "$KVSERVER" -m 8 -s "$dir/$bad" && says 'holds a control character'
+	[ ! -e "$dir/$bad" ] || fail "a socket that no client takes"
+done
+serve_loud taken2
+expect 1 timeout 20 "$KVSERVER" -m 8 -s "$dir/taken2" && says "address already in use: a kvserver \\(pid $server\\) already serves"
+stop_server
+
+# ---- keys: without RDMA the socket asks for them; SIGHUP reads them again
+secret() { # FILE NAME ROLE
+	(umask 077 && kvcli keygen "$2" "$3" >"$1")
+}
+for who in 'alice rw' 'bob ro' 'carol rw' 'dave rw'; do
+	secret "$dir/${who% *}.key" "${who% *}" "${who#* }"
+done
+keys=$dir/the\ keys
+(umask 077 && cat "$dir/bob.key" "$dir/alice.key" "$dir/carol.key" "$dir/dave.key" >"$keys")
+serve_loud keyed --keys 'the keys'
+uri=shm://$dir/keyed
+logged 'clients need a key'
+try_it
+grep -q 'key alice' "$dir/loud.log" || fail "a key that may write comes first: $(cat "$dir/loud.log")"
+expect 77 kvcli -u "$uri" ping && says 'asks for a key: .*--keys, .FARKV_KEYS, or as shm://'
+expect 0 kvcli -k "$dir/alice.key" -u "$uri" put key value
+expect 0 kvcli get key --keys "$keys" --key bob -u "$uri" && prints 'value\n'
+expect 77 kvcli put key other --keys "$keys" -u "$uri" --key bob && says 'read-only|only read'
+expect 0 kvcli --key carol -u "$uri?keys=$(echo "$keys" | sed 's/ /%20/')" get key && prints 'value\n'
+expect 0 kvcli -u "$uri?keys=$dir/alice.key" get key && prints 'value\n'
+expect 0 env FARKV_KEYS="$dir/bob.key" "$KVCLI" -s "$dir/keyed" get key && prints 'value\n'
+expect 0 env FARKV_KEYS="$keys" "$KVCLI" -s "$dir/keyed" --key dave get key && prints 'value\n'
+expect 64 kvcli -u "$uri" --keys "$keys" get key && says 'holds 4 keys: give the name'
+expect 64 kvcli -u "$uri" --keys "$keys" --key eve get key && says "no key of the name 'eve'"
+expect 64 kvcli -u "$uri" --key bob get key && says "key 'bob' is named, but no file"
+expect 64 kvcli -u "$uri" --keys "$keys" --key '' get key && says 'the name is empty'
+# Options count more than the address, that more than the environment.
+expect 0 env FARKV_KEYS=/nowhere "$KVCLI" -u "$uri?keys=$dir/alice.key" get key
+expect 0 env FARKV_KEYS=/nowhere "$KVCLI" -u "$uri?keys=/nowhere" -k "$dir/alice.key" get key
+expect 0 env FARKV_KEYS="$dir/alice.key" "$KVBENCH" load farkv -p farkv.uri="$uri" -p recordcount=10 -p operationcount=10 -P "$srcdir/bench/workloads/workloada"
+expect 0 kvbench load farkv -p farkv.uri="$uri?keys=$dir/alice.key" -p recordcount=10 -p operationcount=10 -P "$srcdir/bench/workloads/workloada"
+
+# hold NAME: a client with that key stores 128 records and goes on by the descriptor 4 to 6.
+hold() {
+	mkfifo "$dir/$1.feed"
+	"$KVCLI" -k "$dir/$1.key" -u "$uri" load - <"$dir/$1.feed" >"$dir/$1.out" 2>&1 &
+}
+records() { # PREFIX: as many as go in one call
+	awk -v p="$1" 'BEGIN { for (i = 0; i < 128; i++) printf "%s%d\tvalue\n", p, i }'
+}
+there() { kvcli -q -k "$dir/alice.key" -u "$uri" exists "$1"; }
+hold alice && alice=$! && exec 4>"$dir/alice.feed"
+hold carol && carol=$! && exec 5>"$dir/carol.feed"
+hold dave && dave=$! && exec 6>"$dir/dave.feed"
+records alice >&4
+records carol >&5
+records dave >&6
+for who in alice carol dave; do
+	at_last there "${who}127" || fail "$who stores nothing: $(cat "$dir/$who.out")"
+done
+cp "$dir/dave.key" "$dir/dave.old" && secret "$dir/dave.key" dave rw && secret "$dir/erin.key" erin rw
+(umask 077 && cat "$dir/alice.key" "$dir/bob.key" "$dir/dave.key" "$dir/erin.key" >"$keys")
+kill -HUP "$server"
+logged 'SIGHUP: keys read again: 1 added, 1 removed, 1 changed; sessions ended: 2'
+for line in 'added: erin' 'removed: carol' 'changed: dave'; do
+	grep -q "keys $line\$" "$dir/loud.log" || fail "not in the log: $line"
+done
+(trap '' PIPE && records late5 >&5) 2>/dev/null
+(trap '' PIPE && records late6 >&6) 2>/dev/null
+records late4 >&4
+exec 4>&- 5>&- 6>&-
+wait $alice || fail "the session of a key that stays ended: $(cat "$dir/alice.out")"
+there late4127 || fail "the session of a key that stays stores nothing"
+for who in $carol $dave; do
+	wait "$who"
+	got=$?
+	[ $got -eq 69 ] || [ $got -eq 77 ] || fail "a client whose key is gone ends with $got"
+done
+grep -Eq 'its key was removed or changed|does not accept the key' "$dir/carol.out" || fail "$(cat "$dir/carol.out")"
+there late50 && fail "the session of a removed key stores"
+there late60 && fail "the session of a changed key stores"
+expect 77 kvcli -k "$dir/carol.key" -u "$uri" get key && says "does not accept the key 'carol'"
+expect 77 kvcli -k "$dir/dave.old" -u "$uri" get key && says "does not accept the key 'dave'"
+expect 0 kvcli -k "$dir/dave.key" -u "$uri" get key
+expect 0 kvcli -k "$dir/erin.key" -u "$uri" get key
+# A file that is not fit changes nothing.
+chmod 644 "$keys"
+kill -HUP "$server"
+logged "error: SIGHUP: the keys stay as they are: .*chmod 600 'the keys'\$"
+expect 0 kvcli -k "$dir/erin.key" -u "$uri" get key
+stop_server
+serve_loud unkeyed
+kill -HUP "$server"
+logged 'SIGHUP: nothing to read again: there are no --keys'
+
+# ---- a client that was given a key does not talk to a server that asks for none
+uri=shm://$dir/unkeyed
+expect 0 kvcli -u "$uri" put key value
+refuses_keyless() {
+	expect 77 "$@" && says 'did not ask for the key that was given .*alice.key.*unset FARKV_KEYS'
+}
+refuses_keyless "$KVCLI" -k "$dir/alice.key" -u "$uri" get key
+refuses_keyless "$KVCLI" -u "$uri?keys=$dir/alice.key" get key
+refuses_keyless env FARKV_KEYS="$dir/alice.key" "$KVCLI" -u "$uri" get key
+expect 0 env FARKV_KEYS= "$KVCLI" -u "$uri" get key
+stop_server
+
 # ---- sizes
 start_server bare -m 8
 expect 0 kvcli --json stats && shows '"heap_bytes":8388608,'
@@ -250,7 +410,7 @@ time.sleep(30)
 PY
 servers="$servers $!"
 until [ -e "$dir/taken.up" ]; do sleep 0.02; done
-expect 1 timeout 20 "$KVSERVER" -s "$dir/taken" -m 8 && says 'another program listens at .*taken'
+expect 1 timeout 20 "$KVSERVER" -s "$dir/taken" -m 8 && says 'address already in use: another program listens at .*taken'
 
 # ---- configuration files
 cat >"$dir/good.conf" <<'CONF'

@@ -287,6 +287,109 @@ START_TEST(keyfile_load_cut_anywhere_is_refused_or_whole)
 }
 END_TEST
 
+START_TEST(keyfile_load_windows_text_is_read)
+{
+	struct keyfile *kf;
+
+	write_text("\xEF\xBB\xBF" "alice rw " HEX "\r\nbob ro " HEX "\r\n");
+	kf = load();
+	check_key(kf, "alice", KEY_RW);
+	check_key(kf, "bob", KEY_RO);
+	keyfile_free(kf);
+	/* A mark elsewhere, as cat(1) leaves it, is no blank; lines count from the file's
+	 * first. */
+	write_text("\xEF\xBB\xBF" GOOD "\xEF\xBB\xBF" "bob ro " HEX "\n");
+	check_refused(FARKV_EINVAL, "keys:2: the name");
+	write_text("\xEF\xBB\xBF" GOOD GOOD);
+	check_refused(FARKV_EINVAL, "keys:2: the same name as in line 1");
+}
+END_TEST
+
+START_TEST(keyfile_load_other_kinds_of_file_are_named)
+{
+	static const char utf16[] = "\xff\xfe" "a\0l\0i\0c\0e\0";
+
+	write_bytes(utf16, sizeof(utf16) - 1, 0600);
+	check_refused(FARKV_EINVAL, "this is UTF-16 text; convert it first: iconv");
+	write_bytes("\x1f\x8b\x08\x00\x00", 5, 0600);
+	check_refused(FARKV_EINVAL, "this is a gzip file; decompress it first: zcat");
+}
+END_TEST
+
+/* ---- read again --------------------------------------------------------------- */
+
+START_TEST(keyfile_reload_gives_the_new_keys_and_hands_out_the_old)
+{
+	struct keyfile *kf, *old = poison;
+	const struct key *alice, *bob;
+
+	write_text("bob ro " HEX "\nalice rw " HEX "\n");
+	kf = load();
+	alice = keyfile_find(kf, "alice", 5);
+	bob = keyfile_find(kf, "bob", 3);
+	write_text("carol rw " HEX "\nbob ro " HEX "\n");
+	ck_assert_int_eq(keyfile_reload(kf, &old), 0);
+	ck_assert_ptr_ne(old, poison);
+	/* Keys of before are there until the old file is ended. */
+	ck_assert_ptr_eq(keyfile_find(old, "alice", 5), alice);
+	ck_assert_str_eq(alice->name, "alice");
+	ck_assert_ptr_null(keyfile_find(kf, "alice", 5));
+	check_key(kf, "carol", KEY_RW);
+	check_key(kf, "bob", KEY_RO);
+	ck_assert(keyfile_same_key(bob, keyfile_find(kf, "bob", 3)));
+	keyfile_free(old);
+	/* And again. */
+	ck_assert_int_eq(keyfile_reload(kf, &old), 0);
+	keyfile_free(old);
+	keyfile_free(kf);
+}
+END_TEST
+
+START_TEST(keyfile_reload_bad_file_keeps_the_keys)
+{
+	struct keyfile *kf, *old = poison;
+
+	write_text(GOOD);
+	kf = load();
+	write_text("alice rx " HEX "\n");
+	ck_assert_int_eq(keyfile_reload(kf, &old), FARKV_EINVAL);
+	write_bytes(GOOD, sizeof(GOOD) - 1, 0640);
+	ck_assert_int_eq(keyfile_reload(kf, &old), FARKV_EPERM);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(keyfile_reload(kf, &old), FARKV_EINVAL);
+	ck_assert_ptr_eq(old, poison);
+	check_key(kf, "alice", KEY_RW);
+	keyfile_free(kf);
+}
+END_TEST
+
+START_TEST(keyfile_same_key_name_role_and_every_bit_of_the_secret_count)
+{
+	struct keyfile *kf;
+	struct key a, b;
+
+	write_text("bob ro " HEX "\nalice rw " HEX "\nal rw " HEX "\n");
+	kf = load();
+	ck_assert_str_eq(keyfile_at(kf, 0)->name, "al");
+	ck_assert_str_eq(keyfile_at(kf, 1)->name, "alice");
+	ck_assert_str_eq(keyfile_at(kf, 2)->name, "bob");
+	ck_assert_ptr_null(keyfile_at(kf, 3));
+	ck_assert_int_lt(keyfile_compare(keyfile_at(kf, 0), keyfile_at(kf, 1)), 0);
+	ck_assert_int_gt(keyfile_compare(keyfile_at(kf, 2), keyfile_at(kf, 1)), 0);
+	a = b = *keyfile_at(kf, 1);
+	ck_assert(keyfile_same_key(&a, &b));
+	ck_assert(!keyfile_same_key(&a, keyfile_at(kf, 0)));
+	b.role = KEY_RO;
+	ck_assert(!keyfile_same_key(&a, &b));
+	for (unsigned bit = 0; bit < 8 * KEY_BYTES; bit++) {
+		b = a;
+		b.secret[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert(!keyfile_same_key(&a, &b));
+	}
+	keyfile_free(kf);
+}
+END_TEST
+
 /* ---- whose it is -------------------------------------------------------------- */
 
 START_TEST(keyfile_load_open_to_others_is_refused)
@@ -629,6 +732,13 @@ static Suite *suite(void)
 		(int)ARRAY_SIZE(malformed));
 	tcase_add_test(t, keyfile_load_nul_bytes_are_no_blanks);
 	tcase_add_test(t, keyfile_load_cut_anywhere_is_refused_or_whole);
+	tcase_add_test(t, keyfile_load_windows_text_is_read);
+	tcase_add_test(t, keyfile_load_other_kinds_of_file_are_named);
+	tcase_add_test(
+		t, keyfile_reload_gives_the_new_keys_and_hands_out_the_old);
+	tcase_add_test(t, keyfile_reload_bad_file_keeps_the_keys);
+	tcase_add_test(
+		t, keyfile_same_key_name_role_and_every_bit_of_the_secret_count);
 	tcase_add_test(t, keyfile_load_open_to_others_is_refused);
 	tcase_add_test(t, keyfile_load_of_another_user_is_refused);
 	tcase_add_test(t, keyfile_load_what_is_no_file_is_refused);

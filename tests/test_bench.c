@@ -473,6 +473,21 @@ START_TEST(props_load_java_syntax)
 }
 END_TEST
 
+START_TEST(props_load_text_from_elsewhere_is_read_or_named)
+{
+	struct props p = {0};
+
+	ck_assert_int_eq(load_text(&p, "\xEF\xBB\xBF" "a=1\r\nb=2\r\nc=3"), 0);
+	ck_assert_str_eq(value_of(&p, "a"), "1");
+	ck_assert_str_eq(value_of(&p, "b"), "2");
+	ck_assert_str_eq(value_of(&p, "c"), "3");
+	ck_assert_int_eq(load_text(&p, "\x1f\x8b\x08" "d=4\n"), FARKV_EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_detail(), "this is a gzip file; decompress it first: zcat"));
+	ck_assert_str_eq(value_of(&p, "d"), "(none)");
+	props_free(&p);
+}
+END_TEST
+
 START_TEST(props_load_refuses_what_is_no_character)
 {
 	static const char *const bad[] = {
@@ -555,6 +570,7 @@ static Suite *suite(void)
 	suite_add_tcase(s, t);
 	t = tcase_create("properties");
 	tcase_add_test(t, props_load_java_syntax);
+	tcase_add_test(t, props_load_text_from_elsewhere_is_read_or_named);
 	tcase_add_loop_test(t, props_load_refuses_what_is_no_character, 0, 8);
 	tcase_add_test(t, props_read_says_where_what_is_wrong);
 	suite_add_tcase(s, t);

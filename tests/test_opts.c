@@ -231,6 +231,25 @@ START_TEST(opts_parse_file_utf8_mark_and_missing_last_newline)
 }
 END_TEST
 
+START_TEST(opts_parse_file_other_kinds_of_file_are_named)
+{
+	static const char windows[] =
+		"\xEF\xBB\xBF[prog]\r\nnumber = 3\r\ntext = a b\r\n";
+	static const char utf16[] = "\xff\xfe[\0p\0]\0\n\0";
+	static const char nul[] = "[prog]\nnumber = 3\ntext = a\0b\n";
+
+	ck_assert_int_eq(parse_text(windows, sizeof(windows) - 1), 0);
+	ck_assert_str_eq(cfg.text, "a b");
+	ck_assert_int_eq(parse_text(utf16, sizeof(utf16) - 1), FARKV_EINVAL);
+	check_says("this is UTF-16 text; convert it first: iconv");
+	ck_assert_int_eq(parse_text("\x1f\x8b\x08\0\0\n", 6), FARKV_EINVAL);
+	check_says("this is a gzip file; decompress it first: zcat");
+	/* What follows the NUL must not be lost in silence. */
+	ck_assert_int_eq(parse_text(nul, sizeof(nul) - 1), FARKV_EINVAL);
+	check_says(":3: a NUL byte: this is not a text file");
+}
+END_TEST
+
 static const struct {
 	const char *text, *says;
 } bad_files[] = {
@@ -351,6 +370,7 @@ static Suite *suite(void)
 			    (int)ARRAY_SIZE(bad_lines));
 	tcase_add_test(t, opts_parse_file_every_type);
 	tcase_add_test(t, opts_parse_file_utf8_mark_and_missing_last_newline);
+	tcase_add_test(t, opts_parse_file_other_kinds_of_file_are_named);
 	tcase_add_loop_test(t, opts_parse_file_bad_names_file_and_line, 0,
 			    (int)ARRAY_SIZE(bad_files));
 	tcase_add_test(t, opts_parse_file_that_cannot_be_read);

@@ -49,6 +49,29 @@ START_TEST(test_good)
 END_TEST
 
 static const struct {
+	const char *text, *path, *keys, *key;
+} keyed[] = {
+	{"shm:///a?keys=/etc/k", "/a", "/etc/k", ""},
+	{"shm:///a%3F?keys=my%20keys%26%3f%23&key=b.c", "/a?", "my keys&?#", "b.c"},
+	{"shm:///a?key=me", "/a", "", "me"},
+	{"shm:///a?", "/a", "", ""},
+};
+
+START_TEST(uri_resolve_socket_with_a_key)
+{
+	struct uri u;
+
+	memset(&u, 0xA5, sizeof(u));
+	ck_assert_int_eq(uri_resolve(keyed[_i].text, &u), 0);
+	ck_assert_str_eq(u.path, keyed[_i].path);
+	ck_assert_str_eq(u.shown, keyed[_i].path);
+	ck_assert_str_eq(u.keys, keyed[_i].keys);
+	ck_assert_str_eq(u.key, keyed[_i].key);
+	ck_assert_str_eq(u.host, "");
+}
+END_TEST
+
+static const struct {
 	const char *text;
 	int err;
 	const char *says; /* in the detail */
@@ -74,6 +97,15 @@ static const struct {
 	{"/a\tb", FARKV_EURI, "control"},
 	{"shm:///a?x=1", FARKV_EURI, "%3F"},
 	{"shm:///a#x", FARKV_EURI, "%23"},
+	{"shm:///a?keys=", FARKV_EURI, "character 15: a name must follow '='"},
+	{"shm:///a?keys=k&key=", FARKV_EURI, "a name must follow"},
+	{"shm:///a?keys=k?x", FARKV_EURI, "%3F"},
+	{"shm:///a?keys=k&tos=1", FARKV_EURI, "character 17: what may follow"},
+	{"shm:///?keys=k", FARKV_EURI, "directory"},
+	{"shm://?keys=k", FARKV_EURI, "absolute"},
+	{"kv://host?keys=", FARKV_EURI, "a name must follow"},
+	{"kv://[fe80::1%]", FARKV_EURI, "interface"},
+	{"kv://[fe80::1%25e%g]", FARKV_EURI, "hexadecimal"},
 	{"http://host/", FARKV_EURI, "unknown scheme"},
 	{"shmx:///a", FARKV_EURI, "unknown scheme"},
 	{"like:this", FARKV_EURI, "unknown scheme"},
@@ -129,7 +161,15 @@ static const struct {
 	{"kv://10.0.0.1:0070?keys=/etc/my%20keys&key=a.b&ack-timeout=31&tos=255",
 	 "10.0.0.1", "70", "/etc/my keys", "a.b", "kv://10.0.0.1:70", 31, 255},
 	{"kv://[fe80::1%25eth0]/?tos=0&ack-timeout=1", "fe80::1%eth0", "7670", "",
-	 "", "kv://[fe80::1%eth0]:7670", 1, 0},
+	 "", "kv://[fe80::1%25eth0]:7670", 1, 0},
+	{"kv://[fe80::1%eth0]:1", "fe80::1%eth0", "1", "", "",
+	 "kv://[fe80::1%25eth0]:1", 14, 0},
+	{"kv://[fe80::1%ee0]", "fe80::1%ee0", "7670", "", "",
+	 "kv://[fe80::1%25ee0]:7670", 14, 0},
+	{"kv://[fe80::1%2525g]", "fe80::1%25g", "7670", "", "",
+	 "kv://[fe80::1%2525g]:7670", 14, 0},
+	{"kv://[fe80::1%25]", "fe80::1%25", "7670", "", "",
+	 "kv://[fe80::1%2525]:7670", 14, 0},
 };
 
 START_TEST(test_kv)
@@ -200,6 +240,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, test_good, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(t, test_bad, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_loop_test(t, test_kv, 0, sizeof(kv) / sizeof(kv[0]));
+	tcase_add_loop_test(t, uri_resolve_socket_with_a_key, 0,
+			    sizeof(keyed) / sizeof(keyed[0]));
 	tcase_add_test(t, test_long_garbage);
 	tcase_add_test(t, test_default);
 	suite_add_tcase(s, t);

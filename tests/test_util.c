@@ -18,6 +18,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/sockpath.h"
+#include "common/textfile.h"
 #include "common/util.h"
 #include "test_main.h"
 
@@ -461,6 +462,93 @@ START_TEST(util_takes_escapes_of_a_terminal_that_has_them)
 }
 END_TEST
 
+static const char *const words[] = {
+	"", "plain", "a b", "it's", "'", "''", "$HOME `id` \\ \"", "a\tb\nc", "*[x]?",
+	"kv://[fe80::1%25eth0]:7670", "\xc3\xa4\xff", "~", "#x", "a;b&c|d<e>f(g)!",
+};
+
+START_TEST(util_shell_word_is_what_a_shell_makes_of_it)
+{
+	char word[200], command[300], back[200];
+	size_t n;
+	FILE *f;
+
+	snprintf(command, sizeof(command), "printf %%s %s",
+		 util_shell_word(words[_i], word, sizeof(word)));
+	f = popen(command, "r");
+	ck_assert_ptr_nonnull(f);
+	n = fread(back, 1, sizeof(back) - 1, f);
+	back[n] = '\0';
+	ck_assert_int_eq(pclose(f), 0);
+	ck_assert_str_eq(back, words[_i]);
+}
+END_TEST
+
+START_TEST(util_shell_word_plain_stays_and_no_room_is_said)
+{
+	char word[13], most[] = "0123456789abc";
+
+	ck_assert_str_eq(util_shell_word("/run/a.b-c_d", word, sizeof(word)),
+			 "/run/a.b-c_d");
+	for (size_t n = 4; n <= sizeof(word); n++) {
+		memset(word, 0xA5, sizeof(word));
+		util_shell_word("'' '' ''", word, n);
+		ck_assert_uint_lt(strnlen(word, n), n);
+		ck_assert_str_eq(word, "...");
+		if (n < sizeof(word))
+			ck_assert_uint_eq((unsigned char)word[n], 0xA5);
+	}
+	ck_assert_str_eq(util_shell_word(most, word, sizeof(word)), "...");
+}
+END_TEST
+
+static const struct {
+	const char *head;
+	size_t len;
+	const char *says; /* NULL: may be text */
+} heads[] = {
+	{"\x1f\x8b\x08\x00", 4, "this is a gzip file; decompress it first: zcat 'a b' | cat"},
+	{"\xfd" "7zXZ\0", 6, "this is an xz file; decompress it first: xzcat"},
+	{"\x28\xb5\x2f\xfd", 4, "this is a zstd file; decompress it first: zstdcat"},
+	{"BZh91AY&SY", 10, "this is a bzip2 file; decompress it first: bzcat"},
+	{"\x04\x22\x4d\x18", 4, "this is an lz4 file"},
+	{"PK\3\4", 4, "this is a zip file; unpack it first: unzip -p"},
+	{"\xff\xfe" "a\0", 4, "this is UTF-16 text; convert it first: iconv"},
+	{"\xfe\xff\0a", 4, "this is UTF-16 text"},
+	{"", 0, NULL},
+	{"\x1f\x8b", 2, NULL},
+	{"PK\t1", 4, NULL},
+	{"BZh91AY&Sz", 10, NULL},
+	{"\xef\xbb\xbf" "a", 4, NULL},
+	{"hello", 5, NULL},
+};
+
+START_TEST(textfile_check_names_the_kind_and_the_command)
+{
+	int err = textfile_check("a b", heads[_i].head, heads[_i].len, "cat");
+
+	ck_assert_int_eq(err, heads[_i].says ? FARKV_EINVAL : 0);
+	ck_assert(textfile_foreign(heads[_i].head, heads[_i].len) ==
+		  (heads[_i].says || textfile_mark(heads[_i].head, heads[_i].len)));
+	if (heads[_i].says)
+		ck_assert_msg(strstr(err_detail(), heads[_i].says) != NULL,
+			      "'%s' lacks '%s'", err_detail(), heads[_i].says);
+}
+END_TEST
+
+START_TEST(textfile_undecided_until_the_kind_is_certain)
+{
+	size_t n = 0;
+
+	while (n < heads[_i].len && textfile_undecided(heads[_i].head, n))
+		n++;
+	ck_assert_uint_le(n, TEXTFILE_HEAD);
+	/* No more is needed than was read. */
+	ck_assert(textfile_foreign(heads[_i].head, n) ==
+		  textfile_foreign(heads[_i].head, heads[_i].len));
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("util");
@@ -483,6 +571,13 @@ static Suite *suite(void)
 	tcase_add_test(t, sockpath_follows_the_runtime_folder);
 	tcase_add_test(t, sockpath_first_live_passes_over_the_dead);
 	tcase_add_test(t, util_takes_escapes_of_a_terminal_that_has_them);
+	tcase_add_loop_test(t, util_shell_word_is_what_a_shell_makes_of_it, 0,
+			    (int)ARRAY_SIZE(words));
+	tcase_add_test(t, util_shell_word_plain_stays_and_no_room_is_said);
+	tcase_add_loop_test(t, textfile_check_names_the_kind_and_the_command, 0,
+			    (int)ARRAY_SIZE(heads));
+	tcase_add_loop_test(t, textfile_undecided_until_the_kind_is_certain, 0,
+			    (int)ARRAY_SIZE(heads));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -12,7 +12,7 @@ import re
 import sys
 
 LEAVES = {"opts", "err", "log", "util", "clock", "sockpath", "rdma_probe",
-          "keyfile", "hugepage", "nearest", "finish"}
+          "keyfile", "hugepage", "nearest", "finish", "textfile"}
 # What kvbench measures the limit with has to have the store's own formats and sums.
 LIMIT = {"atomic", "block", "fetch", "hash", "layout"}
 # ... and, where the region is far, a session's bare requests: made for it, and no more.

@@ -26,7 +26,7 @@ enum cli_exit {
 
 struct cli {
 	/* options */
-	char *socket, *uri;
+	char *socket, *uri, *keys, *key;
 	uint64_t timeout_ms, count, memory;
 	int format; /* enum record_format + 1; 0: by the file's name */
 	bool raw, json, quiet, if_absent, key_base64;

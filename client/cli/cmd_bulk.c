@@ -241,6 +241,9 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	if (l->cli->if_absent)
 		fprintf(stderr, "; %" PRIu64 " keys had a value and kept it",
 			l->kept);
+	if (l->reader.unended)
+		fputs("; the last line has no newline: is the file whole?",
+		      stderr);
 	fputc('\n', stderr);
 }
 
@@ -314,7 +317,8 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it,
 			       it->value.data, it->value.len))
 		return cli_error(d->cli, CLI_USAGE,
 				 "%s: %s %" PRIu64 ": key or value holds a NUL "
-				 "byte, which --format nul cannot carry; use "
+				 "byte, or the key begins like another kind of "
+				 "file, which --format nul cannot carry; use "
 				 "tsv or cdb",
 				 d->reader.name, reader_unit(&d->reader),
 				 rec->number);

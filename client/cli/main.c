@@ -35,6 +35,12 @@ static const struct opt opts[] = {
 	 .help = "Address of the store, as in shm:///run/farkv/kvserver.sock or "
 		 "kv://host:7670; without both $FARKV_URI or the default "
 		 "socket."},
+	{.name = "keys", .letter = 'k', .type = OPT_STR, .offset = OFF(keys),
+	 .metavar = "FILE", .flags = OPT_PATH,
+	 .help = "File with a key, for a server that asks for one; without it what "
+		 "the URI says, or $FARKV_KEYS."},
+	{.name = "key", .type = OPT_STR, .offset = OFF(key), .metavar = "NAME",
+	 .help = "Name of the key, where the file holds several."},
 	{.name = "timeout-ms", .letter = 't', .type = OPT_U64,
 	 .offset = OFF(timeout_ms), .metavar = "MS", .min = 1, .max = 86400000,
 	 .help = "How long to wait for the server, in each operation; without it "
@@ -375,6 +381,8 @@ int cli_open(struct cli *cli)
 					    cli->patience_ms;
 	o.flags = cli->no_write ? FARKV_OPEN_READONLY : 0;
 	o.name = "kvcli";
+	o.keys = cli->keys;
+	o.key = cli->key;
 	return farkv_open(cli->socket ? uri : cli->uri, &o, &cli->kv);
 }
 
@@ -406,9 +414,14 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 					 "--%s means nothing here",
 					 few[i].name);
 	if ((c->run == cmd_devices || c->run == cmd_keygen) &&
-	    (cli->socket || cli->uri))
+	    (cli->socket || cli->uri || cli->keys || cli->key))
 		return cli_error(cli, CLI_USAGE, "--%s means nothing here",
-				 cli->socket ? "socket" : "uri");
+				 cli->socket ? "socket" :
+				 cli->uri    ? "uri" :
+				 cli->keys   ? "keys" :
+					       "key");
+	if (cli->key && !*cli->key)
+		return cli_error(cli, CLI_USAGE, "option --key: the name is empty");
 	if (c->run == cmd_keygen && cli->json)
 		return cli_error(cli, CLI_USAGE, "--json means nothing here");
 	if (cli->raw && cli->json)

@@ -10,6 +10,7 @@
 #include <farkv.h>
 
 #include "common/err.h"
+#include "common/textfile.h"
 
 /* A value longer than any store takes: the file is damaged. */
 #define VALUE_LEN_MAX (UINT64_C(1) << 30)
@@ -192,9 +193,25 @@ static int tsv_bad_escape(const struct reader *r)
 	return malformed(r, "unknown escape; a backslash itself is written \\\\");
 }
 
+/* After a carriage return: what ends the line, or -2 if it does not end there. */
+static int tsv_after_cr(struct reader *r)
+{
+	int c = next_byte(r);
+
+	return c == '\n' || c == EOF ? c : -2;
+}
+
+static int tsv_bad_byte(const struct reader *r, int c)
+{
+	return malformed(r, c ? "a carriage return within the line; one that "
+				"belongs to the data is written \\r" :
+				"a NUL byte: this is not a text file; one that "
+				"belongs to the data is written \\0");
+}
+
 /*
  * A field into rec->buf from `at` on. *stop_out is what ended it: a newline, EOF,
- * or, for a key (at 0), TAB.
+ * or, for a key (at 0), TAB. A carriage return may precede newline and EOF.
  */
 static int tsv_field(struct reader *r, struct record *rec, size_t at,
 		     size_t *len_out, int *stop_out)
@@ -207,6 +224,10 @@ static int tsv_field(struct reader *r, struct record *rec, size_t at,
 
 		if (err)
 			return err;
+		if (c == '\r' && (c = tsv_after_cr(r)) != -2)
+			break;
+		if (c == -2 || c == '\0')
+			return tsv_bad_byte(r, c);
 		if (c == '\\' && (c = tsv_unescape(r)) < 0)
 			return tsv_bad_escape(r);
 		rec->buf[n++] = (uint8_t)c;
@@ -234,14 +255,11 @@ static int tsv_value(struct reader *r, struct record *rec)
 	int stop = EOF;
 	int err = tsv_field(r, rec, rec->key_len, &rec->value_len, &stop);
 
-	if (!err && stop == EOF)
-		err = malformed(r, "the file ends in the middle of a record: "
-				   "no newline behind it");
+	r->unended = !err && stop == EOF;
 	return err;
 }
 
-/* Empty lines are passed over. A last key, but no last value, may lack its
- * newline: a value that was cut off must not be stored. */
+/* Empty lines are passed over. The last line may lack its newline. */
 static int tsv_next(struct reader *r, struct record *rec, bool *got_out)
 {
 	int stop = EOF, err;
@@ -425,10 +443,47 @@ static int nul_next(struct reader *r, struct record *rec, bool *got_out)
 	return err;
 }
 
+/*
+ * What the file's first bytes say of it, once. They are read again then, but for a byte
+ * order mark, which is no part of text.
+ */
+static int look_at_head(struct reader *r)
+{
+	uint8_t head[TEXTFILE_HEAD] = {0};
+	static const char *const formats[] = {"", "-f cdb ", "-f nul "};
+	char command[32];
+	size_t n = 0, mark;
+	int c, err;
+
+	r->begun = true;
+	while (textfile_undecided(head, n) && (c = getc(r->in)) != EOF)
+		head[n++] = (uint8_t)c;
+	snprintf(command, sizeof(command), "kvcli %s%s -", formats[r->format],
+		 r->keys_only ? "dump" : "load");
+	err = textfile_check(r->in == stdin ? NULL : r->name, head, n, command);
+	if (err)
+		return err;
+	mark = textfile_mark(head, n);
+	if (mark && r->format != RECORD_TSV)
+		return err_set(FARKV_EINVAL,
+			       "%s: begins with a byte order mark (EF BB BF), "
+			       "which this format does not have; remove it",
+			       r->name);
+	r->offset = mark;
+	/* libc gives back what it has just read; the standard promises one byte. */
+	while (n > mark)
+		(void)ungetc(head[--n], r->in);
+	return 0;
+}
+
 int reader_next(struct reader *r, struct record *rec, bool *got_out)
 {
-	int err;
+	int err = r->begun ? 0 : look_at_head(r);
 
+	if (err) {
+		*got_out = false;
+		return err;
+	}
 	switch (r->format) {
 	case RECORD_CDB:
 		err = cdb_next(r, rec, got_out);
@@ -486,6 +541,16 @@ static void tsv_write(FILE *out, const uint8_t *p, size_t len)
 		fwrite(p + from, 1, len - from, out);
 }
 
+/* A key that a file begins with must not be taken for another kind of file. */
+static void tsv_write_key(FILE *out, const uint8_t *p, size_t len)
+{
+	bool foreign = textfile_foreign(p, len);
+
+	if (foreign)
+		fprintf(out, "\\x%02x", p[0]);
+	tsv_write(out, p + foreign, len - foreign);
+}
+
 static void put_bytes(FILE *out, const void *p, size_t len)
 {
 	if (len)
@@ -504,7 +569,7 @@ bool record_write(FILE *out, enum record_format format, const void *key,
 		putc_unlocked('\n', out);
 		return true;
 	case RECORD_NUL:
-		if (memchr(key, 0, key_len) ||
+		if (memchr(key, 0, key_len) || textfile_foreign(key, key_len) ||
 		    (value_len && memchr(value, 0, value_len)))
 			return false;
 		put_bytes(out, key, key_len);
@@ -513,7 +578,7 @@ bool record_write(FILE *out, enum record_format format, const void *key,
 		putc_unlocked('\0', out);
 		return true;
 	default:
-		tsv_write(out, key, key_len);
+		tsv_write_key(out, key, key_len);
 		putc_unlocked('\t', out);
 		tsv_write(out, value, value_len);
 		putc_unlocked('\n', out);

@@ -3,12 +3,17 @@
  * records.h - keys and values in files, for load and dump. Every format carries
  * any byte:
  *
- *   tsv  key TAB value NEWLINE; \t \n \r \0 \\ and \xHH stand for those bytes
+ *   tsv  key TAB value NEWLINE; \t \n \r \0 \\ and \xHH stand for those bytes. As other
+ *        systems write text: a byte order mark may precede it, a carriage return each
+ *        newline, and the last newline may be missing
  *   cdb  +klen,vlen:key->value NEWLINE for each record, then an empty line
  *   nul  key NUL value NUL; only for records without NUL bytes
  *
  * cdb is the format of cdbmake(1). It is the one in which a file that was cut
- * off is always noticed; in the others not if the cut is between two records.
+ * off is always noticed; in nul not if the cut is between two records; in tsv not if it
+ * is behind a key's TAB, but see `unended`.
+ *
+ * A file that is compressed or UTF-16 is refused as what it is, in each format.
  */
 #ifndef CLIENT_CLI_RECORDS_H
 #define CLIENT_CLI_RECORDS_H
@@ -36,6 +41,8 @@ struct reader {
 	uint64_t records; /* read so far */
 	uint64_t line;    /* of the record read last, tsv */
 	uint64_t offset;  /* bytes read so far */
+	bool begun;       /* its first bytes have been looked at */
+	bool unended;     /* tsv: the record read last had no newline */
 	uint64_t max_value; /* longer ones are refused unread */
 	/*
 	 * Called once, before a value of more than a MiB is taken in: may lower
@@ -58,7 +65,7 @@ void reader_close(struct reader *r);
 
 /**
  * The next record. *got_out false at the end. FARKV_EINVAL for a malformed or
- * cut-off record, FARKV_ESYS, FARKV_ENOMEM, each with a detail that names file,
+ * cut-off record, and for another kind of file, FARKV_ESYS, FARKV_ENOMEM, each with a detail that names file,
  * record, and line or byte.
  */
 int reader_next(struct reader *r, struct record *rec, bool *got_out);
@@ -70,7 +77,8 @@ const char *reader_unit(const struct reader *r);
 void record_trim(struct record *rec, size_t keep);
 
 /** Write one record; output errors show in ferror(out). False: not possible in
- * this format (nul with a NUL byte inside), nothing was written. */
+ * this format (nul with a NUL byte inside, or a key that another kind of file begins
+ * with), nothing was written. */
 bool record_write(FILE *out, enum record_format format, const void *key,
 		  size_t key_len, const void *value, size_t value_len);
 /** Write what ends a file of this format. */

@@ -344,13 +344,17 @@ static bool challenges(const struct plan *p)
 	       m.type == MSG_CHALLENGE;
 }
 
-/* The key by its name, the only one there is, one that is not there, no file. */
+/*
+ * The key by its name, the only one there is, one that is not there, no file. Where no key
+ * is asked for none is given, most of the time: nobody would be welcomed.
+ */
 static void choose_key(uint8_t how)
 {
 	static const char *const names[] = {"", "me", "", "other"};
+	bool asked = n_plans > 0 && challenges(&plans[0]);
+	bool given = how >> 6 != 2 && (asked || (how & 0x20));
 
-	snprintf(uri.keys, sizeof(uri.keys), "%s",
-		 how >> 6 == 2 ? "" : keys_path);
+	snprintf(uri.keys, sizeof(uri.keys), "%s", given ? keys_path : "");
 	snprintf(uri.key, sizeof(uri.key), "%s", names[how >> 6]);
 }
 
@@ -411,10 +415,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in = fuzz_begin(data, size);
 	how = fuzz_u8(&in);
 	plan_superblock(how);
-	choose_key(how);
 	p.readonly = how & 4;
 	for (n_plans = 0; n_plans < PACKETS_MAX && fuzz_left(&in); n_plans++)
 		plan_one(&plans[n_plans]);
+	choose_key(how);
 	visits = 0;
 	p.deadline_ns = clock_now_ns() + 10 * NS_PER_SEC;
 	err_clear();
@@ -433,6 +437,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* Who asks for a key has shown that it has it, too. */
 	sem_wait(&served);
 	FUZZ_CHECK(!challenges(&plans[0]) || plans[1].proved);
+	/* Who has a key was asked for it. */
+	FUZZ_CHECK(!uri.keys[0] || challenges(&plans[0]));
 	check_fds();
 	return 0;
 }

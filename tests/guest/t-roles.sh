@@ -123,6 +123,54 @@ expect 0 raw replace "$GUEST_ADDR" "${uri##*:}" "$dir/server.keys"
 testcase "strangers at a server with keys -> a reason, no text, the end"
 expect 0 raw strangers "$GUEST_ADDR" "${uri##*:}"
 
+# in_log TEXT: of the server, at last.
+in_log() {
+	until_true 10 grep -Eq -- "$1" "$dir/keyed.log" || fail "not in the log: $1: $(tail -n 5 "$dir/keyed.log")"
+}
+testcase "SIGHUP: a key that was added lets in at once"
+(umask 077 && kvcli keygen keeper rw >"$dir/keeper.key" && cat "$dir/keeper.key" >>"$dir/server.keys")
+keeper="$uri?keys=$dir/keeper.key"
+expect 77 kvcli -u "$keeper" get key && says "does not accept the key 'keeper'"
+kill -HUP "$server"
+in_log 'keys added: keeper$'
+expect 0 kvcli -u "$keeper" get key && prints 'value2\n'
+
+testcase "SIGHUP: the session of a removed key writes no more, others go on"
+for who in writer keeper; do
+	mkfifo "$dir/$who.feed"
+	"$KVCLI" -u "$uri" -k "$dir/$who.key" load - <"$dir/$who.feed" >"$dir/$who.out" 2>&1 &
+	eval "$who=$!"
+done
+exec 4>"$dir/writer.feed" 5>"$dir/keeper.feed"
+records() { awk -v p="$1" 'BEGIN { for (i = 0; i < 128; i++) printf "%s%d\tvalue\n", p, i }'; }
+there() { kvcli -q -u "$uri" -k "$dir/keeper.key" exists "$1"; }
+records writer >&4
+records keeper >&5
+until_true 20 there writer127 && until_true 20 there keeper127 || fail "no session"
+grep -v '^writer ' "$dir/server.keys" >"$dir/fewer" && cat "$dir/fewer" >"$dir/server.keys"
+kill -HUP "$server"
+in_log 'keys removed: writer$'
+in_log 'sessions ended: 1$'
+(trap '' PIPE && records late >&4) 2>/dev/null
+records more >&5
+exec 4>&- 5>&-
+# shellcheck disable=SC2154
+wait "$keeper" || fail "the session of a key that stays: $(cat "$dir/keeper.out")"
+wait "$writer" && fail "the session of a removed key goes on"
+there more127 || fail "the session of a key that stays stores nothing"
+there late0 && fail "the session of a removed key stores"
+expect 77 kvcli -u "$uri" -k "$dir/writer.key" get key && says "does not accept the key 'writer'"
+cat "$dir/writer.key" >>"$dir/server.keys"
+kill -HUP "$server"
+in_log 'keys added: writer$'
+writer="$uri?keys=$dir/writer.key"
+expect 0 kvcli -u "$writer" get key
+
+testcase "the line to try, with a key of the file"
+cases=$((cases + 1))
+eval "$(sed -n 's/.*; try: //p' "$dir/keyed.log")" >"$dir/out" 2>"$dir/err" || fail "$(cat "$dir/err")"
+shows 'answered in'
+
 testcase "both: who comes by the socket reads; a put names the kv:// address"
 socket=$(uri_of keyed shm)
 expect 0 kvcli -u "$socket" get key && prints 'value2\n'
@@ -135,8 +183,59 @@ resources_are_back
 testcase "--keys-on-socket: the socket's clients need a key as well"
 serve strict -m 64 --transport both --keys "$dir/server.keys" --keys-on-socket || finish
 socket=$(uri_of strict shm)
-expect 77 kvcli -u "$socket" get key && says 'asks for a key'
+expect 77 kvcli -u "$socket" get key && says 'asks for a key: .*shm://'
+expect 1 kvcli -u "$socket" -k "$dir/reader.key" get key
+expect 1 kvcli -u "$socket?keys=$dir/reader.key" get key
 expect 1 env FARKV_KEYS="$dir/reader.key" "$KVCLI" -u "$socket" get key
 expect 77 env FARKV_KEYS="$dir/wrong.key" "$KVCLI" -u "$socket" get key && says 'does not accept the key'
 stop "$server"
+
+testcase "a key that was given, and a server that asks for none -> refused"
+serve open -m 64 --transport both --no-auth || finish
+for address in "$(uri_of open kv)" "$(uri_of open shm)"; do
+	expect 77 kvcli -u "$address" -k "$dir/reader.key" ping && says 'did not ask for the key'
+	expect 77 env FARKV_KEYS="$dir/reader.key" "$KVCLI" -u "$address" ping && says 'did not ask for the key'
+	expect 0 kvcli -u "$address" ping
+done
+
+testcase "a port that is in use -> said as that, in one line"
+port=$(uri_of open kv)
+port=${port##*:}
+for host in '' "$GUEST_ADDR"; do
+	expect 1 "$KVSERVER" -s "$dir/none" -m 64 -t rdma --no-auth --listen "$host:$port" &&
+		says "address already in use: another server listens at .* port $port by RDMA; .*--listen"
+done
+expect 0 kvcli -u "$(uri_of open kv)" ping
+stop "$server"
+
+# tries ADDRESS SHOWN: what a server at that address prints is what kvcli and a shell take.
+tries() {
+	serve tried -m 64 --transport rdma --no-auth --listen "$1" || return
+	uri=$(uri_of tried kv)
+	case $uri in
+	"$2"*) ;;
+	*) fail "it prints $uri, expected $2" ;;
+	esac
+	expect 0 kvcli -u "$uri" put key value
+	eval "$(sed -n 's/.*; try: //p' "$dir/tried.log")" >"$dir/out" 2>"$dir/err" || fail "$(cat "$dir/err")"
+	shows 'answered in'
+}
+testcase "an IPv6 address, as it is printed"
+if [ -n "${GUEST_ADDR6-}" ]; then
+	tries "[$GUEST_ADDR6]:0" "kv://[$GUEST_ADDR6]:"
+	stop "$server"
+else
+	skip "the device has no such address"
+fi
+testcase "an address of the link, with its interface, as it is printed"
+local6=$(ip -6 -o address show dev "$GUEST_DEV" scope link | awk '{ sub("/.*", "", $4); print $4; exit }')
+if [ -n "$local6" ]; then
+	tries "[$local6%$GUEST_DEV]:0" "kv://[$local6%25$GUEST_DEV]:"
+	expect 0 kvcli -u "kv://[$local6%$GUEST_DEV]:${uri##*:}" get key && prints 'value\n'
+	expect 64 kvcli -u "kv://[$local6]:${uri##*:}" get key && says "give its interface too, as in \\[$local6%eth0\\]"
+	expect 1 "$KVSERVER" -m 64 -t rdma --no-auth --listen "[$local6]:0" && says 'give its interface too'
+	stop "$server"
+else
+	skip "the device has no such address"
+fi
 finish
