@@ -383,6 +383,8 @@ mistake() { # STATUS MESSAGE ARGUMENT...
 }
 mistake 64 'no command'
 mistake 64 "unknown command 'walk'" walk
+mistake 64 "unknown command 'quik': did you mean quick$" quik
+mistake 64 'option --targt: did you mean --target; see' run --targt 4
 mistake 64 'one word too many' run null more words
 mistake 64 "db: 'mongo' is unknown; there are: farkv, null" run mongo -P "$workloads/workloada"
 mistake 64 'recordcount: not set' run null
