@@ -271,6 +271,9 @@ struct farkv_stats {
 	uint64_t retired_bytes;   /**< pages that wait for a barrier */
 	uint64_t cpu_ns;          /**< processor time the server has used, before
 				       the scan for this answer */
+	uint64_t free_bytes;      /**< in blocks_free, of all sizes */
+	uint64_t pages_refused;   /**< times that the machine had no memory for
+				       pages of the region */
 };
 
 /** What farkv_fsck() found. */

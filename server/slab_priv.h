@@ -57,6 +57,8 @@ struct limbo_block {
 struct slab_class {
 	uint32_t list[FILL_LISTS]; /* segments, 0 none */
 	uint64_t blocks[BLOCK_STATES];
+	uint64_t dead; /* tombstones over its blocks, as last counted */
+	uint64_t back; /* came back, or under a tombstone, and not granted since */
 };
 
 struct slab {
@@ -72,6 +74,7 @@ struct slab {
 	uint64_t empty_pages;        /* of those all of whose blocks are free */
 	struct limbo_block *limbo;   /* ring */
 	size_t limbo_at, n_limbo, limbo_cap;
+	size_t limbo_aging; /* of limbo, its oldest: a barrier's end frees them */
 	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
 	size_t n_worn, n_aging, worn_cap;
 };

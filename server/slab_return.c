@@ -8,17 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The oldest of limbo is free. */
+static void limbo_pop(struct slab *s)
+{
+	uint32_t seg, i;
+
+	if (slab_locate(s, s->limbo[s->limbo_at].off, &seg, &i))
+		slab_set(s, seg, i, BLOCK_FREE, slab_inc(&s->segments[seg], i));
+	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
+	s->n_limbo--;
+	if (s->limbo_aging)
+		s->limbo_aging--;
+}
+
 void slab_settle(struct slab *s, uint64_t now)
 {
-	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
-		uint32_t seg, i;
-
-		if (slab_locate(s, s->limbo[s->limbo_at].off, &seg, &i))
-			slab_set(s, seg, i, BLOCK_FREE,
-				 slab_inc(&s->segments[seg], i));
-		s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
-		s->n_limbo--;
-	}
+	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now)
+		limbo_pop(s);
 }
 
 static bool limbo_push(struct slab *s, uint64_t off, uint64_t ready)
@@ -74,6 +80,7 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 	} else {
 		slab_set(s, seg, i, BLOCK_FREE, ref.inc);
 	}
+	s->class[ref.cls].back++;
 	return true;
 }
 
@@ -84,6 +91,10 @@ bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 
 	if (!slab_locate_out(s, ref, &seg, &i))
 		return false;
+	if (s->class[ref.cls].dead) { /* it was counted, as back too */
+		s->class[ref.cls].dead--;
+		s->class[ref.cls].back -= s->class[ref.cls].back > 0;
+	}
 	if (ref.inc == SLOT_INC_MASK)
 		return slab_return(s, ref, ALLOC_WORN, now);
 	ref.inc++;
@@ -103,7 +114,8 @@ bool slab_condemn(struct slab *s, struct block_ref ref)
 bool slab_barrier_begin(struct slab *s)
 {
 	s->n_aging = s->n_worn;
-	return s->n_aging > 0;
+	s->limbo_aging = s->n_limbo;
+	return s->n_aging > 0 || s->limbo_aging > 0;
 }
 
 void slab_barrier_passed(struct slab *s)
@@ -119,4 +131,6 @@ void slab_barrier_passed(struct slab *s)
 		memmove(s->worn, s->worn + s->n_aging,
 			s->n_worn * sizeof(*s->worn));
 	s->n_aging = 0;
+	while (s->limbo_aging)
+		limbo_pop(s);
 }

@@ -134,6 +134,8 @@ static void fill(const struct control *c, struct msg *m)
 	add(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
 	add_upkeep(m, c);
 	add(m, MSG_STAT_CPU_NS, st->cpu_ns);
+	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
+	add(m, MSG_STAT_PAGES_REFUSED, st->pages_refused);
 }
 
 static bool answer(struct session *s, uint32_t req)
