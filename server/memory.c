@@ -25,6 +25,7 @@
 
 #include "grow.h"
 #include "published.h"
+#include "reserve.h"
 
 /* A session is asked this often at most, and waited for so long. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
@@ -208,13 +209,15 @@ static void upkeep(struct control *c, uint8_t cls)
 static bool say_full(struct session *s, const struct deferred *d)
 {
 	struct control *c = s->control;
-	struct msg m = {.type = MSG_STATS, .stats = {.n = 2}};
+	struct msg m = {.type = MSG_STATS, .stats = {.n = 3}};
 
 	m.stats.stat[0].id = MSG_STAT_FULL_CLASS;
 	m.stats.stat[0].value = d->cls;
 	m.stats.stat[1].id = MSG_STAT_FREE_BYTES;
 	m.stats.stat[1].value = slab_count(c->slab).bytes_free -
 				slab_count_class(c->slab, d->cls).bytes_free;
+	m.stats.stat[2].id = MSG_STAT_PAGES_REFUSED;
+	m.stats.stat[2].value = reserve_failing(c->region->reserve);
 	return control_reply(s, &m, d->req, NULL);
 }
 

@@ -198,6 +198,10 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 		m->result.page_hash[1] = m->result.hash |
 					 UINT64_C(1) << (63 - old_depth(m));
 	}
+	/* Then the directory will double. */
+	if (kind == MIGRATE_SPLIT && old_depth(m) == r->depth &&
+	    !region_dir_reserve(r, r->depth + 1))
+		return MIGRATE_NO_PAGE;
 	if (!half_take(m, 0))
 		return MIGRATE_NO_PAGE;
 	if (kind == MIGRATE_SPLIT && !half_take(m, 1)) {

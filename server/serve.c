@@ -18,6 +18,7 @@
 #include "common/sockpath.h"
 #include "common/util.h"
 #include "control.h"
+#include "room.h"
 #include "transport.h"
 
 /* Everything that is opened to serve. */
@@ -63,6 +64,20 @@ static void raise_file_limit(uint64_t sessions)
 			 "max-sessions=%llu clients can connect",
 			 (unsigned long long)r.rlim_cur,
 			 (unsigned long long)sessions);
+}
+
+/* More than there will ever be: RDMA, which takes it at once, is refused. */
+static void warn_of_memory(const struct server_config *cfg, bool pinned)
+{
+	char a[24], b[24];
+	struct room room;
+
+	room_read("", &room);
+	if (!pinned && cfg->memory > room.total)
+		log_warn("memory: %s is more than %s, %s: when that is used up, puts "
+			 "fail for want of memory",
+			 util_format_size(cfg->memory, a, sizeof(a)), room.what,
+			 util_format_size(room.total, b, sizeof(b)));
 }
 
 /*
@@ -230,6 +245,8 @@ static int open_all(struct serving *s)
 	/* A device pins all of the memory where it is. */
 	if (s->plan.rdma && rc.pages == REGION_PAGES_AHEAD)
 		rc.pages = REGION_PAGES_NEVER;
+	rc.pinned = s->plan.rdma;
+	warn_of_memory(s->cfg, rc.pinned);
 	if (region_create(&rc, &s->region))
 		return EXIT_RUN;
 	s->region_open = true;

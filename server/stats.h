@@ -26,7 +26,6 @@ struct stats {
 	uint64_t started_ns;
 	uint64_t sessions, sessions_total;
 	uint64_t grants, hints, protocol_errors;
-	uint64_t pages_refused;
 
 	/* stats.c */
 	struct stats_count count; /* the last one */
