@@ -48,6 +48,10 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 
 	if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_BLOCK)
 		no_block(kv, bytes);
+	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL &&
+		 kv->link.no_pages)
+		err_set(err, "the server's machine has no memory left to enlarge "
+			     "the index for a new key; see its log, and kvcli stats");
 	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL)
 		err_set(err, "no memory left to enlarge the index for a new "
 			     "key; delete something or start kvserver with a "
