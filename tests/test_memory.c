@@ -136,6 +136,99 @@ static void delete_by_slot(struct peer *p, size_t n)
 		slots[i] = slot_pack(p->held[--p->n_held], 1, SLOT_DEAD);
 }
 
+/* ---- what a request that waits is told ------------------------------------------- */
+
+static struct {
+	unsigned n;
+	uint32_t req;
+	uint64_t cls, bytes, refused;
+} told;
+
+static void hear_full(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	if (m->type != MSG_STATS)
+		return;
+	told.n++;
+	told.req = m->req;
+	for (uint32_t i = 0; i < m->stats.n; i++) {
+		uint64_t v = m->stats.stat[i].value;
+
+		if (m->stats.stat[i].id == MSG_STAT_FULL_CLASS)
+			told.cls = v;
+		else if (m->stats.stat[i].id == MSG_STAT_FREE_BYTES)
+			told.bytes = v;
+		else if (m->stats.stat[i].id == MSG_STAT_PAGES_REFUSED)
+			told.refused = v;
+	}
+}
+
+START_TEST(who_waits_for_memory_is_told_why_at_once)
+{
+	memset(&told, 0, sizeof(told));
+	rig_get_all(&alice, RIG_SMALL);
+	/* Some of a segment, so that its pages stay what they are. */
+	rig_give(&alice, 100, ALLOC_FREE);
+	join(&bob, &rig_local, getpid());
+	calm();
+	alice.heard = hear_full;
+	rig_ask(&alice, RIG_LARGE, 1);
+	/* Before it is asked of bob what he has, and long before the answer. */
+	WAIT_FOR(told.n == 1 || alice.answered);
+	ck_assert(!alice.answered);
+	ck_assert_uint_eq(told.req, alice.req);
+	ck_assert_uint_eq(told.cls, RIG_LARGE);
+	ck_assert_uint_ge(told.bytes, 100 * 64);
+	ck_assert_uint_eq(told.bytes, slab_count(c->slab).bytes_free -
+				      slab_count_class(c->slab, RIG_LARGE).bytes_free);
+	ck_assert_uint_eq(told.refused, 0);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 0);
+	ck_assert_uint_ge(told.n, 2);
+}
+END_TEST
+
+static uint64_t no_pages(void *arg, uint64_t at, uint64_t n, uint64_t more)
+{
+	(void)at;
+	(void)n;
+	(void)more;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* The machine has no more, though the region is hardly in use. */
+START_TEST(pages_that_cannot_be_had_are_no_memory)
+{
+	unsigned asked = 0;
+	size_t n;
+
+	heap_set_back(region.heap, no_pages, &asked);
+	n = rig_get_all(&alice, RIG_SMALL);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	ck_assert_uint_gt(asked, 0);
+	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
+	ck_assert_uint_lt(n * 64, MIB);
+	/* What is there goes on being used. */
+	rig_give(&alice, n, ALLOC_FREE);
+	ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), n);
+}
+END_TEST
+
+/* Not after T, and not after a barrier, which alice does not answer. */
+START_TEST(tombstones_in_a_full_store_are_lent_for_at_once)
+{
+	rig_get_all(&alice, RIG_SMALL);
+	ck_assert_uint_gt(slab_count_class(c->slab, RIG_SMALL).free, 100);
+	alice.silent = true;
+	delete_by_slot(&alice, 10);
+	turns(5);
+	ck_assert_uint_ge(rig_get(&alice, RIG_SMALL, 64), 10);
+	ck_assert_uint_eq(grow_stats(c)->compactions, 0);
+	alice.silent = false;
+}
+END_TEST
+
 START_TEST(deleted_after_memory_ran_out_is_found_soon)
 {
 	rig_get_all(&alice, RIG_SMALL);
@@ -539,6 +632,9 @@ static Suite *suite(void)
 	tcase_add_test(t, pages_for_the_index_are_left_when_values_took_all);
 	t = add_case(s, "no memory");
 	tcase_add_test(t, nothing_to_hope_for_is_said_at_once);
+	tcase_add_test(t, who_waits_for_memory_is_told_why_at_once);
+	tcase_add_test(t, pages_that_cannot_be_had_are_no_memory);
+	tcase_add_test(t, tombstones_in_a_full_store_are_lent_for_at_once);
 	tcase_add_test(t, deleted_after_memory_ran_out_is_found_soon);
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
 	tcase_add_test(t, what_others_return_is_granted);
