@@ -22,8 +22,8 @@
 /*
  * When pages are out one block in so many of each class is kept, for use while what was
  * freed ripens: otherwise a full store would wait for each single block. Blocks that are
- * coming back count as kept. Once something has come back a share of the reserve is lent,
- * too: then the next ones need not wait either.
+ * coming back count as kept. When something has come back since the last grant a share of
+ * the reserve is lent, too: then the next ones need not wait either.
  */
 #define RESERVE_SHARE 32u
 #define LEND_SHARE 4u
@@ -181,7 +181,8 @@ void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++) {
 		struct slab_class *k = &s->class[cls];
 
-		k->back += dead[cls] > k->dead ? dead[cls] - k->dead : 0;
+		if (dead[cls] > k->dead)
+			slab_came_back(k, dead[cls] - k->dead);
 		k->dead = dead[cls];
 	}
 }
@@ -194,12 +195,14 @@ static uint64_t grantable(const struct slab_class *k)
 	return n > kept ? n - kept : 0;
 }
 
-/* How many of the reserve, when pages are out. */
-static uint64_t lendable(const struct slab_class *k)
+/* How many of the reserve, when pages are out; `fresh` as the call found it. */
+static uint64_t lendable(const struct slab_class *k, bool fresh)
 {
-	uint64_t n = k->blocks[BLOCK_FREE];
+	uint64_t n = k->blocks[BLOCK_FREE], most = k->back > 0 ? (uint64_t)k->back : 0;
 
-	return k->back ? UTIL_MIN(UTIL_MAX(n / LEND_SHARE, k->back), n) : 0;
+	if (fresh)
+		most = UTIL_MAX(most, UTIL_MAX(n / LEND_SHARE, UINT64_C(1)));
+	return UTIL_MIN(most, n);
 }
 
 /*
@@ -425,7 +428,7 @@ static void take_free(struct slab *s, uint8_t cls, uint64_t n,
 {
 	struct slab_class *k = &s->class[cls];
 
-	k->back -= UTIL_MIN(k->back, n);
+	k->fresh = false;
 	while (n > 0) {
 		uint32_t at = segment_pick(s, cls);
 		struct segment *g = &s->segments[at];
@@ -443,16 +446,23 @@ static void take_free(struct slab *s, uint8_t cls, uint64_t n,
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		  struct block_ref *refs_out)
 {
-	const struct slab_class *k = &s->class[cls];
+	struct slab_class *k = &s->class[cls];
+	bool fresh = k->fresh;
 	size_t n = 0;
 
 	slab_settle(s, now);
 	while (n < want) {
-		uint64_t more = grantable(k);
+		uint64_t more = UTIL_MIN(grantable(k), (uint64_t)(want - n));
 
-		if (more < want - n && segment_new(s, cls))
+		if (more) {
+			k->back = UTIL_MAX(k->back - (int64_t)more, UTIL_MIN(k->back, 0));
+		} else if (segment_new(s, cls)) {
 			continue;
-		more = UTIL_MIN(UTIL_MAX(more, lendable(k)), (uint64_t)(want - n));
+		} else {
+			more = UTIL_MIN(lendable(k, fresh), (uint64_t)(want - n));
+			k->back -= (int64_t)more;
+			fresh = false;
+		}
 		if (!more)
 			break;
 		take_free(s, cls, more, refs_out + n);

@@ -58,7 +58,8 @@ struct slab_class {
 	uint32_t list[FILL_LISTS]; /* segments, 0 none */
 	uint64_t blocks[BLOCK_STATES];
 	uint64_t dead; /* tombstones over its blocks, as last counted */
-	uint64_t back; /* came back, or under a tombstone, and not granted since */
+	int64_t back; /* came back, or under a tombstone, and was not granted for */
+	bool fresh;   /* ... something since the last grant */
 };
 
 struct slab {
@@ -78,6 +79,12 @@ struct slab {
 	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
 	size_t n_worn, n_aging, worn_cap;
 };
+
+static inline void slab_came_back(struct slab_class *k, uint64_t n)
+{
+	k->back += (int64_t)n;
+	k->fresh = true;
+}
 
 static inline enum block_state slab_state(const struct segment *g, uint32_t i)
 {

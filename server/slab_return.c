@@ -62,8 +62,8 @@ static bool worn_push(struct slab *s, uint64_t off)
 	return true;
 }
 
-bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
-		 uint64_t now)
+static bool take_back(struct slab *s, struct block_ref ref, enum alloc_state state,
+		      uint64_t now)
 {
 	uint32_t seg, i;
 
@@ -80,25 +80,41 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 	} else {
 		slab_set(s, seg, i, BLOCK_FREE, ref.inc);
 	}
-	s->class[ref.cls].back++;
+	return true;
+}
+
+bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
+		 uint64_t now)
+{
+	if (!take_back(s, ref, state, now))
+		return false;
+	slab_came_back(&s->class[ref.cls], 1);
 	return true;
 }
 
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 {
 	struct block_ref ref = slot_block(word);
+	enum alloc_state state = ALLOC_LIMBO;
+	struct slab_class *k;
 	uint32_t seg, i;
 
 	if (!slab_locate_out(s, ref, &seg, &i))
 		return false;
-	if (s->class[ref.cls].dead) { /* it was counted, as back too */
-		s->class[ref.cls].dead--;
-		s->class[ref.cls].back -= s->class[ref.cls].back > 0;
+	k = &s->class[ref.cls];
+	if (ref.inc == SLOT_INC_MASK) {
+		state = ALLOC_WORN;
+	} else {
+		ref.inc++;
 	}
-	if (ref.inc == SLOT_INC_MASK)
-		return slab_return(s, ref, ALLOC_WORN, now);
-	ref.inc++;
-	return slab_return(s, ref, ALLOC_LIMBO, now);
+	if (!take_back(s, ref, state, now))
+		return false;
+	/* A search may have counted it as back. */
+	if (k->dead)
+		k->dead--;
+	else
+		slab_came_back(k, 1);
+	return true;
 }
 
 bool slab_condemn(struct slab *s, struct block_ref ref)
