@@ -227,6 +227,8 @@ static bool grant(struct session *s, struct msg *g, uint32_t req,
 {
 	if (g->blocks.n)
 		s->granted_ns = clock_now_ns();
+	else
+		slab_write_off(s->control->slab, g->blocks.cls);
 	sweep_granted(s, refs, g->blocks.n);
 	return control_reply(s, g, req, refs);
 }

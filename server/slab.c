@@ -195,14 +195,22 @@ static uint64_t grantable(const struct slab_class *k)
 	return n > kept ? n - kept : 0;
 }
 
-/* How many of the reserve, when pages are out; `fresh` as the call found it. */
+/*
+ * How many of the reserve, when pages are out: as many as have come back, and on credit a
+ * share of it more. `fresh` as the call found it.
+ */
 static uint64_t lendable(const struct slab_class *k, bool fresh)
 {
-	uint64_t n = k->blocks[BLOCK_FREE], most = k->back > 0 ? (uint64_t)k->back : 0;
+	int64_t free = (int64_t)k->blocks[BLOCK_FREE], n = k->back;
 
 	if (fresh)
-		most = UTIL_MAX(most, UTIL_MAX(n / LEND_SHARE, UINT64_C(1)));
-	return UTIL_MIN(most, n);
+		n = UTIL_MAX(n + free / (int64_t)LEND_SHARE, 1);
+	return (uint64_t)UTIL_MAX(UTIL_MIN(n, free), 0);
+}
+
+void slab_write_off(struct slab *s, uint8_t cls)
+{
+	s->class[cls].back = 0;
 }
 
 /*

@@ -59,6 +59,12 @@ bool slab_tight(const struct slab *s, uint8_t cls);
 void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT]);
 
 /**
+ * Somebody is told that there is none: what was lent on credit is in use for good, and the
+ * rest may be lent to who deletes next.
+ */
+void slab_write_off(struct slab *s, uint8_t cls);
+
+/**
  * Take a block back. ref.inc is the incarnation of its next content. False, and
  * nothing changes, unless `ref` is exactly a block that is out.
  */
