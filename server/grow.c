@@ -291,14 +291,14 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 	g->searching = false;
 	g->searches++;
 	now = clock_now_ns();
-	if (g->search_found == 0 && g->search_from == 1) {
+	search_counted(g);
+	if (g->search_found == 0 && g->dead_before == 0) {
 		g->fruitless_ns = g->search_ns;
 		g->pause_until_ns =
 			now + UTIL_MIN((now - g->search_ns) *
 					       RECLAIM_PAUSE_SHARE,
 				       RECLAIM_PAUSE_MAX_NS);
 	}
-	search_counted(g);
 	memory_resume(g->c);
 	return false;
 }

@@ -109,17 +109,29 @@ static bool back_low(struct heap *h, uint64_t end)
 	return n > 0;
 }
 
-/* ... and from `at` on: between the two ends nothing has been dealt out yet. */
-static bool back_high(struct heap *h, uint64_t at)
+static bool back_down_to(struct heap *h, uint64_t at)
 {
 	uint64_t top = h->count - h->backed_high;
 
-	if (!h->back || at < h->backed_low || at >= top)
+	if (at < h->backed_low || at >= top)
 		return true;
 	if (!h->back(h->back_arg, at, top - at, 0))
 		return false;
 	h->backed_high += top - at;
 	return true;
+}
+
+/*
+ * ... and from `at` on: between the two ends nothing has been dealt out yet. If it can be,
+ * some more for what the index is kept (HEAP_RESERVE): without it a store whose machine has
+ * no more memory could not compact, and not be emptied.
+ */
+static bool back_high(struct heap *h, uint64_t at)
+{
+	if (!h->back)
+		return true;
+	return (at >= HEAP_RESERVE && back_down_to(h, at - HEAP_RESERVE)) ||
+	       back_down_to(h, at);
 }
 
 /*

@@ -20,10 +20,11 @@
 /* One page for so many of the index's is left for its growth. */
 #define INDEX_SHARE 2u
 /*
- * When pages are out one block in so many of each class is kept, for use while what was
- * freed ripens: otherwise a full store would wait for each single block. Blocks that are
- * coming back count as kept. When something has come back since the last grant a share of
- * the reserve is lent, too: then the next ones need not wait either.
+ * When pages are out one block in so many of each class is kept, for use while
+ * what was freed ripens: otherwise a full store would wait for each single
+ * block. Blocks that are coming back count as kept. When something has come
+ * back since the last grant a share of the reserve is lent, too: then the next
+ * ones need not wait either.
  */
 #define RESERVE_SHARE 32u
 #define LEND_SHARE 4u
@@ -159,7 +160,8 @@ static void record_drop(struct slab *s, uint32_t at)
 	s->unused = at;
 }
 
-/* ---- the reserve of a class ----------------------------------------------- */
+/* ---- the reserve of a class -----------------------------------------------
+ */
 
 static uint64_t class_total(const struct slab_class *k)
 {
@@ -171,9 +173,18 @@ static uint64_t class_total(const struct slab_class *k)
 static uint64_t kept_free(const struct slab_class *k, uint64_t gone)
 {
 	uint64_t reserve = (class_total(k) - gone) / RESERVE_SHARE;
-	uint64_t coming = k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN] + k->dead;
+	uint64_t coming =
+		k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN] + k->dead;
 
 	return reserve > coming ? reserve - coming : 0;
+}
+
+bool slab_tight(const struct slab *s, uint8_t cls)
+{
+	const struct slab_class *k = &s->class[cls];
+
+	return k->full &&
+	       k->blocks[BLOCK_FREE] <= class_total(k) / RESERVE_SHARE / 2;
 }
 
 void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
@@ -196,8 +207,8 @@ static uint64_t grantable(const struct slab_class *k)
 }
 
 /*
- * How many of the reserve, when pages are out: as many as have come back, and on credit a
- * share of it more. `fresh` as the call found it.
+ * How many of the reserve, when pages are out: as many as have come back, and
+ * on credit a share of it more. `fresh` as the call found it.
  */
 static uint64_t lendable(const struct slab_class *k, bool fresh)
 {
@@ -214,8 +225,8 @@ void slab_write_off(struct slab *s, uint8_t cls)
 }
 
 /*
- * Pages that values leave to the index: keys that come and go make windows overflow
- * that were not full, until there are some more subtables.
+ * Pages that values leave to the index: keys that come and go make windows
+ * overflow that were not full, until there are some more subtables.
  */
 static uint64_t index_pages(const struct slab *s)
 {
@@ -233,17 +244,11 @@ static uint64_t kept_pages(const struct slab *s, uint8_t cls)
 	return index_pages(s) + (slab_is_small(cls) ? 0 : small);
 }
 
-bool slab_tight(const struct slab *s, uint8_t cls)
-{
-	const struct slab_class *k = &s->class[cls];
-
-	return heap_left(s->heap) < segment_pages(class_bytes(cls)) + kept_pages(s, cls) &&
-	       k->blocks[BLOCK_FREE] <= class_total(k) / RESERVE_SHARE / 2;
-}
-
 static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 {
-	return heap_left(s->heap) < n + kept_pages(s, cls) ? 0 : heap_take(s->heap, n);
+	return heap_left(s->heap) < n + kept_pages(s, cls)
+		       ? 0
+		       : heap_take(s->heap, n);
 }
 
 /* Pages for a segment of the class: g->page, pages and blocks. */
@@ -344,7 +349,8 @@ uint64_t slab_shrink(struct slab *s, bool keep_one)
 			uint32_t n = s->segments[at].pages;
 			uint64_t blocks = s->segments[at].blocks;
 
-			if (k->blocks[BLOCK_FREE] - blocks < kept_free(k, blocks))
+			if (k->blocks[BLOCK_FREE] - blocks <
+			    kept_free(k, blocks))
 				break;
 
 			segment_retire(s, at);
@@ -463,11 +469,15 @@ size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		uint64_t more = UTIL_MIN(grantable(k), (uint64_t)(want - n));
 
 		if (more) {
-			k->back = UTIL_MAX(k->back - (int64_t)more, UTIL_MIN(k->back, 0));
+			k->back = UTIL_MAX(k->back - (int64_t)more,
+					   UTIL_MIN(k->back, 0));
 		} else if (segment_new(s, cls)) {
+			k->full = false;
 			continue;
 		} else {
-			more = UTIL_MIN(lendable(k, fresh), (uint64_t)(want - n));
+			k->full = true;
+			more = UTIL_MIN(lendable(k, fresh),
+					(uint64_t)(want - n));
 			k->back -= (int64_t)more;
 			fresh = false;
 		}

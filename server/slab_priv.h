@@ -59,6 +59,7 @@ struct slab_class {
 	uint64_t blocks[BLOCK_STATES];
 	uint64_t dead; /* tombstones over its blocks, as last counted */
 	int64_t back; /* came back, or under a tombstone, and was not granted for */
+	bool full;    /* pages were out when some were last asked for */
 	bool fresh;   /* ... something since the last grant */
 };
 

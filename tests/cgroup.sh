@@ -81,9 +81,10 @@ while [ $i -lt 20 ]; do
 	echo "key$i"
 	i=$((i + 1))
 done >"$dir/keys"
-expect 0 xargs "$KVCLI" delete <"$dir/keys"
-expect 0 kvcli put small value
-expect 0 kvcli get small && prints 'value\n'
+expect 0 xargs "$KVCLI" del <"$dir/keys"
+head -n 1 "$dir/much" | sed 's/^key0/new/' >"$dir/new"
+expect 0 kvcli load --format tsv "$dir/new"
+expect 0 kvcli get new && [ "$(wc -c <"$dir/out")" -ge 8000 ] || fail "the new value is lost"
 stop_server
 servers=
 finish
