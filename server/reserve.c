@@ -122,10 +122,10 @@ uint64_t reserve_bytes(struct reserve *r, uint64_t off, uint64_t bytes, uint64_t
 
 uint64_t reserve_refused(const struct reserve *r)
 {
-	return r->refused;
+	return r ? r->refused : 0;
 }
 
 bool reserve_failing(const struct reserve *r)
 {
-	return r->failing;
+	return r && r->failing;
 }

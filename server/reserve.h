@@ -33,7 +33,7 @@ void reserve_free(struct reserve *r);
  */
 uint64_t reserve_bytes(struct reserve *r, uint64_t off, uint64_t bytes, uint64_t more);
 
-/** How often it said no, and whether it did so last. */
+/** How often it said no, and whether it did so last; never, of NULL. */
 uint64_t reserve_refused(const struct reserve *r);
 bool reserve_failing(const struct reserve *r);
 

@@ -27,6 +27,8 @@
  * ones need not wait either.
  */
 #define RESERVE_SHARE 32u
+#define RESERVE_SHARE_LARGE                                                    \
+	128u /* a delete trades those: none is under a tombstone */
 #define LEND_SHARE 4u
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
@@ -41,6 +43,10 @@ struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 	s->grace_ns = grace_ns;
 	s->segment_at = calloc(count, sizeof(*s->segment_at));
 	s->n_segments = 1;
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		s->class[cls].share = class_bytes(cls) < 256
+					      ? RESERVE_SHARE
+					      : RESERVE_SHARE_LARGE;
 	if (!s->segment_at) {
 		free(s);
 		return NULL;
@@ -172,7 +178,7 @@ static uint64_t class_total(const struct slab_class *k)
 /* Free blocks of a class that must stay, if it had `gone` blocks less. */
 static uint64_t kept_free(const struct slab_class *k, uint64_t gone)
 {
-	uint64_t reserve = (class_total(k) - gone) / RESERVE_SHARE;
+	uint64_t reserve = (class_total(k) - gone) / k->share;
 	uint64_t coming =
 		k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN] + k->dead;
 
@@ -184,7 +190,7 @@ bool slab_tight(const struct slab *s, uint8_t cls)
 	const struct slab_class *k = &s->class[cls];
 
 	return k->full &&
-	       k->blocks[BLOCK_FREE] <= class_total(k) / RESERVE_SHARE / 2;
+	       k->blocks[BLOCK_FREE] <= class_total(k) / k->share / 2;
 }
 
 void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])

@@ -46,7 +46,7 @@ void slab_free(struct slab *s);
  * first, from new ones last, so that segments have a chance to become empty.
  * Takes blocks of limbo whose T has passed at `now` into account. Returns how
  * many; fewer than `want`, down to 0, when memory is out; some is kept for the
- * smallest classes. Of each class 1/32 of the blocks stays free, less as many as are
+ * smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays free, less as many as are
  * coming back: in limbo, worn, or under tombstones (slab_note_dead()).
  */
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,

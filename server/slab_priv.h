@@ -57,6 +57,7 @@ struct limbo_block {
 struct slab_class {
 	uint32_t list[FILL_LISTS]; /* segments, 0 none */
 	uint64_t blocks[BLOCK_STATES];
+	uint32_t share; /* one block in so many is kept */
 	uint64_t dead; /* tombstones over its blocks, as last counted */
 	int64_t back; /* came back, or under a tombstone, and was not granted for */
 	bool full;    /* pages were out when some were last asked for */

@@ -30,6 +30,8 @@ enum fake_hello {
 	FAKE_EDITED,    /* WELCOME, passed through `edit` first */
 };
 
+#define FAKE_LIMBO_MAX 1024u
+
 struct fake_server {
 	/* set before fake_server_start() or between connections */
 	enum fake_hello hello;
@@ -53,6 +55,10 @@ struct fake_server {
 	struct superblock sb;
 	int meta_fd, data_fd;
 	uint8_t *meta, *data;
+
+	/* Returned in limbo: granted again, at once. */
+	struct block_ref limbo[FAKE_LIMBO_MAX];
+	unsigned n_limbo;
 
 	/* what arrived; read with fake_server_count() */
 	unsigned seen[256];
