@@ -18,6 +18,7 @@
 
 #include <farkv.h>
 
+#include "common/alloc.h"
 #include "marks.h"
 
 /* ---- the region ------------------------------------------------------------- */
@@ -168,7 +169,8 @@ static void grant(struct fake_server *f, uint32_t req, uint8_t cls,
 	m.blocks.cls = cls;
 	if (f->grant_each && count > f->grant_each)
 		count = f->grant_each;
-	for (unsigned i = 0; i < f->n_limbo && m.blocks.n < count; i++) {
+	for (unsigned i = 0; i < f->n_limbo && m.blocks.n < count && !f->keep_limbo;
+	     i++) {
 		if (f->limbo[i].cls != cls)
 			continue;
 		refs[m.blocks.n++] = f->limbo[i];

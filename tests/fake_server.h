@@ -45,6 +45,7 @@ struct fake_server {
 	uint8_t role;          /* granted */
 	uint64_t grant_blocks; /* blocks left to grant; default: plenty */
 	unsigned grant_each;   /* at most so many in one GRANT; 0: any */
+	bool keep_limbo;       /* what is returned in limbo is granted to nobody */
 	bool hold_grants;      /* keep GRANT_REQs until fake_server_release() */
 	bool ignore_requests;  /* read them, answer none */
 	bool deaf;             /* read nothing at all */
