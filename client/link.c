@@ -289,6 +289,15 @@ void link_close(struct link *l)
 
 /* ---- mail and requests -------------------------------------------------------- */
 
+static void take_full(struct link *l, const struct session_mail *mail)
+{
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		if (mail->full[cls / 64] >> cls % 64 & 1)
+			l->waits[cls] = l->scarce[cls] = true;
+	l->other_bytes = mail->other_bytes;
+	l->no_pages = mail->no_pages;
+}
+
 static void take_mail(struct link *l)
 {
 	struct session_mail mail;
@@ -300,10 +309,13 @@ static void take_mail(struct link *l)
 			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
 			l->denied[g->cls] = !l->old_ask[g->cls];
+		l->scarce[g->cls] = g->n < l->asked[g->cls];
+		l->waits[g->cls] = false;
 		l->old_ask[g->cls] = false;
 		l->tombstone_pause_ns = 0;
 		free(g);
 	}
+	take_full(l, &mail);
 	if (mail.has_prefix) {
 		index_set_prefix(l->index, mail.prefix);
 		l->prefix_asked = false;
@@ -322,6 +334,7 @@ static __attribute__((noinline)) int grant_request(struct link *l, uint8_t cls,
 	err = session_send(l->session, &m, NULL, 0);
 	/* The allocator counts on an answer: the request must not get lost. */
 	l->unsent[cls] = err == FARKV_ETIMEDOUT ? n : 0;
+	l->asked[cls] = m.grant_req.count;
 	return err;
 }
 
@@ -337,6 +350,8 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
 		return FARKV_ETIMEDOUT;
 	if (n == 0)
 		n = alloc_want(l->alloc, cls, now, spoken_for);
+	if (n && l->scarce[cls])
+		link_return_limbo(l, cls);
 	return n ? grant_request(l, cls, n) : 0;
 }
 
@@ -369,6 +384,22 @@ void link_return_surplus(struct link *l)
 {
 	if (l->inv && inventory_pick(l->inv, false))
 		(void)return_picked(l);
+}
+
+bool link_return_limbo(struct link *l, uint8_t cls)
+{
+	struct inventory *inv = l->inv;
+	bool any = false;
+
+	while (inv->n_ret == 0 &&
+	       (inv->n_ret = alloc_give_limbo(l->alloc, cls, inv->ret,
+					      INVENTORY_RETURN_MAX)) > 0) {
+		inv->ret_state = ALLOC_LIMBO;
+		any = true;
+		if (return_picked(l))
+			break;
+	}
+	return any;
 }
 
 /* One RETURN after the other until nothing is left. */

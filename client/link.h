@@ -34,6 +34,12 @@ struct link {
 	uint32_t unsent[CLASS_COUNT];
 	/* Classes of which the server had no block; cleared by who asks anew. */
 	bool denied[CLASS_COUNT];
+	/* Classes of which the server has too little: the last request got less than it
+	   asked for; and those of which the request waits for that reason. */
+	bool scarce[CLASS_COUNT], waits[CLASS_COUNT];
+	uint32_t asked[CLASS_COUNT]; /* by the request under way */
+	uint64_t other_bytes; /* free in other classes, as the server last said */
+	bool no_pages;        /* ... and that its machine has no more */
 	/* Whose request was under way when the call that waits began: its "no"
 	   says nothing about now. */
 	bool old_ask[CLASS_COUNT];
@@ -95,6 +101,12 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
  * socket is full. Inside the gate, or with the inventory's lock.
  */
 void link_return_surplus(struct link *l);
+/**
+ * The server, which lacks blocks of `cls`, has those in limbo: it grants others for them
+ * at once if it can, and need not wait for T if a barrier is faster. False if there are
+ * none. Inside the gate, or with the inventory's lock.
+ */
+bool link_return_limbo(struct link *l, uint8_t cls);
 /** The same with all blocks; false if there are none. With the inventory's lock. */
 bool link_return_all(struct link *l);
 

@@ -361,8 +361,8 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 void session_wait(struct session *s, uint64_t until_ns)
 {
 	pthread_mutex_lock(&s->lock);
-	while (!s->grants && !s->has_prefix && !s->answered && !s->over &&
-	       clock_now_ns() < until_ns)
+	while (!s->grants && !s->has_prefix && !s->has_full && !s->answered &&
+	       !s->over && clock_now_ns() < until_ns)
 		cond_wait_until(s, until_ns);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -373,7 +373,12 @@ void session_take_mail(struct session *s, struct session_mail *mail_out)
 	gate_lower(&s->gate, GATE_MAIL);
 	*mail_out = (struct session_mail){.grants = s->grants,
 					  .prefix = s->prefix,
-					  .has_prefix = s->has_prefix};
+					  .has_prefix = s->has_prefix,
+					  .other_bytes = s->other_bytes,
+					  .no_pages = s->no_pages};
+	memcpy(mail_out->full, s->full, sizeof(s->full));
+	memset(s->full, 0, sizeof(s->full));
+	s->has_full = false;
 	s->grants = NULL;
 	s->grants_tail = &s->grants;
 	s->has_prefix = false;

@@ -36,11 +36,18 @@ struct session_grant {
 	struct block_ref refs[];
 };
 
+#define SESSION_FULL_WORDS ((CLASS_COUNT + 63u) / 64u)
+
 /** What arrived since the last session_take_mail(). */
 struct session_mail {
 	struct session_grant *grants; /* oldest first; the receiver's */
 	uint32_t prefix;
 	bool has_prefix;
+	/* Classes of which a request waits since the server has no memory, a bit for
+	   each, and what it said of that last. */
+	uint64_t full[SESSION_FULL_WORDS];
+	uint64_t other_bytes; /* free in other classes */
+	bool no_pages;        /* its machine has no more */
 };
 
 /**

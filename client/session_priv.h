@@ -58,6 +58,9 @@ struct session {
 	struct session_grant *grants, **grants_tail;
 	uint32_t prefix;
 	bool has_prefix;
+	uint64_t full[SESSION_FULL_WORDS]; /* see struct session_mail */
+	uint64_t other_bytes;
+	bool has_full, no_pages;
 	uint32_t awaited;     /* number of the request that is waited for, or 0 */
 	uint8_t awaited_type; /* ... its answer's type */
 	bool answered, over, bye_acked;

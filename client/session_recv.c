@@ -125,12 +125,21 @@ static void on_grant(struct session *s, const struct msg *m)
 	}
 
 	pthread_mutex_lock(&s->lock);
+	s->full[g->cls / 64] &= ~(UINT64_C(1) << g->cls % 64);
 	*s->grants_tail = g;
 	s->grants_tail = &g->next;
 	atom_count(&s->grants_out, UINT32_MAX); /* one less */
 	gate_raise(&s->gate, GATE_MAIL);
 	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
+}
+
+static uint64_t figure(const struct msg *m, uint16_t id, uint64_t otherwise)
+{
+	for (uint32_t i = 0; i < m->stats.n; i++)
+		if (m->stats.stat[i].id == id)
+			return m->stats.stat[i].value;
+	return otherwise;
 }
 
 /* Hand an answer to the waiting call; a late one is dropped. */
@@ -144,6 +153,29 @@ static void on_answer(struct session *s, const struct msg *m)
 		session_tell(s, false);
 	}
 	pthread_mutex_unlock(&s->lock);
+}
+
+/* A GRANT_REQ waits, for want of memory: see MSG_STAT_FULL_CLASS. */
+static void on_full(struct session *s, const struct msg *m, uint64_t cls)
+{
+	pthread_mutex_lock(&s->lock);
+	s->full[cls / 64] |= UINT64_C(1) << cls % 64;
+	s->other_bytes = figure(m, MSG_STAT_FREE_BYTES, 0);
+	s->no_pages = figure(m, MSG_STAT_PAGES_REFUSED, 0) != 0;
+	s->has_full = true;
+	gate_raise(&s->gate, GATE_MAIL);
+	session_tell(s, false);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void on_stats(struct session *s, const struct msg *m)
+{
+	uint64_t cls = figure(m, MSG_STAT_FULL_CLASS, CLASS_COUNT);
+
+	if (cls < CLASS_COUNT)
+		on_full(s, m, cls);
+	else
+		on_answer(s, m);
 }
 
 static void on_prefix(struct session *s, const struct msg *m)
@@ -187,8 +219,10 @@ static void on_message(struct session *s, const struct msg *m)
 	case MSG_PREFIX:
 		on_prefix(s, m);
 		break;
-	case MSG_HINT_REPLY:
 	case MSG_STATS:
+		on_stats(s, m);
+		break;
+	case MSG_HINT_REPLY:
 	case MSG_PONG:
 	case MSG_FSCK:
 		on_answer(s, m);

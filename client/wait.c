@@ -25,16 +25,33 @@
 
 #define NEVER HANDLE_NEVER
 
+static void no_block(const struct farkv *kv, unsigned long long bytes)
+{
+	char size[24];
+
+	if (kv->link.no_pages)
+		err_set(FARKV_ENOSPC, "the server's machine has no memory left "
+				      "for a block of %llu bytes; see its log, "
+				      "and kvcli stats", bytes);
+	else
+		err_set(FARKV_ENOSPC, "the region has no memory left for a block "
+				      "of %llu bytes (%s are free in other sizes); "
+				      "delete something or start kvserver with a "
+				      "larger --memory", bytes,
+			util_format_size(kv->link.other_bytes, size, sizeof(size)));
+}
+
 int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 {
 	unsigned long long ms = kv->op_timeout_ns / NS_PER_MS;
 	unsigned long long bytes = class_bytes(op->cls);
 
 	if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_BLOCK)
-		err_set(err, "the region has no memory left for a block of %llu "
-			     "bytes; delete something or start kvserver with a "
-			     "larger --memory",
-			bytes);
+		no_block(kv, bytes);
+	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL &&
+		 kv->link.no_pages)
+		err_set(err, "the server's machine has no memory left to enlarge "
+			     "the index for a new key; see its log, and kvcli stats");
 	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL)
 		err_set(err, "no memory left to enlarge the index for a new "
 			     "key; delete something or start kvserver with a "
@@ -58,10 +75,14 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 	return err;
 }
 
-/* How one ends whose deadline has come. A "no" that the server gave during this call counts. */
+/*
+ * How one ends whose deadline has come. A "no" that the server gave during this call
+ * counts, and so does its word that the request waits because there is no memory.
+ */
 static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
-	bool denied = op->wait == INDEX_WAIT_BLOCK && kv->link.denied[op->cls];
+	bool denied = op->wait == INDEX_WAIT_BLOCK &&
+		      (kv->link.denied[op->cls] || kv->link.waits[op->cls]);
 
 	return handle_waited(kv, op, denied ? FARKV_ENOSPC : FARKV_ETIMEDOUT);
 }
@@ -122,6 +143,13 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 
 	if (alloc_count(l->alloc, op->cls) + (ready && ready <= now) > taken)
 		return now;
+	if (l->denied[op->cls] || l->waits[op->cls]) {
+		/* It has nothing better than what this handle unlinked itself. */
+		if (link_return_limbo(l, op->cls)) {
+			l->denied[op->cls] = false;
+			ready = 0;
+		}
+	}
 	if (l->denied[op->cls]) {
 		if (op->kind == INDEX_DELETE)
 			return now;

@@ -397,6 +397,17 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 	return n;
 }
 
+size_t alloc_give_limbo(struct alloc *a, uint8_t cls, struct block_ref *refs,
+			size_t cap)
+{
+	struct class_stock *s = &a->cls[cls];
+	size_t n = 0;
+
+	while (n < cap && s->n_limbo)
+		refs[n++] = limbo_pop(s);
+	return n;
+}
+
 size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 		   size_t cap, enum alloc_state *state_out)
 {

@@ -148,6 +148,10 @@ void alloc_gain(struct alloc *a, uint8_t cls);
  */
 bool alloc_surplus_due(struct alloc *a);
 
+/** Take out up to `cap` blocks of `cls` in limbo, ready or not; they share ALLOC_LIMBO. */
+size_t alloc_give_limbo(struct alloc *a, uint8_t cls, struct block_ref *refs,
+			size_t cap);
+
 /**
  * As alloc_surplus(), for closing and when others lack memory: everything held,
  * batch by batch, until 0. What is asked for afterwards starts small again.

@@ -3,12 +3,17 @@
 
 #include "hugepage.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
-#include "atomic.h"
 #include "util.h"
 
+#define SMALL_BYTES 4096u
+
+#ifndef MADV_POPULATE_READ /* glibc 2.35 */
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_COLLAPSE /* glibc 2.37 */
 #define MADV_COLLAPSE 25
 #endif
@@ -34,10 +39,12 @@ void *hugepage_map(int fd, uint64_t bytes)
 
 bool hugepage_collapse(void *at, uint64_t bytes)
 {
-	const uint8_t *byte = at;
-
-	/* Where nothing is mapped at all there would be nothing to collapse. */
+	/* Where nothing is mapped at all there would be nothing to collapse. Not by a load:
+	 * where there is no memory that ends the process. */
 	for (uint64_t i = 0; i < bytes; i += HUGEPAGE_BYTES)
-		(void)atom_load_relaxed(byte + i);
+		if (madvise((uint8_t *)at + i, SMALL_BYTES, MADV_POPULATE_READ)) {
+			errno = errno == EFAULT ? ENOMEM : errno;
+			return false;
+		}
 	return madvise(at, bytes, MADV_COLLAPSE) == 0;
 }

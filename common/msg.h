@@ -118,9 +118,17 @@ enum msg_stat {
 	MSG_STAT_BLOCKS_SWEPT, MSG_STAT_BLOCKS_DAMAGED, MSG_STAT_SWEEPS,
 	MSG_STAT_SWEEP_NS, MSG_STAT_SWEEP_DEATHS, MSG_STAT_BARRIERS,
 	MSG_STAT_BARRIER_WAITS, MSG_STAT_RETIRED_BYTES,
-	MSG_STAT_CPU_NS,
+	MSG_STAT_CPU_NS, MSG_STAT_FREE_BYTES, MSG_STAT_PAGES_REFUSED,
 	MSG_STAT_END /* one past the last */
 };
+
+/**
+ * In a STATS that carries the number of a GRANT_REQ: there is no memory for blocks of
+ * this class now, the request waits. MSG_STAT_FREE_BYTES is then what other classes
+ * have free; MSG_STAT_PAGES_REFUSED is not 0 if the server's machine has no more
+ * memory. Old clients drop it.
+ */
+#define MSG_STAT_FULL_CLASS 256u
 
 /** What FSCK says, as (id, value) pairs too, in the order of struct farkv_fsck. */
 enum msg_fsck {

@@ -164,9 +164,20 @@ struct verbs_server_config {
 	uint32_t msg_max; /* longest message */
 	uint8_t *meta, *data; /* the region's two parts, mapped */
 	uint64_t meta_bytes, region_bytes;
+	struct verbs_claim *claim; /* of host and port, or NULL; it is empty afterwards */
 	const struct verbs_server_ops *ops;
 	void *arg;
 };
+
+/**
+ * Listen at cfg->host and port, of which alone it looks at, before there is memory to
+ * serve; who connects waits. FARKV_ESYS if another listens there. *out is NULL, and 0 is
+ * returned, where it fails for any other reason: verbs_server_open() will say it.
+ */
+struct verbs_claim;
+int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim **out);
+/** NULL is allowed. */
+void verbs_claim_close(struct verbs_claim *c);
 
 /**
  * Choose a device, test it (compare-and-swap result, order of WRITE and

@@ -179,18 +179,18 @@ static int queues_create(struct verbs_server *vs)
 	return 0;
 }
 
-static int listen_address(struct verbs_server *vs, int family,
+static int listen_address(const struct verbs_server_config *cfg, int family,
 			  struct addrinfo **list_out)
 {
 	struct addrinfo hints = {.ai_family = family,
 				 .ai_socktype = SOCK_STREAM,
 				 .ai_flags = AI_PASSIVE};
-	int rc = getaddrinfo(vs->cfg.host, vs->cfg.port, &hints, list_out);
+	int rc = getaddrinfo(cfg->host, cfg->port, &hints, list_out);
 
 	if (rc == 0)
 		return 0;
 	return err_set(FARKV_EINVAL, "cannot listen at '%s' port '%s': %s",
-		       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port,
+		       cfg->host ? cfg->host : "*", cfg->port,
 		       gai_strerror(rc));
 }
 
@@ -216,7 +216,7 @@ static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
  * EADDRNOTAVAIL, as it does for an address that no device has: that one cannot be bound
  * to any port.
  */
-static bool port_is_taken(struct verbs_server *vs, const struct sockaddr *at,
+static bool port_is_taken(const struct verbs_claim *c, const struct sockaddr *at,
 			  int errnum)
 {
 	struct sockaddr_storage any_port = {0};
@@ -230,50 +230,120 @@ static bool port_is_taken(struct verbs_server *vs, const struct sockaddr *at,
 					   sizeof(struct sockaddr_in));
 	/* That of IPv6 lies where that of IPv4 does. */
 	((struct sockaddr_in *)&any_port)->sin_port = 0;
-	if (rdma_create_id(vs->channel, &id, NULL, RDMA_PS_TCP))
+	if (rdma_create_id(c->channel, &id, NULL, RDMA_PS_TCP))
 		return false;
 	taken = rdma_bind_addr(id, (struct sockaddr *)&any_port) == 0;
 	VERBS_RELEASE("an address", rdma_destroy_id(id));
 	return taken;
 }
 
-static int bind_error(struct verbs_server *vs, const struct sockaddr *at,
+static int bind_error(const struct verbs_server_config *cfg,
+		      const struct verbs_claim *c, const struct sockaddr *at,
 		      int errnum)
 {
 	bool ours = errnum != ENODEV && errnum != EADDRNOTAVAIL;
 
-	if (port_is_taken(vs, at, errnum))
+	if (port_is_taken(c, at, errnum))
 		return err_set(FARKV_EREFUSED,
 			       "address already in use: another server listens "
 			       "at %s port %s by RDMA; stop it or choose another "
 			       "port with --listen",
-			       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port);
+			       cfg->host ? cfg->host : "*", cfg->port);
 	return err_set(ours ? FARKV_ESYS : FARKV_EINVAL,
 		       "cannot listen at %s port %s by RDMA: %s%s",
-		       vs->cfg.host ? vs->cfg.host : "*", vs->cfg.port,
+		       cfg->host ? cfg->host : "*", cfg->port,
 		       strerror(errnum),
 		       ours ? "" : "; the address must be one of an RDMA device "
 				   "(kvcli devices)");
 }
 
 /* Make the listener and bind it, to IPv6's any-address (which covers IPv4's), ... */
-static int listener_bind(struct verbs_server *vs, int family)
+static int listener_bind(const struct verbs_server_config *cfg, int family,
+			 struct verbs_claim *c)
 {
 	struct addrinfo *list;
 	int err, on = 1;
 
-	if (rdma_create_id(vs->channel, &vs->listener, NULL, RDMA_PS_TCP))
+	if (rdma_create_id(c->channel, &c->listener, NULL, RDMA_PS_TCP))
 		return sys_error("create an RDMA listener");
-	err = listen_address(vs, family, &list);
+	err = listen_address(cfg, family, &list);
 	if (err)
 		return err;
-	(void)rdma_set_option(vs->listener, RDMA_OPTION_ID,
+	(void)rdma_set_option(c->listener, RDMA_OPTION_ID,
 			      RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
-	err = vs->cfg.host ? verbs_scope_check(vs->cfg.host, list->ai_addr) : 0;
-	if (!err && rdma_bind_addr(vs->listener, list->ai_addr))
-		err = bind_error(vs, list->ai_addr, errno);
+	err = cfg->host ? verbs_scope_check(cfg->host, list->ai_addr) : 0;
+	c->errnum = 0;
+	if (!err && rdma_bind_addr(c->listener, list->ai_addr)) {
+		c->errnum = errno;
+		err = bind_error(cfg, c, list->ai_addr, c->errnum);
+	}
 	freeaddrinfo(list);
 	return err;
+}
+
+static void claim_drop(struct verbs_claim *c)
+{
+	if (c->listener)
+		VERBS_RELEASE("the listener", rdma_destroy_id(c->listener));
+	c->listener = NULL;
+}
+
+static void claim_fini(struct verbs_claim *c)
+{
+	claim_drop(c);
+	if (c->channel)
+		rdma_destroy_event_channel(c->channel);
+	c->channel = NULL;
+}
+
+static int claim_init(const struct verbs_server_config *cfg, struct verbs_claim *c)
+{
+	int err;
+
+	c->channel = rdma_create_event_channel();
+	if (!c->channel)
+		return sys_error("open rdma_cm");
+	if (verbs_fd_prepare(c->channel->fd))
+		return FARKV_ESYS;
+	err = listener_bind(cfg, cfg->host ? AF_UNSPEC : AF_INET6, c);
+	/* ... and to IPv4's where there is no IPv6. */
+	if (err && !cfg->host && c->errnum != EADDRINUSE) {
+		claim_drop(c);
+		err = listener_bind(cfg, AF_INET, c);
+	}
+	if (!err && rdma_listen(c->listener, BACKLOG)) {
+		c->errnum = errno;
+		err = bind_error(cfg, c, rdma_get_local_addr(c->listener), c->errnum);
+	}
+	return err;
+}
+
+int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim **out)
+{
+	struct verbs_claim *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return err_set(FARKV_ENOMEM, "no memory for an RDMA listener");
+	err = claim_init(cfg, c);
+	if (!err) {
+		*out = c;
+		return 0;
+	}
+	/* Any other reason is known better when the device has been looked at. */
+	err = c->errnum == EADDRINUSE ? err : 0;
+	claim_fini(c);
+	free(c);
+	*out = NULL;
+	return err;
+}
+
+void verbs_claim_close(struct verbs_claim *c)
+{
+	if (!c)
+		return;
+	claim_fini(c);
+	free(c);
 }
 
 /*
@@ -299,28 +369,19 @@ static void witness_drop(struct verbs_server *vs)
 			      rdma_destroy_id(vs->witness));
 }
 
-static void listener_drop(struct verbs_server *vs)
-{
-	if (vs->listener)
-		VERBS_RELEASE("the listener", rdma_destroy_id(vs->listener));
-	vs->listener = NULL;
-}
-
+/* Where the claim listens; without one, where the server itself does. */
 static int listen_on(struct verbs_server *vs)
 {
-	int err;
+	struct verbs_claim *c = vs->cfg.claim, own = {0};
+	int err = 0;
 
-	vs->channel = rdma_create_event_channel();
-	if (!vs->channel)
-		return sys_error("open rdma_cm");
-	if (verbs_fd_prepare(vs->channel->fd))
-		return FARKV_ESYS;
-	err = listener_bind(vs, vs->cfg.host ? AF_UNSPEC : AF_INET6);
-	/* ... and to IPv4's where there is no IPv6. */
-	if (err && !vs->cfg.host) {
-		listener_drop(vs);
-		err = listener_bind(vs, AF_INET);
+	if (!c || !c->listener) {
+		c = &own;
+		err = claim_init(&vs->cfg, c);
 	}
+	vs->channel = c->channel;
+	vs->listener = c->listener;
+	*c = (struct verbs_claim){0};
 	if (err)
 		return err;
 	if (vs->listener->verbs && vs->listener->verbs != vs->dev.ctx)
@@ -330,8 +391,6 @@ static int listen_on(struct verbs_server *vs)
 			       vs->cfg.host,
 			       ibv_get_device_name(vs->listener->verbs->device),
 			       ibv_get_device_name(vs->dev.ctx->device));
-	if (rdma_listen(vs->listener, BACKLOG))
-		return bind_error(vs, rdma_get_local_addr(vs->listener), errno);
 	address_set(vs, rdma_get_local_addr(vs->listener));
 	witness_bind(vs);
 	return 0;
@@ -430,9 +489,7 @@ void verbs_server_close(struct verbs_server *vs)
 	verbs_peers_destroy(vs);
 	verbs_mover_stop(vs);
 	witness_drop(vs);
-	listener_drop(vs);
-	if (vs->channel)
-		rdma_destroy_event_channel(vs->channel);
+	claim_fini(&(struct verbs_claim){vs->channel, vs->listener, 0});
 	verbs_own_destroy(vs);
 	queues_destroy(vs);
 	mr_drop(vs->data_ro_mr);

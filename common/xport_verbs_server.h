@@ -21,6 +21,13 @@
 /* In the number of a work request: it is a send. */
 #define WR_SEND (UINT64_C(1) << 63)
 
+/* An address that is listened at; see xport_verbs.h. */
+struct verbs_claim {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	int errnum; /* why it could not be bound */
+};
+
 /* What the mover found. */
 struct arrival {
 	STAILQ_ENTRY(arrival) link;

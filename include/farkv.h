@@ -272,6 +272,9 @@ struct farkv_stats {
 	uint64_t retired_bytes;   /**< pages that wait for a barrier */
 	uint64_t cpu_ns;          /**< processor time the server has used, before
 				       the scan for this answer */
+	uint64_t free_bytes;      /**< in blocks_free, of all sizes */
+	uint64_t pages_refused;   /**< times that the machine had no memory for
+				       pages of the region */
 };
 
 /** What farkv_fsck() found. */
@@ -429,8 +432,8 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * damaged), FARKV_ENOMEM.
  * After every one but FARKV_EMAYBE the old value stands.
  * FARKV_ENOSPC says that the server answered and has no memory, for the value or to
- * enlarge the index for a new key, and that no block which the handle replaced
- * becomes usable before the deadline; FARKV_EINDEXFULL that the index has reached
+ * enlarge the index for a new key, or none that becomes usable before the deadline;
+ * its line says how much is free in other sizes. FARKV_EINDEXFULL says that the index has reached
  * the largest size that there is; FARKV_ETIMEDOUT that the server did not answer in
  * time.
  * Cost: 1 round trip for a key whose place is remembered, or a new one if its window

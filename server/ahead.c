@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/thread.h"
 #include "common/util.h"
+#include "room.h"
 
 /* In one call, which costs as much for all of them as for one. */
 #define STEP_BYTES (UINT64_C(32) << 20)
@@ -162,9 +163,16 @@ static void note(struct ahead *a, const struct step *step, int err)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
+/* Not the last of what a cgroup may have: others of it would be killed. */
 static int make(const struct ahead *a, const struct step *step)
 {
-	int err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
+	struct room room;
+	int err;
+
+	room_read("", &room);
+	if (room.left < step->to - step->from)
+		return ENOMEM;
+	err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
 
 	if (err && !may_pass(err))
 		log_info("pages: the kernel makes none of 2 MiB: %s", strerror(err));

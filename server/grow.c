@@ -28,8 +28,8 @@
  * what is left fills no more than this share; otherwise it is split.
  */
 #define COMPACT_LIVE_MAX (SUBTABLE_SLOTS * 55 / 100)
-/* A search for tombstones first takes subtables with so many; if it found none
- * those with any. */
+/* A request's first search for tombstones takes subtables with so many, or with the
+ * average if the reserve of its class is going (slab.h). Later ones take any. */
 #define RECLAIM_FROM (SUBTABLE_SLOTS / 16)
 /*
  * Found nothing at all: not again for so many times what that took. It is waited
@@ -67,10 +67,13 @@ struct grow {
 	bool no_space;      /* and none will come */
 
 	struct region_walk search; /* for tombstones */
+	struct region_walk search_at; /* ... where the subtable is that it returned */
 	bool searching;
 	bool stalled;           /* ... but waits for a barrier to free pages */
 	uint32_t search_from;   /* ... subtables with at least so many */
 	uint32_t search_found;  /* ... of them, this time */
+	uint64_t dead[CLASS_COUNT]; /* tombstones it passed by, by block */
+	uint64_t dead_before;   /* ... all that the last one did */
 	uint64_t search_ns;     /* when it began */
 	uint64_t searches;      /* that have ended */
 	uint64_t fruitless_ns;  /* ... the last one that found none at all */
@@ -211,7 +214,9 @@ static void await_pages(struct grow *g)
 	if (now - g->short_ns <= PAGES_WAIT_NS &&
 	    (pages_coming(g) ||
 	     (!barrier_stuck(c) && (slab_count(c->slab).limbo > 0 ||
-				    grow_reclaim(c, g->short_ns))) ||
+				    grow_reclaim(c, g->short_ns,
+						 g->search_found ? GROW_LATER :
+								   GROW_ANY))) ||
 	     memory_reclaim(c, g->asker, g->short_ns)))
 		return;
 	g->no_space = true;
@@ -253,17 +258,31 @@ static enum migrate_begin rebuild(struct grow *g, uint64_t hash)
 	return b;
 }
 
+/* What there still is may be granted against; see slab.h. */
+static void search_counted(struct grow *g)
+{
+	slab_note_dead(g->c->slab, g->dead);
+	g->dead_before = 0;
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		g->dead_before += g->dead[cls];
+}
+
 /* The next subtable with tombstones; false when the search is over. */
 static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 {
+	const struct region *r = g->c->region;
 	uint64_t entry, now;
 	uint32_t live, dead;
 
-	for (unsigned i = 0; region_walk_next(g->c->region, &g->search, &entry,
-					      hash_out); i++) {
-		migration_count(g->c->region, *hash_out, &live, &dead);
+	for (unsigned i = 0;; i++) {
+		g->search_at = g->search;
+		if (!region_walk_next(r, &g->search, &entry, hash_out))
+			break;
+		migration_count(r, *hash_out, &live, &dead);
 		if (dead >= g->search_from)
 			return true;
+		if (dead)
+			migration_note_dead(r, *hash_out, g->dead);
 		if (i % RECLAIM_STEP == 0 && clock_now_ns() >= until_ns) {
 			*hash_out = 0;
 			return false;
@@ -272,14 +291,14 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 	g->searching = false;
 	g->searches++;
 	now = clock_now_ns();
-	if (g->search_found == 0 && g->search_from == 1) {
+	search_counted(g);
+	if (g->search_found == 0 && g->dead_before == 0) {
 		g->fruitless_ns = g->search_ns;
 		g->pause_until_ns =
 			now + UTIL_MIN((now - g->search_ns) *
 					       RECLAIM_PAUSE_SHARE,
 				       RECLAIM_PAUSE_MAX_NS);
 	}
-	g->search_from = g->search_found ? RECLAIM_FROM : 1;
 	memory_resume(g->c);
 	return false;
 }
@@ -288,7 +307,6 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 static bool next_migration(struct grow *g, uint64_t until_ns)
 {
 	uint64_t page, hash;
-	struct region_walk before = g->search;
 	bool urgent;
 
 	page = dequeue(g, &urgent);
@@ -308,7 +326,7 @@ static bool next_migration(struct grow *g, uint64_t until_ns)
 		g->search_found++;
 		return true;
 	default:
-		g->search = before;
+		g->search = g->search_at;
 		g->stalled = pages_coming(g);
 		if (!g->stalled) {
 			g->searching = false;
@@ -350,6 +368,8 @@ static void finished(struct grow *g)
 		  (unsigned)(m->total_ns / 1000),
 		  (unsigned)(m->frozen_ns / 1000));
 	barrier_want(g->c);
+	if (m->dead)
+		memory_resume(g->c);
 }
 
 /* Over shared memory no lane breaks. */
@@ -450,7 +470,20 @@ uint64_t grow_searches(const struct control *c)
 	return c->grow->searches;
 }
 
-bool grow_reclaim(struct control *c, uint64_t since_ns)
+/* So many tombstones make a subtable worth a compaction. */
+static uint32_t search_threshold(const struct grow *g, enum grow_need need)
+{
+	uint64_t average = g->dead_before / g->c->region->subtables;
+
+	if (need == GROW_ANY)
+		return 1;
+	if (need == GROW_LATER)
+		return RECLAIM_FROM;
+	return (uint32_t)UTIL_MIN(UTIL_MAX(average, UINT64_C(1)),
+				  (uint64_t)RECLAIM_FROM);
+}
+
+bool grow_reclaim(struct control *c, uint64_t since_ns, enum grow_need need)
 {
 	uint64_t now = clock_now_ns();
 	struct grow *g = c->grow;
@@ -465,6 +498,8 @@ bool grow_reclaim(struct control *c, uint64_t since_ns)
 	g->search_ns = now;
 	g->search = (struct region_walk){0};
 	g->search_found = 0;
+	g->search_from = search_threshold(g, need);
+	memset(g->dead, 0, sizeof(g->dead));
 	work_start(&c->work, &g->work);
 	return true;
 }
@@ -518,7 +553,6 @@ bool grow_init(struct control *c)
 	g->c = c;
 	g->work.step = on_work;
 	g->work.arg = g;
-	g->search_from = RECLAIM_FROM;
 	g->first = c->region->sb.meta_bytes / PAGE_BYTES;
 	g->lane = lane_open(g);
 	g->prefix = calloc(pages, sizeof(*g->prefix));

@@ -33,13 +33,20 @@ void grow_fini(struct control *c);
 /** Handle HINT; false: the session is gone. */
 bool grow_on_hint(struct session *s, const struct msg *m);
 
+/** Which subtables a search compacts, by their tombstones. */
+enum grow_need {
+	GROW_LATER, /* many: others are counted only, see slab_note_dead() */
+	GROW_SOON,  /* the average: what is kept to lend is going */
+	GROW_ANY,
+};
+
 /**
  * Memory is short since `since_ns` (clock_now_ns()): compact what holds tombstones.
  * True if that is going on, and blocks or pages may come of it (T later, or after a
  * barrier). False when a search that began later has found none: 100 ms at most,
  * and the time of a search. Ask again every few ms until then.
  */
-bool grow_reclaim(struct control *c, uint64_t since_ns);
+bool grow_reclaim(struct control *c, uint64_t since_ns, enum grow_need need);
 
 /** A search goes on, and is not held up by a client that does not answer. */
 bool grow_searching(const struct control *c);

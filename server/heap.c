@@ -22,6 +22,9 @@ enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
  * of a large region not all is looked through for it. */
 #define ALIGNED_WITHIN 4096u
 #define NO_RUN UINT64_MAX
+/* Of what is in use so much is backed before it is needed, and no more than so many pages. */
+#define BACK_SHARE 8u
+#define BACK_MOST 32u
 
 struct heap {
 	uint64_t first, count, used;
@@ -30,6 +33,9 @@ struct heap {
 	uint64_t low, high; /* taken at some time: from the first up, from the last down */
 	void (*spread)(void *arg, uint64_t low, uint64_t high); /* or NULL */
 	void *spread_arg;
+	heap_back *back; /* or NULL */
+	void *back_arg;
+	uint64_t backed_low, backed_high; /* by it: from the first up, from the last down */
 	uint64_t no_run; /* there is no run of so many free pages; 0 unknown */
 	uint8_t *taken;  /* one byte per page; calloc touches none of it */
 	struct run *retired; /* the first n_aging await a barrier's end */
@@ -82,6 +88,52 @@ static void spread_to(struct heap *h, uint64_t low, uint64_t high)
 		h->spread(h->spread_arg, h->low, h->high);
 }
 
+void heap_set_back(struct heap *h, heap_back *back, void *arg)
+{
+	h->back = back;
+	h->back_arg = arg;
+}
+
+/* Pages up to `end` are backed, those of the upper end apart. */
+static bool back_low(struct heap *h, uint64_t end)
+{
+	uint64_t top = h->count - h->backed_high, from = h->backed_low, n;
+
+	end = end < top ? end : top;
+	if (!h->back || end <= from)
+		return true;
+	n = h->used / BACK_SHARE < BACK_MOST ? h->used / BACK_SHARE : BACK_MOST;
+	n = n < top - end ? n : top - end;
+	n = h->back(h->back_arg, from, end - from, n);
+	h->backed_low += n;
+	return n > 0;
+}
+
+static bool back_down_to(struct heap *h, uint64_t at)
+{
+	uint64_t top = h->count - h->backed_high;
+
+	if (at < h->backed_low || at >= top)
+		return true;
+	if (!h->back(h->back_arg, at, top - at, 0))
+		return false;
+	h->backed_high += top - at;
+	return true;
+}
+
+/*
+ * ... and from `at` on: between the two ends nothing has been dealt out yet. If it can be,
+ * some more for what the index is kept (HEAP_RESERVE): without it a store whose machine has
+ * no more memory could not compact, and not be emptied.
+ */
+static bool back_high(struct heap *h, uint64_t at)
+{
+	if (!h->back)
+		return true;
+	return (at >= HEAP_RESERVE && back_down_to(h, at - HEAP_RESERVE)) ||
+	       back_down_to(h, at);
+}
+
 /*
  * The largest power of two that divides n, up to 16: where runs lie at multiples of it, a
  * page that becomes free later and its neighbour are a run again.
@@ -127,6 +179,8 @@ static uint64_t take(struct heap *h, uint64_t n)
 		h->no_run = n;
 		return 0;
 	}
+	if (!back_low(h, at + n))
+		return 0;
 	memset(&h->taken[at], PAGE_TAKEN, n);
 	h->used += n;
 	spread_to(h, at + n, 0);
@@ -137,7 +191,7 @@ static uint64_t take_highest(struct heap *h)
 {
 	while (h->end > 0 && h->taken[h->end - 1])
 		h->end--;
-	if (h->end == 0)
+	if (h->end == 0 || !back_high(h, h->end - 1))
 		return 0;
 	h->taken[--h->end] = PAGE_TAKEN;
 	h->used++;

@@ -17,6 +17,17 @@ struct heap;
 struct heap *heap_new(uint64_t first, uint64_t count);
 void heap_free(struct heap *h);
 
+/** Take pages at..at+n of the data area, and up to `more` after them, from the kernel; how
+ * many. */
+typedef uint64_t heap_back(void *arg, uint64_t at, uint64_t n, uint64_t more);
+
+/**
+ * From now on pages are dealt out only after `back` has taken them, once: in runs from the
+ * first one up and from the last one down, some before they are needed. Where it returns 0
+ * there are no such pages for now. Before anything is dealt out.
+ */
+void heap_set_back(struct heap *h, heap_back *back, void *arg);
+
 /**
  * From now on tell spread() when pages are taken beyond all that were before: so many from
  * the first one up, or from the last one down, are in use, or were. It is told at once what

@@ -25,6 +25,7 @@
 
 #include "grow.h"
 #include "published.h"
+#include "reserve.h"
 
 /* A session is asked this often at most, and waited for so long. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
@@ -110,11 +111,19 @@ static void hope_renew(const struct control *c, struct deferred *d, uint64_t now
 	d->barriers = c->barrier.passed + BARRIERS_MAX;
 }
 
+/* The first search of a request need not gather what can be lent meanwhile. */
+static enum grow_need need(const struct control *c, const struct deferred *d)
+{
+	if (grow_searches(c) + SEARCHES_MAX > d->searches)
+		return GROW_ANY;
+	return slab_tight(c->slab, d->cls) ? GROW_SOON : GROW_LATER;
+}
+
 /* A search or a sweep that may free something goes on, or begins if it may. */
 static bool pass_goes_on(struct control *c, const struct deferred *d, bool begin)
 {
 	if (grow_searches(c) < d->searches &&
-	    (begin ? grow_reclaim(c, d->began_ns) : grow_searching(c)))
+	    (begin ? grow_reclaim(c, d->began_ns, need(c, d)) : grow_searching(c)))
 		return true;
 	return sweep_stats(c).sweeps < d->sweeps &&
 	       (begin ? sweep_hurry(c) : sweep_running(c));
@@ -137,7 +146,7 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return false;
 	slab_shrink(c->slab, false);
 	pages = heap_retired(c->region->heap) > 0;
-	if (pages || all.worn > 0)
+	if (pages || all.worn > 0 || own.limbo > 0)
 		barrier_now(c);
 	if (own.limbo > 0 || ((own.worn > 0 || pages) && passes))
 		return true;
@@ -182,12 +191,44 @@ static bool try_grant(struct control *c, struct deferred *d, bool give_up,
 	       !more_to_come(c, d, now);
 }
 
+/* What is lent runs low: what has been freed is gathered before anybody has to wait. */
+static void upkeep(struct control *c, uint8_t cls)
+{
+	low_water(c);
+	if (!slab_tight(c->slab, cls))
+		return;
+	if (slab_count_class(c->slab, cls).limbo > 0)
+		barrier_now(c);
+	(void)grow_reclaim(c, clock_now_ns(), GROW_SOON);
+}
+
+/*
+ * There is none for now. A client that cannot wait for the end of the search can say
+ * why it got nothing, and gives back what it has in limbo.
+ */
+static bool say_full(struct session *s, const struct deferred *d)
+{
+	struct control *c = s->control;
+	struct msg m = {.type = MSG_STATS, .stats = {.n = 3}};
+
+	m.stats.stat[0].id = MSG_STAT_FULL_CLASS;
+	m.stats.stat[0].value = d->cls;
+	m.stats.stat[1].id = MSG_STAT_FREE_BYTES;
+	m.stats.stat[1].value = slab_count(c->slab).bytes_free -
+				slab_count_class(c->slab, d->cls).bytes_free;
+	m.stats.stat[2].id = MSG_STAT_PAGES_REFUSED;
+	m.stats.stat[2].value = reserve_failing(c->region->reserve);
+	return control_reply(s, &m, d->req, NULL);
+}
+
 /* They are its from now on, also if it never hears of it. */
 static bool grant(struct session *s, struct msg *g, uint32_t req,
 		  struct block_ref *refs)
 {
 	if (g->blocks.n)
 		s->granted_ns = clock_now_ns();
+	else
+		slab_write_off(s->control->slab, g->blocks.cls);
 	sweep_granted(s, refs, g->blocks.n);
 	return control_reply(s, g, req, refs);
 }
@@ -285,13 +326,13 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 	c->stats.grants++;
 	full = s->n_deferred >= DEFERRED_PER_SESSION;
 	if (others_first(c, s, d.cls) && !full && defer(c, &d)) {
-		low_water(c);
-		return true;
+		upkeep(c, d.cls);
+		return say_full(s, &d);
 	}
 	if (!try_grant(c, &d, full, &g, refs) && defer(c, &d))
-		return true;
-	low_water(c);
-	return grant(s, &g, d.req, refs);
+		return say_full(s, &d);
+	upkeep(c, d.cls);
+	return (g.blocks.n > 0 || say_full(s, &d)) && grant(s, &g, d.req, refs);
 }
 
 static void deferred_serve(evutil_socket_t fd, short what, void *arg)

@@ -91,6 +91,20 @@ void migration_count(const struct region *r, uint64_t hash, uint32_t *live_out,
 	*dead_out = dead;
 }
 
+void migration_note_dead(const struct region *r, uint64_t hash,
+			 uint64_t dead[CLASS_COUNT])
+{
+	const uint64_t *slots = region_slots(r, region_entry(r, hash));
+
+	for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
+		uint64_t w = atom_load_relaxed(&slots[s]);
+
+		if (!slot_is_null(w) && (w & SLOT_DEAD) &&
+		    slot_class(w) < CLASS_COUNT)
+			dead[slot_class(w)]++;
+	}
+}
+
 /* ---- begin -------------------------------------------------------------------- */
 
 static uint32_t old_depth(const struct migration *m)
@@ -184,6 +198,10 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 		m->result.page_hash[1] = m->result.hash |
 					 UINT64_C(1) << (63 - old_depth(m));
 	}
+	/* Then the directory will double. */
+	if (kind == MIGRATE_SPLIT && old_depth(m) == r->depth &&
+	    !region_dir_reserve(r, r->depth + 1))
+		return MIGRATE_NO_PAGE;
 	if (!half_take(m, 0))
 		return MIGRATE_NO_PAGE;
 	if (kind == MIGRATE_SPLIT && !half_take(m, 1)) {

@@ -75,6 +75,10 @@ void migration_free(struct migration *m);
 void migration_count(const struct region *r, uint64_t hash, uint32_t *live_out,
 		     uint32_t *dead_out);
 
+/** Add its DEAD slots to `dead`, by the class of the block that each names. */
+void migration_note_dead(const struct region *r, uint64_t hash,
+			 uint64_t dead[CLASS_COUNT]);
+
 /** Begin with the subtable of `hash`. Nothing has changed unless BEGUN. */
 enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 				   enum migrate_kind kind);

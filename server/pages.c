@@ -29,6 +29,7 @@ struct way {
 	const char *name;
 	bool huge;
 	bool collapse; /* ... made so */
+	bool set_aside; /* mapped is reserved */
 	bool sealable;
 	int (*open)(uint64_t bytes);
 };
@@ -102,8 +103,9 @@ static uint64_t huge_kib(const void *map)
 }
 
 /* False: errno says why, or is 0 if the kernel has just not done it. */
-static bool way_is_huge(const struct way *way, uint8_t *map, uint64_t bytes)
+static bool way_is_huge(const struct way *way, int fd, uint8_t *map, uint64_t bytes)
 {
+	uint64_t first = UTIL_MIN(bytes, HUGEPAGE_BYTES);
 	bool huge;
 
 	errno = 0;
@@ -112,7 +114,10 @@ static bool way_is_huge(const struct way *way, uint8_t *map, uint64_t bytes)
 		return false;
 	if (!way->collapse) {
 		madvise(map, bytes, MADV_HUGEPAGE);
-		memset(map, 0, UTIL_MIN(bytes, HUGEPAGE_BYTES));
+		/* Who touches a page that cannot be had is killed. */
+		if (fallocate(fd, 0, 0, (off_t)first))
+			return false;
+		memset(map, 0, first);
 	}
 	huge = huge_kib(map) > 0;
 	errno = 0;
@@ -135,7 +140,7 @@ static int way_try(const struct way *way, uint64_t bytes, void **map_out,
 	map = hugepage_map(fd, size);
 	if (map == MAP_FAILED)
 		goto err_reason;
-	if (way->huge && !way_is_huge(way, map, bytes)) {
+	if (way->huge && !way_is_huge(way, fd, map, bytes)) {
 		snprintf(why, cap, "%s", errno ? strerror(errno) :
 						 "the kernel gave small pages");
 		munmap(map, size);
@@ -178,6 +183,7 @@ int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 {
 	static const struct way ways[] = {
 		{.name = "2 MiB, hugetlb", .huge = true, .sealable = true,
+		 .set_aside = true,
 		 .open = open_hugetlb},
 		{.name = "2 MiB, transparent", .huge = true, .collapse = true,
 		 .sealable = true, .open = open_memfd},
@@ -204,6 +210,7 @@ int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 				log_warn("this memory cannot be sealed: a "
 					 "client that may write can cut it "
 					 "short, which ends the server");
+			p.there = ways[i].collapse || ways[i].set_aside;
 			*out = p;
 			return 0;
 		}

@@ -3,6 +3,7 @@
 #ifndef SERVER_PAGES_H
 #define SERVER_PAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "region.h"
@@ -10,6 +11,7 @@
 struct pages {
 	int fd;
 	void *map;      /* all of it, read-write and shared */
+	bool there;     /* ... and all of its pages are taken, or set aside for it */
 	char note[160]; /* what kind was obtained, for the log */
 };
 

@@ -18,6 +18,8 @@
 #include "common/util.h"
 #include "ahead.h"
 #include "pages.h"
+#include "reserve.h"
+#include "room.h"
 
 /*
  * Arrays double, and all of them stay until a barrier: 2^(d+1) entries in all.
@@ -55,6 +57,19 @@ static int sealed_meta(struct region *r, uint64_t bytes)
 	return 0;
 }
 
+static int dir_error(void)
+{
+	return err_set_errno(FARKV_ENOMEM, errno,
+			     "no memory for the region's metadata");
+}
+
+bool region_dir_reserve(const struct region *r, uint32_t depth)
+{
+	uint64_t bytes = UINT64_C(8) << depth;
+
+	return fallocate(r->meta_fd, 0, (off_t)region_dir_off(depth), (off_t)bytes) == 0;
+}
+
 static int reopen_readonly(int fd)
 {
 	char path[64];
@@ -88,7 +103,7 @@ int region_check(const struct region_config *cfg)
 	return index_depth(cfg, cfg->memory / PAGE_BYTES, &depth);
 }
 
-static void index_create(struct region *r)
+static int index_create(struct region *r)
 {
 	uint64_t *array = region_dir(r);
 	uint64_t *d = (uint64_t *)(void *)(r->meta + REGION_D_OFF);
@@ -99,6 +114,8 @@ static void index_create(struct region *r)
 		uint64_t page = heap_take_index(r->heap);
 		uint64_t *slot = region_at(r, page * PAGE_BYTES);
 
+		if (!page)
+			return FARKV_ENOMEM;
 		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
 			slot[s] = slot_empty(gen);
 		array[i] = entry_pack(page, gen, r->depth);
@@ -107,15 +124,17 @@ static void index_create(struct region *r)
 	while (region_dir_off(r->max_depth + 2) <= r->sb.meta_bytes &&
 	       r->max_depth < DIR_DEPTH_MAX)
 		r->max_depth++;
+	return 0;
 }
 
 /* Of zeros, as all fresh memory is. */
-static void board_create(struct region *r)
+static int board_create(struct region *r)
 {
 	uint64_t *word = (uint64_t *)(void *)(r->meta + REGION_BOARD_OFF);
 
 	static_assert(REGION_FIXED_PAGES == 1, "the board");
 	*word = heap_take_index(r->heap);
+	return *word ? 0 : FARKV_ENOMEM;
 }
 
 uint32_t region_next_gen(struct region *r)
@@ -169,6 +188,9 @@ static int data_create(struct region *r, const struct region_config *cfg, uint64
 		return err;
 	r->data_fd = p.fd;
 	r->data = p.map;
+	r->reserve = reserve_new(p.fd, !p.there);
+	if (!r->reserve)
+		return err_set(FARKV_ENOMEM, "no memory for the region");
 	memcpy(r->pages_note, p.note, sizeof(r->pages_note));
 	static_assert(sizeof(r->pages_note) == sizeof(p.note), "it fits");
 	return 0;
@@ -177,6 +199,47 @@ static int data_create(struct region *r, const struct region_config *cfg, uint64
 static void on_spread(void *arg, uint64_t low, uint64_t high)
 {
 	ahead_used(arg, low * PAGE_BYTES, high * PAGE_BYTES);
+}
+
+static uint64_t back(void *arg, uint64_t at, uint64_t n, uint64_t more)
+{
+	return reserve_bytes(arg, at * PAGE_BYTES, n * PAGE_BYTES,
+			     more * PAGE_BYTES) / PAGE_BYTES;
+}
+
+/* A device pins it all: what that takes must be there. */
+static int pinned_fits(const struct region *r)
+{
+	char a[24], b[24];
+	struct room room;
+
+	room_read("", &room);
+	if (r->sb.region_bytes <= room.left)
+		return 0;
+	return err_set(FARKV_ENOMEM,
+		       "memory: RDMA pins all of it, %s with the directory, and %s "
+		       "are left of %s; give less with --memory",
+		       util_format_size(r->sb.region_bytes, a, sizeof(a)),
+		       util_format_size(room.left, b, sizeof(b)), room.what);
+}
+
+static int pinned_take(const struct region *r)
+{
+	uint64_t bytes = r->sb.region_bytes - r->sb.meta_bytes;
+
+	if (fallocate(r->meta_fd, 0, 0, (off_t)r->sb.meta_bytes))
+		return dir_error();
+	return reserve_bytes(r->reserve, 0, bytes, 0) ? 0 : FARKV_ENOMEM;
+}
+
+static int contents_create(struct region *r)
+{
+	if (fallocate(r->meta_fd, 0, 0, REGION_DIR_OFF) ||
+	    !region_dir_reserve(r, r->depth))
+		return dir_error();
+	memcpy(r->meta, &r->sb, sizeof(r->sb));
+	heap_set_back(r->heap, back, r->reserve);
+	return index_create(r) ? FARKV_ENOMEM : board_create(r);
 }
 
 int region_create(const struct region_config *cfg, struct region *r_out)
@@ -188,6 +251,8 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 
 	if (!err)
 		err = superblock_create(&r, cfg, pages);
+	if (!err && cfg->pinned)
+		err = pinned_fits(&r);
 	if (!err)
 		err = sealed_meta(&r, r.sb.meta_bytes);
 	if (err)
@@ -209,9 +274,11 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 		err = err_set(FARKV_ENOMEM, "no memory for the map of pages");
 		goto err_destroy;
 	}
-	memcpy(r.meta, &r.sb, sizeof(r.sb));
-	index_create(&r);
-	board_create(&r);
+	err = cfg->pinned ? pinned_take(&r) : 0;
+	if (!err)
+		err = contents_create(&r);
+	if (err)
+		goto err_destroy;
 	if (cfg->pages == REGION_PAGES_AHEAD)
 		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
 	if (r.ahead)
@@ -234,6 +301,7 @@ void region_destroy(struct region *r)
 {
 	ahead_free(r->ahead);
 	heap_free(r->heap);
+	reserve_free(r->reserve);
 	if (r->meta)
 		munmap(r->meta, r->sb.meta_bytes);
 	if (r->data)

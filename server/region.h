@@ -33,6 +33,7 @@ struct region_config {
 	uint32_t max_key;
 	uint64_t grace_ns;
 	enum region_pages pages;
+	bool pinned; /* a device will pin all of it: all is taken at once, or nothing */
 };
 
 struct region {
@@ -43,6 +44,7 @@ struct region {
 	int meta_ro_fd;       /* handed to every client */
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
+	struct reserve *reserve; /* of the data's pages */
 	struct ahead *ahead;  /* or NULL */
 	uint32_t depth;       /* of the directory */
 	uint32_t max_depth;   /* for which there is room */
@@ -56,7 +58,7 @@ int region_check(const struct region_config *cfg);
 
 /**
  * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible),
- * FARKV_ENOMEM, FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not to be
+ * FARKV_ENOMEM (`pinned`: there is less than that), FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not to be
  * had), each with a detail.
  */
 int region_create(const struct region_config *cfg, struct region *r_out);
@@ -79,6 +81,9 @@ static inline uint64_t region_entry(const struct region *r, uint64_t hash)
 {
 	return region_dir(r)[hash_dir_index(hash, r->depth)];
 }
+
+/** Is there memory for the directory array of 2^depth entries? */
+bool region_dir_reserve(const struct region *r, uint32_t depth);
 
 /** The next generation for a subtable; never 0. */
 uint32_t region_next_gen(struct region *r);

@@ -18,7 +18,9 @@
 #include "common/log.h"
 #include "common/sockpath.h"
 #include "common/util.h"
+#include "common/xport_verbs.h"
 #include "control.h"
+#include "room.h"
 #include "transport.h"
 
 /* "shm://", each byte of a path as %XX, and a NUL. */
@@ -34,6 +36,7 @@ struct serving {
 	char uri[URI_MAX]; /* of the socket; empty without */
 	struct listen_socket socket;
 	bool socket_open;
+	struct verbs_claim *claim; /* of the RDMA address, until the device listens */
 	struct region region;
 	bool region_open;
 	struct control *control;
@@ -68,6 +71,20 @@ static void raise_file_limit(uint64_t sessions)
 			 "max-sessions=%llu clients can connect",
 			 (unsigned long long)r.rlim_cur,
 			 (unsigned long long)sessions);
+}
+
+/* More than there will ever be: RDMA, which takes it at once, is refused. */
+static void warn_of_memory(const struct server_config *cfg, bool pinned)
+{
+	char a[24], b[24];
+	struct room room;
+
+	room_read("", &room);
+	if (!pinned && cfg->memory > room.total)
+		log_warn("memory: %s is more than %s, %s: when that is used up, puts "
+			 "fail for want of memory",
+			 util_format_size(cfg->memory, a, sizeof(a)), room.what,
+			 util_format_size(room.total, b, sizeof(b)));
 }
 
 /* The socket's absolute path; as it was given where that is too long for a socket. */
@@ -184,17 +201,49 @@ static int open_socket(struct serving *s)
 	return 0;
 }
 
-static int open_control(struct serving *s)
+/* Without what the region is. */
+static struct verbs_server_config rdma_config(const struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
-	struct verbs_server_config rdma = {
+
+	return (struct verbs_server_config){
 		.host = s->address.host[0] ? s->address.host : NULL,
 		.port = s->address.port,
 		.device = cfg->device,
 		.tuning = {.ack_timeout = (uint8_t)cfg->ack_timeout,
 			   .tos = (uint8_t)cfg->tos},
 		.n_recv = (uint32_t)cfg->control_buffers,
+		.claim = s->claim,
 	};
+}
+
+/* Nobody asked for RDMA: what works is better than nothing. False if somebody did. */
+static bool do_without_rdma(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (cfg->transport != TRANSPORT_AUTO || !s->plan.rdma || cfg->listen ||
+	    cfg->device || cfg->keys)
+		return false;
+	log_warn("no RDMA: %s", err_detail());
+	s->plan.rdma = false;
+	strcpy(s->plan.why, "shared memory, for clients of this host");
+	verbs_claim_close(s->claim);
+	s->claim = NULL;
+	return true;
+}
+
+static int claim_address(struct serving *s)
+{
+	struct verbs_server_config rdma = rdma_config(s);
+
+	return verbs_claim_open(&rdma, &s->claim) && !do_without_rdma(s) ? EXIT_RUN : 0;
+}
+
+static int open_control(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+	struct verbs_server_config rdma = rdma_config(s);
 	struct control_config cc = {
 		.max_sessions = (uint32_t)cfg->max_sessions,
 		.drain_ms = (uint32_t)cfg->drain_ms,
@@ -208,13 +257,8 @@ static int open_control(struct serving *s)
 
 	if (control_new(&cc, &s->region, &s->control) == 0)
 		return 0;
-	if (cfg->transport != TRANSPORT_AUTO || !s->plan.rdma || cfg->listen ||
-	    cfg->device || cfg->keys)
+	if (!do_without_rdma(s))
 		return EXIT_RUN;
-	/* Nobody asked for RDMA: what works is better than nothing. */
-	log_warn("no RDMA: %s", err_detail());
-	s->plan.rdma = false;
-	strcpy(s->plan.why, "shared memory, for clients of this host");
 	cc.rdma = NULL;
 	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;
 }
@@ -295,13 +339,18 @@ static int open_all(struct serving *s)
 	raise_file_limit(s->cfg->max_sessions);
 	/* Where files may not be as large as the region: an error, not an end. */
 	signal(SIGXFSZ, SIG_IGN);
+	/* Before any memory is taken: the kernel may end the server that serves there. */
 	if (s->plan.socket)
 		code = open_socket(s);
+	if (!code && s->plan.rdma)
+		code = claim_address(s);
 	if (code)
 		return code;
 	/* A device pins all of the memory where it is. */
 	if (s->plan.rdma && rc.pages == REGION_PAGES_AHEAD)
 		rc.pages = REGION_PAGES_NEVER;
+	rc.pinned = s->plan.rdma;
+	warn_of_memory(s->cfg, rc.pinned);
 	if (region_create(&rc, &s->region))
 		return EXIT_RUN;
 	s->region_open = true;
@@ -339,6 +388,7 @@ int serve(const struct server_config *cfg)
 		signals_hold(true);
 	}
 	control_free(s.control);
+	verbs_claim_close(s.claim);
 	if (s.region_open)
 		region_destroy(&s.region);
 	if (s.socket_open)

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "common/util.h"
+
 /* Blocks of up to this size share single pages. */
 #define ONE_PAGE_CLASS_BYTES (PAGE_BYTES / 8)
 /* No segment of several blocks is longer than this many pages. */
@@ -15,6 +17,19 @@
  * value's back.
  */
 #define TOMBSTONE_SHARE 32u
+/* One page for so many of the index's is left for its growth. */
+#define INDEX_SHARE 2u
+/*
+ * When pages are out one block in so many of each class is kept, for use while
+ * what was freed ripens: otherwise a full store would wait for each single
+ * block. Blocks that are coming back count as kept. When something has come
+ * back since the last grant a share of the reserve is lent, too: then the next
+ * ones need not wait either.
+ */
+#define RESERVE_SHARE 32u
+#define RESERVE_SHARE_LARGE                                                    \
+	128u /* a delete trades those: none is under a tombstone */
+#define LEND_SHARE 4u
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 		      uint64_t grace_ns)
@@ -28,6 +43,10 @@ struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 	s->grace_ns = grace_ns;
 	s->segment_at = calloc(count, sizeof(*s->segment_at));
 	s->n_segments = 1;
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		s->class[cls].share = class_bytes(cls) < 256
+					      ? RESERVE_SHARE
+					      : RESERVE_SHARE_LARGE;
 	if (!s->segment_at) {
 		free(s);
 		return NULL;
@@ -147,19 +166,95 @@ static void record_drop(struct slab *s, uint32_t at)
 	s->unused = at;
 }
 
-/* Pages that larger blocks must leave; what small ones have counts. */
-static uint64_t kept_pages(const struct slab *s)
+/* ---- the reserve of a class -----------------------------------------------
+ */
+
+static uint64_t class_total(const struct slab_class *k)
+{
+	return k->blocks[BLOCK_FREE] + k->blocks[BLOCK_OUT] +
+	       k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN];
+}
+
+/* Free blocks of a class that must stay, if it had `gone` blocks less. */
+static uint64_t kept_free(const struct slab_class *k, uint64_t gone)
+{
+	uint64_t reserve = (class_total(k) - gone) / k->share;
+	uint64_t coming =
+		k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN] + k->dead;
+
+	return reserve > coming ? reserve - coming : 0;
+}
+
+bool slab_tight(const struct slab *s, uint8_t cls)
+{
+	const struct slab_class *k = &s->class[cls];
+
+	return k->full &&
+	       k->blocks[BLOCK_FREE] <= class_total(k) / k->share / 2;
+}
+
+void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
+{
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++) {
+		struct slab_class *k = &s->class[cls];
+
+		if (dead[cls] > k->dead)
+			slab_came_back(k, dead[cls] - k->dead);
+		k->dead = dead[cls];
+	}
+}
+
+/* How many may be granted of what is there. */
+static uint64_t grantable(const struct slab_class *k)
+{
+	uint64_t kept = kept_free(k, 0), n = k->blocks[BLOCK_FREE];
+
+	return n > kept ? n - kept : 0;
+}
+
+/*
+ * How many of the reserve, when pages are out: as many as have come back, and
+ * on credit a share of it more. `fresh` as the call found it.
+ */
+static uint64_t lendable(const struct slab_class *k, bool fresh)
+{
+	int64_t free = (int64_t)k->blocks[BLOCK_FREE], n = k->back;
+
+	if (fresh)
+		n = UTIL_MAX(n + free / (int64_t)LEND_SHARE, 1);
+	return (uint64_t)UTIL_MAX(UTIL_MIN(n, free), 0);
+}
+
+void slab_write_off(struct slab *s, uint8_t cls)
+{
+	s->class[cls].back = 0;
+}
+
+/*
+ * Pages that values leave to the index: keys that come and go make windows
+ * overflow that were not full, until there are some more subtables.
+ */
+static uint64_t index_pages(const struct slab *s)
+{
+	uint64_t others = heap_used(s->heap) - heap_retired(s->heap) - s->pages;
+
+	return others / INDEX_SHARE;
+}
+
+/* ... and that larger blocks must leave to small ones, with what those have. */
+static uint64_t kept_pages(const struct slab *s, uint8_t cls)
 {
 	uint64_t share = heap_total(s->heap) / TOMBSTONE_SHARE;
+	uint64_t small = share > s->small_pages ? share - s->small_pages : 0;
 
-	return share > s->small_pages ? share - s->small_pages : 0;
+	return index_pages(s) + (slab_is_small(cls) ? 0 : small);
 }
 
 static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 {
-	uint64_t kept = slab_is_small(cls) ? 0 : kept_pages(s);
-
-	return heap_left(s->heap) < n + kept ? 0 : heap_take(s->heap, n);
+	return heap_left(s->heap) < n + kept_pages(s, cls)
+		       ? 0
+		       : heap_take(s->heap, n);
 }
 
 /* Pages for a segment of the class: g->page, pages and blocks. */
@@ -205,6 +300,7 @@ static uint32_t segment_new(struct slab *s, uint8_t cls)
 	if (slab_is_small(cls))
 		s->small_pages += g.pages;
 	s->bytes_slack += slab_slack(&g);
+	s->class[cls].back = 0; /* for a store that is full: this one is not */
 	list_insert(s, at, FILL_EMPTY);
 	return at;
 
@@ -249,13 +345,19 @@ uint64_t slab_shrink(struct slab *s, bool keep_one)
 	uint64_t pages = 0;
 
 	for (uint8_t cls = 0; cls < CLASS_COUNT; cls++) {
-		uint32_t at = s->class[cls].list[FILL_EMPTY];
+		const struct slab_class *k = &s->class[cls];
+		uint32_t at = k->list[FILL_EMPTY];
 
 		if (at && keep_one && worth_keeping(s, cls))
 			at = s->segments[at].next;
 		while (at) {
 			uint32_t next = s->segments[at].next;
 			uint32_t n = s->segments[at].pages;
+			uint64_t blocks = s->segments[at].blocks;
+
+			if (k->blocks[BLOCK_FREE] - blocks <
+			    kept_free(k, blocks))
+				break;
 
 			segment_retire(s, at);
 			pages += n;
@@ -340,28 +442,55 @@ static uint32_t segment_pick(const struct slab *s, uint8_t cls)
 	return 0;
 }
 
+/* `n` blocks, of those that are free. */
+static void take_free(struct slab *s, uint8_t cls, uint64_t n,
+		      struct block_ref *refs_out)
+{
+	struct slab_class *k = &s->class[cls];
+
+	k->fresh = false;
+	while (n > 0) {
+		uint32_t at = segment_pick(s, cls);
+		struct segment *g = &s->segments[at];
+
+		for (; n > 0 && g->n_free; n--) {
+			while (slab_state(g, g->hint) != BLOCK_FREE)
+				g->hint++;
+			*refs_out++ = slab_ref(g, g->hint);
+			slab_set(s, at, g->hint, BLOCK_OUT,
+				 slab_inc(g, g->hint));
+		}
+	}
+}
+
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		  struct block_ref *refs_out)
 {
+	struct slab_class *k = &s->class[cls];
+	bool fresh = k->fresh;
 	size_t n = 0;
 
 	slab_settle(s, now);
 	while (n < want) {
-		uint32_t at = segment_pick(s, cls);
-		struct segment *g;
+		uint64_t more = UTIL_MIN(grantable(k), (uint64_t)(want - n));
 
-		if (!at)
-			at = segment_new(s, cls);
-		if (!at)
-			break;
-		g = &s->segments[at];
-		while (n < want && g->n_free) {
-			while (slab_state(g, g->hint) != BLOCK_FREE)
-				g->hint++;
-			refs_out[n++] = slab_ref(g, g->hint);
-			slab_set(s, at, g->hint, BLOCK_OUT,
-				 slab_inc(g, g->hint));
+		if (more) {
+			k->back = UTIL_MAX(k->back - (int64_t)more,
+					   UTIL_MIN(k->back, 0));
+		} else if (segment_new(s, cls)) {
+			k->full = false;
+			continue;
+		} else {
+			k->full = true;
+			more = UTIL_MIN(lendable(k, fresh),
+					(uint64_t)(want - n));
+			k->back -= (int64_t)more;
+			fresh = false;
 		}
+		if (!more)
+			break;
+		take_free(s, cls, more, refs_out + n);
+		n += more;
 	}
 	return n;
 }

@@ -46,10 +46,23 @@ void slab_free(struct slab *s);
  * first, from new ones last, so that segments have a chance to become empty.
  * Takes blocks of limbo whose T has passed at `now` into account. Returns how
  * many; fewer than `want`, down to 0, when memory is out; some is kept for the
- * smallest classes.
+ * smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays free, less as many as are
+ * coming back: in limbo, worn, or under tombstones (slab_note_dead()).
  */
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		  struct block_ref *refs_out);
+
+/** True if pages are out and half of the class's reserve, or more, has been granted. */
+bool slab_tight(const struct slab *s, uint8_t cls);
+
+/** A walk over the index has counted so many tombstones over blocks of each class. */
+void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT]);
+
+/**
+ * Somebody is told that there is none: what was lent on credit is in use for good, and the
+ * rest may be lent to who deletes next.
+ */
+void slab_write_off(struct slab *s, uint8_t cls);
 
 /**
  * Take a block back. ref.inc is the incarnation of its next content. False, and
@@ -66,7 +79,7 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
  */
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now);
 
-/** Blocks of limbo whose T has passed at `now` are free. */
+/** Blocks of limbo whose T has passed at `now` are free; a barrier frees them too. */
 void slab_settle(struct slab *s, uint64_t now);
 
 /**
@@ -127,12 +140,12 @@ bool slab_condemn(struct slab *s, struct block_ref ref);
 bool slab_audit(const struct slab *s);
 
 /**
- * A barrier begins, to the benefit of the blocks that are worn now: those that
- * come later wait for the next one. False if there are none.
+ * A barrier begins, to the benefit of the blocks that are worn or in limbo now: those
+ * that come later wait for the next one. False if there are none.
  */
 bool slab_barrier_begin(struct slab *s);
 
-/** It has passed: those blocks are free and start again at incarnation 0. */
+/** It has passed: those blocks are free; the worn ones start again at incarnation 0. */
 void slab_barrier_passed(struct slab *s);
 
 struct slab_counts slab_count(const struct slab *s);

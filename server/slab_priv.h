@@ -57,6 +57,11 @@ struct limbo_block {
 struct slab_class {
 	uint32_t list[FILL_LISTS]; /* segments, 0 none */
 	uint64_t blocks[BLOCK_STATES];
+	uint32_t share; /* one block in so many is kept */
+	uint64_t dead; /* tombstones over its blocks, as last counted */
+	int64_t back; /* came back, or under a tombstone, and was not granted for */
+	bool full;    /* pages were out when some were last asked for */
+	bool fresh;   /* ... something since the last grant */
 };
 
 struct slab {
@@ -72,9 +77,16 @@ struct slab {
 	uint64_t empty_pages;        /* of those all of whose blocks are free */
 	struct limbo_block *limbo;   /* ring */
 	size_t limbo_at, n_limbo, limbo_cap;
+	size_t limbo_aging; /* of limbo, its oldest: a barrier's end frees them */
 	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
 	size_t n_worn, n_aging, worn_cap;
 };
+
+static inline void slab_came_back(struct slab_class *k, uint64_t n)
+{
+	k->back += (int64_t)n;
+	k->fresh = true;
+}
 
 static inline enum block_state slab_state(const struct segment *g, uint32_t i)
 {

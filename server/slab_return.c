@@ -8,17 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The oldest of limbo is free. */
+static void limbo_pop(struct slab *s)
+{
+	uint32_t seg, i;
+
+	if (slab_locate(s, s->limbo[s->limbo_at].off, &seg, &i))
+		slab_set(s, seg, i, BLOCK_FREE, slab_inc(&s->segments[seg], i));
+	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
+	s->n_limbo--;
+	if (s->limbo_aging)
+		s->limbo_aging--;
+}
+
 void slab_settle(struct slab *s, uint64_t now)
 {
-	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
-		uint32_t seg, i;
-
-		if (slab_locate(s, s->limbo[s->limbo_at].off, &seg, &i))
-			slab_set(s, seg, i, BLOCK_FREE,
-				 slab_inc(&s->segments[seg], i));
-		s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
-		s->n_limbo--;
-	}
+	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now)
+		limbo_pop(s);
 }
 
 static bool limbo_push(struct slab *s, uint64_t off, uint64_t ready)
@@ -56,8 +62,8 @@ static bool worn_push(struct slab *s, uint64_t off)
 	return true;
 }
 
-bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
-		 uint64_t now)
+static bool take_back(struct slab *s, struct block_ref ref, enum alloc_state state,
+		      uint64_t now)
 {
 	uint32_t seg, i;
 
@@ -77,17 +83,38 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 	return true;
 }
 
+bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
+		 uint64_t now)
+{
+	if (!take_back(s, ref, state, now))
+		return false;
+	slab_came_back(&s->class[ref.cls], 1);
+	return true;
+}
+
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 {
 	struct block_ref ref = slot_block(word);
+	enum alloc_state state = ALLOC_LIMBO;
+	struct slab_class *k;
 	uint32_t seg, i;
 
 	if (!slab_locate_out(s, ref, &seg, &i))
 		return false;
-	if (ref.inc == SLOT_INC_MASK)
-		return slab_return(s, ref, ALLOC_WORN, now);
-	ref.inc++;
-	return slab_return(s, ref, ALLOC_LIMBO, now);
+	k = &s->class[ref.cls];
+	if (ref.inc == SLOT_INC_MASK) {
+		state = ALLOC_WORN;
+	} else {
+		ref.inc++;
+	}
+	if (!take_back(s, ref, state, now))
+		return false;
+	/* A search may have counted it as back. */
+	if (k->dead)
+		k->dead--;
+	else
+		slab_came_back(k, 1);
+	return true;
 }
 
 bool slab_condemn(struct slab *s, struct block_ref ref)
@@ -103,7 +130,8 @@ bool slab_condemn(struct slab *s, struct block_ref ref)
 bool slab_barrier_begin(struct slab *s)
 {
 	s->n_aging = s->n_worn;
-	return s->n_aging > 0;
+	s->limbo_aging = s->n_limbo;
+	return s->n_aging > 0 || s->limbo_aging > 0;
 }
 
 void slab_barrier_passed(struct slab *s)
@@ -119,4 +147,6 @@ void slab_barrier_passed(struct slab *s)
 		memmove(s->worn, s->worn + s->n_aging,
 			s->n_worn * sizeof(*s->worn));
 	s->n_aging = 0;
+	while (s->limbo_aging)
+		limbo_pop(s);
 }

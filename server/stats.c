@@ -8,6 +8,7 @@
 
 #include "control_priv.h"
 #include "grow.h"
+#include "reserve.h"
 
 static_assert(MSG_STAT_END - 1 <= MSG_STATS_MAX &&
 		      MSG_FSCK_END - 1 <= MSG_STATS_MAX,
@@ -134,6 +135,8 @@ static void fill(const struct control *c, struct msg *m)
 	add(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
 	add_upkeep(m, c);
 	add(m, MSG_STAT_CPU_NS, st->cpu_ns);
+	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
+	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
 }
 
 static bool answer(struct session *s, uint32_t req)

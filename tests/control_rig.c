@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "control_rig.h"
+#include "server/slab_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,6 +159,24 @@ size_t rig_get_all(struct peer *p, uint8_t cls)
 	while (rig_get(p, cls, 64) > 0)
 		;
 	return p->n_held - n;
+}
+
+size_t rig_get_reserve(struct peer *p, uint8_t cls)
+{
+	size_t n = 0;
+
+	for (uint32_t at = 1; at < c->slab->n_segments; at++) {
+		const struct segment *g = &c->slab->segments[at];
+
+		for (uint32_t i = 0; g->state && g->cls == cls && i < g->blocks; i++) {
+			if (slab_state(g, i) != BLOCK_FREE)
+				continue;
+			p->held[p->n_held++] = slab_ref(g, i);
+			slab_set(c->slab, at, i, BLOCK_OUT, slab_inc(g, i));
+			n++;
+		}
+	}
+	return n;
 }
 
 void rig_give(struct peer *p, size_t n, enum alloc_state state)

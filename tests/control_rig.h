@@ -86,6 +86,8 @@ void rig_ask(struct peer *p, uint8_t cls, uint32_t count);
 size_t rig_get(struct peer *p, uint8_t cls, uint32_t count);
 /** ... until no more come. */
 size_t rig_get_all(struct peer *p, uint8_t cls);
+/** ... and what the server keeps for what comes back (slab.h): then there is none at all. */
+size_t rig_get_reserve(struct peer *p, uint8_t cls);
 /** Return the last `n` that it holds. */
 void rig_give(struct peer *p, size_t n, enum alloc_state state);
 

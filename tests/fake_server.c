@@ -18,6 +18,7 @@
 
 #include <farkv.h>
 
+#include "common/alloc.h"
 #include "marks.h"
 
 /* ---- the region ------------------------------------------------------------- */
@@ -168,6 +169,15 @@ static void grant(struct fake_server *f, uint32_t req, uint8_t cls,
 	m.blocks.cls = cls;
 	if (f->grant_each && count > f->grant_each)
 		count = f->grant_each;
+	for (unsigned i = 0; i < f->n_limbo && m.blocks.n < count && !f->keep_limbo;
+	     i++) {
+		if (f->limbo[i].cls != cls)
+			continue;
+		refs[m.blocks.n++] = f->limbo[i];
+		f->out[(f->limbo[i].off - META_ALIGN) / PTR_UNIT] = cls + 1;
+		f->limbo[i--] = f->limbo[--f->n_limbo];
+		f->granted++;
+	}
 	while (m.blocks.n < count && f->grant_blocks > 0 &&
 	       f->next_block + class_bytes(cls) <= f->sb.region_bytes) {
 		refs[m.blocks.n++] =
@@ -238,6 +248,8 @@ static void on_return(struct fake_server *f, const struct msg *m)
 
 		ck_assert_msg(*out, "the client returned what it had not");
 		*out = 0;
+		if (m->blocks.state == ALLOC_LIMBO && f->n_limbo < FAKE_LIMBO_MAX)
+			f->limbo[f->n_limbo++] = msg_ref(m, i);
 	}
 }
 

@@ -510,11 +510,39 @@ START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
 }
 END_TEST
 
+/* To a server that has none: what may not be used yet, too. */
+START_TEST(alloc_give_limbo_takes_all_of_one_class)
+{
+	struct alloc *a = alloc_new(1000);
+	struct block_ref ref = {.off = 4096, .cls = 3}, got[4];
+
+	ck_assert_ptr_nonnull(a);
+	for (unsigned i = 0; i < 3; i++, ref.off += 4096)
+		ck_assert_int_eq(i < 2 ? alloc_retire(a, ref, 7) :
+					 alloc_retire_undated(a, ref), 0);
+	ref.cls = 4;
+	ck_assert_int_eq(alloc_retire(a, ref, 8), 0);
+	ck_assert_uint_eq(alloc_give_limbo(a, 3, got, 2), 2);
+	ck_assert_uint_eq(got[0].off, 4096);
+	ck_assert_uint_eq(got[0].inc, 1);
+	ck_assert_uint_eq(alloc_give_limbo(a, 3, got, 4), 1);
+	ck_assert_uint_eq(alloc_give_limbo(a, 3, got, 4), 0);
+	ck_assert_uint_eq(alloc_resting(a, 3), 0);
+	ck_assert_uint_eq(alloc_resting(a, 4), 1);
+	/* Nothing is left of the undated one. */
+	alloc_date(a, 9);
+	ck_assert_int_eq(alloc_retire(a, (struct block_ref){.off = 64, .cls = 3}, 10), 0);
+	ck_assert_uint_eq(alloc_next_ready(a, 3), 1010);
+	alloc_free(a);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("alloc");
 	TCase *t = tcase_create("alloc");
 
+	tcase_add_test(t, alloc_give_limbo_takes_all_of_one_class);
 	tcase_add_test(t, take_empty_gives_nothing);
 	tcase_add_test(
 		t, retire_block_is_free_after_T_with_next_inc_and_not_before);

@@ -348,6 +348,7 @@ END_TEST
  * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
 START_TEST(test_limbo_beyond_the_deadline)
 {
+	fake_server_set(&srv, keep_limbo, true);
 	uint64_t t = clock_now_ns();
 
 	fake_server_set(&srv, grant_blocks, 2);

@@ -190,6 +190,99 @@ static uint64_t word_of(struct block_ref b, uint64_t flags)
 	return slot_pack(b, 7, flags);
 }
 
+/* ---- the reserve ----------------------------------------------------------- */
+
+/* All that is granted of a class when nothing has come back: `kept` blocks stay. */
+static size_t fill(uint8_t cls, uint64_t *kept_out)
+{
+	size_t n;
+
+	setup(20);
+	n = grant_all(cls, 0);
+	ck_assert_uint_lt(n, LOTS);
+	*kept_out = slab_count_class(slab, cls).free;
+	ck_assert_uint_gt(*kept_out, 1);
+	ck_assert_uint_le(*kept_out, n / 16);
+	ck_assert_uint_eq(slab_grant(slab, cls, 1, 0, refs + n), 0);
+	return n;
+}
+
+#define FULL_CLS class_for(1000)
+
+START_TEST(slab_grant_lends_the_reserve_for_what_has_come_back)
+{
+	static const enum alloc_state states[] = {ALLOC_FREE, ALLOC_LIMBO,
+						  ALLOC_WORN};
+	uint64_t kept;
+	size_t n = fill(FULL_CLS, &kept), got;
+
+	/* T has not passed, nor a barrier. */
+	ck_assert(slab_return(slab, refs[--n], states[_i], 0));
+	got = slab_grant(slab, FULL_CLS, 100, 0, refs + n);
+	ck_assert_uint_ge(got, 1);
+	ck_assert_uint_lt(got, kept); /* some is left for the next ones */
+	/* Nothing has come back since. */
+	ck_assert_uint_eq(slab_grant(slab, FULL_CLS, 100, 0, refs + n + got), 0);
+	n += got;
+	for (unsigned i = 0; i < 10 * kept; i++) {
+		ck_assert(slab_return(slab, refs[0], states[_i], 0));
+		if (slab_grant(slab, FULL_CLS, 1, 0, refs) == 0)
+			break;
+	}
+	/* All of it was lent. */
+	ck_assert(states[_i] == ALLOC_FREE ||
+		  slab_count_class(slab, FULL_CLS).free == 0);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
+START_TEST(slab_grant_lends_the_reserve_for_tombstones_that_were_counted)
+{
+	uint64_t dead[CLASS_COUNT] = {0}, kept;
+	size_t n = fill(FULL_CLS, &kept);
+
+	dead[FULL_CLS + 1] = 7;
+	slab_note_dead(slab, dead);
+	ck_assert_uint_eq(slab_grant(slab, FULL_CLS, 9, 0, refs + n), 0);
+	dead[FULL_CLS] = 1;
+	slab_note_dead(slab, dead);
+	ck_assert_uint_ge(slab_grant(slab, FULL_CLS, 1, 0, refs + n), 1);
+	/* No more than before. */
+	slab_note_dead(slab, dead);
+	while (slab_grant(slab, FULL_CLS, 1, 0, refs + n))
+		;
+	slab_note_dead(slab, dead);
+	ck_assert_uint_eq(slab_grant(slab, FULL_CLS, 1, 0, refs + n), 0);
+	teardown();
+}
+END_TEST
+
+/* Nobody remembers anything that is older: see I5. */
+START_TEST(slab_barrier_frees_what_was_in_limbo_before_it)
+{
+	uint64_t kept;
+	size_t n = fill(FULL_CLS, &kept);
+
+	ck_assert(slab_return(slab, refs[n - 1], ALLOC_LIMBO, 0));
+	ck_assert(slab_return(slab, refs[n - 2], ALLOC_LIMBO, 0));
+	ck_assert(slab_barrier_begin(slab));
+	ck_assert(slab_return(slab, refs[n - 3], ALLOC_LIMBO, 0));
+	slab_barrier_passed(slab);
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).limbo, 1);
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).free, kept + 2);
+	/* One that becomes free by time meanwhile. */
+	ck_assert(slab_barrier_begin(slab));
+	slab_settle(slab, GRACE);
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).limbo, 0);
+	ck_assert(slab_return(slab, refs[n - 4], ALLOC_LIMBO, GRACE));
+	slab_barrier_passed(slab);
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).limbo, 1);
+	ck_assert(slab_audit(slab));
+	teardown();
+}
+END_TEST
+
 START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 {
 	struct block_ref b, again[2];
@@ -551,6 +644,10 @@ static Suite *suite(void)
 		t, slab_return_worn_waits_for_a_barrier_that_began_after_it);
 	tcase_add_test(t, slab_return_of_what_is_not_out_is_refused);
 	tcase_add_test(t, slab_empty_and_too_small_heaps_grant_nothing);
+	tcase_add_loop_test(t, slab_grant_lends_the_reserve_for_what_has_come_back,
+			    0, 3);
+	tcase_add_test(t, slab_grant_lends_the_reserve_for_tombstones_that_were_counted);
+	tcase_add_test(t, slab_barrier_frees_what_was_in_limbo_before_it);
 	tcase_add_test(t, slab_drop_tombstone_is_free_after_the_grace_period);
 	tcase_add_test(t,
 		       slab_drop_with_the_last_incarnation_waits_for_a_barrier);

@@ -132,6 +132,8 @@ WRAP(void *, MAP_FAILED, ENOMEM, mmap,
 WRAP(int, -1, ENOMEM, madvise, (void *at, size_t n, int what), (at, n, what))
 WRAP(int, -1, EMFILE, memfd_create, (const char *name, unsigned flags),
      (name, flags))
+WRAP(int, -1, ENOSPC, fallocate, (int fd, int mode, off_t off, off_t n),
+     (fd, mode, off, n))
 WRAP(int, -1, ENOSPC, ftruncate, (int fd, off_t n), (fd, n))
 WRAP(int, -1, EPERM, fchmod, (int fd, mode_t mode), (fd, mode))
 WRAP(int, -1, EIO, fstat, (int fd, struct stat *st), (fd, st))

@@ -496,7 +496,7 @@ static void loop_main(void)
 		}
 		departed_tell();
 		if (!sim.finishing && sim_once_in(sim.mix.reclaim))
-			(void)grow_reclaim(control, clock_now_ns());
+			(void)grow_reclaim(control, clock_now_ns(), GROW_ANY);
 		if (!sim.finishing && sim_once_in(sim.mix.wear))
 			wear(value_class());
 		event_base_loop(control->base, EVLOOP_NONBLOCK);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "room.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+
+/* Not for pages of the region: this share of a limit, and no more than so much. */
+#define SPARE_SHARE 32u
+#define SPARE_MAX (UINT64_C(32) << 20)
+
+/* One version of cgroups. */
+struct kind {
+	const char *mount, *limit, *usage;
+	const char *inactive, *active; /* page cache, in memory.stat */
+	const char *swap_limit, *swap_usage;
+};
+
+static const struct kind version2 = {
+	"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file",
+	"active_file", "memory.swap.max", "memory.swap.current"};
+static const struct kind version1 = {
+	"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+	"total_inactive_file", "total_active_file", NULL, NULL};
+
+/* ---- files ------------------------------------------------------------------------ */
+
+/* The number in a file of one; `otherwise` if there is none ("max"). */
+static uint64_t number(const char *dir, const char *name, uint64_t otherwise)
+{
+	char path[PATH_MAX];
+	uint64_t v = otherwise;
+	FILE *in;
+
+	if (!name || snprintf(path, sizeof(path), "%s/%s", dir, name) >= PATH_MAX)
+		return otherwise;
+	in = fopen(path, "re");
+	if (!in)
+		return otherwise;
+	if (fscanf(in, "%" SCNu64, &v) != 1)
+		v = otherwise;
+	fclose(in);
+	return v;
+}
+
+/* The number behind `name` in a file of lines "name number", or 0. */
+static uint64_t figure(const char *path, const char *name)
+{
+	FILE *in = fopen(path, "re");
+	size_t len = strlen(name);
+	char line[256];
+	uint64_t v = 0;
+
+	while (in && fgets(line, sizeof(line), in))
+		if (strncmp(line, name, len) == 0 &&
+		    sscanf(line + len, "%" SCNu64, &v) == 1)
+			break;
+	if (in)
+		fclose(in);
+	return v;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* ---- limits ----------------------------------------------------------------------- */
+
+/* `left` of `total` can be had. */
+static void limit(struct room *r, uint64_t total, uint64_t left, const char *what)
+{
+	left = less(left, UTIL_MIN(total / SPARE_SHARE, SPARE_MAX));
+	r->left = UTIL_MIN(r->left, left);
+	if (total >= r->total)
+		return;
+	r->total = total;
+	snprintf(r->what, sizeof(r->what), "%s", what);
+}
+
+static uint64_t machine(const char *root, struct room *r)
+{
+	char path[PATH_MAX];
+	uint64_t swap, total;
+
+	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+	total = figure(path, "MemTotal:") << 10;
+	swap = figure(path, "SwapFree:") << 10;
+	if (total)
+		limit(r, total, (figure(path, "MemAvailable:") << 10) + swap,
+		      "this machine's memory");
+	return swap;
+}
+
+/* One cgroup: `dir` is its folder, `name` what it is called. */
+static void cgroup(const struct kind *k, const char *dir, const char *name,
+		   uint64_t swap, struct room *r)
+{
+	uint64_t max = number(dir, k->limit, UINT64_MAX);
+	uint64_t cache, swap_max;
+	char path[PATH_MAX], what[160];
+
+	/* Version 1 says a number beyond all memory. */
+	if (max >= INT64_MAX >> 1 ||
+	    snprintf(path, sizeof(path), "%s/memory.stat", dir) >= PATH_MAX)
+		return;
+	cache = figure(path, k->inactive) + figure(path, k->active);
+	swap_max = number(dir, k->swap_limit, 0);
+	swap = UTIL_MIN(swap, less(swap_max, number(dir, k->swap_usage, 0)));
+	snprintf(what, sizeof(what), "the limit of the cgroup %.100s (%s)",
+		 *name ? name : "/", k->limit);
+	limit(r, max, less(max, less(number(dir, k->usage, 0), cache)) + swap, what);
+}
+
+/* A cgroup and those above it; without its folder (in a container), what is mounted. */
+static void cgroups(const char *root, const struct kind *k, const char *path,
+		    uint64_t swap, struct room *r)
+{
+	char dir[PATH_MAX];
+	size_t base;
+
+	base = (size_t)snprintf(dir, sizeof(dir), "%s%s", root, k->mount);
+	if (base >= sizeof(dir) || base + strlen(path) >= sizeof(dir))
+		return;
+	strcpy(dir + base, path);
+	for (;;) {
+		char *slash;
+
+		cgroup(k, dir, dir + base, swap, r);
+		slash = strrchr(dir + base, '/');
+		if (!slash)
+			return;
+		*slash = '\0';
+	}
+}
+
+/* A line of /proc/self/cgroup: number:controllers:path. */
+static void cgroup_line(const char *root, char *line, uint64_t swap, struct room *r)
+{
+	char *names = strchr(line, ':'), *path;
+
+	line[strcspn(line, "\n")] = '\0';
+	path = names ? strchr(names + 1, ':') : NULL;
+	if (!path)
+		return;
+	*path++ = '\0';
+	if (strcmp(path, "/") == 0)
+		path++;
+	if (names[1] == '\0')
+		cgroups(root, &version2, path, swap, r);
+	for (char *n = strtok(names + 1, ","); n; n = strtok(NULL, ","))
+		if (strcmp(n, "memory") == 0)
+			cgroups(root, &version1, path, swap, r);
+}
+
+void room_read(const char *root, struct room *out)
+{
+	struct room r = {.total = UINT64_MAX, .left = UINT64_MAX};
+	uint64_t swap = machine(root, &r);
+	char path[PATH_MAX], line[PATH_MAX];
+	FILE *in;
+
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+	in = fopen(path, "re");
+	while (in && fgets(line, sizeof(line), in))
+		cgroup_line(root, line, swap, &r);
+	if (in)
+		fclose(in);
+	*out = r;
+}
