@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/wakeup.h"
+
 /** A socket to watch; embedded in its owner. */
 struct control_source {
 	int fd;
@@ -23,12 +25,18 @@ struct control_source {
 	void (*ready)(struct control_source *src);
 	/* Once a millisecond after it was asked for by control_tick(). */
 	void (*tick)(struct control_source *src);
+	/*
+	 * The program has closed the thread's descriptors (closefrom(3)): nothing of
+	 * the socket will be heard any more. Also called by control_add() for others.
+	 */
+	void (*lost)(struct control_source *src);
 	/* In the child of a fork; the socket's copy is closed already. */
 	void (*forked)(struct control_source *src);
 
 	/* private to control.c */
 	struct control_source *prev, *next;
-	bool ticking, muted;
+	struct fd_id id;
+	bool ticking, muted, writable;
 };
 
 /**

@@ -66,13 +66,10 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 
 void session_lost(struct session *s, int errnum)
 {
-	/* Reset and broken pipe: it left without reading our last words. */
-	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
-		session_break(s, true, "the server closed the connection; has it "
-				 "stopped?");
-	else
-		session_break(s, true, "the connection to the server broke: %s",
-			      strerror(errnum));
+	char why[sizeof(s->why)];
+
+	session_break(s, true, "%s",
+		      channel_explain(errnum, why, sizeof(why)));
 }
 
 bool session_was_cut(struct session *s)
@@ -125,6 +122,7 @@ int session_new(struct channel *ch, const struct superblock *sb,
 	s->src = (struct control_source){.fd = ch->fd,
 					 .ready = session_ready,
 					 .tick = session_tick,
+					 .lost = session_fds_lost,
 					 .forked = session_forked};
 	s->lane = lane;
 	s->inv = inv;

@@ -267,7 +267,9 @@ struct farkv_stats {
 	uint64_t sweep_ns;        /**< what the last one took */
 	uint64_t sweep_deaths;    /**< deaths whose blocks are not back yet */
 	uint64_t barriers;        /**< barriers done */
-	uint64_t barrier_waits;   /**< sessions that one waits for now */
+	uint64_t barrier_waits;   /**< sessions that one waits for: that have not
+				       answered, or ended without goodbye while
+				       their process runs */
 	uint64_t retired_bytes;   /**< pages that wait for a barrier */
 	uint64_t cpu_ns;          /**< processor time the server has used, before
 				       the scan for this answer */

@@ -238,6 +238,7 @@ static void plan_one(struct plan *p)
 	if (fds == 0 && (how & 7) < 2) {
 		p->fds[p->n_fds++] = kinds[0];
 		p->fds[p->n_fds++] = kinds[1];
+		p->fds[p->n_fds++] = kinds[0];
 	}
 	for (fds %= FDS_MAX + 1; p->n_fds < fds;)
 		p->fds[p->n_fds++] = kinds[fuzz_u8(&in) % KINDS];
