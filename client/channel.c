@@ -71,7 +71,7 @@ struct unix_channel {
 
 static int unix_send(struct channel *ch, const void *buf, size_t len)
 {
-	if (!fd_id_is(ch->fd, ch->id))
+	if (!channel_is_open(ch))
 		return EBADF;
 	for (;;) {
 		if (send(ch->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
@@ -119,7 +119,7 @@ static ssize_t unix_receive(struct channel *ch, void *buf, size_t cap,
 		mh.msg_control = &control;
 		mh.msg_controllen = sizeof(control);
 	}
-	if (!fd_id_is(ch->fd, ch->id))
+	if (!channel_is_open(ch))
 		return unix_over(ch, EBADF);
 	for (;;) {
 		n = recvmsg(ch->fd, &mh,
@@ -234,6 +234,7 @@ struct channel *channel_verbs(struct verbs_link *link)
 	}
 	v->base.ops = &verbs_ops;
 	v->base.fd = verbs_link_fd(link);
+	v->base.id = fd_id_of(v->base.fd);
 	v->link = link;
 	return &v->base;
 }

@@ -81,6 +81,12 @@ static inline void channel_wait_room(struct channel *ch, int ms)
 /** Sleep until there may be something to receive, at most `ms`. */
 void channel_wait_message(struct channel *ch, int ms);
 
+/** False if the program has closed the descriptor: nothing will come any more. */
+static inline bool channel_is_open(const struct channel *ch)
+{
+	return ch->id.ino == 0 || fd_id_is(ch->fd, ch->id);
+}
+
 /**
  * Unmap the session's tether (mapping_tether()), if there is one: no operation of the
  * session is under way, or will be. channel_close() does it, too.

@@ -25,6 +25,8 @@
 
 #define EVENTS_PER_ROUND 32
 #define TICK_MS 1
+/* Just before it sleeps the program may put files of its own in its descriptors' places. */
+#define LOOK_MS 1000
 
 /* How gates and the thread order themselves; chosen when the thread starts. */
 enum barrier_kind {
@@ -205,7 +207,7 @@ static void sleep_round(void)
 	}
 	p[0] = (struct pollfd){.fd = control.epoll_fd, .events = POLLIN};
 	p[1] = (struct pollfd){.fd = control.wakeup.fd[0], .events = POLLIN};
-	ms = control.n_ticking ? TICK_MS : -1;
+	ms = control.n_ticking ? TICK_MS : LOOK_MS;
 	pthread_mutex_unlock(&run_lock);
 	/* Only here, where it holds nothing; see thread_stop(). */
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);

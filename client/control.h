@@ -4,7 +4,8 @@
  * sessions and calls their functions. It knows nothing of messages.
  *
  * The thread exists while there are sources, blocks all signals, and sleeps in
- * poll(2) unless a source asks for ticks.
+ * poll(2) unless a source asks for ticks. Once a second it sees whether its descriptors
+ * are still its own (common/wakeup.h).
  */
 #ifndef CLIENT_CONTROL_H
 #define CLIENT_CONTROL_H

@@ -187,7 +187,10 @@ struct gate *session_gate(struct session *s)
 
 /* ---- the handle's thread --------------------------------------------------------- */
 
-/* Wait on the condition; the lock is held. */
+/*
+ * Wait on the condition; the lock is held. Where the program has closed the connection's
+ * descriptor nobody else would ever tell.
+ */
 static void cond_wait_until(struct session *s, uint64_t until_ns)
 {
 	uint64_t now = clock_now_ns();
@@ -195,6 +198,12 @@ static void cond_wait_until(struct session *s, uint64_t until_ns)
 
 	if (until_ns <= now)
 		return;
+	if (!channel_is_open(s->ch)) {
+		pthread_mutex_unlock(&s->lock);
+		session_lost(s, EBADF);
+		pthread_mutex_lock(&s->lock);
+		return;
+	}
 	ts = clock_after_ns(UTIL_MIN(until_ns - now, WAIT_SLICE_NS));
 	pthread_cond_timedwait(&s->cond, &s->lock, &ts);
 }

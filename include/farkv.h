@@ -614,7 +614,7 @@ size_t farkv_in_flight(const struct farkv *kv);
  * a handle that says FARKV_EDISCONNECTED; but an epoll(7) set that was made before the
  * fork goes on looking at the parent's.
  *
- * Cost: three descriptors from the first call on. From then on farkv_submit(),
+ * Cost: four descriptors from the first call on. From then on farkv_submit(),
  * farkv_poll() and farkv_wait() make system calls where they leave requests in flight:
  * one or two over shared memory, up to three by RDMA. The one that takes the last
  * completion makes one, too, to take back what was said. Who has never called it pays no

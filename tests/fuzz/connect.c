@@ -428,6 +428,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(r.meta_fd > 2 && r.data_fd > 2 && r.meta_fd != r.data_fd);
 	FUZZ_CHECK(r.session && memchr(r.writers, 0, sizeof(r.writers)));
 	map(&r, how & 8);
+	(void)mapping_tether(r.tether_fd, r.peer_may_kill, &r.channel->tether);
+	close(r.tether_fd);
 	close(r.meta_fd);
 	close(r.data_fd);
 	channel_close(r.channel);
