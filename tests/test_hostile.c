@@ -25,7 +25,7 @@
 
 static struct real_server srv;
 
-/* But for the one by which the server watches this very process. */
+/* But for the tethers of sessions that this very process has mapped. */
 static unsigned server_fds(void)
 {
 	char path[64];
