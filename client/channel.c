@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,10 +26,35 @@ void channel_wait_message(struct channel *ch, int ms)
 	(void)poll(&p, 1, ms);
 }
 
+void channel_untie(struct channel *ch)
+{
+	if (ch->tether)
+		munmap(ch->tether, CHANNEL_TETHER_BYTES);
+	ch->tether = NULL;
+}
+
 void channel_close(struct channel *ch)
 {
-	if (ch)
-		ch->ops->close(ch);
+	if (!ch)
+		return;
+	channel_untie(ch);
+	ch->ops->close(ch);
+}
+
+const char *channel_explain(int errnum, char *buf, size_t cap)
+{
+	/* Reset and broken pipe: it left without reading our last words. */
+	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
+		snprintf(buf, cap, "the server closed the connection; has it "
+				   "stopped?");
+	else if (errnum == EBADF)
+		snprintf(buf, cap, "this program closed the connection's "
+				   "descriptor, which is libfarkv's "
+				   "(closefrom()?)");
+	else
+		snprintf(buf, cap, "the connection to the server broke: %s",
+			 strerror(errnum));
+	return buf;
 }
 
 void channel_forget(struct channel *ch)
@@ -45,6 +71,8 @@ struct unix_channel {
 
 static int unix_send(struct channel *ch, const void *buf, size_t len)
 {
+	if (!channel_is_open(ch))
+		return EBADF;
 	for (;;) {
 		if (send(ch->fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			return 0;
@@ -56,14 +84,7 @@ static int unix_send(struct channel *ch, const void *buf, size_t len)
 static ssize_t unix_over(struct channel *ch, int errnum)
 {
 	ch->errnum = errnum;
-	/* Reset and broken pipe: it left without reading our last words. */
-	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
-		snprintf(ch->why, sizeof(ch->why),
-			 "the server closed the connection; has it stopped?");
-	else
-		snprintf(ch->why, sizeof(ch->why),
-			 "the connection to the server broke: %s",
-			 strerror(errnum));
+	(void)channel_explain(errnum, ch->why, sizeof(ch->why));
 	return 0;
 }
 
@@ -98,6 +119,8 @@ static ssize_t unix_receive(struct channel *ch, void *buf, size_t cap,
 		mh.msg_control = &control;
 		mh.msg_controllen = sizeof(control);
 	}
+	if (!channel_is_open(ch))
+		return unix_over(ch, EBADF);
 	for (;;) {
 		n = recvmsg(ch->fd, &mh,
 			    MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC);
@@ -125,7 +148,7 @@ static void unix_wait_room(struct channel *ch, int ms)
 
 static void unix_close(struct channel *ch)
 {
-	close(ch->fd);
+	fd_id_close(&ch->fd, ch->id);
 	free(ch);
 }
 
@@ -146,6 +169,7 @@ struct channel *channel_unix(int fd)
 	}
 	u->base.ops = &unix_ops;
 	u->base.fd = fd;
+	u->base.id = fd_id_of(fd);
 	u->base.pollable = true;
 	return &u->base;
 }
@@ -210,6 +234,7 @@ struct channel *channel_verbs(struct verbs_link *link)
 	}
 	v->base.ops = &verbs_ops;
 	v->base.fd = verbs_link_fd(link);
+	v->base.id = fd_id_of(v->base.fd);
 	v->link = link;
 	return &v->base;
 }

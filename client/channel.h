@@ -11,8 +11,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/wakeup.h"
+
 struct channel;
 struct verbs_link;
+
+#define CHANNEL_TETHER_BYTES 4096u
 
 /* More descriptors than a peer should send: the rest can then be counted. */
 #define CHANNEL_FDS_MAX 16
@@ -36,6 +40,8 @@ struct channel_ops {
 struct channel {
 	const struct channel_ops *ops;
 	int fd;          /* readable when there is something to receive */
+	struct fd_id id; /* the program may have closed it: see wakeup.h */
+	void *tether;    /* see channel_untie(); or NULL */
 	bool pollable;   /* ... and writable when there is room */
 	int errnum;      /* after the end: an errno, or 0 for an orderly one */
 	char why[160];   /* after the end: one line */
@@ -74,6 +80,21 @@ static inline void channel_wait_room(struct channel *ch, int ms)
 
 /** Sleep until there may be something to receive, at most `ms`. */
 void channel_wait_message(struct channel *ch, int ms);
+
+/** False if the program has closed the descriptor: nothing will come any more. */
+static inline bool channel_is_open(const struct channel *ch)
+{
+	return ch->id.ino == 0 || fd_id_is(ch->fd, ch->id);
+}
+
+/**
+ * Unmap the session's tether (mapping_tether()), if there is one: no operation of the
+ * session is under way, or will be. channel_close() does it, too.
+ */
+void channel_untie(struct channel *ch);
+
+/** In one line, why a channel is over, from its errno. */
+const char *channel_explain(int errnum, char *buf, size_t cap);
 
 /** Close and free. NULL is allowed. In a child of fork(): only memory is freed,
  * see channel_forget(). */

@@ -18,7 +18,7 @@
 #include "common/keyfile.h"
 #include "common/util.h"
 
-#define WELCOME_FDS 2
+#define WELCOME_FDS 3
 /* Pause between attempts while the server's backlog is full. */
 #define BACKLOG_PAUSE_NS (2 * NS_PER_MS)
 /* ... and before another attempt of who was displaced by others: at most so long. */
@@ -471,6 +471,7 @@ static void result_fill(const struct handshake *h, struct connect_result *out)
 		.by_verbs = verbs,
 		.meta_fd = verbs ? -1 : h->pk.fds.fd[0],
 		.data_fd = verbs ? -1 : h->pk.fds.fd[1],
+		.tether_fd = verbs ? -1 : h->pk.fds.fd[2],
 		.session = m->welcome.session,
 		.prefix = m->welcome.prefix,
 		.readonly = p->readonly || m->welcome.role == MSG_ROLE_RO,

@@ -33,6 +33,7 @@ struct connect_result {
 	bool by_verbs;
 	int meta_fd; /* server-written part of the region; -1 by verbs */
 	int data_fd; /* the rest; -1 by verbs */
+	int tether_fd; /* see mapping_tether(); -1 by verbs */
 	uint32_t session;
 	uint32_t prefix; /* of the versions that this session writes */
 	bool readonly;   /* what was granted, or asked for if that is less */

@@ -14,17 +14,19 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <farkv.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "common/thread.h"
 
 #define EVENTS_PER_ROUND 32
 #define TICK_MS 1
+/* Just before it sleeps the program may put files of its own in its descriptors' places. */
+#define LOOK_MS 1000
 
 /* How gates and the thread order themselves; chosen when the thread starts. */
 enum barrier_kind {
@@ -36,16 +38,21 @@ enum barrier_kind {
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t run_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t began = PTHREAD_COND_INITIALIZER; /* control.running */
+static pthread_cond_t hears = PTHREAD_COND_INITIALIZER; /* not deaf, or quit */
 static struct {
 	pthread_t thread;
-	int epoll_fd, quit_fd;
+	/* run_lock, as the next three */
+	int epoll_fd;
+	struct wakeup wakeup;
+	bool quit;
+	bool deaf; /* the program has closed its descriptors */
 	unsigned n_sources;             /* life_lock */
 	struct control_source *sources; /* run_lock */
 	unsigned n_ticking;             /* run_lock */
 	bool running;                   /* run_lock: the thread got to its loop */
 	enum barrier_kind barrier;
 	bool chosen;
-} control = {.epoll_fd = -1, .quit_fd = -1};
+} control = {.epoll_fd = -1, .wakeup = WAKEUP_NONE};
 
 static int membarrier(int cmd)
 {
@@ -89,43 +96,123 @@ void control_heavy_barrier(void)
 		(void)membarrier(MEMBARRIER_CMD_GLOBAL);
 }
 
+/* ---- descriptors; run_lock is held ------------------------------------------- */
+
+static void fds_close(void)
+{
+	if (wakeup_knows(&control.wakeup, control.epoll_fd))
+		close(control.epoll_fd);
+	control.epoll_fd = -1;
+	wakeup_close(&control.wakeup);
+}
+
+static int watch(struct control_source *src)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = src};
+
+	if (src->writable)
+		ev.events |= EPOLLOUT;
+	return epoll_ctl(control.epoll_fd, EPOLL_CTL_ADD, src->fd, &ev) < 0 ?
+		       errno :
+		       0;
+}
+
+static int fds_open(void)
+{
+	int err = wakeup_open(&control.wakeup);
+
+	if (err)
+		return err;
+	control.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = control.epoll_fd < 0 ? errno :
+				     wakeup_watch(&control.wakeup,
+						  control.epoll_fd, NULL);
+	if (!err)
+		return 0;
+	if (control.epoll_fd >= 0)
+		close(control.epoll_fd);
+	control.epoll_fd = -1;
+	wakeup_close(&control.wakeup);
+	return err;
+}
+
+static bool fds_are_ours(void)
+{
+	return wakeup_is_whole(&control.wakeup) &&
+	       wakeup_knows(&control.wakeup, control.epoll_fd);
+}
+
+/* Nothing that a number stands for now may be read, written or closed. */
+static void become_deaf(void)
+{
+	fds_close();
+	control.deaf = true;
+	for (struct control_source *s = control.sources; s; s = s->next)
+		if (!s->muted)
+			s->lost(s);
+}
+
 /* ---- the thread ----------------------------------------------------------- */
 
 /* Events are fetched under run_lock, so every source they name is alive. */
-static bool run_round(void)
+static void handle_events(void)
 {
 	struct epoll_event ev[EVENTS_PER_ROUND];
-	bool quit = false;
-	int n;
+	int n = epoll_wait(control.epoll_fd, ev, EVENTS_PER_ROUND, 0);
 
-	pthread_mutex_lock(&run_lock);
-	n = epoll_wait(control.epoll_fd, ev, EVENTS_PER_ROUND, 0);
-	/* Somebody has closed it: nothing will be heard any more. */
-	if (n < 0 && errno != EINTR)
-		quit = true;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && !control.deaf; i++) {
 		struct control_source *src = ev[i].data.ptr;
 
-		if (!src)
-			quit = true;
-		else if (!src->muted)
+		if (!src && !wakeup_clear(&control.wakeup))
+			become_deaf();
+		else if (src && !src->muted)
 			src->ready(src);
 	}
+}
+
+static bool run_round(void)
+{
+	bool quit;
+
+	pthread_mutex_lock(&run_lock);
+	if (!control.deaf && !fds_are_ours())
+		become_deaf();
+	if (!control.deaf)
+		handle_events();
 	for (struct control_source *s = control.sources; s; s = s->next)
 		if (s->ticking)
 			s->tick(s);
+	quit = control.quit;
 	pthread_mutex_unlock(&run_lock);
 	return !quit;
 }
 
-static int round_timeout_ms(void)
+/*
+ * poll(2) holds what it was given open. So when the program closes all descriptors the
+ * hangup of the wakeup's other end ends it.
+ */
+static void sleep_round(void)
 {
+	struct pollfd p[2];
 	int ms;
 
 	pthread_mutex_lock(&run_lock);
-	ms = control.n_ticking ? TICK_MS : -1;
+	/* Without descriptors, until control_add() has made others. */
+	while (control.deaf && !control.quit && !control.n_ticking)
+		pthread_cond_wait(&hears, &run_lock);
+	if (control.deaf) {
+		pthread_mutex_unlock(&run_lock);
+		clock_sleep_ns(TICK_MS * NS_PER_MS);
+		return;
+	}
+	p[0] = (struct pollfd){.fd = control.epoll_fd, .events = POLLIN};
+	p[1] = (struct pollfd){.fd = control.wakeup.fd[0], .events = POLLIN};
+	ms = control.n_ticking ? TICK_MS : LOOK_MS;
 	pthread_mutex_unlock(&run_lock);
-	return ms;
+	/* Only here, where it holds nothing; see thread_stop(). */
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	(void)poll(p, 2, ms);
+	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
 static void *control_main(void *arg)
@@ -136,25 +223,10 @@ static void *control_main(void *arg)
 	control.running = true;
 	pthread_cond_signal(&began);
 	pthread_mutex_unlock(&run_lock);
-	do {
-		struct pollfd p = {.fd = control.epoll_fd, .events = POLLIN};
-		int ms = round_timeout_ms();
-
-		/* Only here, where it holds nothing; see thread_stop(). */
-		(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-		(void)poll(&p, 1, ms);
-		(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	} while (run_round());
+	do
+		sleep_round();
+	while (run_round());
 	return NULL;
-}
-
-static void fds_close(void)
-{
-	if (control.epoll_fd >= 0)
-		close(control.epoll_fd);
-	if (control.quit_fd >= 0)
-		close(control.quit_fd);
-	control.epoll_fd = control.quit_fd = -1;
 }
 
 static int thread_create(void)
@@ -168,31 +240,57 @@ static int thread_create(void)
 
 static int thread_start(void)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
 	int err;
 
 	barrier_choose();
-	control.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	control.quit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (control.epoll_fd < 0 || control.quit_fd < 0 ||
-	    epoll_ctl(control.epoll_fd, EPOLL_CTL_ADD, control.quit_fd, &ev) < 0)
-		err = errno;
-	else
+	control.quit = control.deaf = false;
+	err = fds_open();
+	if (!err) {
 		err = thread_create();
+		if (err)
+			fds_close();
+	}
 	if (!err)
 		return 0;
-	fds_close();
 	return err_set_errno(FARKV_ESYS, err, "cannot start the control thread");
 }
 
 static void thread_stop(void)
 {
-	/* A program that closes descriptors it does not know has closed this one. */
-	if (eventfd_write(control.quit_fd, 1))
+	bool woken;
+
+	pthread_mutex_lock(&run_lock);
+	control.quit = true;
+	woken = control.deaf || wakeup_ring(&control.wakeup);
+	pthread_cond_broadcast(&hears);
+	pthread_mutex_unlock(&run_lock);
+	/* A child may hold a copy of what the program closed: then nothing hangs up. */
+	if (!woken)
 		(void)pthread_cancel(control.thread);
 	pthread_join(control.thread, NULL);
 	control.running = false;
 	fds_close();
+}
+
+/* The program has closed what the thread slept on: it goes on with others. */
+static int thread_repair(void)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&run_lock);
+	if (!control.deaf && !fds_are_ours()) {
+		(void)wakeup_ring(&control.wakeup);
+		become_deaf();
+	}
+	if (control.deaf) {
+		err = fds_open();
+		control.deaf = err != 0;
+		pthread_cond_broadcast(&hears);
+	}
+	pthread_mutex_unlock(&run_lock);
+	return err ? err_set_errno(FARKV_ESYS, err,
+				   "cannot make the control thread's descriptors") :
+		     0;
 }
 
 /* ---- sources -------------------------------------------------------------- */
@@ -218,18 +316,18 @@ static void source_unlink(struct control_source *src)
 
 int control_add(struct control_source *src)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = src};
-	int err = 0;
+	int err;
 
 	pthread_mutex_lock(&life_lock);
-	if (control.n_sources == 0)
-		err = thread_start();
+	err = control.n_sources == 0 ? thread_start() : thread_repair();
 	if (err)
 		goto out;
-	src->ticking = src->muted = false;
+	src->ticking = src->muted = src->writable = false;
+	src->id = fd_id_of(src->fd);
 	pthread_mutex_lock(&run_lock);
-	if (epoll_ctl(control.epoll_fd, EPOLL_CTL_ADD, src->fd, &ev) < 0)
-		err = err_set_errno(FARKV_ESYS, errno,
+	err = watch(src);
+	if (err)
+		err = err_set_errno(FARKV_ESYS, err,
 				    "cannot watch the server's socket");
 	else
 		source_link(src);
@@ -262,8 +360,11 @@ void control_watch(struct control_source *src, bool writable)
 
 	if (writable)
 		ev.events |= EPOLLOUT;
-	if (!src->muted)
-		(void)epoll_ctl(control.epoll_fd, EPOLL_CTL_MOD, src->fd, &ev);
+	if (src->muted || src->writable == writable ||
+	    !fd_id_is(src->fd, src->id))
+		return;
+	(void)epoll_ctl(control.epoll_fd, EPOLL_CTL_MOD, src->fd, &ev);
+	src->writable = writable;
 }
 
 void control_tick(struct control_source *src, bool on)
@@ -275,11 +376,35 @@ void control_tick(struct control_source *src, bool on)
 	src->ticking = on;
 }
 
+/*
+ * The program has closed the source's descriptor: if a child holds a copy, the instance
+ * goes on watching it, and nothing can take it out. Another instance does not watch it.
+ */
+static void watch_others(void)
+{
+	int err;
+
+	(void)wakeup_ring(&control.wakeup);
+	fds_close();
+	err = fds_open();
+	for (struct control_source *s = control.sources; s && !err; s = s->next)
+		if (!s->muted)
+			err = watch(s);
+	if (err)
+		become_deaf();
+}
+
 void control_mute(struct control_source *src)
 {
-	if (!src->muted)
-		(void)epoll_ctl(control.epoll_fd, EPOLL_CTL_DEL, src->fd, NULL);
+	if (src->muted)
+		return;
 	src->muted = true;
+	if (control.deaf)
+		return;
+	if (!fds_are_ours())
+		become_deaf();
+	else if (epoll_ctl(control.epoll_fd, EPOLL_CTL_DEL, src->fd, NULL) < 0)
+		watch_others();
 }
 
 /* ---- fork ----------------------------------------------------------------- */
@@ -306,8 +431,7 @@ void control_fork_child(void)
 {
 	/* Closing copies takes nothing from the parent's epoll or sockets. */
 	for (struct control_source *s = control.sources; s; s = s->next) {
-		close(s->fd);
-		s->fd = -1;
+		fd_id_close(&s->fd, s->id);
 		s->forked(s);
 	}
 	fds_close();
@@ -316,6 +440,7 @@ void control_fork_child(void)
 	control.n_ticking = 0;
 	control.running = false;
 	pthread_cond_init(&began, NULL);
+	pthread_cond_init(&hears, NULL);
 	pthread_mutex_unlock(&run_lock);
 	pthread_mutex_unlock(&life_lock);
 }

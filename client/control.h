@@ -4,13 +4,16 @@
  * sessions and calls their functions. It knows nothing of messages.
  *
  * The thread exists while there are sources, blocks all signals, and sleeps in
- * poll(2) unless a source asks for ticks.
+ * poll(2) unless a source asks for ticks. Once a second it sees whether its descriptors
+ * are still its own (common/wakeup.h).
  */
 #ifndef CLIENT_CONTROL_H
 #define CLIENT_CONTROL_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/wakeup.h"
 
 /** A socket to watch; embedded in its owner. */
 struct control_source {
@@ -23,12 +26,18 @@ struct control_source {
 	void (*ready)(struct control_source *src);
 	/* Once a millisecond after it was asked for by control_tick(). */
 	void (*tick)(struct control_source *src);
+	/*
+	 * The program has closed the thread's descriptors (closefrom(3)): nothing of
+	 * the socket will be heard any more. Also called by control_add() for others.
+	 */
+	void (*lost)(struct control_source *src);
 	/* In the child of a fork; the socket's copy is closed already. */
 	void (*forked)(struct control_source *src);
 
 	/* private to control.c */
 	struct control_source *prev, *next;
-	bool ticking, muted;
+	struct fd_id id;
+	bool ticking, muted, writable;
 };
 
 /**

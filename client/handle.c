@@ -144,7 +144,7 @@ bool handle_inherited(const struct farkv *kv)
 
 void handle_close(struct farkv *kv)
 {
-	bool inherited = handle_inherited(kv), heard = inherited;
+	bool inherited = handle_inherited(kv);
 	uint64_t until = clock_now_ns() + kv->farewell_ns;
 
 	/* Another thread of the parent was at work on it: nothing is certain. */
@@ -155,13 +155,11 @@ void handle_close(struct farkv *kv)
 	handle_look_at_lane(kv);
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
-		heard = link_farewell(&kv->link, until);
+		(void)link_farewell(&kv->link, until);
 	arena_fini(&kv->arena);
 	if (inherited && kv->link.session && !(kv->link.lane->caps & XPORT_DIRECT))
 		index_abandon_spare(kv->link.index);
 	relink_down(kv);
-	if (!heard)
-		relink_disown(kv, until);
 	if (inherited)
 		buffers_abandon(&kv->buffers);
 	else

@@ -279,11 +279,6 @@ int handle_result(struct farkv *kv, int err);
 int relink_up(struct farkv *kv, uint64_t deadline_ns);
 /** Let the link go; operations' buffers go with it. Fine without a link. */
 void relink_down(struct farkv *kv);
-/**
- * For the last time, after relink_down(): the last session ended without goodbye. Waits
- * a tenth of a second at most, and never after `until_ns`. Keeps the error's line.
- */
-void relink_disown(struct farkv *kv, uint64_t until_ns);
 
 /**
  * Begin a call on a handle whose link broke or is gone: connect anew, until the

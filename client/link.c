@@ -15,9 +15,6 @@
 #include "common/err.h"
 #include "common/util.h"
 
-/* So long may it take to tell that a session came to nothing. */
-#define LEAVE_NS (100 * NS_PER_MS)
-
 struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
 
 static int mapping_open(const struct connect_result *r,
@@ -48,8 +45,12 @@ static void memory_close(struct link *l)
 
 static int shm_open_lane(const struct connect_result *r, struct link *l)
 {
-	int err = mapping_open(r, &l->map);
+	/* Before the region: while it is mapped the server waits for this process. */
+	int err = mapping_tether(r->tether_fd, r->peer_may_kill,
+				 &r->channel->tether);
 
+	if (!err)
+		err = mapping_open(r, &l->map);
 	if (err)
 		return err;
 	l->sb = mapping_superblock(l->map);
@@ -212,41 +213,22 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-void link_disown(const struct connect_params *p)
+static void fds_close(const struct connect_result *r)
 {
-	char line[ERR_LINE_MAX];
-	struct connect_result r;
-
-	snprintf(line, sizeof(line), "%s", err_detail());
-	if (connect_open(p, &r) == 0) {
-		/* Nobody waits for who never said READY. */
-		close_fd(r.meta_fd);
-		close_fd(r.data_fd);
-		channel_close(r.channel);
-	}
-	err_clear();
-	if (line[0])
-		err_set(FARKV_EDISCONNECTED, "%s", line);
+	close_fd(r->meta_fd);
+	close_fd(r->data_fd);
+	close_fd(r->tether_fd);
 }
 
 /*
- * The session was granted nothing, and has let go of the region: say so. If the server
- * has cut it off meanwhile, it waits for this process until it hears so elsewhere.
+ * The session was granted nothing, and has let go of the region: say so. One that the
+ * server has cut off meanwhile it learns of by the tether.
  */
-static void leave(const struct connect_params *p, const struct connect_result *r)
+static void leave(const struct connect_result *r)
 {
-	struct connect_params other = *p;
-	bool told = say(r->channel, MSG_BYE, 0) == 0;
-
+	channel_untie(r->channel);
+	(void)say(r->channel, MSG_BYE, 0);
 	channel_close(r->channel);
-	if (told || r->by_verbs)
-		return;
-	other.readonly = true;
-	other.replaces = r->session;
-	memcpy(other.replaces_region, r->region_id,
-	       sizeof(other.replaces_region));
-	other.deadline_ns = clock_now_ns() + LEAVE_NS;
-	link_disown(&other);
 }
 
 int link_open(const struct connect_params *p, struct link *out)
@@ -259,8 +241,7 @@ int link_open(const struct connect_params *p, struct link *out)
 	if (err)
 		return err;
 	err = memory_open(&r, &l, p->deadline_ns);
-	close_fd(r.meta_fd);
-	close_fd(r.data_fd);
+	fds_close(&r);
 	if (err)
 		goto err_bye;
 	err = session_new(r.channel, l.sb, l.lane, l.inv, &l.session);
@@ -272,7 +253,7 @@ int link_open(const struct connect_params *p, struct link *out)
 	return 0;
 
 err_bye:
-	leave(p, &r);
+	leave(&r);
 	return err;
 }
 

@@ -61,14 +61,6 @@ extern struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
 int link_open(const struct connect_params *p, struct link *out);
 
 /**
- * Tell the server that the session p->replaces is over, in a HELLO: it need not wait
- * for the end of this process. Its link must be closed. Nothing comes of a failure;
- * the HELLO is sent even if no time is left to hear what becomes of it. Keeps the
- * error's line.
- */
-void link_disown(const struct connect_params *p);
-
-/**
  * Give every block back, also those that a late GRANT brings, and say BYE; ends
  * by `until_ns`. Without a BYE if something is left: then the server sweeps. No
  * operation may be running. link_close() must follow. As session_bye().

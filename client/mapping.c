@@ -18,6 +18,8 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "channel.h"
+
 /* A file's identity: the same region id from other files is not the same. */
 struct file_id {
 	dev_t dev;
@@ -190,10 +192,15 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 		       data_prot, s->data_fd, "data");
 	if (err)
 		goto err_unmap;
-	/* A child that kept writing would be a session nobody knows (I6). */
-	if (madvise(base, s->region_bytes, MADV_DONTFORK) < 0) {
+	/*
+	 * A child that kept writing would be a session nobody knows (I6). A core
+	 * dump that read the region would allocate all of it.
+	 */
+	if (madvise(base, s->region_bytes, MADV_DONTFORK) < 0 ||
+	    madvise(base, s->region_bytes, MADV_DONTDUMP) < 0) {
 		err = err_set_errno(FARKV_ESYS, errno,
-				    "region: madvise(MADV_DONTFORK)");
+				    "region: cannot keep it out of children "
+				    "and core dumps");
 		goto err_unmap;
 	}
 	err = superblock_take(s, base, &m->sb);
@@ -211,6 +218,43 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 
 err_unmap:
 	munmap(base, s->region_bytes);
+	return err;
+}
+
+/* ---- tether --------------------------------------------------------------- */
+
+static int tether_map(int fd, void **tether_out)
+{
+	int errnum;
+	void *p;
+
+	/* To be written, or it would not count. Nobody does: it has no bytes. */
+	p = mmap(NULL, CHANNEL_TETHER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		 fd, 0);
+	if (p != MAP_FAILED &&
+	    madvise(p, CHANNEL_TETHER_BYTES, MADV_DONTFORK) == 0 &&
+	    madvise(p, CHANNEL_TETHER_BYTES, MADV_DONTDUMP) == 0) {
+		*tether_out = p;
+		return 0;
+	}
+	errnum = errno;
+	if (p != MAP_FAILED)
+		munmap(p, CHANNEL_TETHER_BYTES);
+	return err_set_errno(errnum == ENOMEM ? FARKV_ENOMEM : FARKV_ESYS,
+			     errnum, "cannot map the session's file");
+}
+
+int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
+{
+	struct file_id id;
+	int err = fd_check(fd, 0, "session", peer_may_kill, &id);
+
+	if (err)
+		return err;
+	/* No child comes in between: see mapping_fork_prepare(). */
+	pthread_mutex_lock(&cache_lock);
+	err = tether_map(fd, tether_out);
+	pthread_mutex_unlock(&cache_lock);
 	return err;
 }
 

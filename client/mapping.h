@@ -34,7 +34,7 @@ struct mapping_spec {
 /**
  * Map the region, or count one more user of it if this process has it mapped
  * from the same files in the same role. Meta area read-only, data area behind it
- * at a 2 MiB boundary; not inherited by children.
+ * at a 2 MiB boundary; not inherited by children, nor in core dumps.
  *
  * Returns 0, FARKV_EFORMAT (size, seal, superblock; the detail says which),
  * FARKV_EPERM (descriptor without the access that the role needs),
@@ -44,6 +44,13 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out);
 
 /** Drop one use; the last one unmaps. NULL is allowed. Any thread. */
 void mapping_put(struct mapping *map);
+
+/**
+ * Map a session's tether, the third descriptor of WELCOME: while it is mapped the
+ * server waits for this process (server/departed.h). channel_untie() unmaps it; children
+ * do not inherit it. Errors as mapping_get().
+ */
+int mapping_tether(int fd, bool peer_may_kill, void **tether_out);
 
 /** Where offset 0 of the region lies. */
 uint8_t *mapping_base(const struct mapping *map);

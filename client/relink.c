@@ -33,8 +33,6 @@
 #define BACKOFF_MAX_NS (500 * NS_PER_MS)
 /* One attempt may take this long, so that others can follow it. */
 #define ATTEMPT_NS (2 * NS_PER_SEC)
-/* So long may the answer to a last HELLO take: it has been said by then. */
-#define DISOWN_NS (100 * NS_PER_MS)
 
 /* ---- up and down ---------------------------------------------------------------- */
 
@@ -85,26 +83,6 @@ void relink_down(struct farkv *kv)
 	buffers_detach(&kv->buffers);
 	link_close(&kv->link);
 	kv->gate = &kv->closed;
-}
-
-/*
- * No call was under way, and none will follow: say so in another session's HELLO. From
- * afar there is no need, since the connection's end is the session's.
- */
-void relink_disown(struct farkv *kv, uint64_t until_ns)
-{
-	struct connect_params p = {.uri = &kv->uri,
-				   .name = kv->name,
-				   .readonly = true,
-				   .replaces = kv->last_id,
-				   .deadline_ns = UTIL_MIN(
-					   clock_now_ns() + DISOWN_NS,
-					   until_ns)};
-
-	if (!kv->uri.path[0])
-		return;
-	memcpy(p.replaces_region, kv->last_region, sizeof(p.replaces_region));
-	link_disown(&p);
 }
 
 /* ---- attempts --------------------------------------------------------------------- */

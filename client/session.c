@@ -66,13 +66,10 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 
 void session_lost(struct session *s, int errnum)
 {
-	/* Reset and broken pipe: it left without reading our last words. */
-	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
-		session_break(s, true, "the server closed the connection; has it "
-				 "stopped?");
-	else
-		session_break(s, true, "the connection to the server broke: %s",
-			      strerror(errnum));
+	char why[sizeof(s->why)];
+
+	session_break(s, true, "%s",
+		      channel_explain(errnum, why, sizeof(why)));
 }
 
 bool session_was_cut(struct session *s)
@@ -125,6 +122,7 @@ int session_new(struct channel *ch, const struct superblock *sb,
 	s->src = (struct control_source){.fd = ch->fd,
 					 .ready = session_ready,
 					 .tick = session_tick,
+					 .lost = session_fds_lost,
 					 .forked = session_forked};
 	s->lane = lane;
 	s->inv = inv;
@@ -189,7 +187,10 @@ struct gate *session_gate(struct session *s)
 
 /* ---- the handle's thread --------------------------------------------------------- */
 
-/* Wait on the condition; the lock is held. */
+/*
+ * Wait on the condition; the lock is held. Where the program has closed the connection's
+ * descriptor nobody else would ever tell.
+ */
 static void cond_wait_until(struct session *s, uint64_t until_ns)
 {
 	uint64_t now = clock_now_ns();
@@ -197,6 +198,12 @@ static void cond_wait_until(struct session *s, uint64_t until_ns)
 
 	if (until_ns <= now)
 		return;
+	if (!channel_is_open(s->ch)) {
+		pthread_mutex_unlock(&s->lock);
+		session_lost(s, EBADF);
+		pthread_mutex_lock(&s->lock);
+		return;
+	}
 	ts = clock_after_ns(UTIL_MIN(until_ns - now, WAIT_SLICE_NS));
 	pthread_cond_timedwait(&s->cond, &s->lock, &ts);
 }

@@ -50,6 +50,8 @@ struct session {
 	unsigned reclaim_tries;
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
+	uint64_t last_mark; /* gate_mark() at the end, once `leaving` */
+	bool leaving;       /* ... and the tether goes when the gate has passed it */
 
 	uint32_t grants_out; /* atomic: the handle's thread adds, control takes */
 
@@ -89,7 +91,10 @@ void session_lost(struct session *s, int errnum);
 
 /* ---- the control thread ---- */
 
-/** Hear no more of the server. */
+/**
+ * The session is over: hear no more of the server, and let go of the tether when no
+ * operation is under way.
+ */
 void session_listen_no_more(struct session *s);
 
 /** End the session for a reason of one's own. */
@@ -121,6 +126,7 @@ void session_on_reclaim(struct session *s);
 /** The functions of the session's control_source. */
 void session_ready(struct control_source *src);
 void session_tick(struct control_source *src);
+void session_fds_lost(struct control_source *src);
 void session_forked(struct control_source *src);
 
 #endif

@@ -16,10 +16,26 @@
 /* Answers that may pile up unsent before the server counts as deaf. */
 #define OUT_MAX 64
 
+/*
+ * GATE_BROKEN is up: who enters the gate from here on leaves it again without a look at
+ * the region.
+ */
+static void let_go(struct session *s)
+{
+	if (s->ch->tether && !s->leaving) {
+		control_heavy_barrier();
+		s->last_mark = gate_mark(&s->gate);
+		s->leaving = true;
+	}
+	if (s->ch->tether && gate_passed(&s->gate, s->last_mark))
+		channel_untie(s->ch);
+	control_tick(&s->src, s->ch->tether != NULL);
+}
+
 void session_listen_no_more(struct session *s)
 {
 	control_mute(&s->src);
-	control_tick(&s->src, false);
+	let_go(s);
 }
 
 /* ---- answers -------------------------------------------------- */
@@ -297,8 +313,18 @@ void session_tick(struct control_source *src)
 {
 	struct session *s = (struct session *)(void *)src;
 
-	if (out_flush(s))
+	if (src->muted)
+		let_go(s);
+	else if (out_flush(s))
 		session_stopped(s);
+}
+
+void session_fds_lost(struct control_source *src)
+{
+	struct session *s = (struct session *)(void *)src;
+
+	session_lost(s, EBADF);
+	session_listen_no_more(s);
 }
 
 void session_forked(struct control_source *src)

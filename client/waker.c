@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -17,11 +16,14 @@
 #include "common/atomic.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/wakeup.h"
 
 struct waker {
-	int epoll_fd, word_fd, timer_fd;
+	int epoll_fd, timer_fd;
+	struct wakeup word;
+	struct fd_id stand_in; /* in a child: what epoll_fd is there */
 	int watched_fd;    /* or -1 */
-	bool raised;       /* the owner has written to word_fd */
+	bool raised;       /* the owner has rung the word */
 	uint32_t called;   /* atomic: others have; follows what they wrote */
 	uint64_t timer_ns; /* the clock is set for, or was; 0: it is not */
 	struct waker *prev, *next;
@@ -39,11 +41,26 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+/* Not if the program has closed them and opened others of those numbers. */
+static bool is_ours(const struct waker *w)
+{
+	return wakeup_knows(&w->word, w->epoll_fd);
+}
+
+static bool timer_is_ours(const struct waker *w)
+{
+	return is_ours(w) && wakeup_watches(w->epoll_fd, w->timer_fd);
+}
+
 static void close_all(struct waker *w)
 {
-	close_fd(&w->word_fd);
-	close_fd(&w->timer_fd);
-	close_fd(&w->epoll_fd);
+	if (timer_is_ours(w))
+		close_fd(&w->timer_fd);
+	if (is_ours(w))
+		close_fd(&w->epoll_fd);
+	else if (w->epoll_fd >= 0)
+		fd_id_close(&w->epoll_fd, w->stand_in);
+	wakeup_close(&w->word);
 }
 
 static bool add(struct waker *w, int fd)
@@ -53,29 +70,38 @@ static bool add(struct waker *w, int fd)
 	return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-static bool open_all(struct waker *w)
+static int open_all(struct waker *w)
 {
+	int err = wakeup_open(&w->word);
+
+	if (err)
+		return err;
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	w->word_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	/* The clock of clock_now_ns(). */
 	w->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-	return w->epoll_fd >= 0 && w->word_fd >= 0 && w->timer_fd >= 0 &&
-	       add(w, w->word_fd) && add(w, w->timer_fd);
+	if (w->epoll_fd >= 0 && w->timer_fd >= 0)
+		err = wakeup_watch(&w->word, w->epoll_fd, NULL);
+	if (err || w->epoll_fd < 0 || w->timer_fd < 0 || !add(w, w->timer_fd)) {
+		err = err ? err : errno;
+		close_fd(&w->timer_fd);
+		close_fd(&w->epoll_fd);
+		wakeup_close(&w->word);
+	}
+	return err;
 }
 
 int waker_new(struct waker **out)
 {
 	struct waker *w = calloc(1, sizeof(*w));
+	int errnum;
 
 	if (!w)
 		return err_set(FARKV_ENOMEM, "no memory for a descriptor");
-	w->watched_fd = -1;
+	w->watched_fd = w->epoll_fd = w->timer_fd = -1;
 	pthread_mutex_lock(&lock);
-	if (!open_all(w)) {
-		int errnum = errno;
-
+	errnum = open_all(w);
+	if (errnum) {
 		pthread_mutex_unlock(&lock);
-		close_all(w);
 		free(w);
 		return err_set_errno(FARKV_ESYS, errnum,
 				     "cannot make a descriptor to wait on");
@@ -117,26 +143,25 @@ void waker_raise(struct waker *w)
 	if (w->raised)
 		return;
 	w->raised = true;
-	(void)eventfd_write(w->word_fd, 1);
+	(void)wakeup_ring(&w->word);
 }
 
 void waker_call(struct waker *w)
 {
-	(void)eventfd_write(w->word_fd, 1);
+	(void)wakeup_ring(&w->word);
 	/* Behind it: who clears in between reads once too often, never too rarely. */
 	(void)atom_exchange(&w->called, 1);
 }
 
 void waker_clear(struct waker *w)
 {
-	eventfd_t n;
 	bool called = atom_load_relaxed(&w->called) &&
 		      atom_exchange(&w->called, 0);
 
 	if (!called && !w->raised)
 		return;
 	w->raised = false;
-	(void)eventfd_read(w->word_fd, &n);
+	(void)wakeup_clear(&w->word);
 }
 
 /* ---- the clock ----------------------------------------------------------------------- */
@@ -157,16 +182,19 @@ void waker_at(struct waker *w, uint64_t now_ns, uint64_t at_ns)
 	w->timer_ns = at_ns == WAKER_NEVER ? 0 : at_ns;
 	t.it_value.tv_sec = (time_t)(w->timer_ns / NS_PER_SEC);
 	t.it_value.tv_nsec = (long)(w->timer_ns % NS_PER_SEC);
-	(void)timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+	if (timer_is_ours(w))
+		(void)timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
 /* ---- the watched one ------------------------------------------------------------------ */
 
 bool waker_watch(struct waker *w, int fd)
 {
-	if (w->watched_fd >= 0)
+	bool ours = (fd >= 0 || w->watched_fd >= 0) && is_ours(w);
+
+	if (w->watched_fd >= 0 && ours)
 		(void)epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, w->watched_fd, NULL);
-	w->watched_fd = fd >= 0 && add(w, fd) ? fd : -1;
+	w->watched_fd = fd >= 0 && ours && add(w, fd) ? fd : -1;
 	return w->watched_fd == fd;
 }
 
@@ -189,22 +217,31 @@ void waker_fork_parent(void)
 
 /*
  * The parent's objects are shared: nothing may be read from them or written to them.
- * Closing the copies of two makes room for the one that stands for the parent's.
+ * Closing the copies of some makes room for the one that stands for the parent's, which
+ * is rung and never cleared.
  */
+static void forked(struct waker *w)
+{
+	bool ours = is_ours(w);
+
+	if (timer_is_ours(w))
+		close_fd(&w->timer_fd);
+	wakeup_close(&w->word);
+	if (!ours || wakeup_open(&w->word))
+		return;
+	(void)wakeup_ring(&w->word);
+	if (dup3(w->word.fd[0], w->epoll_fd, O_CLOEXEC) >= 0)
+		w->stand_in = w->word.id[0];
+	fd_id_close(&w->word.fd[0], w->word.id[0]);
+}
+
 void waker_fork_child(void)
 {
 	for (struct waker *w = wakers, *next; w; w = next) {
-		int fd;
-
 		next = w->next;
 		w->prev = w->next = NULL;
-		close_fd(&w->word_fd);
-		close_fd(&w->timer_fd);
 		w->watched_fd = -1;
-		fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (fd < 0 || dup3(fd, w->epoll_fd, O_CLOEXEC) < 0)
-			close_fd(&w->epoll_fd);
-		close_fd(&fd);
+		forked(w);
 	}
 	wakers = NULL;
 	pthread_mutex_unlock(&lock);

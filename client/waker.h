@@ -4,7 +4,7 @@
  * says so: its owner, another thread, a clock, or a descriptor that it watches. It
  * knows nothing of why.
  *
- * It is an epoll descriptor over an eventfd, a timerfd and the watched one, so it
+ * It is an epoll descriptor over a socket, a timerfd and the watched one, so it
  * stays the same while these come and go. All functions but waker_call() belong to
  * the owner's thread; others may wait on the descriptor.
  *

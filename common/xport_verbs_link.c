@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -311,18 +310,18 @@ static void link_free(struct verbs_link *l)
 	link_reset(l);
 	if (l->channel)
 		rdma_destroy_event_channel(l->channel);
-	if (l->epoll_fd >= 0)
+	/* The program may have closed them, and have others of those numbers. */
+	if (wakeup_knows(&l->more, l->epoll_fd))
 		close(l->epoll_fd);
-	if (l->more_fd >= 0)
-		close(l->more_fd);
+	wakeup_close(&l->more);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
 
 static int watch(struct verbs_link *l)
 {
-	int fds[] = {l->channel->fd, l->comp->fd, l->pd->context->async_fd,
-		     l->more_fd};
+	int fds[] = {l->more.fd[0], l->channel->fd, l->comp->fd,
+		     l->pd->context->async_fd};
 
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epoll_fd < 0)
@@ -402,9 +401,8 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
 	l->pid = getpid();
 	l->tuning = d->tuning;
 	pthread_mutex_init(&l->lock, NULL);
-	l->more_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = l->more_fd < 0 ? sys_error("create an event descriptor") :
-			       channel_open(l);
+	errno = wakeup_open(&l->more);
+	err = errno ? sys_error("create a pair of sockets") : channel_open(l);
 	if (!err)
 		err = lookup(d, &list);
 	if (err)
@@ -444,7 +442,7 @@ void verbs_link_close(struct verbs_link *l)
 void verbs_link_forked(struct verbs_link *l)
 {
 	close(l->channel->fd);
-	close(l->more_fd);
+	wakeup_close(&l->more);
 }
 
 int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "wakeup.h"
 #include "xport_verbs_priv.h"
 
 /* One message; and all of a link, receives first, then sends. */
@@ -28,7 +29,7 @@ struct verbs_link {
 	struct ibv_mr *mr;
 	uint8_t *bufs; /* receives, then sends */
 	int epoll_fd;
-	int more_fd; /* there is something that no descriptor of the device tells */
+	struct wakeup more; /* there is something that no descriptor of the device tells */
 	pid_t pid;
 	struct verbs_tuning tuning;
 	struct sockaddr_storage peer;

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "log.h"
 
@@ -42,7 +41,7 @@ static void over(struct verbs_link *l, const char *why)
 	l->over = true;
 	pthread_mutex_unlock(&l->lock);
 	/* Another link's reader may have found out. */
-	(void)eventfd_write(l->more_fd, 1);
+	(void)wakeup_ring(&l->more);
 }
 
 /* Completed sends give their buffers back; the lock is held. */
@@ -176,10 +175,8 @@ static void arm(struct verbs_link *l)
 {
 	struct ibv_cq *cq;
 	void *ctx;
-	eventfd_t n;
 
-	(void)eventfd_read(l->more_fd, &n);
-
+	(void)wakeup_clear(&l->more);
 	while (!ibv_get_cq_event(l->comp, &cq, &ctx)) {
 		if (++l->unacked == 64) {
 			ibv_ack_cq_events(l->recv_cq, l->unacked);
@@ -229,7 +226,7 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 	n = take_one(l, buf, cap);
 	if (n != -1) {
 		/* Others that came before the arming bring no event any more. */
-		(void)eventfd_write(l->more_fd, 1);
+		(void)wakeup_ring(&l->more);
 		return n;
 	}
 	cm_events(l);

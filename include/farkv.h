@@ -268,7 +268,9 @@ struct farkv_stats {
 	uint64_t sweep_ns;        /**< what the last one took */
 	uint64_t sweep_deaths;    /**< deaths whose blocks are not back yet */
 	uint64_t barriers;        /**< barriers done */
-	uint64_t barrier_waits;   /**< sessions that one waits for now */
+	uint64_t barrier_waits;   /**< sessions that one waits for: that have not
+				       answered, or ended without goodbye while
+				       their process runs */
 	uint64_t retired_bytes;   /**< pages that wait for a barrier */
 	uint64_t cpu_ns;          /**< processor time the server has used, before
 				       the scan for this answer */
@@ -617,7 +619,7 @@ size_t farkv_in_flight(const struct farkv *kv);
  * a handle that says FARKV_EDISCONNECTED; but an epoll(7) set that was made before the
  * fork goes on looking at the parent's.
  *
- * Cost: three descriptors from the first call on. From then on farkv_submit(),
+ * Cost: four descriptors from the first call on. From then on farkv_submit(),
  * farkv_poll() and farkv_wait() make system calls where they leave requests in flight:
  * one or two over shared memory, up to three by RDMA. The one that takes the last
  * completion makes one, too, to take back what was said. Who has never called it pays no

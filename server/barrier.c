@@ -157,9 +157,8 @@ static void report(struct control *c, uint64_t now)
 	struct slab_counts n = slab_count(c->slab);
 	uint64_t s_long = (now - c->barrier.began_ns) / NS_PER_SEC;
 	char peer[80], size[16];
+	const struct tether *t;
 	struct session *s;
-	uint32_t id;
-	pid_t pid;
 
 	util_format_size(n.bytes_worn +
 				 heap_retired(c->region->heap) * PAGE_BYTES,
@@ -172,15 +171,15 @@ static void report(struct control *c, uint64_t now)
 				 (unsigned long long)s_long, size);
 	if (departed_gone(&c->departed))
 		return;
-	(void)departed_first(&c->departed, &id, &pid);
-	if (pid)
-		log_warn("pid %d left its session without goodbye and still "
+	t = departed_first(&c->departed);
+	if (t->pid)
+		log_warn("pid %d left session %u without goodbye and still "
 			 "runs: %s of memory wait for its end",
-			 (int)pid, size);
+			 (int)t->pid, t->id, size);
 	else
-		log_warn("a process out of sight left its session without "
-			 "goodbye: %s of memory wait until kvserver is started "
-			 "anew", size);
+		log_warn("a process in another PID namespace left session %u "
+			 "without goodbye and still runs: %s of memory wait "
+			 "for its end", t->id, size);
 }
 
 bool barrier_tick(struct control *c)

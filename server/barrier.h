@@ -3,8 +3,8 @@
  * barrier.h - when nobody can hold anything old any more (I5).
  *
  * Every live session answers when all operations begun before are over, and
- * processes whose session ended without goodbye are waited for until they are
- * gone; who comes by RDMA and stays silent is cut off. A process of this host
+ * sessions that ended without goodbye are waited for until their process lets go
+ * (departed.h); who comes by RDMA and stays silent is cut off. A process of this host
  * cannot be: it is waited for, and named in the log.
  *
  * Behind a barrier worn blocks and retired pages are free. One is on at a time;

@@ -51,10 +51,10 @@ void control_end_session(struct session *s)
 	welcome_session_ended(s);
 	memory_session_ended(s);
 	/* From afar it is fenced: its connection is gone (I6). */
-	if (!s->port->remote && s->welcomed && !s->left)
-		departed_add(&c->departed, s->id, s->pid);
-	else if (!s->port->remote)
-		departed_release(&c->departed);
+	if (s->tether && s->welcomed && !s->left) {
+		departed_add(&c->departed, s->tether, s->id, s->pid);
+		s->tether = NULL;
+	}
 	if (!s->port->remote && s->welcomed && !s->readonly)
 		board_session_ended(c, s);
 	barrier_session_ended(s);
@@ -78,7 +78,8 @@ void control_end_session(struct session *s)
 
 bool control_end_dead(struct session *s)
 {
-	if (s->port->remote || !departed_is_dead(s->pid))
+	/* Before READY it may be about to map the tether. */
+	if (!s->tether || !s->begun || !tether_is_loose(s->tether))
 		return false;
 	control_end_session(s);
 	return true;

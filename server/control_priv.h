@@ -84,8 +84,9 @@ struct control {
 /** Forget a session and close its connection. `s` is gone then. */
 void control_end_session(struct session *s);
 /**
- * The same for one that is silent, if its process has ended though its socket is open:
- * see departed_is_dead(). True if so.
+ * The same for one that is silent, if its process has let go of it (departed.h) though
+ * its socket is open: a child that was made without atfork handlers, or is between
+ * vfork() and exec(), holds a copy. True if so.
  */
 bool control_end_dead(struct session *s);
 

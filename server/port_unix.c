@@ -15,7 +15,7 @@
 
 #include "closer.h"
 
-#define FDS_MAX 2 /* that go along with WELCOME */
+#define FDS_MAX 3 /* that go along with WELCOME */
 /* Connections taken before those that are there get their turn. */
 #define ACCEPT_BURST 32
 /* Errors that are read off a socket before it counts as beyond help. */
@@ -175,7 +175,7 @@ static void unix_close(void *conn)
 	free(u);
 }
 
-/* The mapping is its process's, which departed.c waits for. */
+/* The mapping is its process's; departed.h tells when it lets go. */
 static void unix_fence(void *conn)
 {
 	(void)conn;

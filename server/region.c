@@ -196,6 +196,13 @@ static int data_create(struct region *r, const struct region_config *cfg, uint64
 	return 0;
 }
 
+/* Not for children, nor for core dumps, which would allocate every hole they read. */
+static void keep_to_itself(void *map, uint64_t bytes)
+{
+	(void)madvise(map, bytes, MADV_DONTFORK);
+	(void)madvise(map, bytes, MADV_DONTDUMP);
+}
+
 static void on_spread(void *arg, uint64_t low, uint64_t high)
 {
 	ahead_used(arg, low * PAGE_BYTES, high * PAGE_BYTES);
@@ -260,8 +267,8 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 	err = data_create(&r, cfg, pages * PAGE_BYTES);
 	if (err)
 		goto err_destroy;
-	madvise(r.meta, r.sb.meta_bytes, MADV_DONTFORK);
-	madvise(r.data, pages * PAGE_BYTES, MADV_DONTFORK);
+	keep_to_itself(r.meta, r.sb.meta_bytes);
+	keep_to_itself(r.data, pages * PAGE_BYTES);
 	r.meta_ro_fd = reopen_readonly(r.meta_fd);
 	r.data_ro_fd = reopen_readonly(r.data_fd);
 	if (r.meta_ro_fd < 0 || r.data_ro_fd < 0) {

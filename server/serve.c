@@ -55,9 +55,8 @@ struct region_config serve_region(const struct server_config *cfg)
 }
 
 /*
- * For each session its socket; as many again for sockets that are slow to close
- * (closer.h), twice as many for processes that left without goodbye (departed.h): no
- * more than there are sessions, and then those that are leave as well.
+ * For each session its socket and its tether (departed.h); as many sockets that are
+ * slow to close (closer.h), and as many tethers of sessions that ended without goodbye.
  */
 static void raise_file_limit(uint64_t sessions)
 {
@@ -66,7 +65,7 @@ static void raise_file_limit(uint64_t sessions)
 	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= 4 * sessions + 64)
 		return;
 	r.rlim_cur = UTIL_MIN(r.rlim_max, (rlim_t)4 * sessions + 64);
-	if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < sessions + 64)
+	if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < 2 * sessions + 64)
 		log_warn("only %llu descriptors allowed: fewer than "
 			 "max-sessions=%llu clients can connect",
 			 (unsigned long long)r.rlim_cur,

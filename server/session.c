@@ -19,8 +19,7 @@ struct session *session_new(struct control *control,
 
 	if (!s)
 		return NULL;
-	/* control_end_session() uses it or gives it back. */
-	if (!port->remote && !departed_reserve(&control->departed)) {
+	if (!port->remote && !(s->tether = tether_new())) {
 		free(s);
 		return NULL;
 	}
@@ -48,6 +47,7 @@ void session_free(struct session *s)
 	while (!STAILQ_EMPTY(&s->out))
 		drop_first(s);
 	s->port->close(s->conn);
+	tether_free(s->tether);
 	free(s);
 }
 

@@ -17,6 +17,7 @@
 struct control;
 struct key;
 struct session;
+struct tether;
 
 /** A way of sending messages to a session's client. */
 struct session_port {
@@ -84,7 +85,8 @@ struct session {
 	} sweep; /* see sweep.c */
 	uint32_t id;
 	uint64_t connected_ns; /* or when it began to wait with its HELLO, or was let go on */
-	pid_t pid;     /* of the peer, from the kernel; 0 if remote */
+	pid_t pid;     /* of the peer, for people; 0: remote, or out of sight */
+	struct tether *tether; /* tells when its process lets go; NULL: remote */
 	struct session_hello hello;
 	uint8_t nonce[MSG_NONCE_BYTES]; /* of CHALLENGE */
 	uint8_t token[MSG_TOKEN_BYTES]; /* of WELCOME */

@@ -98,7 +98,7 @@ static void add_blocks(struct msg *m, const struct control *c)
 	add(m, MSG_STAT_BLOCKS_HELD, b.out > named ? b.out - named : 0);
 }
 
-static void add_upkeep(struct msg *m, const struct control *c)
+static void add_upkeep(struct msg *m, struct control *c)
 {
 	struct sweep_stats s = sweep_stats(c);
 
@@ -107,12 +107,14 @@ static void add_upkeep(struct msg *m, const struct control *c)
 	add(m, MSG_STAT_SWEEP_NS, s.last_ns);
 	add(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
 	add(m, MSG_STAT_BARRIERS, c->barrier.passed);
-	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits);
+	/* One that is gone is seen at the next barrier, or here. */
+	(void)departed_gone(&c->departed);
+	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits + c->departed.n);
 	add(m, MSG_STAT_RETIRED_BYTES,
 	    heap_retired(c->region->heap) * PAGE_BYTES);
 }
 
-static void fill(const struct control *c, struct msg *m)
+static void fill(struct control *c, struct msg *m)
 {
 	const struct stats *st = &c->stats;
 	const struct region *r = c->region;

@@ -3,10 +3,8 @@
 
 #include "sweep_priv.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -26,6 +24,8 @@
 /* Until the next attempt after one that was given up: doubles up to the max. */
 #define RETRY_MIN_NS (2 * NS_PER_SEC)
 #define RETRY_MAX_NS (60 * NS_PER_SEC)
+/* Between two looks whether a process has let go of its session. */
+#define GHOST_NS NS_PER_SEC
 /* So many starts in vain: writers that come have to wait, ... */
 #define RESTARTS_HOLD 3
 /* ... but not longer than one of a client's attempts to connect, which takes 2 s. */
@@ -58,53 +58,6 @@ void sweep_schedule(struct control *c)
 		return;
 	at = UTIL_MAX(w->first_death_ns + BATCH_NS, w->not_before_ns);
 	due_in(w, at > now ? at - now : 0);
-}
-
-static void ghost_forget(struct sweep *w)
-{
-	if (!w->gone)
-		return;
-	event_free(w->gone);
-	close(w->gone_fd);
-	w->gone = NULL;
-}
-
-static void on_gone(evutil_socket_t fd, short what, void *arg)
-{
-	struct control *c = arg;
-
-	(void)fd;
-	(void)what;
-	ghost_forget(c->sweep);
-	sweep_schedule(c);
-}
-
-/* Sleep until a process is gone whose session ended without goodbye. */
-static void ghost_watch(struct control *c)
-{
-	struct sweep *w = c->sweep;
-	uint32_t id = 0;
-	pid_t pid = 0;
-	int fd = departed_first(&c->departed, &id, &pid);
-
-	if (!w->ghost_told)
-		log_info("a sweep waits for process %d of session %u, which "
-			 "ended without goodbye, to be gone",
-			 (int)pid, id);
-	w->ghost_told = true;
-	if (fd < 0 || w->gone)
-		return;
-	/* Its own: the other one goes when the process does, or comes back. */
-	w->gone_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (w->gone_fd < 0)
-		return;
-	w->gone = event_new(c->base, w->gone_fd, EV_READ, on_gone, c);
-	if (w->gone && !event_add(w->gone, NULL))
-		return;
-	if (w->gone)
-		event_free(w->gone);
-	w->gone = NULL;
-	close(w->gone_fd);
 }
 
 static void tell_outcome(struct control *c, enum sweep_result result)
@@ -288,21 +241,24 @@ static void await_ghost(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), until = w->asked_ns + SILENT_LOCAL_NS;
+	const struct tether *t = departed_first(&c->departed);
 
-	ghost_watch(c);
+	if (!w->ghost_told)
+		log_info("a sweep waits for process %d of session %u, which "
+			 "ended without goodbye, to be gone",
+			 (int)t->pid, t->id);
+	w->ghost_told = true;
 	release_writers(c);
 	if (!w->done) {
-		/* Without a descriptor nothing else tells of its end. */
-		if (!w->gone)
-			due_in(w, RETRY_MIN_NS);
+		due_in(w, GHOST_NS);
 		return;
 	}
 	if (now < until) {
 		due_in(w, UTIL_MIN(until - now, BATCH_NS));
 		return;
 	}
-	(void)departed_first(&c->departed, &w->outcome.session,
-			     &w->outcome.pid);
+	w->outcome.session = t->id;
+	w->outcome.pid = t->pid;
 	tell_outcome(c, SWEEP_GHOST);
 }
 
@@ -457,7 +413,7 @@ bool sweep_hurry(struct control *c)
 
 	if (sweep_is_on(w))
 		return true;
-	if (w->stats.deaths == 0 || w->gone || w->retry_ns)
+	if (w->stats.deaths == 0 || !departed_gone(&c->departed) || w->retry_ns)
 		return false;
 	w->not_before_ns = 0;
 	w->first_death_ns = 0;
@@ -494,7 +450,6 @@ void sweep_fini(struct control *c)
 
 	if (!w)
 		return;
-	ghost_forget(w);
 	if (w->due)
 		event_free(w->due);
 	free(w->questions);

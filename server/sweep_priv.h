@@ -28,8 +28,6 @@ struct sweep_question {
 struct sweep {
 	enum sweep_phase phase;
 	struct event *due;  /* look whether one can begin, or must begin again */
-	struct event *gone; /* a process that is waited for; NULL: none is */
-	int gone_fd;
 	struct work work;
 	uint64_t number;  /* of the last one */
 	uint64_t began_ns;

@@ -12,6 +12,7 @@
 
 #include "control_priv.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "common/auth.h"
@@ -86,7 +87,8 @@ void welcome_session_ended(struct session *s)
 {
 	struct control *c = s->control;
 
-	if (!s->welcomed || !s->port->remote)
+	/* Nobody comes back in place of one that said BYE. */
+	if (!s->welcomed || (s->left && !s->port->remote))
 		return;
 	c->ended[c->n_ended++ % ENDED_KEPT] = (struct ended_session){
 		.id = s->id, .barriers = c->barrier.passed};
@@ -134,11 +136,10 @@ static bool end_replaced(struct session *s)
 			break;
 	if (!s->port->remote) {
 		/* Its end may be behind messages that are not read yet. */
-		if (old && s->pid && old->pid == s->pid && !old->port->remote)
-			control_end_session(old);
-		departed_replaced(&c->departed, h->replaces, s->pid);
+		if (old)
+			(void)control_end_dead(old);
 		sweep_departed_changed(c);
-		return true;
+		return !words_may_recur(c, h->replaces);
 	}
 	/* Its own, that is: of the same host and the same key. */
 	if (old && (!old->port->remote || old->key != s->key ||
@@ -150,8 +151,8 @@ static bool end_replaced(struct session *s)
 }
 
 /*
- * Each process that is waited for takes a descriptor: a client that makes processes for
- * nothing else must not use them up.
+ * Each session that is waited for takes a descriptor: a client that leaves sessions
+ * behind for nothing else must not use them up.
  */
 static bool too_many_departed(struct control *c)
 {
@@ -166,7 +167,7 @@ static bool welcome(struct session *s, bool readonly,
 {
 	struct control *c = s->control;
 	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
-	int fds[2];
+	int fds[3] = {-1, -1, -1}, errnum;
 
 	if (!control_next_id(c, &s->id)) {
 		control_refuse(s, MSG_REASON_FULL,
@@ -182,8 +183,16 @@ static bool welcome(struct session *s, bool readonly,
 	w.welcome.swept = !end_replaced(s);
 	if (!s->port->remote && too_many_departed(c)) {
 		control_refuse(s, MSG_REASON_FULL,
-			       "too many processes left their sessions without "
-			       "goodbye and still run");
+			       "too many sessions ended without goodbye while "
+			       "their processes live on");
+		return false;
+	}
+	errnum = s->tether ? tether_make(s->tether) : 0;
+	if (errnum) {
+		control_refuse(s, MSG_REASON_FULL,
+			       errnum == EMFILE || errnum == ENFILE ?
+				       "the server is out of descriptors" :
+				       "the server is out of memory");
 		return false;
 	}
 	/* With writers on the card, CPUs may only look (I3). */
@@ -200,11 +209,12 @@ static bool welcome(struct session *s, bool readonly,
 	}
 	fds[0] = c->region->meta_ro_fd;
 	fds[1] = s->readonly ? c->region->data_ro_fd : c->region->data_fd;
+	fds[2] = s->tether ? s->tether->fd : -1;
 	/* It counts for barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->stats.sessions++;
 	c->stats.sessions_total++;
-	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 2)) {
+	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 3)) {
 		/* It has no descriptors: nobody to wait for. */
 		s->left = true;
 		control_end_session(s);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -91,11 +92,28 @@ bool say(struct peer *p, const struct msg *m, const struct block_ref *refs)
 	return control_packet(p->session, buf, len);
 }
 
+static void *tie(struct tether *t)
+{
+	void *map;
+
+	ck_assert_int_eq(tether_make(t), 0);
+	map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	return map;
+}
+
+void untie(void *tether)
+{
+	ck_assert_int_eq(munmap(tether, 4096), 0);
+}
+
 void join(struct peer *p, const struct session_port *port, pid_t pid)
 {
 	memset(p, 0, sizeof(*p));
 	p->session = session_new(c, port, p);
 	p->session->pid = pid;
+	if (p->session->tether)
+		p->tether = tie(p->session->tether);
 	control_begin_session(p->session);
 	/* HELLO would want descriptors, or a card. */
 	p->session->welcomed = true;

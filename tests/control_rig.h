@@ -34,6 +34,7 @@ struct peer {
 	struct session *session; /* NULL: it has ended */
 	bool silent;             /* does not answer barriers */
 	bool unread;             /* said something that the server has not read */
+	void *tether;            /* mapped; NULL: it has none */
 	unsigned fenced, barriers, reclaims;
 	uint64_t barrier;        /* to be acknowledged, 0 none */
 	bool answered;           /* its request */
@@ -53,6 +54,9 @@ extern const struct session_port rig_local, rig_remote;
 
 /** A session of `pid` that has been welcomed. */
 void join(struct peer *p, const struct session_port *port, pid_t pid);
+
+/** Unmap a peer's tether. */
+void untie(void *tether);
 
 /** False: its session has ended by that. */
 bool say(struct peer *p, const struct msg *m, const struct block_ref *refs);

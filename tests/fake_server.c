@@ -55,6 +55,10 @@ static void region_make(struct fake_server *f, int seals)
 	f->sb.grace_ns = 20 * 1000000;
 	f->meta_fd = memfd_make("fake-meta", META_ALIGN, &f->meta);
 	f->data_fd = memfd_make("fake-data", FAKE_PAGES * PAGE_BYTES, &f->data);
+	f->tether_fd = memfd_create("fake-session",
+				    MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ck_assert_int_eq(fcntl(f->tether_fd, F_ADD_SEALS,
+			       F_SEAL_GROW | F_SEAL_SHRINK), 0);
 	fake_server_superblock(f, true);
 	*(uint64_t *)(void *)(f->meta + REGION_D_OFF) =
 		dirword_pack(REGION_DIR_OFF, 0);
@@ -110,7 +114,9 @@ static void send_welcome(struct fake_server *f)
 	if (f->hello == FAKE_EDITED)
 		iov.iov_len = f->edit(buf, iov.iov_len);
 	for (unsigned i = 0; i < f->n_fds; i++)
-		fds[i] = i % 2 ? f->data_fd : f->meta_fd;
+		fds[i] = i % 3 == 0 ? f->meta_fd :
+			 i % 3 == 1 ? f->data_fd :
+				      f->tether_fd;
 	if (f->n_fds) {
 		struct cmsghdr *c;
 
@@ -371,7 +377,7 @@ void fake_server_init(struct fake_server *f, int seals)
 	const char *tmp = getenv("TMPDIR");
 
 	memset(f, 0, sizeof(*f));
-	f->n_fds = 2;
+	f->n_fds = 3;
 	f->grant_blocks = 1u << 20;
 	f->hint_status = MSG_HINT_NOSPC;
 	f->next_session = 100;
@@ -412,6 +418,7 @@ void fake_server_fini(struct fake_server *f)
 	munmap(f->data, FAKE_PAGES * PAGE_BYTES);
 	close(f->meta_fd);
 	close(f->data_fd);
+	close(f->tether_fd);
 	unlink(f->path);
 	rmdir(f->dir);
 }

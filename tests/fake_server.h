@@ -41,7 +41,7 @@ struct fake_server {
 	const char *refuse_text;
 	unsigned refuse_times; /* then it welcomes; 0: for ever */
 	size_t (*edit)(uint8_t *buf, size_t len); /* returns the new length */
-	unsigned n_fds;        /* descriptors sent with WELCOME; default 2 */
+	unsigned n_fds;        /* descriptors sent with WELCOME; default 3 */
 	uint8_t role;          /* granted */
 	uint64_t grant_blocks; /* blocks left to grant; default: plenty */
 	unsigned grant_each;   /* at most so many in one GRANT; 0: any */
@@ -54,7 +54,7 @@ struct fake_server {
 
 	/* the region; may be changed before a connection */
 	struct superblock sb;
-	int meta_fd, data_fd;
+	int meta_fd, data_fd, tether_fd;
 	uint8_t *meta, *data;
 
 	/* Returned in limbo: granted again, at once. */

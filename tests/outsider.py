@@ -53,6 +53,23 @@ def load_xxh3():
 xxh3 = load_xxh3()
 
 
+def load_mmap():
+    """Python's own does not map a file without a byte."""
+    f = ctypes.CDLL(None, use_errno=True).mmap
+    f.restype = ctypes.c_void_p
+    f.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                  ctypes.c_int, ctypes.c_long]
+
+    def tie(fd):
+        at = f(None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+        expect("mapping of the tether", at is not None and at != 2 ** 64 - 1, True)
+        os.close(fd)
+    return tie
+
+
+tie = load_mmap()
+
+
 # ---- control-channel.md ------------------------------------------------------
 
 def encode(kind, req, body):
@@ -89,11 +106,12 @@ class Session:
         fds = array.array("i")
         packet, extra, _, _ = self.sock.recvmsg(16384, 64)
         for _, _, data in extra:
-            fds.frombytes(data[:8])
+            fds.frombytes(data[:12])
         self.fds = list(fds)
         kind, req, body = decode(packet)
         expect("answer to HELLO", (kind, req, len(self.fds)),
-               (TYPES["WELCOME"], 1, 2))
+               (TYPES["WELCOME"], 1, 3))
+        tie(self.fds.pop())
         (self.id, self.prefix, self.role, swept, id0, id1, self.region_bytes,
          self.meta_bytes, self.grace_ns, flags, _, tag,
          address) = struct.unpack("<IIBBQQQQQI16s32sH", body[:104])

@@ -27,8 +27,14 @@ void raw_say(int fd, const struct msg *m, const struct block_ref *refs);
  */
 struct msg raw_hear(int fd);
 
-/** As raw_hear(), but keep two descriptors; -1 where none came. */
+/**
+ * As raw_hear(), but keep two descriptors; -1 where none came. Whoever hears WELCOME has
+ * its tether mapped, as a client must, until raw_untie() or the process's end.
+ */
 struct msg raw_hear_fds(int fd, int fds_out[2]);
+
+/** Unmap the tether of the WELCOME that was heard last. */
+void raw_untie(void);
 
 /** True if there is something to hear within `ms`. */
 int raw_pending(int fd, int ms);

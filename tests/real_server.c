@@ -215,7 +215,7 @@ unsigned real_server_fds(const struct real_server *s)
 		memset(link, 0, sizeof(link));
 		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
 			     0 ||
-		     !strstr(link, "pidfd");
+		     !strstr(link, "farkv-session");
 	}
 	closedir(d);
 	return n;

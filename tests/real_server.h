@@ -49,7 +49,7 @@ int real_server_end(struct real_server *s, int sig);
 /** SIGTERM; the server must exit with 0. Removes the directory. */
 void real_server_fini(struct real_server *s);
 
-/** Its open descriptors, but for those by which it watches processes. */
+/** Its open descriptors, but for its sessions' tethers (server/departed.h). */
 unsigned real_server_fds(const struct real_server *s);
 
 #endif

@@ -2,8 +2,6 @@
 /* The server's control loop without sockets: when the notices of a session are free again. */
 #include "config.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "control_rig.h"
@@ -49,31 +47,14 @@ START_TEST(who_says_goodbye_gives_its_notice_back)
 }
 END_TEST
 
-static pid_t lingers(void)
-{
-	pid_t child = fork();
-
-	if (child == 0) {
-		pause();
-		_exit(0);
-	}
-	ck_assert_int_gt(child, 0);
-	return child;
-}
-
-static void ends(pid_t child)
-{
-	ck_assert_int_eq(kill(child, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(child, NULL, 0), child);
-}
-
 /* It may store there yet. */
 START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
 {
-	pid_t child = lingers();
 	uint32_t id;
+	void *tether;
 
-	join(&bob, &rig_local, child);
+	join(&bob, &rig_local, getpid());
+	tether = bob.tether;
 	id = bob.session->id;
 	notice(3)->owner = id;
 	leaves(&bob, false);
@@ -85,7 +66,7 @@ START_TEST(notice_of_who_left_without_goodbye_is_kept_while_its_process_lives)
 	ck_assert_uint_eq(notice(3)->owner, id);
 	ck_assert_uint_eq(notice(4)->owner, 0);
 	join(&bob, &rig_local, getpid());
-	ends(child);
+	untie(tether);
 	leaves(&bob, true);
 	ck_assert_uint_eq(notice(3)->owner, 0);
 }
@@ -94,17 +75,18 @@ END_TEST
 /* It can claim one when the server has ended it already. */
 START_TEST(notice_that_was_claimed_behind_the_end_is_free_again)
 {
-	pid_t child = lingers();
 	uint32_t id;
+	void *tether;
 
-	join(&bob, &rig_local, child);
+	join(&bob, &rig_local, getpid());
+	tether = bob.tether;
 	id = bob.session->id;
 	leaves(&bob, false);
 	notice(3)->owner = id;
 	notice(5)->owner = alice.session->id;
 	join(&bob, &rig_local, getpid());
 	notice(6)->owner = bob.session->id;
-	ends(child);
+	untie(tether);
 	leaves(&bob, true);
 	ck_assert_uint_eq(notice(3)->owner, 0);
 	ck_assert_uint_eq(notice(5)->owner, alice.session->id);
@@ -115,9 +97,10 @@ END_TEST
 /* A connection that never was a session has no number, as free notices have none. */
 START_TEST(who_never_was_welcomed_has_none)
 {
-	pid_t child = lingers();
+	void *tether;
 
-	join(&bob, &rig_local, child);
+	join(&bob, &rig_local, getpid());
+	tether = bob.tether;
 	leaves(&bob, false);
 	join(&bob, &rig_local, getpid());
 	notice(2)->owner = alice.session->id;
@@ -126,7 +109,7 @@ START_TEST(who_never_was_welcomed_has_none)
 	c->stats.sessions--;
 	leaves(&bob, false);
 	ck_assert_uint_eq(notice(2)->owner, alice.session->id);
-	ends(child);
+	untie(tether);
 }
 END_TEST
 

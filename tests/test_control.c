@@ -78,7 +78,7 @@ long __wrap_syscall(long number, long a, long b, long d)
 
 /* ---- a source ------------------------------------------------------------- */
 
-static _Atomic unsigned readies, ticks;
+static _Atomic unsigned readies, ticks, losses;
 
 static void on_ready(struct control_source *src)
 {
@@ -95,6 +95,12 @@ static void on_tick(struct control_source *src)
 		control_tick(src, false);
 }
 
+static void on_lost(struct control_source *src)
+{
+	control_mute(src);
+	atomic_fetch_add(&losses, 1);
+}
+
 static void on_fork(struct control_source *src)
 {
 	(void)src;
@@ -104,6 +110,7 @@ static void on_fork(struct control_source *src)
 static struct control_source source(void)
 {
 	struct control_source s = {.ready = on_ready, .tick = on_tick,
+				   .lost = on_lost,
 				   .forked = on_fork};
 
 	s.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -210,10 +217,11 @@ static unsigned close_all(const char *kind)
 /* Or the last farkv_close() would wait for the thread for ever. */
 START_TEST(thread_ends_though_its_descriptors_were_closed)
 {
+	static const char *const kinds[] = {"eventfd", "eventpoll", "socket"};
 	struct control_source s = source();
 
 	ck_assert_int_eq(control_add(&s), 0);
-	ck_assert_uint_ge(close_all(_i == 0 ? "eventfd" : "eventpoll"), 1);
+	ck_assert_uint_ge(close_all(kinds[_i]), 1);
 	control_remove(&s);
 }
 END_TEST
@@ -254,7 +262,7 @@ static Suite *suite(void)
 	tcase_add_test(t, ready_and_ticks_are_called);
 	tcase_add_test(t, heavy_barrier_is_one_where_gates_have_none);
 	tcase_add_loop_test(t, thread_ends_though_its_descriptors_were_closed, 0,
-			    2);
+			    3);
 	tcase_add_test(t, fork_waits_for_a_thread_that_is_starting);
 	suite_add_tcase(s, t);
 	return s;

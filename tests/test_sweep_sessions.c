@@ -90,6 +90,7 @@ START_TEST(process_that_lives_on_is_waited_for)
 	ck_assert_uint_eq(f.silent_pid, (uint64_t)getpid());
 	ck_assert_uint_eq(f.silent_session, hello.hello.replaces);
 	ck_assert_uint_eq(stats().sweeps, 0);
+	raw_untie();
 	fd = raw_dial(srv.path);
 	raw_say(fd, &hello, NULL);
 	ck_assert_uint_eq(raw_hear(fd).type, MSG_WELCOME);

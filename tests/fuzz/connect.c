@@ -238,6 +238,7 @@ static void plan_one(struct plan *p)
 	if (fds == 0 && (how & 7) < 2) {
 		p->fds[p->n_fds++] = kinds[0];
 		p->fds[p->n_fds++] = kinds[1];
+		p->fds[p->n_fds++] = kinds[0];
 	}
 	for (fds %= FDS_MAX + 1; p->n_fds < fds;)
 		p->fds[p->n_fds++] = kinds[fuzz_u8(&in) % KINDS];
@@ -431,6 +432,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(r.meta_fd > 2 && r.data_fd > 2 && r.meta_fd != r.data_fd);
 	FUZZ_CHECK(r.session && memchr(r.writers, 0, sizeof(r.writers)));
 	map(&r, how & 8);
+	(void)mapping_tether(r.tether_fd, r.peer_may_kill, &r.channel->tether);
+	close(r.tether_fd);
 	close(r.meta_fd);
 	close(r.data_fd);
 	channel_close(r.channel);

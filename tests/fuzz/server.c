@@ -129,7 +129,7 @@ static int peer_send(void *conn, const void *buf, size_t len, const int *fds,
 	FUZZ_CHECK(m.type >= MSG_WELCOME);
 	FUZZ_CHECK(p->s->welcomed || m.type == MSG_CHALLENGE ||
 		   m.type == MSG_REFUSE || m.type == MSG_SHUTDOWN);
-	FUZZ_CHECK((m.type == MSG_WELCOME) == (n_fds == 2));
+	FUZZ_CHECK((m.type == MSG_WELCOME) == (n_fds == 3));
 	hear(p, &m);
 	return 0;
 }

@@ -51,6 +51,7 @@ int connect_open(const struct connect_params *p, struct connect_result *out)
 	*out = (struct connect_result){
 		.channel = hostile_channel(!(how & 4)),
 		.meta_fd = -1,
+		.tether_fd = -1,
 		.data_fd = -1,
 		.session = next_session,
 		.prefix = next_session,
@@ -71,6 +72,14 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 	mapped = hostile_sb;
 	memcpy(mapped.region_id, spec->region_id, sizeof(mapped.region_id));
 	*map_out = NULL;
+	return 0;
+}
+
+int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
+{
+	(void)fd;
+	(void)peer_may_kill;
+	(void)tether_out;
 	return 0;
 }
 

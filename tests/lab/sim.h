@@ -212,6 +212,9 @@ int sim_conn_send(struct sim_conn *k, const void *buf, size_t len);
 /** A packet's length, 0 at the end, -1 if there is none. */
 long sim_conn_receive(struct sim_conn *k, void *buf, size_t cap);
 void sim_conn_hang_up(struct sim_conn *k);
+/* Its client has the tether mapped, or no longer. */
+void sim_conn_tie(struct sim_conn *k);
+void sim_conn_untie(struct sim_conn *k);
 bool sim_conn_fenced(const struct sim_conn *k);
 struct sim_lane_state *sim_conn_lane(struct sim_conn *k);
 struct sim_client *sim_conn_client(struct sim_conn *k);

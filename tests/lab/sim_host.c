@@ -194,10 +194,25 @@ static const struct channel_ops channel_ops = {
 	.close = on_close,
 };
 
+void channel_untie(struct channel *ch)
+{
+	if (ch->tether)
+		sim_conn_untie(((struct sim_channel *)ch)->conn);
+	ch->tether = NULL;
+}
+
+const char *channel_explain(int errnum, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "the connection was cut (%d)", errnum);
+	return buf;
+}
+
 void channel_close(struct channel *ch)
 {
-	if (ch)
-		ch->ops->close(ch);
+	if (!ch)
+		return;
+	channel_untie(ch);
+	ch->ops->close(ch);
 }
 
 void channel_forget(struct channel *ch)
@@ -243,6 +258,7 @@ static int welcome(const struct msg *m, struct channel *ch,
 		.channel = ch,
 		.by_verbs = sim.remote,
 		.meta_fd = -1,
+		.tether_fd = -1,
 		.data_fd = -1,
 		.session = m->welcome.session,
 		.prefix = m->welcome.prefix,
@@ -310,6 +326,15 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 {
 	(void)spec;
 	*map_out = (struct mapping *)(void *)sim.base;
+	return 0;
+}
+
+int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
+{
+	(void)fd;
+	(void)peer_may_kill;
+	sim_conn_tie(sim.running->conn);
+	*tether_out = sim.running->conn;
 	return 0;
 }
 

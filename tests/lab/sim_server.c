@@ -34,6 +34,7 @@ struct sim_conn {
 	uint32_t pid;
 	struct session *session; /* NULL: not yet, or no more */
 	bool begun, hung_up, fenced, closed;
+	bool tied; /* its client has the tether mapped */
 	uint32_t id;       /* the session's, from WELCOME on */
 	uint64_t barriers; /* that had passed when it was fenced */
 	struct packet *up, *down;
@@ -147,8 +148,7 @@ static void check_welcome(struct sim_conn *k, const void *buf, size_t len)
 	k->id = m.welcome.session;
 	while (old && (old == k || old->id != k->session->hello.replaces))
 		old = old->next;
-	if (!k->session->hello.replaces || !old || !sim.remote ||
-	    m.welcome.swept)
+	if (!k->session->hello.replaces || !old || m.welcome.swept)
 		return;
 	if (control->barrier.on || old->barriers != control->barrier.passed)
 		sim_fail("client %u may trust words that come back",
@@ -174,10 +174,10 @@ static void port_fence(void *conn)
 {
 	struct sim_conn *k = conn;
 
+	k->barriers = control->barrier.passed;
 	if (!sim.remote)
 		return;
 	k->fenced = true;
-	k->barriers = control->barrier.passed;
 	sim_lane_forget(k);
 }
 
@@ -324,102 +324,96 @@ struct xport_lane *__wrap_xport_shm_open(void *base, uint64_t bytes,
 	return sim_lane_server();
 }
 
-/* ---- processes that left without goodbye ---------------------------------------------- */
+/* ---- when a process is through with a session ------------------------------------------ */
 
-struct departed_process {
-	struct departed_process *next;
-	uint32_t id, pid;
-	int fd;
+struct sim_tether {
+	struct tether t; /* first */
+	struct sim_conn *conn;
 };
 
-static void departed_forget(struct departed_process **at)
+static struct sim_conn *connecting; /* whose session is made now */
+
+struct tether *tether_new(void)
 {
-	struct departed_process *p = *at;
+	struct sim_tether *t = calloc(1, sizeof(*t));
 
-	*at = p->next;
-	if (p->fd >= 0)
-		close(p->fd);
-	free(p);
-}
-
-/* There is always memory. */
-bool departed_reserve(struct departed *d)
-{
-	(void)d;
-	return true;
-}
-
-void departed_release(struct departed *d)
-{
-	(void)d;
-}
-
-void departed_add(struct departed *d, uint32_t id, pid_t pid)
-{
-	struct departed_process *p = calloc(1, sizeof(*p));
-
-	if (!p)
+	if (!t)
 		sim_fail("no memory");
-	p->next = d->first;
-	p->id = id;
-	p->pid = (uint32_t)pid;
-	p->fd = eventfd(0, EFD_CLOEXEC);
-	d->first = p;
+	t->conn = connecting;
+	return &t->t;
 }
 
-void departed_replaced(struct departed *d, uint32_t id, pid_t pid)
+int tether_make(struct tether *t)
 {
-	for (struct departed_process **at = &d->first; *at; at = &(*at)->next)
-		if ((*at)->id == id && (*at)->pid == (uint32_t)pid) {
-			departed_forget(at);
-			return;
-		}
+	(void)t;
+	return 0;
 }
 
-bool departed_is_dead(pid_t pid)
+bool tether_is_loose(const struct tether *t)
 {
-	return !sim_pid_alive((uint32_t)pid);
+	const struct sim_conn *k = ((const struct sim_tether *)t)->conn;
+
+	return !k->tied || !sim_pid_alive(k->pid);
 }
 
-int departed_first(const struct departed *d, uint32_t *id_out, pid_t *pid_out)
+void tether_free(struct tether *t)
 {
-	*id_out = d->first ? d->first->id : 0;
-	*pid_out = d->first ? (pid_t)d->first->pid : 0;
-	return d->first ? d->first->fd : -1;
+	free(t);
+}
+
+void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid)
+{
+	t->id = id;
+	t->pid = pid;
+	t->next = d->first;
+	d->first = t;
+}
+
+const struct tether *departed_first(const struct departed *d)
+{
+	return d->first;
 }
 
 bool departed_gone(struct departed *d)
 {
-	struct departed_process **at = &d->first;
+	struct tether **at = &d->first, *t;
 
-	while (*at)
-		if (sim_pid_alive((*at)->pid))
-			at = &(*at)->next;
-		else
-			departed_forget(at);
+	while ((t = *at))
+		if (tether_is_loose(t)) {
+			*at = t->next;
+			free(t);
+		} else {
+			at = &t->next;
+		}
 	return !d->first;
 }
 
 void departed_fini(struct departed *d)
 {
-	while (d->first)
-		departed_forget(&d->first);
+	for (struct tether *t; (t = d->first);) {
+		d->first = t->next;
+		free(t);
+	}
 }
 
-/* Descriptors that the server sleeps on become readable. */
-static void departed_tell(void)
+void sim_conn_tie(struct sim_conn *k)
 {
-	for (struct departed_process *p = control->departed.first; p;
-	     p = p->next)
-		if (!sim_pid_alive(p->pid))
-			(void)eventfd_write(p->fd, 1);
+	k->tied = true;
+}
+
+void sim_conn_untie(struct sim_conn *k)
+{
+	k->tied = false;
 }
 
 /* ---- the loop ------------------------------------------------------------------------- */
 
 static void connect_one(struct sim_conn *k)
 {
-	struct session *s = session_new(
+	struct session *s;
+
+	connecting = k;
+	s = session_new(
 		control, sim.remote ? &remote_port : &local_port, k);
 
 	if (!s)
@@ -494,7 +488,6 @@ static void loop_main(void)
 			if (sim_below(2))
 				hear(k);
 		}
-		departed_tell();
 		if (!sim.finishing && sim_once_in(sim.mix.reclaim))
 			(void)grow_reclaim(control, clock_now_ns(), GROW_ANY);
 		if (!sim.finishing && sim_once_in(sim.mix.wear))
