@@ -72,6 +72,7 @@ struct slab {
 	uint64_t empty_pages;        /* of those all of whose blocks are free */
 	struct limbo_block *limbo;   /* ring */
 	size_t limbo_at, n_limbo, limbo_cap;
+	uint64_t forgotten; /* blocks that came back, without memory to note it */
 	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
 	size_t n_worn, n_aging, worn_cap;
 };
