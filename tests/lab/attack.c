@@ -120,9 +120,11 @@ static void prepare(bool in_use)
 static void return_in_use(void)
 {
 	struct msg m = {.type = MSG_RETURN, .blocks = {.n = MSG_REFS_MAX}};
+	struct msg answer;
 
-	while (line_say(line, &m, refs))
-		;
+	/* The end shows when something is heard. */
+	while (line_say(line, &m, refs) && !line_over(line))
+		(void)line_hear(line, &answer, 0);
 }
 
 /* Blocks come with what was written into them before, by whoever it was. */

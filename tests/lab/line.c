@@ -48,12 +48,8 @@ bool line_say(struct line *l, const struct msg *m, const struct block_ref *refs)
 {
 	int rc;
 
-	while ((rc = line_try(l, m, refs)) == EAGAIN) {
+	while ((rc = line_try(l, m, refs)) == EAGAIN && !line_over(l))
 		channel_wait_room(l->ch, ROOM_MS);
-		/* By RDMA only a look at what comes tells of the end. */
-		if (line_over(l))
-			return false;
-	}
 	return rc == 0;
 }
 
