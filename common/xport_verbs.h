@@ -134,6 +134,12 @@ struct verbs_server_ops {
 	int (*on_request)(void *arg);
 	/* A control connection is up. False: close it. */
 	bool (*on_connected)(void *arg, struct verbs_peer *peer);
+	/* May the next message of this connection be taken? If not, ask again in
+	   the next round. */
+	bool (*may_take)(void *arg, struct verbs_peer *peer);
+	/* It sent more than can be held (or, with `no_memory`, less): messages are
+	   lost. It must be closed. */
+	void (*on_overrun)(void *arg, struct verbs_peer *peer, bool no_memory);
 	/* A message; `buf` is valid during the call. */
 	void (*on_message)(void *arg, struct verbs_peer *peer, const void *buf,
 			   size_t len);
@@ -194,7 +200,10 @@ void verbs_server_close(struct verbs_server *vs);
 
 /** A descriptor that is readable when verbs_server_dispatch() has work. */
 int verbs_server_fd(const struct verbs_server *vs);
-/** Handle everything that happened; calls the functions of `ops`. */
+/**
+ * Handle what happened; calls the functions of `ops`. Messages that would take long stay
+ * for the next round: then the descriptor stays readable.
+ */
 void verbs_server_dispatch(struct verbs_server *vs);
 /**
  * Connections that end are let go, those that are not finished after 5 s too.

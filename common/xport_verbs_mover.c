@@ -3,7 +3,7 @@
  * The mover waits for completions; it copies each message out of its buffer,
  * gives the buffer back to the device at once, and queues what it found. So the
  * shared buffers are free again before anybody looks at a message, however busy
- * the server's loop is.
+ * the server's loop is. How much may wait for the loop: xport_verbs_inbox.c.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ int verbs_recv_post(struct verbs_server *vs, uint64_t i)
 	return ibv_post_srq_recv(vs->srq, &wr, &bad);
 }
 
-static struct arrival *arrival_of(struct verbs_server *vs,
+struct arrival *verbs_arrival_new(struct verbs_server *vs,
 				  const struct ibv_wc *wc)
 {
 	bool is_send = (wc->wr_id & WR_SEND) != 0;
@@ -56,21 +56,25 @@ static struct arrival *arrival_of(struct verbs_server *vs,
 	return a;
 }
 
-/* One completion: free its buffer, remember what it said. */
-static void move_one(struct verbs_server *vs, const struct ibv_wc *wc,
-		     struct arrival_list *list)
+/* A send is over. */
+static void move_send(struct verbs_server *vs, const struct ibv_wc *wc)
 {
-	bool is_send = (wc->wr_id & WR_SEND) != 0;
-	struct arrival *a = arrival_of(vs, wc);
+	struct arrival *a = verbs_arrival_new(vs, wc);
 
-	if (!is_send && verbs_recv_post(vs, wc->wr_id))
-		log_error("rdma: a receive buffer could not be posted again");
-	if (!is_send)
-		atom_count(&vs->n.refills, 1);
 	if (a)
-		STAILQ_INSERT_TAIL(list, a, link);
+		STAILQ_INSERT_TAIL(&vs->arrivals, a, link);
 	else
-		log_error("rdma: out of memory, a message is lost");
+		log_error("rdma: out of memory, the end of a send is lost");
+}
+
+/* Remember what a message says, free its buffer. */
+static void move_message(struct verbs_server *vs, const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		verbs_inbox_add(vs, wc);
+	if (verbs_recv_post(vs, wc->wr_id))
+		log_error("rdma: a receive buffer could not be posted again");
+	atom_count(&vs->n.refills, 1);
 }
 
 /*
@@ -86,7 +90,10 @@ void verbs_move_all(struct verbs_server *vs)
 	pthread_mutex_lock(&vs->lock);
 	while ((n = ibv_poll_cq(vs->cq, WC_MAX, wc)) > 0)
 		for (int i = 0; i < n; i++) {
-			move_one(vs, &wc[i], &vs->arrivals);
+			if (wc[i].wr_id & WR_SEND)
+				move_send(vs, &wc[i]);
+			else
+				move_message(vs, &wc[i]);
 			any = true;
 		}
 	pthread_mutex_unlock(&vs->lock);

@@ -30,18 +30,23 @@
 /* rdma_cm itself would wait for more than a minute for a client's last word. */
 #define HALF_OPEN_NS (5 * NS_PER_SEC)
 
-/* ---- peers -------------------------------------------------------------------------- */
-
-static struct peer_list *bucket(struct verbs_server *vs, uint32_t qp_num)
+/* Failed connections that no line told of. True: some are told of later. */
+static bool tell_dropped(struct verbs_server *vs, uint64_t now)
 {
-	return &vs->peers[qp_num % PEER_BUCKETS];
+	uint32_t n = rate_limit_dropped(&vs->complaints, NS_PER_SEC, now);
+
+	if (n)
+		log_warn("rdma: %u more connections failed", n);
+	return vs->complaints.dropped > 0;
 }
 
-static struct verbs_peer *peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
+/* ---- peers -------------------------------------------------------------------------- */
+
+struct verbs_peer *verbs_peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
 {
 	struct verbs_peer *p;
 
-	LIST_FOREACH(p, bucket(vs, qp_num), link)
+	LIST_FOREACH(p, verbs_peer_bucket(vs, qp_num), link)
 		if (p->control.qp->qp_num == qp_num)
 			return p;
 	return NULL;
@@ -67,7 +72,7 @@ static void peer_end(struct verbs_peer *p)
 	p->ending = true;
 	p->ended_ns = clock_now_ns();
 	verbs_peer_fence(p);
-	LIST_REMOVE(p, link);
+	verbs_inbox_leave(p);
 	LIST_INSERT_HEAD(&vs->ending, p, link);
 	vs->n.connections--;
 	vs->cfg.ops->on_tick_due(vs->cfg.arg);
@@ -118,6 +123,16 @@ void verbs_peer_gone(struct verbs_peer *p, const char *why)
 	peer_flush(p);
 	if (up)
 		vs->cfg.ops->on_gone(vs->cfg.arg, p, why);
+}
+
+void verbs_peer_overrun(struct verbs_peer *p, enum verbs_overrun why)
+{
+	const struct verbs_server *vs = p->server;
+
+	if (p->up)
+		vs->cfg.ops->on_overrun(vs->cfg.arg, p,
+					why == VERBS_OVERRUN_MEMORY);
+	verbs_peer_gone(p, "its messages cannot be held");
 }
 
 void verbs_peer_close(struct verbs_peer *peer)
@@ -171,6 +186,7 @@ bool verbs_server_tick(struct verbs_server *vs)
 			 (!p->n_sends || age > 10 * LINGER_NS))
 			peer_bury(p);
 	}
+	again = tell_dropped(vs, now) || again;
 	again = verbs_leave_late() || again;
 	again = verbs_own_tick(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
@@ -367,11 +383,12 @@ static void complain(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
 
-	if (now - vs->complained_ns < NS_PER_SEC)
-		return;
-	vs->complained_ns = now;
-	log_warn("rdma: a connection failed (its client may have given up): %s",
-		 err_detail());
+	(void)tell_dropped(vs, now);
+	if (rate_limit_take(&vs->complaints, 1, NS_PER_SEC, now))
+		log_warn("rdma: a connection failed (its client may have given "
+			 "up): %s", err_detail());
+	else
+		vs->cfg.ops->on_tick_due(vs->cfg.arg);
 }
 
 /* Accept a control connection: no rights to memory, now or ever. */
@@ -394,20 +411,26 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	p->begun_ns = p->heard_ns = clock_now_ns();
 	p->control.id = id;
 	spec.context = p;
-	if (verbs_qp_create(&p->control, &spec) ||
-	    accept_conn(vs, &p->control, 0, 0)) {
-		complain(vs);
-		p->control.id = NULL;
-		verbs_conn_destroy(&p->control);
-		free(p);
-		return VERBS_REJECT_INTERNAL;
-	}
+	if (verbs_qp_create(&p->control, &spec))
+		goto err_free;
+	/* Before the client may send. */
+	verbs_inbox_join(p);
+	if (accept_conn(vs, &p->control, 0, 0))
+		goto err_leave;
 	id->context = p;
 	name_peer(p);
-	LIST_INSERT_HEAD(bucket(vs, p->control.qp->qp_num), p, link);
 	vs->n.connections++;
 	vs->cfg.ops->on_tick_due(vs->cfg.arg);
 	return 0;
+
+err_leave:
+	verbs_inbox_leave(p);
+err_free:
+	complain(vs);
+	p->control.id = NULL;
+	verbs_conn_destroy(&p->control);
+	free(p);
+	return VERBS_REJECT_INTERNAL;
 }
 
 static int data_accept(struct verbs_server *vs, struct rdma_cm_id *id,
@@ -482,13 +505,10 @@ void verbs_device_lost(struct verbs_server *vs, const char *why)
 	vs->cfg.ops->on_device_lost(vs->cfg.arg, why);
 }
 
-static void on_established(struct verbs_server *vs, struct verbs_peer *p,
-			   struct rdma_cm_id *id)
+void verbs_peer_established(struct verbs_peer *p)
 {
-	if (id == p->data.id) {
-		p->data_up = true;
-		return;
-	}
+	const struct verbs_server *vs = p->server;
+
 	if (p->ending || p->up)
 		return;
 	p->up = true;
@@ -505,12 +525,15 @@ static void cm_event(struct verbs_server *vs, struct rdma_cm_id *id,
 
 	switch (type) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (p)
-			on_established(vs, p, id);
+		if (p && id == p->data.id)
+			p->data_up = true;
+		else if (p)
+			verbs_peer_established(p);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (p)
-			verbs_peer_gone(p, "the client closed the connection");
+			verbs_inbox_hang_up(p,
+					    "the client closed the connection");
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -568,27 +591,16 @@ void verbs_arrivals_dispatch(struct verbs_server *vs)
 	STAILQ_CONCAT(&list, &vs->arrivals);
 	pthread_mutex_unlock(&vs->lock);
 	while ((a = STAILQ_FIRST(&list))) {
-		struct verbs_peer *p;
-
 		STAILQ_REMOVE_HEAD(&list, link);
-		if (a->is_send) {
-			send_over(vs, a);
-		} else if (a->status == IBV_WC_SUCCESS &&
-			   (p = peer_by_qp(vs, a->qp_num))) {
-			vs->n.received++;
-			p->heard_ns = clock_now_ns();
-			/* A message may overtake rdma_cm's own news. */
-			on_established(vs, p, p->control.id);
-			if (!p->ending)
-				vs->cfg.ops->on_message(vs->cfg.arg, p, a->bytes,
-							a->len);
-		}
+		send_over(vs, a);
 		free(a);
 	}
+	verbs_inbox_dispatch(vs);
 }
 
 void verbs_peers_destroy(struct verbs_server *vs)
 {
+	(void)tell_dropped(vs, UINT64_MAX); /* no second goes on */
 	for (unsigned i = 0; i < PEER_BUCKETS; i++)
 		while (!LIST_EMPTY(&vs->peers[i]))
 			peer_end(LIST_FIRST(&vs->peers[i]));

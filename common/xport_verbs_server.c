@@ -429,6 +429,7 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 	vs->epoll_fd = vs->arrived_fd = vs->quit_fd = -1;
 	pthread_mutex_init(&vs->lock, NULL);
 	STAILQ_INIT(&vs->arrivals);
+	TAILQ_INIT(&vs->ready);
 	err = verbs_device_open(cfg->device, &vs->dev);
 	if (!err)
 		err = verbs_device_test(&vs->dev);

@@ -650,7 +650,9 @@ int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
  *
  * `f->size` must be set by the caller. Returns 0 if the check was made, whatever
  * it found. Takes about as long as reading all values once; a handle's
- * op_timeout_ms bounds it, FARKV_ETIMEDOUT.
+ * op_timeout_ms bounds it, FARKV_ETIMEDOUT. One check runs at a time; for a read-only
+ * handle the next one begins after a rest of three times what the last one took, a
+ * minute at most.
  */
 int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
 

@@ -18,8 +18,16 @@
 #include "port_unix.h"
 
 #define TICK_MS 200
-/* Lines about single clients: so many in so long. */
+/* Lines in the log: warnings about peers, notes about single clients. */
+#define COMPLAINTS_MAX 1u
+#define COMPLAINTS_NS NS_PER_SEC
 #define NOTES_MAX 20u
+/*
+ * Version prefixes for one session. A client asks for one when half of its last one is
+ * used up, after 2^31 writes; at this rate one session takes 2,000 years for all.
+ */
+#define PREFIXES_MAX 4u
+#define PREFIXES_NS (60 * NS_PER_SEC)
 #define NOTES_NS (10 * NS_PER_SEC)
 
 void control_tick_soon(struct control *c)
@@ -50,6 +58,7 @@ void control_end_session(struct session *s)
 	s->left = s->left || never_began(s);
 	welcome_session_ended(s);
 	memory_session_ended(s);
+	returns_session_ended(s);
 	/* From afar it is fenced: its connection is gone (I6). */
 	if (s->tether && s->welcomed && !s->left) {
 		departed_add(&c->departed, s->tether, s->id, s->pid);
@@ -85,33 +94,40 @@ bool control_end_dead(struct session *s)
 	return true;
 }
 
+/* How many lines were not shown. True: some have to be told of later. */
+static bool tell_dropped(struct control *c, uint64_t now)
+{
+	uint32_t n = rate_limit_dropped(&c->complaints, COMPLAINTS_NS, now);
+
+	if (n)
+		log_warn("%u more warnings about peers were not shown", n);
+	n = rate_limit_dropped(&c->notes, NOTES_NS, now);
+	if (n)
+		log_info("%u more lines about single sessions were not shown",
+			 n);
+	return c->complaints.dropped || c->notes.dropped;
+}
+
 bool control_complaint_due(struct control *c)
 {
 	uint64_t now = clock_now_ns();
 
-	if (now - c->last_complaint_ns <= NS_PER_SEC)
-		return false;
-	c->last_complaint_ns = now;
-	return true;
+	(void)tell_dropped(c, now);
+	if (rate_limit_take(&c->complaints, COMPLAINTS_MAX, COMPLAINTS_NS, now))
+		return true;
+	control_tick_soon(c);
+	return false;
 }
 
 bool control_note_due(struct control *c)
 {
 	uint64_t now = clock_now_ns();
 
-	if (now - c->notes_since_ns > NOTES_NS) {
-		if (c->notes_untold)
-			log_info("%u more lines of this kind were left out",
-				 c->notes_untold);
-		c->notes_since_ns = now;
-		c->n_notes = c->notes_untold = 0;
-	}
-	if (c->n_notes == NOTES_MAX) {
-		c->notes_untold++;
-		return false;
-	}
-	c->n_notes++;
-	return true;
+	(void)tell_dropped(c, now);
+	if (rate_limit_take(&c->notes, NOTES_MAX, NOTES_NS, now))
+		return true;
+	control_tick_soon(c);
+	return false;
 }
 
 void control_refuse(struct session *s, enum msg_reason reason, const char *text)
@@ -159,10 +175,16 @@ static bool on_prefix(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_PREFIX};
 
-	/* There are 2^32, for sessions too: who writes nothing must not take them. */
+	/* There are 2^32, for sessions too: a session that writes nothing gets none. */
 	if (s->readonly) {
 		control_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session asked for versions");
+		return false;
+	}
+	if (!rate_limit_take(&s->prefixes, PREFIXES_MAX, PREFIXES_NS,
+			     clock_now_ns())) {
+		control_refuse(s, MSG_REASON_PROTOCOL,
+			       "a session asked for versions too often");
 		return false;
 	}
 	if (!control_next_id(s->control, &r.prefix.prefix)) {
@@ -208,7 +230,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 	case MSG_GRANT_REQ:
 		return memory_on_grant(s, m);
 	case MSG_RETURN:
-		return memory_on_return(s, m);
+		return returns_on_message(s, m);
 	case MSG_HINT:
 		return grow_on_hint(s, m);
 	case MSG_PREFIX_REQ:
@@ -244,6 +266,8 @@ bool control_packet(struct session *s, const void *buf, size_t len)
 {
 	struct msg m;
 
+	if (!returns_finish(s))
+		return false;
 	s->begun = s->welcomed;
 	if (msg_decode(buf, len, &m)) {
 		control_refuse(s, MSG_REASON_PROTOCOL, err_detail());
@@ -361,6 +385,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		else
 			again = true;
 	}
+	again = tell_dropped(c, now) || again;
 	again = barrier_tick(c) || again;
 	again = sweep_tick(c) || again;
 	if (c->rdma)
@@ -459,6 +484,7 @@ int control_new(const struct control_config *cfg, struct region *region,
 	c->next_id = (uint32_t)region->sb.region_id[0] & FIRST_ID_MASK;
 	stats_init(c);
 	TAILQ_INIT(&c->sessions);
+	returns_init(c);
 	signal(SIGPIPE, SIG_IGN);
 	c->slab = slab_new(region->heap, region->sb.meta_bytes / PAGE_BYTES,
 			   heap_total(region->heap), region->sb.grace_ns);
@@ -489,6 +515,7 @@ void control_free(struct control *c)
 		return;
 	while ((s = TAILQ_FIRST(&c->sessions)))
 		control_end_session(s);
+	(void)tell_dropped(c, UINT64_MAX); /* no period goes on */
 	grow_fini(c);
 	port_rdma_close(c->rdma);
 	port_unix_free(c->unix_port);

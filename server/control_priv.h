@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** control_priv.h - what the files of the control loop share: control.c,
- * welcome.c, memory.c, barrier.c and the ports. All of it is the control thread's. */
+ * welcome.c, memory.c, returns.c, barrier.c and the ports. All of it is the control thread's. */
 #ifndef SERVER_CONTROL_PRIV_H
 #define SERVER_CONTROL_PRIV_H
 
@@ -12,6 +12,7 @@
 
 #include "common/layout.h"
 #include "common/msg.h"
+#include "common/rate_limit.h"
 
 #include "barrier.h"
 #include "board.h"
@@ -40,6 +41,9 @@ struct deferred {
 };
 TAILQ_HEAD(deferred_list, deferred);
 
+struct unfinished; /* a RETURN that takes more than a slice: returns.c */
+TAILQ_HEAD(unfinished_list, unfinished);
+
 /* A remote session that ended, for the one that follows it; see welcome.c. */
 struct ended_session {
 	uint32_t id;
@@ -65,15 +69,18 @@ struct control {
 	uint32_t n_ended;
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
-	uint64_t last_complaint_ns;
-	uint64_t notes_since_ns;
-	uint32_t n_notes, notes_untold;
+	struct rate_limit complaints, notes; /* lines in the log */
 
 	/* memory.c */
 	struct deferred_list deferred; /* oldest first */
 	uint32_t n_deferred;
 	struct event *deferred_due;
 	uint64_t reclaim_until_ns; /* what sessions were asked for may come */
+
+	/* returns.c */
+	struct unfinished_list unfinished;
+	struct work returning;
+	uint64_t forgotten; /* of slab_forgotten(), as far as it was seen to */
 
 	struct departed departed;
 	struct barrier barrier;
@@ -97,6 +104,15 @@ bool control_make_room(struct control *c);
 
 /** A packet came. False: the session is gone. */
 bool control_packet(struct session *s, const void *buf, size_t len);
+/**
+ * May its next packet be taken? Not while its last one is worked off in slices; ask
+ * again in the next round of the loop. A packet that comes nevertheless is not refused:
+ * what is unfinished is finished first, in one go.
+ */
+static inline bool control_may_take(const struct session *s)
+{
+	return !s->unfinished;
+}
 
 /**
  * Something began that has to be looked at now and then until it is over: a
@@ -107,10 +123,13 @@ void control_tick_soon(struct control *c);
 /** Leave as soon as possible; control_run() then says so. */
 void control_fail(struct control *c);
 
-/** At most one complaint a second: peers may misbehave in bulk. */
+/**
+ * May a warning about a peer be logged? One a second: peers may misbehave in bulk. Those
+ * that were not shown are counted, and their number is logged when the second is over.
+ */
 bool control_complaint_due(struct control *c);
 
-/** Lines about one client of many: some in ten seconds, then their number. */
+/** The same for lines about one client of many: 20 in ten seconds. */
 bool control_note_due(struct control *c);
 
 /** A number that no session and no prefix had before; false when all are used up. */
@@ -148,14 +167,13 @@ void welcome_resume(struct session *s);
  */
 void rekey(struct control *c);
 
-/* ---- memory.c: GRANT, RETURN, RECLAIM -------------------------------------- */
+/* ---- memory.c: GRANT, RECLAIM ---------------------------------------------- */
 
 bool memory_init(struct control *c);
 void memory_fini(struct control *c);
 
 /** Handle a message; false: the session is gone. */
 bool memory_on_grant(struct session *s, const struct msg *m);
-bool memory_on_return(struct session *s, const struct msg *m);
 
 /** Blocks or pages have become free, or it is known that none will: the requests
  * that wait are looked at soon. */
@@ -173,5 +191,16 @@ bool memory_reclaim(struct control *c, const struct session *asker,
 
 /** `s` is about to end. Ends no other session. */
 void memory_session_ended(struct session *s);
+
+/* ---- returns.c: RETURN ------------------------------------------------------ */
+
+void returns_init(struct control *c);
+
+/** Handle a message, or begin to; false: the session is gone. */
+bool returns_on_message(struct session *s, const struct msg *m);
+/** Work off in one go what is unfinished; false: the session is gone. */
+bool returns_finish(struct session *s);
+/** `s` is about to end: what it returned and nobody has looked at stays out. */
+void returns_session_ended(struct session *s);
 
 #endif

@@ -9,10 +9,21 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/log.h"
+#include "common/util.h"
 
 #include "control_priv.h"
 #include "fsck_priv.h"
 #include "grow.h"
+
+/*
+ * A check costs time of the control loop, and its sweep asks all writers. A writing
+ * session may ask for one at any time. For read-only sessions alone one begins when
+ * REST_FACTOR times what the last one took has passed, within these bounds: then checks
+ * take a quarter of the time, however many sessions ask again at once.
+ */
+#define REST_FACTOR 3u
+#define REST_MIN_NS (100 * NS_PER_MS)
+#define REST_MAX_NS (60 * NS_PER_SEC)
 
 enum phase {
 	IDLE,
@@ -25,7 +36,9 @@ struct fsck {
 	enum phase phase;
 	struct work work;
 	struct waiters waiters; /* of the check that is on */
-	struct waiters next;    /* ... they came too late for it */
+	struct waiters next;    /* ... of the one that follows it */
+	struct event *rested;
+	uint64_t rest_until_ns;
 	uint64_t began_ns;
 	uint64_t subtables;
 	struct region_walk walk;
@@ -192,12 +205,37 @@ static void fill(const struct control *c, struct msg *m)
 	add(m, MSG_FSCK_SILENT_PID, (uint64_t)o->pid);
 }
 
+/* Does a session that may write wait? */
+static bool is_writer_among(const struct waiters *list)
+{
+	const struct waiter *w;
+
+	TAILQ_FOREACH(w, list, link)
+		if (!w->session->readonly)
+			return true;
+	return false;
+}
+
 /* ---- the course ----------------------------------------------------------------------- */
 
-static void begin(struct control *c)
+/* Begin if somebody waits, now or after the rest. */
+static void begin_if_due(struct control *c)
 {
 	struct fsck *f = c->fsck;
+	uint64_t now = clock_now_ns();
 
+	if (f->phase != IDLE || TAILQ_EMPTY(&f->next))
+		return;
+	if (now < f->rest_until_ns && !is_writer_among(&f->next)) {
+		uint64_t ns = f->rest_until_ns - now;
+		struct timeval tv = {
+			.tv_sec = (time_t)(ns / NS_PER_SEC),
+			.tv_usec = (suseconds_t)(ns % NS_PER_SEC / 1000 + 1)};
+
+		event_add(f->rested, &tv);
+		return;
+	}
+	TAILQ_CONCAT(&f->waiters, &f->next, link);
 	f->phase = WALK;
 	f->began_ns = clock_now_ns();
 	f->subtables = 0;
@@ -207,9 +245,17 @@ static void begin(struct control *c)
 	work_start(&c->work, &f->work);
 }
 
+static void on_rested(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	begin_if_due(arg);
+}
+
 static void finish(struct control *c)
 {
 	struct fsck *f = c->fsck;
+	uint64_t now, rest;
 	struct session *s;
 	struct msg m;
 	uint32_t req;
@@ -221,9 +267,10 @@ static void finish(struct control *c)
 		fill(c, &m);
 		(void)control_reply(s, &m, req, NULL);
 	}
-	TAILQ_CONCAT(&f->waiters, &f->next, link);
-	if (!TAILQ_EMPTY(&f->waiters))
-		begin(c);
+	now = clock_now_ns();
+	rest = UTIL_MIN(REST_FACTOR * (now - f->began_ns), REST_MAX_NS);
+	f->rest_until_ns = now + UTIL_MAX(rest, REST_MIN_NS);
+	begin_if_due(c);
 }
 
 static void on_swept(struct control *c, const struct sweep_outcome *o)
@@ -254,14 +301,12 @@ bool fsck_on_request(struct session *s, const struct msg *m)
 	struct control *c = s->control;
 	struct fsck *f = c->fsck;
 
-	if (!waiters_add(f->phase == IDLE ? &f->waiters : &f->next, s,
-			 m->req)) {
+	if (!waiters_add(&f->next, s, m->req)) {
 		control_refuse(s, MSG_REASON_PROTOCOL,
 			       "too many checks were asked for at once");
 		return false;
 	}
-	if (f->phase == IDLE)
-		begin(c);
+	begin_if_due(c);
 	return true;
 }
 
@@ -277,11 +322,12 @@ bool fsck_init(struct control *c)
 
 	if (!f)
 		return false;
+	c->fsck = f;
 	f->work = (struct work){.step = step, .arg = c};
 	TAILQ_INIT(&f->waiters);
 	TAILQ_INIT(&f->next);
-	c->fsck = f;
-	return true;
+	f->rested = evtimer_new(c->base, on_rested, c);
+	return f->rested != NULL;
 }
 
 void fsck_fini(struct control *c)
@@ -290,6 +336,8 @@ void fsck_fini(struct control *c)
 		return;
 	waiters_drop(&c->fsck->waiters, NULL);
 	waiters_drop(&c->fsck->next, NULL);
+	if (c->fsck->rested)
+		event_free(c->fsck->rested);
 	free(c->fsck);
 	c->fsck = NULL;
 }

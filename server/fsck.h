@@ -16,8 +16,9 @@
  *
  * A slot that changes while it is looked at is looked at again; only what is wrong
  * in a slot that has not changed is wrong. Goes in slices; a block is not divided.
- * A subtable that is migrated between two slices is begun again. The control
- * thread's.
+ * A subtable that is migrated between two slices is begun again. One check at a time;
+ * who asks meanwhile gets the next. Between two that only read-only sessions ask for
+ * there is a rest. The control thread's.
  */
 #ifndef SERVER_FSCK_H
 #define SERVER_FSCK_H

@@ -20,11 +20,9 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "common/log.h"
 #include "common/util.h"
 
 #include "grow.h"
-#include "published.h"
 #include "reserve.h"
 
 /* A session is asked this often at most, and waited for so long. */
@@ -369,54 +367,6 @@ void memory_resume(struct control *c)
 	low_water(c);
 	if (!TAILQ_EMPTY(&c->deferred))
 		event_add(c->deferred_due, &now);
-}
-
-/*
- * Blocks that slots name stay where they are. The session goes on: it may have them
- * from a slot that another client has damaged.
- */
-static void still_in_use(struct session *s, uint32_t n)
-{
-	struct control *c = s->control;
-	char peer[80];
-
-	c->stats.protocol_errors++;
-	if (control_complaint_due(c))
-		log_warn("session %u (%s) returned %u blocks that the index "
-			 "names: they are kept; a client does not keep the "
-			 "rules", s->id, session_peer(s, peer), n);
-}
-
-bool memory_on_return(struct session *s, const struct msg *m)
-{
-	struct control *c = s->control;
-	uint32_t in_use = 0;
-	uint64_t now = clock_now_ns();
-
-	/* It was given none: these would be somebody else's. */
-	if (s->readonly) {
-		control_refuse(s, MSG_REASON_PERMISSION,
-			       "a read-only session returned memory");
-		return false;
-	}
-	for (uint32_t i = 0; i < m->blocks.n; i++) {
-		struct block_ref ref = msg_ref(m, i);
-
-		if (slab_is_out(c->slab, ref) && published(c->region, ref))
-			in_use++;
-		else if (!slab_return(c->slab, ref,
-				      (enum alloc_state)m->blocks.state, now)) {
-			control_refuse(s, MSG_REASON_PROTOCOL,
-				       "a block was returned that is not out");
-			return false;
-		}
-	}
-	if (in_use)
-		still_in_use(s, in_use);
-	if (m->blocks.state == ALLOC_WORN)
-		barrier_want(c);
-	memory_resume(c);
-	return true;
 }
 
 /* ---- life ---------------------------------------------------------------- */

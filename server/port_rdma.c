@@ -115,6 +115,27 @@ static bool on_connected(void *arg, struct verbs_peer *peer)
 	return true;
 }
 
+static bool may_take(void *arg, struct verbs_peer *peer)
+{
+	const struct session *s = verbs_peer_user(peer);
+
+	(void)arg;
+	return !s || control_may_take(s);
+}
+
+static void on_overrun(void *arg, struct verbs_peer *peer, bool no_memory)
+{
+	struct session *s = verbs_peer_user(peer);
+
+	(void)arg;
+	if (s && no_memory)
+		control_refuse(s, MSG_REASON_INTERNAL,
+			       "no memory for its messages");
+	else if (s)
+		control_refuse(s, MSG_REASON_PROTOCOL,
+			       "it sent more messages than can be held");
+}
+
 static void on_message(void *arg, struct verbs_peer *peer, const void *buf,
 		       size_t len)
 {
@@ -194,6 +215,8 @@ static void on_lane(void *arg)
 static const struct verbs_server_ops server_ops = {
 	.on_request = on_request,
 	.on_connected = on_connected,
+	.may_take = may_take,
+	.on_overrun = on_overrun,
 	.on_message = on_message,
 	.on_room = on_room,
 	.on_gone = on_gone,

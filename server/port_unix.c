@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 
 #include "closer.h"
@@ -209,11 +210,13 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	uint8_t buf[MSG_MAX_BYTES];
 	struct unix_conn *u = arg;
 	struct session *s = u->session;
+	uint64_t until = clock_now_ns() + SESSION_SLICE_NS;
 	size_t len;
 
 	(void)what;
-	/* A few at a time: one busy client must not starve the others. */
-	for (int i = 0; i < 16; i++) {
+	/* For a short time: one busy client must not starve the others. */
+	for (int i = 0; i < 16 && control_may_take(s) && clock_now_ns() < until;
+	     i++) {
 		switch (receive_packet((int)fd, buf, sizeof(buf), &len)) {
 		case GOT_NOTHING:
 			return;
@@ -281,6 +284,23 @@ static void pause_accepting(struct port_unix *p, const char *why)
 	control_tick_soon(p->control);
 }
 
+/*
+ * accept4() failed with `errnum`. True: try again at once. The connection is still in the
+ * queue after most errors, so that the loop would be told of it again, and again.
+ */
+static bool try_after(struct port_unix *p, int errnum)
+{
+	if (errnum == EAGAIN)
+		return false;
+	if (errnum == ECONNABORTED || errnum == EINTR)
+		return true;
+	if ((errnum == EMFILE || errnum == ENFILE) &&
+	    control_make_room(p->control))
+		return true;
+	pause_accepting(p, strerror(errnum));
+	return false;
+}
+
 /* False if there is none, or none can be taken now. */
 static bool accept_one(struct port_unix *p, int fd)
 {
@@ -292,16 +312,8 @@ static bool accept_one(struct port_unix *p, int fd)
 		return false;
 	}
 	peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (peer < 0) {
-		if (errno == ECONNABORTED)
-			return true;
-		if (errno != EMFILE && errno != ENFILE)
-			return false;
-		if (control_make_room(p->control))
-			return true;
-		pause_accepting(p, "out of descriptors");
-		return false;
-	}
+	if (peer < 0)
+		return try_after(p, errno);
 	u = conn_new(p, peer);
 	if (!u)
 		return false;

@@ -9,7 +9,7 @@
 #include "common/block.h"
 #include "common/util.h"
 
-bool published(const struct region *r, struct block_ref ref)
+bool published(const struct region *r, struct block_ref ref, size_t *read)
 {
 	/* Others may write there: lengths are read once, the key from a copy. */
 	static uint8_t image[BLOCK_HEADER_BYTES + UINT16_MAX];
@@ -24,6 +24,7 @@ bool published(const struct region *r, struct block_ref ref)
 	have = UTIL_MIN(sizeof(h) + (size_t)h.key_len,
 			(size_t)class_bytes(ref.cls));
 	memcpy(image, src, have);
+	*read += have;
 	ref.inc = h.inc_flags & BLOCK_INC_MASK;
 	if (!block_key_hash(image, have, ref, r->sb.hash_seed, &hash))
 		return false;

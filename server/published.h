@@ -19,8 +19,8 @@
  * True if a slot of its key's window names the block that starts at ref.off, of class
  * ref.cls, with the content that it has now; false also if it has none that is intact.
  * The block must lie in the data area. Cost: two or three cache misses, and a look at
- * its key.
+ * its key; how many bytes of the block were read is added to *read.
  */
-bool published(const struct region *r, struct block_ref ref);
+bool published(const struct region *r, struct block_ref ref, size_t *read);
 
 #endif

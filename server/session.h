@@ -13,9 +13,11 @@
 #include <sys/types.h>
 
 #include "common/msg.h"
+#include "common/rate_limit.h"
 
 struct control;
 struct key;
+struct unfinished;
 struct session;
 struct tether;
 
@@ -72,6 +74,9 @@ struct session {
 	bool left;     /* said BYE, or nothing behind WELCOME */
 	uint64_t barrier_owed; /* number of the BARRIER it has to answer, or 0 */
 	uint32_t n_deferred; /* its requests that wait for blocks */
+	struct unfinished *unfinished; /* its RETURN that is worked off, or NULL */
+	struct rate_limit in_use;   /* blocks that it returned and slots name */
+	struct rate_limit prefixes; /* that it asked for */
 	uint64_t granted_ns;   /* it was last given some */
 	uint64_t reclaimed_ns; /* it was last asked for what it does not use */
 	bool parked;         /* its HELLO waits for a sweep */
@@ -92,6 +97,9 @@ struct session {
 	uint8_t token[MSG_TOKEN_BYTES]; /* of WELCOME */
 	const struct key *key; /* that it proved to have; NULL: none */
 };
+
+/** How long the messages of one session may take in a round of the event loop. */
+#define SESSION_SLICE_NS UINT64_C(300000)
 
 /** A session that does not read is closed when so much waits for it. */
 #define SESSION_OUT_MAX (1u << 20)

@@ -66,7 +66,9 @@ void slab_write_off(struct slab *s, uint8_t cls);
 
 /**
  * Take a block back. ref.inc is the incarnation of its next content. False, and
- * nothing changes, unless `ref` is exactly a block that is out.
+ * nothing changes, unless `ref` is exactly a block that is out. If there is no memory
+ * for the list of those in limbo or worn it is true as well, but the block stays out,
+ * until a sweep finds that nobody has it: slab_forgotten() counts it.
  */
 bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		 uint64_t now);
@@ -128,7 +130,7 @@ bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
 
 /**
  * Nobody holds or refers to this block: its session died. It is worn from now on:
- * free after a barrier. False unless it is out and not marked.
+ * free after a barrier. False unless it is out and not marked, or without memory.
  */
 bool slab_condemn(struct slab *s, struct block_ref ref);
 
@@ -147,6 +149,9 @@ bool slab_barrier_begin(struct slab *s);
 
 /** It has passed: those blocks are free; the worn ones start again at incarnation 0. */
 void slab_barrier_passed(struct slab *s);
+
+/** Blocks that came back and stay out all the same, for want of memory, since the start. */
+uint64_t slab_forgotten(const struct slab *s);
 
 struct slab_counts slab_count(const struct slab *s);
 /** Of one class; no pages, no slack. */

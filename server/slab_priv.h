@@ -78,6 +78,7 @@ struct slab {
 	struct limbo_block *limbo;   /* ring */
 	size_t limbo_at, n_limbo, limbo_cap;
 	size_t limbo_aging; /* of limbo, its oldest: a barrier's end frees them */
+	uint64_t forgotten; /* blocks that came back, without memory to note it */
 	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
 	size_t n_worn, n_aging, worn_cap;
 };

@@ -69,17 +69,15 @@ static bool take_back(struct slab *s, struct block_ref ref, enum alloc_state sta
 
 	if (!slab_locate_out(s, ref, &seg, &i))
 		return false;
-	if (state == ALLOC_LIMBO) {
-		if (!limbo_push(s, ref.off, now + s->grace_ns))
-			return false;
-		slab_set(s, seg, i, BLOCK_LIMBO, ref.inc);
-	} else if (state == ALLOC_WORN) {
-		if (!worn_push(s, ref.off))
-			return false;
-		slab_set(s, seg, i, BLOCK_WORN, ref.inc);
-	} else {
+	if (state == ALLOC_FREE)
 		slab_set(s, seg, i, BLOCK_FREE, ref.inc);
-	}
+	else if (state == ALLOC_LIMBO &&
+		 limbo_push(s, ref.off, now + s->grace_ns))
+		slab_set(s, seg, i, BLOCK_LIMBO, ref.inc);
+	else if (state == ALLOC_WORN && worn_push(s, ref.off))
+		slab_set(s, seg, i, BLOCK_WORN, ref.inc);
+	else
+		s->forgotten++;
 	return true;
 }
 
@@ -90,6 +88,11 @@ bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		return false;
 	slab_came_back(&s->class[ref.cls], 1);
 	return true;
+}
+
+uint64_t slab_forgotten(const struct slab *s)
+{
+	return s->forgotten;
 }
 
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
@@ -124,7 +127,8 @@ bool slab_condemn(struct slab *s, struct block_ref ref)
 	if (!slab_locate_out(s, ref, &seg, &i) ||
 	    s->segments[seg].state[i] & BLOCK_MARK)
 		return false;
-	return slab_return(s, ref, ALLOC_WORN, 0);
+	(void)slab_return(s, ref, ALLOC_WORN, 0);
+	return slab_state(&s->segments[seg], i) == BLOCK_WORN;
 }
 
 bool slab_barrier_begin(struct slab *s)

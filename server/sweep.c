@@ -54,7 +54,7 @@ void sweep_schedule(struct control *c)
 		due_in(w, 0);
 		return;
 	}
-	if (w->stats.deaths == 0)
+	if (!sweep_is_due(w))
 		return;
 	at = UTIL_MAX(w->first_death_ns + BATCH_NS, w->not_before_ns);
 	due_in(w, at > now ? at - now : 0);
@@ -143,6 +143,7 @@ void sweep_finish(struct control *c)
 					  sizeof(size)),
 			 w->stats.deaths, w->stats.last_ns / NS_PER_MS);
 	w->stats.deaths = 0;
+	w->lost = false;
 	w->ghost_told = false;
 	if (w->outcome.leaked)
 		barrier_want(c);
@@ -273,12 +274,22 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 		return;
 	if (sweep_is_on(w) && w->again)
 		restart(c);
-	else if (w->phase != SWEEP_IDLE || (!w->done && w->stats.deaths == 0))
+	else if (w->phase != SWEEP_IDLE || (!w->done && !sweep_is_due(w)))
 		return;
 	else if (departed_gone(&c->departed))
 		begin(c);
 	else
 		await_ghost(c);
+}
+
+void sweep_lost(struct control *c)
+{
+	struct sweep *w = c->sweep;
+
+	if (!sweep_is_due(w))
+		w->first_death_ns = clock_now_ns();
+	w->lost = true;
+	sweep_schedule(c);
 }
 
 /* ---- what becomes of sessions ------------------------------------------------------------ */
@@ -413,7 +424,7 @@ bool sweep_hurry(struct control *c)
 
 	if (sweep_is_on(w))
 		return true;
-	if (w->stats.deaths == 0 || !departed_gone(&c->departed) || w->retry_ns)
+	if (!sweep_is_due(w) || !departed_gone(&c->departed) || w->retry_ns)
 		return false;
 	w->not_before_ns = 0;
 	w->first_death_ns = 0;

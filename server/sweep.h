@@ -69,6 +69,9 @@ void sweep_request(struct control *c,
 		   void (*done)(struct control *c,
 				const struct sweep_outcome *o));
 
+/** Blocks are out that nobody has: a sweep is due, as after a death. */
+void sweep_lost(struct control *c);
+
 /**
  * Memory is out: what may be swept is swept without a pause. True if blocks may
  * come of it soon.

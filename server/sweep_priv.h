@@ -42,6 +42,7 @@ struct sweep {
 	bool listed;      /* there are no more candidates */
 	bool again;       /* somebody died in the middle */
 	bool ghost_told;
+	bool lost;        /* blocks are out that nobody has, though nobody died */
 
 	uint64_t first_death_ns; /* of those that are not swept */
 	uint64_t not_before_ns;
@@ -68,6 +69,11 @@ static inline bool sweep_takes_part(const struct session *s)
 
 /* ---- sweep.c ------------------------------------------------------------- */
 
+/** Is there anything to sweep? */
+static inline bool sweep_is_due(const struct sweep *w)
+{
+	return w->stats.deaths > 0 || w->lost;
+}
 /** Begin when it is time, if there is anything to sweep. */
 void sweep_schedule(struct control *c);
 /** Go on if everybody has begun to remember. Ends no session. */

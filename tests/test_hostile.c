@@ -342,10 +342,26 @@ START_TEST(return_of_an_older_incarnation_ends_the_session)
 }
 END_TEST
 
-/* Blocks that others have published, by every state and incarnation. */
-static void return_all(int fd, const struct raw_region *r)
+/* How many blocks that are in use one session may return in a minute. */
+#define IN_USE_MAX 256u
+
+/* Close a session that goes on, when the server has heard all that it said. */
+static void close_heard(int fd)
+{
+	raw_say(fd, &(struct msg){.type = MSG_PING, .req = 3}, NULL);
+	ck_assert_uint_eq(raw_next(fd).type, MSG_PONG);
+	close(fd);
+}
+
+/*
+ * Blocks that others have published, by every state and incarnation; by sessions none of
+ * which is ended for it.
+ */
+static void return_all(const struct raw_region *r)
 {
 	struct msg ret = {.type = MSG_RETURN, .blocks = {.n = 1}};
+	int fd = session();
+	unsigned n = 0;
 
 	for (unsigned i = 0; i < 3 * SUBTABLE_SLOTS; i++) {
 		uint64_t w = r->slots[i / 3];
@@ -356,7 +372,13 @@ static void return_all(int fd, const struct raw_region *r)
 		ref.inc = (uint16_t)(ref.inc + i % 7);
 		ret.blocks.state = (uint8_t)(i % 3);
 		raw_say(fd, &ret, &ref);
+		if (++n % IN_USE_MAX)
+			continue;
+		close_heard(fd);
+		fd = session();
 	}
+	ck_assert_uint_gt(n, 3 * IN_USE_MAX);
+	close_heard(fd);
 }
 
 START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
@@ -375,7 +397,7 @@ START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
 	}
 	OK(farkv_delete(kv, "key0", 4));
 	fd = raw_session_map(srv.path, &r);
-	return_all(fd, &r);
+	return_all(&r);
 	for (uint8_t cls = 0; cls < 8; cls++) {
 		raw_grant(fd, cls, 1000, refs);
 		for (int i = 0; i < 1000; i++)
@@ -390,6 +412,29 @@ START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
 	}
 	OK(farkv_stats(kv, &s));
 	ck_assert_uint_ge(s.protocol_errors, 1);
+	farkv_close(kv);
+}
+END_TEST
+
+START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
+{
+	struct farkv *kv = e2e_open(srv.path, 30000);
+	struct msg ret = {.type = MSG_RETURN};
+	struct block_ref refs[2 * IN_USE_MAX];
+	struct raw_region r;
+	unsigned i;
+	int fd;
+
+	OK(e2e_put(kv, "key", "value"));
+	fd = raw_session_map(srv.path, &r);
+	for (i = 0; slot_is_null(r.slots[i]); i++)
+		;
+	while (ret.blocks.n < 2 * IN_USE_MAX)
+		refs[ret.blocks.n++] = slot_block(r.slots[i]);
+	raw_unmap(&r);
+	raw_say(fd, &ret, refs);
+	check_thrown_out(fd, MSG_REASON_PROTOCOL);
+	e2e_expect_str(kv, "key", "value");
 	farkv_close(kv);
 }
 END_TEST
@@ -590,6 +635,8 @@ static Suite *suite(void)
 	tcase_add_test(t, return_of_an_older_incarnation_ends_the_session);
 	tcase_add_test(
 		t, return_of_what_others_have_published_takes_nothing_from_them);
+	tcase_add_test(
+		t, session_that_returns_what_is_in_use_again_and_again_is_ended);
 	tcase_add_test(t, readonly_session_gets_no_memory);
 	tcase_add_test(t, readonly_session_gets_no_versions);
 	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);

@@ -66,6 +66,20 @@ static bool on_connected(void *arg, struct verbs_peer *peer)
 	return true;
 }
 
+static bool may_take(void *arg, struct verbs_peer *peer)
+{
+	(void)arg;
+	(void)peer;
+	return true;
+}
+
+static void on_overrun(void *arg, struct verbs_peer *peer, bool no_memory)
+{
+	(void)arg;
+	(void)peer;
+	(void)no_memory;
+}
+
 static void on_message(void *arg, struct verbs_peer *peer, const void *buf,
 		       size_t len)
 {
@@ -129,6 +143,8 @@ static void on_lane(void *arg)
 static const struct verbs_server_ops ops = {
 	.on_request = on_request,
 	.on_connected = on_connected,
+	.may_take = may_take,
+	.on_overrun = on_overrun,
 	.on_message = on_message,
 	.on_room = on_room,
 	.on_gone = on_gone,
