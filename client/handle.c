@@ -147,6 +147,7 @@ void handle_close(struct farkv *kv)
 		return;
 	if (!inherited)
 		queue_finish(kv);
+	(void)relink_stop(kv, until);
 	handle_look_at_lane(kv);
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
@@ -507,16 +508,18 @@ void handle_look_at_lane(struct farkv *kv)
 		gate_raise(kv->gate, GATE_BROKEN);
 }
 
-int handle_result(struct farkv *kv, int err)
+void handle_line(struct farkv *kv, int err)
 {
-	handle_look_at_lane(kv);
 	switch (err) {
 	case FARKV_ENOTFOUND:
-		return err_set_plain(err);
+		err_set_plain(err);
+		break;
 	case FARKV_EEXISTS:
-		return err_set(err, "the key has a value already");
+		err_set(err, "the key has a value already");
+		break;
 	case FARKV_EVERSION:
-		return err_set(err, "the value was written since it was read");
+		err_set(err, "the value was written since it was read");
+		break;
 	case FARKV_EMAYBE:
 		err_set(err, "the connection was lost in the middle of the "
 			     "operation: it may have happened; read the key "
@@ -539,8 +542,13 @@ int handle_result(struct farkv *kv, int err)
 	default:
 		if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
-		return err;
 	}
+}
+
+int handle_result(struct farkv *kv, int err)
+{
+	handle_look_at_lane(kv);
+	handle_line(kv, err);
 	/* That a call was late, or perhaps done, does not say that a store may be gone. */
 	if (err == FARKV_EDISCONNECTED && (gate_alerts(kv->gate) & GATE_BROKEN))
 		kv->told = true;

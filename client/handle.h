@@ -25,6 +25,7 @@
 #include "arena.h"
 #include "combine.h"
 #include "buffers.h"
+#include "dial.h"
 #include "gate.h"
 #include "link.h"
 #include "queue.h"
@@ -80,10 +81,11 @@ struct farkv {
 	bool readonly; /* as asked for at open */
 	bool told;     /* the caller knows that the last link's store is gone */
 	char why[256]; /* the last link's end, or why there is no new one */
-	uint64_t jitter; /* state of its random numbers */
 	uint32_t last_id;
 	uint64_t last_region[2];
 	uint64_t next_attempt_ns; /* to reconnect after nobody was there */
+	struct dial *dial; /* makes the next link; NULL until one broke */
+	bool broke; /* the attempt that runs, or ran, began with a link that broke */
 	uint64_t fork_gen;
 	struct farkv_counters before; /* of links that are gone */
 };
@@ -270,7 +272,9 @@ void handle_counters_keep(struct farkv *kv);
  */
 void handle_look_at_lane(struct farkv *kv);
 
-/** See that a detail describes `err`, the result of an operation; returns it. */
+/** See that the line describes `err`, the result of an operation. */
+void handle_line(struct farkv *kv, int err);
+/** The same for a result that the caller is about to be told; returns it. */
 int handle_result(struct farkv *kv, int err);
 
 /* ---- relink.c: links that break ------------------------------------------------ */
@@ -285,6 +289,10 @@ void relink_down(struct farkv *kv);
  */
 void relink_disown(struct farkv *kv, uint64_t until_ns);
 
+/** A handle that is closed: nobody tries any more. Waits until `until_ns` at most for an attempt
+ * under way. True: that brought a link, which is the handle's. */
+bool relink_stop(struct farkv *kv, uint64_t until_ns);
+
 /**
  * Begin a call on a handle whose link broke or is gone: connect anew, until the
  * call's deadline if what is in the way may pass. 0: there is a link, and what
@@ -292,6 +300,12 @@ void relink_disown(struct farkv *kv, uint64_t until_ns);
  * not (the server was restarted), and as long as nobody answers.
  */
 int relink(struct farkv *kv);
+/**
+ * The same without waiting. 0 from relink_begin(): when dial_is_over(kv->dial), call
+ * relink_end(), which returns what relink() would. Until then there is no link.
+ */
+int relink_begin(struct farkv *kv, uint64_t until_ns);
+int relink_end(struct farkv *kv);
 
 /** Has the lane or the session broken under these operations? */
 bool relink_needed(const struct farkv *kv, struct index_op *const *ops,
@@ -303,6 +317,16 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops,
  * final then, and there may be no link.
  */
 bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n);
+/**
+ * The same without waiting. The first leaves no link, nor a gate to be inside of. True: a
+ * link is being made; when dial_is_over(kv->dial) relink_ops_end() goes on with the
+ * operations (fewer, if some have ended meanwhile), inside the new gate. False: none
+ * will be, and relink_ops_end() ends them. A result is FARKV_EDISCONNECTED in between, if
+ * nothing was changed, or FARKV_EMAYBE.
+ */
+bool relink_ops_begin(struct farkv *kv, struct index_op *const *ops, size_t n,
+		      uint64_t until_ns);
+bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, bool dialled);
 
 /* ---- batch.c ----------------------------------------------------------------- */
 

@@ -200,7 +200,9 @@ struct farkv_completion {
 	uint64_t version;         /**< found (get) or written, with FARKV_OK; of a put
 				       that others' puts of the key replaced at once
 				       it may never have been there; delete: 0 */
-	uint64_t reserved;
+	const char *detail;       /**< NULL with FARKV_OK; else one line: what was
+				       wrong, where, what to do. Valid as long as a
+				       value is that was read to no buffer */
 };
 
 /**
