@@ -119,7 +119,8 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 	return key_op_end(kv, w->kind, try_op(kv, &aim->get, w->kind, window));
 }
 
-/* A value that was lent is the call's key, or its value: as if it were the caller's own. */
+/* A value that was lent is the call's key, or its value: as if it were the caller's own. Or
+ * another call is under way. */
 static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void *key,
 						    size_t key_len, struct want w)
 {
@@ -127,6 +128,8 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 	struct aim aim;
 	int err = FARKV_ENOMEM;
 
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	if (lent_keep(kv, &own, &key, key_len) &&
 	    lent_keep(kv, &own, &w.value, w.value_len)) {
 		lent_end(kv);
@@ -153,7 +156,8 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 		return handle_missing();
 	aimed = take_aim(kv, key, key_len, &aim);
 	if (__builtin_expect((unsigned)lent_at_hand(kv, key) |
-			     (unsigned)lent_at_hand(kv, w->value), 0))
+			     (unsigned)lent_at_hand(kv, w->value) |
+			     (unsigned)handle_is_busy(kv), 0))
 		return key_call_apart(kv, key, key_len, *w);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
@@ -261,7 +265,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
 			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (unsigned)kv->queued, 0))
+			     (unsigned)kv->queued | (unsigned)handle_is_busy(kv), 0))
 		return NULL;
 	if (handle_enter_at_once(kv))
 		return window;
@@ -389,6 +393,8 @@ static int items_check(struct farkv *kv, const void *items, size_t n)
 		return handle_missing();
 	if (!items && n > 0)
 		return err_set(FARKV_EINVAL, "items is NULL, but n is %zu", n);
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	return 0;
 }
 

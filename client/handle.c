@@ -128,6 +128,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		free(kv);
 		return err;
 	}
+	opened_add(&kv->opened);
 	*kv_out = kv;
 	return 0;
 }
@@ -137,14 +138,44 @@ bool handle_inherited(const struct farkv *kv)
 	return kv->fork_gen != atfork_generation();
 }
 
-void handle_close(struct farkv *kv)
+static int inherited(void)
+{
+	return err_set(FARKV_EDISCONNECTED,
+		       "handle was opened before fork(): a child must open handles "
+		       "of its own");
+}
+
+int handle_busy(const struct farkv *kv)
+{
+	if (handle_inherited(kv))
+		return inherited();
+	return err_set(FARKV_EINVAL,
+		       "the handle is in use by another call: a handle belongs to one "
+		       "thread at a time, give each its own");
+}
+
+/* Is it to be closed? Says why not. */
+static bool may_close(struct farkv *kv)
+{
+	if (!opened_remove(&kv->opened)) {
+		err_set(FARKV_EINVAL,
+			"farkv_close: the handle is not open; was it closed before?");
+		return false;
+	}
+	if (!handle_is_busy(kv))
+		return true;
+	/* In a child another thread of the parent was at work on it: nothing is
+	 * certain. */
+	if (handle_busy(kv) == FARKV_EINVAL)
+		opened_add(&kv->opened);
+	return false;
+}
+
+static void close_handle(struct farkv *kv)
 {
 	bool inherited = handle_inherited(kv), heard = inherited;
 	uint64_t until = clock_now_ns() + kv->farewell_ns;
 
-	/* Another thread of the parent was at work on it: nothing is certain. */
-	if (inherited && atom_load_relaxed(&kv->busy))
-		return;
 	if (!inherited)
 		queue_finish(kv);
 	(void)relink_stop(kv, until);
@@ -167,6 +198,12 @@ void handle_close(struct farkv *kv)
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);
+}
+
+void handle_close(struct farkv *kv)
+{
+	if (may_close(kv))
+		close_handle(kv);
 }
 
 /* ---- begin ----------------------------------------------------------------------- */
@@ -241,9 +278,7 @@ void handle_tidy(struct farkv *kv)
 int handle_let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
-		return err_set(FARKV_EDISCONNECTED,
-			       "handle was opened before fork(): a child must "
-			       "open handles of its own");
+		return inherited();
 	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
 		if (arena_reset(&kv->arena))
 			kv->spare_calls = SPARE_CALLS;

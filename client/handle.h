@@ -28,6 +28,7 @@
 #include "dial.h"
 #include "gate.h"
 #include "link.h"
+#include "opened.h"
 #include "queue.h"
 #include "uri.h"
 
@@ -47,7 +48,8 @@ struct handle_hint {
 struct farkv {
 	struct gate *gate; /* the session's, or &closed */
 	uint64_t deadline_ns; /* of the call that runs */
-	bool busy; /* a call runs: a child forked meanwhile can free nothing */
+	bool busy; /* a call runs: no other thread's may, and a child forked meanwhile can
+		      free nothing */
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
 	struct link link;
@@ -87,6 +89,7 @@ struct farkv {
 	struct dial *dial; /* makes the next link; NULL until one broke */
 	bool broke; /* the attempt that runs, or ran, began with a link that broke */
 	uint64_t fork_gen;
+	struct opened opened;
 	struct farkv_counters before; /* of links that are gone */
 };
 
@@ -97,7 +100,8 @@ struct farkv {
 int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		struct farkv **kv_out);
 
-/** As farkv_close(). */
+/** As farkv_close(). One that is not open (it was closed before) or busy is left alone, with
+ * a line. */
 void handle_close(struct farkv *kv);
 
 /** Was it opened before fork(2), by the parent? */
@@ -111,8 +115,20 @@ int handle_begin(struct farkv *kv);
 /** What handle_enter_at_once() would not do. Errors as handle_begin(). */
 int handle_enter_otherwise(struct farkv *kv);
 /**
+ * Is a call under way, of another thread's, or one that a signal's handler has interrupted?
+ * A plain word that each call sets and clears: two that begin in the same moment are not
+ * seen. Look before anything of the handle's is changed.
+ */
+static inline bool handle_is_busy(const struct farkv *kv)
+{
+	return __builtin_expect(atom_load_relaxed(&kv->busy), 0);
+}
+/** Why a call on a busy handle is refused: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
+int handle_busy(const struct farkv *kv);
+
+/**
  * handle_enter(), if nothing is to be seen to first: the link, and what is known of its
- * store, is what it was. False: handle_enter_otherwise() goes on.
+ * store, is what it was. False: handle_enter_otherwise() goes on. Not busy.
  */
 static inline bool handle_enter_at_once(struct farkv *kv)
 {
@@ -127,6 +143,8 @@ static inline bool handle_enter_at_once(struct farkv *kv)
  */
 static inline int handle_enter(struct farkv *kv)
 {
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
 }
 /** The call's deadline counts from now on, which is returned. */

@@ -250,7 +250,10 @@ void queue_note_why(struct farkv *kv, struct request *r)
 	if (is_plain(err))
 		return;
 	err_clear();
-	if (r->parked && err == FARKV_ETIMEDOUT)
+	if (kv->queue->dialling && err == FARKV_ETIMEDOUT)
+		err_set(err, "the deadline passed without a connection to %s: %s",
+			kv->uri.shown, kv->why);
+	else if (r->parked && err == FARKV_ETIMEDOUT)
 		handle_no_versions();
 	else if (r->begun && err == FARKV_ECORRUPT && r->op.damage)
 		err_set(err, "stored data is damaged: %s", r->op.damage);
@@ -258,7 +261,8 @@ void queue_note_why(struct farkv *kv, struct request *r)
 		(void)handle_waited(kv, &r->op, err);
 	else if (kv->link.session && queue_check(kv, r, &key) != err)
 		err_clear();
-	handle_line(kv, err);
+	if (!kv->queue->dialling || err != FARKV_ETIMEDOUT)
+		handle_line(kv, err);
 	keep_line(r);
 }
 
