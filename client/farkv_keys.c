@@ -269,7 +269,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 		return NULL;
 	if (handle_enter_at_once(kv))
 		return window;
-	gate_leave(kv->gate);
+	handle_end(kv);
 	return NULL;
 }
 

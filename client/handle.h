@@ -121,7 +121,7 @@ int handle_enter_otherwise(struct farkv *kv);
  */
 static inline bool handle_is_busy(const struct farkv *kv)
 {
-	return __builtin_expect(atom_load_relaxed(&kv->busy), 0);
+	return atom_load_relaxed(&kv->busy);
 }
 /** Why a call on a busy handle is refused: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
@@ -143,7 +143,7 @@ static inline bool handle_enter_at_once(struct farkv *kv)
  */
 static inline int handle_enter(struct farkv *kv)
 {
-	if (handle_is_busy(kv))
+	if (__builtin_expect(handle_is_busy(kv), 0))
 		return handle_busy(kv);
 	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
 }

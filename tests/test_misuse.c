@@ -128,6 +128,20 @@ START_TEST(each_end_of_a_call_frees_the_handle)
 }
 END_TEST
 
+/* ... also one that finds an alert up, and begins again. */
+START_TEST(alerts_do_not_look_like_another_call)
+{
+	char out[64];
+
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(put("k", "v"), 0);
+		gate_raise(kv->gate, i % 2 ? GATE_MAIL : GATE_DROP);
+		ck_assert_int_eq(i / 2 ? get("k", out) : put("k", "w"), 0);
+		ck_assert(!kv->busy);
+	}
+}
+END_TEST
+
 /* A child that was forked in the middle of another thread's call hears of the fork. */
 START_TEST(child_of_a_busy_handle)
 {
@@ -181,6 +195,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, second_thread_is_refused, 0,
 			    sizeof(calls) / sizeof(calls[0]));
 	tcase_add_test(t, each_end_of_a_call_frees_the_handle);
+	tcase_add_test(t, alerts_do_not_look_like_another_call);
 	tcase_add_test(t, child_of_a_busy_handle);
 	tcase_add_test(t, second_close_is_refused);
 	suite_add_tcase(s, t);
