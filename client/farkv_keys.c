@@ -119,8 +119,7 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 	return key_op_end(kv, w->kind, try_op(kv, &aim->get, w->kind, window));
 }
 
-/* A value that was lent is the call's key, or its value: as if it were the caller's own. Or
- * another call is under way. */
+/* A value that was lent is the call's key, or its value: as if it were the caller's own. */
 static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void *key,
 						    size_t key_len, struct want w)
 {
@@ -156,8 +155,7 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 		return handle_missing();
 	aimed = take_aim(kv, key, key_len, &aim);
 	if (__builtin_expect((unsigned)lent_at_hand(kv, key) |
-			     (unsigned)lent_at_hand(kv, w->value) |
-			     (unsigned)handle_is_busy(kv), 0))
+			     (unsigned)lent_at_hand(kv, w->value), 0))
 		return key_call_apart(kv, key, key_len, *w);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
@@ -265,12 +263,9 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
 			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (unsigned)kv->queued | (unsigned)handle_is_busy(kv), 0))
+			     (unsigned)atom_load_relaxed(&kv->taken), 0))
 		return NULL;
-	if (handle_enter_at_once(kv))
-		return window;
-	handle_end(kv);
-	return NULL;
+	return handle_enter_free(kv) ? window : NULL;
 }
 
 /* It goes on, or what comes after it. */

@@ -338,20 +338,26 @@ static int enter_anyhow(struct farkv *kv)
 
 int handle_enter_otherwise(struct farkv *kv)
 {
-	/* Inside. Nothing is up but that calls are counted, and this is not the last one. */
-	if (!kv->queued && !kv->untidy && kv->spare_calls > 1 &&
-	    gate_alerts(kv->gate) == GATE_TIDY) {
-		kv->spare_calls--;
-		return 0;
-	}
-	if (kv->queued) {
+	bool queued = kv->queued;
+
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
+	atom_store_relaxed(&kv->busy, true);
+	kv->deadline_ns = 0;
+	if (queued) {
 		err_clear();
 		queue_settle(kv);
 		kv->deadline_ns = 0;
 		if (kv->spare_calls)
 			gate_raise(kv->gate, GATE_TIDY);
-		if (gate_enter(kv->gate))
-			return 0;
+	}
+	if (gate_enter(kv->gate))
+		return 0;
+	/* Nothing is up but that calls are counted, and this is not the last one. */
+	if (!queued && !kv->untidy && kv->spare_calls > 1 &&
+	    gate_alerts(kv->gate) == GATE_TIDY) {
+		kv->spare_calls--;
+		return 0;
 	}
 	return enter_anyhow(kv);
 }

@@ -37,6 +37,7 @@
 #define HANDLE_VERSIONS 65536u
 /* Mutations between two looks at surplus blocks and versions; a power of two. */
 #define HANDLE_HOUSEKEEPING 1024u
+#define HANDLE_BUSY 1u /* farkv.taken: busy, and not queued */
 #define HANDLE_NEVER UINT64_MAX /* a moment that does not come */
 
 /* When a nearly full subtable was reported last. */
@@ -48,8 +49,15 @@ struct handle_hint {
 struct farkv {
 	struct gate *gate; /* the session's, or &closed */
 	uint64_t deadline_ns; /* of the call that runs */
-	bool busy; /* a call runs: no other thread's may, and a child forked meanwhile can
-		      free nothing */
+	/* Why a call does not begin at once. Side by side, to be asked together. */
+	union {
+		struct {
+			bool busy; /* a call runs: no other thread's may, and a child
+				      forked meanwhile can free nothing */
+			bool queued; /* requests are under way, or lend their values */
+		};
+		uint16_t taken; /* either, as machines with the least byte first have it */
+	};
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
 	struct link link;
@@ -63,7 +71,6 @@ struct farkv {
 	size_t n_lent;        /* so many of them hold values of the last batch, */
 	bool lends;           /* ... or something else but `op` does */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
-	bool queued; /* ... of which some are under way, or lend their values */
 	uint32_t queue_depth;
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
 	struct arena arena;   /* a batch's values but those of its last group */
@@ -126,15 +133,25 @@ static inline bool handle_is_busy(const struct farkv *kv)
 /** Why a call on a busy handle is refused: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
 
+/** handle_enter_at_once() of a handle that is not taken. */
+static inline bool handle_enter_free(struct farkv *kv)
+{
+	atom_store_relaxed(&kv->taken, HANDLE_BUSY);
+	kv->deadline_ns = 0;
+	if (gate_enter(kv->gate))
+		return true;
+	gate_leave(kv->gate);
+	atom_store_relaxed(&kv->taken, 0);
+	return false;
+}
 /**
  * handle_enter(), if nothing is to be seen to first: the link, and what is known of its
- * store, is what it was. False: handle_enter_otherwise() goes on. Not busy.
+ * store, is what it was. False: nothing was done, and handle_enter_otherwise() goes on.
  */
 static inline bool handle_enter_at_once(struct farkv *kv)
 {
-	atom_store_relaxed(&kv->busy, true);
-	kv->deadline_ns = 0;
-	return __builtin_expect(!kv->queued, 1) && gate_enter(kv->gate);
+	return __builtin_expect(!atom_load_relaxed(&kv->taken), 1) &&
+	       handle_enter_free(kv);
 }
 /**
  * As handle_begin(), but for a call that hopes to end without a look at the
@@ -143,8 +160,6 @@ static inline bool handle_enter_at_once(struct farkv *kv)
  */
 static inline int handle_enter(struct farkv *kv)
 {
-	if (__builtin_expect(handle_is_busy(kv), 0))
-		return handle_busy(kv);
 	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
 }
 /** The call's deadline counts from now on, which is returned. */
@@ -154,7 +169,8 @@ void handle_need_clock(struct farkv *kv);
 static inline void handle_end(struct farkv *kv)
 {
 	gate_leave(kv->gate);
-	atom_store_relaxed(&kv->busy, false);
+	/* Its requests had ended when the call began. */
+	atom_store_relaxed(&kv->taken, 0);
 }
 
 /**
