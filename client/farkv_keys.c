@@ -263,7 +263,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
 			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (unsigned)atom_load_relaxed(&kv->taken), 0))
+			     (unsigned)kv->taken, 0))
 		return NULL;
 	return handle_enter_free(kv) ? window : NULL;
 }

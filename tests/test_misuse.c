@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/atomic.h"
+#include "common/clock.h"
 #include "handle_rig.h"
 #include "test_main.h"
 
@@ -185,6 +185,33 @@ START_TEST(second_close_is_refused)
 }
 END_TEST
 
+/* ---- timeouts ------------------------------------------------------------------------ */
+
+/* 0 is the default; the most that fits is 49 days, and no sum of it overflows. */
+START_TEST(timeouts_that_look_absurd)
+{
+	static const uint32_t ms[] = {0, UINT32_MAX};
+	struct farkv_completion c;
+	struct farkv_options o;
+	struct farkv *was = kv;
+	uint64_t want;
+
+	farkv_close(was);
+	farkv_options_init(&o);
+	want = (ms[_i] ? ms[_i] : o.op_timeout_ms) * NS_PER_MS;
+	o.op_timeout_ms = o.connect_timeout_ms = ms[_i];
+	ck_assert_int_eq(farkv_open(srv.path, &o, &kv), 0);
+	ck_assert_uint_eq(kv->op_timeout_ns, want);
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	ck_assert_int_eq(put_as_request("k", "w"), 0);
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, UINT32_MAX), 0);
+	fake_server_hangup(&srv);
+	wait_broken();
+	assert_value("k", "w");
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("misuse");
@@ -198,6 +225,7 @@ static Suite *suite(void)
 	tcase_add_test(t, alerts_do_not_look_like_another_call);
 	tcase_add_test(t, child_of_a_busy_handle);
 	tcase_add_test(t, second_close_is_refused);
+	tcase_add_loop_test(t, timeouts_that_look_absurd, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }
