@@ -291,31 +291,20 @@ static enum db_status kv_submit(struct db *db, const struct db_request *r)
 	return n == 1 ? DB_OK : status_of(n);
 }
 
-/* The library's line is about the last that failed, and it is the same for all of one
- * poll that failed so. */
-static const char *why(int result, int last)
-{
-	return result == last ? farkv_errdetail() : farkv_strerror(result);
-}
-
 static enum db_status kv_poll(struct db *db, struct db_completion *out,
 			      size_t *n_out)
 {
 	struct farkv_completion c[DB_POLL_MAX];
 	int n = farkv_poll(((struct farkv_db *)db)->kv, c, DB_POLL_MAX);
-	int last = 0;
 
 	if (n < 0)
 		return status_of(n);
-	for (int i = 0; i < n; i++)
-		if (c[i].result)
-			last = c[i].result;
 	for (int i = 0; i < n; i++)
 		out[i] = (struct db_completion){
 			.tag = c[i].tag,
 			.status = status_of(c[i].result),
 			.value = {c[i].value.data, c[i].value.len},
-			.why = c[i].result ? why(c[i].result, last) : NULL,
+			.why = c[i].detail,
 		};
 	*n_out = (size_t)n;
 	return DB_OK;

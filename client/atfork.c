@@ -12,6 +12,7 @@
 #include "combine.h"
 #include "control.h"
 #include "mapping.h"
+#include "opened.h"
 #include "waker.h"
 
 static uint64_t generation; /* changed only where one thread exists */
@@ -24,10 +25,12 @@ static void fork_prepare(void)
 	control_fork_prepare();
 	mapping_fork_prepare();
 	waker_fork_prepare();
+	opened_fork_prepare();
 }
 
 static void fork_parent(void)
 {
+	opened_fork_end();
 	waker_fork_parent();
 	mapping_fork_parent();
 	control_fork_parent();
@@ -36,6 +39,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	generation++;
+	opened_fork_end();
 	waker_fork_child();
 	mapping_fork_child();
 	control_fork_child();

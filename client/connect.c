@@ -4,6 +4,7 @@
 #include "connect.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -534,28 +535,44 @@ static bool may_come_again(const struct handshake *h)
 	       h->m.refuse.reason == MSG_REASON_DISPLACED && ms_left(h->p) > 0;
 }
 
-int connect_open(const struct connect_params *p, struct connect_result *out)
+static int hands(struct handshake *h, const struct connect_params *p,
+		 struct connect_result *out)
 {
-	struct handshake h;
 	bool displaced = false;
 	int err;
 
 	for (;;) {
-		h = (struct handshake){.p = p, .where = p->uri->shown};
-		err = attempt(&h);
-		if (!err || !may_come_again(&h))
+		memset(h, 0, sizeof(*h));
+		h->p = p;
+		h->where = p->uri->shown;
+		err = attempt(h);
+		if (!err || !may_come_again(h))
 			break;
 		displaced = true;
 		/* Others that were displaced come again as well: not all at once. */
 		clock_sleep_ns(clock_now_ns() % DISPLACED_PAUSE_NS);
 	}
 	if (!err)
-		result_fill(&h, out);
+		result_fill(h, out);
 	if (err != FARKV_ETIMEDOUT || !displaced)
 		return err;
 	return err_set(FARKV_EREFUSED,
 		       "the server at %s sent this client away again and again: "
 		       "others came first (see kvserver --max-sessions), or "
 		       "this machine is too busy to say HELLO in time",
-		       h.where);
+		       h->where);
+}
+
+int connect_open(const struct connect_params *p, struct connect_result *out)
+{
+	/* It has room for the longest message; the caller's stack may be small. */
+	struct handshake *h = malloc(sizeof(*h));
+	int err;
+
+	if (!h)
+		return err_set(FARKV_ENOMEM, "no memory to connect to %s",
+			       p->uri->shown);
+	err = hands(h, p, out);
+	free(h);
+	return err;
 }

@@ -148,12 +148,18 @@ int farkv_buf_alloc(struct farkv *kv, size_t bytes, void **buf_out)
 		return err_set(FARKV_EDISCONNECTED,
 			       "handle was opened before fork(): its buffers are "
 			       "not in this process");
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	return buffers_alloc(&kv->buffers, bytes, buf_out);
 }
 
 void farkv_buf_free(struct farkv *kv, void *buf)
 {
-	if (kv && buf && !handle_inherited(kv))
+	if (!kv || !buf || handle_inherited(kv))
+		return;
+	if (handle_is_busy(kv))
+		(void)handle_busy(kv);
+	else
 		buffers_free(&kv->buffers, buf);
 }
 
@@ -177,6 +183,8 @@ static int queue_begin(struct farkv *kv, const void *array, const char *name,
 		return err_set(FARKV_EINVAL, "%s is NULL", name);
 	if (handle_inherited(kv))
 		return handle_let_in(kv);
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	atom_store_relaxed(&kv->busy, true);
 	return 0;
 }
@@ -225,6 +233,18 @@ int farkv_event_fd(struct farkv *kv)
 
 /* ---- the server -------------------------------------------------------------------------- */
 
+/* As session_call(), outside of the gate, and no other call is let in. */
+static int call_outside(struct farkv *kv, struct msg *m, uint8_t expect,
+			struct msg *answer_out, uint64_t deadline_ns)
+{
+	int err;
+
+	gate_leave(kv->gate);
+	err = session_call(kv->link.session, m, expect, answer_out, deadline_ns);
+	atom_store_relaxed(&kv->busy, false);
+	return err;
+}
+
 /* A request and its answer; the gate is open for the control thread meanwhile. */
 static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
 		       struct msg *answer_out)
@@ -240,10 +260,8 @@ static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
 
 		if (err)
 			return err;
-		handle_end(kv);
 		deadline_ns = UTIL_MIN(deadline_ns, kv->deadline_ns);
-		err = session_call(kv->link.session, m, expect, answer_out,
-				   deadline_ns);
+		err = call_outside(kv, m, expect, answer_out, deadline_ns);
 		if (err != FARKV_EDISCONNECTED)
 			return err;
 		if (again == 2)

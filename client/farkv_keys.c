@@ -127,6 +127,8 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 	struct aim aim;
 	int err = FARKV_ENOMEM;
 
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	if (lent_keep(kv, &own, &key, key_len) &&
 	    lent_keep(kv, &own, &w.value, w.value_len)) {
 		lent_end(kv);
@@ -261,12 +263,9 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
 			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (unsigned)kv->queued, 0))
+			     (unsigned)kv->taken, 0))
 		return NULL;
-	if (handle_enter_at_once(kv))
-		return window;
-	gate_leave(kv->gate);
-	return NULL;
+	return handle_enter_free(kv) ? window : NULL;
 }
 
 /* It goes on, or what comes after it. */
@@ -389,6 +388,8 @@ static int items_check(struct farkv *kv, const void *items, size_t n)
 		return handle_missing();
 	if (!items && n > 0)
 		return err_set(FARKV_EINVAL, "items is NULL, but n is %zu", n);
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
 	return 0;
 }
 

@@ -133,6 +133,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		free(kv);
 		return err;
 	}
+	opened_add(&kv->opened);
 	*kv_out = kv;
 	return 0;
 }
@@ -142,16 +143,47 @@ bool handle_inherited(const struct farkv *kv)
 	return kv->fork_gen != atfork_generation();
 }
 
-void handle_close(struct farkv *kv)
+static int inherited(void)
+{
+	return err_set(FARKV_EDISCONNECTED,
+		       "handle was opened before fork(): a child must open handles "
+		       "of its own");
+}
+
+int handle_busy(const struct farkv *kv)
+{
+	if (handle_inherited(kv))
+		return inherited();
+	return err_set(FARKV_EINVAL,
+		       "the handle is in use by another call: a handle belongs to one "
+		       "thread at a time, give each its own");
+}
+
+/* Is it to be closed? Says why not. */
+static bool may_close(struct farkv *kv)
+{
+	if (!opened_remove(&kv->opened)) {
+		err_set(FARKV_EINVAL,
+			"farkv_close: the handle is not open; was it closed before?");
+		return false;
+	}
+	if (!handle_is_busy(kv))
+		return true;
+	/* In a child another thread of the parent was at work on it: nothing is
+	 * certain. */
+	if (handle_busy(kv) == FARKV_EINVAL)
+		opened_add(&kv->opened);
+	return false;
+}
+
+static void close_handle(struct farkv *kv)
 {
 	bool inherited = handle_inherited(kv);
 	uint64_t until = clock_now_ns() + kv->farewell_ns;
 
-	/* Another thread of the parent was at work on it: nothing is certain. */
-	if (inherited && atom_load_relaxed(&kv->busy))
-		return;
 	if (!inherited)
 		queue_finish(kv);
+	(void)relink_stop(kv, until);
 	handle_look_at_lane(kv);
 	if (!inherited && kv->link.session &&
 	    !(gate_alerts(kv->gate) & GATE_BROKEN))
@@ -169,6 +201,12 @@ void handle_close(struct farkv *kv)
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);
+}
+
+void handle_close(struct farkv *kv)
+{
+	if (may_close(kv))
+		close_handle(kv);
 }
 
 /* ---- begin ----------------------------------------------------------------------- */
@@ -243,9 +281,7 @@ void handle_tidy(struct farkv *kv)
 int handle_let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
-		return err_set(FARKV_EDISCONNECTED,
-			       "handle was opened before fork(): a child must "
-			       "open handles of its own");
+		return inherited();
 	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
 		if (arena_reset(&kv->arena))
 			kv->spare_calls = SPARE_CALLS;
@@ -305,20 +341,26 @@ static int enter_anyhow(struct farkv *kv)
 
 int handle_enter_otherwise(struct farkv *kv)
 {
-	/* Inside. Nothing is up but that calls are counted, and this is not the last one. */
-	if (!kv->queued && !kv->untidy && kv->spare_calls > 1 &&
-	    gate_alerts(kv->gate) == GATE_TIDY) {
-		kv->spare_calls--;
-		return 0;
-	}
-	if (kv->queued) {
+	bool queued = kv->queued;
+
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
+	atom_store_relaxed(&kv->busy, true);
+	kv->deadline_ns = 0;
+	if (queued) {
 		err_clear();
 		queue_settle(kv);
 		kv->deadline_ns = 0;
 		if (kv->spare_calls)
 			gate_raise(kv->gate, GATE_TIDY);
-		if (gate_enter(kv->gate))
-			return 0;
+	}
+	if (gate_enter(kv->gate))
+		return 0;
+	/* Nothing is up but that calls are counted, and this is not the last one. */
+	if (!queued && !kv->untidy && kv->spare_calls > 1 &&
+	    gate_alerts(kv->gate) == GATE_TIDY) {
+		kv->spare_calls--;
+		return 0;
 	}
 	return enter_anyhow(kv);
 }
@@ -510,16 +552,18 @@ void handle_look_at_lane(struct farkv *kv)
 		gate_raise(kv->gate, GATE_BROKEN);
 }
 
-int handle_result(struct farkv *kv, int err)
+void handle_line(struct farkv *kv, int err)
 {
-	handle_look_at_lane(kv);
 	switch (err) {
 	case FARKV_ENOTFOUND:
-		return err_set_plain(err);
+		err_set_plain(err);
+		break;
 	case FARKV_EEXISTS:
-		return err_set(err, "the key has a value already");
+		err_set(err, "the key has a value already");
+		break;
 	case FARKV_EVERSION:
-		return err_set(err, "the value was written since it was read");
+		err_set(err, "the value was written since it was read");
+		break;
 	case FARKV_EMAYBE:
 		err_set(err, "the connection was lost in the middle of the "
 			     "operation: it may have happened; read the key "
@@ -542,8 +586,13 @@ int handle_result(struct farkv *kv, int err)
 	default:
 		if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
-		return err;
 	}
+}
+
+int handle_result(struct farkv *kv, int err)
+{
+	handle_look_at_lane(kv);
+	handle_line(kv, err);
 	/* That a call was late, or perhaps done, does not say that a store may be gone. */
 	if (err == FARKV_EDISCONNECTED && (gate_alerts(kv->gate) & GATE_BROKEN))
 		kv->told = true;

@@ -25,8 +25,10 @@
 #include "arena.h"
 #include "combine.h"
 #include "buffers.h"
+#include "dial.h"
 #include "gate.h"
 #include "link.h"
+#include "opened.h"
 #include "queue.h"
 #include "uri.h"
 
@@ -35,6 +37,7 @@
 #define HANDLE_VERSIONS 65536u
 /* Mutations between two looks at surplus blocks and versions; a power of two. */
 #define HANDLE_HOUSEKEEPING 1024u
+#define HANDLE_BUSY 1u /* farkv.taken: busy, and not queued */
 #define HANDLE_NEVER UINT64_MAX /* a moment that does not come */
 
 /* When a nearly full subtable was reported last. */
@@ -46,7 +49,15 @@ struct handle_hint {
 struct farkv {
 	struct gate *gate; /* the session's, or &closed */
 	uint64_t deadline_ns; /* of the call that runs */
-	bool busy; /* a call runs: a child forked meanwhile can free nothing */
+	/* Why a call does not begin at once. Side by side, to be asked together. */
+	union {
+		struct {
+			bool busy; /* a call runs: no other thread's may, and a child
+				      forked meanwhile can free nothing */
+			bool queued; /* requests are under way, or lend their values */
+		};
+		uint16_t taken; /* either, as machines with the least byte first have it */
+	};
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
 	struct link link;
@@ -60,7 +71,6 @@ struct farkv {
 	size_t n_lent;        /* so many of them hold values of the last batch, */
 	bool lends;           /* ... or something else but `op` does */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
-	bool queued; /* ... of which some are under way, or lend their values */
 	uint32_t queue_depth;
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
 	struct arena arena;   /* a batch's values but those of its last group */
@@ -80,11 +90,13 @@ struct farkv {
 	bool readonly; /* as asked for at open */
 	bool told;     /* the caller knows that the last link's store is gone */
 	char why[256]; /* the last link's end, or why there is no new one */
-	uint64_t jitter; /* state of its random numbers */
 	uint32_t last_id;
 	uint64_t last_region[2];
 	uint64_t next_attempt_ns; /* to reconnect after nobody was there */
+	struct dial *dial; /* makes the next link; NULL until one broke */
+	bool broke; /* the attempt that runs, or ran, began with a link that broke */
 	uint64_t fork_gen;
+	struct opened opened;
 	struct farkv_counters before; /* of links that are gone */
 };
 
@@ -95,7 +107,8 @@ struct farkv {
 int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		struct farkv **kv_out);
 
-/** As farkv_close(). */
+/** As farkv_close(). One that is not open (it was closed before) or busy is left alone, with
+ * a line. */
 void handle_close(struct farkv *kv);
 
 /** Was it opened before fork(2), by the parent? */
@@ -109,14 +122,36 @@ int handle_begin(struct farkv *kv);
 /** What handle_enter_at_once() would not do. Errors as handle_begin(). */
 int handle_enter_otherwise(struct farkv *kv);
 /**
+ * Is a call under way, of another thread's, or one that a signal's handler has interrupted?
+ * A plain word that each call sets and clears: two that begin in the same moment are not
+ * seen. Look before anything of the handle's is changed.
+ */
+static inline bool handle_is_busy(const struct farkv *kv)
+{
+	return atom_load_relaxed(&kv->busy);
+}
+/** Why a call on a busy handle is refused: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
+int handle_busy(const struct farkv *kv);
+
+/** handle_enter_at_once() of a handle that is not taken. */
+static inline bool handle_enter_free(struct farkv *kv)
+{
+	atom_store_relaxed(&kv->taken, HANDLE_BUSY);
+	kv->deadline_ns = 0;
+	if (gate_enter(kv->gate))
+		return true;
+	gate_leave(kv->gate);
+	atom_store_relaxed(&kv->taken, 0);
+	return false;
+}
+/**
  * handle_enter(), if nothing is to be seen to first: the link, and what is known of its
- * store, is what it was. False: handle_enter_otherwise() goes on.
+ * store, is what it was. False: nothing was done, and handle_enter_otherwise() goes on.
  */
 static inline bool handle_enter_at_once(struct farkv *kv)
 {
-	atom_store_relaxed(&kv->busy, true);
-	kv->deadline_ns = 0;
-	return __builtin_expect(!kv->queued, 1) && gate_enter(kv->gate);
+	return __builtin_expect(!atom_load_relaxed(&kv->taken), 1) &&
+	       handle_enter_free(kv);
 }
 /**
  * As handle_begin(), but for a call that hopes to end without a look at the
@@ -134,7 +169,8 @@ void handle_need_clock(struct farkv *kv);
 static inline void handle_end(struct farkv *kv)
 {
 	gate_leave(kv->gate);
-	atom_store_relaxed(&kv->busy, false);
+	/* Its requests had ended when the call began. */
+	atom_store_relaxed(&kv->taken, 0);
 }
 
 /**
@@ -270,7 +306,9 @@ void handle_counters_keep(struct farkv *kv);
  */
 void handle_look_at_lane(struct farkv *kv);
 
-/** See that a detail describes `err`, the result of an operation; returns it. */
+/** See that the line describes `err`, the result of an operation. */
+void handle_line(struct farkv *kv, int err);
+/** The same for a result that the caller is about to be told; returns it. */
 int handle_result(struct farkv *kv, int err);
 
 /* ---- relink.c: links that break ------------------------------------------------ */
@@ -280,6 +318,10 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns);
 /** Let the link go; operations' buffers go with it. Fine without a link. */
 void relink_down(struct farkv *kv);
 
+/** A handle that is closed: nobody tries any more. Waits until `until_ns` at most for an attempt
+ * under way. True: that brought a link, which is the handle's. */
+bool relink_stop(struct farkv *kv, uint64_t until_ns);
+
 /**
  * Begin a call on a handle whose link broke or is gone: connect anew, until the
  * call's deadline if what is in the way may pass. 0: there is a link, and what
@@ -287,6 +329,12 @@ void relink_down(struct farkv *kv);
  * not (the server was restarted), and as long as nobody answers.
  */
 int relink(struct farkv *kv);
+/**
+ * The same without waiting. 0 from relink_begin(): when dial_is_over(kv->dial), call
+ * relink_end(), which returns what relink() would. Until then there is no link.
+ */
+int relink_begin(struct farkv *kv, uint64_t until_ns);
+int relink_end(struct farkv *kv);
 
 /** Has the lane or the session broken under these operations? */
 bool relink_needed(const struct farkv *kv, struct index_op *const *ops,
@@ -298,6 +346,16 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops,
  * final then, and there may be no link.
  */
 bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n);
+/**
+ * The same without waiting. The first leaves no link, nor a gate to be inside of. True: a
+ * link is being made; when dial_is_over(kv->dial) relink_ops_end() goes on with the
+ * operations (fewer, if some have ended meanwhile), inside the new gate. False: none
+ * will be, and relink_ops_end() ends them. A result is FARKV_EDISCONNECTED in between, if
+ * nothing was changed, or FARKV_EMAYBE.
+ */
+bool relink_ops_begin(struct farkv *kv, struct index_op *const *ops, size_t n,
+		      uint64_t until_ns);
+bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, bool dialled);
 
 /* ---- batch.c ----------------------------------------------------------------- */
 

@@ -257,6 +257,28 @@ err_bye:
 	return err;
 }
 
+int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out)
+{
+	struct connect_params p = {.uri = o->uri,
+				   .name = o->name,
+				   .readonly = o->readonly,
+				   .replaces = o->last_id,
+				   .deadline_ns = deadline_ns};
+	int err;
+
+	memcpy(p.replaces_region, o->last_region, sizeof(p.replaces_region));
+	err = link_open(&p, out);
+	if (err)
+		return err;
+	/* Without memory for it nothing is remembered. A mapped region is searched
+	 * as fast as a cache would be. */
+	if (!(out->lane->caps & XPORT_DIRECT) && o->cache_entries &&
+	    (index_remember(out->index, o->cache_entries) ||
+	     (o->cache_bytes && index_keep(out->index, o->cache_bytes))))
+		err_clear();
+	return 0;
+}
+
 void link_close(struct link *l)
 {
 	struct channel *ch = session_free(l->session);

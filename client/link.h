@@ -60,6 +60,19 @@ extern struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
  */
 int link_open(const struct connect_params *p, struct link *out);
 
+/** Where a handle connects, as whom, and what its index is to remember. */
+struct link_order {
+	const struct uri *uri;
+	const char *name;
+	bool readonly;
+	uint32_t last_id; /* the session that the new one follows, or 0, */
+	uint64_t last_region[2]; /* ... and its region */
+	size_t cache_entries, cache_bytes; /* of a link whose region is not mapped */
+};
+
+/** link_open() as ordered. */
+int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out);
+
 /**
  * Give every block back, also those that a late GRANT brings, and say BYE; ends
  * by `until_ns`. Without a BYE if something is left: then the server sweeps. No

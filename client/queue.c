@@ -11,6 +11,7 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "dial.h"
 #include "waker.h"
 
 /* So many polls in a row that can do nothing but wait for the server. */
@@ -53,8 +54,10 @@ void queue_free(struct queue *q)
 {
 	if (!q)
 		return;
-	for (uint32_t i = 0; q->slots && i < 2 * q->depth; i++)
+	for (uint32_t i = 0; q->slots && i < 2 * q->depth; i++) {
 		free(q->slots[i].saved);
+		free(q->slots[i].line);
+	}
 	free(q->slots);
 	free(q->ops);
 	free(q);
@@ -121,6 +124,10 @@ static void reclaim_lent(struct farkv *kv)
 			free(r->saved);
 			r->saved = NULL;
 		}
+		if (r->line) {
+			free(r->line);
+			r->line = NULL;
+		}
 		list_push(&q->idle, r);
 	}
 	if (kv->link.session)
@@ -186,6 +193,8 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 	}
 	if (i > 0) {
 		kv->queued = true;
+		if (q->dialling) /* so long is a link tried for */
+			(void)dial_extend(kv->dial, kv->deadline_ns);
 		queue_kick(kv);
 		queue_rest(kv);
 		return (int)i;
@@ -200,7 +209,14 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 /* ---- completions ------------------------------------------------------------------- */
 
-static void value_give(const struct request *r, struct farkv_completion *c)
+static void keep_line(struct request *r)
+{
+	/* Without memory it is the error's text. */
+	free(r->line);
+	r->line = strdup(err_detail());
+}
+
+static void value_give(struct request *r, struct farkv_completion *c)
 {
 	const struct block_view *view = &r->op.view;
 
@@ -209,6 +225,7 @@ static void value_give(const struct request *r, struct farkv_completion *c)
 		c->result = err_set(FARKV_ETOOSMALL,
 				    "the value has %u bytes, the buffer %zu",
 				    view->value_len, r->cap);
+		keep_line(r);
 		return;
 	}
 	c->version = c->value.version = r->op.version;
@@ -217,20 +234,36 @@ static void value_give(const struct request *r, struct farkv_completion *c)
 		memcpy(r->buf, view->value, view->value_len);
 }
 
-/* What was wrong, as its function says it; the line may be another request's by now. */
-static int failed(struct farkv *kv, const struct request *r)
+/* The text of frequent results is always at hand. */
+static bool is_plain(int err)
+{
+	return err == FARKV_ENOTFOUND || err == FARKV_EEXISTS ||
+	       err == FARKV_EVERSION;
+}
+
+/* As its function says it; the thread's line may be another request's. */
+void queue_note_why(struct farkv *kv, struct request *r)
 {
 	int err = r->op.result;
 	struct index_key key;
 
+	if (is_plain(err))
+		return;
 	err_clear();
-	if (r->parked && err == FARKV_ETIMEDOUT)
+	if (kv->queue->dialling && err == FARKV_ETIMEDOUT)
+		err_set(err, "the deadline passed without a connection to %s: %s",
+			kv->uri.shown, kv->why);
+	else if (r->parked && err == FARKV_ETIMEDOUT)
 		handle_no_versions();
+	else if (r->begun && err == FARKV_ECORRUPT && r->op.damage)
+		err_set(err, "stored data is damaged: %s", r->op.damage);
 	else if (r->begun)
-		err = handle_waited(kv, &r->op, err);
+		(void)handle_waited(kv, &r->op, err);
 	else if (kv->link.session && queue_check(kv, r, &key) != err)
 		err_clear();
-	return handle_result(kv, err);
+	if (!kv->queue->dialling || err != FARKV_ETIMEDOUT)
+		handle_line(kv, err);
+	keep_line(r);
 }
 
 static void deliver(struct farkv *kv, struct request *r,
@@ -242,12 +275,16 @@ static void deliver(struct farkv *kv, struct request *r,
 				       .kind = r->op.kind,
 				       .result = r->op.result};
 	if (c->result) {
-		c->result = failed(kv, r);
+		(void)handle_result(kv, c->result);
+		if (r->line)
+			err_set(c->result, "%s", r->line);
 	} else if (r->op.kind == INDEX_GET) {
 		value_give(r, c);
 	} else if (r->op.kind != INDEX_DELETE) {
 		c->version = r->op.version;
 	}
+	if (c->result)
+		c->detail = r->line ? r->line : err_str(c->result);
 	list_add(&q->lent, r);
 	kv->lends = kv->queued = true;
 	q->in_flight--;
@@ -270,7 +307,8 @@ static int take(struct farkv *kv, struct farkv_completion *out, size_t max)
  */
 static void let_others_run(struct queue *q)
 {
-	if (q->inside || q->done.first || (!q->waiting.first && !q->parked)) {
+	if (q->inside || q->done.first ||
+	    (!q->waiting.first && !q->parked && !q->dialling)) {
 		q->vain = 0;
 	} else if (++q->vain >= VAIN_POLLS) {
 		q->vain = 0;
@@ -299,6 +337,10 @@ static void doze(struct farkv *kv, uint64_t end_ns)
 	struct queue *q = kv->queue;
 	uint64_t until = end_ns;
 
+	if (q->dialling) {
+		dial_wait(kv->dial, UTIL_MIN(until, queue_link_deadline(q) + 1));
+		return;
+	}
 	if (q->inside || queue_can_begin(q) || !kv->link.session) {
 		atom_spin_hint();
 		return;
@@ -338,7 +380,7 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 
 static bool under_way(const struct queue *q)
 {
-	return q->fresh.first || q->waiting.first || q->inside;
+	return q->fresh.first || q->waiting.first || q->torn.first || q->inside;
 }
 
 void queue_settle(struct farkv *kv)

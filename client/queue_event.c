@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "dial.h"
 #include "waker.h"
 
 /* Has the next turn something to do, if nobody else does anything? */
@@ -24,6 +25,8 @@ static bool is_due(const struct farkv *kv)
 
 	if (q->done.first)
 		return true;
+	if (q->dialling)
+		return dial_is_over(kv->dial);
 	if (q->inside) {
 		if (index_strand_rests(&q->strand) ||
 		    index_strand_due(&q->strand) ||
@@ -45,6 +48,8 @@ static uint64_t due_at(const struct farkv *kv)
 	/* Then they are not looked at before all that is in flight is over. */
 	bool held = q->inside && gate_alerts(kv->gate);
 
+	if (q->dialling)
+		return queue_link_deadline(q) + 1;
 	if (q->waiting.first && !held)
 		at = UTIL_MIN(at, q->wait_until_ns);
 	if (q->parked && !held)
@@ -89,6 +94,8 @@ static void ask_session(struct farkv *kv)
 	if (kv->link.session)
 		session_wakes(kv->link.session, kv->waker,
 			      q && (q->fresh.first || q->waiting.first));
+	else if (q && q->dialling)
+		dial_wakes(kv->dial, kv->waker);
 }
 
 void queue_rest_waking(struct farkv *kv)

@@ -21,6 +21,7 @@ struct request {
 	void *buf;
 	size_t cap;
 	void *saved;        /* its value, where the memory that it came to has gone */
+	char *line;         /* on the heap: why it failed; NULL: the error's text */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
 	bool parked;        /* it has not gone further, but waits for version numbers */
 	uint64_t region[2]; /* ... for this one, and no other */
@@ -34,6 +35,8 @@ struct queue {
 	uint32_t depth;
 	uint32_t in_flight;
 	bool inside; /* the gate is entered */
+	bool dialling; /* a link is being made, which all but `done` wait for; */
+	bool mending;  /* ... those in `torn` to go on with what they had begun */
 	bool mail;   /* what the waiting wait for may have come */
 	bool unasked; /* some of the waiting have not asked for what they need */
 	struct request *slots; /* twice `depth`: so many can be in flight, and lent */
@@ -95,6 +98,11 @@ static inline void list_push(struct list *l, struct request *r)
 		l->end = &r->next;
 }
 
+/* ---- queue.c ------------------------------------------------------------------------ */
+
+/** A request has failed: keep the line that says why, for its completion. */
+void queue_note_why(struct farkv *kv, struct request *r);
+
 /* ---- queue_turn.c ------------------------------------------------------------------- */
 
 /** A call begins: look at the clock. */
@@ -110,6 +118,9 @@ void queue_kick(struct farkv *kv);
  * why it is refused, with the call's own line. */
 int queue_check(struct farkv *kv, const struct request *r,
 		struct index_key *key_out);
+
+/** While a link is being made: the first deadline of those that wait for it. */
+uint64_t queue_link_deadline(const struct queue *q);
 
 /** May queue_turn() begin a request now? */
 bool queue_can_begin(const struct queue *q);

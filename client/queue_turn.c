@@ -23,7 +23,9 @@
 
 static void finish(struct farkv *kv, struct request *r)
 {
-	if (r->op.result == 0 && r->op.kind != INDEX_GET)
+	if (r->op.result)
+		queue_note_why(kv, r);
+	else if (r->op.kind != INDEX_GET)
 		handle_after(kv, &r->op);
 	list_add(&kv->queue->done, r);
 }
@@ -109,30 +111,66 @@ static void fail_all(struct farkv *kv, int err)
 	q->parked = false;
 }
 
+/* ---- a new link -------------------------------------------------------------------- */
+
+static uint64_t last_deadline(const struct list *l)
+{
+	uint64_t last = 0;
+
+	for (const struct request *r = l->first; r; r = r->next)
+		last = UTIL_MAX(last, r->deadline_ns);
+	return last;
+}
+
+static uint64_t first_deadline(const struct list *l)
+{
+	uint64_t first = HANDLE_NEVER;
+
+	for (const struct request *r = l->first; r; r = r->next)
+		first = UTIL_MIN(first, r->deadline_ns);
+	return first;
+}
+
+uint64_t queue_link_deadline(const struct queue *q)
+{
+	return UTIL_MIN(first_deadline(&q->fresh), first_deadline(&q->torn));
+}
+
+/* As long as anybody waits for it. */
+static uint64_t dial_until(const struct queue *q)
+{
+	return UTIL_MAX(last_deadline(&q->fresh), last_deadline(&q->torn));
+}
+
+/* Those that the break touched, for relink_ops_begin() and _end(). */
+static size_t torn_ops(struct queue *q)
+{
+	size_t n = 0;
+
+	for (struct request *r = q->torn.first; r; r = r->next)
+		q->ops[n++] = &r->op;
+	return n;
+}
+
 /*
- * The link broke under requests, and the strand rests: as relink_ops(), for all that
- * were begun, and have no result. Inside the gate, the new one afterwards; and who has
- * to look what became of a lost swap does so before that is left: behind it the words
- * that it knows may come back.
+ * As the end of relink_ops(), for all that were begun, and have no result. Inside the gate
+ * afterwards; and a write that has to look what became of a lost swap does so before that
+ * is left: after it the words that it knows may come back.
  */
-static void mend(struct farkv *kv)
+static void mend_end(struct farkv *kv, bool dialled)
 {
 	struct queue *q = kv->queue;
 	struct list begun;
 	struct request *r;
-	size_t n = 0;
+	size_t n = torn_ops(q);
 
-	list_init(&begun);
-	list_move(&begun, &q->torn);
-	list_move(&begun, &q->waiting);
-	for (r = begun.first; r; r = r->next) {
-		q->ops[n++] = &r->op;
-		kv->deadline_ns = UTIL_MAX(kv->deadline_ns, r->deadline_ns);
-	}
+	q->inside = true;
 	/* What was submitted before that was known was meant for the store that is gone. While
 	 * nobody knows, enter() tries again, and tells. */
-	if (!relink_ops(kv, q->ops, n) && (kv->link.session || kv->told))
+	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->link.session || kv->told))
 		fail_all(kv, FARKV_EDISCONNECTED);
+	list_init(&begun);
+	list_move(&begun, &q->torn);
 	while ((r = list_take(&begun))) {
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
@@ -147,29 +185,97 @@ static void mend(struct farkv *kv)
 	q->parked = false;
 }
 
-/* False if that cannot be; then nothing is left to begin. */
+/*
+ * The link broke under requests, and the strand rests: as relink_ops(), but they wait in
+ * `torn` while a link is made. Inside the gate, or they wait.
+ */
+static void mend(struct farkv *kv)
+{
+	struct queue *q = kv->queue;
+
+	list_move(&q->torn, &q->waiting);
+	q->mending = q->dialling =
+		relink_ops_begin(kv, q->ops, torn_ops(q), dial_until(q));
+	q->inside = false;
+	if (!q->dialling)
+		mend_end(kv, false);
+}
+
+/* Their time is over, and no link has come. What they have begun is as relink_ops_begin()
+ * left it. */
+static void expire(struct farkv *kv, struct list *l)
+{
+	struct queue *q = kv->queue;
+	struct list all = *l;
+	struct request *r;
+
+	list_init(l);
+	while ((r = list_take(&all))) {
+		if (q->now_ns <= r->deadline_ns) {
+			list_add(l, r);
+			continue;
+		}
+		r->parked = false;
+		if (r->op.result == FARKV_EDISCONNECTED)
+			r->op.result = FARKV_ETIMEDOUT;
+		r->op.wait = INDEX_WAIT_NONE;
+		finish_as(kv, r, FARKV_ETIMEDOUT);
+	}
+}
+
+/* False: there is no link yet. Else requests go on, or have ended. */
+static bool redial(struct farkv *kv)
+{
+	struct queue *q = kv->queue;
+	int err;
+
+	if (!dial_is_over(kv->dial)) {
+		expire(kv, &q->fresh);
+		expire(kv, &q->torn);
+		/* Nobody waits any more: it is the next request's. */
+		if (!q->fresh.first && !q->torn.first)
+			q->dialling = q->mending = false;
+		return false;
+	}
+	q->dialling = false;
+	if (q->mending) {
+		q->mending = false;
+		mend_end(kv, true);
+		return true;
+	}
+	err = relink_end(kv);
+	if (err)
+		fail_all(kv, err);
+	q->mail = true;
+	q->parked = false;
+	return true;
+}
+
+/* False if that cannot be: nothing is left to begin, or a link is being made. */
 static bool enter(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 
 	while (!gate_enter(kv->gate)) {
+		bool broken = !kv->link.session ||
+			      (gate_alerts(kv->gate) & GATE_BROKEN);
 		int err;
 
-		if (kv->link.session && q->waiting.first &&
-		    (gate_alerts(kv->gate) & GATE_BROKEN)) {
+		if (kv->link.session && q->waiting.first && broken) {
 			q->inside = true;
 			mend(kv);
-			if (!index_strand_rests(&q->strand))
-				return true;
+			if (q->dialling || !index_strand_rests(&q->strand))
+				return q->inside;
 			queue_leave(kv);
 			continue;
 		}
 		gate_leave(kv->gate);
-		err = handle_let_in(kv);
-		if (err) {
+		err = broken ? relink_begin(kv, dial_until(q)) : handle_let_in(kv);
+		q->dialling = broken && !err;
+		if (err)
 			fail_all(kv, err);
+		if (err || broken)
 			return false;
-		}
 		q->mail = true;
 		q->parked = false;
 	}
@@ -400,18 +506,25 @@ void queue_turn(struct farkv *kv)
 	struct queue *q = kv->queue;
 
 	for (unsigned i = 0; i < ROUNDS_PER_POLL; i++) {
+		if (q->dialling && !redial(kv))
+			return;
 		if (q->inside)
 			advance(kv);
 		if (q->inside && index_strand_rests(&q->strand)) {
 			if (q->torn.first)
 				mend(kv);
+			if (q->dialling)
+				continue;
 			if (index_strand_rests(&q->strand))
 				queue_leave(kv);
 		}
 		if (!queue_can_begin(q) && !queue_is_called(kv))
 			break;
-		if (!q->inside && !enter(kv))
+		if (!q->inside && !enter(kv)) {
+			if (q->dialling)
+				continue;
 			break;
+		}
 		if (gate_alerts(kv->gate))
 			break; /* when what is in flight is over */
 		retry_waiting(q);

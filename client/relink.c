@@ -10,9 +10,9 @@
  * A session that one side ended for a reason of its own is not taken up silently:
  * the caller is told the reason once.
  *
- * What may pass (no answer, no way, a link that is down) is tried again, with
- * pauses that double and vary, until the call's deadline. What will not (nobody
- * listens, the server says no) ends the call at once.
+ * A thread makes the new link (dial.h), whoever needs it: calls wait for that, requests
+ * do not. What may pass is tried again until the deadline of the call, or of the last
+ * request; what will not (nobody listens, the server says no) ends them at once.
  */
 #include "config.h"
 
@@ -25,30 +25,30 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "dial.h"
 #include "queue.h"
 
 /* After nobody was there, calls fail without looking for this long. */
 #define ABSENT_PAUSE_NS (100 * NS_PER_MS)
-#define BACKOFF_MIN_NS (2 * NS_PER_MS)
-#define BACKOFF_MAX_NS (500 * NS_PER_MS)
-/* One attempt may take this long, so that others can follow it. */
-#define ATTEMPT_NS (2 * NS_PER_SEC)
 
 /* ---- up and down ---------------------------------------------------------------- */
 
-int relink_up(struct farkv *kv, uint64_t deadline_ns)
+static struct link_order order(const struct farkv *kv)
 {
-	struct connect_params p = {.uri = &kv->uri,
-				   .name = kv->name,
-				   .readonly = kv->readonly,
-				   .replaces = kv->last_id,
-				   .deadline_ns = deadline_ns};
-	int err;
+	return (struct link_order){
+		.uri = &kv->uri,
+		.name = kv->name,
+		.readonly = kv->readonly,
+		.last_id = kv->last_id,
+		.last_region = {kv->last_region[0], kv->last_region[1]},
+		.cache_entries = kv->cache_entries,
+		.cache_bytes = kv->cache_bytes};
+}
 
-	memcpy(p.replaces_region, kv->last_region, sizeof(p.replaces_region));
-	err = link_open(&p, &kv->link);
-	if (err)
-		return err;
+/* This is the handle's link from now on. */
+static void adopt(struct farkv *kv, const struct link *l)
+{
+	kv->link = *l;
 	kv->gate = session_gate(kv->link.session);
 	if (kv->spare_calls || kv->untidy) /* the next call sees to it, as before */
 		gate_raise(kv->gate, GATE_TIDY);
@@ -59,19 +59,15 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 	if (kv->waker)
 		queue_event_attach(kv);
 	kv->mutations = 0;
-	/* Without memory for it nothing is remembered. A mapped region is searched
-	 * as fast as a cache would be. */
-	if (!(kv->link.lane->caps & XPORT_DIRECT) && kv->cache_entries &&
-	    (index_remember(kv->link.index, kv->cache_entries) ||
-	     (kv->cache_bytes && index_keep(kv->link.index, kv->cache_bytes))))
-		err_clear();
-	return 0;
 }
 
-void relink_down(struct farkv *kv)
+/* The handle has no link any more: the one that it had is the caller's to close. */
+static struct link let_go(struct farkv *kv)
 {
-	if (!kv->link.session)
-		return;
+	struct link old = kv->link;
+
+	if (!old.session)
+		return old;
 	handle_counters_keep(kv);
 	index_op_fini(kv->link.index, &kv->op);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
@@ -81,56 +77,54 @@ void relink_down(struct farkv *kv)
 	if (kv->waker)
 		queue_event_detach(kv);
 	buffers_detach(&kv->buffers);
-	link_close(&kv->link);
+	memset(&kv->link, 0, sizeof(kv->link));
 	kv->gate = &kv->closed;
+	return old;
 }
 
-/* ---- attempts --------------------------------------------------------------------- */
-
-/* Another attempt may well succeed, without anybody doing anything about it. */
-static bool may_pass(int err)
+int relink_up(struct farkv *kv, uint64_t deadline_ns)
 {
-	return err == FARKV_ETIMEDOUT || err == FARKV_ENOROUTE ||
-	       err == FARKV_ELINKDOWN || err == FARKV_EDISCONNECTED ||
-	       err == FARKV_ESYS;
+	struct link_order o = order(kv);
+	struct link l;
+	int err = link_make(&o, deadline_ns, &l);
+
+	if (!err)
+		adopt(kv, &l);
+	return err;
 }
 
-/* Between half and all of `ns`: clients that broke together come back apart. */
-static uint64_t jittered(struct farkv *kv, uint64_t ns)
+void relink_down(struct farkv *kv)
 {
-	uint64_t x = kv->jitter ? kv->jitter : clock_now_ns() | 1;
+	struct link old = let_go(kv);
 
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	kv->jitter = x;
-	return ns / 2 + x % (ns / 2);
+	if (old.session)
+		link_close(&old);
 }
 
-static int attempts(struct farkv *kv)
+bool relink_stop(struct farkv *kv, uint64_t until_ns)
 {
-	uint64_t pause = BACKOFF_MIN_NS;
-	int err = 0;
+	bool inherited = handle_inherited(kv), linked;
+	struct link l;
 
-	for (;;) {
-		uint64_t now = clock_now_ns(), wait = jittered(kv, pause);
-
-		/* Who slept too long ends as the last attempt did. */
-		if (now >= kv->deadline_ns)
-			return err ? err : err_set(
-				FARKV_ETIMEDOUT,
-				"no new connection to %s came about in time",
-				kv->uri.shown);
-		err = relink_up(kv, UTIL_MIN(now + ATTEMPT_NS,
-					     kv->deadline_ns));
-		if (!err || !may_pass(err))
-			return err;
-		now = clock_now_ns();
-		if (now + wait >= kv->deadline_ns)
-			return err;
-		clock_sleep_ns(wait);
-		pause = UTIL_MIN(pause * 2, BACKOFF_MAX_NS);
+	linked = inherited ? dial_abandon(kv->dial, &l) :
+			     dial_free(kv->dial, until_ns, &l);
+	kv->dial = NULL;
+	if (linked && inherited) {
+		kv->link = l; /* only to be closed */
+		kv->gate = session_gate(l.session);
+	} else if (linked) {
+		adopt(kv, &l);
 	}
+	return linked;
+}
+
+/* A thread closes the link, if there is one, and makes another until `until_ns`. */
+static int dial(struct farkv *kv, uint64_t until_ns)
+{
+	struct link old = let_go(kv);
+	struct link_order o = order(kv);
+
+	return dial_start(&kv->dial, &o, &old, until_ns);
 }
 
 static void note_why(struct farkv *kv, const char *prefix)
@@ -150,10 +144,12 @@ static bool same_region(const struct farkv *kv, const uint64_t before[2])
 
 static int restarted(struct farkv *kv)
 {
-	return err_set(FARKV_EDISCONNECTED,
-		       "the server at %s was started again: what was stored "
-		       "before is gone",
-		       kv->uri.shown);
+	err_set(FARKV_EDISCONNECTED,
+		"the server at %s was started again: what was stored before is "
+		"gone",
+		kv->uri.shown);
+	note_why(kv, "");
+	return FARKV_EDISCONNECTED;
 }
 
 static int absent(struct farkv *kv, uint64_t now)
@@ -166,43 +162,71 @@ static int absent(struct farkv *kv, uint64_t now)
 						    NS_PER_MS + 1));
 }
 
-int relink(struct farkv *kv)
+/* The link broke: 0 if another is on its way, or why the caller is told of that first. */
+static int replace(struct farkv *kv, uint64_t until_ns)
 {
-	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
-	bool broke = kv->link.session != NULL;
-	bool cut = broke && session_was_cut(kv->link.session);
-	uint64_t now = clock_now_ns();
+	bool tells = !session_was_cut(kv->link.session) && !kv->told;
 	int err;
 
-	if (broke) {
-		session_why(kv->link.session);
-		note_why(kv, "");
-		relink_down(kv);
-		if (!cut && !kv->told) {
-			kv->told = true;
-			return err_set(FARKV_EDISCONNECTED, "%s", kv->why);
-		}
-	} else if (now < kv->next_attempt_ns) {
-		return absent(kv, now);
-	}
-	err = attempts(kv);
-	if (!err) {
-		bool tell = !kv->told && !same_region(kv, before);
+	session_why(kv->link.session);
+	note_why(kv, "");
+	kv->broke = true;
+	err = dial(kv, tells ? 0 : until_ns);
+	if (!tells)
+		return err;
+	kv->told = true;
+	return err_set(FARKV_EDISCONNECTED, "%s", kv->why);
+}
 
+int relink_begin(struct farkv *kv, uint64_t until_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	if (kv->link.session)
+		return replace(kv, until_ns);
+	kv->broke = false;
+	if (dial_extend(kv->dial, until_ns))
+		return 0;
+	if (now < kv->next_attempt_ns)
+		return absent(kv, now);
+	return dial(kv, until_ns);
+}
+
+int relink_end(struct farkv *kv)
+{
+	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
+	struct link l;
+	int err = dial_take(kv->dial, &l);
+
+	if (!err) {
+		bool tell;
+
+		adopt(kv, &l);
+		tell = !kv->told && !same_region(kv, before);
 		kv->told = false;
 		kv->next_attempt_ns = 0;
 		return tell ? restarted(kv) : 0;
 	}
-	if (!broke)
+	if (!kv->broke)
 		kv->next_attempt_ns = clock_now_ns() + ABSENT_PAUSE_NS;
 	if (err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM ||
 	    err == FARKV_ELINKDOWN)
 		return err;
 	/* Why it broke says more than that nobody is there now. */
-	if (!broke || kv->told)
+	if (!kv->broke || kv->told)
 		note_why(kv, "cannot reconnect: ");
 	kv->told = true;
 	return err_set(FARKV_EDISCONNECTED, "%s", kv->why);
+}
+
+int relink(struct farkv *kv)
+{
+	int err = relink_begin(kv, kv->deadline_ns);
+
+	if (err)
+		return err;
+	dial_wait(kv->dial, kv->deadline_ns);
+	return relink_end(kv);
 }
 
 /* ---- in the middle of a call ------------------------------------------------------------ */
@@ -228,8 +252,8 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n
 	return false;
 }
 
-/* Let the old link go; its blocks go with it. */
-static void detach(struct farkv *kv, struct index_op *const *ops, size_t n)
+/* Why the old link goes; its blocks go with it. */
+static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
 		session_why(kv->link.session);
@@ -242,7 +266,6 @@ static void detach(struct farkv *kv, struct index_op *const *ops, size_t n)
 		if (ops[i]->result == INDEX_PENDING)
 			index_abandon(kv->link.index, ops[i],
 				      FARKV_EDISCONNECTED);
-	relink_down(kv);
 }
 
 /*
@@ -284,21 +307,35 @@ static bool enter_anew(struct farkv *kv)
 	return dropped;
 }
 
-bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
+bool relink_ops_begin(struct farkv *kv, struct index_op *const *ops, size_t n,
+		      uint64_t until_ns)
 {
-	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
-	bool same = session_was_cut(kv->link.session), stale;
-	int err = FARKV_EDISCONNECTED;
+	bool cut = session_was_cut(kv->link.session);
 
 	/* Still inside the old gate: the lost session answers no barrier now. */
-	detach(kv, ops, n);
-	if (same)
-		err = attempts(kv);
+	abandon_all(kv, ops, n);
+	kv->broke = true;
+	return dial(kv, cut ? until_ns : 0) == 0 && cut;
+}
+
+bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, bool dialled)
+{
+	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
+	int err = FARKV_EDISCONNECTED;
+	struct link l;
+	bool same, stale;
+
+	if (dialled)
+		err = dial_take(kv->dial, &l);
+	if (!err)
+		adopt(kv, &l);
 	same = !err && same_region(kv, before);
 	if (same)
 		handle_untidy(kv);
 	stale = enter_anew(kv) || kv->link.swept;
 	if (!same) {
+		if (!err)
+			(void)restarted(kv);
 		give_up(kv, ops, n, err);
 		return false;
 	}
@@ -310,4 +347,13 @@ bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
 			index_op_resume(ops[i]);
 	}
 	return true;
+}
+
+bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n)
+{
+	bool dialled = relink_ops_begin(kv, ops, n, kv->deadline_ns);
+
+	if (dialled)
+		dial_wait(kv->dial, kv->deadline_ns);
+	return relink_ops_end(kv, ops, n, dialled);
 }

@@ -23,6 +23,8 @@
  * and after the machine slept the deadline must be seen soon.
  */
 #define WAIT_SLICE_NS (200 * NS_PER_MS)
+/* A message of the handle's thread, whose stack may be small. */
+#define SEND_BYTES (MSG_HEADER_BYTES + 64 + 8 * INVENTORY_RETURN_MAX)
 
 /* ---- who waits --------------------------------------------------------------- */
 
@@ -238,7 +240,7 @@ static int send_wait(struct session *s, uint64_t deadline_ns)
 static int send_numbered(struct session *s, const struct msg *m,
 			 const struct block_ref *refs, uint64_t deadline_ns)
 {
-	uint8_t buf[MSG_MAX_BYTES];
+	uint8_t buf[SEND_BYTES];
 	size_t len;
 	int err;
 
@@ -420,7 +422,7 @@ void session_record(struct session *s)
 static int claims_send(struct session *s, uint64_t until_ns)
 {
 	struct msg m = {.type = MSG_SWEEP_CLAIM};
-	struct block_ref refs[MSG_REFS_MAX];
+	struct block_ref refs[INVENTORY_RETURN_MAX];
 	uint64_t cursor = 0;
 	int err = 0;
 
@@ -430,7 +432,7 @@ static int claims_send(struct session *s, uint64_t until_ns)
 		return FARKV_ETOOLARGE;
 	while (!err && (m.blocks.n = (uint32_t)journal_next(
 				s->inv->journal, m.blocks.number, &cursor, refs,
-				MSG_REFS_MAX)) > 0)
+				INVENTORY_RETURN_MAX)) > 0)
 		/* Without a request number: nobody asked. */
 		err = send_numbered(s, &m, refs, until_ns);
 	return err;

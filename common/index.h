@@ -206,6 +206,7 @@ struct index_op {
 	uint64_t *window; /* lane memory: two images, then scratch words */
 	uint8_t *buf;     /* lane memory: block images; grows */
 	size_t buf_bytes;
+	const char *damage; /* out: what is wrong, if FARKV_ECORRUPT is the result */
 };
 
 /**

@@ -93,10 +93,12 @@ enum next op_again(struct index *ix, struct index_op *op)
 enum next op_again_bounded(struct index *ix, struct index_op *op,
 			   const char *what)
 {
-	if (++op->tries > OP_TRIES_MAX)
+	if (++op->tries > OP_TRIES_MAX) {
+		op->damage = what;
 		return op_done(ix, op,
 			       err_set(FARKV_ECORRUPT,
 				       "stored data is damaged: %s", what));
+	}
 	return op_again(ix, op);
 }
 

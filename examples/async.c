@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 				bytes += done[i].value.len;
 			else
 				fprintf(stderr, "%s: %s\n", argv[done[i].tag],
-					farkv_strerror(done[i].result));
+					done[i].detail);
 		}
 	}
 	printf("%zu bytes\n", bytes);

@@ -39,8 +39,7 @@ static void print_what_has_come(struct farkv *kv)
 				       (int)done[i].value.len,
 				       (const char *)done[i].value.data);
 			else
-				printf("%s: %s\n", key,
-				       farkv_strerror(done[i].result));
+				printf("%s: %s\n", key, done[i].detail);
 			free(key);
 		}
 	if (n < 0)

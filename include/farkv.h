@@ -9,7 +9,12 @@
  *
  * Threads: a handle belongs to one thread at a time; give every thread a
  * handle of its own. Handles of one process share the mapping of the region.
- * Functions without a handle argument may be called from any thread.
+ * Functions without a handle argument may be called from any thread. A call on a handle
+ * on which another call is under way (another thread's, or one that a signal handler has
+ * interrupted) changes nothing and returns FARKV_EINVAL; but for the cost of an atomic
+ * operation in every call, two calls that begin at the very same moment are not seen, and
+ * corrupt the handle, as does memory of a handle that was closed: only farkv_close() knows
+ * those. farkv_counters() and farkv_in_flight() do not look.
  * A call on a handle with requests in flight first carries these to their ends, all
  * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(),
  * farkv_counters(), farkv_buf_alloc(), farkv_buf_free(), and farkv_close(), which drops
@@ -27,12 +32,16 @@
  * later: farkv_submit(), farkv_poll(), farkv_wait(); farkv_event_fd() is for who
  * waits for other things as well.
  *
+ * Stack: over shared memory a call needs at most 24 KiB; by RDMA give a thread 128 KiB, for
+ * the resolution of names and the device's libraries.
+ *
  * Blocking: no call waits for ever. Each operation ends within the handle's
  * op_timeout_ms with a result or with FARKV_ETIMEDOUT; but a call that is no request's
  * carries the requests in flight to their ends first, and may take twice as long where
  * these have to wait for the server, and thrice if the connection breaks meanwhile. Not
- * bounded is the system's resolution of a host name, in farkv_open() and where a
- * connection is made anew.
+ * bounded is the system's resolution of a host name in farkv_open(). farkv_submit() and
+ * farkv_poll() never wait for the server, a name or a new connection: a thread of the
+ * library's makes that. Other calls wait for it.
  */
 #ifndef FARKV_H
 #define FARKV_H
@@ -114,8 +123,10 @@ enum farkv_open_flags {
 struct farkv_options {
 	size_t size;                 /**< sizeof(struct farkv_options) */
 	uint32_t flags;              /**< enum farkv_open_flags, or 0 */
-	uint32_t connect_timeout_ms; /**< bound on farkv_open(); default 5000 */
-	uint32_t op_timeout_ms;      /**< bound on every operation; default 5000 */
+	uint32_t connect_timeout_ms; /**< bound on farkv_open(); 0: the default,
+					  5000. UINT32_MAX is 49 days: no number
+					  stands for "for ever" */
+	uint32_t op_timeout_ms;      /**< bound on every operation; likewise */
 	const char *name;            /**< shown in the server's log; may be NULL */
 	const char *keys;            /**< file with the client's key, for servers
 					  that ask for one, and others are left
@@ -201,7 +212,9 @@ struct farkv_completion {
 	uint64_t version;         /**< found (get) or written, with FARKV_OK; of a put
 				       that others' puts of the key replaced at once
 				       it may never have been there; delete: 0 */
-	uint64_t reserved;
+	const char *detail;       /**< NULL with FARKV_OK; else one line: what was
+				       wrong, where, what to do. Valid as long as a
+				       value is that was read to no buffer */
 };
 
 /**
@@ -371,7 +384,7 @@ void farkv_options_init(struct farkv_options *o);
  * middle), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
  *
  * Starts one control thread per process with the first handle; it blocks all
- * signals. Blocks up to connect_timeout_ms.
+ * signals, as do the threads that make new connections. Blocks up to connect_timeout_ms.
  */
 int farkv_open(const char *uri, const struct farkv_options *opts,
 	       struct farkv **kv_out) FARKV_MUST_CHECK;
@@ -385,6 +398,10 @@ int farkv_open(const char *uri, const struct farkv_options *opts,
  * Requests in flight end without completions: what of them has reached the store is
  * carried to its end, the others are not carried out; nobody can tell which. Their
  * keys, values and buffers are the caller's again.
+ *
+ * A handle that is not open (it was closed before) is left alone, and so is one on which a
+ * call is under way; farkv_errdetail() says so. A handle that was opened since at the address
+ * of a closed one cannot be told from it.
  */
 void farkv_close(struct farkv *kv);
 
@@ -539,9 +556,9 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 
 /**
  * Submit `n` requests; they are carried out side by side with all others in flight.
- * Waits for nobody, and does not connect anew; by RDMA, once the index has changed its
- * shape, it reads the directory, two round trips, for which a card that has stopped
- * answering may keep it until the deadline.
+ * Waits for nobody, and does not connect anew. (By RDMA, once the index has changed its
+ * shape, it and farkv_poll() read the directory: two round trips, for which they spin. A card
+ * that has stopped answering may keep them until the deadline.)
  *
  * The structs are copied; key, value and buffer stay the caller's and must be left
  * alone until the request's completion has been taken, by farkv_poll() or farkv_wait(),
@@ -565,17 +582,19 @@ int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
 
 /**
  * Take the completions of up to `max` requests. Carries all that is in flight on as far
- * as it goes without waiting for anybody; only if the connection has broken does it
- * make a new one, which can take op_timeout_ms from this call on. Over and over again in a
+ * as it goes without waiting for anybody. If the connection has broken, a thread makes a new
+ * one: until then requests wait, each until its own deadline, and polls return at once; when
+ * nobody listens, or the server refuses, they end with FARKV_EDISCONNECTED. In a
  * loop it keeps a CPU busy; where all that is in flight waits for the server, it lets others
  * have it now and then (sched_yield(2)). Who has nothing else to do calls farkv_wait().
  *
  * Values that were READ to no buffer belong to the handle until the next call on it,
- * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside, as that of farkv_get().
+ * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside, as that of farkv_get(). So do
+ * the completions' lines (`detail`).
  *
  * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL,
  * FARKV_EDISCONNECTED (a child of fork()). The failures of requests are told by their
- * completions, farkv_errdetail() speaks of the last one taken.
+ * completions, each with its own line; farkv_errdetail() speaks of the last one taken.
  *
  * While requests are in flight, poll: the server cannot use memory again that they may
  * be reading, and waits as for a process that stands still.
@@ -601,8 +620,8 @@ size_t farkv_in_flight(const struct farkv *kv);
  *	wait until it is readable; farkv_poll(), until that returns 0; and again
  *
  * sleeps as long as there is nothing to do and misses nothing: not the far side's
- * answers, nor a block or an answer of the server's, a deadline, or a connection that
- * breaks. It is level-triggered: EPOLLET would miss what is left after a poll.
+ * answers, nor a block or an answer of the server's, a deadline, a connection that
+ * breaks, or one that is there again. It is level-triggered: EPOLLET would miss what is left after a poll.
  * farkv_poll() then says, by the requests' results, what came of it. At times it is
  * readable without need; the next farkv_poll() returns 0 and ends that.
  *

@@ -124,7 +124,7 @@ START_TEST(a_lane_that_breaks_is_replaced)
 	fake_server_hangup(&srv);
 	wait_readable();
 	poll_out();
-	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	ck_assert(fake_server_wait(&srv, MSG_HELLO, 2));
 	ck_assert_int_eq(farkv_event_fd(kv), fd);
 	drive();
 	assert_got(0, "v");

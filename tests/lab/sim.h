@@ -8,6 +8,7 @@
  *   sim_mix.c     what a run is made of: who does what how often
  *   sim_client.c  a client's program: what it asks of its handle
  *   sim_host.c    what the library finds around it: clock, threads, connections
+ *   sim_dial.c    ... and the thread that makes its connection again
  *   sim_lane.c    its lanes: requests that tear, break, or arrive late
  *   sim_try.c     ... and gets without a lane
  *   sim_combine.c ... and those whose puts others do

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "dial.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/atomic.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/thread.h"
+#include "common/util.h"
+
+#include "waker.h"
+
+#define BACKOFF_MIN_NS (2 * NS_PER_MS)
+#define BACKOFF_MAX_NS (500 * NS_PER_MS)
+/* One attempt may take this long, so that others can follow it. */
+#define ATTEMPT_NS (2 * NS_PER_SEC)
+/* A condition's clock stands still while the machine sleeps: look again after this long. */
+#define WAIT_SLICE_NS (200 * NS_PER_MS)
+/* A link that came too late for dial_free(): its goodbye may take this long. */
+#define FAREWELL_NS NS_PER_SEC
+
+struct dial {
+	/* Copies of the order's, constant while the thread runs. */
+	struct link_order order;
+	struct uri uri;
+	char name[64];
+	struct link old;
+	uint64_t jitter; /* state of the thread's random numbers */
+
+	pthread_t thread;
+	bool has_thread; /* which must be joined */
+	pthread_t before; /* the thread joins its predecessor, which is over */
+	bool has_before;
+
+	pthread_mutex_t lock; /* all below */
+	pthread_cond_t cond;  /* any change */
+	uint64_t until_ns;
+	bool old_closed;
+	bool unwanted; /* make no further attempt */
+	bool orphan;   /* the handle is gone: the thread frees this */
+	uint32_t over; /* atomic: follows what came of it */
+	struct link link;
+	int err; /* 0: `link` */
+	char line[ERR_LINE_MAX];
+	struct waker *waker;
+};
+
+/* ---- an attempt ---------------------------------------------------------------------- */
+
+/* Another attempt may well succeed, without anybody doing anything about it. */
+static bool may_pass(int err)
+{
+	return err == FARKV_ETIMEDOUT || err == FARKV_ENOROUTE ||
+	       err == FARKV_ELINKDOWN || err == FARKV_EDISCONNECTED ||
+	       err == FARKV_ESYS;
+}
+
+/* Between half and all of `ns`: clients that broke together come back apart. */
+static uint64_t jittered(struct dial *d, uint64_t ns)
+{
+	uint64_t x = d->jitter ? d->jitter : clock_now_ns() | 1;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	d->jitter = x;
+	return ns / 2 + x % (ns / 2);
+}
+
+/* ---- the thread ------------------------------------------------------------------------ */
+
+/* The lock is held. */
+static void cond_wait_until(struct dial *d, uint64_t until_ns)
+{
+	uint64_t now = clock_now_ns();
+	struct timespec ts;
+
+	if (until_ns <= now)
+		return;
+	ts = clock_after_ns(UTIL_MIN(until_ns - now, WAIT_SLICE_NS));
+	pthread_cond_timedwait(&d->cond, &d->lock, &ts);
+}
+
+/* The lock is held, but not during the attempt. True: it was not the last one. */
+static bool attempt(struct dial *d, uint64_t now)
+{
+	uint64_t deadline = UTIL_MIN(now + ATTEMPT_NS, d->until_ns);
+	int err;
+
+	pthread_mutex_unlock(&d->lock);
+	err_clear();
+	err = link_make(&d->order, deadline, &d->link);
+	pthread_mutex_lock(&d->lock);
+	d->err = err;
+	snprintf(d->line, sizeof(d->line), "%s", err ? err_detail() : "");
+	return err && may_pass(err);
+}
+
+static bool is_wanted(const struct dial *d, uint64_t at_ns)
+{
+	return !d->unwanted && at_ns < d->until_ns;
+}
+
+/* Until there is a link, or nobody waits for it any more. The lock is held. */
+static void attempts(struct dial *d)
+{
+	uint64_t pause = BACKOFF_MIN_NS, again;
+
+	while (is_wanted(d, clock_now_ns())) {
+		if (!attempt(d, clock_now_ns()))
+			return;
+		again = clock_now_ns() + jittered(d, pause);
+		if (!is_wanted(d, again))
+			return;
+		while (!d->unwanted && clock_now_ns() < again)
+			cond_wait_until(d, again);
+		pause = UTIL_MIN(pause * 2, BACKOFF_MAX_NS);
+	}
+}
+
+static void destroy(struct dial *d)
+{
+	pthread_cond_destroy(&d->cond);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+/* The handle is gone, and with it who would have said goodbye. */
+static void end_orphan(struct dial *d)
+{
+	if (!d->err) {
+		(void)link_farewell(&d->link, clock_now_ns() + FAREWELL_NS);
+		link_close(&d->link);
+	}
+	destroy(d);
+}
+
+static void *dial_main(void *arg)
+{
+	struct dial *d = arg;
+	bool orphan;
+
+	if (d->has_before)
+		pthread_join(d->before, NULL);
+	link_close(&d->old);
+	pthread_mutex_lock(&d->lock);
+	d->old_closed = true;
+	pthread_cond_broadcast(&d->cond);
+	attempts(d);
+	orphan = d->orphan;
+	atom_store_publish(&d->over, 1);
+	pthread_cond_broadcast(&d->cond);
+	if (d->waker)
+		waker_call(d->waker);
+	pthread_mutex_unlock(&d->lock);
+	if (orphan)
+		end_orphan(d);
+	return NULL;
+}
+
+/* ---- the handle's side ------------------------------------------------------------------ */
+
+static struct dial *dial_new(void)
+{
+	struct dial *d = calloc(1, sizeof(*d));
+	pthread_condattr_t attr;
+
+	if (!d)
+		return NULL;
+	d->over = 1;
+	d->old_closed = true;
+	d->err = FARKV_EDISCONNECTED;
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&d->cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return d;
+}
+
+static int too_late(const char *where)
+{
+	return err_set(FARKV_ETIMEDOUT,
+		       "no new connection to %s came about in time; is the server "
+		       "stopped?",
+		       where);
+}
+
+static void order_copy(struct dial *d, const struct link_order *o)
+{
+	d->order = *o;
+	d->uri = *o->uri;
+	d->order.uri = &d->uri;
+	snprintf(d->name, sizeof(d->name), "%s", o->name);
+	d->order.name = d->name;
+}
+
+/* No thread runs that looks at any of it. */
+static int thread_start(struct dial *d, const struct link *old, uint64_t until_ns)
+{
+	int errnum;
+
+	/* The last thread may still have it. */
+	pthread_mutex_lock(&d->lock);
+	d->old = *old;
+	d->before = d->thread;
+	d->has_before = d->has_thread;
+	d->until_ns = until_ns;
+	d->old_closed = d->unwanted = false;
+	atom_store_relaxed(&d->over, 0);
+	d->err = FARKV_ETIMEDOUT; /* no attempt was made */
+	d->line[0] = '\0';
+	d->waker = NULL;
+	pthread_mutex_unlock(&d->lock);
+	errnum = thread_create_masked(&d->thread, dial_main, d);
+	if (!errnum) {
+		d->has_thread = true;
+		(void)pthread_setname_np(d->thread, "farkv-dial");
+		return 0;
+	}
+	d->thread = d->before;
+	atom_store_relaxed(&d->over, 1);
+	d->old_closed = true;
+	return err_set_errno(FARKV_ESYS, errnum,
+			     "cannot start a thread that connects to %s",
+			     d->uri.shown);
+}
+
+int dial_start(struct dial **dp, const struct link_order *o, struct link *old,
+	       uint64_t until_ns)
+{
+	int err = FARKV_ENOMEM;
+
+	if (!*dp)
+		*dp = dial_new();
+	if (*dp) {
+		order_copy(*dp, o);
+		err = thread_start(*dp, old, until_ns);
+	} else {
+		err_set(err, "no memory to connect to %s", o->uri->shown);
+	}
+	if (err)
+		link_close(old);
+	memset(old, 0, sizeof(*old));
+	return err;
+}
+
+bool dial_is_over(const struct dial *d)
+{
+	return atom_load_follow(&d->over);
+}
+
+bool dial_extend(struct dial *d, uint64_t until_ns)
+{
+	bool goes_on;
+
+	if (!d)
+		return false;
+	pthread_mutex_lock(&d->lock);
+	goes_on = !d->over || !d->err;
+	d->until_ns = UTIL_MAX(d->until_ns, until_ns);
+	pthread_mutex_unlock(&d->lock);
+	return goes_on;
+}
+
+void dial_wait(struct dial *d, uint64_t until_ns)
+{
+	pthread_mutex_lock(&d->lock);
+	while (!d->over && clock_now_ns() < until_ns)
+		cond_wait_until(d, until_ns);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void dial_wakes(struct dial *d, struct waker *w)
+{
+	pthread_mutex_lock(&d->lock);
+	d->waker = w;
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* It is over. */
+static int outcome(struct dial *d, struct link *out)
+{
+	int err = d->err;
+
+	if (!err) {
+		*out = d->link;
+		memset(&d->link, 0, sizeof(d->link));
+	}
+	/* Once. */
+	d->err = FARKV_EDISCONNECTED;
+	return err;
+}
+
+int dial_take(struct dial *d, struct link *out)
+{
+	int err;
+
+	if (!dial_is_over(d))
+		return too_late(d->uri.shown);
+	pthread_mutex_lock(&d->lock);
+	err = outcome(d, out);
+	pthread_mutex_unlock(&d->lock);
+	if (err && !d->line[0])
+		return too_late(d->uri.shown);
+	return err ? err_set(err, "%s", d->line) : 0;
+}
+
+bool dial_free(struct dial *d, uint64_t until_ns, struct link *out)
+{
+	bool over, linked;
+
+	if (!d)
+		return false;
+	pthread_mutex_lock(&d->lock);
+	d->unwanted = true;
+	d->waker = NULL;
+	pthread_cond_broadcast(&d->cond);
+	while (!d->over && (!d->old_closed || clock_now_ns() < until_ns))
+		cond_wait_until(d, d->old_closed ? until_ns : UINT64_MAX);
+	over = d->over;
+	d->orphan = !over;
+	if (!over)
+		pthread_detach(d->thread);
+	pthread_mutex_unlock(&d->lock);
+	if (!over)
+		return false;
+	if (d->has_thread)
+		pthread_join(d->thread, NULL);
+	linked = outcome(d, out) == 0;
+	destroy(d);
+	return linked;
+}
+
+bool dial_abandon(struct dial *d, struct link *out)
+{
+	bool linked;
+
+	/* What the thread had in hand is as it left it, the lock too. */
+	if (!d || !d->over)
+		return false;
+	linked = outcome(d, out) == 0;
+	free(d);
+	return linked;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "opened.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opened *first;
+
+void opened_add(struct opened *o)
+{
+	pthread_mutex_lock(&lock);
+	o->next = first;
+	first = o;
+	pthread_mutex_unlock(&lock);
+}
+
+bool opened_remove(struct opened *o)
+{
+	struct opened **at = &first;
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	while (*at && *at != o)
+		at = &(*at)->next;
+	found = *at != NULL;
+	if (found)
+		*at = o->next;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+void opened_fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void opened_fork_end(void)
+{
+	pthread_mutex_unlock(&lock);
+}
