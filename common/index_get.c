@@ -150,35 +150,6 @@ static bool is_others(const struct index_op *op, const struct index_key *key,
 }
 
 /*
- * What a card would have read to come to a block of so many bytes; `alone`: for this
- * operation only.
- */
-static inline void count_get(struct index *ix, uint64_t bytes, bool alone)
-{
-	struct xport_counters *count = &ix->lane->counters;
-
-	if (alone) {
-		count->doorbells += 2;
-		count->round_trips += 2;
-	} else {
-		count_stages(ix, 1);
-	}
-	count->reads += 2;
-	count->read_bytes += WINDOW_BYTES + bytes;
-}
-
-/* Who searches now counts for itself. */
-static inline void uncount_get(struct index *ix, uint64_t bytes)
-{
-	struct xport_counters *count = &ix->lane->counters;
-
-	count->doorbells -= 2;
-	count->round_trips -= 2;
-	count->reads -= 2;
-	count->read_bytes -= WINDOW_BYTES + bytes;
-}
-
-/*
  * Not at first sight: a value of another length than the last one, or one of the next slots
  * of this fingerprint in the line, as one in 130 is where lines are half full.
  */
@@ -187,8 +158,6 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 						     uint32_t match, struct source *src)
 {
 	const uint64_t *slots = src->slot - __builtin_ctz(match);
-	struct xport_counters *count = &ix->lane->counters;
-	uint64_t passed = 0;
 	unsigned n = 0;
 
 	for (;;) {
@@ -196,8 +165,6 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 		    (other_length(ix, key, src) && copy_block(ix, op->buf, key, src))) {
 			if (!still_holds(src->slot, src->word))
 				break;
-			count->reads += n;
-			count->read_bytes += passed;
 			op->view.value_len = ix->usual_len;
 			return true;
 		}
@@ -210,7 +177,6 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct in
 		if (!match || ++n == OP_PROBE_MAX ||
 		    !find_source(ix, op, slots, match, src))
 			return false;
-		passed += src->bytes;
 		fetch_source(src);
 	}
 	ix->retries++; /* a rival's word came */
@@ -233,16 +199,12 @@ get_straight_on(struct index *ix, const struct index_want *want, const uint64_t 
 	struct index_op *op = want->op;
 	uint8_t *to = op->buf;
 	struct source src;
-	uint64_t bytes;
 
 	if (!match || !find_source(ix, op, slots, match, &src))
 		return false;
-	bytes = src.bytes;
 	/* While it comes, what can be done as if it were all that one hopes. */
-	if (alone) {
+	if (alone)
 		fetch_source(&src);
-		count_get(ix, bytes, true);
-	}
 	op->view.value = to + sizeof(struct block_header) + key->len;
 	op->view.value_len = ix->usual_len;
 	op->result = 0;
@@ -253,13 +215,9 @@ get_straight_on(struct index *ix, const struct index_want *want, const uint64_t 
 		ix->retries++;
 		goto in_vain;
 	}
-	if (!alone)
-		count_get(ix, bytes, false);
 	memcpy(&op->version, to, sizeof(op->version));
 	return true;
 in_vain:
-	if (alone)
-		uncount_get(ix, bytes);
 	op->result = INDEX_PENDING;
 	return false;
 }
@@ -310,8 +268,6 @@ static __attribute__((noinline)) bool get_mapped(struct index *ix,
 {
 	if (get_straight_on(ix, want, slots, matches(&want->key, slots), true))
 		return true;
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
 	return get_otherwise(ix, want, slots);
 }
 
@@ -320,8 +276,6 @@ bool index_get(struct index *ix, const struct index_want *want, const void *expe
 {
 	if (__builtin_expect(expected != NULL, 1))
 		return get_mapped(ix, want, expected);
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
 	start_get(want);
 	return false;
 }
@@ -384,8 +338,6 @@ bool index_get_many(struct index *ix, const struct index_want *wants, size_t n)
 {
 	size_t left = 0;
 
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
 	for (size_t at = 0; at < n; at += MANY)
 		left += get_some(ix, &wants[at], UTIL_MIN(n - at, (size_t)MANY));
 	for (size_t i = 0; left && i < n; i++)

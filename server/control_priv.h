@@ -14,7 +14,6 @@
 #include "common/msg.h"
 
 #include "barrier.h"
-#include "board.h"
 #include "control.h"
 #include "departed.h"
 #include "fsck.h"

@@ -109,15 +109,6 @@ static void index_create(struct region *r)
 		r->max_depth++;
 }
 
-/* Of zeros, as all fresh memory is. */
-static void board_create(struct region *r)
-{
-	uint64_t *word = (uint64_t *)(void *)(r->meta + REGION_BOARD_OFF);
-
-	static_assert(REGION_FIXED_PAGES == 1, "the board");
-	*word = heap_take_index(r->heap);
-}
-
 uint32_t region_next_gen(struct region *r)
 {
 	r->last_gen = (r->last_gen + 1) & SLOT_GEN_MASK;
@@ -211,7 +202,6 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 	}
 	memcpy(r.meta, &r.sb, sizeof(r.sb));
 	index_create(&r);
-	board_create(&r);
 	if (cfg->pages == REGION_PAGES_AHEAD)
 		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
 	if (r.ahead)
