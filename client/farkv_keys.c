@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/index_get.h"
 #include "common/index_put.h"
 #include "common/util.h"
 
@@ -164,15 +165,9 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
-int farkv_get(struct farkv *kv, const void *key, size_t key_len,
-	      struct farkv_value *value_out)
+/* The value that the handle's operation has found. */
+static int value_give(const struct farkv *kv, int err, struct farkv_value *value_out)
 {
-	static const struct want w = {.kind = INDEX_GET};
-	int err;
-
-	if (!value_out)
-		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
-	err = key_call(kv, key, key_len, &w);
 	if (!err)
 		*value_out = (struct farkv_value){
 			.data = kv->op.view.value,
@@ -180,6 +175,87 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 			.version = kv->op.version,
 		};
 	return err;
+}
+
+/* A get by the general way. */
+static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
+						   size_t key_len,
+						   struct farkv_value *value_out)
+{
+	static const struct want w = {.kind = INDEX_GET};
+
+	if (!value_out)
+		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
+	return value_give(kv, key_call(kv, key, key_len, &w), value_out);
+}
+
+/* A fast get that has not found the value goes on, inside the gate. */
+static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
+					       const void *window, struct source *src,
+					       struct farkv_value *value_out)
+{
+	struct index_want want = {*key, &kv->op};
+	int err;
+
+	kv->op.into = NULL;
+	kv->op.into_cap = 0;
+	err = key_op_end(kv, INDEX_GET,
+			 index_get_rest(kv->link.index, &want, window,
+					get_matches(key, window), src));
+	handle_end(kv);
+	return value_give(kv, err, value_out);
+}
+
+/*
+ * Enter the gate for a fast get; returns the key's window, which is requested first of
+ * all. NULL: outside the gate, nothing has been done.
+ */
+IN_LINE const uint64_t *get_enter(struct farkv *kv, const void *key, size_t key_len,
+				  struct index_key *k)
+{
+	const struct index *ix = kv->link.index;
+	const void *window;
+
+	if (__builtin_expect(!ix, 0) ||
+	    __builtin_expect(!key | (key_len - 1 >= kv->link.sb->max_key), 0))
+		return NULL;
+	k->data = key;
+	k->len = (uint16_t)key_len;
+	k->hash = hash_key_in_line(kv->link.sb->hash_seed, key, key_len);
+	window = index_expect_in_line(ix, k->hash);
+	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
+			     (unsigned)kv->queued, 0))
+		return NULL;
+	if (handle_enter_at_once(kv))
+		return window;
+	gate_leave(kv->gate);
+	return NULL;
+}
+
+int farkv_get(struct farkv *kv, const void *key, size_t key_len,
+	      struct farkv_value *value_out)
+{
+	const uint64_t *window;
+	struct index_key k;
+	struct source src;
+	uint8_t *to;
+
+	if (__builtin_expect(!kv | !value_out, 0) ||
+	    !(window = get_enter(kv, key, key_len, &k)))
+		return get_otherwise(kv, key, key_len, value_out);
+	to = kv->op.buf;
+	if (__builtin_expect(!get_fast(kv->link.index, &k, window, get_matches(&k, window),
+				       to, kv->op.buf_bytes, &src), 0)) {
+		struct index_key key_apart = k; /* so that `k` need not be in memory */
+		struct source src_apart = src;
+
+		return get_go_on(kv, &key_apart, window, &src_apart, value_out);
+	}
+	handle_end(kv);
+	value_out->data = to + sizeof(struct block_header) + k.len;
+	value_out->len = kv->link.index->usual_len;
+	memcpy(&value_out->version, to, sizeof(value_out->version));
+	return 0;
 }
 
 /* The key must stay as it is until the value has come. */
