@@ -9,7 +9,6 @@
 
 #include "common/err.h"
 
-#include "combine.h"
 #include "control.h"
 #include "mapping.h"
 #include "opened.h"
@@ -43,7 +42,6 @@ static void fork_child(void)
 	waker_fork_child();
 	mapping_fork_child();
 	control_fork_child();
-	combine_fork_child();
 }
 
 static void install(void)

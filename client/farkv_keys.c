@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/index_get.h"
 #include "common/index_put.h"
 #include "common/util.h"
 
@@ -80,10 +81,7 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 		uint64_t began = kv->deadline_ns ? 0 : handle_start_clock(kv);
 
 		err_clear();
-		if (kind == INDEX_PUT)
-			handle_put(kv, op, began);
-		else
-			handle_run(kv, &op, 1, began);
+		handle_run(kv, &op, 1, began);
 	}
 	if (__builtin_expect(op->result != 0, 0)) {
 		if (op->result == FARKV_EVERSION && kv->link.index)
@@ -169,15 +167,9 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
-int farkv_get(struct farkv *kv, const void *key, size_t key_len,
-	      struct farkv_value *value_out)
+/* The value that the handle's operation has found. */
+static int value_give(const struct farkv *kv, int err, struct farkv_value *value_out)
 {
-	static const struct want w = {.kind = INDEX_GET};
-	int err;
-
-	if (!value_out)
-		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
-	err = key_call(kv, key, key_len, &w);
 	if (!err)
 		*value_out = (struct farkv_value){
 			.data = kv->op.view.value,
@@ -185,6 +177,87 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 			.version = kv->op.version,
 		};
 	return err;
+}
+
+/* A get by the general way. */
+static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
+						   size_t key_len,
+						   struct farkv_value *value_out)
+{
+	static const struct want w = {.kind = INDEX_GET};
+
+	if (!value_out)
+		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
+	return value_give(kv, key_call(kv, key, key_len, &w), value_out);
+}
+
+/* A fast get that has not found the value goes on, inside the gate. */
+static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
+					       const void *window, struct source *src,
+					       struct farkv_value *value_out)
+{
+	struct index_want want = {*key, &kv->op};
+	int err;
+
+	kv->op.into = NULL;
+	kv->op.into_cap = 0;
+	err = key_op_end(kv, INDEX_GET,
+			 index_get_rest(kv->link.index, &want, window,
+					get_matches(key, window), src));
+	handle_end(kv);
+	return value_give(kv, err, value_out);
+}
+
+/*
+ * Enter the gate for a fast get; returns the key's window, which is requested first of
+ * all. NULL: outside the gate, nothing has been done.
+ */
+IN_LINE const uint64_t *get_enter(struct farkv *kv, const void *key, size_t key_len,
+				  struct index_key *k)
+{
+	const struct index *ix = kv->link.index;
+	const void *window;
+
+	if (__builtin_expect(!ix, 0) ||
+	    __builtin_expect(!key | (key_len - 1 >= kv->link.sb->max_key), 0))
+		return NULL;
+	k->data = key;
+	k->len = (uint16_t)key_len;
+	k->hash = hash_key_in_line(kv->link.sb->hash_seed, key, key_len);
+	window = index_expect_in_line(ix, k->hash);
+	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
+			     (unsigned)kv->queued, 0))
+		return NULL;
+	if (handle_enter_at_once(kv))
+		return window;
+	gate_leave(kv->gate);
+	return NULL;
+}
+
+int farkv_get(struct farkv *kv, const void *key, size_t key_len,
+	      struct farkv_value *value_out)
+{
+	const uint64_t *window;
+	struct index_key k;
+	struct source src;
+	uint8_t *to;
+
+	if (__builtin_expect(!kv | !value_out, 0) ||
+	    !(window = get_enter(kv, key, key_len, &k)))
+		return get_otherwise(kv, key, key_len, value_out);
+	to = kv->op.buf;
+	if (__builtin_expect(!get_fast(kv->link.index, &k, window, get_matches(&k, window),
+				       to, kv->op.buf_bytes, &src), 0)) {
+		struct index_key key_apart = k; /* so that `k` need not be in memory */
+		struct source src_apart = src;
+
+		return get_go_on(kv, &key_apart, window, &src_apart, value_out);
+	}
+	handle_end(kv);
+	value_out->data = to + sizeof(struct block_header) + k.len;
+	value_out->len = kv->link.index->usual_len;
+	memcpy(&value_out->version, to, sizeof(value_out->version));
+	return 0;
 }
 
 /* The key must stay as it is until the value has come. */
@@ -239,8 +312,7 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
  * nothing has been done. What is asked is asked behind the window's fetch.
  */
 IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
-			    const struct want *w, struct put *p, bool moody,
-			    enum contend_mood *mood_out)
+			    const struct want *w, struct put *p)
 {
 	const struct index *ix = kv->link.index;
 	const struct superblock *sb = kv->link.sb;
@@ -255,10 +327,7 @@ IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	p->may_say = moody;
-	*mood_out = moody ? contend_mood(&ix->contend, p->key.hash) : CONTEND_CALM;
-	/* Who watches may hear of others, and leave their line where it is. */
-	window = index_expect_in_line(ix, p->key.hash, *mood_out != CONTEND_HOT);
+	window = index_expect_in_line(ix, p->key.hash);
 	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
 			     (unsigned)lent_at_hand(kv, w->value) |
 			     (index_versions_left(ix) < HANDLE_VERSIONS) |
@@ -286,35 +355,29 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 		handle_after_in_full(kv, op);
 	} else {
 		put_hand_over(op, p, over);
-		final = over == OVER_HOT ?
-				index_put(kv->link.index, op, window) :
-				index_put_search(kv->link.index, op, window,
-						 over == OVER_LOST ? &found : NULL);
+		final = index_put_search(kv->link.index, op, window,
+					 over == OVER_LOST ? &found : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);
 	return err;
 }
 
-/* As farkv_put(); `moody`: what it is to do may depend on its key's rivals (contend.h). */
-IN_LINE int put_straight_on(struct farkv *kv, const void *key, size_t key_len,
-			    const void *value, size_t value_len, bool moody)
+int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
+	      size_t value_len)
 {
 	const struct want w = {.value = value, .value_len = value_len};
-	enum contend_mood mood;
 	const void *window;
 	uint64_t found = 0;
 	struct put p;
 	enum over over;
 
-	window = put_aim(kv, key, key_len, &w, &p, moody, &mood);
+	if (__builtin_expect(!kv, 0))
+		return handle_missing();
+	window = put_aim(kv, key, key_len, &w, &p);
 	if (__builtin_expect(!window, 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	put_alone(kv->link.index);
-	if (mood == CONTEND_SAYS)
-		notice_fetch(&kv->link.index->notice);
-	over = mood == CONTEND_HOT ? OVER_HOT :
-				     put_over(kv->link.index, &p, window, &found);
+	over = put_over(kv->link.index, &p, window, &found);
 	if (__builtin_expect(over != OVER_DONE ||
 			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
@@ -323,25 +386,6 @@ IN_LINE int put_straight_on(struct farkv *kv, const void *key, size_t key_len,
 	}
 	handle_end(kv);
 	return 0;
-}
-
-/* Apart, so that others' puts are asked nothing of this, and say nothing: what makes them say
- * so is asked at the next one. */
-static __attribute__((noinline)) int put_moody(struct farkv *kv, const void *key,
-					       size_t key_len, const void *value,
-					       size_t value_len)
-{
-	return put_straight_on(kv, key, key_len, value, value_len, true);
-}
-
-int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
-	      size_t value_len)
-{
-	if (__builtin_expect(!kv, 0))
-		return handle_missing();
-	if (__builtin_expect(kv->link.index && kv->link.index->contend.mood, 0))
-		return put_moody(kv, key, key_len, value, value_len);
-	return put_straight_on(kv, key, key_len, value, value_len, false);
 }
 
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,

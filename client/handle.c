@@ -31,11 +31,8 @@
 
 /* ---- counters ---------------------------------------------------------------------- */
 
-static void counters_add(struct farkv_counters *sum, const struct link *l)
+static void requests_add(struct farkv_counters *sum, const struct xport_counters *c)
 {
-	const struct xport_counters *c = &l->lane->counters;
-	struct location_counters seen = index_remembered(l->index);
-
 	sum->reads += c->reads;
 	sum->writes += c->writes;
 	sum->cas += c->cas;
@@ -44,6 +41,15 @@ static void counters_add(struct farkv_counters *sum, const struct link *l)
 	sum->doorbells += c->doorbells;
 	sum->round_trips += c->round_trips;
 	sum->registrations += c->registrations;
+}
+
+static void counters_add(struct farkv_counters *sum, const struct link *l)
+{
+	struct location_counters seen = index_remembered(l->index);
+
+	/* Loads and stores are no requests, and chains over mapped memory are few. */
+	if (!(l->lane->caps & XPORT_DIRECT))
+		requests_add(sum, &l->lane->counters);
 	sum->retries += index_retries(l->index);
 	sum->control_msgs += session_sent(l->session);
 	sum->cache_hits += seen.hits;
@@ -509,40 +515,6 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 		if ((gate_alerts(kv->gate) & GATE_BROKEN) &&
 		    any_pending(ops, n) && !relink_ops(kv, ops, n))
 			return;
-	}
-}
-
-void handle_put(struct farkv *kv, struct index_op *op, uint64_t began_ns)
-{
-	/* Mapped memory is written in less time than another thread is waited for. */
-	bool far = !(kv->link.lane->caps & XPORT_DIRECT);
-	uint64_t hash = op->key.hash;
-	struct combine_run run;
-	bool waited;
-
-	if (!combine_is_hot(&kv->heat, hash)) {
-		handle_run(kv, &op, 1, began_ns);
-		if (op->rivals && far)
-			combine_met(&kv->heat, hash, true);
-		return;
-	}
-	switch (combine_begin(kv->link.sb->region_id, &op->key, kv->deadline_ns,
-			      &run)) {
-	case COMBINE_LEAD:
-		handle_run(kv, &op, 1, 0);
-		waited = combine_end(&run, op->result == 0);
-		combine_met(&kv->heat, hash, waited || op->rivals);
-		break;
-	case COMBINE_DONE:
-		index_abandon(kv->link.index, op, 0);
-		/* No block was taken, but this is what it would have been. */
-		op->cls = (uint8_t)class_for(
-			block_room(op->key.len, op->value_len));
-		combine_met(&kv->heat, hash, true);
-		break;
-	default:
-		handle_run(kv, &op, 1, 0);
-		combine_met(&kv->heat, hash, op->rivals);
 	}
 }
 

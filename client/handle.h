@@ -23,7 +23,6 @@
 #include "common/index.h"
 
 #include "arena.h"
-#include "combine.h"
 #include "buffers.h"
 #include "dial.h"
 #include "gate.h"
@@ -75,7 +74,6 @@ struct farkv {
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
 	struct arena arena;   /* a batch's values but those of its last group */
 
-	struct combine_heat heat; /* keys that threads put together */
 	uint64_t mutations;   /* since the link was made */
 	uint64_t prefetch_ns; /* no requests ahead of need before this; or 0 */
 	uint32_t prefix_low;  /* ask for a prefix when fewer versions are left */
@@ -266,12 +264,6 @@ static inline int handle_value(const struct farkv *kv, const void *value, size_t
  */
 void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 		uint64_t began_ns);
-
-/**
- * As handle_run() for one PUT: by one write together with those of other threads, where
- * the key is fought over and that pays. See combine.h.
- */
-void handle_put(struct farkv *kv, struct index_op *op, uint64_t began_ns);
 
 /**
  * After a mutation: hints, requests ahead of need, housekeeping. No waiting. The link may

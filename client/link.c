@@ -199,7 +199,6 @@ static int memory_open(const struct connect_result *r, struct link *l,
 	if (err)
 		goto err_close;
 	index_set_prefix(l->index, r->prefix);
-	index_set_session(l->index, r->session);
 	return 0;
 
 err_close:

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 /** Vectors of 32 bytes of whole numbers, which the system saves. Two instructions. */
 static inline bool cpu_has_avx2(void)
@@ -36,31 +35,6 @@ static inline uint64_t cpu_without_uppers(uint64_t what)
 			       "xmm13", "xmm14", "xmm15");
 #endif
 	return what;
-}
-
-/**
- * A counter that goes on at its own steady pace, one to four in a nanosecond, to tell how
- * long something near took. On x86-64 it is read when all loads before it have their values,
- * and before those behind it begin; elsewhere it is the system's clock, about then. It may
- * jump when the system moves to another machine.
- */
-static inline uint64_t cpu_ticks(void)
-{
-#if defined(__x86_64__)
-	uint64_t ticks;
-
-	__asm__ __volatile__("" ::: "memory");
-	__builtin_ia32_lfence();
-	ticks = __builtin_ia32_rdtsc();
-	__builtin_ia32_lfence();
-	__asm__ __volatile__("" ::: "memory");
-	return ticks;
-#else
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return 3 * ((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec);
-#endif
 }
 
 #endif

@@ -29,19 +29,6 @@ static inline void fetch_line_to_write(const void *p)
 	__asm__("");
 }
 
-/** The same, and no other CPU has it any more then: for who stores there now and then, and does
- * not want to wait for that. By name, for GCC makes the former a PREFETCHT0 unless it compiles
- * for a CPU that has PREFETCHW; all of AMD's of 64 bits do, and Intel's that do not take it for
- * a NOP. */
-static inline void fetch_line_to_own(const void *p)
-{
-#if defined(__x86_64__)
-	__asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)p));
-#else
-	fetch_line_to_write(p);
-#endif
-}
-
 /** Every line's worth of `bytes` from `p` on: where p is not a line's first byte the last
  * line may be left out. */
 static inline void fetch_lines(const uint8_t *p, uint64_t bytes)

@@ -120,8 +120,6 @@ int index_open(const struct superblock *sb, struct xport_lane *lane,
 	ix->sb = *sb;
 	ix->lane = lane;
 	ix->alloc = alloc;
-	if (lane->caps & XPORT_DIRECT_STORE)
-		notice_open(&ix->notice, lane->base, sb);
 	ix->dir_scratch = xport_mem_alloc(lane, 64);
 	if (!ix->dir_scratch) {
 		err_set(err, "no memory for an index");
@@ -155,15 +153,9 @@ void index_set_prefix(struct index *ix, uint32_t prefix)
 	ix->versions.counter = 0;
 }
 
-void index_set_session(struct index *ix, uint32_t id)
-{
-	ix->notice.owner = id;
-}
-
 void index_drop_cache(struct index *ix)
 {
 	ix->dirword = 0;
-	contend_forget(&ix->contend);
 	if (ix->warm)
 		warm_drop(ix->warm);
 }

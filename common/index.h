@@ -78,8 +78,7 @@ struct index_versions {
  */
 void index_set_prefix(struct index *ix, uint32_t prefix);
 
-/** The session's number. Without it this one never owns a notice (notice.h). */
-void index_set_session(struct index *ix, uint32_t id);
+/** Versions that are left of the prefix. */
 static inline uint32_t index_versions_left(const struct index *ix)
 {
 	return UINT32_MAX - ((const struct index_versions *)(const void *)ix)->counter;
@@ -154,7 +153,7 @@ struct index_op {
 			     is to be given back */
 	bool unresolved;  /* EMAYBE, and index_op_resume() can find out */
 	/* ... these are private to index*.c, as what follows `version` is */
-	bool foreign;       /* the slot held what another session had written before */
+	bool written_by_other; /* the slot held another session's value */
 	uint8_t state;      /* enum op_state of index_op.c */
 	uint8_t tries;      /* restarts for reasons that should pass soon */
 	bool posting;       /* `chain` is ready to be posted */
@@ -262,7 +261,7 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 	op->near_full = false;
 	op->rivals = false;
 	op->plenty = false;
-	op->foreign = false;
+	op->written_by_other = false;
 	op->state = 0;
 	op->tries = 0;
 	op->posting = false;
@@ -310,19 +309,17 @@ bool index_get_many(struct index *ix, const struct index_want *wants, size_t n);
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by
  * loads; a write by loads and a compare-and-swap, or a few if rivals win. No deadline, no
- * system call; of a clock as much as alloc_retire() needs. A PUT of a key that others put
- * just now may spin for some microseconds (contend.h). True if the operation is final.
- * False if the lane has no mapping, or anything unusual was met: then it is pending, may
- * hold a block, and goes on in index_run() or index_submit(), inside the same gate. The
- * counters show what a card would see. A write that fails has cleared the error's line.
+ * system call; of a clock as much as alloc_retire() needs. A write that loses to rivals
+ * spins for some microseconds (backoff.h). True if the operation is final. False if the
+ * lane has no mapping, or anything unusual was met: then it is pending, may hold a block,
+ * and goes on in index_run() or index_submit(), inside the same gate. Counts retries, no
+ * requests. A write that fails has cleared the error's line.
  */
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
  * The same for a PUT that was just set up, for whose key index_expect() has just returned
- * `expected`; and of a caller that waits. So where others put the key all the time, from a CPU
- * that is far, it may spin for some 0.1 ms, and half a millisecond at most, with many looks at
- * cpu_ticks(). Not for who has other requests to see to.
+ * `expected`.
  */
 bool index_put(struct index *ix, struct index_op *op, const void *expected);
 

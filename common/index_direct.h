@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index_direct.h - what operations by loads have in common: where the window is, whether
- * a word still stands, what a card would have counted; and of them and others, how a
- * block is fetched ahead and given up.
+ * index_direct.h - what operations by loads share: where the window is, whether a word
+ * still stands, and how a block is prefetched and retired.
  */
 #ifndef COMMON_INDEX_DIRECT_H
 #define COMMON_INDEX_DIRECT_H
@@ -52,7 +51,7 @@ static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 }
 
 /** index_expect(); but without `fetch` the line stays where it is. */
-IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash, bool fetch)
+IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash)
 {
 	const uint8_t *at;
 	uint64_t entry;
@@ -62,8 +61,7 @@ IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash, 
 	/* Wherever the entry leads: fetching ahead does no harm. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
 	at = ix->lane->base + window_at(entry, hash);
-	if (fetch)
-		fetch_line(at);
+	fetch_line(at);
 	return ((unsigned)loads_lead(ix) & (unsigned)entry_leads(ix, entry)) != 0 ? at : NULL;
 }
 
@@ -79,32 +77,6 @@ static inline const uint64_t *direct_window(const struct index *ix,
 		return NULL;
 	return (const uint64_t *)(const void *)(ix->lane->base +
 						window_off(op));
-}
-
-/**
- * The stages that a card would have taken to come here. Those of operations that run
- * together are taken together.
- */
-static inline void count_stages(struct index *ix, unsigned candidates)
-{
-	unsigned stages = 1 + (candidates + OP_PROBE_MAX - 1) / OP_PROBE_MAX;
-
-	if (stages <= ix->direct_stages)
-		return;
-	ix->lane->counters.doorbells += stages - ix->direct_stages;
-	ix->lane->counters.round_trips += stages - ix->direct_stages;
-	ix->direct_stages = stages;
-}
-
-/** An operation's nth chain was posted: those of a batch would be posted together. */
-static inline void count_post(struct index *ix, unsigned nth)
-{
-	if (nth > ix->direct_posts) {
-		ix->direct_posts = nth;
-		ix->lane->counters.round_trips++;
-	} else {
-		ix->lane->counters.doorbells--;
-	}
 }
 
 /** Is it a write that index_run() would begin, too? */
@@ -193,9 +165,8 @@ void index_put_prepare(const struct index *ix, struct index_op *op);
 /**
  * A PUT by loads: in one piece, from a block at hand to the CAS, for the commonest case;
  * index_put_search() for all others, and if that CAS is lost. The commonest: the key's slot
- * is in its home line, alive or dead, its value no larger than that. If others put the key
- * just now, it may stand before the next of them. `slots` is the key's window, on its way to
- * the cache.
+ * is in its home line, alive or dead, its value no larger than that. `slots` is the key's
+ * window, on its way to the cache.
  */
 bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots);
 

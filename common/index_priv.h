@@ -7,11 +7,10 @@
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
 
+#include "backoff.h"
 #include "clock.h"
-#include "contend.h"
 #include "index.h"
 #include "location.h"
-#include "notice.h"
 #include "spare.h"
 #include "util.h"
 
@@ -38,10 +37,7 @@ struct index {
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
 	uint32_t usual_len; /* of the values that a GET by loads expects: as long as the last */
-	unsigned direct_stages; /* of this run's searches by loads: in counters */
-	unsigned direct_posts;  /* ... and of its chains that were posted there */
-	struct contend contend;
-	struct notice notice;
+	struct backoff backoff;
 };
 static_assert(offsetof(struct index, versions) == 0, "index_versions_left() looks there");
 
@@ -62,6 +58,12 @@ static inline uint64_t window_off(const struct index_op *op)
 static inline uint64_t index_now(const struct index *ix)
 {
 	return ix->now ? ix->now(ix->now_arg) : clock_now_ns();
+}
+
+/** A compare-and-swap by loads was lost: let the winner go on. */
+static inline void index_backoff(struct index *ix)
+{
+	backoff_wait(&ix->backoff, ix->versions.counter, ix->versions.prefix);
 }
 
 /** When what is READ now will have been begun: this moment, or one shortly before. */
@@ -126,19 +128,7 @@ bool op_take_block(struct index *ix, struct index_op *op);
 void op_forget(struct index_op *op);
 
 /** Is the operation's block written? */
-enum block_written {
-	NOT_WRITTEN,
-	WRITTEN,
-	WRITTEN_AHEAD /* and not counted: a card would write it with the first CAS */
-};
-
-/** Count the WRITE of the block, which goes with the CAS that is about to be made. */
-static inline void op_count_write(struct index *ix, struct index_op *op)
-{
-	op->written = WRITTEN;
-	ix->lane->counters.writes++;
-	ix->lane->counters.write_bytes += block_room(op->key.len, op->value_len);
-}
+enum block_written { NOT_WRITTEN, WRITTEN };
 
 /** Begin the chain whose completion is handled in `state`. */
 static inline void op_chain_begin(struct index_op *op, enum op_state state)

@@ -25,9 +25,7 @@
 enum over {
 	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
 	OVER_LOST, /* its CAS, which a rival came before */
-	OVER_DONE,
-	OVER_BEFORE, /* it stands before a rival's, and needs no block */
-	OVER_HOT     /* it has not been tried: others put the key, index_put() watches */
+	OVER_DONE
 };
 
 /** A PUT while it goes straight on; nothing of it is anywhere else. */
@@ -40,11 +38,8 @@ struct put {
 	uint8_t cls;
 	struct block_ref block;
 	uint64_t version, new_word;
-	bool foreign;      /* another session had written the key, the last one here, too */
 	bool plenty;       /* as index_op's */
-	bool known;        /* the slot that was found is this key's for sure */
 	bool fetch_next;   /* no batch has fetched the next operation's block */
-	bool may_say;      /* who has met rivals may be told of it (notice.h) */
 	/* The slot that may be the key's, its word, and the block that this names: */
 	uint16_t slot_at;
 	uint64_t expect_word;
@@ -52,8 +47,6 @@ struct put {
 	uint64_t bytes;    /* of its class */
 	const uint8_t *head;
 	uint64_t lengths;  /* what its header has to say if it is this key's */
-	uint64_t seen;     /* the version that it has */
-	unsigned stages, posts; /* of a batch, counted before this operation */
 };
 
 /** A PUT that has nothing yet. Field by field: to clear all of it takes longer. */
@@ -65,15 +58,6 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 	p->value_len = value_len;
 	p->has_block = false;
 	p->written = NOT_WRITTEN;
-	p->known = false;
-	p->may_say = false;
-}
-
-/** What follows is alone, not one of a batch. */
-static inline void put_alone(struct index *ix)
-{
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
 }
 
 /** It did not end: what it has is the operation's now, which index_op_start() has set up. */
@@ -92,7 +76,6 @@ static inline void put_hand_over(struct index_op *op, const struct put *p, enum 
 	if (over == OVER_LOST) {
 		op->slot_at = p->slot_at;
 		op->expect_word = p->expect_word;
-		op->foreign = p->foreign;
 	}
 }
 
@@ -134,7 +117,7 @@ IN_LINE bool put_write_block(struct index *ix, struct put *p)
 			     p->key.hash, p->value, p->value_len, 0);
 		atom_copy_block(block, image, room);
 	}
-	p->written = WRITTEN_AHEAD;
+	p->written = WRITTEN;
 	p->new_word = slot_pack(p->block, hash_fp(p->key.hash), SLOT_BLIND);
 	return !xport_broken(ix->lane);
 }
@@ -208,73 +191,17 @@ static inline uint64_t put_lengths(const struct put *p)
  * this PUT replaces. If the swap finds another word the two may be of different times:
  * index_put_search() looks again.
  */
-IN_LINE bool put_is_mine(struct put *p)
+IN_LINE bool put_is_mine(const struct put *p)
 {
 	uint64_t lengths;
 
 	ATOM_UNWATCHED_BEGIN();
-	p->seen = atom_word_at(p->head);
 	lengths = atom_word_at(p->head + 8);
 	ATOM_UNWATCHED_END();
 	atom_compiler_barrier();
 	return (((lengths & ~PUT_ANY_LENGTHS) ^ p->lengths) |
 		atom_block_differs(p->key.data, p->head + sizeof(struct block_header),
 				   p->key.len)) == 0;
-}
-
-/* Has another session written what is there? */
-static inline bool put_is_foreign(const struct index *ix, const struct put *p)
-{
-	return p->seen >> 32 != ix->versions.prefix;
-}
-
-/* ---- what a card would have been asked for ----------------------------------------- */
-
-/* READs of the window and of the block's head, or the same less. */
-static inline void put_count_reads(struct index *ix, const struct put *p, uint64_t sign)
-{
-	struct xport_counters *count = &ix->lane->counters;
-
-	count->reads += sign * 2;
-	count->read_bytes += sign * (WINDOW_BYTES + head_bytes(p->key.len, p->bytes));
-}
-
-/* ... in as many stages. A batch's operations take theirs together. */
-static inline void put_count_search(struct index *ix, struct put *p)
-{
-	p->stages = ix->direct_stages;
-	count_stages(ix, 1);
-	put_count_reads(ix, p, 1);
-}
-
-/* The WRITE of the block and its CAS, in one chain. */
-static inline void put_count_swap(struct index *ix, struct put *p)
-{
-	struct xport_counters *count = &ix->lane->counters;
-
-	p->written = WRITTEN;
-	count->writes++;
-	count->write_bytes += block_room(p->key.len, p->value_len);
-	count->cas++;
-	count->doorbells++;
-	p->posts = ix->direct_posts;
-	count_post(ix, 1);
-}
-
-/* It was another key's, and nothing was swapped: who searches now counts for itself. */
-static __attribute__((noinline)) void put_uncount(struct index *ix, unsigned stages,
-						  unsigned posts, uint64_t write_bytes)
-{
-	struct xport_counters *count = &ix->lane->counters;
-	unsigned more = ix->direct_stages - stages;
-
-	count->round_trips -= more + (ix->direct_posts - posts);
-	count->doorbells -= more + (ix->direct_posts - posts);
-	ix->direct_stages = stages;
-	ix->direct_posts = posts;
-	count->writes--;
-	count->write_bytes -= write_bytes;
-	count->cas--;
 }
 
 /* ---- the swap ------------------------------------------------------------------------ */
@@ -287,8 +214,6 @@ static __attribute__((noinline)) void put_uncount(struct index *ix, unsigned sta
 IN_LINE bool put_get_ready(struct index *ix, struct put *p)
 {
 	p->lengths = put_lengths(p);
-	put_count_search(ix, p);
-	put_count_swap(ix, p);
 	p->plenty = stock_plenty(ix->alloc, p->cls, ix->recent_ns);
 	if (!may_stay_undated(ix, p->ref, p->bytes) || !stock_retire(ix->alloc, p->ref))
 		return false;
@@ -305,12 +230,6 @@ static inline void put_keep_old(struct index *ix, const struct put *p, bool rest
 	ix->undated--;
 }
 
-/* Apart: a usual put has its registers for other things. */
-static __attribute__((noinline)) void put_say(struct index *ix, const uint64_t *slot)
-{
-	notice_say(&ix->notice, slot_off_of(ix, slot), ix->contend.run <= CONTEND_SAY + 1);
-}
-
 /** Swap the slot that was found for the block that was written. */
 IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slots,
 			   uint64_t *found_out)
@@ -320,19 +239,14 @@ IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slot
 
 	if (p->fetch_next)
 		put_fetch_next(ix, p);
-	if (!p->known && __builtin_expect(!put_is_mine(p), 0)) {
+	if (__builtin_expect(!put_is_mine(p), 0)) {
 		put_keep_old(ix, p, rests);
-		p->written = WRITTEN_AHEAD;
-		put_count_reads(ix, p, UINT64_MAX);
-		put_uncount(ix, p->stages, p->posts,
-			    block_room(p->key.len, p->value_len));
 		return OVER_NOT;
 	}
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[p->slot_at], p->expect_word,
 			     p->new_word);
 	if (__builtin_expect(found != p->expect_word, 0)) {
 		put_keep_old(ix, p, rests);
-		p->foreign = !p->known && put_is_foreign(ix, p);
 		*found_out = found;
 		return OVER_LOST;
 	}
@@ -343,12 +257,6 @@ IN_LINE enum over put_swap(struct index *ix, struct put *p, const uint64_t *slot
 			op_retire(ix, p->ref, p->cls);
 		p->plenty = p->plenty & !ix->alloc->n_worn & !stock_gained(ix->alloc);
 	}
-	/* Of another key than the last it does not matter who had written it. */
-	p->foreign = ix->contend.hash == p->key.hash && !p->known &&
-		     put_is_foreign(ix, p);
-	contend_note(&ix->contend, p->key.hash, p->foreign, false);
-	if (p->may_say && __builtin_expect(ix->contend.mood == CONTEND_SAYS, 0))
-		put_say(ix, &slots[p->slot_at]);
 	return OVER_DONE;
 }
 

@@ -86,8 +86,6 @@ static void op_begin(struct index *ix, struct index_op *op, uint64_t deadline_ns
 void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
 		  uint64_t deadline_ns)
 {
-	if (!s->ready.first)
-		ix->direct_stages = 0;
 	op_begin(ix, op, deadline_ns);
 	strand_add(s, op);
 }
@@ -297,7 +295,6 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 
 	ix->told_ns = began_ns;
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
-		ix->direct_stages = 0;
 		op_begin(ix, ops[0], deadline_ns);
 		ix->told_ns = 0;
 		if (run_alone(ix, ops[0], &s))

@@ -148,8 +148,6 @@ static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
 		if (next != NEXT_POST)
 			return next;
 	}
-	if (op->written == WRITTEN_AHEAD)
-		op_count_write(ix, op);
 	wr = op_chain_add(op, XPORT_CAS, op_slot_off(op), NULL, 8);
 	wr->expect = expect;
 	wr->swap = op->new_word;

@@ -59,8 +59,6 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	bytes = block_room(h.key_len, h.value_len);
 	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
 		return false;
-	ix->lane->counters.reads++;
-	ix->lane->counters.read_bytes += class_bytes(ref.cls);
 	if (op->into && h.value_len >= INDEX_PART_MIN &&
 	    h.value_len <= op->into_cap && h.key_len == op->key.len) {
 		*check_out = direct_fetch_parts(op, src, &h, ref, view);
@@ -85,8 +83,6 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 	    index_op_reserve(ix, op, bytes))
 		return BLOCK_BAD;
 	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
-	ix->lane->counters.reads++;
-	ix->lane->counters.read_bytes += bytes;
 	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
 				 op->key.data, op->key.len, op->key.hash, view);
 }
@@ -151,33 +147,20 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
 	return LOOK_END;
 }
 
-/*
- * Walk the operation's window. The counters show what a card would have seen; nothing
- * if anything was unusual.
- */
+/* Walk the operation's window; anything unusual counts as a retry. */
 IN_LINE enum look
 search(struct index *ix, struct index_op *op, const uint64_t *slots,
        struct line_masks m, bool writes, struct block_view *view)
 {
-	struct xport_counters *count = &ix->lane->counters;
-	uint64_t reads = count->reads, read_bytes = count->read_bytes;
 	enum look look = walk(ix, op, slots, m, writes, view);
 
-	if (look == LOOK_UNUSUAL) {
-		count->reads = reads;
-		count->read_bytes = read_bytes;
-		ix->retries++;
-		return look;
-	}
-	count_stages(ix, (unsigned)(count->reads - reads));
-	count->reads++;
-	count->read_bytes += WINDOW_BYTES;
+	ix->retries += look == LOOK_UNUSUAL;
 	return look;
 }
 
 const void *index_expect(const struct index *ix, uint64_t hash)
 {
-	return index_expect_in_line(ix, hash, true);
+	return index_expect_in_line(ix, hash);
 }
 
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
@@ -271,8 +254,6 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 	enum look look = search(ix, op, slots,
 				window_scan(slots, hash_fp(op->key.hash)), true,
 				&view);
-	uint64_t word = op->expect_word;
-	bool watched = false, lost;
 
 	if (look == LOOK_UNUSUAL)
 		return false;
@@ -282,24 +263,8 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 		*next_out = op_absent(ix, op);
 		return true;
 	}
-	op->foreign = view.version >> 32 != ix->versions.prefix;
-	if (op->kind == INDEX_PUT && ix->versions.counter < UINT32_MAX &&
-	    contend_hot(&ix->contend, op->key.hash)) {
-		/* If it is absorbed, its version was this; or its written block's. */
-		if (!op->written)
-			op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-		word = contend_watch(&ix->contend, &slots[op->slot_at], word, 1,
-				     ix->versions.prefix);
-		op->foreign = false;
-		watched = true;
-	}
-	lost = word != op->expect_word;
-	*next_out = lost ? op_lost(ix, op, word) :
-			   op_decide(ix, op, word, view.version);
-	if (watched && lost && !op->result)
-		contend_stand(&ix->contend);
-	else if (watched)
-		contend_vain(&ix->contend);
+	op->written_by_other = view.version >> 32 != ix->versions.prefix;
+	*next_out = op_decide(ix, op, op->expect_word, view.version);
 	return true;
 }
 
@@ -321,7 +286,7 @@ static enum next write_now(struct index *ix, struct index_op *op)
 		return next;
 	if (image != block)
 		atom_copy_block(block, image, bytes);
-	op->written = WRITTEN_AHEAD;
+	op->written = WRITTEN;
 	return NEXT_POST;
 }
 
@@ -329,7 +294,7 @@ static enum next write_now(struct index *ix, struct index_op *op)
  * What op_swap() has settled upon, where that needs no chain: the CAS comes after the
  * block's bytes (atom_cas_u64()).
  */
-static enum next swap_now(struct index *ix, struct index_op *op, unsigned nth)
+static enum next swap_now(struct index *ix, struct index_op *op)
 {
 	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
 	uint64_t found;
@@ -343,17 +308,12 @@ static enum next swap_now(struct index *ix, struct index_op *op, unsigned nth)
 		if (xport_broken(ix->lane))
 			return op_done(ix, op, FARKV_EDISCONNECTED);
 	}
-	if (op->written == WRITTEN_AHEAD)
-		op_count_write(ix, op);
 	found = atom_cas_u64(slot, op->expect_word, op->new_word);
-	ix->lane->counters.cas++;
-	ix->lane->counters.doorbells++;
-	count_post(ix, nth);
 	return op_swap_result(ix, op, found);
 }
 
 /* The same by a chain. NEXT_POST, too, if the lane broke under it. */
-static enum next swap_posted(struct index *ix, struct index_op *op, unsigned nth)
+static enum next swap_posted(struct index *ix, struct index_op *op)
 {
 	int err;
 
@@ -363,7 +323,6 @@ static enum next swap_posted(struct index *ix, struct index_op *op, unsigned nth
 		return op_done(ix, op, err);
 	if (op->chain.status)
 		return NEXT_POST;
-	count_post(ix, nth);
 	return op_swap_done(ix, op);
 }
 
@@ -382,21 +341,12 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 		enum next next;
 
 		if (n > 1)
-			contend_pause(&ix->contend, ix->versions.prefix);
-		next = op->at_once ? swap_now(ix, op, n) : swap_posted(ix, op, n);
+			index_backoff(ix);
+		next = op->at_once ? swap_now(ix, op) : swap_posted(ix, op);
 		if (next != NEXT_POST || op->chain.status) /* as its state says */
 			return next;
 	}
 	return op_again(ix, op);
-}
-
-/*
- * What another session has written is not what was expected: most likely it came in
- * between.
- */
-static bool came_too_late(const struct index_op *op, enum next next)
-{
-	return next == NEXT_DONE && op->result == FARKV_EVERSION && op->foreign;
 }
 
 /*
@@ -407,15 +357,9 @@ static bool came_too_late(const struct index_op *op, enum next next)
  */
 static bool was_mine(struct index *ix, struct index_op *op)
 {
-	struct xport_counters *count = &ix->lane->counters;
-	uint64_t reads = count->reads, read_bytes = count->read_bytes;
 	struct block_view view;
-	bool mine = direct_head(ix, op, op->expect_word, &view) == BLOCK_MINE;
 
-	/* A card had verified what it brought. */
-	count->reads = reads;
-	count->read_bytes = read_bytes;
-	return mine;
+	return direct_head(ix, op, op->expect_word, &view) == BLOCK_MINE;
 }
 
 /* The first swap of a PUT was lost to the word `found`. */
@@ -451,8 +395,8 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 	if (next == NEXT_POST)
 		next = swap_by_loads(ix, op, lost_to != NULL);
 	op->at_once = false;
-	contend_note(&ix->contend, op->key.hash, op->foreign,
-		     op->rivals || came_too_late(op, next));
+	if (op->rivals)
+		index_backoff(ix);
 	/* It will be told again what it lacks, by who can wait for it. */
 	if (next == NEXT_WAIT)
 		op->tomb_asked = false;
@@ -485,9 +429,8 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 
 void index_pause(struct index *ix, const struct index_op *op)
 {
-	if ((ix->lane->caps & XPORT_DIRECT) && (op->foreign || op->rivals) &&
-	    ix->contend.hash == op->key.hash)
-		contend_pause(&ix->contend, ix->versions.prefix);
+	if ((ix->lane->caps & XPORT_DIRECT) && (op->written_by_other || op->rivals))
+		index_backoff(ix);
 }
 
 static bool try_one(struct index *ix, struct index_op *op)
@@ -500,8 +443,6 @@ bool index_try(struct index *ix, struct index_op *op)
 {
 	if (!loads_lead(ix))
 		return false;
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
 	return try_one(ix, op);
 }
 
@@ -511,8 +452,6 @@ void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
 
 	if (!loads_lead(ix))
 		return;
-	ix->direct_stages = 0;
-	ix->direct_posts = 0;
 	for (size_t at = 0; at < n; at += MANY) {
 		size_t some = UTIL_MIN(n - at, (size_t)MANY);
 

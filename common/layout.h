@@ -8,7 +8,7 @@
  *
  * The meta area is written by the server alone; clients hold it read-only.
  * The data area is an array of pages. A page is a subtable of the index or
- * belongs to a segment, a run of pages cut into blocks of one class; one is the board.
+ * belongs to a segment, a run of pages cut into blocks of one class.
  *
  * All integers are little-endian, all offsets count bytes from the start of the
  * region, there are no pointers. Who writes what, and when, stands with each
@@ -299,32 +299,8 @@ static_assert(offsetof(struct superblock, page_bytes) == 80, "superblock");
 static_assert(offsetof(struct superblock, checksum) == 104, "superblock");
 
 #define REGION_D_OFF 512u        /* offset of D */
-#define REGION_BOARD_OFF 576u    /* offset of the board's page number; 0: there is none */
 #define REGION_DIR_OFF 4096u     /* directory arrays lie from here ... */
 				 /* ... to meta_bytes */
-
-/* ---- board ------------------------------------------------------------------
- *
- * One page on which clients say what they put (notice.h, protocol.md). Zeros at first; the
- * server takes notices back when their owners have ended, and looks at nothing else there. The
- * rest of the page, behind 512 hints, is notices.
- */
-struct notice_line {
-	uint64_t owner; /* the session's that writes the rest of it; 0: nobody's */
-	uint64_t slot;  /* offset of the slot whose puts it counts */
-	uint64_t count; /* one more behind each of them; goes on when the owner changes */
-	uint64_t apart[13]; /* two lines: CPUs fetch them in pairs */
-};
-static_assert(sizeof(struct notice_line) == 128, "notice: size");
-
-#define BOARD_HINTS 512u /* words: 1 + the notice that may be of such a slot */
-#define BOARD_NOTICES ((PAGE_BYTES - BOARD_HINTS * 8) / sizeof(struct notice_line))
-
-/** Where the hint for a slot is. */
-static inline uint32_t board_hint(uint64_t slot_off)
-{
-	return (uint32_t)(slot_off * UINT64_C(0x9E3779B97F4A7C15) >> 55);
-}
 
 /** Fill in the constants and the checksum; the caller has set the rest. */
 void superblock_seal(struct superblock *sb);

@@ -218,8 +218,8 @@ struct farkv_completion {
 };
 
 /**
- * What a handle has asked of its transport since it was opened. On shared
- * memory the counts are those that a network card would see.
+ * What a handle has asked of its transport since it was opened. Requests are the network
+ * card's: over shared memory their counts, from `reads` to `round_trips`, are 0.
  */
 struct farkv_counters {
 	size_t size;           /**< in: sizeof(struct farkv_counters) */
@@ -302,7 +302,7 @@ struct farkv_fsck {
 
 	/* Where the bytes are. live and dead are part of out. */
 	uint64_t meta_bytes;    /**< superblock and directory */
-	uint64_t index_bytes;   /**< subtables, and the board (doc/region-format.md) */
+	uint64_t index_bytes;   /**< subtables */
 	uint64_t live_bytes;    /**< blocks of items */
 	uint64_t dead_bytes;    /**< blocks that stand for deleted keys */
 	uint64_t out_bytes;     /**< blocks with clients or published */

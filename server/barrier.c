@@ -66,7 +66,6 @@ static void check(struct control *c)
 	b->passed++;
 	slab_barrier_passed(c->slab);
 	heap_barrier_passed(c->region->heap);
-	board_departed_gone(c);
 	grow_resume(c);
 	memory_resume(c);
 	if (anything_waits(c)) {

@@ -64,8 +64,6 @@ void control_end_session(struct session *s)
 		departed_add(&c->departed, s->tether, s->id, s->pid);
 		s->tether = NULL;
 	}
-	if (!s->port->remote && s->welcomed && !s->readonly)
-		board_session_ended(c, s);
 	barrier_session_ended(s);
 	sweep_session_ended(s);
 	stats_session_ended(s);

@@ -15,7 +15,6 @@
 #include "common/rate_limit.h"
 
 #include "barrier.h"
-#include "board.h"
 #include "control.h"
 #include "departed.h"
 #include "fsck.h"

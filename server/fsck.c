@@ -124,7 +124,7 @@ static void sums(struct control *c)
 	struct fsck *f = c->fsck;
 	uint64_t blocks = b.bytes_out + b.bytes_free + b.bytes_limbo +
 			  b.bytes_worn + b.bytes_slack;
-	uint64_t pages = REGION_FIXED_PAGES + r->subtables + grow_pages(c) + b.pages +
+	uint64_t pages = r->subtables + grow_pages(c) + b.pages +
 			 heap_retired(r->heap);
 	uint64_t bytes = r->sb.meta_bytes + heap_total(r->heap) * PAGE_BYTES;
 
@@ -156,7 +156,7 @@ static void add_bytes(struct msg *m, const struct control *c)
 
 	add(m, MSG_FSCK_META_BYTES, r->sb.meta_bytes);
 	add(m, MSG_FSCK_INDEX_BYTES,
-	    (REGION_FIXED_PAGES + r->subtables + grow_pages(c)) * PAGE_BYTES);
+	    (r->subtables + grow_pages(c)) * PAGE_BYTES);
 	add(m, MSG_FSCK_LIVE_BYTES, c->fsck->found.live_bytes);
 	add(m, MSG_FSCK_DEAD_BYTES, c->fsck->found.dead_bytes);
 	add(m, MSG_FSCK_OUT_BYTES, b.bytes_out);

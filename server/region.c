@@ -127,16 +127,6 @@ static int index_create(struct region *r)
 	return 0;
 }
 
-/* Of zeros, as all fresh memory is. */
-static int board_create(struct region *r)
-{
-	uint64_t *word = (uint64_t *)(void *)(r->meta + REGION_BOARD_OFF);
-
-	static_assert(REGION_FIXED_PAGES == 1, "the board");
-	*word = heap_take_index(r->heap);
-	return *word ? 0 : FARKV_ENOMEM;
-}
-
 uint32_t region_next_gen(struct region *r)
 {
 	r->last_gen = (r->last_gen + 1) & SLOT_GEN_MASK;
@@ -246,7 +236,7 @@ static int contents_create(struct region *r)
 		return dir_error();
 	memcpy(r->meta, &r->sb, sizeof(r->sb));
 	heap_set_back(r->heap, back, r->reserve);
-	return index_create(r) ? FARKV_ENOMEM : board_create(r);
+	return index_create(r) ? FARKV_ENOMEM : 0;
 }
 
 int region_create(const struct region_config *cfg, struct region *r_out)

@@ -23,9 +23,6 @@ enum region_pages {
 	REGION_PAGES_ALWAYS
 };
 
-/** In use from the start, besides those of the index: the board (layout.h). */
-#define REGION_FIXED_PAGES 1u
-
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
 	uint64_t index_slots; /* to begin with, at least; 0: one subtable */

@@ -238,7 +238,7 @@ static uint64_t index_pages(const struct slab *s)
 {
 	uint64_t others = heap_used(s->heap) - heap_retired(s->heap) - s->pages;
 
-	return others / INDEX_SHARE;
+	return (others + INDEX_SHARE - 1) / INDEX_SHARE;
 }
 
 /* ... and that larger blocks must leave to small ones, with what those have. */

@@ -66,7 +66,7 @@ static void add_index(struct msg *m, const struct control *c)
 	const struct grow_stats *g = grow_stats(c);
 	uint64_t slots = r->subtables * SUBTABLE_SLOTS;
 
-	add(m, MSG_STAT_INDEX_BYTES, (REGION_FIXED_PAGES + r->subtables) * PAGE_BYTES);
+	add(m, MSG_STAT_INDEX_BYTES, (r->subtables) * PAGE_BYTES);
 	add(m, MSG_STAT_INDEX_SLOTS, slots);
 	add(m, MSG_STAT_SUBTABLES, r->subtables);
 	add(m, MSG_STAT_ITEMS, n->items);

@@ -260,7 +260,7 @@ void rig_end(void)
 {
 	ck_assert_msg(slab_audit(c->slab), "%s", err_detail());
 	ck_assert_uint_eq(heap_used(region.heap),
-			  REGION_FIXED_PAGES + slab_count(c->slab).pages + region.subtables +
+			  slab_count(c->slab).pages + region.subtables +
 				  heap_retired(region.heap));
 	control_free(c);
 	region_destroy(&region);

@@ -18,7 +18,6 @@ void fake_client_init(struct fake_client *c, struct fake_region *r,
 	ck_assert_int_eq(index_open(&r->sb, c->lane, c->alloc, UINT64_MAX,
 				    &c->ix), 0);
 	index_set_prefix(c->ix, prefix);
-	index_set_session(c->ix, prefix);
 	index_op_init(&c->op);
 }
 

@@ -21,6 +21,7 @@ static void spin(void)
 }
 
 static void (*at_swap)(void);
+static unsigned swaps_made; /* without a chain, by anybody */
 
 /* Writes without a chain come to a word that others have just changed. */
 static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
@@ -30,6 +31,7 @@ static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
 	at_swap = NULL;
 	if (act)
 		act();
+	swaps_made++;
 	return atom_cas_u64(slot, expect, to);
 }
 
@@ -88,6 +90,23 @@ static uint64_t differs(const void *own, const void *block, size_t len)
 #include "common/index_try.c"
 
 static struct index_key k;
+
+/* A version for each block that `me` has written, and everybody's swaps. */
+struct effort {
+	unsigned written, swaps;
+};
+
+static __attribute__((unused)) struct effort effort_so_far(void)
+{
+	return (struct effort){me.ix->versions.counter, swaps_made};
+}
+
+static __attribute__((unused)) void check_effort(struct effort before, unsigned written,
+						 unsigned swaps)
+{
+	ck_assert_uint_eq(me.ix->versions.counter - before.written, written);
+	ck_assert_uint_eq(swaps_made - before.swaps, swaps);
+}
 
 /* `me` has put the key and read it: its next put or get finds all that it needs. */
 static __attribute__((unused)) void setup_over(const char *key, uint32_t fp)

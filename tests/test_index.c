@@ -119,7 +119,7 @@ START_TEST(budgets_uncached)
 		ck_assert_uint_eq(n->round_trips - b.round_trips, rtt);        \
 		ck_assert_uint_eq(n->doorbells - b.doorbells, rtt);            \
 	} while (0)
-	setup(_i);
+	setup(true);
 	k = key_of("budget");
 	fake_region_grant(&region, me.alloc, 0, 8);
 	b = me.lane->counters;
@@ -150,7 +150,7 @@ START_TEST(batch_of_gets_takes_two_round_trips)
 	char names[50][8];
 	struct xport_counters b;
 
-	setup(_i);
+	setup(true);
 	for (unsigned i = 0; i < 50; i++) {
 		struct index_key k;
 
@@ -231,8 +231,8 @@ static Suite *suite(void)
 			    0, 2);
 	tcase_add_loop_test(t, same_fingerprint_keys_in_one_window_stay_apart,
 			    0, 2);
-	tcase_add_loop_test(t, budgets_uncached, 0, 2);
-	tcase_add_loop_test(t, batch_of_gets_takes_two_round_trips, 0, 2);
+	tcase_add_test(t, budgets_uncached);
+	tcase_add_test(t, batch_of_gets_takes_two_round_trips);
 	tcase_add_loop_test(t, large_value_delete_leaves_a_small_tombstone, 0,
 			    2);
 	suite_add_tcase(s, t);

@@ -22,18 +22,6 @@ START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
 }
 END_TEST
 
-/* What a put of `value` has cost by the counters, which tell what a card would have seen. */
-static void check_one_write(const struct xport_counters *before, struct index_key who,
-			    const char *value)
-{
-	const struct xport_counters *now = &me.lane->counters;
-
-	ck_assert_uint_eq(now->cas - before->cas, 1);
-	ck_assert_uint_eq(now->writes - before->writes, 1);
-	ck_assert_uint_eq(now->write_bytes - before->write_bytes,
-			  block_room(who.len, strlen(value)));
-}
-
 /* As farkv_put() does it. */
 static bool put_by_key(struct index_key who, const char *value)
 {
@@ -45,29 +33,25 @@ static bool put_by_key(struct index_key who, const char *value)
 
 START_TEST(put_by_what_is_expected_is_a_put)
 {
-	struct xport_counters before;
+	struct effort before;
 
 	setup_over("k", 0);
 	for (unsigned i = 0; i < 2; i++) {
-		before = me.lane->counters;
+		before = effort_so_far();
 		ck_assert(put_by_key(k, i ? "fourth" : "3"));
 		ck_assert_int_eq(me.op.result, 0);
 		ck_assert(me.op.plenty);
-		check_one_write(&before, k, i ? "fourth" : "3");
-		ck_assert_uint_eq(me.lane->counters.reads - before.reads, 2);
-		ck_assert_uint_eq(me.lane->counters.round_trips - before.round_trips,
-				  3);
-		ck_assert_uint_eq(me.lane->counters.doorbells - before.doorbells, 3);
+		check_effort(before, 1, 1);
 		check_value(&other, k, i ? "fourth" : "3");
 	}
 	/* An insert goes on by searching, and a lane that is broken leads nowhere. */
 	ck_assert(put_by_key(key_of("another"), "x"));
 	check_value(&other, key_of("another"), "x");
 	cut();
-	before = me.lane->counters;
+	before = effort_so_far();
 	ck_assert(!put_by_key(k, "fifth"));
 	ck_assert_int_eq(me.op.result, INDEX_PENDING);
-	ck_assert_mem_eq(&before, &me.lane->counters, sizeof(before));
+	check_effort(before, 0, 0);
 	check_value(&other, k, "fourth");
 	teardown();
 }
@@ -75,27 +59,25 @@ END_TEST
 
 START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
 {
-	struct xport_counters before;
+	struct effort before;
 	struct index_key second;
 
 	setup_over("a", 77);
 	second = key_at("b", 77);
 	PUT(&me, second, "b1");
-	before = me.lane->counters;
+	before = effort_so_far();
 	PUT(&me, second, "b2");
-	check_one_write(&before, second, "b2");
+	check_effort(before, 1, 1);
 	ck_assert(!me.op.plenty);
 	check_value(&other, k, "second");
 	check_value(&other, second, "b2");
 	check_no_duplicates(k);
 	check_no_duplicates(second);
-	/* ... where nothing was swapped a card would have written nothing. */
 	slots_of(k)[1] |= SLOT_FROZEN;
-	before = me.lane->counters;
+	before = effort_so_far();
 	index_op_start(&me.op, INDEX_PUT, &second, "b3", 2, 0);
 	ck_assert(!index_try(me.ix, &me.op));
-	ck_assert_uint_eq(me.lane->counters.writes, before.writes);
-	ck_assert_uint_eq(me.lane->counters.write_bytes, before.write_bytes);
+	check_effort(before, 1, 0);
 	index_abandon(me.ix, &me.op, FARKV_ETIMEDOUT);
 	teardown();
 }
@@ -136,13 +118,6 @@ static void check_twins(void)
 	teardown();
 }
 
-/* The next put of `me` watches. */
-static void make_hot(struct index_key who)
-{
-	me.ix->contend.hash = who.hash;
-	me.ix->contend.mood = CONTEND_HOT;
-}
-
 /* What it takes for its key's slot is not, and its swap is lost. */
 START_TEST(put_that_saw_two_blocks_in_one_stores_its_value)
 {
@@ -150,28 +125,6 @@ START_TEST(put_that_saw_two_blocks_in_one_stores_its_value)
 	at_key = reuse;
 	PUT(&me, twin, "mine");
 	ck_assert_ptr_null(at_key);
-	check_twins();
-}
-END_TEST
-
-/* It was k's all the while, and now it shows another word. */
-static void replace(void)
-{
-	at_copy = at_spin = NULL;
-	memcpy(key_in_block(), k.data, k.len);
-	PUT(&other, k, "theirs");
-}
-
-/* ... or its swap would be lost, if it swapped anything: it watches. */
-START_TEST(put_that_watches_does_not_believe_two_blocks_in_one)
-{
-	setup_twins();
-	make_hot(twin);
-	memcpy(key_in_block(), twin.data, twin.len);
-	at_copy = replace; /* at its look, */
-	at_spin = replace; /* ... or while it watches */
-	PUT(&me, twin, "mine");
-	ck_assert_ptr_null(at_copy);
 	check_twins();
 }
 END_TEST
@@ -199,7 +152,7 @@ START_TEST(put_over_a_block_that_is_not_its_keys_any_more_is_refused)
 }
 END_TEST
 
-/* What it replaces in any case, hot key or not: version, the value's length, checksum. */
+/* What it replaces in any case: version, the value's length, checksum. */
 static const size_t replaced[] = {offsetof(struct block_header, version),
 				  offsetof(struct block_header, value_len),
 				  BLOCK_HEADER_BYTES - 1};
@@ -207,10 +160,8 @@ static const size_t replaced[] = {offsetof(struct block_header, version),
 START_TEST(put_over_a_damaged_value_mends_it)
 {
 	setup_over("k", 77);
-	damage(replaced[(size_t)_i % ARRAY_SIZE(replaced)]);
+	damage(replaced[_i]);
 	ck_assert_int_eq(run(&other, INDEX_GET, k, NULL, 0), FARKV_ECORRUPT);
-	if ((size_t)_i >= ARRAY_SIZE(replaced))
-		make_hot(k);
 	PUT(&me, k, "third");
 	check_value(&other, k, "third");
 	check_no_duplicates(k);
@@ -221,18 +172,16 @@ END_TEST
 START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 {
 	struct index_op *op = &me.op;
-	struct xport_counters before;
+	struct effort before;
 
 	setup_over("k", 77);
 	freeze();
-	before = me.lane->counters;
+	before = effort_so_far();
 	for (unsigned i = 0; i < 2; i++) {
 		index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
 		ck_assert(!index_try(me.ix, op));
 		ck_assert_int_eq(op->result, INDEX_PENDING);
-		ck_assert_uint_eq(me.lane->counters.cas, before.cas);
-		ck_assert_uint_eq(me.lane->counters.writes, before.writes);
-		ck_assert_uint_eq(me.lane->counters.write_bytes, before.write_bytes);
+		check_effort(before, i + 1, 0);
 		ck_assert(*slots_of(k) & SLOT_FROZEN);
 		if (i == 0)
 			index_abandon(me.ix, op, FARKV_ETIMEDOUT);
@@ -241,7 +190,7 @@ START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 	*slots_of(k) &= ~SLOT_FROZEN;
 	index_run(me.ix, &op, 1, 0, UINT64_MAX);
 	ck_assert_int_eq(op->result, 0);
-	check_one_write(&before, k, "mine");
+	check_effort(before, 2, 0); /* by a chain */
 	check_value(&other, k, "mine");
 	teardown();
 }
@@ -251,15 +200,15 @@ END_TEST
 START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 {
 	struct index_op *op = &me.op;
-	uint64_t cas;
+	struct effort before;
 
 	setup_over("k", 77);
-	cas = me.lane->counters.cas;
+	before = effort_so_far();
 	at_copy = cut;
 	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
-	ck_assert_uint_eq(me.lane->counters.cas, cas);
+	check_effort(before, 1, 0);
 	check_value(&other, k, "second");
 	teardown();
 }
@@ -307,11 +256,7 @@ START_TEST(put_of_a_long_key_goes_straight_on)
 	PUT(&me, k, "first");
 	PUT(&me, k, "second");
 	ck_assert_int_eq(me.op.plenty, !_i);
-	/* By the block's checksum, too, where it may stand before a rival's. */
-	PUT(&other, k, "theirs");
-	me.ix->contend.mood = CONTEND_HOT;
-	PUT(&me, k, "third");
-	check_value(&other, k, "third");
+	check_value(&other, k, "second");
 	check_no_duplicates(k);
 	teardown();
 }
@@ -400,32 +345,84 @@ START_TEST(put_that_loses_has_nothing_to_spare)
 }
 END_TEST
 
-/* What is asked for after it is asked for in its own class. */
-START_TEST(put_that_stands_before_another_is_of_its_own_class)
-{
-	static char large[3000];
+/* Counts the spins; the rival has its way in the first. */
+static unsigned spins;
 
-	memset(large, 'x', sizeof(large) - 1);
+static void count_spin(void)
+{
+	spins++;
+	at_spin = count_spin;
+}
+
+static uint32_t bound_of(const struct index *ix)
+{
+	return backoff_bound(&ix->backoff, ix->versions.counter);
+}
+
+/* It lost to a blind write, which absorbs it, and lets the winner go on. */
+START_TEST(put_that_is_absorbed_backs_off_for_longer_each_time)
+{
+	unsigned bound = BACKOFF_MIN;
+
 	setup_over("k", 77);
-	fake_region_grant(&region, other.alloc, 0, 8);
-	fake_region_grant(&region, me.alloc, class_for(block_room(9, 2999)), 2);
-	PUT(&me, key_of("the other"), large);
-	ck_assert_uint_ne(me.op.cls, 0);
-	PUT(&other, k, "theirs");
-	PUT(&me, k, "mine");
-	PUT(&other, k, "theirs");
-	PUT(&me, k, "mine");
-	ck_assert(contend_hot(&me.ix->contend, k.hash));
-	PUT(&other, k, "theirs");
-	me.op.cls = 7;
-	rival_sets(-1, NULL, INDEX_PUT, k, "after");
-	at_spin = rival_op;
-	PUT(&me, k, "before");
-	ck_assert_int_eq(rival.result, 0);
-	ck_assert_uint_eq(me.op.cls, 0);
-	ck_assert(me.op.rivals);
-	check_value(&me, k, "after");
+	fake_region_grant(&region, other.alloc, 0, 16);
+	fake_region_grant(&region, me.alloc, 0, 16);
+	ck_assert_uint_eq(bound_of(me.ix), BACKOFF_MIN);
+	for (unsigned i = 0; i < 8; i++) {
+		rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
+		at_swap = rival_op;
+		spins = 0;
+		at_spin = count_spin;
+		PUT(&me, k, "mine");
+		at_spin = NULL;
+		ck_assert_int_eq(rival.result, 0);
+		ck_assert(me.op.rivals);
+		ck_assert_uint_lt(spins, bound);
+		check_value(&me, k, "theirs");
+		bound = UTIL_MIN(2 * bound, BACKOFF_MAX);
+		ck_assert_uint_eq(bound_of(me.ix), bound);
+	}
 	teardown();
+}
+END_TEST
+
+/* Each of its versions is read in time and used too late. */
+START_TEST(cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not)
+{
+	uint64_t version;
+	unsigned bound = BACKOFF_MIN;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 16);
+	fake_region_grant(&region, me.alloc, 0, 16);
+	for (unsigned i = 0; i < 3; i++) {
+		check_value(&me, k, i ? "theirs" : "second");
+		version = me.op.version;
+		PUT(&other, k, "theirs");
+		ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version),
+				 FARKV_EVERSION);
+		index_pause(me.ix, &me.op);
+		bound = UTIL_MIN(2 * bound, BACKOFF_MAX);
+		ck_assert_uint_eq(bound_of(me.ix), bound);
+	}
+	PUT(&me, k, "mine");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version), FARKV_EVERSION);
+	index_pause(me.ix, &me.op);
+	ck_assert_uint_le(bound_of(me.ix), bound);
+	teardown();
+}
+END_TEST
+
+START_TEST(writes_that_are_not_lost_halve_the_bound)
+{
+	struct backoff b = {.bound = BACKOFF_MAX, .writes = UINT32_MAX};
+
+	ck_assert_uint_eq(backoff_bound(&b, BACKOFF_CALM - 2), BACKOFF_MAX);
+	ck_assert_uint_eq(backoff_bound(&b, BACKOFF_CALM - 1), BACKOFF_MAX / 2);
+	ck_assert_uint_eq(backoff_bound(&b, 3 * BACKOFF_CALM - 1), BACKOFF_MAX / 8);
+	ck_assert_uint_eq(backoff_bound(&b, UINT32_MAX / 2), BACKOFF_MIN);
+	/* Another session begins with another wait. */
+	ck_assert_uint_eq(backoff_bound(&(struct backoff){0}, 0), BACKOFF_MIN);
 }
 END_TEST
 
@@ -438,11 +435,10 @@ static Suite *suite(void)
 	tcase_add_test(t, put_by_what_is_expected_is_a_put);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
 	tcase_add_test(t, put_that_saw_two_blocks_in_one_stores_its_value);
-	tcase_add_test(t, put_that_watches_does_not_believe_two_blocks_in_one);
 	tcase_add_loop_test(t, put_over_a_block_that_is_not_its_keys_any_more_is_refused,
 			    0, (int)ARRAY_SIZE(telling));
 	tcase_add_loop_test(t, put_over_a_damaged_value_mends_it, 0,
-			    2 * (int)ARRAY_SIZE(replaced));
+			    (int)ARRAY_SIZE(replaced));
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
 	tcase_add_loop_test(t, put_of_any_length_goes_straight_on, 0,
@@ -452,7 +448,9 @@ static Suite *suite(void)
 	tcase_add_test(t, put_says_when_there_is_something_to_see_to);
 	tcase_add_test(t, put_that_wears_a_block_out_says_so);
 	tcase_add_test(t, put_that_loses_has_nothing_to_spare);
-	tcase_add_test(t, put_that_stands_before_another_is_of_its_own_class);
+	tcase_add_test(t, put_that_is_absorbed_backs_off_for_longer_each_time);
+	tcase_add_test(t, cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not);
+	tcase_add_test(t, writes_that_are_not_lost_halve_the_bound);
 	suite_add_tcase(s, t);
 	return s;
 }

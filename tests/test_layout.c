@@ -563,21 +563,6 @@ START_TEST(block_verify_head_tells_mine_other_bad_partial)
 }
 END_TEST
 
-START_TEST(board_is_where_it_is)
-{
-	ck_assert_uint_eq(REGION_BOARD_OFF, 576);
-	ck_assert_uint_eq(BOARD_HINTS * 8, 4096);
-	ck_assert_uint_eq(BOARD_NOTICES, 224);
-	ck_assert_uint_eq(sizeof(struct notice_line), 128);
-	ck_assert_uint_eq(offsetof(struct notice_line, owner), 0);
-	ck_assert_uint_eq(offsetof(struct notice_line, slot), 8);
-	ck_assert_uint_eq(offsetof(struct notice_line, count), 16);
-	ck_assert_uint_eq(board_hint(4096), 239);
-	ck_assert_uint_eq(board_hint(2097160), 81);
-	ck_assert_uint_lt(board_hint(UINT64_MAX), BOARD_HINTS);
-}
-END_TEST
-
 static Suite *suite(void)
 {
 	Suite *s = suite_create("layout");
@@ -612,7 +597,6 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 9);
 	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
 	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);
-	tcase_add_test(t, board_is_where_it_is);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -252,8 +252,8 @@ START_TEST(test_worn_blocks)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	struct farkv_stats s = {.size = sizeof(s)};
-	/* Of 32 pages the index has one, and the board. */
-	enum { BYTES = 30000, PAGES = 32, BLOCKS = PAGES - 3 };
+	/* Of 32 pages the index has one. */
+	enum { BYTES = 30000, PAGES = 32, BLOCKS = PAGES - 2 };
 	unsigned blocks = BLOCKS;
 
 	e2e_fill(value, BYTES, 1);

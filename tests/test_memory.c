@@ -98,7 +98,7 @@ START_TEST(pages_for_the_index_are_left_when_values_took_all)
 
 	rig_get_all(&alice, RIG_LARGE);
 	rig_get_all(&alice, RIG_SMALL);
-	/* One for each two that it has: the first subtable's and the board's. */
+	/* One for each two that it has, rounded up. */
 	ck_assert_uint_eq(heap_left(region.heap), 1);
 	while (heap_take_index(region.heap))
 		n++;

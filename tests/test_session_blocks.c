@@ -79,49 +79,6 @@ START_TEST(test_put_leaves_the_gate)
 }
 END_TEST
 
-/* What a put of the key costs: one swap, and the round trips that a card would take. */
-static void put_counted(const char *value, uint64_t round_trips)
-{
-	struct farkv_counters before = {.size = sizeof(before)}, now = before;
-
-	ck_assert_int_eq(farkv_counters(kv, &before), 0);
-	ck_assert_int_eq(put("k", value), 0);
-	ck_assert_int_eq(farkv_counters(kv, &now), 0);
-	ck_assert_uint_eq(now.cas - before.cas, 1);
-	ck_assert_uint_eq(now.writes - before.writes, 1);
-	ck_assert_uint_eq(now.round_trips - before.round_trips, round_trips);
-	ck_assert(!gate_occupied(kv->gate));
-	assert_value("k", value);
-}
-
-/* A key that others put, as far as is known: it watches the slot, in vain, and writes. */
-START_TEST(test_put_of_a_hot_key_watches)
-{
-	struct contend *c = &kv->link.index->contend;
-	uint64_t begin;
-
-	ck_assert_int_eq(put("k", "new"), 0);
-	for (unsigned i = 0; i < 3; i++)
-		put_counted("over", 3);
-	ck_assert_uint_eq(contend_slot(c, "k", 1), 0);
-	for (unsigned i = 1; i < 3; i++) {
-		c->mood = CONTEND_HOT;
-		put_counted("hot", 3);
-		ck_assert_int_ne(c->mood, CONTEND_HOT);
-		ck_assert_uint_eq(c->vain, i);
-		ck_assert_uint_ne(contend_slot(c, "k", 1), 0);
-	}
-	put_counted("over", 3);
-	/* From far, and all the time: it lets the writer be first. */
-	c->mood = CONTEND_HOT;
-	c->cost = CONTEND_COST_MAX * CONTEND_COST_EASE;
-	c->steady = CONTEND_STEADY;
-	begin = c->watched = cpu_ticks();
-	put_counted("far", 3);
-	ck_assert_uint_ge(cpu_ticks() - begin, CONTEND_COST_MAX * CONTEND_LET_BE);
-}
-END_TEST
-
 START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -423,7 +380,6 @@ static Suite *suite(void)
 	tcase_add_test(t, test_late_grant);
 	tcase_add_test(t, test_late_call_asks);
 	tcase_add_test(t, test_put_leaves_the_gate);
-	tcase_add_test(t, test_put_of_a_hot_key_watches);
 	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
 	tcase_add_test(t, test_close_returns_everything);
 	tcase_add_test(t, test_close_returns_late_grants);

@@ -11,7 +11,6 @@
  *   sim_dial.c    ... and the thread that makes its connection again
  *   sim_lane.c    its lanes: requests that tear, break, or arrive late
  *   sim_try.c     ... and gets without a lane
- *   sim_combine.c ... and those whose puts others do
  *   sim_server.c  the server's side: its loop, its sessions, its region
  *   sim_region.c  its region
  *   sim_pages.c   ... and what a page of it is used for
@@ -56,7 +55,7 @@ enum sim_event {
 	SIM_STOPPED, SIM_PAUSED, SIM_SERVER_STOPPED, SIM_KILLED, SIM_LEFT,
 	SIM_CUT, SIM_SWEEPS, SIM_SWEPT, SIM_BARRIERS, SIM_BLOCKS_AGAIN,
 	SIM_PAGES_AGAIN, SIM_WORN, SIM_COPIES, SIM_AT_ONCE,
-	SIM_WATCHES, SIM_HEARD, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
+	SIM_WATCHES, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
 	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_QUEUE_FULL,
 	SIM_SAME_KEY, SIM_EVENTS
 };

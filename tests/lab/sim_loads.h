@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * sim_loads.h - what operations by loads do in the simulation: others go on before a block
- * is copied and in the middle of it, while a put watches a slot, and before each swap. For
+ * is copied and in the middle of it, while a writer backs off, and before each swap. For
  * the files that include the library's own behind this.
  */
 #ifndef TESTS_LAB_SIM_LOADS_H
@@ -50,40 +50,8 @@ static inline void watch(void)
 		others_go_on(SIM_WATCHES);
 }
 
-/* A look takes no time: who watches looks often. */
-static inline uint64_t no_ticks(void)
-{
-	return 0;
-}
-
-/* A notice's owner stores two words. */
-static inline void store(uint64_t *word, uint64_t value)
-{
-	atom_store_publish(word, value);
-	watch();
-}
-
-#undef atom_store_publish
-#define atom_store_publish store
-/* contend.h, too, is to see them; and few put a key eight times in a row. */
-#define CONTEND_SAY 1u
 #define atom_spin_hint watch
-#define cpu_ticks no_ticks
 #include "common/index_direct.h"
-
-static inline uint64_t watch_counted(struct contend *c, const uint64_t *at, uint64_t word,
-			       uint64_t step, uint64_t seed)
-{
-	uint64_t now = contend_watch(c, at, word, step, seed);
-
-	if (step > 1 && now - word >= step)
-		sim_events[SIM_HEARD]++;
-	if (step > 1)
-		watch(); /* before it reads the slot's number */
-	return now;
-}
-
-#define contend_watch watch_counted
 
 /* Who is gone learns nothing: as if a migration had been there before it. */
 static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot,
@@ -94,8 +62,6 @@ static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot
 	sim_events[SIM_AT_ONCE]++;
 	if (!sim_lane_swap(sim.running, key_hash, value, off, expect, to, &found))
 		return expect | SLOT_FROZEN;
-	/* Before it says so (notice.h). */
-	watch();
 	return found;
 }
 

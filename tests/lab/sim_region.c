@@ -41,7 +41,6 @@ void sim_region_setup(void)
 		slots[i] = slot_empty(r->last_gen);
 	*(uint64_t *)(void *)(sim.base + REGION_D_OFF) =
 		dirword_pack(region_dir_off(0), 0);
-	*(uint64_t *)(void *)(sim.base + REGION_BOARD_OFF) = heap_take_index(r->heap);
 }
 
 /* The key of a slot's word; it has no other slot. */
@@ -112,7 +111,7 @@ void sim_region_audit(struct slab *slab)
 	if (!slab_audit(slab))
 		sim_fail("%s", err_detail());
 	if (heap_used(sim.region.heap) !=
-	    REGION_FIXED_PAGES + sim.region.subtables + slab_count(slab).pages +
+	    sim.region.subtables + slab_count(slab).pages +
 		    heap_retired(sim.region.heap))
 		sim_fail("pages are lost");
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "client/link.h"
-#include "client/combine.h"
 #include "tests/lab/sim.h"
 
 struct sim sim;
@@ -327,7 +326,6 @@ uint64_t sim_run(uint64_t seed, unsigned steps)
 {
 	setup(seed);
 	sim_check_begin();
-	combine_fork_child(); /* nobody leads who led in another run */
 	sim_server_new();
 	start(&sim.client[0], 0, SIM_FILL);
 	sim.client[0].quiet = true;

@@ -241,27 +241,5 @@ order() {
 	noticed -DCOPY -DMUTANT_PLAIN_UNLINK
 }
 
-# Two sessions own a notice by turns, and one listens.
-notice() {
-	holds
-	if large; then
-		holds -DPUTS=4
-		holds -DNO_FIRST_LOOK
-	fi
-
-	reached -DCOVER_HEARD
-	reached -DCOVER_NEXT_OWNER
-
-	noticed -DMUTANT_ONE_IS_ENOUGH
-	noticed -DMUTANT_SWAP_OVERTAKES_THE_COUNT
-	noticed -DMUTANT_CLAIM_COUNTS
-	noticed -DMUTANT_SLOT_STAYS
-	noticed -DMUTANT_SAYS_BEFORE_ITS_SWAP
-	noticed -DMUTANT_FREED_BEFORE_ITS_END
-	noticed -DMUTANT_SLOT_BEHIND_COUNT
-	noticed -DMUTANT_SLOT_READ_FIRST
-	noticed -DMUTANT_WHATEVER_SLOT
-}
-
 "$name"
 [ "$failures" -eq 0 ]
