@@ -197,7 +197,8 @@ static void upkeep(struct control *c, uint8_t cls)
 		return;
 	if (slab_count_class(c->slab, cls).limbo > 0)
 		barrier_now(c);
-	(void)grow_reclaim(c, clock_now_ns(), GROW_SOON);
+	else
+		(void)grow_reclaim(c, clock_now_ns(), GROW_SOON);
 }
 
 /*

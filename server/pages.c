@@ -114,7 +114,7 @@ static bool way_is_huge(const struct way *way, int fd, uint8_t *map, uint64_t by
 		return false;
 	if (!way->collapse) {
 		madvise(map, bytes, MADV_HUGEPAGE);
-		/* Who touches a page that cannot be had is killed. */
+		/* A process that touches a page that cannot be had is killed. */
 		if (fallocate(fd, 0, 0, (off_t)first))
 			return false;
 		memset(map, 0, first);

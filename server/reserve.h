@@ -2,8 +2,8 @@
 /**
  * reserve.h - pages are there before anybody is given them.
  *
- * A page of the region is taken from the kernel when it is first touched, and who touches
- * one that cannot be had is killed: SIGBUS (vm.overcommit_memory=2, limits of tmpfs and
+ * A page of the region is taken from the kernel when it is first touched, and a process
+ * that touches one that cannot be had is killed: SIGBUS (vm.overcommit_memory=2, limits of tmpfs and
  * hugetlb) or the OOM killer (memory cgroups). So each run of pages is reserved, by
  * fallocate(2), when the heap deals it out first; what the kernel does not give, and
  * what would pass a limit (room.h), is "no memory".
@@ -26,7 +26,7 @@ struct reserve *reserve_new(int fd, bool bounded);
 void reserve_free(struct reserve *r);
 
 /**
- * Bytes off..off+bytes are there, and up to `more` behind them if they can be had:
+ * Bytes off..off+bytes are there, and up to `more` after them if they can be had:
  * returns how many, or 0 with a detail: nothing is promised then. For 100 ms after a
  * "no" the next one is given without asking. Logs a line when it begins to fail and one
  * when it works again. Time: what the kernel takes, 0.3 us for 4 KiB.

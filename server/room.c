@@ -49,7 +49,7 @@ static uint64_t number(const char *dir, const char *name, uint64_t otherwise)
 	return v;
 }
 
-/* The number behind `name` in a file of lines "name number", or 0. */
+/* The number after `name` in a file of lines "name number", or 0. */
 static uint64_t figure(const char *path, const char *name)
 {
 	FILE *in = fopen(path, "re");

@@ -29,7 +29,7 @@
 #define RESERVE_SHARE 32u
 #define RESERVE_SHARE_LARGE                                                    \
 	128u /* a delete trades those: none is under a tombstone */
-#define LEND_SHARE 4u
+#define LEND_SHARE 2u
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 		      uint64_t grace_ns)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A server in a memory cgroup that is smaller than its --memory: what does not fit is "no
 # memory", and neither the server nor a client is killed.
-# shellcheck disable=SC2154
+# shellcheck disable=SC2154,SC2015
 # shellcheck source=tests/lib.sh
 . "$srcdir/tests/lib.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Memory that the machine does not have: with vm.overcommit_memory=2, and by RDMA, where a
 # server pins all of it.
-# shellcheck disable=SC2154
+# shellcheck disable=SC2154,SC2015
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
