@@ -202,7 +202,7 @@ for signal in TERM KILL; do
 	got=$?
 	exec 7<&-
 	if [ $signal = TERM ]; then
-		[ $got -eq 130 ] || fail "exit status $got after SIGTERM"
+		[ $got -eq 143 ] || fail "exit status $got after SIGTERM"
 		is_clean
 	else
 		is_clean files

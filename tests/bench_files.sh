@@ -145,7 +145,7 @@ until grep -q '^[^ ]* [^ ]* [1-9][0-9]* sec: ' "$dir/err"; do sleep 0.05; done
 kill -HUP $bench
 wait $bench
 got=$?
-[ $got -eq 130 ] && shows '^\[READ\], Return=OK, [1-9]' && grep -q ',READ,' "$dir/t.csv" || fail "hung up: status $got"
+[ $got -eq 129 ] && shows '^\[READ\], Return=OK, [1-9]' && grep -q ',READ,' "$dir/t.csv" || fail "hung up: status $got"
 
 # ---- the picture
 mkdir "$dir/bin"
