@@ -264,6 +264,8 @@ START_TEST(sessions_without_goodbye_do_not_fill_the_log)
 			if (i % 4 > 1)
 				raw_say(fd, &ready, NULL);
 			close(fd);
+			if (i % 2)
+				raw_untie();
 		}
 		_exit(0);
 	}
@@ -431,6 +433,7 @@ static void storm_main(unsigned me, void *arg)
 		    errno == EAGAIN)
 			continue;
 		close(fd); /* cut off, with right */
+		raw_untie();
 		fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
 	}
 }
