@@ -58,7 +58,7 @@ static void close_all(struct waker *w)
 		close_fd(&w->timer_fd);
 	if (is_ours(w))
 		close_fd(&w->epoll_fd);
-	else if (w->epoll_fd >= 0)
+	else if (w->stand_in.ino)
 		fd_id_close(&w->epoll_fd, w->stand_in);
 	wakeup_close(&w->word);
 }

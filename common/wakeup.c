@@ -20,9 +20,12 @@ struct fd_id fd_id_of(int fd)
 
 bool fd_id_is(int fd, struct fd_id id)
 {
-	struct fd_id now = fd_id_of(fd);
+	struct stat st;
 
-	return now.ino != 0 && now.dev == id.dev && now.ino == id.ino;
+	/* Nobody can tell, now or when the descriptor was opened: it is taken for ours. */
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fd >= 0 && errno != EBADF;
+	return id.ino == 0 || (st.st_dev == id.dev && st.st_ino == id.ino);
 }
 
 void fd_id_close(int *fd, struct fd_id id)
@@ -92,7 +95,8 @@ bool wakeup_watches(int epoll_fd, int fd)
 
 	if (!err)
 		(void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	return err == EEXIST;
+	/* The others say nothing: of a descriptor that is watched there is only the first. */
+	return err == EEXIST || err == ENOMEM || err == ENOSPC;
 }
 
 bool wakeup_knows(const struct wakeup *w, int epoll_fd)

@@ -23,7 +23,7 @@ struct fd_id {
 
 /** All zero, which no file has, if `fd` is none. */
 struct fd_id fd_id_of(int fd);
-/** Is `fd` open, and what `id` was taken of? One fstat(2). */
+/** Is `fd` open, and what `id` was taken of? True if nobody can tell. One fstat(2). */
 bool fd_id_is(int fd, struct fd_id id);
 /** Close *fd if it is still that; it is -1 then in any case. */
 void fd_id_close(int *fd, struct fd_id id);

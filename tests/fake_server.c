@@ -129,7 +129,7 @@ static void send_welcome(struct fake_server *f)
 		c->cmsg_len = CMSG_LEN(f->n_fds * sizeof(int));
 		memcpy(CMSG_DATA(c), fds, f->n_fds * sizeof(int));
 	}
-	/* Who disowns its last session hangs up without waiting for this. */
+	/* A client that gave up may have hung up. */
 	ck_assert(sendmsg(f->conn_fd, &mh, MSG_NOSIGNAL) >= 0 ||
 		  errno == EPIPE || errno == ECONNRESET);
 }

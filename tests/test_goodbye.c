@@ -60,6 +60,15 @@ static uint64_t undecided(void)
 	return f.undecided;
 }
 
+/* Of whom does it say so? */
+static uint64_t waits(void)
+{
+	struct farkv_stats s = {.size = sizeof(s)};
+
+	OK(farkv_stats(watcher, &s));
+	return s.barrier_waits;
+}
+
 START_TEST(welcome_that_nobody_reads)
 {
 	int fd = raw_dial(srv.path);
@@ -95,9 +104,11 @@ START_TEST(ready_behind_what_nobody_reads_counts)
 	real_server_resume(&srv);
 	wait_for_the_end_of(1);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_GHOST);
+	ck_assert_uint_eq(waits(), 1);
 
 	/* Until this process lets go of it. */
 	raw_untie();
+	ck_assert_uint_eq(waits(), 0);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
 END_TEST

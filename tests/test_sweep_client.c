@@ -373,6 +373,19 @@ START_TEST(close_after_a_sweep_names_nothing)
 }
 END_TEST
 
+static bool is_mapped(const char *name)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool found = false;
+
+	ck_assert_ptr_nonnull(f);
+	while (!found && fgets(line, sizeof(line), f))
+		found = strstr(line, name) != NULL;
+	fclose(f);
+	return found;
+}
+
 /* It cannot name what it held: it must not look as if it had left properly. */
 START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
 {
@@ -380,6 +393,7 @@ START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
 
 	put_n(0, 3);
 	no_grant_out();
+	ck_assert(is_mapped("fake-session"));
 	begin_acked(8);
 	for (uint64_t i = 0; i <= JOURNAL_MAX; i++) {
 		r.off = META_ALIGN + i * PTR_UNIT;
@@ -391,9 +405,7 @@ START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 0);
 	ck_assert_uint_eq(srv.granted - srv.returned, 3);
 	/* Its process need not be waited for all the same. */
-	ck_assert(fake_server_wait(&srv, MSG_HELLO, 2));
-	ck_assert_uint_eq(srv.hello_replaces, 100);
-	ck_assert_uint_eq(fake_server_count(&srv, MSG_READY), 1);
+	ck_assert(!is_mapped("fake-session"));
 	kv = open_handle();
 }
 END_TEST

@@ -282,6 +282,8 @@ START_TEST(sessions_without_goodbye_do_not_fill_the_log)
 			if (i % 4 > 1)
 				raw_say(fd, &ready, NULL);
 			close(fd);
+			if (i % 2)
+				raw_untie();
 		}
 		_exit(0);
 	}
