@@ -198,7 +198,7 @@ static struct rival *rival_new(void)
 static void wait_until_it_wins(const struct rival *r)
 {
 	for (unsigned i = 0; i < 10000; i++) {
-		if (__atomic_load_n(&r->n_won, __ATOMIC_RELAXED) >= 100)
+		if (__atomic_load_n(&r->n_won, __ATOMIC_RELAXED) >= 10)
 			return;
 		usleep(1000);
 	}
