@@ -175,6 +175,8 @@ static bool region_open(struct line *l, const struct connect_result *r)
 {
 	static const struct msg ready = {.type = MSG_READY};
 
+	if (!r->by_verbs && mapping_tether(r->tether_fd, r->peer_may_kill, &l->ch->tether))
+		return false;
 	if (r->by_verbs ? lane_by_verbs(l, r) : lane_by_map(l, r))
 		return false;
 	if (!l->lane || !line_say(l, &ready, NULL))
@@ -203,6 +205,7 @@ struct line *line_open(const char *text, bool readonly)
 	if (!r.by_verbs) {
 		close(r.meta_fd);
 		close(r.data_fd);
+		close(r.tether_fd);
 	}
 	if (ok)
 		return l;
