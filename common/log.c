@@ -55,7 +55,7 @@ static ssize_t write_now(int fd, int twin, const char *text, size_t len)
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	ssize_t n = send(fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	if (n >= 0 || errno != ENOTSOCK)
+	if (n >= 0 || errno == EAGAIN || errno == EPIPE)
 		return n;
 	if (twin >= 0)
 		return write(twin, text, len);

@@ -5,7 +5,9 @@
 #include "serve.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,6 +273,16 @@ static void tell(int fd, const char *where, const char *text)
 		log_warn("cannot write to %s: %s", where, strerror(errnum));
 }
 
+/* By the descriptor itself: when somebody reads this no other is open any more. */
+static void tell_ready(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+	errno = EAGAIN;
+	if (poll(&p, 1, 0) != 1 || write(fd, "READY\n", 6) != 6)
+		log_warn("cannot write to ready-fd: %s", strerror(errno));
+}
+
 /* For the command that a user is told to try: a key that may write, if there is one. */
 static const char *key_options(const struct serving *s, char *buf, size_t cap)
 {
@@ -323,7 +335,7 @@ static void announce(const struct serving *s)
 		 util_shell_word(rdma ? rdma : uri, word, sizeof(word)));
 	tell(STDOUT_FILENO, "stdout", line);
 	if (cfg->ready_fd)
-		tell((int)cfg->ready_fd, "ready-fd", "READY\n");
+		tell_ready((int)cfg->ready_fd);
 }
 
 static int open_all(struct serving *s)

@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -28,22 +27,7 @@ static struct real_server srv;
 /* But for the tethers of sessions that this very process has mapped. */
 static unsigned server_fds(void)
 {
-	char path[64];
-	unsigned n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)srv.pid);
-	d = opendir(path);
-	ck_assert_ptr_nonnull(d);
-	for (struct dirent *e; (e = readdir(d));) {
-		char link[64] = "";
-
-		n += readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1) <
-			     0 ||
-		     !strstr(link, "farkv-session");
-	}
-	closedir(d);
-	return n;
+	return real_server_fds(&srv);
 }
 
 static unsigned idle_fds; /* of the server without clients */
