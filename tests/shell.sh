@@ -142,7 +142,7 @@ for signal in INT:130 TERM:143 HUP:129; do
 	for option in '' -q; do
 		feed "$signal$option" "$option"
 		kill "-$signal" $loader
-		wait $loader
+		wait $loader 2>/dev/null # the shell names the signal
 		got=$?
 		exec 7>&-
 		[ $got -eq "$status" ] || fail "load $option, SIG$signal: exit status $got"
@@ -154,7 +154,7 @@ for signal in INT:130 TERM:143 HUP:129; do
 	# shellcheck disable=SC2086
 	run $by
 	kill "-$signal" $bench
-	wait $bench
+	wait $bench 2>/dev/null
 	got=$?
 	[ $got -eq "$status" ] && shows '^\[READ\], Operations, ' ||
 		fail "kvbench, SIG$signal: exit status $got"
