@@ -5,6 +5,7 @@
 # shellcheck disable=SC2015,SC2016
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
+needs python3
 
 # serve NAME REDIRECTIONS [OPTION]...: as start_server, with descriptors of its own.
 serve() {
@@ -186,14 +187,10 @@ escapes() { # ENVIRONMENT...: in what kvbench writes to a terminal
 		fail "kvbench on a terminal: $(cat "$dir/live")"
 	grep -q "$(printf '\033')" "$dir/live"
 }
-if command -v python3 >/dev/null; then
-	escapes && escapes NO_COLOR= || fail "no live line on a terminal"
-	escapes TERM=dumb && fail "escape sequences for TERM=dumb"
-	escapes NO_COLOR=1 && fail "escape sequences in spite of NO_COLOR"
-	cases=$((cases + 4))
-else
-	echo "not tested: escape sequences (no python3)"
-fi
+escapes && escapes NO_COLOR= || fail "no live line on a terminal"
+escapes TERM=dumb && fail "escape sequences for TERM=dumb"
+escapes NO_COLOR=1 && fail "escape sequences in spite of NO_COLOR"
+cases=$((cases + 4))
 
 # ---- a server removes what is its own
 serve first '>/dev/null 2>&1'
