@@ -226,12 +226,9 @@ IN_LINE const uint64_t *get_enter(struct farkv *kv, const void *key, size_t key_
 	k->hash = hash_key_in_line(kv->link.sb->hash_seed, key, key_len);
 	window = index_expect_in_line(ix, k->hash);
 	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
-			     (unsigned)kv->queued, 0))
+			     (unsigned)kv->taken, 0))
 		return NULL;
-	if (handle_enter_at_once(kv))
-		return window;
-	gate_leave(kv->gate);
-	return NULL;
+	return handle_enter_free(kv) ? window : NULL;
 }
 
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
