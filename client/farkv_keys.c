@@ -228,10 +228,7 @@ IN_LINE const uint64_t *get_enter(struct farkv *kv, const void *key, size_t key_
 	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
 			     (unsigned)kv->queued, 0))
 		return NULL;
-	if (handle_enter_at_once(kv))
-		return window;
-	gate_leave(kv->gate);
-	return NULL;
+	return handle_enter_at_once(kv) ? window : NULL;
 }
 
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
