@@ -17,8 +17,10 @@
  * value's back.
  */
 #define TOMBSTONE_SHARE 32u
-/* One page for so many of the index's is left for its growth. */
+/* One page for so many of the index's is left for its growth, but no more than one in so
+ * many of all. */
 #define INDEX_SHARE 2u
+#define INDEX_SHARE_OF_ALL 16u
 /*
  * When pages are out one block in so many of each class is kept, for use while
  * what was freed ripens: otherwise a full store would wait for each single
@@ -238,7 +240,8 @@ static uint64_t index_pages(const struct slab *s)
 {
 	uint64_t others = heap_used(s->heap) - heap_retired(s->heap) - s->pages;
 
-	return (others + INDEX_SHARE - 1) / INDEX_SHARE;
+	return UTIL_MIN((others + INDEX_SHARE - 1) / INDEX_SHARE,
+			heap_total(s->heap) / INDEX_SHARE_OF_ALL);
 }
 
 /* ... and that larger blocks must leave to small ones, with what those have. */
