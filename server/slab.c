@@ -245,7 +245,7 @@ static uint64_t index_pages(const struct slab *s)
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
 		keys += s->class[cls].blocks[BLOCK_OUT];
 	return UTIL_MIN((others + INDEX_SHARE - 1) / INDEX_SHARE,
-			(keys + SUBTABLE_SLOTS - 1) / SUBTABLE_SLOTS);
+			keys / SUBTABLE_SLOTS + 1);
 }
 
 /* ... and that larger blocks must leave to small ones, with what those have. */
