@@ -53,3 +53,9 @@ bool inventory_pick(struct inventory *inv, bool all)
 			&inv->ret_state);
 	return inv->n_ret > 0;
 }
+
+void inventory_sent(struct inventory *inv)
+{
+	inv->n_ret = 0;
+	inv->returns++;
+}

@@ -39,6 +39,7 @@ struct inventory {
 	struct block_ref ret[INVENTORY_RETURN_MAX];
 	size_t n_ret;
 	enum alloc_state ret_state;
+	uint32_t returns; /* RETURNs that were sent */
 };
 
 /** An empty one. NULL if out of memory. */
@@ -61,8 +62,11 @@ void inventory_record(struct inventory *inv);
 
 /**
  * See that ret[] names blocks to give back, if there are any: `all` that are here,
- * or surplus. The caller sends them and sets n_ret to 0. False if there are none.
+ * or surplus. The caller sends them and calls inventory_sent(). False if there are none.
  */
 bool inventory_pick(struct inventory *inv, bool all);
+
+/** ret[] has been sent. */
+void inventory_sent(struct inventory *inv);
 
 #endif

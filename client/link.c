@@ -300,6 +300,15 @@ static void take_full(struct link *l, const struct session_mail *mail)
 	l->no_pages = mail->no_pages;
 }
 
+/*
+ * "No" to the request under way. It does not count if the call that waits began after
+ * the request, nor if anything was returned after it: the server has that by now.
+ */
+static bool no_counts(const struct link *l, uint8_t cls)
+{
+	return !l->old_ask[cls] && l->asked_after[cls] == l->inv->returns;
+}
+
 static void take_mail(struct link *l)
 {
 	struct session_mail mail;
@@ -310,7 +319,7 @@ static void take_mail(struct link *l)
 		if (l->alloc) /* blocks that find no memory go with the session */
 			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
-			l->denied[g->cls] = !l->old_ask[g->cls];
+			l->denied[g->cls] = no_counts(l, g->cls);
 		l->scarce[g->cls] = g->n < l->asked[g->cls];
 		l->waits[g->cls] = false;
 		l->old_ask[g->cls] = false;
@@ -337,6 +346,7 @@ static __attribute__((noinline)) int grant_request(struct link *l, uint8_t cls,
 	/* The allocator counts on an answer: the request must not get lost. */
 	l->unsent[cls] = err == FARKV_ETIMEDOUT ? n : 0;
 	l->asked[cls] = m.grant_req.count;
+	l->asked_after[cls] = l->inv->returns;
 	return err;
 }
 
@@ -378,7 +388,7 @@ static int return_picked(struct link *l)
 	m.blocks.n = (uint32_t)inv->n_ret;
 	err = session_send(l->session, &m, inv->ret, 0);
 	if (!err)
-		inv->n_ret = 0;
+		inventory_sent(inv);
 	return err;
 }
 

@@ -38,6 +38,7 @@ struct link {
 	   asked for; and those of which the request waits for that reason. */
 	bool scarce[CLASS_COUNT], waits[CLASS_COUNT];
 	uint32_t asked[CLASS_COUNT]; /* by the request under way */
+	uint32_t asked_after[CLASS_COUNT]; /* ... which came after so many RETURNs */
 	uint64_t other_bytes; /* free in other classes, as the server last said */
 	bool no_pages;        /* ... and that its machine has no more */
 	/* Whose request was under way when the call that waits began: its "no"

@@ -137,7 +137,7 @@ static int return_send(struct session *s)
 		return EINVAL;
 	rc = channel_send(s->ch, buf, len);
 	if (rc == 0)
-		inv->n_ret = 0;
+		inventory_sent(inv);
 	return rc;
 }
 

@@ -17,7 +17,10 @@
  * value's back.
  */
 #define TOMBSTONE_SHARE 32u
-/* One page for so many of the index's is left for its growth. */
+/*
+ * One page for so many of the index's is left for its growth, but no more than the keys
+ * would fill: few large values do not make an index grow that many small ones left.
+ */
 #define INDEX_SHARE 2u
 /*
  * When pages are out one block in so many of each class is kept, for use while
@@ -237,8 +240,12 @@ void slab_write_off(struct slab *s, uint8_t cls)
 static uint64_t index_pages(const struct slab *s)
 {
 	uint64_t others = heap_used(s->heap) - heap_retired(s->heap) - s->pages;
+	uint64_t keys = 0;
 
-	return (others + INDEX_SHARE - 1) / INDEX_SHARE;
+	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
+		keys += s->class[cls].blocks[BLOCK_OUT];
+	return UTIL_MIN((others + INDEX_SHARE - 1) / INDEX_SHARE,
+			keys / SUBTABLE_SLOTS + 1);
 }
 
 /* ... and that larger blocks must leave to small ones, with what those have. */

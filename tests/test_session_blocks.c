@@ -79,6 +79,46 @@ START_TEST(test_put_leaves_the_gate)
 }
 END_TEST
 
+/* Nor does any other call leave it twice, or not at all. */
+START_TEST(test_calls_leave_the_gate)
+{
+	struct farkv_get_item item = {.key = "k", .key_len = 1};
+	struct farkv_value v;
+	uint8_t buf[8];
+	size_t len;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	for (unsigned i = 0; i < 7; i++) {
+		gate_raise(kv->gate, GATE_TIDY);
+		switch (i) {
+		case 0:
+			ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
+			break;
+		case 1:
+			ck_assert_int_eq(farkv_get_into(kv, "k", 1, buf, 8, &len,
+							NULL), 0);
+			break;
+		case 2:
+			ck_assert_int_eq(farkv_mget(kv, &item, 1), 0);
+			break;
+		case 3:
+			ck_assert_int_eq(put_as_batch("k", "w"), 0);
+			break;
+		case 4:
+			ck_assert_int_eq(farkv_replace(kv, "k", 1, "x", 1), 0);
+			break;
+		case 5:
+			ck_assert_int_eq(farkv_add(kv, "l", 1, "x", 1), 0);
+			break;
+		default:
+			ck_assert_int_eq(del("k"), 0);
+			break;
+		}
+		ck_assert_msg(!gate_occupied(kv->gate), "call %u", i);
+	}
+}
+END_TEST
+
 START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -322,6 +362,43 @@ START_TEST(test_limbo_beyond_the_deadline)
 }
 END_TEST
 
+/* To the second request: "it waits", and after the RETURN that comes of it "none". */
+static void *say_no_late(void *arg)
+{
+	struct msg full = {.type = MSG_STATS, .stats = {.n = 1}};
+	struct msg none = {.type = MSG_GRANT};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 2));
+	none.req = srv.held[0].req;
+	full.stats.stat[0].id = MSG_STAT_FULL_CLASS;
+	fake_server_send(&srv, &full, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_RETURN, 1));
+	fake_server_set(&srv, n_held, 0);
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_send(&srv, &none, NULL);
+	return NULL;
+}
+
+/* What the server denied before it had the RETURN it may give after it. */
+START_TEST(test_no_from_before_a_return_does_not_count)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("a", "one"), 0);
+	no_grant_out();
+	kv->prefetch_ns = UINT64_MAX;
+	ck_assert_int_eq(put("a", "two"), 0);
+	fake_server_set(&srv, grant_blocks, 0);
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&t, NULL, say_no_late, NULL);
+	ck_assert_int_eq(put("a", "three"), 0);
+	pthread_join(t, NULL);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 3);
+	assert_value("a", "three");
+}
+END_TEST
+
 START_TEST(test_bad_grants)
 {
 	struct msg m = {.type = MSG_GRANT};
@@ -380,6 +457,7 @@ static Suite *suite(void)
 	tcase_add_test(t, test_late_grant);
 	tcase_add_test(t, test_late_call_asks);
 	tcase_add_test(t, test_put_leaves_the_gate);
+	tcase_add_test(t, test_calls_leave_the_gate);
 	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
 	tcase_add_test(t, test_close_returns_everything);
 	tcase_add_test(t, test_close_returns_late_grants);
@@ -393,6 +471,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
 	tcase_add_test(t_grace, test_no_space_behind_a_full_socket);
 	tcase_add_test(t_grace, test_limbo_beyond_the_deadline);
+	tcase_add_test(t_grace, test_no_from_before_a_return_does_not_count);
 	suite_add_tcase(s, t_grace);
 	return s;
 }
