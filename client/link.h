@@ -32,7 +32,7 @@ struct link {
 
 	/* GRANT requests that it had no room for: blocks wanted, by class. */
 	uint32_t unsent[CLASS_COUNT];
-	/* Classes of which the server had no block; cleared by who asks anew. */
+	/* Classes of which the server had no block; cleared when blocks are asked for again. */
 	bool denied[CLASS_COUNT];
 	/* Classes of which the server has too little: the last request got less than it
 	   asked for; and those of which the request waits for that reason. */

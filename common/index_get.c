@@ -29,7 +29,7 @@ static bool other_length(struct index *ix, const struct index_key *key,
 
 /*
  * Is the block not this key's, but intact? Then whoever has it keeps its slot (I1). Any
- * length, and so it is copied anew.
+ * length, and so it is copied again.
  */
 static bool is_others(const struct index_op *op, const struct index_key *key,
 		      const struct source *src)
@@ -52,11 +52,13 @@ static bool is_others(const struct index_op *op, const struct index_key *key,
  * Not at first sight: a value of another length than the last one, or one of the next slots
  * of this fingerprint in the line, as one in 130 is where lines are half full.
  */
-static __attribute__((noinline)) bool copy_otherwise(struct index *ix, struct index_op *op,
-						     const struct index_key *key,
-						     uint32_t match, struct source *src)
+static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
+						     const struct index_want *want,
+						     const uint64_t *slots, uint32_t match,
+						     struct source *src)
 {
-	const uint64_t *slots = src->slot - __builtin_ctz(match);
+	const struct index_key *key = &want->key;
+	struct index_op *op = want->op;
 	unsigned n = 0;
 
 	for (;;) {
@@ -93,16 +95,20 @@ static inline void found(struct index *ix, const struct index_want *want)
 }
 
 /* After a first try that found a candidate and not the value. */
-static bool get_other(struct index *ix, const struct index_want *want, uint32_t match,
-		      struct source *src)
+static bool get_other(struct index *ix, const struct index_want *want,
+		      const uint64_t *slots, uint32_t match, struct source *src)
 {
 	if (!src->slot)
+		return false;
+	/* `match` may be of another scan than the candidate: the line may have changed. */
+	match &= UINT32_MAX << (src->slot - slots);
+	if (!match || &slots[__builtin_ctz(match)] != src->slot)
 		return false;
 	if (!still_holds(src->slot, src->word)) {
 		ix->retries++; /* a rival's word came */
 		return false;
 	}
-	if (!copy_otherwise(ix, want->op, &want->key, match, src))
+	if (!copy_otherwise(ix, want, slots, match, src))
 		return false;
 	found(ix, want);
 	return true;
@@ -119,7 +125,7 @@ static bool get_one(struct index *ix, const struct index_want *want, const uint6
 		found(ix, want);
 		return true;
 	}
-	return get_other(ix, want, match, &src);
+	return get_other(ix, want, slots, match, &src);
 }
 
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
@@ -160,7 +166,7 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 bool index_get_rest(struct index *ix, const struct index_want *want,
 		    const uint64_t *slots, uint32_t match, struct source *src)
 {
-	return get_other(ix, want, match, src) || get_otherwise(ix, want, slots);
+	return get_other(ix, want, slots, match, src) || get_otherwise(ix, want, slots);
 }
 
 bool index_get(struct index *ix, const struct index_want *want, const void *expected)

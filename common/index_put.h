@@ -151,7 +151,7 @@ IN_LINE bool put_find_slot(const struct index *ix, struct put *p, const uint64_t
 	unsigned i = (unsigned)__builtin_ctz(match);
 	uint64_t w = atom_load_follow(&slots[i]);
 
-	/* Wherever it leads: that does no harm, and all checks come behind. */
+	/* The address may be anything: prefetching does no harm, and all checks follow. */
 	p->head = ix->lane->base + slot_off(w);
 	fetch_line(p->head);
 	p->ref = slot_block(w);

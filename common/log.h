@@ -24,8 +24,8 @@ enum log_level log_get_level(void);
 
 /**
  * From now on no line waits for its reader: one that does not fit into stderr's pipe,
- * socket or terminal (full, or stopped by Ctrl-S) is dropped and counted, and a line says
- * how many were as soon as there is room again. For programs that must go on whether or
+ * socket or terminal (full, or stopped by Ctrl-S) is dropped and counted, and the next
+ * line that there is room for is preceded by one that says how many were. For programs that must go on whether or
  * not anybody reads their log; without this call lines wait, as those of other programs
  * do. Before threads are started.
  *

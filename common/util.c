@@ -98,11 +98,13 @@ char *util_one_line(char *text)
 
 void util_occupy_standard_fds(void)
 {
-	for (int fd = 0; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 &&
-		    open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd &&
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		bool closed = fcntl(fd, F_GETFD) < 0 && errno == EBADF;
+
+		if (closed && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd &&
 		    open("/", O_PATH) != fd) /* a machine without /dev */
 			_exit(EX_OSERR);
+	}
 }
 
 bool util_signal_ignored(int sig)

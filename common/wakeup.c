@@ -95,7 +95,7 @@ bool wakeup_watches(int epoll_fd, int fd)
 
 	if (!err)
 		(void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	/* The others say nothing: of a descriptor that is watched there is only the first. */
+	/* A watched one gives EEXIST. Without memory nobody can tell: it is taken for ours. */
 	return err == EEXIST || err == ENOMEM || err == ENOSPC;
 }
 

@@ -176,9 +176,9 @@ struct verbs_server_config {
 };
 
 /**
- * Listen at cfg->host and port, of which alone it looks at, before there is memory to
- * serve; who connects waits. FARKV_ESYS if another listens there. *out is NULL, and 0 is
- * returned, where it fails for any other reason: verbs_server_open() will say it.
+ * Listen at cfg->host and cfg->port (no other field is read) before the region exists.
+ * Clients that connect wait. FARKV_EREFUSED if another server listens there. Any other
+ * failure gives 0 and NULL: verbs_server_open() reports it.
  */
 struct verbs_claim;
 int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim **out);

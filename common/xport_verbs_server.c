@@ -331,7 +331,7 @@ int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim *
 		return 0;
 	}
 	/* Any other reason is known better when the device has been looked at. */
-	err = c->errnum == EADDRINUSE ? err : 0;
+	err = err == FARKV_EREFUSED ? err : 0;
 	claim_fini(c);
 	free(c);
 	*out = NULL;

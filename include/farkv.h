@@ -335,7 +335,8 @@ struct farkv_fsck {
 	/* Whether held and leaked blocks could be told apart. */
 	uint64_t undecided;      /**< enum farkv_fsck_undecided */
 	uint64_t silent_session; /**< session that was waited for in vain */
-	uint64_t silent_pid;     /**< its process; 0 if that is far away */
+	uint64_t silent_pid;     /**< its process; 0 if that is on another machine
+				    or in another pid namespace */
 };
 
 /** Why a check could not tell held blocks from leaked ones. */

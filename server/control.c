@@ -136,7 +136,7 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 		    (s->welcomed || !s->port->remote);
 	char peer[80];
 
-	s->begun = true; /* behind WELCOME, by what it is refused for */
+	s->begun = true; /* it sent something after WELCOME: that is why it is refused */
 	if (control_complaint_due(c))
 		log_warn("connection of %s closed: %s", session_peer(s, peer),
 			 text);
@@ -412,10 +412,10 @@ static int out_of_memory(void)
 	return err_set(FARKV_ENOMEM, "no memory for the control loop");
 }
 
-/* Who asked for what it could not do says so, in a line of its own. */
+/* The caller of libevent logs the failure itself. */
 static void on_libevent(int severity, const char *text)
 {
-	/* Behind such a line libevent ends the process. */
+	/* After such a line libevent ends the process. */
 	if (severity == EVENT_LOG_ERR)
 		log_error("libevent: %s", text);
 	else

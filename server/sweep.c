@@ -243,11 +243,17 @@ static void await_ghost(struct control *c)
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), until = w->asked_ns + SILENT_LOCAL_NS;
 	const struct tether *t = departed_first(&c->departed);
+	uint32_t id = t->id; /* release_writers() may free `t` */
+	pid_t pid = t->pid;
 
-	if (!w->ghost_told)
-		log_info("a sweep waits for process %d of session %u, which "
-			 "ended without goodbye, to be gone",
-			 (int)t->pid, t->id);
+	if (!w->ghost_told && pid)
+		log_info("a sweep waits for process %d, which left session %u "
+			 "without goodbye, to let go of it",
+			 (int)pid, id);
+	else if (!w->ghost_told)
+		log_info("a sweep waits for a process in another pid namespace, "
+			 "which left session %u without goodbye, to let go of it",
+			 id);
 	w->ghost_told = true;
 	release_writers(c);
 	if (!w->done) {
@@ -258,8 +264,8 @@ static void await_ghost(struct control *c)
 		due_in(w, UTIL_MIN(until - now, BATCH_NS));
 		return;
 	}
-	w->outcome.session = t->id;
-	w->outcome.pid = t->pid;
+	w->outcome.session = id;
+	w->outcome.pid = pid;
 	tell_outcome(c, SWEEP_GHOST);
 }
 

@@ -69,7 +69,7 @@ start_client() {
 }
 
 bench() {
-	expect 0 env FARKV_URI="shm://$dir/box" timeout 120 "$KVBENCH" "$1" \
+	expect 0 env FARKV_URI="shm://$dir/box" timeout 600 "$KVBENCH" "$1" \
 		-P "$srcdir/bench/workloads/workloada" -p recordcount=10 \
 		-p readproportion=0 -p updateproportion=1 -p fieldcount=1 \
 		-p fieldlength=30000 -p operationcount=150000

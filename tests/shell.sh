@@ -229,10 +229,11 @@ tmp=/tmp/farkv-$uid
 mkdir "$dir/bin"
 cp "$KVSERVER" "$KVCLI" "$top_builddir"/client/.libs/libfarkv.so.* "$dir/bin/"
 chmod -R a+rX "$dir"
+mkdir -m 1777 "$dir/counts"
 # Words in front of a command that is that user's; counters of a coverage build cannot be
 # written by it.
 other="setpriv --reuid=$uid --regid=$uid --clear-groups env -u XDG_RUNTIME_DIR -u FARKV_URI
-	GCOV_ERROR_FILE=/dev/null LD_LIBRARY_PATH=$dir/bin"
+	GCOV_PREFIX=$dir/counts LD_LIBRARY_PATH=$dir/bin"
 # shellcheck disable=SC2086
 if $other "$dir/bin/kvcli" --version >"$dir/out" 2>/dev/null && [ ! -e $tmp ] &&
 	! $other /usr/bin/test -w /run && ! $other /usr/bin/test -w /run/farkv; then

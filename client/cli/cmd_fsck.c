@@ -126,10 +126,13 @@ static bool report_problems(const struct cli *cli, const struct farkv_fsck *f)
 
 static int report_undecided(const struct cli *cli, const struct farkv_fsck *f)
 {
-	char who[64];
+	char who[96];
+	const char *where = f->undecided == FARKV_FSCK_SILENT ?
+				    " (of another machine or pid namespace)" :
+				    " (in another pid namespace)";
 
 	snprintf(who, sizeof(who), "session %" PRIu64 "%s", f->silent_session,
-		 f->silent_pid ? "" : " (from afar)");
+		 f->silent_pid ? "" : where);
 	if (f->silent_pid)
 		snprintf(who + strlen(who), sizeof(who) - strlen(who),
 			 " (pid %" PRIu64 ")", f->silent_pid);
