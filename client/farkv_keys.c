@@ -306,7 +306,8 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 
 /*
  * A put that may go straight on, inside the gate: where its window is. NULL: outside of it;
- * nothing has been done. The checks come after the request for the window, so that they overlap with it.
+ * nothing has been done. The checks come after the request for the window, so that they
+ * overlap with it.
  */
 IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
 			    const struct want *w, struct put *p)

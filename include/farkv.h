@@ -344,7 +344,7 @@ enum farkv_fsck_undecided {
 	FARKV_FSCK_DECIDED = 0,
 	FARKV_FSCK_SILENT = 1, /**< a session does not answer */
 	FARKV_FSCK_GHOST = 2,  /**< a session ended without goodbye, and its
-				    process lives on */
+				    process has not let go of it */
 	FARKV_FSCK_BUSY = 3    /**< clients die faster than it can look */
 };
 

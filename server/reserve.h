@@ -3,8 +3,8 @@
  * reserve.h - pages are there before anybody is given them.
  *
  * A page of the region is taken from the kernel when it is first touched, and a process
- * that touches one that cannot be had is killed: SIGBUS (vm.overcommit_memory=2, limits of tmpfs and
- * hugetlb) or the OOM killer (memory cgroups). So each run of pages is reserved, by
+ * that touches one that cannot be had is killed: by SIGBUS (vm.overcommit_memory=2, limits
+ * of tmpfs and hugetlb) or by the OOM killer (memory cgroups). So each run of pages is reserved, by
  * fallocate(2), when the heap deals it out first; what the kernel does not give, and
  * what would pass a limit (room.h), is "no memory".
  *

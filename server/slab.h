@@ -46,8 +46,8 @@ void slab_free(struct slab *s);
  * first, from new ones last, so that segments have a chance to become empty.
  * Takes blocks of limbo whose T has passed at `now` into account. Returns how
  * many; fewer than `want`, down to 0, when memory is out; some is kept for the
- * smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays free, less as many as are
- * coming back: in limbo, worn, or under tombstones (slab_note_dead()).
+ * smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays free,
+ * less as many as are coming back: in limbo, worn, or under tombstones (slab_note_dead()).
  */
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		  struct block_ref *refs_out);
@@ -59,8 +59,8 @@ bool slab_tight(const struct slab *s, uint8_t cls);
 void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT]);
 
 /**
- * Somebody is told that there is none: what was lent on credit is in use for good, and the
- * rest may be lent to who deletes next.
+ * A client is being told that there is no memory: forget the credit that was lent, so that
+ * the next client that deletes can be lent the rest.
  */
 void slab_write_off(struct slab *s, uint8_t cls);
 
