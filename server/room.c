@@ -143,7 +143,7 @@ static void cgroups(const char *root, const struct kind *k, const char *path,
 /* A line of /proc/self/cgroup: number:controllers:path. */
 static void cgroup_line(const char *root, char *line, uint64_t swap, struct room *r)
 {
-	char *names = strchr(line, ':'), *path;
+	char *names = strchr(line, ':'), *path, *rest;
 
 	line[strcspn(line, "\n")] = '\0';
 	path = names ? strchr(names + 1, ':') : NULL;
@@ -154,7 +154,7 @@ static void cgroup_line(const char *root, char *line, uint64_t swap, struct room
 		path++;
 	if (names[1] == '\0')
 		cgroups(root, &version2, path, swap, r);
-	for (char *n = strtok(names + 1, ","); n; n = strtok(NULL, ","))
+	for (char *n = strtok_r(names + 1, ",", &rest); n; n = strtok_r(NULL, ",", &rest))
 		if (strcmp(n, "memory") == 0)
 			cgroups(root, &version1, path, swap, r);
 }

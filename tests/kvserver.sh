@@ -195,6 +195,7 @@ try_it() { # the command that it says to try, word for word
 }
 tab=$(printf '\t')
 mkdir "$dir/a b"
+# shellcheck disable=SC2016 # as it stands
 for name in plain 'a b/c d' "it's" '$(false)' 'a%41&b;c#d?e=f' '*[x]' "$(printf '\303\244\377')" "$dir/a b/~"; do
 	serve_loud "$name"
 	try_it
@@ -282,7 +283,7 @@ done
 (trap '' PIPE && records late6 >&6) 2>/dev/null
 records late4 >&4
 exec 4>&- 5>&- 6>&-
-wait $alice || fail "the session of a key that stays ended: $(cat "$dir/alice.out")"
+wait "$alice" || fail "the session of a key that stays ended: $(cat "$dir/alice.out")"
 there late4127 || fail "the session of a key that stays stores nothing"
 for who in $carol $dave; do
 	wait "$who"

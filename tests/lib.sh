@@ -13,7 +13,7 @@ dir=$(mktemp -d)
 if [ -n "${TMPDIR-}" ] && [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null &&
 	! setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$TMPDIR"; then
 	rmdir "$dir"
-	dir=$(TMPDIR=/tmp && mktemp -d)
+	dir=$(mktemp -d -p /tmp)
 fi
 servers=
 cases=0
