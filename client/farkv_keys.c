@@ -186,6 +186,8 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 {
 	static const struct want w = {.kind = INDEX_GET};
 
+	if (!kv)
+		return handle_missing();
 	if (!value_out)
 		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
 	return value_give(kv, key_call(kv, key, key_len, &w), value_out);

@@ -136,7 +136,7 @@ static int path_parse(const char *text, const char *from, const char *end,
 		path[n++] = (char)c;
 	}
 	path[n] = '\0';
-	if (path[n - 1] == '/')
+	if (n > 0 && path[n - 1] == '/')
 		return uri_bad(text, p, "this names a directory, not a socket");
 	memcpy(out->path, path, n + 1);
 	return 0;
