@@ -188,11 +188,11 @@ static void setup(void)
 
 static void teardown(void)
 {
-	for (unsigned i = 0; i < PEERS; i++) {
+	for (unsigned i = 0; i < PEERS; i++)
 		if (!peers[i]->ending)
 			verbs_peer_close(peers[i]);
+	for (unsigned i = 0; i < PEERS; i++)
 		free(peers[i]);
-	}
 	ck_assert_uint_eq(vs->held, 0);
 	ck_assert_uint_eq(vs->n_ready, 0);
 	pthread_mutex_destroy(&vs->lock);

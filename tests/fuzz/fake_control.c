@@ -3,42 +3,54 @@
 
 #include "fake_control.h"
 
+#include <pthread.h>
+
 #include "client/control.h"
 #include "fuzz.h"
 
 bool fake_control_runs;
 static struct control_source *source;
+/* Links are made and closed by threads of their own (client/dial.h). */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void fake_control_ready(void)
 {
-	if (!source || source->muted || fake_control_runs)
-		return;
-	fake_control_runs = true;
-	source->ready(source);
-	fake_control_runs = false;
+	pthread_mutex_lock(&lock);
+	if (source && !source->muted && !fake_control_runs) {
+		fake_control_runs = true;
+		source->ready(source);
+		fake_control_runs = false;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 void fake_control_tick(void)
 {
-	if (!source || !source->ticking || fake_control_runs)
-		return;
-	fake_control_runs = true;
-	source->tick(source);
-	fake_control_runs = false;
+	pthread_mutex_lock(&lock);
+	if (source && source->ticking && !fake_control_runs) {
+		fake_control_runs = true;
+		source->tick(source);
+		fake_control_runs = false;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 int control_add(struct control_source *src)
 {
+	pthread_mutex_lock(&lock);
 	FUZZ_CHECK(!source);
 	src->ticking = src->muted = false;
 	source = src;
+	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
 void control_remove(struct control_source *src)
 {
+	pthread_mutex_lock(&lock);
 	FUZZ_CHECK(source == src && !fake_control_runs);
 	source = NULL;
+	pthread_mutex_unlock(&lock);
 }
 
 void control_watch(struct control_source *src, bool writable)
