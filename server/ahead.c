@@ -17,6 +17,8 @@
 
 /* In one call, which costs as much for all of them as for one. */
 #define STEP_BYTES (UINT64_C(32) << 20)
+/* How much may be made between two looks at what the machine has left. */
+#define TRUST_MAX (UINT64_C(128) << 20)
 /* Between two rounds of what failed: the first one comes soon, later ones if nothing helps. */
 #define AGAIN_NS (100 * NS_PER_MS)
 #define AGAIN_NS_MAX (60 * NS_PER_SEC)
@@ -48,6 +50,7 @@ struct ahead {
 	uint64_t round_at; /* where this round has come to; 0: it begins at round_ns */
 	uint64_t round_ns, wait_ns;
 	bool helped; /* something has been made in this round */
+	uint64_t trusted; /* bytes that may be made without a look at what is left */
 };
 
 struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
@@ -163,14 +166,29 @@ static void note(struct ahead *a, const struct step *step, int err)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-/* Not the last of what a cgroup may have: others of it would be killed. */
-static int make(const struct ahead *a, const struct step *step)
+/*
+ * Not the last of what a cgroup may have: others of it would be killed. A small part of
+ * what was left may be taken before the next look.
+ */
+static bool is_room(struct ahead *a, uint64_t bytes)
 {
 	struct room room;
+
+	if (bytes > a->trusted) {
+		room_read("", &room);
+		if (room.left < bytes)
+			return false;
+		a->trusted = UTIL_MAX(UTIL_MIN(room.left / 8, TRUST_MAX), bytes);
+	}
+	a->trusted -= bytes;
+	return true;
+}
+
+static int make(struct ahead *a, const struct step *step)
+{
 	int err;
 
-	room_read("", &room);
-	if (room.left < step->to - step->from)
+	if (!is_room(a, step->to - step->from))
 		return ENOMEM;
 	err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
 
