@@ -236,7 +236,10 @@ static int contents_create(struct region *r)
 		return dir_error();
 	memcpy(r->meta, &r->sb, sizeof(r->sb));
 	heap_set_back(r->heap, back, r->reserve);
-	return index_create(r) ? FARKV_ENOMEM : 0;
+	if (index_create(r))
+		return FARKV_ENOMEM;
+	reserve_log(r->reserve);
+	return 0;
 }
 
 int region_create(const struct region_config *cfg, struct region *r_out)

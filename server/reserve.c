@@ -25,7 +25,7 @@
 
 struct reserve {
 	int fd;
-	bool bounded, failing;
+	bool bounded, failing, logs;
 	uint64_t trusted;  /* bytes that may be taken without a look at limits */
 	uint64_t again_ns; /* until then the answer is no */
 	uint64_t refused;
@@ -40,6 +40,11 @@ struct reserve *reserve_new(int fd, bool bounded)
 		r->bounded = bounded;
 	}
 	return r;
+}
+
+void reserve_log(struct reserve *r)
+{
+	r->logs = true;
 }
 
 void reserve_free(struct reserve *r)
@@ -95,7 +100,7 @@ static uint64_t refuse(struct reserve *r, int errnum)
 		"no memory for more pages of the region (%s): this machine, or the "
 		"limit of a cgroup, has no more; free some, or start kvserver with "
 		"a smaller --memory", strerror(errnum));
-	if (!r->failing)
+	if (!r->failing && r->logs)
 		log_warn("%s", err_detail());
 	r->failing = true;
 	return 0;

@@ -24,12 +24,14 @@ struct reserve;
  */
 struct reserve *reserve_new(int fd, bool bounded);
 void reserve_free(struct reserve *r);
+/** From now on failures are logged. Before that they are the caller's to report. */
+void reserve_log(struct reserve *r);
 
 /**
  * Bytes off..off+bytes are there, and up to `more` after them if they can be had:
  * returns how many, or 0 with a detail: nothing is promised then. For 100 ms after a
  * "no" the next one is given without asking. Logs a line when it begins to fail and one
- * when it works again. Time: what the kernel takes, 0.3 us for 4 KiB.
+ * when it works again (reserve_log()). Time: what the kernel takes, 0.3 us for 4 KiB.
  */
 uint64_t reserve_bytes(struct reserve *r, uint64_t off, uint64_t bytes, uint64_t more);
 
