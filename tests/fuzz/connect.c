@@ -440,7 +440,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* Who asks for a key has shown that it has it, too. */
 	sem_wait(&served);
 	FUZZ_CHECK(!challenges(&plans[0]) || plans[1].proved);
-	/* Who has a key was asked for it. */
+	/* A client that has a key was asked for it. */
 	FUZZ_CHECK(!uri.keys[0] || challenges(&plans[0]));
 	check_fds();
 	return 0;
