@@ -112,10 +112,11 @@ static int index_create(struct region *r)
 	for (uint64_t i = 0; i < r->subtables; i++) {
 		uint32_t gen = region_next_gen(r);
 		uint64_t page = heap_take_index(r->heap);
-		uint64_t *slot = region_at(r, page * PAGE_BYTES);
+		uint64_t *slot;
 
 		if (!page)
 			return FARKV_ENOMEM;
+		slot = region_at(r, page * PAGE_BYTES);
 		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
 			slot[s] = slot_empty(gen);
 		array[i] = entry_pack(page, gen, r->depth);
