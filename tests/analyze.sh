@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# make analyze: the sources in the eyes of clang-tidy (.clang-tidy says which
+# make analyze: the sources checked by clang-tidy (.clang-tidy lists which
 # checks, and why not the others), cppcheck, gcc -fanalyzer and shellcheck. One
 # finding fails it; what is not installed is skipped, by name. $ANALYZERS chooses
 # ("cppcheck gcc"). Prints a line for each and the sums.
@@ -11,7 +11,7 @@
 set -u
 cd "$top_builddir" || exit 1
 
-# Off: leaks and uninitialised values, in which gcc 12 loses sight of a pointer to a
+# Off: leaks and uninitialised values, because gcc 12 loses track of a pointer to a
 # member, in a list, or in a structure returned by value. Valgrind and the
 # sanitizers look for both.
 gcc_flags="-O1 -fanalyzer -Werror -Wno-format-truncation

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvbench as a YCSB user would run it: all workloads, the report, the mistakes.
+# kvbench as a YCSB user runs it: all workloads, the report, mistakes.
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -17,7 +17,7 @@ is() { # SECTION MEASUREMENT VALUE
 	[ "$(number "$1" "$2")" = "$3" ] ||
 		fail "[$1], $2 is '$(number "$1" "$2")', expected $3"
 }
-# await ID TEXT [TIMES]: until a kvbench in the background has said that on stderr, so often.
+# await ID TEXT [TIMES]: until a kvbench in the background has printed that on stderr TIMES times.
 await() {
 	until [ "$(grep -c -- "$2" "$dir/err")" -ge "${3:-1}" ] || ! kill -0 "$1"; do sleep 0.05; done
 }
@@ -88,7 +88,7 @@ expect 64 kvbench load farkv -P "$workloads/workloada" -target 1000 -p openloop=
 grep -q 'core_workload_insertion_retry_limit: openloop=true tries nothing again' "$dir/err" || fail "$(tail -n 1 "$dir/err")"
 # A run has no use for it, in flight or not.
 expect 0 kvbench run null -P "$workloads/workloada" -target 10000 -p openloop=true -p core_workload_insertion_retry_limit=1
-# Two processes, a warm-up, a time that is up with requests under way: what was begun ends, and is counted once.
+# Two processes, a warm-up, a time limit with requests in flight: these complete and count once.
 open="-target 20000 -p openloop=true"
 # shellcheck disable=SC2086
 expect 0 kvbench run farkv -P "$workloads/workloadf" $open -p operationcount=10000 -p processes=2 -p dataintegrity=true
@@ -101,7 +101,7 @@ expect 0 kvbench run farkv -P "$workloads/workloadf" $open -p operationcount=100
 is READ Operations 10000
 is VERIFY Return=OK 10000
 is QUEUE Operations 10000
-# 50 ms for each: many are under way when time is up.
+# 50 ms for each: many are in flight at the time limit.
 for how in '' '-p processes=2'; do
 	# shellcheck disable=SC2086
 	expect 0 kvbench run null -P "$workloads/workloadc" $open -p operationcount=0 -p maxexecutiontime=1 \
@@ -112,7 +112,7 @@ for how in '' '-p processes=2'; do
 	is QUEUE Operations "$n"
 	[ "$(number QUEUE MostInFlight)" -ge 100 ] || fail "$(number QUEUE MostInFlight) in flight at most $how"
 done
-# A store with calls only is not taken for one with requests in flight.
+# A store with calls only does not pass for one with requests in flight.
 # shellcheck disable=SC2086
 if "$KVBENCH" run null,lmdb -P "$workloads/workloada" $open >"$dir/out" 2>"$dir/err"; then
 	[ "$(grep -c 'openloop: .* has calls only' "$dir/err")" -eq 1 ] && grep -q 'openloop: lmdb has calls only' "$dir/err" ||
@@ -166,7 +166,7 @@ import csv, sys
 rows = [tuple(r) for r in csv.reader(open(sys.argv[1], newline=""))]
 text = [tuple(l.rstrip("\n")[1:].replace("], ", ", ", 1).split(", ", 2)) for l in open(sys.argv[2])]
 assert rows[0] == ("metric", "measurement", "value") and all(len(r) == 3 for r in rows)
-# The same names in the same order, and of what is counted, the same numbers.
+# The same names in the same order, and the same counts.
 assert [r[:2] for r in rows[1:]] == [t[:2] for t in text]
 counts = [r for r in rows if r[1] == "Operations" or r[1].startswith("Return=")]
 assert counts == [t for t in text if t[1] == "Operations" or t[1].startswith("Return=")]
@@ -201,7 +201,7 @@ expect 0 kvbench run null -P "$workloads/workloadc" -p measurement.histogram.ver
 expect 0 kvbench -load -db null -P "$workloads/workloadc"
 is WORKLOAD Phase load
 
-# ---- where it was measured, and what it cost both sides
+# ---- environment, and processor time of both sides
 expect 0 kvbench run farkv -P "$workloads/workloada" -p operationcount=20000 -p dataintegrity=true
 shows "^\[ENVIRONMENT\], Kernel, $(uname -s) $(uname -r) "
 shows "^\[ENVIRONMENT\], Commit, [0-9a-f]{7,}|unknown"
@@ -211,7 +211,7 @@ done
 is FARKV Transport shm
 shows '^\[FARKV\], Pages, 4 KiB; '
 is FARKV Library "$("$KVCLI" -V | cut -d ' ' -f 2)"
-# What was before the start does not count: here the server's loads, below a warm-up.
+# Work before the start does not count: here the server's loads, below a warm-up.
 server_cpu() {
 	kvcli stats --json | sed 's/.*"cpu_ns": *\([0-9]*\).*/\1/'
 }
@@ -258,8 +258,8 @@ n=$(number INSERT Operations)
 [ "$n" -ge 1 ] && [ "$n" -le 101 ] || fail "$n inserts in a second at 100/s"
 grep -q "time was up after $n of 1000 records" "$dir/err" || fail "no word of a part load: $(cat "$dir/err")"
 
-# A time replaces the number of operations that a file has; of two in one file, or of two
-# that are given, what ends first counts.
+# A time replaces the number of operations of a file; of two in one file, or of two
+# that are given, the earlier end counts.
 expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=1
 takes 990
 expect 0 kvbench quick null -P "$workloads/workloadc" -p maxexecutiontime=1
@@ -270,7 +270,7 @@ printf 'recordcount=10\noperationcount=1500\nmaxexecutiontime=3600\nreadproporti
 expect 0 kvbench run null -P "$dir/both.props"
 is READ Operations 1500
 
-# ---- more threads and processes than operations: who has nothing to do is not started
+# ---- more threads and processes than operations: the idle ones are not started
 for how in '-p processes=2' '-p processes=5 -threads 3' '-threads 9' '-p processes=3 -p batch=64' \
 	'-p processes=2 -p rounds=2' '-p processes=3 -target 1000 -p openloop=true' \
 	'-p processes=2 -p warmup=0.01' "-p processes=2 -p csv=$dir/idle.csv"; do
@@ -300,7 +300,7 @@ expect 0 histogram run -db farkv,null
 is WORKLOAD ValueBytes "1600
 1600"
 
-# ---- several stores in turns: each is loaded
+# ---- several stores alternately: each is loaded
 expect 0 kvbench run -db null,farkv -P "$workloads/workloadc" -p keyprefix=both
 expect 1 kvbench run -db null,farkv -P "$workloads/workloadc" -p keyprefix=neither -p loadfirst=false
 stores=farkv,null built=
@@ -328,7 +328,7 @@ case $built in *lmdb*)
 	;;
 esac
 
-# ---- status and quick: what they say, at a pace that costs nothing
+# ---- status and quick: their output, at a low rate
 expect 0 kvbench run null -P "$workloads/workloada" -p maxexecutiontime=2 -p operationcount=0 -p status.interval=1 -s -target 1000
 grep -Eq '^[0-9-]+ [0-9:]+ [1-9][0-9]* sec: [0-9]+ operations; [0-9.]+ current ops/sec; est completion in .*\[READ: Count=[0-9]+, Max=' "$dir/err" ||
 	fail "status: $(cat "$dir/err")"
@@ -337,7 +337,7 @@ shows '^loaded 2000 records of 100 bytes' && shows 'operations/s$' && shows '^  
 expect 0 kvbench quick null,farkv -p keyprefix=twice -p recordcount=2000 -p maxexecutiontime=1 -target 1000
 shows '^farkv: loaded 2000 records' && shows '^null: [1-9][0-9]*\.[0-9] s, 1 client'
 
-# ---- failures are not passed over
+# ---- failures are not ignored
 expect 1 kvbench run farkv -P "$workloads/workloadc" -p recordcount=40000 -p requestdistribution=sequential \
 	-p operationcount=40000
 is READ-FAILED Operations 20000
@@ -391,7 +391,7 @@ printf 'recordcount=10\nfoo\\u00zz=1\n' >"$dir/bad.props"
 mistake 78 'bad.props:2: ' run null -P "$dir/bad.props"
 expect 0 kvbench run null -P "$workloads/workloada" -p colour=red && grep -q 'colour: unknown property' "$dir/err" ||
 	fail "unknown property: $(cat "$dir/err")"
-# YCSB's names for what is otherwise here.
+# YCSB's names of things that differ here.
 for name in redis.host null.stall_s farkv.nosuch; do
 	expect 0 kvbench run null -P "$workloads/workloada" -p $name=1
 	grep -q "warning: -p: $name: unknown property, ignored" "$dir/err" || fail "$name: $(cat "$dir/err")"
@@ -428,7 +428,7 @@ if echo "$built" | grep -q memcached; then
 	mistake 64 'keyprefix: memcached.s keys have no blanks' run memcached -P "$workloads/workloada" -p keyprefix='a b'
 fi
 
-# ---- results: nothing is lost before there is something better
+# ---- results: an old file stays until there are new results
 echo precious >"$dir/kept"
 expect 69 kvbench run farkv -u "$dir/nobody" -P "$workloads/workloada" -p exportfile="$dir/kept" -p csv="$dir/new.csv"
 [ "$(cat "$dir/kept")" = precious ] || fail "a failed run has emptied the last one's report"

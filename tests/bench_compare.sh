@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvbench compare: what is installed has a line of figures, what is not is named, and
-# nothing stays behind, however it ends.
+# kvbench compare: each installed store has a line of figures, the others are named, and
+# no process or file remains, however it ends.
 # shellcheck disable=SC2009,SC2015,SC2016,SC2086,SC2317
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -18,7 +18,7 @@ is_clean() {
 	cases=$((cases + 1))
 	tries=0
 	while ps -e -o args= | grep -F "$TMPDIR/kvbench." | grep -Fv grep >"$dir/left"; do
-		# Who was killed together with its starter needs a moment.
+		# A process that was killed together with its parent needs a moment.
 		tries=$((tries + 1))
 		[ $tries -lt 100 ] || break
 		sleep 0.1
@@ -27,7 +27,7 @@ is_clean() {
 	[ "${1-}" = files ] || [ -z "$(ls "$TMPDIR")" ] || fail "left behind: $(ls -R "$TMPDIR")"
 	rm -rf "${TMPDIR:?}"/*
 }
-# row STORE: its ratio and percentiles can be true.
+# row STORE: its ratio and percentiles are plausible.
 row() {
 	cases=$((cases + 1))
 	awk -v store="$1" '$1 == store && $2 > 100 && $3 > 0 && $4 > 0 && $4 <= $5 &&
@@ -68,7 +68,7 @@ shows '^2000 records .* batches of 8, 2 clients'
 shows '^farkv .*  not pinned$'
 ! grep -Eq '^(lmdb|left out: lmdb)' "$dir/out" || fail "lmdb was not asked for"
 
-# Without servers: a $PATH of what the shell scripts around the programs need.
+# Without servers: a $PATH with the tools of libtool's scripts only.
 mkdir "$dir/bin"
 for tool in sh sed ls cat dirname basename expr rm mv mkdir uname grep; do
 	ln -s "$(command -v $tool)" "$dir/bin/$tool"
@@ -95,7 +95,7 @@ expect 0 bare compare $small $ours
 shows '^left out: memcached: memcached ended at once: no room today$'
 is_clean
 
-# The picture shows all who took part.
+# The picture shows all stores that took part.
 if command -v gnuplot >/dev/null; then
 	expect 0 kvbench compare $small $ours --plot "$dir/all.svg"
 	is_clean
@@ -103,7 +103,7 @@ if command -v gnuplot >/dev/null; then
 	! grep -q '^memcached' "$dir/all" || grep -q memcached "$dir/all.svg" || fail "no memcached in the picture"
 fi
 
-# A store that runs already keeps what it is given; others' addresses are properties.
+# A running store keeps its records; addresses of others are properties.
 start_server s -m 256m
 expect 0 kvbench compare farkv,lmdb $small --socket "$dir/s" -p keyprefix=mine
 is_clean
@@ -151,7 +151,7 @@ row farkv
 TMPDIR=$dir/nowhere expect 1 "$KVBENCH" compare farkv $small $ours
 grep -q "error: TMPDIR: $dir/nowhere: " "$dir/err" || fail "no TMPDIR: $(cat "$dir/err")"
 
-# A round that a signal ended is no round: no store has done nothing in it.
+# A round that a signal ended does not count.
 for try in 1 2 3 4 5 6; do
 	$INT "$KVBENCH" run null,null -P "$srcdir/bench/workloads/workloadc" -p recordcount=1000 \
 		-p operationcount=1000000 -p rounds=1000 >"$dir/out" 2>"$dir/err" &

@@ -12,7 +12,7 @@ f=$srcdir/bench/workloads/workloadf
 number() {
 	sed -n "s|^\[$1\], $2, ||p" "$dir/out"
 }
-# log FILE: what it holds is what the report says of SECTION.
+# log FILE: its content matches the report's SECTION.
 log() {
 	python3 "$srcdir/tests/hdr_log.py" "$dir/$1" >"$dir/log" 2>"$dir/why" ||
 		fail "$1: $(tail -n 1 "$dir/why")"
@@ -111,7 +111,7 @@ says_last() {
 }
 says_last 'error: csv: cannot open .*none/t.csv: No such file'
 
-# ---- a closed stdout is nobody else's file, and what cannot be written is said
+# ---- no other file gets a closed stdout's number, and a failed write is reported
 lost() { # STATUS OF THE COMMAND, WHAT
 	[ "$1" -eq 1 ] && tail -n 1 "$dir/err" | grep -q 'error: cannot write .*stdout: ' ||
 		fail "$2: status $1, $(tail -n 1 "$dir/err")"
@@ -133,7 +133,7 @@ if [ -e /dev/full ]; then
 	done
 fi
 
-# ---- a terminal that is gone: what was measured is reported
+# ---- a terminal that is gone: the results are reported
 heard= # by kvbench, whoever runs this by nohup
 env --default-signal=HUP true 2>"$dir/err" && heard="env --default-signal=HUP"
 : >"$dir/err"

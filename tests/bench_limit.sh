@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvbench limit: every side has figures that can be true, and mistakes are named.
+# kvbench limit: every side has plausible figures, and mistakes are named.
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -23,8 +23,8 @@ holds() {
 		fail "$1, $2: not so that $3: '$line'"
 }
 
-# true_of TEST SIDE: its share and ratio are those of the rates and 99th percentiles that
-# stand beside them. Of one round, for medians of several are medians of their own; a share
+# true_of TEST SIDE: its share and ratio are those of the rates and 99th percentiles
+# beside them. Of one round, because medians of several are independent; a share
 # has two decimals, and a percentile none.
 true_of() {
 	cases=$((cases + 1))
@@ -142,8 +142,8 @@ interrupt() {
 	got=$?
 }
 
-# A signal is heard within a chunk, not at the end of a cell, which has hours to go here. A
-# busy machine may still be loading, or starting: then nothing has been said.
+# A signal acts within a chunk, not at the end of a cell, which would take hours here. A
+# busy machine may still be loading, or starting: then there is no output.
 for signal in INT:130 TERM:143; do
 	status=${signal#*:} signal=${signal%:*}
 	cases=$((cases + 1))

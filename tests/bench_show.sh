@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What kvbench has to show: the mix of a property file, a rate that is kept, a
-# stall that only intended latencies see, and a report that YCSB's readers read.
+# kvbench's results: the mix of a property file, a rate that is kept, a
+# stall that only intended latencies show, and a report that YCSB's readers accept.
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -70,7 +70,7 @@ done
 stalled() {
 	kvbench run "$@" -P "$workloads/workloadc" -p operationcount=4000 -target 2000
 }
-# await ID TEXT: until a kvbench in the background has said that on stderr.
+# await ID TEXT: until a kvbench in the background has printed that on stderr.
 await() {
 	until grep -q -- "$2" "$dir/err" || ! kill -0 "$1"; do sleep 0.05; done
 }
@@ -106,7 +106,7 @@ for arrivals in constant poisson; do
 	[ "$ms" -ge 3500 ] && [ "$ms" -le 6000 ] || fail "$arrivals: 4000 arrivals at 1000/s took $ms ms"
 	shows "^\[WORKLOAD\], Arrivals, open loop; $arrivals\$"
 done
-# One session alone: what arrives meanwhile waits, and the wait is told.
+# One session alone: operations that arrive meanwhile wait, and the wait is reported.
 expect 0 stalled null -p null.stall_ms=100 -p openloop=true -p queuedepth=0
 [ "$(ms QUEUE MaxLatency)" -ge 90 ] || fail "arrivals waited $(ms QUEUE MaxLatency) ms at most"
 expect 64 kvbench run null -P "$workloads/workloadc" -p openloop=true
@@ -143,10 +143,10 @@ is_rate() {
 	[ ${off#-} -le 200 ]
 }
 is_rate || is_rate || is_rate || fail "20000 arrivals a second were missed by $off"
-# A slow store: 5 ms for each, so 100 are under way all the time.
+# A slow store: 5 ms for each, so 100 are always in flight.
 is_about "$(number QUEUE MostInFlight)" 95 4096 "5 ms at 20000/s: most in flight"
 is_about "$(ms READ 50thPercentileLatency)" 5 1000 "5 ms at 20000/s: median"
-# A queue that is too small is no closed loop in disguise: what it delays is counted.
+# A queue that is too small does not hide a closed loop: delayed operations are counted.
 expect 0 arriving null -p null.stall_ms=100 -p queuedepth=16
 is_about "$(number QUEUE MostInFlight)" 16 16 "queuedepth=16: most in flight"
 is_about "$(number QUEUE LateQueueFull)" 1900 39999 "queuedepth=16: arrivals at a full queue"

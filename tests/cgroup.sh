@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A server in a memory cgroup that is smaller than its --memory: what does not fit is "no
-# memory", and neither the server nor a client is killed.
+# A server in a memory cgroup that is smaller than its --memory: an allocation that does not
+# fit is "no memory", and neither the server nor a client is killed.
 # shellcheck disable=SC2154,SC2015
 # shellcheck source=tests/lib.sh
 . "$srcdir/tests/lib.sh"
@@ -54,7 +54,7 @@ read -r ready <"$dir/grouped.ready"
 FARKV_URI=shm://$dir/grouped
 export FARKV_URI
 
-# ---- it says so at the start, in one line
+# ---- it warns at the start, in one line
 cases=$((cases + 1))
 grep -Eq 'warning: memory: 512.0 MiB is more than the limit of the cgroup .*, 96.0 MiB' \
 	"$dir/grouped.log" || fail "no warning at the start: $(cat "$dir/grouped.log")"
@@ -72,7 +72,7 @@ grep -q 'warning: no memory for more pages of the region' "$dir/grouped.log" ||
 	fail "nothing in the log: $(cat "$dir/grouped.log")"
 kill -0 "$server" || fail "the server is gone"
 
-# ---- what is stored is there, and room that is made is used
+# ---- stored values stay, and freed memory is used
 expect 0 kvcli get key0 && [ "$(wc -c <"$dir/out")" -ge 8000 ] || fail "a value is lost"
 expect 0 kvcli fsck
 expect 0 kvcli stats --json && shows '"pages_refused": ?[1-9]'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What kvcli stores and gets back: values of every kind and size, whole files, and
+# Data that kvcli stores and gets: values of every kind and size, whole files, and
 # servers that stop, die and count. With FARKV_TEST_TRANSPORT=rdma by RDMA.
 # shellcheck disable=SC2015,SC2059
 # shellcheck source=tests/lib.sh disable=SC2154

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every command of kvcli and every exit status. What it stores: cli-data.sh.
+# Every command of kvcli and every exit status. Its data: cli-data.sh.
 # shellcheck disable=SC2015,SC2059
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -46,7 +46,7 @@ expect 0 kvcli put zero "@$dir/bytes"
 printf 'zero\0' >"$dir/zero.keys"
 expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'zero.keys: record 1: key or value holds a NUL byte'
 
-# ---- files that were cut off or are none: what came before is stored
+# ---- truncated files, and files of other kinds: earlier records are stored
 cut_file() { # FORMAT BYTES RECORDS-STORED
 	head -c "$2" "$dir/cut.$1" >"$dir/part.$1"
 	start_server "c-$1-$2"
@@ -77,7 +77,7 @@ cut_tsv() { # BYTES RECORDS-STORED
 }
 cut_tsv 1 0
 cut_tsv 7 1
-# A last newline may be missing: that is said, since the value may be cut off.
+# The last newline may be missing: kvcli warns, since the value may be truncated.
 unended_tsv() { # BYTES RECORDS-STORED KEY VALUE
 	head -c "$1" "$dir/cut.tsv" >"$dir/part.tsv"
 	start_server "c-tsv-$1"
@@ -128,7 +128,7 @@ expect 64 kvcli load "$dir/not there" && says 'cannot open .*not there'
 expect 64 kvcli put key "@$dir/not there" && says 'cannot open .*not there'
 expect 2 kvcli put key "@$dir" && says 'cannot read'
 
-# ---- text as other systems write it; files that are something else
+# ---- text of other systems; files of other kinds
 start_server elsewhere
 printf '\357\273\277first\t1\r\nsecond\t2 \\r\r\n\r\nthird\t\r\nlast\t4\r\n' >"$dir/windows.tsv"
 expect 0 kvcli -q load "$dir/windows.tsv" && silent
@@ -141,7 +141,7 @@ expect 0 kvcli dump - <"$dir/windows.tsv" && prints 'first\t1\nsecond\t2 \\r\nth
 printf 'first\t1\r' >"$dir/windows.tsv"
 expect 0 kvcli load "$dir/windows.tsv" && says 'the last line has no newline'
 expect 0 kvcli --raw get first && prints '1'
-# A value from a file is what the file holds.
+# A value from a file is the file's content.
 printf '\357\273\277x\r\n\037\213\010' >"$dir/raw"
 expect 0 kvcli put raw "@$dir/raw"
 kvcli --raw get raw >"$dir/back"
@@ -184,13 +184,13 @@ if command -v gzip >/dev/null; then
 	zcat "$dir/real.gz" | kvcli -q load - || fail "the command that load advises"
 	expect 0 kvcli get real && prints 'yes\n'
 fi
-# What begins like one and is none.
+# Input that begins like one and is none.
 printf 'PK\t1\nBZh91\t2\n\357\t3\n' >"$dir/like.tsv"
 expect 0 kvcli -q load "$dir/like.tsv"
 expect 0 kvcli --raw mget PK BZh91 && prints '12'
 printf 'P\t' >"$dir/like.tsv"
 expect 0 kvcli -q load "$dir/like.tsv"
-# What one byte decides is not waited for more.
+# Where one byte decides, kvcli does not wait for more.
 mkfifo "$dir/slowly"
 kvcli -q load - <"$dir/slowly" &
 loader=$!
@@ -299,7 +299,7 @@ usage 'name is 1 to 63' keygen ''
 usage '--json means nothing here' keygen --json alice
 usage '--socket means nothing here' keygen -s x alice
 usage '--key-base64 means nothing here' keygen --key-base64 alice
-# The command line is looked at before the server.
+# The command line is checked before the server.
 expect 64 kvcli -s "$dir/none-such" cas key one x && says "'one' is no version"
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/not there" && says 'cannot open'
@@ -338,7 +338,7 @@ fi
 "$KVCLI" get good >&- 2>"$dir/err"
 [ $? -eq 2 ] || fail "a closed stdout went unnoticed"
 says 'cannot write the output'
-# A reader that has left ends it as it ends other programs.
+# A closed pipe ends it as it ends other programs.
 gone
 for words in "dump $dir/full.tsv" "mget good good" "stats" "--help"; do
 	# shellcheck disable=SC2086

@@ -3,7 +3,7 @@
 # The commands of the README, the guides and the man pages work, in their order, on a
 # server that was started as plain `kvserver`; so does the program of farkv(3).
 #
-# Commands are the lines "    $ COMMAND" of a Markdown file, and what stands between .EX
+# Commands are the lines "    $ COMMAND" of a Markdown file, and the lines between .EX
 # and .EE of a man page. They run at a twentieth of their size: the records and operations
 # of kvbench, the memory of a kvserver without -m; rounds and seconds are 1. With
 # FARKV_SCALE=large (make check-scale) records and memory are those of the documents.
@@ -14,7 +14,7 @@ remote && skip "these are for a server with a socket"
 part=20
 [ "${FARKV_SCALE-}" != large ] || part=1
 
-# Why a command is not run here; false if it is.
+# The reason not to run a command here; false if there is none.
 excepted() {
 	case $1 in
 	*kv://* | *'--transport rdma'* | *'kvcli doctor'*) echo "needs an RDMA device" ;;
@@ -23,8 +23,8 @@ excepted() {
 	*) return 1 ;;
 	esac
 }
-# What is done in its place: no terminal for less, a socket of this test's, no gnuplot or
-# LMDB where there is none.
+# Changes to commands: no terminal for less, a socket of this test, no gnuplot or
+# LMDB if there is none.
 adapted() {
 	sed "s/| less\$/| cat/; s,/tmp/test.sock,$dir/test.sock,
 		$(command -v gnuplot >/dev/null || echo 's/ --plot [^ ]*//')
@@ -49,7 +49,7 @@ from_page() {
 		{ text[++n] = $0; if (/^\$ /) marked = 1; more = sub(/ *\\$/, "", text[n]) }'
 }
 
-# kvserver LINE: in place of the server before, in the background; it says that it serves.
+# kvserver LINE: replaces the previous server, in the background; waits until it serves.
 run_server() {
 	[ -z "$server" ] || {
 		kill "$server"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvserver and its clients in namespaces of their own, as containers have them: who is
-# killed there is noticed, and memory comes back.
+# kvserver and its clients in namespaces of their own, as in containers: the death of a
+# client there is noticed, and memory comes back.
 # shellcheck disable=SC2015,SC2154
 # shellcheck source=tests/lib.sh
 . "$srcdir/tests/lib.sh"
@@ -99,8 +99,8 @@ for where in exec contained; do
 	settles sessions 1
 	settles sweep_deaths 0
 	settles barrier_waits 0
-	# More updates than all of the memory's blocks have incarnations (4096 each): worn
-	# ones have to come back.
+	# More updates than all of the memory's blocks have incarnations (4096 each): exhausted
+	# blocks have to come back.
 	bench load
 	bench run
 done

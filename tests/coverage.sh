@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # make coverage: which lines the tests run, in a build of --enable-coverage: make check,
 # then those of make check-rdma that $RDMA_TESTS names, by default the ones that reach
-# most of the RDMA transport. Where these cannot run the transport is left out, and that
-# is said. The table is in coverage.txt, with the lines that never ran. Fails if a test
+# most of the RDMA transport. If these cannot run the transport is left out, with a
+# message. The table is in coverage.txt, with the lines that never ran. Fails if a test
 # does, and under $least percent of common/ or of client/.
 # shellcheck disable=SC2086,SC2116,SC2154
 set -u
@@ -41,8 +41,8 @@ $MAKE all >coverage-check.log 2>&1 &&
 find . -name '*.gcda' -exec rm -f {} +
 
 status=0
-# For other builds: those that count nothing, and those that compare times or repeat, with
-# many keys and clients, what others have run.
+# For other builds: those that count nothing, and those that compare times or repeat other
+# tests with many keys and clients.
 tests=$(printf '%s\n' $CHECKS |
 	grep -Ev '\.pml$|/(tree|docs|pages|commands|container|missing|install)\.sh$|/scale_')
 $MAKE check TESTS="$(echo $tests)" >coverage-check.log 2>&1 || {

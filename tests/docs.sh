@@ -69,7 +69,7 @@ for doc in "$srcdir"/*.md "$srcdir"/doc/*.md; do
 		[ -e "$(dirname "$doc")/$link" ] || fail "$doc: $link is not there"
 	done
 done
-# RDMA: a feature that is said to be used is in the sources, one that is left out
+# RDMA: a feature listed as used is in the sources, one that is left out
 # is not; the transport's options are explained.
 features=$srcdir/doc/rdma-features.md
 sed -n 's/^| \([^|]*\) | \(used\|optional\|handled\|left out\) | [^|]* |$/\2|\1/p' \

@@ -7,8 +7,8 @@
 needs python3
 
 command -v apt-cache >/dev/null || skip "no apt-cache here"
-# By RDMA a part of them will do: also of an emulated machine's apt, which ends with who
-# reads it.
+# By RDMA a part of them is enough, also of an emulated machine's apt, which ends with its
+# reader.
 some() {
 	if remote; then head -c 1m; else cat; fi
 }
@@ -33,7 +33,7 @@ other=$!
 expect 0 kvcli -q load "$dir/b.cdb"
 wait $other || fail "the other client"
 expect 0 kvcli dump "$dir/all.cdb"
-# Both clients wrote every key twice: what stands is somebody's second value,
+# Both clients wrote every key twice: each value is the second of one of them,
 # "a2 ..." or "b2 ...", and otherwise the stanza.
 python3 - "$dir/all.cdb" "$dir/out" <<'PY' || fail "a value is nobody's last"
 import re, sys

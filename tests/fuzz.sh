@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every fuzz target on its corpus: seeds, and what fuzzing found before.
+# Every fuzz target on its corpus: seeds, and inputs that fuzzing has found.
 # shellcheck disable=SC2154
 set -u
 TMPDIR=$(mktemp -d)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a user gets: install into an empty folder, compile the example by
+# The installation: install into an empty folder, compile the example by
 # pkg-config against it, shared and static, and run it against an installed
 # server.
 # shellcheck disable=SC2154

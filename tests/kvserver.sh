@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvserver as its users start it: options, files, sockets, signals.
+# kvserver as users start it: options, files, sockets, signals.
 # shellcheck disable=SC2015
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 needs python3
 
-# refused STATUS MESSAGE OPTION...: says one line and starts nothing.
+# refused STATUS MESSAGE OPTION...: prints one line and starts nothing.
 refused() {
 	want=$1 message=$2
 	shift 2
@@ -15,7 +15,7 @@ refused() {
 	[ ! -e "$dir/refused" ] || fail "a socket was left behind: $*"
 }
 
-# ---- what it says
+# ---- its messages
 expect 0 timeout 20 "$KVSERVER" --help && shows '^  -m, --memory=SIZE' && silent
 expect 0 timeout 20 "$KVSERVER" -h && shows 'kvcli put'
 expect 0 timeout 20 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+$'
@@ -46,7 +46,7 @@ kill "$server"
 wait "$server" || fail "SIGTERM: exit status"
 [ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
 
-# ---- quiet: nothing but the line that says where
+# ---- quiet: only the line with the address
 start_server hush -m 64m
 expect 0 cat "$dir/hush.log"
 [ "$(wc -l <"$dir/out")" -eq 1 ] && shows "^kvserver: serving 64.0 MiB at shm://$dir/hush \\(pid $server\\)"
@@ -60,7 +60,7 @@ limited() { # OPTION N COMMAND...
 }
 expect 1 limited -f 100 timeout 20 "$KVSERVER" -s "$dir/refused" -m 64m && says 'File too large'
 
-# ---- connections that say nothing make room where descriptors run out first
+# ---- silent connections make room if descriptors run out first
 printf '#!/bin/sh\nulimit -n 20\nexec "%s" "$@"\n' "$KVSERVER" >"$dir/few"
 chmod +x "$dir/few"
 whole=$KVSERVER KVSERVER=$dir/few
@@ -96,7 +96,7 @@ kill -INT "$server"
 wait "$server" || fail "SIGINT: exit status"
 [ ! -e "$dir/s" ] || fail "the socket stays behind SIGINT"
 
-# ---- a server that leaves waits for clients, not for ever
+# ---- a server that ends waits for clients, not for ever
 start_server drain -m 64 --drain-ms 300
 python3 - "$dir/drain" <<'PY' &
 import socket, sys, time
@@ -158,8 +158,8 @@ for port in 65536 -1 x ''; do
 done
 expect 64 "$KVSERVER" -s "$dir/nowhere" -t rdma --listen 192.0.2.1:1 && says 'anybody on the network can come: .*--keys FILE.*--no-auth'
 
-# ---- what it prints, a shell and kvcli take
-# serve_loud SOCKET OPTION...: in $dir, without -q; what it prints is in $dir/loud.log.
+# ---- a shell and kvcli accept the printed address
+# serve_loud SOCKET OPTION...: in $dir, without -q; its output is in $dir/loud.log.
 serve_loud() {
 	socket=$1
 	shift
@@ -173,7 +173,7 @@ serve_loud() {
 	read -r ready <"$dir/loud.ready"
 	[ "$ready" = READY ] || fail "no server at $socket: $(cat "$dir/loud.log")"
 }
-# at_last COMMAND...: tries until it succeeds, or gives up after very long.
+# at_last COMMAND...: tries until it succeeds, or gives up after a long time.
 at_last() {
 	tries=0
 	until "$@"; do
@@ -202,7 +202,7 @@ for name in plain 'a b/c d' "it's" '$(false)' 'a%41&b;c#d?e=f' '*[x]' "$(printf 
 	expect 0 kvcli -u "$(sed -n 's/.* at \(shm:[^ ]*\) .*/\1/p' "$dir/loud.log")" ping
 	stop_server
 done
-# A path that is too long once it is absolute: to be taken from the same folder.
+# A path that is too long when absolute: used from the same folder.
 deep=$dir/$(head -c 100 /dev/zero | tr '\0' d)
 mkdir "$deep"
 (cd "$deep" && exec "$KVSERVER" -m 8 -s 'x y') >"$dir/loud.log" 2>&1 &
@@ -248,7 +248,7 @@ expect 64 kvcli -u "$uri" --keys "$keys" get key && says 'holds 4 keys: give the
 expect 64 kvcli -u "$uri" --keys "$keys" --key eve get key && says "no key of the name 'eve'"
 expect 64 kvcli -u "$uri" --key bob get key && says "key 'bob' is named, but no file"
 expect 64 kvcli -u "$uri" --keys "$keys" --key '' get key && says 'the name is empty'
-# Options count more than the address, that more than the environment.
+# Options have precedence over the address, the address over the environment.
 expect 0 env FARKV_KEYS=/nowhere "$KVCLI" -u "$uri?keys=$dir/alice.key" get key
 expect 0 env FARKV_KEYS=/nowhere "$KVCLI" -u "$uri?keys=/nowhere" -k "$dir/alice.key" get key
 expect 0 env FARKV_KEYS="$dir/alice.key" "$KVBENCH" load farkv -p farkv.uri="$uri" -p recordcount=10 -p operationcount=10 -P "$srcdir/bench/workloads/workloada"
@@ -297,7 +297,7 @@ expect 77 kvcli -k "$dir/carol.key" -u "$uri" get key && says "does not accept t
 expect 77 kvcli -k "$dir/dave.old" -u "$uri" get key && says "does not accept the key 'dave'"
 expect 0 kvcli -k "$dir/dave.key" -u "$uri" get key
 expect 0 kvcli -k "$dir/erin.key" -u "$uri" get key
-# A file that is not fit changes nothing.
+# A file that is not acceptable changes nothing.
 chmod 644 "$keys"
 kill -HUP "$server"
 logged "error: SIGHUP: the keys stay as they are: .*chmod 600 'the keys'\$"
@@ -307,7 +307,7 @@ serve_loud unkeyed
 kill -HUP "$server"
 logged 'SIGHUP: nothing to read again: there are no --keys'
 
-# ---- a client that was given a key does not talk to a server that asks for none
+# ---- a client that has a key does not talk to a server that asks for none
 uri=shm://$dir/unkeyed
 expect 0 kvcli -u "$uri" put key value
 refuses_keyless() {
@@ -347,7 +347,7 @@ refused 64 "'word' is no option" word
 refused 64 "option --socket: '' is not a path" --socket ''
 refused 64 'ready-fd: 77: Bad file' --ready-fd 77
 refused 64 'hugepages: .often. is not' --hugepages=often
-# Whatever the kernel can: pages of 2 MiB, or a refusal.
+# Pages of 2 MiB, or a refusal, depending on the kernel.
 "$KVSERVER" --hugepages=always -m 64 --socket "$dir/always" --ready-fd 4 4>"$dir/always.ready" \
 	2>"$dir/always.log" >/dev/null &
 server=$!
@@ -364,8 +364,8 @@ start_server huge -m 64 --hugepages
 kill "$server"
 grep -q 'cannot be sealed' "$dir/huge.log" && fail "--hugepages took memory that any client can cut short"
 
-# Without being asked, as memory comes into use, if this kernel does so at all, and not for
-# whoever touches memory.
+# By default, as memory comes into use, if this kernel can; not if the kernel gives huge pages
+# to any program that touches memory.
 # shmem_huge: KiB that the server has mapped as huge pages.
 shmem_huge() {
 	awk '/ShmemPmdMapped/ { n += $2 } END { print n + 0 }' "/proc/$server/smaps"

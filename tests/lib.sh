@@ -35,15 +35,15 @@ skip() {
 	exit 77
 }
 
-# needs PROGRAM...: skips the whole script, by the program's name, where one is missing.
+# needs PROGRAM...: skips the whole script, by the program's name, if one is missing.
 needs() {
 	for program in "$@"; do
 		command -v "$program" >/dev/null || skip "needs $program"
 	done
 }
 
-# libtool's wrappers take longer to start than the programs they start. (What is no script
-# is the program, and what lies in .libs then an older one.)
+# libtool's wrappers take longer to start than the programs they start. (A file that is no
+# script is the program, and the one in .libs an older one.)
 unwrap() {
 	real=${1%/*}/.libs/${1##*/}
 	if [ -x "$real" ] && [ "$(head -c 2 "$1")" = '#!' ]; then
@@ -70,13 +70,13 @@ remote() {
 	[ "${FARKV_TEST_TRANSPORT-}" = rdma ]
 }
 
-# What a script starts by & ignores SIGINT, and so would our programs. Words in front of
-# one that is to be sent it; start_server takes them from $by.
+# A program that a script starts by & ignores SIGINT. Words in front of
+# one that has to react to it; start_server takes them from $by.
 # shellcheck disable=SC2034
 INT='env --default-signal=INT'
 by=
 
-# From now on what is written to descriptor 9 finds no reader.
+# From now on descriptor 9 is a pipe without a reader.
 gone() {
 	mkfifo "$dir/gone"
 	# shellcheck disable=SC2094
@@ -109,7 +109,7 @@ start_server() {
 	export FARKV_URI
 }
 
-# The last server, which must leave well; its memory is free again.
+# Stops the last server, which must exit with 0; its memory is free again.
 stop_server() {
 	kill "$server"
 	wait "$server" || fail "kvserver: exit status $?"
@@ -117,8 +117,8 @@ stop_server() {
 
 # be_nobody PROGRAM...: $nobody then runs a command as a user who owns nothing, and
 # $theirs has copies of the programs that this user can run although the build may lie in
-# a private home. What a copy counts in a build of --enable-coverage stays in $theirs.
-# False where this is not root or may not become somebody else.
+# a private home. The counts of a copy in a build of --enable-coverage stay in $theirs.
+# False if this is not root or may not become another user.
 be_nobody() {
 	theirs=$dir/theirs
 	nobody=$theirs/as-nobody

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Links a test program in libtool's place, which starts some ninety processes for it. Most
-# of them are for programs that will be installed; test programs stay where they are, so
-# the compiler is started with the names of the libraries' files. Of a shared one the
-# program knows where it lies, whatever LD_LIBRARY_PATH says, and needs no script around it.
+# Links a test program instead of libtool, which starts some ninety processes for it, most
+# of them for programs that will be installed. Test programs stay where they are, so
+# this script starts the compiler with the names of the libraries' files. A shared library's
+# folder is in the program, independent of LD_LIBRARY_PATH, so no wrapper is needed.
 #
 # link.sh [LIBTOOL-OPTION...] --mode=link COMPILER ARGUMENT...
 set -eu
@@ -38,7 +38,7 @@ while [ "$n" -gt 0 ]; do
 	arg=$1
 	shift
 	n=$((n - 1))
-	# What libtool has left there of an older build would be taken for the program.
+	# A program of an older build that libtool left there would be taken for this one.
 	[ "$before" != -o ] || rm -f "${arg%/*}/.libs/${arg##*/}"
 	before=$arg
 	case $arg in

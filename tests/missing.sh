@@ -12,7 +12,7 @@ mkdir "$dir/bin"
 	done
 )
 
-# without TOOL SCRIPT...: each script, started where there is all but the tool
+# without TOOL SCRIPT...: each script, started with a $PATH that lacks the tool
 without() {
 	tool=$1
 	shift

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What runs programs as another user does so wherever the build lies: devices.sh once more,
-# from a copy that is in a private home, whose temporary folder is private too.
+# A script that runs programs as another user works wherever the build is: devices.sh
+# again, from a copy in a private home, whose temporary folder is private too.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
 

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# make scale-figures: what growth, updates and sweeps cost, for a machine that does
+# make scale-figures: the cost of growth, updates and sweeps, on a machine that does
 # nothing else; some twenty minutes.
 #
 # scale_figures.sh [growth|reads|updates|sweep]...   all, or those named
 #
-# SCALE_ROUNDS (5) rounds of what is compared; SCALE_SECONDS (10) for each run;
+# SCALE_ROUNDS (5) rounds of each comparison; SCALE_SECONDS (10) for each run;
 # SCALE_RATE (200000) inserts a second; SCALE_ITEMS (10000000) for the sweep.
 # shellcheck disable=SC2154
 # shellcheck source=tests/lib.sh

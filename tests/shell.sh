@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a shell hands to the programs: descriptors that are closed or that nobody reads,
+# Environments that a shell gives to programs: descriptors that are closed or that nobody reads,
 # ignored signals, a terminal, a umask, a user without a folder.
 # shellcheck disable=SC2015,SC2016
 # shellcheck source=tests/lib.sh disable=SC2154
@@ -52,7 +52,7 @@ for words in "$KVCLI keygen alice" "$KVBENCH run null -P $srcdir/bench/workloads
 	grep -q 'cannot write .*: Bad file descriptor$' "$dir/err" || fail "$words: $(cat "$dir/err")"
 done
 
-# ---- a log that nobody reads holds nothing up
+# ---- a log that nobody reads blocks nothing
 mkfifo "$dir/log"
 exec 8<>"$dir/log"
 fill() { dd if=/dev/zero of="$dir/log" bs=4096 count=10000 oflag=nonblock 2>/dev/null; }
@@ -134,7 +134,7 @@ wait $bench || fail "a run that ignores signals: $(cat "$dir/err")"
 shows '^\[READ\], Operations, 1000$'
 stop_server
 
-# ---- those that are not end a program as they end others, with a line that says so
+# ---- other signals end a program as they end others, with a line about it
 by='env --default-signal=INT,HUP'
 operations=1000000
 serve heeding '>/dev/null 2>&1'
@@ -166,7 +166,7 @@ kill -INT "$server"
 wait "$server" || fail "SIGINT: exit status $?"
 by=
 
-# ---- escape sequences go to terminals that have them
+# ---- escape sequences go to terminals that support them
 cat >"$dir/terminal.py" <<'PY'
 """terminal.py COMMAND...: runs it with stderr on a terminal; what it wrote there is ours"""
 import os, pty, subprocess, sys
@@ -192,7 +192,7 @@ escapes TERM=dumb && fail "escape sequences for TERM=dumb"
 escapes NO_COLOR=1 && fail "escape sequences in spite of NO_COLOR"
 cases=$((cases + 4))
 
-# ---- a server removes what is its own
+# ---- a server removes only its own files
 serve first '>/dev/null 2>&1'
 first=$server
 rm "$dir/first" "$dir/first.lock"

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# make shm-figures: what operations over shared memory do, against the limit, against one
-# client and against one connection, for a machine that does nothing else; some four minutes.
+# make shm-figures: operations over shared memory, compared with the limit, with one
+# client and with one connection, on a machine that does nothing else; some four minutes.
 #
 # shm_figures.sh [limit|clients|key]...   all, or those named
 #
-# SHM_ROUNDS (5) rounds of what is compared; SHM_RECORDS (1000000); SHM_SECONDS (3) for each
+# SHM_ROUNDS (5) rounds of each comparison; SHM_RECORDS (1000000); SHM_SECONDS (3) for each
 # run of clients. Medians; ends with status 1 if one misses its target.
 # shellcheck disable=SC2154
 # shellcheck source=tests/lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The rules of the tree; every header compiles alone; what is fetched ahead stays; the
+# The rules of the tree; every header compiles alone; prefetches stay; the
 # library exports what farkv.h declares, and nothing else.
 # shellcheck disable=SC2154,SC2086
 set -u
@@ -34,7 +34,7 @@ for h in "$srcdir"/include/*.h "$srcdir"/common/*.h "$srcdir"/client/*.h \
 		-I"$srcdir/include" -I"$srcdir" $HEADER_CFLAGS "$dir/one.c" ||
 		fail "$h does not compile alone"
 done
-# What is fetched ahead is still there when the compiler is done.
+# The compiler keeps the prefetches.
 cat >"$dir/ahead.c" <<-END
 	#include "common/fetch.h"
 	static __attribute__((noinline)) void ahead(const uint8_t *p) { fetch_lines(p, 192); }
@@ -71,7 +71,7 @@ fi
 
 sed -n 's/.*[ *]\(farkv_[a-z_]*\)(.*/\1/p' "$srcdir/include/farkv.h" |
 	grep -v '^farkv_error$' | sort -u >"$dir/declared.all"
-# Declarations begin at the left margin; what comments mention does not count.
+# Declarations begin at the left margin; names in comments do not count.
 grep -E '^(int|void|size_t|const char)\b' "$srcdir/include/farkv.h" |
 	sed -n 's/.*\b\(farkv_[a-z_]*\)(.*/\1/p' | sort -u >"$dir/declared"
 [ "$(wc -l <"$dir/declared")" -ge 18 ] || fail "the test reads farkv.h wrongly"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # make check-valgrind: memory errors, leaks and uninitialised values of the unit
-# tests. Cases run in one process (CK_FORK=no), so what one leaves is seen at the
-# end; what is repeated for chance's sake is repeated less (TEST_ONE_IN). Prints a
+# tests. Cases run in one process (CK_FORK=no), so leaks of all are seen at the
+# end; random repetitions are fewer (TEST_ONE_IN). Prints a
 # line for each program and the sums.
 #
 # valgrind.sh PROGRAM...

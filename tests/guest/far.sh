@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2119,SC2120,SC2154,SC2317
-# Two machines with clients on both, and what happens to them in rounds: what the
-# clients of both were told is one history for each round, by one clock, and it must be
+# Two machines with clients on both, and faults in rounds: the results of the
+# clients of both are one history for each round, by one clock, and it must be
 # linearizable. Source it:
 #
 #	. "$srcdir/tests/guest/far.sh"
@@ -13,8 +13,8 @@
 # A round's function runs in guest b while clients work in both; the server is in guest
 # a. With NAME_harm=a (or b) that machine's clients are stopped and killed.
 #
-# FARKV_LAB=large: all rounds; LAB_ROUNDS: these; LAB_SEED: repeats the choice of rounds,
-# and what the clients do.
+# FARKV_LAB=large: all rounds; LAB_ROUNDS: these; LAB_SEED: repeats the choice of rounds
+# and operations.
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 port=17670
@@ -23,9 +23,9 @@ lincheck=$top_builddir/tests/lab/lincheck
 : "${LAB_SEED:=$(date +%N | sed 's/^0*//')}" "${LAB_ROUNDS:=}"
 export LAB_SEED LAB_ROUNDS # which the guests find then
 
-# ---- the way between them, in both directions
+# ---- the network between them, in both directions
 
-# bad_way OPTION...: of netem, what both send; none: a good way.
+# bad_way OPTION...: of netem, for packets of both; none: a good network.
 bad_way() {
 	ask_peer way "$*"
 	set_way "$@"
@@ -41,7 +41,7 @@ set_link() {
 	[ "$1" = down ] || ip address replace "$GUEST_ADDR6/64" dev "$GUEST_DEV" nodad
 }
 
-# shows_in COUNTER...: what was done to the way shows in one of the device's counters.
+# shows_in COUNTER...: one of the device's counters shows the fault.
 shows_in() {
 	until_true 20 any_counted "$@" || fail "$*: none"
 }
@@ -53,7 +53,7 @@ any_counted() {
 	return 1
 }
 
-# ---- guest b says what guest a does
+# ---- guest b directs guest a
 
 asked=0
 ask_peer() {
@@ -63,7 +63,7 @@ ask_peer() {
 	await "did-$asked" 60 || fail "guest a does not do it: $*"
 }
 
-# Does as it is asked until "end".
+# Carries out commands until "end".
 serve_peer() {
 	while :; do
 		asked=$((asked + 1))
@@ -101,7 +101,7 @@ begin_clients() {
 	shift 2
 	side=0
 	[ "$GUEST_ROLE" = a ] || side=1
-	# On one CPU this script has to be heard.
+	# On one CPU this script has to get its share.
 	background "$round" nice "$(unwrap "$far")" --address "$uri" --round "$number" \
 		--seed $((LAB_SEED + number)) --first $((number * 10000 + side * 5000)) --clock "$GUEST_MEMORY:$side" \
 		--until "$GUEST_SHARED/over-$number" --record "$GUEST_OUT/$round.history" "$@"
@@ -115,7 +115,7 @@ finish_clients() {
 	[ "$GUEST_ROLE" = b ] || expect 0 kvcli -u "$uri" fsck || fail "$(cat "$dir/out")"
 }
 
-# In the last pause the silent have been taken for dead.
+# In the last pause the server has cut off silent clients.
 some_ended() {
 	tail -n +$((said + 1)) "$dir/two.log" | grep -q 'without goodbye\|cut off' ||
 		fail "no session has ended: $(tail -n 5 "$dir/two.log")"

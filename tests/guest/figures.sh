@@ -1,16 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What an operation costs, against one READ of the same device by perftest, and
-# what it costs the server's CPU. Boots a guest, in which it calls itself with
+# The time of an operation, compared with one READ of the same device by perftest, and
+# its cost for the server's CPU. Boots a guest, in which it calls itself with
 # --here.
 #
 # figures.sh [ROUNDS [OPERATIONS]]
 #
 # Each round measures ib_read_lat, then get, put and insert that search, get and put of
-# keys whose places are remembered (cached_...) and gets of these in batches, gets of values
-# that are kept besides (kept_get), and ib_read_bw, so that all have the same share of a
-# machine that speeds up and slows down; short rounds, and many, share it best. Fails if a
-# median over the rounds misses its target.
+# cached locations (cached_...) and gets of these in batches, gets of cached values
+# (kept_get), and ib_read_bw, so that the machine's changes of speed affect all alike; many
+# short rounds do that best. Fails if a median over the rounds misses its target.
 # shellcheck disable=SC2154
 if [ "${1-}" != --here ]; then
 	exec "$srcdir/tests/guest/guest" run -- "$0" --here "$@"
@@ -24,12 +23,12 @@ operations=${2:-500}
 work=100000
 figures=$(unwrap "$top_builddir/tests/rdma_figures")
 
-# cpu_ns PID: what all its threads have used so far.
+# cpu_ns PID: processor time of all its threads.
 cpu_ns() {
 	cat "/proc/$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f", sum }'
 }
 
-# wakes PID: how often they have waited for something again.
+# wakes PID: how often its threads have waited.
 wakes() {
 	cat "/proc/$1"/task/*/status | awk '/^voluntary/ { sum += $2 } END { print sum }'
 }

@@ -10,8 +10,8 @@
 #	testcase "get: ..."
 #	finish
 #
-# Each case ends as one line, PASS, FAIL or SKIP, with its seconds. What
-# tests/lib.sh has can be used too (expect, prints, shows, says, $dir).
+# Each case ends as one line, PASS, FAIL or SKIP, with its seconds. The functions of
+# tests/lib.sh can be used too (expect, prints, shows, says, $dir).
 #
 # $GUEST_ADDR, $GUEST_ADDR6, $GUEST_DEV: see guest --help; a host with a device of
 # its own has them too. $rdma_link is the device's name and port: rxe0/1.
@@ -25,7 +25,7 @@ current=
 skipped_for=
 failed_cases=0
 
-# testcase NAME: ends the case before it.
+# testcase NAME: ends the previous case.
 testcase() {
 	end_case
 	current=$1
@@ -34,7 +34,7 @@ testcase() {
 	began=$(uptime_s)
 }
 
-# In place of tests/lib.sh's: why the current case fails; it goes on.
+# Replaces tests/lib.sh's: the reason why the current case fails; the script goes on.
 fail() {
 	printf '    %s\n' "$*"
 	failures=$((failures + 1))
@@ -94,8 +94,8 @@ end_case() {
 }
 
 # until_true SECONDS COMMAND...: tries until it succeeds. The seconds are plenty on a
-# machine that has nothing else to do; a busy one is given five times as many. What must
-# happen in time is measured.
+# machine that does nothing else; a busy one has five times as many. Time limits of the
+# product are measured.
 until_true() {
 	deadline=$(uptime_s | awk -v more="$1" '{ print $1 + 5 * more }')
 	shift
@@ -125,7 +125,7 @@ serve() {
 	return 1
 }
 
-# uri_of NAME SCHEME: where that server serves, as it said: shm://... or kv://...
+# uri_of NAME SCHEME: the address that the server printed: shm://... or kv://...
 uri_of() {
 	grep -o "$2://[^ ,;)]*" "$dir/$1.log" | head -n 1
 }
@@ -172,7 +172,7 @@ counted() {
 	echo $(($(counter "$1") - $(sed -n "s/^\"$1\":\([0-9]*\)\$/\1/p" "$dir/counters")))
 }
 
-# What processes hold of the device; the kernel has a few of its own.
+# Objects of the device that processes hold; the kernel has a few of its own.
 resources() {
 	[ -n "$rdma_link" ] || return
 	for kind in pd cq qp cm_id mr ctx srq; do
@@ -186,14 +186,14 @@ no_new_resources() {
 	cmp -s "$dir/resources.before" "$dir/resources"
 }
 
-# All that was taken from the device has been given back, in five seconds.
+# All objects of the device are freed within five seconds.
 resources_are_back() {
 	until_true 5 no_new_resources && return
 	fail "resources that are left: $(diff "$dir/resources.before" "$dir/resources" |
 		sed -n 's/^> //p')"
 }
 
-# A driver's mistakes are nobody's business here, but explain the rest.
+# A driver's errors are not the test's, but explain others.
 no_kernel_complaint() {
 	! dmesg | grep -E 'BUG: |WARNING: CPU|Oops: |refcount_t: ' || fail "the kernel complains"
 }
@@ -243,7 +243,7 @@ read_lat() {
 }
 
 # read_rate SIZE COUNT: the READs that ib_read_bw completes each second, with as many
-# under way as the device takes.
+# in flight as the device takes.
 read_rate() {
 	set -- -d "${rdma_link%/*}" -i "${rdma_link#*/}" -x "$(gid_index)" -s "$1" -n "$2" -p 18515
 	background read_bw ib_read_bw "$@"
@@ -278,7 +278,7 @@ accepts_at() {
 # Cases may be in the guests as well.
 
 # two_guests [OPTION]...: runs this script in two guests, with options of guest run;
-# returns its exit status. What they leave is in the folder $out.
+# returns its exit status. Their files are in the folder $out.
 two_guests() {
 	out=$dir/out
 	{

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2154
-# For test scripts that look at clients while something fails: tests/rdma_load in
-# the background. Source it behind lib.sh.
+# For test scripts that watch clients while something fails: tests/rdma_load in
+# the background. Source it after lib.sh.
 
 LOAD=$(unwrap "$top_builddir/tests/rdma_load")
 
@@ -19,7 +19,7 @@ load() {
 	until_true 20 all_say ok || fail "clients do not start: $(cat "$dir/$load_name.log")"
 }
 
-# all_say TEXT: that is what every client said last.
+# all_say TEXT: the last line of every client has it.
 all_say() {
 	awk -v text="$1" -v threads="$load_threads" '
 		/^T[0-9]+ / { last[$1] = $0 }

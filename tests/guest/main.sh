@@ -76,8 +76,8 @@ set_up_network() {
 	rdma link add rxe0 type rxe netdev "$GUEST_DEV" || die "cannot add the device rxe0"
 }
 
-# For a device that none of its drivers wants by its name libibverbs loads all there are,
-# in every process: half of what the start of a client takes in here.
+# If no driver matches a device by its name libibverbs loads all of them,
+# in every process: half of a client's start time in here.
 forget_other_drivers() {
 	local file
 	[ -e /etc/libibverbs.d/rxe.driver ] || return 0
@@ -86,7 +86,7 @@ forget_other_drivers() {
 	done
 }
 
-# What the script left running would keep the readers' pipes open.
+# Processes that the script left running would keep the pipes open.
 kill_all_but() {
 	local process
 	for process in /proc/[0-9]*; do

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The guests themselves: what arrives from them, and what happens when they fail.
+# The guests themselves: their output, and their failures.
 # shellcheck disable=SC2015,SC2016,SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 guest=$srcdir/tests/guest/guest
 
-# An own cache with the kernel of all shows what a run leaves behind.
+# A cache of its own, with the common kernel, shows the files that a run leaves.
 kernel=$("$guest" fetch) || skip_all "$kernel"
 cache=$dir/cache
 mkdir "$cache"

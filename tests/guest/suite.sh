@@ -42,7 +42,7 @@ seconds() {
 	date +%s
 }
 
-# What a guest's tests find in their environment, for an active device of this
+# The environment of a guest's tests, for an active device of this
 # host whose network interface has an address. Fails if there is none.
 describe_device() {
 	GUEST_DEV=$(rdma link show 2>/dev/null |
@@ -67,8 +67,8 @@ run_all() {
 	done
 }
 
-# A guest's files are lost. What a build of --enable-coverage counted in there comes
-# back; it goes on from the counts that this host had at its start.
+# A guest's files are lost. The counts of a build of --enable-coverage come
+# back; they start from the counts of this host.
 leave_counts() {
 	[ "$SANITIZED" = coverage ] && [ -e /run/guest/job ] || return 0
 	(cd "$top_builddir" && find . -name '*.gcda' -newer "$results/begun" |
@@ -161,7 +161,7 @@ case $? in
 *) exit 1 ;;
 esac
 {
-	# Half of what those do is to start guests, and they measure nothing that a busy
+	# Half of their time is the start of guests, and they measure nothing that a busy
 	# machine would spoil.
 	(
 		patiently='nice -n 10'

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What operations cost: round trips and verbs by the handle's counters, packets by
-# the device's, not a nanosecond of the server's CPU; and what one-sided READs may tear.
+# The cost of operations: round trips and verbs by the handle's counters, packets by
+# the device's, no time of the server's CPU; and torn READs.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -30,7 +30,7 @@ expect 0 "$IDLE" "$server" "$(uri_of idle kv)"
 sed 's/^/    /' "$dir/out"
 stop "$server" || fail "kvserver ended with status $?: $(cat "$dir/idle.log")"
 
-# With a short grace period blocks are used again while a READ is under way.
+# With a short grace period blocks are used again while a READ is in flight.
 testcase "two writers over one value of 4 KiB -> READs tear, nobody gets a wrong value"
 serve torn -m 64 --no-auth --transport rdma --grace-ms 1 || exit 1
 expect 0 "$LOAD" -H -t 4 -n 2000 -v 4096 -T 20000 -B 20000 "$(uri_of torn kv)"

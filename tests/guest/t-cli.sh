@@ -32,11 +32,11 @@ testcase "kvbench: a load of 1000 records"
 expect 0 kvbench load farkv -P "$workloads/workloada" -p dataintegrity=true
 [ "$(number INSERT Return=OK)" = 1000 ] || fail "$(number INSERT Return=OK) of 1000 records"
 
-# proportion NAME: what the property file of workload $w says of it; 0 if nothing.
+# proportion NAME: its value in the property file of workload $w; 0 without one.
 proportion() {
 	sed -n "s/^$1proportion=//p" "$workloads/workload$w" | grep . || echo 0
 }
-# share SECTION PROPORTION...: as many of the $count operations as these together say, by
+# share SECTION PROPORTION...: these together are its share of the $count operations, within
 # half a percent of all.
 share() {
 	section=$1
@@ -46,7 +46,7 @@ share() {
 	awk "BEGIN { off = ${n:-0} / $count - ($wanted); exit off > 0.005 || off < -0.005 }" ||
 		fail "${n:-0} of $count are $section, expected $wanted of all"
 }
-# Nothing but OK, and every value that was read is what was written.
+# Nothing but OK, and every value read equals the one written.
 all_well() {
 	! grep -E -e '-FAILED\]' -e ', Return=' "$dir/out" | grep -v ', Return=OK, ' >"$dir/bad" ||
 		fail "$(head -n 5 "$dir/bad")"
@@ -58,8 +58,8 @@ all_well() {
 		fail "not all values are verified"
 }
 
-# So many that chance keeps within half a percent at least three times of four; with
-# this seed it does, always.
+# Enough that chance stays within half a percent in three of four runs; with
+# this seed it always does.
 for w in a b c d f; do
 	case $w in
 	a | f) count=30000 ;;
@@ -94,7 +94,7 @@ grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" || fail "$(cat "$dir/err
 
 # gets COUNT FIRST CACHE PROPERTY...: COUNT calls that get ten keys in turn, of which
 # FIRST take two round trips, since their keys are searched for, and the others one. A
-# key that meets others of its fingerprint takes one more.
+# key with others of its fingerprint takes one more.
 gets() {
 	count=$1 first=$2 cache=$3
 	shift 3
@@ -105,7 +105,7 @@ gets() {
 	trips=$(number FARKV RoundTrips)
 	[ "${trips:-0}" -ge $((count + first)) ] && [ "$trips" -le $((count + first + 2)) ] ||
 		fail "$count calls take $trips round trips, expected $((count + first))"
-	# A word that can tear is looked at by a swap to itself.
+	# A word that can tear is looked at by a CAS that changes nothing.
 	swaps=$(number FARKV CASs)
 	[ "$swaps" = 0 ] || [ "$swaps" = "$hits" ] || fail "$swaps swaps for $hits looks"
 }
@@ -122,7 +122,7 @@ gets 10 1 65536 -p operationcount=1280 -p batch=128
 gets 10 10 0 -p operationcount=1280 -p batch=128
 [ "$hits$swaps" = 00 ] || fail "$hits of 1280 were remembered, $swaps swapped"
 
-# The first get of a key searches, the second READs the value by its place.
+# The first get of a key searches, the second READs the value at its cached location.
 testcase "kvbench: from their third get on values are at hand, unless none are to be kept"
 gets 1000 10 65536 -p operationcount=1000
 [ "$values" = 980 ] || fail "$values of 1000 were at hand"

@@ -107,7 +107,7 @@ fi
 
 # A message of the connection manager that is sent while the link goes down brings rxe's
 # queue pair 1 to ERR, and the kernel (6.1) repairs only the half that sends: nobody can
-# connect any more, and the device sends without receiving. Then it is made anew.
+# connect any more, and the device sends without receiving. Then the device is made again.
 deaf() {
 	is_rxe || return
 	mark_counters

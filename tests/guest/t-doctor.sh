@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvcli devices and kvcli doctor with a live device: what they say is so, and what
-# they advise helps.
+# kvcli devices and kvcli doctor with a live device: their output is true, and their
+# advice helps.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -21,7 +21,7 @@ has() {
 port_is() {
 	rdma link show "$rdma_link" | grep -q "state $1 "
 }
-# What libibverbs' own program says about a field.
+# A field in the output of libibverbs' own program.
 field() {
 	sed -n "s/^[[:space:]]*$1:[[:space:]]*//p" "$dir/devinfo" | head -n 1
 }

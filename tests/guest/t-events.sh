@@ -15,7 +15,7 @@ serve main $options || exit 1
 mkfifo "$dir/go"
 # For reading, too: or opening it would wait for a writer.
 exec 9<>"$dir/go"
-# What a shell starts in the background has no input of its own.
+# A program that a shell starts in the background has no input of its own.
 # shellcheck disable=SC2016
 background event sh -c 'exec "$@" <&9' sh timeout -k 5 300 "$EVENT" "$server" "$(uri_of main kv)"
 event=$pid

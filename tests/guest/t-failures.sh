@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Servers and clients that fail: each way is an error of its own, in bounded time,
-# and what can go on goes on.
+# Servers and clients that fail: each failure is an error of its own, in bounded time,
+# and the others go on.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -16,8 +16,8 @@ seconds_of() {
 	took=$(uptime_s | awk -v start="$start" '{ printf "%.1f", $1 - start }')
 }
 
-# within SECONDS STATUS COMMAND...: as expect, and not later than that, or than a busy
-# machine has it.
+# within SECONDS STATUS COMMAND...: as expect, and within that time, or a multiple of it
+# on a busy machine.
 within() {
 	limit=$1
 	shift

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients that use up what a server has, by RDMA: others are served meanwhile, and what
-# the server holds of their messages is bounded.
+# Clients that exhaust a server, by RDMA: others are served meanwhile, and the
+# server's memory for their messages is bounded.
 #
 # SIEGE_SECONDS: how long each attack goes on (default: 5). SIEGE_SERVER: another kvserver
 # to attack, for figures.
@@ -41,7 +41,7 @@ for attack in in-use keys pings; do
 		fail "siege: status $?"
 	sed 's/^/    /' "$dir/siege.log"
 	more=$(grew "$attack")
-	# 64 MiB of messages, and what the region grows by when blocks are used.
+	# 64 MiB of messages, and the growth of the region when blocks are used.
 	[ "${more:-999}" -lt 128 ] || fail "memory grew by ${more:-?} MiB"
 	expect 0 kvcli -u "$(uri_of "$attack" kv)" -t 60000 put key value
 	stop "$server" || fail "kvserver ended with status $?: $(tail -n 5 "$dir/$attack.log")"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The index grows and is compacted by the server's compare-and-swaps over its own
-# device, while clients go on; stop; lose their link; lose the device.
+# device, while clients go on; stop; lose their connection; lose the device.
 # shellcheck disable=SC2154,SC2317
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -79,7 +79,7 @@ migrations main split
 migrations main compacted
 [ "$(grep -c 'a subtable of .* was' "$dir/main.log")" -eq $(($(stat splits) + $(stat compactions))) ] || fail "the log does not name all"
 want=$((($(stat splits) + $(stat compactions)) * slots))
-# A request and an answer each, and so they are not less by its port.
+# A request and an answer each: at least as many at its port.
 ! is_rxe || [ "$(counted sent_pkts)" -ge $((2 * want)) ] || fail "the device counts fewer packets"
 stop "$server" || fail "kvserver ended with status $?: $(tail -n 5 "$dir/main.log")"
 did=$(sed -n 's/.*own connection did \([0-9]*\) compare.*/\1/p' "$dir/main.log")
@@ -156,7 +156,7 @@ else
 	until stop_half_way || gone "$flapping"; do
 		sleep 0.02
 	done
-	# Not theirs to lose: rxe's connection manager does not survive it for sure.
+	# This may not be their fault: rxe's connection manager may not survive it.
 	kill -STOP "$flapping" || fail "no split lasted long enough"
 	ip link set "$GUEST_DEV" down
 	kill -CONT "$server"

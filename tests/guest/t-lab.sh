@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Processes that use a store at a kv:// address while they and its server are stopped,
-# continued and killed, and while its index grows from nothing: what they were told is
-# linearizable, the store is sound after every round, and nothing is left at the device.
+# continued and killed, and while its index grows from nothing: their results are
+# linearizable, the store is sound after every round, and no object is left at the device.
 #
-# LAB_SECONDS: how long it goes on (default: 30); LAB_OPERATIONS: until so many have been
-# recorded and checked, however long it takes; LAB_SEED repeats the choices.
+# LAB_SECONDS: duration (default: 30); LAB_OPERATIONS: until that many have been
+# recorded and checked, without a time limit; LAB_SEED repeats the choices.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"

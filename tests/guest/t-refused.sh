@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The device refuses: each call of libibverbs and librdmacm fails in turn (failing.h), of
-# a client from its start to its end, and of a server while a client comes, works and
-# goes. A client does what it was asked, or says in one line why not; a server that
-# cannot start says so, one that has started serves the next client; both end as they
-# should, and nothing of the device is kept.
+# a client from its start to its end, and of a server while a client connects, works and
+# leaves. A client succeeds, or gives the reason in one line; a server that
+# cannot start logs it, one that has started serves the next client; both end as they
+# should and free all objects of the device.
 #
 # Every $FAILING_STRIDE-th call (default: 4), beginning with one of the first at random.
 # shellcheck disable=SC2154
@@ -23,7 +23,7 @@ first_call() {
 	echo $((1 + $(date +%s) % FAILING_STRIDE))
 }
 
-# What failed in the last run; nothing if it ended before that call.
+# The call that failed in the last run; nothing if it ended before that call.
 refused() {
 	sed -n 's/^failed [0-9]* //p' "$dir/report" | head -n 1
 }
@@ -34,7 +34,7 @@ ended_well() {
 	[ "$live" = 0 ] || fail "$what: $1 died or kept ${live:-?} blocks; status $2: $(cat "$dir/err")"
 }
 
-# one_line NAME FILE: all that it said.
+# one_line NAME FILE: its whole output.
 one_line() {
 	[ "$(wc -l <"$2")" -eq 1 ] && grep -q "^$1: " "$2" ||
 		fail "$what: not one line: $(cat "$2")"
@@ -84,7 +84,7 @@ stop "$server" || fail "kvserver: exit status $?"
 resources_are_back
 
 testcase "kvserver: each call of the device fails in turn"
-# serves: it has started, with that call to fail. It ends before its pipe is read if not.
+# serves: it has started, with that call to fail. Otherwise it ends before its pipe is read.
 serves() {
 	rm -f "$dir/report" "$dir/ready"
 	mkfifo "$dir/ready"
@@ -96,7 +96,7 @@ serves() {
 	read -r ready <"$dir/ready"
 	[ "$ready" = READY ]
 }
-# A get says what the value is, or by a status of 1 that there is none.
+# A get prints the value, or its status is 1: there is none.
 answered() {
 	value=$(kvcli get key 2>"$dir/get.err")
 	[ $? -le 1 ]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The device goes away under a server: it says so, leaves, and lets the device go.
+# The device is removed while a server runs: the server logs it, ends, and frees the device.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"

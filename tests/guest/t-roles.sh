@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may do what by RDMA: what the device refuses, what the server refuses, and
-# what a client who was refused learns.
+# Roles by RDMA: refusals by the device, refusals by the server, and
+# the information that a refused client gets.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -19,7 +19,7 @@ done
 (umask 077 && cat "$dir/writer.key" "$dir/reader.key" >"$dir/server.keys" &&
 	kvcli keygen writer rw >"$dir/wrong.key" && kvcli keygen stranger rw >"$dir/stranger.key")
 
-# no_text WHAT...: none of it is in what was printed.
+# no_text WHAT...: none of it is in the output.
 no_text() {
 	for text in "$@"; do
 		! grep -Fq -- "$text" "$dir/out" "$dir/err" || fail "'$text' is in the output"
@@ -208,7 +208,7 @@ done
 expect 0 kvcli -u "$(uri_of open kv)" ping
 stop "$server"
 
-# tries ADDRESS SHOWN: what a server at that address prints is what kvcli and a shell take.
+# tries ADDRESS SHOWN: kvcli and a shell accept the output of a server at that address.
 tries() {
 	serve tried -m 64 --transport rdma --no-auth --listen "$1" || return
 	uri=$(uri_of tried kv)

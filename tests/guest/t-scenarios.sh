@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients that are killed at every step, that stop in the middle, and that come and
-# go in crowds, with a kvserver at a kv:// address; one case for each program.
+# Clients that are killed at every step, that stop in the middle, and that connect and
+# leave in crowds, with a kvserver at a kv:// address; one case for each program.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"

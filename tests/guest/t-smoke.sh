@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The device is there, moves data, counts, and gives everything back.
+# The device exists, moves data, counts, and frees everything.
 # shellcheck disable=SC2154,SC3045
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"

@@ -16,7 +16,7 @@ if is_rxe; then
 	export FARKV_TEST_TEARS
 fi
 
-# passes PROGRAM: what it left out and measured is shown, and why it failed.
+# passes PROGRAM: shows its skipped cases, its measurements, and the reason of a failure.
 passes() {
 	timeout -k 5 600 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
 	status=$?

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients are killed: what they held comes back by a sweep, and nothing else does.
+# Clients are killed: a sweep frees their memory, and no other memory.
 # shellcheck disable=SC2154,SC2317
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -22,7 +22,7 @@ swept() { [ "$(stat sweep_deaths)" -eq 0 ] && [ "$(stat sweeps)" -gt "$1" ]; }
 queue_pairs() { rdma resource show qp | grep -c " pid $server "; }
 own_only() { [ "$(queue_pairs)" -le 2 ]; }
 
-# gives_back SECONDS: a sweep after $sweeps takes back what the dead held.
+# gives_back SECONDS: a sweep after $sweeps frees the memory of the dead.
 gives_back() {
 	until_true "$1" swept "$sweeps" || fail "no sweep in $1 s: $(tail -n 3 "$dir/main.log")"
 	sed -n '/sweep: /s/^/    /p' "$dir/main.log" | tail -n 1

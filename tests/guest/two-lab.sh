@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# All that a network can do to two machines: packets are lost, late, in another order,
-# twice, damaged; the link is down. See far.sh.
+# Network faults between two machines: packets are lost, late, in another order,
+# doubled, damaged; the link is down. See far.sh.
 #
 # LAB_SECONDS: how long a round lasts (default: 5). Without FARKV_LAB=large one round.
 # shellcheck disable=SC2034,SC2154,SC2317

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The way between two machines gets bad: slow, lossy, gone, back; and then the other
+# The network between two machines gets slow, lossy, interrupted, good again; then the other
 # machine is switched off.
 # shellcheck disable=SC2119,SC2154
 # shellcheck source=tests/guest/lib.sh
@@ -34,7 +34,7 @@ soak_well() {
 	fail "only $all operations"
 }
 
-# bad_way OPTION...: of netem, for what leaves this guest.
+# bad_way OPTION...: of netem, for packets that leave this guest.
 bad_way() {
 	expect 0 tc qdisc replace dev "$GUEST_DEV" root netem "$@"
 }
@@ -104,7 +104,7 @@ b)
 	testcase "a good way: no error, all values right"
 	soak_well 3
 
-	# At least one round trip for each: the keys are remembered.
+	# At least one round trip for each: the locations are cached.
 	testcase "5 ms of delay: no error, all values right, 5 ms for an operation"
 	bad_way delay 5ms
 	soak_well 3

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients that say nothing: one whose machine is gone is noticed, one that is only
+# Silent clients: one whose machine is gone is noticed, one that is only
 # stopped is left alone.
 # shellcheck disable=SC2119,SC2154,SC2317
 # shellcheck source=tests/guest/lib.sh
@@ -8,9 +8,9 @@
 # shellcheck source=tests/guest/client.sh
 . "$srcdir/tests/guest/client.sh"
 port=17670
-# A guest that its host leaves waiting for half a second is not dead: 0.5 s for each of
-# the server's retries. 10 s of silence, 2 until the server looks, 4 for the retries:
-# then it would have noticed. So much more for a busy machine.
+# A guest that its host does not run for half a second is not dead: 0.5 s for each of
+# the server's retries. 10 s of silence, 2 until the server tests it, 4 for the retries:
+# then it is noticed. A busy machine has more time.
 ack_timeout=17 stopped_s=18 noticed_s=40
 
 # Of the idle client; kvcli runs beside the server.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Two machines move data between them, each packet is seen, and the way between
+# Two machines move data between them, each packet is recorded, and the network between
 # them can be made worse.
 # shellcheck disable=SC2015,SC2119,SC2154
 # shellcheck source=tests/guest/lib.sh

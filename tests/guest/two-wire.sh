@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a get and a put send: each packet between the two guests is looked at. Marks
-# on UDP port 9 tell where an operation begins and ends. Each is done a few times, for
-# the server's question after a silent client may come between, the more so the slower
-# the machine; what an operation sends by itself would be there each time.
+# The packets of a get and a put: each packet between the two guests is checked. Marks
+# on UDP port 9 tell where an operation begins and ends. Each runs a few times, because
+# the server's test of a silent client may come between, more often on a slow
+# machine; an operation's own packets are there each time.
 # shellcheck disable=SC2015,SC2119,SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -17,9 +17,9 @@ mark() {
 	bash -c "echo '$1' >/dev/udp/$GUEST_PEER_ADDR/9"
 }
 
-# send_marked HANDLE: gets of keys and puts over them, by a handle that has memory at hand.
-# A key for each round: one that shares its place's line and fingerprint with another costs
-# a READ more, each time.
+# send_marked HANDLE: gets of keys and puts over them, by a handle that has blocks.
+# A key for each round: one that shares its line and fingerprint with another costs
+# an extra READ each time.
 send_marked() {
 	ask soak 0.5
 	for n in $rounds; do
@@ -76,7 +76,7 @@ has() {
 		echo "$(how_many "$1") $3 instead of $2: $(sort "$dir/some" | uniq -c | tr '\n' ';')" >>"$dir/strange"
 }
 
-# some_round CHECK FROM TO: what is between these marks is right in one of them.
+# some_round CHECK FROM TO: the packets between these marks are right in one round.
 some_round() {
 	for n in $rounds; do
 		between "$2$n" "$3$n" >"$dir/some"
@@ -95,7 +95,7 @@ get_sends() {
 	has '1[2-7]' "$(wc -l <"$dir/some")" "packets of READs"
 }
 
-# The look at a remembered slot is a CAS that changes nothing.
+# The look at a cached slot is a CAS that changes nothing.
 remembered_get_sends() {
 	has 19 1 "looks"
 	has 12 1 "READ requests"
@@ -104,7 +104,7 @@ remembered_get_sends() {
 	has '1[2-9]' "$(wc -l <"$dir/some")" "packets of looks and READs"
 }
 
-# Of a value that is kept it is all.
+# A cached value needs nothing else.
 kept_get_sends() {
 	has 19 1 "looks"
 	has 18 1 "answers to the look"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# kvcli when memory, descriptors and system calls fail it: each call of each
-# command fails in turn (failing.h). It either does what it was asked, whole, or
-# says in one line why not, with an exit status; nothing is half written.
+# kvcli when memory, descriptors and system calls fail: each call of each
+# command fails in turn (failing.h). The command either succeeds completely, or
+# gives the reason in one line, with an exit status; nothing is half written.
 # FARKV_LAB=large takes every call, or as many of them as LAB_SECONDS is of 60 s;
 # otherwise every $stride-th, from another one at each time. FARKV_CALL is the only one
 # to try, to look into a finding.
@@ -19,7 +19,7 @@ if [ "${FARKV_LAB-}" = large ]; then
 fi
 start_server s -m 64m
 
-# ---- what the store holds
+# ---- the store's content
 awk 'BEGIN { for (i = 0; i < 40; i++) {
 	v = "value " i " "; while (length(v) < i % 7 * 40) v = v v
 	print "key" i "\t" v } }' >"$dir/records.tsv"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# lincheck as a program: what it says, and its exit status.
+# lincheck as a program: its output and exit status.
 # shellcheck disable=SC2154
 set -u
 lincheck=$top_builddir/tests/lab/lincheck

@@ -39,7 +39,7 @@ make_copy() {
 	(cd "$build" && "$copy/configure" -q --disable-shared CC="${CC:-cc}" \
 		CFLAGS="-O2 -w") >"$dir/log" 2>&1 ||
 		die "configure fails: $(tail -3 "$dir/log")"
-	# What make makes before all else, and not for one target.
+	# Files that make makes before all targets, and not for one.
 	make -C "$build" bench/commit.h >"$dir/log" 2>&1 ||
 		die "bench/commit.h: $(tail -3 "$dir/log")"
 }
@@ -85,7 +85,7 @@ run_sim() {
 	timeout "$seconds" "$build/tests/lab/sim" --seeds "$seeds" \
 		>"$dir/out" 2>&1 || rc=$?
 	[ "$rc" -ne 0 ] || return 0
-	# Whoever is only slow has noticed nothing.
+	# A run that is only slow has noticed nothing.
 	if [ "$rc" -eq 124 ]; then
 		echo "not done with seeds $seeds after $seconds s"
 		return 0
@@ -94,7 +94,7 @@ run_sim() {
 	return 1
 }
 
-# mutate NAME: all rows of that name; sets who is to notice
+# mutate NAME: all rows of that name; sets the runs that have to notice
 mutate() {
 	wanted=
 	: >"$dir/files"
@@ -130,7 +130,7 @@ restore() {
 }
 
 tried=0 missed=0
-# try NAME: with who is wanted
+# try NAME: with the runs that are wanted
 try() {
 	for run in $wanted; do
 		begin=$(date +%s)
@@ -147,7 +147,7 @@ try() {
 
 make_copy
 if [ -z "$only" ]; then
-	# Who fails without a mutant would seem to notice each.
+	# A run that fails without a mutant would seem to notice each.
 	mutant_free=sim
 	[ "$which" = all ] || [ "$which" = stress ] &&
 		mutant_free="$mutant_free stress"

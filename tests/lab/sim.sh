@@ -28,7 +28,7 @@ if [ "$first" = "$(trace 6)" ]; then
 	failures=$((failures + 1))
 fi
 
-# With that the last of many is the same run as by itself.
+# So the last of many is the same run as alone.
 "$sim" --seeds 1-6 --trace >"$dir/many" && "$sim" --seed 6 --trace >"$dir/one"
 lines=$(grep -c '^[0-9]* -*[0-9]* [a-z]' "$dir/one")
 if [ "$lines" -lt 1000 ]; then

@@ -29,7 +29,7 @@ large() { [ -n "${MODEL_LARGE:-}" ]; }
 compressed=
 ! large || compressed=-DCOLLAPSE
 
-# explore OPTIMIZATION FLAG...: the verifier's words are in $dir/log.
+# explore OPTIMIZATION FLAG...: the verifier's output is in $dir/log.
 explore() {
 	optimization=$1
 	shift
@@ -114,7 +114,7 @@ slot() {
 	noticed -DSAME_FP -DMUTANT_LATE_READER_GOES_ON -DMUTANT_NO_CHECK_OF_CONTENT -DOPS1=0
 }
 
-# Incarnations that run out, and such that a sweep alone starts anew.
+# Incarnations that are exhausted, and incarnations that only a sweep resets.
 resolve() {
 	holds -DINCS=2
 	holds -DINCS=2 -DEMPTY_START
