@@ -60,7 +60,7 @@ static void come(void)
 
 /* ---- blocks with long keys ------------------------------------------------------------ */
 
-/* A slot of the key's window comes to name the block. */
+/* Make a slot of the key's window name the block. */
 static bool publish(struct block_ref ref, uint64_t hash)
 {
 	uint64_t d, entry, off, slots[WINDOW_SLOTS], word;
@@ -122,12 +122,12 @@ static void return_in_use(void)
 	struct msg m = {.type = MSG_RETURN, .blocks = {.n = MSG_REFS_MAX}};
 	struct msg answer;
 
-	/* The end shows when something is heard. */
+	/* The end shows when a message is received. */
 	while (line_say(line, &m, refs) && !line_over(line))
 		(void)line_hear(line, &answer, 0);
 }
 
-/* Blocks come with what was written into them before, by whoever it was. */
+/* Granted blocks contain their earlier content. */
 static void return_long_keys(void)
 {
 	uint8_t cls = class_for(block_room(LONG_KEY, 0));

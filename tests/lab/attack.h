@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** attack.h - what a malicious writer does to a server's time and memory, for ever. */
+/** attack.h - endless attacks of a malicious writer on a server's time and memory. */
 #ifndef TESTS_LAB_ATTACK_H
 #define TESTS_LAB_ATTACK_H
 
@@ -19,9 +19,9 @@ const char *attack_name(enum attack a);
 enum attack attack_named(const char *name);
 
 /**
- * Attack the server at `uri`, which is there; come back whenever the session is ended.
- * `began` is called once, when the attack goes on. Each session that was ended counts in
- * *ended. Never returns; ends the process if it cannot even begin.
+ * Attack the server at `uri`, which serves; connect again whenever the session is ended.
+ * `began` is called once, when the attack has begun. Each session that was ended counts in
+ * *ended. Never returns; ends the process if it cannot begin.
  */
 void attack_run(const char *uri, enum attack a, unsigned me, void (*began)(void),
 		uint64_t *ended) __attribute__((noreturn));

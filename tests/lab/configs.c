@@ -70,7 +70,7 @@ static void rehash(struct configs *set)
 
 	while (size < set->n * 4)
 		size *= 2;
-	/* Much too large would cost time, too: all of it is cleared. */
+	/* A table that is much too large would cost time, since all of it is cleared. */
 	if (size > set->mask + 1 || size * 16 < set->mask + 1) {
 		free(set->slot);
 		set->slot = must(malloc(size * sizeof(*set->slot)));

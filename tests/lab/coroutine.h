@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** coroutine.h - threads that go on when they are told to, without a system call. */
+/** coroutine.h - threads that switch explicitly, without a system call. */
 #ifndef FARKV_LAB_COROUTINE_H
 #define FARKV_LAB_COROUTINE_H
 
@@ -19,7 +19,7 @@ void coroutine_new(struct coroutine *co, void *stack, size_t bytes,
 		   void (*fn)(void));
 
 /** Leave `from` and go on with `to`. Returns when somebody goes on with `from`, which
- * may be zeroed: whatever runs now. */
+ * may be zeroed: then it becomes the current one. */
 void coroutine_switch(struct coroutine *from, struct coroutine *to);
 
 #endif

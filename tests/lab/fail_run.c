@@ -26,11 +26,11 @@
 #define CALLS_MAX 20000
 /* A run that was interrupted by a timeout makes fewer calls than others. */
 #define UNREACHED_MAX 3
-/* So many are shown; the rest is counted. */
+/* Findings shown; the rest is counted. */
 #define SHOWN_MAX 12
-/* A run that was late is done again so often. */
+/* Repetitions of a run that was late. */
 #define LATE_MAX 5
-/* So long may a store that is whole take to say so: for what never does. */
+/* Time for the check of a store that is whole: for hangs. */
 #define FSCK_MS 60000
 
 /* Of AddressSanitizer's library, where it is linked. */

@@ -3,7 +3,7 @@
  * fail_run.h - one scenario, run again and again with another call failing.
  *
  * Each run is a process of its own, which cannot spoil the next one, and whose
- * crash or hang is a finding like others. What it has to tell is in memory that
+ * crash or hang is a finding like others. Its results are in memory that
  * all share.
  */
 #ifndef TESTS_LAB_FAIL_RUN_H
@@ -44,26 +44,25 @@ bool fail_typed(struct fail_report *r, const char *what, int err);
 /**
  * Run `fn` in a process of its own. False if it was wrong or did not end within
  * `timeout_s`; then r->why is not empty. The process that calls this must have
- * one thread only. `timeout_s` is for what hangs: let it be more than a busy machine
- * needs.
+ * one thread only. `timeout_s` is for hangs: more than a busy machine needs.
  */
 bool fail_process(struct fail_report *r,
 		  void (*fn)(struct fail_report *, void *), void *arg,
 		  unsigned timeout_s);
 
-/** The store is whole, else it is wrong; what is damaged is said. */
+/** The store is whole, or else it is wrong; the line names the damage. */
 void fail_fsck(struct fail_report *r, struct farkv *kv);
 
 /** Zeroed memory that all processes share. */
 void *fail_shared(size_t bytes);
 
 /**
- * Call `run` with 1, 2, 3, ... until it says that it came through without that
- * call having been reached; with $FARKV_LAB other than "large" only with every
+ * Call `run` with 1, 2, 3, ... until a run ends before that call; with $FARKV_LAB other
+ * than "large" only with every
  * `stride`-th number, from another one at each time ($FARKV_SEED fixes it).
  * $FARKV_CALL is the only one to try, to look into a finding, $FARKV_RUNS (1) times:
  * which call has that number depends on the threads' order. The case fails if one was
- * wrong, after all have been tried; it is told by what command to try it again.
+ * wrong, after all have been tried, and prints the command that repeats it.
  */
 struct fail_case {
 	const char *program; /* below the build directory */

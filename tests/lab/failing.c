@@ -195,7 +195,7 @@ WRAP(void *, NULL, ENOMEM, sodium_malloc, (size_t n), (n))
 WRAP(void *, NULL, ENOMEM, sodium_allocarray, (size_t n, size_t each),
      (n, each))
 
-/* Those with an optional argument: a long holds whatever it is. */
+/* Those with an optional argument: a long holds any of them. */
 #define WRAP_VARIADIC(type, errnum, name, params, last, args)                  \
 	type __real_##name params;                                             \
 	type __wrap_##name params;                                             \
@@ -244,7 +244,7 @@ int __wrap_epoll_wait(int ep, struct epoll_event *e, int n, int ms)
 	return __real_epoll_wait(ep, e, n, ms);
 }
 
-/* Only what needs memory can fail. */
+/* Only calls that need memory can fail. */
 int __real_epoll_ctl(int ep, int op, int fd, struct epoll_event *e);
 int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *e);
 int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *e)
@@ -256,7 +256,7 @@ int __wrap_epoll_ctl(int ep, int op, int fd, struct epoll_event *e)
 	return __real_epoll_ctl(ep, op, fd, e);
 }
 
-/* membarrier(2), pidfd_open(2), ... of a kernel that has them not. */
+/* membarrier(2), pidfd_open(2), ... as of a kernel without them. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)

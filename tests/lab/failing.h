@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * failing.h - allocations and system calls that fail when they are told to.
+ * failing.h - allocations and system calls that fail on request.
  *
  * A program linked with $(failing_ldflags) and failing.c has its own calls of
  * malloc(3), mmap(2), socket(2), ... counted, those of libc and of shared
- * libraries not; with failing_verbs.c, those of an RDMA device too. The test says which of them fails: for each of 1, 2, ... until
- * a run comes through without that one having been reached. The calls of all
+ * libraries not; with failing_verbs.c, those of an RDMA device too. The test chooses which
+ * of them fails: each of 1, 2, ... until a run ends before that one. The calls of all
  * threads are counted together, so the N-th may be another one in another run;
- * what is to hold holds whichever it is.
+ * the test has to hold for each.
  *
- * A program without a test inside is told by its environment:
+ * A program without a test inside takes this from its environment:
  *   FAILING_AT=N        the N-th call since the start fails
  *   FAILING_TIMES=K     and the K-1 after it (default 1)
  *   FAILING_ONLY=verbs  only calls of libibverbs and librdmacm are counted
- *   FAILING_REPORT=FILE what failed ("failed 12 mmap") and, at exit, how many
+ *   FAILING_REPORT=FILE the failed call ("failed 12 mmap") and, at exit, how many
  *                       blocks were never freed ("live 0") are written there
  *
  * Blocks that the program itself allocated are followed until it frees them, so

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of an RDMA device that fail; see failing.h. Those that give something back or
- * take an event are not among them.
+ * Calls of an RDMA device that fail; see failing.h. Calls that free something or
+ * take an event do not fail.
  */
 #include "config.h"
 
@@ -34,7 +34,7 @@ WRAP(struct ibv_context *, NULL, EMFILE, ibv_open_device,
 WRAP(int, EIO, EIO, ibv_query_device,
      (struct ibv_context * ctx, struct ibv_device_attr *a), (ctx, a))
 
-/* What a process holds of it. */
+/* Objects of the device that a process holds. */
 WRAP(struct ibv_pd *, NULL, ENOMEM, ibv_alloc_pd, (struct ibv_context * ctx),
      (ctx))
 WRAP(struct ibv_mr *, NULL, ENOMEM, ibv_reg_mr,

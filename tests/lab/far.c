@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One of two machines' clients: a round of stress (stress.h) on a store that somebody
- * else serves, for as long as a file is not there. What they did is written to a file,
+ * One of two machines' clients: a round of stress (stress.h) on a store that another
+ * machine serves, until a file exists. Their history is written to a file,
  * to be checked together with that of the other machine.
  *
  *   far --address ADDRESS --round N --first N --clock FILE:SIDE --until FILE
  *       --record FILE [--clients N] [--harm] [--seed N]
  *
  * --first: the number of the first client; each ever started gets its own. --clock: see
- * ticks.h. --harm: clients are stopped and killed. Every second it says how many
- * operations were answered by then: "N answers".
+ * ticks.h. --harm: clients are stopped and killed. Every second it prints the number of
+ * operations answered by then: "N answers".
  */
 #include "config.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that use up what a server has: connections, memory, processes, time, the
- * log. Who keeps the rules is served meanwhile, within a time that is said here, and
- * when they are gone nothing of them is left.
+ * Clients that exhaust a server's connections, memory, processes, time, and
+ * log. A client that follows the rules is served meanwhile, within the time below, and
+ * when they are gone the server holds nothing of them.
  *
- * With FARKV_TEST_TRANSPORT=rdma they come by RDMA; what needs a socket is left out.
+ * With FARKV_TEST_TRANSPORT=rdma they come by RDMA; cases that need a socket are left out.
  */
 #include "config.h"
 
@@ -35,16 +35,16 @@
 #define SESSIONS "64"
 #define SESSIONS_MAX 64u
 /*
- * A good client gets in, and is served, within so long: who is kept out is so each time,
- * while a busy machine holds up one or another. One in ten may take longer.
+ * A good client gets in, and is served, within this time. An attack that keeps clients
+ * out delays each one, a busy machine only a few: one in ten may take longer.
  */
 #define GOOD_MS (real_server_is_remote() ? 30000u : 3000u) /* in an emulated guest */
 #define LATE_OF(n) (1 + (n) / 10)
 /* For what never comes. */
 #define NEVER_MS 60000u
 /*
- * What a server may have of its own on top of what it had. AddressSanitizer keeps
- * 256 MiB of what was freed. By RDMA the region is of its own, and 64 MiB of messages.
+ * The growth of a server's private memory. AddressSanitizer keeps
+ * 256 MiB of freed memory. By RDMA the region counts, and 64 MiB of messages.
  */
 #define OWN_MAX ((TEST_UNDER_ASAN ? UINT64_C(304) : UINT64_C(48)) << 20)
 #define OWN_MAX_REMOTE (OWN_MAX + (UINT64_C(96) << 20))
@@ -71,7 +71,7 @@ static void talkative(void)
 	setenv("KVSERVER", program_path, 1);
 }
 
-/* It says what it does, into a file, to be counted. */
+/* Its log goes into a file, to be counted. */
 static void setup(void)
 {
 	static const char *const args[] = {"-m", "32", "--grace-ms", "10",
@@ -120,7 +120,7 @@ static uint64_t check_own(void)
 	return now.own;
 }
 
-/* As before: nothing of the bad ones stays. */
+/* As at the start: nothing of the bad ones stays. */
 static void check_as_before(void)
 {
 	uint64_t own;
@@ -148,7 +148,7 @@ static void teardown(void)
 
 /* ---- good clients ------------------------------------------------------------------ */
 
-/* Others may have taken all memory: then a write is told so, and as soon. */
+/* Others may have taken all memory: then a write fails as soon. */
 static bool may_be_full;
 
 static struct farkv *good_open(void)
@@ -163,7 +163,7 @@ static struct farkv *good_open(void)
 	return kv;
 }
 
-/* Connect, write, read, leave: how long that took. */
+/* Connect, write, read, leave: the time of it. */
 static uint64_t visit(unsigned i)
 {
 	uint64_t began = scale_now_ns();
@@ -180,7 +180,7 @@ static uint64_t visit(unsigned i)
 	return scale_now_ns() - began;
 }
 
-/* What `n` of them took. */
+/* The times of `n` of them. */
 struct times {
 	uint64_t worst;
 	unsigned n, late;
@@ -227,7 +227,7 @@ static int try_dial(void)
 	return -1;
 }
 
-/* As many at a time as it can, for ever; it says 'x' when it has had `arg`. */
+/* As many at a time as it can, for ever; it writes 'x' when it has had `arg`. */
 static void mute_main(unsigned me, void *arg)
 {
 	enum { AT_ONCE = 300 };
@@ -353,7 +353,7 @@ static bool grab(struct line *l, uint8_t cls, uint32_t n)
 	return line_say(l, &m, NULL);
 }
 
-/* Sessions that ask for everything of every class, and give nothing back. */
+/* Sessions that ask for all blocks of every class, and return none. */
 static void hoarder_main(unsigned me, void *arg)
 {
 	struct line *l[8];
@@ -432,7 +432,7 @@ static struct msg storm_message(unsigned i)
 	return kinds[i % 7];
 }
 
-/* All requests as fast as they go; reads the answers, or does not. */
+/* All requests at full rate; reads the answers, or does not. */
 static void storm_main(unsigned me, void *arg)
 {
 	static const struct block_ref ref = {.off = UINT64_C(1) << 25, .cls = 3};
@@ -526,7 +526,7 @@ static void dying_main(unsigned me, void *arg)
 	raw_say(fd, &m, NULL);
 	MUST(raw_next(fd).type == MSG_GRANT, "no grant");
 	worker_say('r');
-	/* It answers no question of a sweep, which so waits for it in vain. */
+	/* It answers no question of a sweep, which waits for it in vain. */
 	for (;;)
 		pause();
 }
@@ -538,7 +538,7 @@ struct massacre {
 	unsigned dead;
 };
 
-/* One dies each time that a sweep is under way: it starts again, and again. The
+/* One dies during each sweep: it starts again, and again. The
  * first one lives, and is waited for. */
 static void killer_main(unsigned me, void *arg)
 {
@@ -555,7 +555,7 @@ static void killer_main(unsigned me, void *arg)
 	pause();
 }
 
-/* Who is kept out by deaths is kept out to the last of them. */
+/* A client that deaths keep out is kept out until the last of them. */
 static void visit_beside_deaths(const struct massacre *m, unsigned i)
 {
 	unsigned before = __atomic_load_n(&m->dead, __ATOMIC_RELAXED), after;

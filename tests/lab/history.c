@@ -145,7 +145,7 @@ static bool result_fits(const struct history_op *op)
 	}
 }
 
-/* What makes no sense in an operation, or NULL. */
+/* The inconsistency of an operation, or NULL. */
 static const char *nonsense(const struct history_op *op)
 {
 	bool found = op->kind == HISTORY_GET && op->result == HISTORY_OK;
@@ -169,7 +169,7 @@ static const char *nonsense(const struct history_op *op)
 	return NULL;
 }
 
-/* What is wrong with the line, or NULL; takes the line to pieces. */
+/* The error of the line, or NULL; splits the line. */
 static const char *parse_op(char *line, struct history_op *op)
 {
 	char *field[FIELDS + 1];
@@ -234,7 +234,7 @@ int history_read(struct history *h, FILE *f, const char *name)
 
 /* ---- versions -------------------------------------------------------------- */
 
-/* Of a key: what was seen with a version, or what with an id. */
+/* Of a key: the id seen with a version, or the version seen with an id. */
 struct pair {
 	uint64_t name;
 	uint32_t key;

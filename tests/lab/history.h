@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What clients asked of a store and what they were told, with the times of both: what
- * linear.h checks.
+ * Operations of clients and their results, with the times of both, for linear.h to check.
  *
- * A value is a number here, its id: whoever writes gives every write of a history its
+ * A value is a number here, its id: a client gives every write of a history an id of its
  * own (history_id()), puts it into the value's bytes and finds it there again. A
  * version of the store stands for one value of one key, so an operation that expects a
- * version is recorded with the id of the value that had it; that ids and versions go
- * together one to one is checked beside (history_versions()).
+ * version is recorded with the id of the value that had it; history_versions() checks
+ * that ids and versions correspond one to one.
  */
 #ifndef FARKV_LAB_HISTORY_H
 #define FARKV_LAB_HISTORY_H
@@ -39,13 +38,13 @@ enum history_result {
 };
 
 #define HISTORY_ABSENT 0 /* the id of no value; every key begins with it */
-#define HISTORY_OPEN UINT64_MAX /* the response of what has none */
+#define HISTORY_OPEN UINT64_MAX /* the response of an operation without one */
 
 struct history_op {
 	uint64_t invoked, responded; /* ns of one clock for all clients */
 	uint64_t value;    /* id: written (put, add, replace, cas) or found (get) */
 	uint64_t expected; /* cas: the id that the key must have */
-	uint64_t version;  /* of `value`, where the call told it; 0: not told */
+	uint64_t version;  /* of `value`, if the call returned it; 0: not */
 	uint32_t client, key;
 	uint8_t kind, result;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lincheck FILE...: each file is a history (history.h says how it is written, "-" is
- * standard input). Says whether it is linearizable and its versions fit, and if not,
- * why. Exit status: 0 if all are, 1 if one is not, 2 if one cannot be read or decided.
+ * lincheck FILE...: each file is a history (history.h has the format, "-" is
+ * standard input). Prints whether it is linearizable and its versions fit, and if not,
+ * the reason. Exit status: 0 if all are, 1 if one is not, 2 if one cannot be read or decided.
  */
 #include "config.h"
 

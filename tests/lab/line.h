@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * line.h - a session of a kvserver message by message, over its socket or by RDMA, with
- * its region: for clients that mean harm. What they do is the same by either way.
+ * its region: for hostile clients, which act alike by both.
  */
 #ifndef TESTS_LAB_LINE_H
 #define TESTS_LAB_LINE_H

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Is a history linearizable: is there for each key an order of its operations, each
- * placed between its invocation and its response, in which each result is what a
- * register with put, add, replace, cas, delete and get would have said?
+ * placed between its invocation and its response, in which each result is that of a
+ * register with put, add, replace, cas, delete and get?
  *
  * The search is Wing and Gong's ("Testing and verifying concurrent objects", 1993) as
  * Lowe does it just in time ("Testing for linearizability", 2017): it goes forward in
- * time with the set of configurations (what is placed of the operations under way, the
- * register's state) that are possible, each once. Keys are independent (Herlihy and
- * Wing: linearizability is local), and where nothing is under way only states are
- * carried on. Operations of unknown outcome stay under way for ever, and are placed only
- * where something cannot be explained without them: linear_search.h.
+ * time with the set of possible configurations (which open operations are placed, the
+ * register's state), each once. Keys are independent (Herlihy and
+ * Wing: linearizability is local), and where no operation is open only states
+ * remain. Operations of unknown outcome stay open for ever, and are placed only
+ * where a result cannot be explained without them: linear_search.h.
  */
 #ifndef FARKV_LAB_LINEAR_H
 #define FARKV_LAB_LINEAR_H
@@ -30,7 +30,7 @@ struct linear_report {
 	uint32_t key;            /* NO, GAVE_UP: of that key */
 	size_t ops, keys;        /* looked at */
 	uint64_t configurations; /* visited */
-	struct history witness;  /* NO: as few operations of the key as will do */
+	struct history witness;  /* NO: a minimal set of operations of the key */
 };
 
 /**
@@ -44,8 +44,7 @@ void linear_check(const struct history *h, uint64_t limit,
 
 /**
  * The report in words: a line if it is linearizable; else the witness as a timeline, a
- * row for each operation, times in microseconds from the first, and what would have had
- * to be otherwise.
+ * row for each operation, times in microseconds from the first, and the contradiction.
  */
 void linear_print(const struct linear_report *report, FILE *out);
 

@@ -78,8 +78,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /*
- * Moments stand at equal distances, so that one sees which came first, however long
- * it was before: what counts is the order.
+ * Moments have equal distances, because only their order counts.
  */
 struct moments {
 	uint64_t *at;
@@ -155,7 +154,7 @@ static void row(const struct moments *m, const struct history_op *op, bool last,
 
 /* ---- what it could have said ----------------------------------------------- */
 
-/* Can the witness be ordered if `culprit` had said that? */
+/* Could the witness be ordered with that result of `culprit`? */
 static bool would_do(struct search_memory *m, const struct history *w,
 		     size_t culprit, const struct history_op *said,
 		     struct search_op *part)

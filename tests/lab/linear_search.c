@@ -157,7 +157,7 @@ static void visit_places(struct search_memory *m, uint64_t *c, unsigned due)
 	}
 }
 
-/* How much else it could do: of two that can do the same here, the other is left. */
+/* How much else it could do: of two that are equal here, the other remains. */
 static unsigned range(const struct search_op *op)
 {
 	return op->needs == NEEDS_NOTHING ? 2 : op->needs == NEEDS_PRESENT;
@@ -203,7 +203,7 @@ static bool others_owed(struct search_memory *m, uint64_t *c, unsigned due)
 	return false;
 }
 
-/* Everything that can come before the operation in place `due`, and then that. */
+/* All that can precede the operation in place `due`, and then that. */
 static void explore(struct search_memory *m, unsigned due)
 {
 	const struct search_op *op = m->place[due];
@@ -310,7 +310,7 @@ static int first_due(const struct search_memory *m, uint64_t limit)
 	return at;
 }
 
-/* Nothing else is under way from its invocation to its response. */
+/* No other operation is open from its invocation to its response. */
 static bool alone(const struct search_memory *m, size_t i)
 {
 	const struct search *s = m->s;
@@ -366,12 +366,12 @@ static enum linear_verdict walk(struct search_memory *m)
 
 /* ---- before it begins ------------------------------------------------------ */
 
-/* The most operations with a response that are under way at once, at most `cap`. */
+/* The most operations with a response that are open at once, at most `cap`. */
 static unsigned most_at_once(struct search_memory *m, const struct search *s)
 {
 	unsigned most = 1, n = 0;
 
-	/* `place` holds those under way, in no order. */
+	/* `place` holds the open ones, in no order. */
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->op[i].responded == HISTORY_OPEN)
 			continue;

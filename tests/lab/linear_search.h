@@ -3,22 +3,22 @@
  * The search for an order of one key's operations: linear.c gives it each key,
  * linear_shrink.c and linear_print.c parts of one.
  *
- * What an operation said is reduced to what it needs of the register and what it leaves
- * there. Time goes forward from event to event, with all configurations that are
- * possible: the register's state, and of each operation under way whether it is still
+ * An operation's result is reduced to the state that it needs and the state that it
+ * leaves. Time goes forward from event to event, with all possible
+ * configurations: the register's state, and of each open operation whether it is still
  * owed and whether it can still happen (Lowe's just-in-time linearization). An operation
- * is placed no earlier than its response asks for it:
+ * is placed no earlier than its response requires:
  *
  * - one that does not write is placed as soon as the state suits it. It changes
  *   nothing, so an order that has it later has a twin that has it now;
  * - one that writes is placed just before another that would be impossible otherwise,
  *   or that overwrites it, or at its response. Before anything else it could as well
- *   come after it. A put that is overwritten by what is possible without it needs no
- *   decision: it is no longer owed, and can still happen, until somebody responds who
- *   has read it;
+ *   come after it. A put that is overwritten by a write that is possible without it needs
+ *   no decision: it is not owed any more, and can still happen, until a read of it
+ *   responds;
  * - one of unknown outcome is never owed.
  *
- * So writes of unknown outcome cost nothing until something cannot be explained without
+ * So writes of unknown outcome cost nothing until a result cannot be explained without
  * them, and configurations that are not better than another one are dropped: those with
  * the same state that owe as much and can do no more.
  */
@@ -35,7 +35,7 @@ enum search_needs {
 	NEEDS_PRESENT,
 	NEEDS_VALUE, /* this one */
 	NEEDS_OTHER, /* a value, but not this one */
-	NEEDS_WONDER /* no register would have said that */
+	NEEDS_WONDER /* no register has that result */
 };
 
 /* A value that no operation reads or expects; which one does not matter. */
@@ -76,8 +76,8 @@ enum linear_verdict search_run(struct search_memory *m, struct search *s);
 /* ---- linear_shrink.c ------------------------------------------------------- */
 
 /**
- * As few as will do of a key's operations of which `culprit` cannot be placed, by their
- * time of invocation, into `out`. `h` is what they were reduced from.
+ * A minimal set of a key's operations with which `culprit` cannot be placed, by their
+ * time of invocation, into `out`. `h` is the history that they were reduced from.
  */
 void search_shrink(struct search_memory *m, const struct history *h,
 		   const struct search *failed, struct history *out);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A counterexample without what it does not need.
+ * A counterexample without unnecessary operations.
  *
- * Less may be wrong for another reason: without the put of a value, who read it seems to
- * have read what nobody wrote. So operations are left out only while
+ * A smaller one may be wrong for another reason: without the put of a value, a read of it
+ * seems to have read what nobody wrote. So operations are left out only while
  *
- * - what is kept cannot be ordered even if each write that is left out happened or not,
- *   as one likes. Then neither can the whole;
- * - what is kept can be ordered but for the culprit, the operation for which the search
- *   found no place. So it is wrong for that one reason;
- * - who writes a value that is looked for is kept.
+ * - the kept ones cannot be ordered whichever of the writes left out happened. Then
+ *   neither can the whole;
+ * - the kept ones can be ordered without the culprit, the operation for which the search
+ *   found no place. So the history is wrong for that one reason;
+ * - the writer of each value that is looked for is kept.
  *
- * Only what began until the culprit's response counts; what had no response by then may
- * have happened or not.
+ * Only operations that began until the culprit's response count; one without a response
+ * by then may have happened or not.
  *
- * Where several operations respond in that moment, the search found the one that it
- * looked at first, and another may come with less. So each that has no place even before
- * the others respond is tried; if there is none, some of them have one each, but not
+ * If several operations respond in that moment, the search found the first that it
+ * looked at, and another may need fewer. So each one that has no place even before
+ * the others respond is tried; if there is none, some of them have a place each, but not
  * together.
  */
 #include "config.h"
@@ -26,7 +26,7 @@
 
 #include "tests/lab/linear_search.h"
 
-/* Operations looked at, all attempts together; then what is left is good enough. */
+/* Operations looked at, in all attempts; then the rest is small enough. */
 #define WORK_MAX UINT64_C(30000000)
 /* Tried of those that respond in one moment. */
 #define CULPRITS_MAX 8u
@@ -54,7 +54,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Can what is kept, but for the culprit, be ordered? */
+/* Can the kept ones without the culprit be ordered? */
 static bool rest_is_fine(struct shrink *k)
 {
 	struct search s = {.op = k->part, .limit = LIMIT};
@@ -68,7 +68,7 @@ static bool rest_is_fine(struct shrink *k)
 	return search_run(k->memory, &s) == LINEAR_YES;
 }
 
-/* What the kept ones look for, sorted. Returns how many. */
+/* The values that the kept ones look for, sorted. Returns their number. */
 static size_t find_asked(struct shrink *k)
 {
 	size_t n = 0;
@@ -87,7 +87,7 @@ static bool is_asked(const struct shrink *k, size_t n_asked, uint64_t value)
 		       by_value) != NULL;
 }
 
-/* Is what is kept impossible, whatever the other writes did? */
+/* Are the kept ones impossible whichever of the other writes happened? */
 static bool is_wrong(struct shrink *k)
 {
 	struct search s = {.op = k->part, .limit = LIMIT};
@@ -129,8 +129,8 @@ static void keep(struct shrink *k, const size_t *at, size_t n, bool kept)
 }
 
 /*
- * Of those left out who wrote what is looked for comes back, and may look for something
- * itself. Returns how many did not.
+ * A writer of a value that is looked for comes back, and may look for something
+ * itself. Returns how many stay left out.
  */
 static size_t keep_asked(struct shrink *k, const size_t *at, size_t n)
 {
@@ -229,7 +229,7 @@ static void find_accomplices(struct shrink *k)
 	}
 }
 
-/* Who of the kept ones responds last has done so: somebody else may be enough then. */
+/* The last of the kept ones has responded: another one may be enough then. */
 static void polish(struct shrink *k)
 {
 	bool any;

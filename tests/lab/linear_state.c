@@ -33,7 +33,7 @@ bool state_suits(const struct search_op *op, uint64_t state)
 	}
 }
 
-/* Place what does not write and suits the state; true if there was any. */
+/* Place operations that do not write and suit the state; true if there was any. */
 static bool place_reads(const struct search_memory *m, uint64_t *c)
 {
 	bool any = false;
@@ -58,7 +58,7 @@ static bool reads_from(const struct search_op *read, const struct search_op *put
 }
 
 /*
- * Who reads a put that may have been overwritten may have done so before; at its
+ * A read of a put that may have been overwritten may precede that; at its
  * response the put has happened.
  */
 static void pay_readers(const struct search_memory *m, uint64_t *c,
@@ -78,7 +78,7 @@ void state_settle_reader(const struct search_memory *m, uint64_t *c,
 			set_bit(spent(m, c), i);
 }
 
-/* Puts that `op` overwrites, and that it is possible behind, are not owed any more. */
+/* Puts that `op` overwrites, and after which it is possible, are not owed any more. */
 static void absorb_puts(const struct search_memory *m, uint64_t *c,
 			const struct search_op *op)
 {
@@ -145,8 +145,8 @@ static void prune(struct search_memory *m, struct configs *set)
 }
 
 /*
- * By now some values may be looked for by nobody any more: then it does not matter which
- * of them is there, nor which one of a kind of unknown ones was used.
+ * Values that no operation looks for any more are equivalent, and so are the
+ * unknown operations of one kind.
  */
 static void forget_names(struct search_memory *m, uint64_t *c, uint64_t now)
 {

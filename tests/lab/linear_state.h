@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the parts of the search share: linear_search.c goes through time,
- * linear_state.c knows what configurations are, linear_unknown.c what there is to know
- * beforehand of operations without response.
+ * Shared by the parts of the search: linear_search.c goes through time,
+ * linear_state.c has the configurations, linear_unknown.c prepares operations without
+ * response.
  */
 #ifndef FARKV_LAB_LINEAR_STATE_H
 #define FARKV_LAB_LINEAR_STATE_H
@@ -11,8 +11,8 @@
 #include "tests/lab/linear_search.h"
 
 /*
- * An operation without response. Behind the last response of those that look for its
- * value all of one kind can do the same.
+ * An operation without response. After the last response of those that look for its
+ * value all of one kind are equivalent.
  */
 struct unknown {
 	const struct search_op *op;
@@ -33,9 +33,9 @@ struct search_memory {
 	size_t n_asked;
 	unsigned words;   /* for places, each of the two */
 	unsigned u_words; /* for those of unknown outcome */
-	const struct search_op **place; /* under way, or NULL */
-	unsigned places, busy, top;     /* room in `place`; taken; behind the last */
-	size_t pruned;                  /* what the last prune() left */
+	const struct search_op **place; /* open, or NULL */
+	unsigned places, busy, top;     /* room in `place`; taken; one past the last */
+	size_t pruned;                  /* configurations left by the last prune() */
 	struct unknown *unknown;
 	unsigned n_unknown, begun, room_unknown;
 	uint64_t *scratch, *popped;
@@ -104,7 +104,7 @@ bool state_apply(const struct search_memory *m, uint64_t *c,
 void state_settle_reader(const struct search_memory *m, uint64_t *c,
 			 const struct search_op *read);
 
-/** Forget names that do not matter after `now`, and what others cover. */
+/** Forget names that do not matter after `now`, and covered configurations. */
 void state_reduce(struct search_memory *m, struct configs *set, uint64_t now);
 
 /* ---- linear_unknown.c ------------------------------------------------------ */

@@ -21,8 +21,8 @@ struct asked *unknown_asked(struct asked *v, size_t n, uint64_t value)
 }
 
 /*
- * When each value was looked for last, sorted. Returns their number. Who may not have
- * happened looks for a value only if somebody looks for its own.
+ * When each value was looked for last, sorted. Returns their number. An operation that may
+ * not have happened looks for a value only if another looks for its own.
  */
 static size_t find_asked(const struct search *s, struct asked *v)
 {

@@ -62,7 +62,7 @@ void recorder_end(struct history_op *op, unsigned n, const uint8_t *result)
 	now = recorder_time();
 	for (unsigned i = 0; i < n; i++) {
 		op[i].responded = now;
-		/* Last: who dies before this did not tell. */
+		/* Last: a client that dies before this has recorded nothing. */
 		__atomic_store_n(&op[i].result, result[i], __ATOMIC_RELEASE);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Histories that survive their writers: each client notes an operation in shared memory
- * before it begins and after it has ended. Of a client that was killed the last notes
- * say UNKNOWN, so nothing of what it did is lost.
+ * before it begins and after it has ended. The last notes of a killed client are
+ * UNKNOWN, so none of its operations is lost.
  */
 #ifndef FARKV_LAB_RECORDER_H
 #define FARKV_LAB_RECORDER_H
@@ -29,22 +29,21 @@ bool recorder_has_room(const struct recorder *r, uint64_t n);
 
 /**
  * Note `n` operations that are about to begin: all but the times and results are filled
- * in. Behind it nothing that the caller does comes before their invocation. Returns the
- * notes.
+ * in. Later accesses of the caller do not precede their invocation. Returns the notes.
  */
 struct history_op *recorder_begin(struct recorder *r, struct history_op *ops,
 				  unsigned n);
 
-/** The `n` operations of recorder_begin() have ended, as `result` says of each. */
+/** The `n` operations of recorder_begin() have ended, each with its `result`. */
 void recorder_end(struct history_op *op, unsigned n, const uint8_t *result);
 
-/** From now on the notes' times are those of this clock; before anybody notes. */
+/** From now on the notes' times are those of this clock; before the first note. */
 void recorder_use_ticks(const struct ticks *t);
 
 /** The time that a note would get now. */
 uint64_t recorder_time(void);
 
-/** CLOCK_MONOTONIC, ns: what notes have otherwise. */
+/** CLOCK_MONOTONIC, ns: the default. */
 uint64_t recorder_now(void);
 
 #endif

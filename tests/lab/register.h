@@ -10,7 +10,7 @@
 
 #include "tests/lab/history.h"
 
-/** What the operation says when the key has `*state`, which it may change. */
+/** The operation's result when the key has `*state`, which it may change. */
 uint8_t register_do(uint64_t *state, struct history_op *op);
 
 /** Is there an order? One key, at most 16 operations. */

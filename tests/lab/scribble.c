@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client that may write damages what it likes: data, index, everything that it can
+ * A client that may write damages data, index, everything that it can
  * reach. It must not crash, hang or occupy kvserver, nor the other clients: each call
- * of theirs ends by its deadline with a result or an error that farkv.h names, and
- * nobody reads where there is no region (as the sanitizers' build sees).
+ * of theirs ends by its deadline with a result or an error of farkv.h, and
+ * nobody reads outside of the region (as the sanitizers' build sees).
  *
- * $LAB_SECONDS is how long (else 1, or 30 in make check-lab), $LAB_SEED the seed.
+ * $LAB_SECONDS is the duration (default 1, or 30 in make check-lab), $LAB_SEED the seed.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@
 #include "tests/test_main.h"
 
 #define OP_TIMEOUT_MS 50
-/* What a call may take on top: machines are busy, sanitizers slow. */
+/* Extra time of a call: machines are busy, sanitizers slow. */
 #define SLACK_MS 4000
 #define VICTIMS 2u
 #define VALUE_MAX 20000u
@@ -235,7 +235,7 @@ static void victim_main(unsigned me, void *arg)
 
 /* ---- the server, from outside ----------------------------------------------------- */
 
-/* A round trip to the server's loop: how long. */
+/* The time of a round trip to the server's loop. */
 static uint64_t server_answers(void)
 {
 	struct msg m = {.type = MSG_PING, .req = 2};
@@ -250,7 +250,7 @@ static uint64_t server_answers(void)
 		m = raw_hear(fd);
 		ck_assert_uint_ne(m.type, 0);
 	} while (m.type != MSG_PONG);
-	/* A goodbye: it is not the server's to wait for this process. */
+	/* BYE: the server need not wait for this process. */
 	m = (struct msg){.type = MSG_BYE};
 	raw_say(fd, &m, NULL);
 	close(fd);

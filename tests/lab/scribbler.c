@@ -20,7 +20,7 @@
 #include "tests/raw_session.h"
 #include "tests/scale.h"
 
-/* Rounds that race with others take so long. */
+/* Duration of rounds that race with others. */
 #define RACE_NS (2 * NS_PER_MS)
 #define GRANTED 64u
 
@@ -175,7 +175,7 @@ static struct block_ref some_block(struct scribbler *s)
 		.inc = (uint16_t)random_below(s, INC_COUNT)};
 }
 
-/* A word with one field other than it was. */
+/* A word with one field changed. */
 static uint64_t changed(struct scribbler *s, uint64_t w)
 {
 	static const uint64_t flags[] = {SLOT_DEAD, SLOT_FROZEN, SLOT_BLIND,
@@ -263,7 +263,7 @@ static void copies(struct scribbler *s)
 						  (slots[i] & keep));
 }
 
-/* The lengths of blocks, between what is right and what is not: read once? */
+/* The lengths of blocks, alternately right and wrong: are they read once? */
 static void heads(struct scribbler *s)
 {
 	uint64_t *slots = slots_of(s, victim_hash(s));
@@ -335,8 +335,8 @@ static void spin(uint64_t n)
 }
 
 /*
- * Bad words for moments, so that who looked before and swaps then meets one: the good one
- * comes back, or nobody would get as far as to swap.
+ * Bad words for moments, so that a client that has looked and then swaps meets one. The
+ * good one comes back, or no client would get as far as the swap.
  */
 static void rival(struct scribbler *s)
 {
@@ -458,7 +458,7 @@ void scribbler_siege(struct scribbler *s, uint64_t ns)
 {
 	uint64_t hash = scale_random(&s->rnd), until = clock_now_ns() + ns;
 	uint64_t *slots = slots_of(s, hash);
-	/* All of them in turn, or the same one as fast as can be. */
+	/* All of them in turn, or the same one as fast as possible. */
 	unsigned one = random_below(s, 2) ? SUBTABLE_SLOTS - 1 : 0;
 
 	full(s, hash);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * scribbler.h - a client that may write, and writes what no client should: noise,
- * words that look right and are not, flags, blocks forged with right checksums. Made
+ * scribbler.h - a client that may write, and breaks the rules: noise,
+ * plausible wrong words, flags, blocks forged with right checksums. Made
  * from a seed. It uses no library but the formats.
  */
 #ifndef FARKV_LAB_SCRIBBLER_H
@@ -32,7 +32,7 @@ enum scribble {
  * cannot be had.
  */
 struct scribbler *scribbler_open(const char *path, uint64_t seed);
-/** Just goes, without goodbye. */
+/** Ends without BYE. */
 void scribbler_close(struct scribbler *s);
 
 /** A key whose window and blocks are of interest: number `i` of the victims. */
@@ -43,12 +43,12 @@ void scribbler_victim(uint64_t i, uint8_t key_out[8]);
 void scribbler_round(struct scribbler *s, enum scribble kind);
 
 /**
- * Have a subtable rebuilt, and change its slots all the while, for about so long: none
- * of them can be frozen for good.
+ * Have a subtable rebuilt, and change its slots all the while, for about that time: none
+ * of them stays frozen.
  */
 void scribbler_siege(struct scribbler *s, uint64_t ns);
 
-/** Answer what the server asks, or do not: as the seed has it. */
+/** Answer the server's requests, or do not, by the seed. */
 void scribbler_answer(struct scribbler *s);
 
 #endif

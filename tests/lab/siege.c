@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What attackers cost others: a client pings a server, before and while processes attack
- * it, and the server's memory is looked at.
+ * The cost of attackers for others: a client pings a server, before and while processes
+ * attack it, and the server's memory is measured.
  *
  *	siege ADDRESS PID ATTACK PROCESSES SECONDS
  *
@@ -67,7 +67,7 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Ping for so long, and say how that was. */
+/* Ping for that time, and print the result. */
 static void ping(struct farkv *kv, const char *pid, unsigned seconds,
 		 const char *when)
 {

@@ -3,9 +3,9 @@
  * sim --seed S [--steps N] [--trace]    one run, and a hash of its trace
  * sim --seeds A-B [--steps N] [--seconds N] [--all]
  *                                       many; stops at the first that fails, or
- *                                       after so many seconds
+ *                                       after N seconds
  *
- * --whole-words: no READ tears inside of a word. --all: fail if there is something
+ * --whole-words: no READ tears inside of a word. --all: fail if there is an event
  * that none of the runs has met. The same seed and steps give the same run.
  */
 #include "config.h"
@@ -18,7 +18,7 @@
 #include "common/log.h"
 #include "tests/lab/sim.h"
 
-/* So many steps are some 200 operations. */
+/* These steps are some 200 operations. */
 #define STEPS 3000u
 
 uint64_t sim_events[SIM_EVENTS];
@@ -74,7 +74,7 @@ static double wall(void)
 	return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
 }
 
-/* What a build with sanitizers would take for an error: stacks that change. */
+/* A build with sanitizers would take changing stacks for an error. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

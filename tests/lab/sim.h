@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sim.h - libfarkv and kvserver in one process, without threads, sockets or a clock:
- * who goes on next, and for how long, is drawn from a seed.
+ * a seed decides which of them goes on next, and for how long.
  *
- *   sim.c         the command line, many seeds, what was met on the way
+ *   sim.c         the command line, many seeds, the events that they met
  *   sim_run.c     one run: the order of steps, accidents, the end
- *   sim_mix.c     what a run is made of: who does what how often
- *   sim_client.c  a client's program: what it asks of its handle
- *   sim_host.c    what the library finds around it: clock, threads, connections
+ *   sim_mix.c     the mix of a run: operations and their shares
+ *   sim_client.c  a client's program: its calls on its handle
+ *   sim_host.c    the library's environment: clock, threads, connections
  *   sim_dial.c    ... and the thread that makes its connection again
  *   sim_lane.c    its lanes: requests that tear, break, or arrive late
  *   sim_try.c     ... and gets without a lane
  *   sim_server.c  the server's side: its loop, its sessions, its region
  *   sim_region.c  its region
- *   sim_pages.c   ... and what a page of it is used for
- *   sim_check.c   what is true, and what may be written where
+ *   sim_pages.c   ... and the uses of its pages
+ *   sim_check.c   the truth, and the places that may be written
  *
  * A client's thread is a coroutine; its control thread, the server's loop and the
- * network do a step and return. All of it lives in struct sim; a run leaves nothing
- * behind for the next.
+ * network do a step and return. All state is in struct sim; a run leaves nothing
+ * to the next.
  */
 #ifndef FARKV_LAB_SIM_H
 #define FARKV_LAB_SIM_H
@@ -36,7 +36,7 @@
 #include "tests/lab/coroutine.h"
 
 #define SIM_CLIENTS 6
-#define SIM_AUDITOR SIM_CLIENTS /* one more, who looks when all is over */
+#define SIM_AUDITOR SIM_CLIENTS /* an extra one, which checks at the end */
 #define SIM_KEYS 96
 #define SIM_HOT 4 /* keys that the clients work on; the rest fills the window */
 #define SIM_BATCH 4
@@ -47,7 +47,7 @@
 #define SIM_START UINT64_C(1000000000000) /* the time at which a run begins */
 #define SIM_STACK (192u << 10)
 
-/* What should have been met after many seeds. */
+/* Events that many seeds should meet. */
 enum sim_event {
 	SIM_OPS, SIM_SPLITS, SIM_COMPACTIONS, SIM_DOUBLINGS, SIM_ABSORBED,
 	SIM_FROZEN, SIM_FULL, SIM_SLOW, SIM_TORN_WORDS, SIM_TORN_BYTES,
@@ -62,8 +62,8 @@ enum sim_event {
 extern uint64_t sim_events[SIM_EVENTS];
 
 /*
- * What a run is made of. Odds are "once in so many", 0 is never. Runs that do little
- * else than one thing get where none gets that does all things now and then.
+ * The mix of a run. Odds are "once in N", 0 is never. Runs that do mostly one thing
+ * reach states that a run of all things now and then never reaches.
  */
 struct sim_mix {
 	unsigned kind[INDEX_DELETE + 1], kinds; /* weights of operations; their sum */
@@ -73,7 +73,7 @@ struct sim_mix {
 	unsigned hot;     /* so many keys are */
 	unsigned march;   /* of operations: all go on to the next key; cold keys are
 			     those around it */
-	bool rush;        /* all are there for one key, as near as can be */
+	bool rush;        /* all are there for one key, as near as possible */
 	bool fill;        /* windows are filled before */
 	bool crowded;     /* windows are to overflow */
 	bool one_length;  /* of all values */
@@ -84,12 +84,12 @@ struct sim_mix {
 	unsigned hold;    /* of requests: others go on for long */
 	unsigned hold_swap; /* ... of compare-and-swaps */
 	unsigned stop_swap; /* of compare-and-swaps: it stops before that */
-	unsigned break_swap; /* of compare-and-swaps: the lane breaks behind that */
+	unsigned break_swap; /* of compare-and-swaps: the lane breaks after that */
 	unsigned stop_broken; /* of breaks: it stops */
 	unsigned stop, break_any, kill, cut, stop_server; /* of a client's turns */
-	unsigned cache;   /* so many keys does a handle remember */
-	unsigned keep;    /* ... and values in so many bytes */
-	unsigned queue;   /* so many requests can be in flight; 0: any */
+	unsigned cache;   /* keys whose locations a handle caches */
+	unsigned keep;    /* ... and bytes of its value cache */
+	unsigned queue;   /* requests that can be in flight; 0: any */
 	unsigned leave;   /* of operations: the handle is closed */
 	unsigned guest;   /* of clients by a network: their clocks stop with them */
 	unsigned moods;   /* of a client's turns: it gets faster or slower */
@@ -112,7 +112,7 @@ struct sim_op {
 struct sim_conn;
 struct control_source;
 
-/* What a client is told to do. */
+/* A client's orders. */
 enum sim_order { SIM_WORK, SIM_FILL, SIM_REST, SIM_AUDIT, SIM_LEAVE };
 
 struct sim_client {
@@ -122,20 +122,20 @@ struct sim_client {
 	char *stack;
 	bool alive;  /* its process runs */
 	bool dying;  /* it unwinds, and can do nothing */
-	bool idle;   /* it has done as it was told */
+	bool idle;   /* it has carried out its orders */
 	bool over;   /* its coroutine has come to its end */
 	enum sim_order order;
 
 	uint64_t stopped_until; /* on the true clock */
 	bool guest;             /* its clock stops with it */
-	uint64_t lost;          /* ... for so long by now */
+	uint64_t lost;          /* ... its time so far */
 	unsigned rate;          /* of its clock, percent */
 	uint64_t wake;          /* on its clock: what its thread waits for */
 	bool woken;
 
 	bool direct, at_once, readonly, quiet;
-	unsigned lag; /* its control thread gets one turn in so many */
-	unsigned slow; /* it takes one turn in so many */
+	unsigned lag; /* its control thread gets one turn in N */
+	unsigned slow; /* it takes one turn in N */
 	unsigned held; /* it lets so many turns pass */
 	unsigned timeout_ms;
 	struct farkv *kv;
@@ -177,7 +177,7 @@ extern uint64_t sim_key_hash[SIM_KEYS];
 /** One run; returns the hash of its trace. Ends the program if something is wrong. */
 uint64_t sim_run(uint64_t seed, unsigned steps);
 uint64_t sim_below(uint64_t n);
-/** True once in so many times, for 0 never. */
+/** True once in N times, for 0 never. */
 bool sim_once_in(unsigned n);
 /** From its thread or for it: it gets no turn for a while, T/4 to 3 T; `long`: 2 to
  * 8 T. */
@@ -190,7 +190,7 @@ void sim_fail(const char *fmt, ...)
 void sim_give_way(void);
 
 /* ---- sim_mix.c */
-/** Drawn anew, for sim.remote and sim.tears. */
+/** Drawn for each run, for sim.remote and sim.tears. */
 void sim_mix_draw(void);
 
 /* ---- sim_client.c */
@@ -212,7 +212,7 @@ int sim_conn_send(struct sim_conn *k, const void *buf, size_t len);
 /** A packet's length, 0 at the end, -1 if there is none. */
 long sim_conn_receive(struct sim_conn *k, void *buf, size_t cap);
 void sim_conn_hang_up(struct sim_conn *k);
-/* Its client has the tether mapped, or no longer. */
+/* Its client has the tether mapped, or not any more. */
 void sim_conn_tie(struct sim_conn *k);
 void sim_conn_untie(struct sim_conn *k);
 bool sim_conn_fenced(const struct sim_conn *k);
@@ -227,10 +227,10 @@ void sim_server_step(void);
 bool sim_server_rests(void);
 /** It ends a session by itself. */
 void sim_server_cut(void);
-/** All sessions have ended, and nothing is under way. */
+/** All sessions have ended, and no work is left. */
 bool sim_server_calm(void);
 void sim_server_free(void);
-/** Books and slots, when all clients have left. */
+/** Allocator and slots, when all clients have left. */
 void sim_server_audit(void);
 
 /* ---- sim_pages.c */
@@ -250,18 +250,18 @@ void sim_region_audit(struct slab *slab);
 
 /* ---- sim_lane.c */
 struct sim_lane_state {
-	struct xport_chain *chain; /* under way, at this request */
+	struct xport_chain *chain; /* in flight, at this request */
 	unsigned at;
 	bool break_now;
 	bool dead;                /* it broke */
 	struct sim_late *late;    /* requests that the network still has */
 	const struct xport_wr *reading; /* what may be torn now */
 	uint64_t window_at;       /* on its clock: when slots were last READ */
-	uint64_t block;           /* what was READ of a block last, ... */
+	uint64_t block;           /* when a block was last READ, ... */
 	bool slow;                /* ... T/2 later, and slots not since */
 };
 struct xport_lane *sim_lane_wrap(struct xport_lane *lane);
-/** Nothing that the client asks for happens any more. */
+/** No request of the client happens any more. */
 bool sim_lane_gone(const struct sim_client *c);
 /** A CAS of the key of this hash without a chain, by a write of `value` or, for NULL, by
  * a delete. False: not any more. */
@@ -269,7 +269,7 @@ bool sim_lane_swap(struct sim_client *c, uint64_t key_hash, const void *value,
 		   uint64_t off, uint64_t expect, uint64_t swap,
 		   uint64_t *found_out);
 struct xport_lane *sim_lane_server(void);
-/** What is under way stays under way, though its client hears no more of it. */
+/** Requests in flight stay in flight, though their client gets no answer. */
 void sim_lane_abandon(struct sim_conn *k);
 /** Carry out one request that is late. */
 void sim_lane_late(struct sim_conn *k);
@@ -288,7 +288,7 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after);
 void sim_check_published(uint64_t word);
 /** A block is about to be written. */
 void sim_check_write(uint64_t off);
-/** A block is nobody's any more, from now on. */
+/** A block is free from now on. */
 void sim_check_unlinked(uint64_t off);
 /** A barrier has passed that began then. */
 void sim_check_barrier(uint64_t began);

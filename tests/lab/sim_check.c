@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is true: the states that each key went through, from the compare-and-swaps
+ * The truth: the states that each key went through, from the compare-and-swaps
  * that changed them, and since when a block may not be written.
  *
  * An operation's place in the order is known, it is that of its CAS; so a history is
  * linearizable if each result was true at some moment between begin and end, and each
- * CAS was right when it happened. That is checked at once, and says more than a search
- * for an order afterwards would: which order it was is known.
+ * CAS was right when it happened. That is checked at once, and is stronger than a search
+ * for an order afterwards, because the order is known.
  */
 #include "config.h"
 
@@ -264,7 +264,7 @@ void sim_check_write(uint64_t off)
 	if (is_published(off))
 		sim_fail("block %llx is written while it is published",
 			 (unsigned long long)off);
-	/* The fastest clock says T after that much. */
+	/* T by the fastest clock. */
 	if (then && then >= barrier_began &&
 	    sim.now - then < SIM_T / SIM_FASTEST * 100)
 		sim_fail("block %llx is written %llu ns after it was unlinked",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client does with its handle, and what it holds the results against. */
+/* The operations of a client, and the checks of their results. */
 #include "config.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void value_fill(uint64_t *value, uint64_t id)
 
 /* ---- operations ------------------------------------------------------------------------ */
 
-/* The results of what a killed client did are nobody's. */
+/* Nobody gets the results of a killed client. */
 static void end(struct sim_client *c, unsigned i, int result,
 		const struct farkv_value *v)
 {
@@ -149,7 +149,7 @@ static unsigned any_key(void)
 	return (unsigned)sim_below(m->hot);
 }
 
-/* So many neighbouring keys. */
+/* The number of neighbouring keys. */
 static void batch_get(struct sim_client *c, unsigned first, unsigned n)
 {
 	struct farkv_get_item items[SIM_BATCH] = {0};
@@ -297,7 +297,7 @@ static void submit(struct sim_client *c, const struct farkv_request *r, unsigned
 
 /*
  * Requests for neighbouring keys, or for one, a few at a time; others go on in between,
- * and between two polls. Some are left behind, now and then.
+ * and between two polls. Some are sometimes left.
  */
 static void pipeline(struct sim_client *c, unsigned first, unsigned n)
 {
@@ -417,7 +417,7 @@ static void obey(struct sim_client *c)
 	else if (order == SIM_AUDIT)
 		audit(c);
 	if (order != SIM_WORK) {
-		/* Who has been cut off notices. */
+		/* A client that was cut off notices. */
 		operate(c, INDEX_GET, any_key());
 		c->idle = true;
 		return;

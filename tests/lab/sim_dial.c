@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * client/dial.h without a thread: whoever asks whether it is over does its next step. What
- * it has made lies about for a while, so that the new session is asked for barriers and
+ * client/dial.h without a thread: a caller that asks whether it is over does its next step.
+ * The connection is taken a while later, so that the new session gets barriers and
  * sweeps before its handle knows of it.
  */
 #include "config.h"
@@ -24,7 +24,7 @@ struct dial {
 	struct link_order order;
 	uint64_t until_ns;
 	bool over;
-	unsigned lies; /* it is not said to be over, so many times */
+	unsigned lies; /* times that it still reports not to be over */
 	int err;
 	char line[ERR_LINE_MAX];
 	struct link link;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libfarkv finds around it, in place of an operating system: a clock, a control
+ * The environment of libfarkv, instead of an operating system: a clock, a control
  * thread that does a step when it is its turn, a connection, the mapped region.
  */
 #include "config.h"
@@ -30,7 +30,7 @@ uint64_t sim_clock_of(const struct sim_client *c)
 	return SIM_START * (c->id + 1) + t / 100 * c->rate;
 }
 
-/* All of the code under test lives by this clock, libevent too, which is not ours. */
+/* All code under test uses this clock, also libevent. */
 __attribute__((visibility("default")))
 int clock_gettime(clockid_t id, struct timespec *ts)
 {

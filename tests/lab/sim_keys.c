@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The public functions that put straight on by loads (sim_loads.h). */
+/* The public functions with the fast path of a put (sim_loads.h). */
 #include "config.h"
 
 #include "tests/lab/sim_loads.h"

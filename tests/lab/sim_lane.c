@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lanes. Before and after each request others go on; READs are torn, WRITEs seen
- * when half done. Where a lane breaks under a chain, what the network still has of it
- * happens later, if the server has not cut the connection by then.
+ * when half done. If a lane breaks under a chain, requests that the network still has
+ * happen later, if the server has not cut the connection by then.
  */
 #include "config.h"
 
@@ -104,7 +104,7 @@ static void late_take(struct sim_conn *k, const struct xport_chain *chain,
 		      unsigned from)
 {
 	sim_conn_lane(k)->dead = true;
-	/* Others act before it knows what became of it. */
+	/* Others act before it knows the outcome. */
 	if (sim_once_in(sim.mix.stop_broken))
 		sim_stop(sim_conn_client(k), sim_below(4) == 0);
 	if (!sim.remote || sim_conn_fenced(k) || sim_below(3) == 0)
@@ -192,7 +192,7 @@ static bool is_window(const struct xport_wr *wr)
 }
 
 /*
- * A look at one slot, that somebody remembers; nothing else in the data area is so
+ * A look at one slot that a client has cached; nothing else in the data area is so
  * short. Where words tear it is a CAS that changes nothing.
  */
 static bool is_slot(const struct xport_wr *wr)
@@ -203,7 +203,7 @@ static bool is_slot(const struct xport_wr *wr)
 	       wr->off >= sim.region.sb.meta_bytes;
 }
 
-/* The first bytes of what a WRITE carries have come. */
+/* The first bytes of a WRITE have arrived. */
 static void write_partly(const struct xport_wr *wr)
 {
 	uint8_t *all = malloc(wr->len);
@@ -263,7 +263,7 @@ static bool is_frozen(const void *window, uint64_t off)
 	return false;
 }
 
-/* A look at the slot alone, behind the block: whose word still stands there. */
+/* A look at the slot alone, after the block: its word still stands there. */
 static bool stands(uint64_t word, uint64_t off)
 {
 	return names(word, off) && !(word & SLOT_FROZEN);
@@ -290,7 +290,7 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		return;
 	}
 	if (is_slot(wr)) {
-		/* What was READ before is nothing to who goes by a copy that was kept. */
+		/* An earlier READ does not matter to a get that uses a cached copy. */
 		l->slow = l->slow && !whose(chain)->kept &&
 			  !stands(*(const uint64_t *)wr->laddr, l->block);
 		return;
@@ -379,7 +379,7 @@ static void tear_gap(void *arg)
 		return;
 	sim_events[sim.tears ? SIM_TORN_BYTES : SIM_TORN_WORDS]++;
 	linger(c, false);
-	/* What a machine without a clock was about to read may be written anew. */
+	/* A block that a halted machine was about to read may be written again. */
 	if (c->guest && !is_window(l->reading) && sim_below(3) == 0)
 		sim_stop(c, true);
 	else if (sim_below(60) == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * sim_loads.h - what operations by loads do in the simulation: others go on before a block
+ * sim_loads.h - operations by loads in the simulation: others go on before a block
  * is copied and in the middle of it, while a writer backs off, and before each swap. For
- * the files that include the library's own behind this.
+ * files that include the library's own after this.
  */
 #ifndef TESTS_LAB_SIM_LOADS_H
 #define TESTS_LAB_SIM_LOADS_H
@@ -53,7 +53,7 @@ static inline void watch(void)
 #define atom_spin_hint watch
 #include "common/index_direct.h"
 
-/* Who is gone learns nothing: as if a migration had been there before it. */
+/* A client that is gone learns nothing: as if a migration had preceded it. */
 static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot,
 			    uint64_t expect, uint64_t to)
 {
@@ -65,7 +65,7 @@ static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot
 	return found;
 }
 
-/* Between header and key, which a PUT straight on looks at without a checksum. */
+/* Between header and key, which the fast path of a PUT reads without a checksum. */
 static inline uint64_t differs(const void *own, const void *block, size_t len)
 {
 	others_go_on(SIM_COPIES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a run is made of. A quarter of all runs do everything now and then; the others
- * draw each share anew, and most of them leave something out or do it all the time
+ * The mix of a run. A quarter of all runs do everything now and then; the others
+ * draw each share again, and most of them leave something out or do it all the time
  * (swarm testing; Groce, Zhang, Eide, Chen, Regehr 2012).
  */
 #include "config.h"
@@ -106,8 +106,8 @@ static void draw_accidents(struct sim_mix *m)
 
 /*
  * All write one key or two of one fingerprint, in a few blocks that lie so that half
- * of one's address and half of another's are a third's: whatever is left of earlier
- * blocks is theirs.
+ * of one's address and half of another's are a third's: all rests of earlier
+ * blocks are theirs.
  */
 static void draw_few_keys(struct sim_mix *m)
 {
@@ -139,7 +139,7 @@ static void draw_rush(struct sim_mix *m)
 	m->leave = 60;
 }
 
-/* Keys come and go, and tombstones are dropped as soon as can be. */
+/* Keys come and go, and tombstones are dropped as soon as possible. */
 static void draw_churn(struct sim_mix *m)
 {
 	m->kind[INDEX_DELETE] = 6;
@@ -151,7 +151,7 @@ static void draw_churn(struct sim_mix *m)
 	m->stop_broken = ONE_OF(4, 1);
 }
 
-/* Who stands still in the middle of an operation is cut off. */
+/* A client that stands still in the middle of an operation is cut off. */
 static void draw_cuts(struct sim_mix *m)
 {
 	m->stop_swap = ONE_OF(12, 60);

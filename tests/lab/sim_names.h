@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfarkv once more, for a program that has the server in it too: names that both
- * have, and functions that a simulation stands in for. Included before everything.
+ * libfarkv again, for a program that also contains the server: names that both
+ * have, and functions that the simulation replaces. Included before everything.
  */
 #ifndef FARKV_LAB_SIM_NAMES_H
 #define FARKV_LAB_SIM_NAMES_H

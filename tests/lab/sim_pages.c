@@ -16,7 +16,7 @@ static struct {
 } pages[64];
 static uint64_t barrier_began;
 
-/* Who looked for slots there has to be asked before it is anything else. */
+/* Clients that looked for slots there have to be asked before it is anything else. */
 static void check_page_free(uint64_t p)
 {
 	if (pages[p].gen && !pages[p].free)
@@ -52,7 +52,7 @@ void sim_pages_look(void)
 			pages[p].retired = sim.now;
 }
 
-/* What is free behind a barrier is what was retired when it began. */
+/* A barrier frees the pages that were retired when it began. */
 bool __real_heap_barrier_begin(struct heap *h);
 bool __wrap_heap_barrier_begin(struct heap *h);
 bool __wrap_heap_barrier_begin(struct heap *h)

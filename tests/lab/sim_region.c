@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The region in plain memory, cheap to make, and what must be true of it at the end. */
+/* The region in plain memory, cheap to make, and the checks of it at the end. */
 #include "config.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One run: who goes on next, which accidents happen, and how it ends. */
+/* One run: the order of steps, accidents, and the end. */
 #include "config.h"
 
 #include <stdarg.h>
@@ -119,7 +119,7 @@ static void wake(struct sim_client *c)
 	c->stopped_until = 0;
 }
 
-/* Its process ends here and now; what the network has of it, the network has. */
+/* Its process ends at once; the network keeps its requests. */
 static void die(struct sim_client *c)
 {
 	for (unsigned i = 0; i < c->n_ops; i++)
@@ -176,7 +176,7 @@ static void accident(struct sim_client *c)
 	}
 }
 
-/* Others are to go on first. */
+/* Others go on first. */
 static bool hangs_back(struct sim_client *c)
 {
 	if (sim.finishing)
@@ -191,7 +191,7 @@ static bool hangs_back(struct sim_client *c)
 static void step_client(struct sim_client *c)
 {
 	if (!c->alive) {
-		/* Somebody else comes in its place. */
+		/* Another one takes its place. */
 		if (!sim.finishing && sim_below(100) == 0)
 			start(c, c->id, SIM_WORK);
 		return;
@@ -279,7 +279,7 @@ static void finish(void)
 	sim.server_stopped_until = 0;
 	for (unsigned i = 0; i < sim.n_clients; i++)
 		wake(&sim.client[i]);
-	/* Who has been cut off finds out. */
+	/* A client that was cut off notices. */
 	for (unsigned i = 0; i < 600; i++)
 		step();
 	for (unsigned i = 0; i < sim.n_clients; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's side: its loop, which does a round when it
- * is its turn, its sessions at the end of queues instead of sockets, and processes
- * that are gone when the simulation says so.
+ * The server's side: its loop, which does a round in its
+ * turn, its sessions at the end of queues instead of sockets, and processes
+ * that end when the simulation decides.
  */
 #include "config.h"
 
@@ -135,7 +135,7 @@ struct sim_conn *sim_conn_next(struct sim_conn *k)
 /* ---- the server's port -------------------------------------------------------------- */
 
 /*
- * Who is told that the words it remembers are still good: no barrier has freed blocks
+ * A client that is told that its cached words are still valid: no barrier has freed blocks
  * since somebody answered for it, and none is about to.
  */
 static void check_welcome(struct sim_conn *k, const void *buf, size_t len)
@@ -214,7 +214,7 @@ static const struct session_port local_port = {
 	.peer = port_peer,
 };
 
-/* What port_rdma.c and the device would say. */
+/* As port_rdma.c and the device would answer. */
 struct verbs_server *__wrap_port_rdma_server(struct port_rdma *p);
 struct verbs_server *__wrap_port_rdma_server(struct port_rdma *p)
 {
@@ -309,7 +309,7 @@ size_t __wrap_slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 	return kept;
 }
 
-/* The server's own lane, whoever asks for it first. */
+/* The server's own lane, opened at its first use. */
 static bool opening;
 struct xport_lane *__real_xport_shm_open(void *base, uint64_t bytes,
 					 bool readonly);
@@ -463,7 +463,7 @@ static void look(void)
 		sim_fail("the server refused a message: %s", err_detail());
 }
 
-/* Blocks that have been used almost as often as can be. */
+/* Blocks that are almost exhausted. */
 static void wear(uint8_t cls)
 {
 	struct block_ref refs[48];
@@ -517,7 +517,7 @@ void sim_server_cut(void)
 	struct sim_conn *k = conns;
 	bool still = sim_below(3) > 0; /* one whose client stands still */
 
-	/* Not one that has left: its end comes behind its last words. */
+	/* Not one that has left: its end follows its last message. */
 	while (k && (!k->session || !k->session->welcomed || k->hung_up ||
 		     sim_below(2) ||
 		     (still && !k->client->held &&
@@ -549,7 +549,7 @@ void sim_server_new(void)
 	opening = true;
 	if (control_new(&cfg, &sim.region, &control))
 		sim_fail("control_new: %s", err_detail());
-	/* The simulation is ended as any program is. */
+	/* The simulation ends like any program. */
 	event_del(control->on_term);
 	event_del(control->on_int);
 	event_del(control->on_hup);

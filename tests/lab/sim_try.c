@@ -6,7 +6,7 @@
 
 #include "tests/lab/sim_loads.h"
 
-/* A large block's image is made where it belongs. */
+/* A large block's image is made in place. */
 static enum next make_image(struct index *ix, struct index_op *op,
 			    uint8_t **image_out)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients at work while they, and the server, are stopped and killed: rounds of that,
- * and behind each the history is checked, and the store.
+ * Clients at work while they, and the server, are stopped and killed, in rounds;
+ * after each the history and the store are checked.
  *
  *   stress [--address ADDRESS] [--seed N] [--seconds N | --operations N] [--clients N]
  *          [--memory SIZE]
  *
  * Without an address it starts a server of its own, which it stops and kills, too.
  * In make check it takes some seconds, in make check-lab LAB_SECONDS (60); with a number
- * of operations (LAB_OPERATIONS) until so many are recorded and checked as well. A
+ * of operations (LAB_OPERATIONS) until that many are recorded and checked as well. A
  * round that fails leaves its history in a file, for tests/lab/lincheck.
  */
 #include "config.h"
@@ -25,7 +25,7 @@
 #include "tests/marks.h"
 
 #define ROUND_MS 2500u
-/* By RDMA it takes a client long to begin, in a guest at least. */
+/* By RDMA a client takes long to begin, at least in a guest. */
 #define REMOTE_ROUND_MS 12000u
 #define LONG_ROUND_MS 40000u
 /* Operations in a second, of a guest on a busy machine. */
@@ -115,7 +115,7 @@ static struct sums server_sums(void)
 
 /* ---- behind a round -------------------------------------------------------- */
 
-/* Of the keys to race for nobody got further than to board->race. */
+/* Nobody raced for keys from board->race on. */
 static uint32_t key_after(uint32_t key)
 {
 	if (board->race < STRESS_RACES && key == STRESS_HOT + board->race)
@@ -123,7 +123,7 @@ static uint32_t key_after(uint32_t key)
 	return key + 1;
 }
 
-/* Read what is left of each key, and delete it. */
+/* Read each key's value, and delete it. */
 static void sweep_keys(struct farkv *kv, struct history *h)
 {
 	static uint64_t count[STRESS_COUNTS];
@@ -275,7 +275,7 @@ static void add_up(struct sums *sums, const struct sums *r)
 	sums->harm.server_kills += r->harm.server_kills;
 }
 
-/* On one host, with a server that lives, nothing is ever unclear. */
+/* On one host, with a live server, no outcome is unknown. */
 static void expect_clarity(void)
 {
 	if (options.address || real_server_is_remote() ||

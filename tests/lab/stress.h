@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes that use a store as hard as they can while others stop and kill them, and
- * note what they did: the pieces, for stores at any address.
+ * Processes that use a store at full rate while others stop and kill them, and
+ * record their operations: the parts, for stores at any address.
  *
  * A run has rounds. In each a namespace of keys is used that no other round knows, so
- * that each round's history begins with an empty store; at its end everything in it is
- * read once more, and deleted.
+ * that each round's history begins with an empty store; at its end all its values are
+ * read again, and deleted.
  */
 #ifndef FARKV_LAB_STRESS_H
 #define FARKV_LAB_STRESS_H
@@ -36,7 +36,7 @@ struct stress_plan {
 	unsigned harm_ms;     /* most time between two things that are done */
 	bool kill_clients, stop_clients, stop_server;
 	bool kill_server;     /* once a round: it ends with that */
-	bool bad_way;         /* to the server: all that a network does is allowed */
+	bool bad_way;         /* to the server: any network fault is allowed */
 	unsigned op_timeout_ms;
 	uint64_t room;        /* operations that a client notes in a round */
 };
@@ -91,7 +91,7 @@ uint64_t stress_value_id(const void *data, size_t len, bool *whole_out);
 void stress_client_main(unsigned me, void *arg);
 
 /**
- * How an operation's result is noted; counts what is unusual in `count`. The process
+ * How an operation's result is noted; counts unusual ones in `count`. The process
  * ends if it is one that no client must ever get.
  */
 uint8_t stress_result(int err, uint64_t *count);
@@ -103,7 +103,7 @@ struct stress_tally {
 };
 
 /**
- * Run a round's clients, and do them harm as the plan says, for the time that it says;
+ * Run a round's clients, and harm them by the plan, for the time of the plan;
  * returns when none is left. `server` is not touched unless its pid is set.
  */
 void stress_harm(struct stress_board *b, struct real_server *server,

@@ -8,10 +8,10 @@
 #include "bench/gen_zipfian.h"
 #include "tests/lab/stress.h"
 
-/* Of the keys made last a client works on so many. */
+/* Number of the last keys made that a client works on. */
 #define WARM 3000u
 
-/* What a client saw of a hot key, for its next cas. */
+/* A hot key's version that a client saw, for its next cas. */
 struct sight {
 	uint64_t id, version;
 };
@@ -116,7 +116,7 @@ static void saw(struct client *c, const struct history_op *op)
 		c->seen[op->key] = (struct sight){op->value, op->version};
 }
 
-/* Of what was read: an id that nobody wrote is what a checker stumbles over. */
+/* Of a value read: the checker finds an id that nobody wrote. */
 static void note_value(struct client *c, struct history_op *op,
 		       const struct farkv_value *v)
 {
@@ -192,7 +192,7 @@ static void single(struct client *c, enum history_kind kind, uint32_t key,
 	recorder_end(at, 1, &result);
 }
 
-/* With what it saw last, mostly old by now, or with what is there. */
+/* With the version seen last, mostly old by now, or with the current one. */
 static void compare_and_set(struct client *c, uint32_t key)
 {
 	struct recorder *rec = &c->place->rec;
@@ -245,7 +245,7 @@ static void batch_get(struct client *c, unsigned n)
 					      c->key[i])};
 	}
 	at = recorder_begin(&c->place->rec, ops, n);
-	/* Items that were not attempted do not say why. */
+	/* Items that were not attempted give no reason. */
 	(void)stress_result(farkv_mget(c->kv, item, n), c->place->count);
 	for (unsigned i = 0; i < n; i++) {
 		result[i] = stress_result(item[i].result, c->place->count);
@@ -281,7 +281,7 @@ static void batch_put(struct client *c, unsigned n)
 
 /* ---- requests -------------------------------------------------------------- */
 
-/* One of any kind, of any key; a cas with what was seen last. */
+/* One of any kind, of any key; a cas with the version seen last. */
 static struct history_op any_request(struct client *c, struct farkv_request *req)
 {
 	static const uint32_t asks[] = {
@@ -406,7 +406,7 @@ static void connect_to(struct client *c)
 	if (err && patient && STRESS_LOAD(c->board->stop))
 		_exit(0);
 	MUST(err == 0, "open: %s", farkv_strerror(err));
-	/* Of a card values of that size go there and back without a copy. */
+	/* By RDMA values of that size travel without a copy. */
 	if (c->number % 2) {
 		err = farkv_buf_alloc(c->kv, sizeof(*c->mem), (void **)&c->mem);
 		MUST(err == 0, "buffers: %s", farkv_errdetail());
@@ -435,8 +435,8 @@ static void leave_trace(struct client *c)
 }
 
 /*
- * The server was killed. Every call ends in time and says so, until another server is
- * there; then the same handle works, and nothing of the old store is found.
+ * The server was killed. Every call ends in time and reports it, until another server is
+ * there; then the same handle works, and no value of the old store is found.
  */
 static void outlive_server(struct client *c)
 {

@@ -102,7 +102,7 @@ static void resume(struct nemesis *n, uint64_t now)
 
 /* ---- the server's end ------------------------------------------------------ */
 
-/* Who would connect only to the next server could not know of this one's end. */
+/* A client that connects only to the next server could not know of this one's end. */
 static void await_ready(const struct nemesis *n)
 {
 	uint64_t end = recorder_now() + END_MS * MS;
@@ -114,7 +114,7 @@ static void await_ready(const struct nemesis *n)
 		}
 }
 
-/* Kill it while all are at it, and start another one some time later. */
+/* Kill it while all are connected, and start another one some time later. */
 static void kill_server(struct nemesis *n)
 {
 	resume(n, UINT64_MAX);
@@ -156,7 +156,7 @@ static bool any_left(const struct nemesis *n)
 	return false;
 }
 
-/* Where a client is to be harmed one is, however little a busy machine got done. */
+/* If a client is to be harmed one is, even if a busy machine did little. */
 static bool goes_on(const struct nemesis *n, uint64_t now, uint64_t end)
 {
 	const struct stress_plan *p = &n->b->plan;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfarkv when memory, descriptors and system calls fail it: each call of a
- * whole life of a handle fails in turn. Whatever fails, every operation ends
- * in time with a result that is true or with an error of farkv.h; the handle
- * goes on afterwards; nothing leaks; the store holds what it was said to hold.
+ * libfarkv when memory, descriptors and system calls fail: each call of a
+ * whole life of a handle fails in turn. Every operation ends
+ * in time with a true result or with an error of farkv.h; the handle
+ * works afterwards; nothing leaks; the store holds what the results tell.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@
 /* The shorter, the sooner is over what can only time out. */
 #define OP_TIMEOUT_MS 200
 #define OP_TIMEOUT_ALWAYS_MS 20
-#define SLACK_MS 3000 /* of a busy machine: who is late gets another try */
+#define SLACK_MS 3000 /* of a busy machine: a late run gets another try */
 /* These are for what hangs: a minute or two more than a busy machine needs. */
 #define VERIFY_TIMEOUT_MS 60000
 #define AFTERWARDS_MS 60000
@@ -64,7 +64,7 @@ enum {
 	WRITES
 };
 
-/* What the run was told of its writes. */
+/* The results of the run's writes. */
 struct told {
 	int result[WRITES];
 	bool tried[WRITES];
@@ -159,7 +159,7 @@ static void lay_out(struct fail_report *r, struct farkv *kv)
 	}
 }
 
-/* After a run: what was written, and whether the store is whole. `arg`: at all.
+/* After a run: checks the values, and whether the store is whole. `arg`: at all.
  */
 static void verify(struct fail_report *r, void *arg)
 {
@@ -189,7 +189,7 @@ static void note_when(struct fail_report *r)
 		snprintf(r->when, sizeof(r->when), "%s", r->at);
 }
 
-/* One operation: how long it took, and what it said. */
+/* One operation: its time and its result. */
 struct step {
 	struct fail_report *r;
 	uint64_t began_ms;
@@ -328,7 +328,7 @@ static void write_in_flight(struct fail_report *r, struct farkv *kv)
 		fail_late(r, e2e_now_ms() - s.began_ms);
 }
 
-/* The values laid out are what every get finds, or an error. */
+/* Every get finds the prepared values, or an error. */
 static void read_many(struct fail_report *r, struct farkv *kv)
 {
 	static char keys[MANY][16];
@@ -415,7 +415,7 @@ static void read_in_flight(struct fail_report *r, struct farkv *kv)
 		fail_late(r, e2e_now_ms() - s.began_ms);
 }
 
-/* Memory of the library's, a value that comes to it, and the end of it. */
+/* Memory of the library, a value that comes to it, and its release. */
 static void read_to_buffer(struct fail_report *r, struct farkv *kv)
 {
 	const char *key = key_of(PUT_LARGE);
@@ -433,7 +433,7 @@ static void read_to_buffer(struct fail_report *r, struct farkv *kv)
 	farkv_buf_free(kv, buf);
 }
 
-/* What the server does when it drops a connection. */
+/* As the server drops a connection. */
 static void cut_off(void)
 {
 	for (int fd = 3; fd < 64; fd++) {
@@ -472,8 +472,8 @@ static void operations(struct fail_report *r, struct farkv *kv)
 }
 
 /*
- * Nothing fails any more: the same handle must do. A session that has ended is told of
- * once, by whichever call comes next; and a new one may take longer than a call has.
+ * Nothing fails any more: the same handle must work. The next call reports a session that
+ * has ended, once; and a new one may take longer than a call's deadline.
  */
 static void goes_on(struct fail_report *r, struct farkv *kv)
 {

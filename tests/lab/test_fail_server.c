@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvserver when memory, descriptors and system calls fail it: each call from
+ * kvserver when memory, descriptors and system calls fail: each call from
  * its start to its end fails in turn, while a client writes, reads, makes the
- * index grow, has the store checked and leaves. A server that cannot start says
- * why in one line, with an exit status, and leaves nothing in the way of the
- * next one; one that runs goes on, keeps what it was given, and ends as it
+ * index grow, has the store checked and leaves. A server that cannot start gives
+ * the reason in one line, with an exit status, and does not hinder the
+ * next one; one that runs goes on, keeps its data, and ends as it
  * should.
  */
 #include "config.h"
@@ -92,7 +92,7 @@ static struct server start(const char *program, uint64_t at, uint64_t times)
 	return s;
 }
 
-/* Does it serve? It has said so, or it has ended. */
+/* Does it serve? It has logged it, or it has ended. */
 static bool is_ready(struct fail_report *r, struct server *s)
 {
 	struct pollfd p = {.fd = s->ready, .events = POLLIN};
@@ -140,7 +140,7 @@ static size_t slurp(const char *path, char *buf, size_t cap)
 	return n;
 }
 
-/* The report of failing.h: what failed, and what was never freed. */
+/* The report of failing.h: the failed call, and the blocks never freed. */
 static void read_report(struct fail_report *r)
 {
 	char text[4096], *at;
@@ -163,7 +163,7 @@ static void read_report(struct fail_report *r)
 	}
 }
 
-/* It did not start: a status that says so, one line, nothing in the way. */
+/* It did not start: an exit status, one line, no files left. */
 static void refused_properly(struct fail_report *r, int status)
 {
 	char text[2000];

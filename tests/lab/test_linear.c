@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The checker on histories that are known to be right or wrong, with what it has to
- * show of the wrong ones; and what is written, read and compared of histories.
+ * The checker on histories that are known to be right or wrong, with the witnesses
+ * of the wrong ones; and writing, reading and comparing of histories.
  */
 #include "config.h"
 
@@ -252,7 +252,7 @@ START_TEST(test_known)
 }
 END_TEST
 
-/* Times, clients and the order of the lines do not matter but for what they mean. */
+/* Times, clients and the order of the lines do not matter by themselves. */
 START_TEST(test_known_backwards)
 {
 	const struct known *k = &known[_i];
@@ -303,7 +303,7 @@ START_TEST(test_wide)
 }
 END_TEST
 
-/* All at once, and each value is read: no order of the puts is tried for itself. */
+/* All at once, and each value is read: not every order of the puts is tried. */
 START_TEST(test_wide_reads)
 {
 	struct history h = {0};
@@ -322,7 +322,7 @@ START_TEST(test_wide_reads)
 	}
 	linear_check(&h, 100000, &r);
 	ck_assert_int_eq(r.verdict, LINEAR_YES);
-	/* The first value again, behind all puts and another read of it. */
+	/* The first value again, after all puts and another read of it. */
 	h.op[3].invoked = h.op[3].responded = 1500;
 	h.op[1].invoked = h.op[1].responded = 1501;
 	linear_check(&h, 1000000, &r);
@@ -333,7 +333,7 @@ START_TEST(test_wide_reads)
 }
 END_TEST
 
-/* Who asks for less gets an answer that says so, and no verdict. */
+/* With a lower limit there is no verdict, but LINEAR_GAVE_UP. */
 START_TEST(test_limit)
 {
 	struct history h = {0};

@@ -283,7 +283,7 @@ static bool explains_set(const struct history *h, unsigned set)
 	return yes;
 }
 
-/* What was known at that time: who had no response may have happened or not. */
+/* The knowledge at that time: an operation without response may have happened or not. */
 static struct history known_at(const struct history *h, uint64_t time)
 {
 	struct history out = {0};
@@ -303,7 +303,7 @@ static struct history known_at(const struct history *h, uint64_t time)
 	return out;
 }
 
-/* Who writes what is looked for is there, and no other write makes it possible. */
+/* The writers of values looked for are there, and no other write makes it possible. */
 static bool is_proof(const struct history *h, unsigned set)
 {
 	unsigned others = 0, some;
@@ -325,7 +325,7 @@ static bool is_proof(const struct history *h, unsigned set)
 	}
 }
 
-/* A proof for one reason: but for one that came too late then, all is well. */
+/* A proof for one reason: without the one that came too late, all is well. */
 static bool is_witness(const struct history *h, unsigned set, uint64_t time)
 {
 	for (size_t i = 0; i < h->n; i++)

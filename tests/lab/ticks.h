@@ -4,7 +4,7 @@
  * as guests of which one may stand still (tests/guest/guest, GUEST_MEMORY).
  *
  * Each machine has a counter there that only it changes; the time is the sum of both,
- * and who reads it adds one to its own. So if one reading is over before another
+ * and a reader adds one to its own. So if one reading is over before another
  * begins, on whichever machine, the second is larger: that is all that linear.h asks of
  * a clock. Its unit is a reading of the clock, by anybody.
  */

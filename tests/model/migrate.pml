@@ -3,19 +3,19 @@
  * migrate.pml - "FROZEN" of doc/protocol.md and server/migrate.c, for spin.
  *
  * Two keys in one subtable of two slots. The server compacts or splits it, doubles
- * the directory where it must, and does it again with what came of it; a page that
- * was replaced serves as a later subtable, or holds values, after a barrier. Clients
- * begin with a copy of the directory as it was at first, and may be stopped between
+ * the directory where it must, and does it again with the result; a page that
+ * was replaced becomes a later subtable, or holds values, after a barrier. Clients
+ * begin with a copy of the first directory, and may be stopped between
  * any two accesses for any time. Each word of a window, D, each entry, a block and a
  * CAS are accesses of their own. A rival stands for all other clients: it fills a
- * block in one step, and does in another what the assertions let a client do.
+ * block in one step, and in another does anything that the assertions allow a client.
  *
  * The assertions:
  *   - a value or a miss that a get returns was true at some moment of it, and so is
  *     that of an operation that changes nothing;
- *   - a CAS that succeeds changes the subtable that the directory leads to, and what
- *     it replaces is the key's current value;
- *   - what is published for a key is its current value: nothing is lost, nothing
+ *   - a CAS that succeeds changes the subtable that the directory leads to, and
+ *     replaces the key's current value;
+ *   - the published value of a key is its current one: nothing is lost, nothing
  *     comes back; no key has two slots.
  *
  * Time: a block is used again T after it was unlinked (a dropped tombstone: after
@@ -82,11 +82,11 @@ bit page_depth[PAGES];
 byte limbo;       /* unlinked blocks, and those of dropped tombstones */
 byte busy;        /* sessions inside an operation, one bit each */
 byte alert;       /* sessions that shall forget the directory */
-byte awaited;     /* sessions that the barrier under way waits for */
-bit passing;      /* a barrier is under way */
+byte awaited;     /* sessions that the current barrier waits for */
+bit passing;      /* a barrier is in progress */
 byte dead;
 
-/* Spans under way, one bit each; which of them began before a block was unlinked;
+/* Current spans, one bit each; which of them began before a block was unlinked;
  * which of them know that they are late. */
 byte inside;
 byte before[BLOCKS + 1];
@@ -94,7 +94,7 @@ byte late;
 
 /* What is true, for the assertions only. */
 byte current[2];       /* value of each key, 0: none */
-byte asked[CLIENTS];   /* key that an operation under way is about, + 1 */
+byte asked[CLIENTS];   /* key of a current operation, + 1 */
 byte seen[CLIENTS];    /* values that were current during it, one bit each */
 bit blind_since[CLIENTS]; /* a blind write of its key took place during it */
 
@@ -143,7 +143,7 @@ inline use_again(b)
 	before[b] = 0
 }
 
-/* A block of one's own: at hand, or one that has been in limbo for T. */
+/* A block of one's own: free, or one that has waited for T. */
 inline take_block()
 {
 	if
@@ -179,7 +179,7 @@ inline retire(b)
 	:: C_INC(block[b]) + 1 < INCS ->
 		before[b] = inside;
 		limbo = limbo | 1 << b
-	:: else /* worn */
+	:: else /* exhausted */
 	fi
 }
 
@@ -696,7 +696,7 @@ inline take_page(half)
 	n = 0
 }
 
-/* What the page says that key's value is. */
+/* That key's value by the page. */
 inline look_up(e, key)
 {
 	found = 0;
@@ -734,7 +734,7 @@ proctype server()
 end_idle:
 	do
 	:: atomic {
-		/* Nothing is frozen without the fresh memory at hand. */
+		/* Nothing is frozen before there is fresh memory. */
 		left && N_FREE ->
 		if
 		:: old = E_PAGE(AT(0))
@@ -864,8 +864,8 @@ end_idle:
 		n = 0
 	   }
 #ifdef PAGES_HOLD_VALUES
-	/* Values are whatever their writers like: the page's words as they were
-	 * before they were frozen, say. */
+	/* Values may have any bytes, for example the page's words without
+	 * their frozen marks. */
 	:: atomic {
 		page[0] == FREE ->
 		page[0] = VALUES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order.pml - what is left to the order of memory (doc/threads.md), for spin.
+ * order.pml - the order of memory (doc/threads.md), for spin.
  *
  * A thread's accesses are done in any order that its fences, acquires and releases
  * allow: each is a bit of `done`, and names those that must be done before it. Stores
@@ -8,9 +8,9 @@
  * overtakes a store before it.
  *
  * By default the gate (client/gate.h): two operations of a handle, and a barrier. An
- * operation that saw no alert uses what it remembers. The assertion: not after the
+ * operation that saw no pending flag uses its cache. The assertion: not after the
  * barrier is acknowledged. membarrier(2) finds the handle's accesses done up to some
- * point of its program, and none behind it.
+ * point of its program, and none after it.
  *
  * -DCOPY: a reader by loads, and a writer that replaces the value and reuses the block
  * at once. The assertion: if the slot still holds the word that was followed, the copy

@@ -3,15 +3,15 @@
  * resolve.pml - "When the lane breaks" of doc/protocol.md, for spin.
  *
  * One slot of one key. A client's lane breaks under a CAS; the CAS happens at once,
- * later, or never. The client connects again, maybe twice, and looks up what became
- * of it, while a rival writes and the server ends the old session, sweeps what it
- * held, passes barriers, grants blocks anew and migrates the subtable.
+ * later, or never. The client connects again, maybe twice, and looks up its
+ * outcome, while a rival writes and the server ends the old session, sweeps its
+ * blocks, passes barriers, grants blocks again and migrates the subtable.
  *
  * The assertions: "done" is true (the CAS happened, or it was a PUT and a blind
  * write came after its read), "again" is true (it did not happen and never will).
  *
- * The sweep is that of sweep.pml, taken as right: it condemns what dead sessions
- * held. The rival's operations are those of slot.pml, taken as one step.
+ * The sweep is that of sweep.pml, assumed right: it frees the blocks of dead
+ * sessions. The rival's operations are those of slot.pml, each as one step.
  *
  * -DMUTANT_... breaks one rule, -DCOVER_... names a place to be reached.
  */
@@ -19,7 +19,7 @@
 #define RIVAL_OPS 3
 #endif
 #ifndef BREAKS
-#define BREAKS 2 /* links that break, the first with the CAS outstanding */
+#define BREAKS 2 /* connections that break, the first with the CAS outstanding */
 #endif
 #ifndef INCS
 #define INCS 2
@@ -46,10 +46,10 @@ byte inc[BLOCKS + 1];
 mtype session = LIVE;
 bit busy;     /* inside the gate */
 bit alert;    /* a barrier came in this session */
-bit awaited;  /* the barrier under way waits for the client */
-bit passing;  /* a barrier is under way */
+bit awaited;  /* the current barrier waits for the client */
+bit passing;  /* a barrier is in progress */
 bit recycled; /* a barrier has passed since the session ended */
-bit condemned; /* a sweep has condemned what a dead session held */
+bit condemned; /* a sweep has found the blocks of a dead session */
 
 /* The CAS whose outcome is unknown. */
 mtype kind;
@@ -250,7 +250,7 @@ proctype client()
 		sent = 1;
 		session = BROKEN;
 		breaks = 1;
-		/* The call lets the old link go: not in its gate any more. */
+		/* The call closes the old connection: not in its gate any more. */
 		busy = 0;
 		awaited = 0
 	}
@@ -283,7 +283,7 @@ welcome:
 #endif
 	}
 	if
-	:: breaks < BREAKS -> /* this link breaks too */
+	:: breaks < BREAKS -> /* this connection breaks too */
 		atomic {
 			breaks++;
 			session = BROKEN;

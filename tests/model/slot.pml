@@ -14,8 +14,8 @@
  *   - a put is absorbed only if a write that replaced it blindly took place
  *     within it; a delete succeeds once for each value.
  *
- * With -DSTRAIGHT_ON a put may look at a block's incarnation in its one half, at the key in
- * the other, and at nothing else before its swap.
+ * With -DSTRAIGHT_ON a put may take the fast path: it looks at a block's incarnation in one
+ * half, at the key in the other, and at nothing else before its swap.
  *
  * Compiled with -DMUTANT_... one rule is broken, and the model must fail; with
  * -DCOVER_... it must fail because the named place is reached.
@@ -74,10 +74,10 @@ byte current[2];         /* value of each key, 0: none */
 byte blind_writes[2];    /* successful blind writes of each key */
 byte created[2];         /* values that each key ever had */
 byte deleted[2];         /* deletes that succeeded */
-byte asked[CLIENTS];     /* key that an operation under way is about, + 1 */
+byte asked[CLIENTS];     /* key of a current operation, + 1 */
 byte seen[CLIENTS];      /* values that were current during it, one bit each */
 
-/* Time: a block is used again T after it was unlinked, so whoever was inside of
+/* Time: a block is used again T after it was unlinked, so an operation that was inside of
  * its span then knows that it took longer than T/2. */
 bit inside[CLIENTS];
 bit late[CLIENTS];
@@ -94,7 +94,7 @@ inline now_current(k, v)
 	n = 0
 }
 
-/* A block of one's own: at hand, or one that waited in limbo. */
+/* A block of one's own: free, or one that has waited for T. */
 inline take_block()
 {
 	if
@@ -121,12 +121,12 @@ inline retire(w)
 	limbo = W_BLOCK(w);
 	limbo_inc = NEXT_INC(W_INC(w));
 	if
-	:: limbo_inc >= INCS -> limbo = 0; limbo_inc = 0 /* worn: to the server */
+	:: limbo_inc >= INCS -> limbo = 0; limbo_inc = 0 /* exhausted: to the server */
 	:: else
 	fi
 }
 
-/* Nobody else may be bound to key k. */
+/* No other slot may be bound to key k. */
 inline assert_unique(k, at)
 {
 	for (n : 0 .. SLOTS - 1) {
@@ -237,7 +237,7 @@ scan:
 	atomic {
 		c2 = block[W_BLOCK(w)];
 #ifdef STRAIGHT_ON
-		/* Or it searches, as all others do. */
+		/* Or it searches in order, as all others do. */
 		if
 		:: kind == PUT && C_INC(c1) == W_INC(w) && C_KEY(c2) == k ->
 			straight = 1;

@@ -4,13 +4,13 @@
  *
  * Two slots, five blocks. Session 0 lives; session 1 comes at any time, and may
  * leave; session 2 dies at any step. Each of them swaps its block for that of a
- * slot: the CAS, and what makes the old block its own, are steps of their own. It
- * gets blocks by GRANT and gives them back by RETURN. Messages take any time, and
- * those of one session one way keep their order. A sweep is asked for once, and
- * each death has one follow.
+ * slot: the CAS, and taking over the old block, are steps of their own. It
+ * gets blocks by GRANT and returns them by RETURN. Messages take any time, and
+ * those of one session in one direction keep their order. A sweep is requested once, and
+ * once after each death.
  *
- * The assertions: a block that a sweep frees is in no slot, in nobody's hands, on
- * no way, and not the server's; when nothing moves any more, no block has leaked.
+ * The assertions: a block that a sweep frees is in no slot, held by no session, in
+ * no message, and not the server's; when no step is left, no block has leaked.
  *
  * Each block is one bit. Incarnations, T and barriers are left to the other models.
  *
@@ -49,7 +49,7 @@ byte slot[2];
 /* Sessions. */
 mtype state[SESSIONS];
 byte held[SESSIONS];   /* its allocator's */
-byte mine[SESSIONS];   /* of the operation under way, not yet in the slot */
+byte mine[SESSIONS];   /* of the current operation, not yet in the slot */
 byte pend[SESSIONS];   /* unlinked by it, not yet the allocator's */
 
 /* The server. */
@@ -78,7 +78,7 @@ byte travels;
 #define IS_ON (phase != IDLE)
 #define ALL_OUT 31
 
-/* Everything that the handle holds while it stands still. */
+/* All blocks that the handle holds while it stands still. */
 inline record()
 {
 	alert = 0;
@@ -270,7 +270,7 @@ end_idle:
 		fi;
 #endif
 #ifndef MUTANT_NEWCOMER_APART
-		/* Its first block comes behind this. */
+		/* Its first block comes after this. */
 		if
 		:: IS_ON && phase != ASK ->
 #ifdef COVER_NEWCOMER
@@ -406,7 +406,7 @@ end_idle:
 		:: (welcomed & 4) && FITS(down[2], 1) -> n = 2
 		:: else -> goto none
 		fi;
-		/* Who leaves has no request open. */
+		/* A session that leaves has no open request. */
 		if
 		:: (flight >> n & 1) || state[n] == LEFT -> goto none
 		:: else
@@ -462,7 +462,7 @@ none:
 		b = 0;
 		id = 0
 	   }
-	/* It cannot act any more; what it sent and nobody read is gone. */
+	/* It cannot act any more; its unread messages are lost. */
 	:: atomic {
 		state[2] == DEAD && !noticed ->
 		noticed = 1;
@@ -496,7 +496,7 @@ none:
 	od
 }
 
-/* When nothing moves any more. */
+/* When no step is left. */
 proctype judge()
 {
 	timeout ->
