@@ -10,7 +10,7 @@
  *
  * Whatever is not as remembered is seen by the READ of the slot or by the CAS, and
  * either goes on from what was seen or is left to the steps of index_op.c.
- * doc/protocol.md, "Cached locations, windows and values", argues why.
+ * doc/protocol.md, "What is remembered", argues why.
  */
 #include "config.h"
 

@@ -258,8 +258,8 @@ n=$(number INSERT Operations)
 [ "$n" -ge 1 ] && [ "$n" -le 101 ] || fail "$n inserts in a second at 100/s"
 grep -q "time was up after $n of 1000 records" "$dir/err" || fail "no word of a part load: $(cat "$dir/err")"
 
-# A time replaces the number of operations of a file; of two in one file, or of two
-# that are given, the earlier end counts.
+# A time replaces the number of operations that a file has; of two in one file, or of two
+# that are given, what ends first counts.
 expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=1
 takes 990
 expect 0 kvbench quick null -P "$workloads/workloadc" -p maxexecutiontime=1

@@ -263,7 +263,7 @@ static bool is_frozen(const void *window, uint64_t off)
 	return false;
 }
 
-/* A look at the slot alone, after the block: its word still stands there. */
+/* A look at the slot alone, behind the block: whose word still stands there. */
 static bool stands(uint64_t word, uint64_t off)
 {
 	return names(word, off) && !(word & SLOT_FROZEN);
@@ -290,7 +290,7 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		return;
 	}
 	if (is_slot(wr)) {
-		/* An earlier READ does not matter to a get that uses a cached copy. */
+		/* What was READ before is nothing to who goes by a copy that was kept. */
 		l->slow = l->slow && !whose(chain)->kept &&
 			  !stands(*(const uint64_t *)wr->laddr, l->block);
 		return;
