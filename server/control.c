@@ -135,7 +135,7 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 		    (s->welcomed || !s->port->remote);
 	char peer[80];
 
-	s->begun = true; /* this fails only after a message, which came after WELCOME */
+	s->begun = true; /* it is refused because of a message that it sent */
 	if (control_complaint_due(c))
 		log_warn("connection of %s closed: %s", session_peer(s, peer),
 			 text);
