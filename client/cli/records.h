@@ -11,7 +11,7 @@
  *
  * cdb is the format of cdbmake(1). It is the one in which a file that was cut
  * off is always noticed; in nul not if the cut is between two records; in tsv not if it
- * is behind a key's TAB, but see `unended`.
+ * is after a key's TAB, but see `unended`.
  *
  * A file that is compressed or UTF-16 is refused as what it is, in each format.
  */
