@@ -32,7 +32,7 @@ struct packet {
 	struct channel_fds fds;
 };
 
-/* A handshake under way. */
+/* A handshake in progress. */
 struct handshake {
 	const struct connect_params *p;
 	const char *where; /* name for messages */

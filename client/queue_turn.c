@@ -429,7 +429,7 @@ static void forget_hint(struct farkv *kv)
 	q->wait.hint_out = false;
 }
 
-/* Ask for what the waiting need. */
+/* Ask the server for what waiting requests need. */
 static void need(struct farkv *kv)
 {
 	struct queue *q = kv->queue;

@@ -35,7 +35,7 @@ static const char *uri_show(const char *text, char buf[URI_SHOWN + 4])
 	return buf;
 }
 
-/* Refuse `text`; `at` points into it, where reading stopped. */
+/* Report a bad `text`; `at` points to the place in it. */
 static int uri_bad(const char *text, const char *at, const char *what)
 {
 	char shown[URI_SHOWN + 4];

@@ -148,7 +148,7 @@ static int fail(int code)
 	return code;
 }
 
-/* The file first, then the command line again over it. */
+/* The file is read over the defaults, then the command line again over the file. */
 static int read_options(struct server_config *cfg, int argc, char **argv)
 {
 	int first;

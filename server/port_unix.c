@@ -96,7 +96,7 @@ static ssize_t peek(int fd, void *buf, size_t cap, int *flags_out)
 	return n;
 }
 
-/* Take the packet that was looked at. */
+/* Drop the packet that peek() has read. */
 static void drop_packet(int fd)
 {
 	uint8_t none;
