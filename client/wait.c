@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What operations wait for. Meanwhile they hold no reference to the region (I5): they have left
+ * Waits of operations. Meanwhile they hold no reference to the region (I5): they have left
  * the critical section, and each starts at the directory again.
  */
 #include "config.h"

@@ -169,7 +169,7 @@ struct farkv_put_item {
 	int result;        /**< out: FARKV_OK, FARKV_ENOSPC, ... */
 };
 
-/** What a submitted request does: as the function of that name. */
+/** Kinds of submitted requests, with the effect of the function of that name. */
 enum farkv_request_kind {
 	FARKV_REQUEST_GET,
 	FARKV_REQUEST_PUT,
@@ -285,7 +285,7 @@ struct farkv_stats {
 				       pages of the region */
 };
 
-/** What farkv_fsck() found. */
+/** Results of farkv_fsck(). */
 struct farkv_fsck {
 	size_t size;            /**< in: sizeof(struct farkv_fsck) */
 	uint64_t duration_ns;   /**< duration of the check */

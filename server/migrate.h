@@ -48,7 +48,7 @@ enum migrate_state {
 	MIGRATE_LOST, /* the lane broke: call again when the lane works again */
 };
 
-/** What a migration found and did. */
+/** The results of a migration. */
 struct migrate_result {
 	enum migrate_kind kind;
 	uint64_t hash;    /* first of the range */

@@ -70,7 +70,7 @@ void reader_close(struct reader *r);
  */
 int reader_next(struct reader *r, struct record *rec, bool *got_out);
 
-/** What a record's number counts, for messages: "line" (tsv) or "record". */
+/** The unit of a record's number, for messages: "line" (tsv) or "record". */
 const char *reader_unit(const struct reader *r);
 
 /** Release the record's memory if it is larger than `keep` bytes. */
