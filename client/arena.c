@@ -17,7 +17,7 @@ struct arena_chunk {
 	uint8_t bytes[];
 };
 
-/* All that stay are of the usual size. */
+/* Every chunk in the spare list has the usual size. */
 static struct arena_chunk *take_spare(struct arena *a, size_t cap)
 {
 	struct arena_chunk *c = cap == CHUNK_BYTES ? a->spare : NULL;
@@ -40,7 +40,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t len)
 		return NULL;
 	c->used = 0;
 	c->cap = cap;
-	/* A chunk made for one large copy must not hide a half-empty one. */
+	/* A chunk made for one large copy must not displace one that is half empty. */
 	if (len > CHUNK_BYTES && a->chunks) {
 		c->next = a->chunks->next;
 		a->chunks->next = c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** arena.h - memory for one batch's values, released together. */
+/** arena.h - memory for the values of one batch, released together. */
 #ifndef CLIENT_ARENA_H
 #define CLIENT_ARENA_H
 
@@ -11,26 +11,26 @@ struct arena_chunk;
 /** Zeroed is empty. One thread. */
 struct arena {
 	struct arena_chunk *chunks; /* newest first */
-	struct arena_chunk *spare;  /* for the next copies */
+	struct arena_chunk *spare;  /* for later copies */
 	size_t spare_bytes;
 };
 
-/** So much of what was released stays for the next copies; but not what one took alone. */
+/** Released memory kept for later copies, at most; a chunk for one large copy is not kept. */
 #define ARENA_KEEP ((size_t)4 << 20)
 
 /** A copy of `len` bytes (at least one is reserved); NULL if out of memory. */
 void *arena_copy(struct arena *a, const void *src, size_t len);
 
-/** Does `p` point into a copy? */
+/** True if `p` points into a copy. */
 bool arena_has(const struct arena *a, const void *p);
 
-/** Release all copies; their memory stays, up to ARENA_KEEP. True if there were some. */
+/** Release all copies; up to ARENA_KEEP of their memory stays. True if there were some. */
 bool arena_reset(struct arena *a);
 
-/** Give back the memory that has stayed. */
+/** Free the memory that has stayed. */
 void arena_drop_spare(struct arena *a);
 
-/** Release all, and all memory. */
+/** Release all copies and free all memory. */
 void arena_fini(struct arena *a);
 
 #endif

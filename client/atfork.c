@@ -14,11 +14,11 @@
 #include "opened.h"
 #include "waker.h"
 
-static uint64_t generation; /* changed only where one thread exists */
+static uint64_t generation; /* changed only in a child that has one thread */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int once_err;
 
-/* All modules at rest, so that the child's copies are consistent. */
+/* Take the locks of all modules, so that the child's copies are consistent. */
 static void fork_prepare(void)
 {
 	control_fork_prepare();

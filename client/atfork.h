@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * atfork.h - what becomes of handles in a child of fork(2).
+ * atfork.h - handles in a child of fork(2).
  *
- * The child has neither the control thread nor the mapped regions, and its
- * copies of the sockets would keep sessions looking alive. So the child closes
- * those copies, marks every inherited session, and starts from nothing: handles
- * that it opens itself work.
+ * The child has neither the control thread nor the mapped regions, and its copies of the
+ * sockets would keep sessions looking alive. So the child closes those copies and marks every
+ * inherited session as over; handles that it opens itself work.
  */
 #ifndef CLIENT_ATFORK_H
 #define CLIENT_ATFORK_H
@@ -15,7 +14,7 @@
 /** Install the handlers, once per process. 0 or FARKV_ENOMEM. Any thread. */
 int atfork_init(void);
 
-/** Changes with each fork this process descends from; compare for equality. */
+/** Differs after each fork that this process descends from; compare for equality. */
 uint64_t atfork_generation(void);
 
 #endif

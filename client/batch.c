@@ -3,12 +3,12 @@
  * farkv_mget() and farkv_mput(): groups of up to INDEX_RUN_MAX operations share
  * their round trips.
  *
- * The values of the last group stay in the operations' buffers; those of earlier
- * groups are copied to the handle's arena. A call holds at most the sum of its
- * values (each buffer rounded up to a power of two). The next call gives them back, all
- * but small ones (index_op_has_more()), unless it is an mget that needs them for as many
- * items. What is given back stays for a while, up to some MiB (spare.h, ARENA_KEEP): to take
- * 64 KiB anew takes five times as long as to read them.
+ * The values of the last group stay in the operations' buffers; those of earlier groups are
+ * copied to the handle's arena. A call holds at most the sum of its values (each buffer
+ * rounded up to a power of two). The next call gives all but small buffers back
+ * (index_op_has_more()), unless it is an mget that needs them for as many items. Up to some
+ * MiB of that is kept for a while (spare.h, ARENA_KEEP): to allocate 64 KiB takes five times
+ * as long as to read them.
  */
 #include "config.h"
 
@@ -25,14 +25,14 @@
 #define SEEN_SLOTS (2 * INDEX_RUN_MAX)
 static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "SEEN_SLOTS: power of two");
 
-/* One group: operation i belongs to item item[i]. Of gets: */
+/* A group of gets: operation i belongs to item item[i]. */
 struct gets {
 	struct index_want want[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
 	size_t n;
 };
 
-/* ... and of puts. */
+/* A group of puts. */
 struct group {
 	struct index_op *op[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
@@ -40,7 +40,7 @@ struct group {
 	uint16_t seen[SEEN_SLOTS]; /* operation + 1 by its key's hash, or 0 */
 };
 
-/* The first failure of a call: what the call returns and says. */
+/* The first failure of a call, which determines its result and error line. */
 struct failure {
 	size_t item;
 	int err;
@@ -64,7 +64,7 @@ static int failure_report(const struct failure *f, size_t n)
 		       f->detail);
 }
 
-/* Errors after which the rest of a batch would fail in the same way. */
+/* True for errors after which the rest of the batch would fail in the same way. */
 static bool is_final(int err)
 {
 	return err == FARKV_EDISCONNECTED || err == FARKV_ETIMEDOUT ||
@@ -84,7 +84,7 @@ static int ops_reserve(struct farkv *kv)
 	return 0;
 }
 
-/* What the index found, with a detail if it is an error. */
+/* The result of an operation, with a detail if it is an error. */
 static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
 		     struct failure *f)
 {
@@ -92,7 +92,7 @@ static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
 
 	if (err == 0)
 		return 0;
-	err_clear(); /* the detail may belong to another operation */
+	err_clear(); /* the present detail may belong to another operation */
 	err = handle_result(kv, handle_waited(kv, op, err));
 	if (err != FARKV_ENOTFOUND)
 		failure_note(f, item, err);
@@ -121,7 +121,7 @@ static size_t get_fill(struct farkv *kv, struct gets *g,
 	return at;
 }
 
-/* `keep`: the operations' buffers will be used again for the next group. */
+/* `keep`: copy the value, for the next group uses the operation's buffer again. */
 static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
 		     struct farkv_value *out)
 {
@@ -140,7 +140,7 @@ static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
 	return 0;
 }
 
-/* Is there something of `n` operations that the handle's next call may have to release? */
+/* True if the next call may have to release memory of these `n` operations. */
 static bool leaves_memory(const struct farkv *kv, size_t n, bool kept)
 {
 	for (size_t i = 0; i < n && !kept; i++)
@@ -213,9 +213,8 @@ static bool same_key(const struct index_key *a, const struct index_key *b)
 }
 
 /*
- * Remember `key` as the group's next operation; false if the group has it
- * already. Two writes of one key in one group would race each other: the later
- * item waits for the next group and so wins.
+ * Add `key` to the group; false if the group has it already. Two writes of one key in one group
+ * would race each other: the later item waits for the next group and so wins.
  */
 static bool group_claim(struct group *g, const struct index_key *key)
 {

@@ -18,35 +18,34 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-/* Each chunk is twice the last, up to this; a larger buffer has one of its own. */
+/* Each chunk is twice the size of the last, up to this; larger buffers get their own chunk. */
 #define CHUNK_LARGEST ((size_t)64 << 20)
-/* A page that another page of its buffer stands for. */
+/* Marks a page that is not the first one of its buffer. */
 #define WITHIN UINT32_MAX
 
 struct buffers_chunk {
 	struct buffers_chunk *next;
 	uint8_t *base;
 	/*
-	 * With a carver, a bit for each CARVER_ALIGN bytes of a page, the first the lowest:
-	 * a buffer in use starts there. NULL without.
+	 * With a carver: a bitmap per page, a bit per CARVER_ALIGN bytes, lowest first; set
+	 * where a buffer in use starts. NULL without.
 	 */
 	uint64_t *starts;
 	uint32_t pages;
 	/*
-	 * What each page is: 0 free; WITHIN a buffer, or an extent of the carver; else
-	 * the first of that many pages of one. Not in the pages themselves, which the
-	 * program writes.
+	 * Per page: 0 free; WITHIN a buffer or an extent; otherwise the number of pages of the
+	 * buffer or extent that starts there. Kept outside the pages, which the program writes.
 	 */
 	uint32_t page[];
 };
-_Static_assert(PAGE / CARVER_ALIGN == 64, "a page's starts are a word");
+_Static_assert(PAGE / CARVER_ALIGN == 64, "one word of starts per page");
 
 /* ---- chunks --------------------------------------------------------------------- */
 
 /*
- * Aligned, so that the kernel can back it by huge pages. A child of fork() has nothing
- * at these addresses; or with a carver, whose jemalloc would lay other things there and
- * take them for neighbours of the arena's extents, pages of zeros.
+ * Aligned for huge pages. In a child of fork() nothing is mapped at these addresses; with a
+ * carver there are pages of zeros, for jemalloc could otherwise map other memory there and
+ * merge it with the arena's extents.
  */
 static uint8_t *memory_map(size_t bytes, bool for_carver)
 {
@@ -64,7 +63,7 @@ static uint8_t *memory_map(size_t bytes, bool for_carver)
 		munmap(p, (size_t)(base - p));
 	if (base + bytes < p + room)
 		munmap(base + bytes, (size_t)(p + room - (base + bytes)));
-	/* This is advice, without which things go on, slower. */
+	/* Advice only: without huge pages it is slower. */
 	(void)madvise(base, bytes, MADV_HUGEPAGE);
 	(void)madvise(base, bytes, for_carver ? MADV_WIPEONFORK : MADV_DONTFORK);
 	return base;
@@ -76,7 +75,7 @@ static int no_memory(size_t bytes)
 		       bytes);
 }
 
-/* A lane that carries nothing in parts needs to know nothing. */
+/* Register a chunk with the lane, unless the lane does not carry segments. */
 static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 {
 	int err;
@@ -84,8 +83,8 @@ static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 	if (!b->lane || !(b->lane->caps & XPORT_PARTS))
 		return 0;
 	err = xport_mem_add(b->lane, c->base, c->pages * PAGE);
-	/* ibv_reg_mr(3) may have kept it from children (RDMAV_FORK_SAFE), where a
-	 * carver's chunks have to stay mapped: they come empty as it is. */
+	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but a carver's
+	 * chunks have to stay mapped there (as zeros). */
 	if (!err && b->carver)
 		(void)madvise(c->base, c->pages * PAGE, MADV_DOFORK);
 	return err;
@@ -168,7 +167,7 @@ void buffers_detach(struct buffers *b)
 
 /* ---- pages --------------------------------------------------------------------------- */
 
-/* The first `n` free pages in a row, or c->pages. */
+/* The first `n` adjacent free pages, or c->pages. */
 static uint32_t run_find(const struct buffers_chunk *c, uint32_t n)
 {
 	uint32_t free_from = 0, i = 0;
@@ -238,7 +237,7 @@ static void *extent_take(void *owner, size_t bytes)
 	return pages_take(owner, bytes / PAGE);
 }
 
-/* Chunks often lie side by side. */
+/* Chunks often lie next to each other. */
 static bool in_one_chunk(void *owner, const void *p, const void *q)
 {
 	const struct buffers_chunk *c = chunk_of(owner, p);
@@ -246,7 +245,7 @@ static bool in_one_chunk(void *owner, const void *p, const void *q)
 	return c && c == chunk_of(owner, q);
 }
 
-/* Not before Linux 4.14. */
+/* Needs Linux 4.14. */
 static bool can_wipe(void)
 {
 	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
@@ -260,7 +259,7 @@ static bool can_wipe(void)
 	return can;
 }
 
-/* Before there is a chunk: those of the two kinds of buffers are not the same. */
+/* Called before the first chunk, for the two kinds of buffers need different chunks. */
 static void carver_begin(struct buffers *b)
 {
 	struct carver_source from = {b, extent_take, in_one_chunk};
@@ -305,7 +304,7 @@ static void carver_buffer_free(struct buffers *b, struct buffers_chunk *c,
 	carver_free(b->carver, c->base + at);
 }
 
-/* ---- either kind --------------------------------------------------------------------- */
+/* ---- both kinds of buffers -------------------------------------------------------- */
 
 int buffers_alloc(struct buffers *b, size_t bytes, void **out)
 {
@@ -339,8 +338,8 @@ static void release(struct buffers *b, bool mapped)
 }
 
 /*
- * Where a thread has its malloc(3) from the arena, the pages stay, and what says whose
- * they are: a hook may be looking there.
+ * If a thread uses the arena for its malloc(3), the pages stay mapped and their records stay
+ * allocated, because a hook may be reading them.
  */
 void buffers_fini(struct buffers *b)
 {

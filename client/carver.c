@@ -24,18 +24,18 @@
 #define PAGE ((size_t)4096)
 
 struct carver {
-	extent_hooks_t hooks; /* first: jemalloc hands it to them */
-	/* NULL: it is gone. Written by the handle's thread, read in any. */
+	extent_hooks_t hooks; /* first: jemalloc passes its address to the hooks */
+	/* NULL after carver_end(). Written by the handle's thread, read in any. */
 	const struct carver_source *from;
 	struct carver_source source;
-	size_t refused; /* bytes that were asked for last and not there */
-	bool ending;    /* the arena's own memory is to be given back */
+	size_t refused; /* bytes of the last refused request */
+	bool ending;    /* the arena's own memory is to be freed */
 	unsigned arena;
 	struct carver *next_left;
 	void *kept;
 };
 
-/* Those whose end had to be put off for ever: who looks for leaks sees what they hold. */
+/* Carvers that could not be freed; listed so that leak checkers find their memory. */
 static struct carver *left;
 
 /* ---- hooks ---------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ static bool together(const struct carver *h, const void *a, const void *b)
 	return from && from->together(from->owner, a, b);
 }
 
-/* Zeroed pages for jemalloc's own use, which a child of fork() has too. */
+/* Zeroed pages for jemalloc's own use, which also exist in a child of fork(). */
 static void *metadata_map(size_t bytes, size_t alignment)
 {
 	uint8_t *p, *base;
@@ -88,7 +88,7 @@ static void *on_alloc(extent_hooks_t *hooks, void *at, size_t bytes,
 	return p;
 }
 
-/* What is not the source's is the arena's own, which is needed to the end. */
+/* Memory that is not the source's is the arena's own, and needed until the end. */
 static bool on_dalloc(extent_hooks_t *hooks, void *p, size_t bytes,
 		      bool committed, unsigned arena)
 {
@@ -124,7 +124,7 @@ static bool on_merge(extent_hooks_t *hooks, void *a, size_t a_bytes, void *b,
 
 /* ---- the arena --------------------------------------------------------------------- */
 
-/* What mallctl(3) says of arena.<i>.`what`: 0 or an error. */
+/* mallctl(3) for arena.<i>.`what`: 0 or an error. */
 static int arena_ctl(const struct carver *h, const char *what, void *value,
 		     size_t bytes)
 {
@@ -134,7 +134,7 @@ static int arena_ctl(const struct carver *h, const char *what, void *value,
 	return mallctl(name, NULL, NULL, value, bytes);
 }
 
-/* Does it abort where there is no memory? It is asked for more than there is often. */
+/* True if jemalloc aborts when there is no memory, which is an ordinary case here. */
 static bool aborts(void)
 {
 	bool on = false;
@@ -143,7 +143,7 @@ static bool aborts(void)
 	return mallctl("opt.xmalloc", &on, &size, NULL, 0) == 0 && on;
 }
 
-/* Extents are in its pages, and those of a chunk are ours. */
+/* Extents consist of jemalloc's pages, chunks of ours. */
 static bool pages_differ(void)
 {
 	size_t page = 0, size = sizeof(page);
@@ -163,7 +163,7 @@ struct carver *carver_new(const struct carver_source *from)
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
-	/* Those that are NULL refuse: commit, decommit, purge. */
+	/* Hooks that are NULL refuse: commit, decommit, purge. */
 	h->hooks = (extent_hooks_t){.alloc = on_alloc,
 				    .dalloc = on_dalloc,
 				    .split = on_split,
@@ -222,7 +222,7 @@ struct carver *carver_new(const struct carver_source *from)
 	return NULL;
 }
 
-/* There is no carver to call these with. */
+/* carver_new() returns NULL, so these are never called. */
 void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
 {
 	(void)h;

@@ -16,7 +16,7 @@
 #include "common/util.h"
 #include "common/xport_verbs.h"
 
-/* Pause before a full connection of the card is tried again. */
+/* Pause before a full RDMA connection is tried again. */
 #define ROOM_PAUSE_NS (NS_PER_MS / 5)
 
 void channel_wait_message(struct channel *ch, int ms)
@@ -43,7 +43,7 @@ void channel_close(struct channel *ch)
 
 const char *channel_explain(int errnum, char *buf, size_t cap)
 {
-	/* Reset and broken pipe: it left without reading our last words. */
+	/* Reset or broken pipe: the server left before it read our last message. */
 	if (errnum == 0 || errnum == ECONNRESET || errnum == EPIPE)
 		snprintf(buf, cap, "the server closed the connection; has it "
 				   "stopped?");
@@ -65,7 +65,7 @@ void channel_forget(struct channel *ch)
 /* ---- packet socket -------------------------------------------------------------- */
 
 struct unix_channel {
-	struct channel base; /* first */
+	struct channel base; /* first member */
 	bool reset;          /* the peer closed without reading everything */
 };
 
@@ -126,7 +126,7 @@ static ssize_t unix_receive(struct channel *ch, void *buf, size_t cap,
 			    MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC);
 		if (n >= 0)
 			break;
-		/* The reset comes before what the server said last. */
+		/* ECONNRESET is reported before the server's last messages. */
 		if (errno == ECONNRESET && !u->reset)
 			u->reset = true;
 		else if (errno == EAGAIN || errno == EINTR)
@@ -177,7 +177,7 @@ struct channel *channel_unix(int fd)
 /* ---- RDMA -------------------------------------------------------------------------- */
 
 struct verbs_channel {
-	struct channel base; /* first */
+	struct channel base; /* first member */
 	struct verbs_link *link;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * channel.h - how messages reach the server: a packet socket on this host, or the
- * control connection of the RDMA transport. One send or receive is one message.
+ * channel.h - transports messages to the server: a packet socket on this host, or the control
+ * connection of RDMA. One send or receive is one message.
  */
 #ifndef CLIENT_CHANNEL_H
 #define CLIENT_CHANNEL_H
@@ -18,14 +18,14 @@ struct verbs_link;
 
 #define CHANNEL_TETHER_BYTES 4096u
 
-/* More descriptors than a peer should send: the rest can then be counted. */
+/* More descriptors than the server sends, so that wrong numbers are noticed. */
 #define CHANNEL_FDS_MAX 16
 
-/** Descriptors that came along with a message; the receiver closes them. */
+/** Descriptors that came with a message; the receiver closes them. */
 struct channel_fds {
 	int fd[CHANNEL_FDS_MAX];
 	unsigned n;
-	bool cut; /* there were more: than fit here, or than this process may have */
+	bool cut; /* there were more than fit here, or than this process may have */
 };
 
 struct channel_ops {
@@ -40,21 +40,21 @@ struct channel_ops {
 struct channel {
 	const struct channel_ops *ops;
 	int fd;          /* readable when there is something to receive */
-	struct fd_id id; /* the program may have closed it: see wakeup.h */
+	struct fd_id id; /* to notice that the program has closed it: see wakeup.h */
 	void *tether;    /* see channel_untie(); or NULL */
-	bool pollable;   /* ... and writable when there is room */
-	int errnum;      /* after the end: an errno, or 0 for an orderly one */
+	bool pollable;   /* fd is also writable when there is room */
+	int errnum;      /* after the end: an errno, or 0 if the server closed it */
 	char why[160];   /* after the end: one line */
 };
 
-/** Take a connected packet socket. NULL if out of memory; it is closed then. */
+/** Takes a connected packet socket. On NULL (out of memory) it is closed. */
 struct channel *channel_unix(int fd);
-/** Take a control connection. NULL if out of memory; it is closed then. */
+/** Takes a control connection. On NULL (out of memory) it is closed. */
 struct channel *channel_verbs(struct verbs_link *link);
 /** The connection that channel_verbs() took. */
 struct verbs_link *channel_verbs_link(struct channel *ch);
 
-/** 0; EAGAIN if there is no room; another errno if the channel is over. Never
+/** 0; EAGAIN if there is no room; another errno if the channel has ended. Never
  * blocks. Any thread. */
 static inline int channel_send(struct channel *ch, const void *buf, size_t len)
 {
@@ -62,9 +62,9 @@ static inline int channel_send(struct channel *ch, const void *buf, size_t len)
 }
 
 /**
- * Receive one message without waiting. Its length, which is above `cap` if it was
- * cut; 0 if the channel is over (errnum and why say more); -1 if there is nothing.
- * With `fds` NULL, descriptors that come along are dropped. One thread.
+ * Receive one message without waiting. Returns its length, above `cap` if it was cut; 0 if the
+ * channel has ended (see errnum and why); -1 if there is none. With `fds` NULL its descriptors
+ * are dropped. One thread.
  */
 static inline ssize_t channel_receive(struct channel *ch, void *buf, size_t cap,
 				      struct channel_fds *fds)
@@ -81,32 +81,32 @@ static inline void channel_wait_room(struct channel *ch, int ms)
 /** Sleep until there may be something to receive, at most `ms`. */
 void channel_wait_message(struct channel *ch, int ms);
 
-/** False if the program has closed the descriptor: nothing will come any more. */
+/** False if the program has closed the descriptor: nothing will arrive any more. */
 static inline bool channel_is_open(const struct channel *ch)
 {
 	return ch->id.ino == 0 || fd_id_is(ch->fd, ch->id);
 }
 
 /**
- * Unmap the session's tether (mapping_tether()), if there is one: no operation of the
- * session is under way, or will be. channel_close() does it, too.
+ * Unmap the session's tether (mapping_tether()), if there is one: no operation of the session
+ * runs or will run. channel_close() does it, too.
  */
 void channel_untie(struct channel *ch);
 
-/** In one line, why a channel is over, from its errno. */
+/** One line that says why a channel ended, from its errno. */
 const char *channel_explain(int errnum, char *buf, size_t cap);
 
-/** Close and free. NULL is allowed. In a child of fork(): only memory is freed,
- * see channel_forget(). */
+/** Close and free. NULL is allowed. In a child of fork() only memory is freed, see
+ * channel_forget(). */
 void channel_close(struct channel *ch);
-/** In the handler of fork(): nothing of the child's keeps the connection up.
- * `fd` is closed already. */
+/** In the handler of fork(): drop what keeps the connection up in the child. `fd` is closed
+ * already. */
 static inline void channel_forked(struct channel *ch)
 {
 	if (ch->ops->forked)
 		ch->ops->forked(ch);
 }
-/** In a child of fork(), whose parent owns the connection: free the memory. */
+/** In a child of fork(): free the memory; the parent owns the connection. */
 void channel_forget(struct channel *ch);
 
 #endif

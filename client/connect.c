@@ -22,29 +22,29 @@
 #define WELCOME_FDS 3
 /* Pause between attempts while the server's backlog is full. */
 #define BACKLOG_PAUSE_NS (2 * NS_PER_MS)
-/* ... and before another attempt of who was displaced by others: at most so long. */
+/* Longest pause before another attempt after this client was displaced. */
 #define DISPLACED_PAUSE_NS (8 * NS_PER_MS)
 
-/* One packet with what came along. */
+/* One packet with its descriptors. */
 struct packet {
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len;
 	struct channel_fds fds;
 };
 
-/* A handshake under way. */
+/* A handshake in progress. */
 struct handshake {
 	const struct connect_params *p;
-	const char *where; /* for people */
+	const char *where; /* name for messages */
 	struct channel *ch;
 	bool peer_may_kill;
 	struct packet pk;
 	struct msg m; /* the packet's */
-	/* what was sent, and with which key */
+	/* what was sent, and the key used */
 	uint8_t hello[MSG_HEADER_BYTES + 64 + MSG_TEXT_MAX];
 	size_t hello_len;
 	struct keyfile *keys;
-	const struct key *key; /* NULL: not asked for */
+	const struct key *key; /* NULL: not requested */
 	uint8_t server_nonce[MSG_NONCE_BYTES], client_nonce[MSG_NONCE_BYTES];
 };
 
@@ -110,7 +110,7 @@ static int dial(const char *path, uint64_t deadline_ns, int *fd_out)
 	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
 		if (errno == EINTR)
 			continue;
-		/* A Unix socket says EAGAIN while the backlog is full. */
+		/* connect(2) on a Unix socket returns EAGAIN while the backlog is full. */
 		if (errno != EAGAIN) {
 			err = dial_error(path, errno);
 			goto err_close;
@@ -168,7 +168,7 @@ static int verbs_open(const struct connect_params *p, struct handshake *h)
 
 /* ---- packets --------------------------------------------------------------- */
 
-/* How long to sleep at once; 0 when the deadline has come. */
+/* Time to sleep, in ms; 0 at the deadline. */
 static int ms_left(const struct connect_params *p)
 {
 	uint64_t now = clock_now_ns();
@@ -226,7 +226,7 @@ static int packet_decode(struct handshake *h)
 		       h->where, why);
 }
 
-/* The next message, into h->m. */
+/* Receive the next message into h->m. */
 static int packet_receive(struct handshake *h)
 {
 	for (;;) {
@@ -252,7 +252,7 @@ static int packet_send(struct handshake *h, const void *buf, size_t len)
 	for (;;) {
 		int ms, rc = channel_send(h->ch, buf, len);
 
-		/* What it said before it left says why. */
+		/* The server's last message tells why it closed. */
 		if (rc == 0 || rc == EPIPE || rc == ECONNRESET)
 			return 0;
 		if (rc != EAGAIN)
@@ -341,7 +341,7 @@ static int auth_send(struct handshake *h)
 
 /* ---- the answer ------------------------------------------------------------- */
 
-/* The server's own words, made fit for one line of text. */
+/* Copy the server's text as one printable line. */
 static void text_copy(const struct msg *m, char *buf, size_t cap)
 {
 	size_t n = UTIL_MIN((size_t)m->refuse.text_len, cap - 1);
@@ -407,7 +407,7 @@ static int areas_check(const struct handshake *h)
 		       h->where);
 }
 
-/* The server must know the key as well. */
+/* Check the server's proof that it knows the key. */
 static int tag_check(const struct handshake *h)
 {
 	const struct msg *m = &h->m;
@@ -418,7 +418,7 @@ static int tag_check(const struct handshake *h)
 				 .role = m->welcome.role};
 	uint8_t tag[AUTH_TAG_BYTES];
 
-	/* Who has a key wants to know whom it talks to. */
+	/* A client that gives a key requires the server to prove that it knows the key. */
 	if (!h->key && h->p->uri->keys[0])
 		return err_set(FARKV_EPERM,
 			       "the server at %s did not ask for the key that "
@@ -528,7 +528,7 @@ static int attempt(struct handshake *h)
 	return err;
 }
 
-/* Was it only too slow for others, or the server, and is there time to come again? */
+/* True if this client was displaced and there is time for another attempt. */
 static bool may_come_again(const struct handshake *h)
 {
 	return h->ch && h->m.type == MSG_REFUSE &&
@@ -549,7 +549,7 @@ static int hands(struct handshake *h, const struct connect_params *p,
 		if (!err || !may_come_again(h))
 			break;
 		displaced = true;
-		/* Others that were displaced come again as well: not all at once. */
+		/* Other displaced clients try again, too: spread the attempts. */
 		clock_sleep_ns(clock_now_ns() % DISPLACED_PAUSE_NS);
 	}
 	if (!err)
@@ -565,7 +565,7 @@ static int hands(struct handshake *h, const struct connect_params *p,
 
 int connect_open(const struct connect_params *p, struct connect_result *out)
 {
-	/* It has room for the longest message; the caller's stack may be small. */
+	/* On the heap: it holds the longest message, and the caller's stack may be small. */
 	struct handshake *h = malloc(sizeof(*h));
 	int err;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * connect.h - from an address to a server's WELCOME.
+ * connect.h - connects to an address, up to the server's WELCOME.
  *
- * Whatever listens there is a stranger until the handshake is over: it may be
- * silent, speak another language, or send descriptors nobody asked for.
+ * The peer is not trusted during the handshake: it may be silent, speak another protocol, or
+ * send unwanted descriptors.
  */
 #ifndef CLIENT_CONNECT_H
 #define CLIENT_CONNECT_H
@@ -17,35 +17,35 @@
 #include "channel.h"
 #include "uri.h"
 
-/** Where to connect, and what the HELLO says. */
+/** Where to connect, and the content of HELLO. */
 struct connect_params {
 	const struct uri *uri;
 	const char *name; /* of this client, for the server's log; may be NULL */
 	bool readonly;
-	uint32_t replaces; /* the session it follows, or 0, */
-	uint64_t replaces_region[2]; /* and the region of that one */
+	uint32_t replaces; /* the session that it replaces, or 0, ... */
+	uint64_t replaces_region[2]; /* ... and the region of that session */
 	uint64_t deadline_ns; /* clock_now_ns() */
 };
 
-/** What came of it. The receiver closes channel and descriptors. */
+/** The result. The receiver closes channel and descriptors. */
 struct connect_result {
 	struct channel *channel;
 	bool by_verbs;
-	int meta_fd; /* server-written part of the region; -1 by verbs */
-	int data_fd; /* the rest; -1 by verbs */
-	int tether_fd; /* see mapping_tether(); -1 by verbs */
+	int meta_fd; /* server-written part of the region; -1 for RDMA */
+	int data_fd; /* the rest; -1 for RDMA */
+	int tether_fd; /* see mapping_tether(); -1 for RDMA */
 	uint32_t session;
-	uint32_t prefix; /* of the versions that this session writes */
-	bool readonly;   /* what was granted, or asked for if that is less */
-	bool swept;      /* `replaces`: its blocks may have been used again, or
-			    its last requests may still be carried out */
+	uint32_t prefix; /* of the versions of this session */
+	bool readonly;   /* granted role, or the requested one if that is less */
+	bool swept;      /* `replaces`: its blocks may have been reused, or its last
+					requests may still be executed */
 	bool peer_may_kill; /* the server's user is ours or root */
 	bool read8_atomic;  /* aligned 8-byte READs never tear */
 	uint64_t region_id[2];
 	uint64_t region_bytes;
 	uint64_t meta_bytes;
 	uint64_t grace_ns;
-	struct verbs_area areas[2]; /* by verbs: meta, data */
+	struct verbs_area areas[2]; /* RDMA: meta, data */
 	uint8_t token[VERBS_TOKEN_BYTES];
 	char writers[MSG_TEXT_MAX + 1]; /* where writers connect, or empty */
 };

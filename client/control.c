@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two locks. `life_lock` orders starting and stopping the thread; `run_lock` is
- * held by the thread while it calls functions of sources, and by whoever changes
- * the list. The thread never takes life_lock. Order: life, then run.
+ * Two locks. `life_lock` orders starts and stops of the thread. `run_lock` is held by the
+ * thread while it calls functions of sources, and by other threads that change the list. The
+ * thread never takes life_lock. Order: life_lock, then run_lock.
  */
 #include "config.h"
 
@@ -25,23 +25,23 @@
 
 #define EVENTS_PER_ROUND 32
 #define TICK_MS 1
-/* Just before it sleeps the program may put files of its own in its descriptors' places. */
+/* The program may replace the thread's descriptors just before it sleeps, so it wakes to look. */
 #define LOOK_MS 1000
 
-/* How gates and the thread order themselves; chosen when the thread starts. */
+/* How quiescence counters and the thread are ordered; chosen at the thread's start. */
 enum barrier_kind {
 	BARRIER_EXPEDITED, /* an interrupt to the CPUs that run this process */
 	BARRIER_GLOBAL,    /* waits for a scheduling round of all CPUs */
-	BARRIER_GATES,     /* none: gates fence for themselves */
+	BARRIER_GATES,     /* none: each gate_enter() has its own fence */
 };
 
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t run_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t began = PTHREAD_COND_INITIALIZER; /* control.running */
-static pthread_cond_t hears = PTHREAD_COND_INITIALIZER; /* not deaf, or quit */
+static pthread_cond_t hears = PTHREAD_COND_INITIALIZER; /* deaf or quit has changed */
 static struct {
 	pthread_t thread;
-	/* run_lock, as the next three */
+	/* guarded by run_lock, as the next three */
 	int epoll_fd;
 	struct wakeup wakeup;
 	bool quit;
@@ -49,7 +49,7 @@ static struct {
 	unsigned n_sources;             /* life_lock */
 	struct control_source *sources; /* run_lock */
 	unsigned n_ticking;             /* run_lock */
-	bool running;                   /* run_lock: the thread got to its loop */
+	bool running;                   /* run_lock: the thread has reached its loop */
 	enum barrier_kind barrier;
 	bool chosen;
 } control = {.epoll_fd = -1, .wakeup = WAKEUP_NONE};
@@ -60,8 +60,8 @@ static int membarrier(int cmd)
 }
 
 /*
- * Registration belongs to the process; a child's must be made anew. The kind is
- * chosen once, because gates have been told.
+ * The registration belongs to the process; a child has to repeat it. The kind is chosen once,
+ * because the counters depend on it.
  */
 static void barrier_choose(void)
 {
@@ -142,7 +142,7 @@ static bool fds_are_ours(void)
 	       wakeup_knows(&control.wakeup, control.epoll_fd);
 }
 
-/* Nothing that a number stands for now may be read, written or closed. */
+/* The descriptors' numbers may be other files now: do not read, write or close them. */
 static void become_deaf(void)
 {
 	fds_close();
@@ -154,7 +154,7 @@ static void become_deaf(void)
 
 /* ---- the thread ----------------------------------------------------------- */
 
-/* Events are fetched under run_lock, so every source they name is alive. */
+/* Events are fetched under run_lock, so each source they name is alive. */
 static void handle_events(void)
 {
 	struct epoll_event ev[EVENTS_PER_ROUND];
@@ -188,8 +188,8 @@ static bool run_round(void)
 }
 
 /*
- * poll(2) holds what it was given open. So when the program closes all descriptors the
- * hangup of the wakeup's other end ends it.
+ * poll(2) keeps the files open that it waits for. If the program closes all descriptors, the
+ * hangup of the wakeup's other end still wakes it.
  */
 static void sleep_round(void)
 {
@@ -197,7 +197,7 @@ static void sleep_round(void)
 	int ms;
 
 	pthread_mutex_lock(&run_lock);
-	/* Without descriptors, until control_add() has made others. */
+	/* Without descriptors, sleep until control_add() has made new ones. */
 	while (control.deaf && !control.quit && !control.n_ticking)
 		pthread_cond_wait(&hears, &run_lock);
 	if (control.deaf) {
@@ -209,7 +209,7 @@ static void sleep_round(void)
 	p[1] = (struct pollfd){.fd = control.wakeup.fd[0], .events = POLLIN};
 	ms = control.n_ticking ? TICK_MS : LOOK_MS;
 	pthread_mutex_unlock(&run_lock);
-	/* Only here, where it holds nothing; see thread_stop(). */
+	/* Cancellation only here, where it holds no lock; see thread_stop(). */
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	(void)poll(p, 2, ms);
 	(void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -264,7 +264,7 @@ static void thread_stop(void)
 	woken = control.deaf || wakeup_ring(&control.wakeup);
 	pthread_cond_broadcast(&hears);
 	pthread_mutex_unlock(&run_lock);
-	/* A child may hold a copy of what the program closed: then nothing hangs up. */
+	/* If a child holds copies of closed descriptors nothing hangs up. */
 	if (!woken)
 		(void)pthread_cancel(control.thread);
 	pthread_join(control.thread, NULL);
@@ -272,7 +272,7 @@ static void thread_stop(void)
 	fds_close();
 }
 
-/* The program has closed what the thread slept on: it goes on with others. */
+/* The program has closed the thread's descriptors: make new ones. */
 static int thread_repair(void)
 {
 	int err = 0;
@@ -377,8 +377,8 @@ void control_tick(struct control_source *src, bool on)
 }
 
 /*
- * The program has closed the source's descriptor: if a child holds a copy, the instance
- * goes on watching it, and nothing can take it out. Another instance does not watch it.
+ * The program has closed a source's descriptor. If a child holds a copy the epoll instance
+ * still watches it, and nothing can remove it. So a new instance watches the others.
  */
 static void watch_others(void)
 {
@@ -410,8 +410,8 @@ void control_mute(struct control_source *src)
 /* ---- fork ----------------------------------------------------------------- */
 
 /*
- * A thread that is just starting holds locks of its C library's and, in builds for
- * sanitizers, of their allocator's: locks that a child would inherit for ever.
+ * A thread that is just starting holds locks of its C library and of sanitizers' allocators,
+ * which a child would inherit as locked forever.
  */
 void control_fork_prepare(void)
 {
@@ -429,7 +429,7 @@ void control_fork_parent(void)
 
 void control_fork_child(void)
 {
-	/* Closing copies takes nothing from the parent's epoll or sockets. */
+	/* Closing the copies does not affect the parent's epoll or sockets. */
 	for (struct control_source *s = control.sources; s; s = s->next) {
 		fd_id_close(&s->fd, s->id);
 		s->forked(s);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * control.h - the process's one control thread: it waits on the sockets of all
- * sessions and calls their functions. It knows nothing of messages.
+ * control.h - the process's control thread: it waits on the sockets of all sessions and calls
+ * their functions. It knows nothing of messages.
  *
- * The thread exists while there are sources, blocks all signals, and sleeps in
- * poll(2) unless a source asks for ticks. Once a second it sees whether its descriptors
- * are still its own (common/wakeup.h).
+ * The thread exists while there are sources, blocks all signals, and sleeps in poll(2) unless a
+ * source asks for ticks. Once a second it checks whether its descriptors are still its own
+ * (common/wakeup.h).
  */
 #ifndef CLIENT_CONTROL_H
 #define CLIENT_CONTROL_H
@@ -19,16 +19,16 @@
 struct control_source {
 	int fd;
 	/*
-	 * The functions run on the control thread, one at a time, and must not
-	 * block, nor call control_add() or control_remove().
+	 * These run on the control thread, one at a time, and must not block, nor call
+	 * control_add() or control_remove().
 	 */
-	/* The socket can be read (or, after control_watch(), written). */
+	/* The socket is readable (or writable, after control_watch()). */
 	void (*ready)(struct control_source *src);
-	/* Once a millisecond after it was asked for by control_tick(). */
+	/* Called once a millisecond after control_tick(). */
 	void (*tick)(struct control_source *src);
 	/*
-	 * The program has closed the thread's descriptors (closefrom(3)): nothing of
-	 * the socket will be heard any more. Also called by control_add() for others.
+	 * The program has closed the source's or the thread's descriptors (closefrom(3)): no
+	 * more events will come. control_add() of another source may call it, too.
 	 */
 	void (*lost)(struct control_source *src);
 	/* In the child of a fork; the socket's copy is closed already. */
@@ -52,19 +52,19 @@ int control_add(struct control_source *src);
  */
 void control_remove(struct control_source *src);
 
-/** From a source's function: also call ready() when the socket can be written. */
+/** From a source's function: also call ready() when the socket is writable. */
 void control_watch(struct control_source *src, bool writable);
-/** From a source's function: call tick() once a millisecond, or no longer. */
+/** From a source's function: call tick() once a millisecond, or stop that. */
 void control_tick(struct control_source *src, bool on);
 /** From a source's function: never call ready() again. */
 void control_mute(struct control_source *src);
 
 /**
- * True if gates must fence for themselves because membarrier(2) is missing.
- * Valid after control_add().
+ * True if gate_enter() needs a fence because membarrier(2) is missing. Valid after
+ * control_add().
  */
 bool control_gates_fence(void);
-/** Make every running thread of the process pass a full memory barrier. */
+/** Make every running thread of the process execute a full memory barrier. */
 void control_heavy_barrier(void);
 
 /** Around fork(2); see atfork.c. */

@@ -20,15 +20,15 @@
 
 #define BACKOFF_MIN_NS (2 * NS_PER_MS)
 #define BACKOFF_MAX_NS (500 * NS_PER_MS)
-/* One attempt may take this long, so that others can follow it. */
+/* Time limit of one attempt, so that others can follow. */
 #define ATTEMPT_NS (2 * NS_PER_SEC)
-/* A condition's clock stands still while the machine sleeps: look again after this long. */
+/* CLOCK_MONOTONIC stands still while the machine sleeps: check the time this often. */
 #define WAIT_SLICE_NS (200 * NS_PER_MS)
-/* A link that came too late for dial_free(): its goodbye may take this long. */
+/* Time for the BYE of a connection that came after dial_free(). */
 #define FAREWELL_NS NS_PER_SEC
 
 struct dial {
-	/* Copies of the order's, constant while the thread runs. */
+	/* Copies of the order's data, constant while the thread runs. */
 	struct link_order order;
 	struct uri uri;
 	char name[64];
@@ -36,17 +36,17 @@ struct dial {
 	uint64_t jitter; /* state of the thread's random numbers */
 
 	pthread_t thread;
-	bool has_thread; /* which must be joined */
-	pthread_t before; /* the thread joins its predecessor, which is over */
+	bool has_thread; /* it must be joined */
+	pthread_t before; /* the previous thread, which has ended; joined by this one */
 	bool has_before;
 
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t cond;  /* any change */
 	uint64_t until_ns;
 	bool old_closed;
-	bool unwanted; /* make no further attempt */
-	bool orphan;   /* the handle is gone: the thread frees this */
-	uint32_t over; /* atomic: follows what came of it */
+	bool unwanted; /* make no more attempts */
+	bool orphan;   /* the handle is gone: the thread frees this struct */
+	uint32_t over; /* atomic; set after the result */
 	struct link link;
 	int err; /* 0: `link` */
 	char line[ERR_LINE_MAX];
@@ -55,7 +55,7 @@ struct dial {
 
 /* ---- an attempt ---------------------------------------------------------------------- */
 
-/* Another attempt may well succeed, without anybody doing anything about it. */
+/* True for errors after which another attempt may succeed by itself. */
 static bool may_pass(int err)
 {
 	return err == FARKV_ETIMEDOUT || err == FARKV_ENOROUTE ||
@@ -63,7 +63,7 @@ static bool may_pass(int err)
 	       err == FARKV_ESYS;
 }
 
-/* Between half and all of `ns`: clients that broke together come back apart. */
+/* Between half of `ns` and `ns`, so that clients that broke together come back apart. */
 static uint64_t jittered(struct dial *d, uint64_t ns)
 {
 	uint64_t x = d->jitter ? d->jitter : clock_now_ns() | 1;
@@ -89,7 +89,7 @@ static void cond_wait_until(struct dial *d, uint64_t until_ns)
 	pthread_cond_timedwait(&d->cond, &d->lock, &ts);
 }
 
-/* The lock is held, but not during the attempt. True: it was not the last one. */
+/* The lock is held, except during the attempt. True: try again. */
 static bool attempt(struct dial *d, uint64_t now)
 {
 	uint64_t deadline = UTIL_MIN(now + ATTEMPT_NS, d->until_ns);
@@ -109,7 +109,7 @@ static bool is_wanted(const struct dial *d, uint64_t at_ns)
 	return !d->unwanted && at_ns < d->until_ns;
 }
 
-/* Until there is a link, or nobody waits for it any more. The lock is held. */
+/* Try until connected or no longer wanted. The lock is held. */
 static void attempts(struct dial *d)
 {
 	uint64_t pause = BACKOFF_MIN_NS, again;
@@ -133,7 +133,7 @@ static void destroy(struct dial *d)
 	free(d);
 }
 
-/* The handle is gone, and with it who would have said goodbye. */
+/* Without a handle this thread says BYE on the new connection. */
 static void end_orphan(struct dial *d)
 {
 	if (!d->err) {
@@ -203,12 +203,12 @@ static void order_copy(struct dial *d, const struct link_order *o)
 	d->order.name = d->name;
 }
 
-/* No thread runs that looks at any of it. */
+/* To be called while no thread uses `d`. */
 static int thread_start(struct dial *d, const struct link *old, uint64_t until_ns)
 {
 	int errnum;
 
-	/* The last thread may still have it. */
+	/* the last thread may still be about to unlock it */
 	pthread_mutex_lock(&d->lock);
 	d->old = *old;
 	d->before = d->thread;
@@ -216,7 +216,7 @@ static int thread_start(struct dial *d, const struct link *old, uint64_t until_n
 	d->until_ns = until_ns;
 	d->old_closed = d->unwanted = false;
 	atom_store_relaxed(&d->over, 0);
-	d->err = FARKV_ETIMEDOUT; /* no attempt was made */
+	d->err = FARKV_ETIMEDOUT; /* the result if no attempt is made */
 	d->line[0] = '\0';
 	d->waker = NULL;
 	pthread_mutex_unlock(&d->lock);
@@ -286,7 +286,7 @@ void dial_wakes(struct dial *d, struct waker *w)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* It is over. */
+/* Take the result. */
 static int outcome(struct dial *d, struct link *out)
 {
 	int err = d->err;
@@ -295,7 +295,7 @@ static int outcome(struct dial *d, struct link *out)
 		*out = d->link;
 		memset(&d->link, 0, sizeof(d->link));
 	}
-	/* Once. */
+	/* a result is taken only once */
 	d->err = FARKV_EDISCONNECTED;
 	return err;
 }
@@ -344,7 +344,7 @@ bool dial_abandon(struct dial *d, struct link *out)
 {
 	bool linked;
 
-	/* What the thread had in hand is as it left it, the lock too. */
+	/* The thread's state is as it was at the fork, including the lock. */
 	if (!d || !d->over)
 		return false;
 	linked = outcome(d, out) == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The public functions, but for those that get and put (farkv_keys.c). */
+/* The public functions, except those that get and put (farkv_keys.c). */
 #include "config.h"
 
 #include "public.h"
@@ -16,7 +16,7 @@
 
 #define DEFAULT_TIMEOUT_MS 5000u
 #define DEFAULT_CACHE_ENTRIES 65536u
-/* More would be memory that nobody meant to spend: 40 GiB. */
+/* A limit against mistakes: this many take 40 GiB. */
 #define CACHE_ENTRIES_MAX (1u << 30)
 #define DEFAULT_CACHE_BYTES ((size_t)1 << 20)
 
@@ -41,7 +41,7 @@ void (farkv_options_init)(struct farkv_options *o)
 	farkv_options_init_sized(o, sizeof(*o));
 }
 
-/* What earlier versions of the library knew. */
+/* Sizes of the struct in earlier versions of the library. */
 static bool size_was_known(size_t size)
 {
 	return size == offsetof(struct farkv_options, keys) ||
@@ -49,7 +49,7 @@ static bool size_was_known(size_t size)
 	       size == offsetof(struct farkv_options, cache_bytes);
 }
 
-/* What a newer program set in fields that this library does not know. */
+/* Fields that this library does not know must be 0. */
 static bool all_zero(const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -233,7 +233,7 @@ int farkv_event_fd(struct farkv *kv)
 
 /* ---- the server -------------------------------------------------------------------------- */
 
-/* As session_call(), outside of the gate, and no other call is let in. */
+/* session_call() outside of the critical section, with other calls kept out. */
 static int call_outside(struct farkv *kv, struct msg *m, uint8_t expect,
 			struct msg *answer_out, uint64_t deadline_ns)
 {
@@ -245,7 +245,7 @@ static int call_outside(struct farkv *kv, struct msg *m, uint8_t expect,
 	return err;
 }
 
-/* A request and its answer; the gate is open for the control thread meanwhile. */
+/* A request and its answer; the control thread may act for the handle meanwhile. */
 static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
 		       struct msg *answer_out)
 {
@@ -253,8 +253,8 @@ static int server_call(struct farkv *kv, struct msg *m, uint8_t expect,
 
 	if (!kv)
 		return handle_missing();
-	/* If the connection goes meanwhile, the question is asked on a new one, as long
-	 * as there is time. */
+	/* If the connection breaks meanwhile, ask again on a new one, as long as there is
+	 * time. */
 	for (unsigned again = 0;; again++) {
 		int err = handle_begin(kv);
 
@@ -294,7 +294,7 @@ static_assert(sizeof(struct farkv_fsck) ==
 		      sizeof(size_t) + 8 * (MSG_FSCK_END - 1),
 	      "one field for each MSG_FSCK id, in their order");
 
-/* Ids count from 1; those at `end` and beyond are of a newer server. */
+/* Ids count from 1; ids from `end` on come from a newer server. */
 static void figures_take(const struct msg *answer, uint64_t *first, uint16_t end)
 {
 	for (uint32_t i = 0; i < answer->stats.n; i++) {
@@ -306,8 +306,8 @@ static void figures_take(const struct msg *answer, uint64_t *first, uint16_t end
 }
 
 /*
- * Copy `n` bytes of a result to a caller whose struct has `size` bytes: an older
- * one gets the fields that it knows, a newer one zeros for the rest.
+ * Copy `n` bytes of a result to a caller whose struct has `size` bytes: an older struct gets
+ * the fields that it has, a newer one zeros for the rest.
  */
 static void sized_copy(void *dst, size_t size, const void *src, size_t n)
 {

@@ -18,15 +18,15 @@
 #include "waker.h"
 
 #define FAREWELL_NS NS_PER_SEC
-/* After an empty GRANT, nothing is asked ahead of need for this long. */
+/* After an empty GRANT no blocks are requested in advance for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
-/* Memory that batches and requests have given back stays for so many calls that give none,
- * and then so long: what an mget of 300 values of 3,000 bytes needs takes 0.3 ms to get anew. */
+/* Memory released by batches and requests is kept for this many calls that release none, and
+ * then SPARE_NS: to allocate it again for 300 values of 3,000 bytes takes 0.3 ms. */
 #define SPARE_CALLS 64u
 #define SPARE_NS (10 * NS_PER_MS)
-/* A nearly full subtable is reported this often at most, ... */
+/* Least time between two reports of the same nearly full subtable, ... */
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
-/* ... and its place in the table is kept from others for this long. */
+/* ... and how long its table entry is not reused for another. */
 #define HINT_KEEP_NS (10 * NS_PER_MS)
 
 /* ---- counters ---------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ static void counters_add(struct farkv_counters *sum, const struct link *l)
 {
 	struct location_counters seen = index_remembered(l->index);
 
-	/* Loads and stores are no requests, and chains over mapped memory are few. */
+	/* Loads and stores are not counted as requests, and chains over mapped memory are few. */
 	if (!(l->lane->caps & XPORT_DIRECT))
 		requests_add(sum, &l->lane->counters);
 	sum->retries += index_retries(l->index);
@@ -82,7 +82,7 @@ static int text_set(char *to, size_t cap, const char *from, const char *what)
 	return 0;
 }
 
-/* The program's word counts more than the address, that more than the shell's. */
+/* Precedence: the program's options, the address, the environment. */
 static int credentials_set(struct uri *u, const struct farkv_options *opts)
 {
 	int err = 0;
@@ -165,7 +165,7 @@ int handle_busy(const struct farkv *kv)
 		       "thread at a time, give each its own");
 }
 
-/* Is it to be closed? Says why not. */
+/* True if the handle may be closed; otherwise logs the reason. */
 static bool may_close(struct farkv *kv)
 {
 	if (!opened_remove(&kv->opened)) {
@@ -175,8 +175,8 @@ static bool may_close(struct farkv *kv)
 	}
 	if (!handle_is_busy(kv))
 		return true;
-	/* In a child another thread of the parent was at work on it: nothing is
-	 * certain. */
+	/* In a child another thread of the parent may have been using the handle: its state
+	 * is unknown. */
 	if (handle_busy(kv) == FARKV_EINVAL)
 		opened_add(&kv->opened);
 	return false;
@@ -232,7 +232,7 @@ void handle_attend(struct farkv *kv)
 		link_attend(&kv->link);
 }
 
-/* So many calls more. True: and they were the last ones. */
+/* SPARE_CALLS calls have passed: count again until SPARE_NS, too, have. True: free the memory. */
 static bool spare_is_old(struct farkv *kv)
 {
 	uint64_t now = clock_now_ns();
@@ -323,7 +323,7 @@ int handle_begin(struct farkv *kv)
 	return 0;
 }
 
-/* The gate has not let the caller in: until it does, or the call cannot go on. */
+/* The fast path did not enter: handle what is pending until it can, or the call must fail. */
 static int enter_anyhow(struct farkv *kv)
 {
 	err_clear();
@@ -339,7 +339,7 @@ static int enter_anyhow(struct farkv *kv)
 		}
 		if (!gate_enter(kv->gate))
 			continue;
-		if (kv->spare_calls) /* the next call counts, too */
+		if (kv->spare_calls) /* have the next call counted, too */
 			gate_raise(kv->gate, GATE_TIDY);
 		return 0;
 	}
@@ -362,7 +362,7 @@ int handle_enter_otherwise(struct farkv *kv)
 	}
 	if (gate_enter(kv->gate))
 		return 0;
-	/* Nothing is up but that calls are counted, and this is not the last one. */
+	/* Only calls are being counted, and this is not the last one. */
 	if (!queued && !kv->untidy && kv->spare_calls > 1 &&
 	    gate_alerts(kv->gate) == GATE_TIDY) {
 		kv->spare_calls--;
@@ -371,7 +371,7 @@ int handle_enter_otherwise(struct farkv *kv)
 	return enter_anyhow(kv);
 }
 
-/* Back inside, where nobody else would see to what was raised meanwhile. */
+/* Enter again, and handle what has become pending: no other code would here. */
 static void enter_and_attend(struct farkv *kv)
 {
 	if (!gate_enter(kv->gate))
@@ -426,7 +426,7 @@ bool handle_has_versions(struct farkv *kv)
 	return false;
 }
 
-/* No write was begun: it goes on with the next link, if there is one to the same store. */
+/* No write has begun: continue on the next connection, if it leads to the same store. */
 static int connect_anew(struct farkv *kv)
 {
 	int err;
@@ -460,7 +460,7 @@ static int await_mail(struct farkv *kv)
 	return 0;
 }
 
-/* If it may write, it waits for a version prefix: all but the reserve is used up. */
+/* A writer waits for a version prefix: all but the reserve is used up. */
 int handle_not_writable(struct farkv *kv)
 {
 	int err = 0;
@@ -496,8 +496,8 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 
 	for (;; began_ns = 0) {
 		index_run(kv->link.index, ops, n, began_ns, kv->deadline_ns);
-		/* Before the gate is left: what a lost write remembers counts
-		 * only as long as its session has answered no barrier. */
+		/* Inside the critical section: what a lost write remembers is valid only
+		 * while its session has answered no barrier. */
 		if (relink_needed(kv, ops, n)) {
 			if (!relink_ops(kv, ops, n))
 				return;
@@ -510,8 +510,8 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 		if (gate_enter(kv->gate))
 			continue;
 		handle_attend(kv);
-		/* What all have ended with has nothing to do with the link's end:
-		 * that is for who comes next. */
+		/* The results do not depend on the connection's end: the next call
+		 * reports that. */
 		if ((gate_alerts(kv->gate) & GATE_BROKEN) &&
 		    any_pending(ops, n) && !relink_ops(kv, ops, n))
 			return;
@@ -545,7 +545,7 @@ void handle_line(struct farkv *kv, int err)
 		if (kv->link.session && (gate_alerts(kv->gate) & GATE_BROKEN))
 			session_why(kv->link.session);
 		else if (!kv->link.session || !err_detail()[0])
-			/* There may be a new link: it was the last one's end. */
+			/* there may be a new connection; this was the last one's end */
 			err_set(err, "%s", kv->why[0] ? kv->why : err_str(err));
 		break;
 	case FARKV_ETIMEDOUT:
@@ -565,7 +565,7 @@ int handle_result(struct farkv *kv, int err)
 {
 	handle_look_at_lane(kv);
 	handle_line(kv, err);
-	/* That a call was late, or perhaps done, does not say that a store may be gone. */
+	/* A timeout or FARKV_EMAYBE does not tell the caller that the store may be gone. */
 	if (err == FARKV_EDISCONNECTED && (gate_alerts(kv->gate) & GATE_BROKEN))
 		kv->told = true;
 	return err;
@@ -573,7 +573,7 @@ int handle_result(struct farkv *kv, int err)
 
 /* ---- after a mutation ---------------------------------------------------------------- */
 
-/* Tell the server early that a subtable fills up; a lost hint comes again. */
+/* Tell the server early that a subtable fills up; a lost hint is repeated later. */
 static void hint_near_full(struct farkv *kv, const struct index_op *op)
 {
 	struct msg m = {.type = MSG_HINT};
@@ -596,8 +596,8 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
 }
 
 /*
- * Ask for blocks before they are missed. Not after a handle's first write: a
- * program that stores one value should keep one block, and one to overwrite it.
+ * Ask for blocks before they run out. Not after a handle's first write: a program that stores
+ * one value should hold one block, and one more to overwrite it.
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {
@@ -610,11 +610,11 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 			return;
 		kv->prefetch_ns = 0;
 	}
-	/* Who comes back after a pause has blocks that have rested meanwhile. */
+	/* After a pause blocks have finished their grace period. */
 	(void)link_ask_blocks(&kv->link, cls, clock_now_ns(), 0);
 }
 
-/* As far as was known when last somebody looked at the clock. */
+/* As far as known at the last reading of the clock. */
 static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
 {
 	return kv->link.denied[cls] || kv->link.unsent[cls] ||
@@ -623,7 +623,7 @@ static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
 
 void handle_after_in_full(struct farkv *kv, const struct index_op *op)
 {
-	/* Another link since then may have no right to write, and no blocks. */
+	/* A new connection may have no right to write, and no blocks. */
 	if (!kv->link.session || kv->link.readonly)
 		return;
 	if (op->near_full)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * inventory.h - all blocks that a session owns and that lie in no operation's hands:
- * the allocator's, those on their way back to the server, and the journal of what
- * was here since a sweep began. Sessions that may write have one.
+ * inventory.h - all blocks that a session owns and no operation holds: the allocator's, those on
+ * their way back to the server, and the journal of what was here since a sweep began. Sessions
+ * that may write have one.
  *
- * Two threads touch it, and the handle's takes no lock for it on the fast path:
+ * Two threads use it, and the handle's takes no lock for it on the fast path:
  *
- *   the handle's thread, inside the gate, without the lock;
- *   the handle's thread outside of the gate, with the lock;
- *   the control thread, with the lock, after it raised GATE_SWEEP or GATE_RECLAIM
- *   and found the gate even, and only if the alert is still up.
+ *   the handle's thread inside the critical section (gate.h), without the lock;
+ *   the handle's thread outside of it, with the lock;
+ *   the control thread, with the lock, after it set GATE_SWEEP or GATE_RECLAIM and found the
+ *   counter even, and only if the flag is still set.
  *
- * gate.h argues why that is enough. An operation that waits has left the gate and
- * holds no block, so what is not here is published or in a running operation.
+ * gate.h shows why that is enough. An operation that waits has left the critical section and
+ * holds no block, so a block that is not here is published or in a running operation.
  *
- * The lock is held for work of bounded length only, never while waiting for the
- * server. Order of locks: inventory, session, journal.
+ * The lock is held for work of bounded length, never while waiting for the server. Order of
+ * locks: inventory, session, journal.
  */
 #ifndef CLIENT_INVENTORY_H
 #define CLIENT_INVENTORY_H
@@ -34,17 +34,17 @@
 struct inventory {
 	pthread_mutex_t lock;
 	struct alloc *alloc;
-	struct journal *journal; /* has a lock of its own */
-	/* Blocks on their way back that the socket had no room for yet. */
+	struct journal *journal; /* has its own lock */
+	/* Blocks to be returned that the socket had no room for yet. */
 	struct block_ref ret[INVENTORY_RETURN_MAX];
 	size_t n_ret;
 	enum alloc_state ret_state;
-	uint32_t returns; /* RETURNs that were sent */
+	uint32_t returns; /* RETURNs sent */
 };
 
-/** An empty one. NULL if out of memory. */
+/** NULL if out of memory. */
 struct inventory *inventory_new(uint64_t grace_ns, uint64_t region_bytes);
-/** NULL is allowed; fine in a child of fork(). */
+/** NULL is allowed; also in a child of fork(). */
 void inventory_free(struct inventory *inv);
 
 static inline void inventory_lock(struct inventory *inv)
@@ -57,12 +57,12 @@ static inline void inventory_unlock(struct inventory *inv)
 	pthread_mutex_unlock(&inv->lock);
 }
 
-/** Put everything that is here into the journal, and what comes from now on. */
+/** Enter all blocks in the journal, and those that come from now on. */
 void inventory_record(struct inventory *inv);
 
 /**
- * See that ret[] names blocks to give back, if there are any: `all` that are here,
- * or surplus. The caller sends them and calls inventory_sent(). False if there are none.
+ * Fill ret[], unless it is filled already, with blocks to return: `all`, or surplus ones. The
+ * caller sends them and calls inventory_sent(). False if there are none.
  */
 bool inventory_pick(struct inventory *inv, bool all);
 

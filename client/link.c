@@ -45,7 +45,7 @@ static void memory_close(struct link *l)
 
 static int shm_open_lane(const struct connect_result *r, struct link *l)
 {
-	/* Before the region: while it is mapped the server waits for this process. */
+	/* Map it before the region: while it is mapped the server waits for this process. */
 	int err = mapping_tether(r->tether_fd, r->peer_may_kill,
 				 &r->channel->tether);
 
@@ -59,7 +59,7 @@ static int shm_open_lane(const struct connect_result *r, struct link *l)
 	return l->lane ? 0 : err_set(FARKV_ENOMEM, "no memory for a handle");
 }
 
-/* READ the superblock, and hold it against what WELCOME said. */
+/* READ the superblock, and compare it with WELCOME. */
 static int superblock_fetch(const struct connect_result *r, struct link *l,
 			    uint64_t deadline_ns)
 {
@@ -91,7 +91,7 @@ static int superblock_fetch(const struct connect_result *r, struct link *l,
 		err = c.status;
 	if (late)
 		return err_set(FARKV_ETIMEDOUT,
-			       "the server's card did not answer in time");
+			       "the server's RDMA device did not answer in time");
 	if (err)
 		return err;
 	memcpy(l->sb_copy, image, sizeof(*l->sb_copy));
@@ -145,7 +145,7 @@ static int inventory_open(struct link *l)
 	return 0;
 }
 
-/* A message before there is a session to send it. 0, or the errno that stays. */
+/* Send a message before there is a session. 0, or an errno that ends the channel. */
 static int say(struct channel *ch, uint8_t type, uint64_t deadline_ns)
 {
 	struct msg m = {.type = type};
@@ -173,8 +173,8 @@ static int ready(struct channel *ch, uint64_t deadline_ns)
 }
 
 /*
- * Everything but the session. READY comes before the first look at what is ever used
- * again: without it the server waits for nobody (protocol.md).
+ * Everything but the session. READY must come before the first look at anything that may be
+ * reused: without READY the server does not wait for this client (protocol.md).
  */
 static int memory_open(const struct connect_result *r, struct link *l,
 		       uint64_t deadline_ns)
@@ -220,8 +220,8 @@ static void fds_close(const struct connect_result *r)
 }
 
 /*
- * The session was granted nothing, and has let go of the region: say so. One that the
- * server has cut off meanwhile it learns of by the tether.
+ * The session holds no blocks and has unmapped the region: say BYE. If the server has cut it
+ * off meanwhile the server learns the same from the tether.
  */
 static void leave(const struct connect_result *r)
 {
@@ -269,8 +269,8 @@ int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out
 	err = link_open(&p, out);
 	if (err)
 		return err;
-	/* Without memory for it nothing is remembered. A mapped region is searched
-	 * as fast as a cache would be. */
+	/* Out of memory: no locations are cached. A mapped region is searched as fast as a
+	 * cache. */
 	if (!(out->lane->caps & XPORT_DIRECT) && o->cache_entries &&
 	    (index_remember(out->index, o->cache_entries) ||
 	     (o->cache_bytes && index_keep(out->index, o->cache_bytes))))
@@ -282,14 +282,14 @@ void link_close(struct link *l)
 {
 	struct channel *ch = session_free(l->session);
 
-	/* The lane's connection belongs to the channel's. */
+	/* The lane's connection belongs to the channel. */
 	memory_close(l);
 	if (ch)
 		channel_close(ch);
 	memset(l, 0, sizeof(*l));
 }
 
-/* ---- mail and requests -------------------------------------------------------- */
+/* ---- grants and requests ----------------------------------------------------------------- */
 
 static void take_full(struct link *l, const struct session_mail *mail)
 {
@@ -301,8 +301,8 @@ static void take_full(struct link *l, const struct session_mail *mail)
 }
 
 /*
- * "No" to the request under way. It does not count if the call that waits began after
- * the request, nor if anything was returned after it: the server has that by now.
+ * True if a "no" to the last request counts. It does not if the waiting call began after the
+ * request, or blocks were returned after it, which the server has by now.
  */
 static bool no_counts(const struct link *l, uint8_t cls)
 {
@@ -316,7 +316,7 @@ static void take_mail(struct link *l)
 	session_take_mail(l->session, &mail);
 	for (struct session_grant *g = mail.grants, *next; g; g = next) {
 		next = g->next;
-		if (l->alloc) /* blocks that find no memory go with the session */
+		if (l->alloc) /* blocks that cannot be noted go back when the session ends */
 			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
 			l->denied[g->cls] = no_counts(l, g->cls);
@@ -333,7 +333,7 @@ static void take_mail(struct link *l)
 	}
 }
 
-/* Apart from who calls it all the time for nothing: a message is a KiB to be cleared. */
+/* Not inlined: it is rarely called, and clears a message of a KiB. */
 static __attribute__((noinline)) int grant_request(struct link *l, uint8_t cls,
 						   uint32_t n)
 {
@@ -355,7 +355,7 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
 {
 	uint32_t n = l->unsent[cls];
 
-	/* What is on its way back may be what is asked for. */
+	/* Blocks that are being returned may be just what is asked for. */
 	if (l->inv->n_ret)
 		link_return_surplus(l);
 	if (l->inv->n_ret)
@@ -377,7 +377,7 @@ void link_ask_prefix(struct link *l, uint32_t low)
 
 /* ---- blocks that go back ----------------------------------------------------- */
 
-/* What inventory_pick() has laid ready; never waits. */
+/* Send the blocks that inventory_pick() has prepared; never waits. */
 static int return_picked(struct link *l)
 {
 	struct msg m = {.type = MSG_RETURN};
@@ -414,7 +414,7 @@ bool link_return_limbo(struct link *l, uint8_t cls)
 	return any;
 }
 
-/* One RETURN after the other until nothing is left. */
+/* Send RETURNs until no block is left. */
 static int return_all(struct link *l)
 {
 	while (inventory_pick(l->inv, true)) {
@@ -454,7 +454,7 @@ void link_attend(struct link *l)
 		inventory_unlock(l->inv);
 }
 
-/* Mail and blocks; 0 if nothing is left. */
+/* Take grants and return blocks; 0 if nothing is left. */
 static int give_back(struct link *l)
 {
 	int err;
@@ -468,10 +468,10 @@ static int give_back(struct link *l)
 
 bool link_farewell(struct link *l, uint64_t until_ns)
 {
-	/* An answer that nobody has taken would keep session_wait() from waiting. */
+	/* An answer that nobody takes would keep session_wait() from sleeping. */
 	session_call_forget(l->session);
 	while (l->inv) {
-		/* Read first: a GRANT that is not out any more is in the mail. */
+		/* Read first: a GRANT that is not outstanding is in the inbox. */
 		bool more = session_grants_out(l->session) > 0;
 		int err = give_back(l);
 
@@ -485,7 +485,7 @@ bool link_farewell(struct link *l, uint64_t until_ns)
 			session_wait_room(l->session, until_ns);
 		else if (session_grants_out(l->session) > 0)
 			session_wait(l->session, until_ns);
-		/* else: it came meanwhile, and nothing else will */
+		/* otherwise it came meanwhile, and nothing follows */
 	}
 	return session_bye(l->session, until_ns);
 }

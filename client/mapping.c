@@ -20,7 +20,7 @@
 
 #include "channel.h"
 
-/* A file's identity: the same region id from other files is not the same. */
+/* A file's identity: regions with equal ids in different files are different. */
 struct file_id {
 	dev_t dev;
 	ino_t ino;
@@ -31,7 +31,7 @@ struct mapping {
 	uint8_t *base;
 	uint64_t users;
 	bool readonly;
-	bool inherited; /* from the parent: nothing is mapped in this process */
+	bool inherited; /* by fork(): nothing is mapped in this process */
 	struct file_id meta, data;
 	struct superblock sb;
 };
@@ -41,14 +41,14 @@ static struct mapping *cache;
 
 /* ---- descriptors ---------------------------------------------------------- */
 
-/* True for memfd_create(2) files, which can always be sealed by their maker. */
+/* True for memfd_create(2) files, which their maker can always seal. */
 static bool fd_is_memfd(int fd)
 {
 	char link[64], path[sizeof("/memfd:")] = "";
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	if (readlink(link, path, sizeof(path) - 1) < 0)
-		return true; /* cannot tell: ask for the seal */
+		return true; /* unknown: require the seal */
 	return strcmp(path, "/memfd:") == 0;
 }
 
@@ -114,8 +114,8 @@ static int spec_check(const struct mapping_spec *s)
 /* ---- mapping -------------------------------------------------------------- */
 
 /*
- * One piece of address space with its base at a multiple of META_ALIGN. The
- * meta area's length is one too, so huge pages fit the data area.
+ * One range of addresses with its base at a multiple of META_ALIGN. The meta area's length is
+ * a multiple, too, so the data area can have huge pages.
  */
 static int space_reserve(uint64_t bytes, uint8_t **base_out)
 {
@@ -152,7 +152,7 @@ static int area_map(uint8_t *at, uint64_t bytes, int prot, int fd,
 			     errnum, "region: cannot map the %s area", what);
 }
 
-/* The copy is verified, not the mapping: that may change under the check. */
+/* Verify the copy: the mapping may change during the check. */
 static int superblock_take(const struct mapping_spec *s, const uint8_t *base,
 			   struct superblock *sb_out)
 {
@@ -193,7 +193,7 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 	if (err)
 		goto err_unmap;
 	/*
-	 * A child that kept writing would be a session nobody knows (I6). A core
+	 * A child that went on writing would be a session unknown to the server (I6). A core
 	 * dump that read the region would allocate all of it.
 	 */
 	if (madvise(base, s->region_bytes, MADV_DONTFORK) < 0 ||
@@ -207,8 +207,8 @@ static int region_map(const struct mapping_spec *s, struct mapping *m)
 	if (err)
 		goto err_unmap;
 	/*
-	 * A file on tmpfs is what kvserver --hugepages makes; there the advice
-	 * of whoever touches a page first decides. A refusal costs speed only.
+	 * On the tmpfs file of kvserver --hugepages the process that first touches a page
+	 * decides by its advice. A failure costs speed only.
 	 */
 	if (!fd_is_memfd(s->data_fd))
 		(void)madvise(base + s->meta_bytes,
@@ -228,7 +228,7 @@ static int tether_map(int fd, void **tether_out)
 	int errnum;
 	void *p;
 
-	/* To be written, or it would not count. Nobody does: it has no bytes. */
+	/* Writable, or it would not count; nobody writes to it, for it has no bytes. */
 	p = mmap(NULL, CHANNEL_TETHER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 		 fd, 0);
 	if (p != MAP_FAILED &&
@@ -251,7 +251,7 @@ int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
 
 	if (err)
 		return err;
-	/* No child comes in between: see mapping_fork_prepare(). */
+	/* No fork() in between: see mapping_fork_prepare(). */
 	pthread_mutex_lock(&cache_lock);
 	err = tether_map(fd, tether_out);
 	pthread_mutex_unlock(&cache_lock);
@@ -378,7 +378,7 @@ void mapping_fork_parent(void)
 
 void mapping_fork_child(void)
 {
-	/* The pages did not come along; their addresses may be reused. */
+	/* The child has no pages there; the addresses may be reused. */
 	for (struct mapping *m = cache; m; m = m->next)
 		m->inherited = true;
 	cache = NULL;

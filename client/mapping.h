@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * mapping.h - regions mapped into this process, each once, counted by users.
+ * mapping.h - regions mapped into this process, each once, with a count of users.
  *
- * The server's descriptors are not trusted: a peer that could shrink one would
- * kill this process with SIGBUS at its next load. So each must be at least as
- * large as its area, and a memfd must be sealed against shrinking. Files on
- * tmpfs or hugetlbfs cannot be sealed; they are taken only from a server that
- * runs as this user or as root, which could kill the process anyway. What
- * remains: truncating such a file by hand ends the programs that use it.
+ * The server's descriptors are not trusted: a peer that could shrink one would kill this process
+ * with SIGBUS at its next load. So each must be at least as large as its area, and a memfd must
+ * be sealed against shrinking. Files on tmpfs or hugetlbfs cannot be sealed; they are accepted
+ * only from a server that runs as this user or as root, which could kill the process anyway.
+ * It remains possible to end the programs that use such a file by truncating it.
  */
 #ifndef CLIENT_MAPPING_H
 #define CLIENT_MAPPING_H
@@ -19,7 +18,7 @@
 
 struct mapping;
 
-/** What WELCOME said, and who said it. */
+/** The content of WELCOME, and its sender. */
 struct mapping_spec {
 	uint64_t region_id[2];
 	uint64_t region_bytes;
@@ -32,27 +31,26 @@ struct mapping_spec {
 };
 
 /**
- * Map the region, or count one more user of it if this process has it mapped
- * from the same files in the same role. Meta area read-only, data area behind it
- * at a 2 MiB boundary; not inherited by children, nor in core dumps.
+ * Map the region, or add a user if this process has mapped it from the same files in the same
+ * role. Meta area read-only, data area after it at a 2 MiB boundary; not inherited by children,
+ * nor in core dumps.
  *
- * Returns 0, FARKV_EFORMAT (size, seal, superblock; the detail says which),
- * FARKV_EPERM (descriptor without the access that the role needs),
- * FARKV_ENOMEM, FARKV_ESYS. Any thread.
+ * 0, FARKV_EFORMAT (size, seal, superblock; the detail says which), FARKV_EPERM (descriptor
+ * without the access that the role needs), FARKV_ENOMEM, FARKV_ESYS. Any thread.
  */
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out);
 
-/** Drop one use; the last one unmaps. NULL is allowed. Any thread. */
+/** Remove a user; the last one unmaps. NULL is allowed. Any thread. */
 void mapping_put(struct mapping *map);
 
 /**
- * Map a session's tether, the third descriptor of WELCOME: while it is mapped the
- * server waits for this process (server/departed.h). channel_untie() unmaps it; children
- * do not inherit it. Errors as mapping_get().
+ * Map a session's tether, the third descriptor of WELCOME: while it is mapped the server waits
+ * for this process (server/departed.h). channel_untie() unmaps it; children do not inherit it.
+ * Errors as mapping_get().
  */
 int mapping_tether(int fd, bool peer_may_kill, void **tether_out);
 
-/** Where offset 0 of the region lies. */
+/** Address of offset 0 of the region. */
 uint8_t *mapping_base(const struct mapping *map);
 
 /** A private, verified copy. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * opened.h - the handles of this process that are open, so that one that is closed twice is
- * recognized without a look at its memory. Any thread; takes a lock, at open and close only.
+ * opened.h - the open handles of this process, so that a second close is recognized without
+ * reading the handle's memory. Any thread; takes a lock, at open and close only.
  */
 #ifndef CLIENT_OPENED_H
 #define CLIENT_OPENED_H
@@ -14,8 +14,7 @@ struct opened {
 };
 
 void opened_add(struct opened *o);
-/** False if it is not there; then nothing of *o has been read. Cost: a walk over all that
- * are open. */
+/** False if it is not there; then *o has not been read. Cost: a walk over all open handles. */
 bool opened_remove(struct opened *o);
 
 /** Around fork(2); see atfork.c. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * public.h - <farkv.h> for those who define what it declares: only that leaves the
- * library. To be included before any header that includes <farkv.h>.
+ * public.h - <farkv.h> for the files that define its functions: only those are exported. Include
+ * it before any header that includes <farkv.h>.
  */
 #ifndef CLIENT_PUBLIC_H
 #define CLIENT_PUBLIC_H

@@ -14,7 +14,7 @@
 #include "dial.h"
 #include "waker.h"
 
-/* So many polls in a row that can do nothing but wait for the server. */
+/* Consecutive polls that could only wait for the server before the thread yields. */
 #define VAIN_POLLS 16u
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -99,8 +99,8 @@ static void swap_buffers(struct index_op *a, struct index_op *b)
 }
 
 /*
- * The values of the last poll have ended. Large buffers go to gets that are about to begin,
- * whose values may be as large, or back.
+ * The values of the last poll end. Give their large buffers to gets that are about to begin,
+ * whose values may be as large, or back to the lane.
  */
 static void reclaim_lent(struct farkv *kv)
 {
@@ -120,7 +120,7 @@ static void reclaim_lent(struct farkv *kv)
 			index_op_shrink(kv->link.index, &r->op);
 			gave = true;
 		}
-		if (r->saved) { /* a call costs more than all of the rest */
+		if (r->saved) { /* the test is cheaper than a call of free() */
 			free(r->saved);
 			r->saved = NULL;
 		}
@@ -159,7 +159,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->buf = req->buf;
 	r->cap = req->buf_len;
 	r->begun = r->parked = false;
-	/* What prepare() looks at; the rest is index_op_start()'s. */
+	/* The fields that prepare() reads; index_op_start() sets the rest. */
 	r->op.kind = (uint8_t)req->kind;
 	r->op.key.data = req->key;
 	r->op.value = req->value;
@@ -167,7 +167,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->op.version = 0;
 	r->op.unresolved = false;
 	list_add(&q->fresh, r);
-	q->parked = false; /* it may need less than those that are */
+	q->parked = false; /* the new request may need less than the parked ones */
 	q->in_flight++;
 }
 
@@ -193,7 +193,7 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 	}
 	if (i > 0) {
 		kv->queued = true;
-		if (q->dialling) /* so long is a link tried for */
+		if (q->dialling) /* the attempts to connect last this long */
 			(void)dial_extend(kv->dial, kv->deadline_ns);
 		queue_kick(kv);
 		queue_rest(kv);
@@ -211,7 +211,7 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 static void keep_line(struct request *r)
 {
-	/* Without memory it is the error's text. */
+	/* Out of memory: the completion gets the error's general text. */
 	free(r->line);
 	r->line = strdup(err_detail());
 }
@@ -234,14 +234,14 @@ static void value_give(struct request *r, struct farkv_completion *c)
 		memcpy(r->buf, view->value, view->value_len);
 }
 
-/* The text of frequent results is always at hand. */
+/* Errors that are too frequent for a text of their own. */
 static bool is_plain(int err)
 {
 	return err == FARKV_ENOTFOUND || err == FARKV_EEXISTS ||
 	       err == FARKV_EVERSION;
 }
 
-/* As its function says it; the thread's line may be another request's. */
+/* The text that the synchronous function would give; the thread's line may be another request's. */
 void queue_note_why(struct farkv *kv, struct request *r)
 {
 	int err = r->op.result;
@@ -302,8 +302,8 @@ static int take(struct farkv *kv, struct farkv_completion *out, size_t max)
 }
 
 /*
- * Who polls in a loop, and whose requests all wait for the server, must not keep the server
- * from the CPU: with more such threads than CPUs nothing would come for milliseconds.
+ * Yield if a thread polls in a loop while all its requests wait for the server: with more such
+ * threads than CPUs the server would not run for milliseconds.
  */
 static void let_others_run(struct queue *q)
 {
@@ -331,7 +331,7 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 	return n;
 }
 
-/* Until there may be something to do for a turn. */
+/* Sleep until a turn may have something to do. */
 static void doze(struct farkv *kv, uint64_t end_ns)
 {
 	struct queue *q = kv->queue;
@@ -400,19 +400,19 @@ void queue_settle(struct farkv *kv)
 }
 
 /*
- * The value of a get that is complete, and not taken, leaves the lane's memory: it is to be
- * what was found, whatever calls come in between.
+ * Copy the value of a completed get out of the lane's memory: the caller must get the value that
+ * was found, whatever calls come in between.
  */
 static void save_value(struct request *r)
 {
 	struct block_view *view = &r->op.view;
 
 	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf ||
-	    r->saved) /* when another link went */
+	    r->saved) /* when an earlier connection went */
 		return;
 	if (r->buf && view->value_len <= r->cap)
 		memcpy(r->buf, view->value, view->value_len);
-	if (r->buf) { /* too short a buffer needs but the length */
+	if (r->buf) { /* If the buffer is too short only the length counts. */
 		view->value = r->buf;
 		return;
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When the descriptor of farkv_event_fd() is readable: while the next farkv_poll()
- * would find something to do. Each call that may have changed that ends here, in
- * queue_rest(). It first takes back what was said, then says who is to wake the
- * caller (device, clock, control thread), and looks at everything once more behind
- * that: what came in between is seen by the look, what comes later wakes.
+ * When the descriptor of farkv_event_fd() is readable: while the next farkv_poll() would find
+ * something to do. Each call that may have changed that ends in queue_rest(), which clears the
+ * notifier, sets who is to wake the caller (device, timer, control thread), and then checks
+ * everything once more: the check sees what came in between, and what comes later wakes.
  */
 #include "config.h"
 
@@ -18,7 +17,7 @@
 #include "dial.h"
 #include "waker.h"
 
-/* Has the next turn something to do, if nobody else does anything? */
+/* True if the next turn has something to do by itself. */
 static bool is_due(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
@@ -32,7 +31,7 @@ static bool is_due(const struct farkv *kv)
 		    index_strand_due(&q->strand) ||
 		    xport_broken(kv->link.lane) || !waker_watches(kv->waker))
 			return true;
-		/* Nothing is begun before all that is in flight is over. */
+		/* Nothing is begun until everything in flight is over. */
 		if (gate_alerts(kv->gate))
 			return false;
 	}
@@ -40,12 +39,12 @@ static bool is_due(const struct farkv *kv)
 	       (q->waiting.first && queue_must_ask(kv));
 }
 
-/* The moment from which on a turn has something to do. */
+/* The time from which on a turn has something to do. */
 static uint64_t due_at(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 	uint64_t at = WAKER_NEVER;
-	/* Then they are not looked at before all that is in flight is over. */
+	/* flags are pending: the waiting are not looked at until all in flight is over */
 	bool held = q->inside && gate_alerts(kv->gate);
 
 	if (q->dialling)
@@ -54,8 +53,8 @@ static uint64_t due_at(const struct farkv *kv)
 		at = UTIL_MIN(at, q->wait_until_ns);
 	if (q->parked && !held)
 		at = UTIL_MIN(at, q->park_until_ns + 1);
-	/* Later requests have later deadlines: so one look at all of them lasts
-	 * until the clock goes off. */
+	/* Later requests have later deadlines: the earliest one, once found, is valid until
+	 * the timer expires. */
 	if (q->inside && !waker_is_set(kv->waker, q->now_ns))
 		at = UTIL_MIN(at, index_strand_deadline(&q->strand) + 1);
 	return at;
@@ -69,8 +68,8 @@ static void ask_lane(struct farkv *kv)
 
 	if (!kv->link.session)
 		return;
-	/* What it completes with an error it may tell of for ever: nobody takes that
-	 * back any more. Who still waits for it is due. */
+	/* A broken lane may stay readable forever, for nothing clears its events. is_due()
+	 * covers the requests that wait for it. */
 	if (xport_broken(lane)) {
 		(void)waker_watch(kv->waker, -1);
 		return;
@@ -82,7 +81,7 @@ static void ask_lane(struct farkv *kv)
 	snprintf(line, sizeof(line), "%s", err_detail());
 	xport_arm(lane, true);
 	xport_poll(lane);
-	/* Of what went wrong here the results tell, when they are taken. */
+	/* The requests' results report an error, not this line. */
 	if (xport_broken(lane))
 		err_set(0, "%s", line);
 }
@@ -121,10 +120,10 @@ void queue_rest_waking(struct farkv *kv)
 
 void queue_event_attach(struct farkv *kv)
 {
-	/* Where that fails, requests in flight are polled for all the time. */
+	/* If this fails requests in flight are polled continuously. */
 	(void)waker_watch(kv->waker, xport_wait_fd(kv->link.lane));
 	session_wakes(kv->link.session, kv->waker, false);
-	/* Nobody was told, if it was over before. */
+	/* If the session was over before, session_wakes() does not notify. */
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
 		waker_raise(kv->waker);
 }
@@ -146,7 +145,7 @@ int queue_event_fd(struct farkv *kv)
 	if (kv->link.session)
 		queue_event_attach(kv);
 	queue_rest_waking(kv);
-	/* Nobody will say so any more, and what said it was taken back. */
+	/* No notification follows, and waker_clear() may have removed an earlier one. */
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
 		waker_raise(kv->waker);
 	return waker_fd(kv->waker);

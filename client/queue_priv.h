@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * queue_priv.h - what the files of the queue share:
+ * queue_priv.h - shared by the files of the queue:
  *
- *   queue.c       the way in and out: submissions, completions, waiting
- *   queue_turn.c  how requests are driven: the gate, the strand, broken lanes
+ *   queue.c       submissions, completions, waiting
+ *   queue_turn.c  how requests are driven: critical section, op queue, broken lanes
  *   queue_event.c the descriptor that tells when to drive them
  */
 #ifndef CLIENT_QUEUE_PRIV_H
@@ -13,18 +13,18 @@
 #include "queue.h"
 
 struct request {
-	struct index_op op; /* first: the strand returns its address */
+	struct index_op op; /* first: the op queue returns its address */
 	struct request *next;
 	uint64_t tag;
 	uint64_t deadline_ns;
-	size_t key_len, value_len; /* as the caller gave them */
+	size_t key_len, value_len; /* as given by the caller */
 	void *buf;
 	size_t cap;
-	void *saved;        /* its value, where the memory that it came to has gone */
-	char *line;         /* on the heap: why it failed; NULL: the error's text */
+	void *saved;        /* copy of its value after the connection has gone */
+	char *line;         /* on the heap: why it failed; NULL: the error's general text */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
-	bool parked;        /* it has not gone further, but waits for version numbers */
-	uint64_t region[2]; /* ... for this one, and no other */
+	bool parked;        /* in `fresh`: it waits for version numbers */
+	uint64_t region[2]; /* the region in which it was begun */
 };
 
 struct list {
@@ -34,22 +34,22 @@ struct list {
 struct queue {
 	uint32_t depth;
 	uint32_t in_flight;
-	bool inside; /* the gate is entered */
-	bool dialling; /* a link is being made, which all but `done` wait for; */
-	bool mending;  /* ... those in `torn` to go on with what they had begun */
-	bool mail;   /* what the waiting wait for may have come */
-	bool unasked; /* some of the waiting have not asked for what they need */
-	struct request *slots; /* twice `depth`: so many can be in flight, and lent */
+	bool inside; /* inside the critical section */
+	bool dialling; /* a connection is being made, and all but `done` wait for it; ... */
+	bool mending;  /* ... those in `torn` will be resumed on it */
+	bool mail;   /* what the waiting need may have come */
+	bool unasked; /* some of the waiting have not asked yet for what they need */
+	struct request *slots; /* 2 * depth: in flight, or with values still in use */
 	struct list idle, fresh, torn, waiting, done, lent;
 	struct index_strand strand;
-	struct index_op **ops; /* `depth`, for calls that take many */
+	struct index_op **ops; /* `depth` of them, scratch space */
 	struct wait_state wait;
 	uint64_t begun_ns;      /* when `wait` began */
 	uint64_t wait_until_ns; /* when to try the waiting again */
-	uint64_t park_until_ns; /* first deadline of those that lack a version */
-	bool parked;            /* some of `fresh` do */
-	unsigned vain;          /* polls in a row that could do nothing but wait */
-	uint64_t now_ns;        /* when this call began */
+	uint64_t park_until_ns; /* first deadline of requests without versions */
+	bool parked;            /* some of `fresh` wait for versions */
+	unsigned vain;          /* consecutive polls that could only wait */
+	uint64_t now_ns;        /* when the present call began */
 };
 
 /* ---- lists ------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static inline struct request *list_take(struct list *l)
 	return r;
 }
 
-/* All of `from`, behind those of `to`. */
+/* Append all of `from` to `to`. */
 static inline void list_move(struct list *to, struct list *from)
 {
 	if (!from->first)
@@ -89,7 +89,7 @@ static inline void list_move(struct list *to, struct list *from)
 	list_init(from);
 }
 
-/* The one used last is used first: its buffers are in the cache. */
+/* Last in, first out: its buffers are in the cache. */
 static inline void list_push(struct list *l, struct request *r)
 {
 	r->next = l->first;
@@ -100,46 +100,45 @@ static inline void list_push(struct list *l, struct request *r)
 
 /* ---- queue.c ------------------------------------------------------------------------ */
 
-/** A request has failed: keep the line that says why, for its completion. */
+/** A request has failed: save the line that says why, for its completion. */
 void queue_note_why(struct farkv *kv, struct request *r);
 
 /* ---- queue_turn.c ------------------------------------------------------------------- */
 
-/** A call begins: look at the clock. */
+/** A call begins: read the clock. */
 void queue_turn_begin(struct farkv *kv);
 
-/** Take everything as far as it goes without waiting for anybody. */
+/** Advance everything as far as possible without waiting. */
 void queue_turn(struct farkv *kv);
 
-/** Post what was submitted, if that takes no more than a doorbell. */
+/** Post new submissions, unless that needs more than a doorbell. */
 void queue_kick(struct farkv *kv);
 
-/** What the store that the handle has now says to a request that was not begun: 0, or
- * why it is refused, with the call's own line. */
+/** Check a request that was not begun against the present store: 0, or an error with the
+ * synchronous call's line. */
 int queue_check(struct farkv *kv, const struct request *r,
 		struct index_key *key_out);
 
-/** While a link is being made: the first deadline of those that wait for it. */
+/** While a connection is being made: the first deadline of the requests that wait for it. */
 uint64_t queue_link_deadline(const struct queue *q);
 
-/** May queue_turn() begin a request now? */
+/** True if queue_turn() may begin a request now. */
 bool queue_can_begin(const struct queue *q);
 
-/** Has the session something to say? Only while the gate is left is it heard. */
+/** True if the session has flags pending and the critical section is left. */
 bool queue_is_called(const struct farkv *kv);
 
-/** Some of the waiting need something new, or the server has answered. */
+/** True if some of the waiting need something new, or the server has answered. */
 bool queue_must_ask(const struct farkv *kv);
 
-/** Leave the gate; the strand rests. */
+/** Leave the critical section; the op queue is empty. */
 void queue_leave(struct farkv *kv);
 
 /* ---- queue_event.c ------------------------------------------------------------------ */
 
 void queue_rest_waking(struct farkv *kv);
 
-/** The call that queue_turn_begin() began ends: see to the descriptor, if there is
- * one. */
+/** End of the call that queue_turn_begin() began: update the descriptor, if there is one. */
 static inline void queue_rest(struct farkv *kv)
 {
 	if (__builtin_expect(kv->waker != NULL, 0))

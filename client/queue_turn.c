@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How requests are driven: begun inside the gate, stepped by the strand, put aside
- * while they wait, and taken to a new link when the lane breaks.
+ * How requests are driven: begun inside the critical section, advanced by the op queue, put aside
+ * while they wait, and moved to a new connection when the lane breaks.
  */
 #include "config.h"
 
@@ -12,11 +12,11 @@
 #include "common/clock.h"
 #include "common/util.h"
 
-/* Stages in one poll: more than an operation without rivals takes. */
+/* Stages per poll: more than an operation needs without contention. */
 #define STAGES_PER_POLL 8
-/* A poll that meets alerts leaves the gate and comes back, but not for ever. */
+/* Times that a poll leaves the critical section to handle pending flags. */
 #define ROUNDS_PER_POLL 4
-/* So long does the server's "no" to some requests count for new ones. */
+/* How long a "no" of the server to earlier requests counts for new ones. */
 #define DENIALS_NS (10 * NS_PER_MS)
 
 /* ---- ends -------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static void finish(struct farkv *kv, struct request *r)
 	list_add(&kv->queue->done, r);
 }
 
-/* What one that was begun has, index.c knows. */
+/* End a request; index.c ends the operation if it was begun. */
 static void finish_as(struct farkv *kv, struct request *r, int err)
 {
 	if (r->begun)
@@ -46,7 +46,7 @@ static bool is_broken(const struct farkv *kv)
 	       (gate_alerts(kv->gate) & GATE_BROKEN);
 }
 
-/* Could a new link tell more? As relink_needed(). */
+/* True if a new connection could complete it. As relink_needed(). */
 static bool is_torn(const struct farkv *kv, const struct index_op *op)
 {
 	return (op->result == FARKV_EDISCONNECTED ||
@@ -54,7 +54,7 @@ static bool is_torn(const struct farkv *kv, const struct index_op *op)
 	       is_broken(kv);
 }
 
-/* What has left the strand. */
+/* Take operations that have left the op queue. */
 static void harvest(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -87,7 +87,7 @@ static void advance(struct farkv *kv)
 	}
 }
 
-/* ---- the gate ---------------------------------------------------------------------- */
+/* ---- the critical section ---------------------------------------------------------- */
 
 void queue_leave(struct farkv *kv)
 {
@@ -95,7 +95,7 @@ void queue_leave(struct farkv *kv)
 	kv->queue->inside = false;
 }
 
-/* All that are not begun, or wait: their store is gone, or there is no link, nor will be soon. */
+/* End all requests that are not begun, or wait: there is no connection to their store. */
 static void fail_all(struct farkv *kv, int err)
 {
 	struct queue *q = kv->queue;
@@ -104,14 +104,14 @@ static void fail_all(struct farkv *kv, int err)
 	list_move(&q->fresh, &q->waiting);
 	while ((r = list_take(&q->fresh))) {
 		finish_as(kv, r, err);
-		/* That is not for want of what it waited for. */
+		/* the reason is not what it waited for */
 		r->op.wait = INDEX_WAIT_NONE;
 		r->parked = false;
 	}
 	q->parked = false;
 }
 
-/* ---- a new link -------------------------------------------------------------------- */
+/* ---- a new connection -------------------------------------------------------------- */
 
 static uint64_t last_deadline(const struct list *l)
 {
@@ -136,13 +136,13 @@ uint64_t queue_link_deadline(const struct queue *q)
 	return UTIL_MIN(first_deadline(&q->fresh), first_deadline(&q->torn));
 }
 
-/* As long as anybody waits for it. */
+/* The last deadline of the requests that wait for a connection. */
 static uint64_t dial_until(const struct queue *q)
 {
 	return UTIL_MAX(last_deadline(&q->fresh), last_deadline(&q->torn));
 }
 
-/* Those that the break touched, for relink_ops_begin() and _end(). */
+/* The interrupted operations, for relink_ops_begin() and _end(). */
 static size_t torn_ops(struct queue *q)
 {
 	size_t n = 0;
@@ -153,9 +153,9 @@ static size_t torn_ops(struct queue *q)
 }
 
 /*
- * As the end of relink_ops(), for all that were begun, and have no result. Inside the gate
- * afterwards; and a write that has to look what became of a lost swap does so before that
- * is left: after it the words that it knows may come back.
+ * End of relink_ops() for all requests that were begun and have no result. Inside the critical
+ * section afterwards. A write with a lost CAS must resolve it before that is left: later the
+ * words that it remembers may recur.
  */
 static void mend_end(struct farkv *kv, bool dialled)
 {
@@ -165,8 +165,8 @@ static void mend_end(struct farkv *kv, bool dialled)
 	size_t n = torn_ops(q);
 
 	q->inside = true;
-	/* What was submitted before that was known was meant for the store that is gone. While
-	 * nobody knows, enter() tries again, and tells. */
+	/* Requests submitted before the loss was known were meant for the lost store. If the
+	 * caller cannot know yet, enter() tries again and reports it. */
 	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->link.session || kv->told))
 		fail_all(kv, FARKV_EDISCONNECTED);
 	list_init(&begun);
@@ -186,8 +186,8 @@ static void mend_end(struct farkv *kv, bool dialled)
 }
 
 /*
- * The link broke under requests, and the strand rests: as relink_ops(), but they wait in
- * `torn` while a link is made. Inside the gate, or they wait.
+ * The connection broke under requests, and the op queue is empty: as relink_ops(), but they wait
+ * in `torn` while a connection is made. Called inside the critical section, or all wait.
  */
 static void mend(struct farkv *kv)
 {
@@ -201,8 +201,8 @@ static void mend(struct farkv *kv)
 		mend_end(kv, false);
 }
 
-/* Their time is over, and no link has come. What they have begun is as relink_ops_begin()
- * left it. */
+/* End the requests whose deadline has passed without a connection. Those already begun are as
+ * relink_ops_begin() left them. */
 static void expire(struct farkv *kv, struct list *l)
 {
 	struct queue *q = kv->queue;
@@ -223,7 +223,7 @@ static void expire(struct farkv *kv, struct list *l)
 	}
 }
 
-/* False: there is no link yet. Else requests go on, or have ended. */
+/* False: no connection yet. Otherwise requests continue, or have ended. */
 static bool redial(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -232,7 +232,7 @@ static bool redial(struct farkv *kv)
 	if (!dial_is_over(kv->dial)) {
 		expire(kv, &q->fresh);
 		expire(kv, &q->torn);
-		/* Nobody waits any more: it is the next request's. */
+		/* No request waits any more: the next one takes over. */
 		if (!q->fresh.first && !q->torn.first)
 			q->dialling = q->mending = false;
 		return false;
@@ -251,7 +251,7 @@ static bool redial(struct farkv *kv)
 	return true;
 }
 
-/* False if that cannot be: nothing is left to begin, or a link is being made. */
+/* False if impossible: no request is left to begin, or a connection is being made. */
 static bool enter(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -285,7 +285,7 @@ static bool enter(struct farkv *kv)
 
 /* ---- begins ------------------------------------------------------------------------ */
 
-/* The key must stay as it is until the value has come. */
+/* True if the key does not overlap the buffer, which receives the value. */
 static bool is_apart(const struct request *r)
 {
 	uintptr_t key = (uintptr_t)r->op.key.data, buf = (uintptr_t)r->buf;
@@ -309,8 +309,8 @@ int queue_check(struct farkv *kv, const struct request *r,
 }
 
 /*
- * Check and set up. Here and not at the submission: it is the store that the request
- * meets whose limits and rights count.
+ * Check and set up a request. Not at its submission, for the limits and rights of the store that
+ * it meets count.
  */
 static int prepare(struct farkv *kv, struct request *r)
 {
@@ -331,7 +331,7 @@ static int prepare(struct farkv *kv, struct request *r)
 	return 0;
 }
 
-/* All but the reserve of version numbers is used up, and more are asked for. */
+/* True if only the reserve of version numbers is left; requests more. */
 static bool lacks_versions(struct farkv *kv, const struct request *r)
 {
 	return r->op.kind != INDEX_GET && !kv->link.readonly &&
@@ -345,7 +345,7 @@ static void begin(struct farkv *kv, struct request *r)
 
 	if (r->begun &&
 	    memcmp(r->region, kv->last_region, sizeof(r->region)) != 0)
-		err = FARKV_EDISCONNECTED; /* the server was started again */
+		err = FARKV_EDISCONNECTED; /* the server was restarted */
 	else if (q->now_ns > r->deadline_ns)
 		err = FARKV_ETIMEDOUT;
 	else if (!r->begun)
@@ -363,8 +363,8 @@ static void begin(struct farkv *kv, struct request *r)
 }
 
 /*
- * Where the region is mapped, what all of them are going to look at is fetched side by
- * side. Who cannot be set up is told by begin().
+ * On a mapped region, prefetch the windows of all requests together. begin() reports those that
+ * cannot be set up.
  */
 static void fetch_ahead(struct farkv *kv, const struct list *todo)
 {
@@ -415,7 +415,7 @@ bool queue_must_ask(const struct farkv *kv)
 			      session_call_ready(kv->link.session));
 }
 
-/* Who was told of growth is gone: the answer must not keep others awake. */
+/* The requests that waited for growth are gone: its answer must not wake others. */
 static void forget_hint(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -429,7 +429,7 @@ static void forget_hint(struct farkv *kv)
 	q->wait.hint_out = false;
 }
 
-/* Ask for what the waiting need. */
+/* Ask the server for what waiting requests need. */
 static void need(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
@@ -446,7 +446,7 @@ static void need(struct farkv *kv)
 	}
 	if (!queue_must_ask(kv))
 		return;
-	/* What was said to those of long ago says nothing about now. */
+	/* A "no" to requests of long ago does not count. */
 	if (q->unasked && q->now_ns - q->begun_ns > DENIALS_NS) {
 		q->wait.begun = false;
 		q->begun_ns = q->now_ns;
@@ -454,12 +454,12 @@ static void need(struct farkv *kv)
 	for (r = all.first; r; r = r->next)
 		q->ops[n++] = &r->op;
 	q->wait_until_ns = handle_need(kv, q->ops, n, &q->wait);
-	if (before > q->now_ns) /* nobody's turn is put off by others */
+	if (before > q->now_ns) /* do not postpone the others */
 		q->wait_until_ns = UTIL_MIN(q->wait_until_ns, before);
 	q->unasked = false;
 	list_init(&q->waiting);
 	while ((r = list_take(&all))) {
-		/* Asking found that the link is broken: they wait for enter(). */
+		/* The connection is broken: they wait for enter(). */
 		if (gate_alerts(kv->gate) & GATE_BROKEN && is_torn(kv, &r->op))
 			index_op_resume(&r->op);
 		if (r->op.result == INDEX_PENDING)
@@ -490,7 +490,7 @@ bool queue_can_begin(const struct queue *q)
 {
 	if (q->fresh.first && (!q->parked || q->now_ns > q->park_until_ns))
 		return true;
-	/* A submission may have taken the mail, and with it the alert. */
+	/* A submission may have handled the grants, and cleared the flag. */
 	return (q->waiting.first && q->mail) || waiting_due(q);
 }
 
@@ -526,7 +526,7 @@ void queue_turn(struct farkv *kv)
 			break;
 		}
 		if (gate_alerts(kv->gate))
-			break; /* when what is in flight is over */
+			break; /* until what is in flight is over */
 		retry_waiting(q);
 		begin_all(kv);
 		need(kv);
@@ -550,7 +550,7 @@ void queue_kick(struct farkv *kv)
 	    (!q->inside && is_broken(kv)))
 		return;
 	if (!q->inside && !gate_enter(kv->gate)) {
-		/* Once more, unless it is a matter for a poll. */
+		/* Try once more; the rest is left to the next poll. */
 		gate_leave(kv->gate);
 		handle_tidy(kv);
 		handle_attend(kv);

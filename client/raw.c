@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The blocks never leave the allocator: it holds them as free ones, so that sweeps and
- * requests to give back see to them as to a handle's own. Requests run inside the gate,
- * where neither happens; whether the blocks are still there is asked at each begin.
+ * The blocks never leave the allocator: it holds them as free ones, so that sweeps and RECLAIM
+ * treat them as a handle's own. Both happen only outside of the critical section; so each
+ * begin checks whether the blocks are still there.
  */
 #include "config.h"
 
@@ -21,15 +21,15 @@
 
 #include "handle.h"
 
-/* Requests go to so many blocks in turn, so that no two of a batch meet. */
+/* Requests use so many blocks in turn, so that no two of a batch meet. */
 #define BLOCKS 512u
 #define BLOCKS_BYTES (UINT64_C(4) << 20)
-/* Polls that find nothing between two looks at the clock. */
+/* Empty polls between two readings of the clock. */
 #define POLLS_BETWEEN_CLOCKS 4096u
 
 struct target {
 	uint64_t off;
-	uint64_t word; /* what its first 8 bytes are */
+	uint64_t word; /* its present first 8 bytes */
 };
 
 struct raw {
@@ -38,15 +38,15 @@ struct raw {
 	uint64_t timeout_ns;
 	uint8_t cls;
 	uint32_t read_bytes, write_bytes;
-	uint64_t window_last; /* where the region's last window could lie */
-	uint8_t *into;        /* lane memory: RAW_BATCH READs' bytes, by */
-	size_t into_stride;   /* ... so many */
-	uint8_t *image;       /* lane memory: what is written */
+	uint64_t window_last; /* offset of the region's last window */
+	uint8_t *into;        /* lane memory: the bytes of RAW_BATCH READs, ... */
+	size_t into_stride;   /* ... at this distance */
+	uint8_t *image;       /* lane memory: the block to write */
 	uint64_t image_word;  /* its first 8 bytes */
 	struct target target[BLOCKS];
 	size_t n_targets, next;
 	uint32_t held; /* blocks of the class when `target` was set */
-	bool fresh;    /* nothing has been written to the targets yet */
+	bool fresh;    /* the targets have not been written yet */
 	struct xport_chain chain[RAW_BATCH];
 };
 
@@ -83,7 +83,7 @@ static void add_write(struct raw *r, size_t i)
 					  .laddr = r->image};
 }
 
-/* Of a block that was written long ago, as a PUT swaps a word that others see. */
+/* A CAS in a block that was written long ago, as a PUT's CAS is in a shared line. */
 static void add_cas(struct raw *r, size_t i)
 {
 	struct xport_chain *c = &r->chain[i];
@@ -122,7 +122,7 @@ static void fill(struct raw *r, enum raw_kind kind, size_t i)
 	}
 }
 
-/* With the lane's own word, if it had one. */
+/* Adds the lane's own error line, if there is one. */
 static int failed(int err)
 {
 	const char *why = err_detail();
@@ -165,12 +165,12 @@ static int swapped(const struct raw *r, size_t i)
 	if (wr->opcode != XPORT_CAS || wr->found == wr->expect)
 		return 0;
 	return err_set(FARKV_ECORRUPT,
-		       "a block of this session's was written by somebody else");
+		       "a block of this session was written by another client");
 }
 
 /* ---- blocks ---------------------------------------------------------------------- */
 
-/* Ask for blocks and wait until some are there. Outside of the gate. */
+/* Ask for blocks and wait until some arrive. Outside of the critical section. */
 static int ask(struct raw *r, uint64_t until)
 {
 	struct link *l = &r->kv->link;
@@ -187,7 +187,7 @@ static int ask(struct raw *r, uint64_t until)
 	inventory_unlock(l->inv);
 	if (err && err != FARKV_ETIMEDOUT)
 		return err;
-	/* Nobody was asked, if the socket is full. */
+	/* If the socket is full nothing was requested. */
 	if (err)
 		session_wait_room(l->session, until);
 	else
@@ -222,7 +222,7 @@ static void look_where(struct raw *r)
 	r->fresh = true;
 }
 
-/* See to alerts and find at least two blocks. Outside of the gate. */
+/* Handle pending flags and find at least two blocks. Outside of the critical section. */
 static int settle(struct raw *r)
 {
 	uint64_t until = clock_now_ns() + r->timeout_ns;
@@ -241,7 +241,7 @@ static int settle(struct raw *r)
 	return 0;
 }
 
-/* Every block holds the image from here on. */
+/* Write the image to every block. */
 static int write_all(struct raw *r)
 {
 	int err = 0;
@@ -254,7 +254,7 @@ static int write_all(struct raw *r)
 	return err;
 }
 
-/* The blocks that were looked up are still the session's. Inside the gate. */
+/* True if the session still has its blocks. Inside the critical section. */
 static bool still_there(const struct raw *r)
 {
 	return r->n_targets >= 2 &&
@@ -267,7 +267,7 @@ static void leave(struct raw *r)
 	gate_leave(r->kv->gate);
 }
 
-/* Begin, as an operation does; leave() must follow after success. */
+/* Begin, as an operation does; after success leave() must follow. */
 static int enter(struct raw *r)
 {
 	int err;
@@ -285,7 +285,7 @@ static int enter(struct raw *r)
 	return err;
 }
 
-/* The second half of a RAW_CHASE, where the first half showed the way. */
+/* The second half of RAW_CHASE: READ the block. */
 static int chase(struct raw *r)
 {
 	int err = carry_out(r, 1);
@@ -311,7 +311,7 @@ int raw_together(struct raw *r, enum raw_kind kind, size_t n)
 	return err;
 }
 
-/* As many as a batch inside the gate: then others who wait for that have their way. */
+/* At most a batch at a time, so that barriers and sweeps need not wait longer. */
 static int run_some(struct raw *r, enum raw_kind kind, size_t n)
 {
 	int err = enter(r);

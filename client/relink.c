@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links that break: a handle makes itself a new one.
+ * Broken connections: a handle makes a new one.
  *
- * A new link to the same region goes unnoticed: reads are done again, a write
- * whose outcome is unknown is looked up (index_op_resume()). A region that is
- * another means a server that was started again: what the caller knows of the
- * store is gone, and it is told once.
+ * A new connection to the same region goes unnoticed: reads are repeated, and a write with
+ * unknown outcome is resolved (index_op_resume()). A different region means a restarted
+ * server: what the caller knows of the store is gone, which it is told once.
  *
- * A session that one side ended for a reason of its own is not taken up silently:
- * the caller is told the reason once.
+ * If one side ended the session for a reason of its own, the caller is told the reason once
+ * before another connection is made.
  *
- * A thread makes the new link (dial.h), whoever needs it: calls wait for that, requests
- * do not. What may pass is tried again until the deadline of the call, or of the last
- * request; what will not (nobody listens, the server says no) ends them at once.
+ * A thread makes the new connection (dial.h): calls wait for it, submitted requests do not block
+ * their caller. Errors that may pass are retried until the deadline of the call, or of the last
+ * request; others (nobody listens, the server refuses) end them at once.
  */
 #include "config.h"
 
@@ -28,7 +27,7 @@
 #include "dial.h"
 #include "queue.h"
 
-/* After nobody was there, calls fail without looking for this long. */
+/* After nobody was there calls fail without an attempt for this long. */
 #define ABSENT_PAUSE_NS (100 * NS_PER_MS)
 
 /* ---- up and down ---------------------------------------------------------------- */
@@ -45,12 +44,12 @@ static struct link_order order(const struct farkv *kv)
 		.cache_bytes = kv->cache_bytes};
 }
 
-/* This is the handle's link from now on. */
+/* Make `l` the handle's connection. */
 static void adopt(struct farkv *kv, const struct link *l)
 {
 	kv->link = *l;
 	kv->gate = session_gate(kv->link.session);
-	if (kv->spare_calls || kv->untidy) /* the next call sees to it, as before */
+	if (kv->spare_calls || kv->untidy) /* have the next call continue to age the kept memory */
 		gate_raise(kv->gate, GATE_TIDY);
 	buffers_attach(&kv->buffers, kv->link.lane);
 	kv->last_id = kv->link.id;
@@ -61,7 +60,7 @@ static void adopt(struct farkv *kv, const struct link *l)
 	kv->mutations = 0;
 }
 
-/* The handle has no link any more: the one that it had is the caller's to close. */
+/* Take the connection from the handle; the caller closes it. */
 static struct link let_go(struct farkv *kv)
 {
 	struct link old = kv->link;
@@ -118,7 +117,7 @@ bool relink_stop(struct farkv *kv, uint64_t until_ns)
 	return linked;
 }
 
-/* A thread closes the link, if there is one, and makes another until `until_ns`. */
+/* Have a thread close the connection, if there is one, and make another until `until_ns`. */
 static int dial(struct farkv *kv, uint64_t until_ns)
 {
 	struct link old = let_go(kv);
@@ -162,7 +161,7 @@ static int absent(struct farkv *kv, uint64_t now)
 						    NS_PER_MS + 1));
 }
 
-/* The link broke: 0 if another is on its way, or why the caller is told of that first. */
+/* The connection broke. 0 if another is being made; otherwise what the caller is told first. */
 static int replace(struct farkv *kv, uint64_t until_ns)
 {
 	bool tells = !session_was_cut(kv->link.session) && !kv->told;
@@ -212,7 +211,7 @@ int relink_end(struct farkv *kv)
 	if (err == FARKV_ETIMEDOUT || err == FARKV_ENOMEM ||
 	    err == FARKV_ELINKDOWN)
 		return err;
-	/* Why it broke says more than that nobody is there now. */
+	/* The reason of the break is more useful than "nobody is there". */
 	if (!kv->broke || kv->told)
 		note_why(kv, "cannot reconnect: ");
 	kv->told = true;
@@ -231,7 +230,7 @@ int relink(struct farkv *kv)
 
 /* ---- in the middle of a call ------------------------------------------------------------ */
 
-/* Did the break leave this operation without its result, or its value? */
+/* True if the break left this operation without its result, or its value. */
 static bool touched(const struct index_op *op)
 {
 	return op->result == INDEX_PENDING ||
@@ -252,7 +251,7 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n
 	return false;
 }
 
-/* Why the old link goes; its blocks go with it. */
+/* Abandon the operations with the old connection, and save the reason of its end. */
 static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
@@ -269,8 +268,8 @@ static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 }
 
 /*
- * Those that the break touched end, there being no link to their store. What the others
- * would tell its server (handle_after()) concerns nobody any more.
+ * There is no connection to the store of these operations: end those that the break touched, and
+ * drop what handle_after() would tell its server.
  */
 static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		    int err)
@@ -287,14 +286,14 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 			continue;
 		ops[i]->result = err;
 		ops[i]->wait = INDEX_WAIT_NONE;
-		/* With a new link that is over, and its end will be told anew. */
+		/* A new connection ends this break, and the next one will be reported. */
 		kv->told = err == FARKV_EDISCONNECTED && !kv->link.session;
 	}
 }
 
 /*
- * Inside the new session's gate. Has a barrier been answered since it was made? The
- * words that operations remember of the lost link may have come back then.
+ * Enter the new session's critical section. True if it has answered a barrier already: words that
+ * operations remember from the lost connection may have recurred.
  */
 static bool enter_anew(struct farkv *kv)
 {
@@ -312,7 +311,7 @@ bool relink_ops_begin(struct farkv *kv, struct index_op *const *ops, size_t n,
 {
 	bool cut = session_was_cut(kv->link.session);
 
-	/* Still inside the old gate: the lost session answers no barrier now. */
+	/* Still inside the old critical section: the lost session acknowledges no barrier now. */
 	abandon_all(kv, ops, n);
 	kv->broke = true;
 	return dial(kv, cut ? until_ns : 0) == 0 && cut;

@@ -19,14 +19,14 @@
 #include "atfork.h"
 
 /*
- * Waits are cut into slices: a condition variable cannot run on CLOCK_BOOTTIME,
- * and after the machine slept the deadline must be seen soon.
+ * Waits are cut into slices: a condition variable cannot use CLOCK_BOOTTIME, and after the
+ * machine slept a passed deadline must be noticed soon.
  */
 #define WAIT_SLICE_NS (200 * NS_PER_MS)
-/* A message of the handle's thread, whose stack may be small. */
+/* Buffer for a message on the handle's thread, whose stack may be small. */
 #define SEND_BYTES (MSG_HEADER_BYTES + 64 + 8 * INVENTORY_RETURN_MAX)
 
-/* ---- who waits --------------------------------------------------------------- */
+/* ---- waiting and notification ------------------------------------------------ */
 
 void session_tell(struct session *s, bool over)
 {
@@ -37,7 +37,7 @@ void session_tell(struct session *s, bool over)
 
 void session_wakes(struct session *s, struct waker *w, bool mail)
 {
-	/* Nobody else writes them. */
+	/* Only this thread writes them. */
 	if (s->waker == w && s->waker_mail == mail)
 		return;
 	pthread_mutex_lock(&s->lock);
@@ -131,7 +131,7 @@ int session_new(struct channel *ch, const struct superblock *sb,
 	s->fork_gen = atfork_generation();
 	s->meta_bytes = sb->meta_bytes;
 	s->region_bytes = sb->region_bytes;
-	s->next_req = 1; /* HELLO was 1 */
+	s->next_req = 1; /* HELLO was number 1 */
 	s->grants_tail = &s->grants;
 	s->out_tail = &s->out_head;
 	sync_init(s);
@@ -157,8 +157,8 @@ struct channel *session_free(struct session *s)
 		return NULL;
 	ch = s->ch;
 	/*
-	 * In a forked child the control thread and the socket are gone, and
-	 * lock and condition may look as if somebody used them: only memory.
+	 * In a forked child the control thread and the socket are gone, and the state of lock
+	 * and condition is undefined: only free memory.
 	 */
 	if (s->fork_gen == atfork_generation()) {
 		control_remove(&s->src);
@@ -190,8 +190,8 @@ struct gate *session_gate(struct session *s)
 /* ---- the handle's thread --------------------------------------------------------- */
 
 /*
- * Wait on the condition; the lock is held. Where the program has closed the connection's
- * descriptor nobody else would ever tell.
+ * Wait on the condition; the lock is held. Also notices if the program has closed the
+ * connection's descriptor, after which no event would arrive.
  */
 static void cond_wait_until(struct session *s, uint64_t until_ns)
 {
@@ -228,7 +228,7 @@ void session_wait_room(struct session *s, uint64_t until_ns)
 
 static int send_wait(struct session *s, uint64_t deadline_ns)
 {
-	/* Who does not want to wait does not want to hear of it either. */
+	/* A caller that does not wait needs no error line. */
 	if (deadline_ns == 0)
 		return FARKV_ETIMEDOUT;
 	if (clock_now_ns() >= deadline_ns)
@@ -274,9 +274,9 @@ int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
 	int err;
 
 	if (++s->next_req == 0)
-		s->next_req = 1; /* 0 is for messages that the server starts */
+		s->next_req = 1; /* 0 is for messages that the server initiates */
 	m->req = s->next_req;
-	/* Counted first: the answer may overtake the return of send(). */
+	/* Count first: the answer may arrive before send() returns. */
 	if (grant)
 		atom_count(&s->grants_out, 1);
 	err = send_numbered(s, m, refs, deadline_ns);
@@ -416,8 +416,8 @@ void session_record(struct session *s)
 }
 
 /*
- * Who leaves answers no question any more. A sweep that begins from here on asks
- * nothing of a session that has given everything back.
+ * Name the blocks that the journal holds, for a session that leaves answers no questions. A sweep
+ * that begins later asks nothing of a session that has returned everything.
  */
 static int claims_send(struct session *s, uint64_t until_ns)
 {
@@ -433,7 +433,7 @@ static int claims_send(struct session *s, uint64_t until_ns)
 	while (!err && (m.blocks.n = (uint32_t)journal_next(
 				s->inv->journal, m.blocks.number, &cursor, refs,
 				INVENTORY_RETURN_MAX)) > 0)
-		/* Without a request number: nobody asked. */
+		/* Unsolicited, so without a request number. */
 		err = send_numbered(s, &m, refs, until_ns);
 	return err;
 }

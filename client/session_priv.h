@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** session_priv.h - what session.c (handle's side), session_recv.c (messages) and
- * session_sweep.c (barriers, sweeps, RECLAIM) share. */
+/** session_priv.h - shared by session.c (handle's side), session_recv.c (messages) and
+ * session_sweep.c (barriers, sweeps, RECLAIM). */
 #ifndef CLIENT_SESSION_PRIV_H
 #define CLIENT_SESSION_PRIV_H
 
@@ -10,20 +10,20 @@
 #include "session.h"
 #include "waker.h"
 
-/* Barriers, sweeps and their questions that may wait for an operation at once. */
+/* Barriers, sweeps and their questions that may wait for operations at once. */
 #define ACKS_MAX 32
 
-/* An answer of the control thread that the socket had no room for. */
+/* An answer that the socket had no room for. */
 struct out_msg {
 	struct out_msg *next;
 	size_t len;
 	uint8_t bytes[];
 };
 
-/* An answer that waits for an operation to end. */
+/* An answer that waits until running operations have ended. */
 struct pending_ack {
 	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK or MSG_SWEEP_CLAIM */
-	uint32_t req; /* SWEEP_CLAIM: the question's number */
+	uint32_t req; /* SWEEP_CLAIM: number of the question */
 	uint64_t number;
 	uint64_t mark; /* gate_mark() */
 	struct block_ref *refs; /* SWEEP_CLAIM: the candidates, on the heap */
@@ -45,17 +45,17 @@ struct session {
 	/* the control thread */
 	struct pending_ack acks[ACKS_MAX];
 	unsigned n_acks;
-	uint64_t sweep; /* the last one begun; 0 is older than any */
-	bool sweeping;  /* ... and it has not ended */
+	uint64_t sweep; /* the latest one; 0 is older than any */
+	bool sweeping;  /* it has not ended */
 	unsigned reclaim_tries;
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
-	uint64_t last_mark; /* gate_mark() at the end, once `leaving` */
-	bool leaving;       /* ... and the tether goes when the gate has passed it */
+	uint64_t last_mark; /* gate_mark() when `leaving` was set */
+	bool leaving;       /* unmap the tether when the counter has passed last_mark */
 
-	uint32_t grants_out; /* atomic: the handle's thread adds, control takes */
+	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
 
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t cond;  /* mail, answer, end */
 	struct session_grant *grants, **grants_tail;
 	uint32_t prefix;
@@ -63,27 +63,27 @@ struct session {
 	uint64_t full[SESSION_FULL_WORDS]; /* see struct session_mail */
 	uint64_t other_bytes;
 	bool has_full, no_pages;
-	uint32_t awaited;     /* number of the request that is waited for, or 0 */
-	uint8_t awaited_type; /* ... its answer's type */
+	uint32_t awaited;     /* number of the request whose answer is awaited, or 0 */
+	uint8_t awaited_type; /* type of that answer */
 	bool answered, over, bye_acked;
-	bool ended; /* one side had a reason of its own */
+	bool ended; /* one side ended it for a reason of its own */
 	struct msg answer;
 	char why[256];
-	struct waker *waker; /* who is called at the end, or NULL; */
+	struct waker *waker; /* called at the end, or NULL; ... */
 	bool waker_mail;     /* ... and for mail and answers */
 
-	/* on a line of its own: the handle's thread writes it all the time */
+	/* on a cache line of its own: the handle's thread writes it all the time */
 	struct gate gate __attribute__((aligned(64)));
 };
 
 /**
- * End the session, from either thread; the first reason stands. `cut`: nobody
- * wanted it to end.
+ * End the session, from either thread; the first reason stands. `cut`: neither side wanted the
+ * end.
  */
 void session_break(struct session *s, bool cut, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/** The lock is held: wake who waits. `over`: for the session's end. */
+/** The lock is held: wake those that wait. `over`: the session has ended. */
 void session_tell(struct session *s, bool over);
 
 /** End the session because the channel could not send, with an errno. */
@@ -92,12 +92,11 @@ void session_lost(struct session *s, int errnum);
 /* ---- the control thread ---- */
 
 /**
- * The session is over: hear no more of the server, and let go of the tether when no
- * operation is under way.
+ * The session is over: stop listening, and unmap the tether when no operation is running.
  */
 void session_listen_no_more(struct session *s);
 
-/** End the session for a reason of one's own. */
+/** End the session for a reason of our own. */
 #define session_end(s, ...)                           \
 	do {                                          \
 		session_break(s, false, __VA_ARGS__); \
@@ -108,10 +107,10 @@ void session_listen_no_more(struct session *s);
 void session_answer(struct session *s, const struct msg *m,
 		    const struct block_ref *refs);
 
-/** Ask for the events and ticks that there is use for. */
+/** Request the events and ticks that are needed. */
 void session_watch(struct session *s);
 
-/** Do and answer what has become possible since. */
+/** Do and answer what has become possible now that operations have ended. */
 void session_stopped(struct session *s);
 /** True if session_stopped() must be called again, in a millisecond. */
 bool session_stop_wanted(const struct session *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread's half of a session: what arrives, and sending answers. */
+/* The control thread's part of a session: receiving messages, sending answers. */
 #include "config.h"
 
 #include "session_priv.h"
@@ -11,14 +11,14 @@
 #include "common/err.h"
 #include "common/util.h"
 
-/* Messages received before other sessions get their turn. */
+/* Messages received before other sessions are served. */
 #define RECEIVE_BURST 16
-/* Answers that may pile up unsent before the server counts as deaf. */
+/* Unsent answers after which the server counts as not reading. */
 #define OUT_MAX 64
 
 /*
- * GATE_BROKEN is up: who enters the gate from here on leaves it again without a look at
- * the region.
+ * GATE_BROKEN is set: an operation that begins from now on leaves again without a look at the
+ * region.
  */
 static void let_go(struct session *s)
 {
@@ -40,7 +40,7 @@ void session_listen_no_more(struct session *s)
 
 /* ---- answers -------------------------------------------------- */
 
-/* Where the channel cannot tell when it has room, the clock must. */
+/* If the channel cannot tell when it has room, ticks are used. */
 void session_watch(struct session *s)
 {
 	if (s->ch->pollable)
@@ -97,7 +97,7 @@ void session_answer(struct session *s, const struct msg *m,
 	(void)out_flush(s);
 }
 
-/* ---- mail and answers ------------------------------------------ */
+/* ---- grants and answers ---------------------------------------- */
 
 static bool grant_ok(const struct session *s, const struct msg *m)
 {
@@ -127,7 +127,7 @@ static void on_grant(struct session *s, const struct msg *m)
 	}
 	g = malloc(sizeof(*g) + m->blocks.n * sizeof(g->refs[0]));
 	if (!g) {
-		/* Blocks without an owner: let the server take all back. */
+		/* The blocks have no owner: let the server take everything back. */
 		session_end(s, "out of memory while blocks arrived");
 		return;
 	}
@@ -144,7 +144,7 @@ static void on_grant(struct session *s, const struct msg *m)
 	s->full[g->cls / 64] &= ~(UINT64_C(1) << g->cls % 64);
 	*s->grants_tail = g;
 	s->grants_tail = &g->next;
-	atom_count(&s->grants_out, UINT32_MAX); /* one less */
+	atom_count(&s->grants_out, UINT32_MAX); /* decrements */
 	gate_raise(&s->gate, GATE_MAIL);
 	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
@@ -158,7 +158,7 @@ static uint64_t figure(const struct msg *m, uint16_t id, uint64_t otherwise)
 	return otherwise;
 }
 
-/* Hand an answer to the waiting call; a late one is dropped. */
+/* Give an answer to the waiting call; a late one is dropped. */
 static void on_answer(struct session *s, const struct msg *m)
 {
 	pthread_mutex_lock(&s->lock);
@@ -171,7 +171,7 @@ static void on_answer(struct session *s, const struct msg *m)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* A GRANT_REQ waits, for want of memory: see MSG_STAT_FULL_CLASS. */
+/* A GRANT_REQ waits for memory: see MSG_STAT_FULL_CLASS. */
 static void on_full(struct session *s, const struct msg *m, uint64_t cls)
 {
 	pthread_mutex_lock(&s->lock);
@@ -271,7 +271,7 @@ static void on_message(struct session *s, const struct msg *m)
 	}
 }
 
-/* Receive and handle one message; false if there is none, or no more ever. */
+/* Receive and handle one message; false if there is none, or none will come. */
 static bool receive_one(struct session *s)
 {
 	uint8_t buf[MSG_MAX_BYTES];

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control thread's half of a session, continued: answers that wait until the
- * handle is between two operations. Barriers (I5); sweeps, which find what dead
- * sessions held; and giving back an idle handle's blocks.
+ * The control thread's part of a session, continued: answers that wait until no operation is
+ * running. Barriers (I5); sweeps, which find what dead sessions held; RECLAIM of an idle handle's
+ * blocks.
  *
- * A sweep, seen from here. BEGIN: everything that is held goes into the journal, while
- * the handle stands still; that is acknowledged. From then on what is unlinked
- * (alloc.c) and what is granted (session_recv.c) is added. QUERY: once more when the
- * operations are over that were running, for one of them may have unlinked a block
- * and not have recorded it yet, name those candidates that are in the journal. A
- * block that nobody leaked and that the server's walk over the slots did not meet
- * was in somebody's hands at some moment after BEGIN, and that session names it.
+ * A sweep on the client's side. BEGIN: all blocks held are entered in the journal while no
+ * operation runs, then it is acknowledged. From then on blocks that are unlinked (alloc.c) or
+ * granted (session_recv.c) are added. QUERY: wait again until running operations are over, since
+ * one may have unlinked a block and not recorded it yet, then name the candidates that are in
+ * the journal. A block that did not leak and that the server's walk over the slots missed was
+ * held by a session at some moment after BEGIN, and that session names it.
  */
 #include "config.h"
 
@@ -24,18 +23,18 @@
 #include "common/err.h"
 #include "common/util.h"
 
-/* RETURNs in one go: some 4000 blocks, a fraction of a millisecond. */
+/* RETURNs at a time: some 4000 blocks, a fraction of a millisecond. */
 #define RECLAIM_BURST 16
-/* Milliseconds of a full socket after which a RECLAIM is given up: a server that
- * still lacks memory asks again. */
+/* Milliseconds of a full socket after which a RECLAIM is given up: a server that still lacks
+ * memory asks again. */
 #define RECLAIM_TRIES_MAX 50
 
 /* ---- answers that wait ------------------------------------------------------- */
 
 /*
- * A lane that broke may have left a compare-and-swap under way, in the card or in the
- * network. The session cannot say that its operations are over; it is about to be
- * replaced, or the server cuts it. Shared memory leaves nothing behind.
+ * A broken lane may have left a CAS in flight, in the NIC or in the network, so the session
+ * cannot say that its operations are over; it will be replaced, or the server cuts it off.
+ * Shared memory leaves nothing in flight.
  */
 static bool cannot_tell(const struct session *s)
 {
@@ -66,9 +65,9 @@ static void ack_send(struct session *s, struct pending_ack *a)
 }
 
 /*
- * What a sweep waits for goes in order: the server takes claims for answers to its
- * questions in turn. An operation may end between two looks here, so what was not ready
- * holds up what came behind it, though that is ready now.
+ * Send the answers that are ready. Those of a sweep keep their order, for the server takes claims
+ * as answers to its questions in sequence: an answer that is not ready holds up later ones, even
+ * if an operation has ended between two checks here.
  */
 static void acks_check(struct session *s)
 {
@@ -89,7 +88,7 @@ static void acks_check(struct session *s)
 	s->n_acks = kept;
 }
 
-/* Drop what waits for a sweep that is over. */
+/* Drop answers to a sweep that is over. */
 static void acks_forget_sweep(struct session *s)
 {
 	unsigned kept = 0;
@@ -104,8 +103,8 @@ static void acks_forget_sweep(struct session *s)
 }
 
 /*
- * Answer when all operations begun before now are over. Alerts go up before: see
- * gate.h for why nothing remembered survives them.
+ * Answer when all operations that have begun are over. Flags are set first: gate.h shows why no
+ * remembered reference survives.
  */
 static void ack_later(struct session *s, struct pending_ack a)
 {
@@ -120,7 +119,7 @@ static void ack_later(struct session *s, struct pending_ack a)
 	session_stopped(s);
 }
 
-/* ---- what is done with the handle standing still ------------------------------- */
+/* ---- work while no operation of the handle runs --------------------------------- */
 
 /* Send the RETURN that inventory_pick() has prepared; 0 or an errno. */
 static int return_send(struct session *s)
@@ -142,8 +141,8 @@ static int return_send(struct session *s)
 }
 
 /*
- * Not by way of the queue of answers: a BYE, which the handle's thread sends, must not
- * overtake a RETURN.
+ * Does not use the queue of answers: a BYE, which the handle's thread sends, must not overtake a
+ * RETURN.
  */
 static void reclaim(struct session *s)
 {
@@ -184,7 +183,7 @@ void session_stopped(struct session *s)
 		uint32_t todo;
 
 		inventory_lock(s->inv);
-		todo = work(s); /* the handle's thread may have been faster */
+		todo = work(s); /* the handle's thread may have done it */
 		if (todo & GATE_SWEEP)
 			session_record(s);
 		if (todo & GATE_RECLAIM)
@@ -205,7 +204,7 @@ void session_on_barrier(struct session *s, uint64_t number)
 					  .number = number});
 }
 
-/* A sweep that begins ends the one before. */
+/* A new sweep ends the previous one. */
 void session_on_sweep_begin(struct session *s, uint64_t number)
 {
 	if (number < s->sweep)
@@ -214,7 +213,7 @@ void session_on_sweep_begin(struct session *s, uint64_t number)
 	s->sweep = number;
 	s->sweeping = true;
 	if (s->inv) {
-		/* Not in the middle of the other thread's session_record(). */
+		/* Not while the handle's thread is in session_record(). */
 		inventory_lock(s->inv);
 		journal_begin(s->inv->journal, number);
 		gate_raise(&s->gate, GATE_SWEEP);
@@ -236,7 +235,7 @@ void session_on_sweep_query(struct session *s, const struct msg *m)
 		return;
 	a.refs = malloc((n + !n) * sizeof(*a.refs));
 	if (!a.refs) {
-		/* Silence would hold up the sweep: let the server take all. */
+		/* Silence would delay the sweep: let the server take everything back. */
 		session_end(s, "out of memory for the server's question");
 		return;
 	}

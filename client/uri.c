@@ -18,10 +18,10 @@
 
 #define URI_FORM \
 	"write shm:///path/to/socket, a path with a '/', or kv://host:port"
-/* As much of a bad address as a message shows. */
+/* Bytes of a bad address that a message shows. */
 #define URI_SHOWN 120
 
-/* The address as it can be printed: control characters become '?'. */
+/* The address in printable form: control characters become '?'. */
 static const char *uri_show(const char *text, char buf[URI_SHOWN + 4])
 {
 	size_t n = 0;
@@ -35,7 +35,7 @@ static const char *uri_show(const char *text, char buf[URI_SHOWN + 4])
 	return buf;
 }
 
-/* Refuse `text`; `at` points into it, where reading stopped. */
+/* Report a bad `text`; `at` points to the place in it. */
 static int uri_bad(const char *text, const char *at, const char *what)
 {
 	char shown[URI_SHOWN + 4];
@@ -56,8 +56,8 @@ static bool is_digit(char c)
 }
 
 /*
- * Length of "name" if the text starts with "name:" as RFC 3986 spells a scheme,
- * otherwise 0. A path may hold colons too, but only behind its first slash.
+ * Length of "name" if the text starts with "name:", a scheme as in RFC 3986; otherwise 0. A path
+ * may contain colons, too, but only after its first slash.
  */
 static size_t scheme_len(const char *text)
 {
@@ -87,7 +87,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* One character of a path, from `*p` on; -1 after an error was reported. */
+/* Read one character of a path at `*p`; -1 after an error was reported. */
 static int path_char(const char *text, const char **p, bool escapes)
 {
 	const char *at = *p;
@@ -105,7 +105,7 @@ static int path_char(const char *text, const char **p, bool escapes)
 		c = hi * 16 + lo;
 		*p = at + 3;
 	} else if (escapes && (c == '?' || c == '#')) {
-		uri_bad(text, at, c == '?' ? "'?' stands here once; in a name "
+		uri_bad(text, at, c == '?' ? "only one '?' may stand here; in a name "
 					     "it is written %3F" :
 					     "'#' is written %23");
 		return -1;
@@ -169,7 +169,7 @@ static int shm_parse(const char *text, const char *rest, struct uri *out)
 
 /* ---- ?NAME=VALUE&... --------------------------------------------------------------- */
 
-/* A number of `text`'s next `len` characters, at most `max`; false if it is none. */
+/* Parse the next `len` characters as a number of at most `max`; false if they are none. */
 static bool number(const char *p, size_t len, unsigned long max,
 		   unsigned long *out)
 {
@@ -186,7 +186,7 @@ static bool number(const char *p, size_t len, unsigned long max,
 	return v <= max;
 }
 
-/* Copy, with %XX decoded if there are escapes. 0, or an error was reported. */
+/* Copy; with `escapes` decode %XX. 0, or an error was reported. */
 static int decode(const char *text, const char *from, const char *end,
 		  bool escapes, char *buf, size_t cap)
 {
@@ -214,7 +214,7 @@ static bool name_is(const char *p, size_t len, const char *name)
 static int credential(const char *text, const char *from, const char *end,
 		      char *buf, size_t cap)
 {
-	/* An empty shell variable must not look as if a key was given. */
+	/* An empty shell variable must not look as if a key had been given. */
 	if (from == end)
 		return uri_bad(text, from, "a name must follow '='");
 	return decode(text, from, end, true, buf, cap);
@@ -243,7 +243,7 @@ static int option_parse(const char *text, const char *p, const char *end,
 		return uri_bad(text, p, "what may follow '?' is keys=FILE, "
 					"key=NAME, ack-timeout=N and tos=N, "
 					"with '&' between them");
-	/* 0 would mean to cards: wait for ever. */
+	/* A device would take 0 as "wait forever". */
 	if (!number(eq + 1, (size_t)(end - eq - 1),
 		    ack ? VERBS_ACK_TIMEOUT_MAX : 255, &v) || (ack && v == 0))
 		return uri_bad(text, eq + 1,
@@ -272,8 +272,8 @@ static int options_parse(const char *text, const char *p, struct uri *out)
 /* ---- kv://HOST:PORT ------------------------------------------------------------------ */
 
 /*
- * An address between brackets. The scope of one that is valid on its link only follows
- * '%', which RFC 6874 has as %25; other programs print it bare.
+ * An IPv6 address in brackets. The scope of a link-local one follows '%', which RFC 6874 writes
+ * as %25; other programs print it bare.
  */
 static int v6_host(const char *text, const char *host, const char *end,
 		   struct uri *out)
@@ -300,7 +300,7 @@ static int v6_host(const char *text, const char *host, const char *end,
 		      sizeof(out->host) - n - 1);
 }
 
-/* As it can be given again. */
+/* Print the host in a form that can be given again. */
 static void show_host(const struct uri *u, bool v6, char *buf, size_t cap)
 {
 	int len = (int)strcspn(u->host, v6 ? "%" : "");
@@ -315,7 +315,7 @@ static void show_host(const struct uri *u, bool v6, char *buf, size_t cap)
 		snprintf(buf, cap, "kv://[%.60s]:%s", u->host, u->port);
 }
 
-/* The port, if one is given; *at is moved behind it. */
+/* Parse the port, if there is one, and advance *at. */
 static int kv_port(const char *text, const char **at, struct uri *out)
 {
 	const char *p = *at;
@@ -363,7 +363,7 @@ static int kv_parse(const char *text, const char *rest, struct uri *out)
 		err = options_parse(text, end + 1, &u);
 	else if (*end)
 		err = uri_bad(text, end, "kv:// takes a host, a port and "
-					 "options behind '?'");
+					 "options after '?'");
 	if (err)
 		return err;
 	show_host(&u, v6, u.shown, sizeof(u.shown));
@@ -391,7 +391,7 @@ static int uri_parse(const char *text, struct uri *out)
 	return path_parse(text, text, text + strlen(text), false, out);
 }
 
-/* The default of who says nothing. */
+/* The default without an address. */
 static int uri_default(struct uri *out)
 {
 	const char *text = getenv("FARKV_URI");

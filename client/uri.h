@@ -3,17 +3,17 @@
  * uri.h - which server an address means.
  *
  *   shm:///run/farkv/kvserver.sock?keys=FILE&key=NAME
- *                                    Unix socket; all behind the path may be left
- *                                    out; %XX escapes are decoded
+ *                                    Unix socket; all after the path is optional;
+ *                                    %XX escapes are decoded
  *   /run/farkv/kvserver.sock         the same, nothing is decoded
  *   ./kvserver.sock                  any text with a '/' and no scheme
- *   NULL                             $FARKV_URI, else the default socket
+ *   NULL                             $FARKV_URI, or the default socket
  *   kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N
- *                                    RDMA; all behind the host may be left out,
- *                                    an IPv6 address has brackets, with a scope
- *                                    behind %25 (RFC 6874) or % where it needs one
+ *                                    RDMA; all after the host is optional; an IPv6
+ *                                    address has brackets, with a scope after %25
+ *                                    (RFC 6874) or % if it needs one
  *
- * No system call but the look-up of the default socket (sockpath.h).
+ * No system call except to find the default socket (sockpath.h).
  */
 #ifndef CLIENT_URI_H
 #define CLIENT_URI_H
@@ -38,9 +38,8 @@ struct uri {
 };
 
 /**
- * Resolve `text` (NULL allowed, see above; an empty $FARKV_URI counts as unset).
- * Returns 0, FARKV_EURI with a detail that shows the address, what is wrong and
- * the right form.
+ * Resolve `text` (NULL allowed, see above; an empty $FARKV_URI counts as unset). 0, or FARKV_EURI
+ * with a detail that shows the address, what is wrong and the right form.
  */
 int uri_resolve(const char *text, struct uri *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What operations wait for. None of them holds a reference to the region
- * meanwhile (I5): the gate is left, and each starts at the directory again.
+ * Waits of operations. Meanwhile they hold no reference to the region (I5): they have left
+ * the critical section, and each starts at the directory again.
  */
 #include "config.h"
 
@@ -16,11 +16,11 @@
 #define BACKOFF_MIN_NS UINT64_C(50000)
 #define BACKOFF_MAX_NS (2 * NS_PER_MS)
 /*
- * A DELETE wants a small block to trade a large one for, but does without: how
- * long a server that answers may take.
+ * A DELETE exchanges a large block for a small one, but can do without: how long it waits for a
+ * server that answers.
  */
 #define TOMBSTONE_WAIT_NS (50 * NS_PER_MS)
-/* ... and how long none is waited for after one did not come. */
+/* ... and how long no DELETE waits after one waited in vain. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
 #define NEVER HANDLE_NEVER
@@ -76,8 +76,8 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 }
 
 /*
- * How one ends whose deadline has come. A "no" that the server gave during this call
- * counts, and so does its word that the request waits because there is no memory.
+ * The result of an operation whose deadline has passed. A "no" that the server gave during this
+ * call counts, and so does its message that the request waits for memory.
  */
 static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
@@ -94,8 +94,8 @@ static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
 }
 
 /*
- * Blocks of its class that operations before ops[i] will take first: those that wait
- * for something else have put theirs back.
+ * Blocks of its class that operations before ops[i] will take first; operations that wait for
+ * something else have put theirs back.
  */
 static uint32_t spoken_for(struct index_op *const *ops, size_t i)
 {
@@ -107,7 +107,7 @@ static uint32_t spoken_for(struct index_op *const *ops, size_t i)
 	return n;
 }
 
-/* An old "no" says nothing about now, nor does the answer to an old request. */
+/* Neither an old "no" nor the answer to an old request counts for this call. */
 static void forget_denials(struct link *l)
 {
 	memset(l->denied, 0, sizeof(l->denied));
@@ -116,15 +116,14 @@ static void forget_denials(struct link *l)
 }
 
 /*
- * The server said no. What this handle holds of other classes may be all that is
- * missing: give it back, once for each operation, and ask again. With the inventory's
- * lock.
+ * The server said no. Blocks of other classes that this handle holds may be all that is missing:
+ * return them, once per operation, and ask again. With the inventory's lock.
  */
 static bool gave_back(struct link *l, struct index_op *op)
 {
 	if (op->gave_back || !link_return_all(l))
 		return false;
-	/* All of it: the socket may have been full. */
+	/* the socket may have been full */
 	op->gave_back = l->inv->n_ret == 0;
 	forget_denials(l);
 	return true;
@@ -144,7 +143,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 	if (alloc_count(l->alloc, op->cls) + (ready && ready <= now) > taken)
 		return now;
 	if (l->denied[op->cls] || l->waits[op->cls]) {
-		/* It has nothing better than what this handle unlinked itself. */
+		/* The server has nothing sooner than the blocks that this handle unlinked. */
 		if (link_return_limbo(l, op->cls)) {
 			l->denied[op->cls] = false;
 			ready = 0;
@@ -153,14 +152,14 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 	if (l->denied[op->cls]) {
 		if (op->kind == INDEX_DELETE)
 			return now;
-		/* What this handle unlinked itself becomes usable after T. */
+		/* Those become usable after T. */
 		if (ready && ready < op->deadline_ns)
 			return ready;
 		if (!gave_back(l, op))
 			return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
 	}
 	err = link_ask_blocks(l, op->cls, now, taken);
-	if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
+	if (err == FARKV_ETIMEDOUT) /* full socket: try again soon */
 		return now + BACKOFF_MAX_NS;
 	if (err)
 		return give_up(kv, op, err);
@@ -185,7 +184,7 @@ static uint64_t no_index_space(struct farkv *kv, struct index_op *op)
 	return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
 }
 
-/* The server's answer, or why there is none. */
+/* Handle the server's answer, or the lack of one. */
 static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 			      uint16_t status, struct wait_state *w)
 {
@@ -195,7 +194,7 @@ static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 		return no_index_space(kv, op);
 	if (!err && status == MSG_HINT_FULL)
 		err = handle_waited(kv, op, FARKV_EINDEXFULL);
-	/* It is at work, if slow to say so again. */
+	/* The server is at work, and slow to say so again. */
 	if (err == FARKV_ETIMEDOUT && w->growing)
 		err = wait_over(kv, op);
 	if (err)
@@ -203,7 +202,7 @@ static uint64_t hint_answered(struct farkv *kv, struct index_op *op, int err,
 	w->growing = true;
 	done = status == MSG_HINT_DONE && !w->done;
 	w->done = done;
-	/* Done, and full again, and so on: that is no reason to hurry. */
+	/* It is full again right after "done": back off. */
 	return clock_now_ns() + (done ? 0 : w->backoff_ns);
 }
 
@@ -227,7 +226,7 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
 }
 
-/* The same without waiting for the answer: that comes with a later call. */
+/* The same without waiting for the answer, which a later call takes. */
 static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 			 struct wait_state *w)
 {
@@ -236,7 +235,7 @@ static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 
 	if (!w->hint_out || now >= w->hint_due_ns) {
 		err = session_call_begin(kv->link.session, &m, MSG_HINT_REPLY, 0);
-		if (err == FARKV_ETIMEDOUT) /* full socket: see again soon */
+		if (err == FARKV_ETIMEDOUT) /* full socket: try again soon */
 			return now + BACKOFF_MAX_NS;
 		if (err)
 			return give_up(kv, op, err);
@@ -272,7 +271,7 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 	}
 }
 
-/* An earlier operation of the batch waits for the same subtable. */
+/* True if an earlier operation of the batch waits for the same subtable. */
 static bool already_hinted(struct index_op *const *ops, size_t i)
 {
 	for (size_t j = 0; j < i; j++)
@@ -306,8 +305,8 @@ uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
 
 		if (ops[i]->result != INDEX_PENDING)
 			continue;
-		/* Late as it may be, it says what it lacks: or else calls whose
-		 * time is short would never get it. */
+		/* Ask even if it is late: otherwise calls with little time would never get what
+		 * they lack. */
 		if (now >= ops[i]->deadline_ns && !first) {
 			give_up(kv, ops[i], wait_over(kv, ops[i]));
 			continue;

@@ -21,15 +21,15 @@
 struct waker {
 	int epoll_fd, timer_fd;
 	struct wakeup word;
-	struct fd_id stand_in; /* in a child: what epoll_fd is there */
+	struct fd_id stand_in; /* in a child: the file that replaced epoll_fd */
 	int watched_fd;    /* or -1 */
-	bool raised;       /* the owner has rung the word */
-	uint32_t called;   /* atomic: others have; follows what they wrote */
-	uint64_t timer_ns; /* the clock is set for, or was; 0: it is not */
+	bool raised;       /* the owner has written to the socket */
+	uint32_t called;   /* atomic: other threads have; ordered after their writes */
+	uint64_t timer_ns; /* time the timer is set for, or was; 0: not set */
 	struct waker *prev, *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
 static struct waker *wakers;
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Not if the program has closed them and opened others of those numbers. */
+/* False if the program has closed them and reused their numbers. */
 static bool is_ours(const struct waker *w)
 {
 	return wakeup_knows(&w->word, w->epoll_fd);
@@ -136,7 +136,7 @@ int waker_fd(const struct waker *w)
 	return w->epoll_fd;
 }
 
-/* ---- the word ------------------------------------------------------------------------ */
+/* ---- notification --------------------------------------------------------------------- */
 
 void waker_raise(struct waker *w)
 {
@@ -149,7 +149,7 @@ void waker_raise(struct waker *w)
 void waker_call(struct waker *w)
 {
 	(void)wakeup_ring(&w->word);
-	/* Behind it: who clears in between reads once too often, never too rarely. */
+	/* After the write: a concurrent clear may read once too often, never too rarely. */
 	(void)atom_exchange(&w->called, 1);
 }
 
@@ -164,7 +164,7 @@ void waker_clear(struct waker *w)
 	(void)wakeup_clear(&w->word);
 }
 
-/* ---- the clock ----------------------------------------------------------------------- */
+/* ---- the timer ------------------------------------------------------------------------- */
 
 bool waker_is_set(const struct waker *w, uint64_t now_ns)
 {
@@ -186,7 +186,7 @@ void waker_at(struct waker *w, uint64_t now_ns, uint64_t at_ns)
 		(void)timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-/* ---- the watched one ------------------------------------------------------------------ */
+/* ---- the watched descriptor ------------------------------------------------------------ */
 
 bool waker_watch(struct waker *w, int fd)
 {
@@ -216,9 +216,8 @@ void waker_fork_parent(void)
 }
 
 /*
- * The parent's objects are shared: nothing may be read from them or written to them.
- * Closing the copies of some makes room for the one that stands for the parent's, which
- * is rung and never cleared.
+ * The parent's objects are shared: do not read or write them. Close the copies of some, which
+ * makes room for a descriptor that replaces the parent's; it is notified once and never cleared.
  */
 static void forked(struct waker *w)
 {

@@ -2,46 +2,42 @@
 /**
  * farkv.h - the public interface of libfarkv, a remote-memory key-value store.
  *
- * A program opens a handle on a store, reads and writes values under binary
- * keys, and closes the handle. GET, PUT and DELETE are carried out by the
- * caller's own CPU (shared memory) or by the network card (RDMA): the server
- * process takes no part in them.
+ * A program opens a handle on a store, reads and writes values under binary keys, and closes
+ * the handle. GET, PUT and DELETE are executed by the caller's own CPU (shared memory) or by
+ * the network card (RDMA), without the server process.
  *
- * Threads: a handle belongs to one thread at a time; give every thread a
- * handle of its own. Handles of one process share the mapping of the region.
- * Functions without a handle argument may be called from any thread. A call on a handle
- * on which another call is under way (another thread's, or one that a signal handler has
- * interrupted) changes nothing and returns FARKV_EINVAL; but for the cost of an atomic
- * operation in every call, two calls that begin at the very same moment are not seen, and
- * corrupt the handle, as does memory of a handle that was closed: only farkv_close() knows
- * those. farkv_counters() and farkv_in_flight() do not look.
- * A call on a handle with requests in flight first carries these to their ends, all
- * but farkv_submit(), farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(),
- * farkv_counters(), farkv_buf_alloc(), farkv_buf_free(), and farkv_close(), which drops
- * them.
+ * Threads: a handle belongs to one thread at a time; give every thread its own. Handles of one
+ * process share the mapping of the region. Functions without a handle argument may be called
+ * from any thread. A call on a handle on which another call is running (in another thread, or
+ * interrupted by a signal handler) changes nothing and returns FARKV_EINVAL. To save an atomic
+ * operation per call, this check misses two calls that begin at the very same moment; they
+ * corrupt the handle, and so does a call on a closed handle. Only farkv_close() recognizes
+ * closed handles. farkv_counters() and farkv_in_flight() do not check.
+ * A call on a handle with requests in flight first completes these, except farkv_submit(),
+ * farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(), farkv_counters(),
+ * farkv_buf_alloc(), farkv_buf_free(), and farkv_close(), which drops them.
  * Signals: no call is async-signal-safe. Cancellation: a thread must not be cancelled
- * (pthread_cancel(3)) within a call. Fork: a child must open handles of its own; calls on
- * an inherited handle return FARKV_EDISCONNECTED, but for farkv_counters(), which goes on
- * saying what the parent had done, and farkv_in_flight(), which is 0.
+ * (pthread_cancel(3)) within a call. Fork: a child must open its own handles; calls on an
+ * inherited handle return FARKV_EDISCONNECTED, except farkv_counters(), which returns the
+ * parent's counts, and farkv_in_flight(), which returns 0.
  *
- * Errors: every function that can fail returns 0 or a negative number from the
- * list below. farkv_strerror() gives the text of a number; farkv_errdetail()
- * says in one line what was wrong, where, and what to do about it.
+ * Errors: every function that can fail returns 0 or a negative number from the list below.
+ * farkv_strerror() gives the text of a number; farkv_errdetail() says in one line what was
+ * wrong, where, and what to do about it.
  *
- * Requests: every call for one key can also be submitted, and its completion be taken
- * later: farkv_submit(), farkv_poll(), farkv_wait(); farkv_event_fd() is for who
- * waits for other things as well.
+ * Requests: every call for one key can also be submitted, and its completion taken later:
+ * farkv_submit(), farkv_poll(), farkv_wait(); farkv_event_fd() serves programs that also wait
+ * for other things.
  *
  * Stack: over shared memory a call needs at most 24 KiB; by RDMA give a thread 128 KiB, for
  * the resolution of names and the device's libraries.
  *
- * Blocking: no call waits for ever. Each operation ends within the handle's
- * op_timeout_ms with a result or with FARKV_ETIMEDOUT; but a call that is no request's
- * carries the requests in flight to their ends first, and may take twice as long where
- * these have to wait for the server, and thrice if the connection breaks meanwhile. Not
- * bounded is the system's resolution of a host name in farkv_open(). farkv_submit() and
- * farkv_poll() never wait for the server, a name or a new connection: a thread of the
- * library's makes that. Other calls wait for it.
+ * Blocking: no call waits forever. Each operation ends within the handle's op_timeout_ms, with
+ * a result or with FARKV_ETIMEDOUT. A call that first completes requests in flight may take
+ * twice as long if these have to wait for the server, and three times if the connection
+ * breaks meanwhile. The system's resolution of a host name in farkv_open() has no limit.
+ * farkv_submit() and farkv_poll() never wait for the server, a name or a new connection, which
+ * a thread of the library makes. Other calls wait for it.
  */
 #ifndef FARKV_H
 #define FARKV_H
@@ -91,11 +87,11 @@ enum farkv_error {
 	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
 	FARKV_EAGAIN = -1013,      /**< submit: the queue is full; take completions */
 
-	/* No connection; the library tries to make a new one at the next call; after two attempts
-	 * in a row that found nobody, not before 0.1 s have passed. */
-	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or started again */
+	/* No connection. The next call tries to make a new one; after two attempts in a row that
+	 * found no server, not before 0.1 s have passed. */
+	FARKV_EDISCONNECTED = -1100, /**< the server is gone, or was restarted */
 	FARKV_EUNREACHABLE = -1101,  /**< nobody listens at that address */
-	FARKV_EREFUSED = -1102,      /**< the server turned the session down */
+	FARKV_EREFUSED = -1102,      /**< the server refused the session */
 	FARKV_EPROTOCOL = -1103,     /**< the peer does not speak the protocol */
 	FARKV_ENOROUTE = -1104,      /**< no way to that host, or no such host */
 	FARKV_ELINKDOWN = -1105,     /**< this machine's RDMA port is down */
@@ -117,39 +113,36 @@ enum farkv_open_flags {
 };
 
 /**
- * How to open a handle. Fill it with farkv_options_init(), change what you
- * need. `size` lets programs built against an older header keep working.
+ * How to open a handle. Fill it with farkv_options_init(), then change what you need. `size`
+ * lets programs built against an older header continue to work.
  */
 struct farkv_options {
 	size_t size;                 /**< sizeof(struct farkv_options) */
 	uint32_t flags;              /**< enum farkv_open_flags, or 0 */
 	uint32_t connect_timeout_ms; /**< bound on farkv_open(); 0: the default,
 					  5000. UINT32_MAX is 49 days: no number
-					  stands for "for ever" */
+					  means "forever" */
 	uint32_t op_timeout_ms;      /**< bound on every operation; likewise */
 	const char *name;            /**< shown in the server's log; may be NULL */
-	const char *keys;            /**< file with the client's key, for servers
-					  that ask for one, and others are left
-					  then; NULL: what the address says, or
+	const char *keys;            /**< file with the client's key; only servers that
+					  ask for a key are accepted then. NULL: the address's, or
 					  $FARKV_KEYS */
-	const char *key;             /**< its name in that file; NULL: what the
-					  address says, or the only one */
-	uint32_t cache_entries;      /**< keys whose place in the store the handle
-					  remembers, which halves the round trips of
-					  operations on them; 40 bytes each, rounded up
-					  to a power of two, taken when first used
-					  (without memory for them nothing is
-					  remembered). By RDMA only; default 65536,
+	const char *key;             /**< its name in that file; NULL: the
+					  address's, or the only one */
+	uint32_t cache_entries;      /**< keys whose location the handle caches, which
+					  halves the round trips of operations on them; 40
+					  bytes each, rounded up to a power of two,
+					  allocated at the first use (if out of memory
+					  nothing is cached). RDMA only; default 65536,
 					  0: none */
 	uint32_t queue_depth;        /**< requests that can be in flight, at most
-					  4096; 0: 128. Takes no memory before
-					  the first farkv_submit() */
-	size_t cache_bytes;          /**< memory for values of those keys: a get of one
-					  that nobody has written since asks the store
-					  for 8 bytes, which tell that. Taken as it
-					  fills, with the value's second get. By RDMA
-					  only; default 1 MiB, at least 1024 and at
-					  most 1 GiB, 0: none */
+					  4096; 0: 128. No memory is allocated
+					  before the first farkv_submit() */
+	size_t cache_bytes;          /**< memory for cached values of those keys: a get
+					  of one that was not written meanwhile READs only
+					  8 bytes. Allocated as it fills, at the second get
+					  of a value. RDMA only; default 1 MiB, at least
+					  1024 and at most 1 GiB, 0: none */
 };
 
 /** A value as farkv_get() returns it. */
@@ -176,7 +169,7 @@ struct farkv_put_item {
 	int result;        /**< out: FARKV_OK, FARKV_ENOSPC, ... */
 };
 
-/** What a submitted request does: as the function of that name. */
+/** Kinds of submitted requests, with the effect of the function of that name. */
 enum farkv_request_kind {
 	FARKV_REQUEST_GET,
 	FARKV_REQUEST_PUT,
@@ -209,17 +202,17 @@ struct farkv_completion {
 	int result;               /**< as the function of that name returns it */
 	struct farkv_value value; /**< get, with FARKV_OK; with FARKV_ETOOSMALL
 				       the length is set */
-	uint64_t version;         /**< found (get) or written, with FARKV_OK; of a put
-				       that others' puts of the key replaced at once
-				       it may never have been there; delete: 0 */
-	const char *detail;       /**< NULL with FARKV_OK; else one line: what was
+	uint64_t version;         /**< found (get) or written, with FARKV_OK; delete:
+				       0. If other clients' puts replaced a put's value
+				       at once it may never have been visible */
+	const char *detail;       /**< NULL with FARKV_OK; otherwise one line: what was
 				       wrong, where, what to do. Valid as long as a
-				       value is that was read to no buffer */
+				       value without a buffer is */
 };
 
 /**
- * What a handle has asked of its transport since it was opened. Requests are the network
- * card's: over shared memory their counts, from `reads` to `round_trips`, are 0.
+ * Work of a handle since it was opened. Requests are the network card's: over shared memory
+ * their counts, from `reads` to `round_trips`, are 0.
  */
 struct farkv_counters {
 	size_t size;           /**< in: sizeof(struct farkv_counters) */
@@ -230,14 +223,14 @@ struct farkv_counters {
 	uint64_t write_bytes;  /**< bytes WRITTEN */
 	uint64_t doorbells;    /**< posts; one post may carry many requests */
 	uint64_t round_trips;  /**< times an operation waited for the far side */
-	uint64_t retries;      /**< operations' steps that had to be repeated */
+	uint64_t retries;      /**< steps of operations that were repeated */
 	uint64_t control_msgs; /**< requests sent to the server */
 	uint64_t registrations; /**< of memory with the RDMA device */
-	uint64_t cache_hits;   /**< operations that found their key as remembered */
-	uint64_t cache_stale;  /**< ... that found it written by somebody else */
-	uint64_t cache_misses; /**< ... of whose key nothing was remembered, or not
-				    asked since others write it all the time */
-	uint64_t cache_values; /**< of the hits: gets whose value was at hand, too */
+	uint64_t cache_hits;   /**< operations whose cached location was right */
+	uint64_t cache_stale;  /**< ... was outdated by another write */
+	uint64_t cache_misses; /**< ... was missing, or not used because others
+				    write the key all the time */
+	uint64_t cache_values; /**< of the hits: gets with a cached value, too */
 };
 
 /** The state of the store, as the server sees it. */
@@ -253,10 +246,10 @@ struct farkv_stats {
 	uint64_t items;           /**< keys with a value, at the last scan */
 	uint64_t dead_slots;      /**< slots of deleted keys, at that scan */
 	uint64_t item_bytes;      /**< block bytes of those items */
-	uint64_t blocks_granted;  /**< blocks now with clients or published */
+	uint64_t blocks_granted;  /**< blocks held by clients or published */
 	uint64_t blocks_free;     /**< blocks on the server's free lists */
-	uint64_t blocks_limbo;    /**< returned blocks waiting out the grace period */
-	uint64_t blocks_worn;     /**< blocks whose incarnation ran out */
+	uint64_t blocks_limbo;    /**< returned blocks in their grace period */
+	uint64_t blocks_worn;     /**< exhausted blocks, which wait for a barrier */
 	uint64_t sessions;        /**< sessions open now */
 	uint64_t sessions_total;  /**< sessions ever opened */
 	uint64_t grants;          /**< GRANT messages answered */
@@ -270,18 +263,18 @@ struct farkv_stats {
 	uint64_t dir_doublings;   /**< times that it doubled */
 	uint64_t splits;          /**< subtables that became two */
 	uint64_t compactions;     /**< subtables rebuilt without deleted keys */
-	uint64_t migration_ns;    /**< time that those took, together */
+	uint64_t migration_ns;    /**< total time of those */
 	uint64_t migration_ns_max; /**< ... and the longest of them */
 	uint64_t blocks_live;     /**< blocks that hold an item's value */
 	uint64_t blocks_dead;     /**< blocks that stand for a deleted key */
-	uint64_t blocks_held;     /**< with clients: blocks_granted less those */
-	uint64_t blocks_swept;    /**< given back for clients that died, ever */
+	uint64_t blocks_held;     /**< held by clients: blocks_granted less those */
+	uint64_t blocks_swept;    /**< given back for dead clients, ever */
 	uint64_t blocks_damaged;  /**< dropped as unreadable, ever */
-	uint64_t sweeps;          /**< sweeps for blocks of the dead, done */
-	uint64_t sweep_ns;        /**< what the last one took */
-	uint64_t sweep_deaths;    /**< deaths whose blocks are not back yet */
+	uint64_t sweeps;          /**< sweeps for blocks of dead clients, done */
+	uint64_t sweep_ns;        /**< duration of the last one */
+	uint64_t sweep_deaths;    /**< dead clients whose blocks are not back yet */
 	uint64_t barriers;        /**< barriers done */
-	uint64_t barrier_waits;   /**< sessions that one waits for: that have not
+	uint64_t barrier_waits;   /**< sessions that one waits for: they have not
 				       answered, or ended without goodbye while
 				       their process runs */
 	uint64_t retired_bytes;   /**< pages that wait for a barrier */
@@ -292,11 +285,11 @@ struct farkv_stats {
 				       pages of the region */
 };
 
-/** What farkv_fsck() found. */
+/** Results of farkv_fsck(). */
 struct farkv_fsck {
 	size_t size;            /**< in: sizeof(struct farkv_fsck) */
-	uint64_t duration_ns;   /**< what the check took */
-	uint64_t subtables;     /**< parts of the index looked at */
+	uint64_t duration_ns;   /**< duration of the check */
+	uint64_t subtables;     /**< parts of the index checked */
 	uint64_t items;         /**< keys with a value */
 	uint64_t dead_slots;    /**< slots of deleted keys */
 
@@ -305,9 +298,9 @@ struct farkv_fsck {
 	uint64_t index_bytes;   /**< subtables */
 	uint64_t live_bytes;    /**< blocks of items */
 	uint64_t dead_bytes;    /**< blocks that stand for deleted keys */
-	uint64_t out_bytes;     /**< blocks with clients or published */
-	uint64_t limbo_bytes;   /**< ... that wait out the grace period */
-	uint64_t worn_bytes;    /**< ... that wait for a barrier */
+	uint64_t out_bytes;     /**< blocks held by clients or published */
+	uint64_t limbo_bytes;   /**< ... in their grace period */
+	uint64_t worn_bytes;    /**< ... exhausted, waiting for a barrier */
 	uint64_t free_bytes;    /**< ... that are free */
 	uint64_t slack_bytes;   /**< of segments, too short for a block */
 	uint64_t retired_bytes; /**< pages that wait for a barrier */
@@ -315,18 +308,18 @@ struct farkv_fsck {
 	uint64_t region_bytes;  /**< all of it */
 
 	/* Blocks that are out but not in the index. */
-	uint64_t blocks_held;   /**< clients say that they hold them */
-	uint64_t blocks_leaked; /**< nobody does: given back now */
+	uint64_t blocks_held;   /**< held by clients */
+	uint64_t blocks_leaked; /**< held by nobody: given back now */
 	uint64_t bytes_leaked;  /**< their bytes */
 
-	/* Problems. Each counts finds; all 0 means that nothing is wrong. */
+	/* Problems. Each counts occurrences; all 0 means that nothing is wrong. */
 	uint64_t bad_directory; /**< impossible entries of the directory */
 	uint64_t bad_empty;     /**< EMPTY words of another generation */
 	uint64_t bad_words;     /**< slots that name no block in use */
 	uint64_t damaged;       /**< slots whose block fails its checksum */
-	uint64_t shared;        /**< slots whose block has another content */
-	uint64_t misplaced;     /**< keys in a slot where nobody finds them */
-	uint64_t behind_empty;  /**< keys behind an EMPTY slot of their window */
+	uint64_t shared;        /**< slots whose block has other content */
+	uint64_t misplaced;     /**< keys in a slot where no lookup finds them */
+	uint64_t behind_empty;  /**< keys after an EMPTY slot of their window */
 	uint64_t duplicates;    /**< keys that have two slots */
 	uint64_t bad_sums;      /**< sums of the accounting that differ */
 	uint64_t first_page;    /**< page of the first slot with a problem */
@@ -334,7 +327,7 @@ struct farkv_fsck {
 
 	/* Whether held and leaked blocks could be told apart. */
 	uint64_t undecided;      /**< enum farkv_fsck_undecided */
-	uint64_t silent_session; /**< session that was waited for in vain */
+	uint64_t silent_session; /**< session that did not answer */
 	uint64_t silent_pid;     /**< its process; 0 if that is on another machine
 				    or in another pid namespace */
 };
@@ -344,18 +337,19 @@ enum farkv_fsck_undecided {
 	FARKV_FSCK_DECIDED = 0,
 	FARKV_FSCK_SILENT = 1, /**< a session does not answer */
 	FARKV_FSCK_GHOST = 2,  /**< a session ended without goodbye, and its
-				    process has not let go of it */
+				    process still maps the region */
 	FARKV_FSCK_BUSY = 3    /**< clients die faster than it can look */
 };
 
 /**
- * Fill `o`, whose size the caller knows as `size`, with the defaults; what this library does
- * not know of it is zeroed. NULL is ignored, and so is a size that not even `size` fits in.
+ * Fill `o`, whose size the caller knows as `size`, with the defaults; fields unknown to this
+ * library are zeroed. No effect if `o` is NULL, or if `size` does not
+ * even cover the field of that name.
  */
 void farkv_options_init_sized(struct farkv_options *o, size_t size);
 
-/** ... as the program's header has it. For C; the function of this name fills all that the
- * library knows, which may be more than a program that was built earlier has room for. */
+/** The same with the program's struct. For C; the function of this name fills all that the
+ * library knows, which may exceed the struct of a program that was built earlier. */
 void farkv_options_init(struct farkv_options *o);
 #define farkv_options_init(o) farkv_options_init_sized((o), sizeof(struct farkv_options))
 
@@ -363,63 +357,59 @@ void farkv_options_init(struct farkv_options *o);
  * Open a handle on the store at `uri`.
  *
  * `uri` is "shm:///path/to/socket?keys=FILE&key=NAME", a plain path with a '/' in it, or
- * "kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N" for RDMA, where all but
- * the host or path may be left out (see kvserver(1) for the meanings); NULL means
- * $FARKV_URI if that is set, otherwise the socket at which kvserver listens by
- * default: the first of $XDG_RUNTIME_DIR/farkv/kvserver.sock,
- * /run/farkv/kvserver.sock and /tmp/farkv-UID/kvserver.sock at which one does.
- * `opts` may be NULL for the defaults; it is not kept.
- * Relative paths, of the socket and of a file with keys, are looked up from the working
- * directory of the moment, here and whenever the connection is made anew: a program
- * that calls chdir(2) gives absolute ones.
+ * "kv://host:port?keys=FILE&key=NAME&ack-timeout=N&tos=N" for RDMA, where only the host or
+ * path is required (kvserver(1) explains the rest). NULL means $FARKV_URI if set, otherwise
+ * the socket at which kvserver listens by default: the first of
+ * $XDG_RUNTIME_DIR/farkv/kvserver.sock, /run/farkv/kvserver.sock and
+ * /tmp/farkv-UID/kvserver.sock with a server. `opts` may be NULL for the defaults; it is not
+ * kept. Relative paths, of the socket and of a key file, are resolved from the present working
+ * directory, at each connection: a program that calls chdir(2) gives absolute ones.
  *
- * On success *kv_out is the handle, to be ended by farkv_close(). On failure
- * *kv_out is not touched and nothing is left behind.
+ * On success *kv_out is the handle, to be ended by farkv_close(). On failure *kv_out is not
+ * touched and nothing stays open.
  *
  * Errors: FARKV_EURI (malformed address), FARKV_EUNREACHABLE (no server there),
- * FARKV_ENOROUTE (no such host, or no RDMA way to it), FARKV_ELINKDOWN,
- * FARKV_ENOTSUP (no RDMA here),
- * FARKV_EPROTOCOL (something else listens there), FARKV_EREFUSED (the server
- * said no; the detail gives its reason), FARKV_EFORMAT (incompatible region),
- * FARKV_EPERM (file modes, or the key), FARKV_EDISCONNECTED (the server left in the
- * middle), FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
+ * FARKV_ENOROUTE (no such host, or no RDMA way to it), FARKV_ELINKDOWN, FARKV_ENOTSUP (no RDMA
+ * here), FARKV_EPROTOCOL (another program listens there), FARKV_EREFUSED (the server refused;
+ * the detail gives its reason), FARKV_EFORMAT (incompatible region), FARKV_EPERM (file modes,
+ * or the key), FARKV_EDISCONNECTED (the server left meanwhile), FARKV_ETIMEDOUT,
+ * FARKV_ENOMEM, FARKV_ESYS.
  *
- * Starts one control thread per process with the first handle; it blocks all
- * signals, as do the threads that make new connections. Blocks up to connect_timeout_ms.
+ * The first handle of a process starts its control thread, which blocks all signals, as do the
+ * threads that make new connections. Blocks up to connect_timeout_ms.
  */
 int farkv_open(const char *uri, const struct farkv_options *opts,
 	       struct farkv **kv_out) FARKV_MUST_CHECK;
 
 /**
- * Give all memory that the handle holds back to the server and free the
- * handle. NULL is allowed. Waits for what the network card has in hand, op_timeout_ms
- * at most, and then at most one second for the server's answer.
- * Values returned by farkv_get() and farkv_mget() on this handle end here.
+ * Return all memory that the handle holds to the server and free the handle. NULL is allowed.
+ * Waits for requests that the network card executes, at most op_timeout_ms, and then at most
+ * one second for the server's answer. Values returned by farkv_get() and farkv_mget() on this
+ * handle become invalid.
  *
- * Requests in flight end without completions: what of them has reached the store is
- * carried to its end, the others are not carried out; nobody can tell which. Their
- * keys, values and buffers are the caller's again.
+ * Requests in flight end without completions: those that have reached the store are completed,
+ * the others are not executed; the caller cannot tell which. Their keys, values and buffers
+ * are the caller's again.
  *
- * A handle that is not open (it was closed before) is left alone, and so is one on which a
- * call is under way; farkv_errdetail() says so. A handle that was opened since at the address
- * of a closed one cannot be told from it.
+ * On a handle that is not open (already closed), or on which a call is running, nothing is
+ * done; farkv_errdetail() says so. A closed handle is not recognized if a new one was opened
+ * at its address.
  */
 void farkv_close(struct farkv *kv);
 
 /**
  * Read the value of a key.
  *
- * On success *value_out describes the value in memory that belongs to the
- * handle: it is valid until the next call on this handle and must not be
- * written or freed. It may be that call's key, or its value (copied then), but no
- * request's of farkv_submit(), which lasts longer than the call.
+ * On success *value_out describes the value in memory of the handle: it is valid until the next
+ * call on this handle and must not be written or freed. It may be the key of that call, or its
+ * value (which is then copied), but not of a request of farkv_submit(), which outlasts the call.
  *
  * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
  * FARKV_ECORRUPT, FARKV_EFORMAT (the directory is damaged), FARKV_ETIMEDOUT,
  * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EPERM (the device refused the read),
  * FARKV_ENOMEM.
- * Linearizable per key. Cost: 1 round trip for a key whose place is remembered;
- * otherwise 2 for a hit, 1 for a miss; none leaves the machine over shared memory.
+ * Linearizable per key. Cost: 1 round trip for a key with a cached location; otherwise 2 for a
+ * hit, 1 for a miss. Over shared memory nothing leaves the machine.
  */
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out) FARKV_MUST_CHECK;
@@ -431,10 +421,9 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
  * `version_out` may be NULL; `buf` may be NULL if cap is 0.
  * Other errors and cost as farkv_get().
  *
- * Values of 4 KiB and more come into `buf` without a copy between if it is, with all
- * `cap` bytes, within a buffer of farkv_buf_alloc() of this handle; over shared memory
- * into any memory. So what stands in `buf` behind the value, and after an error, is
- * undefined.
+ * Values of 4 KiB and more are written to `buf` directly, without a copy, if all its `cap` bytes
+ * lie in a buffer of farkv_buf_alloc() of this handle; over shared memory in any memory. So the
+ * content of `buf` after the value, and after an error, is undefined.
  */
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out,
@@ -443,28 +432,26 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 /**
  * Store a value under a key, whether or not the key had one before.
  *
- * Key and value may be changed again when the call returns, and not before. A value
- * of 4 KiB and more within a buffer of farkv_buf_alloc() of this handle goes out
- * without a copy. Errors: FARKV_ETOOLARGE, FARKV_EINVAL, FARKV_EPERM (read-only handle),
- * FARKV_ENOSPC, FARKV_EINDEXFULL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN,
- * FARKV_EMAYBE, FARKV_ECORRUPT (what stands under the key cannot be read; where the key
- * itself can, over shared memory, it is replaced), FARKV_EFORMAT (the directory is
- * damaged), FARKV_ENOMEM.
- * After every one but FARKV_EMAYBE the old value stands.
- * FARKV_ENOSPC says that the server answered and has no memory, for the value or to
- * enlarge the index for a new key, or none that becomes usable before the deadline;
- * its line says how much is free in other sizes. FARKV_EINDEXFULL says that the index has reached
- * the largest size that there is; FARKV_ETIMEDOUT that the server did not answer in
- * time.
- * Cost: 1 round trip for a key whose place is remembered, or a new one if its window
- * is (a get that missed leaves it); otherwise 3 over an existing key, 2 for a new one.
- * Messages to the server, which nothing waits for: now and then one for new blocks,
- * before those of the size at hand run out, one that gives back many that were replaced,
- * one when the key's part of the index is nearly full. Without a block at hand, or in a
- * window that is full, the call waits for the answer.
- * Of a key that others put at the same moment, over shared memory, it may spin for some
- * microseconds, and from another chip for half a millisecond at most, to stand just before
- * one of theirs: then it has written nothing.
+ * Key and value must not be changed until the call returns. A value of 4 KiB and more in a
+ * buffer of farkv_buf_alloc() of this handle is sent without a copy. Errors: FARKV_ETOOLARGE,
+ * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC, FARKV_EINDEXFULL,
+ * FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EMAYBE, FARKV_ECORRUPT (the
+ * present value cannot be read; if its key can, over shared memory, it is replaced),
+ * FARKV_EFORMAT (the directory is damaged), FARKV_ENOMEM.
+ * After every error but FARKV_EMAYBE the old value stands.
+ * FARKV_ENOSPC: the server answered and has no memory for the value, or to enlarge the index
+ * for a new key, or none that becomes usable before the deadline; the detail says how much is
+ * free in other sizes. FARKV_EINDEXFULL: the index has reached the largest possible size.
+ * FARKV_ETIMEDOUT: the server did not answer in time.
+ * Cost: 1 round trip for a key with a cached location, or a new key with a cached window (which
+ * a get that missed leaves); otherwise 3 for an existing key, 2 for a new one.
+ * Messages to the server, for which the call does not wait: occasionally a request for new
+ * blocks, before those of this size run out, a message that returns many replaced blocks, and
+ * one when the key's part of the index is nearly full. Without a block, or if the window is
+ * full, the call waits for the answer.
+ * If others put the same key at the same moment over shared memory, the call may spin for some
+ * microseconds, and from another chip for half a millisecond at most, to take effect directly
+ * before one of theirs: then it has written nothing.
  */
 int farkv_put(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len) FARKV_MUST_CHECK;
@@ -481,8 +468,8 @@ int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
  * Store a value if the key's value still has the version `expected`, which a
  * get returned. *version_out, if not NULL, is the version of the new value.
  *
- * Errors: FARKV_EVERSION (somebody wrote since), FARKV_ENOTFOUND (no value),
- * and those of farkv_put(). Cost: 1 round trip if the place is remembered, else 3.
+ * Errors: FARKV_EVERSION (another write came first), FARKV_ENOTFOUND (no value), and those of
+ * farkv_put(). Cost: 1 round trip with a cached location, otherwise 3.
  */
 int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
@@ -490,31 +477,29 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 
 /**
  * Remove a key and its value. Needs no memory, so it works in a full store.
- * Errors: FARKV_ENOTFOUND and those of farkv_put() but FARKV_ENOSPC and
- * FARKV_EINDEXFULL. Cost: 1 round trip if the place is remembered, else 3.
+ * Errors: FARKV_ENOTFOUND and those of farkv_put() except FARKV_ENOSPC and FARKV_EINDEXFULL.
+ * Cost: 1 round trip with a cached location, otherwise 3.
  */
 int farkv_delete(struct farkv *kv, const void *key,
 		 size_t key_len) FARKV_MUST_CHECK;
 
 /**
- * Memory for values, `bytes` (not 0) of it, that farkv_get_into() and the calls that
- * write carry without a copy: registered with the RDMA device once, in huge pages
- * where the system has them. Contents are undefined. It begins at a page of 4 KiB if
- * `bytes` are whole pages, else at a multiple of 64, and no other buffer has a byte in a
- * line of 64 that it touches.
+ * Allocate `bytes` (not 0) for values that farkv_get_into() and the calls that write transfer
+ * without a copy: registered with the RDMA device once, in huge pages if available. Contents are
+ * undefined. The buffer is aligned to 4 KiB if `bytes` are whole pages, otherwise to 64; no two
+ * buffers share a line of 64 bytes.
  *
- * In a program that has jemalloc 5 (linked or preloaded; libfarkv built with its header)
- * small buffers share pages: they come from an arena of the handle's own, which is
- * destroyed with it and not for the program's use. In others whole pages are given out,
- * so there this is for few buffers that are used again and again.
+ * In a program with jemalloc 5 (linked or preloaded; libfarkv built with its header) small
+ * buffers share pages: they come from an arena of the handle, which the program must not use and
+ * which ends with the handle. Without jemalloc buffers are whole pages, so allocate few and use
+ * them again.
  *
- * *buf_out belongs to the handle and is valid until farkv_buf_free() or
- * farkv_close(), whatever becomes of the connection: a new one learns of it. Any use
- * of memory is allowed, by other threads and handles too; to those it is memory as
- * any other. Its pages are the library's: after munmap(), mremap(), madvise() or an mmap()
- * over them the device goes on with those that were there. A child of fork() does not have
- * its contents, and may not use it. What is freed stays registered for the next buffers of
- * this handle.
+ * *buf_out belongs to the handle and is valid until farkv_buf_free() or farkv_close(); a new
+ * connection registers it again. It may be used in any way, also by other threads and handles,
+ * for which it is ordinary memory. Its pages belong to the library: after munmap(), mremap(),
+ * madvise() or mmap() on them the device still uses the old ones. A child of fork() does not
+ * have the contents and must not use the memory. Freed memory stays registered for later buffers
+ * of this handle.
  *
  * Errors: FARKV_EINVAL, FARKV_ENOMEM (also: the limit of locked memory), FARKV_ESYS,
  * FARKV_EDISCONNECTED (an inherited handle). No message, no round trip.
@@ -523,89 +508,88 @@ int farkv_buf_alloc(struct farkv *kv, size_t bytes,
 		    void **buf_out) FARKV_MUST_CHECK;
 
 /**
- * Give a buffer back. Nothing happens if `buf` is NULL or anything else but the start of
- * a buffer in use of this handle, and with every handle in a child of fork().
+ * Free a buffer. No effect if `buf` is NULL or not the start of a buffer in use of this handle,
+ * nor in a child of fork() with an inherited handle.
  */
 void farkv_buf_free(struct farkv *kv, void *buf);
 
 /**
- * Read `n` keys together; each item reports for itself. The values belong to
- * the handle until the next call on it, as that of farkv_get(). The items run side by side and are
+ * Read `n` keys together; each item has its own result. The values belong to the handle until
+ * the next call on it, as that of farkv_get(). The items are executed in parallel and
  * linearized one by one, not as a transaction.
  *
- * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
- * them), otherwise the first other item's error. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
- * FARKV_ELINKDOWN and FARKV_ENOMEM of an item end the call, with that group of 128: those
- * behind it, and all if no item was begun (there is no connection), carry FARKV_EABORTED.
- * Cost: 2 round trips for each 128 items, 1 where the places of all are remembered; the
- * values of all groups but the last are copied once more.
+ * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND), otherwise the error of the
+ * first item with another one. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN or
+ * FARKV_ENOMEM of an item ends the call after its group of 128: all later items, and all items if
+ * none was begun (no connection), get FARKV_EABORTED.
+ * Cost: 2 round trips per 128 items, 1 if all locations are cached; the values of all groups
+ * but the last are copied once more.
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 	       size_t n) FARKV_MUST_CHECK;
 
 /**
- * Store `n` values together, each as farkv_put() does; where a key stands
- * twice the later item wins. Returns 0 if all were stored, otherwise the first
- * failed item's error, or what was in the way of all (a read-only handle, no connection).
- * FARKV_ETIMEDOUT, FARKV_EMAYBE, FARKV_EDISCONNECTED, FARKV_ELINKDOWN and FARKV_ENOMEM of an
- * item end the call, as for farkv_mget(); items not attempted carry FARKV_EABORTED.
- * Cost: for each 128 items as many round trips as that of them takes that takes most, 1 to 3
- * (farkv_put()); a key that stands twice begins a new group.
+ * Store `n` values together, each as by farkv_put(); if a key occurs twice the later item wins.
+ * Returns 0 if all were stored, otherwise the error of the first failed item, or the one that
+ * concerns all (a read-only handle, no connection).
+ * FARKV_ETIMEDOUT, FARKV_EMAYBE, FARKV_EDISCONNECTED, FARKV_ELINKDOWN or FARKV_ENOMEM of an item
+ * ends the call, as for farkv_mget(); items not attempted get FARKV_EABORTED.
+ * Cost per 128 items: the round trips of the item that needs most, 1 to 3 (farkv_put()); a key
+ * that occurs twice begins a new group.
  */
 int farkv_mput(struct farkv *kv, struct farkv_put_item *items,
 	       size_t n) FARKV_MUST_CHECK;
 
 /**
- * Submit `n` requests; they are carried out side by side with all others in flight.
- * Waits for nobody, and does not connect anew. (By RDMA, once the index has changed its
- * shape, it and farkv_poll() read the directory: two round trips, for which they spin. A card
- * that has stopped answering may keep them until the deadline.)
+ * Submit `n` requests, to be executed in parallel with all others in flight. Does not wait, and
+ * does not reconnect. (By RDMA this call and farkv_poll() read the directory again after the
+ * index has changed its shape: two round trips, for which they spin. A device that does not
+ * answer may hold them until the deadline.)
  *
- * The structs are copied; key, value and buffer stay the caller's and must be left
- * alone until the request's completion has been taken, by farkv_poll() or farkv_wait(),
- * or the handle is closed. The deadline of each is op_timeout_ms from now: one that no poll
- * has begun until then ends with FARKV_ETIMEDOUT, untried.
+ * The structs are copied; key, value and buffer stay the caller's and must not be changed until
+ * farkv_poll() or farkv_wait() has returned the request's completion, or the handle is closed.
+ * The deadline of each request is op_timeout_ms from now: one that no poll has begun by then ends
+ * with FARKV_ETIMEDOUT, without effect.
  *
- * Requests in flight have no order: two on one key are as two of different clients.
- * Who needs an order submits the second when the first is complete.
+ * Requests in flight have no order: two with one key are as two of different clients. For an
+ * order, submit the second when the first is complete.
  *
- * Returns how many were taken, from the first on: n, or fewer if the queue is full
- * then, or the next request is malformed. If none was: FARKV_EAGAIN (full: take
- * completions), FARKV_EINVAL (kind, flags or reserved fields, or a length of `buf`
- * without memory), FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (at the first
- * call). Whatever else may be wrong is said by the request's completion.
+ * Returns how many were accepted, from the first on: n, or fewer if the queue is full or the next
+ * request is malformed. If none was accepted: FARKV_EAGAIN (full: take completions),
+ * FARKV_EINVAL (kind, flags or reserved fields, or `buf` is NULL with a length),
+ * FARKV_EDISCONNECTED (a child of fork()), FARKV_ENOMEM (only at the first call). All other errors
+ * are reported by the request's completion.
  *
- * Cost: nothing but memory over shared memory, where requests are carried out by the
- * next poll; one doorbell for all by RDMA.
+ * Cost: over shared memory only memory accesses, and the next poll executes the requests; by
+ * RDMA one doorbell for all.
  */
 int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
 		 size_t n) FARKV_MUST_CHECK;
 
 /**
- * Take the completions of up to `max` requests. Carries all that is in flight on as far
- * as it goes without waiting for anybody. If the connection has broken, a thread makes a new
- * one: until then requests wait, each until its own deadline, and polls return at once; when
- * nobody listens, or the server refuses, they end with FARKV_EDISCONNECTED. In a
- * loop it keeps a CPU busy; where all that is in flight waits for the server, it lets others
- * have it now and then (sched_yield(2)). Who has nothing else to do calls farkv_wait().
+ * Take the completions of up to `max` requests. Advances all requests in flight as far as
+ * possible without waiting. If the connection has broken, a thread makes a new one: until then
+ * requests wait, each until its own deadline, and polls return at once; if no server listens, or
+ * it refuses, they end with FARKV_EDISCONNECTED. Polling in a tight loop burns a CPU, except for
+ * an occasional sched_yield(2) while all requests wait for the server; use farkv_wait() to block.
  *
- * Values that were READ to no buffer belong to the handle until the next call on it,
- * farkv_submit(), farkv_in_flight() and farkv_event_fd() aside, as that of farkv_get(). So do
- * the completions' lines (`detail`).
+ * Values of gets without a buffer belong to the handle until the next call on it, except
+ * farkv_submit(), farkv_in_flight() and farkv_event_fd(), as that of farkv_get(). So do the
+ * completions' lines (`detail`).
  *
- * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL,
- * FARKV_EDISCONNECTED (a child of fork()). The failures of requests are told by their
- * completions, each with its own line; farkv_errdetail() speaks of the last one taken.
+ * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL, FARKV_EDISCONNECTED (a
+ * child of fork()). Each completion reports its request's failure with its own line;
+ * farkv_errdetail() describes the last one taken.
  *
- * While requests are in flight, poll: the server cannot use memory again that they may
- * be reading, and waits as for a process that stands still.
+ * Poll while requests are in flight: the server cannot reuse memory that they may be reading,
+ * and waits for them as for a stopped process.
  */
 int farkv_poll(struct farkv *kv, struct farkv_completion *completions,
 	       size_t max) FARKV_MUST_CHECK;
 
 /**
- * As farkv_poll(), but if no request is complete, wait until one is, none is in flight,
- * or `timeout_ms` are over. By RDMA it spins, as all calls do.
+ * As farkv_poll(), but if no request is complete, wait until one is, none is in flight, or
+ * `timeout_ms` have passed. By RDMA it spins, as all calls do.
  */
 int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t max,
 	       uint32_t timeout_ms) FARKV_MUST_CHECK;
@@ -615,68 +599,62 @@ int farkv_wait(struct farkv *kv, struct farkv_completion *completions, size_t ma
 size_t farkv_in_flight(const struct farkv *kv);
 
 /**
- * A descriptor to wait on, with poll(2), epoll(7) and what is built on them: readable
- * while the next farkv_poll() would complete requests or carry them on. So who does
+ * A descriptor to wait on with poll(2), epoll(7) and the like: readable while the next
+ * farkv_poll() would complete or advance requests. So a program that repeats
  *
- *	wait until it is readable; farkv_poll(), until that returns 0; and again
+ *	wait until it is readable; farkv_poll(), until that returns 0
  *
- * sleeps as long as there is nothing to do and misses nothing: not the far side's
- * answers, nor a block or an answer of the server's, a deadline, a connection that
- * breaks, or one that is there again. It is level-triggered: EPOLLET would miss what is left after a poll.
- * farkv_poll() then says, by the requests' results, what came of it. At times it is
- * readable without need; the next farkv_poll() returns 0 and ends that.
+ * sleeps while there is nothing to do and misses no event: answers of the far side, a block or an
+ * answer of the server, a deadline, a connection that breaks or is restored. It is
+ * level-triggered: EPOLLET would miss what is left after a poll. farkv_poll() then reports the
+ * results. Sometimes it is readable without need; the next farkv_poll() returns 0 and ends that.
  *
- * Returns the descriptor, the same at each call, whatever becomes of the connection.
- * It belongs to the handle and is closed by farkv_close(): it must not be read,
- * written or closed. Any thread may wait on it; this call and farkv_poll() are for
- * the handle's thread. Does not connect.
- * Errors: FARKV_EINVAL, FARKV_ESYS (no more descriptors), FARKV_ENOMEM,
- * FARKV_EDISCONNECTED (a child of fork()).
+ * Returns the descriptor, always the same, also after a reconnect. It belongs to the handle and
+ * is closed by farkv_close(): it must not be read, written or closed. Any thread may wait on it;
+ * this call and farkv_poll() are for the handle's thread. Does not connect. Errors:
+ * FARKV_EINVAL, FARKV_ESYS (out of descriptors), FARKV_ENOMEM, FARKV_EDISCONNECTED (a child of
+ * fork()).
  *
- * When the connection breaks, it becomes readable even if no request is in flight;
- * farkv_poll() returns 0 then, and the next request connects anew. In a child of
- * fork() the inherited descriptor is always readable, so that nobody waits in vain for
- * a handle that says FARKV_EDISCONNECTED; but an epoll(7) set that was made before the
- * fork goes on looking at the parent's.
+ * When the connection breaks it becomes readable even if no request is in flight; farkv_poll()
+ * then returns 0, and the next request reconnects. In a child of fork() the inherited descriptor
+ * is always readable, so that no thread waits in vain for a handle that only returns
+ * FARKV_EDISCONNECTED; but an epoll(7) set made before the fork still watches the parent's.
  *
- * Cost: four descriptors from the first call on. From then on farkv_submit(),
- * farkv_poll() and farkv_wait() make system calls where they leave requests in flight:
- * one or two over shared memory, up to three by RDMA. The one that takes the last
- * completion makes one, too, to take back what was said. Who has never called it pays no
- * call; but every connection by RDMA has a completion channel, one descriptor more.
+ * Cost: four descriptors from the first call on. From then on farkv_submit(), farkv_poll() and
+ * farkv_wait() make system calls when they leave requests in flight: one or two over shared
+ * memory, up to three by RDMA. The call that takes the last completion makes one, too, to clear
+ * the descriptor. A handle without a descriptor pays nothing, but every RDMA connection has a
+ * completion channel, one more descriptor.
  */
 int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
 
 /**
- * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the time it
- * took in nanoseconds. Errors: FARKV_EINVAL (no handle), FARKV_ETIMEDOUT,
- * FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_ENOMEM, FARKV_EPROTOCOL (its answer makes no
- * sense).
+ * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the round-trip time in
+ * nanoseconds. Errors: FARKV_EINVAL (no handle), FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
+ * FARKV_ELINKDOWN, FARKV_ENOMEM, FARKV_EPROTOCOL (a wrong answer).
  */
 int farkv_ping(struct farkv *kv, uint64_t *rtt_ns_out) FARKV_MUST_CHECK;
 
 /**
- * Ask the server for its statistics. `stats->size` must be set by the caller.
- * Item counts come from a scan that the server repeats at most once a second. Errors as
- * farkv_ping(), which the other questions share; FARKV_EINVAL also without `stats`, and for
- * a size that is none.
+ * Ask the server for its statistics. The caller sets `stats->size`. Item counts come from a scan
+ * that the server repeats at most once a second. Errors as farkv_ping(); FARKV_EINVAL also
+ * without `stats` or with an impossible size.
  */
 int farkv_stats(struct farkv *kv, struct farkv_stats *stats) FARKV_MUST_CHECK;
 
 /**
- * Have the server check the whole store while it is in use: every entry of the
- * directory, every slot, every block's checksum, and whether all bytes are
- * accounted for. Blocks that a client left behind when it died are given back.
+ * Have the server check the whole store while it is in use: every entry of the directory, every
+ * slot, every block's checksum, and whether all bytes are accounted for. Blocks of clients that
+ * died are given back.
  *
- * `f->size` must be set by the caller. Returns 0 if the check was made, whatever
- * it found. Takes about as long as reading all values once; a handle's
- * op_timeout_ms bounds it, FARKV_ETIMEDOUT. One check runs at a time; for a read-only
- * handle the next one begins after a rest of three times what the last one took, a
- * minute at most.
+ * The caller sets `f->size`. Returns 0 if the check was made, whatever it found; otherwise errors
+ * as farkv_stats(). Takes about as long as reading all values once, limited by op_timeout_ms
+ * (FARKV_ETIMEDOUT). One check runs at a time; for a read-only handle the next one begins after a
+ * rest of three times the duration of the last one, at most a minute.
  */
 int farkv_fsck(struct farkv *kv, struct farkv_fsck *f) FARKV_MUST_CHECK;
 
-/** The handle's own counters. `c->size` must be set by the caller. No cost. */
+/** The handle's own counters. The caller sets `c->size`. No cost. */
 int farkv_counters(const struct farkv *kv,
 		   struct farkv_counters *c) FARKV_MUST_CHECK;
 
@@ -684,9 +662,9 @@ int farkv_counters(const struct farkv *kv,
 const char *farkv_strerror(int err);
 
 /**
- * One line about this thread's last failed call: what, where, what to do. To be
- * asked for behind a failure: a call that succeeds may leave it as it was, or empty.
- * Never NULL; valid until the thread's next call into the library.
+ * One line about this thread's last failed call: what, where, what to do. Call it after a
+ * failure: a successful call may leave the line or clear it. Never NULL; valid until the thread's
+ * next call into the library.
  */
 const char *farkv_errdetail(void);
 

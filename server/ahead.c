@@ -15,42 +15,42 @@
 #include "common/util.h"
 #include "room.h"
 
-/* In one call, which costs as much for all of them as for one. */
+/* Bytes per madvise() call, which costs as much for one page as for all of them. */
 #define STEP_BYTES (UINT64_C(32) << 20)
-/* How much may be made between two looks at what the machine has left. */
+/* Bytes collapsed between two reads of the memory limits. */
 #define TRUST_MAX (UINT64_C(128) << 20)
-/* Between two rounds of what failed: the first one comes soon, later ones if nothing helps. */
+/* Pause between two rounds of retries; it doubles while a round achieves nothing. */
 #define AGAIN_NS (100 * NS_PER_MS)
 #define AGAIN_NS_MAX (60 * NS_PER_SEC)
 
 /* One end of the data. */
 struct side {
 	uint64_t used;
-	uint64_t tried; /* up to here each page was asked for once */
-	bool filling;   /* up to the whole lead, in steps */
+	uint64_t tried; /* every page below this was tried once */
+	bool filling;   /* a step was due: fill the whole lead */
 };
 
-/* What is asked for in one call: offsets in the data. */
+/* One call: offsets in the data. */
 struct step {
 	uint64_t from, to;
-	bool first; /* for the first time */
+	bool first; /* not a retry */
 };
 
 struct ahead {
 	uint8_t *data;
 	uint64_t bytes; /* of whole huge pages */
-	uint64_t again_ns, again_ns_max; /* as above, but for tests */
+	uint64_t again_ns, again_ns_max; /* the constants above; tests change them */
 	pthread_mutex_t lock; /* all below */
 	pthread_cond_t more;
 	pthread_t thread;
 	bool running, stop, useless;
 	struct side low, high;
-	uint8_t *again; /* of each page: is it to be tried again? */
+	uint8_t *again; /* per page: is it to be retried? */
 	uint64_t n_again;
-	uint64_t round_at; /* where this round has come to; 0: it begins at round_ns */
+	uint64_t round_at; /* where this round has got to; 0: it starts at round_ns */
 	uint64_t round_ns, wait_ns;
-	bool helped; /* something has been made in this round */
-	uint64_t trusted; /* bytes that may be made without a look at what is left */
+	bool helped; /* this round collapsed something */
+	uint64_t trusted; /* bytes that may be collapsed before the limits are read again */
 };
 
 struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
@@ -79,7 +79,7 @@ struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
 
 /* ---- for the first time ------------------------------------------------------------------ */
 
-/* How much of a side is to be asked for, of what neither side has; if it is worth a call. */
+/* Bytes of a side to collapse in the next call; 0 if it is not worth a call yet. */
 static uint64_t due(const struct ahead *a, const struct side *s)
 {
 	uint64_t ahead = UTIL_MIN(UTIL_MAX(s->used, AHEAD_LEAST), AHEAD_MOST);
@@ -122,7 +122,7 @@ static void round_ends(struct ahead *a)
 	a->helped = false;
 }
 
-/* The next pages of this round, neighbours as far as one call goes. */
+/* The next pages of this round: neighbours, up to STEP_BYTES. */
 static bool choose_again(struct ahead *a, struct step *step)
 {
 	uint64_t i = a->round_at / HUGEPAGE_BYTES, n = a->bytes / HUGEPAGE_BYTES;
@@ -144,7 +144,7 @@ static bool choose_again(struct ahead *a, struct step *step)
 
 /* ---- how it went ------------------------------------------------------------------------- */
 
-/* Others have some of it in hand; there is no such memory, or none that we may have. */
+/* Errors that may go away: pages in use by others, or no memory of that size or within limits. */
 static bool may_pass(int err)
 {
 	return err == EAGAIN || err == ENOMEM || err == EBUSY;
@@ -160,15 +160,15 @@ static void note(struct ahead *a, const struct step *step, int err)
 		a->wait_ns = a->again_ns;
 		a->round_ns = clock_now_ns() + a->wait_ns;
 	} else if (!step->first && err != EAGAIN) {
-		round_ends(a); /* the others will not have more luck */
+		round_ends(a); /* other pages will fail, too */
 	}
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
 /*
- * Not the last of what a cgroup may have: others of it would be killed. A small part of
- * what was left may be taken before the next look.
+ * Leave a margin below the cgroup's limit: beyond it other processes of the cgroup would be
+ * killed. A small part of what was left may be taken before the limits are read again.
  */
 static bool is_room(struct ahead *a, uint64_t bytes)
 {
@@ -193,7 +193,7 @@ static int make(struct ahead *a, const struct step *step)
 	err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
 
 	if (err && !may_pass(err))
-		log_info("pages: the kernel makes none of 2 MiB: %s", strerror(err));
+		log_info("pages: the kernel makes no huge pages: %s", strerror(err));
 	else if (err)
 		log_debug("pages: not all of %llu MiB at %llu are huge: %s",
 			  (unsigned long long)((step->to - step->from) >> 20),
@@ -207,7 +207,7 @@ static bool choose(struct ahead *a, struct step *step)
 	       choose_again(a, step);
 }
 
-/* Until there is news, or for a second, or the next round begins. */
+/* Until signalled, for a second, or until the next round starts. */
 static void wait_for_more(struct ahead *a)
 {
 	uint64_t now_ns = clock_now_ns();

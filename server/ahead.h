@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * ahead.h - huge pages for memory that is going to be used, made by a thread of its own.
+ * ahead.h - huge-page prefault: a thread collapses the pages that are allocated next.
  *
- * To make them all at the start takes all of the memory then; to make each when it is dealt
- * out holds whoever waits for it up, by as much as a second where the CPUs are busy
- * (doc/architecture.md). So a thread makes those that come next. Memory that is dealt out
- * faster gets them behind that, in use: what stands there stays, and who comes to a page
- * that is just being made waits for it, some milliseconds.
+ * To collapse all pages at the start would take all memory at once. To collapse each page
+ * when it is allocated would stall the allocation, for up to a second on busy CPUs
+ * (doc/architecture.md). Memory that is allocated faster than the thread collapses it is
+ * collapsed while in use: the content stays, and an access to a page that is just being
+ * collapsed waits for some milliseconds.
  *
- * The heap deals out from both ends (heap.h), so it works at both: as far ahead as is in
- * use there, AHEAD_LEAST at least, AHEAD_MOST at most, and not before half of that is left.
- * Nothing is made before the first use.
+ * The heap allocates from both ends (heap.h), and so does this thread: its lead at each end
+ * equals what is in use there, within AHEAD_LEAST and AHEAD_MOST, and is refilled when half
+ * of it is gone. Nothing is collapsed before the first use.
  *
- * Where a page is not to be had for now, because others have it in hand or the kernel finds
- * no memory of that size, it stays as it is and is tried again, when there is nothing else
- * to do: soon, and then less and less often. Where the kernel makes none at all
- * (hugepage.h) all stays as it is.
+ * A page that cannot be collapsed for now, because it is in use elsewhere or the kernel has
+ * no free huge page, stays small and is retried when the thread is idle, at growing
+ * intervals. Where the kernel makes no huge pages at all (hugepage.h) the thread ends.
  */
 #ifndef SERVER_AHEAD_H
 #define SERVER_AHEAD_H
@@ -33,12 +32,12 @@ struct ahead;
 struct ahead *ahead_new(uint8_t *data, uint64_t bytes);
 
 /**
- * So many bytes from the start, and so many up to the end, are in use, or were at some time.
- * The thread begins when there are some from the start. Never waits for it, cannot fail.
+ * The first `low` and the last `high` bytes are in use, or were. The thread starts at the
+ * first call with `low` > 0. Does not wait for the thread, cannot fail.
  */
 void ahead_used(struct ahead *a, uint64_t low, uint64_t high);
 
-/** Waits for what the thread is just doing, up to 32 MiB. NULL is allowed. */
+/** Waits for the call in progress, up to 32 MiB. NULL is allowed. */
 void ahead_free(struct ahead *a);
 
 #endif

@@ -12,14 +12,14 @@
 #include "grow.h"
 
 /*
- * What needs a barrier comes in swarms: one starts this long after the first, and
- * later the more sessions have to answer it.
+ * Wants of a barrier come in bursts: it starts this long after the first one, and later the
+ * more sessions have to answer.
  */
 #define PAUSE_MS 10u
 #define PAUSE_SESSIONS_PER_MS 8u
-/* Nobody is waited for at so long a barrier; see barrier_stuck(). */
+/* A barrier that takes longer is stuck; see barrier_stuck(). */
 #define STUCK_NS NS_PER_SEC
-/* So long may an answer take: then the silent are cut off, or named. */
+/* Sessions that are silent for longer are cut off (RDMA) or named in the log. */
 #define SILENT_NS (10 * NS_PER_SEC)
 #define REPORT_PAUSE_NS (60 * NS_PER_SEC)
 
@@ -53,7 +53,7 @@ bool barrier_stuck(const struct control *c)
 	return c->barrier.on && clock_now_ns() - c->barrier.began_ns > STUCK_NS;
 }
 
-/* Has everybody who could hold something old let go of it? */
+/* Ends the barrier if every session has answered and no lingering process is left. */
 static void check(struct control *c)
 {
 	struct barrier *b = &c->barrier;
@@ -61,7 +61,7 @@ static void check(struct control *c)
 	if (!b->on || b->waits > 0 || !departed_gone(&c->departed))
 		return;
 	if (b->reported_ns)
-		log_info("all have answered the barrier: what waited is free");
+		log_info("all have answered the barrier: the memory that waited for it is free");
 	b->on = false;
 	b->passed++;
 	slab_barrier_passed(c->slab);
@@ -133,7 +133,7 @@ void barrier_session_ended(struct session *s)
 
 /* ---- the silent ---------------------------------------------------------- */
 
-/* Fenced: afterwards nothing of its can reach the region. */
+/* RDMA only: after the fence no operation of the session can reach the region. */
 static void cut_off(struct control *c)
 {
 	struct session *s, *next;

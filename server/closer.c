@@ -12,11 +12,11 @@
 #include "common/thread.h"
 
 struct closer {
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t more;
 	pthread_t thread;
 	bool running, stop;
-	bool abandoned; /* the thread is the last to know of all this */
+	bool abandoned; /* closer_free() has left it all to the thread */
 	struct closer_item *first;
 	uint32_t pending; /* also read without the lock */
 };
@@ -36,7 +36,7 @@ static void dispose(struct closer *c)
 {
 	struct closer_item *item;
 
-	/* Their descriptors end with the process. */
+	/* Their descriptors are closed when the process ends. */
 	while ((item = c->first)) {
 		c->first = item->next;
 		free(item);
@@ -79,7 +79,7 @@ void closer_take(struct closer *c, struct closer_item *item)
 	item->next = c->first;
 	c->first = item;
 	atom_store_relaxed(&c->pending, c->pending + 1);
-	/* Without a thread items wait for the next one. */
+	/* If no thread can be made the item waits until the next one comes. */
 	if (!c->running)
 		c->running = thread_create_masked(&c->thread, closer_main, c) == 0;
 	pthread_cond_signal(&c->more);
@@ -102,7 +102,7 @@ void closer_free(struct closer *c)
 	c->stop = true;
 	thread = c->thread;
 	running = c->running;
-	/* It may be asleep in close(), for longer than anybody wants to wait. */
+	/* The thread may sleep in close() for as long as a client likes: do not join it. */
 	abandoned = c->abandoned = running && c->pending > 0;
 	pthread_cond_signal(&c->more);
 	pthread_mutex_unlock(&c->lock);

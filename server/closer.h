@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * closer.h - sockets whose close(2) takes as long as a client likes, closed by a
- * thread of their own.
+ * closer.h - a thread for sockets whose close(2) may take as long as a client likes.
  *
- * A packet may carry descriptors. Who drops the last reference to one runs what its
- * kind does at its end: a TCP socket with SO_LINGER sleeps for as long as its owner
- * chose, a file of a user's own file system asks that user. A packet that is still
- * in a socket's queue is dropped by whoever closes the socket, and nothing takes it
- * out of the queue without dropping it: so the whole socket is put here.
+ * A packet may carry descriptors, and dropping the last reference to one runs the close of
+ * its kind: a TCP socket with SO_LINGER sleeps as long as its owner chose, a FUSE file asks
+ * its user. Closing a socket drops the packets in its queue, and a packet cannot be taken
+ * out of the queue without dropping it. So such a socket is closed here as a whole.
  */
 #ifndef SERVER_CLOSER_H
 #define SERVER_CLOSER_H
@@ -16,22 +14,22 @@
 
 struct closer;
 
-/** The first member of what the socket belongs to, which was malloc()ed. */
+/** First member of the object that owns the socket, which was malloc()ed. */
 struct closer_item {
 	struct closer_item *next; /* the closer's */
 	int fd;
 };
 
-/** NULL if out of memory. The thread begins with the first item. */
+/** NULL if out of memory. The thread starts with the first item. */
 struct closer *closer_new(void);
 
-/** Close item->fd and free() the item, some time. Never waits, cannot fail. */
+/** Close item->fd and free() the item at some later time. Never waits, cannot fail. */
 void closer_take(struct closer *c, struct closer_item *item);
 
-/** How many have been taken and are not closed yet. */
+/** Items taken and not closed yet. */
 uint32_t closer_pending(const struct closer *c);
 
-/** What is pending is left to the end of the process, which does not wait. */
+/** Does not wait: pending items are left to the end of the process. */
 void closer_free(struct closer *c);
 
 #endif

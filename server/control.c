@@ -18,13 +18,13 @@
 #include "port_unix.h"
 
 #define TICK_MS 200
-/* Lines in the log: warnings about peers, notes about single clients. */
+/* Log lines per period: warnings about peers, notes about single clients. */
 #define COMPLAINTS_MAX 1u
 #define COMPLAINTS_NS NS_PER_SEC
 #define NOTES_MAX 20u
 /*
- * Version prefixes for one session. A client asks for one when half of its last one is
- * used up, after 2^31 writes; at this rate one session takes 2,000 years for all.
+ * Version prefixes per session and period. A client asks for the next one after 2^31 writes;
+ * at this rate one session needs 2,000 years for all of them.
  */
 #define PREFIXES_MAX 4u
 #define PREFIXES_NS (60 * NS_PER_SEC)
@@ -39,9 +39,8 @@ void control_tick_soon(struct control *c)
 }
 
 /*
- * Did it never get as far as READY, and cannot any more? Then it has no operation
- * going on, and will have none: as if it had said BYE (protocol.md, "A WELCOME that
- * nobody reads").
+ * The session has not reached READY and cannot any more. No operation of it runs or will run,
+ * as after BYE (protocol.md, "A WELCOME that nobody reads").
  */
 static bool never_began(const struct session *s)
 {
@@ -59,7 +58,7 @@ void control_end_session(struct session *s)
 	welcome_session_ended(s);
 	memory_session_ended(s);
 	returns_session_ended(s);
-	/* From afar it is fenced: its connection is gone (I6). */
+	/* An RDMA session needs none of this: it is fenced, its connection is gone (I6). */
 	if (s->tether && s->welcomed && !s->left) {
 		departed_add(&c->departed, s->tether, s->id, s->pid);
 		s->tether = NULL;
@@ -85,14 +84,14 @@ void control_end_session(struct session *s)
 
 bool control_end_dead(struct session *s)
 {
-	/* Before READY it may be about to map the tether. */
+	/* Before READY the client may be about to map the tether. */
 	if (!s->tether || !s->begun || !tether_is_loose(s->tether))
 		return false;
 	control_end_session(s);
 	return true;
 }
 
-/* How many lines were not shown. True: some have to be told of later. */
+/* Log how many lines were dropped. True: call again later. */
 static bool tell_dropped(struct control *c, uint64_t now)
 {
 	uint32_t n = rate_limit_dropped(&c->complaints, COMPLAINTS_NS, now);
@@ -136,7 +135,7 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 		    (s->welcomed || !s->port->remote);
 	char peer[80];
 
-	s->begun = true; /* it sent something after WELCOME: that is why it is refused */
+	s->begun = true; /* it is refused because of a message that it sent */
 	if (control_complaint_due(c))
 		log_warn("connection of %s closed: %s", session_peer(s, peer),
 			 text);
@@ -173,7 +172,7 @@ static bool on_prefix(struct session *s, const struct msg *m)
 {
 	struct msg r = {.type = MSG_PREFIX};
 
-	/* There are 2^32, for sessions too: a session that writes nothing gets none. */
+	/* The 2^32 numbers serve sessions too: a session that does not write gets no prefix. */
 	if (s->readonly) {
 		control_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session asked for versions");
@@ -216,7 +215,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 		control_refuse(s, MSG_REASON_PROTOCOL, why);
 		return false;
 	}
-	/* Its process counts as through with the region from BYE on (I6). */
+	/* From BYE on its process counts as having unmapped the region (I6). */
 	if (s->left && m->type != MSG_BARRIER_ACK &&
 	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM) {
 		snprintf(why, sizeof(why), "%s came after BYE",
@@ -280,7 +279,7 @@ bool control_packet(struct session *s, const void *buf, size_t len)
 
 /* ---- events --------------------------------------------------------------------- */
 
-/* The oldest connection that has not said what it wants; NULL if there is none. */
+/* The oldest connection that has not sent HELLO; NULL if there is none. */
 static struct session *oldest_mute(const struct control *c,
 				   struct session *newest)
 {
@@ -299,9 +298,9 @@ static void displace(struct session *mute)
 }
 
 /*
- * Connections that say nothing must not keep out those who do: where there is no room
- * the oldest of them makes it. A client says HELLO as soon as it is connected; one that
- * was too slow, on a busy machine, comes again.
+ * A new connection displaces the oldest one without HELLO when there is no room, so that
+ * silent connections cannot keep out others. A client sends HELLO as soon as it is connected;
+ * one that was too slow, on a busy machine, connects again.
  */
 void control_begin_session(struct session *s)
 {
@@ -412,17 +411,17 @@ static int out_of_memory(void)
 	return err_set(FARKV_ENOMEM, "no memory for the control loop");
 }
 
-/* The caller of libevent logs the failure itself. */
+/* libevent's caller logs the failure itself. */
 static void on_libevent(int severity, const char *text)
 {
-	/* After such a line libevent ends the process. */
+	/* After an error line libevent ends the process. */
 	if (severity == EVENT_LOG_ERR)
 		log_error("libevent: %s", text);
 	else
 		log_debug("libevent: %s", text);
 }
 
-/* Unless it is ignored: so it was asked for by whoever started the server. */
+/* A signal that the parent process has set to "ignore" stays ignored. */
 static bool heed(struct event *on_signal, int sig)
 {
 	return util_signal_ignored(sig) || event_add(on_signal, NULL) == 0;
@@ -446,7 +445,7 @@ static int events_init(struct control *c)
 	    !heed(c->on_term, SIGTERM) || !heed(c->on_int, SIGINT) ||
 	    event_add(c->on_hup, NULL))
 		return out_of_memory();
-	/* libevent makes room for eight timers at the first: no other fails. */
+	/* libevent reserves eight timers with the first one: no later event_add() fails. */
 	if (event_add(c->tick, &soon))
 		return out_of_memory();
 	return 0;
@@ -463,9 +462,9 @@ static int ports_open(struct control *c)
 }
 
 /*
- * Versions begin with sessions' numbers. A client may remember one of a store that is gone: in
- * one that was started again the numbers begin elsewhere. These few bits leave versions below
- * 2^53, which each reader of JSON knows exactly, for a million sessions.
+ * Versions begin with the session's number. A client may remember a version of a store that is
+ * gone, so a restarted store begins with other numbers. This mask keeps versions below 2^53,
+ * which every JSON reader represents exactly, for a million sessions.
  */
 #define FIRST_ID_MASK 0xFFFFFu
 
@@ -513,7 +512,7 @@ void control_free(struct control *c)
 		return;
 	while ((s = TAILQ_FIRST(&c->sessions)))
 		control_end_session(s);
-	(void)tell_dropped(c, UINT64_MAX); /* no period goes on */
+	(void)tell_dropped(c, UINT64_MAX); /* every period has ended */
 	grow_fini(c);
 	port_rdma_close(c->rdma);
 	port_unix_free(c->unix_port);

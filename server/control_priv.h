@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** control_priv.h - what the files of the control loop share: control.c,
- * welcome.c, memory.c, returns.c, barrier.c and the ports. All of it is the control thread's. */
+/** control_priv.h - shared by control.c, welcome.c, memory.c, returns.c, barrier.c and the
+ * connections (port_*.c). Control thread only. */
 #ifndef SERVER_CONTROL_PRIV_H
 #define SERVER_CONTROL_PRIV_H
 
@@ -26,27 +26,27 @@
 
 TAILQ_HEAD(session_list, session);
 
-/* A GRANT_REQ that waits for blocks; see memory.c for which. */
+/* A GRANT_REQ that waits for blocks; memory.c has the rules. */
 struct deferred {
 	TAILQ_ENTRY(deferred) link;
 	struct session *session;
 	uint64_t began_ns;
-	uint64_t hunt_ns;  /* until when memory of others may become its */
-	uint64_t until_ns; /* ... and that of its own class */
-	uint64_t barriers, searches, sweeps; /* it waits for no later ones */
+	uint64_t hunt_ns;  /* until when to wait for memory that others held */
+	uint64_t until_ns; /* until when to wait for its own class and pages */
+	uint64_t barriers, searches, sweeps; /* counts at which it stops waiting for them */
 	uint32_t req, count;
 	uint8_t cls;
-	bool asked; /* those who are asked last have had their time */
+	bool asked; /* reclaim, the last step, has been waited for */
 };
 TAILQ_HEAD(deferred_list, deferred);
 
-struct unfinished; /* a RETURN that takes more than a slice: returns.c */
+struct unfinished; /* a RETURN that takes more than one slice: returns.c */
 TAILQ_HEAD(unfinished_list, unfinished);
 
-/* A remote session that ended, for the one that follows it; see welcome.c. */
+/* A remote session that ended, for the session that replaces it; see welcome.c. */
 struct ended_session {
 	uint32_t id;
-	uint64_t barriers; /* that had passed before */
+	uint64_t barriers; /* passed before it ended */
 };
 #define ENDED_KEPT 256u
 
@@ -63,23 +63,23 @@ struct control {
 	struct stats stats;
 	struct session_list sessions;
 	uint32_t n_connections;
-	uint32_t next_id; /* sessions and version prefixes draw from it */
-	struct ended_session ended[ENDED_KEPT]; /* a ring: the last ones */
+	uint32_t next_id; /* for sessions and version prefixes */
+	struct ended_session ended[ENDED_KEPT]; /* a ring: the latest ones */
 	uint32_t n_ended;
 	uint64_t drain_until; /* 0: serving */
 	bool failed;
-	struct rate_limit complaints, notes; /* lines in the log */
+	struct rate_limit complaints, notes; /* of log lines */
 
 	/* memory.c */
 	struct deferred_list deferred; /* oldest first */
 	uint32_t n_deferred;
 	struct event *deferred_due;
-	uint64_t reclaim_until_ns; /* what sessions were asked for may come */
+	uint64_t reclaim_until_ns; /* time limit for the answers to RECLAIM */
 
 	/* returns.c */
 	struct unfinished_list unfinished;
 	struct work returning;
-	uint64_t forgotten; /* of slab_forgotten(), as far as it was seen to */
+	uint64_t forgotten; /* slab_forgotten() when it was last handled */
 
 	struct departed departed;
 	struct barrier barrier;
@@ -87,26 +87,26 @@ struct control {
 	struct fsck *fsck;
 };
 
-/** Forget a session and close its connection. `s` is gone then. */
+/** Forget a session and close its connection. `s` is freed. */
 void control_end_session(struct session *s);
 /**
- * The same for one that is silent, if its process has let go of it (departed.h) though
- * its socket is open: a child that was made without atfork handlers, or is between
- * vfork() and exec(), holds a copy. True if so.
+ * The same for a silent session whose process has unmapped its tether (departed.h) though its
+ * socket is open: a child made without atfork handlers, or one between vfork() and exec(),
+ * holds a copy of the socket. True if it was ended.
  */
 bool control_end_dead(struct session *s);
 
-/** A connection was made: watch it. May end it at once. */
+/** A connection was made: add its session. May end it at once. */
 void control_begin_session(struct session *s);
-/** End the oldest connection that has not said HELLO; false if there is none. */
+/** End the oldest connection that has not sent HELLO; false if there is none. */
 bool control_make_room(struct control *c);
 
-/** A packet came. False: the session is gone. */
+/** Handle a packet. False: the session is gone. */
 bool control_packet(struct session *s, const void *buf, size_t len);
 /**
- * May its next packet be taken? Not while its last one is worked off in slices; ask
- * again in the next round of the loop. A packet that comes nevertheless is not refused:
- * what is unfinished is finished first, in one go.
+ * True if the session's next packet may be taken. Not while its last one is worked off in
+ * slices: ask again in the next round of the loop. A packet that comes nevertheless is not
+ * refused: the unfinished one is finished first, at once.
  */
 static inline bool control_may_take(const struct session *s)
 {
@@ -114,29 +114,29 @@ static inline bool control_may_take(const struct session *s)
 }
 
 /**
- * Something began that has to be looked at now and then until it is over: a
- * connection without HELLO, a barrier, an end. An idle server never wakes up.
+ * Start the tick, which runs until nothing needs it: a connection without HELLO, a barrier, a
+ * shutdown. An idle server never wakes up.
  */
 void control_tick_soon(struct control *c);
 
-/** Leave as soon as possible; control_run() then says so. */
+/** Shut down as soon as possible; control_run() then returns 1. */
 void control_fail(struct control *c);
 
 /**
- * May a warning about a peer be logged? One a second: peers may misbehave in bulk. Those
- * that were not shown are counted, and their number is logged when the second is over.
+ * True if a warning about a peer may be logged: one a second, for peers may misbehave in
+ * bulk. Dropped warnings are counted, and the count is logged when the second is over.
  */
 bool control_complaint_due(struct control *c);
 
-/** The same for lines about one client of many: 20 in ten seconds. */
+/** The same for lines about single clients: 20 in ten seconds. */
 bool control_note_due(struct control *c);
 
-/** A number that no session and no prefix had before; false when all are used up. */
+/** A number that no session and no prefix has had; false when all are used up. */
 bool control_next_id(struct control *c, uint32_t *id_out);
 
 /**
- * Say why, then end it. Who has not been welcomed from afar, and who failed to
- * prove a key, learns the reason's number only.
+ * Tell the client the reason, then end the session. A remote client that is not welcomed yet,
+ * and one that failed to prove a key, gets the reason's number only.
  */
 void control_refuse(struct session *s, enum msg_reason reason, const char *text);
 
@@ -149,20 +149,20 @@ bool control_reply(struct session *s, struct msg *m, uint32_t req,
 /** Handle HELLO, whose body is `body`; false: the session is gone. */
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len);
-/** `s` is about to end; before a barrier can pass because of that. */
+/** `s` is about to end. To be called before a barrier can pass because of that. */
 void welcome_session_ended(struct session *s);
 /** Handle AUTH. */
 bool welcome_on_auth(struct session *s, const struct msg *m);
 
-/** Go on with the HELLO of a session that is parked. May end it. */
+/** Continue the HELLO of a parked session. May end it. */
 void welcome_resume(struct session *s);
 
-/* ---- rekey.c: another look at the file of keys ------------------------------- */
+/* ---- rekey.c: reading the key file again ------------------------------------- */
 
 /**
- * Read the file of keys again, end the sessions whose key is gone or another now, and log
- * by name what has changed. A file that is not fit changes nothing and is an error line.
- * Sessions that have not proved a key yet are held against the new ones. Reads a disk.
+ * Read the key file again, end the sessions whose key is gone or changed, and log each change
+ * by name. An invalid file changes nothing and is logged as an error. Sessions that have not
+ * proved a key yet are checked against the new keys. Reads a disk.
  */
 void rekey(struct control *c);
 
@@ -174,16 +174,16 @@ void memory_fini(struct control *c);
 /** Handle a message; false: the session is gone. */
 bool memory_on_grant(struct session *s, const struct msg *m);
 
-/** Blocks or pages have become free, or it is known that none will: the requests
- * that wait are looked at soon. */
+/** Blocks or pages have become free, or it is known that none will: serve the waiting
+ * requests soon. */
 void memory_resume(struct control *c);
 
 /**
- * Ask the sessions but `asker` (NULL: all) for what they hold and do not use: each that
- * was not asked since `since_ns`. One that was asked a moment before that is asked later,
- * if it was given something meanwhile. An asker gives back its own when it is told no.
- * Ends those whose process is gone, never `asker`. True while an answer is worth waiting
- * for: call again in some ms.
+ * Ask each session but `asker` (NULL: all) that was not asked since `since_ns` to give back
+ * what it holds and does not use. A session that was asked a moment before is asked later if
+ * it has been granted blocks since; an asker returns its own when its request fails. Ends
+ * sessions whose process is gone, never `asker`. True while an answer is worth waiting for:
+ * call again in some ms.
  */
 bool memory_reclaim(struct control *c, const struct session *asker,
 		    uint64_t since_ns);
@@ -195,11 +195,11 @@ void memory_session_ended(struct session *s);
 
 void returns_init(struct control *c);
 
-/** Handle a message, or begin to; false: the session is gone. */
+/** Handle a RETURN, or begin to; false: the session is gone. */
 bool returns_on_message(struct session *s, const struct msg *m);
-/** Work off in one go what is unfinished; false: the session is gone. */
+/** Finish a RETURN in progress at once; false: the session is gone. */
 bool returns_finish(struct session *s);
-/** `s` is about to end: what it returned and nobody has looked at stays out. */
+/** `s` is about to end: blocks of its unfinished RETURN stay out. */
 void returns_session_ended(struct session *s);
 
 #endif

@@ -18,7 +18,7 @@ struct tether *tether_new(void)
 	return t;
 }
 
-/* Without a byte nobody can fill it with memory, or pin its pages. */
+/* A file of 0 bytes: no client can fill it with memory or pin its pages. */
 int tether_make(struct tether *t)
 {
 	t->fd = memfd_create("farkv-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);

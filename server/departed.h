@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * departed.h - when a process of this host is through with a session.
+ * departed.h - when a process of this host has unmapped the region: lingering processes.
  *
- * The end of a socket proves nothing about the mapping of the region (I6), and a
- * barrier has to know. So each session gets a file of its own with WELCOME, its
- * tether: a memfd without a byte, sealed so that it stays empty. The client maps it
- * before it says READY, and unmaps it when no operation of the session can follow.
- * The kernel unmaps it when the process ends or calls exec(2), in whatever PID
- * namespace that is, and before it closes the socket.
+ * The end of a socket does not prove that the region is unmapped (I6), and a barrier has to
+ * know. So each session gets a file of its own with WELCOME, its tether: an empty memfd,
+ * sealed so that it stays empty. The client maps it before READY, and unmaps it when no
+ * operation of the session can follow. The kernel unmaps it when the process ends or calls
+ * exec(2), in whatever PID namespace, and before it closes the socket.
  *
- * A memfd that somebody has mapped cannot be sealed against writing, any other can:
- * that is how the server asks (memfd_create(2), F_SEAL_WRITE). A client that has
- * tampered with the seals is not waited for: it can hurt itself only, or is a writer,
- * who can damage everything anyway.
+ * A memfd can be sealed against writing unless it is mapped: so the server asks by sealing
+ * it (memfd_create(2), F_SEAL_WRITE). A client that has tampered with the seals is not
+ * waited for: a reader harms only itself, and a writer could damage everything anyway.
  *
- * The control thread's.
+ * Control thread only.
  */
 #ifndef SERVER_DEPARTED_H
 #define SERVER_DEPARTED_H
@@ -25,42 +23,42 @@
 
 struct tether {
 	struct tether *next; /* in struct departed */
-	int fd;              /* -1 before tether_make() */
-	uint32_t id;         /* of the session; once in struct departed */
+	int fd;              /* -1 until tether_make() */
+	uint32_t id;         /* of the session; set by departed_add() */
 	pid_t pid;           /* of its process; 0: in another PID namespace */
 };
 
 /**
- * Memory for one, at a connection's beginning: at a session's end there may be none.
- * NULL if there is none now.
+ * Memory for a tether, taken when a connection begins, for at its end there may be none.
+ * NULL if out of memory.
  */
 struct tether *tether_new(void);
 
-/** Make the file that goes with WELCOME. 0 or an errno. */
+/** Make the file that is sent with WELCOME. 0 or an errno. */
 int tether_make(struct tether *t);
 
 /**
- * True if nobody has the file mapped: no operation of the session is under way, or will
- * be. Only of a session that said READY. A system call of 0.2 us.
+ * True if no process has the file mapped: no operation of the session runs or will run. Only
+ * for sessions that sent READY. One system call, 0.2 us.
  */
 bool tether_is_loose(const struct tether *t);
 
 /** NULL is allowed. */
 void tether_free(struct tether *t);
 
-/** Sessions that ended without goodbye and whose tether is mapped. */
+/** Lingering sessions: they ended without BYE, and their tether is still mapped. */
 struct departed {
 	struct tether *first;
 	uint32_t n;
 };
 
-/** Session `id` of `pid` ended; takes `t`. */
+/** Session `id` of process `pid` ended; takes `t`. */
 void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid);
 
-/** The latest of them, or NULL. */
+/** The latest one, or NULL. */
 const struct tether *departed_first(const struct departed *d);
 
-/** True if there are none; forgets those whose tether is loose. */
+/** Forget those whose tether is loose. True if none is left. */
 bool departed_gone(struct departed *d);
 
 void departed_fini(struct departed *d);

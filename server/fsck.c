@@ -16,10 +16,10 @@
 #include "grow.h"
 
 /*
- * A check costs time of the control loop, and its sweep asks all writers. A writing
- * session may ask for one at any time. For read-only sessions alone one begins when
- * REST_FACTOR times what the last one took has passed, within these bounds: then checks
- * take a quarter of the time, however many sessions ask again at once.
+ * A check costs time of the control loop, and its sweep asks all writers. A session that may
+ * write can start one at any time. A check that only read-only sessions ask for starts
+ * REST_FACTOR times the duration of the last one after that, within these bounds: so checks
+ * take at most a quarter of the time.
  */
 #define REST_FACTOR 3u
 #define REST_MIN_NS (100 * NS_PER_MS)
@@ -28,22 +28,22 @@
 enum phase {
 	IDLE,
 	WALK,  /* subtable after subtable */
-	SWEEP, /* what is held, what has leaked: sweep.c is at it */
+	SWEEP, /* sweep.c counts held and leaked blocks */
 	SUMS,
 };
 
 struct fsck {
 	enum phase phase;
 	struct work work;
-	struct waiters waiters; /* of the check that is on */
-	struct waiters next;    /* ... of the one that follows it */
+	struct waiters waiters; /* for the running check */
+	struct waiters next;    /* for the next one */
 	struct event *rested;
 	uint64_t rest_until_ns;
 	uint64_t began_ns;
 	uint64_t subtables;
 	struct region_walk walk;
 	struct fsck_subtable subtable;
-	bool open; /* `subtable` is not through yet */
+	bool open; /* `subtable` is not finished */
 	struct fsck_found found;
 	struct sweep_outcome sweep;
 };
@@ -69,7 +69,7 @@ static void found_add(struct fsck_found *sum, const struct fsck_found *f)
 	}
 }
 
-/* The subtable that comes next; false if there is none, or none to follow. */
+/* Begin the next subtable; false if there is none, or its entry cannot be followed. */
 static bool open_next(struct control *c)
 {
 	struct fsck *f = c->fsck;
@@ -79,7 +79,7 @@ static bool open_next(struct control *c)
 		return false;
 	entry = region_entry(c->region, f->walk.hash);
 	if (!fsck_entry_ok(c->region, entry))
-		return false; /* fsck_directory() counts it */
+		return false; /* fsck_directory() counts this */
 	(void)region_walk_next(c->region, &f->walk, &entry, &hash);
 	fsck_subtable_begin(&f->subtable, entry, hash);
 	f->open = true;
@@ -92,7 +92,7 @@ static bool walk_step(struct control *c, uint64_t until_ns)
 	struct fsck *f = c->fsck;
 	struct fsck_subtable *t = &f->subtable;
 
-	/* Migrated since: its slots are old, those of the new one count. */
+	/* Migrated meanwhile: check the new subtable instead. */
 	if (f->open && region_entry(c->region, t->hash) != t->entry) {
 		f->walk = (struct region_walk){.hash = t->hash};
 		f->open = false;
@@ -205,7 +205,7 @@ static void fill(const struct control *c, struct msg *m)
 	add(m, MSG_FSCK_SILENT_PID, (uint64_t)o->pid);
 }
 
-/* Does a session that may write wait? */
+/* True if a session that may write waits. */
 static bool is_writer_among(const struct waiters *list)
 {
 	const struct waiter *w;
@@ -218,7 +218,7 @@ static bool is_writer_among(const struct waiters *list)
 
 /* ---- the course ----------------------------------------------------------------------- */
 
-/* Begin if somebody waits, now or after the rest. */
+/* Start a check if a session waits for one, now or after the rest. */
 static void begin_if_due(struct control *c)
 {
 	struct fsck *f = c->fsck;

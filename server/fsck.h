@@ -3,22 +3,22 @@
  * fsck.h - a check of the whole region while clients use it (FSCK_REQ).
  *
  *   directory  D, superblock, every entry; each subtable has its own page
- *   slots      an EMPTY word is of the subtable's generation; another names a block
- *              that is out with that class; the block is intact and says what the
- *              word says; its key belongs into this subtable and this window, no
- *              EMPTY slot lies before it there, no other slot has the same key
- *   blocks     a sweep tells what clients hold from what nobody does
+ *   slots      an EMPTY word is of the subtable's generation; any other word names a
+ *              block that is out with that class; the block is intact and agrees with
+ *              the word; its key belongs into this subtable and this window, with no
+ *              EMPTY slot before it and no other slot with the same key
+ *   blocks     a sweep tells held blocks from leaked ones
  *   sums       region = meta + index + blocks by state + pages by state, to the byte
  *
- * That no block is named twice follows: both words would have to agree with the
- * block, so with its incarnation and key; then both are in the key's window, where
- * the second is found as a duplicate. If they do not agree, one is found as wrong.
+ * It follows that no block is named twice: two words that agree with the block agree with its
+ * incarnation and key, so both are in the key's window, and the second is found as a
+ * duplicate. A word that does not agree with the block is found as wrong.
  *
- * A slot that changes while it is looked at is looked at again; only what is wrong
- * in a slot that has not changed is wrong. Goes in slices; a block is not divided.
- * A subtable that is migrated between two slices is begun again. One check at a time;
- * who asks meanwhile gets the next. Between two that only read-only sessions ask for
- * there is a rest. The control thread's.
+ * A slot that changes during its check is checked again: an error counts only if the slot has
+ * not changed. The check runs in slices and does not divide a block. It begins a subtable again
+ * that is migrated between two slices. One check runs at a time; requests that come meanwhile
+ * get the next one. Checks that only read-only sessions ask for are separated by a rest.
+ * Control thread only.
  */
 #ifndef SERVER_FSCK_H
 #define SERVER_FSCK_H

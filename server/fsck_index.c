@@ -11,11 +11,11 @@
 #include "common/clock.h"
 #include "common/hash.h"
 
-/* A slot that changes so often while it is looked at is well. */
+/* A slot that changes this often during its check counts as correct, */
 #define TRIES 100
-/* ... and so is one of whose blocks so many bytes were read meanwhile. */
+/* ... and so does one for which this many bytes of blocks were read. */
 #define TRIES_BYTES (UINT64_C(64) << 20)
-/* Slots, or bytes of blocks, between two looks at the clock. */
+/* Slots, or bytes of blocks, between two readings of the clock. */
 #define SLOTS_STEP 32u
 #define BYTES_STEP (128u << 10)
 
@@ -39,7 +39,7 @@ static void problem(struct fsck_subtable *t, uint64_t *count, unsigned slot)
 	f->slot = slot;
 }
 
-/* Intact, but for its incarnation: the word is an old one's. */
+/* True if it is intact except for its incarnation: the word is outdated. */
 static bool has_other_content(const uint8_t *image, struct block_ref ref)
 {
 	struct block_header h;
@@ -51,10 +51,9 @@ static bool has_other_content(const uint8_t *image, struct block_ref ref)
 }
 
 /*
- * The hash of the key in the block of a word; 0, and the problem counted, if the
- * word or its block is wrong. No copy is made: lengths are read once, the hash is
- * the one that the header vouches for, and a block that changes has been unlinked
- * before, so that its slot has changed too.
+ * Returns the hash of the key in the word's block; 0, with the problem counted, if the word
+ * or its block is wrong. Nothing is copied: lengths are read once, the hash is the one that
+ * the header vouches for, and a block is unlinked before it changes, so its slot changes too.
  */
 static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 			      const struct slab *slab, uint64_t *word)
@@ -92,7 +91,7 @@ static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 	return 0;
 }
 
-/* The key was found in slot t->at: can it be found there? */
+/* The key was found in slot t->at: check that a GET would find it there. */
 static void check_place(struct fsck_subtable *t, const struct region *r,
 			uint64_t word, uint64_t hash)
 {
@@ -105,14 +104,14 @@ static void check_place(struct fsck_subtable *t, const struct region *r,
 		problem(t, &t->found.misplaced, i);
 		return;
 	}
-	/* A claimed slot never becomes EMPTY: one that still is was then. */
+	/* A slot that was claimed never becomes EMPTY: one that is EMPTY now was EMPTY then. */
 	if (t->last_empty >= (int)home)
 		for (uint32_t k = home; k < i; k++)
 			if (t->empty[k] && slot_is_null(load(r, t, k))) {
 				problem(t, &t->found.behind_empty, i);
 				break;
 			}
-	/* Equal hashes of 64 bits within a window: equal keys. */
+	/* Equal 64-bit hashes in one window mean equal keys. */
 	for (uint32_t k = home; k < i; k++)
 		if (t->key[k] == hash)
 			problem(t, &t->found.duplicates, i);
@@ -184,7 +183,7 @@ bool fsck_entry_ok(const struct region *r, uint64_t entry)
 				   entry_depth(entry));
 }
 
-/* The entries of one subtable, from `at` on. Returns where the next one's begin. */
+/* Check the entries of one subtable from `at` on. Returns where the next one's begin. */
 static uint64_t check_entry(const struct region *r, uint64_t at, uint8_t *pages,
 			    struct fsck_found *f)
 {

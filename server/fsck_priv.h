@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** fsck_priv.h - what fsck.c (the course of a check) and fsck_index.c (one
- * subtable, the directory) share. */
+/** fsck_priv.h - shared by fsck.c (the course of a check) and fsck_index.c (one
+ * subtable, the directory). */
 #ifndef SERVER_FSCK_PRIV_H
 #define SERVER_FSCK_PRIV_H
 
@@ -11,35 +11,35 @@
 #include "region.h"
 #include "slab.h"
 
-/* Finds; see struct farkv_fsck. */
+/* Problems found; see struct farkv_fsck. */
 struct fsck_found {
 	uint64_t items, dead, live_bytes, dead_bytes;
 	uint64_t bad_directory, bad_empty, bad_words, damaged, shared;
 	uint64_t misplaced, behind_empty, duplicates, bad_sums;
-	uint64_t page, slot; /* of the first one in a slot; page 0: none */
+	uint64_t page, slot; /* the first problem in a slot; page 0: none */
 };
 
-/* A subtable, as far as it has been looked at. */
+/* A subtable in the course of its check. */
 struct fsck_subtable {
 	uint64_t entry, hash; /* of the directory, first of its range */
 	unsigned at;          /* the next slot */
 	int last_empty;       /* the last slot found EMPTY, or -1 */
 	bool empty[SUBTABLE_SLOTS];
-	uint64_t key[SUBTABLE_SLOTS]; /* hashes; 0 where none is known */
+	uint64_t key[SUBTABLE_SLOTS]; /* hashes; 0 where unknown */
 	struct fsck_found found;
 };
 
 /** Begin with the subtable that `entry` names. */
 void fsck_subtable_begin(struct fsck_subtable *t, uint64_t entry, uint64_t hash);
 
-/** Go on until `until_ns`; false after the last slot. */
+/** Continue until `until_ns`; false after the last slot. */
 bool fsck_subtable_step(struct fsck_subtable *t, const struct region *r,
 			const struct slab *slab, uint64_t until_ns);
 
 /** True if this entry can be followed. */
 bool fsck_entry_ok(const struct region *r, uint64_t entry);
 
-/** Superblock, D, and all entries. */
+/** Check superblock, D, and all entries. */
 void fsck_directory(const struct region *r, struct fsck_found *f);
 
 #endif

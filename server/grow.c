@@ -17,27 +17,27 @@
 #include "migrate.h"
 #include "port_rdma.h"
 
-/* So long may one HINT keep the control loop. */
+/* How long one HINT may hold the control loop. */
 #define HINT_BUDGET_NS NS_PER_MS
-/* Pages that only a barrier frees are waited for so long, then there are none. */
+/* How long to wait for pages that a barrier frees; after that there are none. */
 #define PAGES_WAIT_NS NS_PER_SEC
-/* A client that waits says so more often than this. */
+/* A waiting client repeats its HINT more often than this. */
 #define PAGES_ASKED_NS (NS_PER_SEC / 4)
 /*
- * A full subtable is compacted if a quarter of its slots in use are tombstones and
- * what is left fills no more than this share; otherwise it is split.
+ * A full subtable is compacted if at least a quarter of its used slots are tombstones and its
+ * live keys fill at most this share; otherwise it is split.
  */
 #define COMPACT_LIVE_MAX (SUBTABLE_SLOTS * 55 / 100)
-/* A request's first search for tombstones takes subtables with so many, or with the
- * average if the reserve of its class is going (slab.h). Later ones take any. */
+/* A request's first search compacts subtables with this many tombstones, or the average if
+ * its class is short of blocks (slab.h). Later searches take any. */
 #define RECLAIM_FROM (SUBTABLE_SLOTS / 16)
 /*
- * Found nothing at all: not again for so many times what that took. It is waited
- * for: something may have been deleted since.
+ * After a search that found nothing the next one waits this many times its duration: keys
+ * may have been deleted until then.
  */
 #define RECLAIM_PAUSE_SHARE 20u
 #define RECLAIM_PAUSE_MAX_NS (100 * NS_PER_MS)
-/* Subtables that a search looks at between two looks at the clock. */
+/* Subtables searched between two readings of the clock. */
 #define RECLAIM_STEP 8u
 
 /* Pages by number, oldest first: a ring. */
@@ -51,33 +51,33 @@ enum queued { NOT_QUEUED, QUEUED_EARLY, QUEUED_URGENT };
 struct grow {
 	struct control *c;
 	struct xport_lane *lane;
-	struct xport_lane *own_lane; /* shared memory: to be closed */
+	struct xport_lane *own_lane; /* shared memory: to be closed here */
 	struct migration *migration;
 	bool running;
-	const struct session *asker; /* whose HINT is being handled, or NULL */
-	bool lane_lost; /* nothing can be done until it works again */
+	const struct session *asker; /* session whose HINT is being handled, or NULL */
+	bool lane_lost; /* no work until the lane works again */
 	uint64_t running_page; /* of the subtable that is being rebuilt */
 
 	struct page_queue urgent, early;
 	uint64_t first;     /* page of the data area */
 	uint32_t *prefix;   /* per page: top bits of its subtable's first hash */
 	uint8_t *queued;    /* per page: enum queued */
-	uint64_t short_ns;  /* pages are awaited since; 0: no */
-	uint64_t asked_ns;  /* ... and were asked for last */
-	bool no_space;      /* and none will come */
+	uint64_t short_ns;  /* since when pages are awaited; 0: they are not */
+	uint64_t asked_ns;  /* when a client last asked for them */
+	bool no_space;      /* pages were awaited, none came */
 
 	struct region_walk search; /* for tombstones */
-	struct region_walk search_at; /* ... where the subtable is that it returned */
+	struct region_walk search_at; /* the subtable that the search returned last */
 	bool searching;
-	bool stalled;           /* ... but waits for a barrier to free pages */
-	uint32_t search_from;   /* ... subtables with at least so many */
-	uint32_t search_found;  /* ... of them, this time */
-	uint64_t dead[CLASS_COUNT]; /* tombstones it passed by, by block */
-	uint64_t dead_before;   /* ... all that the last one did */
-	uint64_t search_ns;     /* when it began */
-	uint64_t searches;      /* that have ended */
-	uint64_t fruitless_ns;  /* ... the last one that found none at all */
-	uint64_t pause_until_ns; /* ... behind which there is none for a while */
+	bool stalled;           /* the search waits for a barrier to free pages */
+	uint32_t search_from;   /* least tombstones of a subtable to compact */
+	uint32_t search_found;  /* subtables compacted in this search */
+	uint64_t dead[CLASS_COUNT]; /* tombstones left, by class of their block */
+	uint64_t dead_before;   /* all that the last search left */
+	uint64_t search_ns;     /* start of the search */
+	uint64_t searches;      /* searches that have ended */
+	uint64_t fruitless_ns;  /* start of the last search that found none */
+	uint64_t pause_until_ns; /* no search before this time */
 
 	struct work work;
 	struct grow_stats stats;
@@ -116,7 +116,7 @@ static uint64_t hash_of(const struct grow *g, uint64_t page)
 	return (uint64_t)g->prefix[page - g->first] << 32;
 }
 
-/* Is there such a subtable (still)? */
+/* True if the subtable still exists. */
 static bool is_current(const struct grow *g, uint64_t page, uint32_t gen)
 {
 	const struct region *r = g->c->region;
@@ -129,15 +129,15 @@ static bool is_current(const struct grow *g, uint64_t page, uint32_t gen)
 }
 
 /*
- * Has the subtable a window without an EMPTY slot? A client that says so may be
- * wrong, and what is split for nothing is never joined again.
+ * True if the subtable has a window without an EMPTY slot. Checked here, for a client may be
+ * wrong, and a split is never undone.
  */
 static bool has_full_window(const struct grow *g, uint64_t page)
 {
 	uint64_t entry = region_entry(g->c->region, hash_of(g, page));
 	const uint64_t *slots = region_slots(g->c->region, entry);
 	uint64_t empty = slot_empty(entry_gen(entry));
-	unsigned full = 0; /* lines in a row */
+	unsigned full = 0; /* consecutive lines */
 
 	for (unsigned line = 0; line < SUBTABLE_LINES; line++) {
 		bool any = false;
@@ -163,7 +163,7 @@ static void enqueue(struct grow *g, uint64_t page, bool urgent)
 		*state = (uint8_t)want;
 }
 
-/* The next one that is still wanted, and whether a client waits; 0: there is none. */
+/* The next page that still needs work, and whether a client waits; 0: there is none. */
 static uint64_t dequeue(struct grow *g, bool *urgent_out)
 {
 	const struct region *r = g->c->region;
@@ -174,7 +174,7 @@ static uint64_t dequeue(struct grow *g, bool *urgent_out)
 		uint64_t page = queue_pop(q);
 
 		if (g->queued[page - g->first] != is)
-			continue; /* was moved to the urgent ones since */
+			continue; /* moved to the urgent queue meanwhile */
 		g->queued[page - g->first] = NOT_QUEUED;
 		*urgent_out = is == QUEUED_URGENT;
 		if (entry_page(region_entry(r, hash_of(g, page))) == page)
@@ -185,7 +185,7 @@ static uint64_t dequeue(struct grow *g, bool *urgent_out)
 
 /* ---- which, and how ----------------------------------------------------------------- */
 
-/* Give back what is empty. True if a barrier will make pages of it, or of others. */
+/* Give back empty segments. True if a barrier will free pages. */
 static bool pages_coming(struct grow *g)
 {
 	struct control *c = g->c;
@@ -199,9 +199,9 @@ static bool pages_coming(struct grow *g)
 }
 
 /*
- * A client waits for this rebuild, which needs pages. They may come of what is
- * retired, of tombstones elsewhere, or of what other sessions hold and do not use:
- * for a while. Then there is no memory, until somebody asks again.
+ * A client waits for this rebuild, which needs pages. They may come from retired pages, from
+ * tombstones elsewhere, or from what other sessions hold and do not use. After PAGES_WAIT_NS
+ * the answer is that there is no memory, until a client asks again.
  */
 static void await_pages(struct grow *g)
 {
@@ -229,7 +229,7 @@ static enum migrate_begin begin(struct grow *g, uint64_t hash,
 	struct heap *heap = g->c->region->heap;
 	enum migrate_begin b = MIGRATE_NO_PAGE;
 
-	/* What is kept in reserve is for compaction. */
+	/* The last pages are reserved for compaction. */
 	if (kind == MIGRATE_COMPACT || heap_left(heap) >= 2)
 		b = migration_begin(g->migration, hash, kind);
 	if (b == MIGRATE_BEGUN) {
@@ -251,14 +251,14 @@ static enum migrate_begin rebuild(struct grow *g, uint64_t hash)
 	if (dead * 3 >= live && live <= COMPACT_LIVE_MAX && dead)
 		return begin(g, hash, MIGRATE_COMPACT);
 	b = begin(g, hash, MIGRATE_SPLIT);
-	/* Better than nothing: a few slots. */
+	/* No page for a split: compact, which frees at least a few slots. */
 	if (b != MIGRATE_BEGUN && dead && begin(g, hash, MIGRATE_COMPACT) ==
 						  MIGRATE_BEGUN)
 		return MIGRATE_BEGUN;
 	return b;
 }
 
-/* What there still is may be granted against; see slab.h. */
+/* Tell the slab which tombstones are left; see slab_note_dead(). */
 static void search_counted(struct grow *g)
 {
 	slab_note_dead(g->c->slab, g->dead);
@@ -267,7 +267,7 @@ static void search_counted(struct grow *g)
 		g->dead_before += g->dead[cls];
 }
 
-/* The next subtable with tombstones; false when the search is over. */
+/* The next subtable to compact; false when the search is over. */
 static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 {
 	const struct region *r = g->c->region;
@@ -360,7 +360,7 @@ static void finished(struct grow *g)
 	st->ns_max = UTIL_MAX(st->ns_max, m->total_ns);
 	st->frozen_ns_max = UTIL_MAX(st->frozen_ns_max, m->frozen_ns);
 	if (m->damaged && control_complaint_due(g->c))
-		log_warn("%u slots of the index led to no block of their own: "
+		log_warn("%u index slots named no block of their own:  "
 			 "dropped; a client has written where it must not, or "
 			 "memory is bad", m->damaged);
 	log_debug("a subtable of %u keys was %s in %u us, writers waited %u us",
@@ -372,7 +372,7 @@ static void finished(struct grow *g)
 		memory_resume(g->c);
 }
 
-/* Over shared memory no lane breaks. */
+/* The lane of shared memory cannot break. */
 static void lane_lost(struct grow *g)
 {
 	g->lane_lost = true;
@@ -461,7 +461,7 @@ bool grow_searching(const struct control *c)
 {
 	const struct grow *g = c->grow;
 
-	/* It may wait for pages that a stopped client holds up. */
+	/* A search may wait for pages that a stopped client holds up. */
 	return g->searching && (!g->stalled || !barrier_stuck(c));
 }
 
@@ -470,7 +470,7 @@ uint64_t grow_searches(const struct control *c)
 	return c->grow->searches;
 }
 
-/* So many tombstones make a subtable worth a compaction. */
+/* Least tombstones that make a subtable worth a compaction. */
 static uint32_t search_threshold(const struct grow *g, enum grow_need need)
 {
 	uint64_t average = g->dead_before / g->c->region->subtables;
@@ -534,7 +534,7 @@ static struct xport_lane *lane_open(struct grow *g)
 
 	if (g->c->rdma)
 		return verbs_server_lane(port_rdma_server(g->c->rdma));
-	/* Its requests all lie in the data area. */
+	/* The lane's requests all lie in the data area. */
 	g->own_lane = xport_shm_open(r->data - r->sb.meta_bytes,
 				     r->sb.region_bytes, false);
 	return g->own_lane;

@@ -12,36 +12,36 @@ struct run {
 };
 
 /*
- * What taken[] says of a page. Retired pages are in `retired`; those for which
- * there was no memory in that list are found by their mark.
+ * States in taken[]. Retired pages are listed in `retired`; those that the list had no memory
+ * for are found by their state.
  */
 enum { PAGE_FREE, PAGE_TAKEN, PAGE_UNLISTED, PAGE_UNLISTED_AGING };
 
 #define RUN_ALIGN_MAX 16u
-/* So many pages beyond the lowest run one that is aligned is looked for: values stay low, and
- * of a large region not all is looked through for it. */
+/* An aligned run is looked for this many pages above the lowest run: low addresses are
+ * preferred, and a search of a large region stays short. */
 #define ALIGNED_WITHIN 4096u
 #define NO_RUN UINT64_MAX
-/* Of what is in use so much is backed before it is needed, and no more than so many pages. */
+/* Share of the pages in use that is backed in advance, and the most pages. */
 #define BACK_SHARE 8u
 #define BACK_MOST 32u
 
 struct heap {
 	uint64_t first, count, used;
 	uint64_t lowest; /* no free page lies below this one */
-	uint64_t end;    /* ... nor from this one on */
-	uint64_t low, high; /* taken at some time: from the first up, from the last down */
+	uint64_t end;    /* ... nor from this one on upwards */
+	uint64_t low, high; /* once taken: from the first page up, from the last page down */
 	void (*spread)(void *arg, uint64_t low, uint64_t high); /* or NULL */
 	void *spread_arg;
 	heap_back *back; /* or NULL */
 	void *back_arg;
-	uint64_t backed_low, backed_high; /* by it: from the first up, from the last down */
-	uint64_t no_run; /* there is no run of so many free pages; 0 unknown */
-	uint8_t *taken;  /* one byte per page; calloc touches none of it */
-	struct run *retired; /* the first n_aging await a barrier's end */
+	uint64_t backed_low, backed_high; /* like low and high, for pages that `back` has taken */
+	uint64_t no_run; /* no run of this many pages is free; 0 unknown */
+	uint8_t *taken;  /* state per page; calloc touches none of it */
+	struct run *retired; /* the first n_aging wait for the running barrier */
 	size_t n_retired, n_aging, retired_cap;
 	uint64_t retired_pages;
-	uint64_t unlisted; /* of those: pages with one of the marks */
+	uint64_t unlisted; /* of those: pages in state UNLISTED or UNLISTED_AGING */
 };
 
 struct heap *heap_new(uint64_t first, uint64_t count)
@@ -94,7 +94,7 @@ void heap_set_back(struct heap *h, heap_back *back, void *arg)
 	h->back_arg = arg;
 }
 
-/* Pages up to `end` are backed, those of the upper end apart. */
+/* Back the pages up to `end`, except those that the upper end has backed. */
 static bool back_low(struct heap *h, uint64_t end)
 {
 	uint64_t top = h->count - h->backed_high, from = h->backed_low, n;
@@ -122,9 +122,9 @@ static bool back_down_to(struct heap *h, uint64_t at)
 }
 
 /*
- * ... and from `at` on: between the two ends nothing has been dealt out yet. If it can be,
- * some more for what the index is kept (HEAP_RESERVE): without it a store whose machine has
- * no more memory could not compact, and not be emptied.
+ * Back the pages from `at` to the end: those between the two ends were never allocated. If
+ * possible also HEAP_RESERVE pages for the index: without them a store on a machine without
+ * free memory could not compact, and so not be emptied.
  */
 static bool back_high(struct heap *h, uint64_t at)
 {
@@ -135,8 +135,8 @@ static bool back_high(struct heap *h, uint64_t at)
 }
 
 /*
- * The largest power of two that divides n, up to 16: where runs lie at multiples of it, a
- * page that becomes free later and its neighbour are a run again.
+ * The largest power of two that divides n, up to 16. Runs at multiples of it join with their
+ * neighbours again when they become free.
  */
 static uint64_t alignment(uint64_t n)
 {
@@ -145,7 +145,7 @@ static uint64_t alignment(uint64_t n)
 	return align < RUN_ALIGN_MAX ? align : RUN_ALIGN_MAX;
 }
 
-/* Where the lowest run of n free pages begins, or a little higher one that is aligned. */
+/* The lowest run of n free pages, or an aligned one a little higher. */
 static uint64_t find_run(const struct heap *h, uint64_t n)
 {
 	uint64_t run = 0, lowest = NO_RUN, align = alignment(n);
@@ -230,7 +230,7 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 		h->end = at + n;
 }
 
-/* False if there is no memory for another one. */
+/* False if out of memory. */
 static bool list_retired(struct heap *h, struct run run)
 {
 	if (h->n_retired == h->retired_cap) {

@@ -42,7 +42,7 @@ static int make_parent(const char *path)
 			     dir);
 }
 
-/* Whether `name` is still that very file: another server may have its own there. */
+/* Whether `name` is still that file: another server may have made its own there. */
 static bool is_still(const char *name, const struct stat *st)
 {
 	struct stat there;
@@ -51,7 +51,7 @@ static bool is_still(const char *name, const struct stat *st)
 	       there.st_ino == st->st_ino;
 }
 
-/* Who holds the lock, as it wrote into the file; 0 if unknown. */
+/* PID of the lock's holder, which it wrote into the file; 0 if unknown. */
 static long lock_holder(int fd)
 {
 	char text[32] = "";
@@ -62,8 +62,8 @@ static long lock_holder(int fd)
 }
 
 /*
- * Take PATH.lock. The file may be removed between open and flock by a server
- * that leaves: then try again with the new one.
+ * Take PATH.lock. A server that ends may remove the file between open and flock: then try
+ * again with the new file.
  */
 static int lock_take(const char *path)
 {
@@ -195,12 +195,12 @@ void listen_close(struct listen_socket *l)
 {
 	struct stat mine = {.st_dev = l->dev, .st_ino = l->ino};
 
-	/* While it is open no other file can have its number. */
+	/* While it is open no other file can have its inode number. */
 	if (is_still(l->path, &mine))
 		unlink(l->path);
 	/*
-	 * Who waits to be accepted may have sent descriptors, which must not be
-	 * dropped here (closer.h): what is left open the end of the process drops.
+	 * A client in the accept queue may have sent descriptors, which must not be dropped
+	 * here (closer.h): the end of the process closes the socket.
 	 */
 	shutdown(l->fd, SHUT_RD);
 	while (accept4(l->fd, NULL, NULL, SOCK_CLOEXEC) >= 0)

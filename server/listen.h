@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** listen.h - the server's Unix socket: made, guarded by a lock file, removed. */
+/** listen.h - the server's Unix socket: created, guarded by a lock file, removed. */
 #ifndef SERVER_LISTEN_H
 #define SERVER_LISTEN_H
 
@@ -14,15 +14,14 @@ struct listen_socket {
 };
 
 /**
- * Listen at `path` with file mode `mode`; missing parent folder is made. A stale
- * socket is replaced. FARKV_EREFUSED if another server listens there,
- * FARKV_EINVAL if the path is too long or something else lies there,
- * FARKV_ESYS; each with a detail.
+ * Listen at `path` with file mode `mode`; a missing parent folder is made, a stale socket is
+ * replaced. FARKV_EREFUSED if another server listens there, FARKV_EINVAL if the path is too
+ * long or another kind of file is there, FARKV_ESYS; each with a detail.
  */
 int listen_open(const char *path, unsigned mode, struct listen_socket *l_out);
 
-/** Stop listening, remove the socket and the lock file if they are still ours: somebody
- * may have removed them, and another server taken the path. */
+/** Stop listening, remove the socket and the lock file if they are still ours: another server
+ * may have taken the path. */
 void listen_close(struct listen_socket *l);
 
 #endif

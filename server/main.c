@@ -36,34 +36,33 @@ static const struct opt opts[] = {
 	 .help = "Memory for keys, values and index; a bare number counts MiB."},
 	{.name = "socket", .letter = 's', .type = OPT_STR, .offset = OFF(socket),
 	 .metavar = "PATH", .flags = OPT_PATH,
-	 .help = "Socket to listen at; without it "
+	 .help = "Socket to listen at. Without this option: "
 		 "$XDG_RUNTIME_DIR/farkv/kvserver.sock, or if that variable is "
-		 "not set /run/farkv/kvserver.sock, or for those who may not "
-		 "write there /tmp/farkv-UID/kvserver.sock."},
+		 "not set /run/farkv/kvserver.sock, or if that may not be written "
+		 "/tmp/farkv-UID/kvserver.sock."},
 	{.name = "socket-mode", .type = OPT_MODE, .offset = OFF(socket_mode),
 	 .metavar = "MODE", .deflt = "0600",
-	 .help = "File mode of the socket, octal: who may open the store."},
+	 .help = "File mode of the socket, octal; decides who may open the store."},
 	{.name = "max-item-size", .letter = 'I', .type = OPT_SIZE,
 	 .offset = OFF(max_value), .metavar = "SIZE", .unit = 1, .min = 1,
 	 .max = UINT64_C(512) << 20,
-	 .help = "Longest value, a bare number counts bytes; without it 64 MiB, or a quarter of the memory "
-		 "if that is less."},
+	 .help = "Longest value; a bare number counts bytes. Without this option: "
+		 "64 MiB, or a quarter of the memory if that is less."},
 	{.name = "max-key-size", .type = OPT_U64, .offset = OFF(max_key),
 	 .metavar = "BYTES", .deflt = "65535", .min = 1, .max = 65535,
 	 .help = "Longest key in bytes."},
 	{.name = "index-slots", .type = OPT_U64, .offset = OFF(index_slots),
 	 .metavar = "NUMBER", .max = UINT64_C(1) << 36,
-	 .help = "Slots of the index to begin with, rounded up. The index grows "
-		 "as it fills; a hint of two slots for a key saves that work."},
+	 .help = "Slots of the index at the start, rounded up. The index grows as "
+		 "it fills; two slots for each expected key save that work."},
 	{.name = "grace-ms", .type = OPT_U64, .offset = OFF(grace_ms),
 	 .metavar = "MS", .deflt = "100", .min = 1, .max = 60000,
-	 .help = "How long replaced values stay untouched for readers under "
-		 "way."},
+	 .help = "How long replaced values stay untouched for running reads."},
 	{.name = "hugepages", .type = OPT_ENUM, .offset = OFF(hugepages),
 	 .metavar = "WHEN", .deflt = "ahead", .choices = hugepages_choices,
 	 .flags = OPT_OPTIONAL_ARG, .implied = "auto",
 	 .help = "Pages of 2 MiB: never, ahead (made shortly before the memory is "
-		 "used), auto (all at the start, if they can be had), always (or "
+		 "used), auto (all at the start, if available), always (or "
 		 "fail)."},
 	{.name = "max-sessions", .type = OPT_U64, .offset = OFF(max_sessions),
 	 .metavar = "NUMBER", .deflt = "1024", .min = 1, .max = 100000,
@@ -74,32 +73,32 @@ static const struct opt opts[] = {
 	{.name = "transport", .letter = 't', .type = OPT_ENUM,
 	 .offset = OFF(transport), .metavar = "WHICH", .deflt = "auto",
 	 .choices = transport_choices,
-	 .help = "How clients come: shm (this host's, by the socket), rdma, "
-		 "both (those of the socket only read), or auto: RDMA too if "
+	 .help = "How clients connect: shm (from this host, by the socket), rdma, "
+		 "both (clients of the socket only read), or auto: RDMA too if "
 		 "there is an active device, and keys or --no-auth."},
 	{.name = "listen", .letter = 'l', .type = OPT_STR, .offset = OFF(listen),
 	 .metavar = "HOST:PORT",
-	 .help = "Address for RDMA clients; without it every address of the "
-		 "device, port " VERBS_PORT ". Port 0 takes any."},
+	 .help = "Address for RDMA clients. Without this option: every address of "
+		 "the device, port " VERBS_PORT ". Port 0 takes any free port."},
 	{.name = "device", .type = OPT_STR, .offset = OFF(device),
 	 .metavar = "NAME",
-	 .help = "RDMA device of the store; without it the first that can "
-		 "serve. See kvcli devices."},
+	 .help = "RDMA device of the store. Without this option: the first that "
+		 "can serve. See kvcli devices."},
 	{.name = "keys", .letter = 'k', .type = OPT_STR, .offset = OFF(keys),
 	 .metavar = "FILE", .flags = OPT_PATH,
-	 .help = "Keys of the clients that may come, by RDMA or, without RDMA, by "
-		 "the socket, one a line: NAME rw|ro KEY. kvcli keygen makes them; "
-		 "SIGHUP has the file read again."},
+	 .help = "Keys of the clients that may connect, by RDMA or, without RDMA, by "
+		 "the socket; one a line: NAME rw|ro KEY. kvcli keygen makes them. "
+		 "At SIGHUP the file is read again."},
 	{.name = "keys-on-socket", .type = OPT_BOOL,
 	 .offset = OFF(keys_on_socket),
 	 .help = "With RDMA: ask clients of the socket for a key as well."},
 	{.name = "no-auth", .type = OPT_BOOL, .offset = OFF(no_auth),
-	 .help = "Let RDMA clients in without a key: whoever reaches the port "
+	 .help = "Let RDMA clients in without a key: everyone who reaches the port "
 		 "can read and write everything."},
 	{.name = "ack-timeout", .type = OPT_U64, .offset = OFF(ack_timeout),
 	 .metavar = "N", .deflt = "14", .min = 1,
 	 .max = VERBS_ACK_TIMEOUT_MAX,
-	 .help = "RDMA: a packet is sent again after 4.096 us times 2^N; a dead "
+	 .help = "RDMA: a packet is resent after 4.096 us times 2^N; a dead "
 		 "peer is noticed after about seven times that."},
 	{.name = "tos", .type = OPT_U64, .offset = OFF(tos), .metavar = "N",
 	 .max = 255, .help = "RDMA: IP type of service of what is sent."},
@@ -149,7 +148,7 @@ static int fail(int code)
 	return code;
 }
 
-/* The file first, then the command line again over it. */
+/* The file is read over the defaults, then the command line again over the file. */
 static int read_options(struct server_config *cfg, int argc, char **argv)
 {
 	int first;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What sessions ask of the allocator. A request comes behind those that wait for blocks
- * of its class; one that finds none waits as long as there is hope:
+ * Requests of sessions for blocks. A request is served after those that already wait for
+ * blocks of its class. One that finds no block waits while some may become free:
  *
- * - for blocks of its class: returned ones in limbo (T), worn ones (a barrier);
- * - for pages: segments of other classes that are empty or become so, the index's
- *   tombstones, and what other sessions hold and do not use.
+ * - blocks of its class: returned ones in their grace period (T), exhausted ones (a barrier);
+ * - pages: empty segments of other classes, tombstones of the index, and what other sessions
+ *   hold and do not use.
  *
- * A store in use always has something on its way, so there is an end to it: a
- * search of the index and a sweep that began after the request, however long they
- * take, and T and a second after the last of them. Both end; a stopped client may
- * hold them up for some seconds, and a barrier for one. Then the answer is "none",
- * at once for those that follow.
+ * A busy store always has some of these on their way, so the wait is limited: to a search of
+ * the index and a sweep that began after the request, and T and a second after the last of
+ * them. A stopped client may prolong those by some seconds, and a barrier by one. Then the
+ * answer is "none", at once also for the requests that follow.
  */
 #include "config.h"
 
@@ -25,30 +24,30 @@
 #include "grow.h"
 #include "reserve.h"
 
-/* A session is asked this often at most, and waited for so long. */
+/* Least time between two RECLAIMs to one session, and time for its answer. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
 #define RECLAIM_WAIT_NS (50 * NS_PER_MS)
-/* Between two looks at requests that wait. */
+/* Between two rounds over the waiting requests. */
 #define DEFERRED_PAUSE_MS 5
-/* ... of which one takes so long, as what is served before another request: the rest has its
- * turn at the next. */
+/* Time limit of one round, and of serving earlier requests before a new one; the rest follows
+ * in the next round. */
 #define SERVE_NS NS_PER_MS
-/* When no pass is on they wait for T and this long for what others had; longer only for
- * those who have just been asked ... */
+/* While no pass runs a request waits T and this long for memory of others, longer only for
+ * sessions that have just been asked, ... */
 #define HUNT_NS (80 * NS_PER_MS)
-/* ... and this long for their own class and for pages. */
+/* ... and this long for its own class and for pages. */
 #define DEFERRED_MAX_NS NS_PER_SEC
 /*
- * Passes that a request waits for: one may have begun before it. Searches look for
- * many tombstones as long as there are some, and then for any.
+ * Passes that a request waits for: the first may have begun before it. Searches look for
+ * subtables with many tombstones first, and then for any.
  */
 #define BARRIERS_MAX 2
 #define SEARCHES_MAX 4
 #define SWEEPS_MAX 2
-/* Requests of one session that may wait; a client has one for each class. */
+/* Waiting requests per session; a client has one per class. */
 #define DEFERRED_PER_SESSION CLASS_COUNT
-/* With less than one page in so many left, empty segments are given back. More
- * than what is kept for small blocks. */
+/* If less than this share of the pages is left empty segments are given back. Larger than the
+ * reserve for small blocks. */
 #define LOW_WATER_SHARE 16u
 
 static void timer_start(struct event *e, int ms)
@@ -75,7 +74,7 @@ bool memory_reclaim(struct control *c, const struct session *asker,
 		    s->reclaimed_ns >= since_ns)
 			continue;
 		if (now - s->reclaimed_ns < RECLAIM_PAUSE_NS) {
-			/* What it was asked for it has given. */
+			/* Asked already; ask again soon only if it was granted blocks since. */
 			soon = soon || s->granted_ns > s->reclaimed_ns;
 			continue;
 		}
@@ -89,7 +88,7 @@ bool memory_reclaim(struct control *c, const struct session *asker,
 	return soon || now < c->reclaim_until_ns;
 }
 
-/* Pages of no use any more, so that there is something left to take. */
+/* Keep some pages available: retire empty segments when few pages are left. */
 static void low_water(struct control *c)
 {
 	const struct heap *h = c->region->heap;
@@ -99,7 +98,7 @@ static void low_water(struct control *c)
 		barrier_want(c);
 }
 
-/* What is freed from now on may become its. */
+/* Restart the time limits: memory freed from now on may serve the request. */
 static void hope_renew(const struct control *c, struct deferred *d, uint64_t now)
 {
 	uint64_t soon = now + c->region->sb.grace_ns;
@@ -109,7 +108,7 @@ static void hope_renew(const struct control *c, struct deferred *d, uint64_t now
 	d->barriers = c->barrier.passed + BARRIERS_MAX;
 }
 
-/* The first search of a request need not gather what can be lent meanwhile. */
+/* The first search of a request need not collect what can be granted from the reserve. */
 static enum grow_need need(const struct control *c, const struct deferred *d)
 {
 	if (grow_searches(c) + SEARCHES_MAX > d->searches)
@@ -117,7 +116,7 @@ static enum grow_need need(const struct control *c, const struct deferred *d)
 	return slab_tight(c->slab, d->cls) ? GROW_SOON : GROW_LATER;
 }
 
-/* A search or a sweep that may free something goes on, or begins if it may. */
+/* True if a search or sweep runs that may free memory; with `begin` it may start one. */
 static bool pass_goes_on(struct control *c, const struct deferred *d, bool begin)
 {
 	if (grow_searches(c) < d->searches &&
@@ -128,9 +127,9 @@ static bool pass_goes_on(struct control *c, const struct deferred *d, bool begin
 }
 
 /*
- * Is anything on its way to a request that found nothing? The steps get more
- * expensive: the next one is taken only when nothing comes of those before. Ends
- * no session but silent ones of others.
+ * True if memory may become free for a request that found none. Each step costs more than the
+ * one before, and is taken only if those promise nothing. Ends no session but silent ones of
+ * others.
  */
 static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 {
@@ -156,8 +155,8 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return true;
 	}
 	pages = memory_reclaim(c, d->session, d->began_ns);
-	/* The steps before may have taken all the time: what comes of this is waited for,
-	 * once. */
+		/* The steps before may have used up the time: wait for the answers to this one,
+		 * once. */
 	if (!d->asked && now < c->reclaim_until_ns) {
 		d->asked = true;
 		d->hunt_ns = UTIL_MAX(d->hunt_ns, c->reclaim_until_ns +
@@ -168,7 +167,7 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 
 /* ---- grants -------------------------------------------------------------- */
 
-/* What there is; false if that is nothing. */
+/* Take the blocks that can be granted now; false if there are none. */
 static bool take_blocks(struct control *c, const struct deferred *d, uint64_t now,
 			struct msg *g, struct block_ref *refs)
 {
@@ -189,7 +188,7 @@ static bool try_grant(struct control *c, struct deferred *d, bool give_up,
 	       !more_to_come(c, d, now);
 }
 
-/* What is lent runs low: what has been freed is gathered before anybody has to wait. */
+/* When the reserve runs low, collect freed blocks before a request has to wait. */
 static void upkeep(struct control *c, uint8_t cls)
 {
 	low_water(c);
@@ -202,8 +201,8 @@ static void upkeep(struct control *c, uint8_t cls)
 }
 
 /*
- * There is none for now. A client that cannot wait for the end of the search can say
- * why it got nothing, and gives back what it has in limbo.
+ * Answer that there is no memory for now. A client that cannot wait any longer can report why
+ * its request failed, and returns the blocks that it keeps for their grace period.
  */
 static bool say_full(struct session *s, const struct deferred *d)
 {
@@ -220,7 +219,7 @@ static bool say_full(struct session *s, const struct deferred *d)
 	return control_reply(s, &m, d->req, NULL);
 }
 
-/* They are its from now on, also if it never hears of it. */
+/* The blocks are the session's from now on, even if the answer never arrives. */
 static bool grant(struct session *s, struct msg *g, uint32_t req,
 		  struct block_ref *refs)
 {
@@ -254,7 +253,6 @@ static void deferred_drop(struct control *c, struct deferred *d)
 	free(d);
 }
 
-/* To one that waited. */
 static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
 			   struct block_ref *refs)
 {
@@ -265,7 +263,7 @@ static void grant_deferred(struct control *c, struct deferred *d, struct msg *g,
 	grant(s, g, req, refs);
 }
 
-/* Of others' requests that wait for blocks of a class, the one looked at longest ago. */
+/* The waiting request of another session for the class that was looked at longest ago. */
 static struct deferred *waiting(struct control *c, const struct session *asker,
 				uint8_t cls)
 {
@@ -278,8 +276,9 @@ static struct deferred *waiting(struct control *c, const struct session *asker,
 }
 
 /*
- * Blocks become free by time alone, too, and who waits is looked after now and then
- * only: who asks at the right moment must not have them all. True: others wait still.
+ * Serve waiting requests of other sessions first. Blocks also become free by time alone, and
+ * waiting requests are served only every 5 ms: a new one that comes at the right moment must
+ * not get all blocks. True: others still wait.
  */
 static bool others_first(struct control *c, const struct session *asker,
 			 uint8_t cls)
@@ -343,7 +342,7 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	/* Sessions may end meanwhile, and with them requests. */
+	/* Sessions may end in the loop, and their requests with them. */
 	for (uint32_t n = c->n_deferred;
 	     n > 0 && (d = TAILQ_FIRST(&c->deferred)); n--) {
 		struct msg g;

@@ -13,19 +13,19 @@
 #include "common/hash.h"
 #include "common/util.h"
 
-/* CAS under way at once: groups of chains, with one doorbell each. */
+/* Chains of CAS in flight at once, one doorbell each. */
 #define GROUP_CHAINS 32u
 #define GROUP_SLOTS (GROUP_CHAINS * XPORT_CHAIN_MAX)
-/* Slots surveyed between two looks at the clock. */
+/* Slots surveyed between two readings of the clock. */
 #define SURVEY_SLOTS 256u
 /*
- * So long, and in so many passes, are slots tried that change under each CAS: no
- * client that keeps the rules wins as often. One that does not must not keep the
- * server for ever. (Time alone passes while the server is stopped.)
+ * Time and passes for slots that change before each CAS. No client that keeps the rules wins
+ * that often; another one must not hold the server forever. (Time alone would also pass while
+ * the server is stopped.)
  */
 #define FREEZE_MAX_NS (200 * NS_PER_MS)
 #define FREEZE_PASSES_MIN 1000u
-/* Blocks fetched ahead of the one that is hashed. */
+/* Distance of prefetch, in blocks. */
 #define PREFETCH_AHEAD 12u
 
 enum phase { SURVEY, FREEZE, FREEZE_WAIT, BUILD, PUBLISH, RETIRE, OVER };
@@ -38,13 +38,13 @@ struct migration {
 	enum phase phase;
 	uint64_t old_entry;
 	uint64_t *old;       /* its slots */
-	uint64_t *fresh[2];  /* NULL: published before, by one that stopped */
+	uint64_t *fresh[2];  /* NULL: already published by an earlier migration */
 	uint64_t entry[2];   /* of the fresh subtables */
-	unsigned at;         /* slot, or directory entry, that comes next */
-	bool again;          /* a CAS of this pass lost: another pass */
+	unsigned at;         /* the next slot or directory entry */
+	bool again;          /* a CAS of this pass lost: another pass follows */
 	unsigned passes;
-	unsigned n_frozen;   /* slots, ... */
-	bool frozen[SUBTABLE_SLOTS]; /* ... each once: they are not looked at again */
+	unsigned n_frozen;   /* slots frozen, ... */
+	bool frozen[SUBTABLE_SLOTS]; /* ... each of which is not looked at again */
 	uint64_t began_ns, freeze_ns;
 	struct migrate_result result;
 
@@ -52,8 +52,8 @@ struct migration {
 	bool known[SUBTABLE_SLOTS];    /* ... where known */
 	uint64_t dropped[SUBTABLE_SLOTS]; /* words of tombstones, or 0 */
 	struct xport_chain chain[GROUP_CHAINS];
-	unsigned n_chains; /* posted */
-	uint8_t key[BLOCK_HEADER_BYTES + UINT16_MAX]; /* a block's beginning */
+	unsigned n_chains; /* in flight */
+	uint8_t key[BLOCK_HEADER_BYTES + UINT16_MAX]; /* the beginning of a block */
 };
 
 struct migration *migration_new(struct region *r, struct slab *slab,
@@ -112,7 +112,7 @@ static uint32_t old_depth(const struct migration *m)
 	return entry_depth(m->old_entry);
 }
 
-/* The first of the entries of fresh subtable `half`, and how many there are. */
+/* The first directory entry of fresh subtable `half`, and the number of its entries. */
 static uint64_t half_at(const struct migration *m, unsigned half,
 			uint64_t *n_out)
 {
@@ -122,7 +122,7 @@ static uint64_t half_at(const struct migration *m, unsigned half,
 	return hash_dir_index(m->result.hash, m->r->depth) + half * *n_out;
 }
 
-/* A half whose entries lead elsewhere in part was published before. */
+/* True if some entries of a half already lead elsewhere: it was published before. */
 static bool half_found(struct migration *m, unsigned half)
 {
 	uint64_t n, at = half_at(m, half, &n);
@@ -159,7 +159,7 @@ static bool half_take(struct migration *m, unsigned half)
 	return true;
 }
 
-/* One that stopped in the middle of publication has chosen the kind. */
+/* The kind chosen by an earlier migration that stopped in the middle of publication. */
 static enum migrate_kind kind_found(const struct migration *m,
 				    enum migrate_kind wanted)
 {
@@ -175,7 +175,7 @@ static enum migrate_kind kind_found(const struct migration *m,
 	return wanted;
 }
 
-/* The subtable's range begins here, whichever of its hashes was named. */
+/* First hash of the subtable's range. */
 static uint64_t range_begin(uint64_t hash, uint32_t depth)
 {
 	return depth ? hash >> (64 - depth) << (64 - depth) : 0;
@@ -198,7 +198,7 @@ enum migrate_begin migration_begin(struct migration *m, uint64_t hash,
 		m->result.page_hash[1] = m->result.hash |
 					 UINT64_C(1) << (63 - old_depth(m));
 	}
-	/* Then the directory will double. */
+	/* The directory will have to double. */
 	if (kind == MIGRATE_SPLIT && old_depth(m) == r->depth &&
 	    !region_dir_reserve(r, r->depth + 1))
 		return MIGRATE_NO_PAGE;
@@ -227,7 +227,7 @@ uint64_t migration_pages(const struct migration *m)
 
 /* ---- survey ----------------------------------------------------------------------- */
 
-/* Words come from memory that clients write: check before following. */
+/* Clients write these words: check a word before following it. */
 static bool word_leads_to_block(const struct migration *m, uint64_t w)
 {
 	return !slot_is_null(w) &&
@@ -246,8 +246,8 @@ static void prefetch(const struct migration *m, unsigned s)
 }
 
 /*
- * Hash the key that the word's block holds, from a private copy: the block may be
- * used again meanwhile. False if it is not (or no longer) what the word names.
+ * Hash the key in the word's block, from a private copy, for the block may be reused
+ * meanwhile. False if the block is not, or no longer, what the word names.
  */
 static bool key_hash(struct migration *m, uint64_t w, uint64_t *hash_out)
 {
@@ -328,8 +328,8 @@ static bool never_rests(const struct migration *m)
 }
 
 /*
- * Post the next group; the last one of a pass without a loss ends the phase. A slot
- * that was frozen stays so: only who breaks the rules thaws it, and would do so again.
+ * Post the next group of CAS; a pass in which no CAS lost ends the phase. A frozen slot counts
+ * as frozen: only a client that breaks the rules thaws it, and would do so again.
  */
 static bool freeze(struct migration *m)
 {
@@ -370,7 +370,7 @@ static void cas_done(struct migration *m, const struct xport_wr *wr)
 		m->again = true;
 }
 
-/* False while the group is under way. */
+/* False while the group is in flight. */
 static bool freeze_done(struct migration *m, bool *lost_out)
 {
 	*lost_out = false;
@@ -383,7 +383,7 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 
 		if (c->status)
 			*lost_out = true;
-		/* What a lost one did can be seen in the slot. */
+		/* The slots show what happened if the lane broke. */
 		for (unsigned i = 0; i < c->n && !c->status; i++)
 			cas_done(m, &c->wr[i]);
 	}
@@ -395,7 +395,7 @@ static bool freeze_done(struct migration *m, bool *lost_out)
 
 /* ---- build ------------------------------------------------------------------------- */
 
-/* To the first EMPTY slot of the key's window. */
+/* Store the word in the first EMPTY slot of the key's window. */
 static bool place(uint64_t *slots, uint64_t empty, uint64_t hash, uint64_t w)
 {
 	unsigned s = hash_home_line(hash) * LINE_SLOTS, end = s + WINDOW_SLOTS;
@@ -408,7 +408,7 @@ static bool place(uint64_t *slots, uint64_t empty, uint64_t hash, uint64_t w)
 	return true;
 }
 
-/* Can the key of this hash be bound to slot `s` of the old subtable? */
+/* True if the key of this hash can be bound to slot `s` of the old subtable. */
 static bool belongs(const struct migration *m, unsigned s, uint64_t w,
 		    uint64_t hash)
 {
@@ -463,7 +463,7 @@ static void build(struct migration *m)
 			res->damaged++;
 		}
 	}
-	/* They never held still: what became of them since is not known. */
+	/* The remaining slots never stopped changing: their content is lost. */
 	res->damaged += SUBTABLE_SLOTS - m->n_frozen;
 	m->phase = PUBLISH;
 	m->at = 0;
@@ -487,7 +487,7 @@ static void directory_double(struct migration *m)
 	m->result.doubled = true;
 }
 
-/* One entry; false after the last. */
+/* Publish one entry; false after the last. */
 static bool publish(struct migration *m)
 {
 	unsigned halves = m->result.kind == MIGRATE_SPLIT ? 2 : 1;
@@ -513,7 +513,7 @@ static void retire(struct migration *m)
 	struct migrate_result *res = &m->result;
 
 	res->frozen_ns = now - m->freeze_ns;
-	/* Not by what the old slots say now: a rogue may have changed them since. */
+	/* Uses our copies: a misbehaving client may have changed the old slots since. */
 	for (unsigned s = 0; res->dead && s < SUBTABLE_SLOTS; s++)
 		if (m->dropped[s])
 			(void)slab_drop(m->slab, m->dropped[s], now);
@@ -544,7 +544,7 @@ enum migrate_state migration_step(struct migration *m, uint64_t until_ns)
 		case FREEZE:
 			if (!freeze(m))
 				return MIGRATE_LOST;
-			/* Another pass: others must not wait for a rival. */
+			/* Before another pass: do not hold up the loop for a rival. */
 			if (m->phase == FREEZE && m->at == 0 && spent(until_ns))
 				return MIGRATE_MORE;
 			break;

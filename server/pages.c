@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was asked for and what was obtained may differ, so the kind of page is read back
- * from /proc/self/smaps.
+ * The kernel may give another kind of page than requested, so the kind is read back from
+ * /proc/self/smaps.
  */
 #include "config.h"
 
@@ -24,12 +24,12 @@
 #include "common/log.h"
 #include "common/util.h"
 
-/* One way of obtaining memory. */
+/* One way of getting memory. */
 struct way {
 	const char *name;
 	bool huge;
-	bool collapse; /* ... made so */
-	bool set_aside; /* mapped is reserved */
+	bool collapse; /* ... by madvise(MADV_COLLAPSE) */
+	bool set_aside; /* mapping it reserves it */
 	bool sealable;
 	int (*open)(uint64_t bytes);
 };
@@ -48,9 +48,9 @@ static int open_memfd(uint64_t bytes)
 }
 
 /*
- * A file on a tmpfs of our own that is mounted nowhere. Needs CAP_SYS_ADMIN. Only
- * memfds can be sealed: here a client that may write may also cut the file short,
- * and the server dies of SIGBUS when it reads there. So it has to be asked for.
+ * A file on a private, unmounted tmpfs. Needs CAP_SYS_ADMIN. Only memfds can be sealed: a
+ * client that may write can truncate this file, and the server then dies of SIGBUS. So it is
+ * used only on request.
  */
 static int open_tmpfs(uint64_t bytes)
 {
@@ -102,7 +102,7 @@ static uint64_t huge_kib(const void *map)
 	return kib;
 }
 
-/* False: errno says why, or is 0 if the kernel has just not done it. */
+/* On false errno is the reason, or 0 if the kernel gave small pages without an error. */
 static bool way_is_huge(const struct way *way, int fd, uint8_t *map, uint64_t bytes)
 {
 	uint64_t first = UTIL_MIN(bytes, HUGEPAGE_BYTES);
@@ -114,7 +114,7 @@ static bool way_is_huge(const struct way *way, int fd, uint8_t *map, uint64_t by
 		return false;
 	if (!way->collapse) {
 		madvise(map, bytes, MADV_HUGEPAGE);
-		/* A process that touches a page that cannot be had is killed. */
+		/* A touch of a page that cannot be had would kill the process. */
 		if (fallocate(fd, 0, 0, (off_t)first))
 			return false;
 		memset(map, 0, first);
@@ -136,7 +136,7 @@ static int way_try(const struct way *way, uint64_t bytes, void **map_out,
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) || fchmod(fd, 0600))
 		goto err_reason;
-	/* All of the last page: the kernel would map it over a neighbour. */
+	/* The whole last page: the kernel would map it over a neighbour. */
 	map = hugepage_map(fd, size);
 	if (map == MAP_FAILED)
 		goto err_reason;
@@ -147,7 +147,7 @@ static int way_try(const struct way *way, uint64_t bytes, void **map_out,
 		close(fd);
 		return -1;
 	}
-	/* And no more seals: a client's F_SEAL_WRITE would lock out the others. */
+	/* F_SEAL_SEAL, too: a client's F_SEAL_WRITE would lock out the others. */
 	if (way->sealable && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
 							    F_SEAL_SEAL)) {
 		snprintf(why, cap, "cannot seal: %s", strerror(errno));
@@ -165,7 +165,7 @@ err_reason:
 	return -1;
 }
 
-/* Is this a way to what was asked for? */
+/* True if this way fits the request. */
 static bool way_fits(const struct way *way, enum region_pages want)
 {
 	switch (want) {
@@ -208,8 +208,8 @@ int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 				 tried[0] ? "; not obtained: " : "", tried);
 			if (!ways[i].sealable)
 				log_warn("this memory cannot be sealed: a "
-					 "client that may write can cut it "
-					 "short, which ends the server");
+					 "client that may write can "
+					 "truncate it, which ends the server");
 			p.there = ways[i].collapse || ways[i].set_aside;
 			*out = p;
 			return 0;

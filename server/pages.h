@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** pages.h - memory for the data area: huge pages where they can be had. */
+/** pages.h - memory for the data area: huge pages where possible. */
 #ifndef SERVER_PAGES_H
 #define SERVER_PAGES_H
 
@@ -10,19 +10,19 @@
 
 struct pages {
 	int fd;
-	void *map;      /* all of it, read-write and shared */
-	bool there;     /* ... and all of its pages are taken, or set aside for it */
-	char note[160]; /* what kind was obtained, for the log */
+	void *map;      /* the whole area, read-write and shared */
+	bool there;     /* all of its pages are allocated or reserved */
+	char note[160]; /* the kind of page, for the log */
 };
 
 /**
- * `bytes` of memory that can be shared, of the kinds that `want` allows, in this order:
- * pages that the administrator has set aside, huge pages that the kernel makes for whoever
- * asks (common/hugepage.h; Linux 6.1), or as each is touched if shmem_enabled says so (all
- * three: auto, always), a private tmpfs mounted huge=advise (always), which alone is not
- * sealed against a change of its size (a warning is logged), small pages (never, auto).
- * What the note says was checked by touching the first. 0, or FARKV_ESYS, FARKV_ENOTSUP
- * with a detail. The caller unmaps and closes.
+ * Get `bytes` of shareable memory, of the kinds that `want` allows, tried in this order:
+ * hugetlb pages that the administrator has reserved; huge pages that the kernel makes on
+ * request (common/hugepage.h; Linux 6.1), or at first touch if shmem_enabled says so (all
+ * three: auto, always); a private tmpfs mounted huge=advise (always), the only one not sealed
+ * against a change of its size, so that a warning is logged; small pages (never, auto). The
+ * first page was touched to verify the note. 0, or FARKV_ESYS, FARKV_ENOTSUP with a detail.
+ * The caller unmaps and closes.
  */
 int pages_create(uint64_t bytes, enum region_pages want, struct pages *out);
 

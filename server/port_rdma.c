@@ -15,25 +15,25 @@
 #include "grow.h"
 
 /*
- * A client's machine that dies says nothing, and an idle session asks nothing. So
- * those are asked that were not heard of for 10 s: far below what a leak of memory
- * or a held-up barrier would cost, and one small packet in 10 s is nothing even from
- * thousands of clients. A dead one is known when the retries are used up (0.5 s
- * unless --ack-timeout says otherwise); a stopped process is left alone.
+ * The machine of a client may die silently, and an idle session sends nothing. So the server
+ * probes each client not heard of for 10 s. That is short compared with the cost of leaked
+ * memory or a delayed barrier, and one small packet in 10 s is cheap even for thousands of
+ * clients. A dead machine is detected when the retries are used up (0.5 s unless
+ * --ack-timeout changes it); a stopped process is not affected.
  */
 #define SILENCE_NS (10 * NS_PER_SEC)
-/* How often to look; while there are remote sessions only. */
+/* Seconds between two looks; only while there are remote sessions. */
 #define LOOK_S 2
 
 struct port_rdma {
 	struct control *control;
 	struct verbs_server *server;
 	struct event *ready;
-	struct event *look; /* for silent machines */
+	struct event *look; /* probes silent machines */
 	uint32_t n_sessions;
 };
 
-/* ---- a session's side ------------------------------------------------------------- */
+/* ---- operations of a connection -------------------------------------------- */
 
 static int rdma_send(void *conn, const void *buf, size_t len, const int *fds,
 		     int n_fds)
@@ -82,7 +82,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 			   clock_now_ns() - SILENCE_NS);
 }
 
-/* ---- the transport's side ----------------------------------------------------------- */
+/* ---- callbacks of the transport --------------------------------------------- */
 
 static int on_request(void *arg)
 {
@@ -93,7 +93,7 @@ static int on_request(void *arg)
 	if (c->drain_until)
 		return VERBS_REJECT_SHUTDOWN;
 	verbs_server_counters(p->server, &n);
-	/* Those in the middle of connecting count as well. */
+	/* Includes connections that are being made. */
 	if (c->n_connections >= c->cfg.max_sessions ||
 	    n.connections >= c->cfg.max_sessions)
 		return VERBS_REJECT_FULL;
@@ -166,7 +166,7 @@ static void on_gone(void *arg, struct verbs_peer *peer, const char *why)
 	control_end_session(s);
 }
 
-/* Takes as long for any two. */
+/* Takes the same time wherever two tokens differ. */
 static bool token_is(const uint8_t *a, const uint8_t *b)
 {
 	uint8_t x[AUTH_TAG_BYTES] = {0}, y[AUTH_TAG_BYTES] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** port_rdma.h - sessions over RDMA: connections of common/xport_verbs.h. */
+/** port_rdma.h - RDMA connections: sessions over common/xport_verbs.h. */
 #ifndef SERVER_PORT_RDMA_H
 #define SERVER_PORT_RDMA_H
 
@@ -10,14 +10,14 @@
 struct port_rdma;
 
 /**
- * Register the region and listen as `cfg` says (the region's place and the
- * functions in it are filled in here). 0, or an error as verbs_server_open().
+ * Register the region and listen as `cfg` says (its fields about the region and its callbacks
+ * are set here). 0, or an error as verbs_server_open().
  */
 int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 		   struct port_rdma **out);
 void port_rdma_close(struct port_rdma *p);
 
-/** Connections that end are let go. True: come again. */
+/** Release connections that have ended. True: call again. */
 bool port_rdma_tick(struct port_rdma *p);
 struct verbs_server *port_rdma_server(struct port_rdma *p);
 

@@ -16,10 +16,10 @@
 
 #include "closer.h"
 
-#define FDS_MAX 3 /* that go along with WELCOME */
-/* Connections taken before those that are there get their turn. */
+#define FDS_MAX 3 /* sent with WELCOME */
+/* Connections accepted before the existing ones are served. */
 #define ACCEPT_BURST 32
-/* Errors that are read off a socket before it counts as beyond help. */
+/* Errors read off a socket before it counts as broken. */
 #define ERRORS_MAX 4
 
 struct port_unix {
@@ -29,7 +29,7 @@ struct port_unix {
 };
 
 struct unix_conn {
-	struct closer_item socket; /* first: the closer may take it all */
+	struct closer_item socket; /* first: the closer may take the whole struct */
 	struct port_unix *port;
 	struct session *session;
 	struct event *readable, *writable;
@@ -70,7 +70,7 @@ static int unix_send(void *conn, const void *buf, size_t len, const int *fds,
 
 	if (send_packet(u->socket.fd, buf, len, fds, n_fds) >= 0)
 		return 0;
-	/* It hung up: what it said before comes first, then its end. */
+	/* The peer hung up: first handle what it sent before, then the end. */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
 	if (errno != EAGAIN && errno != ENOBUFS)
@@ -79,9 +79,8 @@ static int unix_send(void *conn, const void *buf, size_t len, const int *fds,
 }
 
 /*
- * Look at the next packet without taking it: as recvmsg(2), with the flags that came.
- * Descriptors that lie with it stay there: without room for them they show as
- * MSG_CTRUNC.
+ * Look at the next packet without taking it: as recvmsg(2), with the flags of the packet.
+ * Its descriptors stay in the queue; as there is no room for them they show as MSG_CTRUNC.
  */
 static ssize_t peek(int fd, void *buf, size_t cap, int *flags_out)
 {
@@ -89,7 +88,7 @@ static ssize_t peek(int fd, void *buf, size_t cap, int *flags_out)
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t n;
 
-	/* A reset, of a peer that left something unread, is told once, and first. */
+	/* A peer that left data unread resets: that is reported once, before the packets. */
 	do
 		n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_PEEK);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -97,7 +96,7 @@ static ssize_t peek(int fd, void *buf, size_t cap, int *flags_out)
 	return n;
 }
 
-/* Take the packet that was looked at. */
+/* Drop the packet that peek() has read. */
 static void drop_packet(int fd)
 {
 	uint8_t none;
@@ -108,8 +107,8 @@ static void drop_packet(int fd)
 enum received { GOT_PACKET, GOT_NOTHING, GOT_END, GOT_TOO_LONG, GOT_DESCRIPTORS };
 
 /*
- * One packet. One with descriptors stays in the queue: to take it is to drop them, which
- * may take for ever (closer.h).
+ * Receive one packet. A packet with descriptors stays in the queue: taking it would drop
+ * them, which may take forever (closer.h).
  */
 static enum received receive_packet(int fd, void *buf, size_t cap,
 				    size_t *len_out)
@@ -129,9 +128,9 @@ static enum received receive_packet(int fd, void *buf, size_t cap,
 }
 
 /*
- * Has a packet in the queue descriptors? Nothing can join the queue from here on; what
- * has none is taken out of it. An end of the queue and a packet of no bytes look the
- * same, but for the sender's credentials, which only a packet has.
+ * True if a packet in the queue has descriptors; packets without are dropped. Nothing can join
+ * the queue from here on. The end of the queue and a packet of 0 bytes look the same, but
+ * only a packet has its sender's credentials.
  */
 static bool holds_descriptors(int fd)
 {
@@ -167,7 +166,7 @@ static void unix_close(void *conn)
 	if (u->writable)
 		event_free(u->writable);
 	if (holds_descriptors(u->socket.fd)) {
-		/* Closed some time, if there is a thread for it: the peer knows now. */
+		/* The peer learns of the end now; the closer may close much later. */
 		shutdown(u->socket.fd, SHUT_RDWR);
 		closer_take(u->port->closer, &u->socket);
 		return;
@@ -176,13 +175,13 @@ static void unix_close(void *conn)
 	free(u);
 }
 
-/* The mapping is its process's; departed.h tells when it lets go. */
+/* The mapping is the process's; departed.h tells when it is gone. */
 static void unix_fence(void *conn)
 {
 	(void)conn;
 }
 
-/* A packet is in the queue before the shutdown, or its sender is told EPIPE. */
+/* A packet is either in the queue before the shutdown, or its sender gets EPIPE. */
 static bool unix_silence(void *conn)
 {
 	int fd = ((struct unix_conn *)conn)->socket.fd, unread;
@@ -214,7 +213,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	size_t len;
 
 	(void)what;
-	/* For a short time: one busy client must not starve the others. */
+	/* Limited, so that one busy client does not starve the others. */
 	for (int i = 0; i < 16 && control_may_take(s) && clock_now_ns() < until;
 	     i++) {
 		switch (receive_packet((int)fd, buf, sizeof(buf), &len)) {
@@ -277,7 +276,7 @@ static struct unix_conn *conn_new(struct port_unix *p, int fd)
 
 static void pause_accepting(struct port_unix *p, const char *why)
 {
-	/* The tick listens again. */
+	/* The tick resumes it. */
 	if (control_complaint_due(p->control))
 		log_warn("%s: connections wait", why);
 	(void)port_unix_accept(p, false);
@@ -285,8 +284,8 @@ static void pause_accepting(struct port_unix *p, const char *why)
 }
 
 /*
- * accept4() failed with `errnum`. True: try again at once. The connection is still in the
- * queue after most errors, so that the loop would be told of it again, and again.
+ * accept4() failed with `errnum`. True: try again at once. After most errors the connection
+ * stays in the queue, so the event would fire again and again.
  */
 static bool try_after(struct port_unix *p, int errnum)
 {
@@ -301,7 +300,7 @@ static bool try_after(struct port_unix *p, int errnum)
 	return false;
 }
 
-/* False if there is none, or none can be taken now. */
+/* False if there is no connection, or none can be taken now. */
 static bool accept_one(struct port_unix *p, int fd)
 {
 	struct unix_conn *u;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** port_unix.h - sessions of this host: a packet socket for each. */
+/** port_unix.h - socket connections: sessions of this host, one packet socket each. */
 #ifndef SERVER_PORT_UNIX_H
 #define SERVER_PORT_UNIX_H
 
@@ -14,10 +14,10 @@ struct port_unix;
 struct port_unix *port_unix_new(struct control *c, struct listen_socket *l);
 void port_unix_free(struct port_unix *p);
 
-/** Take connections (again), or none for now. False: out of memory, try later. */
+/** Accept connections, or pause. False: out of memory, try later. */
 bool port_unix_accept(struct port_unix *p, bool on);
 
-/** Connections that are over and whose sockets are not closed yet. */
+/** Connections that have ended and whose sockets are not closed yet. */
 uint32_t port_unix_closing(const struct port_unix *p);
 
 #endif

@@ -11,7 +11,7 @@
 
 bool published(const struct region *r, struct block_ref ref, size_t *read)
 {
-	/* Others may write there: lengths are read once, the key from a copy. */
+	/* Clients may write there: lengths are read once, the key from a copy. */
 	static uint8_t image[BLOCK_HEADER_BYTES + UINT16_MAX];
 	const uint8_t *src = region_at(r, ref.off);
 	const uint64_t *slots;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * published.h - does the index name a block? Asked of blocks that come back.
+ * published.h - does the index name a block? Checked for returned blocks.
  *
- * The allocator knows which blocks are out, not who has them: clients take over what
- * they unlink. So a client could return another's block, and it would be granted to a
- * third while a key's slot still names it. A block says whose it is: by its key its
- * slot is found, if it has one.
+ * The allocator knows which blocks are out, but not which session has them, for clients take
+ * over the blocks that they unlink. So a client could return a block of another session, and
+ * it would be granted to a third while a slot still names it. The block's own key leads to
+ * the slot, if there is one.
  */
 #ifndef SERVER_PUBLISHED_H
 #define SERVER_PUBLISHED_H
@@ -16,10 +16,9 @@
 #include "region.h"
 
 /**
- * True if a slot of its key's window names the block that starts at ref.off, of class
- * ref.cls, with the content that it has now; false also if it has none that is intact.
- * The block must lie in the data area. Cost: two or three cache misses, and a look at
- * its key; how many bytes of the block were read is added to *read.
+ * True if a slot in its key's window names the block of class ref.cls at ref.off with its
+ * present content; false also if the block is not intact. It must lie in the data area. Cost:
+ * two or three cache misses and the hash of its key; adds the bytes read to *read.
  */
 bool published(const struct region *r, struct block_ref ref, size_t *read);
 

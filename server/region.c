@@ -22,8 +22,8 @@
 #include "room.h"
 
 /*
- * Arrays double, and all of them stay until a barrier: 2^(d+1) entries in all.
- * A region full of subtables needs 2^d >= their number, times 2 for skew.
+ * Directory arrays double, and each has its own place: 2^(d+1) entries in all. A region
+ * full of subtables needs 2^d >= their number, times 2 for skew.
  */
 static uint64_t meta_size(uint64_t pages)
 {
@@ -48,7 +48,7 @@ static int sealed_meta(struct region *r, uint64_t bytes)
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot map the region's metadata");
 	}
-	/* Our mapping stays writable; no other can be made from here on. */
+	/* Our mapping stays writable; no other writable one can be made from here on. */
 	if (fcntl(r->meta_fd, F_ADD_SEALS,
 		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE |
 			  F_SEAL_SEAL))
@@ -148,7 +148,7 @@ bool region_walk_next(const struct region *r, struct region_walk *w,
 	*hash_out = w->hash;
 	range = entry_depth(entry) ? UINT64_C(1) << (64 - entry_depth(entry)) : 0;
 	w->hash += range;
-	w->over = w->hash == 0; /* beyond the last */
+	w->over = w->hash == 0; /* after the last */
 	return true;
 }
 
@@ -187,7 +187,7 @@ static int data_create(struct region *r, const struct region_config *cfg, uint64
 	return 0;
 }
 
-/* Not for children, nor for core dumps, which would allocate every hole they read. */
+/* Not inherited by children, nor in core dumps, which would allocate every hole. */
 static void keep_to_itself(void *map, uint64_t bytes)
 {
 	(void)madvise(map, bytes, MADV_DONTFORK);
@@ -205,7 +205,7 @@ static uint64_t back(void *arg, uint64_t at, uint64_t n, uint64_t more)
 			     more * PAGE_BYTES) / PAGE_BYTES;
 }
 
-/* A device pins it all: what that takes must be there. */
+/* A device pins all of the region, so this memory must be available. */
 static int pinned_fits(const struct region *r)
 {
 	char a[24], b[24];

@@ -2,8 +2,8 @@
 /**
  * region.h - the region in memory: two descriptors, their mappings, the index.
  *
- * meta: superblock, D and directory arrays. Sealed so that after start nobody,
- * the server's own mapping apart, can ever map or write it writably.
+ * meta: superblock, D and directory arrays. Sealed: after the start only the server's own
+ * mapping can write it.
  * data: pages of the index and of values, written by clients too.
  */
 #ifndef SERVER_REGION_H
@@ -15,7 +15,7 @@
 #include "common/layout.h"
 #include "heap.h"
 
-/** Of 2 MiB: none; by a thread, as memory comes into use (ahead.h); all, at the start. */
+/** Huge pages: none; by a thread, ahead of use (ahead.h); all, at the start. */
 enum region_pages {
 	REGION_PAGES_NEVER,
 	REGION_PAGES_AHEAD,
@@ -25,12 +25,12 @@ enum region_pages {
 
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
-	uint64_t index_slots; /* to begin with, at least; 0: one subtable */
+	uint64_t index_slots; /* at the start, at least; 0: one subtable */
 	uint64_t max_value;
 	uint32_t max_key;
 	uint64_t grace_ns;
 	enum region_pages pages;
-	bool pinned; /* a device will pin all of it: all is taken at once, or nothing */
+	bool pinned; /* a device pins it: take all pages at once, or fail */
 };
 
 struct region {
@@ -41,27 +41,27 @@ struct region {
 	int meta_ro_fd;       /* handed to every client */
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
-	struct reserve *reserve; /* of the data's pages */
+	struct reserve *reserve; /* of the data area's pages */
 	struct ahead *ahead;  /* or NULL */
 	uint32_t depth;       /* of the directory */
-	uint32_t max_depth;   /* for which there is room */
+	uint32_t max_depth;   /* that the metadata has room for */
 	uint32_t last_gen;    /* the newest subtable's generation */
 	uint64_t subtables;
 	char pages_note[160]; /* what kind of pages was obtained, for the log */
 };
 
-/** 0, or FARKV_EINVAL with a detail: a region of these sizes is impossible. */
+/** 0, or FARKV_EINVAL with a detail if no region of these sizes is possible. */
 int region_check(const struct region_config *cfg);
 
 /**
- * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible),
- * FARKV_ENOMEM (`pinned`: there is less than that), FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not to be
- * had), each with a detail.
+ * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible), FARKV_ENOMEM
+ * (`pinned`: not enough memory), FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not
+ * available), each with a detail.
  */
 int region_create(const struct region_config *cfg, struct region *r_out);
 void region_destroy(struct region *r);
 
-/** Where the directory array of 2^depth entries lies: each has its own place. */
+/** Offset of the directory array of 2^depth entries; each depth has its own place. */
 static inline uint64_t region_dir_off(uint32_t depth)
 {
 	return REGION_DIR_OFF + 8 * ((UINT64_C(1) << depth) - 1);
@@ -73,25 +73,25 @@ static inline uint64_t *region_dir(const struct region *r)
 	return (uint64_t *)(void *)(r->meta + region_dir_off(r->depth));
 }
 
-/** The entry of a key's hash. */
+/** The directory entry of a key's hash. */
 static inline uint64_t region_entry(const struct region *r, uint64_t hash)
 {
 	return region_dir(r)[hash_dir_index(hash, r->depth)];
 }
 
-/** Is there memory for the directory array of 2^depth entries? */
+/** Get memory for the directory array of 2^depth entries; false if there is none. */
 bool region_dir_reserve(const struct region *r, uint32_t depth);
 
 /** The next generation for a subtable; never 0. */
 uint32_t region_next_gen(struct region *r);
 
 /**
- * A walk over all subtables in the order of the hashes of their keys; zeroed to
- * begin. Subtables may be split and compacted between two steps: a key's slot is
- * visited once even so, because a migration keeps the range of hashes.
+ * A walk over all subtables in hash order; zeroed at the start. Subtables may be split and
+ * compacted between two steps: each key's slot is still visited once, because a migration
+ * keeps the range of hashes.
  */
 struct region_walk {
-	uint64_t hash; /* the next range begins here */
+	uint64_t hash; /* start of the next range */
 	bool over;
 };
 

@@ -9,11 +9,11 @@
 #include "common/err.h"
 #include "common/log.h"
 
-/* Names of one kind of change, for lines of the log. */
+/* The names of one kind of change, formatted as log lines. */
 struct change {
 	const char *what; /* "added" */
 	size_t n;
-	size_t len; /* of the line that is being filled */
+	size_t len; /* of the line so far */
 	char line[600];
 };
 
@@ -32,7 +32,7 @@ static void change_add(struct change *ch, const struct key *key)
 	ch->n++;
 }
 
-/* Both are walked in the order of names. */
+/* Both lists are walked in the order of names. */
 static void report_changes(const struct keyfile *old, const struct keyfile *now,
 			   unsigned ended)
 {
@@ -61,8 +61,8 @@ static void report_changes(const struct keyfile *old, const struct keyfile *now,
 		 added.n, removed.n, changed.n, ended);
 }
 
-/* End the sessions whose key is not in the file any more; how many. The others hold the
- * file's key from now on. */
+/* End the sessions whose key is not in the file any more, and return their number; the others
+ * refer to the new file's key from now on. */
 static unsigned sessions_settle(struct control *c)
 {
 	unsigned ended = 0, mapped = 0;

@@ -17,17 +17,17 @@
 #include "common/util.h"
 #include "room.h"
 
-/* After a "no" the kernel is not asked for so long. */
+/* After a failure the kernel is not asked for this long. */
 #define AGAIN_NS (100 * NS_PER_MS)
-/* How much of what is left may be taken before it is looked at again. */
+/* Share of what is left that may be taken before the limits are read again. */
 #define TRUST_SHARE 8u
 #define TRUST_MAX (UINT64_C(64) << 20)
 
 struct reserve {
 	int fd;
 	bool bounded, failing, logs;
-	uint64_t trusted;  /* bytes that may be taken without a look at limits */
-	uint64_t again_ns; /* until then the answer is no */
+	uint64_t trusted;  /* bytes that may be taken before limits are read again */
+	uint64_t again_ns; /* refuse until then */
 	uint64_t refused;
 };
 
@@ -52,7 +52,7 @@ void reserve_free(struct reserve *r)
 	free(r);
 }
 
-/* Nothing of it is missing: made ahead, for one (ahead.h). */
+/* True if all of it is allocated already, for example by the prefault thread (ahead.h). */
 static bool is_there(const struct reserve *r, uint64_t off, uint64_t bytes)
 {
 	off_t hole = lseek(r->fd, (off_t)off, SEEK_HOLE);
@@ -60,7 +60,7 @@ static bool is_there(const struct reserve *r, uint64_t off, uint64_t bytes)
 	return hole >= 0 && (uint64_t)hole >= off + bytes;
 }
 
-/* 0 or an errno: the limits allow so many bytes more. */
+/* 0, or an errno if a limit does not allow `bytes` more. */
 static int look_at_limits(struct reserve *r, uint64_t bytes)
 {
 	struct room room;

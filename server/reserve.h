@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * reserve.h - pages are there before anybody is given them.
+ * reserve.h - reserves memory for pages before they are granted.
  *
- * A page of the region is taken from the kernel when it is first touched, and a process
- * that touches one that cannot be had is killed: by SIGBUS (vm.overcommit_memory=2, limits
- * of tmpfs and hugetlb) or by the OOM killer (memory cgroups). So each run of pages is reserved, by
- * fallocate(2), when the heap deals it out first; what the kernel does not give, and
- * what would pass a limit (room.h), is "no memory".
+ * The kernel allocates a page of the region at its first touch, and kills the process that
+ * touches one when there is no memory: by SIGBUS (vm.overcommit_memory=2, limits of tmpfs and
+ * hugetlb) or by the OOM killer (memory cgroups). So each run of pages is reserved by
+ * fallocate(2) when the heap first allocates it. If the kernel refuses, or a limit would be
+ * passed (room.h), the client gets "no memory".
  *
- * The control thread's. A page that was reserved stays.
+ * Control thread only. A reserved page stays reserved.
  */
 #ifndef SERVER_RESERVE_H
 #define SERVER_RESERVE_H
@@ -19,23 +19,23 @@
 struct reserve;
 
 /**
- * For the file `fd`, which stays the caller's. `bounded`: it takes memory that room.h
- * counts. NULL if out of memory.
+ * For the file `fd`, which stays the caller's. `bounded`: its memory counts against the limits
+ * of room.h. NULL if out of memory.
  */
 struct reserve *reserve_new(int fd, bool bounded);
 void reserve_free(struct reserve *r);
-/** From now on failures are logged. Before that they are the caller's to report. */
+/** Log failures from now on. Until then the caller reports them. */
 void reserve_log(struct reserve *r);
 
 /**
- * Bytes off..off+bytes are there, and up to `more` after them if they can be had:
- * returns how many, or 0 with a detail: nothing is promised then. For 100 ms after a
- * "no" the next one is given without asking. Logs a line when it begins to fail and one
- * when it works again (reserve_log()). Time: what the kernel takes, 0.3 us for 4 KiB.
+ * Reserve bytes off..off+bytes, and up to `more` after them if possible. Returns the number
+ * reserved, or 0 with a detail, then nothing is guaranteed. For 100 ms after a failure it
+ * fails without asking. Logs the first failure and the first success after it
+ * (reserve_log()). Time: the kernel's, 0.3 us for 4 KiB.
  */
 uint64_t reserve_bytes(struct reserve *r, uint64_t off, uint64_t bytes, uint64_t more);
 
-/** How often it said no, and whether it did so last; never, of NULL. */
+/** The number of failures, and whether the last call failed; 0 and false for NULL. */
 uint64_t reserve_refused(const struct reserve *r);
 bool reserve_failing(const struct reserve *r);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RETURN: blocks come back. Before the allocator takes one, its key is hashed, to see
- * whether a slot names it (published.h). That costs what the sender likes: 1024 blocks
- * with keys of 65,000 bytes take 24 ms. So a RETURN is worked off in slices, one between
- * two rounds of the event loop, in turn among the sessions that have sent one. Until
- * it is through nothing else is taken from its session (control_may_take()), so that
- * messages keep their order.
+ * RETURN: blocks come back. Before the allocator takes a block, its key is hashed to see
+ * whether a slot names it (published.h). The sender determines the cost: 1024 blocks with
+ * keys of 65,000 bytes take 24 ms. So a RETURN is handled in slices, one between two rounds of
+ * the event loop, alternating among sessions. Until it is finished no other message of its
+ * session is taken (control_may_take()), which keeps messages in order.
  */
 #include "config.h"
 
@@ -20,13 +19,13 @@
 
 #include "published.h"
 
-/* Bytes that are read in one slice: some 50 us. A usual RETURN needs less. */
+/* Bytes read in one slice: some 50 us. A usual RETURN needs less. */
 #define SLICE_BYTES (128u << 10)
-/* ... and as how many a block counts, whatever its key: for its cache misses. */
+/* Least bytes that a block counts for, because of its cache misses. */
 #define BLOCK_BYTES 128u
 /*
- * A client that keeps the rules returns a block that is in use only if another one
- * damaged the index, by naming the block in two slots: one for each such slot.
+ * A client that keeps the rules returns a block in use only if another client has damaged the
+ * index by naming the block in a second slot: once per such slot.
  */
 #define IN_USE_MAX 256u
 #define IN_USE_NS (60 * NS_PER_SEC)
@@ -36,14 +35,14 @@ struct unfinished {
 	struct session *session;
 	uint8_t state; /* enum alloc_state */
 	uint32_t n, at;
-	uint32_t in_use; /* blocks that stay where they are */
+	uint32_t in_use; /* blocks that the index names */
 	const struct block_ref *refs; /* n of them */
 };
 
 enum progress { DONE, MORE, SESSION_GONE };
 
 /*
- * Blocks that slots name stay where they are. The session goes on: it may have them
+ * Blocks that slots name stay where they are. The session is not at fault: it may have them
  * from a slot that another client has damaged.
  */
 static void still_in_use(struct session *s, uint32_t n)
@@ -58,7 +57,7 @@ static void still_in_use(struct session *s, uint32_t n)
 			 "rules", s->id, session_peer(s, peer), n);
 }
 
-/* False: the session is gone. Adds to *read what was read. */
+/* False: the session is gone. Adds the bytes read to *read. */
 static bool take_one(struct unfinished *u, struct block_ref ref, size_t *read)
 {
 	struct session *s = u->session;
@@ -82,7 +81,7 @@ static bool take_one(struct unfinished *u, struct block_ref ref, size_t *read)
 	return false;
 }
 
-/* Blocks that came back stay out for want of memory: that is nobody's fault. */
+/* Returned blocks that could not be noted stay out; a sweep finds them later. */
 static void look_for_forgotten(struct control *c)
 {
 	uint64_t n = slab_forgotten(c->slab);
@@ -96,7 +95,7 @@ static void look_for_forgotten(struct control *c)
 	sweep_lost(c);
 }
 
-/* What the RETURN as a whole brings about. */
+/* Effects of the whole RETURN. */
 static void finish(struct unfinished *u)
 {
 	struct control *c = u->session->control;
@@ -109,7 +108,7 @@ static void finish(struct unfinished *u)
 	memory_resume(c);
 }
 
-/* Go on for a slice. */
+/* Handle one slice. */
 static enum progress take_some(struct unfinished *u)
 {
 	size_t read = 0;
@@ -124,7 +123,7 @@ static enum progress take_some(struct unfinished *u)
 	return DONE;
 }
 
-/* ---- those that take more than a slice ------------------------------------------- */
+/* ---- RETURNs that take more than one slice --------------------------------------------- */
 
 /* NULL if out of memory. */
 static struct unfinished *keep(const struct unfinished *u)
@@ -150,7 +149,7 @@ static void drop(struct unfinished *u)
 	free(u);
 }
 
-/* The next session's turn, and the next's. */
+/* One slice for each session in turn. */
 static bool on_work(void *arg, uint64_t until_ns)
 {
 	struct control *c = arg;
@@ -159,7 +158,7 @@ static bool on_work(void *arg, uint64_t until_ns)
 	while ((u = TAILQ_FIRST(&c->unfinished))) {
 		TAILQ_REMOVE(&c->unfinished, u, link);
 		TAILQ_INSERT_TAIL(&c->unfinished, u, link);
-		/* A session that ends takes it along. */
+		/* If the session has ended `u` is gone, too. */
 		if (take_some(u) == DONE)
 			drop(u);
 		if (clock_now_ns() >= until_ns)
@@ -177,7 +176,7 @@ bool returns_on_message(struct session *s, const struct msg *m)
 			       .refs = refs};
 	enum progress p;
 
-	/* It was given none: these would be somebody else's. */
+	/* It was granted none: these belong to another session. */
 	if (s->readonly) {
 		control_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session returned memory");
@@ -189,7 +188,7 @@ bool returns_on_message(struct session *s, const struct msg *m)
 	if (p == MORE && keep(&u))
 		work_start(&s->control->work, &s->control->returning);
 	else
-		while (p == MORE) /* no memory to wait in */
+		while (p == MORE) /* no memory to continue later */
 			p = take_some(&u);
 	return p != SESSION_GONE;
 }

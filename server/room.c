@@ -11,11 +11,11 @@
 
 #include "common/util.h"
 
-/* Not for pages of the region: this share of a limit, and no more than so much. */
+/* This share of a limit is left for other memory than pages, at most SPARE_MAX. */
 #define SPARE_SHARE 32u
 #define SPARE_MAX (UINT64_C(32) << 20)
 
-/* One version of cgroups. */
+/* One cgroup version. */
 struct kind {
 	const char *mount, *limit, *usage;
 	const char *inactive, *active; /* page cache, in memory.stat */
@@ -31,7 +31,7 @@ static const struct kind version1 = {
 
 /* ---- files ------------------------------------------------------------------------ */
 
-/* The number in a file of one; `otherwise` if there is none ("max"). */
+/* The number in a file; `otherwise` if it holds none ("max"). */
 static uint64_t number(const char *dir, const char *name, uint64_t otherwise)
 {
 	char path[PATH_MAX];
@@ -49,7 +49,7 @@ static uint64_t number(const char *dir, const char *name, uint64_t otherwise)
 	return v;
 }
 
-/* The number after `name` in a file of lines "name number", or 0. */
+/* The number after `name` in a file of "name number" lines, or 0. */
 static uint64_t figure(const char *path, const char *name)
 {
 	FILE *in = fopen(path, "re");
@@ -73,7 +73,7 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 /* ---- limits ----------------------------------------------------------------------- */
 
-/* `left` of `total` can be had. */
+/* Apply a limit: `left` of `total` is available. */
 static void limit(struct room *r, uint64_t total, uint64_t left, const char *what)
 {
 	left = less(left, UTIL_MIN(total / SPARE_SHARE, SPARE_MAX));
@@ -98,7 +98,7 @@ static uint64_t machine(const char *root, struct room *r)
 	return swap;
 }
 
-/* One cgroup: `dir` is its folder, `name` what it is called. */
+/* Apply the limit of one cgroup: `dir` is its folder, `name` its name for the log. */
 static void cgroup(const struct kind *k, const char *dir, const char *name,
 		   uint64_t swap, struct room *r)
 {
@@ -106,7 +106,7 @@ static void cgroup(const struct kind *k, const char *dir, const char *name,
 	uint64_t cache, swap_max;
 	char path[PATH_MAX], what[160];
 
-	/* Version 1 says a number beyond all memory. */
+	/* Version 1 reports "no limit" as a number larger than all memory. */
 	if (max >= INT64_MAX >> 1 ||
 	    snprintf(path, sizeof(path), "%s/memory.stat", dir) >= PATH_MAX)
 		return;
@@ -118,7 +118,7 @@ static void cgroup(const struct kind *k, const char *dir, const char *name,
 	limit(r, max, less(max, less(number(dir, k->usage, 0), cache)) + swap, what);
 }
 
-/* A cgroup and those above it; without its folder (in a container), what is mounted. */
+/* A cgroup and its ancestors; the mount point if its folder is not there (containers). */
 static void cgroups(const char *root, const struct kind *k, const char *path,
 		    uint64_t swap, struct room *r)
 {

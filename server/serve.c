@@ -28,14 +28,14 @@
 /* "shm://", each byte of a path as %XX, and a NUL. */
 #define URI_MAX (3 * SOCKPATH_MAX + 8)
 
-/* Everything that is opened to serve. */
+/* Everything that serve() opens. */
 struct serving {
 	const struct server_config *cfg;
 	struct transport_address address;
 	struct transport_plan plan;
 	struct keyfile *keys;
 	char path[SOCKPATH_MAX];
-	char uri[URI_MAX]; /* of the socket; empty without */
+	char uri[URI_MAX]; /* of the socket; empty without one */
 	struct listen_socket socket;
 	bool socket_open;
 	struct verbs_claim *claim; /* of the RDMA address, until the device listens */
@@ -57,8 +57,8 @@ struct region_config serve_region(const struct server_config *cfg)
 }
 
 /*
- * For each session its socket and its tether (departed.h); as many sockets that are
- * slow to close (closer.h), and as many tethers of sessions that ended without goodbye.
+ * Per session: its socket and its tether (departed.h), one more socket that is slow to close
+ * (closer.h), and one more tether of a lingering session.
  */
 static void raise_file_limit(uint64_t sessions)
 {
@@ -74,7 +74,7 @@ static void raise_file_limit(uint64_t sessions)
 			 (unsigned long long)sessions);
 }
 
-/* More than there will ever be: RDMA, which takes it at once, is refused. */
+/* For RDMA, which takes all memory at once, region_create() fails instead. */
 static void warn_of_memory(const struct server_config *cfg, bool pinned)
 {
 	char a[24], b[24];
@@ -88,7 +88,7 @@ static void warn_of_memory(const struct server_config *cfg, bool pinned)
 			 util_format_size(room.total, b, sizeof(b)));
 }
 
-/* The socket's absolute path; as it was given where that is too long for a socket. */
+/* The socket's absolute path; `path` unchanged if that is too long for a socket. */
 static void full_path(const char *path, char full[SOCKPATH_MAX])
 {
 	char cwd[SOCKPATH_MAX];
@@ -101,9 +101,9 @@ static void full_path(const char *path, char full[SOCKPATH_MAX])
 }
 
 /*
- * The address that a client takes as it stands: absolute, and with %XX for what means
- * something else there; or a path from the server's folder. FARKV_EINVAL for a path that
- * no client takes.
+ * The address as a client needs it: an absolute path, or one relative to the server's folder,
+ * with %XX for characters that are special in a URI. FARKV_EINVAL for a path that no client
+ * accepts.
  */
 static int uri_of(const char *path, char uri[URI_MAX])
 {
@@ -202,7 +202,7 @@ static int open_socket(struct serving *s)
 	return 0;
 }
 
-/* Without what the region is. */
+/* Except the fields about the region. */
 static struct verbs_server_config rdma_config(const struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
@@ -218,7 +218,7 @@ static struct verbs_server_config rdma_config(const struct serving *s)
 	};
 }
 
-/* Nobody asked for RDMA: what works is better than nothing. False if somebody did. */
+/* Continue without RDMA unless it was requested; false if it was. */
 static bool do_without_rdma(struct serving *s)
 {
 	const struct server_config *cfg = s->cfg;
@@ -252,7 +252,7 @@ static int open_control(struct serving *s)
 		.socket = s->plan.socket ? &s->socket : NULL,
 		.rdma = s->plan.rdma ? &rdma : NULL,
 		.keys = s->keys,
-		/* Without RDMA there are no others that could be asked. */
+		/* Without RDMA the socket's clients are the only ones to authenticate. */
 		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
 	};
 
@@ -264,7 +264,7 @@ static int open_control(struct serving *s)
 	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;
 }
 
-/* Also when nobody reads it the server serves. */
+/* A failed write is logged; the server serves all the same. */
 static void tell(int fd, const char *where, const char *text)
 {
 	int errnum = log_put(fd, text, strlen(text));
@@ -273,7 +273,7 @@ static void tell(int fd, const char *where, const char *text)
 		log_warn("cannot write to %s: %s", where, strerror(errnum));
 }
 
-/* By the descriptor itself: when somebody reads this no other is open any more. */
+/* Writes to the raw descriptor: a reader can rely on all others being closed. */
 static void tell_ready(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -283,7 +283,7 @@ static void tell_ready(int fd)
 		log_warn("cannot write to ready-fd: %s", strerror(errno));
 }
 
-/* For the command that a user is told to try: a key that may write, if there is one. */
+/* kvcli options for the suggested command: a key that may write, if there is one. */
 static const char *key_options(const struct serving *s, char *buf, size_t cap)
 {
 	const struct key *key = keyfile_at(s->keys, 0), *k;
@@ -348,16 +348,16 @@ static int open_all(struct serving *s)
 	if (code)
 		return code;
 	raise_file_limit(s->cfg->max_sessions);
-	/* Where files may not be as large as the region: an error, not an end. */
+	/* A file size limit below the region's size: report an error instead of ending. */
 	signal(SIGXFSZ, SIG_IGN);
-	/* Before any memory is taken: the kernel may end the server that serves there. */
+	/* Before memory is taken: the kernel might kill a server that already serves there. */
 	if (s->plan.socket)
 		code = open_socket(s);
 	if (!code && s->plan.rdma)
 		code = claim_address(s);
 	if (code)
 		return code;
-	/* A device pins all of the memory where it is. */
+	/* A device pins all pages where they are. */
 	if (s->plan.rdma && rc.pages == REGION_PAGES_AHEAD)
 		rc.pages = REGION_PAGES_NEVER;
 	rc.pinned = s->plan.rdma;
@@ -369,8 +369,8 @@ static int open_all(struct serving *s)
 }
 
 /*
- * While there is a socket and no loop to answer them: a signal must not leave the
- * socket behind, nor spoil the exit status of a server that is leaving.
+ * Block signals while the socket exists and the loop does not run: a signal must not leave the
+ * socket behind, nor change the exit status of a server that is ending.
  */
 static void signals_hold(bool hold)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** serve.h - what kvserver was told, and the serving of it. */
+/** serve.h - kvserver's options, and serving according to them. */
 #ifndef SERVER_SERVE_H
 #define SERVER_SERVE_H
 
@@ -10,7 +10,7 @@
 
 enum serve_exit { EXIT_RUN = 1, EXIT_USAGE = 64, EXIT_CONFIG = 78 };
 
-/** Options, by their names. */
+/** Values of the options, under their names. */
 struct server_config {
 	uint64_t memory, max_value, max_key, index_slots, grace_ms;
 	uint64_t max_sessions, drain_ms, ready_fd;
@@ -22,12 +22,12 @@ struct server_config {
 	bool quiet, check_config, version, help, print_man;
 };
 
-/** The region that is asked for. */
+/** The region that the options describe. */
 struct region_config serve_region(const struct server_config *cfg);
 
 /**
- * Check what can be checked without side effects: addresses, keys. An exit code
- * with a detail, or 0.
+ * Check what needs no side effects: addresses, keys. Returns an exit code with a detail, or
+ * 0.
  */
 int serve_check(const struct server_config *cfg);
 

@@ -12,26 +12,25 @@
 /* No segment of several blocks is longer than this many pages. */
 #define SEGMENT_PAGES_MAX 8u
 /*
- * One page in so many is kept for blocks of up to SLAB_SMALL_BYTES, those that
- * they have included: a DELETE in a full store needs a small block to give the
- * value's back.
+ * This share of the pages is kept for blocks of up to SLAB_SMALL_BYTES, including the pages
+ * they have: a DELETE in a full store needs a small block before it can return the value's.
  */
 #define TOMBSTONE_SHARE 32u
 /*
- * One page for so many of the index's is left for its growth, but no more than the keys
- * would fill: few large values do not make an index grow that many small ones left.
+ * For this many pages of the index one is left for its growth, but no more than the keys would
+ * fill: an index that had many small values does not grow because of a few large ones.
  */
 #define INDEX_SHARE 2u
 /*
- * When pages are out one block in so many of each class is kept, for use while
- * what was freed ripens: otherwise a full store would wait for each single
- * block. Blocks that are coming back count as kept. When something has come
- * back since the last grant a share of the reserve is lent, too: then the next
- * ones need not wait either.
+ * When no pages are left this share of the blocks of each class is a reserve, for requests
+ * that come while freed blocks wait for their grace period: without it each block would be
+ * waited for. Blocks on their way back count towards it. If blocks have come back since the
+ * last grant a share of the reserve is granted on credit, so that the next request need not
+ * wait either.
  */
 #define RESERVE_SHARE 32u
 #define RESERVE_SHARE_LARGE                                                    \
-	128u /* a delete trades those: none is under a tombstone */
+	128u /* a DELETE leaves a small block, no large one, to a tombstone */
 #define LEND_SHARE 2u
 
 struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
@@ -169,8 +168,7 @@ static void record_drop(struct slab *s, uint32_t at)
 	s->unused = at;
 }
 
-/* ---- the reserve of a class -----------------------------------------------
- */
+/* ---- the reserve of a class ----------------------------------------------- */
 
 static uint64_t class_total(const struct slab_class *k)
 {
@@ -178,7 +176,7 @@ static uint64_t class_total(const struct slab_class *k)
 	       k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN];
 }
 
-/* Free blocks of a class that must stay, if it had `gone` blocks less. */
+/* Free blocks to keep in reserve in a class that has lost `gone` blocks. */
 static uint64_t kept_free(const struct slab_class *k, uint64_t gone)
 {
 	uint64_t reserve = (class_total(k) - gone) / k->share;
@@ -207,7 +205,7 @@ void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
 	}
 }
 
-/* How many may be granted of what is there. */
+/* Free blocks that may be granted while there are pages. */
 static uint64_t grantable(const struct slab_class *k)
 {
 	uint64_t kept = kept_free(k, 0), n = k->blocks[BLOCK_FREE];
@@ -216,8 +214,8 @@ static uint64_t grantable(const struct slab_class *k)
 }
 
 /*
- * How many of the reserve, when pages are out: as many as have come back, and
- * on credit a share of it more. `fresh` as the call found it.
+ * Blocks that may be granted when pages are out: as many as have come back, and a share of the
+ * reserve on credit. `fresh`: its value before this call.
  */
 static uint64_t lendable(const struct slab_class *k, bool fresh)
 {
@@ -234,8 +232,8 @@ void slab_write_off(struct slab *s, uint8_t cls)
 }
 
 /*
- * Pages that values leave to the index: keys that come and go make windows
- * overflow that were not full, until there are some more subtables.
+ * Pages that values leave to the index: as keys come and go, windows overflow that were not
+ * full, until there are some more subtables.
  */
 static uint64_t index_pages(const struct slab *s)
 {
@@ -248,7 +246,7 @@ static uint64_t index_pages(const struct slab *s)
 			keys / SUBTABLE_SLOTS + 1);
 }
 
-/* ... and that larger blocks must leave to small ones, with what those have. */
+/* Pages that a segment of this class must leave: for the index and for small blocks. */
 static uint64_t kept_pages(const struct slab *s, uint8_t cls)
 {
 	uint64_t share = heap_total(s->heap) / TOMBSTONE_SHARE;
@@ -264,7 +262,7 @@ static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 		       : heap_take(s->heap, n);
 }
 
-/* Pages for a segment of the class: g->page, pages and blocks. */
+/* Take pages for a segment of the class; sets g->page, pages and blocks. */
 static bool segment_take(struct slab *s, struct segment *g)
 {
 	uint64_t bytes = class_bytes(g->cls);
@@ -272,7 +270,7 @@ static bool segment_take(struct slab *s, struct segment *g)
 	g->pages = segment_pages(bytes);
 	g->page = take_pages(s, g->cls, g->pages);
 	if (!g->page) {
-		/* No run of that length: one block at a time may fit. */
+		/* No run of that length: try the length of a single block. */
 		uint32_t least =
 			(uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
 
@@ -285,7 +283,7 @@ static bool segment_take(struct slab *s, struct segment *g)
 	return g->page != 0;
 }
 
-/* An empty segment, listed; 0 if memory is out. */
+/* Make an empty segment, listed; 0 if out of memory. */
 static uint32_t segment_new(struct slab *s, uint8_t cls)
 {
 	struct segment g = {.cls = cls, .fill = FILL_FULL};
@@ -307,7 +305,7 @@ static uint32_t segment_new(struct slab *s, uint8_t cls)
 	if (slab_is_small(cls))
 		s->small_pages += g.pages;
 	s->bytes_slack += slab_slack(&g);
-	s->class[cls].back = 0; /* for a store that is full: this one is not */
+	s->class[cls].back = 0; /* credit is for a full store: this one is not */
 	list_insert(s, at, FILL_EMPTY);
 	return at;
 
@@ -336,7 +334,7 @@ static void segment_retire(struct slab *s, uint32_t at)
 	record_drop(s, at);
 }
 
-/* Of long segments none is kept: a single one can be most of the memory. */
+/* Long segments are not kept: a single one can be most of the memory. */
 static bool worth_keeping(const struct slab *s, uint8_t cls)
 {
 	uint32_t at = s->class[cls].list[FILL_EMPTY];
@@ -449,7 +447,7 @@ static uint32_t segment_pick(const struct slab *s, uint8_t cls)
 	return 0;
 }
 
-/* `n` blocks, of those that are free. */
+/* Take `n` of the free blocks. */
 static void take_free(struct slab *s, uint8_t cls, uint64_t n,
 		      struct block_ref *refs_out)
 {

@@ -2,18 +2,16 @@
 /**
  * slab.h - the server's allocator: segments of one class, cut into blocks.
  *
- * A block is free, out (granted: with a session, or published, or in some
- * session's limbo), in the server's own limbo, or worn. The server does not
- * know whose an out block is: clients take over what they unlink. It does know
- * which blocks are out, so that a RETURN of anything else is refused.
+ * A block is free, out (granted: held by a session, published, or in a session's grace list),
+ * in the server's own grace list, or exhausted (its incarnations are used up). The server does
+ * not know which session holds an out block, for clients take over what they unlink. It does
+ * know which blocks are out, so it refuses a RETURN of anything else.
  *
- * Two bytes of private memory per block; nothing in the region. The control
- * thread owns it.
+ * A segment is a run of pages cut into blocks of one class. When all its blocks are free it
+ * can be retired (slab_shrink()), and its pages serve another class or the index. Incarnations
+ * in a new segment start at 0, since a barrier lies between.
  *
- * A segment is a run of pages cut into blocks of one class. When all its blocks
- * are free it can be retired (slab_shrink()), and its pages serve another class
- * or the index; the incarnations of new segments start at 0, since a barrier
- * lies between.
+ * Two bytes of private memory per block; nothing in the region. Control thread only.
  */
 #ifndef SERVER_SLAB_H
 #define SERVER_SLAB_H
@@ -31,9 +29,9 @@ struct slab;
 struct slab_counts {
 	uint64_t out, free, limbo, worn; /* blocks */
 	uint64_t pages;                  /* of all segments */
-	uint64_t bytes_out, bytes_free;  /* ... their bytes */
+	uint64_t bytes_out, bytes_free;  /* bytes of those */
 	uint64_t bytes_limbo, bytes_worn;
-	uint64_t bytes_slack; /* of segments, too short for another block */
+	uint64_t bytes_slack; /* ends of segments, too short for another block */
 };
 
 /** `heap` covers pages first..first+count; `grace_ns` is T. */
@@ -42,54 +40,52 @@ struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
 void slab_free(struct slab *s);
 
 /**
- * Hand out up to `want` blocks of a class: from segments of the fullest quarter
- * first, from new ones last, so that segments have a chance to become empty.
- * Takes blocks of limbo whose T has passed at `now` into account. Returns how
- * many; fewer than `want`, down to 0, when memory is out; some is kept for the
- * smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays free,
- * less as many as are coming back: in limbo, worn, or under tombstones (slab_note_dead()).
+ * Hand out up to `want` blocks of a class: from segments of the fullest quarter first, from
+ * new ones last, so that others can become empty. Blocks whose grace period has ended at `now`
+ * are included. Returns their number, less than `want` or 0 if memory is out. Some memory is
+ * kept for the smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays
+ * free, minus those on their way back: in a grace list, exhausted, or under tombstones
+ * (slab_note_dead()).
  */
 size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		  struct block_ref *refs_out);
 
-/** True if pages are out and half of the class's reserve, or more, has been granted. */
+/** True if pages are out and at least half of the class's reserve has been granted. */
 bool slab_tight(const struct slab *s, uint8_t cls);
 
-/** A walk over the index has counted so many tombstones over blocks of each class. */
+/** Set the number of tombstones over blocks of each class, as a walk has counted them. */
 void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT]);
 
 /**
- * A client is being told that there is no memory: forget the credit that was lent, so that
- * the next client that deletes can be lent the rest.
+ * A client is told that there is no memory: forget the credit, so that the next client that
+ * deletes can get the rest.
  */
 void slab_write_off(struct slab *s, uint8_t cls);
 
 /**
- * Take a block back. ref.inc is the incarnation of its next content. False, and
- * nothing changes, unless `ref` is exactly a block that is out. If there is no memory
- * for the list of those in limbo or worn it is true as well, but the block stays out,
- * until a sweep finds that nobody has it: slab_forgotten() counts it.
+ * Take a block back. ref.inc is the incarnation of its next content. False, with no effect,
+ * unless `ref` is exactly a block that is out. Without memory for a list entry the result is
+ * true, but the block stays out until a sweep finds it: slab_forgotten() counts it.
  */
 bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
 		 uint64_t now);
 
 /**
- * Take the tombstone over that `word` (of a retired slot, DEAD) names: T from
- * `now` it is free under the next incarnation, or worn if that was the last one
- * (barrier_want() after a series of drops). False, and nothing changes, unless it
- * is a block that is out, granted with this incarnation or one before.
+ * Take the block of the tombstone that `word` (of a retired slot, DEAD) names: T after `now`
+ * it is free under the next incarnation, or exhausted if that was the last one (call
+ * barrier_want() after a series of drops). False, with no effect, unless it is a block that is
+ * out, granted with this incarnation or an earlier one.
  */
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now);
 
-/** Blocks of limbo whose T has passed at `now` are free; a barrier frees them too. */
+/** Free blocks whose grace period has ended at `now`; a barrier frees them, too. */
 void slab_settle(struct slab *s, uint64_t now);
 
 /**
- * Retire the pages of segments all of whose blocks are free, so that another
- * class or the index can have them after a barrier (barrier_want() it). With
- * `keep_one` each class keeps an empty segment unless it has free blocks in
- * others, or its segments are long. Returns the number of pages. Time: classes
- * and segments retired.
+ * Retire the pages of empty segments, so that another class or the index can have them after a
+ * barrier (call barrier_want()). With `keep_one` each class keeps an empty segment unless it
+ * has free blocks in others or its segments are long. Returns the number of pages. Time: the
+ * number of classes and of segments retired.
  */
 uint64_t slab_shrink(struct slab *s, bool keep_one);
 
@@ -98,59 +94,56 @@ uint64_t slab_empty(const struct slab *s);
 
 /* ---- marks: which blocks are accounted for (sweep, fsck) --------------------
  *
- * Only blocks that are out carry marks. A block loses its mark when it comes
- * back; granted again it has none.
+ * Only blocks that are out carry marks. A returned block loses its mark.
  */
 
 enum slab_seen {
 	SLAB_SEEN_FIRST, /* it is out, and now marked */
-	SLAB_SEEN_AGAIN, /* it was marked already */
-	SLAB_SEEN_BAD,   /* no block, of another class, not out, or out since */
-			 /* with a newer incarnation than this one */
+	SLAB_SEEN_AGAIN, /* it is out, and was already marked */
+	SLAB_SEEN_BAD,   /* no block, of another class, not out, or granted with a */
+			 /* newer incarnation than this one */
 };
 
-/** True if this block is out, with this incarnation or one before. */
+/** True if this block is out, granted with this incarnation or an earlier one. */
 bool slab_is_out(const struct slab *s, struct block_ref ref);
 
 /** A slot or a session refers to this block, with the incarnation it had there. */
 enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
 
 /**
- * Visit segment after segment, from *cursor = 0: the blocks that are out and not
- * marked, up to `cap` >= 64 of them, and *cursor moves behind them. True while
- * there are more segments to visit, up to `segments` of them in a call. Blocks
- * may come, go and be marked between calls. References carry the incarnation
- * that the block was granted with.
+ * Visit segments in order, from *cursor = 0, at most `segments` of them: store up to `cap`
+ * (at least 64) unmarked blocks that are out, with the incarnation that they were granted
+ * with, and advance *cursor. True while there are more segments. Blocks may come, go and be
+ * marked between calls.
  */
 bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
 		   struct block_ref *refs_out, size_t cap, size_t *n_out);
 
-/** Take all marks away, `segments` at a time from *cursor = 0; true: more. */
+/** Remove all marks, `segments` at a time from *cursor = 0; true: more. */
 bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
 
 /**
- * Nobody holds or refers to this block: its session died. It is worn from now on:
- * free after a barrier. False unless it is out and not marked, or without memory.
+ * No session holds this block and no slot names it: make it exhausted, free after a barrier.
+ * False unless it is out and not marked, or if out of memory.
  */
 bool slab_condemn(struct slab *s, struct block_ref ref);
 
 /**
- * Count everything anew, from the states of the blocks: counts, lists, owners of
- * pages. False, with a detail, if that differs from the books. Time: 2 ns for each
- * block.
+ * Count again from the states of the blocks: counts, lists, owners of pages. False, with a
+ * detail, if that differs from the kept figures. Time: 2 ns per block.
  */
 bool slab_audit(const struct slab *s);
 
 /**
- * A barrier begins, to the benefit of the blocks that are worn or in limbo now: those
- * that come later wait for the next one. False if there are none.
+ * A barrier begins, for the blocks that are exhausted or wait for their grace period now.
+ * Later ones wait for the next barrier. False if there are none.
  */
 bool slab_barrier_begin(struct slab *s);
 
-/** It has passed: those blocks are free; the worn ones start again at incarnation 0. */
+/** It has passed: those blocks are free, the exhausted ones with incarnation 0. */
 void slab_barrier_passed(struct slab *s);
 
-/** Blocks that came back and stay out all the same, for want of memory, since the start. */
+/** Returned blocks that stay out for want of memory, since the start. */
 uint64_t slab_forgotten(const struct slab *s);
 
 struct slab_counts slab_count(const struct slab *s);

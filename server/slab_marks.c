@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which blocks are accounted for, and whether the books are right. */
+/* Which blocks are accounted for, and the audit of the allocator's figures. */
 #include "config.h"
 
 #include "slab_priv.h"
@@ -10,7 +10,7 @@
 #include "common/err.h"
 #include "common/util.h"
 
-/* A place in a visit of all blocks: the segment's record, a block of it. */
+/* Position in a visit of all blocks: the segment's record, and a block in it. */
 #define CURSOR_SHIFT 32
 
 bool slab_is_out(const struct slab *s, struct block_ref ref)
@@ -35,8 +35,7 @@ enum slab_seen slab_mark(struct slab *s, struct block_ref ref)
 	return SLAB_SEEN_FIRST;
 }
 
-/* From block i on. Returns the first one not visited: there was no room left.
- */
+/* From block i on. Returns the first one not visited because there was no room. */
 static uint32_t unmarked_of(const struct segment *g, uint32_t i,
 			    struct block_ref *refs, size_t cap, size_t *n)
 {
@@ -107,7 +106,7 @@ static bool wrong(const char *what, uint64_t where, uint64_t counted,
 	return false;
 }
 
-/* By the bits above the incarnation: state and mark. */
+/* Block states by the bits above the incarnation: state and mark. */
 #define KINDS 16u
 
 static void count_kinds(const uint16_t *state, uint32_t n,
@@ -115,7 +114,7 @@ static void count_kinds(const uint16_t *state, uint32_t n,
 {
 	uint32_t odd[KINDS] = {0}, i;
 
-	/* In turn, so that the next count need not wait for this one's store. */
+	/* Two arrays alternately, so that a count need not wait for the previous store. */
 	for (i = 0; i + 1 < n; i += 2) {
 		kinds[state[i] >> BLOCK_STATE_SHIFT]++;
 		odd[state[i + 1] >> BLOCK_STATE_SHIFT]++;
@@ -216,8 +215,8 @@ bool slab_audit(const struct slab *s)
 	if (a.slack != s->bytes_slack)
 		return wrong("slack", 0, a.slack, s->bytes_slack);
 	if (a.limbo != s->n_limbo)
-		return wrong("limbo", 0, a.limbo, s->n_limbo);
+		return wrong("blocks in the grace list", 0, a.limbo, s->n_limbo);
 	if (a.worn != s->n_worn)
-		return wrong("worn", 0, a.worn, s->n_worn);
+		return wrong("exhausted blocks", 0, a.worn, s->n_worn);
 	return true;
 }

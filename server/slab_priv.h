@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** slab_priv.h - what the files of the allocator share: slab.c (segments,
- * grants), slab_return.c (what comes back and when it is free), slab_marks.c.
- */
+/** slab_priv.h - shared by the files of the allocator: slab.c (segments, grants),
+ * slab_return.c (returned blocks and when they are free), slab_marks.c. */
 #ifndef SERVER_SLAB_PRIV_H
 #define SERVER_SLAB_PRIV_H
 
 #include "slab.h"
 
 /*
- * What is known of a block, in 16 bits:
+ * The state of a block, in 16 bits:
  *
  *   15   14     13..12  11..0
  *   -    mark   state   inc
  *
- * inc    FREE: of its next content; OUT: it was granted with this one, or has
- *        come back with it once before. Only clients know how far it has grown
- * state  FREE -> OUT by a grant; OUT -> FREE, LIMBO or WORN by a return; LIMBO
- * -> FREE when T has passed; WORN -> FREE, inc 0, when a barrier has mark   of
- * OUT blocks only: somebody is known to refer to it
+ * inc    FREE: of its next content; OUT: that of its grant or of an earlier return;
+ *        only clients know how far it has grown
+ * state  FREE -> OUT by a grant; OUT -> FREE, LIMBO or WORN by a return;
+ *        LIMBO -> FREE when T has passed; WORN -> FREE, inc 0, after a barrier
+ * mark   OUT blocks only: a slot or a session is known to refer to it
  */
 #define BLOCK_STATE_SHIFT SLOT_INC_BITS
 #define BLOCK_STATE_MASK 3u
@@ -27,11 +26,11 @@ enum block_state { BLOCK_FREE, BLOCK_OUT, BLOCK_LIMBO, BLOCK_WORN };
 #define BLOCK_STATES 4
 
 /*
- * Segments with free blocks wait in lists by how full they are: grants come
- * from the fullest quarter, so that the others get the chance to become empty.
+ * Segments with free blocks are listed by how full they are: grants come from the fullest
+ * quarter, so that the others can become empty.
  */
 enum segment_fill {
-	FILL_QUARTERS = 4, /* 0..3: of its blocks that many quarters are free */
+	FILL_QUARTERS = 4, /* 0..3: that many quarters of its blocks are free */
 	FILL_EMPTY = 4,	   /* all blocks are free */
 	FILL_LISTS,
 	FILL_FULL = FILL_LISTS, /* no block is free: in no list */
@@ -57,29 +56,29 @@ struct limbo_block {
 struct slab_class {
 	uint32_t list[FILL_LISTS]; /* segments, 0 none */
 	uint64_t blocks[BLOCK_STATES];
-	uint32_t share; /* one block in so many is kept */
+	uint32_t share; /* one block of this many is kept in reserve */
 	uint64_t dead; /* tombstones over its blocks, as last counted */
-	int64_t back; /* came back, or under a tombstone, and was not granted for */
-	bool full;    /* pages were out when some were last asked for */
-	bool fresh;   /* ... something since the last grant */
+	int64_t back; /* blocks that came back minus blocks granted for them */
+	bool full;    /* no pages were left at the last request */
+	bool fresh;   /* blocks came back since the last grant */
 };
 
 struct slab {
 	struct heap *heap;
 	uint64_t first, grace_ns;
 	uint32_t *segment_at;	  /* per page: index into segments, 0 none */
-	struct segment *segments; /* from 1 */
+	struct segment *segments; /* index from 1 */
 	uint32_t n_segments, segments_cap;
 	uint32_t unused; /* records of retired segments, 0 none */
 	struct slab_class class[CLASS_COUNT];
 	uint64_t pages, bytes_slack; /* of all segments */
-	uint64_t small_pages;        /* of those of the smallest blocks */
-	uint64_t empty_pages;        /* of those all of whose blocks are free */
-	struct limbo_block *limbo;   /* ring */
+	uint64_t small_pages;        /* of segments of the smallest blocks */
+	uint64_t empty_pages;        /* of segments with all blocks free */
+	struct limbo_block *limbo;   /* grace list: a ring */
 	size_t limbo_at, n_limbo, limbo_cap;
-	size_t limbo_aging; /* of limbo, its oldest: a barrier's end frees them */
-	uint64_t forgotten; /* blocks that came back, without memory to note it */
-	uint64_t *worn; /* offsets; the first n_aging await a barrier's end */
+	size_t limbo_aging; /* the oldest of them, which the running barrier frees */
+	uint64_t forgotten; /* returned blocks that could not be listed for want of memory */
+	uint64_t *worn; /* exhausted: offsets; the first n_aging wait for the running barrier */
 	size_t n_worn, n_aging, worn_cap;
 };
 
@@ -116,7 +115,7 @@ static inline uint64_t slab_slack(const struct segment *g)
 	       g->blocks * class_bytes(g->cls);
 }
 
-/* Of these some memory is kept for; see slab.c. */
+/* Blocks that some memory is kept for; see slab.c. */
 #define SLAB_SMALL_BYTES 128u
 
 static inline bool slab_is_small(uint8_t cls)
@@ -124,17 +123,15 @@ static inline bool slab_is_small(uint8_t cls)
 	return class_bytes(cls) <= SLAB_SMALL_BYTES;
 }
 
-/** The segment and index of the block that starts exactly at `off`, or false.
- */
+/** The segment and index of the block that starts exactly at `off`, or false. */
 bool slab_locate(const struct slab *s, uint64_t off, uint32_t *seg_out,
 		 uint32_t *i_out);
 
-/** As slab_locate(), of a block that is out, granted with `ref` or before it.
- */
+/** As slab_locate(), for a block that is out, granted with `ref` or earlier. */
 bool slab_locate_out(const struct slab *s, struct block_ref ref,
 		     uint32_t *seg_out, uint32_t *i_out);
 
-/** A block changes its state and incarnation and loses its mark. */
+/** Set a block's state and incarnation, and clear its mark. */
 void slab_set(struct slab *s, uint32_t seg, uint32_t i, enum block_state state,
 	      uint16_t inc);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What comes back to the allocator, and when it may be granted again: at once,
- * T later (I4), or after a barrier (I5). */
+/* Returned blocks, and when they may be granted again: at once, T later (I4), or after a
+ * barrier (I5). */
 #include "config.h"
 
 #include "slab_priv.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest of limbo is free. */
+/* Free the oldest block of the grace list. */
 static void limbo_pop(struct slab *s)
 {
 	uint32_t seg, i;
@@ -112,7 +112,7 @@ bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 	}
 	if (!take_back(s, ref, state, now))
 		return false;
-	/* A search may have counted it as back. */
+	/* The last search may have counted it already. */
 	if (k->dead)
 		k->dead--;
 	else

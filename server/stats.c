@@ -16,7 +16,7 @@ static_assert(MSG_STAT_END - 1 <= MSG_STATS_MAX &&
 
 #define COUNT_EVERY_NS NS_PER_SEC
 
-/* Words come from memory that clients write: check before following. */
+/* Clients write these words: check a word before following it. */
 static void count_slot(struct stats_count *n, const struct region *r,
 		       uint64_t w)
 {
@@ -107,7 +107,7 @@ static void add_upkeep(struct msg *m, struct control *c)
 	add(m, MSG_STAT_SWEEP_NS, s.last_ns);
 	add(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
 	add(m, MSG_STAT_BARRIERS, c->barrier.passed);
-	/* One that is gone is seen at the next barrier, or here. */
+	/* A session whose process is gone is noticed at the next barrier, or here. */
 	(void)departed_gone(&c->departed);
 	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits + c->departed.n);
 	add(m, MSG_STAT_RETIRED_BYTES,
@@ -189,7 +189,7 @@ bool stats_on_request(struct session *s, const struct msg *m)
 			return answer(s, m->req);
 		work_start(&c->work, &st->work);
 	}
-	/* Who asks too often gets the last count. */
+	/* A session with too many requests gets the last count. */
 	return waiters_add(&st->waiters, s, m->req) || answer(s, m->req);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * stats.h - the figures behind STATS. Items are counted by a walk over the index,
- * in slices; the answer waits for it. Once a second at most: until then the last
- * count stands.
+ * stats.h - the figures of STATS. A walk over the index counts items, in slices, at most once
+ * a second; a request waits for it or gets the last count.
  */
 #ifndef SERVER_STATS_H
 #define SERVER_STATS_H
@@ -28,11 +27,11 @@ struct stats {
 	uint64_t grants, hints, protocol_errors;
 
 	/* stats.c */
-	struct stats_count count; /* the last one */
-	uint64_t counted_ns;      /* when; 0 never */
-	struct stats_count now;   /* the one that is on */
+	struct stats_count count; /* the last complete one */
+	uint64_t counted_ns;      /* when it ended; 0 never */
+	struct stats_count now;   /* the running one */
 	struct region_walk walk;
-	uint64_t cpu_ns; /* processor time when the last request came */
+	uint64_t cpu_ns; /* CPU time at the last request */
 	struct waiters waiters;
 	struct work work;
 };

@@ -12,25 +12,25 @@
 
 #include "barrier.h"
 
-/* Deaths come in swarms: a sweep starts this long after the first. */
+/* Sessions often die together: a sweep starts this long after the first death. */
 #define BATCH_NS (200 * NS_PER_MS)
-/* The pause behind a sweep: so many times what it cost, and at least so long. */
+/* The pause after a sweep: this many times its cost, and at least PAUSE_MIN_NS. */
 #define PAUSE_FACTOR 20
 #define PAUSE_MIN_NS NS_PER_SEC
-/* A process that does not answer is stopped, or will answer in time. */
+/* How long to wait for a silent process of this host, which may be stopped. */
 #define SILENT_LOCAL_NS (2 * NS_PER_SEC)
-/* From afar: as a barrier. Then it is cut off. */
+/* As long as a barrier waits for a remote session. Then it is cut off. */
 #define SILENT_REMOTE_NS (10 * NS_PER_SEC)
-/* Until the next attempt after one that was given up: doubles up to the max. */
+/* Until the next attempt after a sweep was given up: doubles up to the maximum. */
 #define RETRY_MIN_NS (2 * NS_PER_SEC)
 #define RETRY_MAX_NS (60 * NS_PER_SEC)
-/* Between two looks whether a process has let go of its session. */
+/* Between two looks whether a lingering process is gone. */
 #define GHOST_NS NS_PER_SEC
-/* So many starts in vain: writers that come have to wait, ... */
+/* After this many restarts in a row new writers have to wait, ... */
 #define RESTARTS_HOLD 3
-/* ... but not longer than one of a client's attempts to connect, which takes 2 s. */
+/* ... but not longer than one attempt of a client to connect, which takes 2 s. */
 #define HOLD_NS (1700 * NS_PER_MS)
-/* ... nor if there are so many: whoever asked for the sweep is told that it cannot be had. */
+/* After this many restarts the request for a sweep fails. */
 #define RESTARTS_MAX 10
 
 /* ---- when ---------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static void announce(struct control *c, uint8_t type)
 	}
 }
 
-/* Whatever comes next, the marks have to go. */
+/* End the sweep; the marks are removed in any case. */
 static void stop(struct control *c)
 {
 	struct sweep *w = c->sweep;
@@ -98,7 +98,7 @@ static void stop(struct control *c)
 	work_start(&c->work, &w->work);
 }
 
-/* Writers that have been held up for so long may come now; true: there are others. */
+/* Resume writers that have been held up for `ns`; true: there are others. */
 static bool release_some(struct control *c, uint64_t now, uint64_t ns)
 {
 	struct session *s;
@@ -152,7 +152,7 @@ void sweep_finish(struct control *c)
 	release_writers(c);
 }
 
-/* `s` of this host says nothing: try again later. */
+/* `s`, of this host, does not answer: try again later. */
 static void give_up(struct control *c, const struct session *s)
 {
 	struct sweep *w = c->sweep;
@@ -172,7 +172,7 @@ static void give_up(struct control *c, const struct session *s)
 	release_writers(c);
 }
 
-/* Somebody died in the middle, with blocks that nobody will claim. */
+/* A session died during the sweep with blocks that it cannot claim any more. */
 static void restart(struct control *c)
 {
 	struct sweep *w = c->sweep;
@@ -184,7 +184,7 @@ static void restart(struct control *c)
 	if (w->restarts <= RESTARTS_MAX)
 		return;
 	tell_outcome(c, SWEEP_BUSY);
-	/* Deaths go on: writers do not wait for ever. */
+	/* Deaths go on: do not hold up writers forever. */
 	release_writers(c);
 }
 
@@ -199,7 +199,7 @@ static void owe(struct session *s, uint64_t now)
 	s->control->sweep->acks++;
 }
 
-/* Has everybody begun to remember? */
+/* The walk begins when every session has acknowledged SWEEP_BEGIN. */
 void sweep_acks_check(struct control *c)
 {
 	struct sweep *w = c->sweep;
@@ -235,8 +235,8 @@ static void begin(struct control *c)
 }
 
 /*
- * Nobody waits for ever: not who asked for a sweep, and not writers, for a process
- * that may live on as long as it likes.
+ * A lingering process may live as long as it likes: neither writers nor the request for the
+ * sweep wait for it forever.
  */
 static void await_ghost(struct control *c)
 {
@@ -248,11 +248,11 @@ static void await_ghost(struct control *c)
 
 	if (!w->ghost_told && pid)
 		log_info("a sweep waits for process %d, which left session %u "
-			 "without goodbye, to let go of it",
+			 "without goodbye, to unmap the region",
 			 (int)pid, id);
 	else if (!w->ghost_told)
 		log_info("a sweep waits for a process in another pid namespace, "
-			 "which left session %u without goodbye, to let go of it",
+			 "which left session %u without goodbye, to unmap the region",
 			 id);
 	w->ghost_told = true;
 	release_writers(c);
@@ -298,7 +298,7 @@ void sweep_lost(struct control *c)
 	sweep_schedule(c);
 }
 
-/* ---- what becomes of sessions ------------------------------------------------------------ */
+/* ---- events of sessions ------------------------------------------------------------------ */
 
 void sweep_granted(struct session *s, const struct block_ref *refs, size_t n)
 {
@@ -356,7 +356,7 @@ void sweep_session_ended(struct session *s)
 	}
 	sweep_acks_check(c);
 	sweep_settle(c);
-	/* Not here: the caller may be in the middle of a list of sessions. */
+	/* Only scheduled: the caller may be walking a list of sessions. */
 	if (w->again && !c->drain_until)
 		due_in(w, 0);
 	else
@@ -393,7 +393,7 @@ bool sweep_tick(struct control *c)
 
 	if (!c->drain_until && release_some(c, clock_now_ns(), HOLD_NS))
 		control_tick_soon(c);
-	now = clock_now_ns(); /* those have owed an answer since a moment before */
+	now = clock_now_ns(); /* read again: the resumed writers owe an answer since a moment ago */
 	if (!sweep_is_on(w) || w->again)
 		return sweep_is_on(w);
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * sweep.h - blocks of sessions that died are found and given back.
+ * sweep.h - finds blocks of sessions that died, and gives them back.
  *
- * The server does not know whose an out block is. So it asks: every session
- * remembers what it holds from SWEEP_BEGIN on; all blocks that the index names
- * are marked; who holds one of the others says so; what is left belonged to the
- * dead. A block that the walk missed and that did not leak was in the hands of a
- * living session, or in the server's, at some moment since SWEEP_BEGIN.
+ * The server does not know which session holds an out block. So it asks: from SWEEP_BEGIN on
+ * every session remembers what it holds; the server marks all blocks that the index names;
+ * sessions claim those of the others that they hold; unclaimed blocks belonged to the dead. A
+ * block that the walk missed and that did not leak was held by a living session, or by the
+ * server, at some moment since SWEEP_BEGIN.
  *
- * What makes that true:
+ * This holds because:
  * - The dead cannot act: connections are fenced, processes are gone.
- * - Blocks granted in the middle are marked at once.
- * - The walk begins when all operations that knew nothing of the sweep are over.
- * - Who leaves names what it remembers first. Who dies in the middle cannot:
- *   the sweep starts again.
- * - A migration keeps the range of hashes, so no word moves from the part of the
- *   index that is still to be visited to the part behind (region_walk).
+ * - Blocks granted during a sweep are marked at once.
+ * - The walk begins when all operations that started without knowledge of the sweep are over.
+ * - A session that leaves first names what it remembers. If one dies during the sweep the
+ *   sweep starts again.
+ * - A migration keeps the range of hashes, so no word moves from the part of the index still
+ *   to be visited to the visited part (region_walk).
  *
- * The walk, the questions and the clearing of marks go in slices. An idle server
- * has no timer of a sweep running. All of it is the control thread's.
+ * The walk, the questions and the removal of marks run in slices. On an idle server no timer
+ * of a sweep runs. Control thread only.
  */
 #ifndef SERVER_SWEEP_H
 #define SERVER_SWEEP_H
@@ -36,72 +36,71 @@ struct session;
 struct sweep;
 
 struct sweep_stats {
-	uint64_t sweeps;      /* that came to their end */
-	uint64_t swept;       /* blocks that they gave back */
-	uint64_t last_ns;     /* what the last of them took */
-	uint64_t deaths;      /* sessions whose blocks are not back yet */
+	uint64_t sweeps;      /* that have ended */
+	uint64_t swept;       /* blocks that they freed */
+	uint64_t last_ns;     /* duration of the last one */
+	uint64_t deaths;      /* dead sessions that are not swept yet */
 };
 
 enum sweep_result {
 	SWEEP_DONE,
 	SWEEP_SILENT, /* a session does not answer */
-	SWEEP_GHOST,  /* a process of a dead session lives on */
-	SWEEP_BUSY,   /* too many deaths in the middle */
+	SWEEP_GHOST,  /* a process of a dead session lingers */
+	SWEEP_BUSY,   /* too many sessions died during the sweep */
 };
 
-/** How a sweep ended that was asked for. */
+/** The result of a requested sweep. */
 struct sweep_outcome {
 	enum sweep_result result;
-	uint32_t session; /* SILENT, GHOST: the one */
-	pid_t pid;        /* its process; 0 if it is out of sight */
-	uint64_t held;    /* blocks that living sessions claimed */
-	uint64_t leaked, leaked_bytes; /* ... that were given back */
+	uint32_t session; /* SILENT, GHOST: that session */
+	pid_t pid;        /* its process; 0 if in another PID namespace */
+	uint64_t held;    /* blocks claimed by living sessions */
+	uint64_t leaked, leaked_bytes; /* ... and blocks given back */
 };
 
 bool sweep_init(struct control *c);
 void sweep_fini(struct control *c);
 
 /**
- * Ask for a sweep that begins as soon as none is on, though nobody died. `done` is
- * called once, soon or late; one such request at a time.
+ * Request a sweep, though no session died; it begins as soon as none runs. `done` is called
+ * once, sooner or later; one such request at a time.
  */
 void sweep_request(struct control *c,
 		   void (*done)(struct control *c,
 				const struct sweep_outcome *o));
 
-/** Blocks are out that nobody has: a sweep is due, as after a death. */
+/** Blocks are out that no session has: a sweep is due, as after a death. */
 void sweep_lost(struct control *c);
 
 /**
- * Memory is out: what may be swept is swept without a pause. True if blocks may
- * come of it soon.
+ * Memory is out: sweep without a pause if there is anything to sweep. True if that may free
+ * blocks soon.
  */
 bool sweep_hurry(struct control *c);
 
-/** One goes on. */
+/** True if a sweep runs. */
 bool sweep_running(const struct control *c);
 
-/** `s` gets these blocks with its next message. */
+/** `s` is granted these blocks with its next message. */
 void sweep_granted(struct session *s, const struct block_ref *refs, size_t n);
 
 /** WELCOME was sent. False: the session is gone. */
 bool sweep_welcomed(struct session *s);
-/** `s` said BYE: it has named what it remembers. */
+/** `s` sent BYE, after it has named what it remembers. */
 void sweep_session_left(struct session *s);
 /** `s` is about to end. Ends no session. */
 void sweep_session_ended(struct session *s);
-/** A process came back in place of a session: the dead may all be gone now. */
+/** A lingering process may be gone: begin a sweep if that was what it waited for. */
 void sweep_departed_changed(struct control *c);
 
-/** True if a writer has to wait with its HELLO; welcome_resume() follows. */
+/** True if a new writer's HELLO has to wait; welcome_resume() follows. */
 bool sweep_holds_writers(const struct control *c);
 
 /** Handle a message; false: the session is gone. */
 bool sweep_on_ack(struct session *s, const struct msg *m);
 bool sweep_on_claim(struct session *s, const struct msg *m);
 
-/** Who does not answer is cut off or given up, who waits with its HELLO let go on in time.
- * True: come again. */
+/** Cut off or give up silent sessions, resume writers held up too long. True: call again. */
 bool sweep_tick(struct control *c);
 
 struct sweep_stats sweep_stats(const struct control *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sweep under way: the walk over the index, questions, answers, marks. */
+/* A running sweep: the walk over the index, questions, answers, marks. */
 #include "config.h"
 
 #include "sweep_priv.h"
@@ -9,9 +9,9 @@
 #include "common/atomic.h"
 #include "common/clock.h"
 
-/* slab_unmarked() wants room for so many. */
+/* Least room that slab_unmarked() needs. */
 #define QUESTION_ROOM 64
-/* Segments looked at between two looks at the clock. */
+/* Segments visited between two readings of the clock. */
 #define SEGMENTS_STEP 16
 
 /* ---- questions ----------------------------------------------------------------------- */
@@ -22,9 +22,8 @@ static struct sweep_question *question(struct sweep *w, uint32_t number)
 }
 
 /*
- * All have answered: what nobody claimed belonged to the dead. Not when the sweep
- * was stopped with questions open: the marks of what was claimed are on their way
- * out.
+ * Condemn what no session claimed in the questions that all have answered. Not if the sweep was
+ * stopped: marks of claimed blocks are being removed then.
  */
 void sweep_settle(struct control *c)
 {
@@ -84,7 +83,7 @@ static void ask(struct control *c)
 	sweep_settle(c);
 }
 
-/* Collect candidates and ask. False: nothing to do until answers come. */
+/* Collect candidates and ask. False: nothing to do until answers arrive. */
 static bool ask_step(struct control *c)
 {
 	struct sweep *w = c->sweep;
@@ -110,7 +109,7 @@ static bool ask_step(struct control *c)
 
 /* ---- slices ---------------------------------------------------------------------------- */
 
-/* The words of one subtable. What they name was checked by the slab's books. */
+/* Mark the blocks that a subtable names. The slab checks each word. */
 static void mark_subtable(struct control *c, uint64_t entry)
 {
 	const uint64_t *slots = region_slots(c->region, entry);
@@ -123,7 +122,7 @@ static void mark_subtable(struct control *c, uint64_t entry)
 	}
 }
 
-/* False: nothing to do until acknowledgements come. */
+/* False: nothing to do until acknowledgements arrive. */
 static bool walk_step(struct control *c, uint64_t until_ns)
 {
 	struct sweep *w = c->sweep;
@@ -166,7 +165,7 @@ static bool slice(struct control *c, uint64_t until_ns)
 
 	do {
 		if (sweep_is_on(w) && w->again)
-			return false; /* on_due() has it */
+			return false; /* on_due() handles it */
 		if (w->phase == SWEEP_WALK)
 			more = walk_step(c, until_ns);
 		else if (w->phase == SWEEP_ASK)
@@ -236,7 +235,7 @@ bool sweep_on_claim(struct session *s, const struct msg *m)
 	for (uint32_t i = 0; i < m->blocks.n; i++) {
 		struct block_ref ref = msg_ref(m, i);
 
-		/* It may have gone through incarnations since. */
+		/* Its incarnation may have grown since the grant. */
 		ref.inc = SLOT_INC_MASK;
 		(void)slab_mark(c->slab, ref);
 	}

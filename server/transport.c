@@ -60,7 +60,7 @@ int transport_address(const char *text, struct transport_address *out)
 	return 0;
 }
 
-/* True if nobody else can come in by that address. */
+/* True if no other host can connect to that address. */
 static bool is_loopback(const struct transport_address *a)
 {
 	struct in6_addr v6;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** transport.h - by which ways clients may come: the choice at start. */
+/** transport.h - which transports the server offers: the choice at start. */
 #ifndef SERVER_TRANSPORT_H
 #define SERVER_TRANSPORT_H
 
@@ -14,7 +14,7 @@ struct transport_wanted {
 	bool have_keys, no_auth;
 };
 
-/** Where to listen by RDMA. */
+/** Where to listen for RDMA clients. */
 struct transport_address {
 	char host[256]; /* empty: every address */
 	char port[8];
@@ -32,8 +32,8 @@ struct transport_plan {
 int transport_address(const char *text, struct transport_address *out);
 
 /**
- * Decide. Looks at the machine's RDMA devices for AUTO only. FARKV_EINVAL if
- * remote clients would need no credentials and nobody said that this is meant.
+ * Choose. Reads the machine's RDMA devices for AUTO only. FARKV_EINVAL if remote clients would
+ * need no credentials and --no-auth was not given.
  */
 int transport_choose(const struct transport_wanted *w,
 		     const struct transport_address *a,

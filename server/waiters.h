@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** waiters.h - requests whose answer takes its time: who asked, by which number. */
+/** waiters.h - requests that are answered later: session and request number. */
 #ifndef SERVER_WAITERS_H
 #define SERVER_WAITERS_H
 
@@ -19,16 +19,16 @@ struct waiter {
 TAILQ_HEAD(waiters, waiter);
 
 /**
- * False if out of memory, or if the session has WAITERS_MAX requests in this list:
- * nothing has changed then.
+ * False, with no effect, if out of memory or if the session has WAITERS_MAX requests in this
+ * list.
  */
 bool waiters_add(struct waiters *list, struct session *s, uint32_t req);
 #define WAITERS_MAX 16u
 
-/** Take the first one out; NULL if there is none. */
+/** Remove and return the first one; NULL if there is none. */
 struct session *waiters_take(struct waiters *list, uint32_t *req_out);
 
-/** Forget those of a session that ends; NULL: of all. */
+/** Remove the requests of a session that ends; NULL: of all. */
 void waiters_drop(struct waiters *list, const struct session *s);
 
 #endif

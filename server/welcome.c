@@ -2,11 +2,11 @@
 /*
  * From HELLO to WELCOME:
  *
- *   HELLO -> WELCOME                             nobody is asked for credentials
+ *   HELLO -> WELCOME                             no authentication
  *   HELLO -> CHALLENGE, AUTH -> WELCOME          see common/auth.h
  *
- * Until WELCOME a client has no right to anything: no descriptor, no key of
- * memory, no connection that could use one.
+ * Before WELCOME a client has no rights: no descriptor, no rkey, no connection that could use
+ * one.
  */
 #include "config.h"
 
@@ -87,7 +87,7 @@ void welcome_session_ended(struct session *s)
 {
 	struct control *c = s->control;
 
-	/* Nobody comes back in place of one that said BYE. */
+	/* A session that said BYE is not replaced. */
 	if (!s->welcomed || (s->left && !s->port->remote))
 		return;
 	c->ended[c->n_ended++ % ENDED_KEPT] = (struct ended_session){
@@ -95,8 +95,8 @@ void welcome_session_ended(struct session *s)
 }
 
 /*
- * May a word that session `id` remembers have come back since it ended? Behind a
- * barrier blocks begin with incarnation 0 again.
+ * True if a word that session `id` remembers may have recurred since it ended: after a barrier
+ * blocks begin with incarnation 0 again.
  */
 static bool words_may_recur(const struct control *c, uint32_t id)
 {
@@ -108,7 +108,7 @@ static bool words_may_recur(const struct control *c, uint32_t id)
 	return true;
 }
 
-/* Does it follow another session of this store? */
+/* True if it replaces another session of this store. */
 static bool follows_one(const struct session *s)
 {
 	const struct session_hello *h = &s->hello;
@@ -119,9 +119,9 @@ static bool follows_one(const struct session *s)
 }
 
 /*
- * The session that this one follows is over before this one begins (I6). False: it
- * is not this one's to end, and what it asked for last may still happen; or what
- * it remembers means nothing any more.
+ * End the session that this one replaces before this one begins (I6). False if this one may
+ * not end it, so that its last operations may still happen, or if words that it remembers may
+ * have recurred.
  */
 static bool end_replaced(struct session *s)
 {
@@ -135,13 +135,13 @@ static bool end_replaced(struct session *s)
 		if (old != s && old->welcomed && old->id == h->replaces)
 			break;
 	if (!s->port->remote) {
-		/* Its end may be behind messages that are not read yet. */
+		/* The end of the socket may follow messages that are not read yet. */
 		if (old)
 			(void)control_end_dead(old);
 		sweep_departed_changed(c);
 		return !words_may_recur(c, h->replaces);
 	}
-	/* Its own, that is: of the same host and the same key. */
+	/* Only a session of the same host and the same key. */
 	if (old && (!old->port->remote || old->key != s->key ||
 		    !verbs_peer_same_host(old->conn, s->conn)))
 		return false;
@@ -151,8 +151,8 @@ static bool end_replaced(struct session *s)
 }
 
 /*
- * Each session that is waited for takes a descriptor: a client that leaves sessions
- * behind for nothing else must not use them up.
+ * Each lingering session takes a descriptor: a client that leaves many of them must not use
+ * up all descriptors.
  */
 static bool too_many_departed(struct control *c)
 {
@@ -195,7 +195,7 @@ static bool welcome(struct session *s, bool readonly,
 				       "the server is out of memory");
 		return false;
 	}
-	/* With writers on the card, CPUs may only look (I3). */
+	/* While a NIC writes, CPUs may only read (I3). */
 	s->readonly = readonly || (c->rdma && !s->port->remote);
 	fill(s, &w);
 	if (key) {
@@ -210,12 +210,12 @@ static bool welcome(struct session *s, bool readonly,
 	fds[0] = c->region->meta_ro_fd;
 	fds[1] = s->readonly ? c->region->data_ro_fd : c->region->data_fd;
 	fds[2] = s->tether ? s->tether->fd : -1;
-	/* It counts for barriers before it can hold a reference (I5). */
+	/* It takes part in barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->stats.sessions++;
 	c->stats.sessions_total++;
 	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 3)) {
-		/* It has no descriptors: nobody to wait for. */
+		/* The client got no descriptors: nothing to wait for. */
 		s->left = true;
 		control_end_session(s);
 		return false;
@@ -275,7 +275,7 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		memcpy(h->body, body, len);
 		h->body_len = (uint16_t)len;
 	}
-	/* Who comes back may be waited for by the very handles that the sweep waits for. */
+	/* A returning client may be just what the sweep waits for: do not park it. */
 	s->parked = h->role == MSG_ROLE_RW && !follows_one(s) &&
 		    sweep_holds_writers(s->control);
 	if (s->parked)

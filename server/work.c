@@ -15,7 +15,7 @@ static void due(struct work_queue *q)
 		event_add(q->due, &now);
 }
 
-/* One piece a round, in turn: the loop looks at its clients in between. */
+/* One slice of one piece per round, in turn: the loop serves clients in between. */
 static void on_due(evutil_socket_t fd, short what, void *arg)
 {
 	struct work_queue *q = arg;

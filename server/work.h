@@ -2,10 +2,9 @@
 /**
  * work.h - the server's maintenance, in slices.
  *
- * Growth, sweeps, checks and counts can take long; the control loop must answer
- * meanwhile. Each is a piece of work that is asked to go on for a short while,
- * again and again between two rounds of the loop, until it says that there is
- * nothing left to do. All of it runs in the control thread: no locks.
+ * Growth, sweeps, checks and counts can take long, while the control loop must answer. Each of
+ * them is a piece of work whose step() is called between two rounds of the loop, for a short
+ * while each time, until it has nothing left to do. All in the control thread: no locks.
  */
 #ifndef SERVER_WORK_H
 #define SERVER_WORK_H
@@ -17,14 +16,14 @@
 struct event;
 struct event_base;
 
-/** A slice; what cannot be divided may take longer. */
+/** Time of a slice; an indivisible step may take longer. */
 #define WORK_SLICE_NS UINT64_C(300000)
 
 struct work {
-	/** Go on until `until_ns` (clock_now_ns()). False: nothing left to do. */
+	/** Continue until `until_ns` (clock_now_ns()). False: nothing left to do. */
 	bool (*step)(void *arg, uint64_t until_ns);
 	void *arg;
-	bool on; /* the queue's */
+	bool on; /* in the queue; the queue's */
 	TAILQ_ENTRY(work) link;
 };
 
@@ -38,9 +37,9 @@ struct work_queue {
 bool work_queue_init(struct work_queue *q, struct event_base *base);
 void work_queue_fini(struct work_queue *q);
 
-/** Call w->step() soon, and again until it returns false. Fine if it is on. */
+/** Call w->step() soon, and again until it returns false. No effect if already started. */
 void work_start(struct work_queue *q, struct work *w);
-/** Not any more. Fine if it is not on, and inside step(). */
+/** Stop that. Allowed if not started, and inside step(). */
 void work_stop(struct work_queue *q, struct work *w);
 
 #endif

@@ -194,7 +194,7 @@ static int load_batches(struct load *l, struct batch *b)
 	while (!end && !code) {
 		int err = batch_fill(b, &l->reader, BATCH_RECORDS, &end);
 
-		/* What was read before an error is stored like the rest. */
+		/* Records read before an error are stored, too. */
 		if (b->n)
 			code = l->cli->if_absent ? store_absent(l, b)
 						 : store_batch(l, b);

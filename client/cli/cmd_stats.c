@@ -48,7 +48,7 @@ static const struct {
 	ROW(blocks_free, "blocks free at the server", COUNT),
 	ROW(free_bytes, "  their bytes, in all sizes", BYTES),
 	ROW(blocks_limbo, "blocks waiting out the grace period", COUNT),
-	ROW(blocks_worn, "blocks worn out", COUNT),
+	ROW(blocks_worn, "exhausted blocks", COUNT),
 	ROW(blocks_damaged, "blocks dropped as damaged", COUNT),
 	ROW(blocks_swept, "blocks swept", COUNT),
 	ROW(sweeps, "sweeps done", COUNT),

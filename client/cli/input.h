@@ -29,7 +29,7 @@ struct input_value {
 };
 
 /**
- * What an argument means: "-" is stdin, "@FILE" the file's content, "@@..." the
+ * The meaning of an argument: "-" is stdin, "@FILE" the file's content, "@@..." the
  * text from the second @ on, anything else itself. Opens the file, reads
  * nothing. 0, or CLI_USAGE after saying why. End with input_close().
  */

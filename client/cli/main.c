@@ -46,7 +46,7 @@ static const struct opt opts[] = {
 	 .help = "How long to wait for the server, in each operation; without it "
 		 "5000, for fsck 600000."},
 	{.name = "raw", .letter = 'r', .type = OPT_BOOL, .offset = OFF(raw),
-	 .help = "Print values as they are, without a newline behind them."},
+	 .help = "Print values as they are, without a newline after them."},
 	{.name = "json", .letter = 'j', .type = OPT_BOOL, .offset = OFF(json),
 	 .help = "Print one JSON object a line; bytes that are not UTF-8 in "
 		 "base64 under NAME_base64."},
@@ -110,7 +110,7 @@ static const char dump_help[] =
 
 static const char fsck_help[] =
 	"The server looks at every slot, reads every value, and adds up all bytes;\n"
-	"what dead clients left behind is given back. That takes about a second for a\n"
+	"blocks of dead clients are given back. That takes about a second for a\n"
 	"million small values, and is waited for --timeout-ms, 10 minutes without it.\n"
 	"Exit status 1 if something is wrong; 2 if a client does not answer, so that\n"
 	"what it holds cannot be told from what has leaked.";
@@ -128,7 +128,7 @@ static const char keygen_help[] =
 	"Needs no server. The line is for a key file, NAME ROLE KEY: the server's,\n"
 	"and that of the client it is for. NAME is 1 to 63 of A-Z a-z 0-9 . _ -, the\n"
 	"role is rw unless ro is given. Both files are to be readable by their owner\n"
-	"alone: umask 077 first, or chmod 600 behind.";
+	"alone: umask 077 first, or chmod 600 afterwards.";
 
 const struct cli_command cli_commands[] = {
 	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true,
@@ -149,7 +149,7 @@ const struct cli_command cli_commands[] = {
 	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false,
 	 "key-base64", "rm delete remove erase unlink"},
 	{"mget", "KEY...", "Print several values, as tsv lines.",
-	 "With --raw: one value behind the other.", cmd_mget, 1, -1, true,
+	 "With --raw: one value after the other.", cmd_mget, 1, -1, true,
 	 "raw key-base64", "getall"},
 	{"exists", "KEY...", "Say whether keys have values.", NULL, cmd_exists, 1,
 	 -1, true, "key-base64", "has"},
@@ -230,7 +230,7 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* What was printed before comes first, also where both go to one file. */
+	/* Earlier output first, in case both go to one file. */
 	fflush(stdout);
 	progress_wipe();
 	log_info("%s%s%s", cli->command ? cli->command : "",
@@ -370,7 +370,7 @@ int cli_open(struct cli *cli)
 	struct farkv_options o;
 	char uri[1024];
 
-	/* A path that cannot be taken for anything else. */
+	/* Make it a path that cannot be mistaken for another form. */
 	if (cli->socket)
 		snprintf(uri, sizeof(uri), "%s%s",
 			 cli->socket[0] == '/' ? "" : "./", cli->socket);
@@ -482,7 +482,7 @@ int main(int argc, char **argv)
 	void (*on_pipe)(int);
 
 	util_occupy_standard_fds();
-	/* The store is closed before a reader that is gone ends the program. */
+	/* Close the store before SIGPIPE ends the program. */
 	on_pipe = signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, out_buf, _IOFBF, sizeof(out_buf));
 	log_init("kvcli", LOG_LEVEL_INFO);
@@ -506,7 +506,7 @@ int main(int argc, char **argv)
 	code = cli_finish(&cli, code);
 	opts_free(&spec, &cli);
 	signal(SIGPIPE, on_pipe);
-	if (cli_signal) /* everything is given back: end as the signal asks */
+	if (cli_signal) /* all memory is returned: end as the signal asks */
 		util_end_by_signal(cli_signal);
 	return code;
 }

@@ -4,7 +4,7 @@
  * line.
  *
  * JSON strings hold Unicode; bytes that are not UTF-8 appear in base64 under
- * the same name with "_base64" behind it.
+ * the same name with "_base64" appended.
  */
 #ifndef CLIENT_CLI_OUTPUT_H
 #define CLIENT_CLI_OUTPUT_H

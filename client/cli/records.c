@@ -129,7 +129,7 @@ static int value_check(struct reader *r, uint64_t len)
 	return len > r->max_value ? too_long(r, "value", r->max_value) : 0;
 }
 
-/* Before byte `n` is written. Values begin at `at`, behind the key; keys at 0. */
+/* Make room for byte `n`. Values begin at `at`, after the key; keys at 0. */
 static int field_room(struct reader *r, struct record *rec, size_t at, size_t n)
 {
 	int err = 0;
@@ -161,7 +161,7 @@ static int hex_digit(int c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte that the characters behind a backslash stand for; -1: none. */
+/* The byte that the characters after a backslash mean; -1: none. */
 static int tsv_unescape(struct reader *r)
 {
 	int hi, lo;
@@ -239,7 +239,7 @@ static int tsv_field(struct reader *r, struct record *rec, size_t at,
 	return 0;
 }
 
-/* What follows a key that was asked for alone. */
+/* Skip what follows the key when only keys are read. */
 static int tsv_skip(struct reader *r)
 {
 	int c;
@@ -371,7 +371,7 @@ static int cdb_end(struct reader *r)
 {
 	if (next_byte(r) == EOF)
 		return ferror(r->in) ? malformed(r, "") : 0;
-	return malformed(r, "more data behind the empty line that ends the "
+	return malformed(r, "more data after the empty line that ends the "
 			    "records; cut the file there or remove the line");
 }
 

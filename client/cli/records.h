@@ -11,7 +11,7 @@
  *
  * cdb is the format of cdbmake(1). It is the one in which a file that was cut
  * off is always noticed; in nul not if the cut is between two records; in tsv not if it
- * is behind a key's TAB, but see `unended`.
+ * is after a key's TAB, but see `unended`.
  *
  * A file that is compressed or UTF-16 is refused as what it is, in each format.
  */
@@ -70,7 +70,7 @@ void reader_close(struct reader *r);
  */
 int reader_next(struct reader *r, struct record *rec, bool *got_out);
 
-/** What a record's number counts, for messages: "line" (tsv) or "record". */
+/** The unit of a record's number, for messages: "line" (tsv) or "record". */
 const char *reader_unit(const struct reader *r);
 
 /** Release the record's memory if it is larger than `keep` bytes. */
