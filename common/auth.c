@@ -111,7 +111,7 @@ bool auth_equal(const uint8_t a[AUTH_TAG_BYTES],
 	return sodium_memcmp(a, b, AUTH_TAG_BYTES) == 0;
 }
 
-/* ---- the key that nobody has --------------------------------------------- */
+/* ---- the dummy key ------------------------------------------------------- */
 
 static void dummy_make(void)
 {
