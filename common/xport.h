@@ -2,24 +2,24 @@
 /**
  * xport.h - the transport contract: lanes that READ, WRITE and CAS a region.
  *
- * A lane is one ordered channel from one thread to one region; only that thread uses
- * it. Requests are posted in chains. One post (one doorbell) carries any number of
- * chains, and any number of posts may be in flight. Posting never waits: the lane
- * queues the requests that do not fit and submits them when it is polled, so a caller
- * must poll until its last chain is done.
+ * A lane is one ordered channel from one thread to one region; only that thread uses it.
+ * Requests are posted in chains. One post (one doorbell) carries any number of chains, and
+ * any number of posts may be in flight. Posting never waits: the lane queues the requests
+ * that do not fit and submits them when it is polled, so a caller must poll until its last
+ * chain is done.
  *
- * Ordering: the requests of a lane execute at the region in posting order, except that
- * a WRITE or CAS may execute before an earlier READ or CAS has returned its result,
- * unless it carries XPORT_FENCE. The bytes of one READ or WRITE move in no particular
- * order. A CAS acts on 8 aligned bytes, atomically with every other CAS of the region's
- * atomic domain (I3).
+ * Ordering: the requests of a lane execute at the region in posting order, except that a
+ * WRITE or CAS may execute before an earlier READ or CAS has returned its result, unless it
+ * carries XPORT_FENCE. The bytes of one READ or WRITE move in no particular order. A CAS
+ * acts on 8 aligned bytes, atomically with every other CAS of the region's atomic domain
+ * (I3).
  *
- * Completion: chains complete in posting order. A chain is done when its last request
- * is; xport_post() may complete chains before it returns.
+ * Completion: chains complete in posting order. A chain is done when its last request is;
+ * xport_post() may complete chains before it returns.
  *
  * Failure: a broken lane stays broken. Every outstanding chain is then done with status
- * FARKV_EDISCONNECTED. Its requests before n_done have happened; the outcome of a WRITE
- * or CAS from n_done on is unknown.
+ * FARKV_EDISCONNECTED. Its requests before n_done have happened; the outcome of a WRITE or
+ * CAS from n_done on is unknown.
  *
  * A transport knows nothing of index or layout.
  */
@@ -49,11 +49,11 @@ struct xport_wr {
 	uint32_t len;   /* bytes; 8 for CAS */
 	uint64_t off;   /* bytes from the region start; CAS: multiple of 8 */
 	/*
-	 * READ: destination. Its bytes are undefined until the chain is done, so no
-	 * other request in flight may read into this memory, and no earlier one may
-	 * write from it. WRITE: source; if it is the target itself (base + off of a
-	 * DIRECT lane) the WRITE is counted, not copied. CAS: unused. Must be lane
-	 * memory unless the lane has XPORT_ANY_MEM.
+	 * READ: destination. Its bytes are undefined until the chain is done, so no other
+	 * request in flight may read into this memory, and no earlier one may write from
+	 * it. WRITE: source; if it is the target itself (base + off of a DIRECT lane) the
+	 * WRITE is counted, not copied. CAS: unused. Must be lane memory unless the lane
+	 * has XPORT_ANY_MEM.
 	 */
 	void *laddr;
 	uint64_t expect; /* CAS */
@@ -61,11 +61,10 @@ struct xport_wr {
 	uint64_t found;  /* out, CAS: the previous value; swapped if == expect */
 	/*
 	 * Optional segment (SGE), on lanes with XPORT_PARTS: bytes part_at to part_at +
-	 * part_len of a READ or WRITE are at `part`; the bytes after them are at laddr
-	 * + part_at. The rules of laddr apply to `part`, which may also be memory given
-	 * to xport_mem_add(). A READ must have at least 8 bytes after its segment: a
-	 * lane may use its last bytes to see that all have arrived. part_len 0: no
-	 * segment.
+	 * part_len of a READ or WRITE are at `part`; the bytes after them are at laddr +
+	 * part_at. The rules of laddr apply to `part`, which may also be memory given to
+	 * xport_mem_add(). A READ must have at least 8 bytes after its segment: a lane may
+	 * use its last bytes to see that all have arrived. part_len 0: no segment.
 	 */
 	void *part;
 	uint32_t part_at, part_len;
@@ -139,11 +138,11 @@ struct xport_lane {
 
 /**
  * Post the chains linked from `first` with one doorbell. Each chain must stay in place
- * until it is done. Returns FARKV_EINVAL, or FARKV_EPERM for a write on a read-only
- * lane, and posts nothing, if a request is outside the region, misaligned, READs into
- * memory of another request of its chain, or has an invalid segment: a bug of the
- * caller or a corrupt region. On a broken lane returns 0 and the chains are done at
- * once with the lane's status.
+ * until it is done. Returns FARKV_EINVAL, or FARKV_EPERM for a write on a read-only lane,
+ * and posts nothing, if a request is outside the region, misaligned, READs into memory of
+ * another request of its chain, or has an invalid segment: a bug of the caller or a corrupt
+ * region. On a broken lane returns 0 and the chains are done at once with the lane's
+ * status.
  */
 static inline int xport_post(struct xport_lane *lane, struct xport_chain *first)
 {
@@ -157,9 +156,8 @@ static inline void xport_poll(struct xport_lane *lane)
 }
 
 /**
- * A descriptor that becomes readable when a chain completes after xport_arm(). It
- * belongs to the lane; use it with poll(2) only. -1: the lane has none and must be
- * polled.
+ * A descriptor that becomes readable when a chain completes after xport_arm(). It belongs
+ * to the lane; use it with poll(2) only. -1: the lane has none and must be polled.
  */
 static inline int xport_wait_fd(const struct xport_lane *lane)
 {
@@ -167,11 +165,10 @@ static inline int xport_wait_fd(const struct xport_lane *lane)
 }
 
 /**
- * `on`: the next completion makes xport_wait_fd() readable. An earlier completion may
- * not, so poll once more after arming and sleep only if no chain was done. Not `on`:
- * clear the descriptor without arming. A lane that cannot be armed breaks. Costs at
- * most one device request per completion waited for; nothing on lanes without the
- * descriptor.
+ * `on`: the next completion makes xport_wait_fd() readable. An earlier completion may not,
+ * so poll once more after arming and sleep only if no chain was done. Not `on`: clear the
+ * descriptor without arming. A lane that cannot be armed breaks. Costs at most one device
+ * request per completion waited for; nothing on lanes without the descriptor.
  */
 static inline void xport_arm(struct xport_lane *lane, bool on)
 {
@@ -192,12 +189,11 @@ static inline void xport_mem_free(struct xport_lane *lane, void *mem,
 }
 
 /**
- * Allow the segments of requests to lie in the caller's memory: whole pages, `bytes`
- * from `mem`, until xport_mem_remove() with the same address or the lane's end. The
- * pages must stay mapped until then, and no request in flight may use them at removal.
- * Registers the memory with the device, which is slow: not for the path of an
- * operation. Returns 0, FARKV_ENOTSUP (the lane has no segments), FARKV_ENOMEM (locked
- * memory), FARKV_ESYS.
+ * Allow the segments of requests to lie in the caller's memory: whole pages, `bytes` from
+ * `mem`, until xport_mem_remove() with the same address or the lane's end. The pages must
+ * stay mapped until then, and no request in flight may use them at removal. Registers the
+ * memory with the device, which is slow: not for the path of an operation. Returns 0,
+ * FARKV_ENOTSUP (the lane has no segments), FARKV_ENOMEM (locked memory), FARKV_ESYS.
  */
 int xport_mem_add(struct xport_lane *lane, void *mem, size_t bytes);
 void xport_mem_remove(struct xport_lane *lane, void *mem);
@@ -213,8 +209,8 @@ static inline bool xport_mem_known(const struct xport_lane *lane,
 }
 
 /**
- * Copy a request's bytes to or from one contiguous buffer of wr->len bytes, for
- * transports that need them in one piece.
+ * Copy a request's bytes to or from one contiguous buffer of wr->len bytes, for transports
+ * that need them in one piece.
  */
 void xport_gather(const struct xport_wr *wr, void *to);
 void xport_scatter(const struct xport_wr *wr, const void *from);
@@ -227,8 +223,8 @@ static inline void xport_close(struct xport_lane *lane)
 }
 
 /**
- * Break the lane; any thread. From now on every post ends with `err`. The next poll
- * ends all outstanding chains; after it the lane refers to none of them.
+ * Break the lane; any thread. From now on every post ends with `err`. The next poll ends
+ * all outstanding chains; after it the lane refers to none of them.
  */
 static inline void xport_break(struct xport_lane *lane, int err)
 {
@@ -240,9 +236,8 @@ static inline int xport_broken(const struct xport_lane *lane)
 }
 
 /**
- * Check a post against the contract: bounds without overflow, alignment, rights,
- * distinct READ memory. Shared by the transports; returns 0, FARKV_EINVAL or
- * FARKV_EPERM.
+ * Check a post against the contract: bounds without overflow, alignment, rights, distinct
+ * READ memory. Shared by the transports; returns 0, FARKV_EINVAL or FARKV_EPERM.
  */
 int xport_check(const struct xport_lane *lane, const struct xport_chain *first);
 
@@ -286,9 +281,9 @@ struct xport_lane *xport_shm_open(void *base, uint64_t region_bytes,
 /* ---- fault injection ------------------------------------------------------ */
 
 /**
- * Called before and after request `i` of `chain` executes on the inner lane, so that a
- * test can act as a concurrent client. A non-zero result breaks the lane there (before:
- * the request did not happen; after: it did, but the client does not learn it).
+ * Called before and after request `i` of `chain` executes on the inner lane, so that a test
+ * can act as a concurrent client. A non-zero result breaks the lane there (before: the
+ * request did not happen; after: it did, but the client does not learn it).
  */
 typedef int (*xport_fault_hook)(void *arg, const struct xport_chain *chain,
 				unsigned i, bool after);

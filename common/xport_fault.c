@@ -55,8 +55,8 @@ static int fault_inner(struct fault_lane *f, struct xport_wr *wr)
 }
 
 /*
- * Put old bytes over new ones: a prefix, as an interrupted forward copy leaves them,
- * or, at byte grain, any of them.
+ * Put old bytes over new ones: a prefix, as an interrupted forward copy leaves them, or, at
+ * byte grain, any of them.
  */
 static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
 		      uint32_t len)

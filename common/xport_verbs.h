@@ -2,16 +2,16 @@
 /**
  * xport_verbs.h - the RDMA transport: reliable connections through rdma_cm.
  *
- * A session has two connections to the server. The control connection carries messages
- * by SEND and RECV and gives no access to memory. The data connection is a lane
- * (xport.h); the server accepts it only for a session that was welcomed, with the
- * rights of its role. Both share one event channel.
+ * A session has two connections to the server. The control connection carries messages by
+ * SEND and RECV and gives no access to memory. The data connection is a lane (xport.h); the
+ * server accepts it only for a session that was welcomed, with the rights of its role. Both
+ * share one event channel.
  *
  * Only files named xport_verbs* include verbs and rdma_cm headers; this one does not.
  * Nothing here knows messages, index or layout.
  *
- * Every wait has a deadline. retry_count is never 7, which some devices take as
- * infinite; every connection sets its own acknowledgement timeout.
+ * Every wait has a deadline. retry_count is never 7, which some devices take as infinite;
+ * every connection sets its own acknowledgement timeout.
  */
 #ifndef COMMON_XPORT_VERBS_H
 #define COMMON_XPORT_VERBS_H
@@ -69,8 +69,8 @@ struct verbs_dial {
  * deadline, not counting the system's name resolution.
  *
  * FARKV_ENOTSUP (no RDMA on this machine; the detail says what to do), FARKV_ENOROUTE
- * (unknown host, or no RDMA route to it), FARKV_ELINKDOWN (this machine's port is
- * down), FARKV_EUNREACHABLE (nobody listens there), FARKV_EREFUSED, FARKV_EPROTOCOL,
+ * (unknown host, or no RDMA route to it), FARKV_ELINKDOWN (this machine's port is down),
+ * FARKV_EUNREACHABLE (nobody listens there), FARKV_EREFUSED, FARKV_EPROTOCOL,
  * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS. On failure nothing stays open.
  */
 int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);
@@ -79,8 +79,8 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);
 void verbs_link_close(struct verbs_link *l);
 
 /**
- * In a child of fork(): close the descriptors that would keep the parent's connections
- * up after the parent ends. Async-signal-safe.
+ * In a child of fork(): close the descriptors that would keep the parent's connections up
+ * after the parent ends. Async-signal-safe.
  */
 void verbs_link_forked(struct verbs_link *l);
 
@@ -88,14 +88,14 @@ void verbs_link_forked(struct verbs_link *l);
 int verbs_link_fd(const struct verbs_link *l);
 
 /**
- * Send one message. 0; EAGAIN while earlier sends occupy all buffers; another errno if
- * the connection is over. Any thread.
+ * Send one message. 0; EAGAIN while earlier sends occupy all buffers; another errno if the
+ * connection is over. Any thread.
  */
 int verbs_link_send(struct verbs_link *l, const void *buf, size_t len);
 
 /**
- * Receive one message and handle other events. Returns its length; 0 if the connection
- * is over (see verbs_link_why()); -1 if there is nothing. One thread.
+ * Receive one message and handle other events. Returns its length; 0 if the connection is
+ * over (see verbs_link_why()); -1 if there is nothing. One thread.
  */
 ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap);
 
@@ -116,9 +116,9 @@ struct verbs_lane_params {
 };
 
 /**
- * Open the session's data connection, a lane. The caller owns the lane and closes it
- * before the control connection. Errors as verbs_link_open(). Call it before another
- * thread uses `l`.
+ * Open the session's data connection, a lane. The caller owns the lane and closes it before
+ * the control connection. Errors as verbs_link_open(). Call it before another thread uses
+ * `l`.
  */
 int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out);
@@ -136,8 +136,8 @@ struct verbs_server_ops {
 	/* Return false to leave the peer's next message for a later round. */
 	bool (*may_take)(void *arg, struct verbs_peer *peer);
 	/*
-	 * Messages of this peer were dropped: it exceeded its bound, or (no_memory)
-	 * there is no memory. The connection ends after this call.
+	 * Messages of this peer were dropped: it exceeded its bound, or (no_memory) there
+	 * is no memory. The connection ends after this call.
 	 */
 	void (*on_overrun)(void *arg, struct verbs_peer *peer, bool no_memory);
 	/* A message; `buf` is valid during the call. */
@@ -148,9 +148,8 @@ struct verbs_server_ops {
 	/* The connection is over; `peer` is invalid after the return. */
 	void (*on_gone)(void *arg, struct verbs_peer *peer, const char *why);
 	/*
-	 * A data connection asks for `session`: set *peer_out and return 0 if that
-	 * session was welcomed and `token` is its own; otherwise return enum
-	 * verbs_reject.
+	 * A data connection asks for `session`: set *peer_out and return 0 if that session
+	 * was welcomed and `token` is its own; otherwise return enum verbs_reject.
 	 */
 	int (*on_data)(void *arg, uint32_t session, const uint8_t *token,
 		       struct verbs_peer **peer_out, bool *readonly_out);
@@ -191,9 +190,9 @@ void verbs_claim_close(struct verbs_claim *c);
  * compare-and-swap), register the region and listen. Starts the receive thread, which
  * copies messages out of the shared receive buffers.
  *
- * FARKV_ENOTSUP (no device, or none with an active port and atomics; the detail says
- * what to do), FARKV_EINVAL (address), FARKV_ENOMEM (registration: limit of locked
- * memory), FARKV_ESYS.
+ * FARKV_ENOTSUP (no device, or none with an active port and atomics; the detail says what
+ * to do), FARKV_EINVAL (address), FARKV_ENOMEM (registration: limit of locked memory),
+ * FARKV_ESYS.
  */
 int verbs_server_open(const struct verbs_server_config *cfg,
 		      struct verbs_server **out);
@@ -202,8 +201,8 @@ void verbs_server_close(struct verbs_server *vs);
 /** Readable when verbs_server_dispatch() has work. */
 int verbs_server_fd(const struct verbs_server *vs);
 /**
- * Handle events; calls the functions of `ops`. Bounded time: remaining messages wait
- * for the next round and keep the descriptor readable.
+ * Handle events; calls the functions of `ops`. Bounded time: remaining messages wait for
+ * the next round and keep the descriptor readable.
  */
 void verbs_server_dispatch(struct verbs_server *vs);
 /**
@@ -214,8 +213,8 @@ bool verbs_server_tick(struct verbs_server *vs);
 
 /**
  * Probe the machines of all clients not heard of since `since_ns` (clock_now_ns()). The
- * client's card answers without its process. Without an answer on_gone() is called when
- * the retries are exhausted.
+ * client's card answers without its process. Without an answer on_gone() is called when the
+ * retries are exhausted.
  */
 void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns);
 
@@ -231,19 +230,18 @@ void verbs_server_areas(const struct verbs_server *vs, bool readonly,
 			struct verbs_area areas[2]);
 
 /**
- * The lane over the loopback QP, the only way for the server to change slots while
- * clients write (I3). Owned by the server; the pointer stays valid until close. Posting
- * does not wait: a thread may post thousands of compare-and-swaps and poll now and
- * then.
+ * The lane over the loopback QP, the only way for the server to change slots while clients
+ * write (I3). Owned by the server; the pointer stays valid until close. Posting does not
+ * wait: a thread may post thousands of compare-and-swaps and poll now and then.
  */
 struct xport_lane *verbs_server_lane(struct verbs_server *vs);
 
 /**
  * Report that the lane broke: its chains ended with an error. A port that is down for a
- * moment or a stopped machine is enough. verbs_server_tick() reconnects it and then
- * calls ops->on_lane(). From then on no earlier request can still take effect; the
- * region shows which ones did. If reconnecting fails for 30 s with the port up, or the
- * lane breaks again at once for that long, the device counts as lost.
+ * moment or a stopped machine is enough. verbs_server_tick() reconnects it and then calls
+ * ops->on_lane(). From then on no earlier request can still take effect; the region shows
+ * which ones did. If reconnecting fails for 30 s with the port up, or the lane breaks again
+ * at once for that long, the device counts as lost.
  */
 void verbs_server_lane_lost(struct verbs_server *vs);
 
@@ -264,10 +262,7 @@ bool verbs_peer_same_host(const struct verbs_peer *a,
 			  const struct verbs_peer *b);
 /** Send one message: 0, EAGAIN (wait for on_room), or another errno. */
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len);
-/**
- * End the data connection. After the return none of its requests can reach the region
- * (I6).
- */
+/** End the data connection. After the return none of its requests can reach the region (I6). */
 void verbs_peer_fence(struct verbs_peer *peer);
 /** End both connections without calling on_gone(). Earlier sends still go out. */
 void verbs_peer_close(struct verbs_peer *peer);

@@ -221,9 +221,9 @@ uint32_t verbs_device_sges(struct ibv_context *ctx)
 /* ---- statuses ---------------------------------------------------------------------- */
 
 /*
- * The initiator's view of a failed request; the QP is lost after any of these. Errors
- * that only an invalid request causes are a bug here or damage in the region; they
- * would occur again on a new connection.
+ * The initiator's view of a failed request; the QP is lost after any of these. Errors that
+ * only an invalid request causes are a bug here or damage in the region; they would occur
+ * again on a new connection.
  */
 static const struct status_meaning {
 	enum ibv_wc_status status;

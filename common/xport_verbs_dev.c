@@ -354,10 +354,7 @@ int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
 	struct verbs_conn near;
 	int err;
 
-	/*
-	 * Destroy the far end too: until then it may execute requests that it has
-	 * received.
-	 */
+	/* Destroy the far end too: until then it may execute requests that it has received. */
 	verbs_lane_stop(l);
 	verbs_conn_destroy(far);
 	err = look_again(d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds a lane's work requests. The list of one doorbell is reused by the next, so
- * only the fields that a request sets are written.
+ * Builds a lane's work requests. The list of one doorbell is reused by the next, so only
+ * the fields that a request sets are written.
  */
 #include "config.h"
 
@@ -21,8 +21,8 @@ static void sge_set(const struct verbs_lane *l, struct ibv_sge *sge, void *at,
 }
 
 /*
- * The SGEs of `len` bytes from byte `at` on of a request with a segment; returns how
- * many. Rare, so not inlined.
+ * The SGEs of `len` bytes from byte `at` on of a request with a segment; returns how many.
+ * Rare, so not inlined.
  */
 static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 						const struct xport_wr *wr, uint64_t at,
@@ -49,8 +49,8 @@ static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 }
 
 /*
- * Put the sentinel into the last 8 bytes that a READ brings, which the device writes
- * last. XPORT_PARTS guarantees 8 bytes after a segment. Returns its place.
+ * Put the sentinel into the last 8 bytes that a READ brings, which the device writes last.
+ * XPORT_PARTS guarantees 8 bytes after a segment. Returns its place.
  */
 static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
 {
@@ -112,8 +112,8 @@ static inline void *build_move(struct verbs_lane *l, const struct xport_wr *wr,
 	}
 	out->opcode = IBV_WR_RDMA_WRITE;
 	/*
-	 * Inline data is copied now, before the fence: a fenced WRITE may need an
-	 * earlier result.
+	 * Inline data is copied now, before the fence: a fenced WRITE may need an earlier
+	 * result.
 	 */
 	if (len <= l->conn.max_inline && !fence)
 		out->send_flags |= IBV_SEND_INLINE;

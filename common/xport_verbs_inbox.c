@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that the receive thread has copied and the server's loop has not handled
- * yet. The shared receive buffers are posted again at once, so a client can send at the
- * speed of the network; this inbox is bounded per client and in total. Each round the
- * loop takes one message of each client in turn, for a short time.
+ * Messages that the receive thread has copied and the server's loop has not handled yet.
+ * The shared receive buffers are posted again at once, so a client can send at the speed of
+ * the network; this inbox is bounded per client and in total. Each round the loop takes one
+ * message of each client in turn, for a short time.
  */
 #include "config.h"
 
@@ -16,8 +16,8 @@
 #include "clock.h"
 
 /*
- * An honest client sends most when it closes: 64 MiB of unused 64-byte blocks, the most
- * it holds, give 9 MiB of RETURNs, which it sends without waiting.
+ * An honest client sends most when it closes: 64 MiB of unused 64-byte blocks, the most it
+ * holds, give 9 MiB of RETURNs, which it sends without waiting.
  */
 #define HELD_PEER (16u << 20)
 #define HELD_ALL (64u << 20)

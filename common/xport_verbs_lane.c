@@ -3,14 +3,13 @@
  * A lane over a reliable connection.
  *
  * The requests of a post become lists of work requests with one doorbell each. Only the
- * last of a list is signaled, because a reliable connection completes in order. `head`
- * and `tail` count posted and finished work requests. Their difference never exceeds
- * the send queue, and the completion queue is as long as the send queue, so neither can
- * overflow.
+ * last of a list is signaled, because a reliable connection completes in order. `head` and
+ * `tail` count posted and finished work requests. Their difference never exceeds the send
+ * queue, and the completion queue is as long as the send queue, so neither can overflow.
  *
- * Every READ and CAS has a sentinel in its destination that is checked at completion:
- * rxe can report success for a request whose response it dropped when packets were
- * reordered. A sentinel that is still there counts as a failure.
+ * Every READ and CAS has a sentinel in its destination that is checked at completion: rxe
+ * can report success for a request whose response it dropped when packets were reordered. A
+ * sentinel that is still there counts as a failure.
  *
  * Any failure ends the connection: the QP goes to ERR, its remaining CQEs say which
  * requests have happened, and every chain is done.
@@ -51,8 +50,8 @@ static void chain_end(struct xport_chain *c, unsigned n_done, int status)
 }
 
 /*
- * Retire the work requests before `seq`, which are reported as done. False if the
- * response of one is missing; `tail` stops there.
+ * Retire the work requests before `seq`, which are reported as done. False if the response
+ * of one is missing; `tail` stops there.
  */
 static bool retire_until(struct verbs_lane *l, uint64_t seq)
 {
@@ -279,9 +278,9 @@ static int verbs_wait_fd(const struct xport_lane *lane)
 }
 
 /*
- * An armed CQ gives one event, perhaps after its CQE can be polled. Until a CQE was
- * polled there is no event to take. If one was polled and there is no event, either the
- * event is on its way or the CQ is still armed; both wake the sleeper.
+ * An armed CQ gives one event, perhaps after its CQE can be polled. Until a CQE was polled
+ * there is no event to take. If one was polled and there is no event, either the event is
+ * on its way or the CQ is still armed; both wake the sleeper.
  */
 static void event_take(struct verbs_lane *l)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * xport_verbs_lane.h - private to xport_verbs_lane.c, which posts, polls and ends a
- * lane, and xport_verbs_fill.c, which builds its work requests.
+ * xport_verbs_lane.h - private to xport_verbs_lane.c, which posts, polls and ends a lane,
+ * and xport_verbs_fill.c, which builds its work requests.
  */
 #ifndef COMMON_XPORT_VERBS_LANE_H
 #define COMMON_XPORT_VERBS_LANE_H
@@ -44,10 +44,7 @@ struct verbs_lane {
 	uint64_t blank;        /* value of the sentinels: random, so that no memory
 				  holds it by chance */
 
-	/*
-	 * Chains that wait for space in the send queue, and the position in the first
-	 * one.
-	 */
+	/* Chains that wait for space in the send queue, and the position in the first one. */
 	struct xport_chain *queue, **queue_end;
 	unsigned queue_wr;
 	uint64_t queue_at; /* bytes of that request already posted */
@@ -93,10 +90,10 @@ static inline const struct verbs_area *verbs_area_at(const struct verbs_lane *l,
 }
 
 /**
- * Build at most `most` work requests (and VERBS_POST_MAX, and space in the send queue)
- * from the queue in list[]; returns how many. They are linked, unsignaled, and counted
- * in `head`, each with its flight. The caller terminates the list and posts it at once.
- * Every request of the queue must lie in one area.
+ * Build at most `most` work requests (and VERBS_POST_MAX, and space in the send queue) from
+ * the queue in list[]; returns how many. They are linked, unsignaled, and counted in
+ * `head`, each with its flight. The caller terminates the list and posts it at once. Every
+ * request of the queue must lie in one area.
  */
 unsigned verbs_fill(struct verbs_lane *l, unsigned most);
 

@@ -3,11 +3,10 @@
  * Deferred destroy: how connections end while their port is down.
  *
  * Ending a connection sends a disconnect message through the device's one QP for the
- * connection manager. While the interface is down, rxe (seen with Linux 6.1) finds no
- * route for it and puts that QP into an error state: nobody can connect to or from the
- * device until the device is created again. So nothing is sent while the port is down,
- * and a cm_id, whose destruction would make the kernel send, is kept until the port is
- * up.
+ * connection manager. While the interface is down, rxe (seen with Linux 6.1) finds no route
+ * for it and puts that QP into an error state: nobody can connect to or from the device
+ * until the device is created again. So nothing is sent while the port is down, and a
+ * cm_id, whose destruction would make the kernel send, is kept until the port is up.
  */
 #include "config.h"
 
@@ -23,10 +22,7 @@ static struct rdma_event_channel *channel; /* of kept ids; never read */
 static struct rdma_cm_id *kept;            /* linked through id->context */
 static pid_t owner;
 
-/*
- * Routes vanish shortly before the port is down. connect() of a UDP socket sends
- * nothing.
- */
+/* Routes vanish shortly before the port is down. connect() of a UDP socket sends nothing. */
 static bool has_route(struct rdma_cm_id *id)
 {
 	const struct sockaddr *peer = rdma_get_peer_addr(id);

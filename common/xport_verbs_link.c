@@ -2,8 +2,8 @@
 /*
  * The client's end: event channel, control connection, data connection.
  *
- * The caller's thread connects before any other thread knows the connection. From then
- * on one thread handles events and receives; any thread may send.
+ * The caller's thread connects before any other thread knows the connection. From then on
+ * one thread handles events and receives; any thread may send.
  */
 #include "config.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Control messages, and events of rdma_cm and of the device. One thread receives, any
- * may send.
+ * Control messages, and events of rdma_cm and of the device. One thread receives, any may
+ * send.
  */
 #include "config.h"
 
@@ -128,8 +128,8 @@ static void cm_events(struct verbs_link *l)
 }
 
 /*
- * End the connection that owns the device's object. A port that goes down ends nothing:
- * the device retries until it is answered or the retries are exhausted.
+ * End the connection that owns the device's object. A port that goes down ends nothing: the
+ * device retries until it is answered or the retries are exhausted.
  */
 static void async_event(struct verbs_link *reader,
 			const struct ibv_async_event *e)
@@ -157,9 +157,9 @@ static void async_event(struct verbs_link *reader,
 }
 
 /*
- * All connections of the process to one device share this descriptor, and one thread
- * serves them all. An object cannot be destroyed before its event is acknowledged, so
- * its owner exists.
+ * All connections of the process to one device share this descriptor, and one thread serves
+ * them all. An object cannot be destroyed before its event is acknowledged, so its owner
+ * exists.
  */
 static void async_events(struct verbs_link *l)
 {

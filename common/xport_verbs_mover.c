@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The receive thread. It waits for completions, copies each message out of its receive
- * buffer, posts the buffer again at once and queues the message. So receive buffers
- * stay available however busy the server's loop is. xport_verbs_inbox.c bounds the
- * queue.
+ * buffer, posts the buffer again at once and queues the message. So receive buffers stay
+ * available however busy the server's loop is. xport_verbs_inbox.c bounds the queue.
  */
 #include "config.h"
 
@@ -77,8 +76,8 @@ static void move_message(struct verbs_server *vs, const struct ibv_wc *wc)
 }
 
 /*
- * The receive thread and the loop both come here; the lock keeps each session's
- * messages in order.
+ * The receive thread and the loop both come here; the lock keeps each session's messages in
+ * order.
  */
 void verbs_move_all(struct verbs_server *vs)
 {

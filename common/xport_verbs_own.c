@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's lane over the loopback QP. It can break like any connection: a software
- * device finds no route while the port is down, and a machine that is stopped for a
- * second exhausts its retries. The store must survive that, so the lane is reconnected;
- * its users wait.
+ * device finds no route while the port is down, and a machine that is stopped for a second
+ * exhausts its retries. The store must survive that, so the lane is reconnected; its users
+ * wait.
  */
 #include "config.h"
 

@@ -2,10 +2,9 @@
 /*
  * Connections of clients. Runs on the server's loop only.
  *
- * The control QP of a peer that ends goes to ERR and is destroyed later, when the
- * receive thread has polled its last CQEs: some devices drop the CQEs of a destroyed QP
- * together with the receive buffers they name. The data QP has no CQEs and is destroyed
- * at once.
+ * The control QP of a peer that ends goes to ERR and is destroyed later, when the receive
+ * thread has polled its last CQEs: some devices drop the CQEs of a destroyed QP together
+ * with the receive buffers they name. The data QP has no CQEs and is destroyed at once.
  */
 #include "config.h"
 
@@ -282,8 +281,8 @@ int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)
 }
 
 /*
- * A WRITE of 0 bytes touches no memory and needs no receive, so the card acknowledges
- * any number of them even if the client's process is stopped.
+ * A WRITE of 0 bytes touches no memory and needs no receive, so the card acknowledges any
+ * number of them even if the client's process is stopped.
  */
 static void probe(struct verbs_peer *p)
 {

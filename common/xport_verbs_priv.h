@@ -44,9 +44,9 @@ struct verbs_chunk {
 #define VERBS_MEM_CLASSES 48
 
 /**
- * Registered memory, in powers of two. Single-threaded. A chunk is registered once and
- * kept until the end, so repeated operations register nothing. Exception: of free
- * buffers above 1 MiB at most 128 MiB are kept.
+ * Registered memory, in powers of two. Single-threaded. A chunk is registered once and kept
+ * until the end, so repeated operations register nothing. Exception: of free buffers above
+ * 1 MiB at most 128 MiB are kept.
  */
 struct verbs_mem {
 	struct ibv_pd *pd;
@@ -85,9 +85,7 @@ static inline uint32_t verbs_mem_lkey(const struct verbs_mem *m, const void *p)
 		c = verbs_chunk_of(m->added, p);
 	return c ? c->mr->lkey : 0;
 }
-/**
- * Deregister all and unmap the own chunks. All QPs that could use them are destroyed.
- */
+/** Deregister all and unmap the own chunks. All QPs that could use them are destroyed. */
 void verbs_mem_fini(struct verbs_mem *m);
 
 /** Report that ibv_reg_mr() failed with `errnum`, with the limit of locked memory. */
@@ -156,15 +154,13 @@ void verbs_release_failed(const char *what, int rc);
 /** Set the options of a new id: acknowledgement timeout, type of service. */
 int verbs_id_tune(struct rdma_cm_id *id, const struct verbs_tuning *t);
 
-/**
- * READs and CAS that the device serves and issues, the latter clamped to VERBS_DEPTH.
- */
+/** READs and CAS that the device serves and issues, the latter clamped to VERBS_DEPTH. */
 int verbs_device_depths(struct ibv_context *ctx, uint8_t *serve_out,
 			uint8_t *ask_out);
 
 /**
- * The error of the operations that a completion status ends; `why` (may be NULL) gets
- * one line for the user.
+ * The error of the operations that a completion status ends; `why` (may be NULL) gets one
+ * line for the user.
  */
 int verbs_status_error(enum ibv_wc_status status, const char **why);
 
@@ -221,8 +217,8 @@ int verbs_device_open(const char *name, struct verbs_device *out);
 void verbs_device_close(struct verbs_device *d);
 
 /**
- * "10.0.0.1:7670", "[fd99::1]:7670" or "[fe80::1%25eth0]:7670" (RFC 6874): the part of
- * a URI after kv://.
+ * "10.0.0.1:7670", "[fd99::1]:7670" or "[fe80::1%25eth0]:7670" (RFC 6874): the part of a
+ * URI after kv://.
  */
 void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
 			  size_t cap);
@@ -235,16 +231,16 @@ bool verbs_device_address(const struct verbs_device *d,
 			  struct sockaddr_storage *out);
 
 /**
- * Connect the loopback QP: `lane` on the areas of `p`; the far end's QP in *far_out,
- * with `rights`, to be destroyed before the lane is closed.
+ * Connect the loopback QP: `lane` on the areas of `p`; the far end's QP in *far_out, with
+ * `rights`, to be destroyed before the lane is closed.
  */
 int verbs_device_loop(struct verbs_device *d, const struct verbs_lane_params *p,
 		      unsigned rights, struct xport_lane **lane_out,
 		      struct verbs_conn *far_out);
 
 /**
- * Connect a broken lane again: destroys both ends, then connects new ones. After 0,
- * every earlier request has happened or never will. On failure the lane stays broken:
+ * Connect a broken lane again: destroys both ends, then connects new ones. After 0, every
+ * earlier request has happened or never will. On failure the lane stays broken:
  * FARKV_ENOTSUP (the port is down), FARKV_ESYS.
  */
 int verbs_device_loop_again(struct verbs_device *d, unsigned rights,

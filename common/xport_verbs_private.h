@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * xport_verbs_private.h - the private data of rdma_cm in connection requests and
- * answers. Untrusted bytes; no verbs here.
+ * xport_verbs_private.h - the private data of rdma_cm in connection requests and answers.
+ * Untrusted bytes; no verbs here.
  */
 #ifndef COMMON_XPORT_VERBS_PRIVATE_H
 #define COMMON_XPORT_VERBS_PRIVATE_H
@@ -37,8 +37,8 @@ void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind);
 bool verbs_private_read(const void *data, size_t len, struct verbs_private *out);
 
 /**
- * Set the error (err.h) that explains a rejection by `peer` from its `status` and its
- * `len` bytes of `data`. Returns it, never 0.
+ * Set the error (err.h) that explains a rejection by `peer` from its `status` and its `len`
+ * bytes of `data`. Returns it, never 0.
  */
 int verbs_refusal_error(int status, const void *data, size_t len,
 			const char *peer);

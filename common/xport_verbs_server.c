@@ -92,8 +92,8 @@ static void async_dispatch(struct verbs_server *vs)
 	struct ibv_async_event e;
 
 	/*
-	 * Acknowledge first: a QP with an unacknowledged event cannot be destroyed, and
-	 * the event may lead to that. Only this thread destroys QPs.
+	 * Acknowledge first: a QP with an unacknowledged event cannot be destroyed, and the
+	 * event may lead to that. Only this thread destroys QPs.
 	 */
 	while (!ibv_get_async_event(vs->dev.ctx, &e)) {
 		ibv_ack_async_event(&e);
@@ -333,10 +333,7 @@ int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim *
 		*out = c;
 		return 0;
 	}
-	/*
-	 * verbs_server_open() explains other failures better, after it has seen the
-	 * device.
-	 */
+	/* verbs_server_open() explains other failures better, after it has seen the device. */
 	err = err == FARKV_EREFUSED ? err : 0;
 	claim_fini(c);
 	free(c);
@@ -353,8 +350,8 @@ void verbs_claim_close(struct verbs_claim *c)
 }
 
 /*
- * rdma_cm reports a device's removal only to ids bound to it; a listener at every
- * address is not.
+ * rdma_cm reports a device's removal only to ids bound to it; a listener at every address
+ * is not.
  */
 static void witness_bind(struct verbs_server *vs)
 {

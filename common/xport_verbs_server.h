@@ -138,17 +138,12 @@ void verbs_mover_stop(struct verbs_server *vs);
 
 /** Queue a message. Drops it if its peer is gone or over its bound. With the lock. */
 void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc);
-/**
- * join: messages of a new peer are accepted. leave: drop the inbox of one that ends.
- */
+/** join: messages of a new peer are accepted. leave: drop the inbox of one that ends. */
 void verbs_inbox_join(struct verbs_peer *p);
 void verbs_inbox_leave(struct verbs_peer *p);
 /** verbs_peer_gone() once its queued messages are taken. `why` must stay valid. */
 void verbs_inbox_hang_up(struct verbs_peer *p, const char *why);
-/**
- * Hand messages to the loop for a bounded time; if some are left, arrived_fd stays
- * ready.
- */
+/** Hand messages to the loop for a bounded time; if some are left, arrived_fd stays ready. */
 void verbs_inbox_dispatch(struct verbs_server *vs);
 
 /* ---- xport_verbs_own.c ------------------------------------------------------------ */
