@@ -114,7 +114,7 @@ malformed tsv 'b\000\tx\n' 'line 1: a NUL byte: this is not a text file'
 malformed cdb '\357\273\277+1,1:a->b\n\n' 'begins with a byte order mark'
 malformed nul '\357\273\277a\000b\000' 'begins with a byte order mark'
 malformed cdb '+1,1:a->b\r\n\r\n' 'record 1, byte 10: no newline'
-malformed cdb '+1,1:a->b\n\n+1,1:c->d\n\n' 'record 2, byte 12: more data behind'
+malformed cdb '+1,1:a->b\n\n+1,1:c->d\n\n' 'record 2, byte 12: more data after'
 expect 0 kvcli get a && prints 'b\n'
 malformed cdb 'a->b\n' 'record 1, byte 1: expected'
 malformed cdb '+1,1:a->bc\n\n' 'record 1, byte [0-9]+: no newline'
@@ -274,18 +274,18 @@ usage 'option --colour;' get key --colour
 usage 'option -y;' get -y key
 usage 'option -t;' get key -t
 usage 'not both' --raw --json get key
-usage '--if-absent means nothing here' put key value --if-absent
-usage '--raw means nothing here' put key value --raw
-usage '--count means nothing here' get key -c 2
-usage '--format means nothing here' get key -f cdb
-usage '--key-base64 means nothing here' load --key-base64 x
-usage '--memory means nothing here' devices --memory 2g
-usage '--memory means nothing here' get key -m 4g
-usage '--socket means nothing here' -s x devices
-usage '--uri means nothing here' devices -u shm:///x
-usage '--keys means nothing here' devices -k x
-usage '--keys means nothing here' keygen --keys x alice
-usage '--key means nothing here' keygen alice --key x
+usage '--if-absent does not apply here' put key value --if-absent
+usage '--raw does not apply here' put key value --raw
+usage '--count does not apply here' get key -c 2
+usage '--format does not apply here' get key -f cdb
+usage '--key-base64 does not apply here' load --key-base64 x
+usage '--memory does not apply here' devices --memory 2g
+usage '--memory does not apply here' get key -m 4g
+usage '--socket does not apply here' -s x devices
+usage '--uri does not apply here' devices -u shm:///x
+usage '--keys does not apply here' devices -k x
+usage '--keys does not apply here' keygen --keys x alice
+usage '--key does not apply here' keygen alice --key x
 usage "option --keys: '' is not a path" --keys '' ping
 usage 'memory' doctor -m lots
 usage 'memory' doctor -m 0
@@ -296,9 +296,9 @@ usage 'too many arguments.*keygen NAME' keygen alice rw now
 usage "'RW' is neither rw nor ro" keygen alice RW
 usage 'name is 1 to 63' keygen 'al ice'
 usage 'name is 1 to 63' keygen ''
-usage '--json means nothing here' keygen --json alice
-usage '--socket means nothing here' keygen -s x alice
-usage '--key-base64 means nothing here' keygen --key-base64 alice
+usage '--json does not apply here' keygen --json alice
+usage '--socket does not apply here' keygen -s x alice
+usage '--key-base64 does not apply here' keygen --key-base64 alice
 # The command line is looked at before the server.
 expect 64 kvcli -s "$dir/none-such" cas key one x && says "'one' is no version"
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
