@@ -23,7 +23,7 @@
 /** Bounds in spins; PAUSE takes 3 to 50 ns, depending on the CPU. */
 #define BACKOFF_MIN 16u
 #define BACKOFF_MAX 512u
-/** The bound halves for every so many writes since the last loss. */
+/** The bound halves after this many writes since the last loss. */
 #define BACKOFF_CALM 16u
 
 /** Initially zero. */

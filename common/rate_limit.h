@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rate_limit.h - at most so many events per period, and a count of the others. For log
+ * rate_limit.h - at most a number of events per period, and a count of the others. For log
  * lines and requests that peers can cause in bulk.
  *
  * A period begins with the first event after the previous period. Zeroed memory is a new

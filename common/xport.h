@@ -86,8 +86,7 @@ struct xport_chain {
 enum xport_caps {
 	XPORT_DIRECT = 1u << 0,       /* base + off can be loaded from; post completes
 					 the chains */
-	XPORT_DIRECT_STORE = 1u << 1, /* ... and own unpublished blocks can be stored to
-					 */
+	XPORT_DIRECT_STORE = 1u << 1, /* ... own unpublished blocks can be stored to */
 	XPORT_READ8_ATOMIC = 1u << 2, /* aligned 8-byte words never tear in a READ */
 	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */
 	XPORT_READONLY = 1u << 4,     /* WRITE and CAS are refused */

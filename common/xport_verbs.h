@@ -240,8 +240,8 @@ struct xport_lane *verbs_server_lane(struct verbs_server *vs);
  * Report that the lane broke: its chains ended with an error. A port that is down for a
  * moment or a stopped machine is enough. verbs_server_tick() reconnects it and then calls
  * ops->on_lane(). From then on no earlier request can still take effect; the region shows
- * which ones did. If reconnecting fails for 30 s with the port up, or the lane breaks again
- * at once for that long, the device counts as lost.
+ * which ones did. If reconnecting fails for 30 s with the port up, or the lane keeps
+ * breaking for that long, the device counts as lost.
  */
 void verbs_server_lane_lost(struct verbs_server *vs);
 

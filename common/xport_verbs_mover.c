@@ -152,7 +152,7 @@ int verbs_mover_start(struct verbs_server *vs)
 	rc = thread_create_masked(&vs->mover, mover_main, vs);
 	if (rc)
 		return err_set_errno(FARKV_ESYS, rc, "cannot start a thread");
-	(void)pthread_setname_np(vs->mover, "farkv-mover");
+	(void)pthread_setname_np(vs->mover, "farkv-recv");
 	vs->mover_runs = true;
 	return 0;
 }
