@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * address.h - where a server of another store listens: "/run/x.sock" or
- * "unix:///run/x.sock", "host", "host:port" or "[::1]:port".
+ * address.h - the address of another store's server: "/run/x.sock" or "unix:///run/x.sock",
+ * "host", "host:port" or "[::1]:port".
  */
 #ifndef BENCH_ADDRESS_H
 #define BENCH_ADDRESS_H
@@ -21,8 +21,8 @@ int address_parse(const char *name, const char *text, uint16_t default_port,
 		  struct address *out);
 
 /**
- * A connected stream socket without delay, whose reads and writes wait no longer
- * than `timeout_ms`. FARKV_EUNREACHABLE or FARKV_ESYS with a detail.
+ * A connected stream socket with TCP_NODELAY, whose reads and writes time out after
+ * `timeout_ms`. FARKV_EUNREACHABLE or FARKV_ESYS with a detail.
  */
 int address_connect(const struct address *a, uint64_t timeout_ms, int *fd_out);
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * arrivals.h - the schedule of an open loop: when each operation arrives, whatever
- * became of those before it. All threads take arrivals from the one schedule, so
- * a session that hangs delays the operation it carries and none behind it, as
- * long as another session is free; an arrival that finds none waits, and its
- * wait is measured. How many may be under way at once is thus the number of
- * threads.
+ * arrivals.h - the schedule of an open loop: when each operation arrives, independent of
+ * earlier ones. All threads take arrivals from this one schedule, so a session that hangs
+ * delays its own operation only, as long as another session is free. An arrival that finds
+ * none waits, and its wait is measured. At most as many operations are in flight as there
+ * are threads.
  *
- * (Schroeder, Wierman, Harchol-Balter, "Open versus closed: a cautionary tale",
- * NSDI 2006, on what a closed loop hides.)
+ * (Schroeder, Wierman, Harchol-Balter, "Open versus closed: a cautionary tale", NSDI 2006,
+ * on what a closed loop hides.)
  */
 #ifndef BENCH_ARRIVALS_H
 #define BENCH_ARRIVALS_H
@@ -20,15 +19,17 @@
 
 #include "rng.h"
 
-/* Times are kept in 256ths of a tick: at ten million a second a gap that is cut
- * to whole ticks would be some thousandths off. */
+/*
+ * Times are in 1/256 ticks: whole ticks would make a gap at ten million a second wrong by
+ * some thousandths.
+ */
 #define ARRIVALS_UNIT 256
 
 struct arrivals {
-	uint64_t start;         /* stamp; set while nobody takes any */
+	uint64_t start;         /* stamp; set while no thread takes arrivals */
 	double gap;             /* units between two arrivals, on average */
-	bool poisson;           /* gaps are exponential, else all alike */
-	uint64_t most;          /* how many there are; 0: no end */
+	bool poisson;           /* exponential gaps; otherwise constant */
+	uint64_t most;          /* number of arrivals; 0: no end */
 	_Atomic uint64_t taken;
 	_Atomic uint64_t next;  /* units from the start to the next arrival */
 };
@@ -40,7 +41,7 @@ static inline void arrivals_init(struct arrivals *a, double tick, bool poisson)
 	a->poisson = poisson;
 }
 
-/** Begin at stamp `start`; nobody may be taking arrivals. */
+/** Begin at stamp `start`. No thread may take arrivals meanwhile. */
 static inline void arrivals_begin(struct arrivals *a, uint64_t start,
 				  uint64_t most)
 {
@@ -50,7 +51,7 @@ static inline void arrivals_begin(struct arrivals *a, uint64_t start,
 	atomic_store(&a->next, 0);
 }
 
-/** The stamp of the next arrival; false if there are no more. Any thread. */
+/** The stamp of the next arrival; false if there are none left. Any thread. */
 static inline bool arrivals_take(struct arrivals *a, struct rng *r,
 				 uint64_t *stamp_out)
 {

@@ -20,7 +20,7 @@
 
 /* ---- stores ------------------------------------------------------------------ */
 
-/* Bindings that a build may lack, and Debian's name of what they need. */
+/* Bindings that a build may lack, and the Debian package they need. */
 static const struct {
 	const char *name, *package;
 } optional[] = {
@@ -72,7 +72,7 @@ static int setup_fill(const struct bench *b, const char *uri,
 	return 0;
 }
 
-/* "farkv,lmdb": one store each, in that order. */
+/* "farkv,lmdb": open each of the stores, in that order. */
 static int stores_open(struct bench *b, const char *uri)
 {
 	const char *at = b->params.db;
@@ -91,7 +91,7 @@ static int stores_open(struct bench *b, const char *uri)
 				       "one process, and its children may not "
 				       "use it; give threadcount instead",
 				       ops->name);
-		/* What a run loads first is by calls, and a run has none. */
+		/* A run that loads first inserts by calls, which can be tried again. */
 		if (b->load && inflight_used(&b->params, ops) &&
 		    b->params.insert_retries)
 			return err_set(FARKV_EINVAL,
@@ -112,7 +112,7 @@ static int stores_open(struct bench *b, const char *uri)
 	return err;
 }
 
-/* Latencies of calls and of requests in flight are not of one kind. */
+/* Warn if latencies of calls stand beside latencies of requests in flight. */
 static void warn_of_calls(const struct bench *b)
 {
 	const struct params *p = &b->params;
@@ -144,7 +144,7 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 		return err;
 	b->load_params.value_max = b->params.value_max;
 	b->load_params.seed = b->params.seed;
-	/* Rate and time are those of what is measured. */
+	/* Rate and time limits apply to the measurement only. */
 	b->load_params.target = b->load_params.max_time = 0;
 	b->load_params.open_loop = false;
 	err = stores_open(b, uri);
@@ -188,7 +188,7 @@ static int run_phase(struct bench *b, size_t i, bool load,
 
 	snprintf(title, sizeof(title), "%s %s", load ? "load" : "run",
 		 b->store[i]->ops->name);
-	/* One store and one round: YCSB's own file names. */
+	/* YCSB's own file names for one store and one round. */
 	if (b->n_dbs > 1)
 		n = (size_t)snprintf(tag, sizeof(tag), "%s-",
 				     b->store[i]->ops->name);
@@ -215,7 +215,7 @@ int bench_load_first(struct bench *b, size_t i, struct phase_result *out)
 	return err;
 }
 
-/* A store of large values, or a far one, tells in less. */
+/* Slow stores give a rate within this time. */
 #define PROBE_MAX_S 1
 
 int bench_probe(struct bench *b, size_t i, uint64_t ops, double *rate_out)
@@ -247,12 +247,12 @@ static bool wants_load(const struct bench *b, size_t i)
 
 	if (b->load || b->params.load_first == 2)
 		return false;
-	/* Stores that are compared shall hold the same. */
+	/* Stores that are compared must hold the same records. */
 	return b->params.load_first == 1 || b->n_dbs > 1 ||
 	       (ops->starts_empty && ops->starts_empty(b->store[i]));
 }
 
-/* One store alone says what it did until a signal came; all else are comparisons. */
+/* A single store reports what it did until a signal came; comparisons need whole rounds. */
 static bool counts(const struct bench *b, const struct phase_result *last)
 {
 	return !last->interrupted || (b->n_dbs == 1 && b->n_rounds == 0);
@@ -338,7 +338,7 @@ double bench_median_ratio(const struct bench *b, size_t i)
 
 const struct phase_result *bench_median(const struct bench *b, size_t i)
 {
-	/* The round that as many are faster than as are slower. */
+	/* The median round: as many are faster as are slower. */
 	for (size_t k = 0; k < b->n_rounds; k++) {
 		size_t faster = 0, slower = 0;
 
@@ -369,7 +369,7 @@ const char *bench_failure(const struct bench *b)
 	return NULL;
 }
 
-/* What the store counted itself, under its name: [FARKV], READs, ... */
+/* The store's own counters, under its name: [FARKV], READs, ... */
 static void put_figures(struct report *r, struct db_store *s,
 			const struct phase_result *res)
 {
@@ -391,7 +391,7 @@ static void put_figures(struct report *r, struct db_store *s,
 	}
 }
 
-/* Of each store all rounds, and the median of them. */
+/* All rounds of each store, and their median. */
 static void put_rounds(const struct bench *b, struct report *r)
 {
 	double *v = calloc(b->n_rounds, sizeof(*v));
@@ -413,7 +413,7 @@ static void put_rounds(const struct bench *b, struct report *r)
 	free(v);
 }
 
-/* The first store against each other one: the median of the rounds' ratios. */
+/* The first store against each other: the median of the rounds' ratios. */
 static void put_ratios(const struct bench *b, struct report *r)
 {
 	double *v = calloc(b->n_rounds, sizeof(*v));

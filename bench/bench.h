@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * bench.h - a whole benchmark: one or several stores, each opened once, in
- * rounds that take turns, so that what disturbs the machine disturbs all alike.
+ * bench.h - a whole benchmark: one or several stores, each opened once. Their rounds
+ * alternate, so that disturbances of the machine affect all alike.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -18,17 +18,17 @@
 
 struct bench {
 	struct props *props;
-	struct params params;      /* of what is measured */
-	struct params load_params; /* of the load that a run may need first */
-	bool load;                 /* the load is what is measured */
+	struct params params;      /* of the measurement */
+	struct params load_params; /* of a load that a run needs first */
+	bool load;                 /* the load is measured */
 	bool bad_file;             /* bench_init() failed at a property's file */
-	bool timeline;             /* keep one of what is measured */
+	bool timeline;             /* keep one of the measurement */
 	enum status_mode status;
 	size_t n_dbs;
 	struct db_store *store[BENCH_DBS_MAX];
-	struct phase_result *results; /* n_dbs of each round, in turn */
-	size_t n_rounds;              /* that ended */
-	/* Called before each of a run's turns of store `i`; may be NULL. */
+	struct phase_result *results; /* n_dbs per round, in order */
+	size_t n_rounds;              /* finished rounds */
+	/* Called before each round of store `i`; may be NULL. */
 	void (*before)(void *arg, size_t i);
 	void *before_arg;
 };
@@ -42,21 +42,20 @@ int bench_init(struct bench *b, struct props *props, const char *uri,
 void bench_fini(struct bench *b);
 
 /**
- * Load into store `i` what a run reads, with progress on stderr. *out may be
+ * Load the records that a run needs into store `i`, with progress on stderr. *out may be
  * NULL. Errors as phase_run(); a failed insert is one too (FARKV_ESYS).
  */
 int bench_load_first(struct bench *b, size_t i, struct phase_result *out);
 
 /**
- * All rounds. Loads first where a store starts empty (or as loadfirst= says).
- * Errors as phase_run(); failed operations are not errors.
+ * All rounds. Loads first if a store starts empty (or as loadfirst= says). Errors as
+ * phase_run(); failed operations are not errors.
  */
 int bench_run(struct bench *b);
 
 /**
- * A taste of a run: the rate of `ops` operations on store `i`, which is loaded, or of as
- * many as a second is enough for.
- * Kept nowhere. Errors as phase_run(); failed operations are FARKV_ESYS.
+ * Measure the rate of `ops` operations on the loaded store `i`, or of as many as fit into a
+ * second. Not part of the results. Errors as phase_run(); failed operations are FARKV_ESYS.
  */
 int bench_probe(struct bench *b, size_t i, uint64_t ops, double *rate_out);
 
@@ -73,13 +72,13 @@ uint64_t bench_failures(const struct bench *b);
 /** The first failure's text, or NULL. */
 const char *bench_failure(const struct bench *b);
 
-/** A .hdr file could not be written whole. */
+/** True if a .hdr file could not be written completely. */
 bool bench_unrecorded(const struct bench *b);
 
 /** The timelines of all rounds as a table; errors show in ferror(out). */
 void bench_csv(const struct bench *b, FILE *out);
 
-/** Everything in YCSB's shape to `out`. */
+/** Print everything in YCSB's format. */
 void bench_report(const struct bench *b, FILE *out);
 
 #endif

@@ -13,7 +13,7 @@
 #include "common/util.h"
 #include "keys.h"
 
-/* Operations that tell one placement from another. */
+/* Operations that measure one placement. */
 #define PROBE_OPS UINT64_C(20000)
 
 static const char everything[] = "farkv,memcached,redis,lmdb,libcuckoo";
@@ -35,7 +35,7 @@ int compare_props(struct props *p)
 	return err;
 }
 
-/* ---- who takes part ------------------------------------------------------------ */
+/* ---- participants -------------------------------------------------------------- */
 
 static void leave_out(struct compare *c, const char *name, const char *why)
 {
@@ -61,7 +61,7 @@ static size_t n_taken(const struct compare *c)
 	return n;
 }
 
-/* Is there a server already that the user means? */
+/* True if the user names a server for this store. */
 static bool has_server(const struct props *p, const char *name, const char *uri)
 {
 	char key[32];
@@ -102,7 +102,7 @@ static bool is_listed(const char *list, const char *name)
 	return false;
 }
 
-/* One store of the list; the first one has to be there. */
+/* Add one store of the list; the first one must be available. */
 static int add_store(struct compare *c, struct props *p, const char *name,
 		     const char *uri, const struct rival_plan *plan)
 {
@@ -154,20 +154,20 @@ static int add_stores(struct compare *c, struct props *p, const char *uri,
 	return err;
 }
 
-/* Twice what the records need, and room for the index and for what rests. */
+/* Twice the size of the records, plus index and blocks in their grace period. */
 static int memory_for(const struct props *p, const struct params *v, uint64_t *bytes_out)
 {
 	uint64_t item = 2 * (v->value_max + KEY_CAP + 64);
 
 	if (v->record_count > (UINT64_MAX >> 8) / item)
 		return props_error(p, "recordcount",
-				   "so many need more memory than any server has");
+				   "needs more memory than any server has");
 	*bytes_out = util_align_up(v->record_count * item + (UINT64_C(512) << 20),
 				   UINT64_C(2) << 20);
 	return 0;
 }
 
-/* The first two processors that we may use. */
+/* The first two processors that this process may use. */
 static void find_cpus(struct compare *c, uint64_t clients)
 {
 	int found = 0;
@@ -182,7 +182,7 @@ static void find_cpus(struct compare *c, uint64_t clients)
 	c->can_place = found == 2 && clients == 1;
 }
 
-/* One with requests in flight and one without would be two different questions. */
+/* Requests in flight and single calls cannot be compared. */
 static int check_open(const struct props *p, const struct params *v)
 {
 	const struct db_ops *calls = NULL, *queue = NULL;
@@ -267,7 +267,7 @@ void compare_end(struct compare *c)
 
 /* ---- placement ----------------------------------------------------------------- */
 
-/* This thread's processors become those of the threads that it starts. */
+/* Threads started from now on inherit this thread's processors. */
 static void place(struct compare *c, size_t i, enum placement where)
 {
 	const cpu_set_t *client = where == PLACE_FREE ? &c->all : &c->client;
@@ -287,7 +287,7 @@ static void place_store(void *arg, size_t i)
 	place(c, i, c->place[i]);
 }
 
-/* What a few operations make of each placement. */
+/* Measure a few operations in each placement and choose the fastest. */
 static int choose_place(struct compare *c, struct bench *b, size_t i)
 {
 	static const enum placement ways[] = {PLACE_APART, PLACE_TOGETHER, PLACE_FREE};

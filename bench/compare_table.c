@@ -19,7 +19,7 @@ static const char *placement_name(const struct compare *c, size_t i)
 	return names[c->place[i]];
 }
 
-/* The series of writes that this workload has, or NULL. */
+/* The write series of this workload, or NULL. */
 static const struct hist *writes_of(const struct phase_result *r)
 {
 	static const enum series all[] = {SERIES_UPDATE, SERIES_INSERT};

@@ -5,8 +5,10 @@
 
 #include "compare.h"
 
-/** A line for each store, the first one being what the others are set against, and
- * one for each that was left out. At least one round has ended. */
+/**
+ * Print a line for each store with its ratio to the first one, and one for each store that
+ * was left out. At least one round must have ended.
+ */
 void compare_print(const struct compare *c, const struct bench *b, FILE *out);
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * db.h - what kvbench asks of a store: the interface that every binding
- * (db_*.c) implements.
+ * db.h - the interface to a store, which every binding (db_*.c) implements.
  *
- * A store is opened once per process, a session once per thread. Calls on one
- * session come from one thread at a time. Failures of init and open are
- * FARKV_E... numbers with a detail in err.h; failures of operations are
- * YCSB's names, counted in the report as Return=NAME.
+ * A store is opened once per process, a session once per thread; one thread at a time uses
+ * a session. Failures of init and open are FARKV_E... numbers with a detail in err.h.
+ * Failures of operations have YCSB's names and are counted in the report as Return=NAME.
  */
 #ifndef BENCH_DB_H
 #define BENCH_DB_H
@@ -36,13 +34,13 @@ const char *db_status_name(enum db_status s);
 /** The longest batch. */
 #define DB_BATCH_MAX 128
 
-/** What a binding may want to know before it opens. */
+/** What a binding may need before it opens. */
 struct db_setup {
 	struct props *props; /* bindings read their own "<name>.*" */
-	const char *uri;     /* of the command line, or NULL */
+	const char *uri;     /* from the command line, or NULL */
 	unsigned threads;
-	uint64_t records;    /* how many the store has to hold in the end */
-	const char *key_prefix; /* what keys begin with, before digits */
+	uint64_t records;    /* records that the store holds in the end */
+	const char *key_prefix; /* part of each key before the digits */
 	size_t key_len;      /* the longest key */
 	size_t value_len;    /* the longest value */
 	unsigned queue_depth; /* requests in flight of a session; 0: submit is not used */
@@ -54,7 +52,7 @@ struct db_value {
 	size_t len;
 };
 
-/** One item of a batch; value is in for writes, out for reads. */
+/** One item of a batch; value is input of writes, output of reads. */
 struct db_item {
 	const char *key;
 	size_t key_len;
@@ -62,11 +60,13 @@ struct db_item {
 	enum db_status status; /* out */
 };
 
-/** For submit. Key and value stay the caller's, who leaves them alone until the
- * completion was polled. */
+/**
+ * For submit. Key and value belong to the caller, who must not change them until the
+ * completion was polled.
+ */
 struct db_request {
-	uint64_t tag; /* comes back */
-	bool write;   /* as update or insert; else read */
+	uint64_t tag; /* returned in the completion */
+	bool write;   /* update or insert; otherwise read */
 	const char *key;
 	size_t key_len;
 	struct db_value value; /* of a write */
@@ -76,14 +76,15 @@ struct db_request {
 struct db_completion {
 	uint64_t tag;
 	enum db_status status;
-	struct db_value value; /* of a read that is DB_OK, until the next poll */
-	const char *why; /* one line if it failed, until the next call; NULL: error() */
+	struct db_value value; /* of a successful read, valid until the next poll */
+	const char *why; /* one line if it failed, valid until the next call; NULL:
+			    error() */
 };
 
-/** Completions that one poll takes at most. */
+/** Most completions of one poll. */
 #define DB_POLL_MAX 32
 
-/** The head of a binding's store and of its session. */
+/** First member of a binding's store and session structs. */
 struct db_store {
 	const struct db_ops *ops;
 };
@@ -92,33 +93,33 @@ struct db {
 	const struct db_ops *ops;
 };
 
-/** The same in words, as "Transport", "shm". */
+/** Takes a fact as text: "Transport", "shm". */
 typedef void (*db_fact_fn)(void *arg, const char *name, const char *text);
 
-/** Takes one line of a binding's own figures for the report. */
+/** Takes one of a binding's own figures for the report. */
 typedef void (*db_figure_fn)(void *arg, const char *name, double value);
 
 struct db_ops {
 	const char *name;    /* of -db, and of its properties' prefix */
 	const char *summary; /* one line for --help */
-	bool forks; /* a store may be used by processes forked after init */
+	bool forks; /* processes forked after init may use the store */
 
 	/** The properties that it reads, "<name>.*". */
 	const struct prop_spec *props;
 	size_t n_props;
 
-	/** Once per process, before open. *store_out is ended by fini. */
+	/** Once per process, before open. fini frees *store_out. */
 	int (*init)(const struct db_setup *setup, struct db_store **store_out);
 	void (*fini)(struct db_store *store);
 
-	/** Once per thread. *db_out is ended by close, on the same thread. */
+	/** Once per thread. close frees *db_out, on the same thread. */
 	int (*open)(struct db_store *store, struct db **db_out);
 	void (*close)(struct db *db);
 
 	/**
-	 * The value stays valid until the next call on the session. Writes
-	 * copy what they are given. update and insert store the whole value
-	 * whether or not the key had one.
+	 * The value stays valid until the next call on the session. Writes copy their
+	 * arguments. update and insert store the whole value whether or not the key had
+	 * one.
 	 */
 	enum db_status (*read)(struct db *db, const char *key, size_t key_len,
 			       struct db_value *value_out);
@@ -131,21 +132,22 @@ struct db_ops {
 	enum db_status (*remove)(struct db *db, const char *key,
 				 size_t key_len);
 
-	/** Up to DB_BATCH_MAX at once; the values of reads stay valid
-	 * together, until the next call. */
+	/**
+	 * Up to DB_BATCH_MAX items. The values of reads stay valid together until the next
+	 * call.
+	 */
 	void (*read_many)(struct db *db, struct db_item *items, size_t n);
 	void (*write_many)(struct db *db, struct db_item *items, size_t n);
 
 	/**
-	 * Both or neither; NULL: the store has calls only. submit hands a
-	 * request over and never waits for it; it has room for one while fewer
-	 * than db_setup.queue_depth are in flight. Anything but DB_OK means
-	 * that it was not taken and has failed. Requests in flight have no
-	 * order.
+	 * Both or neither; NULL: the store has calls only. submit hands over a request
+	 * without waiting; it always has space while fewer than db_setup.queue_depth are in
+	 * flight. A result other than DB_OK means that the request was not taken and has
+	 * failed. Requests in flight are unordered.
 	 *
-	 * poll carries all on as far as it goes without waiting, and gives up
-	 * to DB_POLL_MAX completions; every request comes to an end in bounded
-	 * time. Anything but DB_OK is the end of all in flight.
+	 * poll advances all requests as far as possible without waiting and returns up to
+	 * DB_POLL_MAX completions. Every request ends in bounded time. A result other than
+	 * DB_OK ends all in flight.
 	 */
 	enum db_status (*submit)(struct db *db, const struct db_request *r);
 	enum db_status (*poll)(struct db *db, struct db_completion *out,
@@ -154,19 +156,25 @@ struct db_ops {
 	/** One line about the session's last failure; never NULL. */
 	const char *(*error)(struct db *db);
 
-	/** Whether the store starts without records in every process; NULL:
-	 * no. A run then loads first. */
+	/**
+	 * True if the store is empty in every new process, so that a run loads first; NULL:
+	 * false.
+	 */
 	bool (*starts_empty)(const struct db_store *store);
 
-	/** Processor time that the server has used so far, in ns, 0 if that
-	 * is not known. NULL: there is no server, or nobody knows. */
+	/**
+	 * CPU time of the server so far, in ns; 0 if unknown. NULL: there is no server, or
+	 * it is never known.
+	 */
 	uint64_t (*server_cpu)(struct db *db);
 
-	/** What the store is: transport, versions, memory; after sessions
-	 * were open. NULL: nothing to say. */
+	/**
+	 * Facts of the store: transport, versions, memory; after sessions were open. NULL:
+	 * none.
+	 */
 	void (*facts)(struct db_store *store, db_fact_fn fn, void *arg);
 
-	/** Figures of all closed sessions since the last call; NULL: none. */
+	/** Figures of all sessions closed since the last call; NULL: none. */
 	void (*figures)(struct db_store *store, db_figure_fn fn, void *arg);
 };
 
@@ -177,10 +185,10 @@ extern const struct db_ops db_memcached_ops;
 extern const struct db_ops db_null_ops;
 extern const struct db_ops db_redis_ops;
 
-/** All bindings of this build, NULL at the end. */
+/** All bindings of this build; ends with NULL. */
 extern const struct db_ops *const db_bindings[];
 
-/** By name; NULL if this build has none such. */
+/** By name; NULL if this build has no such binding. */
 const struct db_ops *db_find(const char *name, size_t name_len);
 
 #endif

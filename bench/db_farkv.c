@@ -27,11 +27,12 @@ struct farkv_params {
 struct farkv_store {
 	struct db_store base;
 	struct farkv_params params;
-	pthread_mutex_t lock;       /* for all below */
+	pthread_mutex_t lock;       /* guards what follows */
 	unsigned queue_depth;       /* of each session; 0: the library's own */
 	bool opened;                /* by this process */
-	uint64_t page_bytes;        /* of the store's memory here; 0: not mapped */
-	uint64_t huge_bytes;        /* of it in huge pages of a file in memory */
+	uint64_t page_bytes;        /* page size of the store's mapping here; 0: not
+				       mapped */
+	uint64_t huge_bytes;        /* bytes of it mapped by huge pages */
 	struct farkv_counters total; /* of closed sessions */
 };
 
@@ -93,8 +94,10 @@ static void kv_fini(struct db_store *store)
 	free(s);
 }
 
-/* How this process maps the store: by one of the kernel's smaps, after the name
- * that kvserver gives its memory. By RDMA there is nothing. */
+/*
+ * How this process maps the store, from the kernel's smaps under the name that kvserver
+ * gives its memory. Nothing for RDMA.
+ */
 static void look_at_pages(struct farkv_store *s)
 {
 	FILE *f = fopen("/proc/self/smaps", "re");
@@ -136,7 +139,7 @@ static int kv_open(struct db_store *store, struct db **db_out)
 	o.queue_depth = s->queue_depth;
 	err = farkv_open(s->params.uri, &o, &d->kv);
 	if (err) {
-		/* The library has a detail of its own. */
+		/* The library has its own detail. */
 		err_set(err, "%s", *farkv_errdetail() ? farkv_errdetail()
 						      : farkv_strerror(err));
 		free(d);
@@ -233,7 +236,7 @@ static enum db_status kv_remove(struct db *db, const char *key, size_t key_len)
 		farkv_delete(((struct farkv_db *)db)->kv, key, key_len));
 }
 
-/* Items that a failed call did not get to have the call's error. */
+/* Items that a failed call did not reach get the call's error. */
 static enum db_status item_status(int result, int err)
 {
 	return status_of(result == FARKV_EABORTED ? err : result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libcuckoo in this process: what a hash table does that nobody else sees. */
+/* libcuckoo in this process: a hash table that no other process can use. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@
 struct cuckoo_store {
 	struct db_store base;
 	struct cuckoo *map;
-	size_t stride; /* of a value in a session's memory */
+	size_t stride; /* of a value in the session's buffer */
 };
 
 struct cuckoo_db {
 	struct db base;
 	struct cuckoo_store *store;
-	char *values; /* what was read: of a batch, side by side */
+	char *values; /* values read, of a batch one after the other */
 	size_t cap;   /* values that fit */
 };
 
@@ -119,7 +119,7 @@ static enum db_status lc_remove(struct db *db, const char *key, size_t key_len)
 		       : DB_OK;
 }
 
-/* It has no batches: one behind the other. */
+/* libcuckoo has no batches: one call per item. */
 static void lc_read_many(struct db *db, struct db_item *items, size_t n)
 {
 	struct cuckoo_db *d = (struct cuckoo_db *)db;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * LMDB, set up for speed as its own benchmarks do: no syncs, a writable map,
- * and for readers one transaction object per thread that is reset and renewed
- * around every get, which spares the reader table's lock. A get hands out
- * LMDB's own bytes, without a copy. Every write is a transaction; a batch of
- * writes is one.
+ * LMDB, set up for speed as in its own benchmarks: no syncs, a writable map, and per thread
+ * one read transaction that is reset and renewed around every get, which avoids the reader
+ * table's lock. A get returns LMDB's own bytes, without a copy. Every write is a
+ * transaction, and so is a batch of writes.
  */
 #include "config.h"
 
@@ -38,7 +37,7 @@ struct lmdb_db {
 	struct db base;
 	struct lmdb_store *store;
 	MDB_txn *reader; /* reset between reads */
-	bool reading;    /* renewed: the last value is still handed out */
+	bool reading;    /* renewed: the last value is in use */
 	int last_error;
 };
 
@@ -56,7 +55,7 @@ static int fail(int rc, const char *what, const char *path)
 		       "lmdb: cannot %s %s: %s", what, path, mdb_strerror(rc));
 }
 
-/* Pages are at least half full; what overflows takes whole pages. */
+/* Pages are at least half full; large values take whole pages. */
 static size_t map_size(const struct lmdb_params *p, const struct db_setup *s)
 {
 	uint64_t item = s->key_len + s->value_len + 64;
@@ -83,8 +82,7 @@ static int make_temporary(char *path, size_t cap)
 			     "lmdb: cannot make a directory %s", path);
 }
 
-/* The files live on for this process: nothing is left behind, even by a
- * crash. */
+/* Unlink at once: the files exist until the process ends, even by a crash. */
 static void unlink_temporary(const char *path)
 {
 	char file[PATH_MAX + 16];
@@ -96,14 +94,14 @@ static void unlink_temporary(const char *path)
 	rmdir(path);
 }
 
-/* A run of a path that is mistyped shall not leave a database behind. */
+/* A run with a mistyped path must not leave a database. */
 static int prepare_path(const struct db_setup *setup, const char *path)
 {
 	char file[PATH_MAX + 16];
 
 	snprintf(file, sizeof(file), "%s/data.mdb", path);
 	if (setup->loads)
-		mkdir(path, 0700); /* its failure shows at the opening */
+		mkdir(path, 0700); /* failure shows when opening */
 	else if (access(file, F_OK))
 		return err_set(FARKV_EINVAL,
 			       "lmdb.path: %s has no database; load one with "
@@ -240,7 +238,7 @@ static enum db_status status_of(struct lmdb_db *d, int rc)
 	}
 }
 
-/* The value of the last read ends here. */
+/* Release the value of the last read. */
 static void end_read(struct lmdb_db *d)
 {
 	if (d->reading)
@@ -318,7 +316,7 @@ static void lmdb_write_many(struct db *db, struct db_item *items, size_t n)
 	}
 	if (!rc)
 		rc = mdb_txn_commit(txn);
-	/* One transaction: all of them or none. */
+	/* One transaction: all items or none. */
 	for (size_t i = 0; i < n; i++)
 		items[i].status = status_of(d, rc);
 }

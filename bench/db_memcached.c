@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memcached, by its text protocol (doc/protocol.txt of its sources) over a Unix
- * socket or TCP: a batch of reads is one "get" of many keys, a batch of writes is
- * as many "set" in one send. The protocol is spoken here rather than by a client
- * library, because the one there is cannot send sets together and still say which
- * of them failed.
+ * memcached's text protocol (doc/protocol.txt of its sources) over a Unix socket or TCP. A
+ * batch of reads is one "get" of many keys, a batch of writes is many "set" in one send.
+ * Spoken directly, because the client library cannot send sets together and still tell
+ * which of them failed.
  */
 #include "config.h"
 
@@ -21,9 +20,9 @@
 #include "common/util.h"
 #include "db.h"
 
-/* What a read(2) asks for at least. */
+/* Least bytes of one read(2). */
 #define READ_BYTES 65536u
-/* The longest line of an answer but a value: VALUE, a key, numbers. */
+/* The longest answer line: VALUE, a key, numbers. */
 #define LINE_MAX_BYTES 512u
 
 struct memcached_params {
@@ -45,9 +44,9 @@ struct buffer {
 struct memcached_db {
 	struct db base;
 	int fd;
-	bool broken; /* what comes next on the connection is not known */
+	bool broken; /* the connection is out of step with the protocol */
 	struct buffer out, in;
-	size_t next; /* of `in`: what has not been taken yet */
+	size_t next; /* position in `in` of the first byte not consumed */
 	char error[LINE_MAX_BYTES + 64];
 };
 
@@ -59,7 +58,7 @@ static const struct prop_spec memcached_props[] = {
 	 3600000, NULL},
 };
 
-/* A blank or a line's end in a key would end it, and what follows be a command. */
+/* A blank or newline in a key would end it, and the rest would be taken as a command. */
 static int check_keys(const struct db_setup *setup)
 {
 	for (const char *at = setup->key_prefix; *at; at++)
@@ -172,7 +171,7 @@ static bool append(struct memcached_db *d, const char *data, size_t len)
 	return true;
 }
 
-/* Begin a request; what the last one brought ends here. */
+/* Begin a request; releases the previous answer. */
 static void begin(struct memcached_db *d)
 {
 	d->out.len = 0;
@@ -198,7 +197,7 @@ static enum db_status send_out(struct memcached_db *d)
 	return DB_OK;
 }
 
-/* At least one byte more. */
+/* Receive at least one more byte. */
 static enum db_status receive(struct memcached_db *d)
 {
 	ssize_t n;
@@ -218,7 +217,7 @@ static enum db_status receive(struct memcached_db *d)
 	return DB_OK;
 }
 
-/* The next line, ended by a zero in place of its \r\n; NULL: broken. */
+/* The next line, with a NUL in place of its \r\n; NULL: broken. */
 static char *take_line(struct memcached_db *d)
 {
 	for (;;) {
@@ -240,7 +239,7 @@ static char *take_line(struct memcached_db *d)
 	}
 }
 
-/* A value's bytes and their \r\n; its offset in d->in, or SIZE_MAX: broken. */
+/* Consume a value's bytes and their \r\n; its offset in d->in, or SIZE_MAX: broken. */
 static size_t take_value(struct memcached_db *d, size_t len)
 {
 	size_t at = d->next;
@@ -258,7 +257,7 @@ static size_t take_value(struct memcached_db *d, size_t len)
 
 /* ---- requests ---------------------------------------------------------------- */
 
-/* "NOT_FOUND", or what went wrong. */
+/* DB_NOT_FOUND, or the failure in the answer line. */
 static enum db_status status_of(struct memcached_db *d, const char *line,
 				const char *good)
 {
@@ -354,8 +353,8 @@ static bool parse_value(char *line, const char **key_out, uint64_t *len_out)
 }
 
 /*
- * The answers come in the order of the keys, without those that are missing.
- * at[i] is the offset of item i's value: the buffer may still move.
+ * Answers come in the order of the keys, without the missing ones. at[i] is the offset of
+ * item i's value, as the buffer may still move.
  */
 static enum db_status take_values(struct memcached_db *d, struct db_item *items,
 				  size_t n, size_t *at)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A store that does nothing: every operation succeeds at once, every read
- * gives the same bytes at full length. A run against it shows what kvbench
- * itself costs.
+ * A store that does nothing: every operation succeeds at once, every read gives the same
+ * bytes in full length. A run against it shows the cost of kvbench itself.
  */
 #include "config.h"
 
@@ -17,11 +16,11 @@
 
 static const struct db_ops slow_ops;
 
-/* A store that hangs once, or takes its time, to show what a report makes of it. */
+/* Delays, to show how reports present them. */
 struct null_params {
-	uint64_t stall_ms; /* 0: it never does */
-	uint64_t stall_at; /* which operation of the first session waits */
-	uint64_t delay_us; /* that every operation takes */
+	uint64_t stall_ms; /* 0: never */
+	uint64_t stall_at; /* operation of the first session that stalls */
+	uint64_t delay_us; /* delay of every operation */
 };
 
 struct null_store {
@@ -30,7 +29,7 @@ struct null_store {
 	size_t len;
 	struct null_params params;
 	unsigned queue_depth;
-	atomic_flag stalling; /* a session has been chosen to hang */
+	atomic_flag stalling; /* a session was chosen to stall */
 };
 
 /* A request in flight. */
@@ -41,10 +40,10 @@ struct null_request {
 
 struct null_db {
 	struct db base;
-	struct null_params slow; /* stall_ms 0 but in the session that hangs */
+	struct null_params slow; /* stall_ms is 0 except in the session that stalls */
 	uint64_t hangs_until_ns;
 	struct db_value value;
-	/* A ring, in the order of submission, which is that of the ends. */
+	/* Ring in the order of submission, which is also that of completion. */
 	struct null_request *queue;
 	unsigned depth, first, n;
 };
@@ -167,7 +166,7 @@ static void null_write_many(struct db *db, struct db_item *items, size_t n)
 		items[i].status = DB_OK;
 }
 
-/* Whether this operation is the one that hangs. */
+/* True if this operation stalls. */
 static bool hangs(struct null_db *n)
 {
 	return n->slow.stall_ms && n->slow.stall_at &&
@@ -233,7 +232,7 @@ const struct db_ops db_null_ops = {
 	.error = null_error,
 };
 
-/* ---- calls that take time; apart from the others, which it must cost nothing ------- */
+/* ---- delayed calls, separate so that the others stay fast ------------------------- */
 
 static void take_time(struct db *db, size_t ops)
 {
@@ -264,7 +263,7 @@ static enum db_status slow_write(struct db *db, const char *key,
 	return null_write(db, key, key_len, value, value_len);
 }
 
-/* As long as the calls, one after the other. */
+/* Takes as long as single calls. */
 static void slow_read_many(struct db *db, struct db_item *items, size_t n)
 {
 	take_time(db, n);

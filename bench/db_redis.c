@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Redis (or what speaks its protocol) through hiredis, over a Unix socket or TCP:
- * a value is a string, a batch of reads is one MGET, a batch of writes is as many
- * SET in one send.
+ * Redis (or a server of its protocol) through hiredis, over a Unix socket or TCP: a value
+ * is a string, a batch of reads is one MGET, a batch of writes is many SET in one send.
  */
 #include "config.h"
 
@@ -33,7 +32,7 @@ struct redis_store {
 struct redis_db {
 	struct db base;
 	redisContext *redis;
-	redisReply *reply; /* the last read's: its values are handed out */
+	redisReply *reply; /* of the last read: its values are in use */
 	char error[256];
 };
 
@@ -85,7 +84,7 @@ static redisContext *connect_to(const struct address *a, uint64_t timeout_ms)
 	return c;
 }
 
-/* hiredis sends without MSG_NOSIGNAL: a server that is gone shall be an error. */
+/* hiredis sends without MSG_NOSIGNAL; a closed connection must give an error, not SIGPIPE. */
 static void block_sigpipe(void)
 {
 	sigset_t set;
@@ -114,7 +113,7 @@ static int redis_open(struct db_store *store, struct db **db_out)
 		free(d);
 		return err;
 	}
-	block_sigpipe(); /* of this thread, which makes all calls */
+	block_sigpipe(); /* for this thread, which makes all calls */
 	d->base.ops = &db_redis_ops;
 	*db_out = &d->base;
 	return 0;
@@ -134,7 +133,7 @@ static void redis_close(struct db *db)
 	free(d);
 }
 
-/* Takes the place of the last reply, whose values end here. */
+/* Replace the last reply, which releases its values. */
 static void keep(struct redis_db *d, redisReply *reply)
 {
 	if (d->reply)
@@ -198,7 +197,7 @@ static void redis_read_many(struct db *db, struct db_item *items, size_t n)
 				: failed(d, r);
 }
 
-/* The answer to a command that changes: OK, or how many keys there were. */
+/* The answer to a write: OK, or the number of keys removed. */
 static enum db_status take_done(struct redis_db *d)
 {
 	enum db_status status = DB_OK;

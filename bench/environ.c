@@ -13,7 +13,7 @@
 #include "bench/commit.h"
 #include "common/rdma_probe.h"
 
-/* The rest of the first line of `path` that begins with `key`, behind ':'. */
+/* The text after the colon of the first line of `path` that begins with `key`. */
 static bool find_line(const char *path, const char *key, char *buf, size_t cap)
 {
 	FILE *f = fopen(path, "re");

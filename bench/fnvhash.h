@@ -17,8 +17,10 @@
 #define FNV64_PRIME_2 (FNV64_PRIME * FNV64_PRIME)
 #define FNV64_PRIME_4 (FNV64_PRIME_2 * FNV64_PRIME_2)
 
-/* The lowest `n` octets, a constant: each step waits for the one before, so it is the
- * number of steps that costs. */
+/*
+ * The lowest `n` octets, a constant. Each step depends on the previous one, so their number
+ * is the cost.
+ */
 IN_LINE uint64_t
 fnv64_octets(uint64_t h, uint64_t octets, int n)
 {
@@ -35,13 +37,12 @@ static inline uint64_t fnvhash64(uint64_t value)
 {
 	uint64_t h = fnv64_octets(FNV64_OFFSET, value, 4);
 
-	/* Octets that are 0 leave the products alone, and these are one. */
+	/* Zero octets only multiply, so their steps are one product. */
 	if (__builtin_expect(value <= UINT32_MAX, 1))
 		h *= FNV64_PRIME_4;
 	else
 		h = fnv64_octets(h, value >> 32, 4);
-	/* Java leaves -2^63 as it is; here it becomes +2^63. One value in
-	 * 2^64 could show the difference. */
+	/* Java leaves -2^63 negative; here it becomes 2^63. Concerns one value in 2^64. */
 	return (int64_t)h < 0 ? 0 - h : h;
 }
 

@@ -29,7 +29,7 @@ static _Atomic uint8_t *slot(struct gen_counter *g, uint64_t number)
 	return &g->window[number & (COUNTER_WINDOW - 1)];
 }
 
-/* Move the limit over every acknowledged number; only under `sliding`. */
+/* Advance the limit over acknowledged numbers. Only with `sliding` held. */
 static uint64_t slide(struct gen_counter *g)
 {
 	uint64_t limit = atomic_load_explicit(&g->limit, memory_order_relaxed);
@@ -50,8 +50,8 @@ bool gen_counter_ack(struct gen_counter *g, uint64_t number)
 		return false;
 	atomic_store_explicit(slot(g, number), 1, memory_order_seq_cst);
 	/*
-	 * Whoever holds the flag may just have passed this slot; it looks
-	 * again after letting go, so no acknowledgement waits for another.
+	 * The holder of the flag may have passed this slot already; it checks again after
+	 * releasing the flag, so no acknowledgement waits.
 	 */
 	do {
 		if (atomic_flag_test_and_set_explicit(&g->sliding,

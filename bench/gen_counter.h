@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * gen_counter.h - the numbers of the records that a run inserts
- * (AcknowledgedCounterGenerator): handed out in order, and known as "there"
- * only once every number up to it was acknowledged, so that no reader looks
- * for a record whose insert is still under way.
+ * gen_counter.h - record numbers for the inserts of a run (AcknowledgedCounterGenerator).
+ * Handed out in order; a number counts as present only when all numbers up to it were
+ * acknowledged, so that no reader looks for a record whose insert is in flight.
  */
 #ifndef BENCH_GEN_COUNTER_H
 #define BENCH_GEN_COUNTER_H
@@ -12,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Numbers that may be handed out beyond the oldest unacknowledged one. */
+/** Most numbers handed out after the oldest unacknowledged one. */
 #define COUNTER_WINDOW (UINT64_C(1) << 20)
 
 struct gen_counter {
@@ -26,16 +25,15 @@ struct gen_counter {
 bool gen_counter_init(struct gen_counter *g, uint64_t start);
 void gen_counter_fini(struct gen_counter *g);
 
-/** A new number. Safe from any thread. */
+/** A new number. Any thread. */
 static inline uint64_t gen_counter_next(struct gen_counter *g)
 {
 	return atomic_fetch_add_explicit(&g->next, 1, memory_order_relaxed);
 }
 
 /**
- * One past the highest number up to which all are acknowledged. Pairs with
- * gen_counter_ack(): who sees a number here sees what happened before its
- * acknowledgement.
+ * One past the highest number up to which all are acknowledged. Acquire: pairs with
+ * gen_counter_ack().
  */
 static inline uint64_t gen_counter_limit(struct gen_counter *g)
 {
@@ -43,8 +41,8 @@ static inline uint64_t gen_counter_limit(struct gen_counter *g)
 }
 
 /**
- * The insert of `number` is over. Safe from any thread, never blocks. False if
- * more than COUNTER_WINDOW numbers are open: an insert hangs somewhere.
+ * The insert of `number` is over. Any thread, never blocks. False if more than
+ * COUNTER_WINDOW numbers are open, because an insert hangs.
  */
 bool gen_counter_ack(struct gen_counter *g, uint64_t number);
 

@@ -14,7 +14,7 @@ bool gen_discrete_init(struct gen_discrete *g, const double *weight, unsigned n)
 		if (weight[i] <= 0.0)
 			continue;
 		so_far += weight[i];
-		/* The last bound may round to 2^64, and is never looked at. */
+		/* The last bound may round to 2^64 and is never read. */
 		g->below[g->n] = so_far / sum >= 1.0
 					 ? UINT64_MAX
 					 : (uint64_t)(so_far / sum * 0x1p64);

@@ -13,7 +13,7 @@
 #define DISCRETE_MAX 8
 
 struct gen_discrete {
-	unsigned n;                     /* choices with a weight */
+	unsigned n;                     /* choices with a positive weight */
 	uint64_t below[DISCRETE_MAX];   /* cumulative weight, scaled to 2^64 */
 	unsigned choice[DISCRETE_MAX];  /* index of the caller's weight */
 };
@@ -22,7 +22,7 @@ struct gen_discrete {
 bool gen_discrete_init(struct gen_discrete *g, const double *weight,
 		       unsigned n);
 
-/** The index of the weight that was chosen. No draw for a single choice. */
+/** The index of the chosen weight. A single choice draws no random number. */
 static inline unsigned gen_discrete_next(const struct gen_discrete *g,
 					 struct rng *r)
 {

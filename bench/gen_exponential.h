@@ -22,7 +22,7 @@ static inline void gen_exponential_init(struct gen_exponential *g,
 	g->gamma = -log(1.0 - percentile / 100.0) / range;
 }
 
-/** Is one draw in a thousand, or more, below `items`? */
+/** True if at least one draw in a thousand is below `items`. */
 static inline bool gen_exponential_reaches(double percentile, double range,
 					   uint64_t items)
 {
@@ -35,7 +35,7 @@ static inline bool gen_exponential_reaches(double percentile, double range,
 static inline uint64_t gen_exponential_next(const struct gen_exponential *g,
 					    struct rng *r)
 {
-	/* 1-u is never 0, so the logarithm is finite: at most 53 ln 2. */
+	/* 1 - u is never 0, so the logarithm is finite: at most 53 ln 2. */
 	return (uint64_t)(-log(1.0 - rng_double(r)) / g->gamma);
 }
 

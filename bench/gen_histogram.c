@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/util.h"
 
-/* More buckets, or larger numbers, are taken for a damaged file. */
+/* Limits beyond which a file counts as damaged. */
 #define BUCKETS_MAX 65536
 #define NUMBER_MAX (UINT64_C(1) << 32)
 
@@ -21,7 +21,7 @@ static int bad_line(const char *path, unsigned line, const char *what)
 	return err_set(FARKV_EINVAL, "%s:%u: %s", path, line, what);
 }
 
-/* "name<blank>number" at `text`, split in place; false if it is not that. */
+/* Split "name<blank>number" at `text` in place; false if it is not that. */
 static bool split(char *text, char **name_out, uint64_t *number_out)
 {
 	char *save, *name = strtok_r(text, " \t\r\n", &save);

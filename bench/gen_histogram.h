@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * gen_histogram.h - numbers by a histogram that a file gives
- * (HistogramGenerator; fieldlengthdistribution=histogram). The file:
+ * gen_histogram.h - numbers by a histogram from a file (HistogramGenerator;
+ * fieldlengthdistribution=histogram). The file:
  *
  *	BlockSize<tab>100
  *	0<tab>15          weight of 100
  *	1<tab>7           weight of 200, and so on
  *
- * YCSB gives bucket 0 one draw in the sum of weights too many and the last
- * bucket the number before it; here every bucket gets its weight and number.
+ * YCSB gives bucket 0 one draw too many and the last bucket its predecessor's number; here
+ * every bucket gets its own weight and number.
  */
 #ifndef BENCH_GEN_HISTOGRAM_H
 #define BENCH_GEN_HISTOGRAM_H
@@ -32,7 +32,7 @@ void gen_histogram_fini(struct gen_histogram *g);
 
 uint64_t gen_histogram_next(const struct gen_histogram *g, struct rng *r);
 
-/** The largest and the smallest number that can come. */
+/** The largest and the smallest possible number. */
 uint64_t gen_histogram_max(const struct gen_histogram *g);
 uint64_t gen_histogram_min(const struct gen_histogram *g);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * gen_hotspot.h - a fraction of the operations goes to a fraction of the
- * records, evenly inside each part (HotspotIntegerGenerator).
+ * gen_hotspot.h - a fraction of the operations goes to a fraction of the records, uniformly
+ * within each part (HotspotIntegerGenerator).
  */
 #ifndef BENCH_GEN_HOTSPOT_H
 #define BENCH_GEN_HOTSPOT_H
@@ -13,14 +13,11 @@
 struct gen_hotspot {
 	uint64_t min;
 	uint64_t hot;       /* records min..min+hot-1 */
-	uint64_t cold;      /* those behind them */
+	uint64_t cold;      /* records after those */
 	double hot_op_frac; /* of the draws */
 };
 
-/**
- * False if a part that gets draws would have no records: the range is too
- * small for the fraction.
- */
+/** False if a part with draws has no records: the range is too small for the fraction. */
 static inline bool gen_hotspot_init(struct gen_hotspot *g, uint64_t min,
 				    uint64_t max, double data_frac,
 				    double op_frac)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * gen_latest.h - the newest record the most frequent (SkewedLatestGenerator):
- * a zipfian distance back from the last record there is, over a window that
- * grows with the inserts.
+ * gen_latest.h - the newest record is the most frequent (SkewedLatestGenerator): a zipfian
+ * distance back from the last record, over a window that grows with the inserts.
  */
 #ifndef BENCH_GEN_LATEST_H
 #define BENCH_GEN_LATEST_H
@@ -13,13 +12,13 @@ struct gen_latest {
 	struct gen_zipfian back;
 };
 
-/** `last` is the number of the last record of the start. */
+/** `last` is the last record's number at the start. */
 static inline void gen_latest_init(struct gen_latest *g, uint64_t last)
 {
 	gen_zipfian_init(&g->back, 0, last - 1, ZIPFIAN_THETA);
 }
 
-/** `last` is the number of the last record now. */
+/** `last` is the last record's number now. */
 static inline uint64_t gen_latest_next(struct gen_latest *g, struct rng *r,
 				       uint64_t last)
 {

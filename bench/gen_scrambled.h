@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * gen_scrambled.h - what YCSB calls "zipfian" (ScrambledZipfianGenerator): a
- * zipfian number over 10^10 items, hashed, modulo the range. Popular records
- * lie scattered, and stay popular while the range keeps its size.
+ * gen_scrambled.h - YCSB's "zipfian" (ScrambledZipfianGenerator): a zipfian number over
+ * 10^10 items, hashed, modulo the range. Popular records are scattered, and stay popular
+ * while the range keeps its size.
  *
- * The skew is that of 10^10 items whatever the range is, so it is far flatter
- * than theta 0.99 suggests: over 1000 records the hottest gets 3.9 % of the
- * draws, a true zipfian gives it 12.9 %. gen_zipfian.h is the true one.
+ * The skew is that of 10^10 items whatever the range, so much flatter than theta 0.99
+ * suggests: over 1000 records the hottest gets 3.9 % of the draws, 12.9 % by a true zipfian
+ * (gen_zipfian.h).
  */
 #ifndef BENCH_GEN_SCRAMBLED_H
 #define BENCH_GEN_SCRAMBLED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * gen_sequential.h - min, min+1, ... max and again from min, one sequence for
- * all threads (SequentialGenerator).
+ * gen_sequential.h - min to max repeatedly, one sequence for all threads
+ * (SequentialGenerator).
  */
 #ifndef BENCH_GEN_SEQUENTIAL_H
 #define BENCH_GEN_SEQUENTIAL_H
@@ -23,7 +23,7 @@ static inline void gen_sequential_init(struct gen_sequential *g, uint64_t min,
 	atomic_init(&g->count, 0);
 }
 
-/** Safe from any thread. */
+/** Any thread. */
 static inline uint64_t gen_sequential_next(struct gen_sequential *g)
 {
 	return g->min + atomic_fetch_add_explicit(&g->count, 1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** gen_uniform.h - every number of [min, max] alike (UniformLongGenerator). */
+/** gen_uniform.h - every number of [min, max] equally often (UniformLongGenerator). */
 #ifndef BENCH_GEN_UNIFORM_H
 #define BENCH_GEN_UNIFORM_H
 
@@ -10,7 +10,7 @@ struct gen_uniform {
 	uint64_t items;
 };
 
-/** Both ends belong to the range; max >= min. */
+/** The range includes both ends; max >= min. */
 static inline void gen_uniform_init(struct gen_uniform *g, uint64_t min,
 				    uint64_t max)
 {

@@ -22,7 +22,7 @@ double gen_zipfian_zeta(uint64_t from, uint64_t to, double theta, double sum)
 						      : ZIPFIAN_DIRECT_TERMS;
 	uint64_t i;
 
-	/* A short stretch is cheaper term by term wherever it lies. */
+	/* A short range is cheaper term by term. */
 	if (to - from <= 4096)
 		direct = to;
 	for (i = from; i < to && i < direct; i++)
@@ -33,8 +33,8 @@ double gen_zipfian_zeta(uint64_t from, uint64_t to, double theta, double sum)
 }
 
 /*
- * One or two items never get as far as eta, unless their number grows; then a
- * start of three keeps every draw in range, where YCSB's formula leaves it.
+ * One or two items use eta only after their number has grown; starting from three keeps
+ * every draw in range, unlike YCSB's formula.
  */
 static void set_eta(struct gen_zipfian *g)
 {

@@ -12,7 +12,7 @@
 
 #include "common/err.h"
 
-/* Of encodings V2 with words of any length: the 0x10 in both. */
+/* The 0x10 in both: encoding V2 with counts of variable length. */
 #define COOKIE UINT32_C(0x1c849313)
 #define COOKIE_COMPRESSED UINT32_C(0x1c849314)
 #define DIGITS 3
@@ -32,8 +32,7 @@ static unsigned char *put_64(unsigned char *at, uint64_t v)
 	return at + sizeof(v);
 }
 
-/* Seven bits a byte, the lowest first; a ninth byte holds eight. The sign goes
- * to the lowest bit before. */
+/* ZigZag LEB128: seven bits per byte, lowest first; a ninth byte holds eight. */
 static unsigned char *put_count(unsigned char *at, int64_t v)
 {
 	uint64_t z = (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
@@ -47,7 +46,7 @@ static unsigned char *put_count(unsigned char *at, int64_t v)
 	return at;
 }
 
-/* Counters up to the last that is not 0; a run of zeros is one negative. */
+/* Counters up to the last non-zero one; a run of zeros is one negative number. */
 static unsigned char *put_counts(unsigned char *at, const struct hist *h,
 				 unsigned *last_out)
 {
@@ -79,14 +78,14 @@ size_t hdr_encode(const struct hist *h, unsigned char *buf)
 	unsigned last;
 
 	end = put_counts(buf + HEADER, h, &last);
-	/* The range has to reach the last counter, and over two values. */
+	/* The range must include the last counter and at least two values. */
 	highest = hist_highest(hist_value(last));
 	memcpy(&bits, &ratio, sizeof(bits));
 	at = put_32(at, COOKIE);
 	at = put_32(at, (uint32_t)(end - buf - HEADER));
 	at = put_32(at, 0); /* no counter is shifted */
 	at = put_32(at, DIGITS);
-	at = put_64(at, 1); /* one counter for each ns at the lower end */
+	at = put_64(at, 1); /* one counter per ns at the lower end */
 	at = put_64(at, highest < 2 ? 2 : highest);
 	put_64(at, bits);
 	return (size_t)(end - buf);

@@ -10,7 +10,7 @@
 
 struct hist *hist_new(void)
 {
-	/* calloc() touches no page of it. */
+	/* calloc() touches no pages. */
 	return shared_is_on() ? shared_new(sizeof(struct hist))
 			      : calloc(1, sizeof(struct hist));
 }
@@ -68,7 +68,7 @@ void hist_merge(struct hist *dst, const struct hist *src)
 	for (unsigned i = 0; i < HIST_COUNTERS; i++) {
 		uint64_t n = count_of(src, i);
 
-		if (n) /* do not touch pages for nothing */
+		if (n) /* do not touch unused pages */
 			set_count(dst, i, count_of(dst, i) + n);
 	}
 }
@@ -121,8 +121,10 @@ double hist_variance(const struct hist *h, double mean)
 uint64_t hist_percentile(const struct hist *h, uint64_t total,
 			 double percentile)
 {
-	/* A hair less, so that a percentile that is exact in decimal does not
-	 * fall to the next counter by rounding. */
+	/*
+	 * Slightly less, so that rounding does not move an exact decimal percentile to the
+	 * next counter.
+	 */
 	double p = nextafter(percentile, -INFINITY);
 	uint64_t want, seen = 0;
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * hist.h - a histogram of 64-bit values with three significant digits: Gil
- * Tene's HdrHistogram, with its bucket boundaries and its arithmetic, in a
- * table that covers every value up to 2^63-1. Nothing is ever clamped.
+ * hist.h - a histogram of 64-bit values with three significant digits: Gil Tene's
+ * HdrHistogram with its bucket boundaries and arithmetic, in a table for every value up to
+ * 2^63-1. Nothing is clamped.
  *
- * Values below 2048 have a counter each. Above, every doubling is cut into
- * 1024 equal steps, so a counter spans at most a thousandth of its value:
- * 10000 falls to 10000..10007, and 10004 stands for it in a mean.
+ * Values below 2048 have a counter each. Above, every power of two is divided into 1024
+ * equal steps, so a counter spans at most a thousandth of its value: 10000 falls into
+ * 10000..10007, which counts as 10004 in a mean.
  *
- * One thread records, any other may read at the same time: counters are
- * loaded and stored atomically, and a reader sees each at some recent value.
+ * One thread records; others may read meanwhile. Counters are loaded and stored atomically.
  */
 #ifndef BENCH_HIST_H
 #define BENCH_HIST_H
@@ -22,7 +21,7 @@
 #define HIST_HALF (1u << (HIST_SUB_BITS - 1))
 #define HIST_COUNTERS ((64 - HIST_SUB_BITS + 1) * HIST_HALF)
 
-/** 432 KiB of address space; memory only where values fell. */
+/** 432 KiB of address space; only pages with recorded values take memory. */
 struct hist {
 	_Atomic uint64_t count[HIST_COUNTERS];
 };
@@ -36,8 +35,10 @@ static inline unsigned hist_index(uint64_t value)
 {
 	unsigned bucket;
 
-	/* Most calls of a store in memory; what follows is microcode on some
-	 * processors. */
+	/*
+	 * The common case of a store in memory; the code below is microcode on some
+	 * processors.
+	 */
 	if (__builtin_expect(value < 2 * HIST_HALF, 1))
 		return (unsigned)value;
 	if (__builtin_expect((int64_t)value < 0, 0))
@@ -47,7 +48,7 @@ static inline unsigned hist_index(uint64_t value)
 	return bucket * HIST_HALF + (unsigned)(value >> bucket);
 }
 
-/** One more; only the counter's own thread. */
+/** Increment; only the histogram's own thread. */
 static inline void hist_count(_Atomic uint64_t *c)
 {
 	atomic_store_explicit(
@@ -61,21 +62,21 @@ static inline void hist_record(struct hist *h, uint64_t value)
 	hist_count(&h->count[hist_index(value)]);
 }
 
-/** The lowest value of a counter: hist_index() the other way. */
+/** The lowest value of a counter: inverse of hist_index(). */
 uint64_t hist_value(unsigned index);
 
-/** The greatest value that shares a counter with `value`. */
+/** The highest value in the same counter as `value`. */
 uint64_t hist_highest(uint64_t value);
 
 /** Add all of `src` to `dst`. */
 void hist_merge(struct hist *dst, const struct hist *src);
 
-/** Take all of `src` away from `dst`, which holds at least as much. */
+/** Subtract `src` from `dst`, which must contain it. */
 void hist_subtract(struct hist *dst, const struct hist *src);
 
 struct hist_summary {
 	uint64_t count;
-	uint64_t min; /* as HdrHistogram reports them: the ends of counters */
+	uint64_t min; /* as HdrHistogram: the ends of counters */
 	uint64_t max;
 	double mean;
 };
@@ -83,12 +84,12 @@ struct hist_summary {
 /** All zero for an empty histogram. */
 void hist_summarize(const struct hist *h, struct hist_summary *out);
 
-/** Mean square of the distances from `mean`, of the counters' middle values. */
+/** Mean square distance from `mean`, by the counters' middle values. */
 double hist_variance(const struct hist *h, double mean);
 
 /**
- * The highest value that shares a counter with the value at `percentile` of
- * `total` recorded ones; 0 if there are none.
+ * The highest value in the counter that holds `percentile` of `total` values; 0 if there
+ * are none.
  */
 uint64_t hist_percentile(const struct hist *h, uint64_t total,
 			 double percentile);

@@ -11,10 +11,12 @@
 #include "common/util.h"
 #include "worker_parts.h"
 
-/* Submissions between two polls: a thread that is behind must not fill the queue with
- * what the store has not been asked to look at. */
+/*
+ * Most submissions between two polls: a late thread must not fill the queue before the
+ * store has looked at it.
+ */
 #define BURST 16
-/* Polls in a row that find nothing before other threads may pass. */
+/* Empty polls in a row after which other threads may run. */
 #define PATIENCE 64
 
 enum step {
@@ -23,27 +25,27 @@ enum step {
 	STEP_WRITE,
 };
 
-/* An operation under way. Its number is the tag of its requests. */
+/* An operation in flight. Its number is the tag of its requests. */
 struct flight {
-	struct op op;      /* a copy: its key stays where it is */
+	struct op op;      /* a copy; its key stays in place */
 	enum step step;
 	bool used;
-	uint64_t due;      /* the arrival's stamp */
-	uint64_t start;    /* the first submission's */
-	uint64_t read_ticks;  /* of a read-modify-write: what its read took */
-	uint64_t write_start; /* that of the part that is an UPDATE or INSERT */
+	uint64_t due;      /* stamp of the arrival */
+	uint64_t start;    /* stamp of the first submission */
+	uint64_t read_ticks;  /* ticks of a read-modify-write's read */
+	uint64_t write_start; /* start of the UPDATE or INSERT part */
 	char *value;       /* value_stride bytes, for writes */
 };
 
 struct inflight {
 	unsigned depth, n_free;
-	unsigned *vacant;    /* numbers of flights that are not used */
+	unsigned *vacant;    /* numbers of unused flights */
 	struct flight *flights;
 	char *values;
-	bool arrived;        /* there is an arrival that was not submitted */
+	bool arrived;        /* an arrival waits for submission */
 	uint64_t due;        /* its stamp */
-	uint64_t full_until; /* last stamp at which there was no room for one */
-	unsigned empty;      /* polls in a row that found nothing */
+	uint64_t full_until; /* last stamp without space for an arrival */
+	unsigned empty;      /* empty polls in a row */
 };
 
 int inflight_init(struct worker *w)
@@ -97,7 +99,7 @@ static void land(struct worker *w, struct flight *l)
 	worker_count_done(w, 1);
 }
 
-/* The operation's only or second part is over. */
+/* The operation's only or second part has ended. */
 static void end_write(struct worker *w, struct flight *l, enum db_status status)
 {
 	bool insert = l->op.kind == OP_INSERT;
@@ -105,7 +107,7 @@ static void end_write(struct worker *w, struct flight *l, enum db_status status)
 	worker_note_op(w, insert ? SERIES_INSERT : SERIES_UPDATE, status,
 		       l->write_start, &l->op);
 	if (l->op.kind == OP_RMW)
-		/* Without what was done between its two parts. */
+		/* Excludes the time between the two parts. */
 		worker_note_op(w, SERIES_RMW, status,
 			       l->write_start - l->read_ticks, &l->op);
 	if (insert && status != DB_OK)
@@ -141,7 +143,7 @@ static void begin_write(struct worker *w, struct flight *l, size_t len)
 	}
 }
 
-/* An update or insert; the update of a read-modify-write follows its read. */
+/* Submit an update or insert; that of a read-modify-write follows its read. */
 static void begin_update(struct worker *w, struct flight *l)
 {
 	enum db_status status;
@@ -180,7 +182,7 @@ static void end_read(struct worker *w, struct flight *l, enum db_status status,
 	land(w, l);
 }
 
-/* update=field: the old value is here; it goes back with one new field. */
+/* update=field: write the old value back with one new field. */
 static void end_old(struct worker *w, struct flight *l, enum db_status status,
 		    const struct db_value *v)
 {
@@ -203,7 +205,7 @@ static void end_old(struct worker *w, struct flight *l, enum db_status status,
 	begin_write(w, l, v->len);
 }
 
-/* A request came to its end at w->now; w->why is about that. */
+/* A request completed at w->now; w->why describes its failure. */
 static void complete(struct worker *w, struct flight *l, enum db_status status,
 		     const struct db_value *v)
 {
@@ -233,7 +235,7 @@ static void next_arrival(struct worker *w)
 	w->over = !f->arrived;
 }
 
-/* Submit the arrival that is due; there is room for one. */
+/* Submit the arrival that is due; there is space. */
 static void begin(struct worker *w)
 {
 	struct inflight *f = w->inflight;
@@ -270,8 +272,7 @@ static bool is_due(const struct worker *w)
 	       (int64_t)(w->inflight->due - w->now) <= 0;
 }
 
-/* What is due, if there is room. Called when a poll has just made as much as there
- * can be. */
+/* Submit what is due as far as there is space. After a poll, when there is most space. */
 static void begin_due(struct worker *w)
 {
 	struct inflight *f = w->inflight;
@@ -284,7 +285,7 @@ static void begin_due(struct worker *w)
 	}
 }
 
-/* The session is gone: nothing that is under way will be told of any more. */
+/* The session failed: nothing in flight will be reported. */
 static void give_up(struct worker *w, enum db_status status)
 {
 	struct inflight *f = w->inflight;
@@ -309,7 +310,7 @@ static void poll_once(struct worker *w)
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		/* They ended together, whatever is done about each. */
+		/* All of one poll end at the same time. */
 		w->now = now;
 		w->why = c[i].why;
 		complete(w, &f->flights[c[i].tag], c[i].status, &c[i].value);
@@ -319,7 +320,7 @@ static void poll_once(struct worker *w)
 		sched_yield();
 }
 
-/* Nothing is under way: until the next arrival, or the time is up. */
+/* Nothing is in flight: wait for the next arrival or the end of time. */
 static void idle(struct worker *w)
 {
 	uint64_t ns;

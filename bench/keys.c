@@ -14,7 +14,7 @@
 #define TEN_8 UINT64_C(100000000)
 #define TEN_16 UINT64_C(10000000000000000)
 
-/* All keys, padded or not, fit with the eight bytes that a store may overrun. */
+/* Every key fits, including eight bytes that a store may write after it. */
 _Static_assert(KEY_PREFIX_MAX + KEY_PADDING_MAX + 24 <= KEY_CAP, "key buffer");
 
 bool key_format_init(struct key_format *f, const char *prefix, uint64_t padding,
@@ -42,10 +42,9 @@ unsigned key_max_len(const struct key_format *f)
 }
 
 /*
- * The eight decimal digits of v < 10^8, one a byte, the most significant in
- * the lowest byte. Halves, then pairs, then digits part side by side in one
- * word: x / 100 is x * 10486 >> 20 for x < 10^4, x / 10 is x * 103 >> 10 for
- * x < 100.
+ * The eight decimal digits of v < 10^8, one per byte, the most significant in the lowest
+ * byte. Halves, pairs, then digits are split in parallel in one word: x / 100 is x * 10486
+ * >> 20 for x < 10^4, x / 10 is x * 103 >> 10 for x < 100.
  */
 static inline uint64_t digits_8(uint64_t v)
 {
@@ -64,7 +63,7 @@ static inline void store_8(char *at, uint64_t digits)
 	memcpy(at, &digits, sizeof(digits));
 }
 
-/* The same of v < 10^4, in four bytes. */
+/* digits_8() of v < 10^4, in four bytes. */
 static inline uint32_t digits_4(uint32_t v)
 {
 	uint32_t q = (v * 10486) >> 20, x = q | (v - q * 100) << 16;
@@ -75,8 +74,10 @@ static inline uint32_t digits_4(uint32_t v)
 
 /* Sixteen digits: of `high`, then of `low`, both below 10^8. */
 #if defined(__SSE2__)
-/* As digits_8() for both at once; x / 10000 is x * 3518437209 >> 45, x / 100 is
- * x * 5243 >> 19, x / 10 is x * 6554 >> 16 for the x that occur. */
+/*
+ * digits_8() of both at once; x / 10000 is x * 3518437209 >> 45, x / 100 is x * 5243 >> 19,
+ * x / 10 is x * 6554 >> 16 for the x that occur.
+ */
 static inline void store_16(char *at, uint64_t high, uint64_t low)
 {
 	__m128i x = _mm_set_epi64x((int64_t)low, (int64_t)high), q;
@@ -101,8 +102,10 @@ static inline void store_16(char *at, uint64_t high, uint64_t low)
 }
 #endif
 
-/* Numbers of up to 16 digits, and padded ones: by way of a buffer. On its own, or the
- * usual keys would pay for its registers. */
+/*
+ * Numbers of up to 16 digits and padded ones, through a buffer. Not inlined, because the
+ * common keys would pay for its registers.
+ */
 static __attribute__((noinline)) unsigned
 build_padded(const struct key_format *f, uint64_t number, char *at)
 {
@@ -132,7 +135,7 @@ unsigned key_build(const struct key_format *f, uint64_t number,
 		number = fnvhash64(number);
 	if (number < TEN_16 || f->padding > 17)
 		return build_padded(f, number, at);
-	/* 17 to 20 digits: all but two in a thousand hashes. */
+	/* 17 to 20 digits: 99.8 % of all hashes. */
 	top = digits_4((uint32_t)(number / TEN_16));
 	rest = number % TEN_16;
 	skip = (unsigned)__builtin_ctz(top) / 8;

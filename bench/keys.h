@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * keys.h - the key of a record number, as CoreWorkload.buildKeyName() makes
- * it: a prefix, zeros up to the padding, and the decimal digits of the number
- * or of its hash. Worked examples: 0 hashed -> user6284781860667377211;
- * 10 ordered with padding 12 -> user000000000010.
+ * keys.h - the key of a record number, as CoreWorkload.buildKeyName() makes it: a prefix,
+ * zero padding, and the decimal digits of the number or of its hash. Worked examples: 0
+ * hashed -> user6284781860667377211; 10 ordered with padding 12 -> user000000000010.
  */
 #ifndef BENCH_KEYS_H
 #define BENCH_KEYS_H
@@ -20,7 +19,7 @@
 struct key_format {
 	char prefix[KEY_PREFIX_MAX];
 	unsigned prefix_len;
-	unsigned padding; /* digits at least, 0..KEY_PADDING_MAX */
+	unsigned padding; /* least digits, 0..KEY_PADDING_MAX */
 	bool hashed;
 };
 
@@ -28,13 +27,12 @@ struct key_format {
 bool key_format_init(struct key_format *f, const char *prefix, uint64_t padding,
 		     bool hashed);
 
-/** Write the part that all keys share; key_build() fills in the rest. */
+/** Write the part that all keys share, before key_build(). */
 void key_prepare(const struct key_format *f, char key[KEY_CAP]);
 
 /**
- * Complete the prepared `key` for record `number` and return its length. Not
- * terminated. No branch on the digits: some 100 instructions, of which a quarter is the
- * hash.
+ * Complete the prepared `key` for record `number`; returns its length. Not terminated. No
+ * branches on digits: some 100 instructions, a quarter of them for the hash.
  */
 unsigned key_build(const struct key_format *f, uint64_t number,
 		   char key[KEY_CAP]);

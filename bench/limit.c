@@ -17,15 +17,14 @@
 #include "ticks.h"
 #include "workload.h"
 
-/* One operation in so many is measured alone, for the percentiles. */
+/* One operation in this many is timed alone, for the percentiles. */
 #define TIMED_PART 4
 /*
- * Sides take turns every so many operations, some 15 ms of single GETs: a host that slows
- * down for a second slows all of them down, and what the last side left in the caches is
- * soon gone.
+ * Sides alternate after this many operations, some 15 ms of single GETs: a host that slows
+ * down for a second affects all, and the previous side's cache contents are soon replaced.
  */
 #define SLICE (200 * LIMIT_CHUNK)
-/* Keys that are drawn in one go: what they need stays in the cache. */
+/* Keys drawn at once, so few that they stay in the cache. */
 #define DRAW 32
 
 struct limit {
@@ -40,7 +39,7 @@ struct limit {
 	struct op ops[DRAW];
 };
 
-/* In the order of the table; the first is what the others are shares of. */
+/* In the order of the table; the ratios refer to the first. */
 static const struct limit_side_ops *const sides_shm[] = {
 	&limit_mem_ops,
 	&limit_farkv_ops,
@@ -107,7 +106,7 @@ static int check_no_meaning(const struct props *p, const struct params *v)
 	return 0;
 }
 
-/* What has no meaning here is refused rather than passed over. */
+/* Refuse properties that have no meaning here. */
 static int check_params(const struct props *p, const struct params *v)
 {
 	if (v->proportion[OP_INSERT] > 0.0)
@@ -130,8 +129,10 @@ static int check_params(const struct props *p, const struct params *v)
 	return check_no_meaning(p, v);
 }
 
-/* The store that is meant: that of the command line, of the properties, or of
- * the environment. It decides what the limit is. */
+/*
+ * The store's address from the command line, the properties, or the environment. It decides
+ * which limit applies.
+ */
 static int find_uri(struct limit *l, struct props *p, const char *uri)
 {
 	static const struct prop_spec spec[] = {
@@ -202,7 +203,7 @@ static int limit_init(struct limit *l, struct props *p, const char *uri)
 	l->plan.records = v->insert_count;
 	l->plan.seed = v->seed;
 	l->plan.key_len = key_max_len(&l->run.keys);
-	if (v->insert_order) /* ordered: the longest is the last one's */
+	if (v->insert_order) /* ordered: the last key is the longest */
 		l->plan.key_len = key_build(&l->run.keys,
 					    v->insert_start + v->insert_count - 1,
 					    l->ops[0].key);
@@ -230,7 +231,7 @@ static void limit_fini(struct limit *l)
 
 /* ---- operations -------------------------------------------------------------- */
 
-/* The next `n` keys, at most LIMIT_CHUNK. */
+/* Draw the next `n` keys, at most LIMIT_CHUNK. */
 static void draw(struct limit *l, struct workload_thread *from, size_t n)
 {
 	for (size_t i = 0; i < n; i += DRAW) {
@@ -245,7 +246,7 @@ static void draw(struct limit *l, struct workload_thread *from, size_t n)
 	}
 }
 
-/* ... as that side knows them. */
+/* ... with this side's first byte. */
 static void draw_for(struct limit *l, const struct limit_side *s,
 		     struct workload_thread *from, size_t n)
 {
@@ -267,8 +268,10 @@ static size_t step_of(enum limit_test t)
 	return t == LIMIT_GET || t == LIMIT_PUT ? 1 : LIMIT_BATCH;
 }
 
-/* `n` operations on the keys at hand, in batches if that is the test. Nothing follows
- * what failed: the side's line of error is to be about that. */
+/*
+ * Do `n` operations on the drawn keys, in batches if the test has them. Stops at a failure,
+ * because the side's error line is about the last one.
+ */
 static size_t carry_out(struct limit_side *s, enum limit_test t,
 			const struct limit_keys *k, size_t n)
 {
@@ -281,7 +284,7 @@ static size_t carry_out(struct limit_side *s, enum limit_test t,
 	return good;
 }
 
-/* Asked between two chunks: a whole cell can take minutes. */
+/* Called between two chunks, as a whole cell can take minutes. */
 static int check_signal(const char *while_what)
 {
 	return phase_was_interrupted()
@@ -315,7 +318,7 @@ static int load(struct limit *l, struct limit_side *s)
 			   "loading");
 }
 
-/* Does it give what was stored? A side that does not has no figures. */
+/* Check that the side returns what was stored. A side that does not gets no figures. */
 static int check(struct limit *l, struct limit_side *s)
 {
 	const struct limit_plan *plan = &l->plan;
@@ -330,10 +333,10 @@ static int check(struct limit *l, struct limit_side *s)
 	return 0;
 }
 
-/* What one side has taken for a test so far. */
+/* One side's figures of a test so far. */
 struct gauge {
-	uint64_t ticks; /* of the operations that are timed together */
-	struct hist *h; /* of those that are timed alone */
+	uint64_t ticks; /* of the operations timed together */
+	struct hist *h; /* of those timed alone */
 };
 
 /* `n` operations, timed together. */
@@ -359,9 +362,9 @@ static int measure_rate(struct limit *l, struct limit_side *s,
 }
 
 /*
- * A part of so many again, each timed alone, from the first instruction until its last
- * load has come. By stamps that do not wait, what a CPU has still under way at the end is
- * missing: as much as the code behind the load is short, more than a third of a GET.
+ * Time a part of the operations alone, each from its first instruction until its last load
+ * has completed. Stamps that do not wait would omit what the CPU still has in flight at the
+ * end, over a third of a GET.
  */
 static int measure_times(struct limit *l, struct limit_side *s,
 			 enum limit_test t, uint64_t n, struct gauge *g)
@@ -400,7 +403,7 @@ static struct limit_cell cell_of(const struct gauge *g, uint64_t n)
 	};
 }
 
-/* A slice of each side, and again, until all have done a round's operations. */
+/* Slices of each side in turn until all have done a round's operations. */
 static int take_turns(struct limit *l, size_t round, enum limit_test t,
 		      struct gauge *gauges)
 {
@@ -411,7 +414,7 @@ static int take_turns(struct limit *l, size_t round, enum limit_test t,
 	for (uint64_t done = 0; done < count && !err; done += n, turn++) {
 		n = UTIL_MIN(count - done, (uint64_t)SLICE);
 		for (size_t i = 0; i < sides && !err; i++) {
-			/* Nobody is always the one behind the same other. */
+			/* Vary the order, so that no side always follows the same other. */
 			size_t which = (i + turn) % sides;
 			struct limit_side *s = l->side[which];
 
@@ -456,11 +459,11 @@ static int run_round(struct limit *l, size_t round)
 	return err;
 }
 
-/* ---- all of it --------------------------------------------------------------- */
+/* ---- the whole run ------------------------------------------------------------ */
 
 /*
- * Whether the store's memory, which is mapped here, consists of huge pages. The
- * limit takes the same: a missing translation costs as much as a missing line.
+ * True if the store's mapping here consists of huge pages. The limit uses the same kind: a
+ * TLB miss costs as much as a cache miss.
  */
 static bool store_is_huge(void)
 {
@@ -496,7 +499,7 @@ static int open_side(struct limit *l, size_t i)
 	return err;
 }
 
-/* What a side remembers of its keys it has forgotten where the index grew since. */
+/* A side forgets keys whose part of the index has grown since. */
 static int remind(struct limit *l, struct limit_side *s)
 {
 	if (!l->rdma || s->ops->no_records)
@@ -504,7 +507,7 @@ static int remind(struct limit *l, struct limit_side *s)
 	return each_record(l, s, LIMIT_MGET, "looking at what was loaded");
 }
 
-/* Where the limit has memory of its own the store comes first: it is to be alike. */
+/* If the limit has its own memory, open the store first, to copy its page size. */
 static int open_sides(struct limit *l)
 {
 	int err = 0;

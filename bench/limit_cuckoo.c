@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libcuckoo beside the limit: a table that no other process sees, with locks. */
+/* libcuckoo as a side: a table with locks within one process. */
 #include "config.h"
 
 #include <stdlib.h>

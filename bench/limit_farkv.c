@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv's sides of the limit: the public calls, and nothing around them. By RDMA one
- * remembers where all keys are, and one remembers nothing.
+ * farkv's sides: the bare public calls. For RDMA one side has all keys in its location
+ * cache, the other has none.
  */
 #include "config.h"
 
@@ -38,10 +38,10 @@ static int open_with(const struct limit_plan *plan,
 	farkv_options_init(&o);
 	o.name = "kvbench";
 	o.cache_entries = (uint32_t)UTIL_MIN(remembered, REMEMBERED_MAX);
-	o.cache_bytes = 0; /* the limit READs each value, too */
+	o.cache_bytes = 0; /* the limit READs each value too */
 	err = farkv_open(plan->uri, &o, &f->kv);
 	if (err) {
-		/* The library has a detail of its own. */
+		/* The library has its own detail. */
 		err_set(err, "%s", farkv_errdetail());
 		free(f);
 		return err;
@@ -53,7 +53,7 @@ static int open_with(const struct limit_plan *plan,
 static int side_open(const struct limit_plan *plan,
 		     struct limit_side **side_out)
 {
-	/* Some sets get more keys than others: twice the room, and few forget. */
+	/* Twice the entries: keys do not spread evenly over the cache's sets. */
 	return open_with(plan, &limit_farkv_ops, 2 * plan->records, side_out);
 }
 
@@ -99,7 +99,7 @@ static size_t side_put(struct limit_side *s, const struct limit_keys *k,
 	return n;
 }
 
-/* Copying is the library's: the values lie in memory of the handle. */
+/* The library copies: the values lie in the handle's memory. */
 static size_t side_mget(struct limit_side *s, const struct limit_keys *k,
 			size_t first, size_t n)
 {
@@ -133,7 +133,7 @@ static size_t side_mput(struct limit_side *s, const struct limit_keys *k,
 	return farkv_mput(f->kv, f->put, n) ? 0 : n;
 }
 
-/* How many of the `n` requests did what they should; all of them are over. */
+/* How many of `n` requests succeeded; waits for all. */
 static size_t in_flight(struct farkv_side *f, size_t n)
 {
 	size_t good = 0, over = 0;
@@ -201,7 +201,7 @@ const struct limit_side_ops limit_farkv_ops = {
 	.error = side_error,
 };
 
-/* What it wrote would be news to a side that remembers: so its keys are its own. */
+/* Its writes would make the other side's cached locations stale, so it has keys of its own. */
 const struct limit_side_ops limit_searching_ops = {
 	.name = "searching",
 	.other_keys = 0x20,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The limit of shared memory: what a GET and a PUT cannot do without, in the
- * region's own formats.
+ * The limit of shared memory: the indispensable steps of a GET and a PUT, in the region's
+ * formats.
  *
- * GET: hash the key; load the line of the index that the hash names; load the
- * block that the slot names; sum it, compare the key, copy the value out.
- * PUT: write a new block with its sums, while the line is on its way; the same as far
- * as the key's comparison; swap the slot. Batches do each of these steps for all of their keys before the
- * next, and fetch ahead what it will need.
+ * GET: hash the key; load the line of the index that the hash names; load the block that
+ * the slot names; sum it, compare the key, copy the value out. PUT: write a new block with
+ * its sums while the line is loaded; find the slot up to the comparison of the key; swap
+ * the slot. Batches do each step for all of their keys before the next, and prefetch for
+ * it.
  *
- * What is left out is what makes a store of it: a directory that can grow, other
- * writers, frozen and dead slots, blocks that go back, errors.
+ * Left out is what makes it a store: a directory that can grow, other writers, frozen and
+ * dead slots, freed blocks, errors.
  */
 #include "config.h"
 
@@ -36,29 +36,29 @@
 
 #define HASH_SEED UINT64_C(0x9E3779B97F4A7C15)
 #define GENERATION 1u
-/* A subtable may be so full: with windows of 8 lines the first of 512 refuses a
- * key at 59 %. */
+/* Load of a subtable: with windows of 8 lines the first of 512 refuses a key at 59 %. */
 #define LOAD_PERCENT 55u
-/* Blocks that rest before they are written again: those of the 100 ms of
- * kvserver's grace period at 2.6 million PUTs a second. They are not in the
- * cache any more when their turn comes, here as there. */
+/*
+ * Blocks between free and reuse: 100 ms of grace period at 2.6 million PUTs a second. As in
+ * kvserver, they have left the cache when they are reused.
+ */
 #define RESTING_MAX (UINT64_C(1) << 18)
-/* ... but no more than so many bytes of large ones, which take longer to write, too. */
+/* ... but at most this many bytes; large blocks take longer to write. */
 #define RESTING_BYTES (UINT64_C(512) << 20)
-/* How many PUTs ahead the next blocks are fetched. */
+/* How many PUTs ahead blocks are prefetched. */
 #define AHEAD 2u
 
 struct mem_side {
 	struct limit_side base;
-	uint8_t *map; /* the region: offset 0 is never a block's */
+	uint8_t *map; /* the region; offset 0 is never a block */
 	size_t map_bytes;
 	uint32_t depth; /* 2^depth subtables from offset PAGE_BYTES */
 	uint32_t cls;
 	uint64_t version;
-	struct block_ref *rest; /* a ring of `resting` blocks, a power of two */
+	struct block_ref *rest; /* ring of freed blocks; its size is a power of two */
 	uint64_t resting;
-	uint64_t next;          /* of the ring: the one that rested longest */
-	uint64_t fresh;         /* offset behind the last block in use */
+	uint64_t next;          /* the oldest in the ring */
+	uint64_t fresh;         /* end of the last block in use */
 	uint64_t end;           /* of the region */
 };
 
@@ -77,8 +77,8 @@ static void *map_pages(size_t bytes, unsigned kind)
 }
 
 /*
- * As the server has it: small pages, or huge ones, those that were set aside or made
- * transparently. Offsets are pages' and blocks', so the start has to be a huge page's.
+ * Memory like the server's: small pages, or huge ones, reserved or transparent. Offsets
+ * must be page offsets, so the start must be aligned to a huge page.
  */
 static void *map_region(size_t bytes, bool huge)
 {
@@ -149,7 +149,7 @@ static int mem_open(const struct limit_plan *plan,
 						.cls = (uint8_t)m->cls};
 		m->fresh += class_bytes(m->cls);
 	}
-	/* Whose turn comes first has had content, too, as there. */
+	/* The first blocks of the ring must have been written too. */
 	memset(m->map + m->rest[0].off, 0, m->resting * class_bytes(m->cls));
 	*side_out = &m->base;
 	return 0;
@@ -182,7 +182,7 @@ static inline uint64_t *home_of(const struct mem_side *m, uint64_t hash)
 	return (uint64_t *)(void *)(m->map + off);
 }
 
-/* A bit for each slot of the line whose fingerprint is `fp`. */
+/* A bit for each slot of the line with fingerprint `fp`. */
 static inline unsigned line_matches(const uint64_t *line, uint32_t fp)
 {
 #if defined(__SSE2__)
@@ -223,8 +223,7 @@ static inline bool block_has_key(const uint8_t *b, const char *key, size_t len)
 	return h.key_len == len && memcmp(b + sizeof(h), key, len) == 0;
 }
 
-/* The key's slot; if there is none, the slot to put it in, or NULL: its window
- * is full. */
+/* The key's slot; otherwise a free slot for it, or NULL if its window is full. */
 static inline uint64_t *find(const struct mem_side *m, uint64_t hash,
 			     const char *key, size_t len)
 {
@@ -239,7 +238,7 @@ static inline uint64_t *find(const struct mem_side *m, uint64_t hash,
 			if (block_has_key(block_of(m, *slot), key, len))
 				return slot;
 		}
-		/* Slots are taken from the front, and never given back. */
+		/* Slots are used from the front and never freed. */
 		for (unsigned i = 0; slot_is_null(line[LINE_SLOTS - 1]) &&
 				     i < LINE_SLOTS; i++)
 			if (slot_is_null(line[i]))
@@ -250,7 +249,7 @@ static inline uint64_t *find(const struct mem_side *m, uint64_t hash,
 
 /* ---- GET -------------------------------------------------------------------- */
 
-/* Sum, key, value: false if the block is not what the word and key say. */
+/* Check sum and key, copy the value: false if the block does not fit word and key. */
 static inline bool take(const struct mem_side *m, uint64_t word,
 			const char *key, size_t len, void *into)
 {
@@ -272,7 +271,7 @@ static inline bool take(const struct mem_side *m, uint64_t word,
 	return true;
 }
 
-/* So few lines of a block that is looked at next the CPU fetches by itself. */
+/* The hardware prefetches this many lines by itself. */
 #define FEW_LINES (4 * LINE_BYTES)
 
 static inline uint64_t ahead_of(uint32_t cls)
@@ -316,8 +315,7 @@ static size_t mem_get(struct limit_side *s, const struct limit_keys *k,
 	return good;
 }
 
-/* The first stages of a batch: the words that the keys most likely have, and the `bytes`
- * of their blocks. */
+/* First steps of a batch: find the most likely words and prefetch `bytes` of their blocks. */
 static inline void stage(const struct mem_side *m, const struct limit_keys *k,
 			 size_t first, size_t n, uint64_t bytes, uint64_t *hash,
 			 uint64_t *word)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The limit of RDMA: the requests that an operation cannot do without, of its sizes, on
- * a connection as farkv's, and nothing else.
+ * The limit of RDMA: the indispensable requests of an operation, with its sizes, on a
+ * connection like farkv's.
  *
- * get: READ a block. put: WRITE a block and CAS a word, in one chain. Their parts alone
- * are sides of their own, and so are two READs one after the other, which a key costs
- * that is searched for. All share one session.
+ * get: READ a block. put: WRITE a block and CAS a word, in one chain. Their parts are sides
+ * too, and so are two dependent READs, which a key without a cached location needs. All
+ * share one session.
  */
 #include "config.h"
 
@@ -103,7 +103,7 @@ static const char *raw_side_error(struct limit_side *s)
 	return err_detail();
 }
 
-/* ---- tests: the keys are nobody's ---------------------------------------------- */
+/* ---- tests; the keys are not used ---------------------------------------------- */
 
 static size_t one_by_one(enum raw_kind kind, size_t n)
 {

@@ -44,7 +44,7 @@ static double p99_of(const struct limit_cell *c)
 	return c->p99;
 }
 
-/* Median of a figure, or of its ratios to the first side's. */
+/* Median of a figure, or of its ratios to the first side. */
 static double median_of(const struct limit_table *t, enum limit_test test,
 			size_t side, double (*figure)(const struct limit_cell *),
 			bool ratio)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * limit_table.h - the figures of `kvbench limit` and how they are printed:
- * medians over the rounds, and medians of the rounds' ratios to the first side,
- * which is the limit.
+ * limit_table.h - the figures of `kvbench limit` and their table: medians over the rounds,
+ * and medians of the rounds' ratios to the first side, the limit.
  */
 #ifndef BENCH_LIMIT_TABLE_H
 #define BENCH_LIMIT_TABLE_H
@@ -14,7 +13,7 @@
 
 #define LIMIT_SIDES_MAX 6
 
-/** One side's result of one test in one round; all 0: it has none. */
+/** One side's result of one test in one round; all 0: none. */
 struct limit_cell {
 	double rate; /* operations a second */
 	double p50;  /* ns, of an operation or of a batch */
@@ -27,7 +26,7 @@ struct limit_table {
 	struct limit_cell *cells;
 };
 
-/** Room for `rounds` rounds. FARKV_ENOMEM with a detail. */
+/** For `rounds` rounds. FARKV_ENOMEM with a detail. */
 int limit_table_init(struct limit_table *t, size_t rounds);
 void limit_table_fini(struct limit_table *t);
 

@@ -51,11 +51,11 @@ static const struct opt opts[] = {
 	 .metavar = "NAME=VALUE",
 	 .help = "Set one property; stronger than any file."},
 	{.name = "db", .type = OPT_STR, .offset = OFF(db), .metavar = "NAME,...",
-	 .help = "Store to measure, if no word behind the command names it: "
-		 "farkv, memcached, redis, lmdb, libcuckoo, "
-		 "or null, which does nothing and so shows what kvbench itself costs. Several "
-		 "with commas take turns, round by round (-p rounds=3), and are "
-		 "compared."},
+	 .help = "Store to measure, unless a word after the command names it: "
+		 "farkv, memcached, redis, lmdb, libcuckoo, or null, which "
+		 "does nothing and so shows what kvbench itself costs. Several "
+		 "with commas take turns, round by round (-p rounds=3), and "
+		 "are compared."},
 	{.name = "uri", .letter = 'u', .type = OPT_STR, .offset = OFF(uri),
 	 .metavar = "URI",
 	 .help = "Address of the farkv store, as in shm:///run/farkv/kvserver"
@@ -121,7 +121,7 @@ static int fail(int code)
 	return code;
 }
 
-/* The exit status that an error calls for once the command line was right. */
+/* The exit status for an error after the command line was accepted. */
 static int exit_for(int err)
 {
 	switch (err) {
@@ -146,7 +146,7 @@ static int exit_for(int err)
 
 /* ---- properties ----------------------------------------------------------------- */
 
-/* A plain name that is no file here may be one of ours. */
+/* A plain name that is no file here may be an installed workload. */
 static int load_file(struct props *p, const char *name)
 {
 	char ours[4096];
@@ -167,7 +167,7 @@ static int set_option(struct props *p, const char *key, const char *value,
 	return value ? props_set(p, key, value, where) : 0;
 }
 
-/* Files first, then -p in the order given, then the options' own properties. */
+/* Files first, then -p in order, then the other options' properties. */
 static int read_props(const struct bench_config *cfg, struct props *p)
 {
 	int err = 0;
@@ -194,7 +194,7 @@ static int read_props(const struct bench_config *cfg, struct props *p)
 
 /* ---- commands -------------------------------------------------------------------- */
 
-/* YCSB's preamble, which people look for in logs. */
+/* YCSB's preamble, which users look for in logs. */
 static void preamble(const struct bench_config *cfg, const char *command)
 {
 	fprintf(stderr, "Command line: %s", command);
@@ -221,7 +221,7 @@ static void preamble(const struct bench_config *cfg, const char *command)
 	fputs("\nkvbench " PACKAGE_VERSION "\n\n", stderr);
 }
 
-/* Rounds that were finished count, whatever became of the next. */
+/* Finished rounds count, even if the next one failed. */
 static void write_results(struct bench *b, enum command cmd,
 			  const struct compare *c, struct outputs *o, int *code)
 {
@@ -239,7 +239,7 @@ static void write_results(struct bench *b, enum command cmd,
 		*code = fail(EXIT_RUN);
 }
 
-/* Each error is said at once; the first one gives the exit status. */
+/* Report each error at once; the first one decides the exit status. */
 static int measure(struct bench *b, enum command cmd, struct compare *c)
 {
 	struct outputs o;
@@ -247,7 +247,7 @@ static int measure(struct bench *b, enum command cmd, struct compare *c)
 
 	if (outputs_open(&o, &b->params))
 		return fail(EXIT_CONFIG);
-	if (cmd == CMD_QUICK) /* it shows what it does */
+	if (cmd == CMD_QUICK) /* quick shows progress */
 		outputs_begin(&o);
 	err = cmd == CMD_QUICK ? quick_run(b, o.report)
 	      : c	       ? compare_run(c, b)
@@ -320,7 +320,7 @@ static int run_command(enum command cmd, const struct bench_config *cfg,
 	char path[4096];
 	const char *uri = cfg->uri;
 
-	/* A path that cannot be taken for anything else. */
+	/* Unambiguous as a path. */
 	if (cfg->socket) {
 		snprintf(path, sizeof(path), "%s%s",
 			 cfg->socket[0] == '/' ? "" : "./", cfg->socket);
@@ -365,7 +365,7 @@ static int read_words(struct bench_config *cfg, int argc, char **argv,
 	if (find_command(argv[first], cmd))
 		return FARKV_EINVAL;
 	if (first + 1 < argc && !cfg->db)
-		cfg->db = strdup(argv[++first]); /* a lack shows as no -db */
+		cfg->db = strdup(argv[++first]); /* if NULL: like no -db */
 	if (first + 1 < argc)
 		return err_set(FARKV_EINVAL,
 			       "'%s' is one word too many; see kvbench --help",
@@ -398,7 +398,7 @@ static int work(struct bench_config *cfg, int argc, char **argv, int first)
 	return code;
 }
 
-/* -load or -t instead of a command: a script of YCSB's client as it is. */
+/* -load or -t instead of a command, as for YCSB's client. */
 static int work_as_client(struct bench_config *cfg, int argc, char **argv,
 			  int first)
 {

@@ -24,7 +24,7 @@ const char *series_name(enum series s)
 	return names[s];
 }
 
-/* "NOT_FOUND,TIMEOUT": whether `name` is one of them. */
+/* True if the list "NOT_FOUND,TIMEOUT" contains `name`. */
 static bool in_list(const char *list, const char *name)
 {
 	size_t len = strlen(name);
@@ -41,7 +41,7 @@ static bool in_list(const char *list, const char *name)
 	return false;
 }
 
-/* The histogram, made if it is missing; NULL without memory. */
+/* The histogram, created if missing; NULL if out of memory. */
 static struct hist *need(struct measure *m, int clock, enum series s, int slot)
 {
 	struct hist *h = m->hist[clock][s][slot];
@@ -50,7 +50,7 @@ static struct hist *need(struct measure *m, int clock, enum series s, int slot)
 		h = hist_new();
 		if (!h)
 			m->out_of_memory = true;
-		/* Release: a reader that finds it finds it empty. */
+		/* Release: readers see it initialized. */
 		atomic_store_explicit(&m->hist[clock][s][slot], h,
 				      memory_order_release);
 	}
@@ -209,6 +209,6 @@ uint64_t measure_failures(const struct measure *m)
 	for (int s = 0; s < SERIES_COUNT; s++)
 		if (s != SERIES_RMW && s != SERIES_VERIFY)
 			sum += series_failures(m, s);
-	/* What was not read is not what it should be either. */
+	/* Values that failed to be read failed the check too. */
 	return sum + (verified > reads ? verified - reads : 0);
 }

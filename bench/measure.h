@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * measure.h - what one thread measured, or several together: a histogram of
- * latencies in ns per kind of operation and outcome, and counts by status.
+ * measure.h - measurements of one thread, or a sum: histograms of latencies in ns per kind
+ * of operation and outcome, and counts by status.
  *
- * One thread writes; the status line may read at the same time. Histograms of
- * what happens all the time exist from the start; those of failures appear
- * with the first one.
+ * One thread writes; the status line may read meanwhile. Histograms of frequent outcomes
+ * exist from the start; those of failures appear with the first one.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -23,7 +22,7 @@ enum series {
 	SERIES_INSERT,
 	SERIES_RMW,
 	SERIES_VERIFY,
-	SERIES_QUEUE, /* of an open loop: from arrival to a free session */
+	SERIES_QUEUE, /* open loop: from arrival to a free session */
 	SERIES_CLEANUP,
 	SERIES_COUNT,
 };
@@ -33,43 +32,44 @@ const char *series_name(enum series s);
 
 enum clock_kind {
 	CLOCK_OP,       /* latency from the call */
-	CLOCK_INTENDED, /* from when the call was due */
+	CLOCK_INTENDED, /* latency from the due time */
 	CLOCK_KINDS,
 };
 
-/** Histograms of a series: one per status, and one for the failures whose
- * status has none of its own. */
+/** Histograms of a series: one per status, and one for failures without their own. */
 #define SLOT_FAILED DB_STATUS_COUNT
 #define SLOT_COUNT (DB_STATUS_COUNT + 1)
 
 struct measure {
 	struct hist *_Atomic hist[CLOCK_KINDS][SERIES_COUNT][SLOT_COUNT];
 	_Atomic uint64_t returns[SERIES_COUNT][DB_STATUS_COUNT];
-	/* By failure status: has a histogram of its own. */
+	/* By failure status: has its own histogram. */
 	bool own_series[DB_STATUS_COUNT];
 	bool clock[CLOCK_KINDS]; /* which latencies are kept */
 	bool out_of_memory;      /* a histogram is missing */
-	/* The counter of the last latency, which is not counted yet; else &none.
-	 * Own thread only. */
+	/*
+	 * The counter of the last latency, not yet incremented; otherwise &none. Own thread
+	 * only.
+	 */
 	_Atomic uint64_t *pending;
 	_Atomic uint64_t none;
-	/* Of an open loop with requests in flight: */
+	/* For an open loop with requests in flight: */
 	_Atomic uint64_t in_flight_most; /* of one session at once */
-	_Atomic uint64_t late_full; /* arrivals that were late for lack of room */
+	_Atomic uint64_t late_full; /* arrivals submitted late for lack of space */
 };
 
 /**
- * Start empty, with histograms for the operations of the mix. FARKV_ENOMEM
- * with a detail. End with measure_fini().
+ * Start empty, with histograms for the mix's operations. FARKV_ENOMEM with a detail. End
+ * with measure_fini().
  */
 int measure_init(struct measure *m, const struct params *p, bool load);
 void measure_fini(struct measure *m);
 
-/** Failures: their histogram appears here. Own thread only. */
+/** Count a failure; creates its histogram. Own thread only. */
 void measure_failed(struct measure *m, enum series s, enum db_status status,
 		    const uint64_t ns[CLOCK_KINDS]);
 
-/** Whether a success has one latency: that from the call. */
+/** True if a success has a single latency, from the call. */
 static inline bool measure_is_plain(const struct measure *m)
 {
 	return !m->clock[CLOCK_INTENDED];
@@ -82,8 +82,10 @@ static inline struct hist *measure_hist_ok(struct measure *m, int clock,
 				    memory_order_relaxed);
 }
 
-/** Count the latency that measure_ok_plain() left: before the thread waits, and at its
- * end. */
+/**
+ * Count the latency that measure_ok_plain() deferred: before the thread waits, and at the
+ * end.
+ */
 static inline void measure_settle(struct measure *m)
 {
 	hist_count(m->pending);
@@ -91,10 +93,9 @@ static inline void measure_settle(struct measure *m)
 }
 
 /**
- * A success where measure_is_plain(); the histograms exist. Own thread only, no system
- * call. Its latency is counted with the next one: a counter whose place follows from the
- * stamp just taken is one that loads behind it may or may not be of, and a processor that
- * guesses wrong starts again (6 ns of 15 on Zen 4).
+ * Count a success if measure_is_plain(). Own thread only, no system call. The latency is
+ * counted with the next one: the counter's address depends on the stamp just taken, so a
+ * later load may or may not alias it, and a wrong prediction restarts the pipeline.
  */
 static inline void measure_ok_plain(struct measure *m, enum series s,
 				    uint64_t ns)
@@ -104,7 +105,7 @@ static inline void measure_ok_plain(struct measure *m, enum series s,
 	m->pending = &measure_hist_ok(m, CLOCK_OP, s)->count[hist_index(ns)];
 }
 
-/** A success by all clocks. */
+/** Count a success by all clocks. */
 static inline void measure_ok(struct measure *m, enum series s,
 			      const uint64_t ns[CLOCK_KINDS])
 {
@@ -114,7 +115,7 @@ static inline void measure_ok(struct measure *m, enum series s,
 			hist_record(measure_hist_ok(m, c, s), ns[c]);
 }
 
-/** An arrival was submitted; it is one of `n` under way. Own thread only. */
+/** An arrival was submitted as one of `n` in flight. Own thread only. */
 static inline void measure_in_flight(struct measure *m, uint64_t n, bool late)
 {
 	if (n > atomic_load_explicit(&m->in_flight_most, memory_order_relaxed))
@@ -132,21 +133,25 @@ static inline void measure_in_flight(struct measure *m, uint64_t n, bool late)
 void measure_name(char *buf, size_t cap, enum series s, int slot,
 		  bool intended);
 
-/** Add all of `src`, which may still be written. Marks lack of memory. */
+/** Add `src`, which may still be written. Sets out_of_memory if it cannot. */
 void measure_merge(struct measure *dst, const struct measure *src);
 
-/** Take away what an earlier state `src` of the same measurement holds. */
+/** Subtract `src`, an earlier state of the same measurement. */
 void measure_subtract(struct measure *dst, const struct measure *src);
 
-/** Whose latencies are shown where there is room for one kind: from their beginning,
- * unless only those from when they were due are kept. */
+/**
+ * The clock to show where there is space for one: from the call, unless only intended
+ * latencies are kept.
+ */
 static inline int measure_clock(const struct measure *m)
 {
 	return m->clock[CLOCK_OP] ? CLOCK_OP : CLOCK_INTENDED;
 }
 
-/** Operations that did not return OK: a read-modify-write by its read or its update, a
- * read whose value was wrong once. */
+/**
+ * Operations that did not return OK. A read-modify-write counts by its read or its update;
+ * a read with a wrong value counts once.
+ */
 uint64_t measure_failures(const struct measure *m);
 
 /** The count of one status. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * modulo.h - remainders by a number that stays the same, by two products instead of a
- * division, which no other work can overlap.
+ * modulo.h - remainders by a fixed number, by two products instead of a division, which the
+ * CPU cannot overlap.
  *
  * For n <= 2^63 and 2 <= d, with l the least number for which d <= 2^l, and m =
- * ceil(2^(63+l) / d): n / d is n * m / 2^(63+l), both cut to whole numbers, for m is
- * too large by less than 1, so n * m by less than 2^63 <= 2^(63+l) / d. (T. Granlund,
- * P. Montgomery, "Division by invariant integers using multiplication", PLDI 1994,
- * theorem 4.2; a bit is to spare here, so m fits into 64 bits for every d.)
+ * ceil(2^(63+l) / d): floor(n / d) is floor(n * m / 2^(63+l)), because m is too large by
+ * less than 1, so n * m by less than 2^63 <= 2^(63+l) / d. (T. Granlund, P. Montgomery,
+ * "Division by invariant integers using multiplication", PLDI 1994, theorem 4.2; one bit
+ * less here, so m fits into 64 bits for every d.)
  */
 #ifndef BENCH_MODULO_H
 #define BENCH_MODULO_H

@@ -11,7 +11,7 @@
 #include "common/err.h"
 #include "plot.h"
 
-/* What is in the file stays there until there is something to put in its place. */
+/* Does not truncate: the old contents stay until there are results. */
 static FILE *open_file(const char *property, const char *path, bool *new_out)
 {
 	int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
@@ -32,13 +32,13 @@ static void empty_file(FILE *f)
 {
 	struct stat st;
 
-	/* A failure shows as one of writing: then nothing can be written either. */
+	/* If truncating fails, so does writing, which is reported. */
 	if (f && f != stdout && fstat(fileno(f), &st) == 0 &&
 	    S_ISREG(st.st_mode) && ftruncate(fileno(f), 0))
 		clearerr(f);
 }
 
-/* gnuplot opens it again, at the end, and draws on stdout if it cannot. */
+/* Check the path: gnuplot opens it at the end, and would draw on stdout if it cannot. */
 static bool try_plot(struct outputs *o, const char *path)
 {
 	FILE *f = plot_check() ? NULL : open_file("plot", path, &o->new_plot);
@@ -91,7 +91,7 @@ int outputs_write(struct outputs *o, const struct bench *b)
 	int err;
 
 	if (o->csv)
-		bench_csv(b, o->csv); /* errors show when it is closed */
+		bench_csv(b, o->csv); /* errors show at its close */
 	if (!o->params->plot_file[0])
 		return 0;
 	err = plot_write(b, o->params->plot_file);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * outputs.h - where a benchmark's results go: the report (exportfile, or
- * stdout), the timeline as a table (csv) and a picture (plot). Files are opened
- * before the work, so that a wrong path costs no run, and keep what is in them until
- * there is something to put in its place.
+ * outputs.h - where results go: the report (exportfile or stdout), the timeline as a table
+ * (csv) and a picture (plot). Files are opened before the work, so that a wrong path costs
+ * no run, and keep their contents until there are results.
  */
 #ifndef BENCH_OUTPUTS_H
 #define BENCH_OUTPUTS_H
@@ -16,23 +15,25 @@
 struct outputs {
 	const struct params *params;
 	FILE *report; /* stdout, or exportfile */
-	FILE *csv;    /* NULL: none is wanted */
-	bool new_report, new_csv, new_plot; /* that are there since outputs_open() */
+	FILE *csv;    /* NULL: not wanted */
+	bool new_report, new_csv, new_plot; /* created by outputs_open() */
 };
 
-/** FARKV_ESYS with a detail; then nothing is open. */
+/** FARKV_ESYS with a detail; then nothing stays open. */
 int outputs_open(struct outputs *o, const struct params *p);
 
-/** There are results: the files' old contents go. Before anything is written. */
+/** There are results: discard the files' old contents. Before anything is written. */
 void outputs_begin(struct outputs *o);
 
-/** Table and picture of what `b` has measured; the report is the caller's.
- * FARKV_ESYS with a detail. */
+/**
+ * Write table and picture of the results of `b`; the caller writes the report. FARKV_ESYS
+ * with a detail.
+ */
 int outputs_write(struct outputs *o, const struct bench *b);
 
 /**
- * FARKV_ESYS with a detail if something was not written whole. Without outputs_begin()
- * the files are as they were, or not there.
+ * FARKV_ESYS with a detail if something was not written completely. Without outputs_begin()
+ * old files stay unchanged and new ones are removed.
  */
 int outputs_close(struct outputs *o);
 

@@ -19,7 +19,7 @@
 #include "keys.h"
 #include "ticks.h"
 
-/* A value of this store is at most so long; a server may allow less. */
+/* Longest value of this store; a server may allow less. */
 #define VALUE_MAX (UINT64_C(64) << 20)
 
 static const char *const dists[] = {
@@ -132,8 +132,7 @@ static const struct prop_spec specs[] = {
 	STR("plot", plot_file, ""),
 };
 
-/* Known, without a meaning here: scans are refused, and lengths of
- * scans are read with them. */
+/* Properties without effect: scans are refused, and these describe scans. */
 #define IGNORED_U64(name) \
 	{name, PROP_U64, offsetof(struct ignored, number), NULL, 0, 0, NULL}
 
@@ -264,7 +263,7 @@ static int check_counts(struct props *p, const struct params *v)
 				   "not set or 0: give a number of operations, "
 				   "as in -p operationcount=1000000, or a time "
 				   "in seconds, as in -p maxexecutiontime=10");
-	/* Draws beyond the last record are repeated: each a thousand times. */
+	/* Draws of missing records are repeated; a thousand times each is too much. */
 	if (v->dist == DIST_ZIPFIAN &&
 	    (double)v->operation_count * v->proportion_insert * 2.0 >
 		    1e3 * (double)v->record_count)
@@ -297,7 +296,7 @@ static int check_open(struct props *p, const struct params *v)
 {
 	if (!v->open_loop && v->arrivals != ARRIVALS_CONSTANT)
 		return props_error(p, "arrivals", "needs openloop=true");
-	/* 0 is what there is then: calls. */
+	/* 0 explicitly selects calls, which a closed loop uses anyway. */
 	if (!v->open_loop && v->queue_depth && props_find(p, "queuedepth"))
 		return props_error(p, "queuedepth", "needs openloop=true");
 	if (!v->open_loop)
@@ -364,7 +363,7 @@ static int read_exporter(struct props *p, struct params *v)
 	return 0;
 }
 
-/* What YCSB can measure and kvbench cannot, refused by name. */
+/* Refuse what YCSB can measure and kvbench cannot, by name. */
 static int check_measurement(struct props *p, const struct params *v)
 {
 	if (v->measurement_type == TYPE_RAW ||
@@ -382,15 +381,14 @@ static void pick_seed(const struct props *p, struct params *v)
 	v->has_seed = props_find(p, "seed") != NULL;
 	if (v->has_seed)
 		return;
-	/* 53 bits, so that reports keep it exact in every reader. */
+	/* 53 bits, which every reader of reports keeps exactly. */
 	if (getrandom(&v->seed, sizeof(v->seed), GRND_NONBLOCK) !=
 	    sizeof(v->seed))
 		v->seed = ticks_clock_ns();
 	v->seed >>= 11;
 }
 
-/* Workload files come with a number of operations; a time given outside of the
- * files replaces it. */
+/* Workload files contain a number of operations; a time set elsewhere replaces it. */
 static bool time_replaces_count(const struct props *p)
 {
 	const struct prop *count = props_find(p, "operationcount");
@@ -489,7 +487,7 @@ const char *params_dist_name(const struct params *v)
 	return dists[v->dist];
 }
 
-/* Of a binding of this build, whether or not it takes part. */
+/* True for a property of a binding in this build, whether used or not. */
 static bool is_binding_prop(const char *key)
 {
 	for (size_t i = 0; db_bindings[i]; i++)
@@ -499,7 +497,7 @@ static bool is_binding_prop(const char *key)
 	return false;
 }
 
-/* With the names that were perhaps meant: YCSB's redis.host is redis.uri here. */
+/* Suggest the property that may have been meant: YCSB's redis.host is redis.uri here. */
 static void warn_unknown(const struct prop *e)
 {
 	size_t len = strcspn(e->key, "."), n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * params.h - every property that kvbench knows, checked as a whole.
+ * params.h - every property of kvbench, checked as a whole.
  *
- * The names, defaults and meanings are those of YCSB's CoreWorkload and Client
- * up to `exportfile`; those behind it are kvbench's own.
+ * Names, defaults and meanings up to `exportfile` are those of YCSB's CoreWorkload and
+ * Client; the later ones are kvbench's own.
  */
 #ifndef BENCH_PARAMS_H
 #define BENCH_PARAMS_H
@@ -34,8 +34,8 @@ enum op_kind {
 };
 
 enum interval_mode {
-	INTERVAL_OP,       /* from the call to its end */
-	INTERVAL_INTENDED, /* from when the call was due */
+	INTERVAL_OP,       /* from call to end */
+	INTERVAL_INTENDED, /* from due time to end */
 	INTERVAL_BOTH,
 };
 
@@ -46,7 +46,7 @@ enum exporter {
 	EXPORTER_CSV,
 };
 
-/** What is printed of each series; measured is always alike. */
+/** What is printed of each series; measuring is the same. */
 enum measurement_type {
 	TYPE_HDR,
 	TYPE_HISTOGRAM,
@@ -63,7 +63,7 @@ enum arrivals_kind {
 
 enum update_mode {
 	UPDATE_REPLACE, /* an update writes the whole value */
-	UPDATE_FIELD,   /* it reads the value and writes it with a new field */
+	UPDATE_FIELD,   /* reads the value and writes it with a new field */
 };
 
 #define PERCENTILES_MAX 32
@@ -96,7 +96,7 @@ struct params {
 	double proportion_insert;
 	double proportion_scan;
 	double proportion_rmw;
-	double proportion[OP_KINDS]; /* the same by kind */
+	double proportion[OP_KINDS]; /* by kind of operation */
 	int dist;                    /* enum key_dist */
 	double zipfian_theta;
 	double hotspot_data_frac;
@@ -105,19 +105,19 @@ struct params {
 	double exponential_frac;
 	uint64_t insert_retries;
 	uint64_t insert_retry_interval; /* s */
-	bool keep_going;                /* a load, past records that fail */
+	bool keep_going;                /* a load continues after failed records */
 	int update_mode;                /* enum update_mode */
 
 	/* execution */
-	bool transactions; /* YCSB's word for a run, where it was given */
-	bool track_jvm;    /* of which there is none */
+	bool transactions; /* YCSB's name for a run, if given */
+	bool track_jvm;    /* there is none */
 	uint64_t threads;
-	uint64_t processes; /* of so many threads each */
-	uint64_t target;   /* operations per second of all threads; 0: none */
-	uint64_t max_time; /* s; 0: none */
+	uint64_t processes; /* with that many threads each */
+	uint64_t target;   /* operations per second of all threads; 0: unlimited */
+	uint64_t max_time; /* s; 0: unlimited */
 	bool open_loop;    /* arrivals do not wait for completions */
 	int arrivals;      /* enum arrivals_kind */
-	uint64_t queue_depth; /* of an open loop: in flight of a session; 0: calls */
+	uint64_t queue_depth; /* open loop: most in flight per session; 0: calls */
 	bool spin_sleep;
 	uint64_t batch;
 	uint64_t rounds;
@@ -132,20 +132,20 @@ struct params {
 	uint64_t status_interval; /* s */
 	const char *label;
 	int measurement_type; /* enum measurement_type */
-	uint64_t histogram_ms; /* buckets of a ms each */
+	uint64_t histogram_ms; /* number of 1 ms buckets */
 	uint64_t granularity;  /* ms, of a time series */
 	int interval; /* enum interval_mode */
 	const char *percentiles_text;
 	double percentiles[PERCENTILES_MAX];
 	unsigned n_percentiles;
 	bool hdr_files;
-	const char *hdr_path;  /* prefix of their names */
+	const char *hdr_path;  /* prefix of .hdr file names */
 	uint64_t timeline_ms;  /* interval of the timeline */
-	const char *plot_file; /* a picture; "" for none */
-	const char *csv_file;  /* the timeline as a table; "" for none */
+	const char *plot_file; /* file of the plot; "": none */
+	const char *csv_file;  /* file of the timeline table; "": none */
 	bool histogram_verbose;
 	bool error_latencies;        /* one series per kind of failure */
-	const char *tracked_errors;  /* or for those in this list */
+	const char *tracked_errors;  /* or for those in this list only */
 	const char *exporter_text;
 	enum exporter exporter;
 	const char *export_file;
@@ -153,32 +153,32 @@ struct params {
 };
 
 /**
- * Fill *out from the properties for a load or a run and check how the values
- * go together. Strings belong to `p`. Without -p seed= a random one is taken.
- * FARKV_EINVAL with a detail naming property, file and line.
+ * Fill *out from the properties for a load or a run and check their combination. Strings
+ * belong to `p`. Without -p seed= the seed is random. FARKV_EINVAL with a detail naming
+ * property, file and line.
  */
 int params_read(struct props *p, bool load, struct params *out);
 
 /**
- * Read what the properties name a file for, and set value_max from it.
- * FARKV_ESYS, FARKV_EINVAL or FARKV_ENOMEM with a detail naming file and line.
+ * Read the files that properties name, and set value_max from them. FARKV_ESYS,
+ * FARKV_EINVAL or FARKV_ENOMEM with a detail naming file and line.
  */
 int params_read_files(struct params *v);
 
 /**
- * Warn on stderr about every property that nobody knows, and about those that
- * have no meaning for a key-value store. Once, after all were read.
+ * Warn on stderr about unknown properties and those without meaning for a key-value store.
+ * Once, after all were read.
  */
 void params_warn(const struct props *p, const struct params *v);
 
-/** FARKV_EINVAL with a detail where `dotransactions` contradicts the command. */
+/** FARKV_EINVAL with a detail if `dotransactions` contradicts the command. */
 int params_check_command(const struct props *p, const struct params *v,
 			 bool load);
 
 /** Operations of a load: insertcount. */
 uint64_t params_load_count(const struct params *v);
 
-/** "zipfian (YCSB's, ...)": the request distribution as a reader needs it. */
+/** "zipfian (YCSB's, ...)": the request distribution in words. */
 const char *params_dist_name(const struct params *v);
 
 #endif

@@ -21,9 +21,9 @@
 #include "ticks.h"
 #include "worker.h"
 
-/* The longest nap of the thread that looks after the others. */
+/* The watching thread's longest sleep. */
 #define NAP_MAX_NS (20 * NS_PER_MS)
-/* Threads slower than one operation in so long start at random moments. */
+/* Threads with less than one operation per this time start at random moments. */
 #define SLOW_TICK_NS NS_PER_MS
 
 struct team;
@@ -34,22 +34,22 @@ struct member {
 	struct worker worker;
 	struct measure measured;
 	uint64_t todo;  /* operations; 0: until time is up */
-	uint64_t warm_ops; /* done before */
+	uint64_t warm_ops; /* done during the warm-up */
 	uint64_t cpu_ns;   /* processor time of this thread */
-	uint64_t end;   /* stamp behind its last operation */
+	uint64_t end;   /* stamp after its last operation */
 	bool running;   /* has a thread */
-	int err;        /* why it could not begin */
+	int err;        /* why it could not start */
 	char why[256];
 };
 
-/* The threads meet twice: when their sessions are open, after the warm-up. */
-/* With several processes it lies in memory that they share. */
+/* The threads meet twice: with their sessions open, and after the warm-up. */
+/* With several processes it lies in shared memory. */
 struct team {
 	const struct phase *phase;
 	unsigned processes;
-	pid_t *pids;                 /* of the processes; the parent's */
+	pid_t *pids;                 /* the parent's list of processes */
 	struct phase_result *partial; /* figures of each process */
-	bool dead;                   /* one of them ended too early */
+	bool dead;                   /* a process ended too early */
 	struct workload workload;
 	struct worker_shared shared;
 	struct member *members;
@@ -57,15 +57,15 @@ struct team {
 	pthread_cond_t met;
 	uint64_t todo;    /* operations of all; 0: until time is up */
 	unsigned n;       /* members; fewer if a thread could not be made */
-	unsigned here;    /* have come to the meeting that is due */
-	unsigned meeting; /* number of the meeting that is due */
-	bool broken;      /* somebody could not begin: nobody works */
-	uint64_t start;   /* stamp; set at the second meeting */
+	unsigned here;    /* members that have arrived at the current meeting */
+	unsigned meeting; /* number of the current meeting */
+	bool broken;      /* a member could not start: nobody works */
+	uint64_t start;   /* stamp of the second meeting */
 	uint64_t until;   /* stamp; 0: no time limit */
 	uint64_t start_ns; /* the start, by ticks_clock_ns() */
 	uint64_t cpu_start, cpu_end;       /* processor time, ns */
-	uint64_t server_start, server_end; /* the store's; 0: unknown */
-	_Atomic unsigned n_done;           /* have done their operations */
+	uint64_t server_start, server_end; /* of the store; 0: unknown */
+	_Atomic unsigned n_done;           /* members that have finished */
 	_Atomic bool measuring;
 	_Atomic unsigned n_ended;
 };
@@ -79,7 +79,7 @@ static void on_signal(int sig)
 
 void phase_catch_signals(void)
 {
-	/* The second signal ends the process: a store may hang. */
+	/* A second signal ends the process: a store may hang. */
 	struct sigaction sa = {.sa_handler = on_signal,
 			       .sa_flags = (int)SA_RESETHAND};
 
@@ -87,7 +87,7 @@ void phase_catch_signals(void)
 		sigaction(SIGINT, &sa, NULL);
 	if (!util_signal_ignored(SIGTERM))
 		sigaction(SIGTERM, &sa, NULL);
-	/* A terminal that is gone, of which the shell may tell, too. */
+	/* After SIGHUP the shell may send another one. */
 	sa.sa_flags = 0;
 	if (!util_signal_ignored(SIGHUP))
 		sigaction(SIGHUP, &sa, NULL);
@@ -121,13 +121,13 @@ static uint64_t thread_cpu_ns(void)
 
 /* ---- meetings --------------------------------------------------------------- */
 
-/* All are here; t->lock is held. */
+/* Everybody has arrived; t->lock is held. */
 static void meeting_over(struct team *t)
 {
 	uint64_t s = t->phase->params->max_time;
 
 	t->here = 0;
-	/* A warm-up has no number of operations. */
+	/* The warm-up has no fixed number of operations. */
 	arrivals_begin(&t->shared.arrivals, ticks_now(),
 		       t->meeting == 1 ? t->todo : 0);
 	if (t->meeting++ == 1) {
@@ -141,7 +141,7 @@ static void meeting_over(struct team *t)
 	pthread_cond_broadcast(&t->met);
 }
 
-/* False if the phase will not take place. */
+/* False if the phase is cancelled. */
 static bool meet(struct team *t, bool able)
 {
 	unsigned which;
@@ -159,7 +159,7 @@ static bool meet(struct team *t, bool able)
 	return go_on;
 }
 
-/* Only `n` threads could be made. */
+/* Only `n` threads could be created. */
 static void team_shrink(struct team *t, unsigned n)
 {
 	pthread_mutex_lock(&t->lock);
@@ -200,7 +200,7 @@ static void warm_up(struct member *m)
 	measure_fini(&unused);
 }
 
-/* Slow threads that started together would stay together. */
+/* Slow threads that start together would stay in step. */
 static void spread_out(struct worker *w)
 {
 	if (!w->shared->params->open_loop &&
@@ -215,7 +215,7 @@ static uint64_t server_cpu(const struct member *m)
 	return db->ops->server_cpu ? db->ops->server_cpu(db) : 0;
 }
 
-/* The last to be done reads the processor times for all. */
+/* The last one to finish reads the CPU times for all. */
 static void note_done(struct member *m)
 {
 	struct team *t = m->team;
@@ -300,11 +300,11 @@ static int member_init(struct team *t, unsigned i, uint64_t todo)
 	uint64_t rate = p->target;
 
 	m->team = t;
-	/* In an open loop who is free takes the next. */
+	/* In an open loop any free thread takes the next arrival. */
 	m->todo = p->open_loop ? 0 : todo / t->n + (i < todo % t->n);
 	rng_seed(&m->worker.gaps, p->seed, i + (1u << 17));
 	m->worker.shared = &t->shared;
-	/* Every phase draws numbers of its own from the seed. */
+	/* Every phase draws its own numbers from the seed. */
 	workload_thread_init(&m->worker.draw, &t->workload, p->seed,
 			     i + (t->phase->load ? 1u << 16 : 0));
 	if (rate && i == 0)
@@ -350,7 +350,7 @@ static int team_init(struct team *t, const struct phase *ph)
 	err = workload_init(&t->workload, ph->params, ph->load);
 	if (err)
 		return err;
-	/* Workers keep a field on a cache line of its own. */
+	/* Workers have a field on its own cache line. */
 	t->members = shared_new(t->n * sizeof(*t->members));
 	t->partial = shared_new(t->processes * sizeof(*t->partial));
 	t->pids = shared_new(t->processes * sizeof(*t->pids));
@@ -364,7 +364,7 @@ static int team_init(struct team *t, const struct phase *ph)
 static void team_fini(struct team *t, unsigned n)
 {
 	for (unsigned i = 0; t->members && i < n; i++) {
-		/* Those of other processes end with them. */
+		/* Other processes free theirs. */
 		if (t->processes == 1)
 			worker_fini(&t->members[i].worker);
 		measure_fini(&t->members[i].measured);
@@ -373,8 +373,7 @@ static void team_fini(struct team *t, unsigned n)
 	shared_free(t->partial);
 	shared_free(t->pids);
 	workload_fini(&t->workload);
-	/* A process that was killed may hold these, and they end with the
-	 * arena. */
+	/* A killed process may hold these; they end with the arena. */
 	if (t->processes == 1) {
 		pthread_cond_destroy(&t->met);
 		pthread_mutex_destroy(&t->lock);
@@ -401,8 +400,8 @@ static void team_snapshot(void *arg, struct measure *m)
 }
 
 /*
- * One that ended without its threads' word leaves the others at a meeting for
- * ever: all are ended, and there is no result.
+ * If a process ends early, the others would wait at a meeting for ever: kill all; there is
+ * no result.
  */
 static bool a_process_died(struct team *t)
 {
@@ -423,12 +422,12 @@ static bool a_process_died(struct team *t)
 
 static void team_started(struct team *t, struct status *st, struct recorder *rec)
 {
-	/* This thread may have been kept waiting since. */
+	/* This thread may have been delayed since the start. */
 	status_start(st, t->start_ns);
 	recorder_start(rec, t->start_ns);
 }
 
-/* Show how far they are, and write it down, until the last has ended. */
+/* Show and record progress until the last member has ended. */
 static int team_watch(struct team *t, struct recorder *rec)
 {
 	const struct phase *ph = t->phase;
@@ -466,7 +465,7 @@ static int team_watch(struct team *t, struct recorder *rec)
 			break;
 		clock_sleep_ns(nap);
 	}
-	/* It may have been over before it was looked at. */
+	/* The phase may have ended before the first look. */
 	if (!started && atomic_load(&t->measuring)) {
 		team_started(t, &st, rec);
 		started = true;
@@ -476,7 +475,7 @@ static int team_watch(struct team *t, struct recorder *rec)
 	return recorder_end(rec, ticks_clock_ns());
 }
 
-/* Values of one name are added up. */
+/* Add up values of the same name. */
 static void add_figure(void *arg, const char *name, double value)
 {
 	struct phase_result *r = arg;
@@ -505,7 +504,7 @@ static void collect_figures(struct team *t, struct phase_result *r)
 		store->ops->figures(store, add_figure, r);
 }
 
-/* What the threads leave: the first that could not begin, or the sum of all. */
+/* The members' result: the first error, or the sum of all. */
 static int team_result(struct team *t, struct phase_result *out)
 {
 	struct phase_result r = {.interrupted = interrupted != 0};
@@ -545,7 +544,7 @@ static int team_result(struct team *t, struct phase_result *out)
 			 (unsigned long long)r.m.late_full,
 			 (unsigned long long)t->phase->params->queue_depth);
 	r.ns = ticks_span_ns(t->start, end);
-	/* Of several processes it is the clients' threads alone. */
+	/* With several processes: the client threads alone. */
 	if (t->processes == 1)
 		r.cpu_ns = t->cpu_end - t->cpu_start;
 	if (t->server_start && t->server_end > t->server_start)
@@ -569,7 +568,7 @@ void phase_result_fini(struct phase_result *r)
 	timeline_free(&r->timeline);
 }
 
-/* Threads of the members from..upto-1; if one cannot be made nobody works. */
+/* Start the threads of members from..upto-1; if one fails, nobody works. */
 static int threads_start(struct team *t, unsigned from, unsigned upto)
 {
 	unsigned made = from;
@@ -590,15 +589,14 @@ static void threads_join(struct team *t, unsigned from, unsigned upto)
 			pthread_join(t->members[i].thread, NULL);
 }
 
-/* A process that carries its part of the members, and ends. */
+/* A process that runs its share of the members. */
 static _Noreturn void process_main(struct team *t, unsigned number)
 {
 	unsigned from = t->n * number / t->processes;
 	unsigned upto = t->n * (number + 1) / t->processes;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* One thread too few leaves the others waiting: the parent sees to
-	 * it. */
+	/* A missing thread leaves the others waiting; the parent ends them. */
 	if (threads_start(t, from, upto))
 		_exit(1);
 	threads_join(t, from, upto);
@@ -624,7 +622,7 @@ static int processes_start(struct team *t)
 		t->pids[i] = pid;
 		t->dead = t->dead || pid < 0;
 	}
-	/* What is allocated from here on is nobody else's. */
+	/* What is allocated from here on is private. */
 	shared_pause();
 	return 0;
 }
@@ -673,13 +671,13 @@ static int team_run(struct team *t, struct phase_result *out)
 		return err;
 	}
 	out->timeline = line;
-	if (recorded) /* its text is older than the result's */
+	if (recorded) /* keep the text of the first error */
 		log_error("%s", rec.why);
 	out->unrecorded = recorded != 0;
 	return 0;
 }
 
-/* Room for a histogram of every kind for every thread, most of it never used. */
+/* Space for every histogram of every thread, most of it never touched. */
 static size_t arena_bytes(const struct params *p)
 {
 	size_t member = sizeof(struct member) +

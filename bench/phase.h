@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * phase.h - one load or one run on one store: threads that open their sessions,
- * warm up, start together, and are measured until the last one has ended.
+ * phase.h - one load or one run on one store: threads open their sessions, warm up, start
+ * together, and are measured until the last one has ended.
  */
 #ifndef BENCH_PHASE_H
 #define BENCH_PHASE_H
@@ -21,7 +21,7 @@ struct phase {
 	bool load;
 	enum status_mode status;
 	const char *title; /* of the live status line */
-	const char *tag;   /* in the names of .hdr files; NULL: none are written */
+	const char *tag;   /* in the names of .hdr files; NULL: do not write them */
 	bool timeline;     /* keep one in the result */
 };
 
@@ -37,35 +37,37 @@ struct phase_result {
 	struct measure m;  /* of all threads */
 	struct timeline timeline; /* if asked for */
 	uint64_t ops;      /* operations done */
-	uint64_t ns;       /* from the common start to the last thread's end */
+	uint64_t ns;       /* from the common start to the end of the last thread */
 	bool interrupted;  /* SIGINT or SIGTERM ended it early */
-	bool unrecorded;   /* a .hdr file could not be written; it was said */
-	uint64_t warm_ops; /* done before, to warm up; the figures count them */
-	uint64_t cpu_ns;   /* processor time of this process in `ns` */
-	uint64_t server_cpu_ns; /* of the store's; 0: nobody knows */
+	bool unrecorded;   /* a .hdr file could not be written; already reported */
+	uint64_t warm_ops; /* done in the warm-up; in the store's own figures */
+	uint64_t cpu_ns;   /* CPU time of this process during `ns` */
+	uint64_t server_cpu_ns; /* of the store; 0: unknown */
 	struct figure figures[FIGURES_MAX];
 	unsigned n_figures;
 	char failure[512]; /* the first failed operation, or "" */
 };
 
-/** NULL and all zero are fine. */
+/** NULL and a zeroed struct are allowed. */
 void phase_result_fini(struct phase_result *r);
 
 /**
- * Carry it out. End *out with phase_result_fini(). Failed operations are results; an error means that there is no
- * result: a session could not be opened (the binding's error), FARKV_EINVAL,
- * FARKV_ENOMEM, FARKV_ESYS, each with a detail.
+ * Run the phase. End *out with phase_result_fini(). Failed operations are results; an error
+ * means that there is no result: a session could not be opened (the binding's error),
+ * FARKV_EINVAL, FARKV_ENOMEM, FARKV_ESYS, each with a detail.
  */
 int phase_run(const struct phase *ph, struct phase_result *out);
 
-/** From now on SIGINT, SIGTERM and SIGHUP, unless they are ignored, end phases early
- * instead of the process. */
+/**
+ * From now on SIGINT, SIGTERM and SIGHUP, unless ignored, end phases early instead of the
+ * process.
+ */
 void phase_catch_signals(void);
 
-/** The one that came last, or 0. */
+/** The last such signal, or 0. */
 int phase_signal(void);
 
-/** Whether one of them came. */
+/** True if one came. */
 bool phase_was_interrupted(void);
 
 #endif

@@ -15,9 +15,9 @@
 #include "common/err.h"
 #include "common/util.h"
 
-/* The deepest percentile that a curve shows: 1 - 1/2^N of the operations. */
+/* The highest percentile of a curve: 1 - 1/2^N of the operations. */
 #define DEPTH_MAX 27
-/* Points of a curve for each halving of what is left. */
+/* Points of a curve per halving of the rest. */
 #define POINTS 4
 
 int plot_check(void)
@@ -37,7 +37,7 @@ int plot_check(void)
 				   "install it, as by apt install gnuplot-nox");
 }
 
-/* Text inside a gnuplot string of double quotes. */
+/* Print text inside a double-quoted gnuplot string. */
 static void put_quoted(FILE *out, const char *s)
 {
 	fputc('"', out);
@@ -66,7 +66,7 @@ static bool is_drawn(const struct phase_result *r, int series,
 	return s->count > 0;
 }
 
-/* $rN: time in the middle of an interval, operations a second. */
+/* $rN: middle of the interval, operations per second. */
 static void put_rates(const struct timeline *t, size_t n, FILE *out)
 {
 	fprintf(out, "$r%zu << EOD\n", n);
@@ -80,7 +80,7 @@ static void put_rates(const struct timeline *t, size_t n, FILE *out)
 	fputs("EOD\n", out);
 }
 
-/* $lN_S: one in how many is slower, and how long that takes in us. */
+/* $lN_S: one in how many is slower, and its latency in us. */
 static void put_latencies(const struct hist *h, uint64_t count, size_t n,
 			  int series, FILE *out)
 {
@@ -176,8 +176,10 @@ void plot_script(const struct bench *b, const char *path, FILE *out)
 	fputs("unset multiplot\n", out);
 }
 
-/* gnuplot does not look at what its writes return: a picture that ends early is one for
- * which there was no room. What is no file cannot be looked at. */
+/*
+ * gnuplot ignores write errors: a picture that ends early did not fit. Only regular files
+ * can be checked.
+ */
 static bool is_whole(const char *path)
 {
 	static const char want[] = "</svg>";
@@ -206,7 +208,7 @@ int plot_write(const struct bench *b, const char *path)
 
 	if (!b->n_rounds)
 		return 0;
-	/* A gnuplot that ends early must not end us. */
+	/* A gnuplot that ends early must not end kvbench. */
 	old = signal(SIGPIPE, SIG_IGN);
 	out = popen("gnuplot", "we"); /* NOLINT(cert-env33-c): the user's own $PATH */
 	if (!out) {
@@ -219,8 +221,8 @@ int plot_write(const struct bench *b, const char *path)
 	signal(SIGPIPE, old);
 	if (status != 0)
 		return err_set(FARKV_ESYS,
-			       "plot: gnuplot failed and left no %s; its own "
-			       "message stands above", path);
+			       "plot: gnuplot failed and left no %s; see its "
+			       "message above", path);
 	if (!is_whole(path))
 		return err_set(FARKV_ESYS,
 			       "plot: %s is not whole; is there no room left?",

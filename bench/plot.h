@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * plot.h - a picture of a benchmark, drawn by gnuplot: throughput over time
- * above, latency by percentile below, a curve for each store and kind of
- * operation. SVG, so that it stays sharp and can be searched.
+ * plot.h - a picture of a benchmark, drawn by gnuplot: throughput over time above, latency
+ * by percentile below, a curve per store and kind of operation. SVG: scalable and
+ * searchable.
  */
 #ifndef BENCH_PLOT_H
 #define BENCH_PLOT_H
 
 #include "bench.h"
 
-/** Whether there is a gnuplot to call. FARKV_ESYS with a detail if not. */
+/** FARKV_ESYS with a detail if there is no gnuplot. */
 int plot_check(void);
 
 /**
@@ -18,7 +18,7 @@ int plot_check(void);
  */
 int plot_write(const struct bench *b, const char *path);
 
-/** The same as gnuplot is told it, for those who want to change the picture. */
+/** Print the gnuplot script of plot_write(), for users who want to change the picture. */
 void plot_script(const struct bench *b, const char *path, FILE *out);
 
 #endif

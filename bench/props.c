@@ -120,7 +120,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\f';
 }
 
-/* Whether a line ends here (\n, \r or both); then goes past its end. */
+/* True at the end of a line (\n, \r or both); skips it. */
 static bool at_eol(struct reader *r)
 {
 	if (r->at + 1 < r->end && r->at[0] == '\r' && r->at[1] == '\n')
@@ -138,7 +138,7 @@ static void skip_blanks(struct reader *r)
 		r->at++;
 }
 
-/* To the first line that is neither blank nor a comment; false at the end. */
+/* Skip to the first line that is neither blank nor a comment; false at the end. */
 static bool find_line(struct reader *r)
 {
 	for (;;) {
@@ -155,8 +155,8 @@ static bool find_line(struct reader *r)
 }
 
 /*
- * Copy the next logical line: lines joined, escapes as they are. `out` has
- * room for the whole file. False at the end.
+ * Copy the next logical line: lines joined, escapes unchanged. `out` has space for the
+ * whole file. False at the end.
  */
 static bool next_line(struct reader *r, char *out, unsigned *line_out)
 {
@@ -182,7 +182,7 @@ static bool next_line(struct reader *r, char *out, unsigned *line_out)
 	return true;
 }
 
-/* The four digits behind \u; 0 if they are none. */
+/* The four digits after \u; 0 if invalid. */
 static unsigned unit_at(const char *hex)
 {
 	unsigned u = 0;
@@ -210,8 +210,8 @@ static void put_utf8(unsigned u, char **to)
 }
 
 /*
- * \uXXXX at *from as UTF-8, or two of them that are the halves of one character.
- * False for what is no character, and for 0, which would end the text.
+ * Convert \uXXXX at *from, or a surrogate pair, to UTF-8. False if it is no character, or
+ * 0, which would end the text.
  */
 static bool put_unicode(const char **from, char **to)
 {
@@ -232,7 +232,7 @@ static bool put_unicode(const char **from, char **to)
 	return true;
 }
 
-/* Resolve escapes in place; the text only gets shorter. */
+/* Resolve escapes in place; the text never grows. */
 static bool unescape(char *text)
 {
 	static const char letters[] = "tnrf", controls[] = "\t\n\r\f";
@@ -257,7 +257,7 @@ static bool unescape(char *text)
 	return true;
 }
 
-/* Cut a logical line into key and value where java.util.Properties does. */
+/* Split a logical line into key and value as java.util.Properties does. */
 static void split(char *line, char **key, char **value)
 {
 	char *p = line;
@@ -284,7 +284,7 @@ static int parse(struct props *p, struct reader *r, char *line)
 	int err;
 
 	while (next_line(r, line, &number)) {
-		if (!*line) /* joined lines with nothing on them */
+		if (!*line) /* joined empty lines */
 			continue;
 		split(line, &key, &value);
 		if (!unescape(key) || !unescape(value))
@@ -342,7 +342,7 @@ int props_load(struct props *p, const char *path)
 	if (!err) {
 		r.at = buf;
 		r.end = buf + len;
-		/* An editor's byte order mark is no part of the first name. */
+		/* Skip a byte order mark, which is not part of the first name. */
 		r.at += textfile_mark(buf, len);
 		err = parse(p, &r, buf + PROPS_FILE_MAX);
 	}
@@ -405,7 +405,7 @@ static int read_u64(const struct prop *e, const struct prop_spec *s,
 	return 0;
 }
 
-/* strtod() without what it takes beyond decimal numbers. */
+/* strtod() limited to decimal numbers. */
 static int read_double(const struct prop *e, const struct prop_spec *s,
 		       const char *text, double *out)
 {
@@ -473,7 +473,7 @@ static int read_one(const struct prop *e, const struct prop_spec *s,
 	}
 }
 
-/* Java keeps blanks at the end of a value; nobody means them. */
+/* Java keeps blanks at the end of a value; here they are dropped. */
 static void trim(char *text)
 {
 	size_t len = strlen(text);

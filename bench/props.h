@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * props.h - properties by name: YCSB's property files (the format of
- * java.util.Properties), -p key=value, and a table that turns them into a
- * struct and says in one line what is wrong with one and where it stands.
+ * props.h - properties by name: YCSB's property files (the format of java.util.Properties),
+ * -p key=value, and a table that converts them to a struct. Errors are one line with the
+ * place of the property.
  */
 #ifndef BENCH_PROPS_H
 #define BENCH_PROPS_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A property file may be so long; more is taken for another kind of file. */
+/** Longest property file; a larger file is taken for something else. */
 #define PROPS_FILE_MAX (1u << 20)
 
 struct prop {
@@ -19,10 +19,10 @@ struct prop {
 	char *value;
 	char *where; /* "workloada:12" or "-p": for messages */
 	bool in_file; /* set by a property file */
-	bool used;   /* some table knows it */
+	bool used;   /* known to some table */
 };
 
-/** Zero it to start; the later of two settings wins. Not for sharing. */
+/** Zeroed initially; the later of two settings wins. One thread. */
 struct props {
 	struct prop *v;
 	size_t n;
@@ -31,10 +31,10 @@ struct props {
 void props_free(struct props *p);
 
 /**
- * Read a property file over what is there. '#' and '!' start comment lines; a
- * key ends at '=', ':' or blank; a backslash escapes (\t \n \r \f \uXXXX) and
- * joins lines. Errors: FARKV_ESYS, FARKV_ENOMEM, FARKV_EINVAL; the detail
- * names file and line. What was read before an error stays.
+ * Read a property file over the existing ones. '#' and '!' start comment lines; a key ends
+ * at '=', ':' or blank; a backslash escapes (\t \n \r \f \uXXXX) and joins lines.
+ * FARKV_ESYS, FARKV_ENOMEM, FARKV_EINVAL; the detail names file and line. Properties before
+ * an error stay.
  */
 int props_load(struct props *p, const char *path);
 
@@ -60,22 +60,22 @@ struct prop_spec {
 	const char *name;
 	enum prop_type type;
 	size_t offset;     /* of the field in the caller's struct */
-	const char *deflt; /* NULL: leave the field as it is */
+	const char *deflt; /* NULL: keep the field */
 	double min, max;   /* PROP_U64 and PROP_DOUBLE: max 0 = no bound */
 	const char *const *choices; /* PROP_ENUM: NULL-terminated */
 };
 
 /**
- * Fill the struct at `out` from the properties, or from the defaults. Marks
- * what it knows as used. FARKV_EINVAL with a detail like
- * "workloada:12: readproportion: 'half' is not a number".
+ * Fill the struct at `out` from the properties or the defaults, and mark those in `specs`
+ * as used. FARKV_EINVAL with a detail like "workloada:12: readproportion: 'half' is not a
+ * number".
  */
 int props_read(struct props *p, const struct prop_spec *specs, size_t n,
 	       void *out);
 
 /**
- * FARKV_EINVAL with the detail "<where>: <name>: <text>"; for what only the
- * caller can tell about a value. Without the property, "<name>: <text>".
+ * FARKV_EINVAL with the detail "<where>: <name>: <text>", or "<name>: <text>" if the
+ * property is not set: for checks that only the caller can make.
  */
 int props_error(const struct props *p, const char *name, const char *text);
 

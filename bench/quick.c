@@ -61,7 +61,7 @@ static void put_series(FILE *out, const struct phase_result *r, enum series s,
 	fprintf(out, "   of %llu\n", (unsigned long long)sum.count);
 }
 
-/* "farkv: " where there are several. */
+/* "farkv: " if there are several stores. */
 static void put_name(FILE *out, const struct bench *b, size_t i)
 {
 	if (b->n_dbs > 1)
@@ -102,7 +102,7 @@ int quick_run(struct bench *b, FILE *out)
 	struct phase_result loaded;
 	int err = 0;
 
-	/* Progress is part of the show: lines where there is no terminal. */
+	/* Show progress: as lines if there is no terminal. */
 	if (b->status == STATUS_OFF)
 		b->status = STATUS_STEPS;
 	for (size_t i = 0; i < b->n_dbs && !err; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * quick.h - "kvbench quick": a few seconds of workload B for somebody who wants
- * to see the store at work, with a result in words.
+ * quick.h - "kvbench quick": a few seconds of workload B to see the store at work, with a
+ * result in words.
  */
 #ifndef BENCH_QUICK_H
 #define BENCH_QUICK_H
@@ -11,10 +11,10 @@
 #include "bench.h"
 #include "props.h"
 
-/** The defaults that make it quick; whatever is set later wins. FARKV_ENOMEM. */
+/** Set the defaults that make it quick; later settings win. FARKV_ENOMEM. */
 int quick_props(struct props *p);
 
-/** Load, run, and say on `out` how it went. Errors as bench_run(). */
+/** Load, run, and print the result to `out`. Errors as bench_run(). */
 int quick_run(struct bench *b, FILE *out);
 
 #endif

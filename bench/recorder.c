@@ -20,16 +20,17 @@ static void keep_error(struct recorder *r, int err)
 	snprintf(r->why, sizeof(r->why), "%s", err_detail());
 }
 
-/* <prefix>[tag]Intended-READ.hdr, or HdrIntended-READ.hdr where the report has both
- * kinds of histogram, as YCSB names them; the tag tells stores and rounds apart where
- * there are several. */
+/*
+ * <prefix>[tag]Intended-READ.hdr, or HdrIntended-READ.hdr if the report has both kinds of
+ * histogram, as YCSB names them; the tag tells stores and rounds apart.
+ */
 static void path_of(const struct recorder *r, const char *name, char *buf,
 		    size_t cap)
 {
 	snprintf(buf, cap, "%s%s%s.hdr", r->params->hdr_path, r->tag, name);
 }
 
-/* The log of one histogram, opened when the histogram is there. */
+/* The log of one histogram, opened when the histogram exists. */
 static FILE *log_of(struct recorder *r, int c, int s, int t)
 {
 	FILE **f = &r->file[(c * SERIES_COUNT + s) * SLOT_COUNT + t], *open = *f;
@@ -50,7 +51,7 @@ static FILE *log_of(struct recorder *r, int c, int s, int t)
 	return err ? NULL : *f;
 }
 
-/* What is new since the last time; ended by measure_fini(). */
+/* The difference to the last time; freed by measure_fini(). */
 static void take(struct recorder *r, struct recorder_tap *tap,
 		 struct measure *now)
 {
@@ -110,7 +111,7 @@ static void tick_line(struct recorder *r, uint64_t now_ns)
 static void tap_moved(struct recorder_tap *tap, uint64_t now_ns)
 {
 	tap->last_ns = now_ns;
-	/* An interval that this thread slept through is not made up for. */
+	/* Skip intervals that this thread slept through. */
 	while (tap->next_ns <= now_ns)
 		tap->next_ns += tap->interval_ns;
 }

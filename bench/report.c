@@ -32,7 +32,7 @@ void report_end(struct report *r)
 	fflush(r->out);
 }
 
-/* In quotes if it has to be (RFC 4180, 2.5 to 2.7). */
+/* Quoted if necessary (RFC 4180, 2.5 to 2.7). */
 static void csv_field(FILE *out, const char *text, char end)
 {
 	if (!text[strcspn(text, ",\"\r\n")]) {
@@ -56,7 +56,7 @@ static void csv_line(FILE *out, const char *metric, const char *measurement,
 	csv_field(out, value, '\n');
 }
 
-/* Names and numbers are ours; labels of bindings are plain words. */
+/* Names and numbers need no escaping; labels of bindings are plain words. */
 static void line(struct report *r, const char *metric, const char *measurement,
 		 const char *value, bool quote)
 {
@@ -129,7 +129,7 @@ void report_workload(struct report *r, const struct params *p, bool load,
 	report_u64(r, "WORKLOAD", "Seed", p->seed);
 }
 
-/* A fact of any origin: no comma, which ends a field, and no quotes. */
+/* A fact of any origin: replace commas, which end a field, and quotes. */
 static void put_fact(void *arg, const char *name, const char *text)
 {
 	char clean[400];
@@ -160,7 +160,7 @@ void report_facts(struct report *r, const char *metric, struct db_store *store)
 		store->ops->facts(store, put_fact, &a);
 }
 
-/* Processor time of both sides, and how much of it an operation takes. */
+/* CPU time of both sides, in total and per operation. */
 static void put_cpu(struct report *r, const struct phase_result *res)
 {
 	double ops = res->ops ? (double)res->ops : 1.0;
@@ -206,7 +206,7 @@ static void put_latency(struct report *r, const char *metric, const char *name,
 	report_u64(r, metric, full, in_ns ? ns : ns / 1000);
 }
 
-/* The same figures once in us and once in ns. */
+/* The same figures in us and in ns. */
 static void put_latencies(struct report *r, const char *metric,
 			  const struct params *p, const struct hist *h,
 			  bool in_ns)
@@ -228,8 +228,10 @@ static void put_latencies(struct report *r, const char *metric,
 	}
 }
 
-/* measurement.histogram.verbose: how many took how many whole `unit` ns. From
- * `most` units on they are counted together, under ">MOST". */
+/*
+ * measurement.histogram.verbose: operations per whole `unit` ns; those from `most` units on
+ * together as ">MOST".
+ */
 static void put_buckets(struct report *r, const char *metric,
 			const struct hist *h, uint64_t unit, uint64_t most)
 {
@@ -255,8 +257,7 @@ static void put_buckets(struct report *r, const char *metric,
 	}
 }
 
-/* measurementtype=histogram: buckets of a ms, of which the percentiles are the
- * lower ends, as YCSB has it. */
+/* measurementtype=histogram: buckets of 1 ms; percentiles are their lower ends, as in YCSB. */
 static void put_histogram(struct report *r, const char *metric,
 			  const struct params *p, const struct hist *h)
 {
@@ -282,7 +283,7 @@ static void put_histogram(struct report *r, const char *metric,
 		put_buckets(r, metric, h, NS_PER_MS, p->histogram_ms);
 }
 
-/* With both kinds YCSB tells them apart by "Hdr" and "Bucket". */
+/* If both kinds are printed, YCSB names them "Hdr" and "Bucket". */
 static void metric_name(char *buf, size_t cap, const struct params *p,
 			const char *kind, const char *name)
 {
@@ -314,8 +315,7 @@ static void put_hist(struct report *r, const char *name,
 		put_histogram(r, metric, p, h);
 }
 
-/* measurementtype=timeseries: [READ], 1000, 0.231: from so many ms on, the mean
- * in us. */
+/* measurementtype=timeseries: [READ], 1000, 0.231: start of the interval in ms, mean in us. */
 static void put_timeseries(struct report *r, const struct timeline *t,
 			   enum series s)
 {
@@ -343,8 +343,8 @@ static void put_returns(struct report *r, const char *metric,
 }
 
 /*
- * One series by one clock. Under "intended" alone the plain name stands for
- * latencies that start when an operation was due.
+ * One series by one clock. With "intended" alone the plain name means latencies from the
+ * due time.
  */
 static void put_series(struct report *r, const struct params *p,
 		       const struct measure *m, enum series s,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * report.h - results in YCSB's shape: "[READ], Operations, 1000", or the same
- * triples as JSON, or as a table with commas. The classic lines in us are there for
- * programs that read them, cut to whole numbers as YCSB does; lines in ns stand beside
- * them.
+ * report.h - results in YCSB's format: "[READ], Operations, 1000", or the same triples as
+ * JSON, or as CSV. The classic lines are in us, cut to whole numbers as in YCSB; further
+ * lines are in ns.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
@@ -26,21 +25,20 @@ void report_end(struct report *r);
 
 void report_u64(struct report *r, const char *metric, const char *measurement,
 		uint64_t value);
-/** At most six decimals, never an exponent, a point in every locale. */
+/** At most six decimals, no exponent, a point in every locale. */
 void report_double(struct report *r, const char *metric,
 		   const char *measurement, double value);
 void report_text(struct report *r, const char *metric, const char *measurement,
 		 const char *value);
 
-/** [WORKLOAD]: what was run, so that it can be run again. */
+/** [WORKLOAD]: all that is needed to repeat the run. */
 void report_workload(struct report *r, const struct params *p, bool load,
 		     const char *db_name);
 
-/** [ENVIRONMENT]: where it was run. Text of files and devices: what would break
- * a line of the report becomes a blank. */
+/** [ENVIRONMENT]: machine and system. Characters that would break a line become blanks. */
 void report_environment(struct report *r);
 
-/** What a store says of itself, under `metric`. */
+/** The store's own facts, under `metric`. */
 void report_facts(struct report *r, const char *metric, struct db_store *store);
 
 /** [OVERALL], [CPU] and the series of one phase. */

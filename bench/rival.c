@@ -70,7 +70,7 @@ static void farkv_command(struct command *c, const struct rival *v,
 	set_args(c, args, ARRAY_SIZE(args));
 }
 
-/* An item is a megabyte at most unless it is told. */
+/* The default limits items to 1 MiB. */
 static void memcached_command(struct command *c, const struct rival *v,
 			      const struct rival_plan *plan)
 {
@@ -78,7 +78,7 @@ static void memcached_command(struct command *c, const struct rival *v,
 	const char *const args[] = {
 		c->argv[0], "-s", v->socket, "-m", c->text[0], "-t",
 		c->text[1], "-I", c->text[2], "-c", "4096",
-		/* It refuses to be root without being told. */
+		/* memcached refuses to run as root without this. */
 		geteuid() == 0 ? "-u" : NULL, "root",
 	};
 
@@ -102,7 +102,7 @@ static void redis_command(struct command *c, const struct rival *v,
 	set_args(c, args, ARRAY_SIZE(args));
 }
 
-/* The program's path: as it stands, or in $PATH. */
+/* Find the program: by its path, or in $PATH. */
 static int find_program(const char *name, char out[PATH_CAP])
 {
 	const char *at = getenv("PATH");
@@ -126,7 +126,7 @@ static int find_program(const char *name, char out[PATH_CAP])
 
 /* ---- processes --------------------------------------------------------------- */
 
-/* In the child: nothing but what may follow a fork() of threads. */
+/* In the child of a multithreaded process: async-signal-safe calls only. */
 static void become(const struct command *c, const char *path, const char *log)
 {
 	int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -143,7 +143,7 @@ static void become(const struct command *c, const char *path, const char *log)
 	_exit(127);
 }
 
-/* The last line that it printed, for whoever wonders why it is gone. */
+/* The last line that it printed, as the reason for its end. */
 static void last_line(const struct rival *v, char *buf, size_t cap)
 {
 	FILE *in = fopen(v->log, "re");
@@ -198,7 +198,7 @@ static bool answers(const struct rival *v)
 	return yes;
 }
 
-/* Until it answers at its socket. */
+/* Wait until it answers at its socket. */
 static int await(struct rival *v, const char *program)
 {
 	char why[256];
@@ -226,7 +226,10 @@ int rivals_begin(struct rivals *r)
 	char whole[PATH_MAX];
 
 	memset(r, 0, sizeof(*r));
-	/* The path of a socket is short, and a server may go to another folder. */
+	/*
+	 * The path must be short, for a socket, and absolute, as a server may change its
+	 * folder.
+	 */
 	if (named && *named && !realpath(named, whole))
 		return err_set_errno(FARKV_ESYS, errno, "TMPDIR: %s", named);
 	if (named && *named && strlen(whole) < 40)
@@ -299,7 +302,7 @@ void rival_place(const struct rival *v, const cpu_set_t *cpus)
 		closedir(tasks);
 }
 
-/* All files: a server that was killed leaves some of its own. */
+/* Removes all files, also those of a server that was killed. */
 static void remove_folder(const char *path)
 {
 	DIR *files = opendir(path);

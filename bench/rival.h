@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rival.h - servers that kvbench starts for one comparison and ends with it:
- * kvserver, memcached, redis-server, each at a socket in a folder of its own,
- * without files behind, and in a process group of its own, so that Ctrl-C reaches
- * kvbench first. They also end if kvbench dies.
+ * rival.h - servers that kvbench starts for one comparison: kvserver, memcached,
+ * redis-server. Each listens at a socket in its own folder, leaves no files, and has its
+ * own process group, so that Ctrl-C reaches kvbench first. They end when kvbench dies.
  *
- * One thread, the one that calls rivals_begin(), makes all calls: a server lives
- * no longer than the thread that started it.
+ * Only the thread that called rivals_begin() may call: a server ends with the thread that
+ * started it.
  */
 #ifndef BENCH_RIVAL_H
 #define BENCH_RIVAL_H
@@ -22,7 +21,7 @@ struct rival {
 	char name[16]; /* of the store */
 	pid_t pid;     /* 0: not running */
 	char socket[96];
-	char log[96]; /* what it prints */
+	char log[96]; /* file of its output */
 };
 
 struct rivals {
@@ -31,34 +30,35 @@ struct rivals {
 	struct rival v[RIVALS_MAX];
 };
 
-/** What a server has to hold. */
+/** What a server must hold. */
 struct rival_plan {
-	uint64_t bytes;         /* of memory, generously */
+	uint64_t bytes;         /* memory, with a reserve */
 	uint64_t value_len;     /* the longest value */
 	uint64_t threads;       /* clients */
-	const char *kvserver;   /* the program, or NULL: that in $PATH */
+	const char *kvserver;   /* its path, or NULL: in $PATH */
 };
 
-/** Make the folder. FARKV_ESYS with a detail. End with rivals_end(). */
+/** Create the folder. FARKV_ESYS with a detail. End with rivals_end(). */
 int rivals_begin(struct rivals *r);
 
-/** Whether `name` is a store that has a server. */
+/** True if `name` is a store with a server. */
 bool rival_known(const char *name);
 
 /**
- * Start the server of the store `name` and wait until it can be connected to, 10 s
- * at most. FARKV_ENOTSUP (it is not installed), FARKV_ETIMEDOUT, FARKV_EABORTED
- * (a signal came), FARKV_ESYS (it failed: with the last it printed); with a detail.
- * *out belongs to `r`.
+ * Start the server of the store `name` and wait, at most 10 s, until it accepts
+ * connections. FARKV_ENOTSUP (not installed), FARKV_ETIMEDOUT, FARKV_EABORTED (a signal
+ * came), FARKV_ESYS (it failed; with its last output); with a detail. *out belongs to `r`.
  */
 int rival_start(struct rivals *r, const char *name,
 		const struct rival_plan *plan, const struct rival **out);
 
-/** Have all of its threads run on these processors. */
+/** Pin all of its threads to these processors. */
 void rival_place(const struct rival *v, const cpu_set_t *cpus);
 
-/** End all servers and remove what they left; a server that does not end in 2 s
- * is killed. For a `r` of zeros it does nothing. */
+/**
+ * End all servers and remove their files; kills a server that does not end within 2 s.
+ * Nothing for a zeroed `r`.
+ */
 void rivals_end(struct rivals *r);
 
 #endif

@@ -61,8 +61,8 @@ static inline double rng_double(struct rng *r)
 }
 
 /**
- * Uniform over 0..n-1; n is not 0. The high half of a 128-bit product: no
- * division, and a bias below n / 2^64.
+ * Uniform over 0..n-1; n is not 0. The high half of a 128-bit product: no division; the
+ * bias is below n / 2^64.
  */
 static inline uint64_t rng_below(struct rng *r, uint64_t n)
 {

@@ -19,7 +19,7 @@ static struct {
 	bool on;
 } arena;
 
-/* At the arena's start, for all processes: how much of it is taken. */
+/* At the arena's start, for all processes: bytes in use. */
 static _Atomic size_t *taken(void)
 {
 	return (_Atomic size_t *)(void *)arena.base;

@@ -22,7 +22,7 @@ enum status_mode status_mode_for(bool lines, FILE *out)
 	return util_takes_escapes(fileno(out)) ? STATUS_LIVE : STATUS_OFF;
 }
 
-/* Bounded text that is written at once. */
+/* Bounded text, written by one call. */
 struct text {
 	char s[2048];
 	size_t n;
@@ -43,7 +43,7 @@ static void put(struct text *t, const char *fmt, ...)
 		t->n = sizeof(t->s) - 1;
 }
 
-/* Java's DecimalFormat("#.##"): at most two decimals, none for nothing. */
+/* Java's DecimalFormat("#.##"): at most two decimals, no trailing zeros. */
 static void put_decimal(struct text *t, double v)
 {
 	put(t, "%.2f", v);
@@ -73,7 +73,7 @@ static void put_remaining(struct text *t, double seconds)
 		    s == 1 ? "second" : "seconds");
 }
 
-/* What is left, in seconds; negative if nobody can say. */
+/* Remaining seconds; negative if unknown. */
 static double remaining(const struct status *s, uint64_t now_ns, uint64_t done)
 {
 	double left = -1.0, passed = (double)(now_ns - s->start_ns) / 1e9;
@@ -124,7 +124,7 @@ static void put_measured(struct status *s, struct text *t)
 	struct measure now = {.out_of_memory = false};
 
 	s->source.snapshot(s->source.arg, &now);
-	/* What is new: now minus before; then now becomes the next before. */
+	/* The difference to the last line. */
 	measure_subtract(&now, &s->before);
 	for (int i = 0; i < SERIES_COUNT; i++) {
 		int clock = now.clock[CLOCK_OP] ? CLOCK_OP : CLOCK_INTENDED;

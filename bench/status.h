@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * status.h - how far a phase is, on stderr: YCSB's status lines (-s), or on a
- * terminal one line that is rewritten, with a bar, the rate and the time left.
+ * status.h - progress of a phase on stderr: YCSB's status lines (-s), or on a terminal one
+ * line that is rewritten, with a bar, the rate and the time left.
  */
 #ifndef BENCH_STATUS_H
 #define BENCH_STATUS_H
@@ -15,10 +15,10 @@ enum status_mode {
 	STATUS_OFF,
 	STATUS_LINES,
 	STATUS_LIVE,
-	STATUS_STEPS, /* the live line, a new one each interval */
+	STATUS_STEPS, /* the live line as a new line per interval */
 };
 
-/** Where the figures come from; called by the thread that shows them. */
+/** Source of the figures; called by the thread that shows them. */
 struct status_source {
 	void *arg;
 	uint64_t (*done)(void *arg);
@@ -30,10 +30,10 @@ struct status {
 	/* set by the caller */
 	FILE *out;
 	enum status_mode mode;
-	const char *label;    /* in front of every line; "" for none */
+	const char *label;    /* prefix of every line; "" for none */
 	const char *title;    /* of the live line: "run farkv" */
-	uint64_t interval_ns; /* of the lines */
-	uint64_t todo;        /* operations, or 0: until time is up */
+	uint64_t interval_ns; /* between lines */
+	uint64_t todo;        /* operations; 0: until time is up */
 	uint64_t max_ns;      /* time, or 0 */
 	struct status_source source;
 
@@ -43,16 +43,16 @@ struct status {
 	struct measure before;
 };
 
-/** The mode of a phase: lines if asked for, else live on a terminal with escapes. */
+/** The mode of a phase: lines if asked for, otherwise live on a terminal with escapes. */
 enum status_mode status_mode_for(bool lines, FILE *out);
 
 /** `now_ns` of ticks_clock_ns(). */
 void status_start(struct status *s, uint64_t now_ns);
 
-/** Show what is due; the next time to call is s->next_ns. */
+/** Show what is due; call again at s->next_ns. */
 void status_tick(struct status *s, uint64_t now_ns);
 
-/** The last line, or an empty one on a terminal; releases memory. */
+/** Print the last line, or clear it on a terminal; frees memory. */
 void status_end(struct status *s, uint64_t now_ns);
 
 #endif

@@ -25,8 +25,10 @@ static bool counter_is_invariant(void)
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
 }
 
-/* Clock and counter at one moment: of a few tries the one in which the two
- * counter readings around the clock's lie closest. */
+/*
+ * Read clock and counter together: of several tries the one with the shortest time between
+ * the counter readings before and after the clock's.
+ */
 static void sample(uint64_t *clock_out, uint64_t *counter_out)
 {
 	uint64_t best = UINT64_MAX;
@@ -57,8 +59,10 @@ void ticks_init(void)
 	while (ticks_clock_ns() - clock_0 < CALIBRATION_NS);
 	sample(&clock_1, &counter_1);
 	rate = (double)(counter_1 - counter_0) / (double)(clock_1 - clock_0);
-	/* A rate outside of 0.1 to 100 GHz is a counter not to be believed; from 1/16
-	 * on ns_mul would not fit. */
+	/*
+	 * Reject rates outside of 0.1 to 100 GHz as implausible; ns_mul only fits above
+	 * 1/16 GHz.
+	 */
 	if (rate < 0.1 || rate > 100.0)
 		return;
 	ticks_state.ticks_per_ns = rate;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * ticks.h - the time stamps around an operation. The processor's counter where
- * it runs at one speed for ever (constant and non-stop, as CPUID says),
- * calibrated against CLOCK_MONOTONIC; otherwise that clock itself. A stamp of
- * the counter takes about a third of a clock_gettime().
+ * ticks.h - time stamps around an operation. Uses the processor's counter if it runs at a
+ * constant rate (constant and non-stop by CPUID), calibrated against CLOCK_MONOTONIC;
+ * otherwise that clock. A stamp of the counter costs about a third of clock_gettime().
  *
- * ticks_now() reads the counter without a fence: a load in flight may finish behind
- * the stamp. It then counts for the next operation, so sums and means stay exact, and
- * no fence stalls the pipeline between two operations. What a single operation takes,
- * with nothing else under way, is between two ticks_settled().
+ * ticks_now() reads the counter without a fence: a load in flight may complete after the
+ * stamp and then counts for the next operation. So sums and means stay exact and no fence
+ * stalls the pipeline between operations. The time of one operation alone is between two
+ * ticks_settled().
  */
 #ifndef BENCH_TICKS_H
 #define BENCH_TICKS_H
@@ -23,7 +22,7 @@
 #include "common/clock.h"
 
 struct ticks_state {
-	bool counter;        /* the processor's counter is in use */
+	bool counter;        /* use the processor's counter */
 	uint64_t ns_mul;     /* ns = ticks * ns_mul / 2^60; below 2^64 */
 	double ticks_per_ns;
 };
@@ -33,7 +32,7 @@ extern struct ticks_state ticks_state;
 /** Calibrate; takes 10 ms where the counter is used. Once, before threads. */
 void ticks_init(void);
 
-/** CLOCK_MONOTONIC in ns: the clock that steps and sleeps do not change. */
+/** CLOCK_MONOTONIC in ns, unaffected by clock adjustments and sleep. */
 static inline uint64_t ticks_clock_ns(void)
 {
 	struct timespec ts;
@@ -53,9 +52,9 @@ static inline uint64_t ticks_now(void)
 }
 
 /**
- * A stamp that waits until all in front of it is done, loads included but not stores that
- * are on their way to the cache, and that nothing behind it overtakes: of x86-64, elsewhere
- * it is ticks_now(). Some 15 to 20 ns more than that, and no two operations overlap.
+ * A stamp that waits for all earlier instructions, including loads but not stores on their
+ * way to the cache, and that no later one overtakes. x86-64 only; elsewhere ticks_now().
+ * Costs 15 to 20 ns more, and operations cannot overlap.
  */
 static inline uint64_t ticks_settled(void)
 {
@@ -71,8 +70,10 @@ static inline uint64_t ticks_settled(void)
 #endif
 }
 
-/** A span of ticks in ns; below 2^60, which are years. The upper half of a product: a
- * shift of the whole is microcode on many processors. */
+/**
+ * Ticks to ns; below 2^60, which are years. The upper half of a product: a 128-bit shift is
+ * microcode on many processors.
+ */
 static inline uint64_t ticks_to_ns(uint64_t ticks)
 {
 	return (uint64_t)(((unsigned __int128)(ticks << 4) *
@@ -80,8 +81,10 @@ static inline uint64_t ticks_to_ns(uint64_t ticks)
 			  64);
 }
 
-/** From one stamp to a later one, in ns; 0 if the later one is not later,
- * which two processors' counters could make it by a few ticks. */
+/**
+ * ns between two stamps; 0 if the later one is smaller, as counters of two processors may
+ * differ by a few ticks.
+ */
 static inline uint64_t ticks_span_ns(uint64_t from, uint64_t to)
 {
 	return (int64_t)(to - from) > 0 ? ticks_to_ns(to - from) : 0;

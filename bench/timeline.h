@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * timeline.h - what happened when: a row for each kind of operation in each
- * interval of a phase, for a table (CSV), a plot, and YCSB's time series.
+ * timeline.h - a row for each kind of operation in each interval of a phase: for a table
+ * (CSV), a plot, and YCSB's time series.
  */
 #ifndef BENCH_TIMELINE_H
 #define BENCH_TIMELINE_H
@@ -12,7 +12,7 @@
 
 #include "measure.h"
 
-/** Of a row: all operations together, of which only `count` is known. */
+/** A row of all operations together, with `count` only. */
 #define TIMELINE_ALL (-1)
 
 struct timeline_row {
@@ -20,7 +20,7 @@ struct timeline_row {
 	double len_s;
 	int series; /* enum series, or TIMELINE_ALL */
 	uint64_t count;
-	double mean; /* this and all below in ns; of operations that succeeded */
+	double mean; /* this and the following in ns, of successful operations */
 	uint64_t p50, p95, p99, p999, max;
 };
 
@@ -30,8 +30,8 @@ struct timeline {
 };
 
 /**
- * Add the rows of one interval in which `done` operations ended and `m` was
- * measured. FARKV_ENOMEM with a detail; the rows before stay.
+ * Add the rows of one interval in which `done` operations ended and `m` was measured.
+ * FARKV_ENOMEM with a detail; earlier rows stay.
  */
 int timeline_add(struct timeline *t, double from_s, double len_s,
 		 uint64_t done, const struct measure *m);

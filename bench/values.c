@@ -27,8 +27,10 @@ size_t value_min_len(const struct value_spec *v)
 	return (size_t)(v->fields * len);
 }
 
-/* Six characters of 32 bits, the first in the lowest byte: each takes its
- * bits, which overlap by one, and moves up to 32..126. */
+/*
+ * Six characters of 32 bits, the first in the lowest byte: each takes overlapping bits,
+ * mapped to 32..126.
+ */
 static inline uint64_t six_chars(uint64_t r)
 {
 	return ((r & 31) | (r >> 5 & 63) << 8 | (r >> 10 & 95) << 16 |
@@ -44,13 +46,13 @@ void value_random(struct rng *r, char *buf, size_t len)
 		uint64_t low = htole64(six_chars(bits & UINT32_MAX));
 		uint64_t high = htole64(six_chars(bits >> 32));
 
-		/* Eight bytes each; the next store covers the last two. */
+		/* Stores of eight bytes; the next one overwrites the last two. */
 		memcpy(buf + i, &low, sizeof(low));
 		memcpy(buf + i + 6, &high, sizeof(high));
 	}
 }
 
-/* Append up to the end of the field; the hash runs over all that is sent. */
+/* Append to the end of the field; the hash covers all of the text, also what is cut off. */
 static size_t append(char *buf, size_t len, size_t at, const char *text)
 {
 	size_t n = strlen(text);
@@ -112,7 +114,7 @@ static uint64_t field_len(const struct value_spec *v, struct rng *r)
 		return v->field_len_min +
 		       rng_below(r, v->field_len - v->field_len_min + 1);
 	case FIELD_LENGTH_ZIPFIAN:
-		/* Never grows, so a copy draws the same. */
+		/* A copy draws the same, because it never grows. */
 		z = v->zipfian;
 		return gen_zipfian_next(&z, r);
 	case FIELD_LENGTH_HISTOGRAM:

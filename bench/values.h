@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * values.h - the contents of records. A record is one value: its fields one
- * behind the other, without names or marks between them.
+ * values.h - the contents of records. A record is one value: its fields one after the
+ * other, without names or separators.
  */
 #ifndef BENCH_VALUES_H
 #define BENCH_VALUES_H
@@ -21,18 +21,18 @@ enum field_length_dist {
 	FIELD_LENGTH_HISTOGRAM,
 };
 
-/** Bytes behind a value's end that value_fill() may overwrite. */
+/** Bytes after a value that value_fill() may overwrite. */
 #define VALUE_SLACK 16
 
 struct value_spec {
 	uint64_t fields;
-	uint64_t field_len_min;   /* not for constant lengths and histograms */
+	uint64_t field_len_min;   /* except constant lengths and histograms */
 	uint64_t field_len;       /* the constant, or the longest */
 	enum field_length_dist dist;
 	struct gen_zipfian zipfian;
 	struct gen_histogram histogram;
 	const char *field_prefix; /* names of fields, for checked contents */
-	bool checked;             /* contents that follow from the key */
+	bool checked;             /* contents computed from the key */
 };
 
 /** The longest and the shortest value of the spec, in bytes. */
@@ -40,27 +40,26 @@ size_t value_max_len(const struct value_spec *v);
 size_t value_min_len(const struct value_spec *v);
 
 /**
- * Write the value of one record to `buf` of value_max_len() + VALUE_SLACK
- * bytes and return its length. With `checked` it is a function of the key.
+ * Write the value of one record to `buf` of value_max_len() + VALUE_SLACK bytes; returns
+ * its length. With `checked` it is a function of the key.
  */
 size_t value_fill(const struct value_spec *v, struct rng *r, const char *key,
 		  size_t key_len, char *buf);
 
 /**
- * The random content of a field: RandomByteIterator's, printable, six bytes
- * from 32 random bits. May write up to VALUE_SLACK bytes behind `len`.
+ * Random content of a field: RandomByteIterator's, printable, six bytes per 32 random bits.
+ * May write up to VALUE_SLACK bytes after `len`.
  */
 void value_random(struct rng *r, char *buf, size_t len);
 
 /**
- * The checked content of a field (CoreWorkload.buildDeterministicValue):
- * key, ':', field name, then ':' and Java's String.hashCode() of what stands
- * so far, again and again, cut to `len`.
+ * The checked content of a field (CoreWorkload.buildDeterministicValue): key, ':', field
+ * name, then repeatedly ':' and Java's String.hashCode() of the text so far, cut to `len`.
  */
 void value_checked(const char *key, size_t key_len, const char *field,
 		   char *buf, size_t len);
 
-/** Whether `data` is the checked value of `key`; `scratch` as for filling. */
+/** True if `data` is the checked value of `key`; `scratch` as for value_fill(). */
 bool value_matches(const struct value_spec *v, const char *key, size_t key_len,
 		   const void *data, char *scratch);
 

@@ -49,7 +49,7 @@ void worker_fini(struct worker *w)
 	w->reads = w->writes = NULL;
 }
 
-/* What somebody who sees the failure has to know. */
+/* Explains the failure to the user. */
 static const char *reason(struct worker *w, enum db_status status)
 {
 	if (status == DB_UNEXPECTED_STATE)
@@ -106,7 +106,7 @@ void worker_verify(struct worker *w, const struct op *op, enum db_status read,
 	worker_note_op(w, SERIES_VERIFY, status, start, op);
 }
 
-/* *took_out: the ticks of the read alone. */
+/* *took_out: ticks of the read alone. */
 static inline enum db_status do_read(struct worker *w, const struct op *op,
 				     uint64_t *took_out)
 {
@@ -131,7 +131,7 @@ size_t worker_fill(struct worker *w, const struct op *op, char *buf)
 			  op->key_len, buf);
 }
 
-/* Read the value, put one new field into it, write it back. */
+/* Read the value, replace one field, write it back. */
 static enum db_status update_field(struct worker *w, const struct op *op,
 				   uint64_t *took_out)
 {
@@ -162,7 +162,7 @@ static enum db_status update_field(struct worker *w, const struct op *op,
 	return status;
 }
 
-/* *took_out: without making the value. */
+/* *took_out: without generating the value. */
 static enum db_status do_update(struct worker *w, const struct op *op,
 				uint64_t *took_out)
 {
@@ -182,7 +182,7 @@ static enum db_status do_update(struct worker *w, const struct op *op,
 	return status;
 }
 
-/* False if the phase was stopped, or its time is up, first. */
+/* False if the phase is stopped or its time is up. */
 static bool sleep_until(struct worker *w, uint64_t stamp)
 {
 	bool spin = w->shared->params->spin_sleep;
@@ -201,12 +201,12 @@ static bool sleep_until(struct worker *w, uint64_t stamp)
 			ns = UTIL_MIN(ns, ticks_to_ns(w->until - w->now));
 		if (!spin && ns > SPIN_NS)
 			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
-		else /* others' operations may be due, and the server's turn */
+		else /* let other threads and the server run */
 			sched_yield();
 	}
 }
 
-/* Between two tries of an insert: 0.8 to 1.2 times the interval. */
+/* Wait between two tries of an insert: 0.8 to 1.2 times the interval. */
 static bool pause_insert(struct worker *w)
 {
 	double s = (double)w->shared->params->insert_retry_interval *
@@ -227,7 +227,7 @@ static enum db_status insert_once(struct worker *w, const struct op *op,
 	return status;
 }
 
-/* Only a load tries again: a run would be measured while it waits. */
+/* Only a load retries; a run would measure the wait. */
 static void insert_again(struct worker *w, const struct op *op,
 			 const char *value, size_t len)
 {
@@ -264,8 +264,7 @@ void worker_ack(struct worker *w, const struct op *op)
 	worker_stop_all(w);
 }
 
-/* As YCSB has it, the store's part alone: neither the check of what was read nor the
- * making of what is written. */
+/* As in YCSB the latency is the store's part alone, without check and generation of values. */
 static void do_rmw(struct worker *w, const struct op *op)
 {
 	uint64_t read, update = 0;
@@ -299,7 +298,7 @@ static inline void run_op(struct worker *w, const struct op *op)
 	}
 }
 
-/* As sleep_until(), for an operation of the schedule. */
+/* sleep_until() for a scheduled operation. */
 static bool wait_until(struct worker *w, uint64_t due)
 {
 	w->due = due;
@@ -315,7 +314,7 @@ static struct db_item item_of(const struct op *op)
 				.status = DB_ERROR};
 }
 
-/* All reads of the batch in one call; returns the ticks it took. */
+/* All reads of the batch in one call; returns its ticks. */
 static uint64_t batch_reads(struct worker *w, size_t n)
 {
 	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
@@ -351,7 +350,7 @@ static enum series series_of_write(enum op_kind kind)
 	return kind == OP_INSERT ? SERIES_INSERT : SERIES_UPDATE;
 }
 
-/* Then all writes; `read_ticks` is what the reads took. */
+/* Then all writes; `read_ticks` is the time of the reads. */
 static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 {
 	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
@@ -384,14 +383,14 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 		if (op[i]->kind == OP_INSERT)
 			worker_ack(w, op[i]);
 	}
-	/* All have ended: what is tried again takes time of its own. */
+	/* Retry after the batch has ended, with separate latencies. */
 	for (size_t i = 0; i < k && !worker_stopped(w); i++)
 		if (w->writes[i].status != DB_OK && op[i]->kind == OP_INSERT)
 			insert_again(w, op[i], w->writes[i].value.data,
 				     w->writes[i].value.len);
 }
 
-/* A batch is due with its last operation, and sent when that is due. */
+/* A batch is due with its last operation. */
 static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
 {
 	if (w->tick > 0.0 &&
@@ -404,8 +403,10 @@ static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
 
 /* ---- the loop ---- */
 
-/* The next arrival of an open loop: its wait for this session is a series of its
- * own, which shows whether there were enough of them. */
+/*
+ * Wait for the next arrival of an open loop. The wait for this session is a series of its
+ * own, which shows whether there were enough sessions.
+ */
 static bool wait_for_arrival(struct worker *w)
 {
 	uint64_t due;
@@ -417,7 +418,7 @@ static bool wait_for_arrival(struct worker *w)
 	return true;
 }
 
-/* Whether the operation's time has come; if not, the phase is over. */
+/* True when the operation is due; false: the phase is over. */
 static bool is_due(struct worker *w, uint64_t start, uint64_t k)
 {
 	if (w->shared->params->open_loop)
@@ -425,13 +426,13 @@ static bool is_due(struct worker *w, uint64_t start, uint64_t k)
 	return wait_until(w, start + (uint64_t)((double)k * w->tick));
 }
 
-/* A load must not leave a number with a thread that gets no arrival any more. */
+/* In a load no thread may keep a drawn number if it gets no more arrivals. */
 static bool draws_late(const struct worker *w)
 {
 	return w->shared->params->open_loop && w->shared->workload->load;
 }
 
-/* By the schedule, which looks at the clock itself. */
+/* By the schedule, which checks the clock. */
 static size_t run_scheduled(struct worker *w, size_t n, uint64_t start,
 			    uint64_t k)
 {
@@ -448,7 +449,7 @@ static size_t run_scheduled(struct worker *w, size_t n, uint64_t start,
 	return n;
 }
 
-/* One after the other; a loop of its own, as what it does not ask costs nothing. */
+/* One after the other, in a separate loop for speed. */
 static size_t run_ops(struct worker *w, size_t n)
 {
 	const struct op *op = &w->ops[w->next], *end = op + n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * worker_parts.h - what the two loops of a benchmark thread share: worker.c, whose
- * calls end one by one, and inflight.c, whose requests are under way together. All
- * belong to the worker's thread; what ends now ends at w->now.
+ * worker_parts.h - shared by the two loops of a benchmark thread: worker.c, whose calls end
+ * one by one, and inflight.c with requests in flight. For the worker's thread only;
+ * operations end at w->now.
  */
 #ifndef BENCH_WORKER_PARTS_H
 #define BENCH_WORKER_PARTS_H
@@ -12,9 +12,9 @@
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* A wait shorter than this is spun: a sleep would overshoot by as much. */
+/* Spin instead of shorter sleeps, which would overshoot by as much. */
 #define SPIN_NS UINT64_C(80000)
-/* A sleep looks for shared->stop so often. */
+/* A sleep checks shared->stop this often. */
 #define NAP_NS (50 * NS_PER_MS)
 
 static inline bool worker_stopped(const struct worker *w)
@@ -27,7 +27,7 @@ static inline bool worker_time_is_up(const struct worker *w)
 	return w->until && (int64_t)(w->until - w->now) <= 0;
 }
 
-/** All threads of the phase are to end. */
+/** End all threads of the phase. */
 static inline void worker_stop_all(struct worker *w)
 {
 	atomic_store_explicit(&w->shared->stop, true, memory_order_relaxed);
@@ -38,11 +38,11 @@ __attribute__((cold)) void worker_failed(struct worker *w, enum series s,
 					 enum db_status status,
 					 const struct op *op);
 
-/** What worker_note() leaves to a call: failures, and two clocks. */
+/** Out-of-line part of worker_note(): failures, and two clocks. */
 void worker_note_rest(struct worker *w, enum series s, enum db_status status,
 		      uint64_t start, uint64_t end);
 
-/** One outcome from its start to its end. */
+/** Record one outcome from its start to its end. */
 static inline void worker_note(struct worker *w, enum series s,
 			       enum db_status status, uint64_t start,
 			       uint64_t end)
@@ -53,7 +53,7 @@ static inline void worker_note(struct worker *w, enum series s,
 		worker_note_rest(w, s, status, start, end);
 }
 
-/** The same of an operation that ends now, with the failure's text. */
+/** worker_note() of an operation that ends now, with the failure's text. */
 static inline void worker_note_op(struct worker *w, enum series s,
 				  enum db_status status, uint64_t start,
 				  const struct op *op)
@@ -63,7 +63,7 @@ static inline void worker_note_op(struct worker *w, enum series s,
 		worker_failed(w, s, status, op);
 }
 
-/** Whether a value is as long as this workload makes them. */
+/** Check the length of a value against the workload. */
 static inline enum db_status worker_check_len(const struct worker *w,
 					      size_t len)
 {
@@ -72,27 +72,30 @@ static inline enum db_status worker_check_len(const struct worker *w,
 		       : DB_UNEXPECTED_STATE;
 }
 
-/** dataintegrity: the contents, as a series of their own. Moves w->now. */
+/** dataintegrity: check the contents, as a separate series. Advances w->now. */
 void worker_verify(struct worker *w, const struct op *op, enum db_status read,
 		   const struct db_value *v);
 
 /** The value that `op` writes to `buf` of value_stride bytes; its length. */
 size_t worker_fill(struct worker *w, const struct op *op, char *buf);
 
-/** A load with a hole is no load: it ends, as YCSB's does, unless it is told to keep
- * going. */
+/** A load with a gap is useless: stop it, as YCSB does, unless told to keep going. */
 static inline void worker_load_failed(struct worker *w)
 {
 	if (w->shared->workload->load && !w->shared->params->keep_going)
 		worker_stop_all(w);
 }
 
-/** The insert is over. A number is acknowledged whether or not its insert
- * succeeded, as in YCSB: otherwise one failure would hide all later records. */
+/**
+ * The insert is over. Its number is acknowledged even if it failed, as in YCSB: otherwise
+ * one failure would hide all later records.
+ */
 void worker_ack(struct worker *w, const struct op *op);
 
-/** How many operations lie at w->ops[w->next], up to `most`; draws where there
- * are none. */
+/**
+ * How many operations are at w->ops[w->next], up to `most`; draws new ones if there are
+ * none.
+ */
 size_t worker_ops_at_hand(struct worker *w, uint64_t most);
 
 static inline void worker_count_done(struct worker *w, uint64_t n)
@@ -103,7 +106,7 @@ static inline void worker_count_done(struct worker *w, uint64_t n)
 		memory_order_relaxed);
 }
 
-/** The wait of an arrival for the moment that it is sent, which is now. */
+/** Record the time that an arrival waited until now, when it is sent. */
 static inline void worker_note_queue(struct worker *w, uint64_t due)
 {
 	struct measure *m = w->m;

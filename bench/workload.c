@@ -7,7 +7,7 @@
 
 #include "common/err.h"
 
-/* New records that a run is likely to add, doubled, as YCSB reckons. */
+/* Twice the records that a run is likely to add, as in YCSB. */
 static uint64_t expected_new(const struct params *p)
 {
 	double n = (double)p->operation_count * p->proportion_insert * 2.0;
@@ -50,8 +50,7 @@ static int init_chooser(struct workload *w, const struct params *p)
 		gen_sequential_init(&w->sequential, min, max);
 		break;
 	case DIST_ZIPFIAN:
-		/* One number too many, as YCSB has it: draws of records that
-		 * are not there yet are repeated. */
+		/* One number too many, as in YCSB: draws of missing records are repeated. */
 		gen_scrambled_init(&c->scrambled, min,
 				   max + 1 + expected_new(p));
 		break;
@@ -165,7 +164,7 @@ bool workload_ack(struct workload *w, const struct op *op)
 	return w->load || gen_counter_ack(&w->inserts, op->number);
 }
 
-/* Distances back from the last record, drawn again where they reach too far. */
+/* Distances back from the last record, drawn again if they are too large. */
 static uint64_t exponential_number(struct workload_thread *t, struct rng *r)
 {
 	uint64_t last = workload_last(t->w), back;
@@ -191,7 +190,7 @@ static uint64_t zipfian_number(struct workload_thread *t, struct rng *r)
 	const struct params *p = t->w->params;
 	uint64_t items = p->insert_count;
 
-	/* New records join at the unpopular end, if that is where the range ends. */
+	/* New records join at the unpopular end, if the range ends at the last record. */
 	if (t->w->grows && p->insert_start + items == p->record_count)
 		items += workload_last(t->w) + 1 - p->record_count;
 	return gen_zipfian_next_of(&t->chooser.zipfian, r, items);
@@ -231,7 +230,7 @@ static void next_loads(struct workload *w, struct op *ops, size_t n)
 	}
 }
 
-/* Of reads alone, as there is no word to draw for the kind. */
+/* For reads only, because it draws no random number for the kind. */
 static void draw_uniform(struct workload_thread *t, struct op *ops, size_t n)
 {
 	const struct gen_uniform u = t->chooser.uniform;
@@ -245,7 +244,7 @@ static void draw_uniform(struct workload_thread *t, struct op *ops, size_t n)
 	t->rng = r;
 }
 
-/* The random numbers go by a copy, which stays in registers. */
+/* A local copy of the generator stays in registers. */
 static void draw(struct workload_thread *t, struct op *ops, size_t n)
 {
 	struct workload *w = t->w;
@@ -274,7 +273,7 @@ void workload_next(struct workload_thread *t, struct op *ops, size_t n)
 		draw_uniform(t, ops, n);
 	else
 		draw(t, ops, n);
-	/* A loop of its own: so short that the processor works at several. */
+	/* A separate loop, so short that the processor overlaps several iterations. */
 	for (size_t i = 0; i < n; i++)
 		ops[i].key_len = key_build(&w->keys, ops[i].number, ops[i].key);
 }

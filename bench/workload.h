@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * workload.h - which operation comes next, on which key, with which value:
- * YCSB's CoreWorkload.
+ * workload.h - which operation comes next, on which key, with which value: YCSB's
+ * CoreWorkload.
  *
- * A workload is shared by the threads of a phase; each draws through a
- * workload_thread of its own, whose random numbers follow from seed and thread
- * number alone.
+ * The threads of a phase share a workload; each draws through its own workload_thread,
+ * whose random numbers depend on seed and thread number only.
  */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
@@ -39,7 +38,7 @@ struct workload {
 	struct gen_discrete ops;
 	union key_chooser chooser; /* copied to each thread */
 	struct gen_sequential sequential;
-	struct gen_counter inserts; /* of a run; window only if it inserts */
+	struct gen_counter inserts; /* of a run; has a window only if it inserts */
 	_Atomic uint64_t load_next; /* of a load */
 	bool load;
 	bool grows; /* the run inserts: the last record moves */
@@ -60,8 +59,8 @@ struct workload_thread {
 };
 
 /**
- * Set up for a load or a run by `p`, which has to outlive it. FARKV_EINVAL,
- * FARKV_ENOMEM, FARKV_ESYS with a detail. End with workload_fini().
+ * Set up for a load or a run by `p`, which must outlive it. FARKV_EINVAL, FARKV_ENOMEM,
+ * FARKV_ESYS with a detail. End with workload_fini().
  */
 int workload_init(struct workload *w, const struct params *p, bool load);
 void workload_fini(struct workload *w);
@@ -76,21 +75,21 @@ void workload_thread_init(struct workload_thread *t, struct workload *w,
 void workload_prepare_ops(const struct workload *w, struct op *ops, size_t n);
 
 /**
- * How many operations may be drawn ahead without changing what is drawn: 1
- * where the choice follows the records inserted so far.
+ * How many operations may be drawn ahead without changing the draws: 1 if the choice
+ * depends on the records inserted so far.
  */
 size_t workload_lookahead(const struct workload *w, size_t most);
 
-/** Draw the next `n` operations. No system call, no lock, no memory. */
+/** Draw the next `n` operations. No system call, no lock, no allocation. */
 void workload_next(struct workload_thread *t, struct op *ops, size_t n);
 
-/** The number of the last record that is there, for tests and choosers. */
+/** The number of the last record present. */
 uint64_t workload_last(struct workload *w);
 
-/** The insert of `op` is over, well or not. False: see gen_counter_ack(). */
+/** The insert of `op` is over, successful or not. False: see gen_counter_ack(). */
 bool workload_ack(struct workload *w, const struct op *op);
 
-/** Records that the store may hold in the end, to size it. */
+/** Most records that the store may hold, to size it. */
 uint64_t workload_records(const struct params *p);
 
 #endif

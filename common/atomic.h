@@ -2,9 +2,8 @@
 /**
  * atomic.h - the memory orderings that farkv uses, by name.
  *
- * Code outside this file never writes a bare fence and never uses volatile.
- * The words are plain integers because they lie in shared memory whose layout
- * is fixed by the region format.
+ * Code outside this file uses no bare fence and no volatile. The words are plain integers
+ * because the region format fixes their layout in shared memory.
  */
 #ifndef COMMON_ATOMIC_H
 #define COMMON_ATOMIC_H
@@ -18,23 +17,23 @@
 #include <emmintrin.h>
 #endif
 
-/** A counter or flag whose value alone matters; orders nothing. */
+/** For a counter or flag that orders nothing else. */
 #define atom_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define atom_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
 /**
- * Read a word that leads to other memory (slot word -> block, directory entry
- * -> subtable). Pairs with atom_store_publish() or atom_cas_u64().
+ * Read a word that refers to other memory (slot word -> block, directory entry ->
+ * subtable). Pairs with atom_store_publish() or atom_cas_u64().
  */
 #define atom_load_follow(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 
-/** Make everything written before visible to who reads the word by follow. */
+/** Make all earlier writes visible to a thread that reads the word by atom_load_follow(). */
 #define atom_store_publish(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
-/** Count an event; orders nothing. Returns the value before. */
+/** Count an event; orders nothing. Returns the previous value. */
 #define atom_count(p, n) __atomic_fetch_add((p), (n), __ATOMIC_RELAXED)
 
-/** Raise and take down bits of a word that several threads change; fully ordered. */
+/** Set and clear bits of a word that several threads change; fully ordered. */
 #define atom_set_bits(p, bits) \
 	((void)__atomic_fetch_or((p), (bits), __ATOMIC_SEQ_CST))
 #define atom_clear_bits(p, bits) \
@@ -44,35 +43,31 @@
 #define atom_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 
 /**
- * The protocol's compare-and-swap. Returns the word found; it was replaced if
- * and only if that equals `expect`. Sequentially consistent, as an RDMA
- * compare-and-swap is with regard to the lane that issues it; and no
- * atom_load_follow() behind it is done before it.
+ * The protocol's compare-and-swap. Returns the previous word, which was replaced if and
+ * only if it equals `expect`. Sequentially consistent, like an RDMA compare-and-swap for
+ * its own lane; no later atom_load_follow() executes before it.
  */
 static inline uint64_t atom_cas_u64(uint64_t *p, uint64_t expect, uint64_t swap)
 {
 	__atomic_compare_exchange_n(p, &expect, swap, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
 #if !defined(__x86_64__) && !defined(__aarch64__)
-	/* As on POWER, where a load by acquire may overtake the swap's store. */
+	/* On POWER, for example, an acquire load may overtake the swap's store. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 	return expect;
 }
 
-/**
- * Keep loads of a block's bytes before a later decision on their age: between
- * the copy of a block and the reading of the clock (I4).
- */
+/** Order the copy of a block before the clock read that decides on the copy's age (I4). */
 static inline void atom_fence_copy_done(void)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
 /**
- * Keep the compiler from moving memory accesses; the CPU side of the pair is
- * membarrier(2) in the control thread. Also after a copy out of memory that others
- * write: what was checked in the copy is then not loaded again.
+ * Keep the compiler from moving memory accesses; membarrier(2) in the control thread is the
+ * CPU's part. Also after a copy of memory that others write, so that checked bytes are not
+ * loaded again.
  */
 static inline void atom_compiler_barrier(void)
 {
@@ -92,7 +87,7 @@ void AnnotateIgnoreReadsEnd(const char *file, int line);
 #define ATOM_UNWATCHED_BEGIN() AnnotateIgnoreReadsBegin(__FILE__, __LINE__)
 #define ATOM_UNWATCHED_END() AnnotateIgnoreReadsEnd(__FILE__, __LINE__)
 #else
-#define ATOM_WATCHED 0 /* ThreadSanitizer sees every access to memory */
+#define ATOM_WATCHED 0 /* 1: built with ThreadSanitizer */
 #endif
 #ifndef ATOM_UNWATCHED_BEGIN
 #define ATOM_UNWATCHED_BEGIN() ((void)0)
@@ -100,9 +95,9 @@ void AnnotateIgnoreReadsEnd(const char *file, int line);
 #endif
 
 /**
- * Copy a block that may be written again meanwhile. It is, T after it was unlinked
- * (I4): time orders the two, which ThreadSanitizer cannot see, so it does not look.
- * A reader that was slower finds out by the slot, the clock, incarnation and checksum.
+ * Copy a block that another thread may overwrite: it is reused T after it was unlinked
+ * (I4). ThreadSanitizer cannot see that order, so it ignores the copy. A reader that was
+ * too slow finds out from the slot, the clock, the incarnation and the checksum.
  */
 static inline void atom_copy_block(void *dst, const void *src, size_t len)
 {
@@ -116,16 +111,15 @@ static inline void atom_copy_16(uint8_t *dst, const uint8_t *src)
 {
 	__m128i words = _mm_loadu_si128((const __m128i *)(const void *)src);
 
-	__asm__("" : "+x"(words)); /* they stay together */
+	__asm__("" : "+x"(words)); /* one 16-byte load and store */
 	_mm_storeu_si128((__m128i *)(void *)dst, words);
 }
 #endif
 
 /**
- * The same for a copy of `len` bytes, a multiple of 8, that is looked at at once: each of
- * its bytes is stored once, 16 at a time, so a load of some of them can be served by the
- * store that is still on its way. memcpy(3) lets its last stores overlap the others, and
- * a load of both waits until they are done.
+ * atom_copy_block() for bytes that are read again at once; `len` is a multiple of 8. Each
+ * byte is stored once, 16 at a time, so that a later load can be forwarded from one store.
+ * memcpy(3) may use overlapping stores, which prevents forwarding.
  */
 static inline void atom_copy_small(void *dst, const void *src, size_t len)
 {
@@ -161,8 +155,8 @@ static inline uint64_t atom_word_at(const uint8_t *p)
 }
 
 /**
- * 0 if these bytes of such a block are the same as those. What it says may be over by then.
- * Each byte is loaded once: memcmp(3) may not be shown what others change meanwhile.
+ * 0 if the bytes of a block equal `own`; the answer may be out of date. Each byte is loaded
+ * once, as memcmp(3) does not guarantee.
  */
 static inline uint64_t atom_block_differs(const void *own, const void *block, size_t len)
 {
@@ -185,17 +179,16 @@ static inline uint64_t atom_block_differs(const void *own, const void *block, si
 	return differ;
 }
 
-/** Are they the same? */
 static inline bool atom_same_block(const void *own, const void *block, size_t len)
 {
 	return atom_block_differs(own, block, len) == 0;
 }
 
 /**
- * Copy past the caches, to memory that this CPU will not read soon. When it returns the
- * bytes are as visible to others as those of a plain copy: non-temporal stores are
- * weakly ordered, so an SFENCE stands behind them (Intel SDM vol. 1, 10.4.6.2, AMD
- * APM vol. 2, 7.4.1), before any later atom_cas_u64() or atom_store_publish().
+ * Copy past the caches, to memory that this CPU does not read soon. Non-temporal stores are
+ * weakly ordered, so an SFENCE follows them (Intel SDM vol. 1, 10.4.6.2, AMD APM vol. 2,
+ * 7.4.1): on return the bytes are as visible as those of a plain copy, before any later
+ * atom_cas_u64() or atom_store_publish().
  */
 static inline void atom_copy_past_cache(void *dst, const void *src, size_t len)
 {
@@ -223,7 +216,7 @@ static inline void atom_copy_past_cache(void *dst, const void *src, size_t len)
 #endif
 }
 
-/** Be kind to the other hardware thread while spinning. */
+/** Free CPU resources for the other hardware thread while spinning. */
 static inline void atom_spin_hint(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -49,7 +49,7 @@ int auth_token(uint8_t token_out[AUTH_TOKEN_BYTES])
 
 /* ---- tags ---------------------------------------------------------------- */
 
-/* Label and nonces, as both tags begin. */
+/* Label and nonces, the beginning of both tags. */
 static void tag_begin(crypto_generichash_state *st, const struct key *key,
 		      const char *label, const uint8_t *first_nonce,
 		      const uint8_t *second_nonce)
@@ -63,7 +63,7 @@ static void tag_begin(crypto_generichash_state *st, const struct key *key,
 static void tag_end(crypto_generichash_state *st, uint8_t *tag_out)
 {
 	crypto_generichash_final(st, tag_out, AUTH_TAG_BYTES);
-	/* It begins with the key. */
+	/* The state begins with the key. */
 	sodium_memzero(st, sizeof(*st));
 }
 
@@ -111,7 +111,7 @@ bool auth_equal(const uint8_t a[AUTH_TAG_BYTES],
 	return sodium_memcmp(a, b, AUTH_TAG_BYTES) == 0;
 }
 
-/* ---- the key that nobody has --------------------------------------------- */
+/* ---- the dummy key ------------------------------------------------------- */
 
 static void dummy_make(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * auth.h - how client and server prove to each other that they have one key,
- * without saying it. No transport, no messages: bytes in, bytes out.
+ * auth.h - how client and server prove to each other that they have one key, without
+ * sending it. No transport, no messages: bytes in, bytes out.
  *
  *   HELLO      wanted role, ...
  *   CHALLENGE  server nonce
@@ -15,14 +15,14 @@
  *               HELLO's body as it was sent
  *   server tag: "farkv server 1", client nonce, server nonce, u8 granted role,
  *               u32 session, u64[2] region id
- * The labels are 14 bytes each, so neither tag can be taken for the other.
- * Every part has a fixed length or is led by its length, so no two inputs have
- * the same bytes. Each side's nonce is fresh, so an old tag proves nothing.
+ * The labels differ and have 14 bytes each, so neither tag passes for the other. Every
+ * part has a fixed length or is preceded by its length, so no two inputs have the same
+ * bytes. Each side's nonce is fresh, so an old tag proves nothing.
  *
- * What this proves is who opened the session, in which role and to which
- * region. It does not protect what is said afterwards: see doc/security.md.
+ * The tags prove who opened the session, in which role and to which region. They do not
+ * protect later messages: see doc/security.md.
  *
- * All functions are thread-safe, none blocks after the first, none allocates.
+ * All functions are thread-safe, none blocks after the first call, none allocates.
  */
 #ifndef COMMON_AUTH_H
 #define COMMON_AUTH_H
@@ -36,18 +36,18 @@
 #define AUTH_TAG_BYTES 32u
 #define AUTH_TOKEN_BYTES 16u
 
-/** What the client's tag speaks of. */
+/** Input of the client's tag. */
 struct auth_client {
 	const uint8_t *server_nonce; /* AUTH_NONCE_BYTES */
 	const uint8_t *client_nonce; /* AUTH_NONCE_BYTES */
-	const char *name;            /* of the key, as AUTH has it */
-	const void *hello;           /* HELLO's body: what follows the header */
+	const char *name;            /* of the key, as in AUTH */
+	const void *hello;           /* HELLO's body, without header */
 	uint16_t name_len;
 	uint16_t hello_len;
 	uint8_t role;                /* that HELLO asks for */
 };
 
-/** What the server's tag speaks of. */
+/** Input of the server's tag. */
 struct auth_server {
 	const uint8_t *client_nonce; /* AUTH_NONCE_BYTES */
 	const uint8_t *server_nonce; /* AUTH_NONCE_BYTES */
@@ -57,31 +57,30 @@ struct auth_server {
 };
 
 /**
- * 32 random bytes. Each side makes one for every HELLO, and uses it once.
- * FARKV_ESYS if the system has no random numbers; the output is then unchanged.
+ * 32 random bytes, to be used for one HELLO only. FARKV_ESYS if the system has no random
+ * numbers; the output is then unchanged.
  */
 int auth_nonce(uint8_t nonce_out[AUTH_NONCE_BYTES]);
 
-/** As auth_nonce(), 16 bytes: the token of a session. */
+/** A session's token: 16 bytes, otherwise as auth_nonce(). */
 int auth_token(uint8_t token_out[AUTH_TOKEN_BYTES]);
 
-/** What the client sends, and what the server expects. Under a microsecond. */
+/** The tag that the client sends and the server expects. Under a microsecond. */
 void auth_client_tag(const struct key *key, const struct auth_client *in,
 		     uint8_t tag_out[AUTH_TAG_BYTES]);
 
-/** What the server sends, and what the client expects. */
+/** The tag that the server sends and the client expects. */
 void auth_server_tag(const struct key *key, const struct auth_server *in,
 		     uint8_t tag_out[AUTH_TAG_BYTES]);
 
-/** Are two tags the same? Takes as long for any two. */
+/** True if the tags are equal. Constant time. */
 bool auth_equal(const uint8_t a[AUTH_TAG_BYTES],
 		const uint8_t b[AUTH_TAG_BYTES]);
 
 /**
- * A key that nobody has, random for each process, with an empty name and the
- * role KEY_RO. A server that does not know a name computes the tag with this
- * one, so that an unknown name takes as long as a wrong key; and it refuses
- * whatever the comparison says. NULL if the system has no random numbers.
+ * A random key of this process that nobody has, with an empty name and the role KEY_RO. For
+ * an unknown name a server computes the tag with this key, so that it takes as long as for
+ * a wrong key, and refuses whatever the result. NULL if the system has no random numbers.
  */
 const struct key *auth_dummy_key(void);
 

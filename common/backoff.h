@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * backoff.h - randomized exponential backoff of a writer that lost a compare-and-swap,
- * where the region is mapped.
+ * backoff.h - randomized exponential backoff of a writer that lost a compare-and-swap on
+ * mapped memory.
  *
- * Each try at a slot that another CPU writes takes the slot's cache line from the winner,
- * and costs both. A loser therefore spins for a random time below a bound, and each loss
- * doubles the bound (T. E. Anderson, "The performance of spin lock alternatives for
- * shared-memory multiprocessors", IEEE TPDS 1(1), 1990). Writes that are not lost halve it
- * again. By RDMA nobody spins: a round trip is wait enough.
+ * Each attempt on a slot that another CPU writes takes the slot's cache line from the
+ * winner and slows both. A loser therefore spins for a random time below a bound, and each
+ * loss doubles the bound (T. E. Anderson, "The performance of spin lock alternatives for
+ * shared-memory multiprocessors", IEEE TPDS 1(1), 1990). Successful writes halve it again.
+ * Over RDMA nobody spins: the round trip is delay enough.
  *
- * A write that succeeds at once touches none of this: how many there were follows from the
- * count of versions, which each write draws anyway. Not thread-safe: one for each session.
+ * A write that succeeds at once does not touch this state: the session's count of versions
+ * tells how many there were. Not thread-safe; one per session.
  */
 #ifndef COMMON_BACKOFF_H
 #define COMMON_BACKOFF_H
@@ -23,17 +23,17 @@
 /** Bounds in spins; PAUSE takes 3 to 50 ns, depending on the CPU. */
 #define BACKOFF_MIN 16u
 #define BACKOFF_MAX 512u
-/** Writes since the last loss that halve the bound. */
+/** The bound halves after this many writes since the last loss. */
 #define BACKOFF_CALM 16u
 
-/** Zeroed at first. */
+/** Initially zero. */
 struct backoff {
 	uint64_t random; /* state of a xorshift generator */
-	uint32_t bound;  /* of the next wait */
-	uint32_t writes; /* their count at the last loss */
+	uint32_t bound;  /* of the next wait, in spins */
+	uint32_t writes; /* the session's writes at the last loss */
 };
 
-/** The bound of the next wait of a session that has done `writes` writes. */
+/** The bound of the next wait after `writes` writes of the session. */
 static inline uint32_t backoff_bound(const struct backoff *b, uint32_t writes)
 {
 	uint32_t halvings = UTIL_MIN((writes - b->writes) / BACKOFF_CALM, 31u);
@@ -42,8 +42,8 @@ static inline uint32_t backoff_bound(const struct backoff *b, uint32_t writes)
 }
 
 /**
- * Spin after a lost compare-and-swap, for some microseconds at most. `writes`: the
- * session's count of writes, modulo 2^32; `seed` makes sessions differ.
+ * Spin after a lost compare-and-swap, at most some microseconds. `writes`: the session's
+ * count of writes, modulo 2^32; `seed` differs between sessions.
  */
 static inline void backoff_wait(struct backoff *b, uint32_t writes, uint64_t seed)
 {

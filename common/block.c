@@ -9,7 +9,7 @@
 #include "hash.h"
 #include "util.h"
 
-/* All but the value, of which `gap` bytes of room stand in `dst`. */
+/* Encode everything except the value; `dst` has a gap of `gap` bytes for it. */
 static void encode_around(uint8_t *p, struct block_ref ref, uint64_t version,
 			  const struct block_pair *kv, uint64_t key_hash,
 			  size_t gap)
@@ -46,14 +46,14 @@ void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 			     kv->value, kv->value_len);
 }
 
-/* Once: the server verifies where others write, and lengths are checked only here. */
+/* Copy once: others may write the original, and lengths are checked only here. */
 static void header_copy(struct block_header *h, const uint8_t *p)
 {
 	memcpy(h, p, sizeof(*h));
 	atom_compiler_barrier();
 }
 
-/* Can this header be what `ref` names, in a block of that class? */
+/* True if a block named by `ref` can have this header. */
 static bool header_fits(const struct block_header *h,
 			struct block_ref ref)
 {
@@ -96,7 +96,7 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	return BLOCK_OTHER;
 }
 
-/* `len` bytes of the block from `at` on, as the places where they stand. */
+/* `len` bytes of the block from `at` on, as contiguous pieces; returns how many. */
 static unsigned pieces_of(const struct block_parts *b, size_t at, size_t len,
 			  struct hash_piece out[3])
 {

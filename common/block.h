@@ -4,15 +4,13 @@
  *
  *   | header 24 | key | value | 0..7 zero bytes | checksum 8 |
  *
- * The writer owns the block before publication and after reuse; between, no
- * byte of it changes. The checksum stands last because both sides then walk
- * the block once, front to back. It covers everything before the padding and is
- * combined with block_binding(), so that intact bytes of another place, class
- * or incarnation do not pass.
+ * The writer owns the block before publication and after reuse; in between no byte of
+ * it changes. The checksum stands last so that both sides walk the block once, front to
+ * back. It covers everything before the padding and is combined with block_binding(),
+ * so that intact bytes of another place, class or incarnation do not pass.
  *
- * `head_sum` covers the header and, through the key's hash as its seed, the
- * key: a writer that only asks "is this slot my key's?" reads header and key
- * and need not fetch the value.
+ * `head_sum` covers the header and, through the seed, the key's hash: a writer that
+ * only asks whether a slot is its key's reads header and key, not the value.
  */
 #ifndef COMMON_BLOCK_H
 #define COMMON_BLOCK_H
@@ -33,7 +31,7 @@ struct block_header {
 	uint32_t value_len; /* bytes */
 	uint16_t key_len;   /* bytes, 1..65535 */
 	uint16_t inc_flags; /* bits 0..11 inc, bit 12 tombstone, others 0 */
-	uint32_t expiry;    /* seconds after created_s; 0 never. Always 0 today */
+	uint32_t expiry;    /* seconds after created_s; 0: never. Always 0 today */
 	uint32_t head_sum;  /* block_head_sum() */
 };
 static_assert(sizeof(struct block_header) == BLOCK_HEADER_BYTES, "block header: size");
@@ -44,42 +42,42 @@ static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 #define BLOCK_INC_MASK 0x0FFFu
 
 /**
- * A word that tells place, class and incarnation apart, of the block that a slot's word
- * names: part of both sums.
+ * Place, class and incarnation of the block that a slot word names, as one word that goes
+ * into both sums.
  */
 static inline uint64_t word_binding(uint64_t word)
 {
 	return (word & SLOT_BLOCK_MASK) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-/** The same of a block. */
+/** word_binding() of a block. */
 static inline uint64_t block_binding(struct block_ref ref)
 {
 	return word_binding(slot_pack(ref, 0, 0));
 }
 
-/** What is needed for the checksum of the header of this block, of a key of this hash. */
+/** The seed of `head_sum` for a key with this hash. */
 static inline struct hash_seed block_head_seed(struct block_ref ref,
 					       uint64_t key_hash)
 {
 	return hash_header_seed(key_hash ^ block_binding(ref));
 }
 
-/** The header's second word. */
+/** The header's second 8-byte word. */
 static inline uint64_t block_head_lengths(const struct block_header *h)
 {
 	return (uint64_t)h->inc_flags << 48 | (uint64_t)h->key_len << 32 |
 	       h->value_len;
 }
 
-/** `head_sum` of a header whose other fields are set. */
+/** The `head_sum` of a header whose other fields are set. */
 static inline uint32_t block_head_sum(const struct block_header *h,
 				      const struct hash_seed *seed)
 {
 	return hash_header(h->version, block_head_lengths(h), h->expiry, seed);
 }
 
-/** The checksum at the end of this image of so many bytes, block_room(). */
+/** The checksum at the end of an image of `room` bytes (block_room()). */
 static inline uint64_t block_sum(const uint8_t *image, size_t room)
 {
 	uint64_t sum;
@@ -89,9 +87,8 @@ static inline uint64_t block_sum(const uint8_t *image, size_t room)
 }
 
 /**
- * Copy a block that may be written meanwhile, as far as a key and a value of these lengths
- * go, and verify the copy: has it the checksum of a block of this binding that holds
- * them?
+ * Copy a block that others may overwrite, for a key and value of these lengths, and verify
+ * the copy: true if its checksum fits `binding`.
  */
 IN_LINE bool
 block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
@@ -112,7 +109,7 @@ block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 	return block_sum(to, room) == (hash ^ binding);
 }
 
-/** What a block says, once verified. Points into the image it came from. */
+/** A verified block. Points into the image that was verified. */
 struct block_view {
 	const uint8_t *key;
 	const uint8_t *value;
@@ -125,8 +122,8 @@ struct block_view {
 enum block_check {
 	BLOCK_MINE,    /* intact, and the key is the one asked for */
 	BLOCK_OTHER,   /* intact, and it is another key's */
-	BLOCK_BAD,     /* not (or no longer) the content that the word names */
-	BLOCK_PARTIAL, /* cannot tell: the image ends before the key does */
+	BLOCK_BAD,     /* not, or not any more, what the word names */
+	BLOCK_PARTIAL, /* unknown: the image ends before the key does */
 };
 
 /** Write header and key of a block at `p`; returns their length. */
@@ -135,13 +132,13 @@ IN_LINE size_t block_head_encode(uint8_t *p, struct block_ref ref,
 				 uint64_t key_hash)
 {
 	struct hash_seed seed = block_head_seed(ref, key_hash);
-	/* By whole words: who sums them up next does not wait for the cache. */
+	/* As whole words: the checksum can then be read back by store forwarding. */
 	uint64_t words[] = {h->version, block_head_lengths(h),
 			    (uint64_t)block_head_sum(h, &seed) << 32 | h->expiry};
 
 	for (unsigned i = 0; i < 3; i++)
 		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
-	if (__builtin_expect(h->key_len - 8u <= 8u, 1)) { /* a call would take longer */
+	if (__builtin_expect(h->key_len - 8u <= 8u, 1)) { /* a call would be slower */
 		memcpy(p + sizeof(*h), key, 8);
 		memcpy(p + sizeof(*h) + h->key_len - 8, (const uint8_t *)key + h->key_len - 8,
 		       8);
@@ -152,8 +149,8 @@ IN_LINE size_t block_head_encode(uint8_t *p, struct block_ref ref,
 }
 
 /**
- * Write a block's image at `dst` (block_room() long, not more).
- * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
+ * Write a block's image of block_room() bytes at `dst`. `key_hash` is hash_key() of the
+ * key. `flags` is 0 or BLOCK_TOMBSTONE.
  */
 IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
 			  const void *key, uint16_t key_len, uint64_t key_hash,
@@ -170,7 +167,7 @@ IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
 		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
 	};
 
-	/* The few bytes between value and sum, and some that the value follows over. */
+	/* Zero the padding; the value overwrites the rest. */
 	memcpy(p + sum_at - sizeof(sum), &sum, sizeof(sum));
 	(void)block_head_encode(p, ref, &h, key, key_hash);
 	if (value_len)
@@ -188,38 +185,35 @@ struct block_pair {
 };
 
 /**
- * As block_encode(), for a value that is written from where it lies: `dst` gets what
- * stands before and behind it, block_room() - value_len bytes. The value must not
- * change until the block is written, or no reader will believe it.
+ * As block_encode(), for a value that is written from the caller's memory: `dst` gets the
+ * block_room() - value_len bytes around it. A value that changes before the block is
+ * written fails verification.
  */
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
 			 const struct block_pair *kv, uint64_t key_hash);
 
 /**
- * As block_encode() with neither flag, for large values: the value is copied past the
- * caches, and read twice: it must not change meanwhile. Worth it from
- * BLOCK_PAST_CACHE bytes on: farkv_put() of 16 KiB over keys of 100 MiB takes 0.95 of
- * the time, of 64 KiB 0.79; block and CAS alone, in 600 MiB, 0.71 and 0.68, but 1.1 of
- * it at 4 KiB and 1.4 at 1 KiB (CPU time, medians of 7 and 9 runs by turns, AMD EPYC).
+ * As block_encode() without flags, for large values, from BLOCK_PAST_CACHE bytes on: the
+ * value is copied past the caches. It is read twice and must not change in between.
  */
 void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 			     const struct block_pair *kv, uint64_t key_hash);
 #define BLOCK_PAST_CACHE 16384u
 
 /**
- * A private copy of a block of which `part_len` bytes, from its byte part_at on,
- * stand elsewhere. What follows them goes on at image + part_at.
+ * A private copy of a block whose bytes part_at to part_at + part_len are at `part`. The
+ * bytes after them are at image + part_at.
  */
 struct block_parts {
-	const uint8_t *image; /* header and asked key first: part_at is behind */
+	const uint8_t *image; /* contains header and asked key: part_at is after them */
 	const uint8_t *part;
 	size_t part_at, part_len;
 };
 
 /**
- * As block_verify(), of a copy in parts, of which part_at is the end of the asked
- * key. Of BLOCK_MINE the value is `part`, or NULL if it is longer than that; of
- * BLOCK_OTHER key and value are NULL.
+ * As block_verify() for a copy in parts; part_at is the end of the asked key. For
+ * BLOCK_MINE the value is `part`, or NULL if it is longer; for BLOCK_OTHER key and value
+ * are NULL.
  */
 enum block_check block_verify_parts(const struct block_parts *parts,
 				    struct block_ref ref, const void *key,
@@ -246,9 +240,8 @@ enum block_check block_verify_head(const void *image, size_t have,
 				   struct block_view *view_out);
 
 /**
- * The hash of the key of an intact block, of which `image` holds the first `have`
- * bytes. Header and key are verified: false if they are not what `ref` names, or
- * do not fit into `have`.
+ * The hash of the key of an intact block, from its first `have` bytes. Verifies header and
+ * key: false if they are not what `ref` names, or do not fit into `have`.
  */
 bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 		    uint64_t seed, uint64_t *hash_out);

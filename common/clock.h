@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** clock.h - the two clocks: deadlines and grace periods. Leaf. */
+/** clock.h - the clocks for deadlines and grace periods. Leaf. */
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H
 
@@ -10,9 +10,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 
 /**
- * The clock of I4 and of all deadlines, in ns: CLOCK_BOOTTIME goes on while the
- * machine sleeps, so a block cannot look younger than it is. Served by the
- * vDSO, no system call.
+ * The clock of I4 and of all deadlines, in ns. CLOCK_BOOTTIME goes on while the machine
+ * sleeps, so a block cannot look younger than it is. vDSO, no system call.
  */
 static inline uint64_t clock_now_ns(void)
 {
@@ -23,9 +22,9 @@ static inline uint64_t clock_now_ns(void)
 }
 
 /**
- * `ns` from now, for pthread_cond_timedwait() of a condition whose clock is CLOCK_MONOTONIC:
- * there is none with that of clock_now_ns(). It stands still while the machine sleeps, so
- * look at the time again after some seconds.
+ * `ns` from now for pthread_cond_timedwait() with CLOCK_MONOTONIC, as condition variables
+ * cannot use clock_now_ns()'s clock. CLOCK_MONOTONIC stops while the machine sleeps, so
+ * check clock_now_ns() every few seconds.
  */
 static inline struct timespec clock_after_ns(uint64_t ns)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** cpu.h - what this CPU has beyond what the program was built for. Leaf. */
+/** cpu.h - CPU features beyond those the program was built for. Leaf. */
 #ifndef COMMON_CPU_H
 #define COMMON_CPU_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Vectors of 32 bytes of whole numbers, which the system saves. Two instructions. */
+/** AVX2, and the operating system saves its registers. Two instructions. */
 static inline bool cpu_has_avx2(void)
 {
 #if defined(__x86_64__)
@@ -17,12 +17,11 @@ static inline bool cpu_has_avx2(void)
 }
 
 /**
- * Behind code for AVX2 that returns `what`, on a CPU that has it: no upper halves of vectors
- * are left, which would slow down all code that knows of 16 bytes only (Intel's optimization
- * manual, "Mixing AVX code with SSE code"; AMD's for Family 17h, "Mixing AVX and SSE"). A
- * compiler sees to it where it compiles a function for AVX2; but GCC (12.2) not everywhere
- * where the last thing that such a function does is a call. The vectors are named to keep it
- * from having anything in them across this.
+ * Return `what` after AVX2 code, with the upper halves of the vector registers cleared;
+ * left set, they slow down all SSE code (Intel's optimization manual, "Mixing AVX code with
+ * SSE code"; AMD's for Family 17h, "Mixing AVX and SSE"). Compilers do that in AVX2
+ * functions, but GCC 12.2 omits it in some that end in a call. The clobbers keep the
+ * compiler from holding vectors across this.
  */
 static inline uint64_t cpu_without_uppers(uint64_t what)
 {

@@ -11,7 +11,7 @@
 #include "util.h"
 
 static _Thread_local char detail[ERR_LINE_MAX];
-static _Thread_local int plain; /* the line is err_str() of this, if not 0 */
+static _Thread_local int plain; /* if not 0, the line is err_str(plain) */
 
 const char *err_str(int err)
 {
@@ -48,7 +48,7 @@ const char *err_str(int err)
 
 int (err_set)(int err, const char *fmt, ...)
 {
-	char line[sizeof(detail)]; /* the arguments may name the old one */
+	char line[sizeof(detail)]; /* arguments may point to the old line */
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -75,11 +75,11 @@ int (err_set_errno)(int err, int errnum, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	/* One reason has the same way out wherever it is met. */
+	/* One remedy for this errno wherever it occurs. */
 	why = errnum == EMFILE ? "too many open files; close some, or raise "
 				 "ulimit -n"
 			       : strerror_r(errnum, reason, sizeof(reason));
-	/* The reason stays, even behind a path that fills the line. */
+	/* Keep the reason even if the line before it is too long. */
 	return err_set(err, "%.*s: %s",
 		       (int)(sizeof(line) - sizeof(": ") - strlen(why)), line,
 		       why);

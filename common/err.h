@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * err.h - error numbers' texts and the thread's last error line.
+ * err.h - texts of error numbers, and the thread's last error line.
  *
  * The numbers are those of <farkv.h>; internal functions return them too.
  */
@@ -13,28 +13,25 @@
 const char *err_str(int err);
 
 /**
- * Remember one line about the failure that is about to be returned, then
- * return `err`, so that callers write `return err_set(FARKV_EURI, ...)`.
- * The line says what was wrong, where, and what to do. Thread-local, bounded
- * to 511 bytes, no allocation. It may quote what others wrote: control
- * characters become '?', so that it stays one line and no terminal obeys it.
+ * Set the thread's error line and return `err`, so that callers write `return
+ * err_set(FARKV_EURI, ...)`. The line says what was wrong, where, and what to do. At most
+ * 511 bytes, no allocation. Control characters become '?', because the line may quote
+ * input.
  */
 int err_set(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/** Remember the text of `err` itself; no formatting, for frequent answers. */
+/** Set the line to the text of `err`, without formatting: for frequent errors. */
 int err_set_plain(int err);
 
-/** As err_set(), with ": " and strerror(errnum), with what to do where descriptors
- * ran out, appended to the line, which is cut where there is no room for both.
+/**
+ * As err_set(), and append ": " and strerror(errnum), or a remedy if descriptors ran out.
+ * The line is cut to make room for that.
  */
 int err_set_errno(int err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/*
- * What they return is their first argument, which compilers and analyzers see
- * here: a function that fails so has not succeeded.
- */
+/* Lets compilers and analyzers see that the calls return their first argument, an error. */
 static inline int err_same(int err, int set)
 {
 	(void)set;
@@ -44,7 +41,7 @@ static inline int err_same(int err, int set)
 #define err_set_errno(err, errnum, ...)                                        \
 	err_same((err), (err_set_errno)((err), (errnum), __VA_ARGS__))
 
-/** Bytes of the line at most, with its end. */
+/** Size of the line including its NUL. */
 #define ERR_LINE_MAX 512
 
 /** The line; "" if none was set since err_clear(). Never NULL. */

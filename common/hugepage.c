@@ -39,8 +39,10 @@ void *hugepage_map(int fd, uint64_t bytes)
 
 bool hugepage_collapse(void *at, uint64_t bytes)
 {
-	/* Where nothing is mapped at all there would be nothing to collapse. Not by a load:
-	 * where there is no memory that ends the process. */
+	/*
+	 * Allocate the pages first: a range without any has nothing to collapse. madvise()
+	 * instead of a load, which would end the process if there is no memory.
+	 */
 	for (uint64_t i = 0; i < bytes; i += HUGEPAGE_BYTES)
 		if (madvise((uint8_t *)at + i, SMALL_BYTES, MADV_POPULATE_READ)) {
 			errno = errno == EFAULT ? ENOMEM : errno;

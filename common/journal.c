@@ -9,9 +9,9 @@
 #include "util.h"
 
 /*
- * Hash tables, each twice as large as the one before: additions go to the last
- * until it is half full, lookups ask all. So no table is ever copied: a writer that
- * adds the millionth block waits as little as one that adds the first.
+ * Hash tables, each twice as large as the previous one. Additions go to the last until it
+ * is half full; lookups ask all. No table is ever copied, so every addition takes equally
+ * long.
  */
 #define FIRST_BITS 12
 #define TABLES_MAX 11
@@ -19,7 +19,7 @@ static_assert((UINT32_C(1) << (FIRST_BITS - 1 + TABLES_MAX)) -
 		      (UINT32_C(1) << (FIRST_BITS - 1)) == JOURNAL_MAX,
 	      "the tables, half full, hold what is promised");
 
-/* A word is the block's offset, and its class below. */
+/* A table word is the block's offset, with its class in the low bits. */
 #define CLASS_BITS 8
 static_assert(CLASS_COUNT <= 1u << CLASS_BITS, "a class fits");
 
@@ -34,13 +34,13 @@ static uint64_t word_off(uint64_t word)
 }
 
 struct table {
-	uint64_t *word; /* open addressing; 0: free, for no block lies there */
+	uint64_t *word; /* open addressing; 0: free */
 	uint32_t n;
 	unsigned bits;
 };
 
 struct journal {
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* guards what follows */
 	bool on, all;
 	uint64_t number;
 	unsigned n_tables;
@@ -90,7 +90,7 @@ void journal_end(struct journal *j)
 	pthread_mutex_unlock(&j->lock);
 }
 
-/* Fibonacci hashing (Knuth, vol. 3, 6.4): offsets come in long regular rows. */
+/* Fibonacci hashing (Knuth, vol. 3, 6.4): offsets come in long regular sequences. */
 static uint64_t home(const struct table *t, uint64_t off)
 {
 	return off / PTR_UNIT * UINT64_C(0x9E3779B97F4A7C15) >>
@@ -107,7 +107,7 @@ static bool table_has(const struct table *t, uint64_t off)
 	return false;
 }
 
-/* A block that came back as one of another class is in there twice. */
+/* A block that was reused with another class gets a second entry. */
 static void table_add(struct table *t, uint64_t word)
 {
 	uint64_t mask = (UINT64_C(1) << t->bits) - 1;
@@ -119,7 +119,7 @@ static void table_add(struct table *t, uint64_t word)
 	t->word[i] = word;
 }
 
-/* The table that takes the next block; NULL if there is no more room. */
+/* The table for the next block; NULL if the journal is full. */
 static struct table *table_open(struct journal *j)
 {
 	struct table *t = &j->table[j->n_tables];
@@ -209,7 +209,7 @@ bool journal_overflown(struct journal *j)
 	return over;
 }
 
-/* The cursor counts the slots of all tables, in order. */
+/* The cursor counts the slots of all tables in order. */
 size_t journal_next(struct journal *j, uint64_t number, uint64_t *cursor,
 		    struct block_ref *refs, size_t cap)
 {

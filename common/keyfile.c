@@ -29,7 +29,7 @@ static_assert(KEYFILE_LINE_MAX >= KEY_NAME_MAX + 4 + BASE64_CHARS + 1,
 
 struct keyfile {
 	char *path;                 /* for messages */
-	struct key *keys;           /* of sodium_malloc(), in the file's order */
+	struct key *keys;           /* by sodium_malloc(), in the file's order */
 	const struct key **by_name; /* sorted */
 	size_t n;
 };
@@ -110,7 +110,7 @@ static int file_check(const char *path, const struct stat *st)
 static int file_open(const char *path, int *fd_out, size_t *size_out)
 {
 	struct stat st;
-	/* Not to wait for the other end of a pipe. */
+	/* O_NONBLOCK: do not wait for the other end of a pipe. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	int err;
 
@@ -130,7 +130,7 @@ static int file_open(const char *path, int *fd_out, size_t *size_out)
 	return 0;
 }
 
-/* To the end of the file, which must come before the buffer's. */
+/* Read to the end of the file, which must come before the end of the buffer. */
 static int file_read(const char *path, int fd, char *text, size_t cap,
 		     size_t *len_out)
 {
@@ -150,14 +150,16 @@ static int file_read(const char *path, int fd, char *text, size_t cap,
 		if (n > 0)
 			len += (size_t)n;
 	}
-	/* Half a line might pass for a whole one. */
+	/* A truncated line might pass for a whole one. */
 	return err_set(FARKV_ESYS,
 		       "the key file %s grew while it was read; try again",
 		       path);
 }
 
-/* The whole file in memory of sodium_malloc(), which the caller frees. There is
- * room for one byte behind it. */
+/*
+ * Read the whole file into memory of sodium_malloc(), which the caller frees, with space
+ * for one more byte.
+ */
 static int file_slurp(const char *path, char **text_out, size_t *len_out)
 {
 	size_t size = 0;
@@ -187,7 +189,7 @@ struct word {
 	size_t len;
 };
 
-/* Up to `max` words of a line; the number there are, at most max. */
+/* Split a line into up to `max` words; returns how many. */
 static unsigned words_split(const char *p, const char *end, struct word *words,
 			    unsigned max)
 {
@@ -223,7 +225,7 @@ static bool secret_parse(const struct word *w, uint8_t *secret)
 	return err == 0 && len == KEY_BYTES;
 }
 
-/* NULL, or what is wrong: never with the words themselves. */
+/* NULL, or what is wrong; the text never quotes the words. */
 static const char *key_parse(const struct word *words, unsigned n,
 			     struct key *key)
 {
@@ -250,7 +252,7 @@ static const char *key_parse(const struct word *words, unsigned n,
 	return NULL;
 }
 
-/* The newline, or the end of the text: lines go on one byte behind it. */
+/* The newline or the end of the text; the next line begins one byte later. */
 static const char *line_end(const char *p, const char *end)
 {
 	const char *newline = memchr(p, '\n', (size_t)(end - p));
@@ -258,7 +260,7 @@ static const char *line_end(const char *p, const char *end)
 	return newline ? newline : end;
 }
 
-/* As many lines as have a word: no fewer than there are keys. */
+/* Lines that have a word: at least as many as there are keys. */
 static size_t lines_count(const char *p, const char *end)
 {
 	struct word w;
@@ -300,7 +302,7 @@ static int name_compare(const char *a, size_t a_len, const char *b,
 	return d ? d : (a_len > b_len) - (a_len < b_len);
 }
 
-/* Of one name, the line that came first. */
+/* By name; equal names by their order in the file. */
 static int key_compare(const void *a, const void *b)
 {
 	const struct key *x = *(const struct key *const *)a;
@@ -310,7 +312,7 @@ static int key_compare(const void *a, const void *b)
 	return d ? d : (x > y) - (x < y);
 }
 
-/* The number of the line that the key came from. */
+/* The number of the line that holds the key. */
 static unsigned line_of(const struct keyfile *kf, const struct key *key,
 			const char *p, const char *end)
 {
@@ -325,10 +327,7 @@ static unsigned line_of(const struct keyfile *kf, const struct key *key,
 	return line;
 }
 
-/*
- * Pointers are sorted, not keys: qsort() may copy what it sorts to memory that
- * nobody wipes.
- */
+/* Sort pointers, not keys: qsort() may copy elements to memory that nobody wipes. */
 static int names_sort(struct keyfile *kf, const char *text, const char *end)
 {
 	const struct key *twice = NULL, *once = NULL;
@@ -339,7 +338,7 @@ static int names_sort(struct keyfile *kf, const char *text, const char *end)
 	for (size_t i = 1; i < kf->n; i++) {
 		const struct key *a = kf->by_name[i - 1], *b = kf->by_name[i];
 
-		/* The first in the file is named. */
+		/* Report the first duplicate in the file. */
 		if (name_compare(a->name, a->name_len, b->name, b->name_len) ==
 			    0 &&
 		    (!twice || b < twice)) {
@@ -422,7 +421,7 @@ err_nomem:
 	return err_set(FARKV_ENOMEM, "no memory for the key file %s", path);
 }
 
-/* *kf is to be freed after an error too, unless it is NULL. */
+/* After an error too the caller frees *kf, unless it is NULL. */
 static int text_parse(const char *path, const char *text, const char *end,
 		      struct keyfile **kf)
 {
@@ -456,7 +455,7 @@ int keyfile_load(const char *path, struct keyfile **out)
 	if (!err)
 		err = text_parse(path, text + textfile_mark(text, len),
 				 text + len, &kf);
-	sodium_free(text); /* wipes it first */
+	sodium_free(text); /* wipes first */
 	if (err) {
 		keyfile_free(kf);
 		return err;
@@ -482,7 +481,7 @@ void keyfile_free(struct keyfile *kf)
 {
 	if (!kf)
 		return;
-	sodium_free(kf->keys); /* wipes them first; NULL is fine */
+	sodium_free(kf->keys); /* wipes first; NULL is allowed */
 	free(kf->by_name);
 	free(kf->path);
 	free(kf);

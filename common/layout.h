@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * layout.h - the region format: every word and structure that lies in a region.
+ * layout.h - the region format: every word and structure in a region.
  *
  *   offset 0                                             region_bytes
  *   | superblock | D | directory arrays |  data: pages of 32 KiB         |
  *   |<-------------- meta_bytes ------->|  index subtables and segments  |
  *
- * The meta area is written by the server alone; clients hold it read-only.
- * The data area is an array of pages. A page is a subtable of the index or
- * belongs to a segment, a run of pages cut into blocks of one class.
+ * Only the server writes the meta area; clients map it read-only. The data area is an
+ * array of pages. A page is a subtable of the index or part of a segment, a run of
+ * pages cut into blocks of one class.
  *
- * All integers are little-endian, all offsets count bytes from the start of the
- * region, there are no pointers. Who writes what, and when, stands with each
- * structure. Nothing here knows a transport.
+ * All integers are little-endian, all offsets are bytes from the start of the region,
+ * there are no pointers. Each structure says who writes it and when. Nothing here knows
+ * a transport.
  */
 #ifndef COMMON_LAYOUT_H
 #define COMMON_LAYOUT_H
@@ -40,14 +40,14 @@
 #define SUBTABLE_LINES (PAGE_BYTES / LINE_BYTES) /* 512 */
 #define SUBTABLE_SLOTS (SUBTABLE_LINES * LINE_SLOTS) /* 4096 */
 /*
- * A key's window is 8 lines (512 bytes, one READ). Simulated fill at which a
- * subtable of 512 lines first refuses a key, mean of 300: 4 lines 0.64, 6 lines
- * 0.71, 8 lines 0.74; a hit touches 1.1 lines whatever the width.
+ * A key's window is 8 lines (512 bytes, one READ). Simulated load at which a subtable first
+ * refuses a key, mean of 300: 4 lines 0.64, 6 lines 0.71, 8 lines 0.74; a hit touches 1.1
+ * lines for each.
  */
 #define WINDOW_LINES 8u
 #define WINDOW_SLOTS (WINDOW_LINES * LINE_SLOTS) /* 64 */
 #define WINDOW_BYTES (WINDOW_LINES * LINE_BYTES) /* 512 */
-/* Home lines; the rest is the tail that keeps windows from wrapping. */
+/* Home lines; the others are the tail, so that windows do not wrap. */
 #define HOME_LINES (SUBTABLE_LINES - (WINDOW_LINES - 1)) /* 505 */
 
 /* ---- slot word ----------------------------------------------------------
@@ -93,17 +93,17 @@
 #define SLOT_FP_MASK ((1u << SLOT_FP_BITS) - 1)
 #define SLOT_INC_MASK ((1u << SLOT_INC_BITS) - 1)
 #define SLOT_GEN_BITS 19 /* class and inc */
-/** What of a LIVE word names a block: place, class and incarnation. */
+/** The part of a LIVE word that names a block: place, class and incarnation. */
 #define SLOT_BLOCK_MASK (SLOT_BLIND - 1)
 #define SLOT_GEN_MASK ((1u << SLOT_GEN_BITS) - 1)
 
 #define PTR_UNIT 32u /* blocks start at multiples of this */
-#define INC_COUNT (1u << SLOT_INC_BITS) /* an inc that would reach this is worn */
+#define INC_COUNT (1u << SLOT_INC_BITS) /* an inc that would reach this is exhausted */
 
-/** A block as it is granted, returned and named: which bytes, which content. */
+/** A block as it is granted, returned and referred to. */
 struct block_ref {
 	uint64_t off; /* bytes from the region start, multiple of PTR_UNIT */
-	uint16_t inc; /* the incarnation that the next content carries */
+	uint16_t inc; /* incarnation of its next content */
 	uint8_t cls;  /* size class */
 };
 
@@ -115,7 +115,7 @@ static inline uint64_t slot_pack(struct block_ref b, uint32_t fp, uint64_t flags
 	       (uint64_t)(b.inc & SLOT_INC_MASK) << SLOT_INC_SHIFT | flags;
 }
 
-/** The exact EMPTY word of a subtable's generation. */
+/** The EMPTY word of a subtable's generation. */
 static inline uint64_t slot_empty(uint32_t gen)
 {
 	return (uint64_t)(gen & SLOT_GEN_MASK) << SLOT_CLASS_SHIFT;
@@ -244,7 +244,7 @@ static inline uint64_t class_bytes(uint32_t cls)
 	return CLASS_BYTES(cls);
 }
 
-/** The smallest class of at least `bytes`; CLASS_COUNT if there is none. */
+/** The smallest class of at least `bytes`; CLASS_COUNT if none is large enough. */
 static inline uint32_t class_for(uint64_t bytes)
 {
 	uint32_t log2;
@@ -253,7 +253,7 @@ static inline uint32_t class_for(uint64_t bytes)
 		return bytes <= 64 ? 0 : bytes <= 96 ? 1 : 2;
 	if (bytes > class_bytes(CLASS_COUNT - 1))
 		return CLASS_COUNT;
-	/* The doubling that starts at 2^log2 < bytes has four classes above. */
+	/* Four classes per doubling, from 2^log2 < bytes on. */
 	log2 = 63 - (uint32_t)__builtin_clzll(bytes - 1);
 	return 3 + 4 * (log2 - 7) + (uint32_t)((bytes - 1) >> (log2 - 2) & 3);
 }
@@ -261,7 +261,7 @@ static inline uint32_t class_for(uint64_t bytes)
 #define BLOCK_HEADER_BYTES 24u
 #define BLOCK_SUM_BYTES 8u
 
-/** Bytes that a block of these lengths needs; see block.h for the parts. */
+/** Bytes of a block with these lengths; see block.h. */
 static inline uint64_t block_room(uint64_t key_len, uint64_t value_len)
 {
 	return ((BLOCK_HEADER_BYTES + key_len + value_len + 7) & ~UINT64_C(7)) +
@@ -278,7 +278,7 @@ struct superblock {
 	uint64_t magic;          /* REGION_MAGIC */
 	uint32_t version;        /* REGION_VERSION */
 	uint32_t header_bytes;   /* sizeof(struct superblock) */
-	uint64_t region_id[2];   /* random: tells this region from all others */
+	uint64_t region_id[2];   /* random, unique to this region */
 	uint64_t hash_seed;      /* seed of hash_key() */
 	uint64_t region_bytes;   /* meta and data */
 	uint64_t meta_bytes;     /* multiple of META_ALIGN */
@@ -299,16 +299,15 @@ static_assert(offsetof(struct superblock, page_bytes) == 80, "superblock");
 static_assert(offsetof(struct superblock, checksum) == 104, "superblock");
 
 #define REGION_D_OFF 512u        /* offset of D */
-#define REGION_DIR_OFF 4096u     /* directory arrays lie from here ... */
+#define REGION_DIR_OFF 4096u     /* directory arrays are between this ... */
 				 /* ... to meta_bytes */
 
 /** Fill in the constants and the checksum; the caller has set the rest. */
 void superblock_seal(struct superblock *sb);
 
 /**
- * Check a superblock that came from outside: magic, version, sizes, checksum,
- * and that its geometry is possible. Returns 0 or FARKV_EFORMAT with a detail
- * that names the first field that is wrong.
+ * Check a superblock from outside: magic, version, sizes, checksum, possible geometry. 0,
+ * or FARKV_EFORMAT with a detail that names the first wrong field.
  */
 int superblock_verify(const struct superblock *sb);
 

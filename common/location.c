@@ -10,7 +10,7 @@
 
 #define EPOCHS (1u << 12)
 #define USED_MAX 3u
-/* The second hash's seed is the first hash, but for this: another function of the key. */
+/* Salts the seed of the second hash, which is the first hash. */
 #define CHECK_SALT UINT64_C(0x9FB21C651E98DF25)
 
 struct location_cache {
@@ -54,7 +54,7 @@ uint64_t location_check(const void *key, size_t len, uint64_t hash)
 	return XXH3_64bits_withSeed(key, len, hash ^ CHECK_SALT);
 }
 
-/* Directory index, home line and fingerprint take other bits of the hash. */
+/* Independent of the bits for directory index, home line and fingerprint. */
 static struct location *set_of(const struct location_cache *lc, uint64_t hash)
 {
 	size_t set = (size_t)(hash * UINT64_C(0xD6E8FEB86659FD93) >> 24) &
@@ -97,7 +97,7 @@ struct location *location_guess(struct location_cache *lc, uint64_t hash)
 	return NULL;
 }
 
-/* The key's own entry, an empty one, or the first whose uses have been counted down. */
+/* The key's own entry, an empty one, or the first whose use count reaches 0. */
 static struct location *place_for(struct location_cache *lc,
 				  const struct location *what)
 {
@@ -129,7 +129,7 @@ void location_store(struct location_cache *lc, const struct location *what)
 	struct location *l = place_for(lc, what);
 	unsigned stale = l->stale;
 
-	/* Found as it was, if not by asking here. */
+	/* The location was right, found by a search. */
 	if (stale && l->word == what->word)
 		stale--;
 	*l = *what;
@@ -146,7 +146,7 @@ void location_forget(struct location *l)
 void location_drop(struct location_cache *lc)
 {
 	lc->epoch = (lc->epoch + 1) % EPOCHS;
-	/* What is older than all epochs must not seem new. */
+	/* Epochs wrap: an old entry must not look current. */
 	if (lc->epoch == 0)
 		memset(lc->entries, 0, location_cache_bytes(lc));
 }

@@ -22,7 +22,7 @@ static char log_program[32] = "farkv";
 static enum log_level log_level_now = LOG_LEVEL_OFF;
 static bool never_wait;
 static int stderr_twin = -1; /* see twin_open() */
-static uint64_t n_dropped;   /* lines not yet told of */
+static uint64_t n_dropped;   /* lines dropped and not yet reported */
 
 void log_init(const char *program, enum log_level level)
 {
@@ -37,8 +37,10 @@ enum log_level log_get_level(void)
 
 /* ---- writing without waiting ------------------------------------------------------ */
 
-/* `fd`'s pipe or terminal, opened again so that writing it never waits; -1 if it is
- * neither, or cannot be opened. */
+/*
+ * A second, non-blocking descriptor of `fd`'s pipe or terminal; -1 if it is neither, or
+ * cannot be opened.
+ */
 static int twin_open(int fd)
 {
 	char path[32];
@@ -93,7 +95,7 @@ void log_never_wait(void)
 	stderr_twin = twin_open(STDERR_FILENO);
 }
 
-/* Say how many lines were dropped. False if there is still no room for that. */
+/* Report how many lines were dropped. False if there is still no space. */
 static bool tell_dropped(void)
 {
 	uint64_t n = atom_exchange(&n_dropped, UINT64_C(0));
@@ -102,7 +104,7 @@ static bool tell_dropped(void)
 
 	if (!n)
 		return true;
-	/* A terminal may have taken part of a line: this one begins at the left. */
+	/* A terminal may have taken part of a line: begin a new one. */
 	len = snprintf(line, sizeof(line),
 		       "%s%s: warning: %llu %s of the log %s dropped\n",
 		       isatty(STDERR_FILENO) ? "\n" : "", log_program,
@@ -133,7 +135,7 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	util_one_line(line);
 	at = UTIL_MIN(at, (int)sizeof(line) - 2);
 	line[at++] = '\n';
-	/* One write: lines of several threads and processes do not mix. */
+	/* A single write, so that lines of threads and processes do not mix. */
 	if (!never_wait)
 		(void)!write(STDERR_FILENO, line, (size_t)at);
 	else if (!tell_dropped() ||

@@ -24,7 +24,7 @@ static_assert(MSG_NONCE_BYTES == AUTH_NONCE_BYTES &&
 		      (int)MSG_ROLE_RO == (int)KEY_RO,
 	      "messages carry what auth.h and keyfile.h make");
 
-/* What the body of a message looks like. */
+/* The layout of a message's body. */
 enum body {
 	BODY_BAD,
 	BODY_NONE,
@@ -103,7 +103,7 @@ struct block_ref msg_ref(const struct msg *m, uint32_t i)
 
 static uint32_t message_checksum(const uint8_t *buf, size_t len)
 {
-	/* The header up to the checksum seeds the body's. */
+	/* The header up to the checksum seeds the checksum of the body. */
 	uint64_t head = hash_image(buf, MSG_HEADER_BYTES - 4);
 
 	return (uint32_t)(XXH3_64bits_withSeed(buf + MSG_HEADER_BYTES,
@@ -220,7 +220,7 @@ static void put_body(struct wire *w, const struct msg *m,
 
 /* ---- decoding ---------------------------------------------------------------- */
 
-/* `len` bytes into `to`; zeros (and the cursor's error) if fewer are left. */
+/* Copy `len` bytes; zeros and the sticky error if fewer are left. */
 static void get_array(struct wire *w, uint8_t *to, size_t len)
 {
 	const uint8_t *p = wire_get_bytes(w, len);
@@ -263,7 +263,7 @@ static const char *get_welcome(struct wire *w, struct msg *m)
 	m->welcome.address = wire_get_blob(w, &m->welcome.address_len);
 	m->welcome.n_areas = wire_get_u32(w);
 	if (w->error)
-		return NULL; /* cut short, as the caller sees */
+		return NULL; /* truncated: w->error */
 	if (m->welcome.role > MSG_ROLE_RO)
 		return "unknown role";
 	if (m->welcome.swept > 1)
@@ -302,13 +302,13 @@ static const char *get_auth(struct wire *w, struct msg *m)
 	get_array(w, m->auth.nonce, sizeof(m->auth.nonce));
 	get_array(w, m->auth.tag, sizeof(m->auth.tag));
 	m->auth.name = wire_get_blob(w, &m->auth.name_len);
-	/* The server logs this name: nothing else may be in it. */
+	/* The server logs this name, so only valid names pass. */
 	return w->error || keyfile_name_ok(m->auth.name, m->auth.name_len) ?
 		       NULL :
 		       "impossible key name";
 }
 
-/* A reference has one encoding: no fingerprint, no marks. */
+/* References have one encoding: fingerprint and flags are 0. */
 static const char *check_refs(const struct msg *m)
 {
 	for (uint32_t i = 0; i < m->blocks.n; i++) {
@@ -338,7 +338,7 @@ static const char *get_blocks(struct wire *w, struct msg *m)
 	    (m->blocks.state && m->type != MSG_RETURN) ||
 	    (m->blocks.number && m->type != MSG_SWEEP_QUERY &&
 	     m->type != MSG_SWEEP_CLAIM))
-		return "a field is set that means nothing here";
+		return "a field is set that this message does not use";
 	if (m->blocks.n > MSG_REFS_MAX)
 		return "too many blocks";
 	m->blocks.refs = wire_get_bytes(w, (size_t)m->blocks.n * REF_BYTES);
@@ -419,7 +419,7 @@ static const char *get_body(struct wire *w, struct msg *m)
 	}
 }
 
-/* Counts that the encoder itself relies on; the rest is checked afterwards. */
+/* Counts that the encoder itself relies on; other fields are checked afterwards. */
 static bool counts_fit(const struct msg *m)
 {
 	switch (body_of(m->type)) {
@@ -434,7 +434,7 @@ static bool counts_fit(const struct msg *m)
 	}
 }
 
-/* What the peer would refuse, or read as something else, is not sent. */
+/* Refuse to send what the peer would refuse or read differently. */
 static const char *check_encoded(const struct msg *m,
 				 const struct block_ref *refs, uint8_t *body,
 				 size_t len)

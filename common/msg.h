@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * msg.h - the messages of the control channel, the same on every channel.
+ * msg.h - the messages of the control channel, for the Unix socket and for RDMA.
  *
  * A message is a header of 16 bytes and a body:
  *   u16 magic 0x4B46 | u8 type | u8 protocol version | u32 body length |
  *   u32 request number | u32 checksum (XXH3 of the body, seeded with the XXH3 of
  *   the 12 bytes before it; low 32 bits)
- * All little-endian. On the Unix socket (SOCK_SEQPACKET) one message is one
- * packet; descriptors travel with WELCOME only. A request's number is echoed by its
- * answer; messages that the server starts carry 0, but for SWEEP_QUERY.
+ * All little-endian. On the Unix socket (SOCK_SEQPACKET) one message is one packet;
+ * descriptors travel with WELCOME only. An answer echoes its request's number; messages
+ * that the server starts carry 0, except SWEEP_QUERY.
  *
- * Anything that does not decode exactly (length, checksum, unknown type, bytes
- * left over, a field out of range) is refused with a reason and ends the session.
+ * A message that does not decode exactly (length, checksum, unknown type, extra bytes,
+ * a field out of range) is refused with a reason and ends the session.
  */
 #ifndef COMMON_MSG_H
 #define COMMON_MSG_H
@@ -36,42 +36,42 @@
 enum msg_type {
 	/* client to server */
 	MSG_HELLO = 1,        /* first message of a session */
-	MSG_GRANT_REQ = 2,    /* give me blocks */
-	MSG_RETURN = 3,       /* take these back; final when sent, no answer */
+	MSG_GRANT_REQ = 2,    /* request blocks */
+	MSG_RETURN = 3,       /* return blocks; final when sent, no answer */
 	MSG_HINT = 4,         /* a subtable is (nearly) full */
-	MSG_PREFIX_REQ = 5,   /* give me a fresh version prefix */
+	MSG_PREFIX_REQ = 5,   /* request a new version prefix */
 	MSG_STATS_REQ = 6,
 	MSG_PING = 7,
-	MSG_BARRIER_ACK = 8,  /* references dropped, operations over */
+	MSG_BARRIER_ACK = 8,  /* references dropped, operations finished */
 	MSG_SWEEP_ACK = 9,    /* SWEEP_BEGIN took effect */
 	/*
-	 * Blocks held since SWEEP_BEGIN. The answer to a SWEEP_QUERY echoes its
-	 * request number; with number 0 nobody asked: a session that is about to
-	 * say BYE names so all that it remembers, in any number of messages.
+	 * Blocks held since SWEEP_BEGIN. The answer to a SWEEP_QUERY echoes its request
+	 * number. With number 0 it is unsolicited: before BYE a session sends its whole
+	 * journal so, in any number of messages.
 	 */
 	MSG_SWEEP_CLAIM = 10,
 	MSG_BYE = 11,         /* last message */
-	MSG_AUTH = 12,        /* answers CHALLENGE: I have this key */
+	MSG_AUTH = 12,        /* answers CHALLENGE */
 	MSG_FSCK_REQ = 13,    /* check the whole region; the answer may take long */
-	/* WELCOME was read: from now on operations may be going on. No answer. */
+	/* After WELCOME: operations may begin. No answer. */
 	MSG_READY = 14,
 	/* server to client */
 	MSG_WELCOME = 65,
-	MSG_REFUSE = 66,      /* and the channel closes */
-	MSG_GRANT = 67,       /* blocks, or none: out of memory */
+	MSG_REFUSE = 66,      /* the channel closes */
+	MSG_GRANT = 67,       /* blocks; none: out of memory */
 	MSG_HINT_REPLY = 68,
 	MSG_PREFIX = 69,
 	MSG_STATS = 70,
 	MSG_PONG = 71,
 	MSG_BARRIER = 72,     /* drop cached references, finish operations */
-	MSG_SWEEP_BEGIN = 73, /* remember every block you hold from now on */
+	MSG_SWEEP_BEGIN = 73, /* from now on remember every block you hold */
 	MSG_SWEEP_QUERY = 74, /* which of these did you hold? Numbered from 1 */
 	MSG_SWEEP_END = 75,
 	MSG_BYE_ACK = 76,
-	MSG_SHUTDOWN = 77,    /* the server is leaving */
-	MSG_RECLAIM = 78,     /* please return surplus blocks */
+	MSG_SHUTDOWN = 77,    /* the server shuts down */
+	MSG_RECLAIM = 78,     /* return surplus blocks */
 	MSG_CHALLENGE = 79,   /* answers HELLO: prove that you have a key */
-	MSG_FSCK = 80,        /* what the check found */
+	MSG_FSCK = 80,        /* result of the check */
 };
 
 enum msg_role { MSG_ROLE_RW = 0, MSG_ROLE_RO = 1 };
@@ -82,27 +82,34 @@ enum msg_reason {
 	MSG_REASON_FULL = 3,     /* too many sessions */
 	MSG_REASON_SHUTDOWN = 4,
 	MSG_REASON_INTERNAL = 5,
-	/* Credentials are needed, unknown or wrong; which, the peer is not told:
-	 * a refusal for this reason carries no text. */
+	/*
+	 * Credentials are missing, unknown or wrong. The refusal has no text, so that the
+	 * peer does not learn which.
+	 */
 	MSG_REASON_AUTH = 6,
-	/* It made room, or was waited for too long, before its HELLO: come again. */
+	/*
+	 * The connection was closed before HELLO, to make space or after a timeout: try
+	 * again.
+	 */
 	MSG_REASON_DISPLACED = 7,
 };
 #define MSG_REASON_LAST MSG_REASON_DISPLACED
 
 /** WELCOME: aligned 8-byte READs of this region never tear. */
 #define MSG_WELCOME_READ8_ATOMIC 1u
-#define MSG_WELCOME_FLAGS MSG_WELCOME_READ8_ATOMIC /* all that are known */
+#define MSG_WELCOME_FLAGS MSG_WELCOME_READ8_ATOMIC /* all known flags */
 
 enum msg_hint_status {
-	MSG_HINT_DONE,    /* look again */
-	MSG_HINT_WORKING, /* look again soon */
-	MSG_HINT_NOSPC,   /* there is no memory to enlarge the index */
+	MSG_HINT_DONE,    /* read the directory again */
+	MSG_HINT_WORKING, /* read it again soon */
+	MSG_HINT_NOSPC,   /* no memory to grow the index */
 	MSG_HINT_FULL,    /* the directory has reached its largest size */
 };
 
-/** Statistics travel as (id, value) pairs; unknown ids are skipped. Ids never
- * change meaning; the order is that of struct farkv_stats. */
+/**
+ * Statistics are (id, value) pairs; unknown ids are skipped. Ids never change meaning; the
+ * order is that of struct farkv_stats.
+ */
 enum msg_stat {
 	MSG_STAT_UPTIME_MS = 1, MSG_STAT_REGION_BYTES, MSG_STAT_HEAP_BYTES,
 	MSG_STAT_USED_BYTES, MSG_STAT_INDEX_BYTES, MSG_STAT_INDEX_SLOTS,
@@ -123,14 +130,14 @@ enum msg_stat {
 };
 
 /**
- * In a STATS that carries the number of a GRANT_REQ: there is no memory for blocks of
- * this class now, the request waits. MSG_STAT_FREE_BYTES is then what other classes
- * have free; MSG_STAT_PAGES_REFUSED is not 0 if the server's machine has no more
- * memory. Old clients drop it.
+ * In a STATS with the number of a GRANT_REQ: there is no memory for blocks of this class
+ * now, and the request waits. MSG_STAT_FREE_BYTES is then the free memory of other classes;
+ * MSG_STAT_PAGES_REFUSED is not 0 if the server's machine is out of memory. Old clients
+ * drop the message.
  */
 #define MSG_STAT_FULL_CLASS 256u
 
-/** What FSCK says, as (id, value) pairs too, in the order of struct farkv_fsck. */
+/** Results of FSCK, (id, value) pairs in the order of struct farkv_fsck. */
 enum msg_fsck {
 	MSG_FSCK_DURATION_NS = 1, MSG_FSCK_SUBTABLES, MSG_FSCK_ITEMS,
 	MSG_FSCK_DEAD_SLOTS, MSG_FSCK_META_BYTES, MSG_FSCK_INDEX_BYTES,
@@ -148,7 +155,7 @@ enum msg_fsck {
 };
 #define MSG_STATS_MAX 64u
 
-/** One part of the region that the client reaches on its own terms. */
+/** A contiguous range of the region and its access. */
 struct msg_area {
 	uint64_t off;   /* where it starts in the region */
 	uint64_t bytes;
@@ -157,7 +164,7 @@ struct msg_area {
 };
 #define MSG_AREAS_MAX 4u
 
-/** A decoded message. Pointers lead into the buffer that was decoded. */
+/** A decoded message. Pointers point into the decoded buffer. */
 struct msg {
 	uint8_t type; /* enum msg_type */
 	uint32_t req; /* request number */
@@ -173,19 +180,21 @@ struct msg {
 		struct {
 			uint32_t session;       /* 32 bits, never reused */
 			uint32_t prefix;        /* of the versions it writes */
-			uint8_t role;           /* what was granted */
-			uint8_t swept;          /* `replaces` says nothing any more */
+			uint8_t role;           /* granted role */
+			uint8_t swept;          /* all cached of `replaces` is void */
 			uint64_t region_id[2];
 			uint64_t region_bytes;
 			uint64_t meta_bytes;
 			uint64_t grace_ns;
 			uint32_t flags;         /* MSG_WELCOME_* */
-			/* Says on a further connection: I am this session. */
+			/* Identifies this session on its data connection. */
 			uint8_t token[MSG_TOKEN_BYTES];
 			/* The server's proof; zeros without credentials. */
 			uint8_t tag[MSG_TAG_BYTES];
-			/* Where writers connect, printable ASCII; may be empty:
-			 * here. Not terminated. */
+			/*
+			 * Where writers connect, printable ASCII; empty: here. Not
+			 * terminated.
+			 */
 			const uint8_t *address;
 			uint16_t address_len;
 			uint32_t n_areas;       /* shm: 2, meta then data, and */
@@ -220,7 +229,7 @@ struct msg {
 		struct {
 			uint64_t page;
 			uint32_t gen;
-			uint8_t full;           /* 1 somebody waits; 0 early hint */
+			uint8_t full;           /* 1: a writer waits; 0: early hint */
 		} hint;
 		struct {
 			uint8_t status;         /* enum msg_hint_status */
@@ -246,17 +255,16 @@ struct msg {
 struct block_ref msg_ref(const struct msg *m, uint32_t i);
 
 /**
- * Encode into buf; *len_out is the message's length. GRANT, RETURN, SWEEP_* and
- * BYE take their references from `refs` (m->blocks.n of them; m->blocks.refs is
- * ignored). FARKV_EINVAL with a detail if the message does not fit `cap` or a
- * field is out of its range; what buf holds then means nothing.
+ * Encode into buf; *len_out is the message's length. GRANT, RETURN, SWEEP_* and BYE take
+ * m->blocks.n references from `refs` and ignore m->blocks.refs. FARKV_EINVAL with a detail
+ * if the message does not fit `cap` or a field is out of range; buf is then undefined.
  */
 int msg_encode(const struct msg *m, const struct block_ref *refs, void *buf,
 	       size_t cap, size_t *len_out);
 
 /**
- * Decode one whole message. FARKV_EPROTOCOL with a detail that says what is
- * wrong; *out is then unchanged. Never reads outside buf.
+ * Decode one whole message. FARKV_EPROTOCOL with a detail; *out is then unchanged. Never
+ * reads outside buf.
  */
 int msg_decode(const void *buf, size_t len, struct msg *out);
 

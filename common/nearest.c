@@ -7,9 +7,9 @@
 
 #include "util.h"
 
-#define LEN_MAX 32 /* of words and names that are looked at */
+#define LEN_MAX 32 /* longest word or name that is compared */
 
-/* Optimal string alignment: the last three rows of the table of distances. */
+/* Optimal string alignment distance; keeps the last three rows of the table. */
 static unsigned distance(const char *a, const char *b)
 {
 	unsigned rows[3][LEN_MAX + 1], *row = rows[0], *last = rows[1],

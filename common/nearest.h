@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** nearest.h - "did you mean": the name that a mistyped word was meant to be. */
+/** nearest.h - "did you mean": the known name nearest to a mistyped word. */
 #ifndef COMMON_NEAREST_H
 #define COMMON_NEAREST_H
 
@@ -10,8 +10,8 @@ struct nearest {
 };
 
 /**
- * Consider `name`, which must live as long as *n. Near is one letter left out, added,
- * changed, or swapped with the next, and two of these in a word of five or more.
+ * Compare `name`, which must live as long as *n. Near is one letter left out, added,
+ * changed, or swapped with the next; two of these in a word of five or more letters.
  */
 void nearest_offer(struct nearest *n, const char *name);
 

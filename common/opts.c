@@ -20,7 +20,7 @@
 #include "util.h"
 
 #define OPTS_MAX 64
-/* Long options without a letter get numbers above all characters. */
+/* getopt values of long options without a letter: above all characters. */
 #define OPT_VALUE_BASE 256
 
 static void *field(const struct opt *o, void *cfg)
@@ -87,7 +87,7 @@ static int set_number(const struct opt *o, void *cfg, const char *text)
 	return 0;
 }
 
-/* Once more, or, in a file, so many times. */
+/* Once more on the command line; in a file, the number of times. */
 static int set_count(const struct opt *o, void *cfg, const char *text)
 {
 	unsigned *count = field(o, cfg);
@@ -168,7 +168,7 @@ static int set_string(const struct opt *o, void *cfg, const char *text)
 	return 0;
 }
 
-/* Give an option a value; `text` is NULL for a bare flag on the command line. */
+/* Set an option; `text` is NULL for a bare flag on the command line. */
 static int opt_set(const struct opt *o, void *cfg, const char *text)
 {
 	if (!text && takes_arg(o))
@@ -233,7 +233,7 @@ static void getopt_build(const struct opts_spec *s, struct getopt_tables *t)
 
 	if (s->stop_at_operand)
 		*p++ = '+';
-	*p++ = ':'; /* tell a missing argument from an unknown option */
+	*p++ = ':'; /* distinguish a missing argument from an unknown option */
 	for (size_t i = 0; i < s->n_opts && i < OPTS_MAX; i++) {
 		const struct opt *o = &s->opts[i];
 		int arg = !takes_arg(o)                    ? no_argument
@@ -264,7 +264,7 @@ static const struct opt *find_opt(const struct opts_spec *s, int c)
 	return NULL;
 }
 
-/* ": did you mean PREFIX NAME" for a long option that is no other's, or "". */
+/* ": did you mean PREFIX NAME" for an unknown long option with a near name; otherwise "". */
 static const char *did_you_mean(const struct opts_spec *s, const char *name,
 				const char *prefix, char buf[80])
 {
@@ -281,7 +281,7 @@ static const char *did_you_mean(const struct opts_spec *s, const char *name,
 	return buf;
 }
 
-/* A letter is in optopt; a long option is the word that getopt has just left. */
+/* A letter is in optopt; a long option is argv[optind - 1]. */
 static int usage_error(const struct opts_spec *s, int c, char **argv)
 {
 	char letter[3] = {'-', (char)optopt, '\0'};
@@ -307,7 +307,7 @@ int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
 	int c;
 
 	getopt_build(s, &t);
-	optind = 0; /* a new scan, also of '+' */
+	optind = 0; /* start a new scan, also for '+' */
 	opterr = 0;
 	for (;;) {
 		const struct opt *o;
@@ -342,12 +342,12 @@ struct file_scan {
 	void *cfg;
 	const char *path;
 	FILE *in;
-	int line; /* of the text read last: inih asks line by line */
+	int line; /* number of the line read last; inih asks line by line */
 	int err;
-	int set_in[OPTS_MAX]; /* the line that has the option, or 0 */
+	int set_in[OPTS_MAX]; /* line of each option, or 0 */
 };
 
-/* Words that are neither a comment nor an option nor a section. */
+/* Words that are no comment, option or section. */
 static bool is_stray(const char *line)
 {
 	size_t n = strcspn(line, "\r\n");
@@ -358,7 +358,7 @@ static bool is_stray(const char *line)
 	       !(line[0] == '[' && memchr(line, ']', n));
 }
 
-/* As fgets(), and with the length: there may be NUL bytes. False at the end. */
+/* fgets() with the length, since there may be NUL bytes. False at the end. */
 static bool read_bytes(struct file_scan *f, char *buf, size_t cap,
 		       size_t *len_out)
 {
@@ -372,10 +372,7 @@ static bool read_bytes(struct file_scan *f, char *buf, size_t cap,
 	return n > 0;
 }
 
-/*
- * A line for inih, without blanks in front: to inih these would mean that the
- * option above goes on.
- */
+/* A line for inih, without leading blanks: inih would take it for a continuation. */
 static char *read_line(char *buf, int cap, void *user)
 {
 	struct file_scan *f = user;
@@ -409,14 +406,14 @@ static char *read_line(char *buf, int cap, void *user)
 	return buf;
 }
 
-/* Give option `i` the value of the line read last. */
+/* Set option `i` to the value of the line read last. */
 static int set_from_file(struct file_scan *f, size_t i, const char *value)
 {
 	const struct opt *o = &f->spec->opts[i];
 	char why[400];
 	int err;
 
-	/* One of two values would be lost, and not the one that is looked at. */
+	/* One of the two values would be lost without a word. */
 	if (f->set_in[i] && o->type != OPT_LIST)
 		return err_set(FARKV_EINVAL,
 			       "%s:%d: %s: line %d has this option already",
@@ -442,7 +439,7 @@ static int on_ini_key(void *user, const char *section, const char *name,
 	if (strcmp(section, s->section) != 0) {
 		f->err = err_set(FARKV_EINVAL,
 				 "%s:%d: section [%s] is unknown here, options "
-				 "of %s stand in [%s]",
+				 "of %s belong in [%s]",
 				 f->path, line, section, s->program,
 				 s->section);
 		return 0;
@@ -506,7 +503,7 @@ static const char *help_word(const struct opt *o, char *buf, size_t cap)
 	return buf;
 }
 
-/* Print words from column `left`, wrapped at 79 and continued there. */
+/* Print words from column `left` on, wrapped at 79. */
 static void print_wrapped(FILE *out, const char *text, int left)
 {
 	int at = left;
@@ -557,7 +554,7 @@ void opts_print_help(const struct opts_spec *s, FILE *out)
 		fprintf(out, "\n%s\n", s->epilog);
 }
 
-/* Escape for man(7): backslashes, and dashes that people copy. */
+/* Escape for man(7): backslashes, and dashes that users copy. */
 static void man_text(FILE *out, const char *text)
 {
 	for (const char *p = text; *p; p++) {

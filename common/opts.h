@@ -17,7 +17,7 @@ enum opt_type {
 	OPT_SIZE,  /* uint64_t: human size, a bare number counts in `unit` bytes */
 	OPT_U64,   /* uint64_t: decimal number */
 	OPT_MODE,  /* unsigned: octal file mode */
-	OPT_STR,   /* const char *: kept (argv) or duplicated (file) */
+	OPT_STR,   /* const char *: points into argv, or duplicated (file) */
 	OPT_LIST,  /* struct opt_list: may be given several times */
 	OPT_ENUM,  /* int: index into `choices` */
 };
@@ -36,11 +36,11 @@ struct opt {
 	const char *metavar; /* "SIZE"; NULL for OPT_BOOL and OPT_COUNT */
 	const char *deflt;   /* text of the default, applied by opts_defaults() */
 	const char *help;    /* one sentence, no line breaks */
-	uint64_t min, max;   /* OPT_SIZE, OPT_U64: inclusive; max 0 = no bound */
-	uint64_t unit;       /* OPT_SIZE: bytes of a bare number; 0 = 1 */
+	uint64_t min, max;   /* OPT_SIZE, OPT_U64: inclusive; max 0: no bound */
+	uint64_t unit;       /* OPT_SIZE: bytes of a bare number; 0 means 1 */
 	const char *const *choices; /* OPT_ENUM: NULL-terminated */
 	unsigned flags;      /* enum opt_flags */
-	const char *implied; /* OPT_OPTIONAL_ARG: the argument if absent */
+	const char *implied; /* OPT_OPTIONAL_ARG: the argument if none is given */
 };
 
 enum opt_flags {
@@ -58,33 +58,33 @@ struct opts_spec {
 	const char *section;  /* section of the configuration file: "kvserver" */
 	const struct opt *opts;
 	size_t n_opts;
-	bool single_dash;     /* long names with one dash too: -threads 4 */
+	bool single_dash;     /* long names also with one dash: -threads 4 */
 	bool stop_at_operand; /* "+" of getopt: options end at the first operand */
 };
 
-/** Apply every `deflt`. The struct was zeroed. */
+/** Apply every `deflt` to a zeroed struct. */
 void opts_defaults(const struct opts_spec *s, void *cfg);
 
 /**
- * Parse argv over the values already there. *first_out is the index of the
- * first operand. Returns 0, or FARKV_EINVAL with a detail naming the option,
- * what was wrong and what is allowed.
+ * Parse argv over the values already set. *first_out is the index of the first operand.
+ * Returns 0, or FARKV_EINVAL with a detail that names the option, the error and the allowed
+ * values.
  */
 int opts_parse_argv(const struct opts_spec *s, void *cfg, int argc, char **argv,
 		    int *first_out);
 
 /**
- * Read an ini file: keys of [section] are long option names, and stand there
- * once, but for an OPT_LIST. Errors name file and line: "kvserver.conf:12:
- * memory: ...". FARKV_EINVAL or FARKV_ESYS.
+ * Read an ini file: keys of [section] are long option names, each at most once except an
+ * OPT_LIST. Errors name file and line: "kvserver.conf:12: memory: ...". FARKV_EINVAL or
+ * FARKV_ESYS.
  */
 int opts_parse_file(const struct opts_spec *s, void *cfg, const char *path);
 
-/** Release what the parsers allocated. */
+/** Free what the parsers allocated. */
 void opts_free(const struct opts_spec *s, void *cfg);
 
 void opts_print_help(const struct opts_spec *s, FILE *out);
-/** The OPTIONS items in man(7) macros, for the build to paste into the page. */
+/** Print the OPTIONS items in man(7) macros, which the build inserts into the page. */
 void opts_print_man(const struct opts_spec *s, FILE *out);
 
 #endif

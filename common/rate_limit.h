@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rate_limit.h - at most so many in each period, and a count of the others. For lines
- * in a log that peers can cause in bulk, and for what a peer may ask for now and then.
+ * rate_limit.h - at most a number of events per period, and a count of the others. For log
+ * lines and requests that peers can cause in bulk.
  *
- * A period begins with the first that comes after the previous period is over. Zeroed
- * memory is a fresh limit. One thread at a time; the caller reads the clock.
+ * A period begins with the first event after the previous period. Zeroed memory is a new
+ * limit. One thread at a time; the caller reads the clock.
  */
 #ifndef COMMON_RATE_LIMIT_H
 #define COMMON_RATE_LIMIT_H
@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 struct rate_limit {
-	uint64_t since_ns; /* the period's begin */
+	uint64_t since_ns; /* start of the period */
 	uint32_t taken;    /* in this period */
-	uint32_t dropped;  /* since rate_limit_dropped() last told */
+	uint32_t dropped;  /* since the last rate_limit_dropped() */
 };
 
-/** True for the first `max` in each `period_ns`; the others are counted. */
+/** True for the first `max` events of each `period_ns`; counts the others. */
 static inline bool rate_limit_take(struct rate_limit *l, uint32_t max,
 				   uint64_t period_ns, uint64_t now)
 {
@@ -35,8 +35,8 @@ static inline bool rate_limit_take(struct rate_limit *l, uint32_t max,
 }
 
 /**
- * How many were dropped, once the period is over in which they were; told once. 0 while
- * it goes on, and if there were none. `l->dropped` says whether to ask again.
+ * How many events were dropped, once, after the period in which they were; otherwise 0.
+ * Call again later while `l->dropped` is not 0.
  */
 static inline uint32_t rate_limit_dropped(struct rate_limit *l,
 					  uint64_t period_ns, uint64_t now)

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* rdma_rxe takes any Ethernet interface but these. */
+/* rdma_rxe accepts every Ethernet interface except these. */
 static bool is_dummy(const char *name)
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
@@ -41,7 +41,7 @@ static bool has_ipv4(const struct ifaddrs *list, const char *name)
 	return false;
 }
 
-/* From 0, of no use; larger is better. */
+/* 0: unusable; larger is better. */
 static int rank(const struct ifaddrs *list, const struct ifaddrs *i)
 {
 	const struct sockaddr_ll *ll = (const struct sockaddr_ll *)i->ifa_addr;

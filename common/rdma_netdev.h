@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma_netdev.h - which network interface a software RDMA device could use. */
+/** rdma_netdev.h - the network interface that a software RDMA device could use. */
 #ifndef COMMON_RDMA_NETDEV_H
 #define COMMON_RDMA_NETDEV_H
 
@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /**
- * The name of the Ethernet interface that is up and most likely leads to other
- * machines: one with an IPv4 address before one without, one of a card before a
- * virtual one. Returns false and leaves buf alone if none is up.
+ * The name of the Ethernet interface that most likely reaches other machines: up,
+ * preferably with an IPv4 address, preferably a card's. False, with buf unchanged, if none
+ * is up.
  */
 bool rdma_netdev_for_rxe(char *buf, size_t cap);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The half of the probe that needs no verbs: sysfs, limits, and the verdicts. */
+/* The part of the probe without verbs: sysfs, limits, and the verdicts. */
 #include "config.h"
 
 #include "rdma_probe.h"
@@ -81,7 +81,7 @@ static void kernel_fill(struct rdma_host *h)
 
 /* ---- limits of the process -------------------------------------------------- */
 
-/* The kernel asks for the capability in the first user namespace. */
+/* The kernel checks the capability in the initial user namespace. */
 static bool in_first_user_namespace(void)
 {
 	unsigned long from = 1, to = 1, n = 0;
@@ -127,7 +127,7 @@ bool rdma_memlock_allows(const struct rdma_memlock *m, uint64_t bytes)
 
 /* ---- the choice of a GID ---------------------------------------------------- */
 
-/* From 0, unusable; larger is better. */
+/* 0: unusable; larger is better. */
 static int gid_rank(const struct rdma_gid *g)
 {
 	struct in6_addr a;
@@ -135,7 +135,7 @@ static int gid_rank(const struct rdma_gid *g)
 	if (g->type != RDMA_GID_ROCE_V2)
 		return 0;
 	memcpy(&a, g->raw, sizeof(a));
-	if (IN6_IS_ADDR_V4MAPPED(&a)) /* 169.254.0.0/16 leads as far as fe80:: */
+	if (IN6_IS_ADDR_V4MAPPED(&a)) /* 169.254.0.0/16 is link-local too */
 		return g->raw[12] == 169 && g->raw[13] == 254 ? 2 : 4;
 	if (IN6_IS_ADDR_UNSPECIFIED(&a))
 		return 0;
@@ -191,7 +191,7 @@ static int netdev_of_card(void *arg, const char *name)
 {
 	struct rdma_port *p = arg;
 
-	/* With one interface for each port, interface 0 belongs to port 1. */
+	/* Without a port number, dev_port 0 belongs to port 1. */
 	if (!p->netdev[0])
 		snprintf(p->netdev, sizeof(p->netdev), "%.63s", name);
 	return 0;
@@ -246,8 +246,8 @@ verdict(struct rdma_device *d, enum rdma_state state, const char *remedy,
 }
 
 /*
- * What keeps a node of /dev/infiniband from being opened, and what to do about
- * it. The library reports ENOENT for whatever went wrong; the file tells more.
+ * Why a node in /dev/infiniband cannot be opened, and the remedy. libibverbs reports ENOENT
+ * for every failure; the file tells more.
  */
 static void node_judge(const char *node, int errnum, char *problem, size_t cap,
 		       char *remedy, size_t remedy_cap)
@@ -391,7 +391,7 @@ static int device_from_sysfs(void *arg, const char *name)
 	if (!h->built) {
 		verdict(d, RDMA_NOT_BUILT, "", "this build has no RDMA");
 	} else if (!d->node[0] || !sysfs_exists("/dev/infiniband/%s", d->node)) {
-		/* The library passes over a device whose node is not there. */
+		/* libibverbs skips a device without a node. */
 		d->open_error = ENOENT;
 		d->state = RDMA_NO_ACCESS;
 	} else {
@@ -499,7 +499,7 @@ void rdma_probe_free(struct rdma_host *h)
 
 int rdma_probe_hint(char *buf, size_t cap)
 {
-	/* What most systems allow by default; no store fits in it. */
+	/* The common default limit; no store fits in it. */
 	const uint64_t usual = UINT64_C(8) << 20;
 	struct rdma_memlock m;
 	struct rdma_host h;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma_probe.h - what this machine offers for RDMA, and what to do about what
- * it lacks. Leaf: libc only, no verbs types; builds without verbs too and says so.
+ * rdma_probe.h - which RDMA devices this machine has, what is missing, and the remedy.
+ * Leaf: libc only, no verbs types; builds without verbs too and reports that.
  *
- * Nothing is changed on the machine, and nothing that is missing is an error:
- * every device is listed with the reason why it can or cannot be used.
+ * Changes nothing on the machine. A missing feature is no error: every device is listed
+ * with the reason why it can or cannot be used.
  */
 #ifndef COMMON_RDMA_PROBE_H
 #define COMMON_RDMA_PROBE_H
@@ -14,20 +14,20 @@
 #include <stdint.h>
 
 /**
- * Why RDMA cannot be used, from the farthest away to the nearest: of several
- * devices the one with the largest number is worth the user's time.
+ * Why RDMA cannot be used, ordered: of several devices the one with the largest number is
+ * nearest to working.
  */
 enum rdma_state {
 	RDMA_READY = 0,
 	RDMA_NOT_BUILT,   /* built without libibverbs */
 	RDMA_NO_DEVICE,
 	RDMA_NO_PROVIDER, /* the kernel has a device, libibverbs no driver for it */
-	RDMA_NO_ATOMICS,  /* it lacks these or something else that farkv needs */
+	RDMA_NO_ATOMICS,  /* it lacks compare-and-swap or another needed feature */
 	RDMA_NO_ACCESS,   /* its node in /dev cannot be opened */
 	RDMA_PORT_DOWN,
 	RDMA_NO_GID,      /* RoCE without a version 2 address */
-	RDMA_NO_CM,       /* all is well but the connection manager */
-	RDMA_MEMLOCK_LOW, /* only rdma_probe_hint() */
+	RDMA_NO_CM,       /* only the connection manager fails */
+	RDMA_MEMLOCK_LOW, /* rdma_probe_hint() only */
 };
 
 enum rdma_link { RDMA_LINK_UNKNOWN, RDMA_LINK_INFINIBAND, RDMA_LINK_ETHERNET };
@@ -39,50 +39,50 @@ enum rdma_answer { RDMA_UNKNOWN, RDMA_NO, RDMA_YES };
 
 #define RDMA_NAME_MAX 64
 
-/** One entry of a port's GID table that is in use. */
+/** A used entry of a port's GID table. */
 struct rdma_gid {
 	unsigned index;
 	enum rdma_gid_type type;
 	uint8_t raw[16];            /* network byte order */
 	char address[48];           /* "10.0.0.1" if IPv4-mapped, else IPv6 */
-	char netdev[RDMA_NAME_MAX]; /* "" if not known */
+	char netdev[RDMA_NAME_MAX]; /* "" if unknown */
 };
 
 struct rdma_port {
 	unsigned number;     /* from 1 */
 	enum rdma_state state;
-	char state_text[32]; /* the library's word: "active", "down" */
+	char state_text[32]; /* libibverbs' word: "active", "down" */
 	bool active;
 	enum rdma_link link;
-	char netdev[RDMA_NAME_MAX];   /* "" if not known */
-	unsigned active_mtu, max_mtu; /* bytes of payload in a packet */
+	char netdev[RDMA_NAME_MAX];   /* "" if unknown */
+	unsigned active_mtu, max_mtu; /* payload bytes of a packet */
 	uint32_t max_msg_size;        /* bytes */
 	uint16_t lid;                 /* InfiniBand only, else 0 */
 	struct rdma_gid *gids;
 	size_t n_gids;
-	int chosen;   /* position in gids[] for connections, -1: none */
-	char why[160]; /* the reason for that choice */
+	int chosen;   /* position in gids[] for connections; -1: none */
+	char why[160]; /* reason for that choice */
 };
 
 struct rdma_device {
 	char name[RDMA_NAME_MAX];   /* "mlx5_0" */
-	char node[RDMA_NAME_MAX];   /* "uverbs0", "" if not known */
-	char driver[RDMA_NAME_MAX]; /* of the kernel, "" if not known */
+	char node[RDMA_NAME_MAX];   /* "uverbs0"; "" if unknown */
+	char driver[RDMA_NAME_MAX]; /* in the kernel; "" if unknown */
 	char firmware[64];          /* "" if it has none */
-	uint64_t guid;              /* host byte order, 0 if not known */
-	bool software;  /* no card: aligned 8-byte READs may tear */
-	bool iwarp;     /* RDMA over TCP: no GIDs to choose from */
-	enum rdma_state state; /* that of the best port, or what precludes all */
+	uint64_t guid;              /* host byte order; 0 if unknown */
+	bool software;  /* emulated: aligned 8-byte READs may tear */
+	bool iwarp;     /* RDMA over TCP: no choice of GID */
+	enum rdma_state state; /* of the best port, or of the device */
 	char problem[256];     /* "" if usable */
 	char remedy[256];      /* "" if none is known */
-	int open_error;        /* errno of opening it, as the library has it */
-	/* From here on 0 unless the device could be opened. */
+	int open_error;        /* errno that libibverbs reports for opening it */
+	/* The following are 0 if the device could not be opened. */
 	bool opened;
 	enum rdma_atomics atomics;
 	int max_qp_rd_atom, max_qp_init_rd_atom; /* READs and CAS in flight */
 	int max_qp, max_srq;
 	uint64_t max_mr_size; /* bytes */
-	bool odp;             /* registration without pinning */
+	bool odp;             /* on-demand paging: registration without pinning */
 	struct rdma_port *ports;
 	size_t n_ports;
 };
@@ -93,9 +93,9 @@ struct rdma_host {
 	size_t n_devices;
 	enum rdma_state state; /* RDMA_READY if any device is usable */
 	char problem[320], remedy[400]; /* of the state; "" if ready */
-	enum rdma_fork fork; /* may a process fork with registered memory? */
-	int cm_error; /* errno of asking the connection manager, 0 if it answers
-		       * or there is no device to ask about */
+	enum rdma_fork fork; /* may a process with registered memory fork? */
+	int cm_error; /* errno of opening the connection manager; 0 if it answers or
+			 there is no device */
 	bool dev_folder;   /* there is a /dev/infiniband */
 	int cm_node_error; /* errno of using /dev/infiniband/rdma_cm, or 0 */
 	/* Kernel modules, loaded or built in. */
@@ -104,40 +104,39 @@ struct rdma_host {
 	char kernel[RDMA_NAME_MAX]; /* release */
 };
 
-/** How much memory this process may pin for the card. */
+/** How much memory this process may pin for a device. */
 struct rdma_memlock {
 	uint64_t limit; /* RLIMIT_MEMLOCK in bytes, UINT64_MAX: unlimited */
-	bool ipc_lock;  /* CAP_IPC_LOCK where it counts: the limit does not hold */
+	bool ipc_lock;  /* effective CAP_IPC_LOCK: the limit does not apply */
 };
 
 /**
- * Look at everything. Returns 0 and fills *out, to be released by
- * rdma_probe_free(), or FARKV_ENOMEM. Opens each device and closes it again:
- * milliseconds, not for a data path. Any thread.
+ * Probe everything. Returns 0 and fills *out, to be freed by rdma_probe_free(), or
+ * FARKV_ENOMEM. Opens and closes each device: takes milliseconds, not for a data path. Any
+ * thread.
  */
 int rdma_probe(struct rdma_host *out);
-/** Release what rdma_probe() allocated. A zeroed struct is fine. */
+/** Free what rdma_probe() allocated. A zeroed struct is allowed. */
 void rdma_probe_free(struct rdma_host *h);
 
 /**
- * The one line that tells a user what to do before RDMA works here, without an
- * end of line: "no RDMA device; as root: modprobe rdma_rxe; rdma link add rxe0
- * type rxe netdev eth0". Returns the enum rdma_state it is about; RDMA_READY
- * leaves "" in buf. Cost and threads as rdma_probe().
+ * One line, without newline, with what a user must do before RDMA works here: "no RDMA
+ * device; as root: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0". Returns the
+ * state it is about; RDMA_READY with "" in buf. Cost and threads as rdma_probe().
  */
 int rdma_probe_hint(char *buf, size_t cap);
 
-/** Never fails: what cannot be found out counts as not permitted. */
+/** Never fails: unknown counts as not permitted. */
 void rdma_memlock_get(struct rdma_memlock *out);
-/** May `bytes` be pinned? */
+/** True if `bytes` may be pinned. */
 bool rdma_memlock_allows(const struct rdma_memlock *m, uint64_t bytes);
-/** What to do about a limit that is too low. */
+/** The remedy for a limit that is too low. */
 extern const char rdma_memlock_remedy[];
 
 /**
- * Which of a RoCE port's GIDs a connection should use: version 2 over IPv4, then
- * a routable IPv6 address, then a link-local one; the lowest index of equals.
- * Returns its position or -1; `why` gets the reason in words in either case.
+ * Choose the GID of a RoCE port for connections: version 2 over IPv4, then routable IPv6,
+ * then link-local; then the lowest index. Returns its position or -1; `why` gets the reason
+ * in either case.
  */
 int rdma_gid_choose(const struct rdma_gid *gids, size_t n, char *why,
 		    size_t cap);

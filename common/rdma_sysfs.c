@@ -122,7 +122,7 @@ bool sysfs_module(const char *kernel, const char *list, const char *module,
 		return false;
 	*known_out = true;
 	while (!found && fgets(line, sizeof(line), f)) {
-		/* Behind the colon stands what the module needs. */
+		/* After the colon are the module's dependencies. */
 		line[strcspn(line, ":\n")] = '\0';
 		found = strstr(line, file);
 	}

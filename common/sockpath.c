@@ -20,7 +20,7 @@
 #define SYSTEM_FOLDER "/run/farkv"
 #define SYSTEM_SOCKET SYSTEM_FOLDER "/kvserver.sock"
 
-/* The XDG specification: a path that is not absolute is ignored. */
+/* XDG specification: ignore a path that is not absolute. */
 static const char *runtime_dir(void)
 {
 	const char *dir = getenv("XDG_RUNTIME_DIR");
@@ -44,7 +44,7 @@ static bool may_write(const char *dir)
 	return faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-/* Whether the socket of all users can be made, and the folder first. */
+/* True if this user can create the system socket, and its folder if needed. */
 static bool may_use_system(void)
 {
 	return may_write(SYSTEM_FOLDER) ||
@@ -75,7 +75,7 @@ int sockpath_server_default(char *buf, size_t cap)
 	return 0;
 }
 
-/* Whether nobody else can put a socket into it. */
+/* True if nobody else can create a socket in it. */
 static bool is_own(const char *folder)
 {
 	struct stat st;
@@ -116,7 +116,7 @@ static bool is_live(const char *path)
 	if (fd < 0)
 		return false;
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	/* EAGAIN: it has many callers at the moment. */
+	/* EAGAIN: its backlog is full, so a server listens. */
 	live = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 ||
 	       errno == EAGAIN;
 	close(fd);

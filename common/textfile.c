@@ -12,12 +12,12 @@
 
 #define UTF16 "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8"
 
-/* The marks are those of the formats' specifications, and of file(1). */
+/* Magic numbers of the formats' specifications and of file(1). */
 static const struct kind {
 	const char *mark;
 	size_t len;
 	const char *name;
-	const char *remedy; /* ends in a command, which the file's name follows */
+	const char *remedy; /* ends in a command; the file's name follows it */
 } kinds[] = {
 	{"\x1f\x8b\x08", 3, "a gzip file", "decompress it first: zcat"},
 	{"\xfd" "7zXZ\0", 6, "an xz file", "decompress it first: xzcat"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** thread.h - threads of our own beside those of the program. Leaf. */
+/** thread.h - threads that do not disturb the program. Leaf. */
 #ifndef COMMON_THREAD_H
 #define COMMON_THREAD_H
 
@@ -7,8 +7,8 @@
 #include <signal.h>
 
 /**
- * pthread_create() of a thread that has all signals blocked: they are for the threads of the
- * program, or for the server's loop. 0 or an error number.
+ * pthread_create() of a thread with all signals blocked: signals are for the program's
+ * threads or the server's loop. 0 or an error number.
  */
 static inline int thread_create_masked(pthread_t *thread, void *(*run)(void *), void *arg)
 {

@@ -14,7 +14,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* Digits at *text; advances it. False if there are none or too many. */
+/* Parse digits at *text and advance it. False if there are none, or on overflow. */
 static bool parse_digits(const char **text, uint64_t *value_out)
 {
 	const char *p = *text;
@@ -72,7 +72,7 @@ char *util_format_size(uint64_t bytes, char *buf, size_t cap)
 	double v = (double)bytes;
 	size_t u = 0;
 
-	/* What would be printed as 1024.0 is 1.0 of the next unit. */
+	/* 1024.0 is printed as 1.0 of the next unit. */
 	while (v >= (u == 0 ? 1024 : 1023.95) && u + 1 < ARRAY_SIZE(units)) {
 		v /= 1024;
 		u++;
@@ -103,7 +103,7 @@ void util_occupy_standard_fds(void)
 		bool closed = fcntl(fd, F_GETFD) < 0 && errno == EBADF;
 
 		if (closed && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd &&
-		    open("/", O_PATH) != fd) /* a machine without /dev */
+		    open("/", O_PATH) != fd) /* no /dev on this machine */
 			_exit(EX_OSERR);
 	}
 }
@@ -131,7 +131,7 @@ bool util_takes_escapes(int fd)
 	       !(no_color && *no_color);
 }
 
-/* Bytes that mean nothing to a shell, wherever they stand in a word. */
+/* Bytes without meaning to a shell anywhere in a word. */
 static bool is_plain(const char *text)
 {
 	if (!*text)
@@ -148,7 +148,7 @@ const char *util_shell_word(const char *text, char *buf, size_t cap)
 
 	if (is_plain(text) && strlen(text) < cap)
 		return strcpy(buf, text);
-	/* Between single quotes all stands for itself but a single quote. */
+	/* Between single quotes only a single quote is special. */
 	buf[n++] = '\'';
 	for (; *text && n + 6 <= cap; text++) {
 		const char *as = *text == '\'' ? "'\\''" : NULL;

@@ -22,7 +22,7 @@ bool fd_id_is(int fd, struct fd_id id)
 {
 	struct stat st;
 
-	/* Nobody can tell, now or when the descriptor was opened: it is taken for ours. */
+	/* If fstat() fails, now or at opening, assume that the descriptor is ours. */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return fd >= 0 && errno != EBADF;
 	return id.ino == 0 || (st.st_dev == id.dev && st.st_ino == id.ino);
@@ -63,7 +63,7 @@ bool wakeup_ring(const struct wakeup *w)
 {
 	if (!fd_id_is(w->fd[1], w->id[1]))
 		return false;
-	/* A full socket is readable as well. */
+	/* A full socket is readable too. */
 	return send(w->fd[1], "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ||
 	       errno == EAGAIN;
 }
@@ -88,14 +88,14 @@ int wakeup_watch(const struct wakeup *w, int epoll_fd, void *ptr)
 	return add(epoll_fd, w->fd[0], ptr);
 }
 
-/* Only the instance that watches it already does not take it. */
+/* Adding `fd` fails only if the instance watches it already. */
 bool wakeup_watches(int epoll_fd, int fd)
 {
 	int err = add(epoll_fd, fd, NULL);
 
 	if (!err)
 		(void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	/* A watched one gives EEXIST. Without memory nobody can tell: it is taken for ours. */
+	/* EEXIST: it is watched. Without memory assume that it is. */
 	return err == EEXIST || err == ENOMEM || err == ENOSPC;
 }
 

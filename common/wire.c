@@ -8,14 +8,14 @@
 struct wire wire_writer(void *buf, size_t cap)
 {
 	static uint8_t nothing;
-	uint8_t *p = buf ? buf : &nothing; /* NULL + 0 is not defined in C */
+	uint8_t *p = buf ? buf : &nothing; /* NULL + 0 is undefined in C */
 
 	return (struct wire){.pos = p, .end = p + (buf ? cap : 0)};
 }
 
 struct wire wire_reader(const void *buf, size_t len)
 {
-	/* The cursor only reads; one struct serves both directions. */
+	/* A reader never writes; one struct serves both directions. */
 	return wire_writer((void *)(uintptr_t)buf, len);
 }
 
@@ -24,7 +24,7 @@ size_t wire_left(const struct wire *w)
 	return (size_t)(w->end - w->pos);
 }
 
-/* The place of the next `len` bytes; NULL and the sticky error if too few. */
+/* The place of the next `len` bytes; NULL and the sticky error if there are too few. */
 static uint8_t *wire_step(struct wire *w, size_t len)
 {
 	uint8_t *p = w->pos;

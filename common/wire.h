@@ -29,8 +29,10 @@ uint32_t wire_get_u32(struct wire *w);
 uint64_t wire_get_u64(struct wire *w);
 /** `len` bytes in place; NULL (and the error) if fewer are left. */
 const uint8_t *wire_get_bytes(struct wire *w, size_t len);
-/** u16 length, then that many bytes in place; NULL, length 0 and the error if
- * they are not all there. */
+/**
+ * u16 length, then that many bytes in place; NULL, length 0 and the error if they are
+ * incomplete.
+ */
 const uint8_t *wire_get_blob(struct wire *w, uint16_t *len_out);
 
 void wire_put_u8(struct wire *w, uint8_t v);

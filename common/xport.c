@@ -7,7 +7,7 @@
 
 #include "err.h"
 
-/* What a READ has behind its part. */
+/* Bytes that a READ with a segment must have after it. */
 #define BEHIND_MIN 8u
 
 bool xport_part_ok(const struct xport_lane *lane, const struct xport_wr *wr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A lane around another lane that injects what networks and rivals do: delay,
- * torn READs, breaks, lost completions. One seed gives one sequence of faults.
+ * A lane around another lane that injects faults of networks and of concurrent clients:
+ * delay, torn READs, breaks, lost completions. One seed gives one sequence of faults.
  */
 #include "config.h"
 
@@ -55,8 +55,8 @@ static int fault_inner(struct fault_lane *f, struct xport_wr *wr)
 }
 
 /*
- * Put old bytes over new ones: the first part, as a copy in one direction leaves it,
- * or, at byte grain, any of them.
+ * Put old bytes over new ones: a prefix, as an interrupted forward copy leaves them, or, at
+ * byte grain, any of them.
  */
 static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
 		      uint32_t len)
@@ -77,7 +77,7 @@ static void fault_mix(struct fault_lane *f, uint8_t *to, const uint8_t *old,
 	}
 }
 
-/* A READ of bytes that are in part older than the rest. */
+/* A READ some of whose bytes are older than the rest. */
 static int fault_torn_read(struct fault_lane *f, struct xport_wr *wr)
 {
 	uint8_t *old = malloc(2 * (size_t)wr->len), *now;
@@ -173,7 +173,7 @@ static int fault_post(struct xport_lane *lane, struct xport_chain *first)
 	while (*tail)
 		tail = &(*tail)->next;
 	*tail = first;
-	/* On mapped memory chains are done when they are posted. */
+	/* Chains on mapped memory are done when post returns. */
 	if (f->wait_polls == 0 && !(lane->caps & XPORT_DIRECT) &&
 	    fault_chance(f, f->cfg.delay_ppm))
 		f->wait_polls = 1 + (uint32_t)(fault_random(f) %
@@ -187,7 +187,7 @@ static void fault_poll(struct xport_lane *lane)
 {
 	struct fault_lane *f = (struct fault_lane *)lane;
 
-	/* No chain outlives the first poll of a broken lane. */
+	/* Every chain ends at the first poll of a broken lane. */
 	if (f->wait_polls && (--f->wait_polls == 0 || xport_broken(lane))) {
 		f->wait_polls = 0;
 		fault_deliver(f);

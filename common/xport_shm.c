@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport of one host: the region is mapped, requests are loads, stores
- * and CAS of the calling CPU. Every chain is done when post returns.
+ * The transport within one host: the region is mapped; requests are loads, stores and CAS
+ * of the calling CPU. Every chain is done when post returns.
  *
- * Words of 8 aligned bytes never tear: READs whose both ends are aligned copy
- * word by word. The counters are those of a network card.
+ * Aligned 8-byte words never tear: READs that start and end aligned copy word by word. The
+ * counters count requests as a network card would.
  */
 #include "config.h"
 
@@ -19,10 +19,9 @@
 #include "util.h"
 
 /*
- * Copy from the region. Aligned requests (windows, slots, the directory however large)
- * go by whole words with acquire, so that a word which leads to a block also
- * brings the block's bytes; the rest (blocks) is bytes that nobody writes while
- * a slot names them.
+ * Copy from the region. Aligned requests (windows, slots, the directory) load whole words
+ * with acquire, so that a word that refers to a block makes the block's bytes visible. All
+ * other requests read blocks, which nobody writes while a slot refers to them.
  */
 static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 {
@@ -40,7 +39,7 @@ static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 	atom_copy_block(dst, src, len);
 }
 
-/* Blocks alone have parts. */
+/* Only blocks are read with a segment. */
 static void shm_read_parts(const struct xport_wr *wr, const uint8_t *src)
 {
 	uint8_t *to = wr->laddr;

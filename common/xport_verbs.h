@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * xport_verbs.h - the RDMA transport: reliable connections under rdma_cm.
+ * xport_verbs.h - the RDMA transport: reliable connections through rdma_cm.
  *
- * A session with a server has two connections. The control connection carries
- * messages by SEND and RECV; no memory can be reached by it. The data connection is
- * a lane (xport.h); the server accepts it only for a session that was welcomed,
- * with the rights of its role. Both belong to one event channel.
+ * A session has two connections to the server. The control connection carries messages by
+ * SEND and RECV and gives no access to memory. The data connection is a lane (xport.h); the
+ * server accepts it only for a session that was welcomed, with the rights of its role. Both
+ * share one event channel.
  *
- * Only files named xport_verbs* see verbs and rdma_cm; this header does not.
+ * Only files named xport_verbs* include verbs and rdma_cm headers; this one does not.
  * Nothing here knows messages, index or layout.
  *
- * Every wait has a deadline. retry_count is never 7, which some devices take
- * for "for ever"; every connection has an acknowledgement timeout of its own.
+ * Every wait has a deadline. retry_count is never 7, which some devices take as infinite;
+ * every connection sets its own acknowledgement timeout.
  */
 #ifndef COMMON_XPORT_VERBS_H
 #define COMMON_XPORT_VERBS_H
@@ -28,24 +28,24 @@
 #define VERBS_TOKEN_BYTES 16u
 #define VERBS_PORT "7670" /* where servers listen by default */
 
-/** What a connection's quality of service may be. */
+/** Quality of service of a connection. */
 struct verbs_tuning {
-	/* 4.096 us * 2^n until a packet is sent again; 0 would be never */
+	/* a packet is sent again after 4.096 us * 2^n; 0 would be never */
 	uint8_t ack_timeout;
 	uint8_t tos;         /* IP type of service, 0..255 */
 };
 
-/** Why a server turned a connection down (in rdma_cm's private data). */
+/** Why a server rejected a connection (in rdma_cm's private data). */
 enum verbs_reject {
-	VERBS_REJECT_PROTOCOL = 1, /* not ours, or another version */
+	VERBS_REJECT_PROTOCOL = 1, /* not farkv, or another version */
 	VERBS_REJECT_FULL = 2,
 	VERBS_REJECT_SHUTDOWN = 3,
 	VERBS_REJECT_SESSION = 4,  /* data connection without a session */
-	VERBS_REJECT_DEVICE = 5,   /* came in by a device without the region */
+	VERBS_REJECT_DEVICE = 5,   /* arrived on a device without the region */
 	VERBS_REJECT_INTERNAL = 6,
 };
 
-/** A part of the region and how to reach it. */
+/** A contiguous range of the region and its remote access. */
 struct verbs_area {
 	uint64_t off, bytes; /* in the region */
 	uint64_t raddr;      /* remote address of its start */
@@ -65,61 +65,60 @@ struct verbs_dial {
 };
 
 /**
- * Make the control connection. Tries each address of the host. Blocks until the
- * deadline at most; the resolution of a name by the system is not counted.
+ * Open the control connection: tries each address of the host. Blocks at most until the
+ * deadline, not counting the system's name resolution.
  *
- * FARKV_ENOTSUP (no RDMA on this machine; the detail says what to do),
- * FARKV_ENOROUTE (unknown host, or no RDMA way to it), FARKV_ELINKDOWN (this
- * machine's port is down), FARKV_EUNREACHABLE (nobody listens there),
- * FARKV_EREFUSED, FARKV_EPROTOCOL, FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS.
- * Nothing is left behind then.
+ * FARKV_ENOTSUP (no RDMA on this machine; the detail says what to do), FARKV_ENOROUTE
+ * (unknown host, or no RDMA route to it), FARKV_ELINKDOWN (this machine's port is down),
+ * FARKV_EUNREACHABLE (nobody listens there), FARKV_EREFUSED, FARKV_EPROTOCOL,
+ * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS. On failure nothing stays open.
  */
 int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);
 
-/** Close everything but the lane, which must be closed before. NULL is allowed. */
+/** Close everything except the lane, which must be closed first. NULL is allowed. */
 void verbs_link_close(struct verbs_link *l);
 
 /**
- * In a child of fork(): give up its copy of what keeps the parent's connections
- * up, so that they end with the parent. Async-signal-safe.
+ * In a child of fork(): close the descriptors that would keep the parent's connections up
+ * after the parent ends. Async-signal-safe.
  */
 void verbs_link_forked(struct verbs_link *l);
 
-/** Readable when verbs_link_receive() has something to say. */
+/** Readable when verbs_link_receive() has work. */
 int verbs_link_fd(const struct verbs_link *l);
 
 /**
- * Send one message. 0; EAGAIN while earlier ones are under way; another errno if
- * the connection is over. Any thread.
+ * Send one message. 0; EAGAIN while earlier sends occupy all buffers; another errno if the
+ * connection is over. Any thread.
  */
 int verbs_link_send(struct verbs_link *l, const void *buf, size_t len);
 
 /**
- * Receive one message and handle what else happened. Its length; 0 if the
- * connection is over (see verbs_link_why()); -1 if there is nothing. One thread.
+ * Receive one message and handle other events. Returns its length; 0 if the connection is
+ * over (see verbs_link_why()); -1 if there is nothing. One thread.
  */
 ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap);
 
-/** One line: why the connection is over. */
+/** One line that says why the connection is over. */
 const char *verbs_link_why(const struct verbs_link *l);
 
 struct verbs_lane_params {
-	const struct verbs_area *areas; /* copied; at most VERBS_AREAS_MAX, all within
-					   the region */
+	const struct verbs_area *areas; /* copied; at most VERBS_AREAS_MAX, within the
+					   region */
 	uint32_t n_areas;
 	uint64_t region_bytes;
 	uint32_t session;
-	const uint8_t *token; /* VERBS_TOKEN_BYTES, of WELCOME */
+	const uint8_t *token; /* VERBS_TOKEN_BYTES, from WELCOME */
 	bool readonly;
-	bool read8_atomic;    /* as the server says of its device */
+	bool read8_atomic;    /* as the server reports of its device */
 	bool events;          /* xport_wait_fd() is wanted */
 	uint64_t deadline_ns;
 };
 
 /**
- * Make the session's data connection: a lane. The lane belongs to the caller, who
- * closes it before the link. Errors as verbs_link_open(). Before the link is
- * given to another thread.
+ * Open the session's data connection, a lane. The caller owns the lane and closes it before
+ * the control connection. Errors as verbs_link_open(). Call it before another thread uses
+ * `l`.
  */
 int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out);
@@ -130,47 +129,48 @@ struct verbs_server;
 struct verbs_peer; /* a control connection */
 
 struct verbs_server_ops {
-	/* Somebody connects. 0: accept; else enum verbs_reject. */
+	/* A client connects. 0: accept; otherwise enum verbs_reject. */
 	int (*on_request)(void *arg);
-	/* A control connection is up. False: close it. */
+	/* A control connection is up. Return false to close it. */
 	bool (*on_connected)(void *arg, struct verbs_peer *peer);
-	/* May the next message of this connection be taken? If not, ask again in
-	   the next round. */
+	/* Return false to leave the peer's next message for a later round. */
 	bool (*may_take)(void *arg, struct verbs_peer *peer);
-	/* It sent more than can be held (or, with `no_memory`, less): messages are
-	   lost. It must be closed. */
+	/*
+	 * Messages of this peer were dropped: it exceeded its bound, or (no_memory) there
+	 * is no memory. The connection ends after this call.
+	 */
 	void (*on_overrun)(void *arg, struct verbs_peer *peer, bool no_memory);
 	/* A message; `buf` is valid during the call. */
 	void (*on_message)(void *arg, struct verbs_peer *peer, const void *buf,
 			   size_t len);
-	/* Earlier messages have gone out: verbs_peer_send() has room again. */
+	/* An earlier send completed: verbs_peer_send() can succeed again. */
 	void (*on_room)(void *arg, struct verbs_peer *peer);
-	/* The connection is over; `peer` ends with the return. */
+	/* The connection is over; `peer` is invalid after the return. */
 	void (*on_gone)(void *arg, struct verbs_peer *peer, const char *why);
 	/*
-	 * A data connection asks for `session`: 0 and *peer_out if it was
-	 * welcomed and `token` is its own, else enum verbs_reject.
+	 * A data connection asks for `session`: set *peer_out and return 0 if that session
+	 * was welcomed and `token` is its own; otherwise return enum verbs_reject.
 	 */
 	int (*on_data)(void *arg, uint32_t session, const uint8_t *token,
 		       struct verbs_peer **peer_out, bool *readonly_out);
-	/* A connection begins, ends or waits: verbs_server_tick() is due soon. */
+	/* A connection begins, ends or waits: call verbs_server_tick() soon. */
 	void (*on_tick_due)(void *arg);
 	/* After verbs_server_lane_lost(): the lane works again. May be NULL. */
 	void (*on_lane)(void *arg);
-	/* The device is lost: all connections are gone. */
+	/* The device is lost and with it all connections. */
 	void (*on_device_lost)(void *arg, const char *why);
 };
 
 struct verbs_server_config {
 	const char *host; /* NULL: every address of the device */
 	const char *port; /* "0": any */
-	const char *device; /* NULL: the first that can serve */
+	const char *device; /* NULL: the first usable one */
 	struct verbs_tuning tuning;
-	uint32_t n_recv;  /* receive buffers that all clients share */
-	uint32_t msg_max; /* longest message */
-	uint8_t *meta, *data; /* the region's two parts, mapped */
+	uint32_t n_recv;  /* receive buffers shared by all clients (SRQ) */
+	uint32_t msg_max; /* longest message in bytes */
+	uint8_t *meta, *data; /* the region's two mappings */
 	uint64_t meta_bytes, region_bytes;
-	struct verbs_claim *claim; /* of host and port, or NULL; it is empty afterwards */
+	struct verbs_claim *claim; /* for host and port, or NULL; emptied by open */
 	const struct verbs_server_ops *ops;
 	void *arg;
 };
@@ -178,7 +178,7 @@ struct verbs_server_config {
 /**
  * Listen at cfg->host and cfg->port (no other field is read) before the region exists.
  * Clients that connect wait. FARKV_EREFUSED if another server listens there. Any other
- * failure gives 0 and NULL: verbs_server_open() reports it.
+ * failure returns 0 and *out = NULL: verbs_server_open() reports it.
  */
 struct verbs_claim;
 int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim **out);
@@ -186,35 +186,35 @@ int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim *
 void verbs_claim_close(struct verbs_claim *c);
 
 /**
- * Choose a device, test it (compare-and-swap result, order of WRITE and
- * compare-and-swap), register the region and listen. Starts one thread that moves
- * received messages out of the shared buffers.
+ * Choose a device, test it (result of a compare-and-swap, order of WRITE and
+ * compare-and-swap), register the region and listen. Starts the receive thread, which
+ * copies messages out of the shared receive buffers.
  *
- * FARKV_ENOTSUP (no device, none with an active port or with atomics; the detail
- * says what to do), FARKV_EINVAL (address), FARKV_ENOMEM (registration: limits of
- * locked memory), FARKV_ESYS.
+ * FARKV_ENOTSUP (no device, or none with an active port and atomics; the detail says what
+ * to do), FARKV_EINVAL (address), FARKV_ENOMEM (registration: limit of locked memory),
+ * FARKV_ESYS.
  */
 int verbs_server_open(const struct verbs_server_config *cfg,
 		      struct verbs_server **out);
 void verbs_server_close(struct verbs_server *vs);
 
-/** A descriptor that is readable when verbs_server_dispatch() has work. */
+/** Readable when verbs_server_dispatch() has work. */
 int verbs_server_fd(const struct verbs_server *vs);
 /**
- * Handle what happened; calls the functions of `ops`. Messages that would take long stay
- * for the next round: then the descriptor stays readable.
+ * Handle events; calls the functions of `ops`. Bounded time: remaining messages wait for
+ * the next round and keep the descriptor readable.
  */
 void verbs_server_dispatch(struct verbs_server *vs);
 /**
- * Connections that end are let go, those that are not finished after 5 s too.
- * True: there is more to do, come again soon.
+ * Finish connections that end, and end those not established after 5 s. True: more work
+ * remains, call again soon.
  */
 bool verbs_server_tick(struct verbs_server *vs);
 
 /**
- * Ask the machines of which nothing was heard since `since_ns` (clock_now_ns())
- * whether they are alive. Their cards answer, without the client's process. Where
- * none does, on_gone() is called when the retries are used up.
+ * Probe the machines of all clients not heard of since `since_ns` (clock_now_ns()). The
+ * client's card answers without its process. Without an answer on_gone() is called when the
+ * retries are exhausted.
  */
 void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns);
 
@@ -222,32 +222,30 @@ void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns);
 const char *verbs_server_address(const struct verbs_server *vs);
 /** "rxe0 port 1, GID 1 ::ffff:192.0.2.1": for the log. */
 const char *verbs_server_device(const struct verbs_server *vs);
-/** True if the device reads aligned words of 8 bytes whole. */
+/** True if the device reads aligned 8-byte words atomically. */
 bool verbs_server_read8_atomic(const struct verbs_server *vs);
 
-/** How a session of this role reaches the region: meta, then data. */
+/** The region's areas for a session of this role: meta, then data. */
 void verbs_server_areas(const struct verbs_server *vs, bool readonly,
 			struct verbs_area areas[2]);
 
 /**
- * A lane on the region through a connection of the device with itself: the only
- * way in which the server may change slots while clients write (I3). Owned by
- * the server; it stays the same for good. Does not wait: one thread may post
- * thousands of compare-and-swaps and poll now and then.
+ * The lane over the loopback QP, the only way for the server to change slots while clients
+ * write (I3). Owned by the server; the pointer stays valid until close. Posting does not
+ * wait: a thread may post thousands of compare-and-swaps and poll now and then.
  */
 struct xport_lane *verbs_server_lane(struct verbs_server *vs);
 
 /**
- * The lane broke: its chains ended with an error. A moment with the port down, or
- * with the machine standing still, is enough. Makes it anew, by
- * verbs_server_tick(), as soon as it can be; ops->on_lane() tells. From then on
- * nothing that was posted before can happen any more: what has happened can be seen
- * in the region. If it cannot be made anew for 30 s, though the port is up, or does
- * not last, the device counts as lost.
+ * Report that the lane broke: its chains ended with an error. A port that is down for a
+ * moment or a stopped machine is enough. verbs_server_tick() reconnects it and then calls
+ * ops->on_lane(). From then on no earlier request can still take effect; the region shows
+ * which ones did. If reconnecting fails for 30 s with the port up, or the lane keeps
+ * breaking for that long, the device counts as lost.
  */
 void verbs_server_lane_lost(struct verbs_server *vs);
 
-/** Of the control plane: what happened since the start. */
+/** Control connections, totals since the start. */
 struct verbs_server_counters {
 	uint64_t received, sent, refills, limit_events, rejected, async_events;
 	uint32_t connections, buffers_posted;
@@ -257,22 +255,19 @@ void verbs_server_counters(const struct verbs_server *vs,
 
 void verbs_peer_set_user(struct verbs_peer *peer, void *user);
 void *verbs_peer_user(const struct verbs_peer *peer);
-/** "192.0.2.7:41234", terminated, of the other end. */
+/** Address of the other end, "192.0.2.7:41234". */
 const char *verbs_peer_name(const struct verbs_peer *peer);
-/** True if both come from the same host's address. */
+/** True if both come from the same host address. */
 bool verbs_peer_same_host(const struct verbs_peer *a,
 			  const struct verbs_peer *b);
 /** Send one message: 0, EAGAIN (wait for on_room), or another errno. */
 int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len);
-/**
- * End the data connection: when this returns nothing of it can reach the region
- * any more (I6).
- */
+/** End the data connection. After the return none of its requests can reach the region (I6). */
 void verbs_peer_fence(struct verbs_peer *peer);
-/** End both connections; on_gone() is not called. What was sent still goes out. */
+/** End both connections without calling on_gone(). Earlier sends still go out. */
 void verbs_peer_close(struct verbs_peer *peer);
 
-/** True if a usable device exists; else false and why, with what to do. */
+/** True if a usable device exists; otherwise `why` gets the reason and the remedy. */
 bool verbs_available(char *why, size_t cap);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both ends of a connection need: queue pairs, devices, statuses. */
+/* Shared by client and server: queue pairs, devices, completion statuses. */
 #include "config.h"
 
 #include "xport_verbs_priv.h"
@@ -82,7 +82,7 @@ int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
 					       spec->max_send);
 			return 0;
 		}
-		/* A device may grant less inline data than is asked for. */
+		/* A device may grant less inline data than requested. */
 		if (ask == 0)
 			return err_set_errno(FARKV_ESYS, errno,
 					     "cannot create a queue pair");
@@ -123,7 +123,7 @@ int verbs_qp_init(struct verbs_conn *c, unsigned access)
 
 	if (err)
 		return err;
-	/* rdma_cm would let the peer write. */
+	/* rdma_cm's default would let the peer write. */
 	a.qp_access_flags = access;
 	return qp_modify(c, &a, mask, "INIT");
 }
@@ -180,7 +180,7 @@ int verbs_id_tune(struct rdma_cm_id *id, const struct verbs_tuning *t)
 			    &timeout, sizeof(timeout)))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot set the acknowledgement timeout");
-	/* Before the route is resolved: afterwards it would be lost. */
+	/* Must precede the resolution of the route, which uses it. */
 	if (tos && rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos,
 				   sizeof(tos)))
 		return err_set_errno(FARKV_ESYS, errno,
@@ -211,7 +211,7 @@ uint32_t verbs_device_sges(struct ibv_context *ctx)
 	struct ibv_device_attr a;
 	int n;
 
-	/* Of a READ iWARP devices take one piece; some say nothing. */
+	/* iWARP READs have one SGE; some devices report 0. */
 	if (ibv_query_device(ctx, &a))
 		return 1;
 	n = UTIL_MIN(a.max_sge, a.max_sge_rd);
@@ -221,9 +221,9 @@ uint32_t verbs_device_sges(struct ibv_context *ctx)
 /* ---- statuses ---------------------------------------------------------------------- */
 
 /*
- * The initiator's view of a failed request; after any of these the queue pair
- * is lost. What only a wrong request brings about is a bug here or damage in the
- * region, and a new connection would meet it again.
+ * The initiator's view of a failed request; the QP is lost after any of these. Errors that
+ * only an invalid request causes are a bug here or damage in the region; they would occur
+ * again on a new connection.
  */
 static const struct status_meaning {
 	enum ibv_wc_status status;
@@ -232,7 +232,7 @@ static const struct status_meaning {
 } meanings[] = {
 	{IBV_WC_WR_FLUSH_ERR, FARKV_EDISCONNECTED, "the connection ended"},
 	{IBV_WC_RETRY_EXC_ERR, FARKV_EDISCONNECTED,
-	 "the server's machine does not answer: is it up, is the link?"},
+	 "the server's machine does not answer: is it up, and the link?"},
 	{IBV_WC_RNR_RETRY_EXC_ERR, FARKV_EDISCONNECTED,
 	 "the server takes no messages; is it stopped?"},
 	{IBV_WC_RESP_TIMEOUT_ERR, FARKV_EDISCONNECTED,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's device: choice, self-test, and a connection with itself. */
+/* The server's device: choice, self-test, loopback QP. */
 #include "config.h"
 
 #include "xport_verbs_priv.h"
@@ -25,7 +25,7 @@
 
 static const uint8_t v4_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-/* The context that rdma_cm's connections will have for a device. */
+/* The context that librdmacm uses for a device. */
 static struct ibv_context *context_of(const char *name)
 {
 	struct ibv_context **list, *found = NULL;
@@ -33,7 +33,7 @@ static struct ibv_context *context_of(const char *name)
 
 	list = rdma_get_devices(&n);
 	if (!list)
-		return NULL; /* it cannot be freed, either */
+		return NULL; /* rdma_free_devices() takes no NULL */
 	for (int i = 0; i < n && !found; i++)
 		if (strcmp(ibv_get_device_name(list[i]->device), name) == 0)
 			found = list[i];
@@ -201,7 +201,7 @@ void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
 		snprintf(buf, cap, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-/* ---- a connection with itself --------------------------------------------------------- */
+/* ---- loopback QP ------------------------------------------------------------------- */
 
 static int loop_state(struct verbs_conn *c, struct ibv_qp_attr *a, int mask)
 {
@@ -226,7 +226,7 @@ static int loop_init(const struct verbs_device *d, struct verbs_conn *c,
 				  IBV_QP_ACCESS_FLAGS);
 }
 
-/* No more may be asked for at one end than the other serves. */
+/* Neither end may request more than the other serves. */
 static uint8_t loop_depth(const struct verbs_device *d)
 {
 	return UTIL_MIN(d->serve_depth, d->ask_depth);
@@ -268,7 +268,7 @@ static int loop_connect(const struct verbs_device *d, struct verbs_conn *c,
 				  IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* Both ends; they report to `cq`. */
+/* Create and connect both ends; both complete to `cq`. */
 static int loop_make(const struct verbs_device *d, struct ibv_cq *cq,
 		     unsigned rights, struct verbs_conn *near,
 		     struct verbs_conn *far)
@@ -333,7 +333,7 @@ err_abandon:
 	return err;
 }
 
-/* Addresses may have changed while the port was down. */
+/* Port and GID may have changed while the port was down. */
 static int look_again(struct verbs_device *d)
 {
 	struct verbs_device now;
@@ -354,7 +354,7 @@ int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
 	struct verbs_conn near;
 	int err;
 
-	/* The far end last: until then it may carry out what it has received. */
+	/* Destroy the far end too: until then it may execute requests that it has received. */
 	verbs_lane_stop(l);
 	verbs_conn_destroy(far);
 	err = look_again(d);
@@ -391,7 +391,7 @@ static int run(struct xport_lane *lane, struct xport_chain *c)
 #define TEST_WRITE 256u
 #define TEST_ROUNDS 64u
 
-/* What compare-and-swap returns is a number in the host's byte order. */
+/* The result of a compare-and-swap must be in host byte order. */
 static int test_result(struct xport_lane *lane, uint64_t *word)
 {
 	struct xport_chain c = {.n = 2};
@@ -414,7 +414,7 @@ static int test_result(struct xport_lane *lane, uint64_t *word)
 	return err;
 }
 
-/* Who sees the swapped word sees all that was written before it. */
+/* The swapped word must not become visible before an earlier WRITE. */
 static int test_order(struct xport_lane *lane, uint64_t *mem, uint8_t *buf)
 {
 	for (unsigned round = 1; round <= TEST_ROUNDS; round++) {
@@ -443,9 +443,9 @@ static int test_order(struct xport_lane *lane, uint64_t *mem, uint8_t *buf)
 				       "the RDMA device does not answer itself");
 		if (!ordered)
 			return err_set(FARKV_ENOTSUP,
-				       "the RDMA device carries out a "
-				       "compare-and-swap before the WRITE ahead "
-				       "of it");
+				       "the RDMA device executes a "
+				       "compare-and-swap before an earlier "
+				       "WRITE");
 	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The work requests of a lane, made where they are posted from. Only what a request sets
- * is written: a doorbell's list is taken again and again.
+ * Builds a lane's work requests. The list of one doorbell is reused by the next, so only
+ * the fields that a request sets are written.
  */
 #include "config.h"
 
@@ -21,8 +21,8 @@ static void sge_set(const struct verbs_lane *l, struct ibv_sge *sge, void *at,
 }
 
 /*
- * The memory of `len` bytes of a request from its byte `at` on, if it has a part. Returns
- * how many pieces; rare, and kept out of the way of the others.
+ * The SGEs of `len` bytes from byte `at` on of a request with a segment; returns how many.
+ * Rare, so not inlined.
  */
 static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 						const struct xport_wr *wr, uint64_t at,
@@ -49,8 +49,8 @@ static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 }
 
 /*
- * Where the answer's end will stand, the last thing that a device writes there. Behind a
- * part there are eight bytes or more, for this.
+ * Put the sentinel into the last 8 bytes that a READ brings, which the device writes last.
+ * XPORT_PARTS guarantees 8 bytes after a segment. Returns its place.
  */
 static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
 {
@@ -63,13 +63,13 @@ static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
 	return end;
 }
 
-/* A compare-and-swap, whose answer goes to `found`; returns its mark. */
+/* A compare-and-swap whose result goes to `found`; returns the sentinel's place. */
 static inline void *build_cas(struct verbs_lane *l, const struct xport_wr *wr,
 			      uint64_t *found, struct ibv_send_wr *out)
 {
 	const struct verbs_area *a = verbs_area_at(l, wr->off);
 
-	assert(a); /* looked up before the chain was taken */
+	assert(a); /* xport_post() has checked it */
 	l->base.counters.cas++;
 	*found = l->blank;
 	out->sg_list->addr = (uintptr_t)found;
@@ -85,7 +85,10 @@ static inline void *build_cas(struct verbs_lane *l, const struct xport_wr *wr,
 	return found;
 }
 
-/* `len` bytes of a READ or WRITE from its byte `at` on; returns its mark. */
+/*
+ * `len` bytes of a READ or WRITE from its byte `at` on; returns the sentinel's place or
+ * NULL.
+ */
 static inline void *build_move(struct verbs_lane *l, const struct xport_wr *wr,
 			       uint64_t at, uint64_t len, struct ibv_send_wr *out)
 {
@@ -108,13 +111,16 @@ static inline void *build_move(struct verbs_lane *l, const struct xport_wr *wr,
 		return mark_answer(l, &sges[n - 1]);
 	}
 	out->opcode = IBV_WR_RDMA_WRITE;
-	/* A fenced one takes along what comes before it is sent. */
+	/*
+	 * Inline data is copied now, before the fence: a fenced WRITE may need an earlier
+	 * result.
+	 */
 	if (len <= l->conn.max_inline && !fence)
 		out->send_flags |= IBV_SEND_INLINE;
 	return NULL;
 }
 
-/* The last bytes of this one are on their way. */
+/* Count a request when its last bytes are posted. */
 static inline void count_move(struct xport_counters *n, const struct xport_wr *wr)
 {
 	if (wr->opcode == XPORT_READ) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What clients have said and the server's loop has not looked at yet. The shared receive
- * buffers are posted again at once, so a client can send as fast as the network goes;
- * what is held here is bounded instead, for each client and for all. The loop takes one
- * message of each client in turn, for a short time in each round.
+ * Messages that the receive thread has copied and the server's loop has not handled yet.
+ * The shared receive buffers are posted again at once, so a client can send at the speed of
+ * the network; this inbox is bounded per client and in total. Each round the loop takes one
+ * message of each client in turn, for a short time.
  */
 #include "config.h"
 
@@ -16,15 +16,15 @@
 #include "clock.h"
 
 /*
- * An honest client sends most when it closes: what it holds unused, 64 MiB and more of
- * blocks of 64 bytes at the most, are 9 MiB of RETURNs. It waits for none of them.
+ * An honest client sends most when it closes: 64 MiB of unused 64-byte blocks, the most it
+ * holds, give 9 MiB of RETURNs, which it sends without waiting.
  */
 #define HELD_PEER (16u << 20)
 #define HELD_ALL (64u << 20)
-/* How long the loop stays here in a round. */
+/* Longest time of the loop here in one round. */
 #define DISPATCH_NS UINT64_C(500000)
 
-/* ---- the mover's side, under the lock ------------------------------------------------ */
+/* ---- the receive thread's side, under the lock ------------------------------------------- */
 
 static size_t held_bytes(const struct arrival *a)
 {
@@ -69,7 +69,7 @@ static void inbox_empty(struct verbs_peer *p)
 		free(a);
 }
 
-/* Its messages have a gap from here on: the loop ends it. */
+/* The peer's messages have a gap from here on, so the loop ends it. */
 static void overrun(struct verbs_peer *p, enum verbs_overrun why)
 {
 	inbox_empty(p);
@@ -161,7 +161,7 @@ static struct verbs_peer *next_ready(struct verbs_server *vs)
 	return p;
 }
 
-/* One message; it may have been the last one before its end. */
+/* Deliver one message; after the last one of a peer that hung up, end the peer. */
 static void deliver(struct verbs_peer *p)
 {
 	struct verbs_server *vs = p->server;
@@ -175,7 +175,7 @@ static void deliver(struct verbs_peer *p)
 	if (a) {
 		vs->n.received++;
 		p->heard_ns = clock_now_ns();
-		/* A message may overtake rdma_cm's own news. */
+		/* A message may arrive before rdma_cm's ESTABLISHED event. */
 		verbs_peer_established(p);
 		if (!p->ending)
 			vs->cfg.ops->on_message(vs->cfg.arg, p, a->bytes,
@@ -188,7 +188,7 @@ static void deliver(struct verbs_peer *p)
 
 enum turn { NOBODY, BUSY, SERVED };
 
-/* The turn of one peer. */
+/* Serve the next ready peer. */
 static enum turn serve_one(struct verbs_server *vs)
 {
 	struct verbs_peer *p = next_ready(vs);

@@ -2,18 +2,17 @@
 /*
  * A lane over a reliable connection.
  *
- * Requests of a post become one list of work requests with one doorbell; only the
- * last of a list reports, because a reliable connection completes in order. `head`
- * and `tail` count requests posted and known to be over: their difference never
- * exceeds the send queue, whatever the device would let pass, and the completion
- * queue is as long as the send queue, so neither can run over.
+ * The requests of a post become lists of work requests with one doorbell each. Only the
+ * last of a list is signaled, because a reliable connection completes in order. `head` and
+ * `tail` count posted and finished work requests. Their difference never exceeds the send
+ * queue, and the completion queue is as long as the send queue, so neither can overflow.
  *
- * What a READ or CAS brings is marked before, and looked at behind: software RDMA (rxe)
- * can report one as done whose answer it has thrown away, when packets overtake each
- * other. Such a report is a failure.
+ * Every READ and CAS has a sentinel in its destination that is checked at completion: rxe
+ * can report success for a request whose response it dropped when packets were reordered. A
+ * sentinel that is still there counts as a failure.
  *
- * Any failure ends the connection: the queue pair goes to ERR, what it still
- * reports says which requests are certain, and every chain is done.
+ * Any failure ends the connection: the QP goes to ERR, its remaining CQEs say which
+ * requests have happened, and every chain is done.
  */
 #include "config.h"
 
@@ -51,8 +50,8 @@ static void chain_end(struct xport_chain *c, unsigned n_done, int status)
 }
 
 /*
- * The requests up to `seq` are reported as done. False if the answer of one is not there:
- * that is where `tail` stops.
+ * Retire the work requests before `seq`, which are reported as done. False if the response
+ * of one is missing; `tail` stops there.
  */
 static bool retire_until(struct verbs_lane *l, uint64_t seq)
 {
@@ -75,7 +74,7 @@ static bool retire_until(struct verbs_lane *l, uint64_t seq)
 	return tail >= seq;
 }
 
-/* Nobody waits for what is left: say so of every chain. */
+/* End every chain that is left with `status`. */
 static void end_all(struct verbs_lane *l, int status)
 {
 	struct xport_chain *last = NULL;
@@ -100,8 +99,8 @@ static void end_all(struct verbs_lane *l, int status)
 }
 
 /*
- * The first failure names the first request that is not known to have happened;
- * the rest of what comes is flushed. Returns true at that first failure.
+ * Reap up to POLL_MAX CQEs; true if there was one. The first failure names the first
+ * request that is not known to have happened; all later CQEs are flushes.
  */
 static bool reap(struct verbs_lane *l, bool *failed, enum ibv_wc_status *status)
 {
@@ -129,8 +128,8 @@ static bool reap(struct verbs_lane *l, bool *failed, enum ibv_wc_status *status)
 }
 
 /*
- * Flush what is outstanding and end it. The device must not touch the buffers of
- * chains that are done, so a queue pair that does not flush in time is destroyed.
+ * Flush and end everything outstanding. The device must not touch the buffers of chains
+ * that are done, so the QP is destroyed even if it does not flush in time.
  */
 static void fail(struct verbs_lane *l, bool failed, enum ibv_wc_status status)
 {
@@ -163,7 +162,7 @@ static void fail(struct verbs_lane *l, bool failed, enum ibv_wc_status status)
 
 /* ---- post and poll ------------------------------------------------------------------ */
 
-/* Those from `bad` on were never posted; the others are under way. */
+/* Requests from `bad` on were not posted; the earlier ones are in flight. */
 static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
 {
 	uint64_t head = l->head;
@@ -179,7 +178,7 @@ static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
 	fail(l, false, IBV_WC_FATAL_ERR);
 }
 
-/* Give the device as much of the queue as fits. */
+/* Post as much of the queue as fits. */
 static void pump(struct verbs_lane *l)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -195,14 +194,14 @@ static void pump(struct verbs_lane *l)
 		l->list[n - 1].send_flags |= IBV_SEND_SIGNALED;
 		rc = ibv_post_send(l->conn.qp, l->list, &bad);
 		if (rc) {
-			/* Some devices fail without naming a request. */
+			/* Some devices fail without setting `bad`. */
 			post_refused(l, bad ? bad->wr_id : l->head, rc);
 			return;
 		}
 	}
 }
 
-/* As xport_check(): an area lies within the region. */
+/* xport_check() by areas, which lie within the region. */
 static int check(struct verbs_lane *l, const struct xport_chain *first)
 {
 	for (const struct xport_chain *c = first; c; c = c->next)
@@ -244,7 +243,7 @@ static int verbs_post(struct xport_lane *lane, struct xport_chain *first)
 	return 0;
 }
 
-/* What has waited for room. */
+/* Post chains that waited for space, with the time for begun_ns. */
 static void pump_rest(struct verbs_lane *l)
 {
 	l->now_ns = clock_now_ns();
@@ -279,10 +278,9 @@ static int verbs_wait_fd(const struct xport_lane *lane)
 }
 
 /*
- * A queue that was armed tells one completion, once, perhaps later than it can be
- * polled. So while none was polled there is nothing to take; and if one was, but
- * nothing has been told, either that is on its way or the queue is still armed: both
- * will wake whoever sleeps.
+ * An armed CQ gives one event, perhaps after its CQE can be polled. Until a CQE was polled
+ * there is no event to take. If one was polled and there is no event, either the event is
+ * on its way or the CQ is still armed; both wake the sleeper.
  */
 static void event_take(struct verbs_lane *l)
 {
@@ -351,7 +349,7 @@ static void verbs_remove(struct xport_lane *lane, void *mem)
 
 static void verbs_free(struct xport_lane *lane, void *mem, size_t bytes)
 {
-	/* In a child of fork() the memory is not mapped. */
+	/* A child of fork() does not have this memory mapped. */
 	if (lane_of(lane)->pid == getpid())
 		verbs_mem_free(&lane_of(lane)->mem, mem, bytes);
 }
@@ -396,7 +394,7 @@ static const struct xport_ops verbs_ops = {
 	.close = verbs_close,
 };
 
-/* Without a channel, if one is wanted, there is no queue. */
+/* l->cq stays NULL if the channel that was asked for fails. */
 static void queue_create(struct verbs_lane *l, void *owner, bool events)
 {
 	if (events) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * xport_verbs_lane.h - the inside of a lane: for xport_verbs_lane.c, which posts, polls
- * and ends it, and xport_verbs_fill.c, which makes its work requests.
+ * xport_verbs_lane.h - private to xport_verbs_lane.c, which posts, polls and ends a lane,
+ * and xport_verbs_fill.c, which builds its work requests.
  */
 #ifndef COMMON_XPORT_VERBS_LANE_H
 #define COMMON_XPORT_VERBS_LANE_H
@@ -12,12 +12,12 @@
 
 #define VERBS_POST_MAX 64u /* work requests of one doorbell */
 
-/** One work request under way. */
+/** One work request in flight. */
 struct verbs_flight {
 	struct xport_chain *chain;
 	uint8_t wr;
-	bool last;  /* of its request: a long one is cut in pieces */
-	void *mark; /* the last 8 bytes that its answer brings; or NULL */
+	bool last;  /* last of its request; long requests are split */
+	void *mark; /* sentinel: last 8 bytes of the response; or NULL */
 };
 
 struct verbs_lane {
@@ -25,36 +25,37 @@ struct verbs_lane {
 	struct verbs_conn conn;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	struct ibv_comp_channel *events; /* of cq; NULL: nobody waits */
-	bool armed;  /* the next completion is told, or the last one was */
-	bool reaped; /* ... and there have been some since */
+	struct ibv_comp_channel *events; /* of cq; NULL: polling only */
+	bool armed;  /* an event is due, or is there */
+	bool reaped; /* CQEs were polled since arming */
 	struct verbs_mem mem;
 	struct verbs_area areas[VERBS_AREAS_MAX];
-	const struct verbs_area *area; /* where the last request went */
+	const struct verbs_area *area; /* area of the last request */
 	uint32_t n_areas;
-	uint32_t depth;    /* of the send queue: a power of two */
+	uint32_t depth;    /* of the send queue, a power of two */
 	uint64_t max_piece;
-	pid_t pid;         /* of the process that may talk to the device */
-	const char *why;   /* it broke; NULL: for a reason of its user's */
+	pid_t pid;         /* process that opened it; a forked child must not use it */
+	const char *why;   /* why it broke; NULL: not by a failure */
 
-	uint64_t head, tail; /* requests posted, known to be over */
-	struct verbs_flight *flight; /* depth of them */
-	uint64_t *found;       /* lane memory: results of CAS, depth of them */
+	uint64_t head, tail; /* work requests posted, finished */
+	struct verbs_flight *flight; /* `depth` entries */
+	uint64_t *found;       /* lane memory: CAS results, `depth` entries */
 	uint32_t found_lkey;
-	uint64_t blank;        /* what stands at marks: no memory holds it */
+	uint64_t blank;        /* value of the sentinels: random, so that no memory
+				  holds it by chance */
 
-	/* Chains that found no room in the queue yet, and where they stand. */
+	/* Chains that wait for space in the send queue, and the position in the first one. */
 	struct xport_chain *queue, **queue_end;
 	unsigned queue_wr;
-	uint64_t queue_at; /* bytes of that request that are posted */
-	uint64_t now_ns;   /* what is begun has waited until now; 0: not at all */
+	uint64_t queue_at; /* bytes of that request already posted */
+	uint64_t now_ns;   /* begun_ns of chains that had to wait; 0: at once */
 
-	/* Where a doorbell's list is made; what no request sets stays 0. */
+	/* The list of one doorbell; fields that no request sets stay 0. */
 	struct ibv_send_wr list[VERBS_POST_MAX];
-	struct ibv_sge sges[VERBS_POST_MAX][VERBS_SGES]; /* of each what it moves */
+	struct ibv_sge sges[VERBS_POST_MAX][VERBS_SGES]; /* SGEs of each list entry */
 };
 
-/** The area that `off` lies in; NULL if none. */
+/** The area that contains `off`; NULL if none. */
 static inline const struct verbs_area *verbs_area_find(const struct verbs_lane *l,
 						       uint64_t off)
 {
@@ -64,10 +65,7 @@ static inline const struct verbs_area *verbs_area_find(const struct verbs_lane *
 	return NULL;
 }
 
-/**
- * The area that all these bytes lie in, mostly the last request's; NULL if they do not
- * lie in one.
- */
+/** The area that contains all these bytes; NULL if none. Tries the last one first. */
 static inline const struct verbs_area *verbs_area_of(struct verbs_lane *l,
 						     uint64_t off, uint64_t len)
 {
@@ -82,7 +80,7 @@ static inline const struct verbs_area *verbs_area_of(struct verbs_lane *l,
 	return len <= a->bytes - (off - a->off) ? a : NULL;
 }
 
-/** The area of a request that was posted: one that verbs_area_of() has found. */
+/** The area of a posted request, which verbs_area_of() has checked. */
 static inline const struct verbs_area *verbs_area_at(const struct verbs_lane *l,
 						     uint64_t off)
 {
@@ -92,11 +90,10 @@ static inline const struct verbs_area *verbs_area_at(const struct verbs_lane *l,
 }
 
 /**
- * Move requests from the queue into list[], up to `most` work requests, at most
- * VERBS_POST_MAX and what the send queue has room for; returns how many. They are
- * linked, the last one with whatever stands behind it in list[], none reports, and each
- * has its flight: `head` counts them. The caller ends the list and posts it at once.
- * Every request of the queue lies in one area.
+ * Build at most `most` work requests (and VERBS_POST_MAX, and space in the send queue) from
+ * the queue in list[]; returns how many. They are linked, unsignaled, and counted in
+ * `head`, each with its flight. The caller terminates the list and posts it at once. Every
+ * request of the queue must lie in one area.
  */
 unsigned verbs_fill(struct verbs_lane *l, unsigned most);
 

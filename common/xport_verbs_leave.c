@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How connections end while their port is down.
+ * Deferred destroy: how connections end while their port is down.
  *
- * To end a connection sends a farewell, through the device's one queue pair for the
- * connection manager. While the interface is down, rxe (Linux 6.1 at least) finds no
- * route for it, and takes that as an error of the queue pair: it never receives again,
- * so nobody can connect to or from that device until it is made anew. So while the
- * port is down nothing is said, and the identifier, at whose release the kernel would
- * say it, is kept until the port is up.
+ * Ending a connection sends a disconnect message through the device's one QP for the
+ * connection manager. While the interface is down, rxe (seen with Linux 6.1) finds no route
+ * for it and puts that QP into an error state: nobody can connect to or from the device
+ * until the device is created again. So nothing is sent while the port is down, and a
+ * cm_id, whose destruction would make the kernel send, is kept until the port is up.
  */
 #include "config.h"
 
@@ -19,11 +18,11 @@
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rdma_event_channel *channel; /* theirs: nobody reads it */
-static struct rdma_cm_id *kept;            /* linked by context */
+static struct rdma_event_channel *channel; /* of kept ids; never read */
+static struct rdma_cm_id *kept;            /* linked through id->context */
 static pid_t owner;
 
-/* Routes go a moment before the port is down. Nothing is sent. */
+/* Routes vanish shortly before the port is down. connect() of a UDP socket sends nothing. */
 static bool has_route(struct rdma_cm_id *id)
 {
 	const struct sockaddr *peer = rdma_get_peer_addr(id);
@@ -52,7 +51,7 @@ bool verbs_port_is_down(struct rdma_cm_id *id)
 	       (port.state < IBV_PORT_ACTIVE || !has_route(id));
 }
 
-/* A child of fork() must not touch those of its parent. */
+/* A child of fork() must not touch its parent's ids. */
 static void disown(void)
 {
 	if (owner == getpid())
@@ -62,7 +61,7 @@ static void disown(void)
 	kept = NULL;
 }
 
-/* False if it must be destroyed at once. */
+/* Keep the id for later; false if it must be destroyed now. */
 static bool keep(struct rdma_cm_id *id)
 {
 	bool ok;
@@ -71,7 +70,7 @@ static bool keep(struct rdma_cm_id *id)
 	disown();
 	if (!channel)
 		channel = rdma_create_event_channel();
-	/* Its own channel ends with the connection's other parts. */
+	/* Its own event channel ends with the connection. */
 	ok = channel && !rdma_migrate_id(id, channel);
 	if (ok) {
 		id->context = kept;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's end: one event channel, the making of the control connection and of
- * the data connection.
+ * The client's end: event channel, control connection, data connection.
  *
- * Connections are made on the caller's thread before anybody else knows the
- * link. From then on events and receives belong to one thread; sends may come
- * from any.
+ * The caller's thread connects before any other thread knows the connection. From then on
+ * one thread handles events and receives; any thread may send.
  */
 #include "config.h"
 
@@ -73,13 +71,13 @@ static int event_error(const struct verbs_link *l,
 					   l->peer_text);
 	default:
 		return err_set(FARKV_EDISCONNECTED,
-			       "connecting to %s ended with %s (%d)",
+			       "connecting to %s failed with %s (%d)",
 			       l->peer_text, rdma_event_str(ev->event),
 			       ev->status);
 	}
 }
 
-/* The way was not found because the caller's time was up. */
+/* The address or route was not found because the deadline passed. */
 static bool is_late(const struct rdma_cm_event *ev, uint64_t deadline_ns)
 {
 	return (ev->event == RDMA_CM_EVENT_ADDR_ERROR ||
@@ -88,8 +86,8 @@ static bool is_late(const struct rdma_cm_event *ev, uint64_t deadline_ns)
 }
 
 /*
- * Wait for one event of `id`; those of the link's other connection are noted.
- * `depth_out` (may be NULL): how many READs the peer will serve.
+ * Wait for one event of `id`; a disconnect of the other connection is an error too.
+ * `depth_out` (may be NULL): how many READs the peer serves.
  */
 static int event_wait(struct verbs_link *l, struct rdma_cm_id *id,
 		      enum rdma_cm_event_type wanted, uint64_t deadline_ns,
@@ -128,7 +126,7 @@ static int sys_error(const char *what)
 	return err_set_errno(FARKV_ESYS, errno, "cannot %s", what);
 }
 
-/* The way to the peer: afterwards id->verbs is the device. */
+/* Resolve address and route to the peer; then id->verbs is the device. */
 static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 		   uint64_t deadline_ns)
 {
@@ -147,7 +145,7 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 		err = verbs_id_tune(id, &l->tuning);
 	if (err)
 		return err;
-	/* The request could not go out; see xport_verbs_leave.c. */
+	/* The connect request could not go out; see xport_verbs_leave.c. */
 	if (verbs_port_is_down(id))
 		return err_set(FARKV_ENOROUTE,
 			       "the RDMA port on the way to %s is down",
@@ -164,7 +162,7 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 			  NULL);
 }
 
-/* Everything from a QP in INIT to an established connection. */
+/* Connect a QP in INIT: to RTS and established. */
 static int shake_hands(struct verbs_link *l, struct verbs_conn *c,
 		       const struct verbs_private *p, uint8_t depth,
 		       uint64_t deadline_ns)
@@ -187,7 +185,7 @@ static int shake_hands(struct verbs_link *l, struct verbs_conn *c,
 	if (err)
 		return err;
 	granted = UTIL_MIN(granted, depth);
-	/* With none, the first READ would hang for ever. */
+	/* With depth 0 the first READ would hang for ever. */
 	if (depth && granted == 0)
 		return err_set(FARKV_EPROTOCOL,
 			       "the server at %s grants no outstanding READs",
@@ -218,7 +216,7 @@ static int queues_create(struct verbs_link *l)
 	l->send_cq = ibv_create_cq(ctx, VERBS_SENDS + 1, l, NULL, 0);
 	if (!l->recv_cq || !l->send_cq)
 		return sys_error("create a completion queue");
-	/* Mapped: a child of fork() has none of it, nor shares it with the card. */
+	/* mmap, so that a child of fork() shares no page with the card. */
 	l->bufs = mmap(NULL, VERBS_LINK_BUFS, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (l->bufs == MAP_FAILED) {
@@ -260,8 +258,10 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 		err = verbs_qp_create(&l->control, &spec);
 	}
 	if (!err)
-		/* Nothing can be written without a key, and there is none; but a
-		 * WRITE of no bytes shows the server that this machine lives. */
+		/*
+		 * The server's probe, a WRITE of 0 bytes, needs this right. No rkey is
+		 * given out, so the server can write nothing.
+		 */
 		err = verbs_qp_init(&l->control, IBV_ACCESS_REMOTE_WRITE);
 	for (unsigned i = 0; !err && i < VERBS_LINK_RECVS; i++)
 		if (verbs_link_post_recv(l, i))
@@ -275,7 +275,7 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 
 /* ---- open and close -------------------------------------------------------------------- */
 
-/* Everything of the attempt at one address. */
+/* Undo the attempt at one address. */
 static void link_reset(struct verbs_link *l)
 {
 	verbs_conn_destroy(&l->control);
@@ -310,7 +310,7 @@ static void link_free(struct verbs_link *l)
 	link_reset(l);
 	if (l->channel)
 		rdma_destroy_event_channel(l->channel);
-	/* The program may have closed them, and have others of those numbers. */
+	/* The program may have closed these descriptors and reused their numbers. */
 	if (wakeup_knows(&l->more, l->epoll_fd))
 		close(l->epoll_fd);
 	wakeup_close(&l->more);
@@ -370,14 +370,14 @@ static void peer_set(struct verbs_link *l, const struct addrinfo *a)
 
 	memset(&l->peer, 0, sizeof(l->peer));
 	memcpy(&l->peer, a->ai_addr, a->ai_addrlen);
-	/* The port of IPv6 lies where that of IPv4 does. */
+	/* sin6_port is at the offset of sin_port. */
 	verbs_format_address(a->ai_addr,
 			     ntohs(((struct sockaddr_in *)&l->peer)->sin_port),
 			     where, sizeof(where));
 	snprintf(l->peer_text, sizeof(l->peer_text), "kv://%s", where);
 }
 
-/* Nothing answers: is it this machine's own link? */
+/* After a failure to connect: report this machine's own port if it is down. */
 static int link_down(int err)
 {
 	char hint[400];
@@ -432,7 +432,7 @@ void verbs_link_close(struct verbs_link *l)
 {
 	if (!l)
 		return;
-	/* The device belongs to the parent. */
+	/* The device belongs to the parent of fork(). */
 	if (l->pid != getpid())
 		return;
 	verbs_leave(&l->control);

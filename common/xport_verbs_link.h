@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * xport_verbs_link.h - the parts of the client's end:
+ * xport_verbs_link.h - private parts of the client's end:
  *
- *   xport_verbs_link.c  connections: made, and ended
- *   xport_verbs_mail.c  messages, and what else happens to a connection
+ *   xport_verbs_link.c  connect and close
+ *   xport_verbs_mail.c  control messages and connection events
  */
 #ifndef COMMON_XPORT_VERBS_LINK_H
 #define COMMON_XPORT_VERBS_LINK_H
@@ -13,7 +13,7 @@
 #include "wakeup.h"
 #include "xport_verbs_priv.h"
 
-/* One message; and all of a link, receives first, then sends. */
+/* Bytes of one message buffer; of all buffers, receives first, then sends. */
 #define VERBS_LINK_BUF 16384u
 #define VERBS_LINK_BUFS                                                     \
 	((size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * VERBS_LINK_BUF)
@@ -22,22 +22,23 @@ struct verbs_link {
 	struct rdma_event_channel *channel;
 	struct verbs_conn control;
 	struct ibv_context *ctx;
-	bool own_ctx; /* else librdmacm's */
+	bool own_ctx; /* opened here, not librdmacm's */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *recv_cq, *send_cq;
 	struct ibv_mr *mr;
 	uint8_t *bufs; /* receives, then sends */
 	int epoll_fd;
-	struct wakeup more; /* there is something that no descriptor of the device tells */
+	struct wakeup more; /* wakes the reader for work that no device descriptor
+			       reports */
 	pid_t pid;
 	struct verbs_tuning tuning;
 	struct sockaddr_storage peer;
 	char peer_text[96];
 
-	pthread_mutex_t lock; /* sends */
+	pthread_mutex_t lock; /* guards the sends and the end */
 	uint32_t sends_free;  /* bit mask of send buffers */
-	uint32_t unacked;     /* receive events not acknowledged yet */
+	uint32_t unacked;     /* receive events to acknowledge */
 	bool over;
 	char why[160];
 };

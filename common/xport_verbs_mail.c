@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of the control connection, and what rdma_cm and the device say of a
- * link: one thread receives, any may send.
+ * Control messages, and events of rdma_cm and of the device. One thread receives, any may
+ * send.
  */
 #include "config.h"
 
@@ -40,11 +40,11 @@ static void over(struct verbs_link *l, const char *why)
 		snprintf(l->why, sizeof(l->why), "%s", why);
 	l->over = true;
 	pthread_mutex_unlock(&l->lock);
-	/* Another link's reader may have found out. */
+	/* The caller may be the reader of another connection. */
 	(void)wakeup_ring(&l->more);
 }
 
-/* Completed sends give their buffers back; the lock is held. */
+/* Free the buffers of completed sends. With the lock held. */
 static int sends_reap(struct verbs_link *l)
 {
 	struct ibv_wc wc[VERBS_SENDS];
@@ -128,8 +128,8 @@ static void cm_events(struct verbs_link *l)
 }
 
 /*
- * What the device says of one of its objects: whose is it? A port that goes down
- * ends nothing: requests are sent again until they are answered or given up.
+ * End the connection that owns the device's object. A port that goes down ends nothing: the
+ * device retries until it is answered or the retries are exhausted.
  */
 static void async_event(struct verbs_link *reader,
 			const struct ibv_async_event *e)
@@ -157,9 +157,9 @@ static void async_event(struct verbs_link *reader,
 }
 
 /*
- * The descriptor is one for all links of the process on the device, and all of
- * them are served by one thread. An object cannot be destroyed before its event
- * is acknowledged, so its owner is there.
+ * All connections of the process to one device share this descriptor, and one thread serves
+ * them all. An object cannot be destroyed before its event is acknowledged, so its owner
+ * exists.
  */
 static void async_events(struct verbs_link *l)
 {
@@ -183,7 +183,7 @@ static void arm(struct verbs_link *l)
 			l->unacked = 0;
 		}
 	}
-	/* Armed before the last look: what comes after it gives an event. */
+	/* Arm before the last poll, so that later completions give an event. */
 	if (ibv_req_notify_cq(l->recv_cq, 0))
 		over(l, "the RDMA device takes no more requests");
 }
@@ -218,14 +218,14 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 	ssize_t n;
 	bool is_over;
 
-	/* What the server said last comes before its hanging up. */
+	/* Deliver the server's last messages before the end of the connection. */
 	n = take_one(l, buf, cap);
 	if (n != -1)
 		return n;
 	arm(l);
 	n = take_one(l, buf, cap);
 	if (n != -1) {
-		/* Others that came before the arming bring no event any more. */
+		/* Further messages that came before arming give no event. */
 		(void)wakeup_ring(&l->more);
 		return n;
 	}
@@ -235,7 +235,7 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 	is_over = l->over;
 	pthread_mutex_unlock(&l->lock);
 	if (is_over) {
-		/* The peer's end is gone: flush ours as well. */
+		/* The peer has closed; flush our end too. */
 		verbs_leave(&l->control);
 		return 0;
 	}

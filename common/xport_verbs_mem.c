@@ -17,9 +17,9 @@
 #define CHUNK_FIRST ((size_t)256 << 10)
 #define CHUNK_LARGEST ((size_t)4 << 20)
 #define CLASS_SMALLEST 6u /* 64 bytes */
-/* Larger buffers have a chunk of their own, ... */
+/* Larger buffers have a chunk of their own. */
 #define OWN_CHUNK (CHUNK_LARGEST / 4)
-/* ... and so much of them stays registered while it is free. */
+/* Most bytes of such free buffers that stay registered. */
 #define KEEP_LARGE ((size_t)128 << 20)
 
 void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd)
@@ -82,7 +82,7 @@ static int chunk_register(struct verbs_mem *m, struct verbs_chunk *c)
 	return 0;
 }
 
-/* A child of fork() has no use for it, and would share pages with the card. */
+/* MADV_DONTFORK: a child of fork() must share no pages with the card. */
 static struct verbs_chunk *chunk_new(struct verbs_mem *m, size_t bytes)
 {
 	struct verbs_chunk *c = calloc(1, sizeof(*c));
@@ -112,7 +112,7 @@ err_memory:
 	return NULL;
 }
 
-/* Room in the newest chunk, or in a new one twice the size of the last. */
+/* Take space from the newest chunk, or from a new one twice as large. */
 static void *carve(struct verbs_mem *m, size_t bytes)
 {
 	struct verbs_chunk *c = m->chunks;
@@ -124,7 +124,7 @@ static void *carve(struct verbs_mem *m, size_t bytes)
 		if (!c)
 			return NULL;
 		c->used = c->bytes;
-		/* What is left of the chunk before stays in use. */
+		/* Later small buffers use the rest of the previous chunk. */
 		if (c->next && c->next->used < c->next->bytes) {
 			struct verbs_chunk *open = c->next;
 
@@ -160,7 +160,7 @@ void *verbs_mem_alloc(struct verbs_mem *m, size_t bytes)
 	return p;
 }
 
-/* Give a chunk that is one buffer back to the system. */
+/* Free a chunk that is one buffer. */
 static void chunk_drop(struct verbs_mem *m, const void *p)
 {
 	struct verbs_chunk **at = &m->chunks;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mover waits for completions; it copies each message out of its buffer,
- * gives the buffer back to the device at once, and queues what it found. So the
- * shared buffers are free again before anybody looks at a message, however busy
- * the server's loop is. How much may wait for the loop: xport_verbs_inbox.c.
+ * The receive thread. It waits for completions, copies each message out of its receive
+ * buffer, posts the buffer again at once and queues the message. So receive buffers stay
+ * available however busy the server's loop is. xport_verbs_inbox.c bounds the queue.
  */
 #include "config.h"
 
@@ -56,7 +55,6 @@ struct arrival *verbs_arrival_new(struct verbs_server *vs,
 	return a;
 }
 
-/* A send is over. */
 static void move_send(struct verbs_server *vs, const struct ibv_wc *wc)
 {
 	struct arrival *a = verbs_arrival_new(vs, wc);
@@ -67,7 +65,7 @@ static void move_send(struct verbs_server *vs, const struct ibv_wc *wc)
 		log_error("rdma: out of memory, the end of a send is lost");
 }
 
-/* Remember what a message says, free its buffer. */
+/* Queue a received message and post its buffer again. */
 static void move_message(struct verbs_server *vs, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_SUCCESS)
@@ -78,8 +76,8 @@ static void move_message(struct verbs_server *vs, const struct ibv_wc *wc)
 }
 
 /*
- * Two threads may be here: the lock keeps each session's messages in order. It is
- * held for as long as the copying takes.
+ * The receive thread and the loop both come here; the lock keeps each session's messages in
+ * order.
  */
 void verbs_move_all(struct verbs_server *vs)
 {
@@ -102,9 +100,9 @@ void verbs_move_all(struct verbs_server *vs)
 }
 
 /*
- * A buffer that waits for this thread's turn is one that a message does not find:
- * senders are then told to wait, all of them. What it does is short, so that it
- * goes before everybody else, where that is allowed (CAP_SYS_NICE, RLIMIT_RTPRIO).
+ * A message that finds no posted receive draws an RNR NAK and stalls its sender. This
+ * thread's work is short, so it runs at real-time priority where that is allowed
+ * (CAP_SYS_NICE, RLIMIT_RTPRIO).
  */
 static void hurry(void)
 {
@@ -113,7 +111,7 @@ static void hurry(void)
 	(void)pthread_setschedparam(pthread_self(), SCHED_RR, &sp);
 }
 
-/* Take the notice, arm for the next one, and only then look. */
+/* Take the event, arm for the next one, and only then poll. */
 static void *mover_main(void *arg)
 {
 	struct verbs_server *vs = arg;
@@ -154,7 +152,7 @@ int verbs_mover_start(struct verbs_server *vs)
 	rc = thread_create_masked(&vs->mover, mover_main, vs);
 	if (rc)
 		return err_set_errno(FARKV_ESYS, rc, "cannot start a thread");
-	(void)pthread_setname_np(vs->mover, "farkv-mover");
+	(void)pthread_setname_np(vs->mover, "farkv-recv");
 	vs->mover_runs = true;
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The RDMA transport of a build without its libraries: every way in says so. */
+/* The RDMA transport in a build without its libraries: every open fails and says so. */
 #include "config.h"
 
 #include "xport_verbs.h"

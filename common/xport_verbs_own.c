@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's lane to itself. It shares the fate of every connection: packets of
- * a software device find no route while the port is down, a machine that stands
- * still for a second lets retries run out. The store must survive that, so the lane
- * is made anew; who uses it waits.
+ * The server's lane over the loopback QP. It can break like any connection: a software
+ * device finds no route while the port is down, and a machine that is stopped for a second
+ * exhausts its retries. The store must survive that, so the lane is reconnected; its users
+ * wait.
  */
 #include "config.h"
 
@@ -15,9 +15,9 @@
 #include "err.h"
 #include "log.h"
 
-/* A lane that works for so long does work. */
+/* A reconnected lane that works this long counts as repaired. */
 #define LASTS_NS (10 * NS_PER_SEC)
-/* One that does not, in so long and with the port up, never will. */
+/* The device is lost after this long of failing with the port up. */
 #define GIVE_UP_NS (30 * NS_PER_SEC)
 
 #define RIGHTS                                              \
@@ -40,7 +40,7 @@ int verbs_own_create(struct verbs_server *vs)
 void verbs_own_destroy(struct verbs_server *vs)
 {
 	if (vs->lane)
-		log_debug("rdma: the server's own connection did %llu "
+		log_debug("rdma: the server's loopback connection did %llu "
 			  "compare-and-swaps with %llu doorbells",
 			  (unsigned long long)vs->lane->counters.cas,
 			  (unsigned long long)vs->lane->counters.doorbells);
@@ -66,8 +66,8 @@ void verbs_server_lane_lost(struct verbs_server *vs)
 			 now - vs->lane_made_ns < LASTS_NS;
 	if (!vs->lane_fails) {
 		vs->lane_lost_ns = now;
-		log_warn("rdma: the server's connection with itself broke "
-			 "(%s); it is made anew", why);
+		log_warn("rdma: the server's loopback connection broke (%s); "
+			 "reconnecting", why);
 	}
 	vs->cfg.ops->on_tick_due(vs->cfg.arg);
 }
@@ -89,20 +89,19 @@ bool verbs_own_tick(struct verbs_server *vs, uint64_t now)
 		return true;
 	}
 	if (now - vs->lane_lost_ns > GIVE_UP_NS) {
-		verbs_device_lost(vs, "the RDMA device does not reach itself "
-				      "any more");
+		verbs_device_lost(vs, "the RDMA device cannot connect to "
+				      "itself any more");
 		return false;
 	}
 	if (verbs_device_loop_again(&vs->dev, RIGHTS, vs->lane,
 				    &vs->lane_far)) {
-		log_debug("rdma: not yet made anew: %s", err_detail());
+		log_debug("rdma: loopback connection: %s", err_detail());
 		return true;
 	}
 	vs->lane_lost = false;
 	vs->lane_made_ns = clock_now_ns();
 	if (!vs->lane_fails)
-		log_info("rdma: the server's connection with itself works "
-			 "again");
+		log_info("rdma: the server's loopback connection works again");
 	if (vs->cfg.ops->on_lane)
 		vs->cfg.ops->on_lane(vs->cfg.arg);
 	return false;

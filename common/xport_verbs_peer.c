@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of clients. All of it runs on the server's loop.
+ * Connections of clients. Runs on the server's loop only.
  *
- * A peer that ends goes to ERR and is destroyed a moment later, when the mover
- * has taken in what the device still reports of it: some devices drop reports of
- * a destroyed queue pair together with the buffers they name. Its data
- * connection has no such reports and is destroyed at once.
+ * The control QP of a peer that ends goes to ERR and is destroyed later, when the receive
+ * thread has polled its last CQEs: some devices drop the CQEs of a destroyed QP together
+ * with the receive buffers they name. The data QP has no CQEs and is destroyed at once.
  */
 #include "config.h"
 
@@ -25,12 +24,12 @@
 #include "log.h"
 #include "util.h"
 
-/* How long an ended peer's last words may take, and its device's. */
+/* How long an ended peer's last sends and CQEs may take. */
 #define LINGER_NS (100 * NS_PER_MS)
-/* rdma_cm itself would wait for more than a minute for a client's last word. */
+/* rdma_cm alone would wait over a minute for a client to finish connecting. */
 #define HALF_OPEN_NS (5 * NS_PER_SEC)
 
-/* Failed connections that no line told of. True: some are told of later. */
+/* Log how many failures the rate limit suppressed. True: call again later. */
 static bool tell_dropped(struct verbs_server *vs, uint64_t now)
 {
 	uint32_t n = rate_limit_dropped(&vs->complaints, NS_PER_SEC, now);
@@ -57,12 +56,12 @@ void verbs_peer_fence(struct verbs_peer *peer)
 	if (!peer->data.id)
 		return;
 	verbs_leave(&peer->data);
-	/* Destroyed: no request of its can be carried out any more. */
+	/* After its destruction a QP executes no request. */
 	verbs_conn_destroy(&peer->data);
 	peer->data_up = false;
 }
 
-/* The first half of the end: nothing comes and nothing goes. */
+/* First half of the end: no more messages in or out. */
 static void peer_end(struct verbs_peer *p)
 {
 	struct verbs_server *vs = p->server;
@@ -90,7 +89,7 @@ static void slot_free(struct verbs_server *vs, uint32_t i)
 	vs->free_send = i;
 }
 
-/* The second half, when its sends are over or cannot be waited for. */
+/* Second half, when its sends have completed or cannot be waited for. */
 static void peer_bury(struct verbs_peer *p)
 {
 	struct verbs_server *vs = p->server;
@@ -103,7 +102,7 @@ static void peer_bury(struct verbs_peer *p)
 	free(p);
 }
 
-/* What was said last goes out first, then the rest is flushed. */
+/* The sends are out: disconnect and flush the rest. */
 static void peer_flush(struct verbs_peer *p)
 {
 	p->flushed = true;
@@ -111,7 +110,6 @@ static void peer_flush(struct verbs_peer *p)
 	verbs_leave(&p->control);
 }
 
-/* The other side is gone, or must go. */
 void verbs_peer_gone(struct verbs_peer *p, const char *why)
 {
 	struct verbs_server *vs = p->server;
@@ -132,7 +130,7 @@ void verbs_peer_overrun(struct verbs_peer *p, enum verbs_overrun why)
 	if (p->up)
 		vs->cfg.ops->on_overrun(vs->cfg.arg, p,
 					why == VERBS_OVERRUN_MEMORY);
-	verbs_peer_gone(p, "its messages cannot be held");
+	verbs_peer_gone(p, "it sent more messages than the server can queue");
 }
 
 void verbs_peer_close(struct verbs_peer *peer)
@@ -141,13 +139,13 @@ void verbs_peer_close(struct verbs_peer *peer)
 	peer->user = NULL;
 }
 
-/* Others have all the slots: no send of its own will tell when there is room. */
+/* No send of its own will report space, because other peers hold all the slots. */
 static bool is_starved(const struct verbs_peer *p)
 {
 	return p->wants_room && p->n_sends < VERBS_SENDS;
 }
 
-/* True: it must be looked at again. */
+/* True: call again. */
 static bool peer_tick(struct verbs_peer *p, uint64_t now)
 {
 	struct verbs_server *vs = p->server;
@@ -225,7 +223,7 @@ bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b
 
 /* ---- sends ---------------------------------------------------------------------------- */
 
-/* Post what `wr` says; its end frees the slot and `buf` (NULL: none). */
+/* Post `wr`; its completion frees the slot and `buf` (NULL: none). */
 static int slot_post(struct verbs_peer *p, struct ibv_send_wr *wr, uint8_t *buf,
 		     size_t len)
 {
@@ -283,8 +281,8 @@ int verbs_peer_send(struct verbs_peer *peer, const void *buf, size_t len)
 }
 
 /*
- * A WRITE of no bytes: it touches no memory and takes no receive buffer, so the card
- * of a process that stands still acknowledges any number of them.
+ * A WRITE of 0 bytes touches no memory and needs no receive, so the card acknowledges any
+ * number of them even if the client's process is stopped.
  */
 static void probe(struct verbs_peer *p)
 {
@@ -301,8 +299,10 @@ void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns)
 	for (unsigned i = 0; i < PEER_BUCKETS; i++)
 		for (p = LIST_FIRST(&vs->peers[i]); p; p = next) {
 			next = LIST_NEXT(p, link);
-			/* How a message under way ends will tell as well, and
-			 * while this machine's port is down nobody answers. */
+			/*
+			 * A send in flight shows the same, and while our port is down
+			 * nobody can answer.
+			 */
 			if (p->up && p->heard_ns < since_ns &&
 			    p->n_sends == 0 && vs->free_send != SENDS_ALL &&
 			    !verbs_port_is_down(p->control.id))
@@ -316,7 +316,7 @@ static void send_over(struct verbs_server *vs, const struct arrival *a)
 	struct verbs_peer *p = s->peer;
 	const char *why;
 
-	/* The slot may be another's: see peer_bury(). */
+	/* The slot may have another owner since peer_bury(). */
 	if (!p || p->control.qp->qp_num != a->qp_num)
 		return;
 	slot_free(vs, a->slot % SENDS_ALL);
@@ -378,7 +378,7 @@ static void name_peer(struct verbs_peer *p)
 			     sizeof(p->name));
 }
 
-/* A connection failed; anybody may make them fail in bulk. */
+/* Log a failed connection. Rate limited: anybody can cause them. */
 static void complain(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
@@ -391,7 +391,7 @@ static void complain(struct verbs_server *vs)
 		vs->cfg.ops->on_tick_due(vs->cfg.arg);
 }
 
-/* Accept a control connection: no rights to memory, now or ever. */
+/* Accept a control connection, without rights to memory. */
 static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 {
 	struct verbs_qp_spec spec = {.pd = vs->dev.pd,
@@ -413,7 +413,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	spec.context = p;
 	if (verbs_qp_create(&p->control, &spec))
 		goto err_free;
-	/* Before the client may send. */
+	/* The client may send as soon as it is accepted. */
 	verbs_inbox_join(p);
 	if (accept_conn(vs, &p->control, 0, 0))
 		goto err_leave;
@@ -468,7 +468,7 @@ static int data_accept(struct verbs_server *vs, struct rdma_cm_id *id,
 	return 0;
 }
 
-/* False: the id was not taken and is destroyed by the caller. */
+/* False: the connection is refused and the caller destroys the id. */
 static bool on_request(struct verbs_server *vs, struct rdma_cm_id *id,
 		       const struct rdma_conn_param *param)
 {
@@ -567,7 +567,7 @@ void verbs_cm_dispatch(struct verbs_server *vs)
 			cm_event(vs, id, type);
 			continue;
 		}
-		/* What the event points to ends with its acknowledgement. */
+		/* The event's private data are freed by its acknowledgement. */
 		if (param.private_data)
 			memcpy(priv, param.private_data, param.private_data_len);
 		param.private_data = param.private_data ? priv : NULL;
@@ -600,7 +600,7 @@ void verbs_arrivals_dispatch(struct verbs_server *vs)
 
 void verbs_peers_destroy(struct verbs_server *vs)
 {
-	(void)tell_dropped(vs, UINT64_MAX); /* no second goes on */
+	(void)tell_dropped(vs, UINT64_MAX); /* flush the count */
 	for (unsigned i = 0; i < PEER_BUCKETS; i++)
 		while (!LIST_EMPTY(&vs->peers[i]))
 			peer_end(LIST_FIRST(&vs->peers[i]));

@@ -36,7 +36,7 @@ bool verbs_private_read(const void *data, size_t len, struct verbs_private *out)
 
 /* ---- refusals ------------------------------------------------------------------ */
 
-/* So the kernel answers for a process that has died. */
+/* The kernel answers with zeros for a process that has died. */
 static bool says_nothing(const uint8_t *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -53,7 +53,7 @@ static int other_version(const char *peer)
 		       peer);
 }
 
-/* Of what is not verbs_private_read()'s. */
+/* For bytes that verbs_private_read() refuses. */
 static int stranger_error(const uint8_t *bytes, size_t len, const char *peer)
 {
 	uint32_t magic = htonl(VERBS_MAGIC);
@@ -63,7 +63,7 @@ static int stranger_error(const uint8_t *bytes, size_t len, const char *peer)
 			       "the server at %s ended before it answered, or "
 			       "is no farkv server",
 			       peer);
-	/* All versions begin with that, and then their number. */
+	/* Every version begins with the magic and the version number. */
 	if (len > sizeof(magic) && !memcmp(bytes, &magic, sizeof(magic)) &&
 	    bytes[sizeof(magic)] != VERBS_VERSION)
 		return other_version(peer);
@@ -91,9 +91,9 @@ static int reason_error(uint8_t reason, const char *peer)
 		return other_version(peer);
 	case VERBS_REJECT_INTERNAL:
 		return err_set(FARKV_EREFUSED,
-			       "the server at %s could not take the connection: "
-			       "its memory or its device's resources are out; "
-			       "its log says which",
+			       "the server at %s could not take the "
+			       "connection: it is out of memory or device "
+			       "resources; its log says which",
 			       peer);
 	default:
 		return err_set(FARKV_EREFUSED,
@@ -108,7 +108,7 @@ int verbs_refusal_error(int status, const void *data, size_t len,
 {
 	struct verbs_private p;
 
-	/* Anything else: nobody was there. */
+	/* Any other status: nobody listens. */
 	if (status != VERBS_STATUS_REFUSED)
 		return err_set(FARKV_EUNREACHABLE,
 			       "no server listens at %s: is kvserver running "

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * xport_verbs_private.h - what a connection request and its answer carry for us: the
- * private data of rdma_cm. Bytes only, from whoever can reach the port or listens at
- * it; no verbs here.
+ * xport_verbs_private.h - the private data of rdma_cm in connection requests and answers.
+ * Untrusted bytes; no verbs here.
  */
 #ifndef COMMON_XPORT_VERBS_PRIVATE_H
 #define COMMON_XPORT_VERBS_PRIVATE_H
@@ -11,7 +10,7 @@
 
 #define VERBS_MAGIC 0x564B4146u /* "FAKV" */
 #define VERBS_VERSION 1u
-/* rdma_cm's status of a rejection that the other end's program made. */
+/* rdma_cm's status when the other end's program rejected the connection. */
 #define VERBS_STATUS_REFUSED 28
 
 enum verbs_kind { VERBS_CONTROL = 1, VERBS_DATA = 2, VERBS_REFUSAL = 3 };
@@ -20,7 +19,7 @@ enum verbs_kind { VERBS_CONTROL = 1, VERBS_DATA = 2, VERBS_REFUSAL = 3 };
 struct verbs_private {
 	uint32_t magic;
 	uint8_t version;
-	uint8_t bytes; /* of this struct: what arrives is padded with zeros */
+	uint8_t bytes; /* of this struct; the rest that arrives is zero */
 	uint8_t kind;
 	uint8_t reason; /* VERBS_REFUSAL: enum verbs_reject */
 	uint32_t session;
@@ -32,14 +31,14 @@ _Static_assert(sizeof(struct verbs_private) <= 56, "rdma_cm's limit");
 void verbs_private_fill(struct verbs_private *p, enum verbs_kind kind);
 
 /**
- * False if the bytes are not ours; then nothing is written. Reads at most `len`. The
- * session is in host order afterwards; any kind and any reason pass.
+ * False if the bytes are not farkv's; then nothing is written. Reads at most `len`. The
+ * session is returned in host order; any kind and any reason pass.
  */
 bool verbs_private_read(const void *data, size_t len, struct verbs_private *out);
 
 /**
- * Say (err.h) why nobody at `peer` took the connection. `status` and the `len` bytes
- * of `data` are the rejection's. Returns the error, never 0.
+ * Set the error (err.h) that explains a rejection by `peer` from its `status` and its `len`
+ * bytes of `data`. Returns it, never 0.
  */
 int verbs_refusal_error(int status, const void *data, size_t len,
 			const char *peer);

@@ -77,7 +77,7 @@ static enum rdma_link link_of(const struct rdma_device *d,
 		return RDMA_LINK_ETHERNET;
 	case IBV_LINK_LAYER_INFINIBAND:
 		return RDMA_LINK_INFINIBAND;
-	default: /* drivers from before there was a choice */
+	default: /* old drivers do not say */
 		return d->iwarp ? RDMA_LINK_ETHERNET : RDMA_LINK_INFINIBAND;
 	}
 }
@@ -96,7 +96,7 @@ static void port_fill(const struct rdma_device *d, struct rdma_port *p,
 	p->lid = p->link == RDMA_LINK_INFINIBAND ? a->lid : 0;
 }
 
-/* All entries in use of all ports, or NULL: then there are none, or no memory. */
+/* All GIDs of all ports; *n_out 0 if there are none. NULL if out of memory. */
 static struct ibv_gid_entry *gid_table(struct ibv_context *ctx, size_t cap,
 				       size_t *n_out)
 {
@@ -145,7 +145,7 @@ static void limits_fill(struct rdma_device *d,
 {
 	const struct ibv_device_attr *a = &ax->orig_attr;
 
-	/* The library's text for devices that have none. */
+	/* The library's text for devices without firmware. */
 	if (strcmp(a->fw_ver, "0.0.0") != 0)
 		snprintf(d->firmware, sizeof(d->firmware), "%.*s",
 			 (int)sizeof(d->firmware) - 1, a->fw_ver);
@@ -160,7 +160,7 @@ static void limits_fill(struct rdma_device *d,
 	d->odp = ax->odp_caps.general_caps & IBV_ODP_SUPPORT;
 }
 
-/* The software devices have no driver in sysfs; these are theirs by definition. */
+/* Software devices have no driver in sysfs; their vendor ids identify them. */
 static void software_fill(struct rdma_device *d,
 			  const struct ibv_device_attr *a)
 {

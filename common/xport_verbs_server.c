@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's end: one listener, one device, one shared receive queue. Two
- * threads: the mover (xport_verbs_mover.c), and the server's loop, which does
- * everything else and owns all peers.
+ * The server's end: one listener, one device, one SRQ. Two threads: the receive thread
+ * (xport_verbs_mover.c), and the server's loop, which does everything else and owns all
+ * peers.
  */
 #include "config.h"
 
@@ -50,9 +50,9 @@ static void async_event(struct verbs_server *vs, const struct ibv_async_event *e
 	switch (e->event_type) {
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		vs->n.limit_events++;
-		log_debug("rdma: receive buffers run low (%u in all; "
+		log_debug("rdma: few receive buffers left (of %u; "
 			  "--control-buffers)", vs->cfg.n_recv);
-		/* The mover may not have been told yet. */
+		/* The receive thread may not have seen the event yet. */
 		verbs_move_all(vs);
 		srq_arm(vs);
 		break;
@@ -92,8 +92,8 @@ static void async_dispatch(struct verbs_server *vs)
 	struct ibv_async_event e;
 
 	/*
-	 * Acknowledged first: a queue pair whose event is open cannot be destroyed,
-	 * and that may be what the event leads to. Only this thread destroys any.
+	 * Acknowledge first: a QP with an unacknowledged event cannot be destroyed, and the
+	 * event may lead to that. Only this thread destroys QPs.
 	 */
 	while (!ibv_get_async_event(vs->dev.ctx, &e)) {
 		ibv_ack_async_event(&e);
@@ -110,7 +110,7 @@ int verbs_server_fd(const struct verbs_server *vs)
 
 void verbs_server_dispatch(struct verbs_server *vs)
 {
-	/* What clients said before they hung up comes first. */
+	/* Messages that clients sent before they hung up come first. */
 	verbs_arrivals_dispatch(vs);
 	verbs_cm_dispatch(vs);
 	async_dispatch(vs);
@@ -125,7 +125,7 @@ static int region_register(struct verbs_server *vs)
 	int rw = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 		 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	/* Remote addresses are offsets: they tell nothing about the server. */
+	/* Remote addresses are offsets, so they reveal no server address. */
 	vs->meta_mr = ibv_reg_mr_iova(vs->dev.pd, c->meta, c->meta_bytes, 0,
 				      IBV_ACCESS_REMOTE_READ);
 	if (!vs->meta_mr)
@@ -154,7 +154,7 @@ static int queues_create(struct verbs_server *vs)
 	if (verbs_fd_prepare(vs->comp->fd) ||
 	    verbs_fd_prepare(vs->dev.ctx->async_fd))
 		return FARKV_ESYS;
-	/* Room for every receive and every send at once. */
+	/* Space for every receive and every send at once. */
 	vs->cq = ibv_create_cq(vs->dev.ctx, (int)(vs->cfg.n_recv + SENDS_ALL),
 			       NULL, vs->comp, 0);
 	vs->data_cq = ibv_create_cq(vs->dev.ctx, 1, NULL, NULL, 0);
@@ -212,9 +212,9 @@ static void address_set(struct verbs_server *vs, const struct sockaddr *sa)
 }
 
 /*
- * Does another hold the port? Where one of the two listens at every address rdma_cm says
- * EADDRNOTAVAIL, as it does for an address that no device has: that one cannot be bound
- * to any port.
+ * True if another process holds the port. If one of the two listens at every address,
+ * rdma_cm returns EADDRNOTAVAIL, as for an address that no device has; but the latter
+ * cannot be bound to any port.
  */
 static bool port_is_taken(const struct verbs_claim *c, const struct sockaddr *at,
 			  int errnum)
@@ -228,7 +228,7 @@ static bool port_is_taken(const struct verbs_claim *c, const struct sockaddr *at
 	memcpy(&any_port, at,
 	       at->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
 					   sizeof(struct sockaddr_in));
-	/* That of IPv6 lies where that of IPv4 does. */
+	/* sin6_port is at the offset of sin_port. */
 	((struct sockaddr_in *)&any_port)->sin_port = 0;
 	if (rdma_create_id(c->channel, &id, NULL, RDMA_PS_TCP))
 		return false;
@@ -257,7 +257,7 @@ static int bind_error(const struct verbs_server_config *cfg,
 				   "(kvcli devices)");
 }
 
-/* Make the listener and bind it, to IPv6's any-address (which covers IPv4's), ... */
+/* Create the listener and bind it: to cfg->host, or to the any-address of `family`. */
 static int listener_bind(const struct verbs_server_config *cfg, int family,
 			 struct verbs_claim *c)
 {
@@ -306,7 +306,10 @@ static int claim_init(const struct verbs_server_config *cfg, struct verbs_claim 
 	if (verbs_fd_prepare(c->channel->fd))
 		return FARKV_ESYS;
 	err = listener_bind(cfg, cfg->host ? AF_UNSPEC : AF_INET6, c);
-	/* ... and to IPv4's where there is no IPv6. */
+	/*
+	 * Without a host: IPv6's any-address covers IPv4's; IPv4's is for hosts without
+	 * IPv6.
+	 */
 	if (err && !cfg->host && c->errnum != EADDRINUSE) {
 		claim_drop(c);
 		err = listener_bind(cfg, AF_INET, c);
@@ -330,7 +333,7 @@ int verbs_claim_open(const struct verbs_server_config *cfg, struct verbs_claim *
 		*out = c;
 		return 0;
 	}
-	/* Any other reason is known better when the device has been looked at. */
+	/* verbs_server_open() explains other failures better, after it has seen the device. */
 	err = err == FARKV_EREFUSED ? err : 0;
 	claim_fini(c);
 	free(c);
@@ -347,8 +350,8 @@ void verbs_claim_close(struct verbs_claim *c)
 }
 
 /*
- * rdma_cm tells of a device's removal to those who are bound to it. A listener at
- * every address is not.
+ * rdma_cm reports a device's removal only to ids bound to it; a listener at every address
+ * is not.
  */
 static void witness_bind(struct verbs_server *vs)
 {
@@ -358,18 +361,18 @@ static void witness_bind(struct verbs_server *vs)
 	    rdma_create_id(vs->channel, &vs->witness, NULL, RDMA_PS_TCP))
 		return;
 	if (rdma_bind_addr(vs->witness, (struct sockaddr *)&at))
-		log_debug("rdma: a removal of the device would go unnoticed: %s",
+		log_debug("rdma: cannot watch for removal of the device: %s",
 			  strerror(errno));
 }
 
 static void witness_drop(struct verbs_server *vs)
 {
 	if (vs->witness)
-		VERBS_RELEASE("the device's witness",
+		VERBS_RELEASE("the id that watches the device",
 			      rdma_destroy_id(vs->witness));
 }
 
-/* Where the claim listens; without one, where the server itself does. */
+/* Take the claim's listener, or listen here. */
 static int listen_on(struct verbs_server *vs)
 {
 	struct verbs_claim *c = vs->cfg.claim, own = {0};

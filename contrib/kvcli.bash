@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of kvcli for bash: commands, options, files where files belong.
+# Completion of kvcli for bash: commands, options and file names.
 _kvcli()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}

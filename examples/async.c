@@ -1,4 +1,4 @@
-/* Sums the lengths of the values of all keys named on the command line. */
+/* Sums the lengths of the values of the keys on the command line. */
 #include <farkv.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 	if (err)
 		return fail("farkv_open", err);
 	while (next < argc || farkv_in_flight(kv) > 0) {
-		/* As many as the queue takes; the key stays where it is. */
+		/* Submit as many as the queue takes. The keys must stay valid. */
 		for (; next < argc; next++) {
 			struct farkv_request r = {.tag = (uint64_t)next,
 						  .kind = FARKV_REQUEST_GET,

@@ -1,5 +1,7 @@
-/* Prints the value of each key that standard input names, one a line, in whatever
-   order they come: one thread sleeps on the input and on the store together. */
+/*
+ * Prints the values of the keys on standard input, one per line, in the order of their
+ * completion. One thread sleeps on the input and on the store together.
+ */
 #include <farkv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +11,8 @@
 
 #define MANY 32
 
-static char buf[4096]; /* what was read and not asked for yet, ... */
-static size_t held;    /* ... so many bytes */
+static char buf[4096]; /* input not yet submitted */
+static size_t held;    /* its bytes */
 
 static int fail(const char *what, int err)
 {
@@ -46,8 +48,10 @@ static void print_what_has_come(struct farkv *kv)
 		fail("farkv_poll", n);
 }
 
-/* The key stays where it is until its value has come: the tag is its address.
-   0 if the queue is full. */
+/*
+ * Submit a request with the key's address as tag; the key stays valid until then. 0 if the
+ * queue is full.
+ */
 static int ask(struct farkv *kv, const char *line, size_t len)
 {
 	char *key = strndup(line, len);
@@ -69,8 +73,10 @@ static int ask(struct farkv *kv, const char *line, size_t len)
 	return 1;
 }
 
-/* Ask for the keys of all whole lines. 0 if the queue is full before that: there
-   is room when completions have been taken. */
+/*
+ * Submit the keys of all complete lines. 0 if the queue is full before that; taking
+ * completions makes space.
+ */
 static int ask_all(struct farkv *kv)
 {
 	char *line = buf, *end;
@@ -85,7 +91,7 @@ static int ask_all(struct farkv *kv)
 	return room;
 }
 
-/* Once more of the input; 0 at its end. Nothing but a part of a line is held. */
+/* Read more input; 0 at its end. Only part of a line is held then. */
 static int read_more(void)
 {
 	ssize_t n;
@@ -136,7 +142,7 @@ int main(void)
 			print_what_has_come(kv);
 		else
 			open = read_more();
-		/* With a full queue only the store is waited for. */
+		/* With a full queue wait for the store only. */
 		room = ask_all(kv);
 		if ((open && room) != reading) {
 			reading = open && room;

@@ -274,18 +274,18 @@ usage 'option --colour;' get key --colour
 usage 'option -y;' get -y key
 usage 'option -t;' get key -t
 usage 'not both' --raw --json get key
-usage '--if-absent means nothing here' put key value --if-absent
-usage '--raw means nothing here' put key value --raw
-usage '--count means nothing here' get key -c 2
-usage '--format means nothing here' get key -f cdb
-usage '--key-base64 means nothing here' load --key-base64 x
-usage '--memory means nothing here' devices --memory 2g
-usage '--memory means nothing here' get key -m 4g
-usage '--socket means nothing here' -s x devices
-usage '--uri means nothing here' devices -u shm:///x
-usage '--keys means nothing here' devices -k x
-usage '--keys means nothing here' keygen --keys x alice
-usage '--key means nothing here' keygen alice --key x
+usage '--if-absent does not apply here' put key value --if-absent
+usage '--raw does not apply here' put key value --raw
+usage '--count does not apply here' get key -c 2
+usage '--format does not apply here' get key -f cdb
+usage '--key-base64 does not apply here' load --key-base64 x
+usage '--memory does not apply here' devices --memory 2g
+usage '--memory does not apply here' get key -m 4g
+usage '--socket does not apply here' -s x devices
+usage '--uri does not apply here' devices -u shm:///x
+usage '--keys does not apply here' devices -k x
+usage '--keys does not apply here' keygen --keys x alice
+usage '--key does not apply here' keygen alice --key x
 usage "option --keys: '' is not a path" --keys '' ping
 usage 'memory' doctor -m lots
 usage 'memory' doctor -m 0
@@ -296,10 +296,10 @@ usage 'too many arguments.*keygen NAME' keygen alice rw now
 usage "'RW' is neither rw nor ro" keygen alice RW
 usage 'name is 1 to 63' keygen 'al ice'
 usage 'name is 1 to 63' keygen ''
-usage '--json means nothing here' keygen --json alice
-usage '--socket means nothing here' keygen -s x alice
-usage '--key-base64 means nothing here' keygen --key-base64 alice
-# The command line is checked before the server.
+usage '--json does not apply here' keygen --json alice
+usage '--socket does not apply here' keygen -s x alice
+usage '--key-base64 does not apply here' keygen --key-base64 alice
+# The command line is looked at before the server.
 expect 64 kvcli -s "$dir/none-such" cas key one x && says "'one' is no version"
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/not there" && says 'cannot open'

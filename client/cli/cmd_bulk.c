@@ -18,10 +18,10 @@
 #include "progress.h"
 #include "records.h"
 
-/* Records that share a call, and the bytes from which a call is full. */
+/* Most records and bytes of one call. */
 #define BATCH_RECORDS CLI_BATCH_MAX
 #define BATCH_BYTES ((size_t)4 << 20)
-/* A record's memory above this size is given back after the call. */
+/* Larger records free their memory after the call. */
 #define RECORD_KEEP ((size_t)256 << 10)
 
 struct batch {
@@ -37,7 +37,7 @@ static void batch_free(struct batch *b)
 	free(b);
 }
 
-/* Fill up to `most` records; stops at an error, whose record is not counted. */
+/* Fill up to `most` records; stops at an error without counting that record. */
 static int batch_fill(struct batch *b, struct reader *r, size_t most,
 		      bool *end_out)
 {
@@ -76,7 +76,7 @@ static enum record_format format_for(const struct cli *cli, const char *path)
 			   : record_format_of(path);
 }
 
-/* Of a regular file; 0 where nobody knows. */
+/* Size of a regular file; otherwise 0. */
 static uint64_t size_of(FILE *f)
 {
 	struct stat st;
@@ -86,7 +86,7 @@ static uint64_t size_of(FILE *f)
 		       : 0;
 }
 
-/* Input that is wrong is the user's; input that cannot be read is not. */
+/* Wrong input is a usage error; unreadable input is a failure. */
 static int input_error(const struct cli *cli, int err)
 {
 	return cli_error(cli, err == FARKV_EINVAL ? CLI_USAGE : CLI_FAILED, "%s",
@@ -107,7 +107,7 @@ static int bulk_open(struct cli *cli, const char *path, bool keys_only,
 	return code;
 }
 
-/* By the user; a reader of stdout that is gone is not spoken of. */
+/* By the user, not by a closed pipe, which is not reported. */
 static bool interrupted(void)
 {
 	return cli_signal != 0 && cli_signal != SIGPIPE;
@@ -128,13 +128,13 @@ static void count_stored(struct load *l, const struct record *rec)
 	l->bytes += rec->key_len + rec->value_len;
 }
 
-/* The record that failed, by its place in the file. */
+/* Report the failed record by its position in the file. */
 static int store_error(struct load *l, const struct batch *b, size_t i, int err)
 {
 	const char *detail = farkv_errdetail();
 	int batch = 0;
 
-	/* The place in the call says nothing to somebody who has a file. */
+	/* Drop the position in the call, which means nothing for a file. */
 	(void)sscanf(detail, "item %*u of %*u: %n", &batch);
 	detail += batch;
 	return cli_error(l->cli, cli_exit_for(err), "%s: %s %" PRIu64 ": %s",
@@ -194,7 +194,7 @@ static int load_batches(struct load *l, struct batch *b)
 	while (!end && !code) {
 		int err = batch_fill(b, &l->reader, BATCH_RECORDS, &end);
 
-		/* Records read before an error are stored, too. */
+		/* Store what was read before an error. */
 		if (b->n)
 			code = l->cli->if_absent ? store_absent(l, b)
 						 : store_batch(l, b);
@@ -247,7 +247,10 @@ static void load_summary(const struct load *l, uint64_t ns, int code)
 	fputc('\n', stderr);
 }
 
-/* For a reader with a large value. Without an answer the store will say no. */
+/*
+ * Called for a large value. If the server does not answer, the store refuses the value
+ * later.
+ */
 static void ask_max_value(struct reader *r, void *arg)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -289,7 +292,7 @@ struct dump {
 	struct progress progress;
 	enum record_format format;
 	uint64_t found, missing, bytes;
-	size_t at_once; /* keys of the next call: few while values are large */
+	size_t at_once; /* keys of the next call: fewer for large values */
 };
 
 static void dump_json(const struct farkv_get_item *it)

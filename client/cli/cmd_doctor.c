@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvcli doctor: can this machine do RDMA, and if not, what to do about it. */
+/* kvcli doctor: whether RDMA works on this machine, and the remedy if not. */
 #include "config.h"
 
 #include "cli.h"
@@ -45,7 +45,7 @@ found(struct check *c, enum level level, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* One more item of a list in the detail. */
+/* Append an item to the list in the detail. */
 __attribute__((format(printf, 2, 3))) static void add(struct check *c,
 						      const char *fmt, ...)
 {
@@ -72,7 +72,7 @@ __attribute__((format(printf, 2, 3))) static void todo(struct check *c,
 	va_end(ap);
 }
 
-/* Returns true, and says so, where there is nothing to look at. */
+/* If there is no opened device, say so and return true. */
 static bool without_device(const struct rdma_host *h, struct check *c)
 {
 	for (size_t i = 0; i < h->n_devices; i++)
@@ -295,10 +295,7 @@ static void check_atomics(const struct patient *p, struct check *c)
 		"rdma_rxe");
 }
 
-/*
- * A server registers its memory once for writers and once for readers, and the
- * kernel counts both.
- */
+/* A server registers its memory for writers and for readers; the kernel counts both. */
 #define REGISTRATIONS 2
 
 static void check_memlock(const struct patient *p, struct check *c)
@@ -347,7 +344,7 @@ static void check_region(const struct patient *p, struct check *c)
 	}
 }
 
-/* Does the kernel make one for whoever asks? */
+/* True if the kernel makes huge pages on request. */
 static bool makes_hugepages(void)
 {
 	int fd = memfd_create("farkv-doctor", MFD_CLOEXEC);
@@ -447,7 +444,7 @@ static void check_fork(const struct patient *p, struct check *c)
 	}
 }
 
-/* The other transport, which needs none of the above. */
+/* The shared-memory transport, which needs none of the above. */
 static void check_store(const struct patient *p, struct check *c)
 {
 	struct cli *cli = p->cli;

@@ -17,10 +17,10 @@
 
 enum kind { PLAIN, FIGURE, BYTES, PROBLEM };
 
-/* In the order of the struct, so that JSON has all fields. */
+/* In the order of struct farkv_fsck; JSON has all fields. */
 static const struct {
 	const char *name;
-	const char *text; /* for people; NULL: not in the table */
+	const char *text; /* title in the table; NULL: not in it */
 	size_t offset;
 	enum kind kind;
 } rows[] = {
@@ -35,7 +35,7 @@ static const struct {
 	ROW(live_bytes, "  of which with an item", BYTES),
 	ROW(dead_bytes, "  of which of deleted keys", BYTES),
 	ROW(limbo_bytes, "blocks waiting out the grace period", BYTES),
-	ROW(worn_bytes, "exhausted blocks", BYTES),
+	ROW(worn_bytes, "blocks exhausted", BYTES),
 	ROW(free_bytes, "blocks free", BYTES),
 	ROW(slack_bytes, "unused ends of segments", BYTES),
 	ROW(retired_bytes, "pages waiting for a barrier", BYTES),
@@ -49,7 +49,7 @@ static const struct {
 	ROW(bad_words, "slots that name no block in use", PROBLEM),
 	ROW(damaged, "slots with a damaged block", PROBLEM),
 	ROW(shared, "slots that name a block with another content", PROBLEM),
-	ROW(misplaced, "keys where no lookup finds them", PROBLEM),
+	ROW(misplaced, "keys in a slot where no lookup finds them", PROBLEM),
 	ROW(behind_empty, "keys after an empty slot of their window", PROBLEM),
 	ROW(duplicates, "keys with two slots", PROBLEM),
 	ROW(bad_sums, "sums that differ (see the server's log)",
@@ -104,7 +104,7 @@ static void print_table(const struct farkv_fsck *f)
 		puts("nothing is wrong");
 }
 
-/* A line on stderr for each kind; false if there are none. */
+/* Print a line on stderr for each kind of problem; false if there are none. */
 static bool report_problems(const struct cli *cli, const struct farkv_fsck *f)
 {
 	bool any = false;

@@ -15,7 +15,7 @@
 #include "output.h"
 #include "records.h"
 
-/* "not_found", ...: the results that commands of JSON name. */
+/* "not_found", ...: result names in JSON. */
 static const char *result_name(int err)
 {
 	switch (err) {
@@ -31,8 +31,8 @@ static const char *result_name(int err)
 }
 
 /*
- * The end of a command for one key. A "no" is an answer: under --json it goes to
- * stdout, otherwise to stderr.
+ * End a command for one key. With --json a negative result goes to stdout, otherwise to
+ * stderr.
  */
 static int conclude(struct cli *cli, int err, const struct input_key *key)
 {
@@ -44,7 +44,7 @@ static int conclude(struct cli *cli, int err, const struct input_key *key)
 	return err ? cli_fail(cli, err, key->data, key->len) : CLI_OK;
 }
 
-/* All arguments as keys; *keys_out is to be freed. */
+/* Parse all arguments as keys; the caller frees *keys_out. */
 static int keys_of(struct cli *cli, int argc, char **argv,
 		   struct input_key **keys_out)
 {
@@ -134,7 +134,7 @@ static int mget_print(struct cli *cli, const struct farkv_get_item *it)
 	return it->result ? CLI_NO : CLI_OK;
 }
 
-/* Up to CLI_BATCH_MAX keys. The worst exit status, and the bytes found. */
+/* Up to CLI_BATCH_MAX keys. Returns the worst exit status; *bytes_out: bytes found. */
 static int mget_some(struct cli *cli, const struct input_key *keys, size_t n,
 		     uint64_t *bytes_out)
 {
@@ -215,7 +215,7 @@ int cmd_exists(struct cli *cli, int argc, char **argv)
 typedef int put_fn(struct farkv *kv, const void *key, size_t key_len,
 		   const void *value, size_t value_len);
 
-/* Key, value and connection of a command that writes; end with input_close(). */
+/* Prepare key, value and connection of a writing command; end with input_close(). */
 static int prepare(struct cli *cli, char *key_arg, const char *value_arg,
 		   struct input_key *key, struct input_value *value)
 {

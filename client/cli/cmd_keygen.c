@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvcli keygen: a line for a key file. No server is asked. */
+/* kvcli keygen: print a line for a key file. Contacts no server. */
 #include "config.h"
 
 #include "cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvcli devices: what there is of RDMA on this machine. No server is asked. */
+/* kvcli devices: list this machine's RDMA devices. Contacts no server. */
 #include "config.h"
 
 #include "cli.h"

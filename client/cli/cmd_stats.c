@@ -16,7 +16,7 @@ enum unit { COUNT, BYTES, MS, NS, PERMILLE };
 
 static const struct {
 	const char *name;  /* in JSON */
-	const char *title; /* for people */
+	const char *title; /* in the table */
 	size_t offset;
 	enum unit unit;
 } rows[] = {
@@ -28,7 +28,7 @@ static const struct {
 	ROW(used_bytes, "  of which in use", BYTES),
 	ROW(index_bytes, "  of which index", BYTES),
 	ROW(retired_bytes, "  of which waiting for a barrier", BYTES),
-	ROW(pages_refused, "  times the machine had no more", COUNT),
+	ROW(pages_refused, "  times the machine was out of memory", COUNT),
 	ROW(items, "items", COUNT),
 	ROW(item_bytes, "  their blocks", BYTES),
 	ROW(index_slots, "index slots", COUNT),
@@ -48,14 +48,14 @@ static const struct {
 	ROW(blocks_free, "blocks free at the server", COUNT),
 	ROW(free_bytes, "  their bytes, in all sizes", BYTES),
 	ROW(blocks_limbo, "blocks waiting out the grace period", COUNT),
-	ROW(blocks_worn, "exhausted blocks", COUNT),
+	ROW(blocks_worn, "blocks exhausted", COUNT),
 	ROW(blocks_damaged, "blocks dropped as damaged", COUNT),
 	ROW(blocks_swept, "blocks swept", COUNT),
 	ROW(sweeps, "sweeps done", COUNT),
 	ROW(sweep_ns, "  the last one took", NS),
 	ROW(sweep_deaths, "  dead sessions to be swept", COUNT),
 	ROW(barriers, "barriers done", COUNT),
-	ROW(barrier_waits, "  sessions that one waits for", COUNT),
+	ROW(barrier_waits, "  sessions that one is waiting for", COUNT),
 	ROW(sessions, "sessions open", COUNT),
 	ROW(sessions_total, "sessions since the start", COUNT),
 	ROW(grants, "requests for blocks", COUNT),
@@ -115,7 +115,7 @@ static void print_text(const struct farkv_stats *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		print_row(rows[i].title, value_of(s, i), rows[i].unit);
-	/* Below that the index and half-empty segments are all one sees. */
+	/* With fewer items, index and half-empty segments dominate. */
 	if (s->items >= 1000)
 		printf("%-38s%.1f bytes\n", "memory in use for each item",
 		       (double)s->used_bytes / (double)s->items);

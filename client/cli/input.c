@@ -10,7 +10,7 @@
 
 #include "common/util.h"
 
-/* Up to this size the library is the one to say that a value is too long. */
+/* Values up to this size are read without asking for the store's longest. */
 #define UNASKED_BYTES ((size_t)1 << 20)
 
 /* ---- keys ----------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static int base64_digit(char c)
 	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Decode in place. Only what an encoder writes: padded, no bits left over. */
+/* Decode in place. Only canonical base64: padded, unused bits 0. */
 static bool base64_decode(char *text, size_t *len_out)
 {
 	size_t chars = strlen(text), n = 0;
@@ -108,7 +108,7 @@ static int over_limit(const struct cli *cli, const struct input_value *v,
 			 v->text, util_format_size(most, size, sizeof(size)));
 }
 
-/* Room for more. *most is asked for when it matters, and 0 before. */
+/* Make space for more. *most is 0 until the longest value is needed and fetched. */
 static int grow(const struct cli *cli, struct input_value *v, size_t *cap,
 		uint64_t *most)
 {

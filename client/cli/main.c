@@ -128,7 +128,7 @@ static const char keygen_help[] =
 	"Needs no server. The line is for a key file, NAME ROLE KEY: the server's,\n"
 	"and that of the client it is for. NAME is 1 to 63 of A-Z a-z 0-9 . _ -, the\n"
 	"role is rw unless ro is given. Both files are to be readable by their owner\n"
-	"alone: umask 077 first, or chmod 600 afterwards.";
+	"alone: umask 077 first, or chmod 600 after.";
 
 const struct cli_command cli_commands[] = {
 	{"get", "KEY", "Print a value.", NULL, cmd_get, 1, 1, true,
@@ -203,7 +203,7 @@ int cli_exit_for(int err)
 	}
 }
 
-/* A key as one word of a message: other bytes as \xHH, long ones shortened. */
+/* Quote a key for a message: \xHH for other bytes, long keys shortened. */
 static void quote_key(const uint8_t *key, size_t len, char *buf, size_t cap)
 {
 	size_t n = 0;
@@ -230,7 +230,7 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* Earlier output first, in case both go to one file. */
+	/* Earlier output comes first even if both go to one file. */
 	fflush(stdout);
 	progress_wipe();
 	log_info("%s%s%s", cli->command ? cli->command : "",
@@ -311,7 +311,7 @@ static void print_command_help(const struct cli_command *c)
 		printf("\n%s\n", c->detail);
 }
 
-/* Whether `word` is one of `words`, which blanks separate. */
+/* True if `word` is in the blank-separated list `words`. */
 static bool is_one_of(const char *word, const char *words)
 {
 	size_t len = strlen(word);
@@ -370,7 +370,7 @@ int cli_open(struct cli *cli)
 	struct farkv_options o;
 	char uri[1024];
 
-	/* Make it a path that cannot be mistaken for another form. */
+	/* Unambiguous as a path. */
 	if (cli->socket)
 		snprintf(uri, sizeof(uri), "%s%s",
 			 cli->socket[0] == '/' ? "" : "./", cli->socket);
@@ -393,7 +393,7 @@ int cli_connect(struct cli *cli)
 	return err ? cli_fail(cli, err, NULL, 0) : CLI_OK;
 }
 
-/* An option that would be passed over must not look as if it worked. */
+/* Refuse options that this command would ignore. */
 static int options_check(const struct cli *cli, const struct cli_command *c)
 {
 	const struct {
@@ -411,11 +411,11 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 	for (size_t i = 0; i < ARRAY_SIZE(few); i++)
 		if (few[i].given && !strstr(c->options, few[i].name))
 			return cli_error(cli, CLI_USAGE,
-					 "--%s means nothing here",
+					 "--%s does not apply here",
 					 few[i].name);
 	if ((c->run == cmd_devices || c->run == cmd_keygen) &&
 	    (cli->socket || cli->uri || cli->keys || cli->key))
-		return cli_error(cli, CLI_USAGE, "--%s means nothing here",
+		return cli_error(cli, CLI_USAGE, "--%s does not apply here",
 				 cli->socket ? "socket" :
 				 cli->uri    ? "uri" :
 				 cli->keys   ? "keys" :
@@ -423,7 +423,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 	if (cli->key && !*cli->key)
 		return cli_error(cli, CLI_USAGE, "option --key: the name is empty");
 	if (c->run == cmd_keygen && cli->json)
-		return cli_error(cli, CLI_USAGE, "--json means nothing here");
+		return cli_error(cli, CLI_USAGE, "--json does not apply here");
 	if (cli->raw && cli->json)
 		return cli_error(cli, CLI_USAGE,
 				 "give --raw or --json, not both");
@@ -482,7 +482,7 @@ int main(int argc, char **argv)
 	void (*on_pipe)(int);
 
 	util_occupy_standard_fds();
-	/* Close the store before SIGPIPE ends the program. */
+	/* With SIGPIPE ignored, the store is closed before a closed pipe ends the program. */
 	on_pipe = signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, out_buf, _IOFBF, sizeof(out_buf));
 	log_init("kvcli", LOG_LEVEL_INFO);
@@ -506,7 +506,7 @@ int main(int argc, char **argv)
 	code = cli_finish(&cli, code);
 	opts_free(&spec, &cli);
 	signal(SIGPIPE, on_pipe);
-	if (cli_signal) /* all memory is returned: end as the signal asks */
+	if (cli_signal) /* all is returned: end by the signal */
 		util_end_by_signal(cli_signal);
 	return code;
 }

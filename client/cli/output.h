@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * output.h - what commands print about one key, plain or as one JSON object a
- * line.
+ * output.h - print the result for one key, plain or as one JSON object a line.
  *
- * JSON strings hold Unicode; bytes that are not UTF-8 appear in base64 under
- * the same name with "_base64" appended.
+ * JSON strings hold Unicode; bytes that are not UTF-8 appear in base64 under the same name
+ * with "_base64" appended.
  */
 #ifndef CLIENT_CLI_OUTPUT_H
 #define CLIENT_CLI_OUTPUT_H
@@ -17,11 +16,13 @@
 /** Set `name` (or `name`_base64) of `o` to these bytes. */
 void output_bytes(json_t *o, const char *name, const void *p, size_t len);
 
-/** {"key": ..., "result": `result`}, for more to be added. Never NULL: a lack
- * of memory ends the program with a line on stderr. */
+/**
+ * {"key": ..., "result": `result`}, to be extended. Never NULL: if out of memory the
+ * program ends with a line on stderr.
+ */
 json_t *output_object(const void *key, size_t key_len, const char *result);
 
-/** One line on stdout; `o` is freed. */
+/** Print one line on stdout; frees `o`. */
 void output_print(json_t *o);
 
 #endif

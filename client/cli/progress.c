@@ -13,7 +13,7 @@
 #define INTERVAL_NS (100 * NS_PER_MS)
 #define BAR 30
 
-/* There is one terminal: a line of whichever transfer stands on it. */
+/* All transfers share one terminal; true if it shows a progress line. */
 static bool on_terminal;
 
 void progress_begin(struct progress *p, bool quiet, uint64_t total)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** progress.h - one line on a terminal that says how far a transfer is. */
+/** progress.h - a transfer's progress as one line on a terminal. */
 #ifndef CLIENT_CLI_PROGRESS_H
 #define CLIENT_CLI_PROGRESS_H
 
@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 struct progress {
-	bool shown;       /* stderr is a terminal with escapes, not quiet */
+	bool shown;       /* stderr is a terminal with escapes, and not quiet */
 	uint64_t total;   /* bytes, 0: unknown */
 	uint64_t start_ns, next_ns;
 };
 
 void progress_begin(struct progress *p, bool quiet, uint64_t total);
-/** Show `bytes` done, ten times a second at most. */
+/** Show `bytes` done, at most ten times a second. */
 void progress_show(struct progress *p, uint64_t bytes, uint64_t records);
-/** Wipe the line, if one stands there, so that a message can take its place. */
+/** Clear the line, if there is one, before a message. */
 void progress_wipe(void);
-/** Wipe the line. Returns the nanoseconds since the beginning, at least 1. */
+/** Clear the line. Returns the ns since the beginning, at least 1. */
 uint64_t progress_end(struct progress *p);
 
 #endif

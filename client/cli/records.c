@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/textfile.h"
 
-/* A value longer than any store takes: the file is damaged. */
+/* A longer value means that the file is damaged. */
 #define VALUE_LEN_MAX (UINT64_C(1) << 30)
 #define ASK_BYTES (UINT64_C(1) << 20)
 #define READ_BUF_BYTES ((size_t)256 << 10)
@@ -31,7 +31,7 @@ enum record_format record_format_of(const char *path)
 int reader_open(struct reader *r, const char *path, enum record_format format,
 		bool keys_only)
 {
-	static char buf[READ_BUF_BYTES]; /* stdin keeps it to the end */
+	static char buf[READ_BUF_BYTES]; /* stdin uses it until the end */
 	bool is_stdin = strcmp(path, "-") == 0;
 
 	*r = (struct reader){.name = is_stdin ? "stdin" : path,
@@ -85,7 +85,7 @@ const char *reader_unit(const struct reader *r)
 	return r->format == RECORD_TSV ? "line" : "record";
 }
 
-/* "words.tsv: line 12: " or "pairs.cdb: record 12, byte 3456: " and the text. */
+/* Report "words.tsv: line 12: " or "pairs.cdb: record 12, byte 3456: " and the text. */
 static int malformed(const struct reader *r, const char *what)
 {
 	if (ferror(r->in))
@@ -129,7 +129,7 @@ static int value_check(struct reader *r, uint64_t len)
 	return len > r->max_value ? too_long(r, "value", r->max_value) : 0;
 }
 
-/* Make room for byte `n`. Values begin at `at`, after the key; keys at 0. */
+/* Make space for byte `n`. Values begin at `at`, after the key; keys at 0. */
 static int field_room(struct reader *r, struct record *rec, size_t at, size_t n)
 {
 	int err = 0;
@@ -161,7 +161,7 @@ static int hex_digit(int c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte that the characters after a backslash mean; -1: none. */
+/* The byte for the characters after a backslash; -1: invalid. */
 static int tsv_unescape(struct reader *r)
 {
 	int hi, lo;
@@ -193,7 +193,7 @@ static int tsv_bad_escape(const struct reader *r)
 	return malformed(r, "unknown escape; a backslash itself is written \\\\");
 }
 
-/* After a carriage return: what ends the line, or -2 if it does not end there. */
+/* After a carriage return: what ends the line; -2 if the line goes on. */
 static int tsv_after_cr(struct reader *r)
 {
 	int c = next_byte(r);
@@ -210,8 +210,8 @@ static int tsv_bad_byte(const struct reader *r, int c)
 }
 
 /*
- * A field into rec->buf from `at` on. *stop_out is what ended it: a newline, EOF,
- * or, for a key (at 0), TAB. A carriage return may precede newline and EOF.
+ * Read a field into rec->buf from `at` on. *stop_out is what ended it: a newline, EOF, or,
+ * for a key (at 0), TAB. A carriage return may precede newline and EOF.
  */
 static int tsv_field(struct reader *r, struct record *rec, size_t at,
 		     size_t *len_out, int *stop_out)
@@ -239,7 +239,7 @@ static int tsv_field(struct reader *r, struct record *rec, size_t at,
 	return 0;
 }
 
-/* Skip what follows the key when only keys are read. */
+/* Skip what follows a key when only keys are wanted. */
 static int tsv_skip(struct reader *r)
 {
 	int c;
@@ -259,7 +259,7 @@ static int tsv_value(struct reader *r, struct record *rec)
 	return err;
 }
 
-/* Empty lines are passed over. The last line may lack its newline. */
+/* Empty lines are skipped. The last line may lack its newline. */
 static int tsv_next(struct reader *r, struct record *rec, bool *got_out)
 {
 	int stop = EOF, err;
@@ -327,7 +327,7 @@ static int cdb_expect(struct reader *r, const char *text, const char *what)
 	return 0;
 }
 
-/* Read into the buffer, or, where only keys matter, past it. */
+/* Read the value into the buffer, or skip it if only keys are wanted. */
 static int cdb_value(struct reader *r, struct record *rec, uint64_t len)
 {
 	uint8_t waste[4096];
@@ -366,7 +366,7 @@ static int cdb_body(struct reader *r, struct record *rec, uint64_t key_len,
 	return err;
 }
 
-/* After the empty line: nothing may follow, it would be lost. */
+/* After the empty line: further data would be lost, so it is an error. */
 static int cdb_end(struct reader *r)
 {
 	if (next_byte(r) == EOF)
@@ -444,8 +444,8 @@ static int nul_next(struct reader *r, struct record *rec, bool *got_out)
 }
 
 /*
- * What the file's first bytes say of it, once. They are read again then, but for a byte
- * order mark, which is no part of text.
+ * Recognize other kinds of file by the first bytes, once. The bytes are put back, except a
+ * byte order mark.
  */
 static int look_at_head(struct reader *r)
 {
@@ -470,7 +470,7 @@ static int look_at_head(struct reader *r)
 			       "which this format does not have; remove it",
 			       r->name);
 	r->offset = mark;
-	/* libc gives back what it has just read; the standard promises one byte. */
+	/* glibc can put back what it has just read; the standard guarantees one byte. */
 	while (n > mark)
 		(void)ungetc(head[--n], r->in);
 	return 0;
@@ -504,7 +504,7 @@ int reader_next(struct reader *r, struct record *rec, bool *got_out)
 
 /* ---- writing ---------------------------------------------------------------------- */
 
-/* The letter of a byte that a tsv field may not hold as it is, or 0. */
+/* The escape letter of a byte that a tsv field may not hold, or 0. */
 static char escape_of(uint8_t c)
 {
 	switch (c) {
@@ -541,7 +541,7 @@ static void tsv_write(FILE *out, const uint8_t *p, size_t len)
 		fwrite(p + from, 1, len - from, out);
 }
 
-/* A key that a file begins with must not be taken for another kind of file. */
+/* Escape the beginning of a first key that would be taken for another kind of file. */
 static void tsv_write_key(FILE *out, const uint8_t *p, size_t len)
 {
 	bool foreign = textfile_foreign(p, len);

@@ -82,7 +82,7 @@ want=$((($(stat splits) + $(stat compactions)) * slots))
 # A request and an answer each: at least as many at its port.
 ! is_rxe || [ "$(counted sent_pkts)" -ge $((2 * want)) ] || fail "the device counts fewer packets"
 stop "$server" || fail "kvserver ended with status $?: $(tail -n 5 "$dir/main.log")"
-did=$(sed -n 's/.*own connection did \([0-9]*\) compare.*/\1/p' "$dir/main.log")
+did=$(sed -n 's/.*loopback connection did \([0-9]*\) compare.*/\1/p' "$dir/main.log")
 echo "    $did compare-and-swaps for $want slots"
 { [ "$did" -ge "$want" ] && [ "$did" -le $((want + want / 20)) ]; } || fail "$did compare-and-swaps for $want slots"
 resources_are_back
@@ -145,7 +145,7 @@ stop_half_way() {
 	return 1
 }
 
-testcase "the link is down in the middle of a split -> the server's lane breaks and is made anew"
+testcase "the link is down in the middle of a split -> the server's lane breaks and is reconnected"
 if ! in_guest; then
 	skip "only in a guest"
 else
@@ -160,10 +160,10 @@ else
 	kill -STOP "$flapping" || fail "no split lasted long enough"
 	ip link set "$GUEST_DEV" down
 	kill -CONT "$server"
-	until_true 10 grep -q 'connection with itself broke' "$dir/flap.log" || fail "it does not break"
+	until_true 10 grep -q 'loopback connection broke' "$dir/flap.log" || fail "it does not break"
 	sleep 1
 	link_up
-	until_true 10 grep -q 'with itself works again' "$dir/flap.log" || fail "$(grep itself "$dir/flap.log")"
+	until_true 10 grep -q 'loopback connection works again' "$dir/flap.log" || fail "$(grep loopback "$dir/flap.log")"
 	kill -CONT "$flapping"
 	ends_well flapping
 	migrations flap split
