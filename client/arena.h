@@ -24,11 +24,8 @@ void *arena_copy(struct arena *a, const void *src, size_t len);
 /** Does `p` point into a copy? */
 bool arena_has(const struct arena *a, const void *p);
 
-/** Release all copies; their memory stays, up to ARENA_KEEP. True if there were some. */
-bool arena_reset(struct arena *a);
-
-/** Give back the memory that has stayed. */
-void arena_drop_spare(struct arena *a);
+/** Release all copies; their memory stays, up to ARENA_KEEP. */
+void arena_reset(struct arena *a);
 
 /** Release all, and all memory. */
 void arena_fini(struct arena *a);

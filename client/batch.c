@@ -7,8 +7,8 @@
  * groups are copied to the handle's arena. A call holds at most the sum of its
  * values (each buffer rounded up to a power of two). The next call gives them back, all
  * but small ones (index_op_has_more()), unless it is an mget that needs them for as many
- * items. What is given back stays for a while, up to some MiB (spare.h, ARENA_KEEP): to take
- * 64 KiB anew takes five times as long as to read them.
+ * items. What is given back stays until the handle is closed, up to some MiB (SPARE_KEEP,
+ * ARENA_KEEP): to take 64 KiB again takes five times as long as to read them.
  */
 #include "config.h"
 
@@ -193,7 +193,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 			handle_run(kv, ops, g.n, 0);
 		final = get_harvest(kv, &g, items, at < n, &f);
 		if (leaves_memory(kv, UTIL_MIN(n, (size_t)INDEX_RUN_MAX), at < n))
-			handle_untidy(kv);
+			gate_raise(kv->gate, GATE_TIDY);
 		if (at < n)
 			handle_pause(kv);
 	}

@@ -20,10 +20,6 @@
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT, nothing is asked ahead of need for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
-/* Memory that batches and requests have given back stays for so many calls that give none,
- * and then so long: what an mget of 300 values of 3,000 bytes needs takes 0.3 ms to get anew. */
-#define SPARE_CALLS 64u
-#define SPARE_NS (10 * NS_PER_MS)
 /* A nearly full subtable is reported this often at most, ... */
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
 /* ... and its place in the table is kept from others for this long. */
@@ -232,56 +228,16 @@ void handle_attend(struct farkv *kv)
 		link_attend(&kv->link);
 }
 
-/* So many calls more. True: and they were the last ones. */
-static bool spare_is_old(struct farkv *kv)
-{
-	uint64_t now = clock_now_ns();
-
-	if (!kv->spare_until_ns)
-		kv->spare_until_ns = now + SPARE_NS;
-	if (now < kv->spare_until_ns)
-		kv->spare_calls = SPARE_CALLS;
-	return !kv->spare_calls;
-}
-
-void handle_age_spare(struct farkv *kv, bool gave)
-{
-	if (gave) {
-		kv->spare_calls = SPARE_CALLS;
-		kv->spare_until_ns = 0;
-	} else if (kv->spare_calls && --kv->spare_calls == 0 && spare_is_old(kv)) {
-		index_drop_spare(kv->link.index);
-		arena_drop_spare(&kv->arena);
-	}
-}
-
-void handle_untidy(struct farkv *kv)
-{
-	kv->untidy = true;
-	gate_raise(kv->gate, GATE_TIDY);
-}
-
-static bool give_back(struct farkv *kv)
-{
-	bool gave = arena_reset(&kv->arena);
-
-	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++) {
-		if (!index_op_has_more(kv->link.index, &kv->ops[i]) ||
-		    (i < kv->n_next && index_op_used_it(&kv->ops[i])))
-			continue;
-		index_op_shrink(kv->link.index, &kv->ops[i]);
-		gave = true;
-	}
-	kv->untidy = false;
-	return gave;
-}
-
 void handle_tidy(struct farkv *kv)
 {
 	if (!(gate_alerts(kv->gate) & GATE_TIDY))
 		return;
 	gate_lower(kv->gate, GATE_TIDY);
-	handle_age_spare(kv, kv->untidy && give_back(kv));
+	arena_reset(&kv->arena);
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
+		if (index_op_has_more(kv->link.index, &kv->ops[i]) &&
+		    (i >= kv->n_next || !index_op_used_it(&kv->ops[i])))
+			index_op_shrink(kv->link.index, &kv->ops[i]);
 }
 
 int handle_let_in(struct farkv *kv)
@@ -289,8 +245,7 @@ int handle_let_in(struct farkv *kv)
 	if (handle_inherited(kv))
 		return inherited();
 	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
-		if (arena_reset(&kv->arena))
-			kv->spare_calls = SPARE_CALLS;
+		arena_reset(&kv->arena);
 		return relink(kv);
 	}
 	handle_tidy(kv);
@@ -327,7 +282,7 @@ int handle_begin(struct farkv *kv)
 static int enter_anyhow(struct farkv *kv)
 {
 	err_clear();
-	for (;;) {
+	do {
 		int err;
 
 		gate_leave(kv->gate);
@@ -337,38 +292,22 @@ static int enter_anyhow(struct farkv *kv)
 			atom_store_relaxed(&kv->busy, false);
 			return err;
 		}
-		if (!gate_enter(kv->gate))
-			continue;
-		if (kv->spare_calls) /* the next call counts, too */
-			gate_raise(kv->gate, GATE_TIDY);
-		return 0;
-	}
+	} while (!gate_enter(kv->gate));
+	return 0;
 }
 
 int handle_enter_otherwise(struct farkv *kv)
 {
-	bool queued = kv->queued;
-
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
 	atom_store_relaxed(&kv->busy, true);
 	kv->deadline_ns = 0;
-	if (queued) {
+	if (kv->queued) {
 		err_clear();
 		queue_settle(kv);
 		kv->deadline_ns = 0;
-		if (kv->spare_calls)
-			gate_raise(kv->gate, GATE_TIDY);
 	}
-	if (gate_enter(kv->gate))
-		return 0;
-	/* Nothing is up but that calls are counted, and this is not the last one. */
-	if (!queued && !kv->untidy && kv->spare_calls > 1 &&
-	    gate_alerts(kv->gate) == GATE_TIDY) {
-		kv->spare_calls--;
-		return 0;
-	}
-	return enter_anyhow(kv);
+	return gate_enter(kv->gate) ? 0 : enter_anyhow(kv);
 }
 
 /* Back inside, where nobody else would see to what was raised meanwhile. */

@@ -64,9 +64,6 @@ struct farkv {
 	struct index_op op;   /* of the calls for one key */
 	struct index_op *ops; /* INDEX_RUN_MAX for batches; NULL until needed */
 	size_t n_next;        /* the call that begins will use so many of them */
-	bool untidy; /* a batch has left large buffers, for the next call to give back */
-	unsigned spare_calls; /* for so many more calls what batches gave back stays, */
-	uint64_t spare_until_ns; /* ... and until then; 0: not known yet */
 	size_t n_lent;        /* so many of them hold values of the last batch, */
 	bool lends;           /* ... or something else but `op` does */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
@@ -177,13 +174,8 @@ static inline void handle_end(struct farkv *kv)
  */
 int handle_let_in(struct farkv *kv);
 
-/** A batch leaves large buffers: the next call that begins has them to give back. */
-void handle_untidy(struct farkv *kv);
-/** A call begins, and a batch's values end by that: give its large buffers back. */
+/** A call begins, which ends the values of a batch: give its large buffers back (GATE_TIDY). */
 void handle_tidy(struct farkv *kv);
-/** A call has given some back (`gave`), which stay for those that follow; or it has not, and
- * after many such, and a while, nothing stays. With a link. */
-void handle_age_spare(struct farkv *kv, bool gave);
 
 /** See to the alerts of a live session; before its blocks are touched. */
 void handle_attend(struct farkv *kv);

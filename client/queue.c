@@ -106,7 +106,6 @@ static void reclaim_lent(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 	struct request *r, *next = q->fresh.first;
-	bool gave = false;
 
 	if (!q->lent.first)
 		return;
@@ -116,10 +115,8 @@ static void reclaim_lent(struct farkv *kv)
 		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
 		    (next = in_need(next, &r->op)))
 			swap_buffers(&r->op, &next->op);
-		if (more && index_op_has_more(kv->link.index, &r->op)) {
+		if (more && index_op_has_more(kv->link.index, &r->op))
 			index_op_shrink(kv->link.index, &r->op);
-			gave = true;
-		}
 		if (r->saved) { /* a call costs more than all of the rest */
 			free(r->saved);
 			r->saved = NULL;
@@ -130,8 +127,6 @@ static void reclaim_lent(struct farkv *kv)
 		}
 		list_push(&q->idle, r);
 	}
-	if (kv->link.session)
-		handle_age_spare(kv, gave);
 }
 
 /* ---- submit ------------------------------------------------------------------------ */

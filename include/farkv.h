@@ -533,6 +533,10 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  * the handle until the next call on it, as that of farkv_get(). The items run side by side and are
  * linearized one by one, not as a transaction.
  *
+ * Memory: the handle keeps up to 256 KiB of buffers for batches and requests. If they needed
+ * more, it keeps up to 8 MiB of that for the next ones until it is closed; what exceeds 8 MiB
+ * goes with the next call.
+ *
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
  * them), otherwise the first other item's error. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
  * FARKV_ELINKDOWN and FARKV_ENOMEM of an item end the call, with that group of 128: those
