@@ -542,10 +542,10 @@ int control_run(struct control *c)
 
 const char *control_rdma_address(const struct control *c)
 {
-	return c->rdma ? verbs_server_address(port_rdma_server(c->rdma)) : NULL;
+	return c->rdma ? xport_verbs->server_address(port_rdma_server(c->rdma)) : NULL;
 }
 
 const char *control_rdma_device(const struct control *c)
 {
-	return c->rdma ? verbs_server_device(port_rdma_server(c->rdma)) : NULL;
+	return c->rdma ? xport_verbs->server_device(port_rdma_server(c->rdma)) : NULL;
 }

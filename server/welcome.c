@@ -43,8 +43,8 @@ static void areas_of_card(struct verbs_server *vs, bool readonly, struct msg *w)
 {
 	struct verbs_area areas[2];
 
-	verbs_server_areas(vs, readonly, areas);
-	if (verbs_server_read8_atomic(vs))
+	xport_verbs->server_areas(vs, readonly, areas);
+	if (xport_verbs->server_read8_atomic(vs))
 		w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
 	for (unsigned i = 0; i < 2; i++)
 		w->welcome.areas[i] = (struct msg_area){
@@ -76,7 +76,7 @@ static void fill(struct session *s, struct msg *w)
 	areas_of_socket(sb, w);
 	if (c->rdma) {
 		const char *address =
-			verbs_server_address(port_rdma_server(c->rdma));
+			xport_verbs->server_address(port_rdma_server(c->rdma));
 
 		w->welcome.address = (const uint8_t *)address;
 		w->welcome.address_len = (uint16_t)strlen(address);
@@ -143,7 +143,7 @@ static bool end_replaced(struct session *s)
 	}
 	/* Its own, that is: of the same host and the same key. */
 	if (old && (!old->port->remote || old->key != s->key ||
-		    !verbs_peer_same_host(old->conn, s->conn)))
+		    !xport_verbs->peer_same_host(old->conn, s->conn)))
 		return false;
 	if (old)
 		control_end_session(old);
