@@ -12,7 +12,7 @@
 #include "common/util.h"
 
 #include "control_priv.h"
-#include "fsck_priv.h"
+#include "fsck_index.h"
 #include "grow.h"
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "fsck_priv.h"
+#include "fsck_index.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -109,6 +109,11 @@ enum slab_seen {
 			 /* with a newer incarnation than this one */
 };
 
+struct slab_list {
+	struct block_ref *refs;
+	size_t cap, n;
+};
+
 /** True if this block is out, with this incarnation or one before. */
 bool slab_is_out(const struct slab *s, struct block_ref ref);
 
@@ -117,13 +122,13 @@ enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
 
 /**
  * Visit segment after segment, from *cursor = 0: the blocks that are out and not
- * marked, up to `cap` >= 64 of them, and *cursor moves behind them. True while
- * there are more segments to visit, up to `segments` of them in a call. Blocks
+ * marked are added to `out`, which has room for 64 or more, and *cursor moves past them.
+ * True while there are more segments to visit, up to `segments` of them in a call. Blocks
  * may come, go and be marked between calls. References carry the incarnation
  * that the block was granted with.
  */
 bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
-		   struct block_ref *refs_out, size_t cap, size_t *n_out);
+		   struct slab_list *out);
 
 /** Take all marks away, `segments` at a time from *cursor = 0; true: more. */
 bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);

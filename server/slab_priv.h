@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** slab_priv.h - what the files of the allocator share: slab.c (segments,
- * grants), slab_return.c (what comes back and when it is free), slab_marks.c.
- */
+/** slab_priv.h - what slab_marks.c uses of slab.c. */
 #ifndef SERVER_SLAB_PRIV_H
 #define SERVER_SLAB_PRIV_H
 
