@@ -12,7 +12,7 @@
  */
 #include "config.h"
 
-#include "handle.h"
+#include "batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,8 @@
 
 #include "common/err.h"
 #include "common/util.h"
+
+#include "wait.h"
 
 /* Twice the operations of a group, so that probing stays short. */
 #define SEEN_SLOTS (2 * INDEX_RUN_MAX)

@@ -4,6 +4,7 @@
 
 #include "public.h"
 
+#include "batch.h"
 #include "handle.h"
 
 #include <string.h>

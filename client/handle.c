@@ -15,6 +15,8 @@
 
 #include "atfork.h"
 #include "queue.h"
+#include "relink.h"
+#include "wait.h"
 #include "waker.h"
 
 #define FAREWELL_NS NS_PER_SEC

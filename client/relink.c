@@ -16,7 +16,7 @@
  */
 #include "config.h"
 
-#include "handle.h"
+#include "relink.h"
 
 #include <stdio.h>
 #include <string.h>

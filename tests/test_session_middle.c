@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/queue_priv.h"
+#include "client/queue_turn.h"
 #include "common/clock.h"
 #include "common/index_priv.h"
 #include "handle_rig.h"
