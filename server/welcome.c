@@ -162,12 +162,12 @@ static bool too_many_departed(struct control *c)
 	return c->departed.n >= c->cfg.max_sessions;
 }
 
-static bool welcome(struct session *s, bool readonly,
-		    const struct key *key, const uint8_t *client_nonce)
+/* What the session needs before it can be welcomed: a number, a token, descriptors. False: it
+ * was refused. */
+static bool prepare(struct session *s, struct msg *w)
 {
 	struct control *c = s->control;
-	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
-	int fds[3] = {-1, -1, -1}, errnum;
+	int errnum;
 
 	if (!control_next_id(c, &s->id)) {
 		control_refuse(s, MSG_REASON_FULL,
@@ -179,8 +179,7 @@ static bool welcome(struct session *s, bool readonly,
 		control_refuse(s, MSG_REASON_INTERNAL, err_detail());
 		return false;
 	}
-	s->key = key;
-	w.welcome.swept = !end_replaced(s);
+	w->welcome.swept = !end_replaced(s);
 	if (!s->port->remote && too_many_departed(c)) {
 		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions ended without goodbye while "
@@ -195,6 +194,34 @@ static bool welcome(struct session *s, bool readonly,
 				       "the server is out of memory");
 		return false;
 	}
+	return true;
+}
+
+/* False: the session is gone. */
+static bool send_welcome(struct session *s, const struct msg *w)
+{
+	const struct region *r = s->control->region;
+	int fds[3] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
+		      s->tether ? s->tether->fd : -1};
+
+	if (session_send(s, w, NULL, fds, s->port->remote ? 0 : 3))
+		return true;
+	/* It has no descriptors: nobody to wait for. */
+	s->left = true;
+	control_end_session(s);
+	return false;
+}
+
+static bool welcome(struct session *s, bool readonly,
+		    const struct key *key, const uint8_t *client_nonce)
+{
+	struct control *c = s->control;
+	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
+	char peer[80];
+
+	s->key = key;
+	if (!prepare(s, &w))
+		return false;
 	/* With writers on the card, CPUs may only look (I3). */
 	s->readonly = readonly || (c->rdma && !s->port->remote);
 	fill(s, &w);
@@ -207,23 +234,12 @@ static bool welcome(struct session *s, bool readonly,
 
 		auth_server_tag(key, &in, w.welcome.tag);
 	}
-	fds[0] = c->region->meta_ro_fd;
-	fds[1] = s->readonly ? c->region->data_ro_fd : c->region->data_fd;
-	fds[2] = s->tether ? s->tether->fd : -1;
 	/* It counts for barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->stats.sessions++;
 	c->stats.sessions_total++;
-	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 3)) {
-		/* It has no descriptors: nobody to wait for. */
-		s->left = true;
-		control_end_session(s);
+	if (!send_welcome(s, &w) || !sweep_welcomed(s))
 		return false;
-	}
-	if (!sweep_welcomed(s))
-		return false;
-	char peer[80];
-
 	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
 		  s->readonly ? "read-only" : "read-write",
 		  key ? ", key " : "", key ? key->name : "");

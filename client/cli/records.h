@@ -23,6 +23,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <farkv.h>
+
 enum record_format { RECORD_TSV, RECORD_CDB, RECORD_NUL };
 
 /** One record; its memory is the caller's and is used again and again. */
@@ -79,8 +81,8 @@ void record_trim(struct record *rec, size_t keep);
 /** Write one record; output errors show in ferror(out). False: not possible in
  * this format (nul with a NUL byte inside, or a key that another kind of file begins
  * with), nothing was written. */
-bool record_write(FILE *out, enum record_format format, const void *key,
-		  size_t key_len, const void *value, size_t value_len);
+bool record_write(FILE *out, enum record_format format,
+		  const struct farkv_put_item *record);
 /** Write what ends a file of this format. */
 void record_write_end(FILE *out, enum record_format format);
 
