@@ -10,6 +10,7 @@
 #include "common/util.h"
 
 #include "grow.h"
+#include "memory.h"
 
 /*
  * What needs a barrier comes in swarms: one starts this long after the first, and

@@ -14,8 +14,12 @@
 #include "common/util.h"
 
 #include "grow.h"
+#include "memory.h"
 #include "port_rdma.h"
 #include "port_unix.h"
+#include "rekey.h"
+#include "returns.h"
+#include "welcome.h"
 
 #define TICK_MS 200
 /* Lines in the log: warnings about peers, notes about single clients. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** control_priv.h - what the files of the control loop share: control.c,
- * welcome.c, memory.c, returns.c, barrier.c and the ports. All of it is the control thread's. */
+/** control_priv.h - struct control, and what control.c does for the other files of the control
+ * loop. All of it is the control thread's. */
 #ifndef SERVER_CONTROL_PRIV_H
 #define SERVER_CONTROL_PRIV_H
 
@@ -143,63 +143,5 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 /** Answer request `req`. False: the session is gone. */
 bool control_reply(struct session *s, struct msg *m, uint32_t req,
 		   const struct block_ref *refs);
-
-/* ---- welcome.c: HELLO, CHALLENGE, AUTH, WELCOME ------------------------------- */
-
-/** Handle HELLO, whose body is `body`; false: the session is gone. */
-bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
-		      size_t len);
-/** `s` is about to end; before a barrier can pass because of that. */
-void welcome_session_ended(struct session *s);
-/** Handle AUTH. */
-bool welcome_on_auth(struct session *s, const struct msg *m);
-
-/** Go on with the HELLO of a session that is parked. May end it. */
-void welcome_resume(struct session *s);
-
-/* ---- rekey.c: another look at the file of keys ------------------------------- */
-
-/**
- * Read the file of keys again, end the sessions whose key is gone or another now, and log
- * by name what has changed. A file that is not fit changes nothing and is an error line.
- * Sessions that have not proved a key yet are held against the new ones. Reads a disk.
- */
-void rekey(struct control *c);
-
-/* ---- memory.c: GRANT, RECLAIM ---------------------------------------------- */
-
-bool memory_init(struct control *c);
-void memory_fini(struct control *c);
-
-/** Handle a message; false: the session is gone. */
-bool memory_on_grant(struct session *s, const struct msg *m);
-
-/** Blocks or pages have become free, or it is known that none will: the requests
- * that wait are looked at soon. */
-void memory_resume(struct control *c);
-
-/**
- * Ask the sessions but `asker` (NULL: all) for what they hold and do not use: each that
- * was not asked since `since_ns`. One that was asked a moment before that is asked later,
- * if it was given something meanwhile. An asker gives back its own when it is told no.
- * Ends those whose process is gone, never `asker`. True while an answer is worth waiting
- * for: call again in some ms.
- */
-bool memory_reclaim(struct control *c, const struct session *asker,
-		    uint64_t since_ns);
-
-/** `s` is about to end. Ends no other session. */
-void memory_session_ended(struct session *s);
-
-/* ---- returns.c: RETURN ------------------------------------------------------ */
-
-void returns_init(struct control *c);
-
-/** Handle a message, or begin to; false: the session is gone. */
-bool returns_on_message(struct session *s, const struct msg *m);
-/** Work off in one go what is unfinished; false: the session is gone. */
-bool returns_finish(struct session *s);
-/** `s` is about to end: what it returned and nobody has looked at stays out. */
-void returns_session_ended(struct session *s);
 
 #endif

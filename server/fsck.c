@@ -14,6 +14,7 @@
 #include "control_priv.h"
 #include "fsck_index.h"
 #include "grow.h"
+#include "slab_marks.h"
 
 /*
  * A check costs time of the control loop, and its sweep asks all writers. A writing

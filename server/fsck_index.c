@@ -11,6 +11,8 @@
 #include "common/clock.h"
 #include "common/hash.h"
 
+#include "slab_marks.h"
+
 /* A slot that changes so often while it is looked at is well. */
 #define TRIES 100
 /* ... and so is one of whose blocks so many bytes were read meanwhile. */

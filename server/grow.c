@@ -14,6 +14,7 @@
 
 #include "barrier.h"
 #include "control_priv.h"
+#include "memory.h"
 #include "migrate.h"
 #include "port_rdma.h"
 

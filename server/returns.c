@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "control_priv.h"
+#include "returns.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,6 +20,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
+
+#include "control_priv.h"
+#include "memory.h"
+#include "slab_marks.h"
 
 /* Bytes that are read in one slice: some 50 us. A usual RETURN needs less. */
 #define SLICE_BYTES (128u << 10)

@@ -96,55 +96,11 @@ uint64_t slab_shrink(struct slab *s, bool keep_one);
 /** Pages that slab_shrink(s, false) would retire now. */
 uint64_t slab_empty(const struct slab *s);
 
-/* ---- marks: which blocks are accounted for (sweep, fsck) --------------------
- *
- * Only blocks that are out carry marks. A block loses its mark when it comes
- * back; granted again it has none.
- */
-
-enum slab_seen {
-	SLAB_SEEN_FIRST, /* it is out, and now marked */
-	SLAB_SEEN_AGAIN, /* it was marked already */
-	SLAB_SEEN_BAD,   /* no block, of another class, not out, or out since */
-			 /* with a newer incarnation than this one */
-};
-
-struct slab_list {
-	struct block_ref *refs;
-	size_t cap, n;
-};
-
-/** True if this block is out, with this incarnation or one before. */
-bool slab_is_out(const struct slab *s, struct block_ref ref);
-
-/** A slot or a session refers to this block, with the incarnation it had there. */
-enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
-
-/**
- * Visit segment after segment, from *cursor = 0: the blocks that are out and not
- * marked are added to `out`, which has room for 64 or more, and *cursor moves past them.
- * True while there are more segments to visit, up to `segments` of them in a call. Blocks
- * may come, go and be marked between calls. References carry the incarnation
- * that the block was granted with.
- */
-bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
-		   struct slab_list *out);
-
-/** Take all marks away, `segments` at a time from *cursor = 0; true: more. */
-bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
-
 /**
  * Nobody holds or refers to this block: its session died. It is worn from now on:
  * free after a barrier. False unless it is out and not marked, or without memory.
  */
 bool slab_condemn(struct slab *s, struct block_ref ref);
-
-/**
- * Count everything anew, from the states of the blocks: counts, lists, owners of
- * pages. False, with a detail, if that differs from the books. Time: 2 ns for each
- * block.
- */
-bool slab_audit(const struct slab *s);
 
 /**
  * A barrier begins, to the benefit of the blocks that are worn or in limbo now: those

@@ -2,13 +2,15 @@
 /* Which blocks are accounted for, and whether the books are right. */
 #include "config.h"
 
-#include "slab_priv.h"
+#include "slab_marks.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/err.h"
 #include "common/util.h"
+
+#include "slab_priv.h"
 
 /* A place in a visit of all blocks: the segment's record, a block of it. */
 #define CURSOR_SHIFT 32

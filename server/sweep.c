@@ -13,6 +13,8 @@
 #include "common/util.h"
 
 #include "barrier.h"
+#include "slab_marks.h"
+#include "welcome.h"
 
 /* Deaths come in swarms: a sweep starts this long after the first. */
 #define BATCH_NS (200 * NS_PER_MS)

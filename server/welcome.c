@@ -10,7 +10,7 @@
  */
 #include "config.h"
 
-#include "control_priv.h"
+#include "welcome.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/log.h"
 
+#include "control_priv.h"
 #include "port_rdma.h"
 
 static bool wants_credentials(const struct session *s)

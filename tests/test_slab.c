@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/util.h"
 #include "server/heap.h"
+#include "server/slab_marks.h"
 #include "server/slab_priv.h"
 #include "test_main.h"
 

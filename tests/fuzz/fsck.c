@@ -14,6 +14,7 @@
 #include "seal.h"
 #include "server/fsck_index.h"
 #include "server/migrate.h"
+#include "server/slab_marks.h"
 
 #define MEMORY (UINT64_C(1) << 20)
 #define BLOCKS 24u

@@ -7,6 +7,7 @@
 #include "common/block.h"
 #include "common/err.h"
 #include "common/hash.h"
+#include "server/slab_marks.h"
 #include "tests/lab/sim.h"
 
 #define META META_ALIGN
