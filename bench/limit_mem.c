@@ -315,22 +315,27 @@ static size_t mem_get(struct limit_side *s, const struct limit_keys *k,
 	return good;
 }
 
-/* First steps of a batch: find the most likely words and prefetch `bytes` of their blocks. */
-static inline void stage(const struct mem_side *m, const struct limit_keys *k,
-			 size_t first, size_t n, uint64_t bytes, uint64_t *hash,
-			 uint64_t *word)
-{
-	for (size_t i = 0; i < n; i++) {
-		hash[i] = hash_key(HASH_SEED, limit_key(k, first + i),
-				   k->len[first + i]);
-		fetch_line(home_of(m, hash[i]));
-	}
-	for (size_t i = 0; i < n; i++) {
-		const uint64_t *line = home_of(m, hash[i]);
-		unsigned bits = line_matches(line, hash_fp(hash[i]));
+/* A batch of keys, and what its first stages have found. */
+struct staged {
+	const struct limit_keys *keys;
+	size_t first, n;
+	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
+};
 
-		word[i] = bits ? line[__builtin_ctz(bits)] : 0;
-		fetch_lines(block_of(m, word[i]), bytes);
+/* First steps of a batch: find the most likely words and prefetch `bytes` of their blocks. */
+static inline void stage(const struct mem_side *m, struct staged *b, uint64_t bytes)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		b->hash[i] = hash_key(HASH_SEED, limit_key(b->keys, b->first + i),
+				      b->keys->len[b->first + i]);
+		fetch_line(home_of(m, b->hash[i]));
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		const uint64_t *line = home_of(m, b->hash[i]);
+		unsigned bits = line_matches(line, hash_fp(b->hash[i]));
+
+		b->word[i] = bits ? line[__builtin_ctz(bits)] : 0;
+		fetch_lines(block_of(m, b->word[i]), bytes);
 	}
 }
 
@@ -338,19 +343,22 @@ static size_t mem_mget(struct limit_side *s, const struct limit_keys *k,
 		       size_t first, size_t n)
 {
 	const struct mem_side *m = (const struct mem_side *)s;
-	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
 	size_t good = 0;
+	struct staged b;
 
-	stage(m, k, first, n, ahead_of(m->cls), hash, word);
+	b.keys = k;
+	b.first = first;
+	b.n = n;
+	stage(m, &b, ahead_of(m->cls));
 	for (size_t i = 0; i < n; i++) {
 		const char *key = limit_key(k, first + i);
 		size_t len = k->len[first + i];
 		char *into = s->plan->into + i * s->plan->into_stride;
 
-		if (word[i] && take(m, word[i], key, len, into))
+		if (b.word[i] && take(m, b.word[i], key, len, into))
 			good++;
 		else
-			good += get_hashed(m, hash[i], key, len, into);
+			good += get_hashed(m, b.hash[i], key, len, into);
 	}
 	return good;
 }
@@ -440,14 +448,17 @@ static size_t mem_mput(struct limit_side *s, const struct limit_keys *k,
 		       size_t first, size_t n)
 {
 	struct mem_side *m = (struct mem_side *)s;
-	uint64_t hash[LIMIT_BATCH], word[LIMIT_BATCH];
 	size_t good = 0;
+	struct staged b;
 
-	stage(m, k, first, n, sizeof(struct block_header), hash, word);
+	b.keys = k;
+	b.first = first;
+	b.n = n;
+	stage(m, &b, sizeof(struct block_header));
 	for (size_t i = 0; i < n; i++)
 		fetch_rest(m, m->next + i);
 	for (size_t i = 0; i < n; i++)
-		good += put_hashed(m, hash[i], limit_key(k, first + i),
+		good += put_hashed(m, b.hash[i], limit_key(k, first + i),
 				   k->len[first + i]);
 	return good;
 }

@@ -110,7 +110,7 @@ struct params {
 
 	/* execution */
 	bool transactions; /* YCSB's name for a run, if given */
-	bool track_jvm;    /* there is none */
+	bool track_jvm;    /* out of memory */
 	uint64_t threads;
 	uint64_t processes; /* with that many threads each */
 	uint64_t target;   /* operations per second of all threads; 0: unlimited */

@@ -77,10 +77,8 @@ bool arena_has(const struct arena *a, const void *p)
 	return c != NULL;
 }
 
-bool arena_reset(struct arena *a)
+void arena_reset(struct arena *a)
 {
-	bool any = a->chunks != NULL;
-
 	while (a->chunks) {
 		struct arena_chunk *c = a->chunks;
 
@@ -93,11 +91,11 @@ bool arena_reset(struct arena *a)
 		a->spare = c;
 		a->spare_bytes += c->cap;
 	}
-	return any;
 }
 
-void arena_drop_spare(struct arena *a)
+void arena_fini(struct arena *a)
 {
+	arena_reset(a);
 	while (a->spare) {
 		struct arena_chunk *next = a->spare->next;
 
@@ -105,10 +103,4 @@ void arena_drop_spare(struct arena *a)
 		a->spare = next;
 	}
 	a->spare_bytes = 0;
-}
-
-void arena_fini(struct arena *a)
-{
-	(void)arena_reset(a);
-	arena_drop_spare(a);
 }

@@ -24,11 +24,8 @@ void *arena_copy(struct arena *a, const void *src, size_t len);
 /** True if `p` points into a copy. */
 bool arena_has(const struct arena *a, const void *p);
 
-/** Release all copies; up to ARENA_KEEP of their memory stays. True if there were some. */
-bool arena_reset(struct arena *a);
-
-/** Free the memory that has stayed. */
-void arena_drop_spare(struct arena *a);
+/** Release all copies; their memory stays, up to ARENA_KEEP. */
+void arena_reset(struct arena *a);
 
 /** Release all copies and free all memory. */
 void arena_fini(struct arena *a);

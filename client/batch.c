@@ -3,16 +3,16 @@
  * farkv_mget() and farkv_mput(): groups of up to INDEX_RUN_MAX operations share
  * their round trips.
  *
- * The values of the last group stay in the operations' buffers; those of earlier groups are
- * copied to the handle's arena. A call holds at most the sum of its values (each buffer
- * rounded up to a power of two). The next call gives all but small buffers back
- * (index_op_has_more()), unless it is an mget that needs them for as many items. Up to some
- * MiB of that is kept for a while (spare.h, ARENA_KEEP): to allocate 64 KiB takes five times
- * as long as to read them.
+ * The values of the last group stay in the operations' buffers; those of earlier
+ * groups are copied to the handle's arena. A call holds at most the sum of its
+ * values (each buffer rounded up to a power of two). The next call gives them back, all
+ * but small ones (index_op_has_more()), unless it is an mget that needs them for as many
+ * items. What is given back stays until the handle is closed, up to some MiB (SPARE_KEEP,
+ * ARENA_KEEP): to take 64 KiB again takes five times as long as to read them.
  */
 #include "config.h"
 
-#include "handle.h"
+#include "batch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,17 @@
 #include "common/err.h"
 #include "common/util.h"
 
+#include "wait.h"
+
 /* Twice the operations of a group, so that probing stays short. */
 #define SEEN_SLOTS (2 * INDEX_RUN_MAX)
 static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "SEEN_SLOTS: power of two");
 
-/* A group of gets: operation i belongs to item item[i]. */
+/* One group of a call for `n_items`, of which those from `at` on have not begun: operation i
+ * belongs to item item[i]. Of gets: */
 struct gets {
+	struct farkv_get_item *items;
+	size_t n_items, at;
 	struct index_want want[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
 	size_t n;
@@ -34,6 +39,8 @@ struct gets {
 
 /* A group of puts. */
 struct group {
+	struct farkv_put_item *items;
+	size_t n_items, at;
 	struct index_op *op[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
 	size_t n;
@@ -101,13 +108,13 @@ static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
 
 /* ---- mget ----------------------------------------------------------------------- */
 
-static size_t get_fill(struct farkv *kv, struct gets *g,
-		       struct farkv_get_item *items, size_t n, size_t at,
-		       struct failure *f)
+static void get_fill(struct farkv *kv, struct gets *g, struct failure *f)
 {
+	size_t at = g->at;
+
 	g->n = 0;
-	for (; at < n && g->n < INDEX_RUN_MAX; at++) {
-		struct farkv_get_item *it = &items[at];
+	for (; at < g->n_items && g->n < INDEX_RUN_MAX; at++) {
+		struct farkv_get_item *it = &g->items[at];
 		struct index_want *want = &g->want[g->n];
 
 		it->result = handle_key(kv, it->key, it->key_len, &want->key);
@@ -118,7 +125,7 @@ static size_t get_fill(struct farkv *kv, struct gets *g,
 		want->op = &kv->ops[g->n];
 		g->item[g->n++] = at;
 	}
-	return at;
+	g->at = at;
 }
 
 /* `keep`: copy the value, for the next group uses the operation's buffer again. */
@@ -149,14 +156,13 @@ static bool leaves_memory(const struct farkv *kv, size_t n, bool kept)
 }
 
 /* Returns an error that ends the batch, or 0. */
-static int get_harvest(struct farkv *kv, const struct gets *g,
-		       struct farkv_get_item *items, bool keep,
-		       struct failure *f)
+static int get_harvest(struct farkv *kv, const struct gets *g, struct failure *f)
 {
+	bool keep = g->at < g->n_items;
 	int final = 0;
 
 	for (size_t i = 0; i < g->n; i++) {
-		struct farkv_get_item *it = &items[g->item[i]];
+		struct farkv_get_item *it = &g->items[g->item[i]];
 		const struct index_op *op = g->want[i].op;
 
 		it->result = op_result(kv, op, g->item[i], f);
@@ -176,31 +182,32 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	struct index_op *ops[INDEX_RUN_MAX];
 	struct failure f = {.err = 0};
 	struct gets g;
-	size_t at = 0;
 	bool straight;
 	int final;
 
-	g.n = 0;
+	g.items = items;
+	g.n_items = n;
+	g.n = g.at = 0;
 	final = ops_reserve(kv);
 	if (final)
 		failure_note(&f, 0, final);
-	while (at < n && !final) {
-		at = get_fill(kv, &g, items, n, at, &f);
+	while (g.at < n && !final) {
+		get_fill(kv, &g, &f);
 		straight = index_get_many(kv->link.index, g.want, g.n);
 		for (size_t i = 0; !straight && i < g.n; i++)
 			ops[i] = g.want[i].op;
 		if (!straight)
 			handle_run(kv, ops, g.n, 0);
-		final = get_harvest(kv, &g, items, at < n, &f);
-		if (leaves_memory(kv, UTIL_MIN(n, (size_t)INDEX_RUN_MAX), at < n))
-			handle_untidy(kv);
-		if (at < n)
+		final = get_harvest(kv, &g, &f);
+		if (leaves_memory(kv, UTIL_MIN(n, (size_t)INDEX_RUN_MAX), g.at < n))
+			gate_raise(kv->gate, GATE_TIDY);
+		if (g.at < n)
 			handle_pause(kv);
 	}
 	kv->n_lent = g.n;
 	kv->lends = true;
-	for (; at < n; at++)
-		items[at].result = FARKV_EABORTED;
+	for (; g.at < n; g.at++)
+		items[g.at].result = FARKV_EABORTED;
 	return failure_report(&f, n);
 }
 
@@ -235,14 +242,14 @@ static int put_check(struct farkv *kv, const struct farkv_put_item *it,
 	return err ? err : handle_value(kv, it->value, it->value_len);
 }
 
-static size_t put_fill(struct farkv *kv, struct group *g,
-		       struct farkv_put_item *items, size_t n, size_t at,
-		       struct failure *f)
+static void put_fill(struct farkv *kv, struct group *g, struct failure *f)
 {
+	size_t at = g->at;
+
 	g->n = 0;
 	memset(g->seen, 0, sizeof(g->seen));
-	for (; at < n && g->n < INDEX_RUN_MAX; at++) {
-		struct farkv_put_item *it = &items[at];
+	for (; at < g->n_items && g->n < INDEX_RUN_MAX; at++) {
+		struct farkv_put_item *it = &g->items[at];
 		struct index_op *op = &kv->ops[g->n];
 		struct index_key key;
 
@@ -259,16 +266,15 @@ static size_t put_fill(struct farkv *kv, struct group *g,
 		g->item[g->n] = at;
 		g->op[g->n++] = op;
 	}
-	return at;
+	g->at = at;
 }
 
-static int put_harvest(struct farkv *kv, const struct group *g,
-		       struct farkv_put_item *items, struct failure *f)
+static int put_harvest(struct farkv *kv, const struct group *g, struct failure *f)
 {
 	int final = 0;
 
 	for (size_t i = 0; i < g->n; i++) {
-		struct farkv_put_item *it = &items[g->item[i]];
+		struct farkv_put_item *it = &g->items[g->item[i]];
 
 		it->result = op_result(kv, g->op[i], g->item[i], f);
 		if (it->result == 0)
@@ -283,26 +289,28 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 {
 	struct failure f = {0};
 	struct group g;
-	size_t at = 0;
 	int final;
 
+	g.items = items;
+	g.n_items = n;
+	g.at = 0;
 	final = ops_reserve(kv);
 	if (final)
 		failure_note(&f, 0, final);
-	while (at < n && !final) {
+	while (g.at < n && !final) {
 		final = handle_writable(kv);
 		if (final) {
-			failure_note(&f, at, final);
+			failure_note(&f, g.at, final);
 			break;
 		}
-		at = put_fill(kv, &g, items, n, at, &f);
+		put_fill(kv, &g, &f);
 		index_try_many(kv->link.index, g.op, g.n);
 		handle_run(kv, g.op, g.n, 0);
-		final = put_harvest(kv, &g, items, &f);
-		if (at < n)
+		final = put_harvest(kv, &g, &f);
+		if (g.at < n)
 			handle_pause(kv);
 	}
-	for (; at < n; at++)
-		items[at].result = FARKV_EABORTED;
+	for (; g.at < n; g.at++)
+		items[g.at].result = FARKV_EABORTED;
 	return failure_report(&f, n);
 }

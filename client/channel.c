@@ -183,19 +183,19 @@ struct verbs_channel {
 
 static int verbs_send(struct channel *ch, const void *buf, size_t len)
 {
-	return verbs_link_send(channel_verbs_link(ch), buf, len);
+	return xport_verbs->link_send(channel_verbs_link(ch), buf, len);
 }
 
 static ssize_t verbs_receive(struct channel *ch, void *buf, size_t cap,
 			     struct channel_fds *fds)
 {
 	struct verbs_link *link = channel_verbs_link(ch);
-	ssize_t n = verbs_link_receive(link, buf, cap);
+	ssize_t n = xport_verbs->link_receive(link, buf, cap);
 
 	if (fds)
 		*fds = (struct channel_fds){0};
 	if (n == 0)
-		snprintf(ch->why, sizeof(ch->why), "%s", verbs_link_why(link));
+		snprintf(ch->why, sizeof(ch->why), "%s", xport_verbs->link_why(link));
 	return n;
 }
 
@@ -207,13 +207,13 @@ static void verbs_wait_room(struct channel *ch, int ms)
 
 static void verbs_close(struct channel *ch)
 {
-	verbs_link_close(channel_verbs_link(ch));
+	xport_verbs->link_close(channel_verbs_link(ch));
 	free(ch);
 }
 
 static void verbs_forked(struct channel *ch)
 {
-	verbs_link_forked(channel_verbs_link(ch));
+	xport_verbs->link_forked(channel_verbs_link(ch));
 }
 
 static const struct channel_ops verbs_ops = {
@@ -229,11 +229,11 @@ struct channel *channel_verbs(struct verbs_link *link)
 	struct verbs_channel *v = calloc(1, sizeof(*v));
 
 	if (!v) {
-		verbs_link_close(link);
+		xport_verbs->link_close(link);
 		return NULL;
 	}
 	v->base.ops = &verbs_ops;
-	v->base.fd = verbs_link_fd(link);
+	v->base.fd = xport_verbs->link_fd(link);
 	v->base.id = fd_id_of(v->base.fd);
 	v->link = link;
 	return &v->base;

@@ -158,8 +158,11 @@ static int verbs_open(const struct connect_params *p, struct handshake *h)
 					  .tos = p->uri->tos},
 			       .deadline_ns = p->deadline_ns};
 	struct verbs_link *link;
-	int err = verbs_link_open(&d, &link);
+	int err;
 
+	if (!xport_verbs)
+		return err_set(FARKV_ENOTSUP, XPORT_VERBS_NONE);
+	err = xport_verbs->link_open(&d, &link);
 	if (err)
 		return err;
 	h->ch = channel_verbs(link);

@@ -40,7 +40,7 @@ struct dial {
 	pthread_t before; /* the previous thread, which has ended; joined by this one */
 	bool has_before;
 
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t cond;  /* any change */
 	uint64_t until_ns;
 	bool old_closed;

@@ -4,6 +4,7 @@
 
 #include "public.h"
 
+#include "batch.h"
 #include "handle.h"
 
 #include <string.h>
@@ -259,7 +260,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	return 0;
 }
 
-/* The key must stay as it is until the value has come. */
+/* True if the key does not overlap the buffer, which receives the value. */
 static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
 {
 	uintptr_t at = (uintptr_t)key, to = (uintptr_t)buf;

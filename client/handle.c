@@ -15,15 +15,13 @@
 
 #include "atfork.h"
 #include "queue.h"
+#include "relink.h"
+#include "wait.h"
 #include "waker.h"
 
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT no blocks are requested in advance for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
-/* Memory released by batches and requests is kept for this many calls that release none, and
- * then SPARE_NS: to allocate it again for 300 values of 3,000 bytes takes 0.3 ms. */
-#define SPARE_CALLS 64u
-#define SPARE_NS (10 * NS_PER_MS)
 /* Least time between two reports of the same nearly full subtable, ... */
 #define HINT_PAUSE_NS (100 * NS_PER_MS)
 /* ... and how long its table entry is not reused for another. */
@@ -232,56 +230,16 @@ void handle_attend(struct farkv *kv)
 		link_attend(&kv->link);
 }
 
-/* SPARE_CALLS calls have passed: count again until SPARE_NS, too, have. True: free the memory. */
-static bool spare_is_old(struct farkv *kv)
-{
-	uint64_t now = clock_now_ns();
-
-	if (!kv->spare_until_ns)
-		kv->spare_until_ns = now + SPARE_NS;
-	if (now < kv->spare_until_ns)
-		kv->spare_calls = SPARE_CALLS;
-	return !kv->spare_calls;
-}
-
-void handle_age_spare(struct farkv *kv, bool gave)
-{
-	if (gave) {
-		kv->spare_calls = SPARE_CALLS;
-		kv->spare_until_ns = 0;
-	} else if (kv->spare_calls && --kv->spare_calls == 0 && spare_is_old(kv)) {
-		index_drop_spare(kv->link.index);
-		arena_drop_spare(&kv->arena);
-	}
-}
-
-void handle_untidy(struct farkv *kv)
-{
-	kv->untidy = true;
-	gate_raise(kv->gate, GATE_TIDY);
-}
-
-static bool give_back(struct farkv *kv)
-{
-	bool gave = arena_reset(&kv->arena);
-
-	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++) {
-		if (!index_op_has_more(kv->link.index, &kv->ops[i]) ||
-		    (i < kv->n_next && index_op_used_it(&kv->ops[i])))
-			continue;
-		index_op_shrink(kv->link.index, &kv->ops[i]);
-		gave = true;
-	}
-	kv->untidy = false;
-	return gave;
-}
-
 void handle_tidy(struct farkv *kv)
 {
 	if (!(gate_alerts(kv->gate) & GATE_TIDY))
 		return;
 	gate_lower(kv->gate, GATE_TIDY);
-	handle_age_spare(kv, kv->untidy && give_back(kv));
+	arena_reset(&kv->arena);
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
+		if (index_op_has_more(kv->link.index, &kv->ops[i]) &&
+		    (i >= kv->n_next || !index_op_used_it(&kv->ops[i])))
+			index_op_shrink(kv->link.index, &kv->ops[i]);
 }
 
 int handle_let_in(struct farkv *kv)
@@ -289,8 +247,7 @@ int handle_let_in(struct farkv *kv)
 	if (handle_inherited(kv))
 		return inherited();
 	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
-		if (arena_reset(&kv->arena))
-			kv->spare_calls = SPARE_CALLS;
+		arena_reset(&kv->arena);
 		return relink(kv);
 	}
 	handle_tidy(kv);
@@ -327,7 +284,7 @@ int handle_begin(struct farkv *kv)
 static int enter_anyhow(struct farkv *kv)
 {
 	err_clear();
-	for (;;) {
+	do {
 		int err;
 
 		gate_leave(kv->gate);
@@ -337,38 +294,22 @@ static int enter_anyhow(struct farkv *kv)
 			atom_store_relaxed(&kv->busy, false);
 			return err;
 		}
-		if (!gate_enter(kv->gate))
-			continue;
-		if (kv->spare_calls) /* have the next call counted, too */
-			gate_raise(kv->gate, GATE_TIDY);
-		return 0;
-	}
+	} while (!gate_enter(kv->gate));
+	return 0;
 }
 
 int handle_enter_otherwise(struct farkv *kv)
 {
-	bool queued = kv->queued;
-
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
 	atom_store_relaxed(&kv->busy, true);
 	kv->deadline_ns = 0;
-	if (queued) {
+	if (kv->queued) {
 		err_clear();
 		queue_settle(kv);
 		kv->deadline_ns = 0;
-		if (kv->spare_calls)
-			gate_raise(kv->gate, GATE_TIDY);
 	}
-	if (gate_enter(kv->gate))
-		return 0;
-	/* Only calls are being counted, and this is not the last one. */
-	if (!queued && !kv->untidy && kv->spare_calls > 1 &&
-	    gate_alerts(kv->gate) == GATE_TIDY) {
-		kv->spare_calls--;
-		return 0;
-	}
-	return enter_anyhow(kv);
+	return gate_enter(kv->gate) ? 0 : enter_anyhow(kv);
 }
 
 /* Enter again, and handle what has become pending: no other code would here. */

@@ -64,9 +64,6 @@ struct farkv {
 	struct index_op op;   /* for calls with one key */
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
 	size_t n_next;        /* number of them that the next call will use */
-	bool untidy; /* a batch left large buffers, which the next call gives back */
-	unsigned spare_calls; /* calls left before cached buffers are freed, ... */
-	uint64_t spare_until_ns; /* ... and not before this time; 0: not known yet */
 	size_t n_lent;        /* number of them that hold values of the last batch */
 	bool lends;           /* another operation than `op` holds a value */
 	struct queue *queue;  /* submitted requests; NULL until needed */
@@ -176,13 +173,8 @@ static inline void handle_end(struct farkv *kv)
  */
 int handle_let_in(struct farkv *kv);
 
-/** A batch leaves large buffers: have the next call give them back. */
-void handle_untidy(struct farkv *kv);
-/** A call begins, which ends a batch's values: give its large buffers back. */
+/** A call begins, which ends the values of a batch: give its large buffers back (GATE_TIDY). */
 void handle_tidy(struct farkv *kv);
-/** A call has released buffers (`gave`), which are kept for later calls, or has not: after many
- * such calls, and a while, they are freed. With a connection only. */
-void handle_age_spare(struct farkv *kv, bool gave);
 
 /** Handle the pending flags of a live session, before its blocks are touched. */
 void handle_attend(struct farkv *kv);
@@ -301,87 +293,5 @@ void handle_look_at_lane(struct farkv *kv);
 void handle_line(struct farkv *kv, int err);
 /** The same for the result that the caller gets; returns it. */
 int handle_result(struct farkv *kv, int err);
-
-/* ---- relink.c: broken connections ---------------------------------------------- */
-
-/** Make the first or another connection; 0 or the errors of farkv_open(). */
-int relink_up(struct farkv *kv, uint64_t deadline_ns);
-/** Close the connection; operations' buffers go with it. Allowed without one. */
-void relink_down(struct farkv *kv);
-
-/** The handle is being closed: stop attempts. Waits for a running one, at most until `until_ns`.
- * True: that made a connection, which is the handle's. */
-bool relink_stop(struct farkv *kv, uint64_t until_ns);
-
-/**
- * Begin a call on a handle whose connection broke or is gone: reconnect, until the call's
- * deadline if the obstacle may pass. 0: there is a connection, and what the caller knows of the
- * store still holds. FARKV_EDISCONNECTED once if it does not (the server was restarted), and
- * while nobody answers.
- */
-int relink(struct farkv *kv);
-/**
- * The same without waiting. After 0 from relink_begin(), and when dial_is_over(kv->dial), call
- * relink_end(), which returns what relink() would. There is no connection in between.
- */
-int relink_begin(struct farkv *kv, uint64_t until_ns);
-int relink_end(struct farkv *kv);
-
-/** True if the lane or the session broke under these operations. */
-bool relink_needed(const struct farkv *kv, struct index_op *const *ops,
-		   size_t n);
-
-/**
- * In the middle of a call, inside the critical section: reconnect and let the interrupted
- * operations continue. False if that is impossible; then their results are final, and there
- * may be no connection.
- */
-bool relink_ops(struct farkv *kv, struct index_op *const *ops, size_t n);
-/**
- * The same without waiting. relink_ops_begin() leaves no connection and no critical section.
- * True: a connection is being made; when dial_is_over(kv->dial) relink_ops_end() continues the
- * operations (some may have ended meanwhile) inside the new critical section. False: none will
- * be made, and relink_ops_end() ends the operations. In between results are
- * FARKV_EDISCONNECTED if nothing was changed, or FARKV_EMAYBE.
- */
-bool relink_ops_begin(struct farkv *kv, struct index_op *const *ops, size_t n,
-		      uint64_t until_ns);
-bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, bool dialled);
-
-/* ---- batch.c ----------------------------------------------------------------- */
-
-/** As farkv_mget() and farkv_mput(), arguments checked. */
-int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n);
-int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
-
-/* ---- wait.c ------------------------------------------------------------------ */
-
-struct wait_state {
-	bool begun;
-	bool growing; /* the server said that it is enlarging the index, ... */
-	bool done;    /* ... and just now that it has done so */
-	uint64_t backoff_ns;
-
-	bool never_blocks;  /* in: handle_need() must not wait for answers */
-	bool hint_out;      /* a hint is unanswered, ... */
-	uint64_t hint_page; /* ... for this page, ... */
-	uint64_t hint_due_ns; /* ... to be answered until then */
-};
-
-/**
- * For operations that wait: ask the server for what they need, and end those that cannot
- * continue. Returns when to try the others again unless grants arrive before, or HANDLE_NEVER
- * if none waits. Outside the critical section, or inside with `never_blocks`.
- */
-uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
-		     struct wait_state *w);
-
-/** Set the line to what an operation lacked that ends with `err` while it waits; unchanged if
- * it does not wait. Returns `err`. */
-int handle_waited(const struct farkv *kv, const struct index_op *op, int err);
-
-/** As handle_need(), then sleep until something may have changed. Outside the critical section. */
-void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
-		 struct wait_state *w);
 
 #endif

@@ -121,7 +121,7 @@ static int verbs_open_lane(const struct connect_result *r, struct link *l,
 				      .events = true,
 				      .read8_atomic = r->read8_atomic,
 				      .deadline_ns = deadline_ns};
-	int err = verbs_lane_open(channel_verbs_link(r->channel), &p, &l->lane);
+	int err = xport_verbs->lane_open(channel_verbs_link(r->channel), &p, &l->lane);
 
 	return err ? err : superblock_fetch(r, l, deadline_ns);
 }

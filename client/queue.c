@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "queue_priv.h"
+#include "queue_turn.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,7 +107,6 @@ static void reclaim_lent(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 	struct request *r, *next = q->fresh.first;
-	bool gave = false;
 
 	if (!q->lent.first)
 		return;
@@ -116,10 +116,8 @@ static void reclaim_lent(struct farkv *kv)
 		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
 		    (next = in_need(next, &r->op)))
 			swap_buffers(&r->op, &next->op);
-		if (more && index_op_has_more(kv->link.index, &r->op)) {
+		if (more && index_op_has_more(kv->link.index, &r->op))
 			index_op_shrink(kv->link.index, &r->op);
-			gave = true;
-		}
 		if (r->saved) { /* the test is cheaper than a call of free() */
 			free(r->saved);
 			r->saved = NULL;
@@ -130,8 +128,157 @@ static void reclaim_lent(struct farkv *kv)
 		}
 		list_push(&q->idle, r);
 	}
+}
+
+/* ---- the descriptor ------------------------------------------------------------------ */
+
+/*
+ * When the descriptor of farkv_event_fd() is readable: while the next farkv_poll()
+ * would find something to do. Each call that may have changed that ends here, in
+ * queue_rest(). It first takes back what was said, then says who is to wake the
+ * caller (device, clock, control thread), and looks at everything once more after
+ * that: what came in between is seen by the look, what comes later wakes.
+ */
+
+/* True if the next turn has something to do by itself. */
+static bool is_due(const struct farkv *kv)
+{
+	const struct queue *q = kv->queue;
+
+	if (q->done.first)
+		return true;
+	if (q->dialling)
+		return dial_is_over(kv->dial);
+	if (q->inside) {
+		if (index_strand_rests(&q->strand) ||
+		    index_strand_due(&q->strand) ||
+		    xport_broken(kv->link.lane) || !waker_watches(kv->waker))
+			return true;
+		/* Nothing is begun until everything in flight is over. */
+		if (gate_alerts(kv->gate))
+			return false;
+	}
+	return queue_can_begin(q) || queue_is_called(kv) ||
+	       (q->waiting.first && queue_must_ask(kv));
+}
+
+/* The time from which on a turn has something to do. */
+static uint64_t due_at(const struct farkv *kv)
+{
+	const struct queue *q = kv->queue;
+	uint64_t at = WAKER_NEVER;
+	/* flags are pending: the waiting are not looked at until all in flight is over */
+	bool held = q->inside && gate_alerts(kv->gate);
+
+	if (q->dialling)
+		return queue_link_deadline(q) + 1;
+	if (q->waiting.first && !held)
+		at = UTIL_MIN(at, q->wait_until_ns);
+	if (q->parked && !held)
+		at = UTIL_MIN(at, q->park_until_ns + 1);
+	/* Later requests have later deadlines: the earliest one, once found, is valid until
+	 * the timer expires. */
+	if (q->inside && !waker_is_set(kv->waker, q->now_ns))
+		at = UTIL_MIN(at, index_strand_deadline(&q->strand) + 1);
+	return at;
+}
+
+static void ask_lane(struct farkv *kv)
+{
+	struct xport_lane *lane = kv->link.lane;
+	bool flown = kv->queue && kv->queue->inside;
+	char line[ERR_LINE_MAX];
+
+	if (!kv->link.session)
+		return;
+	/* A broken lane may stay readable forever, for nothing clears its events. is_due()
+	 * covers the requests that wait for it. */
+	if (xport_broken(lane)) {
+		(void)waker_watch(kv->waker, -1);
+		return;
+	}
+	if (!flown) {
+		xport_arm(lane, false);
+		return;
+	}
+	snprintf(line, sizeof(line), "%s", err_detail());
+	xport_arm(lane, true);
+	xport_poll(lane);
+	/* The requests' results report an error, not this line. */
+	if (xport_broken(lane))
+		err_set(0, "%s", line);
+}
+
+static void ask_session(struct farkv *kv)
+{
+	const struct queue *q = kv->queue;
+
 	if (kv->link.session)
-		handle_age_spare(kv, gave);
+		session_wakes(kv->link.session, kv->waker,
+			      q && (q->fresh.first || q->waiting.first));
+	else if (q && q->dialling)
+		dial_wakes(kv->dial, kv->waker);
+}
+
+static void rest_waking(struct farkv *kv)
+{
+	struct queue *q = kv->queue;
+	uint64_t at;
+
+	if (q && is_due(kv)) {
+		waker_raise(kv->waker);
+		return;
+	}
+	waker_clear(kv->waker);
+	ask_session(kv);
+	ask_lane(kv);
+	if (!q)
+		return;
+	at = due_at(kv);
+	if (is_due(kv) || at <= q->now_ns)
+		waker_raise(kv->waker);
+	else
+		waker_at(kv->waker, q->now_ns, at);
+}
+
+/** End of the call that queue_turn_begin() began: update the descriptor, if there is one. */
+static void queue_rest(struct farkv *kv)
+{
+	if (__builtin_expect(kv->waker != NULL, 0))
+		rest_waking(kv);
+}
+
+void queue_event_attach(struct farkv *kv)
+{
+	/* If this fails requests in flight are polled continuously. */
+	(void)waker_watch(kv->waker, xport_wait_fd(kv->link.lane));
+	session_wakes(kv->link.session, kv->waker, false);
+	/* If the session was over before, session_wakes() does not notify. */
+	if (gate_alerts(kv->gate) & GATE_BROKEN)
+		waker_raise(kv->waker);
+}
+
+void queue_event_detach(struct farkv *kv)
+{
+	(void)waker_watch(kv->waker, -1);
+}
+
+int queue_event_fd(struct farkv *kv)
+{
+	int err;
+
+	if (kv->waker)
+		return waker_fd(kv->waker);
+	err = waker_new(&kv->waker);
+	if (err)
+		return err;
+	if (kv->link.session)
+		queue_event_attach(kv);
+	rest_waking(kv);
+	/* No notification follows, and waker_clear() may have removed an earlier one. */
+	if (gate_alerts(kv->gate) & GATE_BROKEN)
+		waker_raise(kv->waker);
+	return waker_fd(kv->waker);
 }
 
 /* ---- submit ------------------------------------------------------------------------ */
@@ -209,13 +356,6 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 /* ---- completions ------------------------------------------------------------------- */
 
-static void keep_line(struct request *r)
-{
-	/* Out of memory: the completion gets the error's general text. */
-	free(r->line);
-	r->line = strdup(err_detail());
-}
-
 static void value_give(struct request *r, struct farkv_completion *c)
 {
 	const struct block_view *view = &r->op.view;
@@ -225,45 +365,13 @@ static void value_give(struct request *r, struct farkv_completion *c)
 		c->result = err_set(FARKV_ETOOSMALL,
 				    "the value has %u bytes, the buffer %zu",
 				    view->value_len, r->cap);
-		keep_line(r);
+		queue_keep_line(r);
 		return;
 	}
 	c->version = c->value.version = r->op.version;
 	c->value.data = r->buf ? r->buf : view->value;
 	if (r->buf && view->value_len > 0 && view->value != r->buf)
 		memcpy(r->buf, view->value, view->value_len);
-}
-
-/* Errors that are too frequent for a text of their own. */
-static bool is_plain(int err)
-{
-	return err == FARKV_ENOTFOUND || err == FARKV_EEXISTS ||
-	       err == FARKV_EVERSION;
-}
-
-/* The text that the synchronous function would give; the thread's line may be another request's. */
-void queue_note_why(struct farkv *kv, struct request *r)
-{
-	int err = r->op.result;
-	struct index_key key;
-
-	if (is_plain(err))
-		return;
-	err_clear();
-	if (kv->queue->dialling && err == FARKV_ETIMEDOUT)
-		err_set(err, "the deadline passed without a connection to %s: %s",
-			kv->uri.shown, kv->why);
-	else if (r->parked && err == FARKV_ETIMEDOUT)
-		handle_no_versions();
-	else if (r->begun && err == FARKV_ECORRUPT && r->op.damage)
-		err_set(err, "stored data is damaged: %s", r->op.damage);
-	else if (r->begun)
-		(void)handle_waited(kv, &r->op, err);
-	else if (kv->link.session && queue_check(kv, r, &key) != err)
-		err_clear();
-	if (!kv->queue->dialling || err != FARKV_ETIMEDOUT)
-		handle_line(kv, err);
-	keep_line(r);
 }
 
 static void deliver(struct farkv *kv, struct request *r,

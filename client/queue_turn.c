@@ -5,12 +5,15 @@
  */
 #include "config.h"
 
-#include "queue_priv.h"
+#include "queue_turn.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/util.h"
+
+#include "relink.h"
 
 /* Stages per poll: more than an operation needs without contention. */
 #define STAGES_PER_POLL 8
@@ -21,10 +24,49 @@
 
 /* ---- ends -------------------------------------------------------------------------- */
 
+void queue_keep_line(struct request *r)
+{
+	/* Out of memory: the completion gets the error's general text. */
+	free(r->line);
+	r->line = strdup(err_detail());
+}
+
+/* Errors that are too frequent for a text of their own. */
+static bool is_plain(int err)
+{
+	return err == FARKV_ENOTFOUND || err == FARKV_EEXISTS ||
+	       err == FARKV_EVERSION;
+}
+
+/* The text that the synchronous function would give; the thread's line may be another request's. */
+static void note_why(struct farkv *kv, struct request *r)
+{
+	int err = r->op.result;
+	struct index_key key;
+
+	if (is_plain(err))
+		return;
+	err_clear();
+	if (kv->queue->dialling && err == FARKV_ETIMEDOUT)
+		err_set(err, "the deadline passed without a connection to %s: %s",
+			kv->uri.shown, kv->why);
+	else if (r->parked && err == FARKV_ETIMEDOUT)
+		handle_no_versions();
+	else if (r->begun && err == FARKV_ECORRUPT && r->op.damage)
+		err_set(err, "stored data is damaged: %s", r->op.damage);
+	else if (r->begun)
+		(void)handle_waited(kv, &r->op, err);
+	else if (kv->link.session && queue_check(kv, r, &key) != err)
+		err_clear();
+	if (!kv->queue->dialling || err != FARKV_ETIMEDOUT)
+		handle_line(kv, err);
+	queue_keep_line(r);
+}
+
 static void finish(struct farkv *kv, struct request *r)
 {
 	if (r->op.result)
-		queue_note_why(kv, r);
+		note_why(kv, r);
 	else if (r->op.kind != INDEX_GET)
 		handle_after(kv, &r->op);
 	list_add(&kv->queue->done, r);

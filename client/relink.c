@@ -15,7 +15,7 @@
  */
 #include "config.h"
 
-#include "handle.h"
+#include "relink.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void adopt(struct farkv *kv, const struct link *l)
 {
 	kv->link = *l;
 	kv->gate = session_gate(kv->link.session);
-	if (kv->spare_calls || kv->untidy) /* have the next call continue to age the kept memory */
+	if (kv->arena.chunks) /* the gate of the lost link may have asked for that */
 		gate_raise(kv->gate, GATE_TIDY);
 	buffers_attach(&kv->buffers, kv->link.lane);
 	kv->last_id = kv->link.id;
@@ -329,8 +329,6 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 	if (!err)
 		adopt(kv, &l);
 	same = !err && same_region(kv, before);
-	if (same)
-		handle_untidy(kv);
 	stale = enter_anew(kv) || kv->link.swept;
 	if (!same) {
 		if (!err)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "session_priv.h"
+#include "session_recv.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -28,13 +26,6 @@
 
 /* ---- waiting and notification ------------------------------------------------ */
 
-void session_tell(struct session *s, bool over)
-{
-	pthread_cond_broadcast(&s->cond);
-	if (s->waker && (over || s->waker_mail))
-		waker_call(s->waker);
-}
-
 void session_wakes(struct session *s, struct waker *w, bool mail)
 {
 	/* Only this thread writes them. */
@@ -47,32 +38,6 @@ void session_wakes(struct session *s, struct waker *w, bool mail)
 }
 
 /* ---- the end ---------------------------------------------------------------- */
-
-void session_break(struct session *s, bool cut, const char *fmt, ...)
-{
-	va_list ap;
-
-	pthread_mutex_lock(&s->lock);
-	if (!s->over) {
-		va_start(ap, fmt);
-		vsnprintf(s->why, sizeof(s->why), fmt, ap);
-		va_end(ap);
-		s->over = true;
-		s->ended = !cut;
-		xport_break(s->lane, FARKV_EDISCONNECTED);
-		gate_raise(&s->gate, GATE_BROKEN);
-		session_tell(s, true);
-	}
-	pthread_mutex_unlock(&s->lock);
-}
-
-void session_lost(struct session *s, int errnum)
-{
-	char why[sizeof(s->why)];
-
-	session_break(s, true, "%s",
-		      channel_explain(errnum, why, sizeof(why)));
-}
 
 bool session_was_cut(struct session *s)
 {
@@ -402,17 +367,6 @@ uint32_t session_grants_out(const struct session *s)
 uint64_t session_sent(const struct session *s)
 {
 	return s->sent;
-}
-
-void session_record(struct session *s)
-{
-	inventory_record(s->inv);
-	pthread_mutex_lock(&s->lock);
-	for (const struct session_grant *g = s->grants; g; g = g->next)
-		for (uint32_t i = 0; i < g->n; i++)
-			(void)journal_add(s->inv->journal, g->refs[i]);
-	pthread_mutex_unlock(&s->lock);
-	gate_lower(&s->gate, GATE_SWEEP);
 }
 
 /*

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread's part of a session: receiving messages, sending answers. */
+/*
+ * The control thread's half of a session: what arrives, sending answers, and answers that
+ * wait until the handle is between two operations. Barriers (I5); sweeps, which find what
+ * dead sessions held; and giving back an idle handle's blocks.
+ *
+ * A sweep, seen from here. BEGIN: everything that is held goes into the journal, while
+ * the handle stands still; that is acknowledged. From then on what is unlinked
+ * (alloc.c) and what is granted (on_grant()) is added. QUERY: once more when the
+ * operations are over that were running, for one of them may have unlinked a block
+ * and not have recorded it yet, name those candidates that are in the journal. A
+ * block that nobody leaked and that the server's walk over the slots did not meet
+ * was in somebody's hands at some moment after BEGIN, and that session names it.
+ */
 #include "config.h"
 
-#include "session_priv.h"
+#include "session_recv.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +29,47 @@
 #define RECEIVE_BURST 16
 /* Unsent answers after which the server counts as not reading. */
 #define OUT_MAX 64
+
+/* RETURNs at a time: some 4000 blocks, a fraction of a millisecond. */
+#define RECLAIM_BURST 16
+/* Milliseconds of a full socket after which a RECLAIM is given up: a server that still lacks
+ * memory asks again. */
+#define RECLAIM_TRIES_MAX 50
+
+void session_tell(struct session *s, bool over)
+{
+	pthread_cond_broadcast(&s->cond);
+	if (s->waker && (over || s->waker_mail))
+		waker_call(s->waker);
+}
+
+/* ---- the end ---------------------------------------------------------------- */
+
+void session_break(struct session *s, bool cut, const char *fmt, ...)
+{
+	va_list ap;
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->over) {
+		va_start(ap, fmt);
+		vsnprintf(s->why, sizeof(s->why), fmt, ap);
+		va_end(ap);
+		s->over = true;
+		s->ended = !cut;
+		xport_break(s->lane, FARKV_EDISCONNECTED);
+		gate_raise(&s->gate, GATE_BROKEN);
+		session_tell(s, true);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void session_lost(struct session *s, int errnum)
+{
+	char why[sizeof(s->why)];
+
+	session_break(s, true, "%s",
+		      channel_explain(errnum, why, sizeof(why)));
+}
 
 /*
  * GATE_BROKEN is set: an operation that begins from now on leaves again without a look at the
@@ -32,16 +87,37 @@ static void let_go(struct session *s)
 	control_tick(&s->src, s->ch->tether != NULL);
 }
 
-void session_listen_no_more(struct session *s)
+/**
+ * The session is over: stop listening, and unmap the tether when no operation is running.
+ */
+static void session_listen_no_more(struct session *s)
 {
 	control_mute(&s->src);
 	let_go(s);
 }
 
+/** End the session for a reason of our own. */
+#define session_end(s, ...)                           \
+	do {                                          \
+		session_break(s, false, __VA_ARGS__); \
+		session_listen_no_more(s);            \
+	} while (0)
+
 /* ---- answers -------------------------------------------------- */
 
+static uint32_t work(const struct session *s)
+{
+	return s->inv ? gate_alerts(&s->gate) & (GATE_SWEEP | GATE_RECLAIM) : 0;
+}
+
+/* True if session_stopped() must be called again, in a millisecond. */
+static bool session_stop_wanted(const struct session *s)
+{
+	return s->n_acks > 0 || work(s);
+}
+
 /* If the channel cannot tell when it has room, ticks are used. */
-void session_watch(struct session *s)
+static void session_watch(struct session *s)
 {
 	if (s->ch->pollable)
 		control_watch(&s->src, s->out_head != NULL);
@@ -72,7 +148,8 @@ static bool out_flush(struct session *s)
 	return true;
 }
 
-void session_answer(struct session *s, const struct msg *m,
+/* Queue an answer and send what the socket takes; never blocks. */
+static void session_answer(struct session *s, const struct msg *m,
 		    const struct block_ref *refs)
 {
 	uint8_t buf[MSG_MAX_BYTES];
@@ -95,6 +172,248 @@ void session_answer(struct session *s, const struct msg *m,
 	s->out_tail = &o->next;
 	s->n_out++;
 	(void)out_flush(s);
+}
+
+/* ---- answers that wait ------------------------------------------------------- */
+
+/*
+ * A broken lane may have left a CAS in flight, in the NIC or in the network, so the session
+ * cannot say that its operations are over; it will be replaced, or the server cuts it off.
+ * Shared memory leaves nothing in flight.
+ */
+static bool cannot_tell(const struct session *s)
+{
+	return !s->ch->pollable && xport_broken(s->lane);
+}
+
+static bool ack_ready(const struct session *s, const struct pending_ack *a)
+{
+	if (a->type != MSG_BARRIER_ACK && (gate_alerts(&s->gate) & GATE_SWEEP))
+		return false; /* not recorded yet */
+	return gate_passed(&s->gate, a->mark);
+}
+
+static void ack_send(struct session *s, struct pending_ack *a)
+{
+	struct msg m = {.type = a->type, .req = a->req};
+
+	if (a->type == MSG_SWEEP_CLAIM) {
+		m.blocks.number = a->number;
+		if (s->inv)
+			m.blocks.n = (uint32_t)journal_filter(
+				s->inv->journal, a->number, a->refs, a->n);
+	} else {
+		m.epoch.number = a->number;
+	}
+	session_answer(s, &m, a->refs);
+	free(a->refs);
+}
+
+/*
+ * Send the answers that are ready. Those of a sweep keep their order, for the server takes claims
+ * as answers to its questions in sequence: an answer that is not ready holds up later ones, even
+ * if an operation has ended between two checks here.
+ */
+static void acks_check(struct session *s)
+{
+	bool sweep_waits = false;
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < s->n_acks; i++) {
+		struct pending_ack *a = &s->acks[i];
+		bool of_sweep = a->type != MSG_BARRIER_ACK;
+
+		if (!(of_sweep && sweep_waits) && ack_ready(s, a)) {
+			ack_send(s, a);
+			continue;
+		}
+		sweep_waits |= of_sweep;
+		s->acks[kept++] = *a;
+	}
+	s->n_acks = kept;
+}
+
+/* Drop answers to a sweep that is over. */
+static void acks_forget_sweep(struct session *s)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < s->n_acks; i++) {
+		if (s->acks[i].type == MSG_BARRIER_ACK)
+			s->acks[kept++] = s->acks[i];
+		else
+			free(s->acks[i].refs);
+	}
+	s->n_acks = kept;
+}
+
+/* ---- work while no operation of the handle runs --------------------------------- */
+
+/* Send the RETURN that inventory_pick() has prepared; 0 or an errno. */
+static int return_send(struct session *s)
+{
+	struct inventory *inv = s->inv;
+	struct msg m = {.type = MSG_RETURN};
+	uint8_t buf[MSG_HEADER_BYTES + 64 + 8 * INVENTORY_RETURN_MAX];
+	size_t len;
+	int rc;
+
+	m.blocks.state = (uint8_t)inv->ret_state;
+	m.blocks.n = (uint32_t)inv->n_ret;
+	if (msg_encode(&m, inv->ret, buf, sizeof(buf), &len))
+		return EINVAL;
+	rc = channel_send(s->ch, buf, len);
+	if (rc == 0)
+		inventory_sent(inv);
+	return rc;
+}
+
+/*
+ * Does not use the queue of answers: a BYE, which the handle's thread sends, must not overtake a
+ * RETURN.
+ */
+static void reclaim(struct session *s)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < RECLAIM_BURST && !rc; i++) {
+		if (!inventory_pick(s->inv, true)) {
+			gate_lower(&s->gate, GATE_RECLAIM);
+			return;
+		}
+		rc = return_send(s);
+	}
+	if (rc == EAGAIN && ++s->reclaim_tries < RECLAIM_TRIES_MAX)
+		return;
+	if (rc)
+		gate_lower(&s->gate, GATE_RECLAIM);
+	if (rc && rc != EAGAIN) {
+		session_lost(s, rc);
+		session_listen_no_more(s);
+	}
+}
+
+void session_record(struct session *s)
+{
+	inventory_record(s->inv);
+	pthread_mutex_lock(&s->lock);
+	for (const struct session_grant *g = s->grants; g; g = g->next)
+		for (uint32_t i = 0; i < g->n; i++)
+			(void)journal_add(s->inv->journal, g->refs[i]);
+	pthread_mutex_unlock(&s->lock);
+	gate_lower(&s->gate, GATE_SWEEP);
+}
+
+/** Do and answer what has become possible now that operations have ended. */
+static void session_stopped(struct session *s)
+{
+	if (s->src.muted || cannot_tell(s))
+		return;
+	if (work(s) && !gate_occupied(&s->gate)) {
+		uint32_t todo;
+
+		inventory_lock(s->inv);
+		todo = work(s); /* the handle's thread may have done it */
+		if (todo & GATE_SWEEP)
+			session_record(s);
+		if (todo & GATE_RECLAIM)
+			reclaim(s);
+		inventory_unlock(s->inv);
+	}
+	acks_check(s);
+	if (!s->src.muted)
+		session_watch(s);
+}
+
+/*
+ * Answer when all operations that have begun are over. Flags are set first: gate.h shows why no
+ * remembered reference survives.
+ */
+static void ack_later(struct session *s, struct pending_ack a)
+{
+	if (s->n_acks == ACKS_MAX) {
+		free(a.refs);
+		session_end(s, "the server asked for more than it can wait for");
+		return;
+	}
+	control_heavy_barrier();
+	a.mark = gate_mark(&s->gate);
+	s->acks[s->n_acks++] = a;
+	session_stopped(s);
+}
+
+/* ---- barriers, sweeps, RECLAIM ---- */
+
+static void session_on_barrier(struct session *s, uint64_t number)
+{
+	gate_raise(&s->gate, GATE_DROP);
+	ack_later(s, (struct pending_ack){.type = MSG_BARRIER_ACK,
+					  .number = number});
+}
+
+/* A new sweep ends the previous one. */
+static void session_on_sweep_begin(struct session *s, uint64_t number)
+{
+	if (number < s->sweep)
+		return;
+	acks_forget_sweep(s);
+	s->sweep = number;
+	s->sweeping = true;
+	if (s->inv) {
+		/* Not while the handle's thread is in session_record(). */
+		inventory_lock(s->inv);
+		journal_begin(s->inv->journal, number);
+		gate_raise(&s->gate, GATE_SWEEP);
+		inventory_unlock(s->inv);
+	}
+	ack_later(s, (struct pending_ack){.type = MSG_SWEEP_ACK,
+					  .number = number});
+}
+
+static void session_on_sweep_query(struct session *s, const struct msg *m)
+{
+	uint32_t n = UTIL_MIN(m->blocks.n, MSG_REFS_MAX);
+	struct pending_ack a = {.type = MSG_SWEEP_CLAIM,
+				.req = m->req,
+				.number = m->blocks.number,
+				.n = n};
+
+	if (!s->sweeping || m->blocks.number != s->sweep)
+		return;
+	a.refs = malloc((n + !n) * sizeof(*a.refs));
+	if (!a.refs) {
+		/* Silence would delay the sweep: let the server take everything back. */
+		session_end(s, "out of memory for the server's question");
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		a.refs[i] = msg_ref(m, i);
+	ack_later(s, a);
+}
+
+static void session_on_sweep_end(struct session *s, uint64_t number)
+{
+	if (!s->sweeping || number != s->sweep)
+		return;
+	s->sweeping = false;
+	acks_forget_sweep(s);
+	if (s->inv) {
+		inventory_lock(s->inv);
+		gate_lower(&s->gate, GATE_SWEEP);
+		journal_end(s->inv->journal);
+		inventory_unlock(s->inv);
+	}
+	session_watch(s);
+}
+
+static void session_on_reclaim(struct session *s)
+{
+	if (!s->inv)
+		return;
+	s->reclaim_tries = 0;
+	gate_raise(&s->gate, GATE_RECLAIM);
+	control_heavy_barrier();
+	session_stopped(s);
 }
 
 /* ---- grants and answers ---------------------------------------- */

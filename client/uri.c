@@ -186,19 +186,23 @@ static bool number(const char *p, size_t len, unsigned long max,
 	return v <= max;
 }
 
+/* A part of an address, for errors that name the place. */
+struct part {
+	const char *text, *from, *end;
+};
+
 /* Copy; with `escapes` decode %XX. 0, or an error was reported. */
-static int decode(const char *text, const char *from, const char *end,
-		  bool escapes, char *buf, size_t cap)
+static int decode(struct part part, bool escapes, char *buf, size_t cap)
 {
 	size_t n = 0;
 
-	for (const char *p = from; p < end;) {
-		int c = path_char(text, &p, escapes);
+	for (const char *p = part.from; p < part.end;) {
+		int c = path_char(part.text, &p, escapes);
 
 		if (c < 0)
 			return FARKV_EURI;
 		if (n + 1 >= cap)
-			return uri_bad(text, from, "too long");
+			return uri_bad(part.text, part.from, "too long");
 		buf[n++] = (char)c;
 	}
 	buf[n] = '\0';
@@ -217,7 +221,7 @@ static int credential(const char *text, const char *from, const char *end,
 	/* An empty shell variable must not look as if a key had been given. */
 	if (from == end)
 		return uri_bad(text, from, "a name must follow '='");
-	return decode(text, from, end, true, buf, cap);
+	return decode((struct part){text, from, end}, true, buf, cap);
 }
 
 /* One NAME=VALUE. */
@@ -284,9 +288,10 @@ static int v6_host(const char *text, const char *host, const char *end,
 	int err;
 
 	if (!scope)
-		return decode(text, host, end, true, out->host,
+		return decode((struct part){text, host, end}, true, out->host,
 			      sizeof(out->host));
-	err = decode(text, host, scope, true, out->host, sizeof(out->host) - 1);
+	err = decode((struct part){text, host, scope}, true, out->host,
+		     sizeof(out->host) - 1);
 	if (err)
 		return err;
 	n = strlen(out->host);
@@ -296,7 +301,7 @@ static int v6_host(const char *text, const char *host, const char *end,
 		return uri_bad(text, scope, "the name of an interface must "
 					    "follow '%'");
 	out->host[n] = '%';
-	return decode(text, scope, end, escaped, out->host + n + 1,
+	return decode((struct part){text, scope, end}, escaped, out->host + n + 1,
 		      sizeof(out->host) - n - 1);
 }
 
@@ -351,7 +356,8 @@ static int kv_parse(const char *text, const char *rest, struct uri *out)
 	if (end == host)
 		return uri_bad(text, host, "the host name is missing");
 	err = v6 ? v6_host(text, host, end, &u) :
-		   decode(text, host, end, true, u.host, sizeof(u.host));
+		   decode((struct part){text, host, end}, true, u.host,
+			  sizeof(u.host));
 	end += v6;
 	if (!err)
 		err = kv_port(text, &end, &u);

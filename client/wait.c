@@ -5,13 +5,15 @@
  */
 #include "config.h"
 
-#include "handle.h"
+#include "wait.h"
 
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/err.h"
 #include "common/util.h"
+
+#include "handle.h"
 
 #define BACKOFF_MIN_NS UINT64_C(50000)
 #define BACKOFF_MAX_NS (2 * NS_PER_MS)

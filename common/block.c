@@ -9,41 +9,49 @@
 #include "hash.h"
 #include "util.h"
 
-/* Encode everything except the value; `dst` has a gap of `gap` bytes for it. */
-static void encode_around(uint8_t *p, struct block_ref ref, uint64_t version,
-			  const struct block_pair *kv, uint64_t key_hash,
-			  size_t gap)
+static size_t head_encode(uint8_t *p, struct block_ref ref, uint64_t version,
+			  const struct block_pair *kv, uint64_t key_hash)
 {
-	size_t room = block_room(kv->key_len, kv->value_len);
 	struct block_header h = {
 		.version = version,
 		.value_len = kv->value_len,
 		.key_len = kv->key_len,
 		.inc_flags = ref.inc & BLOCK_INC_MASK,
 	};
-	size_t head = block_head_encode(p, ref, &h, kv->key, key_hash);
+
+	return block_head_encode(p, ref, &h, kv->key, key_hash);
+}
+
+/* What follows the value: padding, and the sum of the `head` bytes at `p` and the value. */
+static void tail_encode(uint8_t *tail, const uint8_t *p, size_t head,
+			const struct block_pair *kv, struct block_ref ref)
+{
 	struct hash_piece pieces[] = {{p, head}, {kv->value, kv->value_len}};
 	uint64_t sum = hash_pieces(pieces, 2) ^ block_binding(ref);
-	size_t sum_at = room - kv->value_len - BLOCK_SUM_BYTES;
+	size_t pad = block_room(kv->key_len, kv->value_len) - kv->value_len -
+		     BLOCK_SUM_BYTES - head;
 
-	memset(p + gap + head, 0, sum_at - head);
-	memcpy(p + gap + sum_at, &sum, sizeof(sum));
+	memset(tail, 0, pad);
+	memcpy(tail + pad, &sum, sizeof(sum));
 }
 
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
 			 const struct block_pair *kv, uint64_t key_hash)
 {
-	encode_around(dst, ref, version, kv, key_hash, 0);
+	uint8_t *p = dst;
+	size_t head = head_encode(p, ref, version, kv, key_hash);
+
+	tail_encode(p + head, p, head, kv, ref);
 }
 
 void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 			     const struct block_pair *kv, uint64_t key_hash)
 {
 	uint8_t *p = dst;
+	size_t head = head_encode(p, ref, version, kv, key_hash);
 
-	encode_around(p, ref, version, kv, key_hash, kv->value_len);
-	atom_copy_past_cache(p + sizeof(struct block_header) + kv->key_len,
-			     kv->value, kv->value_len);
+	tail_encode(p + head + kv->value_len, p, head, kv, ref);
+	atom_copy_past_cache(p + head, kv->value, kv->value_len);
 }
 
 /* Copy once: others may write the original, and lengths are checked only here. */

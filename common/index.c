@@ -140,7 +140,7 @@ void index_close(struct index *ix)
 {
 	if (!ix)
 		return;
-	index_drop_spare(ix);
+	spare_drop(&ix->spare, ix->lane);
 	xport_mem_free(ix->lane, ix->entries, ix->entries_bytes);
 	xport_mem_free(ix->lane, ix->dir_scratch, 64);
 	warm_free(ix->warm);
@@ -239,11 +239,6 @@ void index_op_shrink(struct index *ix, struct index_op *op)
 	op->window = NULL;
 	op->buf = NULL;
 	index_op_fini(ix, op);
-}
-
-void index_drop_spare(struct index *ix)
-{
-	spare_drop(&ix->spare, ix->lane);
 }
 
 void index_abandon_spare(struct index *ix)

@@ -234,9 +234,7 @@ static inline bool index_op_used_it(const struct index_op *op)
 /** As index_op_fini(), but they stay among the spare ones, if there is room (spare.h), for
  * the next operation that needs such. */
 void index_op_shrink(struct index *ix, struct index_op *op);
-/** Keep none of these any longer. */
-void index_drop_spare(struct index *ix);
-/** The same in a child of fork() that does not have the lane's memory. */
+/** Forget the spare ones, in a child of fork() that does not have the lane's memory. */
 void index_abandon_spare(struct index *ix);
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (256u << 10)

@@ -14,7 +14,7 @@
 
 /* An operation that wins its CAS takes at most four stages. */
 #define STAGES_BETWEEN_CLOCKS 8
-/* Polls that find nothing between two looks at the clock. */
+/* Empty polls between two readings of the clock. */
 #define POLLS_BETWEEN_CLOCKS 64
 
 /* ---- lists ----------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *blo
 void kept_renew(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 
-/** Forget all: a barrier. */
+/** Remove all, at a barrier. */
 void kept_drop(struct kept *k);
 
 #endif

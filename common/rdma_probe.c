@@ -245,12 +245,16 @@ verdict(struct rdma_device *d, enum rdma_state state, const char *remedy,
 	snprintf(d->remedy, sizeof(d->remedy), "%s", remedy);
 }
 
+struct text {
+	char *buf;
+	size_t cap;
+};
+
 /*
  * Why a node in /dev/infiniband cannot be opened, and the remedy. libibverbs reports ENOENT
  * for every failure; the file tells more.
  */
-static void node_judge(const char *node, int errnum, char *problem, size_t cap,
-		       char *remedy, size_t remedy_cap)
+static void node_judge(const char *node, int errnum, struct text problem, struct text remedy)
 {
 	char path[512];
 	const struct group *g;
@@ -259,26 +263,26 @@ static void node_judge(const char *node, int errnum, char *problem, size_t cap,
 	snprintf(path, sizeof(path), "%s/dev/infiniband/%s", rdma_probe_root,
 		 node);
 	if (stat(path, &st)) {
-		snprintf(problem, cap, "there is no /dev/infiniband/%s", node);
-		snprintf(remedy, remedy_cap,
+		snprintf(problem.buf, problem.cap, "there is no /dev/infiniband/%s", node);
+		snprintf(remedy.buf, remedy.cap,
 			 "in a container give it --device /dev/infiniband; "
 			 "elsewhere as root: modprobe -a ib_uverbs rdma_ucm");
 		return;
 	}
 	if (access(path, R_OK | W_OK) == 0) {
-		snprintf(problem, cap, "/dev/infiniband/%s: %s", node,
+		snprintf(problem.buf, problem.cap, "/dev/infiniband/%s: %s", node,
 			 strerror(errnum));
-		snprintf(remedy, remedy_cap, "look at dmesg");
+		snprintf(remedy.buf, remedy.cap, "look at dmesg");
 		return;
 	}
-	snprintf(problem, cap, "/dev/infiniband/%s (mode %04o): %s", node,
+	snprintf(problem.buf, problem.cap, "/dev/infiniband/%s (mode %04o): %s", node,
 		 (unsigned)st.st_mode & 07777, strerror(errno));
 	g = getgrgid(st.st_gid);
 	if (st.st_gid && (st.st_mode & 060) == 060 && g)
-		snprintf(remedy, remedy_cap, "join the group %.64s",
+		snprintf(remedy.buf, remedy.cap, "join the group %.64s",
 			 g->gr_name);
 	else
-		snprintf(remedy, remedy_cap,
+		snprintf(remedy.buf, remedy.cap,
 			 "as root: chmod 0666 /dev/infiniband/%s (for good by a "
 			 "udev rule)", node);
 }
@@ -286,8 +290,9 @@ static void node_judge(const char *node, int errnum, char *problem, size_t cap,
 static void access_judge(struct rdma_device *d)
 {
 	if (d->node[0])
-		node_judge(d->node, d->open_error, d->problem,
-			   sizeof(d->problem), d->remedy, sizeof(d->remedy));
+		node_judge(d->node, d->open_error,
+			   (struct text){d->problem, sizeof(d->problem)},
+			   (struct text){d->remedy, sizeof(d->remedy)});
 	else
 		verdict(d, RDMA_NO_ACCESS, "look at dmesg", "%s",
 			strerror(d->open_error));
@@ -428,8 +433,9 @@ static void cm_judge(struct rdma_host *h)
 	if (!h->cm_error)
 		return;
 	h->state = RDMA_NO_CM;
-	node_judge("rdma_cm", h->cm_error, h->problem, sizeof(h->problem),
-		   h->remedy, sizeof(h->remedy));
+	node_judge("rdma_cm", h->cm_error,
+			   (struct text){h->problem, sizeof(h->problem)},
+			   (struct text){h->remedy, sizeof(h->remedy)});
 }
 
 static void host_judge(struct rdma_host *h, int list_error)

@@ -4,7 +4,7 @@
  * lane's memory, windows and blocks, these in powers of two of up to 64 KiB. To ask for
  * memory anew for each of a batch's values takes several times as long as to read them (doc/performance.md).
  *
- * They are linked by their own first bytes. One thread. Who owns them decides how long they stay: spare_drop().
+ * They are linked by their own first bytes. One thread. They stay until spare_drop(), SPARE_KEEP at most.
  */
 #ifndef COMMON_SPARE_H
 #define COMMON_SPARE_H

@@ -270,4 +270,48 @@ void verbs_peer_close(struct verbs_peer *peer);
 /** True if a usable device exists; otherwise `why` gets the reason and the remedy. */
 bool verbs_available(char *why, size_t cap);
 
+/* ---- builds without RDMA --------------------------------------------------------- */
+
+/** The functions above. Client and server call them by xport_verbs. */
+struct xport_verbs_ops {
+	__typeof__(verbs_link_open) *link_open;
+	__typeof__(verbs_link_close) *link_close;
+	__typeof__(verbs_link_forked) *link_forked;
+	__typeof__(verbs_link_fd) *link_fd;
+	__typeof__(verbs_link_send) *link_send;
+	__typeof__(verbs_link_receive) *link_receive;
+	__typeof__(verbs_link_why) *link_why;
+	__typeof__(verbs_lane_open) *lane_open;
+	__typeof__(verbs_claim_open) *claim_open;
+	__typeof__(verbs_claim_close) *claim_close;
+	__typeof__(verbs_server_open) *server_open;
+	__typeof__(verbs_server_close) *server_close;
+	__typeof__(verbs_server_fd) *server_fd;
+	__typeof__(verbs_server_dispatch) *server_dispatch;
+	__typeof__(verbs_server_tick) *server_tick;
+	__typeof__(verbs_server_probe) *server_probe;
+	__typeof__(verbs_server_address) *server_address;
+	__typeof__(verbs_server_device) *server_device;
+	__typeof__(verbs_server_read8_atomic) *server_read8_atomic;
+	__typeof__(verbs_server_areas) *server_areas;
+	__typeof__(verbs_server_lane) *server_lane;
+	__typeof__(verbs_server_lane_lost) *server_lane_lost;
+	__typeof__(verbs_server_counters) *server_counters;
+	__typeof__(verbs_peer_set_user) *peer_set_user;
+	__typeof__(verbs_peer_user) *peer_user;
+	__typeof__(verbs_peer_name) *peer_name;
+	__typeof__(verbs_peer_same_host) *peer_same_host;
+	__typeof__(verbs_peer_send) *peer_send;
+	__typeof__(verbs_peer_fence) *peer_fence;
+	__typeof__(verbs_peer_close) *peer_close;
+	__typeof__(verbs_available) *available;
+};
+
+/** NULL in a build without libibverbs and librdmacm: FARKV_ENOTSUP, XPORT_VERBS_NONE. */
+extern const struct xport_verbs_ops *xport_verbs;
+
+#define XPORT_VERBS_NONE                                                 \
+	"this build has no RDMA: libibverbs and librdmacm were not found " \
+	"(Debian: libibverbs-dev librdmacm-dev)"
+
 #endif

@@ -518,12 +518,16 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  * the next call on it, as that of farkv_get(). The items are executed in parallel and
  * linearized one by one, not as a transaction.
  *
- * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND), otherwise the error of the
- * first item with another one. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN or
- * FARKV_ENOMEM of an item ends the call after its group of 128: all later items, and all items if
- * none was begun (no connection), get FARKV_EABORTED.
- * Cost: 2 round trips per 128 items, 1 if all locations are cached; the values of all groups
- * but the last are copied once more.
+ * Memory: the handle keeps up to 256 KiB of buffers for batches and requests. If they needed
+ * more, it keeps up to 8 MiB of that for the next ones until it is closed; what exceeds 8 MiB
+ * goes with the next call.
+ *
+ * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
+ * them), otherwise the first other item's error. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
+ * FARKV_ELINKDOWN and FARKV_ENOMEM of an item end the call, with that group of 128: those
+ * behind it, and all if no item was begun (there is no connection), carry FARKV_EABORTED.
+ * Cost: 2 round trips for each 128 items, 1 where the places of all are remembered; the
+ * values of all groups but the last are copied once more.
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 	       size_t n) FARKV_MUST_CHECK;

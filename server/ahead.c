@@ -40,7 +40,7 @@ struct ahead {
 	uint8_t *data;
 	uint64_t bytes; /* of whole huge pages */
 	uint64_t again_ns, again_ns_max; /* the constants above; tests change them */
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* protects all below */
 	pthread_cond_t more;
 	pthread_t thread;
 	bool running, stop, useless;

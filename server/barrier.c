@@ -10,6 +10,7 @@
 #include "common/util.h"
 
 #include "grow.h"
+#include "memory.h"
 
 /*
  * Wants of a barrier come in bursts: it starts this long after the first one, and later the

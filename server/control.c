@@ -14,8 +14,12 @@
 #include "common/util.h"
 
 #include "grow.h"
+#include "memory.h"
 #include "port_rdma.h"
 #include "port_unix.h"
+#include "rekey.h"
+#include "returns.h"
+#include "welcome.h"
 
 #define TICK_MS 200
 /* Log lines per period: warnings about peers, notes about single clients. */
@@ -541,10 +545,10 @@ int control_run(struct control *c)
 
 const char *control_rdma_address(const struct control *c)
 {
-	return c->rdma ? verbs_server_address(port_rdma_server(c->rdma)) : NULL;
+	return c->rdma ? xport_verbs->server_address(port_rdma_server(c->rdma)) : NULL;
 }
 
 const char *control_rdma_device(const struct control *c)
 {
-	return c->rdma ? verbs_server_device(port_rdma_server(c->rdma)) : NULL;
+	return c->rdma ? xport_verbs->server_device(port_rdma_server(c->rdma)) : NULL;
 }

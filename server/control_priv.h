@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** control_priv.h - shared by control.c, welcome.c, memory.c, returns.c, barrier.c and the
- * connections (port_*.c). Control thread only. */
+/** control_priv.h - struct control, and what control.c does for the other files of the control
+ * loop. All of it is the control thread's. */
 #ifndef SERVER_CONTROL_PRIV_H
 #define SERVER_CONTROL_PRIV_H
 
@@ -143,63 +143,5 @@ void control_refuse(struct session *s, enum msg_reason reason, const char *text)
 /** Answer request `req`. False: the session is gone. */
 bool control_reply(struct session *s, struct msg *m, uint32_t req,
 		   const struct block_ref *refs);
-
-/* ---- welcome.c: HELLO, CHALLENGE, AUTH, WELCOME ------------------------------- */
-
-/** Handle HELLO, whose body is `body`; false: the session is gone. */
-bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
-		      size_t len);
-/** `s` is about to end. To be called before a barrier can pass because of that. */
-void welcome_session_ended(struct session *s);
-/** Handle AUTH. */
-bool welcome_on_auth(struct session *s, const struct msg *m);
-
-/** Continue the HELLO of a parked session. May end it. */
-void welcome_resume(struct session *s);
-
-/* ---- rekey.c: reading the key file again ------------------------------------- */
-
-/**
- * Read the key file again, end the sessions whose key is gone or changed, and log each change
- * by name. An invalid file changes nothing and is logged as an error. Sessions that have not
- * proved a key yet are checked against the new keys. Reads a disk.
- */
-void rekey(struct control *c);
-
-/* ---- memory.c: GRANT, RECLAIM ---------------------------------------------- */
-
-bool memory_init(struct control *c);
-void memory_fini(struct control *c);
-
-/** Handle a message; false: the session is gone. */
-bool memory_on_grant(struct session *s, const struct msg *m);
-
-/** Blocks or pages have become free, or it is known that none will: serve the waiting
- * requests soon. */
-void memory_resume(struct control *c);
-
-/**
- * Ask each session but `asker` (NULL: all) that was not asked since `since_ns` to give back
- * what it holds and does not use. A session that was asked a moment before is asked later if
- * it has been granted blocks since; an asker returns its own when its request fails. Ends
- * sessions whose process is gone, never `asker`. True while an answer is worth waiting for:
- * call again in some ms.
- */
-bool memory_reclaim(struct control *c, const struct session *asker,
-		    uint64_t since_ns);
-
-/** `s` is about to end. Ends no other session. */
-void memory_session_ended(struct session *s);
-
-/* ---- returns.c: RETURN ------------------------------------------------------ */
-
-void returns_init(struct control *c);
-
-/** Handle a RETURN, or begin to; false: the session is gone. */
-bool returns_on_message(struct session *s, const struct msg *m);
-/** Finish a RETURN in progress at once; false: the session is gone. */
-bool returns_finish(struct session *s);
-/** `s` is about to end: blocks of its unfinished RETURN stay out. */
-void returns_session_ended(struct session *s);
 
 #endif

@@ -12,8 +12,9 @@
 #include "common/util.h"
 
 #include "control_priv.h"
-#include "fsck_priv.h"
+#include "fsck_index.h"
 #include "grow.h"
+#include "slab_marks.h"
 
 /*
  * A check costs time of the control loop, and its sweep asks all writers. A session that may

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "fsck_priv.h"
+#include "fsck_index.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,8 @@
 #include "common/block.h"
 #include "common/clock.h"
 #include "common/hash.h"
+
+#include "slab_marks.h"
 
 /* A slot that changes this often during its check counts as correct, */
 #define TRIES 100

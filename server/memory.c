@@ -14,13 +14,14 @@
  */
 #include "config.h"
 
-#include "control_priv.h"
+#include "memory.h"
 
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/util.h"
 
+#include "control_priv.h"
 #include "grow.h"
 #include "reserve.h"
 

@@ -40,27 +40,27 @@ static int rdma_send(void *conn, const void *buf, size_t len, const int *fds,
 {
 	(void)fds;
 	(void)n_fds;
-	return verbs_peer_send(conn, buf, len);
+	return xport_verbs->peer_send(conn, buf, len);
 }
 
 static void rdma_fence(void *conn)
 {
-	verbs_peer_fence(conn);
+	xport_verbs->peer_fence(conn);
 }
 
 static void rdma_close(void *conn)
 {
-	const struct session *s = verbs_peer_user(conn);
+	const struct session *s = xport_verbs->peer_user(conn);
 	struct port_rdma *p = s->control->rdma;
 
 	if (--p->n_sessions == 0)
 		event_del(p->look);
-	verbs_peer_close(conn);
+	xport_verbs->peer_close(conn);
 }
 
 static const char *rdma_peer(void *conn, char *buf, size_t cap)
 {
-	snprintf(buf, cap, "%s", verbs_peer_name(conn));
+	snprintf(buf, cap, "%s", xport_verbs->peer_name(conn));
 	return buf;
 }
 
@@ -78,7 +78,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	verbs_server_probe(((struct port_rdma *)arg)->server,
+	xport_verbs->server_probe(((struct port_rdma *)arg)->server,
 			   clock_now_ns() - SILENCE_NS);
 }
 
@@ -92,7 +92,7 @@ static int on_request(void *arg)
 
 	if (c->drain_until)
 		return VERBS_REJECT_SHUTDOWN;
-	verbs_server_counters(p->server, &n);
+	xport_verbs->server_counters(p->server, &n);
 	/* Includes connections that are being made. */
 	if (c->n_connections >= c->cfg.max_sessions ||
 	    n.connections >= c->cfg.max_sessions)
@@ -108,7 +108,7 @@ static bool on_connected(void *arg, struct verbs_peer *peer)
 
 	if (!s)
 		return false;
-	verbs_peer_set_user(peer, s);
+	xport_verbs->peer_set_user(peer, s);
 	if (p->n_sessions++ == 0)
 		event_add(p->look, &look);
 	control_begin_session(s);
@@ -117,7 +117,7 @@ static bool on_connected(void *arg, struct verbs_peer *peer)
 
 static bool may_take(void *arg, struct verbs_peer *peer)
 {
-	const struct session *s = verbs_peer_user(peer);
+	const struct session *s = xport_verbs->peer_user(peer);
 
 	(void)arg;
 	return !s || control_may_take(s);
@@ -125,7 +125,7 @@ static bool may_take(void *arg, struct verbs_peer *peer)
 
 static void on_overrun(void *arg, struct verbs_peer *peer, bool no_memory)
 {
-	struct session *s = verbs_peer_user(peer);
+	struct session *s = xport_verbs->peer_user(peer);
 
 	(void)arg;
 	if (s && no_memory)
@@ -139,7 +139,7 @@ static void on_overrun(void *arg, struct verbs_peer *peer, bool no_memory)
 static void on_message(void *arg, struct verbs_peer *peer, const void *buf,
 		       size_t len)
 {
-	struct session *s = verbs_peer_user(peer);
+	struct session *s = xport_verbs->peer_user(peer);
 
 	(void)arg;
 	if (s)
@@ -148,7 +148,7 @@ static void on_message(void *arg, struct verbs_peer *peer, const void *buf,
 
 static void on_room(void *arg, struct verbs_peer *peer)
 {
-	struct session *s = verbs_peer_user(peer);
+	struct session *s = xport_verbs->peer_user(peer);
 
 	(void)arg;
 	if (s && !session_flush(s))
@@ -157,12 +157,12 @@ static void on_room(void *arg, struct verbs_peer *peer)
 
 static void on_gone(void *arg, struct verbs_peer *peer, const char *why)
 {
-	struct session *s = verbs_peer_user(peer);
+	struct session *s = xport_verbs->peer_user(peer);
 
 	(void)arg;
 	if (!s)
 		return;
-	log_debug("session %u (%s): %s", s->id, verbs_peer_name(peer), why);
+	log_debug("session %u (%s): %s", s->id, xport_verbs->peer_name(peer), why);
 	control_end_session(s);
 }
 
@@ -232,16 +232,19 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	verbs_server_dispatch(((struct port_rdma *)arg)->server);
+	xport_verbs->server_dispatch(((struct port_rdma *)arg)->server);
 }
 
 int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 		   struct port_rdma **out)
 {
-	struct port_rdma *p = calloc(1, sizeof(*p));
 	struct verbs_server_config vc = *cfg;
+	struct port_rdma *p;
 	int err;
 
+	if (!xport_verbs)
+		return err_set(FARKV_ENOTSUP, XPORT_VERBS_NONE);
+	p = calloc(1, sizeof(*p));
 	if (!p)
 		return err_set(FARKV_ENOMEM, "no memory for the RDMA port");
 	p->control = c;
@@ -252,10 +255,10 @@ int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 	vc.region_bytes = c->region->sb.region_bytes;
 	vc.ops = &server_ops;
 	vc.arg = p;
-	err = verbs_server_open(&vc, &p->server);
+	err = xport_verbs->server_open(&vc, &p->server);
 	if (err)
 		goto err_free;
-	p->ready = event_new(c->base, verbs_server_fd(p->server),
+	p->ready = event_new(c->base, xport_verbs->server_fd(p->server),
 			     EV_READ | EV_PERSIST, on_ready, p);
 	p->look = event_new(c->base, -1, EV_PERSIST, on_look, p);
 	if (!p->look || !p->ready || event_add(p->ready, NULL)) {
@@ -270,7 +273,7 @@ err_close:
 		event_free(p->ready);
 	if (p->look)
 		event_free(p->look);
-	verbs_server_close(p->server);
+	xport_verbs->server_close(p->server);
 err_free:
 	free(p);
 	return err;
@@ -282,13 +285,13 @@ void port_rdma_close(struct port_rdma *p)
 		return;
 	event_free(p->ready);
 	event_free(p->look);
-	verbs_server_close(p->server);
+	xport_verbs->server_close(p->server);
 	free(p);
 }
 
 bool port_rdma_tick(struct port_rdma *p)
 {
-	return verbs_server_tick(p->server);
+	return xport_verbs->server_tick(p->server);
 }
 
 struct verbs_server *port_rdma_server(struct port_rdma *p)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "control_priv.h"
+#include "rekey.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/err.h"
 #include "common/log.h"
+
+#include "control_priv.h"
 
 /* The names of one kind of change, formatted as log lines. */
 struct change {

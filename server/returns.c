@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RETURN: blocks come back. Before the allocator takes a block, its key is hashed to see
- * whether a slot names it (published.h). The sender determines the cost: 1024 blocks with
- * keys of 65,000 bytes take 24 ms. So a RETURN is handled in slices, one between two rounds of
- * the event loop, alternating among sessions. Until it is finished no other message of its
- * session is taken (control_may_take()), which keeps messages in order.
+ * RETURN: blocks come back. Before the allocator takes one, its key is hashed, to see
+ * whether a slot names it (published()). That costs what the sender likes: 1024 blocks
+ * with keys of 65,000 bytes take 24 ms. So a RETURN is worked off in slices, one between
+ * two rounds of the event loop, in turn among the sessions that have sent one. Until
+ * it is through nothing else is taken from its session (control_may_take()), so that
+ * messages keep their order.
  */
 #include "config.h"
 
-#include "control_priv.h"
+#include "returns.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/atomic.h"
+#include "common/block.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/util.h"
 
-#include "published.h"
+#include "control_priv.h"
+#include "memory.h"
+#include "slab_marks.h"
 
 /* Bytes read in one slice: some 50 us. A usual RETURN needs less. */
 #define SLICE_BYTES (128u << 10)
@@ -40,6 +46,49 @@ struct unfinished {
 };
 
 enum progress { DONE, MORE, SESSION_GONE };
+
+/*
+ * Does the index name a block that comes back?
+ *
+ * The allocator knows which blocks are out, not who has them: clients take over what
+ * they unlink. So a client could return another's block, and it would be granted to a
+ * third while a key's slot still names it. A block says whose it is: by its key its
+ * slot is found, if it has one.
+ *
+ * True if a slot of its key's window names the block that starts at ref.off, of class
+ * ref.cls, with the content that it has now; false also if it has none that is intact.
+ * The block must lie in the data area. Cost: two or three cache misses, and a look at
+ * its key; how many bytes of the block were read is added to *read.
+ */
+static bool published(const struct region *r, struct block_ref ref, size_t *read)
+{
+	/* Clients may write there: lengths are read once, the key from a copy. */
+	static uint8_t image[BLOCK_HEADER_BYTES + UINT16_MAX];
+	const uint8_t *src = region_at(r, ref.off);
+	const uint64_t *slots;
+	struct block_header h;
+	uint64_t hash;
+	size_t have;
+
+	memcpy(&h, src, sizeof(h));
+	atom_compiler_barrier();
+	have = UTIL_MIN(sizeof(h) + (size_t)h.key_len,
+			(size_t)class_bytes(ref.cls));
+	memcpy(image, src, have);
+	*read += have;
+	ref.inc = h.inc_flags & BLOCK_INC_MASK;
+	if (!block_key_hash(image, have, ref, r->sb.hash_seed, &hash))
+		return false;
+	slots = region_slots(r, region_entry(r, hash)) +
+		hash_home_line(hash) * LINE_SLOTS;
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++) {
+		uint64_t w = atom_load_relaxed(&slots[i]);
+
+		if (slot_off(w) == ref.off && slot_inc(w) == ref.inc)
+			return true;
+	}
+	return false;
+}
 
 /*
  * Blocks that slots name stay where they are. The session is not at fault: it may have them

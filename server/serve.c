@@ -218,6 +218,13 @@ static struct verbs_server_config rdma_config(const struct serving *s)
 	};
 }
 
+static void release_claim(struct serving *s)
+{
+	if (s->claim)
+		xport_verbs->claim_close(s->claim);
+	s->claim = NULL;
+}
+
 /* Continue without RDMA unless it was requested; false if it was. */
 static bool do_without_rdma(struct serving *s)
 {
@@ -229,8 +236,7 @@ static bool do_without_rdma(struct serving *s)
 	log_warn("no RDMA: %s", err_detail());
 	s->plan.rdma = false;
 	strcpy(s->plan.why, "shared memory, for clients of this host");
-	verbs_claim_close(s->claim);
-	s->claim = NULL;
+	release_claim(s);
 	return true;
 }
 
@@ -238,7 +244,9 @@ static int claim_address(struct serving *s)
 {
 	struct verbs_server_config rdma = rdma_config(s);
 
-	return verbs_claim_open(&rdma, &s->claim) && !do_without_rdma(s) ? EXIT_RUN : 0;
+	if (!xport_verbs) /* open_control() says so */
+		return 0;
+	return xport_verbs->claim_open(&rdma, &s->claim) && !do_without_rdma(s) ? EXIT_RUN : 0;
 }
 
 static int open_control(struct serving *s)
@@ -400,7 +408,7 @@ int serve(const struct server_config *cfg)
 		signals_hold(true);
 	}
 	control_free(s.control);
-	verbs_claim_close(s.claim);
+	release_claim(&s);
 	if (s.region_open)
 		region_destroy(&s.region);
 	if (s.socket_open)

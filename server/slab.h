@@ -92,47 +92,11 @@ uint64_t slab_shrink(struct slab *s, bool keep_one);
 /** Pages that slab_shrink(s, false) would retire now. */
 uint64_t slab_empty(const struct slab *s);
 
-/* ---- marks: which blocks are accounted for (sweep, fsck) --------------------
- *
- * Only blocks that are out carry marks. A returned block loses its mark.
- */
-
-enum slab_seen {
-	SLAB_SEEN_FIRST, /* it is out, and now marked */
-	SLAB_SEEN_AGAIN, /* it is out, and was already marked */
-	SLAB_SEEN_BAD,   /* no block, of another class, not out, or granted with a */
-			 /* newer incarnation than this one */
-};
-
-/** True if this block is out, granted with this incarnation or an earlier one. */
-bool slab_is_out(const struct slab *s, struct block_ref ref);
-
-/** A slot or a session refers to this block, with the incarnation it had there. */
-enum slab_seen slab_mark(struct slab *s, struct block_ref ref);
-
-/**
- * Visit segments in order, from *cursor = 0, at most `segments` of them: store up to `cap`
- * (at least 64) unmarked blocks that are out, with the incarnation that they were granted
- * with, and advance *cursor. True while there are more segments. Blocks may come, go and be
- * marked between calls.
- */
-bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
-		   struct block_ref *refs_out, size_t cap, size_t *n_out);
-
-/** Remove all marks, `segments` at a time from *cursor = 0; true: more. */
-bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
-
 /**
  * No session holds this block and no slot names it: make it exhausted, free after a barrier.
  * False unless it is out and not marked, or if out of memory.
  */
 bool slab_condemn(struct slab *s, struct block_ref ref);
-
-/**
- * Count again from the states of the blocks: counts, lists, owners of pages. False, with a
- * detail, if that differs from the kept figures. Time: 2 ns per block.
- */
-bool slab_audit(const struct slab *s);
 
 /**
  * A barrier begins, for the blocks that are exhausted or wait for their grace period now.

@@ -2,13 +2,15 @@
 /* Which blocks are accounted for, and the audit of the allocator's figures. */
 #include "config.h"
 
-#include "slab_priv.h"
+#include "slab_marks.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/err.h"
 #include "common/util.h"
+
+#include "slab_priv.h"
 
 /* Position in a visit of all blocks: the segment's record, and a block in it. */
 #define CURSOR_SHIFT 32
@@ -36,38 +38,35 @@ enum slab_seen slab_mark(struct slab *s, struct block_ref ref)
 }
 
 /* From block i on. Returns the first one not visited because there was no room. */
-static uint32_t unmarked_of(const struct segment *g, uint32_t i,
-			    struct block_ref *refs, size_t cap, size_t *n)
+static uint32_t unmarked_of(const struct segment *g, uint32_t i, struct slab_list *out)
 {
 	if (!g->state || g->n_free + g->n_marked == g->blocks)
 		return g->blocks;
-	for (; i < g->blocks && *n < cap; i++)
+	for (; i < g->blocks && out->n < out->cap; i++)
 		if (slab_state(g, i) == BLOCK_OUT &&
 		    !(g->state[i] & BLOCK_MARK))
-			refs[(*n)++] = slab_ref(g, i);
+			out->refs[out->n++] = slab_ref(g, i);
 	return i;
 }
 
 bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
-		   struct block_ref *refs_out, size_t cap, size_t *n_out)
+		   struct slab_list *out)
 {
 	uint64_t seg = *cursor >> CURSOR_SHIFT;
 	uint32_t i = (uint32_t)*cursor;
-	size_t n = 0;
 
 	if (seg == 0)
 		seg = 1;
-	for (; seg < s->n_segments && n < cap && segments; segments--) {
+	for (; seg < s->n_segments && out->n < out->cap && segments; segments--) {
 		const struct segment *g = &s->segments[seg];
 
-		i = unmarked_of(g, i, refs_out, cap, &n);
+		i = unmarked_of(g, i, out);
 		if (i < g->blocks)
 			break;
 		seg++;
 		i = 0;
 	}
 	*cursor = seg << CURSOR_SHIFT | i;
-	*n_out = n;
 	return seg < s->n_segments;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** slab_priv.h - shared by the files of the allocator: slab.c (segments, grants),
- * slab_return.c (returned blocks and when they are free), slab_marks.c. */
+/** slab_priv.h - what slab_marks.c uses of slab.c. */
 #ifndef SERVER_SLAB_PRIV_H
 #define SERVER_SLAB_PRIV_H
 

@@ -36,7 +36,7 @@ struct session;
 struct sweep;
 
 struct sweep_stats {
-	uint64_t sweeps;      /* that have ended */
+	uint64_t sweeps;      /* searches that have ended */
 	uint64_t swept;       /* blocks that they freed */
 	uint64_t last_ns;     /* duration of the last one */
 	uint64_t deaths;      /* dead sessions that are not swept yet */

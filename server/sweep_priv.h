@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** sweep_priv.h - shared by sweep.c (begin and end of a sweep) and sweep_ask.c (walk,
- * questions and answers). */
+/** sweep_priv.h - struct sweep: of sweep.c, and of tests. */
 #ifndef SERVER_SWEEP_PRIV_H
 #define SERVER_SWEEP_PRIV_H
 
@@ -54,40 +53,5 @@ struct sweep {
 	struct sweep_outcome outcome;
 	struct sweep_stats stats;
 };
-
-static inline bool sweep_is_on(const struct sweep *w)
-{
-	return w->phase == SWEEP_BEGUN || w->phase == SWEEP_WALK || w->phase == SWEEP_ASK;
-}
-
-/* Sessions that take part; those that come during SWEEP_ASK have nothing to claim. */
-static inline bool sweep_takes_part(const struct session *s)
-{
-	return s->welcomed && !s->left &&
-	       s->sweep.number == s->control->sweep->number;
-}
-
-/* ---- sweep.c ------------------------------------------------------------- */
-
-/** True if there is anything to sweep. */
-static inline bool sweep_is_due(const struct sweep *w)
-{
-	return w->stats.deaths > 0 || w->lost;
-}
-/** Set the time at which the next sweep begins, if there is anything to sweep. */
-void sweep_schedule(struct control *c);
-/** Start the walk if all sessions have acknowledged. Ends no session. */
-void sweep_acks_check(struct control *c);
-/** All questions are answered and there are no more. */
-void sweep_finish(struct control *c);
-
-/* ---- sweep_ask.c --------------------------------------------------------- */
-
-/** Condemn what no session claimed in the questions that all have answered. */
-void sweep_settle(struct control *c);
-/** `s` has answered the questions up to `last`. */
-void sweep_answered(struct session *s, uint32_t last);
-/** A slice: struct work. */
-bool sweep_step(void *control, uint64_t until_ns);
 
 #endif

@@ -77,8 +77,12 @@ static bool is_loopback(const struct transport_address *a)
 static void choose_auto(bool open, struct transport_plan *p)
 {
 	char device[500];
-	bool there = verbs_available(device, sizeof(device));
+	bool there = false;
 
+	if (xport_verbs)
+		there = xport_verbs->available(device, sizeof(device));
+	else
+		snprintf(device, sizeof(device), "%s", XPORT_VERBS_NONE);
 	p->socket = true;
 	p->rdma = there && open;
 	if (!there)

@@ -10,7 +10,7 @@
  */
 #include "config.h"
 
-#include "control_priv.h"
+#include "welcome.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/log.h"
 
+#include "control_priv.h"
 #include "port_rdma.h"
 
 static bool wants_credentials(const struct session *s)
@@ -43,8 +44,8 @@ static void areas_of_card(struct verbs_server *vs, bool readonly, struct msg *w)
 {
 	struct verbs_area areas[2];
 
-	verbs_server_areas(vs, readonly, areas);
-	if (verbs_server_read8_atomic(vs))
+	xport_verbs->server_areas(vs, readonly, areas);
+	if (xport_verbs->server_read8_atomic(vs))
 		w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
 	for (unsigned i = 0; i < 2; i++)
 		w->welcome.areas[i] = (struct msg_area){
@@ -76,7 +77,7 @@ static void fill(struct session *s, struct msg *w)
 	areas_of_socket(sb, w);
 	if (c->rdma) {
 		const char *address =
-			verbs_server_address(port_rdma_server(c->rdma));
+			xport_verbs->server_address(port_rdma_server(c->rdma));
 
 		w->welcome.address = (const uint8_t *)address;
 		w->welcome.address_len = (uint16_t)strlen(address);
@@ -143,7 +144,7 @@ static bool end_replaced(struct session *s)
 	}
 	/* Only a session of the same host and the same key. */
 	if (old && (!old->port->remote || old->key != s->key ||
-		    !verbs_peer_same_host(old->conn, s->conn)))
+		    !xport_verbs->peer_same_host(old->conn, s->conn)))
 		return false;
 	if (old)
 		control_end_session(old);
@@ -162,12 +163,12 @@ static bool too_many_departed(struct control *c)
 	return c->departed.n >= c->cfg.max_sessions;
 }
 
-static bool welcome(struct session *s, bool readonly,
-		    const struct key *key, const uint8_t *client_nonce)
+/* What the session needs before it can be welcomed: a number, a token, descriptors. False: it
+ * was refused. */
+static bool prepare(struct session *s, struct msg *w)
 {
 	struct control *c = s->control;
-	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
-	int fds[3] = {-1, -1, -1}, errnum;
+	int errnum;
 
 	if (!control_next_id(c, &s->id)) {
 		control_refuse(s, MSG_REASON_FULL,
@@ -179,8 +180,7 @@ static bool welcome(struct session *s, bool readonly,
 		control_refuse(s, MSG_REASON_INTERNAL, err_detail());
 		return false;
 	}
-	s->key = key;
-	w.welcome.swept = !end_replaced(s);
+	w->welcome.swept = !end_replaced(s);
 	if (!s->port->remote && too_many_departed(c)) {
 		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions ended without goodbye while "
@@ -195,6 +195,34 @@ static bool welcome(struct session *s, bool readonly,
 				       "the server is out of memory");
 		return false;
 	}
+	return true;
+}
+
+/* False: the session is gone. */
+static bool send_welcome(struct session *s, const struct msg *w)
+{
+	const struct region *r = s->control->region;
+	int fds[3] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
+		      s->tether ? s->tether->fd : -1};
+
+	if (session_send(s, w, NULL, fds, s->port->remote ? 0 : 3))
+		return true;
+	/* The client got no descriptors: nothing to wait for. */
+	s->left = true;
+	control_end_session(s);
+	return false;
+}
+
+static bool welcome(struct session *s, bool readonly,
+		    const struct key *key, const uint8_t *client_nonce)
+{
+	struct control *c = s->control;
+	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
+	char peer[80];
+
+	s->key = key;
+	if (!prepare(s, &w))
+		return false;
 	/* While a NIC writes, CPUs may only read (I3). */
 	s->readonly = readonly || (c->rdma && !s->port->remote);
 	fill(s, &w);
@@ -207,23 +235,12 @@ static bool welcome(struct session *s, bool readonly,
 
 		auth_server_tag(key, &in, w.welcome.tag);
 	}
-	fds[0] = c->region->meta_ro_fd;
-	fds[1] = s->readonly ? c->region->data_ro_fd : c->region->data_fd;
-	fds[2] = s->tether ? s->tether->fd : -1;
 	/* It takes part in barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->stats.sessions++;
 	c->stats.sessions_total++;
-	if (!session_send(s, &w, NULL, fds, s->port->remote ? 0 : 3)) {
-		/* The client got no descriptors: nothing to wait for. */
-		s->left = true;
-		control_end_session(s);
+	if (!send_welcome(s, &w) || !sweep_welcomed(s))
 		return false;
-	}
-	if (!sweep_welcomed(s))
-		return false;
-	char peer[80];
-
 	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
 		  s->readonly ? "read-only" : "read-write",
 		  key ? ", key " : "", key ? key->name : "");

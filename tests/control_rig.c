@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "control_rig.h"
+#include "server/slab_marks.h"
 #include "server/slab_priv.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #define TESTS_FSCK_RIG_H
 
 #include "control_rig.h"
-#include "server/fsck_priv.h"
+#include "server/fsck_index.h"
 
 /* ---- clients ----------------------------------------------------------------- */
 

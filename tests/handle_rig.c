@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/session_priv.h"
+#include "client/session_recv.h"
 #include "common/clock.h"
 #include "marks.h"
 

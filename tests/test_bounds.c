@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "fsck_rig.h"
 #include "server/port_unix.h"
+#include "server/slab_marks.h"
 
 /* ---- calls that fail -------------------------------------------------------------- */
 

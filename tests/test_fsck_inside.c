@@ -7,6 +7,7 @@
 
 #include "common/block.h"
 #include "fsck_rig.h"
+#include "server/slab_marks.h"
 #include "server/slab_priv.h"
 
 START_TEST(items_of_two_subtables_are_counted)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/handle.h"
-#include "client/session_priv.h"
+#include "client/session_recv.h"
 #include "e2e.h"
 #include "raw_session.h"
 #include "real_server.h"

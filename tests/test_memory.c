@@ -9,6 +9,7 @@
 
 #include "control_rig.h"
 #include "server/grow.h"
+#include "server/slab_marks.h"
 #include "server/sweep_priv.h"
 
 /* Until it is long ago that anybody was asked for memory. */

@@ -24,6 +24,7 @@
 #include "server/migrate.h"
 #include "server/region.h"
 #include "server/slab.h"
+#include "server/slab_marks.h"
 
 #define KEYS_MAX 20000u
 #define NOBODY UINT64_MAX

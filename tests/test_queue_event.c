@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/queue_priv.h"
-#include "client/session_priv.h"
+#include "client/queue_turn.h"
+#include "client/session_recv.h"
 #include "common/clock.h"
 #include "common/index_priv.h"
 #include "common/hash.h"

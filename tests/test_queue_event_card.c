@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "client/queue_priv.h"
+#include "client/queue_turn.h"
 #include "common/clock.h"
 #include "event_rig.h"
 #include "queue_rig.h"

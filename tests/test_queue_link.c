@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/queue_priv.h"
+#include "client/queue_turn.h"
 #include "common/clock.h"
 #include "event_rig.h"
 #include "queue_rig.h"

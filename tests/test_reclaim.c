@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/control.h"
-#include "client/session_priv.h"
+#include "client/session_recv.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "sweep_peer.h"

@@ -9,7 +9,7 @@
 
 #include "client/channel.h"
 #include "client/control.h"
-#include "client/session_priv.h"
+#include "client/session_recv.h"
 #include "common/alloc_stock.h"
 #include "common/clock.h"
 #include "common/index_priv.h"

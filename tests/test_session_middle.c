@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/queue_priv.h"
+#include "client/queue_turn.h"
 #include "common/clock.h"
 #include "common/index_priv.h"
 #include "handle_rig.h"
@@ -158,14 +158,9 @@ START_TEST(test_cut_while_out_of_versions)
 	pthread_join(t, NULL);
 	ck_assert(!gate_occupied(kv->gate));
 	assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
-	/* What batches left goes on being counted, and goes. */
+	/* The batch's values ended with the next call; their memory serves the next batch. */
+	ck_assert_ptr_null(kv->arena.chunks);
 	ck_assert_ptr_nonnull(kv->arena.spare);
-	for (unsigned i = 0; i < 100; i++)
-		assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
-	clock_sleep_ns(15 * NS_PER_MS);
-	for (unsigned i = 0; i < 100; i++)
-		assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
-	ck_assert_ptr_null(kv->arena.spare);
 }
 END_TEST
 

@@ -5,6 +5,7 @@
 #include "common/err.h"
 #include "common/util.h"
 #include "server/heap.h"
+#include "server/slab_marks.h"
 #include "server/slab_priv.h"
 #include "test_main.h"
 
@@ -434,14 +435,15 @@ END_TEST
 static size_t unmarked(struct block_ref *out, unsigned segments, size_t cap)
 {
 	uint64_t cursor = 0;
-	size_t n = 0, got;
+	size_t n = 0;
 	bool more;
 
 	do {
-		more = slab_unmarked(slab, &cursor, segments, out + n, cap,
-				     &got);
-		ck_assert_uint_le(got, cap);
-		n += got;
+		struct slab_list found = {.refs = out + n, .cap = cap};
+
+		more = slab_unmarked(slab, &cursor, segments, &found);
+		ck_assert_uint_le(found.n, cap);
+		n += found.n;
 		ck_assert_uint_le(n, LOTS);
 	} while (more);
 	return n;

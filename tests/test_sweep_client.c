@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/session_priv.h"
+#include "client/session_recv.h"
 #include "common/clock.h"
 #include "common/util.h"
 #include "sweep_peer.h"

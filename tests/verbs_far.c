@@ -171,11 +171,11 @@ static bool serve_test(void)
 	far.probes -= probe;
 	pthread_mutex_unlock(&far.lock);
 	if (peer)
-		verbs_peer_fence(peer);
+		xport_verbs->peer_fence(peer);
 	if (renew)
-		verbs_server_lane_lost(far.server);
+		xport_verbs->server_lane_lost(far.server);
 	if (probe)
-		verbs_server_probe(far.server, clock_now_ns());
+		xport_verbs->server_probe(far.server, clock_now_ns());
 	pthread_mutex_lock(&far.lock);
 	far.fence = -1;
 	pthread_cond_broadcast(&far.changed);
@@ -186,14 +186,14 @@ static bool serve_test(void)
 static void *serve(void *arg)
 {
 	struct pollfd fds[2] = {
-		{.fd = verbs_server_fd(far.server), .events = POLLIN},
+		{.fd = xport_verbs->server_fd(far.server), .events = POLLIN},
 		{.fd = far.wake_fd, .events = POLLIN}};
 
 	(void)arg;
 	do {
 		(void)poll(fds, 2, 200);
-		verbs_server_dispatch(far.server);
-		(void)verbs_server_tick(far.server);
+		xport_verbs->server_dispatch(far.server);
+		(void)xport_verbs->server_tick(far.server);
 	} while (serve_test());
 	return NULL;
 }
@@ -241,10 +241,10 @@ void far_open(void *data, size_t bytes)
 	cfg.meta = far.meta;
 	pthread_mutex_init(&far.lock, NULL);
 	pthread_cond_init(&far.changed, NULL);
-	err = verbs_server_open(&cfg, &far.server);
+	err = xport_verbs->server_open(&cfg, &far.server);
 	ck_assert_msg(err == 0, "%s", err_detail());
 	/* kv://10.0.0.1:4711, kv://[fd00::1]:4711 */
-	at = verbs_server_address(far.server) + strlen("kv://");
+	at = xport_verbs->server_address(far.server) + strlen("kv://");
 	at += *at == '[';
 	snprintf(far.host, sizeof(far.host), "%.*s",
 		 (int)strcspn(at, strchr(at, ']') ? "]" : ":"), at);
@@ -265,14 +265,14 @@ void far_close(void)
 	far.open = false;
 	for (unsigned i = 0; i < far.n_lanes; i++) {
 		xport_close(far.lanes[i]);
-		verbs_link_close(far.links[i]);
+		xport_verbs->link_close(far.links[i]);
 	}
 	pthread_mutex_lock(&far.lock);
 	far.quit = true;
 	pthread_mutex_unlock(&far.lock);
 	wake();
 	pthread_join(far.thread, NULL);
-	verbs_server_close(far.server);
+	xport_verbs->server_close(far.server);
 	close(far.wake_fd);
 	free(far.meta);
 }
@@ -302,12 +302,12 @@ struct xport_lane *far_lane(const struct far_lane *how)
 		.session = i | (how->readonly ? READONLY_SESSION : 0),
 		.token = token,
 		.readonly = how->readonly && !how->claims_more,
-		.read8_atomic = verbs_server_read8_atomic(far.server),
+		.read8_atomic = xport_verbs->server_read8_atomic(far.server),
 		.deadline_ns = clock_now_ns() + LIMIT_NS};
 	int err;
 
 	ck_assert_uint_lt(i, LANES_MAX);
-	verbs_server_areas(far.server, p.readonly, served);
+	xport_verbs->server_areas(far.server, p.readonly, served);
 	areas[0] = (struct verbs_area){.bytes = how->wrong_from ?
 							how->wrong_from :
 							far.bytes,
@@ -318,10 +318,10 @@ struct xport_lane *far_lane(const struct far_lane *how)
 				       .raddr = served[1].raddr +
 						how->wrong_from,
 				       .rkey = served[1].rkey ^ 0x5A};
-	err = verbs_link_open(&dial, &far.links[i]);
+	err = xport_verbs->link_open(&dial, &far.links[i]);
 	ck_assert_msg(err == 0, "%s", err_detail());
 	wait_peers(i + 1);
-	err = verbs_lane_open(far.links[i], &p, &far.lanes[i]);
+	err = xport_verbs->lane_open(far.links[i], &p, &far.lanes[i]);
 	ck_assert_msg(err == 0, "%s", err_detail());
 	far.n_lanes++;
 	return far.lanes[i];
@@ -362,7 +362,7 @@ unsigned far_peers(void)
 
 struct xport_lane *far_own_lane(void)
 {
-	return verbs_server_lane(far.server);
+	return xport_verbs->server_lane(far.server);
 }
 
 uint64_t far_own_off(void)

@@ -316,8 +316,12 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it,
 	d->bytes += it->key_len + it->value.len;
 	if (d->cli->json)
 		dump_json(it);
-	else if (!record_write(stdout, d->format, it->key, it->key_len,
-			       it->value.data, it->value.len))
+	else if (!record_write(stdout, d->format,
+			       &(struct farkv_put_item){
+				       .key = it->key,
+				       .key_len = it->key_len,
+				       .value = it->value.data,
+				       .value_len = it->value.len}))
 		return cli_error(d->cli, CLI_USAGE,
 				 "%s: %s %" PRIu64 ": key or value holds a NUL "
 				 "byte, or the key begins like another kind of "

@@ -129,8 +129,11 @@ static int mget_print(struct cli *cli, const struct farkv_get_item *it)
 	else if (cli->raw)
 		fwrite(it->value.data, 1, it->value.len, stdout);
 	else
-		record_write(stdout, RECORD_TSV, it->key, it->key_len,
-			     it->value.data, it->value.len);
+		record_write(stdout, RECORD_TSV,
+			     &(struct farkv_put_item){.key = it->key,
+						      .key_len = it->key_len,
+						      .value = it->value.data,
+						      .value_len = it->value.len});
 	return it->result ? CLI_NO : CLI_OK;
 }
 
@@ -190,8 +193,11 @@ static int exists_one(struct cli *cli, const struct input_key *key, bool alone)
 	if (!cli->quiet && alone)
 		puts(err ? "no" : "yes");
 	else if (!cli->quiet)
-		record_write(stdout, RECORD_TSV, key->data, key->len,
-			     err ? "no" : "yes", err ? 2 : 3);
+		record_write(stdout, RECORD_TSV,
+			     &(struct farkv_put_item){.key = key->data,
+						      .key_len = key->len,
+						      .value = err ? "no" : "yes",
+						      .value_len = err ? 2 : 3});
 	return err ? CLI_NO : CLI_OK;
 }
 

@@ -557,9 +557,12 @@ static void put_bytes(FILE *out, const void *p, size_t len)
 		fwrite(p, 1, len, out);
 }
 
-bool record_write(FILE *out, enum record_format format, const void *key,
-		  size_t key_len, const void *value, size_t value_len)
+bool record_write(FILE *out, enum record_format format,
+		  const struct farkv_put_item *record)
 {
+	const void *key = record->key, *value = record->value;
+	size_t key_len = record->key_len, value_len = record->value_len;
+
 	switch (format) {
 	case RECORD_CDB:
 		fprintf(out, "+%zu,%zu:", key_len, value_len);

@@ -23,6 +23,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <farkv.h>
+
 enum record_format { RECORD_TSV, RECORD_CDB, RECORD_NUL };
 
 /** One record; the caller owns it and reuses its memory. */
@@ -81,8 +83,8 @@ void record_trim(struct record *rec, size_t keep);
  * format cannot hold it (nul: a NUL byte inside, or a key that looks like another kind of
  * file).
  */
-bool record_write(FILE *out, enum record_format format, const void *key,
-		  size_t key_len, const void *value, size_t value_len);
+bool record_write(FILE *out, enum record_format format,
+		  const struct farkv_put_item *record);
 /** Write the end of a file of this format. */
 void record_write_end(FILE *out, enum record_format format);
 

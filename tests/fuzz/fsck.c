@@ -12,8 +12,9 @@
 #include "common/hash.h"
 #include "fake_clock.h"
 #include "seal.h"
-#include "server/fsck_priv.h"
+#include "server/fsck_index.h"
 #include "server/migrate.h"
+#include "server/slab_marks.h"
 
 #define MEMORY (UINT64_C(1) << 20)
 #define BLOCKS 24u
@@ -128,16 +129,17 @@ static void mark_all(void)
 	const uint64_t *slots =
 		region_slots(&region, region_entry(&region, 0));
 	struct block_ref refs[64];
+	struct slab_list found = {.refs = refs, .cap = 64};
 	uint64_t cursor = 0;
-	size_t n = 0;
 	bool more;
 
 	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
 		if (!slot_is_null(slots[i]))
 			(void)slab_mark(slab, slot_block(slots[i]));
 	do {
-		more = slab_unmarked(slab, &cursor, 1, refs, 64, &n);
-		for (size_t i = 0; i < n; i++)
+		found.n = 0;
+		more = slab_unmarked(slab, &cursor, 1, &found);
+		for (size_t i = 0; i < found.n; i++)
 			FUZZ_CHECK(slab_is_out(slab, refs[i]));
 	} while (more);
 	cursor = 0;

@@ -42,8 +42,12 @@ static void see(struct seen *s, enum record_format format,
 	s->sum = fnv(fnv(s->sum, rec->buf, rec->key_len), value,
 		     rec->value_len);
 	if (s->again)
-		FUZZ_CHECK(record_write(s->again, format, rec->buf,
-					rec->key_len, value, rec->value_len));
+		FUZZ_CHECK(record_write(s->again, format,
+					&(struct farkv_put_item){
+						.key = rec->buf,
+						.key_len = rec->key_len,
+						.value = value,
+						.value_len = rec->value_len}));
 }
 
 /* Returns the first error. */

@@ -24,6 +24,7 @@
 #include "seal.h"
 #include "server/control_priv.h"
 #include "server/grow.h"
+#include "server/slab_marks.h"
 
 #define PEERS 4
 #define HELD_MAX 256

@@ -310,16 +310,6 @@ struct verbs_link *sim_channel_link(struct channel *ch)
 	return NULL;
 }
 
-int sim_verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
-			struct xport_lane **out);
-int sim_verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
-			struct xport_lane **out)
-{
-	(void)l;
-	*out = xport_shm_open(sim.base, p->region_bytes, p->readonly);
-	return *out ? 0 : FARKV_ENOMEM;
-}
-
 /* ---- the process ------------------------------------------------------------------ */
 
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)

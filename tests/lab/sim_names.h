@@ -12,7 +12,6 @@
 
 #define connect_open sim_connect_open
 #define channel_verbs_link sim_channel_link
-#define verbs_lane_open sim_verbs_lane_open
 #define pthread_cond_timedwait sim_cond_timedwait
 #define nanosleep sim_nanosleep
 

@@ -7,6 +7,7 @@
 #include "common/block.h"
 #include "common/err.h"
 #include "common/hash.h"
+#include "server/slab_marks.h"
 #include "tests/lab/sim.h"
 
 #define META META_ALIGN
@@ -104,14 +105,14 @@ static void audit_slots(struct slab *slab)
 void sim_region_audit(struct slab *slab)
 {
 	struct block_ref refs[64];
+	struct slab_list found = {.refs = refs, .cap = 64};
 	uint64_t cursor = 0;
-	size_t n;
 	bool more;
 
 	audit_slots(slab);
 	do {
-		more = slab_unmarked(slab, &cursor, 64, refs, 64, &n);
-		if (n)
+		more = slab_unmarked(slab, &cursor, 64, &found);
+		if (found.n)
 			sim_fail("block %llx is nobody's",
 				 (unsigned long long)refs[0].off);
 	} while (more);

@@ -222,35 +222,43 @@ struct verbs_server *__wrap_port_rdma_server(struct port_rdma *p)
 	return NULL;
 }
 
-bool __wrap_verbs_server_read8_atomic(const struct verbs_server *vs);
-bool __wrap_verbs_server_read8_atomic(const struct verbs_server *vs)
+static bool read8_atomic(const struct verbs_server *vs)
 {
 	(void)vs;
 	return !sim.tears;
 }
 
-void __wrap_verbs_server_areas(const struct verbs_server *vs, bool readonly,
-			       struct verbs_area areas[2]);
-void __wrap_verbs_server_areas(const struct verbs_server *vs, bool readonly,
-			       struct verbs_area areas[2])
+static void areas(const struct verbs_server *vs, bool readonly, struct verbs_area out[2])
 {
 	(void)vs;
 	(void)readonly;
-	areas[0] = (struct verbs_area){.bytes = META_ALIGN};
-	areas[1] = (struct verbs_area){
+	out[0] = (struct verbs_area){.bytes = META_ALIGN};
+	out[1] = (struct verbs_area){
 		.off = META_ALIGN,
 		.bytes = sim.region.sb.region_bytes - META_ALIGN};
 }
 
-bool __wrap_verbs_peer_same_host(const struct verbs_peer *a,
-				 const struct verbs_peer *b);
-bool __wrap_verbs_peer_same_host(const struct verbs_peer *a,
-				 const struct verbs_peer *b)
+static bool same_host(const struct verbs_peer *a, const struct verbs_peer *b)
 {
 	(void)a;
 	(void)b;
 	return true;
 }
+
+static int lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
+		     struct xport_lane **out)
+{
+	(void)l;
+	*out = xport_shm_open(sim.base, p->region_bytes, p->readonly);
+	return *out ? 0 : FARKV_ENOMEM;
+}
+
+static const struct xport_verbs_ops verbs_ops = {
+	.lane_open = lane_open,
+	.server_read8_atomic = read8_atomic,
+	.server_areas = areas,
+	.peer_same_host = same_host,
+};
 
 /* Tombstones that a migration drops are free T later. */
 bool __real_slab_drop(struct slab *s, uint64_t word, uint64_t now);
@@ -543,6 +551,7 @@ void sim_server_new(void)
 {
 	struct control_config cfg = {.max_sessions = 100, .hello_ms = 60000};
 
+	xport_verbs = &verbs_ops;
 	sim_region_setup();
 	barriers_seen = migrations_seen = 0;
 	sim_pages_begin();

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** fsck_priv.h - shared by fsck.c (the course of a check) and fsck_index.c (one
- * subtable, the directory). */
-#ifndef SERVER_FSCK_PRIV_H
-#define SERVER_FSCK_PRIV_H
+/** fsck_index.h - the checks of one subtable and of the directory, for fsck.c. */
+#ifndef SERVER_FSCK_INDEX_H
+#define SERVER_FSCK_INDEX_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * queue_priv.h - shared by the files of the queue:
- *
- *   queue.c       submissions, completions, waiting
- *   queue_turn.c  how requests are driven: critical section, op queue, broken lanes
- *   queue_event.c the descriptor that tells when to drive them
+ * queue_turn.h - struct queue, and how its requests are driven: the gate, the strand, broken
+ * lanes. queue.c is the way in and out: submissions, completions, waiting, the descriptor that
+ * tells when to drive them.
  */
-#ifndef CLIENT_QUEUE_PRIV_H
-#define CLIENT_QUEUE_PRIV_H
+#ifndef CLIENT_QUEUE_TURN_H
+#define CLIENT_QUEUE_TURN_H
 
 #include "handle.h"
 #include "queue.h"
+#include "wait.h"
 
 struct request {
 	struct index_op op; /* first: the op queue returns its address */
@@ -98,12 +97,8 @@ static inline void list_push(struct list *l, struct request *r)
 		l->end = &r->next;
 }
 
-/* ---- queue.c ------------------------------------------------------------------------ */
-
-/** A request has failed: save the line that says why, for its completion. */
-void queue_note_why(struct farkv *kv, struct request *r);
-
-/* ---- queue_turn.c ------------------------------------------------------------------- */
+/** The thread's error line is why `r` failed. */
+void queue_keep_line(struct request *r);
 
 /** A call begins: read the clock. */
 void queue_turn_begin(struct farkv *kv);
@@ -133,16 +128,5 @@ bool queue_must_ask(const struct farkv *kv);
 
 /** Leave the critical section; the op queue is empty. */
 void queue_leave(struct farkv *kv);
-
-/* ---- queue_event.c ------------------------------------------------------------------ */
-
-void queue_rest_waking(struct farkv *kv);
-
-/** End of the call that queue_turn_begin() began: update the descriptor, if there is one. */
-static inline void queue_rest(struct farkv *kv)
-{
-	if (__builtin_expect(kv->waker != NULL, 0))
-		queue_rest_waking(kv);
-}
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** session_priv.h - shared by session.c (handle's side), session_recv.c (messages) and
- * session_sweep.c (barriers, sweeps, RECLAIM). */
-#ifndef CLIENT_SESSION_PRIV_H
-#define CLIENT_SESSION_PRIV_H
+/** session_recv.h - struct session, and the control thread's half of it. */
+#ifndef CLIENT_SESSION_RECV_H
+#define CLIENT_SESSION_RECV_H
 
 #include <pthread.h>
 
@@ -88,39 +87,6 @@ void session_tell(struct session *s, bool over);
 
 /** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);
-
-/* ---- the control thread ---- */
-
-/**
- * The session is over: stop listening, and unmap the tether when no operation is running.
- */
-void session_listen_no_more(struct session *s);
-
-/** End the session for a reason of our own. */
-#define session_end(s, ...)                           \
-	do {                                          \
-		session_break(s, false, __VA_ARGS__); \
-		session_listen_no_more(s);            \
-	} while (0)
-
-/** Queue an answer and send what the socket takes; never blocks. */
-void session_answer(struct session *s, const struct msg *m,
-		    const struct block_ref *refs);
-
-/** Request the events and ticks that are needed. */
-void session_watch(struct session *s);
-
-/** Do and answer what has become possible now that operations have ended. */
-void session_stopped(struct session *s);
-/** True if session_stopped() must be called again, in a millisecond. */
-bool session_stop_wanted(const struct session *s);
-
-/** BARRIER, SWEEP_BEGIN, SWEEP_QUERY, SWEEP_END and RECLAIM. */
-void session_on_barrier(struct session *s, uint64_t number);
-void session_on_sweep_begin(struct session *s, uint64_t number);
-void session_on_sweep_query(struct session *s, const struct msg *m);
-void session_on_sweep_end(struct session *s, uint64_t number);
-void session_on_reclaim(struct session *s);
 
 /** The functions of the session's control_source. */
 void session_ready(struct control_source *src);
