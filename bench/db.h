@@ -34,7 +34,7 @@ const char *db_status_name(enum db_status s);
 /** The longest batch. */
 #define DB_BATCH_MAX 128
 
-/** What a binding may need before it opens. */
+/** Input of a binding before it opens. */
 struct db_setup {
 	struct props *props; /* bindings read their own "<name>.*" */
 	const char *uri;     /* from the command line, or NULL */

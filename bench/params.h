@@ -46,7 +46,7 @@ enum exporter {
 	EXPORTER_CSV,
 };
 
-/** What is printed of each series; measuring is the same. */
+/** The form in which each series is printed; measuring is the same. */
 enum measurement_type {
 	TYPE_HDR,
 	TYPE_HISTOGRAM,

@@ -622,7 +622,7 @@ static int processes_start(struct team *t)
 		t->pids[i] = pid;
 		t->dead = t->dead || pid < 0;
 	}
-	/* What is allocated from here on is private. */
+	/* Later allocations are private. */
 	shared_pause();
 	return 0;
 }

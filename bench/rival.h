@@ -30,7 +30,7 @@ struct rivals {
 	struct rival v[RIVALS_MAX];
 };
 
-/** What a server must hold. */
+/** Requirements of a server. */
 struct rival_plan {
 	uint64_t bytes;         /* memory, with a reserve */
 	uint64_t value_len;     /* the longest value */

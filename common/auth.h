@@ -12,7 +12,7 @@
  * crypto_generichash), over the fields below in this order, little-endian:
  *   client tag: "farkv client 1", server nonce, client nonce, u8 wanted role,
  *               u16 length of the name, the name, u16 length of HELLO's body,
- *               HELLO's body as it was sent
+ *               HELLO's body as sent
  *   server tag: "farkv server 1", client nonce, server nonce, u8 granted role,
  *               u32 session, u64[2] region id
  * The labels differ and have 14 bytes each, so neither tag passes for the other. Every

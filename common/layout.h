@@ -57,9 +57,9 @@
  *
  * ptr    offset of the block in units of 32 bytes; 0 marks an EMPTY word
  * class  size class of the block: how many bytes a reader fetches
- * fp     fingerprint, from the low 8 bits of the key's hash, never 0. It fills a
- *        byte: a READ that takes some bytes before and some behind the CAS that
- *        claims a slot shows the key's fingerprint or 0, never another key's
+ * fp     fingerprint, from the low 8 bits of the key's hash, never 0. It is a whole
+ *        byte: a READ torn by the CAS that claims a slot shows the key's fingerprint
+ *        or 0, never another key's
  * inc    incarnation of the block: +1 at each reuse, so that a word names one
  *        content of one block
  * blind  the word was written by an operation that did not depend on the value
@@ -68,7 +68,7 @@
  * dead   the key has no value; the block is its tombstone
  *
  * EMPTY: ptr = 0, fp = 0 and bits 34..52 hold the low 19 bits of the generation of
- * the subtable; a slot is EMPTY only if it equals that word exactly, but for frozen.
+ * the subtable; a slot is EMPTY only if it equals that word, except for frozen.
  *
  * Worked examples (tests/test_layout.c has the same):
  *   ptr 0x200000 (byte 0x4000000), class 3, fp 0x55, inc 5, blind
@@ -153,14 +153,14 @@ static inline bool slot_is_null(uint64_t w)
  *
  * Extendible hashing. The directory is an array of 2^depth entries, indexed by
  * the top `depth` bits of the key's hash. 2^(depth - local depth) neighbouring
- * entries share a subtable. The store of a key's entry is the moment at which
- * a migration is published; D changes only when the directory doubles.
+ * entries share a subtable. Storing a key's entry publishes a migration; D changes
+ * only when the directory doubles.
  *
  * Entry:  63 valid | 62..57 local depth | 48..30 generation | 29..0 page
  * D:      63 valid | 53..48 depth | 47..0 offset of the array
  *
  * Writer: the server, by aligned 8-byte stores. Readers may hold copies of any
- * age (I5): an old one leads to a subtable whose words are FROZEN.
+ * age (I5): an old one refers to a subtable whose words are FROZEN.
  *
  * Worked examples: page 64, generation 1, local depth 9
  *     = 1 << 63 | 9 << 57 | 1 << 30 | 64 = 0x9200000040000040

@@ -110,7 +110,7 @@ static const char dump_help[] =
 
 static const char fsck_help[] =
 	"The server looks at every slot, reads every value, and adds up all bytes;\n"
-	"blocks of dead clients are given back. That takes about a second for a\n"
+	"what dead clients held is given back. That takes about a second for a\n"
 	"million small values, and is waited for --timeout-ms, 10 minutes without it.\n"
 	"Exit status 1 if something is wrong; 2 if a client does not answer, so that\n"
 	"what it holds cannot be told from what has leaked.";
