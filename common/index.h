@@ -410,7 +410,8 @@ struct index_op *index_take(struct index_strand *s);
 
 /**
  * Drive ops[0..n-1] until each is final or waits: a strand of their own. Operations
- * that waited are tried again from the start, and take a block again. Spins on the
+ * that waited are tried again from the start, and take a block again. An operation that
+ * index_try() has left waiting waits at once: it has just searched. Spins on the
  * lane, bounded by `deadline_ns` as index_reap() says. `began_ns`: when the caller has
  * just looked at the clock, or 0: I4 counts from there.
  *

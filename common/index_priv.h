@@ -97,7 +97,8 @@ enum op_state {
 	OP_SETTLE,
 	OP_SWAP,
 	OP_MOVED,
-	OP_LOOK
+	OP_LOOK,
+	OP_WAITS /* as op->wait says; index_run() has not said so yet */
 };
 
 /* What a step leads to. */

@@ -79,6 +79,10 @@ static void strand_add(struct index_strand *s, struct index_op *op)
 static void op_begin(struct index *ix, struct index_op *op, uint64_t deadline_ns)
 {
 	op->deadline_ns = deadline_ns;
+	if (op->state == OP_WAITS) {
+		op->state = OP_START;
+		return;
+	}
 	op->wait = INDEX_WAIT_NONE;
 	index_op_step(ix, op, deadline_ns);
 }

@@ -397,9 +397,9 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 	op->at_once = false;
 	if (op->rivals)
 		index_backoff(ix);
-	/* It will be told again what it lacks, by who can wait for it. */
+	/* index_run() tells the caller, who can wait, and does not search again. */
 	if (next == NEXT_WAIT)
-		op->tomb_asked = false;
+		op->state = OP_WAITS;
 	/* The lane broke before anything was posted: who runs it may have another. */
 	if (next == NEXT_DONE && op->result == FARKV_EDISCONNECTED &&
 	    xport_broken(ix->lane)) {
