@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/index_try.h"
 #include "common/util.h"
 
 /* Twice the operations of a group, so that probing stays short. */

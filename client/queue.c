@@ -165,7 +165,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->op.value = req->value;
 	r->op.expected = req->expected;
 	r->op.version = 0;
-	r->op.unresolved = false;
+	r->op.doubt = DOUBT_NONE;
 	list_add(&q->fresh, r);
 	q->parked = false; /* it may need less than those that are */
 	q->in_flight++;

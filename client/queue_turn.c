@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/index_try.h"
 #include "common/util.h"
 
 /* Stages in one poll: more than an operation without rivals takes. */
@@ -50,7 +51,7 @@ static bool is_broken(const struct farkv *kv)
 static bool is_torn(const struct farkv *kv, const struct index_op *op)
 {
 	return (op->result == FARKV_EDISCONNECTED ||
-		(op->result == FARKV_EMAYBE && op->unresolved)) &&
+		(op->result == FARKV_EMAYBE && op->doubt == DOUBT_OPEN)) &&
 	       is_broken(kv);
 }
 
@@ -174,7 +175,7 @@ static void mend_end(struct farkv *kv, bool dialled)
 	while ((r = list_take(&begun))) {
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
-		else if (r->op.resolving)
+		else if (r->op.doubt == DOUBT_RESOLVING)
 			index_submit(kv->link.index, &q->strand, &r->op,
 				     r->deadline_ns);
 		else

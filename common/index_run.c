@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The driver: chains of many operations are posted with one doorbell, and those that
- * are done lead to the next.
- */
 #include "config.h"
 
-#include "index_priv.h"
+#include "index_run.h"
 
 #include <farkv.h>
 
 #include "atomic.h"
+#include "index_priv.h"
+#include "index_step.h"
 #include "util.h"
 
 /* An operation that wins its CAS takes at most four stages. */
@@ -73,14 +71,14 @@ uint64_t index_strand_deadline(const struct index_strand *s)
 /* Behind a step: it has a chain to post, or is final or waits. */
 static void strand_add(struct index_strand *s, struct index_op *op)
 {
-	list_add(op->posting ? &s->ready : &s->ended, op);
+	list_add(op_in_flight(op) ? &s->ready : &s->ended, op);
 }
 
 static void op_begin(struct index *ix, struct index_op *op, uint64_t deadline_ns)
 {
 	op->deadline_ns = deadline_ns;
-	if (op->state == OP_WAITS) {
-		op->state = OP_START;
+	if (op->phase == OP_WAITS) {
+		op->phase = OP_START;
 		return;
 	}
 	op->wait = INDEX_WAIT_NONE;
@@ -133,8 +131,8 @@ static void op_give_up(struct index *ix, struct index_op *op)
 {
 	int err = FARKV_ETIMEDOUT;
 
-	if (op->state == OP_SWAP) {
-		op->has_block = false; /* it may be published */
+	if (op->phase == OP_SWAP) {
+		op->own = OWN_NONE; /* it may be published */
 		err = FARKV_EMAYBE;
 	}
 	index_op_end(ix, op, err);
@@ -262,7 +260,7 @@ static void strand_stage(struct index *ix, struct index_strand *s)
  */
 static bool run_alone(struct index *ix, struct index_op *op, struct index_strand *s)
 {
-	for (unsigned stage = 0; op->posting; stage++) {
+	for (unsigned stage = 0; op_in_flight(op); stage++) {
 		unsigned polls = 0;
 		int err;
 

@@ -240,7 +240,7 @@ START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
 	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_uint_eq(swaps, SWAPS_MAX);
-	ck_assert(op->has_block);
+	ck_assert(op->own != OWN_NONE);
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	w = *slots_of(k);

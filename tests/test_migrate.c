@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
+#include "common/index_run.h"
 #include "server/heap.h"
 #include "server/migrate.h"
 #include "server/region.h"

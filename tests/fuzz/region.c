@@ -18,6 +18,8 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
+#include "common/index_run.h"
+#include "common/index_try.h"
 #include "fake_clock.h"
 #include "seal.h"
 
@@ -309,7 +311,7 @@ static bool relink(struct index_op *op, uint8_t how)
 	breaks = 0;
 	if (index_make(how))
 		return false;
-	if (op->result == FARKV_EDISCONNECTED || op->unresolved)
+	if (op->result == FARKV_EDISCONNECTED || op->doubt == DOUBT_OPEN)
 		index_op_resume(op);
 	return true;
 }

@@ -16,6 +16,8 @@
 
 #include "client/link.h"
 #include "common/clock.h"
+#include "common/index_run.h"
+#include "common/index_try.h"
 #include "common/err.h"
 #include "fake_clock.h"
 #include "fake_control.h"
