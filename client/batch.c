@@ -257,7 +257,7 @@ static size_t put_fill(struct farkv *kv, struct group *g,
 			break;
 		index_expect(kv->link.index, key.hash);
 		index_op_start(op, INDEX_PUT, &key, it->value,
-			       (uint32_t)it->value_len, 0);
+			       (uint32_t)it->value_len);
 		g->item[g->n] = at;
 		g->op[g->n++] = op;
 	}

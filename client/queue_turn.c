@@ -321,8 +321,7 @@ static int prepare(struct farkv *kv, struct request *r)
 
 	if (err)
 		return err;
-	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len,
-		       op->expected);
+	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len);
 	if (is_apart(r)) {
 		op->into = r->buf;
 		op->into_cap = r->cap;

@@ -58,32 +58,32 @@ static inline uint32_t index_versions_left(const struct index *ix)
 }
 
 /**
- * Forget the cached directory, locations and windows: the next operation reads them
- * anew. For the barrier (I5); no operation may be running.
+ * Forget the cached directory, locations, windows and values: the next operation reads them
+ * again. For the barrier (I5); no operation may be running.
  */
 void index_drop_cache(struct index *ix);
 
 /**
- * Remember where keys are, `entries` of them, and some windows: operations on them
+ * Cache the locations of up to `entries` keys, and some windows: operations on them
  * take one round trip. For lanes that are not mapped; before the first operation.
- * FARKV_ENOMEM: then nothing is remembered. 0 entries: nothing is, as before the call.
+ * FARKV_ENOMEM: then nothing is cached, as with 0 entries.
  */
 int index_remember(struct index *ix, size_t entries);
 
 /**
- * Keep values, too, in `bytes` of memory, KEPT_BYTES_MIN to KEPT_BYTES_MAX (kept.h), of
- * keys whose places are remembered: after index_remember(). FARKV_ENOMEM: then none are
- * kept.
+ * Cache values, too, in `bytes` of memory, KEPT_BYTES_MIN to KEPT_BYTES_MAX (kept.h), of
+ * keys whose locations are cached: after index_remember(). FARKV_ENOMEM: then no values
+ * are cached.
  */
 int index_keep(struct index *ix, size_t bytes);
 
-/** What that was good for since index_open(). */
+/** Hits and misses of these caches since index_open(). */
 struct location_counters index_remembered(const struct index *ix);
 
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
 
-/** A moment at which its clock was looked at, not long ago for who writes all the time. */
+/** Last clock reading; may be stale. */
 uint64_t index_recent(const struct index *ix);
 
 /** Replace the clock (tests). NULL restores clock_now_ns(). */

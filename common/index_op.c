@@ -38,7 +38,7 @@ static void op_drop_block(struct index *ix, struct index_op *op)
 void index_op_end(struct index *ix, struct index_op *op, int err)
 {
 	if (op->doubt == DOUBT_RESOLVING) {
-		/* Whatever kept it from finding out: the outcome is still unknown. */
+		/* It could not find out: the outcome is still unknown. */
 		op->doubt = err == FARKV_EDISCONNECTED ? DOUBT_OPEN : DOUBT_NONE;
 		err = err ? FARKV_EMAYBE : 0;
 	}

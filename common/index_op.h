@@ -196,7 +196,7 @@ struct index_op {
 	const char *damage; /* what is wrong, if FARKV_ECORRUPT is the result */
 
 	/* ---- private: what lasts from phase to phase ---- */
-	struct index_op *next; /* of its strand's list */
+	struct index_op *next; /* of its op queue's list */
 	uint64_t deadline_ns;
 	uint64_t bad_word;     /* whose block failed its checksum last */
 	uint64_t dirword, dir_index, entry; /* the key's subtable */
@@ -251,28 +251,28 @@ void index_op_init(struct index_op *op);
 /** Release the buffers. */
 void index_op_fini(struct index *ix, struct index_op *op);
 /**
- * Is this operation's buffer more than is to be kept for the next one? One above
+ * Is this operation's buffer larger than what the next one should find? One above
  * INDEX_BUF_KEEP is; and, while those of all operations together are above
  * INDEX_BUFS_KEEP, each but the smallest. Then index_op_shrink(), once its value is not
  * needed any more.
  */
 bool index_op_has_more(const struct index *ix, const struct index_op *op);
-/** Had it a value, as a GET, that a buffer of that size is for? So may the next one have. */
+/** Had the GET a value that fills a good part of its buffer? The next one may, too. */
 static inline bool index_op_used_it(const struct index_op *op)
 {
 	return op->view.value_len >= op->buf_bytes / 4;
 }
-/** As index_op_fini(), but they stay among the spare ones, if there is room (spare.h), for
+/** As index_op_fini(), but the buffers become spare ones, if there is room (spare.h), for
  * the next operation that needs such. */
 void index_op_shrink(struct index *ix, struct index_op *op);
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (256u << 10)
 
-/** Set up an operation on an op that is not running. Copies nothing. */
+/** Set up an operation on an op that is not running. Copies nothing. op->expected of a CAS
+ * is the caller's, before or after; op->into is cleared, to be set afterwards. */
 static inline void index_op_start(struct index_op *op, enum index_kind kind,
 				  const struct index_key *key,
-				  const void *value, uint32_t value_len,
-				  uint64_t expected)
+				  const void *value, uint32_t value_len)
 {
 	op->key.data = key->data; /* each for itself: in registers still */
 	op->key.hash = key->hash;
@@ -280,7 +280,6 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 	op->value = value;
 	op->value_len = value_len;
 	op->kind = (uint8_t)kind;
-	op->expected = expected;
 	op->into = NULL;
 	op->result = INDEX_PENDING;
 	op->wait = INDEX_WAIT_NONE;

@@ -9,10 +9,10 @@
 #include "index_op.h"
 
 /**
- * Operations under way together. Each is in one list: `ready` to be posted, `flown`
- * in the order in which they were, or `ended`: final, or waiting. All fields are
- * private to index_run.c. Several strands can use one index; who polls the lane for
- * one completes chains of all.
+ * An op queue: operations under way together. Each is in one list: `ready` to be posted,
+ * `flown`: in flight, in the order in which they were posted, or `ended`: final, or
+ * waiting. All fields are private to index_run.c. Several op queues can use one index; a
+ * poll of the lane for one of them completes chains of all.
  */
 struct index_list {
 	struct index_op *first, **end;
@@ -27,28 +27,28 @@ struct index_strand {
 
 void index_strand_init(struct index_strand *s);
 
-/** No operation is ready or flown: the strand holds no reference to the region. */
+/** No operation is ready or in flight: the op queue holds no reference to the region. */
 static inline bool index_strand_rests(const struct index_strand *s)
 {
 	return !s->ready.first && !s->flown.first;
 }
 
-/** The next index_reap() or index_take() has something to do, without the lane's doing
- * anything meanwhile. */
+/** Has the next index_reap() or index_take() something to do, even if nothing completes
+ * until then? */
 static inline bool index_strand_due(const struct index_strand *s)
 {
 	return s->ready.first || s->ended.first ||
 	       (s->flown.first && s->flown.first->chain.done);
 }
 
-/** The first deadline of those that are flown; UINT64_MAX if none is. Looks at each. */
+/** The first deadline of those that are in flight; UINT64_MAX if none is. Looks at each. */
 uint64_t index_strand_deadline(const struct index_strand *s);
 
 /**
  * Begin an operation that index_op_start() or index_op_resume() has set up, or that
  * waited: take it as far as it goes without a completion. Then it is ready, and
  * posted by the next index_post() or index_reap(), or it has ended. It belongs to the
- * strand, and key and value stay in place, until index_take() returns it.
+ * op queue, and key and value stay in place, until index_take() returns it.
  * `deadline_ns` (clock_now_ns()): see index_reap(). Waits for the lane only where the
  * directory must be read.
  */
@@ -73,7 +73,7 @@ bool index_reap(struct index *ix, struct index_strand *s);
 struct index_op *index_take(struct index_strand *s);
 
 /**
- * Drive ops[0..n-1] until each is final or waits: a strand of their own. Operations
+ * Drive ops[0..n-1] until each is final or waits, as an op queue of their own. Operations
  * that waited are tried again from the start, and take a block again. An operation that
  * index_try() has left waiting waits at once: it has just searched. Spins on the
  * lane, bounded by `deadline_ns` as index_reap() says. `began_ns`: when the caller has

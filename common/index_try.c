@@ -195,7 +195,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 		&slots[(unsigned)__builtin_ctz(m.match)]));
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
-	/* Who writes looks at the head. */
+	/* A writer looks at the head. */
 	bytes = op->kind == INDEX_GET ? fetch_ahead(class_bytes(ref.cls)) : LINE_BYTES;
 	fetch_lines(ix->lane->base + ref.off, bytes);
 }
@@ -351,7 +351,7 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 }
 
 /*
- * A PUT that went straight on has seen incarnation and key of the block that its swap
+ * The fast path of a PUT has seen incarnation and key of the block that its swap
  * expected in the slot, one after the other, and no checksum. Now that the swap has not
  * found the word, the two may be of different times. The block still rests, unless this
  * took as long as T: then nothing is known of the slot.

@@ -28,9 +28,9 @@ const void *index_expect(const struct index *ix, uint64_t hash);
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
- * An operation of a caller that waits has ended with FARKV_EVERSION: if others write its
- * key just now, spin for a moment, some microseconds at most, so that they get on. Not
- * for who has other requests to see to.
+ * An operation has ended with FARKV_EVERSION: if others write its key just now, spin for
+ * some microseconds at most, so that they get on. For calls that wait, not for a caller
+ * with other requests in flight.
  */
 void index_pause(struct index *ix, const struct index_op *op);
 
@@ -42,8 +42,8 @@ void index_pause(struct index *ix, const struct index_op *op);
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
 
 /**
- * Fetch ahead what operations of any kind, just set up, are going to look at; for who
- * is about to run them. Nothing else comes of it.
+ * Fetch ahead what operations of any kind, just set up, are going to look at, shortly
+ * before they are run. Nothing else comes of it.
  */
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n);
@@ -57,12 +57,12 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
  */
 bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out);
 
-/** A GET by loads that looks at all that can be. False: index_run() has to. */
+/** A GET by loads that walks its whole window. False: it is left to index_run(). */
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 /**
- * A PUT that was tried straight on, and goes on by looking at all that can be. Its first
- * swap was lost to the word *lost_to, or it has swapped nothing: NULL. False as above.
+ * A PUT goes on by walking its whole window after the fast path. There its swap was lost
+ * to the word *lost_to, or it has swapped nothing: NULL. False as above.
  */
 bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
 		      const uint64_t *lost_to);

@@ -38,7 +38,7 @@ struct image {
 struct warm {
 	struct location_cache *locations;
 	struct location_counters count;
-	struct kept *kept; /* NULL: no values are kept */
+	struct kept *kept; /* value cache; NULL: none */
 	struct image image[IMAGES];
 };
 
@@ -85,7 +85,7 @@ const struct location_counters *warm_counters(const struct warm *w)
 	return &w->count;
 }
 
-/* ---- what is remembered -------------------------------------------------------- */
+/* ---- what is cached -------------------------------------------------------- */
 
 static struct location *find(struct index *ix, const struct index_op *op)
 {
@@ -143,7 +143,7 @@ static void warm_claimed(struct index *ix, const struct index_op *op, uint64_t w
 		m->words[op->slot_at] = word;
 }
 
-/* Only of who has been wrong is it worth noting: the look-up comes behind the answer. */
+/* Note it only of a location that has been wrong: the look-up comes after the answer. */
 static void was_right(struct index *ix, const struct index_op *op)
 {
 	struct location *l = op->cached.doubted ? find(ix, op) : NULL;
@@ -178,7 +178,7 @@ static enum next warm_leave(struct index *ix, struct index_op *op)
 /*
  * Where words tear, a slot that went from W to W|dead to another word can look like W
  * again, half and half. A CAS of W to itself shows the whole word and changes nothing;
- * who may only READ, READs twice.
+ * a reader without the right to CAS READs twice.
  */
 static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -212,8 +212,8 @@ static bool word_seen(const struct index *ix, struct index_op *op,
 }
 
 /*
- * A copy of the block that `word` names, if it was kept, goes where the READ would bring it:
- * the operation has no more to do with what is kept, which others may change meanwhile.
+ * If the block that `word` names is cached, copy it to where the READ would bring it: other
+ * operations may change the value cache before this one ends.
  */
 static bool take_kept(const struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -287,7 +287,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	if (ix->warm->kept && !op->look.from_cache && !op->look.part_len)
 		kept_store(ix->warm->kept, op->cached.slot, word, op->buf,
 			   block_room(op->view.key_len, op->view.value_len));
-	/* The rule: all is as it is remembered, and nothing is written. */
+	/* As a rule all is as it is cached, and nothing is written. */
 	if (op->look.nth > 1 || op->version != op->cached.version)
 		warm_store(ix, op, word, op->version);
 	return op_done(ix, op, 0);
@@ -333,7 +333,7 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 	if (!word_seen(ix, op, &seen))
 		return warm_leave(ix, op);
-	/* What is remembered is a word of the key, or of another of its hash, neither FROZEN
+	/* A cached word is one of the key, or of another of its hash, neither FROZEN
 	 * nor null (warm_store()), and look() has seen that the block lies in the region. */
 	if (seen == op->look.word && op->kind == INDEX_GET)
 		return get_seen(ix, op, seen);
@@ -349,7 +349,7 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 /* ---- begin ----------------------------------------------------------------------- */
 
-/* Would the operation change the word that is remembered? */
+/* Would the operation change the cached word? */
 static bool would_swap(const struct index_op *op, const struct location *l)
 {
 	bool alive = !(l->word & SLOT_DEAD);
@@ -455,8 +455,9 @@ bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
 /* ---- a CAS that was lost ------------------------------------------------------------ */
 
 /*
- * What a session overwrites it may read next. Its block's image is in `buf`, but for one
- * that was carried from elsewhere, or if the buffer was needed since: no two have one version.
+ * A session may read next what it overwrites. The block's image is in `buf`, unless the value
+ * was carried from elsewhere or the buffer was needed since; the version, which no other
+ * block has, tells.
  */
 static void renew_kept(struct index *ix, const struct index_op *op)
 {

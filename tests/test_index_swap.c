@@ -105,7 +105,7 @@ START_TEST(replace_that_loses_to_a_migration_looks_where_the_key_is)
 	PUT(&me, k, "first");
 	before = effort_so_far();
 	at_swap = freeze;
-	index_op_start(op, INDEX_REPLACE, &k, "mine", 4, 0);
+	index_op_start(op, INDEX_REPLACE, &k, "mine", 4);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	check_effort(before, 1, 1);
@@ -153,7 +153,7 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 	PUT(&me, k, big);
 	while (alloc_take(me.alloc, 0, UINT64_MAX - 1, &r))
 		;
-	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0);
 	ck_assert(!index_try(me.ix, op));
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
@@ -187,7 +187,7 @@ START_TEST(insert_into_a_full_window_walks_it_once_and_waits)
 		/* The fast path looks at the first line before. */
 		scans = 0;
 		if (time == 1) {
-			index_op_start(op, INDEX_PUT, &k, "v", 1, 0);
+			index_op_start(op, INDEX_PUT, &k, "v", 1);
 			ck_assert(!index_try(me.ix, op));
 		}
 		index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
@@ -237,7 +237,7 @@ START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
 	PUT(&other, k, "small");
 	fake_region_grant(&region, me.alloc, 0, 1);
 	swaps = 0;
-	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_uint_eq(swaps, SWAPS_MAX);
 	ck_assert(op->own != OWN_NONE);
@@ -296,7 +296,7 @@ START_TEST(what_is_too_large_is_left_to_who_refuses_it)
 
 	setup(false);
 	k = key_of("k");
-	index_op_start(op, INDEX_PUT, &k, "", UINT32_MAX, 0);
+	index_op_start(op, INDEX_PUT, &k, "", UINT32_MAX);
 	ck_assert(!index_try(me.ix, op));
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, FARKV_ETOOLARGE);

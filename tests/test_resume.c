@@ -68,7 +68,8 @@ static int run(struct fake_client *c, enum index_kind kind, const char *value,
 	       uint64_t expected)
 {
 	index_op_start(&c->op, kind, &key, value,
-		       value ? (uint32_t)strlen(value) : 0, expected);
+		       value ? (uint32_t)strlen(value) : 0);
+	c->op.expected = expected;
 	return drive(c, &c->op);
 }
 

@@ -335,8 +335,8 @@ static bool operate(struct index_op *op, uint8_t lane_how)
 	uint32_t len = how & 0x80 ? fuzz_u16(&in) % sizeof(value) : how >> 3;
 
 	requests = 0;
-	index_op_start(op, (enum index_kind)(how % 6), &k, value, len,
-		       fuzz_u8(&in));
+	index_op_start(op, (enum index_kind)(how % 6), &k, value, len);
+	op->expected = fuzz_u8(&in);
 	if (how & 0x40)
 		fake_clock_advance(fuzz_u8(&in) * (GRACE_NS / 64));
 	breaks = fuzz_u8(&in) % 16;
