@@ -59,8 +59,8 @@ struct index_key {
  *
  *   phase          chain                     what follows when it is done
  *   -------------------------------------------------------------------------------
- *   OP_START       -                         the key was remembered: LOOK or SWAP;
- *                                            its window was: SWAP;
+ *   OP_START       -                         a cached location: LOOK or SWAP;
+ *                                            a cached window: SWAP;
  *                                            a write by loads: SWAP; else WINDOW
  *   OP_WINDOW      READ window               walk
  *   OP_PROBE       READ blocks               took longer than T/2: CONFIRM; else compare
@@ -69,7 +69,7 @@ struct index_key {
  *                                            else START
  *   OP_MOVED       READ D, entry, D          another entry: START; the same one:
  *                                            a GET walks, a writer waits
- *   OP_LOOK        READ slot, READ block     the remembered word: ENDED, or decide;
+ *   OP_LOOK        READ slot, READ block     the cached word: ENDED, or decide;
  *                                            later than T/2: LOOK_AGAIN;
  *                                            another word of the key: LOOK once more,
  *                                            or decide; anything else: START
@@ -85,17 +85,16 @@ struct index_key {
  *             EMPTY slot, or it waits for growth; else ENDED
  *   decide    SWAP; or it is refused: ENDED, SETTLE first where words tear
  *
- *          .---------------------- again --------------------.
- *          v                                                 |
- *        START ---> WINDOW ---> PROBE ------> SWAP ---> ENDED
- *          |           |       ^  |  ^         ^
- *          |           v       |  v  |         |
- *          |        MOVED,     | CONFIRM       |
- *          |        SETTLE ----'               |
- *          '------> LOOK <---> LOOK_AGAIN -----'
+ *   START --> WINDOW --> walk --> PROBE --> compare --> decide --> SWAP --> ENDED
+ *     |                  ^  |      |  ^                   ^ ^        |
+ *     |                  |  v      v  |                   | |        |
+ *     |            MOVED, SETTLE  CONFIRM                 | |        |
+ *     |                  ^                                | |        |
+ *     |                  '--------------------------------|-+-- lost-'
+ *     '-----> LOOK <--> LOOK_AGAIN -----------------------'
  *
- * Any phase can lead to START (something moved; at most OP_TRIES_MAX times for a reason
- * that damage could make permanent) and to ENDED (an error).
+ * Any phase can lead to START (something moved; a hundred times at most for a
+ * reason that damage could make permanent) and to ENDED (an error).
  */
 enum op_phase {
 	OP_START, /* it has not begun, begins again, or waits and the caller knows */
