@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/index_try.h"
 #include "common/util.h"
 
 #include "wait.h"
@@ -262,7 +263,7 @@ static void put_fill(struct farkv *kv, struct group *g, struct failure *f)
 			break;
 		index_expect(kv->link.index, key.hash);
 		index_op_start(op, INDEX_PUT, &key, it->value,
-			       (uint32_t)it->value_len, 0);
+			       (uint32_t)it->value_len);
 		g->item[g->n] = at;
 		g->op[g->n++] = op;
 	}

@@ -110,8 +110,8 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 			err = handle_value(kv, w->value, w->value_len);
 		if (err)
 			return err;
-		index_op_start(op, w->kind, &aim->get.key, w->value, (uint32_t)w->value_len,
-			       w->expected);
+		index_op_start(op, w->kind, &aim->get.key, w->value, (uint32_t)w->value_len);
+		op->expected = w->expected;
 	}
 	op->into = w->into;
 	op->into_cap = w->into_cap;
@@ -347,7 +347,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	bool final;
 	int err = 0;
 
-	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len, 0);
+	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len);
 	op->into = NULL;
 	op->into_cap = 0;
 	if (over == OVER_DONE) {

@@ -21,6 +21,7 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
+#include "common/index_run.h"
 
 #include "arena.h"
 #include "buffers.h"

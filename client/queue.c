@@ -312,7 +312,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->op.value = req->value;
 	r->op.expected = req->expected;
 	r->op.version = 0;
-	r->op.unresolved = false;
+	r->op.doubt = DOUBT_NONE;
 	list_add(&q->fresh, r);
 	q->parked = false; /* the new request may need less than the parked ones */
 	q->in_flight++;

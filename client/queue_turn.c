@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/index_try.h"
 #include "common/util.h"
 
 #include "relink.h"
@@ -92,7 +93,7 @@ static bool is_broken(const struct farkv *kv)
 static bool is_torn(const struct farkv *kv, const struct index_op *op)
 {
 	return (op->result == FARKV_EDISCONNECTED ||
-		(op->result == FARKV_EMAYBE && op->unresolved)) &&
+		(op->result == FARKV_EMAYBE && op->doubt == DOUBT_OPEN)) &&
 	       is_broken(kv);
 }
 
@@ -216,7 +217,7 @@ static void mend_end(struct farkv *kv, bool dialled)
 	while ((r = list_take(&begun))) {
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
-		else if (r->op.resolving)
+		else if (r->op.doubt == DOUBT_RESOLVING)
 			index_submit(kv->link.index, &q->strand, &r->op,
 				     r->deadline_ns);
 		else
@@ -362,8 +363,7 @@ static int prepare(struct farkv *kv, struct request *r)
 
 	if (err)
 		return err;
-	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len,
-		       op->expected);
+	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len);
 	if (is_apart(r)) {
 		op->into = r->buf;
 		op->into_cap = r->cap;

@@ -235,7 +235,7 @@ static bool touched(const struct index_op *op)
 {
 	return op->result == INDEX_PENDING ||
 	       op->result == FARKV_EDISCONNECTED ||
-	       (op->result == FARKV_EMAYBE && op->unresolved) ||
+	       (op->result == FARKV_EMAYBE && op->doubt == DOUBT_OPEN) ||
 	       (op->result == 0 && op->kind == INDEX_GET);
 }
 
@@ -246,7 +246,7 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (ops[i]->result == FARKV_EDISCONNECTED ||
-		    (ops[i]->result == FARKV_EMAYBE && ops[i]->unresolved))
+		    (ops[i]->result == FARKV_EMAYBE && ops[i]->doubt == DOUBT_OPEN))
 			return true;
 	return false;
 }
@@ -338,8 +338,8 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 	}
 	kv->told = false;
 	for (size_t i = 0; i < n; i++) {
-		if (stale && ops[i]->unresolved)
-			ops[i]->unresolved = false;
+		if (stale && ops[i]->doubt == DOUBT_OPEN)
+			ops[i]->doubt = DOUBT_NONE;
 		if (touched(ops[i]))
 			index_op_resume(ops[i]);
 	}

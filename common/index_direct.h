@@ -10,6 +10,7 @@
 #include "atomic.h"
 #include "fetch.h"
 #include "index_priv.h"
+#include "index_try.h"
 #include "window_scan.h"
 
 /**
@@ -83,7 +84,7 @@ static inline const uint64_t *direct_window(const struct index *ix,
 static inline bool may_write(const struct index *ix, const struct index_op *op)
 {
 	return (ix->lane->caps & XPORT_DIRECT_STORE) && ix->alloc &&
-	       !op->resolving && op->state == 0 && op->key.len > 0 &&
+	       op->doubt == DOUBT_NONE && op->phase == OP_START && op->key.len > 0 &&
 	       op->key.len <= ix->sb.max_key &&
 	       op->value_len <= ix->sb.max_value;
 }
@@ -156,6 +157,9 @@ static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t ins
 #define PUT_ROOM_MAX 131072u
 #define PUT_KEY_MAX 512u
 
+/** Is the block of a struct put written? */
+enum block_written { NOT_WRITTEN, WRITTEN };
+
 /**
  * A PUT that is about to be carried out, behind others: it takes its block, if it will
  * go straight on with it, and the block is fetched ahead.
@@ -176,17 +180,5 @@ bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots
  * value small. `slots` is the key's window.
  */
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots);
-
-/* ---- index_try.c --------------------------------------------------------------- */
-
-/** A GET by loads that looks at all that can be. False: index_run() has to. */
-bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots);
-
-/**
- * A PUT that was tried straight on, and goes on by looking at all that can be. Its first
- * swap was lost to the word *lost_to, or it has swapped nothing: NULL. False as above.
- */
-bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
-		      const uint64_t *lost_to);
 
 #endif

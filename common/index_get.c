@@ -148,7 +148,7 @@ static void start_get(const struct index_want *want)
 	void *into = op->into;
 	size_t into_cap = op->into_cap;
 
-	index_op_start(op, INDEX_GET, &want->key, NULL, 0, 0);
+	index_op_start(op, INDEX_GET, &want->key, NULL, 0);
 	op->into = into;
 	op->into_cap = into_cap;
 }

@@ -35,8 +35,8 @@ void index_put_image(const struct put *p, uint8_t *block)
 static inline bool is_usual(const struct index *ix, const struct index_op *op,
 			    const struct put *p)
 {
-	return op->kind == INDEX_PUT && !op->written && !op->resolving &&
-	       op->state == 0 && ix->versions.counter < UINT32_MAX &&
+	return op->kind == INDEX_PUT && op->own != OWN_WRITTEN && op->doubt == DOUBT_NONE &&
+	       op->phase == OP_START && ix->versions.counter < UINT32_MAX &&
 	       p->key.len - 1u < ix->sb.max_key && p->value_len <= ix->sb.max_value &&
 	       put_is_usual(ix, p->key.len, p->value_len);
 }
@@ -45,7 +45,7 @@ static inline bool is_usual(const struct index *ix, const struct index_op *op,
 static inline void take_over(struct put *p, const struct index_op *op)
 {
 	put_start(p, &op->key, op->value, op->value_len);
-	p->has_block = op->has_block;
+	p->has_block = op->own != OWN_NONE;
 	p->cls = op->cls;
 	p->block = op->block;
 }
@@ -59,7 +59,7 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 		return;
 	op->cls = p.cls;
 	op->block = p.block;
-	op->has_block = true;
+	op->own = OWN_BLANK;
 	fetch_block(ix, p.block.off, fetch_ahead(class_bytes(p.cls)));
 }
 
@@ -67,7 +67,7 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 static inline void end_well(struct index_op *op, const struct put *p)
 {
 	op->cls = p->cls;
-	op->has_block = false;
+	op->own = OWN_NONE;
 	op->version = p->version;
 	op->plenty = p->plenty;
 	op->result = 0;

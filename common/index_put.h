@@ -65,17 +65,16 @@ static inline void put_hand_over(struct index_op *op, const struct put *p, enum 
 {
 	if (p->has_block) {
 		op->cls = p->cls;
-		op->has_block = true;
+		op->own = OWN_BLANK;
 		op->block = p->block;
 	}
 	if (p->written) {
-		op->written = p->written;
+		op->own = OWN_WRITTEN;
 		op->version = p->version;
-		op->new_word = p->new_word;
 	}
 	if (over == OVER_LOST) {
 		op->slot_at = p->slot_at;
-		op->expect_word = p->expect_word;
+		op->swap.expect = p->expect_word;
 	}
 }
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The driver: chains of many operations are posted with one doorbell, and those that
- * are done lead to the next.
- */
 #include "config.h"
 
-#include "index_priv.h"
+#include "index_run.h"
 
 #include <farkv.h>
 
 #include "atomic.h"
+#include "index_priv.h"
+#include "index_step.h"
 #include "util.h"
 
 /* An operation that wins its CAS takes at most four stages. */
@@ -70,15 +68,19 @@ uint64_t index_strand_deadline(const struct index_strand *s)
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-/* Behind a step: it has a chain to post, or is final or waits. */
+/* After a step: it has a chain to post, or is final or waits. */
 static void strand_add(struct index_strand *s, struct index_op *op)
 {
-	list_add(op->posting ? &s->ready : &s->ended, op);
+	list_add(op_in_flight(op) ? &s->ready : &s->ended, op);
 }
 
 static void op_begin(struct index *ix, struct index_op *op, uint64_t deadline_ns)
 {
 	op->deadline_ns = deadline_ns;
+	if (op->phase == OP_WAITS) {
+		op->phase = OP_START;
+		return;
+	}
 	op->wait = INDEX_WAIT_NONE;
 	index_op_step(ix, op, deadline_ns);
 }
@@ -90,7 +92,7 @@ void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
 	strand_add(s, op);
 }
 
-/* All that is ready ends here: it has changed nothing so far, or it would be final. */
+/* End all that is ready: such an operation has changed nothing so far. */
 static void ready_end(struct index *ix, struct index_strand *s, int err)
 {
 	struct index_op *op;
@@ -124,21 +126,21 @@ void index_post(struct index *ix, struct index_strand *s)
 	}
 }
 
-/* The chain in flight will not be waited for: nobody knows what it did. */
+/* Do not wait for the chain in flight any longer: nobody knows what it did. */
 static void op_give_up(struct index *ix, struct index_op *op)
 {
 	int err = FARKV_ETIMEDOUT;
 
-	if (op->state == OP_SWAP) {
-		op->has_block = false; /* it may be published */
+	if (op->phase == OP_SWAP) {
+		op->own = OWN_NONE; /* it may be published */
 		err = FARKV_EMAYBE;
 	}
 	index_op_end(ix, op, err);
 }
 
 /*
- * The lane is silent. It is broken if that was too long for an operation; what the
- * others have in flight is done then, too.
+ * The lane is silent. If that was too long for an operation, break the lane; the other
+ * chains in flight are then done, too.
  */
 static void flown_expire(struct index *ix, struct index_strand *s, uint64_t now)
 {
@@ -164,7 +166,7 @@ static void flown_expire(struct index *ix, struct index_strand *s, uint64_t now)
 	}
 	/* The lane must not know the chains of those any more. */
 	xport_poll(ix->lane);
-	s->stages = STAGES_BETWEEN_CLOCKS; /* who steps now looks at the clock */
+	s->stages = STAGES_BETWEEN_CLOCKS; /* the next step looks at the clock */
 }
 
 static void ready_expire(struct index *ix, struct index_strand *s, uint64_t now)
@@ -201,7 +203,7 @@ static bool strand_advance(struct index *ix, struct index_strand *s)
 	return any;
 }
 
-/* No operation needs that many stages, but rivals can make it lose. */
+/* Only an operation that loses to rivals needs that many stages. */
 static void stages_check(struct index *ix, struct index_strand *s)
 {
 	if (s->stages < STAGES_BETWEEN_CLOCKS)
@@ -253,12 +255,12 @@ static void strand_stage(struct index *ix, struct index_strand *s)
 
 /*
  * One operation alone needs no lists, as long as all goes well: a few stages, each done
- * after a few polls. False if it has not ended by then: it is the strand's now, which
- * has clocks.
+ * after a few polls. False if it has not ended by then: it is in the op queue `s` now,
+ * which looks at the clock.
  */
 static bool run_alone(struct index *ix, struct index_op *op, struct index_strand *s)
 {
-	for (unsigned stage = 0; op->posting; stage++) {
+	for (unsigned stage = 0; op_in_flight(op); stage++) {
 		unsigned polls = 0;
 		int err;
 

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The steps that change a slot: decide by the word that was found, write the block
- * and swap the word in one chain, and see what came of it, also when the lane broke
- * meanwhile. index_op.c is the way there.
- */
 #include "config.h"
 
-#include "index_direct.h"
+#include "index_swap.h"
 
 #include "err.h"
 #include "hash.h"
+#include "index_direct.h"
+#include "index_warm.h"
 
 /*
  * An insert that takes its window's last slot asks for growth before somebody has
@@ -69,8 +66,9 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 			 uint8_t **image_out)
 {
 	bool stores = (ix->lane->caps & XPORT_DIRECT_STORE) != 0;
-	uint64_t bytes = block_room(op->key.len, op->value_len);
-	bool past_cache = stores && op->value_len >= BLOCK_PAST_CACHE;
+	uint32_t value_len = op_value_len(op);
+	uint64_t bytes = block_room(op->key.len, value_len);
+	bool past_cache = stores && value_len >= BLOCK_PAST_CACHE;
 	bool buries = op->kind == INDEX_DELETE;
 
 	if (ix->versions.counter == UINT32_MAX)
@@ -92,7 +90,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 	else
 		block_encode(*image_out, op->block, op->version, op->key.data,
 			     op->key.len, op->key.hash, op->value,
-			     op->value_len, buries ? BLOCK_TOMBSTONE : 0);
+			     value_len, buries ? BLOCK_TOMBSTONE : 0);
 	return NEXT_POST;
 }
 
@@ -103,78 +101,53 @@ static enum next block_write(struct index *ix, struct index_op *op)
 	enum next next;
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
-	    op->value_len >= INDEX_PART_MIN && ix->versions.counter < UINT32_MAX &&
+	    op_value_len(op) >= INDEX_PART_MIN && ix->versions.counter < UINT32_MAX &&
 	    xport_mem_known(ix->lane, op->value, op->value_len))
 		return block_write_around(ix, op);
 	next = op_block_image(ix, op, &image);
 	if (next == NEXT_POST)
 		op_chain_add(op, XPORT_WRITE, op->block.off, image,
-			     block_room(op->key.len, op->value_len));
+			     block_room(op->key.len, op_value_len(op)));
 	return next;
 }
 
-/* ---- decide and SWAP --------------------------------------------------------- */
+/* ---- decide ------------------------------------------------------------------ */
 
 static uint64_t new_word_flags(const struct index_op *op)
 {
 	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
 }
 
-/* The chain is made at once, too, but for who swaps without any (index_try.c). */
-static enum next op_swap(struct index *ix, struct index_op *op, uint64_t expect)
+/* The swap is settled upon. A lane that is broken is not worth a chain. */
+static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expect)
 {
-	struct xport_wr *wr;
-
 	if (xport_broken(ix->lane))
 		return op_done(ix, op, FARKV_EDISCONNECTED);
-	op->expect_word = expect;
-	if (op->kind == INDEX_DELETE && !op->has_block)
-		op->new_word = expect | SLOT_DEAD | SLOT_BLIND;
+	op->swap.expect = expect;
+	if (op->kind == INDEX_DELETE && op->own == OWN_NONE)
+		op->swap.desired = expect | SLOT_DEAD | SLOT_BLIND;
 	else
-		op->new_word = slot_pack(op->block, hash_fp(op->key.hash),
-					 new_word_flags(op));
+		op->swap.desired = slot_pack(op->block, hash_fp(op->key.hash),
+					     new_word_flags(op));
 	if (op->kind == INDEX_DELETE)
-		op->new_word |= SLOT_DEAD;
-	op->state = OP_SWAP;
-	if (op->at_once)
-		return NEXT_POST;
-	/*
-	 * One chain with the CAS: the WRITE costs no round trip of its own, and an
-	 * operation that decides to change nothing has written nothing.
-	 */
-	if (op->has_block && !op->written) {
-		enum next next = block_write(ix, op);
-
-		if (next != NEXT_POST)
-			return next;
-	}
-	wr = op_chain_add(op, XPORT_CAS, op_slot_off(op), NULL, 8);
-	wr->expect = expect;
-	wr->swap = op->new_word;
-	return NEXT_POST;
+		op->swap.desired |= SLOT_DEAD;
+	return NEXT_SWAP;
 }
 
 /* A DELETE gives a large block up for a small one that holds the key alone. */
-static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
+static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 {
 	uint64_t room = block_room(op->key.len, 0);
 	uint64_t old = class_bytes(slot_class(word));
 
-	op_chain_begin(op, OP_SWAP);
-	if (op->has_block || old < TOMBSTONE_FROM || room * 2 > old)
-		return op_swap(ix, op, word);
+	if (op->own != OWN_NONE || old < TOMBSTONE_FROM || room * 2 > old)
+		return swap_begin(ix, op, word);
 	op->cls = (uint8_t)class_for(room);
-	if (op_take_rested(ix, op)) {
-		op->has_block = true;
-		op->written = NOT_WRITTEN;
-		op->value_len = 0;
-		return op_swap(ix, op, word);
-	}
-	if (!op->tomb_asked) {
+	if (!op_take_rested(ix, op) && !op->tomb_asked) {
 		op->tomb_asked = true;
 		return op_wait(ix, op, INDEX_WAIT_BLOCK);
 	}
-	return op_swap(ix, op, word);
+	return swap_begin(ix, op, word);
 }
 
 /*
@@ -183,7 +156,7 @@ static enum next op_bury(struct index *ix, struct index_op *op, uint64_t word)
  */
 static bool word_whole(const struct index *ix, const struct index_op *op)
 {
-	return op->settled || (ix->lane->caps & XPORT_READ8_ATOMIC);
+	return op->search.settled || (ix->lane->caps & XPORT_READ8_ATOMIC);
 }
 
 /* Why the operation changes nothing where it found this, or 0. */
@@ -202,106 +175,106 @@ static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
 	return 0;
 }
 
-/*
- * The slot is this key's and held `word` (not FROZEN). `version` is that of its
- * block; only a CAS looks at it.
- */
-enum next op_decide(struct index *ix, struct index_op *op, uint64_t word,
-		    uint64_t version)
+/* The slot is this key's and held `word`, whose block is of this version. */
+static enum next decide(struct index *ix, struct index_op *op, uint64_t word,
+			uint64_t version)
 {
 	int err = refusal(op, word, version);
 
-	op->inserting = false;
-	if (err && !word_whole(ix, op)) {
-		op->refusal = err;
-		return op_settle(op);
-	}
+	if (err && !word_whole(ix, op))
+		return next_settle(op, err);
 	if (err) {
 		warm_store(ix, op, word, version);
 		return op_done(ix, op, err);
 	}
 	if (op->kind == INDEX_DELETE)
-		return op_bury(ix, op, word);
-	op_chain_begin(op, OP_SWAP);
-	return op_swap(ix, op, word);
+		return bury(ix, op, word);
+	return swap_begin(ix, op, word);
 }
 
-/* The scan ended without the key: at the first EMPTY or at the window's end. */
-enum next op_absent(struct index *ix, struct index_op *op)
+enum next swap_decide(struct index *ix, struct index_op *op)
 {
-	switch (op->kind) {
-	case INDEX_PUT:
-	case INDEX_ADD:
-		break;
-	default:
+	return decide(ix, op, op->search.word, op->search.version);
+}
+
+/* Of a window without an EMPTY slot, or that has lost its last one. */
+static void note_subtable(struct index_op *op)
+{
+	op->wait_page = entry_page(op->entry);
+	op->wait_gen = entry_gen(op->entry);
+}
+
+enum next swap_absent(struct index *ix, struct index_op *op)
+{
+	if (op->kind != INDEX_PUT && op->kind != INDEX_ADD)
 		return op_done(ix, op, FARKV_ENOTFOUND);
-	}
-	if (op->scan_from >= WINDOW_SLOTS) {
-		op->wait_page = entry_page(op->entry);
-		op->wait_gen = entry_gen(op->entry);
+	if (op->search.from >= WINDOW_SLOTS) {
+		note_subtable(op);
 		return op_wait(ix, op, INDEX_WAIT_FULL);
 	}
-	op->slot_at = op->scan_from;
-	op->inserting = true;
-	op_chain_begin(op, OP_SWAP);
-	return op_swap(ix, op, slot_empty(entry_gen(op->entry)));
+	op->slot_at = op->search.from;
+	return swap_begin(ix, op, slot_empty(entry_gen(op->entry)));
 }
 
-static enum next op_swapped(struct index *ix, struct index_op *op)
-{
-	uint64_t old = op->expect_word;
+/* ---- SWAP -------------------------------------------------------------------- */
 
-	if (op->inserting && op->slot_at >= NEAR_FULL_SLOT) {
-		op->near_full = true;
-		op->wait_page = entry_page(op->entry);
-		op->wait_gen = entry_gen(op->entry);
+/*
+ * One chain with the CAS: the WRITE costs no round trip of its own, and an operation
+ * that decides to change nothing has written nothing.
+ */
+enum next swap_chain(struct index *ix, struct index_op *op)
+{
+	struct xport_wr *wr;
+
+	op_chain_begin(op, OP_SWAP);
+	if (op->own == OWN_BLANK) {
+		enum next next = block_write(ix, op);
+
+		if (next != NEXT_POST)
+			return next;
 	}
-	if (!op->inserting && slot_off(op->new_word) != slot_off(old))
-		op_retire(ix, slot_block(old), slot_class(op->new_word));
+	wr = op_chain_add(op, XPORT_CAS, op_slot_off(op), NULL, 8);
+	wr->expect = op->swap.expect;
+	wr->swap = op->swap.desired;
+	return NEXT_POST;
+}
+
+static enum next swap_won(struct index *ix, struct index_op *op)
+{
+	uint64_t old = op->swap.expect;
+
+	if (op_inserts(op) && op->slot_at >= NEAR_FULL_SLOT) {
+		op->near_full = true;
+		note_subtable(op);
+	}
+	if (!op_inserts(op) && slot_off(op->swap.desired) != slot_off(old))
+		op_retire(ix, slot_block(old), slot_class(op->swap.desired));
 	warm_swapped(ix, op);
-	op->has_block = false;
+	op->own = OWN_NONE;
 	return op_done(ix, op, 0);
 }
 
-enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
+/*
+ * An insert's slot may be another key's now, and so may one that was found by a word that
+ * tore: the walk goes on at this very slot.
+ */
+static enum next look_whose(struct index *ix, struct index_op *op, uint64_t found)
 {
-	enum next next;
+	if (op->search.way == WAY_LOADS)
+		return op_again(ix, op);
+	op->window[op->slot_at] = found;
+	op->search.from = op->slot_at;
+	return NEXT_WALK;
+}
 
-	ix->retries++;
-	if (warm_lost(ix, op, found, &next))
-		return next;
-	if (found & SLOT_FROZEN)
-		return op_check_moved(ix, op);
-	if (slot_is_null(found))
-		return op_again_bounded(ix, op, "a slot lost its key");
-	/*
-	 * Who replaces this word takes its block over, and writes there one day:
-	 * it must be one, as the scan has seen to for the words that it found.
-	 */
-	if (!op->inserting &&
-	    (slot_fp(found) != hash_fp(op->key.hash) ||
-	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
-		return op_again_bounded(ix, op, "a slot leads out of the region");
-	/*
-	 * If the slot is this key's, it is so for ever (I1). If the expected value
-	 * was read inside this operation, and not remembered from before it, a PUT
-	 * stands just before the blind write that replaced it. Its own block was
-	 * never visible.
-	 */
-	op->rivals = op->rivals || !(op->inserting || op->remembered);
-	op->absorbs = !op->inserting && !op->remembered &&
-		      op->kind == INDEX_PUT && (found & SLOT_BLIND);
-	op->remembered = false;
-	if (op->inserting || !word_whole(ix, op)) {
-		if (op->direct)
-			return op_again(ix, op);
-		/* Whose is it? The scan goes on at this very slot. */
-		op->window[op->slot_at] = found;
-		op->scan_from = op->slot_at;
-		op->inserting = false;
-		return op_scan(ix, op);
-	}
-	if (op->absorbs) {
+/*
+ * Another word of this key's, not FROZEN. A PUT that expected a word that was READ inside
+ * this operation, not one remembered from before it, stands just before the blind write
+ * that replaced it. Its own block was never visible.
+ */
+static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found)
+{
+	if (op->search.absorbs) {
 		warm_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
 	}
@@ -310,25 +283,56 @@ enum next op_lost(struct index *ix, struct index_op *op, uint64_t found)
 		warm_store(ix, op, found, 0);
 		return op_done(ix, op, FARKV_EVERSION);
 	}
-	return op_decide(ix, op, found, 0);
+	return decide(ix, op, found, 0);
 }
 
-enum next op_swap_result(struct index *ix, struct index_op *op, uint64_t found)
+/* The slot held another word than the one that was decided upon, `found`. */
+static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found)
 {
-	return found == op->expect_word ? op_swapped(ix, op) :
-					  op_lost(ix, op, found);
+	bool inserts = op_inserts(op);
+	enum next next;
+
+	ix->retries++;
+	if (warm_lost(ix, op, found, &next))
+		return next;
+	if (found & SLOT_FROZEN)
+		return next_moved(op, false);
+	if (slot_is_null(found))
+		return op_again_bounded(ix, op, "a slot lost its key");
+	/*
+	 * The writer that replaces this word takes its block over, and writes there one
+	 * day: it must be one, as the walk has made sure for the words that it found.
+	 */
+	if (!inserts &&
+	    (slot_fp(found) != hash_fp(op->key.hash) ||
+	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
+		return op_again_bounded(ix, op, "a slot leads out of the region");
+	op->rivals = op->rivals || !(inserts || op->search.remembered);
+	op->search.absorbs = !inserts && !op->search.remembered &&
+			     op->kind == INDEX_PUT && (found & SLOT_BLIND);
+	op->search.remembered = false;
+	/* A slot that is this key's is so for ever (I1). */
+	if (inserts || !word_whole(ix, op))
+		return look_whose(ix, op, found);
+	return lost_to_write(ix, op, found);
 }
 
-enum next op_swap_done(struct index *ix, struct index_op *op)
+enum next swap_result(struct index *ix, struct index_op *op, uint64_t found)
+{
+	return found == op->swap.expect ? swap_won(ix, op) :
+					  swap_lost(ix, op, found);
+}
+
+enum next swap_done(struct index *ix, struct index_op *op)
 {
 	if (op->chain.n > 1)
-		op->written = WRITTEN;
-	return op_swap_result(ix, op, op->chain.wr[op->chain.n - 1].found);
+		op->own = OWN_WRITTEN;
+	return swap_result(ix, op, op->chain.wr[op->chain.n - 1].found);
 }
 
 /* ---- what became of a CAS whose lane broke? ----------------------------------- */
 
-static enum next op_unknown(struct index *ix, struct index_op *op)
+static enum next unknown(struct index *ix, struct index_op *op)
 {
 	return op_done(ix, op,
 		       err_set(FARKV_EMAYBE,
@@ -338,56 +342,52 @@ static enum next op_unknown(struct index *ix, struct index_op *op)
 }
 
 /* It never happened, and never will: the old lane is gone. */
-static enum next op_repeat(struct index *ix, struct index_op *op)
+static enum next repeat(struct index *ix, struct index_op *op)
 {
-	op->resolving = false;
+	op->doubt = DOUBT_NONE;
 	return op_again(ix, op);
 }
 
-/* The key's slot holds `word` now. */
-enum next op_resolve(struct index *ix, struct index_op *op, uint64_t word)
+enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 {
+	const struct op_swap *lost = &op->lost.swap;
 	/* Two deletes in place write the same word: it proves nothing. */
 	bool in_place = op->kind == INDEX_DELETE &&
-			slot_off(op->lost_new) == slot_off(op->lost_expect);
+			slot_off(lost->desired) == slot_off(lost->expect);
 
-	if (word == op->lost_new && !in_place)
+	if (word == lost->desired && !in_place)
 		return op_done(ix, op, 0);
-	if (word == op->lost_expect && !op->lost_insert)
-		return op_repeat(ix, op);
+	if (word == lost->expect)
+		return repeat(ix, op);
 	/*
 	 * A blind write came after the word that this operation had read: a PUT
 	 * stands just before it, whether it was ever visible or not. After a word
 	 * that was only remembered it may have come before the operation began.
 	 */
 	if (op->kind == INDEX_PUT && (word & SLOT_BLIND) &&
-	    !op->lost_remembered)
+	    !op->lost.remembered)
 		return op_done(ix, op, 0);
-	return op_unknown(ix, op);
+	return unknown(ix, op);
 }
 
-/* No slot is bound to the key. */
-enum next op_resolve_absent(struct index *ix, struct index_op *op)
+enum next swap_resolve_absent(struct index *ix, struct index_op *op)
 {
-	/* EMPTY counts in the same subtable only: another may have dropped it. */
-	if (op->lost_insert && entry_gen(op->entry) == op->lost_gen)
-		return op_repeat(ix, op);
-	return op_unknown(ix, op);
+	/* EMPTY counts in the same subtable only: another may have dropped the key. Each
+	 * generation has an EMPTY of its own. */
+	if (op->lost.swap.expect == slot_empty(entry_gen(op->entry)))
+		return repeat(ix, op);
+	return unknown(ix, op);
 }
 
-/* The lane broke under the chain: did a CAS of it happen? */
-enum next op_broken(struct index *ix, struct index_op *op)
+enum next swap_broken(struct index *ix, struct index_op *op)
 {
 	const struct xport_chain *c = &op->chain;
 
-	if (op->state == OP_SWAP && c->n_done < c->n) {
-		op->has_block = false; /* it may be published */
-		op->unresolved = true;
-		op->lost_insert = op->inserting;
-		op->lost_remembered = op->remembered;
-		op->lost_gen = entry_gen(op->entry);
-		op->lost_expect = op->expect_word;
-		op->lost_new = op->new_word;
+	if (op->phase == OP_SWAP && c->n_done < c->n) {
+		op->own = OWN_NONE; /* it may be published */
+		op->doubt = DOUBT_OPEN;
+		op->lost.swap = op->swap;
+		op->lost.remembered = op->search.remembered;
 		return op_done(ix, op,
 			       err_set(FARKV_EMAYBE,
 				       "the connection broke during the write: "

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * On lanes that hand out the region's memory: a GET by loads; and a write, whose search
- * is by loads, and which is done at once, with a chain or without one. What is unusual
- * is left to the steps of index_op.c.
- */
 #include "config.h"
 
-#include "index_direct.h"
+#include "index_try.h"
 
 #include <string.h>
 
@@ -15,6 +10,8 @@
 #include "atomic.h"
 #include "err.h"
 #include "fetch.h"
+#include "index_direct.h"
+#include "index_swap.h"
 #include "util.h"
 #include "window_scan.h"
 
@@ -93,7 +90,7 @@ enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 /*
  * Look at a slot that window_scan() points out, as it is now. A GET takes the block of a
  * living key, a writer (`writes`) looks at the head of any. What was seen of the block
- * is *view, of the slot op->expect_word.
+ * is *view, of the slot that held op->search.word.
  */
 IN_LINE enum look
 look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes,
@@ -115,19 +112,21 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes
 	if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
 	    !still_holds(slot, w))
 		return LOOK_UNUSUAL;
-	op->expect_word = w;
+	op->search.word = w;
 	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
 }
 
 /*
- * The slots in their order, a line at once: most need no second look. `m` is what the
- * first line's scan said. Where it ended is op->slot_at; WINDOW_SLOTS if all are others'.
+ * The slots in their order, a line at once: most need no second look. The walk has ended
+ * at op->slot_at; WINDOW_SLOTS if all are other keys'.
  */
 IN_LINE enum look
 walk(struct index *ix, struct index_op *op, const uint64_t *slots,
-     struct line_masks m, bool writes, struct block_view *view)
+     bool writes, struct block_view *view)
 {
-	for (unsigned s = 0;;) {
+	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
+		struct line_masks m = window_scan(&slots[s], hash_fp(op->key.hash));
+
 		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
 			unsigned i = s + (unsigned)__builtin_ctz(at);
 			enum look look =
@@ -138,10 +137,6 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
 				return look;
 			}
 		}
-		s += LINE_SLOTS;
-		if (s == WINDOW_SLOTS)
-			break;
-		m = window_scan(&slots[s], hash_fp(op->key.hash));
 	}
 	op->slot_at = WINDOW_SLOTS;
 	return LOOK_END;
@@ -150,9 +145,9 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
 /* Walk the operation's window; anything unusual counts as a retry. */
 IN_LINE enum look
 search(struct index *ix, struct index_op *op, const uint64_t *slots,
-       struct line_masks m, bool writes, struct block_view *view)
+       bool writes, struct block_view *view)
 {
-	enum look look = walk(ix, op, slots, m, writes, view);
+	enum look look = walk(ix, op, slots, writes, view);
 
 	ix->retries += look == LOOK_UNUSUAL;
 	return look;
@@ -168,8 +163,7 @@ bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slo
 	enum look look;
 
 	(void)direct_window(ix, op); /* index_get() has not asked what it is */
-	look = search(ix, op, slots, window_scan(slots, hash_fp(op->key.hash)), false,
-		      &op->view);
+	look = search(ix, op, slots, false, &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;
 	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
@@ -201,7 +195,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 		&slots[(unsigned)__builtin_ctz(m.match)]));
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
-	/* Who writes looks at the head. */
+	/* A writer looks at the head. */
 	bytes = op->kind == INDEX_GET ? fetch_ahead(class_bytes(ref.cls)) : LINE_BYTES;
 	fetch_lines(ix->lane->base + ref.off, bytes);
 }
@@ -243,7 +237,7 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 /* ---- writers ------------------------------------------------------------------- */
 
 /*
- * The same walk as op_scan()'s, without an image of the window: so a CAS that is
+ * The same walk as index_step.c's, without an image of the window: so a CAS that is
  * lost to another key starts again. What a writer concludes from a word, its CAS or
  * the second look at the slot proves.
  */
@@ -251,20 +245,19 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 			    const uint64_t *slots, enum next *next_out)
 {
 	struct block_view view;
-	enum look look = search(ix, op, slots,
-				window_scan(slots, hash_fp(op->key.hash)), true,
-				&view);
+	enum look look = search(ix, op, slots, true, &view);
 
 	if (look == LOOK_UNUSUAL)
 		return false;
-	op->direct = true;
+	op->search.way = WAY_LOADS;
 	if (look != LOOK_FOUND) {
-		op->scan_from = op->slot_at;
-		*next_out = op_absent(ix, op);
+		op->search.from = op->slot_at;
+		*next_out = swap_absent(ix, op);
 		return true;
 	}
 	op->written_by_other = view.version >> 32 != ix->versions.prefix;
-	*next_out = op_decide(ix, op, op->expect_word, view.version);
+	op->search.version = view.version;
+	*next_out = swap_decide(ix, op);
 	return true;
 }
 
@@ -278,7 +271,7 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 /* Write the operation's block, where that needs no chain. */
 static enum next write_now(struct index *ix, struct index_op *op)
 {
-	uint64_t bytes = block_room(op->key.len, op->value_len);
+	uint64_t bytes = block_room(op->key.len, op_value_len(op));
 	uint8_t *block = ix->lane->base + op->block.off, *image = NULL;
 	enum next next = op_block_image(ix, op, &image);
 
@@ -286,12 +279,12 @@ static enum next write_now(struct index *ix, struct index_op *op)
 		return next;
 	if (image != block)
 		atom_copy_block(block, image, bytes);
-	op->written = WRITTEN;
+	op->own = OWN_WRITTEN;
 	return NEXT_POST;
 }
 
 /*
- * What op_swap() has settled upon, where that needs no chain: the CAS comes after the
+ * The swap that is settled upon, where that needs no chain: the CAS comes after the
  * block's bytes (atom_cas_u64()).
  */
 static enum next swap_now(struct index *ix, struct index_op *op)
@@ -299,7 +292,7 @@ static enum next swap_now(struct index *ix, struct index_op *op)
 	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
 	uint64_t found;
 
-	if (op->has_block && !op->written) {
+	if (op->own == OWN_BLANK) {
 		enum next next = write_now(ix, op);
 
 		if (next != NEXT_POST)
@@ -308,22 +301,25 @@ static enum next swap_now(struct index *ix, struct index_op *op)
 		if (xport_broken(ix->lane))
 			return op_done(ix, op, FARKV_EDISCONNECTED);
 	}
-	found = atom_cas_u64(slot, op->expect_word, op->new_word);
-	return op_swap_result(ix, op, found);
+	found = atom_cas_u64(slot, op->swap.expect, op->swap.desired);
+	return swap_result(ix, op, found);
 }
 
 /* The same by a chain. NEXT_POST, too, if the lane broke under it. */
 static enum next swap_posted(struct index *ix, struct index_op *op)
 {
+	enum next next = swap_chain(ix, op);
 	int err;
 
+	if (next != NEXT_POST)
+		return next;
 	op->chain.next = NULL;
 	err = xport_post(ix->lane, &op->chain);
 	if (err)
 		return op_done(ix, op, err);
 	if (op->chain.status)
 		return NEXT_POST;
-	return op_swap_done(ix, op);
+	return swap_done(ix, op);
 }
 
 /* Swaps, lost and tried again, before somebody has to look at the clock. */
@@ -331,26 +327,31 @@ static enum next swap_posted(struct index *ix, struct index_op *op)
 
 /*
  * The swaps of a write, one after the other, from the one that is settled upon, when
- * `lost` were lost before. What is to be looked at (has the subtable moved?) is not for
- * here.
+ * `lost` were lost before. Whatever needs another READ (has the subtable moved?) begins
+ * again.
  */
 static enum next swap_by_loads(struct index *ix, struct index_op *op,
-			       unsigned lost)
+			       enum next next, unsigned lost)
 {
-	for (unsigned n = lost + 1; n <= SWAPS_MAX && op->state == OP_SWAP; n++) {
-		enum next next;
-
+	for (unsigned n = lost + 1; n <= SWAPS_MAX && next == NEXT_SWAP; n++) {
 		if (n > 1)
 			index_backoff(ix);
-		next = op->at_once ? swap_now(ix, op) : swap_posted(ix, op);
-		if (next != NEXT_POST || op->chain.status) /* as its state says */
-			return next;
+		next = ix->lane->caps & XPORT_AT_ONCE ? swap_now(ix, op) :
+							swap_posted(ix, op);
 	}
-	return op_again(ix, op);
+	switch (next) {
+	case NEXT_POST: /* the lane broke under the chain */
+	case NEXT_WAIT:
+	case NEXT_DONE:
+	case NEXT_AGAIN:
+		return next;
+	default:
+		return op_again(ix, op);
+	}
 }
 
 /*
- * A PUT that went straight on has seen incarnation and key of the block that its swap
+ * The fast path of a PUT has seen incarnation and key of the block that its swap
  * expected in the slot, one after the other, and no checksum. Now that the swap has not
  * found the word, the two may be of different times. The block still rests, unless this
  * took as long as T: then nothing is known of the slot.
@@ -359,15 +360,7 @@ static bool was_mine(struct index *ix, struct index_op *op)
 {
 	struct block_view view;
 
-	return direct_head(ix, op, op->expect_word, &view) == BLOCK_MINE;
-}
-
-/* The first swap of a PUT was lost to the word `found`. */
-static enum next lost_over(struct index *ix, struct index_op *op, uint64_t found)
-{
-	op->direct = true;
-	op_chain_begin(op, OP_SWAP);
-	return op_swap_result(ix, op, found);
+	return direct_head(ix, op, op->swap.expect, &view) == BLOCK_MINE;
 }
 
 /*
@@ -384,27 +377,22 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 		return false;
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
-	op_forget(op);
-	op->at_once = (ix->lane->caps & XPORT_AT_ONCE) != 0;
-	if (lost_to && was_mine(ix, op)) {
-		next = lost_over(ix, op, *lost_to);
-	} else if (!decide_by_loads(ix, op, slots, &next)) {
-		op->at_once = false;
+	op->search = (struct op_search){.way = WAY_LOADS};
+	if (lost_to && was_mine(ix, op))
+		next = swap_result(ix, op, *lost_to);
+	else if (!decide_by_loads(ix, op, slots, &next))
 		return false;
-	}
-	if (next == NEXT_POST)
-		next = swap_by_loads(ix, op, lost_to != NULL);
-	op->at_once = false;
+	next = swap_by_loads(ix, op, next, lost_to != NULL);
 	if (op->rivals)
 		index_backoff(ix);
-	/* It will be told again what it lacks, by who can wait for it. */
+	/* index_run() tells the caller, who can wait, and does not search again. */
 	if (next == NEXT_WAIT)
-		op->tomb_asked = false;
-	/* The lane broke before anything was posted: who runs it may have another. */
+		op->phase = OP_WAITS;
+	/* The lane broke before anything was posted: index_run() may have another. */
 	if (next == NEXT_DONE && op->result == FARKV_EDISCONNECTED &&
 	    xport_broken(ix->lane)) {
 		op->result = INDEX_PENDING;
-		op->state = OP_START;
+		op->phase = OP_START;
 		return false;
 	}
 	return next == NEXT_DONE;

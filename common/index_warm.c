@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that begin where their key was when last seen: one round trip each, if
- * nobody has written since.
+ * An operation that begins by the cache takes one round trip, if nobody has written since:
  *
- *   get                      READ slot; READ block, unless that was kept
- *   put; the others where they may change the word   WRITE block; CAS slot
- *   ... where they may not                READ slot
- *   put and add of a new key, by an image of its window      WRITE block; CAS
+ *   get                                    READ slot; READ block, unless that is cached
+ *   put; others that would change the word WRITE block; CAS slot
+ *   others                                 READ slot
+ *   put and add of a new key, by a cached  WRITE block; CAS slot
+ *   window
  *
- * Whatever is not as remembered is seen by the READ of the slot or by the CAS, and
- * either goes on from what was seen or is left to the steps of index_op.c.
- * doc/protocol.md, "What is remembered", argues why.
+ * The READ of the slot or the CAS shows whatever is not as cached. The operation goes on
+ * from what was seen, or searches (index_step.c). doc/protocol.md, "What is remembered",
+ * argues why.
  */
 #include "config.h"
 
-#include "index_priv.h"
+#include "index_warm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <farkv.h>
 
-#include "atomic.h"
 #include "err.h"
+#include "kept.h"
 
 /* A slot that has changed between two looks is searched for. */
 #define LOOKS_MAX 2u
@@ -38,7 +38,7 @@ struct image {
 struct warm {
 	struct location_cache *locations;
 	struct location_counters count;
-	struct kept *kept; /* NULL: no values are kept */
+	struct kept *kept; /* value cache; NULL: none */
 	struct image image[IMAGES];
 };
 
@@ -85,7 +85,7 @@ const struct location_counters *warm_counters(const struct warm *w)
 	return &w->count;
 }
 
-/* ---- what is remembered -------------------------------------------------------- */
+/* ---- what is cached -------------------------------------------------------- */
 
 static struct location *find(struct index *ix, const struct index_op *op)
 {
@@ -98,7 +98,7 @@ static struct location *find_own(struct index *ix, const struct index_op *op)
 {
 	struct location *l = find(ix, op);
 
-	return l && l->slot == op->warm_slot ? l : NULL;
+	return l && l->slot == op->cached.slot ? l : NULL;
 }
 
 void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
@@ -109,7 +109,7 @@ void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
 				.version = version};
 
 	/* Of a subtable that is going, nothing is worth keeping. */
-	if (!ix->warm || op->accept_frozen || (word & SLOT_FROZEN))
+	if (!ix->warm || op->search.accept_frozen || (word & SLOT_FROZEN))
 		return;
 	what.check = location_check(op->key.data, op->key.len, op->key.hash);
 	what.slot = op_slot_off(op) & LOCATION_SLOT_MASK;
@@ -132,7 +132,7 @@ void warm_image(struct index *ix, const struct index_op *op)
 	memcpy(m->words, op->window, sizeof(m->words));
 }
 
-void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
+static void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
 {
 	struct image *m;
 
@@ -143,10 +143,10 @@ void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
 		m->words[op->slot_at] = word;
 }
 
-/* Only of who has been wrong is it worth noting: the look-up comes behind the answer. */
+/* Note it only of a location that has been wrong: the look-up comes after the answer. */
 static void was_right(struct index *ix, const struct index_op *op)
 {
-	struct location *l = op->warm_doubted ? find(ix, op) : NULL;
+	struct location *l = op->cached.doubted ? find(ix, op) : NULL;
 
 	ix->warm->count.hits++;
 	if (l)
@@ -163,13 +163,13 @@ static void was_wrong(struct index *ix, const struct index_op *op)
 }
 
 /* The slot is not the key's any more, as far as can be seen: search for it. */
-enum next warm_leave(struct index *ix, struct index_op *op)
+static enum next warm_leave(struct index *ix, struct index_op *op)
 {
 	struct location *l = find_own(ix, op);
 
 	if (l)
 		location_forget(l);
-	op->cold = true;
+	op->no_cache = true;
 	return op_again(ix, op);
 }
 
@@ -178,7 +178,7 @@ enum next warm_leave(struct index *ix, struct index_op *op)
 /*
  * Where words tear, a slot that went from W to W|dead to another word can look like W
  * again, half and half. A CAS of W to itself shows the whole word and changes nothing;
- * who may only READ, READs twice.
+ * a reader without the right to CAS READs twice.
  */
 static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -186,13 +186,13 @@ static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 	struct xport_wr *wr;
 
 	if (ix->lane->caps & XPORT_READ8_ATOMIC) {
-		op_chain_add(op, XPORT_READ, op->warm_slot, &s[0], 8);
+		op_chain_add(op, XPORT_READ, op->cached.slot, &s[0], 8);
 	} else if (ix->alloc) {
-		wr = op_chain_add(op, XPORT_CAS, op->warm_slot, NULL, 8);
+		wr = op_chain_add(op, XPORT_CAS, op->cached.slot, NULL, 8);
 		wr->expect = wr->swap = word;
 	} else {
-		op_chain_add(op, XPORT_READ, op->warm_slot, &s[0], 8);
-		op_chain_add(op, XPORT_READ, op->warm_slot, &s[1], 8);
+		op_chain_add(op, XPORT_READ, op->cached.slot, &s[0], 8);
+		op_chain_add(op, XPORT_READ, op->cached.slot, &s[1], 8);
 	}
 }
 
@@ -212,8 +212,8 @@ static bool word_seen(const struct index *ix, struct index_op *op,
 }
 
 /*
- * A copy of the block that `word` names, if it was kept, goes where the READ would bring it:
- * the operation has no more to do with what is kept, which others may change meanwhile.
+ * If the block that `word` names is cached, copy it to where the READ would bring it: other
+ * operations may change the value cache before this one ends.
  */
 static bool take_kept(const struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -221,7 +221,7 @@ static bool take_kept(const struct index *ix, struct index_op *op, uint64_t word
 	const uint8_t *block;
 	size_t bytes = 0;
 
-	block = k ? kept_find(k, op->warm_slot, word, &bytes) : NULL;
+	block = k ? kept_find(k, op->cached.slot, word, &bytes) : NULL;
 	if (block) /* it was found to fit its class: the buffer has room */
 		memcpy(op->buf, block, bytes);
 	return block != NULL;
@@ -235,81 +235,79 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return warm_leave(ix, op);
-	op->part_len = block && op->into ? op_part_len(ix, op, word) : 0;
-	if (index_op_reserve(ix, op, block ? bytes - op->part_len : 0))
+	op->look.part_len = block && op->into ? op_part_len(ix, op, word) : 0;
+	if (index_op_reserve(ix, op, block ? bytes - op->look.part_len : 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)bytes));
 	/* A value that comes right where it is wanted is not copied. */
-	op->kept = block && !op->part_len && take_kept(ix, op, word);
-	op->warm_word = word;
-	op->confirmed = false;
-	op->looks++;
+	op->look.from_cache = block && !op->look.part_len && take_kept(ix, op, word);
+	op->look.word = word;
+	op->look.nth++;
 	op_chain_begin(op, OP_LOOK);
 	add_look(ix, op, word);
-	if (block && !op->kept) {
+	if (block && !op->look.from_cache) {
 		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
-		if (op->part_len)
-			op_part_set(op, wr);
+		if (op->look.part_len)
+			op_part_set(op, wr, op->look.part_len);
 	}
 	return NEXT_POST;
 }
 
-/* As op_confirm(): a word that stands unchanged says as much as the clock would have. */
+/* As confirm_done(): a word that stands unchanged says as much as the clock would have. */
 static enum next look_once_more(struct index *ix, struct index_op *op)
 {
 	ix->retries++;
-	op->confirmed = true;
-	op_chain_begin(op, OP_LOOK);
-	add_look(ix, op, op->warm_word);
+	op_chain_begin(op, OP_LOOK_AGAIN);
+	add_look(ix, op, op->look.word);
 	return NEXT_POST;
 }
 
 static enum next get_block(struct index *ix, struct index_op *op)
 {
-	uint64_t word = op->warm_word;
+	uint64_t word = op->look.word;
 	enum block_check check;
 
 	/* I4 counts from the READ of the slot. */
-	if (!op->kept && !op->confirmed && !op_span_ok(ix, op))
+	if (!op->look.from_cache && op->phase == OP_LOOK && !op_span_ok(ix, op))
 		return look_once_more(ix, op);
-	if (op->part_len)
-		check = op_part_verify(op, word, &op->view);
+	if (op->look.part_len)
+		check = op_part_verify(op, word, op->look.part_len, &op->view);
 	else
 		check = block_verify(op->buf, slot_block(word), op->key.data,
 				     op->key.len, &op->view);
 	if (check != BLOCK_MINE)
 		return warm_leave(ix, op);
 	op->version = op->view.version;
-	if (op->looks == 1) {
+	if (op->look.nth == 1) {
 		was_right(ix, op);
-		ix->warm->count.kept += op->kept;
+		ix->warm->count.kept += op->look.from_cache;
 	}
-	if (ix->warm->kept && !op->kept && !op->part_len)
-		kept_store(ix->warm->kept, op->warm_slot, word, op->buf,
+	if (ix->warm->kept && !op->look.from_cache && !op->look.part_len)
+		kept_store(ix->warm->kept, op->cached.slot, word, op->buf,
 			   block_room(op->view.key_len, op->view.value_len));
-	/* The rule: all is as it is remembered, and nothing is written. */
-	if (op->looks > 1 || op->version != op->warm_version)
+	/* As a rule all is as it is cached, and nothing is written. */
+	if (op->look.nth > 1 || op->version != op->cached.version)
 		warm_store(ix, op, word, op->version);
 	return op_done(ix, op, 0);
 }
 
 static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
-	if (seen == op->warm_word && !(seen & SLOT_DEAD))
+	if (seen == op->look.word && !(seen & SLOT_DEAD))
 		return get_block(ix, op);
 	/* No block will tell whose the slot is: that takes both hashes. */
 	if ((seen & SLOT_DEAD) && !find_own(ix, op))
 		return warm_leave(ix, op);
-	if (op->looks == 1 && seen == op->warm_word)
+	if (op->look.nth == 1 && seen == op->look.word)
 		was_right(ix, op);
 	if (seen & SLOT_DEAD) {
 		warm_store(ix, op, seen, 0);
 		return op_done(ix, op, FARKV_ENOTFOUND);
 	}
-	if (op->looks < LOOKS_MAX) {
-		op->t_start = index_now(ix);
+	if (op->look.nth < LOOKS_MAX) {
+		op->search.begun_ns = index_now(ix);
 		return look(ix, op, seen);
 	}
 	return warm_leave(ix, op);
@@ -318,15 +316,15 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 /* A writer that might not have had to change anything knows now. */
 static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
-	uint64_t version = seen == op->warm_word ? op->warm_version : 0;
+	uint64_t version = seen == op->look.word ? op->cached.version : 0;
 
-	if (seen == op->warm_word)
+	if (seen == op->look.word)
 		was_right(ix, op);
 	/* Only the block tells the version of another word. */
 	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
 		return warm_leave(ix, op);
-	op->remembered = false;
-	return op_decide(ix, op, seen, version);
+	op->search.remembered = false;
+	return next_decide(op, seen, version);
 }
 
 enum next warm_looked(struct index *ix, struct index_op *op)
@@ -335,11 +333,11 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 	if (!word_seen(ix, op, &seen))
 		return warm_leave(ix, op);
-	/* What is remembered is a word of the key, or of another of its hash, neither FROZEN
+	/* A cached word is one of the key, or of another of its hash, neither FROZEN
 	 * nor null (warm_store()), and look() has seen that the block lies in the region. */
-	if (seen == op->warm_word && op->kind == INDEX_GET)
+	if (seen == op->look.word && op->kind == INDEX_GET)
 		return get_seen(ix, op, seen);
-	if (seen != op->warm_word)
+	if (seen != op->look.word)
 		was_wrong(ix, op);
 	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
 	    slot_fp(seen) != hash_fp(op->key.hash) ||
@@ -351,7 +349,7 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 
 /* ---- begin ----------------------------------------------------------------------- */
 
-/* Would the operation change the word that is remembered? */
+/* Would the operation change the cached word? */
 static bool would_swap(const struct index_op *op, const struct location *l)
 {
 	bool alive = !(l->word & SLOT_DEAD);
@@ -371,13 +369,13 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 
 static void begin_at(struct index *ix, struct index_op *op, const struct location *l)
 {
-	op->warm = true;
-	op->settled = true; /* whose the slot is, is known, or the block will tell */
-	op->warm_slot = l->slot;
-	op->warm_version = l->version;
-	op->warm_doubted = l->stale != 0;
-	op->looks = 0;
-	op->t_start = index_begin_ns(ix);
+	op->search.way = WAY_LOCATION;
+	op->search.settled = true; /* whose the slot is, is known, or the block will tell */
+	op->cached.slot = l->slot;
+	op->cached.version = l->version;
+	op->cached.doubted = l->stale != 0;
+	op->look.nth = 0;
+	op->search.begun_ns = index_begin_ns(ix);
 }
 
 static bool known_slot(struct index *ix, struct index_op *op, enum next *next_out)
@@ -391,8 +389,8 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 		*next_out = look(ix, op, l->word);
 		return true;
 	}
-	op->remembered = true;
-	*next_out = op_decide(ix, op, l->word, l->version);
+	op->search.remembered = true;
+	*next_out = next_decide(op, l->word, l->version);
 	return true;
 }
 
@@ -414,10 +412,10 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 		uint64_t w = m->words[s];
 
 		if (w == empty) {
-			op->imaged = true;
-			op->remembered = true;
-			op->scan_from = (uint16_t)s;
-			*next_out = op_absent(ix, op);
+			op->search.way = WAY_IMAGE;
+			op->search.remembered = true;
+			op->search.from = (uint16_t)s;
+			*next_out = NEXT_ABSENT;
 			return true;
 		}
 		if ((w & SLOT_FROZEN) || slot_is_null(w) || slot_fp(w) == 0 ||
@@ -431,7 +429,7 @@ bool warm_get(struct index *ix, struct index_op *op, enum next *next_out)
 {
 	const struct location *l;
 
-	if (!ix->warm || op->cold)
+	if (!ix->warm || op->no_cache)
 		return false;
 	/* It is going to see the key in the block. */
 	l = location_guess(ix->warm->locations, op->key.hash);
@@ -446,7 +444,7 @@ bool warm_get(struct index *ix, struct index_op *op, enum next *next_out)
 
 bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
 {
-	if (!ix->warm || op->resolving || op->cold)
+	if (!ix->warm || op->doubt == DOUBT_RESOLVING || op->no_cache)
 		return false;
 	if (known_slot(ix, op, next_out))
 		return true;
@@ -457,49 +455,50 @@ bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
 /* ---- a CAS that was lost ------------------------------------------------------------ */
 
 /*
- * What a session overwrites it may read next. Its block's image is in `buf`, but for one
- * that was carried from elsewhere, or if the buffer was needed since: no two have one version.
+ * A session may read next what it overwrites. The block's image is in `buf`, unless the value
+ * was carried from elsewhere or the buffer was needed since; the version, which no other
+ * block has, tells.
  */
 static void renew_kept(struct index *ix, const struct index_op *op)
 {
 	uint64_t version;
 
-	if (!ix->warm->kept || !op->written || (op->new_word & SLOT_DEAD) ||
+	if (!ix->warm->kept || op->own != OWN_WRITTEN || (op->swap.desired & SLOT_DEAD) ||
 	    op->value_len >= INDEX_PART_MIN)
 		return;
 	memcpy(&version, op->buf, sizeof(version));
 	if (version == op->version)
-		kept_renew(ix->warm->kept, op_slot_off(op), op->new_word, op->buf,
+		kept_renew(ix->warm->kept, op_slot_off(op), op->swap.desired, op->buf,
 			   block_room(op->key.len, op->value_len));
 }
 
-void warm_swapped(struct index *ix, struct index_op *op)
+void warm_swapped(struct index *ix, const struct index_op *op)
 {
 	if (!ix->warm)
 		return;
 	renew_kept(ix, op);
-	if (op->warm && op->remembered)
+	if (op->search.way == WAY_LOCATION && op->search.remembered)
 		was_right(ix, op);
-	if (op->inserting)
-		warm_claimed(ix, op, op->new_word);
-	warm_store(ix, op, op->new_word, op->version);
+	if (op_inserts(op))
+		warm_claimed(ix, op, op->swap.desired);
+	warm_store(ix, op, op->swap.desired, op->version);
 }
 
 bool warm_lost(struct index *ix, struct index_op *op, uint64_t found,
 	       enum next *next_out)
 {
-	if (op->imaged) {
+	if (op->search.way == WAY_IMAGE) {
 		/* The image knows better now: its next EMPTY slot, or none. */
 		if ((found & SLOT_FROZEN) || slot_is_null(found))
-			op->cold = true;
+			op->no_cache = true;
 		else
 			warm_claimed(ix, op, found);
 		*next_out = op_again(ix, op);
 		return true;
 	}
-	if (!op->warm)
+	if (op->search.way != WAY_LOCATION)
 		return false;
-	if (op->remembered)
+	if (op->search.remembered)
 		was_wrong(ix, op);
 	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
 	    slot_fp(found) != hash_fp(op->key.hash)) {

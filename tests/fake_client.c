@@ -45,7 +45,8 @@ int fake_client_run(struct fake_client *c, enum index_kind kind,
 	struct index_op *op = &c->op;
 
 	index_op_start(op, kind, &k, value,
-		       value ? (uint32_t)strlen(value) : 0, expected);
+		       value ? (uint32_t)strlen(value) : 0);
+	op->expected = expected;
 	if (index_try(c->ix, op))
 		return op->result;
 	for (int i = 0; i < 10; i++) {

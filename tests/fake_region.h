@@ -7,6 +7,8 @@
 #define TESTS_FAKE_REGION_H
 
 #include "common/index.h"
+#include "common/index_run.h"
+#include "common/index_try.h"
 
 struct fake_region {
 	struct superblock sb;

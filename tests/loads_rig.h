@@ -7,6 +7,7 @@
 #define TESTS_LOADS_RIG_H
 
 #include "common/atomic.h"
+#include "common/window_scan.h"
 #include "index_rig.h"
 
 static void (*at_spin)(void);
@@ -80,6 +81,15 @@ static uint64_t differs(const void *own, const void *block, size_t len)
 	return atom_block_differs(own, block, len);
 }
 
+static unsigned scans; /* lines of windows that operations by loads have looked at */
+
+static struct line_masks scan(const uint64_t *line, uint32_t fp)
+{
+	scans++;
+	return window_scan(line, fp);
+}
+
+#define window_scan scan
 #define atom_block_differs differs
 #define block_copy_holds copy_holds
 #define atom_spin_hint spin

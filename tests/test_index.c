@@ -159,7 +159,7 @@ START_TEST(batch_of_gets_takes_two_round_trips)
 		if (i % 5)
 			PUT(&other, k, names[i]);
 		index_op_init(&ops[i]);
-		index_op_start(&ops[i], INDEX_GET, &k, NULL, 0, 0);
+		index_op_start(&ops[i], INDEX_GET, &k, NULL, 0);
 		ptr[i] = &ops[i];
 	}
 	b = me.lane->counters;
@@ -205,7 +205,7 @@ START_TEST(large_value_delete_leaves_a_small_tombstone)
 
 		ck_assert(alloc_take(me.alloc, 0, 0, &r));
 	}
-	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0);
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	ck_assert_int_eq(op->wait, INDEX_WAIT_BLOCK);

@@ -171,7 +171,7 @@ START_TEST(get_that_is_not_straight_on_goes_where_it_is_wanted)
 	freeze();
 	ck_assert_int_eq(get_by_key(k, NULL, 0), INDEX_PENDING);
 	ck_assert_int_eq(me.op.kind, INDEX_GET);
-	ck_assert_int_eq(me.op.state, 0);
+	ck_assert_int_eq(me.op.phase, OP_START);
 	ck_assert_ptr_eq(me.op.key.data, k.data);
 	teardown();
 }

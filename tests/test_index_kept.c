@@ -167,7 +167,7 @@ START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
 	k = begin_with(_i, "one");
 	index_strand_init(&strand);
 	index_op_init(&get);
-	index_op_start(&get, INDEX_GET, &k, NULL, 0, 0);
+	index_op_start(&get, INDEX_GET, &k, NULL, 0);
 	index_submit(me.ix, &strand, &get, UINT64_MAX);
 	PUT(&me, k, "two");
 	while (!index_strand_rests(&strand))

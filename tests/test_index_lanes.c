@@ -101,7 +101,7 @@ static int run_mute(struct fake_client *c, unsigned answers, bool obeys,
 	index_set_clock(c->ix, stepping_clock, NULL);
 	mute.answers = answers;
 	mute.obeys = obeys;
-	index_op_start(op, kind, &k, value, value ? 3 : 0, 0);
+	index_op_start(op, kind, &k, value, value ? 3 : 0);
 	index_run(c->ix, &op, 1, 0, fake_now + NS_PER_MS);
 	return op->result;
 }

@@ -27,7 +27,7 @@ static bool put_by_key(struct index_key who, const char *value)
 {
 	const void *at = index_expect(me.ix, who.hash);
 
-	index_op_start(&me.op, INDEX_PUT, &who, value, (uint32_t)strlen(value), 0);
+	index_op_start(&me.op, INDEX_PUT, &who, value, (uint32_t)strlen(value));
 	return index_put(me.ix, &me.op, at);
 }
 
@@ -75,7 +75,7 @@ START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
 	check_no_duplicates(second);
 	slots_of(k)[1] |= SLOT_FROZEN;
 	before = effort_so_far();
-	index_op_start(&me.op, INDEX_PUT, &second, "b3", 2, 0);
+	index_op_start(&me.op, INDEX_PUT, &second, "b3", 2);
 	ck_assert(!index_try(me.ix, &me.op));
 	check_effort(before, 1, 0);
 	index_abandon(me.ix, &me.op, FARKV_ETIMEDOUT);
@@ -178,7 +178,7 @@ START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 	freeze();
 	before = effort_so_far();
 	for (unsigned i = 0; i < 2; i++) {
-		index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+		index_op_start(op, INDEX_PUT, &k, "mine", 4);
 		ck_assert(!index_try(me.ix, op));
 		ck_assert_int_eq(op->result, INDEX_PENDING);
 		check_effort(before, i + 1, 0);
@@ -205,7 +205,7 @@ START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 	setup_over("k", 77);
 	before = effort_so_far();
 	at_copy = cut;
-	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+	index_op_start(op, INDEX_PUT, &k, "mine", 4);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	check_effort(before, 1, 0);

@@ -57,7 +57,7 @@ static void submit(unsigned i, enum index_kind kind, const char *value,
 	struct index_key k = key_of(names[i]);
 
 	index_op_start(&ops[i], kind, &k, value,
-		       value ? (uint32_t)strlen(value) : 0, 0);
+		       value ? (uint32_t)strlen(value) : 0);
 	index_submit(mine.ix, &s, &ops[i], deadline_ns);
 }
 
@@ -169,7 +169,7 @@ START_TEST(a_run_beside_a_strand)
 	submit(1, INDEX_PUT, "b", LATER);
 	index_post(mine.ix, &s);
 	k = key_of(names[9]);
-	index_op_start(op, INDEX_GET, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_GET, &k, NULL, 0);
 	index_run(mine.ix, &op, 1, 0, LATER);
 	ck_assert_int_eq(op->result, 0);
 	ck_assert_int_eq(ops[0].result, INDEX_PENDING);
@@ -188,7 +188,7 @@ START_TEST(waiting_operations_come_back)
 
 	begin();
 	k = key_of(names[0]);
-	index_op_start(&ops[0], INDEX_PUT, &k, big, sizeof(big), 0);
+	index_op_start(&ops[0], INDEX_PUT, &k, big, sizeof(big));
 	index_submit(mine.ix, &s, &ops[0], LATER);
 	ck_assert(index_strand_rests(&s));
 	ck_assert_ptr_eq(index_take(&s), &ops[0]);
@@ -301,7 +301,8 @@ START_TEST(rivals_do_not_hold_it_for_ever)
 	for (unsigned i = 0; i < 2; i++) {
 		struct index_key k = key_of(names[0]);
 
-		index_op_start(&ops[i], INDEX_REPLACE, &k, "mine", 4, version);
+		index_op_start(&ops[i], INDEX_REPLACE, &k, "mine", 4);
+		ops[i].expected = version;
 		index_submit(loser.ix, &s, &ops[i], fake_now + 200);
 	}
 	end_ns = fake_now + 2000;

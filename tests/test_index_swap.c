@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "loads_rig.h"
@@ -104,7 +105,7 @@ START_TEST(replace_that_loses_to_a_migration_looks_where_the_key_is)
 	PUT(&me, k, "first");
 	before = effort_so_far();
 	at_swap = freeze;
-	index_op_start(op, INDEX_REPLACE, &k, "mine", 4, 0);
+	index_op_start(op, INDEX_REPLACE, &k, "mine", 4);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_int_eq(op->result, INDEX_PENDING);
 	check_effort(before, 1, 1);
@@ -152,7 +153,7 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 	PUT(&me, k, big);
 	while (alloc_take(me.alloc, 0, UINT64_MAX - 1, &r))
 		;
-	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0);
 	ck_assert(!index_try(me.ix, op));
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, INDEX_PENDING);
@@ -163,6 +164,42 @@ START_TEST(delete_of_a_large_value_asks_for_a_small_block_once)
 	ck_assert_int_eq(op->result, 0);
 	ck_assert_uint_eq(slot_class(slots_of(k)[0]), 0);
 	ABSENT(&other, k);
+	teardown();
+}
+END_TEST
+
+START_TEST(insert_into_a_full_window_walks_it_once_and_waits)
+{
+	const unsigned lines = WINDOW_SLOTS / LINE_SLOTS;
+	struct index_op *op = &me.op;
+	struct xport_counters before;
+	char name[8];
+
+	setup(_i);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++) {
+		snprintf(name, sizeof(name), "k%u", i);
+		PUT(&me, key_at(name, ANY_FP), name);
+	}
+	k = key_at("new", ANY_FP);
+	fake_region_grant(&region, me.alloc, 0, 1);
+	before = me.lane->counters;
+	for (unsigned time = 1; time <= 2; time++) {
+		/* The fast path looks at the first line before. */
+		scans = 0;
+		if (time == 1) {
+			index_op_start(op, INDEX_PUT, &k, "v", 1);
+			ck_assert(!index_try(me.ix, op));
+		}
+		index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
+		ck_assert_int_eq(op->result, INDEX_PENDING);
+		ck_assert_int_eq(op->wait, INDEX_WAIT_FULL);
+		if (_i)
+			ck_assert_uint_eq(me.lane->counters.reads - before.reads, time);
+		else
+			ck_assert_uint_le(scans, time == 1 ? lines + 1 : lines);
+	}
+	index_abandon(me.ix, op, FARKV_ENOSPC);
+	ck_assert_int_eq(op->result, FARKV_ENOSPC);
 	teardown();
 }
 END_TEST
@@ -200,10 +237,10 @@ START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
 	PUT(&other, k, "small");
 	fake_region_grant(&region, me.alloc, 0, 1);
 	swaps = 0;
-	index_op_start(op, INDEX_DELETE, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_DELETE, &k, NULL, 0);
 	ck_assert(!index_try(me.ix, op));
 	ck_assert_uint_eq(swaps, SWAPS_MAX);
-	ck_assert(op->has_block);
+	ck_assert(op->own != OWN_NONE);
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, 0);
 	w = *slots_of(k);
@@ -259,7 +296,7 @@ START_TEST(what_is_too_large_is_left_to_who_refuses_it)
 
 	setup(false);
 	k = key_of("k");
-	index_op_start(op, INDEX_PUT, &k, "", UINT32_MAX, 0);
+	index_op_start(op, INDEX_PUT, &k, "", UINT32_MAX);
 	ck_assert(!index_try(me.ix, op));
 	index_run(me.ix, &op, 1, 0, clock_now_ns() + NS_PER_SEC);
 	ck_assert_int_eq(op->result, FARKV_ETOOLARGE);
@@ -279,6 +316,7 @@ static Suite *suite(void)
 	tcase_add_test(t, replace_that_loses_to_a_migration_looks_where_the_key_is);
 	tcase_add_test(t, put_that_begins_again_keeps_its_written_block);
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
+	tcase_add_loop_test(t, insert_into_a_full_window_walks_it_once_and_waits, 0, 2);
 	tcase_add_test(t,
 		delete_that_others_go_on_with_publishes_what_it_has_written);
 	tcase_add_loop_test(t, writes_of_all_kinds_do_what_they_say, 0, 2);

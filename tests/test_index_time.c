@@ -57,7 +57,7 @@ START_TEST(the_time_that_was_told_is_one_calls)
 	age_by_T();
 	for (unsigned n = 0; n < 2; n++) {
 		reads = me.lane->counters.reads;
-		index_op_start(op, INDEX_GET, &k, NULL, 0, 0);
+		index_op_start(op, INDEX_GET, &k, NULL, 0);
 		index_run(me.ix, &op, 1, n == 0 ? told : 0,
 			  fake_now + NS_PER_SEC);
 		ck_assert_int_eq(op->result, 0);
@@ -94,7 +94,7 @@ START_TEST(a_submitted_get_looks_at_the_clock_itself)
 	index_run(me.ix, ops, 8, fake_now, fake_now + NS_PER_SEC);
 	age_by_T();
 	index_strand_init(&s);
-	index_op_start(op, INDEX_GET, &k, NULL, 0, 0);
+	index_op_start(op, INDEX_GET, &k, NULL, 0);
 	reads = me.lane->counters.reads;
 	index_submit(me.ix, &s, op, fake_now + NS_PER_SEC);
 	while (!index_take(&s))
@@ -329,7 +329,7 @@ START_TEST(put_that_loses_for_ever_ends_at_its_deadline)
 	index_set_clock(other.ix, fake_clock, NULL);
 	rival_sets(XPORT_CAS, cas_again_and_again, INDEX_CAS, k, "r");
 	fake_region_grant(&region, me.alloc, 0, 4);
-	index_op_start(op, INDEX_PUT, &k, "mine", 4, 0);
+	index_op_start(op, INDEX_PUT, &k, "mine", 4);
 	index_run(me.ix, &op, 1, 0, fake_now + 20 * GRACE);
 	ck_assert_int_eq(op->result, FARKV_ETIMEDOUT);
 	ck_assert_uint_ge(rival.acted, 20);

@@ -312,7 +312,7 @@ START_TEST(a_get_counts_from_when_its_requests_were_sent)
 	for (unsigned late = 0; late < 2; late++) {
 		uint64_t cost = cost_now().trips;
 
-		index_op_start(op, INDEX_GET, &slow, NULL, 0, 0);
+		index_op_start(op, INDEX_GET, &slow, NULL, 0);
 		index_submit(me.ix, &strand, op, fake_now + 10 * GRACE);
 		fake_now += GRACE;
 		op->chain.begun_ns = fake_now - (late ? GRACE : GRACE / 4);

@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
+#include "common/index_run.h"
 #include "server/heap.h"
 #include "server/migrate.h"
 #include "server/region.h"
@@ -136,7 +137,7 @@ static int run(enum index_kind kind, unsigned k, uint64_t value)
 	key_text(k, text);
 	key.len = (uint16_t)strlen(text);
 	key.hash = hash_key(r.sb.hash_seed, text, key.len);
-	index_op_start(&op, kind, &key, &value, sizeof(value), 0);
+	index_op_start(&op, kind, &key, &value, sizeof(value));
 	do {
 		index_run(client, ops, 1, 0, NOBODY);
 		if (op.result == INDEX_PENDING && op.wait == INDEX_WAIT_BLOCK)

@@ -68,7 +68,8 @@ static int run(struct fake_client *c, enum index_kind kind, const char *value,
 	       uint64_t expected)
 {
 	index_op_start(&c->op, kind, &key, value,
-		       value ? (uint32_t)strlen(value) : 0, expected);
+		       value ? (uint32_t)strlen(value) : 0);
+	c->op.expected = expected;
 	return drive(c, &c->op);
 }
 
@@ -252,12 +253,12 @@ static bool play(const struct scenario *sc)
 		return false;
 	}
 	describe(sc, what, sizeof(what));
-	unresolved = me.op.unresolved;
+	unresolved = me.op.doubt == DOUBT_OPEN;
 	ck_assert_msg(broken == FARKV_EDISCONNECTED ||
 			      (broken == FARKV_EMAYBE && unresolved),
 		      "%s: %d", what, broken);
 	in_place = sc->kind == INDEX_DELETE && unresolved &&
-		   slot_off(me.op.lost_new) == slot_off(me.op.lost_expect);
+		   slot_off(me.op.lost.swap.desired) == slot_off(me.op.lost.swap.expect);
 	wrote = rival_acts(&other, sc->rival);
 
 	/* A new link: lane, blocks and versions are new, the operation goes on. */
@@ -344,7 +345,7 @@ START_TEST(test_breaks_again)
 		client_open(&me, &cfg, 1);
 		ck_assert_int_eq(run(&me, INDEX_REPLACE, MINE, 0),
 				 FARKV_EMAYBE);
-		ck_assert(me.op.unresolved);
+		ck_assert(me.op.doubt == DOUBT_OPEN);
 		index_op_fini(me.ix, &me.op);
 
 		cfg.break_at = 3 + step;
@@ -355,7 +356,7 @@ START_TEST(test_breaks_again)
 		index_op_resume(&second.op);
 		if (drive(&second, &second.op) != 0) {
 			ck_assert_int_eq(second.op.result, FARKV_EMAYBE);
-			ck_assert(second.op.unresolved);
+			ck_assert(second.op.doubt == DOUBT_OPEN);
 			index_op_fini(second.ix, &second.op);
 			client_open(&third, NULL, 4);
 			third.op = second.op;

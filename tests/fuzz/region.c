@@ -18,6 +18,8 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/index.h"
+#include "common/index_run.h"
+#include "common/index_try.h"
 #include "fake_clock.h"
 #include "seal.h"
 
@@ -309,7 +311,7 @@ static bool relink(struct index_op *op, uint8_t how)
 	breaks = 0;
 	if (index_make(how))
 		return false;
-	if (op->result == FARKV_EDISCONNECTED || op->unresolved)
+	if (op->result == FARKV_EDISCONNECTED || op->doubt == DOUBT_OPEN)
 		index_op_resume(op);
 	return true;
 }
@@ -333,8 +335,8 @@ static bool operate(struct index_op *op, uint8_t lane_how)
 	uint32_t len = how & 0x80 ? fuzz_u16(&in) % sizeof(value) : how >> 3;
 
 	requests = 0;
-	index_op_start(op, (enum index_kind)(how % 6), &k, value, len,
-		       fuzz_u8(&in));
+	index_op_start(op, (enum index_kind)(how % 6), &k, value, len);
+	op->expected = fuzz_u8(&in);
 	if (how & 0x40)
 		fake_clock_advance(fuzz_u8(&in) * (GRACE_NS / 64));
 	breaks = fuzz_u8(&in) % 16;

@@ -16,6 +16,8 @@
 
 #include "client/link.h"
 #include "common/clock.h"
+#include "common/index_run.h"
+#include "common/index_try.h"
 #include "common/err.h"
 #include "fake_clock.h"
 #include "fake_control.h"
@@ -71,7 +73,7 @@ static void operate(void)
 	struct index_op op, *ops = &op;
 
 	index_op_init(&op);
-	index_op_start(&op, how % 6, &k, value, how * 2u, 0);
+	index_op_start(&op, how % 6, &k, value, how * 2u);
 	if (enter()) {
 		if (!index_try(client.index, &op))
 			index_run(client.index, &ops, 1, 0, UINT64_MAX);

@@ -30,6 +30,8 @@
 #include <farkv.h>
 
 #include "common/index.h"
+#include "common/index_run.h"
+#include "common/index_try.h"
 #include "common/xport.h"
 #include "server/region.h"
 #include "server/slab.h"

@@ -263,6 +263,12 @@ static bool is_frozen(const void *window, uint64_t off)
 	return false;
 }
 
+/* Does a get look at a slot whose block it has a copy of? */
+static bool from_cache(const struct index_op *op)
+{
+	return (op->phase == OP_LOOK || op->phase == OP_LOOK_AGAIN) && op->look.from_cache;
+}
+
 /* A look at the slot alone, behind the block: whose word still stands there. */
 static bool stands(uint64_t word, uint64_t off)
 {
@@ -280,7 +286,7 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 		swapped(op_of(c, chain), wr->expect, wr->swap);
 	if (wr->opcode == XPORT_CAS && wr->found == wr->expect &&
 	    wr->swap == wr->expect &&
-	    (whose(chain)->kept || stands(wr->found, l->block)))
+	    (from_cache(whose(chain)) || stands(wr->found, l->block)))
 		l->slow = false;
 	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
 		return;
@@ -291,7 +297,7 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 	}
 	if (is_slot(wr)) {
 		/* What was READ before is nothing to who goes by a copy that was kept. */
-		l->slow = l->slow && !whose(chain)->kept &&
+		l->slow = l->slow && !from_cache(whose(chain)) &&
 			  !stands(*(const uint64_t *)wr->laddr, l->block);
 		return;
 	}

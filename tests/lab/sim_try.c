@@ -4,6 +4,7 @@
 
 #include <farkv.h>
 
+#include "common/index_swap.h"
 #include "tests/lab/sim_loads.h"
 
 /* A large block's image is made in place. */
