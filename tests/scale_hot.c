@@ -320,7 +320,7 @@ static bool is_benchmark(void)
 START_TEST(test_put)
 {
 	unsigned ms = (unsigned)scale_pick(200, 3000, 3000);
-	unsigned rounds = (unsigned)scale_pick(3, 3, 5);
+	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
 	struct figure one[ROUNDS_MAX] = {0}, all[ROUNDS_MAX] = {0}, a, b;
 
 	crowd_start();
@@ -346,7 +346,7 @@ START_TEST(test_increment)
 {
 	const unsigned number[] = {1, 2, 8, crowd};
 	unsigned ms = (unsigned)scale_pick(100, 2000, 2000);
-	unsigned rounds = (unsigned)scale_pick(3, 3, 5);
+	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
 	struct figure f[4][ROUNDS_MAX] = {0}, one, g;
 	uint64_t zero = 0, count, sum = 0;
 	struct farkv *kv;

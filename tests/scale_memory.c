@@ -437,8 +437,8 @@ START_TEST(test_updates)
 	unsigned early;
 
 	serve(1024, SHORT_GRACE, "--hugepages=ahead");
-	stage->live = scale_pick(100000, 1000000, 1000000) / WORKERS;
-	stage->ops = scale_pick(600000, 20000000, 100000000) / WORKERS;
+	stage->live = scale_pick(40000, 1000000, 1000000) / WORKERS;
+	stage->ops = scale_pick(240000, 20000000, 100000000) / WORKERS;
 	run(update_main, s, 900);
 	for (unsigned i = 0; i <= SAMPLES; i += i < 1 ? 1 : i == 1 ? 4 : 5)
 		print_sample(&s[i]);
