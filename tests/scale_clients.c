@@ -277,7 +277,7 @@ static void report(unsigned n, uint64_t took_ns)
 START_TEST(test_short_lives)
 {
 	const char *args[] = {"-m", "64m", NULL};
-	unsigned n = 200 * (unsigned)scale_pick(3, 60, 60);
+	unsigned n = 200 * (unsigned)scale_pick(3, 35, 60);
 	struct scale_worker stay[STAYING];
 	struct crowd c = {0};
 	uint64_t t;

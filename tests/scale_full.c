@@ -84,7 +84,7 @@ static const size_t lens[] = {8, 100, 1000, 20000};
 
 START_TEST(test_delete_and_put_in_turn)
 {
-	uint64_t n = scale_pick(20000, 1000000, 3000000), next;
+	uint64_t n = scale_pick(20000, 400000, 3000000), next;
 	struct farkv *kv = worker_open(srv.path, 0);
 	size_t len = lens[_i];
 
@@ -137,7 +137,7 @@ static uint64_t puts_done(void)
 
 START_TEST(test_one_deletes_and_others_put)
 {
-	uint64_t n = scale_pick(20000, 1000000, 3000000), next, t, end;
+	uint64_t n = scale_pick(20000, 400000, 3000000), next, t, end;
 	struct farkv *kv = worker_open(srv.path, 0);
 	struct scale_worker w[WRITERS];
 

@@ -319,7 +319,7 @@ static bool is_benchmark(void)
 
 START_TEST(test_put)
 {
-	unsigned ms = (unsigned)scale_pick(200, 3000, 3000);
+	unsigned ms = (unsigned)scale_pick(200, 1500, 3000);
 	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
 	struct figure one[ROUNDS_MAX] = {0}, all[ROUNDS_MAX] = {0}, a, b;
 
@@ -345,7 +345,7 @@ END_TEST
 START_TEST(test_increment)
 {
 	const unsigned number[] = {1, 2, 8, crowd};
-	unsigned ms = (unsigned)scale_pick(100, 2000, 2000);
+	unsigned ms = (unsigned)scale_pick(100, 1000, 2000);
 	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
 	struct figure f[4][ROUNDS_MAX] = {0}, one, g;
 	uint64_t zero = 0, count, sum = 0;

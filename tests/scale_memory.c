@@ -214,7 +214,7 @@ START_TEST(test_churn)
 	serve(64, SHORT_GRACE, "--hugepages=never");
 	/* 30 % of it in blocks of 32 + 8 + 128 bytes, which take 192 */
 	stage->live = region / 10 * 3 / 192 / WORKERS;
-	stage->ops = scale_pick(600000, 50000000, 50000000) / WORKERS;
+	stage->ops = scale_pick(600000, 20000000, 50000000) / WORKERS;
 	run(churn_main, s, 500);
 	t = scale_now_ns() - t;
 	for (unsigned i = 1; i <= SAMPLES; i += i == 1 ? 4 : 5)
@@ -387,7 +387,7 @@ START_TEST(test_fill)
 {
 	static const size_t len[] = {1000};
 
-	fill_rounds(len, 1, (unsigned)scale_pick(3, 20, 20));
+	fill_rounds(len, 1, (unsigned)scale_pick(3, 10, 20));
 }
 END_TEST
 
@@ -396,7 +396,7 @@ START_TEST(test_fill_other_sizes)
 {
 	static const size_t len[] = {24, 4000, 300, 60000};
 
-	fill_rounds(len, 4, (unsigned)scale_pick(6, 20, 20));
+	fill_rounds(len, 4, (unsigned)scale_pick(6, 10, 20));
 }
 END_TEST
 

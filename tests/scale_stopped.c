@@ -256,7 +256,7 @@ START_TEST(test_stopped_before_its_swap)
 	}
 	for (unsigned c = 0; c < CASES; c++)
 		rival_acts(c);
-	churn((unsigned)scale_pick(2, 6, 6), scale_pick(500, 30000, 30000));
+	churn((unsigned)scale_pick(2, 4, 6), scale_pick(500, 20000, 30000));
 	for (unsigned c = 0; c < CASES; c++) {
 		scale_continue(&w[c]);
 		scale_expect(&w[c], 'd', 60000);
@@ -339,7 +339,7 @@ static void grab_blocks(uint64_t from, unsigned n)
 START_TEST(test_stopped_after_its_swap)
 {
 	unsigned rounds = real_server_is_remote() ? 1 :
-				  (unsigned)scale_pick(5, 40, 40);
+				  (unsigned)scale_pick(5, 25, 40);
 	uint64_t x = 99, swept = scale_stat(&srv, "blocks_swept");
 	struct scale_worker home, stopping[3], mortal;
 
