@@ -205,7 +205,7 @@ static void churn_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-START_TEST(test_churn)
+START_TEST(keys_that_come_and_go_take_no_more_memory)
 {
 	struct sample s[SAMPLES + 1];
 	uint64_t t = scale_now_ns();
@@ -383,7 +383,7 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 	scale_await_exactly(&srv, "items", 0, PATIENCE_MS);
 }
 
-START_TEST(test_fill)
+START_TEST(store_filled_again_and_again_holds_as_much)
 {
 	static const size_t len[] = {1000};
 
@@ -392,7 +392,7 @@ START_TEST(test_fill)
 END_TEST
 
 /* Segments change their class each time; the small ones make the index large. */
-START_TEST(test_fill_other_sizes)
+START_TEST(store_filled_with_other_sizes_holds_as_much)
 {
 	static const size_t len[] = {24, 4000, 300, 60000};
 
@@ -431,7 +431,7 @@ static void update_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-START_TEST(test_updates)
+START_TEST(updates_alone_take_no_more_memory)
 {
 	struct sample s[SAMPLES + 1];
 	unsigned early;
@@ -467,10 +467,10 @@ static Suite *suite(void)
 	Suite *s = suite_create("memory");
 
 	real_server_require();
-	add(s, "churn", test_churn);
-	add(s, "fill", test_fill);
-	add(s, "fill-sizes", test_fill_other_sizes);
-	add(s, "updates", test_updates);
+	add(s, "churn", keys_that_come_and_go_take_no_more_memory);
+	add(s, "fill", store_filled_again_and_again_holds_as_much);
+	add(s, "fill-sizes", store_filled_with_other_sizes_holds_as_much);
+	add(s, "updates", updates_alone_take_no_more_memory);
 	return s;
 }
 
