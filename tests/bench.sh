@@ -21,6 +21,9 @@ is() { # SECTION MEASUREMENT VALUE
 await() {
 	until [ "$(grep -c -- "$2" "$dir/err")" -ge "${3:-1}" ] || ! kill -0 "$1"; do sleep 0.05; done
 }
+takes() { # MILLISECONDS: at least; how much more is the machine's affair
+	[ "$(number OVERALL 'RunTime(ms)')" -ge "$1" ] || fail "took $(number OVERALL 'RunTime(ms)') ms, not $1"
+}
 sums_to() { # VALUE SECTION...: of Operations
 	want=$1
 	shift
@@ -232,6 +235,7 @@ assert abs(float(v["[FARKV]", "ControlMessagesPerOperation"]) - messages / ops) 
 assert v["[FARKV]", "CacheMisses"] == v["[FARKV]", "CacheValues"] == "0"  # the last: all have room
 PY
 expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1 -p warmup=1
+takes 990
 client=$(number CPU 'Client(s)')
 [ "$(printf '%.0f' "${client}e3")" -le 1600 ] || fail "one second of one thread took $client s of a processor"
 
@@ -242,11 +246,6 @@ expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
 first=$(number READ Operations)
 expect 0 kvbench run null -P "$workloads/workloada" -p seed=7
 is READ Operations "$first"
-takes() { # MILLISECONDS: at least; how much more is the machine's affair
-	[ "$(number OVERALL 'RunTime(ms)')" -ge "$1" ] || fail "took $(number OVERALL 'RunTime(ms)') ms, not $1"
-}
-expect 0 timeout 300 "$KVBENCH" run null -P "$workloads/workloada" -p operationcount=0 -p maxexecutiontime=1
-takes 990
 expect 0 kvbench run null -P "$workloads/workloada" -p operationcount=1000 -target 2000
 takes 450
 shows '^\[Intended-READ\], Operations, '
@@ -260,9 +259,9 @@ grep -q "time was up after $n of 1000 records" "$dir/err" || fail "no word of a 
 
 # A time replaces the number of operations that a file has; of two in one file, or of two
 # that are given, what ends first counts.
-expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=1
+expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=1 -target 2000
 takes 990
-expect 0 kvbench quick null -P "$workloads/workloadc" -p maxexecutiontime=1
+expect 0 kvbench quick null -P "$workloads/workloadc" -p maxexecutiontime=1 -target 2000
 shows '^[1-9][0-9]*\.[0-9] s, 1 client'
 expect 0 kvbench run null -P "$workloads/workloadc" -p maxexecutiontime=3600 -p operationcount=1500
 is READ Operations 1500
@@ -317,7 +316,7 @@ esac
 expect 0 kvbench run -db $stores -P "$workloads/workloada" -p rounds=3 -p operationcount=50000
 shows '^\[ROUNDS\], farkv round 3 Throughput\(ops/sec\), [0-9.]+$'
 shows '^\[MEDIAN\], null Throughput\(ops/sec\), [0-9.]+$'
-shows '^\[RATIO\], farkv/null Throughput, 0\.[0-9]+$'
+shows '^\[RATIO\], farkv/null Throughput, [0-9]+\.[0-9]+$'
 
 case $built in *lmdb*)
 	expect 64 kvbench run lmdb -P "$workloads/workloadc" -p lmdb.path="$dir/typo"

@@ -51,7 +51,7 @@ head -n 1 "$dir/both-HdrREAD.hdr" | grep -q '^#\[Logging for: HdrREAD\]$' || fai
 [ ! -e "$dir/both-READ.hdr" ] || fail "a log is called as no section is"
 
 # ---- and with counters that take several bytes
-expect 0 kvbench run null -P "$f" -p operationcount=2000000 -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/many-"
+expect 0 kvbench run null -P "$f" -p operationcount=400000 -p hdrhistogram.fileoutput=true -p hdrhistogram.output.path="$dir/many-"
 for section in READ UPDATE READ-MODIFY-WRITE; do
 	log many-$section.hdr
 	agrees count $section Operations

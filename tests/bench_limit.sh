@@ -64,7 +64,7 @@ if kvbench run libcuckoo -P "$srcdir/bench/workloads/workloadc" >/dev/null 2>&1;
 fi
 
 # Lengths, keys of several lengths, other distributions.
-for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=3000" \
+for how in "-p fieldlength=1" "-p fieldlength=5000 -p recordcount=1500 -p operationcount=2000" \
 	"-p fieldlength=20000 -p recordcount=500 -p operationcount=1000" "-p insertorder=hashed" \
 	"-p requestdistribution=zipfian" "-p recordcount=1" \
 	"-P $srcdir/bench/workloads/workloadb"; do

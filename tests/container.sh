@@ -99,10 +99,10 @@ for where in exec contained; do
 	settles sessions 1
 	settles sweep_deaths 0
 	settles barrier_waits 0
-	# More updates than all of the memory's blocks have incarnations (4096 each): worn
-	# ones have to come back.
-	bench load
-	bench run
 done
+# More updates than all blocks have incarnations (4096 each): exhausted blocks have to come
+# back, and those that the dead clients held.
+bench load
+bench run
 expect 0 kvcli -s "$dir/box" fsck
 finish

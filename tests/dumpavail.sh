@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Real input: every package that apt knows, loaded, read back and compared byte
+# Real input: packages that apt knows, some 20,000, loaded, read back and compared byte
 # for byte; then overwritten twice by two clients at once, and once more.
 # shellcheck source=tests/lib.sh disable=SC2154
 . "$srcdir/tests/lib.sh"
@@ -10,7 +10,7 @@ command -v apt-cache >/dev/null || skip "no apt-cache here"
 # By RDMA a part of them is enough, also of an emulated machine's apt, which ends with its
 # reader.
 some() {
-	if remote; then head -c 1m; else cat; fi
+	if remote; then head -c 1m; else head -c 16m; fi
 }
 apt-cache dumpavail 2>/dev/null | some >"$dir/stanzas"
 [ -s "$dir/stanzas" ] || skip "apt-cache dumpavail prints nothing; run apt-get update"

@@ -274,10 +274,10 @@ static void report(unsigned n, uint64_t took_ns)
 	ck_assert_uint_ge(v[1], n / DEADLY / 2);
 }
 
-START_TEST(test_short_lives)
+START_TEST(clients_of_short_lives_leave_nothing_behind)
 {
 	const char *args[] = {"-m", "64m", NULL};
-	unsigned n = 200 * (unsigned)scale_pick(3, 60, 60);
+	unsigned n = 200 * (unsigned)scale_pick(3, 35, 60);
 	struct scale_worker stay[STAYING];
 	struct crowd c = {0};
 	uint64_t t;
@@ -320,7 +320,7 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_set_timeout(t, (double)scale_pick(60, 300, 300));
-	tcase_add_test(t, test_short_lives);
+	tcase_add_test(t, clients_of_short_lives_leave_nothing_behind);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -82,9 +82,9 @@ static void turn_over(struct farkv *kv, uint64_t first, uint64_t next, uint64_t 
 
 static const size_t lens[] = {8, 100, 1000, 20000};
 
-START_TEST(test_delete_and_put_in_turn)
+START_TEST(delete_and_put_in_turn_in_a_full_store_goes_on)
 {
-	uint64_t n = scale_pick(20000, 1000000, 3000000), next;
+	uint64_t n = scale_pick(20000, 400000, 3000000), next;
 	struct farkv *kv = worker_open(srv.path, 0);
 	size_t len = lens[_i];
 
@@ -135,9 +135,9 @@ static uint64_t puts_done(void)
 	return n;
 }
 
-START_TEST(test_one_deletes_and_others_put)
+START_TEST(puts_of_others_while_one_deletes_succeed)
 {
-	uint64_t n = scale_pick(20000, 1000000, 3000000), next, t, end;
+	uint64_t n = scale_pick(20000, 400000, 3000000), next, t, end;
 	struct farkv *kv = worker_open(srv.path, 0);
 	struct scale_worker w[WRITERS];
 
@@ -170,7 +170,7 @@ END_TEST
 /* ---- what it says -------------------------------------------------------------- */
 
 /* Whose time is up before the server has looked everywhere hears the same. */
-START_TEST(test_full_is_said_under_any_deadline)
+START_TEST(put_in_a_full_store_says_so_under_any_deadline)
 {
 	static const uint32_t ms[] = {20, 100, 1000};
 	struct farkv *kv = worker_open(srv.path, 0), *hasty;
@@ -215,9 +215,9 @@ static Suite *suite(void)
 	Suite *s = suite_create("full");
 
 	real_server_require();
-	add(s, "in-turn", test_delete_and_put_in_turn, 4);
-	add(s, "mixed", test_one_deletes_and_others_put, 1);
-	add(s, "deadlines", test_full_is_said_under_any_deadline, 3);
+	add(s, "in-turn", delete_and_put_in_turn_in_a_full_store_goes_on, 4);
+	add(s, "mixed", puts_of_others_while_one_deletes_succeed, 1);
+	add(s, "deadlines", put_in_a_full_store_says_so_under_any_deadline, 3);
 	return s;
 }
 

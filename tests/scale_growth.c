@@ -395,14 +395,15 @@ static void teardown(void)
 
 /*
  * Writers wait for a part of each migration. A single one may meet a busy CPU; all of
- * them together do not.
+ * them together do not, unless other tests run beside this one.
  */
 static void expect_short_migrations(void)
 {
 	static const char *const names[] = {"migration_ns", "splits",
 					    "compactions"};
 	const char *sanitized = getenv("SANITIZED");
-	bool slow = sanitized && *sanitized && strcmp(sanitized, "no") != 0;
+	bool slow = scale_pick(1, 0, 0) ||
+		(sanitized && *sanitized && strcmp(sanitized, "no") != 0);
 	uint64_t v[3];
 
 	scale_stats(&srv, names, v, 3);
@@ -410,7 +411,7 @@ static void expect_short_migrations(void)
 	ck_assert_uint_lt(v[0] / (v[1] + v[2]), slow ? 50000000 : 5000000);
 }
 
-START_TEST(test_growth)
+START_TEST(index_that_grows_loses_nothing_and_stays_small)
 {
 	struct scale_worker w[2 * CLIENTS_MAX];
 	struct growth g = {0};
@@ -454,7 +455,7 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, (double)scale_pick(60, 600, 600));
-	tcase_add_test(t, test_growth);
+	tcase_add_test(t, index_that_grows_loses_nothing_and_stays_small);
 	suite_add_tcase(s, t);
 	return s;
 }

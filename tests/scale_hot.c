@@ -317,10 +317,10 @@ static bool is_benchmark(void)
 	return scale_pick(0, 1, 1) != 0;
 }
 
-START_TEST(test_put)
+START_TEST(puts_of_one_key_by_many_share_it)
 {
-	unsigned ms = (unsigned)scale_pick(200, 3000, 3000);
-	unsigned rounds = (unsigned)scale_pick(3, 3, 5);
+	unsigned ms = (unsigned)scale_pick(200, 1500, 3000);
+	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
 	struct figure one[ROUNDS_MAX] = {0}, all[ROUNDS_MAX] = {0}, a, b;
 
 	crowd_start();
@@ -342,11 +342,11 @@ START_TEST(test_put)
 }
 END_TEST
 
-START_TEST(test_increment)
+START_TEST(increments_of_one_key_by_many_all_count)
 {
 	const unsigned number[] = {1, 2, 8, crowd};
-	unsigned ms = (unsigned)scale_pick(100, 2000, 2000);
-	unsigned rounds = (unsigned)scale_pick(3, 3, 5);
+	unsigned ms = (unsigned)scale_pick(100, 1000, 2000);
+	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
 	struct figure f[4][ROUNDS_MAX] = {0}, one, g;
 	uint64_t zero = 0, count, sum = 0;
 	struct farkv *kv;
@@ -407,8 +407,8 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, (double)scale_pick(60, 200, 200));
-	tcase_add_test(t, test_put);
-	tcase_add_test(t, test_increment);
+	tcase_add_test(t, puts_of_one_key_by_many_share_it);
+	tcase_add_test(t, increments_of_one_key_by_many_all_count);
 	suite_add_tcase(s, t);
 	return s;
 }

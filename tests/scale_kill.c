@@ -323,7 +323,7 @@ static void growing(void)
 
 /* ---- the test -------------------------------------------------------------- */
 
-START_TEST(test_every_step)
+START_TEST(client_killed_at_any_step_loses_nothing)
 {
 	const char *args[] = {"-m", "64m", NULL};
 	struct scale_worker home;
@@ -362,7 +362,7 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, test_every_step);
+	tcase_add_test(t, client_killed_at_any_step_loses_nothing);
 	suite_add_tcase(s, t);
 	return s;
 }

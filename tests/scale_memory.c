@@ -205,7 +205,7 @@ static void churn_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-START_TEST(test_churn)
+START_TEST(keys_that_come_and_go_take_no_more_memory)
 {
 	struct sample s[SAMPLES + 1];
 	uint64_t t = scale_now_ns();
@@ -214,7 +214,7 @@ START_TEST(test_churn)
 	serve(64, SHORT_GRACE, "--hugepages=never");
 	/* 30 % of it in blocks of 32 + 8 + 128 bytes, which take 192 */
 	stage->live = region / 10 * 3 / 192 / WORKERS;
-	stage->ops = scale_pick(600000, 50000000, 50000000) / WORKERS;
+	stage->ops = scale_pick(600000, 20000000, 50000000) / WORKERS;
 	run(churn_main, s, 500);
 	t = scale_now_ns() - t;
 	for (unsigned i = 1; i <= SAMPLES; i += i == 1 ? 4 : 5)
@@ -383,20 +383,20 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 	scale_await_exactly(&srv, "items", 0, PATIENCE_MS);
 }
 
-START_TEST(test_fill)
+START_TEST(store_filled_again_and_again_holds_as_much)
 {
 	static const size_t len[] = {1000};
 
-	fill_rounds(len, 1, (unsigned)scale_pick(3, 20, 20));
+	fill_rounds(len, 1, (unsigned)scale_pick(3, 10, 20));
 }
 END_TEST
 
 /* Segments change their class each time; the small ones make the index large. */
-START_TEST(test_fill_other_sizes)
+START_TEST(store_filled_with_other_sizes_holds_as_much)
 {
 	static const size_t len[] = {24, 4000, 300, 60000};
 
-	fill_rounds(len, 4, (unsigned)scale_pick(6, 20, 20));
+	fill_rounds(len, 4, (unsigned)scale_pick(6, 10, 20));
 }
 END_TEST
 
@@ -431,14 +431,14 @@ static void update_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-START_TEST(test_updates)
+START_TEST(updates_alone_take_no_more_memory)
 {
 	struct sample s[SAMPLES + 1];
 	unsigned early;
 
 	serve(1024, SHORT_GRACE, "--hugepages=ahead");
-	stage->live = scale_pick(100000, 1000000, 1000000) / WORKERS;
-	stage->ops = scale_pick(600000, 20000000, 100000000) / WORKERS;
+	stage->live = scale_pick(40000, 1000000, 1000000) / WORKERS;
+	stage->ops = scale_pick(240000, 20000000, 100000000) / WORKERS;
 	run(update_main, s, 900);
 	for (unsigned i = 0; i <= SAMPLES; i += i < 1 ? 1 : i == 1 ? 4 : 5)
 		print_sample(&s[i]);
@@ -467,10 +467,10 @@ static Suite *suite(void)
 	Suite *s = suite_create("memory");
 
 	real_server_require();
-	add(s, "churn", test_churn);
-	add(s, "fill", test_fill);
-	add(s, "fill-sizes", test_fill_other_sizes);
-	add(s, "updates", test_updates);
+	add(s, "churn", keys_that_come_and_go_take_no_more_memory);
+	add(s, "fill", store_filled_again_and_again_holds_as_much);
+	add(s, "fill-sizes", store_filled_with_other_sizes_holds_as_much);
+	add(s, "updates", updates_alone_take_no_more_memory);
 	return s;
 }
 

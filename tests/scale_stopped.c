@@ -243,7 +243,7 @@ static void bystanders_end(struct scale_worker *home, const char *what)
 	ck_assert_uint_eq(scale_stat(&srv, "protocol_errors"), 0);
 }
 
-START_TEST(test_stopped_before_its_swap)
+START_TEST(client_stopped_before_its_swap_goes_on)
 {
 	struct scale_worker w[CASES], home;
 
@@ -256,7 +256,7 @@ START_TEST(test_stopped_before_its_swap)
 	}
 	for (unsigned c = 0; c < CASES; c++)
 		rival_acts(c);
-	churn((unsigned)scale_pick(2, 6, 6), scale_pick(500, 30000, 30000));
+	churn((unsigned)scale_pick(2, 4, 6), scale_pick(500, 20000, 30000));
 	for (unsigned c = 0; c < CASES; c++) {
 		scale_continue(&w[c]);
 		scale_expect(&w[c], 'd', 60000);
@@ -336,10 +336,10 @@ static void grab_blocks(uint64_t from, unsigned n)
 	}
 }
 
-START_TEST(test_stopped_after_its_swap)
+START_TEST(client_stopped_after_its_swap_goes_on)
 {
 	unsigned rounds = real_server_is_remote() ? 1 :
-				  (unsigned)scale_pick(5, 40, 40);
+				  (unsigned)scale_pick(5, 25, 40);
 	uint64_t x = 99, swept = scale_stat(&srv, "blocks_swept");
 	struct scale_worker home, stopping[3], mortal;
 
@@ -383,7 +383,7 @@ END_TEST
 
 /* ---- the server stopped ------------------------------------------------------ */
 
-START_TEST(test_death_while_the_server_is_stopped)
+START_TEST(client_that_dies_while_the_server_is_stopped_is_swept)
 {
 	uint64_t swept = scale_stat(&srv, "blocks_swept"), ops;
 	struct scale_worker home, mortal[4];
@@ -437,9 +437,9 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, (double)scale_pick(60, 200, 200));
-	tcase_add_test(t, test_stopped_before_its_swap);
-	tcase_add_test(t, test_stopped_after_its_swap);
-	tcase_add_test(t, test_death_while_the_server_is_stopped);
+	tcase_add_test(t, client_stopped_before_its_swap_goes_on);
+	tcase_add_test(t, client_stopped_after_its_swap_goes_on);
+	tcase_add_test(t, client_that_dies_while_the_server_is_stopped_is_swept);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -84,16 +84,6 @@ static bool is_idle(void)
 	return idle;
 }
 
-static uint64_t low_tried(void)
-{
-	uint64_t tried;
-
-	pthread_mutex_lock(&a->lock);
-	tried = a->low.tried;
-	pthread_mutex_unlock(&a->lock);
-	return tried;
-}
-
 static void settle(void)
 {
 	for (unsigned i = 0; i < 10000 && !is_idle(); i++)
@@ -156,31 +146,6 @@ START_TEST(as_much_is_made_ahead_as_is_in_use)
 }
 END_TEST
 
-/* Use grows page by page, and less of it is no news: few calls, each page once. */
-START_TEST(it_begins_when_half_of_the_lead_is_left)
-{
-	uint64_t used = 0, tried = 0;
-
-	setup(TOTAL, makes_all);
-	while (used < 200 * MIB) {
-		uint64_t lead = UTIL_MIN(UTIL_MAX(used, AHEAD_LEAST), AHEAD_MOST);
-
-		ahead_used(a, used += 65536, 0);
-		ahead_used(a, 1, 0);
-		if (used % MIB == 0) {
-			for (unsigned i = 0; i < 10000 && !is_idle(); i++)
-				usleep(100);
-			tried = low_tried();
-			ck_assert_uint_ge(tried, used + lead / 2);
-		}
-	}
-	settle();
-	check_made(tried / MIB, 2, 300);
-	/* A third more each time, and 32 MiB in the end; not a page at a time, which is 130. */
-	ck_assert_uint_le(calls, 24);
-}
-END_TEST
-
 START_TEST(both_ends_meet)
 {
 	setup(101 * MIB, makes_all);
@@ -217,59 +182,6 @@ START_TEST(what_others_have_in_hand_is_tried_when_all_else_is_done)
 		ck_assert_uint_eq(times(i), i < 16 || (i >= 32 && i < 48) ? 2 : i < 82 || i == 149);
 	ck_assert_uint_eq(call[7].from, 0);
 	ck_assert_uint_eq(call[8].from, 64 * MIB);
-}
-END_TEST
-
-/* Neighbours are asked for in one call. */
-static int first_in_hand(const struct call *c, uint32_t nth)
-{
-	(void)c;
-	return nth < 2 ? EAGAIN : 0;
-}
-
-START_TEST(neighbours_are_tried_again_together)
-{
-	uint64_t wait_ns;
-
-	setup(TOTAL, first_in_hand);
-	wait_ns = a->again_ns;
-	ahead_used(a, 1, 0); /* 4 MiB; and 2 from the end */
-	wait_for_calls(2);
-	settle();
-	ck_assert_uint_eq(calls, 4);
-	ck_assert_uint_eq(call[2].to - call[2].from, 4 * MIB);
-	ck_assert_uint_eq(call[3].to - call[3].from, 2 * MIB);
-	ck_assert_uint_ge(call[2].at_ns, call[1].at_ns + wait_ns);
-}
-END_TEST
-
-static int first_is_pinned(const struct call *c, uint32_t nth)
-{
-	(void)nth;
-	return c->from == 0 ? EAGAIN : 0;
-}
-
-/* ... less and less often, and what comes into use meanwhile is no reason to do it all again. */
-START_TEST(what_is_never_let_go_of_is_asked_for_seldom)
-{
-	uint64_t gap;
-
-	setup(TOTAL, first_is_pinned);
-	ahead_used(a, 1, 0);
-	wait_for_calls(8); /* the two, and six rounds: 5, 10, 20, 40, 40 and 40 ms */
-	for (uint32_t i = 3; i < 8; i++) {
-		gap = call[i].at_ns - call[i - 1].at_ns;
-		ck_assert_uint_ge(gap, UTIL_MIN(a->again_ns << (i - 2), a->again_ns_max));
-		ck_assert_uint_eq(call[i].from, 0);
-		ck_assert_uint_eq(call[i].to, 4 * MIB);
-	}
-	ahead_used(a, 100 * MIB, 0);
-	for (unsigned i = 0; i < 10000 && low_tried() < 164 * MIB; i++)
-		usleep(1000);
-	wait_for_calls(calls_now() + 3); /* of the first again, and of no other */
-	ahead_free(a);
-	for (uint64_t i = 2; i < 82; i++)
-		ck_assert_uint_eq(times(i), 1);
 }
 END_TEST
 
@@ -318,12 +230,9 @@ static Suite *suite(void)
 
 	tcase_add_test(t, nothing_is_made_before_there_are_values);
 	tcase_add_test(t, as_much_is_made_ahead_as_is_in_use);
-	tcase_add_test(t, it_begins_when_half_of_the_lead_is_left);
 	tcase_add_test(t, both_ends_meet);
 	tcase_add_test(t, what_is_less_than_a_huge_page_is_left_alone);
 	tcase_add_test(t, what_others_have_in_hand_is_tried_when_all_else_is_done);
-	tcase_add_test(t, neighbours_are_tried_again_together);
-	tcase_add_test(t, what_is_never_let_go_of_is_asked_for_seldom);
 	tcase_add_test(t, memory_that_is_short_is_waited_for);
 	tcase_add_test(t, a_kernel_that_makes_none_is_asked_once);
 	suite_add_tcase(s, t);

@@ -123,7 +123,7 @@ static const struct {
 	       {129, 129}, {129, 128},	{256, 256},  {257, 200}, {1000, 1000},
 	       {1000, 1},  {1000, 333}, {1000, 129}};
 
-START_TEST(test_batches)
+START_TEST(batch_of_any_length_does_what_single_calls_do)
 {
 	struct batch *b = malloc(sizeof(*b));
 	uint32_t key;
@@ -160,7 +160,7 @@ START_TEST(test_batches)
 END_TEST
 
 /* Large values of several groups stay valid together. */
-START_TEST(test_large_values)
+START_TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
 {
 	enum { N = 150, LEN = 100000 };
 	static uint8_t value[LEN];
@@ -184,7 +184,7 @@ START_TEST(test_large_values)
 }
 END_TEST
 
-START_TEST(test_bad_items)
+START_TEST(batch_with_a_bad_item_does_the_others)
 {
 	static uint8_t big[(1 << 20) + 1];
 	struct batch *b = malloc(sizeof(*b));
@@ -278,7 +278,7 @@ static void budget_warm(void)
 		OK(e2e_put(kv, i % 2 ? "here" : "other", "value"));
 }
 
-START_TEST(test_budgets)
+START_TEST(single_calls_take_the_round_trips_they_may)
 {
 	static const struct budget
 		get_hit = {"GET, hit", 2, 2, 0, 0, 1, 0, 1, 0},
@@ -317,7 +317,7 @@ START_TEST(test_budgets)
 END_TEST
 
 /* All the GETs of a group share their round trips. */
-START_TEST(test_batch_budgets)
+START_TEST(mget_of_a_group_shares_its_round_trips)
 {
 	static const struct budget
 		hits = {"128 GETs, hits", 2, 256, 0, 0, 128, 16, 128, 0},
@@ -351,16 +351,16 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_loop_test(t, test_batches, 0,
+	tcase_add_loop_test(t, batch_of_any_length_does_what_single_calls_do, 0,
 			    sizeof(batches) / sizeof(batches[0]));
-	tcase_add_test(t, test_large_values);
-	tcase_add_test(t, test_bad_items);
+	tcase_add_test(t, mget_of_large_values_in_several_groups_keeps_all_valid);
+	tcase_add_test(t, batch_with_a_bad_item_does_the_others);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("budgets");
 	tcase_add_checked_fixture(t, setup_searching, teardown);
-	tcase_add_test(t, test_budgets);
-	tcase_add_test(t, test_batch_budgets);
+	tcase_add_test(t, single_calls_take_the_round_trips_they_may);
+	tcase_add_test(t, mget_of_a_group_shares_its_round_trips);
 	suite_add_tcase(s, t);
 	return s;
 }

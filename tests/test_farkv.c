@@ -35,7 +35,7 @@ static void teardown(void)
 
 /* ---- get ------------------------------------------------------------------- */
 
-START_TEST(test_get)
+START_TEST(get_of_a_key_gives_its_value)
 {
 	struct farkv_value v;
 
@@ -54,7 +54,7 @@ START_TEST(test_get)
 }
 END_TEST
 
-START_TEST(test_get_into)
+START_TEST(get_into_a_buffer_gives_value_and_length)
 {
 	uint64_t version;
 	uint8_t buf[8];
@@ -87,7 +87,7 @@ START_TEST(test_get_into)
 }
 END_TEST
 
-START_TEST(test_empty_value)
+START_TEST(value_empty_is_a_value)
 {
 	struct farkv_get_item it = {.key = "k", .key_len = 1};
 	struct farkv_value v;
@@ -111,7 +111,7 @@ START_TEST(test_empty_value)
 END_TEST
 
 /* A value is a copy that stays as it was read, whatever others write. */
-START_TEST(test_value_lifetime)
+START_TEST(value_read_stays_whatever_others_write)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	uint8_t want[1000], junk[1000];
@@ -135,7 +135,7 @@ END_TEST
 
 /* ---- writes ---------------------------------------------------------------- */
 
-START_TEST(test_put_copies)
+START_TEST(put_copies_its_value)
 {
 	char key[] = "key", value[] = "value";
 
@@ -149,7 +149,7 @@ START_TEST(test_put_copies)
 }
 END_TEST
 
-START_TEST(test_add)
+START_TEST(add_of_a_key_that_is_there_is_refused)
 {
 	uint64_t version;
 
@@ -165,7 +165,7 @@ START_TEST(test_add)
 }
 END_TEST
 
-START_TEST(test_replace)
+START_TEST(replace_of_a_missing_key_is_refused)
 {
 	FAILS(FARKV_ENOTFOUND, farkv_replace(kv, "k", 1, "x", 1));
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
@@ -187,7 +187,7 @@ static void cas_fails(int want, uint64_t expected)
 	ck_assert(e2e_poisoned(&out, sizeof(out)));
 }
 
-START_TEST(test_cas)
+START_TEST(cas_of_an_old_version_is_refused)
 {
 	uint64_t first, second, third;
 
@@ -213,7 +213,7 @@ START_TEST(test_cas)
 }
 END_TEST
 
-START_TEST(test_delete)
+START_TEST(delete_of_a_key_removes_it_once)
 {
 	FAILS(FARKV_ENOTFOUND, e2e_del(kv, "k"));
 	for (int i = 0; i < 3; i++) {
@@ -232,7 +232,7 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-START_TEST(test_versions)
+START_TEST(version_differs_for_each_write)
 {
 	struct farkv *two[2] = {kv, e2e_open(srv.path, 5000)};
 	uint64_t all[600], last[2] = {0, 0};
@@ -318,7 +318,7 @@ static void key_check_deleted(const uint8_t *key, size_t len, unsigned i)
 		key_check(key, len, i);
 }
 
-START_TEST(test_keys)
+START_TEST(key_of_any_bytes_and_length_is_found)
 {
 	each_key(key_store);
 	each_key(key_check);
@@ -361,7 +361,7 @@ static void key_refused(struct farkv *h, const void *key, size_t len, int want)
 	ck_assert_str_ne(farkv_errdetail(), "");
 }
 
-START_TEST(test_bad_keys)
+START_TEST(key_of_a_bad_length_is_refused)
 {
 	static const uint8_t big[65536];
 
@@ -391,7 +391,7 @@ static void value_refused(const void *value, size_t len, int want)
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "k"));
 }
 
-START_TEST(test_bad_values)
+START_TEST(value_of_a_bad_length_is_refused)
 {
 	static uint8_t big[(1 << 20) + 1];
 
@@ -404,7 +404,7 @@ START_TEST(test_bad_values)
 }
 END_TEST
 
-START_TEST(test_null_outputs)
+START_TEST(output_null_is_not_written)
 {
 	size_t len;
 
@@ -430,7 +430,7 @@ START_TEST(test_null_outputs)
 }
 END_TEST
 
-START_TEST(test_readonly)
+START_TEST(handle_read_only_may_not_write)
 {
 	struct farkv_put_item p = {.key = "k", .key_len = 1, .value = "x",
 				   .value_len = 1};
@@ -463,7 +463,7 @@ END_TEST
 
 /* ---- server and texts ------------------------------------------------------ */
 
-START_TEST(test_ping_and_stats)
+START_TEST(ping_and_stats_answer)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	uint64_t rtt = 0, cpu_ns;
@@ -496,7 +496,7 @@ START_TEST(test_ping_and_stats)
 }
 END_TEST
 
-START_TEST(test_texts)
+START_TEST(error_has_a_text)
 {
 	static const int errs[] = {
 		FARKV_ENOTFOUND, FARKV_EEXISTS, FARKV_EVERSION,
@@ -531,23 +531,23 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_get);
-	tcase_add_test(t, test_get_into);
-	tcase_add_test(t, test_empty_value);
-	tcase_add_test(t, test_value_lifetime);
-	tcase_add_test(t, test_put_copies);
-	tcase_add_test(t, test_add);
-	tcase_add_test(t, test_replace);
-	tcase_add_test(t, test_cas);
-	tcase_add_test(t, test_delete);
-	tcase_add_test(t, test_versions);
-	tcase_add_test(t, test_keys);
-	tcase_add_test(t, test_bad_keys);
-	tcase_add_test(t, test_bad_values);
-	tcase_add_test(t, test_null_outputs);
-	tcase_add_test(t, test_readonly);
-	tcase_add_test(t, test_ping_and_stats);
-	tcase_add_test(t, test_texts);
+	tcase_add_test(t, get_of_a_key_gives_its_value);
+	tcase_add_test(t, get_into_a_buffer_gives_value_and_length);
+	tcase_add_test(t, value_empty_is_a_value);
+	tcase_add_test(t, value_read_stays_whatever_others_write);
+	tcase_add_test(t, put_copies_its_value);
+	tcase_add_test(t, add_of_a_key_that_is_there_is_refused);
+	tcase_add_test(t, replace_of_a_missing_key_is_refused);
+	tcase_add_test(t, cas_of_an_old_version_is_refused);
+	tcase_add_test(t, delete_of_a_key_removes_it_once);
+	tcase_add_test(t, version_differs_for_each_write);
+	tcase_add_test(t, key_of_any_bytes_and_length_is_found);
+	tcase_add_test(t, key_of_a_bad_length_is_refused);
+	tcase_add_test(t, value_of_a_bad_length_is_refused);
+	tcase_add_test(t, output_null_is_not_written);
+	tcase_add_test(t, handle_read_only_may_not_write);
+	tcase_add_test(t, ping_and_stats_answer);
+	tcase_add_test(t, error_has_a_text);
 	suite_add_tcase(s, t);
 	return s;
 }

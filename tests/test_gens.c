@@ -272,12 +272,13 @@ END_TEST
 
 START_TEST(discrete_has_its_shares)
 {
-	static const double weights[] = {19, 0, 1, 5};
+	static const double weights[] = {19, 0, 1, 5}, none[] = {0, 0};
 	struct gen_discrete d;
 
 	begin(4);
 	for (int i = 0; i < 4; i++)
 		s.share[i] = weights[i] / 25.0;
+	ck_assert(!gen_discrete_init(&d, none, 2));
 	ck_assert(gen_discrete_init(&d, weights, 4));
 	for (int i = 0; i < DRAWS; i++)
 		draw(gen_discrete_next(&d, &rng));

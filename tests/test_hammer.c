@@ -607,21 +607,21 @@ static void run(const char *what, const char *memory, const char *grace_ms)
 	finish(what, 0);
 }
 
-START_TEST(test_hammer)
+START_TEST(processes_on_few_keys_lose_no_update)
 {
 	run("T 100 ms", memory("256m"), "100");
 }
 END_TEST
 
 /* Blocks come round again as fast as the protocol allows. */
-START_TEST(test_hammer_short_grace)
+START_TEST(processes_with_a_short_grace_period_lose_no_update)
 {
 	run("T 5 ms", "32m", "5");
 }
 END_TEST
 
 /* Processes die at any point; the others go on, and what is stored is whole. */
-START_TEST(test_hammer_and_kill)
+START_TEST(processes_killed_at_any_point_leave_whole_values)
 {
 	unsigned ms = run_ms();
 	pid_t pid[PROCESSES];
@@ -659,9 +659,9 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_set_timeout(t, 60 + 3 * run_ms() / 1000);
-	tcase_add_test(t, test_hammer);
-	tcase_add_test(t, test_hammer_short_grace);
-	tcase_add_test(t, test_hammer_and_kill);
+	tcase_add_test(t, processes_on_few_keys_lose_no_update);
+	tcase_add_test(t, processes_with_a_short_grace_period_lose_no_update);
+	tcase_add_test(t, processes_killed_at_any_point_leave_whole_values);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -129,7 +129,7 @@ static unsigned fill_memory(void)
 	return n;
 }
 
-START_TEST(test_no_space)
+START_TEST(put_in_a_full_store_is_told_so_and_nothing_leaks)
 {
 	unsigned n = fill_memory();
 
@@ -160,7 +160,7 @@ START_TEST(test_no_space)
 END_TEST
 
 /* What one handle frees another gets, when the first one moves or leaves. */
-START_TEST(test_space_moves)
+START_TEST(memory_freed_by_one_handle_serves_another)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	unsigned n = fill_memory();
@@ -200,7 +200,7 @@ static uint64_t in_hands(void)
  * Who only deletes large values gets their blocks. It gives them back before anybody
  * asks: of 32 MiB it may keep two, and what is in limbo.
  */
-START_TEST(test_deletes_hoard_nothing)
+START_TEST(handle_that_only_deletes_gives_blocks_back)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 
@@ -231,14 +231,14 @@ static void shrink(unsigned n, size_t bytes)
 	ck_assert_uint_lt(in_hands(), 4 * MIB);
 }
 
-START_TEST(test_shrinking_hoards_nothing)
+START_TEST(handle_that_shrinks_values_gives_blocks_back)
 {
 	shrink(8000, 1800);
 }
 END_TEST
 
 /* Blocks so small rest undated, most of the time. */
-START_TEST(test_shrinking_small_values_hoards_nothing)
+START_TEST(handle_that_shrinks_small_values_gives_blocks_back)
 {
 	shrink(16000, 900);
 }
@@ -248,7 +248,7 @@ END_TEST
  * Each block's incarnations run out more than once: a barrier with both clients
  * makes them usable again, and no put fails meanwhile.
  */
-START_TEST(test_worn_blocks)
+START_TEST(blocks_exhausted_are_usable_after_a_barrier)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -274,7 +274,7 @@ START_TEST(test_worn_blocks)
 END_TEST
 
 /* A batch that runs out of memory in the middle says so item by item. */
-START_TEST(test_no_space_in_batch)
+START_TEST(batch_out_of_memory_says_so_item_by_item)
 {
 	enum { N = 200 };
 	static struct farkv_put_item it[N];
@@ -335,7 +335,7 @@ static void delete_all(unsigned n)
 }
 
 /* Memory of small values serves large ones and the other way round. */
-START_TEST(test_sizes_change)
+START_TEST(memory_of_one_size_serves_others)
 {
 	/* By RDMA it takes longer. */
 	bool fast = !real_server_is_remote();
@@ -420,14 +420,14 @@ static unsigned replace_all(unsigned n)
 }
 
 /* Pages do not change their use under a client that is stopped. */
-START_TEST(test_sizes_change_waits_for_the_stopped)
+START_TEST(memory_under_a_stopped_client_keeps_its_use)
 {
 	unsigned n, stopped, refused, absent = 0;
 	uint64_t end;
 	int status, err;
 	pid_t pid;
 
-	if (real_server_skips("test_sizes_change_waits_for_the_stopped",
+	if (real_server_skips("memory_under_a_stopped_client_keeps_its_use",
 			      "who comes from afar is not waited for"))
 		return;
 	pid = idle_client();
@@ -463,7 +463,7 @@ END_TEST
 
 /* ---- index ----------------------------------------------------------------- */
 
-START_TEST(test_index_grows_from_one_subtable)
+START_TEST(index_of_one_subtable_grows)
 {
 	unsigned n = 4 * 4096;
 	struct farkv_stats st = {.size = sizeof(st)};
@@ -513,7 +513,7 @@ static int put_large(const uint8_t *big, size_t bytes)
 	}
 }
 
-START_TEST(test_large_value)
+START_TEST(value_of_the_largest_size_is_stored)
 {
 	size_t bytes = large_bytes(), len = 0;
 	uint8_t *big = calloc(1, bytes + 1), *copy = malloc(bytes);
@@ -544,7 +544,7 @@ END_TEST
 
 /* ---- sessions ------------------------------------------------------------ */
 
-START_TEST(test_refused)
+START_TEST(session_beyond_the_limit_is_refused_until_one_ends)
 {
 	struct farkv *second = e2e_open(srv.path, 1000), *third = NULL;
 
@@ -573,15 +573,18 @@ static void add_case(Suite *s, const char *name, void (*setup)(void), int n,
 
 static Suite *suite(void)
 {
-	const TTest *small[] = {test_no_space, test_space_moves,
-				test_no_space_in_batch, test_sizes_change,
-				test_sizes_change_waits_for_the_stopped};
-	const TTest *tiny[] = {test_worn_blocks};
-	const TTest *slots[] = {test_index_grows_from_one_subtable, test_refused};
-	const TTest *deletes[] = {test_deletes_hoard_nothing,
-				  test_shrinking_hoards_nothing,
-				  test_shrinking_small_values_hoards_nothing};
-	const TTest *large[] = {test_large_value};
+	const TTest *small[] = {put_in_a_full_store_is_told_so_and_nothing_leaks,
+				memory_freed_by_one_handle_serves_another,
+				batch_out_of_memory_says_so_item_by_item,
+				memory_of_one_size_serves_others,
+				memory_under_a_stopped_client_keeps_its_use};
+	const TTest *tiny[] = {blocks_exhausted_are_usable_after_a_barrier};
+	const TTest *slots[] = {index_of_one_subtable_grows,
+				session_beyond_the_limit_is_refused_until_one_ends};
+	const TTest *deletes[] = {handle_that_only_deletes_gives_blocks_back,
+				  handle_that_shrinks_values_gives_blocks_back,
+				  handle_that_shrinks_small_values_gives_blocks_back};
+	const TTest *large[] = {value_of_the_largest_size_is_stored};
 	Suite *s = suite_create("limits");
 
 	real_server_require();

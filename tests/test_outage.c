@@ -72,7 +72,7 @@ static void reopen(unsigned op_timeout_ms)
 
 /* ---- stopped --------------------------------------------------------------- */
 
-START_TEST(test_stopped)
+START_TEST(server_stopped_calls_time_out)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	struct farkv_fsck f = {.size = sizeof(f)};
@@ -141,7 +141,7 @@ START_TEST(test_stopped)
 END_TEST
 
 /* One put is enough to overwrite, again and again, without the server. */
-START_TEST(test_overwrite_after_one_put_while_stopped)
+START_TEST(server_stopped_one_put_is_enough_to_overwrite)
 {
 	static const size_t sizes[] = {1, 100, 3000, 100000, 1 << 20};
 
@@ -165,7 +165,7 @@ START_TEST(test_overwrite_after_one_put_while_stopped)
 }
 END_TEST
 
-START_TEST(test_close_while_stopped)
+START_TEST(server_stopped_close_ends_in_time)
 {
 	uint64_t t;
 
@@ -240,7 +240,7 @@ static void expect_fresh(void)
 	OK(e2e_del(kv, "k"));
 }
 
-START_TEST(test_killed)
+START_TEST(server_killed_next_one_is_found)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 	uint64_t messages, version;
@@ -264,7 +264,7 @@ START_TEST(test_killed)
 END_TEST
 
 /* The old region stays mapped until the handle notices; then never again. */
-START_TEST(test_killed_and_replaced_unnoticed)
+START_TEST(server_replaced_unnoticed_old_region_is_left)
 {
 	OK(e2e_put(kv, "k", "old"));
 	for (int i = 0; i < 3; i++) {
@@ -278,7 +278,7 @@ START_TEST(test_killed_and_replaced_unnoticed)
 }
 END_TEST
 
-START_TEST(test_terminated)
+START_TEST(server_terminated_ends_in_time_and_is_found_again)
 {
 	uint64_t t;
 
@@ -302,7 +302,7 @@ static void *kill_soon(void *arg)
 }
 
 /* It dies under a call that waits for it: no need to wait for the deadline. */
-START_TEST(test_killed_while_waiting)
+START_TEST(server_killed_under_a_call_ends_it_early)
 {
 	static uint8_t big[50000];
 	uint64_t began;
@@ -375,7 +375,7 @@ static void wait_for_sessions(uint64_t want)
 	}
 }
 
-START_TEST(test_fork)
+START_TEST(child_of_fork_may_not_use_the_handle)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 
@@ -403,7 +403,7 @@ START_TEST(test_fork)
 END_TEST
 
 /* What a child inherited does not keep its dead parent's session open. */
-START_TEST(test_child_outlives_its_parent)
+START_TEST(child_that_outlives_its_parent_holds_no_session)
 {
 	int up[2], hold[2];
 	char c;
@@ -500,7 +500,7 @@ static void *churn_thread(void *arg)
 	return (void *)(intptr_t)churn((unsigned)(uintptr_t)arg);
 }
 
-START_TEST(test_threads)
+START_TEST(handles_of_many_threads_lose_no_block)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
 	size_t fds = entries(ENTRIES_FDS);
@@ -534,7 +534,7 @@ START_TEST(test_threads)
 END_TEST
 
 /* Opens that fail, servers that go: nothing stays behind. */
-START_TEST(test_leaks)
+START_TEST(opens_that_fail_leave_nothing)
 {
 	size_t fds, maps;
 	struct farkv *h;
@@ -571,17 +571,17 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_stopped);
-	tcase_add_test(t, test_overwrite_after_one_put_while_stopped);
-	tcase_add_test(t, test_close_while_stopped);
-	tcase_add_test(t, test_killed);
-	tcase_add_test(t, test_killed_and_replaced_unnoticed);
-	tcase_add_test(t, test_terminated);
-	tcase_add_test(t, test_killed_while_waiting);
-	tcase_add_test(t, test_fork);
-	tcase_add_test(t, test_child_outlives_its_parent);
-	tcase_add_test(t, test_threads);
-	tcase_add_test(t, test_leaks);
+	tcase_add_test(t, server_stopped_calls_time_out);
+	tcase_add_test(t, server_stopped_one_put_is_enough_to_overwrite);
+	tcase_add_test(t, server_stopped_close_ends_in_time);
+	tcase_add_test(t, server_killed_next_one_is_found);
+	tcase_add_test(t, server_replaced_unnoticed_old_region_is_left);
+	tcase_add_test(t, server_terminated_ends_in_time_and_is_found_again);
+	tcase_add_test(t, server_killed_under_a_call_ends_it_early);
+	tcase_add_test(t, child_of_fork_may_not_use_the_handle);
+	tcase_add_test(t, child_that_outlives_its_parent_holds_no_session);
+	tcase_add_test(t, handles_of_many_threads_lose_no_block);
+	tcase_add_test(t, opens_that_fail_leave_nothing);
 	suite_add_tcase(s, t);
 	return s;
 }

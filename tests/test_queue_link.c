@@ -105,7 +105,7 @@ static void new_server(void)
 /* ---- no call waits ---------------------------------------------------------------- */
 
 /* Broken while idle, or under requests; and asked again when nobody was there. */
-START_TEST(gone)
+START_TEST(server_gone_requests_end)
 {
 	open_fd();
 	if (_i) {
@@ -133,7 +133,7 @@ END_TEST
 
 /* It accepts, and says nothing: each request waits for its own deadline, and one that has
  * time left goes on when a server answers. */
-START_TEST(silent)
+START_TEST(server_silent_requests_time_out)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -166,7 +166,7 @@ START_TEST(silent)
 END_TEST
 
 /* It is there again at once: requests go on, as if nothing had been. */
-START_TEST(back_at_once)
+START_TEST(server_back_at_once_requests_go_on)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -184,7 +184,7 @@ START_TEST(back_at_once)
 }
 END_TEST
 
-START_TEST(started_again)
+START_TEST(server_started_again_requests_end)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -214,7 +214,7 @@ START_TEST(started_again)
 END_TEST
 
 /* The lane breaks with chains under way. */
-START_TEST(lane_breaks)
+START_TEST(lane_that_breaks_is_replaced)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -240,7 +240,7 @@ START_TEST(lane_breaks)
 END_TEST
 
 /* It reads nothing, and its socket fills: who needs it waits, and says for what. */
-START_TEST(deaf)
+START_TEST(server_that_reads_nothing_requests_time_out)
 {
 	static char large[5000];
 	char key[8];
@@ -318,7 +318,7 @@ START_TEST(a_connection_that_came_too_late_is_the_next_calls)
 END_TEST
 
 /* Nobody is left behind: neither a thread nor a session. */
-START_TEST(closed_meanwhile)
+START_TEST(close_meanwhile_ends_all_requests)
 {
 	fake_server_set(&srv, hello, _i ? FAKE_WELCOME : FAKE_SILENT);
 	fake_server_hangup(&srv);
@@ -386,19 +386,19 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, gone, 0, 2);
-	tcase_add_loop_test(t, silent, 0, 2);
-	tcase_add_test(t, back_at_once);
-	tcase_add_test(t, started_again);
-	tcase_add_test(t, deaf);
+	tcase_add_loop_test(t, server_gone_requests_end, 0, 2);
+	tcase_add_loop_test(t, server_silent_requests_time_out, 0, 2);
+	tcase_add_test(t, server_back_at_once_requests_go_on);
+	tcase_add_test(t, server_started_again_requests_end);
+	tcase_add_test(t, server_that_reads_nothing_requests_time_out);
 	tcase_add_test(t, a_call_waits_for_the_same_connection);
 	tcase_add_test(t, a_connection_that_came_too_late_is_the_next_calls);
-	tcase_add_loop_test(t, closed_meanwhile, 0, 2);
+	tcase_add_loop_test(t, close_meanwhile_ends_all_requests, 0, 2);
 	tcase_add_test(t, each_says_what_was_wrong_with_it);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(far, setup_stepping, teardown);
 	tcase_set_timeout(far, 120);
-	tcase_add_test(far, lane_breaks);
+	tcase_add_test(far, lane_that_breaks_is_replaced);
 	suite_add_tcase(s, far);
 	return s;
 }

@@ -308,7 +308,7 @@ static void play_steps(struct scenario *sc)
 	ck_assert_uint_gt(sc->step, 1);
 }
 
-START_TEST(test_every_step)
+START_TEST(link_that_breaks_at_any_step_is_resumed)
 {
 	struct scenario sc = {.kind = kinds[_i]};
 
@@ -331,7 +331,7 @@ START_TEST(test_every_step)
 END_TEST
 
 /* The new link breaks as well, at each step of finding out. */
-START_TEST(test_breaks_again)
+START_TEST(link_that_breaks_again_is_resumed)
 {
 	for (unsigned step = 1; step <= 3; step++) {
 		struct xport_fault_config cfg = {.hide_direct = true,
@@ -384,9 +384,9 @@ static Suite *suite(void)
 	memset(large, 'L', sizeof(large) - 1);
 	key = (struct index_key){
 		.data = "key", .len = 3, .hash = hash_key(42, "key", 3)};
-	tcase_add_loop_test(t, test_every_step, 0,
+	tcase_add_loop_test(t, link_that_breaks_at_any_step_is_resumed, 0,
 			    (int)(sizeof(kinds) / sizeof(kinds[0])));
-	tcase_add_test(t, test_breaks_again);
+	tcase_add_test(t, link_that_breaks_again_is_resumed);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -16,7 +16,7 @@
 #include "handle_rig.h"
 #include "test_main.h"
 
-START_TEST(test_basics)
+START_TEST(calls_by_one_session_do_what_they_say)
 {
 	struct farkv_value v;
 	uint64_t version;
@@ -44,7 +44,7 @@ START_TEST(test_basics)
 }
 END_TEST
 
-START_TEST(test_reconnect)
+START_TEST(session_cut_is_replaced_unnoticed)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	fake_server_hangup(&srv);
@@ -59,7 +59,7 @@ START_TEST(test_reconnect)
 }
 END_TEST
 
-START_TEST(test_server_gone)
+START_TEST(session_without_a_server_says_so_and_tries_seldom)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 	uint64_t messages;
@@ -100,7 +100,7 @@ static void *end_when_asked(void *n_requests)
 }
 
 /* A PUT that was done already, over a value or not, has no link behind it. */
-START_TEST(test_batch_that_loses_its_link)
+START_TEST(batch_that_loses_its_link_keeps_what_was_done)
 {
 	static char large[5000];
 	struct farkv_put_item items[] = {
@@ -140,7 +140,7 @@ static void *hangup_when_asked(void *arg)
 	return NULL;
 }
 
-START_TEST(test_hangup_while_waiting)
+START_TEST(call_cut_while_it_waits_goes_on_by_a_new_session)
 {
 	uint64_t t = clock_now_ns();
 	pthread_t thread;
@@ -174,7 +174,7 @@ static void *restart_when_asked(void *arg)
 }
 
 /* In another region a call must not go on as if nothing had happened. */
-START_TEST(test_restart_while_waiting)
+START_TEST(call_that_waits_over_a_restart_is_told)
 {
 	pthread_t thread;
 
@@ -195,7 +195,7 @@ START_TEST(test_restart_while_waiting)
 }
 END_TEST
 
-START_TEST(test_bad_message)
+START_TEST(message_bad_ends_the_session)
 {
 	static const uint8_t garbage[40] = {0x46, 0x4B, 67};
 	struct msg hello = {.type = MSG_HELLO};
@@ -224,7 +224,7 @@ START_TEST(test_bad_message)
 }
 END_TEST
 
-START_TEST(test_stopped_server)
+START_TEST(server_that_reads_nothing_lets_calls_time_out)
 {
 	uint64_t rtt = 0;
 
@@ -263,7 +263,7 @@ static void *answer_another(void *arg)
 	return NULL;
 }
 
-START_TEST(test_answer_to_another_request)
+START_TEST(answer_to_another_request_is_not_taken)
 {
 	pthread_t thread;
 
@@ -287,7 +287,7 @@ static void *hangup_late(void *arg)
 }
 
 /* A connection that is cut meanwhile gives a call no more time. */
-START_TEST(test_one_deadline)
+START_TEST(deadline_holds_over_a_new_connection)
 {
 	uint64_t start = clock_now_ns();
 	pthread_t thread;
@@ -302,7 +302,7 @@ START_TEST(test_one_deadline)
 }
 END_TEST
 
-START_TEST(test_stats_size)
+START_TEST(stats_of_any_size_are_filled_to_their_end)
 {
 	struct {
 		struct farkv_stats s;
@@ -343,7 +343,7 @@ START_TEST(test_stats_size)
 }
 END_TEST
 
-START_TEST(test_readonly_grant)
+START_TEST(session_read_only_may_not_write)
 {
 	char out[64];
 
@@ -359,7 +359,7 @@ START_TEST(test_readonly_grant)
 }
 END_TEST
 
-START_TEST(test_prefix_ahead)
+START_TEST(prefix_is_asked_for_before_the_last_is_used_up)
 {
 	struct farkv_value v;
 
@@ -375,7 +375,7 @@ START_TEST(test_prefix_ahead)
 }
 END_TEST
 
-START_TEST(test_prefix_used_up)
+START_TEST(prefix_used_up_put_waits_for_the_next)
 {
 	struct farkv_value v;
 
@@ -417,7 +417,7 @@ static int child_main(void)
 	return 0;
 }
 
-START_TEST(test_fork)
+START_TEST(child_of_fork_is_refused_and_parent_goes_on)
 {
 	int said[2], step = -1;
 	pid_t pid;
@@ -459,21 +459,21 @@ static Suite *suite(void)
 	TCase *t = tcase_create("session");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_basics);
-	tcase_add_test(t, test_reconnect);
-	tcase_add_test(t, test_server_gone);
-	tcase_add_loop_test(t, test_batch_that_loses_its_link, 0, 2);
-	tcase_add_test(t, test_hangup_while_waiting);
-	tcase_add_test(t, test_restart_while_waiting);
-	tcase_add_test(t, test_bad_message);
-	tcase_add_test(t, test_stopped_server);
-	tcase_add_test(t, test_answer_to_another_request);
-	tcase_add_test(t, test_one_deadline);
-	tcase_add_test(t, test_stats_size);
-	tcase_add_test(t, test_readonly_grant);
-	tcase_add_test(t, test_prefix_ahead);
-	tcase_add_test(t, test_prefix_used_up);
-	tcase_add_test(t, test_fork);
+	tcase_add_test(t, calls_by_one_session_do_what_they_say);
+	tcase_add_test(t, session_cut_is_replaced_unnoticed);
+	tcase_add_test(t, session_without_a_server_says_so_and_tries_seldom);
+	tcase_add_loop_test(t, batch_that_loses_its_link_keeps_what_was_done, 0, 2);
+	tcase_add_test(t, call_cut_while_it_waits_goes_on_by_a_new_session);
+	tcase_add_test(t, call_that_waits_over_a_restart_is_told);
+	tcase_add_test(t, message_bad_ends_the_session);
+	tcase_add_test(t, server_that_reads_nothing_lets_calls_time_out);
+	tcase_add_test(t, answer_to_another_request_is_not_taken);
+	tcase_add_test(t, deadline_holds_over_a_new_connection);
+	tcase_add_test(t, stats_of_any_size_are_filled_to_their_end);
+	tcase_add_test(t, session_read_only_may_not_write);
+	tcase_add_test(t, prefix_is_asked_for_before_the_last_is_used_up);
+	tcase_add_test(t, prefix_used_up_put_waits_for_the_next);
+	tcase_add_test(t, child_of_fork_is_refused_and_parent_goes_on);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -16,7 +16,7 @@
 #include "handle_rig.h"
 #include "test_main.h"
 
-START_TEST(test_late_grant)
+START_TEST(grant_that_comes_late_is_used)
 {
 	fake_server_set(&srv, hold_grants, true);
 	set_timeout_ms(40);
@@ -39,7 +39,7 @@ END_TEST
 
 /* A call that has no time left when it lacks a block asks for it all the same: with
  * short deadlines, on a busy machine, no call would ever get further. */
-START_TEST(test_late_call_asks)
+START_TEST(call_out_of_time_asks_for_blocks_all_the_same)
 {
 	fake_server_set(&srv, hold_grants, true);
 	kv->op_timeout_ns = 0;
@@ -56,7 +56,7 @@ END_TEST
 
 /* Also one that is not let in at first, and one behind requests: or the control thread
  * would take the handle for busy, or for idle while it is busy. */
-START_TEST(test_put_leaves_the_gate)
+START_TEST(put_leaves_the_gate_once)
 {
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
 	struct farkv_completion c = {0};
@@ -80,7 +80,7 @@ START_TEST(test_put_leaves_the_gate)
 END_TEST
 
 /* Nor does any other call leave it twice, or not at all. */
-START_TEST(test_calls_leave_the_gate)
+START_TEST(calls_leave_the_gate_once)
 {
 	struct farkv_get_item item = {.key = "k", .key_len = 1};
 	struct farkv_value v;
@@ -119,7 +119,7 @@ START_TEST(test_calls_leave_the_gate)
 }
 END_TEST
 
-START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
+START_TEST(first_put_asks_for_two_blocks_and_gives_one_back)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	close_at_leisure();
@@ -129,7 +129,7 @@ START_TEST(test_first_put_asks_for_two_blocks_and_gives_one_back)
 }
 END_TEST
 
-START_TEST(test_close_returns_everything)
+START_TEST(close_returns_everything)
 {
 	char key[16];
 
@@ -155,7 +155,7 @@ static void *release_later(void *arg)
 	return NULL;
 }
 
-START_TEST(test_close_returns_late_grants)
+START_TEST(close_returns_late_grants)
 {
 	pthread_t t;
 
@@ -173,7 +173,7 @@ START_TEST(test_close_returns_late_grants)
 }
 END_TEST
 
-START_TEST(test_close_of_a_stopped_server)
+START_TEST(close_of_a_stopped_server_ends_in_a_second)
 {
 	uint64_t t;
 
@@ -190,7 +190,7 @@ START_TEST(test_close_of_a_stopped_server)
 }
 END_TEST
 
-START_TEST(test_no_space)
+START_TEST(put_without_space_waits_for_rest_or_is_told)
 {
 	char out[64];
 
@@ -242,7 +242,7 @@ static void ops_set(struct channel *ch, const struct channel_ops *ops)
  * everything back and asks again; and if the socket had no room for all of it, the rest
  * when it is told so again.
  */
-START_TEST(test_no_space_behind_a_full_socket)
+START_TEST(no_space_behind_a_full_socket_gives_all_back)
 {
 	struct channel *ch = kv->link.session->ch;
 	static struct channel_ops ops;
@@ -299,7 +299,7 @@ static void delete_keys(unsigned from, unsigned to)
 
 /* What is too much goes back by and by, and nothing is tried again and again while the
  * socket is full: a put does not wait for all of it. */
-START_TEST(test_surplus_goes_back_a_message_at_a_time)
+START_TEST(surplus_goes_back_a_message_at_a_time)
 {
 	struct channel *ch = kv->link.session->ch;
 	static struct channel_ops ops;
@@ -343,7 +343,7 @@ END_TEST
 
 /* With a block in limbo that the deadline does not allow to wait for, the
  * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
-START_TEST(test_limbo_beyond_the_deadline)
+START_TEST(rest_beyond_the_deadline_is_not_waited_for)
 {
 	fake_server_set(&srv, keep_limbo, true);
 	uint64_t t = clock_now_ns();
@@ -381,7 +381,7 @@ static void *say_no_late(void *arg)
 }
 
 /* What the server denied before it had the RETURN it may give after it. */
-START_TEST(test_no_from_before_a_return_does_not_count)
+START_TEST(denial_before_a_return_does_not_count)
 {
 	pthread_t t;
 
@@ -399,7 +399,7 @@ START_TEST(test_no_from_before_a_return_does_not_count)
 }
 END_TEST
 
-START_TEST(test_bad_grants)
+START_TEST(grant_that_is_bad_ends_the_session)
 {
 	struct msg m = {.type = MSG_GRANT};
 	struct block_ref inside = {.off = META_ALIGN + (8 << 20), .cls = 0};
@@ -427,7 +427,7 @@ START_TEST(test_bad_grants)
 END_TEST
 
 /* The handle is idle: nobody but the control thread can give anything back. */
-START_TEST(test_reclaim)
+START_TEST(reclaim_of_an_idle_handle_gives_blocks_back)
 {
 	struct msg m = {.type = MSG_RECLAIM, .epoch.number = 1 << 20};
 	struct msg barrier = {.type = MSG_BARRIER};
@@ -454,24 +454,24 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, blocks, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_late_grant);
-	tcase_add_test(t, test_late_call_asks);
-	tcase_add_test(t, test_put_leaves_the_gate);
-	tcase_add_test(t, test_calls_leave_the_gate);
-	tcase_add_test(t, test_first_put_asks_for_two_blocks_and_gives_one_back);
-	tcase_add_test(t, test_close_returns_everything);
-	tcase_add_test(t, test_close_returns_late_grants);
-	tcase_add_test(t, test_close_of_a_stopped_server);
-	tcase_add_test(t, test_no_space);
-	tcase_add_test(t, test_bad_grants);
-	tcase_add_test(t, test_reclaim);
-	tcase_add_test(t, test_surplus_goes_back_a_message_at_a_time);
+	tcase_add_test(t, grant_that_comes_late_is_used);
+	tcase_add_test(t, call_out_of_time_asks_for_blocks_all_the_same);
+	tcase_add_test(t, put_leaves_the_gate_once);
+	tcase_add_test(t, calls_leave_the_gate_once);
+	tcase_add_test(t, first_put_asks_for_two_blocks_and_gives_one_back);
+	tcase_add_test(t, close_returns_everything);
+	tcase_add_test(t, close_returns_late_grants);
+	tcase_add_test(t, close_of_a_stopped_server_ends_in_a_second);
+	tcase_add_test(t, put_without_space_waits_for_rest_or_is_told);
+	tcase_add_test(t, grant_that_is_bad_ends_the_session);
+	tcase_add_test(t, reclaim_of_an_idle_handle_gives_blocks_back);
+	tcase_add_test(t, surplus_goes_back_a_message_at_a_time);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, test_no_space_behind_a_full_socket);
-	tcase_add_test(t_grace, test_limbo_beyond_the_deadline);
-	tcase_add_test(t_grace, test_no_from_before_a_return_does_not_count);
+	tcase_add_test(t_grace, no_space_behind_a_full_socket_gives_all_back);
+	tcase_add_test(t_grace, rest_beyond_the_deadline_is_not_waited_for);
+	tcase_add_test(t_grace, denial_before_a_return_does_not_count);
 	suite_add_tcase(s, t_grace);
 	return s;
 }

@@ -37,7 +37,7 @@ static unsigned fill_window(char key[16])
 	return n;
 }
 
-START_TEST(test_index_full)
+START_TEST(index_full_put_hints_and_says_why)
 {
 	char key[16];
 	unsigned n = fill_window(key);
@@ -107,7 +107,7 @@ static void *migrate_soon(void *arg)
 	return NULL;
 }
 
-START_TEST(test_frozen)
+START_TEST(slot_frozen_is_waited_for)
 {
 	pthread_t t;
 
@@ -132,7 +132,7 @@ START_TEST(test_frozen)
 END_TEST
 
 /* The first of two groups ends with an answer, and behind it there is no server. */
-START_TEST(test_server_that_leaves_behind_its_answer)
+START_TEST(batch_whose_server_leaves_after_an_answer_ends)
 {
 	struct farkv_put_item items[2];
 	char key[16];
@@ -159,12 +159,12 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, index, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_index_full);
-	tcase_add_test(t, test_server_that_leaves_behind_its_answer);
+	tcase_add_test(t, index_full_put_hints_and_says_why);
+	tcase_add_test(t, batch_whose_server_leaves_after_an_answer_ends);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, test_frozen);
+	tcase_add_test(t_grace, slot_frozen_is_waited_for);
 	suite_add_tcase(s, t_grace);
 	return s;
 }

@@ -17,7 +17,7 @@
 #include "handle_rig.h"
 #include "test_main.h"
 
-START_TEST(test_barrier)
+START_TEST(barrier_waits_for_the_operation_under_way)
 {
 	struct msg barrier = {.type = MSG_BARRIER};
 	struct msg marker = {.type = MSG_PREFIX, .prefix.prefix = 5000};
@@ -70,7 +70,7 @@ static void *barrier_when_asked(void *arg)
 	return NULL;
 }
 
-START_TEST(test_barrier_while_waiting)
+START_TEST(barrier_passes_a_call_that_waits)
 {
 	pthread_t t;
 
@@ -96,7 +96,7 @@ static void *barrier_before_prefix(void *arg)
 }
 
 /* Where the key was looked for before it waited may be anything by then. */
-START_TEST(test_barrier_while_out_of_versions)
+START_TEST(barrier_while_out_of_versions_looks_up_again)
 {
 	pthread_t t;
 
@@ -115,7 +115,7 @@ START_TEST(test_barrier_while_out_of_versions)
 END_TEST
 
 /* The server gives none: until the deadline, of a call and of a request. */
-START_TEST(test_out_of_versions)
+START_TEST(put_out_of_versions_waits_until_the_deadline)
 {
 	kv->link.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
@@ -139,7 +139,7 @@ static void *hang_up_when_asked(void *arg)
 }
 
 /* The next link comes with versions; or without the right to write. */
-START_TEST(test_cut_while_out_of_versions)
+START_TEST(put_out_of_versions_goes_on_by_the_next_link)
 {
 	enum { N = 2 * INDEX_RUN_MAX };
 	static struct farkv_get_item get[N];
@@ -182,7 +182,7 @@ struct gate *__wrap_session_gate(struct session *s)
 }
 
 /* What the next link has read of the directory before a barrier is not believed. */
-START_TEST(test_cut_while_out_of_versions_before_a_barrier)
+START_TEST(directory_read_before_a_barrier_is_not_believed)
 {
 	pthread_t t;
 
@@ -210,7 +210,7 @@ static void reap_one(const char *value)
 }
 
 /* By RDMA a child of fork() does not have the lane's memory: it looks at none of it. */
-START_TEST(test_child_closes_without_the_lanes_memory)
+START_TEST(child_closes_without_the_lanes_memory)
 {
 	static char *const nowhere = (char *)8;
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
@@ -275,7 +275,7 @@ void __wrap_index_try_many(struct index *ix, struct index_op *const *ops, size_t
 }
 
 /* It waits for a group, not for the call: all others' memory waits for that. */
-START_TEST(test_barrier_in_a_long_batch)
+START_TEST(barrier_in_a_long_batch_waits_for_one_group)
 {
 	enum { N = 3 * INDEX_RUN_MAX, PUTS = 20 };
 	static struct farkv_get_item get[N];
@@ -312,18 +312,18 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, in the middle, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, test_barrier_while_waiting);
-	tcase_add_test(t, test_barrier_while_out_of_versions);
-	tcase_add_test(t, test_out_of_versions);
-	tcase_add_loop_test(t, test_cut_while_out_of_versions, MSG_ROLE_RW,
+	tcase_add_test(t, barrier_passes_a_call_that_waits);
+	tcase_add_test(t, barrier_while_out_of_versions_looks_up_again);
+	tcase_add_test(t, put_out_of_versions_waits_until_the_deadline);
+	tcase_add_loop_test(t, put_out_of_versions_goes_on_by_the_next_link, MSG_ROLE_RW,
 			    MSG_ROLE_RO + 1);
-	tcase_add_test(t, test_cut_while_out_of_versions_before_a_barrier);
-	tcase_add_test(t, test_child_closes_without_the_lanes_memory);
-	tcase_add_loop_test(t, test_barrier_in_a_long_batch, 0, 2);
+	tcase_add_test(t, directory_read_before_a_barrier_is_not_believed);
+	tcase_add_test(t, child_closes_without_the_lanes_memory);
+	tcase_add_loop_test(t, barrier_in_a_long_batch_waits_for_one_group, 0, 2);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, test_barrier);
+	tcase_add_test(t_grace, barrier_waits_for_the_operation_under_way);
 	suite_add_tcase(s, t_grace);
 	return s;
 }

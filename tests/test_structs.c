@@ -43,7 +43,7 @@ static void open_refused(int want, const struct farkv_options *o)
 	ck_assert_str_ne(farkv_errdetail(), "");
 }
 
-START_TEST(test_option_sizes)
+START_TEST(options_of_any_version_are_read_to_their_size)
 {
 	struct {
 		struct farkv_options o;
@@ -122,7 +122,7 @@ START_TEST(test_option_sizes)
 END_TEST
 
 /* Any known field alone, all, and a struct that is newer than the library. */
-START_TEST(test_result_sizes)
+START_TEST(results_of_any_version_are_filled_to_their_size)
 {
 	static const size_t full[] = {sizeof(struct farkv_counters),
 				      sizeof(struct farkv_stats)};
@@ -172,7 +172,7 @@ END_TEST
 
 /* ---- addresses ------------------------------------------------------------- */
 
-START_TEST(test_addresses)
+START_TEST(address_that_leads_nowhere_is_refused)
 {
 	static const struct {
 		const char *uri;
@@ -221,9 +221,9 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
-	tcase_add_test(t, test_option_sizes);
-	tcase_add_test(t, test_result_sizes);
-	tcase_add_test(t, test_addresses);
+	tcase_add_test(t, options_of_any_version_are_read_to_their_size);
+	tcase_add_test(t, results_of_any_version_are_filled_to_their_size);
+	tcase_add_test(t, address_that_leads_nowhere_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

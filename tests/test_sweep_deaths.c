@@ -308,7 +308,7 @@ START_TEST(writers_do_not_wait_for_a_process_that_lives_on)
 }
 END_TEST
 
-#define KILLS 18
+#define KILLS 9
 
 static void worker(unsigned seed)
 {
@@ -350,8 +350,8 @@ START_TEST(clients_die_at_any_moment_and_nothing_is_lost)
 	for (unsigned kills = 0; kills < KILLS; kills++) {
 		unsigned i = kills % 3; /* the last one lives long */
 
-		usleep(100000);
-		if (kills % 6 == 0)
+		usleep(50000);
+		if (kills % 3 == 0)
 			(void)check();
 		ck_assert_int_eq(kill(pid[i], SIGKILL), 0);
 		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);

@@ -38,7 +38,7 @@ static const struct {
 	{"/" LONG100 "123456", "/" LONG100 "123456"}, /* 107 bytes */
 };
 
-START_TEST(test_good)
+START_TEST(uri_well_formed_is_parsed)
 {
 	struct uri u;
 
@@ -133,7 +133,7 @@ static const struct {
 	{"kv://host?key=" LONG100, FARKV_EURI, "too long"},
 };
 
-START_TEST(test_bad)
+START_TEST(uri_malformed_is_refused)
 {
 	struct uri u, poison;
 
@@ -172,7 +172,7 @@ static const struct {
 	 "kv://[fe80::1%2525]:7670", 14, 0},
 };
 
-START_TEST(test_kv)
+START_TEST(uri_of_rdma_has_host_and_port)
 {
 	struct uri u;
 
@@ -189,7 +189,7 @@ START_TEST(test_kv)
 }
 END_TEST
 
-START_TEST(test_long_garbage)
+START_TEST(uri_of_long_garbage_is_refused)
 {
 	char text[5000];
 	struct uri u;
@@ -202,7 +202,7 @@ START_TEST(test_long_garbage)
 }
 END_TEST
 
-START_TEST(test_default)
+START_TEST(uri_missing_is_the_default)
 {
 	char dir[] = "/tmp/farkv-XXXXXX", path[64];
 	struct uri u;
@@ -237,13 +237,13 @@ static Suite *suite(void)
 	Suite *s = suite_create("uri");
 	TCase *t = tcase_create("uri");
 
-	tcase_add_loop_test(t, test_good, 0, sizeof(good) / sizeof(good[0]));
-	tcase_add_loop_test(t, test_bad, 0, sizeof(bad) / sizeof(bad[0]));
-	tcase_add_loop_test(t, test_kv, 0, sizeof(kv) / sizeof(kv[0]));
+	tcase_add_loop_test(t, uri_well_formed_is_parsed, 0, sizeof(good) / sizeof(good[0]));
+	tcase_add_loop_test(t, uri_malformed_is_refused, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_loop_test(t, uri_of_rdma_has_host_and_port, 0, sizeof(kv) / sizeof(kv[0]));
 	tcase_add_loop_test(t, uri_resolve_socket_with_a_key, 0,
 			    sizeof(keyed) / sizeof(keyed[0]));
-	tcase_add_test(t, test_long_garbage);
-	tcase_add_test(t, test_default);
+	tcase_add_test(t, uri_of_long_garbage_is_refused);
+	tcase_add_test(t, uri_missing_is_the_default);
 	suite_add_tcase(s, t);
 	return s;
 }

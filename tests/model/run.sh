@@ -75,15 +75,15 @@ noticed() { ! large || must_fail noticed "$@"; }
 reached() { ! large || must_fail reached "$@"; }
 
 slot() {
-	if large; then
-		holds -DSAME_FP
-		holds -DSAME_FP -DOPS1=2 -DREADS=0
-	fi
 	holds -DSAME_FP -DEMPTY_START
 	holds -DSAME_FP -DOPS0=3 -DOPS1=0
-	holds -DREADS=0
 	holds -DSAME_FP -DSTRAIGHT_ON -DREADS=0 -DOPS0=1 -DOPS1=2
-	! large || holds -DSAME_FP -DSTRAIGHT_ON -DREADS=0 -DOPS0=2 -DOPS1=2
+	if large; then
+		holds -DREADS=0
+		holds -DSAME_FP
+		holds -DSAME_FP -DOPS1=2 -DREADS=0
+		holds -DSAME_FP -DSTRAIGHT_ON -DREADS=0 -DOPS0=2 -DOPS1=2
+	fi
 
 	reached -DSAME_FP -DCOVER_ABSORBED
 	reached -DSAME_FP -DCOVER_LOST_INSERT
@@ -116,10 +116,10 @@ slot() {
 
 # Incarnations that are exhausted, and incarnations that only a sweep resets.
 resolve() {
-	holds -DINCS=2
 	holds -DINCS=2 -DEMPTY_START
 	holds -DINCS=4
 	if large; then
+		holds -DINCS=2
 		holds -DINCS=3 -DRIVAL_OPS=4 -DBREAKS=3
 		holds -DINCS=3 -DRIVAL_OPS=4 -DBREAKS=3 -DEMPTY_START
 	fi
@@ -146,10 +146,10 @@ resolve() {
 
 # Again T and the check of a block's content guard against the same thing.
 migrate() {
-	holds -DPAGES_HOLD_VALUES
 	holds -DDEAD_START -DNO_CHECK_OF_CONTENT -DRIVAL_OPS=1
 	holds -DDEATHS -DPAGES_HOLD_VALUES -DRIVAL_OPS=1
 	if large; then
+		holds -DPAGES_HOLD_VALUES
 		holds -DMIGRATIONS=2 -DRIVAL_OPS=1
 		holds -DDOUBLED_START -DMUTANT_REUSE_BEFORE_T
 		holds -DRIVAL_OPS=3
@@ -196,11 +196,11 @@ migrate() {
 sweep() {
 	living='-DOPS1=0 -DGRANTS=0'
 	coming='-DRETURNS=0 -DOPS0=0 -DOPS2=0'
-	holds $living -DRETURNS=0
-	holds $living -DOPS2=0
 	holds $coming
 	holds -DRETURNS=0 -DREQUESTS=0
 	if large; then
+		holds $living -DRETURNS=0
+		holds $living -DOPS2=0
 		holds $living
 	fi
 
