@@ -198,7 +198,6 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 			handle_pause(kv);
 	}
 	kv->n_lent = g.n;
-	kv->lends = true;
 	for (; at < n; at++)
 		items[at].result = FARKV_EABORTED;
 	return failure_report(&f, n);

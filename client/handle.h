@@ -54,8 +54,10 @@ struct farkv {
 			bool busy; /* a call runs: no other thread's may, and a child
 				      forked meanwhile can free nothing */
 			bool queued; /* requests are under way, or lend their values */
+			bool lends;  /* the last call, a batch or a poll, lent values */
+			bool unused;
 		};
-		uint16_t taken; /* either, as machines with the least byte first have it */
+		uint32_t taken; /* any, as machines with the least byte first have it */
 	};
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
@@ -67,8 +69,7 @@ struct farkv {
 	bool untidy; /* a batch has left large buffers, for the next call to give back */
 	unsigned spare_calls; /* for so many more calls what batches gave back stays, */
 	uint64_t spare_until_ns; /* ... and until then; 0: not known yet */
-	size_t n_lent;        /* so many of them hold values of the last batch, */
-	bool lends;           /* ... or something else but `op` does */
+	size_t n_lent;        /* so many of them hold values of the last batch */
 	struct queue *queue;  /* of submitted requests; NULL until needed */
 	uint32_t queue_depth;
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
@@ -276,8 +277,8 @@ static inline bool handle_after_at_once(struct farkv *kv, bool plenty, uint8_t c
 	const struct link *l = &kv->link;
 
 	kv->mutations++;
-	return plenty & (kv->mutations % HANDLE_HOUSEKEEPING != 0) &
-	       !(l->unsent[cls] | l->denied[cls]);
+	return plenty && kv->mutations % HANDLE_HOUSEKEEPING != 0 && !l->unsent[cls] &&
+	       !l->denied[cls];
 }
 static inline void handle_after(struct farkv *kv, const struct index_op *op)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * index_priv.h - what index.c (directory), index_run.c (driver), index_op.c and
- * index_swap.c (steps), index_try.c, index_put.h, index_over.c and index_get.c (by
- * loads: index_direct.h), and index_warm.c (by what is remembered) share.
+ * index_swap.c (steps), index_try.c and index_shm.c (by loads: index_direct.h,
+ * index_shm.h), and index_warm.c (by what is remembered) share.
  */
 #ifndef COMMON_INDEX_PRIV_H
 #define COMMON_INDEX_PRIV_H
