@@ -98,7 +98,7 @@ block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 	size_t room = block_room(key_len, value_len);
 	uint64_t hash;
 
-	if (end - HASH_COPY_MIN <= HASH_COPY_MAX - HASH_COPY_MIN) {
+	if (__builtin_expect(hash_can_copy(end), 1)) {
 		ATOM_UNWATCHED_BEGIN();
 		hash = hash_copy(to, block, end, room);
 		ATOM_UNWATCHED_END();
@@ -171,7 +171,7 @@ IN_LINE void block_fill(uint8_t *p, uint64_t word, uint64_t version,
 	/* The few bytes between value and sum, and some that the value overwrites. */
 	memcpy(p + sum_at - sizeof(zero), &zero, sizeof(zero));
 	(void)block_head_encode(p, word_binding(word), &h, kv->key, key_hash);
-	if (kv->value_len)
+	if (__builtin_expect(kv->value_len != 0, 1))
 		memcpy(p + sizeof(h) + kv->key_len, kv->value, kv->value_len);
 }
 
@@ -200,7 +200,7 @@ IN_LINE void block_seal_copy(uint8_t *block, const uint8_t *image, uint64_t bind
 	uint64_t sum;
 
 	ATOM_UNWATCHED_BEGIN();
-	if (end - HASH_COPY_MIN <= HASH_COPY_MAX - HASH_COPY_MIN) {
+	if (__builtin_expect(hash_can_copy(end), 1)) {
 		sum = hash_copy(block, image, end, room);
 	} else {
 		sum = hash_image(image, end);

@@ -38,6 +38,10 @@ IN_LINE uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
 /** The lengths that hash_copy() takes: most small values have them with their keys. */
 #define HASH_COPY_MIN 129u
 #define HASH_COPY_MAX 240u
+static inline bool hash_can_copy(size_t len)
+{
+	return len - HASH_COPY_MIN <= HASH_COPY_MAX - HASH_COPY_MIN;
+}
 
 /** Checksum of a contiguous image: whole blocks and the superblock. */
 static inline uint64_t hash_image(const void *data, size_t len)

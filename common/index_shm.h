@@ -38,19 +38,20 @@ static inline uint8_t shm_class(size_t room)
 	static const uint8_t by_units[] = {0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 7,
 					   8, 8, 9, 9, 10, 10, 11, 11, 11, 11};
 
-	return room <= SHM_SMALL_MAX ? by_units[(room + PTR_UNIT - 1) / PTR_UNIT] :
-				       (uint8_t)class_for(room);
+	return __builtin_expect(room <= SHM_SMALL_MAX, 1) ?
+		       by_units[(room + PTR_UNIT - 1) / PTR_UNIT] :
+		       (uint8_t)class_for(room);
 }
 
-/* The bytes of the small block that a word names; 0 if none can be there. */
-static inline uint64_t shm_block_bytes(const struct index *ix, uint64_t word)
+/* The bytes of the small block that a word names. False if none can be there. */
+static inline bool shm_block_bytes(const struct index *ix, uint64_t word, uint64_t *bytes_out)
 {
-	uint64_t off = slot_off(word), bytes;
+	uint64_t off = slot_off(word);
 
-	if (__builtin_expect(slot_class(word) >= SHM_CLASSES, 0))
-		return 0;
-	bytes = shm_bytes[slot_class(word)];
-	return off >= ix->sb.meta_bytes && off + bytes <= ix->sb.region_bytes ? bytes : 0;
+	if (slot_class(word) >= SHM_CLASSES)
+		return false;
+	*bytes_out = shm_bytes[slot_class(word)];
+	return off >= ix->sb.meta_bytes && off + *bytes_out <= ix->sb.region_bytes;
 }
 
 /* A block's header as one word: incarnation and flags, key's and value's length. */
@@ -94,9 +95,9 @@ IN_LINE bool get_find(const struct index *ix, size_t room, const uint64_t *slots
 {
 	src->slot = &slots[__builtin_ctz(match)];
 	src->word = atom_load_follow(src->slot);
-	src->bytes = shm_block_bytes(ix, src->word);
 	src->block = ix->lane->base + slot_off(src->word);
-	return !(src->word & (SLOT_FROZEN | SLOT_DEAD)) && src->bytes - 1 < room;
+	return !(src->word & (SLOT_FROZEN | SLOT_DEAD)) &&
+	       shm_block_bytes(ix, src->word, &src->bytes) && src->bytes <= room;
 }
 
 /* Request all of most blocks; a loop would take longer than the rest of a large one. */
@@ -272,8 +273,7 @@ IN_LINE bool put_find(const struct index *ix, struct put *p, const uint64_t *slo
 	/* The address may be anything: prefetching does no harm, and all checks follow. */
 	p->old = ix->lane->base + slot_off(p->old_word);
 	fetch_line(p->old);
-	bytes = shm_block_bytes(ix, p->old_word);
-	if (__builtin_expect(!bytes, 0))
+	if (__builtin_expect(!shm_block_bytes(ix, p->old_word, &bytes), 0))
 		bytes = index_put_large(ix, p->old_word);
 	return !(p->old_word & SLOT_FROZEN) &&
 	       sizeof(struct block_header) + p->key.len <= bytes;
@@ -283,10 +283,10 @@ IN_LINE bool put_find(const struct index *ix, struct put *p, const uint64_t *slo
 IN_LINE void put_request_next(const struct index *ix, const struct put *p)
 {
 	uint64_t next = slot_off(stock_peek(p->stock, 0));
+	size_t room = block_room(p->key.len, p->value_len);
 
 	if (next)
-		fetch_block(ix, next, UTIL_MIN(block_room(p->key.len, p->value_len),
-					       (uint64_t)SHM_SMALL_MAX));
+		fetch_block(ix, next, room <= SHM_SMALL_MAX ? room : fetch_ahead(room));
 }
 
 /* What of a header's second word a PUT does not ask for. */
@@ -308,7 +308,7 @@ IN_LINE bool put_verify(const struct put *p)
 				  p->key.len) == 0;
 }
 
-/* Retire: the block that the swap has unlinked rests, undated if need not be otherwise. */
+/* Retire: the block that the swap has unlinked rests; the clock is read once in UNDATED_MAX. */
 IN_LINE void put_retire(struct index *ix, struct put *p)
 {
 	struct alloc *a = ix->alloc;
