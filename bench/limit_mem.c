@@ -372,7 +372,6 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 	uint8_t *b = m->map + ref.off;
 	size_t end = sizeof(struct block_header) + len + plan->value_len;
 	uint64_t sum, binding = block_binding(ref);
-	struct hash_seed seed = block_head_seed(ref, hash);
 	struct block_header h = {
 		.version = ++m->version,
 		.value_len = (uint32_t)plan->value_len,
@@ -387,12 +386,12 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 		block_encode_past_cache(b, ref, h.version, &pair, hash);
 		return;
 	}
-	h.head_sum = block_head_sum(&h, &seed);
+	h.head_sum = block_head_sum(&h, binding, hash);
 	memcpy(b, &h, sizeof(h));
 	memcpy(b + sizeof(h), key, len);
 	memcpy(b + sizeof(h) + len, plan->value, plan->value_len);
 	memset(b + end, 0, -end & 7);
-	sum = hash_stored(b, end) ^ binding;
+	sum = hash_image(b, end) ^ binding;
 	memcpy(b + ((end + 7) & ~(size_t)7), &sum, sizeof(sum));
 }
 

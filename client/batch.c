@@ -206,7 +206,6 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 			handle_pause(kv);
 	}
 	kv->n_lent = g.n;
-	kv->lends = true;
 	for (; g.at < n; g.at++)
 		items[g.at].result = FARKV_EABORTED;
 	return failure_report(&f, n);

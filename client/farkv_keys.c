@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "common/err.h"
-#include "common/index_get.h"
-#include "common/index_put.h"
+#include "common/index_shm.h"
 #include "common/util.h"
 
 #include "lent.h"
@@ -212,26 +211,21 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 }
 
 /*
- * Enter the gate for a fast get; returns the key's window, which is requested first of
- * all. NULL: outside the gate, nothing has been done.
+ * Enter the gate for a fast get, whose key's window is requested first of all. False: outside
+ * the gate, nothing has been done.
  */
-IN_LINE const uint64_t *get_enter(struct farkv *kv, const void *key, size_t key_len,
-				  struct index_key *k)
+IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
+		       struct index_key *k, const uint64_t **window_out)
 {
 	const struct index *ix = kv->link.index;
-	const void *window;
 
-	if (__builtin_expect(!ix, 0) ||
-	    __builtin_expect(!key | (key_len - 1 >= kv->link.sb->max_key), 0))
-		return NULL;
+	if (!ix || !key || key_len - 1 >= kv->link.sb->max_key)
+		return false;
 	k->data = key;
 	k->len = (uint16_t)key_len;
 	k->hash = hash_key_in_line(kv->link.sb->hash_seed, key, key_len);
-	window = index_expect_in_line(ix, k->hash);
-	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
-			     (unsigned)kv->taken, 0))
-		return NULL;
-	return handle_enter_free(kv) ? window : NULL;
+	return index_request(ix, k->hash, window_out) && !kv->taken &&
+	       !lent_by_get(kv, key) && handle_enter_free(kv);
 }
 
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
@@ -242,8 +236,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	struct source src;
 	uint8_t *to;
 
-	if (__builtin_expect(!kv | !value_out, 0) ||
-	    !(window = get_enter(kv, key, key_len, &k)))
+	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &window))
 		return get_otherwise(kv, key, key_len, value_out);
 	to = kv->op.buf;
 	if (__builtin_expect(!get_fast(kv->link.index, &k, window, get_matches(&k, window),
@@ -255,7 +248,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	}
 	handle_end(kv);
 	value_out->data = to + sizeof(struct block_header) + k.len;
-	value_out->len = kv->link.index->usual_len;
+	value_out->len = src.len;
 	memcpy(&value_out->version, to, sizeof(value_out->version));
 	return 0;
 }
@@ -308,34 +301,27 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 }
 
 /*
- * A put that may go straight on, inside the gate: where its window is. NULL: outside of it;
- * nothing has been done. The checks come after the request for the window, so that they
- * overlap with it.
+ * Enter the gate for a fast put, whose key's window is requested first of all. False: outside
+ * the gate, nothing has been done.
  */
-IN_LINE const void *put_aim(struct farkv *kv, const void *key, size_t key_len,
-			    const struct want *w, struct put *p)
+IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
+		       const struct want *w, struct put *p, const uint64_t **window_out)
 {
 	const struct index *ix = kv->link.index;
 	const struct superblock *sb = kv->link.sb;
-	const void *window;
 	struct index_key k;
 
-	if (__builtin_expect(!ix, 0) ||
-	    __builtin_expect(!key | !w->value | (key_len - 1 >= sb->max_key) |
-			     (w->value_len > sb->max_value), 0))
-		return NULL;
+	if (!ix || !key || !w->value || key_len - 1 >= sb->max_key ||
+	    w->value_len > sb->max_value)
+		return false;
 	k.data = key;
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	window = index_expect_in_line(ix, p->key.hash);
-	if (__builtin_expect((window == NULL) | (unsigned)lent_at_hand(kv, key) |
-			     (unsigned)lent_at_hand(kv, w->value) |
-			     (index_versions_left(ix) < HANDLE_VERSIONS) |
-			     (put_is_usual(ix, key_len, w->value_len) ? 0u : 1u) |
-			     (unsigned)kv->taken, 0))
-		return NULL;
-	return handle_enter_free(kv) ? window : NULL;
+	return index_request(ix, p->key.hash, window_out) && !kv->taken &&
+	       !lent_by_get(kv, key) && !lent_by_get(kv, w->value) &&
+	       put_is_usual(ix, &p->key, p->value_len) &&
+	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
 }
 
 /* It goes on, or what comes after it. */
@@ -355,7 +341,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 		op->result = 0;
 		handle_after_in_full(kv, op);
 	} else {
-		put_hand_over(op, p, over);
+		index_put_hand_over(op, p, over);
 		final = index_put_search(kv->link.index, op, window,
 					 over == OVER_LOST ? &found : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
@@ -368,17 +354,16 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	      size_t value_len)
 {
 	const struct want w = {.value = value, .value_len = value_len};
-	const void *window;
+	const uint64_t *window;
 	uint64_t found = 0;
 	struct put p;
 	enum over over;
 
 	if (__builtin_expect(!kv, 0))
 		return handle_missing();
-	window = put_aim(kv, key, key_len, &w, &p);
-	if (__builtin_expect(!window, 0))
+	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p, &window), 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	over = put_over(kv->link.index, &p, window, &found);
+	over = put_fast(kv->link.index, &p, window, &found);
 	if (__builtin_expect(over != OVER_DONE ||
 			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
@@ -452,6 +437,7 @@ static int mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	}
 	err = batch_get(kv, items, n);
 	handle_end(kv);
+	kv->lends = true;
 	return err;
 }
 

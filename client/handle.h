@@ -53,10 +53,12 @@ struct farkv {
 	union {
 		struct {
 			bool busy; /* a call runs: other threads' calls are refused, and a child
-							forked meanwhile can free nothing */
-			bool queued; /* requests are in flight, or lend their values */
+				      forked meanwhile can free nothing */
+			bool queued; /* requests are in flight, or their values are the program's */
+			bool lends;  /* the last call, a batch or a poll, returned values */
+			bool unused;
 		};
-		uint16_t taken; /* both bytes (little-endian: HANDLE_BUSY is `busy` alone) */
+		uint32_t taken; /* all four bytes (little-endian: HANDLE_BUSY is `busy` alone) */
 	};
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
@@ -66,7 +68,6 @@ struct farkv {
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
 	size_t n_next;        /* number of them that the next call will use */
 	size_t n_lent;        /* number of them that hold values of the last batch */
-	bool lends;           /* another operation than `op` holds a value */
 	struct queue *queue;  /* submitted requests; NULL until needed */
 	uint32_t queue_depth;
 	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
@@ -268,8 +269,8 @@ static inline bool handle_after_at_once(struct farkv *kv, bool plenty, uint8_t c
 	const struct link *l = &kv->link;
 
 	kv->mutations++;
-	return plenty & (kv->mutations % HANDLE_HOUSEKEEPING != 0) &
-	       !(l->unsent[cls] | l->denied[cls]);
+	return plenty && kv->mutations % HANDLE_HOUSEKEEPING != 0 && !l->unsent[cls] &&
+	       !l->denied[cls];
 }
 static inline void handle_after(struct farkv *kv, const struct index_op *op)
 {

@@ -19,10 +19,16 @@
 
 #include "handle.h"
 
-/** May `p` point into a value that is lent? A few instructions; at times yes where not. */
+/** Does `p` point into the value that a get may have lent? */
+static inline bool lent_by_get(const struct farkv *kv, const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)kv->op.buf < kv->op.buf_bytes;
+}
+
+/** May it point into a value that is lent? A few instructions; at times yes where not. */
 static inline bool lent_at_hand(const struct farkv *kv, const void *p)
 {
-	return ((uintptr_t)p - (uintptr_t)kv->op.buf < kv->op.buf_bytes) | kv->lends;
+	return lent_by_get(kv, p) || kv->lends;
 }
 
 /** Does it? Looks at all that is lent. */

@@ -43,8 +43,7 @@ void alloc_free(struct alloc *a)
 	free(a);
 }
 
-static int refs_push(struct block_ref **v, uint32_t *n, uint32_t *cap,
-		     struct block_ref ref)
+static int words_push(uint64_t **v, uint32_t *n, uint32_t *cap, uint64_t word)
 {
 	if (*n == *cap) {
 		uint32_t bigger = *cap ? *cap * 2 : 16;
@@ -55,7 +54,7 @@ static int refs_push(struct block_ref **v, uint32_t *n, uint32_t *cap,
 		*v = p;
 		*cap = bigger;
 	}
-	(*v)[(*n)++] = ref;
+	(*v)[(*n)++] = word;
 	return 0;
 }
 
@@ -66,24 +65,23 @@ static int limbo_grow(struct class_stock *s)
 
 	if (!p)
 		return FARKV_ENOMEM;
-	for (uint32_t i = 0; i < s->n_limbo; i++)
-		p[i] = *limbo_item(s, i);
+	for (uint32_t at = s->head; at != s->tail; at++)
+		p[at & (bigger - 1)] = *limbo_item(s, at);
 	free(s->limbo);
 	s->limbo = p;
 	s->limbo_cap = bigger;
-	s->limbo_at = 0;
 	return 0;
 }
 
 /* How many are ready: they became so in the order in which they lie there. */
 static uint32_t limbo_ready(const struct class_stock *s, uint64_t now)
 {
-	uint32_t low = 0, high = s->n_limbo;
+	uint32_t low = 0, high = stock_resting(s);
 
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
 
-		if (limbo_item(s, mid)->ready <= now)
+		if (limbo_item(s, s->head + mid)->ready <= now)
 			low = mid + 1;
 		else
 			high = mid;
@@ -94,34 +92,40 @@ static uint32_t limbo_ready(const struct class_stock *s, uint64_t now)
 bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 		struct block_ref *ref_out)
 {
-	return stock_take(a, cls, now, ref_out);
+	uint64_t word = stock_take(a, &a->cls[cls], now);
+
+	if (word)
+		*ref_out = slot_block(word);
+	return word != 0;
 }
 
 uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead)
 {
-	return stock_peek(a, cls, ahead);
+	return slot_off(stock_peek(&a->cls[cls], ahead));
 }
 
 int alloc_put(struct alloc *a, struct block_ref ref)
 {
 	struct class_stock *s = &a->cls[ref.cls];
 
-	return refs_push(&s->free, &s->n_free, &s->free_cap, ref);
+	return words_push(&s->free, &s->n_free, &s->free_cap, slot_pack(ref, 0, 0));
 }
 
 int alloc_put_written(struct alloc *a, struct block_ref ref)
 {
-	if (stock_wears_out(&ref))
-		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
-	return alloc_put(a, ref);
+	uint64_t word = slot_pack(ref, 0, 0);
+
+	if (stock_wears_out(word))
+		return words_push(&a->worn, &a->n_worn, &a->worn_cap, word);
+	return alloc_put(a, slot_block(stock_next_inc(word)));
 }
 
 static void date_class(struct class_stock *s, uint64_t ready)
 {
-	uint32_t n = UTIL_MIN(s->n_undated, s->n_limbo);
+	uint32_t n = UTIL_MIN(s->n_undated, stock_resting(s));
 
-	for (uint32_t i = s->n_limbo - n; i < s->n_limbo; i++)
-		s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)].ready = ready;
+	for (uint32_t at = s->tail - n; at != s->tail; at++)
+		limbo_item(s, at)->ready = ready;
 	s->n_undated = 0;
 }
 
@@ -152,20 +156,21 @@ bool alloc_surplus_due(struct alloc *a)
 static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
 	struct class_stock *s = &a->cls[ref.cls];
+	uint64_t word = slot_pack(ref, 0, 0);
 
 	/* Before all else: it was held, whatever becomes of it here. */
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
-	if (stock_wears_out(&ref))
-		return refs_push(&a->worn, &a->n_worn, &a->worn_cap, ref);
-	if (s->n_limbo == s->limbo_cap) {
+	if (stock_wears_out(word))
+		return words_push(&a->worn, &a->n_worn, &a->worn_cap, word);
+	if (stock_resting(s) == s->limbo_cap) {
 		int err = limbo_grow(s);
 
 		if (err)
 			return err;
 	}
-	stock_push(a, s, ref, ready);
+	stock_push(a, s, word, ready);
 	return 0;
 }
 
@@ -182,14 +187,14 @@ int alloc_retire_undated(struct alloc *a, struct block_ref ref)
 
 uint32_t alloc_resting(const struct alloc *a, uint8_t cls)
 {
-	return a->cls[cls].n_limbo;
+	return stock_resting(&a->cls[cls]);
 }
 
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls)
 {
 	const struct class_stock *s = &a->cls[cls];
 
-	return s->n_limbo ? s->limbo[s->limbo_at].ready : 0;
+	return s->head != s->tail ? limbo_item(s, s->head)->ready : 0;
 }
 
 uint32_t alloc_worn(const struct alloc *a)
@@ -208,12 +213,12 @@ void alloc_record(struct alloc *a, struct journal *j)
 		const struct class_stock *s = &a->cls[c];
 
 		for (uint32_t i = 0; i < s->n_free; i++)
-			(void)journal_add(j, s->free[i]);
-		for (uint32_t i = 0; i < s->n_limbo; i++)
-			(void)journal_add(j, limbo_item(s, i)->ref);
+			(void)journal_add(j, slot_block(s->free[i]));
+		for (uint32_t at = s->head; at != s->tail; at++)
+			(void)journal_add(j, slot_block(limbo_item(s, at)->word));
 	}
 	for (uint32_t i = 0; i < a->n_worn; i++)
-		(void)journal_add(j, a->worn[i]);
+		(void)journal_add(j, slot_block(a->worn[i]));
 	a->journal = j;
 }
 
@@ -237,8 +242,7 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	if (s->asking || (s->n_free > spoken_for &&
 			  s->n_free - spoken_for > s->last_grant / 4))
 		return false;
-	return s->n_free < spoken_for || !s->n_limbo ||
-	       s->limbo[s->limbo_at].ready > now;
+	return s->n_free < spoken_for || !limbo_is_ready(s, now);
 }
 
 uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
@@ -282,7 +286,7 @@ static size_t take_worn(struct alloc *a, struct block_ref *refs, size_t cap,
 	size_t n = 0;
 
 	while (n < cap && a->n_worn)
-		refs[n++] = a->worn[--a->n_worn];
+		refs[n++] = slot_block(a->worn[--a->n_worn]);
 	if (n)
 		*state_out = ALLOC_WORN;
 	return n;
@@ -297,9 +301,9 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 
 	while (n < cap && s->n_free + ready > keep) {
 		if (s->n_free) {
-			refs[n++] = s->free[--s->n_free];
+			refs[n++] = slot_block(s->free[--s->n_free]);
 		} else {
-			refs[n++] = limbo_pop(s);
+			refs[n++] = slot_block(limbo_pop(s));
 			ready--;
 		}
 	}
@@ -312,7 +316,7 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 /* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
 static void note_resting(struct class_stock *s, uint64_t now, uint64_t grace_ns)
 {
-	uint32_t resting = s->n_limbo - limbo_ready(s, now);
+	uint32_t resting = stock_resting(s) - limbo_ready(s, now);
 
 	s->peak_age += UTIL_MIN(now - s->seen_ns, grace_ns);
 	s->seen_ns = now;
@@ -403,8 +407,8 @@ size_t alloc_give_limbo(struct alloc *a, uint8_t cls, struct block_ref *refs,
 	struct class_stock *s = &a->cls[cls];
 	size_t n = 0;
 
-	while (n < cap && s->n_limbo)
-		refs[n++] = limbo_pop(s);
+	while (n < cap && s->head != s->tail)
+		refs[n++] = slot_block(limbo_pop(s));
 	return n;
 }
 
@@ -424,8 +428,8 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 		return n;
 	}
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
-		while (n < cap && a->cls[c].n_limbo)
-			refs[n++] = limbo_pop(&a->cls[c]);
+		while (n < cap && a->cls[c].head != a->cls[c].tail)
+			refs[n++] = slot_block(limbo_pop(&a->cls[c]));
 	if (n)
 		*state_out = ALLOC_LIMBO;
 	return n;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * alloc_stock.h - what alloc.c keeps, and the few steps of it that operations by loads
- * take in line (index_direct.h, index_put.h). Everybody else goes by alloc.h, whose
- * functions these are.
+ * alloc_stock.h - the allocator's inline part: what alloc.c keeps, and the few steps of it
+ * that index_shm.h takes in line. All other callers use alloc.h.
+ *
+ * A block is kept as the word that names it: that of a slot without fingerprint and marks.
  */
 #ifndef COMMON_ALLOC_STOCK_H
 #define COMMON_ALLOC_STOCK_H
@@ -11,23 +12,23 @@
 #include <stdint.h>
 
 #include "alloc.h"
-#include "fetch.h"
+#include "layout.h"
 
 struct limbo_item {
-	struct block_ref ref;
+	uint64_t word;
 	uint64_t ready; /* when it may be used again, or STOCK_UNDATED */
 };
 
-/* Behind all dates: what is not dated yet is behind what is. */
+/* After all dates: undated items stand after the dated ones. */
 #define STOCK_UNDATED UINT64_MAX
 
-/* A growing ring: the free list takes from its end, limbo from its front. */
+/* The free list is a stack; deferred blocks stand in a ring, oldest first. */
 struct class_stock {
-	struct block_ref *free;
-	struct limbo_item *limbo; /* ring of limbo_cap, oldest at limbo_at */
+	uint64_t *free;
+	struct limbo_item *limbo; /* ring of limbo_cap, a power of two, from head to tail */
 	uint32_t n_free, free_cap;
-	uint32_t n_limbo, limbo_cap, limbo_at;
-	uint32_t n_undated; /* of limbo, at its end; fewer if some were given back */
+	uint32_t head, tail, limbo_cap; /* head and tail count on and on */
+	uint32_t n_undated; /* at the ring's end; fewer if some were given back */
 	uint32_t peak;      /* the most that rested at once, not long ago: */
 	uint64_t peak_age;  /* so much time in use ago, or since it was halved */
 	uint64_t seen_ns;   /* when that was looked at last */
@@ -44,73 +45,57 @@ struct alloc {
 	uint8_t undated[CLASS_COUNT]; /* classes that may have some */
 	uint32_t n_undated;
 	uint32_t epoch; /* grants and looks at surplus so far */
-	struct block_ref *worn;
+	uint64_t *worn;
 	uint32_t n_worn, worn_cap;
 	struct class_stock cls[CLASS_COUNT];
 };
 
-/*
- * Limbo is long, and each of its items is looked at once in T: its ends are fetched
- * ahead of their use.
- */
-#define STOCK_FETCH_AHEAD 16u
-
-/** The `i`th oldest. */
-static inline struct limbo_item *limbo_item(const struct class_stock *s,
-					    uint32_t i)
+static inline uint32_t stock_resting(const struct class_stock *s)
 {
-	return &s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
+	return s->tail - s->head;
+}
+
+/** The item that `at` counts, from head to tail - 1. */
+static inline struct limbo_item *limbo_item(const struct class_stock *s, uint32_t at)
+{
+	return &s->limbo[at & (s->limbo_cap - 1)];
 }
 
 /** The oldest, of some. */
-static inline struct block_ref limbo_pop(struct class_stock *s)
+static inline uint64_t limbo_pop(struct class_stock *s)
 {
-	struct block_ref ref = s->limbo[s->limbo_at].ref;
-
-	fetch_line(limbo_item(s, STOCK_FETCH_AHEAD));
-	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
-	s->n_limbo--;
-	return ref;
+	return limbo_item(s, s->head++)->word;
 }
 
-/** alloc_take(). */
-static inline bool stock_take(struct alloc *a, uint8_t cls, uint64_t now,
-			      struct block_ref *ref_out)
+/** Is the oldest ready? */
+static inline bool limbo_is_ready(const struct class_stock *s, uint64_t now)
 {
-	struct class_stock *s = &a->cls[cls];
+	return s->head != s->tail && limbo_item(s, s->head)->ready <= now;
+}
 
+/** alloc_take(), but the block is a word; 0: none is at hand. */
+static inline uint64_t stock_take(struct alloc *a, struct class_stock *s, uint64_t now)
+{
 	s->used = a->epoch;
-	if (s->n_free) {
-		*ref_out = s->free[--s->n_free];
-		return true;
-	}
-	if (s->n_limbo && s->limbo[s->limbo_at].ready <= now) {
-		*ref_out = limbo_pop(s);
-		return true;
-	}
-	return false;
+	if (__builtin_expect(s->n_free != 0, 0))
+		return s->free[--s->n_free];
+	return limbo_is_ready(s, now) ? limbo_pop(s) : 0;
 }
 
-/** alloc_peek(). */
-static inline uint64_t stock_peek(const struct alloc *a, uint8_t cls,
-				  uint32_t ahead)
+/** alloc_peek(), but the block is a word. */
+static inline uint64_t stock_peek(const struct class_stock *s, uint32_t ahead)
 {
-	const struct class_stock *s = &a->cls[cls];
-
-	if (ahead < s->n_free)
-		return s->free[s->n_free - 1 - ahead].off;
+	if (__builtin_expect(ahead < s->n_free, 0))
+		return s->free[s->n_free - 1 - ahead];
 	ahead -= s->n_free;
-	return ahead < s->n_limbo ? limbo_item(s, ahead)->ref.off : 0;
+	return ahead < stock_resting(s) ? limbo_item(s, s->head + ahead)->word : 0;
 }
 
-/** Nothing is to be asked for (alloc_low()), and no block is worn. */
-static inline bool stock_plenty(const struct alloc *a, uint8_t cls, uint64_t now)
+/** Nothing is to be asked for (alloc_low()), and no block's incarnation is exhausted. */
+static inline bool stock_plenty(const struct alloc *a, const struct class_stock *s,
+				uint64_t now)
 {
-	const struct class_stock *s = &a->cls[cls];
-
-	return !a->n_worn &&
-	       (s->n_free > s->last_grant / 4 ||
-		(s->n_limbo && s->limbo[s->limbo_at].ready <= now));
+	return !a->n_worn && (s->n_free > s->last_grant / 4 || limbo_is_ready(s, now));
 }
 
 /** So many have come in by alloc_gain() that alloc_surplus_due() is going to say so. */
@@ -119,47 +104,35 @@ static inline bool stock_gained(const struct alloc *a)
 	return a->gained >= a->hoard_bytes / ALLOC_GAIN_SHARE;
 }
 
-/** Its next use has the next incarnation; there may be none before a barrier. */
-static inline bool stock_wears_out(struct block_ref *ref)
+/** Has the block that a word names had its last incarnation? There is none before a barrier. */
+static inline bool stock_wears_out(uint64_t word)
 {
-	if (ref->inc + 1u >= INC_COUNT)
-		return true;
-	ref->inc++;
-	return false;
+	return slot_inc(word) == INC_COUNT - 1;
 }
 
-/** Behind all others in limbo, where there is room. */
-static inline void stock_push(struct alloc *a, struct class_stock *s,
-			      struct block_ref ref, uint64_t ready)
+/** The block's next incarnation. */
+static inline uint64_t stock_next_inc(uint64_t word)
 {
-	struct limbo_item *item = limbo_item(s, s->n_limbo);
+	return word + (UINT64_C(1) << SLOT_INC_SHIFT);
+}
 
-	fetch_line_to_write(limbo_item(s, s->n_limbo + STOCK_FETCH_AHEAD));
-	s->n_limbo++;
-	*item = (struct limbo_item){.ref = ref, .ready = ready};
+/** Add to the ring's end, where there is room. */
+static inline void stock_push(struct alloc *a, struct class_stock *s, uint64_t word,
+			      uint64_t ready)
+{
+	struct limbo_item *item = limbo_item(s, s->tail);
+
+	s->tail++;
+	*item = (struct limbo_item){.word = stock_next_inc(word), .ready = ready};
 	if (ready == STOCK_UNDATED && s->n_undated++ == 0)
-		a->undated[a->n_undated++] = ref.cls;
+		a->undated[a->n_undated++] = (uint8_t)(s - a->cls);
 }
 
-/** alloc_retire_undated(), where nothing is out of the ordinary; else false. */
-static inline bool stock_retire(struct alloc *a, struct block_ref ref)
+/** May stock_push() be called, without more ado? */
+static inline bool stock_has_room(const struct alloc *a, const struct class_stock *s,
+				  uint64_t word)
 {
-	struct class_stock *s = &a->cls[ref.cls];
-
-	if (a->journal || s->n_limbo == s->limbo_cap || stock_wears_out(&ref))
-		return false;
-	stock_push(a, s, ref, STOCK_UNDATED);
-	return true;
-}
-
-/** As if the last stock_retire(), of a block of this class, had not been. */
-static inline void stock_unretire(struct alloc *a, uint8_t cls)
-{
-	struct class_stock *s = &a->cls[cls];
-
-	s->n_limbo--;
-	if (--s->n_undated == 0)
-		a->n_undated--;
+	return !a->journal && stock_resting(s) != s->limbo_cap && !stock_wears_out(word);
 }
 
 #endif

@@ -164,7 +164,7 @@ static inline uint64_t atom_block_differs(const void *own, const void *block, si
 	uint64_t differ = 0;
 
 	ATOM_UNWATCHED_BEGIN();
-	if (len < sizeof(differ)) {
+	if (__builtin_expect(len < sizeof(differ), 0)) {
 		for (size_t i = 0; i < len; i++)
 			differ |= (uint64_t)(a[i] ^ b[i]);
 	} else {

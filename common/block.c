@@ -19,7 +19,7 @@ static size_t head_encode(uint8_t *p, struct block_ref ref, uint64_t version,
 		.inc_flags = ref.inc & BLOCK_INC_MASK,
 	};
 
-	return block_head_encode(p, ref, &h, kv->key, key_hash);
+	return block_head_encode(p, block_binding(ref), &h, kv->key, key_hash);
 }
 
 /* What follows the value: padding, and the sum of the `head` bytes at `p` and the value. */
@@ -166,7 +166,6 @@ enum block_check block_verify_head(const void *image, size_t have,
 				   struct block_view *view_out)
 {
 	const uint8_t *p = image;
-	struct hash_seed sum_seed;
 	struct block_header h;
 	bool mine;
 
@@ -180,8 +179,7 @@ enum block_check block_verify_head(const void *image, size_t have,
 	mine = h.key_len == key_len && memcmp(p + sizeof(h), key, key_len) == 0;
 	if (!mine)
 		key_hash = hash_key(seed, p + sizeof(h), h.key_len);
-	sum_seed = block_head_seed(ref, key_hash);
-	if (h.head_sum != block_head_sum(&h, &sum_seed))
+	if (h.head_sum != block_head_sum(&h, block_binding(ref), key_hash))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	return mine ? BLOCK_MINE : BLOCK_OTHER;
@@ -191,7 +189,6 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 		    uint64_t seed, uint64_t *hash_out)
 {
 	const uint8_t *p = image;
-	struct hash_seed sum_seed;
 	struct block_header h;
 	uint64_t hash;
 
@@ -201,8 +198,7 @@ bool block_key_hash(const void *image, size_t have, struct block_ref ref,
 	if (!header_fits(&h, ref) || have < sizeof(h) + h.key_len)
 		return false;
 	hash = hash_key(seed, p + sizeof(h), h.key_len);
-	sum_seed = block_head_seed(ref, hash);
-	if (h.head_sum != block_head_sum(&h, &sum_seed))
+	if (h.head_sum != block_head_sum(&h, block_binding(ref), hash))
 		return false;
 	*hash_out = hash;
 	return true;

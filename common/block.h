@@ -56,25 +56,22 @@ static inline uint64_t block_binding(struct block_ref ref)
 	return word_binding(slot_pack(ref, 0, 0));
 }
 
-/** The seed of `head_sum` for a key with this hash. */
-static inline struct hash_seed block_head_seed(struct block_ref ref,
-					       uint64_t key_hash)
-{
-	return hash_header_seed(key_hash ^ block_binding(ref));
-}
-
-/** The header's second 8-byte word. */
+/** The header's second word. */
 static inline uint64_t block_head_lengths(const struct block_header *h)
 {
 	return (uint64_t)h->inc_flags << 48 | (uint64_t)h->key_len << 32 |
 	       h->value_len;
 }
 
-/** The `head_sum` of a header whose other fields are set. */
-static inline uint32_t block_head_sum(const struct block_header *h,
-				      const struct hash_seed *seed)
+/**
+ * `head_sum` of a header whose other fields are set, of a block of this block_binding(). Its
+ * key has this hash.
+ */
+static inline uint32_t block_head_sum(const struct block_header *h, uint64_t binding,
+				      uint64_t key_hash)
 {
-	return hash_header(h->version, block_head_lengths(h), h->expiry, seed);
+	return hash_header(h->version, block_head_lengths(h), h->expiry,
+			   key_hash ^ binding);
 }
 
 /** The checksum at the end of an image of `room` bytes (block_room()). */
@@ -98,9 +95,9 @@ block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 	size_t room = block_room(key_len, value_len);
 	uint64_t hash;
 
-	if (hash_is_mid(end)) {
+	if (__builtin_expect(hash_can_copy(end), 1)) {
 		ATOM_UNWATCHED_BEGIN();
-		hash = hash_mid_copy(to, block, end, room);
+		hash = hash_copy(to, block, end, room);
 		ATOM_UNWATCHED_END();
 	} else {
 		atom_copy_small(to, block, room);
@@ -126,15 +123,14 @@ enum block_check {
 	BLOCK_PARTIAL, /* unknown: the image ends before the key does */
 };
 
-/** Write header and key of a block at `p`; returns their length. */
-IN_LINE size_t block_head_encode(uint8_t *p, struct block_ref ref,
+/** Write header and key of a block of this binding at `p`; returns their length. */
+IN_LINE size_t block_head_encode(uint8_t *p, uint64_t binding,
 				 const struct block_header *h, const void *key,
 				 uint64_t key_hash)
 {
-	struct hash_seed seed = block_head_seed(ref, key_hash);
-	/* As whole words: the checksum can then be read back by store forwarding. */
+	/* By whole words: who sums them up next does not wait for the cache. */
 	uint64_t words[] = {h->version, block_head_lengths(h),
-			    (uint64_t)block_head_sum(h, &seed) << 32 | h->expiry};
+			    (uint64_t)block_head_sum(h, binding, key_hash) << 32 | h->expiry};
 
 	for (unsigned i = 0; i < 3; i++)
 		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
@@ -148,34 +144,6 @@ IN_LINE size_t block_head_encode(uint8_t *p, struct block_ref ref,
 	return sizeof(*h) + h->key_len;
 }
 
-/**
- * Write a block's image of block_room() bytes at `dst`. `key_hash` is hash_key() of the
- * key. `flags` is 0 or BLOCK_TOMBSTONE.
- */
-IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
-			  const void *key, uint16_t key_len, uint64_t key_hash,
-			  const void *value, uint32_t value_len, uint16_t flags)
-{
-	uint8_t *p = (uint8_t *)dst;
-	size_t end = sizeof(struct block_header) + key_len + value_len;
-	size_t sum_at = block_room(key_len, value_len) - BLOCK_SUM_BYTES;
-	uint64_t sum = 0;
-	struct block_header h = {
-		.version = version,
-		.value_len = value_len,
-		.key_len = key_len,
-		.inc_flags = (uint16_t)((ref.inc & BLOCK_INC_MASK) | flags),
-	};
-
-	/* Zero the padding; the value overwrites the rest. */
-	memcpy(p + sum_at - sizeof(sum), &sum, sizeof(sum));
-	(void)block_head_encode(p, ref, &h, key, key_hash);
-	if (value_len)
-		memcpy(p + sizeof(h) + key_len, value, value_len);
-	sum = hash_stored(p, end) ^ block_binding(ref);
-	memcpy(p + sum_at, &sum, sizeof(sum));
-}
-
 /** A key and its value. */
 struct block_pair {
 	const void *key;
@@ -183,6 +151,62 @@ struct block_pair {
 	uint32_t value_len;
 	uint16_t key_len;
 };
+
+/** All of the block's image but its checksum, which block_encode() or block_seal_copy() adds. */
+IN_LINE void block_fill(uint8_t *p, uint64_t word, uint64_t version,
+			const struct block_pair *kv, uint64_t key_hash, uint16_t flags)
+{
+	size_t sum_at = block_room(kv->key_len, kv->value_len) - BLOCK_SUM_BYTES;
+	uint64_t zero = 0;
+	struct block_header h = {
+		.version = version,
+		.value_len = kv->value_len,
+		.key_len = kv->key_len,
+		.inc_flags = (uint16_t)(slot_inc(word) | flags),
+	};
+
+	/* The few bytes between value and sum, and some that the value overwrites. */
+	memcpy(p + sum_at - sizeof(zero), &zero, sizeof(zero));
+	(void)block_head_encode(p, word_binding(word), &h, kv->key, key_hash);
+	if (__builtin_expect(kv->value_len != 0, 1))
+		memcpy(p + sizeof(h) + kv->key_len, kv->value, kv->value_len);
+}
+
+/**
+ * Write a block's image at `dst` (block_room() long, not more).
+ * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
+ */
+IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
+				const void *key, uint16_t key_len, uint64_t key_hash,
+				const void *value, uint32_t value_len, uint16_t flags)
+{
+	struct block_pair kv = {key, value, value_len, key_len};
+	size_t end = sizeof(struct block_header) + key_len + value_len;
+	uint64_t sum;
+
+	block_fill((uint8_t *)dst, slot_pack(ref, 0, 0), version, &kv, key_hash, flags);
+	sum = hash_image(dst, end) ^ block_binding(ref);
+	memcpy((uint8_t *)dst + block_room(key_len, value_len) - sizeof(sum), &sum,
+	       sizeof(sum));
+}
+
+/** Copy an image that block_fill() made to where it belongs, and add the checksum. */
+IN_LINE void block_seal_copy(uint8_t *block, const uint8_t *image, uint64_t binding,
+			     size_t end, size_t room)
+{
+	uint64_t sum;
+
+	ATOM_UNWATCHED_BEGIN();
+	if (__builtin_expect(hash_can_copy(end), 1)) {
+		sum = hash_copy(block, image, end, room);
+	} else {
+		sum = hash_image(image, end);
+		memcpy(block, image, room - sizeof(sum));
+	}
+	sum ^= binding;
+	memcpy(block + room - sizeof(sum), &sum, sizeof(sum));
+	ATOM_UNWATCHED_END();
+}
 
 /**
  * As block_encode(), for a value that is written from the caller's memory: `dst` gets the

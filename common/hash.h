@@ -2,7 +2,9 @@
 /**
  * hash.h - the three uses of XXH3 in the region format. Leaf.
  *
- * XXH3 64-bit is stable since xxHash 0.8.0; its values are part of the format.
+ * XXH3 64-bit is stable since xxHash 0.8.0; its values are part of the format. The code is
+ * xxHash's own, in line, and for long images again by AVX2 (hash_long.h); hash_copy() alone
+ * is ours.
  */
 #ifndef COMMON_HASH_H
 #define COMMON_HASH_H
@@ -12,9 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "cpu.h"
 #include "hash_long.h"
-#include "hash_mid.h"
+#include "util.h"
 
 /** Hash of a key under the region's seed; decides subtable, line, fingerprint. */
 static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
@@ -22,68 +27,82 @@ static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
 	return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/**
- * The same, with what most keys need in line: XXH3 of 9 to 16 bytes. (The xxHash
- * specification, "XXH3 algorithm overview". The constants are the secret's bytes 24 to 55,
- * in words, the first two and the last two by xor.)
- */
-static inline uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
+/** The same, with what most keys need, 9 to 16 bytes, in line with the caller. */
+IN_LINE uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
 {
-#if defined(__SIZEOF_INT128__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	if (__builtin_expect(len - 9 < 8, 1)) {
-		__extension__ typedef unsigned __int128 wide;
-		const uint8_t *at = (const uint8_t *)key;
-		uint64_t first, last, h;
-		wide product;
-
-		memcpy(&first, at, sizeof(first));
-		memcpy(&last, at + len - sizeof(last), sizeof(last));
-		first ^= UINT64_C(0x6782737BEA4239B9) + seed;
-		last ^= UINT64_C(0xAF56BC3B0996523A) - seed;
-		product = (wide)first * last;
-		h = len + __builtin_bswap64(first) + last +
-		    ((uint64_t)product ^ (uint64_t)(product >> 64));
-		h ^= h >> 37;
-		h *= UINT64_C(0x165667919E3779F9);
-		return h ^ h >> 32;
-	}
-#endif
+	if (__builtin_expect(len - 9 < 8, 1))
+		return XXH3_len_9to16_64b((const uint8_t *)key, len, XXH3_kSecret, seed);
 	return hash_key(seed, key, len);
 }
 
-#define HASH_MID_MIN 129u
-#define HASH_MID_MAX HASH_LONG_ABOVE
-
-/** Are there so many that hash_mid() is for them? */
-static inline bool hash_is_mid(size_t len)
+/** The lengths that hash_copy() takes: most small values have them with their keys. */
+#define HASH_COPY_MIN 129u
+#define HASH_COPY_MAX 240u
+static inline bool hash_can_copy(size_t len)
 {
-	return HASH_MID && len >= HASH_MID_MIN && len <= HASH_MID_MAX;
-}
-
-/** XXH3 of so few bytes, or so many, that hash_mid() is not for them. */
-static inline uint64_t hash_not_mid(const void *data, size_t len)
-{
-	return len > HASH_LONG_ABOVE && cpu_has_avx2() ? hash_long(data, len) :
-							  XXH3_64bits(data, len);
+	return len - HASH_COPY_MIN <= HASH_COPY_MAX - HASH_COPY_MIN;
 }
 
 /** Checksum of a contiguous image: whole blocks and the superblock. */
 static inline uint64_t hash_image(const void *data, size_t len)
 {
-	return hash_is_mid(len) ? hash_mid((const uint8_t *)data, len) :
-				  hash_not_mid(data, len);
+	return len > HASH_COPY_MAX && cpu_has_avx2() ? hash_long(data, len) :
+						       XXH3_64bits(data, len);
+}
+
+/* ---- sum and copy in one pass ----------------------------------------------------- */
+
+/* XXH3_mul128_fold64(). Of a product in C, GCC (12.2) keeps one half on the stack. */
+IN_LINE uint64_t hash_fold(uint64_t a, uint64_t b)
+{
+#if defined(__x86_64__)
+	__asm__("mulq %1" : "+a"(a), "+d"(b) : : "cc");
+	return a ^ b;
+#else
+	return XXH3_mul128_fold64(a, b);
+#endif
+}
+
+/* Copy 16 bytes, each loaded once, and mix them: XXH3_mix16B(). */
+IN_LINE uint64_t hash_copy_16(uint8_t *to, const uint8_t *from, const uint8_t *secret)
+{
+	uint64_t low, high;
+
+	memcpy(&low, from, sizeof(low));
+	memcpy(&high, from + 8, sizeof(high));
+	__asm__("" : "+r"(low), "+r"(high)); /* what is stored is what is mixed */
+	memcpy(to, &low, sizeof(low));
+	memcpy(to + 8, &high, sizeof(high));
+	return hash_fold(low ^ XXH_readLE64(secret), high ^ XXH_readLE64(secret + 8));
 }
 
 /**
- * hash_image() of what was stored a moment ago. Of a few bytes it loads 8 at a time, which
- * one store still under way can mostly serve; 16 of two of them have to wait for the cache.
- * (A block of 100 bytes is made in 16 ns by this, in 20 by the other: AMD EPYC, Zen 5.)
+ * Copy `room` bytes, a multiple of 8, and return hash_image() of the first `len` of what was
+ * copied, whoever else writes to `from`. `len` is HASH_COPY_MIN to HASH_COPY_MAX, `room` is
+ * block_room() of so many. The algorithm is XXH3_len_129to240_64b(): a GET of 100 bytes takes
+ * 390 instructions by this, and 480 by a copy and that.
  */
-static inline uint64_t hash_stored(const void *data, size_t len)
+IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t room)
 {
-	return hash_is_mid(len) ? hash_mid_stored((const uint8_t *)data, len) :
-				  hash_not_mid(data, len);
+	const uint8_t *secret = XXH3_kSecret;
+	uint64_t h = len * XXH_PRIME64_1;
+	size_t at = 128;
+
+	/* What follows the last 16 of the `len`; the rest of it is copied again when mixed. */
+	memcpy(to + room - 24, from + room - 24, 24);
+	__asm__("" : "+r"(secret)); /* from memory: as numbers they take twice the instructions */
+#pragma GCC unroll 8
+	for (size_t i = 0; i < 128; i += 16)
+		h += hash_copy_16(to + i, from + i, secret + i);
+	h = XXH3_avalanche(h);
+	for (; at + 16 <= len; at += 16)
+		h += hash_copy_16(to + at, from + at, secret + at - 125);
+	h += hash_copy_16(to + len - 16, from + len - 16,
+			  secret + XXH3_SECRET_SIZE_MIN - 17);
+	return XXH3_avalanche(h);
 }
+
+/* ---- other uses ---------------------------------------------------------------------- */
 
 /** Bytes that stand somewhere. */
 struct hash_piece {
@@ -103,58 +122,23 @@ static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsign
 	return XXH3_64bits_digest(&state);
 }
 
-/**
- * hash_image() of the pieces one after the other, as if they stood in one place.
- * Slower to begin than that by some 60 ns: for long ones.
- */
+/** hash_image() of the pieces one after the other, as if they stood in one place. */
 static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 {
 	return cpu_has_avx2() ? hash_long_pieces(piece, n) :
 				hash_pieces_narrow(piece, n);
 }
 
-/** What a header's checksum takes from its seed. */
-struct hash_seed {
-	uint64_t seed, mix[4];
-};
-
-static inline struct hash_seed hash_header_seed(uint64_t seed)
-{
-	/* The head of XXH3's own secret, as four numbers. */
-	return (struct hash_seed){seed,
-				  {UINT64_C(0xBE4BA423396CFEB8) + seed,
-				   UINT64_C(0x1CAD21F72C81017C) - seed,
-				   UINT64_C(0xDB979083E96DD4DE) + seed,
-				   UINT64_C(0x1F67B3B7A4A44072) - seed}};
-}
-
 /**
- * Checksum of a block header: XXH3, seeded with the hash of the block's key, of the 20
- * bytes whose first 16 are `w0` and `w1` and whose last are `w2`. Lets a writer trust
- * header and key without the value. From registers: XXH3 itself would load bytes across
- * those that were just stored one by one, and wait until they are in the cache. (XXH3
- * of 17 to 32 bytes: the xxHash specification, "XXH3 algorithm overview".)
+ * Checksum of a block header: XXH3, seeded with `seed`, of the 20 bytes whose first 16 are
+ * `w0` and `w1` and whose last are `w2`.
  */
-static inline uint32_t hash_header(uint64_t w0, uint64_t w1, uint32_t w2,
-				   const struct hash_seed *s)
+static inline uint32_t hash_header(uint64_t w0, uint64_t w1, uint32_t w2, uint64_t seed)
 {
-#if defined(__SIZEOF_INT128__)
-	__extension__ typedef unsigned __int128 wide;
-	wide a = (wide)(w0 ^ s->mix[0]) * (w1 ^ s->mix[1]);
-	uint64_t lo = w0 >> 32 | w1 << 32, hi = w1 >> 32 | (uint64_t)w2 << 32;
-	wide b = (wide)(lo ^ s->mix[2]) * (hi ^ s->mix[3]);
-	uint64_t h = 20 * UINT64_C(0x9E3779B185EBCA87);
-
-	h += (uint64_t)a ^ (uint64_t)(a >> 64);
-	h += (uint64_t)b ^ (uint64_t)(b >> 64);
-	h ^= h >> 37;
-	h *= UINT64_C(0x165667919E3779F9);
-	return (uint32_t)(h ^ h >> 32);
-#else
 	uint64_t words[] = {w0, w1, w2};
 
-	return (uint32_t)XXH3_64bits_withSeed(words, 20, s->seed);
-#endif
+	return (uint32_t)XXH3_len_17to128_64b((const uint8_t *)words, 20, XXH3_kSecret,
+					      XXH_SECRET_DEFAULT_SIZE, seed);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All of hash.h, and so of xxHash, once more for AVX2. That is asked for by pragma and not
- * function by function, as in hash_wide.c, since the functions are xxHash's. What they
- * include comes first: it is for any CPU, and clang would take its intrinsics amiss.
+ * A pragma asks for AVX2, and not an attribute of each function, since the functions are
+ * xxHash's. The headers that they include come first: those are for any CPU, and clang does
+ * not take its intrinsics otherwise.
  */
 #include "config.h"
 

@@ -26,7 +26,7 @@ static inline bool still_holds(const uint64_t *slot, uint64_t word)
 /** Does a directory's entry lead to a page of the region's? */
 static inline bool entry_leads(const struct index *ix, uint64_t entry)
 {
-	return ((entry & ENTRY_VALID) != 0) & region_page_ok(&ix->sb, entry_page(entry));
+	return (entry & ENTRY_VALID) && region_page_ok(&ix->sb, entry_page(entry));
 }
 
 /** Where in the region a slot lies. */
@@ -38,8 +38,7 @@ static inline uint64_t slot_off_of(const struct index *ix, const uint64_t *slot)
 /** A lane and a directory that loads can use. */
 static inline bool loads_lead(const struct index *ix)
 {
-	return ((ix->lane->caps & XPORT_DIRECT) != 0) & !xport_broken(ix->lane) &
-	       (ix->dirword != 0);
+	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) && ix->dirword;
 }
 
 /** If so: the window of a key of this hash, or NULL if the directory leads nowhere. */
@@ -51,19 +50,20 @@ static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 	return entry_leads(ix, entry) ? (const uint64_t *)(const void *)at : NULL;
 }
 
-/** index_expect(); but without `fetch` the line stays where it is. */
-IN_LINE const void *index_expect_in_line(const struct index *ix, uint64_t hash)
+/** Request the window of a key of this hash. False: index_expect() is NULL. */
+IN_LINE bool index_request(const struct index *ix, uint64_t hash, const uint64_t **window_out)
 {
-	const uint8_t *at;
-	uint64_t entry;
+	uint64_t entry, off;
 
-	if (!(ix->lane->caps & XPORT_DIRECT))
-		return NULL;
+	if (!loads_lead(ix))
+		return false;
 	/* Wherever the entry leads: fetching ahead does no harm. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
-	at = ix->lane->base + window_at(entry, hash);
-	fetch_line(at);
-	return ((unsigned)loads_lead(ix) & (unsigned)entry_leads(ix, entry)) != 0 ? at : NULL;
+	off = window_at(entry, hash);
+	*window_out = (const uint64_t *)(const void *)(ix->lane->base + off);
+	fetch_line(*window_out);
+	return (entry & ENTRY_VALID) && off >= ix->sb.meta_bytes &&
+	       off + WINDOW_BYTES <= ix->sb.region_bytes;
 }
 
 /** The key's window, by the cached directory; NULL if that leads nowhere. */
@@ -109,18 +109,15 @@ static inline void fetch_block(const struct index *ix, uint64_t off,
  * would miss them.
  */
 #define UNDATED_MAX 16u
-/**
- * Larger ones are worth having. A look at the clock waits for all loads before it: PUTs of 1
- * and 2 KiB are 1.25 times as fast without, of 8 KiB 1.2 (by turns).
- */
-#define UNDATED_BYTES 32768u
+/** Blocks of larger classes, of more than 32 KiB, are worth having at once. */
+#define UNDATED_CLASS 34u
+static_assert(CLASS_BYTES(UNDATED_CLASS) == 32768, "UNDATED_CLASS");
 
-/** May a block, of so many bytes, rest without a look at the clock, this time? */
-static inline bool may_stay_undated(const struct index *ix, struct block_ref ref,
-				    uint64_t bytes)
+/** May a block rest without a look at the clock, this time? */
+static inline bool may_stay_undated(const struct index *ix, uint8_t cls)
 {
-	return bytes <= UNDATED_BYTES &&
-	       ix->alloc->cls[ref.cls].n_limbo >= 2 * UNDATED_MAX &&
+	return cls <= UNDATED_CLASS &&
+	       stock_resting(&ix->alloc->cls[cls]) >= 2 * UNDATED_MAX &&
 	       ix->undated + 1 < UNDATED_MAX;
 }
 
@@ -136,7 +133,7 @@ static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t ins
 {
 	op_trade(ix, ref, instead);
 	/* On failure the block is leaked; the sweep finds it. */
-	if (may_stay_undated(ix, ref, class_bytes(ref.cls))) {
+	if (may_stay_undated(ix, ref.cls)) {
 		ix->undated++;
 		(void)alloc_retire_undated(ix->alloc, ref);
 		return;
@@ -146,13 +143,13 @@ static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t ins
 	(void)alloc_retire(ix->alloc, ref, ix->recent_ns);
 }
 
-/* ---- straight on: index_put.h, index_over.c, index_get.c -------------------------- */
+/* ---- index_shm.h, index_shm.c ----------------------------------------------------- */
 
-/** Bytes of a block that goes straight on in line with its caller, GET or PUT. */
-#define OVER_MAX 640u
+/** Bytes of a block that is written or read in line with the caller. */
+#define SHM_SMALL_MAX 640u
 /**
- * ... and of a PUT's whose block is written by a call, index_put_image(). What is left of a
- * longer one's time is the copying; and so is what is left of a longer key's.
+ * ... and of a fast PUT's block that is written by a call. What is left of a longer one's
+ * time is the copying; and so is what is left of a longer key's.
  */
 #define PUT_ROOM_MAX 131072u
 #define PUT_KEY_MAX 512u

@@ -7,7 +7,8 @@
  *   index_dir.h   the directory: the key's subtable, and whether it was replaced
  *   index_warm.h  cached locations, windows and values
  *   index_swap.h  decide, write the block, CAS, and what came of it
- *   index_try.h   by loads, where the region is mapped (index_direct.h)
+ *   index_shm.h   the fast paths over mapped memory (index_direct.h)
+ *   index_try.h   by loads: what the fast paths leave
  *   index_step.h  START to the decision; one phase after the other
  *   index_run.h   drive many operations
  *   index.h       open and close

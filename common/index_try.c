@@ -155,7 +155,9 @@ search(struct index *ix, struct index_op *op, const uint64_t *slots,
 
 const void *index_expect(const struct index *ix, uint64_t hash)
 {
-	return index_expect_in_line(ix, hash);
+	const uint64_t *window;
+
+	return index_request(ix, hash, &window) ? window : NULL;
 }
 
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)

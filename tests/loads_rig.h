@@ -49,6 +49,17 @@ static void copy(void *to, const void *from, size_t len)
 		act();
 }
 
+static void seal_copy(uint8_t *block, const uint8_t *image, uint64_t binding, size_t end,
+		      size_t room)
+{
+	void (*act)(void) = at_copy;
+
+	block_seal_copy(block, image, binding, end, room);
+	at_copy = NULL;
+	if (act)
+		act();
+}
+
 static void (*at_block)(void), (*behind_block)(void);
 
 /* ... and those of a GET straight on. */
@@ -95,8 +106,8 @@ static struct line_masks scan(const uint64_t *line, uint32_t fp)
 #define atom_spin_hint spin
 #define atom_cas_u64 swap
 #define atom_copy_block copy
-#include "common/index_over.c"
-#include "common/index_get.c"
+#define block_seal_copy seal_copy
+#include "common/index_shm.c"
 #include "common/index_try.c"
 
 static struct index_key k;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A get of a value, straight on (index_get.c), alone and in a batch, and where it is not for
+/* A get of a value, got fast (index_shm.h), alone and in a batch, and where it is not for
  * that. */
 #include "config.h"
 

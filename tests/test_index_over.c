@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A put over a value, straight on (index_put.h, index_over.c), and where it is not for that. */
+/* A put over a value, put fast (index_shm.h), and where it is not for that. */
 #include "config.h"
 
 #include "loads_rig.h"
@@ -215,9 +215,18 @@ START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 END_TEST
 
 /* A value that fills a block's `room` with this key, and others around it. */
-static const uint32_t rooms[] = {OVER_MAX, OVER_MAX + 8, 1064, IMAGE_MAX, IMAGE_MAX + 8,
+static const uint32_t rooms[] = {SHM_SMALL_MAX, SHM_SMALL_MAX + 8, 1064, IMAGE_MAX, IMAGE_MAX + 8,
 				 BLOCK_PAST_CACHE, BLOCK_PAST_CACHE + 64, PUT_ROOM_MAX,
 				 PUT_ROOM_MAX + 8};
+
+START_TEST(class_of_any_room_is_that_of_the_format)
+{
+	for (size_t room = 40; room < 4 * SHM_SMALL_MAX; room += 8)
+		ck_assert_uint_eq(shm_class(room), class_for(room));
+	for (uint8_t cls = 0; cls < SHM_CLASSES; cls++)
+		ck_assert_uint_eq(shm_bytes[cls], class_bytes(cls));
+}
+END_TEST
 
 START_TEST(put_of_any_length_goes_straight_on)
 {
@@ -431,6 +440,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("index, puts straight on");
 	TCase *t = tcase_create("straight on");
 
+	tcase_add_test(t, class_of_any_room_is_that_of_the_format);
 	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
 	tcase_add_test(t, put_by_what_is_expected_is_a_put);
 	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);

@@ -2,11 +2,7 @@
 #include "config.h"
 
 #include <string.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
-#include "common/cpu.h"
 #include "common/err.h"
 #include "common/hash.h"
 #include "fake_region.h"
@@ -171,36 +167,26 @@ START_TEST(hash_key_in_line_is_hash_key)
 }
 END_TEST
 
-/* Whichever way the bytes are taken: at odd places, and copied on the way. */
-START_TEST(hash_image_is_xxh3)
+/* In one pass with a copy, and in pieces: a page of stripes, and more. */
+START_TEST(hash_copy_is_hash_image_of_what_was_copied)
 {
-	static uint8_t bytes[700], copy[700];
+	static uint8_t bytes[300], copy[300];
 
 	for (unsigned i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(i * 37 + i / 7);
-	for (size_t len = 0; len <= 600; len++) {
+	for (size_t len = HASH_COPY_MIN; len <= HASH_COPY_MAX; len++) {
 		const uint8_t *at = bytes + len % 17;
-
-		ck_assert_uint_eq(hash_image(at, len), XXH3_64bits(at, len));
-		ck_assert_uint_eq(hash_stored(at, len), XXH3_64bits(at, len));
-	}
-	for (size_t len = HASH_MID_MIN; len <= HASH_MID_MAX; len++) {
 		size_t room = ((len + 7) & ~(size_t)7) + 8;
 
 		memset(copy, 0xEE, sizeof(copy));
-		ck_assert(hash_is_mid(len) == HASH_MID);
-		ck_assert_uint_eq(hash_mid_copy(copy, bytes + len % 13, len, room),
-				  XXH3_64bits(bytes + len % 13, len));
-		if (!HASH_MID)
-			continue;
-		ck_assert_mem_eq(copy, bytes + len % 13, room);
+		ck_assert_uint_eq(hash_copy(copy, at, len, room), XXH3_64bits(at, len));
+		ck_assert_mem_eq(copy, at, room);
 		ck_assert_uint_eq(copy[room], 0xEE);
 	}
 }
 END_TEST
 
-/* In one piece and in three, by this CPU's way and by any's: a page of stripes, and more. */
-START_TEST(hash_long_is_xxh3)
+START_TEST(sums_by_avx2_and_of_pieces_are_xxh3)
 {
 	static uint8_t bytes[9000];
 
@@ -208,7 +194,6 @@ START_TEST(hash_long_is_xxh3)
 		bytes[i] = (uint8_t)(i * 89 + i / 11);
 	for (size_t len = 0; len <= 8900; len += 1 + len / 97) {
 		const uint8_t *at = bytes + len % 61;
-		uint64_t sum = XXH3_64bits(at, len);
 		size_t first = len / 3, second = len / 2;
 		const struct hash_piece pieces[] = {
 			{at, first},
@@ -216,106 +201,12 @@ START_TEST(hash_long_is_xxh3)
 			{NULL, 0},
 			{at + first + second, len - first - second}};
 
-		ck_assert_uint_eq(hash_image(at, len), sum);
-		ck_assert_uint_eq(hash_stored(at, len), sum);
-		ck_assert_uint_eq(hash_pieces(pieces, 4), sum);
-		ck_assert_uint_eq(hash_pieces_narrow(pieces, 4), sum);
-		if (!cpu_has_avx2())
-			continue;
-		ck_assert_uint_eq(hash_long(at, len), sum);
-		ck_assert_uint_eq(hash_long_pieces(pieces, 4), sum);
+		ck_assert_uint_eq(hash_image(at, len), XXH3_64bits(at, len));
+		ck_assert_uint_eq(hash_pieces(pieces, 4), XXH3_64bits(at, len));
+		ck_assert_uint_eq(hash_pieces_narrow(pieces, 4), XXH3_64bits(at, len));
 	}
 }
 END_TEST
-
-#if defined(__x86_64__)
-/* Which parts of its state the CPU has in use: bit 2 is the upper halves of vectors. */
-static bool uppers_in_use(void)
-{
-	uint32_t low, high;
-
-	__asm__ __volatile__("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
-	return low & 1u << 2;
-}
-
-static bool can_tell_uppers(void)
-{
-	unsigned a, b, c, d;
-
-	return cpu_has_avx2() && __get_cpuid_count(0xD, 1, &a, &b, &c, &d) &&
-	       (a & 1u << 2);
-}
-
-/* Who uses vectors of 16 bytes behind a sum must not wait for upper halves of others. */
-START_TEST(sums_leave_no_upper_halves)
-{
-	static uint8_t bytes[5000], copy[300];
-	const struct hash_piece piece = {bytes, sizeof(bytes)};
-
-	if (!can_tell_uppers())
-		return;
-	cpu_without_uppers(0);
-	if (uppers_in_use())
-		return; /* this one says so always: an emulator's */
-	for (size_t len = 129; len < sizeof(bytes); len += 1 + len / 7) {
-		(void)hash_image(bytes, len);
-		ck_assert_msg(!uppers_in_use(), "behind hash_image() of %zu", len);
-	}
-	(void)hash_pieces(&piece, 1);
-	ck_assert_msg(!uppers_in_use(), "behind hash_pieces()");
-	(void)hash_mid_copy(copy, bytes, 140, 152);
-	ck_assert_msg(!uppers_in_use(), "behind hash_mid_copy()");
-}
-END_TEST
-#endif
-
-#if HASH_MID
-/* Numbers whose products carry, and whose do not: each word all ones, none, or any. */
-static void fill_words(uint8_t *bytes, unsigned round)
-{
-	static uint64_t any = 1;
-
-	for (unsigned i = 0; i < HASH_WIDE_BYTES / 8; i++) {
-		uint64_t kind = round >> i % 8 * 2 & 3, word = 0;
-
-		any = any * UINT64_C(6364136223846793005) + 1442695040888963407u;
-		if (kind == 1)
-			word = UINT64_MAX;
-		else if (kind == 2)
-			word = any;
-		else if (kind == 3)
-			word = any % 2 ? UINT64_C(0xFFFFFFFF) : UINT64_C(1) << 32;
-		word ^= hash_secret[i];
-		memcpy(bytes + i * 8, &word, sizeof(word));
-	}
-}
-
-/* What a CPU without AVX2 does, and what one with it does: each for itself. */
-START_TEST(hash_mid_head_narrow_and_wide_are_the_same)
-{
-	uint8_t room[HASH_WIDE_BYTES + 8], narrow[HASH_WIDE_BYTES + 1];
-	uint8_t wide[HASH_WIDE_BYTES + 1];
-
-	for (unsigned round = 0; round < 65536; round++) {
-		uint8_t *bytes = room + round % 8;
-		uint64_t sum;
-
-		fill_words(bytes, round);
-		memset(narrow, 0xEE, sizeof(narrow));
-		memset(wide, 0xEE, sizeof(wide));
-		sum = hash_mid_head(bytes);
-		ck_assert_uint_eq(hash_mid_head_copy(narrow, bytes), sum);
-		ck_assert_mem_eq(narrow, bytes, HASH_WIDE_BYTES);
-		ck_assert_uint_eq(narrow[HASH_WIDE_BYTES], 0xEE);
-		if (!cpu_has_avx2())
-			continue;
-		ck_assert_uint_eq(hash_wide_head(bytes), sum);
-		ck_assert_uint_eq(hash_wide_head_copy(wide, bytes), sum);
-		ck_assert_mem_eq(wide, narrow, sizeof(wide));
-	}
-}
-END_TEST
-#endif
 
 START_TEST(superblock_verify_every_bit_flip_is_refused)
 {
@@ -373,7 +264,6 @@ static void encode(uint8_t *image, const char *key, const char *value)
 START_TEST(header_sum_is_xxh3_of_its_bytes)
 {
 	struct block_header h;
-	struct hash_seed for_sum;
 	uint64_t x = 1, seed;
 	uint8_t *bytes = (uint8_t *)&h;
 
@@ -383,8 +273,7 @@ START_TEST(header_sum_is_xxh3_of_its_bytes)
 			bytes[i] = (uint8_t)(x >> 56);
 		}
 		seed = n ? x * x : 0;
-		for_sum = block_head_seed(ref, seed);
-		ck_assert_uint_eq(block_head_sum(&h, &for_sum),
+		ck_assert_uint_eq(block_head_sum(&h, block_binding(ref), seed),
 				  (uint32_t)XXH3_64bits_withSeed(
 					  &h, offsetof(struct block_header, head_sum),
 					  seed ^ block_binding(ref)));
@@ -578,14 +467,8 @@ static Suite *suite(void)
 	tcase_add_test(t, superblock_golden_bytes);
 	tcase_add_test(t, hash_golden_values);
 	tcase_add_test(t, hash_key_in_line_is_hash_key);
-	tcase_add_test(t, hash_image_is_xxh3);
-	tcase_add_test(t, hash_long_is_xxh3);
-#if defined(__x86_64__)
-	tcase_add_test(t, sums_leave_no_upper_halves);
-#endif
-#if HASH_MID
-	tcase_add_test(t, hash_mid_head_narrow_and_wide_are_the_same);
-#endif
+	tcase_add_test(t, hash_copy_is_hash_image_of_what_was_copied);
+	tcase_add_test(t, sums_by_avx2_and_of_pieces_are_xxh3);
 	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
 	tcase_add_test(
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);

@@ -38,7 +38,6 @@ size_t seal_body(uint8_t *buf, size_t cap, uint8_t type, uint32_t req,
 void seal_block(uint8_t *block, size_t have, struct block_ref ref,
 		uint64_t seed)
 {
-	struct hash_seed sum_seed;
 	struct block_header h;
 	uint64_t binding = block_binding(ref), sum, room;
 
@@ -47,9 +46,8 @@ void seal_block(uint8_t *block, size_t have, struct block_ref ref,
 	memcpy(&h, block, sizeof(h));
 	if (sizeof(h) + h.key_len > have)
 		return;
-	sum_seed = block_head_seed(
-		ref, hash_key(seed, block + sizeof(h), h.key_len));
-	h.head_sum = block_head_sum(&h, &sum_seed);
+	h.head_sum = block_head_sum(&h, binding,
+				    hash_key(seed, block + sizeof(h), h.key_len));
 	memcpy(block, &h, sizeof(h));
 	room = block_room(h.key_len, h.value_len);
 	if (room > have)

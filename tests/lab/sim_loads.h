@@ -8,6 +8,7 @@
 #define TESTS_LAB_SIM_LOADS_H
 
 #include "common/atomic.h"
+#include "common/block.h"
 #include "tests/lab/sim.h"
 
 static void others_go_on(enum sim_event why)
@@ -44,6 +45,16 @@ static inline void copy(void *to, const void *from, size_t len)
 			len - part);
 }
 
+/* A block that is written in line with the caller. */
+static inline void seal_copy(uint8_t *block, const uint8_t *image, uint64_t binding, size_t end,
+			     size_t room)
+{
+	uint64_t sealed[1024 / 8];
+
+	block_seal_copy((uint8_t *)sealed, image, binding, end, room);
+	copy(block, sealed, room);
+}
+
 static inline void watch(void)
 {
 	if (sim_below(8) == 0)
@@ -51,6 +62,7 @@ static inline void watch(void)
 }
 
 #define atom_spin_hint watch
+
 #include "common/index_direct.h"
 
 /* A client that is gone learns nothing: as if a migration had preceded it. */
@@ -74,7 +86,8 @@ static inline uint64_t differs(const void *own, const void *block, size_t len)
 
 #define atom_block_differs differs
 #define atom_copy_block copy
-/* In index_put.h. */
+#define block_seal_copy seal_copy
+/* In put_fast(). */
 #define atom_cas_u64(slot, expect, to) swap(p->key.hash, p->value, slot, expect, to)
 
 #endif

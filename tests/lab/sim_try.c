@@ -25,9 +25,8 @@ static enum next make_image(struct index *ix, struct index_op *op,
 }
 
 #define op_block_image make_image
-#include "common/index_over.c"
+#include "common/index_shm.c"
 #undef atom_cas_u64
 #define atom_cas_u64(slot, expect, to) \
 	swap(op->key.hash, op->kind == INDEX_DELETE ? NULL : op->value, slot, expect, to)
-#include "common/index_get.c"
 #include "common/index_try.c"

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GETs by loads that index_get.h does not finish: of an operation, of the next candidates
- * in the line, and of many keys at once. A batch requests all windows before it looks at
+ * GETs and PUTs over mapped memory that the fast ones of index_shm.h do not finish, of
+ * operations, and of many keys at once. A batch requests all windows before it looks at
  * the first, and all blocks before it copies the first.
  */
 #include "config.h"
 
-#include "index_get.h"
+#include "index_shm.h"
 
 #include <string.h>
 
 #include "err.h"
 #include "util.h"
 
+/* ---- GET --------------------------------------------------------------------------- */
+
 /* Has the value only another length than the last one? The next may have it, too. */
 static bool other_length(struct index *ix, const struct index_key *key,
 			 const struct source *src)
 {
-	uint64_t found = block_lengths(src->block);
+	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
 
-	if (len == ix->usual_len || found != lengths_by(src->word, key->len, len) ||
-	    !holds(src, key->len, len))
+	if (len == ix->usual_len || found != shm_lengths_by(src->word, key->len, len) ||
+	    !get_holds(src, key->len, len))
 		return false;
 	ix->usual_len = len;
 	return true;
@@ -34,12 +36,12 @@ static bool other_length(struct index *ix, const struct index_key *key,
 static bool is_others(const struct index_op *op, const struct index_key *key,
 		      const struct source *src)
 {
-	uint64_t found = block_lengths(src->block);
+	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
 	uint16_t key_len = (uint16_t)(found >> 32);
 
-	return key_len > 0 && found == lengths_by(src->word, key_len, len) &&
-	       holds(src, key_len, len) &&
+	return key_len > 0 && found == shm_lengths_by(src->word, key_len, len) &&
+	       get_holds(src, key_len, len) &&
 	       block_copy_holds(op->buf, src->block, word_binding(src->word), key_len,
 				len) &&
 	       (key_len != key->len ||
@@ -62,8 +64,8 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 	unsigned n = 0;
 
 	for (;;) {
-		if ((n && copy_block(ix, op->buf, key, src)) ||
-		    (other_length(ix, key, src) && copy_block(ix, op->buf, key, src))) {
+		if ((n && get_copy(ix, op->buf, key, src)) ||
+		    (other_length(ix, key, src) && get_copy(ix, op->buf, key, src))) {
 			if (!still_holds(src->slot, src->word))
 				break;
 			return true;
@@ -75,9 +77,9 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 		}
 		match &= match - 1;
 		if (!match || ++n == OP_PROBE_MAX ||
-		    !find_source(ix, op->buf_bytes, slots, match, src))
+		    !get_find(ix, op->buf_bytes, slots, match, src))
 			return false;
-		fetch_source(src);
+		get_request(src);
 	}
 	ix->retries++; /* a rival's word came */
 	return false;
@@ -200,8 +202,8 @@ static inline void fetch_first(const struct index *ix, const uint64_t *slots, ui
 	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
 
 	fetch_lines(ix->lane->base + slot_off(w),
-		    fetch_ahead(slot_class(w) < OVER_CLASSES ?
-					over_bytes[slot_class(w)] :
+		    fetch_ahead(slot_class(w) < SHM_CLASSES ?
+					shm_bytes[slot_class(w)] :
 					class_bytes(slot_class(w))));
 }
 
@@ -245,4 +247,133 @@ bool index_get_many(struct index *ix, const struct index_want *wants, size_t n)
 		if (wants[i].op->result == 0)
 			begin_found(&wants[i]);
 	return left == 0;
+}
+
+/* ---- PUT --------------------------------------------------------------------------- */
+
+/*
+ * It is made where the nearest cache is, and copied: its sum is taken of what has come
+ * there, and the stores of the copy wait for the block's lines while the rest goes on. By
+ * turns, on a busy host, values of 2,000 to 12,000 bytes: 1.1 to 1.25 times as fast as made
+ * in place; of 16,300 bytes, which fill half of that cache, 0.8 times. A large one goes past
+ * the caches.
+ */
+#define IMAGE_MAX 12288u
+void index_put_build_large(const struct put *p, uint8_t *block)
+{
+	struct block_pair pair = {.key = p->key.data,
+				  .value = p->value,
+				  .value_len = p->value_len,
+				  .key_len = p->key.len};
+	struct block_ref ref = slot_block(p->block);
+	size_t room = block_room(p->key.len, p->value_len);
+	uint8_t image[IMAGE_MAX];
+
+	if (p->value_len >= BLOCK_PAST_CACHE) {
+		block_encode_past_cache(block, ref, p->version, &pair, p->key.hash);
+		return;
+	}
+	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, pair.key,
+		     pair.key_len, p->key.hash, pair.value, pair.value_len, 0);
+	if (room <= IMAGE_MAX)
+		atom_copy_block(block, image, room);
+}
+
+uint64_t index_put_large(const struct index *ix, uint64_t word)
+{
+	struct block_ref ref = slot_block(word);
+
+	return region_block_ok(&ix->sb, ref.off, ref.cls) ? class_bytes(ref.cls) : 0;
+}
+
+bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls)
+{
+	op_retire(ix, slot_block(word), cls);
+	return stock_plenty(ix->alloc, &ix->alloc->cls[cls], ix->recent_ns) &&
+	       !stock_gained(ix->alloc);
+}
+
+void index_put_hand_over(struct index_op *op, const struct put *p, enum over over)
+{
+	if (p->block) {
+		op->cls = p->cls;
+		op->own = OWN_BLANK;
+		op->block = slot_block(p->block);
+	}
+	if (p->written) {
+		op->own = OWN_WRITTEN;
+		op->version = p->version;
+	}
+	if (over == OVER_LOST) {
+		op->slot_at = p->slot_at;
+		op->swap.expect = p->old_word;
+	}
+}
+
+/* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
+static inline bool is_usual(const struct index *ix, const struct index_op *op,
+			    const struct put *p)
+{
+	return op->kind == INDEX_PUT && op->own != OWN_WRITTEN && op->doubt == DOUBT_NONE &&
+	       op->phase == OP_START && ix->versions.counter < UINT32_MAX &&
+	       p->key.len - 1u < ix->sb.max_key && p->value_len <= ix->sb.max_value &&
+	       (ix->lane->caps & XPORT_AT_ONCE) && (ix->lane->caps & XPORT_DIRECT_STORE) &&
+	       ix->alloc && p->key.len <= PUT_KEY_MAX &&
+	       block_room(p->key.len, p->value_len) <= PUT_ROOM_MAX;
+}
+
+/* That of an operation, which may have its block. */
+static inline void take_over(const struct index *ix, struct put *p,
+			     const struct index_op *op)
+{
+	put_start(p, &op->key, op->value, op->value_len);
+	p->fetch_next = op->own == OWN_NONE;
+	p->cls = op->cls;
+	p->stock = &ix->alloc->cls[p->cls];
+	if (op->own != OWN_NONE)
+		p->block = slot_pack(op->block, 0, 0);
+}
+
+void index_put_prepare(const struct index *ix, struct index_op *op)
+{
+	struct put p;
+
+	take_over(ix, &p, op);
+	if (!is_usual(ix, op, &p) || p.block || !put_take(ix, &p))
+		return;
+	index_put_hand_over(op, &p, OVER_NOT);
+	fetch_block(ix, op->block.off, fetch_ahead(class_bytes(p.cls)));
+}
+
+/* It is over, with a value where one was. */
+static inline void end_well(struct index_op *op, const struct put *p)
+{
+	op->cls = p->cls;
+	op->own = OWN_NONE;
+	op->version = p->version;
+	op->plenty = p->plenty;
+	op->result = 0;
+}
+
+bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots)
+{
+	enum over over;
+	uint64_t found;
+	struct put p;
+
+	take_over(ix, &p, op);
+	if (!is_usual(ix, op, &p))
+		return index_put_search(ix, op, slots, NULL);
+	over = put_fast(ix, &p, slots, &found);
+	if (over == OVER_DONE) {
+		end_well(op, &p);
+		return true;
+	}
+	index_put_hand_over(op, &p, over);
+	return index_put_search(ix, op, slots, over == OVER_LOST ? &found : NULL);
+}
+
+bool index_put(struct index *ix, struct index_op *op, const void *expected)
+{
+	return expected && index_put_over(ix, op, expected);
 }
