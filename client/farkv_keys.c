@@ -195,7 +195,7 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 
 /* A fast get that has not found the value goes on, inside the gate. */
 static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
-					       const void *window, struct source *src,
+					       struct source *src,
 					       struct farkv_value *value_out)
 {
 	struct index_want want = {*key, &kv->op};
@@ -204,8 +204,7 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 	kv->op.into = NULL;
 	kv->op.into_cap = 0;
 	err = key_op_end(kv, INDEX_GET,
-			 index_get_rest(kv->link.index, &want, window,
-					get_matches(key, window), src));
+			 index_get_rest(kv->link.index, &want, src));
 	handle_end(kv);
 	return value_give(kv, err, value_out);
 }
@@ -231,25 +230,24 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out)
 {
-	const uint64_t *window;
 	struct index_key k;
 	struct source src;
-	uint8_t *to;
 
-	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &window))
+	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &src.slots))
 		return get_otherwise(kv, key, key_len, value_out);
-	to = kv->op.buf;
-	if (__builtin_expect(!get_fast(kv->link.index, &k, window, get_matches(&k, window),
-				       to, kv->op.buf_bytes, &src), 0)) {
+	src.match = get_matches(&k, src.slots);
+	src.to = kv->op.buf;
+	src.room = kv->op.buf_bytes;
+	if (__builtin_expect(!get_fast(kv->link.index, &k, &src), 0)) {
 		struct index_key key_apart = k; /* so that `k` need not be in memory */
 		struct source src_apart = src;
 
-		return get_go_on(kv, &key_apart, window, &src_apart, value_out);
+		return get_go_on(kv, &key_apart, &src_apart, value_out);
 	}
 	handle_end(kv);
-	value_out->data = to + sizeof(struct block_header) + k.len;
+	value_out->data = src.to + sizeof(struct block_header) + k.len;
 	value_out->len = src.len;
-	memcpy(&value_out->version, to, sizeof(value_out->version));
+	memcpy(&value_out->version, src.to, sizeof(value_out->version));
 	return 0;
 }
 
@@ -305,7 +303,7 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
  * the gate, nothing has been done.
  */
 IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
-		       const struct want *w, struct put *p, const uint64_t **window_out)
+		       const struct want *w, struct put *p)
 {
 	const struct index *ix = kv->link.index;
 	const struct superblock *sb = kv->link.sb;
@@ -318,7 +316,7 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	return index_request(ix, p->key.hash, window_out) && !kv->taken &&
+	return index_request(ix, p->key.hash, &p->slots) && !kv->taken &&
 	       !lent_by_get(kv, key) && !lent_by_get(kv, w->value) &&
 	       put_is_usual(ix, &p->key, p->value_len) &&
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
@@ -326,8 +324,7 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 
 /* It goes on, or what comes after it. */
 static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct put *p,
-					       enum over over, const void *window,
-					       uint64_t found)
+					       enum over over)
 {
 	struct index_op *op = &kv->op;
 	bool final;
@@ -342,8 +339,8 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 		handle_after_in_full(kv, op);
 	} else {
 		index_put_hand_over(op, p, over);
-		final = index_put_search(kv->link.index, op, window,
-					 over == OVER_LOST ? &found : NULL);
+		final = index_put_search(kv->link.index, op, p->slots,
+					 over == OVER_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);
@@ -354,21 +351,19 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	      size_t value_len)
 {
 	const struct want w = {.value = value, .value_len = value_len};
-	const uint64_t *window;
-	uint64_t found = 0;
 	struct put p;
 	enum over over;
 
 	if (__builtin_expect(!kv, 0))
 		return handle_missing();
-	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p, &window), 0))
+	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p), 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	over = put_fast(kv->link.index, &p, window, &found);
+	over = put_fast(kv->link.index, &p);
 	if (__builtin_expect(over != OVER_DONE ||
 			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
 
-		return put_go_on(kv, &rest, over, window, found);
+		return put_go_on(kv, &rest, over);
 	}
 	handle_end(kv);
 	return 0;

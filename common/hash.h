@@ -19,6 +19,7 @@
 
 #include "cpu.h"
 #include "hash_long.h"
+#include "hash_wide.h"
 #include "util.h"
 
 /** Hash of a key under the region's seed; decides subtable, line, fingerprint. */
@@ -76,6 +77,19 @@ IN_LINE uint64_t hash_copy_16(uint8_t *to, const uint8_t *from, const uint8_t *s
 	return hash_fold(low ^ XXH_readLE64(secret), high ^ XXH_readLE64(secret + 8));
 }
 
+/** hash_wide_copy() for any CPU. */
+IN_LINE uint64_t hash_copy_head(uint8_t *to, const uint8_t *from)
+{
+	const uint8_t *secret = XXH3_kSecret;
+	uint64_t h = 0;
+
+	__asm__("" : "+r"(secret)); /* from memory: as numbers they take twice the instructions */
+#pragma GCC unroll 8
+	for (size_t i = 0; i < HASH_WIDE_BYTES; i += 16)
+		h += hash_copy_16(to + i, from + i, secret + i);
+	return h;
+}
+
 /**
  * Copy `room` bytes, a multiple of 8, and return hash_image() of the first `len` of what was
  * copied, whoever else writes to `from`. `len` is HASH_COPY_MIN to HASH_COPY_MAX, `room` is
@@ -86,14 +100,11 @@ IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t 
 {
 	const uint8_t *secret = XXH3_kSecret;
 	uint64_t h = len * XXH_PRIME64_1;
-	size_t at = 128;
+	size_t at = HASH_WIDE_BYTES;
 
 	/* What follows the last 16 of the `len`; the rest of it is copied again when mixed. */
 	memcpy(to + room - 24, from + room - 24, 24);
-	__asm__("" : "+r"(secret)); /* from memory: as numbers they take twice the instructions */
-#pragma GCC unroll 8
-	for (size_t i = 0; i < 128; i += 16)
-		h += hash_copy_16(to + i, from + i, secret + i);
+	h += cpu_has_avx2() ? hash_wide_copy(to, from) : hash_copy_head(to, from);
 	h = XXH3_avalanche(h);
 	for (; at + 16 <= len; at += 16)
 		h += hash_copy_16(to + at, from + at, secret + at - 125);

@@ -56,7 +56,6 @@ static bool is_others(const struct index_op *op, const struct index_key *key,
  */
 static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 						     const struct index_want *want,
-						     const uint64_t *slots, uint32_t match,
 						     struct source *src)
 {
 	const struct index_key *key = &want->key;
@@ -64,8 +63,8 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 	unsigned n = 0;
 
 	for (;;) {
-		if ((n && get_copy(ix, op->buf, key, src)) ||
-		    (other_length(ix, key, src) && get_copy(ix, op->buf, key, src))) {
+		if ((n && get_copy(ix, key, src)) ||
+		    (other_length(ix, key, src) && get_copy(ix, key, src))) {
 			if (!still_holds(src->slot, src->word))
 				break;
 			return true;
@@ -75,9 +74,8 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 				break;
 			return false;
 		}
-		match &= match - 1;
-		if (!match || ++n == OP_PROBE_MAX ||
-		    !get_find(ix, op->buf_bytes, slots, match, src))
+		src->match &= src->match - 1;
+		if (!src->match || ++n == OP_PROBE_MAX || !get_find(ix, src))
 			return false;
 		get_request(src);
 	}
@@ -97,20 +95,15 @@ static inline void found(struct index *ix, const struct index_want *want)
 }
 
 /* After a first try that found a candidate and not the value. */
-static bool get_other(struct index *ix, const struct index_want *want,
-		      const uint64_t *slots, uint32_t match, struct source *src)
+static bool get_other(struct index *ix, const struct index_want *want, struct source *src)
 {
 	if (!src->slot)
-		return false;
-	/* `match` may be of another scan than the candidate: the line may have changed. */
-	match &= UINT32_MAX << (src->slot - slots);
-	if (!match || &slots[__builtin_ctz(match)] != src->slot)
 		return false;
 	if (!still_holds(src->slot, src->word)) {
 		ix->retries++; /* a rival's word came */
 		return false;
 	}
-	if (!copy_otherwise(ix, want, slots, match, src))
+	if (!copy_otherwise(ix, want, src))
 		return false;
 	found(ix, want);
 	return true;
@@ -120,14 +113,14 @@ static bool get_other(struct index *ix, const struct index_want *want,
 static bool get_one(struct index *ix, const struct index_want *want, const uint64_t *slots,
 		    uint32_t match)
 {
-	struct source src;
+	struct source src = {.slots = slots, .match = match, .to = want->op->buf,
+			     .room = want->op->buf_bytes};
 
-	if (get_fast(ix, &want->key, slots, match, want->op->buf, want->op->buf_bytes,
-		     &src)) {
+	if (get_fast(ix, &want->key, &src)) {
 		found(ix, want);
 		return true;
 	}
-	return get_other(ix, want, slots, match, &src);
+	return get_other(ix, want, &src);
 }
 
 bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
@@ -165,10 +158,9 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 	return slots && index_get_search(ix, want->op, slots);
 }
 
-bool index_get_rest(struct index *ix, const struct index_want *want,
-		    const uint64_t *slots, uint32_t match, struct source *src)
+bool index_get_rest(struct index *ix, const struct index_want *want, struct source *src)
 {
-	return get_other(ix, want, slots, match, src) || get_otherwise(ix, want, slots);
+	return get_other(ix, want, src) || get_otherwise(ix, want, src->slots);
 }
 
 bool index_get(struct index *ix, const struct index_want *want, const void *expected)
@@ -358,19 +350,19 @@ static inline void end_well(struct index_op *op, const struct put *p)
 bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
 	enum over over;
-	uint64_t found;
 	struct put p;
 
 	take_over(ix, &p, op);
 	if (!is_usual(ix, op, &p))
 		return index_put_search(ix, op, slots, NULL);
-	over = put_fast(ix, &p, slots, &found);
+	p.slots = slots;
+	over = put_fast(ix, &p);
 	if (over == OVER_DONE) {
 		end_well(op, &p);
 		return true;
 	}
 	index_put_hand_over(op, &p, over);
-	return index_put_search(ix, op, slots, over == OVER_LOST ? &found : NULL);
+	return index_put_search(ix, op, slots, over == OVER_LOST ? &p.lost_to : NULL);
 }
 
 bool index_put(struct index *ix, struct index_op *op, const void *expected)

@@ -80,8 +80,13 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 
 /* ---- GET -------------------------------------------------------------------------------- */
 
-/* Where the value may be: the slot, the word that it held, and the block that this names. */
+/** A GET while it is fast: what the caller gives, ... */
 struct source {
+	const uint64_t *slots; /* the window, requested */
+	uint32_t match;        /* get_matches() of it */
+	uint8_t *to;           /* the block is copied to here, */
+	size_t room;           /* ... if it has at most so many bytes */
+	/* ... and where the value may be. */
 	const uint64_t *slot;
 	uint64_t word;
 	const uint8_t *block;
@@ -90,14 +95,13 @@ struct source {
 };
 
 /* Find: the first slot of those in `match`, if it leads to a block of up to `room` bytes. */
-IN_LINE bool get_find(const struct index *ix, size_t room, const uint64_t *slots,
-		      uint32_t match, struct source *src)
+IN_LINE bool get_find(const struct index *ix, struct source *src)
 {
-	src->slot = &slots[__builtin_ctz(match)];
+	src->slot = &src->slots[__builtin_ctz(src->match)];
 	src->word = atom_load_follow(src->slot);
 	src->block = ix->lane->base + slot_off(src->word);
 	return !(src->word & (SLOT_FROZEN | SLOT_DEAD)) &&
-	       shm_block_bytes(ix, src->word, &src->bytes) && src->bytes <= room;
+	       shm_block_bytes(ix, src->word, &src->bytes) && src->bytes <= src->room;
 }
 
 /* Request all of most blocks; a loop would take longer than the rest of a large one. */
@@ -118,9 +122,10 @@ static inline bool get_holds(const struct source *src, uint16_t key_len, uint32_
  * guessed to be the last value's: so no address depends on the block's head, and a head that
  * lies cannot change the length any more.
  */
-IN_LINE bool get_copy(const struct index *ix, uint8_t *to, const struct index_key *key,
+IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 		      struct source *src)
 {
+	uint8_t *to = src->to;
 	uint64_t binding = word_binding(src->word);
 	uint32_t len = src->len = ix->usual_len;
 	uint64_t usual = shm_lengths_by(src->word, key->len, len);
@@ -132,32 +137,29 @@ IN_LINE bool get_copy(const struct index *ix, uint8_t *to, const struct index_ke
 }
 
 /**
- * Copy the key's block to `to`, which has `room` bytes. `match` is get_matches() of the
- * window `slots`, taken not long ago. True: the copy is the key's value of src->len bytes,
- * and was at some moment during the call. False: index_get_rest() goes on, if src->slot is
- * not NULL from there.
+ * Copy the key's block to src->to. True: the copy is the key's value of src->len bytes, and
+ * was at some moment during the call. False: index_get_rest() goes on, if src->slot is not
+ * NULL from there.
  *
- * What stands in front of the slot does not matter: a key has one slot (I1), and while its
- * word stands and is not FROZEN, no other subtable has the key.
+ * The slots in front of this one do not matter: a key has one slot (I1), and while its word
+ * stands and is not FROZEN, no other subtable has the key.
  */
 IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
-		      const uint64_t *slots, uint32_t match, uint8_t *to, size_t room,
 		      struct source *src)
 {
-	if (!match || !get_find(ix, room, slots, match, src)) {
+	if (!src->match || !get_find(ix, src)) {
 		src->slot = NULL;
 		return false;
 	}
 	get_request(src);
-	return get_copy(ix, to, key, src) && still_holds(src->slot, src->word);
+	return get_copy(ix, key, src) && still_holds(src->slot, src->word);
 }
 
 /**
  * get_fast() was not enough: look at the next candidates in the line, then at all that can
  * be. Sets up want->op. False: it is pending, and index_run() has to.
  */
-bool index_get_rest(struct index *ix, const struct index_want *want,
-		    const uint64_t *slots, uint32_t match, struct source *src);
+bool index_get_rest(struct index *ix, const struct index_want *want, struct source *src);
 
 /* ---- PUT -------------------------------------------------------------------------------- */
 
@@ -170,6 +172,7 @@ enum over {
 
 /** A PUT while it is fast; nothing of it is anywhere else. */
 struct put {
+	const uint64_t *slots; /* the window, requested */
 	struct index_key key;
 	const void *value;
 	uint32_t value_len;
@@ -183,6 +186,7 @@ struct put {
 	uint16_t slot_at;  /* the slot that may be the key's, */
 	uint64_t old_word; /* ... its word, */
 	const uint8_t *old; /* ... and the block that this names */
+	uint64_t lost_to;  /* OVER_LOST: the word that the swap found */
 };
 
 /** A PUT that has nothing yet. Field by field: to clear all of it takes longer. */
@@ -261,8 +265,9 @@ IN_LINE bool put_build(struct index *ix, struct put *p)
  * the scan shows by its block, or by the swap. What stands in front of the slot does not
  * matter, as for get_fast(): the swap finds the word, and so nothing has been published since.
  */
-IN_LINE bool put_find(const struct index *ix, struct put *p, const uint64_t *slots)
+IN_LINE bool put_find(const struct index *ix, struct put *p)
 {
+	const uint64_t *slots = p->slots;
 	uint32_t match = get_matches(&p->key, slots);
 	uint64_t bytes;
 
@@ -326,27 +331,25 @@ IN_LINE void put_retire(struct index *ix, struct put *p)
 }
 
 /**
- * The PUT, which put_is_usual(). `slots` is the key's window, on its way to the cache. Not
- * OVER_DONE: index_put_hand_over(), and index_put_search() goes on, which is to be told
- * *found_out if the swap was lost.
+ * The PUT, which put_is_usual(). Not OVER_DONE: index_put_hand_over(), and index_put_search()
+ * goes on, with p->lost_to if the swap was lost.
  *
  * The block is written first, while the window is on its way.
  */
-IN_LINE enum over put_fast(struct index *ix, struct put *p, const uint64_t *slots,
-			   uint64_t *found_out)
+IN_LINE enum over put_fast(struct index *ix, struct put *p)
 {
 	uint64_t found;
 
-	if (!(p->block || put_take(ix, p)) || !put_build(ix, p) || !put_find(ix, p, slots))
+	if (!(p->block || put_take(ix, p)) || !put_build(ix, p) || !put_find(ix, p))
 		return OVER_NOT;
 	if (p->fetch_next)
 		put_request_next(ix, p);
 	if (__builtin_expect(!put_verify(p), 0))
 		return OVER_NOT;
-	found = atom_cas_u64((uint64_t *)(uintptr_t)&slots[p->slot_at], p->old_word,
+	found = atom_cas_u64((uint64_t *)(uintptr_t)&p->slots[p->slot_at], p->old_word,
 			     p->new_word);
 	if (__builtin_expect(found != p->old_word, 0)) {
-		*found_out = found;
+		p->lost_to = found;
 		return OVER_LOST;
 	}
 	put_retire(ix, p);

@@ -25,10 +25,7 @@ MANY_PARAMETERS = {
     "client/carver.c": {"on_alloc", "on_split", "on_merge"},
     "client/farkv_keys.c": {"farkv_get_into", "farkv_cas"},
     "common/block.c": {"block_verify_head"},
-    "common/block.h": {"block_encode"},
-    "common/index.h": {"index_op_start"},
-    "common/index_get.h": {"get_fast"},
-    "common/index_try.c": {"search", "walk"},
+    "common/block.h": {"block_encode", "block_fill"},
 }
 
 
