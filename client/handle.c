@@ -572,7 +572,7 @@ void handle_after_in_full(struct farkv *kv, const struct index_op *op)
 	if (op->kind != INDEX_DELETE && kv->mutations > 1 &&
 	    may_lack_blocks(kv, op->cls))
 		prefetch(kv, op->cls);
-	if (alloc_worn(kv->link.alloc) > 0 || alloc_surplus_due(kv->link.alloc))
+	if (alloc_exhausted(kv->link.alloc) > 0 || alloc_surplus_due(kv->link.alloc))
 		link_return_surplus(&kv->link);
 	if (kv->mutations % HANDLE_HOUSEKEEPING == 0) {
 		link_return_surplus(&kv->link);

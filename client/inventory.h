@@ -38,7 +38,7 @@ struct inventory {
 	/* Blocks to be returned that the socket had no room for yet. */
 	struct block_ref ret[INVENTORY_RETURN_MAX];
 	size_t n_ret;
-	enum alloc_state ret_state;
+	enum return_kind ret_state;
 	uint32_t returns; /* RETURNs sent */
 };
 

@@ -363,7 +363,7 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
 	if (n == 0)
 		n = alloc_want(l->alloc, cls, now, spoken_for);
 	if (n && l->scarce[cls])
-		link_return_limbo(l, cls);
+		link_return_deferred(l, cls);
 	return n ? grant_request(l, cls, n) : 0;
 }
 
@@ -398,15 +398,15 @@ void link_return_surplus(struct link *l)
 		(void)return_picked(l);
 }
 
-bool link_return_limbo(struct link *l, uint8_t cls)
+bool link_return_deferred(struct link *l, uint8_t cls)
 {
 	struct inventory *inv = l->inv;
 	bool any = false;
 
 	while (inv->n_ret == 0 &&
-	       (inv->n_ret = alloc_give_limbo(l->alloc, cls, inv->ret,
+	       (inv->n_ret = alloc_give_deferred(l->alloc, cls, inv->ret,
 					      INVENTORY_RETURN_MAX)) > 0) {
-		inv->ret_state = ALLOC_LIMBO;
+		inv->ret_state = RETURN_DEFERRED;
 		any = true;
 		if (return_picked(l))
 			break;

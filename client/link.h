@@ -111,7 +111,7 @@ void link_return_surplus(struct link *l);
  * this class: it can grant others for them at once, and a barrier may free them before T. False
  * if there are none. Inside the critical section, or with the inventory's lock.
  */
-bool link_return_limbo(struct link *l, uint8_t cls);
+bool link_return_deferred(struct link *l, uint8_t cls);
 /** The same with all blocks; false if there are none. With the inventory's lock. */
 bool link_return_all(struct link *l);
 

@@ -37,9 +37,9 @@ void alloc_free(struct alloc *a)
 		return;
 	for (unsigned i = 0; i < CLASS_COUNT; i++) {
 		free(a->cls[i].free);
-		free(a->cls[i].limbo);
+		free(a->cls[i].deferred);
 	}
-	free(a->worn);
+	free(a->exhausted);
 	free(a);
 }
 
@@ -58,30 +58,30 @@ static int words_push(uint64_t **v, uint32_t *n, uint32_t *cap, uint64_t word)
 	return 0;
 }
 
-static int limbo_grow(struct class_stock *s)
+static int deferred_grow(struct class_stock *s)
 {
-	uint32_t bigger = s->limbo_cap ? s->limbo_cap * 2 : 64;
-	struct limbo_item *p = malloc(bigger * sizeof(*p));
+	uint32_t bigger = s->deferred_cap ? s->deferred_cap * 2 : 64;
+	struct deferred_item *p = malloc(bigger * sizeof(*p));
 
 	if (!p)
 		return FARKV_ENOMEM;
 	for (uint32_t at = s->head; at != s->tail; at++)
-		p[at & (bigger - 1)] = *limbo_item(s, at);
-	free(s->limbo);
-	s->limbo = p;
-	s->limbo_cap = bigger;
+		p[at & (bigger - 1)] = *deferred_item(s, at);
+	free(s->deferred);
+	s->deferred = p;
+	s->deferred_cap = bigger;
 	return 0;
 }
 
 /* How many are ready: they became so in the order in which they lie there. */
-static uint32_t limbo_ready(const struct class_stock *s, uint64_t now)
+static uint32_t deferred_ready(const struct class_stock *s, uint64_t now)
 {
 	uint32_t low = 0, high = stock_resting(s);
 
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
 
-		if (limbo_item(s, s->head + mid)->ready <= now)
+		if (deferred_item(s, s->head + mid)->ready <= now)
 			low = mid + 1;
 		else
 			high = mid;
@@ -116,7 +116,7 @@ int alloc_put_written(struct alloc *a, struct block_ref ref)
 	uint64_t word = slot_pack(ref, 0, 0);
 
 	if (stock_wears_out(word))
-		return words_push(&a->worn, &a->n_worn, &a->worn_cap, word);
+		return words_push(&a->exhausted, &a->n_exhausted, &a->exhausted_cap, word);
 	return alloc_put(a, slot_block(stock_next_inc(word)));
 }
 
@@ -125,7 +125,7 @@ static void date_class(struct class_stock *s, uint64_t ready)
 	uint32_t n = UTIL_MIN(s->n_undated, stock_resting(s));
 
 	for (uint32_t at = s->tail - n; at != s->tail; at++)
-		limbo_item(s, at)->ready = ready;
+		deferred_item(s, at)->ready = ready;
 	s->n_undated = 0;
 }
 
@@ -163,9 +163,9 @@ static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
 	if (stock_wears_out(word))
-		return words_push(&a->worn, &a->n_worn, &a->worn_cap, word);
-	if (stock_resting(s) == s->limbo_cap) {
-		int err = limbo_grow(s);
+		return words_push(&a->exhausted, &a->n_exhausted, &a->exhausted_cap, word);
+	if (stock_resting(s) == s->deferred_cap) {
+		int err = deferred_grow(s);
 
 		if (err)
 			return err;
@@ -194,12 +194,12 @@ uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls)
 {
 	const struct class_stock *s = &a->cls[cls];
 
-	return s->head != s->tail ? limbo_item(s, s->head)->ready : 0;
+	return s->head != s->tail ? deferred_item(s, s->head)->ready : 0;
 }
 
-uint32_t alloc_worn(const struct alloc *a)
+uint32_t alloc_exhausted(const struct alloc *a)
 {
-	return a->n_worn;
+	return a->n_exhausted;
 }
 
 uint32_t alloc_count(const struct alloc *a, uint8_t cls)
@@ -215,10 +215,10 @@ void alloc_record(struct alloc *a, struct journal *j)
 		for (uint32_t i = 0; i < s->n_free; i++)
 			(void)journal_add(j, slot_block(s->free[i]));
 		for (uint32_t at = s->head; at != s->tail; at++)
-			(void)journal_add(j, slot_block(limbo_item(s, at)->word));
+			(void)journal_add(j, slot_block(deferred_item(s, at)->word));
 	}
-	for (uint32_t i = 0; i < a->n_worn; i++)
-		(void)journal_add(j, slot_block(a->worn[i]));
+	for (uint32_t i = 0; i < a->n_exhausted; i++)
+		(void)journal_add(j, slot_block(a->exhausted[i]));
 	a->journal = j;
 }
 
@@ -242,7 +242,7 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	if (s->asking || (s->n_free > spoken_for &&
 			  s->n_free - spoken_for > s->last_grant / 4))
 		return false;
-	return s->n_free < spoken_for || !limbo_is_ready(s, now);
+	return s->n_free < spoken_for || !deferred_is_ready(s, now);
 }
 
 uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
@@ -280,15 +280,15 @@ bool alloc_asking(const struct alloc *a, uint8_t cls)
 	return a->cls[cls].asking;
 }
 
-static size_t take_worn(struct alloc *a, struct block_ref *refs, size_t cap,
-			enum alloc_state *state_out)
+static size_t take_exhausted(struct alloc *a, struct block_ref *refs, size_t cap,
+			enum return_kind *state_out)
 {
 	size_t n = 0;
 
-	while (n < cap && a->n_worn)
-		refs[n++] = slot_block(a->worn[--a->n_worn]);
+	while (n < cap && a->n_exhausted)
+		refs[n++] = slot_block(a->exhausted[--a->n_exhausted]);
 	if (n)
-		*state_out = ALLOC_WORN;
+		*state_out = RETURN_EXHAUSTED;
 	return n;
 }
 
@@ -296,14 +296,14 @@ static size_t take_worn(struct alloc *a, struct block_ref *refs, size_t cap,
 static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 			struct block_ref *refs, size_t cap)
 {
-	uint64_t ready = limbo_ready(s, now);
+	uint64_t ready = deferred_ready(s, now);
 	size_t n = 0;
 
 	while (n < cap && s->n_free + ready > keep) {
 		if (s->n_free) {
 			refs[n++] = slot_block(s->free[--s->n_free]);
 		} else {
-			refs[n++] = slot_block(limbo_pop(s));
+			refs[n++] = slot_block(deferred_pop(s));
 			ready--;
 		}
 	}
@@ -316,7 +316,7 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 /* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
 static void note_resting(struct class_stock *s, uint64_t now, uint64_t grace_ns)
 {
-	uint32_t resting = stock_resting(s) - limbo_ready(s, now);
+	uint32_t resting = stock_resting(s) - deferred_ready(s, now);
 
 	s->peak_age += UTIL_MIN(now - s->seen_ns, grace_ns);
 	s->seen_ns = now;
@@ -347,7 +347,7 @@ static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
 			uint64_t now)
 {
 	const struct class_stock *s = &a->cls[c];
-	uint64_t n = (uint64_t)s->n_free + limbo_ready(s, now);
+	uint64_t n = (uint64_t)s->n_free + deferred_ready(s, now);
 
 	return n && s->used == newest ? n - 1 : n;
 }
@@ -380,9 +380,9 @@ static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
 }
 
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
-		     size_t cap, enum alloc_state *state_out)
+		     size_t cap, enum return_kind *state_out)
 {
-	size_t n = take_worn(a, refs, cap, state_out);
+	size_t n = take_exhausted(a, refs, cap, state_out);
 
 	a->epoch++;
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
@@ -391,31 +391,31 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 		note_resting(s, now, a->grace_ns);
 		n = take_idle(s, now, kept(s), refs, cap);
 		if (n)
-			*state_out = ALLOC_FREE;
+			*state_out = RETURN_FREE;
 	}
 	if (n == 0) {
 		n = take_hoard(a, now, refs, cap);
 		if (n)
-			*state_out = ALLOC_FREE;
+			*state_out = RETURN_FREE;
 	}
 	return n;
 }
 
-size_t alloc_give_limbo(struct alloc *a, uint8_t cls, struct block_ref *refs,
+size_t alloc_give_deferred(struct alloc *a, uint8_t cls, struct block_ref *refs,
 			size_t cap)
 {
 	struct class_stock *s = &a->cls[cls];
 	size_t n = 0;
 
 	while (n < cap && s->head != s->tail)
-		refs[n++] = slot_block(limbo_pop(s));
+		refs[n++] = slot_block(deferred_pop(s));
 	return n;
 }
 
 size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
-		   size_t cap, enum alloc_state *state_out)
+		   size_t cap, enum return_kind *state_out)
 {
-	size_t n = take_worn(a, refs, cap, state_out);
+	size_t n = take_exhausted(a, refs, cap, state_out);
 
 	if (n)
 		return n;
@@ -424,13 +424,13 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
 		n += take_idle(&a->cls[c], now, 0, refs + n, cap - n);
 	if (n) {
-		*state_out = ALLOC_FREE;
+		*state_out = RETURN_FREE;
 		return n;
 	}
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
 		while (n < cap && a->cls[c].head != a->cls[c].tail)
-			refs[n++] = slot_block(limbo_pop(&a->cls[c]));
+			refs[n++] = slot_block(deferred_pop(&a->cls[c]));
 	if (n)
-		*state_out = ALLOC_LIMBO;
+		*state_out = RETURN_DEFERRED;
 	return n;
 }

@@ -24,10 +24,10 @@
 struct alloc;
 
 /** How a block goes back to the server. */
-enum alloc_state {
-	ALLOC_FREE,  /* may be granted again at once */
-	ALLOC_LIMBO, /* unlinked less than T ago: wait T first */
-	ALLOC_WORN,  /* its inc ran out: a barrier first */
+enum return_kind {
+	RETURN_FREE,  /* may be granted again at once */
+	RETURN_DEFERRED, /* unlinked less than T ago: wait T first */
+	RETURN_EXHAUSTED,  /* its inc ran out: a barrier first */
 };
 
 /** `grace_ns` is T. NULL if out of memory. */
@@ -95,7 +95,7 @@ uint32_t alloc_resting(const struct alloc *a, uint8_t cls);
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
 
 /** Blocks at hand whose incarnations ran out: to be given back. */
-uint32_t alloc_worn(const struct alloc *a);
+uint32_t alloc_exhausted(const struct alloc *a);
 
 /** Free blocks of a class at hand, limbo not counted. */
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
@@ -132,7 +132,7 @@ bool alloc_asking(const struct alloc *a, uint8_t cls);
  * count.
  */
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
-		     size_t cap, enum alloc_state *state_out);
+		     size_t cap, enum return_kind *state_out);
 
 /**
  * A block of `cls` that was retired has come in for one of another class, which there may
@@ -148,8 +148,8 @@ void alloc_gain(struct alloc *a, uint8_t cls);
  */
 bool alloc_surplus_due(struct alloc *a);
 
-/** Take out up to `cap` blocks of `cls` in limbo, ready or not; they share ALLOC_LIMBO. */
-size_t alloc_give_limbo(struct alloc *a, uint8_t cls, struct block_ref *refs,
+/** Take out up to `cap` blocks of `cls` in limbo, ready or not; they share RETURN_DEFERRED. */
+size_t alloc_give_deferred(struct alloc *a, uint8_t cls, struct block_ref *refs,
 			size_t cap);
 
 /**
@@ -157,7 +157,7 @@ size_t alloc_give_limbo(struct alloc *a, uint8_t cls, struct block_ref *refs,
  * batch by batch, until 0. What is asked for afterwards starts small again.
  */
 size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
-		   size_t cap, enum alloc_state *state_out);
+		   size_t cap, enum return_kind *state_out);
 
 #define ALLOC_GRANT_MAX 1024u
 #define ALLOC_GRANT_BYTES (4u << 20)

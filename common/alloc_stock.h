@@ -14,7 +14,7 @@
 #include "alloc.h"
 #include "layout.h"
 
-struct limbo_item {
+struct deferred_item {
 	uint64_t word;
 	uint64_t ready; /* when it may be used again, or STOCK_UNDATED */
 };
@@ -25,9 +25,9 @@ struct limbo_item {
 /* The free list is a stack; deferred blocks stand in a ring, oldest first. */
 struct class_stock {
 	uint64_t *free;
-	struct limbo_item *limbo; /* ring of limbo_cap, a power of two, from head to tail */
+	struct deferred_item *deferred; /* ring of deferred_cap, a power of two, from head to tail */
 	uint32_t n_free, free_cap;
-	uint32_t head, tail, limbo_cap; /* head and tail count on and on */
+	uint32_t head, tail, deferred_cap; /* head and tail count on and on */
 	uint32_t n_undated; /* at the ring's end; fewer if some were given back */
 	uint32_t peak;      /* the most that rested at once, not long ago: */
 	uint64_t peak_age;  /* so much time in use ago, or since it was halved */
@@ -45,8 +45,8 @@ struct alloc {
 	uint8_t undated[CLASS_COUNT]; /* classes that may have some */
 	uint32_t n_undated;
 	uint32_t epoch; /* grants and looks at surplus so far */
-	uint64_t *worn;
-	uint32_t n_worn, worn_cap;
+	uint64_t *exhausted;
+	uint32_t n_exhausted, exhausted_cap;
 	struct class_stock cls[CLASS_COUNT];
 };
 
@@ -56,21 +56,21 @@ static inline uint32_t stock_resting(const struct class_stock *s)
 }
 
 /** The item that `at` counts, from head to tail - 1. */
-static inline struct limbo_item *limbo_item(const struct class_stock *s, uint32_t at)
+static inline struct deferred_item *deferred_item(const struct class_stock *s, uint32_t at)
 {
-	return &s->limbo[at & (s->limbo_cap - 1)];
+	return &s->deferred[at & (s->deferred_cap - 1)];
 }
 
 /** The oldest, of some. */
-static inline uint64_t limbo_pop(struct class_stock *s)
+static inline uint64_t deferred_pop(struct class_stock *s)
 {
-	return limbo_item(s, s->head++)->word;
+	return deferred_item(s, s->head++)->word;
 }
 
 /** Is the oldest ready? */
-static inline bool limbo_is_ready(const struct class_stock *s, uint64_t now)
+static inline bool deferred_is_ready(const struct class_stock *s, uint64_t now)
 {
-	return s->head != s->tail && limbo_item(s, s->head)->ready <= now;
+	return s->head != s->tail && deferred_item(s, s->head)->ready <= now;
 }
 
 /** alloc_take(), but the block is a word; 0: none is at hand. */
@@ -79,7 +79,7 @@ static inline uint64_t stock_take(struct alloc *a, struct class_stock *s, uint64
 	s->used = a->epoch;
 	if (__builtin_expect(s->n_free != 0, 0))
 		return s->free[--s->n_free];
-	return limbo_is_ready(s, now) ? limbo_pop(s) : 0;
+	return deferred_is_ready(s, now) ? deferred_pop(s) : 0;
 }
 
 /** alloc_peek(), but the block is a word. */
@@ -88,14 +88,14 @@ static inline uint64_t stock_peek(const struct class_stock *s, uint32_t ahead)
 	if (__builtin_expect(ahead < s->n_free, 0))
 		return s->free[s->n_free - 1 - ahead];
 	ahead -= s->n_free;
-	return ahead < stock_resting(s) ? limbo_item(s, s->head + ahead)->word : 0;
+	return ahead < stock_resting(s) ? deferred_item(s, s->head + ahead)->word : 0;
 }
 
 /** Nothing is to be asked for (alloc_low()), and no block's incarnation is exhausted. */
 static inline bool stock_plenty(const struct alloc *a, const struct class_stock *s,
 				uint64_t now)
 {
-	return !a->n_worn && (s->n_free > s->last_grant / 4 || limbo_is_ready(s, now));
+	return !a->n_exhausted && (s->n_free > s->last_grant / 4 || deferred_is_ready(s, now));
 }
 
 /** So many have come in by alloc_gain() that alloc_surplus_due() is going to say so. */
@@ -120,10 +120,10 @@ static inline uint64_t stock_next_inc(uint64_t word)
 static inline void stock_push(struct alloc *a, struct class_stock *s, uint64_t word,
 			      uint64_t ready)
 {
-	struct limbo_item *item = limbo_item(s, s->tail);
+	struct deferred_item *item = deferred_item(s, s->tail);
 
 	s->tail++;
-	*item = (struct limbo_item){.word = stock_next_inc(word), .ready = ready};
+	*item = (struct deferred_item){.word = stock_next_inc(word), .ready = ready};
 	if (ready == STOCK_UNDATED && s->n_undated++ == 0)
 		a->undated[a->n_undated++] = (uint8_t)(s - a->cls);
 }
@@ -132,7 +132,7 @@ static inline void stock_push(struct alloc *a, struct class_stock *s, uint64_t w
 static inline bool stock_has_room(const struct alloc *a, const struct class_stock *s,
 				  uint64_t word)
 {
-	return !a->journal && stock_resting(s) != s->limbo_cap && !stock_wears_out(word);
+	return !a->journal && stock_resting(s) != s->deferred_cap && !stock_wears_out(word);
 }
 
 #endif

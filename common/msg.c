@@ -332,7 +332,7 @@ static const char *get_blocks(struct wire *w, struct msg *m)
 	m->blocks.n = wire_get_u32(w);
 	if (m->blocks.cls >= CLASS_COUNT)
 		return "size class out of range";
-	if (m->blocks.state > ALLOC_WORN)
+	if (m->blocks.state > RETURN_EXHAUSTED)
 		return "unknown block state";
 	if ((m->blocks.cls && m->type != MSG_GRANT) ||
 	    (m->blocks.state && m->type != MSG_RETURN) ||

@@ -248,8 +248,8 @@ struct farkv_stats {
 	uint64_t item_bytes;      /**< block bytes of those items */
 	uint64_t blocks_granted;  /**< blocks held by clients or published */
 	uint64_t blocks_free;     /**< blocks on the server's free lists */
-	uint64_t blocks_limbo;    /**< returned blocks in their grace period */
-	uint64_t blocks_worn;     /**< exhausted blocks, which wait for a barrier */
+	uint64_t blocks_deferred;    /**< returned blocks in their grace period */
+	uint64_t blocks_exhausted;     /**< exhausted blocks, which wait for a barrier */
 	uint64_t sessions;        /**< sessions open now */
 	uint64_t sessions_total;  /**< sessions ever opened */
 	uint64_t grants;          /**< GRANT messages answered */
@@ -299,8 +299,8 @@ struct farkv_fsck {
 	uint64_t live_bytes;    /**< blocks of items */
 	uint64_t dead_bytes;    /**< blocks that stand for deleted keys */
 	uint64_t out_bytes;     /**< blocks held by clients or published */
-	uint64_t limbo_bytes;   /**< ... in their grace period */
-	uint64_t worn_bytes;    /**< ... exhausted, waiting for a barrier */
+	uint64_t deferred_bytes;   /**< ... in their grace period */
+	uint64_t exhausted_bytes;    /**< ... exhausted, waiting for a barrier */
 	uint64_t free_bytes;    /**< ... that are free */
 	uint64_t slack_bytes;   /**< of segments, too short for a block */
 	uint64_t retired_bytes; /**< pages that wait for a barrier */

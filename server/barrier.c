@@ -26,7 +26,7 @@
 
 static bool anything_waits(const struct control *c)
 {
-	return slab_count(c->slab).worn > 0 ||
+	return slab_count(c->slab).exhausted > 0 ||
 	       heap_retired(c->region->heap) > 0;
 }
 
@@ -160,7 +160,7 @@ static void report(struct control *c, uint64_t now)
 	const struct tether *t;
 	struct session *s;
 
-	util_format_size(n.bytes_worn +
+	util_format_size(n.bytes_exhausted +
 				 heap_retired(c->region->heap) * PAGE_BYTES,
 			 size, sizeof(size));
 	TAILQ_FOREACH(s, &c->sessions, link)

@@ -123,8 +123,8 @@ static void sums(struct control *c)
 	const struct region *r = c->region;
 	struct slab_counts b = slab_count(c->slab);
 	struct fsck *f = c->fsck;
-	uint64_t blocks = b.bytes_out + b.bytes_free + b.bytes_limbo +
-			  b.bytes_worn + b.bytes_slack;
+	uint64_t blocks = b.bytes_out + b.bytes_free + b.bytes_deferred +
+			  b.bytes_exhausted + b.bytes_slack;
 	uint64_t pages = r->subtables + grow_pages(c) + b.pages +
 			 heap_retired(r->heap);
 	uint64_t bytes = r->sb.meta_bytes + heap_total(r->heap) * PAGE_BYTES;
@@ -161,8 +161,8 @@ static void add_bytes(struct msg *m, const struct control *c)
 	add(m, MSG_FSCK_LIVE_BYTES, c->fsck->found.live_bytes);
 	add(m, MSG_FSCK_DEAD_BYTES, c->fsck->found.dead_bytes);
 	add(m, MSG_FSCK_OUT_BYTES, b.bytes_out);
-	add(m, MSG_FSCK_LIMBO_BYTES, b.bytes_limbo);
-	add(m, MSG_FSCK_WORN_BYTES, b.bytes_worn);
+	add(m, MSG_FSCK_DEFERRED_BYTES, b.bytes_deferred);
+	add(m, MSG_FSCK_EXHAUSTED_BYTES, b.bytes_exhausted);
 	add(m, MSG_FSCK_FREE_BYTES, b.bytes_free);
 	add(m, MSG_FSCK_SLACK_BYTES, b.bytes_slack);
 	add(m, MSG_FSCK_RETIRED_BYTES, heap_retired(r->heap) * PAGE_BYTES);

@@ -214,7 +214,7 @@ static void await_pages(struct grow *g)
 	g->asked_ns = now;
 	if (now - g->short_ns <= PAGES_WAIT_NS &&
 	    (pages_coming(g) ||
-	     (!barrier_stuck(c) && (slab_count(c->slab).limbo > 0 ||
+	     (!barrier_stuck(c) && (slab_count(c->slab).deferred > 0 ||
 				    grow_reclaim(c, g->short_ns,
 						 g->search_found ? GROW_LATER :
 								   GROW_ANY))) ||

@@ -144,11 +144,11 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		return false;
 	slab_shrink(c->slab, false);
 	pages = heap_retired(c->region->heap) > 0;
-	if (pages || all.worn > 0 || own.limbo > 0)
+	if (pages || all.exhausted > 0 || own.deferred > 0)
 		barrier_now(c);
-	if (own.limbo > 0 || ((own.worn > 0 || pages) && passes))
+	if (own.deferred > 0 || ((own.exhausted > 0 || pages) && passes))
 		return true;
-	if (all.worn > 0 && passes &&
+	if (all.exhausted > 0 && passes &&
 	    (now < d->hunt_ns || c->barrier.passed < d->barriers))
 		return true;
 	if (pass_goes_on(c, d, true)) {
@@ -163,7 +163,7 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 		d->hunt_ns = UTIL_MAX(d->hunt_ns, c->reclaim_until_ns +
 						  c->region->sb.grace_ns);
 	}
-	return now < d->hunt_ns && (pages || all.limbo > 0);
+	return now < d->hunt_ns && (pages || all.deferred > 0);
 }
 
 /* ---- grants -------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static void upkeep(struct control *c, uint8_t cls)
 	low_water(c);
 	if (!slab_tight(c->slab, cls))
 		return;
-	if (slab_count_class(c->slab, cls).limbo > 0)
+	if (slab_count_class(c->slab, cls).deferred > 0)
 		barrier_now(c);
 	else
 		(void)grow_reclaim(c, clock_now_ns(), GROW_SOON);

@@ -39,7 +39,7 @@
 struct unfinished {
 	TAILQ_ENTRY(unfinished) link;
 	struct session *session;
-	uint8_t state; /* enum alloc_state */
+	uint8_t state; /* enum return_kind */
 	uint32_t n, at;
 	uint32_t in_use; /* blocks that the index names */
 	const struct block_ref *refs; /* n of them */
@@ -123,7 +123,7 @@ static bool take_one(struct unfinished *u, struct block_ref ref, size_t *read)
 			       "names");
 		return false;
 	}
-	if (slab_return(c->slab, ref, (enum alloc_state)u->state, now))
+	if (slab_return(c->slab, ref, (enum return_kind)u->state, now))
 		return true;
 	control_refuse(s, MSG_REASON_PROTOCOL,
 		       "a block was returned that is not out");
@@ -152,7 +152,7 @@ static void finish(struct unfinished *u)
 	look_for_forgotten(c);
 	if (u->in_use)
 		still_in_use(u->session, u->in_use);
-	if (u->state == ALLOC_WORN)
+	if (u->state == RETURN_EXHAUSTED)
 		barrier_want(c);
 	memory_resume(c);
 }

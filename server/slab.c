@@ -65,8 +65,8 @@ void slab_free(struct slab *s)
 		free(s->segments[i].state);
 	free(s->segments);
 	free(s->segment_at);
-	free(s->limbo);
-	free(s->worn);
+	free(s->deferred);
+	free(s->exhausted);
 	free(s);
 }
 
@@ -174,7 +174,7 @@ static void record_drop(struct slab *s, uint32_t at)
 static uint64_t class_total(const struct slab_class *k)
 {
 	return k->blocks[BLOCK_FREE] + k->blocks[BLOCK_OUT] +
-	       k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN];
+	       k->blocks[BLOCK_DEFERRED] + k->blocks[BLOCK_EXHAUSTED];
 }
 
 /* Free blocks to keep in reserve in a class that has lost `gone` blocks. */
@@ -182,7 +182,7 @@ static uint64_t kept_free(const struct slab_class *k, uint64_t gone)
 {
 	uint64_t reserve = (class_total(k) - gone) / k->share;
 	uint64_t coming =
-		k->blocks[BLOCK_LIMBO] + k->blocks[BLOCK_WORN] + k->dead;
+		k->blocks[BLOCK_DEFERRED] + k->blocks[BLOCK_EXHAUSTED] + k->dead;
 
 	return reserve > coming ? reserve - coming : 0;
 }
@@ -509,12 +509,12 @@ static void count_class(const struct slab *s, uint32_t cls,
 
 	n->free += blocks[BLOCK_FREE];
 	n->out += blocks[BLOCK_OUT];
-	n->limbo += blocks[BLOCK_LIMBO];
-	n->worn += blocks[BLOCK_WORN];
+	n->deferred += blocks[BLOCK_DEFERRED];
+	n->exhausted += blocks[BLOCK_EXHAUSTED];
 	n->bytes_free += blocks[BLOCK_FREE] * bytes;
 	n->bytes_out += blocks[BLOCK_OUT] * bytes;
-	n->bytes_limbo += blocks[BLOCK_LIMBO] * bytes;
-	n->bytes_worn += blocks[BLOCK_WORN] * bytes;
+	n->bytes_deferred += blocks[BLOCK_DEFERRED] * bytes;
+	n->bytes_exhausted += blocks[BLOCK_EXHAUSTED] * bytes;
 }
 
 struct slab_counts slab_count_class(const struct slab *s, uint8_t cls)
@@ -541,79 +541,79 @@ struct slab_counts slab_count(const struct slab *s)
  * after a barrier (I5) ---- */
 
 /* Free the oldest block of the grace list. */
-static void limbo_pop(struct slab *s)
+static void deferred_pop(struct slab *s)
 {
 	uint32_t seg, i;
 
-	if (slab_locate(s, s->limbo[s->limbo_at].off, &seg, &i))
+	if (slab_locate(s, s->deferred[s->deferred_at].off, &seg, &i))
 		slab_set(s, seg, i, BLOCK_FREE, slab_inc(&s->segments[seg], i));
-	s->limbo_at = (s->limbo_at + 1) & (s->limbo_cap - 1);
-	s->n_limbo--;
-	if (s->limbo_aging)
-		s->limbo_aging--;
+	s->deferred_at = (s->deferred_at + 1) & (s->deferred_cap - 1);
+	s->n_deferred--;
+	if (s->deferred_aging)
+		s->deferred_aging--;
 }
 
 void slab_settle(struct slab *s, uint64_t now)
 {
-	while (s->n_limbo && s->limbo[s->limbo_at].ready <= now)
-		limbo_pop(s);
+	while (s->n_deferred && s->deferred[s->deferred_at].ready <= now)
+		deferred_pop(s);
 }
 
-static bool limbo_push(struct slab *s, uint64_t off, uint64_t ready)
+static bool deferred_push(struct slab *s, uint64_t off, uint64_t ready)
 {
-	if (s->n_limbo == s->limbo_cap) {
-		size_t cap = s->limbo_cap ? s->limbo_cap * 2 : 256;
-		struct limbo_block *p = malloc(cap * sizeof(*p));
+	if (s->n_deferred == s->deferred_cap) {
+		size_t cap = s->deferred_cap ? s->deferred_cap * 2 : 256;
+		struct deferred_block *p = malloc(cap * sizeof(*p));
 
 		if (!p)
 			return false;
-		for (size_t i = 0; i < s->n_limbo; i++)
-			p[i] = s->limbo[(s->limbo_at + i) & (s->limbo_cap - 1)];
-		free(s->limbo);
-		s->limbo = p;
-		s->limbo_cap = cap;
-		s->limbo_at = 0;
+		for (size_t i = 0; i < s->n_deferred; i++)
+			p[i] = s->deferred[(s->deferred_at + i) & (s->deferred_cap - 1)];
+		free(s->deferred);
+		s->deferred = p;
+		s->deferred_cap = cap;
+		s->deferred_at = 0;
 	}
-	s->limbo[(s->limbo_at + s->n_limbo++) & (s->limbo_cap - 1)] =
-		(struct limbo_block){.off = off, .ready = ready};
+	s->deferred[(s->deferred_at + s->n_deferred++) & (s->deferred_cap - 1)] =
+		(struct deferred_block){.off = off, .ready = ready};
 	return true;
 }
 
-static bool worn_push(struct slab *s, uint64_t off)
+static bool exhausted_push(struct slab *s, uint64_t off)
 {
-	if (s->n_worn == s->worn_cap) {
-		size_t cap = s->worn_cap ? s->worn_cap * 2 : 64;
-		void *p = realloc(s->worn, cap * sizeof(*s->worn));
+	if (s->n_exhausted == s->exhausted_cap) {
+		size_t cap = s->exhausted_cap ? s->exhausted_cap * 2 : 64;
+		void *p = realloc(s->exhausted, cap * sizeof(*s->exhausted));
 
 		if (!p)
 			return false;
-		s->worn = p;
-		s->worn_cap = cap;
+		s->exhausted = p;
+		s->exhausted_cap = cap;
 	}
-	s->worn[s->n_worn++] = off;
+	s->exhausted[s->n_exhausted++] = off;
 	return true;
 }
 
-static bool take_back(struct slab *s, struct block_ref ref, enum alloc_state state,
+static bool take_back(struct slab *s, struct block_ref ref, enum return_kind state,
 		      uint64_t now)
 {
 	uint32_t seg, i;
 
 	if (!slab_locate_out(s, ref, &seg, &i))
 		return false;
-	if (state == ALLOC_FREE)
+	if (state == RETURN_FREE)
 		slab_set(s, seg, i, BLOCK_FREE, ref.inc);
-	else if (state == ALLOC_LIMBO &&
-		 limbo_push(s, ref.off, now + s->grace_ns))
-		slab_set(s, seg, i, BLOCK_LIMBO, ref.inc);
-	else if (state == ALLOC_WORN && worn_push(s, ref.off))
-		slab_set(s, seg, i, BLOCK_WORN, ref.inc);
+	else if (state == RETURN_DEFERRED &&
+		 deferred_push(s, ref.off, now + s->grace_ns))
+		slab_set(s, seg, i, BLOCK_DEFERRED, ref.inc);
+	else if (state == RETURN_EXHAUSTED && exhausted_push(s, ref.off))
+		slab_set(s, seg, i, BLOCK_EXHAUSTED, ref.inc);
 	else
 		s->forgotten++;
 	return true;
 }
 
-bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
+bool slab_return(struct slab *s, struct block_ref ref, enum return_kind state,
 		 uint64_t now)
 {
 	if (!take_back(s, ref, state, now))
@@ -630,7 +630,7 @@ uint64_t slab_forgotten(const struct slab *s)
 bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 {
 	struct block_ref ref = slot_block(word);
-	enum alloc_state state = ALLOC_LIMBO;
+	enum return_kind state = RETURN_DEFERRED;
 	struct slab_class *k;
 	uint32_t seg, i;
 
@@ -638,7 +638,7 @@ bool slab_drop(struct slab *s, uint64_t word, uint64_t now)
 		return false;
 	k = &s->class[ref.cls];
 	if (ref.inc == SLOT_INC_MASK) {
-		state = ALLOC_WORN;
+		state = RETURN_EXHAUSTED;
 	} else {
 		ref.inc++;
 	}
@@ -659,15 +659,15 @@ bool slab_condemn(struct slab *s, struct block_ref ref)
 	if (!slab_locate_out(s, ref, &seg, &i) ||
 	    s->segments[seg].state[i] & BLOCK_MARK)
 		return false;
-	(void)slab_return(s, ref, ALLOC_WORN, 0);
-	return slab_state(&s->segments[seg], i) == BLOCK_WORN;
+	(void)slab_return(s, ref, RETURN_EXHAUSTED, 0);
+	return slab_state(&s->segments[seg], i) == BLOCK_EXHAUSTED;
 }
 
 bool slab_barrier_begin(struct slab *s)
 {
-	s->n_aging = s->n_worn;
-	s->limbo_aging = s->n_limbo;
-	return s->n_aging > 0 || s->limbo_aging > 0;
+	s->n_aging = s->n_exhausted;
+	s->deferred_aging = s->n_deferred;
+	return s->n_aging > 0 || s->deferred_aging > 0;
 }
 
 void slab_barrier_passed(struct slab *s)
@@ -675,14 +675,14 @@ void slab_barrier_passed(struct slab *s)
 	for (size_t w = 0; w < s->n_aging; w++) {
 		uint32_t seg, i;
 
-		if (slab_locate(s, s->worn[w], &seg, &i))
+		if (slab_locate(s, s->exhausted[w], &seg, &i))
 			slab_set(s, seg, i, BLOCK_FREE, 0);
 	}
-	s->n_worn -= s->n_aging;
-	if (s->n_worn)
-		memmove(s->worn, s->worn + s->n_aging,
-			s->n_worn * sizeof(*s->worn));
+	s->n_exhausted -= s->n_aging;
+	if (s->n_exhausted)
+		memmove(s->exhausted, s->exhausted + s->n_aging,
+			s->n_exhausted * sizeof(*s->exhausted));
 	s->n_aging = 0;
-	while (s->limbo_aging)
-		limbo_pop(s);
+	while (s->deferred_aging)
+		deferred_pop(s);
 }

@@ -27,10 +27,10 @@
 struct slab;
 
 struct slab_counts {
-	uint64_t out, free, limbo, worn; /* blocks */
+	uint64_t out, free, deferred, exhausted; /* blocks */
 	uint64_t pages;                  /* of all segments */
 	uint64_t bytes_out, bytes_free;  /* bytes of those */
-	uint64_t bytes_limbo, bytes_worn;
+	uint64_t bytes_deferred, bytes_exhausted;
 	uint64_t bytes_slack; /* ends of segments, too short for another block */
 };
 
@@ -67,7 +67,7 @@ void slab_write_off(struct slab *s, uint8_t cls);
  * unless `ref` is exactly a block that is out. Without memory for a list entry the result is
  * true, but the block stays out until a sweep finds it: slab_forgotten() counts it.
  */
-bool slab_return(struct slab *s, struct block_ref ref, enum alloc_state state,
+bool slab_return(struct slab *s, struct block_ref ref, enum return_kind state,
 		 uint64_t now);
 
 /**

@@ -92,7 +92,7 @@ bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments)
 struct audit {
 	uint64_t blocks[CLASS_COUNT][BLOCK_STATES];
 	uint64_t segments[CLASS_COUNT][FILL_LISTS];
-	uint64_t limbo, worn, pages, small_pages, empty_pages, slack;
+	uint64_t deferred, exhausted, pages, small_pages, empty_pages, slack;
 };
 
 static bool wrong(const char *what, uint64_t where, uint64_t counted,
@@ -159,8 +159,8 @@ static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
 		a->empty_pages += g->pages;
 	if (g->fill != FILL_FULL)
 		a->segments[g->cls][g->fill]++;
-	a->limbo += n[BLOCK_LIMBO];
-	a->worn += n[BLOCK_WORN];
+	a->deferred += n[BLOCK_DEFERRED];
+	a->exhausted += n[BLOCK_EXHAUSTED];
 	a->pages += g->pages;
 	if (slab_is_small(g->cls))
 		a->small_pages += g->pages;
@@ -213,9 +213,9 @@ bool slab_audit(const struct slab *s)
 		return wrong("empty pages", 0, a.empty_pages, s->empty_pages);
 	if (a.slack != s->bytes_slack)
 		return wrong("slack", 0, a.slack, s->bytes_slack);
-	if (a.limbo != s->n_limbo)
-		return wrong("blocks in the grace list", 0, a.limbo, s->n_limbo);
-	if (a.worn != s->n_worn)
-		return wrong("exhausted blocks", 0, a.worn, s->n_worn);
+	if (a.deferred != s->n_deferred)
+		return wrong("blocks in the grace list", 0, a.deferred, s->n_deferred);
+	if (a.exhausted != s->n_exhausted)
+		return wrong("exhausted blocks", 0, a.exhausted, s->n_exhausted);
 	return true;
 }

@@ -21,7 +21,7 @@
 #define BLOCK_STATE_MASK 3u
 #define BLOCK_MARK (1u << (BLOCK_STATE_SHIFT + 2))
 
-enum block_state { BLOCK_FREE, BLOCK_OUT, BLOCK_LIMBO, BLOCK_WORN };
+enum block_state { BLOCK_FREE, BLOCK_OUT, BLOCK_DEFERRED, BLOCK_EXHAUSTED };
 #define BLOCK_STATES 4
 
 /*
@@ -47,7 +47,7 @@ struct segment {
 	uint16_t *state; /* per block; NULL: the record is unused */
 };
 
-struct limbo_block {
+struct deferred_block {
 	uint64_t off;
 	uint64_t ready;
 };
@@ -73,12 +73,12 @@ struct slab {
 	uint64_t pages, bytes_slack; /* of all segments */
 	uint64_t small_pages;        /* of segments of the smallest blocks */
 	uint64_t empty_pages;        /* of segments with all blocks free */
-	struct limbo_block *limbo;   /* grace list: a ring */
-	size_t limbo_at, n_limbo, limbo_cap;
-	size_t limbo_aging; /* the oldest of them, which the running barrier frees */
+	struct deferred_block *deferred;   /* grace list: a ring */
+	size_t deferred_at, n_deferred, deferred_cap;
+	size_t deferred_aging; /* the oldest of them, which the running barrier frees */
 	uint64_t forgotten; /* returned blocks that could not be listed for want of memory */
-	uint64_t *worn; /* exhausted: offsets; the first n_aging wait for the running barrier */
-	size_t n_worn, n_aging, worn_cap;
+	uint64_t *exhausted; /* exhausted: offsets; the first n_aging wait for the running barrier */
+	size_t n_exhausted, n_aging, exhausted_cap;
 };
 
 static inline void slab_came_back(struct slab_class *k, uint64_t n)

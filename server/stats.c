@@ -90,8 +90,8 @@ static void add_blocks(struct msg *m, const struct control *c)
 
 	add(m, MSG_STAT_BLOCKS_GRANTED, b.out);
 	add(m, MSG_STAT_BLOCKS_FREE, b.free);
-	add(m, MSG_STAT_BLOCKS_LIMBO, b.limbo);
-	add(m, MSG_STAT_BLOCKS_WORN, b.worn);
+	add(m, MSG_STAT_BLOCKS_DEFERRED, b.deferred);
+	add(m, MSG_STAT_BLOCKS_EXHAUSTED, b.exhausted);
 	add(m, MSG_STAT_BLOCKS_LIVE, n->items);
 	add(m, MSG_STAT_BLOCKS_DEAD, n->dead);
 	/* The count may be a second old. */

@@ -198,7 +198,7 @@ size_t rig_get_reserve(struct peer *p, uint8_t cls)
 	return n;
 }
 
-void rig_give(struct peer *p, size_t n, enum alloc_state state)
+void rig_give(struct peer *p, size_t n, enum return_kind state)
 {
 	while (n) {
 		struct msg m = {.type = MSG_RETURN};

@@ -93,7 +93,7 @@ size_t rig_get_all(struct peer *p, uint8_t cls);
 /** ... and what the server keeps for what comes back (slab.h): then there is none at all. */
 size_t rig_get_reserve(struct peer *p, uint8_t cls);
 /** Return the last `n` that it holds. */
-void rig_give(struct peer *p, size_t n, enum alloc_state state);
+void rig_give(struct peer *p, size_t n, enum return_kind state);
 
 /* ---- life -------------------------------------------------------------------- */
 

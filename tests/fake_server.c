@@ -175,13 +175,13 @@ static void grant(struct fake_server *f, uint32_t req, uint8_t cls,
 	m.blocks.cls = cls;
 	if (f->grant_each && count > f->grant_each)
 		count = f->grant_each;
-	for (unsigned i = 0; i < f->n_limbo && m.blocks.n < count && !f->keep_limbo;
+	for (unsigned i = 0; i < f->n_deferred && m.blocks.n < count && !f->keep_deferred;
 	     i++) {
-		if (f->limbo[i].cls != cls)
+		if (f->deferred[i].cls != cls)
 			continue;
-		refs[m.blocks.n++] = f->limbo[i];
-		f->out[(f->limbo[i].off - META_ALIGN) / PTR_UNIT] = cls + 1;
-		f->limbo[i--] = f->limbo[--f->n_limbo];
+		refs[m.blocks.n++] = f->deferred[i];
+		f->out[(f->deferred[i].off - META_ALIGN) / PTR_UNIT] = cls + 1;
+		f->deferred[i--] = f->deferred[--f->n_deferred];
 		f->granted++;
 	}
 	while (m.blocks.n < count && f->grant_blocks > 0 &&
@@ -254,8 +254,8 @@ static void on_return(struct fake_server *f, const struct msg *m)
 
 		ck_assert_msg(*out, "the client returned what it had not");
 		*out = 0;
-		if (m->blocks.state == ALLOC_LIMBO && f->n_limbo < FAKE_LIMBO_MAX)
-			f->limbo[f->n_limbo++] = msg_ref(m, i);
+		if (m->blocks.state == RETURN_DEFERRED && f->n_deferred < FAKE_DEFERRED_MAX)
+			f->deferred[f->n_deferred++] = msg_ref(m, i);
 	}
 }
 

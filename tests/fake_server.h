@@ -30,7 +30,7 @@ enum fake_hello {
 	FAKE_EDITED,    /* WELCOME, passed through `edit` first */
 };
 
-#define FAKE_LIMBO_MAX 1024u
+#define FAKE_DEFERRED_MAX 1024u
 
 struct fake_server {
 	/* set before fake_server_start() or between connections */
@@ -45,7 +45,7 @@ struct fake_server {
 	uint8_t role;          /* granted */
 	uint64_t grant_blocks; /* blocks left to grant; default: plenty */
 	unsigned grant_each;   /* at most so many in one GRANT; 0: any */
-	bool keep_limbo;       /* what is returned in limbo is granted to nobody */
+	bool keep_deferred;       /* what is returned in limbo is granted to nobody */
 	bool hold_grants;      /* keep GRANT_REQs until fake_server_release() */
 	bool ignore_requests;  /* read them, answer none */
 	bool deaf;             /* read nothing at all */
@@ -58,8 +58,8 @@ struct fake_server {
 	uint8_t *meta, *data;
 
 	/* Returned in limbo: granted again, at once. */
-	struct block_ref limbo[FAKE_LIMBO_MAX];
-	unsigned n_limbo;
+	struct block_ref deferred[FAKE_DEFERRED_MAX];
+	unsigned n_deferred;
 
 	/* what arrived; read with fake_server_count() */
 	unsigned seen[256];

@@ -568,7 +568,7 @@ static void case_barrier(void)
 		die("no block was granted");
 	ref = msg_ref(&c.m, 0);
 	m = (struct msg){.type = MSG_RETURN, .req = 3};
-	m.blocks.state = ALLOC_WORN;
+	m.blocks.state = RETURN_EXHAUSTED;
 	m.blocks.n = 1;
 	if (msg_encode(&m, &ref, c.buf, sizeof(c.buf), &len))
 		die("%s", err_detail());

@@ -263,8 +263,8 @@ struct filling {
 static struct full fill(struct filling *f, size_t len)
 {
 	static const char *const names[] = {
-		"used_bytes",  "index_bytes", "blocks_free",  "blocks_limbo",
-		"blocks_worn", "blocks_held", "retired_bytes"};
+		"used_bytes",  "index_bytes", "blocks_free",  "blocks_deferred",
+		"blocks_exhausted", "blocks_held", "retired_bytes"};
 	uint64_t n = 0, t, v[7];
 	struct full full;
 	int err;

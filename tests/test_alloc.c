@@ -38,7 +38,7 @@ START_TEST(retire_block_is_free_after_T_with_next_inc_and_not_before)
 }
 END_TEST
 
-START_TEST(limbo_keeps_order_over_growth_and_wrap)
+START_TEST(deferred_keeps_order_over_growth_and_wrap)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r;
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
 {
 	struct alloc *a = alloc_new(T);
-	enum alloc_state state = ALLOC_FREE;
+	enum return_kind state = RETURN_FREE;
 	struct block_ref out[4], r;
 
 	ck_assert_int_eq(alloc_retire_undated(a, block(1)), 0);
@@ -119,7 +119,7 @@ START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
 	/* T has not passed, as far as anybody knows. */
 	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX - 1, out, 4, &state), 0);
 	ck_assert_uint_eq(alloc_drain(a, UINT64_MAX - 1, out, 4, &state), 2);
-	ck_assert_int_eq(state, ALLOC_LIMBO);
+	ck_assert_int_eq(state, RETURN_DEFERRED);
 	ck_assert_int_eq(alloc_retire_undated(a, block(3)), 0);
 	alloc_date(a, 100);
 	ck_assert(!alloc_take(a, 0, 100 + T - 1, &r));
@@ -148,13 +148,13 @@ START_TEST(retire_last_inc_goes_back_worn_and_is_never_reused)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r = block(1), out[4];
-	enum alloc_state state = ALLOC_FREE;
+	enum return_kind state = RETURN_FREE;
 
 	r.inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_retire(a, r, 0), 0);
 	ck_assert(!alloc_take(a, 0, UINT64_MAX, &out[0]));
 	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX, out, 4, &state), 1);
-	ck_assert_int_eq(state, ALLOC_WORN);
+	ck_assert_int_eq(state, RETURN_EXHAUSTED);
 	ck_assert_uint_eq(out[0].off, r.off);
 	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX, out, 4, &state), 0);
 	alloc_free(a);
@@ -209,22 +209,22 @@ END_TEST
 START_TEST(drain_gives_everything_back_once_by_state)
 {
 	struct alloc *a = alloc_new(T);
-	struct block_ref refs[8], worn = block(20);
-	enum alloc_state state;
+	struct block_ref refs[8], exhausted = block(20);
+	enum return_kind state;
 	unsigned seen[3] = {0};
 	size_t n;
 
-	worn.inc = INC_COUNT - 1;
+	exhausted.inc = INC_COUNT - 1;
 	for (unsigned i = 0; i < 5; i++)
 		ck_assert_int_eq(alloc_put(a, block(i)), 0);
 	for (unsigned i = 5; i < 9; i++)
 		ck_assert_int_eq(alloc_retire(a, block(i), 1000), 0);
-	ck_assert_int_eq(alloc_retire(a, worn, 1000), 0);
+	ck_assert_int_eq(alloc_retire(a, exhausted, 1000), 0);
 	while ((n = alloc_drain(a, 1001, refs, 8, &state)))
 		seen[state] += n;
-	ck_assert_uint_eq(seen[ALLOC_FREE], 5);
-	ck_assert_uint_eq(seen[ALLOC_LIMBO], 4);
-	ck_assert_uint_eq(seen[ALLOC_WORN], 1);
+	ck_assert_uint_eq(seen[RETURN_FREE], 5);
+	ck_assert_uint_eq(seen[RETURN_DEFERRED], 4);
+	ck_assert_uint_eq(seen[RETURN_EXHAUSTED], 1);
 	alloc_free(a);
 }
 END_TEST
@@ -284,14 +284,14 @@ static uint64_t surplus_bytes(struct alloc *a, uint64_t now,
 			      unsigned n_by_class[CLASS_COUNT])
 {
 	struct block_ref refs[64];
-	enum alloc_state state;
+	enum return_kind state;
 	uint64_t bytes = 0;
 	size_t n;
 
 	memset(n_by_class, 0, CLASS_COUNT * sizeof(*n_by_class));
 	while ((n = alloc_surplus(a, now, refs, 64, &state)))
 		for (size_t i = 0; i < n; i++) {
-			ck_assert_int_eq(state, ALLOC_FREE);
+			ck_assert_int_eq(state, RETURN_FREE);
 			bytes += class_bytes(refs[i].cls);
 			n_by_class[refs[i].cls]++;
 		}
@@ -481,16 +481,16 @@ START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
 {
 	struct alloc *a = alloc_new(T);
 	struct journal *j = journal_new();
-	struct block_ref worn = block(2), r[5];
+	struct block_ref exhausted = block(2), r[5];
 
-	worn.inc = INC_COUNT - 1;
+	exhausted.inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_put(a, block(0)), 0);
 	ck_assert_int_eq(alloc_retire(a, block(1), 0), 0);
-	ck_assert_int_eq(alloc_retire(a, worn, 0), 0);
+	ck_assert_int_eq(alloc_retire(a, exhausted, 0), 0);
 	journal_begin(j, 1);
 	alloc_record(a, j);
-	worn.off = block(3).off;
-	ck_assert_int_eq(alloc_retire(a, worn, 0), 0);
+	exhausted.off = block(3).off;
+	ck_assert_int_eq(alloc_retire(a, exhausted, 0), 0);
 	ck_assert_int_eq(alloc_retire(a, block(4), 0), 0);
 	for (unsigned i = 0; i < 5; i++)
 		r[i] = block(i);
@@ -522,11 +522,11 @@ START_TEST(alloc_give_limbo_takes_all_of_one_class)
 					 alloc_retire_undated(a, ref), 0);
 	ref.cls = 4;
 	ck_assert_int_eq(alloc_retire(a, ref, 8), 0);
-	ck_assert_uint_eq(alloc_give_limbo(a, 3, got, 2), 2);
+	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 2), 2);
 	ck_assert_uint_eq(got[0].off, 4096);
 	ck_assert_uint_eq(got[0].inc, 1);
-	ck_assert_uint_eq(alloc_give_limbo(a, 3, got, 4), 1);
-	ck_assert_uint_eq(alloc_give_limbo(a, 3, got, 4), 0);
+	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 4), 1);
+	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 4), 0);
 	ck_assert_uint_eq(alloc_resting(a, 3), 0);
 	ck_assert_uint_eq(alloc_resting(a, 4), 1);
 	/* Nothing is left of the undated one. */
@@ -546,7 +546,7 @@ static Suite *suite(void)
 	tcase_add_test(t, take_empty_gives_nothing);
 	tcase_add_test(
 		t, retire_block_is_free_after_T_with_next_inc_and_not_before);
-	tcase_add_test(t, limbo_keeps_order_over_growth_and_wrap);
+	tcase_add_test(t, deferred_keeps_order_over_growth_and_wrap);
 	tcase_add_test(t, undated_block_rests_for_T_from_its_date_on);
 	tcase_add_test(t, undated_blocks_are_dated_before_the_next_that_has_a_date);
 	tcase_add_test(t, undated_blocks_that_went_back_leave_no_date_to_others);

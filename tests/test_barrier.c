@@ -20,7 +20,7 @@ static struct block_ref wear_one(void)
 
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
 	b = alice.held[alice.n_held - 1];
-	rig_give(&alice, 1, ALLOC_WORN);
+	rig_give(&alice, 1, RETURN_EXHAUSTED);
 	return b;
 }
 
@@ -31,7 +31,7 @@ START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
 	wear_one();
 	WAIT_FOR(bob.barrier);
 	turns(20);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	ck_assert_uint_eq(alice.barrier, 0);
 	ck_assert_uint_eq(log_count("bob"), 0);
 	c->barrier.began_ns -= 10 * NS_PER_SEC;
@@ -44,10 +44,10 @@ START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
 	ck_assert(barrier_tick(c));
 	ck_assert_uint_eq(log_count("(bob) has not answered"), 2);
 	ck_assert_uint_eq(bob.fenced, 0);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	bob.silent = false;
 	turn();
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 	ck_assert_uint_eq(c->barrier.passed, 1);
 	ck_assert(!barrier_tick(c));
 }
@@ -66,7 +66,7 @@ START_TEST(silent_remote_client_is_cut_off)
 	ck_assert(!barrier_tick(c));
 	ck_assert_ptr_null(bob.session);
 	ck_assert_uint_eq(bob.fenced, 1);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 }
 END_TEST
 
@@ -77,7 +77,7 @@ START_TEST(barrier_that_is_stuck_gives_no_hope)
 	rig_get_all(&alice, RIG_SMALL);
 	join(&bob, &rig_local, getpid());
 	bob.silent = true;
-	rig_give(&alice, alice.n_held, ALLOC_FREE);
+	rig_give(&alice, alice.n_held, RETURN_FREE);
 	/* Pages are there for the taking, but for bob. */
 	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(bob.barrier);
@@ -104,15 +104,15 @@ START_TEST(what_comes_during_a_barrier_waits_for_the_next)
 	wear_one();
 	WAIT_FOR(bob.barrier);
 	b = alice.held[0];
-	rig_give(&alice, 1, ALLOC_WORN);
+	rig_give(&alice, 1, RETURN_EXHAUSTED);
 	answer_barrier(&bob);
 	ck_assert_uint_eq(c->barrier.passed, 1);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
-	ck_assert_uint_eq(slab_count_class(c->slab, b.cls).worn, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
+	ck_assert_uint_eq(slab_count_class(c->slab, b.cls).exhausted, 1);
 	WAIT_FOR(bob.barrier);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	answer_barrier(&bob);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 	ck_assert_uint_eq(bob.barriers, 2);
 }
 END_TEST
@@ -156,14 +156,14 @@ START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
 	wear_one();
 	WAIT_FOR(c->barrier.on && alice.barriers == 1 && !alice.barrier);
 	turns(20);
-	ck_assert_uint_eq(slab_count(c->slab).worn, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	c->barrier.began_ns -= 10 * NS_PER_SEC;
 	ck_assert(barrier_tick(c));
 	ck_assert_uint_eq(log_count("still runs"), 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	ck_assert(!barrier_tick(c));
-	ck_assert_uint_eq(slab_count(c->slab).worn, 0);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 }
 END_TEST
 

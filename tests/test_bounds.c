@@ -55,7 +55,7 @@ int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *len, int flags)
 #define LONG_KEY 65000u
 #define LONG class_for(block_room(LONG_KEY, 0))
 
-static struct msg ret(uint32_t n, enum alloc_state state)
+static struct msg ret(uint32_t n, enum return_kind state)
 {
 	return (struct msg){.type = MSG_RETURN,
 			    .blocks = {.n = n, .state = (uint8_t)state}};
@@ -93,7 +93,7 @@ static void long_keys(struct peer *p, uint32_t n)
 
 START_TEST(return_of_long_keys_takes_one_slice_at_a_time)
 {
-	struct msg m = ret(10, ALLOC_FREE);
+	struct msg m = ret(10, RETURN_FREE);
 
 	long_keys(&alice, 10);
 	ck_assert(say(&alice, &m, alice.held));
@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(returns_of_two_sessions_take_turns)
 {
-	struct msg ten = ret(10, ALLOC_FREE), four = ret(4, ALLOC_FREE);
+	struct msg ten = ret(10, RETURN_FREE), four = ret(4, RETURN_FREE);
 
 	join(&bob, &rig_local, getpid());
 	long_keys(&alice, 10);
@@ -126,7 +126,7 @@ END_TEST
 
 START_TEST(message_behind_an_unfinished_return_finds_it_finished)
 {
-	struct msg m = ret(10, ALLOC_FREE), ping = {.type = MSG_PING, .req = 9};
+	struct msg m = ret(10, RETURN_FREE), ping = {.type = MSG_PING, .req = 9};
 
 	long_keys(&alice, 10);
 	ck_assert(say(&alice, &m, alice.held));
@@ -138,7 +138,7 @@ END_TEST
 
 START_TEST(session_that_ends_takes_its_unfinished_return_along)
 {
-	struct msg m = ret(10, ALLOC_FREE);
+	struct msg m = ret(10, RETURN_FREE);
 
 	join(&bob, &rig_local, getpid());
 	long_keys(&bob, 10);
@@ -152,7 +152,7 @@ END_TEST
 /* One that is not out, in the middle of many: nothing of the session is left. */
 START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
 {
-	struct msg m = ret(10, ALLOC_FREE);
+	struct msg m = ret(10, RETURN_FREE);
 
 	long_keys(&alice, 10);
 	alice.held[8].off += PTR_UNIT;
@@ -169,7 +169,7 @@ START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
 {
 	struct item item = item_new(0);
 	struct block_ref ref = slot_block(item.word);
-	struct msg m = ret(1, ALLOC_FREE);
+	struct msg m = ret(1, RETURN_FREE);
 	unsigned n = 0;
 
 	slots_in(0)[item.home] = item.word;
@@ -188,7 +188,7 @@ END_TEST
 /* It stays out, and the session goes on: a sweep finds it. */
 START_TEST(return_without_memory_ends_no_session)
 {
-	struct msg m = ret(1, _i ? ALLOC_WORN : ALLOC_LIMBO);
+	struct msg m = ret(1, _i ? RETURN_EXHAUSTED : RETURN_DEFERRED);
 
 	ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 1), 1);
 	ck_assert(say_without_memory(&alice, &m, alice.held));
@@ -202,7 +202,7 @@ END_TEST
 
 START_TEST(long_return_without_memory_to_wait_in_is_finished_at_once)
 {
-	struct msg m = ret(10, ALLOC_FREE);
+	struct msg m = ret(10, RETURN_FREE);
 
 	long_keys(&alice, 10);
 	ck_assert(say_without_memory(&alice, &m, alice.held));

@@ -136,7 +136,7 @@ START_TEST(clean_store_is_clean)
 	ck_assert_uint_eq(f.out_bytes, f.live_bytes + f.dead_bytes +
 					       f.blocks_held * 64);
 	ck_assert_uint_eq(f.meta_bytes + f.index_bytes + f.out_bytes +
-				  f.limbo_bytes + f.worn_bytes + f.free_bytes +
+				  f.deferred_bytes + f.exhausted_bytes + f.free_bytes +
 				  f.slack_bytes + f.retired_bytes +
 				  f.unused_bytes,
 			  f.region_bytes);

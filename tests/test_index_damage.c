@@ -81,7 +81,7 @@ START_TEST(lost_to_a_word_out_of_the_region_its_block_is_not_taken_over)
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_REPLACE,
 						INDEX_DELETE};
 	struct index_key k = key_at("k", 9);
-	enum alloc_state state;
+	enum return_kind state;
 	struct block_ref ref;
 
 	setup(true);

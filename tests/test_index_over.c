@@ -311,7 +311,7 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 	ck_assert(me.op.plenty);
 	last[0].inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_retire(me.alloc, last[0], 0), 0);
-	ck_assert_uint_eq(alloc_worn(me.alloc), 1);
+	ck_assert_uint_eq(alloc_exhausted(me.alloc), 1);
 	PUT(&me, k, "fifth");
 	ck_assert(!me.op.plenty);
 	teardown();
@@ -321,19 +321,19 @@ END_TEST
 /* It takes its own last incarnation out of circulation. */
 START_TEST(put_that_wears_a_block_out_says_so)
 {
-	struct block_ref worn = {0};
+	struct block_ref exhausted = {0};
 
 	setup_over("k", 77);
 	PUT(&me, k, "third");
 	ck_assert(me.op.plenty);
 	/* The block in the slot becomes one of the last incarnation. */
-	ck_assert(alloc_take(me.alloc, 0, 0, &worn));
-	worn.inc = INC_COUNT - 1;
-	ck_assert_int_eq(alloc_put(me.alloc, worn), 0);
+	ck_assert(alloc_take(me.alloc, 0, 0, &exhausted));
+	exhausted.inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_put(me.alloc, exhausted), 0);
 	PUT(&me, k, "fourth");
 	ck_assert(me.op.plenty);
 	PUT(&me, k, "fifth");
-	ck_assert_uint_eq(alloc_worn(me.alloc), 1);
+	ck_assert_uint_eq(alloc_exhausted(me.alloc), 1);
 	ck_assert(!me.op.plenty);
 	teardown();
 }

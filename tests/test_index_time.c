@@ -347,7 +347,7 @@ START_TEST(incarnation_grows_with_each_reuse_and_never_wraps)
 	struct index_key k;
 	unsigned last = 0, distinct = 0;
 	struct block_ref refs[4];
-	enum alloc_state state;
+	enum return_kind state;
 
 	setup(_i);
 	k = key_of("k");
@@ -363,7 +363,7 @@ START_TEST(incarnation_grows_with_each_reuse_and_never_wraps)
 			distinct++;
 		last = slot_inc(slots_of(k)[0]);
 		if (alloc_surplus(me.alloc, fake_now, refs, 4, &state))
-			ck_assert_int_eq(state, ALLOC_WORN);
+			ck_assert_int_eq(state, RETURN_EXHAUSTED);
 	}
 	ck_assert_uint_ge(distinct, INC_COUNT - 1);
 	teardown();

@@ -37,7 +37,7 @@ START_TEST(empty_segments_serve_another_class_after_a_barrier)
 	small = rig_get_all(&alice, RIG_SMALL);
 	ck_assert_uint_gt(small, 20000);
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
-	rig_give(&alice, small, ALLOC_FREE);
+	rig_give(&alice, small, RETURN_FREE);
 	alice.silent = true;
 	rig_ask(&alice, RIG_LARGE, 64);
 	WAIT_FOR(alice.barrier);
@@ -60,7 +60,7 @@ START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
 	uint64_t t = clock_now_ns();
 
 	t = clock_now_ns();
-	rig_give(&alice, small, ALLOC_LIMBO);
+	rig_give(&alice, small, RETURN_DEFERRED);
 	/* They do not go into limbo all at once, nor do they come out of it. */
 	ck_assert_uint_gt(rig_get(&alice, RIG_LARGE, 64), 0);
 	/* Nor before T, unless a barrier has passed. */
@@ -69,11 +69,11 @@ START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
 }
 END_TEST
 
-START_TEST(worn_blocks_of_another_class_are_waited_for)
+START_TEST(exhausted_blocks_of_another_class_are_waited_for)
 {
 	size_t small = rig_get_all(&alice, RIG_SMALL);
 
-	rig_give(&alice, small, ALLOC_WORN);
+	rig_give(&alice, small, RETURN_EXHAUSTED);
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 64), 64);
 	ck_assert_uint_eq(alice.got[0].inc, 0);
 }
@@ -83,7 +83,7 @@ START_TEST(low_on_pages_gives_back_empty_segments_but_one)
 {
 	size_t large = rig_get_all(&alice, RIG_LARGE);
 
-	rig_give(&alice, large, ALLOC_FREE);
+	rig_give(&alice, large, RETURN_FREE);
 	WAIT_FOR(c->barrier.passed > 0);
 	turns(0);
 	/* Most is back in the heap before anybody asked for it. */
@@ -173,7 +173,7 @@ START_TEST(who_waits_for_memory_is_told_why_at_once)
 	memset(&told, 0, sizeof(told));
 	rig_get_all(&alice, RIG_SMALL);
 	/* Some of a segment, so that its pages stay what they are. */
-	rig_give(&alice, 100, ALLOC_FREE);
+	rig_give(&alice, 100, RETURN_FREE);
 	join(&bob, &rig_local, getpid());
 	calm();
 	alice.heard = hear_full;
@@ -215,7 +215,7 @@ START_TEST(pages_that_cannot_be_had_are_no_memory)
 	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
 	ck_assert_uint_lt(n * 64, MIB);
 	/* What is there goes on being used. */
-	rig_give(&alice, n, ALLOC_FREE);
+	rig_give(&alice, n, RETURN_FREE);
 	ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), n);
 }
 END_TEST
@@ -329,7 +329,7 @@ START_TEST(what_others_return_is_granted)
 	rig_ask(&alice, RIG_LARGE, 64);
 	WAIT_FOR(bob.reclaims == 1);
 	ck_assert(!alice.answered);
-	rig_give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 64);
 }
@@ -338,7 +338,7 @@ END_TEST
 /* Bob has all there is, and alice nothing. */
 static void bob_takes_all(void)
 {
-	rig_give(&alice, alice.n_held, ALLOC_FREE);
+	rig_give(&alice, alice.n_held, RETURN_FREE);
 	rig_get_all(&bob, RIG_LARGE);
 	rig_get_all(&bob, RIG_SMALL);
 }
@@ -366,7 +366,7 @@ START_TEST(others_are_waited_for_though_asked_late)
 	}
 	turns(10);
 	ck_assert(!alice.answered);
-	rig_give(&bob, bob.n_held, ALLOC_LIMBO);
+	rig_give(&bob, bob.n_held, RETURN_DEFERRED);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
@@ -401,12 +401,12 @@ START_TEST(who_was_given_memory_since_is_asked_again)
 	calm();
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
 	asked = bob.reclaims;
-	rig_give(&alice, 1, ALLOC_FREE);
+	rig_give(&alice, 1, RETURN_FREE);
 	ck_assert_uint_eq(rig_get(&bob, RIG_LARGE, 1), 1);
 	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(alice.answered || bob.reclaims > asked);
 	ck_assert(!alice.answered);
-	rig_give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
@@ -424,7 +424,7 @@ START_TEST(who_asks_is_asked_by_others)
 	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(alice.answered || bob.reclaims > 0);
 	ck_assert(!alice.answered);
-	rig_give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 1);
 }
@@ -501,7 +501,7 @@ START_TEST(what_others_hold_lets_the_index_grow)
 	calm();
 	while (bob.reclaims == 1)
 		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
-	rig_give(&bob, bob.n_held, ALLOC_FREE);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
 	ck_assert_uint_eq(hint_out(&alice, clock_now_ns() + 20 * NS_PER_SEC),
 			  MSG_HINT_DONE);
 	ck_assert_uint_eq(region.subtables, 2);
@@ -559,7 +559,7 @@ START_TEST(what_was_waited_for_is_known_to_sweeps)
 	rig_get_all(&alice, RIG_SMALL);
 	rig_get_reserve(&alice, RIG_SMALL);
 	calm();
-	rig_give(&alice, 64, ALLOC_LIMBO);
+	rig_give(&alice, 64, RETURN_DEFERRED);
 	c->sweep->phase = SWEEP_BEGUN;
 	rig_ask(&bob, RIG_SMALL, 8);
 	ck_assert_uint_eq(c->n_deferred, 1);
@@ -583,7 +583,7 @@ START_TEST(who_waits_comes_before_who_asks_next)
 	rig_get_all(&alice, RIG_SMALL);
 	rig_get_reserve(&alice, RIG_SMALL);
 	calm();
-	rig_give(&alice, 64, ALLOC_LIMBO);
+	rig_give(&alice, 64, RETURN_DEFERRED);
 	rig_ask(&bob, RIG_SMALL, 48);
 	ck_assert_uint_eq(c->n_deferred, 1);
 	clock_sleep_ns(3 * GRACE_NS);
@@ -594,7 +594,7 @@ START_TEST(who_waits_comes_before_who_asks_next)
 	ck_assert_uint_eq(alice.n, 16);
 
 	/* Who asks while others wait for what there is not waits behind them. */
-	rig_give(&alice, 1, ALLOC_LIMBO);
+	rig_give(&alice, 1, RETURN_DEFERRED);
 	rig_ask(&bob, RIG_SMALL, 1);
 	rig_ask(&alice, RIG_SMALL, 1);
 	ck_assert_uint_eq(c->n_deferred, 2);
@@ -639,7 +639,7 @@ static Suite *suite(void)
 
 	tcase_add_test(t, empty_segments_serve_another_class_after_a_barrier);
 	tcase_add_test(t, what_is_in_limbo_of_another_class_is_waited_for);
-	tcase_add_test(t, worn_blocks_of_another_class_are_waited_for);
+	tcase_add_test(t, exhausted_blocks_of_another_class_are_waited_for);
 	tcase_add_test(t, low_on_pages_gives_back_empty_segments_but_one);
 	tcase_add_test(t, pages_for_the_index_are_left_when_values_took_all);
 	t = add_case(s, "no memory");

@@ -102,12 +102,12 @@ static void teardown(void)
 static void barrier(void)
 {
 	bool heap = heap_barrier_begin(r.heap);
-	bool worn = slab_barrier_begin(slab);
+	bool exhausted = slab_barrier_begin(slab);
 
 	index_drop_cache(client);
 	if (heap)
 		heap_barrier_passed(r.heap);
-	if (worn)
+	if (exhausted)
 		slab_barrier_passed(slab);
 }
 
@@ -282,7 +282,7 @@ START_TEST(migration_compact_tombstones_their_blocks_come_back)
 	ck_assert_uint_eq(live, COMPACT_KEYS / 2);
 	ck_assert_uint_eq(dead, 0);
 	ck_assert_uint_eq(slab_count(slab).out, out - COMPACT_KEYS / 2);
-	ck_assert_uint_eq(slab_count(slab).limbo, COMPACT_KEYS / 2);
+	ck_assert_uint_eq(slab_count(slab).deferred, COMPACT_KEYS / 2);
 	check_all(COMPACT_KEYS);
 	barrier();
 	/* The keys that were dropped can be inserted again. */

@@ -119,7 +119,7 @@ static const struct golden {
 	{{.type = MSG_GRANT_REQ, .req = 8, .grant_req = {3, 1024}},
 	 gold_grant_req},
 	{{.type = MSG_RETURN, .req = 9,
-	  .blocks = {.state = ALLOC_LIMBO, .n = 3}}, gold_ret},
+	  .blocks = {.state = RETURN_DEFERRED, .n = 3}}, gold_ret},
 	{{.type = MSG_HINT, .req = 10, .hint = {64, 1, 1}}, gold_hint},
 	{{.type = MSG_PREFIX_REQ, .req = 11}, gold_prefix_req},
 	{{.type = MSG_STATS_REQ, .req = 12}, gold_stats_req},

@@ -67,7 +67,7 @@ static void teardown(void)
 static void check_stock(void)
 {
 	struct block_ref refs[64];
-	enum alloc_state state;
+	enum return_kind state;
 	size_t n;
 
 	while ((n = alloc_drain(client.alloc, UINT64_MAX, refs, 64, &state)) > 0)

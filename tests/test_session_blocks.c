@@ -345,7 +345,7 @@ END_TEST
  * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
 START_TEST(rest_beyond_the_deadline_is_not_waited_for)
 {
-	fake_server_set(&srv, keep_limbo, true);
+	fake_server_set(&srv, keep_deferred, true);
 	uint64_t t = clock_now_ns();
 
 	fake_server_set(&srv, grant_blocks, 2);

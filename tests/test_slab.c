@@ -84,7 +84,7 @@ START_TEST(slab_return_free_is_granted_again_with_its_incarnation)
 	ck_assert_uint_gt(n, 3);
 	b = refs[2];
 	b.inc = 17;
-	ck_assert(slab_return(slab, b, ALLOC_FREE, 0));
+	ck_assert(slab_return(slab, b, RETURN_FREE, 0));
 	ck_assert_uint_eq(slab_count(slab).out, n - 1);
 	ck_assert_uint_eq(slab_grant(slab, 30, 5, 0, again), 1);
 	ck_assert_uint_eq(again[0].off, b.off);
@@ -101,15 +101,15 @@ START_TEST(slab_return_limbo_waits_for_the_grace_period)
 	setup(4);
 	n = grant_all(30, 0);
 	refs[0].inc = 1;
-	ck_assert(slab_return(slab, refs[0], ALLOC_LIMBO, 500));
-	ck_assert_uint_eq(slab_count(slab).limbo, 1);
-	ck_assert_uint_eq(slab_count_class(slab, 30).limbo, 1);
-	ck_assert_uint_eq(slab_count_class(slab, 29).limbo, 0);
+	ck_assert(slab_return(slab, refs[0], RETURN_DEFERRED, 500));
+	ck_assert_uint_eq(slab_count(slab).deferred, 1);
+	ck_assert_uint_eq(slab_count_class(slab, 30).deferred, 1);
+	ck_assert_uint_eq(slab_count_class(slab, 29).deferred, 0);
 	ck_assert_uint_eq(slab_grant(slab, 30, 4, 500 + GRACE - 1, again), 0);
 	ck_assert_uint_eq(slab_grant(slab, 30, 4, 500 + GRACE, again), 1);
 	ck_assert_uint_eq(again[0].off, refs[0].off);
 	ck_assert_uint_eq(again[0].inc, 1);
-	ck_assert_uint_eq(slab_count(slab).limbo, 0);
+	ck_assert_uint_eq(slab_count(slab).deferred, 0);
 	ck_assert_uint_eq(slab_count(slab).out, n);
 	teardown();
 }
@@ -122,15 +122,15 @@ START_TEST(slab_return_worn_waits_for_a_barrier_that_began_after_it)
 	setup(4);
 	grant_all(30, 0);
 	refs[0].inc = refs[1].inc = INC_COUNT - 1;
-	ck_assert(slab_return(slab, refs[0], ALLOC_WORN, 0));
+	ck_assert(slab_return(slab, refs[0], RETURN_EXHAUSTED, 0));
 	ck_assert(slab_barrier_begin(slab));
-	ck_assert(slab_return(slab, refs[1], ALLOC_WORN, 0));
+	ck_assert(slab_return(slab, refs[1], RETURN_EXHAUSTED, 0));
 	ck_assert_uint_eq(slab_grant(slab, 30, 4, 1 << 30, again), 0);
 	slab_barrier_passed(slab);
 	ck_assert_uint_eq(slab_grant(slab, 30, 4, 1 << 30, again), 1);
 	ck_assert_uint_eq(again[0].off, refs[0].off);
 	ck_assert_uint_eq(again[0].inc, 0);
-	ck_assert_uint_eq(slab_count(slab).worn, 1);
+	ck_assert_uint_eq(slab_count(slab).exhausted, 1);
 	ck_assert(slab_barrier_begin(slab));
 	slab_barrier_passed(slab);
 	ck_assert_uint_eq(slab_grant(slab, 30, 4, 1 << 30, again), 1);
@@ -151,7 +151,7 @@ START_TEST(slab_return_of_what_is_not_out_is_refused)
 	do {                                                                   \
 		b = refs[0];                                                   \
 		change;                                                        \
-		ck_assert(!slab_return(slab, b, ALLOC_FREE, 0));               \
+		ck_assert(!slab_return(slab, b, RETURN_FREE, 0));               \
 	} while (0)
 	REFUSED(b.off += 32);
 	REFUSED(b.off += 160 * 5);
@@ -164,14 +164,14 @@ START_TEST(slab_return_of_what_is_not_out_is_refused)
 	REFUSED(b.inc = INC_COUNT);
 	ck_assert_uint_eq(slab_count(slab).out, before.out);
 	refs[0].inc = 5;
-	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
-	ck_assert(!slab_return(slab, refs[0], ALLOC_FREE, 0));
-	ck_assert(!slab_return(slab, refs[0], ALLOC_LIMBO, 0));
+	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
+	ck_assert(!slab_return(slab, refs[0], RETURN_FREE, 0));
+	ck_assert(!slab_return(slab, refs[0], RETURN_DEFERRED, 0));
 	/* Granted again with 5: an older one is somebody's lie. */
 	ck_assert_uint_eq(slab_grant(slab, 3, 1, 0, refs), 1);
 	ck_assert_uint_eq(refs[0].inc, 5);
 	REFUSED(b.inc = 4);
-	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
 	teardown();
 }
 END_TEST
@@ -212,8 +212,8 @@ static size_t fill(uint8_t cls, uint64_t *kept_out)
 
 START_TEST(slab_grant_lends_the_reserve_for_what_has_come_back)
 {
-	static const enum alloc_state states[] = {ALLOC_FREE, ALLOC_LIMBO,
-						  ALLOC_WORN};
+	static const enum return_kind states[] = {RETURN_FREE, RETURN_DEFERRED,
+						  RETURN_EXHAUSTED};
 	uint64_t kept;
 	size_t n = fill(FULL_CLS, &kept), got;
 
@@ -231,7 +231,7 @@ START_TEST(slab_grant_lends_the_reserve_for_what_has_come_back)
 			break;
 	}
 	/* All of it was lent. */
-	ck_assert(states[_i] == ALLOC_FREE ||
+	ck_assert(states[_i] == RETURN_FREE ||
 		  slab_count_class(slab, FULL_CLS).free == 0);
 	ck_assert(slab_audit(slab));
 	teardown();
@@ -265,20 +265,20 @@ START_TEST(slab_barrier_frees_what_was_in_limbo_before_it)
 	uint64_t kept;
 	size_t n = fill(FULL_CLS, &kept);
 
-	ck_assert(slab_return(slab, refs[n - 1], ALLOC_LIMBO, 0));
-	ck_assert(slab_return(slab, refs[n - 2], ALLOC_LIMBO, 0));
+	ck_assert(slab_return(slab, refs[n - 1], RETURN_DEFERRED, 0));
+	ck_assert(slab_return(slab, refs[n - 2], RETURN_DEFERRED, 0));
 	ck_assert(slab_barrier_begin(slab));
-	ck_assert(slab_return(slab, refs[n - 3], ALLOC_LIMBO, 0));
+	ck_assert(slab_return(slab, refs[n - 3], RETURN_DEFERRED, 0));
 	slab_barrier_passed(slab);
-	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).limbo, 1);
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).deferred, 1);
 	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).free, kept + 2);
 	/* One that becomes free by time meanwhile. */
 	ck_assert(slab_barrier_begin(slab));
 	slab_settle(slab, GRACE);
-	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).limbo, 0);
-	ck_assert(slab_return(slab, refs[n - 4], ALLOC_LIMBO, GRACE));
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).deferred, 0);
+	ck_assert(slab_return(slab, refs[n - 4], RETURN_DEFERRED, GRACE));
 	slab_barrier_passed(slab);
-	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).limbo, 1);
+	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).deferred, 1);
 	ck_assert(slab_audit(slab));
 	teardown();
 }
@@ -294,7 +294,7 @@ START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 	b.inc = 8;
 	ck_assert(slab_drop(slab, word_of(b, SLOT_DEAD | SLOT_FROZEN), 500));
 	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD | SLOT_FROZEN), 500));
-	ck_assert_uint_eq(slab_count(slab).limbo, 1);
+	ck_assert_uint_eq(slab_count(slab).deferred, 1);
 	ck_assert(slab_audit(slab));
 	ck_assert_uint_eq(slab_grant(slab, 30, 2, 500 + GRACE - 1, again), 0);
 	ck_assert_uint_eq(slab_grant(slab, 30, 2, 500 + GRACE, again), 1);
@@ -305,7 +305,7 @@ START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 	b.off += 32;
 	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD), 500));
 	ck_assert(!slab_drop(slab, slot_empty(3), 500));
-	ck_assert_uint_eq(slab_count(slab).limbo, 0);
+	ck_assert_uint_eq(slab_count(slab).deferred, 0);
 	teardown();
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(slab_drop_with_the_last_incarnation_waits_for_a_barrier)
 	b = refs[1];
 	b.inc = INC_COUNT - 1;
 	ck_assert(slab_drop(slab, word_of(b, SLOT_DEAD), 0));
-	ck_assert_uint_eq(slab_count(slab).worn, 1);
+	ck_assert_uint_eq(slab_count(slab).exhausted, 1);
 	ck_assert_uint_eq(slab_grant(slab, 30, 2, 1 << 30, again), 0);
 	ck_assert(slab_barrier_begin(slab));
 	slab_barrier_passed(slab);
@@ -334,7 +334,7 @@ static void return_all(size_t n, uint16_t inc)
 {
 	for (size_t i = 0; i < n; i++) {
 		refs[i].inc = inc;
-		ck_assert(slab_return(slab, refs[i], ALLOC_FREE, 0));
+		ck_assert(slab_return(slab, refs[i], RETURN_FREE, 0));
 	}
 }
 
@@ -367,7 +367,7 @@ START_TEST(slab_shrink_empty_segments_change_their_class)
 	ck_assert_uint_eq(slab_count(slab).bytes_slack, 0);
 	/* Not before the barrier, and what is retired is nobody's. */
 	ck_assert_uint_eq(slab_grant(slab, 30, 1, 0, &b), 0);
-	ck_assert(!slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert(!slab_return(slab, refs[0], RETURN_FREE, 0));
 	ck_assert_int_eq(slab_mark(slab, refs[0]), SLAB_SEEN_BAD);
 	barrier();
 	ck_assert_uint_gt(slab_grant(slab, 30, LOTS, 0, refs), 3);
@@ -389,13 +389,13 @@ START_TEST(slab_shrink_keeps_what_is_in_use_and_one_of_a_class)
 	ck_assert_uint_eq(pages, 3);
 	ck_assert_uint_eq(slab_shrink(slab, false), 0);
 	for (size_t i = 1; i < n; i++)
-		ck_assert(slab_return(slab, refs[i], ALLOC_FREE, 0));
+		ck_assert(slab_return(slab, refs[i], RETURN_FREE, 0));
 	/* Free blocks are left in the first: no need of an empty segment. */
 	ck_assert_uint_eq(slab_shrink(slab, true), 2);
-	ck_assert(slab_return(slab, refs[0], ALLOC_LIMBO, 0));
+	ck_assert(slab_return(slab, refs[0], RETURN_DEFERRED, 0));
 	ck_assert_uint_eq(slab_shrink(slab, false), 0);
 	ck_assert_uint_eq(slab_grant(slab, 20, 1, GRACE, refs), 1);
-	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
 	ck_assert_uint_eq(slab_shrink(slab, true), 0);
 	ck_assert_uint_eq(slab_shrink(slab, false), 1);
 	barrier();
@@ -403,7 +403,7 @@ START_TEST(slab_shrink_keeps_what_is_in_use_and_one_of_a_class)
 	/* Long ones are not kept. */
 	ck_assert_uint_eq(
 		slab_grant(slab, class_for(9 * PAGE_BYTES), 1, 0, refs), 1);
-	ck_assert(slab_return(slab, refs[0], ALLOC_FREE, 0));
+	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
 	ck_assert_uint_gt(slab_shrink(slab, true), 8);
 	ck_assert(slab_audit(slab));
 	teardown();
@@ -421,7 +421,7 @@ START_TEST(slab_grant_from_the_fullest_segments_first)
 	/* The second has one free block, the others are nearly empty. */
 	for (size_t i = 0; i < n; i++)
 		if (i % per && (i / per != 1 || i % per == 3))
-			ck_assert(slab_return(slab, refs[i], ALLOC_FREE, 0));
+			ck_assert(slab_return(slab, refs[i], RETURN_FREE, 0));
 	ck_assert_uint_eq(slab_grant(slab, 20, 1, 0, &b), 1);
 	ck_assert_uint_eq(b.off, refs[per + 3].off);
 	ck_assert(slab_audit(slab));
@@ -501,7 +501,7 @@ START_TEST(slab_mark_of_what_is_not_out_is_bad)
 	b.inc = 9;
 	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_FIRST);
 	/* It comes back and goes out again: without its mark. */
-	ck_assert(slab_return(slab, b, ALLOC_FREE, 0));
+	ck_assert(slab_return(slab, b, RETURN_FREE, 0));
 	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_BAD);
 	ck_assert_uint_eq(slab_grant(slab, 20, 1, 0, &b), 1);
 	ck_assert_uint_eq(unmarked(found, 9, 4), 2);
@@ -522,13 +522,13 @@ START_TEST(slab_condemn_spares_the_marked_and_waits_for_a_barrier)
 	ck_assert(!slab_condemn(slab, refs[0]));
 	ck_assert(slab_condemn(slab, refs[1]));
 	ck_assert(!slab_condemn(slab, refs[1]));
-	ck_assert_uint_eq(slab_count(slab).worn, 1);
-	ck_assert_uint_eq(slab_count(slab).bytes_worn, class_bytes(20));
+	ck_assert_uint_eq(slab_count(slab).exhausted, 1);
+	ck_assert_uint_eq(slab_count(slab).bytes_exhausted, class_bytes(20));
 	ck_assert_uint_eq(slab_count(slab).bytes_out, class_bytes(20));
 	ck_assert_uint_eq(slab_grant(slab, 20, 1, 1 << 30, &b), 1);
 	ck_assert_uint_ne(b.off, refs[1].off);
 	barrier();
-	ck_assert_uint_eq(slab_count(slab).worn, 0);
+	ck_assert_uint_eq(slab_count(slab).exhausted, 0);
 	ck_assert(slab_audit(slab));
 	teardown();
 }
@@ -543,8 +543,8 @@ START_TEST(slab_audit_finds_what_does_not_add_up)
 	setup(16);
 	ck_assert_uint_eq(slab_grant(slab, 20, 3, 0, refs), 3);
 	ck_assert_uint_eq(slab_grant(slab, 0, 3, 0, refs + 3), 3);
-	ck_assert(slab_return(slab, refs[2], ALLOC_LIMBO, 0));
-	ck_assert(slab_return(slab, refs[3], ALLOC_WORN, 0));
+	ck_assert(slab_return(slab, refs[2], RETURN_DEFERRED, 0));
+	ck_assert(slab_return(slab, refs[3], RETURN_EXHAUSTED, 0));
 	g = &slab->segments[1];
 	list = &slab->class[20].list[g->fill];
 	ck_assert_uint_eq(*list, 1);
@@ -575,8 +575,8 @@ START_TEST(slab_audit_finds_what_does_not_add_up)
 	FOUND(slab->bytes_slack++, slab->bytes_slack--);
 	FOUND(slab->small_pages++, slab->small_pages--);
 	FOUND(slab->empty_pages++, slab->empty_pages--);
-	FOUND(slab->n_limbo--, slab->n_limbo++);
-	FOUND(slab->n_worn--, slab->n_worn++);
+	FOUND(slab->n_deferred--, slab->n_deferred++);
+	FOUND(slab->n_exhausted--, slab->n_exhausted++);
 	ck_assert(slab_audit(slab));
 	teardown();
 }
@@ -612,8 +612,8 @@ START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 		}
 		c = slab_count(slab);
 		ck_assert_uint_eq(c.out, n);
-		ck_assert_uint_eq(c.bytes_out + c.bytes_free + c.bytes_limbo +
-					  c.bytes_worn + c.bytes_slack,
+		ck_assert_uint_eq(c.bytes_out + c.bytes_free + c.bytes_deferred +
+					  c.bytes_exhausted + c.bytes_slack,
 				  c.pages * PAGE_BYTES);
 		ck_assert_uint_eq(c.pages + heap_retired(heap),
 				  heap_used(heap));
@@ -621,7 +621,7 @@ START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 			ck_assert_msg(slab_audit(slab), "%s", err_detail());
 	}
 	for (size_t i = 0; i < n; i++)
-		ck_assert(slab_return(slab, refs[i], ALLOC_WORN, now));
+		ck_assert(slab_return(slab, refs[i], RETURN_EXHAUSTED, now));
 	barrier();
 	slab_grant(slab, 0, 0, now + GRACE, refs);
 	slab_shrink(slab, false);

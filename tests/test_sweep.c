@@ -41,7 +41,7 @@ START_TEST(dead_session_is_swept_and_a_living_one_is_not)
 	do { /* barriers are acknowledged on the way */
 		check_alive(fd);
 		check_alive(other);
-	} while (stats().blocks_worn);
+	} while (stats().blocks_exhausted);
 	give_back(fd, own, 5);
 	check_alive(fd);
 	give_back(fd, v.refs, BLOCKS);

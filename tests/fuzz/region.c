@@ -360,7 +360,7 @@ static bool operate(struct index_op *op, uint8_t lane_how)
 static void check_blocks(void)
 {
 	struct block_ref refs[64];
-	enum alloc_state state;
+	enum return_kind state;
 	size_t n;
 
 	while ((n = alloc_drain(alloc, UINT64_MAX / 2, refs, 64, &state)) > 0)

@@ -275,7 +275,7 @@ bool __wrap_slab_barrier_begin(struct slab *s)
 {
 	bool any = __real_slab_barrier_begin(s);
 
-	sim_events[SIM_WORN] += any;
+	sim_events[SIM_EXHAUSTED] += any;
 	return any;
 }
 
@@ -313,7 +313,7 @@ size_t __wrap_slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
 		if (kept < want && in_pool(refs[i].off))
 			refs_out[kept++] = refs[i];
 		else
-			(void)slab_return(s, refs[i], ALLOC_FREE, now);
+			(void)slab_return(s, refs[i], RETURN_FREE, now);
 	return kept;
 }
 
@@ -482,7 +482,7 @@ static void wear(uint8_t cls)
 		uint16_t inc = (uint16_t)(INC_COUNT - 1 - sim_below(4));
 
 		refs[i].inc = UTIL_MAX(refs[i].inc, inc);
-		(void)slab_return(control->slab, refs[i], ALLOC_FREE, sim.now);
+		(void)slab_return(control->slab, refs[i], RETURN_FREE, sim.now);
 	}
 }
 
@@ -541,7 +541,7 @@ void sim_server_cut(void)
 bool sim_server_calm(void)
 {
 	return rests && control->n_connections == 0 && !control->barrier.on &&
-	       slab_count(control->slab).worn == 0 &&
+	       slab_count(control->slab).exhausted == 0 &&
 	       heap_retired(sim.region.heap) == 0 && grow_pages(control) == 0;
 }
 

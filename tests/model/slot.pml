@@ -101,7 +101,7 @@ inline take_block()
 	:: mine
 	:: !mine && limbo ->
 		mine = limbo;
-		mine_inc = limbo_inc;
+		mine_inc = deferred_inc;
 		limbo = 0;
 #ifndef MUTANT_REUSE_BEFORE_T
 		for (n : 0 .. CLIENTS - 1) {
@@ -119,9 +119,9 @@ inline take_block()
 inline retire(w)
 {
 	limbo = W_BLOCK(w);
-	limbo_inc = NEXT_INC(W_INC(w));
+	deferred_inc = NEXT_INC(W_INC(w));
 	if
-	:: limbo_inc >= INCS -> limbo = 0; limbo_inc = 0 /* exhausted: to the server */
+	:: deferred_inc >= INCS -> limbo = 0; deferred_inc = 0 /* exhausted: to the server */
 	:: else
 	fi
 }
@@ -144,7 +144,7 @@ proctype client(byte id)
 {
 	mtype kind;
 	byte k, i, w, c1, c2, value, found, word, n, ops, blind_before;
-	byte mine, mine_inc, limbo, limbo_inc;
+	byte mine, mine_inc, limbo, deferred_inc;
 	bit inserting;
 	byte img[SLOTS];
 #ifdef STRAIGHT_ON
