@@ -23,14 +23,14 @@ static void fork_prepare(void)
 {
 	control_fork_prepare();
 	mapping_fork_prepare();
-	waker_fork_prepare();
+	notifier_fork_prepare();
 	opened_fork_prepare();
 }
 
 static void fork_parent(void)
 {
 	opened_fork_end();
-	waker_fork_parent();
+	notifier_fork_parent();
 	mapping_fork_parent();
 	control_fork_parent();
 }
@@ -39,7 +39,7 @@ static void fork_child(void)
 {
 	generation++;
 	opened_fork_end();
-	waker_fork_child();
+	notifier_fork_child();
 	mapping_fork_child();
 	control_fork_child();
 }

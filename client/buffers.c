@@ -27,7 +27,7 @@ struct buffers_chunk {
 	struct buffers_chunk *next;
 	uint8_t *base;
 	/*
-	 * With a carver: a bitmap per page, a bit per CARVER_ALIGN bytes, lowest first; set
+	 * With a carver: a bitmap per page, a bit per EXTENTS_ALIGN bytes, lowest first; set
 	 * where a buffer in use starts. NULL without.
 	 */
 	uint64_t *starts;
@@ -38,7 +38,7 @@ struct buffers_chunk {
 	 */
 	uint32_t page[];
 };
-_Static_assert(PAGE / CARVER_ALIGN == 64, "one word of starts per page");
+_Static_assert(PAGE / EXTENTS_ALIGN == 64, "one word of starts per page");
 
 /* ---- chunks --------------------------------------------------------------------- */
 
@@ -47,7 +47,7 @@ _Static_assert(PAGE / CARVER_ALIGN == 64, "one word of starts per page");
  * carver there are pages of zeros, for jemalloc could otherwise map other memory there and
  * merge it with the arena's extents.
  */
-static uint8_t *memory_map(size_t bytes, bool for_carver)
+static uint8_t *memory_map(size_t bytes, bool for_extents)
 {
 	size_t room = bytes + HUGE_PAGE;
 	uint8_t *p, *base;
@@ -65,7 +65,7 @@ static uint8_t *memory_map(size_t bytes, bool for_carver)
 		munmap(base + bytes, (size_t)(p + room - (base + bytes)));
 	/* Advice only: without huge pages it is slower. */
 	(void)madvise(base, bytes, MADV_HUGEPAGE);
-	(void)madvise(base, bytes, for_carver ? MADV_WIPEONFORK : MADV_DONTFORK);
+	(void)madvise(base, bytes, for_extents ? MADV_WIPEONFORK : MADV_DONTFORK);
 	return base;
 }
 
@@ -85,7 +85,7 @@ static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 	err = xport_mem_add(b->lane, c->base, c->pages * PAGE);
 	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but a carver's
 	 * chunks have to stay mapped there (as zeros). */
-	if (!err && b->carver)
+	if (!err && b->extents)
 		(void)madvise(c->base, c->pages * PAGE, MADV_DOFORK);
 	return err;
 }
@@ -98,7 +98,7 @@ static void chunk_free(struct buffers_chunk *c, bool mapped)
 	free(c);
 }
 
-static struct buffers_chunk *chunk_map(uint32_t pages, bool for_carver)
+static struct buffers_chunk *chunk_map(uint32_t pages, bool for_extents)
 {
 	struct buffers_chunk *c;
 
@@ -106,12 +106,12 @@ static struct buffers_chunk *chunk_map(uint32_t pages, bool for_carver)
 	if (!c)
 		return NULL;
 	c->pages = pages;
-	if (for_carver) {
+	if (for_extents) {
 		c->starts = calloc(pages, sizeof(*c->starts));
 		if (!c->starts)
 			goto err_chunk;
 	}
-	c->base = memory_map(pages * PAGE, for_carver);
+	c->base = memory_map(pages * PAGE, for_extents);
 	if (c->base)
 		return c;
 	free(c->starts);
@@ -130,7 +130,7 @@ static int chunk_new(struct buffers *b, size_t bytes)
 	want = UTIL_MAX(want, util_align_up(bytes, HUGE_PAGE));
 	if (want < bytes || want / PAGE >= WITHIN)
 		return no_memory(bytes);
-	c = chunk_map((uint32_t)(want / PAGE), b->carver != NULL);
+	c = chunk_map((uint32_t)(want / PAGE), b->extents != NULL);
 	if (!c)
 		return no_memory(want);
 	err = chunk_show(b, c);
@@ -260,56 +260,56 @@ static bool can_wipe(void)
 }
 
 /* Called before the first chunk, for the two kinds of buffers need different chunks. */
-static void carver_begin(struct buffers *b)
+static void extents_begin(struct buffers *b)
 {
-	struct carver_source from = {b, extent_take, in_one_chunk};
+	struct extents_source from = {b, extent_take, in_one_chunk};
 
-	if (!b->chunks && !b->carver && can_wipe())
-		b->carver = carver_new(&from);
+	if (!b->chunks && !b->extents && can_wipe())
+		b->extents = extents_new(&from);
 }
 
-static int carver_buffer(struct buffers *b, size_t bytes, void **out)
+static int extents_buffer(struct buffers *b, size_t bytes, void **out)
 {
 	struct buffers_chunk *c;
 	size_t at, lacks = 0;
-	void *p = carver_alloc(b->carver, bytes, &lacks);
+	void *p = extents_alloc(b->extents, bytes, &lacks);
 	int err;
 
 	if (!p && lacks) {
 		err = chunk_new(b, lacks);
 		if (err)
 			return err;
-		p = carver_alloc(b->carver, bytes, &lacks);
+		p = extents_alloc(b->extents, bytes, &lacks);
 	}
 	c = p ? chunk_of(b, p) : NULL;
 	if (!c) {
 		if (p)
-			carver_free(b->carver, p);
+			extents_free(b->extents, p);
 		return no_memory(bytes);
 	}
 	at = (size_t)((uint8_t *)p - c->base);
-	c->starts[at / PAGE] |= UINT64_C(1) << at % PAGE / CARVER_ALIGN;
+	c->starts[at / PAGE] |= UINT64_C(1) << at % PAGE / EXTENTS_ALIGN;
 	*out = p;
 	return 0;
 }
 
-static void carver_buffer_free(struct buffers *b, struct buffers_chunk *c,
+static void extents_buffer_free(struct buffers *b, struct buffers_chunk *c,
 			     size_t at)
 {
-	uint64_t bit = UINT64_C(1) << at % PAGE / CARVER_ALIGN;
+	uint64_t bit = UINT64_C(1) << at % PAGE / EXTENTS_ALIGN;
 
-	if (at % CARVER_ALIGN || !(c->starts[at / PAGE] & bit))
+	if (at % EXTENTS_ALIGN || !(c->starts[at / PAGE] & bit))
 		return;
 	c->starts[at / PAGE] &= ~bit;
-	carver_free(b->carver, c->base + at);
+	extents_free(b->extents, c->base + at);
 }
 
 /* ---- both kinds of buffers -------------------------------------------------------- */
 
 int buffers_alloc(struct buffers *b, size_t bytes, void **out)
 {
-	carver_begin(b);
-	return b->carver ? carver_buffer(b, bytes, out) : pages_alloc(b, bytes, out);
+	extents_begin(b);
+	return b->extents ? extents_buffer(b, bytes, out) : pages_alloc(b, bytes, out);
 }
 
 void buffers_free(struct buffers *b, void *p)
@@ -320,8 +320,8 @@ void buffers_free(struct buffers *b, void *p)
 	if (!c)
 		return;
 	at = (uintptr_t)p - (uintptr_t)c->base;
-	if (b->carver)
-		carver_buffer_free(b, c, at);
+	if (b->extents)
+		extents_buffer_free(b, c, at);
 	else
 		pages_free(c, at);
 }
@@ -343,7 +343,7 @@ static void release(struct buffers *b, bool mapped)
  */
 void buffers_fini(struct buffers *b)
 {
-	if (carver_end(b->carver, b->chunks))
+	if (extents_end(b->extents, b->chunks))
 		release(b, true);
 	else
 		*b = (struct buffers){0};
@@ -351,5 +351,5 @@ void buffers_fini(struct buffers *b)
 
 void buffers_abandon(struct buffers *b)
 {
-	release(b, b->carver && carver_end(b->carver, NULL));
+	release(b, b->extents && extents_end(b->extents, NULL));
 }

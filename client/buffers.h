@@ -24,12 +24,12 @@
 #include "common/xport.h"
 
 struct buffers_chunk;
-struct carver;
+struct extents;
 
 /** Zeroed is empty, without a lane. Must not move while it has buffers. */
 struct buffers {
 	struct buffers_chunk *chunks;
-	struct carver *carver;   /* NULL: whole pages, or no buffer yet */
+	struct extents *extents;   /* NULL: whole pages, or no buffer yet */
 	struct xport_lane *lane; /* NULL: none now */
 	size_t largest;          /* largest chunk so far, bytes */
 };

@@ -23,26 +23,26 @@
 
 #define PAGE ((size_t)4096)
 
-struct carver {
+struct extents {
 	extent_hooks_t hooks; /* first: jemalloc passes its address to the hooks */
-	/* NULL after carver_end(). Written by the handle's thread, read in any. */
-	const struct carver_source *from;
-	struct carver_source source;
+	/* NULL after extents_end(). Written by the handle's thread, read in any. */
+	const struct extents_source *from;
+	struct extents_source source;
 	size_t refused; /* bytes of the last refused request */
 	bool ending;    /* the arena's own memory is to be freed */
 	unsigned arena;
-	struct carver *next_left;
+	struct extents *next_left;
 	void *kept;
 };
 
 /* Carvers that could not be freed; listed so that leak checkers find their memory. */
-static struct carver *left;
+static struct extents *left;
 
 /* ---- hooks ---------------------------------------------------------------------- */
 
-static bool together(const struct carver *h, const void *a, const void *b)
+static bool together(const struct extents *h, const void *a, const void *b)
 {
-	const struct carver_source *from = atom_load_follow(&h->from);
+	const struct extents_source *from = atom_load_follow(&h->from);
 
 	return from && from->together(from->owner, a, b);
 }
@@ -68,8 +68,8 @@ static void *on_alloc(extent_hooks_t *hooks, void *at, size_t bytes,
 		      size_t alignment, bool *zero, bool *commit,
 		      unsigned arena)
 {
-	struct carver *h = (struct carver *)hooks;
-	const struct carver_source *from = atom_load_follow(&h->from);
+	struct extents *h = (struct extents *)hooks;
+	const struct extents_source *from = atom_load_follow(&h->from);
 	void *p = NULL;
 
 	(void)arena;
@@ -92,7 +92,7 @@ static void *on_alloc(extent_hooks_t *hooks, void *at, size_t bytes,
 static bool on_dalloc(extent_hooks_t *hooks, void *p, size_t bytes,
 		      bool committed, unsigned arena)
 {
-	const struct carver *h = (const struct carver *)hooks;
+	const struct extents *h = (const struct extents *)hooks;
 
 	(void)committed;
 	(void)arena;
@@ -119,13 +119,13 @@ static bool on_merge(extent_hooks_t *hooks, void *a, size_t a_bytes, void *b,
 	(void)b_bytes;
 	(void)committed;
 	(void)arena;
-	return !together((const struct carver *)hooks, a, b);
+	return !together((const struct extents *)hooks, a, b);
 }
 
 /* ---- the arena --------------------------------------------------------------------- */
 
 /* mallctl(3) for arena.<i>.`what`: 0 or an error. */
-static int arena_ctl(const struct carver *h, const char *what, void *value,
+static int arena_ctl(const struct extents *h, const char *what, void *value,
 		     size_t bytes)
 {
 	char name[64];
@@ -151,10 +151,10 @@ static bool pages_differ(void)
 	return mallctl("arenas.page", &page, &size, NULL, 0) || page != PAGE;
 }
 
-struct carver *carver_new(const struct carver_source *from)
+struct extents *extents_new(const struct extents_source *from)
 {
 	extent_hooks_t *hooks;
-	struct carver *h;
+	struct extents *h;
 	size_t size = sizeof(h->arena);
 	ssize_t at_once = 0;
 
@@ -180,9 +180,9 @@ struct carver *carver_new(const struct carver_source *from)
 	return h;
 }
 
-void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
+void *extents_alloc(struct extents *h, size_t bytes, size_t *lacks_out)
 {
-	size_t align = bytes % PAGE ? CARVER_ALIGN : PAGE;
+	size_t align = bytes % PAGE ? EXTENTS_ALIGN : PAGE;
 	void *p;
 
 	h->refused = 0;
@@ -193,12 +193,12 @@ void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
 	return p;
 }
 
-void carver_free(struct carver *h, void *p)
+void extents_free(struct extents *h, void *p)
 {
 	dallocx(p, MALLOCX_ARENA(h->arena) | MALLOCX_TCACHE_NONE);
 }
 
-bool carver_end(struct carver *h, void *kept)
+bool extents_end(struct extents *h, void *kept)
 {
 	if (!h)
 		return true;
@@ -216,14 +216,14 @@ bool carver_end(struct carver *h, void *kept)
 
 #else /* without jemalloc's header */
 
-struct carver *carver_new(const struct carver_source *from)
+struct extents *extents_new(const struct extents_source *from)
 {
 	(void)from;
 	return NULL;
 }
 
-/* carver_new() returns NULL, so these are never called. */
-void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
+/* extents_new() returns NULL, so these are never called. */
+void *extents_alloc(struct extents *h, size_t bytes, size_t *lacks_out)
 {
 	(void)h;
 	(void)bytes;
@@ -231,13 +231,13 @@ void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out)
 	return NULL;
 }
 
-void carver_free(struct carver *h, void *p)
+void extents_free(struct extents *h, void *p)
 {
 	(void)h;
 	(void)p;
 }
 
-bool carver_end(struct carver *h, void *kept)
+bool extents_end(struct extents *h, void *kept)
 {
 	(void)kept;
 	return !h;

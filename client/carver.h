@@ -6,7 +6,7 @@
  * libfarkv is not linked with jemalloc, which would then be the malloc(3) of the whole
  * process. It names jemalloc's own calls weakly: they exist in a program that is linked with
  * jemalloc 5 or runs with it preloaded, and are NULL in any other. There, and if libfarkv was
- * built without jemalloc's header, carver_new() returns NULL.
+ * built without jemalloc's header, extents_new() returns NULL.
  *
  * Extents. The arena's hooks take them from the source and never give one back: the memory is
  * registered with a device, so it has to stay mapped and in place. Deallocation, decommit and
@@ -23,12 +23,12 @@
  *
  * A child of fork(). For jemalloc the arena's extents exist there as in the parent, so no other
  * memory may be mapped at their addresses, or jemalloc might merge the two. So the source keeps
- * its memory mapped there, with any content, until carver_end().
+ * its memory mapped there, with any content, until extents_end().
  *
  * Threads. carver_*() belong to the handle's thread. jemalloc's locks guard the arena, but the
  * hooks run inside of them, and those for split, merge and dalloc in any thread that purges. So
  * no hook allocates, registers, or reports: if memory is short it refuses and notes the size,
- * and the owner maps more and repeats the request. carver_end() destroys the arena, and must
+ * and the owner maps more and repeats the request. extents_end() destroys the arena, and must
  * not run while another thread purges or decays all arenas of the program, because jemalloc
  * walks them without a lock (mallctl(3), "arena.<i>.destroy").
  */
@@ -39,13 +39,13 @@
 #include <stddef.h>
 
 /** Least alignment of a piece: a cache line, which no two pieces share. */
-#define CARVER_ALIGN ((size_t)64)
+#define EXTENTS_ALIGN ((size_t)64)
 
-struct carver;
+struct extents;
 
-struct carver_source {
+struct extents_source {
 	void *owner;
-	/* Take whole pages for good; NULL if there are none. Only within carver_alloc(). */
+	/* Take whole pages for good; NULL if there are none. Only within extents_alloc(). */
 	void *(*take)(void *owner, size_t bytes);
 	/* True if `a` and `b` lie in one piece of the owner's memory. Any thread. */
 	bool (*together)(void *owner, const void *a, const void *b);
@@ -55,15 +55,15 @@ struct carver_source {
  * NULL if there is no jemalloc, no free arena (4094 at most), or no memory; the caller then
  * works without. Costs some 100 KiB of memory.
  */
-struct carver *carver_new(const struct carver_source *from);
+struct extents *extents_new(const struct extents_source *from);
 
 /**
- * Allocate `bytes`, aligned to CARVER_ALIGN, or to a page if they are whole pages; contents
+ * Allocate `bytes`, aligned to EXTENTS_ALIGN, or to a page if they are whole pages; contents
  * undefined. NULL: the source lacks *lacks_out adjacent bytes; if that is 0, out of memory.
  */
-void *carver_alloc(struct carver *h, size_t bytes, size_t *lacks_out);
-/** Free `p`, of carver_alloc(). */
-void carver_free(struct carver *h, void *p);
+void *extents_alloc(struct extents *h, size_t bytes, size_t *lacks_out);
+/** Free `p`, of extents_alloc(). */
+void extents_free(struct extents *h, void *p);
 
 /**
  * Forget all pieces, in use or not. False: a thread of the program uses the arena for its
@@ -71,5 +71,5 @@ void carver_free(struct carver *h, void *p);
  * the process keeps the carver and `kept`, the source's records, which a hook may be reading,
  * until its end. Also in a child of fork().
  */
-bool carver_end(struct carver *h, void *kept);
+bool extents_end(struct extents *h, void *kept);
 #endif

@@ -50,7 +50,7 @@ struct dial {
 	struct link link;
 	int err; /* 0: `link` */
 	char line[ERR_LINE_MAX];
-	struct waker *waker;
+	struct notifier *notifier;
 };
 
 /* ---- an attempt ---------------------------------------------------------------------- */
@@ -158,8 +158,8 @@ static void *dial_main(void *arg)
 	orphan = d->orphan;
 	atom_store_publish(&d->over, 1);
 	pthread_cond_broadcast(&d->cond);
-	if (d->waker)
-		waker_call(d->waker);
+	if (d->notifier)
+		notifier_call(d->notifier);
 	pthread_mutex_unlock(&d->lock);
 	if (orphan)
 		end_orphan(d);
@@ -218,7 +218,7 @@ static int thread_start(struct dial *d, const struct link *old, uint64_t until_n
 	atom_store_relaxed(&d->over, 0);
 	d->err = FARKV_ETIMEDOUT; /* the result if no attempt is made */
 	d->line[0] = '\0';
-	d->waker = NULL;
+	d->notifier = NULL;
 	pthread_mutex_unlock(&d->lock);
 	errnum = thread_create_masked(&d->thread, dial_main, d);
 	if (!errnum) {
@@ -279,10 +279,10 @@ void dial_wait(struct dial *d, uint64_t until_ns)
 	pthread_mutex_unlock(&d->lock);
 }
 
-void dial_wakes(struct dial *d, struct waker *w)
+void dial_wakes(struct dial *d, struct notifier *w)
 {
 	pthread_mutex_lock(&d->lock);
-	d->waker = w;
+	d->notifier = w;
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -322,7 +322,7 @@ bool dial_free(struct dial *d, uint64_t until_ns, struct link *out)
 		return false;
 	pthread_mutex_lock(&d->lock);
 	d->unwanted = true;
-	d->waker = NULL;
+	d->notifier = NULL;
 	pthread_cond_broadcast(&d->cond);
 	while (!d->over && (!d->old_closed || clock_now_ns() < until_ns))
 		cond_wait_until(d, d->old_closed ? until_ns : UINT64_MAX);

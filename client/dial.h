@@ -19,7 +19,7 @@
 #include "link.h"
 
 struct dial;
-struct waker;
+struct notifier;
 
 /**
  * Start a thread that closes *old (which may be empty, and is empty afterwards) and then tries
@@ -43,7 +43,7 @@ bool dial_is_over(const struct dial *d);
 void dial_wait(struct dial *d, uint64_t until_ns);
 
 /** Call `w` (NULL: nobody) when it is over; not if it is over already. */
-void dial_wakes(struct dial *d, struct waker *w);
+void dial_wakes(struct dial *d, struct notifier *w);
 
 /**
  * Take the result, once. 0: *out is the connection. FARKV_ETIMEDOUT if the thread still runs,

@@ -201,7 +201,7 @@ static void close_handle(struct farkv *kv)
 	else
 		buffers_fini(&kv->buffers);
 	queue_free(kv->queue);
-	waker_free(kv->waker);
+	notifier_free(kv->notifier);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);

@@ -70,7 +70,7 @@ struct farkv {
 	size_t n_lent;        /* number of them that hold values of the last batch */
 	struct queue *queue;  /* submitted requests; NULL until needed */
 	uint32_t queue_depth;
-	struct waker *waker;  /* of farkv_event_fd(); NULL until asked for */
+	struct notifier *notifier;  /* of farkv_event_fd(); NULL until asked for */
 	struct arena arena;   /* a batch's values, except those of its last group */
 
 	uint64_t mutations;   /* since the connection was made */

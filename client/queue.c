@@ -41,7 +41,7 @@ static int queue_new(struct farkv *kv)
 	list_init(&q->waiting);
 	list_init(&q->done);
 	list_init(&q->lent);
-	index_strand_init(&q->strand);
+	op_queue_init(&q->opq);
 	q->wait.never_blocks = true;
 	for (uint32_t i = 0; i < 2 * depth; i++) {
 		index_op_init(&q->slots[i].op);
@@ -150,9 +150,9 @@ static bool is_due(const struct farkv *kv)
 	if (q->dialling)
 		return dial_is_over(kv->dial);
 	if (q->inside) {
-		if (index_strand_rests(&q->strand) ||
-		    index_strand_due(&q->strand) ||
-		    xport_broken(kv->link.lane) || !waker_watches(kv->waker))
+		if (op_queue_rests(&q->opq) ||
+		    op_queue_due(&q->opq) ||
+		    xport_broken(kv->link.lane) || !notifier_watches(kv->notifier))
 			return true;
 		/* Nothing is begun until everything in flight is over. */
 		if (gate_alerts(kv->gate))
@@ -166,7 +166,7 @@ static bool is_due(const struct farkv *kv)
 static uint64_t due_at(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
-	uint64_t at = WAKER_NEVER;
+	uint64_t at = NOTIFIER_NEVER;
 	/* flags are pending: the waiting are not looked at until all in flight is over */
 	bool held = q->inside && gate_alerts(kv->gate);
 
@@ -178,15 +178,15 @@ static uint64_t due_at(const struct farkv *kv)
 		at = UTIL_MIN(at, q->park_until_ns + 1);
 	/* Later requests have later deadlines: the earliest one, once found, is valid until
 	 * the timer expires. */
-	if (q->inside && !waker_is_set(kv->waker, q->now_ns))
-		at = UTIL_MIN(at, index_strand_deadline(&q->strand) + 1);
+	if (q->inside && !notifier_is_set(kv->notifier, q->now_ns))
+		at = UTIL_MIN(at, op_queue_deadline(&q->opq) + 1);
 	return at;
 }
 
 static void ask_lane(struct farkv *kv)
 {
 	struct xport_lane *lane = kv->link.lane;
-	bool flown = kv->queue && kv->queue->inside;
+	bool in_flight = kv->queue && kv->queue->inside;
 	char line[ERR_LINE_MAX];
 
 	if (!kv->link.session)
@@ -194,10 +194,10 @@ static void ask_lane(struct farkv *kv)
 	/* A broken lane may stay readable forever, for nothing clears its events. is_due()
 	 * covers the requests that wait for it. */
 	if (xport_broken(lane)) {
-		(void)waker_watch(kv->waker, -1);
+		(void)notifier_watch(kv->notifier, -1);
 		return;
 	}
-	if (!flown) {
+	if (!in_flight) {
 		xport_arm(lane, false);
 		return;
 	}
@@ -214,10 +214,10 @@ static void ask_session(struct farkv *kv)
 	const struct queue *q = kv->queue;
 
 	if (kv->link.session)
-		session_wakes(kv->link.session, kv->waker,
+		session_wakes(kv->link.session, kv->notifier,
 			      q && (q->fresh.first || q->waiting.first));
 	else if (q && q->dialling)
-		dial_wakes(kv->dial, kv->waker);
+		dial_wakes(kv->dial, kv->notifier);
 }
 
 static void rest_waking(struct farkv *kv)
@@ -226,59 +226,59 @@ static void rest_waking(struct farkv *kv)
 	uint64_t at;
 
 	if (q && is_due(kv)) {
-		waker_raise(kv->waker);
+		notifier_raise(kv->notifier);
 		return;
 	}
-	waker_clear(kv->waker);
+	notifier_clear(kv->notifier);
 	ask_session(kv);
 	ask_lane(kv);
 	if (!q)
 		return;
 	at = due_at(kv);
 	if (is_due(kv) || at <= q->now_ns)
-		waker_raise(kv->waker);
+		notifier_raise(kv->notifier);
 	else
-		waker_at(kv->waker, q->now_ns, at);
+		notifier_at(kv->notifier, q->now_ns, at);
 }
 
 /** End of the call that queue_turn_begin() began: update the descriptor, if there is one. */
 static void queue_rest(struct farkv *kv)
 {
-	if (__builtin_expect(kv->waker != NULL, 0))
+	if (__builtin_expect(kv->notifier != NULL, 0))
 		rest_waking(kv);
 }
 
 void queue_event_attach(struct farkv *kv)
 {
 	/* If this fails requests in flight are polled continuously. */
-	(void)waker_watch(kv->waker, xport_wait_fd(kv->link.lane));
-	session_wakes(kv->link.session, kv->waker, false);
+	(void)notifier_watch(kv->notifier, xport_wait_fd(kv->link.lane));
+	session_wakes(kv->link.session, kv->notifier, false);
 	/* If the session was over before, session_wakes() does not notify. */
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
-		waker_raise(kv->waker);
+		notifier_raise(kv->notifier);
 }
 
 void queue_event_detach(struct farkv *kv)
 {
-	(void)waker_watch(kv->waker, -1);
+	(void)notifier_watch(kv->notifier, -1);
 }
 
 int queue_event_fd(struct farkv *kv)
 {
 	int err;
 
-	if (kv->waker)
-		return waker_fd(kv->waker);
-	err = waker_new(&kv->waker);
+	if (kv->notifier)
+		return notifier_fd(kv->notifier);
+	err = notifier_new(&kv->notifier);
 	if (err)
 		return err;
 	if (kv->link.session)
 		queue_event_attach(kv);
 	rest_waking(kv);
-	/* No notification follows, and waker_clear() may have removed an earlier one. */
+	/* No notification follows, and notifier_clear() may have removed an earlier one. */
 	if (gate_alerts(kv->gate) & GATE_BROKEN)
-		waker_raise(kv->waker);
-	return waker_fd(kv->waker);
+		notifier_raise(kv->notifier);
+	return notifier_fd(kv->notifier);
 }
 
 /* ---- submit ------------------------------------------------------------------------ */
@@ -542,8 +542,8 @@ void queue_detach(struct farkv *kv)
 	for (uint32_t i = 0; i < 2 * q->depth; i++)
 		index_op_fini(kv->link.index, &q->slots[i].op);
 	q->wait = (struct wait_state){.never_blocks = true};
-	if (q->done.first && kv->waker)
-		waker_raise(kv->waker);
+	if (q->done.first && kv->notifier)
+		notifier_raise(kv->notifier);
 }
 
 void queue_finish(struct farkv *kv)
@@ -552,10 +552,10 @@ void queue_finish(struct farkv *kv)
 
 	if (!q || !q->inside)
 		return;
-	while (!index_strand_rests(&q->strand)) {
-		if (!index_reap(kv->link.index, &q->strand))
+	while (!op_queue_rests(&q->opq)) {
+		if (!index_reap(kv->link.index, &q->opq))
 			atom_spin_hint();
-		while (index_take(&q->strand))
+		while (index_take(&q->opq))
 			;
 	}
 	queue_leave(kv);

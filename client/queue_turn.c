@@ -103,7 +103,7 @@ static void harvest(struct farkv *kv)
 	struct queue *q = kv->queue;
 	struct index_op *op;
 
-	while ((op = index_take(&q->strand))) {
+	while ((op = index_take(&q->opq))) {
 		struct request *r = (struct request *)(void *)op;
 
 		if (op->result == INDEX_PENDING) {
@@ -122,7 +122,7 @@ static void advance(struct farkv *kv)
 	struct queue *q = kv->queue;
 
 	for (unsigned i = 0; i < STAGES_PER_POLL; i++) {
-		bool any = index_reap(kv->link.index, &q->strand);
+		bool any = index_reap(kv->link.index, &q->opq);
 
 		harvest(kv);
 		if (!any)
@@ -218,12 +218,12 @@ static void mend_end(struct farkv *kv, bool dialled)
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
 		else if (r->op.doubt == DOUBT_RESOLVING)
-			index_submit(kv->link.index, &q->strand, &r->op,
+			index_submit(kv->link.index, &q->opq, &r->op,
 				     r->deadline_ns);
 		else
 			list_add(&q->fresh, r);
 	}
-	index_post(kv->link.index, &q->strand);
+	index_post(kv->link.index, &q->opq);
 	harvest(kv);
 	q->parked = false;
 }
@@ -307,7 +307,7 @@ static bool enter(struct farkv *kv)
 		if (kv->link.session && q->waiting.first && broken) {
 			q->inside = true;
 			mend(kv);
-			if (q->dialling || !index_strand_rests(&q->strand))
+			if (q->dialling || !op_queue_rests(&q->opq))
 				return q->inside;
 			queue_leave(kv);
 			continue;
@@ -400,7 +400,7 @@ static void begin(struct farkv *kv, struct request *r)
 	if (index_try(kv->link.index, &r->op))
 		finish(kv, r);
 	else
-		index_submit(kv->link.index, &q->strand, &r->op,
+		index_submit(kv->link.index, &q->opq, &r->op,
 			     r->deadline_ns);
 }
 
@@ -443,7 +443,7 @@ static void begin_all(struct farkv *kv)
 		}
 		begin(kv, r);
 	}
-	index_post(kv->link.index, &q->strand);
+	index_post(kv->link.index, &q->opq);
 	harvest(kv);
 }
 
@@ -552,12 +552,12 @@ void queue_turn(struct farkv *kv)
 			return;
 		if (q->inside)
 			advance(kv);
-		if (q->inside && index_strand_rests(&q->strand)) {
+		if (q->inside && op_queue_rests(&q->opq)) {
 			if (q->torn.first)
 				mend(kv);
 			if (q->dialling)
 				continue;
-			if (index_strand_rests(&q->strand))
+			if (op_queue_rests(&q->opq))
 				queue_leave(kv);
 		}
 		if (!queue_can_begin(q) && !queue_is_called(kv))
@@ -573,7 +573,7 @@ void queue_turn(struct farkv *kv)
 		begin_all(kv);
 		need(kv);
 	}
-	if (q->inside && index_strand_rests(&q->strand) && !q->torn.first)
+	if (q->inside && op_queue_rests(&q->opq) && !q->torn.first)
 		queue_leave(kv);
 	need(kv);
 }
@@ -605,6 +605,6 @@ void queue_kick(struct farkv *kv)
 	q->inside = true;
 	if (!gate_alerts(kv->gate))
 		begin_all(kv);
-	if (index_strand_rests(&q->strand) && !q->torn.first)
+	if (op_queue_rests(&q->opq) && !q->torn.first)
 		queue_leave(kv);
 }

@@ -40,7 +40,7 @@ struct queue {
 	bool unasked; /* some of the waiting have not asked yet for what they need */
 	struct request *slots; /* 2 * depth: in flight, or with values still in use */
 	struct list idle, fresh, torn, waiting, done, lent;
-	struct index_strand strand;
+	struct op_queue opq;
 	struct index_op **ops; /* `depth` of them, scratch space */
 	struct wait_state wait;
 	uint64_t begun_ns;      /* when `wait` began */

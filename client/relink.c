@@ -55,7 +55,7 @@ static void adopt(struct farkv *kv, const struct link *l)
 	kv->last_id = kv->link.id;
 	memcpy(kv->last_region, kv->link.sb->region_id,
 	       sizeof(kv->last_region));
-	if (kv->waker)
+	if (kv->notifier)
 		queue_event_attach(kv);
 	kv->mutations = 0;
 }
@@ -73,7 +73,7 @@ static struct link let_go(struct farkv *kv)
 		index_op_fini(kv->link.index, &kv->ops[i]);
 	if (kv->queue)
 		queue_detach(kv);
-	if (kv->waker)
+	if (kv->notifier)
 		queue_event_detach(kv);
 	buffers_detach(&kv->buffers);
 	memset(&kv->link, 0, sizeof(kv->link));

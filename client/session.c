@@ -26,14 +26,14 @@
 
 /* ---- waiting and notification ------------------------------------------------ */
 
-void session_wakes(struct session *s, struct waker *w, bool mail)
+void session_wakes(struct session *s, struct notifier *w, bool mail)
 {
 	/* Only this thread writes them. */
-	if (s->waker == w && s->waker_mail == mail)
+	if (s->notifier == w && s->notifier_grants == mail)
 		return;
 	pthread_mutex_lock(&s->lock);
-	s->waker = w;
-	s->waker_mail = mail;
+	s->notifier = w;
+	s->notifier_grants = mail;
 	pthread_mutex_unlock(&s->lock);
 }
 

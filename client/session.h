@@ -25,7 +25,7 @@
 #include "inventory.h"
 
 struct session;
-struct waker;
+struct notifier;
 
 /** Blocks of one GRANT; `n` 0 means that the server has none. */
 struct session_grant {
@@ -105,7 +105,7 @@ void session_wait(struct session *s, uint64_t until_ns);
  * after this call. `w` must outlive the session. No cost if nothing changes. The handle's
  * thread.
  */
-void session_wakes(struct session *s, struct waker *w, bool mail);
+void session_wakes(struct session *s, struct notifier *w, bool mail);
 
 /** Sleep until the socket may have room, or `until_ns`. */
 void session_wait_room(struct session *s, uint64_t until_ns);

@@ -39,8 +39,8 @@
 void session_tell(struct session *s, bool over)
 {
 	pthread_cond_broadcast(&s->cond);
-	if (s->waker && (over || s->waker_mail))
-		waker_call(s->waker);
+	if (s->notifier && (over || s->notifier_grants))
+		notifier_call(s->notifier);
 }
 
 /* ---- the end ---------------------------------------------------------------- */

@@ -68,8 +68,8 @@ struct session {
 	bool ended; /* one side ended it for a reason of its own */
 	struct msg answer;
 	char why[256];
-	struct waker *waker; /* called at the end, or NULL; ... */
-	bool waker_mail;     /* ... and for mail and answers */
+	struct notifier *notifier; /* called at the end, or NULL; ... */
+	bool notifier_grants;     /* ... and for mail and answers */
 
 	/* on a cache line of its own: the handle's thread writes it all the time */
 	struct gate gate __attribute__((aligned(64)));

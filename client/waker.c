@@ -18,7 +18,7 @@
 #include "common/err.h"
 #include "common/wakeup.h"
 
-struct waker {
+struct notifier {
 	int epoll_fd, timer_fd;
 	struct wakeup word;
 	struct fd_id stand_in; /* in a child: the file that replaced epoll_fd */
@@ -26,11 +26,11 @@ struct waker {
 	bool raised;       /* the owner has written to the socket */
 	uint32_t called;   /* atomic: other threads have; ordered after their writes */
 	uint64_t timer_ns; /* time the timer is set for, or was; 0: not set */
-	struct waker *prev, *next;
+	struct notifier *prev, *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list */
-static struct waker *wakers;
+static struct notifier *notifiers;
 
 /* ---- life -------------------------------------------------------------------------- */
 
@@ -42,17 +42,17 @@ static void close_fd(int *fd)
 }
 
 /* False if the program has closed them and reused their numbers. */
-static bool is_ours(const struct waker *w)
+static bool is_ours(const struct notifier *w)
 {
 	return wakeup_knows(&w->word, w->epoll_fd);
 }
 
-static bool timer_is_ours(const struct waker *w)
+static bool timer_is_ours(const struct notifier *w)
 {
 	return is_ours(w) && wakeup_watches(w->epoll_fd, w->timer_fd);
 }
 
-static void close_all(struct waker *w)
+static void close_all(struct notifier *w)
 {
 	if (timer_is_ours(w))
 		close_fd(&w->timer_fd);
@@ -63,14 +63,14 @@ static void close_all(struct waker *w)
 	wakeup_close(&w->word);
 }
 
-static bool add(struct waker *w, int fd)
+static bool add(struct notifier *w, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	return epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-static int open_all(struct waker *w)
+static int open_all(struct notifier *w)
 {
 	int err = wakeup_open(&w->word);
 
@@ -90,9 +90,9 @@ static int open_all(struct waker *w)
 	return err;
 }
 
-int waker_new(struct waker **out)
+int notifier_new(struct notifier **out)
 {
-	struct waker *w = calloc(1, sizeof(*w));
+	struct notifier *w = calloc(1, sizeof(*w));
 	int errnum;
 
 	if (!w)
@@ -106,24 +106,24 @@ int waker_new(struct waker **out)
 		return err_set_errno(FARKV_ESYS, errnum,
 				     "cannot make a descriptor to wait on");
 	}
-	w->next = wakers;
-	if (wakers)
-		wakers->prev = w;
-	wakers = w;
+	w->next = notifiers;
+	if (notifiers)
+		notifiers->prev = w;
+	notifiers = w;
 	pthread_mutex_unlock(&lock);
 	*out = w;
 	return 0;
 }
 
-void waker_free(struct waker *w)
+void notifier_free(struct notifier *w)
 {
 	if (!w)
 		return;
 	pthread_mutex_lock(&lock);
 	if (w->prev)
 		w->prev->next = w->next;
-	else if (wakers == w)
-		wakers = w->next;
+	else if (notifiers == w)
+		notifiers = w->next;
 	if (w->next)
 		w->next->prev = w->prev;
 	close_all(w);
@@ -131,14 +131,14 @@ void waker_free(struct waker *w)
 	free(w);
 }
 
-int waker_fd(const struct waker *w)
+int notifier_fd(const struct notifier *w)
 {
 	return w->epoll_fd;
 }
 
 /* ---- notification --------------------------------------------------------------------- */
 
-void waker_raise(struct waker *w)
+void notifier_raise(struct notifier *w)
 {
 	if (w->raised)
 		return;
@@ -146,14 +146,14 @@ void waker_raise(struct waker *w)
 	(void)wakeup_ring(&w->word);
 }
 
-void waker_call(struct waker *w)
+void notifier_call(struct notifier *w)
 {
 	(void)wakeup_ring(&w->word);
 	/* After the write: a concurrent clear may read once too often, never too rarely. */
 	(void)atom_exchange(&w->called, 1);
 }
 
-void waker_clear(struct waker *w)
+void notifier_clear(struct notifier *w)
 {
 	bool called = atom_load_relaxed(&w->called) &&
 		      atom_exchange(&w->called, 0);
@@ -166,20 +166,20 @@ void waker_clear(struct waker *w)
 
 /* ---- the timer ------------------------------------------------------------------------- */
 
-bool waker_is_set(const struct waker *w, uint64_t now_ns)
+bool notifier_is_set(const struct notifier *w, uint64_t now_ns)
 {
 	return w->timer_ns > now_ns;
 }
 
-void waker_at(struct waker *w, uint64_t now_ns, uint64_t at_ns)
+void notifier_at(struct notifier *w, uint64_t now_ns, uint64_t at_ns)
 {
 	struct itimerspec t = {0};
 
-	if (waker_is_set(w, now_ns) && w->timer_ns <= at_ns)
+	if (notifier_is_set(w, now_ns) && w->timer_ns <= at_ns)
 		return;
-	if (!w->timer_ns && at_ns == WAKER_NEVER)
+	if (!w->timer_ns && at_ns == NOTIFIER_NEVER)
 		return;
-	w->timer_ns = at_ns == WAKER_NEVER ? 0 : at_ns;
+	w->timer_ns = at_ns == NOTIFIER_NEVER ? 0 : at_ns;
 	t.it_value.tv_sec = (time_t)(w->timer_ns / NS_PER_SEC);
 	t.it_value.tv_nsec = (long)(w->timer_ns % NS_PER_SEC);
 	if (timer_is_ours(w))
@@ -188,7 +188,7 @@ void waker_at(struct waker *w, uint64_t now_ns, uint64_t at_ns)
 
 /* ---- the watched descriptor ------------------------------------------------------------ */
 
-bool waker_watch(struct waker *w, int fd)
+bool notifier_watch(struct notifier *w, int fd)
 {
 	bool ours = (fd >= 0 || w->watched_fd >= 0) && is_ours(w);
 
@@ -198,19 +198,19 @@ bool waker_watch(struct waker *w, int fd)
 	return w->watched_fd == fd;
 }
 
-bool waker_watches(const struct waker *w)
+bool notifier_watches(const struct notifier *w)
 {
 	return w->watched_fd >= 0;
 }
 
 /* ---- fork ------------------------------------------------------------------------------ */
 
-void waker_fork_prepare(void)
+void notifier_fork_prepare(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-void waker_fork_parent(void)
+void notifier_fork_parent(void)
 {
 	pthread_mutex_unlock(&lock);
 }
@@ -219,7 +219,7 @@ void waker_fork_parent(void)
  * The parent's objects are shared: do not read or write them. Close the copies of some, which
  * makes room for a descriptor that replaces the parent's; it is notified once and never cleared.
  */
-static void forked(struct waker *w)
+static void forked(struct notifier *w)
 {
 	bool ours = is_ours(w);
 
@@ -234,14 +234,14 @@ static void forked(struct waker *w)
 	fd_id_close(&w->word.fd[0], w->word.id[0]);
 }
 
-void waker_fork_child(void)
+void notifier_fork_child(void)
 {
-	for (struct waker *w = wakers, *next; w; w = next) {
+	for (struct notifier *w = notifiers, *next; w; w = next) {
 		next = w->next;
 		w->prev = w->next = NULL;
 		w->watched_fd = -1;
 		forked(w);
 	}
-	wakers = NULL;
+	notifiers = NULL;
 	pthread_mutex_unlock(&lock);
 }

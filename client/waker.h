@@ -4,7 +4,7 @@
  * timer, or a watched descriptor makes readable.
  *
  * It is an epoll descriptor over a socket, a timerfd and the watched one, so it stays the same
- * while these come and go. All functions but waker_call() belong to the owner's thread; any
+ * while these come and go. All functions but notifier_call() belong to the owner's thread; any
  * thread may wait on the descriptor.
  *
  * In a child of fork(2) the descriptor is replaced by one that is always readable: the parent's
@@ -17,51 +17,51 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WAKER_NEVER UINT64_MAX
+#define NOTIFIER_NEVER UINT64_MAX
 
-struct waker;
+struct notifier;
 
 /** Not readable at first. 0, FARKV_ENOMEM, FARKV_ESYS with a detail. */
-int waker_new(struct waker **out);
+int notifier_new(struct notifier **out);
 /** Closes the descriptor. NULL is allowed; also in a child of fork(). */
-void waker_free(struct waker *w);
+void notifier_free(struct notifier *w);
 
 /** The descriptor. */
-int waker_fd(const struct waker *w);
+int notifier_fd(const struct notifier *w);
 
-/** Make it readable until waker_clear(). No system call if it is already. */
-void waker_raise(struct waker *w);
+/** Make it readable until notifier_clear(). No system call if it is already. */
+void notifier_raise(struct notifier *w);
 
 /**
  * The same from another thread. Publish the reason before; the owner looks for it after the
- * waker_clear() that ends the notification.
+ * notifier_clear() that ends the notification.
  */
-void waker_call(struct waker *w);
+void notifier_call(struct notifier *w);
 
 /**
- * End all notifications by waker_raise() and waker_call(). Timer and watched descriptor still
+ * End all notifications by notifier_raise() and notifier_call(). Timer and watched descriptor still
  * count. No system call if there was none.
  */
-void waker_clear(struct waker *w);
+void notifier_clear(struct notifier *w);
 
 /**
  * Make it readable from `at_ns` (clock_now_ns()) on, or earlier: a timer set for a time between
- * now and `at_ns` stays as it is, so that not each operation sets it. WAKER_NEVER asks for
+ * now and `at_ns` stays as it is, so that not each operation sets it. NOTIFIER_NEVER asks for
  * nothing. An expired timer is cleared.
  */
-void waker_at(struct waker *w, uint64_t now_ns, uint64_t at_ns);
+void notifier_at(struct notifier *w, uint64_t now_ns, uint64_t at_ns);
 /** True if the timer is set for a time in the future. */
-bool waker_is_set(const struct waker *w, uint64_t now_ns);
+bool notifier_is_set(const struct notifier *w, uint64_t now_ns);
 
 /** Readable while `fd` is, instead of the descriptor watched before. -1: none. False on failure;
  * then none is watched. */
-bool waker_watch(struct waker *w, int fd);
+bool notifier_watch(struct notifier *w, int fd);
 /** True if a descriptor is watched. */
-bool waker_watches(const struct waker *w);
+bool notifier_watches(const struct notifier *w);
 
 /** Around fork(2); see atfork.c. */
-void waker_fork_prepare(void);
-void waker_fork_parent(void);
-void waker_fork_child(void);
+void notifier_fork_prepare(void);
+void notifier_fork_parent(void);
+void notifier_fork_child(void);
 
 #endif

@@ -42,26 +42,26 @@ static struct index_op *list_take(struct index_list *l)
 	return op;
 }
 
-void index_strand_init(struct index_strand *s)
+void op_queue_init(struct op_queue *s)
 {
 	list_init(&s->ready);
-	list_init(&s->flown);
+	list_init(&s->in_flight);
 	list_init(&s->ended);
 	s->last = NULL;
 	s->idle = 0;
 	s->stages = 0;
 }
 
-struct index_op *index_take(struct index_strand *s)
+struct index_op *index_take(struct op_queue *s)
 {
 	return list_take(&s->ended);
 }
 
-uint64_t index_strand_deadline(const struct index_strand *s)
+uint64_t op_queue_deadline(const struct op_queue *s)
 {
 	uint64_t first = UINT64_MAX;
 
-	for (const struct index_op *op = s->flown.first; op; op = op->next)
+	for (const struct index_op *op = s->in_flight.first; op; op = op->next)
 		first = UTIL_MIN(first, op->deadline_ns);
 	return first;
 }
@@ -69,7 +69,7 @@ uint64_t index_strand_deadline(const struct index_strand *s)
 /* ---- stages ---------------------------------------------------------------------- */
 
 /* After a step: it has a chain to post, or is final or waits. */
-static void strand_add(struct index_strand *s, struct index_op *op)
+static void op_queue_add(struct op_queue *s, struct index_op *op)
 {
 	list_add(op_in_flight(op) ? &s->ready : &s->ended, op);
 }
@@ -85,15 +85,15 @@ static void op_begin(struct index *ix, struct index_op *op, uint64_t deadline_ns
 	index_op_step(ix, op, deadline_ns);
 }
 
-void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
+void index_submit(struct index *ix, struct op_queue *s, struct index_op *op,
 		  uint64_t deadline_ns)
 {
 	op_begin(ix, op, deadline_ns);
-	strand_add(s, op);
+	op_queue_add(s, op);
 }
 
 /* End all that is ready: such an operation has changed nothing so far. */
-static void ready_end(struct index *ix, struct index_strand *s, int err)
+static void ready_end(struct index *ix, struct op_queue *s, int err)
 {
 	struct index_op *op;
 
@@ -103,7 +103,7 @@ static void ready_end(struct index *ix, struct index_strand *s, int err)
 	}
 }
 
-void index_post(struct index *ix, struct index_strand *s)
+void index_post(struct index *ix, struct op_queue *s)
 {
 	struct index_op *first = s->ready.first, *op;
 	int err;
@@ -121,7 +121,7 @@ void index_post(struct index *ix, struct index_strand *s)
 		return;
 	}
 	while ((op = list_take(&s->ready))) {
-		list_add(&s->flown, op);
+		list_add(&s->in_flight, op);
 		s->last = op;
 	}
 }
@@ -142,9 +142,9 @@ static void op_give_up(struct index *ix, struct index_op *op)
  * The lane is silent. If that was too long for an operation, break the lane; the other
  * chains in flight are then done, too.
  */
-static void flown_expire(struct index *ix, struct index_strand *s, uint64_t now)
+static void in_flight_expire(struct index *ix, struct op_queue *s, uint64_t now)
 {
-	struct index_list all = s->flown;
+	struct index_list all = s->in_flight;
 	struct index_op *op;
 	bool late = false;
 
@@ -153,14 +153,14 @@ static void flown_expire(struct index *ix, struct index_strand *s, uint64_t now)
 	if (!late)
 		return;
 	xport_break(ix->lane, FARKV_ETIMEDOUT);
-	list_init(&s->flown);
+	list_init(&s->in_flight);
 	s->last = NULL;
 	while ((op = list_take(&all))) {
 		if (now > op->deadline_ns && !op->chain.done) {
 			op_give_up(ix, op);
 			list_add(&s->ended, op);
 		} else {
-			list_add(&s->flown, op);
+			list_add(&s->in_flight, op);
 			s->last = op;
 		}
 	}
@@ -169,7 +169,7 @@ static void flown_expire(struct index *ix, struct index_strand *s, uint64_t now)
 	s->stages = STAGES_BETWEEN_CLOCKS; /* the next step looks at the clock */
 }
 
-static void ready_expire(struct index *ix, struct index_strand *s, uint64_t now)
+static void ready_expire(struct index *ix, struct op_queue *s, uint64_t now)
 {
 	struct index_list all = s->ready;
 	struct index_op *op;
@@ -187,24 +187,24 @@ static void ready_expire(struct index *ix, struct index_strand *s, uint64_t now)
 }
 
 /* Step what is done. Chains complete in posting order. */
-static bool strand_advance(struct index *ix, struct index_strand *s)
+static bool op_queue_advance(struct index *ix, struct op_queue *s)
 {
 	bool any = false;
 
-	while (s->flown.first && s->flown.first->chain.done) {
-		struct index_op *op = list_take(&s->flown);
+	while (s->in_flight.first && s->in_flight.first->chain.done) {
+		struct index_op *op = list_take(&s->in_flight);
 
-		if (!s->flown.first)
+		if (!s->in_flight.first)
 			s->last = NULL;
 		any = true;
 		index_op_step(ix, op, op->deadline_ns);
-		strand_add(s, op);
+		op_queue_add(s, op);
 	}
 	return any;
 }
 
 /* Only an operation that loses to rivals needs that many stages. */
-static void stages_check(struct index *ix, struct index_strand *s)
+static void stages_check(struct index *ix, struct op_queue *s)
 {
 	if (s->stages < STAGES_BETWEEN_CLOCKS)
 		return;
@@ -212,22 +212,22 @@ static void stages_check(struct index *ix, struct index_strand *s)
 	ready_expire(ix, s, index_now(ix));
 }
 
-static void poll_idle(struct index *ix, struct index_strand *s)
+static void poll_idle(struct index *ix, struct op_queue *s)
 {
 	if (++s->idle % POLLS_BETWEEN_CLOCKS == 0)
-		flown_expire(ix, s, index_now(ix));
+		in_flight_expire(ix, s, index_now(ix));
 }
 
-bool index_reap(struct index *ix, struct index_strand *s)
+bool index_reap(struct index *ix, struct op_queue *s)
 {
 	bool any;
 
 	index_post(ix, s);
-	if (!s->flown.first)
+	if (!s->in_flight.first)
 		return false;
-	if (!s->flown.first->chain.done)
+	if (!s->in_flight.first->chain.done)
 		xport_poll(ix->lane);
-	any = strand_advance(ix, s);
+	any = op_queue_advance(ix, s);
 	if (any) {
 		s->idle = 0;
 		stages_check(ix, s);
@@ -239,7 +239,7 @@ bool index_reap(struct index *ix, struct index_strand *s)
 }
 
 /* As index_reap(), but all together: a stage ends when its last chain is done. */
-static void strand_stage(struct index *ix, struct index_strand *s)
+static void op_queue_stage(struct index *ix, struct op_queue *s)
 {
 	index_post(ix, s);
 	while (s->last && !s->last->chain.done) {
@@ -249,7 +249,7 @@ static void strand_stage(struct index *ix, struct index_strand *s)
 		atom_spin_hint();
 		poll_idle(ix, s);
 	}
-	(void)strand_advance(ix, s);
+	(void)op_queue_advance(ix, s);
 	stages_check(ix, s);
 }
 
@@ -258,14 +258,14 @@ static void strand_stage(struct index *ix, struct index_strand *s)
  * after a few polls. False if it has not ended by then: it is in the op queue `s` now,
  * which looks at the clock.
  */
-static bool run_alone(struct index *ix, struct index_op *op, struct index_strand *s)
+static bool run_alone(struct index *ix, struct index_op *op, struct op_queue *s)
 {
 	for (unsigned stage = 0; op_in_flight(op); stage++) {
 		unsigned polls = 0;
 		int err;
 
 		if (stage == STAGES_BETWEEN_CLOCKS) {
-			index_strand_init(s);
+			op_queue_init(s);
 			list_add(&s->ready, op);
 			ready_expire(ix, s, index_now(ix));
 			return false;
@@ -280,8 +280,8 @@ static bool run_alone(struct index *ix, struct index_op *op, struct index_strand
 		while (!op->chain.done && polls++ < POLLS_BETWEEN_CLOCKS)
 			xport_poll(ix->lane);
 		if (!op->chain.done) {
-			index_strand_init(s);
-			list_add(&s->flown, op);
+			op_queue_init(s);
+			list_add(&s->in_flight, op);
 			s->last = op;
 			return false;
 		}
@@ -293,7 +293,7 @@ static bool run_alone(struct index *ix, struct index_op *op, struct index_strand
 void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 	       uint64_t began_ns, uint64_t deadline_ns)
 {
-	struct index_strand s;
+	struct op_queue s;
 
 	ix->told_ns = began_ns;
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
@@ -302,7 +302,7 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 		if (run_alone(ix, ops[0], &s))
 			return;
 	} else {
-		index_strand_init(&s);
+		op_queue_init(&s);
 		for (size_t i = 0; i < n; i++) {
 			if (ops[i]->result != INDEX_PENDING)
 				continue;
@@ -313,6 +313,6 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 		}
 		ix->told_ns = 0;
 	}
-	while (!index_strand_rests(&s))
-		strand_stage(ix, &s);
+	while (!op_queue_rests(&s))
+		op_queue_stage(ix, &s);
 }

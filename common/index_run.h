@@ -18,31 +18,31 @@ struct index_list {
 	struct index_op *first, **end;
 };
 
-struct index_strand {
-	struct index_list ready, flown, ended;
+struct op_queue {
+	struct index_list ready, in_flight, ended;
 	struct index_op *last;  /* of `flown` */
 	unsigned idle;   /* polls in a row that found nothing done */
 	unsigned stages; /* posts since the last look at the clock */
 };
 
-void index_strand_init(struct index_strand *s);
+void op_queue_init(struct op_queue *s);
 
 /** No operation is ready or in flight: the op queue holds no reference to the region. */
-static inline bool index_strand_rests(const struct index_strand *s)
+static inline bool op_queue_rests(const struct op_queue *s)
 {
-	return !s->ready.first && !s->flown.first;
+	return !s->ready.first && !s->in_flight.first;
 }
 
 /** Has the next index_reap() or index_take() something to do, even if nothing completes
  * until then? */
-static inline bool index_strand_due(const struct index_strand *s)
+static inline bool op_queue_due(const struct op_queue *s)
 {
 	return s->ready.first || s->ended.first ||
-	       (s->flown.first && s->flown.first->chain.done);
+	       (s->in_flight.first && s->in_flight.first->chain.done);
 }
 
 /** The first deadline of those that are in flight; UINT64_MAX if none is. Looks at each. */
-uint64_t index_strand_deadline(const struct index_strand *s);
+uint64_t op_queue_deadline(const struct op_queue *s);
 
 /**
  * Begin an operation that index_op_start() or index_op_resume() has set up, or that
@@ -52,11 +52,11 @@ uint64_t index_strand_deadline(const struct index_strand *s);
  * `deadline_ns` (clock_now_ns()): see index_reap(). Waits for the lane only where the
  * directory must be read.
  */
-void index_submit(struct index *ix, struct index_strand *s, struct index_op *op,
+void index_submit(struct index *ix, struct op_queue *s, struct index_op *op,
 		  uint64_t deadline_ns);
 
 /** Post what is ready, with one doorbell. */
-void index_post(struct index *ix, struct index_strand *s);
+void index_post(struct index *ix, struct op_queue *s);
 
 /**
  * Poll the lane once, step the operations whose chains are done, and post what is
@@ -67,10 +67,10 @@ void index_post(struct index *ix, struct index_strand *s);
  * ends so too, or with FARKV_EMAYBE if a CAS is in the chain, and the lane is broken
  * with it.
  */
-bool index_reap(struct index *ix, struct index_strand *s);
+bool index_reap(struct index *ix, struct op_queue *s);
 
 /** The next operation that is final or waits; NULL if there is none. */
-struct index_op *index_take(struct index_strand *s);
+struct index_op *index_take(struct op_queue *s);
 
 /**
  * Drive ops[0..n-1] until each is final or waits, as an op queue of their own. Operations

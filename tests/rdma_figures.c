@@ -5,7 +5,7 @@
  *   rdma_figures URI round N     medians of N operations of each kind, in us, and
  *                                keys each second of gets in batches of 16:
  *                                "get 45.1 put 70.2 insert 60.3 cached_get 30.5
- *                                cached_put 41.0 mget 30100 kept_get 20.1"; of
+ *                                cached_put 41.0 mget 30100 cached_value_get 20.1"; of
  *                                handles that remember nothing; places; and values
  *   rdma_figures URI work N      N operations, get and put in turn, after a
  *                                warm-up; waits for a line on stdin before and
@@ -200,7 +200,7 @@ static void measure_round(struct farkv *kv, const char *uri, unsigned n)
 	p = median_of(put, kv, n);
 	printf(" cached_get %.2f cached_put %.2f mget %.0f", g, p,
 	       batch_rate(kv, n));
-	printf(" kept_get %.2f\n", median_of(get, keeper, n));
+	printf(" cached_value_get %.2f\n", median_of(get, keeper, n));
 	farkv_close(keeper);
 	farkv_close(searcher);
 }

@@ -355,7 +355,7 @@ START_TEST(end_takes_all_back)
 	buffers_detach(&b);
 	buffers_fini(&b);
 	ck_assert(!is_mapped(p) && !is_mapped(q));
-	ck_assert_ptr_null(b.carver);
+	ck_assert_ptr_null(b.extents);
 	before = address_pages();
 	for (unsigned i = 0; i < 300; i++) {
 		n_shown = 0;
@@ -377,7 +377,7 @@ START_TEST(end_leaves_what_a_thread_uses)
 	uint8_t *p = take(100);
 	char *other;
 
-	ck_assert_ptr_nonnull(b.carver);
+	ck_assert_ptr_nonnull(b.extents);
 	thread_arena(arena);
 	other = mallocx(30000, MALLOCX_TCACHE_NONE);
 	ck_assert_ptr_nonnull(other);
@@ -452,7 +452,7 @@ START_TEST(without_an_arena_there_are_pages)
 	*(_i ? &aborts : &no_arenas) = true;
 	p = take(100);
 	q = take(100);
-	ck_assert_ptr_null(b.carver);
+	ck_assert_ptr_null(b.extents);
 	ck_assert_uint_eq((uintptr_t)p % PAGE, 0);
 	ck_assert_uint_eq((uintptr_t)q % PAGE, 0);
 	ck_assert_ptr_ne(p, q);

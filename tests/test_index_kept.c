@@ -160,19 +160,19 @@ END_TEST
  * it, which is no hit. */
 START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
 {
-	struct index_strand strand;
+	struct op_queue opq;
 	struct index_key k;
 	struct index_op get;
 
 	k = begin_with(_i, "one");
-	index_strand_init(&strand);
+	op_queue_init(&opq);
 	index_op_init(&get);
 	index_op_start(&get, INDEX_GET, &k, NULL, 0);
-	index_submit(me.ix, &strand, &get, UINT64_MAX);
+	index_submit(me.ix, &opq, &get, UINT64_MAX);
 	PUT(&me, k, "two");
-	while (!index_strand_rests(&strand))
-		index_reap(me.ix, &strand);
-	ck_assert_ptr_eq(index_take(&strand), &get);
+	while (!op_queue_rests(&opq))
+		index_reap(me.ix, &opq);
+	ck_assert_ptr_eq(index_take(&opq), &get);
 	ck_assert_int_eq(get.result, 0);
 	ck_assert_mem_eq(get.view.value, "two", 3);
 	ck_assert_uint_eq(index_remembered(me.ix).kept, 0);

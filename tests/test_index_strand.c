@@ -17,7 +17,7 @@
 #define LATER (1000 * NS_PER_SEC)
 
 static struct step_lane *lane;
-static struct index_strand s;
+static struct op_queue s;
 static struct index_op ops[MANY];
 static char names[MANY][16];
 static struct fake_client mine;
@@ -32,7 +32,7 @@ static void begin(void)
 	fake_client_init(&mine, &region, &lane->lane, 3);
 	for (uint8_t cls = 0; cls < 4; cls++)
 		fake_region_grant(&region, mine.alloc, cls, 4 * MANY);
-	index_strand_init(&s);
+	op_queue_init(&s);
 	lane->at_once = false;
 	lane->posts = lane->polls = 0;
 	fake_now = NS_PER_SEC;
@@ -93,7 +93,7 @@ START_TEST(one_doorbell_for_what_is_ready)
 	for (unsigned i = 0; i < FEW; i++)
 		submit(i, INDEX_GET, NULL, LATER);
 	ck_assert_uint_eq(lane->posts, 0);
-	ck_assert(!index_strand_rests(&s));
+	ck_assert(!op_queue_rests(&s));
 	ck_assert_ptr_null(index_take(&s));
 	index_post(mine.ix, &s);
 	index_post(mine.ix, &s);
@@ -101,7 +101,7 @@ START_TEST(one_doorbell_for_what_is_ready)
 	ck_assert_uint_eq(lane->waiting, FEW);
 	lane->at_once = true;
 	ck_assert_uint_eq(reap_until(FEW), FEW);
-	ck_assert(index_strand_rests(&s));
+	ck_assert(op_queue_rests(&s));
 	ck_assert_uint_eq(lane->posts, 2);
 	check_gets(FEW);
 	end();
@@ -190,7 +190,7 @@ START_TEST(waiting_operations_come_back)
 	k = key_of(names[0]);
 	index_op_start(&ops[0], INDEX_PUT, &k, big, sizeof(big));
 	index_submit(mine.ix, &s, &ops[0], LATER);
-	ck_assert(index_strand_rests(&s));
+	ck_assert(op_queue_rests(&s));
 	ck_assert_ptr_eq(index_take(&s), &ops[0]);
 	ck_assert_int_eq(ops[0].result, INDEX_PENDING);
 	ck_assert_int_eq(ops[0].wait, INDEX_WAIT_BLOCK);
@@ -325,7 +325,7 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *suite_ = suite_create("index_strand");
+	Suite *suite_ = suite_create("op_queue");
 	TCase *t = tcase_create("strand");
 
 	tcase_add_test(t, one_doorbell_for_what_is_ready);

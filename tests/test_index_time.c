@@ -79,7 +79,7 @@ static uint64_t counted_clock(void *arg)
 START_TEST(a_submitted_get_looks_at_the_clock_itself)
 {
 	struct index_op *op = &me.op, ended[8], *ops[8];
-	struct index_strand s;
+	struct op_queue s;
 	struct index_key k;
 	uint64_t reads;
 
@@ -93,7 +93,7 @@ START_TEST(a_submitted_get_looks_at_the_clock_itself)
 	ck_assert_uint_eq(looks, 0);
 	index_run(me.ix, ops, 8, fake_now, fake_now + NS_PER_SEC);
 	age_by_T();
-	index_strand_init(&s);
+	op_queue_init(&s);
 	index_op_start(op, INDEX_GET, &k, NULL, 0);
 	reads = me.lane->counters.reads;
 	index_submit(me.ix, &s, op, fake_now + NS_PER_SEC);

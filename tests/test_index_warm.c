@@ -251,7 +251,7 @@ START_TEST(a_remembered_word_whose_block_is_anothers_now)
 END_TEST
 
 static struct index_key slow;
-static struct index_strand strand;
+static struct op_queue opq;
 
 static void time_passes(void)
 {
@@ -308,17 +308,17 @@ START_TEST(a_get_counts_from_when_its_requests_were_sent)
 	index_set_clock(me.ix, fake_clock, NULL);
 	fake_now = clock_now_ns();
 	PUT(&me, slow, "value");
-	index_strand_init(&strand);
+	op_queue_init(&opq);
 	for (unsigned late = 0; late < 2; late++) {
 		uint64_t cost = cost_now().trips;
 
 		index_op_start(op, INDEX_GET, &slow, NULL, 0);
-		index_submit(me.ix, &strand, op, fake_now + 10 * GRACE);
+		index_submit(me.ix, &opq, op, fake_now + 10 * GRACE);
 		fake_now += GRACE;
 		op->chain.begun_ns = fake_now - (late ? GRACE : GRACE / 4);
-		index_post(me.ix, &strand);
-		while (!index_take(&strand))
-			(void)index_reap(me.ix, &strand);
+		index_post(me.ix, &opq);
+		while (!index_take(&opq))
+			(void)index_reap(me.ix, &opq);
 		ck_assert_int_eq(op->result, 0);
 		ck_assert_uint_eq(cost_now().trips - cost, 1 + late);
 	}

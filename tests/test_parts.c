@@ -598,7 +598,7 @@ static uint8_t *take_aligned(struct buffers *b, size_t bytes)
 
 	ck_assert_int_eq(buffers_alloc(b, bytes, &p), 0);
 	ck_assert_uint_eq((uintptr_t)p %
-				  (b->carver && bytes % 4096 ? 64 : 4096),
+				  (b->extents && bytes % 4096 ? 64 : 4096),
 			  0);
 	return p;
 }
@@ -620,10 +620,10 @@ START_TEST(buffers_never_overlap_and_all_come_back)
 	buffers_churn(&b, 20000, &of_two_kinds);
 	before = largest = b.largest;
 #ifdef WITH_JEMALLOC
-	ck_assert_ptr_nonnull(b.carver);
+	ck_assert_ptr_nonnull(b.extents);
 #endif
 	/* All of it is one piece again; jemalloc wants a page more for a large one. */
-	if (b.carver)
+	if (b.extents)
 		largest -= 2 * HUGE_PAGE;
 	ck_assert_int_eq(buffers_alloc(&b, largest, &p), 0);
 	ck_assert_uint_eq(b.largest, before);

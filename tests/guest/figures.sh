@@ -8,7 +8,7 @@
 #
 # Each round measures ib_read_lat, then get, put and insert that search, get and put of
 # cached locations (cached_...) and gets of these in batches, gets of cached values
-# (kept_get), and ib_read_bw, so that the machine's changes of speed affect all alike; many
+# (cached_value_get), and ib_read_bw, so that the machine's changes of speed affect all alike; many
 # short rounds do that best. Fails if a median over the rounds misses its target.
 # shellcheck disable=SC2154
 if [ "${1-}" != --here ]; then
@@ -102,7 +102,7 @@ row get 2.4 || fail "get misses its target"
 row put 3.4 || fail "put misses its target"
 row insert 3.0 || fail "insert misses its target"
 row cached_get 1.75 || fail "a remembered get misses its target"
-row kept_get 1.0 || fail "a get of a value that is kept misses its target"
+row cached_value_get 1.0 || fail "a get of a value that is kept misses its target"
 row cached_put 1.4 || fail "a remembered put misses its target"
 printf '%-10s %8s %8s %8s\n' '' keys/s ratio target
 printf '%-10s %8d\n' reads "$(of reads | median)"

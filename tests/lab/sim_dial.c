@@ -105,7 +105,7 @@ void dial_wait(struct dial *d, uint64_t until_ns)
 		sim_give_way();
 }
 
-void dial_wakes(struct dial *d, struct waker *w)
+void dial_wakes(struct dial *d, struct notifier *w)
 {
 	(void)d;
 	(void)w;
