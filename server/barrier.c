@@ -59,7 +59,7 @@ static void check(struct control *c)
 {
 	struct barrier *b = &c->barrier;
 
-	if (!b->on || b->waits > 0 || !departed_gone(&c->departed))
+	if (!b->on || b->waits > 0 || !lingering_gone(&c->lingering))
 		return;
 	if (b->reported_ns)
 		log_info("all have answered the barrier: the memory that waited for it is free");
@@ -169,9 +169,9 @@ static void report(struct control *c, uint64_t now)
 				 "is it stopped? %s of memory wait for it",
 				 s->id, session_peer(s, peer),
 				 (unsigned long long)s_long, size);
-	if (departed_gone(&c->departed))
+	if (lingering_gone(&c->lingering))
 		return;
-	t = departed_first(&c->departed);
+	t = lingering_first(&c->lingering);
 	if (t->pid)
 		log_warn("pid %d left session %u without goodbye and still "
 			 "runs: %s of memory wait for its end",

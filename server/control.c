@@ -64,7 +64,7 @@ void control_end_session(struct session *s)
 	returns_session_ended(s);
 	/* An RDMA session needs none of this: it is fenced, its connection is gone (I6). */
 	if (s->tether && s->welcomed && !s->left) {
-		departed_add(&c->departed, s->tether, s->id, s->pid);
+		lingering_add(&c->lingering, s->tether, s->id, s->pid);
 		s->tether = NULL;
 	}
 	barrier_session_ended(s);
@@ -529,7 +529,7 @@ void control_free(struct control *c)
 	stats_fini(c);
 	sweep_fini(c);
 	barrier_fini(c);
-	departed_fini(&c->departed);
+	lingering_fini(&c->lingering);
 	work_queue_fini(&c->work);
 	if (c->base)
 		event_base_free(c->base);

@@ -81,7 +81,7 @@ struct control {
 	struct work returning;
 	uint64_t forgotten; /* slab_forgotten() when it was last handled */
 
-	struct departed departed;
+	struct lingering lingering;
 	struct barrier barrier;
 	struct sweep *sweep;
 	struct fsck *fsck;

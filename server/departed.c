@@ -40,7 +40,7 @@ void tether_free(struct tether *t)
 	free(t);
 }
 
-void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid)
+void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid)
 {
 	if (tether_is_loose(t)) {
 		tether_free(t);
@@ -53,12 +53,12 @@ void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid)
 	d->n++;
 }
 
-const struct tether *departed_first(const struct departed *d)
+const struct tether *lingering_first(const struct lingering *d)
 {
 	return d->first;
 }
 
-static void forget(struct departed *d, struct tether **at)
+static void forget(struct lingering *d, struct tether **at)
 {
 	struct tether *t = *at;
 
@@ -67,7 +67,7 @@ static void forget(struct departed *d, struct tether **at)
 	tether_free(t);
 }
 
-bool departed_gone(struct departed *d)
+bool lingering_gone(struct lingering *d)
 {
 	struct tether **at = &d->first;
 
@@ -79,7 +79,7 @@ bool departed_gone(struct departed *d)
 	return !d->first;
 }
 
-void departed_fini(struct departed *d)
+void lingering_fini(struct lingering *d)
 {
 	while (d->first)
 		forget(d, &d->first);

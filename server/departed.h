@@ -24,7 +24,7 @@
 struct tether {
 	struct tether *next; /* in struct departed */
 	int fd;              /* -1 until tether_make() */
-	uint32_t id;         /* of the session; set by departed_add() */
+	uint32_t id;         /* of the session; set by lingering_add() */
 	pid_t pid;           /* of its process; 0: in another PID namespace */
 };
 
@@ -47,20 +47,20 @@ bool tether_is_loose(const struct tether *t);
 void tether_free(struct tether *t);
 
 /** Lingering sessions: they ended without BYE, and their tether is still mapped. */
-struct departed {
+struct lingering {
 	struct tether *first;
 	uint32_t n;
 };
 
 /** Session `id` of process `pid` ended; takes `t`. */
-void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid);
+void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid);
 
 /** The latest one, or NULL. */
-const struct tether *departed_first(const struct departed *d);
+const struct tether *lingering_first(const struct lingering *d);
 
 /** Forget those whose tether is loose. True if none is left. */
-bool departed_gone(struct departed *d);
+bool lingering_gone(struct lingering *d);
 
-void departed_fini(struct departed *d);
+void lingering_fini(struct lingering *d);
 
 #endif

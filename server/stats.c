@@ -108,8 +108,8 @@ static void add_upkeep(struct msg *m, struct control *c)
 	add(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
 	add(m, MSG_STAT_BARRIERS, c->barrier.passed);
 	/* A session whose process is gone is noticed at the next barrier, or here. */
-	(void)departed_gone(&c->departed);
-	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits + c->departed.n);
+	(void)lingering_gone(&c->lingering);
+	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits + c->lingering.n);
 	add(m, MSG_STAT_RETIRED_BYTES,
 	    heap_retired(c->region->heap) * PAGE_BYTES);
 }

@@ -444,7 +444,7 @@ static void await_ghost(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), until = w->asked_ns + SILENT_LOCAL_NS;
-	const struct tether *t = departed_first(&c->departed);
+	const struct tether *t = lingering_first(&c->lingering);
 	uint32_t id = t->id; /* release_writers() may free `t` */
 	pid_t pid = t->pid;
 
@@ -484,7 +484,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 		restart(c);
 	else if (w->phase != SWEEP_IDLE || (!w->done && !sweep_is_due(w)))
 		return;
-	else if (departed_gone(&c->departed))
+	else if (lingering_gone(&c->lingering))
 		begin(c);
 	else
 		await_ghost(c);
@@ -565,7 +565,7 @@ void sweep_session_ended(struct session *s)
 		sweep_schedule(c);
 }
 
-void sweep_departed_changed(struct control *c)
+void sweep_lingering_changed(struct control *c)
 {
 	sweep_schedule(c);
 }
@@ -690,7 +690,7 @@ bool sweep_hurry(struct control *c)
 
 	if (sweep_is_on(w))
 		return true;
-	if (!sweep_is_due(w) || !departed_gone(&c->departed) || w->retry_ns)
+	if (!sweep_is_due(w) || !lingering_gone(&c->lingering) || w->retry_ns)
 		return false;
 	w->not_before_ns = 0;
 	w->first_death_ns = 0;

@@ -91,7 +91,7 @@ void sweep_session_left(struct session *s);
 /** `s` is about to end. Ends no session. */
 void sweep_session_ended(struct session *s);
 /** A lingering process may be gone: begin a sweep if that was what it waited for. */
-void sweep_departed_changed(struct control *c);
+void sweep_lingering_changed(struct control *c);
 
 /** True if a new writer's HELLO has to wait; welcome_resume() follows. */
 bool sweep_holds_writers(const struct control *c);

@@ -139,7 +139,7 @@ static bool end_replaced(struct session *s)
 		/* The end of the socket may follow messages that are not read yet. */
 		if (old)
 			(void)control_end_dead(old);
-		sweep_departed_changed(c);
+		sweep_lingering_changed(c);
 		return !words_may_recur(c, h->replaces);
 	}
 	/* Only a session of the same host and the same key. */
@@ -155,12 +155,12 @@ static bool end_replaced(struct session *s)
  * Each lingering session takes a descriptor: a client that leaves many of them must not use
  * up all descriptors.
  */
-static bool too_many_departed(struct control *c)
+static bool too_many_lingering(struct control *c)
 {
-	if (c->departed.n < c->cfg.max_sessions)
+	if (c->lingering.n < c->cfg.max_sessions)
 		return false;
-	(void)departed_gone(&c->departed);
-	return c->departed.n >= c->cfg.max_sessions;
+	(void)lingering_gone(&c->lingering);
+	return c->lingering.n >= c->cfg.max_sessions;
 }
 
 /* What the session needs before it can be welcomed: a number, a token, descriptors. False: it
@@ -181,7 +181,7 @@ static bool prepare(struct session *s, struct msg *w)
 		return false;
 	}
 	w->welcome.swept = !end_replaced(s);
-	if (!s->port->remote && too_many_departed(c)) {
+	if (!s->port->remote && too_many_lingering(c)) {
 		control_refuse(s, MSG_REASON_FULL,
 			       "too many sessions ended without goodbye while "
 			       "their processes live on");

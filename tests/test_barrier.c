@@ -129,9 +129,9 @@ START_TEST(session_is_waited_for_if_it_may_have_begun)
 		bob.unread = i & 2;
 		control_end_session(bob.session);
 		ck_assert_ptr_null(bob.session);
-		ck_assert_int_eq(departed_gone(&c->departed), i == 0);
+		ck_assert_int_eq(lingering_gone(&c->lingering), i == 0);
 		untie(bob.tether);
-		ck_assert(departed_gone(&c->departed));
+		ck_assert(lingering_gone(&c->lingering));
 	}
 }
 END_TEST

@@ -369,7 +369,7 @@ void tether_free(struct tether *t)
 	free(t);
 }
 
-void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid)
+void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid)
 {
 	t->id = id;
 	t->pid = pid;
@@ -377,12 +377,12 @@ void departed_add(struct departed *d, struct tether *t, uint32_t id, pid_t pid)
 	d->first = t;
 }
 
-const struct tether *departed_first(const struct departed *d)
+const struct tether *lingering_first(const struct lingering *d)
 {
 	return d->first;
 }
 
-bool departed_gone(struct departed *d)
+bool lingering_gone(struct lingering *d)
 {
 	struct tether **at = &d->first, *t;
 
@@ -396,7 +396,7 @@ bool departed_gone(struct departed *d)
 	return !d->first;
 }
 
-void departed_fini(struct departed *d)
+void lingering_fini(struct lingering *d)
 {
 	for (struct tether *t; (t = d->first);) {
 		d->first = t->next;
