@@ -19,7 +19,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdma_event_channel *channel; /* of kept ids; never read */
-static struct rdma_cm_id *kept;            /* linked through id->context */
+static struct rdma_cm_id *destroyed_later;            /* linked through id->context */
 static pid_t owner;
 
 /* Routes vanish shortly before the port is down. connect() of a UDP socket sends nothing. */
@@ -58,7 +58,7 @@ static void disown(void)
 		return;
 	owner = getpid();
 	channel = NULL;
-	kept = NULL;
+	destroyed_later = NULL;
 }
 
 /* Keep the id for later; false if it must be destroyed now. */
@@ -73,8 +73,8 @@ static bool keep(struct rdma_cm_id *id)
 	/* Its own event channel ends with the connection. */
 	ok = channel && !rdma_migrate_id(id, channel);
 	if (ok) {
-		id->context = kept;
-		kept = id;
+		id->context = destroyed_later;
+		destroyed_later = id;
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
@@ -95,7 +95,7 @@ void verbs_id_release(struct rdma_cm_id *id)
 
 bool verbs_leave_late(void)
 {
-	struct rdma_cm_id **at = &kept, *id;
+	struct rdma_cm_id **at = &destroyed_later, *id;
 	bool left;
 
 	pthread_mutex_lock(&lock);
@@ -108,7 +108,7 @@ bool verbs_leave_late(void)
 		*at = id->context;
 		VERBS_RELEASE("a connection", rdma_destroy_id(id));
 	}
-	left = kept != NULL;
+	left = destroyed_later != NULL;
 	pthread_mutex_unlock(&lock);
 	return left;
 }

@@ -104,7 +104,7 @@ void verbs_move_all(struct verbs_server *vs)
  * thread's work is short, so it runs at real-time priority where that is allowed
  * (CAP_SYS_NICE, RLIMIT_RTPRIO).
  */
-static void hurry(void)
+static void raise_priority(void)
 {
 	struct sched_param sp = {.sched_priority = 1};
 
@@ -112,14 +112,14 @@ static void hurry(void)
 }
 
 /* Take the event, arm for the next one, and only then poll. */
-static void *mover_main(void *arg)
+static void *recv_thread_main(void *arg)
 {
 	struct verbs_server *vs = arg;
 	struct pollfd p[2] = {{.fd = vs->comp->fd, .events = POLLIN},
 			      {.fd = vs->quit_fd, .events = POLLIN}};
 	unsigned unacked = 0;
 
-	hurry();
+	raise_priority();
 	for (;;) {
 		struct ibv_cq *cq;
 		void *ctx;
@@ -149,19 +149,19 @@ int verbs_mover_start(struct verbs_server *vs)
 	if (ibv_req_notify_cq(vs->cq, 0))
 		return err_set_errno(FARKV_ESYS, errno,
 				     "cannot arm a completion queue");
-	rc = thread_create_masked(&vs->mover, mover_main, vs);
+	rc = thread_create_masked(&vs->recv_thread, recv_thread_main, vs);
 	if (rc)
 		return err_set_errno(FARKV_ESYS, rc, "cannot start a thread");
-	(void)pthread_setname_np(vs->mover, "farkv-recv");
-	vs->mover_runs = true;
+	(void)pthread_setname_np(vs->recv_thread, "farkv-recv");
+	vs->recv_thread_runs = true;
 	return 0;
 }
 
 void verbs_mover_stop(struct verbs_server *vs)
 {
-	if (!vs->mover_runs)
+	if (!vs->recv_thread_runs)
 		return;
 	(void)eventfd_write(vs->quit_fd, 1);
-	pthread_join(vs->mover, NULL);
-	vs->mover_runs = false;
+	pthread_join(vs->recv_thread, NULL);
+	vs->recv_thread_runs = false;
 }

@@ -353,23 +353,23 @@ void verbs_claim_close(struct verbs_claim *c)
  * rdma_cm reports a device's removal only to ids bound to it; a listener at every address
  * is not.
  */
-static void witness_bind(struct verbs_server *vs)
+static void removal_id_bind(struct verbs_server *vs)
 {
 	struct sockaddr_storage at;
 
 	if (!verbs_device_address(&vs->dev, &at) ||
-	    rdma_create_id(vs->channel, &vs->witness, NULL, RDMA_PS_TCP))
+	    rdma_create_id(vs->channel, &vs->removal_id, NULL, RDMA_PS_TCP))
 		return;
-	if (rdma_bind_addr(vs->witness, (struct sockaddr *)&at))
+	if (rdma_bind_addr(vs->removal_id, (struct sockaddr *)&at))
 		log_debug("rdma: cannot watch for removal of the device: %s",
 			  strerror(errno));
 }
 
-static void witness_drop(struct verbs_server *vs)
+static void removal_id_drop(struct verbs_server *vs)
 {
-	if (vs->witness)
+	if (vs->removal_id)
 		VERBS_RELEASE("the id that watches the device",
-			      rdma_destroy_id(vs->witness));
+			      rdma_destroy_id(vs->removal_id));
 }
 
 /* Take the claim's listener, or listen here. */
@@ -395,7 +395,7 @@ static int listen_on(struct verbs_server *vs)
 			       ibv_get_device_name(vs->listener->verbs->device),
 			       ibv_get_device_name(vs->dev.ctx->device));
 	address_set(vs, rdma_get_local_addr(vs->listener));
-	witness_bind(vs);
+	removal_id_bind(vs);
 	return 0;
 }
 
@@ -492,7 +492,7 @@ void verbs_server_close(struct verbs_server *vs)
 		return;
 	verbs_peers_destroy(vs);
 	verbs_mover_stop(vs);
-	witness_drop(vs);
+	removal_id_drop(vs);
 	claim_fini(&(struct verbs_claim){vs->channel, vs->listener, 0});
 	verbs_own_destroy(vs);
 	queues_destroy(vs);

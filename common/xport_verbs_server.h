@@ -86,7 +86,7 @@ struct verbs_server {
 	struct verbs_device dev;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
-	struct rdma_cm_id *witness; /* device-removal cm_id */
+	struct rdma_cm_id *removal_id; /* device-removal cm_id */
 	struct ibv_mr *meta_mr, *data_rw_mr, *data_ro_mr;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;      /* of all control connections */
@@ -105,8 +105,8 @@ struct verbs_server {
 	uint64_t lane_lost_ns; /* since when it fails */
 	uint64_t lane_made_ns; /* reconnected at; 0: never */
 
-	pthread_t mover;
-	bool mover_runs;
+	pthread_t recv_thread;
+	bool recv_thread_runs;
 	int quit_fd, arrived_fd, epoll_fd;
 	pthread_mutex_t lock; /* guards what follows up to `peers`; the loop, which
 				 alone changes `peers`, reads it without the lock */
