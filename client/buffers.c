@@ -80,7 +80,7 @@ static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 {
 	int err;
 
-	if (!b->lane || !(b->lane->caps & XPORT_PARTS))
+	if (!b->lane || !(b->lane->caps & XPORT_SEGMENTS))
 		return 0;
 	err = xport_mem_add(b->lane, c->base, c->pages * PAGE);
 	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but a carver's

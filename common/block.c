@@ -105,29 +105,29 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 }
 
 /* `len` bytes of the block from `at` on, as contiguous pieces; returns how many. */
-static unsigned pieces_of(const struct block_parts *b, size_t at, size_t len,
+static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 			  struct hash_piece out[3])
 {
-	size_t end = at + len, behind = b->part_at + b->part_len, n;
+	size_t end = at + len, behind = b->seg_at + b->seg_len, n;
 	unsigned k = 0;
 
-	if (at < b->part_at) {
-		n = UTIL_MIN(end, b->part_at) - at;
+	if (at < b->seg_at) {
+		n = UTIL_MIN(end, b->seg_at) - at;
 		out[k++] = (struct hash_piece){b->image + at, n};
 		at += n;
 	}
 	if (at < behind && at < end) {
 		n = UTIL_MIN(end, behind) - at;
-		out[k++] = (struct hash_piece){b->part + (at - b->part_at), n};
+		out[k++] = (struct hash_piece){b->seg + (at - b->seg_at), n};
 		at += n;
 	}
 	if (at < end)
-		out[k++] = (struct hash_piece){b->image + (at - b->part_len),
+		out[k++] = (struct hash_piece){b->image + (at - b->seg_len),
 					       end - at};
 	return k;
 }
 
-enum block_check block_verify_parts(const struct block_parts *parts,
+enum block_check block_verify_split(const struct block_split *parts,
 				    struct block_ref ref, const void *key,
 				    uint16_t key_len,
 				    struct block_view *view_out)
@@ -155,7 +155,7 @@ enum block_check block_verify_parts(const struct block_parts *parts,
 	    memcmp(parts->image + sizeof(h), key, key_len) != 0)
 		return BLOCK_OTHER;
 	view_out->key = parts->image + sizeof(h);
-	view_out->value = h.value_len <= parts->part_len ? parts->part : NULL;
+	view_out->value = h.value_len <= parts->seg_len ? parts->seg : NULL;
 	return BLOCK_MINE;
 }
 

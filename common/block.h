@@ -225,21 +225,21 @@ void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 #define BLOCK_PAST_CACHE 16384u
 
 /**
- * A private copy of a block whose bytes part_at to part_at + part_len are at `part`. The
- * bytes after them are at image + part_at.
+ * A private copy of a block whose bytes seg_at to seg_at + seg_len are at `part`. The
+ * bytes after them are at image + seg_at.
  */
-struct block_parts {
-	const uint8_t *image; /* contains header and asked key: part_at is after them */
-	const uint8_t *part;
-	size_t part_at, part_len;
+struct block_split {
+	const uint8_t *image; /* contains header and asked key: seg_at is after them */
+	const uint8_t *seg;
+	size_t seg_at, seg_len;
 };
 
 /**
- * As block_verify() for a copy in parts; part_at is the end of the asked key. For
+ * As block_verify() for a copy in parts; seg_at is the end of the asked key. For
  * BLOCK_MINE the value is `part`, or NULL if it is longer; for BLOCK_OTHER key and value
  * are NULL.
  */
-enum block_check block_verify_parts(const struct block_parts *parts,
+enum block_check block_verify_split(const struct block_split *parts,
 				    struct block_ref ref, const void *key,
 				    uint16_t key_len,
 				    struct block_view *view_out);

@@ -170,40 +170,40 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 	return head_bytes(op->key.len, all);
 }
 
-uint32_t op_part_len(const struct index *ix, const struct index_op *op,
+uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		     uint64_t word)
 {
 	uint64_t around = BLOCK_HEADER_BYTES + op->key.len + BLOCK_SUM_BYTES;
 	uint64_t all = class_bytes(slot_class(word)), part;
 
 	if (op->kind != INDEX_GET || !op->into ||
-	    all < around + INDEX_PART_MIN)
+	    all < around + INDEX_SEGMENT_MIN)
 		return 0;
 	part = UTIL_MIN(op->into_cap, all - around);
-	if (part < INDEX_PART_MIN ||
+	if (part < INDEX_SEGMENT_MIN ||
 	    !xport_mem_known(ix->lane, op->into, op->into_cap))
 		return 0;
 	return (uint32_t)part;
 }
 
-void op_part_set(const struct index_op *op, struct xport_wr *wr, uint32_t part_len)
+void op_segment_set(const struct index_op *op, struct xport_wr *wr, uint32_t seg_len)
 {
-	if (!part_len)
+	if (!seg_len)
 		return;
-	wr->part = op->into;
-	wr->part_at = BLOCK_HEADER_BYTES + op->key.len;
-	wr->part_len = part_len;
+	wr->seg = op->into;
+	wr->seg_at = BLOCK_HEADER_BYTES + op->key.len;
+	wr->seg_len = seg_len;
 }
 
-enum block_check op_part_verify(const struct index_op *op, uint64_t word,
-				uint32_t part_len, struct block_view *view_out)
+enum block_check op_segment_verify(const struct index_op *op, uint64_t word,
+				uint32_t seg_len, struct block_view *view_out)
 {
-	struct block_parts parts = {.image = op->buf,
-				    .part = op->into,
-				    .part_at = BLOCK_HEADER_BYTES + op->key.len,
-				    .part_len = part_len};
+	struct block_split parts = {.image = op->buf,
+				    .seg = op->into,
+				    .seg_at = BLOCK_HEADER_BYTES + op->key.len,
+				    .seg_len = seg_len};
 
-	return block_verify_parts(&parts, slot_block(word), op->key.data,
+	return block_verify_split(&parts, slot_block(word), op->key.data,
 				  op->key.len, view_out);
 }
 

@@ -211,7 +211,7 @@ struct index_op {
 	/* ---- private: of one phase ---- */
 	union {
 		struct { /* OP_PROBE, OP_CONFIRM */
-			uint32_t part_len; /* of the first one's, at `into`; or 0 */
+			uint32_t seg_len; /* of the first one's, at `into`; or 0 */
 			uint8_t n;
 			uint8_t slot[OP_PROBE_MAX];
 		} probe;
@@ -223,7 +223,7 @@ struct index_op {
 		} moved;
 		struct { /* OP_LOOK, OP_LOOK_AGAIN */
 			uint64_t word;     /* that is expected there */
-			uint32_t part_len; /* of its block's, at `into`; or 0 */
+			uint32_t seg_len; /* of its block's, at `into`; or 0 */
 			uint8_t nth;       /* look since OP_START */
 			bool from_cache;   /* `buf` has the block: it was cached */
 		} look;
@@ -241,7 +241,7 @@ struct index_op {
  * the lane knows; smaller ones are copied, which costs less than a request of several
  * pieces. Nothing touches that memory any more when the operation is final.
  */
-#define INDEX_PART_MIN 4096u
+#define INDEX_SEGMENT_MIN 4096u
 
 #define INDEX_PENDING 1
 
@@ -444,13 +444,13 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
  * How much of the block that `word` names a GET brings right to where the caller wants
  * the value; 0 if it is not to go there.
  */
-uint32_t op_part_len(const struct index *ix, const struct index_op *op,
+uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		     uint64_t word);
 /** Give the READ of that block its part, if any. The rest of it goes to `laddr`. */
-void op_part_set(const struct index_op *op, struct xport_wr *wr, uint32_t part_len);
+void op_segment_set(const struct index_op *op, struct xport_wr *wr, uint32_t seg_len);
 /** As block_verify() of a block that was READ so, the rest of it at op->buf. */
-enum block_check op_part_verify(const struct index_op *op, uint64_t word,
-				uint32_t part_len, struct block_view *view_out);
+enum block_check op_segment_verify(const struct index_op *op, uint64_t word,
+				uint32_t seg_len, struct block_view *view_out);
 
 /** index_op_reserve() where it is not long enough. */
 int index_op_grow(struct index *ix, struct index_op *op, size_t bytes);

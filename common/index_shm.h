@@ -19,7 +19,7 @@
 #include "index_direct.h"
 #include "window_scan.h"
 
-static_assert(SHM_SMALL_MAX < INDEX_PART_MIN, "a fast GET brings no part elsewhere");
+static_assert(SHM_SMALL_MAX < INDEX_SEGMENT_MIN, "a fast GET brings no part elsewhere");
 
 /* ---- size classes of small blocks, by tables -------------------------------------------- */
 

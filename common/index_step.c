@@ -100,10 +100,10 @@ static enum next probe(struct index *ix, struct index_op *op)
 {
 	uint64_t total = 0, at = 0;
 
-	op->probe.part_len = op_part_len(ix, op, op->window[op->probe.slot[0]]);
+	op->probe.seg_len = op_segment_len(ix, op, op->window[op->probe.slot[0]]);
 	for (unsigned i = 0; i < op->probe.n; i++)
 		total += op_probe_bytes(op, op->window[op->probe.slot[i]]);
-	if (index_op_reserve(ix, op, total - op->probe.part_len))
+	if (index_op_reserve(ix, op, total - op->probe.seg_len))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
@@ -115,9 +115,9 @@ static enum next probe(struct index *ix, struct index_op *op)
 
 		op_chain_add(op, XPORT_READ, slot_off(word), op->buf + at, len);
 		at += len;
-		if (i == 0 && op->probe.part_len) {
-			op_part_set(op, &op->chain.wr[0], op->probe.part_len);
-			at -= op->probe.part_len;
+		if (i == 0 && op->probe.seg_len) {
+			op_segment_set(op, &op->chain.wr[0], op->probe.seg_len);
+			at -= op->probe.seg_len;
 		}
 	}
 	return NEXT_POST;
@@ -313,15 +313,15 @@ static enum next compare(struct index *ix, struct index_op *op)
 
 	for (unsigned i = 0; i < op->probe.n; i++) {
 		uint64_t word = op->window[op->probe.slot[i]] & ~SLOT_FROZEN;
-		uint32_t part_len = i == 0 ? op->probe.part_len : 0;
+		uint32_t seg_len = i == 0 ? op->probe.seg_len : 0;
 		struct block_view view;
 		enum block_check check;
 
-		if (part_len)
-			check = op_part_verify(op, word, part_len, &view);
+		if (seg_len)
+			check = op_segment_verify(op, word, seg_len, &view);
 		else
 			check = probe_verify(ix, op, image, word, &view);
-		image += op_probe_bytes(op, word) - part_len;
+		image += op_probe_bytes(op, word) - seg_len;
 		if (check == BLOCK_BAD)
 			return bad_block(ix, op, word);
 		if (check == BLOCK_PARTIAL) {

@@ -44,9 +44,9 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 	block_encode_around(op->buf, op->block, op->version, &pair,
 			    op->key.hash);
 	wr = op_chain_add(op, XPORT_WRITE, op->block.off, op->buf, bytes);
-	wr->part = (void *)(uintptr_t)op->value;
-	wr->part_at = BLOCK_HEADER_BYTES + op->key.len;
-	wr->part_len = op->value_len;
+	wr->seg = (void *)(uintptr_t)op->value;
+	wr->seg_at = BLOCK_HEADER_BYTES + op->key.len;
+	wr->seg_len = op->value_len;
 	return NEXT_POST;
 }
 
@@ -101,7 +101,7 @@ static enum next block_write(struct index *ix, struct index_op *op)
 	enum next next;
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
-	    op_value_len(op) >= INDEX_PART_MIN && ix->versions.counter < UINT32_MAX &&
+	    op_value_len(op) >= INDEX_SEGMENT_MIN && ix->versions.counter < UINT32_MAX &&
 	    xport_mem_known(ix->lane, op->value, op->value_len))
 		return block_write_around(ix, op);
 	next = op_block_image(ix, op, &image);

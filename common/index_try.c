@@ -16,25 +16,25 @@
 #include "window_scan.h"
 
 /* The same with the value right where the caller wants it: a copy less. */
-static enum block_check direct_fetch_parts(struct index_op *op,
+static enum block_check direct_fetch_split(struct index_op *op,
 					   const uint8_t *src,
 					   const struct block_header *h,
 					   struct block_ref ref,
 					   struct block_view *view)
 {
-	struct block_parts parts = {.image = op->buf,
-				    .part = op->into,
-				    .part_at = sizeof(*h) + op->key.len,
-				    .part_len = h->value_len};
-	size_t end = parts.part_at + parts.part_len;
+	struct block_split parts = {.image = op->buf,
+				    .seg = op->into,
+				    .seg_at = sizeof(*h) + op->key.len,
+				    .seg_len = h->value_len};
+	size_t end = parts.seg_at + parts.seg_len;
 
-	atom_copy_block(op->buf, src, parts.part_at);
-	atom_copy_block(op->into, src + parts.part_at, parts.part_len);
-	atom_copy_block(op->buf + parts.part_at, src + end,
+	atom_copy_block(op->buf, src, parts.seg_at);
+	atom_copy_block(op->into, src + parts.seg_at, parts.seg_len);
+	atom_copy_block(op->buf + parts.seg_at, src + end,
 			block_room(h->key_len, h->value_len) - end);
 	if (memcmp(op->buf, h, sizeof(*h)) != 0)
 		return BLOCK_BAD;
-	return block_verify_parts(&parts, ref, op->key.data, op->key.len, view);
+	return block_verify_split(&parts, ref, op->key.data, op->key.len, view);
 }
 
 /* Copy the block that `word` names into op->buf and verify the copy. */
@@ -56,9 +56,9 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	bytes = block_room(h.key_len, h.value_len);
 	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
 		return false;
-	if (op->into && h.value_len >= INDEX_PART_MIN &&
+	if (op->into && h.value_len >= INDEX_SEGMENT_MIN &&
 	    h.value_len <= op->into_cap && h.key_len == op->key.len) {
-		*check_out = direct_fetch_parts(op, src, &h, ref, view);
+		*check_out = direct_fetch_split(op, src, &h, ref, view);
 		return true;
 	}
 	atom_copy_block(op->buf, src, bytes);

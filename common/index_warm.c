@@ -235,22 +235,22 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return warm_leave(ix, op);
-	op->look.part_len = block && op->into ? op_part_len(ix, op, word) : 0;
-	if (index_op_reserve(ix, op, block ? bytes - op->look.part_len : 0))
+	op->look.seg_len = block && op->into ? op_segment_len(ix, op, word) : 0;
+	if (index_op_reserve(ix, op, block ? bytes - op->look.seg_len : 0))
 		return op_done(ix, op,
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)bytes));
 	/* A value that comes right where it is wanted is not copied. */
-	op->look.from_cache = block && !op->look.part_len && take_kept(ix, op, word);
+	op->look.from_cache = block && !op->look.seg_len && take_kept(ix, op, word);
 	op->look.word = word;
 	op->look.nth++;
 	op_chain_begin(op, OP_LOOK);
 	add_look(ix, op, word);
 	if (block && !op->look.from_cache) {
 		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
-		if (op->look.part_len)
-			op_part_set(op, wr, op->look.part_len);
+		if (op->look.seg_len)
+			op_segment_set(op, wr, op->look.seg_len);
 	}
 	return NEXT_POST;
 }
@@ -272,8 +272,8 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	/* I4 counts from the READ of the slot. */
 	if (!op->look.from_cache && op->phase == OP_LOOK && !op_span_ok(ix, op))
 		return look_once_more(ix, op);
-	if (op->look.part_len)
-		check = op_part_verify(op, word, op->look.part_len, &op->view);
+	if (op->look.seg_len)
+		check = op_segment_verify(op, word, op->look.seg_len, &op->view);
 	else
 		check = block_verify(op->buf, slot_block(word), op->key.data,
 				     op->key.len, &op->view);
@@ -284,7 +284,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 		was_right(ix, op);
 		ix->warm->count.kept += op->look.from_cache;
 	}
-	if (ix->warm->kept && !op->look.from_cache && !op->look.part_len)
+	if (ix->warm->kept && !op->look.from_cache && !op->look.seg_len)
 		kept_store(ix->warm->kept, op->cached.slot, word, op->buf,
 			   block_room(op->view.key_len, op->view.value_len));
 	/* As a rule all is as it is cached, and nothing is written. */
@@ -464,7 +464,7 @@ static void renew_kept(struct index *ix, const struct index_op *op)
 	uint64_t version;
 
 	if (!ix->warm->kept || op->own != OWN_WRITTEN || (op->swap.desired & SLOT_DEAD) ||
-	    op->value_len >= INDEX_PART_MIN)
+	    op->value_len >= INDEX_SEGMENT_MIN)
 		return;
 	memcpy(&version, op->buf, sizeof(version));
 	if (version == op->version)

@@ -10,13 +10,13 @@
 /* Bytes that a READ with a segment must have after it. */
 #define BEHIND_MIN 8u
 
-bool xport_part_ok(const struct xport_lane *lane, const struct xport_wr *wr)
+bool xport_segment_ok(const struct xport_lane *lane, const struct xport_wr *wr)
 {
-	if (!(lane->caps & XPORT_PARTS) || wr->opcode == XPORT_CAS ||
-	    wr->part_at > wr->len || wr->part_len > wr->len - wr->part_at)
+	if (!(lane->caps & XPORT_SEGMENTS) || wr->opcode == XPORT_CAS ||
+	    wr->seg_at > wr->len || wr->seg_len > wr->len - wr->seg_at)
 		return false;
 	return wr->opcode != XPORT_READ ||
-	       wr->len - wr->part_at - wr->part_len >= BEHIND_MIN;
+	       wr->len - wr->seg_at - wr->seg_len >= BEHIND_MIN;
 }
 
 static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)
@@ -28,12 +28,12 @@ static bool meet(const void *a, size_t a_len, const void *b, size_t b_len)
 
 bool xport_overlap(const struct xport_wr *a, const struct xport_wr *b)
 {
-	size_t a_len = a->len - a->part_len, b_len = b->len - b->part_len;
+	size_t a_len = a->len - a->seg_len, b_len = b->len - b->seg_len;
 
 	return meet(a->laddr, a_len, b->laddr, b_len) ||
-	       meet(a->part, a->part_len, b->part, b->part_len) ||
-	       meet(a->laddr, a_len, b->part, b->part_len) ||
-	       meet(a->part, a->part_len, b->laddr, b_len);
+	       meet(a->seg, a->seg_len, b->seg, b->seg_len) ||
+	       meet(a->laddr, a_len, b->seg, b->seg_len) ||
+	       meet(a->seg, a->seg_len, b->laddr, b_len);
 }
 
 static bool in_bounds(const struct xport_lane *lane, const struct xport_wr *wr)
@@ -60,33 +60,33 @@ void xport_gather(const struct xport_wr *wr, void *to)
 {
 	uint8_t *dst = to;
 	const uint8_t *src = wr->laddr;
-	size_t head = wr->part_len ? wr->part_at : wr->len;
-	size_t tail = wr->len - wr->part_len - head;
+	size_t head = wr->seg_len ? wr->seg_at : wr->len;
+	size_t tail = wr->len - wr->seg_len - head;
 
 	memcpy(dst, src, head);
-	if (wr->part_len)
-		memcpy(dst + head, wr->part, wr->part_len);
+	if (wr->seg_len)
+		memcpy(dst + head, wr->seg, wr->seg_len);
 	if (tail)
-		memcpy(dst + head + wr->part_len, src + head, tail);
+		memcpy(dst + head + wr->seg_len, src + head, tail);
 }
 
 void xport_scatter(const struct xport_wr *wr, const void *from)
 {
 	const uint8_t *src = from;
 	uint8_t *dst = wr->laddr;
-	size_t head = wr->part_len ? wr->part_at : wr->len;
-	size_t tail = wr->len - wr->part_len - head;
+	size_t head = wr->seg_len ? wr->seg_at : wr->len;
+	size_t tail = wr->len - wr->seg_len - head;
 
 	memcpy(dst, src, head);
-	if (wr->part_len)
-		memcpy(wr->part, src + head, wr->part_len);
+	if (wr->seg_len)
+		memcpy(wr->seg, src + head, wr->seg_len);
 	if (tail)
-		memcpy(dst + head, src + head + wr->part_len, tail);
+		memcpy(dst + head, src + head + wr->seg_len, tail);
 }
 
 int xport_mem_add(struct xport_lane *lane, void *mem, size_t bytes)
 {
-	if (!(lane->caps & XPORT_PARTS))
+	if (!(lane->caps & XPORT_SEGMENTS))
 		return err_set(FARKV_ENOTSUP,
 			       "this connection cannot carry one request's bytes "
 			       "from several places");

@@ -60,14 +60,14 @@ struct xport_wr {
 	uint64_t swap;   /* CAS */
 	uint64_t found;  /* out, CAS: the previous value; swapped if == expect */
 	/*
-	 * Optional segment (SGE), on lanes with XPORT_PARTS: bytes part_at to part_at +
-	 * part_len of a READ or WRITE are at `part`; the bytes after them are at laddr +
-	 * part_at. The rules of laddr apply to `part`, which may also be memory given to
+	 * Optional segment (SGE), on lanes with XPORT_SEGMENTS: bytes seg_at to seg_at +
+	 * seg_len of a READ or WRITE are at `part`; the bytes after them are at laddr +
+	 * seg_at. The rules of laddr apply to `part`, which may also be memory given to
 	 * xport_mem_add(). A READ must have at least 8 bytes after its segment: a lane may
-	 * use its last bytes to see that all have arrived. part_len 0: no segment.
+	 * use its last bytes to see that all have arrived. seg_len 0: no segment.
 	 */
-	void *part;
-	uint32_t part_at, part_len;
+	void *seg;
+	uint32_t seg_at, seg_len;
 };
 
 struct xport_chain {
@@ -90,7 +90,7 @@ enum xport_caps {
 	XPORT_READ8_ATOMIC = 1u << 2, /* aligned 8-byte words never tear in a READ */
 	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */
 	XPORT_READONLY = 1u << 4,     /* WRITE and CAS are refused */
-	XPORT_PARTS = 1u << 5,        /* requests may have a segment */
+	XPORT_SEGMENTS = 1u << 5,        /* requests may have a segment */
 	XPORT_AT_ONCE = 1u << 6,      /* with DIRECT_STORE: the caller may replace a
 					 WRITE by a copy to base + off and a CAS by one
 					 there; the lane does not count those */
@@ -201,7 +201,7 @@ void xport_mem_remove(struct xport_lane *lane, void *mem);
 static inline bool xport_mem_known(const struct xport_lane *lane,
 				   const void *mem, size_t bytes)
 {
-	if (!(lane->caps & XPORT_PARTS))
+	if (!(lane->caps & XPORT_SEGMENTS))
 		return false;
 	return lane->caps & XPORT_ANY_MEM ||
 	       (lane->ops->mem_known && lane->ops->mem_known(lane, mem, bytes));
@@ -241,7 +241,7 @@ static inline int xport_broken(const struct xport_lane *lane)
 int xport_check(const struct xport_lane *lane, const struct xport_chain *first);
 
 /** For xport_check(): the segment lies within the request and the lane supports it. */
-bool xport_part_ok(const struct xport_lane *lane, const struct xport_wr *wr);
+bool xport_segment_ok(const struct xport_lane *lane, const struct xport_wr *wr);
 /** True if two READs or WRITEs use common local memory. */
 bool xport_overlap(const struct xport_wr *a, const struct xport_wr *b);
 
@@ -261,7 +261,7 @@ static inline int xport_check_form(const struct xport_lane *lane,
 {
 	const struct xport_wr *wr = &c->wr[i];
 
-	if (wr->part_len && !xport_part_ok(lane, wr))
+	if (wr->seg_len && !xport_segment_ok(lane, wr))
 		return FARKV_EINVAL;
 	if (wr->opcode == XPORT_READ)
 		return xport_reads_over(c, i) ? FARKV_EINVAL : 0;

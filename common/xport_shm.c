@@ -40,14 +40,14 @@ static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 }
 
 /* Only blocks are read with a segment. */
-static void shm_read_parts(const struct xport_wr *wr, const uint8_t *src)
+static void shm_read_split(const struct xport_wr *wr, const uint8_t *src)
 {
 	uint8_t *to = wr->laddr;
-	uint32_t behind = wr->part_at + wr->part_len;
+	uint32_t behind = wr->seg_at + wr->seg_len;
 
-	atom_copy_block(to, src, wr->part_at);
-	atom_copy_block(wr->part, src + wr->part_at, wr->part_len);
-	atom_copy_block(to + wr->part_at, src + behind, wr->len - behind);
+	atom_copy_block(to, src, wr->seg_at);
+	atom_copy_block(wr->seg, src + wr->seg_at, wr->seg_len);
+	atom_copy_block(to + wr->seg_at, src + behind, wr->len - behind);
 }
 
 static void shm_execute(struct xport_lane *lane, struct xport_wr *wr)
@@ -56,8 +56,8 @@ static void shm_execute(struct xport_lane *lane, struct xport_wr *wr)
 
 	switch (wr->opcode) {
 	case XPORT_READ:
-		if (wr->part_len)
-			shm_read_parts(wr, target);
+		if (wr->seg_len)
+			shm_read_split(wr, target);
 		else
 			shm_read(wr->laddr, target, wr->len);
 		lane->counters.reads++;
@@ -142,7 +142,7 @@ struct xport_lane *xport_shm_open(void *base, uint64_t region_bytes,
 	lane->base = base;
 	lane->region_bytes = region_bytes;
 	lane->caps = XPORT_DIRECT | XPORT_READ8_ATOMIC | XPORT_ANY_MEM |
-		     XPORT_PARTS |
+		     XPORT_SEGMENTS |
 		     (readonly ? XPORT_READONLY :
 				 XPORT_DIRECT_STORE | XPORT_AT_ONCE);
 	return lane;

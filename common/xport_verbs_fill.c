@@ -28,7 +28,7 @@ static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 						const struct xport_wr *wr, uint64_t at,
 						uint64_t len, struct ibv_sge *sges)
 {
-	uint64_t head = wr->part_at, behind = head + wr->part_len, n;
+	uint64_t head = wr->seg_at, behind = head + wr->seg_len, n;
 	uint64_t end = at + len;
 	uint8_t *mem = wr->laddr;
 	int k = 0;
@@ -40,17 +40,17 @@ static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 	}
 	if (at < behind && at < end) {
 		n = UTIL_MIN(end, behind) - at;
-		sge_set(l, &sges[k++], (uint8_t *)wr->part + (at - head), n);
+		sge_set(l, &sges[k++], (uint8_t *)wr->seg + (at - head), n);
 		at += n;
 	}
 	if (at < end)
-		sge_set(l, &sges[k++], mem + (at - wr->part_len), end - at);
+		sge_set(l, &sges[k++], mem + (at - wr->seg_len), end - at);
 	return k;
 }
 
 /*
  * Put the sentinel into the last 8 bytes that a READ brings, which the device writes last.
- * XPORT_PARTS guarantees 8 bytes after a segment. Returns its place.
+ * XPORT_SEGMENTS guarantees 8 bytes after a segment. Returns its place.
  */
 static void *mark_answer(const struct verbs_lane *l, const struct ibv_sge *last)
 {
@@ -98,7 +98,7 @@ static inline void *build_move(struct verbs_lane *l, const struct xport_wr *wr,
 	int n = 1;
 
 	assert(a);
-	if (wr->part_len)
+	if (wr->seg_len)
 		n = sges_split(l, wr, at, len, sges);
 	else
 		sge_set(l, sges, (uint8_t *)wr->laddr + at, len);

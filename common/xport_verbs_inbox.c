@@ -124,7 +124,7 @@ void verbs_inbox_join(struct verbs_peer *p)
 	pthread_mutex_unlock(&vs->lock);
 }
 
-void verbs_inbox_leave(struct verbs_peer *p)
+void verbs_inbox_remove(struct verbs_peer *p)
 {
 	struct verbs_server *vs = p->server;
 

@@ -376,7 +376,7 @@ static void verbs_close(struct xport_lane *lane)
 		free(l);
 		return;
 	}
-	verbs_leave(&l->conn);
+	verbs_destroy_later(&l->conn);
 	lane_release(l);
 }
 
@@ -475,9 +475,9 @@ int verbs_lane_start(struct verbs_lane *l, const struct verbs_conn *conn)
 				     "cannot query the RDMA device's port");
 	l->conn = *conn;
 	if (conn->max_sge >= VERBS_SGES)
-		l->base.caps |= XPORT_PARTS;
+		l->base.caps |= XPORT_SEGMENTS;
 	else
-		l->base.caps &= ~(uint32_t)XPORT_PARTS;
+		l->base.caps &= ~(uint32_t)XPORT_SEGMENTS;
 	l->max_piece = port.max_msg_sz ? port.max_msg_sz : 1u << 20;
 	while (l->depth > conn->max_send)
 		l->depth /= 2;

@@ -80,7 +80,7 @@ static bool keep(struct rdma_cm_id *id)
 	return ok;
 }
 
-void verbs_leave(struct verbs_conn *c)
+void verbs_destroy_later(struct verbs_conn *c)
 {
 	if (c->id && !verbs_port_is_down(c->id))
 		(void)rdma_disconnect(c->id);
@@ -93,7 +93,7 @@ void verbs_id_release(struct rdma_cm_id *id)
 		VERBS_RELEASE("a connection", rdma_destroy_id(id));
 }
 
-bool verbs_leave_late(void)
+bool verbs_destroy_leftover(void)
 {
 	struct rdma_cm_id **at = &destroyed_later, *id;
 	bool left;

@@ -396,7 +396,7 @@ int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
 
 	if (!l)
 		return err_set(FARKV_ENOMEM, "no memory for a connection");
-	(void)verbs_leave_late();
+	(void)verbs_destroy_leftover();
 	l->epoll_fd = -1;
 	l->pid = getpid();
 	l->tuning = d->tuning;
@@ -435,7 +435,7 @@ void verbs_link_close(struct verbs_link *l)
 	/* The device belongs to the parent of fork(). */
 	if (l->pid != getpid())
 		return;
-	verbs_leave(&l->control);
+	verbs_destroy_later(&l->control);
 	link_free(l);
 }
 

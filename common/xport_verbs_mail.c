@@ -236,7 +236,7 @@ ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
 	pthread_mutex_unlock(&l->lock);
 	if (is_over) {
 		/* The peer has closed; flush our end too. */
-		verbs_leave(&l->control);
+		verbs_destroy_later(&l->control);
 		return 0;
 	}
 	return -1;

@@ -142,7 +142,7 @@ static void *recv_thread_main(void *arg)
 	return NULL;
 }
 
-int verbs_mover_start(struct verbs_server *vs)
+int verbs_recv_thread_start(struct verbs_server *vs)
 {
 	int rc;
 
@@ -157,7 +157,7 @@ int verbs_mover_start(struct verbs_server *vs)
 	return 0;
 }
 
-void verbs_mover_stop(struct verbs_server *vs)
+void verbs_recv_thread_stop(struct verbs_server *vs)
 {
 	if (!vs->recv_thread_runs)
 		return;

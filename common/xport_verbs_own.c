@@ -24,7 +24,7 @@
 	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-int verbs_own_create(struct verbs_server *vs)
+int verbs_loopback_create(struct verbs_server *vs)
 {
 	struct verbs_area areas[2];
 	struct verbs_lane_params p = {.areas = areas,
@@ -37,7 +37,7 @@ int verbs_own_create(struct verbs_server *vs)
 				 &vs->lane_far);
 }
 
-void verbs_own_destroy(struct verbs_server *vs)
+void verbs_loopback_destroy(struct verbs_server *vs)
 {
 	if (vs->lane)
 		log_debug("rdma: the server's loopback connection did %llu "
@@ -80,7 +80,7 @@ static bool port_is_down(const struct verbs_server *vs)
 	       port.state < IBV_PORT_ACTIVE;
 }
 
-bool verbs_own_tick(struct verbs_server *vs, uint64_t now)
+bool verbs_loopback_tick(struct verbs_server *vs, uint64_t now)
 {
 	if (!vs->lane_lost || vs->lost)
 		return false;

@@ -55,7 +55,7 @@ void verbs_peer_fence(struct verbs_peer *peer)
 {
 	if (!peer->data.id)
 		return;
-	verbs_leave(&peer->data);
+	verbs_destroy_later(&peer->data);
 	/* After its destruction a QP executes no request. */
 	verbs_conn_destroy(&peer->data);
 	peer->data_up = false;
@@ -71,7 +71,7 @@ static void peer_end(struct verbs_peer *p)
 	p->ending = true;
 	p->ended_ns = clock_now_ns();
 	verbs_peer_fence(p);
-	verbs_inbox_leave(p);
+	verbs_inbox_remove(p);
 	LIST_INSERT_HEAD(&vs->ending, p, link);
 	vs->n.connections--;
 	vs->cfg.ops->on_tick_due(vs->cfg.arg);
@@ -107,7 +107,7 @@ static void peer_flush(struct verbs_peer *p)
 {
 	p->flushed = true;
 	p->ended_ns = clock_now_ns();
-	verbs_leave(&p->control);
+	verbs_destroy_later(&p->control);
 }
 
 void verbs_peer_gone(struct verbs_peer *p, const char *why)
@@ -185,8 +185,8 @@ bool verbs_server_tick(struct verbs_server *vs)
 			peer_bury(p);
 	}
 	again = tell_dropped(vs, now) || again;
-	again = verbs_leave_late() || again;
-	again = verbs_own_tick(vs, now) || again;
+	again = verbs_destroy_leftover() || again;
+	again = verbs_loopback_tick(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
 }
 
@@ -424,7 +424,7 @@ static int control_accept(struct verbs_server *vs, struct rdma_cm_id *id)
 	return 0;
 
 err_leave:
-	verbs_inbox_leave(p);
+	verbs_inbox_remove(p);
 err_free:
 	complain(vs);
 	p->control.id = NULL;

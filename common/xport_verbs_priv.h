@@ -136,11 +136,11 @@ void verbs_conn_destroy(struct verbs_conn *c);
 /** True if nothing can be sent to the id's peer. */
 bool verbs_port_is_down(struct rdma_cm_id *id);
 /** Disconnect, unless the port is down, and flush everything outstanding. */
-void verbs_leave(struct verbs_conn *c);
+void verbs_destroy_later(struct verbs_conn *c);
 /** Destroy an id whose events are all acknowledged; deferred while its port is down. */
 void verbs_id_release(struct rdma_cm_id *id);
 /** Destroy deferred ids whose port is up again; true if some remain. Any thread. */
-bool verbs_leave_late(void);
+bool verbs_destroy_leftover(void);
 
 /** Release an object and log a failure, which is a bug here or in the device. */
 #define VERBS_RELEASE(what, call)                                          \

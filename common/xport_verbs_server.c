@@ -441,13 +441,13 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 	if (!err)
 		err = queues_create(vs);
 	if (!err)
-		err = verbs_own_create(vs);
+		err = verbs_loopback_create(vs);
 	if (!err)
 		err = listen_on(vs);
 	if (!err)
 		err = watch(vs);
 	if (!err)
-		err = verbs_mover_start(vs);
+		err = verbs_recv_thread_start(vs);
 	if (err) {
 		verbs_server_close(vs);
 		return err;
@@ -491,10 +491,10 @@ void verbs_server_close(struct verbs_server *vs)
 	if (!vs)
 		return;
 	verbs_peers_destroy(vs);
-	verbs_mover_stop(vs);
+	verbs_recv_thread_stop(vs);
 	removal_id_drop(vs);
 	claim_fini(&(struct verbs_claim){vs->channel, vs->listener, 0});
-	verbs_own_destroy(vs);
+	verbs_loopback_destroy(vs);
 	queues_destroy(vs);
 	mr_drop(vs->data_ro_mr);
 	mr_drop(vs->data_rw_mr);

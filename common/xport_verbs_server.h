@@ -131,8 +131,8 @@ void verbs_move_all(struct verbs_server *vs);
 /** A copy of a completion with its message; NULL if out of memory. */
 struct arrival *verbs_arrival_new(struct verbs_server *vs,
 				  const struct ibv_wc *wc);
-int verbs_mover_start(struct verbs_server *vs);
-void verbs_mover_stop(struct verbs_server *vs);
+int verbs_recv_thread_start(struct verbs_server *vs);
+void verbs_recv_thread_stop(struct verbs_server *vs);
 
 /* ---- xport_verbs_inbox.c -------------------------------------------------------- */
 
@@ -140,7 +140,7 @@ void verbs_mover_stop(struct verbs_server *vs);
 void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc);
 /** join: messages of a new peer are accepted. leave: drop the inbox of one that ends. */
 void verbs_inbox_join(struct verbs_peer *p);
-void verbs_inbox_leave(struct verbs_peer *p);
+void verbs_inbox_remove(struct verbs_peer *p);
 /** verbs_peer_gone() once its queued messages are taken. `why` must stay valid. */
 void verbs_inbox_hang_up(struct verbs_peer *p, const char *why);
 /** Hand messages to the loop for a bounded time; if some are left, arrived_fd stays ready. */
@@ -148,10 +148,10 @@ void verbs_inbox_dispatch(struct verbs_server *vs);
 
 /* ---- xport_verbs_own.c ------------------------------------------------------------ */
 
-int verbs_own_create(struct verbs_server *vs);
-void verbs_own_destroy(struct verbs_server *vs);
+int verbs_loopback_create(struct verbs_server *vs);
+void verbs_loopback_destroy(struct verbs_server *vs);
 /** Reconnect a lost lane; true: not yet, call again. */
-bool verbs_own_tick(struct verbs_server *vs, uint64_t now);
+bool verbs_loopback_tick(struct verbs_server *vs, uint64_t now);
 
 /* ---- xport_verbs_peer.c ---------------------------------------------------------- */
 

@@ -122,7 +122,7 @@ static int lane_add(struct xport_lane *lane, void *mem, size_t bytes)
 }
 
 static const struct xport_ops ops = {.name = "counts", .mem_add = lane_add};
-static struct xport_lane lane = {.ops = &ops, .caps = XPORT_PARTS};
+static struct xport_lane lane = {.ops = &ops, .caps = XPORT_SEGMENTS};
 static struct buffers b;
 
 static void setup_buffers(void)

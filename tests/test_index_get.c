@@ -151,7 +151,7 @@ END_TEST
 /* It is as begun as by index_op_start() where it goes on by searching. */
 START_TEST(get_that_is_not_straight_on_goes_where_it_is_wanted)
 {
-	static char large[INDEX_PART_MIN + 100], into[sizeof(large)];
+	static char large[INDEX_SEGMENT_MIN + 100], into[sizeof(large)];
 	struct index_key absent;
 
 	setup_over("k", 0);

@@ -101,18 +101,18 @@ static void model_swap(const struct xport_wr *wr, uint64_t *found_out)
 /* A READ or WRITE of the memory at `slot`. */
 static void model_move(const struct xport_wr *wr, size_t slot)
 {
-	uint32_t head = wr->part_len ? wr->part_at : wr->len;
+	uint32_t head = wr->seg_len ? wr->seg_at : wr->len;
 	uint8_t *at = model.region + wr->off, *own = model.mem + slot;
-	uint8_t *behind = at + head + wr->part_len;
-	uint32_t tail = wr->len - head - wr->part_len;
+	uint8_t *behind = at + head + wr->seg_len;
+	uint32_t tail = wr->len - head - wr->seg_len;
 
 	if (wr->opcode == XPORT_READ) {
 		memcpy(own, at, head);
-		memcpy(model.part + slot, at + head, wr->part_len);
+		memcpy(model.part + slot, at + head, wr->seg_len);
 		memcpy(own + head, behind, tail);
 	} else {
 		memcpy(at, own, head);
-		memcpy(at + head, model.part + slot, wr->part_len);
+		memcpy(at + head, model.part + slot, wr->seg_len);
 		memcpy(behind, own + head, tail);
 	}
 }
@@ -123,9 +123,9 @@ static void draw_part(struct xport_wr *wr, size_t slot)
 {
 	if (wr->len <= 40 || draw(3))
 		return;
-	wr->part = part + slot;
-	wr->part_at = draw(wr->len - 30);
-	wr->part_len = 1 + draw(wr->len - wr->part_at - 8);
+	wr->seg = part + slot;
+	wr->seg_at = draw(wr->len - 30);
+	wr->seg_len = 1 + draw(wr->len - wr->seg_at - 8);
 }
 
 static struct xport_wr draw_swap(uint64_t off)
@@ -406,8 +406,8 @@ START_TEST(a_request_of_another_form_is_refused)
 	refuse(read_wr(64, mem + 63, 64), FARKV_EINVAL);
 	refuse(cas_wr(68, 1, 2), FARKV_EINVAL);
 	parted = read_wr(64, mem + 64, 64);
-	parted.part = part;
-	parted.part_len = 60;
+	parted.seg = part;
+	parted.seg_len = 60;
 	refuse(parted, FARKV_EINVAL); /* fewer than 8 bytes behind it */
 	lane->caps |= XPORT_READONLY;
 	refuse(write_wr(64, mem + 64, 64), FARKV_EPERM);

@@ -337,7 +337,7 @@ START_TEST(block_in_parts_is_the_block)
 	uint8_t *whole = calloc(1, bytes), *image = malloc(bytes + 1);
 	uint8_t *value = malloc(bytes + 1), *around = calloc(1, bytes);
 	struct block_pair pair = {"key", value, len, 3};
-	struct block_parts parts = {image, value, BLOCK_HEADER_BYTES + 3, 0};
+	struct block_split parts = {image, value, BLOCK_HEADER_BYTES + 3, 0};
 	uint64_t h = hash_key(42, "key", 3);
 	struct block_view v;
 
@@ -360,23 +360,23 @@ START_TEST(block_in_parts_is_the_block)
 
 	/* Each length of the part, up to all that is behind the key. */
 	for (size_t n = len > 8 ? len - 8 : 0; n <= bytes - 27; n++) {
-		parts.part_len = n;
+		parts.seg_len = n;
 		memcpy(image, whole, 27);
 		memcpy(value, whole + 27, n);
 		memcpy(image + 27, whole + 27 + n, bytes - 27 - n);
 		memset(&v, 0xA5, sizeof(v));
-		ck_assert_int_eq(block_verify_parts(&parts, at, "key", 3, &v),
+		ck_assert_int_eq(block_verify_split(&parts, at, "key", 3, &v),
 				 BLOCK_MINE);
 		ck_assert_uint_eq(v.value_len, len);
 		ck_assert_uint_eq(v.version, 77);
 		ck_assert_ptr_eq(v.value, len <= n ? value : NULL);
-		ck_assert_int_eq(block_verify_parts(&parts, at, "kez", 3, &v),
+		ck_assert_int_eq(block_verify_split(&parts, at, "kez", 3, &v),
 				 BLOCK_OTHER);
-		ck_assert_int_eq(block_verify_parts(&parts, ref, "key", 3, &v),
+		ck_assert_int_eq(block_verify_split(&parts, ref, "key", 3, &v),
 				 BLOCK_BAD);
 		if (n) {
 			value[n / 2] ^= 4;
-			ck_assert(block_verify_parts(&parts, at, "key", 3, &v) ==
+			ck_assert(block_verify_split(&parts, at, "key", 3, &v) ==
 					  BLOCK_BAD ||
 				  27 + n / 2 >= room ||
 				  (27 + n / 2 >= 27 + len &&
@@ -384,7 +384,7 @@ START_TEST(block_in_parts_is_the_block)
 			value[n / 2] ^= 4;
 		}
 		image[n % 20] ^= 1;
-		ck_assert_int_eq(block_verify_parts(&parts, at, "key", 3, &v),
+		ck_assert_int_eq(block_verify_split(&parts, at, "key", 3, &v),
 				 BLOCK_BAD);
 	}
 	free(whole);

@@ -67,10 +67,10 @@ static void card_look(const struct xport_wr *wr)
 {
 	if (wr->opcode == XPORT_CAS)
 		return;
-	ck_assert(card_has(wr->laddr, wr->len - wr->part_len, false));
-	if (!wr->part_len)
+	ck_assert(card_has(wr->laddr, wr->len - wr->seg_len, false));
+	if (!wr->seg_len)
 		return;
-	ck_assert(card_has(wr->part, wr->part_len, true));
+	ck_assert(card_has(wr->seg, wr->seg_len, true));
 	if (wr->opcode == XPORT_READ)
 		card.parts_read++;
 	else
@@ -168,7 +168,7 @@ static struct xport_lane *card_open(struct xport_lane *inner)
 	card.inner = inner;
 	card.lane.ops = &ops;
 	card.lane.region_bytes = inner->region_bytes;
-	card.lane.caps = (XPORT_READ8_ATOMIC | XPORT_PARTS) & ~card_lacks;
+	card.lane.caps = (XPORT_READ8_ATOMIC | XPORT_SEGMENTS) & ~card_lacks;
 	return &card.lane;
 }
 
@@ -531,7 +531,7 @@ START_TEST(lane_without_parts_copies)
 	uint8_t *from, *to;
 
 	farkv_close(kv);
-	card_lacks = XPORT_PARTS;
+	card_lacks = XPORT_SEGMENTS;
 	kv = open_handle();
 	from = buffer(8192);
 	to = buffer(8192);

@@ -274,7 +274,7 @@ START_TEST(memory_that_is_added_holds_parts_until_it_is_removed)
 	uint64_t before = lane->counters.registrations;
 	struct xport_chain c = {.n = 2};
 
-	ck_assert(lane->caps & XPORT_PARTS);
+	ck_assert(lane->caps & XPORT_SEGMENTS);
 	ck_assert(!xport_mem_known(lane, mine, 1));
 	ck_assert(!xport_mem_known(lane, mem, 1));
 	ck_assert_int_eq(xport_mem_add(lane, mine, SMALL), 0);
@@ -288,13 +288,13 @@ START_TEST(memory_that_is_added_holds_parts_until_it_is_removed)
 	memset(mem, 0xCC, 64);
 	/* 10 bytes of ours, 5000 of the caller's, 20 of ours; and back, elsewhere. */
 	c.wr[0] = write_wr(3, mem, 5030);
-	c.wr[0].part = mine + 77;
-	c.wr[0].part_at = 10;
-	c.wr[0].part_len = 5000;
+	c.wr[0].seg = mine + 77;
+	c.wr[0].seg_at = 10;
+	c.wr[0].seg_len = 5000;
 	c.wr[1] = read_wr(3, mem + 32, 5030);
-	c.wr[1].part = mine + 20001;
-	c.wr[1].part_at = 8;
-	c.wr[1].part_len = 5004;
+	c.wr[1].seg = mine + 20001;
+	c.wr[1].seg_at = 8;
+	c.wr[1].seg_len = 5004;
 	far_run(lane, &c);
 	ck_assert_int_eq(c.status, 0);
 	ck_assert_mem_eq(region + 13, mine + 77, 5000);
@@ -335,9 +335,9 @@ START_TEST(long_request_in_parts_arrives_whole)
 		for (size_t i = 0; i < n; i++)
 			mine[i] = (uint8_t)(i ^ i >> 8 ^ k);
 		c.wr[0] = write_wr(100, mem, (uint32_t)bytes);
-		c.wr[0].part = mine;
-		c.wr[0].part_at = 27;
-		c.wr[0].part_len = n;
+		c.wr[0].seg = mine;
+		c.wr[0].seg_at = 27;
+		c.wr[0].seg_len = n;
 		far_run(lane, &c);
 		ck_assert_int_eq(c.status, 0);
 		ck_assert(memcmp(region + 127, mine, n) == 0);

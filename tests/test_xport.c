@@ -216,7 +216,7 @@ START_TEST(parts_of_a_request_are_its_bytes_in_order)
 	uint8_t *mem = xport_mem_alloc(lane, 4096);
 	uint8_t *part = xport_mem_alloc(lane, 4096);
 
-	ck_assert(lane->caps & XPORT_PARTS);
+	ck_assert(lane->caps & XPORT_SEGMENTS);
 	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
 		uint32_t len = cases[k].len, at = cases[k].at;
 		uint32_t n = cases[k].part;
@@ -231,8 +231,8 @@ START_TEST(parts_of_a_request_are_its_bytes_in_order)
 		memcpy(mem + at, want + at + n, len - at - n);
 		c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE, .off = 64,
 					    .len = len, .laddr = mem,
-					    .part = part, .part_at = at,
-					    .part_len = n};
+					    .seg = part, .seg_at = at,
+					    .seg_len = n};
 		ck_assert_int_eq(xport_post(lane, &c), 0);
 		wait_done(lane, &c);
 		ck_assert_int_eq(c.status, 0);
@@ -261,22 +261,22 @@ START_TEST(part_that_is_not_the_requests_posts_nothing)
 	struct xport_lane *lane = lane_open(_i);
 	uint8_t *mem = xport_mem_alloc(lane, 256);
 	const struct xport_wr bad[] = {
-		{.opcode = XPORT_WRITE, .len = 64, .part = mem + 128,
-		 .part_at = 65, .part_len = 1},
-		{.opcode = XPORT_WRITE, .len = 64, .part = mem + 128,
-		 .part_at = 60, .part_len = 5},
-		{.opcode = XPORT_WRITE, .len = 64, .part = mem + 128,
-		 .part_at = 4, .part_len = UINT32_MAX},
-		{.opcode = XPORT_CAS, .len = 8, .part = mem + 128,
-		 .part_at = 0, .part_len = 8},
+		{.opcode = XPORT_WRITE, .len = 64, .seg = mem + 128,
+		 .seg_at = 65, .seg_len = 1},
+		{.opcode = XPORT_WRITE, .len = 64, .seg = mem + 128,
+		 .seg_at = 60, .seg_len = 5},
+		{.opcode = XPORT_WRITE, .len = 64, .seg = mem + 128,
+		 .seg_at = 4, .seg_len = UINT32_MAX},
+		{.opcode = XPORT_CAS, .len = 8, .seg = mem + 128,
+		 .seg_at = 0, .seg_len = 8},
 		/* fewer than eight bytes behind it */
-		{.opcode = XPORT_READ, .len = 64, .part = mem + 128,
-		 .part_at = 24, .part_len = 33},
+		{.opcode = XPORT_READ, .len = 64, .seg = mem + 128,
+		 .seg_at = 24, .seg_len = 33},
 		/* what the WRITE before takes its bytes from */
-		{.opcode = XPORT_READ, .len = 64, .part = mem + 193,
-		 .part_at = 24, .part_len = 30},
-		{.opcode = XPORT_READ, .len = 64, .part = mem + 200,
-		 .part_at = 24, .part_len = 30},
+		{.opcode = XPORT_READ, .len = 64, .seg = mem + 193,
+		 .seg_at = 24, .seg_len = 30},
+		{.opcode = XPORT_READ, .len = 64, .seg = mem + 200,
+		 .seg_at = 24, .seg_len = 30},
 	};
 
 	memset(region, 0, sizeof(region));
@@ -286,8 +286,8 @@ START_TEST(part_that_is_not_the_requests_posts_nothing)
 
 		c.wr[0] = (struct xport_wr){.opcode = XPORT_WRITE, .len = 32,
 					    .laddr = mem + 100,
-					    .part = mem + 200, .part_at = 4,
-					    .part_len = 20};
+					    .seg = mem + 200, .seg_at = 4,
+					    .seg_len = 20};
 		c.wr[1] = bad[i];
 		c.wr[1].laddr = mem;
 		ck_assert_int_eq(xport_post(lane, &c), FARKV_EINVAL);

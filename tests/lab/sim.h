@@ -42,7 +42,7 @@
 #define SIM_KEYS 96
 #define SIM_HOT 4 /* keys that the clients work on; the rest fills the window */
 #define SIM_BATCH 4
-#define SIM_WORDS 520u /* of a value, at most: some go in parts (INDEX_PART_MIN) */
+#define SIM_WORDS 520u /* of a value, at most: some go in parts (INDEX_SEGMENT_MIN) */
 #define SIM_T UINT64_C(100000000) /* the grace period, ns */
 #define SIM_SLOWEST 80u /* clocks, percent */
 #define SIM_FASTEST 140u

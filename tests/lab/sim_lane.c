@@ -229,7 +229,7 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 			sim_stop(sim_conn_client(k), false);
 	}
 	l->reading = wr;
-	sim_events[SIM_PARTS] += wr->part_len > 0;
+	sim_events[SIM_PARTS] += wr->seg_len > 0;
 	if (wr->opcode == XPORT_CAS || is_window(wr) || is_slot(wr))
 		sim_check_slots(wr->off);
 	if (is_slot(wr))
