@@ -201,7 +201,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 			handle_run(kv, ops, g.n, 0);
 		final = get_harvest(kv, &g, &f);
 		if (leaves_memory(kv, UTIL_MIN(n, (size_t)INDEX_RUN_MAX), g.at < n))
-			gate_raise(kv->gate, GATE_TIDY);
+			qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 		if (g.at < n)
 			handle_pause(kv);
 	}

@@ -32,7 +32,7 @@
 enum barrier_kind {
 	BARRIER_EXPEDITED, /* an interrupt to the CPUs that run this process */
 	BARRIER_GLOBAL,    /* waits for a scheduling round of all CPUs */
-	BARRIER_GATES,     /* none: each gate_enter() has its own fence */
+	BARRIER_QSBR,     /* none: each qsbr_enter() has its own fence */
 };
 
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +74,7 @@ static void barrier_choose(void)
 		return;
 	}
 	cmds = membarrier(MEMBARRIER_CMD_QUERY);
-	control.barrier = BARRIER_GATES;
+	control.barrier = BARRIER_QSBR;
 	if (cmds > 0 && (cmds & MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
 	    membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0)
 		control.barrier = BARRIER_EXPEDITED;
@@ -83,9 +83,9 @@ static void barrier_choose(void)
 	control.chosen = true;
 }
 
-bool control_gates_fence(void)
+bool control_qsbr_fence(void)
 {
-	return control.barrier == BARRIER_GATES;
+	return control.barrier == BARRIER_QSBR;
 }
 
 void control_heavy_barrier(void)

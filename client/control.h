@@ -60,10 +60,10 @@ void control_tick(struct control_source *src, bool on);
 void control_mute(struct control_source *src);
 
 /**
- * True if gate_enter() needs a fence because membarrier(2) is missing. Valid after
+ * True if qsbr_enter() needs a fence because membarrier(2) is missing. Valid after
  * control_add().
  */
-bool control_gates_fence(void);
+bool control_qsbr_fence(void);
 /** Make every running thread of the process execute a full memory barrier. */
 void control_heavy_barrier(void);
 

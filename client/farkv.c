@@ -239,7 +239,7 @@ static int call_outside(struct farkv *kv, struct msg *m, uint8_t expect,
 {
 	int err;
 
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	err = session_call(kv->link.session, m, expect, answer_out, deadline_ns);
 	atom_store_relaxed(&kv->busy, false);
 	return err;

@@ -12,7 +12,7 @@
  *   odd:  the operation may have missed the flag; wait until `seq` changes.
  * Where membarrier(2) is missing, `fence` makes every begin execute a fence.
  *
- * A stopped handle. GATE_SWEEP and GATE_RECLAIM ask for work on data that the handle's thread
+ * A stopped handle. PENDING_SWEEP and PENDING_RECLAIM ask for work on data that the handle's thread
  * uses without a lock inside the critical section (inventory.h). Either thread may do it: the
  * handle's at its next begin, or the control thread if it reads an even `seq` after flag and
  * barrier, at once or later. Both hold the inventory's lock, do nothing if the flag is clear
@@ -23,9 +23,9 @@
  *   - an even `seq` that the control thread read may be old when it has the lock; but an
  *     operation that has begun since must have seen the flag, and either waits for the lock
  *     or has done the work itself and cleared the flag;
- *   - the effects of a running operation come before its gate_leave(), which the control
+ *   - the effects of a running operation come before its qsbr_leave(), which the control
  *     thread has seen.
- * So a caller that gets false from gate_enter() must handle these flags before it touches the
+ * So a caller that gets false from qsbr_enter() must handle these flags before it touches the
  * inventory, inside or outside of the critical section.
  *
  * Writers: `seq` the handle's thread; `alert` is set by the control thread and cleared by the
@@ -39,27 +39,27 @@
 
 #include "common/atomic.h"
 
-enum gate_alert {
-	GATE_MAIL = 1u << 0,    /* blocks or a version prefix have arrived */
-	GATE_DROP = 1u << 1,    /* a barrier: forget cached references */
-	GATE_RECLAIM = 1u << 2, /* the server asks for surplus blocks */
-	GATE_BROKEN = 1u << 3,  /* the session is over; stays set */
-	GATE_FORKED = 1u << 4,  /* this is a child of the opener; stays set */
-	GATE_TIDY = 1u << 5,    /* set by the handle itself: a batch left large buffers */
-	GATE_SWEEP = 1u << 6,   /* a sweep began: record what is held */
+enum qsbr_pending_flag {
+	PENDING_GRANTS = 1u << 0,    /* blocks or a version prefix have arrived */
+	PENDING_DROP = 1u << 1,    /* a barrier: forget cached references */
+	PENDING_RECLAIM = 1u << 2, /* the server asks for surplus blocks */
+	PENDING_BROKEN = 1u << 3,  /* the session is over; stays set */
+	PENDING_FORKED = 1u << 4,  /* this is a child of the opener; stays set */
+	PENDING_TIDY = 1u << 5,    /* set by the handle itself: a batch left large buffers */
+	PENDING_SWEEP = 1u << 6,   /* a sweep began: record what is held */
 };
 
-struct gate {
+struct qsbr {
 	uint64_t seq;
-	uint32_t alert; /* pending flags: enum gate_alert */
-	uint32_t fence; /* gate_enter() needs a full fence */
+	uint32_t pending; /* pending flags: enum qsbr_pending_flag */
+	uint32_t fence; /* qsbr_enter() needs a full fence */
 };
 
 /**
  * Begin an operation, or go on after a wait. False if flags are pending: then leave again,
  * handle them, and retry. Costs one store and one load.
  */
-static inline bool gate_enter(struct gate *g)
+static inline bool qsbr_enter(struct qsbr *g)
 {
 	uint64_t seq = atom_load_relaxed(&g->seq) + 1;
 
@@ -69,46 +69,46 @@ static inline bool gate_enter(struct gate *g)
 		atom_store_relaxed(&g->seq, seq);
 		atom_compiler_barrier();
 	}
-	return __builtin_expect(atom_load_follow(&g->alert) == 0, 1);
+	return __builtin_expect(atom_load_follow(&g->pending) == 0, 1);
 }
 
 /** The operation is over, or waits and holds no reference. */
-static inline void gate_leave(struct gate *g)
+static inline void qsbr_leave(struct qsbr *g)
 {
 	atom_store_publish(&g->seq, atom_load_relaxed(&g->seq) + 1);
 }
 
 /** Set pending flags. Any thread. */
-static inline void gate_raise(struct gate *g, uint32_t bits)
+static inline void qsbr_set_pending(struct qsbr *g, uint32_t bits)
 {
-	atom_set_bits(&g->alert, bits);
+	atom_set_bits(&g->pending, bits);
 }
 
-/** Clear flags: before the work; for GATE_SWEEP and GATE_RECLAIM after it. */
-static inline void gate_lower(struct gate *g, uint32_t bits)
+/** Clear flags: before the work; for PENDING_SWEEP and PENDING_RECLAIM after it. */
+static inline void qsbr_clear_pending(struct qsbr *g, uint32_t bits)
 {
-	atom_clear_bits(&g->alert, bits);
+	atom_clear_bits(&g->pending, bits);
 }
 
-static inline uint32_t gate_alerts(const struct gate *g)
+static inline uint32_t qsbr_pending(const struct qsbr *g)
 {
-	return atom_load_follow(&g->alert);
+	return atom_load_follow(&g->pending);
 }
 
 /** False if the handle's thread is quiescent. For the control thread. */
-static inline bool gate_occupied(const struct gate *g)
+static inline bool qsbr_active(const struct qsbr *g)
 {
 	return atom_load_follow(&g->seq) % 2 != 0;
 }
 
-/** The count for a later gate_passed(). After the heavy barrier. */
-static inline uint64_t gate_mark(const struct gate *g)
+/** The count for a later qsbr_passed(). After the heavy barrier. */
+static inline uint64_t qsbr_snapshot(const struct qsbr *g)
 {
 	return atom_load_follow(&g->seq);
 }
 
 /** True once every operation that ran at `mark` is over. */
-static inline bool gate_passed(const struct gate *g, uint64_t mark)
+static inline bool qsbr_passed(const struct qsbr *g, uint64_t mark)
 {
 	return mark % 2 == 0 || atom_load_follow(&g->seq) != mark;
 }

@@ -128,8 +128,8 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 		 opts->name ? opts->name : program_invocation_short_name);
 	kv->prefix_low = UINT32_MAX / 2;
 	kv->fork_gen = atfork_generation();
-	kv->closed.alert = GATE_BROKEN;
-	kv->gate = &kv->closed;
+	kv->closed.pending = PENDING_BROKEN;
+	kv->qsbr = &kv->closed;
 	index_op_init(&kv->op);
 	err = relink_up(kv, clock_now_ns() +
 				    opts->connect_timeout_ms * NS_PER_MS);
@@ -190,7 +190,7 @@ static void close_handle(struct farkv *kv)
 	(void)relink_stop(kv, until);
 	handle_look_at_lane(kv);
 	if (!inherited && kv->link.session &&
-	    !(gate_alerts(kv->gate) & GATE_BROKEN))
+	    !(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		(void)link_farewell(&kv->link, until);
 	arena_fini(&kv->arena);
 	if (inherited && kv->link.session && !(kv->link.lane->caps & XPORT_DIRECT))
@@ -215,26 +215,26 @@ void handle_close(struct farkv *kv)
 
 /* ---- begin ----------------------------------------------------------------------- */
 
-void handle_attend(struct farkv *kv)
+void handle_pending(struct farkv *kv)
 {
-	uint32_t alerts = gate_alerts(kv->gate);
+	uint32_t alerts = qsbr_pending(kv->qsbr);
 
 	if (!kv->link.session)
 		return;
 
-	if (alerts & GATE_DROP) {
-		gate_lower(kv->gate, GATE_DROP);
+	if (alerts & PENDING_DROP) {
+		qsbr_clear_pending(kv->qsbr, PENDING_DROP);
 		index_drop_cache(kv->link.index);
 	}
-	if (alerts & (GATE_MAIL | GATE_SWEEP | GATE_RECLAIM))
-		link_attend(&kv->link);
+	if (alerts & (PENDING_GRANTS | PENDING_SWEEP | PENDING_RECLAIM))
+		conn_handle_pending(&kv->link);
 }
 
 void handle_tidy(struct farkv *kv)
 {
-	if (!(gate_alerts(kv->gate) & GATE_TIDY))
+	if (!(qsbr_pending(kv->qsbr) & PENDING_TIDY))
 		return;
-	gate_lower(kv->gate, GATE_TIDY);
+	qsbr_clear_pending(kv->qsbr, PENDING_TIDY);
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
 		if (index_op_has_more(kv->link.index, &kv->ops[i]) &&
@@ -246,12 +246,12 @@ int handle_let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return inherited();
-	if (!kv->link.session || (gate_alerts(kv->gate) & GATE_BROKEN)) {
+	if (!kv->link.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
 		arena_reset(&kv->arena);
 		return relink(kv);
 	}
 	handle_tidy(kv);
-	handle_attend(kv);
+	handle_pending(kv);
 	return 0;
 }
 
@@ -287,14 +287,14 @@ static int enter_anyhow(struct farkv *kv)
 	do {
 		int err;
 
-		gate_leave(kv->gate);
+		qsbr_leave(kv->qsbr);
 		handle_need_clock(kv);
 		err = handle_let_in(kv);
 		if (err) {
 			atom_store_relaxed(&kv->busy, false);
 			return err;
 		}
-	} while (!gate_enter(kv->gate));
+	} while (!qsbr_enter(kv->qsbr));
 	return 0;
 }
 
@@ -309,20 +309,20 @@ int handle_enter_otherwise(struct farkv *kv)
 		queue_settle(kv);
 		kv->deadline_ns = 0;
 	}
-	return gate_enter(kv->gate) ? 0 : enter_anyhow(kv);
+	return qsbr_enter(kv->qsbr) ? 0 : enter_anyhow(kv);
 }
 
 /* Enter again, and handle what has become pending: no other code would here. */
-static void enter_and_attend(struct farkv *kv)
+static void enter_slow(struct farkv *kv)
 {
-	if (!gate_enter(kv->gate))
-		handle_attend(kv);
+	if (!qsbr_enter(kv->qsbr))
+		handle_pending(kv);
 }
 
 void handle_pause(struct farkv *kv)
 {
-	gate_leave(kv->gate);
-	enter_and_attend(kv);
+	qsbr_leave(kv->qsbr);
+	enter_slow(kv);
 }
 
 /* ---- arguments -------------------------------------------------------------------- */
@@ -372,9 +372,9 @@ static int connect_anew(struct farkv *kv)
 {
 	int err;
 
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	err = handle_let_in(kv);
-	enter_and_attend(kv);
+	enter_slow(kv);
 	return err;
 }
 
@@ -391,13 +391,13 @@ static int not_allowed(const struct farkv *kv)
 		       kv->readonly ? "" : kv->link.writers);
 }
 
-static int await_mail(struct farkv *kv)
+static int await_grants(struct farkv *kv)
 {
 	if (clock_now_ns() >= kv->deadline_ns)
 		return handle_no_versions();
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	session_wait(kv->link.session, kv->deadline_ns);
-	enter_and_attend(kv);
+	enter_slow(kv);
 	return 0;
 }
 
@@ -412,10 +412,10 @@ int handle_not_writable(struct farkv *kv)
 			return not_allowed(kv);
 		link_ask_prefix(&kv->link, UINT32_MAX);
 		handle_pause(kv);
-		if (gate_alerts(kv->gate) & GATE_BROKEN)
+		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
 			err = connect_anew(kv);
 		else if (!handle_writable_at_once(kv))
-			err = await_mail(kv);
+			err = await_grants(kv);
 	}
 	return err;
 }
@@ -446,14 +446,14 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 		}
 		if (!any_pending(ops, n))
 			return;
-		gate_leave(kv->gate);
+		qsbr_leave(kv->qsbr);
 		handle_wait(kv, ops, n, &w);
-		if (gate_enter(kv->gate))
+		if (qsbr_enter(kv->qsbr))
 			continue;
-		handle_attend(kv);
+		handle_pending(kv);
 		/* The results do not depend on the connection's end: the next call
 		 * reports that. */
-		if ((gate_alerts(kv->gate) & GATE_BROKEN) &&
+		if ((qsbr_pending(kv->qsbr) & PENDING_BROKEN) &&
 		    any_pending(ops, n) && !relink_ops(kv, ops, n))
 			return;
 	}
@@ -462,7 +462,7 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 void handle_look_at_lane(struct farkv *kv)
 {
 	if (kv->link.session && xport_broken(kv->link.lane))
-		gate_raise(kv->gate, GATE_BROKEN);
+		qsbr_set_pending(kv->qsbr, PENDING_BROKEN);
 }
 
 void handle_line(struct farkv *kv, int err)
@@ -483,7 +483,7 @@ void handle_line(struct farkv *kv, int err)
 			     "again");
 		break;
 	case FARKV_EDISCONNECTED:
-		if (kv->link.session && (gate_alerts(kv->gate) & GATE_BROKEN))
+		if (kv->link.session && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 			session_why(kv->link.session);
 		else if (!kv->link.session || !err_detail()[0])
 			/* there may be a new connection; this was the last one's end */
@@ -507,7 +507,7 @@ int handle_result(struct farkv *kv, int err)
 	handle_look_at_lane(kv);
 	handle_line(kv, err);
 	/* A timeout or FARKV_EMAYBE does not tell the caller that the store may be gone. */
-	if (err == FARKV_EDISCONNECTED && (gate_alerts(kv->gate) & GATE_BROKEN))
+	if (err == FARKV_EDISCONNECTED && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		kv->told = true;
 	return err;
 }

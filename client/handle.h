@@ -47,7 +47,7 @@ struct handle_hint {
 };
 
 struct farkv {
-	struct gate *gate; /* the session's, or &closed */
+	struct qsbr *qsbr; /* the session's, or &closed */
 	uint64_t deadline_ns; /* of the running call */
 	/* Reasons why a call does not begin at once, readable as one word. */
 	union {
@@ -80,7 +80,7 @@ struct farkv {
 
 	/* Kept when the connection goes. */
 	struct buffers buffers; /* the program's; registered with the present lane */
-	struct gate closed; /* gate_enter() always fails: used without a connection */
+	struct qsbr closed; /* qsbr_enter() always fails: used without a connection */
 	struct uri uri;
 	char name[64];
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
@@ -134,9 +134,9 @@ static inline bool handle_enter_free(struct farkv *kv)
 {
 	atom_store_relaxed(&kv->taken, HANDLE_BUSY);
 	kv->deadline_ns = 0;
-	if (gate_enter(kv->gate))
+	if (qsbr_enter(kv->qsbr))
 		return true;
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	atom_store_relaxed(&kv->taken, 0);
 	return false;
 }
@@ -164,22 +164,22 @@ uint64_t handle_start_clock(struct farkv *kv);
 void handle_need_clock(struct farkv *kv);
 static inline void handle_end(struct farkv *kv)
 {
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	/* The requests had ended when the call began. */
 	atom_store_relaxed(&kv->taken, 0);
 }
 
 /**
- * gate_enter() failed and the critical section was left again: handle all pending flags,
+ * qsbr_enter() failed and the critical section was left again: handle all pending flags,
  * reconnect if needed, and enter. Errors as handle_begin().
  */
 int handle_let_in(struct farkv *kv);
 
-/** A call begins, which ends the values of a batch: give its large buffers back (GATE_TIDY). */
+/** A call begins, which ends the values of a batch: give its large buffers back (PENDING_TIDY). */
 void handle_tidy(struct farkv *kv);
 
 /** Handle the pending flags of a live session, before its blocks are touched. */
-void handle_attend(struct farkv *kv);
+void handle_pending(struct farkv *kv);
 
 /** Between the groups of a batch: let the control thread proceed. */
 void handle_pause(struct farkv *kv);

@@ -8,7 +8,7 @@
  *
  *   the handle's thread inside the critical section (gate.h), without the lock;
  *   the handle's thread outside of it, with the lock;
- *   the control thread, with the lock, after it set GATE_SWEEP or GATE_RECLAIM and found the
+ *   the control thread, with the lock, after it set PENDING_SWEEP or PENDING_RECLAIM and found the
  *   counter even, and only if the flag is still set.
  *
  * gate.h shows why that is enough. An operation that waits has left the critical section and

@@ -291,7 +291,7 @@ void link_close(struct link *l)
 
 /* ---- grants and requests ----------------------------------------------------------------- */
 
-static void take_full(struct link *l, const struct session_mail *mail)
+static void take_full(struct link *l, const struct session_grants_inbox *mail)
 {
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
 		if (mail->full[cls / 64] >> cls % 64 & 1)
@@ -309,11 +309,11 @@ static bool no_counts(const struct link *l, uint8_t cls)
 	return !l->old_ask[cls] && l->asked_after[cls] == l->inv->returns;
 }
 
-static void take_mail(struct link *l)
+static void take_grants(struct link *l)
 {
-	struct session_mail mail;
+	struct session_grants_inbox mail;
 
-	session_take_mail(l->session, &mail);
+	session_take_grants(l->session, &mail);
 	for (struct session_grant *g = mail.grants, *next; g; g = next) {
 		next = g->next;
 		if (l->alloc) /* blocks that cannot be noted go back when the session ends */
@@ -434,21 +434,21 @@ bool link_return_all(struct link *l)
 	return true;
 }
 
-void link_attend(struct link *l)
+void conn_handle_pending(struct link *l)
 {
-	struct gate *gate = session_gate(l->session);
+	struct qsbr *qsbr = session_qsbr(l->session);
 	uint32_t alerts;
 
 	if (l->inv)
 		inventory_lock(l->inv);
-	alerts = gate_alerts(gate);
-	if (l->inv && (alerts & GATE_SWEEP))
+	alerts = qsbr_pending(qsbr);
+	if (l->inv && (alerts & PENDING_SWEEP))
 		session_record(l->session);
-	if (alerts & GATE_MAIL)
-		take_mail(l);
-	if (l->inv && (alerts & GATE_RECLAIM)) {
+	if (alerts & PENDING_GRANTS)
+		take_grants(l);
+	if (l->inv && (alerts & PENDING_RECLAIM)) {
 		(void)return_all(l);
-		gate_lower(gate, GATE_RECLAIM);
+		qsbr_clear_pending(qsbr, PENDING_RECLAIM);
 	}
 	if (l->inv)
 		inventory_unlock(l->inv);
@@ -460,7 +460,7 @@ static int give_back(struct link *l)
 	int err;
 
 	inventory_lock(l->inv);
-	take_mail(l);
+	take_grants(l);
 	err = return_all(l);
 	inventory_unlock(l->inv);
 	return err;
@@ -479,7 +479,7 @@ bool link_farewell(struct link *l, uint64_t until_ns)
 			break;
 		if ((err && err != FARKV_ETIMEDOUT) ||
 		    clock_now_ns() >= until_ns ||
-		    (gate_alerts(session_gate(l->session)) & GATE_BROKEN))
+		    (qsbr_pending(session_qsbr(l->session)) & PENDING_BROKEN))
 			return false;
 		if (err)
 			session_wait_room(l->session, until_ns);

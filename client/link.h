@@ -85,11 +85,11 @@ bool link_farewell(struct link *l, uint64_t until_ns);
 void link_close(struct link *l);
 
 /**
- * Handle GATE_MAIL (blocks go to the allocator, a prefix to the index, an empty GRANT sets
- * denied[]), GATE_SWEEP and GATE_RECLAIM. Takes the inventory's lock, so allowed inside and
+ * Handle PENDING_GRANTS (blocks go to the allocator, a prefix to the index, an empty GRANT sets
+ * denied[]), PENDING_SWEEP and PENDING_RECLAIM. Takes the inventory's lock, so allowed inside and
  * outside of the critical section.
  */
-void link_attend(struct link *l);
+void conn_handle_pending(struct link *l);
 
 /**
  * Ask for blocks of `cls` if the allocator wants some at `now`; other operations of the call

@@ -155,7 +155,7 @@ static bool is_due(const struct farkv *kv)
 		    xport_broken(kv->link.lane) || !notifier_watches(kv->notifier))
 			return true;
 		/* Nothing is begun until everything in flight is over. */
-		if (gate_alerts(kv->gate))
+		if (qsbr_pending(kv->qsbr))
 			return false;
 	}
 	return queue_can_begin(q) || queue_is_called(kv) ||
@@ -168,7 +168,7 @@ static uint64_t due_at(const struct farkv *kv)
 	const struct queue *q = kv->queue;
 	uint64_t at = NOTIFIER_NEVER;
 	/* flags are pending: the waiting are not looked at until all in flight is over */
-	bool held = q->inside && gate_alerts(kv->gate);
+	bool held = q->inside && qsbr_pending(kv->qsbr);
 
 	if (q->dialling)
 		return queue_link_deadline(q) + 1;
@@ -254,7 +254,7 @@ void queue_event_attach(struct farkv *kv)
 	(void)notifier_watch(kv->notifier, xport_wait_fd(kv->link.lane));
 	session_wakes(kv->link.session, kv->notifier, false);
 	/* If the session was over before, session_wakes() does not notify. */
-	if (gate_alerts(kv->gate) & GATE_BROKEN)
+	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
 		notifier_raise(kv->notifier);
 }
 
@@ -276,7 +276,7 @@ int queue_event_fd(struct farkv *kv)
 		queue_event_attach(kv);
 	rest_waking(kv);
 	/* No notification follows, and notifier_clear() may have removed an earlier one. */
-	if (gate_alerts(kv->gate) & GATE_BROKEN)
+	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
 		notifier_raise(kv->notifier);
 	return notifier_fd(kv->notifier);
 }

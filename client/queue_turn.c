@@ -86,7 +86,7 @@ static void finish_as(struct farkv *kv, struct request *r, int err)
 static bool is_broken(const struct farkv *kv)
 {
 	return xport_broken(kv->link.lane) ||
-	       (gate_alerts(kv->gate) & GATE_BROKEN);
+	       (qsbr_pending(kv->qsbr) & PENDING_BROKEN);
 }
 
 /* True if a new connection could complete it. As relink_needed(). */
@@ -134,7 +134,7 @@ static void advance(struct farkv *kv)
 
 void queue_leave(struct farkv *kv)
 {
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	kv->queue->inside = false;
 }
 
@@ -299,9 +299,9 @@ static bool enter(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 
-	while (!gate_enter(kv->gate)) {
+	while (!qsbr_enter(kv->qsbr)) {
 		bool broken = !kv->link.session ||
-			      (gate_alerts(kv->gate) & GATE_BROKEN);
+			      (qsbr_pending(kv->qsbr) & PENDING_BROKEN);
 		int err;
 
 		if (kv->link.session && q->waiting.first && broken) {
@@ -312,7 +312,7 @@ static bool enter(struct farkv *kv)
 			queue_leave(kv);
 			continue;
 		}
-		gate_leave(kv->gate);
+		qsbr_leave(kv->qsbr);
 		err = broken ? relink_begin(kv, dial_until(q)) : handle_let_in(kv);
 		q->dialling = broken && !err;
 		if (err)
@@ -502,7 +502,7 @@ static void need(struct farkv *kv)
 	list_init(&q->waiting);
 	while ((r = list_take(&all))) {
 		/* The connection is broken: they wait for enter(). */
-		if (gate_alerts(kv->gate) & GATE_BROKEN && is_torn(kv, &r->op))
+		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN && is_torn(kv, &r->op))
 			index_op_resume(&r->op);
 		if (r->op.result == INDEX_PENDING)
 			list_add(&q->waiting, r);
@@ -540,7 +540,7 @@ bool queue_is_called(const struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 
-	return (q->fresh.first || q->waiting.first) && gate_alerts(kv->gate);
+	return (q->fresh.first || q->waiting.first) && qsbr_pending(kv->qsbr);
 }
 
 void queue_turn(struct farkv *kv)
@@ -567,7 +567,7 @@ void queue_turn(struct farkv *kv)
 				continue;
 			break;
 		}
-		if (gate_alerts(kv->gate))
+		if (qsbr_pending(kv->qsbr))
 			break; /* until what is in flight is over */
 		retry_waiting(q);
 		begin_all(kv);
@@ -591,19 +591,19 @@ void queue_kick(struct farkv *kv)
 	if (!kv->link.session || (kv->link.lane->caps & XPORT_DIRECT) ||
 	    (!q->inside && is_broken(kv)))
 		return;
-	if (!q->inside && !gate_enter(kv->gate)) {
+	if (!q->inside && !qsbr_enter(kv->qsbr)) {
 		/* Try once more; the rest is left to the next poll. */
-		gate_leave(kv->gate);
+		qsbr_leave(kv->qsbr);
 		handle_tidy(kv);
-		handle_attend(kv);
+		handle_pending(kv);
 		q->mail = true;
-		if (!gate_enter(kv->gate)) {
-			gate_leave(kv->gate);
+		if (!qsbr_enter(kv->qsbr)) {
+			qsbr_leave(kv->qsbr);
 			return;
 		}
 	}
 	q->inside = true;
-	if (!gate_alerts(kv->gate))
+	if (!qsbr_pending(kv->qsbr))
 		begin_all(kv);
 	if (op_queue_rests(&q->opq) && !q->torn.first)
 		queue_leave(kv);

@@ -192,9 +192,9 @@ static int ask(struct raw *r, uint64_t until)
 		session_wait_room(l->session, until);
 	else
 		session_wait(l->session, until);
-	if (gate_alerts(r->kv->gate) & GATE_BROKEN)
+	if (qsbr_pending(r->kv->qsbr) & PENDING_BROKEN)
 		return session_why(l->session);
-	handle_attend(r->kv);
+	handle_pending(r->kv);
 	if (l->denied[r->cls])
 		return err_set(FARKV_ENOSPC,
 			       "the region has no memory left for blocks of %llu "
@@ -227,9 +227,9 @@ static int settle(struct raw *r)
 {
 	uint64_t until = clock_now_ns() + r->timeout_ns;
 
-	if (gate_alerts(r->kv->gate) & GATE_BROKEN)
+	if (qsbr_pending(r->kv->qsbr) & PENDING_BROKEN)
 		return session_why(r->kv->link.session);
-	handle_attend(r->kv);
+	handle_pending(r->kv);
 	look_where(r);
 	while (r->n_targets < 2) {
 		int err = ask(r, until);
@@ -264,7 +264,7 @@ static bool still_there(const struct raw *r)
 static void leave(struct raw *r)
 {
 	handle_look_at_lane(r->kv);
-	gate_leave(r->kv->gate);
+	qsbr_leave(r->kv->qsbr);
 }
 
 /* Begin, as an operation does; after success leave() must follow. */
@@ -273,8 +273,8 @@ static int enter(struct raw *r)
 	int err;
 
 	err_clear();
-	while (!gate_enter(r->kv->gate) || !still_there(r)) {
-		gate_leave(r->kv->gate);
+	while (!qsbr_enter(r->kv->qsbr) || !still_there(r)) {
+		qsbr_leave(r->kv->qsbr);
 		err = settle(r);
 		if (err)
 			return err;

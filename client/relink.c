@@ -48,9 +48,9 @@ static struct link_order order(const struct farkv *kv)
 static void adopt(struct farkv *kv, const struct link *l)
 {
 	kv->link = *l;
-	kv->gate = session_gate(kv->link.session);
+	kv->qsbr = session_qsbr(kv->link.session);
 	if (kv->arena.chunks) /* the gate of the lost link may have asked for that */
-		gate_raise(kv->gate, GATE_TIDY);
+		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 	buffers_attach(&kv->buffers, kv->link.lane);
 	kv->last_id = kv->link.id;
 	memcpy(kv->last_region, kv->link.sb->region_id,
@@ -77,7 +77,7 @@ static struct link let_go(struct farkv *kv)
 		queue_event_detach(kv);
 	buffers_detach(&kv->buffers);
 	memset(&kv->link, 0, sizeof(kv->link));
-	kv->gate = &kv->closed;
+	kv->qsbr = &kv->closed;
 	return old;
 }
 
@@ -110,7 +110,7 @@ bool relink_stop(struct farkv *kv, uint64_t until_ns)
 	kv->dial = NULL;
 	if (linked && inherited) {
 		kv->link = l; /* only to be closed */
-		kv->gate = session_gate(l.session);
+		kv->qsbr = session_qsbr(l.session);
 	} else if (linked) {
 		adopt(kv, &l);
 	}
@@ -242,7 +242,7 @@ static bool touched(const struct index_op *op)
 bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	if (!xport_broken(kv->link.lane) &&
-	    !(gate_alerts(kv->gate) & GATE_BROKEN))
+	    !(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (ops[i]->result == FARKV_EDISCONNECTED ||
@@ -254,7 +254,7 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n
 /* Abandon the operations with the old connection, and save the reason of its end. */
 static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
-	if (gate_alerts(kv->gate) & GATE_BROKEN)
+	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
 		session_why(kv->link.session);
 	else
 		err_set(FARKV_EDISCONNECTED, "%s",
@@ -299,10 +299,10 @@ static bool enter_anew(struct farkv *kv)
 {
 	bool dropped;
 
-	if (gate_enter(kv->gate))
+	if (qsbr_enter(kv->qsbr))
 		return false;
-	dropped = gate_alerts(kv->gate) & GATE_DROP;
-	handle_attend(kv);
+	dropped = qsbr_pending(kv->qsbr) & PENDING_DROP;
+	handle_pending(kv);
 	return dropped;
 }
 

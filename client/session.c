@@ -51,7 +51,7 @@ bool session_was_cut(struct session *s)
 
 int session_why(struct session *s)
 {
-	if (gate_alerts(&s->gate) & GATE_FORKED)
+	if (qsbr_pending(&s->qsbr) & PENDING_FORKED)
 		return err_set(FARKV_EDISCONNECTED,
 			       "handle was opened before fork(): a child must "
 			       "open handles of its own");
@@ -103,7 +103,7 @@ int session_new(struct channel *ch, const struct superblock *sb,
 	err = control_add(&s->src);
 	if (err)
 		goto err_free;
-	s->gate.fence = control_gates_fence();
+	s->qsbr.fence = control_qsbr_fence();
 	*s_out = s;
 	return 0;
 
@@ -147,9 +147,9 @@ struct channel *session_free(struct session *s)
 	return ch;
 }
 
-struct gate *session_gate(struct session *s)
+struct qsbr *session_qsbr(struct session *s)
 {
-	return &s->gate;
+	return &s->qsbr;
 }
 
 /* ---- the handle's thread --------------------------------------------------------- */
@@ -215,7 +215,7 @@ static int send_numbered(struct session *s, const struct msg *m,
 	for (;;) {
 		int rc;
 
-		if (gate_alerts(&s->gate) & (GATE_BROKEN | GATE_FORKED))
+		if (qsbr_pending(&s->qsbr) & (PENDING_BROKEN | PENDING_FORKED))
 			return session_why(s);
 		rc = channel_send(s->ch, buf, len);
 		if (rc == 0)
@@ -341,11 +341,11 @@ void session_wait(struct session *s, uint64_t until_ns)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void session_take_mail(struct session *s, struct session_mail *mail_out)
+void session_take_grants(struct session *s, struct session_grants_inbox *mail_out)
 {
 	pthread_mutex_lock(&s->lock);
-	gate_lower(&s->gate, GATE_MAIL);
-	*mail_out = (struct session_mail){.grants = s->grants,
+	qsbr_clear_pending(&s->qsbr, PENDING_GRANTS);
+	*mail_out = (struct session_grants_inbox){.grants = s->grants,
 					  .prefix = s->prefix,
 					  .has_prefix = s->has_prefix,
 					  .other_bytes = s->other_bytes,

@@ -37,8 +37,8 @@ struct session_grant {
 
 #define SESSION_FULL_WORDS ((CLASS_COUNT + 63u) / 64u)
 
-/** Contents of the grants inbox since the last session_take_mail(). */
-struct session_mail {
+/** Contents of the grants inbox since the last session_take_grants(). */
+struct session_grants_inbox {
 	struct session_grant *grants; /* oldest first; become the receiver's */
 	uint32_t prefix;
 	bool has_prefix;
@@ -66,7 +66,7 @@ int session_new(struct channel *ch, const struct superblock *sb,
 struct channel *session_free(struct session *s);
 
 /** The quiescence counter of the handle's operations. Never NULL. */
-struct gate *session_gate(struct session *s);
+struct qsbr *session_qsbr(struct session *s);
 
 /**
  * Send a request or notification; its number is chosen here. Waits while the socket is full,
@@ -112,12 +112,12 @@ void session_wait_room(struct session *s, uint64_t until_ns);
 
 /**
  * A sweep has begun: enter all that the session holds in the journal, mail included, and clear
- * GATE_SWEEP. The caller has the inventory's lock; see gate.h.
+ * PENDING_SWEEP. The caller has the inventory's lock; see gate.h.
  */
 void session_record(struct session *s);
 
-/** Take the mail; clears GATE_MAIL. */
-void session_take_mail(struct session *s, struct session_mail *mail_out);
+/** Take the mail; clears PENDING_GRANTS. */
+void session_take_grants(struct session *s, struct session_grants_inbox *mail_out);
 
 /** GRANT requests without an answer. */
 uint32_t session_grants_out(const struct session *s);

@@ -57,7 +57,7 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 		s->over = true;
 		s->ended = !cut;
 		xport_break(s->lane, FARKV_EDISCONNECTED);
-		gate_raise(&s->gate, GATE_BROKEN);
+		qsbr_set_pending(&s->qsbr, PENDING_BROKEN);
 		session_tell(s, true);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -72,17 +72,17 @@ void session_lost(struct session *s, int errnum)
 }
 
 /*
- * GATE_BROKEN is set: an operation that begins from now on leaves again without a look at the
+ * PENDING_BROKEN is set: an operation that begins from now on leaves again without a look at the
  * region.
  */
 static void let_go(struct session *s)
 {
 	if (s->ch->tether && !s->leaving) {
 		control_heavy_barrier();
-		s->last_mark = gate_mark(&s->gate);
+		s->last_mark = qsbr_snapshot(&s->qsbr);
 		s->leaving = true;
 	}
-	if (s->ch->tether && gate_passed(&s->gate, s->last_mark))
+	if (s->ch->tether && qsbr_passed(&s->qsbr, s->last_mark))
 		channel_untie(s->ch);
 	control_tick(&s->src, s->ch->tether != NULL);
 }
@@ -107,7 +107,7 @@ static void session_listen_no_more(struct session *s)
 
 static uint32_t work(const struct session *s)
 {
-	return s->inv ? gate_alerts(&s->gate) & (GATE_SWEEP | GATE_RECLAIM) : 0;
+	return s->inv ? qsbr_pending(&s->qsbr) & (PENDING_SWEEP | PENDING_RECLAIM) : 0;
 }
 
 /* True if session_stopped() must be called again, in a millisecond. */
@@ -188,9 +188,9 @@ static bool cannot_tell(const struct session *s)
 
 static bool ack_ready(const struct session *s, const struct pending_ack *a)
 {
-	if (a->type != MSG_BARRIER_ACK && (gate_alerts(&s->gate) & GATE_SWEEP))
+	if (a->type != MSG_BARRIER_ACK && (qsbr_pending(&s->qsbr) & PENDING_SWEEP))
 		return false; /* not recorded yet */
-	return gate_passed(&s->gate, a->mark);
+	return qsbr_passed(&s->qsbr, a->mark);
 }
 
 static void ack_send(struct session *s, struct pending_ack *a)
@@ -278,7 +278,7 @@ static void reclaim(struct session *s)
 
 	for (unsigned i = 0; i < RECLAIM_BURST && !rc; i++) {
 		if (!inventory_pick(s->inv, true)) {
-			gate_lower(&s->gate, GATE_RECLAIM);
+			qsbr_clear_pending(&s->qsbr, PENDING_RECLAIM);
 			return;
 		}
 		rc = return_send(s);
@@ -286,7 +286,7 @@ static void reclaim(struct session *s)
 	if (rc == EAGAIN && ++s->reclaim_tries < RECLAIM_TRIES_MAX)
 		return;
 	if (rc)
-		gate_lower(&s->gate, GATE_RECLAIM);
+		qsbr_clear_pending(&s->qsbr, PENDING_RECLAIM);
 	if (rc && rc != EAGAIN) {
 		session_lost(s, rc);
 		session_listen_no_more(s);
@@ -301,7 +301,7 @@ void session_record(struct session *s)
 		for (uint32_t i = 0; i < g->n; i++)
 			(void)journal_add(s->inv->journal, g->refs[i]);
 	pthread_mutex_unlock(&s->lock);
-	gate_lower(&s->gate, GATE_SWEEP);
+	qsbr_clear_pending(&s->qsbr, PENDING_SWEEP);
 }
 
 /** Do and answer what has become possible now that operations have ended. */
@@ -309,14 +309,14 @@ static void session_stopped(struct session *s)
 {
 	if (s->src.muted || cannot_tell(s))
 		return;
-	if (work(s) && !gate_occupied(&s->gate)) {
+	if (work(s) && !qsbr_active(&s->qsbr)) {
 		uint32_t todo;
 
 		inventory_lock(s->inv);
 		todo = work(s); /* the handle's thread may have done it */
-		if (todo & GATE_SWEEP)
+		if (todo & PENDING_SWEEP)
 			session_record(s);
-		if (todo & GATE_RECLAIM)
+		if (todo & PENDING_RECLAIM)
 			reclaim(s);
 		inventory_unlock(s->inv);
 	}
@@ -337,7 +337,7 @@ static void ack_later(struct session *s, struct pending_ack a)
 		return;
 	}
 	control_heavy_barrier();
-	a.mark = gate_mark(&s->gate);
+	a.mark = qsbr_snapshot(&s->qsbr);
 	s->acks[s->n_acks++] = a;
 	session_stopped(s);
 }
@@ -346,7 +346,7 @@ static void ack_later(struct session *s, struct pending_ack a)
 
 static void session_on_barrier(struct session *s, uint64_t number)
 {
-	gate_raise(&s->gate, GATE_DROP);
+	qsbr_set_pending(&s->qsbr, PENDING_DROP);
 	ack_later(s, (struct pending_ack){.type = MSG_BARRIER_ACK,
 					  .number = number});
 }
@@ -363,7 +363,7 @@ static void session_on_sweep_begin(struct session *s, uint64_t number)
 		/* Not while the handle's thread is in session_record(). */
 		inventory_lock(s->inv);
 		journal_begin(s->inv->journal, number);
-		gate_raise(&s->gate, GATE_SWEEP);
+		qsbr_set_pending(&s->qsbr, PENDING_SWEEP);
 		inventory_unlock(s->inv);
 	}
 	ack_later(s, (struct pending_ack){.type = MSG_SWEEP_ACK,
@@ -399,7 +399,7 @@ static void session_on_sweep_end(struct session *s, uint64_t number)
 	acks_forget_sweep(s);
 	if (s->inv) {
 		inventory_lock(s->inv);
-		gate_lower(&s->gate, GATE_SWEEP);
+		qsbr_clear_pending(&s->qsbr, PENDING_SWEEP);
 		journal_end(s->inv->journal);
 		inventory_unlock(s->inv);
 	}
@@ -411,7 +411,7 @@ static void session_on_reclaim(struct session *s)
 	if (!s->inv)
 		return;
 	s->reclaim_tries = 0;
-	gate_raise(&s->gate, GATE_RECLAIM);
+	qsbr_set_pending(&s->qsbr, PENDING_RECLAIM);
 	control_heavy_barrier();
 	session_stopped(s);
 }
@@ -464,7 +464,7 @@ static void on_grant(struct session *s, const struct msg *m)
 	*s->grants_tail = g;
 	s->grants_tail = &g->next;
 	atom_count(&s->grants_out, UINT32_MAX); /* decrements */
-	gate_raise(&s->gate, GATE_MAIL);
+	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
 	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -498,7 +498,7 @@ static void on_full(struct session *s, const struct msg *m, uint64_t cls)
 	s->other_bytes = figure(m, MSG_STAT_FREE_BYTES, 0);
 	s->no_pages = figure(m, MSG_STAT_PAGES_REFUSED, 0) != 0;
 	s->has_full = true;
-	gate_raise(&s->gate, GATE_MAIL);
+	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
 	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -518,7 +518,7 @@ static void on_prefix(struct session *s, const struct msg *m)
 	pthread_mutex_lock(&s->lock);
 	s->prefix = m->prefix.prefix;
 	s->has_prefix = true;
-	gate_raise(&s->gate, GATE_MAIL);
+	qsbr_set_pending(&s->qsbr, PENDING_GRANTS);
 	session_tell(s, false);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -650,6 +650,6 @@ void session_forked(struct control_source *src)
 {
 	struct session *s = (struct session *)(void *)src;
 
-	gate_raise(&s->gate, GATE_FORKED);
+	qsbr_set_pending(&s->qsbr, PENDING_FORKED);
 	channel_forked(s->ch);
 }

@@ -24,7 +24,7 @@ struct pending_ack {
 	uint8_t type; /* MSG_BARRIER_ACK, MSG_SWEEP_ACK or MSG_SWEEP_CLAIM */
 	uint32_t req; /* SWEEP_CLAIM: number of the question */
 	uint64_t number;
-	uint64_t mark; /* gate_mark() */
+	uint64_t mark; /* qsbr_snapshot() */
 	struct block_ref *refs; /* SWEEP_CLAIM: the candidates, on the heap */
 	uint32_t n;
 };
@@ -49,7 +49,7 @@ struct session {
 	unsigned reclaim_tries;
 	struct out_msg *out_head, **out_tail;
 	unsigned n_out;
-	uint64_t last_mark; /* gate_mark() when `leaving` was set */
+	uint64_t last_mark; /* qsbr_snapshot() when `leaving` was set */
 	bool leaving;       /* unmap the tether when the counter has passed last_mark */
 
 	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
@@ -59,7 +59,7 @@ struct session {
 	struct session_grant *grants, **grants_tail;
 	uint32_t prefix;
 	bool has_prefix;
-	uint64_t full[SESSION_FULL_WORDS]; /* see struct session_mail */
+	uint64_t full[SESSION_FULL_WORDS]; /* see struct session_grants_inbox */
 	uint64_t other_bytes;
 	bool has_full, no_pages;
 	uint32_t awaited;     /* number of the request whose answer is awaited, or 0 */
@@ -72,7 +72,7 @@ struct session {
 	bool notifier_grants;     /* ... and for mail and answers */
 
 	/* on a cache line of its own: the handle's thread writes it all the time */
-	struct gate gate __attribute__((aligned(64)));
+	struct qsbr qsbr __attribute__((aligned(64)));
 };
 
 /**

@@ -122,7 +122,7 @@ void wait_broken(void)
 {
 	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
 
-	while (!(gate_alerts(kv->gate) & GATE_BROKEN)) {
+	while (!(qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
 		ck_assert_uint_lt(clock_now_ns(), end);
 		clock_sleep_ns(NS_PER_MS / 10);
 	}

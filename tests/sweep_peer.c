@@ -21,9 +21,9 @@ void put_n(unsigned from, unsigned n)
 
 void enter(void)
 {
-	while (!gate_enter(kv->gate)) {
-		gate_leave(kv->gate);
-		link_attend(&kv->link);
+	while (!qsbr_enter(kv->qsbr)) {
+		qsbr_leave(kv->qsbr);
+		conn_handle_pending(&kv->link);
 	}
 }
 
@@ -41,10 +41,10 @@ void seen_by_client(void)
 {
 	struct msg m = {.type = MSG_PREFIX, .prefix.prefix = 5000};
 
-	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	fake_server_send(&srv, &m, NULL);
 	session_wait(kv->link.session, clock_now_ns() + FAKE_WAIT_S * NS_PER_SEC);
-	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	heard_by_server();
 }
 

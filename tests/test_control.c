@@ -193,7 +193,7 @@ START_TEST(heavy_barrier_is_one_where_gates_have_none)
 	ck_assert_int_eq(control_add(&s), 0);
 	barriers = 0;
 	control_heavy_barrier();
-	ck_assert_uint_eq(barriers, control_gates_fence() ? 0 : 1);
+	ck_assert_uint_eq(barriers, control_qsbr_fence() ? 0 : 1);
 	control_remove(&s);
 	close(s.fd);
 }

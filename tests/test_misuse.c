@@ -174,14 +174,14 @@ static int (*const one_call[])(void) = {
 /* ... also when an alert makes it begin again: it leaves the gate as often as it enters. */
 START_TEST(alerts_leave_handle_and_gate_free)
 {
-	static const uint32_t alerts[] = {GATE_MAIL, GATE_DROP, GATE_TIDY};
+	static const uint32_t alerts[] = {PENDING_GRANTS, PENDING_DROP, PENDING_TIDY};
 
 	ck_assert_int_eq(put("k", "v"), 0);
 	for (unsigned i = 0; i < sizeof(alerts) / sizeof(alerts[0]); i++) {
-		gate_raise(kv->gate, alerts[i]);
+		qsbr_set_pending(kv->qsbr, alerts[i]);
 		ck_assert_int_eq(one_call[_i](), 0);
 		ck_assert(!kv->busy);
-		ck_assert(!gate_occupied(kv->gate));
+		ck_assert(!qsbr_active(kv->qsbr));
 	}
 }
 END_TEST

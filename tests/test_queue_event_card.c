@@ -145,7 +145,7 @@ static void send_drop(void)
 	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
 
 	send_epoch(MSG_BARRIER, 1);
-	while (!(gate_alerts(kv->gate) & GATE_DROP)) {
+	while (!(qsbr_pending(kv->qsbr) & PENDING_DROP)) {
 		ck_assert_uint_lt(clock_now_ns(), end);
 		clock_sleep_ns(NS_PER_MS / 10);
 	}

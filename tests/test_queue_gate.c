@@ -25,7 +25,7 @@ static void wait_alert(uint32_t alert)
 {
 	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
 
-	while (!(gate_alerts(kv->gate) & alert)) {
+	while (!(qsbr_pending(kv->qsbr) & alert)) {
 		ck_assert_uint_lt(clock_now_ns(), end);
 		clock_sleep_ns(NS_PER_MS / 10);
 	}
@@ -45,7 +45,7 @@ START_TEST(barrier_waits_for_what_is_in_flight)
 	submit(FARKV_REQUEST_GET, 0, "k", NULL);
 	submit(FARKV_REQUEST_PUT, 1, "k", "w");
 	send_epoch(MSG_BARRIER, 1);
-	wait_alert(GATE_DROP);
+	wait_alert(PENDING_DROP);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
 	submit(FARKV_REQUEST_GET, 2, "k", NULL);
 	ck_assert_uint_eq(lane->waiting, 2);
@@ -67,14 +67,14 @@ START_TEST(barrier_drops_the_directory_between_requests)
 	no_grant_out();
 	submit(FARKV_REQUEST_GET, 0, "k", NULL);
 	send_epoch(MSG_BARRIER, 1);
-	wait_alert(GATE_DROP);
+	wait_alert(PENDING_DROP);
 	ck_assert_uint_ne(kv->link.index->dirword, 0);
 	/* In the middle it must stay as it is. */
 	(void)take();
-	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_DROP, 0);
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
 	reap();
 	submit(FARKV_REQUEST_GET, 1, "k", NULL);
-	ck_assert_uint_eq(gate_alerts(kv->gate), 0);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
 	reap();
 	assert_got(1, "v");
 }
@@ -104,7 +104,7 @@ START_TEST(sweep_begins_behind_what_is_in_flight)
 	no_grant_out();
 	submit(FARKV_REQUEST_PUT, 0, "k", "w");
 	send_epoch(MSG_SWEEP_BEGIN, 1);
-	wait_alert(GATE_SWEEP);
+	wait_alert(PENDING_SWEEP);
 	submit(FARKV_REQUEST_PUT, 1, "l", "x");
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 	reap();
@@ -121,7 +121,7 @@ START_TEST(reclaim_waits_for_what_is_in_flight)
 	no_grant_out();
 	submit(FARKV_REQUEST_PUT, 0, "k", "w");
 	send_epoch(MSG_RECLAIM, 1 << 20);
-	wait_alert(GATE_RECLAIM);
+	wait_alert(PENDING_RECLAIM);
 	ck_assert_uint_eq(srv.returned, 0);
 	reap();
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
@@ -185,9 +185,9 @@ START_TEST(blocks_that_a_submission_finds)
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
 	fake_server_set(&srv, hold_grants, false);
 	fake_server_release(&srv);
-	wait_alert(GATE_MAIL);
+	wait_alert(PENDING_GRANTS);
 	submit(FARKV_REQUEST_GET, 1, "c", NULL);
-	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	wait_all();
 	ENDED(0, 0);
 	ENDED(1, FARKV_ENOTFOUND);

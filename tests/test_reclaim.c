@@ -130,10 +130,10 @@ START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
 	no_grant_out();
 	enter();
 	begin_now();
-	(void)__atomic_add_fetch(&kv->gate->seq, 2, __ATOMIC_SEQ_CST);
+	(void)__atomic_add_fetch(&kv->qsbr->seq, 2, __ATOMIC_SEQ_CST);
 	usleep(50000);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 }
 END_TEST
@@ -252,9 +252,9 @@ START_TEST(reclaim_from_a_busy_handle_is_seen_to_by_the_next_operation)
 	clock_sleep_ns(5 * NS_PER_MS); /* for a control thread that cannot wait */
 	ck_assert_uint_eq(srv.returned, 0);
 	ck_assert_int_eq(alloc_put(kv->link.alloc, r), 0);
-	link_attend(&kv->link);
-	ck_assert_uint_eq(gate_alerts(kv->gate), 0);
-	gate_leave(kv->gate);
+	conn_handle_pending(&kv->link);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
+	qsbr_leave(kv->qsbr);
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	ck_assert_uint_eq(srv.granted - srv.returned, 10);
 }
@@ -287,7 +287,7 @@ START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 	/* The alert may have come and gone; what could not be sent stays. */
 	while (!waits_for_room())
 		clock_sleep_ns(NS_PER_MS / 10);
-	while (gate_alerts(kv->gate) & GATE_RECLAIM)
+	while (qsbr_pending(kv->qsbr) & PENDING_RECLAIM)
 		clock_sleep_ns(NS_PER_MS);
 	ck_assert_uint_gt(kv->link.inv->n_ret, 0);
 	fake_server_set(&srv, deaf, false);

@@ -63,19 +63,19 @@ START_TEST(put_leaves_the_gate_once)
 
 	for (unsigned i = 0; i < 4; i++) {
 		ck_assert_int_eq(put("k", "v"), 0);
-		ck_assert(!gate_occupied(kv->gate));
+		ck_assert(!qsbr_active(kv->qsbr));
 	}
-	gate_raise(kv->gate, GATE_TIDY);
+	qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 	ck_assert_int_eq(put("k", "w"), 0);
-	ck_assert(!gate_occupied(kv->gate));
-	ck_assert(!(gate_alerts(kv->gate) & GATE_TIDY));
+	ck_assert(!qsbr_active(kv->qsbr));
+	ck_assert(!(qsbr_pending(kv->qsbr) & PENDING_TIDY));
 	assert_value("k", "w");
 	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
 	ck_assert_int_eq(put("k", "x"), 0);
-	ck_assert(!gate_occupied(kv->gate));
+	ck_assert(!qsbr_active(kv->qsbr));
 	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
 	ck_assert_int_eq(c.result, 0);
-	ck_assert(!gate_occupied(kv->gate));
+	ck_assert(!qsbr_active(kv->qsbr));
 }
 END_TEST
 
@@ -89,7 +89,7 @@ START_TEST(calls_leave_the_gate_once)
 
 	ck_assert_int_eq(put("k", "v"), 0);
 	for (unsigned i = 0; i < 7; i++) {
-		gate_raise(kv->gate, GATE_TIDY);
+		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 		switch (i) {
 		case 0:
 			ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
@@ -114,7 +114,7 @@ START_TEST(calls_leave_the_gate_once)
 			ck_assert_int_eq(del("k"), 0);
 			break;
 		}
-		ck_assert_msg(!gate_occupied(kv->gate), "call %u", i);
+		ck_assert_msg(!qsbr_active(kv->qsbr), "call %u", i);
 	}
 }
 END_TEST
@@ -441,7 +441,7 @@ START_TEST(reclaim_of_an_idle_handle_gives_blocks_back)
 	/* The RETURNs came before that answer. */
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	ck_assert_uint_eq(srv.granted - srv.returned, 1);
-	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_RECLAIM, 0);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_RECLAIM, 0);
 	assert_value("k", "v");
 	ck_assert_int_eq(put("k", "w"), 0);
 }

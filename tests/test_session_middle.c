@@ -40,20 +40,20 @@ START_TEST(barrier_waits_for_the_operation_under_way)
 
 	/* An operation runs: not before it ends. Mail that is sent later and has
 	 * come shows that the barrier was seen. */
-	ck_assert(gate_enter(kv->gate));
+	ck_assert(qsbr_enter(kv->qsbr));
 	barrier.epoch.number = 8;
 	fake_server_send(&srv, &barrier, NULL);
 	fake_server_send(&srv, &marker, NULL);
 	session_wait(kv->link.session,
 		     clock_now_ns() + LONG_MS * NS_PER_MS);
-	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	heard_by_server();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 2));
 	ck_assert_uint_eq(srv.ack_number, 8);
 	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
-	ck_assert_uint_eq(gate_alerts(kv->gate), 0);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
 }
 END_TEST
 
@@ -156,7 +156,7 @@ START_TEST(put_out_of_versions_goes_on_by_the_next_link)
 	pthread_create(&t, NULL, hang_up_when_asked, NULL);
 	ck_assert_int_eq(put("k", "w"), role == MSG_ROLE_RW ? 0 : FARKV_EPERM);
 	pthread_join(t, NULL);
-	ck_assert(!gate_occupied(kv->gate));
+	ck_assert(!qsbr_active(kv->qsbr));
 	assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
 	/* The batch's values ended with the next call; their memory serves the next batch. */
 	ck_assert_ptr_null(kv->arena.chunks);
@@ -165,11 +165,11 @@ START_TEST(put_out_of_versions_goes_on_by_the_next_link)
 END_TEST
 
 static bool barrier_behind_welcome;
-struct gate *__real_session_gate(struct session *s);
-struct gate *__wrap_session_gate(struct session *s);
+struct qsbr *__real_session_qsbr(struct session *s);
+struct qsbr *__wrap_session_qsbr(struct session *s);
 
 /* The new link has read the directory, and its handle is not inside its gate yet. */
-struct gate *__wrap_session_gate(struct session *s)
+struct qsbr *__wrap_session_qsbr(struct session *s)
 {
 	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 9};
 
@@ -178,7 +178,7 @@ struct gate *__wrap_session_gate(struct session *s)
 		fake_server_send(&srv, &barrier, NULL);
 		ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	}
-	return __real_session_gate(s);
+	return __real_session_qsbr(s);
 }
 
 /* What the next link has read of the directory before a barrier is not believed. */
@@ -194,8 +194,8 @@ START_TEST(directory_read_before_a_barrier_is_not_believed)
 	ck_assert_int_eq(del("k"), 0);
 	pthread_join(t, NULL);
 	ck_assert(!barrier_behind_welcome);
-	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_DROP, 0);
-	ck_assert(!gate_occupied(kv->gate));
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
+	ck_assert(!qsbr_active(kv->qsbr));
 }
 END_TEST
 
@@ -251,7 +251,7 @@ static void group_begins(void)
 		return;
 	}
 	fake_server_send(&srv, &barrier, NULL);
-	while (!(gate_alerts(kv->gate) & GATE_DROP))
+	while (!(qsbr_pending(kv->qsbr) & PENDING_DROP))
 		clock_sleep_ns(NS_PER_MS / 10);
 	/* The control thread is through with it, and waits for the gate. */
 	heard_by_server();
@@ -301,7 +301,7 @@ START_TEST(barrier_in_a_long_batch_waits_for_one_group)
 	barrier_in_a_batch = false;
 	ck_assert_uint_ge(groups, 3);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
-	ck_assert(!gate_occupied(kv->gate));
+	ck_assert(!qsbr_active(kv->qsbr));
 }
 END_TEST
 

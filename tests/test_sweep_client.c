@@ -59,7 +59,7 @@ START_TEST(readonly_session_acknowledges_and_claims_nothing)
 	query(4, 9, refs, 1);
 	seen_by_client();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 1);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 2));
 	send_epoch(MSG_SWEEP_END, 4);
 	send_epoch(MSG_RECLAIM, 1 << 20);
@@ -84,7 +84,7 @@ START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 	/* It comes back at the very end. */
 	ck_assert_int_eq(alloc_put(kv->link.alloc, r), 0);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 1));
 	ck_assert_uint_eq(srv.claimed, 1);
@@ -106,11 +106,11 @@ START_TEST(questions_are_answered_in_turn)
 	seen_by_client();
 	ck_assert_uint_eq(s->n_acks, 2);
 	s->acks[0].mark += 2;
-	__atomic_store_n(&s->gate.seq, s->acks[0].mark, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->qsbr.seq, s->acks[0].mark, __ATOMIC_SEQ_CST);
 	clock_sleep_ns(20 * NS_PER_MS);
 	heard_by_server();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 2));
 	ck_assert_uint_eq(srv.claim_req, 2);
 }
@@ -126,11 +126,11 @@ START_TEST(begin_is_seen_to_by_the_next_operation)
 	enter();
 	send_epoch(MSG_SWEEP_BEGIN, 3);
 	seen_by_client();
-	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_SWEEP, 0);
-	link_attend(&kv->link);
-	ck_assert_uint_eq(gate_alerts(kv->gate), 0);
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_SWEEP, 0);
+	conn_handle_pending(&kv->link);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(3, refs, n), n);
@@ -163,10 +163,10 @@ START_TEST(begin_while_an_operation_waits_for_a_migration)
 
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
-	seq = gate_mark(kv->gate);
+	seq = qsbr_snapshot(kv->qsbr);
 	slots_flip(SLOT_FROZEN);
 	pthread_create(&t, NULL, put_k, NULL);
-	while (gate_mark(kv->gate) < seq + 2 || gate_occupied(kv->gate))
+	while (qsbr_snapshot(kv->qsbr) < seq + 2 || qsbr_active(kv->qsbr))
 		clock_sleep_ns(NS_PER_MS / 10);
 	begin_acked(1);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
@@ -254,7 +254,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	while (session_grants_out(kv->link.session) > 0)
 		clock_sleep_ns(NS_PER_MS / 10);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
@@ -265,7 +265,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	fake_server_release(&srv);
 	while (session_grants_out(kv->link.session) > 0)
 		clock_sleep_ns(NS_PER_MS / 10);
-	ck_assert_uint_ne(gate_alerts(kv->gate) & GATE_MAIL, 0);
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
 	/* And in the mail when a sweep begins. */
@@ -296,7 +296,7 @@ START_TEST(messages_of_older_sweeps_are_ignored)
 	send_epoch(MSG_SWEEP_BEGIN, 6);
 	send_epoch(MSG_SWEEP_BEGIN, 7);
 	seen_by_client();
-	gate_leave(kv->gate);
+	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 2));
 	ck_assert_uint_eq(srv.ack_number, 7);
 	ck_assert_uint_eq(claims(7, refs, n), n);
@@ -319,8 +319,8 @@ START_TEST(end_before_the_acknowledgement_is_the_end)
 	send_epoch(MSG_SWEEP_BEGIN, 1);
 	send_epoch(MSG_SWEEP_END, 1);
 	seen_by_client();
-	ck_assert_uint_eq(gate_alerts(kv->gate) & GATE_SWEEP, 0);
-	gate_leave(kv->gate);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_SWEEP, 0);
+	qsbr_leave(kv->qsbr);
 	send_epoch(MSG_BARRIER, 1);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
@@ -422,7 +422,7 @@ START_TEST(reconnect_in_the_middle_is_a_session_without_a_past)
 	begin_acked(2);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	fake_server_hangup(&srv);
-	while (!(gate_alerts(kv->gate) & GATE_BROKEN))
+	while (!(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		clock_sleep_ns(NS_PER_MS / 10);
 	put_n(0, 5);
 	no_grant_out();

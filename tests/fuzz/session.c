@@ -34,23 +34,23 @@ static bool inside; /* an operation runs */
 
 static bool broken(void)
 {
-	return gate_alerts(session_gate(client.session)) & GATE_BROKEN;
+	return qsbr_pending(session_qsbr(client.session)) & PENDING_BROKEN;
 }
 
 /* As a handle begins: sees to alerts first. */
 static bool enter(void)
 {
-	struct gate *g = session_gate(client.session);
+	struct qsbr *g = session_qsbr(client.session);
 
-	for (int i = 0; i < 100 && !gate_enter(g); i++) {
-		gate_leave(g);
-		if (gate_alerts(g) & GATE_BROKEN)
+	for (int i = 0; i < 100 && !qsbr_enter(g); i++) {
+		qsbr_leave(g);
+		if (qsbr_pending(g) & PENDING_BROKEN)
 			return false;
-		if (gate_alerts(g) & GATE_DROP) {
-			gate_lower(g, GATE_DROP);
+		if (qsbr_pending(g) & PENDING_DROP) {
+			qsbr_clear_pending(g, PENDING_DROP);
 			index_drop_cache(client.index);
 		}
-		link_attend(&client);
+		conn_handle_pending(&client);
 		FUZZ_CHECK(i < 99 || fuzz_left(&hostile_in));
 		if (i == 99)
 			return false;
@@ -61,7 +61,7 @@ static bool enter(void)
 
 static void leave(void)
 {
-	gate_leave(session_gate(client.session));
+	qsbr_leave(session_qsbr(client.session));
 	inside = false;
 }
 

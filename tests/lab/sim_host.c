@@ -123,7 +123,7 @@ void control_mute(struct control_source *src)
 	src->muted = true;
 }
 
-bool control_gates_fence(void)
+bool control_qsbr_fence(void)
 {
 	return false;
 }
