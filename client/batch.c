@@ -152,7 +152,7 @@ static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
 static bool leaves_memory(const struct farkv *kv, size_t n, bool kept)
 {
 	for (size_t i = 0; i < n && !kept; i++)
-		kept = index_op_has_more(kv->link.index, &kv->ops[i]);
+		kept = index_op_has_more(kv->conn.index, &kv->ops[i]);
 	return kept;
 }
 
@@ -194,7 +194,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 		failure_note(&f, 0, final);
 	while (g.at < n && !final) {
 		get_fill(kv, &g, &f);
-		straight = index_get_many(kv->link.index, g.want, g.n);
+		straight = index_get_many(kv->conn.index, g.want, g.n);
 		for (size_t i = 0; !straight && i < g.n; i++)
 			ops[i] = g.want[i].op;
 		if (!straight)
@@ -260,7 +260,7 @@ static void put_fill(struct farkv *kv, struct group *g, struct failure *f)
 		}
 		if (!group_claim(g, &key))
 			break;
-		index_expect(kv->link.index, key.hash);
+		index_expect(kv->conn.index, key.hash);
 		index_op_start(op, INDEX_PUT, &key, it->value,
 			       (uint32_t)it->value_len);
 		g->item[g->n] = at;
@@ -304,7 +304,7 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 			break;
 		}
 		put_fill(kv, &g, &f);
-		index_try_many(kv->link.index, g.op, g.n);
+		index_try_many(kv->conn.index, g.op, g.n);
 		handle_run(kv, g.op, g.n, 0);
 		final = put_harvest(kv, &g, &f);
 		if (g.at < n)

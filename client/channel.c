@@ -178,24 +178,24 @@ struct channel *channel_unix(int fd)
 
 struct verbs_channel {
 	struct channel base; /* first member */
-	struct verbs_link *link;
+	struct verbs_ctrl *link;
 };
 
 static int verbs_send(struct channel *ch, const void *buf, size_t len)
 {
-	return xport_verbs->link_send(channel_verbs_link(ch), buf, len);
+	return xport_verbs->ctrl_send(channel_verbs_ctrl(ch), buf, len);
 }
 
 static ssize_t verbs_receive(struct channel *ch, void *buf, size_t cap,
 			     struct channel_fds *fds)
 {
-	struct verbs_link *link = channel_verbs_link(ch);
-	ssize_t n = xport_verbs->link_receive(link, buf, cap);
+	struct verbs_ctrl *link = channel_verbs_ctrl(ch);
+	ssize_t n = xport_verbs->ctrl_receive(link, buf, cap);
 
 	if (fds)
 		*fds = (struct channel_fds){0};
 	if (n == 0)
-		snprintf(ch->why, sizeof(ch->why), "%s", xport_verbs->link_why(link));
+		snprintf(ch->why, sizeof(ch->why), "%s", xport_verbs->ctrl_why(link));
 	return n;
 }
 
@@ -207,13 +207,13 @@ static void verbs_wait_room(struct channel *ch, int ms)
 
 static void verbs_close(struct channel *ch)
 {
-	xport_verbs->link_close(channel_verbs_link(ch));
+	xport_verbs->ctrl_close(channel_verbs_ctrl(ch));
 	free(ch);
 }
 
 static void verbs_forked(struct channel *ch)
 {
-	xport_verbs->link_forked(channel_verbs_link(ch));
+	xport_verbs->ctrl_forked(channel_verbs_ctrl(ch));
 }
 
 static const struct channel_ops verbs_ops = {
@@ -224,22 +224,22 @@ static const struct channel_ops verbs_ops = {
 	.forked = verbs_forked,
 };
 
-struct channel *channel_verbs(struct verbs_link *link)
+struct channel *channel_verbs(struct verbs_ctrl *link)
 {
 	struct verbs_channel *v = calloc(1, sizeof(*v));
 
 	if (!v) {
-		xport_verbs->link_close(link);
+		xport_verbs->ctrl_close(link);
 		return NULL;
 	}
 	v->base.ops = &verbs_ops;
-	v->base.fd = xport_verbs->link_fd(link);
+	v->base.fd = xport_verbs->ctrl_fd(link);
 	v->base.id = fd_id_of(v->base.fd);
 	v->link = link;
 	return &v->base;
 }
 
-struct verbs_link *channel_verbs_link(struct channel *ch)
+struct verbs_ctrl *channel_verbs_ctrl(struct channel *ch)
 {
 	return ((struct verbs_channel *)(void *)ch)->link;
 }

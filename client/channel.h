@@ -14,7 +14,7 @@
 #include "common/wakeup.h"
 
 struct channel;
-struct verbs_link;
+struct verbs_ctrl;
 
 #define CHANNEL_TETHER_BYTES 4096u
 
@@ -50,9 +50,9 @@ struct channel {
 /** Takes a connected packet socket. On NULL (out of memory) it is closed. */
 struct channel *channel_unix(int fd);
 /** Takes a control connection. On NULL (out of memory) it is closed. */
-struct channel *channel_verbs(struct verbs_link *link);
+struct channel *channel_verbs(struct verbs_ctrl *link);
 /** The connection that channel_verbs() took. */
-struct verbs_link *channel_verbs_link(struct channel *ch);
+struct verbs_ctrl *channel_verbs_ctrl(struct channel *ch);
 
 /** 0; EAGAIN if there is no room; another errno if the channel has ended. Never
  * blocks. Any thread. */

@@ -157,12 +157,12 @@ static int verbs_open(const struct connect_params *p, struct handshake *h)
 			       .tuning = {.ack_timeout = p->uri->ack_timeout,
 					  .tos = p->uri->tos},
 			       .deadline_ns = p->deadline_ns};
-	struct verbs_link *link;
+	struct verbs_ctrl *link;
 	int err;
 
 	if (!xport_verbs)
 		return err_set(FARKV_ENOTSUP, XPORT_VERBS_NONE);
-	err = xport_verbs->link_open(&d, &link);
+	err = xport_verbs->ctrl_open(&d, &link);
 	if (err)
 		return err;
 	h->ch = channel_verbs(link);

@@ -295,7 +295,7 @@ static int thread_repair(void)
 
 /* ---- sources -------------------------------------------------------------- */
 
-static void source_link(struct control_source *src)
+static void source_entry(struct control_source *src)
 {
 	src->prev = NULL;
 	src->next = control.sources;
@@ -330,7 +330,7 @@ int control_add(struct control_source *src)
 		err = err_set_errno(FARKV_ESYS, err,
 				    "cannot watch the server's socket");
 	else
-		source_link(src);
+		source_entry(src);
 	pthread_mutex_unlock(&run_lock);
 	if (!err)
 		control.n_sources++;

@@ -29,10 +29,10 @@
 
 struct dial {
 	/* Copies of the order's data, constant while the thread runs. */
-	struct link_order order;
+	struct conn_order order;
 	struct uri uri;
 	char name[64];
-	struct link old;
+	struct conn old;
 	uint64_t jitter; /* state of the thread's random numbers */
 
 	pthread_t thread;
@@ -47,7 +47,7 @@ struct dial {
 	bool unwanted; /* make no more attempts */
 	bool orphan;   /* the handle is gone: the thread frees this struct */
 	uint32_t over; /* atomic; set after the result */
-	struct link link;
+	struct conn conn;
 	int err; /* 0: `link` */
 	char line[ERR_LINE_MAX];
 	struct notifier *notifier;
@@ -97,7 +97,7 @@ static bool attempt(struct dial *d, uint64_t now)
 
 	pthread_mutex_unlock(&d->lock);
 	err_clear();
-	err = link_make(&d->order, deadline, &d->link);
+	err = conn_make(&d->order, deadline, &d->conn);
 	pthread_mutex_lock(&d->lock);
 	d->err = err;
 	snprintf(d->line, sizeof(d->line), "%s", err ? err_detail() : "");
@@ -137,8 +137,8 @@ static void destroy(struct dial *d)
 static void end_orphan(struct dial *d)
 {
 	if (!d->err) {
-		(void)link_farewell(&d->link, clock_now_ns() + FAREWELL_NS);
-		link_close(&d->link);
+		(void)conn_farewell(&d->conn, clock_now_ns() + FAREWELL_NS);
+		conn_close(&d->conn);
 	}
 	destroy(d);
 }
@@ -150,7 +150,7 @@ static void *dial_main(void *arg)
 
 	if (d->has_before)
 		pthread_join(d->before, NULL);
-	link_close(&d->old);
+	conn_close(&d->old);
 	pthread_mutex_lock(&d->lock);
 	d->old_closed = true;
 	pthread_cond_broadcast(&d->cond);
@@ -194,7 +194,7 @@ static int too_late(const char *where)
 		       where);
 }
 
-static void order_copy(struct dial *d, const struct link_order *o)
+static void order_copy(struct dial *d, const struct conn_order *o)
 {
 	d->order = *o;
 	d->uri = *o->uri;
@@ -204,7 +204,7 @@ static void order_copy(struct dial *d, const struct link_order *o)
 }
 
 /* To be called while no thread uses `d`. */
-static int thread_start(struct dial *d, const struct link *old, uint64_t until_ns)
+static int thread_start(struct dial *d, const struct conn *old, uint64_t until_ns)
 {
 	int errnum;
 
@@ -234,7 +234,7 @@ static int thread_start(struct dial *d, const struct link *old, uint64_t until_n
 			     d->uri.shown);
 }
 
-int dial_start(struct dial **dp, const struct link_order *o, struct link *old,
+int dial_start(struct dial **dp, const struct conn_order *o, struct conn *old,
 	       uint64_t until_ns)
 {
 	int err = FARKV_ENOMEM;
@@ -248,7 +248,7 @@ int dial_start(struct dial **dp, const struct link_order *o, struct link *old,
 		err_set(err, "no memory to connect to %s", o->uri->shown);
 	}
 	if (err)
-		link_close(old);
+		conn_close(old);
 	memset(old, 0, sizeof(*old));
 	return err;
 }
@@ -287,20 +287,20 @@ void dial_wakes(struct dial *d, struct notifier *w)
 }
 
 /* Take the result. */
-static int outcome(struct dial *d, struct link *out)
+static int outcome(struct dial *d, struct conn *out)
 {
 	int err = d->err;
 
 	if (!err) {
-		*out = d->link;
-		memset(&d->link, 0, sizeof(d->link));
+		*out = d->conn;
+		memset(&d->conn, 0, sizeof(d->conn));
 	}
 	/* a result is taken only once */
 	d->err = FARKV_EDISCONNECTED;
 	return err;
 }
 
-int dial_take(struct dial *d, struct link *out)
+int dial_take(struct dial *d, struct conn *out)
 {
 	int err;
 
@@ -314,7 +314,7 @@ int dial_take(struct dial *d, struct link *out)
 	return err ? err_set(err, "%s", d->line) : 0;
 }
 
-bool dial_free(struct dial *d, uint64_t until_ns, struct link *out)
+bool dial_free(struct dial *d, uint64_t until_ns, struct conn *out)
 {
 	bool over, linked;
 
@@ -340,7 +340,7 @@ bool dial_free(struct dial *d, uint64_t until_ns, struct link *out)
 	return linked;
 }
 
-bool dial_abandon(struct dial *d, struct link *out)
+bool dial_abandon(struct dial *d, struct conn *out)
 {
 	bool linked;
 

@@ -27,7 +27,7 @@ struct notifier;
  * be running, and a previous connection must have been taken. The order is copied. 0,
  * FARKV_ENOMEM or FARKV_ESYS with a detail: then this call has closed *old.
  */
-int dial_start(struct dial **d, const struct link_order *o, struct link *old,
+int dial_start(struct dial **d, const struct conn_order *o, struct conn *old,
 	       uint64_t until_ns);
 
 /**
@@ -49,19 +49,19 @@ void dial_wakes(struct dial *d, struct notifier *w);
  * Take the result, once. 0: *out is the connection. FARKV_ETIMEDOUT if the thread still runs,
  * which it continues to do; otherwise the last attempt's error, with its detail.
  */
-int dial_take(struct dial *d, struct link *out);
+int dial_take(struct dial *d, struct conn *out);
 
 /**
  * End: no connection is wanted. Waits until the old one is closed, and at most until `until_ns`
  * for a running attempt: a thread that takes longer cleans up after itself. True: a connection
  * was made, *out, which is the caller's. NULL is allowed.
  */
-bool dial_free(struct dial *d, uint64_t until_ns, struct link *out);
+bool dial_free(struct dial *d, uint64_t until_ns, struct conn *out);
 
 /**
  * The same in a child of fork(), which does not have the thread: memory in its use stays
  * allocated.
  */
-bool dial_abandon(struct dial *d, struct link *out);
+bool dial_abandon(struct dial *d, struct conn *out);
 
 #endif

@@ -240,7 +240,7 @@ static int call_outside(struct farkv *kv, struct msg *m, uint8_t expect,
 	int err;
 
 	qsbr_leave(kv->qsbr);
-	err = session_call(kv->link.session, m, expect, answer_out, deadline_ns);
+	err = session_call(kv->conn.session, m, expect, answer_out, deadline_ns);
 	atom_store_relaxed(&kv->busy, false);
 	return err;
 }

@@ -33,7 +33,7 @@ struct want {
 IN_LINE bool try_op(struct farkv *kv, const struct index_want *get, enum index_kind kind,
 		    const void *window)
 {
-	struct index *ix = kv->link.index;
+	struct index *ix = kv->conn.index;
 
 	switch (kind) {
 	case INDEX_GET:
@@ -57,10 +57,10 @@ struct aim {
  */
 IN_LINE bool take_aim(struct farkv *kv, const void *key, size_t key_len, struct aim *aim)
 {
-	if (!kv->link.index || !handle_key_at_once(kv, key, key_len, &aim->get.key))
+	if (!kv->conn.index || !handle_key_at_once(kv, key, key_len, &aim->get.key))
 		return false;
 	aim->get.op = &kv->op;
-	aim->window = index_expect(kv->link.index, aim->get.key.hash);
+	aim->window = index_expect(kv->conn.index, aim->get.key.hash);
 	return true;
 }
 
@@ -69,7 +69,7 @@ static __attribute__((noinline)) int refuse_key(struct farkv *kv, const void *ke
 {
 	int err = handle_key_refuse(kv, key, key_len);
 
-	return kind != INDEX_GET && kv->link.readonly ? handle_not_writable(kv) : err;
+	return kind != INDEX_GET && kv->conn.readonly ? handle_not_writable(kv) : err;
 }
 
 /* To its end, if it is not `final`, and what comes after it. */
@@ -84,8 +84,8 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 		handle_run(kv, &op, 1, began);
 	}
 	if (__builtin_expect(op->result != 0, 0)) {
-		if (op->result == FARKV_EVERSION && kv->link.index)
-			index_pause(kv->link.index, op);
+		if (op->result == FARKV_EVERSION && kv->conn.index)
+			index_pause(kv->conn.index, op);
 		return handle_result(kv, op->result);
 	}
 	if (kind != INDEX_GET)
@@ -204,7 +204,7 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 	kv->op.into = NULL;
 	kv->op.into_cap = 0;
 	err = key_op_end(kv, INDEX_GET,
-			 index_get_rest(kv->link.index, &want, src));
+			 index_get_rest(kv->conn.index, &want, src));
 	handle_end(kv);
 	return value_give(kv, err, value_out);
 }
@@ -216,13 +216,13 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 		       struct index_key *k, const uint64_t **window_out)
 {
-	const struct index *ix = kv->link.index;
+	const struct index *ix = kv->conn.index;
 
-	if (!ix || !key || key_len - 1 >= kv->link.sb->max_key)
+	if (!ix || !key || key_len - 1 >= kv->conn.sb->max_key)
 		return false;
 	k->data = key;
 	k->len = (uint16_t)key_len;
-	k->hash = hash_key_in_line(kv->link.sb->hash_seed, key, key_len);
+	k->hash = hash_key_in_line(kv->conn.sb->hash_seed, key, key_len);
 	return index_request(ix, k->hash, window_out) && !kv->taken &&
 	       !lent_by_get(kv, key) && handle_enter_free(kv);
 }
@@ -238,7 +238,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	src.match = get_matches(&k, src.slots);
 	src.to = kv->op.buf;
 	src.room = kv->op.buf_bytes;
-	if (__builtin_expect(!get_fast(kv->link.index, &k, &src), 0)) {
+	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
 		struct index_key key_apart = k; /* so that `k` need not be in memory */
 		struct source src_apart = src;
 
@@ -305,8 +305,8 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 		       const struct want *w, struct put *p)
 {
-	const struct index *ix = kv->link.index;
-	const struct superblock *sb = kv->link.sb;
+	const struct index *ix = kv->conn.index;
+	const struct superblock *sb = kv->conn.sb;
 	struct index_key k;
 
 	if (!ix || !key || !w->value || key_len - 1 >= sb->max_key ||
@@ -339,7 +339,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 		handle_after_in_full(kv, op);
 	} else {
 		index_put_hand_over(op, p, over);
-		final = index_put_search(kv->link.index, op, p->slots,
+		final = index_put_search(kv->conn.index, op, p->slots,
 					 over == OVER_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
@@ -358,7 +358,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 		return handle_missing();
 	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p), 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	over = put_fast(kv->link.index, &p);
+	over = put_fast(kv->conn.index, &p);
 	if (__builtin_expect(over != OVER_DONE ||
 			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */

@@ -41,7 +41,7 @@ static void requests_add(struct farkv_counters *sum, const struct xport_counters
 	sum->registrations += c->registrations;
 }
 
-static void counters_add(struct farkv_counters *sum, const struct link *l)
+static void counters_add(struct farkv_counters *sum, const struct conn *l)
 {
 	struct location_counters seen = index_remembered(l->index);
 
@@ -59,13 +59,13 @@ static void counters_add(struct farkv_counters *sum, const struct link *l)
 void handle_counters(const struct farkv *kv, struct farkv_counters *out)
 {
 	*out = kv->before;
-	if (kv->link.session)
-		counters_add(out, &kv->link);
+	if (kv->conn.session)
+		counters_add(out, &kv->conn);
 }
 
 void handle_counters_keep(struct farkv *kv)
 {
-	counters_add(&kv->before, &kv->link);
+	counters_add(&kv->before, &kv->conn);
 }
 
 /* ---- open and close ---------------------------------------------------------------- */
@@ -189,12 +189,12 @@ static void close_handle(struct farkv *kv)
 		queue_finish(kv);
 	(void)relink_stop(kv, until);
 	handle_look_at_lane(kv);
-	if (!inherited && kv->link.session &&
+	if (!inherited && kv->conn.session &&
 	    !(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
-		(void)link_farewell(&kv->link, until);
+		(void)conn_farewell(&kv->conn, until);
 	arena_fini(&kv->arena);
-	if (inherited && kv->link.session && !(kv->link.lane->caps & XPORT_DIRECT))
-		index_abandon_spare(kv->link.index);
+	if (inherited && kv->conn.session && !(kv->conn.lane->caps & XPORT_DIRECT))
+		index_abandon_spare(kv->conn.index);
 	relink_down(kv);
 	if (inherited)
 		buffers_abandon(&kv->buffers);
@@ -219,15 +219,15 @@ void handle_pending(struct farkv *kv)
 {
 	uint32_t alerts = qsbr_pending(kv->qsbr);
 
-	if (!kv->link.session)
+	if (!kv->conn.session)
 		return;
 
 	if (alerts & PENDING_DROP) {
 		qsbr_clear_pending(kv->qsbr, PENDING_DROP);
-		index_drop_cache(kv->link.index);
+		index_drop_cache(kv->conn.index);
 	}
 	if (alerts & (PENDING_GRANTS | PENDING_SWEEP | PENDING_RECLAIM))
-		conn_handle_pending(&kv->link);
+		conn_handle_pending(&kv->conn);
 }
 
 void handle_tidy(struct farkv *kv)
@@ -237,16 +237,16 @@ void handle_tidy(struct farkv *kv)
 	qsbr_clear_pending(kv->qsbr, PENDING_TIDY);
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		if (index_op_has_more(kv->link.index, &kv->ops[i]) &&
+		if (index_op_has_more(kv->conn.index, &kv->ops[i]) &&
 		    (i >= kv->n_next || !index_op_used_it(&kv->ops[i])))
-			index_op_shrink(kv->link.index, &kv->ops[i]);
+			index_op_shrink(kv->conn.index, &kv->ops[i]);
 }
 
 int handle_let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return inherited();
-	if (!kv->link.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
+	if (!kv->conn.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
 		arena_reset(&kv->arena);
 		return relink(kv);
 	}
@@ -329,7 +329,7 @@ void handle_pause(struct farkv *kv)
 
 int handle_key_refuse(const struct farkv *kv, const void *key, size_t len)
 {
-	const struct superblock *sb = kv->link.sb;
+	const struct superblock *sb = kv->conn.sb;
 
 	if (len == 0 || !key)
 		return err_set(FARKV_EINVAL, len == 0 ?
@@ -349,7 +349,7 @@ int handle_value_refuse(const struct farkv *kv, const void *value, size_t len)
 	return err_set(FARKV_ETOOLARGE,
 		       "the value has %zu bytes, this store takes at most %llu "
 		       "(kvserver --max-item-size)",
-		       len, (unsigned long long)kv->link.sb->max_value);
+		       len, (unsigned long long)kv->conn.sb->max_value);
 }
 
 int handle_no_versions(void)
@@ -361,9 +361,9 @@ int handle_no_versions(void)
 
 bool handle_has_versions(struct farkv *kv)
 {
-	if (index_versions_left(kv->link.index) >= HANDLE_VERSIONS)
+	if (index_versions_left(kv->conn.index) >= HANDLE_VERSIONS)
 		return true;
-	link_ask_prefix(&kv->link, UINT32_MAX);
+	conn_ask_prefix(&kv->conn, UINT32_MAX);
 	return false;
 }
 
@@ -383,12 +383,12 @@ static int not_allowed(const struct farkv *kv)
 	return err_set(FARKV_EPERM,
 		       "the handle is read-only%s%s",
 		       kv->readonly ? "" :
-		       kv->link.writers[0] ?
+		       kv->conn.writers[0] ?
 				      ": the server's writers come by "
 				      "RDMA, open " :
 				      ": the server gave it no right "
 				      "to write",
-		       kv->readonly ? "" : kv->link.writers);
+		       kv->readonly ? "" : kv->conn.writers);
 }
 
 static int await_grants(struct farkv *kv)
@@ -396,7 +396,7 @@ static int await_grants(struct farkv *kv)
 	if (clock_now_ns() >= kv->deadline_ns)
 		return handle_no_versions();
 	qsbr_leave(kv->qsbr);
-	session_wait(kv->link.session, kv->deadline_ns);
+	session_wait(kv->conn.session, kv->deadline_ns);
 	enter_slow(kv);
 	return 0;
 }
@@ -408,9 +408,9 @@ int handle_not_writable(struct farkv *kv)
 
 	handle_need_clock(kv);
 	while (!err && !handle_writable_at_once(kv)) {
-		if (kv->link.readonly)
+		if (kv->conn.readonly)
 			return not_allowed(kv);
-		link_ask_prefix(&kv->link, UINT32_MAX);
+		conn_ask_prefix(&kv->conn, UINT32_MAX);
 		handle_pause(kv);
 		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
 			err = connect_anew(kv);
@@ -436,7 +436,7 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 	struct wait_state w = {0};
 
 	for (;; began_ns = 0) {
-		index_run(kv->link.index, ops, n, began_ns, kv->deadline_ns);
+		index_run(kv->conn.index, ops, n, began_ns, kv->deadline_ns);
 		/* Inside the critical section: what a lost write remembers is valid only
 		 * while its session has answered no barrier. */
 		if (relink_needed(kv, ops, n)) {
@@ -461,7 +461,7 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
 
 void handle_look_at_lane(struct farkv *kv)
 {
-	if (kv->link.session && xport_broken(kv->link.lane))
+	if (kv->conn.session && xport_broken(kv->conn.lane))
 		qsbr_set_pending(kv->qsbr, PENDING_BROKEN);
 }
 
@@ -483,15 +483,15 @@ void handle_line(struct farkv *kv, int err)
 			     "again");
 		break;
 	case FARKV_EDISCONNECTED:
-		if (kv->link.session && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
-			session_why(kv->link.session);
-		else if (!kv->link.session || !err_detail()[0])
+		if (kv->conn.session && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
+			session_why(kv->conn.session);
+		else if (!kv->conn.session || !err_detail()[0])
 			/* there may be a new connection; this was the last one's end */
 			err_set(err, "%s", kv->why[0] ? kv->why : err_str(err));
 		break;
 	case FARKV_ETIMEDOUT:
 	case FARKV_ELINKDOWN:
-		if (!kv->link.session)
+		if (!kv->conn.session)
 			err_set(err, "%s", kv->why);
 		else if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
@@ -532,7 +532,7 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
 		return;
 	m.hint.page = op->wait_page;
 	m.hint.gen = op->wait_gen;
-	if (session_send(kv->link.session, &m, NULL, 0) == 0)
+	if (session_send(kv->conn.session, &m, NULL, 0) == 0)
 		*h = (struct handle_hint){.where = where, .at_ns = now};
 }
 
@@ -542,8 +542,8 @@ static void hint_near_full(struct farkv *kv, const struct index_op *op)
  */
 static void prefetch(struct farkv *kv, uint8_t cls)
 {
-	if (kv->link.denied[cls]) {
-		kv->link.denied[cls] = false;
+	if (kv->conn.denied[cls]) {
+		kv->conn.denied[cls] = false;
 		kv->prefetch_ns = clock_now_ns() + PREFETCH_PAUSE_NS;
 	}
 	if (kv->prefetch_ns) {
@@ -552,30 +552,30 @@ static void prefetch(struct farkv *kv, uint8_t cls)
 		kv->prefetch_ns = 0;
 	}
 	/* After a pause blocks have finished their grace period. */
-	(void)link_ask_blocks(&kv->link, cls, clock_now_ns(), 0);
+	(void)conn_ask_blocks(&kv->conn, cls, clock_now_ns(), 0);
 }
 
 /* As far as known at the last reading of the clock. */
 static bool may_lack_blocks(const struct farkv *kv, uint8_t cls)
 {
-	return kv->link.denied[cls] || kv->link.unsent[cls] ||
-	       alloc_low(kv->link.alloc, cls, index_recent(kv->link.index), 0);
+	return kv->conn.denied[cls] || kv->conn.unsent[cls] ||
+	       alloc_low(kv->conn.alloc, cls, index_recent(kv->conn.index), 0);
 }
 
 void handle_after_in_full(struct farkv *kv, const struct index_op *op)
 {
 	/* A new connection may have no right to write, and no blocks. */
-	if (!kv->link.session || kv->link.readonly)
+	if (!kv->conn.session || kv->conn.readonly)
 		return;
 	if (op->near_full)
 		hint_near_full(kv, op);
 	if (op->kind != INDEX_DELETE && kv->mutations > 1 &&
 	    may_lack_blocks(kv, op->cls))
 		prefetch(kv, op->cls);
-	if (alloc_exhausted(kv->link.alloc) > 0 || alloc_surplus_due(kv->link.alloc))
-		link_return_surplus(&kv->link);
+	if (alloc_exhausted(kv->conn.alloc) > 0 || alloc_surplus_due(kv->conn.alloc))
+		conn_return_surplus(&kv->conn);
 	if (kv->mutations % HANDLE_HOUSEKEEPING == 0) {
-		link_return_surplus(&kv->link);
-		link_ask_prefix(&kv->link, kv->prefix_low);
+		conn_return_surplus(&kv->conn);
+		conn_ask_prefix(&kv->conn, kv->prefix_low);
 	}
 }

@@ -62,7 +62,7 @@ struct farkv {
 	};
 	uint64_t op_timeout_ns;
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
-	struct link link;
+	struct conn conn;
 
 	struct index_op op;   /* for calls with one key */
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
@@ -194,8 +194,8 @@ static inline int handle_missing(void)
 int handle_not_writable(struct farkv *kv);
 static inline bool handle_writable_at_once(const struct farkv *kv)
 {
-	return !kv->link.readonly &
-	       (index_versions_left(kv->link.index) >= HANDLE_VERSIONS);
+	return !kv->conn.readonly &
+	       (index_versions_left(kv->conn.index) >= HANDLE_VERSIONS);
 }
 /**
  * Before a write: FARKV_EPERM on a read-only handle; makes sure of versions. If they do not
@@ -219,7 +219,7 @@ int handle_key_refuse(const struct farkv *kv, const void *key, size_t len);
 static inline bool handle_key_at_once(const struct farkv *kv, const void *key, size_t len,
 				      struct index_key *out)
 {
-	const struct superblock *sb = kv->link.sb;
+	const struct superblock *sb = kv->conn.sb;
 
 	if (__builtin_expect(!key | (len - 1 >= sb->max_key), 0))
 		return false;
@@ -246,7 +246,7 @@ int handle_value_refuse(const struct farkv *kv, const void *value, size_t len);
 static inline int handle_value(const struct farkv *kv, const void *value, size_t len)
 {
 	if (__builtin_expect(((len > 0) & !value) | (len > UINT32_MAX) |
-			     (len > kv->link.sb->max_value), 0))
+			     (len > kv->conn.sb->max_value), 0))
 		return handle_value_refuse(kv, value, len);
 	return 0;
 }
@@ -266,7 +266,7 @@ void handle_after_in_full(struct farkv *kv, const struct index_op *op);
 /** Fast path of handle_after(): false if handle_after_in_full() is needed now. */
 static inline bool handle_after_at_once(struct farkv *kv, bool plenty, uint8_t cls)
 {
-	const struct link *l = &kv->link;
+	const struct conn *l = &kv->conn;
 
 	kv->mutations++;
 	return plenty && kv->mutations % HANDLE_HOUSEKEEPING != 0 && !l->unsent[cls] &&

@@ -15,7 +15,7 @@
 #include "common/err.h"
 #include "common/util.h"
 
-struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
+struct xport_lane *(*conn_wrap_lane)(struct xport_lane *lane);
 
 static int mapping_open(const struct connect_result *r,
 			struct mapping **map_out)
@@ -34,7 +34,7 @@ static int mapping_open(const struct connect_result *r,
 	return mapping_get(&spec, map_out);
 }
 
-static void memory_close(struct link *l)
+static void memory_close(struct conn *l)
 {
 	index_close(l->index);
 	inventory_free(l->inv);
@@ -43,7 +43,7 @@ static void memory_close(struct link *l)
 	free(l->sb_copy);
 }
 
-static int shm_open_lane(const struct connect_result *r, struct link *l)
+static int shm_open_lane(const struct connect_result *r, struct conn *l)
 {
 	/* Map it before the region: while it is mapped the server waits for this process. */
 	int err = mapping_tether(r->tether_fd, r->peer_may_kill,
@@ -60,7 +60,7 @@ static int shm_open_lane(const struct connect_result *r, struct link *l)
 }
 
 /* READ the superblock, and compare it with WELCOME. */
-static int superblock_fetch(const struct connect_result *r, struct link *l,
+static int superblock_fetch(const struct connect_result *r, struct conn *l,
 			    uint64_t deadline_ns)
 {
 	struct xport_chain c = {.n = 1};
@@ -109,7 +109,7 @@ static int superblock_fetch(const struct connect_result *r, struct link *l,
 		       "the region is not the one that the server announced");
 }
 
-static int verbs_open_lane(const struct connect_result *r, struct link *l,
+static int verbs_open_lane(const struct connect_result *r, struct conn *l,
 			   uint64_t deadline_ns)
 {
 	struct verbs_lane_params p = {.areas = r->areas,
@@ -121,14 +121,14 @@ static int verbs_open_lane(const struct connect_result *r, struct link *l,
 				      .events = true,
 				      .read8_atomic = r->read8_atomic,
 				      .deadline_ns = deadline_ns};
-	int err = xport_verbs->lane_open(channel_verbs_link(r->channel), &p, &l->lane);
+	int err = xport_verbs->lane_open(channel_verbs_ctrl(r->channel), &p, &l->lane);
 
 	return err ? err : superblock_fetch(r, l, deadline_ns);
 }
 
-static int lane_wrap(struct link *l)
+static int lane_wrap(struct conn *l)
 {
-	struct xport_lane *lane = link_wrap_lane(l->lane);
+	struct xport_lane *lane = conn_wrap_lane(l->lane);
 
 	if (!lane)
 		return err_set(FARKV_ENOMEM, "no memory for a lane");
@@ -136,7 +136,7 @@ static int lane_wrap(struct link *l)
 	return 0;
 }
 
-static int inventory_open(struct link *l)
+static int inventory_open(struct conn *l)
 {
 	l->inv = inventory_new(l->sb->grace_ns, l->sb->region_bytes);
 	if (!l->inv)
@@ -176,7 +176,7 @@ static int ready(struct channel *ch, uint64_t deadline_ns)
  * Everything but the session. READY must come before the first look at anything that may be
  * reused: without READY the server does not wait for this client (protocol.md).
  */
-static int memory_open(const struct connect_result *r, struct link *l,
+static int memory_open(const struct connect_result *r, struct conn *l,
 		       uint64_t deadline_ns)
 {
 	int err;
@@ -187,7 +187,7 @@ static int memory_open(const struct connect_result *r, struct link *l,
 	memcpy(l->writers, r->writers, sizeof(l->writers));
 	err = r->by_verbs ? verbs_open_lane(r, l, deadline_ns) :
 			    shm_open_lane(r, l);
-	if (!err && link_wrap_lane)
+	if (!err && conn_wrap_lane)
 		err = lane_wrap(l);
 	if (!err && !l->readonly)
 		err = inventory_open(l);
@@ -230,10 +230,10 @@ static void leave(const struct connect_result *r)
 	channel_close(r->channel);
 }
 
-int link_open(const struct connect_params *p, struct link *out)
+int conn_open(const struct connect_params *p, struct conn *out)
 {
 	struct connect_result r;
-	struct link l = {0};
+	struct conn l = {0};
 	int err;
 
 	err = connect_open(p, &r);
@@ -256,7 +256,7 @@ err_bye:
 	return err;
 }
 
-int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out)
+int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out)
 {
 	struct connect_params p = {.uri = o->uri,
 				   .name = o->name,
@@ -266,7 +266,7 @@ int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out
 	int err;
 
 	memcpy(p.replaces_region, o->last_region, sizeof(p.replaces_region));
-	err = link_open(&p, out);
+	err = conn_open(&p, out);
 	if (err)
 		return err;
 	/* Out of memory: no locations are cached. A mapped region is searched as fast as a
@@ -278,7 +278,7 @@ int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out
 	return 0;
 }
 
-void link_close(struct link *l)
+void conn_close(struct conn *l)
 {
 	struct channel *ch = session_free(l->session);
 
@@ -291,7 +291,7 @@ void link_close(struct link *l)
 
 /* ---- grants and requests ----------------------------------------------------------------- */
 
-static void take_full(struct link *l, const struct session_grants_inbox *mail)
+static void take_full(struct conn *l, const struct session_grants_inbox *mail)
 {
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
 		if (mail->full[cls / 64] >> cls % 64 & 1)
@@ -304,12 +304,12 @@ static void take_full(struct link *l, const struct session_grants_inbox *mail)
  * True if a "no" to the last request counts. It does not if the waiting call began after the
  * request, or blocks were returned after it, which the server has by now.
  */
-static bool no_counts(const struct link *l, uint8_t cls)
+static bool no_counts(const struct conn *l, uint8_t cls)
 {
 	return !l->old_ask[cls] && l->asked_after[cls] == l->inv->returns;
 }
 
-static void take_grants(struct link *l)
+static void take_grants(struct conn *l)
 {
 	struct session_grants_inbox mail;
 
@@ -334,7 +334,7 @@ static void take_grants(struct link *l)
 }
 
 /* Not inlined: it is rarely called, and clears a message of a KiB. */
-static __attribute__((noinline)) int grant_request(struct link *l, uint8_t cls,
+static __attribute__((noinline)) int grant_request(struct conn *l, uint8_t cls,
 						   uint32_t n)
 {
 	struct msg m = {.type = MSG_GRANT_REQ};
@@ -350,14 +350,14 @@ static __attribute__((noinline)) int grant_request(struct link *l, uint8_t cls,
 	return err;
 }
 
-int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
+int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for)
 {
 	uint32_t n = l->unsent[cls];
 
 	/* Blocks that are being returned may be just what is asked for. */
 	if (l->inv->n_ret)
-		link_return_surplus(l);
+		conn_return_surplus(l);
 	if (l->inv->n_ret)
 		return FARKV_ETIMEDOUT;
 	if (n == 0)
@@ -367,7 +367,7 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
 	return n ? grant_request(l, cls, n) : 0;
 }
 
-void link_ask_prefix(struct link *l, uint32_t low)
+void conn_ask_prefix(struct conn *l, uint32_t low)
 {
 	struct msg m = {.type = MSG_PREFIX_REQ};
 
@@ -378,7 +378,7 @@ void link_ask_prefix(struct link *l, uint32_t low)
 /* ---- blocks that go back ----------------------------------------------------- */
 
 /* Send the blocks that inventory_pick() has prepared; never waits. */
-static int return_picked(struct link *l)
+static int return_picked(struct conn *l)
 {
 	struct msg m = {.type = MSG_RETURN};
 	struct inventory *inv = l->inv;
@@ -392,13 +392,13 @@ static int return_picked(struct link *l)
 	return err;
 }
 
-void link_return_surplus(struct link *l)
+void conn_return_surplus(struct conn *l)
 {
 	if (l->inv && inventory_pick(l->inv, false))
 		(void)return_picked(l);
 }
 
-bool link_return_deferred(struct link *l, uint8_t cls)
+bool link_return_deferred(struct conn *l, uint8_t cls)
 {
 	struct inventory *inv = l->inv;
 	bool any = false;
@@ -415,7 +415,7 @@ bool link_return_deferred(struct link *l, uint8_t cls)
 }
 
 /* Send RETURNs until no block is left. */
-static int return_all(struct link *l)
+static int return_all(struct conn *l)
 {
 	while (inventory_pick(l->inv, true)) {
 		int err = return_picked(l);
@@ -426,7 +426,7 @@ static int return_all(struct link *l)
 	return 0;
 }
 
-bool link_return_all(struct link *l)
+bool conn_return_all(struct conn *l)
 {
 	if (!inventory_pick(l->inv, true))
 		return false;
@@ -434,7 +434,7 @@ bool link_return_all(struct link *l)
 	return true;
 }
 
-void conn_handle_pending(struct link *l)
+void conn_handle_pending(struct conn *l)
 {
 	struct qsbr *qsbr = session_qsbr(l->session);
 	uint32_t alerts;
@@ -455,7 +455,7 @@ void conn_handle_pending(struct link *l)
 }
 
 /* Take grants and return blocks; 0 if nothing is left. */
-static int give_back(struct link *l)
+static int give_back(struct conn *l)
 {
 	int err;
 
@@ -466,7 +466,7 @@ static int give_back(struct link *l)
 	return err;
 }
 
-bool link_farewell(struct link *l, uint64_t until_ns)
+bool conn_farewell(struct conn *l, uint64_t until_ns)
 {
 	/* An answer that nobody takes would keep session_wait() from sleeping. */
 	session_call_forget(l->session);

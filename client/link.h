@@ -15,7 +15,7 @@
 #include "mapping.h"
 #include "session.h"
 
-struct link {
+struct conn {
 	struct session *session; /* NULL: no connection */
 	struct mapping *map; /* NULL for RDMA */
 	struct xport_lane *lane;
@@ -53,16 +53,16 @@ struct link {
  * lane then owns; see xport_fault_open(). May return NULL: out of memory. NULL in production;
  * to be set while no connection is being made.
  */
-extern struct xport_lane *(*link_wrap_lane)(struct xport_lane *lane);
+extern struct xport_lane *(*conn_wrap_lane)(struct xport_lane *lane);
 
 /**
  * Connect and build. On failure *out is untouched, and a session that was made is over, for the
  * server too. Errors as farkv_open().
  */
-int link_open(const struct connect_params *p, struct link *out);
+int conn_open(const struct connect_params *p, struct conn *out);
 
 /** Where a handle connects, with which identity and cache. */
-struct link_order {
+struct conn_order {
 	const struct uri *uri;
 	const char *name;
 	bool readonly;
@@ -71,25 +71,25 @@ struct link_order {
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
 };
 
-/** link_open() as ordered. */
-int link_make(const struct link_order *o, uint64_t deadline_ns, struct link *out);
+/** conn_open() as ordered. */
+int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out);
 
 /**
  * Give every block back, including those of late GRANTs, and say BYE; ends by `until_ns`.
  * Without BYE if blocks are left: then the server sweeps. No operation may be running.
- * link_close() must follow. Result as session_bye().
+ * conn_close() must follow. Result as session_bye().
  */
-bool link_farewell(struct link *l, uint64_t until_ns);
+bool conn_farewell(struct conn *l, uint64_t until_ns);
 
 /** Close; *l becomes all zero. Operations' buffers must be gone. */
-void link_close(struct link *l);
+void conn_close(struct conn *l);
 
 /**
  * Handle PENDING_GRANTS (blocks go to the allocator, a prefix to the index, an empty GRANT sets
  * denied[]), PENDING_SWEEP and PENDING_RECLAIM. Takes the inventory's lock, so allowed inside and
  * outside of the critical section.
  */
-void conn_handle_pending(struct link *l);
+void conn_handle_pending(struct conn *l);
 
 /**
  * Ask for blocks of `cls` if the allocator wants some at `now`; other operations of the call
@@ -97,7 +97,7 @@ void conn_handle_pending(struct link *l);
  * inventory's lock. 0 (asked, or no need), FARKV_ETIMEDOUT (socket full: call again),
  * FARKV_EDISCONNECTED.
  */
-int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
+int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for);
 
 /**
@@ -105,17 +105,17 @@ int link_ask_blocks(struct link *l, uint8_t cls, uint64_t now,
  * to wait for many; call again later for more. No effect if the socket is full. Inside the
  * critical section, or with the inventory's lock.
  */
-void link_return_surplus(struct link *l);
+void conn_return_surplus(struct conn *l);
 /**
  * Give the blocks of `cls` that wait for their grace period to the server, which is short of
  * this class: it can grant others for them at once, and a barrier may free them before T. False
  * if there are none. Inside the critical section, or with the inventory's lock.
  */
-bool link_return_deferred(struct link *l, uint8_t cls);
+bool link_return_deferred(struct conn *l, uint8_t cls);
 /** The same with all blocks; false if there are none. With the inventory's lock. */
-bool link_return_all(struct link *l);
+bool conn_return_all(struct conn *l);
 
 /** Ask for a fresh version prefix if fewer than `low` are left; never waits. */
-void link_ask_prefix(struct link *l, uint32_t low);
+void conn_ask_prefix(struct conn *l, uint32_t low);
 
 #endif

@@ -111,13 +111,13 @@ static void reclaim_lent(struct farkv *kv)
 	if (!q->lent.first)
 		return;
 	while ((r = list_take(&q->lent))) {
-		bool more = index_op_has_more(kv->link.index, &r->op);
+		bool more = index_op_has_more(kv->conn.index, &r->op);
 
 		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
 		    (next = in_need(next, &r->op)))
 			swap_buffers(&r->op, &next->op);
-		if (more && index_op_has_more(kv->link.index, &r->op))
-			index_op_shrink(kv->link.index, &r->op);
+		if (more && index_op_has_more(kv->conn.index, &r->op))
+			index_op_shrink(kv->conn.index, &r->op);
 		if (r->saved) { /* the test is cheaper than a call of free() */
 			free(r->saved);
 			r->saved = NULL;
@@ -152,7 +152,7 @@ static bool is_due(const struct farkv *kv)
 	if (q->inside) {
 		if (op_queue_rests(&q->opq) ||
 		    op_queue_due(&q->opq) ||
-		    xport_broken(kv->link.lane) || !notifier_watches(kv->notifier))
+		    xport_broken(kv->conn.lane) || !notifier_watches(kv->notifier))
 			return true;
 		/* Nothing is begun until everything in flight is over. */
 		if (qsbr_pending(kv->qsbr))
@@ -171,7 +171,7 @@ static uint64_t due_at(const struct farkv *kv)
 	bool held = q->inside && qsbr_pending(kv->qsbr);
 
 	if (q->dialling)
-		return queue_link_deadline(q) + 1;
+		return queue_conn_deadline(q) + 1;
 	if (q->waiting.first && !held)
 		at = UTIL_MIN(at, q->wait_until_ns);
 	if (q->parked && !held)
@@ -185,11 +185,11 @@ static uint64_t due_at(const struct farkv *kv)
 
 static void ask_lane(struct farkv *kv)
 {
-	struct xport_lane *lane = kv->link.lane;
+	struct xport_lane *lane = kv->conn.lane;
 	bool in_flight = kv->queue && kv->queue->inside;
 	char line[ERR_LINE_MAX];
 
-	if (!kv->link.session)
+	if (!kv->conn.session)
 		return;
 	/* A broken lane may stay readable forever, for nothing clears its events. is_due()
 	 * covers the requests that wait for it. */
@@ -213,8 +213,8 @@ static void ask_session(struct farkv *kv)
 {
 	const struct queue *q = kv->queue;
 
-	if (kv->link.session)
-		session_wakes(kv->link.session, kv->notifier,
+	if (kv->conn.session)
+		session_wakes(kv->conn.session, kv->notifier,
 			      q && (q->fresh.first || q->waiting.first));
 	else if (q && q->dialling)
 		dial_wakes(kv->dial, kv->notifier);
@@ -251,8 +251,8 @@ static void queue_rest(struct farkv *kv)
 void queue_event_attach(struct farkv *kv)
 {
 	/* If this fails requests in flight are polled continuously. */
-	(void)notifier_watch(kv->notifier, xport_wait_fd(kv->link.lane));
-	session_wakes(kv->link.session, kv->notifier, false);
+	(void)notifier_watch(kv->notifier, xport_wait_fd(kv->conn.lane));
+	session_wakes(kv->conn.session, kv->notifier, false);
 	/* If the session was over before, session_wakes() does not notify. */
 	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
 		notifier_raise(kv->notifier);
@@ -272,7 +272,7 @@ int queue_event_fd(struct farkv *kv)
 	err = notifier_new(&kv->notifier);
 	if (err)
 		return err;
-	if (kv->link.session)
+	if (kv->conn.session)
 		queue_event_attach(kv);
 	rest_waking(kv);
 	/* No notification follows, and notifier_clear() may have removed an earlier one. */
@@ -446,10 +446,10 @@ static void doze(struct farkv *kv, uint64_t end_ns)
 	uint64_t until = end_ns;
 
 	if (q->dialling) {
-		dial_wait(kv->dial, UTIL_MIN(until, queue_link_deadline(q) + 1));
+		dial_wait(kv->dial, UTIL_MIN(until, queue_conn_deadline(q) + 1));
 		return;
 	}
-	if (q->inside || queue_can_begin(q) || !kv->link.session) {
+	if (q->inside || queue_can_begin(q) || !kv->conn.session) {
 		atom_spin_hint();
 		return;
 	}
@@ -457,7 +457,7 @@ static void doze(struct farkv *kv, uint64_t end_ns)
 		until = UTIL_MIN(until, q->wait_until_ns);
 	if (q->parked)
 		until = UTIL_MIN(until, q->park_until_ns + 1);
-	session_wait(kv->link.session, until);
+	session_wait(kv->conn.session, until);
 }
 
 int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
@@ -540,7 +540,7 @@ void queue_detach(struct farkv *kv)
 	for (struct request *r = q->done.first; r && !handle_inherited(kv); r = r->next)
 		save_value(r);
 	for (uint32_t i = 0; i < 2 * q->depth; i++)
-		index_op_fini(kv->link.index, &q->slots[i].op);
+		index_op_fini(kv->conn.index, &q->slots[i].op);
 	q->wait = (struct wait_state){.never_blocks = true};
 	if (q->done.first && kv->notifier)
 		notifier_raise(kv->notifier);
@@ -553,7 +553,7 @@ void queue_finish(struct farkv *kv)
 	if (!q || !q->inside)
 		return;
 	while (!op_queue_rests(&q->opq)) {
-		if (!index_reap(kv->link.index, &q->opq))
+		if (!index_reap(kv->conn.index, &q->opq))
 			atom_spin_hint();
 		while (index_take(&q->opq))
 			;

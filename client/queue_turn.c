@@ -57,7 +57,7 @@ static void note_why(struct farkv *kv, struct request *r)
 		err_set(err, "stored data is damaged: %s", r->op.damage);
 	else if (r->begun)
 		(void)handle_waited(kv, &r->op, err);
-	else if (kv->link.session && queue_check(kv, r, &key) != err)
+	else if (kv->conn.session && queue_check(kv, r, &key) != err)
 		err_clear();
 	if (!kv->queue->dialling || err != FARKV_ETIMEDOUT)
 		handle_line(kv, err);
@@ -77,7 +77,7 @@ static void finish(struct farkv *kv, struct request *r)
 static void finish_as(struct farkv *kv, struct request *r, int err)
 {
 	if (r->begun)
-		index_abandon(kv->link.index, &r->op, err);
+		index_abandon(kv->conn.index, &r->op, err);
 	else
 		r->op.result = err;
 	finish(kv, r);
@@ -85,7 +85,7 @@ static void finish_as(struct farkv *kv, struct request *r, int err)
 
 static bool is_broken(const struct farkv *kv)
 {
-	return xport_broken(kv->link.lane) ||
+	return xport_broken(kv->conn.lane) ||
 	       (qsbr_pending(kv->qsbr) & PENDING_BROKEN);
 }
 
@@ -122,7 +122,7 @@ static void advance(struct farkv *kv)
 	struct queue *q = kv->queue;
 
 	for (unsigned i = 0; i < STAGES_PER_POLL; i++) {
-		bool any = index_reap(kv->link.index, &q->opq);
+		bool any = index_reap(kv->conn.index, &q->opq);
 
 		harvest(kv);
 		if (!any)
@@ -174,7 +174,7 @@ static uint64_t first_deadline(const struct list *l)
 	return first;
 }
 
-uint64_t queue_link_deadline(const struct queue *q)
+uint64_t queue_conn_deadline(const struct queue *q)
 {
 	return UTIL_MIN(first_deadline(&q->fresh), first_deadline(&q->torn));
 }
@@ -210,7 +210,7 @@ static void mend_end(struct farkv *kv, bool dialled)
 	q->inside = true;
 	/* Requests submitted before the loss was known were meant for the lost store. If the
 	 * caller cannot know yet, enter() tries again and reports it. */
-	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->link.session || kv->told))
+	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->conn.session || kv->told))
 		fail_all(kv, FARKV_EDISCONNECTED);
 	list_init(&begun);
 	list_move(&begun, &q->torn);
@@ -218,12 +218,12 @@ static void mend_end(struct farkv *kv, bool dialled)
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
 		else if (r->op.doubt == DOUBT_RESOLVING)
-			index_submit(kv->link.index, &q->opq, &r->op,
+			index_submit(kv->conn.index, &q->opq, &r->op,
 				     r->deadline_ns);
 		else
 			list_add(&q->fresh, r);
 	}
-	index_post(kv->link.index, &q->opq);
+	index_post(kv->conn.index, &q->opq);
 	harvest(kv);
 	q->parked = false;
 }
@@ -300,11 +300,11 @@ static bool enter(struct farkv *kv)
 	struct queue *q = kv->queue;
 
 	while (!qsbr_enter(kv->qsbr)) {
-		bool broken = !kv->link.session ||
+		bool broken = !kv->conn.session ||
 			      (qsbr_pending(kv->qsbr) & PENDING_BROKEN);
 		int err;
 
-		if (kv->link.session && q->waiting.first && broken) {
+		if (kv->conn.session && q->waiting.first && broken) {
 			q->inside = true;
 			mend(kv);
 			if (q->dialling || !op_queue_rests(&q->opq))
@@ -342,7 +342,7 @@ int queue_check(struct farkv *kv, const struct request *r,
 	const struct index_op *op = &r->op;
 	int err = 0;
 
-	if (op->kind != INDEX_GET && kv->link.readonly)
+	if (op->kind != INDEX_GET && kv->conn.readonly)
 		err = handle_writable(kv);
 	if (!err)
 		err = handle_key(kv, op->key.data, r->key_len, key_out);
@@ -376,7 +376,7 @@ static int prepare(struct farkv *kv, struct request *r)
 /* True if only the reserve of version numbers is left; requests more. */
 static bool lacks_versions(struct farkv *kv, const struct request *r)
 {
-	return r->op.kind != INDEX_GET && !kv->link.readonly &&
+	return r->op.kind != INDEX_GET && !kv->conn.readonly &&
 	       !handle_has_versions(kv);
 }
 
@@ -397,10 +397,10 @@ static void begin(struct farkv *kv, struct request *r)
 		return;
 	}
 	r->parked = false;
-	if (index_try(kv->link.index, &r->op))
+	if (index_try(kv->conn.index, &r->op))
 		finish(kv, r);
 	else
-		index_submit(kv->link.index, &q->opq, &r->op,
+		index_submit(kv->conn.index, &q->opq, &r->op,
 			     r->deadline_ns);
 }
 
@@ -413,12 +413,12 @@ static void fetch_ahead(struct farkv *kv, const struct list *todo)
 	struct queue *q = kv->queue;
 	size_t n = 0;
 
-	if (!(kv->link.lane->caps & XPORT_DIRECT))
+	if (!(kv->conn.lane->caps & XPORT_DIRECT))
 		return;
 	for (struct request *r = todo->first; r; r = r->next)
 		if (r->begun || !prepare(kv, r))
 			q->ops[n++] = &r->op;
-	index_fetch_many(kv->link.index, q->ops, n);
+	index_fetch_many(kv->conn.index, q->ops, n);
 }
 
 static void begin_all(struct farkv *kv)
@@ -443,7 +443,7 @@ static void begin_all(struct farkv *kv)
 		}
 		begin(kv, r);
 	}
-	index_post(kv->link.index, &q->opq);
+	index_post(kv->conn.index, &q->opq);
 	harvest(kv);
 }
 
@@ -454,7 +454,7 @@ bool queue_must_ask(const struct farkv *kv)
 	const struct queue *q = kv->queue;
 
 	return q->unasked || (q->wait.hint_out &&
-			      session_call_ready(kv->link.session));
+			      session_call_ready(kv->conn.session));
 }
 
 /* The requests that waited for growth are gone: its answer must not wake others. */
@@ -467,7 +467,7 @@ static void forget_hint(struct farkv *kv)
 	for (const struct request *r = q->waiting.first; r; r = r->next)
 		if (r->op.wait == INDEX_WAIT_FULL)
 			return;
-	session_call_forget(kv->link.session);
+	session_call_forget(kv->conn.session);
 	q->wait.hint_out = false;
 }
 
@@ -588,7 +588,7 @@ void queue_kick(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 
-	if (!kv->link.session || (kv->link.lane->caps & XPORT_DIRECT) ||
+	if (!kv->conn.session || (kv->conn.lane->caps & XPORT_DIRECT) ||
 	    (!q->inside && is_broken(kv)))
 		return;
 	if (!q->inside && !qsbr_enter(kv->qsbr)) {

@@ -115,7 +115,7 @@ int queue_check(struct farkv *kv, const struct request *r,
 		struct index_key *key_out);
 
 /** While a connection is being made: the first deadline of the requests that wait for it. */
-uint64_t queue_link_deadline(const struct queue *q);
+uint64_t queue_conn_deadline(const struct queue *q);
 
 /** True if queue_turn() may begin a request now. */
 bool queue_can_begin(const struct queue *q);

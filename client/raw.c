@@ -173,7 +173,7 @@ static int swapped(const struct raw *r, size_t i)
 /* Ask for blocks and wait until some arrive. Outside of the critical section. */
 static int ask(struct raw *r, uint64_t until)
 {
-	struct link *l = &r->kv->link;
+	struct conn *l = &r->kv->conn;
 	uint32_t want = (uint32_t)UTIL_MIN(
 		BLOCKS, UTIL_MAX(BLOCKS_BYTES / class_bytes(r->cls), 2u));
 	int err = 0;
@@ -182,7 +182,7 @@ static int ask(struct raw *r, uint64_t until)
 	inventory_lock(l->inv);
 	if (!alloc_asking(l->alloc, r->cls) && !session_grants_out(l->session)) {
 		l->unsent[r->cls] = want;
-		err = link_ask_blocks(l, r->cls, clock_now_ns(), 0);
+		err = conn_ask_blocks(l, r->cls, clock_now_ns(), 0);
 	}
 	inventory_unlock(l->inv);
 	if (err && err != FARKV_ETIMEDOUT)
@@ -209,7 +209,7 @@ static int ask(struct raw *r, uint64_t until)
 
 static void look_where(struct raw *r)
 {
-	struct link *l = &r->kv->link;
+	struct conn *l = &r->kv->conn;
 
 	inventory_lock(l->inv);
 	r->held = alloc_count(l->alloc, r->cls);
@@ -228,7 +228,7 @@ static int settle(struct raw *r)
 	uint64_t until = clock_now_ns() + r->timeout_ns;
 
 	if (qsbr_pending(r->kv->qsbr) & PENDING_BROKEN)
-		return session_why(r->kv->link.session);
+		return session_why(r->kv->conn.session);
 	handle_pending(r->kv);
 	look_where(r);
 	while (r->n_targets < 2) {
@@ -258,7 +258,7 @@ static int write_all(struct raw *r)
 static bool still_there(const struct raw *r)
 {
 	return r->n_targets >= 2 &&
-	       alloc_count(r->kv->link.alloc, r->cls) == r->held;
+	       alloc_count(r->kv->conn.alloc, r->cls) == r->held;
 }
 
 static void leave(struct raw *r)
@@ -354,7 +354,7 @@ static int buffers_open(struct raw *r)
 
 static int may_write(const struct raw *r)
 {
-	if (!r->kv->link.readonly)
+	if (!r->kv->conn.readonly)
 		return 0;
 	return err_set(FARKV_EPERM,
 		       "%s: this session may only read, and the limit of writing "
@@ -383,12 +383,12 @@ int raw_open(const struct raw_spec *spec, struct raw **r_out)
 		free(r);
 		return err;
 	}
-	r->lane = r->kv->link.lane;
+	r->lane = r->kv->conn.lane;
 	r->timeout_ns = spec->timeout_ns;
 	r->cls = (uint8_t)class_for(room);
 	r->read_bytes = (uint32_t)class_bytes(r->cls);
 	r->write_bytes = (uint32_t)room;
-	r->window_last = r->kv->link.sb->region_bytes - WINDOW_BYTES;
+	r->window_last = r->kv->conn.sb->region_bytes - WINDOW_BYTES;
 	r->into_stride = UTIL_MAX(r->read_bytes, WINDOW_BYTES);
 	err = may_write(r);
 	if (!err)

@@ -32,9 +32,9 @@
 
 /* ---- up and down ---------------------------------------------------------------- */
 
-static struct link_order order(const struct farkv *kv)
+static struct conn_order order(const struct farkv *kv)
 {
-	return (struct link_order){
+	return (struct conn_order){
 		.uri = &kv->uri,
 		.name = kv->name,
 		.readonly = kv->readonly,
@@ -45,15 +45,15 @@ static struct link_order order(const struct farkv *kv)
 }
 
 /* Make `l` the handle's connection. */
-static void adopt(struct farkv *kv, const struct link *l)
+static void adopt(struct farkv *kv, const struct conn *l)
 {
-	kv->link = *l;
-	kv->qsbr = session_qsbr(kv->link.session);
+	kv->conn = *l;
+	kv->qsbr = session_qsbr(kv->conn.session);
 	if (kv->arena.chunks) /* the gate of the lost link may have asked for that */
 		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
-	buffers_attach(&kv->buffers, kv->link.lane);
-	kv->last_id = kv->link.id;
-	memcpy(kv->last_region, kv->link.sb->region_id,
+	buffers_attach(&kv->buffers, kv->conn.lane);
+	kv->last_id = kv->conn.id;
+	memcpy(kv->last_region, kv->conn.sb->region_id,
 	       sizeof(kv->last_region));
 	if (kv->notifier)
 		queue_event_attach(kv);
@@ -61,31 +61,31 @@ static void adopt(struct farkv *kv, const struct link *l)
 }
 
 /* Take the connection from the handle; the caller closes it. */
-static struct link let_go(struct farkv *kv)
+static struct conn let_go(struct farkv *kv)
 {
-	struct link old = kv->link;
+	struct conn old = kv->conn;
 
 	if (!old.session)
 		return old;
 	handle_counters_keep(kv);
-	index_op_fini(kv->link.index, &kv->op);
+	index_op_fini(kv->conn.index, &kv->op);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		index_op_fini(kv->link.index, &kv->ops[i]);
+		index_op_fini(kv->conn.index, &kv->ops[i]);
 	if (kv->queue)
 		queue_detach(kv);
 	if (kv->notifier)
 		queue_event_detach(kv);
 	buffers_detach(&kv->buffers);
-	memset(&kv->link, 0, sizeof(kv->link));
+	memset(&kv->conn, 0, sizeof(kv->conn));
 	kv->qsbr = &kv->closed;
 	return old;
 }
 
 int relink_up(struct farkv *kv, uint64_t deadline_ns)
 {
-	struct link_order o = order(kv);
-	struct link l;
-	int err = link_make(&o, deadline_ns, &l);
+	struct conn_order o = order(kv);
+	struct conn l;
+	int err = conn_make(&o, deadline_ns, &l);
 
 	if (!err)
 		adopt(kv, &l);
@@ -94,22 +94,22 @@ int relink_up(struct farkv *kv, uint64_t deadline_ns)
 
 void relink_down(struct farkv *kv)
 {
-	struct link old = let_go(kv);
+	struct conn old = let_go(kv);
 
 	if (old.session)
-		link_close(&old);
+		conn_close(&old);
 }
 
 bool relink_stop(struct farkv *kv, uint64_t until_ns)
 {
 	bool inherited = handle_inherited(kv), linked;
-	struct link l;
+	struct conn l;
 
 	linked = inherited ? dial_abandon(kv->dial, &l) :
 			     dial_free(kv->dial, until_ns, &l);
 	kv->dial = NULL;
 	if (linked && inherited) {
-		kv->link = l; /* only to be closed */
+		kv->conn = l; /* only to be closed */
 		kv->qsbr = session_qsbr(l.session);
 	} else if (linked) {
 		adopt(kv, &l);
@@ -120,8 +120,8 @@ bool relink_stop(struct farkv *kv, uint64_t until_ns)
 /* Have a thread close the connection, if there is one, and make another until `until_ns`. */
 static int dial(struct farkv *kv, uint64_t until_ns)
 {
-	struct link old = let_go(kv);
-	struct link_order o = order(kv);
+	struct conn old = let_go(kv);
+	struct conn_order o = order(kv);
 
 	return dial_start(&kv->dial, &o, &old, until_ns);
 }
@@ -164,10 +164,10 @@ static int absent(struct farkv *kv, uint64_t now)
 /* The connection broke. 0 if another is being made; otherwise what the caller is told first. */
 static int replace(struct farkv *kv, uint64_t until_ns)
 {
-	bool tells = !session_was_cut(kv->link.session) && !kv->told;
+	bool tells = !session_was_cut(kv->conn.session) && !kv->told;
 	int err;
 
-	session_why(kv->link.session);
+	session_why(kv->conn.session);
 	note_why(kv, "");
 	kv->broke = true;
 	err = dial(kv, tells ? 0 : until_ns);
@@ -181,7 +181,7 @@ int relink_begin(struct farkv *kv, uint64_t until_ns)
 {
 	uint64_t now = clock_now_ns();
 
-	if (kv->link.session)
+	if (kv->conn.session)
 		return replace(kv, until_ns);
 	kv->broke = false;
 	if (dial_extend(kv->dial, until_ns))
@@ -194,7 +194,7 @@ int relink_begin(struct farkv *kv, uint64_t until_ns)
 int relink_end(struct farkv *kv)
 {
 	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
-	struct link l;
+	struct conn l;
 	int err = dial_take(kv->dial, &l);
 
 	if (!err) {
@@ -241,7 +241,7 @@ static bool touched(const struct index_op *op)
 
 bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n)
 {
-	if (!xport_broken(kv->link.lane) &&
+	if (!xport_broken(kv->conn.lane) &&
 	    !(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		return false;
 	for (size_t i = 0; i < n; i++)
@@ -255,7 +255,7 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n
 static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
-		session_why(kv->link.session);
+		session_why(kv->conn.session);
 	else
 		err_set(FARKV_EDISCONNECTED, "%s",
 			err_detail()[0] ? err_detail() :
@@ -263,7 +263,7 @@ static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 	note_why(kv, "");
 	for (size_t i = 0; i < n; i++)
 		if (ops[i]->result == INDEX_PENDING)
-			index_abandon(kv->link.index, ops[i],
+			index_abandon(kv->conn.index, ops[i],
 				      FARKV_EDISCONNECTED);
 }
 
@@ -287,7 +287,7 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		ops[i]->result = err;
 		ops[i]->wait = INDEX_WAIT_NONE;
 		/* A new connection ends this break, and the next one will be reported. */
-		kv->told = err == FARKV_EDISCONNECTED && !kv->link.session;
+		kv->told = err == FARKV_EDISCONNECTED && !kv->conn.session;
 	}
 }
 
@@ -309,7 +309,7 @@ static bool enter_anew(struct farkv *kv)
 bool relink_ops_begin(struct farkv *kv, struct index_op *const *ops, size_t n,
 		      uint64_t until_ns)
 {
-	bool cut = session_was_cut(kv->link.session);
+	bool cut = session_was_cut(kv->conn.session);
 
 	/* Still inside the old critical section: the lost session acknowledges no barrier now. */
 	abandon_all(kv, ops, n);
@@ -321,7 +321,7 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 {
 	uint64_t before[2] = {kv->last_region[0], kv->last_region[1]};
 	int err = FARKV_EDISCONNECTED;
-	struct link l;
+	struct conn l;
 	bool same, stale;
 
 	if (dialled)
@@ -329,7 +329,7 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 	if (!err)
 		adopt(kv, &l);
 	same = !err && same_region(kv, before);
-	stale = enter_anew(kv) || kv->link.swept;
+	stale = enter_anew(kv) || kv->conn.swept;
 	if (!same) {
 		if (!err)
 			(void)restarted(kv);

@@ -31,7 +31,7 @@ static void no_block(const struct farkv *kv, unsigned long long bytes)
 {
 	char size[24];
 
-	if (kv->link.no_pages)
+	if (kv->conn.no_pages)
 		err_set(FARKV_ENOSPC, "the server's machine has no memory left "
 				      "for a block of %llu bytes; see its log, "
 				      "and kvcli stats", bytes);
@@ -40,7 +40,7 @@ static void no_block(const struct farkv *kv, unsigned long long bytes)
 				      "of %llu bytes (%s are free in other sizes); "
 				      "delete something or start kvserver with a "
 				      "larger --memory", bytes,
-			util_format_size(kv->link.other_bytes, size, sizeof(size)));
+			util_format_size(kv->conn.other_bytes, size, sizeof(size)));
 }
 
 int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
@@ -51,7 +51,7 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 	if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_BLOCK)
 		no_block(kv, bytes);
 	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL &&
-		 kv->link.no_pages)
+		 kv->conn.no_pages)
 		err_set(err, "the server's machine has no memory left to enlarge "
 			     "the index for a new key; see its log, and kvcli stats");
 	else if (err == FARKV_ENOSPC && op->wait == INDEX_WAIT_FULL)
@@ -84,14 +84,14 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 static int wait_over(const struct farkv *kv, const struct index_op *op)
 {
 	bool denied = op->wait == INDEX_WAIT_BLOCK &&
-		      (kv->link.denied[op->cls] || kv->link.waits[op->cls]);
+		      (kv->conn.denied[op->cls] || kv->conn.waits[op->cls]);
 
 	return handle_waited(kv, op, denied ? FARKV_ENOSPC : FARKV_ETIMEDOUT);
 }
 
 static uint64_t give_up(struct farkv *kv, struct index_op *op, int err)
 {
-	index_abandon(kv->link.index, op, err);
+	index_abandon(kv->conn.index, op, err);
 	return NEVER;
 }
 
@@ -110,7 +110,7 @@ static uint32_t spoken_for(struct index_op *const *ops, size_t i)
 }
 
 /* Neither an old "no" nor the answer to an old request counts for this call. */
-static void forget_denials(struct link *l)
+static void forget_denials(struct conn *l)
 {
 	memset(l->denied, 0, sizeof(l->denied));
 	for (uint8_t c = 0; c < CLASS_COUNT; c++)
@@ -121,9 +121,9 @@ static void forget_denials(struct link *l)
  * The server said no. Blocks of other classes that this handle holds may be all that is missing:
  * return them, once per operation, and ask again. With the inventory's lock.
  */
-static bool gave_back(struct link *l, struct index_op *op)
+static bool gave_back(struct conn *l, struct index_op *op)
 {
-	if (op->gave_back || !link_return_all(l))
+	if (op->gave_back || !conn_return_all(l))
 		return false;
 	/* the socket may have been full */
 	op->gave_back = l->inv->n_ret == 0;
@@ -135,7 +135,7 @@ static bool gave_back(struct link *l, struct index_op *op)
 static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 			   uint32_t taken)
 {
-	struct link *l = &kv->link;
+	struct conn *l = &kv->conn;
 	uint64_t ready;
 	int err;
 
@@ -160,7 +160,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		if (!gave_back(l, op))
 			return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
 	}
-	err = link_ask_blocks(l, op->cls, now, taken);
+	err = conn_ask_blocks(l, op->cls, now, taken);
 	if (err == FARKV_ETIMEDOUT) /* full socket: try again soon */
 		return now + BACKOFF_MAX_NS;
 	if (err)
@@ -178,9 +178,9 @@ static uint64_t no_index_space(struct farkv *kv, struct index_op *op)
 {
 	bool again;
 
-	inventory_lock(kv->link.inv);
-	again = gave_back(&kv->link, op);
-	inventory_unlock(kv->link.inv);
+	inventory_lock(kv->conn.inv);
+	again = gave_back(&kv->conn, op);
+	inventory_unlock(kv->conn.inv);
 	if (again)
 		return clock_now_ns();
 	return give_up(kv, op, handle_waited(kv, op, FARKV_ENOSPC));
@@ -222,7 +222,7 @@ static uint64_t wait_full(struct farkv *kv, struct index_op *op,
 			  struct wait_state *w)
 {
 	struct msg m = hint_msg(op), answer;
-	int err = session_call(kv->link.session, &m, MSG_HINT_REPLY, &answer,
+	int err = session_call(kv->conn.session, &m, MSG_HINT_REPLY, &answer,
 			       op->deadline_ns);
 
 	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
@@ -236,7 +236,7 @@ static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 	int err;
 
 	if (!w->hint_out || now >= w->hint_due_ns) {
-		err = session_call_begin(kv->link.session, &m, MSG_HINT_REPLY, 0);
+		err = session_call_begin(kv->conn.session, &m, MSG_HINT_REPLY, 0);
 		if (err == FARKV_ETIMEDOUT) /* full socket: try again soon */
 			return now + BACKOFF_MAX_NS;
 		if (err)
@@ -245,7 +245,7 @@ static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 		w->hint_page = op->wait_page;
 		w->hint_due_ns = op->deadline_ns;
 	}
-	err = session_call_take(kv->link.session, &answer);
+	err = session_call_take(kv->conn.session, &answer);
 	if (err == FARKV_EAGAIN)
 		return w->hint_due_ns;
 	w->hint_out = false;
@@ -261,9 +261,9 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 
 	switch (ops[i]->wait) {
 	case INDEX_WAIT_BLOCK:
-		inventory_lock(kv->link.inv);
+		inventory_lock(kv->conn.inv);
 		until = wait_block(kv, ops[i], now, spoken_for(ops, i));
-		inventory_unlock(kv->link.inv);
+		inventory_unlock(kv->conn.inv);
 		return until;
 	case INDEX_WAIT_FULL:
 		return w->never_blocks ? ask_full(kv, ops[i], now, w) :
@@ -284,7 +284,7 @@ static bool already_hinted(struct index_op *const *ops, size_t i)
 	return false;
 }
 
-static void wait_begin(struct link *l, struct wait_state *w)
+static void wait_begin(struct conn *l, struct wait_state *w)
 {
 	/* Only writers wait. */
 	inventory_lock(l->inv);
@@ -301,7 +301,7 @@ uint64_t handle_need(struct farkv *kv, struct index_op *const *ops, size_t n,
 	bool first = !w->begun;
 
 	if (first)
-		wait_begin(&kv->link, w);
+		wait_begin(&kv->conn, w);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t t;
 
@@ -331,5 +331,5 @@ void handle_wait(struct farkv *kv, struct index_op *const *ops, size_t n,
 	uint64_t until = handle_need(kv, ops, n, w);
 
 	if (until != NEVER)
-		session_wait(kv->link.session, until);
+		session_wait(kv->conn.session, until);
 }

@@ -21,7 +21,7 @@ static unsigned index_of(size_t bytes)
 void *spare_take(struct spare *s, size_t bytes)
 {
 	unsigned i = index_of(bytes);
-	struct spare_link *link = i < SPARE_SIZES ? s->first[i] : NULL;
+	struct spare_entry *link = i < SPARE_SIZES ? s->first[i] : NULL;
 
 	if (!link)
 		return NULL;
@@ -33,7 +33,7 @@ void *spare_take(struct spare *s, size_t bytes)
 bool spare_put(struct spare *s, void *mem, size_t bytes)
 {
 	unsigned i = index_of(bytes);
-	struct spare_link *link = mem;
+	struct spare_entry *link = mem;
 
 	if (i == SPARE_SIZES || bytes > SPARE_KEEP - s->bytes)
 		return false;

@@ -24,13 +24,13 @@
 /** ... and how much all that are kept may take. */
 #define SPARE_KEEP ((size_t)4 << 20)
 
-struct spare_link {
-	struct spare_link *next;
+struct spare_entry {
+	struct spare_entry *next;
 };
 
 /** Zeroed is empty. */
 struct spare {
-	struct spare_link *first[SPARE_SIZES];
+	struct spare_entry *first[SPARE_SIZES];
 	size_t bytes;
 };
 

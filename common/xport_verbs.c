@@ -10,13 +10,13 @@ const struct xport_verbs_ops *xport_verbs;
 #else
 
 static const struct xport_verbs_ops ops = {
-	.link_open = verbs_link_open,
-	.link_close = verbs_link_close,
-	.link_forked = verbs_link_forked,
-	.link_fd = verbs_link_fd,
-	.link_send = verbs_link_send,
-	.link_receive = verbs_link_receive,
-	.link_why = verbs_link_why,
+	.ctrl_open = verbs_ctrl_open,
+	.ctrl_close = verbs_ctrl_close,
+	.ctrl_forked = verbs_ctrl_forked,
+	.ctrl_fd = verbs_ctrl_fd,
+	.ctrl_send = verbs_ctrl_send,
+	.ctrl_receive = verbs_ctrl_receive,
+	.ctrl_why = verbs_ctrl_why,
 	.lane_open = verbs_lane_open,
 	.claim_open = verbs_claim_open,
 	.claim_close = verbs_claim_close,

@@ -55,7 +55,7 @@ struct verbs_area {
 
 /* ---- client ------------------------------------------------------------------ */
 
-struct verbs_link;
+struct verbs_ctrl;
 
 struct verbs_dial {
 	const char *host; /* name or address */
@@ -73,34 +73,34 @@ struct verbs_dial {
  * FARKV_EUNREACHABLE (nobody listens there), FARKV_EREFUSED, FARKV_EPROTOCOL,
  * FARKV_ETIMEDOUT, FARKV_ENOMEM, FARKV_ESYS. On failure nothing stays open.
  */
-int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out);
+int verbs_ctrl_open(const struct verbs_dial *d, struct verbs_ctrl **out);
 
 /** Close everything except the lane, which must be closed first. NULL is allowed. */
-void verbs_link_close(struct verbs_link *l);
+void verbs_ctrl_close(struct verbs_ctrl *l);
 
 /**
  * In a child of fork(): close the descriptors that would keep the parent's connections up
  * after the parent ends. Async-signal-safe.
  */
-void verbs_link_forked(struct verbs_link *l);
+void verbs_ctrl_forked(struct verbs_ctrl *l);
 
-/** Readable when verbs_link_receive() has work. */
-int verbs_link_fd(const struct verbs_link *l);
+/** Readable when verbs_ctrl_receive() has work. */
+int verbs_ctrl_fd(const struct verbs_ctrl *l);
 
 /**
  * Send one message. 0; EAGAIN while earlier sends occupy all buffers; another errno if the
  * connection is over. Any thread.
  */
-int verbs_link_send(struct verbs_link *l, const void *buf, size_t len);
+int verbs_ctrl_send(struct verbs_ctrl *l, const void *buf, size_t len);
 
 /**
  * Receive one message and handle other events. Returns its length; 0 if the connection is
- * over (see verbs_link_why()); -1 if there is nothing. One thread.
+ * over (see verbs_ctrl_why()); -1 if there is nothing. One thread.
  */
-ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap);
+ssize_t verbs_ctrl_receive(struct verbs_ctrl *l, void *buf, size_t cap);
 
 /** One line that says why the connection is over. */
-const char *verbs_link_why(const struct verbs_link *l);
+const char *verbs_ctrl_why(const struct verbs_ctrl *l);
 
 struct verbs_lane_params {
 	const struct verbs_area *areas; /* copied; at most VERBS_AREAS_MAX, within the
@@ -117,10 +117,10 @@ struct verbs_lane_params {
 
 /**
  * Open the session's data connection, a lane. The caller owns the lane and closes it before
- * the control connection. Errors as verbs_link_open(). Call it before another thread uses
+ * the control connection. Errors as verbs_ctrl_open(). Call it before another thread uses
  * `l`.
  */
-int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
+int verbs_lane_open(struct verbs_ctrl *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out);
 
 /* ---- server ------------------------------------------------------------------ */
@@ -274,13 +274,13 @@ bool verbs_available(char *why, size_t cap);
 
 /** The functions above. Client and server call them by xport_verbs. */
 struct xport_verbs_ops {
-	__typeof__(verbs_link_open) *link_open;
-	__typeof__(verbs_link_close) *link_close;
-	__typeof__(verbs_link_forked) *link_forked;
-	__typeof__(verbs_link_fd) *link_fd;
-	__typeof__(verbs_link_send) *link_send;
-	__typeof__(verbs_link_receive) *link_receive;
-	__typeof__(verbs_link_why) *link_why;
+	__typeof__(verbs_ctrl_open) *ctrl_open;
+	__typeof__(verbs_ctrl_close) *ctrl_close;
+	__typeof__(verbs_ctrl_forked) *ctrl_forked;
+	__typeof__(verbs_ctrl_fd) *ctrl_fd;
+	__typeof__(verbs_ctrl_send) *ctrl_send;
+	__typeof__(verbs_ctrl_receive) *ctrl_receive;
+	__typeof__(verbs_ctrl_why) *ctrl_why;
 	__typeof__(verbs_lane_open) *lane_open;
 	__typeof__(verbs_claim_open) *claim_open;
 	__typeof__(verbs_claim_close) *claim_close;

@@ -37,7 +37,7 @@ static void ready_put(struct verbs_peer *p)
 		return;
 	p->ready = true;
 	p->server->n_ready++;
-	TAILQ_INSERT_TAIL(&p->server->ready, p, ready_link);
+	TAILQ_INSERT_TAIL(&p->server->ready, p, ready_entry);
 }
 
 static void ready_drop(struct verbs_peer *p)
@@ -46,7 +46,7 @@ static void ready_drop(struct verbs_peer *p)
 		return;
 	p->ready = false;
 	p->server->n_ready--;
-	TAILQ_REMOVE(&p->server->ready, p, ready_link);
+	TAILQ_REMOVE(&p->server->ready, p, ready_entry);
 }
 
 static struct arrival *inbox_take(struct verbs_peer *p)

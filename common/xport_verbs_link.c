@@ -40,7 +40,7 @@ static int ms_until(uint64_t deadline_ns)
 	return (int)UTIL_MIN((deadline_ns - now) / NS_PER_MS + 1, 60000u);
 }
 
-static int no_answer(const struct verbs_link *l)
+static int no_answer(const struct verbs_ctrl *l)
 {
 	return err_set(FARKV_ETIMEDOUT,
 		       "%s did not answer in time; is the server stopped, or a "
@@ -48,7 +48,7 @@ static int no_answer(const struct verbs_link *l)
 		       l->peer_text);
 }
 
-static int event_error(const struct verbs_link *l,
+static int event_error(const struct verbs_ctrl *l,
 		       const struct rdma_cm_event *ev)
 {
 	int errnum = ev->status < 0 ? -ev->status : 0;
@@ -89,7 +89,7 @@ static bool is_late(const struct rdma_cm_event *ev, uint64_t deadline_ns)
  * Wait for one event of `id`; a disconnect of the other connection is an error too.
  * `depth_out` (may be NULL): how many READs the peer serves.
  */
-static int event_wait(struct verbs_link *l, struct rdma_cm_id *id,
+static int event_wait(struct verbs_ctrl *l, struct rdma_cm_id *id,
 		      enum rdma_cm_event_type wanted, uint64_t deadline_ns,
 		      uint8_t *depth_out)
 {
@@ -127,7 +127,7 @@ static int sys_error(const char *what)
 }
 
 /* Resolve address and route to the peer; then id->verbs is the device. */
-static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
+static int resolve(struct verbs_ctrl *l, struct rdma_cm_id *id,
 		   uint64_t deadline_ns)
 {
 	int ms = UTIL_MIN(ms_until(deadline_ns), RESOLVE_MS_MAX);
@@ -163,7 +163,7 @@ static int resolve(struct verbs_link *l, struct rdma_cm_id *id,
 }
 
 /* Connect a QP in INIT: to RTS and established. */
-static int shake_hands(struct verbs_link *l, struct verbs_conn *c,
+static int shake_hands(struct verbs_ctrl *l, struct verbs_conn *c,
 		       const struct verbs_private *p, uint8_t depth,
 		       uint64_t deadline_ns)
 {
@@ -200,7 +200,7 @@ static int shake_hands(struct verbs_link *l, struct verbs_conn *c,
 
 /* ---- the control connection ---------------------------------------------------------- */
 
-static int queues_create(struct verbs_link *l)
+static int queues_create(struct verbs_ctrl *l)
 {
 	struct ibv_context *ctx = l->ctx;
 
@@ -212,28 +212,28 @@ static int queues_create(struct verbs_link *l)
 		return sys_error("create a completion channel");
 	if (verbs_fd_prepare(l->comp->fd) || verbs_fd_prepare(ctx->async_fd))
 		return FARKV_ESYS;
-	l->recv_cq = ibv_create_cq(ctx, VERBS_LINK_RECVS + 1, l, l->comp, 0);
+	l->recv_cq = ibv_create_cq(ctx, VERBS_CTRL_RECVS + 1, l, l->comp, 0);
 	l->send_cq = ibv_create_cq(ctx, VERBS_SENDS + 1, l, NULL, 0);
 	if (!l->recv_cq || !l->send_cq)
 		return sys_error("create a completion queue");
 	/* mmap, so that a child of fork() shares no page with the card. */
-	l->bufs = mmap(NULL, VERBS_LINK_BUFS, PROT_READ | PROT_WRITE,
+	l->bufs = mmap(NULL, VERBS_CTRL_BUFS, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (l->bufs == MAP_FAILED) {
 		l->bufs = NULL;
 		return err_set(FARKV_ENOMEM, "no memory for a connection");
 	}
-	(void)madvise(l->bufs, VERBS_LINK_BUFS, MADV_DONTFORK);
-	l->mr = ibv_reg_mr(l->pd, l->bufs, VERBS_LINK_BUFS, IBV_ACCESS_LOCAL_WRITE);
+	(void)madvise(l->bufs, VERBS_CTRL_BUFS, MADV_DONTFORK);
+	l->mr = ibv_reg_mr(l->pd, l->bufs, VERBS_CTRL_BUFS, IBV_ACCESS_LOCAL_WRITE);
 	if (!l->mr)
-		return verbs_reg_error(errno, VERBS_LINK_BUFS, "messages");
+		return verbs_reg_error(errno, VERBS_CTRL_BUFS, "messages");
 	l->sends_free = (1u << VERBS_SENDS) - 1;
 	if (ibv_req_notify_cq(l->recv_cq, 0))
 		return sys_error("arm a completion queue");
 	return 0;
 }
 
-static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
+static int control_connect(struct verbs_ctrl *l, uint64_t deadline_ns)
 {
 	struct verbs_private p;
 	int err;
@@ -251,7 +251,7 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 					     .send_cq = l->send_cq,
 					     .recv_cq = l->recv_cq,
 					     .max_send = VERBS_SENDS,
-					     .max_recv = VERBS_LINK_RECVS,
+					     .max_recv = VERBS_CTRL_RECVS,
 					     .max_inline = 64,
 					     .context = l};
 
@@ -263,12 +263,12 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 		 * given out, so the server can write nothing.
 		 */
 		err = verbs_qp_init(&l->control, IBV_ACCESS_REMOTE_WRITE);
-	for (unsigned i = 0; !err && i < VERBS_LINK_RECVS; i++)
-		if (verbs_link_post_recv(l, i))
+	for (unsigned i = 0; !err && i < VERBS_CTRL_RECVS; i++)
+		if (verbs_ctrl_post_recv(l, i))
 			err = sys_error("post a receive");
 	if (err)
 		return err;
-	l->control.rnr_timer = VERBS_LINK_RNR_TIMER;
+	l->control.rnr_timer = VERBS_CTRL_RNR_TIMER;
 	verbs_private_fill(&p, VERBS_CONTROL);
 	return shake_hands(l, &l->control, &p, 0, deadline_ns);
 }
@@ -276,13 +276,13 @@ static int control_connect(struct verbs_link *l, uint64_t deadline_ns)
 /* ---- open and close -------------------------------------------------------------------- */
 
 /* Undo the attempt at one address. */
-static void link_reset(struct verbs_link *l)
+static void link_reset(struct verbs_ctrl *l)
 {
 	verbs_conn_destroy(&l->control);
 	if (l->mr)
 		VERBS_RELEASE("memory", ibv_dereg_mr(l->mr));
 	if (l->bufs)
-		munmap(l->bufs, VERBS_LINK_BUFS);
+		munmap(l->bufs, VERBS_CTRL_BUFS);
 	if (l->recv_cq) {
 		ibv_ack_cq_events(l->recv_cq, l->unacked);
 		VERBS_RELEASE("a completion queue", ibv_destroy_cq(l->recv_cq));
@@ -305,7 +305,7 @@ static void link_reset(struct verbs_link *l)
 	l->unacked = 0;
 }
 
-static void link_free(struct verbs_link *l)
+static void link_free(struct verbs_ctrl *l)
 {
 	link_reset(l);
 	if (l->channel)
@@ -318,7 +318,7 @@ static void link_free(struct verbs_link *l)
 	free(l);
 }
 
-static int watch(struct verbs_link *l)
+static int watch(struct verbs_ctrl *l)
 {
 	int fds[] = {l->more.fd[0], l->channel->fd, l->comp->fd,
 		     l->pd->context->async_fd};
@@ -335,7 +335,7 @@ static int watch(struct verbs_link *l)
 	return 0;
 }
 
-static int channel_open(struct verbs_link *l)
+static int channel_open(struct verbs_ctrl *l)
 {
 	char hint[300];
 	int errnum;
@@ -364,7 +364,7 @@ static int lookup(const struct verbs_dial *d, struct addrinfo **list_out)
 	return rc;
 }
 
-static void peer_set(struct verbs_link *l, const struct addrinfo *a)
+static void peer_set(struct verbs_ctrl *l, const struct addrinfo *a)
 {
 	char where[80];
 
@@ -388,10 +388,10 @@ static int link_down(int err)
 	return err;
 }
 
-int verbs_link_open(const struct verbs_dial *d, struct verbs_link **out)
+int verbs_ctrl_open(const struct verbs_dial *d, struct verbs_ctrl **out)
 {
 	struct addrinfo *list = NULL;
-	struct verbs_link *l = calloc(1, sizeof(*l));
+	struct verbs_ctrl *l = calloc(1, sizeof(*l));
 	int err;
 
 	if (!l)
@@ -428,7 +428,7 @@ err_free:
 	return err;
 }
 
-void verbs_link_close(struct verbs_link *l)
+void verbs_ctrl_close(struct verbs_ctrl *l)
 {
 	if (!l)
 		return;
@@ -439,13 +439,13 @@ void verbs_link_close(struct verbs_link *l)
 	link_free(l);
 }
 
-void verbs_link_forked(struct verbs_link *l)
+void verbs_ctrl_forked(struct verbs_ctrl *l)
 {
 	close(l->channel->fd);
 	wakeup_close(&l->more);
 }
 
-int verbs_lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
+int verbs_lane_open(struct verbs_ctrl *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out)
 {
 	struct verbs_conn c = {0};

@@ -14,11 +14,11 @@
 #include "xport_verbs_priv.h"
 
 /* Bytes of one message buffer; of all buffers, receives first, then sends. */
-#define VERBS_LINK_BUF 16384u
-#define VERBS_LINK_BUFS                                                     \
-	((size_t)(VERBS_LINK_RECVS + VERBS_SENDS) * VERBS_LINK_BUF)
+#define VERBS_CTRL_BUF 16384u
+#define VERBS_CTRL_BUFS                                                     \
+	((size_t)(VERBS_CTRL_RECVS + VERBS_SENDS) * VERBS_CTRL_BUF)
 
-struct verbs_link {
+struct verbs_ctrl {
 	struct rdma_event_channel *channel;
 	struct verbs_conn control;
 	struct ibv_context *ctx;
@@ -43,12 +43,12 @@ struct verbs_link {
 	char why[160];
 };
 
-static inline uint8_t *verbs_link_buf(const struct verbs_link *l, unsigned i)
+static inline uint8_t *verbs_ctrl_buf(const struct verbs_ctrl *l, unsigned i)
 {
-	return l->bufs + (size_t)i * VERBS_LINK_BUF;
+	return l->bufs + (size_t)i * VERBS_CTRL_BUF;
 }
 
 /** Post receive buffer `i`. 0 or an errno. */
-int verbs_link_post_recv(struct verbs_link *l, unsigned i);
+int verbs_ctrl_post_recv(struct verbs_ctrl *l, unsigned i);
 
 #endif

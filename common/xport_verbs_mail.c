@@ -13,27 +13,27 @@
 
 #include "log.h"
 
-int verbs_link_post_recv(struct verbs_link *l, unsigned i)
+int verbs_ctrl_post_recv(struct verbs_ctrl *l, unsigned i)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)verbs_link_buf(l, i),
-			      .length = VERBS_LINK_BUF,
+	struct ibv_sge sge = {.addr = (uintptr_t)verbs_ctrl_buf(l, i),
+			      .length = VERBS_CTRL_BUF,
 			      .lkey = l->mr->lkey};
 	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	return ibv_post_recv(l->control.qp, &wr, &bad);
 }
 
-int verbs_link_fd(const struct verbs_link *l)
+int verbs_ctrl_fd(const struct verbs_ctrl *l)
 {
 	return l->epoll_fd;
 }
 
-const char *verbs_link_why(const struct verbs_link *l)
+const char *verbs_ctrl_why(const struct verbs_ctrl *l)
 {
 	return l->why;
 }
 
-static void over(struct verbs_link *l, const char *why)
+static void over(struct verbs_ctrl *l, const char *why)
 {
 	pthread_mutex_lock(&l->lock);
 	if (!l->over)
@@ -45,7 +45,7 @@ static void over(struct verbs_link *l, const char *why)
 }
 
 /* Free the buffers of completed sends. With the lock held. */
-static int sends_reap(struct verbs_link *l)
+static int sends_reap(struct verbs_ctrl *l)
 {
 	struct ibv_wc wc[VERBS_SENDS];
 	int n = ibv_poll_cq(l->send_cq, VERBS_SENDS, wc);
@@ -65,13 +65,13 @@ static int sends_reap(struct verbs_link *l)
 	return n < 0 ? EIO : 0;
 }
 
-int verbs_link_send(struct verbs_link *l, const void *buf, size_t len)
+int verbs_ctrl_send(struct verbs_ctrl *l, const void *buf, size_t len)
 {
 	struct ibv_send_wr wr = {.num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 	struct ibv_sge sge = {.length = (uint32_t)len, .lkey = l->mr->lkey};
 	int rc;
 
-	if (len > VERBS_LINK_BUF)
+	if (len > VERBS_CTRL_BUF)
 		return EMSGSIZE;
 	pthread_mutex_lock(&l->lock);
 	rc = sends_reap(l);
@@ -82,8 +82,8 @@ int verbs_link_send(struct verbs_link *l, const void *buf, size_t len)
 	if (!rc) {
 		unsigned i = (unsigned)__builtin_ctz(l->sends_free);
 
-		memcpy(verbs_link_buf(l, VERBS_LINK_RECVS + i), buf, len);
-		sge.addr = (uintptr_t)verbs_link_buf(l, VERBS_LINK_RECVS + i);
+		memcpy(verbs_ctrl_buf(l, VERBS_CTRL_RECVS + i), buf, len);
+		sge.addr = (uintptr_t)verbs_ctrl_buf(l, VERBS_CTRL_RECVS + i);
 		wr.wr_id = i;
 		wr.sg_list = &sge;
 		wr.send_flags = IBV_SEND_SIGNALED;
@@ -98,7 +98,7 @@ int verbs_link_send(struct verbs_link *l, const void *buf, size_t len)
 }
 
 /* Events of either connection. */
-static void cm_events(struct verbs_link *l)
+static void cm_events(struct verbs_ctrl *l)
 {
 	struct rdma_cm_event *ev;
 
@@ -131,11 +131,11 @@ static void cm_events(struct verbs_link *l)
  * End the connection that owns the device's object. A port that goes down ends nothing: the
  * device retries until it is answered or the retries are exhausted.
  */
-static void async_event(struct verbs_link *reader,
+static void async_event(struct verbs_ctrl *reader,
 			const struct ibv_async_event *e)
 {
 	const char *name = ibv_event_type_str(e->event_type);
-	struct verbs_link *owner = NULL;
+	struct verbs_ctrl *owner = NULL;
 
 	switch (e->event_type) {
 	case IBV_EVENT_CQ_ERR:
@@ -161,7 +161,7 @@ static void async_event(struct verbs_link *reader,
  * them all. An object cannot be destroyed before its event is acknowledged, so its owner
  * exists.
  */
-static void async_events(struct verbs_link *l)
+static void async_events(struct verbs_ctrl *l)
 {
 	struct ibv_async_event e;
 
@@ -171,7 +171,7 @@ static void async_events(struct verbs_link *l)
 	}
 }
 
-static void arm(struct verbs_link *l)
+static void arm(struct verbs_ctrl *l)
 {
 	struct ibv_cq *cq;
 	void *ctx;
@@ -188,7 +188,7 @@ static void arm(struct verbs_link *l)
 		over(l, "the RDMA device takes no more requests");
 }
 
-static ssize_t take_one(struct verbs_link *l, void *buf, size_t cap)
+static ssize_t take_one(struct verbs_ctrl *l, void *buf, size_t cap)
 {
 	const char *why;
 	struct ibv_wc wc;
@@ -207,13 +207,13 @@ static ssize_t take_one(struct verbs_link *l, void *buf, size_t cap)
 		over(l, "a message was too long");
 		return 0;
 	}
-	memcpy(buf, verbs_link_buf(l, (unsigned)wc.wr_id), wc.byte_len);
-	if (verbs_link_post_recv(l, (unsigned)wc.wr_id))
+	memcpy(buf, verbs_ctrl_buf(l, (unsigned)wc.wr_id), wc.byte_len);
+	if (verbs_ctrl_post_recv(l, (unsigned)wc.wr_id))
 		over(l, "the RDMA device takes no more receives");
 	return (ssize_t)wc.byte_len;
 }
 
-ssize_t verbs_link_receive(struct verbs_link *l, void *buf, size_t cap)
+ssize_t verbs_ctrl_receive(struct verbs_ctrl *l, void *buf, size_t cap)
 {
 	ssize_t n;
 	bool is_over;

@@ -21,7 +21,7 @@
  * Pause after an RNR NAK from a client. A client whose process is stopped posts no
  * receives, and its server retries, perhaps for hours, so seldom.
  */
-#define VERBS_LINK_RNR_TIMER 14u /* 1.28 ms */
+#define VERBS_CTRL_RNR_TIMER 14u /* 1.28 ms */
 /* Most outstanding READs and CAS of a client. */
 #define VERBS_DEPTH 16u
 #define VERBS_LANE_SQ 512u
@@ -30,7 +30,7 @@
 #define VERBS_SGES 3u
 /* Messages in flight in one direction of one connection. */
 #define VERBS_SENDS 4u
-#define VERBS_LINK_RECVS 8u
+#define VERBS_CTRL_RECVS 8u
 
 /* ---- registered memory (xport_verbs_mem.c) ------------------------------------ */
 

@@ -76,7 +76,7 @@ struct verbs_peer {
 	size_t held;  /* bytes in it */
 	bool ready;   /* in the server's `ready` list */
 	enum verbs_overrun overrun;
-	TAILQ_ENTRY(verbs_peer) ready_link;
+	TAILQ_ENTRY(verbs_peer) ready_entry;
 };
 LIST_HEAD(peer_list, verbs_peer);
 TAILQ_HEAD(ready_list, verbs_peer);

@@ -50,7 +50,7 @@ void setup_long_grace(void)
 
 void teardown(void)
 {
-	link_wrap_lane = NULL;
+	conn_wrap_lane = NULL;
 	farkv_close(kv);
 	fake_server_fini(&srv);
 }
@@ -132,7 +132,7 @@ void heard_by_server(void)
 {
 	struct msg m = {.type = MSG_PING}, answer;
 
-	ck_assert_int_eq(session_call(kv->link.session, &m, MSG_PONG, &answer,
+	ck_assert_int_eq(session_call(kv->conn.session, &m, MSG_PONG, &answer,
 				      clock_now_ns() + LONG_MS * NS_PER_MS),
 			 0);
 }
@@ -145,7 +145,7 @@ void assert_detail(const char *says)
 
 void no_grant_out(void)
 {
-	while (session_grants_out(kv->link.session) > 0)
+	while (session_grants_out(kv->conn.session) > 0)
 		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the mail */
 }

@@ -47,19 +47,19 @@ static struct xport_lane *wrap_card(struct xport_lane *inner)
 
 void setup_card(void)
 {
-	link_wrap_lane = wrap_card;
+	conn_wrap_lane = wrap_card;
 	setup();
 }
 
 void setup_stepping(void)
 {
-	link_wrap_lane = wrap;
+	conn_wrap_lane = wrap;
 	setup();
 }
 
 void setup_stepping_long_grace(void)
 {
-	link_wrap_lane = wrap;
+	conn_wrap_lane = wrap;
 	setup_long_grace();
 }
 

@@ -195,13 +195,13 @@ void client_dial(struct client *c)
 			       .deadline_ns = clock_now_ns() + WAIT_NS};
 
 	memset(c, 0, sizeof(*c));
-	if (verbs_link_open(&d, &c->link))
+	if (verbs_ctrl_open(&d, &c->link))
 		die("%s", err_detail());
 }
 
 void client_say(struct client *c, const void *buf, size_t len)
 {
-	int rc = verbs_link_send(c->link, buf, len);
+	int rc = verbs_ctrl_send(c->link, buf, len);
 
 	if (rc)
 		die("cannot send: %s", strerror(rc));
@@ -244,9 +244,9 @@ bool client_hear(struct client *c)
 	uint64_t until = clock_now_ns() + WAIT_NS;
 
 	for (;;) {
-		struct pollfd p = {.fd = verbs_link_fd(c->link),
+		struct pollfd p = {.fd = verbs_ctrl_fd(c->link),
 				   .events = POLLIN};
-		ssize_t n = verbs_link_receive(c->link, c->buf, sizeof(c->buf));
+		ssize_t n = verbs_ctrl_receive(c->link, c->buf, sizeof(c->buf));
 
 		if (n == 0)
 			return false;

@@ -56,7 +56,7 @@ enum ibv_wc_status raw_request(struct raw *r, unsigned which, uint64_t raddr,
 /* ---- sessions ------------------------------------------------------------ */
 
 struct client {
-	struct verbs_link *link;
+	struct verbs_ctrl *link;
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len;
 	struct msg m; /* the last that came */

@@ -133,7 +133,7 @@ static void case_control(void)
 		witness_look(&w, raw_requests[which].name);
 	}
 	xport_close(w.lane);
-	verbs_link_close(w.client.link);
+	verbs_ctrl_close(w.client.link);
 }
 
 static int data_attempt(uint32_t session, const uint8_t *token, int spoil)
@@ -201,7 +201,7 @@ static void case_data(void)
 	want_reason("a second one", VERBS_REJECT_SESSION,
 		    data_attempt(id, token, 0));
 	xport_close(lane);
-	verbs_link_close(c.link);
+	verbs_ctrl_close(c.link);
 
 	client_welcome(&c, MSG_ROLE_RW);
 	id = c.m.welcome.session;
@@ -211,7 +211,7 @@ static void case_data(void)
 		die("BYE was not answered");
 	want_reason("after BYE", VERBS_REJECT_SESSION,
 		    data_attempt(id, token, 0));
-	verbs_link_close(c.link);
+	verbs_ctrl_close(c.link);
 }
 
 enum key_of { OWN, WRITERS, READERS, WRONG };
@@ -286,7 +286,7 @@ static void try_right(const struct right *t, struct witness *w,
 	if (t->want)
 		witness_look(w, t->what);
 	xport_close(lane);
-	verbs_link_close(c.link);
+	verbs_ctrl_close(c.link);
 }
 
 static void case_rights(void)
@@ -302,9 +302,9 @@ static void case_rights(void)
 		die("readers and writers have the same key");
 	for (size_t i = 0; i < ARRAY_SIZE(rights); i++)
 		try_right(&rights[i], &w, areas[1].rkey);
-	verbs_link_close(reader.link);
+	verbs_ctrl_close(reader.link);
 	xport_close(w.lane);
-	verbs_link_close(w.client.link);
+	verbs_ctrl_close(w.client.link);
 }
 
 /* ---- credentials --------------------------------------------------------- */
@@ -395,7 +395,7 @@ static void auth_attempt(const struct key *key, enum fault f,
 		if (client_hear(&c))
 			die("%s: the server says more", faults[f]);
 	}
-	verbs_link_close(c.link);
+	verbs_ctrl_close(c.link);
 }
 
 static void case_auth(void)
@@ -452,9 +452,9 @@ static void case_replace(void)
 		die("the session before is over, and is said not to be");
 	if (client_hear(&first))
 		die("the session that was replaced goes on");
-	verbs_link_close(next.link);
-	verbs_link_close(other.link);
-	verbs_link_close(first.link);
+	verbs_ctrl_close(next.link);
+	verbs_ctrl_close(other.link);
+	verbs_ctrl_close(first.link);
 	keyfile_free(kf);
 }
 
@@ -493,7 +493,7 @@ static void case_strangers(void)
 			    c.m.refuse.text_len);
 		if (client_hear(&c))
 			die("stranger %u: the server says more", i);
-		verbs_link_close(c.link);
+		verbs_ctrl_close(c.link);
 	}
 }
 
@@ -508,7 +508,7 @@ static void case_silent(void)
 		if (c.m.type != MSG_REFUSE)
 			die("%s", msg_type_name(c.m.type));
 	took = clock_now_ns() - began;
-	verbs_link_close(c.link);
+	verbs_ctrl_close(c.link);
 	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
 	if (took < 4 * NS_PER_SEC || took > LATE_NS)
 		die("the server waited %llu ms",
@@ -579,7 +579,7 @@ static void case_barrier(void)
 	if (client_hear(&c))
 		die("the server says more: %s", msg_type_name(c.m.type));
 	took = clock_now_ns() - began;
-	verbs_link_close(c.link);
+	verbs_ctrl_close(c.link);
 	printf("%llu ms\n", (unsigned long long)(took / NS_PER_MS));
 	if (took < 6 * NS_PER_SEC || took > LATE_NS)
 		die("the server waited %llu ms",

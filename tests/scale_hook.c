@@ -47,7 +47,7 @@ static struct xport_lane *wrap(struct xport_lane *inner)
 void hook_install(bool all)
 {
 	show_all = all;
-	link_wrap_lane = wrap;
+	conn_wrap_lane = wrap;
 }
 
 void hook_arm(const struct hook_plan *p)

@@ -23,7 +23,7 @@ void enter(void)
 {
 	while (!qsbr_enter(kv->qsbr)) {
 		qsbr_leave(kv->qsbr);
-		conn_handle_pending(&kv->link);
+		conn_handle_pending(&kv->conn);
 	}
 }
 
@@ -43,7 +43,7 @@ void seen_by_client(void)
 
 	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	fake_server_send(&srv, &m, NULL);
-	session_wait(kv->link.session, clock_now_ns() + FAKE_WAIT_S * NS_PER_SEC);
+	session_wait(kv->conn.session, clock_now_ns() + FAKE_WAIT_S * NS_PER_SEC);
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	heard_by_server();
 }

@@ -138,7 +138,7 @@ START_TEST(handle_that_was_cut_is_not_waited_for_once_it_is_closed)
 	struct farkv *kv = e2e_open(srv.path, 5000), *none = NULL;
 
 	OK(e2e_put(kv, "key", "value"));
-	ck_assert_int_eq(shutdown(kv->link.session->ch->fd, SHUT_RDWR), 0);
+	ck_assert_int_eq(shutdown(kv->conn.session->ch->fd, SHUT_RDWR), 0);
 	wait_for_the_end_of(1);
 	FAILS(FARKV_EURI, farkv_open("bad://", NULL, &none));
 	farkv_close(kv);
@@ -154,7 +154,7 @@ END_TEST
 static int cut_and_break(void *arg, const struct xport_chain *c, unsigned i,
 			 bool after)
 {
-	int kept = watcher->link.session->ch->fd;
+	int kept = watcher->conn.session->ch->fd;
 
 	(void)arg;
 	(void)c;
@@ -179,9 +179,9 @@ START_TEST(session_that_came_to_nothing_is_not_waited_for)
 {
 	struct farkv *none = NULL;
 
-	link_wrap_lane = wrap;
+	conn_wrap_lane = wrap;
 	FAILS(FARKV_EDISCONNECTED, farkv_open(srv.path, NULL, &none));
-	link_wrap_lane = NULL;
+	conn_wrap_lane = NULL;
 	ck_assert_ptr_null(none);
 	/* The watcher, whose control thread was cut off as well, has come back. */
 	wait_for_the_end_of(2);

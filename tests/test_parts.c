@@ -176,7 +176,7 @@ static void setup_card(void)
 {
 	card_refuses = false;
 	card_lacks = 0;
-	link_wrap_lane = card_open;
+	conn_wrap_lane = card_open;
 	setup_long_grace();
 }
 

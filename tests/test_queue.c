@@ -229,7 +229,7 @@ START_TEST(limits_and_rights_are_told_by_completions)
 	ENDED(2, FARKV_EINVAL);
 	ENDED(3, FARKV_EINVAL);
 	ENDED(4, 0);
-	kv->link.readonly = true;
+	kv->conn.readonly = true;
 	submit(FARKV_REQUEST_PUT, 5, "k", "bad");
 	submit(FARKV_REQUEST_GET, 6, "k", NULL);
 	wait_all();
@@ -239,9 +239,9 @@ START_TEST(limits_and_rights_are_told_by_completions)
 	submit(FARKV_REQUEST_PUT, 5, "k", "bad");
 	wait_all();
 	assert_detail("read-only");
-	kv->link.readonly = false;
+	kv->conn.readonly = false;
 	r = request(FARKV_REQUEST_PUT, 0, "k", big);
-	r.value_len = kv->link.sb->max_value + 1;
+	r.value_len = kv->conn.sb->max_value + 1;
 	done[0].result = 1;
 	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
 	wait_all();
@@ -430,7 +430,7 @@ START_TEST(close_with_requests_in_flight)
 	if (_i == 1)
 		xport_break(&lane->lane, FARKV_EDISCONNECTED);
 	farkv_close(kv);
-	link_wrap_lane = NULL;
+	conn_wrap_lane = NULL;
 	kv = other = open_handle();
 	assert_value("k", _i ? "before" : "after");
 	teardown();
@@ -508,7 +508,7 @@ START_TEST(versions_run_out_for_writers_alone)
 	setups[_i]();
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	submit(FARKV_REQUEST_PUT, 0, "k", "w");
 	(void)take();

@@ -227,14 +227,14 @@ START_TEST(answers_that_come_too_late)
 		poll_out();
 	}
 	ENDED(0, FARKV_ETIMEDOUT);
-	m.req = kv->link.session->next_req - (_i == 0);
+	m.req = kv->conn.session->next_req - (_i == 0);
 	for (unsigned i = 0; i < 4; i++, m.req--) {
 		m.hint_reply.status = MSG_HINT_WORKING;
 		fake_server_send(&srv, &m, NULL);
 	}
 	clock_sleep_ns(SETTLE_NS);
 	quiet();
-	ck_assert(!session_call_ready(kv->link.session));
+	ck_assert(!session_call_ready(kv->conn.session));
 	fake_server_set(&srv, ignore_requests, false);
 	fake_server_hangup(&srv);
 	drive();
@@ -263,7 +263,7 @@ START_TEST(versions_that_come_late)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	if (_i)
 		fake_server_set(&srv, ignore_requests, true);
 	set_timeout_ms(_i ? 50 : LONG_MS);
@@ -379,7 +379,7 @@ START_TEST(an_end_before_anybody_was_named_is_told)
 	submit(FARKV_REQUEST_GET, 0, "k", NULL);
 	drive();
 	queue_event_detach(kv);
-	session_wakes(kv->link.session, NULL, false);
+	session_wakes(kv->conn.session, NULL, false);
 	fake_server_hangup(&srv);
 	wait_broken();
 	ck_assert(!readable(20));

@@ -68,7 +68,7 @@ START_TEST(barrier_drops_the_directory_between_requests)
 	submit(FARKV_REQUEST_GET, 0, "k", NULL);
 	send_epoch(MSG_BARRIER, 1);
 	wait_alert(PENDING_DROP);
-	ck_assert_uint_ne(kv->link.index->dirword, 0);
+	ck_assert_uint_ne(kv->conn.index->dirword, 0);
 	/* In the middle it must stay as it is. */
 	(void)take();
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
@@ -275,7 +275,7 @@ START_TEST(versions_run_out)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	if (_i)
 		fake_server_set(&srv, ignore_requests, true);
 	set_timeout_ms(_i ? 50 : LONG_MS);
@@ -460,7 +460,7 @@ START_TEST(what_a_lost_link_ended_did_not_lack_blocks)
 	no_grant_out();
 	fake_server_set(&srv, ignore_requests, true);
 	if (_i)
-		kv->link.index->versions.counter = UINT32_MAX - 10;
+		kv->conn.index->versions.counter = UINT32_MAX - 10;
 	set_timeout_ms(200);
 	submit(FARKV_REQUEST_PUT, 0, "a", _i ? "1" : large);
 	(void)take();

@@ -166,9 +166,9 @@ static struct xport_lane *wrap(struct xport_lane *inner)
 
 static void open_raw_on_card(void)
 {
-	link_wrap_lane = wrap;
+	conn_wrap_lane = wrap;
 	open_raw_for(NS_PER_SEC);
-	link_wrap_lane = NULL;
+	conn_wrap_lane = NULL;
 }
 
 START_TEST(a_request_that_does_not_end_is_late)

@@ -47,7 +47,7 @@ static struct xport_lane *wrap(struct xport_lane *lane)
 
 static void setup_wrapped(void)
 {
-	link_wrap_lane = wrap;
+	conn_wrap_lane = wrap;
 	setup();
 }
 
@@ -144,7 +144,7 @@ END_TEST
  */
 START_TEST(broken_lane_from_afar_answers_nothing)
 {
-	struct channel *ch = kv->link.session->ch;
+	struct channel *ch = kv->conn.session->ch;
 
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
@@ -153,7 +153,7 @@ START_TEST(broken_lane_from_afar_answers_nothing)
 	control_fork_prepare();
 	ch->pollable = _i == 0;
 	control_fork_parent();
-	xport_break(kv->link.lane, FARKV_EDISCONNECTED);
+	xport_break(kv->conn.lane, FARKV_EDISCONNECTED);
 	send_epoch(MSG_BARRIER, 1);
 	query(1, 1, refs, 0);
 	if (_i == 0) {
@@ -246,13 +246,13 @@ START_TEST(reclaim_from_a_busy_handle_is_seen_to_by_the_next_operation)
 	put_n(0, 10);
 	no_grant_out();
 	enter();
-	ck_assert(alloc_take(kv->link.alloc, 0, 0, &r));
+	ck_assert(alloc_take(kv->conn.alloc, 0, 0, &r));
 	send_epoch(MSG_RECLAIM, 1 << 20);
 	seen_by_client();
 	clock_sleep_ns(5 * NS_PER_MS); /* for a control thread that cannot wait */
 	ck_assert_uint_eq(srv.returned, 0);
-	ck_assert_int_eq(alloc_put(kv->link.alloc, r), 0);
-	conn_handle_pending(&kv->link);
+	ck_assert_int_eq(alloc_put(kv->conn.alloc, r), 0);
+	conn_handle_pending(&kv->conn);
 	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
 	qsbr_leave(kv->qsbr);
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
@@ -264,9 +264,9 @@ static bool waits_for_room(void)
 {
 	size_t n;
 
-	inventory_lock(kv->link.inv);
-	n = kv->link.inv->n_ret;
-	inventory_unlock(kv->link.inv);
+	inventory_lock(kv->conn.inv);
+	n = kv->conn.inv->n_ret;
+	inventory_unlock(kv->conn.inv);
 	return n > 0;
 }
 
@@ -289,13 +289,13 @@ START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 		clock_sleep_ns(NS_PER_MS / 10);
 	while (qsbr_pending(kv->qsbr) & PENDING_RECLAIM)
 		clock_sleep_ns(NS_PER_MS);
-	ck_assert_uint_gt(kv->link.inv->n_ret, 0);
+	ck_assert_uint_gt(kv->conn.inv->n_ret, 0);
 	fake_server_set(&srv, deaf, false);
 	kv->op_timeout_ns = FAKE_WAIT_S * NS_PER_SEC;
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
 	/* What waits for room is held, too. */
 	begin_acked(1);
-	ck_assert_uint_gt(kv->link.inv->n_ret, 0);
+	ck_assert_uint_gt(kv->conn.inv->n_ret, 0);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	for (uint32_t at = 0; at < n; at += MSG_REFS_MAX) {
 		uint32_t part = UTIL_MIN(n - at, MSG_REFS_MAX);

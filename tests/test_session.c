@@ -122,7 +122,7 @@ START_TEST(batch_that_loses_its_link_keeps_what_was_done)
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(items[0].result, 0);
 	ck_assert_int_eq(items[1].result, FARKV_EDISCONNECTED);
-	ck_assert_ptr_null(kv->link.session);
+	ck_assert_ptr_null(kv->conn.session);
 
 	farkv_close(kv);
 	fake_server_init(&srv, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -243,7 +243,7 @@ START_TEST(server_that_reads_nothing_lets_calls_time_out)
 	/* A block request finds no room: it must not be forgotten. */
 	set_timeout_ms(30);
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
-	ck_assert_uint_eq(session_grants_out(kv->link.session), 0);
+	ck_assert_uint_eq(session_grants_out(kv->conn.session), 0);
 	fake_server_set(&srv, deaf, false);
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -380,14 +380,14 @@ START_TEST(prefix_used_up_put_waits_for_the_next)
 	struct farkv_value v;
 
 	ck_assert_int_eq(put("k", "v"), 0);
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	set_timeout_ms(30);
 	ck_assert_int_eq(put("k", "w"), FARKV_ETIMEDOUT);
 	assert_detail("version numbers");
 	assert_value("k", "v");
 	fake_server_set(&srv, ignore_requests, false);
-	kv->link.prefix_asked = false; /* that one was ignored for good */
+	kv->conn.prefix_asked = false; /* that one was ignored for good */
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(put("k", "w"), 0);
 	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);

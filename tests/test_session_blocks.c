@@ -244,7 +244,7 @@ static void ops_set(struct channel *ch, const struct channel_ops *ops)
  */
 START_TEST(no_space_behind_a_full_socket_gives_all_back)
 {
-	struct channel *ch = kv->link.session->ch;
+	struct channel *ch = kv->conn.session->ch;
 	static struct channel_ops ops;
 
 	/* More of them rest than go in three messages. */
@@ -301,7 +301,7 @@ static void delete_keys(unsigned from, unsigned to)
  * socket is full: a put does not wait for all of it. */
 START_TEST(surplus_goes_back_a_message_at_a_time)
 {
-	struct channel *ch = kv->link.session->ch;
+	struct channel *ch = kv->conn.session->ch;
 	static struct channel_ops ops;
 	uint64_t before;
 	char key[16];
@@ -311,7 +311,7 @@ START_TEST(surplus_goes_back_a_message_at_a_time)
 		ck_assert_int_eq(farkv_put(kv, key, strlen(key), srv.meta,
 					   i < KEYS ? 1900 : 9), 0);
 		/* Where that takes longer than they rest, most would go back meanwhile. */
-		kv->link.alloc->gained = 0;
+		kv->conn.alloc->gained = 0;
 	}
 	no_grant_out();
 	real_ops = ch->ops;

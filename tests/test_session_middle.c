@@ -21,7 +21,7 @@ START_TEST(barrier_waits_for_the_operation_under_way)
 {
 	struct msg barrier = {.type = MSG_BARRIER};
 	struct msg marker = {.type = MSG_PREFIX, .prefix.prefix = 5000};
-	const struct xport_counters *count = &kv->link.lane->counters;
+	const struct xport_counters *count = &kv->conn.lane->counters;
 	uint64_t reads;
 	char out[64];
 
@@ -44,7 +44,7 @@ START_TEST(barrier_waits_for_the_operation_under_way)
 	barrier.epoch.number = 8;
 	fake_server_send(&srv, &barrier, NULL);
 	fake_server_send(&srv, &marker, NULL);
-	session_wait(kv->link.session,
+	session_wait(kv->conn.session,
 		     clock_now_ns() + LONG_MS * NS_PER_MS);
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	heard_by_server();
@@ -101,14 +101,14 @@ START_TEST(barrier_while_out_of_versions_looks_up_again)
 	pthread_t t;
 
 	ck_assert_int_eq(put("k", "v"), 0);
-	ck_assert_uint_ne(kv->link.index->dirword, 0);
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	ck_assert_uint_ne(kv->conn.index->dirword, 0);
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	pthread_create(&t, NULL, barrier_before_prefix, NULL);
 	ck_assert_int_eq(put("k", "w"), 0);
 	pthread_join(t, NULL);
 	/* It has asked the directory anew. */
-	ck_assert_uint_ne(kv->link.index->dirword, 0);
+	ck_assert_uint_ne(kv->conn.index->dirword, 0);
 	assert_value("k", "w");
 	fake_server_set(&srv, ignore_requests, false);
 }
@@ -117,7 +117,7 @@ END_TEST
 /* The server gives none: until the deadline, of a call and of a request. */
 START_TEST(put_out_of_versions_waits_until_the_deadline)
 {
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	set_timeout_ms(20);
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
@@ -150,7 +150,7 @@ START_TEST(put_out_of_versions_goes_on_by_the_next_link)
 	for (unsigned i = 0; i < N; i++)
 		get[i] = (struct farkv_get_item){.key = "k", .key_len = 1};
 	ck_assert_int_eq(farkv_mget(kv, get, N), 0);
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	fake_server_set(&srv, role, role);
 	pthread_create(&t, NULL, hang_up_when_asked, NULL);
@@ -187,7 +187,7 @@ START_TEST(directory_read_before_a_barrier_is_not_believed)
 	pthread_t t;
 
 	ck_assert_int_eq(put("k", "v"), 0);
-	kv->link.index->versions.counter = UINT32_MAX - 10;
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
 	pthread_create(&t, NULL, hang_up_when_asked, NULL);
 	barrier_behind_welcome = true;
@@ -224,9 +224,9 @@ START_TEST(child_closes_without_the_lanes_memory)
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
-		kv->link.lane->caps &= ~(uint32_t)XPORT_DIRECT;
-		kv->link.index->spare.first[1] = (void *)nowhere;
-		kv->link.index->spare.bytes = SPARE_MIN;
+		kv->conn.lane->caps &= ~(uint32_t)XPORT_DIRECT;
+		kv->conn.index->spare.first[1] = (void *)nowhere;
+		kv->conn.index->spare.bytes = SPARE_MIN;
 		kv->queue->done.first->op.view.value = (uint8_t *)nowhere;
 		farkv_close(kv);
 		raise(SIGKILL); /* so valgrind does not look for what the parent has */

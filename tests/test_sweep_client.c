@@ -76,14 +76,14 @@ START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 	put_n(0, 5);
 	no_grant_out();
 	enter();
-	ck_assert(alloc_take(kv->link.alloc, 0, 0, &r));
+	ck_assert(alloc_take(kv->conn.alloc, 0, 0, &r));
 	send_epoch(MSG_SWEEP_BEGIN, 3);
 	query(3, 1, &r, 1); /* too early; but answered in order, and rightly */
 	seen_by_client();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 	/* It comes back at the very end. */
-	ck_assert_int_eq(alloc_put(kv->link.alloc, r), 0);
+	ck_assert_int_eq(alloc_put(kv->conn.alloc, r), 0);
 	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_CLAIM, 1));
@@ -94,7 +94,7 @@ END_TEST
 /* An operation ends, and another begins, between the looks at two questions. */
 START_TEST(questions_are_answered_in_turn)
 {
-	struct session *s = kv->link.session;
+	struct session *s = kv->conn.session;
 
 	/* What is done here to the control thread's list is not done in earnest. */
 	if (TEST_UNDER_TSAN)
@@ -127,7 +127,7 @@ START_TEST(begin_is_seen_to_by_the_next_operation)
 	send_epoch(MSG_SWEEP_BEGIN, 3);
 	seen_by_client();
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_SWEEP, 0);
-	conn_handle_pending(&kv->link);
+	conn_handle_pending(&kv->conn);
 	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 	qsbr_leave(kv->qsbr);
@@ -251,7 +251,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, asked + 1));
 	fake_server_release(&srv);
 	ck_assert_uint_gt(srv.granted, 2);
-	while (session_grants_out(kv->link.session) > 0)
+	while (session_grants_out(kv->conn.session) > 0)
 		clock_sleep_ns(NS_PER_MS / 10);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 	qsbr_leave(kv->qsbr);
@@ -263,7 +263,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 20000),
 			 FARKV_ETIMEDOUT);
 	fake_server_release(&srv);
-	while (session_grants_out(kv->link.session) > 0)
+	while (session_grants_out(kv->conn.session) > 0)
 		clock_sleep_ns(NS_PER_MS / 10);
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
@@ -307,7 +307,7 @@ START_TEST(messages_of_older_sweeps_are_ignored)
 	send_epoch(MSG_BARRIER, 1);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 2);
-	ck_assert(!journal_add(kv->link.inv->journal, refs[0]));
+	ck_assert(!journal_add(kv->conn.inv->journal, refs[0]));
 }
 END_TEST
 
@@ -397,7 +397,7 @@ START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
 	begin_acked(8);
 	for (uint64_t i = 0; i <= JOURNAL_MAX; i++) {
 		r.off = META_ALIGN + i * PTR_UNIT;
-		ck_assert(journal_add(kv->link.inv->journal, r));
+		ck_assert(journal_add(kv->conn.inv->journal, r));
 	}
 	r.off = FAKE_HEAP_BYTES;
 	ck_assert_uint_eq(claims(8, &r, 1), 1);

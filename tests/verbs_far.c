@@ -34,7 +34,7 @@ static struct far {
 	int wake_fd;
 	char host[64], port[8];
 
-	struct verbs_link *links[LANES_MAX];
+	struct verbs_ctrl *links[LANES_MAX];
 	struct xport_lane *lanes[LANES_MAX];
 	unsigned n_lanes;
 
@@ -265,7 +265,7 @@ void far_close(void)
 	far.open = false;
 	for (unsigned i = 0; i < far.n_lanes; i++) {
 		xport_close(far.lanes[i]);
-		xport_verbs->link_close(far.links[i]);
+		xport_verbs->ctrl_close(far.links[i]);
 	}
 	pthread_mutex_lock(&far.lock);
 	far.quit = true;
@@ -318,7 +318,7 @@ struct xport_lane *far_lane(const struct far_lane *how)
 				       .raddr = served[1].raddr +
 						how->wrong_from,
 				       .rkey = served[1].rkey ^ 0x5A};
-	err = xport_verbs->link_open(&dial, &far.links[i]);
+	err = xport_verbs->ctrl_open(&dial, &far.links[i]);
 	ck_assert_msg(err == 0, "%s", err_detail());
 	wait_peers(i + 1);
 	err = xport_verbs->lane_open(far.links[i], &p, &far.lanes[i]);

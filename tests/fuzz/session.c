@@ -27,7 +27,7 @@
 /* A deadline of this length takes a few thousand looks at the clock. */
 #define PATIENCE_NS NS_PER_MS
 
-static struct link client;
+static struct conn client;
 static bool inside; /* an operation runs */
 
 /* ---- the handle's thread -------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void operate(void)
 			index_run(client.index, &ops, 1, 0, UINT64_MAX);
 		if (op.result == INDEX_PENDING &&
 		    op.wait == INDEX_WAIT_BLOCK)
-			(void)link_ask_blocks(&client, op.cls, clock_now_ns(),
+			(void)conn_ask_blocks(&client, op.cls, clock_now_ns(),
 					      0);
 		index_abandon(client.index, &op, FARKV_ETIMEDOUT);
 		leave();
@@ -109,9 +109,9 @@ static void ask(void)
 	uint8_t cls = fuzz_u8(&hostile_in) % 40;
 
 	if (!client.readonly && enter()) {
-		(void)link_ask_blocks(&client, cls, clock_now_ns(), cls & 3);
-		link_return_surplus(&client);
-		link_ask_prefix(&client, cls & 8 ? UINT32_MAX : 10);
+		(void)conn_ask_blocks(&client, cls, clock_now_ns(), cls & 3);
+		conn_return_surplus(&client);
+		conn_ask_prefix(&client, cls & 8 ? UINT32_MAX : 10);
 		leave();
 	}
 }
@@ -164,7 +164,7 @@ static pthread_mutex_t *lock_of_client(void)
 
 static void begin(uint8_t how)
 {
-	client = (struct link){.sb = &hostile_sb, .readonly = how & 1};
+	client = (struct conn){.sb = &hostile_sb, .readonly = how & 1};
 	inside = false;
 	client.lane = xport_shm_open(hostile_base, hostile_sb.region_bytes,
 				     client.readonly);
@@ -193,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (broken())
 		FUZZ_CHECK(session_why(client.session) == FARKV_EDISCONNECTED &&
 			   fuzz_detail_ok());
-	link_farewell(&client, clock_now_ns() + PATIENCE_NS);
-	link_close(&client);
+	conn_farewell(&client, clock_now_ns() + PATIENCE_NS);
+	conn_close(&client);
 	return 0;
 }

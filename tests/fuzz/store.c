@@ -33,7 +33,7 @@ static struct farkv *kv;
 
 static pthread_mutex_t *lock_of_client(void)
 {
-	return kv && kv->link.inv ? &kv->link.inv->lock : NULL;
+	return kv && kv->conn.inv ? &kv->conn.inv->lock : NULL;
 }
 
 /* ---- in place of connect.c and mapping.c --------------------------------------- */

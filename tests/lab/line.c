@@ -168,7 +168,7 @@ static int lane_by_verbs(struct line *l, const struct connect_result *r)
 				      .read8_atomic = r->read8_atomic,
 				      .deadline_ns = clock_now_ns() + OPEN_NS};
 
-	return xport_verbs->lane_open(channel_verbs_link(r->channel), &p, &l->lane);
+	return xport_verbs->lane_open(channel_verbs_ctrl(r->channel), &p, &l->lane);
 }
 
 static bool region_open(struct line *l, const struct connect_result *r)

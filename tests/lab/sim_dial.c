@@ -21,13 +21,13 @@
 #define PAUSE_NS (2 * NS_PER_MS)
 
 struct dial {
-	struct link_order order;
+	struct conn_order order;
 	uint64_t until_ns;
 	bool over;
 	unsigned lies; /* times that it still reports not to be over */
 	int err;
 	char line[ERR_LINE_MAX];
-	struct link link;
+	struct conn conn;
 };
 
 int sim_nanosleep(const struct timespec *ts, struct timespec *rest);
@@ -46,8 +46,8 @@ static void step(struct dial *d)
 	uint64_t now = clock_now_ns();
 
 	if (now < d->until_ns) {
-		d->err = link_make(&d->order, UTIL_MIN(now + ATTEMPT_NS, d->until_ns),
-				   &d->link);
+		d->err = conn_make(&d->order, UTIL_MIN(now + ATTEMPT_NS, d->until_ns),
+				   &d->conn);
 		snprintf(d->line, sizeof(d->line), "%s", err_detail());
 		d->lies = d->err ? 0 : (unsigned)sim_below(4);
 		d->over = !may_pass(d->err);
@@ -60,7 +60,7 @@ static void step(struct dial *d)
 	d->over = true;
 }
 
-int dial_start(struct dial **dp, const struct link_order *o, struct link *old,
+int dial_start(struct dial **dp, const struct conn_order *o, struct conn *old,
 	       uint64_t until_ns)
 {
 	struct dial *d = *dp ? *dp : calloc(1, sizeof(*d));
@@ -70,7 +70,7 @@ int dial_start(struct dial **dp, const struct link_order *o, struct link *old,
 	*d = (struct dial){
 		.order = *o, .until_ns = until_ns, .err = FARKV_ETIMEDOUT};
 	if (old->session)
-		link_close(old);
+		conn_close(old);
 	memset(old, 0, sizeof(*old));
 	*dp = d;
 	return 0;
@@ -111,24 +111,24 @@ void dial_wakes(struct dial *d, struct notifier *w)
 	(void)w;
 }
 
-static int outcome(struct dial *d, struct link *out)
+static int outcome(struct dial *d, struct conn *out)
 {
 	int err = d->err;
 
 	if (!err)
-		*out = d->link;
+		*out = d->conn;
 	d->err = FARKV_EDISCONNECTED;
 	return err;
 }
 
-int dial_take(struct dial *d, struct link *out)
+int dial_take(struct dial *d, struct conn *out)
 {
 	int err = d->over ? outcome(d, out) : FARKV_ETIMEDOUT;
 
 	return err ? err_set(err, "%s", d->line) : 0;
 }
 
-bool dial_free(struct dial *d, uint64_t until_ns, struct link *out)
+bool dial_free(struct dial *d, uint64_t until_ns, struct conn *out)
 {
 	bool linked = d && d->over && outcome(d, out) == 0;
 
@@ -137,7 +137,7 @@ bool dial_free(struct dial *d, uint64_t until_ns, struct link *out)
 	return linked;
 }
 
-bool dial_abandon(struct dial *d, struct link *out)
+bool dial_abandon(struct dial *d, struct conn *out)
 {
 	return dial_free(d, 0, out);
 }

@@ -303,8 +303,8 @@ int sim_connect_open(const struct connect_params *p, struct connect_result *out)
 	return err;
 }
 
-struct verbs_link *sim_channel_link(struct channel *ch);
-struct verbs_link *sim_channel_link(struct channel *ch)
+struct verbs_ctrl *sim_channel_link(struct channel *ch);
+struct verbs_ctrl *sim_channel_link(struct channel *ch)
 {
 	(void)ch;
 	return NULL;

@@ -11,7 +11,7 @@
 #define session_send client_session_send
 
 #define connect_open sim_connect_open
-#define channel_verbs_link sim_channel_link
+#define channel_verbs_ctrl sim_channel_link
 #define pthread_cond_timedwait sim_cond_timedwait
 #define nanosleep sim_nanosleep
 

@@ -319,7 +319,7 @@ static void setup(uint64_t seed)
 	sim.last_id = 0;
 	sim.pages = 12 + sim_below(12);
 	sim_mix_draw();
-	link_wrap_lane = sim_lane_wrap;
+	conn_wrap_lane = sim_lane_wrap;
 }
 
 uint64_t sim_run(uint64_t seed, unsigned steps)

@@ -245,7 +245,7 @@ static bool same_host(const struct verbs_peer *a, const struct verbs_peer *b)
 	return true;
 }
 
-static int lane_open(struct verbs_link *l, const struct verbs_lane_params *p,
+static int lane_open(struct verbs_ctrl *l, const struct verbs_lane_params *p,
 		     struct xport_lane **out)
 {
 	(void)l;
