@@ -175,7 +175,7 @@ static bool is_room(struct ahead *a, uint64_t bytes)
 	struct room room;
 
 	if (bytes > a->trusted) {
-		room_read("", &room);
+		memlimit_read("", &room);
 		if (room.left < bytes)
 			return false;
 		a->trusted = UTIL_MAX(UTIL_MIN(room.left / 8, TRUST_MAX), bytes);

@@ -314,7 +314,7 @@ void control_begin_session(struct session *s)
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	c->n_connections++;
 	control_tick_soon(c);
-	if (c->n_connections + port_unix_closing(c->unix_port) <=
+	if (c->n_connections + conn_unix_closing(c->unix_port) <=
 	    c->cfg.max_sessions)
 		return;
 	mute = oldest_mute(c, s);
@@ -355,7 +355,7 @@ static void drain_begin(evutil_socket_t sig, short what, void *arg)
 	c->drain_until =
 		clock_now_ns() + (uint64_t)c->cfg.drain_ms * NS_PER_MS;
 	if (c->unix_port)
-		(void)port_unix_accept(c->unix_port, false);
+		(void)conn_unix_accept(c->unix_port, false);
 	m.refuse.reason = MSG_REASON_SHUTDOWN;
 	m.refuse.text = (const uint8_t *)"the server is leaving";
 	m.refuse.text_len = (uint16_t)strlen("the server is leaving");
@@ -390,9 +390,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	again = barrier_tick(c) || again;
 	again = sweep_tick(c) || again;
 	if (c->rdma)
-		again = port_rdma_tick(c->rdma) || again;
+		again = conn_rdma_tick(c->rdma) || again;
 	if (!c->drain_until && c->unix_port)
-		again = !port_unix_accept(c->unix_port, true) || again;
+		again = !conn_unix_accept(c->unix_port, true) || again;
 	if (again)
 		control_tick_soon(c);
 	if (!c->drain_until)
@@ -458,11 +458,11 @@ static int events_init(struct control *c)
 static int ports_open(struct control *c)
 {
 	if (c->cfg.socket) {
-		c->unix_port = port_unix_new(c, c->cfg.socket);
+		c->unix_port = conn_unix_new(c, c->cfg.socket);
 		if (!c->unix_port)
 			return out_of_memory();
 	}
-	return c->cfg.rdma ? port_rdma_open(c, c->cfg.rdma, &c->rdma) : 0;
+	return c->cfg.rdma ? conn_rdma_open(c, c->cfg.rdma, &c->rdma) : 0;
 }
 
 /*
@@ -518,8 +518,8 @@ void control_free(struct control *c)
 		control_end_session(s);
 	(void)tell_dropped(c, UINT64_MAX); /* every period has ended */
 	grow_fini(c);
-	port_rdma_close(c->rdma);
-	port_unix_free(c->unix_port);
+	conn_rdma_close(c->rdma);
+	conn_unix_free(c->unix_port);
 	event_drop(c->tick);
 	event_drop(c->on_term);
 	event_drop(c->on_int);
@@ -545,10 +545,10 @@ int control_run(struct control *c)
 
 const char *control_rdma_address(const struct control *c)
 {
-	return c->rdma ? xport_verbs->server_address(port_rdma_server(c->rdma)) : NULL;
+	return c->rdma ? xport_verbs->server_address(conn_rdma_server(c->rdma)) : NULL;
 }
 
 const char *control_rdma_device(const struct control *c)
 {
-	return c->rdma ? xport_verbs->server_device(port_rdma_server(c->rdma)) : NULL;
+	return c->rdma ? xport_verbs->server_device(conn_rdma_server(c->rdma)) : NULL;
 }

@@ -53,8 +53,8 @@ struct ended_session {
 struct control {
 	struct control_config cfg;
 	struct region *region;
-	struct port_unix *unix_port; /* NULL: none */
-	struct port_rdma *rdma;      /* NULL: none */
+	struct conn_unix *unix_port; /* NULL: none */
+	struct conn_rdma *rdma;      /* NULL: none */
 	struct event_base *base;
 	struct event *tick, *on_term, *on_int, *on_hup;
 	struct work_queue work;

@@ -378,7 +378,7 @@ static void lane_lost(struct grow *g)
 {
 	g->lane_lost = true;
 	if (g->c->rdma)
-		xport_verbs->server_lane_lost(port_rdma_server(g->c->rdma));
+		xport_verbs->server_lane_lost(conn_rdma_server(g->c->rdma));
 	else
 		control_fail(g->c);
 }
@@ -534,7 +534,7 @@ static struct xport_lane *lane_open(struct grow *g)
 	struct region *r = g->c->region;
 
 	if (g->c->rdma)
-		return xport_verbs->server_lane(port_rdma_server(g->c->rdma));
+		return xport_verbs->server_lane(conn_rdma_server(g->c->rdma));
 	/* The lane's requests all lie in the data area. */
 	g->own_lane = xport_shm_open(r->data - r->sb.meta_bytes,
 				     r->sb.region_bytes, false);

@@ -25,7 +25,7 @@
 /* Seconds between two looks; only while there are remote sessions. */
 #define LOOK_S 2
 
-struct port_rdma {
+struct conn_rdma {
 	struct control *control;
 	struct verbs_server *server;
 	struct event *ready;
@@ -51,7 +51,7 @@ static void rdma_fence(void *conn)
 static void rdma_close(void *conn)
 {
 	const struct session *s = xport_verbs->peer_user(conn);
-	struct port_rdma *p = s->control->rdma;
+	struct conn_rdma *p = s->control->rdma;
 
 	if (--p->n_sessions == 0)
 		event_del(p->look);
@@ -64,7 +64,7 @@ static const char *rdma_peer(void *conn, char *buf, size_t cap)
 	return buf;
 }
 
-static const struct session_port rdma_ops = {
+static const struct conn_ops rdma_ops = {
 	.remote = true,
 	.send = rdma_send,
 	.fence = rdma_fence,
@@ -78,7 +78,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	xport_verbs->server_probe(((struct port_rdma *)arg)->server,
+	xport_verbs->server_probe(((struct conn_rdma *)arg)->server,
 			   clock_now_ns() - SILENCE_NS);
 }
 
@@ -86,7 +86,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 
 static int on_request(void *arg)
 {
-	struct port_rdma *p = arg;
+	struct conn_rdma *p = arg;
 	struct control *c = p->control;
 	struct verbs_server_counters n;
 
@@ -102,7 +102,7 @@ static int on_request(void *arg)
 
 static bool on_connected(void *arg, struct verbs_peer *peer)
 {
-	struct port_rdma *p = arg;
+	struct conn_rdma *p = arg;
 	static const struct timeval look = {.tv_sec = LOOK_S};
 	struct session *s = session_new(p->control, &rdma_ops, peer);
 
@@ -179,7 +179,7 @@ static bool token_is(const uint8_t *a, const uint8_t *b)
 static int on_data(void *arg, uint32_t session, const uint8_t *token,
 		   struct verbs_peer **peer_out, bool *readonly_out)
 {
-	struct port_rdma *p = arg;
+	struct conn_rdma *p = arg;
 	struct session *s;
 
 	TAILQ_FOREACH(s, &p->control->sessions, link)
@@ -195,7 +195,7 @@ static int on_data(void *arg, uint32_t session, const uint8_t *token,
 
 static void on_device_lost(void *arg, const char *why)
 {
-	struct port_rdma *p = arg;
+	struct conn_rdma *p = arg;
 
 	log_error("%s: remote clients cannot reach the store any more; leaving",
 		  why);
@@ -204,12 +204,12 @@ static void on_device_lost(void *arg, const char *why)
 
 static void on_tick_due(void *arg)
 {
-	control_tick_soon(((struct port_rdma *)arg)->control);
+	control_tick_soon(((struct conn_rdma *)arg)->control);
 }
 
 static void on_lane(void *arg)
 {
-	grow_lane_back(((struct port_rdma *)arg)->control);
+	grow_lane_back(((struct conn_rdma *)arg)->control);
 }
 
 static const struct verbs_server_ops server_ops = {
@@ -232,14 +232,14 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	xport_verbs->server_dispatch(((struct port_rdma *)arg)->server);
+	xport_verbs->server_dispatch(((struct conn_rdma *)arg)->server);
 }
 
-int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
-		   struct port_rdma **out)
+int conn_rdma_open(struct control *c, const struct verbs_server_config *cfg,
+		   struct conn_rdma **out)
 {
 	struct verbs_server_config vc = *cfg;
-	struct port_rdma *p;
+	struct conn_rdma *p;
 	int err;
 
 	if (!xport_verbs)
@@ -279,7 +279,7 @@ err_free:
 	return err;
 }
 
-void port_rdma_close(struct port_rdma *p)
+void conn_rdma_close(struct conn_rdma *p)
 {
 	if (!p)
 		return;
@@ -289,12 +289,12 @@ void port_rdma_close(struct port_rdma *p)
 	free(p);
 }
 
-bool port_rdma_tick(struct port_rdma *p)
+bool conn_rdma_tick(struct conn_rdma *p)
 {
 	return xport_verbs->server_tick(p->server);
 }
 
-struct verbs_server *port_rdma_server(struct port_rdma *p)
+struct verbs_server *conn_rdma_server(struct conn_rdma *p)
 {
 	return p->server;
 }

@@ -7,18 +7,18 @@
 
 #include "control_priv.h"
 
-struct port_rdma;
+struct conn_rdma;
 
 /**
  * Register the region and listen as `cfg` says (its fields about the region and its callbacks
  * are set here). 0, or an error as verbs_server_open().
  */
-int port_rdma_open(struct control *c, const struct verbs_server_config *cfg,
-		   struct port_rdma **out);
-void port_rdma_close(struct port_rdma *p);
+int conn_rdma_open(struct control *c, const struct verbs_server_config *cfg,
+		   struct conn_rdma **out);
+void conn_rdma_close(struct conn_rdma *p);
 
 /** Release connections that have ended. True: call again. */
-bool port_rdma_tick(struct port_rdma *p);
-struct verbs_server *port_rdma_server(struct port_rdma *p);
+bool conn_rdma_tick(struct conn_rdma *p);
+struct verbs_server *conn_rdma_server(struct conn_rdma *p);
 
 #endif

@@ -22,7 +22,7 @@
 /* Errors read off a socket before it counts as broken. */
 #define ERRORS_MAX 4
 
-struct port_unix {
+struct conn_unix {
 	struct control *control;
 	struct closer *closer;
 	struct event *acceptable;
@@ -30,7 +30,7 @@ struct port_unix {
 
 struct unix_conn {
 	struct closer_item socket; /* first: the closer may take the whole struct */
-	struct port_unix *port;
+	struct conn_unix *port;
 	struct session *session;
 	struct event *readable, *writable;
 	pid_t pid;
@@ -196,7 +196,7 @@ static const char *unix_peer(void *conn, char *buf, size_t cap)
 	return buf;
 }
 
-static const struct session_port unix_ops = {
+static const struct conn_ops unix_ops = {
 	.send = unix_send,
 	.fence = unix_fence,
 	.silence = unix_silence,
@@ -249,7 +249,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Takes the descriptor. NULL if out of memory. */
-static struct unix_conn *conn_new(struct port_unix *p, int fd)
+static struct unix_conn *conn_new(struct conn_unix *p, int fd)
 {
 	struct event_base *base = p->control->base;
 	struct unix_conn *u = calloc(1, sizeof(*u));
@@ -274,12 +274,12 @@ static struct unix_conn *conn_new(struct port_unix *p, int fd)
 
 /* ---- the port ---------------------------------------------------------------------- */
 
-static void pause_accepting(struct port_unix *p, const char *why)
+static void pause_accepting(struct conn_unix *p, const char *why)
 {
 	/* The tick resumes it. */
 	if (control_complaint_due(p->control))
 		log_warn("%s: connections wait", why);
-	(void)port_unix_accept(p, false);
+	(void)conn_unix_accept(p, false);
 	control_tick_soon(p->control);
 }
 
@@ -287,7 +287,7 @@ static void pause_accepting(struct port_unix *p, const char *why)
  * accept4() failed with `errnum`. True: try again at once. After most errors the connection
  * stays in the queue, so the event would fire again and again.
  */
-static bool try_after(struct port_unix *p, int errnum)
+static bool try_after(struct conn_unix *p, int errnum)
 {
 	if (errnum == EAGAIN)
 		return false;
@@ -301,7 +301,7 @@ static bool try_after(struct port_unix *p, int errnum)
 }
 
 /* False if there is no connection, or none can be taken now. */
-static bool accept_one(struct port_unix *p, int fd)
+static bool accept_one(struct conn_unix *p, int fd)
 {
 	struct unix_conn *u;
 	int peer;
@@ -334,9 +334,9 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg)
 			return;
 }
 
-struct port_unix *port_unix_new(struct control *c, struct listen_socket *l)
+struct conn_unix *conn_unix_new(struct control *c, struct listen_socket *l)
 {
-	struct port_unix *p = calloc(1, sizeof(*p));
+	struct conn_unix *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -346,11 +346,11 @@ struct port_unix *port_unix_new(struct control *c, struct listen_socket *l)
 				  on_acceptable, p);
 	if (p->closer && p->acceptable && !event_add(p->acceptable, NULL))
 		return p;
-	port_unix_free(p);
+	conn_unix_free(p);
 	return NULL;
 }
 
-void port_unix_free(struct port_unix *p)
+void conn_unix_free(struct conn_unix *p)
 {
 	if (!p)
 		return;
@@ -360,7 +360,7 @@ void port_unix_free(struct port_unix *p)
 	free(p);
 }
 
-bool port_unix_accept(struct port_unix *p, bool on)
+bool conn_unix_accept(struct conn_unix *p, bool on)
 {
 	if (on)
 		return event_add(p->acceptable, NULL) == 0;
@@ -368,7 +368,7 @@ bool port_unix_accept(struct port_unix *p, bool on)
 	return true;
 }
 
-uint32_t port_unix_closing(const struct port_unix *p)
+uint32_t conn_unix_closing(const struct conn_unix *p)
 {
 	return p ? closer_pending(p->closer) : 0;
 }

@@ -8,16 +8,16 @@
 #include "control_priv.h"
 #include "listen.h"
 
-struct port_unix;
+struct conn_unix;
 
 /** Accept at `l`, which stays the caller's. NULL if out of memory. */
-struct port_unix *port_unix_new(struct control *c, struct listen_socket *l);
-void port_unix_free(struct port_unix *p);
+struct conn_unix *conn_unix_new(struct control *c, struct listen_socket *l);
+void conn_unix_free(struct conn_unix *p);
 
 /** Accept connections, or pause. False: out of memory, try later. */
-bool port_unix_accept(struct port_unix *p, bool on);
+bool conn_unix_accept(struct conn_unix *p, bool on);
 
 /** Connections that have ended and whose sockets are not closed yet. */
-uint32_t port_unix_closing(const struct port_unix *p);
+uint32_t conn_unix_closing(const struct conn_unix *p);
 
 #endif

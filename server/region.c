@@ -211,7 +211,7 @@ static int pinned_fits(const struct region *r)
 	char a[24], b[24];
 	struct room room;
 
-	room_read("", &room);
+	memlimit_read("", &room);
 	if (r->sb.region_bytes <= room.left)
 		return 0;
 	return err_set(FARKV_ENOMEM,

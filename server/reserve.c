@@ -67,7 +67,7 @@ static int look_at_limits(struct reserve *r, uint64_t bytes)
 
 	if (!r->bounded || bytes <= r->trusted)
 		return 0;
-	room_read("", &room);
+	memlimit_read("", &room);
 	if (room.left < bytes)
 		return ENOMEM;
 	r->trusted = UTIL_MAX(UTIL_MIN(room.left / TRUST_SHARE, TRUST_MAX), bytes);

@@ -159,7 +159,7 @@ static void cgroup_line(const char *root, char *line, uint64_t swap, struct room
 			cgroups(root, &version1, path, swap, r);
 }
 
-void room_read(const char *root, struct room *out)
+void memlimit_read(const char *root, struct room *out)
 {
 	struct room r = {.total = UINT64_MAX, .left = UINT64_MAX};
 	uint64_t swap = machine(root, &r);

@@ -21,6 +21,6 @@ struct room {
 };
 
 /** `root` precedes /proc and /sys: "" except in tests. Takes some 0.1 ms. */
-void room_read(const char *root, struct room *out);
+void memlimit_read(const char *root, struct room *out);
 
 #endif

@@ -80,7 +80,7 @@ static void warn_of_memory(const struct server_config *cfg, bool pinned)
 	char a[24], b[24];
 	struct room room;
 
-	room_read("", &room);
+	memlimit_read("", &room);
 	if (!pinned && cfg->memory > room.total)
 		log_warn("memory: %s is more than %s, %s: when that is used up, puts "
 			 "fail for want of memory",

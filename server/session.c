@@ -13,7 +13,7 @@
 #include "control_priv.h"
 
 struct session *session_new(struct control *control,
-			    const struct session_port *port, void *conn)
+			    const struct conn_ops *port, void *conn)
 {
 	struct session *s = calloc(1, sizeof(*s));
 

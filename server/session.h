@@ -21,7 +21,7 @@ struct session;
 struct tether;
 
 /** Operations of a connection. */
-struct session_port {
+struct conn_ops {
 	bool remote; /* over RDMA: its process is elsewhere; the NIC writes for it */
 	/*
 	 * Send one packet; `fds` (n_fds of them, may be 0) travel along. 0, EAGAIN
@@ -61,7 +61,7 @@ struct session_hello {
 struct session {
 	TAILQ_ENTRY(session) link; /* in the list of all connections */
 	struct control *control;
-	const struct session_port *port;
+	const struct conn_ops *port;
 	void *conn; /* argument of the port's functions */
 	STAILQ_HEAD(, out_packet) out;
 	size_t out_bytes;
@@ -104,7 +104,7 @@ struct session {
 
 /** NULL if out of memory; `conn` then stays the caller's. */
 struct session *session_new(struct control *control,
-			    const struct session_port *port, void *conn);
+			    const struct conn_ops *port, void *conn);
 /** Close the connection and free. NULL is allowed. */
 void session_free(struct session *s);
 

@@ -71,13 +71,13 @@ static void fill(struct session *s, struct msg *w)
 	w->welcome.n_areas = 2;
 	memcpy(w->welcome.token, s->token, sizeof(s->token));
 	if (s->port->remote) {
-		areas_of_card(port_rdma_server(c->rdma), s->readonly, w);
+		areas_of_card(conn_rdma_server(c->rdma), s->readonly, w);
 		return;
 	}
 	areas_of_socket(sb, w);
 	if (c->rdma) {
 		const char *address =
-			xport_verbs->server_address(port_rdma_server(c->rdma));
+			xport_verbs->server_address(conn_rdma_server(c->rdma));
 
 		w->welcome.address = (const uint8_t *)address;
 		w->welcome.address_len = (uint16_t)strlen(address);

@@ -68,7 +68,7 @@ static const char *peer_name(void *conn, char *buf, size_t cap)
 	return buf;
 }
 
-const struct session_port rig_local = {
+const struct conn_ops rig_local = {
 	.send = peer_send,
 	.fence = peer_fence,
 	.silence = peer_silence,
@@ -76,7 +76,7 @@ const struct session_port rig_local = {
 	.peer = peer_name,
 };
 
-const struct session_port rig_remote = {
+const struct conn_ops rig_remote = {
 	.remote = true,
 	.send = peer_send,
 	.fence = peer_fence,
@@ -108,7 +108,7 @@ void untie(void *tether)
 	ck_assert_int_eq(munmap(tether, 4096), 0);
 }
 
-void join(struct peer *p, const struct session_port *port, pid_t pid)
+void join(struct peer *p, const struct conn_ops *port, pid_t pid)
 {
 	memset(p, 0, sizeof(*p));
 	p->session = session_new(c, port, p);

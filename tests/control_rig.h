@@ -50,10 +50,10 @@ struct peer {
 extern struct peer alice, bob;
 
 /** How they are reached: from here, and from another machine. */
-extern const struct session_port rig_local, rig_remote;
+extern const struct conn_ops rig_local, rig_remote;
 
 /** A session of `pid` that has been welcomed. */
-void join(struct peer *p, const struct session_port *port, pid_t pid);
+void join(struct peer *p, const struct conn_ops *port, pid_t pid);
 
 /** Unmap a peer's tether. */
 void untie(void *tether);

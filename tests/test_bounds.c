@@ -308,7 +308,7 @@ START_TEST(accept_that_fails_is_tried_again_now_and_then)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/sock", dir);
 	ck_assert_int_eq(listen_open(path, 0600, &l), 0);
-	c->unix_port = port_unix_new(c, &l);
+	c->unix_port = conn_unix_new(c, &l);
 	ck_assert_ptr_nonnull(c->unix_port);
 	accept_fails = errnums[_i];
 	fd = dial(path);

@@ -71,7 +71,7 @@ static void teardown(void)
 	unlink(path);
 }
 
-static void bob_joins(const struct session_port *port)
+static void bob_joins(const struct conn_ops *port)
 {
 	join(&bob, port, getpid());
 	bob.session->key = keyfile_find(keys, "bob", 3);
@@ -98,7 +98,7 @@ static const struct {
 	{ALICE "bobby rw " HEX1 "\n", "keys added: bobby\n"},
 };
 
-static void check_end_of_bob(const struct session_port *port, int i)
+static void check_end_of_bob(const struct conn_ops *port, int i)
 {
 	bob_joins(port);
 	write_keys(edits[i].text, 0600);

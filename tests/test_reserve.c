@@ -37,9 +37,9 @@ static void look(const char *root, struct room *out)
 }
 
 #define fallocate(fd, mode, off, n) allocate(fd, mode, off, n)
-#define room_read look
+#define memlimit_read look
 #include "server/reserve.c"
-#undef room_read
+#undef memlimit_read
 #undef fallocate
 
 #include "server/region.h"
@@ -330,12 +330,12 @@ START_TEST(room_of_a_machine_counts_what_is_available_and_swap)
 	struct room room;
 
 	machine();
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 16384 * MIB);
 	ck_assert_uint_eq(room.left, 9 * 1024 * MIB - 32 * MIB);
 	ck_assert_str_eq(room.what, "this machine's memory");
 	machine_gone();
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.left, UINT64_MAX);
 }
 END_TEST
@@ -351,14 +351,14 @@ START_TEST(room_of_a_cgroup_is_the_smallest_on_the_way_up)
 	file("/sys/fs/cgroup/a/memory.current", "536870912\n");
 	file("/sys/fs/cgroup/a/memory.stat", "anon 7\ninactive_file 104857600\n"
 					     "active_file 1048576\n");
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 1024 * MIB);
 	ck_assert_uint_eq(room.left, (512 + 100 + 1 - 32) * MIB);
 	ck_assert_str_eq(room.what, "the limit of the cgroup /a (memory.max)");
 	/* With swap of its own. */
 	file("/sys/fs/cgroup/a/memory.swap.max", "104857600\n");
 	file("/sys/fs/cgroup/a/memory.swap.current", "20971520\n");
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.left, (512 + 101 + 80 - 32) * MIB);
 	machine_gone();
 }
@@ -373,20 +373,20 @@ START_TEST(room_in_a_container_is_what_is_mounted)
 	file("/proc/self/cgroup", "0::/\n");
 	file("/sys/fs/cgroup/memory.max", "134217728\n");
 	file("/sys/fs/cgroup/memory.current", "1048576\n");
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 128 * MIB);
 	ck_assert_uint_eq(room.left, (128 - 1 - 4) * MIB);
 	file("/proc/self/cgroup", "5:cpu,memory:/docker/0123\n0::/\n");
 	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "67108864\n");
 	file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2097152\n");
 	file("/sys/fs/cgroup/memory/memory.stat", "cache 9\ntotal_inactive_file 1048576\n");
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 64 * MIB);
 	ck_assert_uint_eq(room.left, (64 - 1 - 2) * MIB);
 	ck_assert_str_eq(room.what, "the limit of the cgroup / (memory.limit_in_bytes)");
 	/* Version 1 without a limit says a large number. */
 	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-	room_read(root, &room);
+	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 128 * MIB);
 	machine_gone();
 }

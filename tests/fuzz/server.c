@@ -155,7 +155,7 @@ static const char *peer_name(void *conn, char *buf, size_t cap)
 	return buf;
 }
 
-static const struct session_port port = {.send = peer_send,
+static const struct conn_ops port = {.send = peer_send,
 					 .fence = peer_fence,
 					 .close = peer_close,
 					 .peer = peer_name};

@@ -200,7 +200,7 @@ static const char *port_peer(void *conn, char *buf, size_t cap)
 	return buf;
 }
 
-static const struct session_port local_port = {
+static const struct conn_ops local_port = {
 	.send = port_send,
 	.fence = port_fence,
 	.silence = port_silence,
@@ -215,8 +215,8 @@ static const struct session_port local_port = {
 };
 
 /* As port_rdma.c and the device would answer. */
-struct verbs_server *__wrap_port_rdma_server(struct port_rdma *p);
-struct verbs_server *__wrap_port_rdma_server(struct port_rdma *p)
+struct verbs_server *__wrap_conn_rdma_server(struct conn_rdma *p);
+struct verbs_server *__wrap_conn_rdma_server(struct conn_rdma *p)
 {
 	(void)p;
 	return NULL;
