@@ -84,7 +84,7 @@ static int unix_send(struct channel *ch, const void *buf, size_t len)
 static ssize_t unix_over(struct channel *ch, int errnum)
 {
 	ch->errnum = errnum;
-	(void)channel_explain(errnum, ch->why, sizeof(ch->why));
+	(void)channel_explain(errnum, ch->reason, sizeof(ch->reason));
 	return 0;
 }
 
@@ -195,7 +195,7 @@ static ssize_t verbs_receive(struct channel *ch, void *buf, size_t cap,
 	if (fds)
 		*fds = (struct channel_fds){0};
 	if (n == 0)
-		snprintf(ch->why, sizeof(ch->why), "%s", xport_verbs->ctrl_why(link));
+		snprintf(ch->reason, sizeof(ch->reason), "%s", xport_verbs->ctrl_why(link));
 	return n;
 }
 

@@ -44,7 +44,7 @@ struct channel {
 	void *tether;    /* see channel_untie(); or NULL */
 	bool pollable;   /* fd is also writable when there is room */
 	int errnum;      /* after the end: an errno, or 0 if the server closed it */
-	char why[160];   /* after the end: one line */
+	char reason[160];   /* after the end: one line */
 };
 
 /** Takes a connected packet socket. On NULL (out of memory) it is closed. */

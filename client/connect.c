@@ -197,7 +197,7 @@ static int receive_error(const struct handshake *h)
 				     h->where);
 	if (!h->p->uri->path[0])
 		return err_set(FARKV_EDISCONNECTED, "%s: %s", h->where,
-			       h->ch->why);
+			       h->ch->reason);
 	return err_set(FARKV_EPROTOCOL,
 		       "%s: closed without an answer; is that a kvserver?",
 		       h->where);

@@ -217,16 +217,16 @@ void handle_close(struct farkv *kv)
 
 void handle_pending(struct farkv *kv)
 {
-	uint32_t alerts = qsbr_pending(kv->qsbr);
+	uint32_t pending = qsbr_pending(kv->qsbr);
 
 	if (!kv->conn.session)
 		return;
 
-	if (alerts & PENDING_DROP) {
+	if (pending & PENDING_DROP) {
 		qsbr_clear_pending(kv->qsbr, PENDING_DROP);
 		index_drop_cache(kv->conn.index);
 	}
-	if (alerts & (PENDING_GRANTS | PENDING_SWEEP | PENDING_RECLAIM))
+	if (pending & (PENDING_GRANTS | PENDING_SWEEP | PENDING_RECLAIM))
 		conn_handle_pending(&kv->conn);
 }
 
@@ -484,15 +484,15 @@ void handle_line(struct farkv *kv, int err)
 		break;
 	case FARKV_EDISCONNECTED:
 		if (kv->conn.session && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
-			session_why(kv->conn.session);
+			session_reason(kv->conn.session);
 		else if (!kv->conn.session || !err_detail()[0])
 			/* there may be a new connection; this was the last one's end */
-			err_set(err, "%s", kv->why[0] ? kv->why : err_str(err));
+			err_set(err, "%s", kv->reason[0] ? kv->reason : err_str(err));
 		break;
 	case FARKV_ETIMEDOUT:
 	case FARKV_ELINKDOWN:
 		if (!kv->conn.session)
-			err_set(err, "%s", kv->why);
+			err_set(err, "%s", kv->reason);
 		else if (!err_detail()[0])
 			err_set(err, "%s", err_str(err));
 		break;
@@ -508,7 +508,7 @@ int handle_result(struct farkv *kv, int err)
 	handle_line(kv, err);
 	/* A timeout or FARKV_EMAYBE does not tell the caller that the store may be gone. */
 	if (err == FARKV_EDISCONNECTED && (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
-		kv->told = true;
+		kv->notified = true;
 	return err;
 }
 

@@ -85,8 +85,8 @@ struct farkv {
 	char name[64];
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
 	bool readonly; /* requested at open */
-	bool told;     /* the caller knows that the last connection's store may be gone */
-	char why[256]; /* why the last connection ended, or why there is no new one */
+	bool notified;     /* the caller knows that the last connection's store may be gone */
+	char reason[256]; /* why the last connection ended, or why there is no new one */
 	uint32_t last_id;
 	uint64_t last_region[2];
 	uint64_t next_attempt_ns; /* no attempt to reconnect before this, after nobody was there */

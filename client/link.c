@@ -437,16 +437,16 @@ bool conn_return_all(struct conn *l)
 void conn_handle_pending(struct conn *l)
 {
 	struct qsbr *qsbr = session_qsbr(l->session);
-	uint32_t alerts;
+	uint32_t pending;
 
 	if (l->inv)
 		inventory_lock(l->inv);
-	alerts = qsbr_pending(qsbr);
-	if (l->inv && (alerts & PENDING_SWEEP))
+	pending = qsbr_pending(qsbr);
+	if (l->inv && (pending & PENDING_SWEEP))
 		session_record(l->session);
-	if (alerts & PENDING_GRANTS)
+	if (pending & PENDING_GRANTS)
 		take_grants(l);
-	if (l->inv && (alerts & PENDING_RECLAIM)) {
+	if (l->inv && (pending & PENDING_RECLAIM)) {
 		(void)return_all(l);
 		qsbr_clear_pending(qsbr, PENDING_RECLAIM);
 	}

@@ -37,7 +37,7 @@ static int queue_new(struct farkv *kv)
 	q->depth = depth;
 	list_init(&q->idle);
 	list_init(&q->fresh);
-	list_init(&q->torn);
+	list_init(&q->interrupted);
 	list_init(&q->waiting);
 	list_init(&q->done);
 	list_init(&q->lent);
@@ -488,7 +488,7 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 
 static bool under_way(const struct queue *q)
 {
-	return q->fresh.first || q->waiting.first || q->torn.first || q->inside;
+	return q->fresh.first || q->waiting.first || q->interrupted.first || q->inside;
 }
 
 void queue_settle(struct farkv *kv)

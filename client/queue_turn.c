@@ -40,7 +40,7 @@ static bool is_plain(int err)
 }
 
 /* The text that the synchronous function would give; the thread's line may be another request's. */
-static void note_why(struct farkv *kv, struct request *r)
+static void note_reason(struct farkv *kv, struct request *r)
 {
 	int err = r->op.result;
 	struct index_key key;
@@ -50,7 +50,7 @@ static void note_why(struct farkv *kv, struct request *r)
 	err_clear();
 	if (kv->queue->dialling && err == FARKV_ETIMEDOUT)
 		err_set(err, "the deadline passed without a connection to %s: %s",
-			kv->uri.shown, kv->why);
+			kv->uri.shown, kv->reason);
 	else if (r->parked && err == FARKV_ETIMEDOUT)
 		handle_no_versions();
 	else if (r->begun && err == FARKV_ECORRUPT && r->op.damage)
@@ -67,7 +67,7 @@ static void note_why(struct farkv *kv, struct request *r)
 static void finish(struct farkv *kv, struct request *r)
 {
 	if (r->op.result)
-		note_why(kv, r);
+		note_reason(kv, r);
 	else if (r->op.kind != INDEX_GET)
 		handle_after(kv, &r->op);
 	list_add(&kv->queue->done, r);
@@ -90,7 +90,7 @@ static bool is_broken(const struct farkv *kv)
 }
 
 /* True if a new connection could complete it. As relink_needed(). */
-static bool is_torn(const struct farkv *kv, const struct index_op *op)
+static bool is_interrupted(const struct farkv *kv, const struct index_op *op)
 {
 	return (op->result == FARKV_EDISCONNECTED ||
 		(op->result == FARKV_EMAYBE && op->doubt == DOUBT_OPEN)) &&
@@ -109,8 +109,8 @@ static void harvest(struct farkv *kv)
 		if (op->result == INDEX_PENDING) {
 			list_add(&q->waiting, r);
 			q->unasked = true;
-		} else if (is_torn(kv, op)) {
-			list_add(&q->torn, r);
+		} else if (is_interrupted(kv, op)) {
+			list_add(&q->interrupted, r);
 		} else {
 			finish(kv, r);
 		}
@@ -176,21 +176,21 @@ static uint64_t first_deadline(const struct list *l)
 
 uint64_t queue_conn_deadline(const struct queue *q)
 {
-	return UTIL_MIN(first_deadline(&q->fresh), first_deadline(&q->torn));
+	return UTIL_MIN(first_deadline(&q->fresh), first_deadline(&q->interrupted));
 }
 
 /* The last deadline of the requests that wait for a connection. */
 static uint64_t dial_until(const struct queue *q)
 {
-	return UTIL_MAX(last_deadline(&q->fresh), last_deadline(&q->torn));
+	return UTIL_MAX(last_deadline(&q->fresh), last_deadline(&q->interrupted));
 }
 
 /* The interrupted operations, for relink_ops_begin() and _end(). */
-static size_t torn_ops(struct queue *q)
+static size_t interrupted_ops(struct queue *q)
 {
 	size_t n = 0;
 
-	for (struct request *r = q->torn.first; r; r = r->next)
+	for (struct request *r = q->interrupted.first; r; r = r->next)
 		q->ops[n++] = &r->op;
 	return n;
 }
@@ -205,15 +205,15 @@ static void mend_end(struct farkv *kv, bool dialled)
 	struct queue *q = kv->queue;
 	struct list begun;
 	struct request *r;
-	size_t n = torn_ops(q);
+	size_t n = interrupted_ops(q);
 
 	q->inside = true;
 	/* Requests submitted before the loss was known were meant for the lost store. If the
 	 * caller cannot know yet, enter() tries again and reports it. */
-	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->conn.session || kv->told))
+	if (!relink_ops_end(kv, q->ops, n, dialled) && (kv->conn.session || kv->notified))
 		fail_all(kv, FARKV_EDISCONNECTED);
 	list_init(&begun);
-	list_move(&begun, &q->torn);
+	list_move(&begun, &q->interrupted);
 	while ((r = list_take(&begun))) {
 		if (r->op.result != INDEX_PENDING)
 			finish(kv, r);
@@ -236,9 +236,9 @@ static void mend(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 
-	list_move(&q->torn, &q->waiting);
+	list_move(&q->interrupted, &q->waiting);
 	q->mending = q->dialling =
-		relink_ops_begin(kv, q->ops, torn_ops(q), dial_until(q));
+		relink_ops_begin(kv, q->ops, interrupted_ops(q), dial_until(q));
 	q->inside = false;
 	if (!q->dialling)
 		mend_end(kv, false);
@@ -274,9 +274,9 @@ static bool redial(struct farkv *kv)
 
 	if (!dial_is_over(kv->dial)) {
 		expire(kv, &q->fresh);
-		expire(kv, &q->torn);
+		expire(kv, &q->interrupted);
 		/* No request waits any more: the next one takes over. */
-		if (!q->fresh.first && !q->torn.first)
+		if (!q->fresh.first && !q->interrupted.first)
 			q->dialling = q->mending = false;
 		return false;
 	}
@@ -502,7 +502,7 @@ static void need(struct farkv *kv)
 	list_init(&q->waiting);
 	while ((r = list_take(&all))) {
 		/* The connection is broken: they wait for enter(). */
-		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN && is_torn(kv, &r->op))
+		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN && is_interrupted(kv, &r->op))
 			index_op_resume(&r->op);
 		if (r->op.result == INDEX_PENDING)
 			list_add(&q->waiting, r);
@@ -553,7 +553,7 @@ void queue_turn(struct farkv *kv)
 		if (q->inside)
 			advance(kv);
 		if (q->inside && op_queue_rests(&q->opq)) {
-			if (q->torn.first)
+			if (q->interrupted.first)
 				mend(kv);
 			if (q->dialling)
 				continue;
@@ -573,7 +573,7 @@ void queue_turn(struct farkv *kv)
 		begin_all(kv);
 		need(kv);
 	}
-	if (q->inside && op_queue_rests(&q->opq) && !q->torn.first)
+	if (q->inside && op_queue_rests(&q->opq) && !q->interrupted.first)
 		queue_leave(kv);
 	need(kv);
 }
@@ -605,6 +605,6 @@ void queue_kick(struct farkv *kv)
 	q->inside = true;
 	if (!qsbr_pending(kv->qsbr))
 		begin_all(kv);
-	if (op_queue_rests(&q->opq) && !q->torn.first)
+	if (op_queue_rests(&q->opq) && !q->interrupted.first)
 		queue_leave(kv);
 }

@@ -39,7 +39,7 @@ struct queue {
 	bool mail;   /* what the waiting need may have come */
 	bool unasked; /* some of the waiting have not asked yet for what they need */
 	struct request *slots; /* 2 * depth: in flight, or with values still in use */
-	struct list idle, fresh, torn, waiting, done, lent;
+	struct list idle, fresh, interrupted, waiting, done, lent;
 	struct op_queue opq;
 	struct index_op **ops; /* `depth` of them, scratch space */
 	struct wait_state wait;

@@ -125,10 +125,10 @@ static void fill(struct raw *r, enum raw_kind kind, size_t i)
 /* Adds the lane's own error line, if there is one. */
 static int failed(int err)
 {
-	const char *why = err_detail();
+	const char *reason = err_detail();
 
 	return err_set(err, "a raw request failed: %s%s%s", err_str(err),
-		       why[0] ? ": " : "", why);
+		       reason[0] ? ": " : "", reason);
 }
 
 /* Post the first `n` chains with one doorbell and wait for them. */
@@ -193,7 +193,7 @@ static int ask(struct raw *r, uint64_t until)
 	else
 		session_wait(l->session, until);
 	if (qsbr_pending(r->kv->qsbr) & PENDING_BROKEN)
-		return session_why(l->session);
+		return session_reason(l->session);
 	handle_pending(r->kv);
 	if (l->denied[r->cls])
 		return err_set(FARKV_ENOSPC,
@@ -228,7 +228,7 @@ static int settle(struct raw *r)
 	uint64_t until = clock_now_ns() + r->timeout_ns;
 
 	if (qsbr_pending(r->kv->qsbr) & PENDING_BROKEN)
-		return session_why(r->kv->conn.session);
+		return session_reason(r->kv->conn.session);
 	handle_pending(r->kv);
 	look_where(r);
 	while (r->n_targets < 2) {

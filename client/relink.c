@@ -126,12 +126,12 @@ static int dial(struct farkv *kv, uint64_t until_ns)
 	return dial_start(&kv->dial, &o, &old, until_ns);
 }
 
-static void note_why(struct farkv *kv, const char *prefix)
+static void note_reason(struct farkv *kv, const char *prefix)
 {
-	char text[sizeof(kv->why)];
+	char text[sizeof(kv->reason)];
 
 	snprintf(text, sizeof(text), "%s%s", prefix, err_detail());
-	memcpy(kv->why, text, sizeof(kv->why));
+	memcpy(kv->reason, text, sizeof(kv->reason));
 }
 
 /* ---- at the begin of a call ---------------------------------------------------------- */
@@ -147,7 +147,7 @@ static int restarted(struct farkv *kv)
 		"the server at %s was started again: what was stored before is "
 		"gone",
 		kv->uri.shown);
-	note_why(kv, "");
+	note_reason(kv, "");
 	return FARKV_EDISCONNECTED;
 }
 
@@ -164,17 +164,17 @@ static int absent(struct farkv *kv, uint64_t now)
 /* The connection broke. 0 if another is being made; otherwise what the caller is told first. */
 static int replace(struct farkv *kv, uint64_t until_ns)
 {
-	bool tells = !session_was_cut(kv->conn.session) && !kv->told;
+	bool tells = !session_was_cut(kv->conn.session) && !kv->notified;
 	int err;
 
-	session_why(kv->conn.session);
-	note_why(kv, "");
+	session_reason(kv->conn.session);
+	note_reason(kv, "");
 	kv->broke = true;
 	err = dial(kv, tells ? 0 : until_ns);
 	if (!tells)
 		return err;
-	kv->told = true;
-	return err_set(FARKV_EDISCONNECTED, "%s", kv->why);
+	kv->notified = true;
+	return err_set(FARKV_EDISCONNECTED, "%s", kv->reason);
 }
 
 int relink_begin(struct farkv *kv, uint64_t until_ns)
@@ -201,8 +201,8 @@ int relink_end(struct farkv *kv)
 		bool tell;
 
 		adopt(kv, &l);
-		tell = !kv->told && !same_region(kv, before);
-		kv->told = false;
+		tell = !kv->notified && !same_region(kv, before);
+		kv->notified = false;
 		kv->next_attempt_ns = 0;
 		return tell ? restarted(kv) : 0;
 	}
@@ -212,10 +212,10 @@ int relink_end(struct farkv *kv)
 	    err == FARKV_ELINKDOWN)
 		return err;
 	/* The reason of the break is more useful than "nobody is there". */
-	if (!kv->broke || kv->told)
-		note_why(kv, "cannot reconnect: ");
-	kv->told = true;
-	return err_set(FARKV_EDISCONNECTED, "%s", kv->why);
+	if (!kv->broke || kv->notified)
+		note_reason(kv, "cannot reconnect: ");
+	kv->notified = true;
+	return err_set(FARKV_EDISCONNECTED, "%s", kv->reason);
 }
 
 int relink(struct farkv *kv)
@@ -255,12 +255,12 @@ bool relink_needed(const struct farkv *kv, struct index_op *const *ops, size_t n
 static void abandon_all(struct farkv *kv, struct index_op *const *ops, size_t n)
 {
 	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
-		session_why(kv->conn.session);
+		session_reason(kv->conn.session);
 	else
 		err_set(FARKV_EDISCONNECTED, "%s",
 			err_detail()[0] ? err_detail() :
 					  "the connection to the server broke");
-	note_why(kv, "");
+	note_reason(kv, "");
 	for (size_t i = 0; i < n; i++)
 		if (ops[i]->result == INDEX_PENDING)
 			index_abandon(kv->conn.index, ops[i],
@@ -277,8 +277,8 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 	if (err != FARKV_ETIMEDOUT && err != FARKV_ELINKDOWN)
 		err = FARKV_EDISCONNECTED;
 	else
-		note_why(kv, "");
-	kv->told = false;
+		note_reason(kv, "");
+	kv->notified = false;
 	for (size_t i = 0; i < n; i++) {
 		ops[i]->near_full = false;
 		ops[i]->cls = 0;
@@ -287,7 +287,7 @@ static void give_up(struct farkv *kv, struct index_op *const *ops, size_t n,
 		ops[i]->result = err;
 		ops[i]->wait = INDEX_WAIT_NONE;
 		/* A new connection ends this break, and the next one will be reported. */
-		kv->told = err == FARKV_EDISCONNECTED && !kv->conn.session;
+		kv->notified = err == FARKV_EDISCONNECTED && !kv->conn.session;
 	}
 }
 
@@ -336,7 +336,7 @@ bool relink_ops_end(struct farkv *kv, struct index_op *const *ops, size_t n, boo
 		give_up(kv, ops, n, err);
 		return false;
 	}
-	kv->told = false;
+	kv->notified = false;
 	for (size_t i = 0; i < n; i++) {
 		if (stale && ops[i]->doubt == DOUBT_OPEN)
 			ops[i]->doubt = DOUBT_NONE;

@@ -49,7 +49,7 @@ bool session_was_cut(struct session *s)
 	return cut;
 }
 
-int session_why(struct session *s)
+int session_reason(struct session *s)
 {
 	if (qsbr_pending(&s->qsbr) & PENDING_FORKED)
 		return err_set(FARKV_EDISCONNECTED,
@@ -57,7 +57,7 @@ int session_why(struct session *s)
 			       "open handles of its own");
 	pthread_mutex_lock(&s->lock);
 	err_set(FARKV_EDISCONNECTED, "%s",
-		s->over ? s->why : "the session is over");
+		s->over ? s->reason : "the session is over");
 	pthread_mutex_unlock(&s->lock);
 	return FARKV_EDISCONNECTED;
 }
@@ -216,7 +216,7 @@ static int send_numbered(struct session *s, const struct msg *m,
 		int rc;
 
 		if (qsbr_pending(&s->qsbr) & (PENDING_BROKEN | PENDING_FORKED))
-			return session_why(s);
+			return session_reason(s);
 		rc = channel_send(s->ch, buf, len);
 		if (rc == 0)
 			break;
@@ -289,7 +289,7 @@ int session_call_take(struct session *s, struct msg *answer_out)
 		err = FARKV_EDISCONNECTED;
 	}
 	pthread_mutex_unlock(&s->lock);
-	return err == FARKV_EDISCONNECTED ? session_why(s) : err;
+	return err == FARKV_EDISCONNECTED ? session_reason(s) : err;
 }
 
 void session_call_forget(struct session *s)
@@ -329,7 +329,7 @@ int session_call(struct session *s, struct msg *m, uint8_t expect,
 	pthread_mutex_unlock(&s->lock);
 	if (err || answered)
 		return err;
-	return over ? session_why(s) : call_timeout(m);
+	return over ? session_reason(s) : call_timeout(m);
 }
 
 void session_wait(struct session *s, uint64_t until_ns)

@@ -140,6 +140,6 @@ bool session_bye(struct session *s, uint64_t until_ns);
 bool session_was_cut(struct session *s);
 
 /** Set the error detail to the reason of the session's end; returns FARKV_EDISCONNECTED. */
-int session_why(struct session *s);
+int session_reason(struct session *s);
 
 #endif

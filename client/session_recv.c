@@ -52,7 +52,7 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 	pthread_mutex_lock(&s->lock);
 	if (!s->over) {
 		va_start(ap, fmt);
-		vsnprintf(s->why, sizeof(s->why), fmt, ap);
+		vsnprintf(s->reason, sizeof(s->reason), fmt, ap);
 		va_end(ap);
 		s->over = true;
 		s->ended = !cut;
@@ -65,10 +65,10 @@ void session_break(struct session *s, bool cut, const char *fmt, ...)
 
 void session_lost(struct session *s, int errnum)
 {
-	char why[sizeof(s->why)];
+	char reason[sizeof(s->reason)];
 
 	session_break(s, true, "%s",
-		      channel_explain(errnum, why, sizeof(why)));
+		      channel_explain(errnum, reason, sizeof(reason)));
 }
 
 /*
@@ -601,7 +601,7 @@ static bool receive_one(struct session *s)
 	if (n < 0)
 		return false;
 	if (n == 0) {
-		session_break(s, true, "%s", s->ch->why);
+		session_break(s, true, "%s", s->ch->reason);
 		session_listen_no_more(s);
 		return false;
 	}

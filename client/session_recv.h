@@ -67,7 +67,7 @@ struct session {
 	bool answered, over, bye_acked;
 	bool ended; /* one side ended it for a reason of its own */
 	struct msg answer;
-	char why[256];
+	char reason[256];
 	struct notifier *notifier; /* called at the end, or NULL; ... */
 	bool notifier_grants;     /* ... and for mail and answers */
 

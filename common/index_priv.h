@@ -41,7 +41,7 @@ struct index {
 	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;
 	uint64_t recent_ns; /* on the clock, some time ago */
-	uint64_t told_ns;   /* ... when index_run() began; 0: look at it */
+	uint64_t notified_ns;   /* ... when index_run() began; 0: look at it */
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
 	uint32_t usual_len; /* of the values that a GET by loads expects: as long as the last */
@@ -63,7 +63,7 @@ static inline void index_backoff(struct index *ix)
 /** When what is READ now will have been begun: this moment, or one shortly before. */
 static inline uint64_t index_begin_ns(const struct index *ix)
 {
-	return ix->told_ns ? ix->told_ns : index_now(ix);
+	return ix->notified_ns ? ix->notified_ns : index_now(ix);
 }
 
 #endif

@@ -295,10 +295,10 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 {
 	struct op_queue s;
 
-	ix->told_ns = began_ns;
+	ix->notified_ns = began_ns;
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
 		op_begin(ix, ops[0], deadline_ns);
-		ix->told_ns = 0;
+		ix->notified_ns = 0;
 		if (run_alone(ix, ops[0], &s))
 			return;
 	} else {
@@ -307,11 +307,11 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 			if (ops[i]->result != INDEX_PENDING)
 				continue;
 			/* One moment for all: no later than their READs. */
-			if (!ix->told_ns)
-				ix->told_ns = index_now(ix);
+			if (!ix->notified_ns)
+				ix->notified_ns = index_now(ix);
 			index_submit(ix, &s, ops[i], deadline_ns);
 		}
-		ix->told_ns = 0;
+		ix->notified_ns = 0;
 	}
 	while (!op_queue_rests(&s))
 		op_queue_stage(ix, &s);

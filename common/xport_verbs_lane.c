@@ -501,7 +501,7 @@ int verbs_lane_restart(struct verbs_lane *l, const struct verbs_conn *conn)
 	return 0;
 }
 
-const char *verbs_lane_why(const struct verbs_lane *l)
+const char *verbs_lane_reason(const struct verbs_lane *l)
 {
 	return l->why ? l->why : "it was given up";
 }

@@ -57,7 +57,7 @@ struct xport_lane *verbs_server_lane(struct verbs_server *vs)
 void verbs_server_lane_lost(struct verbs_server *vs)
 {
 	uint64_t now = clock_now_ns();
-	const char *why = verbs_lane_why(verbs_lane_of(vs->lane));
+	const char *why = verbs_lane_reason(verbs_lane_of(vs->lane));
 
 	if (vs->lane_lost || vs->lost)
 		return;

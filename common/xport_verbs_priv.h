@@ -193,7 +193,7 @@ void verbs_lane_stop(struct verbs_lane *l);
 /** verbs_lane_start() of a broken lane. */
 int verbs_lane_restart(struct verbs_lane *l, const struct verbs_conn *conn);
 /** Why it broke. */
-const char *verbs_lane_why(const struct verbs_lane *l);
+const char *verbs_lane_reason(const struct verbs_lane *l);
 /** Free a lane that was not started. */
 void verbs_lane_abandon(struct verbs_lane *l);
 

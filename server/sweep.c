@@ -171,7 +171,7 @@ static void sweep_finish(struct control *c)
 			 w->stats.deaths, w->stats.last_ns / NS_PER_MS);
 	w->stats.deaths = 0;
 	w->lost = false;
-	w->ghost_told = false;
+	w->ghost_notified = false;
 	if (w->outcome.leaked)
 		barrier_want(c);
 	stop(c);
@@ -448,15 +448,15 @@ static void await_ghost(struct control *c)
 	uint32_t id = t->id; /* release_writers() may free `t` */
 	pid_t pid = t->pid;
 
-	if (!w->ghost_told && pid)
+	if (!w->ghost_notified && pid)
 		log_info("a sweep waits for process %d, which left session %u "
 			 "without goodbye, to unmap the region",
 			 (int)pid, id);
-	else if (!w->ghost_told)
+	else if (!w->ghost_notified)
 		log_info("a sweep waits for a process in another pid namespace, "
 			 "which left session %u without goodbye, to unmap the region",
 			 id);
-	w->ghost_told = true;
+	w->ghost_notified = true;
 	release_writers(c);
 	if (!w->done) {
 		due_in(w, GHOST_NS);

@@ -64,7 +64,7 @@ static void ck_lost(const struct xport_chain *c, unsigned n_done)
 	ck_assert_int_eq(c->status, FARKV_EDISCONNECTED);
 	ck_assert_uint_eq(c->n_done, n_done);
 	ck_assert_int_eq(xport_broken(lane), FARKV_EDISCONNECTED);
-	ck_assert_str_eq(verbs_lane_why(verbs),
+	ck_assert_str_eq(verbs_lane_reason(verbs),
 			 "the local device lost an answer");
 }
 

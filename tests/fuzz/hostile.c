@@ -200,7 +200,7 @@ static ssize_t fake_receive(struct channel *ch, void *buf, size_t cap,
 	to_receive--;
 	what = fuzz_u8(&hostile_in);
 	if (what == 0xFF) {
-		snprintf(ch->why, sizeof(ch->why), "hung up");
+		snprintf(ch->reason, sizeof(ch->reason), "hung up");
 		return 0;
 	}
 	if (what == 0xFE)

@@ -191,7 +191,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (inside)
 		leave();
 	if (broken())
-		FUZZ_CHECK(session_why(client.session) == FARKV_EDISCONNECTED &&
+		FUZZ_CHECK(session_reason(client.session) == FARKV_EDISCONNECTED &&
 			   fuzz_detail_ok());
 	conn_farewell(&client, clock_now_ns() + PATIENCE_NS);
 	conn_close(&client);

@@ -80,7 +80,7 @@ bool line_hear(struct line *l, struct msg *m_out, int ms)
 
 bool line_over(const struct line *l)
 {
-	return l->over || l->ch->why[0];
+	return l->over || l->ch->reason[0];
 }
 
 uint32_t line_grant(struct line *l, uint8_t cls, uint32_t n,

@@ -171,7 +171,7 @@ static ssize_t on_receive(struct channel *ch, void *buf, size_t cap,
 		return -1; /* not yet */
 	n = sim_conn_receive(((struct sim_channel *)ch)->conn, buf, cap);
 	if (n == 0)
-		snprintf(ch->why, sizeof(ch->why), "the connection was cut");
+		snprintf(ch->reason, sizeof(ch->reason), "the connection was cut");
 	return n;
 }
 
