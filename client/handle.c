@@ -53,7 +53,7 @@ static void counters_add(struct farkv_counters *sum, const struct conn *l)
 	sum->cache_hits += seen.hits;
 	sum->cache_stale += seen.stale;
 	sum->cache_misses += seen.misses;
-	sum->cache_values += seen.kept;
+	sum->cache_values += seen.values;
 }
 
 void handle_counters(const struct farkv *kv, struct farkv_counters *out)

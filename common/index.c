@@ -36,7 +36,7 @@ void index_close(struct index *ix)
 		return;
 	spare_drop(&ix->spare, ix->lane);
 	dir_free(ix);
-	warm_free(ix->warm);
+	cached_free(ix->cached);
 	free(ix);
 }
 
@@ -49,16 +49,16 @@ void index_set_prefix(struct index *ix, uint32_t prefix)
 void index_drop_cache(struct index *ix)
 {
 	ix->dirword = 0;
-	if (ix->warm)
-		warm_drop(ix->warm);
+	if (ix->cached)
+		cached_drop(ix->cached);
 }
 
 int index_remember(struct index *ix, size_t entries)
 {
 	if (entries == 0)
 		return 0;
-	ix->warm = warm_new(entries);
-	if (!ix->warm)
+	ix->cached = cached_new(entries);
+	if (!ix->cached)
 		return err_set(FARKV_ENOMEM,
 			       "no memory for a cache of %zu locations", entries);
 	return 0;
@@ -66,7 +66,7 @@ int index_remember(struct index *ix, size_t entries)
 
 int index_keep(struct index *ix, size_t bytes)
 {
-	if (!warm_keep(ix->warm, bytes))
+	if (!cached_keep(ix->cached, bytes))
 		return err_set(FARKV_ENOMEM,
 			       "no memory for a cache of %zu bytes of values", bytes);
 	return 0;
@@ -74,7 +74,7 @@ int index_keep(struct index *ix, size_t bytes)
 
 struct location_counters index_remembered(const struct index *ix)
 {
-	return ix->warm ? *warm_counters(ix->warm) :
+	return ix->cached ? *cached_counters(ix->cached) :
 			  (struct location_counters){0};
 }
 

@@ -22,14 +22,14 @@
 #include "spare.h"
 #include "util.h"
 
-struct warm;
+struct cached;
 
 struct index {
 	struct index_versions versions; /* first: index_versions_left() */
 	struct superblock sb;
 	struct xport_lane *lane;
 	struct alloc *alloc;
-	struct warm *warm; /* cached locations, windows and values; NULL: none */
+	struct cached *cached; /* cached locations, windows and values; NULL: none */
 	size_t buf_bytes; /* of all operations' buffers */
 	struct spare spare; /* ... and what they have given back */
 

@@ -72,7 +72,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 		return op_done(ix, op, err);
 	op->search = (struct op_search){.way = WAY_WINDOW};
 	/* A cached location leads to the key without a directory. */
-	if (op->kind == INDEX_GET && warm_get(ix, op, &next))
+	if (op->kind == INDEX_GET && cached_get(ix, op, &next))
 		return next;
 	if (!dir_find(ix, op, deadline_ns, &next))
 		return next;
@@ -86,7 +86,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
 	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
 		return next;
-	if (op->kind != INDEX_GET && warm_start(ix, op, &next))
+	if (op->kind != INDEX_GET && cached_start(ix, op, &next))
 		return next;
 	return read_window(ix, op);
 }
@@ -241,7 +241,7 @@ static bool window_rests(const struct index_op *op)
 
 static enum next window_done(struct index *ix, struct index_op *op)
 {
-	warm_image(ix, op);
+	cached_image(ix, op);
 	if (!reads_twice(ix, op))
 		return NEXT_WALK;
 	if (!window_rests(op))
@@ -302,7 +302,7 @@ static enum next found(struct index *ix, struct index_op *op, uint64_t word,
 		op->view = *view;
 		op->version = view->version;
 	}
-	warm_store(ix, op, word, view->version);
+	cached_store(ix, op, word, view->version);
 	return op_done(ix, op, 0);
 }
 
@@ -388,7 +388,7 @@ static enum next chain_done(struct index *ix, struct index_op *op)
 	case OP_SWAP:
 		return swap_done(ix, op);
 	default:
-		return warm_looked(ix, op);
+		return cached_looked(ix, op);
 	}
 }
 

@@ -184,7 +184,7 @@ static enum next decide(struct index *ix, struct index_op *op, uint64_t word,
 	if (err && !word_whole(ix, op))
 		return next_settle(op, err);
 	if (err) {
-		warm_store(ix, op, word, version);
+		cached_store(ix, op, word, version);
 		return op_done(ix, op, err);
 	}
 	if (op->kind == INDEX_DELETE)
@@ -249,7 +249,7 @@ static enum next swap_won(struct index *ix, struct index_op *op)
 	}
 	if (!op_inserts(op) && slot_off(op->swap.desired) != slot_off(old))
 		op_retire(ix, slot_block(old), slot_class(op->swap.desired));
-	warm_swapped(ix, op);
+	cached_swapped(ix, op);
 	op->own = OWN_NONE;
 	return op_done(ix, op, 0);
 }
@@ -275,12 +275,12 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found)
 {
 	if (op->search.absorbs) {
-		warm_store(ix, op, found, 0);
+		cached_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
 	}
 	/* Versions are unique: a changed word has another one than before. */
 	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD)) {
-		warm_store(ix, op, found, 0);
+		cached_store(ix, op, found, 0);
 		return op_done(ix, op, FARKV_EVERSION);
 	}
 	return decide(ix, op, found, 0);
@@ -293,7 +293,7 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	enum next next;
 
 	ix->retries++;
-	if (warm_lost(ix, op, found, &next))
+	if (cached_lost(ix, op, found, &next))
 		return next;
 	if (found & SLOT_FROZEN)
 		return next_moved(op, false);

@@ -35,16 +35,16 @@ struct image {
 	uint64_t words[WINDOW_SLOTS];
 };
 
-struct warm {
+struct cached {
 	struct location_cache *locations;
 	struct location_counters count;
-	struct kept *kept; /* value cache; NULL: none */
+	struct value_cache *values; /* value cache; NULL: none */
 	struct image image[IMAGES];
 };
 
-struct warm *warm_new(size_t entries)
+struct cached *cached_new(size_t entries)
 {
-	struct warm *w = calloc(1, sizeof(*w));
+	struct cached *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return NULL;
@@ -56,31 +56,31 @@ struct warm *warm_new(size_t entries)
 	return w;
 }
 
-void warm_free(struct warm *w)
+void cached_free(struct cached *w)
 {
 	if (!w)
 		return;
-	kept_free(w->kept);
+	value_cache_free(w->values);
 	location_cache_free(w->locations);
 	free(w);
 }
 
-bool warm_keep(struct warm *w, size_t bytes)
+bool cached_keep(struct cached *w, size_t bytes)
 {
-	w->kept = kept_new(bytes);
-	return w->kept != NULL;
+	w->values = value_cache_new(bytes);
+	return w->values != NULL;
 }
 
-void warm_drop(struct warm *w)
+void cached_drop(struct cached *w)
 {
 	location_drop(w->locations);
-	if (w->kept)
-		kept_drop(w->kept);
+	if (w->values)
+		value_cache_drop(w->values);
 	for (unsigned i = 0; i < IMAGES; i++)
 		w->image[i].off = 0;
 }
 
-const struct location_counters *warm_counters(const struct warm *w)
+const struct location_counters *cached_counters(const struct cached *w)
 {
 	return &w->count;
 }
@@ -89,7 +89,7 @@ const struct location_counters *warm_counters(const struct warm *w)
 
 static struct location *find(struct index *ix, const struct index_op *op)
 {
-	return location_find(ix->warm->locations, op->key.hash, op->key.data,
+	return location_find(ix->cached->locations, op->key.hash, op->key.data,
 			     op->key.len);
 }
 
@@ -101,7 +101,7 @@ static struct location *find_own(struct index *ix, const struct index_op *op)
 	return l && l->slot == op->cached.slot ? l : NULL;
 }
 
-void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
+void cached_store(struct index *ix, const struct index_op *op, uint64_t word,
 		uint64_t version)
 {
 	struct location what = {.hash = op->key.hash,
@@ -109,36 +109,36 @@ void warm_store(struct index *ix, const struct index_op *op, uint64_t word,
 				.version = version};
 
 	/* Of a subtable that is going, nothing is worth keeping. */
-	if (!ix->warm || op->search.accept_frozen || (word & SLOT_FROZEN))
+	if (!ix->cached || op->search.accept_frozen || (word & SLOT_FROZEN))
 		return;
 	what.check = location_check(op->key.data, op->key.len, op->key.hash);
 	what.slot = op_slot_off(op) & LOCATION_SLOT_MASK;
-	location_store(ix->warm->locations, &what);
+	location_store(ix->cached->locations, &what);
 }
 
-static struct image *image_at(struct warm *w, uint64_t off)
+static struct image *image_at(struct cached *w, uint64_t off)
 {
 	return &w->image[(off / LINE_BYTES) % IMAGES];
 }
 
-void warm_image(struct index *ix, const struct index_op *op)
+void cached_image(struct index *ix, const struct index_op *op)
 {
 	struct image *m;
 
-	if (!ix->warm)
+	if (!ix->cached)
 		return;
-	m = image_at(ix->warm, window_off(op));
+	m = image_at(ix->cached, window_off(op));
 	m->off = window_off(op);
 	memcpy(m->words, op->window, sizeof(m->words));
 }
 
-static void warm_claimed(struct index *ix, const struct index_op *op, uint64_t word)
+static void cached_claimed(struct index *ix, const struct index_op *op, uint64_t word)
 {
 	struct image *m;
 
-	if (!ix->warm)
+	if (!ix->cached)
 		return;
-	m = image_at(ix->warm, window_off(op));
+	m = image_at(ix->cached, window_off(op));
 	if (m->off == window_off(op))
 		m->words[op->slot_at] = word;
 }
@@ -148,7 +148,7 @@ static void was_right(struct index *ix, const struct index_op *op)
 {
 	struct location *l = op->cached.doubted ? find(ix, op) : NULL;
 
-	ix->warm->count.hits++;
+	ix->cached->count.hits++;
 	if (l)
 		location_right(l);
 }
@@ -157,13 +157,13 @@ static void was_wrong(struct index *ix, const struct index_op *op)
 {
 	struct location *l = find_own(ix, op);
 
-	ix->warm->count.stale++;
+	ix->cached->count.stale++;
 	if (l)
 		location_wrong(l);
 }
 
 /* The slot is not the key's any more, as far as can be seen: search for it. */
-static enum next warm_leave(struct index *ix, struct index_op *op)
+static enum next cached_forget(struct index *ix, struct index_op *op)
 {
 	struct location *l = find_own(ix, op);
 
@@ -215,13 +215,13 @@ static bool word_seen(const struct index *ix, struct index_op *op,
  * If the block that `word` names is cached, copy it to where the READ would bring it: other
  * operations may change the value cache before this one ends.
  */
-static bool take_kept(const struct index *ix, struct index_op *op, uint64_t word)
+static bool take_cached_value(const struct index *ix, struct index_op *op, uint64_t word)
 {
-	const struct kept *k = ix->warm->kept;
+	const struct value_cache *k = ix->cached->values;
 	const uint8_t *block;
 	size_t bytes = 0;
 
-	block = k ? kept_find(k, op->cached.slot, word, &bytes) : NULL;
+	block = k ? value_cache_find(k, op->cached.slot, word, &bytes) : NULL;
 	if (block) /* it was found to fit its class: the buffer has room */
 		memcpy(op->buf, block, bytes);
 	return block != NULL;
@@ -234,7 +234,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 	struct xport_wr *wr;
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
-		return warm_leave(ix, op);
+		return cached_forget(ix, op);
 	op->look.seg_len = block && op->into ? op_segment_len(ix, op, word) : 0;
 	if (index_op_reserve(ix, op, block ? bytes - op->look.seg_len : 0))
 		return op_done(ix, op,
@@ -242,7 +242,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)bytes));
 	/* A value that comes right where it is wanted is not copied. */
-	op->look.from_cache = block && !op->look.seg_len && take_kept(ix, op, word);
+	op->look.from_cache = block && !op->look.seg_len && take_cached_value(ix, op, word);
 	op->look.word = word;
 	op->look.nth++;
 	op_chain_begin(op, OP_LOOK);
@@ -278,18 +278,18 @@ static enum next get_block(struct index *ix, struct index_op *op)
 		check = block_verify(op->buf, slot_block(word), op->key.data,
 				     op->key.len, &op->view);
 	if (check != BLOCK_MINE)
-		return warm_leave(ix, op);
+		return cached_forget(ix, op);
 	op->version = op->view.version;
 	if (op->look.nth == 1) {
 		was_right(ix, op);
-		ix->warm->count.kept += op->look.from_cache;
+		ix->cached->count.values += op->look.from_cache;
 	}
-	if (ix->warm->kept && !op->look.from_cache && !op->look.seg_len)
-		kept_store(ix->warm->kept, op->cached.slot, word, op->buf,
+	if (ix->cached->values && !op->look.from_cache && !op->look.seg_len)
+		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
 			   block_room(op->view.key_len, op->view.value_len));
 	/* As a rule all is as it is cached, and nothing is written. */
 	if (op->look.nth > 1 || op->version != op->cached.version)
-		warm_store(ix, op, word, op->version);
+		cached_store(ix, op, word, op->version);
 	return op_done(ix, op, 0);
 }
 
@@ -299,18 +299,18 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 		return get_block(ix, op);
 	/* No block will tell whose the slot is: that takes both hashes. */
 	if ((seen & SLOT_DEAD) && !find_own(ix, op))
-		return warm_leave(ix, op);
+		return cached_forget(ix, op);
 	if (op->look.nth == 1 && seen == op->look.word)
 		was_right(ix, op);
 	if (seen & SLOT_DEAD) {
-		warm_store(ix, op, seen, 0);
+		cached_store(ix, op, seen, 0);
 		return op_done(ix, op, FARKV_ENOTFOUND);
 	}
 	if (op->look.nth < LOOKS_MAX) {
 		op->search.begun_ns = index_now(ix);
 		return look(ix, op, seen);
 	}
-	return warm_leave(ix, op);
+	return cached_forget(ix, op);
 }
 
 /* A writer that might not have had to change anything knows now. */
@@ -322,19 +322,19 @@ static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t see
 		was_right(ix, op);
 	/* Only the block tells the version of another word. */
 	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
-		return warm_leave(ix, op);
+		return cached_forget(ix, op);
 	op->search.remembered = false;
 	return next_decide(op, seen, version);
 }
 
-enum next warm_looked(struct index *ix, struct index_op *op)
+enum next cached_looked(struct index *ix, struct index_op *op)
 {
 	uint64_t seen;
 
 	if (!word_seen(ix, op, &seen))
-		return warm_leave(ix, op);
+		return cached_forget(ix, op);
 	/* A cached word is one of the key, or of another of its hash, neither FROZEN
-	 * nor null (warm_store()), and look() has seen that the block lies in the region. */
+	 * nor null (cached_store()), and look() has seen that the block lies in the region. */
 	if (seen == op->look.word && op->kind == INDEX_GET)
 		return get_seen(ix, op, seen);
 	if (seen != op->look.word)
@@ -342,7 +342,7 @@ enum next warm_looked(struct index *ix, struct index_op *op)
 	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
 	    slot_fp(seen) != hash_fp(op->key.hash) ||
 	    !region_block_ok(&ix->sb, slot_off(seen), slot_class(seen)))
-		return warm_leave(ix, op);
+		return cached_forget(ix, op);
 	return op->kind == INDEX_GET ? get_seen(ix, op, seen) :
 				       writer_seen(ix, op, seen);
 }
@@ -402,7 +402,7 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
  */
 static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 {
-	const struct image *m = image_at(ix->warm, window_off(op));
+	const struct image *m = image_at(ix->cached, window_off(op));
 	uint64_t empty = slot_empty(entry_gen(op->entry));
 
 	if ((op->kind != INDEX_PUT && op->kind != INDEX_ADD) ||
@@ -425,16 +425,16 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 	return false;
 }
 
-bool warm_get(struct index *ix, struct index_op *op, enum next *next_out)
+bool cached_get(struct index *ix, struct index_op *op, enum next *next_out)
 {
 	const struct location *l;
 
-	if (!ix->warm || op->no_cache)
+	if (!ix->cached || op->no_cache)
 		return false;
 	/* It is going to see the key in the block. */
-	l = location_guess(ix->warm->locations, op->key.hash);
+	l = location_guess(ix->cached->locations, op->key.hash);
 	if (!l || l->stale >= LOCATION_STALE_MAX) {
-		ix->warm->count.misses++;
+		ix->cached->count.misses++;
 		return false;
 	}
 	begin_at(ix, op, l);
@@ -442,13 +442,13 @@ bool warm_get(struct index *ix, struct index_op *op, enum next *next_out)
 	return true;
 }
 
-bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
+bool cached_start(struct index *ix, struct index_op *op, enum next *next_out)
 {
-	if (!ix->warm || op->doubt == DOUBT_RESOLVING || op->no_cache)
+	if (!ix->cached || op->doubt == DOUBT_RESOLVING || op->no_cache)
 		return false;
 	if (known_slot(ix, op, next_out))
 		return true;
-	ix->warm->count.misses++;
+	ix->cached->count.misses++;
 	return new_key(ix, op, next_out);
 }
 
@@ -459,32 +459,32 @@ bool warm_start(struct index *ix, struct index_op *op, enum next *next_out)
  * was carried from elsewhere or the buffer was needed since; the version, which no other
  * block has, tells.
  */
-static void renew_kept(struct index *ix, const struct index_op *op)
+static void renew_cached_value(struct index *ix, const struct index_op *op)
 {
 	uint64_t version;
 
-	if (!ix->warm->kept || op->own != OWN_WRITTEN || (op->swap.desired & SLOT_DEAD) ||
+	if (!ix->cached->values || op->own != OWN_WRITTEN || (op->swap.desired & SLOT_DEAD) ||
 	    op->value_len >= INDEX_SEGMENT_MIN)
 		return;
 	memcpy(&version, op->buf, sizeof(version));
 	if (version == op->version)
-		kept_renew(ix->warm->kept, op_slot_off(op), op->swap.desired, op->buf,
+		value_cache_renew(ix->cached->values, op_slot_off(op), op->swap.desired, op->buf,
 			   block_room(op->key.len, op->value_len));
 }
 
-void warm_swapped(struct index *ix, const struct index_op *op)
+void cached_swapped(struct index *ix, const struct index_op *op)
 {
-	if (!ix->warm)
+	if (!ix->cached)
 		return;
-	renew_kept(ix, op);
+	renew_cached_value(ix, op);
 	if (op->search.way == WAY_LOCATION && op->search.remembered)
 		was_right(ix, op);
 	if (op_inserts(op))
-		warm_claimed(ix, op, op->swap.desired);
-	warm_store(ix, op, op->swap.desired, op->version);
+		cached_claimed(ix, op, op->swap.desired);
+	cached_store(ix, op, op->swap.desired, op->version);
 }
 
-bool warm_lost(struct index *ix, struct index_op *op, uint64_t found,
+bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	       enum next *next_out)
 {
 	if (op->search.way == WAY_IMAGE) {
@@ -492,7 +492,7 @@ bool warm_lost(struct index *ix, struct index_op *op, uint64_t found,
 		if ((found & SLOT_FROZEN) || slot_is_null(found))
 			op->no_cache = true;
 		else
-			warm_claimed(ix, op, found);
+			cached_claimed(ix, op, found);
 		*next_out = op_again(ix, op);
 		return true;
 	}
@@ -502,7 +502,7 @@ bool warm_lost(struct index *ix, struct index_op *op, uint64_t found,
 		was_wrong(ix, op);
 	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
 	    slot_fp(found) != hash_fp(op->key.hash)) {
-		*next_out = warm_leave(ix, op);
+		*next_out = cached_forget(ix, op);
 		return true;
 	}
 	return false;

@@ -19,7 +19,7 @@ struct place {
 	uint32_t offset, bytes; /* in the ring */
 };
 
-struct kept {
+struct value_cache {
 	struct place *places; /* sets side by side */
 	size_t sets;          /* a power of two */
 	uint8_t *ring;
@@ -29,9 +29,9 @@ struct kept {
 	uint64_t floor;   /* what was written before that is forgotten */
 };
 
-struct kept *kept_new(size_t bytes)
+struct value_cache *value_cache_new(size_t bytes)
 {
-	struct kept *k;
+	struct value_cache *k;
 	size_t table;
 
 	k = calloc(1, sizeof(*k));
@@ -45,13 +45,13 @@ struct kept *kept_new(size_t bytes)
 	k->places = calloc(1, table);
 	k->ring = calloc(1, k->ring_bytes);
 	if (!k->places || !k->ring) {
-		kept_free(k);
+		value_cache_free(k);
 		return NULL;
 	}
 	return k;
 }
 
-void kept_free(struct kept *k)
+void value_cache_free(struct value_cache *k)
 {
 	if (!k)
 		return;
@@ -60,7 +60,7 @@ void kept_free(struct kept *k)
 	free(k);
 }
 
-static struct place *set_of(const struct kept *k, uint64_t slot)
+static struct place *set_of(const struct value_cache *k, uint64_t slot)
 {
 	size_t set = (size_t)(slot * UINT64_C(0x9E3779B97F4A7C15) >> 40) &
 		     (k->sets - 1);
@@ -69,12 +69,12 @@ static struct place *set_of(const struct kept *k, uint64_t slot)
 }
 
 /* Has nothing been written over it? */
-static bool stands(const struct kept *k, const struct place *p)
+static bool stands(const struct value_cache *k, const struct place *p)
 {
 	return p->at >= k->floor && k->written - p->at <= k->ring_bytes;
 }
 
-const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
+const uint8_t *value_cache_find(const struct value_cache *k, uint64_t slot, uint64_t word,
 			 size_t *bytes_out)
 {
 	const struct place *p = set_of(k, slot);
@@ -93,7 +93,7 @@ static size_t room_of(size_t bytes)
 }
 
 /* The slot's own place, or the one whose block will be overwritten first. */
-static struct place *place_for(const struct kept *k, uint64_t slot)
+static struct place *place_for(const struct value_cache *k, uint64_t slot)
 {
 	struct place *set = set_of(k, slot), *oldest = set;
 
@@ -106,7 +106,7 @@ static struct place *place_for(const struct kept *k, uint64_t slot)
 	return oldest;
 }
 
-void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+void value_cache_store(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes)
 {
 	struct place *p = place_for(k, slot);
@@ -132,16 +132,16 @@ void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *blo
 	k->written += room;
 }
 
-void kept_renew(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+void value_cache_renew(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes)
 {
 	const struct place *p = place_for(k, slot);
 
 	if (p->slot == slot && stands(k, p))
-		kept_store(k, slot, word, block, bytes);
+		value_cache_store(k, slot, word, block, bytes);
 }
 
-void kept_drop(struct kept *k)
+void value_cache_drop(struct value_cache *k)
 {
 	k->floor = k->written;
 }

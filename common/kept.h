@@ -18,21 +18,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct kept;
+struct value_cache;
 
 /** In `bytes` in all, between these two. NULL if out of memory. */
-struct kept *kept_new(size_t bytes);
+struct value_cache *value_cache_new(size_t bytes);
 #define KEPT_BYTES_MIN 1024u
 #define KEPT_BYTES_MAX (1u << 30)
 /** NULL is allowed. */
-void kept_free(struct kept *k);
+void value_cache_free(struct value_cache *k);
 
 /**
  * The block that `word` names, as it was kept for the slot at this offset; NULL if it is
- * not there. `*bytes_out` are its bytes. It stays until the next kept_store() or
- * kept_renew().
+ * not there. `*bytes_out` are its bytes. It stays until the next value_cache_store() or
+ * value_cache_renew().
  */
-const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
+const uint8_t *value_cache_find(const struct value_cache *k, uint64_t slot, uint64_t word,
 			 size_t *bytes_out);
 
 /**
@@ -41,14 +41,14 @@ const uint8_t *kept_find(const struct kept *k, uint64_t slot, uint64_t word,
  * eighth of the ring, which has seven eighths of the memory, is not kept: then what was
  * kept for the slot stays.
  */
-void kept_store(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+void value_cache_store(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 
 /** The same, if a block was kept for this slot: of a value that its owner overwrites. */
-void kept_renew(struct kept *k, uint64_t slot, uint64_t word, const uint8_t *block,
+void value_cache_renew(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 
 /** Remove all, at a barrier. */
-void kept_drop(struct kept *k);
+void value_cache_drop(struct value_cache *k);
 
 #endif

@@ -47,7 +47,7 @@ struct location_counters {
 	uint64_t hits;     /* the location was right */
 	uint64_t stale;    /* another client had written since */
 	uint64_t misses;   /* no entry, or it was skipped */
-	uint64_t kept;     /* hits whose value came from the value cache (kept.h) */
+	uint64_t values;     /* hits whose value came from the value cache (kept.h) */
 };
 
 /** A cache of at least `entries`, in a power of two of sets. NULL if out of memory. */

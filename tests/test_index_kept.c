@@ -59,7 +59,7 @@ START_TEST(a_value_is_READ_once_and_then_looked_for)
 		HAS_VALUE(k, "value");
 		ck_assert_uint_eq(me.op.version, version);
 	}
-	ck_assert_uint_eq(index_remembered(me.ix).kept, 6);
+	ck_assert_uint_eq(index_remembered(me.ix).values, 6);
 	ck_assert_uint_eq(index_remembered(me.ix).hits, 8);
 	teardown();
 }
@@ -175,7 +175,7 @@ START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
 	ck_assert_ptr_eq(index_take(&opq), &get);
 	ck_assert_int_eq(get.result, 0);
 	ck_assert_mem_eq(get.view.value, "two", 3);
-	ck_assert_uint_eq(index_remembered(me.ix).kept, 0);
+	ck_assert_uint_eq(index_remembered(me.ix).values, 0);
 	index_op_fini(me.ix, &get);
 	teardown();
 }

@@ -10,20 +10,20 @@
 #define BLOCK 96u
 #define MUCH (1u << 20) /* memory: no block loses its place to another's */
 
-static struct kept *k;
+static struct value_cache *k;
 static size_t ring; /* bytes, without the table */
 
 /* The table has a place of 32 bytes for each 256. */
 static void setup(size_t bytes)
 {
-	k = kept_new(bytes);
+	k = value_cache_new(bytes);
 	ck_assert_ptr_nonnull(k);
 	ring = bytes - bytes / 8;
 }
 
 static void teardown(void)
 {
-	kept_free(k);
+	value_cache_free(k);
 }
 
 static uint8_t new_block[2 * BLOCK];
@@ -34,14 +34,14 @@ static void store(uint64_t slot, uint64_t word, size_t bytes)
 	static uint8_t block[MUCH];
 
 	memset(block, (int)(slot * 31 + word), bytes);
-	kept_store(k, slot, word, block, bytes);
+	value_cache_store(k, slot, word, block, bytes);
 }
 
 /* Is it there, and whole? */
 static bool has(uint64_t slot, uint64_t word, size_t bytes)
 {
 	size_t found = 0;
-	const uint8_t *at = kept_find(k, slot, word, &found);
+	const uint8_t *at = value_cache_find(k, slot, word, &found);
 
 	if (!at)
 		return false;
@@ -155,19 +155,19 @@ START_TEST(a_value_is_renewed_where_it_lies_if_it_is_as_long)
 		size_t bytes = BLOCK - word % 8;
 
 		memset(new_block, (int)(72 * 31 + word), bytes);
-		kept_renew(k, 72, word, new_block, bytes);
+		value_cache_renew(k, 72, word, new_block, bytes);
 		ck_assert(has(72, word, bytes));
 		ck_assert(has(64, 1, BLOCK));
 		ck_assert(has(88, 1, BLOCK));
 	}
 	memset(new_block, 72 * 31 + 1, sizeof(new_block));
-	kept_renew(k, 72, 1, new_block, 2 * BLOCK);
+	value_cache_renew(k, 72, 1, new_block, 2 * BLOCK);
 	ck_assert(has(72, 1, 2 * BLOCK));
 	ck_assert(has(88, 1, BLOCK));
-	kept_renew(k, 80, 1, new_block, BLOCK); /* nothing was kept there */
+	value_cache_renew(k, 80, 1, new_block, BLOCK); /* nothing was kept there */
 	ck_assert(!has(80, 1, BLOCK));
-	kept_drop(k);
-	kept_renew(k, 72, 1, new_block, BLOCK);
+	value_cache_drop(k);
+	value_cache_renew(k, 72, 1, new_block, BLOCK);
 	ck_assert(!has(72, 1, BLOCK));
 	teardown();
 }
@@ -176,10 +176,10 @@ END_TEST
 START_TEST(a_barrier_forgets_all)
 {
 	setup(4096);
-	kept_drop(k);
+	value_cache_drop(k);
 	for (unsigned i = 1; i <= 8; i++)
 		store(i * 8, 1, BLOCK);
-	kept_drop(k);
+	value_cache_drop(k);
 	for (unsigned i = 1; i <= 8; i++)
 		ck_assert(!has(i * 8, 1, BLOCK));
 	store(8, 1, BLOCK);
