@@ -360,7 +360,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 		return put_otherwise(kv, key, key_len, value, value_len);
 	over = put_fast(kv->conn.index, &p);
 	if (__builtin_expect(over != OVER_DONE ||
-			     !handle_after_at_once(kv, p.plenty, p.cls), 0)) {
+			     !handle_after_at_once(kv, p.has_spare, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
 
 		return put_go_on(kv, &rest, over);

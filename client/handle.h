@@ -264,17 +264,17 @@ void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
  */
 void handle_after_in_full(struct farkv *kv, const struct index_op *op);
 /** Fast path of handle_after(): false if handle_after_in_full() is needed now. */
-static inline bool handle_after_at_once(struct farkv *kv, bool plenty, uint8_t cls)
+static inline bool handle_after_at_once(struct farkv *kv, bool has_spare, uint8_t cls)
 {
 	const struct conn *l = &kv->conn;
 
 	kv->mutations++;
-	return plenty && kv->mutations % HANDLE_HOUSEKEEPING != 0 && !l->unsent[cls] &&
+	return has_spare && kv->mutations % HANDLE_HOUSEKEEPING != 0 && !l->unsent[cls] &&
 	       !l->denied[cls];
 }
 static inline void handle_after(struct farkv *kv, const struct index_op *op)
 {
-	if (!handle_after_at_once(kv, op->plenty, op->cls))
+	if (!handle_after_at_once(kv, op->has_spare, op->cls))
 		handle_after_in_full(kv, op);
 }
 

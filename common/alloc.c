@@ -58,7 +58,7 @@ static int words_push(uint64_t **v, uint32_t *n, uint32_t *cap, uint64_t word)
 	return 0;
 }
 
-static int deferred_grow(struct class_stock *s)
+static int deferred_grow(struct alloc_class *s)
 {
 	uint32_t bigger = s->deferred_cap ? s->deferred_cap * 2 : 64;
 	struct deferred_item *p = malloc(bigger * sizeof(*p));
@@ -74,9 +74,9 @@ static int deferred_grow(struct class_stock *s)
 }
 
 /* How many are ready: they became so in the order in which they lie there. */
-static uint32_t deferred_ready(const struct class_stock *s, uint64_t now)
+static uint32_t deferred_ready(const struct alloc_class *s, uint64_t now)
 {
-	uint32_t low = 0, high = stock_resting(s);
+	uint32_t low = 0, high = alloc_class_deferred(s);
 
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;
@@ -92,7 +92,7 @@ static uint32_t deferred_ready(const struct class_stock *s, uint64_t now)
 bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 		struct block_ref *ref_out)
 {
-	uint64_t word = stock_take(a, &a->cls[cls], now);
+	uint64_t word = alloc_class_take(a, &a->cls[cls], now);
 
 	if (word)
 		*ref_out = slot_block(word);
@@ -101,12 +101,12 @@ bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 
 uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead)
 {
-	return slot_off(stock_peek(&a->cls[cls], ahead));
+	return slot_off(alloc_class_peek(&a->cls[cls], ahead));
 }
 
 int alloc_put(struct alloc *a, struct block_ref ref)
 {
-	struct class_stock *s = &a->cls[ref.cls];
+	struct alloc_class *s = &a->cls[ref.cls];
 
 	return words_push(&s->free, &s->n_free, &s->free_cap, slot_pack(ref, 0, 0));
 }
@@ -115,14 +115,14 @@ int alloc_put_written(struct alloc *a, struct block_ref ref)
 {
 	uint64_t word = slot_pack(ref, 0, 0);
 
-	if (stock_wears_out(word))
+	if (alloc_is_last_inc(word))
 		return words_push(&a->exhausted, &a->n_exhausted, &a->exhausted_cap, word);
-	return alloc_put(a, slot_block(stock_next_inc(word)));
+	return alloc_put(a, slot_block(alloc_next_inc(word)));
 }
 
-static void date_class(struct class_stock *s, uint64_t ready)
+static void date_class(struct alloc_class *s, uint64_t ready)
 {
-	uint32_t n = UTIL_MIN(s->n_undated, stock_resting(s));
+	uint32_t n = UTIL_MIN(s->n_undated, alloc_class_deferred(s));
 
 	for (uint32_t at = s->tail - n; at != s->tail; at++)
 		deferred_item(s, at)->ready = ready;
@@ -145,32 +145,32 @@ void alloc_gain(struct alloc *a, uint8_t cls)
 
 bool alloc_surplus_due(struct alloc *a)
 {
-	bool due = stock_gained(a);
+	bool due = alloc_gained_many(a);
 
 	if (due)
 		a->gained = 0;
 	return due;
 }
 
-/* `ready` may be STOCK_UNDATED. */
+/* `ready` may be ALLOC_UNDATED. */
 static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
-	struct class_stock *s = &a->cls[ref.cls];
+	struct alloc_class *s = &a->cls[ref.cls];
 	uint64_t word = slot_pack(ref, 0, 0);
 
 	/* Before all else: it was held, whatever becomes of it here. */
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
-	if (stock_wears_out(word))
+	if (alloc_is_last_inc(word))
 		return words_push(&a->exhausted, &a->n_exhausted, &a->exhausted_cap, word);
-	if (stock_resting(s) == s->deferred_cap) {
+	if (alloc_class_deferred(s) == s->deferred_cap) {
 		int err = deferred_grow(s);
 
 		if (err)
 			return err;
 	}
-	stock_push(a, s, word, ready);
+	alloc_class_push(a, s, word, ready);
 	return 0;
 }
 
@@ -182,17 +182,17 @@ int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 
 int alloc_retire_undated(struct alloc *a, struct block_ref ref)
 {
-	return rest(a, ref, STOCK_UNDATED);
+	return rest(a, ref, ALLOC_UNDATED);
 }
 
 uint32_t alloc_resting(const struct alloc *a, uint8_t cls)
 {
-	return stock_resting(&a->cls[cls]);
+	return alloc_class_deferred(&a->cls[cls]);
 }
 
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls)
 {
-	const struct class_stock *s = &a->cls[cls];
+	const struct alloc_class *s = &a->cls[cls];
 
 	return s->head != s->tail ? deferred_item(s, s->head)->ready : 0;
 }
@@ -210,7 +210,7 @@ uint32_t alloc_count(const struct alloc *a, uint8_t cls)
 void alloc_record(struct alloc *a, struct journal *j)
 {
 	for (unsigned c = 0; c < CLASS_COUNT; c++) {
-		const struct class_stock *s = &a->cls[c];
+		const struct alloc_class *s = &a->cls[c];
 
 		for (uint32_t i = 0; i < s->n_free; i++)
 			(void)journal_add(j, slot_block(s->free[i]));
@@ -237,7 +237,7 @@ static uint32_t grant_max(const struct alloc *a, uint8_t cls)
 bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	       uint32_t spoken_for)
 {
-	const struct class_stock *s = &a->cls[cls];
+	const struct alloc_class *s = &a->cls[cls];
 
 	if (s->asking || (s->n_free > spoken_for &&
 			  s->n_free - spoken_for > s->last_grant / 4))
@@ -248,7 +248,7 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for)
 {
-	struct class_stock *s = &a->cls[cls];
+	struct alloc_class *s = &a->cls[cls];
 
 	if (!alloc_low(a, cls, now, spoken_for))
 		return 0;
@@ -260,7 +260,7 @@ uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
 int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 		size_t n)
 {
-	struct class_stock *s = &a->cls[cls];
+	struct alloc_class *s = &a->cls[cls];
 
 	s->asking = false;
 	s->used = ++a->epoch;
@@ -293,7 +293,7 @@ static size_t take_exhausted(struct alloc *a, struct block_ref *refs, size_t cap
 }
 
 /* Free blocks, and those of limbo that are ready, down to `keep` of a class. */
-static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
+static size_t take_idle(struct alloc_class *s, uint64_t now, uint64_t keep,
 			struct block_ref *refs, size_t cap)
 {
 	uint64_t ready = deferred_ready(s, now);
@@ -314,9 +314,9 @@ static size_t take_idle(struct class_stock *s, uint64_t now, uint64_t keep,
 #define PEAK_HALVED 32u
 
 /* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
-static void note_resting(struct class_stock *s, uint64_t now, uint64_t grace_ns)
+static void note_resting(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 {
-	uint32_t resting = stock_resting(s) - deferred_ready(s, now);
+	uint32_t resting = alloc_class_deferred(s) - deferred_ready(s, now);
 
 	s->peak_age += UTIL_MIN(now - s->seen_ns, grace_ns);
 	s->seen_ns = now;
@@ -335,7 +335,7 @@ static void note_resting(struct class_stock *s, uint64_t now, uint64_t grace_ns)
  * while those rest. Who pauses for a moment finds its blocks ready, and shall not give
  * them away.
  */
-static uint64_t kept(const struct class_stock *s)
+static uint64_t kept(const struct alloc_class *s)
 {
 	uint64_t grants = (uint64_t)UTIL_MAX(s->last_grant, 1u) * ALLOC_SURPLUS;
 
@@ -346,7 +346,7 @@ static uint64_t kept(const struct class_stock *s)
 static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
 			uint64_t now)
 {
-	const struct class_stock *s = &a->cls[c];
+	const struct alloc_class *s = &a->cls[c];
 	uint64_t n = (uint64_t)s->n_free + deferred_ready(s, now);
 
 	return n && s->used == newest ? n - 1 : n;
@@ -386,7 +386,7 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 
 	a->epoch++;
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
-		struct class_stock *s = &a->cls[c];
+		struct alloc_class *s = &a->cls[c];
 
 		note_resting(s, now, a->grace_ns);
 		n = take_idle(s, now, kept(s), refs, cap);
@@ -404,7 +404,7 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 size_t alloc_give_deferred(struct alloc *a, uint8_t cls, struct block_ref *refs,
 			size_t cap)
 {
-	struct class_stock *s = &a->cls[cls];
+	struct alloc_class *s = &a->cls[cls];
 	size_t n = 0;
 
 	while (n < cap && s->head != s->tail)

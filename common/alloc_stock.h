@@ -16,14 +16,14 @@
 
 struct deferred_item {
 	uint64_t word;
-	uint64_t ready; /* when it may be used again, or STOCK_UNDATED */
+	uint64_t ready; /* when it may be used again, or ALLOC_UNDATED */
 };
 
 /* After all dates: undated items stand after the dated ones. */
-#define STOCK_UNDATED UINT64_MAX
+#define ALLOC_UNDATED UINT64_MAX
 
 /* The free list is a stack; deferred blocks stand in a ring, oldest first. */
-struct class_stock {
+struct alloc_class {
 	uint64_t *free;
 	struct deferred_item *deferred; /* ring of deferred_cap, a power of two, from head to tail */
 	uint32_t n_free, free_cap;
@@ -47,34 +47,34 @@ struct alloc {
 	uint32_t epoch; /* grants and looks at surplus so far */
 	uint64_t *exhausted;
 	uint32_t n_exhausted, exhausted_cap;
-	struct class_stock cls[CLASS_COUNT];
+	struct alloc_class cls[CLASS_COUNT];
 };
 
-static inline uint32_t stock_resting(const struct class_stock *s)
+static inline uint32_t alloc_class_deferred(const struct alloc_class *s)
 {
 	return s->tail - s->head;
 }
 
 /** The item that `at` counts, from head to tail - 1. */
-static inline struct deferred_item *deferred_item(const struct class_stock *s, uint32_t at)
+static inline struct deferred_item *deferred_item(const struct alloc_class *s, uint32_t at)
 {
 	return &s->deferred[at & (s->deferred_cap - 1)];
 }
 
 /** The oldest, of some. */
-static inline uint64_t deferred_pop(struct class_stock *s)
+static inline uint64_t deferred_pop(struct alloc_class *s)
 {
 	return deferred_item(s, s->head++)->word;
 }
 
 /** Is the oldest ready? */
-static inline bool deferred_is_ready(const struct class_stock *s, uint64_t now)
+static inline bool deferred_is_ready(const struct alloc_class *s, uint64_t now)
 {
 	return s->head != s->tail && deferred_item(s, s->head)->ready <= now;
 }
 
 /** alloc_take(), but the block is a word; 0: none is at hand. */
-static inline uint64_t stock_take(struct alloc *a, struct class_stock *s, uint64_t now)
+static inline uint64_t alloc_class_take(struct alloc *a, struct alloc_class *s, uint64_t now)
 {
 	s->used = a->epoch;
 	if (__builtin_expect(s->n_free != 0, 0))
@@ -83,56 +83,56 @@ static inline uint64_t stock_take(struct alloc *a, struct class_stock *s, uint64
 }
 
 /** alloc_peek(), but the block is a word. */
-static inline uint64_t stock_peek(const struct class_stock *s, uint32_t ahead)
+static inline uint64_t alloc_class_peek(const struct alloc_class *s, uint32_t ahead)
 {
 	if (__builtin_expect(ahead < s->n_free, 0))
 		return s->free[s->n_free - 1 - ahead];
 	ahead -= s->n_free;
-	return ahead < stock_resting(s) ? deferred_item(s, s->head + ahead)->word : 0;
+	return ahead < alloc_class_deferred(s) ? deferred_item(s, s->head + ahead)->word : 0;
 }
 
 /** Nothing is to be asked for (alloc_low()), and no block's incarnation is exhausted. */
-static inline bool stock_plenty(const struct alloc *a, const struct class_stock *s,
+static inline bool alloc_class_has_spare(const struct alloc *a, const struct alloc_class *s,
 				uint64_t now)
 {
 	return !a->n_exhausted && (s->n_free > s->last_grant / 4 || deferred_is_ready(s, now));
 }
 
 /** So many have come in by alloc_gain() that alloc_surplus_due() is going to say so. */
-static inline bool stock_gained(const struct alloc *a)
+static inline bool alloc_gained_many(const struct alloc *a)
 {
 	return a->gained >= a->hoard_bytes / ALLOC_GAIN_SHARE;
 }
 
 /** Has the block that a word names had its last incarnation? There is none before a barrier. */
-static inline bool stock_wears_out(uint64_t word)
+static inline bool alloc_is_last_inc(uint64_t word)
 {
 	return slot_inc(word) == INC_COUNT - 1;
 }
 
 /** The block's next incarnation. */
-static inline uint64_t stock_next_inc(uint64_t word)
+static inline uint64_t alloc_next_inc(uint64_t word)
 {
 	return word + (UINT64_C(1) << SLOT_INC_SHIFT);
 }
 
 /** Add to the ring's end, where there is room. */
-static inline void stock_push(struct alloc *a, struct class_stock *s, uint64_t word,
+static inline void alloc_class_push(struct alloc *a, struct alloc_class *s, uint64_t word,
 			      uint64_t ready)
 {
 	struct deferred_item *item = deferred_item(s, s->tail);
 
 	s->tail++;
-	*item = (struct deferred_item){.word = stock_next_inc(word), .ready = ready};
-	if (ready == STOCK_UNDATED && s->n_undated++ == 0)
+	*item = (struct deferred_item){.word = alloc_next_inc(word), .ready = ready};
+	if (ready == ALLOC_UNDATED && s->n_undated++ == 0)
 		a->undated[a->n_undated++] = (uint8_t)(s - a->cls);
 }
 
-/** May stock_push() be called, without more ado? */
-static inline bool stock_has_room(const struct alloc *a, const struct class_stock *s,
+/** May alloc_class_push() be called, without more ado? */
+static inline bool alloc_class_has_room(const struct alloc *a, const struct alloc_class *s,
 				  uint64_t word)
 {
-	return !a->journal && stock_resting(s) != s->deferred_cap && !stock_wears_out(word);
+	return !a->journal && alloc_class_deferred(s) != s->deferred_cap && !alloc_is_last_inc(word);
 }
 
 #endif

@@ -117,7 +117,7 @@ static_assert(CLASS_BYTES(UNDATED_CLASS) == 32768, "UNDATED_CLASS");
 static inline bool may_stay_undated(const struct index *ix, uint8_t cls)
 {
 	return cls <= UNDATED_CLASS &&
-	       stock_resting(&ix->alloc->cls[cls]) >= 2 * UNDATED_MAX &&
+	       alloc_class_deferred(&ix->alloc->cls[cls]) >= 2 * UNDATED_MAX &&
 	       ix->undated + 1 < UNDATED_MAX;
 }
 

@@ -179,7 +179,7 @@ struct index_op {
 	bool gave_back;     /* the caller's: for this one all blocks went back once */
 	bool near_full;     /* an insert took its window's last slot: HINT */
 	bool rivals;        /* others wrote the key between its READ and its CAS, or look */
-	bool plenty;        /* a write over a value; the next finds a block, too, and none
+	bool has_spare;        /* a write over a value; the next finds a block, too, and none
 			       is to be given back */
 	uint8_t doubt;      /* enum index_doubt */
 	/* ... what follows is private to index*.c, but for `view` and `version` ... */
@@ -285,7 +285,7 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 	op->gave_back = false;
 	op->near_full = false;
 	op->rivals = false;
-	op->plenty = false;
+	op->has_spare = false;
 	op->doubt = DOUBT_NONE;
 	op->written_by_other = false;
 	op->phase = OP_START;

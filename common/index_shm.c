@@ -281,8 +281,8 @@ uint64_t index_put_large(const struct index *ix, uint64_t word)
 bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls)
 {
 	op_retire(ix, slot_block(word), cls);
-	return stock_plenty(ix->alloc, &ix->alloc->cls[cls], ix->recent_ns) &&
-	       !stock_gained(ix->alloc);
+	return alloc_class_has_spare(ix->alloc, &ix->alloc->cls[cls], ix->recent_ns) &&
+	       !alloc_gained_many(ix->alloc);
 }
 
 void index_put_hand_over(struct index_op *op, const struct put *p, enum over over)
@@ -321,7 +321,7 @@ static inline void take_over(const struct index *ix, struct put *p,
 	put_start(p, &op->key, op->value, op->value_len);
 	p->fetch_next = op->own == OWN_NONE;
 	p->cls = op->cls;
-	p->stock = &ix->alloc->cls[p->cls];
+	p->blocks = &ix->alloc->cls[p->cls];
 	if (op->own != OWN_NONE)
 		p->block = slot_pack(op->block, 0, 0);
 }
@@ -343,7 +343,7 @@ static inline void end_well(struct index_op *op, const struct put *p)
 	op->cls = p->cls;
 	op->own = OWN_NONE;
 	op->version = p->version;
-	op->plenty = p->plenty;
+	op->has_spare = p->has_spare;
 	op->result = 0;
 }
 

@@ -177,10 +177,10 @@ struct put {
 	const void *value;
 	uint32_t value_len;
 	uint8_t cls;       /* of `block`, */
-	struct class_stock *stock; /* ... and what there is of that */
+	struct alloc_class *blocks; /* ... and what there is of that */
 	uint8_t written;   /* enum block_written */
 	bool fetch_next;   /* no batch has requested the next operation's block */
-	bool plenty;       /* as index_op's */
+	bool has_spare;       /* as index_op's */
 	uint64_t block;    /* its own, as the word that names it; 0: none yet */
 	uint64_t version, new_word;
 	uint16_t slot_at;  /* the slot that may be the key's, */
@@ -226,9 +226,9 @@ bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls);
 IN_LINE bool put_take(const struct index *ix, struct put *p)
 {
 	p->cls = shm_class(block_room(p->key.len, p->value_len));
-	p->stock = &ix->alloc->cls[p->cls];
-	__asm__("" : "+r"(p->stock)); /* not to be computed again */
-	p->block = stock_take(ix->alloc, p->stock, ix->recent_ns);
+	p->blocks = &ix->alloc->cls[p->cls];
+	__asm__("" : "+r"(p->blocks)); /* not to be computed again */
+	p->block = alloc_class_take(ix->alloc, p->blocks, ix->recent_ns);
 	return p->block != 0;
 }
 
@@ -287,7 +287,7 @@ IN_LINE bool put_find(const struct index *ix, struct put *p)
 /* The next PUT begins by writing its block, most likely one as long as this. */
 IN_LINE void put_request_next(const struct index *ix, const struct put *p)
 {
-	uint64_t next = slot_off(stock_peek(p->stock, 0));
+	uint64_t next = slot_off(alloc_class_peek(p->blocks, 0));
 	size_t room = block_room(p->key.len, p->value_len);
 
 	if (next)
@@ -317,16 +317,16 @@ IN_LINE bool put_verify(const struct put *p)
 IN_LINE void put_retire(struct index *ix, struct put *p)
 {
 	struct alloc *a = ix->alloc;
-	struct class_stock *s = p->stock;
+	struct alloc_class *s = p->blocks;
 	uint64_t old = p->old_word & SLOT_BLOCK_MASK;
 
-	p->plenty = stock_plenty(a, s, ix->recent_ns);
+	p->has_spare = alloc_class_has_spare(a, s, ix->recent_ns);
 	if (__builtin_expect(slot_class(old) == p->cls && may_stay_undated(ix, p->cls) &&
-			     stock_has_room(a, s, old), 1)) {
+			     alloc_class_has_room(a, s, old), 1)) {
 		ix->undated++;
-		stock_push(a, s, old, STOCK_UNDATED);
+		alloc_class_push(a, s, old, ALLOC_UNDATED);
 	} else {
-		p->plenty = index_put_retire(ix, p->old_word, p->cls);
+		p->has_spare = index_put_retire(ix, p->old_word, p->cls);
 	}
 }
 

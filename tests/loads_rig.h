@@ -137,7 +137,7 @@ static __attribute__((unused)) void setup_over(const char *key, uint32_t fp)
 	fake_region_grant(&region, me.alloc, 0, 8);
 	PUT(&me, k, "first");
 	PUT(&me, k, "second");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	check_value(&me, k, "second");
 }
 

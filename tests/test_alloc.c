@@ -270,7 +270,7 @@ START_TEST(surplus_is_due_after_many_blocks_or_many_bytes)
 END_TEST
 
 /* Blocks of `cls` number 1, 2, ... */
-static void stock(struct alloc *a, uint8_t cls, unsigned n)
+static void blocks(struct alloc *a, uint8_t cls, unsigned n)
 {
 	static uint64_t off = META_ALIGN;
 	struct block_ref refs[ALLOC_GRANT_MAX];
@@ -307,12 +307,12 @@ START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
 	struct block_ref r;
 
 	alloc_set_region(a, UINT64_C(64) << 20); /* so the bound is 4 MiB */
-	stock(a, c1, 16);
-	stock(a, c2, 8);
-	stock(a, c3, 8); /* 1 + 1 + 2 MiB */
+	blocks(a, c1, 16);
+	blocks(a, c2, 8);
+	blocks(a, c3, 8); /* 1 + 1 + 2 MiB */
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
 	ck_assert(alloc_take(a, c1, 0, &r)); /* in use again */
-	stock(a, c3, 8);
+	blocks(a, c3, 8);
 	/* Above by 1728 KiB, the last block of c3 not counted. */
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 1728u << 10);
 	ck_assert_uint_eq(n[c1], 11);
@@ -330,7 +330,7 @@ START_TEST(surplus_counts_limbo_when_ready_and_not_before)
 	unsigned n[CLASS_COUNT];
 
 	alloc_set_region(a, UINT64_C(64) << 20);
-	stock(a, cls, 4);
+	blocks(a, cls, 4);
 	for (unsigned i = 0; i < 8; i++)
 		ck_assert_int_eq(
 			alloc_retire(a,
@@ -371,7 +371,7 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
 	uint8_t cls = class_for(128);
 	unsigned n[CLASS_COUNT];
 
-	stock(a, cls, 1);
+	blocks(a, cls, 1);
 	retire_some(a, cls, 100, 0);
 	(void)surplus_bytes(a, 99, n); /* all of them rest */
 	ck_assert_uint_eq(n[cls], 0);
@@ -411,7 +411,7 @@ START_TEST(surplus_counts_anew_from_the_latest_peak)
 	uint8_t cls = class_for(128);
 	unsigned n[CLASS_COUNT];
 
-	stock(a, cls, 1);
+	blocks(a, cls, 1);
 	retire_some(a, cls, 10, 0);
 	(void)surplus_bytes(a, 10, n);
 	retire_some(a, cls, 40, 31 * T); /* and 10 ready */
@@ -437,7 +437,7 @@ START_TEST(peek_says_what_take_will_bring)
 	uint64_t next[5];
 
 	ck_assert_uint_eq(alloc_peek(a, cls, 0), 0);
-	stock(a, cls, 3);
+	blocks(a, cls, 3);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_int_eq(
 			alloc_retire(a,
@@ -467,10 +467,10 @@ START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 	alloc_set_region(a, UINT64_C(64) << 20);
 	ck_assert_uint_eq(alloc_want(a, large, 0, 0), 1);
 	ck_assert_uint_eq(alloc_want(a, small, 0, 0), 2);
-	stock(a, small, 2);
-	stock(a, large, 1);
+	blocks(a, small, 2);
+	blocks(a, large, 1);
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
-	stock(a, small, 1);
+	blocks(a, small, 1);
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 8u << 20);
 	ck_assert_uint_eq(n[large], 1);
 	alloc_free(a);

@@ -10,14 +10,14 @@ START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
 	check_value(&other, k, "second");
 	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
 	PUT(&me, k, "third");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	check_value(&other, k, "third");
 	check_no_duplicates(k);
 	/* An insert does not, nor what is not a put. */
 	PUT(&me, key_of("another"), "x");
-	ck_assert(!me.op.plenty);
+	ck_assert(!me.op.has_spare);
 	ck_assert_int_eq(run(&me, INDEX_REPLACE, k, "fourth", 0), 0);
-	ck_assert(!me.op.plenty);
+	ck_assert(!me.op.has_spare);
 	teardown();
 }
 END_TEST
@@ -40,7 +40,7 @@ START_TEST(put_by_what_is_expected_is_a_put)
 		before = effort_so_far();
 		ck_assert(put_by_key(k, i ? "fourth" : "3"));
 		ck_assert_int_eq(me.op.result, 0);
-		ck_assert(me.op.plenty);
+		ck_assert(me.op.has_spare);
 		check_effort(before, 1, 1);
 		check_value(&other, k, i ? "fourth" : "3");
 	}
@@ -68,7 +68,7 @@ START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
 	before = effort_so_far();
 	PUT(&me, second, "b2");
 	check_effort(before, 1, 1);
-	ck_assert(!me.op.plenty);
+	ck_assert(!me.op.has_spare);
 	check_value(&other, k, "second");
 	check_value(&other, second, "b2");
 	check_no_duplicates(k);
@@ -242,7 +242,7 @@ START_TEST(put_of_any_length_goes_straight_on)
 			value[at] = (char)('a' + (at + at / 4096 + i) % 23);
 		value[len - i] = '\0';
 		PUT(&me, k, value);
-		ck_assert_int_eq(me.op.plenty, room <= PUT_ROOM_MAX);
+		ck_assert_int_eq(me.op.has_spare, room <= PUT_ROOM_MAX);
 		check_value(&other, k, value);
 		check_value(&me, k, value);
 	}
@@ -264,7 +264,7 @@ START_TEST(put_of_a_long_key_goes_straight_on)
 	fake_region_grant(&region, me.alloc, (uint8_t)class_for(block_room(k.len, 8)), 8);
 	PUT(&me, k, "first");
 	PUT(&me, k, "second");
-	ck_assert_int_eq(me.op.plenty, !_i);
+	ck_assert_int_eq(me.op.has_spare, !_i);
 	check_value(&other, k, "second");
 	check_no_duplicates(k);
 	teardown();
@@ -278,7 +278,7 @@ START_TEST(put_gives_up_the_block_that_it_replaces)
 	setup_over("k", 77);
 	resting = alloc_resting(me.alloc, 0);
 	PUT(&me, k, "third");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	ck_assert_uint_eq(alloc_resting(me.alloc, 0), resting + 1);
 	teardown();
 }
@@ -296,11 +296,11 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 	ck_assert_uint_ge(n, 2);
 	ck_assert_int_eq(alloc_put(me.alloc, last[0]), 0);
 	PUT(&me, k, "third");
-	ck_assert(!me.op.plenty);
+	ck_assert(!me.op.has_spare);
 	for (unsigned i = 1; i < n; i++)
 		ck_assert_int_eq(alloc_put(me.alloc, last[i]), 0);
 	PUT(&me, k, "fourth");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	/* So many rest that another needs no look at the clock. */
 	fake_region_grant(&region, me.alloc, 0, 40);
 	for (unsigned i = 0; i < 36; i++) {
@@ -308,12 +308,12 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 		ck_assert_int_eq(alloc_retire(me.alloc, last[1], 0), 0);
 	}
 	PUT(&me, k, "still enough");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	last[0].inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_retire(me.alloc, last[0], 0), 0);
 	ck_assert_uint_eq(alloc_exhausted(me.alloc), 1);
 	PUT(&me, k, "fifth");
-	ck_assert(!me.op.plenty);
+	ck_assert(!me.op.has_spare);
 	teardown();
 }
 END_TEST
@@ -325,16 +325,16 @@ START_TEST(put_that_wears_a_block_out_says_so)
 
 	setup_over("k", 77);
 	PUT(&me, k, "third");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	/* The block in the slot becomes one of the last incarnation. */
 	ck_assert(alloc_take(me.alloc, 0, 0, &exhausted));
 	exhausted.inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_put(me.alloc, exhausted), 0);
 	PUT(&me, k, "fourth");
-	ck_assert(me.op.plenty);
+	ck_assert(me.op.has_spare);
 	PUT(&me, k, "fifth");
 	ck_assert_uint_eq(alloc_exhausted(me.alloc), 1);
-	ck_assert(!me.op.plenty);
+	ck_assert(!me.op.has_spare);
 	teardown();
 }
 END_TEST
@@ -349,7 +349,7 @@ START_TEST(put_that_loses_has_nothing_to_spare)
 	at_swap = rival_op;
 	PUT(&me, k, "mine");
 	ck_assert_int_eq(rival.result, 0);
-	ck_assert(!op->plenty);
+	ck_assert(!op->has_spare);
 	teardown();
 }
 END_TEST

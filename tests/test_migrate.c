@@ -118,7 +118,7 @@ static void key_text(unsigned k, char text[16])
 	snprintf(text, 16, "key-%07u", k);
 }
 
-static void stock(uint8_t cls)
+static void blocks(uint8_t cls)
 {
 	struct block_ref refs[64];
 	size_t n = slab_grant(slab, cls, 64, clock_now_ns(), refs);
@@ -141,7 +141,7 @@ static int run(enum index_kind kind, unsigned k, uint64_t value)
 	do {
 		index_run(client, ops, 1, 0, NOBODY);
 		if (op.result == INDEX_PENDING && op.wait == INDEX_WAIT_BLOCK)
-			stock(op.cls);
+			blocks(op.cls);
 	} while (op.result == INDEX_PENDING && op.wait == INDEX_WAIT_BLOCK);
 	return op.result;
 }
