@@ -33,7 +33,7 @@ static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "SEEN_SLOTS: power of two");
 struct gets {
 	struct farkv_get_item *items;
 	size_t n_items, at;
-	struct index_want want[INDEX_RUN_MAX];
+	struct index_get_req want[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
 	size_t n;
 };
@@ -116,7 +116,7 @@ static void get_fill(struct farkv *kv, struct gets *g, struct failure *f)
 	g->n = 0;
 	for (; at < g->n_items && g->n < INDEX_RUN_MAX; at++) {
 		struct farkv_get_item *it = &g->items[at];
-		struct index_want *want = &g->want[g->n];
+		struct index_get_req *want = &g->want[g->n];
 
 		it->result = handle_key(kv, it->key, it->key_len, &want->key);
 		if (it->result) {

@@ -30,7 +30,7 @@ struct want {
 /* What follows is IN_LINE, so that what a call does not want costs it nothing. */
 
 /* By what the caller may map; else, or if anything unusual is met, it is pending. */
-IN_LINE bool try_op(struct farkv *kv, const struct index_want *get, enum index_kind kind,
+IN_LINE bool try_op(struct farkv *kv, const struct index_get_req *get, enum index_kind kind,
 		    const void *window)
 {
 	struct index *ix = kv->conn.index;
@@ -46,8 +46,8 @@ IN_LINE bool try_op(struct farkv *kv, const struct index_want *get, enum index_k
 }
 
 /* The key of a call, and its window, on the way. */
-struct aim {
-	struct index_want get; /* of a get, but the key is any call's */
+struct prefetch {
+	struct index_get_req get; /* of a get, but the key is any call's */
 	const void *window;
 };
 
@@ -55,12 +55,12 @@ struct aim {
  * A window takes longer to come than all that a call begins with: so that is asked for
  * first, by what is known of the store as long as the gate lets the caller in at once.
  */
-IN_LINE bool take_aim(struct farkv *kv, const void *key, size_t key_len, struct aim *aim)
+IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len, struct prefetch *prefetch)
 {
-	if (!kv->conn.index || !handle_key_at_once(kv, key, key_len, &aim->get.key))
+	if (!kv->conn.index || !handle_key_at_once(kv, key, key_len, &prefetch->get.key))
 		return false;
-	aim->get.op = &kv->op;
-	aim->window = index_expect(kv->conn.index, aim->get.key.hash);
+	prefetch->get.op = &kv->op;
+	prefetch->window = index_expect(kv->conn.index, prefetch->get.key.hash);
 	return true;
 }
 
@@ -93,10 +93,10 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 	return 0;
 }
 
-IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w)
+IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const struct want *w)
 {
 	struct index_op *op = &kv->op;
-	const void *window = aim->window;
+	const void *window = prefetch->window;
 
 	if (w->kind != INDEX_GET) {
 		int err = 0;
@@ -109,12 +109,12 @@ IN_LINE int key_op(struct farkv *kv, const struct aim *aim, const struct want *w
 			err = handle_value(kv, w->value, w->value_len);
 		if (err)
 			return err;
-		index_op_start(op, w->kind, &aim->get.key, w->value, (uint32_t)w->value_len);
+		index_op_start(op, w->kind, &prefetch->get.key, w->value, (uint32_t)w->value_len);
 		op->expected = w->expected;
 	}
 	op->into = w->into;
 	op->into_cap = w->into_cap;
-	return key_op_end(kv, w->kind, try_op(kv, &aim->get, w->kind, window));
+	return key_op_end(kv, w->kind, try_op(kv, &prefetch->get, w->kind, window));
 }
 
 /* A value that was lent is the call's key, or its value: as if it were the caller's own. */
@@ -122,7 +122,7 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 						    size_t key_len, struct want w)
 {
 	struct arena own = {.chunks = NULL};
-	struct aim aim;
+	struct prefetch prefetch;
 	int err = FARKV_ENOMEM;
 
 	if (handle_is_busy(kv))
@@ -132,8 +132,8 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 		lent_end(kv);
 		err = handle_enter(kv);
 		if (!err) {
-			err = take_aim(kv, key, key_len, &aim) ?
-				      key_op(kv, &aim, &w) :
+			err = take_prefetch(kv, key, key_len, &prefetch) ?
+				      key_op(kv, &prefetch, &w) :
 				      refuse_key(kv, key, key_len, w.kind);
 			handle_end(kv);
 		}
@@ -145,13 +145,13 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 		     const struct want *w)
 {
-	struct aim aim;
-	bool aimed;
+	struct prefetch prefetch;
+	bool prefetched;
 	int err;
 
 	if (!kv)
 		return handle_missing();
-	aimed = take_aim(kv, key, key_len, &aim);
+	prefetched = take_prefetch(kv, key, key_len, &prefetch);
 	if (__builtin_expect((unsigned)lent_at_hand(kv, key) |
 			     (unsigned)lent_at_hand(kv, w->value), 0))
 		return key_call_apart(kv, key, key_len, *w);
@@ -159,9 +159,9 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 		err = handle_enter_otherwise(kv);
 		if (err)
 			return err;
-		aimed = take_aim(kv, key, key_len, &aim);
+		prefetched = take_prefetch(kv, key, key_len, &prefetch);
 	}
-	err = __builtin_expect(aimed, 1) ? key_op(kv, &aim, w) :
+	err = __builtin_expect(prefetched, 1) ? key_op(kv, &prefetch, w) :
 					   refuse_key(kv, key, key_len, w->kind);
 	handle_end(kv);
 	return err;
@@ -198,7 +198,7 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 					       struct source *src,
 					       struct farkv_value *value_out)
 {
-	struct index_want want = {*key, &kv->op};
+	struct index_get_req want = {*key, &kv->op};
 	int err;
 
 	kv->op.into = NULL;
@@ -223,7 +223,7 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 	k->data = key;
 	k->len = (uint16_t)key_len;
 	k->hash = hash_key_in_line(kv->conn.sb->hash_seed, key, key_len);
-	return index_request(ix, k->hash, window_out) && !kv->taken &&
+	return index_prefetch(ix, k->hash, window_out) && !kv->taken &&
 	       !lent_by_get(kv, key) && handle_enter_free(kv);
 }
 
@@ -316,7 +316,7 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	return index_request(ix, p->key.hash, &p->slots) && !kv->taken &&
+	return index_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
 	       !lent_by_get(kv, key) && !lent_by_get(kv, w->value) &&
 	       put_is_usual(ix, &p->key, p->value_len) &&
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
@@ -324,7 +324,7 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 
 /* It goes on, or what comes after it. */
 static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct put *p,
-					       enum over over)
+					       enum fast fast)
 {
 	struct index_op *op = &kv->op;
 	bool final;
@@ -333,14 +333,14 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len);
 	op->into = NULL;
 	op->into_cap = 0;
-	if (over == OVER_DONE) {
+	if (fast == FAST_DONE) {
 		op->cls = p->cls;
 		op->result = 0;
 		handle_after_in_full(kv, op);
 	} else {
-		index_put_hand_over(op, p, over);
+		index_put_hand_over(op, p, fast);
 		final = index_put_search(kv->conn.index, op, p->slots,
-					 over == OVER_LOST ? &p->lost_to : NULL);
+					 fast == FAST_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);
@@ -352,18 +352,18 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 {
 	const struct want w = {.value = value, .value_len = value_len};
 	struct put p;
-	enum over over;
+	enum fast fast;
 
 	if (__builtin_expect(!kv, 0))
 		return handle_missing();
 	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p), 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	over = put_fast(kv->conn.index, &p);
-	if (__builtin_expect(over != OVER_DONE ||
+	fast = put_fast(kv->conn.index, &p);
+	if (__builtin_expect(fast != FAST_DONE ||
 			     !handle_after_at_once(kv, p.has_spare, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
 
-		return put_go_on(kv, &rest, over);
+		return put_go_on(kv, &rest, fast);
 	}
 	handle_end(kv);
 	return 0;

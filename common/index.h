@@ -95,7 +95,7 @@ void index_abandon_spare(struct index *ix);
 /* ---- fast paths: index_get.h, index_put.h ------------------------------------------ */
 
 /** A GET that has not begun. */
-struct index_want {
+struct index_get_req {
 	struct index_key key;
 	/* Not running; each GET has its own. `into` and `into_cap` are the caller's. */
 	struct index_op *op;
@@ -108,7 +108,7 @@ struct index_want {
  * begun, and index_run() ends it. A GET that fails, or may, has cleared the error's line,
  * unless nothing was expected.
  */
-bool index_get(struct index *ix, const struct index_want *want, const void *expected);
+bool index_get(struct index *ix, const struct index_get_req *want, const void *expected);
 
 /**
  * The same for `n` of them: nothing was asked of the index before, and their windows, and
@@ -116,7 +116,7 @@ bool index_get(struct index *ix, const struct index_want *want, const void *expe
  * and are to be run together, since the link that some of them wait for may turn out to be
  * another; what the others found has to be read again then (index_op_resume()).
  */
-bool index_get_many(struct index *ix, const struct index_want *wants, size_t n);
+bool index_get_many(struct index *ix, const struct index_get_req *wants, size_t n);
 
 /**
  * The same for a PUT that was just set up, for whose key index_expect() has just returned

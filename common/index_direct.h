@@ -51,7 +51,7 @@ static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 }
 
 /** Request the window of a key of this hash. False: index_expect() is NULL. */
-IN_LINE bool index_request(const struct index *ix, uint64_t hash, const uint64_t **window_out)
+IN_LINE bool index_prefetch(const struct index *ix, uint64_t hash, const uint64_t **window_out)
 {
 	uint64_t entry, off;
 
@@ -169,13 +169,13 @@ void index_put_prepare(const struct index *ix, struct index_op *op);
  * is in its home line, alive or dead, its value no larger than that. `slots` is the key's
  * window, on its way to the cache.
  */
-bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots);
+bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 /**
  * A GET by loads: in one piece for the commonest case, index_get_search() for all others,
  * and if something moves. The commonest: the key's slot is in its home line, alive, its
  * value small. `slots` is the key's window.
  */
-bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots);
+bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 #endif

@@ -55,7 +55,7 @@ static bool is_others(const struct index_op *op, const struct index_key *key,
  * of this fingerprint in the line, as one in 130 is where lines are half full.
  */
 static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
-						     const struct index_want *want,
+						     const struct index_get_req *want,
 						     struct source *src)
 {
 	const struct index_key *key = &want->key;
@@ -84,7 +84,7 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 }
 
 /* The value of `want` is found: nothing else of its operation has been set up. */
-static inline void found(struct index *ix, const struct index_want *want)
+static inline void found(struct index *ix, const struct index_get_req *want)
 {
 	struct index_op *op = want->op;
 
@@ -95,7 +95,7 @@ static inline void found(struct index *ix, const struct index_want *want)
 }
 
 /* After a first try that found a candidate and not the value. */
-static bool get_other(struct index *ix, const struct index_want *want, struct source *src)
+static bool get_other(struct index *ix, const struct index_get_req *want, struct source *src)
 {
 	if (!src->slot)
 		return false;
@@ -110,7 +110,7 @@ static bool get_other(struct index *ix, const struct index_want *want, struct so
 }
 
 /* One of several, or of an operation: its block may have been requested. */
-static bool get_one(struct index *ix, const struct index_want *want, const uint64_t *slots,
+static bool get_one(struct index *ix, const struct index_get_req *want, const uint64_t *slots,
 		    uint32_t match)
 {
 	struct source src = {.slots = slots, .match = match, .to = want->op->buf,
@@ -123,9 +123,9 @@ static bool get_one(struct index *ix, const struct index_want *want, const uint6
 	return get_other(ix, want, &src);
 }
 
-bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots)
+bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	struct index_want want = {op->key, op};
+	struct index_get_req want = {op->key, op};
 
 	if (!get_one(ix, &want, slots, get_matches(&op->key, slots)))
 		return index_get_search(ix, op, slots);
@@ -137,7 +137,7 @@ bool index_get_over(struct index *ix, struct index_op *op, const uint64_t *slots
 }
 
 /* What is the caller's stays. */
-static void start_get(const struct index_want *want)
+static void start_get(const struct index_get_req *want)
 {
 	struct index_op *op = want->op;
 	void *into = op->into;
@@ -150,7 +150,7 @@ static void start_get(const struct index_want *want)
 
 /* False: it has begun, and is not final. */
 static __attribute__((noinline)) bool get_otherwise(struct index *ix,
-						    const struct index_want *want,
+						    const struct index_get_req *want,
 						    const uint64_t *slots)
 {
 	err_clear(); /* what follows may fail */
@@ -158,12 +158,12 @@ static __attribute__((noinline)) bool get_otherwise(struct index *ix,
 	return slots && index_get_search(ix, want->op, slots);
 }
 
-bool index_get_rest(struct index *ix, const struct index_want *want, struct source *src)
+bool index_get_rest(struct index *ix, const struct index_get_req *want, struct source *src)
 {
 	return get_other(ix, want, src) || get_otherwise(ix, want, src->slots);
 }
 
-bool index_get(struct index *ix, const struct index_want *want, const void *expected)
+bool index_get(struct index *ix, const struct index_get_req *want, const void *expected)
 {
 	const uint64_t *slots = expected;
 
@@ -177,7 +177,7 @@ bool index_get(struct index *ix, const struct index_want *want, const void *expe
 
 /* ---- many of them ------------------------------------------------------------------ */
 
-static inline void fetch_homes(const struct index *ix, const struct index_want *wants,
+static inline void fetch_homes(const struct index *ix, const struct index_get_req *wants,
 				 size_t n, const uint64_t **slots)
 {
 	bool lead = loads_lead(ix);
@@ -200,7 +200,7 @@ static inline void fetch_first(const struct index *ix, const uint64_t *slots, ui
 }
 
 /* Returns how many are not final. */
-static size_t get_some(struct index *ix, const struct index_want *wants, size_t n)
+static size_t get_some(struct index *ix, const struct index_get_req *wants, size_t n)
 {
 	const uint64_t *slots[MANY];
 	uint32_t match[MANY];
@@ -219,7 +219,7 @@ static size_t get_some(struct index *ix, const struct index_want *wants, size_t 
 }
 
 /* What was found is still what was found. */
-static void begin_found(const struct index_want *want)
+static void begin_found(const struct index_get_req *want)
 {
 	struct index_op *op = want->op;
 	uint64_t version = op->version;
@@ -229,7 +229,7 @@ static void begin_found(const struct index_want *want)
 	op->result = 0;
 }
 
-bool index_get_many(struct index *ix, const struct index_want *wants, size_t n)
+bool index_get_many(struct index *ix, const struct index_get_req *wants, size_t n)
 {
 	size_t left = 0;
 
@@ -285,7 +285,7 @@ bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls)
 	       !alloc_gained_many(ix->alloc);
 }
 
-void index_put_hand_over(struct index_op *op, const struct put *p, enum over over)
+void index_put_hand_over(struct index_op *op, const struct put *p, enum fast fast)
 {
 	if (p->block) {
 		op->cls = p->cls;
@@ -296,7 +296,7 @@ void index_put_hand_over(struct index_op *op, const struct put *p, enum over ove
 		op->own = OWN_WRITTEN;
 		op->version = p->version;
 	}
-	if (over == OVER_LOST) {
+	if (fast == FAST_LOST) {
 		op->slot_at = p->slot_at;
 		op->swap.expect = p->old_word;
 	}
@@ -315,7 +315,7 @@ static inline bool is_usual(const struct index *ix, const struct index_op *op,
 }
 
 /* That of an operation, which may have its block. */
-static inline void take_over(const struct index *ix, struct put *p,
+static inline void put_from_op(const struct index *ix, struct put *p,
 			     const struct index_op *op)
 {
 	put_start(p, &op->key, op->value, op->value_len);
@@ -330,10 +330,10 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 {
 	struct put p;
 
-	take_over(ix, &p, op);
+	put_from_op(ix, &p, op);
 	if (!is_usual(ix, op, &p) || p.block || !put_take(ix, &p))
 		return;
-	index_put_hand_over(op, &p, OVER_NOT);
+	index_put_hand_over(op, &p, FAST_NOT);
 	fetch_block(ix, op->block.off, fetch_ahead(class_bytes(p.cls)));
 }
 
@@ -347,25 +347,25 @@ static inline void end_well(struct index_op *op, const struct put *p)
 	op->result = 0;
 }
 
-bool index_put_over(struct index *ix, struct index_op *op, const uint64_t *slots)
+bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	enum over over;
+	enum fast fast;
 	struct put p;
 
-	take_over(ix, &p, op);
+	put_from_op(ix, &p, op);
 	if (!is_usual(ix, op, &p))
 		return index_put_search(ix, op, slots, NULL);
 	p.slots = slots;
-	over = put_fast(ix, &p);
-	if (over == OVER_DONE) {
+	fast = put_fast(ix, &p);
+	if (fast == FAST_DONE) {
 		end_well(op, &p);
 		return true;
 	}
-	index_put_hand_over(op, &p, over);
-	return index_put_search(ix, op, slots, over == OVER_LOST ? &p.lost_to : NULL);
+	index_put_hand_over(op, &p, fast);
+	return index_put_search(ix, op, slots, fast == FAST_LOST ? &p.lost_to : NULL);
 }
 
 bool index_put(struct index *ix, struct index_op *op, const void *expected)
 {
-	return expected && index_put_over(ix, op, expected);
+	return expected && index_put_fast(ix, op, expected);
 }

@@ -7,7 +7,7 @@
  *   get_fast(): find the slot, request the block, copy and verify, look at the slot again
  *   put_fast(): take a block, build, find the slot, verify, swap, retire
  *
- * The caller has hashed the key and requested its window (index_request()). The slot
+ * The caller has hashed the key and requested its window (index_prefetch()). The slot
  * must be in the home line. Each operation waits for memory twice, for the window and for the
  * block that the slot names. A CPU looks 250 to 450 instructions ahead: the fewer instructions
  * lie between one operation's block and the next one's window, the more those two overlap.
@@ -159,15 +159,15 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
  * get_fast() was not enough: look at the next candidates in the line, then at all that can
  * be. Sets up want->op. False: it is pending, and index_run() has to.
  */
-bool index_get_rest(struct index *ix, const struct index_want *want, struct source *src);
+bool index_get_rest(struct index *ix, const struct index_get_req *want, struct source *src);
 
 /* ---- PUT -------------------------------------------------------------------------------- */
 
 /** What became of a fast PUT. */
-enum over {
-	OVER_NOT,  /* nothing has been swapped; it may have a block, written or not */
-	OVER_LOST, /* its CAS: a rival was faster */
-	OVER_DONE
+enum fast {
+	FAST_NOT,  /* nothing has been swapped; it may have a block, written or not */
+	FAST_LOST, /* its CAS: a rival was faster */
+	FAST_DONE
 };
 
 /** A PUT while it is fast; nothing of it is anywhere else. */
@@ -186,7 +186,7 @@ struct put {
 	uint16_t slot_at;  /* the slot that may be the key's, */
 	uint64_t old_word; /* ... its word, */
 	const uint8_t *old; /* ... and the block that this names */
-	uint64_t lost_to;  /* OVER_LOST: the word that the swap found */
+	uint64_t lost_to;  /* FAST_LOST: the word that the swap found */
 };
 
 /** A PUT that has nothing yet. Field by field: to clear all of it takes longer. */
@@ -202,7 +202,7 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 }
 
 /** It did not end: what it has is the operation's now, which index_op_start() has set up. */
-void index_put_hand_over(struct index_op *op, const struct put *p, enum over over);
+void index_put_hand_over(struct index_op *op, const struct put *p, enum fast fast);
 
 /** Can a key and a value of these lengths, which the store takes, be put fast, in line? */
 static inline bool put_is_usual(const struct index *ix, const struct index_key *key,
@@ -331,29 +331,29 @@ IN_LINE void put_retire(struct index *ix, struct put *p)
 }
 
 /**
- * The PUT, which put_is_usual(). Not OVER_DONE: index_put_hand_over(), and index_put_search()
+ * The PUT, which put_is_usual(). Not FAST_DONE: index_put_hand_over(), and index_put_search()
  * goes on, with p->lost_to if the swap was lost.
  *
  * The block is written first, while the window is on its way.
  */
-IN_LINE enum over put_fast(struct index *ix, struct put *p)
+IN_LINE enum fast put_fast(struct index *ix, struct put *p)
 {
 	uint64_t found;
 
 	if (!(p->block || put_take(ix, p)) || !put_build(ix, p) || !put_find(ix, p))
-		return OVER_NOT;
+		return FAST_NOT;
 	if (p->fetch_next)
 		put_request_next(ix, p);
 	if (__builtin_expect(!put_verify(p), 0))
-		return OVER_NOT;
+		return FAST_NOT;
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&p->slots[p->slot_at], p->old_word,
 			     p->new_word);
 	if (__builtin_expect(found != p->old_word, 0)) {
 		p->lost_to = found;
-		return OVER_LOST;
+		return FAST_LOST;
 	}
 	put_retire(ix, p);
-	return OVER_DONE;
+	return FAST_DONE;
 }
 
 #endif

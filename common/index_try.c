@@ -157,7 +157,7 @@ const void *index_expect(const struct index *ix, uint64_t hash)
 {
 	const uint64_t *window;
 
-	return index_request(ix, hash, &window) ? window : NULL;
+	return index_prefetch(ix, hash, &window) ? window : NULL;
 }
 
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
@@ -178,7 +178,7 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 {
 	const uint64_t *slots = direct_window(ix, op);
 
-	return slots && index_get_over(ix, op, slots);
+	return slots && index_get_fast(ix, op, slots);
 }
 
 /* ---- many operations ------------------------------------------------------------------- */
@@ -413,7 +413,7 @@ static bool write_by_loads(struct index *ix, struct index_op *op)
 
 	if (!slots)
 		return false;
-	return op->kind == INDEX_PUT ? index_put_over(ix, op, slots) :
+	return op->kind == INDEX_PUT ? index_put_fast(ix, op, slots) :
 				       write_search(ix, op, slots, NULL);
 }
 

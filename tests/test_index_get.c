@@ -14,7 +14,7 @@ static int get_by_key(struct index_key who, void *into, size_t into_cap)
 	op->result = INDEX_PENDING;
 	op->into = into;
 	op->into_cap = into_cap;
-	return index_get(me.ix, &(struct index_want){who, op}, at) ? op->result :
+	return index_get(me.ix, &(struct index_get_req){who, op}, at) ? op->result :
 								      INDEX_PENDING;
 }
 
@@ -233,11 +233,11 @@ static void check_no_block_at(uint64_t unit)
 START_TEST(get_straight_on_copies_within_bounds)
 {
 	struct index_op fresh;
-	struct index_want want;
+	struct index_get_req want;
 	const void *at;
 
 	setup_over("k", 0);
-	want = (struct index_want){k, &fresh};
+	want = (struct index_get_req){k, &fresh};
 	check_get(k, "second");
 	check_no_block_at(region.sb.meta_bytes / PTR_UNIT - 1);
 	check_no_block_at(region.sb.region_bytes / PTR_UNIT - 1);
@@ -364,14 +364,14 @@ END_TEST
 /* Gets that are begun together. */
 #define MOST (2 * MANY + 3)
 static struct index_op many_op[MOST];
-static struct index_want many[MOST];
+static struct index_get_req many[MOST];
 static struct index_op *all[MOST];
 
 static void many_init(void)
 {
 	for (unsigned i = 0; i < MOST; i++) {
 		index_op_init(&many_op[i]);
-		many[i] = (struct index_want){k, &many_op[i]};
+		many[i] = (struct index_get_req){k, &many_op[i]};
 		all[i] = &many_op[i];
 	}
 }

@@ -258,9 +258,9 @@ static void group_begins(void)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
 }
 
-bool __real_index_get_many(struct index *ix, const struct index_want *want, size_t n);
-bool __wrap_index_get_many(struct index *ix, const struct index_want *want, size_t n);
-bool __wrap_index_get_many(struct index *ix, const struct index_want *want, size_t n)
+bool __real_index_get_many(struct index *ix, const struct index_get_req *want, size_t n);
+bool __wrap_index_get_many(struct index *ix, const struct index_get_req *want, size_t n);
+bool __wrap_index_get_many(struct index *ix, const struct index_get_req *want, size_t n)
 {
 	group_begins();
 	return __real_index_get_many(ix, want, n);
