@@ -8,19 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "common/err.h"
-#include "common/finish.h"
-#include "common/log.h"
-#include "common/nearest.h"
-#include "common/opts.h"
-#include "common/util.h"
-#include "compare.h"
-#include "compare_table.h"
-#include "limit.h"
-#include "outputs.h"
-#include "quick.h"
-#include "ticks.h"
+#include "bench/core/bench.h"
+#include "common/base/err.h"
+#include "common/base/finish.h"
+#include "common/base/log.h"
+#include "common/base/nearest.h"
+#include "common/base/opts.h"
+#include "common/base/util.h"
+#include "bench/compare/compare.h"
+#include "bench/compare/compare_table.h"
+#include "bench/limit/limit.h"
+#include "bench/core/outputs.h"
+#include "bench/core/quick.h"
+#include "bench/base/ticks.h"
 
 enum exit_code {
 	EXIT_RUN = 1,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/util.h"
+#include "common/base/util.h"
 
 #define CHUNK_BYTES ((size_t)256 << 10)
 

@@ -7,12 +7,12 @@
 
 #include <farkv.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include "control.h"
 #include "mapping.h"
 #include "opened.h"
-#include "waker.h"
+#include "notifier.h"
 
 static uint64_t generation; /* changed only in a child that has one thread */
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/err.h"
-#include "common/index_try.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/index/try.h"
+#include "common/base/util.h"
 
 #include "wait.h"
 

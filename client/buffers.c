@@ -11,10 +11,10 @@
 
 #include <farkv.h>
 
-#include "common/atomic.h"
-#include "common/err.h"
-#include "common/util.h"
-#include "carver.h"
+#include "common/base/atomic.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "extents.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)

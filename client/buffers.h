@@ -7,7 +7,7 @@
  * registered with the lane once (RDMA); a new lane gets all chunks before it is used. Chunks
  * stay mapped and in place until the end, so that later buffers need no registration.
  *
- * In a program with jemalloc the chunks are extents of a jemalloc arena (carver.h), which cuts
+ * In a program with jemalloc the chunks are extents of a jemalloc arena (client/extents.h), which cuts
  * buffers of 64 bytes and more; buffers of less than four pages may share one. Otherwise
  * buffers are whole pages, first fit. The first buffer decides between the two. No buffer lies
  * in two chunks.
@@ -21,7 +21,7 @@
 
 #include <stddef.h>
 
-#include "common/xport.h"
+#include "common/xport/xport.h"
 
 struct buffers_chunk;
 struct extents;

@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/util.h"
-#include "common/xport_verbs.h"
+#include "common/base/clock.h"
+#include "common/base/util.h"
+#include "common/rdma/verbs.h"
 
 /* Pause before a full RDMA connection is tried again. */
 #define ROOM_PAUSE_NS (NS_PER_MS / 5)

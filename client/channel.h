@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/wakeup.h"
+#include "common/base/wakeup.h"
 
 struct channel;
 struct verbs_ctrl;

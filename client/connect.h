@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/msg.h"
-#include "common/xport_verbs.h"
+#include "common/proto/msg.h"
+#include "common/rdma/verbs.h"
 
 #include "channel.h"
 #include "uri.h"

@@ -19,9 +19,9 @@
 
 #include <farkv.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/thread.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/thread.h"
 
 #define EVENTS_PER_ROUND 32
 #define TICK_MS 1

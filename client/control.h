@@ -5,7 +5,7 @@
  *
  * The thread exists while there are sources, blocks all signals, and sleeps in poll(2) unless a
  * source asks for ticks. Once a second it checks whether its descriptors are still its own
- * (common/wakeup.h).
+ * (common/base/wakeup.h).
  */
 #ifndef CLIENT_CONTROL_H
 #define CLIENT_CONTROL_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/wakeup.h"
+#include "common/base/wakeup.h"
 
 /** A socket to watch; embedded in its owner. */
 struct control_source {

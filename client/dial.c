@@ -10,13 +10,13 @@
 
 #include <farkv.h>
 
-#include "common/atomic.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/thread.h"
-#include "common/util.h"
+#include "common/base/atomic.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/thread.h"
+#include "common/base/util.h"
 
-#include "waker.h"
+#include "notifier.h"
 
 #define BACKOFF_MIN_NS (2 * NS_PER_MS)
 #define BACKOFF_MAX_NS (500 * NS_PER_MS)

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link.h"
+#include "conn.h"
 
 struct dial;
 struct notifier;

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "common/err.h"
-#include "common/index_shm.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/index/shm.h"
+#include "common/base/util.h"
 
 #include "lent.h"
 

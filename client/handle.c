@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/hash.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
+#include "common/base/util.h"
 
 #include "atfork.h"
 #include "queue.h"
 #include "relink.h"
 #include "wait.h"
-#include "waker.h"
+#include "notifier.h"
 
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT no blocks are requested in advance for this long. */

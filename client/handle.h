@@ -2,7 +2,7 @@
 /**
  * handle.h - struct farkv and the course of every operation:
  *
- *   handle_begin()  enter the critical section (gate.h); handle pending flags; reconnect
+ *   handle_begin()  enter the critical section (client/qsbr.h); handle pending flags; reconnect
  *   handle_run()    drive index operations to their ends, waiting as needed
  *   handle_end()    leave the critical section
  *
@@ -18,16 +18,16 @@
 
 #include <farkv.h>
 
-#include "common/err.h"
-#include "common/hash.h"
-#include "common/index.h"
-#include "common/index_run.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
+#include "common/index/index.h"
+#include "common/index/run.h"
 
 #include "arena.h"
 #include "buffers.h"
 #include "dial.h"
-#include "gate.h"
-#include "link.h"
+#include "qsbr.h"
+#include "conn.h"
 #include "opened.h"
 #include "queue.h"
 #include "uri.h"

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 struct inventory *inventory_new(uint64_t grace_ns, uint64_t region_bytes)
 {

@@ -6,12 +6,12 @@
  *
  * Two threads use it, and the handle's takes no lock for it on the fast path:
  *
- *   the handle's thread inside the critical section (gate.h), without the lock;
+ *   the handle's thread inside the critical section (client/qsbr.h), without the lock;
  *   the handle's thread outside of it, with the lock;
  *   the control thread, with the lock, after it set PENDING_SWEEP or PENDING_RECLAIM and found the
  *   counter even, and only if the flag is still set.
  *
- * gate.h shows why that is enough. An operation that waits has left the critical section and
+ * client/qsbr.h shows why that is enough. An operation that waits has left the critical section and
  * holds no block, so a block that is not here is published or in a running operation.
  *
  * The lock is held for work of bounded length, never while waiting for the server. Order of
@@ -25,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/alloc.h"
-#include "common/journal.h"
+#include "common/index/alloc.h"
+#include "common/index/journal.h"
 
 /* Blocks in one RETURN. */
 #define INVENTORY_RETURN_MAX 256u

@@ -3,8 +3,8 @@
 
 #include "lent.h"
 
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "queue.h"
 

@@ -15,8 +15,8 @@
 
 #include <farkv.h>
 
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "channel.h"
 

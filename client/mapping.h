@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/layout.h"
+#include "common/region/layout.h"
 
 struct mapping;
 
@@ -45,7 +45,7 @@ void mapping_put(struct mapping *map);
 
 /**
  * Map a session's tether, the third descriptor of WELCOME: while it is mapped the server waits
- * for this process (server/departed.h). channel_untie() unmaps it; children do not inherit it.
+ * for this process (server/loop/lingering.h). channel_untie() unmaps it; children do not inherit it.
  * Errors as mapping_get().
  */
 int mapping_tether(int fd, bool peer_may_kill, void **tether_out);

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "dial.h"
-#include "waker.h"
+#include "notifier.h"
 
 /* Consecutive polls that could only wait for the server before the thread yields. */
 #define VAIN_POLLS 16u

@@ -10,7 +10,7 @@
  *   done     final; the caller has not taken it
  *   lent     taken, but its value is in the request's memory
  *
- * The handle stays inside its critical section (gate.h) between calls while the op queue is not
+ * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is not
  * empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
  * nothing is begun until the op queue is empty; then the section is left, the flag handled, and
  * the section entered again. A program that does not poll delays such answers, as a stopped

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/index_try.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/index/try.h"
+#include "common/base/util.h"
 
 #include "relink.h"
 

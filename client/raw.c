@@ -13,11 +13,11 @@
 
 #include <farkv.h>
 
-#include "common/atomic.h"
-#include "common/block.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/atomic.h"
+#include "common/region/block.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "handle.h"
 

@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "dial.h"
 #include "queue.h"

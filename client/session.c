@@ -10,9 +10,9 @@
 
 #include <farkv.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "atfork.h"
 

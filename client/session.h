@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/layout.h"
-#include "common/msg.h"
-#include "common/xport.h"
+#include "common/region/layout.h"
+#include "common/proto/msg.h"
+#include "common/xport/xport.h"
 
 #include "channel.h"
-#include "gate.h"
+#include "qsbr.h"
 #include "inventory.h"
 
 struct session;
@@ -112,7 +112,7 @@ void session_wait_room(struct session *s, uint64_t until_ns);
 
 /**
  * A sweep has begun: enter all that the session holds in the journal, mail included, and clear
- * PENDING_SWEEP. The caller has the inventory's lock; see gate.h.
+ * PENDING_SWEEP. The caller has the inventory's lock; see client/qsbr.h.
  */
 void session_record(struct session *s);
 

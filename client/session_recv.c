@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 /* Messages received before other sessions are served. */
 #define RECEIVE_BURST 16
@@ -326,7 +326,7 @@ static void session_stopped(struct session *s)
 }
 
 /*
- * Answer when all operations that have begun are over. Flags are set first: gate.h shows why no
+ * Answer when all operations that have begun are over. Flags are set first: client/qsbr.h shows why no
  * remembered reference survives.
  */
 static void ack_later(struct session *s, struct pending_ack a)

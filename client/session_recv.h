@@ -7,7 +7,7 @@
 
 #include "control.h"
 #include "session.h"
-#include "waker.h"
+#include "notifier.h"
 
 /* Barriers, sweeps and their questions that may wait for operations at once. */
 #define ACKS_MAX 32

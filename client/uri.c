@@ -12,9 +12,9 @@
 
 #include <farkv.h>
 
-#include "common/err.h"
-#include "common/util.h"
-#include "common/xport_verbs.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "common/rdma/verbs.h"
 
 #define URI_FORM \
 	"write shm:///path/to/socket, a path with a '/', or kv://host:port"

@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "common/sockpath.h"
+#include "common/base/sockpath.h"
 
 #define URI_HOST_MAX 256u
 #define URI_FILE_MAX 1024u

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "handle.h"
 

@@ -10,15 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/finish.h"
-#include "common/log.h"
-#include "common/opts.h"
-#include "common/sockpath.h"
-#include "common/util.h"
-#include "common/xport_verbs.h"
-#include "serve.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/finish.h"
+#include "common/base/log.h"
+#include "common/base/opts.h"
+#include "common/base/sockpath.h"
+#include "common/base/util.h"
+#include "common/rdma/verbs.h"
+#include "server/loop/serve.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -12,8 +12,8 @@
 
 #include <jansson.h>
 
-#include "common/err.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
 #include "output.h"
 #include "progress.h"
 #include "records.h"

@@ -13,9 +13,9 @@
 
 #include <jansson.h>
 
-#include "common/hugepage.h"
-#include "common/rdma_probe.h"
-#include "common/util.h"
+#include "common/base/hugepage.h"
+#include "common/rdma/probe.h"
+#include "common/base/util.h"
 #include "output.h"
 
 enum level { OK, WARN, FAIL };

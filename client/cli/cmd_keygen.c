@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/err.h"
-#include "common/keyfile.h"
+#include "common/base/err.h"
+#include "common/proto/keyfile.h"
 
 int cmd_keygen(struct cli *cli, int argc, char **argv)
 {

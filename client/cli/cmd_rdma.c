@@ -10,8 +10,8 @@
 
 #include <jansson.h>
 
-#include "common/rdma_probe.h"
-#include "common/util.h"
+#include "common/rdma/probe.h"
+#include "common/base/util.h"
 #include "output.h"
 
 /* ---- for people ------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "common/util.h"
+#include "common/base/util.h"
 #include "output.h"
 
 enum unit { COUNT, BYTES, MS, NS, PERMILLE };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/util.h"
+#include "common/base/util.h"
 
 /* Values up to this size are read without asking for the store's longest. */
 #define UNASKED_BYTES ((size_t)1 << 20)

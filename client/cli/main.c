@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/err.h"
-#include "common/log.h"
-#include "common/nearest.h"
-#include "common/opts.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/base/log.h"
+#include "common/base/nearest.h"
+#include "common/base/opts.h"
+#include "common/base/util.h"
 #include "progress.h"
 
 #define OUT_BUF_BYTES ((size_t)256 << 10)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "common/log.h"
+#include "common/base/log.h"
 
 static void need(const void *p)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/util.h"
+#include "common/base/clock.h"
+#include "common/base/util.h"
 
 #define INTERVAL_NS (100 * NS_PER_MS)
 #define BAR 30

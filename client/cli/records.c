@@ -9,8 +9,8 @@
 
 #include <farkv.h>
 
-#include "common/err.h"
-#include "common/textfile.h"
+#include "common/base/err.h"
+#include "common/base/textfile.h"
 
 /* A longer value means that the file is damaged. */
 #define VALUE_LEN_MAX (UINT64_C(1) << 30)

@@ -7,8 +7,8 @@
 
 #include "fuzz.h"
 
-#include "common/block.h"
-#include "common/hash.h"
+#include "common/region/block.h"
+#include "common/region/hash.h"
 #include "seal.h"
 
 #define SEED 42u

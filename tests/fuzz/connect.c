@@ -24,9 +24,9 @@
 
 #include "client/connect.h"
 #include "client/mapping.h"
-#include "common/auth.h"
-#include "common/clock.h"
-#include "common/err.h"
+#include "common/proto/auth.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
 #include "seal.h"
 
 #define REGION_BYTES (META_ALIGN + 4 * PAGE_BYTES)

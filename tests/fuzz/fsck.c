@@ -8,13 +8,13 @@
 
 #include "fuzz.h"
 
-#include "common/clock.h"
-#include "common/hash.h"
+#include "common/base/clock.h"
+#include "common/region/hash.h"
 #include "fake_clock.h"
 #include "seal.h"
-#include "server/fsck_index.h"
-#include "server/migrate.h"
-#include "server/slab_marks.h"
+#include "server/index/fsck_index.h"
+#include "server/index/migrate.h"
+#include "server/memory/slab_marks.h"
 
 #define MEMORY (UINT64_C(1) << 20)
 #define BLOCKS 24u

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 const char *fuzz_file(const void *data, size_t size)
 {

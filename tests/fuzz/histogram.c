@@ -4,8 +4,8 @@
 
 #include "fuzz.h"
 
-#include "bench/gen_histogram.h"
-#include "common/err.h"
+#include "bench/gen/gen_histogram.h"
+#include "common/base/err.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

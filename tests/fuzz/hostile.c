@@ -5,9 +5,9 @@
 
 #include <errno.h>
 
-#include "common/clock.h"
-#include "common/hash.h"
-#include "common/msg.h"
+#include "common/base/clock.h"
+#include "common/region/hash.h"
+#include "common/proto/msg.h"
 #include "fake_clock.h"
 #include "fake_control.h"
 #include "seal.h"

@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #include "client/channel.h"
-#include "common/index.h"
+#include "common/index/index.h"
 #include "fuzz.h"
 
 #define HOSTILE_KEYS 8u

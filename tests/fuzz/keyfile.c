@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 
-#include "common/err.h"
-#include "common/keyfile.h"
+#include "common/base/err.h"
+#include "common/proto/keyfile.h"
 
 /* Long words of the file that are not in every message. */
 static void check_secrecy(const uint8_t *data, size_t size)

@@ -7,8 +7,8 @@
 
 #include "fuzz.h"
 
-#include "common/err.h"
-#include "common/msg.h"
+#include "common/base/err.h"
+#include "common/proto/msg.h"
 #include "seal.h"
 
 static bool has_blocks(uint8_t type)

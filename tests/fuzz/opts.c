@@ -7,9 +7,9 @@
 
 #include "fuzz.h"
 
-#include "common/err.h"
-#include "common/opts.h"
-#include "common/util.h"
+#include "common/base/err.h"
+#include "common/base/opts.h"
+#include "common/base/util.h"
 
 #define ARGS_MAX 32
 

@@ -10,8 +10,8 @@
 
 #include <arpa/inet.h>
 
-#include "common/err.h"
-#include "common/xport_verbs_private.h"
+#include "common/base/err.h"
+#include "common/rdma/private_data.h"
 
 /* More than rdma_cm ever gives. */
 #define PRIVATE_MAX 256u

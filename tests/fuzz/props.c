@@ -7,9 +7,9 @@
 
 #include "fuzz.h"
 
-#include "bench/params.h"
-#include "bench/props.h"
-#include "common/err.h"
+#include "bench/gen/params.h"
+#include "bench/base/props.h"
+#include "common/base/err.h"
 
 static void check_params(struct props *p, bool load)
 {

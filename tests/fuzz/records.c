@@ -10,7 +10,7 @@
 #include <farkv.h>
 
 #include "client/cli/records.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* As a store may answer; the real ones are larger. Where a record does not say how
  * long it is, less than the longest key is never too much. */

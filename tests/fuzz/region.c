@@ -14,12 +14,12 @@
 
 #include <farkv.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/hash.h"
-#include "common/index.h"
-#include "common/index_run.h"
-#include "common/index_try.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
+#include "common/index/index.h"
+#include "common/index/run.h"
+#include "common/index/try.h"
 #include "fake_clock.h"
 #include "seal.h"
 

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "common/hash.h"
-#include "common/msg.h"
-#include "common/wire.h"
+#include "common/region/hash.h"
+#include "common/proto/msg.h"
+#include "common/base/wire.h"
 
 void seal_message(uint8_t *buf, size_t len, uint8_t type)
 {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/block.h"
+#include "common/region/block.h"
 
 /** Make the first bytes of a message of `len` >= MSG_HEADER_BYTES a header of this
  * type that its body fits. The request number stays. */

@@ -16,15 +16,15 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "common/auth.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/hash.h"
+#include "common/proto/auth.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
 #include "fake_clock.h"
 #include "seal.h"
-#include "server/control_priv.h"
-#include "server/grow.h"
-#include "server/slab_marks.h"
+#include "server/loop/control_priv.h"
+#include "server/loop/grow.h"
+#include "server/memory/slab_marks.h"
 
 #define PEERS 4
 #define HELD_MAX 256

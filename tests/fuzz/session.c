@@ -14,11 +14,11 @@
 
 #include <farkv.h>
 
-#include "client/link.h"
-#include "common/clock.h"
-#include "common/index_run.h"
-#include "common/index_try.h"
-#include "common/err.h"
+#include "client/conn.h"
+#include "common/base/clock.h"
+#include "common/index/run.h"
+#include "common/index/try.h"
+#include "common/base/err.h"
 #include "fake_clock.h"
 #include "fake_control.h"
 #include "hostile.h"

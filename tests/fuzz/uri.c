@@ -7,7 +7,7 @@
 #include <farkv.h>
 
 #include "client/uri.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 static void check_text(const char *text, size_t cap)
 {

@@ -7,7 +7,7 @@
 #include <sodium.h>
 
 #include "client/cli/input.h"
-#include "common/util.h"
+#include "common/base/util.h"
 
 /* What input.c wants of kvcli; no key leads further than cli_error(). */
 int cli_error(const struct cli *cli, int code, const char *fmt, ...)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2154
-# A handle that stays open between a script's commands, by tests/rdma_client. Source
+# A handle that stays open between a script's commands, by tests/guest/rdma_client. Source
 # it after lib.sh:
 #
 #	open_client "kv://$GUEST_PEER_ADDR:17670" 2000
 #	ask get key		# $err, $ms, $rest
 #	close_client
-client=$(unwrap "$top_builddir/tests/rdma_client")
+client=$(unwrap "$top_builddir/tests/guest/rdma_client")
 
 # open_client URI OP_TIMEOUT_MS [CACHE_ENTRIES [CACHE_BYTES]]
 open_client() {

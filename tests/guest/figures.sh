@@ -21,7 +21,7 @@ shift
 rounds=${1:-15}
 operations=${2:-500}
 work=100000
-figures=$(unwrap "$top_builddir/tests/rdma_figures")
+figures=$(unwrap "$top_builddir/tests/guest/rdma_figures")
 
 # cpu_ns PID: processor time of all its threads.
 cpu_ns() {

@@ -11,12 +11,12 @@
 #	finish
 #
 # Each case ends as one line, PASS, FAIL or SKIP, with its seconds. The functions of
-# tests/lib.sh can be used too (expect, prints, shows, says, $dir).
+# tests/script/lib.sh can be used too (expect, prints, shows, says, $dir).
 #
 # $GUEST_ADDR, $GUEST_ADDR6, $GUEST_DEV: see guest --help; a host with a device of
 # its own has them too. $rdma_link is the device's name and port: rxe0/1.
-# shellcheck source=tests/lib.sh
-. "$srcdir/tests/lib.sh"
+# shellcheck source=tests/script/lib.sh
+. "$srcdir/tests/script/lib.sh"
 
 # ---- cases
 
@@ -34,7 +34,7 @@ testcase() {
 	began=$(uptime_s)
 }
 
-# Replaces tests/lib.sh's: the reason why the current case fails; the script goes on.
+# Replaces tests/script/lib.sh's: the reason why the current case fails; the script goes on.
 fail() {
 	printf '    %s\n' "$*"
 	failures=$((failures + 1))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2154
-# For test scripts that watch clients while something fails: tests/rdma_load in
+# For test scripts that watch clients while something fails: tests/guest/rdma_load in
 # the background. Source it after lib.sh.
 
-LOAD=$(unwrap "$top_builddir/tests/rdma_load")
+LOAD=$(unwrap "$top_builddir/tests/guest/rdma_load")
 
 # load NAME [OPTION]... URI: starts clients and waits until each has done something;
 # what they say is in $dir/NAME.log, their process is $load.

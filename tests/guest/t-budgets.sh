@@ -6,9 +6,9 @@
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
-COUNT=$(unwrap "$top_builddir/tests/rdma_count")
-IDLE=$(unwrap "$top_builddir/tests/rdma_idle")
-LOAD=$(unwrap "$top_builddir/tests/rdma_load")
+COUNT=$(unwrap "$top_builddir/tests/guest/rdma_count")
+IDLE=$(unwrap "$top_builddir/tests/guest/rdma_idle")
+LOAD=$(unwrap "$top_builddir/tests/guest/rdma_load")
 
 # An index that is large from the start: growth is measured elsewhere (t-growth). Of a
 # slow machine's operations none shall look again whether it was too slow.

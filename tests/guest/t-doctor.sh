@@ -11,7 +11,7 @@ FARKV_URI=shm://$dir/none-such
 export FARKV_URI
 in_guest() { [ -e /run/guest/job ]; }
 
-# has TEXT...: the JSON has all of them; tests/devices.sh reads it as JSON, but an
+# has TEXT...: the JSON has all of them; tests/script/devices.sh reads it as JSON, but an
 # interpreter takes half a minute to start under emulation.
 has() {
 	for text in "$@"; do

@@ -6,7 +6,7 @@
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
-EVENT=$(unwrap "$top_builddir/tests/rdma_event")
+EVENT=$(unwrap "$top_builddir/tests/guest/rdma_event")
 options="-m 128 --no-auth --transport rdma --listen $GUEST_ADDR:7711"
 
 testcase "gets by epoll alone; a server that stops, is killed, and comes back -> all complete, asleep meanwhile"

@@ -7,7 +7,7 @@
 . "$srcdir/tests/guest/lib.sh"
 
 unset FARKV_URI FARKV_KEYS
-GROW=$(unwrap "$top_builddir/tests/rdma_grow")
+GROW=$(unwrap "$top_builddir/tests/guest/rdma_grow")
 slots=4096 # of a subtable
 if [ "${FARKV_LAB-}" = large ]; then
 	records=100000 enough_splits=30 fresh_keys=20000

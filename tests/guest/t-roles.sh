@@ -6,7 +6,7 @@
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
-RAW=$(unwrap "$top_builddir/tests/rdma_raw")
+RAW=$(unwrap "$top_builddir/tests/guest/rdma_raw")
 raw() { "$RAW" "$@"; }
 unset FARKV_URI FARKV_KEYS
 

@@ -10,7 +10,7 @@
 . "$srcdir/tests/guest/client.sh"
 
 unset FARKV_URI FARKV_KEYS
-GROW=$(unwrap "$top_builddir/tests/rdma_grow")
+GROW=$(unwrap "$top_builddir/tests/guest/rdma_grow")
 
 # stat NAME: of the server at $uri.
 stat() {

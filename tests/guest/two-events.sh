@@ -6,7 +6,7 @@
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
-EVENT=$(unwrap "$top_builddir/tests/rdma_event")
+EVENT=$(unwrap "$top_builddir/tests/guest/rdma_event")
 
 case ${GUEST_ROLE-} in
 '')

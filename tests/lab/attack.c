@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/atomic.h"
-#include "common/block.h"
-#include "common/err.h"
-#include "common/hash.h"
+#include "common/base/atomic.h"
+#include "common/region/block.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
 #include "line.h"
 
 #define LONG_KEY 65000u

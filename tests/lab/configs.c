@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/configs.h"
+#include "configs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * A set of records of equal length in words, in the order in which they came. While
  * there are few it is searched from end to end.
  */
-#ifndef FARKV_LAB_CONFIGS_H
-#define FARKV_LAB_CONFIGS_H
+#ifndef TESTS_LAB_CONFIGS_H
+#define TESTS_LAB_CONFIGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #include "config.h"
 #undef _FORTIFY_SOURCE
 
-#include "tests/lab/coroutine.h"
+#include "coroutine.h"
 
 /* The sanitizers know swapcontext(), which costs two system calls. */
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** coroutine.h - threads that switch explicitly, without a system call. */
-#ifndef FARKV_LAB_COROUTINE_H
-#define FARKV_LAB_COROUTINE_H
+#ifndef TESTS_LAB_COROUTINE_H
+#define TESTS_LAB_COROUTINE_H
 
 #include <setjmp.h>
 #include <stdbool.h>

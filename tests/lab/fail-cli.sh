@@ -7,8 +7,8 @@
 # otherwise every $stride-th, from another one at each time. FARKV_CALL is the only one
 # to try, to look into a finding.
 # shellcheck disable=SC2154
-# shellcheck source=tests/lib.sh
-. "$srcdir/tests/lib.sh"
+# shellcheck source=tests/script/lib.sh
+. "$srcdir/tests/script/lib.sh"
 
 program=$top_builddir/tests/lab/failing_kvcli
 [ -x "$program" ] || skip "$program is not built"

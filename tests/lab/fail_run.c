@@ -18,9 +18,9 @@
 
 #include <farkv.h>
 
-#include "tests/e2e.h"
-#include "tests/fsck_text.h"
-#include "tests/marks.h"
+#include "tests/rig/e2e.h"
+#include "tests/rig/fsck_text.h"
+#include "tests/rig/marks.h"
 
 /* A scenario that makes more calls than this would never end. */
 #define CALLS_MAX 20000

@@ -18,8 +18,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "tests/lab/stress.h"
-#include "tests/marks.h"
+#include "stress.h"
+#include "tests/rig/marks.h"
 
 #define HARM_MS 600u
 #define OP_TIMEOUT_MS 4000u

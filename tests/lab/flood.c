@@ -20,14 +20,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/layout.h"
-#include "common/msg.h"
-#include "tests/e2e.h"
-#include "tests/raw_session.h"
-#include "tests/real_server.h"
-#include "tests/scale.h"
-#include "tests/test_main.h"
+#include "common/base/clock.h"
+#include "common/region/layout.h"
+#include "common/proto/msg.h"
+#include "tests/rig/e2e.h"
+#include "tests/rig/raw_session.h"
+#include "tests/rig/real_server.h"
+#include "tests/scale/scale.h"
+#include "tests/rig/test_main.h"
 
 #include "attack.h"
 #include "line.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/history.h"
+#include "history.h"
 
 #include <errno.h>
 #include <inttypes.h>

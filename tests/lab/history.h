@@ -8,8 +8,8 @@
  * version is recorded with the id of the value that had it; history_versions() checks
  * that ids and versions correspond one to one.
  */
-#ifndef FARKV_LAB_HISTORY_H
-#define FARKV_LAB_HISTORY_H
+#ifndef TESTS_LAB_HISTORY_H
+#define TESTS_LAB_HISTORY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/lab/linear.h"
+#include "linear.h"
 
 enum { FINE, WRONG, TROUBLE };
 

@@ -10,10 +10,10 @@
 
 #include "client/connect.h"
 #include "client/mapping.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/xport.h"
-#include "common/xport_verbs.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/xport/xport.h"
+#include "common/rdma/verbs.h"
 
 #define OPEN_NS (20 * NS_PER_SEC)
 #define LANE_NS (20 * NS_PER_SEC)

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/layout.h"
-#include "common/msg.h"
+#include "common/region/layout.h"
+#include "common/proto/msg.h"
 
 struct line;
 

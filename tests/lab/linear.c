@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/linear.h"
+#include "linear.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lab/linear_search.h"
+#include "linear_search.h"
 
 #define LIMIT_DEFAULT UINT64_C(10000000)
 

@@ -12,12 +12,12 @@
  * remain. Operations of unknown outcome stay open for ever, and are placed only
  * where a result cannot be explained without them: linear_search.h.
  */
-#ifndef FARKV_LAB_LINEAR_H
-#define FARKV_LAB_LINEAR_H
+#ifndef TESTS_LAB_LINEAR_H
+#define TESTS_LAB_LINEAR_H
 
 #include <stdio.h>
 
-#include "tests/lab/history.h"
+#include "history.h"
 
 enum linear_verdict {
 	LINEAR_YES,

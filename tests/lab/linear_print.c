@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lab/linear_search.h"
+#include "linear_search.h"
 
 #define COLUMNS 60u
 #define TEXT_MAX 96u

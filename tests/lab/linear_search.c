@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/linear_search.h"
+#include "linear_search.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lab/linear_state.h"
+#include "linear_state.h"
 
 /* How the next operation before a response is bound. */
 enum bound {

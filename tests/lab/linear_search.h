@@ -22,12 +22,12 @@
  * them, and configurations that are not better than another one are dropped: those with
  * the same state that owe as much and can do no more.
  */
-#ifndef FARKV_LAB_LINEAR_SEARCH_H
-#define FARKV_LAB_LINEAR_SEARCH_H
+#ifndef TESTS_LAB_LINEAR_SEARCH_H
+#define TESTS_LAB_LINEAR_SEARCH_H
 
 #include <stdbool.h>
 
-#include "tests/lab/linear.h"
+#include "linear.h"
 
 enum search_needs {
 	NEEDS_NOTHING,

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lab/linear_search.h"
+#include "linear_search.h"
 
 /* Operations looked at, in all attempts; then the rest is small enough. */
 #define WORK_MAX UINT64_C(30000000)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/linear_state.h"
+#include "linear_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  * linear_state.c has the configurations, linear_unknown.c prepares operations without
  * response.
  */
-#ifndef FARKV_LAB_LINEAR_STATE_H
-#define FARKV_LAB_LINEAR_STATE_H
+#ifndef TESTS_LAB_LINEAR_STATE_H
+#define TESTS_LAB_LINEAR_STATE_H
 
-#include "tests/lab/configs.h"
-#include "tests/lab/linear_search.h"
+#include "configs.h"
+#include "linear_search.h"
 
 /*
  * An operation without response. After the last response of those that look for its

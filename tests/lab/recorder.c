@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/recorder.h"
+#include "recorder.h"
 
 #include <string.h>
 #include <time.h>

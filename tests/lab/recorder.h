@@ -4,13 +4,13 @@
  * before it begins and after it has ended. The last notes of a killed client are
  * UNKNOWN, so none of its operations is lost.
  */
-#ifndef FARKV_LAB_RECORDER_H
-#define FARKV_LAB_RECORDER_H
+#ifndef TESTS_LAB_RECORDER_H
+#define TESTS_LAB_RECORDER_H
 
 #include <stdbool.h>
 
-#include "tests/lab/history.h"
-#include "tests/lab/ticks.h"
+#include "history.h"
+#include "ticks.h"
 
 /* One writer at a time; readers when there is none. */
 struct recorder {

@@ -3,12 +3,12 @@
  * The register itself, and a check of histories by trying all orders: slow, simple, and
  * written without a look at linear_search.c, which is tested against it.
  */
-#ifndef FARKV_LAB_REGISTER_H
-#define FARKV_LAB_REGISTER_H
+#ifndef TESTS_LAB_REGISTER_H
+#define TESTS_LAB_REGISTER_H
 
 #include <stdbool.h>
 
-#include "tests/lab/history.h"
+#include "history.h"
 
 /** The operation's result when the key has `*state`, which it may change. */
 uint8_t register_do(uint64_t *state, struct history_op *op);

@@ -17,14 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/msg.h"
-#include "tests/e2e.h"
-#include "tests/lab/scribbler.h"
-#include "tests/raw_session.h"
-#include "tests/real_server.h"
-#include "tests/scale.h"
-#include "tests/test_main.h"
+#include "common/base/clock.h"
+#include "common/proto/msg.h"
+#include "tests/rig/e2e.h"
+#include "scribbler.h"
+#include "tests/rig/raw_session.h"
+#include "tests/rig/real_server.h"
+#include "tests/scale/scale.h"
+#include "tests/rig/test_main.h"
 
 #define OP_TIMEOUT_MS 50
 /* Extra time of a call: machines are busy, sanitizers slow. */

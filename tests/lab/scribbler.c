@@ -10,15 +10,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/alloc.h"
-#include "common/atomic.h"
-#include "common/block.h"
-#include "common/clock.h"
-#include "common/hash.h"
-#include "common/layout.h"
-#include "common/msg.h"
-#include "tests/raw_session.h"
-#include "tests/scale.h"
+#include "common/index/alloc.h"
+#include "common/base/atomic.h"
+#include "common/region/block.h"
+#include "common/base/clock.h"
+#include "common/region/hash.h"
+#include "common/region/layout.h"
+#include "common/proto/msg.h"
+#include "tests/rig/raw_session.h"
+#include "tests/scale/scale.h"
 
 /* Duration of rounds that race with others. */
 #define RACE_NS (2 * NS_PER_MS)

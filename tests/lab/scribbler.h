@@ -4,8 +4,8 @@
  * plausible wrong words, flags, blocks forged with right checksums. Made
  * from a seed. It uses no library but the formats.
  */
-#ifndef FARKV_LAB_SCRIBBLER_H
-#define FARKV_LAB_SCRIBBLER_H
+#ifndef TESTS_LAB_SCRIBBLER_H
+#define TESTS_LAB_SCRIBBLER_H
 
 #include <stdint.h>
 

@@ -22,7 +22,7 @@
 #include <farkv.h>
 
 #include "attack.h"
-#include "common/clock.h"
+#include "common/base/clock.h"
 
 #define PROCESSES_MAX 64u
 #define PINGS_MAX 1000000u

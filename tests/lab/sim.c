@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "common/log.h"
-#include "tests/lab/sim.h"
+#include "common/base/log.h"
+#include "sim.h"
 
 /* These steps are some 200 operations. */
 #define STEPS 3000u

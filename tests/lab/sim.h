@@ -20,8 +20,8 @@
  * network do a step and return. All state is in struct sim; a run leaves nothing
  * to the next.
  */
-#ifndef FARKV_LAB_SIM_H
-#define FARKV_LAB_SIM_H
+#ifndef TESTS_LAB_SIM_H
+#define TESTS_LAB_SIM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,13 +29,13 @@
 
 #include <farkv.h>
 
-#include "common/index.h"
-#include "common/index_run.h"
-#include "common/index_try.h"
-#include "common/xport.h"
-#include "server/region.h"
-#include "server/slab.h"
-#include "tests/lab/coroutine.h"
+#include "common/index/index.h"
+#include "common/index/run.h"
+#include "common/index/try.h"
+#include "common/xport/xport.h"
+#include "server/memory/region.h"
+#include "server/memory/slab.h"
+#include "coroutine.h"
 
 #define SIM_CLIENTS 6
 #define SIM_AUDITOR SIM_CLIENTS /* an extra one, which checks at the end */

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/err.h"
-#include "common/index.h"
-#include "common/layout.h"
-#include "tests/lab/sim.h"
+#include "common/base/err.h"
+#include "common/index/index.h"
+#include "common/region/layout.h"
+#include "sim.h"
 
 #define STATES 65536u
 #define OPS 65536u

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/err.h"
-#include "common/hash.h"
-#include "common/index.h"
-#include "common/util.h"
-#include "tests/fsck_text.h"
-#include "tests/lab/sim.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
+#include "common/index/index.h"
+#include "common/base/util.h"
+#include "tests/rig/fsck_text.h"
+#include "sim.h"
 
 char sim_key_name[SIM_KEYS][16];
 uint64_t sim_key_hash[SIM_KEYS];

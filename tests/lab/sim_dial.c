@@ -12,10 +12,10 @@
 #include <time.h>
 
 #include "client/dial.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/util.h"
-#include "tests/lab/sim.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "sim.h"
 
 #define ATTEMPT_NS (2 * NS_PER_SEC)
 #define PAUSE_NS (2 * NS_PER_MS)

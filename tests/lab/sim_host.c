@@ -16,10 +16,10 @@
 #include "client/connect.h"
 #include "client/control.h"
 #include "client/mapping.h"
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/msg.h"
-#include "tests/lab/sim.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/proto/msg.h"
+#include "sim.h"
 
 /* ---- time ------------------------------------------------------------------------- */
 

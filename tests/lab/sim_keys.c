@@ -2,6 +2,6 @@
 /* The public functions with the fast path of a put (sim_loads.h). */
 #include "config.h"
 
-#include "tests/lab/sim_loads.h"
+#include "sim_loads.h"
 
 #include "client/farkv_keys.c"

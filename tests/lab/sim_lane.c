@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/hash.h"
-#include "common/index.h"
-#include "common/util.h"
-#include "tests/lab/sim.h"
+#include "common/region/hash.h"
+#include "common/index/index.h"
+#include "common/base/util.h"
+#include "sim.h"
 
 struct sim_late {
 	struct sim_late *next;

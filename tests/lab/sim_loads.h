@@ -7,9 +7,9 @@
 #ifndef TESTS_LAB_SIM_LOADS_H
 #define TESTS_LAB_SIM_LOADS_H
 
-#include "common/atomic.h"
-#include "common/block.h"
-#include "tests/lab/sim.h"
+#include "common/base/atomic.h"
+#include "common/region/block.h"
+#include "sim.h"
 
 static void others_go_on(enum sim_event why)
 {
@@ -63,7 +63,7 @@ static inline void watch(void)
 
 #define atom_spin_hint watch
 
-#include "common/index_direct.h"
+#include "common/index/direct.h"
 
 /* A client that is gone learns nothing: as if a migration had preceded it. */
 static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot,

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "common/index.h"
-#include "common/util.h"
-#include "tests/lab/sim.h"
+#include "common/index/index.h"
+#include "common/base/util.h"
+#include "sim.h"
 
 #define ONE_OF(...) \
 	one_of((const unsigned[]){__VA_ARGS__}, \

@@ -3,8 +3,8 @@
  * libfarkv again, for a program that also contains the server: names that both
  * have, and functions that the simulation replaces. Included before everything.
  */
-#ifndef FARKV_LAB_SIM_NAMES_H
-#define FARKV_LAB_SIM_NAMES_H
+#ifndef TESTS_LAB_SIM_NAMES_H
+#define TESTS_LAB_SIM_NAMES_H
 
 #define session_new client_session_new
 #define session_free client_session_free

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "common/util.h"
-#include "server/heap.h"
-#include "tests/lab/sim.h"
+#include "common/base/util.h"
+#include "server/memory/heap.h"
+#include "sim.h"
 
 /* By page. */
 static struct {

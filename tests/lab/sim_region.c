@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "common/block.h"
-#include "common/err.h"
-#include "common/hash.h"
-#include "server/slab_marks.h"
-#include "tests/lab/sim.h"
+#include "common/region/block.h"
+#include "common/base/err.h"
+#include "common/region/hash.h"
+#include "server/memory/slab_marks.h"
+#include "sim.h"
 
 #define META META_ALIGN
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/link.h"
-#include "tests/lab/sim.h"
+#include "client/conn.h"
+#include "sim.h"
 
 struct sim sim;
 

@@ -13,14 +13,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/err.h"
-#include "common/msg.h"
-#include "common/util.h"
-#include "server/control_priv.h"
-#include "server/grow.h"
-#include "server/port_rdma.h"
-#include "tests/lab/sim.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/proto/msg.h"
+#include "common/base/util.h"
+#include "server/loop/control_priv.h"
+#include "server/loop/grow.h"
+#include "server/loop/conn_rdma.h"
+#include "sim.h"
 
 struct packet {
 	struct packet *next;
@@ -214,7 +214,7 @@ static const struct conn_ops local_port = {
 	.peer = port_peer,
 };
 
-/* As port_rdma.c and the device would answer. */
+/* As loop/conn_rdma.c and the device would answer. */
 struct verbs_server *__wrap_conn_rdma_server(struct conn_rdma *p);
 struct verbs_server *__wrap_conn_rdma_server(struct conn_rdma *p)
 {

@@ -4,8 +4,8 @@
 
 #include <farkv.h>
 
-#include "common/index_swap.h"
-#include "tests/lab/sim_loads.h"
+#include "common/index/publish.h"
+#include "sim_loads.h"
 
 /* A large block's image is made in place. */
 static enum next make_image(struct index *ix, struct index_op *op,
@@ -25,8 +25,8 @@ static enum next make_image(struct index *ix, struct index_op *op,
 }
 
 #define op_block_image make_image
-#include "common/index_shm.c"
+#include "common/index/shm.c"
 #undef atom_cas_u64
 #define atom_cas_u64(slot, expect, to) \
 	swap(op->key.hash, op->kind == INDEX_DELETE ? NULL : op->value, slot, expect, to)
-#include "common/index_try.c"
+#include "common/index/try.c"

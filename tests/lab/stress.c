@@ -18,11 +18,11 @@
 #include <signal.h>
 #include <string.h>
 
-#include "common/util.h"
-#include "tests/e2e.h"
-#include "tests/lab/linear.h"
-#include "tests/lab/stress.h"
-#include "tests/marks.h"
+#include "common/base/util.h"
+#include "tests/rig/e2e.h"
+#include "linear.h"
+#include "stress.h"
+#include "tests/rig/marks.h"
 
 #define ROUND_MS 2500u
 /* By RDMA a client takes long to begin, at least in a guest. */

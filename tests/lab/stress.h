@@ -7,8 +7,8 @@
  * that each round's history begins with an empty store; at its end all its values are
  * read again, and deleted.
  */
-#ifndef FARKV_LAB_STRESS_H
-#define FARKV_LAB_STRESS_H
+#ifndef TESTS_LAB_STRESS_H
+#define TESTS_LAB_STRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,8 @@
 
 #include <farkv.h>
 
-#include "tests/lab/recorder.h"
-#include "tests/scale.h"
+#include "recorder.h"
+#include "tests/scale/scale.h"
 
 #define STRESS_CLIENTS_MAX 32u
 #define STRESS_HOT 48u         /* keys that everybody works on */

@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "bench/gen_zipfian.h"
-#include "tests/lab/stress.h"
+#include "bench/gen/gen_zipfian.h"
+#include "stress.h"
 
 /* Number of the last keys made that a client works on. */
 #define WARM 3000u

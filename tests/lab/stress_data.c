@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tests/lab/stress.h"
+#include "stress.h"
 
 static uint64_t mix(uint64_t x)
 {

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "tests/lab/stress.h"
-#include "tests/marks.h"
+#include "stress.h"
+#include "tests/rig/marks.h"
 
 #define TICK_US 1000u
 #define MS UINT64_C(1000000)

@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/e2e.h"
-#include "tests/real_server.h"
-#include "tests/test_main.h"
+#include "tests/rig/e2e.h"
+#include "tests/rig/real_server.h"
+#include "tests/rig/test_main.h"
 
 #include "fail_run.h"
 #include "failing.h"

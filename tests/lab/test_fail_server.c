@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/e2e.h"
-#include "tests/test_main.h"
+#include "tests/rig/e2e.h"
+#include "tests/rig/test_main.h"
 
 #include "fail_run.h"
 

@@ -12,8 +12,8 @@
 
 #include <check.h>
 
-#include "tests/lab/linear.h"
-#include "tests/test_main.h"
+#include "linear.h"
+#include "tests/rig/test_main.h"
 
 /* One operation in a line: CLIENT KEY KIND INVOKED RESPONDED RESULT VALUE EXPECTED
  * VERSION. The witness: which lines, as letters from 'a'; NULL: it is linearizable. */

@@ -11,9 +11,9 @@
 
 #include <check.h>
 
-#include "tests/lab/linear.h"
-#include "tests/lab/register.h"
-#include "tests/test_main.h"
+#include "linear.h"
+#include "register.h"
+#include "tests/rig/test_main.h"
 
 static uint64_t seed;
 static uint64_t runs;

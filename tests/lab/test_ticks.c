@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lab/ticks.h"
-#include "tests/test_main.h"
+#include "ticks.h"
+#include "tests/rig/test_main.h"
 
 #define ROUNDS 2000u
 #define PLAYERS 4u /* two a machine */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "tests/lab/ticks.h"
+#include "ticks.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

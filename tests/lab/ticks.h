@@ -8,8 +8,8 @@
  * begins, on whichever machine, the second is larger: that is all that linear.h asks of
  * a clock. Its unit is a reading of the clock, by anybody.
  */
-#ifndef FARKV_LAB_TICKS_H
-#define FARKV_LAB_TICKS_H
+#ifndef TESTS_LAB_TICKS_H
+#define TESTS_LAB_TICKS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * migrate.pml - "FROZEN" of doc/protocol.md and server/migrate.c, for spin.
+ * migrate.pml - "FROZEN" of doc/protocol.md and server/index/migrate.c, for spin.
  *
  * Two keys in one subtable of two slots. The server compacts or splits it, doubles
  * the directory where it must, and does it again with the result; a page that

@@ -7,7 +7,7 @@
  * of one word keep their order. That is weaker than x86-64, where only a load
  * overtakes a store before it.
  *
- * By default the gate (client/gate.h): two operations of a handle, and a barrier. An
+ * By default the gate (client/qsbr.h): two operations of a handle, and a barrier. An
  * operation that saw no pending flag uses its cache. The assertion: not after the
  * barrier is acknowledged. membarrier(2) finds the handle's accesses done up to some
  * point of its program, and none after it.

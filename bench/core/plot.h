@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * plot.h - a picture of a benchmark, drawn by gnuplot: throughput over time above, latency
+ * by percentile below, a curve per store and kind of operation. SVG: scalable and
+ * searchable.
+ */
+#ifndef BENCH_CORE_PLOT_H
+#define BENCH_CORE_PLOT_H
+
+#include "bench.h"
+
+/** FARKV_ESYS with a detail if there is no gnuplot. */
+int plot_check(void);
+
+/**
+ * Draw the median rounds of `b`, whose timelines were kept, to `path`.
+ * FARKV_ESYS with a detail.
+ */
+int plot_write(const struct bench *b, const char *path);
+
+/** Print the gnuplot script of plot_write(), for users who want to change the picture. */
+void plot_script(const struct bench *b, const char *path, FILE *out);
+
+#endif

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "worker.h"
+
+#include <stdio.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "inflight.h"
+#include "bench/base/ticks.h"
+#include "worker_parts.h"
+
+int worker_init(struct worker *w)
+{
+	const struct params *p = w->shared->params;
+	const struct value_spec *v = &w->shared->workload->values;
+
+	w->value_min = value_min_len(v);
+	w->value_max = value_max_len(v);
+	w->value_stride = util_align_up(w->value_max + VALUE_SLACK, 64);
+	w->values = calloc(p->batch, w->value_stride);
+	w->scratch = calloc(1, w->value_stride);
+	w->ops = calloc(WORKER_OPS, sizeof(*w->ops));
+	w->reads = calloc(p->batch, sizeof(*w->reads));
+	w->writes = calloc(p->batch, sizeof(*w->writes));
+	if (!w->values || !w->scratch || !w->ops || !w->reads || !w->writes) {
+		worker_fini(w);
+		return err_set(FARKV_ENOMEM, "no memory for a thread's values");
+	}
+	workload_prepare_ops(w->shared->workload, w->ops, WORKER_OPS);
+	return 0;
+}
+
+void worker_fini(struct worker *w)
+{
+	inflight_free(w->inflight);
+	w->inflight = NULL;
+	free(w->values);
+	free(w->scratch);
+	free(w->ops);
+	free(w->reads);
+	free(w->writes);
+	w->values = w->scratch = NULL;
+	w->ops = NULL;
+	w->reads = w->writes = NULL;
+}
+
+/* Explains the failure to the user. */
+static const char *reason(struct worker *w, enum db_status status)
+{
+	if (status == DB_UNEXPECTED_STATE)
+		return "the value is not what this workload stores";
+	if (status == DB_NOT_FOUND)
+		return "were these records loaded, with the same properties?";
+	return w->why ? w->why : w->db->ops->error(w->db);
+}
+
+void worker_note_rest(struct worker *w, enum series s, enum db_status status,
+		      uint64_t start, uint64_t end)
+{
+	uint64_t ns[CLOCK_KINDS];
+
+	ns[CLOCK_OP] = ticks_span_ns(start, end);
+	ns[CLOCK_INTENDED] = w->due ? ticks_span_ns(w->due, end) : ns[CLOCK_OP];
+	if (LIKELY(status == DB_OK))
+		measure_ok(w->m, s, ns);
+	else
+		measure_failed(w->m, s, status, ns);
+}
+
+void worker_failed(struct worker *w, enum series s, enum db_status status,
+		   const struct op *op)
+{
+	struct worker_shared *sh = w->shared;
+	const char *why = reason(w, status);
+
+	if (status != DB_SERVICE_UNAVAILABLE)
+		w->unavailable = 0;
+	else if (++w->unavailable >= WORKER_PATIENCE)
+		worker_stop_all(w);
+	if (s == SERIES_RMW ||
+	    atomic_flag_test_and_set_explicit(&sh->have_failure,
+					      memory_order_relaxed))
+		return;
+	snprintf(sh->failure, sizeof(sh->failure), "%s %.*s: %s%s%s",
+		 series_name(s), (int)op->key_len, op->key,
+		 db_status_name(status), *why ? ": " : "", why);
+}
+
+void worker_verify(struct worker *w, const struct op *op, enum db_status read,
+		   const struct db_value *v)
+{
+	uint64_t start = ticks_now();
+	enum db_status status = DB_ERROR;
+
+	if (read == DB_OK)
+		status = value_matches(&w->shared->workload->values, op->key,
+				       op->key_len, v->data, w->scratch)
+				 ? DB_OK
+				 : DB_UNEXPECTED_STATE;
+	w->now = ticks_now();
+	worker_note_op(w, SERIES_VERIFY, status, start, op);
+}
+
+/* *took_out: ticks of the read alone. */
+static inline enum db_status do_read(struct worker *w, const struct op *op,
+				     uint64_t *took_out)
+{
+	struct db_value value, *v = &value;
+	uint64_t start = w->now;
+	enum db_status status =
+		w->db->ops->read(w->db, op->key, op->key_len, v);
+
+	w->now = ticks_now();
+	*took_out = w->now - start;
+	if (LIKELY(status == DB_OK))
+		status = worker_check_len(w, v->len);
+	worker_note_op(w, SERIES_READ, status, start, op);
+	if (w->shared->params->data_integrity)
+		worker_verify(w, op, status, v);
+	return status;
+}
+
+size_t worker_fill(struct worker *w, const struct op *op, char *buf)
+{
+	return value_fill(&w->shared->workload->values, &w->draw.rng, op->key,
+			  op->key_len, buf);
+}
+
+/* Read the value, replace one field, write it back. */
+static enum db_status update_field(struct worker *w, const struct op *op,
+				   uint64_t *took_out)
+{
+	const struct value_spec *spec = &w->shared->workload->values;
+	size_t len = (size_t)spec->field_len;
+	size_t at = rng_below(&w->draw.rng, spec->fields) * len;
+	struct db_value v;
+	enum db_status status;
+	uint64_t start;
+
+	/* With checked contents the new field equals the old one. */
+	if (!spec->checked)
+		value_random(&w->draw.rng, w->scratch, len);
+	start = ticks_now();
+	status = w->db->ops->read(w->db, op->key, op->key_len, &v);
+	if (status == DB_OK)
+		status = worker_check_len(w, v.len);
+	if (status == DB_OK) {
+		memcpy(w->values, v.data, v.len);
+		if (!spec->checked)
+			memcpy(w->values + at, w->scratch, len);
+		status = w->db->ops->update(w->db, op->key, op->key_len,
+					    w->values, v.len);
+	}
+	w->now = ticks_now();
+	*took_out = w->now - start;
+	worker_note_op(w, SERIES_UPDATE, status, start, op);
+	return status;
+}
+
+/* *took_out: without generating the value. */
+static enum db_status do_update(struct worker *w, const struct op *op,
+				uint64_t *took_out)
+{
+	enum db_status status;
+	uint64_t start;
+	size_t len;
+
+	if (w->shared->params->update_mode == UPDATE_FIELD)
+		return update_field(w, op, took_out);
+	len = worker_fill(w, op, w->values);
+	start = ticks_now();
+	status = w->db->ops->update(w->db, op->key, op->key_len, w->values,
+				    len);
+	w->now = ticks_now();
+	*took_out = w->now - start;
+	worker_note_op(w, SERIES_UPDATE, status, start, op);
+	return status;
+}
+
+/* False if the phase is stopped or its time is up. */
+static bool sleep_until(struct worker *w, uint64_t stamp)
+{
+	bool spin = w->shared->params->spin_sleep;
+
+	measure_settle(w->m);
+	for (;;) {
+		uint64_t ns;
+
+		w->now = ticks_now();
+		if (worker_stopped(w) || worker_time_is_up(w))
+			return false;
+		if ((int64_t)(stamp - w->now) <= 0)
+			return true;
+		ns = ticks_to_ns(stamp - w->now);
+		if (w->until)
+			ns = UTIL_MIN(ns, ticks_to_ns(w->until - w->now));
+		if (!spin && ns > SPIN_NS)
+			clock_sleep_ns(UTIL_MIN(ns - SPIN_NS, NAP_NS));
+		else /* let other threads and the server run */
+			sched_yield();
+	}
+}
+
+/* Wait between two tries of an insert: 0.8 to 1.2 times the interval. */
+static bool pause_insert(struct worker *w)
+{
+	double s = (double)w->shared->params->insert_retry_interval *
+		   (0.8 + 0.4 * rng_double(&w->draw.rng));
+
+	return sleep_until(w, ticks_now() + ticks_from_ns((uint64_t)(s * 1e9)));
+}
+
+static enum db_status insert_once(struct worker *w, const struct op *op,
+				  const char *value, size_t len)
+{
+	uint64_t start = ticks_now();
+	enum db_status status =
+		w->db->ops->insert(w->db, op->key, op->key_len, value, len);
+
+	w->now = ticks_now();
+	worker_note_op(w, SERIES_INSERT, status, start, op);
+	return status;
+}
+
+/* Only a load retries; a run would measure the wait. */
+static void insert_again(struct worker *w, const struct op *op,
+			 const char *value, size_t len)
+{
+	uint64_t more = w->shared->workload->load
+				? w->shared->params->insert_retries
+				: 0;
+
+	while (more--)
+		if (!pause_insert(w) || insert_once(w, op, value, len) == DB_OK)
+			return;
+	worker_load_failed(w);
+}
+
+static void do_insert(struct worker *w, const struct op *op)
+{
+	size_t len = worker_fill(w, op, w->values);
+
+	if (insert_once(w, op, w->values, len) != DB_OK)
+		insert_again(w, op, w->values, len);
+}
+
+void worker_ack(struct worker *w, const struct op *op)
+{
+	struct worker_shared *sh = w->shared;
+
+	if (LIKELY(workload_ack(sh->workload, op)))
+		return;
+	if (!atomic_flag_test_and_set(&sh->have_failure))
+		snprintf(sh->failure, sizeof(sh->failure),
+			 "INSERT %.*s: more than 2^20 inserts are open",
+			 (int)op->key_len, op->key);
+	measure_failed(w->m, SERIES_INSERT, DB_ERROR,
+		       (uint64_t[CLOCK_KINDS]){0, 0});
+	worker_stop_all(w);
+}
+
+/* As in YCSB the latency is the store's part alone, without check and generation of values. */
+static void do_rmw(struct worker *w, const struct op *op)
+{
+	uint64_t read, update = 0;
+	enum db_status status = do_read(w, op, &read);
+
+	if (status == DB_OK)
+		status = do_update(w, op, &update);
+	worker_note_op(w, SERIES_RMW, status, w->now - read - update, op);
+}
+
+static inline void run_op(struct worker *w, const struct op *op)
+{
+	uint64_t took;
+
+	switch (op->kind) {
+	case OP_READ:
+		do_read(w, op, &took);
+		break;
+	case OP_UPDATE:
+		do_update(w, op, &took);
+		break;
+	case OP_INSERT:
+		do_insert(w, op);
+		worker_ack(w, op);
+		break;
+	case OP_RMW:
+		do_rmw(w, op);
+		break;
+	default:
+		break;
+	}
+}
+
+/* sleep_until() for a scheduled operation. */
+static bool wait_until(struct worker *w, uint64_t due)
+{
+	w->due = due;
+	return sleep_until(w, due);
+}
+
+/* ---- batches ---- */
+
+static struct db_item item_of(const struct op *op)
+{
+	return (struct db_item){.key = op->key,
+				.key_len = op->key_len,
+				.status = DB_ERROR};
+}
+
+/* All reads of the batch in one call; returns its ticks. */
+static uint64_t batch_reads(struct worker *w, size_t n)
+{
+	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
+	uint64_t start, took;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (ops[i].kind == OP_READ || ops[i].kind == OP_RMW) {
+			op[k] = &ops[i];
+			w->reads[k] = item_of(op[k]);
+			k++;
+		}
+	if (!k)
+		return 0;
+	start = w->now = ticks_now();
+	w->db->ops->read_many(w->db, w->reads, k);
+	w->now = ticks_now();
+	took = w->now - start;
+	for (size_t i = 0; i < k; i++) {
+		enum db_status *status = &w->reads[i].status;
+
+		if (*status == DB_OK)
+			*status = worker_check_len(w, w->reads[i].value.len);
+		worker_note_op(w, SERIES_READ, *status, start, op[i]);
+	}
+	for (size_t i = 0; w->shared->params->data_integrity && i < k; i++)
+		worker_verify(w, op[i], w->reads[i].status, &w->reads[i].value);
+	return took;
+}
+
+static enum series series_of_write(enum op_kind kind)
+{
+	return kind == OP_INSERT ? SERIES_INSERT : SERIES_UPDATE;
+}
+
+/* Then all writes; `read_ticks` is the time of the reads. */
+static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
+{
+	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
+	uint64_t start;
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (ops[i].kind != OP_READ) {
+			char *buf = w->values + k * w->value_stride;
+
+			op[k] = &ops[i];
+			w->writes[k] = item_of(op[k]);
+			w->writes[k].value.data = buf;
+			w->writes[k].value.len = worker_fill(w, op[k], buf);
+			k++;
+		}
+	if (!k)
+		return;
+	start = ticks_now();
+	w->db->ops->write_many(w->db, w->writes, k);
+	w->now = ticks_now();
+	for (size_t i = 0; i < k; i++) {
+		enum db_status status = w->writes[i].status;
+
+		worker_note_op(w, series_of_write(op[i]->kind), status, start,
+			       op[i]);
+		if (op[i]->kind == OP_RMW)
+			worker_note_op(w, SERIES_RMW, status,
+				       start - read_ticks, op[i]);
+		if (op[i]->kind == OP_INSERT)
+			worker_ack(w, op[i]);
+	}
+	/* Retry after the batch has ended, with separate latencies. */
+	for (size_t i = 0; i < k && !worker_stopped(w); i++)
+		if (w->writes[i].status != DB_OK && op[i]->kind == OP_INSERT)
+			insert_again(w, op[i], w->writes[i].value.data,
+				     w->writes[i].value.len);
+}
+
+/* A batch is due with its last operation. */
+static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
+{
+	if (w->tick > 0.0 &&
+	    !wait_until(w, start + (uint64_t)((double)(k + n - 1) * w->tick)))
+		return 0;
+	batch_writes(w, n, batch_reads(w, n));
+	worker_count_done(w, n);
+	return n;
+}
+
+/* ---- the loop ---- */
+
+/*
+ * Wait for the next arrival of an open loop. The wait for this session is a series of its
+ * own, which shows whether there were enough sessions.
+ */
+static bool wait_for_arrival(struct worker *w)
+{
+	uint64_t due;
+
+	w->over = !arrivals_take(&w->shared->arrivals, &w->gaps, &due);
+	if (w->over || !wait_until(w, due))
+		return false;
+	worker_note_queue(w, due);
+	return true;
+}
+
+/* True when the operation is due; false: the phase is over. */
+static bool is_due(struct worker *w, uint64_t start, uint64_t k)
+{
+	if (w->shared->params->open_loop)
+		return wait_for_arrival(w);
+	return wait_until(w, start + (uint64_t)((double)k * w->tick));
+}
+
+/* In a load no thread may keep a drawn number if it gets no more arrivals. */
+static bool draws_late(const struct worker *w)
+{
+	return w->shared->params->open_loop && w->shared->workload->load;
+}
+
+/* By the schedule, which checks the clock. */
+static size_t run_scheduled(struct worker *w, size_t n, uint64_t start,
+			    uint64_t k)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!is_due(w, start, k + i))
+			return i;
+		if (worker_stopped(w) || worker_time_is_up(w))
+			return i;
+		if (draws_late(w))
+			worker_ops_at_hand(w, 1);
+		run_op(w, &w->ops[w->next + i]);
+		worker_count_done(w, 1);
+	}
+	return n;
+}
+
+/* One after the other, in a separate loop for speed. */
+static size_t run_ops(struct worker *w, size_t n)
+{
+	const struct op *op = &w->ops[w->next], *end = op + n;
+
+	for (; op < end; op++) {
+		if (worker_stopped(w) || worker_time_is_up(w))
+			break;
+		run_op(w, op);
+		worker_count_done(w, 1);
+	}
+	return n - (size_t)(end - op);
+}
+
+size_t worker_ops_at_hand(struct worker *w, uint64_t most)
+{
+	size_t batch = w->shared->params->batch;
+	size_t ahead = batch > 1	 ? batch
+		       : draws_late(w) ? 1
+				       : workload_lookahead(
+						 w->shared->workload,
+						 WORKER_AHEAD);
+
+	if (w->next == w->drawn) {
+		w->next = 0;
+		w->drawn = (size_t)UTIL_MIN(ahead, most);
+		workload_next(&w->draw, w->ops, w->drawn);
+		w->now = ticks_now();
+	}
+	return (size_t)UTIL_MIN(w->drawn - w->next, most);
+}
+
+void worker_run(struct worker *w, struct measure *m, uint64_t todo,
+		uint64_t until)
+{
+	bool batch = w->shared->params->batch > 1;
+	uint64_t k = 0, start = ticks_now() + w->offset;
+
+	w->m = m;
+	w->now = ticks_now();
+	w->until = until;
+	w->over = false;
+	if (w->inflight) {
+		inflight_run(w);
+		measure_settle(m);
+		return;
+	}
+	while ((!todo || k < todo) && !worker_stopped(w) &&
+	       !worker_time_is_up(w) && !w->over) {
+		size_t n = draws_late(w)
+				   ? 1
+				   : worker_ops_at_hand(w, todo ? todo - k
+								: SIZE_MAX);
+
+		n = batch		? run_batch(w, n, start, k)
+		    : w->tick > 0.0 ? run_scheduled(w, n, start, k)
+				    : run_ops(w, n);
+		w->next += n;
+		k += n;
+	}
+	w->due = 0;
+	measure_settle(m);
+}
+
+void worker_note_cleanup(struct worker *w, struct measure *m, uint64_t start)
+{
+	w->m = m;
+	w->now = ticks_now();
+	worker_note(w, SERIES_CLEANUP, DB_OK, start, w->now);
+	measure_settle(m);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * client/qsbr.h - quiescence counter (QSBR): how the control thread learns that a handle's operations
+ * are over (I5), without a fence, a lock or a system call in those operations.
+ *
+ * The handle's thread adds 1 to `seq` when an operation begins and when it ends or starts to
+ * wait: odd means that it is inside its critical section and may hold references to the
+ * region. The control thread sets a pending flag, makes every thread of the process execute a
+ * full barrier (membarrier(2)), then reads `seq`:
+ *   even: the next operation begins after the barrier, so it sees the flag before it
+ *         uses anything it remembered;
+ *   odd:  the operation may have missed the flag; wait until `seq` changes.
+ * Where membarrier(2) is missing, `fence` makes every begin execute a fence.
+ *
+ * A stopped handle. PENDING_SWEEP and PENDING_RECLAIM ask for work on data that the handle's thread
+ * uses without a lock inside the critical section (inventory.h). Either thread may do it: the
+ * handle's at its next begin, or the control thread if it reads an even `seq` after flag and
+ * barrier, at once or later. Both hold the inventory's lock, do nothing if the flag is clear
+ * already, and clear it when the work is done, before they unlock. So:
+ *   - an operation that begins after the barrier either sees the flag, and takes the lock
+ *     before it goes on, or sees it cleared, and with that, by acquire and release, all the
+ *     work that was done before;
+ *   - an even `seq` that the control thread read may be old when it has the lock; but an
+ *     operation that has begun since must have seen the flag, and either waits for the lock
+ *     or has done the work itself and cleared the flag;
+ *   - the effects of a running operation come before its qsbr_leave(), which the control
+ *     thread has seen.
+ * So a caller that gets false from qsbr_enter() must handle these flags before it touches the
+ * inventory, inside or outside of the critical section.
+ *
+ * Writers: `seq` the handle's thread; `alert` is set by the control thread and cleared by the
+ * thread that did the work; `fence` is constant.
+ */
+#ifndef CLIENT_QSBR_H
+#define CLIENT_QSBR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/atomic.h"
+
+enum qsbr_pending_flag {
+	PENDING_GRANTS = 1u << 0,    /* blocks or a version prefix have arrived */
+	PENDING_DROP = 1u << 1,    /* a barrier: forget cached references */
+	PENDING_RECLAIM = 1u << 2, /* the server asks for surplus blocks */
+	PENDING_BROKEN = 1u << 3,  /* the session is over; stays set */
+	PENDING_FORKED = 1u << 4,  /* this is a child of the opener; stays set */
+	PENDING_TIDY = 1u << 5,    /* set by the handle itself: a batch left large buffers */
+	PENDING_SWEEP = 1u << 6,   /* a sweep began: record what is held */
+};
+
+struct qsbr {
+	uint64_t seq;
+	uint32_t pending; /* pending flags: enum qsbr_pending_flag */
+	uint32_t fence; /* qsbr_enter() needs a full fence */
+};
+
+/**
+ * Begin an operation, or go on after a wait. False if flags are pending: then leave again,
+ * handle them, and retry. Costs one store and one load.
+ */
+static inline bool qsbr_enter(struct qsbr *g)
+{
+	uint64_t seq = atom_load_relaxed(&g->seq) + 1;
+
+	if (__builtin_expect(g->fence != 0, 0)) {
+		(void)atom_exchange(&g->seq, seq);
+	} else {
+		atom_store_relaxed(&g->seq, seq);
+		atom_compiler_barrier();
+	}
+	return __builtin_expect(atom_load_follow(&g->pending) == 0, 1);
+}
+
+/** The operation is over, or waits and holds no reference. */
+static inline void qsbr_leave(struct qsbr *g)
+{
+	atom_store_publish(&g->seq, atom_load_relaxed(&g->seq) + 1);
+}
+
+/** Set pending flags. Any thread. */
+static inline void qsbr_set_pending(struct qsbr *g, uint32_t bits)
+{
+	atom_set_bits(&g->pending, bits);
+}
+
+/** Clear flags: before the work; for PENDING_SWEEP and PENDING_RECLAIM after it. */
+static inline void qsbr_clear_pending(struct qsbr *g, uint32_t bits)
+{
+	atom_clear_bits(&g->pending, bits);
+}
+
+static inline uint32_t qsbr_pending(const struct qsbr *g)
+{
+	return atom_load_follow(&g->pending);
+}
+
+/** False if the handle's thread is quiescent. For the control thread. */
+static inline bool qsbr_active(const struct qsbr *g)
+{
+	return atom_load_follow(&g->seq) % 2 != 0;
+}
+
+/** The count for a later qsbr_passed(). After the heavy barrier. */
+static inline uint64_t qsbr_snapshot(const struct qsbr *g)
+{
+	return atom_load_follow(&g->seq);
+}
+
+/** True once every operation that ran at `mark` is over. */
+static inline bool qsbr_passed(const struct qsbr *g, uint64_t mark)
+{
+	return mark % 2 == 0 || atom_load_follow(&g->seq) != mark;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * log.h - one-line messages to stderr for the programs (never on a data path). The library
+ * logs nothing.
+ */
+#ifndef COMMON_BASE_LOG_H
+#define COMMON_BASE_LOG_H
+
+#include <stddef.h>
+
+enum log_level {
+	LOG_LEVEL_OFF = 0,
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_WARN,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_DEBUG,
+};
+
+/** Set the program name that begins every line, and the most verbose level shown. */
+void log_init(const char *program, enum log_level level);
+
+/** The current level. Any thread. */
+enum log_level log_get_level(void);
+
+/**
+ * From now on no line waits for its reader: a line that does not fit into stderr's pipe,
+ * socket or terminal (full, or stopped by Ctrl-S) is dropped, and the next line that fits
+ * is preceded by the number of dropped ones. For programs that must not depend on a reader
+ * of their log. Call before threads are started.
+ *
+ * A pipe or terminal is opened a second time, through /proc, because O_NONBLOCK on stderr
+ * would affect every process that shares it. Where that is impossible (no /proc, no
+ * permission) the pipe is only polled for space, and a line waits if another process takes
+ * that space. A regular file waits for its disk.
+ */
+void log_never_wait(void);
+
+/**
+ * Write at most 4096 bytes to `fd` under the rules of log_never_wait(). Returns 0 or an
+ * errno: EAGAIN if it would have to wait.
+ */
+int log_put(int fd, const char *text, size_t len);
+
+/**
+ * Write one line "program: level: text\n" by one write(2); at most 1023 bytes, control
+ * characters in the text become '?'. Any thread.
+ */
+void log_msg(enum log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_msg(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warn(...) log_msg(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(...) log_msg(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_msg(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

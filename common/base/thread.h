@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** thread.h - threads that do not disturb the program. Leaf. */
+#ifndef COMMON_BASE_THREAD_H
+#define COMMON_BASE_THREAD_H
+
+#include <pthread.h>
+#include <signal.h>
+
+/**
+ * pthread_create() of a thread with all signals blocked: signals are for the program's
+ * threads or the server's loop. 0 or an error number.
+ */
+static inline int thread_create_masked(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+#endif

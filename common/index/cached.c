@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An operation that begins by the cache takes one round trip, if nobody has written since:
+ *
+ *   get                                    READ slot; READ block, unless that is cached
+ *   put; others that would change the word WRITE block; CAS slot
+ *   others                                 READ slot
+ *   put and add of a new key, by a cached  WRITE block; CAS slot
+ *   window
+ *
+ * The READ of the slot or the CAS shows whatever is not as cached. The operation goes on
+ * from what was seen, or searches (index/step.c). doc/protocol.md, "What is remembered",
+ * argues why.
+ */
+#include "config.h"
+
+#include "cached.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/base/err.h"
+#include "value_cache.h"
+
+/* A slot that has changed between two looks is searched for. */
+#define LOOKS_MAX 2u
+
+/* Windows as they were READ, by where they lie; a new one takes an old one's place. */
+#define IMAGES 64u
+
+struct image {
+	uint64_t off; /* of the window; 0: none */
+	uint64_t words[WINDOW_SLOTS];
+};
+
+struct cached {
+	struct location_cache *locations;
+	struct location_counters count;
+	struct value_cache *values; /* value cache; NULL: none */
+	struct image image[IMAGES];
+};
+
+struct cached *cached_new(size_t entries)
+{
+	struct cached *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->locations = location_cache_new(entries);
+	if (!w->locations) {
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+void cached_free(struct cached *w)
+{
+	if (!w)
+		return;
+	value_cache_free(w->values);
+	location_cache_free(w->locations);
+	free(w);
+}
+
+bool cached_keep(struct cached *w, size_t bytes)
+{
+	w->values = value_cache_new(bytes);
+	return w->values != NULL;
+}
+
+void cached_drop(struct cached *w)
+{
+	location_drop(w->locations);
+	if (w->values)
+		value_cache_drop(w->values);
+	for (unsigned i = 0; i < IMAGES; i++)
+		w->image[i].off = 0;
+}
+
+const struct location_counters *cached_counters(const struct cached *w)
+{
+	return &w->count;
+}
+
+/* ---- what is cached -------------------------------------------------------- */
+
+static struct location *find(struct index *ix, const struct index_op *op)
+{
+	return location_find(ix->cached->locations, op->key.hash, op->key.data,
+			     op->key.len);
+}
+
+/* What led the operation to its slot; NULL if that was another key's by its first hash. */
+static struct location *find_own(struct index *ix, const struct index_op *op)
+{
+	struct location *l = find(ix, op);
+
+	return l && l->slot == op->cached.slot ? l : NULL;
+}
+
+void cached_store(struct index *ix, const struct index_op *op, uint64_t word,
+		uint64_t version)
+{
+	struct location what = {.hash = op->key.hash,
+				.word = word,
+				.version = version};
+
+	/* Of a subtable that is going, nothing is worth keeping. */
+	if (!ix->cached || op->search.accept_frozen || (word & SLOT_FROZEN))
+		return;
+	what.check = location_check(op->key.data, op->key.len, op->key.hash);
+	what.slot = op_slot_off(op) & LOCATION_SLOT_MASK;
+	location_store(ix->cached->locations, &what);
+}
+
+static struct image *image_at(struct cached *w, uint64_t off)
+{
+	return &w->image[(off / LINE_BYTES) % IMAGES];
+}
+
+void cached_image(struct index *ix, const struct index_op *op)
+{
+	struct image *m;
+
+	if (!ix->cached)
+		return;
+	m = image_at(ix->cached, window_off(op));
+	m->off = window_off(op);
+	memcpy(m->words, op->window, sizeof(m->words));
+}
+
+static void cached_claimed(struct index *ix, const struct index_op *op, uint64_t word)
+{
+	struct image *m;
+
+	if (!ix->cached)
+		return;
+	m = image_at(ix->cached, window_off(op));
+	if (m->off == window_off(op))
+		m->words[op->slot_at] = word;
+}
+
+/* Note it only of a location that has been wrong: the look-up comes after the answer. */
+static void was_right(struct index *ix, const struct index_op *op)
+{
+	struct location *l = op->cached.doubted ? find(ix, op) : NULL;
+
+	ix->cached->count.hits++;
+	if (l)
+		location_right(l);
+}
+
+static void was_wrong(struct index *ix, const struct index_op *op)
+{
+	struct location *l = find_own(ix, op);
+
+	ix->cached->count.stale++;
+	if (l)
+		location_wrong(l);
+}
+
+/* The slot is not the key's any more, as far as can be seen: search for it. */
+static enum next cached_forget(struct index *ix, struct index_op *op)
+{
+	struct location *l = find_own(ix, op);
+
+	if (l)
+		location_forget(l);
+	op->no_cache = true;
+	return op_again(ix, op);
+}
+
+/* ---- READ slot, and the block that it is believed to name ------------------------ */
+
+/*
+ * Where words tear, a slot that went from W to W|dead to another word can look like W
+ * again, half and half. A CAS of W to itself shows the whole word and changes nothing;
+ * a reader without the right to CAS READs twice.
+ */
+static void add_look(struct index *ix, struct index_op *op, uint64_t word)
+{
+	uint64_t *s = op_scratch(op);
+	struct xport_wr *wr;
+
+	if (ix->lane->caps & XPORT_READ8_ATOMIC) {
+		op_chain_add(op, XPORT_READ, op->cached.slot, &s[0], 8);
+	} else if (ix->alloc) {
+		wr = op_chain_add(op, XPORT_CAS, op->cached.slot, NULL, 8);
+		wr->expect = wr->swap = word;
+	} else {
+		op_chain_add(op, XPORT_READ, op->cached.slot, &s[0], 8);
+		op_chain_add(op, XPORT_READ, op->cached.slot, &s[1], 8);
+	}
+}
+
+/* The word that the look showed; false if it cannot be told. */
+static bool word_seen(const struct index *ix, struct index_op *op,
+		      uint64_t *seen_out)
+{
+	const uint64_t *s = op_scratch(op);
+
+	*seen_out = s[0];
+	if (ix->lane->caps & XPORT_READ8_ATOMIC)
+		return true;
+	if (!ix->alloc)
+		return s[0] == s[1];
+	*seen_out = op->chain.wr[0].found;
+	return true;
+}
+
+/*
+ * If the block that `word` names is cached, copy it to where the READ would bring it: other
+ * operations may change the value cache before this one ends.
+ */
+static bool take_cached_value(const struct index *ix, struct index_op *op, uint64_t word)
+{
+	const struct value_cache *k = ix->cached->values;
+	const uint8_t *block;
+	size_t bytes = 0;
+
+	block = k ? value_cache_find(k, op->cached.slot, word, &bytes) : NULL;
+	if (block) /* it was found to fit its class: the buffer has room */
+		memcpy(op->buf, block, bytes);
+	return block != NULL;
+}
+
+static enum next look(struct index *ix, struct index_op *op, uint64_t word)
+{
+	bool block = op->kind == INDEX_GET && !(word & SLOT_DEAD);
+	uint64_t bytes = class_bytes(slot_class(word));
+	struct xport_wr *wr;
+
+	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
+		return cached_forget(ix, op);
+	op->look.seg_len = block && op->into ? op_segment_len(ix, op, word) : 0;
+	if (index_op_reserve(ix, op, block ? bytes - op->look.seg_len : 0))
+		return op_done(ix, op,
+			       err_set(FARKV_ENOMEM,
+				       "no memory to read a block of %llu bytes",
+				       (unsigned long long)bytes));
+	/* A value that comes right where it is wanted is not copied. */
+	op->look.from_cache = block && !op->look.seg_len && take_cached_value(ix, op, word);
+	op->look.word = word;
+	op->look.nth++;
+	op_chain_begin(op, OP_LOOK);
+	add_look(ix, op, word);
+	if (block && !op->look.from_cache) {
+		wr = op_chain_add(op, XPORT_READ, slot_off(word), op->buf, bytes);
+		if (op->look.seg_len)
+			op_segment_set(op, wr, op->look.seg_len);
+	}
+	return NEXT_POST;
+}
+
+/* As confirm_done(): a word that stands unchanged says as much as the clock would have. */
+static enum next look_once_more(struct index *ix, struct index_op *op)
+{
+	ix->retries++;
+	op_chain_begin(op, OP_LOOK_AGAIN);
+	add_look(ix, op, op->look.word);
+	return NEXT_POST;
+}
+
+static enum next get_block(struct index *ix, struct index_op *op)
+{
+	uint64_t word = op->look.word;
+	enum block_check check;
+
+	/* I4 counts from the READ of the slot. */
+	if (!op->look.from_cache && op->phase == OP_LOOK && !op_span_ok(ix, op))
+		return look_once_more(ix, op);
+	if (op->look.seg_len)
+		check = op_segment_verify(op, word, op->look.seg_len, &op->view);
+	else
+		check = block_verify(op->buf, slot_block(word), op->key.data,
+				     op->key.len, &op->view);
+	if (check != BLOCK_MINE)
+		return cached_forget(ix, op);
+	op->version = op->view.version;
+	if (op->look.nth == 1) {
+		was_right(ix, op);
+		ix->cached->count.values += op->look.from_cache;
+	}
+	if (ix->cached->values && !op->look.from_cache && !op->look.seg_len)
+		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
+			   block_room(op->view.key_len, op->view.value_len));
+	/* As a rule all is as it is cached, and nothing is written. */
+	if (op->look.nth > 1 || op->version != op->cached.version)
+		cached_store(ix, op, word, op->version);
+	return op_done(ix, op, 0);
+}
+
+static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
+{
+	if (seen == op->look.word && !(seen & SLOT_DEAD))
+		return get_block(ix, op);
+	/* No block will tell whose the slot is: that takes both hashes. */
+	if ((seen & SLOT_DEAD) && !find_own(ix, op))
+		return cached_forget(ix, op);
+	if (op->look.nth == 1 && seen == op->look.word)
+		was_right(ix, op);
+	if (seen & SLOT_DEAD) {
+		cached_store(ix, op, seen, 0);
+		return op_done(ix, op, FARKV_ENOTFOUND);
+	}
+	if (op->look.nth < LOOKS_MAX) {
+		op->search.begun_ns = index_now(ix);
+		return look(ix, op, seen);
+	}
+	return cached_forget(ix, op);
+}
+
+/* A writer that might not have had to change anything knows now. */
+static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t seen)
+{
+	uint64_t version = seen == op->look.word ? op->cached.version : 0;
+
+	if (seen == op->look.word)
+		was_right(ix, op);
+	/* Only the block tells the version of another word. */
+	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
+		return cached_forget(ix, op);
+	op->search.remembered = false;
+	return next_decide(op, seen, version);
+}
+
+enum next cached_looked(struct index *ix, struct index_op *op)
+{
+	uint64_t seen;
+
+	if (!word_seen(ix, op, &seen))
+		return cached_forget(ix, op);
+	/* A cached word is one of the key, or of another of its hash, neither FROZEN
+	 * nor null (cached_store()), and look() has seen that the block lies in the region. */
+	if (seen == op->look.word && op->kind == INDEX_GET)
+		return get_seen(ix, op, seen);
+	if (seen != op->look.word)
+		was_wrong(ix, op);
+	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
+	    slot_fp(seen) != hash_fp(op->key.hash) ||
+	    !region_block_ok(&ix->sb, slot_off(seen), slot_class(seen)))
+		return cached_forget(ix, op);
+	return op->kind == INDEX_GET ? get_seen(ix, op, seen) :
+				       writer_seen(ix, op, seen);
+}
+
+/* ---- begin ----------------------------------------------------------------------- */
+
+/* Would the operation change the cached word? */
+static bool would_swap(const struct index_op *op, const struct location *l)
+{
+	bool alive = !(l->word & SLOT_DEAD);
+
+	switch (op->kind) {
+	case INDEX_PUT:
+		return true;
+	case INDEX_ADD:
+		return !alive;
+	case INDEX_CAS:
+		/* A version that is not known is none that was asked for. */
+		return alive && l->version && l->version == op->expected;
+	default:
+		return alive;
+	}
+}
+
+static void begin_at(struct index *ix, struct index_op *op, const struct location *l)
+{
+	op->search.way = WAY_LOCATION;
+	op->search.settled = true; /* whose the slot is, is known, or the block will tell */
+	op->cached.slot = l->slot;
+	op->cached.version = l->version;
+	op->cached.doubted = l->stale != 0;
+	op->look.nth = 0;
+	op->search.begun_ns = index_begin_ns(ix);
+}
+
+static bool known_slot(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const struct location *l = find(ix, op);
+
+	if (!l)
+		return false;
+	begin_at(ix, op, l);
+	if (!would_swap(op, l)) {
+		*next_out = look(ix, op, l->word);
+		return true;
+	}
+	op->search.remembered = true;
+	*next_out = next_decide(op, l->word, l->version);
+	return true;
+}
+
+/*
+ * A new key, by an image of any age: slots bound to other keys still are, and if the
+ * first EMPTY one still is EMPTY, nobody has this key. A slot of the key's
+ * fingerprint has to be looked at; and from FROZEN words nothing is concluded. The
+ * page is still the same subtable's, or there was a barrier.
+ */
+static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const struct image *m = image_at(ix->cached, window_off(op));
+	uint64_t empty = slot_empty(entry_gen(op->entry));
+
+	if ((op->kind != INDEX_PUT && op->kind != INDEX_ADD) ||
+	    m->off != window_off(op))
+		return false;
+	for (unsigned s = 0; s < WINDOW_SLOTS; s++) {
+		uint64_t w = m->words[s];
+
+		if (w == empty) {
+			op->search.way = WAY_IMAGE;
+			op->search.remembered = true;
+			op->search.from = (uint16_t)s;
+			*next_out = NEXT_ABSENT;
+			return true;
+		}
+		if ((w & SLOT_FROZEN) || slot_is_null(w) || slot_fp(w) == 0 ||
+		    slot_fp(w) == hash_fp(op->key.hash))
+			return false;
+	}
+	return false;
+}
+
+bool cached_get(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const struct location *l;
+
+	if (!ix->cached || op->no_cache)
+		return false;
+	/* It is going to see the key in the block. */
+	l = location_guess(ix->cached->locations, op->key.hash);
+	if (!l || l->stale >= LOCATION_STALE_MAX) {
+		ix->cached->count.misses++;
+		return false;
+	}
+	begin_at(ix, op, l);
+	*next_out = look(ix, op, l->word);
+	return true;
+}
+
+bool cached_start(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	if (!ix->cached || op->doubt == DOUBT_RESOLVING || op->no_cache)
+		return false;
+	if (known_slot(ix, op, next_out))
+		return true;
+	ix->cached->count.misses++;
+	return new_key(ix, op, next_out);
+}
+
+/* ---- a CAS that was lost ------------------------------------------------------------ */
+
+/*
+ * A session may read next what it overwrites. The block's image is in `buf`, unless the value
+ * was carried from elsewhere or the buffer was needed since; the version, which no other
+ * block has, tells.
+ */
+static void renew_cached_value(struct index *ix, const struct index_op *op)
+{
+	uint64_t version;
+
+	if (!ix->cached->values || op->own != OWN_WRITTEN || (op->swap.desired & SLOT_DEAD) ||
+	    op->value_len >= INDEX_SEGMENT_MIN)
+		return;
+	memcpy(&version, op->buf, sizeof(version));
+	if (version == op->version)
+		value_cache_renew(ix->cached->values, op_slot_off(op), op->swap.desired, op->buf,
+			   block_room(op->key.len, op->value_len));
+}
+
+void cached_swapped(struct index *ix, const struct index_op *op)
+{
+	if (!ix->cached)
+		return;
+	renew_cached_value(ix, op);
+	if (op->search.way == WAY_LOCATION && op->search.remembered)
+		was_right(ix, op);
+	if (op_inserts(op))
+		cached_claimed(ix, op, op->swap.desired);
+	cached_store(ix, op, op->swap.desired, op->version);
+}
+
+bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
+	       enum next *next_out)
+{
+	if (op->search.way == WAY_IMAGE) {
+		/* The image knows better now: its next EMPTY slot, or none. */
+		if ((found & SLOT_FROZEN) || slot_is_null(found))
+			op->no_cache = true;
+		else
+			cached_claimed(ix, op, found);
+		*next_out = op_again(ix, op);
+		return true;
+	}
+	if (op->search.way != WAY_LOCATION)
+		return false;
+	if (op->search.remembered)
+		was_wrong(ix, op);
+	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
+	    slot_fp(found) != hash_fp(op->key.hash)) {
+		*next_out = cached_forget(ix, op);
+		return true;
+	}
+	return false;
+}

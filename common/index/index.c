@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "index.h"
+
+#include <stdlib.h>
+
+#include "common/base/err.h"
+#include "dir.h"
+#include "priv.h"
+#include "cached.h"
+
+int index_open(const struct superblock *sb, struct xport_lane *lane,
+	       struct alloc *alloc, uint64_t deadline_ns,
+	       struct index **ix_out)
+{
+	struct index *ix = calloc(1, sizeof(*ix));
+	int err;
+
+	if (!ix)
+		return err_set(FARKV_ENOMEM, "no memory for an index");
+	ix->sb = *sb;
+	ix->lane = lane;
+	ix->alloc = alloc;
+	err = dir_refill(ix, deadline_ns);
+	if (err)
+		index_close(ix);
+	else
+		*ix_out = ix;
+	return err;
+}
+
+void index_close(struct index *ix)
+{
+	if (!ix)
+		return;
+	spare_drop(&ix->spare, ix->lane);
+	dir_free(ix);
+	cached_free(ix->cached);
+	free(ix);
+}
+
+void index_set_prefix(struct index *ix, uint32_t prefix)
+{
+	ix->versions.prefix = prefix;
+	ix->versions.counter = 0;
+}
+
+void index_drop_cache(struct index *ix)
+{
+	ix->dirword = 0;
+	if (ix->cached)
+		cached_drop(ix->cached);
+}
+
+int index_remember(struct index *ix, size_t entries)
+{
+	if (entries == 0)
+		return 0;
+	ix->cached = cached_new(entries);
+	if (!ix->cached)
+		return err_set(FARKV_ENOMEM,
+			       "no memory for a cache of %zu locations", entries);
+	return 0;
+}
+
+int index_keep(struct index *ix, size_t bytes)
+{
+	if (!cached_keep(ix->cached, bytes))
+		return err_set(FARKV_ENOMEM,
+			       "no memory for a cache of %zu bytes of values", bytes);
+	return 0;
+}
+
+struct location_counters index_remembered(const struct index *ix)
+{
+	return ix->cached ? *cached_counters(ix->cached) :
+			  (struct location_counters){0};
+}
+
+uint64_t index_recent(const struct index *ix)
+{
+	return ix->recent_ns;
+}
+
+uint64_t index_retries(const struct index *ix)
+{
+	return ix->retries;
+}
+
+void index_set_clock(struct index *ix, uint64_t (*now)(void *arg), void *arg)
+{
+	ix->now = now;
+	ix->now_arg = arg;
+}
+
+void index_abandon_spare(struct index *ix)
+{
+	ix->spare = (struct spare){.bytes = 0};
+}

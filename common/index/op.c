@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "op.h"
+
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/base/atomic.h"
+#include "common/base/err.h"
+#include "common/region/fetch.h"
+#include "priv.h"
+
+/* How often a thing that should pass is tried before it counts as damage. */
+#define OP_TRIES_MAX 100
+/* The block that so many operations later will be written is fetched ahead. */
+#define PREFETCH_AHEAD 2u
+
+/* ---- how it ends, waits, or begins again ------------------------------------- */
+
+/*
+ * An unpublished block: free at once. On failure it is leaked; the sweep finds it.
+ *
+ * Where words tear, half of one and half of the next can name it with what was written
+ * there. A writer that READ such a mixture must not find, by its CAS, that very word in the
+ * slot, published since, with another key's content.
+ */
+static void op_drop_block(struct index *ix, struct index_op *op)
+{
+	if (op->own == OWN_WRITTEN && !(ix->lane->caps & XPORT_READ8_ATOMIC))
+		(void)alloc_put_written(ix->alloc, op->block);
+	else if (op->own != OWN_NONE)
+		(void)alloc_put(ix->alloc, op->block);
+	op->own = OWN_NONE;
+}
+
+void index_op_end(struct index *ix, struct index_op *op, int err)
+{
+	if (op->doubt == DOUBT_RESOLVING) {
+		/* It could not find out: the outcome is still unknown. */
+		op->doubt = err == FARKV_EDISCONNECTED ? DOUBT_OPEN : DOUBT_NONE;
+		err = err ? FARKV_EMAYBE : 0;
+	}
+	op->result = err;
+	op->wait = INDEX_WAIT_NONE;
+	op->phase = OP_ENDED;
+	op_drop_block(ix, op);
+}
+
+enum next op_done(struct index *ix, struct index_op *op, int err)
+{
+	index_op_end(ix, op, err);
+	return NEXT_DONE;
+}
+
+enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why)
+{
+	op_drop_block(ix, op);
+	op->wait = (uint8_t)why;
+	op->phase = OP_START;
+	return NEXT_WAIT;
+}
+
+enum next op_again(struct index *ix, struct index_op *op)
+{
+	ix->retries++;
+	op->phase = OP_START;
+	return NEXT_AGAIN;
+}
+
+enum next op_again_bounded(struct index *ix, struct index_op *op,
+			   const char *what)
+{
+	if (++op->tries > OP_TRIES_MAX) {
+		op->damage = what;
+		return op_done(ix, op,
+			       err_set(FARKV_ECORRUPT,
+				       "stored data is damaged: %s", what));
+	}
+	return op_again(ix, op);
+}
+
+void index_op_resume(struct index_op *op)
+{
+	if (op->doubt != DOUBT_NONE)
+		op->doubt = DOUBT_RESOLVING;
+	op->result = INDEX_PENDING;
+	op->wait = INDEX_WAIT_NONE;
+	op->phase = OP_START;
+	op->own = OWN_NONE; /* the block was the old session's */
+	op->tries = 0;
+	op->tomb_asked = false;
+	op->bad_word = 0;
+}
+
+void index_abandon(struct index *ix, struct index_op *op, int err)
+{
+	uint8_t wait = op->wait;
+
+	if (op->result != INDEX_PENDING)
+		return;
+	index_op_end(ix, op, err);
+	op->wait = wait;
+}
+
+/* ---- its own block, and the blocks that it READs ------------------------------ */
+
+bool op_take_rested(struct index *ix, struct index_op *op)
+{
+	bool taken = alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block);
+
+	/* What had rested enough at the last look at the clock needs no other. */
+	if (!taken) {
+		ix->recent_ns = index_now(ix);
+		alloc_date(ix->alloc, ix->recent_ns);
+		taken = alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block);
+	}
+	if (taken)
+		op->own = OWN_BLANK;
+	return taken;
+}
+
+/* A program that writes one value writes more: their blocks are fetched ahead. */
+static void prefetch_block(const struct index *ix, const struct index_op *op)
+{
+	uint64_t next, bytes = fetch_ahead(class_bytes(op->block.cls));
+
+	if (!(ix->lane->caps & XPORT_DIRECT_STORE))
+		return;
+	fetch_lines_to_write(ix->lane->base + op->block.off, bytes);
+	next = alloc_peek(ix->alloc, op->block.cls, PREFETCH_AHEAD - 1);
+	if (next)
+		fetch_lines_to_write(ix->lane->base + next, bytes);
+}
+
+bool op_take_block(struct index *ix, struct index_op *op)
+{
+	if (op->kind == INDEX_GET || op->kind == INDEX_DELETE ||
+	    op->own != OWN_NONE || op->doubt == DOUBT_RESOLVING)
+		return true;
+	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
+	if (!op_take_rested(ix, op))
+		return false;
+	prefetch_block(ix, op);
+	return true;
+}
+
+bool op_span_ok(const struct index *ix, const struct index_op *op)
+{
+	atom_fence_copy_done();
+	return index_now(ix) - op->search.begun_ns <= ix->sb.grace_ns / 2;
+}
+
+/* What a writer READs of a block of so many bytes: header and key, in whole lines. */
+static uint64_t head_bytes(uint64_t key_len, uint64_t bytes)
+{
+	uint64_t head = (BLOCK_HEADER_BYTES + key_len + LINE_BYTES - 1) &
+			~(uint64_t)(LINE_BYTES - 1);
+
+	return UTIL_MIN(head, bytes);
+}
+
+uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
+{
+	uint64_t all = class_bytes(slot_class(word));
+
+	if (op->kind == INDEX_GET || op->search.probe_full)
+		return all;
+	return head_bytes(op->key.len, all);
+}
+
+uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
+		     uint64_t word)
+{
+	uint64_t around = BLOCK_HEADER_BYTES + op->key.len + BLOCK_SUM_BYTES;
+	uint64_t all = class_bytes(slot_class(word)), part;
+
+	if (op->kind != INDEX_GET || !op->into ||
+	    all < around + INDEX_SEGMENT_MIN)
+		return 0;
+	part = UTIL_MIN(op->into_cap, all - around);
+	if (part < INDEX_SEGMENT_MIN ||
+	    !xport_mem_known(ix->lane, op->into, op->into_cap))
+		return 0;
+	return (uint32_t)part;
+}
+
+void op_segment_set(const struct index_op *op, struct xport_wr *wr, uint32_t seg_len)
+{
+	if (!seg_len)
+		return;
+	wr->seg = op->into;
+	wr->seg_at = BLOCK_HEADER_BYTES + op->key.len;
+	wr->seg_len = seg_len;
+}
+
+enum block_check op_segment_verify(const struct index_op *op, uint64_t word,
+				uint32_t seg_len, struct block_view *view_out)
+{
+	struct block_split parts = {.image = op->buf,
+				    .seg = op->into,
+				    .seg_at = BLOCK_HEADER_BYTES + op->key.len,
+				    .seg_len = seg_len};
+
+	return block_verify_split(&parts, slot_block(word), op->key.data,
+				  op->key.len, view_out);
+}
+
+/* ---- buffers ------------------------------------------------------------------- */
+
+/* The smallest buffer of an operation. */
+#define BUF_BYTES_MIN SPARE_MIN
+
+void index_op_init(struct index_op *op)
+{
+	memset(op, 0, sizeof(*op));
+}
+
+void index_op_fini(struct index *ix, struct index_op *op)
+{
+	xport_mem_free(ix->lane, op->window, SPARE_WINDOW);
+	xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	ix->buf_bytes -= op->buf_bytes;
+	op->window = NULL;
+	op->buf = NULL;
+	op->buf_bytes = 0;
+}
+
+static void *take(struct index *ix, size_t bytes)
+{
+	void *mem = spare_take(&ix->spare, bytes);
+
+	return mem ? mem : xport_mem_alloc(ix->lane, bytes);
+}
+
+static void give_back(struct index *ix, void *mem, size_t bytes)
+{
+	if (mem && !spare_put(&ix->spare, mem, bytes))
+		xport_mem_free(ix->lane, mem, bytes);
+}
+
+void index_op_shrink(struct index *ix, struct index_op *op)
+{
+	give_back(ix, op->window, SPARE_WINDOW);
+	give_back(ix, op->buf, op->buf_bytes);
+	op->window = NULL;
+	op->buf = NULL;
+	index_op_fini(ix, op);
+}
+
+bool index_op_has_more(const struct index *ix, const struct index_op *op)
+{
+	return op->buf_bytes > INDEX_BUF_KEEP ||
+	       (op->buf_bytes > BUF_BYTES_MIN && ix->buf_bytes > INDEX_BUFS_KEEP);
+}
+
+int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
+{
+	size_t want = op->buf_bytes ? op->buf_bytes : BUF_BYTES_MIN;
+	void *p;
+
+	if (!op->window) {
+		op->window = take(ix, SPARE_WINDOW);
+		if (!op->window)
+			return FARKV_ENOMEM;
+	}
+	if (bytes <= op->buf_bytes)
+		return 0;
+	while (want < bytes)
+		want *= 2;
+	p = take(ix, want);
+	if (!p)
+		return FARKV_ENOMEM;
+	/* It was too small; but where many take turns, others want such. */
+	if (ix->buf_bytes > INDEX_BUFS_KEEP)
+		give_back(ix, op->buf, op->buf_bytes);
+	else
+		xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	ix->buf_bytes += want - op->buf_bytes;
+	op->buf = p;
+	op->buf_bytes = want;
+	return 0;
+}

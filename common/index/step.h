@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** index/step.h - one operation from phase to phase (enum op_phase in index/op.h). */
+#ifndef COMMON_INDEX_STEP_H
+#define COMMON_INDEX_STEP_H
+
+#include "priv.h"
+
+/**
+ * Take an operation in OP_START, or one whose chain is done, as far as it goes without
+ * waiting: afterwards it has a chain to post (op_in_flight()), waits, or is final.
+ */
+void index_op_step(struct index *ix, struct index_op *op, uint64_t deadline_ns);
+
+#endif

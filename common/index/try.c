@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "try.h"
+
+#include <string.h>
+
+#include <farkv.h>
+
+#include "common/base/atomic.h"
+#include "common/base/err.h"
+#include "common/region/fetch.h"
+#include "direct.h"
+#include "publish.h"
+#include "common/base/util.h"
+#include "window_scan.h"
+
+/* The same with the value right where the caller wants it: a copy less. */
+static enum block_check direct_fetch_split(struct index_op *op,
+					   const uint8_t *src,
+					   const struct block_header *h,
+					   struct block_ref ref,
+					   struct block_view *view)
+{
+	struct block_split parts = {.image = op->buf,
+				    .seg = op->into,
+				    .seg_at = sizeof(*h) + op->key.len,
+				    .seg_len = h->value_len};
+	size_t end = parts.seg_at + parts.seg_len;
+
+	atom_copy_block(op->buf, src, parts.seg_at);
+	atom_copy_block(op->into, src + parts.seg_at, parts.seg_len);
+	atom_copy_block(op->buf + parts.seg_at, src + end,
+			block_room(h->key_len, h->value_len) - end);
+	if (memcmp(op->buf, h, sizeof(*h)) != 0)
+		return BLOCK_BAD;
+	return block_verify_split(&parts, ref, op->key.data, op->key.len, view);
+}
+
+/* Copy the block that `word` names into op->buf and verify the copy. */
+static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
+			 enum block_check *check_out, struct block_view *view)
+{
+	struct block_ref ref = slot_block(word);
+	const uint8_t *src = ix->lane->base + ref.off;
+	struct block_header h;
+	uint64_t bytes;
+
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
+		return false;
+	/* The lines of a small block are fetched side by side. */
+	bytes = fetch_ahead(class_bytes(ref.cls));
+	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
+	atom_copy_block(&h, src, sizeof(h));
+	atom_compiler_barrier();
+	bytes = block_room(h.key_len, h.value_len);
+	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
+		return false;
+	if (op->into && h.value_len >= INDEX_SEGMENT_MIN &&
+	    h.value_len <= op->into_cap && h.key_len == op->key.len) {
+		*check_out = direct_fetch_split(op, src, &h, ref, view);
+		return true;
+	}
+	atom_copy_block(op->buf, src, bytes);
+	/* The lengths may have changed since: verify against what was copied. */
+	if (memcmp(op->buf, &h, sizeof(h)) != 0)
+		return false;
+	*check_out = block_verify(op->buf, ref, op->key.data, op->key.len, view);
+	return true;
+}
+
+/* Whose is the block that `word` names? Copies its header and key to op->buf. */
+static enum block_check direct_head(struct index *ix, struct index_op *op,
+				    uint64_t word, struct block_view *view)
+{
+	struct block_ref ref = slot_block(word);
+	uint64_t bytes = op_probe_bytes(op, word);
+
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
+	    index_op_reserve(ix, op, bytes))
+		return BLOCK_BAD;
+	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
+	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
+				 op->key.data, op->key.len, op->key.hash, view);
+}
+
+/* What a look at a slot leads to. */
+enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
+
+/*
+ * Look at a slot that window_scan() points out, as it is now. A GET takes the block of a
+ * living key, a writer (`writes`) looks at the head of any. What was seen of the block
+ * is *view, of the slot that held op->search.word.
+ */
+IN_LINE enum look
+look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes,
+	struct block_view *view)
+{
+	uint64_t w = atom_load_follow(slot);
+	enum block_check check = BLOCK_BAD;
+
+	if (w == slot_empty(entry_gen(op->entry)))
+		return LOOK_END;
+	if ((w & SLOT_FROZEN) || slot_is_null(w))
+		return LOOK_UNUSUAL;
+	if (slot_fp(w) != hash_fp(op->key.hash) || (!writes && (w & SLOT_DEAD)))
+		return LOOK_ON;
+	if (writes)
+		check = direct_head(ix, op, w, view);
+	else if (!direct_fetch(ix, op, w, &check, view))
+		return LOOK_UNUSUAL;
+	if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
+	    !still_holds(slot, w))
+		return LOOK_UNUSUAL;
+	op->search.word = w;
+	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
+}
+
+/*
+ * The slots in their order, a line at once: most need no second look. The walk has ended
+ * at op->slot_at; WINDOW_SLOTS if all are other keys'.
+ */
+IN_LINE enum look
+walk(struct index *ix, struct index_op *op, const uint64_t *slots,
+     bool writes, struct block_view *view)
+{
+	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
+		struct line_masks m = window_scan(&slots[s], hash_fp(op->key.hash));
+
+		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
+			unsigned i = s + (unsigned)__builtin_ctz(at);
+			enum look look =
+				look_at(ix, op, &slots[i], writes, view);
+
+			if (look != LOOK_ON) {
+				op->slot_at = (uint16_t)i;
+				return look;
+			}
+		}
+	}
+	op->slot_at = WINDOW_SLOTS;
+	return LOOK_END;
+}
+
+/* Walk the operation's window; anything unusual counts as a retry. */
+IN_LINE enum look
+search(struct index *ix, struct index_op *op, const uint64_t *slots,
+       bool writes, struct block_view *view)
+{
+	enum look look = walk(ix, op, slots, writes, view);
+
+	ix->retries += look == LOOK_UNUSUAL;
+	return look;
+}
+
+const void *index_expect(const struct index *ix, uint64_t hash)
+{
+	const uint64_t *window;
+
+	return index_prefetch(ix, hash, &window) ? window : NULL;
+}
+
+bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
+{
+	enum look look;
+
+	(void)direct_window(ix, op); /* index_get() has not asked what it is */
+	look = search(ix, op, slots, false, &op->view);
+	if (look == LOOK_UNUSUAL)
+		return false;
+	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
+	if (look == LOOK_FOUND)
+		op->version = op->view.version;
+	return true;
+}
+
+static bool get_by_loads(struct index *ix, struct index_op *op)
+{
+	const uint64_t *slots = direct_window(ix, op);
+
+	return slots && index_get_fast(ix, op, slots);
+}
+
+/* ---- many operations ------------------------------------------------------------------- */
+
+/* The block that a key's first candidate names, as far as one look at its line tells. */
+static void prefetch_candidate(const struct index *ix, const struct index_op *op,
+			       const uint64_t *slots)
+{
+	struct line_masks m = window_scan(slots, hash_fp(op->key.hash));
+	struct block_ref ref;
+	uint64_t bytes;
+
+	if (!m.match)
+		return;
+	ref = slot_block(atom_load_relaxed(
+		&slots[(unsigned)__builtin_ctz(m.match)]));
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
+		return;
+	/* A writer looks at the head. */
+	bytes = op->kind == INDEX_GET ? fetch_ahead(class_bytes(ref.cls)) : LINE_BYTES;
+	fetch_lines(ix->lane->base + ref.off, bytes);
+}
+
+/* Their windows, and then what those lead to. */
+static void fetch_windows(const struct index *ix, struct index_op *const *ops,
+			  size_t n, const uint64_t *slots[MANY])
+{
+	for (size_t i = 0; i < n; i++) {
+		slots[i] = direct_window(ix, ops[i]);
+		if (slots[i])
+			fetch_line(slots[i]);
+	}
+}
+
+static void fetch_candidates(const struct index *ix, struct index_op *const *ops,
+			     size_t n, const uint64_t *const slots[MANY])
+{
+	for (size_t i = 0; i < n; i++)
+		if (slots[i])
+			prefetch_candidate(ix, ops[i], slots[i]);
+}
+
+void index_fetch_many(const struct index *ix, struct index_op *const *ops,
+		      size_t n)
+{
+	const uint64_t *slots[MANY];
+
+	if (!loads_lead(ix))
+		return;
+	for (size_t at = 0; at < n; at += MANY) {
+		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+
+		fetch_windows(ix, ops + at, some, slots);
+		fetch_candidates(ix, ops + at, some, slots);
+	}
+}
+
+/* ---- writers ------------------------------------------------------------------- */
+
+/*
+ * The same walk as index/step.c's, without an image of the window: so a CAS that is
+ * lost to another key starts again. What a writer concludes from a word, its CAS or
+ * the second look at the slot proves.
+ */
+static bool decide_by_loads(struct index *ix, struct index_op *op,
+			    const uint64_t *slots, enum next *next_out)
+{
+	struct block_view view;
+	enum look look = search(ix, op, slots, true, &view);
+
+	if (look == LOOK_UNUSUAL)
+		return false;
+	op->search.way = WAY_LOADS;
+	if (look != LOOK_FOUND) {
+		op->search.from = op->slot_at;
+		*next_out = swap_absent(ix, op);
+		return true;
+	}
+	op->written_by_other = view.version >> 32 != ix->versions.prefix;
+	op->search.version = view.version;
+	*next_out = swap_decide(ix, op);
+	return true;
+}
+
+bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	const uint64_t *slots = direct_window(ix, op);
+
+	return slots && decide_by_loads(ix, op, slots, next_out);
+}
+
+/* Write the operation's block, where that needs no chain. */
+static enum next write_now(struct index *ix, struct index_op *op)
+{
+	uint64_t bytes = block_room(op->key.len, op_value_len(op));
+	uint8_t *block = ix->lane->base + op->block.off, *image = NULL;
+	enum next next = op_block_image(ix, op, &image);
+
+	if (next != NEXT_POST)
+		return next;
+	if (image != block)
+		atom_copy_block(block, image, bytes);
+	op->own = OWN_WRITTEN;
+	return NEXT_POST;
+}
+
+/*
+ * The swap that is settled upon, where that needs no chain: the CAS comes after the
+ * block's bytes (atom_cas_u64()).
+ */
+static enum next swap_now(struct index *ix, struct index_op *op)
+{
+	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
+	uint64_t found;
+
+	if (op->own == OWN_BLANK) {
+		enum next next = write_now(ix, op);
+
+		if (next != NEXT_POST)
+			return next;
+		/* That took a while. */
+		if (xport_broken(ix->lane))
+			return op_done(ix, op, FARKV_EDISCONNECTED);
+	}
+	found = atom_cas_u64(slot, op->swap.expect, op->swap.desired);
+	return swap_result(ix, op, found);
+}
+
+/* The same by a chain. NEXT_POST, too, if the lane broke under it. */
+static enum next swap_posted(struct index *ix, struct index_op *op)
+{
+	enum next next = swap_chain(ix, op);
+	int err;
+
+	if (next != NEXT_POST)
+		return next;
+	op->chain.next = NULL;
+	err = xport_post(ix->lane, &op->chain);
+	if (err)
+		return op_done(ix, op, err);
+	if (op->chain.status)
+		return NEXT_POST;
+	return swap_done(ix, op);
+}
+
+/* Swaps, lost and tried again, before somebody has to look at the clock. */
+#define SWAPS_MAX 4u
+
+/*
+ * The swaps of a write, one after the other, from the one that is settled upon, when
+ * `lost` were lost before. Whatever needs another READ (has the subtable moved?) begins
+ * again.
+ */
+static enum next swap_by_loads(struct index *ix, struct index_op *op,
+			       enum next next, unsigned lost)
+{
+	for (unsigned n = lost + 1; n <= SWAPS_MAX && next == NEXT_SWAP; n++) {
+		if (n > 1)
+			index_backoff(ix);
+		next = ix->lane->caps & XPORT_AT_ONCE ? swap_now(ix, op) :
+							swap_posted(ix, op);
+	}
+	switch (next) {
+	case NEXT_POST: /* the lane broke under the chain */
+	case NEXT_WAIT:
+	case NEXT_DONE:
+	case NEXT_AGAIN:
+		return next;
+	default:
+		return op_again(ix, op);
+	}
+}
+
+/*
+ * The fast path of a PUT has seen incarnation and key of the block that its swap
+ * expected in the slot, one after the other, and no checksum. Now that the swap has not
+ * found the word, the two may be of different times. The block still rests, unless this
+ * took as long as T: then nothing is known of the slot.
+ */
+static bool was_mine(struct index *ix, struct index_op *op)
+{
+	struct block_view view;
+
+	return direct_head(ix, op, op->swap.expect, &view) == BLOCK_MINE;
+}
+
+/*
+ * From the start to the CAS, and on as it may go, one chain after the other. What is
+ * not done by then goes on, or begins again, in index_run().
+ */
+static bool write_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+			 const uint64_t *lost_to)
+{
+	enum next next;
+
+	err_clear(); /* what follows may fail */
+	if (!may_write(ix, op))
+		return false;
+	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
+		return false;
+	op->search = (struct op_search){.way = WAY_LOADS};
+	if (lost_to && was_mine(ix, op))
+		next = swap_result(ix, op, *lost_to);
+	else if (!decide_by_loads(ix, op, slots, &next))
+		return false;
+	next = swap_by_loads(ix, op, next, lost_to != NULL);
+	if (op->rivals)
+		index_backoff(ix);
+	/* index_run() tells the caller, who can wait, and does not search again. */
+	if (next == NEXT_WAIT)
+		op->phase = OP_WAITS;
+	/* The lane broke before anything was posted: index_run() may have another. */
+	if (next == NEXT_DONE && op->result == FARKV_EDISCONNECTED &&
+	    xport_broken(ix->lane)) {
+		op->result = INDEX_PENDING;
+		op->phase = OP_START;
+		return false;
+	}
+	return next == NEXT_DONE;
+}
+
+bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
+		      const uint64_t *lost_to)
+{
+	(void)direct_window(ix, op); /* index_put() has not asked what it is */
+	return write_search(ix, op, slots, lost_to);
+}
+
+static bool write_by_loads(struct index *ix, struct index_op *op)
+{
+	const uint64_t *slots = direct_window(ix, op);
+
+	if (!slots)
+		return false;
+	return op->kind == INDEX_PUT ? index_put_fast(ix, op, slots) :
+				       write_search(ix, op, slots, NULL);
+}
+
+void index_pause(struct index *ix, const struct index_op *op)
+{
+	if ((ix->lane->caps & XPORT_DIRECT) && (op->written_by_other || op->rivals))
+		index_backoff(ix);
+}
+
+static bool try_one(struct index *ix, struct index_op *op)
+{
+	return op->kind == INDEX_GET ? get_by_loads(ix, op) :
+				       write_by_loads(ix, op);
+}
+
+bool index_try(struct index *ix, struct index_op *op)
+{
+	if (!loads_lead(ix))
+		return false;
+	return try_one(ix, op);
+}
+
+void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
+{
+	const uint64_t *slots[MANY];
+
+	if (!loads_lead(ix))
+		return;
+	for (size_t at = 0; at < n; at += MANY) {
+		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+
+		fetch_windows(ix, ops + at, some, slots);
+		for (size_t i = at; i < at + some; i++)
+			index_put_prepare(ix, ops[i]);
+		fetch_candidates(ix, ops + at, some, slots);
+		for (size_t i = at; i < at + some; i++)
+			(void)try_one(ix, ops[i]);
+	}
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Deferred destroy: how connections end while their port is down.
+ *
+ * Ending a connection sends a disconnect message through the device's one QP for the
+ * connection manager. While the interface is down, rxe (seen with Linux 6.1) finds no route
+ * for it and puts that QP into an error state: nobody can connect to or from the device
+ * until the device is created again. So nothing is sent while the port is down, and a
+ * cm_id, whose destruction would make the kernel send, is kept until the port is up.
+ */
+#include "config.h"
+
+#include "priv.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rdma_event_channel *channel; /* of kept ids; never read */
+static struct rdma_cm_id *destroyed_later;            /* linked through id->context */
+static pid_t owner;
+
+/* Routes vanish shortly before the port is down. connect() of a UDP socket sends nothing. */
+static bool has_route(struct rdma_cm_id *id)
+{
+	const struct sockaddr *peer = rdma_get_peer_addr(id);
+	bool has = true;
+	int fd;
+
+	if (peer->sa_family != AF_INET && peer->sa_family != AF_INET6)
+		return true;
+	fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return true;
+	if (connect(fd, peer,
+		    peer->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+						 sizeof(struct sockaddr_in6)))
+		has = errno != ENETUNREACH && errno != EHOSTUNREACH;
+	close(fd);
+	return has;
+}
+
+bool verbs_port_is_down(struct rdma_cm_id *id)
+{
+	struct ibv_port_attr port;
+
+	return id->verbs && id->port_num &&
+	       !ibv_query_port(id->verbs, id->port_num, &port) &&
+	       (port.state < IBV_PORT_ACTIVE || !has_route(id));
+}
+
+/* A child of fork() must not touch its parent's ids. */
+static void disown(void)
+{
+	if (owner == getpid())
+		return;
+	owner = getpid();
+	channel = NULL;
+	destroyed_later = NULL;
+}
+
+/* Keep the id for later; false if it must be destroyed now. */
+static bool keep(struct rdma_cm_id *id)
+{
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	disown();
+	if (!channel)
+		channel = rdma_create_event_channel();
+	/* Its own event channel ends with the connection. */
+	ok = channel && !rdma_migrate_id(id, channel);
+	if (ok) {
+		id->context = destroyed_later;
+		destroyed_later = id;
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void verbs_destroy_later(struct verbs_conn *c)
+{
+	if (c->id && !verbs_port_is_down(c->id))
+		(void)rdma_disconnect(c->id);
+	verbs_qp_error(c);
+}
+
+void verbs_id_release(struct rdma_cm_id *id)
+{
+	if (!verbs_port_is_down(id) || !keep(id))
+		VERBS_RELEASE("a connection", rdma_destroy_id(id));
+}
+
+bool verbs_destroy_leftover(void)
+{
+	struct rdma_cm_id **at = &destroyed_later, *id;
+	bool left;
+
+	pthread_mutex_lock(&lock);
+	disown();
+	while ((id = *at)) {
+		if (verbs_port_is_down(id)) {
+			at = (struct rdma_cm_id **)&id->context;
+			continue;
+		}
+		*at = id->context;
+		VERBS_RELEASE("a connection", rdma_destroy_id(id));
+	}
+	left = destroyed_later != NULL;
+	pthread_mutex_unlock(&lock);
+	return left;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** rdma/probe_priv.h - shared by the two parts of the probe and its tests. */
+#ifndef COMMON_RDMA_PROBE_PRIV_H
+#define COMMON_RDMA_PROBE_PRIV_H
+
+#include "probe.h"
+
+/** Prefix of /sys, /dev and /lib; tests set it at start, otherwise "". */
+extern const char *rdma_probe_root;
+
+/**
+ * Fill `built`, `devices`, `fork` from libibverbs: everything except software, driver, the
+ * netdevs that GIDs do not name, and the verdicts. *list_error_out is the errno of listing
+ * devices, or 0. Returns 0 or FARKV_ENOMEM; *h must be freed in either case.
+ */
+int rdma_verbs_list(struct rdma_host *h, int *list_error_out);
+
+/** errno of opening a channel of the connection manager; 0 if it answers. */
+int rdma_verbs_cm_error(void);
+
+/** Append a zeroed device; NULL if out of memory. */
+struct rdma_device *rdma_probe_add(struct rdma_host *h, const char *name);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "lingering.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct tether *tether_new(void)
+{
+	struct tether *t = malloc(sizeof(*t));
+
+	if (t)
+		*t = (struct tether){.fd = -1};
+	return t;
+}
+
+/* A file of 0 bytes: no client can fill it with memory or pin its pages. */
+int tether_make(struct tether *t)
+{
+	t->fd = memfd_create("farkv-session", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (t->fd < 0 ||
+	    fcntl(t->fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) < 0)
+		return errno;
+	return 0;
+}
+
+bool tether_is_loose(const struct tether *t)
+{
+	return fcntl(t->fd, F_ADD_SEALS, F_SEAL_WRITE) == 0 || errno != EBUSY;
+}
+
+void tether_free(struct tether *t)
+{
+	if (t && t->fd >= 0)
+		close(t->fd);
+	free(t);
+}
+
+void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid)
+{
+	if (tether_is_loose(t)) {
+		tether_free(t);
+		return;
+	}
+	t->id = id;
+	t->pid = pid;
+	t->next = d->first;
+	d->first = t;
+	d->n++;
+}
+
+const struct tether *lingering_first(const struct lingering *d)
+{
+	return d->first;
+}
+
+static void forget(struct lingering *d, struct tether **at)
+{
+	struct tether *t = *at;
+
+	*at = t->next;
+	d->n--;
+	tether_free(t);
+}
+
+bool lingering_gone(struct lingering *d)
+{
+	struct tether **at = &d->first;
+
+	while (*at)
+		if (tether_is_loose(*at))
+			forget(d, at);
+		else
+			at = &(*at)->next;
+	return !d->first;
+}
+
+void lingering_fini(struct lingering *d)
+{
+	while (d->first)
+		forget(d, &d->first);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * loop/lingering.h - when a process of this host has unmapped the region: lingering processes.
+ *
+ * The end of a socket does not prove that the region is unmapped (I6), and a barrier has to
+ * know. So each session gets a file of its own with WELCOME, its tether: an empty memfd,
+ * sealed so that it stays empty. The client maps it before READY, and unmaps it when no
+ * operation of the session can follow. The kernel unmaps it when the process ends or calls
+ * exec(2), in whatever PID namespace, and before it closes the socket.
+ *
+ * A memfd can be sealed against writing unless it is mapped: so the server asks by sealing
+ * it (memfd_create(2), F_SEAL_WRITE). A client that has tampered with the seals is not
+ * waited for: a reader harms only itself, and a writer could damage everything anyway.
+ *
+ * Control thread only.
+ */
+#ifndef SERVER_LOOP_LINGERING_H
+#define SERVER_LOOP_LINGERING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tether {
+	struct tether *next; /* in struct departed */
+	int fd;              /* -1 until tether_make() */
+	uint32_t id;         /* of the session; set by lingering_add() */
+	pid_t pid;           /* of its process; 0: in another PID namespace */
+};
+
+/**
+ * Memory for a tether, taken when a connection begins, for at its end there may be none.
+ * NULL if out of memory.
+ */
+struct tether *tether_new(void);
+
+/** Make the file that is sent with WELCOME. 0 or an errno. */
+int tether_make(struct tether *t);
+
+/**
+ * True if no process has the file mapped: no operation of the session runs or will run. Only
+ * for sessions that sent READY. One system call, 0.2 us.
+ */
+bool tether_is_loose(const struct tether *t);
+
+/** NULL is allowed. */
+void tether_free(struct tether *t);
+
+/** Lingering sessions: they ended without BYE, and their tether is still mapped. */
+struct lingering {
+	struct tether *first;
+	uint32_t n;
+};
+
+/** Session `id` of process `pid` ended; takes `t`. */
+void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid);
+
+/** The latest one, or NULL. */
+const struct tether *lingering_first(const struct lingering *d);
+
+/** Forget those whose tether is loose. True if none is left. */
+bool lingering_gone(struct lingering *d);
+
+void lingering_fini(struct lingering *d);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/base/err.h"
+
+#define BACKLOG 256
+
+static int make_parent(const char *path)
+{
+	mode_t mode = geteuid() == 0 ? 0755 : 0700;
+	char dir[108];
+	char *slash;
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	slash = strrchr(dir, '/');
+	if (!slash || slash == dir)
+		return 0;
+	*slash = '\0';
+	if (mkdir(dir, mode) == 0) {
+		if (chmod(dir, mode) == 0) /* whatever the umask */
+			return 0;
+	} else if (errno == EEXIST) {
+		return 0;
+	}
+	return err_set_errno(FARKV_ESYS, errno,
+			     "cannot make the folder %s for the socket; "
+			     "choose another with --socket",
+			     dir);
+}
+
+/* Whether `name` is still that file: another server may have made its own there. */
+static bool is_still(const char *name, const struct stat *st)
+{
+	struct stat there;
+
+	return lstat(name, &there) == 0 && there.st_dev == st->st_dev &&
+	       there.st_ino == st->st_ino;
+}
+
+/* PID of the lock's holder, which it wrote into the file; 0 if unknown. */
+static long lock_holder(int fd)
+{
+	char text[32] = "";
+
+	if (pread(fd, text, sizeof(text) - 1, 0) <= 0)
+		return 0;
+	return strtol(text, NULL, 10);
+}
+
+/*
+ * Take PATH.lock. A server that ends may remove the file between open and flock: then try
+ * again with the new file.
+ */
+static int lock_take(const char *path)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	for (;;) {
+		int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+			      0600);
+		struct stat mine;
+
+		if (fd < 0)
+			return err_set_errno(FARKV_ESYS, errno,
+					     "cannot open the lock file %s",
+					     name);
+		if (flock(fd, LOCK_EX | LOCK_NB)) {
+			int errnum = errno;
+			long pid = lock_holder(fd);
+
+			close(fd);
+			if (errnum != EWOULDBLOCK)
+				return err_set_errno(FARKV_ESYS, errnum,
+						     "cannot lock %s", name);
+			return err_set(FARKV_EREFUSED,
+				       "address already in use: a kvserver "
+				       "(pid %ld) already serves %s; stop it or "
+				       "choose another --socket",
+				       pid, path);
+		}
+		if (fstat(fd, &mine) == 0 && is_still(name, &mine)) {
+			(void)fchmod(fd, 0600); /* whatever the umask */
+			if (ftruncate(fd, 0) == 0)
+				dprintf(fd, "%ld\n", (long)getpid());
+			return fd;
+		}
+		close(fd);
+	}
+}
+
+static void lock_release(const char *path, int fd)
+{
+	struct stat mine;
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s.lock", path);
+	if (fstat(fd, &mine) == 0 && is_still(name, &mine))
+		unlink(name);
+	close(fd);
+}
+
+static int unlink_stale(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct stat st;
+	int fd, busy;
+
+	if (lstat(path, &st))
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(FARKV_EINVAL,
+			       "%s exists and is not a socket; remove it or "
+			       "choose another --socket",
+			       path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_set_errno(FARKV_ESYS, errno, "cannot make a socket");
+	memcpy(a.sun_path, path, strlen(path) + 1);
+	busy = connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 ||
+	       errno != ECONNREFUSED;
+	close(fd);
+	if (busy)
+		return err_set(FARKV_EREFUSED,
+			       "address already in use: another program "
+			       "listens at %s; stop it or choose another "
+			       "--socket",
+			       path);
+	unlink(path);
+	return 0;
+}
+
+int listen_open(const char *path, unsigned mode, struct listen_socket *l_out)
+{
+	struct listen_socket l = {.fd = -1, .lock_fd = -1};
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	bool bound = false;
+	struct stat st;
+	int err;
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return err_set(FARKV_EINVAL,
+			       "socket path of %zu bytes is longer than %zu: %s",
+			       strlen(path), sizeof(a.sun_path) - 1, path);
+	memcpy(a.sun_path, path, strlen(path) + 1);
+	memcpy(l.path, a.sun_path, sizeof(a.sun_path));
+	err = make_parent(path);
+	if (err)
+		return err;
+	l.lock_fd = lock_take(path);
+	if (l.lock_fd < 0)
+		return l.lock_fd;
+	err = unlink_stale(path);
+	if (err)
+		goto err_unlock;
+	err = FARKV_ESYS;
+	l.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (l.fd >= 0 && fchmod(l.fd, mode) == 0)
+		bound = bind(l.fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+	if (!bound || chmod(path, mode) || listen(l.fd, BACKLOG) ||
+	    lstat(path, &st)) {
+		err_set_errno(err, errno, "cannot listen at %s", path);
+		goto err_close;
+	}
+	l.dev = st.st_dev;
+	l.ino = st.st_ino;
+	*l_out = l;
+	return 0;
+
+err_close:
+	if (bound)
+		unlink(path);
+	if (l.fd >= 0)
+		close(l.fd);
+err_unlock:
+	lock_release(path, l.lock_fd);
+	return err;
+}
+
+void listen_close(struct listen_socket *l)
+{
+	struct stat mine = {.st_dev = l->dev, .st_ino = l->ino};
+
+	/* While it is open no other file can have its inode number. */
+	if (is_still(l->path, &mine))
+		unlink(l->path);
+	/*
+	 * A client in the accept queue may have sent descriptors, which must not be dropped
+	 * here (closer.h): the end of the process closes the socket.
+	 */
+	shutdown(l->fd, SHUT_RD);
+	while (accept4(l->fd, NULL, NULL, SOCK_CLOEXEC) >= 0)
+		;
+	close(l->fd);
+	lock_release(l->path, l->lock_fd);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kvserver's run: keys, socket, region, transports, control loop. */
+#include "config.h"
+
+#include "serve.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/log.h"
+#include "common/base/sockpath.h"
+#include "common/base/util.h"
+#include "common/rdma/verbs.h"
+#include "control.h"
+#include "server/memory/memlimit.h"
+#include "transport.h"
+
+/* "shm://", each byte of a path as %XX, and a NUL. */
+#define URI_MAX (3 * SOCKPATH_MAX + 8)
+
+/* Everything that serve() opens. */
+struct serving {
+	const struct server_config *cfg;
+	struct transport_address address;
+	struct transport_plan plan;
+	struct keyfile *keys;
+	char path[SOCKPATH_MAX];
+	char uri[URI_MAX]; /* of the socket; empty without one */
+	struct listen_socket socket;
+	bool socket_open;
+	struct verbs_claim *claim; /* of the RDMA address, until the device listens */
+	struct region region;
+	bool region_open;
+	struct control *control;
+};
+
+struct region_config serve_region(const struct server_config *cfg)
+{
+	return (struct region_config){
+		.memory = cfg->memory,
+		.index_slots = cfg->index_slots,
+		.max_value = cfg->max_value,
+		.max_key = (uint32_t)cfg->max_key,
+		.grace_ns = cfg->grace_ms * NS_PER_MS,
+		.pages = (enum region_pages)cfg->hugepages,
+	};
+}
+
+/*
+ * Per session: its socket and its tether (loop/lingering.h), one more socket that is slow to close
+ * (closer.h), and one more tether of a lingering session.
+ */
+static void raise_file_limit(uint64_t sessions)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= 4 * sessions + 64)
+		return;
+	r.rlim_cur = UTIL_MIN(r.rlim_max, (rlim_t)4 * sessions + 64);
+	if (setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < 2 * sessions + 64)
+		log_warn("only %llu descriptors allowed: fewer than "
+			 "max-sessions=%llu clients can connect",
+			 (unsigned long long)r.rlim_cur,
+			 (unsigned long long)sessions);
+}
+
+/* For RDMA, which takes all memory at once, region_create() fails instead. */
+static void warn_of_memory(const struct server_config *cfg, bool pinned)
+{
+	char a[24], b[24];
+	struct room room;
+
+	memlimit_read("", &room);
+	if (!pinned && cfg->memory > room.total)
+		log_warn("memory: %s is more than %s, %s: when that is used up, puts "
+			 "fail for want of memory",
+			 util_format_size(cfg->memory, a, sizeof(a)), room.what,
+			 util_format_size(room.total, b, sizeof(b)));
+}
+
+/* The socket's absolute path; `path` unchanged if that is too long for a socket. */
+static void full_path(const char *path, char full[SOCKPATH_MAX])
+{
+	char cwd[SOCKPATH_MAX];
+	int n = SOCKPATH_MAX;
+
+	if (*path != '/' && getcwd(cwd, sizeof(cwd)))
+		n = snprintf(full, SOCKPATH_MAX, "%s/%s", cwd, path);
+	if (n >= SOCKPATH_MAX)
+		strcpy(full, path);
+}
+
+/*
+ * The address as a client needs it: an absolute path, or one relative to the server's folder,
+ * with %XX for characters that are special in a URI. FARKV_EINVAL for a path that no client
+ * accepts.
+ */
+static int uri_of(const char *path, char uri[URI_MAX])
+{
+	char full[SOCKPATH_MAX];
+	char *at = uri;
+
+	full_path(path, full);
+	for (const char *p = full; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return err_set(FARKV_EINVAL,
+				       "socket: '%s' holds a control character, "
+				       "which no client takes; choose another "
+				       "--socket",
+				       full);
+	if (*full != '/') {
+		sprintf(uri, "./%s", full);
+		return 0;
+	}
+	at += sprintf(at, "shm://");
+	for (const char *p = full; *p; p++)
+		if (isalnum((unsigned char)*p) || strchr("/._-+=,@:", *p))
+			*at++ = *p;
+		else
+			at += sprintf(at, "%%%02X", (unsigned char)*p);
+	*at = '\0';
+	return 0;
+}
+
+/* ---- the stages ----------------------------------------------------------------- */
+
+static int check(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (transport_address(cfg->listen, &s->address))
+		return EXIT_USAGE;
+	if (cfg->keys_on_socket && !cfg->keys) {
+		err_set(FARKV_EINVAL, "keys-on-socket: there are no keys; give "
+				      "--keys FILE");
+		return EXIT_USAGE;
+	}
+	if (cfg->keys && cfg->no_auth) {
+		err_set(FARKV_EINVAL, "--keys and --no-auth exclude each other");
+		return EXIT_USAGE;
+	}
+	if (cfg->keys && keyfile_load(cfg->keys, &s->keys))
+		return EXIT_CONFIG;
+	return 0;
+}
+
+int serve_check(const struct server_config *cfg)
+{
+	struct serving s = {.cfg = cfg};
+	struct transport_wanted w = {.transport = TRANSPORT_SHM};
+	int code = check(&s);
+
+	w.transport = (enum transport)cfg->transport;
+	w.have_keys = cfg->keys;
+	w.no_auth = cfg->no_auth;
+	if (!code && w.transport != TRANSPORT_AUTO &&
+	    transport_choose(&w, &s.address, &s.plan))
+		code = EXIT_USAGE;
+	if (!code && cfg->socket && uri_of(cfg->socket, s.uri))
+		code = EXIT_USAGE;
+	keyfile_free(s.keys);
+	return code;
+}
+
+static int choose(struct serving *s)
+{
+	struct transport_wanted w = {
+		.transport = (enum transport)s->cfg->transport,
+		.listen = s->cfg->listen,
+		.have_keys = s->keys != NULL,
+		.no_auth = s->cfg->no_auth,
+	};
+
+	return transport_choose(&w, &s->address, &s->plan) ? EXIT_USAGE : 0;
+}
+
+static int open_socket(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (cfg->socket)
+		strcpy(s->path, cfg->socket);
+	else if (sockpath_server_default(s->path, sizeof(s->path)))
+		return EXIT_USAGE;
+	else if (sockpath_make_folder(s->path))
+		return EXIT_RUN;
+	if (uri_of(s->path, s->uri))
+		return EXIT_USAGE;
+	if (listen_open(s->path, cfg->socket_mode, &s->socket))
+		return EXIT_RUN;
+	s->socket_open = true;
+	return 0;
+}
+
+/* Except the fields about the region. */
+static struct verbs_server_config rdma_config(const struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	return (struct verbs_server_config){
+		.host = s->address.host[0] ? s->address.host : NULL,
+		.port = s->address.port,
+		.device = cfg->device,
+		.tuning = {.ack_timeout = (uint8_t)cfg->ack_timeout,
+			   .tos = (uint8_t)cfg->tos},
+		.n_recv = (uint32_t)cfg->control_buffers,
+		.claim = s->claim,
+	};
+}
+
+static void release_claim(struct serving *s)
+{
+	if (s->claim)
+		xport_verbs->claim_close(s->claim);
+	s->claim = NULL;
+}
+
+/* Continue without RDMA unless it was requested; false if it was. */
+static bool do_without_rdma(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+
+	if (cfg->transport != TRANSPORT_AUTO || !s->plan.rdma || cfg->listen ||
+	    cfg->device || cfg->keys)
+		return false;
+	log_warn("no RDMA: %s", err_detail());
+	s->plan.rdma = false;
+	strcpy(s->plan.why, "shared memory, for clients of this host");
+	release_claim(s);
+	return true;
+}
+
+static int claim_address(struct serving *s)
+{
+	struct verbs_server_config rdma = rdma_config(s);
+
+	if (!xport_verbs) /* open_control() says so */
+		return 0;
+	return xport_verbs->claim_open(&rdma, &s->claim) && !do_without_rdma(s) ? EXIT_RUN : 0;
+}
+
+static int open_control(struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+	struct verbs_server_config rdma = rdma_config(s);
+	struct control_config cc = {
+		.max_sessions = (uint32_t)cfg->max_sessions,
+		.drain_ms = (uint32_t)cfg->drain_ms,
+		.hello_ms = 5000,
+		.socket = s->plan.socket ? &s->socket : NULL,
+		.rdma = s->plan.rdma ? &rdma : NULL,
+		.keys = s->keys,
+		/* Without RDMA the socket's clients are the only ones to authenticate. */
+		.keys_on_socket = cfg->keys_on_socket || !s->plan.rdma,
+	};
+
+	if (control_new(&cc, &s->region, &s->control) == 0)
+		return 0;
+	if (!do_without_rdma(s))
+		return EXIT_RUN;
+	cc.rdma = NULL;
+	return control_new(&cc, &s->region, &s->control) ? EXIT_RUN : 0;
+}
+
+/* A failed write is logged; the server serves all the same. */
+static void tell(int fd, const char *where, const char *text)
+{
+	int errnum = log_put(fd, text, strlen(text));
+
+	if (errnum)
+		log_warn("cannot write to %s: %s", where, strerror(errnum));
+}
+
+/* Writes to the raw descriptor: a reader can rely on all others being closed. */
+static void tell_ready(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+	errno = EAGAIN;
+	if (poll(&p, 1, 0) != 1 || write(fd, "READY\n", 6) != 6)
+		log_warn("cannot write to ready-fd: %s", strerror(errno));
+}
+
+/* kvcli options for the suggested command: a key that may write, if there is one. */
+static const char *key_options(const struct serving *s, char *buf, size_t cap)
+{
+	const struct key *key = keyfile_at(s->keys, 0), *k;
+	char word[PATH_MAX + 64];
+	char *full = realpath(s->cfg->keys, NULL);
+	bool several = keyfile_at(s->keys, 1) != NULL;
+
+	for (size_t i = 0; (k = keyfile_at(s->keys, i)); i++)
+		if (k->role == KEY_RW) {
+			key = k;
+			break;
+		}
+	snprintf(buf, cap, "--keys %s %s%s%s",
+		 util_shell_word(full ? full : s->cfg->keys, word, sizeof(word)),
+		 several ? "--key " : "", several ? key->name : "",
+		 several ? " " : "");
+	free(full);
+	return buf;
+}
+
+static void announce(const struct serving *s)
+{
+	const struct server_config *cfg = s->cfg;
+	const char *rdma = control_rdma_address(s->control);
+	const char *pages = s->region.pages_note;
+	const char *uri = s->uri;
+	char size[24], word[URI_MAX + 4], options[PATH_MAX + 256] = "";
+	char line[sizeof(options) + 3 * URI_MAX + 128];
+
+	if (cfg->hugepages > REGION_PAGES_AHEAD)
+		log_info("pages: %s", pages);
+	if (cfg->transport != TRANSPORT_AUTO || rdma)
+		log_info("transport: %s", s->plan.why);
+	else
+		log_debug("transport: %s", s->plan.why);
+	if (rdma)
+		log_info("rdma: %s; %s", control_rdma_device(s->control),
+			 s->keys ? "clients need a key" :
+				   "clients need no key");
+	else if (s->keys)
+		log_info("socket: clients need a key");
+	snprintf(line, sizeof(line),
+		 "kvserver: serving %s at %s%s%s (pid %ld); try: kvcli %s-u %s "
+		 "ping\n",
+		 util_format_size(cfg->memory, size, sizeof(size)),
+		 rdma ? rdma : uri, rdma && *uri ? " and " : "",
+		 rdma ? uri : "", (long)getpid(),
+		 s->keys ? key_options(s, options, sizeof(options)) : "",
+		 util_shell_word(rdma ? rdma : uri, word, sizeof(word)));
+	tell(STDOUT_FILENO, "stdout", line);
+	if (cfg->ready_fd)
+		tell_ready((int)cfg->ready_fd);
+}
+
+static int open_all(struct serving *s)
+{
+	struct region_config rc = serve_region(s->cfg);
+	int code = check(s);
+
+	if (!code)
+		code = choose(s);
+	if (code)
+		return code;
+	raise_file_limit(s->cfg->max_sessions);
+	/* A file size limit below the region's size: report an error instead of ending. */
+	signal(SIGXFSZ, SIG_IGN);
+	/* Before memory is taken: the kernel might kill a server that already serves there. */
+	if (s->plan.socket)
+		code = open_socket(s);
+	if (!code && s->plan.rdma)
+		code = claim_address(s);
+	if (code)
+		return code;
+	/* A device pins all pages where they are. */
+	if (s->plan.rdma && rc.pages == REGION_PAGES_AHEAD)
+		rc.pages = REGION_PAGES_NEVER;
+	rc.pinned = s->plan.rdma;
+	warn_of_memory(s->cfg, rc.pinned);
+	if (region_create(&rc, &s->region))
+		return EXIT_RUN;
+	s->region_open = true;
+	return open_control(s);
+}
+
+/*
+ * Block signals while the socket exists and the loop does not run: a signal must not leave the
+ * socket behind, nor change the exit status of a server that is ending.
+ */
+static void signals_hold(bool hold)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
+int serve(const struct server_config *cfg)
+{
+	struct serving s = {.cfg = cfg};
+	int code;
+
+	log_never_wait();
+	signals_hold(true);
+	code = open_all(&s);
+	if (code) {
+		log_error("%s", err_detail());
+	} else {
+		signals_hold(false);
+		announce(&s);
+		code = control_run(s.control);
+		signals_hold(true);
+	}
+	control_free(s.control);
+	release_claim(&s);
+	if (s.region_open)
+		region_destroy(&s.region);
+	if (s.socket_open)
+		listen_close(&s.socket);
+	keyfile_free(s.keys);
+	return code;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** serve.h - kvserver's options, and serving according to them. */
+#ifndef SERVER_LOOP_SERVE_H
+#define SERVER_LOOP_SERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "server/memory/region.h"
+
+enum serve_exit { EXIT_RUN = 1, EXIT_USAGE = 64, EXIT_CONFIG = 78 };
+
+/** Values of the options, under their names. */
+struct server_config {
+	uint64_t memory, max_value, max_key, index_slots, grace_ms;
+	uint64_t max_sessions, drain_ms, ready_fd;
+	uint64_t ack_timeout, tos, control_buffers;
+	char *socket, *config, *listen, *device, *keys;
+	unsigned socket_mode, verbose;
+	int hugepages, transport;
+	bool keys_on_socket, no_auth;
+	bool quiet, check_config, version, help, print_man;
+};
+
+/** The region that the options describe. */
+struct region_config serve_region(const struct server_config *cfg);
+
+/**
+ * Check what needs no side effects: addresses, keys. Returns an exit code with a detail, or
+ * 0.
+ */
+int serve_check(const struct server_config *cfg);
+
+/** Serve until a signal ends it. Errors are logged. Returns the exit code. */
+int serve(const struct server_config *cfg);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "stats.h"
+
+#include "common/base/atomic.h"
+#include "common/base/clock.h"
+
+#include "control_priv.h"
+#include "grow.h"
+#include "server/memory/reserve.h"
+
+static_assert(MSG_STAT_END - 1 <= MSG_STATS_MAX &&
+		      MSG_FSCK_END - 1 <= MSG_STATS_MAX,
+	      "all figures fit a message");
+
+#define COUNT_EVERY_NS NS_PER_SEC
+
+/* Clients write these words: check a word before following it. */
+static void count_slot(struct stats_count *n, const struct region *r,
+		       uint64_t w)
+{
+	if (slot_is_null(w) ||
+	    !region_block_ok(&r->sb, slot_off(w), slot_class(w)))
+		return;
+	if (w & SLOT_DEAD) {
+		n->dead++;
+		return;
+	}
+	n->items++;
+	n->item_bytes += class_bytes(slot_class(w));
+}
+
+/* False when all subtables have been visited. */
+static bool count_step(struct stats *st, const struct region *r,
+		       uint64_t until_ns)
+{
+	uint64_t entry, hash;
+
+	while (region_walk_next(r, &st->walk, &entry, &hash)) {
+		const uint64_t *slots = region_slots(r, entry);
+
+		for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
+			count_slot(&st->now, r, atom_load_relaxed(&slots[i]));
+		if (clock_now_ns() >= until_ns)
+			return true;
+	}
+	st->count = st->now;
+	st->counted_ns = clock_now_ns();
+	return false;
+}
+
+/* ---- the message --------------------------------------------------------------- */
+
+static void add(struct msg *m, uint16_t id, uint64_t value)
+{
+	m->stats.stat[m->stats.n].id = id;
+	m->stats.stat[m->stats.n].value = value;
+	m->stats.n++;
+}
+
+static void add_index(struct msg *m, const struct control *c)
+{
+	const struct region *r = c->region;
+	const struct stats_count *n = &c->stats.count;
+	const struct grow_stats *g = grow_stats(c);
+	uint64_t slots = r->subtables * SUBTABLE_SLOTS;
+
+	add(m, MSG_STAT_INDEX_BYTES, (r->subtables) * PAGE_BYTES);
+	add(m, MSG_STAT_INDEX_SLOTS, slots);
+	add(m, MSG_STAT_SUBTABLES, r->subtables);
+	add(m, MSG_STAT_ITEMS, n->items);
+	add(m, MSG_STAT_DEAD_SLOTS, n->dead);
+	add(m, MSG_STAT_ITEM_BYTES, n->item_bytes);
+	add(m, MSG_STAT_INDEX_LOAD, (n->items + n->dead) * 1000 / slots);
+	add(m, MSG_STAT_DIR_DEPTH, r->depth);
+	add(m, MSG_STAT_DIR_DOUBLINGS, g->doublings);
+	add(m, MSG_STAT_SPLITS, g->splits);
+	add(m, MSG_STAT_COMPACTIONS, g->compactions);
+	add(m, MSG_STAT_MIGRATION_NS, g->ns_total);
+	add(m, MSG_STAT_MIGRATION_NS_MAX, g->ns_max);
+	add(m, MSG_STAT_BLOCKS_DAMAGED, g->damaged);
+}
+
+static void add_blocks(struct msg *m, const struct control *c)
+{
+	const struct stats_count *n = &c->stats.count;
+	struct slab_counts b = slab_count(c->slab);
+	uint64_t named = n->items + n->dead;
+
+	add(m, MSG_STAT_BLOCKS_GRANTED, b.out);
+	add(m, MSG_STAT_BLOCKS_FREE, b.free);
+	add(m, MSG_STAT_BLOCKS_DEFERRED, b.deferred);
+	add(m, MSG_STAT_BLOCKS_EXHAUSTED, b.exhausted);
+	add(m, MSG_STAT_BLOCKS_LIVE, n->items);
+	add(m, MSG_STAT_BLOCKS_DEAD, n->dead);
+	/* The count may be a second old. */
+	add(m, MSG_STAT_BLOCKS_HELD, b.out > named ? b.out - named : 0);
+}
+
+static void add_upkeep(struct msg *m, struct control *c)
+{
+	struct sweep_stats s = sweep_stats(c);
+
+	add(m, MSG_STAT_BLOCKS_SWEPT, s.swept);
+	add(m, MSG_STAT_SWEEPS, s.sweeps);
+	add(m, MSG_STAT_SWEEP_NS, s.last_ns);
+	add(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
+	add(m, MSG_STAT_BARRIERS, c->barrier.passed);
+	/* A session whose process is gone is noticed at the next barrier, or here. */
+	(void)lingering_gone(&c->lingering);
+	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits + c->lingering.n);
+	add(m, MSG_STAT_RETIRED_BYTES,
+	    heap_retired(c->region->heap) * PAGE_BYTES);
+}
+
+static void fill(struct control *c, struct msg *m)
+{
+	const struct stats *st = &c->stats;
+	const struct region *r = c->region;
+
+	*m = (struct msg){.type = MSG_STATS};
+	add(m, MSG_STAT_UPTIME_MS,
+	    (clock_now_ns() - st->started_ns) / NS_PER_MS);
+	add(m, MSG_STAT_REGION_BYTES, r->sb.region_bytes);
+	add(m, MSG_STAT_HEAP_BYTES, heap_total(r->heap) * PAGE_BYTES);
+	add(m, MSG_STAT_USED_BYTES, heap_used(r->heap) * PAGE_BYTES);
+	add_index(m, c);
+	add_blocks(m, c);
+	add(m, MSG_STAT_SESSIONS, st->sessions);
+	add(m, MSG_STAT_SESSIONS_TOTAL, st->sessions_total);
+	add(m, MSG_STAT_GRANTS, st->grants);
+	add(m, MSG_STAT_HINTS, st->hints);
+	add(m, MSG_STAT_PROTOCOL_ERRORS, st->protocol_errors);
+	add(m, MSG_STAT_MAX_VALUE, r->sb.max_value);
+	add(m, MSG_STAT_MAX_KEY, r->sb.max_key);
+	add(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
+	add_upkeep(m, c);
+	add(m, MSG_STAT_CPU_NS, st->cpu_ns);
+	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
+	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
+}
+
+static bool answer(struct session *s, uint32_t req)
+{
+	struct msg m;
+
+	fill(s->control, &m);
+	return control_reply(s, &m, req, NULL);
+}
+
+/* ---- requests ------------------------------------------------------------------- */
+
+static bool step(void *arg, uint64_t until_ns)
+{
+	struct control *c = arg;
+	struct session *s;
+	uint32_t req;
+
+	if (count_step(&c->stats, c->region, until_ns))
+		return true;
+	while ((s = waiters_take(&c->stats.waiters, &req)))
+		(void)answer(s, req);
+	return false;
+}
+
+/* User and system time of all threads. */
+static uint64_t cpu_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+bool stats_on_request(struct session *s, const struct msg *m)
+{
+	struct control *c = s->control;
+	struct stats *st = &c->stats;
+	uint64_t now = clock_now_ns();
+
+	st->cpu_ns = cpu_now_ns();
+	if (!st->work.on) {
+		if (st->counted_ns && now - st->counted_ns < COUNT_EVERY_NS)
+			return answer(s, m->req);
+		st->walk = (struct region_walk){0};
+		st->now = (struct stats_count){0};
+		if (!count_step(st, c->region, now + WORK_SLICE_NS))
+			return answer(s, m->req);
+		work_start(&c->work, &st->work);
+	}
+	/* A session with too many requests gets the last count. */
+	return waiters_add(&st->waiters, s, m->req) || answer(s, m->req);
+}
+
+void stats_session_ended(struct session *s)
+{
+	waiters_drop(&s->control->stats.waiters, s);
+}
+
+void stats_init(struct control *c)
+{
+	c->stats.started_ns = clock_now_ns();
+	c->stats.work = (struct work){.step = step, .arg = c};
+	TAILQ_INIT(&c->stats.waiters);
+}
+
+void stats_fini(struct control *c)
+{
+	waiters_drop(&c->stats.waiters, NULL);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From HELLO to WELCOME:
+ *
+ *   HELLO -> WELCOME                             no authentication
+ *   HELLO -> CHALLENGE, AUTH -> WELCOME          see common/proto/auth.h
+ *
+ * Before WELCOME a client has no rights: no descriptor, no rkey, no connection that could use
+ * one.
+ */
+#include "config.h"
+
+#include "welcome.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/proto/auth.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/log.h"
+
+#include "control_priv.h"
+#include "conn_rdma.h"
+
+static bool wants_credentials(const struct session *s)
+{
+	const struct control_config *cfg = &s->control->cfg;
+
+	return cfg->keys && (s->port->remote || cfg->keys_on_socket);
+}
+
+/* ---- WELCOME ------------------------------------------------------------------- */
+
+static void areas_of_socket(const struct superblock *sb, struct msg *w)
+{
+	w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
+	w->welcome.areas[0].bytes = sb->meta_bytes;
+	w->welcome.areas[1].off = sb->meta_bytes;
+	w->welcome.areas[1].bytes = sb->region_bytes - sb->meta_bytes;
+}
+
+static void areas_of_card(struct verbs_server *vs, bool readonly, struct msg *w)
+{
+	struct verbs_area areas[2];
+
+	xport_verbs->server_areas(vs, readonly, areas);
+	if (xport_verbs->server_read8_atomic(vs))
+		w->welcome.flags = MSG_WELCOME_READ8_ATOMIC;
+	for (unsigned i = 0; i < 2; i++)
+		w->welcome.areas[i] = (struct msg_area){
+			.off = areas[i].off,
+			.bytes = areas[i].bytes,
+			.raddr = areas[i].raddr,
+			.rkey = areas[i].rkey};
+}
+
+static void fill(struct session *s, struct msg *w)
+{
+	struct control *c = s->control;
+	const struct superblock *sb = &c->region->sb;
+
+	w->welcome.session = s->id;
+	w->welcome.prefix = s->id;
+	w->welcome.role = s->readonly ? MSG_ROLE_RO : MSG_ROLE_RW;
+	w->welcome.region_id[0] = sb->region_id[0];
+	w->welcome.region_id[1] = sb->region_id[1];
+	w->welcome.region_bytes = sb->region_bytes;
+	w->welcome.meta_bytes = sb->meta_bytes;
+	w->welcome.grace_ns = sb->grace_ns;
+	w->welcome.n_areas = 2;
+	memcpy(w->welcome.token, s->token, sizeof(s->token));
+	if (s->port->remote) {
+		areas_of_card(conn_rdma_server(c->rdma), s->readonly, w);
+		return;
+	}
+	areas_of_socket(sb, w);
+	if (c->rdma) {
+		const char *address =
+			xport_verbs->server_address(conn_rdma_server(c->rdma));
+
+		w->welcome.address = (const uint8_t *)address;
+		w->welcome.address_len = (uint16_t)strlen(address);
+	}
+}
+
+void welcome_session_ended(struct session *s)
+{
+	struct control *c = s->control;
+
+	/* A session that said BYE is not replaced. */
+	if (!s->welcomed || (s->left && !s->port->remote))
+		return;
+	c->ended[c->n_ended++ % ENDED_KEPT] = (struct ended_session){
+		.id = s->id, .barriers = c->barrier.passed};
+}
+
+/*
+ * True if a word that session `id` remembers may have recurred since it ended: after a barrier
+ * blocks begin with incarnation 0 again.
+ */
+static bool words_may_recur(const struct control *c, uint32_t id)
+{
+	if (c->barrier.on)
+		return true;
+	for (uint32_t i = 0; i < ENDED_KEPT; i++)
+		if (c->ended[i].id == id)
+			return c->ended[i].barriers != c->barrier.passed;
+	return true;
+}
+
+/* True if it replaces another session of this store. */
+static bool follows_one(const struct session *s)
+{
+	const struct session_hello *h = &s->hello;
+
+	return h->replaces != 0 &&
+	       memcmp(h->replaces_region, s->control->region->sb.region_id,
+		      sizeof(h->replaces_region)) == 0;
+}
+
+/*
+ * End the session that this one replaces before this one begins (I6). False if this one may
+ * not end it, so that its last operations may still happen, or if words that it remembers may
+ * have recurred.
+ */
+static bool end_replaced(struct session *s)
+{
+	struct control *c = s->control;
+	const struct session_hello *h = &s->hello;
+	struct session *old;
+
+	if (!follows_one(s))
+		return true;
+	TAILQ_FOREACH(old, &c->sessions, link)
+		if (old != s && old->welcomed && old->id == h->replaces)
+			break;
+	if (!s->port->remote) {
+		/* The end of the socket may follow messages that are not read yet. */
+		if (old)
+			(void)control_end_dead(old);
+		sweep_lingering_changed(c);
+		return !words_may_recur(c, h->replaces);
+	}
+	/* Only a session of the same host and the same key. */
+	if (old && (!old->port->remote || old->key != s->key ||
+		    !xport_verbs->peer_same_host(old->conn, s->conn)))
+		return false;
+	if (old)
+		control_end_session(old);
+	return !words_may_recur(c, h->replaces);
+}
+
+/*
+ * Each lingering session takes a descriptor: a client that leaves many of them must not use
+ * up all descriptors.
+ */
+static bool too_many_lingering(struct control *c)
+{
+	if (c->lingering.n < c->cfg.max_sessions)
+		return false;
+	(void)lingering_gone(&c->lingering);
+	return c->lingering.n >= c->cfg.max_sessions;
+}
+
+/* What the session needs before it can be welcomed: a number, a token, descriptors. False: it
+ * was refused. */
+static bool prepare(struct session *s, struct msg *w)
+{
+	struct control *c = s->control;
+	int errnum;
+
+	if (!control_next_id(c, &s->id)) {
+		control_refuse(s, MSG_REASON_FULL,
+			       "all 2^32 session numbers are used up; restart "
+			       "the server");
+		return false;
+	}
+	if (auth_token(s->token)) {
+		control_refuse(s, MSG_REASON_INTERNAL, err_detail());
+		return false;
+	}
+	w->welcome.swept = !end_replaced(s);
+	if (!s->port->remote && too_many_lingering(c)) {
+		control_refuse(s, MSG_REASON_FULL,
+			       "too many sessions ended without goodbye while "
+			       "their processes live on");
+		return false;
+	}
+	errnum = s->tether ? tether_make(s->tether) : 0;
+	if (errnum) {
+		control_refuse(s, MSG_REASON_FULL,
+			       errnum == EMFILE || errnum == ENFILE ?
+				       "the server is out of descriptors" :
+				       "the server is out of memory");
+		return false;
+	}
+	return true;
+}
+
+/* False: the session is gone. */
+static bool send_welcome(struct session *s, const struct msg *w)
+{
+	const struct region *r = s->control->region;
+	int fds[3] = {r->meta_ro_fd, s->readonly ? r->data_ro_fd : r->data_fd,
+		      s->tether ? s->tether->fd : -1};
+
+	if (session_send(s, w, NULL, fds, s->port->remote ? 0 : 3))
+		return true;
+	/* The client got no descriptors: nothing to wait for. */
+	s->left = true;
+	control_end_session(s);
+	return false;
+}
+
+static bool welcome(struct session *s, bool readonly,
+		    const struct key *key, const uint8_t *client_nonce)
+{
+	struct control *c = s->control;
+	struct msg w = {.type = MSG_WELCOME, .req = s->hello.req};
+	char peer[80];
+
+	s->key = key;
+	if (!prepare(s, &w))
+		return false;
+	/* While a NIC writes, CPUs may only read (I3). */
+	s->readonly = readonly || (c->rdma && !s->port->remote);
+	fill(s, &w);
+	if (key) {
+		struct auth_server in = {.client_nonce = client_nonce,
+					 .server_nonce = s->nonce,
+					 .region_id = c->region->sb.region_id,
+					 .session = s->id,
+					 .role = w.welcome.role};
+
+		auth_server_tag(key, &in, w.welcome.tag);
+	}
+	/* It takes part in barriers before it can hold a reference (I5). */
+	s->welcomed = true;
+	c->stats.sessions++;
+	c->stats.sessions_total++;
+	if (!send_welcome(s, &w) || !sweep_welcomed(s))
+		return false;
+	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
+		  s->readonly ? "read-only" : "read-write",
+		  key ? ", key " : "", key ? key->name : "");
+	return true;
+}
+
+/* ---- HELLO and AUTH ----------------------------------------------------------------- */
+
+static bool challenge(struct session *s)
+{
+	struct msg m = {.type = MSG_CHALLENGE, .req = s->hello.req};
+
+	if (s->hello.body_len == 0 || auth_nonce(s->nonce)) {
+		control_refuse(s, MSG_REASON_INTERNAL,
+			       "no challenge could be made");
+		return false;
+	}
+	s->challenged = true;
+	memcpy(m.challenge.nonce, s->nonce, sizeof(s->nonce));
+	return control_reply(s, &m, m.req, NULL);
+}
+
+static bool go_on(struct session *s)
+{
+	if (wants_credentials(s))
+		return challenge(s);
+	return welcome(s, s->hello.role == MSG_ROLE_RO, NULL, NULL);
+}
+
+bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
+		      size_t len)
+{
+	struct session_hello *h = &s->hello;
+
+	if (s->welcomed || s->challenged || s->parked) {
+		control_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
+		return false;
+	}
+	if (s->control->drain_until) {
+		control_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
+		return false;
+	}
+	h->req = m->req;
+	h->role = m->hello.role;
+	h->replaces = m->hello.replaces;
+	memcpy(h->replaces_region, m->hello.replaces_region,
+	       sizeof(h->replaces_region));
+	if (len <= sizeof(h->body)) {
+		memcpy(h->body, body, len);
+		h->body_len = (uint16_t)len;
+	}
+	/* A returning client may be just what the sweep waits for: do not park it. */
+	s->parked = h->role == MSG_ROLE_RW && !follows_one(s) &&
+		    sweep_holds_writers(s->control);
+	if (s->parked)
+		s->connected_ns = clock_now_ns(); /* it waits from now on */
+	return s->parked || go_on(s);
+}
+
+void welcome_resume(struct session *s)
+{
+	s->parked = false;
+	s->connected_ns = clock_now_ns();
+	(void)go_on(s);
+}
+
+bool welcome_on_auth(struct session *s, const struct msg *m)
+{
+	struct auth_client in = {.server_nonce = s->nonce,
+				 .client_nonce = m->auth.nonce,
+				 .name = (const char *)m->auth.name,
+				 .hello = s->hello.body,
+				 .name_len = m->auth.name_len,
+				 .hello_len = s->hello.body_len,
+				 .role = s->hello.role};
+	uint8_t tag[AUTH_TAG_BYTES];
+	const struct key *key, *known;
+
+	if (!s->challenged) {
+		control_refuse(s, MSG_REASON_PROTOCOL,
+			       "AUTH came without a CHALLENGE");
+		return false;
+	}
+	s->challenged = false;
+	known = keyfile_find(s->control->cfg.keys, in.name, in.name_len);
+	key = known ? known : auth_dummy_key();
+	if (key)
+		auth_client_tag(key, &in, tag);
+	if (!key || !auth_equal(tag, m->auth.tag) || !known) {
+		control_refuse(s, MSG_REASON_AUTH,
+			       known ? "the proof of its key is wrong" :
+				       "its key is not known");
+		return false;
+	}
+	return welcome(s, s->hello.role == MSG_ROLE_RO || key->role == KEY_RO,
+		       key, m->auth.nonce);
+}

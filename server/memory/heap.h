@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * heap.h - which pages of the data area are in use: the server's private map, outside the
+ * region, where clients cannot damage it. Control thread only.
+ */
+#ifndef SERVER_MEMORY_HEAP_H
+#define SERVER_MEMORY_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct heap;
+
+/** `first` and `count`: the data area in pages from the region start. */
+struct heap *heap_new(uint64_t first, uint64_t count);
+void heap_free(struct heap *h);
+
+/** Take pages at..at+n of the data area, and up to `more` after them, from the kernel.
+ * Returns how many were taken. */
+typedef uint64_t heap_back(void *arg, uint64_t at, uint64_t n, uint64_t more);
+
+/**
+ * Have `back` take each page once before it is first allocated: in runs from the first page up
+ * and from the last page down, some of them in advance. Where it returns 0 the pages cannot
+ * be had for now. Call before anything is allocated.
+ */
+void heap_set_back(struct heap *h, heap_back *back, void *arg);
+
+/**
+ * Call spread() when the pages in use spread: `low` pages from the first one up and `high`
+ * from the last one down are in use, or were. It is called at once with the present state.
+ */
+void heap_watch(struct heap *h, void (*spread)(void *arg, uint64_t low, uint64_t high),
+		void *arg);
+
+/**
+ * Pages that heap_take() leaves for heap_take_index(): the index must be able to rebuild a
+ * subtable when values have taken all other memory.
+ */
+#define HEAP_RESERVE 2u
+
+/**
+ * Take the lowest `n` adjacent pages that are free. A run at a multiple of the largest power
+ * of two in `n` (at most 16) is preferred if it is not far above, so that temporary use leaves
+ * no gaps of odd length. Returns the first page, or 0 if there is no such run (page 0 is the
+ * superblock's).
+ */
+uint64_t heap_take(struct heap *h, uint64_t n);
+
+/**
+ * Take one page for the index, the highest free one, also from the reserve. Index pages stay
+ * while values come and go; among values they would leave gaps too short for large values.
+ * 0 if there is none.
+ */
+uint64_t heap_take_index(struct heap *h);
+
+/** Give back pages of heap_take() that no client has seen. */
+void heap_give(struct heap *h, uint64_t page, uint64_t n);
+
+/**
+ * Give back pages that clients may still reference: retired, they become free when a barrier
+ * has passed that began after the call (I5). They count as used until then. Cannot fail.
+ */
+void heap_retire(struct heap *h, uint64_t page, uint64_t n);
+
+/** A barrier begins, for the pages retired so far. False if there are none. */
+bool heap_barrier_begin(struct heap *h);
+/** It has passed: those pages are free. */
+void heap_barrier_passed(struct heap *h);
+
+uint64_t heap_total(const struct heap *h); /**< pages of the data area */
+uint64_t heap_used(const struct heap *h);  /**< pages taken, retired ones too */
+uint64_t heap_retired(const struct heap *h); /**< pages that await a barrier */
+/** Pages that heap_take() could hand out if they were adjacent. */
+uint64_t heap_left(const struct heap *h);
+
+#endif

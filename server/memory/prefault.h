@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * memory/prefault.h - huge-page prefault: a thread collapses the pages that are allocated next.
+ *
+ * To collapse all pages at the start would take all memory at once. To collapse each page
+ * when it is allocated would stall the allocation, for up to a second on busy CPUs
+ * (doc/architecture.md). Memory that is allocated faster than the thread collapses it is
+ * collapsed while in use: the content stays, and an access to a page that is just being
+ * collapsed waits for some milliseconds.
+ *
+ * The heap allocates from both ends (heap.h), and so does this thread: its lead at each end
+ * equals what is in use there, within AHEAD_LEAST and AHEAD_MOST, and is refilled when half
+ * of it is gone. Nothing is collapsed before the first use.
+ *
+ * A page that cannot be collapsed for now, because it is in use elsewhere or the kernel has
+ * no free huge page, stays small and is retried when the thread is idle, at growing
+ * intervals. Where the kernel makes no huge pages at all (hugepage.h) the thread ends.
+ */
+#ifndef SERVER_MEMORY_PREFAULT_H
+#define SERVER_MEMORY_PREFAULT_H
+
+#include <stdint.h>
+
+#include "common/base/hugepage.h"
+
+#define AHEAD_LEAST HUGEPAGE_BYTES
+#define AHEAD_MOST (UINT64_C(64) << 20)
+
+struct ahead;
+
+/** For the data area, which is hugepage_map()'s. NULL if out of memory. */
+struct ahead *ahead_new(uint8_t *data, uint64_t bytes);
+
+/**
+ * The first `low` and the last `high` bytes are in use, or were. The thread starts at the
+ * first call with `low` > 0. Does not wait for the thread, cannot fail.
+ */
+void ahead_used(struct ahead *a, uint64_t low, uint64_t high);
+
+/** Waits for the call in progress, up to 32 MiB. NULL is allowed. */
+void ahead_free(struct ahead *a);
+
+#endif

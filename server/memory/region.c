@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "prefault.h"
+#include "pages.h"
+#include "reserve.h"
+#include "memlimit.h"
+
+/*
+ * Directory arrays double, and each has its own place: 2^(d+1) entries in all. A region
+ * full of subtables needs 2^d >= their number, times 2 for skew.
+ */
+static uint64_t meta_size(uint64_t pages)
+{
+	uint64_t entries = 1;
+
+	while (entries < pages * 2)
+		entries *= 2;
+	return util_align_up(REGION_DIR_OFF + entries * 2 * 8, META_ALIGN);
+}
+
+static int sealed_meta(struct region *r, uint64_t bytes)
+{
+	r->meta_fd = memfd_create("farkv-meta", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (r->meta_fd < 0 || ftruncate(r->meta_fd, (off_t)bytes) ||
+	    fchmod(r->meta_fd, 0600))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot create the region's metadata");
+	r->meta = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_NORESERVE, r->meta_fd, 0);
+	if (r->meta == MAP_FAILED) {
+		r->meta = NULL;
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot map the region's metadata");
+	}
+	/* Our mapping stays writable; no other writable one can be made from here on. */
+	if (fcntl(r->meta_fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE |
+			  F_SEAL_SEAL))
+		return err_set_errno(FARKV_ESYS, errno,
+				     "cannot seal the region's metadata");
+	return 0;
+}
+
+static int dir_error(void)
+{
+	return err_set_errno(FARKV_ENOMEM, errno,
+			     "no memory for the region's metadata");
+}
+
+bool region_dir_reserve(const struct region *r, uint32_t depth)
+{
+	uint64_t bytes = UINT64_C(8) << depth;
+
+	return fallocate(r->meta_fd, 0, (off_t)region_dir_off(depth), (off_t)bytes) == 0;
+}
+
+static int reopen_readonly(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int index_depth(const struct region_config *cfg, uint64_t pages,
+		       uint32_t *depth_out)
+{
+	uint32_t depth = 0;
+
+	while ((UINT64_C(1) << depth) * SUBTABLE_SLOTS < cfg->index_slots)
+		if (++depth > 40)
+			break;
+	if ((UINT64_C(2) << depth) > pages)
+		return err_set(FARKV_EINVAL,
+			       "index-slots: %" PRIu64
+			       " slots need more than half of the memory; "
+			       "give more memory or fewer slots",
+			       cfg->index_slots);
+	*depth_out = depth;
+	return 0;
+}
+
+int region_check(const struct region_config *cfg)
+{
+	uint32_t depth;
+
+	return index_depth(cfg, cfg->memory / PAGE_BYTES, &depth);
+}
+
+static int index_create(struct region *r)
+{
+	uint64_t *array = region_dir(r);
+	uint64_t *d = (uint64_t *)(void *)(r->meta + REGION_D_OFF);
+
+	r->subtables = UINT64_C(1) << r->depth;
+	for (uint64_t i = 0; i < r->subtables; i++) {
+		uint32_t gen = region_next_gen(r);
+		uint64_t page = heap_take_index(r->heap);
+		uint64_t *slot;
+
+		if (!page)
+			return FARKV_ENOMEM;
+		slot = region_at(r, page * PAGE_BYTES);
+		for (unsigned s = 0; s < SUBTABLE_SLOTS; s++)
+			slot[s] = slot_empty(gen);
+		array[i] = entry_pack(page, gen, r->depth);
+	}
+	*d = dirword_pack(region_dir_off(r->depth), r->depth);
+	while (region_dir_off(r->max_depth + 2) <= r->sb.meta_bytes &&
+	       r->max_depth < DIR_DEPTH_MAX)
+		r->max_depth++;
+	return 0;
+}
+
+uint32_t region_next_gen(struct region *r)
+{
+	r->last_gen = (r->last_gen + 1) & SLOT_GEN_MASK;
+	if (r->last_gen == 0)
+		r->last_gen = 1;
+	return r->last_gen;
+}
+
+bool region_walk_next(const struct region *r, struct region_walk *w,
+		      uint64_t *entry_out, uint64_t *hash_out)
+{
+	uint64_t entry, range;
+
+	if (w->over)
+		return false;
+	entry = region_entry(r, w->hash);
+	*entry_out = entry;
+	*hash_out = w->hash;
+	range = entry_depth(entry) ? UINT64_C(1) << (64 - entry_depth(entry)) : 0;
+	w->hash += range;
+	w->over = w->hash == 0; /* after the last */
+	return true;
+}
+
+static int superblock_create(struct region *r, const struct region_config *cfg,
+			     uint64_t pages)
+{
+	struct superblock *sb = &r->sb;
+
+	sb->meta_bytes = meta_size(pages);
+	sb->region_bytes = sb->meta_bytes + pages * PAGE_BYTES;
+	sb->max_value = cfg->max_value;
+	sb->max_key = cfg->max_key;
+	sb->grace_ns = cfg->grace_ns;
+	sb->created_s = (uint64_t)time(NULL);
+	if (getrandom(sb->region_id, sizeof(sb->region_id), 0) < 0 ||
+	    getrandom(&sb->hash_seed, sizeof(sb->hash_seed), 0) < 0)
+		return err_set_errno(FARKV_ESYS, errno, "no random numbers");
+	superblock_seal(sb);
+	return superblock_verify(sb);
+}
+
+static int data_create(struct region *r, const struct region_config *cfg, uint64_t bytes)
+{
+	struct pages p;
+	int err = pages_create(bytes, cfg->pages, &p);
+
+	if (err)
+		return err;
+	r->data_fd = p.fd;
+	r->data = p.map;
+	r->reserve = reserve_new(p.fd, !p.there);
+	if (!r->reserve)
+		return err_set(FARKV_ENOMEM, "no memory for the region");
+	memcpy(r->pages_note, p.note, sizeof(r->pages_note));
+	static_assert(sizeof(r->pages_note) == sizeof(p.note), "it fits");
+	return 0;
+}
+
+/* Not inherited by children, nor in core dumps, which would allocate every hole. */
+static void keep_to_itself(void *map, uint64_t bytes)
+{
+	(void)madvise(map, bytes, MADV_DONTFORK);
+	(void)madvise(map, bytes, MADV_DONTDUMP);
+}
+
+static void on_spread(void *arg, uint64_t low, uint64_t high)
+{
+	ahead_used(arg, low * PAGE_BYTES, high * PAGE_BYTES);
+}
+
+static uint64_t back(void *arg, uint64_t at, uint64_t n, uint64_t more)
+{
+	return reserve_bytes(arg, at * PAGE_BYTES, n * PAGE_BYTES,
+			     more * PAGE_BYTES) / PAGE_BYTES;
+}
+
+/* A device pins all of the region, so this memory must be available. */
+static int pinned_fits(const struct region *r)
+{
+	char a[24], b[24];
+	struct room room;
+
+	memlimit_read("", &room);
+	if (r->sb.region_bytes <= room.left)
+		return 0;
+	return err_set(FARKV_ENOMEM,
+		       "memory: RDMA pins all of it, %s with the directory, and %s "
+		       "are left of %s; give less with --memory",
+		       util_format_size(r->sb.region_bytes, a, sizeof(a)),
+		       util_format_size(room.left, b, sizeof(b)), room.what);
+}
+
+static int pinned_take(const struct region *r)
+{
+	uint64_t bytes = r->sb.region_bytes - r->sb.meta_bytes;
+
+	if (fallocate(r->meta_fd, 0, 0, (off_t)r->sb.meta_bytes))
+		return dir_error();
+	return reserve_bytes(r->reserve, 0, bytes, 0) ? 0 : FARKV_ENOMEM;
+}
+
+static int contents_create(struct region *r)
+{
+	if (fallocate(r->meta_fd, 0, 0, REGION_DIR_OFF) ||
+	    !region_dir_reserve(r, r->depth))
+		return dir_error();
+	memcpy(r->meta, &r->sb, sizeof(r->sb));
+	heap_set_back(r->heap, back, r->reserve);
+	if (index_create(r))
+		return FARKV_ENOMEM;
+	reserve_log(r->reserve);
+	return 0;
+}
+
+int region_create(const struct region_config *cfg, struct region *r_out)
+{
+	struct region r = {.meta_fd = -1, .data_fd = -1, .meta_ro_fd = -1,
+			   .data_ro_fd = -1};
+	uint64_t pages = cfg->memory / PAGE_BYTES;
+	int err = index_depth(cfg, pages, &r.depth);
+
+	if (!err)
+		err = superblock_create(&r, cfg, pages);
+	if (!err && cfg->pinned)
+		err = pinned_fits(&r);
+	if (!err)
+		err = sealed_meta(&r, r.sb.meta_bytes);
+	if (err)
+		goto err_destroy;
+	err = data_create(&r, cfg, pages * PAGE_BYTES);
+	if (err)
+		goto err_destroy;
+	keep_to_itself(r.meta, r.sb.meta_bytes);
+	keep_to_itself(r.data, pages * PAGE_BYTES);
+	r.meta_ro_fd = reopen_readonly(r.meta_fd);
+	r.data_ro_fd = reopen_readonly(r.data_fd);
+	if (r.meta_ro_fd < 0 || r.data_ro_fd < 0) {
+		err = err_set_errno(FARKV_ESYS, errno,
+				    "cannot reopen the region read-only");
+		goto err_destroy;
+	}
+	r.heap = heap_new(r.sb.meta_bytes / PAGE_BYTES, pages);
+	if (!r.heap) {
+		err = err_set(FARKV_ENOMEM, "no memory for the map of pages");
+		goto err_destroy;
+	}
+	err = cfg->pinned ? pinned_take(&r) : 0;
+	if (!err)
+		err = contents_create(&r);
+	if (err)
+		goto err_destroy;
+	if (cfg->pages == REGION_PAGES_AHEAD)
+		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
+	if (r.ahead)
+		heap_watch(r.heap, on_spread, r.ahead);
+	*r_out = r;
+	return 0;
+
+err_destroy:
+	region_destroy(&r);
+	return err;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void region_destroy(struct region *r)
+{
+	ahead_free(r->ahead);
+	heap_free(r->heap);
+	reserve_free(r->reserve);
+	if (r->meta)
+		munmap(r->meta, r->sb.meta_bytes);
+	if (r->data)
+		munmap(r->data, r->sb.region_bytes - r->sb.meta_bytes);
+	close_fd(r->meta_fd);
+	close_fd(r->data_fd);
+	close_fd(r->meta_ro_fd);
+	close_fd(r->data_ro_fd);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * region.h - the region in memory: two descriptors, their mappings, the index.
+ *
+ * meta: superblock, D and directory arrays. Sealed: after the start only the server's own
+ * mapping can write it.
+ * data: pages of the index and of values, written by clients too.
+ */
+#ifndef SERVER_MEMORY_REGION_H
+#define SERVER_MEMORY_REGION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/region/layout.h"
+#include "heap.h"
+
+/** Huge pages: none; by a thread, ahead of use (memory/prefault.h); all, at the start. */
+enum region_pages {
+	REGION_PAGES_NEVER,
+	REGION_PAGES_AHEAD,
+	REGION_PAGES_AUTO,
+	REGION_PAGES_ALWAYS
+};
+
+struct region_config {
+	uint64_t memory;      /* bytes of the data area, rounded down to pages */
+	uint64_t index_slots; /* at the start, at least; 0: one subtable */
+	uint64_t max_value;
+	uint32_t max_key;
+	uint64_t grace_ns;
+	enum region_pages pages;
+	bool pinned; /* a device pins it: take all pages at once, or fail */
+};
+
+struct region {
+	struct superblock sb; /* the server's own copy: clients cannot change it */
+	uint8_t *meta;        /* mapped read-write, meta_bytes */
+	uint8_t *data;        /* mapped read-write, the rest */
+	int meta_fd, data_fd; /* the server's own */
+	int meta_ro_fd;       /* handed to every client */
+	int data_ro_fd;       /* handed to read-only clients */
+	struct heap *heap;
+	struct reserve *reserve; /* of the data area's pages */
+	struct ahead *ahead;  /* or NULL */
+	uint32_t depth;       /* of the directory */
+	uint32_t max_depth;   /* that the metadata has room for */
+	uint32_t last_gen;    /* the newest subtable's generation */
+	uint64_t subtables;
+	char pages_note[160]; /* what kind of pages was obtained, for the log */
+};
+
+/** 0, or FARKV_EINVAL with a detail if no region of these sizes is possible. */
+int region_check(const struct region_config *cfg);
+
+/**
+ * Create a region with an empty index. 0, or FARKV_EINVAL (a size is impossible), FARKV_ENOMEM
+ * (`pinned`: not enough memory), FARKV_ESYS, FARKV_ENOTSUP (huge pages demanded and not
+ * available), each with a detail.
+ */
+int region_create(const struct region_config *cfg, struct region *r_out);
+void region_destroy(struct region *r);
+
+/** Offset of the directory array of 2^depth entries; each depth has its own place. */
+static inline uint64_t region_dir_off(uint32_t depth)
+{
+	return REGION_DIR_OFF + 8 * ((UINT64_C(1) << depth) - 1);
+}
+
+/** The current directory array. */
+static inline uint64_t *region_dir(const struct region *r)
+{
+	return (uint64_t *)(void *)(r->meta + region_dir_off(r->depth));
+}
+
+/** The directory entry of a key's hash. */
+static inline uint64_t region_entry(const struct region *r, uint64_t hash)
+{
+	return region_dir(r)[hash_dir_index(hash, r->depth)];
+}
+
+/** Get memory for the directory array of 2^depth entries; false if there is none. */
+bool region_dir_reserve(const struct region *r, uint32_t depth);
+
+/** The next generation for a subtable; never 0. */
+uint32_t region_next_gen(struct region *r);
+
+/**
+ * A walk over all subtables in hash order; zeroed at the start. Subtables may be split and
+ * compacted between two steps: each key's slot is still visited once, because a migration
+ * keeps the range of hashes.
+ */
+struct region_walk {
+	uint64_t hash; /* start of the next range */
+	bool over;
+};
+
+/** One step: the next subtable's entry and the first hash of its range. */
+bool region_walk_next(const struct region *r, struct region_walk *w,
+		      uint64_t *entry_out, uint64_t *hash_out);
+
+/** The slots of the subtable that an entry names. */
+static inline uint64_t *region_slots(const struct region *r, uint64_t entry);
+
+/** A pointer into the data area; `off` counts from the region start. */
+static inline void *region_at(const struct region *r, uint64_t off)
+{
+	return r->data + (off - r->sb.meta_bytes);
+}
+
+static inline uint64_t *region_slots(const struct region *r, uint64_t entry)
+{
+	return (uint64_t *)region_at(r, entry_page(entry) * PAGE_BYTES);
+}
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * slab.h - the server's allocator: segments of one class, cut into blocks.
+ *
+ * A block is free, out (granted: held by a session, published, or in a session's grace list),
+ * in the server's own grace list, or exhausted (its incarnations are used up). The server does
+ * not know which session holds an out block, for clients take over what they unlink. It does
+ * know which blocks are out, so it refuses a RETURN of anything else.
+ *
+ * A segment is a run of pages cut into blocks of one class. When all its blocks are free it
+ * can be retired (slab_shrink()), and its pages serve another class or the index. Incarnations
+ * in a new segment start at 0, since a barrier lies between.
+ *
+ * Two bytes of private memory per block; nothing in the region. Control thread only.
+ */
+#ifndef SERVER_MEMORY_SLAB_H
+#define SERVER_MEMORY_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/index/alloc.h"
+#include "common/region/layout.h"
+#include "heap.h"
+
+struct slab;
+
+struct slab_counts {
+	uint64_t out, free, deferred, exhausted; /* blocks */
+	uint64_t pages;                  /* of all segments */
+	uint64_t bytes_out, bytes_free;  /* bytes of those */
+	uint64_t bytes_deferred, bytes_exhausted;
+	uint64_t bytes_slack; /* ends of segments, too short for another block */
+};
+
+/** `heap` covers pages first..first+count; `grace_ns` is T. */
+struct slab *slab_new(struct heap *heap, uint64_t first, uint64_t count,
+		      uint64_t grace_ns);
+void slab_free(struct slab *s);
+
+/**
+ * Hand out up to `want` blocks of a class: from segments of the fullest quarter first, from
+ * new ones last, so that others can become empty. Blocks whose grace period has ended at `now`
+ * are included. Returns their number, less than `want` or 0 if memory is out. Some memory is
+ * kept for the smallest classes. Of each class 1/32 of the blocks (of large ones 1/128) stays
+ * free, minus those on their way back: in a grace list, exhausted, or under tombstones
+ * (slab_note_dead()).
+ */
+size_t slab_grant(struct slab *s, uint8_t cls, size_t want, uint64_t now,
+		  struct block_ref *refs_out);
+
+/** True if pages are out and at least half of the class's reserve has been granted. */
+bool slab_tight(const struct slab *s, uint8_t cls);
+
+/** Set the number of tombstones over blocks of each class, as a walk has counted them. */
+void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT]);
+
+/**
+ * A client is told that there is no memory: forget the credit, so that the next client that
+ * deletes can get the rest.
+ */
+void slab_write_off(struct slab *s, uint8_t cls);
+
+/**
+ * Take a block back. ref.inc is the incarnation of its next content. False, with no effect,
+ * unless `ref` is exactly a block that is out. Without memory for a list entry the result is
+ * true, but the block stays out until a sweep finds it: slab_forgotten() counts it.
+ */
+bool slab_return(struct slab *s, struct block_ref ref, enum return_kind state,
+		 uint64_t now);
+
+/**
+ * Take the block of the tombstone that `word` (of a retired slot, DEAD) names: T after `now`
+ * it is free under the next incarnation, or exhausted if that was the last one (call
+ * barrier_want() after a series of drops). False, with no effect, unless it is a block that is
+ * out, granted with this incarnation or an earlier one.
+ */
+bool slab_drop(struct slab *s, uint64_t word, uint64_t now);
+
+/** Free blocks whose grace period has ended at `now`; a barrier frees them, too. */
+void slab_settle(struct slab *s, uint64_t now);
+
+/**
+ * Retire the pages of empty segments, so that another class or the index can have them after a
+ * barrier (call barrier_want()). With `keep_one` each class keeps an empty segment unless it
+ * has free blocks in others or its segments are long. Returns the number of pages. Time: the
+ * number of classes and of segments retired.
+ */
+uint64_t slab_shrink(struct slab *s, bool keep_one);
+
+/** Pages that slab_shrink(s, false) would retire now. */
+uint64_t slab_empty(const struct slab *s);
+
+/**
+ * No session holds this block and no slot names it: make it exhausted, free after a barrier.
+ * False unless it is out and not marked, or if out of memory.
+ */
+bool slab_condemn(struct slab *s, struct block_ref ref);
+
+/**
+ * A barrier begins, for the blocks that are exhausted or wait for their grace period now.
+ * Later ones wait for the next barrier. False if there are none.
+ */
+bool slab_barrier_begin(struct slab *s);
+
+/** It has passed: those blocks are free, the exhausted ones with incarnation 0. */
+void slab_barrier_passed(struct slab *s);
+
+/** Returned blocks that stay out for want of memory, since the start. */
+uint64_t slab_forgotten(const struct slab *s);
+
+struct slab_counts slab_count(const struct slab *s);
+/** Of one class; no pages, no slack. */
+struct slab_counts slab_count_class(const struct slab *s, uint8_t cls);
+
+#endif

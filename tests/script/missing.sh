@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A script whose tool is not installed is skipped at once, and names it.
+# shellcheck source=tests/script/lib.sh disable=SC2154
+. "$srcdir/tests/script/lib.sh"
+
+mkdir "$dir/bin"
+(
+	IFS=:
+	for folder in $PATH /usr/sbin /sbin; do
+		ln -s "$folder"/* "$dir/bin/" 2>/dev/null # the first of a name counts
+	done
+)
+
+# without TOOL SCRIPT...: each script, started with a $PATH that lacks the tool
+without() {
+	tool=$1
+	shift
+	rm -f "$dir/bin/$tool"
+	for script in "$@"; do
+		cases=$((cases + 1))
+		PATH=$dir/bin SANITIZED=no timeout 60 sh "$srcdir/tests/$script" none >"$dir/log" 2>&1 </dev/null
+		got=$?
+		if [ $got -ne 77 ] && [ $got -ne 0 ] || ! grep -q "^SKIP: .*\b$tool\b" "$dir/log"; then
+			fail "$script without $tool: exit status $got, $(tail -n 3 "$dir/log")"
+		fi
+	done
+	[ ! -e "$(command -v "$tool")" ] || ln -s "$(command -v "$tool")" "$dir/bin/$tool"
+}
+# users TOOL: the scripts of this folder that call it
+users() {
+	(cd "$srcdir/tests" && grep -lw "$1" -- *.sh | grep -vx -e missing.sh -e lib.sh)
+}
+
+# shellcheck disable=SC2046
+without python3 $(users python3)
+# shellcheck disable=SC2046
+without pgrep $(users pgrep)
+without ps bench_compare.sh
+without apt-cache dumpavail.sh
+without mandoc pages.sh
+without spin model/run.sh
+without valgrind valgrind.sh
+without gcovr coverage.sh
+for tool in clang-tidy cppcheck shellcheck; do
+	export ANALYZERS=$tool
+	without $tool analyze.sh
+done
+finish

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hold the sources against the rules of the tree: who includes whom, licence
+lines, length and parameters of functions, memory order by name. Prints what breaks
+a rule, one line each.
+
+tree.py ROOT        check the tree
+tree.py --self-test plant one violation of each rule and see that it is found
+"""
+import os
+import re
+import sys
+
+LEAVES = {"opts", "err", "log", "util", "clock", "sockpath", "rdma_probe",
+          "keyfile", "hugepage", "nearest", "finish", "textfile"}
+# What kvbench measures the limit with has to have the store's own formats and sums.
+LIMIT = {"atomic", "block", "fetch", "hash", "layout"}
+# ... and, where the region is far, a session's bare requests: made for it, and no more.
+RAW = "client/raw.h"
+FOLDERS = ("include", "common", "client", "server", "bench", "examples")
+LONGEST = 60
+MOST_PARAMETERS = 5
+# Named by others, or by the interface: jemalloc's hooks, farkv.h.
+MANY_PARAMETERS = {
+    "client/extents.c": {"on_alloc", "on_split", "on_merge"},
+    "client/farkv_keys.c": {"farkv_get_into", "farkv_cas"},
+    "common/region/block.c": {"block_verify_head"},
+    "common/region/block.h": {"block_encode", "block_fill"},
+}
+
+
+def layer(path):
+    if path.startswith("client/cli/"):
+        return "cli"
+    return path.split("/")[0]
+
+
+def include_error(path, name, system):
+    """What is wrong with this #include, or None."""
+    where = layer(path)
+    if re.match(r"(infiniband|rdma)/", name):
+        if not os.path.basename(path).startswith("xport_verbs"):
+            return "only common/rdma/verbs* may include <%s>" % name
+        return None
+    if system:
+        return None
+    if "/" not in name:
+        name = "%s/%s" % (os.path.dirname(path), name)
+    to = layer(name)
+    if name.endswith("config.h") or to == where:
+        return None
+    if to == "common" and where in ("client", "server"):
+        return None
+    if to == "common" and where in ("cli", "bench"):
+        leaf = os.path.basename(name)[:-2]
+        if path.startswith("bench/limit_") and leaf in LIMIT:
+            return None
+        return None if leaf in LEAVES else \
+            "%s may include farkv.h and leaf headers only" % where
+    if path.startswith("bench/limit_") and name == RAW:
+        return None
+    return "%s may not include %s" % (where, to)
+
+
+def check_includes(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        m = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        if m:
+            error = include_error(path, m[2], m[1] == "<")
+            if error:
+                yield number, error
+
+
+def check_licence(path, text):
+    if path.startswith("examples/"):
+        return
+    if "SPDX-License-Identifier: BSD-3-Clause" not in text.split("\n")[0]:
+        yield 1, "the first line names no licence"
+
+
+def check_order(path, text):
+    if path == "common/base/atomic.h" or path.startswith("bench/"):
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\b__atomic_|\batomic_thread_fence|\b__sync_", line) or \
+                re.search(r"\bvolatile\b", line) and "sig_atomic_t" not in line \
+                and not line.lstrip().startswith(("*", "/*")):
+            yield number, "memory order without a name of common/base/atomic.h"
+
+
+def check_fetch(path, text):
+    if path == "common/region/fetch.h":
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if "__builtin_prefetch" in line:
+            yield number, "the compiler may leave it out: see common/region/fetch.h"
+
+
+def check_length(path, text):
+    start = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line == "{":
+            start = number
+        elif line == "}" and start:
+            if number - start - 1 > LONGEST:
+                yield start, "a function of %d lines" % (number - start - 1)
+            start = None
+
+
+def n_parameters(text):
+    """Of what follows an opening parenthesis, up to the one that closes it."""
+    depth, n = 1, 1
+    for c in text:
+        depth += (c in "([{") - (c in ")]}")
+        n += c == "," and depth == 1
+        if not depth:
+            return n
+    return 0
+
+
+def check_parameters(path, text):
+    if path.startswith(("include/", "examples/")):
+        return
+    bare = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
+    lines = bare.split("\n")
+    for at, line in enumerate(lines):
+        if line != "{":
+            continue
+        head = at
+        while head and lines[head - 1] and lines[head - 1][0] not in "#}":
+            head -= 1
+        m = re.search(r"\b(?!__attribute__)(\w+)\((?!\()", "\n".join(lines[head:at]))
+        n = n_parameters(m.string[m.end():]) if m else 0
+        if n > MOST_PARAMETERS and m[1] not in MANY_PARAMETERS.get(path, ()):
+            yield at + 1, "%s() has %d parameters" % (m[1], n)
+
+
+def check_notes(path, text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if re.search(r"\b(TODO|FIXME|XXX)\b", line):
+            yield number, "an open end: %s" % line.strip()
+
+
+RULES = (check_includes, check_licence, check_order, check_fetch, check_length,
+         check_parameters, check_notes)
+
+
+def check_file(path, text):
+    return ["%s:%d: %s" % (path, number, what)
+            for rule in RULES for number, what in rule(path, text)]
+
+
+def sources(root):
+    for folder in FOLDERS:
+        for at, _, names in os.walk(os.path.join(root, folder)):
+            for name in sorted(names):
+                if name.endswith((".c", ".cc", ".h")):
+                    yield os.path.relpath(os.path.join(at, name), root)
+
+
+PLANTED = (
+    ("client/x.c", '#include "server/memory/slab.h"'),
+    ("client/cli/x.c", '#include "client/handle.h"'),
+    ("client/cli/x.c", '#include "common/index/index.h"'),
+    ("server/x.c", '#include "client/uri.h"'),
+    ("bench/x.c", '#include "common/region/layout.h"'),
+    ("bench/limit_x.c", '#include "common/index/index.h"'),
+    ("bench/limit_x.c", '#include "client/conn.h"'),
+    ("bench/x.c", '#include "client/raw.h"'),
+    ("client/cli/x.c", '#include "client/raw.h"'),
+    ("common/x.c", '#include "server/memory/slab.h"'),
+    ("common/index/index.c", "#include <infiniband/verbs.h>"),
+    ("examples/x.c", '#include "common/base/err.h"'),
+    ("common/x.c", "__atomic_thread_fence(__ATOMIC_SEQ_CST);"),
+    ("server/x.c", "static volatile int stop;"),
+    ("bench/x.c", "\t__builtin_prefetch(at);"),
+    ("client/x.c", "/* TODO: later */"),
+    ("client/x.c", "{\n" + "\tx++;\n" * 61 + "}\n"),
+    ("server/x.c", "int x(int a, int b, int c,\n      int d, int e, int f)\n{\n}\n"),
+    ("bench/x.h", "static __attribute__((cold)) int\n"
+     "x(int (*a)(int, int), int b, int c, int d, int e, int f)\n{\n}\n"),
+)
+LICENCE = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
+
+
+def self_test():
+    missed = [p for p in PLANTED if not check_file(p[0], LICENCE + p[1])]
+    if not check_file("common/x.c", "int x;\n"):
+        missed.append("a file without a licence")
+    good = '#include <farkv.h>\n#include "common/base/err.h"\n' \
+        "int x(int (*a)(int, int), int b, int c, int d, /* , */ int e)\n" \
+        "{\n" + "\tx++;\n" * 60 + "}\n"
+    if check_file("client/cli/x.c", LICENCE + good):
+        missed.append("a good file is refused")
+    for m in missed:
+        print("not found:", m)
+    return not missed
+
+
+def main():
+    if sys.argv[1] == "--self-test":
+        sys.exit(not self_test())
+    found, n = [], 0
+    for path in sources(sys.argv[1]):
+        n += 1
+        with open(os.path.join(sys.argv[1], path), encoding="utf-8") as f:
+            found += check_file(path, f.read())
+    print("\n".join(found + ["%d files, %d violations" % (n, len(found))]))
+    sys.exit(bool(found) or n < 50)
+
+
+main()

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "tests/rig/fake_region.h"
+#include "tests/rig/test_main.h"
+
+#define T UINT64_C(100)
+
+static struct block_ref block(unsigned i)
+{
+	return (struct block_ref){.off = META_ALIGN + i * 64u, .cls = 0};
+}
+
+START_TEST(take_empty_gives_nothing)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r = {.off = 1};
+
+	ck_assert(!alloc_take(a, 0, 1000, &r));
+	ck_assert_uint_eq(r.off, 1);
+	ck_assert_uint_eq(alloc_next_ready(a, 0), 0);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(retire_block_is_free_after_T_with_next_inc_and_not_before)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r;
+
+	ck_assert_int_eq(alloc_retire(a, block(1), 1000), 0);
+	ck_assert_uint_eq(alloc_next_ready(a, 0), 1000 + T);
+	ck_assert(!alloc_take(a, 0, 1000 + T - 1, &r));
+	ck_assert(alloc_take(a, 0, 1000 + T, &r));
+	ck_assert_uint_eq(r.off, block(1).off);
+	ck_assert_uint_eq(r.inc, 1);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(deferred_keeps_order_over_growth_and_wrap)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r;
+	unsigned in = 0, out = 0;
+
+	for (unsigned round = 0; round < 200; round++) {
+		for (unsigned i = 0; i < 7; i++, in++)
+			ck_assert_int_eq(alloc_retire(a, block(in), in), 0);
+		for (unsigned i = 0; i < 3; i++, out++) {
+			ck_assert(alloc_take(a, 0, UINT64_MAX, &r));
+			ck_assert_uint_eq(r.off, block(out).off);
+		}
+	}
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(undated_block_rests_for_T_from_its_date_on)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r, other = block(7);
+
+	other.cls = 3;
+	ck_assert_int_eq(alloc_retire(a, block(1), 1000), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, block(2)), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, block(3)), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, other), 0);
+	ck_assert_uint_eq(alloc_resting(a, 0), 3);
+	ck_assert(alloc_take(a, 0, 5000, &r));
+	ck_assert_uint_eq(r.off, block(1).off);
+	ck_assert(!alloc_take(a, 0, 5000, &r));
+	ck_assert_uint_eq(alloc_next_ready(a, 0), UINT64_MAX);
+	alloc_date(a, 5000);
+	ck_assert_uint_eq(alloc_next_ready(a, 0), 5000 + T);
+	ck_assert_uint_eq(alloc_next_ready(a, 3), 5000 + T);
+	ck_assert(!alloc_take(a, 0, 5000 + T - 1, &r));
+	alloc_date(a, 6000); /* they have a date */
+	ck_assert(alloc_take(a, 0, 5000 + T, &r));
+	ck_assert_uint_eq(r.off, block(2).off);
+	ck_assert_uint_eq(r.inc, 1);
+	ck_assert(alloc_take(a, 3, 5000 + T, &r));
+	ck_assert_uint_eq(r.off, other.off);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(undated_blocks_are_dated_before_the_next_that_has_a_date)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r;
+
+	/* Round the ring, too; and the date is for those of all classes. */
+	for (unsigned i = 0; i < 200; i++) {
+		uint64_t now = 1000 + i * UINT64_C(10);
+
+		ck_assert_int_eq(alloc_retire_undated(a, block(3 * i)), 0);
+		ck_assert_int_eq(alloc_retire_undated(a, block(3 * i + 1)), 0);
+		ck_assert_int_eq(alloc_retire(a, block(3 * i + 2), now), 0);
+		for (unsigned k = 0; k < 3; k++) {
+			ck_assert_uint_eq(alloc_next_ready(a, 0), now + T);
+			ck_assert(!alloc_take(a, 0, now + T - 1, &r));
+			ck_assert(alloc_take(a, 0, now + T, &r));
+			ck_assert_uint_eq(r.off, block(3 * i + k).off);
+		}
+	}
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
+{
+	struct alloc *a = alloc_new(T);
+	enum return_kind state = RETURN_FREE;
+	struct block_ref out[4], r;
+
+	ck_assert_int_eq(alloc_retire_undated(a, block(1)), 0);
+	ck_assert_int_eq(alloc_retire_undated(a, block(2)), 0);
+	/* T has not passed, as far as anybody knows. */
+	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX - 1, out, 4, &state), 0);
+	ck_assert_uint_eq(alloc_drain(a, UINT64_MAX - 1, out, 4, &state), 2);
+	ck_assert_int_eq(state, RETURN_DEFERRED);
+	ck_assert_int_eq(alloc_retire_undated(a, block(3)), 0);
+	alloc_date(a, 100);
+	ck_assert(!alloc_take(a, 0, 100 + T - 1, &r));
+	ck_assert(alloc_take(a, 0, 100 + T, &r));
+	ck_assert_uint_eq(r.off, block(3).off);
+	ck_assert_uint_eq(alloc_resting(a, 0), 0);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(put_unpublished_block_is_free_at_once_with_its_inc)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r = block(3);
+
+	r.inc = 9;
+	ck_assert_int_eq(alloc_put(a, r), 0);
+	r.inc = 0;
+	ck_assert(alloc_take(a, 0, 0, &r));
+	ck_assert_uint_eq(r.inc, 9);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(retire_last_inc_goes_back_worn_and_is_never_reused)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref r = block(1), out[4];
+	enum return_kind state = RETURN_FREE;
+
+	r.inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_retire(a, r, 0), 0);
+	ck_assert(!alloc_take(a, 0, UINT64_MAX, &out[0]));
+	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX, out, 4, &state), 1);
+	ck_assert_int_eq(state, RETURN_EXHAUSTED);
+	ck_assert_uint_eq(out[0].off, r.off);
+	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX, out, 4, &state), 0);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(want_starts_at_two_doubles_and_asks_once)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref refs[ALLOC_GRANT_MAX];
+	uint32_t expect = 2;
+
+	for (unsigned i = 0; i < ALLOC_GRANT_MAX; i++)
+		refs[i] = block(i);
+	for (unsigned round = 0; round < 12; round++) {
+		struct block_ref r;
+		uint32_t want = alloc_want(a, 0, 0, 0);
+
+		ck_assert_uint_eq(want, expect);
+		ck_assert(alloc_asking(a, 0));
+		ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 0);
+		ck_assert_int_eq(alloc_stock(a, 0, refs, want), 0);
+		ck_assert(!alloc_asking(a, 0));
+		while (alloc_take(a, 0, 0, &r))
+			;
+		expect = expect * 2 > ALLOC_GRANT_MAX ? ALLOC_GRANT_MAX
+						      : expect * 2;
+	}
+	/* a limbo block that is ready serves instead */
+	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, T, 0), 0);
+	ck_assert_uint_ne(alloc_want(a, 0, T - 1, 0), 0);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(want_large_class_is_bounded_by_bytes)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(64u << 20);
+	struct block_ref r = {.off = META_ALIGN, .cls = cls};
+
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert_uint_eq(alloc_want(a, cls, 0, 0), 1);
+		ck_assert_int_eq(alloc_stock(a, cls, &r, 1), 0);
+		ck_assert(alloc_take(a, cls, 0, &r));
+	}
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(drain_gives_everything_back_once_by_state)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref refs[8], exhausted = block(20);
+	enum return_kind state;
+	unsigned seen[3] = {0};
+	size_t n;
+
+	exhausted.inc = INC_COUNT - 1;
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(alloc_put(a, block(i)), 0);
+	for (unsigned i = 5; i < 9; i++)
+		ck_assert_int_eq(alloc_retire(a, block(i), 1000), 0);
+	ck_assert_int_eq(alloc_retire(a, exhausted, 1000), 0);
+	while ((n = alloc_drain(a, 1001, refs, 8, &state)))
+		seen[state] += n;
+	ck_assert_uint_eq(seen[RETURN_FREE], 5);
+	ck_assert_uint_eq(seen[RETURN_DEFERRED], 4);
+	ck_assert_uint_eq(seen[RETURN_EXHAUSTED], 1);
+	alloc_free(a);
+}
+END_TEST
+
+/* Two operations will take two: the third block that is needed is not here. */
+START_TEST(want_free_blocks_spoken_for_do_not_count)
+{
+	struct alloc *a = alloc_new(T);
+	struct block_ref refs[2] = {block(0), block(1)};
+
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 2);
+	ck_assert_int_eq(alloc_stock(a, 0, refs, 2), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 1), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, 0, 2), 4);
+	ck_assert_int_eq(alloc_stock(a, 0, NULL, 0), 0);
+	/* the next one of limbo is the third */
+	ck_assert_int_eq(alloc_retire(a, block(2), 0), 0);
+	ck_assert_uint_eq(alloc_want(a, 0, T, 2), 0);
+	ck_assert_uint_ne(alloc_want(a, 0, T, 3), 0);
+	alloc_free(a);
+}
+END_TEST
+
+/* Many small ones come in, or a few large ones: told once, and again after as many. */
+START_TEST(surplus_is_due_after_many_blocks_or_many_bytes)
+{
+	const uint8_t cls[] = {0, class_for(64u << 10)};
+	const unsigned most[] = {ALLOC_GAIN_BLOCKS, 8};
+	struct alloc *a = alloc_new(T);
+
+	alloc_set_region(a, UINT64_C(64) << 20); /* the bound: 4 MiB; a share: 512 KiB */
+	for (unsigned k = 0; k < 4; k++) {
+		unsigned n = 0;
+
+		for (; !alloc_surplus_due(a); n++)
+			alloc_gain(a, cls[k % 2]);
+		ck_assert_uint_le(n, most[k % 2]);
+		ck_assert_uint_ge(n, most[k % 2] - 1);
+	}
+	alloc_free(a);
+}
+END_TEST
+
+/* Blocks of `cls` number 1, 2, ... */
+static void blocks(struct alloc *a, uint8_t cls, unsigned n)
+{
+	static uint64_t off = META_ALIGN;
+	struct block_ref refs[ALLOC_GRANT_MAX];
+
+	for (unsigned i = 0; i < n; i++, off += class_bytes(cls))
+		refs[i] = (struct block_ref){.off = off, .cls = cls};
+	ck_assert_int_eq(alloc_stock(a, cls, refs, n), 0);
+}
+
+static uint64_t surplus_bytes(struct alloc *a, uint64_t now,
+			      unsigned n_by_class[CLASS_COUNT])
+{
+	struct block_ref refs[64];
+	enum return_kind state;
+	uint64_t bytes = 0;
+	size_t n;
+
+	memset(n_by_class, 0, CLASS_COUNT * sizeof(*n_by_class));
+	while ((n = alloc_surplus(a, now, refs, 64, &state)))
+		for (size_t i = 0; i < n; i++) {
+			ck_assert_int_eq(state, RETURN_FREE);
+			bytes += class_bytes(refs[i].cls);
+			n_by_class[refs[i].cls]++;
+		}
+	return bytes;
+}
+
+START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t c1 = class_for(64u << 10), c2 = class_for(128u << 10),
+		c3 = class_for(256u << 10);
+	unsigned n[CLASS_COUNT];
+	struct block_ref r;
+
+	alloc_set_region(a, UINT64_C(64) << 20); /* so the bound is 4 MiB */
+	blocks(a, c1, 16);
+	blocks(a, c2, 8);
+	blocks(a, c3, 8); /* 1 + 1 + 2 MiB */
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
+	ck_assert(alloc_take(a, c1, 0, &r)); /* in use again */
+	blocks(a, c3, 8);
+	/* Above by 1728 KiB, the last block of c3 not counted. */
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 1728u << 10);
+	ck_assert_uint_eq(n[c1], 11);
+	ck_assert_uint_eq(n[c2], 8);
+	ck_assert_uint_eq(n[c3], 0);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(surplus_counts_limbo_when_ready_and_not_before)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(1u << 20);
+	unsigned n[CLASS_COUNT];
+
+	alloc_set_region(a, UINT64_C(64) << 20);
+	blocks(a, cls, 4);
+	for (unsigned i = 0; i < 8; i++)
+		ck_assert_int_eq(
+			alloc_retire(a,
+				     (struct block_ref){
+					     .off = META_ALIGN +
+						    ((uint64_t)i << 20) +
+						    (1u << 30),
+					     .cls = cls},
+				     i),
+			0);
+	ck_assert_uint_eq(surplus_bytes(a, T - 1, n), 0);
+	/* 4 free and 3 ready, of which 4 may stay and the last one must */
+	ck_assert_uint_eq(surplus_bytes(a, T + 2, n), 2u << 20);
+	/* the region is larger: the bound too */
+	alloc_set_region(a, UINT64_C(1) << 40);
+	ck_assert_uint_eq(surplus_bytes(a, T + 20, n), 0);
+	alloc_free(a);
+}
+END_TEST
+
+static void retire_some(struct alloc *a, uint8_t cls, unsigned n, uint64_t from_ns)
+{
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(
+			alloc_retire(a,
+				     (struct block_ref){
+					     .off = META_ALIGN + (1u << 30) +
+						    (uint64_t)i * 128,
+					     .cls = cls},
+				     from_ns + i),
+			0);
+}
+
+/* Who paused for a while needs as many blocks again as it had at rest before. */
+START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	unsigned n[CLASS_COUNT];
+
+	blocks(a, cls, 1);
+	retire_some(a, cls, 100, 0);
+	(void)surplus_bytes(a, 99, n); /* all of them rest */
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, T + 59, n); /* 1 free, 60 ready */
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, 2 * T, n);
+	ck_assert_uint_eq(n[cls], 1);
+	/* A pause of any length is not time in which fewer were needed. */
+	(void)surplus_bytes(a, 1000 * T, n);
+	ck_assert_uint_eq(n[cls], 0);
+	/* Since then: 60 - 1, T, T. */
+	for (unsigned i = 1; i < 30; i++) {
+		(void)surplus_bytes(a, (1000 + i) * T, n);
+		ck_assert_uint_eq(n[cls], 0);
+	}
+	(void)surplus_bytes(a, 1030 * T, n);
+	ck_assert_uint_eq(n[cls], 50);
+	for (unsigned i = 1; i < 32; i++) {
+		(void)surplus_bytes(a, (1030 + i) * T, n);
+		ck_assert_uint_eq(n[cls], 0);
+	}
+	(void)surplus_bytes(a, 1062 * T, n);
+	ck_assert_uint_eq(n[cls], 25);
+	/* At last one grant's worth is left. */
+	for (unsigned i = 1; i <= 3200; i++)
+		(void)surplus_bytes(a, (1062 + i) * T, n);
+	(void)surplus_bytes(a, 6000 * T, n);
+	ck_assert_uint_eq(alloc_count(a, cls) + alloc_resting(a, cls), 4);
+	alloc_free(a);
+}
+END_TEST
+
+/* More at rest than before count at once, fewer as if they were as many. */
+START_TEST(surplus_counts_anew_from_the_latest_peak)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	unsigned n[CLASS_COUNT];
+
+	blocks(a, cls, 1);
+	retire_some(a, cls, 10, 0);
+	(void)surplus_bytes(a, 10, n);
+	retire_some(a, cls, 40, 31 * T); /* and 10 ready */
+	(void)surplus_bytes(a, 31 * T + 40, n);
+	ck_assert_uint_eq(n[cls], 0);
+	(void)surplus_bytes(a, 33 * T, n); /* 51, of which 40 rested at once */
+	ck_assert_uint_eq(n[cls], 11);
+	for (unsigned i = 1; i < 31; i++) {
+		(void)surplus_bytes(a, (33 + i) * T, n);
+		ck_assert_uint_eq(n[cls], 0);
+	}
+	(void)surplus_bytes(a, 64 * T, n); /* another 31, T since the latest */
+	ck_assert_uint_eq(n[cls], 20);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(peek_says_what_take_will_bring)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t cls = class_for(128);
+	struct block_ref r;
+	uint64_t next[5];
+
+	ck_assert_uint_eq(alloc_peek(a, cls, 0), 0);
+	blocks(a, cls, 3);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(
+			alloc_retire(a,
+				     (struct block_ref){
+					     .off = META_ALIGN + (1u << 30) +
+						    (uint64_t)i * 128,
+					     .cls = cls},
+				     0),
+			0);
+	ck_assert_uint_eq(alloc_peek(a, cls, 5), 0);
+	for (unsigned i = 0; i < 5; i++)
+		next[i] = alloc_peek(a, cls, i);
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert(alloc_take(a, cls, T, &r));
+		ck_assert_uint_eq(r.off, next[i]);
+	}
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
+{
+	struct alloc *a = alloc_new(T);
+	uint8_t small = class_for(1u << 20), large = class_for(8u << 20);
+	unsigned n[CLASS_COUNT];
+
+	alloc_set_region(a, UINT64_C(64) << 20);
+	ck_assert_uint_eq(alloc_want(a, large, 0, 0), 1);
+	ck_assert_uint_eq(alloc_want(a, small, 0, 0), 2);
+	blocks(a, small, 2);
+	blocks(a, large, 1);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
+	blocks(a, small, 1);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 8u << 20);
+	ck_assert_uint_eq(n[large], 1);
+	alloc_free(a);
+}
+END_TEST
+
+START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
+{
+	struct alloc *a = alloc_new(T);
+	struct journal *j = journal_new();
+	struct block_ref exhausted = block(2), r[5];
+
+	exhausted.inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_put(a, block(0)), 0);
+	ck_assert_int_eq(alloc_retire(a, block(1), 0), 0);
+	ck_assert_int_eq(alloc_retire(a, exhausted, 0), 0);
+	journal_begin(j, 1);
+	alloc_record(a, j);
+	exhausted.off = block(3).off;
+	ck_assert_int_eq(alloc_retire(a, exhausted, 0), 0);
+	ck_assert_int_eq(alloc_retire(a, block(4), 0), 0);
+	for (unsigned i = 0; i < 5; i++)
+		r[i] = block(i);
+	ck_assert_uint_eq(journal_filter(j, 1, r, 5), 5);
+	/* Off: nothing more, until it is recorded anew. */
+	journal_end(j);
+	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
+	journal_begin(j, 2);
+	ck_assert_int_eq(alloc_retire(a, block(6), 0), 0);
+	r[0] = block(6);
+	ck_assert_uint_eq(journal_filter(j, 2, r, 1), 0);
+	alloc_record(a, j);
+	r[0] = block(6);
+	ck_assert_uint_eq(journal_filter(j, 2, r, 1), 1);
+	alloc_free(a);
+	journal_free(j);
+}
+END_TEST
+
+/* To a server that has none: what may not be used yet, too. */
+START_TEST(alloc_give_limbo_takes_all_of_one_class)
+{
+	struct alloc *a = alloc_new(1000);
+	struct block_ref ref = {.off = 4096, .cls = 3}, got[4];
+
+	ck_assert_ptr_nonnull(a);
+	for (unsigned i = 0; i < 3; i++, ref.off += 4096)
+		ck_assert_int_eq(i < 2 ? alloc_retire(a, ref, 7) :
+					 alloc_retire_undated(a, ref), 0);
+	ref.cls = 4;
+	ck_assert_int_eq(alloc_retire(a, ref, 8), 0);
+	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 2), 2);
+	ck_assert_uint_eq(got[0].off, 4096);
+	ck_assert_uint_eq(got[0].inc, 1);
+	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 4), 1);
+	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 4), 0);
+	ck_assert_uint_eq(alloc_resting(a, 3), 0);
+	ck_assert_uint_eq(alloc_resting(a, 4), 1);
+	/* Nothing is left of the undated one. */
+	alloc_date(a, 9);
+	ck_assert_int_eq(alloc_retire(a, (struct block_ref){.off = 64, .cls = 3}, 10), 0);
+	ck_assert_uint_eq(alloc_next_ready(a, 3), 1010);
+	alloc_free(a);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("alloc");
+	TCase *t = tcase_create("alloc");
+
+	tcase_add_test(t, alloc_give_limbo_takes_all_of_one_class);
+	tcase_add_test(t, take_empty_gives_nothing);
+	tcase_add_test(
+		t, retire_block_is_free_after_T_with_next_inc_and_not_before);
+	tcase_add_test(t, deferred_keeps_order_over_growth_and_wrap);
+	tcase_add_test(t, undated_block_rests_for_T_from_its_date_on);
+	tcase_add_test(t, undated_blocks_are_dated_before_the_next_that_has_a_date);
+	tcase_add_test(t, undated_blocks_that_went_back_leave_no_date_to_others);
+	tcase_add_test(t, put_unpublished_block_is_free_at_once_with_its_inc);
+	tcase_add_test(t, retire_last_inc_goes_back_worn_and_is_never_reused);
+	tcase_add_test(t, want_starts_at_two_doubles_and_asks_once);
+	tcase_add_test(t, want_large_class_is_bounded_by_bytes);
+	tcase_add_test(t, drain_gives_everything_back_once_by_state);
+	tcase_add_test(t, want_free_blocks_spoken_for_do_not_count);
+	tcase_add_test(t, surplus_is_due_after_many_blocks_or_many_bytes);
+	tcase_add_test(
+		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
+	tcase_add_test(t, surplus_counts_limbo_when_ready_and_not_before);
+	tcase_add_test(t, surplus_leaves_the_last_block_of_the_class_used_last);
+	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately);
+	tcase_add_test(t, surplus_counts_anew_from_the_latest_peak);
+	tcase_add_test(t, peek_says_what_take_will_bring);
+	tcase_add_test(
+		t, record_names_free_limbo_and_worn_and_what_is_retired_later);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

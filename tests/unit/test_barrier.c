@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's control loop without sockets: the barrier with sessions that answer, are
+ * silent, or leave, and newcomers who are too slow.
+ */
+#include "config.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/rig/control_rig.h"
+
+/* ---- the barrier ----------------------------------------------------------------- */
+
+/* One worn block of alice's, which everybody but bob has let go of. */
+static struct block_ref wear_one(void)
+{
+	struct block_ref b;
+
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
+	b = alice.held[alice.n_held - 1];
+	rig_give(&alice, 1, RETURN_EXHAUSTED);
+	return b;
+}
+
+START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
+{
+	join(&bob, &rig_local, getpid());
+	bob.silent = true;
+	wear_one();
+	WAIT_FOR(bob.barrier);
+	turns(20);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
+	ck_assert_uint_eq(alice.barrier, 0);
+	ck_assert_uint_eq(log_count("bob"), 0);
+	c->barrier.began_ns -= 10 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert(barrier_tick(c));
+	ck_assert_uint_eq(log_count("(bob) has not answered"), 1);
+	ck_assert_uint_eq(log_count("4.0 KiB of memory"), 1);
+	ck_assert_uint_eq(log_count("alice"), 0);
+	c->barrier.reported_ns -= 60 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert_uint_eq(log_count("(bob) has not answered"), 2);
+	ck_assert_uint_eq(bob.fenced, 0);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
+	bob.silent = false;
+	turn();
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
+	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert(!barrier_tick(c));
+}
+END_TEST
+
+START_TEST(silent_remote_client_is_cut_off)
+{
+	join(&bob, &rig_remote, 0);
+	bob.silent = true;
+	wear_one();
+	WAIT_FOR(bob.barrier);
+	c->barrier.began_ns -= 9 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert_ptr_nonnull(bob.session);
+	c->barrier.began_ns -= NS_PER_SEC;
+	ck_assert(!barrier_tick(c));
+	ck_assert_ptr_null(bob.session);
+	ck_assert_uint_eq(bob.fenced, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
+}
+END_TEST
+
+START_TEST(barrier_that_is_stuck_gives_no_hope)
+{
+	uint64_t t;
+
+	rig_get_all(&alice, RIG_SMALL);
+	join(&bob, &rig_local, getpid());
+	bob.silent = true;
+	rig_give(&alice, alice.n_held, RETURN_FREE);
+	/* Pages are there for the taking, but for bob. */
+	rig_ask(&alice, RIG_LARGE, 1);
+	WAIT_FOR(bob.barrier);
+	ck_assert(!alice.answered);
+	c->barrier.began_ns -= NS_PER_SEC;
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 0);
+	t = clock_now_ns();
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
+	bob.silent = false;
+	turn();
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
+}
+END_TEST
+
+START_TEST(what_comes_during_a_barrier_waits_for_the_next)
+{
+	struct block_ref b;
+
+	join(&bob, &rig_local, getpid());
+	bob.silent = true;
+	ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 1), 1);
+	wear_one();
+	WAIT_FOR(bob.barrier);
+	b = alice.held[0];
+	rig_give(&alice, 1, RETURN_EXHAUSTED);
+	answer_barrier(&bob);
+	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
+	ck_assert_uint_eq(slab_count_class(c->slab, b.cls).exhausted, 1);
+	WAIT_FOR(bob.barrier);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
+	answer_barrier(&bob);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
+	ck_assert_uint_eq(bob.barriers, 2);
+}
+END_TEST
+
+/* All but those that never said READY, and cannot have. */
+START_TEST(session_is_waited_for_if_it_may_have_begun)
+{
+	static const struct msg ready = {.type = MSG_READY};
+
+	for (unsigned i = 0; i < 4; i++) {
+		join(&bob, &rig_local, getpid());
+		if (i & 1)
+			ck_assert(say(&bob, &ready, NULL));
+		bob.unread = i & 2;
+		control_end_session(bob.session);
+		ck_assert_ptr_null(bob.session);
+		ck_assert_int_eq(lingering_gone(&c->lingering), i == 0);
+		untie(bob.tether);
+		ck_assert(lingering_gone(&c->lingering));
+	}
+}
+END_TEST
+
+START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
+{
+	static const struct msg ready = {.type = MSG_READY};
+	pid_t pid;
+
+	join(&bob, &rig_local, getpid());
+	/* The child inherits the mapping, as none of the library's would. */
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	untie(bob.tether);
+	bob.session->pid = pid;
+	ck_assert(say(&bob, &ready, NULL));
+	control_end_session(bob.session);
+	wear_one();
+	WAIT_FOR(c->barrier.on && alice.barriers == 1 && !alice.barrier);
+	turns(20);
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
+	c->barrier.began_ns -= 10 * NS_PER_SEC;
+	ck_assert(barrier_tick(c));
+	ck_assert_uint_eq(log_count("still runs"), 1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	ck_assert(!barrier_tick(c));
+	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
+}
+END_TEST
+
+START_TEST(no_barrier_without_need_and_no_timer_without_work)
+{
+	join(&bob, &rig_local, getpid());
+	turns(210); /* the tick that watches newcomers */
+	barrier_now(c);
+	barrier_want(c);
+	turns(20);
+	ck_assert_uint_eq(alice.barriers + bob.barriers, 0);
+	ck_assert(!event_pending(c->barrier.due, EV_TIMEOUT, NULL));
+	wear_one();
+	WAIT_FOR(c->barrier.passed == 1);
+	turns(410);
+	/* Each is called once more, however late, and is over then. */
+	WAIT_FOR(!event_pending(c->barrier.due, EV_TIMEOUT, NULL) &&
+		 !event_pending(c->deferred_due, EV_TIMEOUT, NULL) &&
+		 !event_pending(c->tick, EV_TIMEOUT, NULL));
+	ck_assert_uint_eq(c->barrier.passed, 1);
+}
+END_TEST
+
+/* ---- newcomers ------------------------------------------------------------------- */
+
+static unsigned refused; /* why bob was; 0: he was not */
+
+static void hear_refusal(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	ck_assert_uint_eq(m->type, MSG_REFUSE);
+	refused = m->refuse.reason;
+}
+
+/* It broke no rule: it may come again. */
+START_TEST(slow_newcomer_is_sent_away_and_not_blamed)
+{
+	c->cfg.hello_ms = 1;
+	join(&bob, &rig_local, getpid());
+	bob.session->welcomed = false;
+	bob.heard = hear_refusal;
+	WAIT_FOR(!bob.session);
+	ck_assert_uint_eq(refused, MSG_REASON_DISPLACED);
+	ck_assert_uint_eq(c->stats.protocol_errors, 0);
+	ck_assert_ptr_nonnull(alice.session);
+}
+END_TEST
+
+static void setup(void)
+{
+	rig_begin(1);
+}
+
+static TCase *add_case(Suite *s, const char *name)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_add_checked_fixture(t, setup, rig_end);
+	suite_add_tcase(s, t);
+	return t;
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("barrier");
+	TCase *t = add_case(s, "barrier");
+
+	tcase_add_test(
+		t,
+		silent_client_is_named_and_nothing_is_reused_until_it_answers);
+	tcase_add_test(t, silent_remote_client_is_cut_off);
+	tcase_add_test(t, barrier_that_is_stuck_gives_no_hope);
+	tcase_add_test(t, what_comes_during_a_barrier_waits_for_the_next);
+	tcase_add_test(t, session_is_waited_for_if_it_may_have_begun);
+	tcase_add_test(
+		t, session_that_broke_off_is_waited_for_until_its_process_ends);
+	tcase_add_test(t, no_barrier_without_need_and_no_timer_without_work);
+	t = add_case(s, "newcomers");
+	tcase_add_test(t, slow_newcomer_is_sent_away_and_not_blamed);
+	return s;
+}
+
+TEST_MAIN(suite())

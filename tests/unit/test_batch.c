@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * farkv_mget() and farkv_mput() against a real kvserver, and what each operation
+ * costs: the table of budgets, by farkv_counters().
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <farkv.h>
+
+#include "tests/rig/e2e.h"
+#include "tests/rig/real_server.h"
+#include "tests/rig/test_main.h"
+
+#define ITEMS_MAX 1000
+
+static struct real_server srv;
+static struct farkv *kv;
+
+/* A long T: no slow moment of this machine costs a READ more. */
+static const char *const args[] = {"-m", "64m", "-I", "1m",
+				   "--index-slots", "131072",
+				   "--grace-ms", "2000", NULL};
+
+static void setup(void)
+{
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, 5000);
+}
+
+/* What operations on remembered keys cost: tests/guest/rdma_count.c. */
+static void setup_searching(void)
+{
+	struct farkv_options o;
+
+	real_server_init(&srv, args);
+	farkv_options_init(&o);
+	o.connect_timeout_ms = 60000;
+	o.cache_entries = 0;
+	OK(farkv_open(srv.path, &o, &kv));
+}
+
+static void teardown(void)
+{
+	farkv_close(kv);
+	real_server_fini(&srv);
+}
+
+/* ---- batches --------------------------------------------------------------- */
+
+/* Item i has key `i % distinct`; its value names i and has its own length. */
+struct batch {
+	size_t n, distinct;
+	uint32_t key[ITEMS_MAX];
+	uint8_t value[ITEMS_MAX][300];
+	struct farkv_put_item put[ITEMS_MAX];
+	struct farkv_get_item get[ITEMS_MAX];
+};
+
+static size_t value_len(size_t i)
+{
+	return i * 7 % sizeof(((struct batch *)NULL)->value[0]);
+}
+
+static void batch_fill(struct batch *b, size_t n, size_t distinct)
+{
+	memset(b, POISON, sizeof(*b));
+	b->n = n;
+	b->distinct = distinct;
+	for (size_t i = 0; i < n; i++) {
+		b->key[i] = (uint32_t)(i % distinct);
+		e2e_fill(b->value[i], value_len(i), i);
+		b->put[i].key = &b->key[i];
+		b->put[i].key_len = sizeof(b->key[i]);
+		b->put[i].value = b->value[i];
+		b->put[i].value_len = value_len(i);
+		b->get[i].key = &b->key[i];
+		b->get[i].key_len = sizeof(b->key[i]);
+	}
+}
+
+/* The last item that was put under item i's key. */
+static size_t winner(const struct batch *b, size_t i)
+{
+	size_t last = i % b->distinct;
+
+	while (last + b->distinct < b->n)
+		last += b->distinct;
+	return last;
+}
+
+/* Every third key is deleted between: its items must miss. */
+static bool is_gone(const struct batch *b, size_t i)
+{
+	return b->key[i] % 3 == 2;
+}
+
+static void batch_check(const struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		const struct farkv_get_item *it = &b->get[i];
+		size_t last = winner(b, i);
+
+		if (is_gone(b, i)) {
+			ck_assert_int_eq(it->result, FARKV_ENOTFOUND);
+			ck_assert(e2e_poisoned(&it->value, sizeof(it->value)));
+			continue;
+		}
+		ck_assert_int_eq(it->result, 0);
+		ck_assert_uint_eq(it->value.len, value_len(last));
+		ck_assert_ptr_nonnull(it->value.data);
+		ck_assert(memcmp(it->value.data, b->value[last],
+				 it->value.len) == 0);
+		ck_assert_uint_ne(it->value.version, 0);
+	}
+}
+
+static const struct {
+	size_t n, distinct;
+} batches[] = {{1, 1},	   {2, 1},	{127, 127},  {128, 128}, {128, 5},
+	       {129, 129}, {129, 128},	{256, 256},  {257, 200}, {1000, 1000},
+	       {1000, 1},  {1000, 333}, {1000, 129}};
+
+START_TEST(batch_of_any_length_does_what_single_calls_do)
+{
+	struct batch *b = malloc(sizeof(*b));
+	uint32_t key;
+
+	batch_fill(b, batches[_i].n, batches[_i].distinct);
+	OK(farkv_mput(kv, b->put, b->n));
+	for (size_t i = 0; i < b->n; i++)
+		ck_assert_int_eq(b->put[i].result, 0);
+	for (key = 2; key < b->distinct; key += 3)
+		OK(farkv_delete(kv, &key, sizeof(key)));
+	OK(farkv_mget(kv, b->get, b->n));
+	batch_check(b);
+	/* One by one it is the same. */
+	for (size_t i = 0; i < b->n; i += 37) {
+		size_t last = winner(b, i);
+		struct farkv_value v;
+
+		if (is_gone(b, i))
+			continue;
+		OK(farkv_get(kv, &b->key[i], sizeof(b->key[i]), &v));
+		ck_assert_uint_eq(v.len, value_len(last));
+		ck_assert_uint_eq(v.version, b->get[i].value.version);
+	}
+	/* Over what is there, and over what was deleted. */
+	OK(farkv_mput(kv, b->put, b->n));
+	OK(farkv_mget(kv, b->get, b->n));
+	for (size_t i = 0; i < b->n; i++) {
+		ck_assert_int_eq(b->get[i].result, 0);
+		ck_assert_uint_eq(b->get[i].value.len,
+				  value_len(winner(b, i)));
+	}
+	free(b);
+}
+END_TEST
+
+/* Large values of several groups stay valid together. */
+START_TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
+{
+	enum { N = 150, LEN = 100000 };
+	static uint8_t value[LEN];
+	static struct farkv_get_item it[N];
+	static unsigned key[N];
+
+	for (unsigned i = 0; i < N; i++) {
+		key[i] = i;
+		e2e_fill(value, LEN - i, i);
+		OK(farkv_put(kv, &i, sizeof(i), value, LEN - i));
+		it[i].key = &key[i];
+		it[i].key_len = sizeof(key[i]);
+	}
+	OK(farkv_mget(kv, it, N));
+	for (unsigned i = 0; i < N; i++) {
+		e2e_fill(value, LEN - i, i);
+		ck_assert_int_eq(it[i].result, 0);
+		ck_assert_uint_eq(it[i].value.len, LEN - i);
+		ck_assert(memcmp(it[i].value.data, value, LEN - i) == 0);
+	}
+}
+END_TEST
+
+START_TEST(batch_with_a_bad_item_does_the_others)
+{
+	static uint8_t big[(1 << 20) + 1];
+	struct batch *b = malloc(sizeof(*b));
+
+	batch_fill(b, 300, 300);
+	b->put[7].value = big;
+	b->put[7].value_len = sizeof(big);
+	b->put[200].key_len = 0;
+	FAILS(FARKV_ETOOLARGE, farkv_mput(kv, b->put, b->n));
+	e2e_detail("item 8 of 300");
+	b->get[8].key = NULL;
+	FAILS(FARKV_EINVAL, farkv_mget(kv, b->get, b->n));
+	e2e_detail("item 9 of 300");
+	for (size_t i = 0; i < b->n; i++) {
+		int put = i == 7   ? FARKV_ETOOLARGE
+			  : i == 200 ? FARKV_EINVAL
+				     : 0;
+		int get = i == 8   ? FARKV_EINVAL
+			  : put ? FARKV_ENOTFOUND
+				     : 0;
+
+		ck_assert_int_eq(b->put[i].result, put);
+		ck_assert_int_eq(b->get[i].result, get);
+	}
+	free(b);
+}
+END_TEST
+
+/* ---- budgets --------------------------------------------------------------- */
+
+struct budget {
+	const char *what;
+	unsigned round_trips, reads, writes, cas;
+	uint64_t n; /* doorbells */
+	unsigned chance; /* READs more, for keys that share a fingerprint */
+	/* Where words tear: */
+	unsigned gets;    /* READ their window twice */
+	unsigned refused; /* READ it once more, after the block that refuses */
+};
+
+static struct farkv_counters before;
+
+static void budget_begin(void)
+{
+	before.size = sizeof(before);
+	OK(farkv_counters(kv, &before));
+}
+
+/* Exactly that and no more, in the quiet state; over shared memory nothing. */
+static void budget_end(const struct budget *b)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+	struct budget quiet = {0};
+	unsigned more = b->chance && b->round_trips == 1 ? 2 : 0;
+	bool tears = real_server_tears();
+	unsigned trips = b->round_trips + (tears ? b->refused : 0);
+	unsigned reads = b->reads + (tears ? b->gets + b->refused : 0);
+
+	OK(farkv_counters(kv, &c));
+	if (!real_server_is_remote()) { /* loads and stores are no requests */
+		trips = reads = 0;
+		quiet.what = b->what;
+		b = &quiet;
+	}
+	printf("  %-28s %4llu %6llu %7llu %5llu %10llu\n", b->what,
+	       (unsigned long long)(c.round_trips - before.round_trips),
+	       (unsigned long long)(c.reads - before.reads),
+	       (unsigned long long)(c.writes - before.writes),
+	       (unsigned long long)(c.cas - before.cas),
+	       (unsigned long long)(c.doorbells - before.doorbells));
+	fflush(stdout);
+	ck_assert_uint_ge(c.round_trips - before.round_trips, trips);
+	/*
+	 * Where nothing else is READ, another key's block takes one more; and the
+	 * window once more where words may tear.
+	 */
+	ck_assert_uint_le(c.round_trips - before.round_trips, trips + more);
+	ck_assert_uint_ge(c.reads - before.reads, reads);
+	ck_assert_uint_le(c.reads - before.reads, reads + 2 * b->chance);
+	ck_assert_uint_eq(c.writes - before.writes, b->writes);
+	ck_assert_uint_eq(c.cas - before.cas, b->cas);
+	ck_assert_uint_eq(c.doorbells - before.doorbells,
+			  c.round_trips - before.round_trips);
+	ck_assert_uint_eq(c.retries, before.retries);
+}
+
+/* Blocks at hand and everything warm, so that no call needs the server. */
+static void budget_warm(void)
+{
+	for (int i = 0; i < 40; i++)
+		OK(e2e_put(kv, i % 2 ? "here" : "other", "value"));
+}
+
+START_TEST(single_calls_take_the_round_trips_they_may)
+{
+	static const struct budget
+		get_hit = {"GET, hit", 2, 2, 0, 0, 1, 0, 1, 0},
+		get_miss = {"GET, miss", 1, 1, 0, 0, 1, 0, 1, 0},
+		over = {"PUT over a value", 3, 2, 1, 1, 1, 0, 0, 0},
+		fresh = {"PUT of a new key", 2, 1, 1, 1, 1, 0, 0, 0},
+		add = {"ADD of a new key", 2, 1, 1, 1, 1, 0, 0, 0},
+		exists = {"ADD, key exists", 2, 2, 0, 0, 1, 0, 0, 1},
+		repl = {"REPLACE", 3, 2, 1, 1, 1, 0, 0, 0},
+		cas = {"CAS", 3, 2, 1, 1, 1, 0, 0, 0},
+		del = {"DELETE", 3, 2, 0, 1, 1, 0, 0, 0},
+		dead = {"GET of a deleted key", 1, 1, 0, 0, 1, 0, 1, 0};
+	uint64_t version;
+
+	printf("  %-28s %4s %6s %7s %5s %10s\n", "uncached", "RTT", "READs",
+	       "WRITEs", "CASs", "doorbells");
+	budget_warm();
+#define COSTS(b, call)             \
+	do {                       \
+		budget_begin();    \
+		call;              \
+		budget_end(&(b));  \
+	} while (0)
+	COSTS(get_hit, e2e_expect_str(kv, "here", "value"));
+	COSTS(get_miss, FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "nobody")));
+	COSTS(over, OK(e2e_put(kv, "here", "again")));
+	COSTS(fresh, OK(e2e_put(kv, "new", "value")));
+	COSTS(add, OK(farkv_add(kv, "newer", 5, "v", 1)));
+	COSTS(exists, FAILS(FARKV_EEXISTS, farkv_add(kv, "new", 3, "v", 1)));
+	COSTS(repl, OK(farkv_replace(kv, "new", 3, "v", 1)));
+	version = e2e_version(kv, "new");
+	COSTS(cas, OK(farkv_cas(kv, "new", 3, "w", 1, version, NULL)));
+	COSTS(del, OK(e2e_del(kv, "new")));
+	COSTS(dead, FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "new")));
+}
+END_TEST
+
+/* All the GETs of a group share their round trips. */
+START_TEST(mget_of_a_group_shares_its_round_trips)
+{
+	static const struct budget
+		hits = {"128 GETs, hits", 2, 256, 0, 0, 128, 16, 128, 0},
+		misses = {"128 GETs, misses", 1, 128, 0, 0, 128, 16, 128, 0},
+		one = {"mget of 1", 2, 2, 0, 0, 1, 1, 1, 0},
+		two = {"129 GETs, hits", 4, 258, 0, 0, 129, 16, 129, 0},
+		puts = {"100 PUTs over values", 3, 200, 100, 100, 100, 16, 0, 0};
+	struct batch *b = malloc(sizeof(*b));
+
+	batch_fill(b, 300, 300);
+	OK(farkv_mput(kv, b->put, 300));
+	for (size_t i = 0; i < 300; i++) /* one size: no class is missing */
+		b->put[i].value_len = 10;
+	for (int i = 0; i < 4; i++)
+		OK(farkv_mput(kv, b->put, 300));
+	COSTS(one, OK(farkv_mget(kv, b->get, 1)));
+	COSTS(hits, OK(farkv_mget(kv, b->get, 128)));
+	COSTS(two, OK(farkv_mget(kv, b->get, 129)));
+	COSTS(puts, OK(farkv_mput(kv, b->put, 100)));
+	for (size_t i = 0; i < 128; i++)
+		b->key[i] += 100000;
+	COSTS(misses, OK(farkv_mget(kv, b->get, 128)));
+	free(b);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("batch");
+	TCase *t = tcase_create("batch");
+
+	real_server_require();
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(t, batch_of_any_length_does_what_single_calls_do, 0,
+			    sizeof(batches) / sizeof(batches[0]));
+	tcase_add_test(t, mget_of_large_values_in_several_groups_keeps_all_valid);
+	tcase_add_test(t, batch_with_a_bad_item_does_the_others);
+	suite_add_tcase(s, t);
+
+	t = tcase_create("budgets");
+	tcase_add_checked_fixture(t, setup_searching, teardown);
+	tcase_add_test(t, single_calls_take_the_round_trips_they_may);
+	tcase_add_test(t, mget_of_a_group_shares_its_round_trips);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

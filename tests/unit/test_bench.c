@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kvbench's parts against vectors of YCSB and HdrHistogram: keys, zeta, eta,
+ * histogram counters, property files; test_gens has the distributions.
+ */
+#include "config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/gen/gen_counter.h"
+#include "bench/gen/gen_scrambled.h"
+#include "bench/gen/gen_zipfian.h"
+#include "bench/base/hist.h"
+#include "bench/gen/keys.h"
+#include "bench/gen/modulo.h"
+#include "bench/base/props.h"
+#include "bench/gen/values.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "tests/rig/test_main.h"
+
+#define NEAR(a, b, rel) \
+	ck_assert_msg(fabs((a) - (b)) <= (rel) * fabs(b), "%.17g, not %.17g", \
+		      (double)(a), (double)(b))
+
+/* ---- keys ------------------------------------------------------------------------ */
+
+static const struct {
+	uint64_t number;
+	uint64_t padding;
+	bool hashed;
+	const char *key;
+} keys[] = {
+	{0, 1, true, "user6284781860667377211"},
+	{1, 1, true, "user8517097267634966620"},
+	{2, 1, true, "user1820151046732198393"},
+	{3, 1, true, "user4052466453699787802"},
+	{10, 1, true, "user2408371864701034737"},
+	{999, 1, true, "user2071219101098386137"},
+	{1000, 1, true, "user5952875239596136740"},
+	{123456789, 1, true, "user2350796791908741607"},
+	{0, 1, false, "user0"},
+	{10, 12, false, "user000000000010"},
+	{UINT64_MAX, 1, false, "user18446744073709551615"},
+	{12345678901234567, 20, false, "user00012345678901234567"},
+	{7, 32, false, "user00000000000000000000000000000007"},
+};
+
+START_TEST(key_build_vectors)
+{
+	struct key_format f;
+	char key[KEY_CAP];
+	unsigned n;
+
+	ck_assert(key_format_init(&f, "user", keys[_i].padding,
+				  keys[_i].hashed));
+	key_prepare(&f, key);
+	n = key_build(&f, keys[_i].number, key);
+	ck_assert_uint_eq(n, strlen(keys[_i].key));
+	ck_assert_mem_eq(key, keys[_i].key, n);
+	ck_assert_uint_le(n, key_max_len(&f));
+}
+END_TEST
+
+START_TEST(key_build_all_lengths_agree_with_printf)
+{
+	struct key_format f;
+	char key[KEY_CAP], want[64];
+	uint64_t v = 1;
+
+	for (uint64_t padding = 0; padding <= 24; padding += 3) {
+		ck_assert(key_format_init(&f, "k:", padding, false));
+		key_prepare(&f, key);
+		for (v = 1; v; v = v > UINT64_MAX / 10 ? 0 : v * 10) {
+			uint64_t near[] = {v - 1, v, v + 1, v * 7 / 3};
+
+			for (unsigned i = 0; i < 4; i++) {
+				int n = snprintf(want, sizeof(want), "k:%0*llu",
+						 (int)padding,
+						 (unsigned long long)near[i]);
+
+				ck_assert_uint_eq(key_build(&f, near[i], key),
+						  n);
+				ck_assert_mem_eq(key, want, n);
+			}
+		}
+	}
+}
+END_TEST
+
+/* Numbers of all lengths, as they are and hashed. */
+START_TEST(key_build_of_random_numbers_agrees_with_printf)
+{
+	struct key_format f;
+	char key[KEY_CAP], want[64];
+	struct rng r;
+
+	rng_seed(&r, 4, 0);
+	for (int hashed = 0; hashed < 2; hashed++) {
+		ck_assert(key_format_init(&f, "user", 1, hashed));
+		key_prepare(&f, key);
+		for (int i = 0; i < 200000; i++) {
+			uint64_t v = rng_next(&r) >> i % 64;
+			int n = snprintf(want, sizeof(want), "user%llu",
+					 (unsigned long long)(hashed ? fnvhash64(v)
+								     : v));
+
+			ck_assert_uint_eq(key_build(&f, v, key), n);
+			ck_assert_mem_eq(key, want, n);
+		}
+	}
+}
+END_TEST
+
+/* ---- generators ------------------------------------------------------------------ */
+
+START_TEST(zipfian_zeta_and_eta_vectors)
+{
+	struct gen_zipfian g;
+
+	NEAR(gen_zipfian_zeta(0, 2, 0.99, 0), 1.5034777750283594, 1e-15);
+	NEAR(gen_zipfian_zeta(0, 1000, 0.99, 0), 7.728953217284729, 1e-14);
+	NEAR(gen_zipfian_zeta(0, 1000000, 0.99, 0), 15.391849746037371, 1e-13);
+	NEAR(gen_zipfian_zeta(0, SCRAMBLED_ITEMS + 1, 0.99, 0), SCRAMBLED_ZETA,
+	     1e-9);
+	gen_zipfian_init(&g, 0, 999, 0.99);
+	NEAR(g.eta, 0.07480608670689805, 1e-12);
+	NEAR(g.alpha, 100.0, 1e-12);
+	gen_zipfian_init_zeta(&g, 0, SCRAMBLED_ITEMS, 0.99, SCRAMBLED_ZETA);
+	NEAR(g.eta, 0.21220003380967406, 1e-9);
+}
+END_TEST
+
+/* Octet by octet, as it is defined. */
+START_TEST(fnvhash_leaves_no_octet_out)
+{
+	struct rng r;
+
+	rng_seed(&r, 5, 0);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t v = rng_next(&r) >> i % 64, h = FNV64_OFFSET;
+
+		for (int k = 0; k < 64; k += 8)
+			h = (h ^ (v >> k & 0xff)) * FNV64_PRIME;
+		ck_assert_uint_eq(fnvhash64(v), (int64_t)h < 0 ? 0 - h : h);
+	}
+}
+END_TEST
+
+START_TEST(modulo_is_the_remainder)
+{
+	const uint64_t top = UINT64_C(1) << 63;
+	struct modulo m;
+	struct rng r;
+
+	rng_seed(&r, 6, 0);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t by = 1 + (i < 1000 ? (uint64_t)i
+					 : rng_next(&r) >> (1 + i % 63));
+		uint64_t n[] = {rng_next(&r) >> 1, 0, by - 1, by, top - 1, top,
+				top / by * by, top / by * by - 1};
+
+		modulo_init(&m, by);
+		for (size_t k = 0; k < ARRAY_SIZE(n); k++)
+			ck_assert_uint_eq(modulo_of(&m, n[k]), n[k] % by);
+	}
+	modulo_init(&m, top);
+	ck_assert_uint_eq(modulo_of(&m, top), 0);
+	ck_assert_uint_eq(modulo_of(&m, top - 1), top - 1);
+}
+END_TEST
+
+START_TEST(zipfian_grow_continues_the_sum)
+{
+	struct gen_zipfian g;
+
+	gen_zipfian_init(&g, 0, 499, 0.99);
+	gen_zipfian_grow(&g, 1000);
+	NEAR(g.zeta_n, 7.728953217284729, 1e-13);
+	gen_zipfian_grow(&g, 700);
+	NEAR(g.zeta_n, 7.728953217284729, 1e-13);
+}
+END_TEST
+
+START_TEST(counter_shows_what_is_acknowledged_without_a_gap)
+{
+	struct gen_counter g;
+
+	ck_assert(gen_counter_init(&g, 100));
+	for (uint64_t i = 100; i < 105; i++)
+		ck_assert_uint_eq(gen_counter_next(&g), i);
+	ck_assert_uint_eq(gen_counter_limit(&g), 100);
+	ck_assert(gen_counter_ack(&g, 101));
+	ck_assert_uint_eq(gen_counter_limit(&g), 100);
+	ck_assert(gen_counter_ack(&g, 100));
+	ck_assert_uint_eq(gen_counter_limit(&g), 102);
+	ck_assert(gen_counter_ack(&g, 104));
+	ck_assert(gen_counter_ack(&g, 103));
+	ck_assert(gen_counter_ack(&g, 102));
+	ck_assert_uint_eq(gen_counter_limit(&g), 105);
+	ck_assert(!gen_counter_ack(&g, 105 + COUNTER_WINDOW));
+	gen_counter_fini(&g);
+}
+END_TEST
+
+START_TEST(rng_streams_differ_and_repeat)
+{
+	struct rng a, b, c;
+
+	rng_seed(&a, 7, 0);
+	rng_seed(&b, 7, 1);
+	rng_seed(&c, 7, 0);
+	for (int i = 0; i < 100; i++) {
+		uint64_t v = rng_next(&a);
+
+		ck_assert_uint_ne(v, rng_next(&b));
+		ck_assert_uint_eq(v, rng_next(&c));
+	}
+}
+END_TEST
+
+/* ---- values ---------------------------------------------------------------------- */
+
+START_TEST(value_random_is_printable_and_value_checked_is_known)
+{
+	char buf[128];
+	struct rng r;
+
+	rng_seed(&r, 1, 0);
+	for (size_t len = 0; len < 100; len++) {
+		memset(buf, 0, sizeof(buf));
+		value_random(&r, buf, len);
+		for (size_t i = 0; i < len; i++)
+			ck_assert(buf[i] >= ' ' && buf[i] <= 127);
+	}
+	/* "user1:field0" and then Java's hash of all that stands so far. */
+	memset(buf, 'x', sizeof(buf));
+	value_checked("user1", 5, "field0", buf, 24);
+	ck_assert_mem_eq(buf, "user1:field0:", 13);
+	ck_assert_int_eq(buf[24], 'x');
+	{
+		int32_t h = 0;
+		char want[32];
+
+		for (int i = 0; i < 13; i++)
+			h = (int32_t)((uint32_t)h * 31 + (uint8_t)buf[i]);
+		snprintf(want, sizeof(want), "%d", h);
+		ck_assert_mem_eq(buf + 13, want,
+				 UTIL_MIN(strlen(want), (size_t)11));
+	}
+}
+END_TEST
+
+/* ---- histogram ------------------------------------------------------------------- */
+
+static const uint64_t hist_vectors[][3] = {
+	{0, 0, 0},
+	{2047, 2047, 2047},
+	{2048, 2048, 2049},
+	{10000, 10000, 10007},
+	{65536, 65536, 65599},
+	{1000000, 999936, 1000447},
+};
+
+START_TEST(hist_counters_vectors)
+{
+	const uint64_t *v = hist_vectors[_i];
+
+	ck_assert_uint_eq(hist_value(hist_index(v[0])), v[1]);
+	ck_assert_uint_eq(hist_highest(v[0]), v[2]);
+}
+END_TEST
+
+START_TEST(hist_of_one_to_hundred_thousand)
+{
+	struct hist *h = hist_new(), *sum = hist_new();
+	struct hist_summary s;
+
+	for (uint64_t i = 1; i <= 100000; i++)
+		hist_record(h, i);
+	hist_summarize(h, &s);
+	ck_assert_uint_eq(s.count, 100000);
+	NEAR(s.mean, 50000.99488, 1e-9);
+	ck_assert_uint_eq(s.min, 1);
+	ck_assert_uint_eq(s.max, 100031);
+	ck_assert_uint_eq(hist_percentile(h, s.count, 50), 50015);
+	ck_assert_uint_eq(hist_percentile(h, s.count, 95), 95039);
+	ck_assert_uint_eq(hist_percentile(h, s.count, 99), 99007);
+	ck_assert_uint_eq(hist_percentile(h, s.count, 99.9), 99903);
+	ck_assert_uint_eq(hist_percentile(h, s.count, 100), 100031);
+	hist_merge(sum, h);
+	hist_merge(sum, h);
+	hist_subtract(sum, h);
+	hist_summarize(sum, &s);
+	ck_assert_uint_eq(s.count, 100000);
+	hist_record(h, UINT64_MAX);
+	hist_summarize(h, &s);
+	ck_assert_uint_gt(s.max, INT64_MAX / 2);
+	hist_free(h);
+	hist_free(sum);
+}
+END_TEST
+
+/* ---- properties ------------------------------------------------------------------ */
+
+static char path[64];
+
+static int load_text(struct props *p, const char *text)
+{
+	int fd, err;
+
+	strcpy(path, "/tmp/farkv-props-XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	err = props_load(p, path);
+	unlink(path);
+	return err;
+}
+
+static const char *value_of(const struct props *p, const char *key)
+{
+	const struct prop *e = props_find(p, key);
+
+	return e ? e->value : "(none)";
+}
+
+START_TEST(props_load_java_syntax)
+{
+	struct props p = {0};
+
+	ck_assert_int_eq(load_text(&p, "# comment\n! another\n\n"
+				       "a=1\n b = 2 \nc:3\nd 4\ne\n"
+				       "f=one\\\n   two\ng=\\t\\u0041\\\\\r\n"
+				       "h=x=y\na=5\n"
+				       "i=\\u00e9\\u20AC\\ud83d\\ude00\\:\n"),
+			 0);
+	ck_assert_str_eq(value_of(&p, "a"), "5");
+	ck_assert_str_eq(value_of(&p, "b"), "2 ");
+	ck_assert_str_eq(value_of(&p, "c"), "3");
+	ck_assert_str_eq(value_of(&p, "d"), "4");
+	ck_assert_str_eq(value_of(&p, "e"), "");
+	ck_assert_str_eq(value_of(&p, "f"), "onetwo");
+	ck_assert_str_eq(value_of(&p, "g"), "\tA\\");
+	ck_assert_str_eq(value_of(&p, "h"), "x=y");
+	ck_assert_str_eq(value_of(&p, "i"), "\u00e9\u20ac\U0001f600:");
+	ck_assert_int_eq(props_set_arg(&p, "a=6"), 0);
+	ck_assert_str_eq(value_of(&p, "a"), "6");
+	ck_assert_int_eq(props_set_arg(&p, "a"), FARKV_EINVAL);
+	ck_assert_int_eq(props_set_arg(&p, "=a"), FARKV_EINVAL);
+	ck_assert_int_eq(props_load(&p, "/nowhere/x"), FARKV_ESYS);
+	props_free(&p);
+}
+END_TEST
+
+START_TEST(props_load_text_from_elsewhere_is_read_or_named)
+{
+	struct props p = {0};
+
+	ck_assert_int_eq(load_text(&p, "\xEF\xBB\xBF" "a=1\r\nb=2\r\nc=3"), 0);
+	ck_assert_str_eq(value_of(&p, "a"), "1");
+	ck_assert_str_eq(value_of(&p, "b"), "2");
+	ck_assert_str_eq(value_of(&p, "c"), "3");
+	ck_assert_int_eq(load_text(&p, "\x1f\x8b\x08" "d=4\n"), FARKV_EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_detail(), "this is a gzip file; decompress it first: zcat"));
+	ck_assert_str_eq(value_of(&p, "d"), "(none)");
+	props_free(&p);
+}
+END_TEST
+
+START_TEST(props_load_refuses_what_is_no_character)
+{
+	static const char *const bad[] = {
+		"a=\\u12", "a=\\u00zz", "a=\\u0000", "a=\\ud83d", "a=\\ude00",
+		"a=\\ud83d\\u0041", "a=\\ud83d\\n", "a=\\ude00\\ud83d",
+	};
+	struct props p = {0};
+
+	ck_assert_int_eq(load_text(&p, bad[_i]), FARKV_EINVAL);
+	props_free(&p);
+}
+END_TEST
+
+struct wanted {
+	uint64_t n;
+	double d;
+	bool b;
+	int e;
+};
+
+START_TEST(props_read_says_where_what_is_wrong)
+{
+	static const char *const choices[] = {"one", "two", NULL};
+	static const struct prop_spec specs[] = {
+		{"n", PROP_U64, offsetof(struct wanted, n), "5", 1, 10, NULL},
+		{"d", PROP_DOUBLE, offsetof(struct wanted, d), "0.5", 0, 1, NULL},
+		{"b", PROP_BOOL, offsetof(struct wanted, b), "false", 0, 0, NULL},
+		{"e", PROP_ENUM, offsetof(struct wanted, e), "two", 0, 0, choices},
+	};
+	static const char *const bad[][2] = {
+		{"\nn=11\n", ":2: n: "}, {"n=x\n", ":1: n: 'x'"},
+		{"n=-1\n", ":1: n: "}, {"d=half\n", ":1: d: 'half'"},
+		{"d=nan\n", ":1: d: "}, {"b=maybe\n", ":1: b: "},
+		{"e=three\n", ":1: e: "},
+	};
+	struct wanted w;
+	struct props none = {0};
+
+	ck_assert_int_eq(props_read(&none, specs, 4, &w), 0);
+	ck_assert_uint_eq(w.n, 5);
+	ck_assert_double_eq(w.d, 0.5);
+	ck_assert_int_eq(w.e, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct props p = {0};
+
+		ck_assert_int_eq(load_text(&p, bad[i][0]), 0);
+		ck_assert_int_eq(props_read(&p, specs, 4, &w), FARKV_EINVAL);
+		ck_assert_msg(strstr(err_detail(), bad[i][1]) &&
+				      strstr(err_detail(), "farkv-props"),
+			      "'%s' lacks '%s'", err_detail(), bad[i][1]);
+		props_free(&p);
+	}
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("bench");
+	TCase *t = tcase_create("generators");
+
+	tcase_add_loop_test(t, key_build_vectors, 0, (int)ARRAY_SIZE(keys));
+	tcase_add_test(t, key_build_all_lengths_agree_with_printf);
+	tcase_add_test(t, key_build_of_random_numbers_agrees_with_printf);
+	tcase_add_test(t, fnvhash_leaves_no_octet_out);
+	tcase_add_test(t, modulo_is_the_remainder);
+	tcase_add_test(t, zipfian_zeta_and_eta_vectors);
+	tcase_add_test(t, zipfian_grow_continues_the_sum);
+	tcase_add_test(t, counter_shows_what_is_acknowledged_without_a_gap);
+	tcase_add_test(t, rng_streams_differ_and_repeat);
+	tcase_add_test(t, value_random_is_printable_and_value_checked_is_known);
+	suite_add_tcase(s, t);
+	t = tcase_create("histogram");
+	tcase_add_loop_test(t, hist_counters_vectors, 0,
+			    (int)ARRAY_SIZE(hist_vectors));
+	tcase_add_test(t, hist_of_one_to_hundred_thousand);
+	suite_add_tcase(s, t);
+	t = tcase_create("properties");
+	tcase_add_test(t, props_load_java_syntax);
+	tcase_add_test(t, props_load_text_from_elsewhere_is_read_or_named);
+	tcase_add_loop_test(t, props_load_refuses_what_is_no_character, 0, 8);
+	tcase_add_test(t, props_read_says_where_what_is_wrong);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

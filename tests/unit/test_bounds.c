@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control loop without sockets: what one session can take of the server's time,
+ * numbers and log, and what becomes of others when memory or descriptors are out.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/region/block.h"
+#include "common/region/hash.h"
+#include "common/base/log.h"
+#include "tests/rig/fsck_rig.h"
+#include "server/loop/conn_unix.h"
+#include "server/memory/slab_marks.h"
+
+/* ---- calls that fail -------------------------------------------------------------- */
+
+static bool no_memory;
+static int accept_fails; /* an errno */
+static unsigned accepts;
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+	return no_memory ? NULL : __real_malloc(n);
+}
+
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n)
+{
+	return no_memory ? NULL : __real_realloc(p, n);
+}
+
+int __real_accept4(int fd, struct sockaddr *a, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *len, int flags)
+{
+	accepts++;
+	if (!accept_fails)
+		return __real_accept4(fd, a, len, flags);
+	errno = accept_fails;
+	return -1;
+}
+
+/* ---- RETURN ------------------------------------------------------------------------ */
+
+#define LONG_KEY 65000u
+#define LONG class_for(block_room(LONG_KEY, 0))
+
+static struct msg ret(uint32_t n, enum return_kind state)
+{
+	return (struct msg){.type = MSG_RETURN,
+			    .blocks = {.n = n, .state = (uint8_t)state}};
+}
+
+/* libcheck needs memory, too. */
+static bool say_without_memory(struct peer *p, const struct msg *m,
+			       const struct block_ref *refs)
+{
+	uint8_t buf[MSG_MAX_BYTES];
+	size_t len;
+	bool goes_on;
+
+	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
+	no_memory = true;
+	goes_on = control_packet(p->session, buf, len);
+	no_memory = false;
+	return goes_on;
+}
+
+/* Blocks that are intact, with long keys, which no slot names. */
+static void long_keys(struct peer *p, uint32_t n)
+{
+	static uint8_t key[LONG_KEY];
+	uint64_t hash = hash_key(region.sb.hash_seed, key, LONG_KEY);
+
+	for (uint32_t got = 0; got < n; got++) {
+		struct block_ref *ref = &p->held[p->n_held];
+
+		ck_assert_uint_eq(rig_get(p, LONG, 1), 1);
+		block_encode(region_at(&region, ref->off), *ref, 1, key,
+			     LONG_KEY, hash, "", 0, 0);
+	}
+}
+
+START_TEST(return_of_long_keys_takes_one_slice_at_a_time)
+{
+	struct msg m = ret(10, RETURN_FREE);
+
+	long_keys(&alice, 10);
+	ck_assert(say(&alice, &m, alice.held));
+	ck_assert(!control_may_take(alice.session));
+	ck_assert_uint_gt(slab_count(c->slab).out, 5);
+	WAIT_FOR(control_may_take(alice.session));
+	ck_assert_uint_eq(slab_count(c->slab).out, 0);
+}
+END_TEST
+
+START_TEST(returns_of_two_sessions_take_turns)
+{
+	struct msg ten = ret(10, RETURN_FREE), four = ret(4, RETURN_FREE);
+
+	join(&bob, &rig_local, getpid());
+	long_keys(&alice, 10);
+	long_keys(&bob, 4);
+	ck_assert(say(&alice, &ten, alice.held));
+	ck_assert(say(&bob, &four, bob.held));
+	/* A slice each. */
+	ck_assert(c->returning.step(c, 0));
+	ck_assert(!control_may_take(bob.session));
+	ck_assert(c->returning.step(c, 0));
+	ck_assert(control_may_take(bob.session));
+	ck_assert(!control_may_take(alice.session));
+	WAIT_FOR(control_may_take(alice.session));
+	ck_assert_uint_eq(slab_count(c->slab).out, 0);
+}
+END_TEST
+
+START_TEST(message_behind_an_unfinished_return_finds_it_finished)
+{
+	struct msg m = ret(10, RETURN_FREE), ping = {.type = MSG_PING, .req = 9};
+
+	long_keys(&alice, 10);
+	ck_assert(say(&alice, &m, alice.held));
+	ck_assert(say(&alice, &ping, NULL));
+	ck_assert_uint_eq(slab_count(c->slab).out, 0);
+	turns(5);
+}
+END_TEST
+
+START_TEST(session_that_ends_takes_its_unfinished_return_along)
+{
+	struct msg m = ret(10, RETURN_FREE);
+
+	join(&bob, &rig_local, getpid());
+	long_keys(&bob, 10);
+	ck_assert(say(&bob, &m, bob.held));
+	control_end_session(bob.session);
+	turns(5);
+	ck_assert_uint_gt(slab_count(c->slab).out, 5);
+}
+END_TEST
+
+/* One that is not out, in the middle of many: nothing of the session is left. */
+START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
+{
+	struct msg m = ret(10, RETURN_FREE);
+
+	long_keys(&alice, 10);
+	alice.held[8].off += PTR_UNIT;
+	ck_assert(say(&alice, &m, alice.held));
+	WAIT_FOR(!alice.session);
+	turns(5);
+	ck_assert_uint_eq(slab_count(c->slab).out, 2);
+	ck_assert_uint_eq(c->stats.protocol_errors, 1);
+}
+END_TEST
+
+/* An honest client has some of them at most, from slots that others have damaged. */
+START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
+{
+	struct item item = item_new(0);
+	struct block_ref ref = slot_block(item.word);
+	struct msg m = ret(1, RETURN_FREE);
+	unsigned n = 0;
+
+	slots_in(0)[item.home] = item.word;
+	join(&bob, &rig_local, getpid());
+	while (say(&bob, &m, &ref))
+		ck_assert_uint_le(++n, 256);
+	ck_assert_uint_eq(n, 256);
+	ck_assert_ptr_null(bob.session);
+	ck_assert(slab_is_out(c->slab, ref));
+	ck_assert_uint_eq(log_count("that the index names"), 1);
+	ck_assert_uint_eq(c->stats.protocol_errors, 257);
+	ck_assert_ptr_nonnull(alice.session);
+}
+END_TEST
+
+/* It stays out, and the session goes on: a sweep finds it. */
+START_TEST(return_without_memory_ends_no_session)
+{
+	struct msg m = ret(1, _i ? RETURN_EXHAUSTED : RETURN_DEFERRED);
+
+	ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 1), 1);
+	ck_assert(say_without_memory(&alice, &m, alice.held));
+	ck_assert_uint_eq(slab_count(c->slab).out, 1);
+	ck_assert_uint_eq(c->stats.protocol_errors, 0);
+	ck_assert_uint_eq(log_count("no memory to note 1 blocks"), 1);
+	WAIT_FOR((answer_sweep(&alice), slab_count(c->slab).out == 0));
+	ck_assert(slab_audit(c->slab));
+}
+END_TEST
+
+START_TEST(long_return_without_memory_to_wait_in_is_finished_at_once)
+{
+	struct msg m = ret(10, RETURN_FREE);
+
+	long_keys(&alice, 10);
+	ck_assert(say_without_memory(&alice, &m, alice.held));
+	ck_assert(control_may_take(alice.session));
+	ck_assert_uint_eq(slab_count(c->slab).out, 0);
+}
+END_TEST
+
+/* ---- versions, checks ---------------------------------------------------------------- */
+
+START_TEST(session_that_asks_for_versions_in_a_loop_is_ended)
+{
+	struct msg m = {.type = MSG_PREFIX_REQ, .req = 7};
+	uint32_t before = c->next_id;
+
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert(say(&alice, &m, NULL));
+	ck_assert_uint_eq(c->next_id, before + 4);
+	ck_assert(!say(&alice, &m, NULL));
+	ck_assert_ptr_null(alice.session);
+	ck_assert_uint_eq(c->next_id, before + 4);
+	ck_assert_uint_eq(c->stats.protocol_errors, 1);
+}
+END_TEST
+
+START_TEST(checks_of_readers_leave_a_rest_and_writers_need_not_wait)
+{
+	uint64_t began = clock_now_ns();
+
+	join(&bob, &rig_local, getpid());
+	bob.heard = heard;
+	bob.session->readonly = true;
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_assert(request(&bob));
+		WAIT_FOR(told(&bob, i));
+	}
+	/* Two rests lie between three checks. */
+	ck_assert_uint_ge(clock_now_ns() - began, 2 * 100 * NS_PER_MS);
+	ck_assert(request(&bob));
+	ck_assert(TAILQ_EMPTY(&c->work.list));
+	ck_assert(request(&alice));
+	ck_assert(!TAILQ_EMPTY(&c->work.list));
+	WAIT_FOR(told(&alice, 1) && told(&bob, 4));
+}
+END_TEST
+
+/* ---- the log -------------------------------------------------------------------------- */
+
+static void misbehave(void)
+{
+	struct msg m = {.type = MSG_SWEEP_ACK, .epoch = {77}};
+
+	join(&bob, &rig_remote, 0);
+	ck_assert(!say(&bob, &m, NULL));
+}
+
+START_TEST(warnings_that_were_not_shown_are_counted_though_nothing_follows)
+{
+	for (unsigned i = 0; i < 20; i++)
+		misbehave();
+	/* A slow machine may take more than a second for that. */
+	ck_assert_uint_le(log_count("connection of bob closed"), 20);
+	WAIT_FOR(log_count("more warnings about peers were not shown") >= 1);
+	if (log_count("connection of bob closed") == 1)
+		ck_assert_uint_eq(log_count("test: warning: 19 more warnings"),
+				  1);
+}
+END_TEST
+
+START_TEST(lines_that_were_not_shown_are_counted_at_the_end)
+{
+	log_init("test", LOG_LEVEL_INFO);
+	for (unsigned i = 0; i < 25; i++) {
+		join(&bob, &rig_remote, 0);
+		control_end_session(bob.session);
+	}
+	ck_assert_uint_eq(log_count("ended without goodbye"), 20);
+	rig_end();
+	ck_assert_uint_eq(log_count("5 more lines about single sessions"), 1);
+}
+END_TEST
+
+/* ---- accept4() -------------------------------------------------------------------------- */
+
+static const int errnums[] = {ENOMEM, ENOBUFS, EMFILE, ENFILE, EPERM, EPROTO};
+
+static int dial(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(a.sun_path, path);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+START_TEST(accept_that_fails_is_tried_again_now_and_then)
+{
+	char dir[] = "/tmp/farkv-bounds-XXXXXX", path[64];
+	struct listen_socket l;
+	int fd;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/sock", dir);
+	ck_assert_int_eq(listen_open(path, 0600, &l), 0);
+	c->unix_port = conn_unix_new(c, &l);
+	ck_assert_ptr_nonnull(c->unix_port);
+	accept_fails = errnums[_i];
+	fd = dial(path);
+	accepts = 0;
+	for (unsigned i = 0; i < 200; i++)
+		event_base_loop(c->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	ck_assert_uint_ge(accepts, 1);
+	ck_assert_uint_lt(accepts, 100);
+	ck_assert_uint_eq(log_count("connections wait"), 1);
+	accept_fails = 0;
+	WAIT_FOR(c->n_connections == 2);
+	close(fd);
+	WAIT_FOR(c->n_connections == 1);
+	listen_close(&l);
+	rmdir(dir);
+}
+END_TEST
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("bounds");
+	TCase *t = tcase_create("bounds"), *end = tcase_create("end");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, rig_end);
+	tcase_add_test(t, return_of_long_keys_takes_one_slice_at_a_time);
+	tcase_add_test(t, returns_of_two_sessions_take_turns);
+	tcase_add_test(t,
+		       message_behind_an_unfinished_return_finds_it_finished);
+	tcase_add_test(t, session_that_ends_takes_its_unfinished_return_along);
+	tcase_add_test(t, bad_block_in_an_unfinished_return_ends_the_session);
+	tcase_add_test(
+		t, session_that_returns_what_is_in_use_again_and_again_is_ended);
+	tcase_add_loop_test(t, return_without_memory_ends_no_session, 0, 2);
+	tcase_add_test(
+		t, long_return_without_memory_to_wait_in_is_finished_at_once);
+	tcase_add_test(t, session_that_asks_for_versions_in_a_loop_is_ended);
+	tcase_add_test(t,
+		       checks_of_readers_leave_a_rest_and_writers_need_not_wait);
+	tcase_add_test(
+		t, warnings_that_were_not_shown_are_counted_though_nothing_follows);
+	tcase_add_loop_test(t, accept_that_fails_is_tried_again_now_and_then, 0,
+			    sizeof(errnums) / sizeof(*errnums));
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(end, setup, NULL);
+	tcase_add_test(end, lines_that_were_not_shown_are_counted_at_the_end);
+	suite_add_tcase(s, end);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers of farkv_buf_alloc() against a real kvserver, over shared memory or RDMA:
+ * what goes in comes out, from whatever memory, and nothing is registered when a
+ * program has done once what it does.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <farkv.h>
+
+#include "tests/rig/e2e.h"
+#include "tests/rig/real_server.h"
+#include "tests/rig/test_main.h"
+
+#define LARGEST ((size_t)1 << 20)
+
+static struct real_server srv;
+static struct farkv *kv;
+
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "128m", "-I", "2m", NULL};
+
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, 20000);
+}
+
+static void teardown(void)
+{
+	farkv_close(kv);
+	real_server_fini(&srv);
+}
+
+static uint8_t *buffer(size_t bytes)
+{
+	void *p = NULL;
+
+	OK(farkv_buf_alloc(kv, bytes, &p));
+	ck_assert_ptr_nonnull(p);
+	ck_assert_uint_eq((uintptr_t)p % (bytes % 4096 ? 64 : 4096), 0);
+	return p;
+}
+
+static uint64_t registrations(void)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+
+	OK(farkv_counters(kv, &c));
+	return c.registrations;
+}
+
+/* Lengths around what is copied and what is not, and classes and pages. */
+static const size_t lengths[] = {0,    1,     1000,  4095,   4096,   4097,
+				 4100, 16384, 65535, 262144, 524289, LARGEST};
+#define N_LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+
+/* Each length through each memory, and from each into each. */
+static void round_trips(uint8_t *const mem[4], unsigned seed)
+{
+	for (size_t k = 0; k < N_LENGTHS; k++) {
+		size_t len = lengths[k], cap = len + seed % 3 * 100, got = 1;
+		uint8_t *from = mem[seed % 2], *to = mem[2 + seed / 2 % 2];
+		uint64_t version = 0;
+
+		e2e_fill(from, len, seed * 100 + k);
+		OK(farkv_put(kv, &k, sizeof(k), from, len));
+		memset(to, POISON, cap);
+		OK(farkv_get_into(kv, &k, sizeof(k), to, cap, &got, &version));
+		ck_assert_uint_eq(got, len);
+		ck_assert_uint_ne(version, 0);
+		ck_assert(memcmp(to, from, len) == 0);
+		e2e_expect(kv, &k, sizeof(k), from, len);
+	}
+}
+
+START_TEST(buffer_of_any_memory_carries_values)
+{
+	uint8_t *mem[4] = {malloc(2 * LARGEST), buffer(2 * LARGEST),
+			   malloc(2 * LARGEST), buffer(2 * LARGEST)};
+
+	for (unsigned seed = 0; seed < 12; seed++)
+		round_trips(mem, seed);
+	farkv_buf_free(kv, mem[1]);
+	farkv_buf_free(kv, mem[3]);
+	free(mem[0]);
+	free(mem[2]);
+}
+END_TEST
+
+static void busy(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		uint8_t *mem[4] = {buffer(LARGEST), buffer(2 * LARGEST),
+				   buffer(LARGEST + 200), buffer(2 * LARGEST)};
+
+		round_trips(mem, i);
+		for (unsigned k = 0; k < 4; k++)
+			farkv_buf_free(kv, mem[k]);
+	}
+}
+
+/* Small ones of a program that has jemalloc share pages, as many as there are. */
+START_TEST(buffers_that_are_small_share_pages)
+{
+	enum { N = 256, LEN = 5000 };
+	uint8_t *p[N], *lowest, *highest;
+	uint64_t before;
+
+	for (unsigned round = 0; round < 4; round++) {
+		lowest = (uint8_t *)UINTPTR_MAX, highest = NULL;
+		for (unsigned i = 0; i < N; i++) {
+			p[i] = buffer(LEN);
+			lowest = p[i] < lowest ? p[i] : lowest;
+			highest = p[i] > highest ? p[i] : highest;
+			e2e_fill(p[i], LEN, i);
+			OK(farkv_put(kv, &i, sizeof(i), p[i], LEN));
+			memset(p[i], POISON, LEN);
+		}
+		for (unsigned i = 0; i < N; i++) {
+			size_t got = 0;
+
+			OK(farkv_get_into(kv, &i, sizeof(i), p[i], LEN, &got,
+					  NULL));
+			ck_assert_uint_eq(got, LEN);
+		}
+		for (unsigned i = 0; i < N; i++) {
+			e2e_expect(kv, &i, sizeof(i), p[i], LEN);
+			farkv_buf_free(kv, p[i]);
+		}
+		if (round == 0)
+			before = registrations();
+		ck_assert_uint_eq(registrations(), before);
+	}
+#ifdef WITH_JEMALLOC
+	ck_assert_uint_lt(highest - lowest, N * 5200);
+#endif
+}
+END_TEST
+
+START_TEST(buffer_used_again_is_not_registered_again)
+{
+	uint64_t before;
+
+	busy(3);
+	before = registrations();
+	ck_assert_int_eq(before > 0, real_server_is_remote());
+	busy(6);
+	ck_assert_uint_eq(registrations(), before);
+}
+END_TEST
+
+START_TEST(buffer_too_small_tells_the_length)
+{
+	uint8_t *from = buffer(100000), *to = buffer(100000);
+
+	e2e_fill(from, 100000, 1);
+	OK(farkv_put(kv, "k", 1, from, 100000));
+	for (size_t cap = 0; cap < 100000; cap += 9090) {
+		size_t len = 0;
+
+		memset(to, POISON, 100000);
+		FAILS(FARKV_ETOOSMALL,
+		      farkv_get_into(kv, "k", 1, to, cap, &len, NULL));
+		ck_assert_uint_eq(len, 100000);
+		ck_assert(e2e_poisoned(to + cap, 100000 - cap));
+	}
+}
+END_TEST
+
+/* The server goes and comes back: the buffers stay, and serve the new one. */
+START_TEST(buffer_after_a_restart_serves_the_new_server)
+{
+	static const char *const args[] = {"-m", "128m", "-I", "2m", NULL};
+	uint8_t *mem[4] = {buffer(2 * LARGEST), buffer(2 * LARGEST),
+			   buffer(2 * LARGEST), buffer(2 * LARGEST)};
+	struct farkv_value v;
+	int err = 0;
+
+	round_trips(mem, 1);
+	e2e_fill(mem[0], LARGEST, 5);
+	(void)real_server_end(&srv, SIGKILL);
+	real_server_start(&srv, args);
+	/* Mapped memory answers until it is known whose it was. */
+	for (unsigned i = 0; i < 1000 && err != FARKV_EDISCONNECTED; i++) {
+		err = farkv_get(kv, "none", 4, &v);
+		usleep(err == FARKV_EDISCONNECTED ? 0 : 10000);
+	}
+	ck_assert_int_eq(err, FARKV_EDISCONNECTED);
+	for (unsigned i = 0; i < 3 && err != FARKV_ENOTFOUND; i++)
+		err = farkv_get(kv, "none", 4, &v);
+	ck_assert_int_eq(err, FARKV_ENOTFOUND);
+	for (unsigned seed = 1; seed < 5; seed++)
+		round_trips(mem, seed);
+}
+END_TEST
+
+START_TEST(buffer_with_bad_arguments_is_refused)
+{
+	void *p = &srv;
+
+	FAILS(FARKV_EINVAL, farkv_buf_alloc(NULL, 1, &p));
+	FAILS(FARKV_EINVAL, farkv_buf_alloc(kv, 1, NULL));
+	FAILS(FARKV_EINVAL, farkv_buf_alloc(kv, 0, &p));
+	FAILS(FARKV_ENOMEM, farkv_buf_alloc(kv, SIZE_MAX - 5000, &p));
+	ck_assert_ptr_eq(p, &srv);
+	ck_assert_str_ne(farkv_errdetail(), "");
+	farkv_buf_free(NULL, NULL);
+	farkv_buf_free(kv, NULL);
+	farkv_buf_free(NULL, &srv);
+	farkv_buf_free(kv, &srv);
+}
+END_TEST
+
+/* A child has neither the pages nor the right to give them back. */
+START_TEST(buffer_in_a_child_is_not_there)
+{
+	uint8_t *mine = buffer(LARGEST);
+	void *other = NULL;
+	pid_t child;
+	int status;
+
+	mine[0] = 7;
+	child = fork();
+	if (child == 0) {
+		int err = farkv_buf_alloc(kv, 4096, &other);
+
+		farkv_buf_free(kv, mine);
+		farkv_close(kv);
+		_exit(err == FARKV_EDISCONNECTED && !other ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_uint_eq(mine[0], 7);
+	OK(farkv_buf_alloc(kv, LARGEST, &other));
+	ck_assert_ptr_ne(other, mine);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("buffers");
+	TCase *t = tcase_create("buffers");
+
+	real_server_require();
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, buffer_of_any_memory_carries_values);
+	tcase_add_test(t, buffers_that_are_small_share_pages);
+	tcase_add_test(t, buffer_used_again_is_not_registered_again);
+	tcase_add_test(t, buffer_too_small_tells_the_length);
+	tcase_add_test(t, buffer_after_a_restart_serves_the_new_server);
+	tcase_add_test(t, buffer_with_bad_arguments_is_refused);
+	tcase_add_test(t, buffer_in_a_child_is_not_there);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The course of a check: who else asks, and what changes while it looks. */
+#include "config.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/rig/fsck_rig.h"
+#include "server/loop/waiters.h"
+
+/* Both are answered, bob by a check of its own: the first had begun before. */
+START_TEST(who_comes_too_late_for_a_check_gets_the_next)
+{
+	join(&bob, &rig_local, getpid());
+	bob.heard = heard;
+	ck_assert(request(&alice));
+	ck_assert(request(&bob));
+	spoilt = &slots_in(0)[5]; /* with alice's answer */
+	WAIT_FOR(told(&bob, 1));
+	ck_assert_uint_eq(mind_of(&alice)->told, 1);
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 0);
+	ck_assert_uint_eq(said(&bob, MSG_FSCK_BAD_EMPTY), 1);
+	/* Each counts for itself. */
+	check();
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 1);
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
+}
+END_TEST
+
+/* What it has done before it remembers must be seen by the walk: the sweep waits. */
+START_TEST(who_comes_during_the_walk_acknowledges_before_anybody_is_asked)
+{
+	(void)item_new(0); /* a block to be asked about */
+	ck_assert(request(&alice));
+	WAIT_FOR(mind_of(&alice)->begun);
+	answer_sweep(&alice); /* the walk is due now */
+	join(&bob, &rig_local, getpid());
+	bob.heard = heard;
+	ck_assert(sweep_welcomed(bob.session));
+	turns(5);
+	ck_assert_uint_ne(mind_of(&bob)->begun, 0);
+	ck_assert_uint_eq(mind_of(&alice)->asked, 0);
+	answer_sweep(&bob);
+	WAIT_FOR(mind_of(&alice)->asked);
+	WAIT_FOR(told(&alice, 1));
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_BLOCKS_LEAKED), 1);
+}
+END_TEST
+
+/* Of the check that is on, or of the next. */
+START_TEST(who_leaves_is_not_answered)
+{
+	struct peer *stays = &alice, *leaves = &bob;
+
+	join(&bob, &rig_local, getpid());
+	bob.heard = heard;
+	ck_assert(request(_i ? stays : leaves));
+	ck_assert(request(_i ? leaves : stays));
+	leaves->session->left = true;
+	control_end_session(leaves->session);
+	WAIT_FOR(told(stays, 1));
+	turns(5);
+	ck_assert_uint_eq(mind_of(leaves)->told, 0);
+	ck_assert_uint_eq(mind_of(stays)->told, 1);
+}
+END_TEST
+
+START_TEST(who_asks_for_too_many_checks_at_once_is_refused)
+{
+	/* The first is on; so many may wait for the next. */
+	for (unsigned i = 0; i < 1 + WAITERS_MAX; i++)
+		ck_assert(request(&alice));
+	ck_assert(!request(&alice));
+	ck_assert_ptr_null(alice.session);
+}
+END_TEST
+
+/* As a migration would, with nothing to copy. */
+static uint64_t *move_subtable(unsigned i)
+{
+	uint64_t *entry = &region_dir(&region)[i], before = *entry, *slots;
+	uint32_t gen = region_next_gen(&region);
+
+	*entry = entry_pack(heap_take_index(region.heap), gen, 1);
+	heap_retire(region.heap, entry_page(before), 1);
+	slots = slots_in(i);
+	for (unsigned k = 0; k < SUBTABLE_SLOTS; k++)
+		slots[k] = slot_empty(gen);
+	return slots;
+}
+
+/* Between two slices: what was counted is old, and what is to come is nobody's. */
+START_TEST(subtable_that_moved_meanwhile_is_begun_again)
+{
+	struct item item = item_new(0), gone = item_new(0);
+	uint64_t *before = slots_in(0);
+	struct work *work;
+
+	before[gone.home] = gone.word;
+	ck_assert(request(&alice));
+	work = TAILQ_FIRST(&c->work.list);
+	ck_assert_ptr_nonnull(work);
+	for (unsigned at = 0; at <= gone.home; at += 32)
+		ck_assert(work->step(work->arg, 0));
+	move_subtable(0)[item.home] = item.word;
+	memset(before, 0, PAGE_BYTES); /* not EMPTY */
+	WAIT_FOR(told(&alice, 1));
+	CLEAN;
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_ITEMS), 1);
+	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
+}
+END_TEST
+
+#define LARGE ((uint8_t)class_for(ITEM_VALUE_MAX + 64))
+
+/* Overwrites of one key by two blocks in turn, in a thread. */
+struct overwrites {
+	struct item item;
+	struct block_ref refs[2];
+};
+
+static void *overwrite(void *arg)
+{
+	struct overwrites *o = arg;
+
+	/* Each with an incarnation of its own: no word comes twice. */
+	for (uint16_t inc = 1; inc < SLOT_INC_MASK; inc++) {
+		struct block_ref *ref = &o->refs[inc % 2];
+
+		ref->inc = inc;
+		item_write(&o->item, *ref);
+		__atomic_store_n(&slots_in(0)[o->item.home], o->item.word,
+				 __ATOMIC_RELEASE);
+		/* What was unlinked is no block any more. */
+		memset(region_at(&region, o->refs[!(inc % 2)].off), 0xEE,
+		       class_bytes(LARGE));
+	}
+	return NULL;
+}
+
+/* Whatever it finds in a slot that has changed since is nobody's fault. */
+START_TEST(slot_that_changes_meanwhile_is_well)
+{
+	static struct fsck_subtable t;
+	struct overwrites o = {.item = item_new(0)};
+	pthread_t thread;
+
+	o.item.value_len = ITEM_VALUE_MAX;
+	for (unsigned round = 0; round < 10; round++) {
+		o.refs[0] = grant(LARGE);
+		o.refs[1] = grant(LARGE);
+		item_write(&o.item, o.refs[0]);
+		slots_in(0)[o.item.home] = o.item.word;
+		ck_assert_int_eq(pthread_create(&thread, NULL, overwrite, &o),
+				 0);
+		do {
+			fsck_subtable_begin(&t, region_dir(&region)[0], 0);
+			t.at = o.item.home;
+			(void)fsck_subtable_step(&t, &region, c->slab, 0);
+			ck_assert_uint_eq(t.found.page, 0);
+		} while (pthread_tryjoin_np(thread, NULL));
+	}
+}
+END_TEST
+
+/* Between two slices a window's first line fills up, and a key goes behind it. */
+START_TEST(slot_that_was_claimed_meanwhile_is_not_empty)
+{
+	static struct fsck_subtable t;
+	uint64_t *slots = slots_in(0);
+	struct item item;
+
+	do
+		item = item_new(0);
+	while (item.home % 32 != 24); /* a slice ends behind its first line */
+	fsck_subtable_begin(&t, region_dir(&region)[0], 0);
+	while (t.at <= item.home)
+		ck_assert(fsck_subtable_step(&t, &region, c->slab, 0));
+	ck_assert_uint_eq(t.at, item.home + LINE_SLOTS);
+	for (unsigned i = item.home; i <= t.at; i++)
+		slots[i] = item.word;
+	while (fsck_subtable_step(&t, &region, c->slab, 0))
+		;
+	ck_assert_uint_eq(t.found.behind_empty, 0);
+	ck_assert_uint_eq(t.found.items, 1);
+	ck_assert_uint_eq(t.found.page, 0);
+}
+END_TEST
+
+/* Clients are served between two slices. */
+START_TEST(slice_is_a_few_slots_or_the_bytes_of_their_blocks)
+{
+	static struct fsck_subtable t;
+	uint64_t entry = region_dir(&region)[0];
+	struct item large = item_new(0);
+	unsigned at = 0, slices = 0;
+
+	item_write(&large, grant((uint8_t)class_for(128 << 10)));
+	slots_in(0)[large.home] = large.word;
+	fsck_subtable_begin(&t, entry, 0);
+	while (fsck_subtable_step(&t, &region, c->slab, 0)) {
+		ck_assert_uint_gt(t.at, at);
+		ck_assert_uint_le(t.at - at, 32);
+		/* After so large a block it looks at the clock. */
+		ck_assert(at > large.home || t.at <= large.home + 1);
+		at = t.at;
+		slices++;
+	}
+	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
+	ck_assert_uint_ge(slices, SUBTABLE_SLOTS / 32 - 1);
+	/* Without a limit of time all are looked at. */
+	fsck_subtable_begin(&t, entry, 0);
+	ck_assert(!fsck_subtable_step(&t, &region, c->slab, UINT64_MAX));
+	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("fsck, course");
+	TCase *t = tcase_create("course");
+
+	tcase_add_checked_fixture(t, setup, rig_end);
+	tcase_add_test(t, who_comes_too_late_for_a_check_gets_the_next);
+	tcase_add_test(
+		t,
+		who_comes_during_the_walk_acknowledges_before_anybody_is_asked);
+	tcase_add_loop_test(t, who_leaves_is_not_answered, 0, 2);
+	tcase_add_test(t, who_asks_for_too_many_checks_at_once_is_refused);
+	tcase_add_test(t, subtable_that_moved_meanwhile_is_begun_again);
+	tcase_add_test(t, slot_that_changes_meanwhile_is_well);
+	tcase_add_test(t, slot_that_was_claimed_meanwhile_is_not_empty);
+	tcase_add_test(t, slice_is_a_few_slots_or_the_bytes_of_their_blocks);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations on keys whose place is remembered: what they cost, and what becomes of
+ * them when somebody has written since. Each case runs where words are READ whole
+ * (_i is 0) and where they may tear (1).
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "tests/rig/cached_rig.h"
+
+START_TEST(one_round_trip_each_once_the_key_is_known)
+{
+	struct index_key k;
+	uint64_t v;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "first");
+	/* A put writes again without one more round trip for blocks. */
+	PUT(&me, k, "second");
+	check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+	ck_assert_mem_eq(me.op.view.value, "second", 6);
+	check(INDEX_PUT, k, "third", 0, 0, SWAP_COST, 0);
+	check(INDEX_REPLACE, k, "fourth", 0, 0, SWAP_COST, 0);
+	v = me.op.version;
+	check(INDEX_CAS, k, "fifth", v, 0, SWAP_COST, 0);
+	check(INDEX_CAS, k, "never", v, FARKV_EVERSION, LOOK_COST, 1);
+	check(INDEX_ADD, k, "never", 0, FARKV_EEXISTS, LOOK_COST, 1);
+	check(INDEX_DELETE, k, NULL, 0, 0, COST(1, 0, 0, 1), 0);
+	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	check(INDEX_DELETE, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	check(INDEX_REPLACE, k, "never", 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	check(INDEX_CAS, k, "never", v, FARKV_ENOTFOUND, LOOK_COST, 1);
+	check(INDEX_ADD, k, "sixth", 0, 0, SWAP_COST, 0);
+	check_value(&other, k, "sixth");
+	ck_assert_uint_eq(index_remembered(me.ix).stale, 0);
+	ck_assert_uint_ge(index_remembered(me.ix).hits, 12);
+	teardown();
+}
+END_TEST
+
+START_TEST(an_insert_after_a_miss_takes_the_window_that_the_get_left)
+{
+	struct index_key a, b;
+
+	begin(_i);
+	a = key_at("a", 1);
+	b = key_at("b", 2);
+	ABSENT(&me, a);
+	PUT(&other, b, "rival"); /* the slot that the image calls EMPTY */
+	PUT(&me, key_at("c", 3), "for blocks"); /* behind it, by its own READ */
+	ABSENT(&me, a);
+	check(INDEX_PUT, a, "va", 0, 0, SWAP_COST, 0);
+	check_value(&other, a, "va");
+	check_value(&other, b, "rival");
+	check_no_duplicates(a);
+	teardown();
+}
+END_TEST
+
+START_TEST(an_image_that_is_old_claims_the_next_slot_or_searches)
+{
+	struct index_key a, b, same;
+
+	begin(_i);
+	a = key_at("a", 1);
+	b = key_at("b", 2);
+	same = key_at("s", 1);
+	PUT(&me, key_at("c", 3), "for blocks");
+	ABSENT(&me, a);
+	PUT(&other, b, "rival");
+	PUT(&me, a, "va");
+	ck_assert_uint_eq(slot_fp(slots_of(a)[1]), 2);
+	ck_assert_uint_eq(slot_fp(slots_of(a)[2]), 1);
+	check_value(&me, a, "va");
+	/* A key of the same fingerprint: whose it is, has to be READ. */
+	ABSENT(&me, same);
+	PUT(&other, same, "theirs");
+	PUT(&me, same, "mine");
+	check_value(&other, same, "mine");
+	check_no_duplicates(same);
+	check_no_duplicates(a);
+	teardown();
+}
+END_TEST
+
+START_TEST(an_image_never_makes_a_second_slot_for_a_key)
+{
+	struct index_key a;
+
+	begin(_i);
+	a = key_at("a", 1);
+	PUT(&me, key_at("c", 3), "for blocks");
+	ABSENT(&me, a);
+	PUT(&other, a, "theirs");
+	ck_assert_int_eq(run(&me, INDEX_ADD, a, "mine", 0), FARKV_EEXISTS);
+	check_value(&me, a, "theirs");
+	PUT(&me, a, "mine");
+	check_no_duplicates(a);
+	check_value(&other, a, "mine");
+	teardown();
+}
+END_TEST
+
+START_TEST(a_get_of_a_key_that_others_wrote_shows_the_new_value)
+{
+	struct index_key k;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	PUT(&other, k, "new");
+	check(INDEX_GET, k, NULL, 0, 0, COST(2, 2, 0, 0), 2);
+	ck_assert_mem_eq(me.op.view.value, "new", 3);
+	ck_assert_uint_eq(index_remembered(me.ix).stale, 1);
+	check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, COST(1, 1, 0, 0), 1);
+	PUT(&other, k, "again");
+	check_value(&me, k, "again");
+	teardown();
+}
+END_TEST
+
+/* By what is remembered of the one, the other is neither found nor missed. */
+START_TEST(a_get_is_not_led_astray_by_another_key_of_the_hash)
+{
+	struct index_key k, twin;
+
+	for (unsigned dead = 0; dead < 3; dead++) {
+		begin(_i);
+		k = key_of("k");
+		twin = key_of("twin");
+		twin.hash = k.hash;
+		PUT(&me, k, "k's");
+		PUT(&other, twin, "twin's");
+		check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+		/* A tombstone has no block that would tell: one that is seen, or known. */
+		if (dead)
+			ck_assert_int_eq(run(dead == 1 ? &other : &me, INDEX_DELETE,
+					     k, NULL, 0), 0);
+		check_value(&me, twin, "twin's");
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 dead ? FARKV_ENOTFOUND : 0);
+		teardown();
+	}
+}
+END_TEST
+
+/* The word that its CAS expects was not READ by this put: it absorbs nothing. */
+START_TEST(a_put_that_loses_by_a_remembered_word_writes_all_the_same)
+{
+	struct index_key k;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	PUT(&other, k, "before the put began");
+	check(INDEX_PUT, k, "mine", 0, 0, COST(2, 0, 1, 2), 0);
+	check_value(&other, k, "mine");
+	/* By the word that it saw, it does: that one was READ in it. */
+	PUT(&other, k, "theirs");
+	rival_sets(XPORT_CAS, rival_op, INDEX_PUT, k, "later");
+	rival.skip = 1;
+	check(INDEX_PUT, k, "mine", 0, 0, COST(2, 0, 1, 2), 0);
+	ck_assert_uint_eq(rival.acted, 1);
+	check_value(&other, k, "later");
+	teardown();
+}
+END_TEST
+
+/* What was seen of the value that is there is its word alone. */
+START_TEST(a_version_that_is_not_known_is_none_that_was_asked_for)
+{
+	struct index_key k;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	PUT(&other, k, "theirs");
+	ck_assert_int_eq(run(&me, INDEX_ADD, k, "mine", 0), FARKV_EEXISTS);
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", 0), FARKV_EVERSION);
+	check_value(&other, k, "theirs");
+	check_value(&me, k, "theirs");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", me.op.version), 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(the_others_decide_anew_on_the_word_that_they_see)
+{
+	struct index_key k;
+	uint64_t v;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "old");
+	v = me.op.version;
+	PUT(&other, k, "new");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", v), FARKV_EVERSION);
+	check_value(&other, k, "new");
+	check_value(&me, k, "new");
+	v = me.op.version;
+	ck_assert_int_eq(run(&other, INDEX_CAS, k, "newer", v), 0);
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "mine", other.op.version), 0);
+	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), FARKV_ENOTFOUND);
+	PUT(&other, k, "back");
+	ck_assert_int_eq(run(&me, INDEX_ADD, k, "mine", 0), FARKV_EEXISTS);
+	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	ck_assert_int_eq(run(&me, INDEX_REPLACE, k, "mine", 0),
+			 FARKV_ENOTFOUND);
+	PUT(&other, k, "back");
+	ck_assert_int_eq(run(&me, INDEX_REPLACE, k, "mine", 0), 0);
+	check_value(&other, k, "mine");
+	PUT(&other, k, "theirs");
+	ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
+	ABSENT(&other, k);
+	ck_assert_int_eq(run(&me, INDEX_ADD, k, "mine", 0), 0);
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
+/* Its block is used again, by another key, while the old word is remembered. */
+START_TEST(a_remembered_word_whose_block_is_anothers_now)
+{
+	struct index_key a, b;
+	uint64_t word;
+
+	begin(_i);
+	a = key_at("a", 1);
+	b = key_at("b", 2);
+	index_set_clock(other.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	PUT(&me, a, "same size 1");
+	check_value(&me, a, "same size 1");
+	word = *slots_of(a);
+	PUT(&other, a, "same size 2");
+	fake_now += 2 * GRACE;
+	while (slot_off(slots_of(b)[1]) != slot_off(word)) {
+		PUT(&other, b, "same size 3");
+		fake_now += 2 * GRACE;
+	}
+	check_value(&me, a, "same size 2");
+	check_value(&me, b, "same size 3");
+	teardown();
+}
+END_TEST
+
+static struct index_key slow;
+static struct op_queue opq;
+
+static void time_passes(void)
+{
+	fake_now += GRACE;
+}
+
+/* Somebody writes before the second look; what is READ then comes late, too. */
+static void rival_op_and_time_passes(void)
+{
+	rival_op();
+	rival_sets(XPORT_READ, time_passes, 0, slow, NULL);
+	rival.skip = !tears; /* the look */
+}
+
+static void time_passes_and_more(void)
+{
+	time_passes();
+	rival_sets(tears ? XPORT_CAS : XPORT_READ, rival_op_and_time_passes, INDEX_PUT,
+		   slow, "new");
+	rival.skip = !tears; /* the block's READ */
+}
+
+/* The value is not READ again; and the place stays where it is remembered. */
+START_TEST(a_get_that_is_late_looks_once_more)
+{
+	begin(_i);
+	slow = key_of("k");
+	index_set_clock(me.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	PUT(&me, slow, "value");
+	rival_sets(XPORT_READ, time_passes, 0, slow, NULL);
+	check(INDEX_GET, slow, NULL, 0, 0, COST(2, 1, 0, 0), 2);
+	ck_assert_uint_eq(rival.acted, 1);
+	ck_assert_mem_eq(me.op.view.value, "value", 5);
+	ck_assert_uint_eq(index_remembered(me.ix).hits, 1);
+	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
+	rival_sets(XPORT_READ, time_passes_and_more, 0, slow, NULL);
+	check(INDEX_GET, slow, NULL, 0, 0, COST(4, 2, 0, 0), 4);
+	ck_assert_mem_eq(me.op.view.value, "new", 3);
+	ck_assert_uint_eq(rival.acted, 1);
+	ck_assert_uint_eq(index_remembered(me.ix).stale, 1);
+	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
+	teardown();
+}
+END_TEST
+
+/* A chain that waits for room in the send queue is not late by that. */
+START_TEST(a_get_counts_from_when_its_requests_were_sent)
+{
+	struct index_op *op = &me.op;
+
+	begin(_i);
+	slow = key_of("k");
+	index_set_clock(me.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	PUT(&me, slow, "value");
+	op_queue_init(&opq);
+	for (unsigned late = 0; late < 2; late++) {
+		uint64_t cost = cost_now().trips;
+
+		index_op_start(op, INDEX_GET, &slow, NULL, 0);
+		index_submit(me.ix, &opq, op, fake_now + 10 * GRACE);
+		fake_now += GRACE;
+		op->chain.begun_ns = fake_now - (late ? GRACE : GRACE / 4);
+		index_post(me.ix, &opq);
+		while (!index_take(&opq))
+			(void)index_reap(me.ix, &opq);
+		ck_assert_int_eq(op->result, 0);
+		ck_assert_uint_eq(cost_now().trips - cost, 1 + late);
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(a_subtable_that_has_moved_is_noticed_by_every_operation)
+{
+	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
+						INDEX_REPLACE, INDEX_DELETE};
+
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct index_key k;
+		uint64_t *from, *to, entry;
+
+		begin(_i);
+		k = key_of("k");
+		PUT(&me, k, "value");
+		entry = *fake_region_entry(&region, 0);
+		for (uint64_t e = 0; e < 2; e++) {
+			uint64_t fresh = fake_region_subtable(&region, 1);
+			uint64_t *at = fake_region_entry(&region, e);
+
+			from = fake_region_slots(&region, *at);
+			to = fake_region_slots(&region, fresh);
+			for (unsigned s = 0; s < SUBTABLE_SLOTS; s++) {
+				if (!slot_is_null(from[s]))
+					to[s] = from[s];
+				from[s] |= SLOT_FROZEN;
+			}
+			*at = fresh;
+		}
+		ck_assert_uint_ne(entry, *fake_region_entry(&region, 0));
+		ck_assert_int_eq(run(&me, kinds[i], k, "other", 0), 0);
+		if (kinds[i] == INDEX_DELETE)
+			ABSENT(&other, k);
+		else
+			check_value(&other, k, kinds[i] == INDEX_GET ?
+				    "value" : "other");
+		check_no_duplicates(k);
+		teardown();
+	}
+}
+END_TEST
+
+START_TEST(a_barrier_forgets_slots_and_windows)
+{
+	struct index_key k, fresh;
+
+	begin(_i);
+	fresh = key_at("f", 9);
+	k = key_of("k");
+	PUT(&me, k, "one");
+	PUT(&me, k, "two");
+	ABSENT(&me, fresh);
+	index_drop_cache(me.ix);
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0);
+	ck_assert_uint_eq(index_remembered(me.ix).stale, 0);
+	index_drop_cache(me.ix);
+	ABSENT(&me, key_at("g", 9)); /* reads the directory */
+	index_drop_cache(me.ix);
+	(void)run(&me, INDEX_GET, key_of("elsewhere"), NULL, 0);
+	/* READ window; WRITE and CAS. */
+	check(INDEX_PUT, fresh, "x", 0, 0, COST(2, 1, 1, 1), 0);
+	teardown();
+}
+END_TEST
+
+/* Who finds a key changed all the time searches for it, which costs no more. */
+START_TEST(gets_of_a_key_that_others_write_all_the_time_stop_asking)
+{
+	struct index_key k;
+	uint64_t misses;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "x");
+	for (unsigned i = 0; i < 2 * LOCATION_STALE_MAX; i++) {
+		PUT(&other, k, i % 2 ? "a" : "b");
+		check_value(&me, k, i % 2 ? "a" : "b");
+	}
+	misses = index_remembered(me.ix).misses;
+	check_value(&me, k, "a");
+	ck_assert_uint_eq(index_remembered(me.ix).misses, misses + 1);
+	/* ... until it rests. */
+	for (unsigned i = 0; i < LOCATION_STALE_MAX; i++)
+		check_value(&me, k, "a");
+	check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+	teardown();
+}
+END_TEST
+
+/* One that is right as often as not is asked again and again. */
+START_TEST(gets_of_a_key_that_rests_between_writes_go_on_asking)
+{
+	struct index_key k;
+	uint64_t misses;
+
+	begin(_i);
+	k = key_of("k");
+	PUT(&me, k, "x");
+	misses = index_remembered(me.ix).misses;
+	for (unsigned i = 0; i < 2 * LOCATION_STALE_MAX; i++) {
+		PUT(&other, k, i % 2 ? "a" : "b");
+		check_value(&me, k, i % 2 ? "a" : "b");
+		check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
+	}
+	ck_assert_uint_eq(index_remembered(me.ix).misses, misses);
+	teardown();
+}
+END_TEST
+
+/* W, W deleted in place, W2: half of the last two can look like W. */
+static uint64_t *torn_slot;
+static uint64_t torn_word;
+
+static void look_is_torn(void)
+{
+	torn_word = *torn_slot;
+}
+
+START_TEST(where_words_tear_the_look_changes_nothing)
+{
+	struct index_key k;
+	uint64_t word;
+
+	begin(1);
+	k = key_of("k");
+	PUT(&me, k, "value");
+	torn_slot = slots_of(k);
+	word = *torn_slot;
+	rival_sets(XPORT_CAS, look_is_torn, 0, k, NULL);
+	check_value(&me, k, "value");
+	ck_assert_uint_eq(rival.acted, 1); /* it did look by a CAS */
+	ck_assert_uint_eq(torn_word, word);
+	ck_assert_uint_eq(*slots_of(k), word);
+	teardown();
+}
+END_TEST
+
+START_TEST(without_entries_nothing_is_remembered)
+{
+	struct index_key k;
+
+	begin(_i);
+	remember(0);
+	k = key_of("k");
+	PUT(&me, k, "v");
+	check_value(&me, k, "v");
+	ck_assert_uint_eq(index_remembered(me.ix).hits, 0);
+	check(INDEX_PUT, k, "w", 0, 0, COST(3, 2, 1, 1), 0);
+	teardown();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("index, remembered");
+	TCase *t = tcase_create("warm");
+
+	tcase_add_loop_test(t, one_round_trip_each_once_the_key_is_known, 0, 2);
+	tcase_add_loop_test(
+		t, an_insert_after_a_miss_takes_the_window_that_the_get_left, 0,
+		2);
+	tcase_add_loop_test(
+		t, an_image_that_is_old_claims_the_next_slot_or_searches, 0, 2);
+	tcase_add_loop_test(t, an_image_never_makes_a_second_slot_for_a_key, 0,
+			    2);
+	tcase_add_loop_test(
+		t, a_get_of_a_key_that_others_wrote_shows_the_new_value, 0, 2);
+	tcase_add_loop_test(
+		t, a_get_is_not_led_astray_by_another_key_of_the_hash, 0, 2);
+	tcase_add_loop_test(
+		t, a_put_that_loses_by_a_remembered_word_writes_all_the_same, 0,
+		2);
+	tcase_add_loop_test(
+		t, a_version_that_is_not_known_is_none_that_was_asked_for, 0, 2);
+	tcase_add_loop_test(
+		t, the_others_decide_anew_on_the_word_that_they_see, 0, 2);
+	tcase_add_loop_test(t, a_get_that_is_late_looks_once_more, 0, 2);
+	tcase_add_loop_test(t, a_get_counts_from_when_its_requests_were_sent, 0, 2);
+	tcase_add_loop_test(t, a_remembered_word_whose_block_is_anothers_now, 0,
+			    2);
+	tcase_add_loop_test(
+		t, a_subtable_that_has_moved_is_noticed_by_every_operation, 0,
+		2);
+	tcase_add_loop_test(t, a_barrier_forgets_slots_and_windows, 0, 2);
+	tcase_add_loop_test(
+		t, gets_of_a_key_that_others_write_all_the_time_stop_asking, 0,
+		2);
+	tcase_add_loop_test(
+		t, gets_of_a_key_that_rests_between_writes_go_on_asking, 0, 2);
+	tcase_add_test(t, where_words_tear_the_look_changes_nothing);
+	tcase_add_loop_test(t, without_entries_nothing_is_remembered, 0, 2);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

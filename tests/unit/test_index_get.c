@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A get of a value, got fast (index/shm.h), alone and in a batch, and where it is not for
+ * that. */
+#include "config.h"
+
+#include "tests/rig/loads_rig.h"
+
+/* As farkv_get() does it; to memory of the caller's. */
+static int get_by_key(struct index_key who, void *into, size_t into_cap)
+{
+	struct index_op *op = &me.op;
+	const void *at = index_expect(me.ix, who.hash);
+
+	op->result = INDEX_PENDING;
+	op->into = into;
+	op->into_cap = into_cap;
+	return index_get(me.ix, &(struct index_get_req){who, op}, at) ? op->result :
+								      INDEX_PENDING;
+}
+
+static void check_one_get(struct index_key who, const char *value, bool by_key)
+{
+	int result = by_key ? get_by_key(who, NULL, 0) :
+			      run(&me, INDEX_GET, who, NULL, 0);
+
+	ck_assert_int_eq(result, value ? 0 : FARKV_ENOTFOUND);
+	if (value) {
+		ck_assert_uint_eq(me.op.view.value_len, strlen(value));
+		ck_assert_mem_eq(me.op.view.value, value, strlen(value));
+	}
+}
+
+static void check_get(struct index_key who, const char *value)
+{
+	check_one_get(who, value, false);
+	check_one_get(who, value, true);
+}
+
+/* Its own slot is not FROZEN: whatever is in front of it, no other subtable has the key. */
+START_TEST(get_straight_on_passes_what_is_frozen)
+{
+	struct index_key second;
+
+	setup_over("a", 77);
+	second = key_at("b", 78);
+	PUT(&me, second, "other");
+	freeze();
+	check_get(second, "other");
+	ck_assert_uint_eq(index_retries(me.ix), 0);
+	teardown();
+}
+END_TEST
+
+static struct block_header *head_of(struct index_key who)
+{
+	return (struct block_header *)(void *)(region.base +
+					       slot_off(*slots_of(who)));
+}
+
+START_TEST(get_straight_on_or_not_finds_the_same)
+{
+	struct index_key second;
+	static char large[4000];
+
+	setup_over("a", 77);
+	second = key_at("b", 77);
+	check_get(k, "second");
+	check_get(second, NULL);
+	PUT(&me, second, "other");
+	check_get(second, "other");
+	check_get(k, "second");
+	/* What stands in front may have any lengths, but has to be whole. */
+	PUT(&me, k, "a longer one");
+	check_get(second, "other");
+	head_of(k)->version ^= 1;
+	ck_assert_int_eq(run(&me, INDEX_GET, second, NULL, 0), FARKV_ECORRUPT);
+	head_of(k)->version ^= 1;
+	PUT(&me, k, "second");
+	ck_assert_int_eq(run(&me, INDEX_DELETE, k, NULL, 0), 0);
+	check_get(k, NULL);
+	check_get(second, "other");
+	memset(large, 'x', sizeof(large) - 1);
+	fake_region_grant(&region, me.alloc,
+			  (uint8_t)class_for(block_room(1, sizeof(large))), 2);
+	PUT(&me, k, large);
+	check_get(k, large);
+	PUT(&me, k, "");
+	check_get(k, "");
+	teardown();
+}
+END_TEST
+
+/* Its length is what says how much is copied. */
+START_TEST(get_does_not_believe_a_length)
+{
+	struct block_header *h;
+
+	setup_over("k", 0);
+	h = (struct block_header *)(void *)(region.base +
+					    slot_off(*slots_of(k)));
+	for (uint32_t len = 1; len; len <<= 1) {
+		h->value_len ^= len;
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 FARKV_ECORRUPT);
+		h->value_len ^= len;
+	}
+	for (uint32_t len = 1; len < 0x10000; len <<= 1) {
+		h->key_len ^= (uint16_t)len;
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 FARKV_ECORRUPT);
+		h->key_len ^= (uint16_t)len;
+	}
+	check_get(k, "second");
+	teardown();
+}
+END_TEST
+
+/* The block in the key's slot has the checksum of what it says, whatever that is. */
+static void seal(void)
+{
+	struct block_header *h = head_of(k);
+	size_t room = block_room(h->key_len, h->value_len);
+	uint64_t sum = hash_image(h, sizeof(*h) + h->key_len + h->value_len) ^
+		       block_binding(slot_block(*slots_of(k)));
+
+	memcpy((uint8_t *)h + room - BLOCK_SUM_BYTES, &sum, sizeof(sum));
+}
+
+START_TEST(get_does_not_believe_another_incarnation)
+{
+	struct block_header *h;
+
+	setup_over("k", 0);
+	check_get(k, "second");
+	h = head_of(k);
+	for (unsigned bit = 0; bit < 16; bit++) {
+		h->inc_flags ^= (uint16_t)(1u << bit);
+		seal();
+		/* Dead is who is said to be by the slot. */
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 (1u << bit) == BLOCK_TOMBSTONE ?
+					 0 : FARKV_ECORRUPT);
+		h->inc_flags ^= (uint16_t)(1u << bit);
+	}
+	seal();
+	check_get(k, "second");
+	teardown();
+}
+END_TEST
+
+/* It is as begun as by index_op_start() where it goes on by searching. */
+START_TEST(get_that_is_not_straight_on_goes_where_it_is_wanted)
+{
+	static char large[INDEX_SEGMENT_MIN + 100], into[sizeof(large)];
+	struct index_key absent;
+
+	setup_over("k", 0);
+	memset(large, 'x', sizeof(large) - 1);
+	fake_region_grant(&region, me.alloc,
+			  (uint8_t)class_for(block_room(1, sizeof(large))), 2);
+	PUT(&me, k, large);
+	ck_assert_int_eq(get_by_key(k, into, sizeof(into)), 0);
+	ck_assert_ptr_eq(me.op.view.value, into);
+	ck_assert_str_eq(into, large);
+	/* What the operation did before is over. */
+	absent = key_of("absent");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "x", 77), FARKV_EVERSION);
+	ck_assert_int_eq(get_by_key(absent, NULL, 0), FARKV_ENOTFOUND);
+	PUT(&me, k, "small");
+	ck_assert_int_eq(get_by_key(k, NULL, 0), 0);
+	freeze();
+	ck_assert_int_eq(get_by_key(k, NULL, 0), INDEX_PENDING);
+	ck_assert_int_eq(me.op.kind, INDEX_GET);
+	ck_assert_int_eq(me.op.phase, OP_START);
+	ck_assert_ptr_eq(me.op.key.data, k.data);
+	teardown();
+}
+END_TEST
+
+static void noted(void)
+{
+}
+
+/* The last value's length is no length for a block, or a buffer, in which it has no room. */
+START_TEST(get_does_not_take_a_length_that_has_no_room)
+{
+	static char large[560];
+	struct block_header *h;
+	struct index_key other_key;
+
+	setup_over("k", 0);
+	other_key = key_of("another");
+	memset(large, 'x', sizeof(large) - 1);
+	fake_region_grant(&region, me.alloc,
+			  (uint8_t)class_for(block_room(7, sizeof(large))), 2);
+	PUT(&me, other_key, large);
+	h = head_of(k);
+	for (unsigned round = 0; round < 2; round++) {
+		check_get(other_key, large);
+		ck_assert_uint_eq(me.ix->usual_len, strlen(large));
+		/* What says so, or nothing at all. */
+		memset(h, 0, sizeof(*h));
+		h->value_len = round ? me.ix->usual_len : 0;
+		h->key_len = round ? k.len : 0;
+		h->inc_flags = round ? slot_block(*slots_of(k)).inc : 0;
+		at_block = noted;
+		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+				 FARKV_ECORRUPT);
+		ck_assert_ptr_eq(at_block, noted); /* no copy was made */
+		at_block = NULL;
+	}
+	teardown();
+}
+END_TEST
+
+/* The key's slot leads to a unit where no block can be, though there is the head of one. */
+static void check_no_block_at(uint64_t unit)
+{
+	uint64_t *slot = slots_of(k), word = *slot;
+	uint8_t *at = region.base + unit * PTR_UNIT, kept[PTR_UNIT];
+
+	memcpy(kept, at, sizeof(kept));
+	memcpy(at, head_of(k), sizeof(struct block_header));
+	at_block = noted;
+	*slot = (word & ~SLOT_PTR_MASK) | unit;
+	ck_assert_int_eq(get_by_key(k, NULL, 0), INDEX_PENDING);
+	ck_assert_ptr_eq(at_block, noted);
+	*slot = word;
+	memcpy(at, kept, sizeof(kept));
+}
+
+/* No copy is made from where no block is, nor to where it has no room. */
+START_TEST(get_straight_on_copies_within_bounds)
+{
+	struct index_op fresh;
+	struct index_get_req want;
+	const void *at;
+
+	setup_over("k", 0);
+	want = (struct index_get_req){k, &fresh};
+	check_get(k, "second");
+	check_no_block_at(region.sb.meta_bytes / PTR_UNIT - 1);
+	check_no_block_at(region.sb.region_bytes / PTR_UNIT - 1);
+
+	index_op_init(&fresh);
+	at = index_expect(me.ix, k.hash);
+	ck_assert(index_get(me.ix, &want, at));
+	ck_assert_int_eq(fresh.result, 0);
+	ck_assert_ptr_eq(at_block, noted);
+	ck_assert(index_get(me.ix, &want, at));
+	ck_assert_int_eq(fresh.result, 0);
+	ck_assert_ptr_null(at_block);
+	index_op_fini(me.ix, &fresh);
+	teardown();
+}
+END_TEST
+
+/* The second look at the slot is all that tells. */
+START_TEST(get_whose_slot_moves_behind_the_copy_begins_again)
+{
+	uint64_t retries;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 4);
+	rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
+	behind_block = rival_op;
+	retries = index_retries(me.ix);
+	check_value(&me, k, "theirs");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert_uint_eq(index_retries(me.ix), retries + 1);
+	check_get(k, "theirs");
+	ck_assert_uint_eq(index_retries(me.ix), retries + 1);
+
+	behind_block = freeze;
+	check_value(&me, k, "theirs");
+	ck_assert_ptr_null(behind_block);
+	*slots_of(k) &= ~SLOT_FROZEN;
+
+	rival_sets(-1, NULL, INDEX_DELETE, k, NULL);
+	behind_block = rival_op;
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), FARKV_ENOTFOUND);
+	ck_assert_int_eq(rival.result, 0);
+	teardown();
+}
+END_TEST
+
+static void write_anew(void)
+{
+	struct block_header *h = head_of(k);
+
+	memcpy((uint8_t *)(h + 1) + h->key_len, "SECOND", 6);
+	h->version = 0xABCDEF;
+	seal();
+}
+
+/* ... as nobody may who keeps the rules. */
+START_TEST(get_has_the_version_of_its_value)
+{
+	setup_over("k", 77);
+	at_block = write_anew;
+	check_value(&me, k, "SECOND");
+	ck_assert_uint_eq(me.op.version, 0xABCDEF);
+	ck_assert_uint_eq(me.op.view.version, 0xABCDEF);
+	teardown();
+}
+END_TEST
+
+/* Every byte of the block is looked at, but those between value and checksum. */
+static void check_each_byte(const char *value, size_t end)
+{
+	uint8_t *block = (uint8_t *)head_of(k);
+	size_t room = block_room(k.len, (uint32_t)strlen(value));
+
+	for (size_t at = 0; at < room; at++) {
+		block[at] ^= 0x40;
+		if (at < end || at >= room - BLOCK_SUM_BYTES)
+			ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
+					 FARKV_ECORRUPT);
+		else
+			check_value(&me, k, value);
+		block[at] ^= 0x40;
+	}
+}
+
+/* Header, key and value as long as the checksum is made in one way or another. */
+static void check_lengths(const char *key, size_t end)
+{
+	static char value[400];
+	size_t len = end - sizeof(struct block_header) - strlen(key);
+	uint8_t cls = class_for(block_room((uint16_t)strlen(key), (uint32_t)len));
+
+	setup(false);
+	k = key_of(key);
+	for (size_t i = 0; i < len; i++)
+		value[i] = (char)('a' + i % 23);
+	value[len] = '\0';
+	fake_region_grant(&region, me.alloc, cls, 3);
+	PUT(&me, k, value);
+	check_get(k, value); /* another length than the last one's */
+	ck_assert_uint_eq(me.ix->usual_len, len);
+	check_get(k, value);
+	check_each_byte(value, end);
+	check_get(k, value);
+	teardown();
+}
+
+START_TEST(get_of_any_length_is_what_was_put)
+{
+	static const size_t ends[] = {48, 100, 127, 128, 129, 130, 136, 143, 144,
+				      145, 152, 159, 160, 161, 239, 240, 241, 300};
+	static const char *const keys[] = {"k", "seven..", "eight...",
+					   "nine.....", "sixteen..........",
+					   "twenty-three bytes long"};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ends); i++)
+		check_lengths(keys[i % ARRAY_SIZE(keys)], ends[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(keys); i++)
+		check_lengths(keys[i], 140);
+}
+END_TEST
+
+/* ---- many of them ------------------------------------------------------------------ */
+
+/* Gets that are begun together. */
+#define MOST (2 * MANY + 3)
+static struct index_op many_op[MOST];
+static struct index_get_req many[MOST];
+static struct index_op *all[MOST];
+
+static void many_init(void)
+{
+	for (unsigned i = 0; i < MOST; i++) {
+		index_op_init(&many_op[i]);
+		many[i] = (struct index_get_req){k, &many_op[i]};
+		all[i] = &many_op[i];
+	}
+}
+
+static void many_fini(void)
+{
+	for (unsigned i = 0; i < MOST; i++)
+		index_op_fini(me.ix, &many_op[i]);
+}
+
+static bool get_many(size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		many_op[i].result = INDEX_PENDING;
+	return index_get_many(me.ix, many, n);
+}
+
+static void check_one_of_many(size_t i, const char *value)
+{
+	const struct index_op *op = &many_op[i];
+
+	ck_assert_int_eq(op->result, 0);
+	ck_assert_uint_eq(op->view.value_len, strlen(value));
+	ck_assert_mem_eq(op->view.value, value, strlen(value));
+	ck_assert(op->version > 0);
+}
+
+START_TEST(gets_of_a_batch_find_what_one_alone_does)
+{
+	setup_over("k", 0);
+	many_init();
+	for (unsigned round = 0; round < 2; round++) {
+		ck_assert(get_many(3));
+		for (unsigned i = 0; i < 3; i++)
+			check_one_of_many(i, "second");
+	}
+	check_get(k, "second");
+	many_fini();
+	teardown();
+}
+END_TEST
+
+/* What stops one does not stop those behind it. */
+static const size_t stopped[] = {0, 1, MANY - 1, MANY, 2 * MANY, MOST - 1};
+
+static bool is_stopped(size_t i)
+{
+	for (size_t j = 0; j < ARRAY_SIZE(stopped); j++)
+		if (stopped[j] == i)
+			return true;
+	return false;
+}
+
+/* ... whose slot is k's; every third of the others is of a key that is not there. */
+static void get_most(struct index_key found)
+{
+	struct index_key absent = key_of("absent");
+
+	for (size_t i = 0; i < MOST; i++)
+		many[i].key = is_stopped(i) ? k : i % 3 ? found : absent;
+	ck_assert(!get_many(MOST));
+	for (size_t i = 0; i < MOST; i++)
+		if (is_stopped(i))
+			ck_assert_int_eq(many_op[i].result, INDEX_PENDING);
+}
+
+static void check_most(void)
+{
+	for (size_t i = 0; i < MOST; i++)
+		if (is_stopped(i))
+			check_one_of_many(i, "second");
+		else if (i % 3)
+			check_one_of_many(i, "found");
+		else
+			ck_assert_int_eq(many_op[i].result, FARKV_ENOTFOUND);
+}
+
+START_TEST(gets_of_a_batch_end_each_for_itself)
+{
+	struct index_key found;
+
+	setup_over("k", 0);
+	freeze();
+	found = key_at("another", ANY_FP);
+	PUT(&me, found, "found");
+	many_init();
+	for (unsigned round = 0; round < 2; round++) {
+		get_most(found);
+		index_run(me.ix, all, MOST, 0, UINT64_MAX);
+		check_most();
+	}
+	/* The link turns out to be lost, and what they had found is gone with it. */
+	PUT(&me, found, "of another key");
+	found = key_at("third", ANY_FP);
+	PUT(&me, found, "found");
+	get_most(found);
+	for (size_t i = 0; i < MOST; i++) {
+		index_op_fini(me.ix, all[i]);
+		if (all[i]->result != FARKV_ENOTFOUND)
+			index_op_resume(all[i]);
+	}
+	index_run(me.ix, all, MOST, 0, UINT64_MAX);
+	check_most();
+	many_fini();
+	teardown();
+}
+END_TEST
+
+START_TEST(gets_of_a_batch_that_begins_go_where_they_are_wanted)
+{
+	static char into[2][64];
+
+	setup_over("k", 77);
+	many_init();
+	many[0].key = key_at("another", 78);
+	PUT(&me, many[0].key, "first");
+	ck_assert(get_many(2)); /* buffers are made here */
+	freeze();
+	for (unsigned i = 0; i < 2; i++) {
+		many_op[i].into = into[i];
+		many_op[i].into_cap = sizeof(into[i]);
+	}
+	ck_assert(!get_many(2));
+	check_one_of_many(0, "first");
+	ck_assert_int_eq(many_op[1].result, INDEX_PENDING);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_ptr_eq(many_op[i].into, into[i]);
+		ck_assert_uint_eq(many_op[i].into_cap, sizeof(into[i]));
+	}
+	index_abandon(me.ix, &many_op[1], FARKV_ETIMEDOUT);
+	many_fini();
+	teardown();
+}
+END_TEST
+
+/* Their slots were looked at together, and those that come later move meanwhile. */
+START_TEST(get_of_a_batch_looks_at_its_slot_again)
+{
+	static const char *const values[] = {"theirs", "longer than that was", ""};
+	struct index_key first;
+
+	setup_over("k", 77);
+	first = key_at("another", 78);
+	PUT(&me, first, "first");
+	fake_region_grant(&region, other.alloc, 0, 8);
+	many_init();
+	many[0].key = first;
+	ck_assert(get_many(2)); /* buffers are made here */
+	for (unsigned i = 0; i < ARRAY_SIZE(values); i++) {
+		rival_sets(-1, NULL, INDEX_PUT, k, values[i]);
+		at_block = rival_op;
+		ck_assert(get_many(2));
+		check_one_of_many(0, "first");
+		check_one_of_many(1, values[i]);
+	}
+	at_block = freeze;
+	ck_assert(!get_many(2));
+	check_one_of_many(0, "first");
+	ck_assert_int_eq(many_op[1].result, INDEX_PENDING);
+	index_abandon(me.ix, &many_op[1], FARKV_ETIMEDOUT);
+	*slots_of(k) &= ~SLOT_FROZEN;
+
+	rival_sets(-1, NULL, INDEX_DELETE, k, NULL);
+	at_block = rival_op;
+	ck_assert(get_many(2));
+	check_one_of_many(0, "first");
+	ck_assert_int_eq(many_op[1].result, FARKV_ENOTFOUND);
+	many_fini();
+	teardown();
+}
+END_TEST
+
+/* A lane that loads cannot use: they begin, and no more. */
+START_TEST(gets_of_a_broken_lane_wait_for_another)
+{
+	setup_over("k", 77);
+	many_init();
+	ck_assert(get_many(2));
+	cut();
+	ck_assert(!get_many(2));
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(many_op[i].result, INDEX_PENDING);
+		index_abandon(me.ix, &many_op[i], FARKV_EDISCONNECTED);
+	}
+	many_fini();
+	teardown();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("index, gets straight on");
+	TCase *t = tcase_create("straight on");
+
+	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
+	tcase_add_test(t, get_that_is_not_straight_on_goes_where_it_is_wanted);
+	tcase_add_test(t, get_straight_on_copies_within_bounds);
+	tcase_add_test(t, get_straight_on_passes_what_is_frozen);
+	tcase_add_test(t, get_does_not_believe_a_length);
+	tcase_add_test(t, get_does_not_believe_another_incarnation);
+	tcase_add_test(t, get_does_not_take_a_length_that_has_no_room);
+	tcase_add_test(t, get_whose_slot_moves_behind_the_copy_begins_again);
+	tcase_add_test(t, get_has_the_version_of_its_value);
+	tcase_add_test(t, get_of_any_length_is_what_was_put);
+	tcase_add_test(t, gets_of_a_batch_find_what_one_alone_does);
+	tcase_add_test(t, gets_of_a_batch_end_each_for_itself);
+	tcase_add_test(t, gets_of_a_batch_that_begins_go_where_they_are_wanted);
+	tcase_add_test(t, get_of_a_batch_looks_at_its_slot_again);
+	tcase_add_test(t, gets_of_a_broken_lane_wait_for_another);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

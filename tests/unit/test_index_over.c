@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A put over a value, put fast (index/shm.h), and where it is not for that. */
+#include "config.h"
+
+#include "tests/rig/loads_rig.h"
+
+START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
+{
+	setup_over("k", 0);
+	check_value(&other, k, "second");
+	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	PUT(&me, k, "third");
+	ck_assert(me.op.has_spare);
+	check_value(&other, k, "third");
+	check_no_duplicates(k);
+	/* An insert does not, nor what is not a put. */
+	PUT(&me, key_of("another"), "x");
+	ck_assert(!me.op.has_spare);
+	ck_assert_int_eq(run(&me, INDEX_REPLACE, k, "fourth", 0), 0);
+	ck_assert(!me.op.has_spare);
+	teardown();
+}
+END_TEST
+
+/* As farkv_put() does it. */
+static bool put_by_key(struct index_key who, const char *value)
+{
+	const void *at = index_expect(me.ix, who.hash);
+
+	index_op_start(&me.op, INDEX_PUT, &who, value, (uint32_t)strlen(value));
+	return index_put(me.ix, &me.op, at);
+}
+
+START_TEST(put_by_what_is_expected_is_a_put)
+{
+	struct effort before;
+
+	setup_over("k", 0);
+	for (unsigned i = 0; i < 2; i++) {
+		before = effort_so_far();
+		ck_assert(put_by_key(k, i ? "fourth" : "3"));
+		ck_assert_int_eq(me.op.result, 0);
+		ck_assert(me.op.has_spare);
+		check_effort(before, 1, 1);
+		check_value(&other, k, i ? "fourth" : "3");
+	}
+	/* An insert goes on by searching, and a lane that is broken leads nowhere. */
+	ck_assert(put_by_key(key_of("another"), "x"));
+	check_value(&other, key_of("another"), "x");
+	cut();
+	before = effort_so_far();
+	ck_assert(!put_by_key(k, "fifth"));
+	ck_assert_int_eq(me.op.result, INDEX_PENDING);
+	check_effort(before, 0, 0);
+	check_value(&other, k, "fourth");
+	teardown();
+}
+END_TEST
+
+START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
+{
+	struct effort before;
+	struct index_key second;
+
+	setup_over("a", 77);
+	second = key_at("b", 77);
+	PUT(&me, second, "b1");
+	before = effort_so_far();
+	PUT(&me, second, "b2");
+	check_effort(before, 1, 1);
+	ck_assert(!me.op.has_spare);
+	check_value(&other, k, "second");
+	check_value(&other, second, "b2");
+	check_no_duplicates(k);
+	check_no_duplicates(second);
+	slots_of(k)[1] |= SLOT_FROZEN;
+	before = effort_so_far();
+	index_op_start(&me.op, INDEX_PUT, &second, "b3", 2);
+	ck_assert(!index_try(me.ix, &me.op));
+	check_effort(before, 1, 0);
+	index_abandon(me.ix, &me.op, FARKV_ETIMEDOUT);
+	teardown();
+}
+END_TEST
+
+static struct index_key twin; /* as long as `k`, of its line and fingerprint */
+
+static uint8_t *key_in_block(void)
+{
+	return region.base + slot_off(*slots_of(k)) + BLOCK_HEADER_BYTES;
+}
+
+/* k's block is another, and what it had is twin's in part, as if T had passed. */
+static void reuse(void)
+{
+	uint8_t *old = key_in_block();
+
+	PUT(&other, k, "theirs");
+	memcpy(old, twin.data, twin.len);
+}
+
+static void setup_twins(void)
+{
+	setup_over("a", 77);
+	twin.len = 0;
+	for (char name[] = "b"; name[0] <= 'z' && twin.len != k.len; name[0]++)
+		twin = key_at(name, 77);
+	ck_assert_uint_eq(twin.len, k.len);
+	fake_region_grant(&region, other.alloc, 0, 8);
+}
+
+static void check_twins(void)
+{
+	check_value(&other, twin, "mine");
+	check_value(&me, k, "theirs");
+	check_no_duplicates(k);
+	check_no_duplicates(twin);
+	teardown();
+}
+
+/* What it takes for its key's slot is not, and its swap is lost. */
+START_TEST(put_that_saw_two_blocks_in_one_stores_its_value)
+{
+	setup_twins();
+	at_key = reuse;
+	PUT(&me, twin, "mine");
+	ck_assert_ptr_null(at_key);
+	check_twins();
+}
+END_TEST
+
+static void damage(size_t at)
+{
+	region.base[slot_off(*slots_of(k)) + at] ^= 1;
+}
+
+/* Bytes of the header, or the key, that say that the block is this key's. */
+static const size_t telling[] = {offsetof(struct block_header, key_len),
+				 offsetof(struct block_header, inc_flags),
+				 BLOCK_HEADER_BYTES};
+
+START_TEST(put_over_a_block_that_is_not_its_keys_any_more_is_refused)
+{
+	setup_over("k", 77);
+	damage(telling[_i]);
+	ck_assert_int_eq(run(&me, INDEX_PUT, k, "third", 0), FARKV_ECORRUPT);
+	damage(telling[_i]);
+	check_value(&other, k, "second");
+	PUT(&me, k, "fourth");
+	check_value(&other, k, "fourth");
+	teardown();
+}
+END_TEST
+
+/* What it replaces in any case: version, the value's length, checksum. */
+static const size_t replaced[] = {offsetof(struct block_header, version),
+				  offsetof(struct block_header, value_len),
+				  BLOCK_HEADER_BYTES - 1};
+
+START_TEST(put_over_a_damaged_value_mends_it)
+{
+	setup_over("k", 77);
+	damage(replaced[_i]);
+	ck_assert_int_eq(run(&other, INDEX_GET, k, NULL, 0), FARKV_ECORRUPT);
+	PUT(&me, k, "third");
+	check_value(&other, k, "third");
+	check_no_duplicates(k);
+	teardown();
+}
+END_TEST
+
+START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
+{
+	struct index_op *op = &me.op;
+	struct effort before;
+
+	setup_over("k", 77);
+	freeze();
+	before = effort_so_far();
+	for (unsigned i = 0; i < 2; i++) {
+		index_op_start(op, INDEX_PUT, &k, "mine", 4);
+		ck_assert(!index_try(me.ix, op));
+		ck_assert_int_eq(op->result, INDEX_PENDING);
+		check_effort(before, i + 1, 0);
+		ck_assert(*slots_of(k) & SLOT_FROZEN);
+		if (i == 0)
+			index_abandon(me.ix, op, FARKV_ETIMEDOUT);
+	}
+	/* What was written ahead is what is swapped in the end. */
+	*slots_of(k) &= ~SLOT_FROZEN;
+	index_run(me.ix, &op, 1, 0, UINT64_MAX);
+	ck_assert_int_eq(op->result, 0);
+	check_effort(before, 2, 0); /* by a chain */
+	check_value(&other, k, "mine");
+	teardown();
+}
+END_TEST
+
+/* The session may be over, and the slot others' business. */
+START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
+{
+	struct index_op *op = &me.op;
+	struct effort before;
+
+	setup_over("k", 77);
+	before = effort_so_far();
+	at_copy = cut;
+	index_op_start(op, INDEX_PUT, &k, "mine", 4);
+	ck_assert(!index_try(me.ix, op));
+	ck_assert_int_eq(op->result, INDEX_PENDING);
+	check_effort(before, 1, 0);
+	check_value(&other, k, "second");
+	teardown();
+}
+END_TEST
+
+/* A value that fills a block's `room` with this key, and others around it. */
+static const uint32_t rooms[] = {SHM_SMALL_MAX, SHM_SMALL_MAX + 8, 1064, IMAGE_MAX, IMAGE_MAX + 8,
+				 BLOCK_PAST_CACHE, BLOCK_PAST_CACHE + 64, PUT_ROOM_MAX,
+				 PUT_ROOM_MAX + 8};
+
+START_TEST(class_of_any_room_is_that_of_the_format)
+{
+	for (size_t room = 40; room < 4 * SHM_SMALL_MAX; room += 8)
+		ck_assert_uint_eq(shm_class(room), class_for(room));
+	for (uint8_t cls = 0; cls < SHM_CLASSES; cls++)
+		ck_assert_uint_eq(shm_bytes[cls], class_bytes(cls));
+}
+END_TEST
+
+START_TEST(put_of_any_length_goes_straight_on)
+{
+	uint32_t room = rooms[_i];
+	char *value = malloc(room);
+	size_t len;
+
+	setup_over("k", 77);
+	len = room - block_room(k.len, 0);
+	fake_region_grant(&region, me.alloc, (uint8_t)class_for(room), 4);
+	for (unsigned i = 0; i < 3; i++) {
+		for (size_t at = 0; at < len; at++)
+			value[at] = (char)('a' + (at + at / 4096 + i) % 23);
+		value[len - i] = '\0';
+		PUT(&me, k, value);
+		ck_assert_int_eq(me.op.has_spare, room <= PUT_ROOM_MAX);
+		check_value(&other, k, value);
+		check_value(&me, k, value);
+	}
+	check_no_duplicates(k);
+	teardown();
+	free(value);
+}
+END_TEST
+
+/* A key, of which so much is compared, and one that is longer. */
+START_TEST(put_of_a_long_key_goes_straight_on)
+{
+	char name[PUT_KEY_MAX + 2];
+
+	memset(name, 'k', sizeof(name));
+	name[PUT_KEY_MAX + _i] = '\0';
+	setup(false);
+	k = key_of(name);
+	fake_region_grant(&region, me.alloc, (uint8_t)class_for(block_room(k.len, 8)), 8);
+	PUT(&me, k, "first");
+	PUT(&me, k, "second");
+	ck_assert_int_eq(me.op.has_spare, !_i);
+	check_value(&other, k, "second");
+	check_no_duplicates(k);
+	teardown();
+}
+END_TEST
+
+START_TEST(put_gives_up_the_block_that_it_replaces)
+{
+	uint32_t resting;
+
+	setup_over("k", 77);
+	resting = alloc_resting(me.alloc, 0);
+	PUT(&me, k, "third");
+	ck_assert(me.op.has_spare);
+	ck_assert_uint_eq(alloc_resting(me.alloc, 0), resting + 1);
+	teardown();
+}
+END_TEST
+
+/* Where the last block at hand was taken, and where one is worn, somebody is to see to it. */
+START_TEST(put_says_when_there_is_something_to_see_to)
+{
+	struct block_ref last[16];
+	unsigned n = 0;
+
+	setup_over("k", 77);
+	while (n < 16 && alloc_take(me.alloc, 0, 0, &last[n]))
+		n++;
+	ck_assert_uint_ge(n, 2);
+	ck_assert_int_eq(alloc_put(me.alloc, last[0]), 0);
+	PUT(&me, k, "third");
+	ck_assert(!me.op.has_spare);
+	for (unsigned i = 1; i < n; i++)
+		ck_assert_int_eq(alloc_put(me.alloc, last[i]), 0);
+	PUT(&me, k, "fourth");
+	ck_assert(me.op.has_spare);
+	/* So many rest that another needs no look at the clock. */
+	fake_region_grant(&region, me.alloc, 0, 40);
+	for (unsigned i = 0; i < 36; i++) {
+		ck_assert(alloc_take(me.alloc, 0, 0, &last[1]));
+		ck_assert_int_eq(alloc_retire(me.alloc, last[1], 0), 0);
+	}
+	PUT(&me, k, "still enough");
+	ck_assert(me.op.has_spare);
+	last[0].inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_retire(me.alloc, last[0], 0), 0);
+	ck_assert_uint_eq(alloc_exhausted(me.alloc), 1);
+	PUT(&me, k, "fifth");
+	ck_assert(!me.op.has_spare);
+	teardown();
+}
+END_TEST
+
+/* It takes its own last incarnation out of circulation. */
+START_TEST(put_that_wears_a_block_out_says_so)
+{
+	struct block_ref exhausted = {0};
+
+	setup_over("k", 77);
+	PUT(&me, k, "third");
+	ck_assert(me.op.has_spare);
+	/* The block in the slot becomes one of the last incarnation. */
+	ck_assert(alloc_take(me.alloc, 0, 0, &exhausted));
+	exhausted.inc = INC_COUNT - 1;
+	ck_assert_int_eq(alloc_put(me.alloc, exhausted), 0);
+	PUT(&me, k, "fourth");
+	ck_assert(me.op.has_spare);
+	PUT(&me, k, "fifth");
+	ck_assert_uint_eq(alloc_exhausted(me.alloc), 1);
+	ck_assert(!me.op.has_spare);
+	teardown();
+}
+END_TEST
+
+START_TEST(put_that_loses_has_nothing_to_spare)
+{
+	struct index_op *op = &me.op;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 4);
+	rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
+	at_swap = rival_op;
+	PUT(&me, k, "mine");
+	ck_assert_int_eq(rival.result, 0);
+	ck_assert(!op->has_spare);
+	teardown();
+}
+END_TEST
+
+/* Counts the spins; the rival has its way in the first. */
+static unsigned spins;
+
+static void count_spin(void)
+{
+	spins++;
+	at_spin = count_spin;
+}
+
+static uint32_t bound_of(const struct index *ix)
+{
+	return backoff_bound(&ix->backoff, ix->versions.counter);
+}
+
+/* It lost to a blind write, which absorbs it, and lets the winner go on. */
+START_TEST(put_that_is_absorbed_backs_off_for_longer_each_time)
+{
+	unsigned bound = BACKOFF_MIN;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 16);
+	fake_region_grant(&region, me.alloc, 0, 16);
+	ck_assert_uint_eq(bound_of(me.ix), BACKOFF_MIN);
+	for (unsigned i = 0; i < 8; i++) {
+		rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
+		at_swap = rival_op;
+		spins = 0;
+		at_spin = count_spin;
+		PUT(&me, k, "mine");
+		at_spin = NULL;
+		ck_assert_int_eq(rival.result, 0);
+		ck_assert(me.op.rivals);
+		ck_assert_uint_lt(spins, bound);
+		check_value(&me, k, "theirs");
+		bound = UTIL_MIN(2 * bound, BACKOFF_MAX);
+		ck_assert_uint_eq(bound_of(me.ix), bound);
+	}
+	teardown();
+}
+END_TEST
+
+/* Each of its versions is read in time and used too late. */
+START_TEST(cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not)
+{
+	uint64_t version;
+	unsigned bound = BACKOFF_MIN;
+
+	setup_over("k", 77);
+	fake_region_grant(&region, other.alloc, 0, 16);
+	fake_region_grant(&region, me.alloc, 0, 16);
+	for (unsigned i = 0; i < 3; i++) {
+		check_value(&me, k, i ? "theirs" : "second");
+		version = me.op.version;
+		PUT(&other, k, "theirs");
+		ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version),
+				 FARKV_EVERSION);
+		index_pause(me.ix, &me.op);
+		bound = UTIL_MIN(2 * bound, BACKOFF_MAX);
+		ck_assert_uint_eq(bound_of(me.ix), bound);
+	}
+	PUT(&me, k, "mine");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "late", version), FARKV_EVERSION);
+	index_pause(me.ix, &me.op);
+	ck_assert_uint_le(bound_of(me.ix), bound);
+	teardown();
+}
+END_TEST
+
+START_TEST(writes_that_are_not_lost_halve_the_bound)
+{
+	struct backoff b = {.bound = BACKOFF_MAX, .writes = UINT32_MAX};
+
+	ck_assert_uint_eq(backoff_bound(&b, BACKOFF_CALM - 2), BACKOFF_MAX);
+	ck_assert_uint_eq(backoff_bound(&b, BACKOFF_CALM - 1), BACKOFF_MAX / 2);
+	ck_assert_uint_eq(backoff_bound(&b, 3 * BACKOFF_CALM - 1), BACKOFF_MAX / 8);
+	ck_assert_uint_eq(backoff_bound(&b, UINT32_MAX / 2), BACKOFF_MIN);
+	/* Another session begins with another wait. */
+	ck_assert_uint_eq(backoff_bound(&(struct backoff){0}, 0), BACKOFF_MIN);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("index, puts straight on");
+	TCase *t = tcase_create("straight on");
+
+	tcase_add_test(t, class_of_any_room_is_that_of_the_format);
+	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
+	tcase_add_test(t, put_by_what_is_expected_is_a_put);
+	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
+	tcase_add_test(t, put_that_saw_two_blocks_in_one_stores_its_value);
+	tcase_add_loop_test(t, put_over_a_block_that_is_not_its_keys_any_more_is_refused,
+			    0, (int)ARRAY_SIZE(telling));
+	tcase_add_loop_test(t, put_over_a_damaged_value_mends_it, 0,
+			    (int)ARRAY_SIZE(replaced));
+	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
+	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
+	tcase_add_loop_test(t, put_of_any_length_goes_straight_on, 0,
+			    (int)ARRAY_SIZE(rooms));
+	tcase_add_loop_test(t, put_of_a_long_key_goes_straight_on, 0, 2);
+	tcase_add_test(t, put_gives_up_the_block_that_it_replaces);
+	tcase_add_test(t, put_says_when_there_is_something_to_see_to);
+	tcase_add_test(t, put_that_wears_a_block_out_says_so);
+	tcase_add_test(t, put_that_loses_has_nothing_to_spare);
+	tcase_add_test(t, put_that_is_absorbed_backs_off_for_longer_each_time);
+	tcase_add_test(t, cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not);
+	tcase_add_test(t, writes_that_are_not_lost_halve_the_bound);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

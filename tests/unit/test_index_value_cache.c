@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Gets of values that are kept beside the remembered places of their keys (index/value_cache.h). Each
+ * case runs where words are READ whole (_i is 0) and where they may tear (1).
+ */
+#include "config.h"
+
+#include <string.h>
+
+#include "tests/rig/cached_rig.h"
+
+static void begin_keeping(int tearing)
+{
+	begin(tearing);
+	ck_assert_int_eq(index_keep(me.ix, 16384), 0);
+}
+
+/* A get that has to READ the value; one that need not. */
+#define READS_VALUE(k, v) check_get(k, v, GET_COST, 1)
+#define HAS_VALUE(k, v) check_get(k, v, LOOK_COST, 1)
+
+static void check_get(struct index_key k, const char *value, struct cost want,
+		      unsigned looks)
+{
+	check(INDEX_GET, k, NULL, 0, 0, want, looks);
+	ck_assert_uint_eq(me.op.view.value_len, strlen(value));
+	ck_assert_mem_eq(me.op.view.value, value, strlen(value));
+	ck_assert_uint_eq(me.op.version, me.op.view.version);
+}
+
+/* A key whose value is kept: its own put remembers the place, a get READs the value. */
+static struct index_key begin_with(int tearing, const char *value)
+{
+	struct index_key k;
+
+	begin_keeping(tearing);
+	k = key_of("k");
+	PUT(&me, k, value);
+	READS_VALUE(k, value);
+	return k;
+}
+
+START_TEST(a_value_is_READ_once_and_then_looked_for)
+{
+	struct index_key k, l;
+	uint64_t version;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	l = key_of("l");
+	PUT(&me, l, "another");
+	READS_VALUE(l, "another");
+	PUT(&other, k, "value");
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0); /* searches */
+	version = me.op.version;
+	READS_VALUE(k, "value");
+	for (unsigned i = 0; i < 3; i++) {
+		HAS_VALUE(l, "another");
+		HAS_VALUE(k, "value");
+		ck_assert_uint_eq(me.op.version, version);
+	}
+	ck_assert_uint_eq(index_remembered(me.ix).values, 6);
+	ck_assert_uint_eq(index_remembered(me.ix).hits, 8);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_kept_value_is_not_taken_for_the_next_one)
+{
+	struct index_key k = begin_with(_i, "first");
+
+	HAS_VALUE(k, "first");
+	PUT(&me, k, "mine");
+	HAS_VALUE(k, "mine"); /* as it was written */
+	PUT(&me, k, "of another length, and of another class of blocks");
+	HAS_VALUE(k, "of another length, and of another class of blocks");
+	ck_assert_int_eq(run(&me, INDEX_CAS, k, "cas'd", me.op.version), 0);
+	HAS_VALUE(k, "cas'd");
+	PUT(&other, k, "theirs");
+	check_get(k, "theirs", COST(2, 1, 0, 0), 2);
+	HAS_VALUE(k, "theirs");
+	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
+	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
+	PUT(&other, k, "again");
+	check_value(&me, k, "again");
+	/* A key that nobody asks for is not kept for being written. */
+	k = key_of("written");
+	PUT(&me, k, "one");
+	PUT(&me, k, "two");
+	READS_VALUE(k, "two");
+	teardown();
+}
+END_TEST
+
+/* It was taken already, and then somebody writes, before the look. */
+START_TEST(a_kept_value_counts_from_the_look)
+{
+	struct index_key k = begin_with(_i, "old");
+
+	rival_sets(_i ? XPORT_CAS : XPORT_READ, rival_op, INDEX_PUT, k, "new");
+	check_value(&me, k, "new");
+	ck_assert_uint_eq(rival.acted, 1);
+	teardown();
+}
+END_TEST
+
+START_TEST(what_is_kept_of_one_key_is_not_anothers_of_its_hash)
+{
+	struct index_key k = begin_with(_i, "k's"), twin = key_of("twin");
+
+	twin.hash = k.hash;
+	PUT(&other, twin, "twin's");
+	HAS_VALUE(k, "k's");
+	check_value(&me, twin, "twin's");
+	check_value(&me, k, "k's");
+	check_value(&me, twin, "twin's");
+	teardown();
+}
+END_TEST
+
+START_TEST(a_barrier_forgets_values)
+{
+	struct index_key k = begin_with(_i, "v");
+
+	HAS_VALUE(k, "v");
+	index_drop_cache(me.ix);
+	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0); /* searches */
+	READS_VALUE(k, "v");
+	HAS_VALUE(k, "v");
+	teardown();
+}
+END_TEST
+
+/* Behind a barrier a word may name another content: here it does at once. */
+START_TEST(a_kept_value_is_not_taken_for_what_comes_after_a_barrier)
+{
+	struct index_key k;
+	struct block_ref ref;
+	uint8_t block[256];
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&other, k, "first");
+	check_value(&me, k, "first");
+	check_value(&me, k, "first");
+	HAS_VALUE(k, "first");
+	index_drop_cache(me.ix);
+	ref = slot_block(*slots_of(k));
+	block_encode(block, ref, other.op.version + 1, k.data, k.len, k.hash, "other", 5,
+		     0);
+	memcpy(region.base + ref.off, block, block_room(k.len, 5));
+	for (unsigned i = 0; i < 3; i++)
+		check_value(&me, k, "other");
+	teardown();
+}
+END_TEST
+
+/* A get is under way; its session puts, and renews the copy; the get's second look takes
+ * it, which is no hit. */
+START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
+{
+	struct op_queue opq;
+	struct index_key k;
+	struct index_op get;
+
+	k = begin_with(_i, "one");
+	op_queue_init(&opq);
+	index_op_init(&get);
+	index_op_start(&get, INDEX_GET, &k, NULL, 0);
+	index_submit(me.ix, &opq, &get, UINT64_MAX);
+	PUT(&me, k, "two");
+	while (!op_queue_rests(&opq))
+		index_reap(me.ix, &opq);
+	ck_assert_ptr_eq(index_take(&opq), &get);
+	ck_assert_int_eq(get.result, 0);
+	ck_assert_mem_eq(get.view.value, "two", 3);
+	ck_assert_uint_eq(index_remembered(me.ix).values, 0);
+	index_op_fini(me.ix, &get);
+	teardown();
+}
+END_TEST
+
+/* Who may not swap READs the word twice, where words tear. */
+START_TEST(a_reader_keeps_values_too)
+{
+	struct index_key k;
+	struct index *writer;
+
+	begin_keeping(_i);
+	k = key_of("k");
+	PUT(&other, k, "value");
+	writer = me.ix;
+	ck_assert_int_eq(index_open(&region.sb, me.lane, NULL, UINT64_MAX, &me.ix), 0);
+	ck_assert_int_eq(index_remember(me.ix, 64), 0);
+	ck_assert_int_eq(index_keep(me.ix, 16384), 0);
+	check_value(&me, k, "value");
+	check(INDEX_GET, k, NULL, 0, 0, COST(1, _i ? 3 : 2, 0, 0), 0);
+	check(INDEX_GET, k, NULL, 0, 0, COST(1, _i ? 2 : 1, 0, 0), 0);
+	ck_assert_mem_eq(me.op.view.value, "value", 5);
+	index_close(me.ix);
+	me.ix = writer;
+	teardown();
+}
+END_TEST
+
+static void time_passes(void)
+{
+	fake_now += GRACE;
+}
+
+/* It was not READ in this operation, which may take its time. */
+START_TEST(a_kept_value_is_not_too_late)
+{
+	struct index_key k;
+
+	begin_keeping(_i);
+	index_set_clock(me.ix, fake_clock, NULL);
+	fake_now = clock_now_ns();
+	k = key_of("k");
+	PUT(&other, k, "v");
+	check_value(&me, k, "v");
+	READS_VALUE(k, "v");
+	rival_sets(_i ? XPORT_CAS : XPORT_READ, time_passes, 0, k, NULL);
+	HAS_VALUE(k, "v");
+	ck_assert_uint_eq(rival.acted, 1);
+	teardown();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("index, kept");
+	TCase *t = tcase_create("kept");
+
+	tcase_add_loop_test(t, a_value_is_READ_once_and_then_looked_for, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_is_not_taken_for_the_next_one, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_counts_from_the_look, 0, 2);
+	tcase_add_loop_test(t, what_is_kept_of_one_key_is_not_anothers_of_its_hash,
+			    0, 2);
+	tcase_add_loop_test(t, a_barrier_forgets_values, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_is_not_taken_for_what_comes_after_a_barrier,
+			    0, 2);
+	tcase_add_loop_test(t, a_value_at_hand_counts_as_a_hit_or_not_at_all, 0, 2);
+	tcase_add_loop_test(t, a_reader_keeps_values_too, 0, 2);
+	tcase_add_loop_test(t, a_kept_value_is_not_too_late, 0, 2);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

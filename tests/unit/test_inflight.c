@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * kvbench's open loop with requests in flight, against a store that completes them
+ * when and in what order the case wants: arrivals go on through a stall, a full queue
+ * is counted, every operation is measured once from where it was due.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/core/inflight.h"
+#include "bench/base/ticks.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "tests/rig/test_main.h"
+
+#define GAP_NS UINT64_C(50000)
+#define DEPTH_MAX 256
+
+/* ---- a store ------------------------------------------------------------------------ */
+
+struct asked {
+	struct db_request r;
+	char key[KEY_CAP];
+};
+
+struct fake {
+	struct db base;
+	const struct value_spec *values;
+	char *found, *scratch; /* the values of a poll's reads; one more */
+	size_t stride;
+	struct asked queue[DEPTH_MAX];
+	unsigned n, most, submitted;
+	/* What the case wants. */
+	unsigned hold;        /* nothing completes before so many are in flight */
+	uint64_t patience;    /* ... or this stamp */
+	uint64_t hold_until;  /* ... nor before the second poll after this stamp */
+	unsigned refuse_each; /* every so many-th is refused */
+	unsigned lose_at;     /* the session is lost with so many in flight */
+	_Atomic bool *stop;   /* set when `hold` is reached */
+	enum db_status reads; /* what every read ends with */
+	const char *const *whys; /* of a poll's completions, as many as it gives */
+};
+
+static enum db_status fake_submit(struct db *db, const struct db_request *r)
+{
+	struct fake *f = (struct fake *)db;
+	struct asked *a = &f->queue[f->n];
+
+	f->submitted++;
+	if (f->refuse_each && f->submitted % f->refuse_each == 0)
+		return DB_BAD_REQUEST;
+	ck_assert_uint_lt(f->n, DEPTH_MAX);
+	a->r = *r;
+	memcpy(a->key, r->key, r->key_len);
+	f->n++;
+	f->most = UTIL_MAX(f->most, f->n);
+	return DB_OK;
+}
+
+static bool holds(struct fake *f)
+{
+	/* Who waits for their ends will never submit so many. */
+	if (f->hold && f->n < f->hold &&
+	    (int64_t)(f->patience - ticks_now()) > 0)
+		return true;
+	if (f->hold && f->stop)
+		*f->stop = true;
+	f->hold = 0;
+	if (!f->hold_until || (int64_t)(f->hold_until - ticks_now()) > 0)
+		return f->hold_until != 0;
+	f->hold_until = 0;
+	return true;
+}
+
+/* The contents of every key are known, so a write is looked at when it ends, and a
+ * read gives what there must be. */
+static void finish(struct fake *f, struct asked *a, char *found,
+		   struct db_completion *c)
+{
+	*c = (struct db_completion){.tag = a->r.tag, .status = DB_OK};
+	ck_assert_mem_eq(a->key, a->r.key, a->r.key_len);
+	if (a->r.write) {
+		ck_assert(value_matches(f->values, a->key, a->r.key_len,
+					a->r.value.data, f->scratch));
+		return;
+	}
+	c->status = f->reads;
+	c->value.data = found;
+	c->value.len = value_fill(f->values, NULL, a->key, a->r.key_len, found);
+}
+
+/* The last one first. */
+static enum db_status fake_poll(struct db *db, struct db_completion *out,
+				size_t *n_out)
+{
+	struct fake *f = (struct fake *)db;
+
+	*n_out = 0;
+	if (f->lose_at && f->n >= f->lose_at)
+		return DB_SERVICE_UNAVAILABLE;
+	if (holds(f))
+		return DB_OK;
+	for (size_t i = 0; i < DB_POLL_MAX && f->n; i++) {
+		f->n--;
+		finish(f, &f->queue[f->n], f->found + i * f->stride, &out[i]);
+		if (f->whys)
+			out[i].why = f->whys[i];
+		*n_out = i + 1;
+	}
+	return DB_OK;
+}
+
+static const char *fake_error(struct db *db)
+{
+	(void)db;
+	return "no reason";
+}
+
+static const struct db_ops fake_ops = {
+	.name = "fake",
+	.submit = fake_submit,
+	.poll = fake_poll,
+	.error = fake_error,
+};
+
+/* ---- a worker ----------------------------------------------------------------------- */
+
+struct rig {
+	struct props props;
+	struct params params;
+	struct workload workload;
+	struct worker_shared shared;
+	struct worker *worker;
+	struct measure m;
+	struct fake fake;
+	uint64_t start;
+};
+
+static struct rig g;
+
+static void up(const char *const *args, size_t n, bool load)
+{
+	static const char *const all[] = {
+		"recordcount=100", "operationcount=1000", "openloop=true",
+		"target=20000", "dataintegrity=true", "fieldcount=2",
+	};
+
+	memset(&g, 0, sizeof(g));
+	ticks_init();
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		ck_assert_int_eq(props_set_arg(&g.props, all[i]), 0);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_int_eq(props_set_arg(&g.props, args[i]), 0);
+	ck_assert_msg(params_read(&g.props, load, &g.params) == 0, "%s",
+		      err_detail());
+	ck_assert_int_eq(workload_init(&g.workload, &g.params, load), 0);
+	g.shared.params = &g.params;
+	g.shared.workload = &g.workload;
+	g.worker = aligned_alloc(64, util_align_up(sizeof(*g.worker), 64));
+	ck_assert_ptr_nonnull(g.worker);
+	memset(g.worker, 0, sizeof(*g.worker));
+	g.worker->shared = &g.shared;
+	workload_thread_init(&g.worker->draw, &g.workload, 1, 0);
+	ck_assert_int_eq(worker_init(g.worker), 0);
+	g.fake.base.ops = &fake_ops;
+	g.fake.patience = ticks_now() + ticks_from_ns(3 * NS_PER_SEC);
+	g.fake.values = &g.workload.values;
+	g.fake.stride = g.worker->value_stride;
+	g.fake.found = malloc(DB_POLL_MAX * g.fake.stride);
+	g.fake.scratch = malloc(g.worker->value_stride);
+	g.worker->db = &g.fake.base;
+	ck_assert_int_eq(inflight_init(g.worker), 0);
+	ck_assert_ptr_nonnull(g.worker->inflight);
+	ck_assert_int_eq(measure_init(&g.m, &g.params, load), 0);
+	arrivals_init(&g.shared.arrivals, (double)ticks_from_ns(GAP_NS), false);
+}
+
+static void run(uint64_t arrivals)
+{
+	g.start = ticks_now();
+	arrivals_begin(&g.shared.arrivals, g.start, arrivals);
+	worker_run(g.worker, &g.m, 0, 0);
+	ck_assert_uint_eq(g.fake.n, 0);
+}
+
+static void down(void)
+{
+	measure_fini(&g.m);
+	worker_fini(g.worker);
+	free(g.worker);
+	free(g.fake.found);
+	free(g.fake.scratch);
+	workload_fini(&g.workload);
+	props_free(&g.props);
+}
+
+static uint64_t count_of(enum series s, enum clock_kind c)
+{
+	struct hist_summary h;
+
+	hist_summarize(g.m.hist[c][s][DB_OK], &h);
+	return h.count;
+}
+
+static uint64_t percentile_ns(enum series s, enum clock_kind c, double p)
+{
+	return hist_percentile(g.m.hist[c][s][DB_OK], count_of(s, c), p);
+}
+
+/* ---- cases -------------------------------------------------------------------------- */
+
+START_TEST(arrivals_are_submitted_while_none_is_complete)
+{
+	up(NULL, 0, false);
+	g.fake.hold = 50;
+	run(1000);
+	ck_assert_uint_ge(g.fake.most, 50);
+	ck_assert_uint_eq(g.m.in_flight_most, g.fake.most);
+	ck_assert_uint_eq(g.m.late_full, 0);
+	ck_assert_uint_eq(g.worker->done, 1000);
+	ck_assert_uint_eq(count_of(SERIES_QUEUE, CLOCK_OP), 1000);
+	ck_assert_uint_eq(measure_failures(&g.m), 0);
+	/* The schedule is kept: the last is due 999 gaps after the first. */
+	ck_assert_uint_ge(ticks_span_ns(g.start, ticks_now()),
+			  999 * GAP_NS * 99 / 100);
+	/* The first waits until the 50th has come: plain latency shows it too. */
+	ck_assert_uint_ge(percentile_ns(SERIES_READ, CLOCK_OP, 100),
+			  49 * GAP_NS * 99 / 100);
+	down();
+}
+END_TEST
+
+START_TEST(arrivals_at_a_full_queue_wait_and_are_counted)
+{
+	static const char *const args[] = {"queuedepth=8"};
+
+	up(args, 1, false);
+	/* Nothing ends before the 600th is due. */
+	g.fake.hold_until = ticks_now() + ticks_from_ns(600 * GAP_NS);
+	run(1000);
+	ck_assert_uint_eq(g.fake.most, 8);
+	ck_assert_uint_eq(g.m.in_flight_most, 8);
+	ck_assert_uint_eq(g.worker->done, 1000);
+	/* 8 were sent in time; a hair is lost between two readings of the clock. */
+	ck_assert_uint_ge(g.m.late_full, 580);
+	ck_assert_uint_le(g.m.late_full, 992);
+	ck_assert_uint_ge(percentile_ns(SERIES_QUEUE, CLOCK_OP, 100),
+			  580 * GAP_NS);
+	/* 500 of them end more than 100 gaps late. */
+	ck_assert_uint_ge(percentile_ns(SERIES_READ, CLOCK_INTENDED, 60),
+			  90 * GAP_NS);
+	ck_assert_uint_eq(measure_failures(&g.m), 0);
+	down();
+}
+END_TEST
+
+static const char *const updates[] = {"update=replace", "update=field"};
+
+START_TEST(operations_of_all_kinds_are_measured_once)
+{
+	const char *const args[] = {
+		"readproportion=0.3", "updateproportion=0.2",
+		"insertproportion=0.2", "readmodifywriteproportion=0.3",
+		"requestdistribution=latest", updates[_i],
+	};
+	uint64_t reads, writes, inserts, both;
+
+	up(args, ARRAY_SIZE(args), false);
+	g.fake.hold = 40;
+	run(2000);
+	reads = measure_returns(&g.m, SERIES_READ, DB_OK);
+	writes = measure_returns(&g.m, SERIES_UPDATE, DB_OK);
+	inserts = measure_returns(&g.m, SERIES_INSERT, DB_OK);
+	both = measure_returns(&g.m, SERIES_RMW, DB_OK);
+	ck_assert_uint_gt(both, 400);
+	ck_assert_uint_gt(writes, both + 200);
+	ck_assert_uint_gt(inserts, 200);
+	ck_assert_uint_eq(reads + (writes - both) + inserts, 2000);
+	ck_assert_uint_eq(g.worker->done, 2000);
+	ck_assert_uint_eq(measure_returns(&g.m, SERIES_VERIFY, DB_OK), reads);
+	ck_assert_uint_eq(g.fake.submitted,
+			  reads + inserts + (_i ? 2 : 1) * writes);
+	ck_assert_uint_eq(workload_last(&g.workload), 99 + inserts);
+	ck_assert_uint_eq(measure_failures(&g.m), 0);
+	/* Its parts lie within a read-modify-write, both by both clocks. */
+	for (int c = 0; c < CLOCK_KINDS; c++) {
+		ck_assert_uint_eq(count_of(SERIES_RMW, c), both);
+		ck_assert_uint_ge(percentile_ns(SERIES_RMW, c, 100),
+				  percentile_ns(SERIES_UPDATE, c, 1));
+	}
+	down();
+}
+END_TEST
+
+START_TEST(a_load_takes_its_numbers_in_turn)
+{
+	up(NULL, 0, true);
+	g.fake.hold = 30;
+	run(100);
+	ck_assert_uint_eq(measure_returns(&g.m, SERIES_INSERT, DB_OK), 100);
+	ck_assert_uint_eq(g.workload.load_next, 100);
+	down();
+}
+END_TEST
+
+START_TEST(what_fails_is_counted_by_its_status)
+{
+	static const char *const args[] = {
+		"readproportion=0.5", "updateproportion=0",
+		"readmodifywriteproportion=0.5",
+	};
+	uint64_t refused;
+
+	up(args, ARRAY_SIZE(args), false);
+	g.fake.reads = DB_NOT_FOUND;
+	g.fake.refuse_each = 3;
+	run(900);
+	refused = measure_returns(&g.m, SERIES_READ, DB_BAD_REQUEST);
+	ck_assert_uint_eq(refused, 300);
+	ck_assert_uint_eq(measure_returns(&g.m, SERIES_READ, DB_NOT_FOUND),
+			  600);
+	/* No write follows a read that failed. */
+	ck_assert_uint_eq(g.fake.submitted, 900);
+	ck_assert_uint_eq(g.worker->done, 900);
+	ck_assert_uint_gt(measure_returns(&g.m, SERIES_RMW, DB_NOT_FOUND), 200);
+	ck_assert_ptr_nonnull(strstr(g.shared.failure, "READ user"));
+	down();
+}
+END_TEST
+
+/* A store's last word is about the last of a poll. */
+START_TEST(the_first_failure_has_its_own_reason)
+{
+	static const char *const args[] = {"readproportion=1",
+					   "updateproportion=0"};
+	static const char *const whys[DB_POLL_MAX] = {"that of the first",
+						      "that of the second"};
+
+	up(args, ARRAY_SIZE(args), false);
+	g.fake.hold = 2;
+	g.fake.reads = DB_ERROR;
+	g.fake.whys = whys;
+	run(100);
+	ck_assert_msg(strstr(g.shared.failure, ": that of the first"), "%s",
+		      g.shared.failure);
+	down();
+}
+END_TEST
+
+START_TEST(a_session_that_is_lost_ends_all)
+{
+	static const char *const args[] = {"readproportion=1",
+					   "updateproportion=0"};
+
+	up(args, ARRAY_SIZE(args), false);
+	g.fake.hold = 50;
+	g.fake.lose_at = 10;
+	g.start = ticks_now();
+	arrivals_begin(&g.shared.arrivals, g.start, 1000);
+	worker_run(g.worker, &g.m, 0, 0);
+	ck_assert(g.shared.stop);
+	ck_assert_uint_ge(g.fake.n, 10);
+	/* Each is one failure, though its value could not be checked either. */
+	ck_assert_uint_eq(measure_failures(&g.m), g.worker->done);
+	ck_assert_uint_eq(measure_returns(&g.m, SERIES_READ,
+					  DB_SERVICE_UNAVAILABLE),
+			  g.fake.n);
+	down();
+}
+END_TEST
+
+START_TEST(a_stop_waits_for_what_is_under_way)
+{
+	up(NULL, 0, false);
+	g.fake.hold = 20;
+	g.fake.stop = &g.shared.stop;
+	g.fake.hold_until = ticks_now() + ticks_from_ns(20 * NS_PER_MS);
+	run(100000);
+	ck_assert_uint_ge(g.worker->done, 20);
+	ck_assert_uint_lt(g.worker->done, 100000);
+	ck_assert_uint_eq(g.worker->done, g.fake.submitted);
+	down();
+}
+END_TEST
+
+START_TEST(calls_are_made_where_no_queue_is_wanted)
+{
+	struct params p = {.open_loop = true, .queue_depth = 8};
+	struct db_ops calls = {.name = "calls"};
+
+	ck_assert(inflight_used(&p, &fake_ops));
+	ck_assert(!inflight_used(&p, &calls));
+	p.queue_depth = 0;
+	ck_assert(!inflight_used(&p, &fake_ops));
+	p.queue_depth = 8;
+	p.open_loop = false;
+	ck_assert(!inflight_used(&p, &fake_ops));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("inflight");
+	TCase *t = tcase_create("open loop");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, arrivals_are_submitted_while_none_is_complete);
+	tcase_add_test(t, arrivals_at_a_full_queue_wait_and_are_counted);
+	tcase_add_loop_test(t, operations_of_all_kinds_are_measured_once, 0,
+			    ARRAY_SIZE(updates));
+	tcase_add_test(t, a_load_takes_its_numbers_in_turn);
+	tcase_add_test(t, what_fails_is_counted_by_its_status);
+	tcase_add_test(t, the_first_failure_has_its_own_reason);
+	tcase_add_test(t, a_session_that_is_lost_ends_all);
+	tcase_add_test(t, a_stop_waits_for_what_is_under_way);
+	tcase_add_test(t, calls_are_made_where_no_queue_is_wanted);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's control loop without sockets: what sessions get who ask for memory
+ * when there is none.
+ */
+#include "config.h"
+
+#include <unistd.h>
+
+#include "tests/rig/control_rig.h"
+#include "server/loop/grow.h"
+#include "server/memory/slab_marks.h"
+#include "server/loop/sweep_priv.h"
+
+/* Until it is long ago that anybody was asked for memory. */
+static void calm(void)
+{
+	turns(110);
+}
+
+static void setup(void)
+{
+	rig_begin(1);
+}
+
+static void setup_large_index(void)
+{
+	rig_begin(8 * SUBTABLE_SLOTS);
+}
+
+/* ---- pages change hands ---------------------------------------------------------- */
+
+START_TEST(empty_segments_serve_another_class_after_a_barrier)
+{
+	size_t small, large;
+
+	small = rig_get_all(&alice, RIG_SMALL);
+	ck_assert_uint_gt(small, 20000);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	rig_give(&alice, small, RETURN_FREE);
+	alice.silent = true;
+	rig_ask(&alice, RIG_LARGE, 64);
+	WAIT_FOR(alice.barrier);
+	turns(20);
+	ck_assert(!alice.answered);
+	alice.silent = false;
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 64);
+	ck_assert_uint_eq(alice.got[0].inc, 0);
+	large = rig_get_all(&alice, RIG_LARGE);
+	/* All but the reserve, and what small blocks and the index are left. */
+	large += rig_get_reserve(&alice, RIG_LARGE);
+	ck_assert_uint_ge((large + 64) * 4096 * 100, 2 * MIB * 88);
+}
+END_TEST
+
+START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
+{
+	size_t small = rig_get_all(&alice, RIG_SMALL);
+	uint64_t t = clock_now_ns();
+
+	t = clock_now_ns();
+	rig_give(&alice, small, RETURN_DEFERRED);
+	/* They do not go into limbo all at once, nor do they come out of it. */
+	ck_assert_uint_gt(rig_get(&alice, RIG_LARGE, 64), 0);
+	/* Nor before T, unless a barrier has passed. */
+	ck_assert(alice.answered_ns - t >= GRACE_NS || alice.barriers > 0);
+	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
+}
+END_TEST
+
+START_TEST(exhausted_blocks_of_another_class_are_waited_for)
+{
+	size_t small = rig_get_all(&alice, RIG_SMALL);
+
+	rig_give(&alice, small, RETURN_EXHAUSTED);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 64), 64);
+	ck_assert_uint_eq(alice.got[0].inc, 0);
+}
+END_TEST
+
+START_TEST(low_on_pages_gives_back_empty_segments_but_one)
+{
+	size_t large = rig_get_all(&alice, RIG_LARGE);
+
+	rig_give(&alice, large, RETURN_FREE);
+	WAIT_FOR(c->barrier.passed > 0);
+	turns(0);
+	/* Most is back in the heap before anybody asked for it. */
+	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
+	ck_assert_uint_gt(slab_count_class(c->slab, RIG_LARGE).free, 0);
+	ck_assert_uint_eq(alice.reclaims, 0);
+}
+END_TEST
+
+START_TEST(pages_for_the_index_are_left_when_values_took_all)
+{
+	unsigned n = 0;
+
+	rig_get_all(&alice, RIG_LARGE);
+	rig_get_all(&alice, RIG_SMALL);
+	/* One for each two that it has, rounded up. */
+	ck_assert_uint_eq(heap_left(region.heap), 1);
+	while (heap_take_index(region.heap))
+		n++;
+	ck_assert_uint_eq(n, 1 + HEAP_RESERVE);
+	region.subtables += n; /* for the sum in rig_end() */
+}
+END_TEST
+
+/* ---- no memory ------------------------------------------------------------------- */
+
+START_TEST(nothing_to_hope_for_is_said_at_once)
+{
+	uint64_t t;
+
+	rig_get_all(&alice, RIG_SMALL);
+	t = clock_now_ns();
+	for (int i = 0; i < 50; i++)
+		ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	/* Not a single T was waited for. */
+	ck_assert_uint_lt(clock_now_ns() - t, 50 * GRACE_NS);
+	/* Nor a timer: when the index has been searched, it is said. */
+	turns(5);
+	rig_ask(&alice, RIG_LARGE, 1);
+	for (int i = 0; i < 50 && !alice.answered; i++)
+		turn();
+	ck_assert(alice.answered);
+	ck_assert_uint_eq(alice.reclaims, 0);
+	ck_assert_uint_eq(alice.barriers, 0);
+}
+END_TEST
+
+/* A client deletes without a word to the server. */
+static void delete_by_slot(struct peer *p, size_t n)
+{
+	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
+
+	ck_assert_uint_le(n, SUBTABLE_SLOTS);
+	for (size_t i = 0; i < n; i++)
+		slots[i] = slot_pack(p->held[--p->n_held], 1, SLOT_DEAD);
+}
+
+/* ---- what a request that waits is told ------------------------------------------- */
+
+static struct {
+	unsigned n;
+	uint32_t req;
+	uint64_t cls, bytes, refused;
+} told;
+
+static void hear_full(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	if (m->type != MSG_STATS)
+		return;
+	told.n++;
+	told.req = m->req;
+	for (uint32_t i = 0; i < m->stats.n; i++) {
+		uint64_t v = m->stats.stat[i].value;
+
+		if (m->stats.stat[i].id == MSG_STAT_FULL_CLASS)
+			told.cls = v;
+		else if (m->stats.stat[i].id == MSG_STAT_FREE_BYTES)
+			told.bytes = v;
+		else if (m->stats.stat[i].id == MSG_STAT_PAGES_REFUSED)
+			told.refused = v;
+	}
+}
+
+START_TEST(who_waits_for_memory_is_told_why_at_once)
+{
+	memset(&told, 0, sizeof(told));
+	rig_get_all(&alice, RIG_SMALL);
+	/* Some of a segment, so that its pages stay what they are. */
+	rig_give(&alice, 100, RETURN_FREE);
+	join(&bob, &rig_local, getpid());
+	calm();
+	alice.heard = hear_full;
+	rig_ask(&alice, RIG_LARGE, 1);
+	/* Before it is asked of bob what he has, and long before the answer. */
+	WAIT_FOR(told.n == 1 || alice.answered);
+	ck_assert(!alice.answered);
+	ck_assert_uint_eq(told.req, alice.req);
+	ck_assert_uint_eq(told.cls, RIG_LARGE);
+	ck_assert_uint_ge(told.bytes, 100 * 64);
+	ck_assert_uint_eq(told.bytes, slab_count(c->slab).bytes_free -
+				      slab_count_class(c->slab, RIG_LARGE).bytes_free);
+	ck_assert_uint_eq(told.refused, 0);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 0);
+	ck_assert_uint_eq(told.n, 1);
+}
+END_TEST
+
+static uint64_t no_pages(void *arg, uint64_t at, uint64_t n, uint64_t more)
+{
+	(void)at;
+	(void)n;
+	(void)more;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* The machine has no more, though the region is hardly in use. */
+START_TEST(pages_that_cannot_be_had_are_no_memory)
+{
+	unsigned asked = 0;
+	size_t n;
+
+	heap_set_back(region.heap, no_pages, &asked);
+	n = rig_get_all(&alice, RIG_SMALL);
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	ck_assert_uint_gt(asked, 0);
+	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
+	ck_assert_uint_lt(n * 64, MIB);
+	/* What is there goes on being used. */
+	rig_give(&alice, n, RETURN_FREE);
+	ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), n);
+}
+END_TEST
+
+/* Not after T, and not after a barrier, which alice does not answer. */
+START_TEST(tombstones_in_a_full_store_are_lent_for_at_once)
+{
+	rig_get_all(&alice, RIG_SMALL);
+	ck_assert_uint_gt(slab_count_class(c->slab, RIG_SMALL).free, 100);
+	alice.silent = true;
+	delete_by_slot(&alice, 10);
+	turns(5);
+	ck_assert_uint_ge(rig_get(&alice, RIG_SMALL, 64), 10);
+	ck_assert_uint_eq(grow_stats(c)->compactions, 0);
+	alice.silent = false;
+}
+END_TEST
+
+START_TEST(deleted_after_memory_ran_out_is_found_soon)
+{
+	rig_get_all(&alice, RIG_SMALL);
+	for (int i = 0; i < 5; i++) {
+		ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 1), 0);
+		delete_by_slot(&alice, 1000);
+		turns(5);
+		ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 64), 64);
+		ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), 1000 - 64);
+	}
+}
+END_TEST
+
+/* For the requests that wait; the barrier is as old as before. */
+static void time_passes(uint64_t ns)
+{
+	struct deferred *d;
+
+	TAILQ_FOREACH(d, &c->deferred, link) {
+		d->began_ns -= ns;
+		d->hunt_ns -= ns;
+		d->until_ns -= ns;
+	}
+}
+
+/*
+ * Tombstones in all subtables keep each page of small blocks. To compact a subtable
+ * takes a page: behind the reserve, a barrier for each two.
+ */
+START_TEST(search_is_waited_for_however_long_it_takes)
+{
+	size_t tables = region.subtables, n = rig_get_all(&alice, RIG_SMALL);
+	unsigned rounds;
+
+	ck_assert_uint_eq(tables, 8);
+	/* Nor is there what is left for its growth. */
+	while (heap_left(region.heap)) {
+		ck_assert_uint_ne(heap_take_index(region.heap), 0);
+		region.subtables++;
+	}
+	ck_assert_uint_le(n / tables, SUBTABLE_SLOTS);
+	for (size_t i = 0; i < n; i++)
+		region_slots(&region, region_dir(&region)[i % tables])
+			[i / tables] = slot_pack(alice.held[i], 1, SLOT_DEAD);
+	alice.silent = true;
+	rig_ask(&alice, RIG_LARGE, 1);
+	for (rounds = 0; !alice.answered; rounds++) {
+		WAIT_FOR(alice.answered || alice.barrier);
+		/* Not for what is in limbo. */
+		if (grow_searching(c))
+			time_passes(NS_PER_SEC / 2);
+		turns(10);
+		answer_barrier(&alice);
+	}
+	ck_assert_uint_eq(alice.n, 1);
+	ck_assert_uint_ge(rounds, 4);
+}
+END_TEST
+
+START_TEST(others_are_asked_and_waited_for_a_short_time)
+{
+	unsigned asked;
+	uint64_t t;
+
+	rig_get_all(&alice, RIG_SMALL);
+	join(&bob, &rig_local, getpid());
+	calm();
+	t = clock_now_ns();
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	ck_assert_uint_ge(alice.answered_ns - t, 45 * NS_PER_MS);
+	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
+	ck_assert_uint_eq(bob.reclaims, 1);
+	ck_assert_uint_eq(alice.reclaims, 0);
+	/* Found nothing: not again so soon. */
+	rig_ask(&alice, RIG_LARGE, 1);
+	turns(15);
+	if (clock_now_ns() - t < 100 * NS_PER_MS)
+		ck_assert_uint_eq(bob.reclaims, 1);
+	WAIT_FOR(alice.answered);
+	asked = bob.reclaims;
+	calm();
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	ck_assert_uint_gt(bob.reclaims, asked);
+}
+END_TEST
+
+START_TEST(what_others_return_is_granted)
+{
+	join(&bob, &rig_local, getpid());
+	rig_get_all(&bob, RIG_SMALL);
+	ck_assert_uint_eq(alice.reclaims, 1);
+	calm();
+	rig_ask(&alice, RIG_LARGE, 64);
+	WAIT_FOR(bob.reclaims == 1);
+	ck_assert(!alice.answered);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 64);
+}
+END_TEST
+
+/* Bob has all there is, and alice nothing. */
+static void bob_takes_all(void)
+{
+	rig_give(&alice, alice.n_held, RETURN_FREE);
+	rig_get_all(&bob, RIG_LARGE);
+	rig_get_all(&bob, RIG_SMALL);
+}
+
+static void alice_asks_for_one_of_bobs(void)
+{
+	rig_get_all(&alice, RIG_SMALL);
+	join(&bob, &rig_local, getpid());
+	bob_takes_all();
+	calm();
+	bob.reclaims = 0;
+	rig_ask(&alice, RIG_LARGE, 1);
+}
+
+/* What had to be waited for first has taken all the time that there was. */
+START_TEST(others_are_waited_for_though_asked_late)
+{
+	struct deferred *d;
+
+	alice_asks_for_one_of_bobs();
+	while (!alice.answered && !bob.reclaims) {
+		TAILQ_FOREACH(d, &c->deferred, link)
+			d->hunt_ns = 0;
+		turn();
+	}
+	turns(10);
+	ck_assert(!alice.answered);
+	rig_give(&bob, bob.n_held, RETURN_DEFERRED);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 1);
+}
+END_TEST
+
+/* That others are asked again, for somebody else, is no reason to wait anew. */
+START_TEST(those_asked_last_are_waited_for_once)
+{
+	struct deferred *d;
+
+	alice_asks_for_one_of_bobs();
+	WAIT_FOR(bob.reclaims);
+	ck_assert(!alice.answered);
+	c->reclaim_until_ns = clock_now_ns() + 5 * NS_PER_SEC;
+	TAILQ_FOREACH(d, &c->deferred, link)
+		d->hunt_ns = 0;
+	turns(10);
+	ck_assert(alice.answered);
+	ck_assert_uint_eq(alice.n, 0);
+}
+END_TEST
+
+/* Asked a moment before: once more, as soon as that may be. */
+START_TEST(who_was_given_memory_since_is_asked_again)
+{
+	unsigned asked;
+
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
+	join(&bob, &rig_local, getpid());
+	rig_get_all(&bob, RIG_LARGE);
+	rig_get_all(&bob, RIG_SMALL);
+	calm();
+	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
+	asked = bob.reclaims;
+	rig_give(&alice, 1, RETURN_FREE);
+	ck_assert_uint_eq(rig_get(&bob, RIG_LARGE, 1), 1);
+	rig_ask(&alice, RIG_LARGE, 1);
+	WAIT_FOR(alice.answered || bob.reclaims > asked);
+	ck_assert(!alice.answered);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 1);
+}
+END_TEST
+
+/* Its own request asks others only. */
+START_TEST(who_asks_is_asked_by_others)
+{
+	rig_get_all(&alice, RIG_SMALL);
+	join(&bob, &rig_local, getpid());
+	bob_takes_all();
+	calm();
+	bob.reclaims = 0;
+	rig_ask(&bob, class_for(100000), 1);
+	rig_ask(&alice, RIG_LARGE, 1);
+	WAIT_FOR(alice.answered || bob.reclaims > 0);
+	ck_assert(!alice.answered);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 1);
+}
+END_TEST
+
+static uint8_t hint_status; /* of the last answer */
+
+static void hear_hint(struct peer *p, const struct msg *m)
+{
+	if (m->type == MSG_HINT_REPLY && m->req == p->req) {
+		hint_status = m->hint_reply.status;
+		p->answered = true;
+	}
+}
+
+/* A window of the subtable is full, or nearly: what the server says to that. */
+static uint8_t hint_of(struct peer *p, bool full)
+{
+	uint64_t entry = region_dir(&region)[0];
+	struct msg m = {.type = MSG_HINT, .req = ++p->req,
+			.hint = {.page = entry_page(entry),
+				 .gen = entry_gen(entry), .full = full}};
+
+	p->heard = hear_hint;
+	p->answered = false;
+	ck_assert(say(p, &m, NULL));
+	WAIT_FOR(p->answered);
+	return hint_status;
+}
+
+static uint8_t hint(struct peer *p)
+{
+	return hint_of(p, true);
+}
+
+/* Hint again and again, as a client does, while the server is at work. */
+static uint8_t hint_out(struct peer *p, uint64_t until_ns)
+{
+	uint8_t status;
+
+	for (;;) {
+		status = hint(p);
+		if (status != MSG_HINT_WORKING || clock_now_ns() >= until_ns)
+			return status;
+		turns(1);
+	}
+}
+
+/* A full window, and bob has all the memory. */
+static void index_is_full(void)
+{
+	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
+
+	rig_get_all(&alice, RIG_SMALL);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		slots[i] = slot_pack(alice.held[--alice.n_held], 1, 0);
+	join(&bob, &rig_local, getpid());
+	bob_takes_all();
+	calm();
+	bob.reclaims = alice.reclaims = 0;
+}
+
+START_TEST(what_others_hold_lets_the_index_grow)
+{
+	uint64_t t;
+
+	index_is_full();
+	t = clock_now_ns();
+	/* Nothing comes of asking: that is known soon, and then at once. */
+	ck_assert_uint_eq(hint_out(&alice, t + NS_PER_SEC), MSG_HINT_NOSPC);
+	ck_assert_uint_ge(clock_now_ns() - t, 45 * NS_PER_MS);
+	ck_assert_uint_eq(bob.reclaims, 1);
+	ck_assert_uint_eq(alice.reclaims, 0);
+	calm();
+	while (bob.reclaims == 1)
+		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+	rig_give(&bob, bob.n_held, RETURN_FREE);
+	ck_assert_uint_eq(hint_out(&alice, clock_now_ns() + 20 * NS_PER_SEC),
+			  MSG_HINT_DONE);
+	ck_assert_uint_eq(region.subtables, 2);
+}
+END_TEST
+
+/* Others than bob were asked just before. */
+START_TEST(a_full_index_asks_who_was_not_asked)
+{
+	uint64_t asked_ns;
+
+	index_is_full();
+	rig_ask(&bob, RIG_LARGE, 1);
+	WAIT_FOR(alice.reclaims == 1);
+	asked_ns = clock_now_ns();
+	WAIT_FOR(bob.answered);
+	while (clock_now_ns() < asked_ns + 60 * NS_PER_MS)
+		turn();
+	ck_assert_uint_eq(bob.reclaims, 0);
+	while (!bob.reclaims) /* what else there may be first */
+		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+}
+END_TEST
+
+/* A client that gave up has not used up the patience with the next one. */
+START_TEST(a_full_index_waits_for_each_who_asks)
+{
+	index_is_full();
+	ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+	turns(1200);
+	bob.reclaims = 0;
+	while (!bob.reclaims)
+		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
+}
+END_TEST
+
+START_TEST(a_window_that_fills_takes_no_memory_away)
+{
+	index_is_full();
+	for (unsigned i = 0; i < 4; i++) {
+		hint_of(&alice, false);
+		turns(30);
+	}
+	ck_assert_uint_eq(bob.reclaims, 0);
+	ck_assert_uint_eq(alice.reclaims, 0);
+}
+END_TEST
+
+/* Who gets blocks late has them all the same: for a sweep that is on, and if it dies. */
+START_TEST(what_was_waited_for_is_known_to_sweeps)
+{
+	uint64_t cursor = 0;
+
+	join(&bob, &rig_local, getpid());
+	rig_get_all(&alice, RIG_SMALL);
+	rig_get_reserve(&alice, RIG_SMALL);
+	calm();
+	rig_give(&alice, 64, RETURN_DEFERRED);
+	c->sweep->phase = SWEEP_BEGUN;
+	rig_ask(&bob, RIG_SMALL, 8);
+	ck_assert_uint_eq(c->n_deferred, 1);
+	ck_assert(!bob.session->sweep.granted);
+	WAIT_FOR(bob.answered);
+	c->sweep->phase = SWEEP_IDLE;
+	ck_assert_uint_gt(bob.n, 0);
+	ck_assert(bob.session->sweep.granted);
+	for (size_t i = 0; i < bob.n; i++)
+		ck_assert_int_eq(slab_mark(c->slab, bob.got[i]),
+				 SLAB_SEEN_AGAIN);
+	while (slab_unmark(c->slab, &cursor, 1000))
+		;
+}
+END_TEST
+
+/* Blocks that are through with T when the next one asks, and nobody has looked. */
+START_TEST(who_waits_comes_before_who_asks_next)
+{
+	join(&bob, &rig_local, getpid());
+	rig_get_all(&alice, RIG_SMALL);
+	rig_get_reserve(&alice, RIG_SMALL);
+	calm();
+	rig_give(&alice, 64, RETURN_DEFERRED);
+	rig_ask(&bob, RIG_SMALL, 48);
+	ck_assert_uint_eq(c->n_deferred, 1);
+	clock_sleep_ns(3 * GRACE_NS);
+	rig_ask(&alice, RIG_SMALL, 48);
+	ck_assert(bob.answered);
+	ck_assert_uint_eq(bob.n, 48);
+	WAIT_FOR(alice.answered);
+	ck_assert_uint_eq(alice.n, 16);
+
+	/* Who asks while others wait for what there is not waits behind them. */
+	rig_give(&alice, 1, RETURN_DEFERRED);
+	rig_ask(&bob, RIG_SMALL, 1);
+	rig_ask(&alice, RIG_SMALL, 1);
+	ck_assert_uint_eq(c->n_deferred, 2);
+	clock_sleep_ns(3 * GRACE_NS);
+	WAIT_FOR(bob.answered && alice.answered);
+	ck_assert_uint_eq(bob.n, 1);
+	ck_assert_uint_eq(alice.n, 0);
+}
+END_TEST
+
+START_TEST(one_who_leaves_takes_its_requests_along)
+{
+	join(&bob, &rig_local, getpid());
+	rig_get_all(&alice, RIG_SMALL);
+	calm();
+	rig_ask(&bob, RIG_LARGE, 1);
+	rig_ask(&alice, RIG_LARGE, 1);
+	ck_assert(!bob.answered);
+	ck_assert_uint_eq(c->n_deferred, 2);
+	bob.session->left = true;
+	control_end_session(bob.session);
+	ck_assert_uint_eq(c->n_deferred, 1);
+	WAIT_FOR(alice.answered);
+	ck_assert(!bob.answered);
+	ck_assert_uint_eq(c->n_deferred, 0);
+}
+END_TEST
+
+static TCase *add_case(Suite *s, const char *name)
+{
+	TCase *t = tcase_create(name);
+
+	tcase_add_checked_fixture(t, setup, rig_end);
+	suite_add_tcase(s, t);
+	return t;
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("memory");
+	TCase *t = add_case(s, "pages");
+
+	tcase_add_test(t, empty_segments_serve_another_class_after_a_barrier);
+	tcase_add_test(t, what_is_in_limbo_of_another_class_is_waited_for);
+	tcase_add_test(t, exhausted_blocks_of_another_class_are_waited_for);
+	tcase_add_test(t, low_on_pages_gives_back_empty_segments_but_one);
+	tcase_add_test(t, pages_for_the_index_are_left_when_values_took_all);
+	t = add_case(s, "no memory");
+	tcase_add_test(t, nothing_to_hope_for_is_said_at_once);
+	tcase_add_test(t, who_waits_for_memory_is_told_why_at_once);
+	tcase_add_test(t, pages_that_cannot_be_had_are_no_memory);
+	tcase_add_test(t, tombstones_in_a_full_store_are_lent_for_at_once);
+	tcase_add_test(t, deleted_after_memory_ran_out_is_found_soon);
+	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
+	tcase_add_test(t, what_others_return_is_granted);
+	tcase_add_test(t, what_others_hold_lets_the_index_grow);
+	tcase_add_test(t, others_are_waited_for_though_asked_late);
+	tcase_add_test(t, those_asked_last_are_waited_for_once);
+	tcase_add_test(t, who_was_given_memory_since_is_asked_again);
+	tcase_add_test(t, who_asks_is_asked_by_others);
+	tcase_add_test(t, a_full_index_asks_who_was_not_asked);
+	tcase_add_test(t, a_full_index_waits_for_each_who_asks);
+	tcase_add_test(t, a_window_that_fills_takes_no_memory_away);
+	tcase_add_test(t, what_was_waited_for_is_known_to_sweeps);
+	tcase_add_test(t, who_waits_comes_before_who_asks_next);
+	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
+	t = tcase_create("large index");
+	tcase_add_checked_fixture(t, setup_large_index, rig_end);
+	tcase_add_test(t, search_is_waited_for_however_long_it_takes);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations under way over several calls, on a lane where nothing happens but by
+ * polls.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/rig/fake_client.h"
+#include "tests/rig/index_rig.h"
+#include "tests/rig/step_lane.h"
+
+#define MANY 100
+#define FEW 8
+#define LATER (1000 * NS_PER_SEC)
+
+static struct step_lane *lane;
+static struct op_queue s;
+static struct index_op ops[MANY];
+static char names[MANY][16];
+static struct fake_client mine;
+
+static void begin(void)
+{
+	setup(false);
+	lane = step_lane_open(
+		xport_shm_open(region.base, region.sb.region_bytes, false));
+	ck_assert_ptr_nonnull(lane);
+	lane->at_once = true;
+	fake_client_init(&mine, &region, &lane->lane, 3);
+	for (uint8_t cls = 0; cls < 4; cls++)
+		fake_region_grant(&region, mine.alloc, cls, 4 * MANY);
+	op_queue_init(&s);
+	lane->at_once = false;
+	lane->posts = lane->polls = 0;
+	fake_now = NS_PER_SEC;
+	index_set_clock(mine.ix, fake_clock, NULL);
+	for (unsigned i = 0; i < MANY; i++) {
+		index_op_init(&ops[i]);
+		snprintf(names[i], sizeof(names[i]), "key%u", i);
+	}
+}
+
+static void end(void)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		index_op_fini(mine.ix, &ops[i]);
+	fake_client_close(&mine);
+	teardown();
+}
+
+static void submit(unsigned i, enum index_kind kind, const char *value,
+		   uint64_t deadline_ns)
+{
+	struct index_key k = key_of(names[i]);
+
+	index_op_start(&ops[i], kind, &k, value,
+		       value ? (uint32_t)strlen(value) : 0);
+	index_submit(mine.ix, &s, &ops[i], deadline_ns);
+}
+
+/* Polls until so many operations have ended; returns them. */
+static unsigned reap_until(unsigned n)
+{
+	unsigned ended = 0;
+
+	for (unsigned i = 0; i < 100 * MANY && ended < n; i++) {
+		(void)index_reap(mine.ix, &s);
+		while (index_take(&s))
+			ended++;
+	}
+	return ended;
+}
+
+static void check_gets(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(ops[i].result, 0);
+		ck_assert_uint_eq(ops[i].view.value_len, strlen(names[i]));
+		ck_assert_mem_eq(ops[i].view.value, names[i],
+				 ops[i].view.value_len);
+	}
+}
+
+/* Submitting posts nothing; one post carries what is ready. */
+START_TEST(one_doorbell_for_what_is_ready)
+{
+	begin();
+	for (unsigned i = 0; i < FEW; i++)
+		PUT(&other, key_of(names[i]), names[i]);
+	for (unsigned i = 0; i < FEW; i++)
+		submit(i, INDEX_GET, NULL, LATER);
+	ck_assert_uint_eq(lane->posts, 0);
+	ck_assert(!op_queue_rests(&s));
+	ck_assert_ptr_null(index_take(&s));
+	index_post(mine.ix, &s);
+	index_post(mine.ix, &s);
+	ck_assert_uint_eq(lane->posts, 1);
+	ck_assert_uint_eq(lane->waiting, FEW);
+	lane->at_once = true;
+	ck_assert_uint_eq(reap_until(FEW), FEW);
+	ck_assert(op_queue_rests(&s));
+	ck_assert_uint_eq(lane->posts, 2);
+	check_gets(FEW);
+	end();
+}
+END_TEST
+
+/* An operation goes on while others of its post are not done. */
+START_TEST(operations_go_on_one_by_one)
+{
+	begin();
+	for (unsigned i = 0; i < MANY; i++)
+		PUT(&other, key_of(names[i]), names[i]);
+	submit(0, INDEX_GET, NULL, LATER);
+	submit(1, INDEX_GET, NULL, LATER);
+	submit(2, INDEX_GET, NULL, LATER);
+	ck_assert(index_reap(mine.ix, &s)); /* 0's window is READ */
+	ck_assert_uint_eq(lane->posts, 2);
+	ck_assert_uint_eq(lane->waiting, 3);
+	submit(3, INDEX_GET, NULL, LATER); /* while they are under way */
+	ck_assert_uint_eq(reap_until(4), 4);
+	check_gets(4);
+	end();
+}
+END_TEST
+
+/* In a pipeline of ever new ones, all come out, each once. */
+START_TEST(pipeline_of_all_kinds)
+{
+	unsigned done = 0, next = 0, seen[MANY] = {0};
+	struct index_op *op;
+
+	begin();
+	while (done < MANY) {
+		if (next < MANY) {
+			submit(next, next % 3 ? INDEX_PUT : INDEX_ADD,
+			       names[next], LATER);
+			next++;
+		}
+		(void)index_reap(mine.ix, &s);
+		while ((op = index_take(&s))) {
+			ck_assert_int_eq(op->result, 0);
+			seen[op - ops]++;
+			done++;
+		}
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		ck_assert_uint_eq(seen[i], 1);
+		submit(i, INDEX_GET, NULL, LATER);
+	}
+	ck_assert_uint_eq(reap_until(MANY), MANY);
+	check_gets(MANY);
+	end();
+}
+END_TEST
+
+/* index_run() beside a strand that has chains in flight. */
+START_TEST(a_run_beside_a_strand)
+{
+	struct index_op *op = &ops[9];
+	struct index_key k;
+
+	begin();
+	PUT(&other, key_of(names[9]), names[9]);
+	submit(0, INDEX_PUT, "a", LATER);
+	submit(1, INDEX_PUT, "b", LATER);
+	index_post(mine.ix, &s);
+	k = key_of(names[9]);
+	index_op_start(op, INDEX_GET, &k, NULL, 0);
+	index_run(mine.ix, &op, 1, 0, LATER);
+	ck_assert_int_eq(op->result, 0);
+	ck_assert_int_eq(ops[0].result, INDEX_PENDING);
+	ck_assert_uint_eq(reap_until(2), 2);
+	check_value(&other, key_of(names[0]), "a");
+	check_value(&other, key_of(names[1]), "b");
+	end();
+}
+END_TEST
+
+/* What waits is taken like what is final, and can be submitted again. */
+START_TEST(waiting_operations_come_back)
+{
+	static const char big[5000];
+	struct index_key k;
+
+	begin();
+	k = key_of(names[0]);
+	index_op_start(&ops[0], INDEX_PUT, &k, big, sizeof(big));
+	index_submit(mine.ix, &s, &ops[0], LATER);
+	ck_assert(op_queue_rests(&s));
+	ck_assert_ptr_eq(index_take(&s), &ops[0]);
+	ck_assert_int_eq(ops[0].result, INDEX_PENDING);
+	ck_assert_int_eq(ops[0].wait, INDEX_WAIT_BLOCK);
+	fake_region_grant(&region, mine.alloc, ops[0].cls, 1);
+	index_submit(mine.ix, &s, &ops[0], LATER);
+	ck_assert_uint_eq(reap_until(1), 1);
+	ck_assert_int_eq(ops[0].result, 0);
+	end();
+}
+END_TEST
+
+/* ---- deadlines ------------------------------------------------------------------- */
+
+static void poll_in_vain(void)
+{
+	for (int i = 0; i < 64; i++)
+		ck_assert(!index_reap(mine.ix, &s));
+}
+
+/*
+ * On a lane that stands still the operation whose time is over ends, and takes the lane
+ * along; the others can be resumed.
+ */
+START_TEST(silent_lane_breaks_at_the_first_deadline)
+{
+	begin();
+	submit(0, INDEX_GET, NULL, fake_now + 10);
+	submit(1, INDEX_GET, NULL, LATER);
+	lane->still = true;
+	poll_in_vain();
+	ck_assert_int_eq(xport_broken(&lane->lane), 0);
+	fake_now += 11;
+	poll_in_vain();
+	ck_assert_int_ne(xport_broken(&lane->lane), 0);
+	ck_assert_int_eq(ops[0].result, FARKV_ETIMEDOUT);
+	ck_assert_uint_eq(lane->waiting, 0);
+	ck_assert_uint_eq(reap_until(2), 2);
+	ck_assert_int_eq(ops[1].result, FARKV_EDISCONNECTED);
+	end();
+}
+END_TEST
+
+/* A compare-and-swap in flight may have happened. */
+START_TEST(silent_lane_leaves_a_swap_unknown)
+{
+	begin();
+	submit(0, INDEX_PUT, "v", fake_now + 10);
+	ck_assert(index_reap(mine.ix, &s)); /* the window */
+	lane->still = true;
+	fake_now += 11;
+	poll_in_vain();
+	ck_assert_int_eq(ops[0].result, FARKV_EMAYBE);
+	ck_assert_ptr_eq(index_take(&s), &ops[0]);
+	ABSENT(&other, key_of(names[0]));
+	end();
+}
+END_TEST
+
+/* Whoever polls late finds what is done; what is not begun ends. */
+START_TEST(late_polls_break_nothing)
+{
+	begin();
+	PUT(&other, key_of(names[0]), names[0]);
+	submit(0, INDEX_GET, NULL, fake_now + 10);
+	for (unsigned i = 1; i < 10; i++)
+		submit(i, INDEX_GET, NULL, LATER);
+	ck_assert(index_reap(mine.ix, &s));
+	fake_now += 11;
+	ck_assert_uint_eq(reap_until(10), 10);
+	ck_assert_int_eq(xport_broken(&lane->lane), 0);
+	check_gets(1);
+	for (unsigned i = 1; i < 10; i++)
+		ck_assert_int_eq(ops[i].result, FARKV_ENOTFOUND);
+	end();
+}
+END_TEST
+
+static void rival_changes_it(void)
+{
+	PUT(&other, key_of(names[0]), fake_now % 2 ? "one" : "other");
+	fake_now++;
+}
+
+static int rival_always(void *arg, const struct xport_chain *c, unsigned i,
+			bool after)
+{
+	(void)arg;
+	if (c->wr[i].opcode == XPORT_CAS && !after)
+		rival_changes_it();
+	return 0;
+}
+
+/* Who loses for ever is told by the clock, and changes nothing. */
+START_TEST(rivals_do_not_hold_it_for_ever)
+{
+	static const struct xport_fault_config cfg = {.hide_direct = true,
+						      .hook = rival_always};
+	struct fake_client loser;
+	uint64_t version, end_ns;
+
+	begin();
+	PUT(&other, key_of(names[0]), "first");
+	ck_assert_int_eq(run(&other, INDEX_GET, key_of(names[0]), NULL, 0), 0);
+	version = other.op.version;
+	fake_client_open(&loser, &region, &cfg, 4);
+	fake_region_grant(&region, loser.alloc, 0, 8);
+	index_set_clock(loser.ix, fake_clock, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		struct index_key k = key_of(names[0]);
+
+		index_op_start(&ops[i], INDEX_REPLACE, &k, "mine", 4);
+		ops[i].expected = version;
+		index_submit(loser.ix, &s, &ops[i], fake_now + 200);
+	}
+	end_ns = fake_now + 2000;
+	for (unsigned n = 0; n < 2;) {
+		ck_assert_msg(fake_now < end_ns,
+			      "nobody has looked at the clock: %u of 2 over", n);
+		(void)index_reap(loser.ix, &s);
+		while (index_take(&s))
+			n++;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(ops[i].result, FARKV_ETIMEDOUT);
+		index_op_fini(loser.ix, &ops[i]);
+	}
+	ck_assert_int_eq(xport_broken(loser.lane), 0);
+	fake_client_close(&loser);
+	end();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *suite_ = suite_create("op_queue");
+	TCase *t = tcase_create("strand");
+
+	tcase_add_test(t, one_doorbell_for_what_is_ready);
+	tcase_add_test(t, operations_go_on_one_by_one);
+	tcase_add_test(t, pipeline_of_all_kinds);
+	tcase_add_test(t, a_run_beside_a_strand);
+	tcase_add_test(t, waiting_operations_come_back);
+	tcase_add_test(t, silent_lane_breaks_at_the_first_deadline);
+	tcase_add_test(t, silent_lane_leaves_a_swap_unknown);
+	tcase_add_test(t, late_polls_break_nothing);
+	tcase_add_test(t, rivals_do_not_hold_it_for_ever);
+	suite_add_tcase(suite_, t);
+	return suite_;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The descriptor of farkv_event_fd(), where a card tells what has completed. */
+#include "config.h"
+
+#include <string.h>
+
+#include "client/queue_turn.h"
+#include "common/base/clock.h"
+#include "tests/rig/event_rig.h"
+#include "tests/rig/queue_rig.h"
+#include "tests/rig/sweep_peer.h"
+#include "tests/rig/test_main.h"
+
+/* Put; from then on the card does what it is told. */
+static void card_put(const char *key, const char *value)
+{
+	ck_assert_int_eq(put(key, value), 0);
+	lane->over = 0;
+}
+
+START_TEST(each_completion_wakes_once)
+{
+	card_put("k", "v");
+	open_fd();
+	for (unsigned i = 0; i < 8; i++)
+		submit(FARKV_REQUEST_GET, i, "k", NULL);
+	for (wakes = 0; farkv_in_flight(kv); wakes++) {
+		poll_out();
+		ck_assert(!readable(0));
+		step_lane_card(lane, 1);
+		ck_assert(readable(0));
+		poll_out();
+		ck_assert_uint_lt(wakes, 100);
+	}
+	for (unsigned i = 0; i < 8; i++)
+		ENDED(i, 0);
+	/* Not armed again for polls that found nothing. */
+	ck_assert_uint_le(lane->arms, wakes + 1);
+	quiet();
+}
+END_TEST
+
+/* What completes just before the lane is armed tells nothing: a look finds it. */
+START_TEST(completion_before_arming_is_seen)
+{
+	card_put("k", "v");
+	open_fd();
+	lane->slip = 1;
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	for (wakes = 0; farkv_in_flight(kv); wakes++) {
+		ck_assert_msg(readable(1000), "lost after %u wakes", wakes);
+		lane->slip = 1;
+		poll_out();
+	}
+	ENDED(0, 0);
+	quiet();
+}
+END_TEST
+
+/* Told, but seen by another call meanwhile: once for nothing, then quiet. */
+START_TEST(late_tidings_are_taken_back)
+{
+	card_put("k", "v");
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	ck_assert(lane->armed);
+	step_lane_card(lane, 1000);
+	assert_value("k", "v");
+	ck_assert(readable(0));
+	poll_out();
+	ENDED(0, 0);
+	ck_assert(!readable(0));
+}
+END_TEST
+
+/* Another call carries it to its end, and the card tells nobody. */
+START_TEST(completions_that_another_call_leaves)
+{
+	card_put("k", "v");
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	poll_out();
+	ck_assert(!readable(0));
+	lane->over = 1000;
+	assert_value("k", "v");
+	ck_assert(readable(0));
+	poll_out();
+	ENDED(0, 0);
+	ck_assert(!readable(0));
+}
+END_TEST
+
+/* A card that says nothing: the deadline wakes, and some polls later it is believed. */
+START_TEST(a_silent_card_is_given_up)
+{
+	uint64_t start;
+
+	card_put("k", "v");
+	no_grant_out();
+	open_fd();
+	set_timeout_ms(50);
+	start = clock_now_ns();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	poll_out();
+	quiet();
+	wait_readable();
+	ck_assert_uint_ge(clock_now_ns() - start, 50 * NS_PER_MS);
+	drive();
+	ck_assert_uint_le(wakes, 200);
+	ENDED(0, FARKV_ETIMEDOUT);
+	quiet();
+}
+END_TEST
+
+/* Begun again behind a new link, of whose card the same descriptor tells. */
+START_TEST(a_lane_that_breaks_is_replaced)
+{
+	card_put("k", "v");
+	no_grant_out();
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	poll_out();
+	ck_assert(!readable(0));
+	fake_server_hangup(&srv);
+	wait_readable();
+	poll_out();
+	ck_assert(fake_server_wait(&srv, MSG_HELLO, 2));
+	ck_assert_int_eq(farkv_event_fd(kv), fd);
+	drive();
+	assert_got(0, "v");
+	lane->over = 0;
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	poll_out();
+	ck_assert(!readable(0));
+	step_lane_card(lane, 1);
+	ck_assert(readable(0));
+	lane->over = 1000;
+	drive();
+	assert_got(1, "v");
+}
+END_TEST
+
+static void send_drop(void)
+{
+	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
+
+	send_epoch(MSG_BARRIER, 1);
+	while (!(qsbr_pending(kv->qsbr) & PENDING_DROP)) {
+		ck_assert_uint_lt(clock_now_ns(), end);
+		clock_sleep_ns(NS_PER_MS / 10);
+	}
+}
+
+/* While the server asks, what is fresh waits for what is in flight; asleep. */
+START_TEST(a_barrier_is_waited_for_asleep)
+{
+	card_put("k", "v");
+	no_grant_out();
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	send_drop();
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	ck_assert_uint_eq(lane->waiting, 1);
+	poll_out();
+	ck_assert(!readable(0));
+	step_lane_card(lane, 1000);
+	drive();
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	assert_got(1, "v");
+	quiet();
+}
+END_TEST
+
+/* Nor do the deadlines of others wake before that: nobody could look at them. */
+START_TEST(deadlines_behind_a_barrier_are_waited_for_asleep)
+{
+	char large[5000];
+
+	card_put("k", "v");
+	no_grant_out();
+	memset(large, 'x', sizeof(large));
+	large[sizeof(large) - 1] = '\0';
+	open_fd();
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(50);
+	submit(FARKV_REQUEST_PUT, 0, "l", large);
+	set_timeout_ms(LONG_MS);
+	for (unsigned i = 0; !kv->queue->waiting.first; i++) {
+		ck_assert_uint_lt(i, 100);
+		lane->over = 1;
+		poll_out();
+	}
+	lane->over = 0;
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	ck_assert_uint_eq(lane->waiting, 1);
+	send_drop();
+	poll_out();
+	clock_sleep_ns(60 * NS_PER_MS);
+	quiet();
+	ck_assert_uint_eq(farkv_in_flight(kv), 2);
+	step_lane_card(lane, 1000);
+	drive();
+	ENDED(0, FARKV_ETIMEDOUT);
+	assert_got(1, "v");
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_release(&srv);
+}
+END_TEST
+
+/* What goes wrong behind the completions is no word about them. */
+START_TEST(the_line_is_that_of_the_last_one_taken)
+{
+	card_put("k", "v");
+	no_grant_out();
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_GET, 1, "", NULL);
+	lane->unarmable = true;
+	ck_assert_uint_eq(take(), 1);
+	ck_assert(xport_broken(&lane->lane));
+	ENDED(1, FARKV_EINVAL);
+	assert_detail("the key is empty");
+	drive();
+	assert_got(0, "v");
+}
+END_TEST
+
+/* A lane without a descriptor has to be polled: so it is readable while in flight. */
+START_TEST(a_lane_that_cannot_tell)
+{
+	setup_stepping();
+	ck_assert_int_eq(put("k", "v"), 0);
+	open_fd();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	drive();
+	assert_got(0, "v");
+	quiet();
+	teardown();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("queue_event_card");
+	TCase *card = tcase_create("card"), *own = tcase_create("own");
+
+	tcase_set_timeout(card, LONG_MS / 1000.0 * 3);
+	tcase_set_timeout(own, LONG_MS / 1000.0 * 3);
+	tcase_add_checked_fixture(card, setup_card, teardown);
+	tcase_add_test(card, each_completion_wakes_once);
+	tcase_add_test(card, completion_before_arming_is_seen);
+	tcase_add_test(card, late_tidings_are_taken_back);
+	tcase_add_test(card, completions_that_another_call_leaves);
+	tcase_add_test(card, a_silent_card_is_given_up);
+	tcase_add_test(card, a_lane_that_breaks_is_replaced);
+	tcase_add_test(card, a_barrier_is_waited_for_asleep);
+	tcase_add_test(card, deadlines_behind_a_barrier_are_waited_for_asleep);
+	tcase_add_test(card, the_line_is_that_of_the_last_one_taken);
+	tcase_add_test(own, a_lane_that_cannot_tell);
+	suite_add_tcase(s, card);
+	suite_add_tcase(s, own);
+	return s;
+}
+
+TEST_MAIN(suite())

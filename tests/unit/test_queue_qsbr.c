@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests in flight, and what happens to their handle meanwhile: barriers, sweeps,
+ * mail, deadlines, broken lanes, and a server that is slow or has nothing left.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/queue_turn.h"
+#include "client/session_recv.h"
+#include "common/index/priv.h"
+#include "common/base/clock.h"
+#include "common/region/hash.h"
+#include "common/base/util.h"
+#include "tests/rig/queue_rig.h"
+#include "tests/rig/sweep_peer.h"
+#include "tests/rig/test_main.h"
+
+static struct block_ref refs[1u << 16];
+
+static void wait_alert(uint32_t alert)
+{
+	uint64_t end = clock_now_ns() + LONG_MS * NS_PER_MS;
+
+	while (!(qsbr_pending(kv->qsbr) & alert)) {
+		ck_assert_uint_lt(clock_now_ns(), end);
+		clock_sleep_ns(NS_PER_MS / 10);
+	}
+	clock_sleep_ns(5 * NS_PER_MS); /* for a control thread that cannot wait */
+}
+
+/* ---- what the server asks ------------------------------------------------------------- */
+
+/*
+ * Not before all that is in flight is over, though ever new requests come; these are
+ * begun behind the answer.
+ */
+START_TEST(barrier_waits_for_what_is_in_flight)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "k", "w");
+	send_epoch(MSG_BARRIER, 1);
+	wait_alert(PENDING_DROP);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+	submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	ck_assert_uint_eq(lane->waiting, 2);
+	lane->still = true;
+	(void)take();
+	ck_assert_uint_eq(lane->waiting, 2);
+	clock_sleep_ns(5 * NS_PER_MS);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+	lane->still = false;
+	reap();
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	assert_value("k", "w");
+}
+END_TEST
+
+START_TEST(barrier_drops_the_directory_between_requests)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	send_epoch(MSG_BARRIER, 1);
+	wait_alert(PENDING_DROP);
+	ck_assert_uint_ne(kv->conn.index->dirword, 0);
+	/* In the middle it must stay as it is. */
+	(void)take();
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
+	reap();
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
+	reap();
+	assert_got(1, "v");
+}
+END_TEST
+
+/* A request of which nobody polls holds the answer up; one that is over does not. */
+START_TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
+{
+	setup();
+	submit(FARKV_REQUEST_PUT, 0, "k", "v");
+	ck_assert_int_eq(farkv_poll(kv, NULL, 0), 0);
+	ck_assert_int_eq(farkv_wait(kv, NULL, 0, LONG_MS), 0);
+	ck_assert_uint_eq(farkv_in_flight(kv), 1);
+	send_epoch(MSG_BARRIER, 1);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	ck_assert_uint_eq(take(), 1);
+	teardown();
+}
+END_TEST
+
+/* Blocks in the hands of requests are in no list: BEGIN is answered behind them. */
+START_TEST(sweep_begins_behind_what_is_in_flight)
+{
+	uint32_t n;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	send_epoch(MSG_SWEEP_BEGIN, 1);
+	wait_alert(PENDING_SWEEP);
+	submit(FARKV_REQUEST_PUT, 1, "l", "x");
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
+	reap();
+	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
+	n = blocks_out(false, refs, ARRAY_SIZE(refs));
+	ck_assert_uint_gt(n, 0);
+	ck_assert_uint_eq(claims(1, refs, n), n);
+}
+END_TEST
+
+START_TEST(reclaim_waits_for_what_is_in_flight)
+{
+	put_n(0, 10);
+	no_grant_out();
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	send_epoch(MSG_RECLAIM, 1 << 20);
+	wait_alert(PENDING_RECLAIM);
+	ck_assert_uint_eq(srv.returned, 0);
+	reap();
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+	ck_assert_uint_eq(srv.granted - srv.returned, 11);
+}
+END_TEST
+
+/* ---- what requests wait for ----------------------------------------------------------- */
+
+static unsigned yields;
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+	yields++;
+	return __real_sched_yield();
+}
+
+START_TEST(blocks_that_come_late)
+{
+	yields = 0;
+	submit(FARKV_REQUEST_GET, 3, "d", NULL);
+	for (int i = 0; i < 100; i++)
+		(void)take();
+	ck_assert_uint_eq(yields, 0);
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	submit(FARKV_REQUEST_PUT, 1, "b", "2");
+	submit(FARKV_REQUEST_GET, 2, "c", NULL);
+	for (int i = 0; i < 100; i++)
+		(void)take();
+	ENDED(2, FARKV_ENOTFOUND); /* though others wait */
+	ck_assert_uint_eq(farkv_in_flight(kv), 2);
+	/* Now and then, or the server might not get the CPU. */
+	ck_assert_uint_ge(yields, 2);
+	ck_assert_uint_lt(yields, 20);
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	/* Holding nothing: barriers are answered. */
+	send_epoch(MSG_BARRIER, 1);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	fake_server_release(&srv);
+	fake_server_set(&srv, hold_grants, false);
+	wait_all();
+	ENDED(0, 0);
+	ENDED(1, 0);
+	assert_value("a", "1");
+	assert_value("b", "2");
+}
+END_TEST
+
+/* The mail is attended to by a submission: who waits for it goes on all the same. */
+START_TEST(blocks_that_a_submission_finds)
+{
+	uint64_t start = clock_now_ns();
+
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	for (int i = 0; i < 100; i++)
+		(void)take();
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_release(&srv);
+	wait_alert(PENDING_GRANTS);
+	submit(FARKV_REQUEST_GET, 1, "c", NULL);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
+	wait_all();
+	ENDED(0, 0);
+	ENDED(1, FARKV_ENOTFOUND);
+	ck_assert_uint_lt(clock_now_ns() - start, LONG_MS / 2 * NS_PER_MS);
+}
+END_TEST
+
+START_TEST(a_server_without_memory_ends_them)
+{
+	fake_server_set(&srv, grant_blocks, 0);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	submit(FARKV_REQUEST_DELETE, 1, "a", NULL);
+	wait_all();
+	ENDED(0, FARKV_ENOSPC);
+	ENDED(1, FARKV_ENOTFOUND);
+	/* Its "no" is not for ever. */
+	fake_server_set(&srv, grant_blocks, 1000);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	wait_all();
+	ENDED(0, 0);
+}
+END_TEST
+
+START_TEST(a_silent_server_lets_them_run_out)
+{
+	uint64_t start;
+
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(50);
+	start = clock_now_ns();
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	wait_all();
+	ENDED(0, FARKV_ETIMEDOUT);
+	ck_assert_uint_ge(clock_now_ns() - start, 50 * NS_PER_MS);
+	fake_server_release(&srv);
+}
+END_TEST
+
+/* The next key whose window starts at the first line. */
+static void crowded_key(char key[16])
+{
+	static unsigned long i;
+
+	do
+		snprintf(key, 16, "%lu", i++);
+	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
+}
+
+START_TEST(a_full_window_is_told_without_waiting)
+{
+	char key[WINDOW_SLOTS + 2][16];
+	unsigned hints;
+
+	for (unsigned i = 0; i < WINDOW_SLOTS + 2; i++)
+		crowded_key(key[i]);
+	for (unsigned i = 0; i < WINDOW_SLOTS; i++)
+		ck_assert_int_eq(put(key[i], "v"), 0);
+	hints = fake_server_count(&srv, MSG_HINT);
+	fake_server_set(&srv, hint_status, _i ? MSG_HINT_FULL : MSG_HINT_NOSPC);
+	submit(FARKV_REQUEST_PUT, 0, key[WINDOW_SLOTS], "v");
+	submit(FARKV_REQUEST_PUT, 1, key[WINDOW_SLOTS + 1], "v");
+	wait_all();
+	ENDED(0, _i ? FARKV_EINDEXFULL : FARKV_ENOSPC);
+	ENDED(1, _i ? FARKV_EINDEXFULL : FARKV_ENOSPC);
+	ck_assert_uint_gt(fake_server_count(&srv, MSG_HINT), hints);
+	/* While the server is at work, and when it does not answer. */
+	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
+	set_timeout_ms(30);
+	submit(FARKV_REQUEST_PUT, 2, key[WINDOW_SLOTS], "v");
+	wait_all();
+	ENDED(2, FARKV_ETIMEDOUT);
+	fake_server_set(&srv, ignore_requests, true);
+	submit(FARKV_REQUEST_PUT, 3, key[WINDOW_SLOTS], "v");
+	submit(FARKV_REQUEST_PUT, 4, key[0], "w");
+	wait_all();
+	ENDED(3, FARKV_ETIMEDOUT);
+	ENDED(4, 0);
+	fake_server_set(&srv, ignore_requests, false);
+	set_timeout_ms(LONG_MS);
+	assert_value(key[0], "w");
+}
+END_TEST
+
+START_TEST(versions_run_out)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
+	if (_i)
+		fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(_i ? 50 : LONG_MS);
+	submit(FARKV_REQUEST_PUT, 0, "k", "w");
+	submit(FARKV_REQUEST_GET, 1, "k", NULL);
+	wait_all();
+	ENDED(0, _i ? FARKV_ETIMEDOUT : 0);
+	ENDED(1, 0);
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+/* ---- broken lanes ---------------------------------------------------------------------- */
+
+/* Whatever they were at: each is done once, on a link of its own. */
+START_TEST(a_lane_that_breaks_is_replaced)
+{
+	static char text[16][8];
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		snprintf(text[i], sizeof(text[i]), "key%u", i);
+		submit(FARKV_REQUEST_ADD, i, text[i], text[i]);
+		submit(FARKV_REQUEST_GET, 8 + i, "k", NULL);
+	}
+	for (int i = 0; i < _i; i++)
+		(void)take();
+	xport_break(&lane->lane, FARKV_EDISCONNECTED);
+	submit(FARKV_REQUEST_GET, 16, "k", NULL);
+	wait_all();
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	for (unsigned i = 0; i < 8; i++) {
+		ENDED(i, 0);
+		assert_value(text[i], text[i]);
+	}
+	ENDED(16, 0);
+}
+END_TEST
+
+/* Values that nobody has taken do not go with the link, nor change by later calls. */
+START_TEST(untaken_values_outlive_the_link)
+{
+	char into[8] = "", small[8] = "";
+	const void *saved;
+	struct farkv_request r[] = {{.tag = 2, .key = "k", .key_len = 1, .buf = into,
+				     .buf_len = sizeof(into)},
+				    {.tag = 3, .key = "k", .key_len = 1, .buf = small}};
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_GET, 1, "l", NULL);
+	done[2].result = done[3].result = 1;
+	ck_assert_int_eq(farkv_submit(kv, r, 2), 2);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(farkv_poll(kv, NULL, 0), 0);
+	if (_i) {
+		fake_server_hangup(&srv);
+		wait_broken();
+	} else {
+		xport_break(&lane->lane, FARKV_EDISCONNECTED);
+	}
+	/* A call of another kind makes the new link; the next one carries them to their ends. */
+	ck_assert_int_eq(put("m", "w"), 0);
+	ck_assert_int_eq(put("l", "w"), 0);
+	ck_assert_int_eq(put("k", "other"), 0);
+	ck_assert(!kv->queued && !kv->queue->fresh.first && kv->queue->done.first);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	/* What lay with the lane is freed, and may look right all the same. */
+	for (struct request *q = kv->queue->done.first; q; q = q->next)
+		if (!q->op.result)
+			ck_assert_ptr_eq(q->op.view.value, q->buf ? q->buf : q->saved);
+	/* Another link that goes finds them where they are. */
+	saved = kv->queue->done.first->saved;
+	ck_assert_ptr_nonnull(saved);
+	fake_server_hangup(&srv);
+	wait_broken();
+	ck_assert_int_eq(put("m", "x"), 0);
+	ck_assert_ptr_eq(kv->queue->done.first->saved, saved);
+	reap();
+	assert_got(0, "v");
+	/* It may be the next call's key. */
+	ck_assert(queue_lent(kv, done[0].value.data));
+	ENDED(1, FARKV_ENOTFOUND);
+	ENDED(2, 0);
+	ck_assert_str_eq(into, "v");
+	ck_assert_uint_eq(done[2].value.len, 1);
+	ENDED(3, FARKV_ETOOSMALL);
+	ck_assert_uint_eq(done[3].value.len, 1);
+	ck_assert_ptr_null(done[3].value.data);
+	ck_assert_uint_eq(done[3].version, 0);
+	ck_assert_int_eq(small[0], 0);
+	assert_value("k", "other");
+}
+END_TEST
+
+/* Not what was begun for another region: neither what is there nor its hash counts. */
+START_TEST(a_server_that_was_started_again_ends_them)
+{
+	char out[64];
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "l", "w");
+	for (int i = 0; i < 10 && _i == 0; i++)
+		ck_assert_int_eq(farkv_poll(kv, NULL, 0), 0);
+	srv.sb.region_id[0]++;
+	fake_server_superblock(&srv, true);
+	fake_server_hangup(&srv);
+	wait_broken();
+	if (_i == 0) {
+		ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
+		assert_detail("started again");
+		submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	}
+	reap();
+	/* What was complete before is so still. */
+	ENDED(0, _i ? FARKV_EDISCONNECTED : 0);
+	ENDED(1, _i ? FARKV_EDISCONNECTED : 0);
+	if (_i == 0) {
+		assert_got(0, "v");
+		assert_got(2, "v");
+	}
+	submit(FARKV_REQUEST_GET, 3, "k", NULL);
+	reap();
+	assert_got(3, "v");
+}
+END_TEST
+
+/* ... nor what was submitted for it, and not begun: beside one that was, too. Whether the
+ * server was killed, or stopped and said so. */
+START_TEST(a_server_that_was_started_again_ends_what_has_not_begun)
+{
+	const struct msg end = {.type = MSG_SHUTDOWN,
+				.refuse = {.reason = MSG_REASON_SHUTDOWN,
+					   .text = (const uint8_t *)"bye", .text_len = 3}};
+
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	(void)take();
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	srv.sb.region_id[0]++;
+	fake_server_superblock(&srv, true);
+	if (_i)
+		fake_server_send(&srv, &end, NULL);
+	fake_server_hangup(&srv);
+	wait_broken();
+	submit(FARKV_REQUEST_PUT, 1, "b", "2");
+	reap();
+	ENDED(0, FARKV_EDISCONNECTED);
+	ENDED(1, FARKV_EDISCONNECTED);
+	submit(FARKV_REQUEST_GET, 2, "b", NULL);
+	reap();
+	ENDED(2, FARKV_ENOTFOUND);
+}
+END_TEST
+
+START_TEST(a_session_that_breaks_while_they_wait)
+{
+	fake_server_set(&srv, hold_grants, true);
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	(void)take();
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_hangup(&srv);
+	wait_broken();
+	wait_all();
+	ENDED(0, 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	assert_value("a", "1");
+}
+END_TEST
+
+/* ... and none came about in time, but does before the completion is taken. */
+START_TEST(what_a_lost_link_ended_did_not_lack_blocks)
+{
+	static char large[5000];
+	struct farkv_value v;
+
+	memset(large, 'x', sizeof(large) - 1);
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	fake_server_set(&srv, ignore_requests, true);
+	if (_i)
+		kv->conn.index->versions.counter = UINT32_MAX - 10;
+	set_timeout_ms(200);
+	submit(FARKV_REQUEST_PUT, 0, "a", _i ? "1" : large);
+	(void)take();
+	fake_server_set(&srv, hello, FAKE_SILENT);
+	fake_server_hangup(&srv);
+	wait_broken();
+	ck_assert_int_ne(farkv_get(kv, "k", 1, &v), 0);
+	fake_server_set(&srv, hello, FAKE_WELCOME);
+	fake_server_set(&srv, ignore_requests, false);
+	set_timeout_ms(LONG_MS);
+	while (farkv_get(kv, "k", 1, &v))
+		clock_sleep_ns(10 * NS_PER_MS);
+	wait_all();
+	ENDED(0, FARKV_ETIMEDOUT);
+	assert_detail("the deadline passed");
+}
+END_TEST
+
+/* ... and that is found out by asking for what they need. */
+START_TEST(a_session_that_breaks_as_they_ask)
+{
+	submit(FARKV_REQUEST_PUT, 0, "a", "1");
+	fake_server_hangup(&srv);
+	wait_all();
+	ENDED(0, 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	assert_value("a", "1");
+}
+END_TEST
+
+/* Nobody is there any more: each request says so, and no poll hangs. */
+START_TEST(a_server_that_is_gone_ends_them)
+{
+	struct farkv_completion c;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "k", "w");
+	fake_server_fini(&srv);
+	wait_broken();
+	wait_all();
+	ENDED(0, FARKV_EDISCONNECTED);
+	/* Its compare-and-swap may have been on its way. */
+	ck_assert(done[1].result == FARKV_EDISCONNECTED ||
+		  done[1].result == FARKV_EMAYBE);
+	submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	wait_all();
+	ENDED(2, FARKV_EDISCONNECTED);
+	ck_assert_int_eq(farkv_poll(kv, &c, 1), 0);
+	/* For teardown() */
+	farkv_close(kv);
+	kv = NULL;
+	fake_server_init(&srv, 0);
+	fake_server_start(&srv);
+}
+END_TEST
+
+/* A card that says nothing: the first deadline breaks the lane for all. */
+START_TEST(a_silent_lane_is_given_up)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	set_timeout_ms(20);
+	submit(FARKV_REQUEST_GET, 0, "k", NULL);
+	submit(FARKV_REQUEST_PUT, 1, "k", "w");
+	set_timeout_ms(LONG_MS);
+	submit(FARKV_REQUEST_GET, 2, "k", NULL);
+	lane->still = true;
+	wait_all();
+	ENDED(0, FARKV_ETIMEDOUT);
+	ck_assert(done[1].result == FARKV_ETIMEDOUT ||
+		  done[1].result == FARKV_EMAYBE);
+	ck_assert_int_eq(done[2].result, 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("queue_gate");
+	TCase *t = tcase_create("stepping"), *own = tcase_create("own");
+
+	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
+	tcase_set_timeout(own, LONG_MS / 1000.0 * 3);
+	tcase_add_checked_fixture(t, setup_stepping, teardown);
+	tcase_add_test(t, barrier_waits_for_what_is_in_flight);
+	tcase_add_test(t, barrier_drops_the_directory_between_requests);
+	tcase_add_test(own,
+		       barrier_does_not_wait_for_completions_that_nobody_takes);
+	tcase_add_test(t, sweep_begins_behind_what_is_in_flight);
+	tcase_add_test(t, reclaim_waits_for_what_is_in_flight);
+	tcase_add_test(t, blocks_that_come_late);
+	tcase_add_test(t, blocks_that_a_submission_finds);
+	tcase_add_test(t, a_server_without_memory_ends_them);
+	tcase_add_test(t, a_silent_server_lets_them_run_out);
+	tcase_add_loop_test(t, a_full_window_is_told_without_waiting, 0, 2);
+	tcase_add_loop_test(t, versions_run_out, 0, 2);
+	tcase_add_loop_test(t, a_lane_that_breaks_is_replaced, 0, 12);
+	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
+	tcase_add_loop_test(t, a_server_that_was_started_again_ends_them, 0, 2);
+	tcase_add_loop_test(
+		t, a_server_that_was_started_again_ends_what_has_not_begun, 0, 2);
+	tcase_add_test(t, a_session_that_breaks_while_they_wait);
+	tcase_add_loop_test(t, what_a_lost_link_ended_did_not_lack_blocks, 0, 2);
+	tcase_add_loop_test(t, a_session_that_breaks_as_they_ask, 0, 5);
+	tcase_add_test(t, a_server_that_is_gone_ends_them);
+	tcase_add_test(t, a_silent_lane_is_given_up);
+	suite_add_tcase(s, t);
+	suite_add_tcase(s, own);
+	return s;
+}
+
+TEST_MAIN(suite())

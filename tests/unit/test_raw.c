@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bare requests (client/raw.h) beside a store's users: they are carried out, nobody's
+ * value is touched, and the blocks go back: at the end, and when others lack memory.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/conn.h"
+#include "client/raw.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/base/util.h"
+#include "tests/rig/e2e.h"
+#include "tests/rig/real_server.h"
+#include "tests/rig/step_lane.h"
+#include "tests/rig/test_main.h"
+
+#define VALUE_BYTES 1000u
+#define KEYS_MAX 20000u
+
+static struct real_server srv;
+static struct farkv *kv;
+static struct raw *raw;
+static struct step_lane *lane; /* of the session under a fault */
+
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "8m", NULL};
+
+	real_server_init(&srv, args);
+	kv = e2e_open(srv.path, 10000);
+}
+
+static void teardown(void)
+{
+	farkv_close(kv);
+	real_server_fini(&srv);
+}
+
+static void open_raw_for(uint64_t timeout_ns)
+{
+	struct raw_spec spec = {
+		.uri = srv.path,
+		.name = "raw",
+		.key_len = 8,
+		.value_len = VALUE_BYTES,
+		.timeout_ns = timeout_ns,
+	};
+
+	ck_assert_msg(raw_open(&spec, &raw) == 0, "%s", err_detail());
+}
+
+static void open_raw(void)
+{
+	open_raw_for(5 * NS_PER_SEC);
+}
+
+static uint64_t blocks_held(void)
+{
+	struct farkv_stats st = {.size = sizeof(st)};
+
+	OK(farkv_stats(kv, &st));
+	return st.blocks_held;
+}
+
+static size_t make_value(unsigned i, char *value)
+{
+	memset(value, 'a' + (int)(i % 26), VALUE_BYTES);
+	memcpy(value, &i, sizeof(i));
+	return VALUE_BYTES;
+}
+
+static int put(unsigned i)
+{
+	char value[VALUE_BYTES];
+
+	make_value(i, value);
+	return farkv_put(kv, &i, sizeof(i), value, sizeof(value));
+}
+
+static void check_value(unsigned i)
+{
+	char value[VALUE_BYTES];
+	struct farkv_value v;
+
+	make_value(i, value);
+	OK(farkv_get(kv, &i, sizeof(i), &v));
+	ck_assert_uint_eq(v.len, VALUE_BYTES);
+	ck_assert_mem_eq(v.data, value, VALUE_BYTES);
+}
+
+static const enum raw_kind kinds[] = {RAW_READ, RAW_WRITE, RAW_CAS, RAW_PUT,
+				      RAW_CHASE};
+
+static void all_kinds(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		ck_assert_msg(raw_run(raw, kinds[i], 1000) == 0, "%s",
+			      err_detail());
+		if (kinds[i] == RAW_CHASE)
+			continue;
+		for (size_t n = 1; n <= RAW_BATCH; n++)
+			ck_assert_msg(raw_together(raw, kinds[i], n) == 0,
+				      "%s", err_detail());
+	}
+}
+
+START_TEST(requests_are_carried_out_and_blocks_go_back)
+{
+	ck_assert_uint_eq(blocks_held(), 0);
+	open_raw();
+	all_kinds();
+	ck_assert_uint_ge(blocks_held(), 2);
+	raw_close(raw);
+	ck_assert_uint_eq(blocks_held(), 0);
+}
+END_TEST
+
+START_TEST(no_value_is_touched)
+{
+	for (unsigned i = 0; i < 1000; i++)
+		OK(put(i));
+	open_raw();
+	for (unsigned round = 0; round < 3; round++) {
+		all_kinds();
+		for (unsigned i = 0; i < 1000; i++) {
+			check_value(i);
+			OK(put(i));
+		}
+	}
+	raw_close(raw);
+	for (unsigned i = 0; i < 1000; i++)
+		check_value(i);
+}
+END_TEST
+
+/* The server asks for them back, and they are written to by others from then on. */
+START_TEST(blocks_that_were_given_back_are_not_used)
+{
+	unsigned n = 0;
+	int err = 0;
+
+	open_raw();
+	all_kinds();
+	while (n < KEYS_MAX && !(err = put(n)))
+		n++;
+	ck_assert_msg(err == FARKV_ENOSPC, "%u puts: %s", n,
+		      farkv_strerror(err));
+	err = raw_run(raw, RAW_PUT, 2000);
+	ck_assert_msg(err == 0 || err == FARKV_ENOSPC, "%s", err_detail());
+	for (unsigned i = 0; i < n; i++)
+		check_value(i);
+	raw_close(raw);
+}
+END_TEST
+
+static struct xport_lane *wrap(struct xport_lane *inner)
+{
+	lane = step_lane_open_card(inner);
+	return lane ? &lane->lane : NULL;
+}
+
+static void open_raw_on_card(void)
+{
+	conn_wrap_lane = wrap;
+	open_raw_for(NS_PER_SEC);
+	conn_wrap_lane = NULL;
+}
+
+START_TEST(a_request_that_does_not_end_is_late)
+{
+	open_raw_on_card();
+	lane->over = 0;
+	ck_assert_int_eq(raw_run(raw, RAW_READ, 1), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(raw_run(raw, RAW_READ, 1), FARKV_EDISCONNECTED);
+	raw_close(raw);
+}
+END_TEST
+
+START_TEST(a_lane_that_breaks_says_why)
+{
+	open_raw_on_card();
+	lane->over = 1;
+	lane->last_word = "the card has caught fire";
+	ck_assert_int_eq(raw_together(raw, RAW_PUT, 2), FARKV_EDISCONNECTED);
+	ck_assert_msg(strstr(err_detail(), lane->last_word), "%s",
+		      err_detail());
+	raw_close(raw);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("raw");
+	TCase *t = tcase_create("raw");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, requests_are_carried_out_and_blocks_go_back);
+	tcase_add_test(t, no_value_is_touched);
+	tcase_add_test(t, blocks_that_were_given_back_are_not_used);
+	if (!real_server_is_remote()) { /* the lane under the fault is a mapped one */
+		tcase_add_test(t, a_request_that_does_not_end_is_late);
+		tcase_add_test(t, a_lane_that_breaks_says_why);
+	}
+	suite_add_tcase(s, t);
+	real_server_require();
+	return s;
+}
+
+TEST_MAIN(suite())

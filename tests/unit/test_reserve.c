@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pages are there before they are dealt out; what memory a machine and its cgroups have. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/err.h"
+#include "server/memory/memlimit.h"
+#include "tests/rig/test_main.h"
+
+/* The kernel and the limits, as they are played here. */
+static int refuses; /* errno of fallocate(2), or 0 */
+static uint64_t most = UINT64_MAX; /* bytes in one call */
+static uint64_t left = UINT64_MAX;
+static unsigned calls, looks;
+
+static int allocate(int fd, int mode, off_t off, off_t n)
+{
+	calls++;
+	errno = (uint64_t)n > most ? ENOSPC : refuses;
+	return errno ? -1 : (fallocate)(fd, mode, off, n);
+}
+
+static void look(const char *root, struct room *out)
+{
+	looks++;
+	ck_assert_str_eq(root, "");
+	*out = (struct room){.total = left, .left = left};
+}
+
+#define fallocate(fd, mode, off, n) allocate(fd, mode, off, n)
+#define memlimit_read look
+#include "server/memory/reserve.c"
+#undef memlimit_read
+#undef fallocate
+
+#include "server/memory/region.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct reserve *r;
+static int fd;
+
+static void setup(bool bounded)
+{
+	refuses = 0;
+	calls = looks = 0;
+	most = left = UINT64_MAX;
+	fd = memfd_create("test", 0);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, 64 * MIB), 0);
+	r = reserve_new(fd, bounded);
+	ck_assert_ptr_nonnull(r);
+}
+
+static void teardown(void)
+{
+	reserve_free(r);
+	close(fd);
+}
+
+static uint64_t taken(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* ---- reserve --------------------------------------------------------------------- */
+
+START_TEST(reserve_bytes_are_taken_from_the_kernel_and_some_more)
+{
+	setup(true);
+	ck_assert_uint_eq(taken(), 0);
+	ck_assert_uint_eq(reserve_bytes(r, MIB, MIB, 0), MIB);
+	ck_assert_uint_eq(taken(), MIB);
+	ck_assert_uint_eq(reserve_bytes(r, 2 * MIB, MIB, 3 * MIB), 4 * MIB);
+	ck_assert_uint_eq(taken(), 5 * MIB);
+	ck_assert_uint_eq(reserve_refused(r), 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(reserve_bytes_without_the_extra_ones_if_there_is_no_more)
+{
+	setup(true);
+	most = MIB;
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, MIB), MIB);
+	ck_assert_uint_eq(reserve_refused(r), 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(reserve_bytes_refused_is_no_memory_for_a_while)
+{
+	static const int why[] = {ENOSPC, ENOMEM};
+
+	setup(true);
+	refuses = why[_i];
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, MIB), 0);
+	ck_assert_ptr_nonnull(strstr(err_detail(), strerror(why[_i])));
+	ck_assert(reserve_failing(r));
+	ck_assert_uint_eq(reserve_refused(r), 1);
+	/* At once, and without a call. */
+	refuses = 0;
+	calls = 0;
+	r->again_ns = UINT64_MAX;
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, 0), 0);
+	ck_assert_uint_eq(calls, 0);
+	r->again_ns = 0;
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, 0), MIB);
+	ck_assert(!reserve_failing(r));
+	teardown();
+}
+END_TEST
+
+START_TEST(reserve_bytes_beyond_a_limit_are_not_asked_for)
+{
+	setup(true);
+	left = 20 * MIB;
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, 0), MIB);
+	ck_assert_uint_eq(looks, 1);
+	/* An eighth of what was left is trusted to be there. */
+	ck_assert_uint_eq(reserve_bytes(r, MIB, MIB, 0), MIB);
+	ck_assert_uint_eq(looks, 1);
+	left = MIB / 2;
+	ck_assert_uint_eq(reserve_bytes(r, 2 * MIB, MIB, 0), 0);
+	ck_assert_uint_eq(taken(), 2 * MIB);
+	teardown();
+}
+END_TEST
+
+START_TEST(reserve_bytes_that_are_there_need_no_room)
+{
+	uint8_t *p;
+
+	setup(true);
+	p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	memset(p, 1, MIB);
+	left = 0;
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, 0), MIB);
+	ck_assert_uint_eq(calls, 0);
+	munmap(p, MIB);
+	teardown();
+}
+END_TEST
+
+/* Pages set aside for it are in no account. */
+START_TEST(reserve_bytes_of_a_pool_are_not_bounded)
+{
+	setup(false);
+	left = 0;
+	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, 0), MIB);
+	ck_assert_uint_eq(looks, 0);
+	teardown();
+}
+END_TEST
+
+/* ---- the heap -------------------------------------------------------------------- */
+
+static uint8_t backed[1000];
+static uint64_t pages_left;
+
+static uint64_t back(void *arg, uint64_t at, uint64_t n, uint64_t more)
+{
+	ck_assert_ptr_null(arg);
+	if (n > pages_left)
+		return 0;
+	n += n + more <= pages_left ? more : 0;
+	for (uint64_t i = at; i < at + n; i++) {
+		ck_assert_uint_eq(backed[i], 0);
+		backed[i] = 1;
+	}
+	pages_left -= n;
+	return n;
+}
+
+static void check_backed(uint64_t page, uint64_t n)
+{
+	for (uint64_t i = page - 7; i < page - 7 + n; i++)
+		ck_assert_uint_eq(backed[i], 1);
+}
+
+START_TEST(heap_take_deals_out_backed_pages_only)
+{
+	struct heap *h = heap_new(7, 1000);
+	uint64_t at, n;
+
+	pages_left = 1000;
+	heap_set_back(h, back, NULL);
+	for (unsigned i = 0;; i++) {
+		n = i % 3 == 0 ? 1 : 1 + i % 8;
+		at = i % 3 == 0 ? heap_take_index(h) : heap_take(h, n);
+		if (!at)
+			break;
+		check_backed(at, n);
+		if (i % 7 == 0)
+			heap_give(h, at, n);
+	}
+	ck_assert_uint_gt(heap_used(h), 900);
+	heap_free(h);
+}
+END_TEST
+
+START_TEST(heap_take_says_none_when_the_machine_has_none)
+{
+	struct heap *h = heap_new(7, 1000);
+	uint64_t low, high, n;
+
+	pages_left = 12;
+	heap_set_back(h, back, NULL);
+	low = heap_take(h, 8);
+	high = heap_take_index(h);
+	ck_assert_uint_eq(pages_left, 12 - 8 - 1 - HEAP_RESERVE);
+	ck_assert_uint_ne(low, 0);
+	ck_assert_uint_ne(high, 0);
+	n = heap_used(h);
+	ck_assert_uint_eq(heap_take(h, 8), 0);
+	ck_assert_uint_eq(heap_used(h), n);
+	/* The index can go on for a while; what comes back is there. */
+	for (unsigned i = 0; i < HEAP_RESERVE; i++)
+		ck_assert_uint_ne(heap_take_index(h), 0);
+	while (heap_take_index(h))
+		;
+	ck_assert_uint_eq(heap_take_index(h), 0);
+	heap_give(h, low, 8);
+	ck_assert_uint_eq(heap_take(h, 8), low);
+	heap_give(h, high, 1);
+	ck_assert_uint_eq(heap_take_index(h), high);
+	/* And when there is memory again. */
+	pages_left = 100;
+	ck_assert_uint_ne(heap_take(h, 8), 0);
+	heap_free(h);
+}
+END_TEST
+
+/* ---- the region ------------------------------------------------------------------ */
+
+static uint64_t blocks_of(int file)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstat(file, &st), 0);
+	return (uint64_t)st.st_blocks * 512;
+}
+
+START_TEST(region_create_takes_little_and_all_that_it_will_touch)
+{
+	struct region_config cfg = {.memory = 64 * MIB, .max_value = MIB,
+				    .max_key = 100, .grace_ns = 1000000,
+				    .pages = REGION_PAGES_NEVER};
+	struct region region;
+	uint64_t before;
+
+	ck_assert_int_eq(region_create(&cfg, &region), 0);
+	before = blocks_of(region.data_fd);
+	ck_assert_uint_le(before, 4 * PAGE_BYTES);
+	ck_assert_uint_gt(before, 0);
+	/* The first value's pages are taken with it, before it is written. */
+	ck_assert_uint_ne(heap_take(region.heap, 8), 0);
+	ck_assert_uint_ge(blocks_of(region.data_fd), before + 8 * PAGE_BYTES);
+	region_destroy(&region);
+}
+END_TEST
+
+START_TEST(region_create_for_a_device_takes_all)
+{
+	struct region_config cfg = {.memory = 16 * MIB, .max_value = MIB,
+				    .max_key = 100, .grace_ns = 1000000,
+				    .pages = REGION_PAGES_NEVER, .pinned = true};
+	struct region region;
+
+	ck_assert_int_eq(region_create(&cfg, &region), 0);
+	ck_assert_uint_ge(blocks_of(region.data_fd), 16 * MIB);
+	ck_assert_uint_ge(blocks_of(region.meta_fd), region.sb.meta_bytes);
+	region_destroy(&region);
+	/* More than there is: before anything is taken. */
+	cfg.memory = UINT64_C(511) << 30;
+	ck_assert_int_eq(region_create(&cfg, &region), FARKV_ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err_detail(), "RDMA pins all of it"));
+}
+END_TEST
+
+/* ---- what machines have ---------------------------------------------------------- */
+
+static char root[] = "/tmp/farkv-room-XXXXXX";
+
+static void file(const char *path, const char *text)
+{
+	char command[600];
+	FILE *out;
+
+	snprintf(command, sizeof(command), "mkdir -p $(dirname '%s%s')", root, path);
+	ck_assert_int_eq(system(command), 0);
+	snprintf(command, sizeof(command), "%s%s", root, path);
+	out = fopen(command, "w");
+	ck_assert_ptr_nonnull(out);
+	fputs(text, out);
+	fclose(out);
+}
+
+static void machine(void)
+{
+	strcpy(root + sizeof(root) - 7, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	file("/proc/meminfo", "MemTotal:       16777216 kB\nMemFree:  1 kB\n"
+			      "MemAvailable:    8388608 kB\nSwapFree: 1048576 kB\n");
+}
+
+static void machine_gone(void)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", root);
+	ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(room_of_a_machine_counts_what_is_available_and_swap)
+{
+	struct room room;
+
+	machine();
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.total, 16384 * MIB);
+	ck_assert_uint_eq(room.left, 9 * 1024 * MIB - 32 * MIB);
+	ck_assert_str_eq(room.what, "this machine's memory");
+	machine_gone();
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.left, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(room_of_a_cgroup_is_the_smallest_on_the_way_up)
+{
+	struct room room;
+
+	machine();
+	file("/proc/self/cgroup", "0::/a/b\n");
+	file("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	file("/sys/fs/cgroup/a/memory.max", "1073741824\n");
+	file("/sys/fs/cgroup/a/memory.current", "536870912\n");
+	file("/sys/fs/cgroup/a/memory.stat", "anon 7\ninactive_file 104857600\n"
+					     "active_file 1048576\n");
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.total, 1024 * MIB);
+	ck_assert_uint_eq(room.left, (512 + 100 + 1 - 32) * MIB);
+	ck_assert_str_eq(room.what, "the limit of the cgroup /a (memory.max)");
+	/* With swap of its own. */
+	file("/sys/fs/cgroup/a/memory.swap.max", "104857600\n");
+	file("/sys/fs/cgroup/a/memory.swap.current", "20971520\n");
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.left, (512 + 101 + 80 - 32) * MIB);
+	machine_gone();
+}
+END_TEST
+
+/* The path leads nowhere; what is mounted is the own one. */
+START_TEST(room_in_a_container_is_what_is_mounted)
+{
+	struct room room;
+
+	machine();
+	file("/proc/self/cgroup", "0::/\n");
+	file("/sys/fs/cgroup/memory.max", "134217728\n");
+	file("/sys/fs/cgroup/memory.current", "1048576\n");
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.total, 128 * MIB);
+	ck_assert_uint_eq(room.left, (128 - 1 - 4) * MIB);
+	file("/proc/self/cgroup", "5:cpu,memory:/docker/0123\n0::/\n");
+	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "67108864\n");
+	file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2097152\n");
+	file("/sys/fs/cgroup/memory/memory.stat", "cache 9\ntotal_inactive_file 1048576\n");
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.total, 64 * MIB);
+	ck_assert_uint_eq(room.left, (64 - 1 - 2) * MIB);
+	ck_assert_str_eq(room.what, "the limit of the cgroup / (memory.limit_in_bytes)");
+	/* Version 1 without a limit says a large number. */
+	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+	memlimit_read(root, &room);
+	ck_assert_uint_eq(room.total, 128 * MIB);
+	machine_gone();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("reserve");
+	TCase *t = tcase_create("reserve");
+
+	tcase_add_test(t, reserve_bytes_are_taken_from_the_kernel_and_some_more);
+	tcase_add_test(t, reserve_bytes_without_the_extra_ones_if_there_is_no_more);
+	tcase_add_loop_test(t, reserve_bytes_refused_is_no_memory_for_a_while, 0, 2);
+	tcase_add_test(t, reserve_bytes_beyond_a_limit_are_not_asked_for);
+	tcase_add_test(t, reserve_bytes_that_are_there_need_no_room);
+	tcase_add_test(t, reserve_bytes_of_a_pool_are_not_bounded);
+	suite_add_tcase(s, t);
+	t = tcase_create("heap");
+	tcase_add_test(t, heap_take_deals_out_backed_pages_only);
+	tcase_add_test(t, heap_take_says_none_when_the_machine_has_none);
+	suite_add_tcase(s, t);
+	t = tcase_create("region");
+	tcase_add_test(t, region_create_takes_little_and_all_that_it_will_touch);
+	tcase_add_test(t, region_create_for_a_device_takes_all);
+	suite_add_tcase(s, t);
+	t = tcase_create("room");
+	tcase_add_test(t, room_of_a_machine_counts_what_is_available_and_swap);
+	tcase_add_test(t, room_of_a_cgroup_is_the_smallest_on_the_way_up);
+	tcase_add_test(t, room_in_a_container_is_what_is_mounted);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,692 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Values that are carried from and to where they lie, by a lane that as a network card
+ * takes memory only that it was shown: what goes without a copy, what is copied, and
+ * that reconnects and pages that are used again register nothing anew.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/buffers.h"
+#include "common/region/hash.h"
+#include "tests/rig/buffers_churn.h"
+#include "tests/rig/handle_rig.h"
+#include "tests/rig/test_main.h"
+
+#define KNOWN_MAX 64u
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* ---- the card ---------------------------------------------------------------- */
+
+static struct card {
+	struct xport_lane lane; /* first */
+	struct xport_lane *inner;
+	struct {
+		const uint8_t *at;
+		size_t len;
+		bool added; /* else the lane's own */
+	} known[KNOWN_MAX];
+	unsigned parts_read, parts_written; /* requests that had one */
+	bool mute; /* answers nothing more */
+	struct xport_chain *stuck; /* the chain that it has not answered */
+} card;
+static unsigned cards;    /* lanes made so far */
+static bool card_refuses; /* registers no memory of others */
+static uint32_t card_lacks; /* capabilities */
+
+static bool card_has(const void *p, size_t len, bool added)
+{
+	for (unsigned i = 0; i < KNOWN_MAX; i++) {
+		size_t at = (size_t)((const uint8_t *)p - card.known[i].at);
+
+		if (card.known[i].len && (!added || card.known[i].added) &&
+		    (const uint8_t *)p >= card.known[i].at &&
+		    at + len <= card.known[i].len)
+			return true;
+	}
+	return false;
+}
+
+static void card_learn(const void *p, size_t len, bool added)
+{
+	unsigned i = 0;
+
+	while (i < KNOWN_MAX && card.known[i].len)
+		i++;
+	ck_assert_uint_lt(i, KNOWN_MAX);
+	card.known[i].at = p;
+	card.known[i].len = len;
+	card.known[i].added = added;
+	card.lane.counters.registrations++;
+}
+
+static void card_look(const struct xport_wr *wr)
+{
+	if (wr->opcode == XPORT_CAS)
+		return;
+	ck_assert(card_has(wr->laddr, wr->len - wr->seg_len, false));
+	if (!wr->seg_len)
+		return;
+	ck_assert(card_has(wr->seg, wr->seg_len, true));
+	if (wr->opcode == XPORT_READ)
+		card.parts_read++;
+	else
+		card.parts_written++;
+}
+
+static int card_post(struct xport_lane *lane, struct xport_chain *first)
+{
+	struct xport_counters mine = lane->counters;
+	int err = xport_check(lane, first);
+
+	ck_assert_int_eq(err, 0);
+	for (struct xport_chain *c = first; c; c = c->next)
+		for (unsigned i = 0; i < c->n; i++)
+			card_look(&c->wr[i]);
+	if (card.mute) {
+		card.stuck = first;
+		first->done = false;
+		return 0;
+	}
+	if (xport_broken(lane))
+		xport_break(card.inner, xport_broken(lane));
+	err = xport_post(card.inner, first);
+	lane->counters = card.inner->counters;
+	lane->counters.round_trips = mine.round_trips;
+	lane->counters.registrations = mine.registrations;
+	return err;
+}
+
+/* A lane that broke lets go of what was under way when it is polled. */
+static void card_poll(struct xport_lane *lane)
+{
+	if (!card.stuck || !xport_broken(lane))
+		return;
+	card.stuck->n_done = 0;
+	card.stuck->status = FARKV_EDISCONNECTED;
+	card.stuck->done = true;
+	card.stuck = NULL;
+}
+
+static void *card_alloc(struct xport_lane *lane, size_t bytes)
+{
+	void *p = xport_mem_alloc(card.inner, bytes);
+
+	(void)lane;
+	card_learn(p, bytes, false);
+	return p;
+}
+
+static void card_free(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	(void)lane;
+	for (unsigned i = 0; i < KNOWN_MAX; i++)
+		if (card.known[i].at == mem)
+			card.known[i].len = 0;
+	xport_mem_free(card.inner, mem, bytes);
+}
+
+static int card_add(struct xport_lane *lane, void *mem, size_t bytes)
+{
+	(void)lane;
+	ck_assert_uint_eq((uintptr_t)mem % 4096, 0);
+	if (card_refuses)
+		return FARKV_ENOMEM;
+	card_learn(mem, bytes, true);
+	return 0;
+}
+
+static bool card_known(const struct xport_lane *lane, const void *mem,
+		       size_t bytes)
+{
+	(void)lane;
+	return card_has(mem, bytes, true);
+}
+
+static void card_close(struct xport_lane *lane)
+{
+	(void)lane;
+	xport_close(card.inner);
+}
+
+static struct xport_lane *card_open(struct xport_lane *inner)
+{
+	static const struct xport_ops ops = {.name = "card",
+					     .post = card_post,
+					     .poll = card_poll,
+					     .mem_alloc = card_alloc,
+					     .mem_free = card_free,
+					     .mem_add = card_add,
+					     .mem_known = card_known,
+					     .close = card_close};
+
+	memset(&card, 0, sizeof(card));
+	cards++;
+	card.inner = inner;
+	card.lane.ops = &ops;
+	card.lane.region_bytes = inner->region_bytes;
+	card.lane.caps = (XPORT_READ8_ATOMIC | XPORT_SEGMENTS) & ~card_lacks;
+	return &card.lane;
+}
+
+static void setup_card(void)
+{
+	card_refuses = false;
+	card_lacks = 0;
+	conn_wrap_lane = card_open;
+	setup_long_grace();
+}
+
+/* ---- values --------------------------------------------------------------------- */
+
+static void fill(uint8_t *p, size_t n, unsigned seed)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] = (uint8_t)(i * 31 + i / 251 + seed);
+}
+
+static void *buffer(size_t bytes)
+{
+	void *p = NULL;
+
+	ck_assert_int_eq(farkv_buf_alloc(kv, bytes, &p), 0);
+	ck_assert_ptr_nonnull(p);
+	return p;
+}
+
+/* Put from `from`, get into `to`; what of that went without a copy? */
+static void round_trip(uint8_t *from, uint8_t *to, size_t len, size_t cap)
+{
+	static unsigned seed;
+	size_t got = 0;
+	uint8_t *want = malloc(len + 1);
+
+	fill(from, len, ++seed);
+	memcpy(want, from, len);
+	card.parts_read = card.parts_written = 0;
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, len), 0);
+	memset(from, 0x11, len);
+	memset(to, 0x22, cap);
+	ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, cap, &got, NULL), 0);
+	ck_assert_uint_eq(got, len);
+	ck_assert(memcmp(to, want, len) == 0);
+	free(want);
+}
+
+static struct farkv_counters counters_now(void)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	return c;
+}
+
+static uint64_t registrations(void)
+{
+	return counters_now().registrations;
+}
+
+static const size_t lengths[] = {1,    100,  4000, 4095, 4096,	4097,
+				 5000, 8191, 8192, 9999, 65536, 100003};
+
+START_TEST(value_in_a_buffer_is_carried_without_a_copy)
+{
+	size_t len = lengths[_i];
+	uint8_t *from = buffer(len), *to = buffer(len);
+
+	/* Room as the value is long, and more than its block has. */
+	round_trip(from, to, len, len);
+	ck_assert_uint_eq(card.parts_written, len >= 4096);
+	ck_assert_uint_eq(card.parts_read, len >= 4096);
+	farkv_buf_free(kv, to);
+	to = buffer(2 * len);
+	round_trip(from, to, len, 2 * len);
+	ck_assert_uint_eq(card.parts_written, len >= 4096);
+	/* A small value's block may be read so as well. */
+	ck_assert(len < 4096 || card.parts_read == 1);
+}
+END_TEST
+
+START_TEST(buffers_that_share_a_page_are_carried_alike)
+{
+	uint8_t *p[6];
+
+	for (unsigned i = 0; i < 6; i++)
+		p[i] = buffer(5000);
+#ifdef WITH_JEMALLOC
+	ck_assert_uint_eq((uintptr_t)(p[0] + 4999) / 4096,
+			  (uintptr_t)p[1] / 4096);
+#endif
+	fill(p[2], 5000, 77);
+	for (unsigned i = 0; i < 6; i += 1 + (i == 1)) {
+		round_trip(p[i], p[5 - i == 2 ? 4 : 5 - i], 5000, 5000);
+		ck_assert_uint_eq(card.parts_written + card.parts_read, 2);
+	}
+	/* The neighbours' bytes are theirs. */
+	for (unsigned i = 0; i < 5000; i++)
+		ck_assert_uint_eq(p[2][i], (uint8_t)(i * 31 + i / 251 + 77));
+}
+END_TEST
+
+START_TEST(value_in_other_memory_is_copied)
+{
+	size_t len = lengths[_i];
+	uint8_t *from = malloc(len), *to = malloc(len);
+
+	round_trip(from, to, len, len);
+	ck_assert_uint_eq(card.parts_written + card.parts_read, 0);
+	free(from);
+	free(to);
+}
+END_TEST
+
+/* A byte of it lies behind the buffers that the card knows. */
+START_TEST(value_that_ends_elsewhere_is_copied)
+{
+	uint8_t *last = buffer(HUGE_PAGE - 8192), *page;
+
+	/* The last chunk's, wherever in it the buffer lies. */
+	last = (uint8_t *)((uintptr_t)last & ~(HUGE_PAGE - 1));
+	page = mmap(last + HUGE_PAGE, 4096, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (page == MAP_FAILED) /* something lies there: as good */
+		return;
+	round_trip(last + HUGE_PAGE - 8191, last, 8192, 8192);
+	ck_assert_uint_eq(card.parts_written, 0);
+	round_trip(last, last + HUGE_PAGE - 8191, 8192, 8192);
+	ck_assert_uint_eq(card.parts_read, 0);
+	round_trip(last, last + HUGE_PAGE - 8192, 8192, 8192);
+	ck_assert_uint_eq(card.parts_read, 1);
+	munmap(page, 4096);
+}
+END_TEST
+
+START_TEST(buffer_too_small_says_the_length)
+{
+	uint8_t *from = buffer(20000), *to = buffer(20000);
+
+	fill(from, 20000, 1);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 20000), 0);
+	for (size_t cap = 0; cap < 20000; cap += cap < 19990 ? 1999 : 1) {
+		size_t len = 0;
+
+		memset(to, 0x33, 20000);
+		ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, cap, &len,
+						NULL),
+				 FARKV_ETOOSMALL);
+		ck_assert_uint_eq(len, 20000);
+		/* Not a byte where the caller has not said. */
+		ck_assert_uint_eq(to[cap], 0x33);
+	}
+	ck_assert_int_eq(farkv_get_into(kv, "none", 4, to, 20000,
+					&(size_t){0}, NULL),
+			 FARKV_ENOTFOUND);
+}
+END_TEST
+
+/* The key lies where the value goes. */
+START_TEST(key_in_the_buffer_is_read_to_the_end)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	size_t len;
+
+	fill(from, 8192, 5);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	memcpy(to + 1000, "key", 3);
+	ck_assert_int_eq(farkv_get_into(kv, to + 1000, 3, to, 8192, &len, NULL),
+			 0);
+	ck_assert(memcmp(to, from, 8192) == 0);
+}
+END_TEST
+
+/* ... of a request, too. */
+START_TEST(key_in_a_requests_buffer_is_read_to_the_end)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = to + 1000, .key_len = 3,
+				  .buf = to, .buf_len = 8192};
+	struct farkv_completion c;
+
+	fill(from, 8192, 5);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	memcpy(to + 1000, "key", 3);
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, 60000), 1);
+	ck_assert_int_eq(c.result, 0);
+	ck_assert(memcmp(to, from, 8192) == 0);
+}
+END_TEST
+
+/* A key that a reader of `like` must look at too, and before it. */
+static size_t rival(char *key, const char *like)
+{
+	uint64_t seed = srv.sb.hash_seed;
+	uint64_t h = hash_key(seed, like, strlen(like)), other;
+	unsigned long i = 0;
+	size_t len;
+
+	do {
+		/* Of another length, so that everything stands elsewhere. */
+		len = (size_t)sprintf(key, "rival %lu", i++);
+		other = hash_key(seed, key, len);
+	} while (hash_fp(other) != hash_fp(h) ||
+		 hash_home_line(other) != hash_home_line(h));
+	return len;
+}
+
+START_TEST(other_keys_block_is_not_taken_for_the_value)
+{
+	char first[32];
+	size_t n1 = rival(first, "key");
+	uint8_t *from = buffer(30000), *to = buffer(30000);
+
+	/* Longer than the one that is looked for, and shorter. */
+	fill(from, 30000, 77);
+	ck_assert_int_eq(farkv_put(kv, first, n1, from, 30000), 0);
+	round_trip(from, to, 20000, 30000);
+	/* The first candidate went to the buffer, the second by a copy. */
+	ck_assert_uint_eq(card.parts_read, 1);
+	fill(from, 30000, 78);
+	ck_assert_int_eq(farkv_put(kv, first, n1, from, 5000), 0);
+	round_trip(from, to, 20000, 20000);
+	round_trip(from, to, 100, 20000);
+}
+END_TEST
+
+START_TEST(adds_and_swaps_take_the_value_from_where_it_lies)
+{
+	uint8_t *from = buffer(8192);
+	uint64_t version;
+	size_t len;
+
+	fill(from, 8192, 9);
+	ck_assert_int_eq(farkv_add(kv, "key", 3, from, 8192), 0);
+	ck_assert_int_eq(farkv_replace(kv, "key", 3, from, 8191), 0);
+	ck_assert_uint_eq(card.parts_written, 2);
+	ck_assert_int_eq(farkv_get_into(kv, "key", 3, from, 8192, &len,
+					&version),
+			 0);
+	ck_assert_int_eq(farkv_cas(kv, "key", 3, from, 8000, version, NULL), 0);
+	ck_assert_uint_eq(card.parts_written, 3);
+	ck_assert_int_eq(farkv_mput(kv, (struct farkv_put_item[]){{
+						.key = "key",
+						.key_len = 3,
+						.value = from,
+						.value_len = 7000}}, 1),
+			 0);
+	ck_assert_uint_eq(card.parts_written, 4);
+	ck_assert_int_eq(farkv_get_into(kv, "key", 3, from, 8192, &len, NULL),
+			 0);
+	ck_assert_uint_eq(len, 7000);
+}
+END_TEST
+
+/* ---- registrations ----------------------------------------------------------------- */
+
+static void work(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		size_t len = lengths[i % (sizeof(lengths) / sizeof(lengths[0]))];
+		uint8_t *from = buffer(len), *to = buffer(len);
+		struct farkv_value v;
+
+		round_trip(from, to, len, len);
+		ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
+		farkv_buf_free(kv, to);
+		farkv_buf_free(kv, from);
+	}
+}
+
+START_TEST(after_a_while_nothing_is_registered)
+{
+	uint64_t before;
+
+	work(24);
+	before = registrations();
+	ck_assert_uint_gt(before, 0);
+	work(500);
+	ck_assert_uint_eq(registrations(), before);
+}
+END_TEST
+
+START_TEST(new_connection_knows_the_buffers)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	uint8_t *large = buffer(5 * HUGE_PAGE);
+	uint64_t before;
+	unsigned made = cards;
+
+	round_trip(from, to, 8192, 8192);
+	before = registrations();
+	fake_server_hangup(&srv);
+	wait_broken();
+	(void)put("key", "after the break"); /* may tell of it, once */
+	ck_assert_uint_eq(cards, made + 1);
+	round_trip(from, to, 8192, 8192);
+	ck_assert_uint_eq(card.parts_written, 1);
+	ck_assert_uint_eq(card.parts_read, 1);
+	round_trip(large, large + 3 * HUGE_PAGE, 100000, 100000);
+	ck_assert_uint_eq(card.parts_written, 1);
+	/* The counter goes on: both chunks, and the lane's own memory. */
+	ck_assert_uint_ge(registrations(), before + 2);
+	work(24);
+	before = registrations();
+	work(100);
+	ck_assert_uint_eq(registrations(), before);
+}
+END_TEST
+
+START_TEST(new_connection_that_registers_nothing_copies)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	void *more = from;
+
+	round_trip(from, to, 8192, 8192);
+	card_refuses = true;
+	fake_server_hangup(&srv);
+	wait_broken();
+	(void)put("key", "after the break");
+	round_trip(from, to, 8192, 8192);
+	ck_assert_uint_eq(card.parts_written + card.parts_read, 0);
+	/* What there is can be given out; what would be new is refused. */
+	ck_assert_int_eq(farkv_buf_alloc(kv, 8192, &more), 0);
+	farkv_buf_free(kv, more);
+	more = from;
+	ck_assert_int_eq(farkv_buf_alloc(kv, HUGE_PAGE, &more), FARKV_ENOMEM);
+	ck_assert_ptr_eq(more, from);
+}
+END_TEST
+
+/* The card may still be about to use the caller's memory: not behind the call. */
+START_TEST(nothing_is_under_way_when_a_call_has_failed)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	size_t len;
+	int err;
+
+	round_trip(from, to, 8192, 8192);
+	set_timeout_ms(20);
+	card.mute = true;
+	if (_i == 0)
+		err = farkv_get_into(kv, "key", 3, to, 8192, &len, NULL);
+	else if (_i == 1)
+		err = farkv_put(kv, "key", 3, from, 8192);
+	else
+		err = farkv_mput(kv, (struct farkv_put_item[]){{
+					     .key = "key", .key_len = 3,
+					     .value = from, .value_len = 8192}},
+				 1);
+	/* Of a key that is remembered, WRITE and CAS are under way together. */
+	ck_assert_int_eq(err, _i == 0 ? FARKV_ETIMEDOUT : FARKV_EMAYBE);
+	ck_assert_ptr_null(card.stuck);
+	card.mute = false;
+}
+END_TEST
+
+START_TEST(lane_without_parts_copies)
+{
+	uint8_t *from, *to;
+
+	farkv_close(kv);
+	card_lacks = XPORT_SEGMENTS;
+	kv = open_handle();
+	from = buffer(8192);
+	to = buffer(8192);
+	round_trip(from, to, 8192, 8192);
+	ck_assert_uint_eq(card.parts_written + card.parts_read, 0);
+}
+END_TEST
+
+/* By farkv_get(), in one round trip and from nowhere but the store. */
+static void get_reads(const uint8_t *want, size_t len)
+{
+	struct farkv_counters before = counters_now(), after;
+	struct farkv_value v;
+
+	ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
+	ck_assert_uint_eq(v.len, len);
+	ck_assert(memcmp(v.data, want, len) == 0);
+	after = counters_now();
+	ck_assert_uint_eq(after.round_trips - before.round_trips, 1);
+	ck_assert_uint_eq(after.cache_values, before.cache_values);
+}
+
+/*
+ * What comes in parts is not whole in the handle's memory, and not kept; nor does a copy
+ * that is kept take the place of what comes without one.
+ */
+START_TEST(what_is_carried_without_a_copy_is_not_kept)
+{
+	uint8_t *from = buffer(8192), *to = buffer(8192);
+	struct farkv_value v;
+	uint64_t before;
+	size_t len;
+
+	fill(from, 8192, 1);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	card.parts_read = 0;
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, 8192, &len, NULL), 0);
+		ck_assert_uint_eq(card.parts_read, i);
+	}
+	get_reads(from, 8192);
+	ck_assert_int_eq(farkv_get(kv, "key", 3, &v), 0);
+	ck_assert_uint_eq(counters_now().cache_values, 1);
+	before = counters_now().round_trips;
+	for (unsigned i = 4; i <= 6; i++) {
+		ck_assert_int_eq(farkv_get_into(kv, "key", 3, to, 8192, &len, NULL), 0);
+		ck_assert_uint_eq(card.parts_read, i);
+		ck_assert(memcmp(from, to, 8192) == 0);
+	}
+	ck_assert_uint_eq(counters_now().round_trips - before, 3);
+	fill(from, 8192, 2);
+	card.parts_written = 0;
+	ck_assert_int_eq(farkv_put(kv, "key", 3, from, 8192), 0);
+	ck_assert_uint_eq(card.parts_written, 1);
+	get_reads(from, 8192);
+}
+END_TEST
+
+/* ---- carving ------------------------------------------------------------------------ */
+
+static uint8_t *take_aligned(struct buffers *b, size_t bytes)
+{
+	void *p = NULL;
+
+	ck_assert_int_eq(buffers_alloc(b, bytes, &p), 0);
+	ck_assert_uint_eq((uintptr_t)p %
+				  (b->extents && bytes % 4096 ? 64 : 4096),
+			  0);
+	return p;
+}
+
+static size_t length_of_two_kinds(uint64_t rnd)
+{
+	return 1 + (rnd >> 8) % (rnd & 64 ? 300000 : 9000);
+}
+
+/* Buffers come and go at random; none lies in another, and none is lost. */
+START_TEST(buffers_never_overlap_and_all_come_back)
+{
+	static const struct churn of_two_kinds = {take_aligned,
+						  length_of_two_kinds};
+	struct buffers b = {0};
+	size_t largest, before;
+	void *p;
+
+	buffers_churn(&b, 20000, &of_two_kinds);
+	before = largest = b.largest;
+#ifdef WITH_JEMALLOC
+	ck_assert_ptr_nonnull(b.extents);
+#endif
+	/* All of it is one piece again; jemalloc wants a page more for a large one. */
+	if (b.extents)
+		largest -= 2 * HUGE_PAGE;
+	ck_assert_int_eq(buffers_alloc(&b, largest, &p), 0);
+	ck_assert_uint_eq(b.largest, before);
+	buffers_fini(&b);
+}
+END_TEST
+
+START_TEST(free_of_what_is_no_buffer_changes_nothing)
+{
+	struct buffers b = {0};
+	uint8_t *p, *q;
+	int local;
+
+	ck_assert_int_eq(buffers_alloc(&b, 3 * 4096, (void **)&p), 0);
+	buffers_free(&b, p + 4096); /* within */
+	buffers_free(&b, p + 1);
+	buffers_free(&b, p + 3 * 4096); /* free */
+	buffers_free(&b, &local);
+	ck_assert_int_eq(buffers_alloc(&b, 4096, (void **)&q), 0);
+	ck_assert(q < p || q >= p + 3 * 4096);
+	buffers_free(&b, p);
+	buffers_free(&b, p);
+	ck_assert_int_eq(buffers_alloc(&b, 3 * 4096, (void **)&q), 0);
+	ck_assert_ptr_eq(q, p);
+	ck_assert_int_eq(buffers_alloc(&b, SIZE_MAX, (void **)&q),
+			 FARKV_ENOMEM);
+	ck_assert_int_eq(buffers_alloc(&b, SIZE_MAX / 2, (void **)&q),
+			 FARKV_ENOMEM);
+	ck_assert_ptr_eq(q, p);
+	buffers_fini(&b);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("parts");
+	TCase *t = tcase_create("parts");
+	int n = sizeof(lengths) / sizeof(lengths[0]);
+
+	tcase_add_checked_fixture(t, setup_card, teardown);
+	tcase_add_loop_test(t, value_in_a_buffer_is_carried_without_a_copy, 0,
+			    n);
+	tcase_add_test(t, buffers_that_share_a_page_are_carried_alike);
+	tcase_add_loop_test(t, value_in_other_memory_is_copied, 0, n);
+	tcase_add_test(t, value_that_ends_elsewhere_is_copied);
+	tcase_add_test(t, buffer_too_small_says_the_length);
+	tcase_add_test(t, key_in_the_buffer_is_read_to_the_end);
+	tcase_add_test(t, key_in_a_requests_buffer_is_read_to_the_end);
+	tcase_add_test(t, other_keys_block_is_not_taken_for_the_value);
+	tcase_add_test(t, adds_and_swaps_take_the_value_from_where_it_lies);
+	tcase_add_test(t, after_a_while_nothing_is_registered);
+	tcase_add_test(t, new_connection_knows_the_buffers);
+	tcase_add_test(t, new_connection_that_registers_nothing_copies);
+	tcase_add_loop_test(t, nothing_is_under_way_when_a_call_has_failed, 0,
+			    3);
+	tcase_add_test(t, lane_without_parts_copies);
+	tcase_add_test(t, what_is_carried_without_a_copy_is_not_kept);
+	suite_add_tcase(s, t);
+	t = tcase_create("carving");
+	tcase_add_test(t, buffers_never_overlap_and_all_come_back);
+	tcase_add_test(t, free_of_what_is_no_buffer_changes_nothing);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

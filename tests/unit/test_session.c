@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A handle's life with a server that hesitates, lies, stops or goes away: the
+ * connection, and what is asked by it.
+ */
+#include "config.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/index/priv.h"
+#include "tests/rig/handle_rig.h"
+#include "tests/rig/test_main.h"
+
+START_TEST(calls_by_one_session_do_what_they_say)
+{
+	struct farkv_value v;
+	uint64_t version;
+	char out[64];
+
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_str_eq(farkv_errdetail(), "no value is stored under the key");
+	ck_assert_int_eq(put("k", "one"), 0);
+	assert_value("k", "one");
+	ck_assert_int_eq(farkv_add(kv, "k", 1, "x", 1), FARKV_EEXISTS);
+	assert_detail("has a value");
+	ck_assert_int_eq(farkv_replace(kv, "none", 4, "x", 1), FARKV_ENOTFOUND);
+	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
+	ck_assert_int_eq(farkv_cas(kv, "k", 1, "two", 3, v.version, &version),
+			 0);
+	ck_assert_uint_ne(version, v.version);
+	ck_assert_int_eq(farkv_cas(kv, "k", 1, "3", 1, v.version, NULL),
+			 FARKV_EVERSION);
+	assert_detail("written since");
+	assert_value("k", "two");
+	ck_assert_int_eq(del("k"), 0);
+	ck_assert_int_eq(del("k"), FARKV_ENOTFOUND);
+	/* One session's versions carry its prefix. */
+	ck_assert_uint_eq(version >> 32, 100);
+}
+END_TEST
+
+START_TEST(session_cut_is_replaced_unnoticed)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	fake_server_hangup(&srv);
+	wait_broken();
+	/* The region is the same: nobody needs to know. */
+	assert_value("k", "v");
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	ck_assert_uint_eq(srv.hello_replaces, 100);
+	ck_assert_uint_eq(srv.hello_replaces_region, srv.sb.region_id[0]);
+	ck_assert_int_eq(put("k", "w"), 0);
+	assert_value("k", "w");
+}
+END_TEST
+
+START_TEST(session_without_a_server_says_so_and_tries_seldom)
+{
+	struct farkv_counters c = {.size = sizeof(c)};
+	uint64_t messages;
+	char out[64];
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	messages = c.control_msgs;
+	fake_server_fini(&srv);
+	wait_broken();
+	ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
+	ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
+	assert_detail("cannot reconnect: no server at");
+	/* No storm of attempts: calls that follow soon enough are told so. */
+	for (int i = 0; i < 1000 && !strstr(farkv_errdetail(), "next attempt");
+	     i++)
+		ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
+	assert_detail("next attempt");
+	ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_EDISCONNECTED);
+	ck_assert_int_eq(farkv_counters(kv, &c), 0);
+	ck_assert_uint_ge(c.control_msgs, messages);
+
+	/* Another server at the same place: another region, never old data. */
+	farkv_close(kv);
+	fake_server_init(&srv, F_SEAL_SHRINK | F_SEAL_GROW);
+	fake_server_start(&srv);
+	kv = open_handle();
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+}
+END_TEST
+
+static void *end_when_asked(void *n_requests)
+{
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ,
+				   *(unsigned *)n_requests));
+	fake_server_fini(&srv);
+	return NULL;
+}
+
+/* A PUT that was done already, over a value or not, has no link behind it. */
+START_TEST(batch_that_loses_its_link_keeps_what_was_done)
+{
+	static char large[5000];
+	struct farkv_put_item items[] = {
+		{.key = _i ? "n" : "k", .key_len = 1, .value = "w", .value_len = 1},
+		{.key = "l", .key_len = 1, .value = large,
+		 .value_len = sizeof(large)},
+	};
+	pthread_t thread;
+	unsigned n;
+
+	/* So many that no request for more is behind the next. */
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	heard_by_server();
+	fake_server_set(&srv, hold_grants, true);
+	n = fake_server_count(&srv, MSG_GRANT_REQ) + 1;
+	pthread_create(&thread, NULL, end_when_asked, &n);
+	ck_assert_int_eq(farkv_mput(kv, items, 2), FARKV_EDISCONNECTED);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(items[0].result, 0);
+	ck_assert_int_eq(items[1].result, FARKV_EDISCONNECTED);
+	ck_assert_ptr_null(kv->conn.session);
+
+	farkv_close(kv);
+	fake_server_init(&srv, F_SEAL_SHRINK | F_SEAL_GROW);
+	fake_server_start(&srv);
+	kv = open_handle();
+}
+END_TEST
+
+static void *hangup_when_asked(void *arg)
+{
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_hangup(&srv);
+	return NULL;
+}
+
+START_TEST(call_cut_while_it_waits_goes_on_by_a_new_session)
+{
+	uint64_t t = clock_now_ns();
+	pthread_t thread;
+
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&thread, NULL, hangup_when_asked, NULL);
+	/* The call goes on by a new session, where it asks again. */
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_uint_lt(clock_now_ns() - t, LONG_MS / 2 * NS_PER_MS);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	assert_value("k", "v");
+}
+END_TEST
+
+static void restart(void)
+{
+	srv.sb.region_id[0]++;
+	superblock_seal(&srv.sb);
+	memcpy(srv.meta, &srv.sb, sizeof(srv.sb));
+	fake_server_hangup(&srv);
+}
+
+static void *restart_when_asked(void *arg)
+{
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_set(&srv, hold_grants, false);
+	restart();
+	return NULL;
+}
+
+/* In another region a call must not go on as if nothing had happened. */
+START_TEST(call_that_waits_over_a_restart_is_told)
+{
+	pthread_t thread;
+
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&thread, NULL, restart_when_asked, NULL);
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	/* It was told: the next call is at home in the new one. */
+	ck_assert_int_eq(put("k", "v"), 0);
+	assert_value("k", "v");
+	/* That one's end is told as well. */
+	restart();
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("started again");
+	ck_assert_int_eq(put("k", "v"), 0);
+}
+END_TEST
+
+START_TEST(message_bad_ends_the_session)
+{
+	static const uint8_t garbage[40] = {0x46, 0x4B, 67};
+	struct msg hello = {.type = MSG_HELLO};
+	struct msg bye = {.type = MSG_SHUTDOWN};
+
+	fake_server_send_bytes(&srv, garbage, sizeof(garbage));
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("protocol error");
+	ck_assert_int_eq(put("k", "v"), 0);
+
+	fake_server_send(&srv, &hello, NULL);
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("HELLO");
+	clock_sleep_ns(110 * NS_PER_MS); /* one attempt in 100 ms */
+	ck_assert_int_eq(put("k", "v"), 0);
+
+	bye.refuse.reason = MSG_REASON_SHUTDOWN;
+	bye.refuse.text = (const uint8_t *)"for today";
+	bye.refuse.text_len = 9;
+	fake_server_send(&srv, &bye, NULL);
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("for today");
+}
+END_TEST
+
+START_TEST(server_that_reads_nothing_lets_calls_time_out)
+{
+	uint64_t rtt = 0;
+
+	ck_assert_int_eq(farkv_ping(kv, &rtt), 0);
+	ck_assert_uint_gt(rtt, 0);
+	fake_server_set(&srv, deaf, true);
+	set_timeout_ms(5);
+	/* Fill the socket: some calls are sent and not answered, then none. */
+	for (int i = 0; i < 5000; i++) {
+		ck_assert_int_eq(farkv_ping(kv, &rtt), FARKV_ETIMEDOUT);
+		if (strstr(farkv_errdetail(), "reads no requests"))
+			break;
+		kv->op_timeout_ns = 1;
+	}
+	assert_detail("reads no requests");
+	/* A block request finds no room: it must not be forgotten. */
+	set_timeout_ms(30);
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert_uint_eq(session_grants_out(kv->conn.session), 0);
+	fake_server_set(&srv, deaf, false);
+	set_timeout_ms(LONG_MS);
+	ck_assert_int_eq(put("k", "v"), 0);
+	/* Late PONGs are not taken for the answer to this one. */
+	ck_assert_int_eq(farkv_ping(kv, &rtt), 0);
+}
+END_TEST
+
+/* When it is awaited: another request's. */
+static void *answer_another(void *arg)
+{
+	struct msg pong = {.type = MSG_PONG, .req = UINT32_MAX};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_PING, 1));
+	fake_server_send(&srv, &pong, NULL);
+	return NULL;
+}
+
+START_TEST(answer_to_another_request_is_not_taken)
+{
+	pthread_t thread;
+
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(200);
+	pthread_create(&thread, NULL, answer_another, NULL);
+	ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_ETIMEDOUT);
+	pthread_join(thread, NULL);
+	fake_server_set(&srv, ignore_requests, false);
+	set_timeout_ms(LONG_MS);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
+}
+END_TEST
+
+static void *hangup_late(void *arg)
+{
+	(void)arg;
+	usleep(3500 * 1000);
+	fake_server_hangup(&srv);
+	return NULL;
+}
+
+/* A connection that is cut meanwhile gives a call no more time. */
+START_TEST(deadline_holds_over_a_new_connection)
+{
+	uint64_t start = clock_now_ns();
+	pthread_t thread;
+
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(5000);
+	pthread_create(&thread, NULL, hangup_late, NULL);
+	ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_ETIMEDOUT);
+	ck_assert_uint_lt(clock_now_ns() - start, 7000 * NS_PER_MS);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+START_TEST(stats_of_any_size_are_filled_to_their_end)
+{
+	struct {
+		struct farkv_stats s;
+		uint64_t future;
+	} big;
+	struct farkv_stats s;
+
+	memset(&s, 0xA5, sizeof(s));
+	s.size = sizeof(s);
+	ck_assert_int_eq(farkv_stats(kv, &s), 0);
+	ck_assert_uint_eq(s.grace_ns, 77);
+	ck_assert_uint_eq(s.uptime_ms, 0);
+	ck_assert_uint_eq(s.size, sizeof(s));
+
+	/* An older program's struct ends earlier; nothing behind is touched. */
+	memset(&s, 0xA5, sizeof(s));
+	s.size = offsetof(struct farkv_stats, grace_ns);
+	ck_assert_int_eq(farkv_stats(kv, &s), 0);
+	ck_assert_uint_eq(s.max_key, 0);
+	ck_assert_uint_eq(s.grace_ns, UINT64_C(0xA5A5A5A5A5A5A5A5));
+
+	memset(&big, 0xA5, sizeof(big));
+	big.s.size = sizeof(big);
+	ck_assert_int_eq(farkv_stats(kv, &big.s), 0);
+	ck_assert_uint_eq(big.s.grace_ns, 77);
+	ck_assert_uint_eq(big.future, 0);
+
+	s.size = 0;
+	ck_assert_int_eq(farkv_stats(kv, &s), FARKV_EINVAL);
+	ck_assert_int_eq(farkv_stats(kv, NULL), FARKV_EINVAL);
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(30);
+	memset(&s, 0xA5, sizeof(s));
+	s.size = sizeof(s);
+	ck_assert_int_eq(farkv_stats(kv, &s), FARKV_ETIMEDOUT);
+	ck_assert_uint_eq(s.uptime_ms, UINT64_C(0xA5A5A5A5A5A5A5A5));
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+START_TEST(session_read_only_may_not_write)
+{
+	char out[64];
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	farkv_close(kv);
+	srv.role = MSG_ROLE_RO;
+	kv = open_handle();
+	ck_assert_int_eq(put("k", "w"), FARKV_EPERM);
+	assert_detail("no right to write");
+	ck_assert_int_eq(del("k"), FARKV_EPERM);
+	ck_assert_int_eq(get("k", out), 0);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
+}
+END_TEST
+
+START_TEST(prefix_is_asked_for_before_the_last_is_used_up)
+{
+	struct farkv_value v;
+
+	kv->prefix_low = UINT32_MAX;
+	for (int i = 0; i < 1100; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert(fake_server_wait(&srv, MSG_PREFIX_REQ, 1));
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_PREFIX_REQ), 1);
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* its answer came before */
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
+	ck_assert_uint_eq(v.version >> 32, 1001);
+}
+END_TEST
+
+START_TEST(prefix_used_up_put_waits_for_the_next)
+{
+	struct farkv_value v;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(30);
+	ck_assert_int_eq(put("k", "w"), FARKV_ETIMEDOUT);
+	assert_detail("version numbers");
+	assert_value("k", "v");
+	fake_server_set(&srv, ignore_requests, false);
+	kv->conn.prefix_asked = false; /* that one was ignored for good */
+	set_timeout_ms(LONG_MS);
+	ck_assert_int_eq(put("k", "w"), 0);
+	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
+	ck_assert_uint_eq(v.version >> 32, 1002);
+}
+END_TEST
+
+/* 0, or the number of the first step that failed. */
+static int child_main(void)
+{
+	char out[64];
+	struct farkv *own;
+
+	if (get("k", out) != FARKV_EDISCONNECTED ||
+	    !strstr(farkv_errdetail(), "before fork()"))
+		return 1;
+	if (put("k", "child") != FARKV_EDISCONNECTED)
+		return 2;
+	if (farkv_ping(kv, NULL) != FARKV_EDISCONNECTED)
+		return 3;
+	farkv_close(kv);
+	own = open_handle();
+	kv = own;
+	if (get("k", out) != 0 || strcmp(out, "v") != 0)
+		return 4;
+	farkv_close(own);
+	return 0;
+}
+
+START_TEST(child_of_fork_is_refused_and_parent_goes_on)
+{
+	int said[2], step = -1;
+	pid_t pid;
+
+	if (test_tsan_skips("fork"))
+		return;
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_int_eq(pipe(said), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	/* Not by its exit status: that is valgrind's, which finds in it what others
+	 * would free at exit(). */
+	if (pid == 0) {
+		step = child_main();
+		(void)!write(said[1], &step, sizeof(step));
+		_exit(0);
+	}
+	close(said[1]);
+	ck_assert_int_eq(read(said[0], &step, sizeof(step)), sizeof(step));
+	ck_assert_int_eq(step, 0);
+	close(said[0]);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	/*
+	 * The fake server has one connection: the child's took the parent's, as
+	 * the parent notices soon, and connects anew.
+	 */
+	for (int i = 0; i < 10000 && fake_server_count(&srv, MSG_HELLO) < 3; i++) {
+		ck_assert_int_eq(put("k", "w"), 0);
+		usleep(1000);
+	}
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 3);
+	assert_value("k", "w");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("session");
+	TCase *t = tcase_create("session");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, calls_by_one_session_do_what_they_say);
+	tcase_add_test(t, session_cut_is_replaced_unnoticed);
+	tcase_add_test(t, session_without_a_server_says_so_and_tries_seldom);
+	tcase_add_loop_test(t, batch_that_loses_its_link_keeps_what_was_done, 0, 2);
+	tcase_add_test(t, call_cut_while_it_waits_goes_on_by_a_new_session);
+	tcase_add_test(t, call_that_waits_over_a_restart_is_told);
+	tcase_add_test(t, message_bad_ends_the_session);
+	tcase_add_test(t, server_that_reads_nothing_lets_calls_time_out);
+	tcase_add_test(t, answer_to_another_request_is_not_taken);
+	tcase_add_test(t, deadline_holds_over_a_new_connection);
+	tcase_add_test(t, stats_of_any_size_are_filled_to_their_end);
+	tcase_add_test(t, session_read_only_may_not_write);
+	tcase_add_test(t, prefix_is_asked_for_before_the_last_is_used_up);
+	tcase_add_test(t, prefix_used_up_put_waits_for_the_next);
+	tcase_add_test(t, child_of_fork_is_refused_and_parent_goes_on);
+	suite_add_tcase(s, t);
+	return s;
+}
+
+TEST_MAIN(suite())

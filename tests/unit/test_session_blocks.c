@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Blocks: how a handle gets them, waits for them, and gives them back. */
+#include "config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/channel.h"
+#include "client/control.h"
+#include "client/session_recv.h"
+#include "common/index/alloc_inline.h"
+#include "common/base/clock.h"
+#include "common/index/priv.h"
+#include "tests/rig/handle_rig.h"
+#include "tests/rig/test_main.h"
+
+START_TEST(grant_that_comes_late_is_used)
+{
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(40);
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(put_as_request("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	ck_assert_int_eq(put_as_batch("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("item 1 of 1: no block of 64 bytes");
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_release(&srv);
+	set_timeout_ms(LONG_MS);
+	ck_assert_int_eq(put("k", "v"), 0);
+	/* The late block was used: nothing was asked for again. */
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
+	assert_value("k", "v");
+}
+END_TEST
+
+/* A call that has no time left when it lacks a block asks for it all the same: with
+ * short deadlines, on a busy machine, no call would ever get further. */
+START_TEST(call_out_of_time_asks_for_blocks_all_the_same)
+{
+	fake_server_set(&srv, hold_grants, true);
+	kv->op_timeout_ns = 0;
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_release(&srv);
+	for (int i = 0; i < 10000 && put("k", "v") != 0; i++)
+		clock_sleep_ns(NS_PER_MS);
+	assert_value("k", "v");
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
+}
+END_TEST
+
+/* Also one that is not let in at first, and one behind requests: or the control thread
+ * would take the handle for busy, or for idle while it is busy. */
+START_TEST(put_leaves_the_gate_once)
+{
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
+	struct farkv_completion c = {0};
+
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(put("k", "v"), 0);
+		ck_assert(!qsbr_active(kv->qsbr));
+	}
+	qsbr_set_pending(kv->qsbr, PENDING_TIDY);
+	ck_assert_int_eq(put("k", "w"), 0);
+	ck_assert(!qsbr_active(kv->qsbr));
+	ck_assert(!(qsbr_pending(kv->qsbr) & PENDING_TIDY));
+	assert_value("k", "w");
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	ck_assert_int_eq(put("k", "x"), 0);
+	ck_assert(!qsbr_active(kv->qsbr));
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
+	ck_assert_int_eq(c.result, 0);
+	ck_assert(!qsbr_active(kv->qsbr));
+}
+END_TEST
+
+/* Nor does any other call leave it twice, or not at all. */
+START_TEST(calls_leave_the_gate_once)
+{
+	struct farkv_get_item item = {.key = "k", .key_len = 1};
+	struct farkv_value v;
+	uint8_t buf[8];
+	size_t len;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	for (unsigned i = 0; i < 7; i++) {
+		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
+		switch (i) {
+		case 0:
+			ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
+			break;
+		case 1:
+			ck_assert_int_eq(farkv_get_into(kv, "k", 1, buf, 8, &len,
+							NULL), 0);
+			break;
+		case 2:
+			ck_assert_int_eq(farkv_mget(kv, &item, 1), 0);
+			break;
+		case 3:
+			ck_assert_int_eq(put_as_batch("k", "w"), 0);
+			break;
+		case 4:
+			ck_assert_int_eq(farkv_replace(kv, "k", 1, "x", 1), 0);
+			break;
+		case 5:
+			ck_assert_int_eq(farkv_add(kv, "l", 1, "x", 1), 0);
+			break;
+		default:
+			ck_assert_int_eq(del("k"), 0);
+			break;
+		}
+		ck_assert_msg(!qsbr_active(kv->qsbr), "call %u", i);
+	}
+}
+END_TEST
+
+START_TEST(first_put_asks_for_two_blocks_and_gives_one_back)
+{
+	ck_assert_int_eq(put("k", "v"), 0);
+	close_at_leisure();
+	ck_assert_uint_eq(srv.granted, 2);
+	ck_assert_uint_eq(srv.returned, 1);
+	kv = open_handle();
+}
+END_TEST
+
+START_TEST(close_returns_everything)
+{
+	char key[16];
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		ck_assert_int_eq(put(key, "v"), 0);
+		if (i % 3 == 0)
+			ck_assert_int_eq(put(key, "w"), 0);
+	}
+	close_at_leisure();
+	ck_assert_uint_eq(srv.granted - srv.returned, 300);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 1);
+	kv = open_handle();
+}
+END_TEST
+
+static void *release_later(void *arg)
+{
+	(void)arg;
+	/* The RETURN of what is held shows that close has begun. */
+	ck_assert(fake_server_wait(&srv, MSG_RETURN, 1));
+	fake_server_release(&srv);
+	return NULL;
+}
+
+START_TEST(close_returns_late_grants)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("a", "v"), 0);
+	ck_assert_int_eq(put("a", "w"), 0); /* a limbo block to return */
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(10);
+	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 5000),
+			 FARKV_ETIMEDOUT);
+	pthread_create(&t, NULL, release_later, NULL);
+	close_at_leisure();
+	pthread_join(t, NULL);
+	ck_assert_uint_eq(srv.granted - srv.returned, 1);
+	kv = open_handle();
+}
+END_TEST
+
+START_TEST(close_of_a_stopped_server_ends_in_a_second)
+{
+	uint64_t t;
+
+	ck_assert_int_eq(put("a", "v"), 0);
+	fake_server_set(&srv, deaf, true);
+	t = clock_now_ns();
+	farkv_close(kv);
+	t = clock_now_ns() - t;
+	/* A second, which is not the deadline of operations. */
+	ck_assert_uint_ge(t, 900 * NS_PER_MS);
+	ck_assert_uint_lt(t, LONG_MS / 2 * NS_PER_MS);
+	fake_server_set(&srv, deaf, false);
+	kv = open_handle();
+}
+END_TEST
+
+START_TEST(put_without_space_waits_for_rest_or_is_told)
+{
+	char out[64];
+
+	fake_server_set(&srv, grant_blocks, 1);
+	ck_assert_int_eq(put("a", "one"), 0);
+	ck_assert_int_eq(put("b", "no"), FARKV_ENOSPC);
+	assert_detail("block of 64 bytes");
+	ck_assert_int_eq(put_as_request("b", "no"), FARKV_ENOSPC);
+	assert_detail("block of 64 bytes");
+	ck_assert_int_eq(put_as_batch("b", "no"), FARKV_ENOSPC);
+	assert_detail("item 1 of 1: the region has no memory left for a block of 64 bytes");
+	ck_assert_int_eq(get("b", out), FARKV_ENOTFOUND);
+	assert_value("a", "one");
+
+	/* A block in limbo is waited for, if the deadline allows. */
+	fake_server_set(&srv, grant_blocks, 1);
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(put("a", i % 2 ? "odd" : "even"), 0);
+	assert_value("a", "odd");
+	ck_assert_int_eq(del("a"), 0);
+	ck_assert_int_eq(del("a"), FARKV_ENOTFOUND);
+}
+END_TEST
+
+static const struct channel_ops *real_ops;
+static unsigned returns; /* that were to be sent */
+
+/* There is no room for the second RETURN, when it is sent for the first time. */
+static int send_full_once(struct channel *ch, const void *buf, size_t len)
+{
+	struct msg m;
+
+	if (msg_decode(buf, len, &m) == 0 && m.type == MSG_RETURN &&
+	    ++returns == 2)
+		return EAGAIN;
+	return real_ops->send(ch, buf, len);
+}
+
+/* The control thread looks at them, too: it stands still meanwhile, as for a fork. */
+static void ops_set(struct channel *ch, const struct channel_ops *ops)
+{
+	control_fork_prepare();
+	ch->ops = ops;
+	control_fork_parent();
+}
+
+/*
+ * What a handle holds may be all that is missing, so when it is told no it gives
+ * everything back and asks again; and if the socket had no room for all of it, the rest
+ * when it is told so again.
+ */
+START_TEST(no_space_behind_a_full_socket_gives_all_back)
+{
+	struct channel *ch = kv->conn.session->ch;
+	static struct channel_ops ops;
+
+	/* More of them rest than go in three messages. */
+	for (unsigned i = 0; i < 4 * INVENTORY_RETURN_MAX; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	real_ops = ch->ops;
+	ops = *real_ops;
+	ops.send = send_full_once;
+	ops_set(ch, &ops);
+	fake_server_set(&srv, grant_blocks, 0);
+	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 5000), FARKV_ENOSPC);
+	heard_by_server();
+	ck_assert_uint_ge(returns, 5);
+	ck_assert_uint_eq(srv.granted - srv.returned, 1);
+	ops_set(ch, real_ops);
+}
+END_TEST
+
+static unsigned attempts; /* to send a RETURN */
+static bool refuses;
+#define KEYS 2000u
+
+static int send_counted(struct channel *ch, const void *buf, size_t len)
+{
+	struct msg m;
+
+	if (msg_decode(buf, len, &m) || m.type != MSG_RETURN)
+		return real_ops->send(ch, buf, len);
+	attempts++;
+	return refuses ? EAGAIN : real_ops->send(ch, buf, len);
+}
+
+static void put_until_housekeeping(void)
+{
+	do
+		ck_assert_int_eq(put("k", "v"), 0);
+	while (kv->mutations % HANDLE_HOUSEKEEPING);
+	heard_by_server();
+}
+
+/* They need no blocks for that. */
+static void delete_keys(unsigned from, unsigned to)
+{
+	char key[16];
+
+	for (unsigned i = from; i < to; i++) {
+		snprintf(key, sizeof(key), "%u", i);
+		ck_assert_int_eq(del(key), 0);
+	}
+}
+
+/* What is too much goes back by and by, and nothing is tried again and again while the
+ * socket is full: a put does not wait for all of it. */
+START_TEST(surplus_goes_back_a_message_at_a_time)
+{
+	struct channel *ch = kv->conn.session->ch;
+	static struct channel_ops ops;
+	uint64_t before;
+	char key[16];
+
+	for (unsigned i = 0; i < 2 * KEYS; i++) {
+		snprintf(key, sizeof(key), "%u", i % KEYS);
+		ck_assert_int_eq(farkv_put(kv, key, strlen(key), srv.meta,
+					   i < KEYS ? 1900 : 9), 0);
+		/* Where that takes longer than they rest, most would go back meanwhile. */
+		kv->conn.alloc->gained = 0;
+	}
+	no_grant_out();
+	real_ops = ch->ops;
+	ops = *real_ops;
+	ops.send = send_counted;
+	ops_set(ch, &ops);
+	/* The large ones have rested: more than a sixteenth of the region. */
+	clock_sleep_ns(2 * srv.sb.grace_ns);
+	before = srv.returned;
+	put_until_housekeeping();
+	refuses = true;
+	attempts = 0;
+	delete_keys(0, HANDLE_HOUSEKEEPING);
+	ck_assert_uint_eq(attempts, 1);
+	refuses = false;
+	delete_keys(HANDLE_HOUSEKEEPING, KEYS);
+	ck_assert_uint_eq(attempts, 1);
+	/* That one, which is in the way of a request for blocks, and the next. */
+	put_until_housekeeping();
+	ck_assert_uint_le(attempts, 3);
+	for (unsigned i = 4; i <= 8; i++) {
+		put_until_housekeeping();
+		ck_assert_uint_le(attempts, i);
+	}
+	ck_assert_uint_ge(srv.returned - before, 4 * INVENTORY_RETURN_MAX);
+	ops_set(ch, real_ops);
+}
+END_TEST
+
+/* With a block in limbo that the deadline does not allow to wait for, the
+ * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
+START_TEST(rest_beyond_the_deadline_is_not_waited_for)
+{
+	fake_server_set(&srv, keep_deferred, true);
+	uint64_t t = clock_now_ns();
+
+	fake_server_set(&srv, grant_blocks, 2);
+	ck_assert_int_eq(put("a", "one"), 0);
+	ck_assert_int_eq(put("a", "two"), 0);
+	ck_assert_int_eq(put("a", "three"), FARKV_ENOSPC);
+	assert_detail("--memory");
+	ck_assert_uint_lt(clock_now_ns() - t, LONG_MS / 2 * NS_PER_MS);
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(20);
+	ck_assert_int_eq(put("a", "three"), FARKV_ETIMEDOUT);
+	assert_detail("no block of 64 bytes");
+	assert_value("a", "two");
+}
+END_TEST
+
+/* To the second request: "it waits", and after the RETURN that comes of it "none". */
+static void *say_no_late(void *arg)
+{
+	struct msg full = {.type = MSG_STATS, .stats = {.n = 1}};
+	struct msg none = {.type = MSG_GRANT};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 2));
+	none.req = srv.held[0].req;
+	full.stats.stat[0].id = MSG_STAT_FULL_CLASS;
+	fake_server_send(&srv, &full, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_RETURN, 1));
+	fake_server_set(&srv, n_held, 0);
+	fake_server_set(&srv, hold_grants, false);
+	fake_server_send(&srv, &none, NULL);
+	return NULL;
+}
+
+/* What the server denied before it had the RETURN it may give after it. */
+START_TEST(denial_before_a_return_does_not_count)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("a", "one"), 0);
+	no_grant_out();
+	kv->prefetch_ns = UINT64_MAX;
+	ck_assert_int_eq(put("a", "two"), 0);
+	fake_server_set(&srv, grant_blocks, 0);
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&t, NULL, say_no_late, NULL);
+	ck_assert_int_eq(put("a", "three"), 0);
+	pthread_join(t, NULL);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 3);
+	assert_value("a", "three");
+}
+END_TEST
+
+START_TEST(grant_that_is_bad_ends_the_session)
+{
+	struct msg m = {.type = MSG_GRANT};
+	struct block_ref inside = {.off = META_ALIGN + (8 << 20), .cls = 0};
+	struct block_ref outside = {.off = META_ALIGN - 64, .cls = 0};
+
+	/* Nobody asked. */
+	m.blocks.n = 1;
+	fake_server_send(&srv, &m, &inside);
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("protocol error");
+	ck_assert_int_eq(put("k", "v"), 0);
+
+	/* Asked for, but it would overwrite the superblock. */
+	fake_server_set(&srv, hold_grants, true);
+	set_timeout_ms(20);
+	ck_assert_int_eq(farkv_put(kv, "l", 1, srv.meta, 5000),
+			 FARKV_ETIMEDOUT);
+	set_timeout_ms(LONG_MS);
+	fake_server_send(&srv, &m, &outside);
+	wait_broken();
+	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
+	assert_detail("outside its region");
+}
+END_TEST
+
+/* The handle is idle: nobody but the control thread can give anything back. */
+START_TEST(reclaim_of_an_idle_handle_gives_blocks_back)
+{
+	struct msg m = {.type = MSG_RECLAIM, .epoch.number = 1 << 20};
+	struct msg barrier = {.type = MSG_BARRIER};
+
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_eq(put("k", "v"), 0);
+	no_grant_out();
+	ck_assert_uint_gt(srv.granted, 1);
+	fake_server_send(&srv, &m, NULL);
+	fake_server_send(&srv, &barrier, NULL);
+	/* The RETURNs came before that answer. */
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	ck_assert_uint_eq(srv.granted - srv.returned, 1);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_RECLAIM, 0);
+	assert_value("k", "v");
+	ck_assert_int_eq(put("k", "w"), 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("session, blocks");
+	TCase *t = tcase_create("session, blocks");
+	TCase *t_grace = tcase_create("session, blocks, long grace period");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, grant_that_comes_late_is_used);
+	tcase_add_test(t, call_out_of_time_asks_for_blocks_all_the_same);
+	tcase_add_test(t, put_leaves_the_gate_once);
+	tcase_add_test(t, calls_leave_the_gate_once);
+	tcase_add_test(t, first_put_asks_for_two_blocks_and_gives_one_back);
+	tcase_add_test(t, close_returns_everything);
+	tcase_add_test(t, close_returns_late_grants);
+	tcase_add_test(t, close_of_a_stopped_server_ends_in_a_second);
+	tcase_add_test(t, put_without_space_waits_for_rest_or_is_told);
+	tcase_add_test(t, grant_that_is_bad_ends_the_session);
+	tcase_add_test(t, reclaim_of_an_idle_handle_gives_blocks_back);
+	tcase_add_test(t, surplus_goes_back_a_message_at_a_time);
+	suite_add_tcase(s, t);
+
+	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
+	tcase_add_test(t_grace, no_space_behind_a_full_socket_gives_all_back);
+	tcase_add_test(t_grace, rest_beyond_the_deadline_is_not_waited_for);
+	tcase_add_test(t_grace, denial_before_a_return_does_not_count);
+	suite_add_tcase(s, t_grace);
+	return s;
+}
+
+TEST_MAIN(suite())

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What may come in the middle of calls: barriers, the end of the version numbers, of the
+ * link, of the process.
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/queue_turn.h"
+#include "common/base/clock.h"
+#include "common/index/priv.h"
+#include "tests/rig/handle_rig.h"
+#include "tests/rig/test_main.h"
+
+START_TEST(barrier_waits_for_the_operation_under_way)
+{
+	struct msg barrier = {.type = MSG_BARRIER};
+	struct msg marker = {.type = MSG_PREFIX, .prefix.prefix = 5000};
+	const struct xport_counters *count = &kv->conn.lane->counters;
+	uint64_t reads;
+	char out[64];
+
+	/* Idle: at once. */
+	barrier.epoch.number = 7;
+	fake_server_send(&srv, &barrier, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	ck_assert_uint_eq(srv.ack_number, 7);
+
+	/* The directory was dropped: D, the array and D again, then the key. */
+	reads = count->reads;
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_uint_eq(count->reads - reads, 4);
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_uint_eq(count->reads - reads, 4);
+
+	/* An operation runs: not before it ends. Mail that is sent later and has
+	 * come shows that the barrier was seen. */
+	ck_assert(qsbr_enter(kv->qsbr));
+	barrier.epoch.number = 8;
+	fake_server_send(&srv, &barrier, NULL);
+	fake_server_send(&srv, &marker, NULL);
+	session_wait(kv->conn.session,
+		     clock_now_ns() + LONG_MS * NS_PER_MS);
+	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
+	heard_by_server();
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
+	qsbr_leave(kv->qsbr);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 2));
+	ck_assert_uint_eq(srv.ack_number, 8);
+	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr), 0);
+}
+END_TEST
+
+static void *barrier_when_asked(void *arg)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 5};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
+	fake_server_send(&srv, &barrier, NULL);
+	/* Trap 16: the barrier must not wait for who waits for the server. */
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	fake_server_release(&srv);
+	return NULL;
+}
+
+START_TEST(barrier_passes_a_call_that_waits)
+{
+	pthread_t t;
+
+	fake_server_set(&srv, hold_grants, true);
+	pthread_create(&t, NULL, barrier_when_asked, NULL);
+	ck_assert_int_eq(put("k", "v"), 0);
+	pthread_join(t, NULL);
+	assert_value("k", "v");
+}
+END_TEST
+
+static void *barrier_before_prefix(void *arg)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 5};
+	struct msg prefix = {.type = MSG_PREFIX, .prefix.prefix = 5000};
+
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_PREFIX_REQ, 1));
+	fake_server_send(&srv, &barrier, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	fake_server_send(&srv, &prefix, NULL);
+	return NULL;
+}
+
+/* Where the key was looked for before it waited may be anything by then. */
+START_TEST(barrier_while_out_of_versions_looks_up_again)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_uint_ne(kv->conn.index->dirword, 0);
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	pthread_create(&t, NULL, barrier_before_prefix, NULL);
+	ck_assert_int_eq(put("k", "w"), 0);
+	pthread_join(t, NULL);
+	/* It has asked the directory anew. */
+	ck_assert_uint_ne(kv->conn.index->dirword, 0);
+	assert_value("k", "w");
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+/* The server gives none: until the deadline, of a call and of a request. */
+START_TEST(put_out_of_versions_waits_until_the_deadline)
+{
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	set_timeout_ms(20);
+	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("version numbers");
+	ck_assert_int_eq(put_as_request("k", "v"), FARKV_ETIMEDOUT);
+	assert_detail("version numbers");
+	ck_assert_uint_ge(fake_server_count(&srv, MSG_PREFIX_REQ), 1);
+	fake_server_set(&srv, ignore_requests, false);
+}
+END_TEST
+
+static void *hang_up_when_asked(void *arg)
+{
+	(void)arg;
+	ck_assert(fake_server_wait(&srv, MSG_PREFIX_REQ, 1));
+	fake_server_set(&srv, ignore_requests, false);
+	fake_server_hangup(&srv);
+	return NULL;
+}
+
+/* The next link comes with versions; or without the right to write. */
+START_TEST(put_out_of_versions_goes_on_by_the_next_link)
+{
+	enum { N = 2 * INDEX_RUN_MAX };
+	static struct farkv_get_item get[N];
+	uint8_t role = (uint8_t)_i;
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	for (unsigned i = 0; i < N; i++)
+		get[i] = (struct farkv_get_item){.key = "k", .key_len = 1};
+	ck_assert_int_eq(farkv_mget(kv, get, N), 0);
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	fake_server_set(&srv, role, role);
+	pthread_create(&t, NULL, hang_up_when_asked, NULL);
+	ck_assert_int_eq(put("k", "w"), role == MSG_ROLE_RW ? 0 : FARKV_EPERM);
+	pthread_join(t, NULL);
+	ck_assert(!qsbr_active(kv->qsbr));
+	assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
+	/* The batch's values ended with the next call; their memory serves the next batch. */
+	ck_assert_ptr_null(kv->arena.chunks);
+	ck_assert_ptr_nonnull(kv->arena.spare);
+}
+END_TEST
+
+static bool barrier_behind_welcome;
+struct qsbr *__real_session_qsbr(struct session *s);
+struct qsbr *__wrap_session_qsbr(struct session *s);
+
+/* The new link has read the directory, and its handle is not inside its gate yet. */
+struct qsbr *__wrap_session_qsbr(struct session *s)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 9};
+
+	if (barrier_behind_welcome) {
+		barrier_behind_welcome = false;
+		fake_server_send(&srv, &barrier, NULL);
+		ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	}
+	return __real_session_qsbr(s);
+}
+
+/* What the next link has read of the directory before a barrier is not believed. */
+START_TEST(directory_read_before_a_barrier_is_not_believed)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	kv->conn.index->versions.counter = UINT32_MAX - 10;
+	fake_server_set(&srv, ignore_requests, true);
+	pthread_create(&t, NULL, hang_up_when_asked, NULL);
+	barrier_behind_welcome = true;
+	ck_assert_int_eq(del("k"), 0);
+	pthread_join(t, NULL);
+	ck_assert(!barrier_behind_welcome);
+	ck_assert_uint_eq(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
+	ck_assert(!qsbr_active(kv->qsbr));
+}
+END_TEST
+
+static void reap_one(const char *value)
+{
+	struct farkv_completion c;
+
+	ck_assert_int_eq(farkv_wait(kv, &c, 1, LONG_MS), 1);
+	ck_assert_int_eq(c.result, 0);
+	ck_assert_uint_eq(c.value.len, strlen(value));
+	ck_assert_mem_eq(c.value.data, value, c.value.len);
+}
+
+/* By RDMA a child of fork() does not have the lane's memory: it looks at none of it. */
+START_TEST(child_closes_without_the_lanes_memory)
+{
+	static char *const nowhere = (char *)8;
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(put("k", "v"), 0);
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	assert_value("k", "v"); /* carries it to its end */
+	ck_assert_ptr_nonnull(kv->queue->done.first);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		kv->conn.lane->caps &= ~(uint32_t)XPORT_DIRECT;
+		kv->conn.index->spare.first[1] = (void *)nowhere;
+		kv->conn.index->spare.bytes = SPARE_MIN;
+		kv->queue->done.first->op.view.value = (uint8_t *)nowhere;
+		farkv_close(kv);
+		raise(SIGKILL); /* so valgrind does not look for what the parent has */
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, SIGKILL);
+	reap_one("v");
+}
+END_TEST
+
+static unsigned groups; /* that have begun since a barrier is to come with the first */
+static bool barrier_in_a_batch;
+
+static void group_begins(void)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 11};
+
+	if (!barrier_in_a_batch)
+		return;
+	if (++groups > 1) {
+		ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+		return;
+	}
+	fake_server_send(&srv, &barrier, NULL);
+	while (!(qsbr_pending(kv->qsbr) & PENDING_DROP))
+		clock_sleep_ns(NS_PER_MS / 10);
+	/* The control thread is through with it, and waits for the gate. */
+	heard_by_server();
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
+}
+
+bool __real_index_get_many(struct index *ix, const struct index_get_req *want, size_t n);
+bool __wrap_index_get_many(struct index *ix, const struct index_get_req *want, size_t n);
+bool __wrap_index_get_many(struct index *ix, const struct index_get_req *want, size_t n)
+{
+	group_begins();
+	return __real_index_get_many(ix, want, n);
+}
+
+void __real_index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
+void __wrap_index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
+void __wrap_index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
+{
+	group_begins();
+	__real_index_try_many(ix, ops, n);
+}
+
+/* It waits for a group, not for the call: all others' memory waits for that. */
+START_TEST(barrier_in_a_long_batch_waits_for_one_group)
+{
+	enum { N = 3 * INDEX_RUN_MAX, PUTS = 20 };
+	static struct farkv_get_item get[N];
+	static struct farkv_put_item set[N];
+	static uint32_t key[N];
+
+	for (uint32_t i = 0; i < N; i++) {
+		key[i] = i % 5; /* the next five puts are the next group's */
+		get[i] = (struct farkv_get_item){.key = &key[i], .key_len = 4};
+		set[i] = (struct farkv_put_item){.key = &key[i], .key_len = 4,
+						 .value = "v", .value_len = 1};
+	}
+	/* So there are blocks, and none is waited for outside of the gate. */
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq(farkv_mput(kv, set, PUTS), 0);
+	no_grant_out();
+	groups = 0;
+	barrier_in_a_batch = true;
+	if (_i)
+		ck_assert_int_eq(farkv_mput(kv, set, PUTS), 0);
+	else
+		ck_assert_int_eq(farkv_mget(kv, get, N), 0);
+	barrier_in_a_batch = false;
+	ck_assert_uint_ge(groups, 3);
+	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 1);
+	ck_assert(!qsbr_active(kv->qsbr));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("session, in the middle");
+	TCase *t = tcase_create("session, in the middle");
+	TCase *t_grace = tcase_create("session, in the middle, long grace period");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, barrier_passes_a_call_that_waits);
+	tcase_add_test(t, barrier_while_out_of_versions_looks_up_again);
+	tcase_add_test(t, put_out_of_versions_waits_until_the_deadline);
+	tcase_add_loop_test(t, put_out_of_versions_goes_on_by_the_next_link, MSG_ROLE_RW,
+			    MSG_ROLE_RO + 1);
+	tcase_add_test(t, directory_read_before_a_barrier_is_not_believed);
+	tcase_add_test(t, child_closes_without_the_lanes_memory);
+	tcase_add_loop_test(t, barrier_in_a_long_batch_waits_for_one_group, 0, 2);
+	suite_add_tcase(s, t);
+
+	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
+	tcase_add_test(t_grace, barrier_waits_for_the_operation_under_way);
+	suite_add_tcase(s, t_grace);
+	return s;
+}
+
+TEST_MAIN(suite())
