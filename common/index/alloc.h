@@ -23,13 +23,6 @@
 
 struct alloc;
 
-/** How a block goes back to the server. */
-enum return_kind {
-	RETURN_FREE,  /* may be granted again at once */
-	RETURN_DEFERRED, /* unlinked less than T ago: wait T first */
-	RETURN_EXHAUSTED,  /* its inc ran out: a barrier first */
-};
-
 /** `grace_ns` is T. NULL if out of memory. */
 struct alloc *alloc_new(uint64_t grace_ns);
 void alloc_free(struct alloc *a);

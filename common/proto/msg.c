@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/index/alloc.h"
 #include "auth.h"
 #include "common/base/err.h"
 #include "common/region/hash.h"

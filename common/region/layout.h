@@ -107,6 +107,13 @@ struct block_ref {
 	uint8_t cls;  /* size class */
 };
 
+/** How a block goes back to the server. */
+enum return_kind {
+	RETURN_FREE,  /* may be granted again at once */
+	RETURN_DEFERRED, /* unlinked less than T ago: wait T first */
+	RETURN_EXHAUSTED,  /* its inc ran out: a barrier first */
+};
+
 /** Compose a LIVE word. `flags` is 0 or SLOT_BLIND. */
 static inline uint64_t slot_pack(struct block_ref b, uint32_t fp, uint64_t flags)
 {

@@ -20,7 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/index/alloc.h"
 #include "common/region/layout.h"
 #include "heap.h"
 

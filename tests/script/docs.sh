@@ -78,7 +78,7 @@ rows=$(grep '^| ' "$features" | grep -vc '^| feature | | ')
 [ "$rows" -ge 85 ] && [ "$(wc -l <"$dir/features")" -eq "$rows" ] ||
 	fail "rdma-features.md: $(wc -l <"$dir/features") of $rows rows can be read"
 in_sources() {
-	cat "$srcdir"/common/rdma/verbs*.[ch] | grep -qw "$1"
+	cat "$srcdir"/common/rdma/*.[ch] | grep -qw "$1"
 }
 while IFS='|' read -r state feature; do
 	for name in $(echo "$feature" | grep -oE '\b(ibv|IBV|rdma|RDMA)_[A-Za-z_0-9]+'); do

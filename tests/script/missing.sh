@@ -29,21 +29,21 @@ without() {
 }
 # users TOOL: the scripts of this folder that call it
 users() {
-	(cd "$srcdir/tests" && grep -lw "$1" -- *.sh | grep -vx -e missing.sh -e lib.sh)
+	(cd "$srcdir/tests" && grep -lw "$1" -- script/*.sh tools/*.sh | grep -v -e /missing.sh -e /lib.sh)
 }
 
 # shellcheck disable=SC2046
 without python3 $(users python3)
 # shellcheck disable=SC2046
 without pgrep $(users pgrep)
-without ps bench_compare.sh
-without apt-cache dumpavail.sh
-without mandoc pages.sh
+without ps script/bench_compare.sh
+without apt-cache script/dumpavail.sh
+without mandoc script/pages.sh
 without spin model/run.sh
-without valgrind valgrind.sh
-without gcovr coverage.sh
+without valgrind tools/valgrind.sh
+without gcovr tools/coverage.sh
 for tool in clang-tidy cppcheck shellcheck; do
 	export ANALYZERS=$tool
-	without $tool analyze.sh
+	without $tool tools/analyze.sh
 done
 finish

@@ -10,7 +10,7 @@ import sys
 
 # The RDMA transport and what only it calls. They run where there is a device, or a
 # guest; else they are left out.
-RDMA = ("common/rdma/verbs", "server/loop/conn_rdma")
+RDMA = ("common/rdma/", "server/loop/conn_rdma")
 
 
 def ranges(numbers):
