@@ -22,6 +22,7 @@
 #include "common/index/try.h"
 #include "common/base/util.h"
 
+#include "call.h"
 #include "wait.h"
 
 /* Twice the operations of a group, so that probing stays short. */

@@ -4,7 +4,7 @@
 
 #include "public.h"
 
-#include "handle.h"
+#include "call.h"
 
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 
+#include "open.h"
 #include "queue.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
@@ -181,9 +182,7 @@ static int queue_begin(struct farkv *kv, const void *array, const char *name,
 		return handle_missing();
 	if (!array && n > 0)
 		return err_set(FARKV_EINVAL, "%s is NULL", name);
-	if (handle_inherited(kv))
-		return handle_let_in(kv);
-	if (handle_is_busy(kv))
+	if (handle_inherited(kv) || handle_is_busy(kv))
 		return handle_busy(kv);
 	atom_store_relaxed(&kv->busy, true);
 	return 0;

@@ -5,7 +5,7 @@
 #include "public.h"
 
 #include "batch.h"
-#include "handle.h"
+#include "call.h"
 
 #include <string.h>
 

@@ -3,23 +3,15 @@
 
 #include "handle.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "common/region/hash.h"
 #include "common/base/util.h"
 
 #include "atfork.h"
-#include "queue.h"
-#include "relink.h"
-#include "wait.h"
-#include "notifier.h"
 
-#define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT no blocks are requested in advance for this long. */
 #define PREFETCH_PAUSE_NS (100 * NS_PER_MS)
 /* Least time between two reports of the same nearly full subtable, ... */
@@ -68,152 +60,25 @@ void handle_counters_keep(struct farkv *kv)
 	counters_add(&kv->before, &kv->conn);
 }
 
-/* ---- open and close ---------------------------------------------------------------- */
-
-static int text_set(char *to, size_t cap, const char *from, const char *what)
-{
-	if (!from || !*from)
-		return 0;
-	if (strlen(from) >= cap)
-		return err_set(FARKV_EINVAL, "%s is too long", what);
-	strcpy(to, from);
-	return 0;
-}
-
-/* Precedence: the program's options, the address, the environment. */
-static int credentials_set(struct uri *u, const struct farkv_options *opts)
-{
-	int err = 0;
-
-	if (!u->keys[0])
-		err = text_set(u->keys, sizeof(u->keys), getenv("FARKV_KEYS"),
-			       "$FARKV_KEYS");
-	if (!err)
-		err = text_set(u->keys, sizeof(u->keys), opts->keys, "keys");
-	if (!err)
-		err = text_set(u->key, sizeof(u->key), opts->key, "key");
-	if (!err && u->key[0] && !u->keys[0])
-		err = err_set(FARKV_EINVAL,
-			      "the key '%s' is named, but no file that holds it; "
-			      "give one by keys=FILE or $FARKV_KEYS",
-			      u->key);
-	return err;
-}
-
-int handle_open(const struct uri *uri, const struct farkv_options *opts,
-		struct farkv **kv_out)
-{
-	struct farkv *kv;
-	int err;
-
-	err = atfork_init();
-	if (err)
-		return err;
-	kv = calloc(1, sizeof(*kv));
-	if (!kv)
-		return err_set(FARKV_ENOMEM, "no memory for a handle");
-	kv->uri = *uri;
-	err = credentials_set(&kv->uri, opts);
-	if (err) {
-		free(kv);
-		return err;
-	}
-	kv->op_timeout_ns = opts->op_timeout_ms * NS_PER_MS;
-	kv->farewell_ns = FAREWELL_NS;
-	kv->cache_entries = opts->cache_entries;
-	kv->cache_bytes = opts->cache_bytes;
-	kv->queue_depth = opts->queue_depth;
-	kv->readonly = (opts->flags & FARKV_OPEN_READONLY) != 0;
-	snprintf(kv->name, sizeof(kv->name), "%s",
-		 opts->name ? opts->name : program_invocation_short_name);
-	kv->prefix_low = UINT32_MAX / 2;
-	kv->fork_gen = atfork_generation();
-	kv->closed.pending = PENDING_BROKEN;
-	kv->qsbr = &kv->closed;
-	index_op_init(&kv->op);
-	err = relink_up(kv, clock_now_ns() +
-				    opts->connect_timeout_ms * NS_PER_MS);
-	if (err) {
-		free(kv);
-		return err;
-	}
-	opened_add(&kv->opened);
-	*kv_out = kv;
-	return 0;
-}
+/* ---- is it free? ------------------------------------------------------------------- */
 
 bool handle_inherited(const struct farkv *kv)
 {
 	return kv->fork_gen != atfork_generation();
 }
 
-static int inherited(void)
-{
-	return err_set(FARKV_EDISCONNECTED,
-		       "handle was opened before fork(): a child must open handles "
-		       "of its own");
-}
-
 int handle_busy(const struct farkv *kv)
 {
 	if (handle_inherited(kv))
-		return inherited();
+		return err_set(FARKV_EDISCONNECTED,
+			       "handle was opened before fork(): a child must open handles "
+			       "of its own");
 	return err_set(FARKV_EINVAL,
 		       "the handle is in use by another call: a handle belongs to one "
 		       "thread at a time, give each its own");
 }
 
-/* True if the handle may be closed; otherwise logs the reason. */
-static bool may_close(struct farkv *kv)
-{
-	if (!opened_remove(&kv->opened)) {
-		err_set(FARKV_EINVAL,
-			"farkv_close: the handle is not open; was it closed before?");
-		return false;
-	}
-	if (!handle_is_busy(kv))
-		return true;
-	/* In a child another thread of the parent may have been using the handle: its state
-	 * is unknown. */
-	if (handle_busy(kv) == FARKV_EINVAL)
-		opened_add(&kv->opened);
-	return false;
-}
-
-static void close_handle(struct farkv *kv)
-{
-	bool inherited = handle_inherited(kv);
-	uint64_t until = clock_now_ns() + kv->farewell_ns;
-
-	if (!inherited)
-		queue_finish(kv);
-	(void)relink_stop(kv, until);
-	handle_look_at_lane(kv);
-	if (!inherited && kv->conn.session &&
-	    !(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
-		(void)conn_farewell(&kv->conn, until);
-	arena_fini(&kv->arena);
-	if (inherited && kv->conn.session && !(kv->conn.lane->caps & XPORT_DIRECT))
-		index_abandon_spare(kv->conn.index);
-	relink_down(kv);
-	if (inherited)
-		buffers_abandon(&kv->buffers);
-	else
-		buffers_fini(&kv->buffers);
-	queue_free(kv->queue);
-	notifier_free(kv->notifier);
-	free(kv->ops);
-	free(kv->hints);
-	free(kv);
-}
-
-void handle_close(struct farkv *kv)
-{
-	if (may_close(kv))
-		close_handle(kv);
-}
-
-/* ---- begin ----------------------------------------------------------------------- */
+/* ---- pending flags ----------------------------------------------------------------- */
 
 void handle_pending(struct farkv *kv)
 {
@@ -240,89 +105,6 @@ void handle_tidy(struct farkv *kv)
 		if (index_op_has_more(kv->conn.index, &kv->ops[i]) &&
 		    (i >= kv->n_next || !index_op_used_it(&kv->ops[i])))
 			index_op_shrink(kv->conn.index, &kv->ops[i]);
-}
-
-int handle_let_in(struct farkv *kv)
-{
-	if (handle_inherited(kv))
-		return inherited();
-	if (!kv->conn.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
-		arena_reset(&kv->arena);
-		return relink(kv);
-	}
-	handle_tidy(kv);
-	handle_pending(kv);
-	return 0;
-}
-
-uint64_t handle_start_clock(struct farkv *kv)
-{
-	uint64_t now = clock_now_ns();
-
-	kv->deadline_ns = now + kv->op_timeout_ns;
-	return now;
-}
-
-void handle_need_clock(struct farkv *kv)
-{
-	if (!kv->deadline_ns)
-		(void)handle_start_clock(kv);
-}
-
-int handle_begin(struct farkv *kv)
-{
-	int err = handle_enter(kv);
-
-	if (err)
-		return err;
-	err_clear();
-	handle_need_clock(kv);
-	return 0;
-}
-
-/* The fast path did not enter: handle what is pending until it can, or the call must fail. */
-static int enter_anyhow(struct farkv *kv)
-{
-	err_clear();
-	do {
-		int err;
-
-		qsbr_leave(kv->qsbr);
-		handle_need_clock(kv);
-		err = handle_let_in(kv);
-		if (err) {
-			atom_store_relaxed(&kv->busy, false);
-			return err;
-		}
-	} while (!qsbr_enter(kv->qsbr));
-	return 0;
-}
-
-int handle_enter_otherwise(struct farkv *kv)
-{
-	if (handle_is_busy(kv))
-		return handle_busy(kv);
-	atom_store_relaxed(&kv->busy, true);
-	kv->deadline_ns = 0;
-	if (kv->queued) {
-		err_clear();
-		queue_settle(kv);
-		kv->deadline_ns = 0;
-	}
-	return qsbr_enter(kv->qsbr) ? 0 : enter_anyhow(kv);
-}
-
-/* Enter again, and handle what has become pending: no other code would here. */
-static void enter_slow(struct farkv *kv)
-{
-	if (!qsbr_enter(kv->qsbr))
-		handle_pending(kv);
-}
-
-void handle_pause(struct farkv *kv)
-{
-	qsbr_leave(kv->qsbr);
-	enter_slow(kv);
 }
 
 /* ---- arguments -------------------------------------------------------------------- */
@@ -367,18 +149,7 @@ bool handle_has_versions(struct farkv *kv)
 	return false;
 }
 
-/* No write has begun: continue on the next connection, if it leads to the same store. */
-static int connect_anew(struct farkv *kv)
-{
-	int err;
-
-	qsbr_leave(kv->qsbr);
-	err = handle_let_in(kv);
-	enter_slow(kv);
-	return err;
-}
-
-static int not_allowed(const struct farkv *kv)
+int handle_not_allowed(const struct farkv *kv)
 {
 	return err_set(FARKV_EPERM,
 		       "the handle is read-only%s%s",
@@ -391,73 +162,7 @@ static int not_allowed(const struct farkv *kv)
 		       kv->readonly ? "" : kv->conn.writers);
 }
 
-static int await_grants(struct farkv *kv)
-{
-	if (clock_now_ns() >= kv->deadline_ns)
-		return handle_no_versions();
-	qsbr_leave(kv->qsbr);
-	session_wait(kv->conn.session, kv->deadline_ns);
-	enter_slow(kv);
-	return 0;
-}
-
-/* A writer waits for a version prefix: all but the reserve is used up. */
-int handle_not_writable(struct farkv *kv)
-{
-	int err = 0;
-
-	handle_need_clock(kv);
-	while (!err && !handle_writable_at_once(kv)) {
-		if (kv->conn.readonly)
-			return not_allowed(kv);
-		conn_ask_prefix(&kv->conn, UINT32_MAX);
-		handle_pause(kv);
-		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
-			err = connect_anew(kv);
-		else if (!handle_writable_at_once(kv))
-			err = await_grants(kv);
-	}
-	return err;
-}
-
-/* ---- run -------------------------------------------------------------------------- */
-
-static bool any_pending(struct index_op *const *ops, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ops[i]->result == INDEX_PENDING)
-			return true;
-	return false;
-}
-
-void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
-		uint64_t began_ns)
-{
-	struct wait_state w = {0};
-
-	for (;; began_ns = 0) {
-		index_run(kv->conn.index, ops, n, began_ns, kv->deadline_ns);
-		/* Inside the critical section: what a lost write remembers is valid only
-		 * while its session has answered no barrier. */
-		if (relink_needed(kv, ops, n)) {
-			if (!relink_ops(kv, ops, n))
-				return;
-			continue;
-		}
-		if (!any_pending(ops, n))
-			return;
-		qsbr_leave(kv->qsbr);
-		handle_wait(kv, ops, n, &w);
-		if (qsbr_enter(kv->qsbr))
-			continue;
-		handle_pending(kv);
-		/* The results do not depend on the connection's end: the next call
-		 * reports that. */
-		if ((qsbr_pending(kv->qsbr) & PENDING_BROKEN) &&
-		    any_pending(ops, n) && !relink_ops(kv, ops, n))
-			return;
-	}
-}
+/* ---- results ---------------------------------------------------------------------- */
 
 void handle_look_at_lane(struct farkv *kv)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * handle.h - struct farkv and the course of every operation:
- *
- *   handle_begin()  enter the critical section (client/qsbr.h); handle pending flags; reconnect
- *   handle_run()    drive index operations to their ends, waiting as needed
- *   handle_end()    leave the critical section
+ * handle.h - struct farkv, and what all kinds of calls do with it: pending flags, checks of
+ * arguments, error lines, housekeeping after a mutation, counters. Nothing here makes a
+ * connection or waits.
  *
  * One thread at a time, as <farkv.h> says; the control thread shares only the quiescence
  * counter and the session.
@@ -29,7 +27,6 @@
 #include "qsbr.h"
 #include "conn.h"
 #include "opened.h"
-#include "queue.h"
 #include "uri.h"
 
 #define HANDLE_HINTS 512u
@@ -39,6 +36,9 @@
 #define HANDLE_HOUSEKEEPING 1024u
 #define HANDLE_BUSY 1u /* farkv.taken: busy, and not queued */
 #define HANDLE_NEVER UINT64_MAX /* a time that does not come */
+
+struct notifier;
+struct queue;
 
 /* The latest report of a nearly full subtable. */
 struct handle_hint {
@@ -97,26 +97,9 @@ struct farkv {
 	struct farkv_counters before; /* of earlier connections */
 };
 
-/**
- * Open; `opts` is complete and checked. Errors as farkv_open(), then *kv_out is untouched.
- */
-int handle_open(const struct uri *uri, const struct farkv_options *opts,
-		struct farkv **kv_out);
-
-/** As farkv_close(). Logs an error and does nothing if the handle is not open (closed before)
- * or busy. */
-void handle_close(struct farkv *kv);
-
 /** True if the parent opened it before fork(2). */
 bool handle_inherited(const struct farkv *kv);
 
-/**
- * Begin a call: set its deadline, release the last call's values. After success handle_end()
- * must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
- */
-int handle_begin(struct farkv *kv);
-/** The slow path after handle_enter_at_once(). Errors as handle_begin(). */
-int handle_enter_otherwise(struct farkv *kv);
 /**
  * True if a call is running: in another thread, or interrupted by a signal handler. A plain
  * word that each call sets and clears: two calls that begin at the same moment do not see each
@@ -129,60 +112,11 @@ static inline bool handle_is_busy(const struct farkv *kv)
 /** Refuse a call on a busy handle: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
 
-/** Fast path of handle_enter() for a handle that is not taken. */
-static inline bool handle_enter_free(struct farkv *kv)
-{
-	atom_store_relaxed(&kv->taken, HANDLE_BUSY);
-	kv->deadline_ns = 0;
-	if (qsbr_enter(kv->qsbr))
-		return true;
-	qsbr_leave(kv->qsbr);
-	atom_store_relaxed(&kv->taken, 0);
-	return false;
-}
-/**
- * Fast path of handle_enter(): true if nothing is pending, so that connection and store are
- * unchanged. False: nothing was done; call handle_enter_otherwise().
- */
-static inline bool handle_enter_at_once(struct farkv *kv)
-{
-	return __builtin_expect(!atom_load_relaxed(&kv->taken), 1) &&
-	       handle_enter_free(kv);
-}
-/**
- * As handle_begin(), for a call that expects to end without reading the clock; if it does not,
- * it must call handle_need_clock() before anything that waits. The error line is still the
- * last call's: use err_clear().
- */
-static inline int handle_enter(struct farkv *kv)
-{
-	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
-}
-/** Set the call's deadline from now on; returns the present time. */
-uint64_t handle_start_clock(struct farkv *kv);
-/** The same, unless this call has done so. */
-void handle_need_clock(struct farkv *kv);
-static inline void handle_end(struct farkv *kv)
-{
-	qsbr_leave(kv->qsbr);
-	/* The requests had ended when the call began. */
-	atom_store_relaxed(&kv->taken, 0);
-}
-
-/**
- * qsbr_enter() failed and the critical section was left again: handle all pending flags,
- * reconnect if needed, and enter. Errors as handle_begin().
- */
-int handle_let_in(struct farkv *kv);
-
 /** A call begins, which ends the values of a batch: give its large buffers back (PENDING_TIDY). */
 void handle_tidy(struct farkv *kv);
 
 /** Handle the pending flags of a live session, before its blocks are touched. */
 void handle_pending(struct farkv *kv);
-
-/** Between the groups of a batch: let the control thread proceed. */
-void handle_pause(struct farkv *kv);
 
 /** The handle is NULL: FARKV_EINVAL with its line. */
 static inline int handle_missing(void)
@@ -190,24 +124,8 @@ static inline int handle_missing(void)
 	return err_set(FARKV_EINVAL, "the handle is NULL");
 }
 
-/** Slow path of handle_writable(). */
-int handle_not_writable(struct farkv *kv);
-static inline bool handle_writable_at_once(const struct farkv *kv)
-{
-	return !kv->conn.readonly &
-	       (index_versions_left(kv->conn.index) >= HANDLE_VERSIONS);
-}
-/**
- * Before a write: FARKV_EPERM on a read-only handle; makes sure of versions. If they do not
- * come at once (above) the critical section is left meanwhile, so that knowledge about the
- * index may be outdated.
- */
-static inline int handle_writable(struct farkv *kv)
-{
-	return __builtin_expect(handle_writable_at_once(kv), 1) ?
-		       0 :
-		       handle_not_writable(kv);
-}
+/** A write on a handle that may not write: FARKV_EPERM with the reason in its line. */
+int handle_not_allowed(const struct farkv *kv);
 /** True if there are enough versions for a write; requests more if not. Never waits. */
 bool handle_has_versions(struct farkv *kv);
 /** They did not come in time: FARKV_ETIMEDOUT with its line. */
@@ -250,13 +168,6 @@ static inline int handle_value(const struct farkv *kv, const void *value, size_t
 		return handle_value_refuse(kv, value, len);
 	return 0;
 }
-
-/**
- * Drive operations until each is final. Waits for blocks, migrations and growth
- * until the call's deadline. `began_ns`: as index_run().
- */
-void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
-		uint64_t began_ns);
 
 /**
  * After a mutation: hints, blocks in advance, housekeeping. Never waits. The connection may

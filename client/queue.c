@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "queue_turn.h"
+#include "queue.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -14,60 +14,12 @@
 
 #include "dial.h"
 #include "notifier.h"
+#include "queue_turn.h"
 
 /* Consecutive polls that could only wait for the server before the thread yields. */
 #define VAIN_POLLS 16u
 
-/* ---- life -------------------------------------------------------------------------- */
-
-static int queue_new(struct farkv *kv)
-{
-	uint32_t depth = kv->queue_depth ? kv->queue_depth : QUEUE_DEPTH_DEFAULT;
-	struct queue *q = calloc(1, sizeof(*q));
-
-	if (!q)
-		return err_set(FARKV_ENOMEM, "no memory for a queue");
-	q->slots = calloc(2 * (size_t)depth, sizeof(*q->slots));
-	q->ops = calloc(depth, sizeof(struct index_op *));
-	if (!q->slots || !q->ops) {
-		queue_free(q);
-		return err_set(FARKV_ENOMEM,
-			       "no memory for a queue of %u requests", depth);
-	}
-	q->depth = depth;
-	list_init(&q->idle);
-	list_init(&q->fresh);
-	list_init(&q->interrupted);
-	list_init(&q->waiting);
-	list_init(&q->done);
-	list_init(&q->lent);
-	op_queue_init(&q->opq);
-	q->wait.never_blocks = true;
-	for (uint32_t i = 0; i < 2 * depth; i++) {
-		index_op_init(&q->slots[i].op);
-		list_add(&q->idle, &q->slots[i]);
-	}
-	kv->queue = q;
-	return 0;
-}
-
-void queue_free(struct queue *q)
-{
-	if (!q)
-		return;
-	for (uint32_t i = 0; q->slots && i < 2 * q->depth; i++) {
-		free(q->slots[i].saved);
-		free(q->slots[i].line);
-	}
-	free(q->slots);
-	free(q->ops);
-	free(q);
-}
-
-size_t queue_in_flight(const struct farkv *kv)
-{
-	return kv->queue ? kv->queue->in_flight : 0;
-}
+/* ---- values of the last poll -------------------------------------------------------- */
 
 bool queue_lent(const struct farkv *kv, const void *p)
 {
@@ -246,21 +198,6 @@ static void queue_rest(struct farkv *kv)
 {
 	if (__builtin_expect(kv->notifier != NULL, 0))
 		rest_waking(kv);
-}
-
-void queue_event_attach(struct farkv *kv)
-{
-	/* If this fails requests in flight are polled continuously. */
-	(void)notifier_watch(kv->notifier, xport_wait_fd(kv->conn.lane));
-	session_wakes(kv->conn.session, kv->notifier, false);
-	/* If the session was over before, session_wakes() does not notify. */
-	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
-		notifier_raise(kv->notifier);
-}
-
-void queue_event_detach(struct farkv *kv)
-{
-	(void)notifier_watch(kv->notifier, -1);
 }
 
 int queue_event_fd(struct farkv *kv)
@@ -486,6 +423,11 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 
 /* ---- the rest of the handle -------------------------------------------------------- */
 
+size_t queue_in_flight(const struct farkv *kv)
+{
+	return kv->queue ? kv->queue->in_flight : 0;
+}
+
 static bool under_way(const struct queue *q)
 {
 	return q->fresh.first || q->waiting.first || q->interrupted.first || q->inside;
@@ -505,45 +447,6 @@ void queue_settle(struct farkv *kv)
 			queue_rest(kv);
 	}
 	kv->queued = false;
-}
-
-/*
- * Copy the value of a completed get out of the lane's memory: the caller must get the value that
- * was found, whatever calls come in between.
- */
-static void save_value(struct request *r)
-{
-	struct block_view *view = &r->op.view;
-
-	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf ||
-	    r->saved) /* when an earlier connection went */
-		return;
-	if (r->buf && view->value_len <= r->cap)
-		memcpy(r->buf, view->value, view->value_len);
-	if (r->buf) { /* If the buffer is too short only the length counts. */
-		view->value = r->buf;
-		return;
-	}
-	r->saved = malloc(UTIL_MAX(view->value_len, 1u));
-	if (!r->saved) {
-		r->op.result = FARKV_ENOMEM;
-		return;
-	}
-	memcpy(r->saved, view->value, view->value_len);
-	view->value = r->saved;
-}
-
-void queue_detach(struct farkv *kv)
-{
-	struct queue *q = kv->queue;
-
-	for (struct request *r = q->done.first; r && !handle_inherited(kv); r = r->next)
-		save_value(r);
-	for (uint32_t i = 0; i < 2 * q->depth; i++)
-		index_op_fini(kv->conn.index, &q->slots[i].op);
-	q->wait = (struct wait_state){.never_blocks = true};
-	if (q->done.first && kv->notifier)
-		notifier_raise(kv->notifier);
 }
 
 void queue_finish(struct farkv *kv)

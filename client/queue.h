@@ -4,14 +4,14 @@
  * farkv_wait() has returned their completions.
  *
  *   fresh    to be begun, or begun again
- *   flying   in the op queue: its chains are in flight
- *   torn     interrupted: the lane broke; resumed on a new connection, all together
+ *   (none)       in the op queue: its chains are in flight
+ *   interrupted  the lane broke; resumed on a new connection, all together
  *   waiting  for a block, a migration or growth; holds nothing
  *   done     final; the caller has not taken it
  *   lent     taken, but its value is in the request's memory
  *
- * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is not
- * empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
+ * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is
+ * not empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
  * nothing is begun until the op queue is empty; then the section is left, the flag handled, and
  * the section entered again. A program that does not poll delays such answers, as a stopped
  * process does.
@@ -32,9 +32,7 @@
 #include <farkv.h>
 
 struct farkv;
-struct queue;
 
-#define QUEUE_DEPTH_DEFAULT 128u
 #define QUEUE_DEPTH_MAX 4096u
 
 /** As farkv_submit(); arguments are checked, except the requests. */
@@ -55,9 +53,6 @@ size_t queue_in_flight(const struct farkv *kv);
 
 /** As farkv_event_fd(), for the handle's own process. */
 int queue_event_fd(struct farkv *kv);
-/** The descriptor exists: there is a new connection, or (detach) it is about to go. */
-void queue_event_attach(struct farkv *kv);
-void queue_event_detach(struct farkv *kv);
 
 /**
  * Drive all requests until they are final; their completions stay. Called before any other call
@@ -66,17 +61,7 @@ void queue_event_detach(struct farkv *kv);
  */
 void queue_settle(struct farkv *kv);
 
-/**
- * The connection goes, with the operations' buffers; the op queue is empty. Values that were
- * not taken are copied to memory of the process, for a finished get keeps its value; if out of
- * memory its result becomes FARKV_ENOMEM.
- */
-void queue_detach(struct farkv *kv);
-
 /** Begin nothing more, finish what is in flight, leave the critical section. */
 void queue_finish(struct farkv *kv);
-
-/** After queue_detach(), or in a child of fork(). NULL is allowed. */
-void queue_free(struct queue *q);
 
 #endif

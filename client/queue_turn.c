@@ -230,7 +230,7 @@ static void mend_end(struct farkv *kv, bool dialled)
 
 /*
  * The connection broke under requests, and the op queue is empty: as relink_ops(), but they wait
- * in `torn` while a connection is made. Called inside the critical section, or all wait.
+ * in `interrupted` while a connection is made. Called inside the critical section, or all wait.
  */
 static void mend(struct farkv *kv)
 {
@@ -302,7 +302,6 @@ static bool enter(struct farkv *kv)
 	while (!qsbr_enter(kv->qsbr)) {
 		bool broken = !kv->conn.session ||
 			      (qsbr_pending(kv->qsbr) & PENDING_BROKEN);
-		int err;
 
 		if (kv->conn.session && q->waiting.first && broken) {
 			q->inside = true;
@@ -313,12 +312,16 @@ static bool enter(struct farkv *kv)
 			continue;
 		}
 		qsbr_leave(kv->qsbr);
-		err = broken ? relink_begin(kv, dial_until(q)) : handle_let_in(kv);
-		q->dialling = broken && !err;
-		if (err)
-			fail_all(kv, err);
-		if (err || broken)
+		if (broken) {
+			int err = relink_begin(kv, dial_until(q));
+
+			q->dialling = !err;
+			if (err)
+				fail_all(kv, err);
 			return false;
+		}
+		handle_tidy(kv);
+		handle_pending(kv);
 		q->mail = true;
 		q->parked = false;
 	}
@@ -343,7 +346,7 @@ int queue_check(struct farkv *kv, const struct request *r,
 	int err = 0;
 
 	if (op->kind != INDEX_GET && kv->conn.readonly)
-		err = handle_writable(kv);
+		err = handle_not_allowed(kv);
 	if (!err)
 		err = handle_key(kv, op->key.data, r->key_len, key_out);
 	if (!err && op->kind != INDEX_GET)

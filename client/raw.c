@@ -19,7 +19,7 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 
-#include "handle.h"
+#include "open.h"
 
 /* Requests use so many blocks in turn, so that no two of a batch meet. */
 #define BLOCKS 512u

@@ -25,7 +25,7 @@
 #include "common/base/util.h"
 
 #include "dial.h"
-#include "queue.h"
+#include "queue_state.h"
 
 /* After nobody was there calls fail without an attempt for this long. */
 #define ABSENT_PAUSE_NS (100 * NS_PER_MS)

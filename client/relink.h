@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** relink.h - links that break: a handle makes itself a new one. */
+/** relink.h - a handle's connection: the first, and another after one that broke. */
 #ifndef CLIENT_RELINK_H
 #define CLIENT_RELINK_H
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/queue.h"
 #include "client/queue_turn.h"
 #include "client/session_recv.h"
 #include "common/index/priv.h"

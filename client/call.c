@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "call.h"
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
+
+#include "queue.h"
+#include "relink.h"
+#include "wait.h"
+
+/* ---- begin ------------------------------------------------------------------------- */
+
+/* qsbr_enter() failed and the critical section was left again: handle all pending flags, and
+ * reconnect if needed. Errors as handle_begin(). */
+static int let_in(struct farkv *kv)
+{
+	if (handle_inherited(kv))
+		return handle_busy(kv);
+	if (!kv->conn.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
+		arena_reset(&kv->arena);
+		return relink(kv);
+	}
+	handle_tidy(kv);
+	handle_pending(kv);
+	return 0;
+}
+
+uint64_t handle_start_clock(struct farkv *kv)
+{
+	uint64_t now = clock_now_ns();
+
+	kv->deadline_ns = now + kv->op_timeout_ns;
+	return now;
+}
+
+void handle_need_clock(struct farkv *kv)
+{
+	if (!kv->deadline_ns)
+		(void)handle_start_clock(kv);
+}
+
+int handle_begin(struct farkv *kv)
+{
+	int err = handle_enter(kv);
+
+	if (err)
+		return err;
+	err_clear();
+	handle_need_clock(kv);
+	return 0;
+}
+
+/* The fast path did not enter: handle what is pending until it can, or the call must fail. */
+static int enter_anyhow(struct farkv *kv)
+{
+	err_clear();
+	do {
+		int err;
+
+		qsbr_leave(kv->qsbr);
+		handle_need_clock(kv);
+		err = let_in(kv);
+		if (err) {
+			atom_store_relaxed(&kv->busy, false);
+			return err;
+		}
+	} while (!qsbr_enter(kv->qsbr));
+	return 0;
+}
+
+int handle_enter_otherwise(struct farkv *kv)
+{
+	if (handle_is_busy(kv))
+		return handle_busy(kv);
+	atom_store_relaxed(&kv->busy, true);
+	kv->deadline_ns = 0;
+	if (kv->queued) {
+		err_clear();
+		queue_settle(kv);
+		kv->deadline_ns = 0;
+	}
+	return qsbr_enter(kv->qsbr) ? 0 : enter_anyhow(kv);
+}
+
+/* Enter again, and handle what has become pending: no other code would here. */
+static void enter_slow(struct farkv *kv)
+{
+	if (!qsbr_enter(kv->qsbr))
+		handle_pending(kv);
+}
+
+void handle_pause(struct farkv *kv)
+{
+	qsbr_leave(kv->qsbr);
+	enter_slow(kv);
+}
+
+/* ---- before a write ------------------------------------------------------------------ */
+
+/* No write has begun: continue on the next connection, if it leads to the same store. */
+static int connect_anew(struct farkv *kv)
+{
+	int err;
+
+	qsbr_leave(kv->qsbr);
+	err = let_in(kv);
+	enter_slow(kv);
+	return err;
+}
+
+static int await_grants(struct farkv *kv)
+{
+	if (clock_now_ns() >= kv->deadline_ns)
+		return handle_no_versions();
+	qsbr_leave(kv->qsbr);
+	session_wait(kv->conn.session, kv->deadline_ns);
+	enter_slow(kv);
+	return 0;
+}
+
+/* A writer waits for a version prefix: all but the reserve is used up. */
+int handle_not_writable(struct farkv *kv)
+{
+	int err = 0;
+
+	handle_need_clock(kv);
+	while (!err && !handle_writable_at_once(kv)) {
+		if (kv->conn.readonly)
+			return handle_not_allowed(kv);
+		conn_ask_prefix(&kv->conn, UINT32_MAX);
+		handle_pause(kv);
+		if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
+			err = connect_anew(kv);
+		else if (!handle_writable_at_once(kv))
+			err = await_grants(kv);
+	}
+	return err;
+}
+
+/* ---- run ------------------------------------------------------------------------------ */
+
+static bool any_pending(struct index_op *const *ops, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ops[i]->result == INDEX_PENDING)
+			return true;
+	return false;
+}
+
+void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
+		uint64_t began_ns)
+{
+	struct wait_state w = {0};
+
+	for (;; began_ns = 0) {
+		index_run(kv->conn.index, ops, n, began_ns, kv->deadline_ns);
+		/* Inside the critical section: what a lost write remembers is valid only
+		 * while its session has answered no barrier. */
+		if (relink_needed(kv, ops, n)) {
+			if (!relink_ops(kv, ops, n))
+				return;
+			continue;
+		}
+		if (!any_pending(ops, n))
+			return;
+		qsbr_leave(kv->qsbr);
+		handle_wait(kv, ops, n, &w);
+		if (qsbr_enter(kv->qsbr))
+			continue;
+		handle_pending(kv);
+		/* The results do not depend on the connection's end: the next call
+		 * reports that. */
+		if ((qsbr_pending(kv->qsbr) & PENDING_BROKEN) &&
+		    any_pending(ops, n) && !relink_ops(kv, ops, n))
+			return;
+	}
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * call.h - the course of every call that does not go through the queue:
+ *
+ *   handle_begin()  enter the critical section (client/qsbr.h); handle pending flags; reconnect
+ *   handle_run()    drive index operations to their ends, waiting as needed
+ *   handle_end()    leave the critical section
+ */
+#ifndef CLIENT_CALL_H
+#define CLIENT_CALL_H
+
+#include "handle.h"
+
+/**
+ * Begin a call: set its deadline, release the last call's values. After success handle_end()
+ * must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
+ */
+int handle_begin(struct farkv *kv);
+/** The slow path after handle_enter_at_once(). Errors as handle_begin(). */
+int handle_enter_otherwise(struct farkv *kv);
+
+/** Fast path of handle_enter() for a handle that is not taken. */
+static inline bool handle_enter_free(struct farkv *kv)
+{
+	atom_store_relaxed(&kv->taken, HANDLE_BUSY);
+	kv->deadline_ns = 0;
+	if (qsbr_enter(kv->qsbr))
+		return true;
+	qsbr_leave(kv->qsbr);
+	atom_store_relaxed(&kv->taken, 0);
+	return false;
+}
+/**
+ * Fast path of handle_enter(): true if nothing is pending, so that connection and store are
+ * unchanged. False: nothing was done; call handle_enter_otherwise().
+ */
+static inline bool handle_enter_at_once(struct farkv *kv)
+{
+	return __builtin_expect(!atom_load_relaxed(&kv->taken), 1) &&
+	       handle_enter_free(kv);
+}
+/**
+ * As handle_begin(), for a call that expects to end without reading the clock; if it does not,
+ * it must call handle_need_clock() before anything that waits. The error line is still the
+ * last call's: use err_clear().
+ */
+static inline int handle_enter(struct farkv *kv)
+{
+	return handle_enter_at_once(kv) ? 0 : handle_enter_otherwise(kv);
+}
+/** Set the call's deadline from now on; returns the present time. */
+uint64_t handle_start_clock(struct farkv *kv);
+/** The same, unless this call has done so. */
+void handle_need_clock(struct farkv *kv);
+/** End of a call. Leaves the critical section. */
+static inline void handle_end(struct farkv *kv)
+{
+	qsbr_leave(kv->qsbr);
+	/* The requests had ended when the call began. */
+	atom_store_relaxed(&kv->taken, 0);
+}
+
+/** Between the groups of a batch: let the control thread proceed. */
+void handle_pause(struct farkv *kv);
+
+/** Slow path of handle_writable(). */
+int handle_not_writable(struct farkv *kv);
+/** Fast path of handle_writable(). */
+static inline bool handle_writable_at_once(const struct farkv *kv)
+{
+	return !kv->conn.readonly &
+	       (index_versions_left(kv->conn.index) >= HANDLE_VERSIONS);
+}
+/**
+ * Before a write: FARKV_EPERM on a read-only handle; makes sure of versions. If they do not
+ * come at once the critical section is left meanwhile, so that knowledge about the
+ * index may be outdated.
+ */
+static inline int handle_writable(struct farkv *kv)
+{
+	return __builtin_expect(handle_writable_at_once(kv), 1) ?
+		       0 :
+		       handle_not_writable(kv);
+}
+
+/**
+ * Drive operations until each is final. Waits for blocks, migrations and growth
+ * until the call's deadline. `began_ns`: as index_run().
+ */
+void handle_run(struct farkv *kv, struct index_op *const *ops, size_t n,
+		uint64_t began_ns);
+
+#endif

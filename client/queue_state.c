@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "queue_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/err.h"
+#include "common/base/util.h"
+
+#include "notifier.h"
+
+/* Requests in flight at once, unless the program says another number. */
+#define DEPTH_DEFAULT 128u
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+int queue_new(struct farkv *kv)
+{
+	uint32_t depth = kv->queue_depth ? kv->queue_depth : DEPTH_DEFAULT;
+	struct queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return err_set(FARKV_ENOMEM, "no memory for a queue");
+	q->slots = calloc(2 * (size_t)depth, sizeof(*q->slots));
+	q->ops = calloc(depth, sizeof(struct index_op *));
+	if (!q->slots || !q->ops) {
+		queue_free(q);
+		return err_set(FARKV_ENOMEM,
+			       "no memory for a queue of %u requests", depth);
+	}
+	q->depth = depth;
+	list_init(&q->idle);
+	list_init(&q->fresh);
+	list_init(&q->interrupted);
+	list_init(&q->waiting);
+	list_init(&q->done);
+	list_init(&q->lent);
+	op_queue_init(&q->opq);
+	q->wait.never_blocks = true;
+	for (uint32_t i = 0; i < 2 * depth; i++) {
+		index_op_init(&q->slots[i].op);
+		list_add(&q->idle, &q->slots[i]);
+	}
+	kv->queue = q;
+	return 0;
+}
+
+void queue_free(struct queue *q)
+{
+	if (!q)
+		return;
+	for (uint32_t i = 0; q->slots && i < 2 * q->depth; i++) {
+		free(q->slots[i].saved);
+		free(q->slots[i].line);
+	}
+	free(q->slots);
+	free(q->ops);
+	free(q);
+}
+
+/* ---- the connection comes and goes --------------------------------------------------- */
+
+/*
+ * Copy the value of a completed get out of the lane's memory: the caller must get the value that
+ * was found, whatever calls come in between.
+ */
+static void save_value(struct request *r)
+{
+	struct block_view *view = &r->op.view;
+
+	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf ||
+	    r->saved) /* when an earlier connection went */
+		return;
+	if (r->buf && view->value_len <= r->cap)
+		memcpy(r->buf, view->value, view->value_len);
+	if (r->buf) { /* If the buffer is too short only the length counts. */
+		view->value = r->buf;
+		return;
+	}
+	r->saved = malloc(UTIL_MAX(view->value_len, 1u));
+	if (!r->saved) {
+		r->op.result = FARKV_ENOMEM;
+		return;
+	}
+	memcpy(r->saved, view->value, view->value_len);
+	view->value = r->saved;
+}
+
+void queue_detach(struct farkv *kv)
+{
+	struct queue *q = kv->queue;
+
+	for (struct request *r = q->done.first; r && !handle_inherited(kv); r = r->next)
+		save_value(r);
+	for (uint32_t i = 0; i < 2 * q->depth; i++)
+		index_op_fini(kv->conn.index, &q->slots[i].op);
+	q->wait = (struct wait_state){.never_blocks = true};
+	if (q->done.first && kv->notifier)
+		notifier_raise(kv->notifier);
+}
+
+void queue_event_attach(struct farkv *kv)
+{
+	/* If this fails requests in flight are polled continuously. */
+	(void)notifier_watch(kv->notifier, xport_wait_fd(kv->conn.lane));
+	session_wakes(kv->conn.session, kv->notifier, false);
+	/* If the session was over before, session_wakes() does not notify. */
+	if (qsbr_pending(kv->qsbr) & PENDING_BROKEN)
+		notifier_raise(kv->notifier);
+}
+
+void queue_event_detach(struct farkv *kv)
+{
+	(void)notifier_watch(kv->notifier, -1);
+}
