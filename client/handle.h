@@ -4,6 +4,9 @@
  * arguments, error lines, housekeeping after a mutation, counters. Nothing here makes a
  * connection or waits.
  *
+ * Calls between the files that share a handle go down only: open, call, queue, queue_turn,
+ * relink, queue_state, handle.
+ *
  * One thread at a time, as <farkv.h> says; the control thread shares only the quiescence
  * counter and the session.
  */

@@ -3,12 +3,12 @@
  * queue.h - the submitted requests of a handle, from farkv_submit() until farkv_poll() or
  * farkv_wait() has returned their completions.
  *
- *   fresh    to be begun, or begun again
- *   (none)       in the op queue: its chains are in flight
+ *   fresh        to be begun, or begun again
+ *   (no list)    in the op queue: its chains are in flight
  *   interrupted  the lane broke; resumed on a new connection, all together
- *   waiting  for a block, a migration or growth; holds nothing
- *   done     final; the caller has not taken it
- *   lent     taken, but its value is in the request's memory
+ *   waiting      for a block, a migration or growth; holds nothing
+ *   done         final; the caller has not taken it
+ *   lent         taken, but its value is in the request's memory
  *
  * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is
  * not empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
