@@ -145,7 +145,7 @@ static int resolve(struct verbs_ctrl *l, struct rdma_cm_id *id,
 		err = verbs_id_tune(id, &l->tuning);
 	if (err)
 		return err;
-	/* The connect request could not go out; see rdma/destroy_later.c. */
+	/* The connect request could not go out; see rdma/release.c. */
 	if (verbs_port_is_down(id))
 		return err_set(FARKV_ENOROUTE,
 			       "the RDMA port on the way to %s is down",
@@ -396,7 +396,7 @@ int verbs_ctrl_open(const struct verbs_dial *d, struct verbs_ctrl **out)
 
 	if (!l)
 		return err_set(FARKV_ENOMEM, "no memory for a connection");
-	(void)verbs_destroy_leftover();
+	(void)verbs_release_deferred();
 	l->epoll_fd = -1;
 	l->pid = getpid();
 	l->tuning = d->tuning;
@@ -435,7 +435,7 @@ void verbs_ctrl_close(struct verbs_ctrl *l)
 	/* The device belongs to the parent of fork(). */
 	if (l->pid != getpid())
 		return;
-	verbs_destroy_later(&l->control);
+	verbs_conn_disconnect(&l->control);
 	link_free(l);
 }
 

@@ -376,7 +376,7 @@ static void verbs_close(struct xport_lane *lane)
 		free(l);
 		return;
 	}
-	verbs_destroy_later(&l->conn);
+	verbs_conn_disconnect(&l->conn);
 	lane_release(l);
 }
 

@@ -55,7 +55,7 @@ void verbs_peer_fence(struct verbs_peer *peer)
 {
 	if (!peer->data.id)
 		return;
-	verbs_destroy_later(&peer->data);
+	verbs_conn_disconnect(&peer->data);
 	/* After its destruction a QP executes no request. */
 	verbs_conn_destroy(&peer->data);
 	peer->data_up = false;
@@ -107,7 +107,7 @@ static void peer_flush(struct verbs_peer *p)
 {
 	p->flushed = true;
 	p->ended_ns = clock_now_ns();
-	verbs_destroy_later(&p->control);
+	verbs_conn_disconnect(&p->control);
 }
 
 void verbs_peer_gone(struct verbs_peer *p, const char *why)
@@ -185,7 +185,7 @@ bool verbs_server_tick(struct verbs_server *vs)
 			peer_bury(p);
 	}
 	again = tell_dropped(vs, now) || again;
-	again = verbs_destroy_leftover() || again;
+	again = verbs_release_deferred() || again;
 	again = verbs_loopback_tick(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
 }

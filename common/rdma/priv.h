@@ -9,6 +9,7 @@
 
 #include "verbs.h"
 #include "private_data.h"
+#include "release.h"
 
 /*
  * retry_count 6: some devices take 7 as infinite. rnr_retry 7 (infinite): receives are
@@ -130,26 +131,10 @@ int verbs_qp_connect(struct verbs_conn *c, uint8_t responder_resources,
 		     uint8_t initiator_depth);
 /** To ERR: flushes everything outstanding. */
 void verbs_qp_error(struct verbs_conn *c);
-/** Destroy QP, then id. Failures are logged. */
-void verbs_conn_destroy(struct verbs_conn *c);
-
-/** True if nothing can be sent to the id's peer. */
-bool verbs_port_is_down(struct rdma_cm_id *id);
 /** Disconnect, unless the port is down, and flush everything outstanding. */
-void verbs_destroy_later(struct verbs_conn *c);
-/** Destroy an id whose events are all acknowledged; deferred while its port is down. */
-void verbs_id_release(struct rdma_cm_id *id);
-/** Destroy deferred ids whose port is up again; true if some remain. Any thread. */
-bool verbs_destroy_leftover(void);
-
-/** Release an object and log a failure, which is a bug here or in the device. */
-#define VERBS_RELEASE(what, call)                                          \
-	do {                                                               \
-		int rc_ = (call);                                          \
-		if (rc_)                                                   \
-			verbs_release_failed(what, rc_);                   \
-	} while (0)
-void verbs_release_failed(const char *what, int rc);
+void verbs_conn_disconnect(struct verbs_conn *c);
+/** Destroy QP, then id (verbs_id_release()). Failures are logged. */
+void verbs_conn_destroy(struct verbs_conn *c);
 
 /** Set the options of a new id: acknowledgement timeout, type of service. */
 int verbs_id_tune(struct rdma_cm_id *id, const struct verbs_tuning *t);

@@ -72,8 +72,8 @@ static struct ibv_srq srq = {.context = &context};
 static struct ibv_mr mr;
 
 /* There is no connection to leave. */
-void __wrap_verbs_destroy_later(struct verbs_conn *c);
-void __wrap_verbs_destroy_later(struct verbs_conn *c)
+void __wrap_verbs_conn_disconnect(struct verbs_conn *c);
+void __wrap_verbs_conn_disconnect(struct verbs_conn *c)
 {
 	(void)c;
 }
