@@ -21,9 +21,14 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
+#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "arrivals.h"
+#include "loopback.h"
+#include "peer.h"
+#include "recv_thread.h"
 
 #define BACKLOG 256
 
@@ -114,6 +119,17 @@ void verbs_server_dispatch(struct verbs_server *vs)
 	verbs_arrivals_dispatch(vs);
 	verbs_cm_dispatch(vs);
 	async_dispatch(vs);
+}
+
+bool verbs_server_tick(struct verbs_server *vs)
+{
+	uint64_t now = clock_now_ns();
+	bool again = verbs_peers_tick(vs, now);
+
+	again = verbs_release_deferred() || again;
+	again = verbs_loopback_tick(vs, now) || again;
+	/* The loopback may have found the device lost and ended all peers. */
+	return again || !LIST_EMPTY(&vs->ending);
 }
 
 /* ---- open --------------------------------------------------------------------------------------- */
@@ -424,6 +440,7 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 		      struct verbs_server **out)
 {
 	struct verbs_server *vs = calloc(1, sizeof(*vs));
+	struct verbs_area areas[2];
 	int err;
 
 	if (!vs)
@@ -440,8 +457,10 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 		err = region_register(vs);
 	if (!err)
 		err = queues_create(vs);
-	if (!err)
-		err = verbs_loopback_create(vs);
+	if (!err) {
+		verbs_server_areas(vs, false, areas);
+		err = verbs_loopback_create(vs, areas);
+	}
 	if (!err)
 		err = listen_on(vs);
 	if (!err)
