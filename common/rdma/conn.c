@@ -2,7 +2,7 @@
 /* Shared by client and server: queue pairs, devices, completion statuses. */
 #include "config.h"
 
-#include "priv.h"
+#include "conn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "release.h"
 
 /* ---- devices ---------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "ctrl.h"
+#include "ctrl_messages.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,10 +24,20 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "probe.h"
 #include "common/base/util.h"
+#include "device.h"
+#include "lane.h"
+#include "memory.h"
+#include "private_data.h"
+#include "probe.h"
+#include "release.h"
 
 #define RESOLVE_MS_MAX 2000
+/*
+ * Pause after an RNR NAK from a client. A client whose process is stopped posts no
+ * receives, and its server retries, perhaps for hours, so seldom.
+ */
+#define VERBS_CTRL_RNR_TIMER 14u /* 1.28 ms */
 
 /* ---- waiting for rdma_cm -------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "ctrl.h"
+#include "ctrl_messages.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -30,6 +30,8 @@
 #include "common/region/hash.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "post.h"
+#include "release.h"
 
 #define POLL_MAX 16
 #define DRAIN_NS (500 * NS_PER_MS)

@@ -14,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "lane.h"
 #include "peer.h"
 
 /* A reconnected lane that works this long counts as repaired. */

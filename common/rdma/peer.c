@@ -23,6 +23,8 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "inbox.h"
+#include "private_data.h"
+#include "release.h"
 
 /* How long an ended peer's last sends and CQEs may take. */
 #define LINGER_NS (100 * NS_PER_MS)

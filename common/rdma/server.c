@@ -29,6 +29,7 @@
 #include "loopback.h"
 #include "peer.h"
 #include "recv_thread.h"
+#include "release.h"
 
 #define BACKLOG 256
 

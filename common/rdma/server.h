@@ -17,7 +17,9 @@
 #include <sys/queue.h>
 
 #include "common/base/rate_limit.h"
-#include "priv.h"
+#include "conn.h"
+#include "device.h"
+#include "memory.h"
 
 #define PEER_BUCKETS 256u
 /* Messages in flight to all peers together. */
