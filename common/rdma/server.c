@@ -38,7 +38,7 @@ static int sys_error(const char *what)
 	return err_set_errno(FARKV_ESYS, errno, "cannot %s", what);
 }
 
-/* ---- asynchronous events -------------------------------------------------------------------- */
+/* ---- asynchronous events --------------------------------------------------------- */
 
 static void srq_arm(struct verbs_server *vs)
 {
@@ -107,7 +107,7 @@ static void async_dispatch(struct verbs_server *vs)
 	}
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------- */
 
 int verbs_server_fd(const struct verbs_server *vs)
 {
@@ -133,7 +133,7 @@ bool verbs_server_tick(struct verbs_server *vs)
 	return again || !LIST_EMPTY(&vs->ending);
 }
 
-/* ---- open --------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------ */
 
 static int region_register(struct verbs_server *vs)
 {
@@ -533,7 +533,7 @@ void verbs_server_close(struct verbs_server *vs)
 	free(vs);
 }
 
-/* ---- facts ----------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------- */
 
 const char *verbs_server_address(const struct verbs_server *vs)
 {
