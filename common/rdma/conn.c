@@ -2,7 +2,7 @@
 /* Shared by client and server: queue pairs, devices, completion statuses. */
 #include "config.h"
 
-#include "priv.h"
+#include "conn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <farkv.h>
 
 #include "common/base/err.h"
-#include "common/base/log.h"
 #include "common/base/util.h"
+#include "release.h"
 
 /* ---- devices ---------------------------------------------------------------------- */
 
@@ -49,12 +49,6 @@ int verbs_context_get(struct ibv_context *shared, struct ibv_context **out,
 }
 
 /* ---- queue pairs ---------------------------------------------------------------- */
-
-void verbs_release_failed(const char *what, int rc)
-{
-	log_warn("rdma: cannot release %s: %s", what,
-		 strerror(rc > 0 ? rc : errno));
-}
 
 int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
 {
@@ -160,6 +154,13 @@ void verbs_qp_error(struct verbs_conn *c)
 	if (c->qp)
 		VERBS_RELEASE("a connection's state",
 			      ibv_modify_qp(c->qp, &a, IBV_QP_STATE));
+}
+
+void verbs_conn_disconnect(struct verbs_conn *c)
+{
+	if (c->id && !verbs_port_is_down(c->id))
+		(void)rdma_disconnect(c->id);
+	verbs_qp_error(c);
 }
 
 void verbs_conn_destroy(struct verbs_conn *c)

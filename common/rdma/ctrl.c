@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "ctrl.h"
+#include "ctrl_messages.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,10 +24,20 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "probe.h"
 #include "common/base/util.h"
+#include "device.h"
+#include "lane.h"
+#include "memory.h"
+#include "private_data.h"
+#include "probe.h"
+#include "release.h"
 
 #define RESOLVE_MS_MAX 2000
+/*
+ * Pause after an RNR NAK from a client. A client whose process is stopped posts no
+ * receives, and its server retries, perhaps for hours, so seldom.
+ */
+#define VERBS_CTRL_RNR_TIMER 14u /* 1.28 ms */
 
 /* ---- waiting for rdma_cm -------------------------------------------------------- */
 
@@ -145,7 +155,7 @@ static int resolve(struct verbs_ctrl *l, struct rdma_cm_id *id,
 		err = verbs_id_tune(id, &l->tuning);
 	if (err)
 		return err;
-	/* The connect request could not go out; see rdma/destroy_later.c. */
+	/* The connect request could not go out; see rdma/release.c. */
 	if (verbs_port_is_down(id))
 		return err_set(FARKV_ENOROUTE,
 			       "the RDMA port on the way to %s is down",
@@ -396,7 +406,7 @@ int verbs_ctrl_open(const struct verbs_dial *d, struct verbs_ctrl **out)
 
 	if (!l)
 		return err_set(FARKV_ENOMEM, "no memory for a connection");
-	(void)verbs_destroy_leftover();
+	(void)verbs_release_deferred();
 	l->epoll_fd = -1;
 	l->pid = getpid();
 	l->tuning = d->tuning;
@@ -435,7 +445,7 @@ void verbs_ctrl_close(struct verbs_ctrl *l)
 	/* The device belongs to the parent of fork(). */
 	if (l->pid != getpid())
 		return;
-	verbs_destroy_later(&l->control);
+	verbs_conn_disconnect(&l->control);
 	link_free(l);
 }
 

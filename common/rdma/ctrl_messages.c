@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "ctrl.h"
+#include "ctrl_messages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -236,7 +236,7 @@ ssize_t verbs_ctrl_receive(struct verbs_ctrl *l, void *buf, size_t cap)
 	pthread_mutex_unlock(&l->lock);
 	if (is_over) {
 		/* The peer has closed; flush our end too. */
-		verbs_destroy_later(&l->control);
+		verbs_conn_disconnect(&l->control);
 		return 0;
 	}
 	return -1;

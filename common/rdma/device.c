@@ -2,7 +2,7 @@
 /* The server's device: choice, self-test, loopback QP. */
 #include "config.h"
 
-#include "priv.h"
+#include "device.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,8 +16,11 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "probe.h"
 #include "common/base/util.h"
+#include "lane.h"
+#include "memory.h"
+#include "probe.h"
+#include "release.h"
 
 #define TEST_NS (5 * NS_PER_SEC)
 

@@ -2,18 +2,14 @@
 /*
  * Messages that the receive thread has copied and the server's loop has not handled yet.
  * The shared receive buffers are posted again at once, so a client can send at the speed of
- * the network; this inbox is bounded per client and in total. Each round the loop takes one
- * message of each client in turn, for a short time.
+ * the network; this inbox is bounded per client and in total.
  */
 #include "config.h"
 
-#include "server.h"
+#include "inbox.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-
-#include "common/base/clock.h"
 
 /*
  * An honest client sends most when it closes: 64 MiB of unused 64-byte blocks, the most it
@@ -21,10 +17,28 @@
  */
 #define HELD_PEER (16u << 20)
 #define HELD_ALL (64u << 20)
-/* Longest time of the loop here in one round. */
-#define DISPATCH_NS UINT64_C(500000)
 
-/* ---- the receive thread's side, under the lock ------------------------------------------- */
+/* ---- under the lock ---------------------------------------------------------------------- */
+
+struct arrival *verbs_arrival_new(struct verbs_server *vs,
+				  const struct ibv_wc *wc)
+{
+	bool is_send = (wc->wr_id & WR_SEND) != 0;
+	uint32_t len = !is_send && wc->status == IBV_WC_SUCCESS ? wc->byte_len
+								 : 0;
+	struct arrival *a = malloc(sizeof(*a) + len);
+
+	if (!a)
+		return NULL;
+	*a = (struct arrival){.is_send = is_send,
+			      .status = wc->status,
+			      .qp_num = wc->qp_num,
+			      .slot = (uint32_t)wc->wr_id,
+			      .len = len};
+	memcpy(a->bytes, vs->recv_bufs + (uint32_t)wc->wr_id *
+						 (size_t)vs->cfg.msg_max, len);
+	return a;
+}
 
 static size_t held_bytes(const struct arrival *a)
 {
@@ -49,7 +63,7 @@ static void ready_drop(struct verbs_peer *p)
 	TAILQ_REMOVE(&p->server->ready, p, ready_entry);
 }
 
-static struct arrival *inbox_take(struct verbs_peer *p)
+static struct arrival *take(struct verbs_peer *p)
 {
 	struct arrival *a = STAILQ_FIRST(&p->inbox);
 
@@ -65,7 +79,7 @@ static void inbox_empty(struct verbs_peer *p)
 {
 	struct arrival *a;
 
-	while ((a = inbox_take(p)))
+	while ((a = take(p)))
 		free(a);
 }
 
@@ -75,6 +89,21 @@ static void overrun(struct verbs_peer *p, enum verbs_overrun why)
 	inbox_empty(p);
 	p->overrun = why;
 	ready_put(p);
+}
+
+static struct peer_list *bucket(struct verbs_server *vs, uint32_t qp_num)
+{
+	return &vs->peers[qp_num % PEER_BUCKETS];
+}
+
+static struct verbs_peer *peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
+{
+	struct verbs_peer *p;
+
+	LIST_FOREACH(p, bucket(vs, qp_num), link)
+		if (p->control.qp->qp_num == qp_num)
+			return p;
+	return NULL;
 }
 
 static struct verbs_peer *heaviest(struct verbs_server *vs)
@@ -90,7 +119,7 @@ static struct verbs_peer *heaviest(struct verbs_server *vs)
 
 void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc)
 {
-	struct verbs_peer *p = verbs_peer_by_qp(vs, wc->qp_num);
+	struct verbs_peer *p = peer_by_qp(vs, wc->qp_num);
 	struct arrival *a;
 
 	if (!p || p->overrun)
@@ -120,7 +149,7 @@ void verbs_inbox_join(struct verbs_peer *p)
 
 	STAILQ_INIT(&p->inbox);
 	pthread_mutex_lock(&vs->lock);
-	LIST_INSERT_HEAD(verbs_peer_bucket(vs, p->control.qp->qp_num), p, link);
+	LIST_INSERT_HEAD(bucket(vs, p->control.qp->qp_num), p, link);
 	pthread_mutex_unlock(&vs->lock);
 }
 
@@ -135,98 +164,55 @@ void verbs_inbox_remove(struct verbs_peer *p)
 	pthread_mutex_unlock(&vs->lock);
 }
 
-void verbs_inbox_hang_up(struct verbs_peer *p, const char *why)
+bool verbs_inbox_is_empty(struct verbs_peer *p)
 {
-	struct verbs_server *vs = p->server;
-	bool waits;
+	bool empty;
 
-	pthread_mutex_lock(&vs->lock);
-	waits = !p->ending && !STAILQ_EMPTY(&p->inbox);
-	pthread_mutex_unlock(&vs->lock);
-	if (waits)
-		p->hung_up = why;
-	else
-		verbs_peer_gone(p, why);
+	pthread_mutex_lock(&p->server->lock);
+	empty = STAILQ_EMPTY(&p->inbox);
+	pthread_mutex_unlock(&p->server->lock);
+	return empty;
 }
 
-static struct verbs_peer *next_ready(struct verbs_server *vs)
+struct verbs_peer *verbs_inbox_next(struct verbs_server *vs,
+				    enum verbs_overrun *overrun_out)
 {
 	struct verbs_peer *p;
 
 	pthread_mutex_lock(&vs->lock);
 	p = TAILQ_FIRST(&vs->ready);
-	if (p)
+	if (p) {
 		ready_drop(p);
+		*overrun_out = p->overrun;
+	}
 	pthread_mutex_unlock(&vs->lock);
 	return p;
 }
 
-/* Deliver one message; after the last one of a peer that hung up, end the peer. */
-static void deliver(struct verbs_peer *p)
+struct arrival *verbs_inbox_take(struct verbs_peer *p, bool *last_out)
 {
-	struct verbs_server *vs = p->server;
 	struct arrival *a;
-	bool last;
 
-	pthread_mutex_lock(&vs->lock);
-	a = inbox_take(p);
-	last = STAILQ_EMPTY(&p->inbox) && p->hung_up;
-	pthread_mutex_unlock(&vs->lock);
-	if (a) {
-		vs->n.received++;
-		p->heard_ns = clock_now_ns();
-		/* A message may arrive before rdma_cm's ESTABLISHED event. */
-		verbs_peer_established(p);
-		if (!p->ending)
-			vs->cfg.ops->on_message(vs->cfg.arg, p, a->bytes,
-						a->len);
-		free(a);
-	}
-	if (last)
-		verbs_peer_gone(p, p->hung_up);
+	pthread_mutex_lock(&p->server->lock);
+	a = take(p);
+	*last_out = STAILQ_EMPTY(&p->inbox);
+	pthread_mutex_unlock(&p->server->lock);
+	return a;
 }
 
-enum turn { NOBODY, BUSY, SERVED };
-
-/* Serve the next ready peer. */
-static enum turn serve_one(struct verbs_server *vs)
+void verbs_inbox_return(struct verbs_peer *p)
 {
-	struct verbs_peer *p = next_ready(vs);
-	enum verbs_overrun why;
-	bool busy;
-
-	if (!p)
-		return NOBODY;
-	pthread_mutex_lock(&vs->lock);
-	why = p->overrun;
-	pthread_mutex_unlock(&vs->lock);
-	if (why) {
-		verbs_peer_overrun(p, why);
-		return SERVED;
-	}
-	busy = p->up && !vs->cfg.ops->may_take(vs->cfg.arg, p);
-	if (!busy)
-		deliver(p);
-	pthread_mutex_lock(&vs->lock);
-	if (!p->ending)
-		ready_put(p);
-	pthread_mutex_unlock(&vs->lock);
-	return busy ? BUSY : SERVED;
+	pthread_mutex_lock(&p->server->lock);
+	ready_put(p);
+	pthread_mutex_unlock(&p->server->lock);
 }
 
-void verbs_inbox_dispatch(struct verbs_server *vs)
+uint32_t verbs_inbox_waiting(struct verbs_server *vs)
 {
-	uint64_t until = clock_now_ns() + DISPATCH_NS;
-	uint32_t busy = 0, waiting;
-	enum turn t;
+	uint32_t n;
 
-	do {
-		t = serve_one(vs);
-		busy = t == BUSY ? busy + 1 : 0;
-		pthread_mutex_lock(&vs->lock);
-		waiting = vs->n_ready;
-		pthread_mutex_unlock(&vs->lock);
-	} while (t != NOBODY && busy < waiting && clock_now_ns() < until);
-	if (waiting)
-		(void)eventfd_write(vs->arrived_fd, 1);
+	pthread_mutex_lock(&vs->lock);
+	n = vs->n_ready;
+	pthread_mutex_unlock(&vs->lock);
+	return n;
 }

@@ -30,6 +30,8 @@
 #include "common/region/hash.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "post.h"
+#include "release.h"
 
 #define POLL_MAX 16
 #define DRAIN_NS (500 * NS_PER_MS)
@@ -376,7 +378,7 @@ static void verbs_close(struct xport_lane *lane)
 		free(l);
 		return;
 	}
-	verbs_destroy_later(&l->conn);
+	verbs_conn_disconnect(&l->conn);
 	lane_release(l);
 }
 

@@ -7,13 +7,15 @@
  */
 #include "config.h"
 
-#include "server.h"
+#include "loopback.h"
 
 #include <farkv.h>
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "lane.h"
+#include "peer.h"
 
 /* A reconnected lane that works this long counts as repaired. */
 #define LASTS_NS (10 * NS_PER_SEC)
@@ -24,15 +26,14 @@
 	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-int verbs_loopback_create(struct verbs_server *vs)
+int verbs_loopback_create(struct verbs_server *vs,
+			  const struct verbs_area areas[2])
 {
-	struct verbs_area areas[2];
 	struct verbs_lane_params p = {.areas = areas,
 				      .n_areas = 2,
 				      .region_bytes = vs->cfg.region_bytes,
 				      .read8_atomic = !vs->dev.software};
 
-	verbs_server_areas(vs, false, areas);
 	return verbs_device_loop(&vs->dev, &p, RIGHTS, &vs->lane,
 				 &vs->lane_far);
 }

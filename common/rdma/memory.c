@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "priv.h"
+#include "memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "release.h"
 
 #define CHUNK_FIRST ((size_t)256 << 10)
 #define CHUNK_LARGEST ((size_t)4 << 20)

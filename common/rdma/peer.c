@@ -8,14 +8,13 @@
  */
 #include "config.h"
 
-#include "server.h"
+#include "peer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include <farkv.h>
 
@@ -23,6 +22,9 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "inbox.h"
+#include "private_data.h"
+#include "release.h"
 
 /* How long an ended peer's last sends and CQEs may take. */
 #define LINGER_NS (100 * NS_PER_MS)
@@ -41,21 +43,11 @@ static bool tell_dropped(struct verbs_server *vs, uint64_t now)
 
 /* ---- peers -------------------------------------------------------------------------- */
 
-struct verbs_peer *verbs_peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
-{
-	struct verbs_peer *p;
-
-	LIST_FOREACH(p, verbs_peer_bucket(vs, qp_num), link)
-		if (p->control.qp->qp_num == qp_num)
-			return p;
-	return NULL;
-}
-
 void verbs_peer_fence(struct verbs_peer *peer)
 {
 	if (!peer->data.id)
 		return;
-	verbs_destroy_later(&peer->data);
+	verbs_conn_disconnect(&peer->data);
 	/* After its destruction a QP executes no request. */
 	verbs_conn_destroy(&peer->data);
 	peer->data_up = false;
@@ -107,7 +99,7 @@ static void peer_flush(struct verbs_peer *p)
 {
 	p->flushed = true;
 	p->ended_ns = clock_now_ns();
-	verbs_destroy_later(&p->control);
+	verbs_conn_disconnect(&p->control);
 }
 
 void verbs_peer_gone(struct verbs_peer *p, const char *why)
@@ -131,6 +123,14 @@ void verbs_peer_overrun(struct verbs_peer *p, enum verbs_overrun why)
 		vs->cfg.ops->on_overrun(vs->cfg.arg, p,
 					why == VERBS_OVERRUN_MEMORY);
 	verbs_peer_gone(p, "it sent more messages than the server can queue");
+}
+
+void verbs_peer_hang_up(struct verbs_peer *p, const char *why)
+{
+	if (!p->ending && !verbs_inbox_is_empty(p))
+		p->hung_up = why;
+	else
+		verbs_peer_gone(p, why);
 }
 
 void verbs_peer_close(struct verbs_peer *peer)
@@ -163,9 +163,8 @@ static bool peer_tick(struct verbs_peer *p, uint64_t now)
 	return true;
 }
 
-bool verbs_server_tick(struct verbs_server *vs)
+bool verbs_peers_tick(struct verbs_server *vs, uint64_t now)
 {
-	uint64_t now = clock_now_ns();
 	struct verbs_peer *p, *next;
 	bool again = false;
 
@@ -185,8 +184,6 @@ bool verbs_server_tick(struct verbs_server *vs)
 			peer_bury(p);
 	}
 	again = tell_dropped(vs, now) || again;
-	again = verbs_destroy_leftover() || again;
-	again = verbs_loopback_tick(vs, now) || again;
 	return again || !LIST_EMPTY(&vs->ending);
 }
 
@@ -310,7 +307,7 @@ void verbs_server_probe(struct verbs_server *vs, uint64_t since_ns)
 		}
 }
 
-static void send_over(struct verbs_server *vs, const struct arrival *a)
+void verbs_peer_sent(struct verbs_server *vs, const struct arrival *a)
 {
 	struct send_slot *s = &vs->sends[a->slot % SENDS_ALL];
 	struct verbs_peer *p = s->peer;
@@ -532,8 +529,8 @@ static void cm_event(struct verbs_server *vs, struct rdma_cm_id *id,
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (p)
-			verbs_inbox_hang_up(p,
-					    "the client closed the connection");
+			verbs_peer_hang_up(p,
+					   "the client closed the connection");
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -576,26 +573,6 @@ void verbs_cm_dispatch(struct verbs_server *vs)
 			VERBS_RELEASE("a refused connection",
 				      rdma_destroy_id(id));
 	}
-}
-
-/* ---- arrivals ---------------------------------------------------------------- */
-
-void verbs_arrivals_dispatch(struct verbs_server *vs)
-{
-	struct arrival_list list = STAILQ_HEAD_INITIALIZER(list);
-	struct arrival *a;
-	eventfd_t n;
-
-	(void)eventfd_read(vs->arrived_fd, &n);
-	pthread_mutex_lock(&vs->lock);
-	STAILQ_CONCAT(&list, &vs->arrivals);
-	pthread_mutex_unlock(&vs->lock);
-	while ((a = STAILQ_FIRST(&list))) {
-		STAILQ_REMOVE_HEAD(&list, link);
-		send_over(vs, a);
-		free(a);
-	}
-	verbs_inbox_dispatch(vs);
 }
 
 void verbs_peers_destroy(struct verbs_server *vs)

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "lane.h"
+#include "post.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of the probe without verbs: sysfs, limits, and the verdicts. */
+/* The probe without libibverbs: sysfs, limits, and the verdicts. */
 #include "config.h"
 
 #include "probe.h"
@@ -19,7 +19,7 @@
 #include <farkv.h>
 
 #include "netdev.h"
-#include "probe_priv.h"
+#include "probe_verbs.h"
 #include "sysfs.h"
 #include "common/base/util.h"
 
@@ -172,20 +172,6 @@ int rdma_gid_choose(const struct rdma_gid *gids, size_t n, char *why,
 }
 
 /* ---- devices ---------------------------------------------------------------- */
-
-struct rdma_device *rdma_probe_add(struct rdma_host *h, const char *name)
-{
-	struct rdma_device *d;
-
-	d = realloc(h->devices, (h->n_devices + 1) * sizeof(*d));
-	if (!d)
-		return NULL;
-	h->devices = d;
-	d += h->n_devices++;
-	memset(d, 0, sizeof(*d));
-	snprintf(d->name, sizeof(d->name), "%s", name);
-	return d;
-}
 
 static int netdev_of_card(void *arg, const char *name)
 {

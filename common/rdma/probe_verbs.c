@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "probe_priv.h"
+#include "probe_verbs.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -12,6 +12,20 @@
 #include <string.h>
 
 #include <farkv.h>
+
+struct rdma_device *rdma_probe_add(struct rdma_host *h, const char *name)
+{
+	struct rdma_device *d;
+
+	d = realloc(h->devices, (h->n_devices + 1) * sizeof(*d));
+	if (!d)
+		return NULL;
+	h->devices = d;
+	d += h->n_devices++;
+	memset(d, 0, sizeof(*d));
+	snprintf(d->name, sizeof(d->name), "%s", name);
+	return d;
+}
 
 #ifndef HAVE_VERBS
 

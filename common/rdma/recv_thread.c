@@ -6,13 +6,11 @@
  */
 #include "config.h"
 
-#include "server.h"
+#include "recv_thread.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #include <farkv.h>
@@ -21,6 +19,7 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/thread.h"
+#include "inbox.h"
 
 #define WC_MAX 32
 
@@ -33,26 +32,6 @@ int verbs_recv_post(struct verbs_server *vs, uint64_t i)
 	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	return ibv_post_srq_recv(vs->srq, &wr, &bad);
-}
-
-struct arrival *verbs_arrival_new(struct verbs_server *vs,
-				  const struct ibv_wc *wc)
-{
-	bool is_send = (wc->wr_id & WR_SEND) != 0;
-	uint32_t len = !is_send && wc->status == IBV_WC_SUCCESS ? wc->byte_len
-								 : 0;
-	struct arrival *a = malloc(sizeof(*a) + len);
-
-	if (!a)
-		return NULL;
-	*a = (struct arrival){.is_send = is_send,
-			      .status = wc->status,
-			      .qp_num = wc->qp_num,
-			      .slot = (uint32_t)wc->wr_id,
-			      .len = len};
-	memcpy(a->bytes, vs->recv_bufs + (uint32_t)wc->wr_id *
-						 (size_t)vs->cfg.msg_max, len);
-	return a;
 }
 
 static void move_send(struct verbs_server *vs, const struct ibv_wc *wc)

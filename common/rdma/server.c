@@ -21,9 +21,15 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
+#include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "arrivals.h"
+#include "loopback.h"
+#include "peer.h"
+#include "recv_thread.h"
+#include "release.h"
 
 #define BACKLOG 256
 
@@ -32,7 +38,7 @@ static int sys_error(const char *what)
 	return err_set_errno(FARKV_ESYS, errno, "cannot %s", what);
 }
 
-/* ---- asynchronous events -------------------------------------------------------------------- */
+/* ---- asynchronous events --------------------------------------------------------- */
 
 static void srq_arm(struct verbs_server *vs)
 {
@@ -101,7 +107,7 @@ static void async_dispatch(struct verbs_server *vs)
 	}
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------- */
 
 int verbs_server_fd(const struct verbs_server *vs)
 {
@@ -116,7 +122,18 @@ void verbs_server_dispatch(struct verbs_server *vs)
 	async_dispatch(vs);
 }
 
-/* ---- open --------------------------------------------------------------------------------------- */
+bool verbs_server_tick(struct verbs_server *vs)
+{
+	uint64_t now = clock_now_ns();
+	bool again = verbs_peers_tick(vs, now);
+
+	again = verbs_release_deferred() || again;
+	again = verbs_loopback_tick(vs, now) || again;
+	/* The loopback may have found the device lost and ended all peers. */
+	return again || !LIST_EMPTY(&vs->ending);
+}
+
+/* ---- open ------------------------------------------------------------------------ */
 
 static int region_register(struct verbs_server *vs)
 {
@@ -424,6 +441,7 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 		      struct verbs_server **out)
 {
 	struct verbs_server *vs = calloc(1, sizeof(*vs));
+	struct verbs_area areas[2];
 	int err;
 
 	if (!vs)
@@ -440,8 +458,10 @@ int verbs_server_open(const struct verbs_server_config *cfg,
 		err = region_register(vs);
 	if (!err)
 		err = queues_create(vs);
-	if (!err)
-		err = verbs_loopback_create(vs);
+	if (!err) {
+		verbs_server_areas(vs, false, areas);
+		err = verbs_loopback_create(vs, areas);
+	}
 	if (!err)
 		err = listen_on(vs);
 	if (!err)
@@ -513,7 +533,7 @@ void verbs_server_close(struct verbs_server *vs)
 	free(vs);
 }
 
-/* ---- facts ----------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------- */
 
 const char *verbs_server_address(const struct verbs_server *vs)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/server.h - private parts of the server's end:
+ * rdma/server.h - the private structs of the server's end; no functions. Its files, each of
+ * which calls those above it only:
  *
- *   rdma/server.c  device, region, listener, dispatch
- *   rdma/peer.c    clients' connections, from accept to end
- *   rdma/recv_thread.c   the receive thread
- *   rdma/inbox.c   received messages until the loop takes them
+ *   rdma/inbox.c        received messages until the loop takes them
+ *   rdma/recv_thread.c  the receive thread
+ *   rdma/peer.c         clients' connections, from accept to end
+ *   rdma/arrivals.c     the loop handles what the receive thread has taken
  *   rdma/loopback.c     the server's lane over the loopback QP
+ *   rdma/server.c       device, region, listener, dispatch
  */
 #ifndef COMMON_RDMA_SERVER_H
 #define COMMON_RDMA_SERVER_H
@@ -15,7 +17,9 @@
 #include <sys/queue.h>
 
 #include "common/base/rate_limit.h"
-#include "priv.h"
+#include "conn.h"
+#include "device.h"
+#include "memory.h"
 
 #define PEER_BUCKETS 256u
 /* Messages in flight to all peers together. */
@@ -121,61 +125,5 @@ struct verbs_server {
 	struct verbs_server_counters n; /* `refills` is the receive thread's */
 	char address[96];
 };
-
-/* ---- rdma/recv_thread.c -------------------------------------------------------- */
-
-/** Post receive buffer `i`. 0 or an errno. */
-int verbs_recv_post(struct verbs_server *vs, uint64_t i);
-/** Move completions to vs->arrivals and to the inboxes. Any thread. */
-void verbs_move_all(struct verbs_server *vs);
-/** A copy of a completion with its message; NULL if out of memory. */
-struct arrival *verbs_arrival_new(struct verbs_server *vs,
-				  const struct ibv_wc *wc);
-int verbs_recv_thread_start(struct verbs_server *vs);
-void verbs_recv_thread_stop(struct verbs_server *vs);
-
-/* ---- rdma/inbox.c -------------------------------------------------------- */
-
-/** Queue a message. Drops it if its peer is gone or over its bound. With the lock. */
-void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc);
-/** join: messages of a new peer are accepted. leave: drop the inbox of one that ends. */
-void verbs_inbox_join(struct verbs_peer *p);
-void verbs_inbox_remove(struct verbs_peer *p);
-/** verbs_peer_gone() once its queued messages are taken. `why` must stay valid. */
-void verbs_inbox_hang_up(struct verbs_peer *p, const char *why);
-/** Hand messages to the loop for a bounded time; if some are left, arrived_fd stays ready. */
-void verbs_inbox_dispatch(struct verbs_server *vs);
-
-/* ---- rdma/loopback.c ------------------------------------------------------------ */
-
-int verbs_loopback_create(struct verbs_server *vs);
-void verbs_loopback_destroy(struct verbs_server *vs);
-/** Reconnect a lost lane; true: not yet, call again. */
-bool verbs_loopback_tick(struct verbs_server *vs, uint64_t now);
-
-/* ---- rdma/peer.c ---------------------------------------------------------- */
-
-static inline struct peer_list *verbs_peer_bucket(struct verbs_server *vs,
-						  uint32_t qp_num)
-{
-	return &vs->peers[qp_num % PEER_BUCKETS];
-}
-/** NULL if there is none or it is ending. With the lock, or on the loop. */
-struct verbs_peer *verbs_peer_by_qp(struct verbs_server *vs, uint32_t qp_num);
-/** The control connection is up. No effect if that is known or the peer is ending. */
-void verbs_peer_established(struct verbs_peer *p);
-/** Messages of it were dropped: end it. */
-void verbs_peer_overrun(struct verbs_peer *p, enum verbs_overrun why);
-
-/** Handle completed sends and, for a bounded time, messages. */
-void verbs_arrivals_dispatch(struct verbs_server *vs);
-/** Handle rdma_cm's events. */
-void verbs_cm_dispatch(struct verbs_server *vs);
-/** End a peer whose other side is gone or must go; calls on_gone(). */
-void verbs_peer_gone(struct verbs_peer *p, const char *why);
-/** End all peers, then report that the device is lost. */
-void verbs_device_lost(struct verbs_server *vs, const char *why);
-/** End all connections at once, without callbacks. */
-void verbs_peers_destroy(struct verbs_server *vs);
 
 #endif

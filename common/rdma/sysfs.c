@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "probe_priv.h"
-
 const char *rdma_probe_root = "";
 
 /* NULL if it does not fit. */

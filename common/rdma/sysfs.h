@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/** Prefix of /sys, /dev and /lib; tests set it at start, otherwise "". */
+extern const char *rdma_probe_root;
+
 /** True if the path exists. */
 bool sysfs_exists(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

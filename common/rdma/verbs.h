@@ -7,8 +7,10 @@
  * server accepts it only for a session that was welcomed, with the rights of its role. Both
  * share one event channel.
  *
- * Only files named xport_verbs* include verbs and rdma_cm headers; this one does not.
- * Nothing here knows messages, index or layout.
+ * Client and server include this header only, which includes no verbs or rdma_cm headers.
+ * rdma/verbs.c is the table of its functions; the files that define them are ctrl.c,
+ * ctrl_messages.c, server.c, peer.c, loopback.c and device.c. Nothing here knows messages,
+ * index or layout.
  *
  * Every wait has a deadline. retry_count is never 7, which some devices take as infinite;
  * every connection sets its own acknowledgement timeout.

@@ -13,7 +13,8 @@
 
 #include "common/base/clock.h"
 #include "common/proto/msg.h"
-#include "common/rdma/priv.h"
+#include "common/rdma/conn.h"
+#include "common/rdma/private_data.h"
 #include "tests/rig/die.h"
 
 #define WAIT_NS (60 * NS_PER_SEC)

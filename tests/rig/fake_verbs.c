@@ -25,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rdma/probe_priv.h"
+#include "common/rdma/probe.h"
+#include "common/rdma/sysfs.h"
 
 #undef ibv_get_device_list
 #undef ibv_query_port

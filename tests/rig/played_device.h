@@ -6,7 +6,7 @@
 #ifndef TESTS_RIG_PLAYED_DEVICE_H
 #define TESTS_RIG_PLAYED_DEVICE_H
 
-#include "common/rdma/priv.h"
+#include "common/rdma/lane.h"
 
 #define DEVICE_REGION 8192u
 #define DEVICE_POSTED_MAX 2048u

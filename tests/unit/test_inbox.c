@@ -13,7 +13,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
-#include "common/rdma/server.h"
+#include "common/rdma/arrivals.h"
+#include "common/rdma/inbox.h"
+#include "common/rdma/peer.h"
+#include "common/rdma/recv_thread.h"
 #include "tests/rig/test_main.h"
 
 #define MSG_BYTES 16384u
@@ -72,8 +75,8 @@ static struct ibv_srq srq = {.context = &context};
 static struct ibv_mr mr;
 
 /* There is no connection to leave. */
-void __wrap_verbs_destroy_later(struct verbs_conn *c);
-void __wrap_verbs_destroy_later(struct verbs_conn *c)
+void __wrap_verbs_conn_disconnect(struct verbs_conn *c);
+void __wrap_verbs_conn_disconnect(struct verbs_conn *c)
 {
 	(void)c;
 }
@@ -260,13 +263,13 @@ START_TEST(what_was_said_before_hanging_up_comes_first)
 {
 	message_ns = NS_PER_MS;
 	arrive(0, 2, 100);
-	verbs_inbox_hang_up(peers[0], "hung up");
+	verbs_peer_hang_up(peers[0], "hung up");
 	round_of_the_loop();
 	ck_assert_str_eq(told, "A");
 	round_of_the_loop();
 	ck_assert_str_eq(told, "A0");
 	n_told = 0;
-	verbs_inbox_hang_up(peers[1], "hung up");
+	verbs_peer_hang_up(peers[1], "hung up");
 	ck_assert_str_eq(told, "10");
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deferred destroy: how connections end while their port is down.
+ * Release, and deferred destroy of a cm_id while its port is down.
  *
  * Ending a connection sends a disconnect message through the device's one QP for the
  * connection manager. While the interface is down, rxe (seen with Linux 6.1) finds no route
@@ -10,17 +10,27 @@
  */
 #include "config.h"
 
-#include "priv.h"
+#include "release.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/base/log.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rdma_event_channel *channel; /* of kept ids; never read */
-static struct rdma_cm_id *destroyed_later;            /* linked through id->context */
+static struct rdma_event_channel *channel; /* of deferred ids; never read */
+static struct rdma_cm_id *deferred; /* linked through id->context */
 static pid_t owner;
+
+void verbs_release_failed(const char *what, int rc)
+{
+	log_warn("rdma: cannot release %s: %s", what,
+		 strerror(rc > 0 ? rc : errno));
+}
 
 /* Routes vanish shortly before the port is down. connect() of a UDP socket sends nothing. */
 static bool has_route(struct rdma_cm_id *id)
@@ -58,11 +68,11 @@ static void disown(void)
 		return;
 	owner = getpid();
 	channel = NULL;
-	destroyed_later = NULL;
+	deferred = NULL;
 }
 
-/* Keep the id for later; false if it must be destroyed now. */
-static bool keep(struct rdma_cm_id *id)
+/* Defer the destruction of the id; false if it must be destroyed now. */
+static bool defer(struct rdma_cm_id *id)
 {
 	bool ok;
 
@@ -73,29 +83,22 @@ static bool keep(struct rdma_cm_id *id)
 	/* Its own event channel ends with the connection. */
 	ok = channel && !rdma_migrate_id(id, channel);
 	if (ok) {
-		id->context = destroyed_later;
-		destroyed_later = id;
+		id->context = deferred;
+		deferred = id;
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
-void verbs_destroy_later(struct verbs_conn *c)
-{
-	if (c->id && !verbs_port_is_down(c->id))
-		(void)rdma_disconnect(c->id);
-	verbs_qp_error(c);
-}
-
 void verbs_id_release(struct rdma_cm_id *id)
 {
-	if (!verbs_port_is_down(id) || !keep(id))
+	if (!verbs_port_is_down(id) || !defer(id))
 		VERBS_RELEASE("a connection", rdma_destroy_id(id));
 }
 
-bool verbs_destroy_leftover(void)
+bool verbs_release_deferred(void)
 {
-	struct rdma_cm_id **at = &destroyed_later, *id;
+	struct rdma_cm_id **at = &deferred, *id;
 	bool left;
 
 	pthread_mutex_lock(&lock);
@@ -108,7 +111,7 @@ bool verbs_destroy_leftover(void)
 		*at = id->context;
 		VERBS_RELEASE("a connection", rdma_destroy_id(id));
 	}
-	left = destroyed_later != NULL;
+	left = deferred != NULL;
 	pthread_mutex_unlock(&lock);
 	return left;
 }

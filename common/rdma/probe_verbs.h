@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/probe_priv.h - shared by the two parts of the probe and its tests. */
-#ifndef COMMON_RDMA_PROBE_PRIV_H
-#define COMMON_RDMA_PROBE_PRIV_H
+/** rdma/probe_verbs.h - the part of the probe that asks libibverbs and librdmacm. */
+#ifndef COMMON_RDMA_PROBE_VERBS_H
+#define COMMON_RDMA_PROBE_VERBS_H
 
 #include "probe.h"
-
-/** Prefix of /sys, /dev and /lib; tests set it at start, otherwise "". */
-extern const char *rdma_probe_root;
 
 /**
  * Fill `built`, `devices`, `fork` from libibverbs: everything except software, driver, the

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/ctrl.h - private parts of the client's end:
- *
- *   rdma/ctrl.c  connect and close
- *   rdma/ctrl_messages.c  control messages and connection events
+ * rdma/ctrl_messages.h - the client's control connection once it is made. Private to
+ * rdma/ctrl_messages.c and rdma/ctrl.c, which connects and closes it.
  */
-#ifndef COMMON_RDMA_CTRL_H
-#define COMMON_RDMA_CTRL_H
+#ifndef COMMON_RDMA_CTRL_MESSAGES_H
+#define COMMON_RDMA_CTRL_MESSAGES_H
 
 #include <pthread.h>
 
 #include "common/base/wakeup.h"
-#include "priv.h"
+#include "conn.h"
 
+#define VERBS_CTRL_RECVS 8u
 /* Bytes of one message buffer; of all buffers, receives first, then sends. */
 #define VERBS_CTRL_BUF 16384u
 #define VERBS_CTRL_BUFS                                                     \
