@@ -20,9 +20,12 @@
 #include "common/base/log.h"
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
+#include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
 #include "control.h"
+#include "listen.h"
 #include "server/memory/memlimit.h"
+#include "server/memory/region.h"
 #include "transport.h"
 
 /* "shm://", each byte of a path as %XX, and a NUL. */
