@@ -27,10 +27,7 @@
 #include "sweep.h"
 #include "welcome.h"
 
-/*
- * welcome notes a session's end before barrier may pass because of it. After a barrier grow
- * takes its pages before grants serves requests. No module calls one before it in init().
- */
+/* welcome has to note the end of a session before a barrier passes because of it. */
 static const struct loop_module *const modules[] = {
 	&welcome_module,
 	&grow_module,
