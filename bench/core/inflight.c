@@ -9,7 +9,6 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "worker_parts.h"
 
 /*
  * Most submissions between two polls: a late thread must not fill the queue before the

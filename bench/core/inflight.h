@@ -19,7 +19,7 @@
 #ifndef BENCH_CORE_INFLIGHT_H
 #define BENCH_CORE_INFLIGHT_H
 
-#include "worker.h"
+#include "worker_parts.h"
 
 /** True if such a loop is wanted and the store supports it. */
 static inline bool inflight_used(const struct params *p,

@@ -3,16 +3,14 @@
 
 #include "worker.h"
 
-#include <stdio.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/base/ticks.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
 #include "inflight.h"
-#include "bench/base/ticks.h"
-#include "worker_parts.h"
 
 int worker_init(struct worker *w)
 {
@@ -49,63 +47,6 @@ void worker_fini(struct worker *w)
 	w->reads = w->writes = NULL;
 }
 
-/* Explains the failure to the user. */
-static const char *reason(struct worker *w, enum db_status status)
-{
-	if (status == DB_UNEXPECTED_STATE)
-		return "the value is not what this workload stores";
-	if (status == DB_NOT_FOUND)
-		return "were these records loaded, with the same properties?";
-	return w->why ? w->why : w->db->ops->error(w->db);
-}
-
-void worker_note_rest(struct worker *w, enum series s, enum db_status status,
-		      uint64_t start, uint64_t end)
-{
-	uint64_t ns[CLOCK_KINDS];
-
-	ns[CLOCK_OP] = ticks_span_ns(start, end);
-	ns[CLOCK_INTENDED] = w->due ? ticks_span_ns(w->due, end) : ns[CLOCK_OP];
-	if (LIKELY(status == DB_OK))
-		measure_ok(w->m, s, ns);
-	else
-		measure_failed(w->m, s, status, ns);
-}
-
-void worker_failed(struct worker *w, enum series s, enum db_status status,
-		   const struct op *op)
-{
-	struct worker_shared *sh = w->shared;
-	const char *why = reason(w, status);
-
-	if (status != DB_SERVICE_UNAVAILABLE)
-		w->unavailable = 0;
-	else if (++w->unavailable >= WORKER_PATIENCE)
-		worker_stop_all(w);
-	if (s == SERIES_RMW ||
-	    atomic_flag_test_and_set_explicit(&sh->have_failure,
-					      memory_order_relaxed))
-		return;
-	snprintf(sh->failure, sizeof(sh->failure), "%s %.*s: %s%s%s",
-		 series_name(s), (int)op->key_len, op->key,
-		 db_status_name(status), *why ? ": " : "", why);
-}
-
-void worker_verify(struct worker *w, const struct op *op, enum db_status read,
-		   const struct db_value *v)
-{
-	uint64_t start = ticks_now();
-	enum db_status status = DB_ERROR;
-
-	if (read == DB_OK)
-		status = value_matches(&w->shared->workload->values, op->key,
-				       op->key_len, v->data, w->scratch)
-				 ? DB_OK
-				 : DB_UNEXPECTED_STATE;
-	w->now = ticks_now();
-	worker_note_op(w, SERIES_VERIFY, status, start, op);
-}
-
 /* *took_out: ticks of the read alone. */
 static inline enum db_status do_read(struct worker *w, const struct op *op,
 				     uint64_t *took_out)
@@ -123,12 +64,6 @@ static inline enum db_status do_read(struct worker *w, const struct op *op,
 	if (w->shared->params->data_integrity)
 		worker_verify(w, op, status, v);
 	return status;
-}
-
-size_t worker_fill(struct worker *w, const struct op *op, char *buf)
-{
-	return value_fill(&w->shared->workload->values, &w->draw.rng, op->key,
-			  op->key_len, buf);
 }
 
 /* Read the value, replace one field, write it back. */
@@ -247,21 +182,6 @@ static void do_insert(struct worker *w, const struct op *op)
 
 	if (insert_once(w, op, w->values, len) != DB_OK)
 		insert_again(w, op, w->values, len);
-}
-
-void worker_ack(struct worker *w, const struct op *op)
-{
-	struct worker_shared *sh = w->shared;
-
-	if (LIKELY(workload_ack(sh->workload, op)))
-		return;
-	if (!atomic_flag_test_and_set(&sh->have_failure))
-		snprintf(sh->failure, sizeof(sh->failure),
-			 "INSERT %.*s: more than 2^20 inserts are open",
-			 (int)op->key_len, op->key);
-	measure_failed(w->m, SERIES_INSERT, DB_ERROR,
-		       (uint64_t[CLOCK_KINDS]){0, 0});
-	worker_stop_all(w);
 }
 
 /* As in YCSB the latency is the store's part alone, without check and generation of values. */
@@ -426,12 +346,6 @@ static bool is_due(struct worker *w, uint64_t start, uint64_t k)
 	return wait_until(w, start + (uint64_t)((double)k * w->tick));
 }
 
-/* In a load no thread may keep a drawn number if it gets no more arrivals. */
-static bool draws_late(const struct worker *w)
-{
-	return w->shared->params->open_loop && w->shared->workload->load;
-}
-
 /* By the schedule, which checks the clock. */
 static size_t run_scheduled(struct worker *w, size_t n, uint64_t start,
 			    uint64_t k)
@@ -441,7 +355,7 @@ static size_t run_scheduled(struct worker *w, size_t n, uint64_t start,
 			return i;
 		if (worker_stopped(w) || worker_time_is_up(w))
 			return i;
-		if (draws_late(w))
+		if (worker_draws_late(w))
 			worker_ops_at_hand(w, 1);
 		run_op(w, &w->ops[w->next + i]);
 		worker_count_done(w, 1);
@@ -463,24 +377,6 @@ static size_t run_ops(struct worker *w, size_t n)
 	return n - (size_t)(end - op);
 }
 
-size_t worker_ops_at_hand(struct worker *w, uint64_t most)
-{
-	size_t batch = w->shared->params->batch;
-	size_t ahead = batch > 1	 ? batch
-		       : draws_late(w) ? 1
-				       : workload_lookahead(
-						 w->shared->workload,
-						 WORKER_AHEAD);
-
-	if (w->next == w->drawn) {
-		w->next = 0;
-		w->drawn = (size_t)UTIL_MIN(ahead, most);
-		workload_next(&w->draw, w->ops, w->drawn);
-		w->now = ticks_now();
-	}
-	return (size_t)UTIL_MIN(w->drawn - w->next, most);
-}
-
 void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 		uint64_t until)
 {
@@ -498,7 +394,7 @@ void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 	}
 	while ((!todo || k < todo) && !worker_stopped(w) &&
 	       !worker_time_is_up(w) && !w->over) {
-		size_t n = draws_late(w)
+		size_t n = worker_draws_late(w)
 				   ? 1
 				   : worker_ops_at_hand(w, todo ? todo - k
 								: SIZE_MAX);

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * worker_parts.h - shared by the two loops of a benchmark thread: worker.c, whose calls end
- * one by one, and inflight.c with requests in flight. For the worker's thread only;
- * operations end at w->now.
+ * worker_parts.h - the state of a benchmark thread, and what its two loops share: worker.c,
+ * whose calls end one by one, and inflight.c with requests in flight. For the worker's thread
+ * only; operations end at w->now.
  */
 #ifndef BENCH_CORE_WORKER_PARTS_H
 #define BENCH_CORE_WORKER_PARTS_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arrivals.h"
 #include "bench/base/ticks.h"
-#include "worker.h"
+#include "bench/gen/workload.h"
+#include "bench/store/db.h"
+#include "measure.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
@@ -16,6 +23,59 @@
 #define SPIN_NS UINT64_C(80000)
 /* A sleep checks shared->stop this often. */
 #define NAP_NS (50 * NS_PER_MS)
+
+/**
+ * Operations drawn before the call: their hashes overlap in the processor, and one time
+ * stamp ends an operation and starts the next.
+ */
+#define WORKER_AHEAD 32
+#define WORKER_OPS (DB_BATCH_MAX > WORKER_AHEAD ? DB_BATCH_MAX : WORKER_AHEAD)
+
+/** A thread gives up after so many consecutive "service unavailable". */
+#define WORKER_PATIENCE 100
+
+/** Shared by the threads of a phase. */
+struct worker_shared {
+	const struct params *params;
+	struct workload *workload;
+	struct arrivals arrivals; /* of an open loop */
+	_Atomic bool stop;
+	atomic_flag have_failure; /* the thread that sets it writes `failure` */
+	char failure[512];        /* read after the threads have ended */
+};
+
+struct inflight;
+
+struct worker {
+	/* of the caller */
+	struct worker_shared *shared;
+	struct db *db;
+	struct workload_thread draw;
+	double tick; /* ticks between due times; 0: no target */
+	uint64_t offset; /* ticks before the first due time */
+
+	/* own */
+	struct measure *m;     /* current results: warm-up or measured */
+	uint64_t now;          /* the last stamp */
+	uint64_t until;        /* when time is up; 0: never */
+	uint64_t due;          /* due time of the operation; 0: when called */
+	struct rng gaps;       /* between arrivals; seeded by the caller */
+	bool over;             /* no more arrivals */
+	unsigned unavailable;  /* consecutive failures */
+	const char *why; /* a completion's failure in words; NULL: error() */
+	char *values;          /* a value per operation of a batch */
+	size_t value_stride;
+	char *scratch;         /* one more value, for checks and old values */
+	size_t value_min, value_max;
+	struct op *ops;      /* drawn ahead */
+	size_t next, drawn;  /* in `ops`: the next one, and their number */
+	struct db_item *reads, *writes;
+	struct inflight *inflight; /* NULL: one call at a time */
+
+	/* for the main thread, on a line of its own */
+	_Alignas(64) _Atomic uint64_t done;
+	char pad[56];
+};
 
 static inline bool worker_stopped(const struct worker *w)
 {
@@ -77,7 +137,11 @@ void worker_verify(struct worker *w, const struct op *op, enum db_status read,
 		   const struct db_value *v);
 
 /** The value that `op` writes to `buf` of value_stride bytes; its length. */
-size_t worker_fill(struct worker *w, const struct op *op, char *buf);
+static inline size_t worker_fill(struct worker *w, const struct op *op, char *buf)
+{
+	return value_fill(&w->shared->workload->values, &w->draw.rng, op->key,
+			  op->key_len, buf);
+}
 
 /** A load with a gap is useless: stop it, as YCSB does, unless told to keep going. */
 static inline void worker_load_failed(struct worker *w)
@@ -86,11 +150,25 @@ static inline void worker_load_failed(struct worker *w)
 		worker_stop_all(w);
 }
 
+/** Out-of-line part of worker_ack(): too many inserts are open. */
+__attribute__((cold)) void worker_ack_failed(struct worker *w,
+					     const struct op *op);
+
 /**
  * The insert is over. Its number is acknowledged even if it failed, as in YCSB: otherwise
  * one failure would hide all later records.
  */
-void worker_ack(struct worker *w, const struct op *op);
+static inline void worker_ack(struct worker *w, const struct op *op)
+{
+	if (!LIKELY(workload_ack(w->shared->workload, op)))
+		worker_ack_failed(w, op);
+}
+
+/** In a load no thread may keep a drawn number if it gets no more arrivals. */
+static inline bool worker_draws_late(const struct worker *w)
+{
+	return w->shared->params->open_loop && w->shared->workload->load;
+}
 
 /**
  * How many operations are at w->ops[w->next], up to `most`; draws new ones if there are

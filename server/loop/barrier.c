@@ -3,14 +3,14 @@
 
 #include "barrier.h"
 
-#include "control_priv.h"
+#include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
 
-#include "grow.h"
-#include "grants.h"
+#include "core.h"
+#include "session.h"
 
 /*
  * Wants of a barrier come in bursts: it starts this long after the first one, and later the
@@ -35,29 +35,29 @@ void barrier_want(struct control *c)
 	unsigned ms = PAUSE_MS + c->n_connections / PAUSE_SESSIONS_PER_MS;
 	struct timeval tv = {.tv_usec = (suseconds_t)UTIL_MIN(ms, 999u) * 1000};
 
-	if (!c->barrier.on && !event_pending(c->barrier.due, EV_TIMEOUT, NULL))
-		event_add(c->barrier.due, &tv);
+	if (!c->barrier->on && !event_pending(c->barrier->due, EV_TIMEOUT, NULL))
+		event_add(c->barrier->due, &tv);
 }
 
 void barrier_now(struct control *c)
 {
 	static const struct timeval now = {0};
 
-	if (c->barrier.on)
-		c->barrier.hurry = true;
+	if (c->barrier->on)
+		c->barrier->hurry = true;
 	else
-		event_add(c->barrier.due, &now);
+		event_add(c->barrier->due, &now);
 }
 
 bool barrier_stuck(const struct control *c)
 {
-	return c->barrier.on && clock_now_ns() - c->barrier.began_ns > STUCK_NS;
+	return c->barrier->on && clock_now_ns() - c->barrier->began_ns > STUCK_NS;
 }
 
 /* Ends the barrier if every session has answered and no lingering process is left. */
 static void check(struct control *c)
 {
-	struct barrier *b = &c->barrier;
+	struct barrier *b = c->barrier;
 
 	if (!b->on || b->waits > 0 || !lingering_gone(&c->lingering))
 		return;
@@ -67,8 +67,7 @@ static void check(struct control *c)
 	b->passed++;
 	slab_barrier_passed(c->slab);
 	heap_barrier_passed(c->region->heap);
-	grow_resume(c);
-	memory_resume(c);
+	core_memory_freed(c);
 	if (anything_waits(c)) {
 		if (b->hurry)
 			barrier_now(c);
@@ -81,7 +80,7 @@ static void check(struct control *c)
 static void start(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *c = arg;
-	struct barrier *b = &c->barrier;
+	struct barrier *b = c->barrier;
 	struct msg m = {.type = MSG_BARRIER};
 	struct session *s, *next;
 	bool blocks, pages;
@@ -98,7 +97,7 @@ static void start(evutil_socket_t fd, short what, void *arg)
 	b->began_ns = clock_now_ns();
 	b->reported_ns = 0;
 	m.epoch.number = ++b->number;
-	control_tick_soon(c);
+	core_tick_soon(c);
 	TAILQ_FOREACH(s, &c->sessions, link)
 		if (s->welcomed) {
 			s->barrier_owed = b->number;
@@ -107,29 +106,29 @@ static void start(evutil_socket_t fd, short what, void *arg)
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
 		if (s->barrier_owed && !session_send(s, &m, NULL, NULL, 0))
-			control_end_session(s);
+			session_end(s);
 	}
 	check(c);
+}
+
+static void session_ended(struct session *s)
+{
+	if (!s->barrier_owed)
+		return;
+	s->barrier_owed = 0;
+	s->control->barrier->waits--;
+	check(s->control);
 }
 
 bool barrier_on_ack(struct session *s, const struct msg *m)
 {
 	if (!s->barrier_owed || s->barrier_owed != m->epoch.number) {
-		control_refuse(s, MSG_REASON_PROTOCOL,
+		session_refuse(s, MSG_REASON_PROTOCOL,
 			       "a barrier was acknowledged that is not due");
 		return false;
 	}
-	barrier_session_ended(s);
+	session_ended(s);
 	return true;
-}
-
-void barrier_session_ended(struct session *s)
-{
-	if (!s->barrier_owed)
-		return;
-	s->barrier_owed = 0;
-	s->control->barrier.waits--;
-	check(s->control);
 }
 
 /* ---- the silent ---------------------------------------------------------- */
@@ -144,18 +143,18 @@ static void cut_off(struct control *c)
 		next = TAILQ_NEXT(s, link);
 		if (!s->barrier_owed)
 			continue;
-		if (control_end_dead(s) || !s->port->remote)
+		if (session_end_dead(s) || !s->port->remote)
 			continue;
 		log_warn("session %u (%s) does not answer: cut off", s->id,
 			 session_peer(s, peer));
-		control_end_session(s);
+		session_end(s);
 	}
 }
 
 static void report(struct control *c, uint64_t now)
 {
 	struct slab_counts n = slab_count(c->slab);
-	uint64_t s_long = (now - c->barrier.began_ns) / NS_PER_SEC;
+	uint64_t s_long = (now - c->barrier->began_ns) / NS_PER_SEC;
 	char peer[80], size[16];
 	const struct tether *t;
 	struct session *s;
@@ -182,9 +181,9 @@ static void report(struct control *c, uint64_t now)
 			 "for its end", t->id, size);
 }
 
-bool barrier_tick(struct control *c)
+static bool tick(struct control *c)
 {
-	struct barrier *b = &c->barrier;
+	struct barrier *b = c->barrier;
 	uint64_t now = clock_now_ns();
 
 	check(c);
@@ -200,14 +199,24 @@ bool barrier_tick(struct control *c)
 
 /* ---- life ---------------------------------------------------------------- */
 
-bool barrier_init(struct control *c)
+static bool init(struct control *c)
 {
-	c->barrier.due = evtimer_new(c->base, start, c);
-	return c->barrier.due != NULL;
+	c->barrier = calloc(1, sizeof(*c->barrier));
+	if (c->barrier)
+		c->barrier->due = evtimer_new(c->base, start, c);
+	return c->barrier && c->barrier->due;
 }
 
-void barrier_fini(struct control *c)
+static void fini(struct control *c)
 {
-	if (c->barrier.due)
-		event_free(c->barrier.due);
+	if (c->barrier && c->barrier->due)
+		event_free(c->barrier->due);
+	free(c->barrier);
 }
+
+const struct loop_module barrier_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+	.tick = tick,
+};

@@ -18,6 +18,7 @@
 
 struct control;
 struct event;
+struct loop_module;
 struct msg;
 struct session;
 
@@ -32,8 +33,8 @@ struct barrier {
 	bool hurry;           /* start the next one when this one ends */
 };
 
-bool barrier_init(struct control *c);
-void barrier_fini(struct control *c);
+/** Its tick looks for processes that have ended, and for silent sessions. */
+extern const struct loop_module barrier_module;
 
 /** Some memory waits for a barrier: start one soon, for all that gathers until then. */
 void barrier_want(struct control *c);
@@ -53,11 +54,5 @@ bool barrier_stuck(const struct control *c);
 
 /** Handle BARRIER_ACK; false: the session is gone. */
 bool barrier_on_ack(struct session *s, const struct msg *m);
-
-/** `s` is about to end: do not wait for it. Ends no session. */
-void barrier_session_ended(struct session *s);
-
-/** Look for processes that have ended. True: call again. */
-bool barrier_tick(struct control *c);
 
 #endif

@@ -11,8 +11,13 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/rdma/verbs.h"
 
+#include "core.h"
+#include "dispatch.h"
 #include "grow.h"
+#include "session.h"
+#include "welcome.h"
 
 /*
  * The machine of a client may die silently, and an idle session sends nothing. So the server
@@ -111,7 +116,7 @@ static bool on_connected(void *arg, struct verbs_peer *peer)
 	xport_verbs->peer_set_user(peer, s);
 	if (p->n_sessions++ == 0)
 		event_add(p->look, &look);
-	control_begin_session(s);
+	welcome_begin(s);
 	return true;
 }
 
@@ -120,7 +125,7 @@ static bool may_take(void *arg, struct verbs_peer *peer)
 	const struct session *s = xport_verbs->peer_user(peer);
 
 	(void)arg;
-	return !s || control_may_take(s);
+	return !s || session_may_take(s);
 }
 
 static void on_overrun(void *arg, struct verbs_peer *peer, bool no_memory)
@@ -129,10 +134,10 @@ static void on_overrun(void *arg, struct verbs_peer *peer, bool no_memory)
 
 	(void)arg;
 	if (s && no_memory)
-		control_refuse(s, MSG_REASON_INTERNAL,
+		session_refuse(s, MSG_REASON_INTERNAL,
 			       "no memory for its messages");
 	else if (s)
-		control_refuse(s, MSG_REASON_PROTOCOL,
+		session_refuse(s, MSG_REASON_PROTOCOL,
 			       "it sent more messages than can be held");
 }
 
@@ -143,7 +148,7 @@ static void on_message(void *arg, struct verbs_peer *peer, const void *buf,
 
 	(void)arg;
 	if (s)
-		(void)control_packet(s, buf, len);
+		(void)dispatch_packet(s, buf, len);
 }
 
 static void on_room(void *arg, struct verbs_peer *peer)
@@ -152,7 +157,7 @@ static void on_room(void *arg, struct verbs_peer *peer)
 
 	(void)arg;
 	if (s && !session_flush(s))
-		control_end_session(s);
+		session_end(s);
 }
 
 static void on_gone(void *arg, struct verbs_peer *peer, const char *why)
@@ -163,7 +168,7 @@ static void on_gone(void *arg, struct verbs_peer *peer, const char *why)
 	if (!s)
 		return;
 	log_debug("session %u (%s): %s", s->id, xport_verbs->peer_name(peer), why);
-	control_end_session(s);
+	session_end(s);
 }
 
 /* Takes the same time wherever two tokens differ. */
@@ -199,12 +204,12 @@ static void on_device_lost(void *arg, const char *why)
 
 	log_error("%s: remote clients cannot reach the store any more; leaving",
 		  why);
-	control_fail(p->control);
+	core_fail(p->control);
 }
 
 static void on_tick_due(void *arg)
 {
-	control_tick_soon(((struct conn_rdma *)arg)->control);
+	core_tick_soon(((struct conn_rdma *)arg)->control);
 }
 
 static void on_lane(void *arg)
@@ -265,6 +270,7 @@ int conn_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 		err = err_set(FARKV_ENOMEM, "no memory for the RDMA port");
 		goto err_close;
 	}
+	c->verbs = p->server;
 	*out = p;
 	return 0;
 
@@ -286,15 +292,11 @@ void conn_rdma_close(struct conn_rdma *p)
 	event_free(p->ready);
 	event_free(p->look);
 	xport_verbs->server_close(p->server);
+	p->control->verbs = NULL;
 	free(p);
 }
 
 bool conn_rdma_tick(struct conn_rdma *p)
 {
 	return xport_verbs->server_tick(p->server);
-}
-
-struct verbs_server *conn_rdma_server(struct conn_rdma *p)
-{
-	return p->server;
 }

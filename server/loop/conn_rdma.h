@@ -3,15 +3,15 @@
 #ifndef SERVER_LOOP_CONN_RDMA_H
 #define SERVER_LOOP_CONN_RDMA_H
 
-#include "common/rdma/verbs.h"
-
-#include "control_priv.h"
+#include <stdbool.h>
 
 struct conn_rdma;
+struct control;
+struct verbs_server_config;
 
 /**
  * Register the region and listen as `cfg` says (its fields about the region and its callbacks
- * are set here). 0, or an error as verbs_server_open().
+ * are set here), and set c->verbs. 0, or an error as verbs_server_open().
  */
 int conn_rdma_open(struct control *c, const struct verbs_server_config *cfg,
 		   struct conn_rdma **out);
@@ -19,6 +19,5 @@ void conn_rdma_close(struct conn_rdma *p);
 
 /** Release connections that have ended. True: call again. */
 bool conn_rdma_tick(struct conn_rdma *p);
-struct verbs_server *conn_rdma_server(struct conn_rdma *p);
 
 #endif

@@ -15,6 +15,11 @@
 #include "common/base/log.h"
 
 #include "closer.h"
+#include "core.h"
+#include "dispatch.h"
+#include "listen.h"
+#include "session.h"
+#include "welcome.h"
 
 #define FDS_MAX 3 /* sent with WELCOME */
 /* Connections accepted before the existing ones are served. */
@@ -24,7 +29,6 @@
 
 struct conn_unix {
 	struct control *control;
-	struct closer *closer;
 	struct event *acceptable;
 };
 
@@ -168,7 +172,7 @@ static void unix_close(void *conn)
 	if (holds_descriptors(u->socket.fd)) {
 		/* The peer learns of the end now; the closer may close much later. */
 		shutdown(u->socket.fd, SHUT_RDWR);
-		closer_take(u->port->closer, &u->socket);
+		closer_take(u->port->control->closer, &u->socket);
 		return;
 	}
 	close(u->socket.fd);
@@ -214,24 +218,24 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	/* Limited, so that one busy client does not starve the others. */
-	for (int i = 0; i < 16 && control_may_take(s) && clock_now_ns() < until;
+	for (int i = 0; i < 16 && session_may_take(s) && clock_now_ns() < until;
 	     i++) {
 		switch (receive_packet((int)fd, buf, sizeof(buf), &len)) {
 		case GOT_NOTHING:
 			return;
 		case GOT_END:
-			control_end_session(s);
+			session_end(s);
 			return;
 		case GOT_TOO_LONG:
-			control_refuse(s, MSG_REASON_PROTOCOL,
+			session_refuse(s, MSG_REASON_PROTOCOL,
 				       "message is too long");
 			return;
 		case GOT_DESCRIPTORS:
-			control_refuse(s, MSG_REASON_PROTOCOL,
+			session_refuse(s, MSG_REASON_PROTOCOL,
 				       "descriptors came with a message");
 			return;
 		case GOT_PACKET:
-			if (!control_packet(s, buf, len))
+			if (!dispatch_packet(s, buf, len))
 				return;
 		}
 	}
@@ -245,7 +249,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	event_del(u->writable);
 	if (!session_flush(u->session))
-		control_end_session(u->session);
+		session_end(u->session);
 }
 
 /* Takes the descriptor. NULL if out of memory. */
@@ -277,10 +281,10 @@ static struct unix_conn *conn_new(struct conn_unix *p, int fd)
 static void pause_accepting(struct conn_unix *p, const char *why)
 {
 	/* The tick resumes it. */
-	if (control_complaint_due(p->control))
+	if (core_complaint_due(p->control))
 		log_warn("%s: connections wait", why);
 	(void)conn_unix_accept(p, false);
-	control_tick_soon(p->control);
+	core_tick_soon(p->control);
 }
 
 /*
@@ -294,7 +298,7 @@ static bool try_after(struct conn_unix *p, int errnum)
 	if (errnum == ECONNABORTED || errnum == EINTR)
 		return true;
 	if ((errnum == EMFILE || errnum == ENFILE) &&
-	    control_make_room(p->control))
+	    welcome_make_room(p->control))
 		return true;
 	pause_accepting(p, strerror(errnum));
 	return false;
@@ -306,7 +310,7 @@ static bool accept_one(struct conn_unix *p, int fd)
 	struct unix_conn *u;
 	int peer;
 
-	if (closer_pending(p->closer) >= p->control->cfg.max_sessions) {
+	if (closer_pending(p->control->closer) >= p->control->cfg.max_sessions) {
 		pause_accepting(p, "clients have sent too many descriptors");
 		return false;
 	}
@@ -322,7 +326,7 @@ static bool accept_one(struct conn_unix *p, int fd)
 		return false;
 	}
 	u->session->pid = u->pid;
-	control_begin_session(u->session);
+	welcome_begin(u->session);
 	return true;
 }
 
@@ -341,10 +345,10 @@ struct conn_unix *conn_unix_new(struct control *c, struct listen_socket *l)
 	if (!p)
 		return NULL;
 	p->control = c;
-	p->closer = closer_new();
+	c->closer = closer_new();
 	p->acceptable = event_new(c->base, l->fd, EV_READ | EV_PERSIST,
 				  on_acceptable, p);
-	if (p->closer && p->acceptable && !event_add(p->acceptable, NULL))
+	if (c->closer && p->acceptable && !event_add(p->acceptable, NULL))
 		return p;
 	conn_unix_free(p);
 	return NULL;
@@ -356,7 +360,8 @@ void conn_unix_free(struct conn_unix *p)
 		return;
 	if (p->acceptable)
 		event_free(p->acceptable);
-	closer_free(p->closer);
+	closer_free(p->control->closer);
+	p->control->closer = NULL;
 	free(p);
 }
 
@@ -366,9 +371,4 @@ bool conn_unix_accept(struct conn_unix *p, bool on)
 		return event_add(p->acceptable, NULL) == 0;
 	event_del(p->acceptable);
 	return true;
-}
-
-uint32_t conn_unix_closing(const struct conn_unix *p)
-{
-	return p ? closer_pending(p->closer) : 0;
 }

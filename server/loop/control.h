@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * control.h - the control loop: sessions, grants, statistics. One thread; no GET, PUT or
- * DELETE passes through it.
+ * control.h - the control loop as a whole: it makes the connections and the modules and runs
+ * them. One thread; no GET, PUT or DELETE passes through it.
  */
 #ifndef SERVER_LOOP_CONTROL_H
 #define SERVER_LOOP_CONTROL_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "common/proto/keyfile.h"
-#include "common/rdma/verbs.h"
-
-#include "listen.h"
-#include "server/memory/region.h"
+#include "control_config.h"
 
 struct control;
-
-struct control_config {
-	uint32_t max_sessions;
-	uint32_t drain_ms;  /* how long to wait for clients at shutdown */
-	uint32_t hello_ms;  /* time for a new connection to send HELLO */
-	struct listen_socket *socket;            /* NULL: no Unix socket */
-	const struct verbs_server_config *rdma;  /* NULL: no RDMA; region and
-								functions in it are ignored */
-	struct keyfile *keys; /* NULL: no authentication; read again at SIGHUP
-				 by the control loop */
-	bool keys_on_socket;        /* socket clients need a key, too */
-};
+struct region;
 
 /**
  * Serve `region`; it and everything in `cfg` stay the caller's. With RDMA only the NIC

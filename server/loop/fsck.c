@@ -11,10 +11,13 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 
-#include "control_priv.h"
-#include "server/index/fsck_index.h"
+#include "core.h"
 #include "grow.h"
+#include "server/index/fsck_index.h"
 #include "server/memory/slab_marks.h"
+#include "session.h"
+#include "sweep.h"
+#include "waiters.h"
 
 /*
  * A check costs time of the control loop, and its sweep asks all writers. A session that may
@@ -266,7 +269,7 @@ static void finish(struct control *c)
 	f->phase = IDLE;
 	while ((s = waiters_take(&f->waiters, &req))) {
 		fill(c, &m);
-		(void)control_reply(s, &m, req, NULL);
+		(void)session_reply(s, &m, req, NULL);
 	}
 	now = clock_now_ns();
 	rest = UTIL_MIN(REST_FACTOR * (now - f->began_ns), REST_MAX_NS);
@@ -303,7 +306,7 @@ bool fsck_on_request(struct session *s, const struct msg *m)
 	struct fsck *f = c->fsck;
 
 	if (!waiters_add(&f->next, s, m->req)) {
-		control_refuse(s, MSG_REASON_PROTOCOL,
+		session_refuse(s, MSG_REASON_PROTOCOL,
 			       "too many checks were asked for at once");
 		return false;
 	}
@@ -311,13 +314,13 @@ bool fsck_on_request(struct session *s, const struct msg *m)
 	return true;
 }
 
-void fsck_session_ended(struct session *s)
+static void session_ended(struct session *s)
 {
 	waiters_drop(&s->control->fsck->waiters, s);
 	waiters_drop(&s->control->fsck->next, s);
 }
 
-bool fsck_init(struct control *c)
+static bool init(struct control *c)
 {
 	struct fsck *f = calloc(1, sizeof(*f));
 
@@ -331,7 +334,7 @@ bool fsck_init(struct control *c)
 	return f->rested != NULL;
 }
 
-void fsck_fini(struct control *c)
+static void fini(struct control *c)
 {
 	if (!c->fsck)
 		return;
@@ -342,3 +345,9 @@ void fsck_fini(struct control *c)
 	free(c->fsck);
 	c->fsck = NULL;
 }
+
+const struct loop_module fsck_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+};

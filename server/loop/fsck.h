@@ -25,18 +25,13 @@
 
 #include <stdbool.h>
 
-struct control;
+struct loop_module;
 struct msg;
 struct session;
-struct fsck;
 
-bool fsck_init(struct control *c);
-void fsck_fini(struct control *c);
+extern const struct loop_module fsck_module;
 
 /** Handle FSCK_REQ; false: the session is gone. */
 bool fsck_on_request(struct session *s, const struct msg *m);
-
-/** `s` is about to end. */
-void fsck_session_ended(struct session *s);
 
 #endif

@@ -21,13 +21,14 @@
 #include "common/base/clock.h"
 #include "common/base/util.h"
 
-#include "control_priv.h"
+#include "barrier.h"
+#include "core.h"
 #include "grow.h"
+#include "reclaim.h"
+#include "session.h"
+#include "sweep.h"
 #include "server/memory/reserve.h"
 
-/* Least time between two RECLAIMs to one session, and time for its answer. */
-#define RECLAIM_PAUSE_NS (100 * NS_PER_MS)
-#define RECLAIM_WAIT_NS (50 * NS_PER_MS)
 /* Between two rounds over the waiting requests. */
 #define DEFERRED_PAUSE_MS 5
 /* Time limit of one round, and of serving earlier requests before a new one; the rest follows
@@ -61,34 +62,6 @@ static void timer_start(struct event *e, int ms)
 
 /* ---- where memory may come from ------------------------------------------ */
 
-bool memory_reclaim(struct control *c, const struct session *asker,
-		    uint64_t since_ns)
-{
-	struct session *s, *next;
-	struct msg m = {.type = MSG_RECLAIM};
-	uint64_t now = clock_now_ns();
-	bool soon = false;
-
-	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
-		next = TAILQ_NEXT(s, link);
-		if (s == asker || !s->welcomed || s->readonly || s->left ||
-		    s->reclaimed_ns >= since_ns)
-			continue;
-		if (now - s->reclaimed_ns < RECLAIM_PAUSE_NS) {
-			/* Asked already; ask again soon only if it was granted blocks since. */
-			soon = soon || s->granted_ns > s->reclaimed_ns;
-			continue;
-		}
-		if (control_end_dead(s))
-			continue;
-		s->reclaimed_ns = now;
-		c->reclaim_until_ns = now + RECLAIM_WAIT_NS;
-		if (!session_send(s, &m, NULL, NULL, 0))
-			control_end_session(s);
-	}
-	return soon || now < c->reclaim_until_ns;
-}
-
 /* Keep some pages available: retire empty segments when few pages are left. */
 static void low_water(struct control *c)
 {
@@ -106,7 +79,7 @@ static void hope_renew(const struct control *c, struct deferred *d, uint64_t now
 
 	d->hunt_ns = soon + HUNT_NS;
 	d->until_ns = soon + DEFERRED_MAX_NS;
-	d->barriers = c->barrier.passed + BARRIERS_MAX;
+	d->barriers = c->barrier->passed + BARRIERS_MAX;
 }
 
 /* The first search of a request need not collect what can be granted from the reserve. */
@@ -149,13 +122,13 @@ static bool more_to_come(struct control *c, struct deferred *d, uint64_t now)
 	if (own.deferred > 0 || ((own.exhausted > 0 || pages) && passes))
 		return true;
 	if (all.exhausted > 0 && passes &&
-	    (now < d->hunt_ns || c->barrier.passed < d->barriers))
+	    (now < d->hunt_ns || c->barrier->passed < d->barriers))
 		return true;
 	if (pass_goes_on(c, d, true)) {
 		hope_renew(c, d, now);
 		return true;
 	}
-	pages = memory_reclaim(c, d->session, d->began_ns);
+	pages = reclaim_ask(c, d->session, d->began_ns);
 		/* The steps before may have used up the time: wait for the answers to this one,
 		 * once. */
 	if (!d->asked && now < c->reclaim_until_ns) {
@@ -217,7 +190,7 @@ static bool say_full(struct session *s, const struct deferred *d)
 				slab_count_class(c->slab, d->cls).bytes_free;
 	m.stats.stat[2].id = MSG_STAT_PAGES_REFUSED;
 	m.stats.stat[2].value = reserve_failing(c->region->reserve);
-	return control_reply(s, &m, d->req, NULL);
+	return session_reply(s, &m, d->req, NULL);
 }
 
 /* The blocks are the session's from now on, even if the answer never arrives. */
@@ -229,7 +202,7 @@ static bool grant(struct session *s, struct msg *g, uint32_t req,
 	else
 		slab_write_off(s->control->slab, g->blocks.cls);
 	sweep_granted(s, refs, g->blocks.n);
-	return control_reply(s, g, req, refs);
+	return session_reply(s, g, req, refs);
 }
 
 static bool defer(struct control *c, const struct deferred *d)
@@ -239,17 +212,17 @@ static bool defer(struct control *c, const struct deferred *d)
 	if (!copy)
 		return false;
 	*copy = *d;
-	TAILQ_INSERT_TAIL(&c->deferred, copy, link);
-	c->n_deferred++;
+	TAILQ_INSERT_TAIL(&c->grants->deferred, copy, link);
+	c->grants->n_deferred++;
 	d->session->n_deferred++;
-	timer_start(c->deferred_due, DEFERRED_PAUSE_MS);
+	timer_start(c->grants->due, DEFERRED_PAUSE_MS);
 	return true;
 }
 
 static void deferred_drop(struct control *c, struct deferred *d)
 {
-	TAILQ_REMOVE(&c->deferred, d, link);
-	c->n_deferred--;
+	TAILQ_REMOVE(&c->grants->deferred, d, link);
+	c->grants->n_deferred--;
 	d->session->n_deferred--;
 	free(d);
 }
@@ -270,7 +243,7 @@ static struct deferred *waiting(struct control *c, const struct session *asker,
 {
 	struct deferred *d;
 
-	TAILQ_FOREACH(d, &c->deferred, link)
+	TAILQ_FOREACH(d, &c->grants->deferred, link)
 		if (d->cls == cls && d->session != asker)
 			return d;
 	return NULL;
@@ -299,7 +272,7 @@ static bool others_first(struct control *c, const struct session *asker,
 	return false;
 }
 
-bool memory_on_grant(struct session *s, const struct msg *m)
+bool grants_on_request(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
 	uint64_t now = clock_now_ns();
@@ -318,11 +291,11 @@ bool memory_on_grant(struct session *s, const struct msg *m)
 
 	hope_renew(c, &d, now);
 	if (s->readonly) {
-		control_refuse(s, MSG_REASON_PERMISSION,
+		session_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session asked for memory");
 		return false;
 	}
-	c->stats.grants++;
+	c->counts.grants++;
 	full = s->n_deferred >= DEFERRED_PER_SESSION;
 	if (others_first(c, s, d.cls) && !full && defer(c, &d)) {
 		upkeep(c, d.cls);
@@ -344,8 +317,8 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	/* Sessions may end in the loop, and their requests with them. */
-	for (uint32_t n = c->n_deferred;
-	     n > 0 && (d = TAILQ_FIRST(&c->deferred)); n--) {
+	for (uint32_t n = c->grants->n_deferred;
+	     n > 0 && (d = TAILQ_FIRST(&c->grants->deferred)); n--) {
 		struct msg g;
 
 		if (n % 16 == 0 && clock_now_ns() >= until)
@@ -353,46 +326,57 @@ static void deferred_serve(evutil_socket_t fd, short what, void *arg)
 		if (try_grant(c, d, false, &g, refs)) {
 			grant_deferred(c, d, &g, refs);
 		} else {
-			TAILQ_REMOVE(&c->deferred, d, link);
-			TAILQ_INSERT_TAIL(&c->deferred, d, link);
+			TAILQ_REMOVE(&c->grants->deferred, d, link);
+			TAILQ_INSERT_TAIL(&c->grants->deferred, d, link);
 		}
 	}
-	if (!TAILQ_EMPTY(&c->deferred))
-		timer_start(c->deferred_due, DEFERRED_PAUSE_MS);
-}
-
-void memory_resume(struct control *c)
-{
-	static const struct timeval now = {0};
-
-	low_water(c);
-	if (!TAILQ_EMPTY(&c->deferred))
-		event_add(c->deferred_due, &now);
+	if (!TAILQ_EMPTY(&c->grants->deferred))
+		timer_start(c->grants->due, DEFERRED_PAUSE_MS);
 }
 
 /* ---- life ---------------------------------------------------------------- */
 
-void memory_session_ended(struct session *s)
+static void session_ended(struct session *s)
 {
 	struct control *c = s->control;
 	struct deferred *d, *next;
 
-	for (d = TAILQ_FIRST(&c->deferred); d; d = next) {
+	for (d = TAILQ_FIRST(&c->grants->deferred); d; d = next) {
 		next = TAILQ_NEXT(d, link);
 		if (d->session == s)
 			deferred_drop(c, d);
 	}
 }
 
-bool memory_init(struct control *c)
+static void memory_freed(struct control *c)
 {
-	TAILQ_INIT(&c->deferred);
-	c->deferred_due = evtimer_new(c->base, deferred_serve, c);
-	return c->deferred_due != NULL;
+	static const struct timeval now = {0};
+
+	low_water(c);
+	if (!TAILQ_EMPTY(&c->grants->deferred))
+		event_add(c->grants->due, &now);
 }
 
-void memory_fini(struct control *c)
+static bool init(struct control *c)
 {
-	if (c->deferred_due)
-		event_free(c->deferred_due);
+	c->grants = calloc(1, sizeof(*c->grants));
+	if (!c->grants)
+		return false;
+	TAILQ_INIT(&c->grants->deferred);
+	c->grants->due = evtimer_new(c->base, deferred_serve, c);
+	return c->grants->due != NULL;
 }
+
+static void fini(struct control *c)
+{
+	if (c->grants && c->grants->due)
+		event_free(c->grants->due);
+	free(c->grants);
+}
+
+const struct loop_module grants_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+	.memory_freed = memory_freed,
+};

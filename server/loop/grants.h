@@ -1,36 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** loop/grants.h - GRANT and RECLAIM: who gets memory, and who is asked for some. */
+/** loop/grants.h - GRANT: sessions get blocks, or wait for some. */
 #ifndef SERVER_LOOP_GRANTS_H
 #define SERVER_LOOP_GRANTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
-struct control;
+struct event;
+struct loop_module;
 struct msg;
 struct session;
 
-bool memory_init(struct control *c);
-void memory_fini(struct control *c);
+/** A GRANT_REQ that waits for blocks; grants.c has the rules. */
+struct deferred {
+	TAILQ_ENTRY(deferred) link;
+	struct session *session;
+	uint64_t began_ns;
+	uint64_t hunt_ns;  /* until when to wait for memory that others held */
+	uint64_t until_ns; /* until when to wait for its own class and pages */
+	uint64_t barriers, searches, sweeps; /* counts at which it stops waiting for them */
+	uint32_t req, count;
+	uint8_t cls;
+	bool asked; /* reclaim, the last step, has been waited for */
+};
+TAILQ_HEAD(deferred_list, deferred);
 
-/** Handle a message; false: the session is gone. */
-bool memory_on_grant(struct session *s, const struct msg *m);
+struct grants {
+	struct deferred_list deferred; /* oldest first */
+	uint32_t n_deferred;
+	struct event *due; /* serves them */
+};
 
-/** Blocks or pages have become free, or it is known that none will: serve the waiting
- * requests soon. */
-void memory_resume(struct control *c);
+extern const struct loop_module grants_module;
 
-/**
- * Ask each session but `asker` (NULL: all) that was not asked since `since_ns` to give back
- * what it holds and does not use. A session that was asked a moment before is asked later if
- * it has been granted blocks since; an asker returns its own when its request fails. Ends
- * sessions whose process is gone, never `asker`. True while an answer is worth waiting for:
- * call again in some ms.
- */
-bool memory_reclaim(struct control *c, const struct session *asker,
-		    uint64_t since_ns);
-
-/** `s` is about to end. Ends no other session. */
-void memory_session_ended(struct session *s);
+/** Handle GRANT_REQ; false: the session is gone. */
+bool grants_on_request(struct session *s, const struct msg *m);
 
 #endif

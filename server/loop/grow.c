@@ -10,13 +10,14 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "common/rdma/verbs.h"
 #include "common/xport/xport.h"
 
 #include "barrier.h"
-#include "control_priv.h"
-#include "grants.h"
+#include "core.h"
+#include "reclaim.h"
 #include "server/index/migrate.h"
-#include "conn_rdma.h"
+#include "session.h"
 
 /* How long one HINT may hold the control loop. */
 #define HINT_BUDGET_NS NS_PER_MS
@@ -63,6 +64,7 @@ struct grow {
 	uint64_t first;     /* page of the data area */
 	uint32_t *prefix;   /* per page: top bits of its subtable's first hash */
 	uint8_t *queued;    /* per page: enum queued */
+	uint64_t barriers;  /* that had passed at the last memory_freed() */
 	uint64_t short_ns;  /* since when pages are awaited; 0: they are not */
 	uint64_t asked_ns;  /* when a client last asked for them */
 	bool no_space;      /* pages were awaited, none came */
@@ -218,7 +220,7 @@ static void await_pages(struct grow *g)
 				    grow_reclaim(c, g->short_ns,
 						 g->search_found ? GROW_LATER :
 								   GROW_ANY))) ||
-	     memory_reclaim(c, g->asker, g->short_ns)))
+	     reclaim_ask(c, g->asker, g->short_ns)))
 		return;
 	g->no_space = true;
 	g->short_ns = 0;
@@ -300,7 +302,7 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 					       RECLAIM_PAUSE_SHARE,
 				       RECLAIM_PAUSE_MAX_NS);
 	}
-	memory_resume(g->c);
+	core_memory_freed(g->c);
 	return false;
 }
 
@@ -333,7 +335,7 @@ static bool next_migration(struct grow *g, uint64_t until_ns)
 			g->searching = false;
 			g->searches++;
 			g->fruitless_ns = clock_now_ns();
-			memory_resume(g->c);
+			core_memory_freed(g->c);
 		}
 		return false;
 	}
@@ -360,7 +362,7 @@ static void finished(struct grow *g)
 	st->ns_total += m->total_ns;
 	st->ns_max = UTIL_MAX(st->ns_max, m->total_ns);
 	st->frozen_ns_max = UTIL_MAX(st->frozen_ns_max, m->frozen_ns);
-	if (m->damaged && control_complaint_due(g->c))
+	if (m->damaged && core_complaint_due(g->c))
 		log_warn("%u index slots named no block of their own:  "
 			 "dropped; a client has written where it must not, or "
 			 "memory is bad", m->damaged);
@@ -370,17 +372,17 @@ static void finished(struct grow *g)
 		  (unsigned)(m->frozen_ns / 1000));
 	barrier_want(g->c);
 	if (m->dead)
-		memory_resume(g->c);
+		core_memory_freed(g->c);
 }
 
 /* The lane of shared memory cannot break. */
 static void lane_lost(struct grow *g)
 {
 	g->lane_lost = true;
-	if (g->c->rdma)
-		xport_verbs->server_lane_lost(conn_rdma_server(g->c->rdma));
+	if (g->c->verbs)
+		xport_verbs->server_lane_lost(g->c->verbs);
 	else
-		control_fail(g->c);
+		core_fail(g->c);
 }
 
 void grow_lane_back(struct control *c)
@@ -435,18 +437,18 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 	uint64_t page = m->hint.page, until;
 
 	if (s->readonly) {
-		control_refuse(s, MSG_REASON_PERMISSION,
+		session_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session asked for a larger index");
 		return false;
 	}
-	s->control->stats.hints++;
+	s->control->counts.hints++;
 	r.hint_reply.status = MSG_HINT_DONE;
 	if (!is_current(g, page, m->hint.gen) || !has_full_window(g, page))
-		return control_reply(s, &r, m->req, NULL);
+		return session_reply(s, &r, m->req, NULL);
 	enqueue(g, page, m->hint.full);
 	work_start(&s->control->work, &g->work);
 	if (!m->hint.full)
-		return control_reply(s, &r, m->req, NULL);
+		return session_reply(s, &r, m->req, NULL);
 	g->no_space = false;
 	until = clock_now_ns() + HINT_BUDGET_NS;
 	g->asker = s;
@@ -455,7 +457,7 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 			break;
 	g->asker = NULL;
 	r.hint_reply.status = answer(g, page, m->hint.gen);
-	return control_reply(s, &r, m->req, NULL);
+	return session_reply(s, &r, m->req, NULL);
 }
 
 bool grow_searching(const struct control *c)
@@ -505,12 +507,14 @@ bool grow_reclaim(struct control *c, uint64_t since_ns, enum grow_need need)
 	return true;
 }
 
-void grow_resume(struct control *c)
+/* Only a barrier frees pages. */
+static void memory_freed(struct control *c)
 {
 	struct grow *g = c->grow;
 
-	if (!g)
+	if (g->barriers == c->barrier->passed)
 		return;
+	g->barriers = c->barrier->passed;
 	g->short_ns = 0;
 	g->stalled = false;
 	if (g->searching || g->urgent.n || g->early.n)
@@ -533,15 +537,15 @@ static struct xport_lane *lane_open(struct grow *g)
 {
 	struct region *r = g->c->region;
 
-	if (g->c->rdma)
-		return xport_verbs->server_lane(conn_rdma_server(g->c->rdma));
+	if (g->c->verbs)
+		return xport_verbs->server_lane(g->c->verbs);
 	/* The lane's requests all lie in the data area. */
 	g->own_lane = xport_shm_open(r->data - r->sb.meta_bytes,
 				     r->sb.region_bytes, false);
 	return g->own_lane;
 }
 
-bool grow_init(struct control *c)
+static bool init(struct control *c)
 {
 	uint64_t pages = heap_total(c->region->heap);
 	struct region_walk w = {0};
@@ -569,7 +573,7 @@ bool grow_init(struct control *c)
 	return true;
 }
 
-void grow_fini(struct control *c)
+static void fini(struct control *c)
 {
 	struct grow *g = c->grow;
 
@@ -584,3 +588,9 @@ void grow_fini(struct control *c)
 	free(g);
 	c->grow = NULL;
 }
+
+const struct loop_module grow_module = {
+	.init = init,
+	.fini = fini,
+	.memory_freed = memory_freed,
+};

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct control;
+struct loop_module;
 struct session;
 struct msg;
 struct grow;
@@ -26,9 +27,8 @@ struct grow_stats {
 	uint64_t frozen_ns_max; /* longest time that writers waited for one */
 };
 
-/** After the connections were opened, which decide on the lane that changes slots. */
-bool grow_init(struct control *c);
-void grow_fini(struct control *c);
+/** To be made after the connections, which decide on the lane that changes slots. */
+extern const struct loop_module grow_module;
 
 /** Handle HINT; false: the session is gone. */
 bool grow_on_hint(struct session *s, const struct msg *m);
@@ -52,9 +52,6 @@ bool grow_reclaim(struct control *c, uint64_t since_ns, enum grow_need need);
 bool grow_searching(const struct control *c);
 /** Searches that have ended. */
 uint64_t grow_searches(const struct control *c);
-
-/** Pages have become free: continue what waited for them. */
-void grow_resume(struct control *c);
 
 /** The server's broken lane works again. */
 void grow_lane_back(struct control *c);

@@ -8,8 +8,10 @@
 
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/proto/keyfile.h"
 
-#include "control_priv.h"
+#include "core.h"
+#include "session.h"
 
 /* The names of one kind of change, formatted as log lines. */
 struct change {
@@ -83,7 +85,7 @@ static unsigned sessions_settle(struct control *c)
 		}
 		ended++;
 		mapped += !s->port->remote;
-		control_refuse(s, MSG_REASON_PERMISSION,
+		session_refuse(s, MSG_REASON_PERMISSION,
 			       "its key was removed or changed");
 	}
 	if (mapped)

@@ -4,7 +4,7 @@
  * whether a slot names it (published()). That costs what the sender likes: 1024 blocks
  * with keys of 65,000 bytes take 24 ms. So a RETURN is worked off in slices, one between
  * two rounds of the event loop, in turn among the sessions that have sent one. Until
- * it is through nothing else is taken from its session (control_may_take()), so that
+ * it is through nothing else is taken from its session (session_may_take()), so that
  * messages keep their order.
  */
 #include "config.h"
@@ -21,9 +21,11 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 
-#include "control_priv.h"
-#include "grants.h"
+#include "barrier.h"
+#include "core.h"
 #include "server/memory/slab_marks.h"
+#include "session.h"
+#include "sweep.h"
 
 /* Bytes read in one slice: some 50 us. A usual RETURN needs less. */
 #define SLICE_BYTES (128u << 10)
@@ -99,8 +101,8 @@ static void still_in_use(struct session *s, uint32_t n)
 	struct control *c = s->control;
 	char peer[80];
 
-	c->stats.protocol_errors++;
-	if (control_complaint_due(c))
+	c->counts.protocol_errors++;
+	if (core_complaint_due(c))
 		log_warn("session %u (%s) returned %u blocks that the index "
 			 "names: they are kept; a client does not keep the "
 			 "rules", s->id, session_peer(s, peer), n);
@@ -118,14 +120,14 @@ static bool take_one(struct unfinished *u, struct block_ref ref, size_t *read)
 		u->in_use++;
 		if (rate_limit_take(&s->in_use, IN_USE_MAX, IN_USE_NS, now))
 			return true;
-		control_refuse(s, MSG_REASON_PROTOCOL,
+		session_refuse(s, MSG_REASON_PROTOCOL,
 			       "too many blocks were returned that the index "
 			       "names");
 		return false;
 	}
 	if (slab_return(c->slab, ref, (enum return_kind)u->state, now))
 		return true;
-	control_refuse(s, MSG_REASON_PROTOCOL,
+	session_refuse(s, MSG_REASON_PROTOCOL,
 		       "a block was returned that is not out");
 	return false;
 }
@@ -135,12 +137,12 @@ static void look_for_forgotten(struct control *c)
 {
 	uint64_t n = slab_forgotten(c->slab);
 
-	if (n == c->forgotten)
+	if (n == c->returns->forgotten)
 		return;
-	if (control_complaint_due(c))
+	if (core_complaint_due(c))
 		log_warn("no memory to note %" PRIu64 " blocks that came back: "
-			 "they stay unused until a sweep", n - c->forgotten);
-	c->forgotten = n;
+			 "they stay unused until a sweep", n - c->returns->forgotten);
+	c->returns->forgotten = n;
 	sweep_lost(c);
 }
 
@@ -154,7 +156,7 @@ static void finish(struct unfinished *u)
 		still_in_use(u->session, u->in_use);
 	if (u->state == RETURN_EXHAUSTED)
 		barrier_want(c);
-	memory_resume(c);
+	core_memory_freed(c);
 }
 
 /* Handle one slice. */
@@ -186,14 +188,14 @@ static struct unfinished *keep(const struct unfinished *u)
 	copy->refs = memcpy(copy + 1, u->refs + u->at, bytes);
 	copy->n -= u->at;
 	copy->at = 0;
-	TAILQ_INSERT_TAIL(&u->session->control->unfinished, copy, link);
+	TAILQ_INSERT_TAIL(&u->session->control->returns->unfinished, copy, link);
 	u->session->unfinished = copy;
 	return copy;
 }
 
 static void drop(struct unfinished *u)
 {
-	TAILQ_REMOVE(&u->session->control->unfinished, u, link);
+	TAILQ_REMOVE(&u->session->control->returns->unfinished, u, link);
 	u->session->unfinished = NULL;
 	free(u);
 }
@@ -204,16 +206,16 @@ static bool on_work(void *arg, uint64_t until_ns)
 	struct control *c = arg;
 	struct unfinished *u;
 
-	while ((u = TAILQ_FIRST(&c->unfinished))) {
-		TAILQ_REMOVE(&c->unfinished, u, link);
-		TAILQ_INSERT_TAIL(&c->unfinished, u, link);
+	while ((u = TAILQ_FIRST(&c->returns->unfinished))) {
+		TAILQ_REMOVE(&c->returns->unfinished, u, link);
+		TAILQ_INSERT_TAIL(&c->returns->unfinished, u, link);
 		/* If the session has ended `u` is gone, too. */
 		if (take_some(u) == DONE)
 			drop(u);
 		if (clock_now_ns() >= until_ns)
 			break;
 	}
-	return !TAILQ_EMPTY(&c->unfinished);
+	return !TAILQ_EMPTY(&c->returns->unfinished);
 }
 
 bool returns_on_message(struct session *s, const struct msg *m)
@@ -227,7 +229,7 @@ bool returns_on_message(struct session *s, const struct msg *m)
 
 	/* It was granted none: these belong to another session. */
 	if (s->readonly) {
-		control_refuse(s, MSG_REASON_PERMISSION,
+		session_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session returned memory");
 		return false;
 	}
@@ -235,7 +237,7 @@ bool returns_on_message(struct session *s, const struct msg *m)
 		refs[i] = msg_ref(m, i);
 	p = take_some(&u);
 	if (p == MORE && keep(&u))
-		work_start(&s->control->work, &s->control->returning);
+		work_start(&s->control->work, &s->control->returns->work);
 	else
 		while (p == MORE) /* no memory to continue later */
 			p = take_some(&u);
@@ -254,14 +256,29 @@ bool returns_finish(struct session *s)
 	return p != SESSION_GONE;
 }
 
-void returns_session_ended(struct session *s)
+static void session_ended(struct session *s)
 {
 	if (s->unfinished)
 		drop(s->unfinished);
 }
 
-void returns_init(struct control *c)
+static bool init(struct control *c)
 {
-	TAILQ_INIT(&c->unfinished);
-	c->returning = (struct work){.step = on_work, .arg = c};
+	c->returns = calloc(1, sizeof(*c->returns));
+	if (!c->returns)
+		return false;
+	TAILQ_INIT(&c->returns->unfinished);
+	c->returns->work = (struct work){.step = on_work, .arg = c};
+	return true;
 }
+
+static void fini(struct control *c)
+{
+	free(c->returns);
+}
+
+const struct loop_module returns_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended, /* blocks of its unfinished RETURN stay out */
+};

@@ -4,18 +4,28 @@
 #define SERVER_LOOP_RETURNS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
 
-struct control;
+#include "work.h"
+
+struct loop_module;
 struct msg;
 struct session;
+struct unfinished; /* a RETURN that takes more than one slice */
+TAILQ_HEAD(unfinished_list, unfinished);
 
-void returns_init(struct control *c);
+struct returns {
+	struct unfinished_list unfinished;
+	struct work work;
+	uint64_t forgotten; /* slab_forgotten() when it was last handled */
+};
+
+extern const struct loop_module returns_module;
 
 /** Handle a RETURN, or begin to; false: the session is gone. */
 bool returns_on_message(struct session *s, const struct msg *m);
 /** Finish a RETURN in progress at once; false: the session is gone. */
 bool returns_finish(struct session *s);
-/** `s` is about to end: blocks of its unfinished RETURN stay out. */
-void returns_session_ended(struct session *s);
 
 #endif

@@ -20,9 +20,12 @@
 #include "common/base/log.h"
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
+#include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
 #include "control.h"
+#include "listen.h"
 #include "server/memory/memlimit.h"
+#include "server/memory/region.h"
 #include "transport.h"
 
 /* "shm://", each byte of a path as %XX, and a NUL. */
@@ -52,7 +55,7 @@ struct region_config serve_region(const struct server_config *cfg)
 		.max_value = cfg->max_value,
 		.max_key = (uint32_t)cfg->max_key,
 		.grace_ns = cfg->grace_ms * NS_PER_MS,
-		.pages = (enum region_pages)cfg->hugepages,
+		.pages = (enum pages_want)cfg->hugepages,
 	};
 }
 
@@ -321,7 +324,7 @@ static void announce(const struct serving *s)
 	char size[24], word[URI_MAX + 4], options[PATH_MAX + 256] = "";
 	char line[sizeof(options) + 3 * URI_MAX + 128];
 
-	if (cfg->hugepages > REGION_PAGES_AHEAD)
+	if (cfg->hugepages > PAGES_AHEAD)
 		log_info("pages: %s", pages);
 	if (cfg->transport != TRANSPORT_AUTO || rdma)
 		log_info("transport: %s", s->plan.why);
@@ -366,8 +369,8 @@ static int open_all(struct serving *s)
 	if (code)
 		return code;
 	/* A device pins all pages where they are. */
-	if (s->plan.rdma && rc.pages == REGION_PAGES_AHEAD)
-		rc.pages = REGION_PAGES_NEVER;
+	if (s->plan.rdma && rc.pages == PAGES_AHEAD)
+		rc.pages = PAGES_NEVER;
 	rc.pinned = s->plan.rdma;
 	warn_of_memory(s->cfg, rc.pinned);
 	if (region_create(&rc, &s->region))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * session.h - one client's connection: its state and its unsent messages. loop/conn_unix.c and
- * loop/conn_rdma.c transport the messages, control.c interprets them.
+ * session.h - one client's connection: its state, its unsent messages, its end. loop/conn_unix.c
+ * and loop/conn_rdma.c transport the messages, dispatch.c interprets them.
  */
 #ifndef SERVER_LOOP_SESSION_H
 #define SERVER_LOOP_SESSION_H
@@ -77,7 +77,8 @@ struct session {
 	struct rate_limit prefixes; /* requests for prefixes */
 	uint64_t granted_ns;   /* when it was last granted blocks */
 	uint64_t reclaimed_ns; /* when it was last sent RECLAIM */
-	bool parked;         /* its HELLO waits for a sweep */
+	/* Its HELLO waits for a sweep, and this continues it; may end it. NULL: does not wait. */
+	void (*resume)(struct session *s);
 	struct {
 		uint64_t number;   /* the sweep that it takes part in */
 		uint64_t owed;     /* the one to acknowledge, or 0 */
@@ -105,8 +106,15 @@ struct session {
 /** NULL if out of memory; `conn` then stays the caller's. */
 struct session *session_new(struct control *control,
 			    const struct conn_ops *port, void *conn);
-/** Close the connection and free. NULL is allowed. */
-void session_free(struct session *s);
+
+/** Tell all modules, close the connection and free `s`. */
+void session_end(struct session *s);
+/**
+ * The same for a silent session whose process has unmapped its tether (loop/lingering.h) though its
+ * socket is open: a child made without atfork handlers, or one between vfork() and exec(),
+ * holds a copy of the socket. True if it was ended.
+ */
+bool session_end_dead(struct session *s);
 
 /**
  * Send a message, or queue it while the peer has no room. `fds` (n_fds of them, may be 0)
@@ -115,8 +123,28 @@ void session_free(struct session *s);
 bool session_send(struct session *s, const struct msg *m,
 		  const struct block_ref *refs, const int *fds, int n_fds);
 
+/** Answer request `req`. False: the session is gone. */
+bool session_reply(struct session *s, struct msg *m, uint32_t req,
+		   const struct block_ref *refs);
+
+/**
+ * Tell the client the reason, then end the session. A remote client that is not welcomed yet,
+ * and one that failed to prove a key, gets the reason's number only.
+ */
+void session_refuse(struct session *s, enum msg_reason reason, const char *text);
+
 /** Send what is queued; called when there is room. False: as session_send(). */
 bool session_flush(struct session *s);
+
+/**
+ * True if the session's next packet may be taken. Not while its last one is worked off in
+ * slices: ask again in the next round of the loop. A packet that comes nevertheless is not
+ * refused: the unfinished one is finished first, at once.
+ */
+static inline bool session_may_take(const struct session *s)
+{
+	return !s->unfinished;
+}
 
 /** "pid 4711" or "192.0.2.7:41234": for the log; buf of 80 bytes. */
 const char *session_peer(const struct session *s, char buf[80]);

@@ -3,18 +3,40 @@
 
 #include "stats.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
 
-#include "control_priv.h"
+#include "barrier.h"
+#include "core.h"
 #include "grow.h"
 #include "server/memory/reserve.h"
+#include "session.h"
+#include "sweep.h"
+#include "waiters.h"
 
 static_assert(MSG_STAT_END - 1 <= MSG_STATS_MAX &&
 		      MSG_FSCK_END - 1 <= MSG_STATS_MAX,
 	      "all figures fit a message");
 
 #define COUNT_EVERY_NS NS_PER_SEC
+
+struct stats_count {
+	uint64_t items, dead, item_bytes;
+};
+
+struct stats {
+	uint64_t started_ns;
+	struct stats_count count; /* the last complete one */
+	uint64_t counted_ns;      /* when it ended; 0 never */
+	struct stats_count now;   /* the running one */
+	struct region_walk walk;
+	uint64_t cpu_ns; /* CPU time at the last request */
+	struct waiters waiters;
+	struct work work;
+};
 
 /* Clients write these words: check a word before following it. */
 static void count_slot(struct stats_count *n, const struct region *r,
@@ -62,7 +84,7 @@ static void add(struct msg *m, uint16_t id, uint64_t value)
 static void add_index(struct msg *m, const struct control *c)
 {
 	const struct region *r = c->region;
-	const struct stats_count *n = &c->stats.count;
+	const struct stats_count *n = &c->stats->count;
 	const struct grow_stats *g = grow_stats(c);
 	uint64_t slots = r->subtables * SUBTABLE_SLOTS;
 
@@ -84,7 +106,7 @@ static void add_index(struct msg *m, const struct control *c)
 
 static void add_blocks(struct msg *m, const struct control *c)
 {
-	const struct stats_count *n = &c->stats.count;
+	const struct stats_count *n = &c->stats->count;
 	struct slab_counts b = slab_count(c->slab);
 	uint64_t named = n->items + n->dead;
 
@@ -106,17 +128,18 @@ static void add_upkeep(struct msg *m, struct control *c)
 	add(m, MSG_STAT_SWEEPS, s.sweeps);
 	add(m, MSG_STAT_SWEEP_NS, s.last_ns);
 	add(m, MSG_STAT_SWEEP_DEATHS, s.deaths);
-	add(m, MSG_STAT_BARRIERS, c->barrier.passed);
+	add(m, MSG_STAT_BARRIERS, c->barrier->passed);
 	/* A session whose process is gone is noticed at the next barrier, or here. */
 	(void)lingering_gone(&c->lingering);
-	add(m, MSG_STAT_BARRIER_WAITS, c->barrier.waits + c->lingering.n);
+	add(m, MSG_STAT_BARRIER_WAITS, c->barrier->waits + c->lingering.n);
 	add(m, MSG_STAT_RETIRED_BYTES,
 	    heap_retired(c->region->heap) * PAGE_BYTES);
 }
 
 static void fill(struct control *c, struct msg *m)
 {
-	const struct stats *st = &c->stats;
+	const struct stats *st = c->stats;
+	const struct loop_counts *n = &c->counts;
 	const struct region *r = c->region;
 
 	*m = (struct msg){.type = MSG_STATS};
@@ -127,11 +150,11 @@ static void fill(struct control *c, struct msg *m)
 	add(m, MSG_STAT_USED_BYTES, heap_used(r->heap) * PAGE_BYTES);
 	add_index(m, c);
 	add_blocks(m, c);
-	add(m, MSG_STAT_SESSIONS, st->sessions);
-	add(m, MSG_STAT_SESSIONS_TOTAL, st->sessions_total);
-	add(m, MSG_STAT_GRANTS, st->grants);
-	add(m, MSG_STAT_HINTS, st->hints);
-	add(m, MSG_STAT_PROTOCOL_ERRORS, st->protocol_errors);
+	add(m, MSG_STAT_SESSIONS, n->sessions);
+	add(m, MSG_STAT_SESSIONS_TOTAL, n->sessions_total);
+	add(m, MSG_STAT_GRANTS, n->grants);
+	add(m, MSG_STAT_HINTS, n->hints);
+	add(m, MSG_STAT_PROTOCOL_ERRORS, n->protocol_errors);
 	add(m, MSG_STAT_MAX_VALUE, r->sb.max_value);
 	add(m, MSG_STAT_MAX_KEY, r->sb.max_key);
 	add(m, MSG_STAT_GRACE_NS, r->sb.grace_ns);
@@ -146,7 +169,7 @@ static bool answer(struct session *s, uint32_t req)
 	struct msg m;
 
 	fill(s->control, &m);
-	return control_reply(s, &m, req, NULL);
+	return session_reply(s, &m, req, NULL);
 }
 
 /* ---- requests ------------------------------------------------------------------- */
@@ -157,9 +180,9 @@ static bool step(void *arg, uint64_t until_ns)
 	struct session *s;
 	uint32_t req;
 
-	if (count_step(&c->stats, c->region, until_ns))
+	if (count_step(c->stats, c->region, until_ns))
 		return true;
-	while ((s = waiters_take(&c->stats.waiters, &req)))
+	while ((s = waiters_take(&c->stats->waiters, &req)))
 		(void)answer(s, req);
 	return false;
 }
@@ -176,7 +199,7 @@ static uint64_t cpu_now_ns(void)
 bool stats_on_request(struct session *s, const struct msg *m)
 {
 	struct control *c = s->control;
-	struct stats *st = &c->stats;
+	struct stats *st = c->stats;
 	uint64_t now = clock_now_ns();
 
 	st->cpu_ns = cpu_now_ns();
@@ -193,19 +216,31 @@ bool stats_on_request(struct session *s, const struct msg *m)
 	return waiters_add(&st->waiters, s, m->req) || answer(s, m->req);
 }
 
-void stats_session_ended(struct session *s)
+static void session_ended(struct session *s)
 {
-	waiters_drop(&s->control->stats.waiters, s);
+	waiters_drop(&s->control->stats->waiters, s);
 }
 
-void stats_init(struct control *c)
+static bool init(struct control *c)
 {
-	c->stats.started_ns = clock_now_ns();
-	c->stats.work = (struct work){.step = step, .arg = c};
-	TAILQ_INIT(&c->stats.waiters);
+	c->stats = calloc(1, sizeof(*c->stats));
+	if (!c->stats)
+		return false;
+	c->stats->started_ns = clock_now_ns();
+	c->stats->work = (struct work){.step = step, .arg = c};
+	TAILQ_INIT(&c->stats->waiters);
+	return true;
 }
 
-void stats_fini(struct control *c)
+static void fini(struct control *c)
 {
-	waiters_drop(&c->stats.waiters, NULL);
+	if (c->stats)
+		waiters_drop(&c->stats->waiters, NULL);
+	free(c->stats);
 }
+
+const struct loop_module stats_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+};

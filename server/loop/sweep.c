@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config.h"
 
-#include "sweep_priv.h"
+#include "sweep.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,8 +13,9 @@
 #include "common/base/util.h"
 
 #include "barrier.h"
+#include "core.h"
 #include "server/memory/slab_marks.h"
-#include "welcome.h"
+#include "session.h"
 
 /* Sessions often die together: a sweep starts this long after the first death. */
 #define BATCH_NS (200 * NS_PER_MS)
@@ -41,6 +42,54 @@
 #define QUESTION_ROOM 64
 /* Segments visited between two readings of the clock. */
 #define SEGMENTS_STEP 16
+
+/* Open questions at once, and candidates per question. */
+#define QUESTIONS 8
+#define QUESTION_BLOCKS 1000
+
+enum sweep_phase {
+	SWEEP_IDLE,
+	SWEEP_BEGUN, /* SWEEP_BEGIN was sent: acknowledgements are awaited */
+	SWEEP_WALK,  /* blocks named by the index are marked */
+	SWEEP_ASK,   /* sessions are asked */
+	SWEEP_CLEAR, /* the end: marks are removed */
+};
+
+struct sweep_question {
+	uint32_t waits; /* sessions that have not answered */
+	size_t n;
+	struct block_ref refs[QUESTION_BLOCKS];
+};
+
+struct sweep {
+	enum sweep_phase phase;
+	struct event *due;  /* checks whether one can begin, or must begin again */
+	struct work work;
+	uint64_t number;  /* of the latest one */
+	uint64_t began_ns;
+	uint64_t cpu_ns;  /* time spent in slices */
+	uint32_t acks;    /* sessions that owe one */
+	uint32_t asked;   /* number of the last question */
+	uint32_t settled; /* number up to which all have answered */
+	struct sweep_question *questions; /* QUESTIONS, by number */
+	struct sweep_question *filling;   /* the next question, or NULL */
+	struct region_walk walk;
+	uint64_t cursor;  /* of slab_unmarked(), then of slab_unmark() */
+	bool listed;      /* there are no more candidates */
+	bool again;       /* a session died during the sweep */
+	bool ghost_notified;
+	bool lost;        /* blocks are out that no session has, though none died */
+
+	uint64_t first_death_ns; /* of the deaths not swept yet */
+	uint64_t not_before_ns;
+	uint64_t retry_ns;       /* 0: the last one was not given up */
+	uint32_t restarts;
+
+	void (*done)(struct control *c, const struct sweep_outcome *o);
+	uint64_t asked_ns; /* time of the request */
+	struct sweep_outcome outcome;
+	struct sweep_stats stats;
+};
 
 static bool sweep_is_on(const struct sweep *w)
 {
@@ -108,7 +157,7 @@ static void announce(struct control *c, uint8_t type)
 	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
 		next = TAILQ_NEXT(s, link);
 		if (sweep_takes_part(s) && !session_send(s, &m, NULL, NULL, 0))
-			control_end_session(s);
+			session_end(s);
 	}
 }
 
@@ -134,12 +183,12 @@ static bool release_some(struct control *c, uint64_t now, uint64_t ns)
 	do {
 		others = false;
 		TAILQ_FOREACH(s, &c->sessions, link) {
-			if (s->parked && now - s->connected_ns >= ns)
+			if (s->resume && now - s->connected_ns >= ns)
 				break;
-			others |= s->parked;
+			others |= s->resume != NULL;
 		}
 		if (s)
-			welcome_resume(s);
+			s->resume(s);
 	} while (s);
 	return others;
 }
@@ -279,7 +328,7 @@ static void ask(struct control *c)
 		next = TAILQ_NEXT(s, link);
 		if (sweep_takes_part(s) && !s->readonly &&
 		    !session_send(s, &m, q->refs, NULL, 0))
-			control_end_session(s);
+			session_end(s);
 	}
 	sweep_settle(c);
 }
@@ -431,7 +480,7 @@ static void begin(struct control *c)
 	TAILQ_FOREACH(s, &c->sessions, link)
 		if (s->welcomed && !s->left)
 			owe(s, w->began_ns);
-	control_tick_soon(c);
+	core_tick_soon(c);
 	announce(c, MSG_SWEEP_BEGIN);
 	sweep_acks_check(c);
 }
@@ -520,7 +569,7 @@ bool sweep_welcomed(struct session *s)
 	if (w->phase != SWEEP_BEGUN && w->phase != SWEEP_WALK)
 		return true;
 	owe(s, clock_now_ns());
-	return control_reply(s, &m, 0, NULL);
+	return session_reply(s, &m, 0, NULL);
 }
 
 static void no_more_of(struct session *s)
@@ -543,7 +592,7 @@ void sweep_session_left(struct session *s)
 	sweep_settle(s->control);
 }
 
-void sweep_session_ended(struct session *s)
+static void session_ended(struct session *s)
 {
 	struct control *c = s->control;
 	struct sweep *w = c->sweep;
@@ -579,7 +628,7 @@ bool sweep_holds_writers(const struct control *c)
 
 static bool refuse(struct session *s, const char *text)
 {
-	control_refuse(s, MSG_REASON_PROTOCOL, text);
+	session_refuse(s, MSG_REASON_PROTOCOL, text);
 	return false;
 }
 
@@ -605,7 +654,7 @@ bool sweep_on_claim(struct session *s, const struct msg *m)
 	struct sweep *w = c->sweep;
 
 	if (s->readonly && m->blocks.n) {
-		control_refuse(s, MSG_REASON_PERMISSION,
+		session_refuse(s, MSG_REASON_PERMISSION,
 			       "a read-only session claimed memory");
 		return false;
 	}
@@ -644,7 +693,7 @@ static bool is_silent(const struct session *s, uint64_t now)
 	       now - s->sweep.since_ns >= limit;
 }
 
-bool sweep_tick(struct control *c)
+static bool tick(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	struct session *s, *next;
@@ -652,7 +701,7 @@ bool sweep_tick(struct control *c)
 	uint64_t now;
 
 	if (!c->drain_until && release_some(c, clock_now_ns(), HOLD_NS))
-		control_tick_soon(c);
+		core_tick_soon(c);
 	now = clock_now_ns(); /* read again: the resumed writers owe an answer since a moment ago */
 	if (!sweep_is_on(w) || w->again)
 		return sweep_is_on(w);
@@ -660,7 +709,7 @@ bool sweep_tick(struct control *c)
 		next = TAILQ_NEXT(s, link);
 		if (!is_silent(s, now))
 			continue;
-		if (control_end_dead(s))
+		if (session_end_dead(s))
 			continue;
 		if (!s->port->remote) {
 			give_up(c, s);
@@ -668,7 +717,7 @@ bool sweep_tick(struct control *c)
 		}
 		log_warn("session %u (%s) does not answer: cut off", s->id,
 			 session_peer(s, peer));
-		control_end_session(s);
+		session_end(s);
 	}
 	return true;
 }
@@ -708,7 +757,7 @@ struct sweep_stats sweep_stats(const struct control *c)
 	return c->sweep->stats;
 }
 
-bool sweep_init(struct control *c)
+static bool init(struct control *c)
 {
 	struct sweep *w = calloc(1, sizeof(*w));
 
@@ -721,7 +770,7 @@ bool sweep_init(struct control *c)
 	return w->due && w->questions;
 }
 
-void sweep_fini(struct control *c)
+static void fini(struct control *c)
 {
 	struct sweep *w = c->sweep;
 
@@ -733,3 +782,10 @@ void sweep_fini(struct control *c)
 	free(w);
 	c->sweep = NULL;
 }
+
+const struct loop_module sweep_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+	.tick = tick,
+};

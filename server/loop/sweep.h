@@ -31,9 +31,9 @@
 #include "common/region/layout.h"
 
 struct control;
+struct loop_module;
 struct msg;
 struct session;
-struct sweep;
 
 struct sweep_stats {
 	uint64_t sweeps;      /* searches that have ended */
@@ -58,8 +58,11 @@ struct sweep_outcome {
 	uint64_t leaked, leaked_bytes; /* ... and blocks given back */
 };
 
-bool sweep_init(struct control *c);
-void sweep_fini(struct control *c);
+/**
+ * Its tick cuts off or gives up silent sessions, and resumes writers that have been held up
+ * too long.
+ */
+extern const struct loop_module sweep_module;
 
 /**
  * Request a sweep, though no session died; it begins as soon as none runs. `done` is called
@@ -88,20 +91,15 @@ void sweep_granted(struct session *s, const struct block_ref *refs, size_t n);
 bool sweep_welcomed(struct session *s);
 /** `s` sent BYE, after it has named what it remembers. */
 void sweep_session_left(struct session *s);
-/** `s` is about to end. Ends no session. */
-void sweep_session_ended(struct session *s);
 /** A lingering process may be gone: begin a sweep if that was what it waited for. */
 void sweep_lingering_changed(struct control *c);
 
-/** True if a new writer's HELLO has to wait; welcome_resume() follows. */
+/** True if a new writer's HELLO has to wait; a call of s->resume follows. */
 bool sweep_holds_writers(const struct control *c);
 
 /** Handle a message; false: the session is gone. */
 bool sweep_on_ack(struct session *s, const struct msg *m);
 bool sweep_on_claim(struct session *s, const struct msg *m);
-
-/** Cut off or give up silent sessions, resume writers held up too long. True: call again. */
-bool sweep_tick(struct control *c);
 
 struct sweep_stats sweep_stats(const struct control *c);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From HELLO to WELCOME:
+ * From a connection to WELCOME:
  *
  *   HELLO -> WELCOME                             no authentication
  *   HELLO -> CHALLENGE, AUTH -> WELCOME          see common/proto/auth.h
@@ -13,15 +13,33 @@
 #include "welcome.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/proto/auth.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/proto/keyfile.h"
+#include "common/rdma/verbs.h"
 
-#include "control_priv.h"
-#include "conn_rdma.h"
+#include "closer.h"
+#include "barrier.h"
+#include "core.h"
+#include "session.h"
+#include "sweep.h"
+
+/* A remote session that ended, for the session that replaces it. */
+struct ended_session {
+	uint32_t id;
+	uint64_t barriers; /* passed before it ended */
+};
+#define ENDED_KEPT 256u
+
+struct welcome {
+	struct ended_session ended[ENDED_KEPT]; /* a ring: the latest ones */
+	uint32_t n_ended;
+};
 
 static bool wants_credentials(const struct session *s)
 {
@@ -71,28 +89,17 @@ static void fill(struct session *s, struct msg *w)
 	w->welcome.n_areas = 2;
 	memcpy(w->welcome.token, s->token, sizeof(s->token));
 	if (s->port->remote) {
-		areas_of_card(conn_rdma_server(c->rdma), s->readonly, w);
+		areas_of_card(c->verbs, s->readonly, w);
 		return;
 	}
 	areas_of_socket(sb, w);
-	if (c->rdma) {
+	if (c->verbs) {
 		const char *address =
-			xport_verbs->server_address(conn_rdma_server(c->rdma));
+			xport_verbs->server_address(c->verbs);
 
 		w->welcome.address = (const uint8_t *)address;
 		w->welcome.address_len = (uint16_t)strlen(address);
 	}
-}
-
-void welcome_session_ended(struct session *s)
-{
-	struct control *c = s->control;
-
-	/* A session that said BYE is not replaced. */
-	if (!s->welcomed || (s->left && !s->port->remote))
-		return;
-	c->ended[c->n_ended++ % ENDED_KEPT] = (struct ended_session){
-		.id = s->id, .barriers = c->barrier.passed};
 }
 
 /*
@@ -101,12 +108,23 @@ void welcome_session_ended(struct session *s)
  */
 static bool words_may_recur(const struct control *c, uint32_t id)
 {
-	if (c->barrier.on)
+	if (c->barrier->on)
 		return true;
 	for (uint32_t i = 0; i < ENDED_KEPT; i++)
-		if (c->ended[i].id == id)
-			return c->ended[i].barriers != c->barrier.passed;
+		if (c->welcome->ended[i].id == id)
+			return c->welcome->ended[i].barriers != c->barrier->passed;
 	return true;
+}
+
+static void session_ended(struct session *s)
+{
+	struct welcome *w = s->control->welcome;
+
+	/* A session that said BYE is not replaced. */
+	if (!s->welcomed || (s->left && !s->port->remote))
+		return;
+	w->ended[w->n_ended++ % ENDED_KEPT] = (struct ended_session){
+		.id = s->id, .barriers = s->control->barrier->passed};
 }
 
 /* True if it replaces another session of this store. */
@@ -138,7 +156,7 @@ static bool end_replaced(struct session *s)
 	if (!s->port->remote) {
 		/* The end of the socket may follow messages that are not read yet. */
 		if (old)
-			(void)control_end_dead(old);
+			(void)session_end_dead(old);
 		sweep_lingering_changed(c);
 		return !words_may_recur(c, h->replaces);
 	}
@@ -147,7 +165,7 @@ static bool end_replaced(struct session *s)
 		    !xport_verbs->peer_same_host(old->conn, s->conn)))
 		return false;
 	if (old)
-		control_end_session(old);
+		session_end(old);
 	return !words_may_recur(c, h->replaces);
 }
 
@@ -170,26 +188,26 @@ static bool prepare(struct session *s, struct msg *w)
 	struct control *c = s->control;
 	int errnum;
 
-	if (!control_next_id(c, &s->id)) {
-		control_refuse(s, MSG_REASON_FULL,
+	if (!core_next_id(c, &s->id)) {
+		session_refuse(s, MSG_REASON_FULL,
 			       "all 2^32 session numbers are used up; restart "
 			       "the server");
 		return false;
 	}
 	if (auth_token(s->token)) {
-		control_refuse(s, MSG_REASON_INTERNAL, err_detail());
+		session_refuse(s, MSG_REASON_INTERNAL, err_detail());
 		return false;
 	}
 	w->welcome.swept = !end_replaced(s);
 	if (!s->port->remote && too_many_lingering(c)) {
-		control_refuse(s, MSG_REASON_FULL,
+		session_refuse(s, MSG_REASON_FULL,
 			       "too many sessions ended without goodbye while "
 			       "their processes live on");
 		return false;
 	}
 	errnum = s->tether ? tether_make(s->tether) : 0;
 	if (errnum) {
-		control_refuse(s, MSG_REASON_FULL,
+		session_refuse(s, MSG_REASON_FULL,
 			       errnum == EMFILE || errnum == ENFILE ?
 				       "the server is out of descriptors" :
 				       "the server is out of memory");
@@ -209,7 +227,7 @@ static bool send_welcome(struct session *s, const struct msg *w)
 		return true;
 	/* The client got no descriptors: nothing to wait for. */
 	s->left = true;
-	control_end_session(s);
+	session_end(s);
 	return false;
 }
 
@@ -224,7 +242,7 @@ static bool welcome(struct session *s, bool readonly,
 	if (!prepare(s, &w))
 		return false;
 	/* While a NIC writes, CPUs may only read (I3). */
-	s->readonly = readonly || (c->rdma && !s->port->remote);
+	s->readonly = readonly || (c->verbs && !s->port->remote);
 	fill(s, &w);
 	if (key) {
 		struct auth_server in = {.client_nonce = client_nonce,
@@ -237,8 +255,8 @@ static bool welcome(struct session *s, bool readonly,
 	}
 	/* It takes part in barriers before it can hold a reference (I5). */
 	s->welcomed = true;
-	c->stats.sessions++;
-	c->stats.sessions_total++;
+	c->counts.sessions++;
+	c->counts.sessions_total++;
 	if (!send_welcome(s, &w) || !sweep_welcomed(s))
 		return false;
 	log_debug("session %u: %s, %s%s%s", s->id, session_peer(s, peer),
@@ -254,13 +272,13 @@ static bool challenge(struct session *s)
 	struct msg m = {.type = MSG_CHALLENGE, .req = s->hello.req};
 
 	if (s->hello.body_len == 0 || auth_nonce(s->nonce)) {
-		control_refuse(s, MSG_REASON_INTERNAL,
+		session_refuse(s, MSG_REASON_INTERNAL,
 			       "no challenge could be made");
 		return false;
 	}
 	s->challenged = true;
 	memcpy(m.challenge.nonce, s->nonce, sizeof(s->nonce));
-	return control_reply(s, &m, m.req, NULL);
+	return session_reply(s, &m, m.req, NULL);
 }
 
 static bool go_on(struct session *s)
@@ -270,17 +288,25 @@ static bool go_on(struct session *s)
 	return welcome(s, s->hello.role == MSG_ROLE_RO, NULL, NULL);
 }
 
+/* A sweep lets new writers in. */
+static void resume(struct session *s)
+{
+	s->resume = NULL;
+	s->connected_ns = clock_now_ns();
+	(void)go_on(s);
+}
+
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len)
 {
 	struct session_hello *h = &s->hello;
 
-	if (s->welcomed || s->challenged || s->parked) {
-		control_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
+	if (s->welcomed || s->challenged || s->resume) {
+		session_refuse(s, MSG_REASON_PROTOCOL, "HELLO was said twice");
 		return false;
 	}
 	if (s->control->drain_until) {
-		control_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
+		session_refuse(s, MSG_REASON_SHUTDOWN, "the server is leaving");
 		return false;
 	}
 	h->req = m->req;
@@ -293,18 +319,12 @@ bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		h->body_len = (uint16_t)len;
 	}
 	/* A returning client may be just what the sweep waits for: do not park it. */
-	s->parked = h->role == MSG_ROLE_RW && !follows_one(s) &&
-		    sweep_holds_writers(s->control);
-	if (s->parked)
-		s->connected_ns = clock_now_ns(); /* it waits from now on */
-	return s->parked || go_on(s);
-}
-
-void welcome_resume(struct session *s)
-{
-	s->parked = false;
-	s->connected_ns = clock_now_ns();
-	(void)go_on(s);
+	if (h->role != MSG_ROLE_RW || follows_one(s) ||
+	    !sweep_holds_writers(s->control))
+		return go_on(s);
+	s->resume = resume;
+	s->connected_ns = clock_now_ns(); /* it waits from now on */
+	return true;
 }
 
 bool welcome_on_auth(struct session *s, const struct msg *m)
@@ -320,7 +340,7 @@ bool welcome_on_auth(struct session *s, const struct msg *m)
 	const struct key *key, *known;
 
 	if (!s->challenged) {
-		control_refuse(s, MSG_REASON_PROTOCOL,
+		session_refuse(s, MSG_REASON_PROTOCOL,
 			       "AUTH came without a CHALLENGE");
 		return false;
 	}
@@ -330,7 +350,7 @@ bool welcome_on_auth(struct session *s, const struct msg *m)
 	if (key)
 		auth_client_tag(key, &in, tag);
 	if (!key || !auth_equal(tag, m->auth.tag) || !known) {
-		control_refuse(s, MSG_REASON_AUTH,
+		session_refuse(s, MSG_REASON_AUTH,
 			       known ? "the proof of its key is wrong" :
 				       "its key is not known");
 		return false;
@@ -338,3 +358,95 @@ bool welcome_on_auth(struct session *s, const struct msg *m)
 	return welcome(s, s->hello.role == MSG_ROLE_RO || key->role == KEY_RO,
 		       key, m->auth.nonce);
 }
+
+/* ---- connections without HELLO ------------------------------------------------------ */
+
+/* The oldest connection that has not sent HELLO; NULL if there is none. */
+static struct session *oldest_mute(const struct control *c,
+				   struct session *newest)
+{
+	struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (!s->welcomed && !s->resume)
+			return s;
+	return newest;
+}
+
+static void displace(struct session *mute)
+{
+	session_refuse(mute, MSG_REASON_DISPLACED,
+		       "others came before it had said HELLO");
+}
+
+/*
+ * A new connection displaces the oldest one without HELLO when there is no room, so that
+ * silent connections cannot keep out others. A client sends HELLO as soon as it is connected;
+ * one that was too slow, on a busy machine, connects again.
+ */
+void welcome_begin(struct session *s)
+{
+	struct control *c = s->control;
+	struct session *mute;
+
+	TAILQ_INSERT_TAIL(&c->sessions, s, link);
+	c->n_connections++;
+	core_tick_soon(c);
+	if (c->n_connections + (c->closer ? closer_pending(c->closer) : 0) <=
+	    c->cfg.max_sessions)
+		return;
+	mute = oldest_mute(c, s);
+	if (mute == s)
+		session_refuse(s, MSG_REASON_FULL,
+			       "too many sessions; see --max-sessions");
+	else
+		displace(mute);
+}
+
+bool welcome_make_room(struct control *c)
+{
+	struct session *mute = oldest_mute(c, NULL);
+
+	if (mute)
+		displace(mute);
+	return mute != NULL;
+}
+
+static bool tick(struct control *c)
+{
+	uint64_t now = clock_now_ns();
+	struct session *s, *next;
+	bool again = false;
+
+	for (s = TAILQ_FIRST(&c->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		if (s->welcomed || s->resume)
+			continue;
+		if (now - s->connected_ns > c->cfg.hello_ms * NS_PER_MS)
+			session_refuse(s, MSG_REASON_DISPLACED,
+				       "no HELLO came");
+		else
+			again = true;
+	}
+	return again;
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static bool init(struct control *c)
+{
+	c->welcome = calloc(1, sizeof(*c->welcome));
+	return c->welcome != NULL;
+}
+
+static void fini(struct control *c)
+{
+	free(c->welcome);
+}
+
+const struct loop_module welcome_module = {
+	.init = init,
+	.fini = fini,
+	.session_ended = session_ended,
+	.tick = tick,
+};

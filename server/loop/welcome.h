@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** welcome.h - HELLO, CHALLENGE, AUTH, WELCOME. */
+/** welcome.h - the begin of a session: a connection, HELLO, CHALLENGE, AUTH, WELCOME. */
 #ifndef SERVER_LOOP_WELCOME_H
 #define SERVER_LOOP_WELCOME_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+struct control;
+struct loop_module;
 struct msg;
 struct session;
+
+/** Remembers remote sessions that ended; ends connections that do not say HELLO in time. */
+extern const struct loop_module welcome_module;
+
+/** A connection was made: add its session. May end it at once. */
+void welcome_begin(struct session *s);
+/** End the oldest connection that has not sent HELLO; false if there is none. */
+bool welcome_make_room(struct control *c);
 
 /** Handle HELLO, whose body is `body`; false: the session is gone. */
 bool welcome_on_hello(struct session *s, const struct msg *m, const void *body,
 		      size_t len);
-/** `s` is about to end. To be called before a barrier can pass because of that. */
-void welcome_session_ended(struct session *s);
 /** Handle AUTH. */
 bool welcome_on_auth(struct session *s, const struct msg *m);
-
-/** Continue the HELLO of a parked session. May end it. */
-void welcome_resume(struct session *s);
 
 #endif

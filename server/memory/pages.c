@@ -166,20 +166,20 @@ err_reason:
 }
 
 /* True if this way fits the request. */
-static bool way_fits(const struct way *way, enum region_pages want)
+static bool way_fits(const struct way *way, enum pages_want want)
 {
 	switch (want) {
-	case REGION_PAGES_NEVER:
-	case REGION_PAGES_AHEAD:
+	case PAGES_NEVER:
+	case PAGES_AHEAD:
 		return !way->huge;
-	case REGION_PAGES_AUTO:
+	case PAGES_AUTO:
 		return way->sealable;
 	default:
 		return way->huge;
 	}
 }
 
-int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
+int pages_create(uint64_t bytes, enum pages_want want, struct pages *out)
 {
 	static const struct way ways[] = {
 		{.name = "2 MiB, hugetlb", .huge = true, .sealable = true,
@@ -217,6 +217,6 @@ int pages_create(uint64_t bytes, enum region_pages want, struct pages *out)
 		snprintf(tried + at, sizeof(tried) - at, "%s%s (%s)",
 			 at ? ", " : "", ways[i].name, why);
 	}
-	return err_set(want == REGION_PAGES_ALWAYS ? FARKV_ENOTSUP : FARKV_ESYS,
+	return err_set(want == PAGES_ALWAYS ? FARKV_ENOTSUP : FARKV_ESYS,
 		       "no memory of the kind asked for: %s", tried);
 }

@@ -6,7 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "region.h"
+/** Huge pages: none; by a thread, ahead of use (memory/prefault.h); all, at the start. */
+enum pages_want {
+	PAGES_NEVER,
+	PAGES_AHEAD,
+	PAGES_AUTO,
+	PAGES_ALWAYS
+};
 
 struct pages {
 	int fd;
@@ -24,6 +30,6 @@ struct pages {
  * first page was touched to verify the note. 0, or FARKV_ESYS, FARKV_ENOTSUP with a detail.
  * The caller unmaps and closes.
  */
-int pages_create(uint64_t bytes, enum region_pages want, struct pages *out);
+int pages_create(uint64_t bytes, enum pages_want want, struct pages *out);
 
 #endif

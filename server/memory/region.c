@@ -17,7 +17,6 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 #include "prefault.h"
-#include "pages.h"
 #include "reserve.h"
 #include "memlimit.h"
 
@@ -280,7 +279,7 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 		err = contents_create(&r);
 	if (err)
 		goto err_destroy;
-	if (cfg->pages == REGION_PAGES_AHEAD)
+	if (cfg->pages == PAGES_AHEAD)
 		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
 	if (r.ahead)
 		heap_watch(r.heap, on_spread, r.ahead);

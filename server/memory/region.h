@@ -14,14 +14,7 @@
 
 #include "common/region/layout.h"
 #include "heap.h"
-
-/** Huge pages: none; by a thread, ahead of use (memory/prefault.h); all, at the start. */
-enum region_pages {
-	REGION_PAGES_NEVER,
-	REGION_PAGES_AHEAD,
-	REGION_PAGES_AUTO,
-	REGION_PAGES_ALWAYS
-};
+#include "pages.h"
 
 struct region_config {
 	uint64_t memory;      /* bytes of the data area, rounded down to pages */
@@ -29,7 +22,7 @@ struct region_config {
 	uint64_t max_value;
 	uint32_t max_key;
 	uint64_t grace_ns;
-	enum region_pages pages;
+	enum pages_want pages;
 	bool pinned; /* a device pins it: take all pages at once, or fail */
 };
 

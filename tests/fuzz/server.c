@@ -22,8 +22,13 @@
 #include "common/region/hash.h"
 #include "fake_clock.h"
 #include "seal.h"
-#include "server/loop/control_priv.h"
+#include "common/proto/keyfile.h"
+#include "server/loop/control.h"
+#include "server/loop/core.h"
+#include "server/loop/dispatch.h"
 #include "server/loop/grow.h"
+#include "server/loop/session.h"
+#include "server/loop/welcome.h"
 #include "server/memory/slab_marks.h"
 
 #define PEERS 4
@@ -169,7 +174,7 @@ static void packet(struct peer *p, const void *buf, size_t len)
 	FUZZ_CHECK(copy);
 	memcpy(copy, buf, len);
 	err_clear();
-	if (control_packet(p->s, copy, len))
+	if (dispatch_packet(p->s, copy, len))
 		FUZZ_CHECK(p->s && (!control->cfg.keys || p->proved ||
 				    !p->s->welcomed));
 	free(copy);
@@ -197,7 +202,7 @@ static void connect_peer(struct peer *p)
 	p->s = session_new(control, &port, p);
 	FUZZ_CHECK(p->s);
 	p->s->pid = which == 2 ? getpid() : pids[which];
-	control_begin_session(p->s);
+	welcome_begin(p->s);
 }
 
 static void say_hello(struct peer *p)
@@ -426,7 +431,7 @@ static void get_stuck(struct peer *p)
 
 	p->stuck = how & 31;
 	if (how & 32 && p->s && !session_flush(p->s))
-		control_end_session(p->s);
+		session_end(p->s);
 	if (how >> 6 == 3) /* as SIGTERM would */
 		event_active(control->on_term, EV_SIGNAL, 1);
 }
@@ -460,7 +465,7 @@ static void speak(struct peer *p, uint8_t command)
 		say_claim(p);
 		break;
 	case 9:
-		control_end_session(p->s);
+		session_end(p->s);
 		break;
 	default:
 		say_anything(p);

@@ -17,9 +17,15 @@
 #include "common/base/err.h"
 #include "common/proto/msg.h"
 #include "common/base/util.h"
-#include "server/loop/control_priv.h"
+#include "common/rdma/verbs.h"
+#include "server/loop/barrier.h"
+#include "server/loop/control.h"
+#include "server/loop/core.h"
+#include "server/loop/dispatch.h"
 #include "server/loop/grow.h"
-#include "server/loop/conn_rdma.h"
+#include "server/loop/session.h"
+#include "server/loop/sweep.h"
+#include "server/loop/welcome.h"
 #include "sim.h"
 
 struct packet {
@@ -150,7 +156,7 @@ static void check_welcome(struct sim_conn *k, const void *buf, size_t len)
 		old = old->next;
 	if (!k->session->hello.replaces || !old || m.welcome.swept)
 		return;
-	if (control->barrier.on || old->barriers != control->barrier.passed)
+	if (control->barrier->on || old->barriers != control->barrier->passed)
 		sim_fail("client %u may trust words that come back",
 			 k->client->id);
 }
@@ -174,7 +180,7 @@ static void port_fence(void *conn)
 {
 	struct sim_conn *k = conn;
 
-	k->barriers = control->barrier.passed;
+	k->barriers = control->barrier->passed;
 	if (!sim.remote)
 		return;
 	k->fenced = true;
@@ -214,14 +220,7 @@ static const struct conn_ops local_port = {
 	.peer = port_peer,
 };
 
-/* As loop/conn_rdma.c and the device would answer. */
-struct verbs_server *__wrap_conn_rdma_server(struct conn_rdma *p);
-struct verbs_server *__wrap_conn_rdma_server(struct conn_rdma *p)
-{
-	(void)p;
-	return NULL;
-}
-
+/* As the device would answer. */
 static bool read8_atomic(const struct verbs_server *vs)
 {
 	(void)vs;
@@ -429,7 +428,7 @@ static void connect_one(struct sim_conn *k)
 	k->begun = true;
 	k->session = s;
 	s->pid = sim.remote ? 0 : (pid_t)k->pid;
-	control_begin_session(s);
+	welcome_begin(s);
 }
 
 static void hear(struct sim_conn *k)
@@ -442,12 +441,12 @@ static void hear(struct sim_conn *k)
 		struct packet *p = k->up;
 
 		k->up = p->next;
-		(void)control_packet(k->session, p->bytes, p->len);
+		(void)dispatch_packet(k->session, p->bytes, p->len);
 		free(p);
 	} else if (k->hung_up && sim_below(4) == 0) {
 		if (!k->session->left && !sim.finishing)
 			sim_events[SIM_CUT]++;
-		control_end_session(k->session);
+		session_end(k->session);
 	}
 }
 
@@ -455,8 +454,8 @@ static void look(void)
 {
 	const struct grow_stats *g = grow_stats(control);
 
-	if (control->barrier.passed != barriers_seen) {
-		barriers_seen = control->barrier.passed;
+	if (control->barrier->passed != barriers_seen) {
+		barriers_seen = control->barrier->passed;
 		sim_note(-1, "barrier", barriers_seen, 0);
 	}
 	if (g->splits + g->compactions != migrations_seen) {
@@ -467,7 +466,7 @@ static void look(void)
 	if (g->damaged)
 		sim_fail("a migration dropped %llu slots",
 			 (unsigned long long)g->damaged);
-	if (control->stats.protocol_errors)
+	if (control->counts.protocol_errors)
 		sim_fail("the server refused a message: %s", err_detail());
 }
 
@@ -535,12 +534,12 @@ void sim_server_cut(void)
 		return;
 	sim_note(-1, "cuts a session", k->client->id, 0);
 	sim_events[SIM_CUT]++;
-	control_end_session(k->session);
+	session_end(k->session);
 }
 
 bool sim_server_calm(void)
 {
-	return rests && control->n_connections == 0 && !control->barrier.on &&
+	return rests && control->n_connections == 0 && !control->barrier->on &&
 	       slab_count(control->slab).exhausted == 0 &&
 	       heap_retired(sim.region.heap) == 0 && grow_pages(control) == 0;
 }
@@ -580,7 +579,7 @@ void sim_server_free(void)
 	sim_events[SIM_SPLITS] += g->splits;
 	sim_events[SIM_COMPACTIONS] += g->compactions;
 	sim_events[SIM_DOUBLINGS] += g->doublings;
-	sim_events[SIM_FULL] += control->stats.hints;
+	sim_events[SIM_FULL] += control->counts.hints;
 	control_free(control);
 	heap_free(sim.region.heap);
 	while (conns) {

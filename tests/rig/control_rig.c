@@ -12,6 +12,8 @@
 
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "server/loop/dispatch.h"
+#include "server/loop/welcome.h"
 
 struct region region;
 struct control *c;
@@ -90,7 +92,7 @@ bool say(struct peer *p, const struct msg *m, const struct block_ref *refs)
 	size_t len;
 
 	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
-	return control_packet(p->session, buf, len);
+	return dispatch_packet(p->session, buf, len);
 }
 
 static void *tie(struct tether *t)
@@ -115,11 +117,11 @@ void join(struct peer *p, const struct conn_ops *port, pid_t pid)
 	p->session->pid = pid;
 	if (p->session->tether)
 		p->tether = tie(p->session->tether);
-	control_begin_session(p->session);
+	welcome_begin(p->session);
 	/* HELLO would want descriptors, or a card. */
 	p->session->welcomed = true;
-	c->stats.sessions++;
-	ck_assert(control_next_id(c, &p->session->id));
+	c->counts.sessions++;
+	ck_assert(core_next_id(c, &p->session->id));
 }
 
 void answer_barrier(struct peer *p)

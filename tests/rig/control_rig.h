@@ -14,7 +14,10 @@
 
 #include "common/index/alloc.h"
 #include "common/base/clock.h"
-#include "server/loop/control_priv.h"
+#include "server/loop/barrier.h"
+#include "server/loop/control.h"
+#include "server/loop/core.h"
+#include "server/loop/session.h"
 #include "test_main.h"
 
 #define MIB (UINT64_C(1) << 20)

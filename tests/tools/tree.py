@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hold the sources against the rules of the tree: who includes whom, licence
-lines, length and parameters of functions, memory order by name. Prints what breaks
-a rule, one line each.
+"""Hold the sources against the rules of the tree: who includes whom, no circles,
+licence lines, length and parameters of functions, memory order by name. Prints what
+breaks a rule, one line each.
 
 tree.py ROOT        check the tree
 tree.py --self-test plant one violation of each rule and see that it is found
@@ -44,6 +44,20 @@ MAY_INCLUDE = {
               "bench/compare"),
     "examples": (),
 }
+# A file x.c with x.h and x_priv.h uses another one if it includes its header. The files of a
+# folder form no circle, except these.
+MAY_CIRCLE = (
+    {"bench/limit/limit", "bench/limit/limit_table"},
+    {"client/handle", "client/queue", "client/queue_turn", "client/relink",
+     "client/wait"},
+    {"client/session", "client/session_recv"},
+    {"common/index/alloc", "common/index/alloc_inline"},
+    {"common/index/cached", "common/index/dir", "common/index/index",
+     "common/index/op", "common/index/priv"},
+    {"common/index/direct", "common/index/publish", "common/index/try"},
+    {"common/rdma/probe", "common/rdma/sysfs"},
+    {"common/region/hash", "common/region/hash_long", "common/region/hash_wide"},
+)
 FOLDERS = ("include", "common", "client", "server", "bench", "examples")
 LONGEST = 60
 MOST_PARAMETERS = 5
@@ -79,6 +93,48 @@ def check_includes(path, text):
             error = include_error(path, m[2], m[1] == "<")
             if error:
                 yield number, error
+
+
+def included(path, text):
+    """The files of the tree that this one includes."""
+    for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
+        if name != "config.h":
+            yield name if "/" in name else os.path.join(os.path.dirname(path), name)
+
+
+def unit(path):
+    return re.sub(r"(_priv)?\.\w+$", "", path)
+
+
+def circles(uses):
+    """The largest sets of nodes in which each one reaches every other one."""
+    def reached(node):
+        seen, todo = set(), [node]
+        while todo:
+            new = uses.get(todo.pop(), set()) - seen
+            seen |= new
+            todo += new
+        return seen
+
+    all_reached = {node: reached(node) for node in uses}
+    return {frozenset(n for n in seen if node in all_reached.get(n, ()))
+            for node, seen in all_reached.items() if node in seen}
+
+
+def check_circles(texts):
+    """Of all files, by path."""
+    headers, units = {}, {}
+    for path, text in texts.items():
+        for name in included(path, text):
+            if path.endswith(".h"):
+                headers.setdefault(path, set()).add(name)
+            if unit(name) != unit(path):
+                units.setdefault(unit(path), set()).add(unit(name))
+    for c in circles(headers):
+        yield "headers include each other: " + ", ".join(sorted(c))
+    for c in circles(units):
+        if not any(c <= allowed for allowed in MAY_CIRCLE):
+            yield "files use each other: " + ", ".join(sorted(c))
 
 
 def check_licence(path, text):
@@ -197,6 +253,15 @@ PLANTED = (
     ("bench/x.h", "static __attribute__((cold)) int\n"
      "x(int (*a)(int, int), int b, int c, int d, int e, int f)\n{\n}\n"),
 )
+PLANTED_CIRCLES = (
+    {"server/loop/x.c": '#include "y.h"\n', "server/loop/y.c": '#include "server/loop/x.h"\n'},
+    {"client/x.c": '#include "y_priv.h"\n', "client/y.h": '#include "z.h"\n',
+     "client/z.c": '#include "x.h"\n'},
+    {"common/base/x.h": '#include "x_priv.h"\n', "common/base/x_priv.h": '#include "x.h"\n'},
+)
+GOOD_CIRCLES = {
+    "client/x.c": '#include "x.h"\n#include "x_priv.h"\n#include "y.h"\n#include "z.h"\n',
+    "client/x_priv.h": '#include "x.h"\n', "client/y.c": '#include "z.h"\n'}
 LICENCE = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
 
 
@@ -209,6 +274,9 @@ def self_test():
         "{\n" + "\tx++;\n" * 60 + "}\n"
     if check_file("client/cli/x.c", LICENCE + good):
         missed.append("a good file is refused")
+    missed += [p for p in PLANTED_CIRCLES if not list(check_circles(p))]
+    if list(check_circles(GOOD_CIRCLES)):
+        missed.append("files without a circle are refused")
     for m in missed:
         print("not found:", m)
     return not missed
@@ -217,13 +285,14 @@ def self_test():
 def main():
     if sys.argv[1] == "--self-test":
         sys.exit(not self_test())
-    found, n = [], 0
+    found, texts = [], {}
     for path in sources(sys.argv[1]):
-        n += 1
         with open(os.path.join(sys.argv[1], path), encoding="utf-8") as f:
-            found += check_file(path, f.read())
-    print("\n".join(found + ["%d files, %d violations" % (n, len(found))]))
-    sys.exit(bool(found) or n < 50)
+            texts[path] = f.read()
+        found += check_file(path, texts[path])
+    found += check_circles(texts)
+    print("\n".join(found + ["%d files, %d violations" % (len(texts), len(found))]))
+    sys.exit(bool(found) or len(texts) < 50)
 
 
 main()

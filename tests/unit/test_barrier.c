@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/loop/grants.h"
 #include "tests/rig/control_rig.h"
 
 /* ---- the barrier ----------------------------------------------------------------- */
@@ -34,22 +35,22 @@ START_TEST(silent_client_is_named_and_nothing_is_reused_until_it_answers)
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	ck_assert_uint_eq(alice.barrier, 0);
 	ck_assert_uint_eq(log_count("bob"), 0);
-	c->barrier.began_ns -= 10 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
-	ck_assert(barrier_tick(c));
+	c->barrier->began_ns -= 10 * NS_PER_SEC;
+	ck_assert(barrier_module.tick(c));
+	ck_assert(barrier_module.tick(c));
 	ck_assert_uint_eq(log_count("(bob) has not answered"), 1);
 	ck_assert_uint_eq(log_count("4.0 KiB of memory"), 1);
 	ck_assert_uint_eq(log_count("alice"), 0);
-	c->barrier.reported_ns -= 60 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
+	c->barrier->reported_ns -= 60 * NS_PER_SEC;
+	ck_assert(barrier_module.tick(c));
 	ck_assert_uint_eq(log_count("(bob) has not answered"), 2);
 	ck_assert_uint_eq(bob.fenced, 0);
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	bob.silent = false;
 	turn();
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
-	ck_assert_uint_eq(c->barrier.passed, 1);
-	ck_assert(!barrier_tick(c));
+	ck_assert_uint_eq(c->barrier->passed, 1);
+	ck_assert(!barrier_module.tick(c));
 }
 END_TEST
 
@@ -59,11 +60,11 @@ START_TEST(silent_remote_client_is_cut_off)
 	bob.silent = true;
 	wear_one();
 	WAIT_FOR(bob.barrier);
-	c->barrier.began_ns -= 9 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
+	c->barrier->began_ns -= 9 * NS_PER_SEC;
+	ck_assert(barrier_module.tick(c));
 	ck_assert_ptr_nonnull(bob.session);
-	c->barrier.began_ns -= NS_PER_SEC;
-	ck_assert(!barrier_tick(c));
+	c->barrier->began_ns -= NS_PER_SEC;
+	ck_assert(!barrier_module.tick(c));
 	ck_assert_ptr_null(bob.session);
 	ck_assert_uint_eq(bob.fenced, 1);
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
@@ -82,7 +83,7 @@ START_TEST(barrier_that_is_stuck_gives_no_hope)
 	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(bob.barrier);
 	ck_assert(!alice.answered);
-	c->barrier.began_ns -= NS_PER_SEC;
+	c->barrier->began_ns -= NS_PER_SEC;
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 0);
 	t = clock_now_ns();
@@ -106,7 +107,7 @@ START_TEST(what_comes_during_a_barrier_waits_for_the_next)
 	b = alice.held[0];
 	rig_give(&alice, 1, RETURN_EXHAUSTED);
 	answer_barrier(&bob);
-	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert_uint_eq(c->barrier->passed, 1);
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
 	ck_assert_uint_eq(slab_count_class(c->slab, b.cls).exhausted, 1);
 	WAIT_FOR(bob.barrier);
@@ -127,7 +128,7 @@ START_TEST(session_is_waited_for_if_it_may_have_begun)
 		if (i & 1)
 			ck_assert(say(&bob, &ready, NULL));
 		bob.unread = i & 2;
-		control_end_session(bob.session);
+		session_end(bob.session);
 		ck_assert_ptr_null(bob.session);
 		ck_assert_int_eq(lingering_gone(&c->lingering), i == 0);
 		untie(bob.tether);
@@ -152,17 +153,17 @@ START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
 	untie(bob.tether);
 	bob.session->pid = pid;
 	ck_assert(say(&bob, &ready, NULL));
-	control_end_session(bob.session);
+	session_end(bob.session);
 	wear_one();
-	WAIT_FOR(c->barrier.on && alice.barriers == 1 && !alice.barrier);
+	WAIT_FOR(c->barrier->on && alice.barriers == 1 && !alice.barrier);
 	turns(20);
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 1);
-	c->barrier.began_ns -= 10 * NS_PER_SEC;
-	ck_assert(barrier_tick(c));
+	c->barrier->began_ns -= 10 * NS_PER_SEC;
+	ck_assert(barrier_module.tick(c));
 	ck_assert_uint_eq(log_count("still runs"), 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	ck_assert(!barrier_tick(c));
+	ck_assert(!barrier_module.tick(c));
 	ck_assert_uint_eq(slab_count(c->slab).exhausted, 0);
 }
 END_TEST
@@ -175,15 +176,15 @@ START_TEST(no_barrier_without_need_and_no_timer_without_work)
 	barrier_want(c);
 	turns(20);
 	ck_assert_uint_eq(alice.barriers + bob.barriers, 0);
-	ck_assert(!event_pending(c->barrier.due, EV_TIMEOUT, NULL));
+	ck_assert(!event_pending(c->barrier->due, EV_TIMEOUT, NULL));
 	wear_one();
-	WAIT_FOR(c->barrier.passed == 1);
+	WAIT_FOR(c->barrier->passed == 1);
 	turns(410);
 	/* Each is called once more, however late, and is over then. */
-	WAIT_FOR(!event_pending(c->barrier.due, EV_TIMEOUT, NULL) &&
-		 !event_pending(c->deferred_due, EV_TIMEOUT, NULL) &&
+	WAIT_FOR(!event_pending(c->barrier->due, EV_TIMEOUT, NULL) &&
+		 !event_pending(c->grants->due, EV_TIMEOUT, NULL) &&
 		 !event_pending(c->tick, EV_TIMEOUT, NULL));
-	ck_assert_uint_eq(c->barrier.passed, 1);
+	ck_assert_uint_eq(c->barrier->passed, 1);
 }
 END_TEST
 
@@ -207,7 +208,7 @@ START_TEST(slow_newcomer_is_sent_away_and_not_blamed)
 	bob.heard = hear_refusal;
 	WAIT_FOR(!bob.session);
 	ck_assert_uint_eq(refused, MSG_REASON_DISPLACED);
-	ck_assert_uint_eq(c->stats.protocol_errors, 0);
+	ck_assert_uint_eq(c->counts.protocol_errors, 0);
 	ck_assert_ptr_nonnull(alice.session);
 }
 END_TEST

@@ -17,6 +17,9 @@
 #include "common/base/log.h"
 #include "tests/rig/fsck_rig.h"
 #include "server/loop/conn_unix.h"
+#include "server/loop/dispatch.h"
+#include "server/loop/listen.h"
+#include "server/loop/returns.h"
 #include "server/memory/slab_marks.h"
 
 /* ---- calls that fail -------------------------------------------------------------- */
@@ -71,7 +74,7 @@ static bool say_without_memory(struct peer *p, const struct msg *m,
 
 	ck_assert_int_eq(msg_encode(m, refs, buf, sizeof(buf), &len), 0);
 	no_memory = true;
-	goes_on = control_packet(p->session, buf, len);
+	goes_on = dispatch_packet(p->session, buf, len);
 	no_memory = false;
 	return goes_on;
 }
@@ -97,9 +100,9 @@ START_TEST(return_of_long_keys_takes_one_slice_at_a_time)
 
 	long_keys(&alice, 10);
 	ck_assert(say(&alice, &m, alice.held));
-	ck_assert(!control_may_take(alice.session));
+	ck_assert(!session_may_take(alice.session));
 	ck_assert_uint_gt(slab_count(c->slab).out, 5);
-	WAIT_FOR(control_may_take(alice.session));
+	WAIT_FOR(session_may_take(alice.session));
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 }
 END_TEST
@@ -114,12 +117,12 @@ START_TEST(returns_of_two_sessions_take_turns)
 	ck_assert(say(&alice, &ten, alice.held));
 	ck_assert(say(&bob, &four, bob.held));
 	/* A slice each. */
-	ck_assert(c->returning.step(c, 0));
-	ck_assert(!control_may_take(bob.session));
-	ck_assert(c->returning.step(c, 0));
-	ck_assert(control_may_take(bob.session));
-	ck_assert(!control_may_take(alice.session));
-	WAIT_FOR(control_may_take(alice.session));
+	ck_assert(c->returns->work.step(c, 0));
+	ck_assert(!session_may_take(bob.session));
+	ck_assert(c->returns->work.step(c, 0));
+	ck_assert(session_may_take(bob.session));
+	ck_assert(!session_may_take(alice.session));
+	WAIT_FOR(session_may_take(alice.session));
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 }
 END_TEST
@@ -143,7 +146,7 @@ START_TEST(session_that_ends_takes_its_unfinished_return_along)
 	join(&bob, &rig_local, getpid());
 	long_keys(&bob, 10);
 	ck_assert(say(&bob, &m, bob.held));
-	control_end_session(bob.session);
+	session_end(bob.session);
 	turns(5);
 	ck_assert_uint_gt(slab_count(c->slab).out, 5);
 }
@@ -160,7 +163,7 @@ START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
 	WAIT_FOR(!alice.session);
 	turns(5);
 	ck_assert_uint_eq(slab_count(c->slab).out, 2);
-	ck_assert_uint_eq(c->stats.protocol_errors, 1);
+	ck_assert_uint_eq(c->counts.protocol_errors, 1);
 }
 END_TEST
 
@@ -180,7 +183,7 @@ START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
 	ck_assert_ptr_null(bob.session);
 	ck_assert(slab_is_out(c->slab, ref));
 	ck_assert_uint_eq(log_count("that the index names"), 1);
-	ck_assert_uint_eq(c->stats.protocol_errors, 257);
+	ck_assert_uint_eq(c->counts.protocol_errors, 257);
 	ck_assert_ptr_nonnull(alice.session);
 }
 END_TEST
@@ -193,7 +196,7 @@ START_TEST(return_without_memory_ends_no_session)
 	ck_assert_uint_eq(rig_get(&alice, RIG_SMALL, 1), 1);
 	ck_assert(say_without_memory(&alice, &m, alice.held));
 	ck_assert_uint_eq(slab_count(c->slab).out, 1);
-	ck_assert_uint_eq(c->stats.protocol_errors, 0);
+	ck_assert_uint_eq(c->counts.protocol_errors, 0);
 	ck_assert_uint_eq(log_count("no memory to note 1 blocks"), 1);
 	WAIT_FOR((answer_sweep(&alice), slab_count(c->slab).out == 0));
 	ck_assert(slab_audit(c->slab));
@@ -206,7 +209,7 @@ START_TEST(long_return_without_memory_to_wait_in_is_finished_at_once)
 
 	long_keys(&alice, 10);
 	ck_assert(say_without_memory(&alice, &m, alice.held));
-	ck_assert(control_may_take(alice.session));
+	ck_assert(session_may_take(alice.session));
 	ck_assert_uint_eq(slab_count(c->slab).out, 0);
 }
 END_TEST
@@ -224,7 +227,7 @@ START_TEST(session_that_asks_for_versions_in_a_loop_is_ended)
 	ck_assert(!say(&alice, &m, NULL));
 	ck_assert_ptr_null(alice.session);
 	ck_assert_uint_eq(c->next_id, before + 4);
-	ck_assert_uint_eq(c->stats.protocol_errors, 1);
+	ck_assert_uint_eq(c->counts.protocol_errors, 1);
 }
 END_TEST
 
@@ -277,7 +280,7 @@ START_TEST(lines_that_were_not_shown_are_counted_at_the_end)
 	log_init("test", LOG_LEVEL_INFO);
 	for (unsigned i = 0; i < 25; i++) {
 		join(&bob, &rig_remote, 0);
-		control_end_session(bob.session);
+		session_end(bob.session);
 	}
 	ck_assert_uint_eq(log_count("ended without goodbye"), 20);
 	rig_end();

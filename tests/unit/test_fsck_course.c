@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/rig/fsck_rig.h"
+#include "server/loop/sweep.h"
 #include "server/loop/waiters.h"
 
 /* Both are answered, bob by a check of its own: the first had begun before. */
@@ -57,7 +58,7 @@ START_TEST(who_leaves_is_not_answered)
 	ck_assert(request(_i ? stays : leaves));
 	ck_assert(request(_i ? leaves : stays));
 	leaves->session->left = true;
-	control_end_session(leaves->session);
+	session_end(leaves->session);
 	WAIT_FOR(told(stays, 1));
 	turns(5);
 	ck_assert_uint_eq(mind_of(leaves)->told, 0);

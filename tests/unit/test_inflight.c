@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bench/core/inflight.h"
+#include "bench/core/worker.h"
 #include "bench/base/ticks.h"
 #include "common/base/err.h"
 #include "common/base/util.h"

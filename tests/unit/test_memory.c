@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "tests/rig/control_rig.h"
+#include "server/loop/grants.h"
 #include "server/loop/grow.h"
+#include "server/loop/sweep.h"
 #include "server/memory/slab_marks.h"
-#include "server/loop/sweep_priv.h"
 
 /* Until it is long ago that anybody was asked for memory. */
 static void calm(void)
@@ -84,7 +85,7 @@ START_TEST(low_on_pages_gives_back_empty_segments_but_one)
 	size_t large = rig_get_all(&alice, RIG_LARGE);
 
 	rig_give(&alice, large, RETURN_FREE);
-	WAIT_FOR(c->barrier.passed > 0);
+	WAIT_FOR(c->barrier->passed > 0);
 	turns(0);
 	/* Most is back in the heap before anybody asked for it. */
 	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
@@ -252,7 +253,7 @@ static void time_passes(uint64_t ns)
 {
 	struct deferred *d;
 
-	TAILQ_FOREACH(d, &c->deferred, link) {
+	TAILQ_FOREACH(d, &c->grants->deferred, link) {
 		d->began_ns -= ns;
 		d->hunt_ns -= ns;
 		d->until_ns -= ns;
@@ -360,7 +361,7 @@ START_TEST(others_are_waited_for_though_asked_late)
 
 	alice_asks_for_one_of_bobs();
 	while (!alice.answered && !bob.reclaims) {
-		TAILQ_FOREACH(d, &c->deferred, link)
+		TAILQ_FOREACH(d, &c->grants->deferred, link)
 			d->hunt_ns = 0;
 		turn();
 	}
@@ -381,7 +382,7 @@ START_TEST(those_asked_last_are_waited_for_once)
 	WAIT_FOR(bob.reclaims);
 	ck_assert(!alice.answered);
 	c->reclaim_until_ns = clock_now_ns() + 5 * NS_PER_SEC;
-	TAILQ_FOREACH(d, &c->deferred, link)
+	TAILQ_FOREACH(d, &c->grants->deferred, link)
 		d->hunt_ns = 0;
 	turns(10);
 	ck_assert(alice.answered);
@@ -559,13 +560,14 @@ START_TEST(what_was_waited_for_is_known_to_sweeps)
 	rig_get_all(&alice, RIG_SMALL);
 	rig_get_reserve(&alice, RIG_SMALL);
 	calm();
+	sweep_lost(c);
+	ck_assert(sweep_hurry(c));
+	WAIT_FOR(sweep_running(c));
 	rig_give(&alice, 64, RETURN_DEFERRED);
-	c->sweep->phase = SWEEP_BEGUN;
 	rig_ask(&bob, RIG_SMALL, 8);
-	ck_assert_uint_eq(c->n_deferred, 1);
+	ck_assert_uint_eq(c->grants->n_deferred, 1);
 	ck_assert(!bob.session->sweep.granted);
 	WAIT_FOR(bob.answered);
-	c->sweep->phase = SWEEP_IDLE;
 	ck_assert_uint_gt(bob.n, 0);
 	ck_assert(bob.session->sweep.granted);
 	for (size_t i = 0; i < bob.n; i++)
@@ -585,7 +587,7 @@ START_TEST(who_waits_comes_before_who_asks_next)
 	calm();
 	rig_give(&alice, 64, RETURN_DEFERRED);
 	rig_ask(&bob, RIG_SMALL, 48);
-	ck_assert_uint_eq(c->n_deferred, 1);
+	ck_assert_uint_eq(c->grants->n_deferred, 1);
 	clock_sleep_ns(3 * GRACE_NS);
 	rig_ask(&alice, RIG_SMALL, 48);
 	ck_assert(bob.answered);
@@ -597,7 +599,7 @@ START_TEST(who_waits_comes_before_who_asks_next)
 	rig_give(&alice, 1, RETURN_DEFERRED);
 	rig_ask(&bob, RIG_SMALL, 1);
 	rig_ask(&alice, RIG_SMALL, 1);
-	ck_assert_uint_eq(c->n_deferred, 2);
+	ck_assert_uint_eq(c->grants->n_deferred, 2);
 	clock_sleep_ns(3 * GRACE_NS);
 	WAIT_FOR(bob.answered && alice.answered);
 	ck_assert_uint_eq(bob.n, 1);
@@ -613,13 +615,13 @@ START_TEST(one_who_leaves_takes_its_requests_along)
 	rig_ask(&bob, RIG_LARGE, 1);
 	rig_ask(&alice, RIG_LARGE, 1);
 	ck_assert(!bob.answered);
-	ck_assert_uint_eq(c->n_deferred, 2);
+	ck_assert_uint_eq(c->grants->n_deferred, 2);
 	bob.session->left = true;
-	control_end_session(bob.session);
-	ck_assert_uint_eq(c->n_deferred, 1);
+	session_end(bob.session);
+	ck_assert_uint_eq(c->grants->n_deferred, 1);
 	WAIT_FOR(alice.answered);
 	ck_assert(!bob.answered);
-	ck_assert_uint_eq(c->n_deferred, 0);
+	ck_assert_uint_eq(c->grants->n_deferred, 0);
 }
 END_TEST
 

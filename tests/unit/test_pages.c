@@ -37,7 +37,7 @@ static void check_use(const struct pages *p)
 	close(p->fd);
 }
 
-static const enum region_pages safe[] = {REGION_PAGES_NEVER, REGION_PAGES_AUTO};
+static const enum pages_want safe[] = {PAGES_NEVER, PAGES_AUTO};
 
 START_TEST(pages_create_unless_forced_is_sealed)
 {
@@ -55,7 +55,7 @@ END_TEST
 START_TEST(pages_create_forced_is_sealed_or_says_so_or_says_why_not)
 {
 	struct pages p;
-	int err = pages_create(BYTES, REGION_PAGES_ALWAYS, &p);
+	int err = pages_create(BYTES, PAGES_ALWAYS, &p);
 
 	if (err) {
 		ck_assert_int_eq(err, FARKV_ENOTSUP);
@@ -74,7 +74,7 @@ START_TEST(pages_create_makes_huge_ones_of_all)
 	struct pages p;
 	struct stat st;
 
-	ck_assert_int_eq(pages_create(BYTES + 32768, REGION_PAGES_AUTO, &p), 0);
+	ck_assert_int_eq(pages_create(BYTES + 32768, PAGES_AUTO, &p), 0);
 	if (strstr(p.note, "2 MiB, transparent") == p.note && !strstr(p.note, "advice")) {
 		ck_assert_int_eq(fstat(p.fd, &st), 0);
 		ck_assert_uint_eq(st.st_size, BYTES + 32768);

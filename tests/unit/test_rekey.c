@@ -11,6 +11,10 @@
 #include "common/proto/auth.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/proto/keyfile.h"
+#include "server/loop/dispatch.h"
+#include "server/loop/rekey.h"
+#include "server/loop/welcome.h"
 #include "tests/rig/control_rig.h"
 
 #define HEX1 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -163,10 +167,10 @@ static bool shake_hands(const char *name, const char *between)
 	bob.heard = hear;
 	bob.session = session_new(c, &rig_local, &bob);
 	bob.session->pid = getpid();
-	control_begin_session(bob.session);
+	welcome_begin(bob.session);
 	ck_assert_int_eq(msg_encode(&m, NULL, hello, sizeof(hello), &len), 0);
 	in.hello_len = (uint16_t)(len - MSG_HEADER_BYTES);
-	ck_assert(control_packet(bob.session, hello, len));
+	ck_assert(dispatch_packet(bob.session, hello, len));
 	ck_assert_int_eq(last.type, MSG_CHALLENGE);
 
 	write_keys(between, 0600);
@@ -188,7 +192,7 @@ START_TEST(rekey_between_challenge_and_auth_what_the_file_says_now_counts)
 	ck_assert(shake_hands("bob", ALICE BOB));
 	ck_assert_int_eq(last.type, MSG_WELCOME);
 	ck_assert_ptr_eq(bob.session->key, keyfile_find(keys, "bob", 3));
-	control_end_session(bob.session);
+	session_end(bob.session);
 	ck_assert(!shake_hands("bob", ALICE));
 	ck_assert_int_eq(last.refuse.reason, MSG_REASON_AUTH);
 	ck_assert(!shake_hands("bob", ALICE "bob rw " HEX2 "\n"));
@@ -196,7 +200,7 @@ START_TEST(rekey_between_challenge_and_auth_what_the_file_says_now_counts)
 	/* A key that has just come. */
 	ck_assert(shake_hands("carol", ALICE "carol rw " HEX1 "\n"));
 	ck_assert_int_eq(last.type, MSG_WELCOME);
-	control_end_session(bob.session);
+	session_end(bob.session);
 }
 END_TEST
 

@@ -258,7 +258,7 @@ START_TEST(region_create_takes_little_and_all_that_it_will_touch)
 {
 	struct region_config cfg = {.memory = 64 * MIB, .max_value = MIB,
 				    .max_key = 100, .grace_ns = 1000000,
-				    .pages = REGION_PAGES_NEVER};
+				    .pages = PAGES_NEVER};
 	struct region region;
 	uint64_t before;
 
@@ -277,7 +277,7 @@ START_TEST(region_create_for_a_device_takes_all)
 {
 	struct region_config cfg = {.memory = 16 * MIB, .max_value = MIB,
 				    .max_key = 100, .grace_ns = 1000000,
-				    .pages = REGION_PAGES_NEVER, .pinned = true};
+				    .pages = PAGES_NEVER, .pinned = true};
 	struct region region;
 
 	ck_assert_int_eq(region_create(&cfg, &region), 0);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "worker_parts.h"
+
+#include <stdio.h>
+
+#include "common/base/util.h"
+
+/* Explains the failure to the user. */
+static const char *reason(struct worker *w, enum db_status status)
+{
+	if (status == DB_UNEXPECTED_STATE)
+		return "the value is not what this workload stores";
+	if (status == DB_NOT_FOUND)
+		return "were these records loaded, with the same properties?";
+	return w->why ? w->why : w->db->ops->error(w->db);
+}
+
+void worker_note_rest(struct worker *w, enum series s, enum db_status status,
+		      uint64_t start, uint64_t end)
+{
+	uint64_t ns[CLOCK_KINDS];
+
+	ns[CLOCK_OP] = ticks_span_ns(start, end);
+	ns[CLOCK_INTENDED] = w->due ? ticks_span_ns(w->due, end) : ns[CLOCK_OP];
+	if (LIKELY(status == DB_OK))
+		measure_ok(w->m, s, ns);
+	else
+		measure_failed(w->m, s, status, ns);
+}
+
+void worker_failed(struct worker *w, enum series s, enum db_status status,
+		   const struct op *op)
+{
+	struct worker_shared *sh = w->shared;
+	const char *why = reason(w, status);
+
+	if (status != DB_SERVICE_UNAVAILABLE)
+		w->unavailable = 0;
+	else if (++w->unavailable >= WORKER_PATIENCE)
+		worker_stop_all(w);
+	if (s == SERIES_RMW ||
+	    atomic_flag_test_and_set_explicit(&sh->have_failure,
+					      memory_order_relaxed))
+		return;
+	snprintf(sh->failure, sizeof(sh->failure), "%s %.*s: %s%s%s",
+		 series_name(s), (int)op->key_len, op->key,
+		 db_status_name(status), *why ? ": " : "", why);
+}
+
+void worker_verify(struct worker *w, const struct op *op, enum db_status read,
+		   const struct db_value *v)
+{
+	uint64_t start = ticks_now();
+	enum db_status status = DB_ERROR;
+
+	if (read == DB_OK)
+		status = value_matches(&w->shared->workload->values, op->key,
+				       op->key_len, v->data, w->scratch)
+				 ? DB_OK
+				 : DB_UNEXPECTED_STATE;
+	w->now = ticks_now();
+	worker_note_op(w, SERIES_VERIFY, status, start, op);
+}
+
+void worker_ack_failed(struct worker *w, const struct op *op)
+{
+	struct worker_shared *sh = w->shared;
+
+	if (!atomic_flag_test_and_set(&sh->have_failure))
+		snprintf(sh->failure, sizeof(sh->failure),
+			 "INSERT %.*s: more than 2^20 inserts are open",
+			 (int)op->key_len, op->key);
+	measure_failed(w->m, SERIES_INSERT, DB_ERROR,
+		       (uint64_t[CLOCK_KINDS]){0, 0});
+	worker_stop_all(w);
+}
+
+size_t worker_ops_at_hand(struct worker *w, uint64_t most)
+{
+	size_t batch = w->shared->params->batch;
+	size_t ahead = batch > 1	 ? batch
+		       : worker_draws_late(w) ? 1
+				       : workload_lookahead(
+						 w->shared->workload,
+						 WORKER_AHEAD);
+
+	if (w->next == w->drawn) {
+		w->next = 0;
+		w->drawn = (size_t)UTIL_MIN(ahead, most);
+		workload_next(&w->draw, w->ops, w->drawn);
+		w->now = ticks_now();
+	}
+	return (size_t)UTIL_MIN(w->drawn - w->next, most);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** control_config.h - what the control loop is to serve, and how. */
+#ifndef SERVER_LOOP_CONTROL_CONFIG_H
+#define SERVER_LOOP_CONTROL_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct keyfile;
+struct listen_socket;
+struct verbs_server_config;
+
+struct control_config {
+	uint32_t max_sessions;
+	uint32_t drain_ms;  /* how long to wait for clients at shutdown */
+	uint32_t hello_ms;  /* time for a new connection to send HELLO */
+	struct listen_socket *socket;            /* NULL: no Unix socket */
+	const struct verbs_server_config *rdma;  /* NULL: no RDMA; region and
+								functions in it are ignored */
+	struct keyfile *keys; /* NULL: no authentication; read again at SIGHUP
+				 by the control loop */
+	bool keys_on_socket;        /* socket clients need a key, too */
+};
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "dispatch.h"
+
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/base/err.h"
+
+#include "barrier.h"
+#include "core.h"
+#include "fsck.h"
+#include "grants.h"
+#include "grow.h"
+#include "returns.h"
+#include "session.h"
+#include "stats.h"
+#include "sweep.h"
+#include "welcome.h"
+
+/*
+ * Version prefixes per session and period. A client asks for the next one after 2^31 writes;
+ * at this rate one session needs 2,000 years for all of them.
+ */
+#define PREFIXES_MAX 4u
+#define PREFIXES_NS (60 * NS_PER_SEC)
+
+static bool on_prefix(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_PREFIX};
+
+	/* The 2^32 numbers serve sessions too: a session that does not write gets no prefix. */
+	if (s->readonly) {
+		session_refuse(s, MSG_REASON_PERMISSION,
+			       "a read-only session asked for versions");
+		return false;
+	}
+	if (!rate_limit_take(&s->prefixes, PREFIXES_MAX, PREFIXES_NS,
+			     clock_now_ns())) {
+		session_refuse(s, MSG_REASON_PROTOCOL,
+			       "a session asked for versions too often");
+		return false;
+	}
+	if (!core_next_id(s->control, &r.prefix.prefix)) {
+		session_refuse(s, MSG_REASON_FULL,
+			       "all version prefixes are used up; restart the "
+			       "server");
+		return false;
+	}
+	return session_reply(s, &r, m->req, NULL);
+}
+
+static bool on_bye(struct session *s, const struct msg *m)
+{
+	struct msg r = {.type = MSG_BYE_ACK};
+
+	s->left = true;
+	sweep_session_left(s);
+	return session_reply(s, &r, m->req, NULL);
+}
+
+/* False: the session is gone. */
+static bool dispatch(struct session *s, const struct msg *m)
+{
+	char why[80];
+
+	if (m->type == MSG_AUTH)
+		return welcome_on_auth(s, m);
+	if (!s->welcomed) {
+		snprintf(why, sizeof(why), "%s came before HELLO",
+			 msg_type_name(m->type));
+		session_refuse(s, MSG_REASON_PROTOCOL, why);
+		return false;
+	}
+	/* From BYE on its process counts as having unmapped the region (I6). */
+	if (s->left && m->type != MSG_BARRIER_ACK &&
+	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM) {
+		snprintf(why, sizeof(why), "%s came after BYE",
+			 msg_type_name(m->type));
+		session_refuse(s, MSG_REASON_PROTOCOL, why);
+		return false;
+	}
+	switch (m->type) {
+	case MSG_GRANT_REQ:
+		return grants_on_request(s, m);
+	case MSG_RETURN:
+		return returns_on_message(s, m);
+	case MSG_HINT:
+		return grow_on_hint(s, m);
+	case MSG_PREFIX_REQ:
+		return on_prefix(s, m);
+	case MSG_STATS_REQ:
+		return stats_on_request(s, m);
+	case MSG_FSCK_REQ:
+		return fsck_on_request(s, m);
+	case MSG_PING: {
+		struct msg r = {.type = MSG_PONG, .epoch = m->epoch};
+
+		return session_reply(s, &r, m->req, NULL);
+	}
+	case MSG_BARRIER_ACK:
+		return barrier_on_ack(s, m);
+	case MSG_SWEEP_ACK:
+		return sweep_on_ack(s, m);
+	case MSG_SWEEP_CLAIM:
+		return sweep_on_claim(s, m);
+	case MSG_BYE:
+		return on_bye(s, m);
+	case MSG_READY:
+		return true;
+	default:
+		snprintf(why, sizeof(why), "%s was not expected",
+			 msg_type_name(m->type));
+		session_refuse(s, MSG_REASON_PROTOCOL, why);
+		return false;
+	}
+}
+
+bool dispatch_packet(struct session *s, const void *buf, size_t len)
+{
+	struct msg m;
+
+	if (!returns_finish(s))
+		return false;
+	s->begun = s->welcomed;
+	if (msg_decode(buf, len, &m)) {
+		session_refuse(s, MSG_REASON_PROTOCOL, err_detail());
+		return false;
+	}
+	if (m.type == MSG_HELLO)
+		return welcome_on_hello(
+			s, &m, (const uint8_t *)buf + MSG_HEADER_BYTES,
+			len - MSG_HEADER_BYTES);
+	return dispatch(s, &m);
+}
