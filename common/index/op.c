@@ -161,6 +161,14 @@ static uint64_t head_bytes(uint64_t key_len, uint64_t bytes)
 	return UTIL_MIN(head, bytes);
 }
 
+struct block_key op_block_key(const struct index *ix, const struct index_op *op)
+{
+	return (struct block_key){.data = op->key.data,
+				  .hash = op->key.hash,
+				  .seed = ix->sb.hash_seed,
+				  .len = op->key.len};
+}
+
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 {
 	uint64_t all = class_bytes(slot_class(word));

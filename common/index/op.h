@@ -438,6 +438,8 @@ static inline bool op_inserts(const struct index_op *op)
  * have read a block after its reuse. */
 bool op_span_ok(const struct index *ix, const struct index_op *op);
 
+/** The operation's key, for block_verify_head(). */
+struct block_key op_block_key(const struct index *ix, const struct index_op *op);
 /** What a probe READs of the block that `word` names: all, or header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
 /**

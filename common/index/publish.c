@@ -26,13 +26,20 @@
 
 /* ---- the operation's own block ------------------------------------------- */
 
-/* The value is taken from where it lies; the image has what stands around it. */
+/* What the operation's block is to hold. A DELETE's holds the key alone. */
+static struct block_pair op_pair(const struct index_op *op)
+{
+	return (struct block_pair){.key = op->key.data,
+				   .key_hash = op->key.hash,
+				   .key_len = op->key.len,
+				   .value = op->value,
+				   .value_len = op_value_len(op)};
+}
+
+/* Add the WRITE of a value that lies in memory of the lane; op->buf gets the bytes around it. */
 static enum next block_write_around(struct index *ix, struct index_op *op)
 {
-	struct block_pair pair = {.key = op->key.data,
-				  .key_len = op->key.len,
-				  .value = op->value,
-				  .value_len = op->value_len};
+	struct block_pair pair = op_pair(op);
 	uint64_t bytes = block_room(op->key.len, op->value_len);
 	struct xport_wr *wr;
 
@@ -41,8 +48,7 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 			       err_set(FARKV_ENOMEM,
 				       "no memory for a block image"));
 	op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-	block_encode_around(op->buf, op->block, op->version, &pair,
-			    op->key.hash);
+	block_encode_around(op->buf, op->block, op->version, &pair);
 	wr = op_chain_add(op, XPORT_WRITE, op->block.off, op->buf, bytes);
 	wr->seg = (void *)(uintptr_t)op->value;
 	wr->seg_at = BLOCK_HEADER_BYTES + op->key.len;
@@ -50,26 +56,12 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-/* Right into the region, where nobody will read it soon. */
-static void image_past_cache(const struct index_op *op, uint8_t *image)
-{
-	struct block_pair pair = {.key = op->key.data,
-				  .key_len = op->key.len,
-				  .value = op->value,
-				  .value_len = op->value_len};
-
-	block_encode_past_cache(image, op->block, op->version, &pair,
-				op->key.hash);
-}
-
 enum next op_block_image(struct index *ix, struct index_op *op,
 			 uint8_t **image_out)
 {
 	bool stores = (ix->lane->caps & XPORT_DIRECT_STORE) != 0;
-	uint32_t value_len = op_value_len(op);
-	uint64_t bytes = block_room(op->key.len, value_len);
-	bool past_cache = stores && value_len >= BLOCK_PAST_CACHE;
-	bool buries = op->kind == INDEX_DELETE;
+	struct block_pair pair = op_pair(op);
+	uint64_t bytes = block_room(pair.key_len, pair.value_len);
 
 	if (ix->versions.counter == UINT32_MAX)
 		return op_done(ix, op,
@@ -85,12 +77,11 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 		*image_out = op->buf;
 	}
 	op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-	if (past_cache)
-		image_past_cache(op, *image_out);
+	if (stores && pair.value_len >= BLOCK_PAST_CACHE)
+		block_encode_past_cache(*image_out, op->block, op->version, &pair);
 	else
-		block_encode(*image_out, op->block, op->version, op->key.data,
-			     op->key.len, op->key.hash, op->value,
-			     value_len, buries ? BLOCK_TOMBSTONE : 0);
+		block_encode(*image_out, op->block, op->version, &pair,
+			     op->kind == INDEX_DELETE ? BLOCK_TOMBSTONE : 0);
 	return NEXT_POST;
 }
 

@@ -254,19 +254,19 @@ bool index_get_many(struct index *ix, const struct index_get_req *wants, size_t 
 void index_put_build_large(const struct put *p, uint8_t *block)
 {
 	struct block_pair pair = {.key = p->key.data,
+				  .key_hash = p->key.hash,
+				  .key_len = p->key.len,
 				  .value = p->value,
-				  .value_len = p->value_len,
-				  .key_len = p->key.len};
+				  .value_len = p->value_len};
 	struct block_ref ref = slot_block(p->block);
 	size_t room = block_room(p->key.len, p->value_len);
 	uint8_t image[IMAGE_MAX];
 
 	if (p->value_len >= BLOCK_PAST_CACHE) {
-		block_encode_past_cache(block, ref, p->version, &pair, p->key.hash);
+		block_encode_past_cache(block, ref, p->version, &pair);
 		return;
 	}
-	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, pair.key,
-		     pair.key_len, p->key.hash, pair.value, pair.value_len, 0);
+	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, &pair, 0);
 	if (room <= IMAGE_MAX)
 		atom_copy_block(block, image, room);
 }

@@ -238,7 +238,11 @@ IN_LINE bool put_take(const struct index *ix, struct put *p)
  */
 IN_LINE bool put_build(struct index *ix, struct put *p)
 {
-	struct block_pair pair = {p->key.data, p->value, p->value_len, p->key.len};
+	struct block_pair pair = {.key = p->key.data,
+				  .key_hash = p->key.hash,
+				  .key_len = p->key.len,
+				  .value = p->value,
+				  .value_len = p->value_len};
 	size_t end = sizeof(struct block_header) + p->key.len + p->value_len;
 	size_t room = block_room(p->key.len, p->value_len);
 	uint8_t *block = ix->lane->base + slot_off(p->block);
@@ -250,7 +254,7 @@ IN_LINE bool put_build(struct index *ix, struct put *p)
 
 		index_put_build_large(&apart, block);
 	} else {
-		block_fill(image, p->block, p->version, &pair, p->key.hash, 0);
+		block_fill(image, p->block, p->version, &pair, 0);
 		block_seal_copy(block, image, word_binding(p->block), end, room);
 	}
 	p->written = WRITTEN;

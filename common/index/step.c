@@ -272,13 +272,13 @@ static enum block_check probe_verify(const struct index *ix,
 				     struct block_view *view_out)
 {
 	struct block_ref ref = slot_block(word);
+	struct block_key asked;
 
 	if (op->kind == INDEX_GET)
 		return block_verify(image, ref, op->key.data, op->key.len,
 				    view_out);
-	return block_verify_head(image, op_probe_bytes(op, word), ref,
-				 ix->sb.hash_seed, op->key.data, op->key.len,
-				 op->key.hash, view_out);
+	asked = op_block_key(ix, op);
+	return block_verify_head(image, op_probe_bytes(op, word), ref, &asked, view_out);
 }
 
 /* A block that is not what its word says: the word changed, or it is damaged. */

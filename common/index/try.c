@@ -75,13 +75,14 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 {
 	struct block_ref ref = slot_block(word);
 	uint64_t bytes = op_probe_bytes(op, word);
+	struct block_key asked;
 
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
 	    index_op_reserve(ix, op, bytes))
 		return BLOCK_BAD;
 	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
-	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
-				 op->key.data, op->key.len, op->key.hash, view);
+	asked = op_block_key(ix, op);
+	return block_verify_head(op->buf, bytes, ref, &asked, view);
 }
 
 /* What a look at a slot leads to. */

@@ -144,17 +144,21 @@ IN_LINE size_t block_head_encode(uint8_t *p, uint64_t binding,
 	return sizeof(*h) + h->key_len;
 }
 
-/** A key and its value. */
+/** A key and its value, as the block is to hold them. */
 struct block_pair {
 	const void *key;
+	uint64_t key_hash; /* hash_key() of it */
 	const void *value; /* may be NULL if value_len is 0 */
 	uint32_t value_len;
 	uint16_t key_len;
 };
 
-/** All of the block's image but its checksum, which block_encode() or block_seal_copy() adds. */
+/**
+ * Write the image of the block that `word` names, without its checksum, which block_encode()
+ * or block_seal_copy() adds. `flags` is 0 or BLOCK_TOMBSTONE.
+ */
 IN_LINE void block_fill(uint8_t *p, uint64_t word, uint64_t version,
-			const struct block_pair *kv, uint64_t key_hash, uint16_t flags)
+			const struct block_pair *kv, uint16_t flags)
 {
 	size_t sum_at = block_room(kv->key_len, kv->value_len) - BLOCK_SUM_BYTES;
 	uint64_t zero = 0;
@@ -165,28 +169,23 @@ IN_LINE void block_fill(uint8_t *p, uint64_t word, uint64_t version,
 		.inc_flags = (uint16_t)(slot_inc(word) | flags),
 	};
 
-	/* The few bytes between value and sum, and some that the value overwrites. */
+	/* Zero the padding, with one store; the value then overwrites the rest of it. */
 	memcpy(p + sum_at - sizeof(zero), &zero, sizeof(zero));
-	(void)block_head_encode(p, word_binding(word), &h, kv->key, key_hash);
+	(void)block_head_encode(p, word_binding(word), &h, kv->key, kv->key_hash);
 	if (__builtin_expect(kv->value_len != 0, 1))
 		memcpy(p + sizeof(h) + kv->key_len, kv->value, kv->value_len);
 }
 
-/**
- * Write a block's image at `dst` (block_room() long, not more).
- * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
- */
+/** Write a block's image at `dst`, block_room() bytes. `flags` is 0 or BLOCK_TOMBSTONE. */
 IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
-				const void *key, uint16_t key_len, uint64_t key_hash,
-				const void *value, uint32_t value_len, uint16_t flags)
+			  const struct block_pair *kv, uint16_t flags)
 {
-	struct block_pair kv = {key, value, value_len, key_len};
-	size_t end = sizeof(struct block_header) + key_len + value_len;
+	size_t end = sizeof(struct block_header) + kv->key_len + kv->value_len;
 	uint64_t sum;
 
-	block_fill((uint8_t *)dst, slot_pack(ref, 0, 0), version, &kv, key_hash, flags);
+	block_fill((uint8_t *)dst, slot_pack(ref, 0, 0), version, kv, flags);
 	sum = hash_image(dst, end) ^ block_binding(ref);
-	memcpy((uint8_t *)dst + block_room(key_len, value_len) - sizeof(sum), &sum,
+	memcpy((uint8_t *)dst + block_room(kv->key_len, kv->value_len) - sizeof(sum), &sum,
 	       sizeof(sum));
 }
 
@@ -214,14 +213,14 @@ IN_LINE void block_seal_copy(uint8_t *block, const uint8_t *image, uint64_t bind
  * written fails verification.
  */
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
-			 const struct block_pair *kv, uint64_t key_hash);
+			 const struct block_pair *kv);
 
 /**
  * As block_encode() without flags, for large values, from BLOCK_PAST_CACHE bytes on: the
  * value is copied past the caches. It is read twice and must not change in between.
  */
 void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
-			     const struct block_pair *kv, uint64_t key_hash);
+			     const struct block_pair *kv);
 #define BLOCK_PAST_CACHE 16384u
 
 /**
@@ -252,15 +251,20 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 			      const void *key, uint16_t key_len,
 			      struct block_view *view_out);
 
+/** A key that a block may be of. */
+struct block_key {
+	const void *data;
+	uint64_t hash; /* hash_key() of it, ... */
+	uint64_t seed; /* ... under the region's seed, which other keys are hashed with, too */
+	uint16_t len;
+};
+
 /**
- * Verify header and key only, from a private copy of the block's first `have`
- * bytes. `seed` is the region's hash seed, `key_hash` the asked key's hash.
- * Fills version, lengths and tombstone of *view_out; key and value are NULL.
+ * Verify header and key only, from a private copy of the block's first `have` bytes.
+ * Sets version, lengths and tombstone of *view_out; key and value are NULL.
  */
-enum block_check block_verify_head(const void *image, size_t have,
-				   struct block_ref ref, uint64_t seed,
-				   const void *key, uint16_t key_len,
-				   uint64_t key_hash,
+enum block_check block_verify_head(const void *image, size_t have, struct block_ref ref,
+				   const struct block_key *asked,
 				   struct block_view *view_out);
 
 /**

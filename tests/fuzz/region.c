@@ -102,8 +102,10 @@ static void region_make(void)
 		struct index_key k = key_of(i);
 		struct block_ref ref = block_of(i, (uint8_t)(i * 5));
 
-		block_encode(base + ref.off, ref, i + 1, k.data, k.len, k.hash,
-			     "value", 5, 0);
+		block_encode(base + ref.off, ref, i + 1,
+			     &(struct block_pair){.key = k.data, .key_hash = k.hash,
+						  .key_len = k.len,
+						  .value = "value", .value_len = 5}, 0);
 		*window_of(i) = slot_pack(ref, hash_fp(k.hash), SLOT_BLIND);
 	}
 	memcpy(pristine, base + META_ALIGN, REGION_BYTES - META_ALIGN);

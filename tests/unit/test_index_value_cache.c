@@ -147,8 +147,10 @@ START_TEST(a_kept_value_is_not_taken_for_what_comes_after_a_barrier)
 	HAS_VALUE(k, "first");
 	index_drop_cache(me.ix);
 	ref = slot_block(*slots_of(k));
-	block_encode(block, ref, other.op.version + 1, k.data, k.len, k.hash, "other", 5,
-		     0);
+	block_encode(block, ref, other.op.version + 1,
+		     &(struct block_pair){.key = k.data, .key_hash = k.hash,
+					  .key_len = k.len,
+					  .value = "other", .value_len = 5}, 0);
 	memcpy(region.base + ref.off, block, block_room(k.len, 5));
 	for (unsigned i = 0; i < 3; i++)
 		check_value(&me, k, "other");
