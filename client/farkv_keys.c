@@ -18,7 +18,7 @@
 /* ---- one key ------------------------------------------------------------------------- */
 
 /* What a call wants of its key. */
-struct want {
+struct request {
 	enum index_kind kind;
 	const void *value;
 	size_t value_len;
@@ -60,7 +60,7 @@ IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len, st
 	if (!kv->conn.index || !handle_key_at_once(kv, key, key_len, &prefetch->get.key))
 		return false;
 	prefetch->get.op = &kv->op;
-	prefetch->window = index_expect(kv->conn.index, prefetch->get.key.hash);
+	prefetch->window = index_prefetch_window(kv->conn.index, prefetch->get.key.hash);
 	return true;
 }
 
@@ -93,7 +93,7 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 	return 0;
 }
 
-IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const struct want *w)
+IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const struct request *w)
 {
 	struct index_op *op = &kv->op;
 	const void *window = prefetch->window;
@@ -119,7 +119,7 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 
 /* A value that was lent is the call's key, or its value: as if it were the caller's own. */
 static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void *key,
-						    size_t key_len, struct want w)
+						    size_t key_len, struct request w)
 {
 	struct arena own = {.chunks = NULL};
 	struct prefetch prefetch;
@@ -143,7 +143,7 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 }
 
 IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
-		     const struct want *w)
+		     const struct request *w)
 {
 	struct prefetch prefetch;
 	bool prefetched;
@@ -184,7 +184,7 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 						   size_t key_len,
 						   struct farkv_value *value_out)
 {
-	static const struct want w = {.kind = INDEX_GET};
+	static const struct request w = {.kind = INDEX_GET};
 
 	if (!kv)
 		return handle_missing();
@@ -195,16 +195,16 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 
 /* A fast get that has not found the value goes on, inside the gate. */
 static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
-					       struct source *src,
+					       struct get_source *src,
 					       struct farkv_value *value_out)
 {
-	struct index_get_req want = {*key, &kv->op};
+	struct index_get_req req = {*key, &kv->op};
 	int err;
 
 	kv->op.into = NULL;
 	kv->op.into_cap = 0;
 	err = key_op_end(kv, INDEX_GET,
-			 index_get_rest(kv->conn.index, &want, src));
+			 index_get_slow(kv->conn.index, &req, src));
 	handle_end(kv);
 	return value_give(kv, err, value_out);
 }
@@ -223,7 +223,7 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 	k->data = key;
 	k->len = (uint16_t)key_len;
 	k->hash = hash_key_in_line(kv->conn.sb->hash_seed, key, key_len);
-	return index_prefetch(ix, k->hash, window_out) && !kv->taken &&
+	return window_prefetch(ix, k->hash, window_out) && !kv->taken &&
 	       !lent_by_get(kv, key) && handle_enter_free(kv);
 }
 
@@ -231,7 +231,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out)
 {
 	struct index_key k;
-	struct source src;
+	struct get_source src;
 
 	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &src.slots))
 		return get_otherwise(kv, key, key_len, value_out);
@@ -240,7 +240,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	src.room = kv->op.buf_bytes;
 	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
 		struct index_key key_apart = k; /* so that `k` need not be in memory */
-		struct source src_apart = src;
+		struct get_source src_apart = src;
 
 		return get_go_on(kv, &key_apart, &src_apart, value_out);
 	}
@@ -262,7 +262,7 @@ static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out, uint64_t *version_out)
 {
-	const struct want w = {
+	const struct request w = {
 		.kind = INDEX_GET,
 		.into = apart(key, key_len, buf, cap) ? buf : NULL,
 		.into_cap = cap};
@@ -293,7 +293,7 @@ static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
-	struct want w = {INDEX_PUT, value, value_len, 0, NULL, 0};
+	struct request w = {INDEX_PUT, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -303,7 +303,7 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
  * the gate, nothing has been done.
  */
 IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
-		       const struct want *w, struct put *p)
+		       const struct request *w, struct put *p)
 {
 	const struct index *ix = kv->conn.index;
 	const struct superblock *sb = kv->conn.sb;
@@ -316,15 +316,15 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	return index_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
+	return window_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
 	       !lent_by_get(kv, key) && !lent_by_get(kv, w->value) &&
-	       put_is_usual(ix, &p->key, p->value_len) &&
+	       put_fits(ix, &p->key, p->value_len) &&
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
 }
 
 /* It goes on, or what comes after it. */
 static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct put *p,
-					       enum fast fast)
+					       enum put_outcome outcome)
 {
 	struct index_op *op = &kv->op;
 	bool final;
@@ -333,14 +333,14 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len);
 	op->into = NULL;
 	op->into_cap = 0;
-	if (fast == FAST_DONE) {
+	if (outcome == PUT_DONE) {
 		op->cls = p->cls;
 		op->result = 0;
 		handle_after_in_full(kv, op);
 	} else {
-		index_put_hand_over(op, p, fast);
+		index_put_to_op(op, p, outcome);
 		final = index_put_search(kv->conn.index, op, p->slots,
-					 fast == FAST_LOST ? &p->lost_to : NULL);
+					 outcome == PUT_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);
@@ -350,20 +350,20 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
-	const struct want w = {.value = value, .value_len = value_len};
+	const struct request w = {.value = value, .value_len = value_len};
 	struct put p;
-	enum fast fast;
+	enum put_outcome outcome;
 
 	if (__builtin_expect(!kv, 0))
 		return handle_missing();
 	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p), 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	fast = put_fast(kv->conn.index, &p);
-	if (__builtin_expect(fast != FAST_DONE ||
+	outcome = put_fast(kv->conn.index, &p);
+	if (__builtin_expect(outcome != PUT_DONE ||
 			     !handle_after_at_once(kv, p.has_spare, p.cls), 0)) {
 		struct put rest = p; /* so that `p` itself need not be in memory */
 
-		return put_go_on(kv, &rest, fast);
+		return put_go_on(kv, &rest, outcome);
 	}
 	handle_end(kv);
 	return 0;
@@ -372,7 +372,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	struct want w = {INDEX_ADD, value, value_len, 0, NULL, 0};
+	struct request w = {INDEX_ADD, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -380,7 +380,7 @@ int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 		  const void *value, size_t value_len)
 {
-	struct want w = {INDEX_REPLACE, value, value_len, 0, NULL, 0};
+	struct request w = {INDEX_REPLACE, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -389,7 +389,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
 	      uint64_t *version_out)
 {
-	struct want w = {INDEX_CAS, value, value_len, expected, NULL, 0};
+	struct request w = {INDEX_CAS, value, value_len, expected, NULL, 0};
 	int err = key_call(kv, key, key_len, &w);
 
 	if (!err && version_out)
@@ -399,7 +399,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 
 int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 {
-	static const struct want w = {.kind = INDEX_DELETE};
+	static const struct request w = {.kind = INDEX_DELETE};
 
 	return key_call(kv, key, key_len, &w);
 }

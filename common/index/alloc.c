@@ -153,7 +153,7 @@ bool alloc_surplus_due(struct alloc *a)
 }
 
 /* `ready` may be ALLOC_UNDATED. */
-static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
+static int retire(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
 	struct alloc_class *s = &a->cls[ref.cls];
 	uint64_t word = slot_pack(ref, 0, 0);
@@ -177,15 +177,15 @@ static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 {
 	alloc_date(a, now);
-	return rest(a, ref, now + a->grace_ns);
+	return retire(a, ref, now + a->grace_ns);
 }
 
 int alloc_retire_undated(struct alloc *a, struct block_ref ref)
 {
-	return rest(a, ref, ALLOC_UNDATED);
+	return retire(a, ref, ALLOC_UNDATED);
 }
 
-uint32_t alloc_resting(const struct alloc *a, uint8_t cls)
+uint32_t alloc_deferred_count(const struct alloc *a, uint8_t cls)
 {
 	return alloc_class_deferred(&a->cls[cls]);
 }
@@ -245,7 +245,7 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	return s->n_free < spoken_for || !deferred_is_ready(s, now);
 }
 
-uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
+uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for)
 {
 	struct alloc_class *s = &a->cls[cls];
@@ -257,7 +257,7 @@ uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
 			grant_max(a, cls));
 }
 
-int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
+int alloc_granted(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 		size_t n)
 {
 	struct alloc_class *s = &a->cls[cls];
@@ -293,7 +293,7 @@ static size_t take_exhausted(struct alloc *a, struct block_ref *refs, size_t cap
 }
 
 /* Free blocks, and those of limbo that are ready, down to `keep` of a class. */
-static size_t take_idle(struct alloc_class *s, uint64_t now, uint64_t keep,
+static size_t take_free(struct alloc_class *s, uint64_t now, uint64_t keep,
 			struct block_ref *refs, size_t cap)
 {
 	uint64_t ready = deferred_ready(s, now);
@@ -314,14 +314,14 @@ static size_t take_idle(struct alloc_class *s, uint64_t now, uint64_t keep,
 #define PEAK_HALVED 32u
 
 /* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
-static void note_resting(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
+static void peak_update(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 {
-	uint32_t resting = alloc_class_deferred(s) - deferred_ready(s, now);
+	uint32_t deferred = alloc_class_deferred(s) - deferred_ready(s, now);
 
 	s->peak_age += UTIL_MIN(now - s->seen_ns, grace_ns);
 	s->seen_ns = now;
-	if (resting >= s->peak) {
-		s->peak = resting;
+	if (deferred >= s->peak) {
+		s->peak = deferred;
 		s->peak_age = 0;
 	} else if (s->peak_age >= PEAK_HALVED * grace_ns) {
 		s->peak /= 2;
@@ -335,7 +335,7 @@ static void note_resting(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
  * while those rest. Who pauses for a moment finds its blocks ready, and shall not give
  * them away.
  */
-static uint64_t kept(const struct alloc_class *s)
+static uint64_t reserve(const struct alloc_class *s)
 {
 	uint64_t grants = (uint64_t)UTIL_MAX(s->last_grant, 1u) * ALLOC_SURPLUS;
 
@@ -343,7 +343,7 @@ static uint64_t kept(const struct alloc_class *s)
 }
 
 /* What is free in class `c`, but for the last block of the class used last. */
-static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
+static uint64_t spare_count(const struct alloc *a, unsigned c, uint32_t newest,
 			uint64_t now)
 {
 	const struct alloc_class *s = &a->cls[c];
@@ -353,7 +353,7 @@ static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
 }
 
 /* Free blocks above the bound over all classes, of the longest unused class. */
-static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
+static size_t take_over_bound(struct alloc *a, uint64_t now, struct block_ref *refs,
 			 size_t cap)
 {
 	uint64_t total = 0, excess, idle = 0;
@@ -363,7 +363,7 @@ static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
 		newest = UTIL_MAX(newest, a->cls[c].used);
 	for (unsigned c = 0; c < CLASS_COUNT; c++) {
-		uint64_t n = hoarded(a, c, newest, now);
+		uint64_t n = spare_count(a, c, newest, now);
 
 		total += n * class_bytes(c);
 		if (n && (oldest == CLASS_COUNT ||
@@ -376,7 +376,7 @@ static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
 		return 0;
 	excess = (total - a->hoard_bytes - 1) / class_bytes(oldest) + 1;
 	excess = UTIL_MIN(excess, UTIL_MIN(idle, (uint64_t)cap));
-	return take_idle(&a->cls[oldest], now, 0, refs, excess);
+	return take_free(&a->cls[oldest], now, 0, refs, excess);
 }
 
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
@@ -388,13 +388,13 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
 		struct alloc_class *s = &a->cls[c];
 
-		note_resting(s, now, a->grace_ns);
-		n = take_idle(s, now, kept(s), refs, cap);
+		peak_update(s, now, a->grace_ns);
+		n = take_free(s, now, reserve(s), refs, cap);
 		if (n)
 			*state_out = RETURN_FREE;
 	}
 	if (n == 0) {
-		n = take_hoard(a, now, refs, cap);
+		n = take_over_bound(a, now, refs, cap);
 		if (n)
 			*state_out = RETURN_FREE;
 	}
@@ -422,7 +422,7 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
 		a->cls[c].last_grant = a->cls[c].peak = 0;
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
-		n += take_idle(&a->cls[c], now, 0, refs + n, cap - n);
+		n += take_free(&a->cls[c], now, 0, refs + n, cap - n);
 	if (n) {
 		*state_out = RETURN_FREE;
 		return n;

@@ -79,7 +79,7 @@ int alloc_retire_undated(struct alloc *a, struct block_ref ref);
 void alloc_date(struct alloc *a, uint64_t now);
 
 /** Blocks of `cls` in limbo, ready or not, dated or not. */
-uint32_t alloc_resting(const struct alloc *a, uint8_t cls);
+uint32_t alloc_deferred_count(const struct alloc *a, uint8_t cls);
 
 /**
  * When the oldest limbo block of `cls` becomes free; 0 if there is none. UINT64_MAX if
@@ -93,7 +93,7 @@ uint32_t alloc_exhausted(const struct alloc *a);
 /** Free blocks of a class at hand, limbo not counted. */
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
-/** Are so few blocks of `cls` at hand that alloc_want() would ask for some? */
+/** Are so few blocks of `cls` at hand that alloc_request() would ask for some? */
 bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	       uint32_t spoken_for);
 
@@ -105,11 +105,11 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
  * blocks and ALLOC_GRANT_BYTES bytes (but at least 1).
  * A non-zero answer marks the request as outstanding.
  */
-uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
+uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for);
 
 /** The request for `cls` was answered: `n` blocks (0: out of memory). */
-int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
+int alloc_granted(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 		size_t n);
 
 /** True while a request for `cls` is outstanding. */

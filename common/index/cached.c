@@ -9,7 +9,7 @@
  *   window
  *
  * The READ of the slot or the CAS shows whatever is not as cached. The operation goes on
- * from what was seen, or searches (index/step.c). doc/protocol.md, "What is remembered",
+ * from what was seen, or searches (index/step.c). doc/protocol.md, "What is word_cached",
  * argues why.
  */
 #include "config.h"
@@ -65,7 +65,7 @@ void cached_free(struct cached *w)
 	free(w);
 }
 
-bool cached_keep(struct cached *w, size_t bytes)
+bool cached_add_values(struct cached *w, size_t bytes)
 {
 	w->values = value_cache_new(bytes);
 	return w->values != NULL;
@@ -323,7 +323,7 @@ static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t see
 	/* Only the block tells the version of another word. */
 	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
 		return cached_forget(ix, op);
-	op->search.remembered = false;
+	op->search.word_cached = false;
 	return next_decide(op, seen, version);
 }
 
@@ -389,7 +389,7 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 		*next_out = look(ix, op, l->word);
 		return true;
 	}
-	op->search.remembered = true;
+	op->search.word_cached = true;
 	*next_out = next_decide(op, l->word, l->version);
 	return true;
 }
@@ -413,7 +413,7 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 
 		if (w == empty) {
 			op->search.way = WAY_IMAGE;
-			op->search.remembered = true;
+			op->search.word_cached = true;
 			op->search.from = (uint16_t)s;
 			*next_out = NEXT_ABSENT;
 			return true;
@@ -477,7 +477,7 @@ void cached_swapped(struct index *ix, const struct index_op *op)
 	if (!ix->cached)
 		return;
 	renew_cached_value(ix, op);
-	if (op->search.way == WAY_LOCATION && op->search.remembered)
+	if (op->search.way == WAY_LOCATION && op->search.word_cached)
 		was_right(ix, op);
 	if (op_inserts(op))
 		cached_claimed(ix, op, op->swap.desired);
@@ -498,7 +498,7 @@ bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	}
 	if (op->search.way != WAY_LOCATION)
 		return false;
-	if (op->search.remembered)
+	if (op->search.word_cached)
 		was_wrong(ix, op);
 	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
 	    slot_fp(found) != hash_fp(op->key.hash)) {

@@ -6,13 +6,13 @@
 #ifndef COMMON_INDEX_CACHED_H
 #define COMMON_INDEX_CACHED_H
 
-#include "priv.h"
+#include "index_priv.h"
 
 /** NULL if out of memory; of a cache of so many locations. */
 struct cached *cached_new(size_t entries);
 void cached_free(struct cached *w);
-/** Cache values in so many bytes; see index_keep(). False if out of memory. */
-bool cached_keep(struct cached *w, size_t bytes);
+/** Cache values in so many bytes; see index_cache_values(). False if out of memory. */
+bool cached_add_values(struct cached *w, size_t bytes);
 /** Forget everything: a barrier. */
 void cached_drop(struct cached *w);
 const struct location_counters *cached_counters(const struct cached *w);

@@ -6,7 +6,7 @@
 #ifndef COMMON_INDEX_DIR_H
 #define COMMON_INDEX_DIR_H
 
-#include "priv.h"
+#include "index_priv.h"
 
 /**
  * Read D and the array it names. Waits for the lane; rare. 0,

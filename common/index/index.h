@@ -68,17 +68,17 @@ void index_drop_cache(struct index *ix);
  * take one round trip. For lanes that are not mapped; before the first operation.
  * FARKV_ENOMEM: then nothing is cached, as with 0 entries.
  */
-int index_remember(struct index *ix, size_t entries);
+int index_cache_locations(struct index *ix, size_t entries);
 
 /**
- * Cache values, too, in `bytes` of memory, KEPT_BYTES_MIN to KEPT_BYTES_MAX (index/value_cache.h), of
- * keys whose locations are cached: after index_remember(). FARKV_ENOMEM: then no values
+ * Cache values, too, in `bytes` of memory, VALUE_CACHE_MIN to VALUE_CACHE_MAX (index/value_cache.h), of
+ * keys whose locations are cached: after index_cache_locations(). FARKV_ENOMEM: then no values
  * are cached.
  */
-int index_keep(struct index *ix, size_t bytes);
+int index_cache_values(struct index *ix, size_t bytes);
 
 /** Hits and misses of these caches since index_open(). */
-struct location_counters index_remembered(const struct index *ix);
+struct location_counters index_cache_counters(const struct index *ix);
 
 /** Steps that had to be repeated since index_open(). */
 uint64_t index_retries(const struct index *ix);
@@ -102,13 +102,13 @@ struct index_get_req {
 };
 
 /**
- * Begin a GET of a key for which index_expect() has just returned `expected`, and try it as
+ * Begin a GET of a key for which index_prefetch_window() has just returned `expected`, and try it as
  * index_try() does. True: the operation's result is final, and if that is 0 so are the
  * view's value and length, and the version; nothing else of it may be set. False: it has
  * begun, and index_run() ends it. A GET that fails, or may, has cleared the error's line,
  * unless nothing was expected.
  */
-bool index_get(struct index *ix, const struct index_get_req *want, const void *expected);
+bool index_get(struct index *ix, const struct index_get_req *req, const void *window);
 
 /**
  * The same for `n` of them: nothing was asked of the index before, and their windows, and
@@ -116,12 +116,12 @@ bool index_get(struct index *ix, const struct index_get_req *want, const void *e
  * and are to be run together, since the link that some of them wait for may turn out to be
  * another; what the others found has to be read again then (index_op_resume()).
  */
-bool index_get_many(struct index *ix, const struct index_get_req *wants, size_t n);
+bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n);
 
 /**
- * The same for a PUT that was just set up, for whose key index_expect() has just returned
+ * The same for a PUT that was just set up, for whose key index_prefetch_window() has just returned
  * `expected`.
  */
-bool index_put(struct index *ix, struct index_op *op, const void *expected);
+bool index_put(struct index *ix, struct index_op *op, const void *window);
 
 #endif

@@ -10,7 +10,7 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/fetch.h"
-#include "priv.h"
+#include "index_priv.h"
 
 /* How often a thing that should pass is tried before it counts as damage. */
 #define OP_TRIES_MAX 100
@@ -106,7 +106,7 @@ void index_abandon(struct index *ix, struct index_op *op, int err)
 
 /* ---- its own block, and the blocks that it READs ------------------------------ */
 
-bool op_take_rested(struct index *ix, struct index_op *op)
+bool op_take_ready(struct index *ix, struct index_op *op)
 {
 	bool taken = alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block);
 
@@ -140,7 +140,7 @@ bool op_take_block(struct index *ix, struct index_op *op)
 	    op->own != OWN_NONE || op->doubt == DOUBT_RESOLVING)
 		return true;
 	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
-	if (!op_take_rested(ix, op))
+	if (!op_take_ready(ix, op))
 		return false;
 	prefetch_block(ix, op);
 	return true;

@@ -136,7 +136,7 @@ struct op_search {
 	bool skipped;       /* a candidate was another key's, ... */
 	bool settled;       /* ... by a word that was READ twice */
 	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
-	bool remembered;    /* the word that the CAS expects was not READ since */
+	bool word_cached;    /* the word that the CAS expects was not READ since */
 	uint16_t from;      /* slot where the walk goes on */
 	uint64_t begun_ns;  /* I4: when the slot's READ was begun, or earlier */
 	uint64_t word, version; /* what is decided upon; version 0: unknown */
@@ -205,7 +205,7 @@ struct index_op {
 	struct op_cached cached; /* WAY_LOCATION */
 	struct {
 		struct op_swap swap; /* the CAS that is in doubt */
-		bool remembered;     /* its op_search's */
+		bool word_cached;     /* its op_search's */
 	} lost;
 
 	/* ---- private: of one phase ---- */
@@ -378,7 +378,7 @@ static inline bool op_in_flight(const struct index_op *op)
 }
 
 /** Take a block of class op->cls: OWN_BLANK. False: none is at hand. */
-bool op_take_rested(struct index *ix, struct index_op *op);
+bool op_take_ready(struct index *ix, struct index_op *op);
 /** If the operation writes a value, and has no block yet, give it one to write it to.
  * False: none is at hand. */
 bool op_take_block(struct index *ix, struct index_op *op);

@@ -134,7 +134,7 @@ static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 	if (op->own != OWN_NONE || old < TOMBSTONE_FROM || room * 2 > old)
 		return swap_begin(ix, op, word);
 	op->cls = (uint8_t)class_for(room);
-	if (!op_take_rested(ix, op) && !op->tomb_asked) {
+	if (!op_take_ready(ix, op) && !op->tomb_asked) {
 		op->tomb_asked = true;
 		return op_wait(ix, op, INDEX_WAIT_BLOCK);
 	}
@@ -260,7 +260,7 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 
 /*
  * Another word of this key's, not FROZEN. A PUT that expected a word that was READ inside
- * this operation, not one remembered from before it, stands just before the blind write
+ * this operation, not one word_cached from before it, stands just before the blind write
  * that replaced it. Its own block was never visible.
  */
 static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found)
@@ -298,10 +298,10 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	    (slot_fp(found) != hash_fp(op->key.hash) ||
 	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
 		return op_again_bounded(ix, op, "a slot leads out of the region");
-	op->rivals = op->rivals || !(inserts || op->search.remembered);
-	op->search.absorbs = !inserts && !op->search.remembered &&
+	op->rivals = op->rivals || !(inserts || op->search.word_cached);
+	op->search.absorbs = !inserts && !op->search.word_cached &&
 			     op->kind == INDEX_PUT && (found & SLOT_BLIND);
-	op->search.remembered = false;
+	op->search.word_cached = false;
 	/* A slot that is this key's is so for ever (I1). */
 	if (inserts || !word_whole(ix, op))
 		return look_whose(ix, op, found);
@@ -353,10 +353,10 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 	/*
 	 * A blind write came after the word that this operation had read: a PUT
 	 * stands just before it, whether it was ever visible or not. After a word
-	 * that was only remembered it may have come before the operation began.
+	 * that was only word_cached it may have come before the operation began.
 	 */
 	if (op->kind == INDEX_PUT && (word & SLOT_BLIND) &&
-	    !op->lost.remembered)
+	    !op->lost.word_cached)
 		return op_done(ix, op, 0);
 	return unknown(ix, op);
 }
@@ -378,7 +378,7 @@ enum next swap_broken(struct index *ix, struct index_op *op)
 		op->own = OWN_NONE; /* it may be published */
 		op->doubt = DOUBT_OPEN;
 		op->lost.swap = op->swap;
-		op->lost.remembered = op->search.remembered;
+		op->lost.word_cached = op->search.word_cached;
 		return op_done(ix, op,
 			       err_set(FARKV_EMAYBE,
 				       "the connection broke during the write: "

@@ -6,7 +6,7 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
-#include "priv.h"
+#include "index_priv.h"
 #include "step.h"
 #include "common/base/util.h"
 
@@ -295,10 +295,10 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 {
 	struct op_queue s;
 
-	ix->notified_ns = began_ns;
+	ix->run_began_ns = began_ns;
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
 		op_begin(ix, ops[0], deadline_ns);
-		ix->notified_ns = 0;
+		ix->run_began_ns = 0;
 		if (run_alone(ix, ops[0], &s))
 			return;
 	} else {
@@ -307,11 +307,11 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 			if (ops[i]->result != INDEX_PENDING)
 				continue;
 			/* One moment for all: no later than their READs. */
-			if (!ix->notified_ns)
-				ix->notified_ns = index_now(ix);
+			if (!ix->run_began_ns)
+				ix->run_began_ns = index_now(ix);
 			index_submit(ix, &s, ops[i], deadline_ns);
 		}
-		ix->notified_ns = 0;
+		ix->run_began_ns = 0;
 	}
 	while (!op_queue_rests(&s))
 		op_queue_stage(ix, &s);

@@ -7,7 +7,7 @@
  *   get_fast(): find the slot, request the block, copy and verify, look at the slot again
  *   put_fast(): take a block, build, find the slot, verify, swap, retire
  *
- * The caller has hashed the key and requested its window (index_prefetch()). The slot
+ * The caller has hashed the key and requested its window (window_prefetch()). The slot
  * must be in the home line. Each operation waits for memory twice, for the window and for the
  * block that the slot names. A CPU looks 250 to 450 instructions ahead: the fewer instructions
  * lie between one operation's block and the next one's window, the more those two overlap.
@@ -17,7 +17,20 @@
 
 #include "common/region/fetch.h"
 #include "direct.h"
+#include "publish.h"
 #include "window_scan.h"
+
+/** Bytes of a block that is written or read in line with the caller. */
+#define SHM_SMALL_MAX 640u
+/**
+ * ... and of a fast PUT's block that is written by a call. What is left of a longer one's
+ * time is the copying; and so is what is left of a longer key's.
+ */
+#define PUT_ROOM_MAX 131072u
+#define PUT_KEY_MAX 512u
+
+/** Is the block of a struct put written? */
+enum block_written { NOT_WRITTEN, WRITTEN };
 
 static_assert(SHM_SMALL_MAX < INDEX_SEGMENT_MIN, "a fast GET brings no part elsewhere");
 
@@ -81,7 +94,7 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 /* ---- GET -------------------------------------------------------------------------------- */
 
 /** A GET while it is fast: what the caller gives, ... */
-struct source {
+struct get_source {
 	const uint64_t *slots; /* the window, requested */
 	uint32_t match;        /* get_matches() of it */
 	uint8_t *to;           /* the block is copied to here, */
@@ -95,7 +108,7 @@ struct source {
 };
 
 /* Find: the first slot of those in `match`, if it leads to a block of up to `room` bytes. */
-IN_LINE bool get_find(const struct index *ix, struct source *src)
+IN_LINE bool get_find(const struct index *ix, struct get_source *src)
 {
 	src->slot = &src->slots[__builtin_ctz(src->match)];
 	src->word = atom_load_follow(src->slot);
@@ -105,14 +118,14 @@ IN_LINE bool get_find(const struct index *ix, struct source *src)
 }
 
 /* Request all of most blocks; a loop would take longer than the rest of a large one. */
-static inline void get_request(const struct source *src)
+static inline void get_request(const struct get_source *src)
 {
 	fetch_line(src->block);
 	fetch_line(src->block + LINE_BYTES);
 	fetch_line(src->block + 2 * LINE_BYTES);
 }
 
-static inline bool get_holds(const struct source *src, uint16_t key_len, uint32_t len)
+static inline bool get_fits(const struct get_source *src, uint16_t key_len, uint32_t len)
 {
 	return block_room(key_len, len) <= src->bytes;
 }
@@ -123,14 +136,14 @@ static inline bool get_holds(const struct source *src, uint16_t key_len, uint32_
  * lies cannot change the length any more.
  */
 IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
-		      struct source *src)
+		      struct get_source *src)
 {
 	uint8_t *to = src->to;
 	uint64_t binding = word_binding(src->word);
 	uint32_t len = src->len = ix->usual_len;
 	uint64_t usual = shm_lengths_by(src->word, key->len, len);
 
-	return get_holds(src, key->len, len) &&
+	return get_fits(src, key->len, len) &&
 	       __builtin_expect(shm_lengths(src->block) == usual, 1) &&
 	       block_copy_holds(to, src->block, binding, key->len, len) &&
 	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
@@ -138,14 +151,14 @@ IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 
 /**
  * Copy the key's block to src->to. True: the copy is the key's value of src->len bytes, and
- * was at some moment during the call. False: index_get_rest() goes on, if src->slot is not
+ * was at some moment during the call. False: index_get_slow() goes on, if src->slot is not
  * NULL from there.
  *
  * The slots in front of this one do not matter: a key has one slot (I1), and while its word
  * stands and is not FROZEN, no other subtable has the key.
  */
 IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
-		      struct source *src)
+		      struct get_source *src)
 {
 	if (!src->match || !get_find(ix, src)) {
 		src->slot = NULL;
@@ -157,17 +170,17 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 
 /**
  * get_fast() was not enough: look at the next candidates in the line, then at all that can
- * be. Sets up want->op. False: it is pending, and index_run() has to.
+ * be. Sets up req->op. False: it is pending, and index_run() has to.
  */
-bool index_get_rest(struct index *ix, const struct index_get_req *want, struct source *src);
+bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src);
 
 /* ---- PUT -------------------------------------------------------------------------------- */
 
 /** What became of a fast PUT. */
-enum fast {
-	FAST_NOT,  /* nothing has been swapped; it may have a block, written or not */
-	FAST_LOST, /* its CAS: a rival was faster */
-	FAST_DONE
+enum put_outcome {
+	PUT_NOT_DONE,  /* nothing has been swapped; it may have a block, written or not */
+	PUT_LOST, /* its CAS: a rival was faster */
+	PUT_DONE
 };
 
 /** A PUT while it is fast; nothing of it is anywhere else. */
@@ -186,7 +199,7 @@ struct put {
 	uint16_t slot_at;  /* the slot that may be the key's, */
 	uint64_t old_word; /* ... its word, */
 	const uint8_t *old; /* ... and the block that this names */
-	uint64_t lost_to;  /* FAST_LOST: the word that the swap found */
+	uint64_t lost_to;  /* PUT_LOST: the word that the swap found */
 };
 
 /** A PUT that has nothing yet. Field by field: to clear all of it takes longer. */
@@ -202,10 +215,10 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 }
 
 /** It did not end: what it has is the operation's now, which index_op_start() has set up. */
-void index_put_hand_over(struct index_op *op, const struct put *p, enum fast fast);
+void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome outcome);
 
 /** Can a key and a value of these lengths, which the store takes, be put fast, in line? */
-static inline bool put_is_usual(const struct index *ix, const struct index_key *key,
+static inline bool put_fits(const struct index *ix, const struct index_key *key,
 				uint32_t value_len)
 {
 	const unsigned caps = XPORT_AT_ONCE | XPORT_DIRECT_STORE;
@@ -217,7 +230,7 @@ static inline bool put_is_usual(const struct index *ix, const struct index_key *
 /* Steps that are unusual. A block of more than SHM_SMALL_MAX is written; */
 void index_put_build_large(const struct put *p, uint8_t *block);
 /** ... is looked for where a word leads: its bytes, or 0; */
-uint64_t index_put_large(const struct index *ix, uint64_t word);
+uint64_t index_put_old_bytes(const struct index *ix, uint64_t word);
 /** ... and the block of `word` is retired where put_retire() does not do: true if the next
  * PUT of the class finds a block, and none is to be given back. */
 bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls);
@@ -283,7 +296,7 @@ IN_LINE bool put_find(const struct index *ix, struct put *p)
 	p->old = ix->lane->base + slot_off(p->old_word);
 	fetch_line(p->old);
 	if (__builtin_expect(!shm_block_bytes(ix, p->old_word, &bytes), 0))
-		bytes = index_put_large(ix, p->old_word);
+		bytes = index_put_old_bytes(ix, p->old_word);
 	return !(p->old_word & SLOT_FROZEN) &&
 	       sizeof(struct block_header) + p->key.len <= bytes;
 }
@@ -335,29 +348,52 @@ IN_LINE void put_retire(struct index *ix, struct put *p)
 }
 
 /**
- * The PUT, which put_is_usual(). Not FAST_DONE: index_put_hand_over(), and index_put_search()
+ * The PUT, which put_fits(). Not PUT_DONE: index_put_to_op(), and index_put_search()
  * goes on, with p->lost_to if the swap was lost.
  *
  * The block is written first, while the window is on its way.
  */
-IN_LINE enum fast put_fast(struct index *ix, struct put *p)
+IN_LINE enum put_outcome put_fast(struct index *ix, struct put *p)
 {
 	uint64_t found;
 
 	if (!(p->block || put_take(ix, p)) || !put_build(ix, p) || !put_find(ix, p))
-		return FAST_NOT;
+		return PUT_NOT_DONE;
 	if (p->fetch_next)
 		put_request_next(ix, p);
 	if (__builtin_expect(!put_verify(p), 0))
-		return FAST_NOT;
+		return PUT_NOT_DONE;
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&p->slots[p->slot_at], p->old_word,
 			     p->new_word);
 	if (__builtin_expect(found != p->old_word, 0)) {
 		p->lost_to = found;
-		return FAST_LOST;
+		return PUT_LOST;
 	}
 	put_retire(ix, p);
-	return FAST_DONE;
+	return PUT_DONE;
 }
+
+/* ---- operations that index_op_start() has set up -------------------------------------- */
+
+/**
+ * A PUT that is about to be carried out, behind others: it takes its block, if it will
+ * go straight on with it, and the block is fetched ahead.
+ */
+void index_put_prepare(const struct index *ix, struct index_op *op);
+
+/**
+ * A PUT by loads: in one piece, from a block at hand to the CAS, for the commonest case;
+ * index_put_search() for all others, and if that CAS is lost. The commonest: the key's slot
+ * is in its home line, alive or dead, its value no larger than that. `slots` is the key's
+ * window, on its way to the cache.
+ */
+bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
+
+/**
+ * A GET by loads: in one piece for the commonest case, index_get_search() for all others,
+ * and if something moves. The commonest: the key's slot is in its home line, alive, its
+ * value small. `slots` is the key's window.
+ */
+bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 #endif

@@ -10,8 +10,8 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/fetch.h"
-#include "direct.h"
 #include "publish.h"
+#include "shm.h"
 #include "common/base/util.h"
 #include "window_scan.h"
 
@@ -154,11 +154,11 @@ search(struct index *ix, struct index_op *op, const uint64_t *slots,
 	return look;
 }
 
-const void *index_expect(const struct index *ix, uint64_t hash)
+const void *index_prefetch_window(const struct index *ix, uint64_t hash)
 {
 	const uint64_t *window;
 
-	return index_prefetch(ix, hash, &window) ? window : NULL;
+	return window_prefetch(ix, hash, &window) ? window : NULL;
 }
 
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
@@ -205,7 +205,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 
 /* Their windows, and then what those lead to. */
 static void fetch_windows(const struct index *ix, struct index_op *const *ops,
-			  size_t n, const uint64_t *slots[MANY])
+			  size_t n, const uint64_t *slots[STAGE_OPS])
 {
 	for (size_t i = 0; i < n; i++) {
 		slots[i] = direct_window(ix, ops[i]);
@@ -215,7 +215,7 @@ static void fetch_windows(const struct index *ix, struct index_op *const *ops,
 }
 
 static void fetch_candidates(const struct index *ix, struct index_op *const *ops,
-			     size_t n, const uint64_t *const slots[MANY])
+			     size_t n, const uint64_t *const slots[STAGE_OPS])
 {
 	for (size_t i = 0; i < n; i++)
 		if (slots[i])
@@ -225,12 +225,12 @@ static void fetch_candidates(const struct index *ix, struct index_op *const *ops
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n)
 {
-	const uint64_t *slots[MANY];
+	const uint64_t *slots[STAGE_OPS];
 
-	if (!loads_lead(ix))
+	if (!loads_usable(ix))
 		return;
-	for (size_t at = 0; at < n; at += MANY) {
-		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+	for (size_t at = 0; at < n; at += STAGE_OPS) {
+		size_t some = UTIL_MIN(n - at, (size_t)STAGE_OPS);
 
 		fetch_windows(ix, ops + at, some, slots);
 		fetch_candidates(ix, ops + at, some, slots);
@@ -359,7 +359,7 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
  * found the word, the two may be of different times. The block still rests, unless this
  * took as long as T: then nothing is known of the slot.
  */
-static bool was_mine(struct index *ix, struct index_op *op)
+static bool expected_is_mine(struct index *ix, struct index_op *op)
 {
 	struct block_view view;
 
@@ -381,7 +381,7 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op->search = (struct op_search){.way = WAY_LOADS};
-	if (lost_to && was_mine(ix, op))
+	if (lost_to && expected_is_mine(ix, op))
 		next = swap_result(ix, op, *lost_to);
 	else if (!decide_by_loads(ix, op, slots, &next))
 		return false;
@@ -432,19 +432,19 @@ static bool try_one(struct index *ix, struct index_op *op)
 
 bool index_try(struct index *ix, struct index_op *op)
 {
-	if (!loads_lead(ix))
+	if (!loads_usable(ix))
 		return false;
 	return try_one(ix, op);
 }
 
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
 {
-	const uint64_t *slots[MANY];
+	const uint64_t *slots[STAGE_OPS];
 
-	if (!loads_lead(ix))
+	if (!loads_usable(ix))
 		return;
-	for (size_t at = 0; at < n; at += MANY) {
-		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+	for (size_t at = 0; at < n; at += STAGE_OPS) {
+		size_t some = UTIL_MIN(n - at, (size_t)STAGE_OPS);
 
 		fetch_windows(ix, ops + at, some, slots);
 		for (size_t i = at; i < at + some; i++)

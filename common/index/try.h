@@ -14,7 +14,7 @@
  * window is fetched ahead. What it returns is for index_get() or index_put(), before anything
  * else is asked of the index.
  */
-const void *index_expect(const struct index *ix, uint64_t hash);
+const void *index_prefetch_window(const struct index *ix, uint64_t hash);
 
 /**
  * An operation that index_op_start() has set up, on a region that is mapped: a GET by

@@ -22,8 +22,8 @@ struct value_cache;
 
 /** In `bytes` in all, between these two. NULL if out of memory. */
 struct value_cache *value_cache_new(size_t bytes);
-#define KEPT_BYTES_MIN 1024u
-#define KEPT_BYTES_MAX (1u << 30)
+#define VALUE_CACHE_MIN 1024u
+#define VALUE_CACHE_MAX (1u << 30)
 /** NULL is allowed. */
 void value_cache_free(struct value_cache *k);
 

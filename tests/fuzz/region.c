@@ -273,7 +273,7 @@ static void attend(struct index_op *op)
 
 	ref.off += fuzz_u8(&in) % 4 * 8192u;
 	if (op->wait == INDEX_WAIT_BLOCK && region_block_ok(&sb, ref.off, ref.cls))
-		FUZZ_CHECK(alloc_stock(alloc, op->cls, &ref, 1) == 0);
+		FUZZ_CHECK(alloc_granted(alloc, op->cls, &ref, 1) == 0);
 	fake_clock_advance(GRACE_NS);
 }
 

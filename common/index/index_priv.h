@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/priv.h - struct index, for the files of the index itself. Each of them has a header
+ * index/index_priv.h - struct index, for the files of the index itself. Each of them has a header
  * of its name, and includes those above it only:
  *
  *   index/op.h    an operation: its phases, its block and buffers, how it ends
@@ -13,8 +13,8 @@
  *   index/run.h   drive many operations
  *   index.h       open and close
  */
-#ifndef COMMON_INDEX_PRIV_H
-#define COMMON_INDEX_PRIV_H
+#ifndef COMMON_INDEX_INDEX_PRIV_H
+#define COMMON_INDEX_INDEX_PRIV_H
 
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
@@ -41,7 +41,7 @@ struct index {
 	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;
 	uint64_t recent_ns; /* on the clock, some time ago */
-	uint64_t notified_ns;   /* ... when index_run() began; 0: look at it */
+	uint64_t run_began_ns;   /* ... when index_run() began; 0: look at it */
 	uint32_t undated;   /* blocks retired since one was dated at once */
 	uint64_t retries;
 	uint32_t usual_len; /* of the values that a GET by loads expects: as long as the last */
@@ -63,7 +63,7 @@ static inline void index_backoff(struct index *ix)
 /** When what is READ now will have been begun: this moment, or one shortly before. */
 static inline uint64_t index_begin_ns(const struct index *ix)
 {
-	return ix->notified_ns ? ix->notified_ns : index_now(ix);
+	return ix->run_began_ns ? ix->run_began_ns : index_now(ix);
 }
 
 #endif
