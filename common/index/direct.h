@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/direct.h - what operations by loads share: where the window is, whether a word
- * still stands, and how a block is prefetched and retired.
+ * index/direct.h - mapped windows: find the window of a key by the cached directory, prefetch it,
+ * and check that a slot still holds a word. For shm.h and try.c, and for the phases that use loads
+ * where the region is mapped. Inline functions only.
  */
 #ifndef COMMON_INDEX_DIRECT_H
 #define COMMON_INDEX_DIRECT_H
@@ -14,8 +15,8 @@
 #include "window_scan.h"
 
 /**
- * I4 without a clock: a word that still stands after the copy kept the block
- * published, and so unchanged (I2), all the while.
+ * True if the slot still holds `word`. Then the block was published, and so unchanged (I2), all the
+ * time since the word was first loaded: this replaces the clock of I4.
  */
 static inline bool still_holds(const uint64_t *slot, uint64_t word)
 {
@@ -23,25 +24,25 @@ static inline bool still_holds(const uint64_t *slot, uint64_t word)
 	return atom_load_follow(slot) == word;
 }
 
-/** Does a directory's entry lead to a page of the region's? */
+/** True if a directory entry is valid and its page lies in the region. */
 static inline bool entry_usable(const struct index *ix, uint64_t entry)
 {
 	return (entry & ENTRY_VALID) && region_page_ok(&ix->sb, entry_page(entry));
 }
 
-/** Where in the region a slot lies. */
+/** Offset of a slot in the region. */
 static inline uint64_t slot_off_of(const struct index *ix, const uint64_t *slot)
 {
 	return (uint64_t)((const uint8_t *)slot - ix->lane->base);
 }
 
-/** A lane and a directory that loads can use. */
+/** True if the region is mapped, the lane is not broken, and the directory is cached. */
 static inline bool loads_usable(const struct index *ix)
 {
 	return (ix->lane->caps & XPORT_DIRECT) && !xport_broken(ix->lane) && ix->dirword;
 }
 
-/** If so: the window of a key of this hash, or NULL if the directory leads nowhere. */
+/** Then: the window of a key of this hash; NULL if the directory's entry is not usable. */
 static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 {
 	uint64_t entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
@@ -50,14 +51,17 @@ static inline const uint64_t *window_of(const struct index *ix, uint64_t hash)
 	return entry_usable(ix, entry) ? (const uint64_t *)(const void *)at : NULL;
 }
 
-/** Request the window of a key of this hash. False: index_prefetch_window() is NULL. */
+/**
+ * Prefetch the window of a key of this hash. False if loads cannot be used, or if the window does
+ * not lie in the region.
+ */
 IN_LINE bool window_prefetch(const struct index *ix, uint64_t hash, const uint64_t **window_out)
 {
 	uint64_t entry, off;
 
 	if (!loads_usable(ix))
 		return false;
-	/* Wherever the entry leads: fetching ahead does no harm. */
+	/* Any address may be prefetched. */
 	entry = ix->entries[hash_dir_index(hash, dirword_depth(ix->dirword))];
 	off = window_at(entry, hash);
 	*window_out = (const uint64_t *)(const void *)(ix->lane->base + off);
@@ -66,7 +70,10 @@ IN_LINE bool window_prefetch(const struct index *ix, uint64_t hash, const uint64
 	       off + WINDOW_BYTES <= ix->sb.region_bytes;
 }
 
-/** The key's window, by the cached directory; NULL if that leads nowhere. */
+/**
+ * The window of the operation's key, by the cached directory; sets its directory entry. NULL if
+ * that is not usable.
+ */
 static inline const uint64_t *direct_window(const struct index *ix,
 					    struct index_op *op)
 {
@@ -80,7 +87,7 @@ static inline const uint64_t *direct_window(const struct index *ix,
 						window_off(op));
 }
 
-/** Is it a write that index_run() would begin, too? */
+/** True if the operation is a write that index_run() would begin. */
 static inline bool may_write(const struct index *ix, const struct index_op *op)
 {
 	return (ix->lane->caps & XPORT_DIRECT_STORE) && ix->alloc &&
@@ -90,13 +97,12 @@ static inline bool may_write(const struct index *ix, const struct index_op *op)
 }
 
 /**
- * So many operations wait for memory together. Their lines fit into the nearest cache, but
- * for those of blocks of a kibibyte, where that cache has 32 KiB: what does not is in the
- * next one.
+ * Operations whose memory is requested together. Their lines fit into a first-level cache of 32
+ * KiB, except for blocks of 1 KiB and more, which spill into the next level.
  */
 #define STAGE_OPS 32u
 
-/** The lines of a block that is to be written are on their way before. */
+/** Prefetch a block that is about to be written. */
 static inline void fetch_block(const struct index *ix, uint64_t off,
 			       uint64_t bytes)
 {

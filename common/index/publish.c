@@ -9,16 +9,15 @@
 #include "cached.h"
 
 /*
- * An insert that takes its window's last slot asks for growth before somebody has
- * to wait for it. Simulated with random keys, 120 runs over a subtable of 505 home
- * lines: the first such insert comes at a mean load of 0.739, the first that finds
- * no slot at 0.745 (standard deviation 0.037). A slot or a line earlier would only
- * enlarge the index earlier: 0.7 % of load is time enough for a migration.
+ * An insert that takes its window's last slot asks for growth. Simulated with random keys, 120 runs
+ * over a subtable of 505 home lines: the first such insert comes at a mean load of 0.739, the first
+ * refused one at 0.745 (standard deviation 0.037). The difference is enough for a migration; asking
+ * earlier would only make the index larger.
  */
 #define NEAR_FULL_SLOT (WINDOW_SLOTS - 1)
 /*
- * A small block is put together in memory that the CPU has at hand, and copied: its
- * sum is made of bytes just written, which would be waited for where they go.
+ * Smaller blocks are built in op->buf and copied: a checksum over bytes just written to uncached
+ * memory would wait for that memory.
  */
 #define ENCODE_APART 1024u
 /* Blocks from this size on are given up for a small tombstone on DELETE. */
@@ -109,7 +108,7 @@ static uint64_t new_word_flags(const struct index_op *op)
 	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
 }
 
-/* The swap is settled upon. A lane that is broken is not worth a chain. */
+/* Prepare the CAS. A broken lane gets no chain. */
 static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expect)
 {
 	if (xport_broken(ix->lane))
@@ -125,7 +124,7 @@ static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expe
 	return NEXT_SWAP;
 }
 
-/* A DELETE gives a large block up for a small one that holds the key alone. */
+/* DELETE: exchange a large block for a small tombstone, or mark the word dead in place. */
 static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 {
 	uint64_t room = block_room(op->key.len, 0);
@@ -142,15 +141,15 @@ static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 }
 
 /*
- * Was the word one that the slot has held? Half of one word of another key and half of
- * its next may name an old block of this key: then the slot is not this key's.
+ * True if the slot did hold this word. A torn word, half of one word of another key and half of the
+ * next, can name an old block of this key; then the slot is not this key's.
  */
 static bool word_whole(const struct index *ix, const struct index_op *op)
 {
 	return op->search.settled || (ix->lane->caps & XPORT_READ8_ATOMIC);
 }
 
-/* Why the operation changes nothing where it found this, or 0. */
+/* The error if the operation must not change what it found, else 0. */
 static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
 {
 	bool alive = !(word & SLOT_DEAD);
@@ -188,7 +187,7 @@ enum next swap_decide(struct index *ix, struct index_op *op)
 	return decide(ix, op, op->search.word, op->search.version);
 }
 
-/* Of a window without an EMPTY slot, or that has lost its last one. */
+/* Tell the caller which subtable has to grow. */
 static void note_subtable(struct index_op *op)
 {
 	op->wait_page = entry_page(op->entry);
@@ -210,8 +209,8 @@ enum next swap_absent(struct index *ix, struct index_op *op)
 /* ---- SWAP -------------------------------------------------------------------- */
 
 /*
- * One chain with the CAS: the WRITE costs no round trip of its own, and an operation
- * that decides to change nothing has written nothing.
+ * WRITE and CAS form one chain: the WRITE costs no round trip of its own, and an operation that
+ * ends without a CAS has written nothing.
  */
 enum next swap_chain(struct index *ix, struct index_op *op)
 {
@@ -246,8 +245,8 @@ static enum next swap_won(struct index *ix, struct index_op *op)
 }
 
 /*
- * An insert's slot may be another key's now, and so may one that was found by a word that
- * tore: the walk goes on at this very slot.
+ * The slot may now be another key's: an insert's, or one found by a torn word. The walk continues
+ * at this slot.
  */
 static enum next look_whose(struct index *ix, struct index_op *op, uint64_t found)
 {
@@ -259,9 +258,9 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 }
 
 /*
- * Another word of this key's, not FROZEN. A PUT that expected a word that was READ inside
- * this operation, not one word_cached from before it, stands just before the blind write
- * that replaced it. Its own block was never visible.
+ * The slot now holds another word of this key, not FROZEN. If a PUT expected a word that it READ
+ * itself and the new word is blind, the PUT is linearized just before that write. Its own block was
+ * never visible.
  */
 static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found)
 {
@@ -269,7 +268,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
 	}
-	/* Versions are unique: a changed word has another one than before. */
+	/* Versions are unique, so a changed word has another version. */
 	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD)) {
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, FARKV_EVERSION);
@@ -277,7 +276,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 	return decide(ix, op, found, 0);
 }
 
-/* The slot held another word than the one that was decided upon, `found`. */
+/* The CAS found another word than expected. */
 static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found)
 {
 	bool inserts = op_inserts(op);
@@ -291,8 +290,8 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	if (slot_is_null(found))
 		return op_again_bounded(ix, op, "a slot lost its key");
 	/*
-	 * The writer that replaces this word takes its block over, and writes there one
-	 * day: it must be one, as the walk has made sure for the words that it found.
+	 * The writer that replaces this word takes its block over and will write there. So the word
+	 * must name a block, as the walk checks for the words that it finds.
 	 */
 	if (!inserts &&
 	    (slot_fp(found) != hash_fp(op->key.hash) ||
@@ -302,7 +301,7 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	op->search.absorbs = !inserts && !op->search.word_cached &&
 			     op->kind == INDEX_PUT && (found & SLOT_BLIND);
 	op->search.word_cached = false;
-	/* A slot that is this key's is so for ever (I1). */
+	/* A slot stays its key's for ever (I1). */
 	if (inserts || !word_whole(ix, op))
 		return look_whose(ix, op, found);
 	return lost_to_write(ix, op, found);
@@ -332,7 +331,7 @@ static enum next unknown(struct index *ix, struct index_op *op)
 			       "happened"));
 }
 
-/* It never happened, and never will: the old lane is gone. */
+/* The CAS did not happen and cannot happen any more: the old lane is gone. */
 static enum next repeat(struct index *ix, struct index_op *op)
 {
 	op->doubt = DOUBT_NONE;
@@ -342,7 +341,7 @@ static enum next repeat(struct index *ix, struct index_op *op)
 enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 {
 	const struct op_swap *lost = &op->lost.swap;
-	/* Two deletes in place write the same word: it proves nothing. */
+	/* Two deletes in place write the same word, which therefore proves nothing. */
 	bool in_place = op->kind == INDEX_DELETE &&
 			slot_off(lost->desired) == slot_off(lost->expect);
 
@@ -351,9 +350,9 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 	if (word == lost->expect)
 		return repeat(ix, op);
 	/*
-	 * A blind write came after the word that this operation had read: a PUT
-	 * stands just before it, whether it was ever visible or not. After a word
-	 * that was only word_cached it may have come before the operation began.
+	 * A blind write came after the word that this operation READ: a PUT is linearized just
+	 * before it, whether it was visible or not. If the word came from the cache, the blind
+	 * write may be older than the operation.
 	 */
 	if (op->kind == INDEX_PUT && (word & SLOT_BLIND) &&
 	    !op->lost.word_cached)
@@ -363,8 +362,10 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 
 enum next swap_resolve_absent(struct index *ix, struct index_op *op)
 {
-	/* EMPTY counts in the same subtable only: another may have dropped the key. Each
-	 * generation has an EMPTY of its own. */
+	/*
+	 * EMPTY proves something only in the same subtable, because a migration drops deleted keys.
+	 * Each generation has its own EMPTY word.
+	 */
 	if (op->lost.swap.expect == slot_empty(entry_gen(op->entry)))
 		return repeat(ix, op);
 	return unknown(ix, op);
@@ -384,7 +385,7 @@ enum next swap_broken(struct index *ix, struct index_op *op)
 				       "the connection broke during the write: "
 				       "it may or may not have happened"));
 	}
-	/* The lane knows best why. */
+	/* Keep the lane's own reason. */
 	if (!err_detail()[0])
 		err_set(c->status, "the connection to the server broke");
 	return op_done(ix, op, c->status);

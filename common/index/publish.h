@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/publish.h - what changes a slot: decide by what was found there, write the block and
- * swap the word (OP_SWAP), and see what came of it, also when the lane broke meanwhile.
+ * index/publish.h - changing a slot: decide by what was found there, write the block, swap the word
+ * (OP_SWAP), evaluate the result, also after the lane broke, and retire the old block.
  */
 #ifndef COMMON_INDEX_PUBLISH_H
 #define COMMON_INDEX_PUBLISH_H
@@ -9,45 +9,44 @@
 #include "alloc_inline.h"
 #include "index_priv.h"
 
-/** NEXT_DECIDE: by the kind, and by op->search.word and .version; only a CAS looks at the
- * version. */
+/** NEXT_DECIDE: by kind, op->search.word and .version. Only INDEX_CAS needs the version. */
 enum next swap_decide(struct index *ix, struct index_op *op);
-/** NEXT_ABSENT: claim the slot op->search.from, wait, or end. */
+/** NEXT_ABSENT: claim slot op->search.from, wait for growth, or end. */
 enum next swap_absent(struct index *ix, struct index_op *op);
 
-/** NEXT_SWAP: the chain of OP_SWAP, which writes the block, too, if that is not written. */
+/** NEXT_SWAP: the chain of OP_SWAP; it also writes the block unless that is written. */
 enum next swap_chain(struct index *ix, struct index_op *op);
-/** That chain is done. */
+/** The chain of OP_SWAP is done. */
 enum next swap_done(struct index *ix, struct index_op *op);
-/** The CAS of op->swap found this word. */
+/** The CAS of op->swap found `found`. */
 enum next swap_result(struct index *ix, struct index_op *op, uint64_t found);
-/** The lane broke under a chain, of OP_SWAP or another. */
+/** The lane broke while the operation's chain, of any phase, was in flight. */
 enum next swap_broken(struct index *ix, struct index_op *op);
 
 /**
- * The image of the operation's block, of its next version: in op->buf, or where it
- * belongs, if that is mapped and the better place. NEXT_POST; or the operation has ended.
+ * Build the operation's block under its next version: in the block itself if that is mapped and
+ * large, else in op->buf. NEXT_POST, or the operation has ended.
  */
 enum next op_block_image(struct index *ix, struct index_op *op,
 			 uint8_t **image_out);
 
-/** DOUBT_RESOLVING: the key's slot holds `word`, or there is none. */
+/** DOUBT_RESOLVING: conclude from the key's slot, which holds `word`, or from its absence. */
 enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word);
 enum next swap_resolve_absent(struct index *ix, struct index_op *op);
 
 /* ---- the block that a CAS has unlinked ----------------------------------------------- */
 
 /**
- * A clock is as dear as half a search by loads, and some 1 % of a write by RDMA (measured on
- * rxe). Who has many blocks at rest can let the last few rest a little longer; who has few
- * would miss them.
+ * A block that is retired without a date starts its grace period at the next look at the clock. A
+ * look costs half as much as a search by loads, and 1 % of a write by RDMA (rxe). Only classes with
+ * many deferred blocks go without, because the last few then wait a little longer.
  */
 #define UNDATED_MAX 16u
-/** Blocks of larger classes, of more than 32 KiB, are worth having at once. */
+/** Larger blocks, of more than 32 KiB, are dated at once. */
 #define UNDATED_CLASS 34u
 static_assert(CLASS_BYTES(UNDATED_CLASS) == 32768, "UNDATED_CLASS");
 
-/** May a block rest without a look at the clock, this time? */
+/** True if a block may be retired without a date this time. */
 static inline bool may_stay_undated(const struct index *ix, uint8_t cls)
 {
 	return cls <= UNDATED_CLASS &&
@@ -55,14 +54,17 @@ static inline bool may_stay_undated(const struct index *ix, uint8_t cls)
 	       ix->undated + 1 < UNDATED_MAX;
 }
 
-/** A block is this session's now, for one of class `instead` that it gave. */
+/** Account for a block that the session got in exchange for one of class `instead`. */
 static inline void op_trade(struct index *ix, struct block_ref ref, uint8_t instead)
 {
 	if (__builtin_expect(ref.cls != instead, 0))
 		alloc_gain(ix->alloc, ref.cls);
 }
 
-/** A CAS has unlinked this block, for one of class `instead`: it rests from now on. */
+/**
+ * Retire a block that a CAS has unlinked, in exchange for one of class `instead`. Its grace period
+ * begins now or at the next look at the clock.
+ */
 static inline void op_retire(struct index *ix, struct block_ref ref, uint8_t instead)
 {
 	op_trade(ix, ref, instead);

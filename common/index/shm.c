@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GETs and PUTs over mapped memory that the fast ones of index/shm.h do not finish, of
- * operations, and of many keys at once. A batch requests all windows before it looks at
- * the first, and all blocks before it copies the first.
+ * GETs and PUTs over mapped memory where the inline part of index/shm.h does not end them, those of
+ * operations, and those of batches. A batch requests all windows before it looks at the first, and
+ * all blocks before it copies the first.
  */
 #include "config.h"
 
@@ -15,7 +15,10 @@
 
 /* ---- GET --------------------------------------------------------------------------- */
 
-/* Has the value only another length than the last one? The next may have it, too. */
+/*
+ * True if an intact header only shows another value length than the last GET's. The next GET may
+ * have that length, too.
+ */
 static bool value_length_differs(struct index *ix, const struct index_key *key,
 			 const struct get_source *src)
 {
@@ -30,8 +33,8 @@ static bool value_length_differs(struct index *ix, const struct index_key *key,
 }
 
 /*
- * Is the block not this key's, but intact? Then whoever has it keeps its slot (I1). Any
- * length, and so it is copied again.
+ * True if the block is intact and another key's: then its slot belongs to that key for good (I1).
+ * Its value can have any length, so the block is copied again.
  */
 static bool holds_other_key(const struct index_op *op, const struct index_key *key,
 		      const struct get_source *src)
@@ -51,8 +54,8 @@ static bool holds_other_key(const struct index_op *op, const struct index_key *k
 }
 
 /*
- * Not at first sight: a value of another length than the last one, or one of the next slots
- * of this fingerprint in the line, as one in 130 is where lines are half full.
+ * A value of another length than the last one, or another slot of the line with this fingerprint: 1
+ * GET in 130 needs this if lines are half full.
  */
 static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 						     const struct index_get_req *req,
@@ -79,11 +82,11 @@ static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 			return false;
 		get_request(src);
 	}
-	ix->retries++; /* a rival's word came */
+	ix->retries++; /* another writer changed the slot */
 	return false;
 }
 
-/* The value of `want` is found: nothing else of its operation has been set up. */
+/* The value is found: set the result. The rest of the operation is not set up. */
 static inline void get_found(struct index *ix, const struct index_get_req *req)
 {
 	struct index_op *op = req->op;
@@ -94,7 +97,7 @@ static inline void get_found(struct index *ix, const struct index_get_req *req)
 	memcpy(&op->version, op->buf, sizeof(op->version));
 }
 
-/* After a first try that found a candidate and not the value. */
+/* Go on after get_fast(), if that found a candidate. */
 static bool get_after_miss(struct index *ix, const struct index_get_req *req, struct get_source *src)
 {
 	if (!src->slot)
@@ -109,7 +112,7 @@ static bool get_after_miss(struct index *ix, const struct index_get_req *req, st
 	return true;
 }
 
-/* One of several, or of an operation: its block may have been requested. */
+/* One GET of a batch or of an operation; its block may have been requested already. */
 static bool get_one(struct index *ix, const struct index_get_req *req, const uint64_t *slots,
 		    uint32_t match)
 {
@@ -136,7 +139,7 @@ bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots
 	return true;
 }
 
-/* What is the caller's stays. */
+/* Keeps what the caller has set. */
 static void start_get(const struct index_get_req *req)
 {
 	struct index_op *op = req->op;
@@ -148,7 +151,7 @@ static void start_get(const struct index_get_req *req)
 	op->into_cap = into_cap;
 }
 
-/* False: it has begun, and is not final. */
+/* Search the whole window. False: it is pending. */
 static __attribute__((noinline)) bool get_by_search(struct index *ix,
 						    const struct index_get_req *req,
 						    const uint64_t *slots)
@@ -188,7 +191,7 @@ static inline void request_windows(const struct index *ix, const struct index_ge
 	}
 }
 
-/* Wherever the first of the key's slots leads: fetching ahead does no harm. */
+/* Request the first candidate's block. Any address may be prefetched. */
 static inline void request_first_block(const struct index *ix, const uint64_t *slots, uint32_t match)
 {
 	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
@@ -199,7 +202,7 @@ static inline void request_first_block(const struct index *ix, const uint64_t *s
 					class_bytes(slot_class(w))));
 }
 
-/* Returns how many are not final. */
+/* Returns how many are pending. */
 static size_t get_batch(struct index *ix, const struct index_get_req *reqs, size_t n)
 {
 	const uint64_t *slots[STAGE_OPS];
@@ -218,7 +221,7 @@ static size_t get_batch(struct index *ix, const struct index_get_req *reqs, size
 	return left;
 }
 
-/* What was found is still what was found. */
+/* Set up the rest of an operation that has its result; keeps the result. */
 static void restart_found(const struct index_get_req *req)
 {
 	struct index_op *op = req->op;
@@ -244,11 +247,10 @@ bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n
 /* ---- PUT --------------------------------------------------------------------------- */
 
 /*
- * It is made where the nearest cache is, and copied: its sum is taken of what has come
- * there, and the stores of the copy wait for the block's lines while the rest goes on. By
- * turns, on a busy host, values of 2,000 to 12,000 bytes: 1.1 to 1.25 times as fast as made
- * in place; of 16,300 bytes, which fill half of that cache, 0.8 times. A large one goes past
- * the caches.
+ * The image is made on the stack and copied: the checksum then reads from the nearest cache, and
+ * the copy's stores overlap its waits for the block's lines. Faster than building in place for
+ * blocks of 2,000 to 12,000 bytes; slower for larger ones, which fill half of that cache. From
+ * BLOCK_PAST_CACHE on a value is written past the caches.
  */
 #define IMAGE_MAX 12288u
 void index_put_build_large(const struct put *p, uint8_t *block)
@@ -302,7 +304,7 @@ void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome 
 	}
 }
 
-/* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
+/* True if a PUT has not begun and meets the conditions of put_fast(). */
 static inline bool may_put_fast(const struct index *ix, const struct index_op *op,
 			    const struct put *p)
 {
@@ -314,7 +316,7 @@ static inline bool may_put_fast(const struct index *ix, const struct index_op *o
 	       block_room(p->key.len, p->value_len) <= PUT_ROOM_MAX;
 }
 
-/* That of an operation, which may have its block. */
+/* Start from an operation, which may have its block. */
 static inline void put_from_op(const struct index *ix, struct put *p,
 			     const struct index_op *op)
 {
@@ -337,7 +339,7 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 	fetch_block(ix, op->block.off, fetch_ahead(class_bytes(p.cls)));
 }
 
-/* It is over, with a value where one was. */
+/* End the operation after PUT_DONE. */
 static inline void put_end(struct index_op *op, const struct put *p)
 {
 	op->cls = p->cls;
