@@ -205,7 +205,7 @@ struct put {
 	uint16_t slot_at;  /* the candidate slot, ... */
 	uint64_t old_word; /* ... its word, */
 	const uint8_t *old; /* ... and the block that the word names */
-	uint64_t lost_to;  /* PUT_LOST: the word that the swap found */
+	uint64_t lost_to;  /* PUT_LOST: the word that the CAS found */
 };
 
 /** Start a PUT without a block. Sets single fields: clearing all takes longer. */
@@ -360,10 +360,10 @@ IN_LINE void put_retire(struct index *ix, struct put *p)
 }
 
 /**
- * The PUT, which put_fits(). Not PUT_DONE: index_put_to_op(), and index_put_search()
- * goes on, with p->lost_to if the swap was lost.
+ * A PUT that put_fits(). If the outcome is not PUT_DONE, call index_put_to_op() and
+ * index_put_search(), the latter with p->lost_to after PUT_LOST.
  *
- * The block is written first, while the window is on its way.
+ * The block is written first, while the window is on its way from memory.
  */
 IN_LINE enum put_outcome put_fast(struct index *ix, struct put *p)
 {
