@@ -25,7 +25,7 @@
 struct cached;
 
 struct index {
-	struct index_versions versions; /* first: index_versions_left() */
+	struct index_versions versions; /* first: for index_versions_left() */
 	struct superblock sb;
 	struct xport_lane *lane;
 	struct alloc *alloc;

@@ -243,30 +243,30 @@ struct index_op {
 
 #define INDEX_PENDING 1
 
-/** Prepare `op` for its first use: zeroes it. Its buffers are then reused. */
+/** Prepare `op` for its first use: zeroes it. Its buffers are reused by later operations. */
 void index_op_init(struct index_op *op);
 /** Release the buffers. */
 void index_op_fini(struct index *ix, struct index_op *op);
 /**
- * Is this operation's buffer larger than what the next one should find? One above
- * INDEX_BUF_KEEP is; and, while those of all operations together are above
- * INDEX_BUFS_KEEP, each but the smallest. Then index_op_shrink(), once its value is not
- * needed any more.
+ * True if the operation's buffer should shrink (index_op_shrink()) once its value is not needed any
+ * more: if it has more than INDEX_BUF_KEEP bytes, or more than the least while all operations'
+ * buffers together have more than INDEX_BUFS_KEEP.
  */
 bool index_op_has_more(const struct index *ix, const struct index_op *op);
-/** Had the GET a value that fills a good part of its buffer? The next one may, too. */
+/** True if the value filled a quarter of the buffer: the next value may be as long. */
 static inline bool index_op_used_it(const struct index_op *op)
 {
 	return op->view.value_len >= op->buf_bytes / 4;
 }
-/** As index_op_fini(), but the buffers become spare ones, if there is room (spare.h), for
- * the next operation that needs such. */
+/** index_op_fini(), but the buffers become spare ones (spare.h) if there is room. */
 void index_op_shrink(struct index *ix, struct index_op *op);
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (256u << 10)
 
-/** Set up an operation on an op that is not running. Copies nothing. op->expected of a CAS
- * is the caller's, before or after; op->into is cleared, to be set afterwards. */
+/**
+ * Set up an operation; `op` must not be running. Copies neither key nor value. The caller sets
+ * op->expected of a CAS before or after this, and op->into after it, which clears it.
+ */
 static inline void index_op_start(struct index_op *op, enum index_kind kind,
 				  const struct index_key *key,
 				  const void *value, uint32_t value_len)

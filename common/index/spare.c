@@ -8,7 +8,7 @@ static size_t size_at(unsigned i)
 	return i == 0 ? SPARE_WINDOW : SPARE_MIN << (i - 1);
 }
 
-/* Where those of this size are; SPARE_SIZES if it is none. */
+/* Index of this size; SPARE_SIZES if there is no such size. */
 static unsigned index_of(size_t bytes)
 {
 	unsigned i = 0;
