@@ -17,7 +17,7 @@
 
 /* ---- one key ------------------------------------------------------------------------- */
 
-/* What a call wants of its key. */
+/* A call's request for its key. */
 struct request {
 	enum index_kind kind;
 	const void *value;
@@ -27,9 +27,9 @@ struct request {
 	size_t into_cap;
 };
 
-/* What follows is IN_LINE, so that what a call does not want costs it nothing. */
+/* The following functions are IN_LINE: what a call does not use then costs it nothing. */
 
-/* By what the caller may map; else, or if anything unusual is met, it is pending. */
+/* Try the operation over mapped memory. False: it is pending. */
 IN_LINE bool try_op(struct farkv *kv, const struct index_get_req *get, enum index_kind kind,
 		    const void *window)
 {
@@ -45,15 +45,15 @@ IN_LINE bool try_op(struct farkv *kv, const struct index_get_req *get, enum inde
 	}
 }
 
-/* The key of a call, and its window, on the way. */
+/* The key of a call and its window, which has been requested. */
 struct prefetch {
 	struct index_get_req get; /* of a get, but the key is any call's */
 	const void *window;
 };
 
 /*
- * A window takes longer to come than all that a call begins with: so that is asked for
- * first, by what is known of the store as long as the gate lets the caller in at once.
+ * Hash the key and request its window first, because memory takes longer than the rest of the
+ * call's beginning. What the handle knows of the store is valid if the caller then enters at once.
  */
 IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len, struct prefetch *prefetch)
 {
@@ -72,7 +72,7 @@ static __attribute__((noinline)) int refuse_key(struct farkv *kv, const void *ke
 	return kind != INDEX_GET && kv->conn.readonly ? handle_not_writable(kv) : err;
 }
 
-/* To its end, if it is not `final`, and what comes after it. */
+/* End the operation, run to its end unless it is `final`. */
 IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 {
 	struct index_op *op = &kv->op;
@@ -167,7 +167,7 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
-/* The value that the handle's operation has found. */
+/* Return the value that the handle's operation has found. */
 static int value_give(const struct farkv *kv, int err, struct farkv_value *value_out)
 {
 	if (!err)
@@ -179,7 +179,7 @@ static int value_give(const struct farkv *kv, int err, struct farkv_value *value
 	return err;
 }
 
-/* A get by the general way. */
+/* A get on the slow path. */
 static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
 						   size_t key_len,
 						   struct farkv_value *value_out)
@@ -193,7 +193,7 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 	return value_give(kv, key_call(kv, key, key_len, &w), value_out);
 }
 
-/* A fast get that has not found the value goes on, inside the gate. */
+/* A fast get that has not found the value goes on, inside the critical section. */
 static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
 					       struct get_source *src,
 					       struct farkv_value *value_out)
@@ -210,8 +210,8 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 }
 
 /*
- * Enter the gate for a fast get, whose key's window is requested first of all. False: outside
- * the gate, nothing has been done.
+ * Enter the critical section for a fast get, after requesting the key's window. False: outside of
+ * it, and nothing has been done.
  */
 IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 		       struct index_key *k, const uint64_t **window_out)
@@ -239,7 +239,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	src.to = kv->op.buf;
 	src.room = kv->op.buf_bytes;
 	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
-		struct index_key key_apart = k; /* so that `k` need not be in memory */
+		struct index_key key_apart = k; /* keeps `k` in registers */
 		struct get_source src_apart = src;
 
 		return get_go_on(kv, &key_apart, &src_apart, value_out);
@@ -288,7 +288,7 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 	return 0;
 }
 
-/* As any call is made. */
+/* A put on the slow path. */
 static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
@@ -299,8 +299,8 @@ put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *val
 }
 
 /*
- * Enter the gate for a fast put, whose key's window is requested first of all. False: outside
- * the gate, nothing has been done.
+ * Enter the critical section for a fast put, after requesting the key's window. False: outside of
+ * it, and nothing has been done.
  */
 IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 		       const struct request *w, struct put *p)
@@ -322,7 +322,7 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
 }
 
-/* It goes on, or what comes after it. */
+/* After put_fast(): the slow path, or the work that follows a put. */
 static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct put *p,
 					       enum put_outcome outcome)
 {
@@ -361,7 +361,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 	outcome = put_fast(kv->conn.index, &p);
 	if (__builtin_expect(outcome != PUT_DONE ||
 			     !handle_after_at_once(kv, p.has_spare, p.cls), 0)) {
-		struct put rest = p; /* so that `p` itself need not be in memory */
+		struct put rest = p; /* keeps `p` in registers */
 
 		return put_go_on(kv, &rest, outcome);
 	}

@@ -11,7 +11,7 @@
 #include "alloc_inline.h"
 #include "common/base/util.h"
 
-/* One to store a value, and one to overwrite it with if the server is stopped. */
+/* One block to store a value, and one to overwrite it while the server is stopped. */
 #define FIRST_GRANT 2u
 
 struct alloc *alloc_new(uint64_t grace_ns)
@@ -73,7 +73,7 @@ static int deferred_grow(struct alloc_class *s)
 	return 0;
 }
 
-/* How many are ready: they became so in the order in which they lie there. */
+/* Number of ready items; binary search, because they become ready in ring order. */
 static uint32_t deferred_ready(const struct alloc_class *s, uint64_t now)
 {
 	uint32_t low = 0, high = alloc_class_deferred(s);
@@ -136,7 +136,7 @@ void alloc_date(struct alloc *a, uint64_t now)
 			   now + a->grace_ns);
 }
 
-/* Bytes; a small block counts as 1/ALLOC_GAIN_BLOCKS of what makes a look due. */
+/* In bytes; a block counts as 1/ALLOC_GAIN_BLOCKS of the threshold at least. */
 void alloc_gain(struct alloc *a, uint8_t cls)
 {
 	a->gained += UTIL_MAX(class_bytes(cls), a->hoard_bytes / ALLOC_GAIN_SHARE /
@@ -152,13 +152,13 @@ bool alloc_surplus_due(struct alloc *a)
 	return due;
 }
 
-/* `ready` may be ALLOC_UNDATED. */
+/* Defer a block until `ready`, which may be ALLOC_UNDATED. */
 static int retire(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
 	struct alloc_class *s = &a->cls[ref.cls];
 	uint64_t word = slot_pack(ref, 0, 0);
 
-	/* Before all else: it was held, whatever becomes of it here. */
+	/* First the journal: the block was held, even if the rest fails. */
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
@@ -292,7 +292,7 @@ static size_t take_exhausted(struct alloc *a, struct block_ref *refs, size_t cap
 	return n;
 }
 
-/* Free blocks, and those of limbo that are ready, down to `keep` of a class. */
+/* Take free blocks, and deferred ones that are ready, down to `keep` of a class. */
 static size_t take_free(struct alloc_class *s, uint64_t now, uint64_t keep,
 			struct block_ref *refs, size_t cap)
 {
@@ -310,10 +310,10 @@ static size_t take_free(struct alloc_class *s, uint64_t now, uint64_t keep,
 	return n;
 }
 
-/* After so many T without as many at rest, half as many are expected to be needed. */
+/* The peak is halved after this many T with fewer deferred blocks. */
 #define PEAK_HALVED 32u
 
-/* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
+/* Update the most blocks that were deferred at once. Idle time counts as T at most. */
 static void peak_update(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 {
 	uint32_t deferred = alloc_class_deferred(s) - deferred_ready(s, now);
@@ -330,10 +330,9 @@ static void peak_update(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 }
 
 /*
- * What a class keeps: some grants' worth; and of one whose blocks are overwritten all
- * the time as many as rested at once not long ago, for as many are going to be needed
- * while those rest. Who pauses for a moment finds its blocks ready, and shall not give
- * them away.
+ * Blocks that a class keeps: some grants' worth, and as many as were recently deferred at once, as
+ * that many are needed again while those wait. Otherwise a session that pauses would give them
+ * away.
  */
 static uint64_t reserve(const struct alloc_class *s)
 {
@@ -342,7 +341,7 @@ static uint64_t reserve(const struct alloc_class *s)
 	return UTIL_MAX(grants, (uint64_t)s->peak);
 }
 
-/* What is free in class `c`, but for the last block of the class used last. */
+/* Free blocks of class `c`, but one less for the class that was used last. */
 static uint64_t spare_count(const struct alloc *a, unsigned c, uint32_t newest,
 			uint64_t now)
 {
@@ -352,7 +351,7 @@ static uint64_t spare_count(const struct alloc *a, unsigned c, uint32_t newest,
 	return n && s->used == newest ? n - 1 : n;
 }
 
-/* Free blocks above the bound over all classes, of the longest unused class. */
+/* Take free blocks above the bound over all classes, from the class unused for longest. */
 static size_t take_over_bound(struct alloc *a, uint64_t now, struct block_ref *refs,
 			 size_t cap)
 {

@@ -22,7 +22,9 @@ static size_t head_encode(uint8_t *p, struct block_ref ref, uint64_t version,
 	return block_head_encode(p, block_binding(ref), &h, kv->key, kv->key_hash);
 }
 
-/* What follows the value: padding, and the sum of the `head` bytes at `p` and the value. */
+/*
+ * Write what follows the value: padding, and the checksum of the `head` bytes at `p` and the value.
+ */
 static void tail_encode(uint8_t *tail, const uint8_t *p, size_t head,
 			const struct block_pair *kv, struct block_ref ref)
 {
@@ -104,11 +106,11 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	return BLOCK_OTHER;
 }
 
-/* `len` bytes of the block from `at` on, as contiguous pieces; returns how many. */
+/* `len` bytes of the block from `at` on, as contiguous pieces; returns their number. */
 static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 			  struct hash_piece out[3])
 {
-	size_t end = at + len, behind = b->seg_at + b->seg_len, n;
+	size_t end = at + len, seg_end = b->seg_at + b->seg_len, n;
 	unsigned k = 0;
 
 	if (at < b->seg_at) {
@@ -116,8 +118,8 @@ static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 		out[k++] = (struct hash_piece){b->image + at, n};
 		at += n;
 	}
-	if (at < behind && at < end) {
-		n = UTIL_MIN(end, behind) - at;
+	if (at < seg_end && at < end) {
+		n = UTIL_MIN(end, seg_end) - at;
 		out[k++] = (struct hash_piece){b->seg + (at - b->seg_at), n};
 		at += n;
 	}
