@@ -55,7 +55,8 @@ struct prefetch {
  * Hash the key and request its window first, because memory takes longer than the rest of the
  * call's beginning. What the handle knows of the store is valid if the caller then enters at once.
  */
-IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len, struct prefetch *prefetch)
+IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len,
+			   struct prefetch *prefetch)
 {
 	if (!kv->conn.index || !handle_key_at_once(kv, key, key_len, &prefetch->get.key))
 		return false;

@@ -119,8 +119,9 @@ bool alloc_asking(const struct alloc *a, uint8_t cls);
  * this order:
  *
  *   - exhausted blocks;
- *   - free blocks of a class above ALLOC_SURPLUS times its last grant and above the most that were
- *     deferred at once (halved after 32 T with fewer; the time between two calls counts as T at most);
+ *   - free blocks of a class above ALLOC_SURPLUS times its last grant and above the most that
+ *     were deferred at once (halved after 32 T with fewer; the time between two calls counts as
+ *     T at most);
  *   - free blocks above the bound of alloc_set_region() over all classes, first of the class that
  *     has not been used for longest.
  *

@@ -177,7 +177,7 @@ struct index_op {
 	bool gave_back;     /* the caller's: all blocks were given back once for this operation */
 	bool near_full;     /* an insert took its window's last slot: HINT */
 	bool rivals;        /* others wrote the key between this operation's READ and CAS */
-	bool has_spare;        /* an overwrite after which the class has a block for the next,
+	bool has_spare;     /* an overwrite after which the class has a block for the next,
 			          and no block has to be given back */
 	uint8_t doubt;      /* enum index_doubt */
 	/* What follows is private to the index, except `view` and `version`. */

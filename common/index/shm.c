@@ -20,7 +20,7 @@
  * have that length, too.
  */
 static bool value_length_differs(struct index *ix, const struct index_key *key,
-			 const struct get_source *src)
+				 const struct get_source *src)
 {
 	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
@@ -37,7 +37,7 @@ static bool value_length_differs(struct index *ix, const struct index_key *key,
  * Its value can have any length, so the block is copied again.
  */
 static bool holds_other_key(const struct index_op *op, const struct index_key *key,
-		      const struct get_source *src)
+			    const struct get_source *src)
 {
 	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
@@ -58,8 +58,8 @@ static bool holds_other_key(const struct index_op *op, const struct index_key *k
  * GET in 130 needs this if lines are half full.
  */
 static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
-						     const struct index_get_req *req,
-						     struct get_source *src)
+							  const struct index_get_req *req,
+							  struct get_source *src)
 {
 	const struct index_key *key = &req->key;
 	struct index_op *op = req->op;
@@ -98,7 +98,8 @@ static inline void get_found(struct index *ix, const struct index_get_req *req)
 }
 
 /* Go on after get_fast(), if that found a candidate. */
-static bool get_after_miss(struct index *ix, const struct index_get_req *req, struct get_source *src)
+static bool get_after_miss(struct index *ix, const struct index_get_req *req,
+			   struct get_source *src)
 {
 	if (!src->slot)
 		return false;
@@ -117,7 +118,7 @@ static bool get_one(struct index *ix, const struct index_get_req *req, const uin
 		    uint32_t match)
 {
 	struct get_source src = {.slots = slots, .match = match, .to = req->op->buf,
-			     .room = req->op->buf_bytes};
+				 .room = req->op->buf_bytes};
 
 	if (get_fast(ix, &req->key, &src)) {
 		get_found(ix, req);
@@ -192,7 +193,8 @@ static inline void request_windows(const struct index *ix, const struct index_ge
 }
 
 /* Request the first candidate's block. Any address may be prefetched. */
-static inline void request_first_block(const struct index *ix, const uint64_t *slots, uint32_t match)
+static inline void request_first_block(const struct index *ix, const uint64_t *slots,
+				       uint32_t match)
 {
 	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
 

@@ -31,7 +31,7 @@
 /** Whether the block of a struct put is written. */
 enum block_written { NOT_WRITTEN, WRITTEN };
 
-static_assert(SHM_SMALL_MAX < INDEX_SEGMENT_MIN, "a fast GET brings no part elsewhere");
+static_assert(SHM_SMALL_MAX < INDEX_SEGMENT_MIN, "a fast GET has no segment");
 
 /* ---- size classes of small blocks, by tables -------------------------------------------- */
 
@@ -184,8 +184,8 @@ bool index_get_slow(struct index *ix, const struct index_get_req *req, struct ge
 
 /** How put_fast() ended. */
 enum put_outcome {
-	PUT_NOT_DONE,  /* nothing was swapped; it may hold a block, written or not */
-	PUT_LOST, /* another writer changed the slot before the CAS */
+	PUT_NOT_DONE, /* nothing was swapped; it may hold a block, written or not */
+	PUT_LOST,     /* another writer changed the slot before the CAS */
 	PUT_DONE
 };
 
@@ -195,17 +195,17 @@ struct put {
 	struct index_key key;
 	const void *value;
 	uint32_t value_len;
-	uint8_t cls;       /* size class of `block`, ... */
+	uint8_t cls;                /* size class of `block`, ... */
 	struct alloc_class *blocks; /* ... and the session's blocks of that class */
-	uint8_t written;   /* enum block_written */
-	bool fetch_next;   /* request the next operation's block, too: this is no batch */
-	bool has_spare;       /* as index_op's */
-	uint64_t block;    /* its own block, as the word that names it; 0: none yet */
+	uint8_t written;            /* enum block_written */
+	bool fetch_next;            /* request the next PUT's block, too: this is no batch */
+	bool has_spare;             /* as index_op's */
+	uint64_t block;             /* its own block, as the word that names it; 0: none yet */
 	uint64_t version, new_word;
-	uint16_t slot_at;  /* the candidate slot, ... */
-	uint64_t old_word; /* ... its word, */
-	const uint8_t *old; /* ... and the block that the word names */
-	uint64_t lost_to;  /* PUT_LOST: the word that the CAS found */
+	uint16_t slot_at;   /* the candidate slot, */
+	uint64_t old_word;  /* its word, */
+	const uint8_t *old; /* and the block that the word names */
+	uint64_t lost_to;   /* PUT_LOST: the word that the CAS found */
 };
 
 /** Start a PUT without a block. Sets single fields: clearing all takes longer. */
@@ -228,7 +228,7 @@ void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome 
  * put_fast() in line.
  */
 static inline bool put_fits(const struct index *ix, const struct index_key *key,
-				uint32_t value_len)
+			    uint32_t value_len)
 {
 	const unsigned caps = XPORT_AT_ONCE | XPORT_DIRECT_STORE;
 
@@ -236,7 +236,7 @@ static inline bool put_fits(const struct index *ix, const struct index_key *key,
 	       block_room(key->len, value_len) <= SHM_SMALL_MAX;
 }
 
-/* Unusual steps, by a call. Write the block of a PUT if it has more than SHM_SMALL_MAX bytes. */
+/** An unusual step, by a call: write a PUT's block of more than SHM_SMALL_MAX bytes. */
 void index_put_build_large(const struct put *p, uint8_t *block);
 /** Bytes of the large block that `word` names; 0 if none can be there. */
 uint64_t index_put_old_bytes(const struct index *ix, uint64_t word);
