@@ -7,11 +7,9 @@
 #ifndef COMMON_INDEX_DIRECT_H
 #define COMMON_INDEX_DIRECT_H
 
-#include "alloc_inline.h"
 #include "common/base/atomic.h"
 #include "common/region/fetch.h"
 #include "index_priv.h"
-#include "try.h"
 #include "window_scan.h"
 
 /**
@@ -28,12 +26,6 @@ static inline bool still_holds(const uint64_t *slot, uint64_t word)
 static inline bool entry_usable(const struct index *ix, uint64_t entry)
 {
 	return (entry & ENTRY_VALID) && region_page_ok(&ix->sb, entry_page(entry));
-}
-
-/** Offset of a slot in the region. */
-static inline uint64_t slot_off_of(const struct index *ix, const uint64_t *slot)
-{
-	return (uint64_t)((const uint8_t *)slot - ix->lane->base);
 }
 
 /** True if the region is mapped, the lane is not broken, and the directory is cached. */

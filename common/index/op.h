@@ -135,7 +135,7 @@ struct op_search {
 	bool skipped;       /* a candidate was another key's */
 	bool settled;       /* words were READ twice, or need not be */
 	bool absorbs;       /* a PUT that is done if the slot at slot_at is its key's */
-	bool word_cached;    /* the CAS expects a cached word, which was not READ */
+	bool word_cached;   /* the CAS expects a cached word, which was not READ */
 	uint16_t from;      /* slot at which the walk continues */
 	uint64_t begun_ns;  /* I4: not after the slot's READ began */
 	uint64_t word, version; /* the word decided upon, and its version; 0: unknown */
@@ -178,7 +178,7 @@ struct index_op {
 	bool near_full;     /* an insert took its window's last slot: HINT */
 	bool rivals;        /* others wrote the key between this operation's READ and CAS */
 	bool has_spare;     /* an overwrite after which the class has a block for the next,
-			          and no block has to be given back */
+				 and no block has to be given back */
 	uint8_t doubt;      /* enum index_doubt */
 	/* What follows is private to the index, except `view` and `version`. */
 	bool written_by_other; /* the slot held a value of another session */
@@ -203,7 +203,7 @@ struct index_op {
 	struct op_cached cached; /* WAY_LOCATION */
 	struct {
 		struct op_swap swap; /* the CAS in doubt */
-		bool word_cached;     /* word_cached of its op_search */
+		bool word_cached;    /* as its op_search's */
 	} lost;
 
 	/* ---- private: of one phase ---- */

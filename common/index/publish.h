@@ -37,9 +37,10 @@ enum next swap_resolve_absent(struct index *ix, struct index_op *op);
 /* ---- the block that a CAS has unlinked ----------------------------------------------- */
 
 /**
- * A block that is retired without a date starts its grace period at the next look at the clock. A
- * look costs half as much as a search by loads, and 1 % of a write by RDMA (rxe). Only classes with
- * many deferred blocks go without, because the last few then wait a little longer.
+ * A block that is retired without a look at the clock starts its grace period at the next look,
+ * and so waits a little longer. A look costs half as much as a search by loads, and 1 % of a write
+ * by RDMA (rxe). At most UNDATED_MAX - 1 blocks in a row go without, and only of classes that have
+ * enough other deferred blocks.
  */
 #define UNDATED_MAX 16u
 /** Larger blocks, of more than 32 KiB, are dated at once. */

@@ -104,7 +104,7 @@ static bool get_after_miss(struct index *ix, const struct index_get_req *req,
 	if (!src->slot)
 		return false;
 	if (!still_holds(src->slot, src->word)) {
-		ix->retries++; /* a rival's word came */
+		ix->retries++; /* another writer changed the slot */
 		return false;
 	}
 	if (!get_next_candidates(ix, req, src))

@@ -17,6 +17,7 @@
 #include "common/region/fetch.h"
 #include "direct.h"
 #include "publish.h"
+#include "try.h"
 #include "window_scan.h"
 
 /** Largest block that is read or written in line with the caller, in bytes. */

@@ -398,7 +398,7 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
 		      const uint64_t *lost_to)
 {
-	(void)direct_window(ix, op); /* index_put() has not asked what it is */
+	(void)direct_window(ix, op); /* index_put() has not set the directory entry */
 	return write_search(ix, op, slots, lost_to);
 }
 
