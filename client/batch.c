@@ -261,7 +261,7 @@ static void put_fill(struct farkv *kv, struct group *g, struct failure *f)
 		}
 		if (!group_claim(g, &key))
 			break;
-		index_expect(kv->conn.index, key.hash);
+		index_prefetch_window(kv->conn.index, key.hash);
 		index_op_start(op, INDEX_PUT, &key, it->value,
 			       (uint32_t)it->value_len);
 		g->item[g->n] = at;

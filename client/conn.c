@@ -272,8 +272,8 @@ int conn_make(const struct conn_order *o, uint64_t deadline_ns, struct conn *out
 	/* Out of memory: no locations are cached. A mapped region is searched as fast as a
 	 * cache. */
 	if (!(out->lane->caps & XPORT_DIRECT) && o->cache_entries &&
-	    (index_remember(out->index, o->cache_entries) ||
-	     (o->cache_bytes && index_keep(out->index, o->cache_bytes))))
+	    (index_cache_locations(out->index, o->cache_entries) ||
+	     (o->cache_bytes && index_cache_values(out->index, o->cache_bytes))))
 		err_clear();
 	return 0;
 }
@@ -317,7 +317,7 @@ static void take_grants(struct conn *l)
 	for (struct session_grant *g = mail.grants, *next; g; g = next) {
 		next = g->next;
 		if (l->alloc) /* blocks that cannot be noted go back when the session ends */
-			(void)alloc_stock(l->alloc, g->cls, g->refs, g->n);
+			(void)alloc_granted(l->alloc, g->cls, g->refs, g->n);
 		if (g->n == 0)
 			l->denied[g->cls] = no_counts(l, g->cls);
 		l->scarce[g->cls] = g->n < l->asked[g->cls];
@@ -361,7 +361,7 @@ int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 	if (l->inv->n_ret)
 		return FARKV_ETIMEDOUT;
 	if (n == 0)
-		n = alloc_want(l->alloc, cls, now, spoken_for);
+		n = alloc_request(l->alloc, cls, now, spoken_for);
 	if (n && l->scarce[cls])
 		link_return_deferred(l, cls);
 	return n ? grant_request(l, cls, n) : 0;

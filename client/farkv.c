@@ -88,11 +88,11 @@ static int options_take(const struct farkv_options *o,
 		return err_set(FARKV_EINVAL,
 			       "options: cache_entries is %u; at most %u",
 			       all.cache_entries, CACHE_ENTRIES_MAX);
-	if (all.cache_bytes && (all.cache_bytes < KEPT_BYTES_MIN ||
-				all.cache_bytes > KEPT_BYTES_MAX))
+	if (all.cache_bytes && (all.cache_bytes < VALUE_CACHE_MIN ||
+				all.cache_bytes > VALUE_CACHE_MAX))
 		return err_set(FARKV_EINVAL,
 			       "options: cache_bytes is %zu; %u to %u, or 0",
-			       all.cache_bytes, KEPT_BYTES_MIN, KEPT_BYTES_MAX);
+			       all.cache_bytes, VALUE_CACHE_MIN, VALUE_CACHE_MAX);
 	if (all.queue_depth > QUEUE_DEPTH_MAX)
 		return err_set(FARKV_EINVAL,
 			       "options: queue_depth is %u, at most %u can be",

@@ -17,8 +17,8 @@
 
 /* ---- one key ------------------------------------------------------------------------- */
 
-/* What a call wants of its key. */
-struct want {
+/* A call's request for its key. */
+struct request {
 	enum index_kind kind;
 	const void *value;
 	size_t value_len;
@@ -27,9 +27,9 @@ struct want {
 	size_t into_cap;
 };
 
-/* What follows is IN_LINE, so that what a call does not want costs it nothing. */
+/* The following functions are IN_LINE: what a call does not use then costs it nothing. */
 
-/* By what the caller may map; else, or if anything unusual is met, it is pending. */
+/* Try the operation over mapped memory. False: it is pending. */
 IN_LINE bool try_op(struct farkv *kv, const struct index_get_req *get, enum index_kind kind,
 		    const void *window)
 {
@@ -45,22 +45,23 @@ IN_LINE bool try_op(struct farkv *kv, const struct index_get_req *get, enum inde
 	}
 }
 
-/* The key of a call, and its window, on the way. */
+/* The key of a call and its window, which has been requested. */
 struct prefetch {
 	struct index_get_req get; /* of a get, but the key is any call's */
 	const void *window;
 };
 
 /*
- * A window takes longer to come than all that a call begins with: so that is asked for
- * first, by what is known of the store as long as the gate lets the caller in at once.
+ * Hash the key and request its window first, because memory takes longer than the rest of the
+ * call's beginning. What the handle knows of the store is valid if the caller then enters at once.
  */
-IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len, struct prefetch *prefetch)
+IN_LINE bool take_prefetch(struct farkv *kv, const void *key, size_t key_len,
+			   struct prefetch *prefetch)
 {
 	if (!kv->conn.index || !handle_key_at_once(kv, key, key_len, &prefetch->get.key))
 		return false;
 	prefetch->get.op = &kv->op;
-	prefetch->window = index_expect(kv->conn.index, prefetch->get.key.hash);
+	prefetch->window = index_prefetch_window(kv->conn.index, prefetch->get.key.hash);
 	return true;
 }
 
@@ -72,7 +73,7 @@ static __attribute__((noinline)) int refuse_key(struct farkv *kv, const void *ke
 	return kind != INDEX_GET && kv->conn.readonly ? handle_not_writable(kv) : err;
 }
 
-/* To its end, if it is not `final`, and what comes after it. */
+/* End the operation, run to its end unless it is `final`. */
 IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 {
 	struct index_op *op = &kv->op;
@@ -93,7 +94,7 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 	return 0;
 }
 
-IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const struct want *w)
+IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const struct request *w)
 {
 	struct index_op *op = &kv->op;
 	const void *window = prefetch->window;
@@ -119,7 +120,7 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 
 /* A value that was lent is the call's key, or its value: as if it were the caller's own. */
 static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void *key,
-						    size_t key_len, struct want w)
+						    size_t key_len, struct request w)
 {
 	struct arena own = {.chunks = NULL};
 	struct prefetch prefetch;
@@ -143,7 +144,7 @@ static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void
 }
 
 IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
-		     const struct want *w)
+		     const struct request *w)
 {
 	struct prefetch prefetch;
 	bool prefetched;
@@ -167,7 +168,7 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
-/* The value that the handle's operation has found. */
+/* Return the value that the handle's operation has found. */
 static int value_give(const struct farkv *kv, int err, struct farkv_value *value_out)
 {
 	if (!err)
@@ -179,12 +180,12 @@ static int value_give(const struct farkv *kv, int err, struct farkv_value *value
 	return err;
 }
 
-/* A get by the general way. */
+/* A get on the slow path. */
 static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void *key,
 						   size_t key_len,
 						   struct farkv_value *value_out)
 {
-	static const struct want w = {.kind = INDEX_GET};
+	static const struct request w = {.kind = INDEX_GET};
 
 	if (!kv)
 		return handle_missing();
@@ -193,25 +194,25 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 	return value_give(kv, key_call(kv, key, key_len, &w), value_out);
 }
 
-/* A fast get that has not found the value goes on, inside the gate. */
+/* A fast get that has not found the value goes on, inside the critical section. */
 static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct index_key *key,
-					       struct source *src,
+					       struct get_source *src,
 					       struct farkv_value *value_out)
 {
-	struct index_get_req want = {*key, &kv->op};
+	struct index_get_req req = {*key, &kv->op};
 	int err;
 
 	kv->op.into = NULL;
 	kv->op.into_cap = 0;
 	err = key_op_end(kv, INDEX_GET,
-			 index_get_rest(kv->conn.index, &want, src));
+			 index_get_slow(kv->conn.index, &req, src));
 	handle_end(kv);
 	return value_give(kv, err, value_out);
 }
 
 /*
- * Enter the gate for a fast get, whose key's window is requested first of all. False: outside
- * the gate, nothing has been done.
+ * Enter the critical section for a fast get, after requesting the key's window. False: outside of
+ * it, and nothing has been done.
  */
 IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 		       struct index_key *k, const uint64_t **window_out)
@@ -223,7 +224,7 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 	k->data = key;
 	k->len = (uint16_t)key_len;
 	k->hash = hash_key_in_line(kv->conn.sb->hash_seed, key, key_len);
-	return index_prefetch(ix, k->hash, window_out) && !kv->taken &&
+	return window_prefetch(ix, k->hash, window_out) && !kv->taken &&
 	       !lent_by_get(kv, key) && handle_enter_free(kv);
 }
 
@@ -231,7 +232,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out)
 {
 	struct index_key k;
-	struct source src;
+	struct get_source src;
 
 	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &src.slots))
 		return get_otherwise(kv, key, key_len, value_out);
@@ -239,8 +240,8 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	src.to = kv->op.buf;
 	src.room = kv->op.buf_bytes;
 	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
-		struct index_key key_apart = k; /* so that `k` need not be in memory */
-		struct source src_apart = src;
+		struct index_key key_apart = k; /* keeps `k` in registers */
+		struct get_source src_apart = src;
 
 		return get_go_on(kv, &key_apart, &src_apart, value_out);
 	}
@@ -262,7 +263,7 @@ static bool apart(const void *key, size_t key_len, const void *buf, size_t cap)
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out, uint64_t *version_out)
 {
-	const struct want w = {
+	const struct request w = {
 		.kind = INDEX_GET,
 		.into = apart(key, key_len, buf, cap) ? buf : NULL,
 		.into_cap = cap};
@@ -288,22 +289,22 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 	return 0;
 }
 
-/* As any call is made. */
+/* A put on the slow path. */
 static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
-	struct want w = {INDEX_PUT, value, value_len, 0, NULL, 0};
+	struct request w = {INDEX_PUT, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
 
 /*
- * Enter the gate for a fast put, whose key's window is requested first of all. False: outside
- * the gate, nothing has been done.
+ * Enter the critical section for a fast put, after requesting the key's window. False: outside of
+ * it, and nothing has been done.
  */
 IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
-		       const struct want *w, struct put *p)
+		       const struct request *w, struct put *p)
 {
 	const struct index *ix = kv->conn.index;
 	const struct superblock *sb = kv->conn.sb;
@@ -316,15 +317,15 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	k.len = (uint16_t)key_len;
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
-	return index_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
+	return window_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
 	       !lent_by_get(kv, key) && !lent_by_get(kv, w->value) &&
-	       put_is_usual(ix, &p->key, p->value_len) &&
+	       put_fits(ix, &p->key, p->value_len) &&
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
 }
 
-/* It goes on, or what comes after it. */
+/* After put_fast(): the slow path, or the work that follows a put. */
 static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct put *p,
-					       enum fast fast)
+					       enum put_outcome outcome)
 {
 	struct index_op *op = &kv->op;
 	bool final;
@@ -333,14 +334,14 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	index_op_start(op, INDEX_PUT, &p->key, p->value, p->value_len);
 	op->into = NULL;
 	op->into_cap = 0;
-	if (fast == FAST_DONE) {
+	if (outcome == PUT_DONE) {
 		op->cls = p->cls;
 		op->result = 0;
 		handle_after_in_full(kv, op);
 	} else {
-		index_put_hand_over(op, p, fast);
+		index_put_to_op(op, p, outcome);
 		final = index_put_search(kv->conn.index, op, p->slots,
-					 fast == FAST_LOST ? &p->lost_to : NULL);
+					 outcome == PUT_LOST ? &p->lost_to : NULL);
 		err = key_op_end(kv, INDEX_PUT, final);
 	}
 	handle_end(kv);
@@ -350,20 +351,20 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
-	const struct want w = {.value = value, .value_len = value_len};
+	const struct request w = {.value = value, .value_len = value_len};
 	struct put p;
-	enum fast fast;
+	enum put_outcome outcome;
 
 	if (__builtin_expect(!kv, 0))
 		return handle_missing();
 	if (__builtin_expect(!put_enter(kv, key, key_len, &w, &p), 0))
 		return put_otherwise(kv, key, key_len, value, value_len);
-	fast = put_fast(kv->conn.index, &p);
-	if (__builtin_expect(fast != FAST_DONE ||
+	outcome = put_fast(kv->conn.index, &p);
+	if (__builtin_expect(outcome != PUT_DONE ||
 			     !handle_after_at_once(kv, p.has_spare, p.cls), 0)) {
-		struct put rest = p; /* so that `p` itself need not be in memory */
+		struct put rest = p; /* keeps `p` in registers */
 
-		return put_go_on(kv, &rest, fast);
+		return put_go_on(kv, &rest, outcome);
 	}
 	handle_end(kv);
 	return 0;
@@ -372,7 +373,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	struct want w = {INDEX_ADD, value, value_len, 0, NULL, 0};
+	struct request w = {INDEX_ADD, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -380,7 +381,7 @@ int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 		  const void *value, size_t value_len)
 {
-	struct want w = {INDEX_REPLACE, value, value_len, 0, NULL, 0};
+	struct request w = {INDEX_REPLACE, value, value_len, 0, NULL, 0};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -389,7 +390,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
 	      uint64_t *version_out)
 {
-	struct want w = {INDEX_CAS, value, value_len, expected, NULL, 0};
+	struct request w = {INDEX_CAS, value, value_len, expected, NULL, 0};
 	int err = key_call(kv, key, key_len, &w);
 
 	if (!err && version_out)
@@ -399,7 +400,7 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 
 int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 {
-	static const struct want w = {.kind = INDEX_DELETE};
+	static const struct request w = {.kind = INDEX_DELETE};
 
 	return key_call(kv, key, key_len, &w);
 }

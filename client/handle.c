@@ -35,7 +35,7 @@ static void requests_add(struct farkv_counters *sum, const struct xport_counters
 
 static void counters_add(struct farkv_counters *sum, const struct conn *l)
 {
-	struct location_counters seen = index_remembered(l->index);
+	struct location_counters seen = index_cache_counters(l->index);
 
 	/* Loads and stores are not counted as requests, and chains over mapped memory are few. */
 	if (!(l->lane->caps & XPORT_DIRECT))

@@ -380,10 +380,13 @@ static inline void write_block(struct mem_side *m, struct block_ref ref,
 	};
 
 	if (plan->value_len >= BLOCK_PAST_CACHE) {
-		struct block_pair pair = {key, plan->value, (uint32_t)plan->value_len,
-					  (uint16_t)len};
+		struct block_pair pair = {.key = key,
+					  .key_hash = hash,
+					  .key_len = (uint16_t)len,
+					  .value = plan->value,
+					  .value_len = (uint32_t)plan->value_len};
 
-		block_encode_past_cache(b, ref, h.version, &pair, hash);
+		block_encode_past_cache(b, ref, h.version, &pair);
 		return;
 	}
 	h.head_sum = block_head_sum(&h, binding, hash);

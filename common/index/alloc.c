@@ -11,7 +11,7 @@
 #include "alloc_inline.h"
 #include "common/base/util.h"
 
-/* One to store a value, and one to overwrite it with if the server is stopped. */
+/* One block to store a value, and one to overwrite it while the server is stopped. */
 #define FIRST_GRANT 2u
 
 struct alloc *alloc_new(uint64_t grace_ns)
@@ -73,7 +73,7 @@ static int deferred_grow(struct alloc_class *s)
 	return 0;
 }
 
-/* How many are ready: they became so in the order in which they lie there. */
+/* Number of ready items; binary search, because they become ready in ring order. */
 static uint32_t deferred_ready(const struct alloc_class *s, uint64_t now)
 {
 	uint32_t low = 0, high = alloc_class_deferred(s);
@@ -136,7 +136,7 @@ void alloc_date(struct alloc *a, uint64_t now)
 			   now + a->grace_ns);
 }
 
-/* Bytes; a small block counts as 1/ALLOC_GAIN_BLOCKS of what makes a look due. */
+/* In bytes; a block counts as 1/ALLOC_GAIN_BLOCKS of the threshold at least. */
 void alloc_gain(struct alloc *a, uint8_t cls)
 {
 	a->gained += UTIL_MAX(class_bytes(cls), a->hoard_bytes / ALLOC_GAIN_SHARE /
@@ -152,13 +152,13 @@ bool alloc_surplus_due(struct alloc *a)
 	return due;
 }
 
-/* `ready` may be ALLOC_UNDATED. */
-static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
+/* Defer a block until `ready`, which may be ALLOC_UNDATED. */
+static int retire(struct alloc *a, struct block_ref ref, uint64_t ready)
 {
 	struct alloc_class *s = &a->cls[ref.cls];
 	uint64_t word = slot_pack(ref, 0, 0);
 
-	/* Before all else: it was held, whatever becomes of it here. */
+	/* First the journal: the block was held, even if the rest fails. */
 	if (__builtin_expect(a->journal != NULL, 0) &&
 	    !journal_add(a->journal, ref))
 		a->journal = NULL;
@@ -177,15 +177,15 @@ static int rest(struct alloc *a, struct block_ref ref, uint64_t ready)
 int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now)
 {
 	alloc_date(a, now);
-	return rest(a, ref, now + a->grace_ns);
+	return retire(a, ref, now + a->grace_ns);
 }
 
 int alloc_retire_undated(struct alloc *a, struct block_ref ref)
 {
-	return rest(a, ref, ALLOC_UNDATED);
+	return retire(a, ref, ALLOC_UNDATED);
 }
 
-uint32_t alloc_resting(const struct alloc *a, uint8_t cls)
+uint32_t alloc_deferred_count(const struct alloc *a, uint8_t cls)
 {
 	return alloc_class_deferred(&a->cls[cls]);
 }
@@ -245,7 +245,7 @@ bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	return s->n_free < spoken_for || !deferred_is_ready(s, now);
 }
 
-uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
+uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for)
 {
 	struct alloc_class *s = &a->cls[cls];
@@ -257,7 +257,7 @@ uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
 			grant_max(a, cls));
 }
 
-int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
+int alloc_granted(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 		size_t n)
 {
 	struct alloc_class *s = &a->cls[cls];
@@ -292,8 +292,8 @@ static size_t take_exhausted(struct alloc *a, struct block_ref *refs, size_t cap
 	return n;
 }
 
-/* Free blocks, and those of limbo that are ready, down to `keep` of a class. */
-static size_t take_idle(struct alloc_class *s, uint64_t now, uint64_t keep,
+/* Take free blocks, and deferred ones that are ready, down to `keep` of a class. */
+static size_t take_free(struct alloc_class *s, uint64_t now, uint64_t keep,
 			struct block_ref *refs, size_t cap)
 {
 	uint64_t ready = deferred_ready(s, now);
@@ -310,18 +310,18 @@ static size_t take_idle(struct alloc_class *s, uint64_t now, uint64_t keep,
 	return n;
 }
 
-/* After so many T without as many at rest, half as many are expected to be needed. */
+/* The peak is halved after this many T with fewer deferred blocks. */
 #define PEAK_HALVED 32u
 
-/* Who does nothing for a while learns nothing in it: between two looks T at most counts. */
-static void note_resting(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
+/* Update the most blocks that were deferred at once. Idle time counts as T at most. */
+static void peak_update(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 {
-	uint32_t resting = alloc_class_deferred(s) - deferred_ready(s, now);
+	uint32_t deferred = alloc_class_deferred(s) - deferred_ready(s, now);
 
 	s->peak_age += UTIL_MIN(now - s->seen_ns, grace_ns);
 	s->seen_ns = now;
-	if (resting >= s->peak) {
-		s->peak = resting;
+	if (deferred >= s->peak) {
+		s->peak = deferred;
 		s->peak_age = 0;
 	} else if (s->peak_age >= PEAK_HALVED * grace_ns) {
 		s->peak /= 2;
@@ -330,20 +330,19 @@ static void note_resting(struct alloc_class *s, uint64_t now, uint64_t grace_ns)
 }
 
 /*
- * What a class keeps: some grants' worth; and of one whose blocks are overwritten all
- * the time as many as rested at once not long ago, for as many are going to be needed
- * while those rest. Who pauses for a moment finds its blocks ready, and shall not give
- * them away.
+ * Blocks that a class keeps: some grants' worth, and as many as were recently deferred at once, as
+ * that many are needed again while those wait. Otherwise a session that pauses would give them
+ * away.
  */
-static uint64_t kept(const struct alloc_class *s)
+static uint64_t reserve(const struct alloc_class *s)
 {
 	uint64_t grants = (uint64_t)UTIL_MAX(s->last_grant, 1u) * ALLOC_SURPLUS;
 
 	return UTIL_MAX(grants, (uint64_t)s->peak);
 }
 
-/* What is free in class `c`, but for the last block of the class used last. */
-static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
+/* Free blocks of class `c`, but one less for the class that was used last. */
+static uint64_t spare_count(const struct alloc *a, unsigned c, uint32_t newest,
 			uint64_t now)
 {
 	const struct alloc_class *s = &a->cls[c];
@@ -352,8 +351,8 @@ static uint64_t hoarded(const struct alloc *a, unsigned c, uint32_t newest,
 	return n && s->used == newest ? n - 1 : n;
 }
 
-/* Free blocks above the bound over all classes, of the longest unused class. */
-static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
+/* Take free blocks above the bound over all classes, from the class unused for longest. */
+static size_t take_over_bound(struct alloc *a, uint64_t now, struct block_ref *refs,
 			 size_t cap)
 {
 	uint64_t total = 0, excess, idle = 0;
@@ -363,7 +362,7 @@ static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
 		newest = UTIL_MAX(newest, a->cls[c].used);
 	for (unsigned c = 0; c < CLASS_COUNT; c++) {
-		uint64_t n = hoarded(a, c, newest, now);
+		uint64_t n = spare_count(a, c, newest, now);
 
 		total += n * class_bytes(c);
 		if (n && (oldest == CLASS_COUNT ||
@@ -376,7 +375,7 @@ static size_t take_hoard(struct alloc *a, uint64_t now, struct block_ref *refs,
 		return 0;
 	excess = (total - a->hoard_bytes - 1) / class_bytes(oldest) + 1;
 	excess = UTIL_MIN(excess, UTIL_MIN(idle, (uint64_t)cap));
-	return take_idle(&a->cls[oldest], now, 0, refs, excess);
+	return take_free(&a->cls[oldest], now, 0, refs, excess);
 }
 
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
@@ -388,13 +387,13 @@ size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; n == 0 && c < CLASS_COUNT; c++) {
 		struct alloc_class *s = &a->cls[c];
 
-		note_resting(s, now, a->grace_ns);
-		n = take_idle(s, now, kept(s), refs, cap);
+		peak_update(s, now, a->grace_ns);
+		n = take_free(s, now, reserve(s), refs, cap);
 		if (n)
 			*state_out = RETURN_FREE;
 	}
 	if (n == 0) {
-		n = take_hoard(a, now, refs, cap);
+		n = take_over_bound(a, now, refs, cap);
 		if (n)
 			*state_out = RETURN_FREE;
 	}
@@ -422,7 +421,7 @@ size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 	for (unsigned c = 0; c < CLASS_COUNT; c++)
 		a->cls[c].last_grant = a->cls[c].peak = 0;
 	for (unsigned c = 0; n < cap && c < CLASS_COUNT; c++)
-		n += take_idle(&a->cls[c], now, 0, refs + n, cap - n);
+		n += take_free(&a->cls[c], now, 0, refs + n, cap - n);
 	if (n) {
 		*state_out = RETURN_FREE;
 		return n;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * alloc.h - a session's own blocks: free lists, limbo, and how many to ask for.
+ * alloc.h - a session's own blocks: free lists, deferred blocks, and how many to ask for.
  *
- * The server grants blocks; the session writes values into them; whoever
- * unlinks a block by a CAS owns it next. An unlinked block waits in limbo for T
- * (I4), then is free again under the next incarnation. Steady overwriting thus
- * needs no server. No system call; memory grows with the number of blocks held.
+ * The server grants blocks, and the session writes values into them. A session owns each block that
+ * its CAS unlinks. An unlinked block is deferred: it waits for the grace period T (I4), then is
+ * free again under the next incarnation. So steady overwriting needs no server. No system call;
+ * memory grows with the number of blocks held.
  *
- * No locks: one thread at a time. In a session that is its handle's thread inside
- * the gate, or who holds the inventory's lock while that thread is outside of it
- * (client/inventory.h).
+ * No locks: one thread at a time. In a session that is its handle's thread inside the critical
+ * section, or the holder of the inventory's lock while that thread is outside (client/inventory.h).
  */
 #ifndef COMMON_INDEX_ALLOC_H
 #define COMMON_INDEX_ALLOC_H
@@ -28,29 +27,28 @@ struct alloc *alloc_new(uint64_t grace_ns);
 void alloc_free(struct alloc *a);
 
 /**
- * Bound what is kept unused by the size of the region: above ALLOC_HOARD_BYTES, or
- * 1/ALLOC_HOARD_SHARE of the region if that is less, free blocks are surplus, and no
- * request but a first one is for more than half of it. Without this call
- * ALLOC_HOARD_BYTES holds.
+ * Bound the unused blocks by the region's size. Free blocks above ALLOC_HOARD_BYTES, or above
+ * 1/ALLOC_HOARD_SHARE of the region if that is less, are surplus; no request but a first one is for
+ * more than half of it. Without this call the bound is ALLOC_HOARD_BYTES.
  */
 void alloc_set_region(struct alloc *a, uint64_t region_bytes);
 
 /**
- * Add every block held to `j`, and from now on those that come by alloc_retire(),
- * until the journal is off. `j` is the caller's and outlives the allocator.
+ * Add every block held to `j`, and each block that is retired later, until the journal is off. `j`
+ * is the caller's and must outlive the allocator.
  */
 void alloc_record(struct alloc *a, struct journal *j);
 
 /**
- * Take a block of class `cls` to write into: a free one, else the oldest in
- * limbo if T has passed at `now`. False if there is none.
+ * Take a block of class `cls`: a free one, or the oldest deferred one if T has passed at `now`.
+ * False if there is none.
  */
 bool alloc_take(struct alloc *a, uint8_t cls, uint64_t now,
 		struct block_ref *ref_out);
 
 /**
- * Where the block lies that alloc_take() will bring when it has brought `ahead` others,
- * if nothing else happens meanwhile; 0 if that cannot be told. For fetching ahead.
+ * Offset of the block that alloc_take() will return after `ahead` others, if nothing else happens;
+ * 0 if unknown. For prefetching.
  */
 uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead);
 
@@ -58,96 +56,100 @@ uint64_t alloc_peek(const struct alloc *a, uint8_t cls, uint32_t ahead);
 int alloc_put(struct alloc *a, struct block_ref ref);
 
 /**
- * As alloc_put(), where content that was written, though never published, must not
- * pass for what comes next: its next content has the next incarnation.
+ * alloc_put() of a block that was written: its next content has the next incarnation, so that the
+ * unpublished content cannot pass for it.
  */
 int alloc_put_written(struct alloc *a, struct block_ref ref);
 
 /**
- * Own a block that this session's CAS unlinked, completed at `now`. Its next
- * incarnation is ref.inc + 1. FARKV_ENOMEM leaks the block (the sweep finds it).
+ * Own and defer a block that this session's CAS, completed at `now`, has unlinked. Its next
+ * incarnation is ref.inc + 1. FARKV_ENOMEM leaks the block; the sweep finds it.
  */
 int alloc_retire(struct alloc *a, struct block_ref ref, uint64_t now);
 
 /**
- * The same for a CAS that has completed without a look at the clock: the block's T
- * begins at the next alloc_date(), or alloc_retire(). It does not become free before.
+ * The same without a look at the clock: the block's T begins at the next alloc_date() or
+ * alloc_retire().
  */
 int alloc_retire_undated(struct alloc *a, struct block_ref ref);
 
-/** It is `now`: T of all that are undated begins. */
+/** Begin T of all undated blocks at `now`. */
 void alloc_date(struct alloc *a, uint64_t now);
 
-/** Blocks of `cls` in limbo, ready or not, dated or not. */
-uint32_t alloc_resting(const struct alloc *a, uint8_t cls);
+/** Deferred blocks of `cls`, whether ready or dated or not. */
+uint32_t alloc_deferred_count(const struct alloc *a, uint8_t cls);
 
 /**
- * When the oldest limbo block of `cls` becomes free; 0 if there is none. UINT64_MAX if
- * it is undated.
+ * When the oldest deferred block of `cls` becomes free; 0 if there is none, UINT64_MAX if it is
+ * undated.
  */
 uint64_t alloc_next_ready(const struct alloc *a, uint8_t cls);
 
-/** Blocks at hand whose incarnations ran out: to be given back. */
+/** Exhausted blocks, which must be given back. */
 uint32_t alloc_exhausted(const struct alloc *a);
 
-/** Free blocks of a class at hand, limbo not counted. */
+/** Free blocks of a class, without deferred ones. */
 uint32_t alloc_count(const struct alloc *a, uint8_t cls);
 
-/** Are so few blocks of `cls` at hand that alloc_want() would ask for some? */
+/** True if alloc_request() would ask for blocks of `cls`. */
 bool alloc_low(const struct alloc *a, uint8_t cls, uint64_t now,
 	       uint32_t spoken_for);
 
 /**
- * How many blocks of `cls` to ask the server for now: 0 if more than `spoken_for`
- * and enough are at hand, counting one in limbo that has become ready at `now`, or
- * if a request is outstanding. Starts at 2, so that a value can be overwritten
- * without the server (I7), and doubles at each request, bounded by ALLOC_GRANT_MAX
- * blocks and ALLOC_GRANT_BYTES bytes (but at least 1).
- * A non-zero answer marks the request as outstanding.
+ * How many blocks of `cls` to ask the server for. 0 if a request is outstanding, or if enough are
+ * free beyond `spoken_for`, counting a deferred one that is ready at `now`. Starts at 2, so that a
+ * value can be overwritten without the server (I7), and doubles at each request, up to
+ * ALLOC_GRANT_MAX blocks and ALLOC_GRANT_BYTES bytes (but at least 1). Any other result than 0
+ * marks the request as outstanding.
  */
-uint32_t alloc_want(struct alloc *a, uint8_t cls, uint64_t now,
+uint32_t alloc_request(struct alloc *a, uint8_t cls, uint64_t now,
 		    uint32_t spoken_for);
 
-/** The request for `cls` was answered: `n` blocks (0: out of memory). */
-int alloc_stock(struct alloc *a, uint8_t cls, const struct block_ref *refs,
+/**
+ * The request for `cls` was answered by `n` blocks; 0: the server is out of memory. FARKV_ENOMEM.
+ */
+int alloc_granted(struct alloc *a, uint8_t cls, const struct block_ref *refs,
 		size_t n);
 
 /** True while a request for `cls` is outstanding. */
 bool alloc_asking(const struct alloc *a, uint8_t cls);
 
 /**
- * Take out up to `cap` blocks that must or should go back: worn ones first, then free
- * ones of classes whose stock is above ALLOC_SURPLUS times the last grant and above the
- * most that were in limbo at once (halved after 32 T with fewer, of which between two of
- * these calls T at most counts), then what is above the bound of alloc_set_region() over
- * all classes, the class first that has not been used for longest. Blocks in limbo that
- * are ready count as free. All of them share the state written to *state_out. Returns the
- * count.
+ * Take out up to `cap` blocks that should go back. Returns their number; all share *state_out. In
+ * this order:
+ *
+ *   - exhausted blocks;
+ *   - free blocks of a class above ALLOC_SURPLUS times its last grant and above the most that
+ *     were deferred at once (halved after 32 T with fewer; the time between two calls counts as
+ *     T at most);
+ *   - free blocks above the bound of alloc_set_region() over all classes, first of the class that
+ *     has not been used for longest.
+ *
+ * Deferred blocks that are ready count as free.
  */
 size_t alloc_surplus(struct alloc *a, uint64_t now, struct block_ref *refs,
 		     size_t cap, enum return_kind *state_out);
 
 /**
- * A block of `cls` that was retired has come in for one of another class, which there may
- * soon be too many of. A delete of a large value trades its block for a small one.
+ * Note that a block of `cls` was retired in exchange for one of another class, as when a DELETE
+ * exchanges a large value's block for a small one. `cls` may soon have too many.
  */
 void alloc_gain(struct alloc *a, uint8_t cls);
 
 /**
- * Is it time for alloc_surplus(), since so many have come in by alloc_gain():
- * ALLOC_GAIN_BLOCKS, or 1/ALLOC_GAIN_SHARE of the bound of alloc_set_region() in bytes?
- * True once, then it is counted anew, whatever comes of it. What is taken again meanwhile
- * is not taken off.
+ * True if alloc_surplus() is due, because alloc_gain() has noted ALLOC_GAIN_BLOCKS blocks, or
+ * 1/ALLOC_GAIN_SHARE of the bound of alloc_set_region() in bytes. Then counting starts again.
+ * Blocks taken meanwhile are not subtracted.
  */
 bool alloc_surplus_due(struct alloc *a);
 
-/** Take out up to `cap` blocks of `cls` in limbo, ready or not; they share RETURN_DEFERRED. */
+/** Take out up to `cap` deferred blocks of `cls`, ready or not; all are RETURN_DEFERRED. */
 size_t alloc_give_deferred(struct alloc *a, uint8_t cls, struct block_ref *refs,
 			size_t cap);
 
 /**
- * As alloc_surplus(), for closing and when others lack memory: everything held,
- * batch by batch, until 0. What is asked for afterwards starts small again.
+ * Like alloc_surplus(), but everything held, batch by batch, until it returns 0. For closing, and
+ * when others lack memory. Later requests start small again.
  */
 size_t alloc_drain(struct alloc *a, uint64_t now, struct block_ref *refs,
 		   size_t cap, enum return_kind *state_out);

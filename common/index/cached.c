@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An operation that begins by the cache takes one round trip, if nobody has written since:
+ * Round trips of an operation that begins from the cache are one, if nobody has written the key
+ * since:
  *
  *   get                                    READ slot; READ block, unless that is cached
  *   put; others that would change the word WRITE block; CAS slot
@@ -8,9 +9,9 @@
  *   put and add of a new key, by a cached  WRITE block; CAS slot
  *   window
  *
- * The READ of the slot or the CAS shows whatever is not as cached. The operation goes on
- * from what was seen, or searches (index/step.c). doc/protocol.md, "What is remembered",
- * argues why.
+ * The READ of the slot or the CAS shows whether the cache was right. If not, the operation goes on
+ * from what was seen, or searches (index/step.c). doc/protocol.md, section "What is remembered",
+ * proves this.
  */
 #include "config.h"
 
@@ -24,10 +25,10 @@
 #include "common/base/err.h"
 #include "value_cache.h"
 
-/* A slot that has changed between two looks is searched for. */
+/* After this many looks at a changing slot, search. */
 #define LOOKS_MAX 2u
 
-/* Windows as they were READ, by where they lie; a new one takes an old one's place. */
+/* Images of windows, direct-mapped by offset. */
 #define IMAGES 64u
 
 struct image {
@@ -38,7 +39,7 @@ struct image {
 struct cached {
 	struct location_cache *locations;
 	struct location_counters count;
-	struct value_cache *values; /* value cache; NULL: none */
+	struct value_cache *values; /* NULL: none */
 	struct image image[IMAGES];
 };
 
@@ -65,7 +66,7 @@ void cached_free(struct cached *w)
 	free(w);
 }
 
-bool cached_keep(struct cached *w, size_t bytes)
+bool cached_add_values(struct cached *w, size_t bytes)
 {
 	w->values = value_cache_new(bytes);
 	return w->values != NULL;
@@ -93,7 +94,10 @@ static struct location *find(struct index *ix, const struct index_op *op)
 			     op->key.len);
 }
 
-/* What led the operation to its slot; NULL if that was another key's by its first hash. */
+/*
+ * The location that led the operation to its slot; NULL if it is another key's with the same first
+ * hash.
+ */
 static struct location *find_own(struct index *ix, const struct index_op *op)
 {
 	struct location *l = find(ix, op);
@@ -108,7 +112,7 @@ void cached_store(struct index *ix, const struct index_op *op, uint64_t word,
 				.word = word,
 				.version = version};
 
-	/* Of a subtable that is going, nothing is worth keeping. */
+	/* Nothing of a subtable that is being migrated is worth caching. */
 	if (!ix->cached || op->search.accept_frozen || (word & SLOT_FROZEN))
 		return;
 	what.check = location_check(op->key.data, op->key.len, op->key.hash);
@@ -143,7 +147,7 @@ static void cached_claimed(struct index *ix, const struct index_op *op, uint64_t
 		m->words[op->slot_at] = word;
 }
 
-/* Note it only of a location that has been wrong: the look-up comes after the answer. */
+/* Only a location that has been wrong is updated: this costs a look-up. */
 static void was_right(struct index *ix, const struct index_op *op)
 {
 	struct location *l = op->cached.doubted ? find(ix, op) : NULL;
@@ -162,7 +166,7 @@ static void was_wrong(struct index *ix, const struct index_op *op)
 		location_wrong(l);
 }
 
-/* The slot is not the key's any more, as far as can be seen: search for it. */
+/* The slot seems not to be the key's: search. */
 static enum next cached_forget(struct index *ix, struct index_op *op)
 {
 	struct location *l = find_own(ix, op);
@@ -176,9 +180,9 @@ static enum next cached_forget(struct index *ix, struct index_op *op)
 /* ---- READ slot, and the block that it is believed to name ------------------------ */
 
 /*
- * Where words tear, a slot that went from W to W|dead to another word can look like W
- * again, half and half. A CAS of W to itself shows the whole word and changes nothing;
- * a reader without the right to CAS READs twice.
+ * Where words tear, a slot that went from W to W|dead to another word can look like W again, half
+ * and half. A CAS of W to itself shows the whole word and changes nothing; a reader without the
+ * right to CAS READs twice.
  */
 static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -196,7 +200,7 @@ static void add_look(struct index *ix, struct index_op *op, uint64_t word)
 	}
 }
 
-/* The word that the look showed; false if it cannot be told. */
+/* The word that the look showed; false if it may be torn. */
 static bool word_seen(const struct index *ix, struct index_op *op,
 		      uint64_t *seen_out)
 {
@@ -222,7 +226,7 @@ static bool take_cached_value(const struct index *ix, struct index_op *op, uint6
 	size_t bytes = 0;
 
 	block = k ? value_cache_find(k, op->cached.slot, word, &bytes) : NULL;
-	if (block) /* it was found to fit its class: the buffer has room */
+	if (block) /* look() has reserved a block of its class */
 		memcpy(op->buf, block, bytes);
 	return block != NULL;
 }
@@ -241,7 +245,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 			       err_set(FARKV_ENOMEM,
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)bytes));
-	/* A value that comes right where it is wanted is not copied. */
+	/* A value that is READ straight into op->into is not copied. */
 	op->look.from_cache = block && !op->look.seg_len && take_cached_value(ix, op, word);
 	op->look.word = word;
 	op->look.nth++;
@@ -255,7 +259,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 	return NEXT_POST;
 }
 
-/* As confirm_done(): a word that stands unchanged says as much as the clock would have. */
+/* A word that stands unchanged proves as much as the clock; see confirm_done(). */
 static enum next look_once_more(struct index *ix, struct index_op *op)
 {
 	ix->retries++;
@@ -287,7 +291,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	if (ix->cached->values && !op->look.from_cache && !op->look.seg_len)
 		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
 			   block_room(op->view.key_len, op->view.value_len));
-	/* As a rule all is as it is cached, and nothing is written. */
+	/* Usually the cache is up to date, and nothing is written. */
 	if (op->look.nth > 1 || op->version != op->cached.version)
 		cached_store(ix, op, word, op->version);
 	return op_done(ix, op, 0);
@@ -297,7 +301,7 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	if (seen == op->look.word && !(seen & SLOT_DEAD))
 		return get_block(ix, op);
-	/* No block will tell whose the slot is: that takes both hashes. */
+	/* A DEAD word has no block to compare; whose the slot is takes both hashes. */
 	if ((seen & SLOT_DEAD) && !find_own(ix, op))
 		return cached_forget(ix, op);
 	if (op->look.nth == 1 && seen == op->look.word)
@@ -313,7 +317,7 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 	return cached_forget(ix, op);
 }
 
-/* A writer that might not have had to change anything knows now. */
+/* A writer that might change nothing has seen the word. */
 static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	uint64_t version = seen == op->look.word ? op->cached.version : 0;
@@ -323,7 +327,7 @@ static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t see
 	/* Only the block tells the version of another word. */
 	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
 		return cached_forget(ix, op);
-	op->search.remembered = false;
+	op->search.word_cached = false;
 	return next_decide(op, seen, version);
 }
 
@@ -333,8 +337,10 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 
 	if (!word_seen(ix, op, &seen))
 		return cached_forget(ix, op);
-	/* A cached word is one of the key, or of another of its hash, neither FROZEN
-	 * nor null (cached_store()), and look() has seen that the block lies in the region. */
+	/*
+	 * A cached word is the key's, or another's with the same hash. It is neither FROZEN nor
+	 * null (cached_store()), and look() has checked that its block lies in the region.
+	 */
 	if (seen == op->look.word && op->kind == INDEX_GET)
 		return get_seen(ix, op, seen);
 	if (seen != op->look.word)
@@ -349,7 +355,7 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 
 /* ---- begin ----------------------------------------------------------------------- */
 
-/* Would the operation change the cached word? */
+/* True if the operation would change the cached word. */
 static bool would_swap(const struct index_op *op, const struct location *l)
 {
 	bool alive = !(l->word & SLOT_DEAD);
@@ -360,7 +366,7 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 	case INDEX_ADD:
 		return !alive;
 	case INDEX_CAS:
-		/* A version that is not known is none that was asked for. */
+		/* An unknown version is not the expected one. */
 		return alive && l->version && l->version == op->expected;
 	default:
 		return alive;
@@ -370,7 +376,7 @@ static bool would_swap(const struct index_op *op, const struct location *l)
 static void begin_at(struct index *ix, struct index_op *op, const struct location *l)
 {
 	op->search.way = WAY_LOCATION;
-	op->search.settled = true; /* whose the slot is, is known, or the block will tell */
+	op->search.settled = true; /* the slot's key is known, or the block tells */
 	op->cached.slot = l->slot;
 	op->cached.version = l->version;
 	op->cached.doubted = l->stale != 0;
@@ -389,16 +395,16 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 		*next_out = look(ix, op, l->word);
 		return true;
 	}
-	op->search.remembered = true;
+	op->search.word_cached = true;
 	*next_out = next_decide(op, l->word, l->version);
 	return true;
 }
 
 /*
- * A new key, by an image of any age: slots bound to other keys still are, and if the
- * first EMPTY one still is EMPTY, nobody has this key. A slot of the key's
- * fingerprint has to be looked at; and from FROZEN words nothing is concluded. The
- * page is still the same subtable's, or there was a barrier.
+ * Insert a new key by a window's image of any age. Slots bound to other keys still are; if the
+ * first EMPTY slot still is EMPTY, no slot has this key. A slot with the key's fingerprint must be
+ * looked at, and nothing is concluded from FROZEN words. The page still belongs to the same
+ * subtable, else there would have been a barrier.
  */
 static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 {
@@ -413,7 +419,7 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 
 		if (w == empty) {
 			op->search.way = WAY_IMAGE;
-			op->search.remembered = true;
+			op->search.word_cached = true;
 			op->search.from = (uint16_t)s;
 			*next_out = NEXT_ABSENT;
 			return true;
@@ -431,7 +437,7 @@ bool cached_get(struct index *ix, struct index_op *op, enum next *next_out)
 
 	if (!ix->cached || op->no_cache)
 		return false;
-	/* It is going to see the key in the block. */
+	/* The key is compared with the block's. */
 	l = location_guess(ix->cached->locations, op->key.hash);
 	if (!l || l->stale >= LOCATION_STALE_MAX) {
 		ix->cached->count.misses++;
@@ -455,9 +461,8 @@ bool cached_start(struct index *ix, struct index_op *op, enum next *next_out)
 /* ---- a CAS that was lost ------------------------------------------------------------ */
 
 /*
- * A session may read next what it overwrites. The block's image is in `buf`, unless the value
- * was carried from elsewhere or the buffer was needed since; the version, which no other
- * block has, tells.
+ * A session may next read what it overwrites. The block's image is in `buf`, unless the value was
+ * sent from elsewhere or the buffer has been reused; the version, which is unique, tells.
  */
 static void renew_cached_value(struct index *ix, const struct index_op *op)
 {
@@ -477,7 +482,7 @@ void cached_swapped(struct index *ix, const struct index_op *op)
 	if (!ix->cached)
 		return;
 	renew_cached_value(ix, op);
-	if (op->search.way == WAY_LOCATION && op->search.remembered)
+	if (op->search.way == WAY_LOCATION && op->search.word_cached)
 		was_right(ix, op);
 	if (op_inserts(op))
 		cached_claimed(ix, op, op->swap.desired);
@@ -488,7 +493,7 @@ bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	       enum next *next_out)
 {
 	if (op->search.way == WAY_IMAGE) {
-		/* The image knows better now: its next EMPTY slot, or none. */
+		/* Update the image: the next try takes its next EMPTY slot, or none. */
 		if ((found & SLOT_FROZEN) || slot_is_null(found))
 			op->no_cache = true;
 		else
@@ -498,7 +503,7 @@ bool cached_lost(struct index *ix, struct index_op *op, uint64_t found,
 	}
 	if (op->search.way != WAY_LOCATION)
 		return false;
-	if (op->search.remembered)
+	if (op->search.word_cached)
 		was_wrong(ix, op);
 	if ((found & SLOT_FROZEN) || slot_is_null(found) ||
 	    slot_fp(found) != hash_fp(op->key.hash)) {

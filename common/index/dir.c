@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 
-/* Two words, and a line for themselves. */
+/* Two words, on a line of their own. */
 #define DIR_SCRATCH_BYTES 64u
 
 /* Post one chain and wait for it; for the directory only. */
@@ -22,7 +22,7 @@ static int chain_run(struct index *ix, struct xport_chain *c, uint64_t deadline)
 		xport_poll(ix->lane);
 		if (!c->done && index_now(ix) > deadline) {
 			xport_break(ix->lane, FARKV_ETIMEDOUT);
-			/* The lane must not know `c` any more: callers' stack. */
+			/* The lane must forget `c`, which is on the stack. */
 			xport_poll(ix->lane);
 			return err_set(FARKV_ETIMEDOUT,
 				       "the directory could not be read in time");
@@ -144,8 +144,8 @@ bool dir_find(struct index *ix, struct index_op *op, uint64_t deadline_ns,
 /* ---- MOVED: has the key's subtable been replaced? --------------------------- */
 
 /*
- * The words come first, the entry second: an entry that still leads here after
- * the words were read makes them current at the moment it was read.
+ * The words were READ before the entry: if the entry still leads here, they were current when it
+ * was READ.
  */
 enum next dir_look(struct index *ix, struct index_op *op)
 {
@@ -183,7 +183,7 @@ enum next dir_looked(struct index *ix, struct index_op *op)
 	}
 	if (op->moved.odd)
 		return op_again_bounded(ix, op, "a slot of another subtable");
-	/* A look-up must not leave the gate: barriers do not know its words. */
+	/* Resolving must not leave the critical section: barriers do not know its words. */
 	if (op->kind != INDEX_GET && op->doubt != DOUBT_RESOLVING)
 		return op_wait(ix, op, INDEX_WAIT_FROZEN);
 	op->search.accept_frozen = true;

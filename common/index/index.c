@@ -7,7 +7,7 @@
 
 #include "common/base/err.h"
 #include "dir.h"
-#include "priv.h"
+#include "index_priv.h"
 #include "cached.h"
 
 int index_open(const struct superblock *sb, struct xport_lane *lane,
@@ -53,7 +53,7 @@ void index_drop_cache(struct index *ix)
 		cached_drop(ix->cached);
 }
 
-int index_remember(struct index *ix, size_t entries)
+int index_cache_locations(struct index *ix, size_t entries)
 {
 	if (entries == 0)
 		return 0;
@@ -64,15 +64,15 @@ int index_remember(struct index *ix, size_t entries)
 	return 0;
 }
 
-int index_keep(struct index *ix, size_t bytes)
+int index_cache_values(struct index *ix, size_t bytes)
 {
-	if (!cached_keep(ix->cached, bytes))
+	if (!cached_add_values(ix->cached, bytes))
 		return err_set(FARKV_ENOMEM,
 			       "no memory for a cache of %zu bytes of values", bytes);
 	return 0;
 }
 
-struct location_counters index_remembered(const struct index *ix)
+struct location_counters index_cache_counters(const struct index *ix)
 {
 	return ix->cached ? *cached_counters(ix->cached) :
 			  (struct location_counters){0};

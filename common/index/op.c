@@ -10,21 +10,21 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/fetch.h"
-#include "priv.h"
+#include "index_priv.h"
 
-/* How often a thing that should pass is tried before it counts as damage. */
+/* Restarts for something that should pass, before it counts as damage. */
 #define OP_TRIES_MAX 100
-/* The block that so many operations later will be written is fetched ahead. */
+/* How many blocks ahead the allocator's memory is prefetched. */
 #define PREFETCH_AHEAD 2u
 
 /* ---- how it ends, waits, or begins again ------------------------------------- */
 
 /*
- * An unpublished block: free at once. On failure it is leaked; the sweep finds it.
+ * An unpublished block is free at once. If that fails it leaks, and the sweep finds it.
  *
- * Where words tear, half of one and half of the next can name it with what was written
- * there. A writer that READ such a mixture must not find, by its CAS, that very word in the
- * slot, published since, with another key's content.
+ * Where words tear, halves of two words can name this block with what was written there. A writer
+ * that READ such a mixture must not find exactly that word in the slot at its CAS, published
+ * meanwhile for another key. So a written block gets its next incarnation.
  */
 static void op_drop_block(struct index *ix, struct index_op *op)
 {
@@ -38,7 +38,7 @@ static void op_drop_block(struct index *ix, struct index_op *op)
 void index_op_end(struct index *ix, struct index_op *op, int err)
 {
 	if (op->doubt == DOUBT_RESOLVING) {
-		/* It could not find out: the outcome is still unknown. */
+		/* The outcome is still unknown. */
 		op->doubt = err == FARKV_EDISCONNECTED ? DOUBT_OPEN : DOUBT_NONE;
 		err = err ? FARKV_EMAYBE : 0;
 	}
@@ -88,7 +88,7 @@ void index_op_resume(struct index_op *op)
 	op->result = INDEX_PENDING;
 	op->wait = INDEX_WAIT_NONE;
 	op->phase = OP_START;
-	op->own = OWN_NONE; /* the block was the old session's */
+	op->own = OWN_NONE; /* it was the old session's */
 	op->tries = 0;
 	op->tomb_asked = false;
 	op->bad_word = 0;
@@ -106,11 +106,11 @@ void index_abandon(struct index *ix, struct index_op *op, int err)
 
 /* ---- its own block, and the blocks that it READs ------------------------------ */
 
-bool op_take_rested(struct index *ix, struct index_op *op)
+bool op_take_ready(struct index *ix, struct index_op *op)
 {
 	bool taken = alloc_take(ix->alloc, op->cls, ix->recent_ns, &op->block);
 
-	/* What had rested enough at the last look at the clock needs no other. */
+	/* Read the clock only if no block was ready at the last reading. */
 	if (!taken) {
 		ix->recent_ns = index_now(ix);
 		alloc_date(ix->alloc, ix->recent_ns);
@@ -121,7 +121,7 @@ bool op_take_rested(struct index *ix, struct index_op *op)
 	return taken;
 }
 
-/* A program that writes one value writes more: their blocks are fetched ahead. */
+/* Prefetch this block and the next one's: most programs write several values. */
 static void prefetch_block(const struct index *ix, const struct index_op *op)
 {
 	uint64_t next, bytes = fetch_ahead(class_bytes(op->block.cls));
@@ -140,7 +140,7 @@ bool op_take_block(struct index *ix, struct index_op *op)
 	    op->own != OWN_NONE || op->doubt == DOUBT_RESOLVING)
 		return true;
 	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
-	if (!op_take_rested(ix, op))
+	if (!op_take_ready(ix, op))
 		return false;
 	prefetch_block(ix, op);
 	return true;
@@ -152,13 +152,21 @@ bool op_span_ok(const struct index *ix, const struct index_op *op)
 	return index_now(ix) - op->search.begun_ns <= ix->sb.grace_ns / 2;
 }
 
-/* What a writer READs of a block of so many bytes: header and key, in whole lines. */
+/* Bytes of header and key, in whole lines, of a block of `bytes`. */
 static uint64_t head_bytes(uint64_t key_len, uint64_t bytes)
 {
 	uint64_t head = (BLOCK_HEADER_BYTES + key_len + LINE_BYTES - 1) &
 			~(uint64_t)(LINE_BYTES - 1);
 
 	return UTIL_MIN(head, bytes);
+}
+
+struct block_key op_block_key(const struct index *ix, const struct index_op *op)
+{
+	return (struct block_key){.data = op->key.data,
+				  .hash = op->key.hash,
+				  .seed = ix->sb.hash_seed,
+				  .len = op->key.len};
 }
 
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
@@ -272,7 +280,7 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	p = take(ix, want);
 	if (!p)
 		return FARKV_ENOMEM;
-	/* It was too small; but where many take turns, others want such. */
+	/* Keep the old buffer for another operation if many are in use. */
 	if (ix->buf_bytes > INDEX_BUFS_KEEP)
 		give_back(ix, op->buf, op->buf_bytes);
 	else

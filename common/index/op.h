@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/op.h - one operation: what is asked, what came of it, and the phase that it is in.
+ * index/op.h - one operation: request, result, and the phase it is in.
  *
- * The caller owns a struct index_op, sets it up by index_op_init() once and by
- * index_op_start() for each use, and reads the result when it is final. Key and value
- * must stay in place until then.
+ * The caller owns a struct index_op. It calls index_op_init() once and index_op_start() for each
+ * use, and reads the result when it is final. Key and value must stay in place until then.
  */
 #ifndef COMMON_INDEX_OP_H
 #define COMMON_INDEX_OP_H
@@ -31,19 +30,19 @@ enum index_kind {
 enum index_wait {
 	INDEX_WAIT_NONE,
 	/*
-	 * Needs a block of op->cls. A DELETE of a large value asks once, for a
-	 * small tombstone: run it again without a block and it does without.
+	 * A block of class op->cls is needed. A DELETE of a large value asks once, for a small
+	 * tombstone; run again without a block it does without.
 	 */
 	INDEX_WAIT_BLOCK,
-	INDEX_WAIT_FROZEN, /* its subtable is being migrated: try again soon */
-	INDEX_WAIT_FULL,   /* its window has no EMPTY slot: HINT page and gen */
+	INDEX_WAIT_FROZEN, /* the subtable is being migrated: try again soon */
+	INDEX_WAIT_FULL,   /* the window has no EMPTY slot: HINT page and generation */
 };
 
-/** A CAS whose lane broke may have happened or not. */
+/** After the lane broke during a CAS, which may or may not have happened. */
 enum index_doubt {
 	DOUBT_NONE,
 	DOUBT_OPEN,      /* FARKV_EMAYBE, and index_op_resume() can find out */
-	DOUBT_RESOLVING, /* the operation only looks for what became of op->lost */
+	DOUBT_RESOLVING, /* the operation only finds out what became of op->lost */
 };
 
 struct index_key {
@@ -97,7 +96,7 @@ struct index_key {
  * reason that damage could make permanent) and to ENDED (an error).
  */
 enum op_phase {
-	OP_START, /* it has not begun, begins again, or waits and the caller knows */
+	OP_START, /* not begun, about to begin again, or waiting as the caller knows */
 	OP_WINDOW,
 	OP_PROBE,
 	OP_CONFIRM,
@@ -106,7 +105,7 @@ enum op_phase {
 	OP_LOOK,
 	OP_LOOK_AGAIN,
 	OP_SWAP,
-	OP_WAITS, /* as op->wait says; index_run() has not said so yet */
+	OP_WAITS, /* waiting as op->wait says; index_run() has not yet reported it */
 	OP_ENDED, /* op->result is final */
 };
 
@@ -116,41 +115,41 @@ enum op_phase {
 /** How the key's slot, or the first EMPTY one, is found. */
 enum op_way {
 	WAY_WINDOW,   /* op->window was READ */
-	WAY_LOADS,    /* by loads; op->window holds nothing */
+	WAY_LOADS,    /* by loads; op->window is not set */
 	WAY_LOCATION, /* a cached location, op->cached */
-	WAY_IMAGE,    /* a cached window; of an insert */
+	WAY_IMAGE,    /* a cached window; inserts only */
 };
 
-/** The operation's own block, which nobody else sees. */
+/** The operation's own block, which nobody else sees yet. */
 enum own_block {
 	OWN_NONE,    /* always, while it waits */
-	OWN_BLANK,   /* op->block, not written yet */
+	OWN_BLANK,   /* op->block, not written */
 	OWN_WRITTEN, /* op->block holds key and value */
 };
 
-/** What is known of the key since OP_START; cleared there. */
+/** What is known of the key; cleared at OP_START. */
 struct op_search {
 	uint8_t way;        /* enum op_way */
-	bool accept_frozen; /* GET: the entry was READ again after the FROZEN words */
+	bool accept_frozen; /* GET: the directory entry was READ again after the FROZEN words */
 	bool probe_full;    /* probe whole blocks: a key was longer than ours */
-	bool skipped;       /* a candidate was another key's, ... */
-	bool settled;       /* ... by a word that was READ twice */
-	bool absorbs;       /* a PUT that is done if the slot at hand is its key's */
-	bool remembered;    /* the word that the CAS expects was not READ since */
-	uint16_t from;      /* slot where the walk goes on */
-	uint64_t begun_ns;  /* I4: when the slot's READ was begun, or earlier */
-	uint64_t word, version; /* what is decided upon; version 0: unknown */
+	bool skipped;       /* a candidate was another key's */
+	bool settled;       /* words were READ twice, or need not be */
+	bool absorbs;       /* a PUT that is done if the slot at slot_at is its key's */
+	bool word_cached;   /* the CAS expects a cached word, which was not READ */
+	uint16_t from;      /* slot at which the walk continues */
+	uint64_t begun_ns;  /* I4: not after the slot's READ began */
+	uint64_t word, version; /* the word decided upon, and its version; 0: unknown */
 };
 
-/** A cached location, from OP_START to the next one. */
+/** A cached location; valid until the next OP_START. */
 struct op_cached {
-	uint64_t slot; /* off in the region */
+	uint64_t slot; /* offset in the region */
 	uint64_t version;
-	bool doubted;  /* it had been wrong before */
+	bool doubted;  /* it has been wrong before */
 };
 
 struct op_swap {
-	uint64_t expect, desired; /* an insert expects EMPTY, which has no pointer */
+	uint64_t expect, desired; /* an insert expects an EMPTY word */
 };
 
 struct index_op {
@@ -161,71 +160,70 @@ struct index_op {
 	uint8_t kind;      /* enum index_kind */
 	uint64_t expected; /* INDEX_CAS: the version that must be there */
 	/*
-	 * GET: where the caller wants the value, set after index_op_start(), or NULL.
-	 * If the lane knows that memory (xport_mem_known()) it may bring the value
-	 * right there; the view says so. Whatever comes of it, these `into_cap` bytes
-	 * hold anything then.
+	 * GET: where the caller wants the value, or NULL; set after index_op_start(). If the lane
+	 * knows that memory (xport_mem_known()), the value may be READ straight into it; the view
+	 * tells. The `into_cap` bytes are undefined afterwards in any case.
 	 */
 	void *into;
 	size_t into_cap;
 
 	/* ---- the result, and what a caller that waits needs to know ---- */
-	uint8_t cls;        /* class of block it used or needs; prefetch this one */
-	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page and */
-	uint32_t wait_gen;  /* ... generation */
+	uint8_t cls;        /* class of the block it used or needs */
+	uint64_t wait_page; /* WAIT_FULL, near_full: the subtable's page ... */
+	uint32_t wait_gen;  /* ... and generation */
 	int result;         /* INDEX_PENDING, 0 or an error */
-	/* These lie side by side, since each index_op_start() clears them: */
-	uint8_t wait;       /* enum index_wait; the operation awaits index_run() */
-	bool gave_back;     /* the caller's: for this one all blocks went back once */
+	/* The following are cleared by index_op_start(), and so lie side by side. */
+	uint8_t wait;       /* enum index_wait */
+	bool gave_back;     /* the caller's: all blocks were given back once for this operation */
 	bool near_full;     /* an insert took its window's last slot: HINT */
-	bool rivals;        /* others wrote the key between its READ and its CAS, or look */
-	bool has_spare;        /* a write over a value; the next finds a block, too, and none
-			       is to be given back */
+	bool rivals;        /* others wrote the key between this operation's READ and CAS */
+	bool has_spare;     /* an overwrite after which the class has a block for the next,
+				 and no block has to be given back */
 	uint8_t doubt;      /* enum index_doubt */
-	/* ... what follows is private to index*.c, but for `view` and `version` ... */
-	bool written_by_other; /* the slot held another session's value */
+	/* What follows is private to the index, except `view` and `version`. */
+	bool written_by_other; /* the slot held a value of another session */
 	uint8_t phase;      /* enum op_phase */
 	uint8_t own;        /* enum own_block */
-	/* Since index_op_start(), whatever it begins again for: */
-	uint8_t tries;      /* restarts for reasons that should pass soon */
-	bool no_cache;      /* what is cached has misled it */
-	bool tomb_asked;    /* DELETE: waited for a tombstone block once */
+	/* Kept across restarts: */
+	uint8_t tries;      /* restarts for reasons that should pass */
+	bool no_cache;      /* the cache was wrong: do not use it */
+	bool tomb_asked;    /* DELETE: it has waited for a tombstone's block */
 	struct block_view view; /* GET: the value, in memory of `buf` */
 	uint64_t version;   /* version found (GET) or written (others) */
 	const char *damage; /* what is wrong, if FARKV_ECORRUPT is the result */
 
 	/* ---- private: what lasts from phase to phase ---- */
-	struct index_op *next; /* of its op queue's list */
+	struct index_op *next; /* in a list of its op queue */
 	uint64_t deadline_ns;
-	uint64_t bad_word;     /* whose block failed its checksum last */
+	uint64_t bad_word;     /* the word whose block last failed its checksum */
 	uint64_t dirword, dir_index, entry; /* the key's subtable */
-	uint16_t slot_at;      /* slot of the window that the walk or the CAS is at */
+	uint16_t slot_at;      /* slot of the window at which the walk or the CAS is */
 	struct block_ref block; /* unless OWN_NONE */
 	struct op_search search;
 	struct op_cached cached; /* WAY_LOCATION */
 	struct {
-		struct op_swap swap; /* the CAS that is in doubt */
-		bool remembered;     /* its op_search's */
+		struct op_swap swap; /* the CAS in doubt */
+		bool word_cached;    /* as its op_search's */
 	} lost;
 
 	/* ---- private: of one phase ---- */
 	union {
 		struct { /* OP_PROBE, OP_CONFIRM */
-			uint32_t seg_len; /* of the first one's, at `into`; or 0 */
+			uint32_t seg_len; /* bytes of the first block at `into`; or 0 */
 			uint8_t n;
 			uint8_t slot[OP_PROBE_MAX];
 		} probe;
 		struct { /* OP_SETTLE */
-			int refusal; /* how it ends if the words stand; 0: walk on */
+			int refusal; /* the result if the words stand; 0: walk on */
 		} settle;
 		struct { /* OP_MOVED */
-			bool odd; /* met an EMPTY word of another generation */
+			bool odd; /* an EMPTY word of another generation was met */
 		} moved;
 		struct { /* OP_LOOK, OP_LOOK_AGAIN */
-			uint64_t word;     /* that is expected there */
-			uint32_t seg_len; /* of its block's, at `into`; or 0 */
-			uint8_t nth;       /* look since OP_START */
-			bool from_cache;   /* `buf` has the block: it was cached */
+			uint64_t word;     /* the word expected in the slot */
+			uint32_t seg_len; /* bytes of its block at `into`; or 0 */
+			uint8_t nth;       /* number of this look since OP_START */
+			bool from_cache;   /* the block was cached, and is in `buf` */
 		} look;
 		struct op_swap swap; /* OP_SWAP */
 	};
@@ -237,43 +235,43 @@ struct index_op {
 };
 
 /**
- * Values from this size on are carried from and to where they lie, in memory that
- * the lane knows; smaller ones are copied, which costs less than a request of several
- * pieces. Nothing touches that memory any more when the operation is final.
+ * Values from this size on travel from and to where they lie, in memory that the lane knows;
+ * smaller ones are copied, which costs less than a request of several segments. Nothing touches
+ * that memory after the operation is final.
  */
 #define INDEX_SEGMENT_MIN 4096u
 
 #define INDEX_PENDING 1
 
-/** Prepare `op` for its first use: zeroes it. Its buffers are then reused. */
+/** Prepare `op` for its first use: zeroes it. Its buffers are reused by later operations. */
 void index_op_init(struct index_op *op);
 /** Release the buffers. */
 void index_op_fini(struct index *ix, struct index_op *op);
 /**
- * Is this operation's buffer larger than what the next one should find? One above
- * INDEX_BUF_KEEP is; and, while those of all operations together are above
- * INDEX_BUFS_KEEP, each but the smallest. Then index_op_shrink(), once its value is not
- * needed any more.
+ * True if the operation's buffer should shrink (index_op_shrink()) once its value is not needed any
+ * more: if it has more than INDEX_BUF_KEEP bytes, or more than the least while all operations'
+ * buffers together have more than INDEX_BUFS_KEEP.
  */
 bool index_op_has_more(const struct index *ix, const struct index_op *op);
-/** Had the GET a value that fills a good part of its buffer? The next one may, too. */
+/** True if the value filled a quarter of the buffer: the next value may be as long. */
 static inline bool index_op_used_it(const struct index_op *op)
 {
 	return op->view.value_len >= op->buf_bytes / 4;
 }
-/** As index_op_fini(), but the buffers become spare ones, if there is room (spare.h), for
- * the next operation that needs such. */
+/** index_op_fini(), but the buffers become spare ones (spare.h) if there is room. */
 void index_op_shrink(struct index *ix, struct index_op *op);
 #define INDEX_BUF_KEEP (64u << 10)
 #define INDEX_BUFS_KEEP (256u << 10)
 
-/** Set up an operation on an op that is not running. Copies nothing. op->expected of a CAS
- * is the caller's, before or after; op->into is cleared, to be set afterwards. */
+/**
+ * Set up an operation; `op` must not be running. Copies neither key nor value. The caller sets
+ * op->expected of a CAS before or after this, and op->into after it, which clears it.
+ */
 static inline void index_op_start(struct index_op *op, enum index_kind kind,
 				  const struct index_key *key,
 				  const void *value, uint32_t value_len)
 {
-	op->key.data = key->data; /* each for itself: in registers still */
+	op->key.data = key->data; /* single fields, which are still in registers */
 	op->key.hash = key->hash;
 	op->key.len = key->len;
 	op->value = value;
@@ -298,66 +296,71 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 }
 
 /**
- * Go on with an operation whose lane broke (FARKV_EDISCONNECTED, or FARKV_EMAYBE
- * and DOUBT_OPEN, or still pending): call index_run() on the index of a new
- * link to the same region. Its buffers are released (index_op_fini()), the old
- * lane can do nothing any more, and no block of the old session has been used
- * again. Key and value must still be in place.
+ * Continue an operation whose lane broke (FARKV_EDISCONNECTED, or FARKV_EMAYBE and DOUBT_OPEN, or
+ * pending): then call index_run() on the index of a new connection to the same region. Before that
+ * release its buffers (index_op_fini()). The old lane can do nothing any more, and no block of the
+ * old session may have been reused. Key and value must still be in place.
  *
- * An unknown CAS is resolved by reading the slot: it happened (the operation
- * succeeds), did not (it is done again, with a new block), or nobody can tell
- * (FARKV_EMAYBE). Costs the round trips of a GET.
+ * An unknown CAS is resolved by reading the slot: it happened (the operation succeeds), it did not
+ * (it is done again, with a new block), or nobody can tell (FARKV_EMAYBE). Costs the round trips of
+ * a GET.
  */
 void index_op_resume(struct index_op *op);
 
 /**
- * Give up an operation that waits: `result` becomes `err`, and `wait` still says what it
- * lacked. Touches neither region nor allocator.
+ * Give up a waiting operation: `result` becomes `err`, and `wait` keeps the reason. Touches neither
+ * region nor allocator.
  */
 void index_abandon(struct index *ix, struct index_op *op, int err);
 
 /* ---- for the files that carry operations on ----------------------------------- */
 
-/** What a step of a phase leads to. */
+/** What follows after a step of a phase. */
 enum next {
 	NEXT_POST,   /* the phase is set and its chain is filled in */
-	NEXT_WAIT,   /* op->wait says for what */
+	NEXT_WAIT,   /* wait as op->wait says */
 	NEXT_DONE,   /* op->result is final */
-	NEXT_AGAIN,  /* from OP_START */
-	NEXT_WALK,   /* the window, from op->search.from */
+	NEXT_AGAIN,  /* start again at OP_START */
+	NEXT_WALK,   /* walk the window from op->search.from */
 	NEXT_SETTLE, /* READ the window again: op->settle is set */
 	NEXT_MOVED,  /* READ the directory's entry again: op->moved is set */
-	NEXT_DECIDE, /* by op->search.word and .version: the slot is the key's */
-	NEXT_ABSENT, /* no slot is the key's; op->search.from is where it would go */
-	NEXT_SWAP,   /* OP_SWAP, by a chain or without one; op->swap is set */
+	NEXT_DECIDE, /* decide by op->search.word and .version; the slot is the key's */
+	NEXT_ABSENT, /* no slot is the key's; an insert would take op->search.from */
+	NEXT_SWAP,   /* OP_SWAP, by a chain or an instruction; op->swap is set */
 };
 
 /** End an operation: `err` becomes its result, an unpublished block goes back. */
 void index_op_end(struct index *ix, struct index_op *op, int err);
 /** index_op_end() and NEXT_DONE. */
 enum next op_done(struct index *ix, struct index_op *op, int err);
-/** Stop, holding nothing, for this reason: an unpublished block goes back. */
+/** Wait for `why`, holding nothing: an unpublished block goes back. NEXT_WAIT. */
 enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why);
-/** From the start; counted as a retry. */
+/** Start again; counted as a retry. NEXT_AGAIN. */
 enum next op_again(struct index *ix, struct index_op *op);
-/** The same for a reason that damage could make permanent: FARKV_ECORRUPT after a
- * hundred times, `what` says of which kind. */
+/**
+ * The same for a reason that damage could make permanent: after a hundred times FARKV_ECORRUPT,
+ * described by `what`.
+ */
 enum next op_again_bounded(struct index *ix, struct index_op *op,
 			   const char *what);
-/** Before it ends refused, or as absent: `refusal`, or 0. NEXT_SETTLE. */
+/**
+ * READ the window again before the operation ends with `refusal`, or as absent (0). NEXT_SETTLE.
+ */
 static inline enum next next_settle(struct index_op *op, int refusal)
 {
 	op->settle.refusal = refusal;
 	return NEXT_SETTLE;
 }
-/** A FROZEN word was met, or one of another generation (`odd`). NEXT_MOVED. */
+/** A FROZEN word was met, or an EMPTY one of another generation (`odd`). NEXT_MOVED. */
 static inline enum next next_moved(struct index_op *op, bool odd)
 {
 	op->moved.odd = odd;
 	return NEXT_MOVED;
 }
-/** The slot is this key's and held `word` (not FROZEN), whose block is of this version
- * (0: unknown). NEXT_DECIDE. */
+/**
+ * The slot is this key's and held `word` (not FROZEN), whose block has this version (0: unknown).
+ * NEXT_DECIDE.
+ */
 static inline enum next next_decide(struct index_op *op, uint64_t word, uint64_t version)
 {
 	op->search.word = word;
@@ -365,22 +368,24 @@ static inline enum next next_decide(struct index_op *op, uint64_t word, uint64_t
 	return NEXT_DECIDE;
 }
 
-/** What its block holds after the key. */
+/** Length of the value in the operation's block. */
 static inline uint32_t op_value_len(const struct index_op *op)
 {
 	return op->kind == INDEX_DELETE ? 0 : op->value_len;
 }
 
-/** Does it wait for the completion of a chain, which is to be posted or in flight? */
+/** True if the phase has a chain, to be posted or in flight. */
 static inline bool op_in_flight(const struct index_op *op)
 {
 	return op->phase >= OP_WINDOW && op->phase <= OP_SWAP;
 }
 
-/** Take a block of class op->cls: OWN_BLANK. False: none is at hand. */
-bool op_take_rested(struct index *ix, struct index_op *op);
-/** If the operation writes a value, and has no block yet, give it one to write it to.
- * False: none is at hand. */
+/**
+ * Take a free block of class op->cls, or one whose grace period is over: OWN_BLANK. False: there is
+ * none.
+ */
+bool op_take_ready(struct index *ix, struct index_op *op);
+/** Give the operation a block if it writes a value and has none yet. False: there is none. */
 bool op_take_block(struct index *ix, struct index_op *op);
 
 /** Begin the chain of a phase. */
@@ -410,7 +415,7 @@ static inline uint64_t *op_scratch(struct index_op *op)
 	return op->window + 2 * WINDOW_SLOTS;
 }
 
-/** Where the window of an operation's key lies, by its directory entry. */
+/** Offset of the window of a key of this hash, by its directory entry. */
 static inline uint64_t window_at(uint64_t entry, uint64_t hash)
 {
 	return entry_page(entry) * PAGE_BYTES +
@@ -420,7 +425,7 @@ static inline uint64_t window_off(const struct index_op *op)
 {
 	return window_at(op->entry, op->key.hash);
 }
-/** Where in the region the slot of the operation lies. */
+/** Offset of the operation's slot in the region. */
 static inline uint64_t op_slot_off(const struct index_op *op)
 {
 	if (op->search.way == WAY_LOCATION)
@@ -434,25 +439,26 @@ static inline bool op_inserts(const struct index_op *op)
 	return slot_is_null(op->swap.expect);
 }
 
-/** I4: was what was READ since op->search.begun_ns READ within T/2? What took longer may
- * have read a block after its reuse. */
+/**
+ * I4: true if what was READ since op->search.begun_ns was READ within T/2. Later READs may show a
+ * reused block.
+ */
 bool op_span_ok(const struct index *ix, const struct index_op *op);
 
-/** What a probe READs of the block that `word` names: all, or header and key. */
+/** The operation's key, for block_verify_head(). */
+struct block_key op_block_key(const struct index *ix, const struct index_op *op);
+/** Bytes that a probe READs of the block that `word` names: all, or header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
-/**
- * How much of the block that `word` names a GET brings right to where the caller wants
- * the value; 0 if it is not to go there.
- */
+/** Bytes of the block that `word` names that a GET READs straight into op->into; 0 if none. */
 uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		     uint64_t word);
-/** Give the READ of that block its part, if any. The rest of it goes to `laddr`. */
+/** Make `seg_len` bytes of that READ a segment at op->into; the rest goes to wr->laddr. */
 void op_segment_set(const struct index_op *op, struct xport_wr *wr, uint32_t seg_len);
-/** As block_verify() of a block that was READ so, the rest of it at op->buf. */
+/** block_verify() of a block that was READ so, with the rest at op->buf. */
 enum block_check op_segment_verify(const struct index_op *op, uint64_t word,
 				uint32_t seg_len, struct block_view *view_out);
 
-/** index_op_reserve() where it is not long enough. */
+/** index_op_reserve() if the buffer is too small. */
 int index_op_grow(struct index *ix, struct index_op *op, size_t bytes);
 
 /** Make op->buf at least `bytes` long; contents are lost. */

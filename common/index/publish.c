@@ -9,16 +9,15 @@
 #include "cached.h"
 
 /*
- * An insert that takes its window's last slot asks for growth before somebody has
- * to wait for it. Simulated with random keys, 120 runs over a subtable of 505 home
- * lines: the first such insert comes at a mean load of 0.739, the first that finds
- * no slot at 0.745 (standard deviation 0.037). A slot or a line earlier would only
- * enlarge the index earlier: 0.7 % of load is time enough for a migration.
+ * An insert that takes its window's last slot asks for growth. Simulated with random keys, 120 runs
+ * over a subtable of 505 home lines: the first such insert comes at a mean load of 0.739, the first
+ * refused one at 0.745 (standard deviation 0.037). The difference is enough for a migration; asking
+ * earlier would only make the index larger.
  */
 #define NEAR_FULL_SLOT (WINDOW_SLOTS - 1)
 /*
- * A small block is put together in memory that the CPU has at hand, and copied: its
- * sum is made of bytes just written, which would be waited for where they go.
+ * Smaller blocks are built in op->buf and copied: a checksum over bytes just written to uncached
+ * memory would wait for that memory.
  */
 #define ENCODE_APART 1024u
 /* Blocks from this size on are given up for a small tombstone on DELETE. */
@@ -26,13 +25,20 @@
 
 /* ---- the operation's own block ------------------------------------------- */
 
-/* The value is taken from where it lies; the image has what stands around it. */
+/* What the operation's block is to hold. A DELETE's holds the key alone. */
+static struct block_pair op_pair(const struct index_op *op)
+{
+	return (struct block_pair){.key = op->key.data,
+				   .key_hash = op->key.hash,
+				   .key_len = op->key.len,
+				   .value = op->value,
+				   .value_len = op_value_len(op)};
+}
+
+/* Add the WRITE of a value that lies in memory of the lane; op->buf gets the bytes around it. */
 static enum next block_write_around(struct index *ix, struct index_op *op)
 {
-	struct block_pair pair = {.key = op->key.data,
-				  .key_len = op->key.len,
-				  .value = op->value,
-				  .value_len = op->value_len};
+	struct block_pair pair = op_pair(op);
 	uint64_t bytes = block_room(op->key.len, op->value_len);
 	struct xport_wr *wr;
 
@@ -41,8 +47,7 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 			       err_set(FARKV_ENOMEM,
 				       "no memory for a block image"));
 	op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-	block_encode_around(op->buf, op->block, op->version, &pair,
-			    op->key.hash);
+	block_encode_around(op->buf, op->block, op->version, &pair);
 	wr = op_chain_add(op, XPORT_WRITE, op->block.off, op->buf, bytes);
 	wr->seg = (void *)(uintptr_t)op->value;
 	wr->seg_at = BLOCK_HEADER_BYTES + op->key.len;
@@ -50,26 +55,12 @@ static enum next block_write_around(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-/* Right into the region, where nobody will read it soon. */
-static void image_past_cache(const struct index_op *op, uint8_t *image)
-{
-	struct block_pair pair = {.key = op->key.data,
-				  .key_len = op->key.len,
-				  .value = op->value,
-				  .value_len = op->value_len};
-
-	block_encode_past_cache(image, op->block, op->version, &pair,
-				op->key.hash);
-}
-
 enum next op_block_image(struct index *ix, struct index_op *op,
 			 uint8_t **image_out)
 {
 	bool stores = (ix->lane->caps & XPORT_DIRECT_STORE) != 0;
-	uint32_t value_len = op_value_len(op);
-	uint64_t bytes = block_room(op->key.len, value_len);
-	bool past_cache = stores && value_len >= BLOCK_PAST_CACHE;
-	bool buries = op->kind == INDEX_DELETE;
+	struct block_pair pair = op_pair(op);
+	uint64_t bytes = block_room(pair.key_len, pair.value_len);
 
 	if (ix->versions.counter == UINT32_MAX)
 		return op_done(ix, op,
@@ -85,12 +76,11 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 		*image_out = op->buf;
 	}
 	op->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
-	if (past_cache)
-		image_past_cache(op, *image_out);
+	if (stores && pair.value_len >= BLOCK_PAST_CACHE)
+		block_encode_past_cache(*image_out, op->block, op->version, &pair);
 	else
-		block_encode(*image_out, op->block, op->version, op->key.data,
-			     op->key.len, op->key.hash, op->value,
-			     value_len, buries ? BLOCK_TOMBSTONE : 0);
+		block_encode(*image_out, op->block, op->version, &pair,
+			     op->kind == INDEX_DELETE ? BLOCK_TOMBSTONE : 0);
 	return NEXT_POST;
 }
 
@@ -118,7 +108,7 @@ static uint64_t new_word_flags(const struct index_op *op)
 	return op->kind == INDEX_ADD || op->kind == INDEX_CAS ? 0 : SLOT_BLIND;
 }
 
-/* The swap is settled upon. A lane that is broken is not worth a chain. */
+/* Prepare the CAS. A broken lane gets no chain. */
 static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expect)
 {
 	if (xport_broken(ix->lane))
@@ -134,7 +124,7 @@ static enum next swap_begin(struct index *ix, struct index_op *op, uint64_t expe
 	return NEXT_SWAP;
 }
 
-/* A DELETE gives a large block up for a small one that holds the key alone. */
+/* DELETE: exchange a large block for a small tombstone, or mark the word dead in place. */
 static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 {
 	uint64_t room = block_room(op->key.len, 0);
@@ -143,7 +133,7 @@ static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 	if (op->own != OWN_NONE || old < TOMBSTONE_FROM || room * 2 > old)
 		return swap_begin(ix, op, word);
 	op->cls = (uint8_t)class_for(room);
-	if (!op_take_rested(ix, op) && !op->tomb_asked) {
+	if (!op_take_ready(ix, op) && !op->tomb_asked) {
 		op->tomb_asked = true;
 		return op_wait(ix, op, INDEX_WAIT_BLOCK);
 	}
@@ -151,15 +141,15 @@ static enum next bury(struct index *ix, struct index_op *op, uint64_t word)
 }
 
 /*
- * Was the word one that the slot has held? Half of one word of another key and half of
- * its next may name an old block of this key: then the slot is not this key's.
+ * True if the slot did hold this word. A torn word, half of one word of another key and half of the
+ * next, can name an old block of this key; then the slot is not this key's.
  */
 static bool word_whole(const struct index *ix, const struct index_op *op)
 {
 	return op->search.settled || (ix->lane->caps & XPORT_READ8_ATOMIC);
 }
 
-/* Why the operation changes nothing where it found this, or 0. */
+/* The error if the operation must not change what it found, else 0. */
 static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
 {
 	bool alive = !(word & SLOT_DEAD);
@@ -197,7 +187,7 @@ enum next swap_decide(struct index *ix, struct index_op *op)
 	return decide(ix, op, op->search.word, op->search.version);
 }
 
-/* Of a window without an EMPTY slot, or that has lost its last one. */
+/* Tell the caller which subtable has to grow. */
 static void note_subtable(struct index_op *op)
 {
 	op->wait_page = entry_page(op->entry);
@@ -219,8 +209,8 @@ enum next swap_absent(struct index *ix, struct index_op *op)
 /* ---- SWAP -------------------------------------------------------------------- */
 
 /*
- * One chain with the CAS: the WRITE costs no round trip of its own, and an operation
- * that decides to change nothing has written nothing.
+ * WRITE and CAS form one chain: the WRITE costs no round trip of its own, and an operation that
+ * ends without a CAS has written nothing.
  */
 enum next swap_chain(struct index *ix, struct index_op *op)
 {
@@ -255,8 +245,8 @@ static enum next swap_won(struct index *ix, struct index_op *op)
 }
 
 /*
- * An insert's slot may be another key's now, and so may one that was found by a word that
- * tore: the walk goes on at this very slot.
+ * The slot may now be another key's: an insert's, or one found by a torn word. The walk continues
+ * at this slot.
  */
 static enum next look_whose(struct index *ix, struct index_op *op, uint64_t found)
 {
@@ -268,9 +258,9 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 }
 
 /*
- * Another word of this key's, not FROZEN. A PUT that expected a word that was READ inside
- * this operation, not one remembered from before it, stands just before the blind write
- * that replaced it. Its own block was never visible.
+ * The slot now holds another word of this key, not FROZEN. If a PUT expected a word that it READ
+ * itself and the new word is blind, the PUT is linearized just before that write. Its own block was
+ * never visible.
  */
 static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found)
 {
@@ -278,7 +268,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
 	}
-	/* Versions are unique: a changed word has another one than before. */
+	/* Versions are unique, so a changed word has another version. */
 	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD)) {
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, FARKV_EVERSION);
@@ -286,7 +276,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 	return decide(ix, op, found, 0);
 }
 
-/* The slot held another word than the one that was decided upon, `found`. */
+/* The CAS found another word than expected. */
 static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found)
 {
 	bool inserts = op_inserts(op);
@@ -300,18 +290,18 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	if (slot_is_null(found))
 		return op_again_bounded(ix, op, "a slot lost its key");
 	/*
-	 * The writer that replaces this word takes its block over, and writes there one
-	 * day: it must be one, as the walk has made sure for the words that it found.
+	 * The writer that replaces this word takes its block over and will write there. So the word
+	 * must name a block, as the walk checks for the words that it finds.
 	 */
 	if (!inserts &&
 	    (slot_fp(found) != hash_fp(op->key.hash) ||
 	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
 		return op_again_bounded(ix, op, "a slot leads out of the region");
-	op->rivals = op->rivals || !(inserts || op->search.remembered);
-	op->search.absorbs = !inserts && !op->search.remembered &&
+	op->rivals = op->rivals || !(inserts || op->search.word_cached);
+	op->search.absorbs = !inserts && !op->search.word_cached &&
 			     op->kind == INDEX_PUT && (found & SLOT_BLIND);
-	op->search.remembered = false;
-	/* A slot that is this key's is so for ever (I1). */
+	op->search.word_cached = false;
+	/* A slot stays its key's for ever (I1). */
 	if (inserts || !word_whole(ix, op))
 		return look_whose(ix, op, found);
 	return lost_to_write(ix, op, found);
@@ -341,7 +331,7 @@ static enum next unknown(struct index *ix, struct index_op *op)
 			       "happened"));
 }
 
-/* It never happened, and never will: the old lane is gone. */
+/* The CAS did not happen and cannot happen any more: the old lane is gone. */
 static enum next repeat(struct index *ix, struct index_op *op)
 {
 	op->doubt = DOUBT_NONE;
@@ -351,7 +341,7 @@ static enum next repeat(struct index *ix, struct index_op *op)
 enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 {
 	const struct op_swap *lost = &op->lost.swap;
-	/* Two deletes in place write the same word: it proves nothing. */
+	/* Two deletes in place write the same word, which therefore proves nothing. */
 	bool in_place = op->kind == INDEX_DELETE &&
 			slot_off(lost->desired) == slot_off(lost->expect);
 
@@ -360,20 +350,22 @@ enum next swap_resolve(struct index *ix, struct index_op *op, uint64_t word)
 	if (word == lost->expect)
 		return repeat(ix, op);
 	/*
-	 * A blind write came after the word that this operation had read: a PUT
-	 * stands just before it, whether it was ever visible or not. After a word
-	 * that was only remembered it may have come before the operation began.
+	 * A blind write came after the word that this operation READ: a PUT is linearized just
+	 * before it, whether it was visible or not. If the word came from the cache, the blind
+	 * write may be older than the operation.
 	 */
 	if (op->kind == INDEX_PUT && (word & SLOT_BLIND) &&
-	    !op->lost.remembered)
+	    !op->lost.word_cached)
 		return op_done(ix, op, 0);
 	return unknown(ix, op);
 }
 
 enum next swap_resolve_absent(struct index *ix, struct index_op *op)
 {
-	/* EMPTY counts in the same subtable only: another may have dropped the key. Each
-	 * generation has an EMPTY of its own. */
+	/*
+	 * EMPTY proves something only in the same subtable, because a migration drops deleted keys.
+	 * Each generation has its own EMPTY word.
+	 */
 	if (op->lost.swap.expect == slot_empty(entry_gen(op->entry)))
 		return repeat(ix, op);
 	return unknown(ix, op);
@@ -387,13 +379,13 @@ enum next swap_broken(struct index *ix, struct index_op *op)
 		op->own = OWN_NONE; /* it may be published */
 		op->doubt = DOUBT_OPEN;
 		op->lost.swap = op->swap;
-		op->lost.remembered = op->search.remembered;
+		op->lost.word_cached = op->search.word_cached;
 		return op_done(ix, op,
 			       err_set(FARKV_EMAYBE,
 				       "the connection broke during the write: "
 				       "it may or may not have happened"));
 	}
-	/* The lane knows best why. */
+	/* Keep the lane's own reason. */
 	if (!err_detail()[0])
 		err_set(c->status, "the connection to the server broke");
 	return op_done(ix, op, c->status);

@@ -6,7 +6,7 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
-#include "priv.h"
+#include "index_priv.h"
 #include "step.h"
 #include "common/base/util.h"
 
@@ -68,7 +68,7 @@ uint64_t op_queue_deadline(const struct op_queue *s)
 
 /* ---- stages ---------------------------------------------------------------------- */
 
-/* After a step: it has a chain to post, or is final or waits. */
+/* After a step: the operation has a chain to post, or it has ended. */
 static void op_queue_add(struct op_queue *s, struct index_op *op)
 {
 	list_add(op_in_flight(op) ? &s->ready : &s->ended, op);
@@ -92,7 +92,7 @@ void index_submit(struct index *ix, struct op_queue *s, struct index_op *op,
 	op_queue_add(s, op);
 }
 
-/* End all that is ready: such an operation has changed nothing so far. */
+/* End all ready operations: they have changed nothing. */
 static void ready_end(struct index *ix, struct op_queue *s, int err)
 {
 	struct index_op *op;
@@ -126,7 +126,7 @@ void index_post(struct index *ix, struct op_queue *s)
 	}
 }
 
-/* Do not wait for the chain in flight any longer: nobody knows what it did. */
+/* Give up the chain in flight: nobody knows what it did. */
 static void op_give_up(struct index *ix, struct index_op *op)
 {
 	int err = FARKV_ETIMEDOUT;
@@ -139,8 +139,8 @@ static void op_give_up(struct index *ix, struct index_op *op)
 }
 
 /*
- * The lane is silent. If that was too long for an operation, break the lane; the other
- * chains in flight are then done, too.
+ * The lane is silent. If an operation is past its deadline, break the lane; then all other chains
+ * in flight are done, too.
  */
 static void in_flight_expire(struct index *ix, struct op_queue *s, uint64_t now)
 {
@@ -164,7 +164,7 @@ static void in_flight_expire(struct index *ix, struct op_queue *s, uint64_t now)
 			s->last = op;
 		}
 	}
-	/* The lane must not know the chains of those any more. */
+	/* The lane must forget the chains of those that ended. */
 	xport_poll(ix->lane);
 	s->stages = STAGES_BETWEEN_CLOCKS; /* the next step looks at the clock */
 }
@@ -186,7 +186,7 @@ static void ready_expire(struct index *ix, struct op_queue *s, uint64_t now)
 	}
 }
 
-/* Step what is done. Chains complete in posting order. */
+/* Step the operations whose chains are done; chains complete in posting order. */
 static bool op_queue_advance(struct index *ix, struct op_queue *s)
 {
 	bool any = false;
@@ -238,7 +238,7 @@ bool index_reap(struct index *ix, struct op_queue *s)
 	return any;
 }
 
-/* As index_reap(), but all together: a stage ends when its last chain is done. */
+/* index_reap() for a whole stage, which ends when its last chain is done. */
 static void op_queue_stage(struct index *ix, struct op_queue *s)
 {
 	index_post(ix, s);
@@ -254,9 +254,8 @@ static void op_queue_stage(struct index *ix, struct op_queue *s)
 }
 
 /*
- * One operation alone needs no lists, as long as all goes well: a few stages, each done
- * after a few polls. False if it has not ended by then: it is in the op queue `s` now,
- * which looks at the clock.
+ * Drive one operation without lists: usually a few stages, each done after a few polls. False: it
+ * took longer and is now in the op queue `s`, which looks at the clock.
  */
 static bool run_alone(struct index *ix, struct index_op *op, struct op_queue *s)
 {
@@ -295,10 +294,10 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 {
 	struct op_queue s;
 
-	ix->notified_ns = began_ns;
+	ix->run_began_ns = began_ns;
 	if (n == 1 && ops[0]->result == INDEX_PENDING) {
 		op_begin(ix, ops[0], deadline_ns);
-		ix->notified_ns = 0;
+		ix->run_began_ns = 0;
 		if (run_alone(ix, ops[0], &s))
 			return;
 	} else {
@@ -306,12 +305,12 @@ void index_run(struct index *ix, struct index_op *const *ops, size_t n,
 		for (size_t i = 0; i < n; i++) {
 			if (ops[i]->result != INDEX_PENDING)
 				continue;
-			/* One moment for all: no later than their READs. */
-			if (!ix->notified_ns)
-				ix->notified_ns = index_now(ix);
+			/* One clock reading for all, not after their READs. */
+			if (!ix->run_began_ns)
+				ix->run_began_ns = index_now(ix);
 			index_submit(ix, &s, ops[i], deadline_ns);
 		}
-		ix->notified_ns = 0;
+		ix->run_began_ns = 0;
 	}
 	while (!op_queue_rests(&s))
 		op_queue_stage(ix, &s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GETs and PUTs over mapped memory that the fast ones of index/shm.h do not finish, of
- * operations, and of many keys at once. A batch requests all windows before it looks at
- * the first, and all blocks before it copies the first.
+ * GETs and PUTs over mapped memory where the inline part of index/shm.h does not end them, those of
+ * operations, and those of batches. A batch requests all windows before it looks at the first, and
+ * all blocks before it copies the first.
  */
 #include "config.h"
 
@@ -15,33 +15,36 @@
 
 /* ---- GET --------------------------------------------------------------------------- */
 
-/* Has the value only another length than the last one? The next may have it, too. */
-static bool other_length(struct index *ix, const struct index_key *key,
-			 const struct source *src)
+/*
+ * True if an intact header only shows another value length than the last GET's. The next GET may
+ * have that length, too.
+ */
+static bool value_length_differs(struct index *ix, const struct index_key *key,
+				 const struct get_source *src)
 {
 	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
 
 	if (len == ix->usual_len || found != shm_lengths_by(src->word, key->len, len) ||
-	    !get_holds(src, key->len, len))
+	    !get_fits(src, key->len, len))
 		return false;
 	ix->usual_len = len;
 	return true;
 }
 
 /*
- * Is the block not this key's, but intact? Then whoever has it keeps its slot (I1). Any
- * length, and so it is copied again.
+ * True if the block is intact and another key's: then its slot belongs to that key for good (I1).
+ * Its value can have any length, so the block is copied again.
  */
-static bool is_others(const struct index_op *op, const struct index_key *key,
-		      const struct source *src)
+static bool holds_other_key(const struct index_op *op, const struct index_key *key,
+			    const struct get_source *src)
 {
 	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
 	uint16_t key_len = (uint16_t)(found >> 32);
 
 	return key_len > 0 && found == shm_lengths_by(src->word, key_len, len) &&
-	       get_holds(src, key_len, len) &&
+	       get_fits(src, key_len, len) &&
 	       block_copy_holds(op->buf, src->block, word_binding(src->word), key_len,
 				len) &&
 	       (key_len != key->len ||
@@ -51,25 +54,25 @@ static bool is_others(const struct index_op *op, const struct index_key *key,
 }
 
 /*
- * Not at first sight: a value of another length than the last one, or one of the next slots
- * of this fingerprint in the line, as one in 130 is where lines are half full.
+ * A value of another length than the last one, or another slot of the line with this fingerprint: 1
+ * GET in 130 needs this if lines are half full.
  */
-static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
-						     const struct index_get_req *want,
-						     struct source *src)
+static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
+							  const struct index_get_req *req,
+							  struct get_source *src)
 {
-	const struct index_key *key = &want->key;
-	struct index_op *op = want->op;
+	const struct index_key *key = &req->key;
+	struct index_op *op = req->op;
 	unsigned n = 0;
 
 	for (;;) {
 		if ((n && get_copy(ix, key, src)) ||
-		    (other_length(ix, key, src) && get_copy(ix, key, src))) {
+		    (value_length_differs(ix, key, src) && get_copy(ix, key, src))) {
 			if (!still_holds(src->slot, src->word))
 				break;
 			return true;
 		}
-		if (!is_others(op, key, src)) {
+		if (!holds_other_key(op, key, src)) {
 			if (!still_holds(src->slot, src->word))
 				break;
 			return false;
@@ -79,55 +82,56 @@ static __attribute__((noinline)) bool copy_otherwise(struct index *ix,
 			return false;
 		get_request(src);
 	}
-	ix->retries++; /* a rival's word came */
+	ix->retries++; /* another writer changed the slot */
 	return false;
 }
 
-/* The value of `want` is found: nothing else of its operation has been set up. */
-static inline void found(struct index *ix, const struct index_get_req *want)
+/* The value is found: set the result. The rest of the operation is not set up. */
+static inline void get_found(struct index *ix, const struct index_get_req *req)
 {
-	struct index_op *op = want->op;
+	struct index_op *op = req->op;
 
-	op->view.value = op->buf + sizeof(struct block_header) + want->key.len;
+	op->view.value = op->buf + sizeof(struct block_header) + req->key.len;
 	op->view.value_len = ix->usual_len;
 	op->result = 0;
 	memcpy(&op->version, op->buf, sizeof(op->version));
 }
 
-/* After a first try that found a candidate and not the value. */
-static bool get_other(struct index *ix, const struct index_get_req *want, struct source *src)
+/* Go on after get_fast(), if that found a candidate. */
+static bool get_after_miss(struct index *ix, const struct index_get_req *req,
+			   struct get_source *src)
 {
 	if (!src->slot)
 		return false;
 	if (!still_holds(src->slot, src->word)) {
-		ix->retries++; /* a rival's word came */
+		ix->retries++; /* another writer changed the slot */
 		return false;
 	}
-	if (!copy_otherwise(ix, want, src))
+	if (!get_next_candidates(ix, req, src))
 		return false;
-	found(ix, want);
+	get_found(ix, req);
 	return true;
 }
 
-/* One of several, or of an operation: its block may have been requested. */
-static bool get_one(struct index *ix, const struct index_get_req *want, const uint64_t *slots,
+/* One GET of a batch or of an operation; its block may have been requested already. */
+static bool get_one(struct index *ix, const struct index_get_req *req, const uint64_t *slots,
 		    uint32_t match)
 {
-	struct source src = {.slots = slots, .match = match, .to = want->op->buf,
-			     .room = want->op->buf_bytes};
+	struct get_source src = {.slots = slots, .match = match, .to = req->op->buf,
+				 .room = req->op->buf_bytes};
 
-	if (get_fast(ix, &want->key, &src)) {
-		found(ix, want);
+	if (get_fast(ix, &req->key, &src)) {
+		get_found(ix, req);
 		return true;
 	}
-	return get_other(ix, want, &src);
+	return get_after_miss(ix, req, &src);
 }
 
 bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	struct index_get_req want = {op->key, op};
+	struct index_get_req req = {op->key, op};
 
-	if (!get_one(ix, &want, slots, get_matches(&op->key, slots)))
+	if (!get_one(ix, &req, slots, get_matches(&op->key, slots)))
 		return index_get_search(ix, op, slots);
 	op->view.key = op->view.value - op->key.len;
 	op->view.key_len = op->key.len;
@@ -136,60 +140,61 @@ bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots
 	return true;
 }
 
-/* What is the caller's stays. */
-static void start_get(const struct index_get_req *want)
+/* Keeps what the caller has set. */
+static void start_get(const struct index_get_req *req)
 {
-	struct index_op *op = want->op;
+	struct index_op *op = req->op;
 	void *into = op->into;
 	size_t into_cap = op->into_cap;
 
-	index_op_start(op, INDEX_GET, &want->key, NULL, 0);
+	index_op_start(op, INDEX_GET, &req->key, NULL, 0);
 	op->into = into;
 	op->into_cap = into_cap;
 }
 
-/* False: it has begun, and is not final. */
-static __attribute__((noinline)) bool get_otherwise(struct index *ix,
-						    const struct index_get_req *want,
+/* Search the whole window. False: it is pending. */
+static __attribute__((noinline)) bool get_by_search(struct index *ix,
+						    const struct index_get_req *req,
 						    const uint64_t *slots)
 {
 	err_clear(); /* what follows may fail */
-	start_get(want);
-	return slots && index_get_search(ix, want->op, slots);
+	start_get(req);
+	return slots && index_get_search(ix, req->op, slots);
 }
 
-bool index_get_rest(struct index *ix, const struct index_get_req *want, struct source *src)
+bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src)
 {
-	return get_other(ix, want, src) || get_otherwise(ix, want, src->slots);
+	return get_after_miss(ix, req, src) || get_by_search(ix, req, src->slots);
 }
 
-bool index_get(struct index *ix, const struct index_get_req *want, const void *expected)
+bool index_get(struct index *ix, const struct index_get_req *req, const void *window)
 {
-	const uint64_t *slots = expected;
+	const uint64_t *slots = window;
 
 	if (!slots) {
-		start_get(want);
+		start_get(req);
 		return false;
 	}
-	return get_one(ix, want, slots, get_matches(&want->key, slots)) ||
-	       get_otherwise(ix, want, slots);
+	return get_one(ix, req, slots, get_matches(&req->key, slots)) ||
+	       get_by_search(ix, req, slots);
 }
 
 /* ---- many of them ------------------------------------------------------------------ */
 
-static inline void fetch_homes(const struct index *ix, const struct index_get_req *wants,
+static inline void request_windows(const struct index *ix, const struct index_get_req *reqs,
 				 size_t n, const uint64_t **slots)
 {
-	bool lead = loads_lead(ix);
+	bool lead = loads_usable(ix);
 
 	for (size_t i = 0; i < n; i++) {
-		slots[i] = lead ? window_of(ix, wants[i].key.hash) : NULL;
+		slots[i] = lead ? window_of(ix, reqs[i].key.hash) : NULL;
 		fetch_line(slots[i]);
 	}
 }
 
-/* Wherever the first of the key's slots leads: fetching ahead does no harm. */
-static inline void fetch_first(const struct index *ix, const uint64_t *slots, uint32_t match)
+/* Request the first candidate's block. Any address may be prefetched. */
+static inline void request_first_block(const struct index *ix, const uint64_t *slots,
+				       uint32_t match)
 {
 	uint64_t w = atom_load_relaxed(&slots[__builtin_ctz(match)]);
 
@@ -199,79 +204,78 @@ static inline void fetch_first(const struct index *ix, const uint64_t *slots, ui
 					class_bytes(slot_class(w))));
 }
 
-/* Returns how many are not final. */
-static size_t get_some(struct index *ix, const struct index_get_req *wants, size_t n)
+/* Returns how many are pending. */
+static size_t get_batch(struct index *ix, const struct index_get_req *reqs, size_t n)
 {
-	const uint64_t *slots[MANY];
-	uint32_t match[MANY];
+	const uint64_t *slots[STAGE_OPS];
+	uint32_t match[STAGE_OPS];
 	size_t left = 0;
 
-	fetch_homes(ix, wants, n, slots);
+	request_windows(ix, reqs, n, slots);
 	for (size_t i = 0; i < n; i++) {
-		match[i] = slots[i] ? get_matches(&wants[i].key, slots[i]) : 0;
+		match[i] = slots[i] ? get_matches(&reqs[i].key, slots[i]) : 0;
 		if (match[i])
-			fetch_first(ix, slots[i], match[i]);
+			request_first_block(ix, slots[i], match[i]);
 	}
 	for (size_t i = 0; i < n; i++)
-		left += !get_one(ix, &wants[i], slots[i], match[i]) &&
-			!get_otherwise(ix, &wants[i], slots[i]);
+		left += !get_one(ix, &reqs[i], slots[i], match[i]) &&
+			!get_by_search(ix, &reqs[i], slots[i]);
 	return left;
 }
 
-/* What was found is still what was found. */
-static void begin_found(const struct index_get_req *want)
+/* Set up the rest of an operation that has its result; keeps the result. */
+static void restart_found(const struct index_get_req *req)
 {
-	struct index_op *op = want->op;
+	struct index_op *op = req->op;
 	uint64_t version = op->version;
 
-	start_get(want);
+	start_get(req);
 	op->version = version;
 	op->result = 0;
 }
 
-bool index_get_many(struct index *ix, const struct index_get_req *wants, size_t n)
+bool index_get_many(struct index *ix, const struct index_get_req *reqs, size_t n)
 {
 	size_t left = 0;
 
-	for (size_t at = 0; at < n; at += MANY)
-		left += get_some(ix, &wants[at], UTIL_MIN(n - at, (size_t)MANY));
+	for (size_t at = 0; at < n; at += STAGE_OPS)
+		left += get_batch(ix, &reqs[at], UTIL_MIN(n - at, (size_t)STAGE_OPS));
 	for (size_t i = 0; left && i < n; i++)
-		if (wants[i].op->result == 0)
-			begin_found(&wants[i]);
+		if (reqs[i].op->result == 0)
+			restart_found(&reqs[i]);
 	return left == 0;
 }
 
 /* ---- PUT --------------------------------------------------------------------------- */
 
 /*
- * It is made where the nearest cache is, and copied: its sum is taken of what has come
- * there, and the stores of the copy wait for the block's lines while the rest goes on. By
- * turns, on a busy host, values of 2,000 to 12,000 bytes: 1.1 to 1.25 times as fast as made
- * in place; of 16,300 bytes, which fill half of that cache, 0.8 times. A large one goes past
- * the caches.
+ * The image is made on the stack and copied: the checksum then reads from the nearest cache, and
+ * the copy's stores overlap its waits for the block's lines. Faster than building in place for
+ * blocks of 2,000 to 12,000 bytes; slower for larger ones, which fill half of that cache. From
+ * BLOCK_PAST_CACHE on a value is written past the caches.
  */
 #define IMAGE_MAX 12288u
 void index_put_build_large(const struct put *p, uint8_t *block)
 {
 	struct block_pair pair = {.key = p->key.data,
+				  .key_hash = p->key.hash,
+				  .key_len = p->key.len,
 				  .value = p->value,
-				  .value_len = p->value_len,
-				  .key_len = p->key.len};
+				  .value_len = p->value_len};
 	struct block_ref ref = slot_block(p->block);
 	size_t room = block_room(p->key.len, p->value_len);
 	uint8_t image[IMAGE_MAX];
 
 	if (p->value_len >= BLOCK_PAST_CACHE) {
-		block_encode_past_cache(block, ref, p->version, &pair, p->key.hash);
+		block_encode_past_cache(block, ref, p->version, &pair);
 		return;
 	}
-	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, pair.key,
-		     pair.key_len, p->key.hash, pair.value, pair.value_len, 0);
+	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, &pair, 0);
 	if (room <= IMAGE_MAX)
 		atom_copy_block(block, image, room);
 }
 
-uint64_t index_put_large(const struct index *ix, uint64_t word)
+uint64_t index_put_old_bytes(const struct index *ix, uint64_t word)
 {
 	struct block_ref ref = slot_block(word);
 
@@ -285,7 +289,7 @@ bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls)
 	       !alloc_gained_many(ix->alloc);
 }
 
-void index_put_hand_over(struct index_op *op, const struct put *p, enum fast fast)
+void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome outcome)
 {
 	if (p->block) {
 		op->cls = p->cls;
@@ -296,14 +300,14 @@ void index_put_hand_over(struct index_op *op, const struct put *p, enum fast fas
 		op->own = OWN_WRITTEN;
 		op->version = p->version;
 	}
-	if (fast == FAST_LOST) {
+	if (outcome == PUT_LOST) {
 		op->slot_at = p->slot_at;
 		op->swap.expect = p->old_word;
 	}
 }
 
-/* A PUT to which nothing has happened yet, and for which nothing speaks against this. */
-static inline bool is_usual(const struct index *ix, const struct index_op *op,
+/* True if a PUT has not begun and meets the conditions of put_fast(). */
+static inline bool may_put_fast(const struct index *ix, const struct index_op *op,
 			    const struct put *p)
 {
 	return op->kind == INDEX_PUT && op->own != OWN_WRITTEN && op->doubt == DOUBT_NONE &&
@@ -314,7 +318,7 @@ static inline bool is_usual(const struct index *ix, const struct index_op *op,
 	       block_room(p->key.len, p->value_len) <= PUT_ROOM_MAX;
 }
 
-/* That of an operation, which may have its block. */
+/* Start from an operation, which may have its block. */
 static inline void put_from_op(const struct index *ix, struct put *p,
 			     const struct index_op *op)
 {
@@ -331,14 +335,14 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 	struct put p;
 
 	put_from_op(ix, &p, op);
-	if (!is_usual(ix, op, &p) || p.block || !put_take(ix, &p))
+	if (!may_put_fast(ix, op, &p) || p.block || !put_take(ix, &p))
 		return;
-	index_put_hand_over(op, &p, FAST_NOT);
+	index_put_to_op(op, &p, PUT_NOT_DONE);
 	fetch_block(ix, op->block.off, fetch_ahead(class_bytes(p.cls)));
 }
 
-/* It is over, with a value where one was. */
-static inline void end_well(struct index_op *op, const struct put *p)
+/* End the operation after PUT_DONE. */
+static inline void put_end(struct index_op *op, const struct put *p)
 {
 	op->cls = p->cls;
 	op->own = OWN_NONE;
@@ -349,23 +353,23 @@ static inline void end_well(struct index_op *op, const struct put *p)
 
 bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
-	enum fast fast;
+	enum put_outcome outcome;
 	struct put p;
 
 	put_from_op(ix, &p, op);
-	if (!is_usual(ix, op, &p))
+	if (!may_put_fast(ix, op, &p))
 		return index_put_search(ix, op, slots, NULL);
 	p.slots = slots;
-	fast = put_fast(ix, &p);
-	if (fast == FAST_DONE) {
-		end_well(op, &p);
+	outcome = put_fast(ix, &p);
+	if (outcome == PUT_DONE) {
+		put_end(op, &p);
 		return true;
 	}
-	index_put_hand_over(op, &p, fast);
-	return index_put_search(ix, op, slots, fast == FAST_LOST ? &p.lost_to : NULL);
+	index_put_to_op(op, &p, outcome);
+	return index_put_search(ix, op, slots, outcome == PUT_LOST ? &p.lost_to : NULL);
 }
 
-bool index_put(struct index *ix, struct index_op *op, const void *expected)
+bool index_put(struct index *ix, struct index_op *op, const void *window)
 {
-	return expected && index_put_fast(ix, op, expected);
+	return window && index_put_fast(ix, op, window);
 }

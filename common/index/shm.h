@@ -1,25 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/shm.h - the fast GET and the fast PUT over mapped memory. Each is a straight line of
- * named steps, in line with its caller; whatever is unusual goes on in index/shm.c, and from
- * there in index/try.c and the state machine.
+ * index/shm.h - the fast GET and the fast PUT over mapped memory, in line with the caller. Anything
+ * unusual goes on in index/shm.c, then in index/try.c, then in the state machine.
  *
  *   get_fast(): find the slot, request the block, copy and verify, look at the slot again
- *   put_fast(): take a block, build, find the slot, verify, swap, retire
+ *   put_fast(): take a block, build it, find the slot, verify, swap, retire the old block
  *
- * The caller has hashed the key and requested its window (index_prefetch()). The slot
- * must be in the home line. Each operation waits for memory twice, for the window and for the
- * block that the slot names. A CPU looks 250 to 450 instructions ahead: the fewer instructions
- * lie between one operation's block and the next one's window, the more those two overlap.
+ * The caller has hashed the key and requested its window (window_prefetch()). Both fast paths look
+ * at the window's first line only. An operation waits for memory twice: for the window, and for the
+ * block that the slot names. A CPU looks 250 to 450 instructions ahead, so the two waits of
+ * consecutive operations overlap more if fewer instructions lie between them.
  */
 #ifndef COMMON_INDEX_SHM_H
 #define COMMON_INDEX_SHM_H
 
 #include "common/region/fetch.h"
 #include "direct.h"
+#include "publish.h"
+#include "try.h"
 #include "window_scan.h"
 
-static_assert(SHM_SMALL_MAX < INDEX_SEGMENT_MIN, "a fast GET brings no part elsewhere");
+/** Largest block that is read or written in line with the caller, in bytes. */
+#define SHM_SMALL_MAX 640u
+/**
+ * Largest block and key of a fast PUT of an operation; a block of more than SHM_SMALL_MAX is built
+ * by a call. For larger ones copying dominates, and the slow path costs nothing extra.
+ */
+#define PUT_ROOM_MAX 131072u
+#define PUT_KEY_MAX 512u
+
+/** Whether the block of a struct put is written. */
+enum block_written { NOT_WRITTEN, WRITTEN };
+
+static_assert(SHM_SMALL_MAX < INDEX_SEGMENT_MIN, "a fast GET has no segment");
 
 /* ---- size classes of small blocks, by tables -------------------------------------------- */
 
@@ -32,7 +45,7 @@ static const uint16_t shm_bytes[] = {
 static_assert(CLASS_BYTES(SHM_CLASSES - 1) <= SHM_SMALL_MAX &&
 	      CLASS_BYTES(SHM_CLASSES) > SHM_SMALL_MAX, "the classes up to SHM_SMALL_MAX");
 
-/** class_for() of block_room(). */
+/** class_for() of a block of `room` bytes (block_room()). */
 static inline uint8_t shm_class(size_t room)
 {
 	static const uint8_t by_units[] = {0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 7,
@@ -43,7 +56,7 @@ static inline uint8_t shm_class(size_t room)
 		       (uint8_t)class_for(room);
 }
 
-/* The bytes of the small block that a word names. False if none can be there. */
+/* The class's bytes of the small block that `word` names. False: no small block can be there. */
 static inline bool shm_block_bytes(const struct index *ix, uint64_t word, uint64_t *bytes_out)
 {
 	uint64_t off = slot_off(word);
@@ -54,7 +67,7 @@ static inline bool shm_block_bytes(const struct index *ix, uint64_t word, uint64
 	return off >= ix->sb.meta_bytes && off + *bytes_out <= ix->sb.region_bytes;
 }
 
-/* A block's header as one word: incarnation and flags, key's and value's length. */
+/* The header's second word of a block that others may overwrite (block_head_lengths()). */
 static inline uint64_t shm_lengths(const uint8_t *block)
 {
 	uint64_t found;
@@ -62,11 +75,11 @@ static inline uint64_t shm_lengths(const uint8_t *block)
 	ATOM_UNWATCHED_BEGIN();
 	found = atom_word_at(block + offsetof(struct block_header, value_len));
 	ATOM_UNWATCHED_END();
-	__asm__("" : "+r"(found)); /* what is checked of it is not loaded again */
+	__asm__("" : "+r"(found)); /* load it once */
 	return found;
 }
 
-/* The same as it has to be in the block that `word` names. */
+/* What shm_lengths() returns for an intact block that `word` names, without a tombstone flag. */
 static inline uint64_t shm_lengths_by(uint64_t word, uint16_t key_len, uint32_t value_len)
 {
 	return (uint64_t)slot_inc(word) << 48 | (uint64_t)key_len << 32 | value_len;
@@ -80,22 +93,24 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 
 /* ---- GET -------------------------------------------------------------------------------- */
 
-/** A GET while it is fast: what the caller gives, ... */
-struct source {
+/** A fast GET. The caller sets the first four fields, get_find() the others. */
+struct get_source {
 	const uint64_t *slots; /* the window, requested */
 	uint32_t match;        /* get_matches() of it */
-	uint8_t *to;           /* the block is copied to here, */
-	size_t room;           /* ... if it has at most so many bytes */
-	/* ... and where the value may be. */
+	uint8_t *to;           /* buffer for the block, ... */
+	size_t room;           /* ... and its size in bytes */
 	const uint64_t *slot;
 	uint64_t word;
 	const uint8_t *block;
 	uint64_t bytes; /* of its class */
-	uint32_t len;   /* of the value, as it is guessed */
+	uint32_t len;   /* of the value: the last GET's (get_copy()) */
 };
 
-/* Find: the first slot of those in `match`, if it leads to a block of up to `room` bytes. */
-IN_LINE bool get_find(const struct index *ix, struct source *src)
+/*
+ * Find: the first slot in `match`. True if it is alive and names a small block that fits into
+ * `room`.
+ */
+IN_LINE bool get_find(const struct index *ix, struct get_source *src)
 {
 	src->slot = &src->slots[__builtin_ctz(src->match)];
 	src->word = atom_load_follow(src->slot);
@@ -104,48 +119,53 @@ IN_LINE bool get_find(const struct index *ix, struct source *src)
 	       shm_block_bytes(ix, src->word, &src->bytes) && src->bytes <= src->room;
 }
 
-/* Request all of most blocks; a loop would take longer than the rest of a large one. */
-static inline void get_request(const struct source *src)
+/*
+ * Request the first three lines, which is all of most blocks. A loop over the others would take
+ * longer than it saves.
+ */
+static inline void get_request(const struct get_source *src)
 {
 	fetch_line(src->block);
 	fetch_line(src->block + LINE_BYTES);
 	fetch_line(src->block + 2 * LINE_BYTES);
 }
 
-static inline bool get_holds(const struct source *src, uint16_t key_len, uint32_t len)
+static inline bool get_fits(const struct get_source *src, uint16_t key_len, uint32_t len)
 {
 	return block_room(key_len, len) <= src->bytes;
 }
 
 /*
- * Copy and verify: the head must be what the word names, then the copy. The length is
- * guessed to be the last value's: so no address depends on the block's head, and a head that
- * lies cannot change the length any more.
+ * Copy and verify: the header must be the one that the word names, and the copy must match its
+ * checksum and the key.
+ *
+ * The value's length is assumed to be the last GET's. So no address depends on the header, and a
+ * header that changes meanwhile cannot change the length.
  */
 IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
-		      struct source *src)
+		      struct get_source *src)
 {
 	uint8_t *to = src->to;
 	uint64_t binding = word_binding(src->word);
 	uint32_t len = src->len = ix->usual_len;
 	uint64_t usual = shm_lengths_by(src->word, key->len, len);
 
-	return get_holds(src, key->len, len) &&
+	return get_fits(src, key->len, len) &&
 	       __builtin_expect(shm_lengths(src->block) == usual, 1) &&
 	       block_copy_holds(to, src->block, binding, key->len, len) &&
 	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
 }
 
 /**
- * Copy the key's block to src->to. True: the copy is the key's value of src->len bytes, and
- * was at some moment during the call. False: index_get_rest() goes on, if src->slot is not
- * NULL from there.
+ * Copy the key's block to src->to. True: the copy holds the key's value, src->len bytes, which was
+ * current at some moment of the call. False: call index_get_slow(); src->slot is NULL if no
+ * candidate was found.
  *
- * The slots in front of this one do not matter: a key has one slot (I1), and while its word
- * stands and is not FROZEN, no other subtable has the key.
+ * The slots before this one need no look: a key has one slot (I1), and while its word stands and is
+ * not FROZEN, no other subtable has the key.
  */
 IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
-		      struct source *src)
+		      struct get_source *src)
 {
 	if (!src->match || !get_find(ix, src)) {
 		src->slot = NULL;
@@ -156,40 +176,40 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 }
 
 /**
- * get_fast() was not enough: look at the next candidates in the line, then at all that can
- * be. Sets up want->op. False: it is pending, and index_run() has to.
+ * Go on after get_fast(): look at the line's other candidates, then search the window. Sets up
+ * req->op. False: it is pending, and index_run() must end it.
  */
-bool index_get_rest(struct index *ix, const struct index_get_req *want, struct source *src);
+bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src);
 
 /* ---- PUT -------------------------------------------------------------------------------- */
 
-/** What became of a fast PUT. */
-enum fast {
-	FAST_NOT,  /* nothing has been swapped; it may have a block, written or not */
-	FAST_LOST, /* its CAS: a rival was faster */
-	FAST_DONE
+/** How put_fast() ended. */
+enum put_outcome {
+	PUT_NOT_DONE, /* nothing was swapped; it may hold a block, written or not */
+	PUT_LOST,     /* another writer changed the slot before the CAS */
+	PUT_DONE
 };
 
-/** A PUT while it is fast; nothing of it is anywhere else. */
+/** A fast PUT: all its state. */
 struct put {
 	const uint64_t *slots; /* the window, requested */
 	struct index_key key;
 	const void *value;
 	uint32_t value_len;
-	uint8_t cls;       /* of `block`, */
-	struct alloc_class *blocks; /* ... and what there is of that */
-	uint8_t written;   /* enum block_written */
-	bool fetch_next;   /* no batch has requested the next operation's block */
-	bool has_spare;       /* as index_op's */
-	uint64_t block;    /* its own, as the word that names it; 0: none yet */
+	uint8_t cls;                /* size class of `block`, ... */
+	struct alloc_class *blocks; /* ... and the session's blocks of that class */
+	uint8_t written;            /* enum block_written */
+	bool fetch_next;            /* request the next PUT's block, too: this is no batch */
+	bool has_spare;             /* as index_op's */
+	uint64_t block;             /* its own block, as the word that names it; 0: none yet */
 	uint64_t version, new_word;
-	uint16_t slot_at;  /* the slot that may be the key's, */
-	uint64_t old_word; /* ... its word, */
-	const uint8_t *old; /* ... and the block that this names */
-	uint64_t lost_to;  /* FAST_LOST: the word that the swap found */
+	uint16_t slot_at;   /* the candidate slot, */
+	uint64_t old_word;  /* its word, */
+	const uint8_t *old; /* and the block that the word names */
+	uint64_t lost_to;   /* PUT_LOST: the word that the CAS found */
 };
 
-/** A PUT that has nothing yet. Field by field: to clear all of it takes longer. */
+/** Start a PUT without a block. Sets single fields: clearing all takes longer. */
 IN_LINE void put_start(struct put *p, const struct index_key *key, const void *value,
 		       uint32_t value_len)
 {
@@ -201,12 +221,15 @@ IN_LINE void put_start(struct put *p, const struct index_key *key, const void *v
 	p->written = NOT_WRITTEN;
 }
 
-/** It did not end: what it has is the operation's now, which index_op_start() has set up. */
-void index_put_hand_over(struct index_op *op, const struct put *p, enum fast fast);
+/** Go on as an operation, which index_op_start() has set up: hand the block over to it. */
+void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome outcome);
 
-/** Can a key and a value of these lengths, which the store takes, be put fast, in line? */
-static inline bool put_is_usual(const struct index *ix, const struct index_key *key,
-				uint32_t value_len)
+/**
+ * True if a key and value of these lengths, which are within the store's limits, can be put by
+ * put_fast() in line.
+ */
+static inline bool put_fits(const struct index *ix, const struct index_key *key,
+			    uint32_t value_len)
 {
 	const unsigned caps = XPORT_AT_ONCE | XPORT_DIRECT_STORE;
 
@@ -214,31 +237,37 @@ static inline bool put_is_usual(const struct index *ix, const struct index_key *
 	       block_room(key->len, value_len) <= SHM_SMALL_MAX;
 }
 
-/* Steps that are unusual. A block of more than SHM_SMALL_MAX is written; */
+/** An unusual step, by a call: write a PUT's block of more than SHM_SMALL_MAX bytes. */
 void index_put_build_large(const struct put *p, uint8_t *block);
-/** ... is looked for where a word leads: its bytes, or 0; */
-uint64_t index_put_large(const struct index *ix, uint64_t word);
-/** ... and the block of `word` is retired where put_retire() does not do: true if the next
- * PUT of the class finds a block, and none is to be given back. */
+/** Bytes of the large block that `word` names; 0 if none can be there. */
+uint64_t index_put_old_bytes(const struct index *ix, uint64_t word);
+/**
+ * Retire the block of `word` where put_retire() cannot. True if the next PUT of class `cls` finds a
+ * block and no block has to be given back.
+ */
 bool index_put_retire(struct index *ix, uint64_t word, uint8_t cls);
 
-/* Take a block that is at hand without a look at the clock. */
+/* Take a block, without a look at the clock. */
 IN_LINE bool put_take(const struct index *ix, struct put *p)
 {
 	p->cls = shm_class(block_room(p->key.len, p->value_len));
 	p->blocks = &ix->alloc->cls[p->cls];
-	__asm__("" : "+r"(p->blocks)); /* not to be computed again */
+	__asm__("" : "+r"(p->blocks)); /* compute it once */
 	p->block = alloc_class_take(ix->alloc, p->blocks, ix->recent_ns);
 	return p->block != 0;
 }
 
 /*
- * Build the block, in memory that is always in the nearest cache, and copy it to its place.
- * False if the lane broke: the session may have ended, and its blocks be others'.
+ * Build: make the image on the stack, which is in the nearest cache, and copy it into the block.
+ * False if the lane broke: the session may have ended, and its blocks may belong to others.
  */
 IN_LINE bool put_build(struct index *ix, struct put *p)
 {
-	struct block_pair pair = {p->key.data, p->value, p->value_len, p->key.len};
+	struct block_pair pair = {.key = p->key.data,
+				  .key_hash = p->key.hash,
+				  .key_len = p->key.len,
+				  .value = p->value,
+				  .value_len = p->value_len};
 	size_t end = sizeof(struct block_header) + p->key.len + p->value_len;
 	size_t room = block_room(p->key.len, p->value_len);
 	uint8_t *block = ix->lane->base + slot_off(p->block);
@@ -246,11 +275,11 @@ IN_LINE bool put_build(struct index *ix, struct put *p)
 
 	p->version = (uint64_t)ix->versions.prefix << 32 | ++ix->versions.counter;
 	if (__builtin_expect(room > SHM_SMALL_MAX, 0)) {
-		struct put apart = *p; /* so that `*p` itself need not be in memory */
+		struct put apart = *p; /* keeps `*p` in registers */
 
 		index_put_build_large(&apart, block);
 	} else {
-		block_fill(image, p->block, p->version, &pair, p->key.hash, 0);
+		block_fill(image, p->block, p->version, &pair, 0);
 		block_seal_copy(block, image, word_binding(p->block), end, room);
 	}
 	p->written = WRITTEN;
@@ -260,10 +289,9 @@ IN_LINE bool put_build(struct index *ix, struct put *p)
 }
 
 /*
- * Find the key's slot in its home line, if it is the first of those with its fingerprint,
- * and request the head of the block that it names. A word that has become another one since
- * the scan shows by its block, or by the swap. What stands in front of the slot does not
- * matter, as for get_fast(): the swap finds the word, and so nothing has been published since.
+ * Find: the first slot of the home line with the key's fingerprint; request the header of its
+ * block. The slots before it need no look, as in get_fast(). A word that changed after the scan
+ * shows at put_verify() or at the CAS.
  */
 IN_LINE bool put_find(const struct index *ix, struct put *p)
 {
@@ -275,16 +303,16 @@ IN_LINE bool put_find(const struct index *ix, struct put *p)
 		return false;
 	p->slot_at = (uint16_t)__builtin_ctz(match);
 	p->old_word = atom_load_follow(&slots[p->slot_at]);
-	/* The address may be anything: prefetching does no harm, and all checks follow. */
+	/* Any address may be prefetched; the checks follow. */
 	p->old = ix->lane->base + slot_off(p->old_word);
 	fetch_line(p->old);
 	if (__builtin_expect(!shm_block_bytes(ix, p->old_word, &bytes), 0))
-		bytes = index_put_large(ix, p->old_word);
+		bytes = index_put_old_bytes(ix, p->old_word);
 	return !(p->old_word & SLOT_FROZEN) &&
 	       sizeof(struct block_header) + p->key.len <= bytes;
 }
 
-/* The next PUT begins by writing its block, most likely one as long as this. */
+/* Request the block that the next PUT will write, assuming the same length. */
 IN_LINE void put_request_next(const struct index *ix, const struct put *p)
 {
 	uint64_t next = slot_off(alloc_class_peek(p->blocks, 0));
@@ -294,15 +322,14 @@ IN_LINE void put_request_next(const struct index *ix, const struct put *p)
 		fetch_block(ix, next, room <= SHM_SMALL_MAX ? room : fetch_ahead(room));
 }
 
-/* What of a header's second word a PUT does not ask for. */
+/* The bits of a header's second word that a PUT does not compare. */
 #define PUT_ANY_LENGTHS ((uint64_t)BLOCK_TOMBSTONE << 48 | UINT32_MAX)
 
 /*
- * Verify: is the slot this key's? The incarnation and the key are what its block has to
- * show: if the swap finds the word as it was, nobody has written there since the word was
- * set. The header's checksum would tell of damaged memory only, which this PUT replaces. If
- * the swap finds another word the two may be of different times: index_put_search() looks
- * again.
+ * Verify that the slot is this key's: compare incarnation and key with its block. If the CAS then
+ * finds the same word, nobody has written the block in between. The header's checksum would only
+ * reveal damaged memory, which this PUT replaces. If the CAS finds another word, incarnation and
+ * key may have been read at different times: index_put_search() looks again.
  */
 IN_LINE bool put_verify(const struct put *p)
 {
@@ -313,7 +340,10 @@ IN_LINE bool put_verify(const struct put *p)
 				  p->key.len) == 0;
 }
 
-/* Retire: the block that the swap has unlinked rests; the clock is read once in UNDATED_MAX. */
+/*
+ * Retire: the unlinked block waits for its grace period. The clock is read once in UNDATED_MAX
+ * times.
+ */
 IN_LINE void put_retire(struct index *ix, struct put *p)
 {
 	struct alloc *a = ix->alloc;
@@ -331,29 +361,48 @@ IN_LINE void put_retire(struct index *ix, struct put *p)
 }
 
 /**
- * The PUT, which put_is_usual(). Not FAST_DONE: index_put_hand_over(), and index_put_search()
- * goes on, with p->lost_to if the swap was lost.
+ * A PUT that put_fits(). If the outcome is not PUT_DONE, call index_put_to_op() and
+ * index_put_search(), the latter with p->lost_to after PUT_LOST.
  *
- * The block is written first, while the window is on its way.
+ * The block is written first, while the window is on its way from memory.
  */
-IN_LINE enum fast put_fast(struct index *ix, struct put *p)
+IN_LINE enum put_outcome put_fast(struct index *ix, struct put *p)
 {
 	uint64_t found;
 
 	if (!(p->block || put_take(ix, p)) || !put_build(ix, p) || !put_find(ix, p))
-		return FAST_NOT;
+		return PUT_NOT_DONE;
 	if (p->fetch_next)
 		put_request_next(ix, p);
 	if (__builtin_expect(!put_verify(p), 0))
-		return FAST_NOT;
+		return PUT_NOT_DONE;
 	found = atom_cas_u64((uint64_t *)(uintptr_t)&p->slots[p->slot_at], p->old_word,
 			     p->new_word);
 	if (__builtin_expect(found != p->old_word, 0)) {
 		p->lost_to = found;
-		return FAST_LOST;
+		return PUT_LOST;
 	}
 	put_retire(ix, p);
-	return FAST_DONE;
+	return PUT_DONE;
 }
+
+/* ---- operations that index_op_start() has set up -------------------------------------- */
+
+/**
+ * Before a batch is carried out: take the block of a PUT that can be fast, and request its memory.
+ */
+void index_put_prepare(const struct index *ix, struct index_op *op);
+
+/**
+ * Carry out a PUT: put_fast() if it applies, else or if its CAS was lost index_put_search().
+ * `slots` is the key's window, already requested.
+ */
+bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
+
+/**
+ * Carry out a GET: get_fast(), and if that does not find the value index_get_search(). `slots` is
+ * the key's window, already requested.
+ */
+bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 #endif

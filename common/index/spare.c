@@ -8,7 +8,7 @@ static size_t size_at(unsigned i)
 	return i == 0 ? SPARE_WINDOW : SPARE_MIN << (i - 1);
 }
 
-/* Where those of this size are; SPARE_SIZES if it is none. */
+/* Index of this size; SPARE_SIZES if there is no such size. */
 static unsigned index_of(size_t bytes)
 {
 	unsigned i = 0;
@@ -21,24 +21,24 @@ static unsigned index_of(size_t bytes)
 void *spare_take(struct spare *s, size_t bytes)
 {
 	unsigned i = index_of(bytes);
-	struct spare_entry *link = i < SPARE_SIZES ? s->first[i] : NULL;
+	struct spare_entry *entry = i < SPARE_SIZES ? s->first[i] : NULL;
 
-	if (!link)
+	if (!entry)
 		return NULL;
-	s->first[i] = link->next;
+	s->first[i] = entry->next;
 	s->bytes -= bytes;
-	return link;
+	return entry;
 }
 
 bool spare_put(struct spare *s, void *mem, size_t bytes)
 {
 	unsigned i = index_of(bytes);
-	struct spare_entry *link = mem;
+	struct spare_entry *entry = mem;
 
 	if (i == SPARE_SIZES || bytes > SPARE_KEEP - s->bytes)
 		return false;
-	link->next = s->first[i];
-	s->first[i] = link;
+	entry->next = s->first[i];
+	s->first[i] = entry;
 	s->bytes += bytes;
 	return true;
 }

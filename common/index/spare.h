@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * spare.h - buffers that operations have given back, for those that need one next: of a
- * lane's memory, windows and blocks, these in powers of two of up to 64 KiB. To ask for
- * memory anew for each of a batch's values takes several times as long as to read them (doc/performance.md).
+ * spare.h - buffers of lane memory that operations gave back, for the next ones: windows, and block
+ * buffers in powers of two up to 64 KiB. Allocating memory for each value of a batch would take
+ * several times as long as reading it.
  *
- * They are linked by their own first bytes. One thread. They stay until spare_drop(), SPARE_KEEP at most.
+ * They are linked through their own first bytes, and stay until spare_drop(), SPARE_KEEP bytes at
+ * most. One thread.
  */
 #ifndef COMMON_INDEX_SPARE_H
 #define COMMON_INDEX_SPARE_H
@@ -15,13 +16,13 @@
 #include "common/region/layout.h"
 #include "common/xport/xport.h"
 
-/** An operation's window: two images, and scratch words behind. */
+/** Bytes of an operation's window: two images, then scratch words. */
 #define SPARE_WINDOW ((size_t)2 * WINDOW_BYTES + LINE_BYTES)
-/** The smallest of the others. */
+/** Bytes of the smallest block buffer. */
 #define SPARE_MIN ((size_t)512)
-/** How many sizes there are, ... */
+/** Number of sizes. */
 #define SPARE_SIZES 9u
-/** ... and how much all that are kept may take. */
+/** Most bytes that are kept in all. */
 #define SPARE_KEEP ((size_t)4 << 20)
 
 struct spare_entry {
@@ -34,13 +35,13 @@ struct spare {
 	size_t bytes;
 };
 
-/** One of just so many bytes; NULL if there is none. */
+/** A buffer of exactly `bytes`; NULL if there is none. */
 void *spare_take(struct spare *s, size_t bytes);
 
-/** Keep it; false: that would be too much, or it is of no such size. */
+/** Keep `mem`. False: SPARE_KEEP would be exceeded, or there is no such size. */
 bool spare_put(struct spare *s, void *mem, size_t bytes);
 
-/** Give all of them back to the lane that they are of. */
+/** Free all to the lane that they came from. */
 void spare_drop(struct spare *s, struct xport_lane *lane);
 
 #endif

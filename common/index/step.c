@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From OP_START to the decision, by READs; index/publish.c goes on from there. doc/protocol.md
- * argues why each step is right; the invariants' names (I1 ...) are explained there.
+ * From OP_START to the decision, by READs; then index/publish.c continues. doc/protocol.md proves
+ * each step and explains the invariants' names (I1 ...).
  */
 #include "config.h"
 
@@ -20,9 +20,9 @@
 #include "cached.h"
 
 /*
- * On lanes whose words tear, an operation that draws conclusions from a word that it does
- * not know READs the window twice. A writer needs not: it ends with a CAS, what that shows
- * is whole, and before it ends without one it settles.
+ * Where words tear, an operation that draws conclusions from a word it does not know READs the
+ * window twice. A writer need not: its CAS shows a whole word, and without a CAS it settles before
+ * it ends.
  */
 static bool reads_twice(const struct index *ix, const struct index_op *op)
 {
@@ -32,7 +32,7 @@ static bool reads_twice(const struct index *ix, const struct index_op *op)
 
 /* ---- START ----------------------------------------------------------------- */
 
-/* May the operation go on at all? */
+/* The error if the request cannot be carried out, else 0. */
 static int check_request(const struct index *ix, const struct index_op *op)
 {
 	if (xport_broken(ix->lane))
@@ -45,7 +45,7 @@ static int check_request(const struct index *ix, const struct index_op *op)
 	return 0;
 }
 
-/* Is the way to the slot by loads? What is unusual there comes here again. */
+/* True for a write by loads. What is unusual there restarts, with op->tries set. */
 static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 {
 	return op->kind != INDEX_GET && op->doubt != DOUBT_RESOLVING &&
@@ -76,7 +76,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 		return next;
 	if (!dir_find(ix, op, deadline_ns, &next))
 		return next;
-	/* Where the region is mapped, it waits for the window's memory next. */
+	/* A mapped region's window is needed next. */
 	if (ix->lane->caps & XPORT_DIRECT)
 		fetch_line(ix->lane->base + window_off(op));
 	if (!op_take_block(ix, op))
@@ -93,9 +93,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 
 /* ---- the walk: what is the window's image? ------------------------------------- */
 
-/*
- * READ the candidates' blocks. The window's words in op->window name them.
- */
+/* READ the candidates' blocks, which words in op->window name. */
 static enum next probe(struct index *ix, struct index_op *op)
 {
 	uint64_t total = 0, at = 0;
@@ -123,7 +121,7 @@ static enum next probe(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-/* A candidate that must be looked at: same fingerprint, for GET also alive. */
+/* A candidate has the key's fingerprint and, for a GET, is alive. */
 static bool is_candidate(const struct index_op *op, uint64_t w)
 {
 	if (slot_fp(w) != hash_fp(op->key.hash))
@@ -135,8 +133,8 @@ static bool is_candidate(const struct index_op *op, uint64_t w)
 enum stop { STOP_NOT, STOP_END, STOP_CANDIDATE, STOP_NEXT };
 
 /*
- * The word of a slot, as the walk meets it. STOP_NEXT: it goes on as *next_out says.
- * Nothing is concluded from a FROZEN word before the entry was READ again.
+ * What the walk does at a slot's word. STOP_NEXT: it continues as *next_out says. Nothing is
+ * concluded from a FROZEN word before the directory entry was READ again.
  */
 static enum stop meet(struct index *ix, struct index_op *op, uint64_t w,
 		      enum next *next_out)
@@ -153,9 +151,8 @@ static enum stop meet(struct index *ix, struct index_op *op, uint64_t w,
 		return STOP_NEXT;
 	}
 	/*
-	 * No key has fingerprint 0, which is one byte of the word: half EMPTY and half
-	 * a key's. It must not pass for another key's, or an insert would claim a slot
-	 * after its own.
+	 * No key has fingerprint 0: the word is torn, half EMPTY and half a key's. It must not pass
+	 * for another key's, or an insert would claim a slot after its own.
 	 */
 	if (slot_fp(w) == 0) {
 		*next_out = op_again_bounded(ix, op, "a slot never rests");
@@ -170,8 +167,8 @@ static enum stop meet(struct index *ix, struct index_op *op, uint64_t w,
 }
 
 /*
- * NEXT_WALK: from op->search.from on, up to OP_PROBE_MAX candidates are fetched together;
- * the first EMPTY ends the walk.
+ * NEXT_WALK: walk from op->search.from. Up to OP_PROBE_MAX candidates are READ together; the first
+ * EMPTY word ends the walk.
  */
 static enum next walk(struct index *ix, struct index_op *op)
 {
@@ -189,7 +186,7 @@ static enum next walk(struct index *ix, struct index_op *op)
 		if (stop == STOP_NOT)
 			continue;
 		cand[n++] = (uint8_t)s;
-		/* A large block is fetched alone: the buffer has to hold all. */
+		/* A large block is READ alone, because the buffer must hold all of a probe. */
 		if (op_probe_bytes(op, op->window[s]) > (1u << 20)) {
 			s++;
 			break;
@@ -209,7 +206,7 @@ static enum next walk(struct index *ix, struct index_op *op)
 
 /* ---- completions of READs of the window ------------------------------------------ */
 
-/* The second image of the window, for what is to be confirmed by it. */
+/* READ the window into the second image. */
 static enum next read_again(struct index_op *op, enum op_phase phase)
 {
 	op_chain_begin(op, phase);
@@ -219,8 +216,8 @@ static enum next read_again(struct index_op *op, enum op_phase phase)
 }
 
 /*
- * Is the window the same in both images, as far as it says where the key is? A
- * fingerprint stays with its slot; one of 0 is EMPTY, where a walk ends, or a mixture.
+ * True if both images agree on where the key is. A fingerprint stays with its slot; fingerprint 0
+ * is EMPTY, where the walk ends, or a torn word.
  */
 static bool window_rests(const struct index_op *op)
 {
@@ -251,10 +248,9 @@ static enum next window_done(struct index *ix, struct index_op *op)
 }
 
 /*
- * Half of one word and half of the next may name a block of another key: only a word
- * that is READ again says whose the slot is. Such a READ is made if the key seems absent
- * and a slot of its fingerprint was skipped as another key's; and before it is refused
- * because of what its own slot seems to hold.
+ * A torn word may name a block of another key; only a word that is READ again tells whose the slot
+ * is. That READ is made if the key seems absent and a slot with its fingerprint was skipped as
+ * another key's, and before an operation is refused because of its slot's content.
  */
 static enum next settle_done(struct index *ix, struct index_op *op)
 {
@@ -272,16 +268,16 @@ static enum block_check probe_verify(const struct index *ix,
 				     struct block_view *view_out)
 {
 	struct block_ref ref = slot_block(word);
+	struct block_key asked;
 
 	if (op->kind == INDEX_GET)
 		return block_verify(image, ref, op->key.data, op->key.len,
 				    view_out);
-	return block_verify_head(image, op_probe_bytes(op, word), ref,
-				 ix->sb.hash_seed, op->key.data, op->key.len,
-				 op->key.hash, view_out);
+	asked = op_block_key(ix, op);
+	return block_verify_head(image, op_probe_bytes(op, word), ref, &asked, view_out);
 }
 
-/* A block that is not what its word says: the word changed, or it is damaged. */
+/* The block is not what its word says: the word changed, or the block is damaged. */
 static enum next bad_block(struct index *ix, struct index_op *op, uint64_t word)
 {
 	if (word != op->bad_word) {
@@ -306,7 +302,7 @@ static enum next found(struct index *ix, struct index_op *op, uint64_t word,
 	return op_done(ix, op, 0);
 }
 
-/* Are the blocks what their words name, and is one of them the key's? */
+/* Verify the blocks and compare their keys. */
 static enum next compare(struct index *ix, struct index_op *op)
 {
 	const uint8_t *image = op->buf;
@@ -343,14 +339,17 @@ static enum next probe_done(struct index *ix, struct index_op *op)
 {
 	if (op_span_ok(ix, op))
 		return compare(ix, op);
-	/* Too slow: were the candidates' blocks still published after they were copied? */
+	/*
+	 * Too slow: READ the words again, to see whether the blocks were still published after they
+	 * were copied.
+	 */
 	ix->retries++;
 	return read_again(op, OP_CONFIRM);
 }
 
 /*
- * A word that stands unchanged says so at least as well as the clock; a FROZEN one does
- * not, its block may be unlinked in another subtable.
+ * A word that stands unchanged proves as much as the clock. A FROZEN one does not, because its
+ * block may be unlinked in another subtable.
  */
 static enum next confirm_done(struct index *ix, struct index_op *op)
 {
@@ -371,7 +370,7 @@ static enum next chain_done(struct index *ix, struct index_op *op)
 {
 	if (op->chain.status)
 		return swap_broken(ix, op);
-	/* I4 counts from when the slot could be READ. */
+	/* I4 counts from when the lane began the slot's READ. */
 	if (op->phase == OP_WINDOW || op->phase == OP_LOOK)
 		op->search.begun_ns = UTIL_MAX(op->search.begun_ns, op->chain.begun_ns);
 	switch (op->phase) {

@@ -3,7 +3,7 @@
 #ifndef COMMON_INDEX_STEP_H
 #define COMMON_INDEX_STEP_H
 
-#include "priv.h"
+#include "index_priv.h"
 
 /**
  * Take an operation in OP_START, or one whose chain is done, as far as it goes without

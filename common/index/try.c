@@ -10,12 +10,12 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/fetch.h"
-#include "direct.h"
 #include "publish.h"
+#include "shm.h"
 #include "common/base/util.h"
 #include "window_scan.h"
 
-/* The same with the value right where the caller wants it: a copy less. */
+/* Copy the value to op->into and the rest of the block to op->buf: saves a copy. */
 static enum block_check direct_fetch_split(struct index_op *op,
 					   const uint8_t *src,
 					   const struct block_header *h,
@@ -48,7 +48,7 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return false;
-	/* The lines of a small block are fetched side by side. */
+	/* Request all lines of a small block at once. */
 	bytes = fetch_ahead(class_bytes(ref.cls));
 	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
 	atom_copy_block(&h, src, sizeof(h));
@@ -62,35 +62,35 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 		return true;
 	}
 	atom_copy_block(op->buf, src, bytes);
-	/* The lengths may have changed since: verify against what was copied. */
+	/* The lengths may have changed: compare with the copied header. */
 	if (memcmp(op->buf, &h, sizeof(h)) != 0)
 		return false;
 	*check_out = block_verify(op->buf, ref, op->key.data, op->key.len, view);
 	return true;
 }
 
-/* Whose is the block that `word` names? Copies its header and key to op->buf. */
+/* Copy header and key of the block that `word` names to op->buf, and tell whose it is. */
 static enum block_check direct_head(struct index *ix, struct index_op *op,
 				    uint64_t word, struct block_view *view)
 {
 	struct block_ref ref = slot_block(word);
 	uint64_t bytes = op_probe_bytes(op, word);
+	struct block_key asked;
 
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
 	    index_op_reserve(ix, op, bytes))
 		return BLOCK_BAD;
 	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
-	return block_verify_head(op->buf, bytes, ref, ix->sb.hash_seed,
-				 op->key.data, op->key.len, op->key.hash, view);
+	asked = op_block_key(ix, op);
+	return block_verify_head(op->buf, bytes, ref, &asked, view);
 }
 
-/* What a look at a slot leads to. */
+/* What a look at a slot led to. */
 enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 
 /*
- * Look at a slot that window_scan() points out, as it is now. A GET takes the block of a
- * living key, a writer (`writes`) looks at the head of any. What was seen of the block
- * is *view, of the slot that held op->search.word.
+ * Look at a slot that window_scan() points out, by loading its word again. A GET copies the block
+ * of a living key, a writer the head of any. Sets *view and op->search.word.
  */
 IN_LINE enum look
 look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes,
@@ -117,8 +117,8 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes
 }
 
 /*
- * The slots in their order, a line at once: most need no second look. The walk has ended
- * at op->slot_at; WINDOW_SLOTS if all are other keys'.
+ * Walk the slots line by line; most need no second look. Sets op->slot_at to where the walk ended,
+ * WINDOW_SLOTS if all are other keys'.
  */
 IN_LINE enum look
 walk(struct index *ix, struct index_op *op, const uint64_t *slots,
@@ -142,7 +142,7 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
 	return LOOK_END;
 }
 
-/* Walk the operation's window; anything unusual counts as a retry. */
+/* Walk the window; count anything unusual as a retry. */
 IN_LINE enum look
 search(struct index *ix, struct index_op *op, const uint64_t *slots,
        bool writes, struct block_view *view)
@@ -153,18 +153,18 @@ search(struct index *ix, struct index_op *op, const uint64_t *slots,
 	return look;
 }
 
-const void *index_expect(const struct index *ix, uint64_t hash)
+const void *index_prefetch_window(const struct index *ix, uint64_t hash)
 {
 	const uint64_t *window;
 
-	return index_prefetch(ix, hash, &window) ? window : NULL;
+	return window_prefetch(ix, hash, &window) ? window : NULL;
 }
 
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots)
 {
 	enum look look;
 
-	(void)direct_window(ix, op); /* index_get() has not asked what it is */
+	(void)direct_window(ix, op); /* index_get() has not set the directory entry */
 	look = search(ix, op, slots, false, &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;
@@ -183,7 +183,7 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 
 /* ---- many operations ------------------------------------------------------------------- */
 
-/* The block that a key's first candidate names, as far as one look at its line tells. */
+/* Prefetch the block of a key's first candidate in the home line. */
 static void prefetch_candidate(const struct index *ix, const struct index_op *op,
 			       const uint64_t *slots)
 {
@@ -197,14 +197,14 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 		&slots[(unsigned)__builtin_ctz(m.match)]));
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
-	/* A writer looks at the head. */
+	/* A writer needs only the header and the key. */
 	bytes = op->kind == INDEX_GET ? fetch_ahead(class_bytes(ref.cls)) : LINE_BYTES;
 	fetch_lines(ix->lane->base + ref.off, bytes);
 }
 
-/* Their windows, and then what those lead to. */
+/* Prefetch windows, then what their slots name. */
 static void fetch_windows(const struct index *ix, struct index_op *const *ops,
-			  size_t n, const uint64_t *slots[MANY])
+			  size_t n, const uint64_t *slots[STAGE_OPS])
 {
 	for (size_t i = 0; i < n; i++) {
 		slots[i] = direct_window(ix, ops[i]);
@@ -214,7 +214,7 @@ static void fetch_windows(const struct index *ix, struct index_op *const *ops,
 }
 
 static void fetch_candidates(const struct index *ix, struct index_op *const *ops,
-			     size_t n, const uint64_t *const slots[MANY])
+			     size_t n, const uint64_t *const slots[STAGE_OPS])
 {
 	for (size_t i = 0; i < n; i++)
 		if (slots[i])
@@ -224,12 +224,12 @@ static void fetch_candidates(const struct index *ix, struct index_op *const *ops
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n)
 {
-	const uint64_t *slots[MANY];
+	const uint64_t *slots[STAGE_OPS];
 
-	if (!loads_lead(ix))
+	if (!loads_usable(ix))
 		return;
-	for (size_t at = 0; at < n; at += MANY) {
-		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+	for (size_t at = 0; at < n; at += STAGE_OPS) {
+		size_t some = UTIL_MIN(n - at, (size_t)STAGE_OPS);
 
 		fetch_windows(ix, ops + at, some, slots);
 		fetch_candidates(ix, ops + at, some, slots);
@@ -239,9 +239,8 @@ void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 /* ---- writers ------------------------------------------------------------------- */
 
 /*
- * The same walk as index/step.c's, without an image of the window: so a CAS that is
- * lost to another key starts again. What a writer concludes from a word, its CAS or
- * the second look at the slot proves.
+ * The walk of index/step.c without an image of the window, so a CAS lost to another key starts
+ * again. The CAS, or the second look at the slot, proves what is concluded from a word.
  */
 static bool decide_by_loads(struct index *ix, struct index_op *op,
 			    const uint64_t *slots, enum next *next_out)
@@ -270,7 +269,7 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 	return slots && decide_by_loads(ix, op, slots, next_out);
 }
 
-/* Write the operation's block, where that needs no chain. */
+/* Write the operation's block by stores. */
 static enum next write_now(struct index *ix, struct index_op *op)
 {
 	uint64_t bytes = block_room(op->key.len, op_value_len(op));
@@ -285,10 +284,7 @@ static enum next write_now(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-/*
- * The swap that is settled upon, where that needs no chain: the CAS comes after the
- * block's bytes (atom_cas_u64()).
- */
+/* Swap by an instruction. The CAS is ordered after the block's bytes (atom_cas_u64()). */
 static enum next swap_now(struct index *ix, struct index_op *op)
 {
 	uint64_t *slot = (uint64_t *)(void *)(ix->lane->base + op_slot_off(op));
@@ -299,7 +295,7 @@ static enum next swap_now(struct index *ix, struct index_op *op)
 
 		if (next != NEXT_POST)
 			return next;
-		/* That took a while. */
+		/* Writing the block took a while. */
 		if (xport_broken(ix->lane))
 			return op_done(ix, op, FARKV_EDISCONNECTED);
 	}
@@ -307,7 +303,7 @@ static enum next swap_now(struct index *ix, struct index_op *op)
 	return swap_result(ix, op, found);
 }
 
-/* The same by a chain. NEXT_POST, too, if the lane broke under it. */
+/* Swap by a chain. NEXT_POST if the lane broke during it. */
 static enum next swap_posted(struct index *ix, struct index_op *op)
 {
 	enum next next = swap_chain(ix, op);
@@ -324,13 +320,12 @@ static enum next swap_posted(struct index *ix, struct index_op *op)
 	return swap_done(ix, op);
 }
 
-/* Swaps, lost and tried again, before somebody has to look at the clock. */
+/* Swaps tried in a row without a look at the clock. */
 #define SWAPS_MAX 4u
 
 /*
- * The swaps of a write, one after the other, from the one that is settled upon, when
- * `lost` were lost before. Whatever needs another READ (has the subtable moved?) begins
- * again.
+ * Swap, and again after each loss, `lost` losses so far. If another READ is needed (has the
+ * subtable moved?), the operation starts again.
  */
 static enum next swap_by_loads(struct index *ix, struct index_op *op,
 			       enum next next, unsigned lost)
@@ -342,7 +337,7 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 							swap_posted(ix, op);
 	}
 	switch (next) {
-	case NEXT_POST: /* the lane broke under the chain */
+	case NEXT_POST: /* the lane broke during the chain */
 	case NEXT_WAIT:
 	case NEXT_DONE:
 	case NEXT_AGAIN:
@@ -353,12 +348,12 @@ static enum next swap_by_loads(struct index *ix, struct index_op *op,
 }
 
 /*
- * The fast path of a PUT has seen incarnation and key of the block that its swap
- * expected in the slot, one after the other, and no checksum. Now that the swap has not
- * found the word, the two may be of different times. The block still rests, unless this
- * took as long as T: then nothing is known of the slot.
+ * The fast path compared incarnation and key of the block that its CAS expected, without a
+ * checksum. The CAS has found another word, so the two may have been read at different times:
+ * verify the head now. The old block is still in its grace period, unless this took as long as T;
+ * then nothing is known of the slot.
  */
-static bool was_mine(struct index *ix, struct index_op *op)
+static bool expected_is_mine(struct index *ix, struct index_op *op)
 {
 	struct block_view view;
 
@@ -366,31 +361,31 @@ static bool was_mine(struct index *ix, struct index_op *op)
 }
 
 /*
- * From the start to the CAS, and on as it may go, one chain after the other. What is
- * not done by then goes on, or begins again, in index_run().
+ * A write from the start to its CAS, or on after a lost one. What is left pending continues in
+ * index_run().
  */
 static bool write_search(struct index *ix, struct index_op *op, const uint64_t *slots,
 			 const uint64_t *lost_to)
 {
 	enum next next;
 
-	err_clear(); /* what follows may fail */
+	err_clear();
 	if (!may_write(ix, op))
 		return false;
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;
 	op->search = (struct op_search){.way = WAY_LOADS};
-	if (lost_to && was_mine(ix, op))
+	if (lost_to && expected_is_mine(ix, op))
 		next = swap_result(ix, op, *lost_to);
 	else if (!decide_by_loads(ix, op, slots, &next))
 		return false;
 	next = swap_by_loads(ix, op, next, lost_to != NULL);
 	if (op->rivals)
 		index_backoff(ix);
-	/* index_run() tells the caller, who can wait, and does not search again. */
+	/* index_run() reports the wait to its caller without searching again. */
 	if (next == NEXT_WAIT)
 		op->phase = OP_WAITS;
-	/* The lane broke before anything was posted: index_run() may have another. */
+	/* The lane broke before anything was posted: index_run() may get another lane. */
 	if (next == NEXT_DONE && op->result == FARKV_EDISCONNECTED &&
 	    xport_broken(ix->lane)) {
 		op->result = INDEX_PENDING;
@@ -403,7 +398,7 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
 		      const uint64_t *lost_to)
 {
-	(void)direct_window(ix, op); /* index_put() has not asked what it is */
+	(void)direct_window(ix, op); /* index_put() has not set the directory entry */
 	return write_search(ix, op, slots, lost_to);
 }
 
@@ -431,19 +426,19 @@ static bool try_one(struct index *ix, struct index_op *op)
 
 bool index_try(struct index *ix, struct index_op *op)
 {
-	if (!loads_lead(ix))
+	if (!loads_usable(ix))
 		return false;
 	return try_one(ix, op);
 }
 
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n)
 {
-	const uint64_t *slots[MANY];
+	const uint64_t *slots[STAGE_OPS];
 
-	if (!loads_lead(ix))
+	if (!loads_usable(ix))
 		return;
-	for (size_t at = 0; at < n; at += MANY) {
-		size_t some = UTIL_MIN(n - at, (size_t)MANY);
+	for (size_t at = 0; at < n; at += STAGE_OPS) {
+		size_t some = UTIL_MIN(n - at, (size_t)STAGE_OPS);
 
 		fetch_windows(ix, ops + at, some, slots);
 		for (size_t i = at; i < at + some; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/try.h - operations by loads, on lanes that hand out the region's memory: a GET; and
- * a write, whose search is by loads, and which is done at once, with a chain or without
- * one. What is unusual is left to the phases (index/step.h).
+ * index/try.h - operations over mapped memory by loads: GETs, and writes whose search is by loads
+ * and whose CAS is by an instruction or a chain. Unusual cases are left to the phases
+ * (index/step.h).
  */
 #ifndef COMMON_INDEX_TRY_H
 #define COMMON_INDEX_TRY_H
@@ -10,59 +10,53 @@
 #include "op.h"
 
 /**
- * An operation on a key of this hash is about to begin: where the region is mapped, its
- * window is fetched ahead. What it returns is for index_get() or index_put(), before anything
- * else is asked of the index.
+ * Prefetch the window of a key that is about to be used, if the region is mapped. Pass the result
+ * to index_get() or index_put() before any other call on the index.
  */
-const void *index_expect(const struct index *ix, uint64_t hash);
+const void *index_prefetch_window(const struct index *ix, uint64_t hash);
 
 /**
- * An operation that index_op_start() has set up, on a region that is mapped: a GET by
- * loads; a write by loads and a compare-and-swap, or a few if rivals win. No deadline, no
- * system call; of a clock as much as alloc_retire() needs. A write that loses to rivals
- * spins for some microseconds (backoff.h). True if the operation is final. False if the
- * lane has no mapping, or anything unusual was met: then it is pending, may hold a block,
- * and goes on in index_run() or index_submit(), inside the same gate. Counts retries, no
- * requests. A write that fails has cleared the error's line.
+ * Try an operation that index_op_start() has set up. True: it is final. False: the lane has no
+ * mapping, or something unusual was met: the operation is pending, may hold a block, and goes on in
+ * index_run() or index_submit() inside the same critical section.
+ *
+ * No deadline, no system call; reads the clock at most as often as retiring blocks needs. A write
+ * that loses its CAS backs off for some microseconds (backoff.h). Counts retries, no requests. A
+ * write that fails has cleared the error's line.
  */
 bool index_try(struct index *ix, struct index_op *op);
 
 /**
- * An operation has ended with FARKV_EVERSION: if others write its key just now, spin for
- * some microseconds at most, so that they get on. For calls that wait, not for a caller
- * with other requests in flight.
+ * After FARKV_EVERSION: if others are writing the key now, back off for some microseconds. For
+ * callers that wait, not for those with other requests in flight.
  */
 void index_pause(struct index *ix, const struct index_op *op);
 
 /**
- * The same as index_try() for operations that were just set up, ops[0..n-1]: the memory
- * that they need is fetched side by side, in stages (windows, blocks). Those that it
- * could not end are INDEX_PENDING still.
+ * index_try() for ops[0..n-1], which were just set up. Requests the memory of many side by side,
+ * windows first, then blocks. Those not ended are INDEX_PENDING.
  */
 void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
 
-/**
- * Fetch ahead what operations of any kind, just set up, are going to look at, shortly
- * before they are run. Nothing else comes of it.
- */
+/** Prefetch windows and blocks of operations that are about to run. No other effect. */
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n);
 
 /* ---- for the files of the index --------------------------------------------------- */
 
 /**
- * A writer's search by loads, in place of READs of its window and candidates; for
- * lanes with XPORT_DIRECT_STORE. True: *next_out is what swap_decide() or swap_absent()
- * said. False if anything unusual was met: nothing has happened.
+ * A writer's search by loads instead of READs, for lanes with XPORT_DIRECT_STORE. True: *next_out
+ * is the result of swap_decide() or swap_absent(). False: something unusual was met, and nothing
+ * has happened.
  */
 bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out);
 
-/** A GET by loads that walks its whole window. False: it is left to index_run(). */
+/** A GET by loads over the whole window. False: leave it to index_run(). */
 bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slots);
 
 /**
- * A PUT goes on by walking its whole window after the fast path. There its swap was lost
- * to the word *lost_to, or it has swapped nothing: NULL. False as above.
+ * A PUT by loads over the whole window, after the fast path. `lost_to` points to the word that the
+ * fast path's CAS found, or is NULL if it swapped nothing. False: leave it to index_run().
  */
 bool index_put_search(struct index *ix, struct index_op *op, const uint64_t *slots,
 		      const uint64_t *lost_to);

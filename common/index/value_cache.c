@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One place in the table for so many bytes in all; sets of so many. */
+/* Memory per place of the table, and places per set. */
 #define BYTES_PER_PLACE 256u
 #define WAYS 4u
 /* Blocks begin at multiples of this, so that their words are aligned. */
@@ -15,7 +15,7 @@
 
 struct place {
 	uint64_t slot, word; /* slot 0: none */
-	uint64_t at;         /* bytes of the ring that were written before it, ever */
+	uint64_t at;         /* value of `written` when it was stored */
 	uint32_t offset, bytes; /* in the ring */
 };
 
@@ -24,9 +24,9 @@ struct value_cache {
 	size_t sets;          /* a power of two */
 	uint8_t *ring;
 	size_t ring_bytes;
-	size_t next;      /* where the next block goes, unless it would not fit there */
-	uint64_t written; /* bytes, all rounds together, those left out at ends, too */
-	uint64_t floor;   /* what was written before that is forgotten */
+	size_t next;      /* where the next block goes if it fits */
+	uint64_t written; /* bytes written in all rounds, with those skipped at ends */
+	uint64_t floor;   /* what was stored earlier is forgotten */
 };
 
 struct value_cache *value_cache_new(size_t bytes)
@@ -68,7 +68,7 @@ static struct place *set_of(const struct value_cache *k, uint64_t slot)
 	return &k->places[set * WAYS];
 }
 
-/* Has nothing been written over it? */
+/* True if its bytes were not overwritten. */
 static bool stands(const struct value_cache *k, const struct place *p)
 {
 	return p->at >= k->floor && k->written - p->at <= k->ring_bytes;

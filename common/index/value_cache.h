@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/value_cache.h - blocks that a client has READ, kept beside where they are (location.h).
+ * index/value_cache.h - blocks that a client has READ, cached by slot and word.
  *
- * A word that is found unchanged in its slot names the content that it named, until a
- * barrier (I5): so a look at the slot, 8 bytes, tells that the block kept here is the
- * key's value now, and the block itself is not READ again. That is half of a GET's
- * requests, and most of its bytes.
+ * A word that is found unchanged in its slot names the same content until a barrier (I5). So a look
+ * at the slot, 8 bytes, proves that the cached block is the key's value, and the block is not READ
+ * again. This saves half of a GET's requests and most of its bytes.
  *
- * Fixed memory, taken at once and touched as it fills: a ring in which the newest block
- * overwrites the oldest (FIFO), and a table of what is where, sets of a few places.
- * Who calls it keeps a block only when it is READ for a second time, so that what is
- * asked for once drives nothing out. One thread.
+ * Memory is allocated at once and touched as it fills: a ring in which the newest block overwrites
+ * the oldest (FIFO), and a set-associative table. The caller stores a block when it is READ for the
+ * second time, so that keys read once evict nothing. One thread.
  */
 #ifndef COMMON_INDEX_VALUE_CACHE_H
 #define COMMON_INDEX_VALUE_CACHE_H
@@ -20,31 +18,29 @@
 
 struct value_cache;
 
-/** In `bytes` in all, between these two. NULL if out of memory. */
+/** A cache that takes `bytes` in all, VALUE_CACHE_MIN to VALUE_CACHE_MAX. NULL if out of memory. */
 struct value_cache *value_cache_new(size_t bytes);
-#define KEPT_BYTES_MIN 1024u
-#define KEPT_BYTES_MAX (1u << 30)
+#define VALUE_CACHE_MIN 1024u
+#define VALUE_CACHE_MAX (1u << 30)
 /** NULL is allowed. */
 void value_cache_free(struct value_cache *k);
 
 /**
- * The block that `word` names, as it was kept for the slot at this offset; NULL if it is
- * not there. `*bytes_out` are its bytes. It stays until the next value_cache_store() or
- * value_cache_renew().
+ * The cached block that `word` names for the slot at this offset, of *bytes_out bytes; NULL if
+ * there is none. Valid until the next value_cache_store() or value_cache_renew().
  */
 const uint8_t *value_cache_find(const struct value_cache *k, uint64_t slot, uint64_t word,
 			 size_t *bytes_out);
 
 /**
- * Keep a copy of a block that was seen whole while the slot held `word`. Takes the place
- * of what was kept for the slot, where it lies if it is as long. One of more than an
- * eighth of the ring, which has seven eighths of the memory, is not kept: then what was
- * kept for the slot stays.
+ * Store a copy of a block that was seen whole while the slot held `word`. Replaces the slot's
+ * cached block, in place if that has the same length. A block of more than an eighth of the ring,
+ * which has seven eighths of the memory, is not stored; the slot's cached block then stays.
  */
 void value_cache_store(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 
-/** The same, if a block was kept for this slot: of a value that its owner overwrites. */
+/** The same, but only if the slot has a cached block: for a value that the session overwrites. */
 void value_cache_renew(struct value_cache *k, uint64_t slot, uint64_t word, const uint8_t *block,
 		size_t bytes);
 

@@ -10,7 +10,7 @@
 #include "common/base/util.h"
 
 static size_t head_encode(uint8_t *p, struct block_ref ref, uint64_t version,
-			  const struct block_pair *kv, uint64_t key_hash)
+			  const struct block_pair *kv)
 {
 	struct block_header h = {
 		.version = version,
@@ -19,10 +19,12 @@ static size_t head_encode(uint8_t *p, struct block_ref ref, uint64_t version,
 		.inc_flags = ref.inc & BLOCK_INC_MASK,
 	};
 
-	return block_head_encode(p, block_binding(ref), &h, kv->key, key_hash);
+	return block_head_encode(p, block_binding(ref), &h, kv->key, kv->key_hash);
 }
 
-/* What follows the value: padding, and the sum of the `head` bytes at `p` and the value. */
+/*
+ * Write what follows the value: padding, and the checksum of the `head` bytes at `p` and the value.
+ */
 static void tail_encode(uint8_t *tail, const uint8_t *p, size_t head,
 			const struct block_pair *kv, struct block_ref ref)
 {
@@ -36,19 +38,19 @@ static void tail_encode(uint8_t *tail, const uint8_t *p, size_t head,
 }
 
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
-			 const struct block_pair *kv, uint64_t key_hash)
+			 const struct block_pair *kv)
 {
 	uint8_t *p = dst;
-	size_t head = head_encode(p, ref, version, kv, key_hash);
+	size_t head = head_encode(p, ref, version, kv);
 
 	tail_encode(p + head, p, head, kv, ref);
 }
 
 void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
-			     const struct block_pair *kv, uint64_t key_hash)
+			     const struct block_pair *kv)
 {
 	uint8_t *p = dst;
-	size_t head = head_encode(p, ref, version, kv, key_hash);
+	size_t head = head_encode(p, ref, version, kv);
 
 	tail_encode(p + head + kv->value_len, p, head, kv, ref);
 	atom_copy_past_cache(p + head, kv->value, kv->value_len);
@@ -104,11 +106,11 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 	return BLOCK_OTHER;
 }
 
-/* `len` bytes of the block from `at` on, as contiguous pieces; returns how many. */
+/* `len` bytes of the block from `at` on, as contiguous pieces; returns their number. */
 static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 			  struct hash_piece out[3])
 {
-	size_t end = at + len, behind = b->seg_at + b->seg_len, n;
+	size_t end = at + len, seg_end = b->seg_at + b->seg_len, n;
 	unsigned k = 0;
 
 	if (at < b->seg_at) {
@@ -116,8 +118,8 @@ static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 		out[k++] = (struct hash_piece){b->image + at, n};
 		at += n;
 	}
-	if (at < behind && at < end) {
-		n = UTIL_MIN(end, behind) - at;
+	if (at < seg_end && at < end) {
+		n = UTIL_MIN(end, seg_end) - at;
 		out[k++] = (struct hash_piece){b->seg + (at - b->seg_at), n};
 		at += n;
 	}
@@ -159,14 +161,13 @@ enum block_check block_verify_split(const struct block_split *parts,
 	return BLOCK_MINE;
 }
 
-enum block_check block_verify_head(const void *image, size_t have,
-				   struct block_ref ref, uint64_t seed,
-				   const void *key, uint16_t key_len,
-				   uint64_t key_hash,
+enum block_check block_verify_head(const void *image, size_t have, struct block_ref ref,
+				   const struct block_key *asked,
 				   struct block_view *view_out)
 {
 	const uint8_t *p = image;
 	struct block_header h;
+	uint64_t hash;
 	bool mine;
 
 	if (have < sizeof(h))
@@ -176,10 +177,9 @@ enum block_check block_verify_head(const void *image, size_t have,
 		return BLOCK_BAD;
 	if (have < sizeof(h) + h.key_len)
 		return BLOCK_PARTIAL;
-	mine = h.key_len == key_len && memcmp(p + sizeof(h), key, key_len) == 0;
-	if (!mine)
-		key_hash = hash_key(seed, p + sizeof(h), h.key_len);
-	if (h.head_sum != block_head_sum(&h, block_binding(ref), key_hash))
+	mine = h.key_len == asked->len && memcmp(p + sizeof(h), asked->data, asked->len) == 0;
+	hash = mine ? asked->hash : hash_key(asked->seed, p + sizeof(h), h.key_len);
+	if (h.head_sum != block_head_sum(&h, block_binding(ref), hash))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	return mine ? BLOCK_MINE : BLOCK_OTHER;

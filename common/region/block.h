@@ -42,8 +42,8 @@ static_assert(offsetof(struct block_header, head_sum) == 20, "block header");
 #define BLOCK_INC_MASK 0x0FFFu
 
 /**
- * Place, class and incarnation of the block that a slot word names, as one word that goes
- * into both sums.
+ * Place, class and incarnation of the block that a slot word names, mixed into one word that goes
+ * into both checksums.
  */
 static inline uint64_t word_binding(uint64_t word)
 {
@@ -63,10 +63,7 @@ static inline uint64_t block_head_lengths(const struct block_header *h)
 	       h->value_len;
 }
 
-/**
- * `head_sum` of a header whose other fields are set, of a block of this block_binding(). Its
- * key has this hash.
- */
+/** `head_sum` of a header whose other fields are set; the key has this hash. */
 static inline uint32_t block_head_sum(const struct block_header *h, uint64_t binding,
 				      uint64_t key_hash)
 {
@@ -84,8 +81,8 @@ static inline uint64_t block_sum(const uint8_t *image, size_t room)
 }
 
 /**
- * Copy a block that others may overwrite, for a key and value of these lengths, and verify
- * the copy: true if its checksum fits `binding`.
+ * Copy a block that others may overwrite, with a key and value of these lengths, and verify the
+ * copy. True if its checksum fits `binding`.
  */
 IN_LINE bool
 block_copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
@@ -119,22 +116,22 @@ struct block_view {
 enum block_check {
 	BLOCK_MINE,    /* intact, and the key is the one asked for */
 	BLOCK_OTHER,   /* intact, and it is another key's */
-	BLOCK_BAD,     /* not, or not any more, what the word names */
+	BLOCK_BAD,     /* not what the word names, or no longer so */
 	BLOCK_PARTIAL, /* unknown: the image ends before the key does */
 };
 
-/** Write header and key of a block of this binding at `p`; returns their length. */
+/** Write header and key at `p`; returns their length. */
 IN_LINE size_t block_head_encode(uint8_t *p, uint64_t binding,
 				 const struct block_header *h, const void *key,
 				 uint64_t key_hash)
 {
-	/* By whole words: who sums them up next does not wait for the cache. */
+	/* By whole words, which a following checksum can load without a stall. */
 	uint64_t words[] = {h->version, block_head_lengths(h),
 			    (uint64_t)block_head_sum(h, binding, key_hash) << 32 | h->expiry};
 
 	for (unsigned i = 0; i < 3; i++)
 		memcpy(p + i * sizeof(words[0]), &words[i], sizeof(words[0]));
-	if (__builtin_expect(h->key_len - 8u <= 8u, 1)) { /* a call would be slower */
+	if (__builtin_expect(h->key_len - 8u <= 8u, 1)) { /* 8 to 16 bytes: no call */
 		memcpy(p + sizeof(*h), key, 8);
 		memcpy(p + sizeof(*h) + h->key_len - 8, (const uint8_t *)key + h->key_len - 8,
 		       8);
@@ -144,17 +141,21 @@ IN_LINE size_t block_head_encode(uint8_t *p, uint64_t binding,
 	return sizeof(*h) + h->key_len;
 }
 
-/** A key and its value. */
+/** A key and its value, for a block to hold. */
 struct block_pair {
 	const void *key;
+	uint64_t key_hash; /* hash_key() of it */
 	const void *value; /* may be NULL if value_len is 0 */
 	uint32_t value_len;
 	uint16_t key_len;
 };
 
-/** All of the block's image but its checksum, which block_encode() or block_seal_copy() adds. */
+/**
+ * Write the image of the block that `word` names, without its checksum, which block_encode()
+ * or block_seal_copy() adds. `flags` is 0 or BLOCK_TOMBSTONE.
+ */
 IN_LINE void block_fill(uint8_t *p, uint64_t word, uint64_t version,
-			const struct block_pair *kv, uint64_t key_hash, uint16_t flags)
+			const struct block_pair *kv, uint16_t flags)
 {
 	size_t sum_at = block_room(kv->key_len, kv->value_len) - BLOCK_SUM_BYTES;
 	uint64_t zero = 0;
@@ -165,32 +166,27 @@ IN_LINE void block_fill(uint8_t *p, uint64_t word, uint64_t version,
 		.inc_flags = (uint16_t)(slot_inc(word) | flags),
 	};
 
-	/* The few bytes between value and sum, and some that the value overwrites. */
+	/* Zero the padding, with one store; the value then overwrites the rest of it. */
 	memcpy(p + sum_at - sizeof(zero), &zero, sizeof(zero));
-	(void)block_head_encode(p, word_binding(word), &h, kv->key, key_hash);
+	(void)block_head_encode(p, word_binding(word), &h, kv->key, kv->key_hash);
 	if (__builtin_expect(kv->value_len != 0, 1))
 		memcpy(p + sizeof(h) + kv->key_len, kv->value, kv->value_len);
 }
 
-/**
- * Write a block's image at `dst` (block_room() long, not more).
- * `key_hash` is hash_key() of the key. `flags` is 0 or BLOCK_TOMBSTONE.
- */
+/** Write a block's image at `dst`, block_room() bytes. `flags` is 0 or BLOCK_TOMBSTONE. */
 IN_LINE void block_encode(void *dst, struct block_ref ref, uint64_t version,
-				const void *key, uint16_t key_len, uint64_t key_hash,
-				const void *value, uint32_t value_len, uint16_t flags)
+			  const struct block_pair *kv, uint16_t flags)
 {
-	struct block_pair kv = {key, value, value_len, key_len};
-	size_t end = sizeof(struct block_header) + key_len + value_len;
+	size_t end = sizeof(struct block_header) + kv->key_len + kv->value_len;
 	uint64_t sum;
 
-	block_fill((uint8_t *)dst, slot_pack(ref, 0, 0), version, &kv, key_hash, flags);
+	block_fill((uint8_t *)dst, slot_pack(ref, 0, 0), version, kv, flags);
 	sum = hash_image(dst, end) ^ block_binding(ref);
-	memcpy((uint8_t *)dst + block_room(key_len, value_len) - sizeof(sum), &sum,
+	memcpy((uint8_t *)dst + block_room(kv->key_len, kv->value_len) - sizeof(sum), &sum,
 	       sizeof(sum));
 }
 
-/** Copy an image that block_fill() made to where it belongs, and add the checksum. */
+/** Copy an image that block_fill() made into its block, and add the checksum. */
 IN_LINE void block_seal_copy(uint8_t *block, const uint8_t *image, uint64_t binding,
 			     size_t end, size_t room)
 {
@@ -209,35 +205,33 @@ IN_LINE void block_seal_copy(uint8_t *block, const uint8_t *image, uint64_t bind
 }
 
 /**
- * As block_encode(), for a value that is written from the caller's memory: `dst` gets the
- * block_room() - value_len bytes around it. A value that changes before the block is
- * written fails verification.
+ * block_encode() for a value that is written from the caller's memory: `dst` gets the block_room()
+ * - value_len bytes around it. A value that changes before the block is written fails verification.
  */
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
-			 const struct block_pair *kv, uint64_t key_hash);
+			 const struct block_pair *kv);
 
 /**
- * As block_encode() without flags, for large values, from BLOCK_PAST_CACHE bytes on: the
- * value is copied past the caches. It is read twice and must not change in between.
+ * block_encode() for large values, from BLOCK_PAST_CACHE bytes on, without flags: the value is
+ * copied past the caches. It is read twice and must not change in between.
  */
 void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
-			     const struct block_pair *kv, uint64_t key_hash);
+			     const struct block_pair *kv);
 #define BLOCK_PAST_CACHE 16384u
 
 /**
- * A private copy of a block whose bytes seg_at to seg_at + seg_len are at `part`. The
- * bytes after them are at image + seg_at.
+ * A private copy of a block whose bytes seg_at to seg_at + seg_len are at `seg`. The bytes after
+ * them are at image + seg_at.
  */
 struct block_split {
-	const uint8_t *image; /* contains header and asked key: seg_at is after them */
+	const uint8_t *image; /* with header and key: seg_at is after them */
 	const uint8_t *seg;
 	size_t seg_at, seg_len;
 };
 
 /**
- * As block_verify() for a copy in parts; seg_at is the end of the asked key. For
- * BLOCK_MINE the value is `part`, or NULL if it is longer; for BLOCK_OTHER key and value
- * are NULL.
+ * block_verify() of a split copy; seg_at is the end of the key that is asked for. For BLOCK_MINE
+ * the value is `seg`, or NULL if it is longer; for BLOCK_OTHER key and value are NULL.
  */
 enum block_check block_verify_split(const struct block_split *parts,
 				    struct block_ref ref, const void *key,
@@ -252,15 +246,20 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 			      const void *key, uint16_t key_len,
 			      struct block_view *view_out);
 
+/** The key that a caller looks for. */
+struct block_key {
+	const void *data;
+	uint64_t hash; /* hash_key() of it, ... */
+	uint64_t seed; /* ... under the region's seed, as other keys are */
+	uint16_t len;
+};
+
 /**
- * Verify header and key only, from a private copy of the block's first `have`
- * bytes. `seed` is the region's hash seed, `key_hash` the asked key's hash.
- * Fills version, lengths and tombstone of *view_out; key and value are NULL.
+ * Verify header and key only, from a private copy of the block's first `have` bytes.
+ * Sets version, lengths and tombstone of *view_out; key and value are NULL.
  */
-enum block_check block_verify_head(const void *image, size_t have,
-				   struct block_ref ref, uint64_t seed,
-				   const void *key, uint16_t key_len,
-				   uint64_t key_hash,
+enum block_check block_verify_head(const void *image, size_t have, struct block_ref ref,
+				   const struct block_key *asked,
 				   struct block_view *view_out);
 
 /**

@@ -28,7 +28,7 @@ static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
 	return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/** The same, with what most keys need, 9 to 16 bytes, in line with the caller. */
+/** The same, with the case of most keys, 9 to 16 bytes, in line with the caller. */
 IN_LINE uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
 {
 	if (__builtin_expect(len - 9 < 8, 1))
@@ -36,7 +36,7 @@ IN_LINE uint64_t hash_key_in_line(uint64_t seed, const void *key, size_t len)
 	return hash_key(seed, key, len);
 }
 
-/** The lengths that hash_copy() takes: most small values have them with their keys. */
+/** Lengths that hash_copy() takes: those of most small values with their keys. */
 #define HASH_COPY_MIN 129u
 #define HASH_COPY_MAX 240u
 static inline bool hash_can_copy(size_t len)
@@ -53,7 +53,7 @@ static inline uint64_t hash_image(const void *data, size_t len)
 
 /* ---- sum and copy in one pass ----------------------------------------------------- */
 
-/* XXH3_mul128_fold64(). Of a product in C, GCC (12.2) keeps one half on the stack. */
+/* XXH3_mul128_fold64(). In C, GCC (12.2) spills half of the product to the stack. */
 IN_LINE uint64_t hash_fold(uint64_t a, uint64_t b)
 {
 #if defined(__x86_64__)
@@ -71,7 +71,7 @@ IN_LINE uint64_t hash_copy_16(uint8_t *to, const uint8_t *from, const uint8_t *s
 
 	memcpy(&low, from, sizeof(low));
 	memcpy(&high, from + 8, sizeof(high));
-	__asm__("" : "+r"(low), "+r"(high)); /* what is stored is what is mixed */
+	__asm__("" : "+r"(low), "+r"(high)); /* store what is mixed: load once */
 	memcpy(to, &low, sizeof(low));
 	memcpy(to + 8, &high, sizeof(high));
 	return hash_fold(low ^ XXH_readLE64(secret), high ^ XXH_readLE64(secret + 8));
@@ -83,7 +83,7 @@ IN_LINE uint64_t hash_copy_head(uint8_t *to, const uint8_t *from)
 	const uint8_t *secret = XXH3_kSecret;
 	uint64_t h = 0;
 
-	__asm__("" : "+r"(secret)); /* from memory: as numbers they take twice the instructions */
+	__asm__("" : "+r"(secret)); /* load from memory: constants take twice the instructions */
 #pragma GCC unroll 8
 	for (size_t i = 0; i < HASH_WIDE_BYTES; i += 16)
 		h += hash_copy_16(to + i, from + i, secret + i);
@@ -91,10 +91,10 @@ IN_LINE uint64_t hash_copy_head(uint8_t *to, const uint8_t *from)
 }
 
 /**
- * Copy `room` bytes, a multiple of 8, and return hash_image() of the first `len` of what was
- * copied, whoever else writes to `from`. `len` is HASH_COPY_MIN to HASH_COPY_MAX, `room` is
- * block_room() of so many. The algorithm is XXH3_len_129to240_64b(): a GET of 100 bytes takes
- * 390 instructions by this, and 480 by a copy and that.
+ * Copy `room` bytes, a multiple of 8, and return hash_image() of the first `len` bytes of the copy,
+ * even if others write to `from` meanwhile. `len` is HASH_COPY_MIN to HASH_COPY_MAX, and `room` is
+ * block_room() of that length. The algorithm is XXH3_len_129to240_64b(). One pass saves 90 of 480
+ * instructions of a GET of 100 bytes.
  */
 IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t room)
 {
@@ -102,7 +102,7 @@ IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t 
 	uint64_t h = len * XXH_PRIME64_1;
 	size_t at = HASH_WIDE_BYTES;
 
-	/* What follows the last 16 of the `len`; the rest of it is copied again when mixed. */
+	/* Copies the bytes after `len`; the others of these 24 are copied again when mixed. */
 	memcpy(to + room - 24, from + room - 24, 24);
 	h += cpu_has_avx2() ? hash_wide_copy(to, from) : hash_copy_head(to, from);
 	h = XXH3_avalanche(h);
@@ -115,7 +115,7 @@ IN_LINE uint64_t hash_copy(uint8_t *to, const uint8_t *from, size_t len, size_t 
 
 /* ---- other uses ---------------------------------------------------------------------- */
 
-/** Bytes that stand somewhere. */
+/** A piece of a scattered image. */
 struct hash_piece {
 	const void *data;
 	size_t len;
@@ -133,7 +133,7 @@ static inline uint64_t hash_pieces_narrow(const struct hash_piece *piece, unsign
 	return XXH3_64bits_digest(&state);
 }
 
-/** hash_image() of the pieces one after the other, as if they stood in one place. */
+/** hash_image() of the pieces, as if they were contiguous. */
 static inline uint64_t hash_pieces(const struct hash_piece *piece, unsigned n)
 {
 	return cpu_has_avx2() ? hash_long_pieces(piece, n) :

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A pragma asks for AVX2, and not an attribute of each function, since the functions are
- * xxHash's. The headers that they include come first: those are for any CPU, and clang does
- * not take its intrinsics otherwise.
+ * AVX2 is enabled by a pragma and not by attributes, because the functions are xxHash's. The
+ * headers that xxHash includes come first: they are for any CPU, and clang rejects their intrinsics
+ * otherwise.
  */
 #include "config.h"
 

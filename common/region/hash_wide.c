@@ -34,7 +34,7 @@ WITH_AVX2 static inline __m256i load(const uint8_t *at)
 	return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-/* Copy 32 bytes; what is stored is what is mixed, whoever else writes to `at`. */
+/* Copy 32 bytes, loaded once: what is stored is what is mixed. */
 WITH_AVX2 static inline __m256i load_copy(uint8_t *to, const uint8_t *at)
 {
 	__m256i bytes = load(at);

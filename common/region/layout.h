@@ -306,8 +306,8 @@ static_assert(offsetof(struct superblock, page_bytes) == 80, "superblock");
 static_assert(offsetof(struct superblock, checksum) == 104, "superblock");
 
 #define REGION_D_OFF 512u        /* offset of D */
-#define REGION_DIR_OFF 4096u     /* directory arrays are between this ... */
-				 /* ... to meta_bytes */
+#define REGION_DIR_OFF 4096u     /* directory arrays lie between this ... */
+				 /* ... and meta_bytes */
 
 /** Fill in the constants and the checksum; the caller has set the rest. */
 void superblock_seal(struct superblock *sb);

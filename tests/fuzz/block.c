@@ -45,8 +45,11 @@ static void check_head(const uint8_t *data, size_t have, struct block_ref ref)
 
 	FUZZ_CHECK(image);
 	memcpy(image, data, n);
-	c = block_verify_head(image, n, ref, SEED, "key", 3,
-			      hash_key(SEED, "key", 3), &v);
+	c = block_verify_head(image, n, ref,
+			      &(struct block_key){.data = "key",
+						  .len = 3,
+						  .hash = hash_key(SEED, "key", 3),
+						  .seed = SEED}, &v);
 	if (block_key_hash(image, n, ref, SEED, &hash))
 		FUZZ_CHECK(c == BLOCK_MINE || c == BLOCK_OTHER);
 	if (c == BLOCK_MINE || c == BLOCK_OTHER)

@@ -58,8 +58,10 @@ static void put_item(void)
 		fp ^= fuzz_u8(&in);
 	}
 	if (region_block_ok(&region.sb, ref.off, ref.cls))
-		block_encode(region_at(&region, ref.off), ref, 1, key,
-			     sizeof(key), hash, "", 0, 0);
+		block_encode(region_at(&region, ref.off), ref, 1,
+			     &(struct block_pair){.key = key, .key_hash = hash,
+						  .key_len = sizeof(key),
+						  .value = "", .value_len = 0}, 0);
 	slots[at] = slot_pack(ref, fp,
 			      (uint64_t)(fuzz_u8(&in) & 7) << 53);
 }

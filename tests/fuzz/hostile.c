@@ -319,8 +319,10 @@ void hostile_scribble(void)
 	*slot = slot_pack(ref, hash_fp(k.hash),
 			  (uint64_t)(fuzz_u8(&hostile_in) & 7) << 53);
 	if ((how & 8) && region_block_ok(&hostile_sb, ref.off, ref.cls))
-		block_encode(hostile_base + ref.off, ref, 9, k.data, k.len,
-			     k.hash, "", 0, 0);
+		block_encode(hostile_base + ref.off, ref, 9,
+			     &(struct block_pair){.key = k.data, .key_hash = k.hash,
+						  .key_len = k.len,
+						  .value = "", .value_len = 0}, 0);
 	else if (how & 0x80)
 		*slot = fuzz_u64(&hostile_in);
 }

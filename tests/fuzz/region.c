@@ -102,8 +102,10 @@ static void region_make(void)
 		struct index_key k = key_of(i);
 		struct block_ref ref = block_of(i, (uint8_t)(i * 5));
 
-		block_encode(base + ref.off, ref, i + 1, k.data, k.len, k.hash,
-			     "value", 5, 0);
+		block_encode(base + ref.off, ref, i + 1,
+			     &(struct block_pair){.key = k.data, .key_hash = k.hash,
+						  .key_len = k.len,
+						  .value = "value", .value_len = 5}, 0);
 		*window_of(i) = slot_pack(ref, hash_fp(k.hash), SLOT_BLIND);
 	}
 	memcpy(pristine, base + META_ALIGN, REGION_BYTES - META_ALIGN);
@@ -271,7 +273,7 @@ static void attend(struct index_op *op)
 
 	ref.off += fuzz_u8(&in) % 4 * 8192u;
 	if (op->wait == INDEX_WAIT_BLOCK && region_block_ok(&sb, ref.off, ref.cls))
-		FUZZ_CHECK(alloc_stock(alloc, op->cls, &ref, 1) == 0);
+		FUZZ_CHECK(alloc_granted(alloc, op->cls, &ref, 1) == 0);
 	fake_clock_advance(GRACE_NS);
 }
 

@@ -396,8 +396,10 @@ static void store_item(struct peer *p)
 	ref = p->held[how % p->n_held];
 	if (class_bytes(ref.cls) < block_room(sizeof(key), 4))
 		return;
-	block_encode(region_at(&region, ref.off), ref, 1, key, sizeof(key), hash,
-		     "abcd", 4, 0);
+	block_encode(region_at(&region, ref.off), ref, 1,
+		     &(struct block_pair){.key = key, .key_hash = hash,
+					  .key_len = sizeof(key),
+					  .value = "abcd", .value_len = 4}, 0);
 	slots += hash_home_line(hash) * LINE_SLOTS;
 	slots[fuzz_u8(&in) % 4] =
 		slot_pack(ref, hash_fp(hash),

@@ -93,7 +93,10 @@ static uint64_t fill(struct block_ref ref, unsigned i)
 
 	snprintf((char *)key, sizeof(key), "attacker %u, key %u", me_too, i);
 	hash = hash_key(line_superblock(line)->hash_seed, key, LONG_KEY);
-	block_encode(image, ref, 1, key, LONG_KEY, hash, "", 0, 0);
+	block_encode(image, ref, 1,
+		     &(struct block_pair){.key = key, .key_hash = hash,
+					  .key_len = LONG_KEY,
+					  .value = "", .value_len = 0}, 0);
 	if (!line_write(line, ref.off, image, len))
 		fail("a block cannot be written");
 	return hash;

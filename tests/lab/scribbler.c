@@ -318,8 +318,10 @@ static void forged(struct scribbler *s)
 		len = len < room ? len : room;
 		scribbler_victim(random_below(s, SCRIBBLER_VICTIMS) + 1, key);
 		hash = hash_key(s->sb.hash_seed, key, sizeof(key));
-		block_encode(at(s, ref.off), ref, scale_random(&s->rnd), key,
-			     sizeof(key), hash, value, (uint32_t)len,
+		block_encode(at(s, ref.off), ref, scale_random(&s->rnd),
+			     &(struct block_pair){.key = key, .key_hash = hash,
+						  .key_len = sizeof(key),
+						  .value = value, .value_len = (uint32_t)len},
 			     i % 7 ? 0 : BLOCK_TOMBSTONE);
 		slot = slots_of(s, hash) + hash_home_line(hash) * LINE_SLOTS +
 		       random_below(s, 4);

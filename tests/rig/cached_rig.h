@@ -25,7 +25,7 @@ static void remember(size_t entries)
 					  .hook = rival_hook};
 	fake_client_close(&me);
 	fake_client_open(&me, &region, &cfg, 3);
-	ck_assert_int_eq(index_remember(me.ix, entries), 0);
+	ck_assert_int_eq(index_cache_locations(me.ix, entries), 0);
 }
 
 static void begin(int tearing)

@@ -81,7 +81,7 @@ void fake_region_grant(struct fake_region *r, struct alloc *a, uint8_t cls,
 
 		ck_assert(region_block_ok(&r->sb, ref.off, cls));
 		r->next_block += class_bytes(cls);
-		ck_assert_int_eq(alloc_stock(a, cls, &ref, 1), 0);
+		ck_assert_int_eq(alloc_granted(a, cls, &ref, 1), 0);
 	}
 }
 

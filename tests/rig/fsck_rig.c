@@ -118,9 +118,10 @@ void item_write(struct item *item, struct block_ref ref)
 {
 	static const char value[ITEM_VALUE_MAX];
 
-	block_encode(region_at(&region, ref.off), ref, 1, item->key,
-		     (uint16_t)strlen(item->key), item->hash, value,
-		     item->value_len, 0);
+	block_encode(region_at(&region, ref.off), ref, 1,
+		     &(struct block_pair){.key = item->key, .key_hash = item->hash,
+					  .key_len = (uint16_t)strlen(item->key),
+					  .value = value, .value_len = item->value_len}, 0);
 	item->word = slot_pack(ref, hash_fp(item->hash), 0);
 }
 

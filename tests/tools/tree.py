@@ -65,8 +65,6 @@ MOST_PARAMETERS = 5
 MANY_PARAMETERS = {
     "client/extents.c": {"on_alloc", "on_split", "on_merge"},
     "client/farkv_keys.c": {"farkv_get_into", "farkv_cas"},
-    "common/region/block.c": {"block_verify_head"},
-    "common/region/block.h": {"block_encode", "block_fill"},
 }
 
 

@@ -66,7 +66,7 @@ START_TEST(undated_block_rests_for_T_from_its_date_on)
 	ck_assert_int_eq(alloc_retire_undated(a, block(2)), 0);
 	ck_assert_int_eq(alloc_retire_undated(a, block(3)), 0);
 	ck_assert_int_eq(alloc_retire_undated(a, other), 0);
-	ck_assert_uint_eq(alloc_resting(a, 0), 3);
+	ck_assert_uint_eq(alloc_deferred_count(a, 0), 3);
 	ck_assert(alloc_take(a, 0, 5000, &r));
 	ck_assert_uint_eq(r.off, block(1).off);
 	ck_assert(!alloc_take(a, 0, 5000, &r));
@@ -125,7 +125,7 @@ START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
 	ck_assert(!alloc_take(a, 0, 100 + T - 1, &r));
 	ck_assert(alloc_take(a, 0, 100 + T, &r));
 	ck_assert_uint_eq(r.off, block(3).off);
-	ck_assert_uint_eq(alloc_resting(a, 0), 0);
+	ck_assert_uint_eq(alloc_deferred_count(a, 0), 0);
 	alloc_free(a);
 }
 END_TEST
@@ -171,12 +171,12 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 		refs[i] = block(i);
 	for (unsigned round = 0; round < 12; round++) {
 		struct block_ref r;
-		uint32_t want = alloc_want(a, 0, 0, 0);
+		uint32_t want = alloc_request(a, 0, 0, 0);
 
 		ck_assert_uint_eq(want, expect);
 		ck_assert(alloc_asking(a, 0));
-		ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 0);
-		ck_assert_int_eq(alloc_stock(a, 0, refs, want), 0);
+		ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 0);
+		ck_assert_int_eq(alloc_granted(a, 0, refs, want), 0);
 		ck_assert(!alloc_asking(a, 0));
 		while (alloc_take(a, 0, 0, &r))
 			;
@@ -185,8 +185,8 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 	}
 	/* a limbo block that is ready serves instead */
 	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
-	ck_assert_uint_eq(alloc_want(a, 0, T, 0), 0);
-	ck_assert_uint_ne(alloc_want(a, 0, T - 1, 0), 0);
+	ck_assert_uint_eq(alloc_request(a, 0, T, 0), 0);
+	ck_assert_uint_ne(alloc_request(a, 0, T - 1, 0), 0);
 	alloc_free(a);
 }
 END_TEST
@@ -198,8 +198,8 @@ START_TEST(want_large_class_is_bounded_by_bytes)
 	struct block_ref r = {.off = META_ALIGN, .cls = cls};
 
 	for (unsigned i = 0; i < 5; i++) {
-		ck_assert_uint_eq(alloc_want(a, cls, 0, 0), 1);
-		ck_assert_int_eq(alloc_stock(a, cls, &r, 1), 0);
+		ck_assert_uint_eq(alloc_request(a, cls, 0, 0), 1);
+		ck_assert_int_eq(alloc_granted(a, cls, &r, 1), 0);
 		ck_assert(alloc_take(a, cls, 0, &r));
 	}
 	alloc_free(a);
@@ -235,16 +235,16 @@ START_TEST(want_free_blocks_spoken_for_do_not_count)
 	struct alloc *a = alloc_new(T);
 	struct block_ref refs[2] = {block(0), block(1)};
 
-	ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 2);
-	ck_assert_int_eq(alloc_stock(a, 0, refs, 2), 0);
-	ck_assert_uint_eq(alloc_want(a, 0, 0, 0), 0);
-	ck_assert_uint_eq(alloc_want(a, 0, 0, 1), 0);
-	ck_assert_uint_eq(alloc_want(a, 0, 0, 2), 4);
-	ck_assert_int_eq(alloc_stock(a, 0, NULL, 0), 0);
+	ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 2);
+	ck_assert_int_eq(alloc_granted(a, 0, refs, 2), 0);
+	ck_assert_uint_eq(alloc_request(a, 0, 0, 0), 0);
+	ck_assert_uint_eq(alloc_request(a, 0, 0, 1), 0);
+	ck_assert_uint_eq(alloc_request(a, 0, 0, 2), 4);
+	ck_assert_int_eq(alloc_granted(a, 0, NULL, 0), 0);
 	/* the next one of limbo is the third */
 	ck_assert_int_eq(alloc_retire(a, block(2), 0), 0);
-	ck_assert_uint_eq(alloc_want(a, 0, T, 2), 0);
-	ck_assert_uint_ne(alloc_want(a, 0, T, 3), 0);
+	ck_assert_uint_eq(alloc_request(a, 0, T, 2), 0);
+	ck_assert_uint_ne(alloc_request(a, 0, T, 3), 0);
 	alloc_free(a);
 }
 END_TEST
@@ -277,7 +277,7 @@ static void blocks(struct alloc *a, uint8_t cls, unsigned n)
 
 	for (unsigned i = 0; i < n; i++, off += class_bytes(cls))
 		refs[i] = (struct block_ref){.off = off, .cls = cls};
-	ck_assert_int_eq(alloc_stock(a, cls, refs, n), 0);
+	ck_assert_int_eq(alloc_granted(a, cls, refs, n), 0);
 }
 
 static uint64_t surplus_bytes(struct alloc *a, uint64_t now,
@@ -399,7 +399,7 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
 	for (unsigned i = 1; i <= 3200; i++)
 		(void)surplus_bytes(a, (1062 + i) * T, n);
 	(void)surplus_bytes(a, 6000 * T, n);
-	ck_assert_uint_eq(alloc_count(a, cls) + alloc_resting(a, cls), 4);
+	ck_assert_uint_eq(alloc_count(a, cls) + alloc_deferred_count(a, cls), 4);
 	alloc_free(a);
 }
 END_TEST
@@ -465,8 +465,8 @@ START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 	unsigned n[CLASS_COUNT];
 
 	alloc_set_region(a, UINT64_C(64) << 20);
-	ck_assert_uint_eq(alloc_want(a, large, 0, 0), 1);
-	ck_assert_uint_eq(alloc_want(a, small, 0, 0), 2);
+	ck_assert_uint_eq(alloc_request(a, large, 0, 0), 1);
+	ck_assert_uint_eq(alloc_request(a, small, 0, 0), 2);
 	blocks(a, small, 2);
 	blocks(a, large, 1);
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
@@ -527,8 +527,8 @@ START_TEST(alloc_give_limbo_takes_all_of_one_class)
 	ck_assert_uint_eq(got[0].inc, 1);
 	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 4), 1);
 	ck_assert_uint_eq(alloc_give_deferred(a, 3, got, 4), 0);
-	ck_assert_uint_eq(alloc_resting(a, 3), 0);
-	ck_assert_uint_eq(alloc_resting(a, 4), 1);
+	ck_assert_uint_eq(alloc_deferred_count(a, 3), 0);
+	ck_assert_uint_eq(alloc_deferred_count(a, 4), 1);
 	/* Nothing is left of the undated one. */
 	alloc_date(a, 9);
 	ck_assert_int_eq(alloc_retire(a, (struct block_ref){.off = 64, .cls = 3}, 10), 0);

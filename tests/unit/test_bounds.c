@@ -89,8 +89,10 @@ static void long_keys(struct peer *p, uint32_t n)
 		struct block_ref *ref = &p->held[p->n_held];
 
 		ck_assert_uint_eq(rig_get(p, LONG, 1), 1);
-		block_encode(region_at(&region, ref->off), *ref, 1, key,
-			     LONG_KEY, hash, "", 0, 0);
+		block_encode(region_at(&region, ref->off), *ref, 1,
+			     &(struct block_pair){.key = key, .key_hash = hash,
+						  .key_len = LONG_KEY,
+						  .value = "", .value_len = 0}, 0);
 	}
 }
 

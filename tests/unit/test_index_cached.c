@@ -35,8 +35,8 @@ START_TEST(one_round_trip_each_once_the_key_is_known)
 	check(INDEX_CAS, k, "never", v, FARKV_ENOTFOUND, LOOK_COST, 1);
 	check(INDEX_ADD, k, "sixth", 0, 0, SWAP_COST, 0);
 	check_value(&other, k, "sixth");
-	ck_assert_uint_eq(index_remembered(me.ix).stale, 0);
-	ck_assert_uint_ge(index_remembered(me.ix).hits, 12);
+	ck_assert_uint_eq(index_cache_counters(me.ix).stale, 0);
+	ck_assert_uint_ge(index_cache_counters(me.ix).hits, 12);
 	teardown();
 }
 END_TEST
@@ -114,7 +114,7 @@ START_TEST(a_get_of_a_key_that_others_wrote_shows_the_new_value)
 	PUT(&other, k, "new");
 	check(INDEX_GET, k, NULL, 0, 0, COST(2, 2, 0, 0), 2);
 	ck_assert_mem_eq(me.op.view.value, "new", 3);
-	ck_assert_uint_eq(index_remembered(me.ix).stale, 1);
+	ck_assert_uint_eq(index_cache_counters(me.ix).stale, 1);
 	check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
 	ck_assert_int_eq(run(&other, INDEX_DELETE, k, NULL, 0), 0);
 	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, COST(1, 1, 0, 0), 1);
@@ -286,13 +286,13 @@ START_TEST(a_get_that_is_late_looks_once_more)
 	check(INDEX_GET, slow, NULL, 0, 0, COST(2, 1, 0, 0), 2);
 	ck_assert_uint_eq(rival.acted, 1);
 	ck_assert_mem_eq(me.op.view.value, "value", 5);
-	ck_assert_uint_eq(index_remembered(me.ix).hits, 1);
+	ck_assert_uint_eq(index_cache_counters(me.ix).hits, 1);
 	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
 	rival_sets(XPORT_READ, time_passes_and_more, 0, slow, NULL);
 	check(INDEX_GET, slow, NULL, 0, 0, COST(4, 2, 0, 0), 4);
 	ck_assert_mem_eq(me.op.view.value, "new", 3);
 	ck_assert_uint_eq(rival.acted, 1);
-	ck_assert_uint_eq(index_remembered(me.ix).stale, 1);
+	ck_assert_uint_eq(index_cache_counters(me.ix).stale, 1);
 	check(INDEX_GET, slow, NULL, 0, 0, GET_COST, 1);
 	teardown();
 }
@@ -377,7 +377,7 @@ START_TEST(a_barrier_forgets_slots_and_windows)
 	ABSENT(&me, fresh);
 	index_drop_cache(me.ix);
 	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0);
-	ck_assert_uint_eq(index_remembered(me.ix).stale, 0);
+	ck_assert_uint_eq(index_cache_counters(me.ix).stale, 0);
 	index_drop_cache(me.ix);
 	ABSENT(&me, key_at("g", 9)); /* reads the directory */
 	index_drop_cache(me.ix);
@@ -401,9 +401,9 @@ START_TEST(gets_of_a_key_that_others_write_all_the_time_stop_asking)
 		PUT(&other, k, i % 2 ? "a" : "b");
 		check_value(&me, k, i % 2 ? "a" : "b");
 	}
-	misses = index_remembered(me.ix).misses;
+	misses = index_cache_counters(me.ix).misses;
 	check_value(&me, k, "a");
-	ck_assert_uint_eq(index_remembered(me.ix).misses, misses + 1);
+	ck_assert_uint_eq(index_cache_counters(me.ix).misses, misses + 1);
 	/* ... until it rests. */
 	for (unsigned i = 0; i < LOCATION_STALE_MAX; i++)
 		check_value(&me, k, "a");
@@ -421,13 +421,13 @@ START_TEST(gets_of_a_key_that_rests_between_writes_go_on_asking)
 	begin(_i);
 	k = key_of("k");
 	PUT(&me, k, "x");
-	misses = index_remembered(me.ix).misses;
+	misses = index_cache_counters(me.ix).misses;
 	for (unsigned i = 0; i < 2 * LOCATION_STALE_MAX; i++) {
 		PUT(&other, k, i % 2 ? "a" : "b");
 		check_value(&me, k, i % 2 ? "a" : "b");
 		check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
 	}
-	ck_assert_uint_eq(index_remembered(me.ix).misses, misses);
+	ck_assert_uint_eq(index_cache_counters(me.ix).misses, misses);
 	teardown();
 }
 END_TEST
@@ -469,7 +469,7 @@ START_TEST(without_entries_nothing_is_remembered)
 	k = key_of("k");
 	PUT(&me, k, "v");
 	check_value(&me, k, "v");
-	ck_assert_uint_eq(index_remembered(me.ix).hits, 0);
+	ck_assert_uint_eq(index_cache_counters(me.ix).hits, 0);
 	check(INDEX_PUT, k, "w", 0, 0, COST(3, 2, 1, 1), 0);
 	teardown();
 }

@@ -9,7 +9,7 @@
 static int get_by_key(struct index_key who, void *into, size_t into_cap)
 {
 	struct index_op *op = &me.op;
-	const void *at = index_expect(me.ix, who.hash);
+	const void *at = index_prefetch_window(me.ix, who.hash);
 
 	op->result = INDEX_PENDING;
 	op->into = into;
@@ -243,7 +243,7 @@ START_TEST(get_straight_on_copies_within_bounds)
 	check_no_block_at(region.sb.region_bytes / PTR_UNIT - 1);
 
 	index_op_init(&fresh);
-	at = index_expect(me.ix, k.hash);
+	at = index_prefetch_window(me.ix, k.hash);
 	ck_assert(index_get(me.ix, &want, at));
 	ck_assert_int_eq(fresh.result, 0);
 	ck_assert_ptr_eq(at_block, noted);

@@ -25,7 +25,7 @@ END_TEST
 /* As farkv_put() does it. */
 static bool put_by_key(struct index_key who, const char *value)
 {
-	const void *at = index_expect(me.ix, who.hash);
+	const void *at = index_prefetch_window(me.ix, who.hash);
 
 	index_op_start(&me.op, INDEX_PUT, &who, value, (uint32_t)strlen(value));
 	return index_put(me.ix, &me.op, at);
@@ -276,10 +276,10 @@ START_TEST(put_gives_up_the_block_that_it_replaces)
 	uint32_t resting;
 
 	setup_over("k", 77);
-	resting = alloc_resting(me.alloc, 0);
+	resting = alloc_deferred_count(me.alloc, 0);
 	PUT(&me, k, "third");
 	ck_assert(me.op.has_spare);
-	ck_assert_uint_eq(alloc_resting(me.alloc, 0), resting + 1);
+	ck_assert_uint_eq(alloc_deferred_count(me.alloc, 0), resting + 1);
 	teardown();
 }
 END_TEST

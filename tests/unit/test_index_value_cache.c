@@ -12,7 +12,7 @@
 static void begin_keeping(int tearing)
 {
 	begin(tearing);
-	ck_assert_int_eq(index_keep(me.ix, 16384), 0);
+	ck_assert_int_eq(index_cache_values(me.ix, 16384), 0);
 }
 
 /* A get that has to READ the value; one that need not. */
@@ -59,8 +59,8 @@ START_TEST(a_value_is_READ_once_and_then_looked_for)
 		HAS_VALUE(k, "value");
 		ck_assert_uint_eq(me.op.version, version);
 	}
-	ck_assert_uint_eq(index_remembered(me.ix).values, 6);
-	ck_assert_uint_eq(index_remembered(me.ix).hits, 8);
+	ck_assert_uint_eq(index_cache_counters(me.ix).values, 6);
+	ck_assert_uint_eq(index_cache_counters(me.ix).hits, 8);
 	teardown();
 }
 END_TEST
@@ -147,8 +147,10 @@ START_TEST(a_kept_value_is_not_taken_for_what_comes_after_a_barrier)
 	HAS_VALUE(k, "first");
 	index_drop_cache(me.ix);
 	ref = slot_block(*slots_of(k));
-	block_encode(block, ref, other.op.version + 1, k.data, k.len, k.hash, "other", 5,
-		     0);
+	block_encode(block, ref, other.op.version + 1,
+		     &(struct block_pair){.key = k.data, .key_hash = k.hash,
+					  .key_len = k.len,
+					  .value = "other", .value_len = 5}, 0);
 	memcpy(region.base + ref.off, block, block_room(k.len, 5));
 	for (unsigned i = 0; i < 3; i++)
 		check_value(&me, k, "other");
@@ -175,7 +177,7 @@ START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
 	ck_assert_ptr_eq(index_take(&opq), &get);
 	ck_assert_int_eq(get.result, 0);
 	ck_assert_mem_eq(get.view.value, "two", 3);
-	ck_assert_uint_eq(index_remembered(me.ix).values, 0);
+	ck_assert_uint_eq(index_cache_counters(me.ix).values, 0);
 	index_op_fini(me.ix, &get);
 	teardown();
 }
@@ -192,8 +194,8 @@ START_TEST(a_reader_keeps_values_too)
 	PUT(&other, k, "value");
 	writer = me.ix;
 	ck_assert_int_eq(index_open(&region.sb, me.lane, NULL, UINT64_MAX, &me.ix), 0);
-	ck_assert_int_eq(index_remember(me.ix, 64), 0);
-	ck_assert_int_eq(index_keep(me.ix, 16384), 0);
+	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
+	ck_assert_int_eq(index_cache_values(me.ix, 16384), 0);
 	check_value(&me, k, "value");
 	check(INDEX_GET, k, NULL, 0, 0, COST(1, _i ? 3 : 2, 0, 0), 0);
 	check(INDEX_GET, k, NULL, 0, 0, COST(1, _i ? 2 : 1, 0, 0), 0);

@@ -257,8 +257,21 @@ static const struct block_ref ref = {.off = META_ALIGN, .inc = 7, .cls = 3};
 static void encode(uint8_t *image, const char *key, const char *value)
 {
 	memset(image, 0xA5, class_bytes(ref.cls));
-	block_encode(image, ref, 0x100000002, key, strlen(key),
-		     hash_key(42, key, strlen(key)), value, strlen(value), 0);
+	block_encode(image, ref, 0x100000002,
+		     &(struct block_pair){.key = key, .key_hash = hash_key(42, key, strlen(key)),
+					  .key_len = strlen(key),
+					  .value = value, .value_len = strlen(value)}, 0);
+}
+
+static enum block_check verify_head(const void *image, size_t have, struct block_ref at,
+				    const char *key, struct block_view *view_out)
+{
+	struct block_key asked = {.data = key,
+				  .hash = hash_key(42, key, strlen(key)),
+				  .seed = 42,
+				  .len = strlen(key)};
+
+	return block_verify_head(image, have, at, &asked, view_out);
 }
 
 START_TEST(header_sum_is_xxh3_of_its_bytes)
@@ -336,15 +349,15 @@ START_TEST(block_in_parts_is_the_block)
 	size_t bytes = class_bytes(cls), room = block_room(3, len);
 	uint8_t *whole = calloc(1, bytes), *image = malloc(bytes + 1);
 	uint8_t *value = malloc(bytes + 1), *around = calloc(1, bytes);
-	struct block_pair pair = {"key", value, len, 3};
+	struct block_pair pair = {.key = "key", .key_hash = hash_key(42, "key", 3),
+				  .key_len = 3, .value = value, .value_len = len};
 	struct block_split parts = {image, value, BLOCK_HEADER_BYTES + 3, 0};
-	uint64_t h = hash_key(42, "key", 3);
 	struct block_view v;
 
 	for (size_t i = 0; i < bytes; i++)
 		value[i] = (uint8_t)(i * 7 + 1);
-	block_encode(whole, at, 77, "key", 3, h, value, len, 0);
-	block_encode_around(around, at, 77, &pair, h);
+	block_encode(whole, at, 77, &pair, 0);
+	block_encode_around(around, at, 77, &pair);
 	ck_assert_mem_eq(around, whole, 27);
 	ck_assert_mem_eq(around + 27, whole + 27 + len, room - len - 27);
 	/* Past the cache, at each alignment that blocks have. */
@@ -352,7 +365,7 @@ START_TEST(block_in_parts_is_the_block)
 		uint8_t *at64 = aligned_alloc(64, 64 + util_align_up(bytes, 64));
 
 		memset(at64, 0xA5, 64 + util_align_up(bytes, 64));
-		block_encode_past_cache(at64 + to, at, 77, &pair, h);
+		block_encode_past_cache(at64 + to, at, 77, &pair);
 		ck_assert_mem_eq(at64 + to, whole, room);
 		ck_assert(at64[to + room] == 0xA5 || room == bytes);
 		free(at64);
@@ -409,8 +422,7 @@ START_TEST(block_verify_another_place_class_or_inc_is_bad)
 	other = ref;
 	other.inc++;
 	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
-	ck_assert_int_eq(block_verify_head(image, 64, other, 42, "key", 3,
-					   hash_key(42, "key", 3), &v),
+	ck_assert_int_eq(verify_head(image, 64, other, "key", &v),
 			 BLOCK_BAD);
 }
 END_TEST
@@ -419,33 +431,27 @@ START_TEST(block_verify_head_tells_mine_other_bad_partial)
 {
 	uint8_t image[160];
 	struct block_view v;
-	uint64_t h = hash_key(42, "key", 3), h2 = hash_key(42, "kez", 3);
 
 	encode(image, "key", "value");
 	ck_assert_int_eq(
-		block_verify_head(image, 32, ref, 42, "key", 3, h, &v),
+		verify_head(image, 32, ref, "key", &v),
 		BLOCK_MINE);
 	ck_assert_uint_eq(v.version, 0x100000002);
 	ck_assert_int_eq(
-		block_verify_head(image, 32, ref, 42, "kez", 3, h2, &v),
+		verify_head(image, 32, ref, "kez", &v),
 		BLOCK_OTHER);
 	ck_assert_int_eq(
-		block_verify_head(image, 26, ref, 42, "k", 1,
-				  hash_key(42, "k", 1), &v),
+		verify_head(image, 26, ref, "k", &v),
 		BLOCK_PARTIAL);
 	/* Nothing is concluded from bytes that are not there. */
 	ck_assert_int_eq(
-		block_verify_head((uint8_t[BLOCK_HEADER_BYTES]){0},
-				  BLOCK_HEADER_BYTES - 1, ref, 42, "key", 3, h,
-				  &v),
+		verify_head((uint8_t[BLOCK_HEADER_BYTES]){0}, BLOCK_HEADER_BYTES - 1, ref, "key", &v),
 		BLOCK_PARTIAL);
 	for (unsigned bit = 0; bit < 27 * 8; bit++) {
 		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		ck_assert_int_ne(block_verify_head(image, 64, ref, 42, "key", 3,
-						   h, &v),
+		ck_assert_int_ne(verify_head(image, 64, ref, "key", &v),
 				 BLOCK_MINE);
-		ck_assert_int_ne(block_verify_head(image, 64, ref, 42, "kez", 3,
-						   h2, &v),
+		ck_assert_int_ne(verify_head(image, 64, ref, "kez", &v),
 				 BLOCK_MINE);
 		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}

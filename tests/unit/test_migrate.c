@@ -124,7 +124,7 @@ static void blocks(uint8_t cls)
 	size_t n = slab_grant(slab, cls, 64, clock_now_ns(), refs);
 
 	ck_assert_uint_gt(n, 0);
-	ck_assert_int_eq(alloc_stock(alloc, cls, refs, n), 0);
+	ck_assert_int_eq(alloc_granted(alloc, cls, refs, n), 0);
 }
 
 /* Run an operation as far as it goes; its result, or INDEX_PENDING if it waits. */

@@ -13,7 +13,7 @@
 
 #include "client/queue_turn.h"
 #include "common/base/clock.h"
-#include "common/index/priv.h"
+#include "common/index/index_priv.h"
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 

@@ -193,7 +193,7 @@ START_TEST(the_least_memory_works_and_most_of_much_is_used)
 {
 	unsigned found = 0;
 
-	setup(KEPT_BYTES_MIN);
+	setup(VALUE_CACHE_MIN);
 	store(8, 1, BLOCK);
 	ck_assert(has(8, 1, BLOCK));
 	teardown();

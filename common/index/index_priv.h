@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * index/index_priv.h - struct index, for the files of the index. Each file has a header of its
+ * name, and includes only headers listed above it:
+ *
+ *   index/op.h      an operation: its phases, its block and buffers, how it ends
+ *   index/dir.h     the directory: the key's subtable, and whether it was replaced
+ *   index/cached.h  cached locations, windows and values
+ *   index/publish.h decide, write the block, CAS, evaluate, retire
+ *   index/shm.h     the fast paths over mapped memory (index/direct.h)
+ *   index/try.h     by loads, where the fast paths do not apply
+ *   index/step.h    from START to the decision, phase by phase
+ *   index/run.h     drive many operations
+ *   index.h         open and close
+ */
+#ifndef COMMON_INDEX_INDEX_PRIV_H
+#define COMMON_INDEX_INDEX_PRIV_H
+
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "index.h"
+#include "spare.h"
+#include "common/base/util.h"
+
+struct cached;
+
+struct index {
+	struct index_versions versions; /* first: for index_versions_left() */
+	struct superblock sb;
+	struct xport_lane *lane;
+	struct alloc *alloc;
+	struct cached *cached; /* NULL: nothing is cached */
+	size_t buf_bytes; /* bytes of all operations' buffers */
+	struct spare spare; /* buffers that operations gave back */
+
+	uint64_t dirword;  /* D under which `entries` was read; 0: none */
+	uint64_t *entries; /* lane memory: 2^depth entries, of any age (I5) */
+	size_t entries_bytes;
+	uint64_t *dir_scratch; /* lane memory, two words */
+
+	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
+	void *now_arg;
+	uint64_t recent_ns; /* last clock reading */
+	uint64_t run_began_ns;   /* when index_run() began; 0: read the clock */
+	uint32_t undated;   /* blocks retired since the clock was last read for one */
+	uint64_t retries;
+	uint32_t usual_len; /* length of the last value that a GET by loads found */
+	struct backoff backoff;
+};
+static_assert(offsetof(struct index, versions) == 0, "index_versions_left() looks there");
+
+static inline uint64_t index_now(const struct index *ix)
+{
+	return ix->now ? ix->now(ix->now_arg) : clock_now_ns();
+}
+
+/** Back off after a lost CAS. */
+static inline void index_backoff(struct index *ix)
+{
+	backoff_wait(&ix->backoff, ix->versions.counter, ix->versions.prefix);
+}
+
+/** A time not after the READs posted next: I4 counts from it. */
+static inline uint64_t index_begin_ns(const struct index *ix)
+{
+	return ix->run_began_ns ? ix->run_began_ns : index_now(ix);
+}
+
+#endif
