@@ -373,7 +373,7 @@ static void plan(bool kill_server)
 	notes = scale_shared(bytes);
 }
 
-START_TEST(test_clients)
+START_TEST(clients_stopped_and_killed_stay_linearizable)
 {
 	struct sums s;
 
@@ -386,7 +386,7 @@ START_TEST(test_clients)
 }
 END_TEST
 
-START_TEST(test_server)
+START_TEST(servers_stopped_and_killed_stay_linearizable)
 {
 	struct sums s;
 
@@ -483,10 +483,10 @@ static Suite *suite(void)
 	if (options.operations)
 		limit += (double)options.operations / SLOWEST;
 	tcase_set_timeout(clients, limit);
-	tcase_add_test(clients, test_clients);
+	tcase_add_test(clients, clients_stopped_and_killed_stay_linearizable);
 	suite_add_tcase(s, clients);
 	tcase_set_timeout(server, limit);
-	tcase_add_test(server, test_server);
+	tcase_add_test(server, servers_stopped_and_killed_stay_linearizable);
 	suite_add_tcase(s, server);
 	return s;
 }

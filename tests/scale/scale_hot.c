@@ -317,7 +317,7 @@ static bool is_benchmark(void)
 	return scale_pick(0, 1, 1) != 0;
 }
 
-START_TEST(puts_of_one_key_by_many_share_it)
+START_TEST(puts_of_one_key_by_many_all_progress)
 {
 	unsigned ms = (unsigned)scale_pick(200, 1500, 3000);
 	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
@@ -407,7 +407,7 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, (double)scale_pick(60, 200, 200));
-	tcase_add_test(t, puts_of_one_key_by_many_share_it);
+	tcase_add_test(t, puts_of_one_key_by_many_all_progress);
 	tcase_add_test(t, increments_of_one_key_by_many_all_count);
 	suite_add_tcase(s, t);
 	return s;

@@ -164,7 +164,7 @@ static unsigned number(const char *name, unsigned deflt)
 	return text ? (unsigned)atoi(text) : deflt;
 }
 
-START_TEST(test_sweep)
+START_TEST(sweep_of_a_large_index_is_measured)
 {
 	unsigned rounds = number("SCALE_ROUNDS", 5);
 	const char *args[] = {"-m", "2g", NULL};
@@ -207,7 +207,7 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_set_timeout(t, 1200);
-	tcase_add_test(t, test_sweep);
+	tcase_add_test(t, sweep_of_a_large_index_is_measured);
 	suite_add_tcase(s, t);
 	return s;
 }
