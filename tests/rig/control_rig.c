@@ -116,7 +116,7 @@ void join(struct peer *p, const struct conn_ops *port, pid_t pid)
 	if (p->session->tether)
 		p->tether = tie(p->session->tether);
 	control_begin_session(p->session);
-	/* HELLO would want descriptors, or a card. */
+	/* HELLO would need descriptors, or a card. */
 	p->session->welcomed = true;
 	c->stats.sessions++;
 	ck_assert(control_next_id(c, &p->session->id));
@@ -214,7 +214,7 @@ void rig_give(struct peer *p, size_t n, enum return_kind state)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------------------ */
 
 /* The log goes to a file, which `tail_log` reads. */
 static int log_fd = -1;

@@ -271,7 +271,7 @@ START_TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
 	setup_over("k", 77);
 	fake_region_grant(&region, other.alloc, 0, 4);
 	rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
-	behind_block = rival_op;
+	after_block = rival_op;
 	retries = index_retries(me.ix);
 	check_value(&me, k, "theirs");
 	ck_assert_int_eq(rival.result, 0);
@@ -279,13 +279,13 @@ START_TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
 	check_get(k, "theirs");
 	ck_assert_uint_eq(index_retries(me.ix), retries + 1);
 
-	behind_block = freeze;
+	after_block = freeze;
 	check_value(&me, k, "theirs");
-	ck_assert_ptr_null(behind_block);
+	ck_assert_ptr_null(after_block);
 	*slots_of(k) &= ~SLOT_FROZEN;
 
 	rival_sets(-1, NULL, INDEX_DELETE, k, NULL);
-	behind_block = rival_op;
+	after_block = rival_op;
 	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), FARKV_ENOTFOUND);
 	ck_assert_int_eq(rival.result, 0);
 	teardown();

@@ -103,17 +103,17 @@ static void model_move(const struct xport_wr *wr, size_t slot)
 {
 	uint32_t head = wr->seg_len ? wr->seg_at : wr->len;
 	uint8_t *at = model.region + wr->off, *own = model.mem + slot;
-	uint8_t *behind = at + head + wr->seg_len;
+	uint8_t *rest = at + head + wr->seg_len;
 	uint32_t tail = wr->len - head - wr->seg_len;
 
 	if (wr->opcode == XPORT_READ) {
 		memcpy(own, at, head);
 		memcpy(model.part + slot, at + head, wr->seg_len);
-		memcpy(own + head, behind, tail);
+		memcpy(own + head, rest, tail);
 	} else {
 		memcpy(at, own, head);
 		memcpy(at + head, model.part + slot, wr->seg_len);
-		memcpy(behind, own + head, tail);
+		memcpy(rest, own + head, tail);
 	}
 }
 
