@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a sweep costs: a store of many items, a reader, and a client that holds
- * blocks and is killed, several times. The server is asked for its figures just
- * as often while nobody dies, and both times are compared.
- *
- * For make scale-figures; SCALE_ITEMS and SCALE_ROUNDS say how much.
+ * Cost of a sweep: a store of many items, a reader, and a client that holds blocks and is
+ * killed, several times. Compared with the same number of statistics requests without
+ * deaths. For make scale-figures; SCALE_ITEMS and SCALE_ROUNDS set the size.
  */
 #include "config.h"
 
@@ -23,7 +21,7 @@
 #define SWEEP 1u
 #define NEITHER 2u
 #define LOADERS 2u
-/* The server lets deaths gather for so long before it sweeps. */
+/* The server waits this long for more deaths before it sweeps. */
 #define BATCH_US 200000u
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
@@ -65,7 +63,7 @@ static void reader_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-/* Holds what a busy client holds. */
+/* Holds as many blocks as a busy client. */
 static void mortal_main(unsigned me, void *arg)
 {
 	struct farkv *kv = worker_open(srv.path, 0);
