@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks: an image of exactly as many bytes as the word's class has, with and without
- * right sums. What verifies lies within the image and says so of the key.
+ * Blocks: an image of exactly the bytes of the word's class, with and without correct
+ * checksums. A view of a block that verifies lies within the image and names the key.
  */
 #include "config.h"
 

@@ -54,7 +54,7 @@ static struct keyfile *keys;
 static const struct key *key;
 static const char *keys_path;
 static struct fuzz_in in;
-static sem_t served; /* the server is through with the plan */
+static sem_t served; /* the server has finished the plan */
 static unsigned visits; /* of the client, with this input */
 
 /* ---- the server ------------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static void serve(int fd)
 		struct plan *p = &plans[i];
 		ssize_t n = p->listen_first ? recv(fd, buf, sizeof(buf), 0) : 0;
 
-		/* Nothing but what decodes is ever sent to a server. */
+		/* The client sends only messages that decode. */
 		if (n > 0) {
 			FUZZ_CHECK(msg_decode(buf, (size_t)n, &m) == 0);
 			FUZZ_CHECK(m.type == MSG_HELLO || m.type == MSG_AUTH);
@@ -139,7 +139,7 @@ static void *server_main(void *arg)
 
 		if (fd < 0)
 			return NULL;
-		/* Who was displaced comes again, and finds nobody. */
+		/* A displaced client connects again, and finds no server. */
 		if (visits++) {
 			close(fd);
 			continue;
@@ -281,7 +281,7 @@ static int memory(uint64_t bytes, int seals)
 	return fd;
 }
 
-/* A socket whose file is gone as soon as the program has ended. */
+/* A socket whose file is removed when the program ends. */
 static char folder[64];
 
 static void folder_remove(void)
@@ -346,8 +346,8 @@ static bool challenges(const struct plan *p)
 }
 
 /*
- * The key by its name, the only one there is, one that is not there, no file. Where no key
- * is asked for none is given, most of the time: nobody would be welcomed.
+ * The key by its name, the only key, a missing key, no file. If the server requires no
+ * key the client mostly has none: otherwise no open would succeed.
  */
 static void choose_key(uint8_t how)
 {
@@ -359,7 +359,7 @@ static void choose_key(uint8_t how)
 	snprintf(uri.key, sizeof(uri.key), "%s", names[how >> 6]);
 }
 
-/* Nobody can make it shorter, or who can may end this process anyway. */
+/* The file cannot be truncated, except by a process that may end this one anyway. */
 static bool lasts(int fd, bool peer_may_kill)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -437,7 +437,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(r.meta_fd);
 	close(r.data_fd);
 	channel_close(r.channel);
-	/* Who asks for a key has shown that it has it, too. */
+	/* A server that requires a key has shown that it has the key, too. */
 	sem_wait(&served);
 	FUZZ_CHECK(!challenges(&plans[0]) || plans[1].proved);
 	/* A client that has a key was asked for it. */

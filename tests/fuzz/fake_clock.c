@@ -32,7 +32,7 @@ uint64_t fake_clock_looks(void)
 	return looks;
 }
 
-/* In place of libc's, for its other users in this program too. */
+/* Replaces libc's function, also for its other users in this program. */
 int clock_gettime(clockid_t clock, struct timespec *ts)
 {
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE &&
@@ -52,7 +52,7 @@ int nanosleep(const struct timespec *want, struct timespec *left)
 	return 0;
 }
 
-/* What others would do meanwhile is done here; then the time is over. */
+/* Runs what other threads would do meanwhile; then the time has passed. */
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 			   const struct timespec *until)
 {

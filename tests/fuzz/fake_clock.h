@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fake_clock.h - the clock of the product in the hands of the input. With
- * fake_clock.c in a program, CLOCK_MONOTONIC and CLOCK_BOOTTIME stand still but for
- * a microsecond at each look at them, and who sleeps or waits on a condition until
- * some time wakes up at once, at that time.
+ * fake_clock.h - a clock that the input controls. With fake_clock.c in a program,
+ * CLOCK_MONOTONIC and CLOCK_BOOTTIME advance by a microsecond at each reading only, and a
+ * sleep, or a wait on a condition with a deadline, ends at once, at its time.
  */
 #ifndef TESTS_FUZZ_FAKE_CLOCK_H
 #define TESTS_FUZZ_FAKE_CLOCK_H
@@ -16,10 +15,10 @@ void fake_clock_reset(void);
 /** Time passes. */
 void fake_clock_advance(uint64_t ns);
 
-/** Called while somebody waits on a condition, with the mutex released; or NULL. */
+/** Called during a wait on a condition, with the mutex released; or NULL. */
 extern void (*fake_clock_idle)(void);
 
-/** How often it was looked at since the beginning. */
+/** Number of readings since the reset. */
 uint64_t fake_clock_looks(void);
 
 #endif

@@ -10,7 +10,7 @@
 
 bool fake_control_runs;
 static struct control_source *source;
-/* Links are made and closed by threads of their own (client/dial.h). */
+/* Connections are made and closed by threads of their own (client/dial.h). */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void fake_control_ready(void)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fake_control.h - in place of client/control.c: no thread. The one source there is
- * gets its calls from the target, when no lock is held that it may want.
+ * fake_control.h - replaces client/control.c, without a thread. The target calls the
+ * functions of the only source when no lock is held that they may take.
  */
 #ifndef TESTS_FUZZ_FAKE_CONTROL_H
 #define TESTS_FUZZ_FAKE_CONTROL_H
 
 #include <stdbool.h>
 
-/** Is its function running? */
+/** Whether its function is running. */
 extern bool fake_control_runs;
 
 /** The socket can be read, or written. Nothing happens if the source is mute. */

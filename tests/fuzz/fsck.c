@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the server reads of a region that clients write: fsck's look at subtables and
- * directory, migrations, and the sweep's marks, over slots and blocks that the input
- * has scribbled on. Its own books stay right.
+ * The server's readers of a region that clients write: fsck of subtables and directory,
+ * migrations, and the marks of sweeps, over slots and blocks that the input damaged. The
+ * server's own accounts stay correct.
  */
 #include "config.h"
 
@@ -98,7 +98,10 @@ static void put_block(void)
 		seal_block(p, have, ref, region.sb.hash_seed);
 }
 
-/* ---- what reads it -------------------------------------------------------------------- */
+/*
+ * ---- readers
+ * -----------------------------------------------------------------------------
+ */
 
 static bool directory_sound(void)
 {
@@ -149,7 +152,7 @@ static void mark_all(void)
 		;
 }
 
-/* Whatever was there before, what is built anew is in its place. */
+/* The rebuilt part replaces whatever was there before. */
 static void check_fresh(const struct migrate_result *res)
 {
 	static struct fsck_subtable t;

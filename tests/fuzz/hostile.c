@@ -20,9 +20,9 @@ struct superblock hostile_sb;
 uint8_t *hostile_base;
 pthread_mutex_t *(*hostile_lock)(void);
 
-static uint8_t stuck; /* so many packets find no room */
+static uint8_t stuck; /* this many packets find no room */
 static unsigned to_receive;
-/* What the client said last. */
+/* The client's last message. */
 static uint32_t last_req;
 static uint8_t last_type, asked_class;
 
@@ -69,7 +69,7 @@ struct index_key hostile_key(unsigned i)
 				  .len = 1};
 }
 
-/* ---- what the server says ------------------------------------------------------ */
+/* ---- messages of the server -------------------------------------------------------- */
 
 static struct block_ref some_block(uint8_t how)
 {
@@ -135,7 +135,7 @@ static size_t small_say(uint8_t type, uint8_t *buf)
 	return msg_encode(&m, NULL, buf, MSG_MAX_BYTES, &len) ? 0 : len;
 }
 
-/* The answer that is waited for. */
+/* The awaited answer. */
 static uint8_t answer_type(void)
 {
 	switch (last_type) {
@@ -209,7 +209,7 @@ static ssize_t fake_receive(struct channel *ch, void *buf, size_t cap,
 	return n ? (ssize_t)n : -1;
 }
 
-/* False if the client's thread is where the control thread would have to wait. */
+/* False if the control thread would have to wait for the client's thread now. */
 static bool lock_free(void)
 {
 	pthread_mutex_t *lock = hostile_lock ? hostile_lock() : NULL;
@@ -231,7 +231,7 @@ void hostile_pump(unsigned n)
 	to_receive = 0;
 }
 
-/* Nobody waits for the server with the lock in hand. */
+/* No thread waits for the server with the lock held. */
 static void on_idle(void)
 {
 	FUZZ_CHECK(lock_free());
@@ -253,7 +253,7 @@ static void check_sent(const struct msg *m)
 	}
 }
 
-/* The answer may be there before the request has been sent, as it seems. */
+/* The answer may arrive before the send has returned. */
 static int fake_send(struct channel *ch, const void *buf, size_t len)
 {
 	struct msg m;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of keys: each key that is found has a name, a role and can be found again;
- * no message says anything of the file's content. */
+/*
+ * Key files: each key that is found has a name, a role and can be looked up; no message
+ * contains a part of the file.
+ */
 #include "config.h"
 
 #include "fuzz.h"

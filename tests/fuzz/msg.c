@@ -38,7 +38,7 @@ static void check(const uint8_t *bytes, size_t len)
 	FUZZ_CHECK(strcmp(msg_type_name(m.type), "?") != 0);
 	FUZZ_CHECK(msg_encode(&m, refs, back, sizeof(back), &back_len) == 0);
 	FUZZ_CHECK(back_len == len && memcmp(back, bytes, len) == 0);
-	/* Not one byte less room will do, and none is written behind it. */
+	/* A buffer of one byte less is refused, and no byte is written after it. */
 	FUZZ_CHECK(msg_encode(&m, refs, back, len - 1, &back_len));
 }
 

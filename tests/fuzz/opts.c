@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options: an input is a configuration file or, behind a first byte of 0xFF, the
+ * Options: an input is a configuration file or, after a first byte of 0xFF, the
  * arguments of a command line, each ended by NUL.
  */
 #include "config.h"
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		err = opts_parse_file(&spec, &c, fuzz_file(data, size));
 	}
-	/* What was wrong is left out; the rest is as it should be. */
+	/* Invalid parts are skipped; the rest is valid. */
 	check(&c);
 	if (err)
 		FUZZ_CHECK(fuzz_detail_ok());

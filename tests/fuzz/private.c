@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What comes with an RDMA connection's request or refusal. An input is the private
- * data; it is also tried with its head made right. The server reads it of whoever
- * connects, a client of whatever refuses it.
+ * Private data of an RDMA connection's request or refusal. An input is the private data;
+ * it is also tried with a correct header. The server reads it from every connecting
+ * client, a client from every refusal.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 
 #define PEER "[2001:db8::1]:7670"
 
-/* As a client hears it, from one who refused and from nobody. */
+/* As a client receives it, from a server that refused, and from none. */
 static void check_refusal(const uint8_t *bytes, size_t len)
 {
 	static const int status[] = {VERBS_STATUS_REFUSED, 8, -104, 0};
@@ -31,7 +31,7 @@ static void check_refusal(const uint8_t *bytes, size_t len)
 	}
 }
 
-/* Nothing but the head counts, and all of it has to be there. */
+/* Only the header counts, and it must be complete. */
 static void check_ours(const uint8_t *bytes, size_t len,
 		       const struct verbs_private *p)
 {
@@ -49,7 +49,7 @@ static void check_ours(const uint8_t *bytes, size_t len,
 	FUZZ_CHECK(!verbs_private_read(bytes, sizeof(*p) - 1, &again));
 }
 
-/* `bytes` has `len` and not one more, so that whoever reads too far is seen. */
+/* `bytes` has exactly `len` bytes, so that reads beyond are detected. */
 static void check(const uint8_t *bytes, size_t len)
 {
 	struct verbs_private p, before;

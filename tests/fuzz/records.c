@@ -17,7 +17,7 @@
 #define MAX_VALUE 500u
 
 struct seen {
-	FILE *again; /* what was read, written; NULL: do not */
+	FILE *again; /* writes the records that were read; NULL: do not */
 	uint64_t sum;
 	unsigned n;
 };

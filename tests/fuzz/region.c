@@ -35,7 +35,7 @@
 
 static const char *const keys[KEYS] = {"a", "b", "key-3", "key-4", "k", ""};
 
-/* The region as each input finds it, and as it is now. */
+/* The initial region of each input, and the current one. */
 static struct superblock sb;
 static uint8_t *pristine, *base;
 
@@ -80,7 +80,7 @@ static struct block_ref block_of(unsigned i, uint8_t cls)
 				  .cls = cls};
 }
 
-/* Every second key is there. */
+/* Every second key is present. */
 static void region_make(void)
 {
 	sb = (struct superblock){.meta_bytes = META_ALIGN,
@@ -179,7 +179,7 @@ static void scribble_block(void)
 			   sb.hash_seed);
 }
 
-/* The server's part: it may lie as well. */
+/* The server's part may be damaged as well. */
 static void scribble_directory(void)
 {
 	uint8_t what = fuzz_u8(&in);
@@ -266,7 +266,7 @@ static void check_result(const struct index_op *op)
 		sum = (uint8_t)(sum + v->value[i]);
 }
 
-/* What it waits for is there, a few times. */
+/* The awaited thing is available, a few times. */
 static void attend(struct index_op *op)
 {
 	struct block_ref ref = block_of(8, op->cls);
@@ -304,7 +304,7 @@ static int index_make(uint8_t how)
 	return err;
 }
 
-/* What was under way when the lane broke goes on in a new link. False: none. */
+/* Operations in flight when the lane broke continue on a new connection. False: none. */
 static bool relink(struct index_op *op, uint8_t how)
 {
 	index_op_fini(ix, op);
@@ -327,7 +327,7 @@ static void run(struct index_op *op, uint64_t deadline_ns)
 	}
 }
 
-/* False: the region is not to be opened any more. */
+/* False: the region cannot be opened any more. */
 static bool operate(struct index_op *op, uint8_t lane_how)
 {
 	static const uint8_t value[2000];
@@ -358,7 +358,7 @@ static bool operate(struct index_op *op, uint8_t lane_how)
 	return true;
 }
 
-/* What the client holds now it would write into, or give back. */
+/* The client may write to or return the blocks that it holds now. */
 static void check_blocks(void)
 {
 	struct block_ref refs[64];

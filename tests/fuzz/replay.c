@@ -19,7 +19,7 @@
 
 static const char *volatile running;
 
-/* The sanitizers' own way out does not come here; abort() and a hang do. */
+/* Sanitizers exit without coming here; abort() and a hang do come here. */
 static void on_signal(int sig)
 {
 	static const char text[] = "replay: the input that did it: ";
@@ -42,7 +42,9 @@ static void replay_file(const char *path)
 		fprintf(stderr, "replay: %s: %s\n", path, strerror(errno));
 		exit(2);
 	}
-	/* Exactly as large as the input, so that the byte behind it is missed. */
+	/*
+	 * Exactly as large as the input, so that a read of the byte after it is detected.
+	 */
 	data = malloc((size_t)st.st_size + !st.st_size);
 	FUZZ_CHECK(data);
 	n = fread(data, 1, (size_t)st.st_size, f);
@@ -55,7 +57,7 @@ static void replay_file(const char *path)
 	free(data);
 }
 
-/* Returns how many files there were. */
+/* Returns the number of files. */
 static unsigned replay_folder(const char *path)
 {
 	struct dirent **e;

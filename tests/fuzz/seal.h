@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** seal.h - checksums made right, so that what lies behind them is reached. */
+/** seal.h - corrects checksums, so that inputs reach the code after them. */
 #ifndef TESTS_FUZZ_SEAL_H
 #define TESTS_FUZZ_SEAL_H
 
@@ -16,8 +16,10 @@ void seal_message(uint8_t *buf, size_t len, uint8_t type);
 size_t seal_body(uint8_t *buf, size_t cap, uint8_t type, uint32_t req,
 		 const void *body, size_t len);
 
-/** Make both sums of a block right, whatever its header says, as far as that lies
- * within `have` bytes. */
+/**
+ * Correct both checksums of a block, whatever its header says, as far as they lie within
+ * `have` bytes.
+ */
 void seal_block(uint8_t *block, size_t have, struct block_ref ref,
 		uint64_t seed);
 

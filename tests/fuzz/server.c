@@ -38,17 +38,17 @@
 
 struct peer {
 	struct session *s; /* NULL: not connected */
-	uint8_t stuck;     /* so many packets find no room */
-	struct block_ref held[HELD_MAX]; /* granted, and not said to be returned */
+	uint8_t stuck;     /* this many packets find no room */
+	struct block_ref held[HELD_MAX]; /* granted, and not returned */
 	unsigned n_held;
-	uint64_t barrier, sweep; /* last numbers heard */
+	uint64_t barrier, sweep; /* numbers received last */
 	struct block_ref query[MSG_REFS_MAX];
 	unsigned n_query;
 	uint32_t query_req;
 	uint8_t nonce[MSG_NONCE_BYTES];
 	uint8_t hello[256];
 	size_t hello_len;
-	bool proved; /* it said the right words about its key */
+	bool proved; /* it proved its key */
 };
 
 static struct peer peers[PEERS];
@@ -57,11 +57,11 @@ static struct control *control;
 static struct keyfile *keys;
 static struct fuzz_in in;
 static uint32_t last_id; /* session welcomed last */
-/* No sweep has begun, nobody has died: each block has one holder. */
+/* No sweep has begun and no client has died: each block has one holder. */
 static bool honest;
 static uint8_t holder[(MEMORY + PAGE_BYTES) / PTR_UNIT];
 
-/* ---- what the server says ------------------------------------------------------- */
+/* ---- messages of the server --------------------------------------------------------- */
 
 static uint8_t *holder_of(struct block_ref ref)
 {
@@ -165,7 +165,9 @@ static const struct conn_ops port = {.send = peer_send,
 					 .close = peer_close,
 					 .peer = peer_name};
 
-/* ---- what clients say ------------------------------------------------------------ */
+/*
+ * ---- messages of clients --------------------------------------------------------------
+ */
 
 static void packet(struct peer *p, const void *buf, size_t len)
 {
@@ -246,7 +248,7 @@ static void say_auth(struct peer *p)
 	say(p, &m, NULL);
 }
 
-/* Some of what it holds, or something like it. */
+/* Some of its blocks, or similar ones. */
 static void say_return(struct peer *p)
 {
 	uint8_t n = fuzz_u8(&in) % 32, how = fuzz_u8(&in);
@@ -344,7 +346,7 @@ static void say_claim(struct peer *p)
 	say(p, &m, refs);
 }
 
-/* Any type with any body, with a right header or none. */
+/* Any type with any body, with a correct header or not. */
 static void say_anything(struct peer *p)
 {
 	uint8_t type = fuzz_u8(&in), buf[512];
@@ -361,7 +363,9 @@ static void say_anything(struct peer *p)
 	packet(p, buf, len);
 }
 
-/* ---- what else happens ------------------------------------------------------------- */
+/*
+ * ---- other events ---------------------------------------------------------------------
+ */
 
 /* A word that leads to one of its blocks, or anywhere. */
 static void scribble_slots(struct peer *p)
@@ -496,7 +500,7 @@ static void act(void)
 		get_stuck(p);
 }
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------------------ */
 
 static void keys_load(void)
 {

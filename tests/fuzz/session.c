@@ -2,7 +2,7 @@
 /*
  * A client's session with a hostile server: what the input says arrives, at any
  * moment between two steps of the handle's thread, and within its requests. The
- * handle takes mail, asks for blocks and returns them, writes and reads a small
+ * handle takes grants, requests blocks and returns them, writes and reads a small
  * region, is in the middle of an operation, says goodbye.
  *
  * Whatever arrives, the client sends what decodes, takes no block from outside of
@@ -37,7 +37,7 @@ static bool broken(void)
 	return qsbr_pending(session_qsbr(client.session)) & PENDING_BROKEN;
 }
 
-/* As a handle begins: sees to alerts first. */
+/* As a handle begins: handles pending work first. */
 static bool enter(void)
 {
 	struct qsbr *g = session_qsbr(client.session);
@@ -155,7 +155,10 @@ static void act(void)
 	}
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/*
+ * ---- setup and teardown
+ * ----------------------------------------------------------------
+ */
 
 static pthread_mutex_t *lock_of_client(void)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The library as a program uses it, on top of a hostile server (hostile.h): every
- * call of <farkv.h>, requests in flight among them, over a region that is scribbled on,
- * with sessions that end and are made anew. What lies below, connect.c and mapping.c,
- * have targets of their own: here the input says what they come to.
+ * The library as a program uses it, with a hostile server (hostile.h): every call of
+ * <farkv.h>, including requests in flight, over a region that the input damages, with
+ * sessions that end and are replaced. The input decides the results of connect.c and
+ * mapping.c, which have their own targets.
  *
- * Every call ends, soon after its deadline at the latest; what it returns is an error
- * with a line of text, or a value within the store's limits; and every request that was
- * taken comes back once, as what it was.
+ * Every call ends, at the latest soon after its deadline. It returns an error with a line
+ * of text, or a value within the store's limits. Every accepted request completes once,
+ * unchanged.
  */
 #include "config.h"
 
@@ -333,7 +333,7 @@ static void call(uint8_t what)
 		err = call_queue(what);
 	check_error(err);
 	FUZZ_CHECK(farkv_in_flight(kv) == n_asked);
-	/* Ten times as long as its deadline: then it has none. */
+	/* After ten times its deadline the call counts as endless. */
 	FUZZ_CHECK(fake_clock_looks() - looks < TIMEOUT_MS * 10000);
 }
 

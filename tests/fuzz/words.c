@@ -9,7 +9,7 @@
 #include "client/cli/input.h"
 #include "common/base/util.h"
 
-/* What input.c wants of kvcli; no key leads further than cli_error(). */
+/* The functions of kvcli that input.c calls; no key leads further than cli_error(). */
 int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 {
 	(void)cli;

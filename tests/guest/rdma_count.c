@@ -29,7 +29,7 @@
 /* Of a get that finds its key: the window twice, the block. */
 #define GET_READS 3u
 
-/* More than there are keys, by far: none is forgotten for want of room. */
+/* Many more than keys: no entry is evicted. */
 #define REMEMBERED (1u << 20)
 #define KEPT (1u << 24)
 
@@ -75,7 +75,7 @@ enum keys {
 	LAST  /* those ROUND keys that were NEW last */
 };
 
-/* What a handle is told to do, again and again. */
+/* The repeated operation of a handle. */
 struct call {
 	enum kind kind;
 	enum keys keys;
@@ -185,8 +185,10 @@ static void other_writes(void)
 	call_all(other, (struct call){.kind = PUT}, VALUE);
 }
 
-/* After writes that were right, gets ask what is remembered, as they do not if it was
- * wrong too often. */
+/*
+ * After correct writes gets use the cached locations, as they do not after too many wrong
+ * ones.
+ */
 static void other_writes_after(void)
 {
 	call_all(kv, (struct call){.kind = PUT}, VALUE);
@@ -253,7 +255,7 @@ struct budget {
 	void (*prepare)(void);
 	struct call call;
 	struct cost cost;
-	/* Further ones of who meets other keys of the same fingerprint. */
+	/* Extra verbs of an operation that finds other keys of its fingerprint. */
 	unsigned round_trips_more;
 	bool after_get; /* of the same key; the get is not counted */
 	bool asks; /* now and then it waits for the server, and starts over */
@@ -262,8 +264,8 @@ struct budget {
 #define COST(...) .cost = {__VA_ARGS__}
 
 /*
- * Words tear here: a get READs its window twice, and so does who ends without having
- * changed anything.
+ * Words tear here: a get READs its window twice, and so does an operation that changes
+ * nothing.
  */
 static const struct budget searching[] = {
 	{"GET, hit", NULL, {.kind = GET}, COST(2, GET_READS, 0, 0, 0),
@@ -291,8 +293,8 @@ static const struct budget searching[] = {
 };
 
 /*
- * The slot is looked at by a compare-and-swap of the word to itself, for words tear.
- * Who has another key of its fingerprint in its window does not insert by an image.
+ * Words tear here, so the slot is read by a CAS of the word to itself. An insert by a
+ * cached window is not possible if the window has another key of its fingerprint.
  */
 static const struct budget remembered[] = {
 	{"GET, hit", NULL, {.kind = GET}, COST(1, 1, 0, 1, 0)},
@@ -330,7 +332,7 @@ static const struct budget remembered[] = {
 	 {CAS, OLD, FARKV_EVERSION, 0}, COST(1, 0, 1, 1, 1)},
 };
 
-/* Of a value that is kept nothing is asked but whether it is the value still. */
+/* Of a cached value only the slot is read. */
 static const struct budget keeping[] = {
 	{"GET, kept", get_all, {.kind = GET}, COST(1, 0, 0, 1, 0)},
 	{"128 GETs together", NULL, {.kind = MGET}, COST(1, 0, 0, BATCH, 0)},
@@ -338,10 +340,10 @@ static const struct budget keeping[] = {
 	{"GET of what it has put", NULL, {.kind = GET}, COST(1, 0, 0, 1, 0)},
 	{"GET, written by another", other_writes_after, {.kind = GET},
 	 COST(2, 1, 0, 2, 0)},
-	{"GET, kept anew", NULL, {.kind = GET}, COST(1, 0, 0, 1, 0)},
+	{"GET, cached again", NULL, {.kind = GET}, COST(1, 0, 0, 1, 0)},
 };
 
-/* Who may not swap READs the word twice. */
+/* A reader, which may not swap, READs the word twice. */
 static const struct budget reading[] = {
 	{"GET, hit", NULL, {.kind = GET}, COST(1, 3, 0, 0, 0)},
 	{"128 GETs together", NULL, {.kind = MGET}, COST(1, 3 * BATCH, 0, 0, 0)},
@@ -362,7 +364,7 @@ static unsigned calls(const struct budget *b)
 	return b->call.kind == MGET ? BATCHES : ROUND;
 }
 
-/* What of the device's counters tells. */
+/* The device's counters that are compared. */
 static uint64_t device(const char *name)
 {
 	char path[sizeof(counters_at) + 40];
@@ -410,7 +412,7 @@ static void judge(const struct budget *b, const struct farkv_counters *was,
 		       c.writes, c.cas, (unsigned long long)doorbells);
 }
 
-/* Verbs and messages of all, for the device knows no handles. */
+/* Verbs and messages of all handles, which the device does not distinguish. */
 static uint64_t verbs(void)
 {
 	struct farkv_counters a = counters(), b = counters_of(other);
@@ -424,8 +426,8 @@ static uint64_t messages(void)
 }
 
 /*
- * For answers to what was asked ahead of need, and for the kernel: it counts anew only if
- * the device's counters were last read `lifespan` ago, 10 ms.
+ * For answers to early requests, and for the kernel, which updates its counters only if
+ * they were last read `lifespan` ago, 10 ms.
  */
 static void rest(void)
 {

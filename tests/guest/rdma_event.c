@@ -148,7 +148,7 @@ static void gets(const char *what, unsigned n, unsigned depth, bool far)
 	}
 	began = cost_since(began);
 	report(what, began);
-	/* Each wake had a completion behind it, or a step of a get of two. */
+	/* Each wake had a completion, or one step of a get of two. */
 	if (seen.wakes > 3 * n + 10)
 		die("%u wakes for %u gets: it spins", seen.wakes, n);
 	if (far && (seen.slept < n / depth / 2 || began.switches < seen.slept / 2))
@@ -242,7 +242,7 @@ static void with_server(pid_t server, int fd)
 	server_stands_still(server);
 	server_is_killed(server, fd);
 	fill();
-	gets("behind a new connection", SINGLE, DEPTH, false);
+	gets("after a reconnect", SINGLE, DEPTH, false);
 	idle();
 }
 

@@ -24,7 +24,7 @@
 
 #define VALUE_BYTES 256
 #define WARM_UP 200
-/* Until the handle has the blocks that its rate of writing keeps in limbo. */
+/* Until the handle has the deferred blocks that its rate of writing needs. */
 #define WORK_WARM_UP 10000
 #define KEYS 64
 #define KEY_BYTES 9
@@ -171,7 +171,7 @@ static void show_counters(struct farkv *kv)
 		c.control_msgs);
 }
 
-/* What a handle remembers of its keys. */
+/* The cache of a handle. */
 enum memory { NOTHING, PLACES, VALUES };
 
 static struct farkv *open_store(const char *uri, enum memory memory)

@@ -186,7 +186,7 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/* All that was put is there, and nothing of what was deleted. */
+/* All keys that were put are present, and no deleted ones. */
 static void check_all(struct worker *r)
 {
 	for (uint64_t writer = 0; writer < cfg.writers; writer++) {

@@ -107,7 +107,7 @@ struct work {
 	uint64_t wakes; /* how often they waited for something again */
 };
 
-/* The number behind `name` in a file of the thread's. */
+/* The number after `name` in a file of the thread's. */
 static uint64_t number_of(const char *pid, const char *thread, const char *file,
 			  const char *name)
 {

@@ -186,7 +186,7 @@ static void failed(struct worker *w, struct may *m, int err, uint64_t value)
 	if (err == FARKV_EDISCONNECTED)
 		for (unsigned k = 0; k < KEYS; k++)
 			may_also(&w->may[k], 0);
-	/* Not to fill the screen while nobody is there. */
+	/* Limits the output while no server is there. */
 	clock_sleep_ns(PAUSE_NS);
 }
 
@@ -412,7 +412,7 @@ int main(int argc, char **argv)
 				   &workers[i]))
 			return 2;
 	for (uint64_t i = cfg.threads; i-- > 0;) {
-		/* The hammer's readers are through: writers may stop. */
+		/* The hammer's readers have finished: writers may stop. */
 		if (cfg.hammer && i == 1)
 			atom_store_relaxed(&stopping, 1);
 		pthread_join(workers[i].thread, NULL);

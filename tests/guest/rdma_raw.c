@@ -21,7 +21,7 @@
 #include "rdma_peer.h"
 
 #define TARGET_BYTES 64u
-/* For what is due after five or ten seconds, and a machine that has more to do. */
+/* Wait for events that are due after five or ten seconds, on a busy machine. */
 #define LATE_NS (30 * NS_PER_SEC)
 
 static const char *keys_path;
@@ -168,7 +168,7 @@ static void want_reason(const char *what, int want, int got)
 		die("%s: reason %d instead of %d", what, got, want);
 }
 
-/* Only who was welcomed gets a data connection, and only one. */
+/* Only a welcomed session gets a data connection, and only one. */
 static void case_data(void)
 {
 	static const uint8_t zeros[VERBS_TOKEN_BYTES];
@@ -241,9 +241,9 @@ static const struct right {
 	 TARGET, FARKV_EPERM},
 	{"writer: WRITE meta", MSG_ROLE_RW, OWN, XPORT_WRITE, META, FARKV_EPERM},
 	{"writer: CAS meta", MSG_ROLE_RW, OWN, XPORT_CAS, META, FARKV_EPERM},
-	{"writer: READ behind the end", MSG_ROLE_RW, OWN, XPORT_READ, BEYOND,
+	{"writer: READ after the end", MSG_ROLE_RW, OWN, XPORT_READ, BEYOND,
 	 FARKV_EPERM},
-	{"writer: WRITE behind the end", MSG_ROLE_RW, OWN, XPORT_WRITE, BEYOND,
+	{"writer: WRITE after the end", MSG_ROLE_RW, OWN, XPORT_WRITE, BEYOND,
 	 FARKV_EPERM},
 	{"writer: WRITE before the start", MSG_ROLE_RW, OWN, XPORT_WRITE, BELOW,
 	 FARKV_EPERM},
@@ -427,7 +427,7 @@ static void replace(struct client *c, const struct key *key,
 		die("%s: no WELCOME", key->name);
 }
 
-/* Who replaces whom: nobody ends a session of another key. */
+/* Replacing sessions: a session of another key cannot be ended. */
 static void case_replace(void)
 {
 	struct msg ping = {.type = MSG_PING, .req = 2}, old;
@@ -460,7 +460,7 @@ static void case_replace(void)
 
 /* ---- before HELLO -------------------------------------------------------- */
 
-/* What is no HELLO ends the connection, with a reason only. */
+/* A first message other than HELLO ends the connection, with a reason only. */
 static void case_strangers(void)
 {
 	uint8_t buf[MSG_MAX_BYTES];
@@ -497,7 +497,7 @@ static void case_strangers(void)
 	}
 }
 
-/* Who says nothing is sent away after five seconds. */
+/* A silent connection is closed after five seconds. */
 static void case_silent(void)
 {
 	uint64_t began = clock_now_ns(), took;
@@ -552,7 +552,7 @@ static void case_half_open(void)
 
 /* ---- after WELCOME ------------------------------------------------------- */
 
-/* Who does not answer a BARRIER is cut off: others need the memory. */
+/* A session that does not answer a BARRIER is cut off: others need the memory. */
 static void case_barrier(void)
 {
 	struct msg m = {.type = MSG_GRANT_REQ, .req = 2};

@@ -8,9 +8,9 @@
 FARKV_TEST_TRANSPORT=rdma
 export FARKV_TEST_TRANSPORT KVCLI KVBENCH
 
-# passes SCRIPT: of tests/; its last lines are shown.
+# passes SCRIPT: a script of tests/script; its last lines are shown.
 passes() {
-	timeout -k 5 600 sh "$srcdir/tests/$1" >"$dir/log" 2>&1
+	timeout -k 5 600 sh "$srcdir/tests/script/$1" >"$dir/log" 2>&1
 	judge_exit $?
 }
 

@@ -56,7 +56,7 @@ if serve main -m 64; then
 	stop "$server"
 fi
 
-testcase "doctor and devices: they leave nothing behind"
+testcase "doctor and devices: they leave nothing open"
 resources_are_back
 
 testcase "as somebody else: little memory to lock -> FAIL, with what to do"

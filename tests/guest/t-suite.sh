@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The transport's tests over the device's lanes, and the library's with a kvserver
-# at a kv:// address in place of a socket; one case for each program; $SUITE
-# chooses.
+# Unit programs over RDMA: the transport's over the device's lanes, the library's with a
+# kvserver at a kv:// address. One case per program; $SUITE names the programs.
 # shellcheck disable=SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
@@ -18,18 +17,21 @@ fi
 
 # passes PROGRAM: shows its skipped cases, its measurements, and the reason of a failure.
 passes() {
-	timeout -k 5 600 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
+	timeout -k 5 600 "$(unwrap "$1")" >"$dir/log" 2>&1
 	status=$?
 	sed -n -e 's/^  left out: /    left out: /p' -e 's/^  put by /    put by /p' \
 		-e 's/^  increment by /    increment by /p' "$dir/log"
 	judge_exit "$status"
 }
 
-: "${SUITE:=test_xport test_verbs test_loopback test_farkv test_batch test_buffers test_buffers_extents test_raw test_limits test_structs test_outage test_hammer}"
+: "${SUITE:=test_xport test_verbs test_loopback test_farkv test_batch test_buffers \
+	test_buffers_extents test_raw test_limits test_structs test_outage test_hammer}"
 for program in $SUITE; do
 	testcase "$program: by RDMA"
-	if [ -e "$top_builddir/tests/$program" ]; then
-		passes "$program"
+	path=$top_builddir/tests/unit/$program
+	[ -e "$path" ] || path=$top_builddir/tests/scale/$program
+	if [ -e "$path" ]; then
+		passes "$path"
 	else
 		skip "it is not built; it needs libcheck"
 	fi

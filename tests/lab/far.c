@@ -115,7 +115,7 @@ static void write_history(void)
 	       board->clients - options.first);
 }
 
-START_TEST(test_round)
+START_TEST(round_of_clients_on_two_machines_is_linearizable)
 {
 	uint64_t random = options.seed;
 	struct stress_tally tally = {0};
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 
 	read_options(argc, argv);
 	tcase_set_timeout(t, LONGEST_MS / 1000);
-	tcase_add_test(t, test_round);
+	tcase_add_test(t, round_of_clients_on_two_machines_is_linearizable);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

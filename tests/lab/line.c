@@ -136,7 +136,10 @@ const struct superblock *line_superblock(const struct line *l)
 	return &l->sb;
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/*
+ * ---- setup and teardown
+ * ----------------------------------------------------------------
+ */
 
 static int lane_by_map(struct line *l, const struct connect_result *r)
 {

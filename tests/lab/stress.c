@@ -113,7 +113,7 @@ static struct sums server_sums(void)
 	return (struct sums){.splits = v[0], .compactions = v[1]};
 }
 
-/* ---- behind a round -------------------------------------------------------- */
+/* ---- after a round --------------------------------------------------------- */
 
 /* Nobody raced for keys from board->race on. */
 static uint32_t key_after(uint32_t key)
@@ -306,9 +306,9 @@ static void round_of(struct sums *sums, uint64_t *random)
 	}
 	r.seconds_ns = recorder_now() - begin;
 	if (options.address)
-		scale_fsck(&srv, "behind a round");
+		scale_fsck(&srv, "after a round");
 	else
-		scale_fsck_swept(&srv, "behind a round");
+		scale_fsck_swept(&srv, "after a round");
 	gather(&h);
 	r.ops = h.n;
 	r.unknown = count_unknown(&h);
@@ -373,7 +373,7 @@ static void plan(bool kill_server)
 	notes = scale_shared(bytes);
 }
 
-START_TEST(test_clients)
+START_TEST(clients_stopped_and_killed_stay_linearizable)
 {
 	struct sums s;
 
@@ -386,7 +386,7 @@ START_TEST(test_clients)
 }
 END_TEST
 
-START_TEST(test_server)
+START_TEST(servers_stopped_and_killed_stay_linearizable)
 {
 	struct sums s;
 
@@ -483,10 +483,10 @@ static Suite *suite(void)
 	if (options.operations)
 		limit += (double)options.operations / SLOWEST;
 	tcase_set_timeout(clients, limit);
-	tcase_add_test(clients, test_clients);
+	tcase_add_test(clients, clients_stopped_and_killed_stay_linearizable);
 	suite_add_tcase(s, clients);
 	tcase_set_timeout(server, limit);
-	tcase_add_test(server, test_server);
+	tcase_add_test(server, servers_stopped_and_killed_stay_linearizable);
 	suite_add_tcase(s, server);
 	return s;
 }

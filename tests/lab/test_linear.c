@@ -228,7 +228,7 @@ static void letters(const struct history *h, const struct history *w, char *out)
 	*out = '\0';
 }
 
-START_TEST(test_known)
+START_TEST(known_histories_are_judged_as_known)
 {
 	const struct known *k = &known[_i];
 	struct history h = parse(k->text);
@@ -253,7 +253,7 @@ START_TEST(test_known)
 END_TEST
 
 /* Times, clients and the order of the lines do not matter by themselves. */
-START_TEST(test_known_backwards)
+START_TEST(known_histories_reversed_are_judged_the_same)
 {
 	const struct known *k = &known[_i];
 	struct history h = parse(k->text), back = {0};
@@ -279,7 +279,7 @@ START_TEST(test_known_backwards)
 END_TEST
 
 /* More at once than a word has bits. */
-START_TEST(test_wide)
+START_TEST(many_concurrent_writes_are_judged_in_time)
 {
 	struct history h = {0};
 	struct linear_report r;
@@ -304,7 +304,7 @@ START_TEST(test_wide)
 END_TEST
 
 /* All at once, and each value is read: not every order of the puts is tried. */
-START_TEST(test_wide_reads)
+START_TEST(many_concurrent_reads_are_judged_in_time)
 {
 	struct history h = {0};
 	struct linear_report r;
@@ -334,7 +334,7 @@ START_TEST(test_wide_reads)
 END_TEST
 
 /* With a lower limit there is no verdict, but LINEAR_GAVE_UP. */
-START_TEST(test_limit)
+START_TEST(history_beyond_the_limit_is_undecided)
 {
 	struct history h = {0};
 	struct linear_report r;
@@ -366,7 +366,7 @@ END_TEST
 
 /* ---- in words -------------------------------------------------------------- */
 
-START_TEST(test_print)
+START_TEST(violation_is_printed)
 {
 	struct history h = parse("1 7 put 0 1000 ok 1099511627777 0 0\n"
 				 "1 7 put 4000 5500 ok 2 0 0\n"
@@ -394,7 +394,7 @@ START_TEST(test_print)
 }
 END_TEST
 
-START_TEST(test_text)
+START_TEST(history_is_written_and_read_back)
 {
 	struct history h = parse("# a comment\n\n"
 				 "4294967295 4294967295 cas 3 9 changed "
@@ -438,7 +438,7 @@ static const char *const nonsense[] = {
 };
 
 /* One line that names the place; nothing is taken over. */
-START_TEST(test_nonsense)
+START_TEST(malformed_history_is_refused)
 {
 	char text[256], said[512] = "";
 	FILE *f, *err = tmpfile();
@@ -467,7 +467,7 @@ END_TEST
 
 /* ---- versions -------------------------------------------------------------- */
 
-START_TEST(test_versions)
+START_TEST(versions_that_do_not_fit_values_are_reported)
 {
 	struct history h = parse("1 0 get 0 1 ok 5 0 100\n"
 				 "1 1 get 0 1 ok 5 0 200\n"
@@ -507,16 +507,16 @@ static Suite *suite(void)
 	Suite *s = suite_create("linear");
 	TCase *t = tcase_create("linear");
 
-	tcase_add_loop_test(t, test_known, 0, KNOWN);
-	tcase_add_loop_test(t, test_known_backwards, 0, KNOWN);
-	tcase_add_test(t, test_wide);
-	tcase_add_test(t, test_wide_reads);
-	tcase_add_test(t, test_limit);
-	tcase_add_test(t, test_print);
-	tcase_add_test(t, test_text);
-	tcase_add_loop_test(t, test_nonsense, 0,
+	tcase_add_loop_test(t, known_histories_are_judged_as_known, 0, KNOWN);
+	tcase_add_loop_test(t, known_histories_reversed_are_judged_the_same, 0, KNOWN);
+	tcase_add_test(t, many_concurrent_writes_are_judged_in_time);
+	tcase_add_test(t, many_concurrent_reads_are_judged_in_time);
+	tcase_add_test(t, history_beyond_the_limit_is_undecided);
+	tcase_add_test(t, violation_is_printed);
+	tcase_add_test(t, history_is_written_and_read_back);
+	tcase_add_loop_test(t, malformed_history_is_refused, 0,
 			    sizeof(nonsense) / sizeof(nonsense[0]));
-	tcase_add_test(t, test_versions);
+	tcase_add_test(t, versions_that_do_not_fit_values_are_reported);
 	suite_add_tcase(s, t);
 	return s;
 }

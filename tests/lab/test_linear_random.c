@@ -60,7 +60,7 @@ static void accept_all(uint64_t n, struct register_plan plan)
 	}
 }
 
-START_TEST(test_register)
+START_TEST(history_of_a_register_is_linearizable)
 {
 	accept_all(runs, (struct register_plan){
 		.clients = 4, .keys = 3, .ops = 60, .longest = 4000});
@@ -70,7 +70,7 @@ START_TEST(test_register)
 }
 END_TEST
 
-START_TEST(test_register_unknown)
+START_TEST(history_with_unknown_results_is_linearizable)
 {
 	accept_all(runs, (struct register_plan){
 		.clients = 4, .keys = 2, .ops = 60, .longest = 4000,
@@ -82,7 +82,7 @@ START_TEST(test_register_unknown)
 END_TEST
 
 /* One write in ten of a hot key has no known outcome, hundreds in all. */
-START_TEST(test_register_many_unknown)
+START_TEST(history_with_many_unknown_results_is_linearizable)
 {
 	accept_all(1 + runs / 500, (struct register_plan){
 		.clients = 6, .keys = 1, .ops = 6000, .longest = 3000,
@@ -179,7 +179,7 @@ static bool judge_alike(const struct history *h, uint64_t run)
 	return yes;
 }
 
-START_TEST(test_scribbled)
+START_TEST(scribbled_history_agrees_with_brute_force)
 {
 	uint64_t x = seed, yes = 0, n = runs * 20;
 
@@ -195,7 +195,7 @@ START_TEST(test_scribbled)
 }
 END_TEST
 
-START_TEST(test_corrupted)
+START_TEST(corrupted_history_agrees_with_brute_force)
 {
 	struct register_plan plan = {.clients = 5, .keys = 1, .ops = 16,
 				     .longest = 6000, .unknown_permille = 150,
@@ -220,7 +220,7 @@ START_TEST(test_corrupted)
 END_TEST
 
 /* A stale read deep in a long history comes out as a few operations. */
-START_TEST(test_small_witness)
+START_TEST(witness_of_a_violation_is_small)
 {
 	struct register_plan plan = {.clients = 6, .keys = 4, .ops = 20000,
 				     .longest = 3000, .unknown_permille = 2};
@@ -360,7 +360,7 @@ static unsigned find_set(const struct history *known, const struct history *w)
 	return set;
 }
 
-START_TEST(test_least_witness)
+START_TEST(witness_of_a_violation_is_minimal)
 {
 	uint64_t x = seed, no = 0;
 
@@ -400,13 +400,13 @@ static Suite *suite(void)
 	seed = from_env("FARKV_TEST_SEED", (uint64_t)time(NULL) * 1000);
 	runs = from_env("FARKV_TEST_RUNS", 200);
 	tcase_set_timeout(t, 60 + (double)runs / 50);
-	tcase_add_test(t, test_register);
-	tcase_add_test(t, test_register_unknown);
-	tcase_add_test(t, test_register_many_unknown);
-	tcase_add_test(t, test_scribbled);
-	tcase_add_test(t, test_corrupted);
-	tcase_add_loop_test(t, test_small_witness, 1, 6);
-	tcase_add_test(t, test_least_witness);
+	tcase_add_test(t, history_of_a_register_is_linearizable);
+	tcase_add_test(t, history_with_unknown_results_is_linearizable);
+	tcase_add_test(t, history_with_many_unknown_results_is_linearizable);
+	tcase_add_test(t, scribbled_history_agrees_with_brute_force);
+	tcase_add_test(t, corrupted_history_agrees_with_brute_force);
+	tcase_add_loop_test(t, witness_of_a_violation_is_small, 1, 6);
+	tcase_add_test(t, witness_of_a_violation_is_minimal);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** buffers_churn.h - buffers of many sizes that come and go. */
+/** buffers_churn.h - random allocations and frees of buffers of many sizes. */
 #ifndef TESTS_RIG_BUFFERS_CHURN_H
 #define TESTS_RIG_BUFFERS_CHURN_H
 
@@ -17,7 +17,7 @@ struct churn_slot {
 	uint8_t mark;
 };
 
-/** Who allocates, and how long the next is that this random number is for. */
+/** The allocator, and the length for a random number. */
 struct churn {
 	uint8_t *(*take)(struct buffers *b, size_t bytes);
 	size_t (*length)(uint64_t rnd);
@@ -34,7 +34,10 @@ static inline void churn_give_back(struct buffers *b, struct churn_slot *s)
 	s->p = NULL;
 }
 
-/** The same ones each time; each holds what was written to it, and none is left. */
+/**
+ * The same sequence each time. Checks that each buffer keeps its content; frees all at
+ * the end.
+ */
 static inline void buffers_churn(struct buffers *b, unsigned rounds,
 				 const struct churn *how)
 {

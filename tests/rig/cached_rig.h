@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * cached_rig.h - for tests of operations on keys whose place is remembered: a client by a
- * lane that is not mapped, where words are READ whole or may tear, and what each operation
- * costs it. Include it once in a program.
+ * cached_rig.h - for tests of operations on keys with a cached location: a client over a
+ * lane that is not mapped, where words are READ whole or may tear, and the cost of each
+ * operation. Include it once in a program.
  */
 #ifndef TESTS_RIG_CACHED_RIG_H
 #define TESTS_RIG_CACHED_RIG_H
 
 #include "index_rig.h"
 
-/* What an operation costs: round trips, READs, WRITEs, compare-and-swaps. */
+/* Cost of an operation: round trips, READs, WRITEs, compare-and-swaps. */
 struct cost {
 	uint64_t trips, reads, writes, cas;
 };
@@ -42,7 +42,10 @@ static struct cost cost_now(void)
 	return (struct cost){c->round_trips, c->reads, c->writes, c->cas};
 }
 
-/* The operation gives `result` and costs this; a look is a READ, or a CAS if words tear. */
+/*
+ * The operation returns `result` and has this cost; it reads the slot by a READ, or by a
+ * CAS if words tear.
+ */
 static void check(enum index_kind kind, struct index_key k, const char *value,
 		  uint64_t expected, int result, struct cost want, unsigned looks)
 {
@@ -61,7 +64,7 @@ static void check(enum index_kind kind, struct index_key k, const char *value,
 }
 
 #define COST(...) ((struct cost){__VA_ARGS__})
-#define GET_COST COST(1, 1, 0, 0) /* and a look */
+#define GET_COST COST(1, 1, 0, 0) /* and a read of the slot */
 #define SWAP_COST COST(1, 0, 1, 1)
 #define LOOK_COST COST(1, 0, 0, 0)
 

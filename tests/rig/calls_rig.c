@@ -92,8 +92,8 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 
 #if defined(__x86_64__)
 /*
- * The one place from which the filter lets calls pass: between these two names. Takes
- * number and six arguments; returns what the kernel does.
+ * The only code from which the filter lets calls pass: between these two labels. Takes
+ * the number and six arguments; returns the kernel's result.
  */
 long pass_call(long nr, const greg_t *regs);
 extern const char pass_begin[], pass_end[];
@@ -119,7 +119,7 @@ static_assert(REG_RDI == 8 && REG_RSI == 9 && REG_RDX == 12 && REG_R10 == 2 &&
 		      REG_R8 == 0 && REG_R9 == 1,
 	      "pass_call(): offsets of registers");
 
-/* The call was stopped: count it, make it, and give its result. */
+/* The call was trapped: count it, make it, and return its result. */
 static void on_call(int sig, siginfo_t *info, void *context)
 {
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -130,7 +130,7 @@ static void on_call(int sig, siginfo_t *info, void *context)
 	regs[REG_RAX] = pass_call(info->si_syscall, regs);
 }
 
-/* From now on this thread's calls are stopped. False: the system has no filters. */
+/* From now on this thread's calls are trapped. False: the system has no filters. */
 static bool watch_calls(void)
 {
 	uintptr_t end = (uintptr_t)pass_end;
@@ -138,7 +138,7 @@ static bool watch_calls(void)
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			 offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 4, 0),
-		/* Behind the instruction, in both halves. */
+		/* After the instruction, in both halves. */
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			 offsetof(struct seccomp_data, instruction_pointer)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)end, 0, 3),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * calls_rig.h - counts what this thread asks of the system: system calls by a filter
- * (seccomp(2)), memory and locks by what a program's calls for them are wrapped in (--wrap,
- * tests/unit/client.inc).
+ * calls_rig.h - counts what this thread requests from the system: system calls by a
+ * filter (seccomp(2)), memory and locks by wrapped functions (--wrap in
+ * tests/unit/unit.inc).
  */
 #ifndef TESTS_RIG_CALLS_RIG_H
 #define TESTS_RIG_CALLS_RIG_H
@@ -20,15 +20,15 @@ struct calls_seen {
 extern _Thread_local bool counting;
 extern struct calls_seen seen;
 
-/** Bytes that the library holds, but for what comes from libc's own calls. */
+/** Bytes allocated by the library, without libc's own allocations. */
 extern int64_t held_bytes;
 
-/** malloc(3) as a wrapped program calls it: not to be seen through. */
+/** malloc(3) as a wrapped program calls it, opaque to the compiler. */
 void *__wrap_malloc(size_t n);
 
 /**
- * Stop this thread's system calls from now on, to count them. Is everything here that is
- * needed? Says what is not.
+ * Trap this thread's system calls from now on, to count them. Returns whether all
+ * requirements are met, and prints which is not.
  */
 bool can_watch(void);
 

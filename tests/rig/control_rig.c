@@ -118,7 +118,7 @@ void join(struct peer *p, const struct conn_ops *port, pid_t pid)
 	if (p->session->tether)
 		p->tether = tie(p->session->tether);
 	welcome_begin(p->session);
-	/* HELLO would want descriptors, or a card. */
+	/* HELLO would need descriptors, or a card. */
 	p->session->welcomed = true;
 	c->counts.sessions++;
 	ck_assert(core_next_id(c, &p->session->id));
@@ -216,7 +216,7 @@ void rig_give(struct peer *p, size_t n, enum return_kind state)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- setup and teardown ------------------------------------------------------------ */
 
 /* The log goes to a file, which `tail_log` reads. */
 static int log_fd = -1;

@@ -36,23 +36,23 @@ extern struct control *c;
 struct peer {
 	struct session *session; /* NULL: it has ended */
 	bool silent;             /* does not answer barriers */
-	bool unread;             /* said something that the server has not read */
+	bool unread;             /* sent a message that the server has not read */
 	void *tether;            /* mapped; NULL: it has none */
 	unsigned fenced, barriers, reclaims;
 	uint64_t barrier;        /* to be acknowledged, 0 none */
 	bool answered;           /* its request */
 	uint64_t answered_ns;
 	uint32_t req;
-	size_t n;                /* blocks that came with the last answer */
+	size_t n;                /* blocks of the last answer */
 	struct block_ref got[MSG_REFS_MAX];
 	size_t n_held;
 	struct block_ref held[HELD_MAX];
-	/* what else comes; it must not say anything. NULL: passed over */
+	/* handler of other messages; it must not send any. NULL: ignored */
 	void (*heard)(struct peer *p, const struct msg *m);
 };
 extern struct peer alice, bob;
 
-/** How they are reached: from here, and from another machine. */
+/** Their kinds of connection: local, and remote. */
 extern const struct conn_ops rig_local, rig_remote;
 
 /** A session of `pid` that has been welcomed. */
@@ -61,16 +61,16 @@ void join(struct peer *p, const struct conn_ops *port, pid_t pid);
 /** Unmap a peer's tether. */
 void untie(void *tether);
 
-/** False: its session has ended by that. */
+/** False: this has ended its session. */
 bool say(struct peer *p, const struct msg *m, const struct block_ref *refs);
 
 void answer_barrier(struct peer *p);
 
 /* ---- turns ------------------------------------------------------------------- */
 
-/** What is due in the loop; then who is not silent answers its barrier. */
+/** One turn of the loop; then every peer that is not silent answers its barrier. */
 void turn(void);
-/** ... again and again for `ms`. */
+/** Turns for `ms`. */
 void turns(unsigned ms);
 
 #define WAIT_FOR(condition)                                                    \
@@ -89,27 +89,27 @@ void turns(unsigned ms);
 
 /** Ask for blocks; the answer comes in a turn. */
 void rig_ask(struct peer *p, uint8_t cls, uint32_t count);
-/** ... and wait for it: how many came. They are held. */
+/** The same, and waits for the answer; returns how many came. They are held. */
 size_t rig_get(struct peer *p, uint8_t cls, uint32_t count);
-/** ... until no more come. */
+/** The same until no more come. */
 size_t rig_get_all(struct peer *p, uint8_t cls);
-/** ... and what the server keeps for what comes back (slab.h): then there is none at all. */
+/** The same, and then the reserve (slab.h): no block is left. */
 size_t rig_get_reserve(struct peer *p, uint8_t cls);
-/** Return the last `n` that it holds. */
+/** Return the last `n` blocks that it holds. */
 void rig_give(struct peer *p, size_t n, enum return_kind state);
 
-/* ---- life -------------------------------------------------------------------- */
+/* ---- setup and teardown -------------------------------------------------------- */
 
 /**
- * A region of 2 MiB whose index is for `index_slots`, with alice. What the server
- * logs can be counted.
+ * A region of 2 MiB with an index of `index_slots`, and alice. The server's log lines can
+ * be counted.
  */
 void rig_begin(uint64_t index_slots);
 
-/** Its books are right, and everything is freed. */
+/** Checks the server's accounts, and frees everything. */
 void rig_end(void);
 
-/** How often that is in the log. */
+/** How often the text is in the log. */
 size_t log_count(const char *what);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * e2e.h - what tests of libfarkv against a real kvserver share. They use the
- * public interface only, as a user would.
+ * e2e.h - shared by tests of libfarkv with a real kvserver. They use the public interface
+ * only, as a user would.
  */
 #ifndef TESTS_RIG_E2E_H
 #define TESTS_RIG_E2E_H
@@ -19,7 +19,7 @@
 
 #define POISON 0xA5
 
-/* A call that must succeed; says why it did not. */
+/* A call that must succeed; prints the reason if it does not. */
 #define OK(call)                                                              \
 	do {                                                                  \
 		int ok_err = (call);                                          \
@@ -51,7 +51,7 @@ static inline struct farkv *e2e_open(const char *path, unsigned op_timeout_ms)
 	return kv;
 }
 
-/* A handle that only looks: it takes no blocks. */
+/* A read-only handle: it takes no blocks. */
 static inline struct farkv *e2e_open_readonly(const char *path,
 					      unsigned op_timeout_ms)
 {

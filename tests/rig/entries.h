@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** entries.h - what a process holds: the entries of a folder of /proc. */
+/** entries.h - resources of a process: the entries of a folder of /proc. */
 #ifndef TESTS_RIG_ENTRIES_H
 #define TESTS_RIG_ENTRIES_H
 
@@ -7,7 +7,7 @@
 
 #include "marks.h"
 
-/** With "." and ".."; of /proc/self/fd also the one by which it is read. */
+/** Counts "." and ".." too; in /proc/self/fd also the descriptor that reads it. */
 static inline unsigned entries(const char *path)
 {
 	DIR *d = opendir(path);

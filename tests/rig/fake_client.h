@@ -13,19 +13,19 @@ struct fake_client {
 	struct index_op op;
 };
 
-/** By `lane`, which becomes the client's. It has no blocks yet. */
+/** Open with `lane`, which the client owns from then on. It has no blocks yet. */
 void fake_client_init(struct fake_client *c, struct fake_region *r,
 		      struct xport_lane *lane, uint32_t prefix);
 
-/** By the plain shared-memory lane; `cfg`: with these faults. */
+/** Open with the shared-memory lane; `cfg`: with these faults. */
 void fake_client_open(struct fake_client *c, struct fake_region *r,
 		      const struct xport_fault_config *cfg, uint32_t prefix);
 
 void fake_client_close(struct fake_client *c);
 
 /**
- * Run an operation, with blocks granted as it asks for them. Returns its result;
- * INDEX_PENDING if it waits for something else.
+ * Run an operation; grants blocks as it requests them. Returns its result; INDEX_PENDING
+ * if it waits for something else.
  */
 int fake_client_run(struct fake_client *c, enum index_kind kind,
 		    struct index_key k, const char *value, uint64_t expected);

@@ -13,10 +13,7 @@
 
 #define GUARD_BYTES 4096u
 
-/*
- * Zeros, of which only what is used takes memory and time, between pages that nobody may
- * touch.
- */
+/* Zeros that take memory only where used, between two inaccessible pages. */
 static uint8_t *map_guarded(size_t bytes)
 {
 	uint8_t *p = mmap(NULL, bytes + 2 * GUARD_BYTES, PROT_NONE,

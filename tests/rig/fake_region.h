@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fake_region.h - a region in plain memory for unit tests: one superblock, a
- * directory and a few subtables, with blocks handed out by the test itself.
+ * fake_region.h - a region in plain memory for unit tests: one superblock, a directory
+ * and a few subtables; the test itself grants the blocks.
  */
 #ifndef TESTS_RIG_FAKE_REGION_H
 #define TESTS_RIG_FAKE_REGION_H
@@ -13,7 +13,7 @@
 struct fake_region {
 	struct superblock sb;
 	uint8_t *base;
-	uint64_t next_page; /* first page not handed out yet */
+	uint64_t next_page; /* first page not allocated yet */
 	uint64_t next_block; /* offset of the next fresh block */
 	uint32_t next_gen;
 };
@@ -39,7 +39,7 @@ uint64_t *fake_region_slots(struct fake_region *r, uint64_t entry);
 
 /** A key of the region's hash; `s` is not copied. */
 struct index_key fake_region_key(const struct fake_region *r, const char *s);
-/** Where the key's window begins. */
+/** Start of the key's window. */
 uint64_t *fake_region_window(struct fake_region *r, struct index_key k);
 
 #endif

@@ -228,7 +228,7 @@ static void on_request(struct fake_server *f, const struct msg *m)
 		r.stats.n = 2;
 		r.stats.stat[0].id = MSG_STAT_GRACE_NS;
 		r.stats.stat[0].value = 77;
-		r.stats.stat[1].id = 9999; /* of the future */
+		r.stats.stat[1].id = 9999; /* of a future version */
 		break;
 	case MSG_PING:
 		r.type = MSG_PONG;
@@ -320,7 +320,7 @@ static void conn_read(struct fake_server *f)
 		on_message(f, &m);
 }
 
-/* -1 if nobody is waiting. */
+/* -1 if nobody waits */
 static int accept_next(struct fake_server *f)
 {
 	return accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fake_server.h - a kvserver for tests of the client: a thread that listens on a
- * real socket, serves a tiny region, and misbehaves as it is told.
+ * fake_server.h - a kvserver for tests of the client: a thread that listens on a real
+ * socket, serves a tiny region, and misbehaves as configured.
  */
 #ifndef TESTS_RIG_FAKE_SERVER_H
 #define TESTS_RIG_FAKE_SERVER_H
@@ -16,13 +16,13 @@
 
 #define FAKE_PAGES 512 /* data area: 16 MiB */
 #define FAKE_HEAP_BYTES (FAKE_PAGES * PAGE_BYTES)
-/* For what comes at once, on a machine that has better to do. */
+/* Deadline of an immediate answer, on a busy machine. */
 #define FAKE_WAIT_S 60
 
 /* How the server answers HELLO. */
 enum fake_hello {
 	FAKE_WELCOME,
-	FAKE_SILENT,    /* accept, read, say nothing */
+	FAKE_SILENT,    /* accept, read, send nothing */
 	FAKE_CLOSE,     /* accept and close */
 	FAKE_BYTES,     /* send `bytes` as they are */
 	FAKE_REFUSE,    /* with `refuse_text` and `refuse_reason` */
@@ -39,25 +39,25 @@ struct fake_server {
 	size_t n_bytes;
 	uint16_t refuse_reason;
 	const char *refuse_text;
-	unsigned refuse_times; /* then it welcomes; 0: for ever */
+	unsigned refuse_times; /* then it welcomes; 0: forever */
 	size_t (*edit)(uint8_t *buf, size_t len); /* returns the new length */
 	unsigned n_fds;        /* descriptors sent with WELCOME; default 3 */
 	uint8_t role;          /* granted */
 	uint64_t grant_blocks; /* blocks left to grant; default: plenty */
-	unsigned grant_each;   /* at most so many in one GRANT; 0: any */
-	bool keep_deferred;       /* what is returned in limbo is granted to nobody */
+	unsigned grant_each;   /* at most this many in one GRANT; 0: any */
+	bool keep_deferred;       /* deferred blocks that are returned are not granted again */
 	bool hold_grants;      /* keep GRANT_REQs until fake_server_release() */
 	bool ignore_requests;  /* read them, answer none */
 	bool deaf;             /* read nothing at all */
 	uint8_t hint_status;
-	bool hint_is_last;     /* it shuts down right behind the answer */
+	bool hint_is_last;     /* it shuts down directly after the answer */
 
 	/* the region; may be changed before a connection */
 	struct superblock sb;
 	int meta_fd, data_fd, tether_fd;
 	uint8_t *meta, *data;
 
-	/* Returned in limbo: granted again, at once. */
+	/* Returned as deferred: granted again, at once. */
 	struct block_ref deferred[FAKE_DEFERRED_MAX];
 	unsigned n_deferred;
 
@@ -90,7 +90,7 @@ struct fake_server {
 
 /** Make region and socket, not listening yet. `seals`: of both descriptors. */
 void fake_server_init(struct fake_server *f, int seals);
-/** Store a changed `sb`; `seal` it first, so that only its content is odd. */
+/** Store a changed `sb`; `seal` it first, so that only its content is invalid. */
 void fake_server_superblock(struct fake_server *f, bool seal);
 void fake_server_start(struct fake_server *f);
 void fake_server_fini(struct fake_server *f);
@@ -104,7 +104,9 @@ void fake_server_send_bytes(struct fake_server *f, const void *p, size_t n);
 void fake_server_release(struct fake_server *f);
 /** Close the connection to the client. */
 void fake_server_hangup(struct fake_server *f);
-/** ... and those that wait to be accepted: of a client that does not connect any more. */
+/**
+ * The same for connections not accepted yet, of a client that does not connect any more.
+ */
 void fake_server_hangup_all(struct fake_server *f);
 /** Change a knob while the server runs. */
 #define fake_server_set(f, knob, v)                    \
@@ -118,7 +120,7 @@ void fake_server_wake(struct fake_server *f);
 
 /** How many messages of `type` have arrived. */
 unsigned fake_server_count(struct fake_server *f, uint8_t type);
-/** Wait (FAKE_WAIT_S at most) until `n` have; false if they have not. */
+/** Wait (FAKE_WAIT_S at most) until `n` have arrived; false if they have not. */
 bool fake_server_wait(struct fake_server *f, uint8_t type, unsigned n);
 
 #endif

@@ -161,7 +161,7 @@ __attribute__((constructor)) static void setup(void)
 	exit(0);
 }
 
-/* What was opened is closed, or the program ends otherwise than it says. */
+/* Everything opened must be closed; otherwise the program ends with another status. */
 __attribute__((destructor)) static void all_closed(void)
 {
 	if (opened)

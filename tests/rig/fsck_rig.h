@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * fsck_rig.h - checks of the region seen from inside the server: alice and bob, who
- * ask for them and answer sweeps meanwhile, and an index of two subtables.
+ * fsck_rig.h - checks of the region inside the server: alice and bob, who request them
+ * and answer sweeps meanwhile, and an index of two subtables.
  */
 #ifndef TESTS_RIG_FSCK_RIG_H
 #define TESTS_RIG_FSCK_RIG_H
@@ -15,7 +15,7 @@ struct mind {
 	uint64_t begun;  /* SWEEP_BEGIN to be acknowledged, or 0 */
 	uint64_t number; /* of the sweep */
 	uint32_t asked;  /* SWEEP_QUERY to be answered, or 0 */
-	unsigned told;   /* FSCKs that have come */
+	unsigned told;   /* FSCKs received */
 	struct msg fsck; /* ... the last one */
 };
 
@@ -24,25 +24,25 @@ struct mind *mind_of(const struct peer *p);
 /** For peer.heard. */
 void heard(struct peer *p, const struct msg *m);
 
-/** Becomes 0 with the next FSCK; or NULL. */
+/** Set to 0 by the next FSCK; or NULL. */
 extern uint64_t *spoilt;
 
-/** Ask for a check. False: the session has ended by that. */
+/** Request a check. False: this has ended the session. */
 bool request(struct peer *p);
 
-/** Say what its last SWEEP_BEGIN and SWEEP_QUERY are waiting for. */
+/** Answer its last SWEEP_BEGIN and SWEEP_QUERY. */
 void answer_sweep(struct peer *p);
 
-/** Answer what both were asked. True if `n` FSCKs have come to `p`. */
+/** Answer for both sessions. True if `p` has received `n` FSCKs. */
 bool told(const struct peer *p, unsigned n);
 
-/** What its last FSCK says. */
+/** The content of its last FSCK. */
 uint64_t said(const struct peer *p, enum msg_fsck id);
 
 /** A check of alice's. */
 void check(void);
 
-/** Of kind `id` it found `n` problems, of the others none. */
+/** The check found `n` problems of kind `id`, and none of the others. */
 void check_problems(enum msg_fsck id, uint64_t n);
 #define CLEAN check_problems(MSG_FSCK_BAD_SUMS, 0)
 
@@ -57,7 +57,7 @@ uint64_t *slots_in(unsigned subtable);
 struct item {
 	char key[16];
 	uint64_t hash, word;
-	unsigned home; /* slot; there are others before its window, and behind */
+	unsigned home; /* slot; there are slots before its window, and after it */
 	uint32_t value_len; /* of zeros, ITEM_VALUE_MAX at most */
 };
 

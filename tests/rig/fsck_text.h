@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** fsck_text.h - what a check has found, as one number and as text. */
+/** fsck_text.h - the findings of a check, as one number and as text. */
 #ifndef TESTS_RIG_FSCK_TEXT_H
 #define TESTS_RIG_FSCK_TEXT_H
 
@@ -9,7 +9,7 @@
 
 #include <farkv.h>
 
-/** 0: nothing is wrong. Leaks, and what could not be decided, do not count. */
+/** Number of problems. Leaks and undecided blocks do not count. */
 static inline uint64_t fsck_problems(const struct farkv_fsck *f)
 {
 	return f->bad_directory + f->bad_empty + f->bad_words + f->damaged +
@@ -25,7 +25,7 @@ static inline const char *fsck_text(const struct farkv_fsck *f,
 	snprintf(buf, FSCK_TEXT_CAP,
 		 "directory %" PRIu64 ", empty %" PRIu64 ", words %" PRIu64
 		 ", damaged %" PRIu64 ", shared %" PRIu64
-		 ", misplaced %" PRIu64 ", behind empty %" PRIu64
+		 ", misplaced %" PRIu64 ", after empty %" PRIu64
 		 ", duplicates %" PRIu64 ", sums %" PRIu64,
 		 f->bad_directory, f->bad_empty, f->bad_words, f->damaged,
 		 f->shared, f->misplaced, f->behind_empty, f->duplicates,

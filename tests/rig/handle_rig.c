@@ -147,5 +147,5 @@ void no_grant_out(void)
 {
 	while (session_grants_out(kv->conn.session) > 0)
 		ck_assert_int_eq(farkv_ping(kv, NULL), 0);
-	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the mail */
+	ck_assert_int_eq(farkv_ping(kv, NULL), 0); /* takes it from the inbox */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** handle_rig.h - a handle of a fake server, so that every moment can be chosen. */
+/** handle_rig.h - a handle of a fake server, so that the test chooses every moment. */
 #ifndef TESTS_RIG_HANDLE_RIG_H
 #define TESTS_RIG_HANDLE_RIG_H
 
@@ -9,8 +9,8 @@
 #include "fake_server.h"
 
 /*
- * Deadlines of two kinds: a call that must succeed has the time of a busy machine, and
- * one that must time out has little, but says what it lacks first.
+ * Two deadlines: a long one for calls that must succeed on a busy machine, and a short
+ * one for calls that must time out, which request what they lack first.
  */
 #define LONG_MS (FAKE_WAIT_S * 1000u)
 
@@ -19,7 +19,7 @@ extern struct farkv *kv;
 
 /** A server and a handle. */
 void setup(void);
-/** Blocks in limbo stay there; no READ is so slow that it must be done again. */
+/** Deferred blocks stay deferred; no READ is slow enough to be repeated. */
 void setup_long_grace(void);
 void teardown(void);
 
@@ -27,13 +27,13 @@ void teardown(void);
 struct farkv *open_handle(void);
 void set_timeout_ms(unsigned ms);
 
-/** Close kv, and let it take its time to say goodbye. */
+/** Close kv, with time for its BYE. */
 void close_at_leisure(void);
-/** Until the session is over, which the next call is told, or sees to. */
+/** Wait until the session is over, which the next call reports or causes. */
 void wait_broken(void);
 
 /**
- * Return when srv has counted all that the control thread has sent so far. Ends no
+ * Return when srv has counted everything that the control thread sent so far. Ends no
  * operation.
  */
 void heard_by_server(void);
@@ -46,7 +46,7 @@ int put_as_request(const char *key, const char *value);
 /** put() by farkv_mput(). */
 int put_as_batch(const char *key, const char *value);
 
-/** Wait until every GRANT_REQ is answered, and take what came from the mail. */
+/** Wait until every GRANT_REQ is answered, and take the grants from the inbox. */
 void no_grant_out(void);
 
 void assert_value(const char *key, const char *value);

@@ -32,7 +32,7 @@ void teardown(void)
 	fake_region_fini(&region);
 }
 
-/* ---- operations and what they leave ------------------------------------------ */
+/* ---- operations and their effects ---------------------------------------------- */
 
 int run(struct fake_client *c, enum index_kind kind, struct index_key k,
 	const char *value, uint64_t expected)
@@ -58,8 +58,8 @@ uint64_t *slots_of(struct index_key k)
 }
 
 /*
- * Found by trying suffixes, a quarter of a million or so. What is met on the way is
- * kept for who asks for it later.
+ * Found by trying suffixes, about a quarter of a million. Other keys found on the way are
+ * stored for later calls.
  */
 struct index_key key_at(const char *s, uint32_t fp)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index_rig.h - what tests of the operations share: a region, the client under test,
- * and another one that may act between any two requests of the first.
- *
- * Most cases run over the plain shared-memory lane (direct GETs) and over the fault
- * lane (steps only), which alone knows rivals.
+ * index_rig.h - shared by tests of the operations: a region, the client under test, and
+ * another client that may act between any two requests of the first. Most cases run over
+ * the shared-memory lane (direct GETs) and over the fault lane (steps only), which alone
+ * has rivals.
  */
 #ifndef TESTS_RIG_INDEX_RIG_H
 #define TESTS_RIG_INDEX_RIG_H
@@ -22,11 +21,11 @@
 extern struct fake_region region;
 extern struct fake_client me, other;
 
-/** A region and both clients; `fault`: mine by the fault lane. */
+/** A region and both clients; `fault`: `me` uses the fault lane. */
 void setup(bool fault);
 void teardown(void);
 
-/* ---- operations and what they leave ------------------------------------------ */
+/* ---- operations and their effects -------------------------------------------- */
 
 /** As fake_client_run(). */
 int run(struct fake_client *c, enum index_kind kind, struct index_key k,
@@ -61,13 +60,13 @@ uint64_t fake_clock(void *arg);
 
 /* ---- rivals ------------------------------------------------------------------ */
 
-/* What happens before a request of `me`. */
+/* Action before a request of `me`. */
 struct rival {
-	int opcode;      /* of the request to meddle with; -1 none */
-	unsigned skip;   /* let so many of them pass first */
+	int opcode;      /* opcode of the request to act before; -1 none */
+	unsigned skip;   /* let this many of them pass first */
 	void (*act)(void);
 	unsigned acted;
-	/* what rival_op() does */
+	/* operation of rival_op() */
 	enum index_kind kind;
 	struct index_key key;
 	const char *value;
@@ -75,10 +74,12 @@ struct rival {
 };
 extern struct rival rival;
 
-/** The hook of a fault lane whose requests the rival meddles with. */
+/** The hook of a fault lane before whose requests the rival acts. */
 int rival_hook(void *arg, const struct xport_chain *c, unsigned i, bool after);
 
-/** Before the next request with `opcode`, once, act() with what follows. */
+/**
+ * Before the next request with `opcode`, once, calls act() with the remaining arguments.
+ */
 void rival_sets(int opcode, void (*act)(void), enum index_kind kind,
 		struct index_key k, const char *value);
 

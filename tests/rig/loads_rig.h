@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loads_rig.h - operations by loads, compiled here, and hooks for what comes between their
- * steps: for the one source file of a program that includes it.
+ * loads_rig.h - the fast path, compiled here with hooks between its steps: for the one
+ * source file of a program that includes it.
  */
 #ifndef TESTS_RIG_LOADS_RIG_H
 #define TESTS_RIG_LOADS_RIG_H
@@ -22,9 +22,9 @@ static void spin(void)
 }
 
 static void (*at_swap)(void);
-static unsigned swaps_made; /* without a chain, by anybody */
+static unsigned swaps_made; /* swaps without a chain, of any client */
 
-/* Writes without a chain come to a word that others have just changed. */
+/* Hook: others change a word just before a write without a chain swaps it. */
 static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
 {
 	void (*act)(void) = at_swap;
@@ -38,7 +38,7 @@ static uint64_t swap(uint64_t *slot, uint64_t expect, uint64_t to)
 
 static void (*at_copy)(void);
 
-/* ... and their blocks are copied while others do something. */
+/* Hook: others act while a write copies its block. */
 static void copy(void *to, const void *from, size_t len)
 {
 	void (*act)(void) = at_copy;
@@ -60,28 +60,28 @@ static void seal_copy(uint8_t *block, const uint8_t *image, uint64_t binding, si
 		act();
 }
 
-static void (*at_block)(void), (*behind_block)(void);
+static void (*at_block)(void), (*after_block)(void);
 
-/* ... and those of a GET straight on. */
+/* Hook: the same for the copy of a fast GET. */
 static bool copy_holds(uint8_t *to, const uint8_t *block, uint64_t binding,
 		       uint16_t key_len, uint32_t value_len)
 {
-	void (*before)(void) = at_block, (*behind)(void) = behind_block;
+	void (*before)(void) = at_block, (*after)(void) = after_block;
 	bool holds;
 
 	at_block = NULL;
-	behind_block = NULL;
+	after_block = NULL;
 	if (before)
 		before();
 	holds = block_copy_holds(to, block, binding, key_len, value_len);
-	if (behind)
-		behind();
+	if (after)
+		after();
 	return holds;
 }
 
 static void (*at_key)(void);
 
-/* ... and others do something between a PUT's look at a block's header and at its key. */
+/* Hook: others act between a PUT's reads of a block's header and of its key. */
 static uint64_t differs(const void *own, const void *block, size_t len)
 {
 	void (*act)(void) = at_key;
@@ -92,7 +92,7 @@ static uint64_t differs(const void *own, const void *block, size_t len)
 	return atom_block_differs(own, block, len);
 }
 
-static unsigned scans; /* lines of windows that operations by loads have looked at */
+static unsigned scans; /* lines of windows that the fast path has read */
 
 static struct line_masks scan(const uint64_t *line, uint32_t fp)
 {
@@ -112,7 +112,7 @@ static struct line_masks scan(const uint64_t *line, uint32_t fp)
 
 static struct index_key k;
 
-/* A version for each block that `me` has written, and everybody's swaps. */
+/* A version for each block that `me` has written, and the swaps of all. */
 struct effort {
 	unsigned written, swaps;
 };
@@ -129,7 +129,7 @@ static __attribute__((unused)) void check_effort(struct effort before, unsigned 
 	ck_assert_uint_eq(swaps_made - before.swaps, swaps);
 }
 
-/* `me` has put the key and read it: its next put or get finds all that it needs. */
+/* `me` has put the key and read it: its next put or get finds everything in its caches. */
 static __attribute__((unused)) void setup_over(const char *key, uint32_t fp)
 {
 	setup(false);
@@ -146,7 +146,7 @@ static __attribute__((unused)) void freeze(void)
 	*slots_of(k) |= SLOT_FROZEN;
 }
 
-/* The migration gives the slot up: the operation of `me` ends well. */
+/* The migration thaws the slot: the operation of `me` succeeds. */
 static __attribute__((unused)) void thaw_and_end(void)
 {
 	struct index_op *op = &me.op;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** marks.h - libcheck, with assertions that cost next to nothing where they hold. */
+/** marks.h - libcheck with assertions that cost almost nothing when they hold. */
 #ifndef TESTS_RIG_MARKS_H
 #define TESTS_RIG_MARKS_H
 
@@ -10,15 +10,13 @@
 #include <check.h>
 
 /**
- * What libcheck does behind each assertion that holds: it writes where that was to a
- * file, for the case that the test crashes next. That is a system call, and in a loop of
- * a million assertions takes longer than all else. So of one line only the first times
- * are written, and then one in 256: what a crash is reported to come "after" is such an
- * assertion.
- *
- * And only of the thread that runs the tests: without fork (CK_FORK=no, as for valgrind)
- * libcheck closes that file and opens another between a fixture and its test, and ends all
- * if a thread that a fixture has started writes meanwhile.
+ * Replaces libcheck's mark of each assertion that holds. libcheck writes the place to a
+ * file, in case the test crashes next; that is a system call, and in a loop of a million
+ * assertions takes longer than the rest. So the first 64 marks of a line are written, and
+ * then one in 256; a crash is reported "after" such an assertion. Only the thread that
+ * runs the tests writes: without fork (CK_FORK=no, as for valgrind) libcheck replaces the
+ * file between a fixture and its test, and ends the program if a thread of the fixture
+ * writes meanwhile.
  */
 static inline void test_mark(const char *file, int line)
 {

@@ -41,7 +41,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return 0;
 }
 
-/* Where that is, by the rights that the key gives. */
+/* The address, by the rights of the key. */
 static uint8_t *remote(uint64_t raddr, uint32_t rkey)
 {
 	for (unsigned i = 0; i < device.n_areas; i++) {
@@ -89,7 +89,7 @@ static void execute(const struct ibv_send_wr *wr, const struct ibv_sge *sge,
 	}
 }
 
-/* All that is posted, up to the next that reports. */
+/* All posted requests up to the next that reports. */
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	(void)cq;

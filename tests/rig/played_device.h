@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * played_device.h - a device beneath a lane, played by the test: it takes the place of
- * libibverbs' functions that a lane calls. What is posted is done when the lane polls.
+ * played_device.h - a device under a lane, played by the test: it replaces the functions
+ * of libibverbs that a lane calls. Posted requests are executed when the lane polls.
  */
 #ifndef TESTS_RIG_PLAYED_DEVICE_H
 #define TESTS_RIG_PLAYED_DEVICE_H
@@ -19,24 +19,24 @@ struct played_device {
 	struct ibv_sge sge[DEVICE_POSTED_MAX][VERBS_SGES];
 	unsigned n, done;
 	unsigned doorbells;
-	unsigned lost;   /* the answer of this one of the posted, */
-	unsigned refuse; /* and so many more it takes, if not NONE */
+	unsigned lost;   /* the answer to this one of the posted requests, */
+	unsigned refuse; /* and takes this many more, if not NONE */
 	unsigned executed;
-	bool hold;   /* it takes its time */
-	bool finish; /* and does not stop at ERR what is under way */
+	bool hold;   /* it is slow */
+	bool finish; /* and in state ERR it continues the requests in flight */
 	bool error;
 	const struct verbs_area *areas;
 	unsigned n_areas;
 };
 
 extern struct played_device device;
-/** What it holds; device_lane() fills it with numbers. */
+/** Its memory; device_lane() fills it with numbers. */
 extern uint8_t region[DEVICE_REGION] __attribute__((aligned(8)));
 extern const struct verbs_conn device_conn;
 
-/** As if nothing had been posted, by a lane that sees these areas. */
+/** Reset, for a lane that sees these areas. */
 void device_reset(const struct verbs_area *areas, unsigned n_areas);
-/** A lane to these areas of it, connected. */
+/** A connected lane to these areas of it. */
 struct verbs_lane *device_lane(const struct verbs_area *areas, unsigned n_areas);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * raw_session.h - a session of a kvserver's socket, message by message: for tests
- * that say what no library would say. Failures fail the running test case.
+ * raw_session.h - a session on a kvserver's socket, message by message: for tests that
+ * send what no library would send. Failures fail the running test case.
  */
 #ifndef TESTS_RIG_RAW_SESSION_H
 #define TESTS_RIG_RAW_SESSION_H
@@ -12,8 +12,10 @@
 #include "common/region/layout.h"
 #include "common/proto/msg.h"
 
-/** Where the index's first subtable lies if the server has that many MiB: at the end of
- * what follows 2 MiB of metadata. */
+/**
+ * Offset of the index's first subtable if the server has that many MiB: at the end of
+ * what follows 2 MiB of metadata.
+ */
 #define RAW_INDEX_PAGE(mib) ((((mib) + 2u) << 20) / PAGE_BYTES - 1)
 
 /** Connect to the socket at `path`. */
@@ -22,30 +24,30 @@ int raw_dial(const char *path);
 void raw_say(int fd, const struct msg *m, const struct block_ref *refs);
 
 /**
- * The next message, which is valid until the one after it; type 0 if the server
- * has closed. Descriptors that came along are closed.
+ * The next message, valid until the one after it; type 0 if the server has closed. Closes
+ * descriptors that came along.
  */
 struct msg raw_hear(int fd);
 
 /**
- * As raw_hear(), but keep two descriptors; -1 where none came. Whoever hears WELCOME has
- * its tether mapped, as a client must, until raw_untie() or the process's end.
+ * As raw_hear(), but keep two descriptors; -1 where none came. A WELCOME also maps the
+ * session's tether, as a client must, until raw_untie() or the process's end.
  */
 struct msg raw_hear_fds(int fd, int fds_out[2]);
 
-/** Unmap the tether of the WELCOME that was heard last. */
+/** Unmap the tether of the last WELCOME. */
 void raw_untie(void);
 
-/** True if there is something to hear within `ms`. */
+/** True if a message arrives within `ms`. */
 int raw_pending(int fd, int ms);
 
-/** The next message that is no BARRIER, which is acknowledged, and no RECLAIM. */
+/** The next message other than BARRIER, which is acknowledged, and RECLAIM. */
 struct msg raw_next(int fd);
 
 /** HELLO as `role`, up to WELCOME. */
 int raw_session(const char *path, enum msg_role role, struct msg *welcome_out);
 
-/** A region whose index is one subtable, to be scribbled on. */
+/** A region whose index is one subtable, for tests that damage it. */
 struct raw_region {
 	struct superblock sb;
 	uint8_t *data;   /* what lies at sb.meta_bytes */

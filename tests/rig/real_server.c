@@ -19,7 +19,7 @@
 
 #define ARGS_MAX 16
 #define ARGS_OWN 10
-/* Far more than it needs; a guest on a busy machine took more than 20 s. */
+/* Much more than it needs; a guest on a busy machine took more than 20 s. */
 #define READY_TIMEOUT_MS 120000
 
 void real_server_require(void)
@@ -54,7 +54,7 @@ bool real_server_skips(const char *test, const char *why)
 	return true;
 }
 
-/* "kv://host:port" or "kv://[host]:port": as --listen takes it. */
+/* "kv://host:port" or "kv://[host]:port": in the form that --listen takes. */
 static const char *listen_at(const struct real_server *s)
 {
 	return s->path[0] ? s->path + strlen("kv://") : ":0";
@@ -90,7 +90,7 @@ static void exec_server(const struct real_server *s, const char *const *args,
 	_exit(127);
 }
 
-/* Where it serves, as it said. */
+/* The address that it reports. */
 static void find_address(struct real_server *s)
 {
 	char log[80], line[512] = "", *at;

@@ -17,17 +17,17 @@
 
 struct real_server {
 	char dir[64];
-	char path[96]; /* for farkv_open(): of the socket, or kv://... */
+	char path[96]; /* for farkv_open(): the socket's, or kv://... */
 	pid_t pid;     /* 0: does not run */
 };
 
-/** True if clients come by RDMA. */
+/** True if clients connect over RDMA. */
 bool real_server_is_remote(void);
 
 /** True if the clients' words may tear, so that a get READs its window twice. */
 bool real_server_tears(void);
 
-/** As is_remote; then it says that the running case is left out, and why. */
+/** As is_remote; if true, prints that the running case is left out, and why. */
 bool real_server_skips(const char *test, const char *why);
 
 /** Skip the whole program (exit 77) if there is no server to test with. */

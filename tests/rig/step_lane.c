@@ -12,7 +12,7 @@
 #include "common/base/err.h"
 #include "marks.h"
 
-/* More in a row than any deadline of a test takes, on a lane that stands still. */
+/* More polls in a row than any deadline of a test takes, on a stalled lane. */
 #define STILL_POLLS 20000000u
 
 static struct xport_chain *take(struct step_lane *l)
@@ -56,7 +56,7 @@ static int post(struct xport_lane *lane, struct xport_chain *first)
 	return 0;
 }
 
-/* It tells of these, too, and nobody asks it for its tidings any more. */
+/* It raises an event for these too, and nobody reads its events any more. */
 static void end_all(struct step_lane *l)
 {
 	if (l->queue && l->armed)

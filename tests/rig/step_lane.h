@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * step_lane.h - a lane on which nothing happens but by polls: each carries out one
- * chain, the oldest, or none while the lane stands still.
- *
- * Or one that plays a card: polls find only what step_lane_card() has carried out
- * since, and xport_wait_fd() tells of it, if the lane was armed before.
+ * step_lane.h - a lane on which only polls make progress: each executes the oldest chain,
+ * or none while the lane is stalled. Or a lane that plays a card: polls find only the
+ * chains that step_lane_card() has executed, and xport_wait_fd() reports them if the lane
+ * was armed before.
  */
 #ifndef TESTS_RIG_STEP_LANE_H
 #define TESTS_RIG_STEP_LANE_H
@@ -18,24 +17,23 @@ struct step_lane {
 	unsigned waiting; /* chains in it */
 	unsigned posts, polls;
 	bool still;    /* polls do nothing; very many in a row fail the test */
-	unsigned in_vain; /* ... so many so far */
-	bool at_once;  /* a poll carries out all there is */
+	unsigned in_vain; /* number of these so far */
+	bool at_once;  /* a poll executes all chains */
 
 	int fd;        /* -1: no card */
-	unsigned over; /* chains that the card has carried out, and no poll has seen */
-	unsigned slip; /* ... so many more when the lane is armed, just before */
+	unsigned over; /* executed chains that no poll has seen */
+	unsigned slip; /* executes this many more when the lane is armed, just before */
 	bool armed;
-	const char *last_word; /* not NULL: it breaks, and says so, when no chain that
-				  waits is over */
-	bool unarmable; /* to arm it breaks it, with an error line */
-	unsigned arms; /* times it was, and was not before */
+	const char *last_word; /* not NULL: breaks with this line when no chain is done */
+	bool unarmable; /* arming breaks it, with an error line */
+	unsigned arms; /* times it was armed while it was not before */
 };
 
 /** Around `inner`, which it owns. NULL if out of memory. */
 struct step_lane *step_lane_open(struct xport_lane *inner);
-/** The same with a card, which carries everything out until `over` is set to 0. */
+/** The same with a card, which executes everything until `over` is set to 0. */
 struct step_lane *step_lane_open_card(struct xport_lane *inner);
-/** The card carries out `n` more chains; those that are posted later count, too. */
+/** The card executes `n` more chains, including later posts. */
 void step_lane_card(struct step_lane *l, unsigned n);
 
 #endif

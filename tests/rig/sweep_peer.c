@@ -36,7 +36,7 @@ void send_epoch(uint8_t type, uint64_t number)
 	fake_server_send(&srv, &m, NULL);
 }
 
-/* Mail that was sent after everything else has come. */
+/* A later grant has arrived. */
 void seen_by_client(void)
 {
 	struct msg m = {.type = MSG_PREFIX, .prefix.prefix = 5000};

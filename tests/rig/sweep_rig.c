@@ -94,7 +94,9 @@ void victim_kill(const struct victim *v)
 	ck_assert_int_eq(waitpid(v->pid, NULL, 0), v->pid);
 }
 
-/* ---- those that live ------------------------------------------------------------------ */
+/*
+ * ---- living sessions ------------------------------------------------------------------
+ */
 
 int writer(void)
 {
@@ -139,7 +141,7 @@ void say_bye(int fd)
 	struct msg m = {.type = MSG_BYE, .req = 9};
 
 	raw_say(fd, &m, NULL);
-	/* Behind what was said before. */
+	/* After the earlier messages. */
 	while ((m = raw_next(fd)).type != MSG_BYE_ACK)
 		ck_assert_uint_ne(m.type, 0);
 	close(fd);

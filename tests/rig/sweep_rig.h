@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * sweep_rig.h - sweeps of a real kvserver, seen from sessions that choose every
- * moment: the server, victims, and what a session hears and says in a sweep.
+ * sweep_rig.h - sweeps of a real kvserver, with sessions whose every message the test
+ * chooses: the server, victims, and the messages of a session in a sweep.
  */
 #ifndef TESTS_RIG_SWEEP_RIG_H
 #define TESTS_RIG_SWEEP_RIG_H
@@ -50,16 +50,16 @@ struct victim {
 	struct block_ref refs[BLOCKS];
 };
 
-/** `acks`: it acknowledges what it is asked to, but answers no question. */
+/** `acks`: it acknowledges BEGIN, but answers no question. */
 struct victim victim_new(bool acks);
 void victim_kill(const struct victim *v);
 
-/* ---- those that live --------------------------------------------------------- */
+/* ---- living sessions ----------------------------------------------------------- */
 
 /** A session that may write. */
 int writer(void);
 
-/** SWEEP_BEGIN comes next. Returns the sweep's number. */
+/** The next message is SWEEP_BEGIN. Returns the sweep's number. */
 uint64_t hear_begin(int fd);
 void hear_end(int fd, uint64_t number);
 
@@ -71,21 +71,21 @@ struct asked {
 	struct block_ref refs[REFS_MAX];
 };
 
-/** The sweep's first question comes next. */
+/** The next message is the sweep's first question. */
 struct asked hear_question(int fd, uint64_t number);
-/** How many of `refs` are asked about. */
+/** Returns how many of `refs` are asked about. */
 unsigned among(const struct asked *a, const struct block_ref *refs, unsigned n);
 
 void ack(int fd, uint64_t number);
 void claim(int fd, uint64_t number, uint32_t req, const struct block_ref *refs,
 	   uint32_t n);
 void give_back(int fd, const struct block_ref *refs, uint32_t n);
-/** Leave, when the server has heard all that was said before. */
+/** Leave once the server has read all earlier messages. */
 void say_bye(int fd);
 
-/** The server still talks to this session. */
+/** The server still answers this session. */
 void check_alive(int fd);
-/** ... or says why not, and closes. */
+/** ... or sends the reason, and closes. */
 void check_thrown_out(int fd, enum msg_reason reason);
 
 #endif

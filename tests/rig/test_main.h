@@ -29,9 +29,9 @@
 #endif
 
 /**
- * For a case whose child starts threads after fork(): ThreadSanitizer's runtime
- * takes them for the parent's and ends the child ("dup thread"). True under it,
- * after saying so.
+ * For a case whose child starts threads after fork(): ThreadSanitizer's runtime takes
+ * them for the parent's and ends the child ("dup thread"). Under it returns true, and
+ * prints that.
  */
 static inline bool test_tsan_skips(const char *test)
 {
@@ -44,9 +44,8 @@ static inline bool test_tsan_skips(const char *test)
 }
 
 /**
- * How often to do what is done often for the sake of chance: n times, or one in
- * $TEST_ONE_IN of them, which valgrind.sh sets because valgrind takes thirty times
- * as long. At least once.
+ * Number of repetitions of a randomized test: n, or n / $TEST_ONE_IN, which valgrind.sh
+ * sets because valgrind is 30 times slower. At least one.
  */
 static inline unsigned test_rounds(unsigned n)
 {
@@ -62,7 +61,7 @@ static inline unsigned test_rounds(unsigned n)
 		SRunner *sr;                                                   \
 		int failed;                                                    \
                                                                                \
-		/* limits are for what hangs, not for a busy machine */        \
+		/* limits are for hangs, not for a busy machine */        \
 		setenv("CK_DEFAULT_TIMEOUT", "60", 0);                         \
 		setenv("CK_TIMEOUT_MULTIPLIER", "5", 0);                       \
 		sr = srunner_create(suite);                                    \

@@ -43,7 +43,7 @@ static struct far {
 	struct verbs_peer *peers[LANES_MAX];
 	unsigned n_peers;
 	int fence; /* this one, or -1 */
-	bool renew; /* the server's own lane */
+	bool renew; /* the server's loopback lane */
 	unsigned probes; /* to come */
 	bool quit;
 } far;
@@ -154,7 +154,7 @@ static const struct verbs_server_ops ops = {
 	.on_device_lost = on_device_lost,
 };
 
-/* What the test asked for. False: end. */
+/* Executes the test's command. False: end. */
 static bool serve_test(void)
 {
 	struct verbs_peer *peer = NULL;
@@ -209,7 +209,7 @@ bool far_wanted(void)
 
 void far_require(void)
 {
-	/* Not more: a test's process must be the first to use the device. */
+	/* Nothing more: a test's process must be the first to use the device. */
 	if (far_wanted())
 		return;
 	printf("SKIP: no RDMA; run by make check-rdma, or with "

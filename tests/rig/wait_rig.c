@@ -24,7 +24,7 @@ unsigned long slept_locked(void)
 	return atom_load_relaxed(&locked);
 }
 
-/* One of the library's own. */
+/* One of the library's own threads. */
 static bool is_farkvs(void)
 {
 	char name[16] = "";

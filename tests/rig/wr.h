@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** wr.h - requests as tests of lanes write them down. */
+/** wr.h - short forms of requests for tests of lanes. */
 #ifndef TESTS_RIG_WR_H
 #define TESTS_RIG_WR_H
 

@@ -218,7 +218,7 @@ static bool is_among(ino_t x, const ino_t *seen, unsigned n)
 	return false;
 }
 
-/* What the region's files have in memory; by RDMA there are none. */
+/* Resident bytes of the region's files; over RDMA there are none. */
 static uint64_t memfd_bytes(pid_t pid)
 {
 	char path[320], name[64];

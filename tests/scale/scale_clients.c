@@ -100,7 +100,7 @@ static pid_t client_start(unsigned me)
 	return pid;
 }
 
-/* What it stored is there, what it did not is not; take it away. */
+/* Its stored keys are present, others absent; delete them. */
 static void client_ended(struct farkv *kv, unsigned me, int status)
 {
 	unsigned steps = LOAD(stage->client[me].steps), last = death_of(me);
@@ -143,7 +143,7 @@ static void writer_main(unsigned me, void *arg)
 		STORE(stage->home_done[i], round);
 		stage->home_ops++;
 		if (n % 256 == 0)
-			usleep(1000); /* leave some of the CPU to the many */
+			usleep(1000); /* leave CPU time to the others */
 	}
 	farkv_close(kv);
 	_exit(0);

@@ -23,7 +23,7 @@ title() {
 }
 
 program() {
-	"$top_builddir/tests/$1" || fail "$1: exit status $?"
+	"$top_builddir/tests/scale/$1" || fail "$1: exit status $?"
 }
 
 # pinned CPU COMMAND...: on that CPU if there are two, so that the reader's does

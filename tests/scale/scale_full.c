@@ -92,7 +92,7 @@ START_TEST(delete_and_put_in_turn_in_a_full_store_goes_on)
 		n /= 10;
 	next = fill(kv, 0, len);
 	turn_over(kv, 0, next, n, len);
-	/* Filled up to the last again: it goes on as before. */
+	/* Filled completely again: the same as before. */
 	next = fill(kv, next + n, len);
 	turn_over(kv, n, next, n, len);
 	for (uint64_t i = 2 * n; i < 2 * n + 100; i++)
@@ -151,7 +151,7 @@ START_TEST(puts_of_others_while_one_deletes_succeed)
 	t = scale_now_ns();
 	for (uint64_t i = 0; i < n; i++)
 		ck_assert_int_eq(scale_delete(kv, i), 0);
-	/* All but what is kept, and what each has at hand. */
+	/* All but the reserve, and the blocks that each client holds. */
 	end = t + UINT64_C(120000000000);
 	while (puts_done() < n / 2 && scale_now_ns() < end)
 		usleep(1000);
@@ -169,7 +169,10 @@ END_TEST
 
 /* ---- what it says -------------------------------------------------------------- */
 
-/* Whose time is up before the server has looked everywhere hears the same. */
+/*
+ * A call whose deadline passes before the server has searched everywhere gets the same
+ * error.
+ */
 START_TEST(put_in_a_full_store_says_so_under_any_deadline)
 {
 	static const uint32_t ms[] = {20, 100, 1000};
@@ -184,7 +187,7 @@ START_TEST(put_in_a_full_store_says_so_under_any_deadline)
 	for (unsigned i = 0; i < 20; i++) {
 		int err = scale_put(hasty, next + i, 1, 1000);
 
-		/* A machine that is busy may be silent for so long; then it is said. */
+		/* A busy machine may be silent for this long; then the error comes. */
 		if (err == FARKV_ETIMEDOUT && ms[_i] < 1000)
 			continue;
 		ck_assert_msg(err == FARKV_ENOSPC, "%u ms: %s: %s", ms[_i],

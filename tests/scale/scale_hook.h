@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * scale_hook.h - a process that stops or kills itself at a request of its own:
- * all lanes that it opens are wrapped in the fault transport, which tells of
- * every request before and after it is carried out. For programs that link the
- * library's modules; one handle at a time.
+ * scale_hook.h - a process that stops or kills itself at one of its requests: all its
+ * lanes are wrapped in the fault transport, which reports every request before and after
+ * it is executed. For programs that link the library's modules; one handle at a time.
  */
 #ifndef TESTS_SCALE_SCALE_HOOK_H
 #define TESTS_SCALE_SCALE_HOOK_H

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One key that everybody wants: 64 connections, threads of two processes, put it, or
- * add one to it by compare-and-set. Every operation ends, and the increments add up. The
- * figures (make shm-figures, check-scale) also ask for at least half of what one
- * connection does alone, and that none is left behind.
+ * One contended key: 64 connections, threads of two processes, put it, or increment it
+ * by compare-and-set. Every operation ends, and the increments add up. The figures (make
+ * shm-figures, check-scale) also require at least half of the rate of a single connection
+ * in total, and a bound on the slowest of all.
  *
- * All run on two CPUs, however many there are: with more of them rivals meet more often,
- * and the bounds are for these. One and all are measured alternately, so that what disturbs
- * the machine disturbs both.
+ * All run on two CPUs, for which the bounds are chosen: on more CPUs rivals collide more
+ * often. Single and crowd are measured alternately, so that disturbances affect both.
  */
 #include "config.h"
 
@@ -59,7 +58,7 @@ static struct stage {
 	struct place place[CONNECTIONS_MAX];
 } *stage;
 
-/* They are of two processes in turns: the crowd, and behind it the few. */
+/* They belong to two processes alternately: first the crowd, then the few. */
 static unsigned crowd;
 
 /* ---- a connection ---------------------------------------------------------------- */
@@ -201,7 +200,7 @@ struct figure {
 	uint64_t done;
 };
 
-/* Where those are who work as so many. */
+/* Index of the connections that work in a group of this size. */
 static struct place *place_of(unsigned n)
 {
 	return &stage->place[n == crowd ? 0 : crowd + n];
@@ -317,7 +316,7 @@ static bool is_benchmark(void)
 	return scale_pick(0, 1, 1) != 0;
 }
 
-START_TEST(puts_of_one_key_by_many_share_it)
+START_TEST(puts_of_one_key_by_many_all_progress)
 {
 	unsigned ms = (unsigned)scale_pick(200, 1500, 3000);
 	unsigned rounds = (unsigned)scale_pick(1, 3, 5);
@@ -407,7 +406,7 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, (double)scale_pick(60, 200, 200));
-	tcase_add_test(t, puts_of_one_key_by_many_share_it);
+	tcase_add_test(t, puts_of_one_key_by_many_all_progress);
 	tcase_add_test(t, increments_of_one_key_by_many_all_count);
 	suite_add_tcase(s, t);
 	return s;

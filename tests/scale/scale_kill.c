@@ -246,7 +246,7 @@ static int act_mput(struct farkv *h, uint64_t i, size_t len)
 	return farkv_mput(h, it, MANY);
 }
 
-/* As many are new as swaps were carried out. */
+/* The number of new values is the number of swaps. */
 static void mput_everywhere(void)
 {
 	static const struct kind k = {"mput", act_mput, 8, VALUE, 0, NEW};

@@ -255,7 +255,7 @@ struct filling {
 	uint64_t next; /* key */
 	struct full first[KINDS_MAX]; /* when first filled with that kind */
 	uint64_t least[KINDS_MAX];
-	uint64_t no_ns; /* the longest that "no" took */
+	uint64_t no_ns; /* longest time of a refusal */
 	uint64_t no_least_ns;
 };
 
@@ -289,13 +289,13 @@ static struct full fill(struct filling *f, size_t len)
 	full.index = v[1];
 	n = strlen(full.why);
 	snprintf(full.why + n, sizeof(full.why) - n,
-		 "; blocks: %" PRIu64 " free, %" PRIu64 " in limbo, %" PRIu64
+		 "; blocks: %" PRIu64 " free, %" PRIu64 " deferred, %" PRIu64
 		 " worn, %" PRIu64 " held; %" PRIu64 " bytes retired",
 		 v[2], v[3], v[4], v[5], v[6]);
 	return full;
 }
 
-/* All of it is there; then none of it. */
+/* Checks that all keys are present, then deletes all. */
 static void empty(struct filling *f, uint64_t n, size_t len)
 {
 	for (uint64_t i = f->next; i < f->next + n; i++)
@@ -311,8 +311,7 @@ static void empty(struct filling *f, uint64_t n, size_t len)
 	f->next += n;
 }
 
-/* Bytes, but for what the index has grown by since: its subtables split, and are not put
- * together again. */
+/* Bytes, without the growth of the index: its subtables split, and are never merged. */
 static int64_t missing(const struct full *first, const struct full *now)
 {
 	uint64_t each = (first->used - first->index) / first->values;
@@ -321,7 +320,7 @@ static int64_t missing(const struct full *first, const struct full *now)
 	       (int64_t)(now->index - first->index);
 }
 
-/* As many as at first. */
+/* As many as the first time. */
 static void compare(const struct full *first, const struct full *now,
 		    unsigned round)
 {
@@ -376,7 +375,7 @@ static void fill_rounds(const size_t *len, unsigned kinds, unsigned rounds)
 			  f.least[k]);
 	scale_say("the answer that there is no memory took %.1f to %.1f ms",
 		  (double)f.no_least_ns / 1e6, (double)f.no_ns / 1e6);
-	/* A machine that is busy now and then is not so in every round. */
+	/* A busy machine is not busy in every round. */
 	ck_assert_uint_lt(f.no_least_ns, UINT64_C(2000000000));
 	farkv_close(f.kv);
 	scale_fsck_swept(&srv, "after the last round");

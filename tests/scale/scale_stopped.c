@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that stop in the middle: between what they have read and the swap
- * that they conclude from it, while the subtable is split and rebuilt many
- * times; and right after a swap, while a dead one's blocks are swept. Then they
- * go on. And the server, stopped while a client dies.
+ * Clients that stop: between their READs and the swap that depends on them, while the
+ * subtable is split and rebuilt many times; and right after a swap, while a dead client's
+ * blocks are swept. Then they continue. Also a server that is stopped while a client
+ * dies.
  */
 #include "config.h"
 
@@ -19,8 +19,8 @@
 
 #define LEN 100u
 #define OLD 1u   /* write of a key before, */
-#define NEW 2u   /* by the one that stops, */
-#define RIVAL 5u /* and by somebody else meanwhile */
+#define NEW 2u   /* by the stopped client, */
+#define RIVAL 5u /* and by another one meanwhile */
 #define BATCH 50u
 #define CHURN_FROM UINT64_C(10000000)
 
@@ -42,7 +42,7 @@ struct stopped {
 	char what; /* p put, a add, r replace, c cas, d delete, g get */
 	bool there; /* a value before */
 	enum rival rival;
-	/* What may come of it: the call's result and the write seen then. */
+	/* The possible results: the call's, and the write seen then. */
 	struct { int result; uint32_t round; } may[3];
 };
 
@@ -120,7 +120,7 @@ static void stopped_main(unsigned c, void *arg)
 	hook_arm(NULL);
 	worker_say('d');
 	worker_wait();
-	/* It is as good as any other client. */
+	/* It works like any other client. */
 	for (unsigned n = 0; n < 300; n++) {
 		uint64_t i = 3000000 + c * 1000 + n % 50;
 
@@ -160,8 +160,8 @@ static void rival_acts(unsigned c)
 }
 
 /*
- * By RDMA a client that does not answer for long is cut: what was under way
- * cannot be told then.
+ * Over RDMA a client that does not answer for long is cut off, so the outcome of its
+ * requests in flight is unknown.
  */
 static void check_outcome(unsigned c)
 {
@@ -288,8 +288,8 @@ static void mortal_main(unsigned me, void *arg)
 }
 
 /*
- * Overwrites, inserts and deletes without end, and stops itself right after one
- * swap or another; what it is let go on with must be what it held.
+ * Overwrites, inserts and deletes forever, and stops itself right after some swap; when
+ * it continues it must still hold the same blocks.
  */
 static void stopping_main(unsigned me, void *arg)
 {
@@ -308,7 +308,7 @@ static void stopping_main(unsigned me, void *arg)
 		uint64_t r = scale_random(&x), k = r % 16;
 		uint64_t i = 2000000 + me * 100 + k;
 
-		/* One stop in so many operations, by which the test counts. */
+		/* Operations between two stops, by which the test counts. */
 		if (n % 2048 == 0) {
 			plan.at = 1 + (uint32_t)(r >> 32) % 3;
 			hook_arm(&plan);
@@ -323,7 +323,7 @@ static void stopping_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-/* New values meanwhile: they would take what was freed by mistake. */
+/* New values meanwhile: they would reuse blocks freed by mistake. */
 static void grab_blocks(uint64_t from, unsigned n)
 {
 	if (real_server_is_remote())
@@ -352,7 +352,7 @@ START_TEST(client_stopped_after_its_swap_goes_on)
 		mortal = scale_start(mortal_main, r, NULL);
 		scale_expect(&mortal, 'r', 60000);
 		scale_kill(&mortal);
-		/* They stop again and again: before, in and after a sweep. */
+		/* They stop many times: before, during and after a sweep. */
 		for (unsigned n = 0; n < 8; n++)
 			for (unsigned i = 0; i < 3; i++) {
 				scale_expect_stopped(&stopping[i], 60000);
@@ -399,7 +399,7 @@ START_TEST(client_that_dies_while_the_server_is_stopped_is_swept)
 		scale_kill(&mortal[i]);
 		usleep(50000);
 	}
-	/* What has blocks goes on without the server. */
+	/* A client with blocks goes on without the server. */
 	for (unsigned n = 0; n < 500; n++)
 		rival_put(5000000 + n, OLD);
 	usleep((useconds_t)scale_pick(100000, 3000000, 3000000));

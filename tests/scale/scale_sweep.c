@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a sweep costs: a store of many items, a reader, and a client that holds
- * blocks and is killed, several times. The server is asked for its figures just
- * as often while nobody dies, and both times are compared.
- *
- * For make scale-figures; SCALE_ITEMS and SCALE_ROUNDS say how much.
+ * Cost of a sweep: a store of many items, a reader, and a client that holds blocks and is
+ * killed, several times. Compared with the same number of statistics requests without
+ * deaths. For make scale-figures; SCALE_ITEMS and SCALE_ROUNDS set the size.
  */
 #include "config.h"
 
@@ -23,7 +21,7 @@
 #define SWEEP 1u
 #define NEITHER 2u
 #define LOADERS 2u
-/* The server lets deaths gather for so long before it sweeps. */
+/* The server waits this long for more deaths before it sweeps. */
 #define BATCH_US 200000u
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define STORE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
@@ -65,7 +63,7 @@ static void reader_main(unsigned me, void *arg)
 	_exit(0);
 }
 
-/* Holds what a busy client holds. */
+/* Holds as many blocks as a busy client. */
 static void mortal_main(unsigned me, void *arg)
 {
 	struct farkv *kv = worker_open(srv.path, 0);
@@ -164,7 +162,7 @@ static unsigned number(const char *name, unsigned deflt)
 	return text ? (unsigned)atoi(text) : deflt;
 }
 
-START_TEST(test_sweep)
+START_TEST(sweep_of_a_large_index_is_measured)
 {
 	unsigned rounds = number("SCALE_ROUNDS", 5);
 	const char *args[] = {"-m", "2g", NULL};
@@ -207,7 +205,7 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_set_timeout(t, 1200);
-	tcase_add_test(t, test_sweep);
+	tcase_add_test(t, sweep_of_a_large_index_is_measured);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -56,7 +56,7 @@ START_TEST(deferred_keeps_order_over_growth_and_wrap)
 }
 END_TEST
 
-START_TEST(undated_block_rests_for_T_from_its_date_on)
+START_TEST(undated_block_waits_for_T_from_its_date)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r, other = block(7);
@@ -116,7 +116,7 @@ START_TEST(undated_blocks_that_went_back_leave_no_date_to_others)
 
 	ck_assert_int_eq(alloc_retire_undated(a, block(1)), 0);
 	ck_assert_int_eq(alloc_retire_undated(a, block(2)), 0);
-	/* T has not passed, as far as anybody knows. */
+	/* T has not passed on the clock that was read. */
 	ck_assert_uint_eq(alloc_surplus(a, UINT64_MAX - 1, out, 4, &state), 0);
 	ck_assert_uint_eq(alloc_drain(a, UINT64_MAX - 1, out, 4, &state), 2);
 	ck_assert_int_eq(state, RETURN_DEFERRED);
@@ -144,7 +144,7 @@ START_TEST(put_unpublished_block_is_free_at_once_with_its_inc)
 }
 END_TEST
 
-START_TEST(retire_last_inc_goes_back_worn_and_is_never_reused)
+START_TEST(retire_of_last_incarnation_block_goes_back_exhausted)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref r = block(1), out[4];
@@ -183,7 +183,7 @@ START_TEST(want_starts_at_two_doubles_and_asks_once)
 		expect = expect * 2 > ALLOC_GRANT_MAX ? ALLOC_GRANT_MAX
 						      : expect * 2;
 	}
-	/* a limbo block that is ready serves instead */
+	/* a deferred block that is ready serves instead */
 	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
 	ck_assert_uint_eq(alloc_request(a, 0, T, 0), 0);
 	ck_assert_uint_ne(alloc_request(a, 0, T - 1, 0), 0);
@@ -229,8 +229,8 @@ START_TEST(drain_gives_everything_back_once_by_state)
 }
 END_TEST
 
-/* Two operations will take two: the third block that is needed is not here. */
-START_TEST(want_free_blocks_spoken_for_do_not_count)
+/* Two operations take two, so the third block that is needed is missing. */
+START_TEST(want_does_not_count_free_blocks_that_others_will_take)
 {
 	struct alloc *a = alloc_new(T);
 	struct block_ref refs[2] = {block(0), block(1)};
@@ -249,7 +249,7 @@ START_TEST(want_free_blocks_spoken_for_do_not_count)
 }
 END_TEST
 
-/* Many small ones come in, or a few large ones: told once, and again after as many. */
+/* Many small blocks or a few large ones: reported once, and again after as many. */
 START_TEST(surplus_is_due_after_many_blocks_or_many_bytes)
 {
 	const uint8_t cls[] = {0, class_for(64u << 10)};
@@ -313,7 +313,7 @@ START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
 	ck_assert(alloc_take(a, c1, 0, &r)); /* in use again */
 	blocks(a, c3, 8);
-	/* Above by 1728 KiB, the last block of c3 not counted. */
+	/* 1728 KiB above the bound, without the last block of c3. */
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 1728u << 10);
 	ck_assert_uint_eq(n[c1], 11);
 	ck_assert_uint_eq(n[c2], 8);
@@ -323,7 +323,7 @@ START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
 }
 END_TEST
 
-START_TEST(surplus_counts_limbo_when_ready_and_not_before)
+START_TEST(surplus_counts_deferred_blocks_once_they_are_ready)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(1u << 20);
@@ -364,8 +364,8 @@ static void retire_some(struct alloc *a, uint8_t cls, unsigned n, uint64_t from_
 			0);
 }
 
-/* Who paused for a while needs as many blocks again as it had at rest before. */
-START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
+/* A handle that paused needs as many blocks as it had at rest before the pause. */
+START_TEST(surplus_keeps_as_many_ready_blocks_as_recently_waited_at_once)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(128);
@@ -379,7 +379,7 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
 	ck_assert_uint_eq(n[cls], 0);
 	(void)surplus_bytes(a, 2 * T, n);
 	ck_assert_uint_eq(n[cls], 1);
-	/* A pause of any length is not time in which fewer were needed. */
+	/* A pause does not show that fewer are needed. */
 	(void)surplus_bytes(a, 1000 * T, n);
 	ck_assert_uint_eq(n[cls], 0);
 	/* Since then: 60 - 1, T, T. */
@@ -395,7 +395,7 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
 	}
 	(void)surplus_bytes(a, 1062 * T, n);
 	ck_assert_uint_eq(n[cls], 25);
-	/* At last one grant's worth is left. */
+	/* Finally one grant's worth is left. */
 	for (unsigned i = 1; i <= 3200; i++)
 		(void)surplus_bytes(a, (1062 + i) * T, n);
 	(void)surplus_bytes(a, 6000 * T, n);
@@ -404,8 +404,8 @@ START_TEST(surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately)
 }
 END_TEST
 
-/* More at rest than before count at once, fewer as if they were as many. */
-START_TEST(surplus_counts_anew_from_the_latest_peak)
+/* A higher number at rest counts at once, a lower one only after a while. */
+START_TEST(surplus_counts_from_the_latest_peak)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(128);
@@ -429,7 +429,7 @@ START_TEST(surplus_counts_anew_from_the_latest_peak)
 }
 END_TEST
 
-START_TEST(peek_says_what_take_will_bring)
+START_TEST(peek_returns_what_take_will_return)
 {
 	struct alloc *a = alloc_new(T);
 	uint8_t cls = class_for(128);
@@ -477,7 +477,7 @@ START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 }
 END_TEST
 
-START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
+START_TEST(record_has_free_deferred_exhausted_and_later_retired_blocks)
 {
 	struct alloc *a = alloc_new(T);
 	struct journal *j = journal_new();
@@ -495,7 +495,7 @@ START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
 	for (unsigned i = 0; i < 5; i++)
 		r[i] = block(i);
 	ck_assert_uint_eq(journal_filter(j, 1, r, 5), 5);
-	/* Off: nothing more, until it is recorded anew. */
+	/* Off: nothing more is recorded until the next record. */
 	journal_end(j);
 	ck_assert_int_eq(alloc_retire(a, block(5), 0), 0);
 	journal_begin(j, 2);
@@ -510,8 +510,8 @@ START_TEST(record_names_free_limbo_and_worn_and_what_is_retired_later)
 }
 END_TEST
 
-/* To a server that has none: what may not be used yet, too. */
-START_TEST(alloc_give_limbo_takes_all_of_one_class)
+/* A server without memory also gets the blocks that may not be used yet. */
+START_TEST(give_deferred_takes_all_of_one_class)
 {
 	struct alloc *a = alloc_new(1000);
 	struct block_ref ref = {.off = 4096, .cls = 3}, got[4];
@@ -542,30 +542,30 @@ static Suite *suite(void)
 	Suite *s = suite_create("alloc");
 	TCase *t = tcase_create("alloc");
 
-	tcase_add_test(t, alloc_give_limbo_takes_all_of_one_class);
+	tcase_add_test(t, give_deferred_takes_all_of_one_class);
 	tcase_add_test(t, take_empty_gives_nothing);
 	tcase_add_test(
 		t, retire_block_is_free_after_T_with_next_inc_and_not_before);
 	tcase_add_test(t, deferred_keeps_order_over_growth_and_wrap);
-	tcase_add_test(t, undated_block_rests_for_T_from_its_date_on);
+	tcase_add_test(t, undated_block_waits_for_T_from_its_date);
 	tcase_add_test(t, undated_blocks_are_dated_before_the_next_that_has_a_date);
 	tcase_add_test(t, undated_blocks_that_went_back_leave_no_date_to_others);
 	tcase_add_test(t, put_unpublished_block_is_free_at_once_with_its_inc);
-	tcase_add_test(t, retire_last_inc_goes_back_worn_and_is_never_reused);
+	tcase_add_test(t, retire_of_last_incarnation_block_goes_back_exhausted);
 	tcase_add_test(t, want_starts_at_two_doubles_and_asks_once);
 	tcase_add_test(t, want_large_class_is_bounded_by_bytes);
 	tcase_add_test(t, drain_gives_everything_back_once_by_state);
-	tcase_add_test(t, want_free_blocks_spoken_for_do_not_count);
+	tcase_add_test(t, want_does_not_count_free_blocks_that_others_will_take);
 	tcase_add_test(t, surplus_is_due_after_many_blocks_or_many_bytes);
 	tcase_add_test(
 		t, surplus_above_the_bound_goes_back_longest_unused_class_first);
-	tcase_add_test(t, surplus_counts_limbo_when_ready_and_not_before);
+	tcase_add_test(t, surplus_counts_deferred_blocks_once_they_are_ready);
 	tcase_add_test(t, surplus_leaves_the_last_block_of_the_class_used_last);
-	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_rested_at_once_lately);
-	tcase_add_test(t, surplus_counts_anew_from_the_latest_peak);
-	tcase_add_test(t, peek_says_what_take_will_bring);
+	tcase_add_test(t, surplus_keeps_as_many_ready_blocks_as_recently_waited_at_once);
+	tcase_add_test(t, surplus_counts_from_the_latest_peak);
+	tcase_add_test(t, peek_returns_what_take_will_return);
 	tcase_add_test(
-		t, record_names_free_limbo_and_worn_and_what_is_retired_later);
+		t, record_has_free_deferred_exhausted_and_later_retired_blocks);
 	suite_add_tcase(s, t);
 	return s;
 }

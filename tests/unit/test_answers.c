@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers that do not arrive: a lane over a device that the test plays, and that can
+ * Answers that do not arrive: a lane over a device that the test plays. The device can
  * report a READ or compare-and-swap as done without its data, as rxe does when an
- * acknowledgement with its number comes first. And what the device is given: doorbells,
- * and which requests report.
+ * acknowledgement with its number comes first. Also which doorbells the device sees and
+ * which requests report completion.
  */
 #include "config.h"
 
@@ -58,7 +58,7 @@ static void run(struct xport_chain *c)
 	ck_assert(c->done);
 }
 
-/* The chain ended at request n_done, and with it the lane, which says why. */
+/* The chain ended at request n_done, and the broken lane gives the reason. */
 static void ck_lost(const struct xport_chain *c, unsigned n_done)
 {
 	ck_assert_int_eq(c->status, FARKV_EDISCONNECTED);
@@ -71,9 +71,8 @@ static void ck_lost(const struct xport_chain *c, unsigned n_done)
 /* ---- cases ------------------------------------------------------------------------ */
 
 /*
- * What a batch of operations posts for one stage: gets of remembered keys (round 0) or
- * puts (1). A report for each chain would cost as much as a request, and so would a
- * doorbell.
+ * The chains that a batch posts for one stage: gets of cached locations (round 0) or puts
+ * (1). Only the last request reports, and all share one doorbell.
  */
 START_TEST(chains_of_one_post_share_a_doorbell_and_the_last_request_reports)
 {
@@ -130,7 +129,7 @@ START_TEST(all_answers_arrive_the_data_is_there_and_the_lane_stays)
 }
 END_TEST
 
-/* What was there before proves nothing, also when it is what the answer would bring. */
+/* The previous content proves nothing, even if the answer brings the same bytes. */
 START_TEST(answer_that_equals_the_old_content_is_an_answer)
 {
 	for (unsigned round = 0; round < 3; round++) {
@@ -144,8 +143,8 @@ START_TEST(answer_that_equals_the_old_content_is_an_answer)
 }
 END_TEST
 
-/* The lane is broken where the answer is missing, and what stands before it is certain. */
-START_TEST(answer_of_a_read_is_lost_the_chain_ends_there)
+/* The lane breaks at the missing answer; the results before it are certain. */
+START_TEST(lost_answer_of_a_read_ends_the_chain_there)
 {
 	struct xport_chain c = {.n = 4};
 
@@ -159,7 +158,7 @@ START_TEST(answer_of_a_read_is_lost_the_chain_ends_there)
 }
 END_TEST
 
-START_TEST(answer_of_a_cas_is_lost_its_outcome_is_unknown)
+START_TEST(lost_answer_of_a_cas_leaves_its_outcome_unknown)
 {
 	struct xport_chain c = {.n = 2};
 	uint64_t was = word_at(64);
@@ -177,8 +176,8 @@ START_TEST(answer_of_a_cas_is_lost_its_outcome_is_unknown)
 }
 END_TEST
 
-/* A result that an earlier compare-and-swap has left is not this one's. */
-START_TEST(answer_of_a_cas_is_lost_after_the_queue_went_round)
+/* The result of an earlier compare-and-swap is not taken for this one. */
+START_TEST(lost_answer_of_a_cas_is_noticed_after_the_queue_wrapped)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -195,7 +194,7 @@ START_TEST(answer_of_a_cas_is_lost_after_the_queue_went_round)
 }
 END_TEST
 
-START_TEST(answer_of_one_piece_of_a_long_read_is_lost)
+START_TEST(lost_answer_of_one_piece_of_a_long_read_ends_the_chain)
 {
 	struct xport_chain c = {.n = 2};
 
@@ -207,7 +206,7 @@ START_TEST(answer_of_one_piece_of_a_long_read_is_lost)
 }
 END_TEST
 
-START_TEST(answer_is_lost_chains_before_are_done_those_behind_did_not_happen)
+START_TEST(lost_answer_leaves_earlier_chains_done_and_later_ones_undone)
 {
 	struct xport_chain c[3] = {{.n = 1}, {.n = 1}, {.n = 1}};
 
@@ -225,8 +224,8 @@ START_TEST(answer_is_lost_chains_before_are_done_those_behind_did_not_happen)
 }
 END_TEST
 
-/* Under way when the lane is given up, and yet reported as done. */
-START_TEST(answer_is_lost_while_the_lane_is_stopped)
+/* In flight when the lane is given up, and still reported as done. */
+START_TEST(lost_answer_while_the_lane_stops_is_noticed)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -244,7 +243,7 @@ START_TEST(answer_is_lost_while_the_lane_is_stopped)
 }
 END_TEST
 
-START_TEST(lane_is_made_anew_after_a_lost_answer)
+START_TEST(lane_reconnects_after_a_lost_answer)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -278,18 +277,18 @@ static Suite *suite(void)
 	tcase_add_test(t,
 		       all_answers_arrive_the_data_is_there_and_the_lane_stays);
 	tcase_add_test(t, answer_that_equals_the_old_content_is_an_answer);
-	tcase_add_loop_test(t, answer_of_a_read_is_lost_the_chain_ends_there, 0,
+	tcase_add_loop_test(t, lost_answer_of_a_read_ends_the_chain_there, 0,
 			    4);
-	tcase_add_loop_test(t, answer_of_a_cas_is_lost_its_outcome_is_unknown,
+	tcase_add_loop_test(t, lost_answer_of_a_cas_leaves_its_outcome_unknown,
 			    0, 2);
-	tcase_add_test(t, answer_of_a_cas_is_lost_after_the_queue_went_round);
-	tcase_add_loop_test(t, answer_of_one_piece_of_a_long_read_is_lost, 0,
+	tcase_add_test(t, lost_answer_of_a_cas_is_noticed_after_the_queue_wrapped);
+	tcase_add_loop_test(t, lost_answer_of_one_piece_of_a_long_read_ends_the_chain, 0,
 			    6);
 	tcase_add_test(
 		t,
-		answer_is_lost_chains_before_are_done_those_behind_did_not_happen);
-	tcase_add_loop_test(t, answer_is_lost_while_the_lane_is_stopped, 0, 2);
-	tcase_add_test(t, lane_is_made_anew_after_a_lost_answer);
+		lost_answer_leaves_earlier_chains_done_and_later_ones_undone);
+	tcase_add_loop_test(t, lost_answer_while_the_lane_stops_is_noticed, 0, 2);
+	tcase_add_test(t, lane_reconnects_after_a_lost_answer);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Key files: what is read, what is refused and how it is said, without ever
- * saying a secret. Tags: against values of another BLAKE2b (Python's hashlib),
- * and that every bit they speak of changes them.
+ * Key files: what is read, what is refused with which message, and that no message shows
+ * a secret. Tags: compared with another BLAKE2b (Python's hashlib); every covered bit
+ * changes them.
  */
 #include "config.h"
 
@@ -159,7 +159,7 @@ START_TEST(keyfile_find_other_names_gives_null)
 }
 END_TEST
 
-START_TEST(keyfile_first_one_key_is_given_of_several_a_name_is_asked)
+START_TEST(keyfile_first_gives_the_only_key_and_asks_for_a_name_among_several)
 {
 	const struct key *key = (const struct key *)(const void *)dir;
 	struct keyfile *kf;
@@ -234,7 +234,7 @@ static const struct {
 	{"alice rw 0x" HEX "\n", "the key"},
 	{"alice rw " HEX "00\n", "the key"},
 	{"alice rw 00010203\n", "the key"},
-	/* A digit that is none, first and last. */
+	/* An invalid digit, first and last. */
 	{"alice rw g00102030405060708090a0b0c0d0e0f"
 	 "101112131415161718191a1b1c1d1e1f\n",
 	 "the key"},
@@ -244,7 +244,7 @@ static const struct {
 	/* Base64 of another length in the right number of characters. */
 	{"alice rw AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8A\n", "the key"},
 	{"alice rw AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==\n", "the key"},
-	/* Bits behind the last byte; characters of another alphabet. */
+	/* Bits after the last byte; characters of another alphabet. */
 	{"alice rw AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=\n", "the key"},
 	{"alice rw _AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", "the key"},
 	{"alice rw AAECAwQFBgcICQoLDA0ODxAREhM\tUFRYXGBkaGxwdHh8=\n",
@@ -256,14 +256,14 @@ static const struct {
 	{GOOD GOOD GOOD, "keys:2: the same name as in line 1"},
 };
 
-START_TEST(keyfile_load_malformed_line_is_named_and_no_secret_said)
+START_TEST(keyfile_load_malformed_line_is_named_without_its_secret)
 {
 	write_text(malformed[_i].text);
 	check_refused(FARKV_EINVAL, malformed[_i].says);
 }
 END_TEST
 
-START_TEST(keyfile_load_nul_bytes_are_no_blanks)
+START_TEST(keyfile_load_nul_bytes_are_not_blanks)
 {
 	static const char in_name[] = "al\0ce rw " HEX "\n";
 	static const char in_key[] = "alice rw " BARE "\0\n";
@@ -296,8 +296,10 @@ START_TEST(keyfile_load_windows_text_is_read)
 	check_key(kf, "alice", KEY_RW);
 	check_key(kf, "bob", KEY_RO);
 	keyfile_free(kf);
-	/* A mark elsewhere, as cat(1) leaves it, is no blank; lines count from the file's
-	 * first. */
+	/*
+	 * A BOM in the middle, as cat(1) leaves it, is not a blank; lines count from the
+	 * first line of the file.
+	 */
 	write_text("\xEF\xBB\xBF" GOOD "\xEF\xBB\xBF" "bob ro " HEX "\n");
 	check_refused(FARKV_EINVAL, "keys:2: the name");
 	write_text("\xEF\xBB\xBF" GOOD GOOD);
@@ -330,7 +332,7 @@ START_TEST(keyfile_reload_gives_the_new_keys_and_hands_out_the_old)
 	write_text("carol rw " HEX "\nbob ro " HEX "\n");
 	ck_assert_int_eq(keyfile_reload(kf, &old), 0);
 	ck_assert_ptr_ne(old, poison);
-	/* Keys of before are there until the old file is ended. */
+	/* The old keys stay until the old file is ended. */
 	ck_assert_ptr_eq(keyfile_find(old, "alice", 5), alice);
 	ck_assert_str_eq(alice->name, "alice");
 	ck_assert_ptr_null(keyfile_find(kf, "alice", 5));
@@ -363,7 +365,7 @@ START_TEST(keyfile_reload_bad_file_keeps_the_keys)
 }
 END_TEST
 
-START_TEST(keyfile_same_key_name_role_and_every_bit_of_the_secret_count)
+START_TEST(keyfile_same_key_compares_name_role_and_every_bit_of_the_secret)
 {
 	struct keyfile *kf;
 	struct key a, b;
@@ -421,7 +423,7 @@ START_TEST(keyfile_load_of_another_user_is_refused)
 }
 END_TEST
 
-START_TEST(keyfile_load_what_is_no_file_is_refused)
+START_TEST(keyfile_load_of_a_path_that_is_no_regular_file_is_refused)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct keyfile *kf = poison;
@@ -449,7 +451,7 @@ START_TEST(keyfile_load_what_is_no_file_is_refused)
 }
 END_TEST
 
-START_TEST(keyfile_load_through_a_link_looks_at_the_file)
+START_TEST(keyfile_load_through_a_symlink_checks_the_file)
 {
 	char target[140];
 
@@ -608,7 +610,7 @@ START_TEST(auth_tags_are_those_of_another_implementation)
 }
 END_TEST
 
-/* Both tags; which of them the byte at p, flipped in each bit, is to change. */
+/* Both tags: which of them each bit of the byte at p must change. */
 static void check_flips(void *p, size_t len, bool in_client, bool in_server)
 {
 	uint8_t c[AUTH_TAG_BYTES], s[AUTH_TAG_BYTES], other[AUTH_TAG_BYTES];
@@ -626,7 +628,7 @@ static void check_flips(void *p, size_t len, bool in_client, bool in_server)
 	}
 }
 
-START_TEST(auth_tags_every_bit_they_speak_of_changes_them)
+START_TEST(auth_tags_change_with_every_covered_bit)
 {
 	check_flips(key.secret, sizeof(key.secret), true, true);
 	check_flips(server_nonce, sizeof(server_nonce), true, true);
@@ -670,7 +672,7 @@ START_TEST(auth_equal_differs_in_any_bit)
 }
 END_TEST
 
-START_TEST(auth_nonce_and_token_fill_their_size_anew)
+START_TEST(auth_nonce_and_token_fill_their_size_with_new_bytes)
 {
 	uint8_t a[AUTH_NONCE_BYTES + 1], b[AUTH_NONCE_BYTES + 1];
 	uint8_t seen[AUTH_NONCE_BYTES] = {0};
@@ -725,12 +727,12 @@ static Suite *suite(void)
 		t, keyfile_load_every_spelling_gives_name_role_and_key);
 	tcase_add_test(t, keyfile_find_other_names_gives_null);
 	tcase_add_test(
-		t, keyfile_first_one_key_is_given_of_several_a_name_is_asked);
+		t, keyfile_first_gives_the_only_key_and_asks_for_a_name_among_several);
 	tcase_add_test(t, keyfile_load_thousands_of_keys_finds_each);
 	tcase_add_loop_test(
-		t, keyfile_load_malformed_line_is_named_and_no_secret_said, 0,
+		t, keyfile_load_malformed_line_is_named_without_its_secret, 0,
 		(int)ARRAY_SIZE(malformed));
-	tcase_add_test(t, keyfile_load_nul_bytes_are_no_blanks);
+	tcase_add_test(t, keyfile_load_nul_bytes_are_not_blanks);
 	tcase_add_test(t, keyfile_load_cut_anywhere_is_refused_or_whole);
 	tcase_add_test(t, keyfile_load_windows_text_is_read);
 	tcase_add_test(t, keyfile_load_other_kinds_of_file_are_named);
@@ -738,11 +740,11 @@ static Suite *suite(void)
 		t, keyfile_reload_gives_the_new_keys_and_hands_out_the_old);
 	tcase_add_test(t, keyfile_reload_bad_file_keeps_the_keys);
 	tcase_add_test(
-		t, keyfile_same_key_name_role_and_every_bit_of_the_secret_count);
+		t, keyfile_same_key_compares_name_role_and_every_bit_of_the_secret);
 	tcase_add_test(t, keyfile_load_open_to_others_is_refused);
 	tcase_add_test(t, keyfile_load_of_another_user_is_refused);
-	tcase_add_test(t, keyfile_load_what_is_no_file_is_refused);
-	tcase_add_test(t, keyfile_load_through_a_link_looks_at_the_file);
+	tcase_add_test(t, keyfile_load_of_a_path_that_is_no_regular_file_is_refused);
+	tcase_add_test(t, keyfile_load_through_a_symlink_checks_the_file);
 	tcase_add_test(
 		t, keyfile_load_one_mebibyte_is_read_and_one_byte_more_is_not);
 	tcase_add_test(t, keyfile_make_line_loads_and_is_new_each_time);
@@ -752,11 +754,11 @@ static Suite *suite(void)
 	t = tcase_create("tags");
 	tcase_add_checked_fixture(t, tags_setup, NULL);
 	tcase_add_test(t, auth_tags_are_those_of_another_implementation);
-	tcase_add_test(t, auth_tags_every_bit_they_speak_of_changes_them);
+	tcase_add_test(t, auth_tags_change_with_every_covered_bit);
 	tcase_add_test(
 		t, auth_client_tag_bytes_moved_from_name_to_hello_change_it);
 	tcase_add_test(t, auth_equal_differs_in_any_bit);
-	tcase_add_test(t, auth_nonce_and_token_fill_their_size_anew);
+	tcase_add_test(t, auth_nonce_and_token_fill_their_size_with_new_bytes);
 	tcase_add_test(t, auth_dummy_key_is_one_random_key);
 	suite_add_tcase(s, t);
 	return s;

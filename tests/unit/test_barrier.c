@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's control loop without sockets: the barrier with sessions that answer, are
- * silent, or leave, and newcomers who are too slow.
+ * silent or leave, and handshakes that are too slow.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- the barrier ----------------------------------------------------------------- */
 
-/* One worn block of alice's, which everybody but bob has let go of. */
+/* One exhausted block of alice's, which every session but bob has released. */
 static struct block_ref wear_one(void)
 {
 	struct block_ref b;
@@ -71,7 +71,7 @@ START_TEST(silent_remote_client_is_cut_off)
 }
 END_TEST
 
-START_TEST(barrier_that_is_stuck_gives_no_hope)
+START_TEST(memory_request_during_a_stuck_barrier_gets_none_in_time)
 {
 	uint64_t t;
 
@@ -79,7 +79,7 @@ START_TEST(barrier_that_is_stuck_gives_no_hope)
 	join(&bob, &rig_local, getpid());
 	bob.silent = true;
 	rig_give(&alice, alice.n_held, RETURN_FREE);
-	/* Pages are there for the taking, but for bob. */
+	/* Pages would be free if bob answered. */
 	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(bob.barrier);
 	ck_assert(!alice.answered);
@@ -95,7 +95,7 @@ START_TEST(barrier_that_is_stuck_gives_no_hope)
 }
 END_TEST
 
-START_TEST(what_comes_during_a_barrier_waits_for_the_next)
+START_TEST(block_exhausted_during_a_barrier_waits_for_the_next)
 {
 	struct block_ref b;
 
@@ -118,8 +118,8 @@ START_TEST(what_comes_during_a_barrier_waits_for_the_next)
 }
 END_TEST
 
-/* All but those that never said READY, and cannot have. */
-START_TEST(session_is_waited_for_if_it_may_have_begun)
+/* All sessions except those that cannot have sent READY. */
+START_TEST(barrier_waits_for_a_session_that_may_have_begun)
 {
 	static const struct msg ready = {.type = MSG_READY};
 
@@ -137,13 +137,13 @@ START_TEST(session_is_waited_for_if_it_may_have_begun)
 }
 END_TEST
 
-START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
+START_TEST(barrier_waits_for_a_lost_session_until_its_process_ends)
 {
 	static const struct msg ready = {.type = MSG_READY};
 	pid_t pid;
 
 	join(&bob, &rig_local, getpid());
-	/* The child inherits the mapping, as none of the library's would. */
+	/* The child inherits this mapping, unlike the library's own mappings. */
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
@@ -168,10 +168,10 @@ START_TEST(session_that_broke_off_is_waited_for_until_its_process_ends)
 }
 END_TEST
 
-START_TEST(no_barrier_without_need_and_no_timer_without_work)
+START_TEST(idle_server_has_no_barrier_and_no_timer)
 {
 	join(&bob, &rig_local, getpid());
-	turns(210); /* the tick that watches newcomers */
+	turns(210); /* the timer for handshakes */
 	barrier_now(c);
 	barrier_want(c);
 	turns(20);
@@ -190,7 +190,7 @@ END_TEST
 
 /* ---- newcomers ------------------------------------------------------------------- */
 
-static unsigned refused; /* why bob was; 0: he was not */
+static unsigned refused; /* why bob was closed; 0: he was not */
 
 static void hear_refusal(struct peer *p, const struct msg *m)
 {
@@ -199,8 +199,8 @@ static void hear_refusal(struct peer *p, const struct msg *m)
 	refused = m->refuse.reason;
 }
 
-/* It broke no rule: it may come again. */
-START_TEST(slow_newcomer_is_sent_away_and_not_blamed)
+/* It broke no rule and may connect again. */
+START_TEST(slow_handshake_is_closed_and_not_blamed)
 {
 	c->cfg.hello_ms = 1;
 	join(&bob, &rig_local, getpid());
@@ -236,14 +236,14 @@ static Suite *suite(void)
 		t,
 		silent_client_is_named_and_nothing_is_reused_until_it_answers);
 	tcase_add_test(t, silent_remote_client_is_cut_off);
-	tcase_add_test(t, barrier_that_is_stuck_gives_no_hope);
-	tcase_add_test(t, what_comes_during_a_barrier_waits_for_the_next);
-	tcase_add_test(t, session_is_waited_for_if_it_may_have_begun);
+	tcase_add_test(t, memory_request_during_a_stuck_barrier_gets_none_in_time);
+	tcase_add_test(t, block_exhausted_during_a_barrier_waits_for_the_next);
+	tcase_add_test(t, barrier_waits_for_a_session_that_may_have_begun);
 	tcase_add_test(
-		t, session_that_broke_off_is_waited_for_until_its_process_ends);
-	tcase_add_test(t, no_barrier_without_need_and_no_timer_without_work);
+		t, barrier_waits_for_a_lost_session_until_its_process_ends);
+	tcase_add_test(t, idle_server_has_no_barrier_and_no_timer);
 	t = add_case(s, "newcomers");
-	tcase_add_test(t, slow_newcomer_is_sent_away_and_not_blamed);
+	tcase_add_test(t, slow_handshake_is_closed_and_not_blamed);
 	return s;
 }
 

@@ -19,7 +19,7 @@
 static struct real_server srv;
 static struct farkv *kv;
 
-/* A long T: no slow moment of this machine costs a READ more. */
+/* A long T: a slow moment of this machine costs no extra READ. */
 static const char *const args[] = {"-m", "64m", "-I", "1m",
 				   "--index-slots", "131072",
 				   "--grace-ms", "2000", NULL};
@@ -30,7 +30,7 @@ static void setup(void)
 	kv = e2e_open(srv.path, 5000);
 }
 
-/* What operations on remembered keys cost: tests/guest/rdma_count.c. */
+/* tests/guest/rdma_count.c counts operations on cached keys. */
 static void setup_searching(void)
 {
 	struct farkv_options o;
@@ -136,7 +136,7 @@ START_TEST(batch_of_any_length_does_what_single_calls_do)
 		OK(farkv_delete(kv, &key, sizeof(key)));
 	OK(farkv_mget(kv, b->get, b->n));
 	batch_check(b);
-	/* One by one it is the same. */
+	/* Single calls return the same. */
 	for (size_t i = 0; i < b->n; i += 37) {
 		size_t last = winner(b, i);
 		struct farkv_value v;
@@ -219,10 +219,10 @@ struct budget {
 	const char *what;
 	unsigned round_trips, reads, writes, cas;
 	uint64_t n; /* doorbells */
-	unsigned chance; /* READs more, for keys that share a fingerprint */
+	unsigned chance; /* extra READs for keys that share a fingerprint */
 	/* Where words tear: */
 	unsigned gets;    /* READ their window twice */
-	unsigned refused; /* READ it once more, after the block that refuses */
+	unsigned refused; /* READ it again after the block of another key */
 };
 
 static struct farkv_counters before;
@@ -233,7 +233,7 @@ static void budget_begin(void)
 	OK(farkv_counters(kv, &before));
 }
 
-/* Exactly that and no more, in the quiet state; over shared memory nothing. */
+/* Exactly these counts without rivals; over shared memory 0. */
 static void budget_end(const struct budget *b)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
@@ -258,8 +258,8 @@ static void budget_end(const struct budget *b)
 	fflush(stdout);
 	ck_assert_uint_ge(c.round_trips - before.round_trips, trips);
 	/*
-	 * Where nothing else is READ, another key's block takes one more; and the
-	 * window once more where words may tear.
+	 * Without other READs another key's block takes one more, and one more for the
+	 * window where words may tear.
 	 */
 	ck_assert_uint_le(c.round_trips - before.round_trips, trips + more);
 	ck_assert_uint_ge(c.reads - before.reads, reads);
@@ -271,14 +271,14 @@ static void budget_end(const struct budget *b)
 	ck_assert_uint_eq(c.retries, before.retries);
 }
 
-/* Blocks at hand and everything warm, so that no call needs the server. */
+/* With blocks and all locations cached no call needs the server. */
 static void budget_warm(void)
 {
 	for (int i = 0; i < 40; i++)
 		OK(e2e_put(kv, i % 2 ? "here" : "other", "value"));
 }
 
-START_TEST(single_calls_take_the_round_trips_they_may)
+START_TEST(single_calls_keep_to_their_round_trips)
 {
 	static const struct budget
 		get_hit = {"GET, hit", 2, 2, 0, 0, 1, 0, 1, 0},
@@ -359,7 +359,7 @@ static Suite *suite(void)
 
 	t = tcase_create("budgets");
 	tcase_add_checked_fixture(t, setup_searching, teardown);
-	tcase_add_test(t, single_calls_take_the_round_trips_they_may);
+	tcase_add_test(t, single_calls_keep_to_their_round_trips);
 	tcase_add_test(t, mget_of_a_group_shares_its_round_trips);
 	suite_add_tcase(s, t);
 	return s;

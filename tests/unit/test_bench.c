@@ -136,7 +136,7 @@ START_TEST(zipfian_zeta_and_eta_vectors)
 END_TEST
 
 /* Octet by octet, as it is defined. */
-START_TEST(fnvhash_leaves_no_octet_out)
+START_TEST(fnvhash_uses_every_octet)
 {
 	struct rng r;
 
@@ -186,7 +186,7 @@ START_TEST(zipfian_grow_continues_the_sum)
 }
 END_TEST
 
-START_TEST(counter_shows_what_is_acknowledged_without_a_gap)
+START_TEST(counter_shows_acknowledged_numbers_without_a_gap)
 {
 	struct gen_counter g;
 
@@ -225,7 +225,7 @@ END_TEST
 
 /* ---- values ---------------------------------------------------------------------- */
 
-START_TEST(value_random_is_printable_and_value_checked_is_known)
+START_TEST(random_value_is_printable_and_checked_value_is_known)
 {
 	char buf[128];
 	struct rng r;
@@ -237,7 +237,7 @@ START_TEST(value_random_is_printable_and_value_checked_is_known)
 		for (size_t i = 0; i < len; i++)
 			ck_assert(buf[i] >= ' ' && buf[i] <= 127);
 	}
-	/* "user1:field0" and then Java's hash of all that stands so far. */
+	/* "user1:field0", followed by Java's hash of the text so far. */
 	memset(buf, 'x', sizeof(buf));
 	value_checked("user1", 5, "field0", buf, 24);
 	ck_assert_mem_eq(buf, "user1:field0:", 13);
@@ -373,7 +373,7 @@ START_TEST(props_load_text_from_elsewhere_is_read_or_named)
 }
 END_TEST
 
-START_TEST(props_load_refuses_what_is_no_character)
+START_TEST(props_load_refuses_invalid_characters)
 {
 	static const char *const bad[] = {
 		"a=\\u12", "a=\\u00zz", "a=\\u0000", "a=\\ud83d", "a=\\ude00",
@@ -393,7 +393,7 @@ struct wanted {
 	int e;
 };
 
-START_TEST(props_read_says_where_what_is_wrong)
+START_TEST(props_read_names_the_place_of_an_error)
 {
 	static const char *const choices[] = {"one", "two", NULL};
 	static const struct prop_spec specs[] = {
@@ -436,13 +436,13 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, key_build_vectors, 0, (int)ARRAY_SIZE(keys));
 	tcase_add_test(t, key_build_all_lengths_agree_with_printf);
 	tcase_add_test(t, key_build_of_random_numbers_agrees_with_printf);
-	tcase_add_test(t, fnvhash_leaves_no_octet_out);
+	tcase_add_test(t, fnvhash_uses_every_octet);
 	tcase_add_test(t, modulo_is_the_remainder);
 	tcase_add_test(t, zipfian_zeta_and_eta_vectors);
 	tcase_add_test(t, zipfian_grow_continues_the_sum);
-	tcase_add_test(t, counter_shows_what_is_acknowledged_without_a_gap);
+	tcase_add_test(t, counter_shows_acknowledged_numbers_without_a_gap);
 	tcase_add_test(t, rng_streams_differ_and_repeat);
-	tcase_add_test(t, value_random_is_printable_and_value_checked_is_known);
+	tcase_add_test(t, random_value_is_printable_and_checked_value_is_known);
 	suite_add_tcase(s, t);
 	t = tcase_create("histogram");
 	tcase_add_loop_test(t, hist_counters_vectors, 0,
@@ -452,8 +452,8 @@ static Suite *suite(void)
 	t = tcase_create("properties");
 	tcase_add_test(t, props_load_java_syntax);
 	tcase_add_test(t, props_load_text_from_elsewhere_is_read_or_named);
-	tcase_add_loop_test(t, props_load_refuses_what_is_no_character, 0, 8);
-	tcase_add_test(t, props_read_says_where_what_is_wrong);
+	tcase_add_loop_test(t, props_load_refuses_invalid_characters, 0, 8);
+	tcase_add_test(t, props_read_names_the_place_of_an_error);
 	suite_add_tcase(s, t);
 	return s;
 }

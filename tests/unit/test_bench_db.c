@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every binding of kvbench owes its caller (bench/store/db.h), tried on those whose
- * store is in the process and on those whose server is installed: values of all lengths come back whole, batches keep their values
- * side by side and say who is missing, what is removed is gone.
+ * The contract of every binding of kvbench (bench/store/db.h), tested on the stores in
+ * the process and on those whose server is installed: values of all lengths come back
+ * whole, a batch returns its values side by side and reports missing keys, and removed
+ * keys are gone.
  */
 #include "config.h"
 
@@ -194,7 +195,7 @@ static void batches(size_t max)
 		items[i].value = (struct db_value){NULL, 0};
 		items[i].status = DB_ERROR;
 	}
-	/* Twice the same, twice one that is missing, and once more the first. */
+	/* A present key twice, a missing key twice, then the first key again. */
 	items[3] = items[2];
 	items[5].key = items[6].key = "nobody0123456789";
 	items[ITEMS] = items[0];
@@ -244,7 +245,7 @@ START_TEST(bindings_hold_all_records)
 }
 END_TEST
 
-/* Until both requests have ended, in one poll. */
+/* Polls until both requests have ended, in one poll. */
 static void poll_two(struct db_completion *by_tag)
 {
 	struct db_completion c[DB_POLL_MAX];
@@ -257,7 +258,7 @@ static void poll_two(struct db_completion *by_tag)
 		by_tag[c[i].tag] = c[i];
 }
 
-START_TEST(farkv_says_of_each_request_why_it_failed)
+START_TEST(farkv_gives_each_failed_request_its_reason)
 {
 	static char value[1];
 	struct db_request too_long = {.key = key_of(0),
@@ -288,7 +289,7 @@ START_TEST(farkv_says_of_each_request_why_it_failed)
 END_TEST
 
 /* A batch is as many operations as it has items. */
-START_TEST(null_takes_its_time_in_batches_too)
+START_TEST(null_store_delays_each_item_of_a_batch)
 {
 	struct db_item items[ITEMS] = {{.key = "user", .key_len = 4}};
 	uint64_t start;
@@ -309,7 +310,7 @@ START_TEST(null_takes_its_time_in_batches_too)
 }
 END_TEST
 
-/* A server that is gone is a service that is not there, and says so. */
+/* A server that is gone gives "service not available" with a reason. */
 START_TEST(bindings_notice_a_dead_server)
 {
 	const char *name = names[2 + _i];
@@ -337,7 +338,7 @@ START_TEST(bindings_notice_a_dead_server)
 }
 END_TEST
 
-/* What memcached refuses is told, and the connection goes on. */
+/* A refusal of memcached is reported, and the connection goes on. */
 START_TEST(memcached_refuses_and_goes_on)
 {
 	static char large[4u << 20];
@@ -414,8 +415,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, bindings_hold_all_records, 0,
 			    ARRAY_SIZE(names));
 	tcase_add_loop_test(t, bindings_notice_a_dead_server, 0, 2);
-	tcase_add_test(t, farkv_says_of_each_request_why_it_failed);
-	tcase_add_test(t, null_takes_its_time_in_batches_too);
+	tcase_add_test(t, farkv_gives_each_failed_request_its_reason);
+	tcase_add_test(t, null_store_delays_each_item_of_a_batch);
 	tcase_add_test(t, memcached_refuses_and_goes_on);
 	tcase_add_loop_test(t, address_parse_table, 0, ARRAY_SIZE(addresses));
 	suite_add_tcase(s, t);

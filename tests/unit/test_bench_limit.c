@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvbench limit: the limit's own memory keeps what is put, one at a time and in
- * batches, for longer than its blocks rest; a stamp waits for what is still to come; the
- * table shows medians and the medians of ratios.
+ * kvbench limit: its own memory keeps stored values, in single calls and batches, even
+ * after blocks are reused; a stamp waits for pending loads; the table shows medians and
+ * the medians of ratios.
  */
 #include "config.h"
 
@@ -104,7 +104,7 @@ static char *find_in_map(const char *text)
 	return at;
 }
 
-/* The block that was replaced rests: the next PUTs write elsewhere. */
+/* The replaced block waits, so the next PUTs write elsewhere. */
 START_TEST(limit_put_replaces)
 {
 	char *old;
@@ -127,7 +127,7 @@ START_TEST(limit_put_replaces)
 }
 END_TEST
 
-START_TEST(limit_batches_say_who_is_missing)
+START_TEST(limit_batches_report_missing_keys)
 {
 	open_with(100);
 	load();
@@ -140,7 +140,7 @@ START_TEST(limit_batches_say_who_is_missing)
 }
 END_TEST
 
-/* More PUTs than blocks rest, so that each is used again, incarnation and all. */
+/* More PUTs than blocks wait, so each block is reused with its next incarnation. */
 START_TEST(limit_blocks_are_used_again)
 {
 	open_with(100);
@@ -160,10 +160,10 @@ START_TEST(limit_blocks_are_used_again)
 }
 END_TEST
 
-/* A limit that does not sum, or not all of the block, would be too high. */
+/* A limit that did not sum the whole block would be too high. */
 START_TEST(limit_sums_what_it_reads)
 {
-	/* Bytes behind the key's first: version, key, value's ends, the sum. */
+	/* Bytes after the key's first: version, key, the value's ends, the sum. */
 	static const int at[] = {-24, 0, 16, 16 + 99, 16 + 100 + 4};
 	char *key;
 
@@ -216,7 +216,7 @@ START_TEST(table_shows_medians_and_ratios)
 }
 END_TEST
 
-START_TEST(median_of_even_and_odd)
+START_TEST(median_of_even_and_odd_counts)
 {
 	ck_assert(stat_median((double[]){3, 1, 2}, 3) == 2.0);
 	ck_assert(stat_median((double[]){4, 1, 2, 3}, 4) == 2.5);
@@ -238,7 +238,7 @@ static uint64_t chase(const uint64_t *at, uint64_t i)
 	return i;
 }
 
-START_TEST(settled_stamps_wait_for_loads)
+START_TEST(settled_stamp_waits_for_loads)
 {
 	uint64_t *at = malloc(CHASE_WORDS * sizeof(*at)), i = 0, start;
 	static double row[CHASES], span[CHASES];
@@ -251,7 +251,7 @@ START_TEST(settled_stamps_wait_for_loads)
 	ck_assert_ptr_nonnull(at);
 	for (uint64_t k = 0; k < CHASE_WORDS; k++)
 		at[k] = (k * UINT64_C(6364136223846793005) + 1442695) % CHASE_WORDS;
-	/* What a chase takes, of many in a row: the end of the last is little of that. */
+	/* The duration of a chase; the end of the last one is a small part of it. */
 	for (int n = 0; n < CHASES; n++) {
 		start = ticks_settled();
 		for (int k = 0; k < CHASES_IN_A_ROW; k++)
@@ -260,13 +260,13 @@ START_TEST(settled_stamps_wait_for_loads)
 		row[n] = (double)(ticks_settled() - start) / CHASES_IN_A_ROW;
 	}
 	for (int n = 0; n < CHASES; n++) {
-		_mm_lfence(); /* nothing of the last one is left to wait for */
+		_mm_lfence(); /* no load of the previous one is pending */
 		start = ticks_settled();
 		i = chase(at, i);
 		__asm__ __volatile__("" : : "r"(i));
 		span[n] = (double)(ticks_settled() - start);
 	}
-	/* A stamp that does not wait is there long before the last load. */
+	/* A stamp that did not wait would come long before the last load. */
 	ck_assert_double_ge(stat_median(span, CHASES), stat_median(row, CHASES) / 3);
 	free(at);
 }
@@ -281,14 +281,14 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, limit_keeps_what_is_put, 0, 4);
 	tcase_add_test(t, limit_put_replaces);
-	tcase_add_test(t, limit_batches_say_who_is_missing);
+	tcase_add_test(t, limit_batches_report_missing_keys);
 	tcase_add_test(t, limit_blocks_are_used_again);
 	tcase_add_loop_test(t, limit_sums_what_it_reads, 0, 5);
 #if defined(__x86_64__)
-	tcase_add_test(t, settled_stamps_wait_for_loads);
+	tcase_add_test(t, settled_stamp_waits_for_loads);
 #endif
 	tcase_add_test(t, table_shows_medians_and_ratios);
-	tcase_add_test(t, median_of_even_and_odd);
+	tcase_add_test(t, median_of_even_and_odd_counts);
 	suite_add_tcase(s, t);
 	return s;
 }

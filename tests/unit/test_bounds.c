@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control loop without sockets: what one session can take of the server's time,
- * numbers and log, and what becomes of others when memory or descriptors are out.
+ * The control loop without sockets: how much of the server's time, session numbers and
+ * log one session can take, and how others fare when memory or descriptors are exhausted.
  */
 #include "config.h"
 
@@ -79,7 +79,7 @@ static bool say_without_memory(struct peer *p, const struct msg *m,
 	return goes_on;
 }
 
-/* Blocks that are intact, with long keys, which no slot names. */
+/* Intact blocks with long keys, which no slot names. */
 static void long_keys(struct peer *p, uint32_t n)
 {
 	static uint8_t key[LONG_KEY];
@@ -109,7 +109,7 @@ START_TEST(return_of_long_keys_takes_one_slice_at_a_time)
 }
 END_TEST
 
-START_TEST(returns_of_two_sessions_take_turns)
+START_TEST(returns_of_two_sessions_alternate)
 {
 	struct msg ten = ret(10, RETURN_FREE), four = ret(4, RETURN_FREE);
 
@@ -129,7 +129,7 @@ START_TEST(returns_of_two_sessions_take_turns)
 }
 END_TEST
 
-START_TEST(message_behind_an_unfinished_return_finds_it_finished)
+START_TEST(message_after_an_unfinished_return_finds_it_finished)
 {
 	struct msg m = ret(10, RETURN_FREE), ping = {.type = MSG_PING, .req = 9};
 
@@ -141,7 +141,7 @@ START_TEST(message_behind_an_unfinished_return_finds_it_finished)
 }
 END_TEST
 
-START_TEST(session_that_ends_takes_its_unfinished_return_along)
+START_TEST(session_that_ends_drops_its_unfinished_return)
 {
 	struct msg m = ret(10, RETURN_FREE);
 
@@ -154,7 +154,7 @@ START_TEST(session_that_ends_takes_its_unfinished_return_along)
 }
 END_TEST
 
-/* One that is not out, in the middle of many: nothing of the session is left. */
+/* One block that is not granted, among many: nothing of the session is left. */
 START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
 {
 	struct msg m = ret(10, RETURN_FREE);
@@ -169,8 +169,8 @@ START_TEST(bad_block_in_an_unfinished_return_ends_the_session)
 }
 END_TEST
 
-/* An honest client has some of them at most, from slots that others have damaged. */
-START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
+/* An honest client has at most a few, from slots that others damaged. */
+START_TEST(session_that_keeps_returning_blocks_in_use_is_ended)
 {
 	struct item item = item_new(0);
 	struct block_ref ref = slot_block(item.word);
@@ -190,7 +190,7 @@ START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
 }
 END_TEST
 
-/* It stays out, and the session goes on: a sweep finds it. */
+/* The block stays granted and the session goes on; a sweep finds the block. */
 START_TEST(return_without_memory_ends_no_session)
 {
 	struct msg m = ret(1, _i ? RETURN_EXHAUSTED : RETURN_DEFERRED);
@@ -205,7 +205,7 @@ START_TEST(return_without_memory_ends_no_session)
 }
 END_TEST
 
-START_TEST(long_return_without_memory_to_wait_in_is_finished_at_once)
+START_TEST(long_return_without_memory_for_its_rest_is_finished_at_once)
 {
 	struct msg m = ret(10, RETURN_FREE);
 
@@ -233,7 +233,7 @@ START_TEST(session_that_asks_for_versions_in_a_loop_is_ended)
 }
 END_TEST
 
-START_TEST(checks_of_readers_leave_a_rest_and_writers_need_not_wait)
+START_TEST(checks_by_readers_leave_a_pause_and_checks_by_writers_do_not)
 {
 	uint64_t began = clock_now_ns();
 
@@ -244,7 +244,7 @@ START_TEST(checks_of_readers_leave_a_rest_and_writers_need_not_wait)
 		ck_assert(request(&bob));
 		WAIT_FOR(told(&bob, i));
 	}
-	/* Two rests lie between three checks. */
+	/* Two pauses lie between three checks. */
 	ck_assert_uint_ge(clock_now_ns() - began, 2 * 100 * NS_PER_MS);
 	ck_assert(request(&bob));
 	ck_assert(TAILQ_EMPTY(&c->work.list));
@@ -264,7 +264,7 @@ static void misbehave(void)
 	ck_assert(!say(&bob, &m, NULL));
 }
 
-START_TEST(warnings_that_were_not_shown_are_counted_though_nothing_follows)
+START_TEST(suppressed_warnings_are_counted_without_a_later_line)
 {
 	for (unsigned i = 0; i < 20; i++)
 		misbehave();
@@ -277,7 +277,7 @@ START_TEST(warnings_that_were_not_shown_are_counted_though_nothing_follows)
 }
 END_TEST
 
-START_TEST(lines_that_were_not_shown_are_counted_at_the_end)
+START_TEST(suppressed_lines_are_counted_at_the_end)
 {
 	log_init("test", LOG_LEVEL_INFO);
 	for (unsigned i = 0; i < 25; i++) {
@@ -304,7 +304,7 @@ static int dial(const char *path)
 	return fd;
 }
 
-START_TEST(accept_that_fails_is_tried_again_now_and_then)
+START_TEST(accept_that_fails_is_retried_at_intervals)
 {
 	char dir[] = "/tmp/farkv-bounds-XXXXXX", path[64];
 	struct listen_socket l;
@@ -342,26 +342,26 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, rig_end);
 	tcase_add_test(t, return_of_long_keys_takes_one_slice_at_a_time);
-	tcase_add_test(t, returns_of_two_sessions_take_turns);
+	tcase_add_test(t, returns_of_two_sessions_alternate);
 	tcase_add_test(t,
-		       message_behind_an_unfinished_return_finds_it_finished);
-	tcase_add_test(t, session_that_ends_takes_its_unfinished_return_along);
+		       message_after_an_unfinished_return_finds_it_finished);
+	tcase_add_test(t, session_that_ends_drops_its_unfinished_return);
 	tcase_add_test(t, bad_block_in_an_unfinished_return_ends_the_session);
 	tcase_add_test(
-		t, session_that_returns_what_is_in_use_again_and_again_is_ended);
+		t, session_that_keeps_returning_blocks_in_use_is_ended);
 	tcase_add_loop_test(t, return_without_memory_ends_no_session, 0, 2);
 	tcase_add_test(
-		t, long_return_without_memory_to_wait_in_is_finished_at_once);
+		t, long_return_without_memory_for_its_rest_is_finished_at_once);
 	tcase_add_test(t, session_that_asks_for_versions_in_a_loop_is_ended);
 	tcase_add_test(t,
-		       checks_of_readers_leave_a_rest_and_writers_need_not_wait);
+		       checks_by_readers_leave_a_pause_and_checks_by_writers_do_not);
 	tcase_add_test(
-		t, warnings_that_were_not_shown_are_counted_though_nothing_follows);
-	tcase_add_loop_test(t, accept_that_fails_is_tried_again_now_and_then, 0,
+		t, suppressed_warnings_are_counted_without_a_later_line);
+	tcase_add_loop_test(t, accept_that_fails_is_retried_at_intervals, 0,
 			    sizeof(errnums) / sizeof(*errnums));
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(end, setup, NULL);
-	tcase_add_test(end, lines_that_were_not_shown_are_counted_at_the_end);
+	tcase_add_test(end, suppressed_lines_are_counted_at_the_end);
 	suite_add_tcase(s, end);
 	return s;
 }

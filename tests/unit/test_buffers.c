@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers of farkv_buf_alloc() against a real kvserver, over shared memory or RDMA:
- * what goes in comes out, from whatever memory, and nothing is registered when a
- * program has done once what it does.
+ * Buffers of farkv_buf_alloc() with a real kvserver, over shared memory or RDMA: values
+ * are carried from and to any memory, and in steady state nothing is registered.
  */
 #include "config.h"
 
@@ -54,7 +53,7 @@ static uint64_t registrations(void)
 	return c.registrations;
 }
 
-/* Lengths around what is copied and what is not, and classes and pages. */
+/* Lengths around the bound between copied and direct, around classes and pages. */
 static const size_t lengths[] = {0,    1,     1000,  4095,   4096,   4097,
 				 4100, 16384, 65535, 262144, 524289, LARGEST};
 #define N_LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
@@ -104,8 +103,8 @@ static void busy(unsigned rounds)
 	}
 }
 
-/* Small ones of a program that has jemalloc share pages, as many as there are. */
-START_TEST(buffers_that_are_small_share_pages)
+/* With jemalloc small buffers share pages. */
+START_TEST(small_buffers_share_pages)
 {
 	enum { N = 256, LEN = 5000 };
 	uint8_t *p[N], *lowest, *highest;
@@ -185,7 +184,7 @@ START_TEST(buffer_after_a_restart_serves_the_new_server)
 	e2e_fill(mem[0], LARGEST, 5);
 	(void)real_server_end(&srv, SIGKILL);
 	real_server_start(&srv, args);
-	/* Mapped memory answers until it is known whose it was. */
+	/* Memory of another mapping is recognized as foreign. */
 	for (unsigned i = 0; i < 1000 && err != FARKV_EDISCONNECTED; i++) {
 		err = farkv_get(kv, "none", 4, &v);
 		usleep(err == FARKV_EDISCONNECTED ? 0 : 10000);
@@ -216,8 +215,8 @@ START_TEST(buffer_with_bad_arguments_is_refused)
 }
 END_TEST
 
-/* A child has neither the pages nor the right to give them back. */
-START_TEST(buffer_in_a_child_is_not_there)
+/* A child has neither the pages nor the right to free them. */
+START_TEST(buffer_of_the_parent_is_gone_in_a_child)
 {
 	uint8_t *mine = buffer(LARGEST);
 	void *other = NULL;
@@ -251,12 +250,12 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, buffer_of_any_memory_carries_values);
-	tcase_add_test(t, buffers_that_are_small_share_pages);
+	tcase_add_test(t, small_buffers_share_pages);
 	tcase_add_test(t, buffer_used_again_is_not_registered_again);
 	tcase_add_test(t, buffer_too_small_tells_the_length);
 	tcase_add_test(t, buffer_after_a_restart_serves_the_new_server);
 	tcase_add_test(t, buffer_with_bad_arguments_is_refused);
-	tcase_add_test(t, buffer_in_a_child_is_not_there);
+	tcase_add_test(t, buffer_of_the_parent_is_gone_in_a_child);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What operations over shared memory ask of the system once they have run for a while:
- * nothing. What a connection costs is looked at as well: its memory, and the time until
- * the first value.
+ * In steady state operations over shared memory make no system call and take no memory.
+ * Also the cost of a connection: its memory, and the time until the first value.
  */
 #include "config.h"
 
@@ -28,7 +27,7 @@
 #define KEYS 10000u
 #define OPERATIONS 100000u
 #define BATCH 32u
-/* What a handle keeps of large batches and requests until it is closed. */
+/* The memory that a handle keeps of large batches and requests until it is closed. */
 #define KEPT (SPARE_KEEP + ARENA_KEEP)
 
 static struct real_server srv;
@@ -36,7 +35,10 @@ static struct farkv *kv;
 
 static void setup(void)
 {
-	/* What a writer unlinks within T must fit what it may keep of the region. */
+	/*
+	 * The blocks that a writer unlinks within T must fit into its share of the
+	 * region.
+	 */
 	static const char *const args[] = {"-m", "128m", "--index-slots",
 					   "131072", "--grace-ms", "5", NULL};
 
@@ -50,7 +52,7 @@ static void teardown(void)
 	real_server_fini(&srv);
 }
 
-/* An assertion is a system call of the test's own: so they are made afterwards. */
+/* Assertions make system calls, so they follow after the counted part. */
 static unsigned long wrong;
 
 static void must(bool right)
@@ -64,7 +66,7 @@ static void count_begin(void)
 	counting = true;
 }
 
-/* At most so many calls, of each kind. */
+/* At most this many calls of each kind. */
 static void count_end(const char *what, unsigned long most)
 {
 	counting = false;
@@ -151,7 +153,10 @@ static void batches(unsigned n, bool write)
 	}
 }
 
-/* The others, in a circle: each key is there, deleted, added, replaced and compared. */
+/*
+ * The other operations in a cycle: each key is present, deleted, added, replaced and
+ * compared.
+ */
 static void others(unsigned n)
 {
 	struct farkv_value v;
@@ -168,7 +173,7 @@ static void others(unsigned n)
 	}
 }
 
-/* Requests, half of them gets, some of these into a buffer; and waits for their ends. */
+/* Requests, half of them gets, some into a buffer; then polls for their ends. */
 static void requests(unsigned n)
 {
 	static uint8_t into[BATCH][sizeof(value)];
@@ -204,11 +209,11 @@ static void requests(unsigned n)
 	}
 }
 
-/* What is planted is seen, and only while it is looked for. */
+/* A deliberate call is counted, and only while counting is on. */
 START_TEST(each_call_is_counted)
 {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	/* Not to be seen through: a compiler may leave malloc() out. */
+	/* Opaque: otherwise a compiler may drop malloc(). */
 	void *(*memory)(size_t n) = __wrap_malloc;
 	pid_t me = getpid(), found;
 	void *p;
@@ -227,16 +232,16 @@ START_TEST(each_call_is_counted)
 	ck_assert_int_eq(seen.last, SYS_getpid);
 	ck_assert_uint_eq(seen.memory, 1);
 	ck_assert_uint_eq(seen.locks, 1);
-	/* What is stopped happens, with its result and its arguments. */
+	/* A wrapped call is still made, with its arguments and result. */
 	ck_assert_int_eq(write(-1, "", 1), -1);
 	ck_assert_int_eq(errno, EBADF);
 	ck_assert_uint_eq(seen.calls, 1);
 }
 END_TEST
 
-START_TEST(gets_ask_nothing_of_the_system)
+START_TEST(gets_make_no_system_call_and_take_no_memory)
 {
-	/* Buffers grow to what their operations meet, so these meet the same. */
+	/* Buffers grow to the largest value met, so the rounds use the same sizes. */
 	puts_(KEYS);
 	gets(OPERATIONS);
 	batches(OPERATIONS, false);
@@ -252,10 +257,10 @@ START_TEST(gets_ask_nothing_of_the_system)
 END_TEST
 
 /*
- * Blocks are asked for and given back many at once, and what a handle keeps of them
- * follows how fast it writes: so there is a message now and then, and its lock.
+ * Blocks are requested and returned in groups, and a handle keeps as many as its write
+ * rate needs. So a message, with its lock, is sent once in a while.
  */
-START_TEST(puts_ask_next_to_nothing_of_the_system)
+START_TEST(puts_make_almost_no_system_call)
 {
 	uint64_t end = clock_now_ns() + NS_PER_SEC;
 
@@ -285,7 +290,7 @@ END_TEST
 
 /* ---- connections --------------------------------------------------------------------- */
 
-/* What this process has in memory of its own: no pages of the region. */
+/* Private memory of this process: no pages of the region. */
 static size_t own_bytes(void)
 {
 	FILE *f = fopen("/proc/self/smaps_rollup", "r");
@@ -301,7 +306,7 @@ static size_t own_bytes(void)
 	return kib << 10;
 }
 
-/* Values of LARGER bytes, many together. */
+/* Values of LARGER bytes in one batch. */
 static void larger(unsigned n)
 {
 	enum { MANY = 128, LARGER = 8000 };
@@ -331,7 +336,7 @@ static void larger(unsigned n)
 	must(!farkv_poll(kv, done, 1));
 }
 
-/* An idle connection; after large batches it has the memory besides that is kept of them. */
+/* An idle connection; after large batches plus the memory that it keeps of them. */
 START_TEST(connection_takes_less_than_a_mebibyte)
 {
 	enum { HANDLES = 64 };
@@ -371,8 +376,8 @@ START_TEST(connection_takes_less_than_a_mebibyte)
 }
 END_TEST
 
-/* Values belong to the handle until its next call, and their memory no longer. */
-START_TEST(batch_of_large_values_lets_go_of_its_memory)
+/* Values belong to the handle until its next call, which frees their memory. */
+START_TEST(batch_of_large_values_frees_its_memory)
 {
 	enum { ITEMS = 16, LARGE = 500000 };
 	static uint8_t large[LARGE];
@@ -446,10 +451,10 @@ static void wide_requests(unsigned n, size_t bytes)
 }
 
 /*
- * Large values that are read together, again and again, take the memory of the last ones.
- * Reads of small ones then let go of what is more than a handle keeps.
+ * Large values that are read together again and again reuse the same memory. Reads of
+ * small values then free what exceeds the handle's share.
  */
-START_TEST(large_values_come_where_the_last_ones_lay)
+START_TEST(large_values_reuse_the_memory_of_the_previous_ones)
 {
 	static void (*const how[])(unsigned n, size_t bytes) = {wide_batches,
 								wide_requests};
@@ -479,7 +484,7 @@ START_TEST(large_values_come_where_the_last_ones_lay)
 }
 END_TEST
 
-/* ---- calls of different kinds in turn ---- */
+/* ---- alternating kinds of calls ---- */
 
 enum { CROWD = 300, CROWD_BYTES = 3000, TURNS = 8 };
 static char crowd_key[CROWD][32];
@@ -522,7 +527,7 @@ static void mget_in_groups(void)
 	gets(1);
 }
 
-/* Sixty-four requests, taken up to `most` at once, until there is nothing more. */
+/* Sixty-four requests, completed at most `most` at once, until none is left. */
 static void requests_by(size_t most)
 {
 	struct farkv_request req[64];
@@ -558,8 +563,8 @@ static void requests_and_mget(void)
 	puts_(1);
 }
 
-/* What one call has given back the next takes, whichever that is. */
-START_TEST(calls_of_different_kinds_take_turns_without_asking_for_memory)
+/* The next call reuses the memory that a call freed, of whatever kind. */
+START_TEST(calls_of_alternating_kinds_take_no_memory)
 {
 	static void (*const turns[])(void) = {
 		mget_and_get, mget_and_put, mget_and_many_gets, mget_and_smaller,
@@ -593,10 +598,10 @@ START_TEST(calls_of_different_kinds_take_turns_without_asking_for_memory)
 }
 END_TEST
 
-/* More than an mget looks for at once: the first of them are copied for the caller. */
-START_TEST(values_of_long_batches_do_not_pile_up)
+/* More keys than an mget looks up at once: the first values are copied for the caller. */
+START_TEST(long_batches_do_not_accumulate_values)
 {
-	/* So short that what the operations themselves need may stay. */
+	/* Short enough that the memory of the operations themselves may stay. */
 	enum { ITEMS = 500, LENGTH = 900, TIMES = 20 };
 	static uint8_t full[LENGTH];
 	static struct farkv_get_item get[ITEMS];
@@ -633,7 +638,7 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The median: what a busy machine adds now and then says nothing about the library. */
+/* The median: delays of a busy machine say nothing about the library. */
 START_TEST(open_and_first_get_take_less_than_2_ms)
 {
 	enum { TIMES = 25 };
@@ -667,14 +672,14 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_call_is_counted);
-	tcase_add_test(t, gets_ask_nothing_of_the_system);
-	tcase_add_test(t, puts_ask_next_to_nothing_of_the_system);
+	tcase_add_test(t, gets_make_no_system_call_and_take_no_memory);
+	tcase_add_test(t, puts_make_almost_no_system_call);
 	tcase_add_test(t, connection_takes_less_than_a_mebibyte);
-	tcase_add_loop_test(t, large_values_come_where_the_last_ones_lay, 0, 2);
-	tcase_add_test(t, batch_of_large_values_lets_go_of_its_memory);
-	tcase_add_loop_test(t, calls_of_different_kinds_take_turns_without_asking_for_memory,
+	tcase_add_loop_test(t, large_values_reuse_the_memory_of_the_previous_ones, 0, 2);
+	tcase_add_test(t, batch_of_large_values_frees_its_memory);
+	tcase_add_loop_test(t, calls_of_alternating_kinds_take_no_memory,
 			    0, TURNS);
-	tcase_add_test(t, values_of_long_batches_do_not_pile_up);
+	tcase_add_test(t, long_batches_do_not_accumulate_values);
 	tcase_add_test(t, open_and_first_get_take_less_than_2_ms);
 	suite_add_tcase(s, t);
 	return s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_open() against strangers: whatever listens there, the call ends in time
- * with one clear error, and no descriptor stays open.
+ * farkv_open() with any listener: the call ends in time with one clear error, and no
+ * descriptor stays open.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@
 #include "tests/rig/test_main.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-/* The deadline of what is answered at once, on a busy machine. */
+/* Deadline of an immediate answer on a busy machine. */
 #define LONG_MS 20000u
 
 static struct fake_server srv;
@@ -49,7 +49,7 @@ static void teardown(void)
 		fake_server_fini(&srv);
 }
 
-/* Open with a short timeout; on failure nothing may be left behind. */
+/* Open with a short timeout; a failure leaves nothing open. */
 static int try_open(unsigned timeout_ms, uint32_t flags)
 {
 	struct farkv *kv = (struct farkv *)(void *)&srv; /* poison */
@@ -108,7 +108,7 @@ START_TEST(open_of_a_silent_server_times_out)
 }
 END_TEST
 
-START_TEST(open_cut_before_the_welcome_says_so)
+START_TEST(open_cut_before_the_welcome_reports_it)
 {
 	srv.hello = FAKE_CLOSE;
 	start();
@@ -244,8 +244,8 @@ START_TEST(open_refused_by_the_server_says_why)
 }
 END_TEST
 
-/* It only had to make room: it comes again until its time is up. */
-START_TEST(open_displaced_by_another_tries_again_in_time)
+/* It was displaced to make room, so it retries until its deadline. */
+START_TEST(open_displaced_by_another_retries_in_time)
 {
 	uint64_t began;
 
@@ -261,7 +261,7 @@ START_TEST(open_displaced_by_another_tries_again_in_time)
 	began = clock_now_ns();
 	ck_assert_int_eq(try_open(100, 0), FARKV_EREFUSED);
 	ck_assert_uint_ge(clock_now_ns() - began, 100 * NS_PER_MS);
-	assert_detail("others came"); /* its words, or ours */
+	assert_detail("others came"); /* the server's words, or the client's */
 	assert_no_fds_left();
 }
 END_TEST
@@ -283,8 +283,8 @@ START_TEST(welcome_with_wrong_descriptors_is_refused)
 }
 END_TEST
 
-/* READY is said before the first look at what may be used again, not earlier. */
-START_TEST(open_that_refuses_the_superblock_says_no_ready)
+/* READY is sent immediately before the first read of memory that may be reused. */
+START_TEST(open_that_refuses_the_superblock_sends_no_ready)
 {
 	uint64_t *dirword = (uint64_t *)(void *)(srv.meta + REGION_D_OFF);
 	uint64_t good = *dirword;
@@ -389,7 +389,7 @@ START_TEST(region_too_small_is_refused)
 }
 END_TEST
 
-START_TEST(region_that_is_no_file_is_refused)
+START_TEST(region_that_is_not_a_file_is_refused)
 {
 	replace_data_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
 	start();
@@ -490,7 +490,7 @@ START_TEST(open_of_a_stale_socket_says_so)
 }
 END_TEST
 
-START_TEST(open_behind_a_full_backlog_times_out)
+START_TEST(open_with_a_full_backlog_times_out)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int fd = listener(srv.path, SOCK_SEQPACKET, 0);
@@ -509,7 +509,7 @@ END_TEST
 
 START_TEST(open_of_a_socket_without_rights_says_so)
 {
-	if (geteuid() == 0) /* root may always: be somebody else */
+	if (geteuid() == 0) /* root has all rights: change the user */
 		ck_assert_int_eq(chown(srv.dir, 1, 1), 0);
 	start();
 	ck_assert_int_eq(chmod(srv.path, 0), 0);
@@ -574,26 +574,26 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, open_of_a_server_that_answers_works);
 	tcase_add_test(t, open_of_a_silent_server_times_out);
-	tcase_add_test(t, open_cut_before_the_welcome_says_so);
+	tcase_add_test(t, open_cut_before_the_welcome_reports_it);
 	tcase_add_test(t, open_answered_by_another_message_fails);
 	tcase_add_test(t, open_answered_by_garbage_fails);
 	tcase_add_test(t, welcome_of_another_version_is_refused);
 	tcase_add_test(t, welcome_with_a_field_out_of_range_is_refused);
 	tcase_add_test(t, open_refused_by_the_server_says_why);
-	tcase_add_test(t, open_displaced_by_another_tries_again_in_time);
+	tcase_add_test(t, open_displaced_by_another_retries_in_time);
 	tcase_add_test(t, welcome_with_wrong_descriptors_is_refused);
-	tcase_add_test(t, open_that_refuses_the_superblock_says_no_ready);
+	tcase_add_test(t, open_that_refuses_the_superblock_sends_no_ready);
 	tcase_add_test(t, superblock_that_does_not_fit_is_refused);
 	tcase_add_test(t, region_unsealed_is_refused);
 	tcase_add_test(t, region_that_cannot_be_sealed_is_refused);
 	tcase_add_test(t, region_too_small_is_refused);
-	tcase_add_test(t, region_that_is_no_file_is_refused);
+	tcase_add_test(t, region_that_is_not_a_file_is_refused);
 	tcase_add_test(t, region_read_only_serves_readers_alone);
 	tcase_add_test(t, region_in_a_plain_file_of_the_same_user_is_taken);
 	tcase_add_test(t, open_without_a_server_says_so);
 	tcase_add_test(t, open_of_a_stream_socket_says_so);
 	tcase_add_test(t, open_of_a_stale_socket_says_so);
-	tcase_add_test(t, open_behind_a_full_backlog_times_out);
+	tcase_add_test(t, open_with_a_full_backlog_times_out);
 	tcase_add_test(t, open_of_a_socket_without_rights_says_so);
 	tcase_add_test(t, open_with_bad_options_is_refused);
 	suite_add_tcase(s, t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.h by itself: sources that are eventfds. Threads start late here, and not
- * before a fork() that is to wait for them has begun.
+ * control.h alone: sources are eventfds. Threads start late, and not before a fork() that
+ * has to wait for them has begun.
  */
 #include "config.h"
 
@@ -118,7 +118,7 @@ static struct control_source source(void)
 	return s;
 }
 
-/* Another source, whose ticks show that the thread goes on. */
+/* Another source: its ticks show that the thread continues. */
 static _Atomic unsigned beats;
 
 static void on_beat_ready(struct control_source *src)
@@ -142,7 +142,7 @@ static void expect_within(_Atomic unsigned *counter, unsigned want)
 	ck_assert_uint_eq(*counter, want);
 }
 
-/* Whatever the thread still owed to other sources it has done after that. */
+/* By then the thread has finished its work for other sources. */
 static void let_three_ticks_pass(void)
 {
 	struct control_source s = {.ready = on_beat_ready, .tick = on_beat,
@@ -179,14 +179,14 @@ START_TEST(ready_and_ticks_are_called)
 }
 END_TEST
 
-/* Comes before control.h's own, which was registered earlier. */
+/* Runs before control.h's handler, which was registered earlier. */
 static void fork_begins(void)
 {
 	atomic_store(&forking, true);
 }
 
-/* Gates pay for no fence because whoever reads them makes all CPUs pass one. */
-START_TEST(heavy_barrier_is_one_where_gates_have_none)
+/* The quiescence counter needs no fence because its reader makes all CPUs execute one. */
+START_TEST(heavy_barrier_calls_membarrier_unless_qsbr_has_fences)
 {
 	struct control_source s = source();
 
@@ -199,7 +199,7 @@ START_TEST(heavy_barrier_is_one_where_gates_have_none)
 }
 END_TEST
 
-/* Close this process's descriptors of a kind, as programs do that tidy up. */
+/* Closes all descriptors of a kind, as programs do that clean up. */
 static unsigned close_all(const char *kind)
 {
 	unsigned n = 0;
@@ -214,7 +214,7 @@ static unsigned close_all(const char *kind)
 	return n;
 }
 
-/* Or the last farkv_close() would wait for the thread for ever. */
+/* Otherwise the last farkv_close() would wait for the thread forever. */
 START_TEST(thread_ends_though_its_descriptors_were_closed)
 {
 	static const char *const kinds[] = {"eventfd", "eventpoll", "socket"};
@@ -227,8 +227,8 @@ START_TEST(thread_ends_though_its_descriptors_were_closed)
 END_TEST
 
 /*
- * What a starting thread holds (the allocator's locks, in builds for sanitizers)
- * would stay locked in the child for ever.
+ * Locks that a starting thread holds (the allocator's, in builds with sanitizers) would
+ * stay locked in the child forever.
  */
 START_TEST(fork_waits_for_a_thread_that_is_starting)
 {
@@ -260,7 +260,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("control");
 
 	tcase_add_test(t, ready_and_ticks_are_called);
-	tcase_add_test(t, heavy_barrier_is_one_where_gates_have_none);
+	tcase_add_test(t, heavy_barrier_calls_membarrier_unless_qsbr_has_fences);
 	tcase_add_loop_test(t, thread_ends_though_its_descriptors_were_closed, 0,
 			    3);
 	tcase_add_test(t, fork_waits_for_a_thread_that_is_starting);

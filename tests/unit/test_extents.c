@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers in a program that has jemalloc: small ones share pages, the memory stays
- * registered, mapped and in place whatever jemalloc is told to do with it, and the
- * arena is gone when the handle is.
+ * Buffers in a program with jemalloc: small ones share pages; their memory stays
+ * registered, mapped and in place under every jemalloc option; closing the handle removes
+ * the arena.
  */
 #include "config.h"
 
@@ -63,7 +63,7 @@ static void *purge_all(void *arg)
 	return arg;
 }
 
-/* All that the program can do to have jemalloc give memory back. */
+/* Everything a program can do to make jemalloc return memory. */
 static void purge(void)
 {
 	pthread_t t;
@@ -73,14 +73,14 @@ static void purge(void)
 	(void)purge_all(NULL);
 }
 
-/* Chunks one behind the other, as a kernel may lay them. */
+/* Adjacent chunks, as a kernel may place them. */
 void *__real_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t off);
 void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t off);
 
 int __real_munmap(void *at, size_t bytes);
 int __wrap_munmap(void *at, size_t bytes);
 
-static uint8_t *next_chunk; /* NULL: where the kernel will */
+static uint8_t *next_chunk; /* NULL: the kernel chooses */
 
 void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t off)
 {
@@ -93,7 +93,7 @@ void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t off
 	return __real_mmap(at, bytes, prot, flags, fd, off);
 }
 
-/* What comes back is not for others, who would be in the next chunk's way. */
+/* Freed addresses are not reused, which would block the next chunk. */
 int __wrap_munmap(void *at, size_t bytes)
 {
 	if (next_chunk)
@@ -168,7 +168,7 @@ static bool is_mapped(const void *p)
 
 /* ---- cases ---------------------------------------------------------------------------- */
 
-/* How many pages do n buffers of a size need, with those that they share? */
+/* Number of pages that n buffers of a size need, with those that they share. */
 static size_t pages_of(size_t bytes, unsigned n)
 {
 	static uint8_t used[64 * HUGE_PAGE / PAGE];
@@ -202,8 +202,8 @@ static const size_t sizes[] = {1,     63,    64,     100,     1000,   4095,
 			       14337, 16384, 100003, 1 << 20, 3 << 20};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Lines of 64 bytes are no two buffers'. */
-START_TEST(buffers_are_aligned_and_apart)
+/* No line of 64 bytes belongs to two buffers. */
+START_TEST(buffers_are_aligned_and_disjoint)
 {
 	uint8_t *p[2 * N_SIZES];
 
@@ -236,7 +236,7 @@ static size_t length_of_three_kinds(uint64_t rnd)
 
 static const struct churn of_three_kinds = {take_shown, length_of_three_kinds};
 
-START_TEST(after_a_while_nothing_is_registered)
+START_TEST(steady_state_registers_nothing)
 {
 	unsigned before;
 
@@ -252,8 +252,8 @@ START_TEST(after_a_while_nothing_is_registered)
 }
 END_TEST
 
-/* What was freed in small pieces, and lies in a few large ones now, serves any size. */
-START_TEST(memory_is_used_again_by_other_sizes)
+/* Memory that was freed in small pieces, and then joined, serves any size. */
+START_TEST(freed_memory_serves_other_sizes)
 {
 	static const size_t of[] = {9000, 5000, 9000, 300, 100000, 4096, 1 << 20,
 				    9000};
@@ -261,7 +261,7 @@ START_TEST(memory_is_used_again_by_other_sizes)
 	unsigned before = 0;
 
 	for (unsigned k = 0; k < sizeof(of) / sizeof(of[0]); k++) {
-		/* Less than there are the first time, in classes larger by a fifth. */
+		/* Fewer than the first time, in classes that are larger by a fifth. */
 		size_t n = (k ? 24u << 20 : 36u << 20) / of[k];
 
 		for (unsigned i = 0; i < n; i++)
@@ -274,7 +274,7 @@ START_TEST(memory_is_used_again_by_other_sizes)
 }
 END_TEST
 
-/* A card that has the old pages would never see the new ones. */
+/* A card that knows the old pages would never see new ones. */
 START_TEST(pages_stay_where_they_are)
 {
 	enum { N = 400 };
@@ -303,7 +303,7 @@ START_TEST(pages_stay_where_they_are)
 }
 END_TEST
 
-/* Which jemalloc would join, if `retain` is off. */
+/* jemalloc would join them if `retain` is off. */
 START_TEST(no_buffer_lies_in_two_chunks)
 {
 	enum { ROOM = 512 };
@@ -315,7 +315,7 @@ START_TEST(no_buffer_lies_in_two_chunks)
 	(void)take(1); /* the arena's own memory */
 	next_chunk = (uint8_t *)(((uintptr_t)room + 2 * HUGE_PAGE) &
 				 ~(HUGE_PAGE - 1));
-	/* To the last page of each; then in larger pieces. */
+	/* Up to the last page of each; then in larger pieces. */
 	for (size_t bytes = PAGE, n = 3000; n > 2; bytes *= 3, n /= 3) {
 		for (unsigned i = 0; i < n; i++)
 			p[i] = take(bytes);
@@ -346,7 +346,7 @@ static size_t address_pages(void)
 	return pages;
 }
 
-START_TEST(end_takes_all_back)
+START_TEST(end_frees_all_memory)
 {
 	uint8_t *p = take(100), *q = take(5 << 20);
 	unsigned first = arena;
@@ -371,8 +371,8 @@ START_TEST(end_takes_all_back)
 }
 END_TEST
 
-/* Nobody should; but what it has then must not go. */
-START_TEST(end_leaves_what_a_thread_uses)
+/* No thread should, but memory that one still uses must not go. */
+START_TEST(end_leaves_memory_that_a_thread_uses)
 {
 	uint8_t *p = take(100);
 	char *other;
@@ -397,7 +397,7 @@ static void in_child(uint8_t *mine)
 {
 	void *p[200];
 
-	/* Nothing of the parent's, and nothing else there until it is closed. */
+	/* A child has nothing of the parent's buffers until it closes the handle. */
 	if (*mine)
 		_exit(4);
 	for (unsigned i = 0; i < 200; i++) {
@@ -425,8 +425,8 @@ static void in_child(uint8_t *mine)
 	_exit(0);
 }
 
-/* jemalloc looks at all arenas there, and the buffers' memory holds nothing. */
-START_TEST(child_goes_on_without)
+/* jemalloc visits all arenas, but the buffers' memory holds no metadata of it. */
+START_TEST(child_allocates_from_plain_memory)
 {
 	uint8_t *mine = take(100);
 	pid_t child;
@@ -445,7 +445,7 @@ START_TEST(child_goes_on_without)
 }
 END_TEST
 
-START_TEST(without_an_arena_there_are_pages)
+START_TEST(failed_arena_falls_back_to_pages)
 {
 	uint8_t *p, *q;
 
@@ -456,14 +456,14 @@ START_TEST(without_an_arena_there_are_pages)
 	ck_assert_uint_eq((uintptr_t)p % PAGE, 0);
 	ck_assert_uint_eq((uintptr_t)q % PAGE, 0);
 	ck_assert_ptr_ne(p, q);
-	/* It stays so: the chunks are carved already. */
+	/* It stays so: the chunks already belong to the extents. */
 	no_arenas = aborts = false;
 	ck_assert_uint_eq((uintptr_t)take(100) % PAGE, 0);
 	buffers_churn(&b, 2000, &of_three_kinds);
 }
 END_TEST
 
-START_TEST(free_of_what_is_no_buffer_changes_nothing)
+START_TEST(free_of_a_foreign_pointer_changes_nothing)
 {
 	uint8_t *p[8], *n[200], *q = take(100000), *gone = take(320);
 	int local;
@@ -479,11 +479,11 @@ START_TEST(free_of_what_is_no_buffer_changes_nothing)
 	buffers_free(&b, gone); /* again */
 	buffers_free(&b, q + 64);
 	buffers_free(&b, q + PAGE);
-	buffers_free(&b, q + 200000); /* nothing there */
+	buffers_free(&b, q + 200000); /* not mapped */
 	buffers_free(&b, shown[0].at + shown[0].len);
 	buffers_free(&b, &local);
 	buffers_free(&b, NULL);
-	/* One that was freed twice would be given out twice. */
+	/* A buffer that was freed twice would be allocated twice. */
 	ck_assert_ptr_ne(take(320), take(320));
 	for (unsigned i = 0; i < 200; i++) {
 		n[i] = take(320);
@@ -495,8 +495,8 @@ START_TEST(free_of_what_is_no_buffer_changes_nothing)
 }
 END_TEST
 
-/* What the lane does not take is not had; what there is goes on. */
-START_TEST(refused_memory_is_no_memory)
+/* Memory that the lane refuses is not used; existing memory still is. */
+START_TEST(memory_that_the_lane_refuses_is_not_allocated)
 {
 	uint8_t *p = take(5000);
 	void *q = &refuses;
@@ -516,7 +516,7 @@ START_TEST(refused_memory_is_no_memory)
 }
 END_TEST
 
-/* All of it again, with jemalloc told this and that. */
+/* All cases again under each of these jemalloc options. */
 static const char *const confs[] = {
 	"retain:false",
 	"junk:alloc,lg_tcache_max:22",
@@ -525,14 +525,14 @@ static const char *const confs[] = {
 	"tcache:false,narenas:1",
 };
 
-START_TEST(as_jemalloc_is_told)
+START_TEST(all_cases_pass_under_each_jemalloc_option)
 {
 	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
 		(void)setenv("MALLOC_CONF", confs[_i], 1);
-		(void)setenv("CK_RUN_CASE", "carver", 1);
+		(void)setenv("CK_RUN_CASE", "extents", 1);
 		execl("/proc/self/exe", "test_extents", NULL);
 		_exit(127);
 	}
@@ -544,27 +544,27 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("carver");
-	TCase *t = tcase_create("carver");
+	Suite *s = suite_create("extents");
+	TCase *t = tcase_create("extents");
 
 	tcase_add_checked_fixture(t, setup_buffers, teardown_buffers);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, small_buffers_share_pages);
-	tcase_add_test(t, buffers_are_aligned_and_apart);
-	tcase_add_test(t, after_a_while_nothing_is_registered);
-	tcase_add_test(t, memory_is_used_again_by_other_sizes);
+	tcase_add_test(t, buffers_are_aligned_and_disjoint);
+	tcase_add_test(t, steady_state_registers_nothing);
+	tcase_add_test(t, freed_memory_serves_other_sizes);
 	tcase_add_test(t, pages_stay_where_they_are);
 	tcase_add_test(t, no_buffer_lies_in_two_chunks);
-	tcase_add_test(t, end_takes_all_back);
-	tcase_add_test(t, end_leaves_what_a_thread_uses);
-	tcase_add_test(t, child_goes_on_without);
-	tcase_add_loop_test(t, without_an_arena_there_are_pages, 0, 2);
-	tcase_add_test(t, free_of_what_is_no_buffer_changes_nothing);
-	tcase_add_test(t, refused_memory_is_no_memory);
+	tcase_add_test(t, end_frees_all_memory);
+	tcase_add_test(t, end_leaves_memory_that_a_thread_uses);
+	tcase_add_test(t, child_allocates_from_plain_memory);
+	tcase_add_loop_test(t, failed_arena_falls_back_to_pages, 0, 2);
+	tcase_add_test(t, free_of_a_foreign_pointer_changes_nothing);
+	tcase_add_test(t, memory_that_the_lane_refuses_is_not_allocated);
 	suite_add_tcase(s, t);
-	t = tcase_create("told");
+	t = tcase_create("jemalloc options");
 	tcase_set_timeout(t, 300);
-	tcase_add_loop_test(t, as_jemalloc_is_told, 0,
+	tcase_add_loop_test(t, all_cases_pass_under_each_jemalloc_option, 0,
 			    sizeof(confs) / sizeof(confs[0]));
 	suite_add_tcase(s, t);
 	return s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every public function against a real kvserver: what it does, each error that
- * its arguments can bring about, and that a failure leaves outputs alone.
+ * Every public function with a real kvserver: its effect, each error that its arguments
+ * can cause, and that a failure leaves outputs unchanged.
  */
 #include "config.h"
 
@@ -110,7 +110,7 @@ START_TEST(value_empty_is_a_value)
 }
 END_TEST
 
-/* A value is a copy that stays as it was read, whatever others write. */
+/* A value is a copy that later writes do not change. */
 START_TEST(value_read_stays_whatever_others_write)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
@@ -121,7 +121,7 @@ START_TEST(value_read_stays_whatever_others_write)
 	e2e_fill(junk, sizeof(junk), 2);
 	OK(farkv_put(other, "k", 1, want, sizeof(want)));
 	OK(farkv_get(kv, "k", 1, &v));
-	/* Longer than T, so that the block itself is written again. */
+	/* Longer than T, so that the block itself is reused. */
 	for (uint64_t end = e2e_now_ms() + 100; e2e_now_ms() < end;)
 		OK(farkv_put(other, "k", 1, junk, sizeof(junk)));
 	OK(e2e_del(other, "k"));
@@ -329,7 +329,7 @@ END_TEST
 
 /* ---- arguments ------------------------------------------------------------- */
 
-/* What every call with a key says to (key, len). */
+/* The result of every call with a key for (key, len). */
 static void key_refused(struct farkv *h, const void *key, size_t len, int want)
 {
 	struct farkv_get_item g = {.key = key, .key_len = len};
@@ -375,7 +375,7 @@ START_TEST(key_of_a_bad_length_is_refused)
 }
 END_TEST
 
-/* What every write says to (value, len). */
+/* The result of every write for (value, len). */
 static void value_refused(const void *value, size_t len, int want)
 {
 	struct farkv_put_item p = {.key = "k", .key_len = 1, .value = value,
@@ -490,7 +490,7 @@ START_TEST(ping_and_stats_answer)
 	cpu_ns = s.cpu_ns;
 	ck_assert_uint_gt(cpu_ns, 0);
 	ck_assert_uint_lt(cpu_ns, UINT64_C(1000000000000));
-	/* Every question costs it something. */
+	/* Each request is counted. */
 	OK(farkv_stats(kv, &s));
 	ck_assert_uint_gt(s.cpu_ns, cpu_ns);
 }

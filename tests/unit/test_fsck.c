@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_fsck() against a region in which somebody scribbles: each kind of damage
- * is found, counted once and named, and gone when it is undone.
+ * farkv_fsck() of a region that a test damages: each kind of damage is found, counted
+ * once and named, and gone when it is undone.
  */
 #include "config.h"
 
@@ -39,7 +39,7 @@ static struct farkv_fsck check(void)
 	return f;
 }
 
-/* It says BYE: a session that only listens would be waited for. */
+/* It sends BYE: the server would wait for a session that only listens. */
 static void map(void)
 {
 	static const struct msg bye = {.type = MSG_BYE, .req = 2};
@@ -106,7 +106,7 @@ static unsigned home_of(unsigned slot)
 	       LINE_SLOTS;
 }
 
-/* A slot whose key lies right behind `before` other slots of its window. */
+/* A slot whose key directly follows `before` other slots of its window. */
 static unsigned find_behind(unsigned before)
 {
 	unsigned s = 0;
@@ -150,7 +150,7 @@ enum damage {
 	VALUE_BYTE,      /* of a block */
 	TOMBSTONE_BYTE,
 	WORD_OUTSIDE,    /* leads out of the region */
-	WORD_TO_NOTHING, /* ... to pages that are nobody's */
+	WORD_TO_NOTHING, /* ... to free pages */
 	WORD_TO_INDEX,   /* ... to the index itself */
 	WORD_INSIDE,     /* ... into the middle of a block */
 	OTHER_CLASS,
@@ -185,7 +185,7 @@ static unsigned find_dead(void)
 	return s;
 }
 
-/* A key with a neighbour behind it that is EMPTY, and in its window. */
+/* A key whose next slot is EMPTY and in its window. */
 static unsigned find_gap(void)
 {
 	unsigned s = find(0, false);
@@ -300,7 +300,7 @@ START_TEST(damage_is_found_and_named)
 }
 END_TEST
 
-/* Keys in abundance: several subtables, values of all sizes, a busy client. */
+/* Many keys: several subtables, values of all sizes, a busy client. */
 START_TEST(busy_store_is_clean)
 {
 	static uint8_t value[100000];
@@ -339,8 +339,8 @@ START_TEST(busy_store_is_clean)
 }
 END_TEST
 
-/* A connection is taken up when the client has given up already, and goes on. */
-START_TEST(who_gave_up_before_welcome_is_not_waited_for)
+/* The server accepts a connection whose client has already left, and continues. */
+START_TEST(client_that_left_before_welcome_is_not_waited_for)
 {
 	struct msg hello = {.type = MSG_HELLO, .req = 1};
 	int fd;
@@ -355,7 +355,7 @@ START_TEST(who_gave_up_before_welcome_is_not_waited_for)
 }
 END_TEST
 
-START_TEST(kvcli_says_what_is_wrong)
+START_TEST(kvcli_fsck_prints_the_problems)
 {
 	struct farkv_fsck f;
 	struct scribble p = plan(VALUE_BYTE, &f);
@@ -379,7 +379,7 @@ START_TEST(kvcli_says_what_is_wrong)
 }
 END_TEST
 
-START_TEST(struct_of_any_size)
+START_TEST(result_struct_of_any_size_is_filled_to_its_end)
 {
 	struct farkv_fsck f;
 
@@ -407,9 +407,9 @@ static Suite *suite(void)
 	tcase_add_test(t, clean_store_is_clean);
 	tcase_add_loop_test(t, damage_is_found_and_named, 0, DAMAGES);
 	tcase_add_test(t, busy_store_is_clean);
-	tcase_add_test(t, who_gave_up_before_welcome_is_not_waited_for);
-	tcase_add_test(t, kvcli_says_what_is_wrong);
-	tcase_add_test(t, struct_of_any_size);
+	tcase_add_test(t, client_that_left_before_welcome_is_not_waited_for);
+	tcase_add_test(t, kvcli_fsck_prints_the_problems);
+	tcase_add_test(t, result_struct_of_any_size_is_filled_to_its_end);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The course of a check: who else asks, and what changes while it looks. */
+/* The course of a check: further requests, and changes during the walk. */
 #include "config.h"
 
 #include <pthread.h>
@@ -9,8 +9,8 @@
 #include "server/loop/sweep.h"
 #include "server/loop/waiters.h"
 
-/* Both are answered, bob by a check of its own: the first had begun before. */
-START_TEST(who_comes_too_late_for_a_check_gets_the_next)
+/* Both are answered, bob by a second check: the first had already begun. */
+START_TEST(request_too_late_for_a_check_gets_the_next)
 {
 	join(&bob, &rig_local, getpid());
 	bob.heard = heard;
@@ -21,15 +21,15 @@ START_TEST(who_comes_too_late_for_a_check_gets_the_next)
 	ck_assert_uint_eq(mind_of(&alice)->told, 1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 0);
 	ck_assert_uint_eq(said(&bob, MSG_FSCK_BAD_EMPTY), 1);
-	/* Each counts for itself. */
+	/* Each is counted separately. */
 	check();
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_EMPTY), 1);
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_SUBTABLES), 2);
 }
 END_TEST
 
-/* What it has done before it remembers must be seen by the walk: the sweep waits. */
-START_TEST(who_comes_during_the_walk_acknowledges_before_anybody_is_asked)
+/* The walk must see what it did before it began to record, so the sweep waits. */
+START_TEST(session_that_joins_during_the_walk_acknowledges_before_the_questions)
 {
 	(void)item_new(0); /* a block to be asked about */
 	ck_assert(request(&alice));
@@ -48,8 +48,8 @@ START_TEST(who_comes_during_the_walk_acknowledges_before_anybody_is_asked)
 }
 END_TEST
 
-/* Of the check that is on, or of the next. */
-START_TEST(who_leaves_is_not_answered)
+/* Of the current check or of the next. */
+START_TEST(session_that_left_is_not_answered)
 {
 	struct peer *stays = &alice, *leaves = &bob;
 
@@ -66,9 +66,9 @@ START_TEST(who_leaves_is_not_answered)
 }
 END_TEST
 
-START_TEST(who_asks_for_too_many_checks_at_once_is_refused)
+START_TEST(too_many_checks_at_once_are_refused)
 {
-	/* The first is on; so many may wait for the next. */
+	/* The first runs; this many may wait for the next. */
 	for (unsigned i = 0; i < 1 + WAITERS_MAX; i++)
 		ck_assert(request(&alice));
 	ck_assert(!request(&alice));
@@ -76,7 +76,7 @@ START_TEST(who_asks_for_too_many_checks_at_once_is_refused)
 }
 END_TEST
 
-/* As a migration would, with nothing to copy. */
+/* Like a migration with nothing to copy. */
 static uint64_t *move_subtable(unsigned i)
 {
 	uint64_t *entry = &region_dir(&region)[i], before = *entry, *slots;
@@ -90,8 +90,11 @@ static uint64_t *move_subtable(unsigned i)
 	return slots;
 }
 
-/* Between two slices: what was counted is old, and what is to come is nobody's. */
-START_TEST(subtable_that_moved_meanwhile_is_begun_again)
+/*
+ * Between two slices: the counts are stale, and the remaining slots belong to no
+ * subtable.
+ */
+START_TEST(subtable_that_moved_is_checked_again)
 {
 	struct item item = item_new(0), gone = item_new(0);
 	uint64_t *before = slots_in(0);
@@ -114,7 +117,7 @@ END_TEST
 
 #define LARGE ((uint8_t)class_for(ITEM_VALUE_MAX + 64))
 
-/* Overwrites of one key by two blocks in turn, in a thread. */
+/* Overwrites of one key by two alternating blocks, in a thread. */
 struct overwrites {
 	struct item item;
 	struct block_ref refs[2];
@@ -124,7 +127,7 @@ static void *overwrite(void *arg)
 {
 	struct overwrites *o = arg;
 
-	/* Each with an incarnation of its own: no word comes twice. */
+	/* Each with its own incarnation, so no word comes twice. */
 	for (uint16_t inc = 1; inc < SLOT_INC_MASK; inc++) {
 		struct block_ref *ref = &o->refs[inc % 2];
 
@@ -132,15 +135,15 @@ static void *overwrite(void *arg)
 		item_write(&o->item, *ref);
 		__atomic_store_n(&slots_in(0)[o->item.home], o->item.word,
 				 __ATOMIC_RELEASE);
-		/* What was unlinked is no block any more. */
+		/* The unlinked block is not a valid block any more. */
 		memset(region_at(&region, o->refs[!(inc % 2)].off), 0xEE,
 		       class_bytes(LARGE));
 	}
 	return NULL;
 }
 
-/* Whatever it finds in a slot that has changed since is nobody's fault. */
-START_TEST(slot_that_changes_meanwhile_is_well)
+/* Contradictions in a slot that has changed meanwhile are not reported. */
+START_TEST(slot_that_changes_during_the_check_is_no_problem)
 {
 	static struct fsck_subtable t;
 	struct overwrites o = {.item = item_new(0)};
@@ -164,8 +167,8 @@ START_TEST(slot_that_changes_meanwhile_is_well)
 }
 END_TEST
 
-/* Between two slices a window's first line fills up, and a key goes behind it. */
-START_TEST(slot_that_was_claimed_meanwhile_is_not_empty)
+/* Between two slices a window's first line fills up, and a key goes into the next line. */
+START_TEST(slot_claimed_during_the_check_is_not_empty)
 {
 	static struct fsck_subtable t;
 	uint64_t *slots = slots_in(0);
@@ -173,7 +176,7 @@ START_TEST(slot_that_was_claimed_meanwhile_is_not_empty)
 
 	do
 		item = item_new(0);
-	while (item.home % 32 != 24); /* a slice ends behind its first line */
+	while (item.home % 32 != 24); /* a slice ends after its first line */
 	fsck_subtable_begin(&t, region_dir(&region)[0], 0);
 	while (t.at <= item.home)
 		ck_assert(fsck_subtable_step(&t, &region, c->slab, 0));
@@ -202,14 +205,14 @@ START_TEST(slice_is_a_few_slots_or_the_bytes_of_their_blocks)
 	while (fsck_subtable_step(&t, &region, c->slab, 0)) {
 		ck_assert_uint_gt(t.at, at);
 		ck_assert_uint_le(t.at - at, 32);
-		/* After so large a block it looks at the clock. */
+		/* After a block of this size it reads the clock. */
 		ck_assert(at > large.home || t.at <= large.home + 1);
 		at = t.at;
 		slices++;
 	}
 	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
 	ck_assert_uint_ge(slices, SUBTABLE_SLOTS / 32 - 1);
-	/* Without a limit of time all are looked at. */
+	/* Without a time limit it visits all. */
 	fsck_subtable_begin(&t, entry, 0);
 	ck_assert(!fsck_subtable_step(&t, &region, c->slab, UINT64_MAX));
 	ck_assert_uint_eq(t.at, SUBTABLE_SLOTS);
@@ -222,15 +225,15 @@ static Suite *suite(void)
 	TCase *t = tcase_create("course");
 
 	tcase_add_checked_fixture(t, setup, rig_end);
-	tcase_add_test(t, who_comes_too_late_for_a_check_gets_the_next);
+	tcase_add_test(t, request_too_late_for_a_check_gets_the_next);
 	tcase_add_test(
 		t,
-		who_comes_during_the_walk_acknowledges_before_anybody_is_asked);
-	tcase_add_loop_test(t, who_leaves_is_not_answered, 0, 2);
-	tcase_add_test(t, who_asks_for_too_many_checks_at_once_is_refused);
-	tcase_add_test(t, subtable_that_moved_meanwhile_is_begun_again);
-	tcase_add_test(t, slot_that_changes_meanwhile_is_well);
-	tcase_add_test(t, slot_that_was_claimed_meanwhile_is_not_empty);
+		session_that_joins_during_the_walk_acknowledges_before_the_questions);
+	tcase_add_loop_test(t, session_that_left_is_not_answered, 0, 2);
+	tcase_add_test(t, too_many_checks_at_once_are_refused);
+	tcase_add_test(t, subtable_that_moved_is_checked_again);
+	tcase_add_test(t, slot_that_changes_during_the_check_is_no_problem);
+	tcase_add_test(t, slot_claimed_during_the_check_is_not_empty);
 	tcase_add_test(t, slice_is_a_few_slots_or_the_bytes_of_their_blocks);
 	suite_add_tcase(s, t);
 	return s;

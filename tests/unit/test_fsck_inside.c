@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a check finds: damage that no client can do, and items out of their place in an
- * index of two subtables. What clients can damage is test_fsck.c's.
+ * Damage that no client can cause, and misplaced items, in an index of two subtables.
+ * test_fsck.c has the damage that clients can cause.
  */
 #include "config.h"
 
@@ -26,8 +26,8 @@ START_TEST(items_of_two_subtables_are_counted)
 }
 END_TEST
 
-/* A migration is about to copy it: nothing has changed. */
-START_TEST(frozen_subtable_is_looked_at_all_the_same)
+/* A migration is about to copy it; no item has changed. */
+START_TEST(frozen_subtable_is_checked)
 {
 	struct item item = item_new(0);
 
@@ -55,7 +55,7 @@ START_TEST(item_out_of_its_place_is_misplaced)
 		at += WINDOW_SLOTS;
 	slots_in(_i == OTHER_SUBTABLE)[at] = item.word;
 	check();
-	/* Its home is EMPTY: that is all that is wrong at the window's end. */
+	/* Its home slot is EMPTY, which is the only error at the window's end. */
 	check_problems(_i == LAST_OF_WINDOW ? MSG_FSCK_BEHIND_EMPTY :
 					      MSG_FSCK_MISPLACED,
 		       1);
@@ -63,7 +63,7 @@ START_TEST(item_out_of_its_place_is_misplaced)
 }
 END_TEST
 
-/* A word of before, or of a time to come; then its block is damaged, too. */
+/* An older or a future word; then its block is damaged as well. */
 START_TEST(word_of_another_incarnation_is_told_from_a_damaged_block)
 {
 	struct item item = item_new(0);
@@ -102,9 +102,9 @@ START_TEST(first_of_two_problems_is_named)
 }
 END_TEST
 
-/* ---- what is the server's alone ------------------------------------------------- */
+/* ---- data that only the server writes --------------------------------------------- */
 
-/* Words of the meta area, and what is found if they change. */
+/* Words of the meta area, and the problem that a change of each causes. */
 static uint64_t *meta_word(uint64_t off)
 {
 	return (uint64_t *)(void *)(region.meta + off);
@@ -116,7 +116,7 @@ enum broken {
 	NO_PAGE,
 	ODD_BITS,
 	SAME_PAGE,   /* two subtables */
-	HALF_ALIKE,  /* one subtable, but its second entry is another's */
+	HALF_ALIKE,  /* one subtable whose second entry names another */
 	NOT_ALIGNED, /* a subtable's entries begin in the middle */
 	WRONG_DEPTH, /* in D */
 	SUPERBLOCK,
@@ -155,7 +155,7 @@ START_TEST(broken_directory_is_found)
 {
 	uint64_t *dir = region_dir(&region), *word = dir, before, after;
 	struct fsck_found f = {0};
-	/* Half of a subtable is no subtable: their number is wrong, too. */
+	/* Half of a subtable is not a subtable, so the count is wrong as well. */
 	uint64_t want = _i == HALF_ALIKE ? 2 : 1;
 
 	if (_i == NOT_ALIGNED)
@@ -177,7 +177,7 @@ START_TEST(broken_directory_is_found)
 }
 END_TEST
 
-/* A subtable with several entries, of which one is another's. */
+/* A subtable with several entries, one of which names another subtable. */
 START_TEST(entries_of_one_subtable_are_equal)
 {
 	uint64_t *dir = region_dir(&region);
@@ -193,7 +193,7 @@ START_TEST(entries_of_one_subtable_are_equal)
 }
 END_TEST
 
-START_TEST(what_an_entry_that_is_wrong_leads_to_is_not_looked_at)
+START_TEST(target_of_a_wrong_entry_is_not_read)
 {
 	region_dir(&region)[1] &= ~ENTRY_VALID;
 	slots_in(1)[5] = 0; /* not EMPTY */
@@ -203,10 +203,10 @@ START_TEST(what_an_entry_that_is_wrong_leads_to_is_not_looked_at)
 }
 END_TEST
 
-/* Each of the books with its neighbours as they were; undone after the check. */
+/* Each account in turn; the change is undone after the check. */
 enum book { SEGMENTS, BLOCKS, PAGES, REGION, BOOKS };
 
-START_TEST(books_that_do_not_agree_are_found)
+START_TEST(accounts_that_disagree_are_found)
 {
 	static const char *const says[] = {"slab", "bytes of all blocks",
 					   "pages in use",
@@ -226,7 +226,7 @@ START_TEST(books_that_do_not_agree_are_found)
 		directory = 1; /* the superblock says something else */
 	}
 	check();
-	/* slab_audit() sees what is wrong with the slack, too. */
+	/* slab_audit() finds errors of the slack as well. */
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_SUMS), 1 + (_i == BLOCKS));
 	ck_assert_uint_eq(said(&alice, MSG_FSCK_BAD_DIRECTORY), directory);
 	ck_assert_uint_eq(log_count("fsck: "), 1 + (_i == BLOCKS));
@@ -252,7 +252,7 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, rig_end);
 	tcase_add_test(t, items_of_two_subtables_are_counted);
-	tcase_add_test(t, frozen_subtable_is_looked_at_all_the_same);
+	tcase_add_test(t, frozen_subtable_is_checked);
 	tcase_add_loop_test(t, item_out_of_its_place_is_misplaced, 0,
 			    BEHIND_WINDOW + 1);
 	tcase_add_test(
@@ -261,8 +261,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, broken_directory_is_found, 0, BROKEN);
 	tcase_add_test(t, entries_of_one_subtable_are_equal);
 	tcase_add_test(t,
-		       what_an_entry_that_is_wrong_leads_to_is_not_looked_at);
-	tcase_add_loop_test(t, books_that_do_not_agree_are_found, 0, BOOKS);
+		       target_of_a_wrong_entry_is_not_read);
+	tcase_add_loop_test(t, accounts_that_disagree_are_found, 0, BOOKS);
 	suite_add_tcase(s, t);
 	return s;
 }

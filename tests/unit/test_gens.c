@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvbench's generators, draw by draw against the probabilities that follow from
- * their formulas (Pearson's chi-square), the share of the hottest record, and
- * the draws of one seed, which are to stay what they are.
+ * kvbench's generators: draws compared with the probabilities of their formulas
+ * (Pearson's chi-square), the share of the hottest record, and the fixed draws of one
+ * seed.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@
 #define DRAWS 300000
 #define ITEMS_MAX 1000
 
-/* The seeds are fixed: what passes once passes for ever. */
+/* The seeds are fixed, so a pass is repeatable. */
 #define SEED 20260101
 
 struct sample {
@@ -169,7 +169,7 @@ START_TEST(zipfian_scrambled_has_its_shares)
 
 	begin(1000);
 	gray_init(&g, 1e10 + 1, 0.99, 26.46902820178302);
-	/* The first ranks one by one; those behind are many and hash evenly. */
+	/* The first ranks one by one; the later ones are many and hash evenly. */
 	for (uint64_t i = 0; i < 500000; i++) {
 		double share = gray_share(&g, i);
 
@@ -223,7 +223,7 @@ START_TEST(uniform_has_its_shares)
 }
 END_TEST
 
-START_TEST(sequential_has_all_in_turn)
+START_TEST(sequential_has_all_in_order)
 {
 	struct gen_sequential q;
 
@@ -253,7 +253,7 @@ START_TEST(exponential_has_its_shares)
 	struct gen_exponential e;
 	double gamma = -log(0.05) / 20.0;
 
-	/* The last cell takes all that lies farther. */
+	/* The last cell takes all larger values. */
 	begin(41);
 	for (uint64_t i = 0; i < 40; i++)
 		s.share[i] = exp(-gamma * (double)i) -
@@ -314,7 +314,7 @@ END_TEST
 
 /* ---- one seed, one sequence ------------------------------------------------------- */
 
-START_TEST(draws_of_a_seed_stay_what_they_are)
+START_TEST(draws_of_a_seed_are_fixed)
 {
 	static const uint64_t zipfian[] = {
 		348, 33119, 108503, 0, 98, 6,
@@ -365,11 +365,11 @@ static Suite *suite(void)
 	tcase_add_test(t, zipfian_scrambled_has_its_shares);
 	tcase_add_test(t, latest_has_its_shares_while_the_window_moves);
 	tcase_add_test(t, uniform_has_its_shares);
-	tcase_add_test(t, sequential_has_all_in_turn);
+	tcase_add_test(t, sequential_has_all_in_order);
 	tcase_add_test(t, hotspot_has_its_shares);
 	tcase_add_test(t, exponential_has_its_shares);
 	tcase_add_test(t, discrete_has_its_shares);
-	tcase_add_test(t, draws_of_a_seed_stay_what_they_are);
+	tcase_add_test(t, draws_of_a_seed_are_fixed);
 	tcase_add_loop_test(t, arrivals_keep_their_rate_and_end, 0, 2);
 	suite_add_tcase(suite, t);
 	return suite;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whom a real kvserver waits for: sessions of this very process, which lives on, that
- * end without goodbye. One that never said READY is nobody, and one whose handle is
- * closed has let go.
+ * The sessions that a real kvserver waits for: sessions of this process, which lives on,
+ * that end without BYE. A session that never sent READY is not waited for, nor one whose
+ * handle is closed.
  */
 #include "config.h"
 
@@ -38,7 +38,7 @@ static void teardown(void)
 	real_server_fini(&srv);
 }
 
-/* Until nobody is there but the watcher, and `others` have been. */
+/* Until the watcher is the only session, and `others` have been there. */
 static void wait_for_the_end_of(uint64_t others)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -51,7 +51,7 @@ static void wait_for_the_end_of(uint64_t others)
 	}
 }
 
-/* Does the server wait for somebody who has gone? It looks for two seconds. */
+/* Whether the server waits for a session that has gone. It looks for two seconds. */
 static uint64_t undecided(void)
 {
 	struct farkv_fsck f = {.size = sizeof(f)};
@@ -60,7 +60,7 @@ static uint64_t undecided(void)
 	return f.undecided;
 }
 
-/* Of whom does it say so? */
+/* The session that it names. */
 static uint64_t waits(void)
 {
 	struct farkv_stats s = {.size = sizeof(s)};
@@ -69,7 +69,7 @@ static uint64_t waits(void)
 	return s.barrier_waits;
 }
 
-START_TEST(welcome_that_nobody_reads)
+START_TEST(session_with_unread_welcome_is_not_waited_for)
 {
 	int fd = raw_dial(srv.path);
 
@@ -81,7 +81,7 @@ START_TEST(welcome_that_nobody_reads)
 }
 END_TEST
 
-START_TEST(welcome_read_and_not_taken)
+START_TEST(session_without_ready_is_not_waited_for)
 {
 	close(raw_session(srv.path, MSG_ROLE_RW, NULL));
 	wait_for_the_end_of(1);
@@ -89,8 +89,8 @@ START_TEST(welcome_read_and_not_taken)
 }
 END_TEST
 
-/* The socket tells that something was left unread before it tells of READY. */
-START_TEST(ready_behind_what_nobody_reads_counts)
+/* The socket reports unread data before READY. */
+START_TEST(ready_with_an_answer_unread_counts)
 {
 	struct msg w;
 	static const struct msg ping = {.type = MSG_PING, .req = 3};
@@ -106,15 +106,15 @@ START_TEST(ready_behind_what_nobody_reads_counts)
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_GHOST);
 	ck_assert_uint_eq(waits(), 1);
 
-	/* Until this process lets go of it. */
+	/* Until this process unmaps the region. */
 	raw_untie();
 	ck_assert_uint_eq(waits(), 0);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
 END_TEST
 
-/* Nor does it matter that an answer to what came before finds nobody. */
-START_TEST(bye_behind_what_nobody_reads_counts)
+/* It does not matter that an answer to an earlier message is undeliverable. */
+START_TEST(bye_with_an_answer_unread_counts)
 {
 	static const struct msg ping = {.type = MSG_PING, .req = 2};
 	int fd = raw_session(srv.path, MSG_ROLE_RW, NULL);
@@ -132,8 +132,8 @@ START_TEST(bye_behind_what_nobody_reads_counts)
 }
 END_TEST
 
-/* The connection is cut, and the program has no other call for its handle. */
-START_TEST(handle_that_was_cut_is_not_waited_for_once_it_is_closed)
+/* The connection is cut, and the program makes no other call with its handle. */
+START_TEST(closed_handle_that_was_cut_is_not_waited_for)
 {
 	struct farkv *kv = e2e_open(srv.path, 5000), *none = NULL;
 
@@ -142,7 +142,7 @@ START_TEST(handle_that_was_cut_is_not_waited_for_once_it_is_closed)
 	wait_for_the_end_of(1);
 	FAILS(FARKV_EURI, farkv_open("bad://", NULL, &none));
 	farkv_close(kv);
-	/* Nobody asked for what was done there. */
+	/* No other session asked for its blocks. */
 	ck_assert_ptr_nonnull(strstr(farkv_errdetail(), "bad://"));
 	wait_for_the_end_of(1);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
@@ -150,7 +150,7 @@ START_TEST(handle_that_was_cut_is_not_waited_for_once_it_is_closed)
 }
 END_TEST
 
-/* Before the first look at the region: all Unix sockets but the watcher's are cut. */
+/* Before the first read of the region: all Unix sockets but the watcher's are cut. */
 static int cut_and_break(void *arg, const struct xport_chain *c, unsigned i,
 			 bool after)
 {
@@ -174,8 +174,8 @@ static struct xport_lane *wrap(struct xport_lane *lane)
 	return xport_fault_open(lane, &cfg);
 }
 
-/* READY was said, the server has cut the session, and then the handle fails to open. */
-START_TEST(session_that_came_to_nothing_is_not_waited_for)
+/* READY was sent, the server has cut the session, and then the open fails. */
+START_TEST(session_whose_open_failed_is_not_waited_for)
 {
 	struct farkv *none = NULL;
 
@@ -183,7 +183,7 @@ START_TEST(session_that_came_to_nothing_is_not_waited_for)
 	FAILS(FARKV_EDISCONNECTED, farkv_open(srv.path, NULL, &none));
 	conn_wrap_lane = NULL;
 	ck_assert_ptr_null(none);
-	/* The watcher, whose control thread was cut off as well, has come back. */
+	/* The watcher, whose connection was cut as well, is back. */
 	wait_for_the_end_of(2);
 	ck_assert_uint_eq(undecided(), FARKV_FSCK_DECIDED);
 }
@@ -197,12 +197,12 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, welcome_that_nobody_reads);
-	tcase_add_test(t, welcome_read_and_not_taken);
-	tcase_add_test(t, ready_behind_what_nobody_reads_counts);
-	tcase_add_test(t, bye_behind_what_nobody_reads_counts);
-	tcase_add_test(t, handle_that_was_cut_is_not_waited_for_once_it_is_closed);
-	tcase_add_test(t, session_that_came_to_nothing_is_not_waited_for);
+	tcase_add_test(t, session_with_unread_welcome_is_not_waited_for);
+	tcase_add_test(t, session_without_ready_is_not_waited_for);
+	tcase_add_test(t, ready_with_an_answer_unread_counts);
+	tcase_add_test(t, bye_with_an_answer_unread_counts);
+	tcase_add_test(t, closed_handle_that_was_cut_is_not_waited_for);
+	tcase_add_test(t, session_whose_open_failed_is_not_waited_for);
 	suite_add_tcase(s, t);
 	return s;
 }

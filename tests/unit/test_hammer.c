@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Four processes on few keys. Every value says who wrote it, as which of its
- * writes and how long it is, and the rest follows from that; so a torn value, a
- * block reused too early, an old value that comes back, a lost update and a
- * second winner are all seen by whoever reads next. FARKV_TEST_SEED repeats a
- * run's choices, FARKV_TEST_MS makes it longer.
+ * Four processes on few keys. Every value names its writer, sequence number and length,
+ * and its bytes follow from these. So the next reader detects a torn value, a block
+ * reused too early, an old value that comes back, a lost update and a second winner.
+ * FARKV_TEST_SEED repeats a run's choices, FARKV_TEST_MS makes it longer.
  */
 #include "config.h"
 
@@ -27,7 +26,7 @@
 #define WRITERS_MAX 64u
 #define VALUE_MAX (100u << 10)
 #define RUN_MS 700u
-#define REMOTE_MS 4800u /* everything takes longer */
+#define REMOTE_MS 4800u /* RDMA is slower */
 #define LOOK(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define ROUNDS_MAX 60000u
 
@@ -37,7 +36,7 @@ struct value_head {
 	uint64_t len; /* all of it */
 };
 
-/* What the processes tell the test; each writes its own part but for `held`. */
+/* Reports of the processes to the test; each writes its own part, except `held`. */
 struct tally {
 	uint64_t ops, reads, writes, no_space, bytes_written;
 	uint64_t cas_won, cas_lost, locks;
@@ -53,7 +52,7 @@ struct board {
 
 /* What a process knows about a key. */
 struct knowledge {
-	uint64_t floor[WRITERS_MAX]; /* of each writer no older one may come */
+	uint64_t floor[WRITERS_MAX]; /* per writer, the oldest write that may still appear */
 	bool seen;                   /* the value seen last: */
 	uint32_t writer;
 	uint64_t seq, version;
@@ -160,7 +159,7 @@ static struct value_head value_check(const void *data, size_t len, uint32_t key)
 
 /* ---- what may be seen ------------------------------------------------------ */
 
-/* The value seen last is certainly not there any more, and never will be. */
+/* The last value seen is certainly replaced, and never comes back. */
 static void left(struct knowledge *k)
 {
 	if (k->seen && k->floor[k->writer] <= k->seq)
@@ -175,7 +174,7 @@ static void saw_value(struct hammer *h, uint32_t key, const void *data,
 	struct value_head head;
 
 	h->t->reads++;
-	if (len == 0) { /* says nothing about itself */
+	if (len == 0) { /* not a value of this test */
 		left(k);
 		return;
 	}
@@ -356,7 +355,7 @@ static void do_lock(struct hammer *h)
 	MUST(farkv_delete(h->kv, "lock", 4) == 0, "the lock was taken away");
 }
 
-/* All race to be the first to store a key that never was: one wins. */
+/* All race to store a key that never existed: one wins. */
 static void do_race(struct hammer *h)
 {
 	uint32_t r = __atomic_load_n(&board->round, __ATOMIC_SEQ_CST);
@@ -366,7 +365,7 @@ static void do_race(struct hammer *h)
 
 	if (r >= ROUNDS_MAX)
 		return;
-	/* Closer than the scheduler would bring them: wait for another. */
+	/* A tighter race than the scheduler gives: wait for another process. */
 	if (__atomic_add_fetch(&board->arrived[r], 1, __ATOMIC_SEQ_CST) == 1)
 		for (int i = 0; i < 20000 &&
 				__atomic_load_n(&board->arrived[r],
@@ -390,7 +389,7 @@ static void one_op(struct hammer *h, bool mortal)
 	uint32_t r = (uint32_t)(rnd(&h->random) >> 32), key = r % KEYS;
 
 	h->t->ops++;
-	/* Races are short; when two could win, they did in some of 60,000. */
+	/* Races are short: a bug that let two win showed in some of 60,000. */
 	if (!mortal && r / KEYS / 16 % 2) {
 		do_race(h);
 		return;
@@ -422,7 +421,7 @@ static void one_op(struct hammer *h, bool mortal)
 		do_count(h);
 		break;
 	case 11:
-		if (!mortal) /* it would take the lock to its grave */
+		if (!mortal) /* its death would leave the lock taken */
 			do_lock(h);
 		break;
 	default:
@@ -441,13 +440,16 @@ static unsigned run_ms(void)
 	return real_server_is_remote() ? REMOTE_MS : RUN_MS;
 }
 
-/* By RDMA all of it is locked at once: less does. */
+/* Over RDMA the whole region is locked, so a smaller one is used. */
 static const char *memory(const char *shm)
 {
 	return real_server_is_remote() ? "64m" : shm;
 }
 
-/* What all have done so far; their counts are theirs, a late look is good enough. */
+/*
+ * Operations of all processes so far; the counts are theirs, so a late reading is good
+ * enough.
+ */
 static struct tally tally_sum(void)
 {
 	struct tally sum = {0};
@@ -498,7 +500,7 @@ static void hammer_main(uint32_t me, unsigned ms)
 	_exit(0);
 }
 
-/* `ms` 0: for ever. */
+/* `ms` 0: forever. */
 static pid_t hammer_start(uint32_t me, unsigned ms)
 {
 	pid_t pid = fork();
@@ -538,8 +540,10 @@ static void start(const char *memory, const char *grace_ms)
 	farkv_close(kv);
 }
 
-/* Every block that no slot names has come back: a goodbye may have been in vain, for
- * the server was busy, and a sweep follows. */
+/*
+ * Every block that no slot names has come back. A BYE may have been lost while the server
+ * was busy; then a sweep follows.
+ */
 static void wait_returned(struct farkv *kv, struct farkv_stats *s)
 {
 	uint64_t end = e2e_now_ms() + 30000;
@@ -613,7 +617,7 @@ START_TEST(processes_on_few_keys_lose_no_update)
 }
 END_TEST
 
-/* Blocks come round again as fast as the protocol allows. */
+/* Blocks are reused as fast as the protocol allows. */
 START_TEST(processes_with_a_short_grace_period_lose_no_update)
 {
 	run("T 5 ms", "32m", "5");

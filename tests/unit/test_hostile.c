@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that lie, babble, and leave in the middle, against a real kvserver:
- * whatever they send, the others are served, and nothing of them stays behind.
+ * Clients that lie, send garbage and leave in the middle, with a real kvserver: whatever
+ * they send, other clients are served, and nothing of them is left.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@
 
 static struct real_server srv;
 
-/* But for the tethers of sessions that this very process has mapped. */
+/* Except the tethers of sessions that this process has mapped. */
 static unsigned server_fds(void)
 {
 	return real_server_fds(&srv);
@@ -40,7 +40,7 @@ static void setup(void)
 	idle_fds = server_fds();
 }
 
-/* A good client, and what the server says of the others. */
+/* A good client, and the server's figures about the others. */
 static struct farkv_stats good_client(void)
 {
 	struct farkv *kv = e2e_open(srv.path, 30000);
@@ -53,7 +53,7 @@ static struct farkv_stats good_client(void)
 	return s;
 }
 
-/* The server notices ends of connections by itself: wait until it has. */
+/* Waits until the server has noticed the ends of connections. */
 static void wait_for_sessions(uint64_t want)
 {
 	for (int i = 0; i < 3000; i++) {
@@ -65,7 +65,7 @@ static void wait_for_sessions(uint64_t want)
 		     (unsigned long long)good_client().sessions - 1);
 }
 
-/* A good client's own connection may be closing still. */
+/* A good client's own connection may still be closing. */
 static void check_server_fds(unsigned want)
 {
 	for (int i = 0; i < 3000 && server_fds() != want; i++)
@@ -107,7 +107,7 @@ static int session(void)
 	return raw_session(srv.path, MSG_ROLE_RW, NULL);
 }
 
-/* The session ends, with a reason if the server gets to say it. */
+/* The session ends, with a reason if the server can still send it. */
 static void check_thrown_out(int fd, unsigned reason)
 {
 	struct msg m = raw_hear(fd);
@@ -174,7 +174,7 @@ START_TEST(damaged_message_ends_the_session_alone)
 }
 END_TEST
 
-/* Made to fit by length and checksum: it may be understood, not more. */
+/* With fitting length and checksum: it may be understood, no more. */
 START_TEST(resealed_message_is_answered_or_refused)
 {
 	uint8_t buf[MSG_MAX_BYTES];
@@ -196,7 +196,7 @@ START_TEST(resealed_message_is_answered_or_refused)
 }
 END_TEST
 
-/* BYE ends a session: who goes on would hold memory that no barrier knows of. */
+/* BYE ends a session: a client that continued would hold memory that no barrier covers. */
 static void check_after_bye(void)
 {
 	static const struct msg bye = {.type = MSG_BYE};
@@ -249,7 +249,7 @@ START_TEST(messages_out_of_order_are_refused)
 }
 END_TEST
 
-START_TEST(hello_of_another_version_is_told_so)
+START_TEST(hello_of_another_version_is_refused_with_the_reason)
 {
 	uint8_t buf[MSG_MAX_BYTES];
 	size_t len = client_message(0, buf);
@@ -279,7 +279,7 @@ static struct block_ref grant_one(int fd, uint8_t cls)
 }
 
 /* Blocks that are not the sender's to return. */
-START_TEST(return_of_what_is_not_out_ends_the_session)
+START_TEST(return_of_a_block_not_granted_ends_the_session)
 {
 	struct msg ret = {.type = MSG_RETURN, .blocks = {.n = 1}};
 	struct block_ref mine, bad[6];
@@ -329,7 +329,7 @@ END_TEST
 /* How many blocks that are in use one session may return in a minute. */
 #define IN_USE_MAX 256u
 
-/* Close a session that goes on, when the server has heard all that it said. */
+/* Close a session once the server has read all of its messages. */
 static void close_heard(int fd)
 {
 	raw_say(fd, &(struct msg){.type = MSG_PING, .req = 3}, NULL);
@@ -338,8 +338,8 @@ static void close_heard(int fd)
 }
 
 /*
- * Blocks that others have published, by every state and incarnation; by sessions none of
- * which is ended for it.
+ * Blocks that others have published, with every state and incarnation, by sessions that
+ * are not ended for it.
  */
 static void return_all(const struct raw_region *r)
 {
@@ -365,7 +365,7 @@ static void return_all(const struct raw_region *r)
 	close_heard(fd);
 }
 
-START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
+START_TEST(return_of_a_block_that_others_published_is_ignored)
 {
 	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct block_ref refs[1000];
@@ -400,7 +400,7 @@ START_TEST(return_of_what_others_have_published_takes_nothing_from_them)
 }
 END_TEST
 
-START_TEST(session_that_returns_what_is_in_use_again_and_again_is_ended)
+START_TEST(session_that_keeps_returning_blocks_in_use_is_ended)
 {
 	struct farkv *kv = e2e_open(srv.path, 30000);
 	struct msg ret = {.type = MSG_RETURN};
@@ -436,7 +436,7 @@ START_TEST(readonly_session_gets_no_memory)
 }
 END_TEST
 
-/* Numbers of sessions are the same ones: without them nobody could come any more. */
+/* Sessions and versions share these numbers: without them nobody could connect. */
 START_TEST(readonly_session_gets_no_versions)
 {
 	struct msg h = hello, p = {.type = MSG_PREFIX_REQ, .req = 2};
@@ -463,8 +463,8 @@ START_TEST(readonly_session_does_not_make_the_index_grow)
 }
 END_TEST
 
-/* Subtables are never joined again: a lie would cost memory for good. */
-START_TEST(hint_about_a_subtable_with_room_is_not_believed)
+/* Subtables are never merged, so a lie would cost memory permanently. */
+START_TEST(hint_about_a_subtable_with_room_is_ignored)
 {
 	struct msg w, r, hint = {.type = MSG_HINT, .req = 2};
 	uint64_t pages;
@@ -488,7 +488,7 @@ START_TEST(hint_about_a_subtable_with_room_is_not_believed)
 }
 END_TEST
 
-/* Requests without end, and nobody reads the answers. */
+/* Endless requests whose answers nobody reads. */
 START_TEST(flood_without_reading_is_cut_off)
 {
 	struct msg m = {.type = MSG_STATS_REQ};
@@ -512,7 +512,7 @@ START_TEST(flood_without_reading_is_cut_off)
 }
 END_TEST
 
-START_TEST(hundred_sessions_come_and_go)
+START_TEST(hundred_sessions_leave_nothing_in_use)
 {
 	int fd[100];
 
@@ -526,8 +526,8 @@ START_TEST(hundred_sessions_come_and_go)
 }
 END_TEST
 
-/* A process that was stopped with its answers unread holds up nobody. */
-START_TEST(stopped_client_holds_up_nobody)
+/* A process that is stopped with unread answers delays nobody. */
+START_TEST(stopped_client_delays_nobody)
 {
 	pid_t pid = fork();
 	int status;
@@ -572,8 +572,8 @@ START_TEST(too_many_sessions_are_refused)
 }
 END_TEST
 
-/* The oldest that has said nothing makes room, and is told that it may come again. */
-START_TEST(mute_connection_makes_room)
+/* The oldest silent connection is closed for the new one, with the advice to come again. */
+START_TEST(mute_connection_is_closed_for_a_new_one)
 {
 	static const char *const args[] = {"-m", "16", "--max-sessions", "3",
 					   NULL};
@@ -614,22 +614,22 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, resealed_message_is_answered_or_refused, 0,
 			    CLIENT_MESSAGES);
 	tcase_add_test(t, messages_out_of_order_are_refused);
-	tcase_add_test(t, hello_of_another_version_is_told_so);
-	tcase_add_test(t, return_of_what_is_not_out_ends_the_session);
+	tcase_add_test(t, hello_of_another_version_is_refused_with_the_reason);
+	tcase_add_test(t, return_of_a_block_not_granted_ends_the_session);
 	tcase_add_test(t, return_of_an_older_incarnation_ends_the_session);
 	tcase_add_test(
-		t, return_of_what_others_have_published_takes_nothing_from_them);
+		t, return_of_a_block_that_others_published_is_ignored);
 	tcase_add_test(
-		t, session_that_returns_what_is_in_use_again_and_again_is_ended);
+		t, session_that_keeps_returning_blocks_in_use_is_ended);
 	tcase_add_test(t, readonly_session_gets_no_memory);
 	tcase_add_test(t, readonly_session_gets_no_versions);
 	tcase_add_test(t, readonly_session_does_not_make_the_index_grow);
-	tcase_add_test(t, hint_about_a_subtable_with_room_is_not_believed);
+	tcase_add_test(t, hint_about_a_subtable_with_room_is_ignored);
 	tcase_add_test(t, flood_without_reading_is_cut_off);
-	tcase_add_test(t, hundred_sessions_come_and_go);
-	tcase_add_test(t, stopped_client_holds_up_nobody);
+	tcase_add_test(t, hundred_sessions_leave_nothing_in_use);
+	tcase_add_test(t, stopped_client_delays_nobody);
 	tcase_add_test(t, too_many_sessions_are_refused);
-	tcase_add_test(t, mute_connection_makes_room);
+	tcase_add_test(t, mute_connection_is_closed_for_a_new_one);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Descriptors that clients send along with messages, where none belong: they are not
- * taken, they do not pile up, and those whose close(2) takes as long as their owner
- * likes keep nobody waiting.
+ * Descriptors that clients send with messages that take none: the server does not keep
+ * them, they do not accumulate, and slow close(2) calls delay nobody.
  */
 #include "config.h"
 
@@ -22,9 +21,9 @@
 #include "tests/rig/test_main.h"
 
 #define FDS_MAX 200
-/* Nobody's concern: such a socket lingers for longer than all tests take. */
+/* The socket lingers for longer than all tests take. */
 #define LINGER_S 600
-/* What good clients may take, on a busy machine. */
+/* Time allowed for good clients on a busy machine. */
 #define GOOD_MS 30000u
 
 static struct real_server srv;
@@ -68,7 +67,7 @@ static void teardown(void)
 
 /* ---- packets with descriptors -------------------------------------------------- */
 
-/* False if the server has ended the session before. */
+/* False if the server has already ended the session. */
 static bool send_with(int fd, const void *buf, size_t len, const int *fds, int n)
 {
 	union {
@@ -111,7 +110,7 @@ START_TEST(message_with_descriptors_ends_the_session)
 		for (int k = 0; k < n; k++)
 			fds[k] = fd;
 		ck_assert(send_with(fd, buf, len, fds, n));
-		/* A reset, with what was not read, may overtake the reason. */
+		/* A reset, caused by unread data, may overtake the reason. */
 		m = raw_hear(fd);
 		if (m.type == MSG_REFUSE) {
 			ck_assert_uint_eq(m.refuse.reason, MSG_REASON_PROTOCOL);
@@ -133,7 +132,7 @@ struct linger_pair {
 	int sender, receiver; /* TCP; the receiver never reads */
 };
 
-/* A socket with unsent bytes: to close it takes ten minutes, or until the peer ends. */
+/* A socket with unsent bytes: closing it takes ten minutes, or until the peer ends. */
 static void linger_make(struct linger_pair *p)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
@@ -157,7 +156,7 @@ static void linger_make(struct linger_pair *p)
 				    sizeof(slow)), 0);
 }
 
-/* The server may be faster, and end the session. */
+/* The server may end the session earlier. */
 static void send_way(int way, int fd, const struct linger_pair *p)
 {
 	static const struct msg before = {.type = MSG_STATS_REQ, .req = 3};
@@ -170,11 +169,11 @@ static void send_way(int way, int fd, const struct linger_pair *p)
 	case 1: /* with none */
 		len = 0;
 		break;
-	case 2: /* behind what ends the session */
+	case 2: /* after the message that ends the session */
 		(void)!send(fd, buf, 5, MSG_NOSIGNAL);
 		(void)!send(fd, buf, 0, MSG_NOSIGNAL);
 		break;
-	default: /* behind what is read first */
+	default: /* after the message that is read first */
 		ck_assert_int_eq(msg_encode(&before, NULL, more, sizeof(more),
 					    &n), 0);
 		for (int i = 0; i < 30; i++)
@@ -185,8 +184,8 @@ static void send_way(int way, int fd, const struct linger_pair *p)
 
 /*
  * Leave such a socket in the queue of a session that the server or the client ends. A
- * child sends it, and ends: a process that ends does not wait for its sockets, but
- * whoever closes the last copy does.
+ * child sends it and ends: the end of a process does not wait for its sockets, but the
+ * close of the last copy does.
  */
 static void leave_behind(int way, struct linger_pair *p)
 {
@@ -213,7 +212,7 @@ static void leave_behind(int way, struct linger_pair *p)
 }
 #define WAYS 8
 
-START_TEST(descriptor_that_is_slow_to_close_holds_up_nobody)
+START_TEST(descriptor_that_is_slow_to_close_delays_nobody)
 {
 	struct linger_pair p;
 
@@ -225,8 +224,8 @@ START_TEST(descriptor_that_is_slow_to_close_holds_up_nobody)
 }
 END_TEST
 
-/* What is closed some time later has ended now, and its peer knows. */
-START_TEST(end_of_a_session_does_not_wait_to_be_closed)
+/* The socket that is closed later has ended by now, and its peer knows. */
+START_TEST(end_of_a_session_does_not_wait_for_slow_closes)
 {
 	struct linger_pair p;
 	uint8_t buf[MSG_MAX_BYTES];
@@ -246,7 +245,7 @@ START_TEST(end_of_a_session_does_not_wait_to_be_closed)
 }
 END_TEST
 
-/* Nor the server's own end. */
+/* The server's own end does not wait either. */
 START_TEST(server_ends_with_sockets_that_are_slow_to_close)
 {
 	struct linger_pair p[WAYS];
@@ -292,9 +291,9 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, message_with_descriptors_ends_the_session);
-	tcase_add_loop_test(t, descriptor_that_is_slow_to_close_holds_up_nobody,
+	tcase_add_loop_test(t, descriptor_that_is_slow_to_close_delays_nobody,
 			    0, WAYS);
-	tcase_add_test(t, end_of_a_session_does_not_wait_to_be_closed);
+	tcase_add_test(t, end_of_a_session_does_not_wait_for_slow_closes);
 	tcase_add_test(t, server_ends_with_sockets_that_are_slow_to_close);
 	tcase_add_test(t, slow_descriptors_do_not_use_up_the_servers);
 	suite_add_tcase(s, t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What clients have said by RDMA and the server's loop has not looked at yet, with a
- * device that is played: it is bounded, and taken in turn, for a short time in a round.
+ * Messages that clients have sent over RDMA and that the server's loop has not handled
+ * yet, with a device that the test plays: they are bounded, and handled in turn, for a
+ * short time per round.
  */
 #include "config.h"
 
@@ -29,7 +30,7 @@ static struct verbs_server *vs;
 static struct verbs_peer *peers[PEERS];
 static struct ibv_qp qps[PEERS];
 
-/* What the loop is told, as letters: a message of A, overrun of a, ... */
+/* Events of the loop, as letters: a message of A, overrun of a, ... */
 static char told[4096];
 static size_t n_told;
 static uint64_t message_ns; /* how long one takes */
@@ -74,7 +75,7 @@ static struct ibv_cq cq = {.context = &context};
 static struct ibv_srq srq = {.context = &context};
 static struct ibv_mr mr;
 
-/* There is no connection to leave. */
+/* No connection exists that could be destroyed. */
 void __wrap_verbs_conn_disconnect(struct verbs_conn *c);
 void __wrap_verbs_conn_disconnect(struct verbs_conn *c)
 {
@@ -149,7 +150,7 @@ static const struct verbs_server_ops ops = {
 	.on_tick_due = on_tick_due,
 };
 
-/* Is there more to do? */
+/* True if there is more to do. */
 static bool due(void)
 {
 	struct pollfd p = {.fd = vs->arrived_fd, .events = POLLIN};
@@ -206,14 +207,14 @@ static void teardown(void)
 
 /* ---- turns ------------------------------------------------------------------------- */
 
-START_TEST(peers_take_turns_message_by_message)
+START_TEST(peers_are_served_in_turn_one_message_each)
 {
 	arrive(0, 5, 100);
 	arrive(1, 2, 100);
 	arrive(2, 1, 100);
 	ck_assert(due());
 	round_of_the_loop();
-	while (due()) { /* it took longer than a round may */
+	while (due()) { /* longer than a round may take */
 		char before[64];
 
 		strcpy(before, told);
@@ -227,7 +228,7 @@ START_TEST(peers_take_turns_message_by_message)
 }
 END_TEST
 
-START_TEST(round_is_over_after_a_short_time_and_the_next_goes_on)
+START_TEST(round_ends_after_a_short_time_and_the_next_continues)
 {
 	message_ns = NS_PER_MS;
 	arrive(0, 2, 100);
@@ -242,7 +243,7 @@ START_TEST(round_is_over_after_a_short_time_and_the_next_goes_on)
 }
 END_TEST
 
-START_TEST(peer_that_is_busy_is_passed_over)
+START_TEST(busy_peer_is_skipped)
 {
 	arrive(0, 2, 100);
 	arrive(1, 1, 100);
@@ -259,7 +260,7 @@ START_TEST(peer_that_is_busy_is_passed_over)
 }
 END_TEST
 
-START_TEST(what_was_said_before_hanging_up_comes_first)
+START_TEST(messages_before_a_disconnect_come_first)
 {
 	message_ns = NS_PER_MS;
 	arrive(0, 2, 100);
@@ -276,7 +277,7 @@ END_TEST
 
 /* ---- bounds ------------------------------------------------------------------------- */
 
-START_TEST(peer_that_sends_more_than_is_held_of_one_ends_alone)
+START_TEST(peer_over_its_own_bound_is_ended_alone)
 {
 	unsigned n = HELD_PEER / MSG_BYTES;
 
@@ -298,7 +299,7 @@ START_TEST(peer_that_sends_more_than_is_held_of_one_ends_alone)
 }
 END_TEST
 
-START_TEST(peer_with_most_ends_when_too_much_is_held_of_all)
+START_TEST(peer_with_most_messages_is_ended_at_the_total_bound)
 {
 	unsigned n = HELD_PEER / MSG_BYTES;
 
@@ -315,7 +316,7 @@ START_TEST(peer_with_most_ends_when_too_much_is_held_of_all)
 }
 END_TEST
 
-START_TEST(message_that_finds_no_memory_ends_its_peer)
+START_TEST(message_without_memory_ends_its_peer)
 {
 	starved = true;
 	arrive(0, 3, 100);
@@ -325,7 +326,7 @@ START_TEST(message_that_finds_no_memory_ends_its_peer)
 }
 END_TEST
 
-START_TEST(message_of_nobody_is_dropped_and_its_buffer_posted)
+START_TEST(message_of_an_unknown_peer_is_dropped_and_its_buffer_reposted)
 {
 	arrive(77, 3, 100);
 	ck_assert_uint_eq(posted, 3);
@@ -341,14 +342,14 @@ static Suite *suite(void)
 	TCase *t = tcase_create("inbox");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, peers_take_turns_message_by_message);
-	tcase_add_test(t, round_is_over_after_a_short_time_and_the_next_goes_on);
-	tcase_add_test(t, peer_that_is_busy_is_passed_over);
-	tcase_add_test(t, what_was_said_before_hanging_up_comes_first);
-	tcase_add_test(t, peer_that_sends_more_than_is_held_of_one_ends_alone);
-	tcase_add_test(t, peer_with_most_ends_when_too_much_is_held_of_all);
-	tcase_add_test(t, message_that_finds_no_memory_ends_its_peer);
-	tcase_add_test(t, message_of_nobody_is_dropped_and_its_buffer_posted);
+	tcase_add_test(t, peers_are_served_in_turn_one_message_each);
+	tcase_add_test(t, round_ends_after_a_short_time_and_the_next_continues);
+	tcase_add_test(t, busy_peer_is_skipped);
+	tcase_add_test(t, messages_before_a_disconnect_come_first);
+	tcase_add_test(t, peer_over_its_own_bound_is_ended_alone);
+	tcase_add_test(t, peer_with_most_messages_is_ended_at_the_total_bound);
+	tcase_add_test(t, message_without_memory_ends_its_peer);
+	tcase_add_test(t, message_of_an_unknown_peer_is_dropped_and_its_buffer_reposted);
 	suite_add_tcase(s, t);
 	return s;
 }

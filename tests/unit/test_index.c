@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations, one after the other: what they return, leave and cost. */
+/* Operations, one after another: their results, their effects and their costs. */
 #include "config.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ START_TEST(add_replace_cas_results_by_state_of_the_key)
 }
 END_TEST
 
-START_TEST(many_keys_all_found_again_and_fresh_ones_missed)
+START_TEST(many_keys_are_found_and_absent_ones_missed)
 {
 	char names[3000][12];
 
@@ -105,7 +105,7 @@ START_TEST(same_fingerprint_keys_in_one_window_stay_apart)
 }
 END_TEST
 
-START_TEST(budgets_uncached)
+START_TEST(operations_without_cache_keep_to_their_requests)
 {
 	struct index_key k;
 	struct xport_counters b;
@@ -198,7 +198,7 @@ START_TEST(large_value_delete_leaves_a_small_tombstone)
 	ck_assert(w & SLOT_DEAD);
 	ck_assert_uint_eq(slot_class(w), 0);
 	ABSENT(&other, k);
-	/* without a block to be had the old block stays as the tombstone */
+	/* without a free block the old block stays as the tombstone */
 	PUT(&me, k, big);
 	while (alloc_count(me.alloc, 0)) {
 		struct block_ref r;
@@ -227,11 +227,11 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, put_get_overwrite_delete_put_again, 0, 2);
 	tcase_add_loop_test(t, add_replace_cas_results_by_state_of_the_key, 0,
 			    2);
-	tcase_add_loop_test(t, many_keys_all_found_again_and_fresh_ones_missed,
+	tcase_add_loop_test(t, many_keys_are_found_and_absent_ones_missed,
 			    0, 2);
 	tcase_add_loop_test(t, same_fingerprint_keys_in_one_window_stay_apart,
 			    0, 2);
-	tcase_add_test(t, budgets_uncached);
+	tcase_add_test(t, operations_without_cache_keep_to_their_requests);
 	tcase_add_test(t, batch_of_gets_takes_two_round_trips);
 	tcase_add_loop_test(t, large_value_delete_leaves_a_small_tombstone, 0,
 			    2);

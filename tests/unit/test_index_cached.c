@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations on keys whose place is remembered: what they cost, and what becomes of
- * them when somebody has written since. Each case runs where words are READ whole
- * (_i is 0) and where they may tear (1).
+ * Operations on keys with a cached location: their costs, and their results after writes
+ * of others. Each case runs where words are READ whole (_i is 0) and where they may tear
+ * (1).
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 
 #include "tests/rig/cached_rig.h"
 
-START_TEST(one_round_trip_each_once_the_key_is_known)
+START_TEST(operations_on_a_cached_key_take_one_round_trip)
 {
 	struct index_key k;
 	uint64_t v;
@@ -41,7 +41,7 @@ START_TEST(one_round_trip_each_once_the_key_is_known)
 }
 END_TEST
 
-START_TEST(an_insert_after_a_miss_takes_the_window_that_the_get_left)
+START_TEST(insert_after_a_miss_uses_the_window_of_the_get)
 {
 	struct index_key a, b;
 
@@ -49,8 +49,8 @@ START_TEST(an_insert_after_a_miss_takes_the_window_that_the_get_left)
 	a = key_at("a", 1);
 	b = key_at("b", 2);
 	ABSENT(&me, a);
-	PUT(&other, b, "rival"); /* the slot that the image calls EMPTY */
-	PUT(&me, key_at("c", 3), "for blocks"); /* behind it, by its own READ */
+	PUT(&other, b, "rival"); /* the slot that is EMPTY in the cached window */
+	PUT(&me, key_at("c", 3), "for blocks"); /* in the next slot, by its own READ */
 	ABSENT(&me, a);
 	check(INDEX_PUT, a, "va", 0, 0, SWAP_COST, 0);
 	check_value(&other, a, "va");
@@ -60,7 +60,7 @@ START_TEST(an_insert_after_a_miss_takes_the_window_that_the_get_left)
 }
 END_TEST
 
-START_TEST(an_image_that_is_old_claims_the_next_slot_or_searches)
+START_TEST(insert_by_a_stale_window_takes_the_next_slot_or_searches)
 {
 	struct index_key a, b, same;
 
@@ -75,7 +75,7 @@ START_TEST(an_image_that_is_old_claims_the_next_slot_or_searches)
 	ck_assert_uint_eq(slot_fp(slots_of(a)[1]), 2);
 	ck_assert_uint_eq(slot_fp(slots_of(a)[2]), 1);
 	check_value(&me, a, "va");
-	/* A key of the same fingerprint: whose it is, has to be READ. */
+	/* The key of the same fingerprint has to be READ to be told apart. */
 	ABSENT(&me, same);
 	PUT(&other, same, "theirs");
 	PUT(&me, same, "mine");
@@ -86,7 +86,7 @@ START_TEST(an_image_that_is_old_claims_the_next_slot_or_searches)
 }
 END_TEST
 
-START_TEST(an_image_never_makes_a_second_slot_for_a_key)
+START_TEST(insert_by_a_stale_window_makes_no_duplicate)
 {
 	struct index_key a;
 
@@ -104,7 +104,7 @@ START_TEST(an_image_never_makes_a_second_slot_for_a_key)
 }
 END_TEST
 
-START_TEST(a_get_of_a_key_that_others_wrote_shows_the_new_value)
+START_TEST(get_of_a_key_that_others_wrote_returns_the_new_value)
 {
 	struct index_key k;
 
@@ -124,8 +124,8 @@ START_TEST(a_get_of_a_key_that_others_wrote_shows_the_new_value)
 }
 END_TEST
 
-/* By what is remembered of the one, the other is neither found nor missed. */
-START_TEST(a_get_is_not_led_astray_by_another_key_of_the_hash)
+/* The cached location of one key neither finds nor misses the other. */
+START_TEST(get_ignores_the_location_of_another_key_of_its_hash)
 {
 	struct index_key k, twin;
 
@@ -137,7 +137,7 @@ START_TEST(a_get_is_not_led_astray_by_another_key_of_the_hash)
 		PUT(&me, k, "k's");
 		PUT(&other, twin, "twin's");
 		check(INDEX_GET, k, NULL, 0, 0, GET_COST, 1);
-		/* A tombstone has no block that would tell: one that is seen, or known. */
+		/* A tombstone carries no key, so the key must be read or known. */
 		if (dead)
 			ck_assert_int_eq(run(dead == 1 ? &other : &me, INDEX_DELETE,
 					     k, NULL, 0), 0);
@@ -149,8 +149,8 @@ START_TEST(a_get_is_not_led_astray_by_another_key_of_the_hash)
 }
 END_TEST
 
-/* The word that its CAS expects was not READ by this put: it absorbs nothing. */
-START_TEST(a_put_that_loses_by_a_remembered_word_writes_all_the_same)
+/* This put did not READ the word that its CAS expects, so it is not absorbed. */
+START_TEST(put_that_loses_by_a_cached_word_writes_again)
 {
 	struct index_key k;
 
@@ -160,7 +160,7 @@ START_TEST(a_put_that_loses_by_a_remembered_word_writes_all_the_same)
 	PUT(&other, k, "before the put began");
 	check(INDEX_PUT, k, "mine", 0, 0, COST(2, 0, 1, 2), 0);
 	check_value(&other, k, "mine");
-	/* By the word that it saw, it does: that one was READ in it. */
+	/* After its own READ of the word it is absorbed. */
 	PUT(&other, k, "theirs");
 	rival_sets(XPORT_CAS, rival_op, INDEX_PUT, k, "later");
 	rival.skip = 1;
@@ -171,8 +171,8 @@ START_TEST(a_put_that_loses_by_a_remembered_word_writes_all_the_same)
 }
 END_TEST
 
-/* What was seen of the value that is there is its word alone. */
-START_TEST(a_version_that_is_not_known_is_none_that_was_asked_for)
+/* It has seen only the word of the present value. */
+START_TEST(cas_without_a_version_of_a_changed_key_is_refused)
 {
 	struct index_key k;
 
@@ -189,7 +189,7 @@ START_TEST(a_version_that_is_not_known_is_none_that_was_asked_for)
 }
 END_TEST
 
-START_TEST(the_others_decide_anew_on_the_word_that_they_see)
+START_TEST(conditional_writes_decide_on_the_word_that_they_find)
 {
 	struct index_key k;
 	uint64_t v;
@@ -224,8 +224,8 @@ START_TEST(the_others_decide_anew_on_the_word_that_they_see)
 }
 END_TEST
 
-/* Its block is used again, by another key, while the old word is remembered. */
-START_TEST(a_remembered_word_whose_block_is_anothers_now)
+/* Another key reuses its block while the old word is cached. */
+START_TEST(cached_word_whose_block_is_reused_is_noticed)
 {
 	struct index_key a, b;
 	uint64_t word;
@@ -258,7 +258,9 @@ static void time_passes(void)
 	fake_now += GRACE;
 }
 
-/* Somebody writes before the second look; what is READ then comes late, too. */
+/*
+ * A rival writes before the second read of the slot; the READ after that is late as well.
+ */
 static void rival_op_and_time_passes(void)
 {
 	rival_op();
@@ -274,8 +276,8 @@ static void time_passes_and_more(void)
 	rival.skip = !tears; /* the block's READ */
 }
 
-/* The value is not READ again; and the place stays where it is remembered. */
-START_TEST(a_get_that_is_late_looks_once_more)
+/* The value is not READ again, and the location stays cached. */
+START_TEST(late_get_reads_its_slot_again)
 {
 	begin(_i);
 	slow = key_of("k");
@@ -298,8 +300,8 @@ START_TEST(a_get_that_is_late_looks_once_more)
 }
 END_TEST
 
-/* A chain that waits for room in the send queue is not late by that. */
-START_TEST(a_get_counts_from_when_its_requests_were_sent)
+/* Time in which a chain waits for room in the send queue does not make it late. */
+START_TEST(get_is_late_by_the_time_since_its_requests_were_sent)
 {
 	struct index_op *op = &me.op;
 
@@ -326,7 +328,7 @@ START_TEST(a_get_counts_from_when_its_requests_were_sent)
 }
 END_TEST
 
-START_TEST(a_subtable_that_has_moved_is_noticed_by_every_operation)
+START_TEST(every_operation_notices_a_moved_subtable)
 {
 	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
 						INDEX_REPLACE, INDEX_DELETE};
@@ -365,7 +367,7 @@ START_TEST(a_subtable_that_has_moved_is_noticed_by_every_operation)
 }
 END_TEST
 
-START_TEST(a_barrier_forgets_slots_and_windows)
+START_TEST(barrier_drops_cached_slots_and_windows)
 {
 	struct index_key k, fresh;
 
@@ -388,8 +390,11 @@ START_TEST(a_barrier_forgets_slots_and_windows)
 }
 END_TEST
 
-/* Who finds a key changed all the time searches for it, which costs no more. */
-START_TEST(gets_of_a_key_that_others_write_all_the_time_stop_asking)
+/*
+ * A get that always finds its key changed stops using the cached location; it costs no
+ * more than a search.
+ */
+START_TEST(gets_of_a_key_that_changes_always_stop_using_its_location)
 {
 	struct index_key k;
 	uint64_t misses;
@@ -412,8 +417,8 @@ START_TEST(gets_of_a_key_that_others_write_all_the_time_stop_asking)
 }
 END_TEST
 
-/* One that is right as often as not is asked again and again. */
-START_TEST(gets_of_a_key_that_rests_between_writes_go_on_asking)
+/* A location that is right as often as wrong stays in use. */
+START_TEST(gets_of_a_key_that_changes_seldom_use_its_location)
 {
 	struct index_key k;
 	uint64_t misses;
@@ -432,7 +437,7 @@ START_TEST(gets_of_a_key_that_rests_between_writes_go_on_asking)
 }
 END_TEST
 
-/* W, W deleted in place, W2: half of the last two can look like W. */
+/* W, W deleted in place, W2: half of each of the last two can look like W. */
 static uint64_t *torn_slot;
 static uint64_t torn_word;
 
@@ -441,7 +446,7 @@ static void look_is_torn(void)
 	torn_word = *torn_slot;
 }
 
-START_TEST(where_words_tear_the_look_changes_nothing)
+START_TEST(slot_look_by_cas_changes_nothing_where_words_tear)
 {
 	struct index_key k;
 	uint64_t word;
@@ -460,7 +465,7 @@ START_TEST(where_words_tear_the_look_changes_nothing)
 }
 END_TEST
 
-START_TEST(without_entries_nothing_is_remembered)
+START_TEST(cache_without_entries_remembers_nothing)
 {
 	struct index_key k;
 
@@ -477,43 +482,43 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("index, remembered");
-	TCase *t = tcase_create("warm");
+	Suite *s = suite_create("index, cached locations");
+	TCase *t = tcase_create("cached");
 
-	tcase_add_loop_test(t, one_round_trip_each_once_the_key_is_known, 0, 2);
+	tcase_add_loop_test(t, operations_on_a_cached_key_take_one_round_trip, 0, 2);
 	tcase_add_loop_test(
-		t, an_insert_after_a_miss_takes_the_window_that_the_get_left, 0,
+		t, insert_after_a_miss_uses_the_window_of_the_get, 0,
 		2);
 	tcase_add_loop_test(
-		t, an_image_that_is_old_claims_the_next_slot_or_searches, 0, 2);
-	tcase_add_loop_test(t, an_image_never_makes_a_second_slot_for_a_key, 0,
+		t, insert_by_a_stale_window_takes_the_next_slot_or_searches, 0, 2);
+	tcase_add_loop_test(t, insert_by_a_stale_window_makes_no_duplicate, 0,
 			    2);
 	tcase_add_loop_test(
-		t, a_get_of_a_key_that_others_wrote_shows_the_new_value, 0, 2);
+		t, get_of_a_key_that_others_wrote_returns_the_new_value, 0, 2);
 	tcase_add_loop_test(
-		t, a_get_is_not_led_astray_by_another_key_of_the_hash, 0, 2);
+		t, get_ignores_the_location_of_another_key_of_its_hash, 0, 2);
 	tcase_add_loop_test(
-		t, a_put_that_loses_by_a_remembered_word_writes_all_the_same, 0,
+		t, put_that_loses_by_a_cached_word_writes_again, 0,
 		2);
 	tcase_add_loop_test(
-		t, a_version_that_is_not_known_is_none_that_was_asked_for, 0, 2);
+		t, cas_without_a_version_of_a_changed_key_is_refused, 0, 2);
 	tcase_add_loop_test(
-		t, the_others_decide_anew_on_the_word_that_they_see, 0, 2);
-	tcase_add_loop_test(t, a_get_that_is_late_looks_once_more, 0, 2);
-	tcase_add_loop_test(t, a_get_counts_from_when_its_requests_were_sent, 0, 2);
-	tcase_add_loop_test(t, a_remembered_word_whose_block_is_anothers_now, 0,
+		t, conditional_writes_decide_on_the_word_that_they_find, 0, 2);
+	tcase_add_loop_test(t, late_get_reads_its_slot_again, 0, 2);
+	tcase_add_loop_test(t, get_is_late_by_the_time_since_its_requests_were_sent, 0, 2);
+	tcase_add_loop_test(t, cached_word_whose_block_is_reused_is_noticed, 0,
 			    2);
 	tcase_add_loop_test(
-		t, a_subtable_that_has_moved_is_noticed_by_every_operation, 0,
+		t, every_operation_notices_a_moved_subtable, 0,
 		2);
-	tcase_add_loop_test(t, a_barrier_forgets_slots_and_windows, 0, 2);
+	tcase_add_loop_test(t, barrier_drops_cached_slots_and_windows, 0, 2);
 	tcase_add_loop_test(
-		t, gets_of_a_key_that_others_write_all_the_time_stop_asking, 0,
+		t, gets_of_a_key_that_changes_always_stop_using_its_location, 0,
 		2);
 	tcase_add_loop_test(
-		t, gets_of_a_key_that_rests_between_writes_go_on_asking, 0, 2);
-	tcase_add_test(t, where_words_tear_the_look_changes_nothing);
-	tcase_add_loop_test(t, without_entries_nothing_is_remembered, 0, 2);
+		t, gets_of_a_key_that_changes_seldom_use_its_location, 0, 2);
+	tcase_add_test(t, slot_look_by_cas_changes_nothing_where_words_tear);
+	tcase_add_loop_test(t, cache_without_entries_remembers_nothing, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }

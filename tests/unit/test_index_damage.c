@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations that meet damaged blocks, and words that lead nowhere. */
+/* Operations that find damaged blocks, or words that lead out of the region. */
 #include "config.h"
 
 #include "tests/rig/index_rig.h"
@@ -75,8 +75,8 @@ static void rival_leads_out(void)
 	slots_of(rival.key)[0] = bad_word;
 }
 
-/* The winner of a CAS takes the old block over, and writes into it later. */
-START_TEST(lost_to_a_word_out_of_the_region_its_block_is_not_taken_over)
+/* The winner of a CAS owns the old block, and writes into it later. */
+START_TEST(put_that_loses_to_a_word_out_of_the_region_takes_no_block)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_REPLACE,
 						INDEX_DELETE};
@@ -128,7 +128,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		t, slot_words_out_of_the_region_are_corrupt_not_followed, 0, 2);
 	tcase_add_test(
-		t, lost_to_a_word_out_of_the_region_its_block_is_not_taken_over);
+		t, put_that_loses_to_a_word_out_of_the_region_takes_no_block);
 	tcase_add_loop_test(t, empty_word_of_another_generation_is_not_empty, 0,
 			    2);
 	suite_add_tcase(s, t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations on an index that is full, FROZEN, or another one by now. */
+/* Operations on an index that is full, FROZEN or replaced. */
 #include "config.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "common/region/hash.h"
 #include "tests/rig/index_rig.h"
 
-START_TEST(full_window_insert_waits_for_growth_others_go_on)
+START_TEST(insert_into_a_full_window_waits_for_growth_and_others_go_on)
 {
 	char names[WINDOW_SLOTS + 1][8];
 	struct index_op *op = &me.op;
@@ -76,7 +76,7 @@ static void freeze_only(void)
 static const enum index_kind writers[] = {INDEX_PUT, INDEX_ADD, INDEX_REPLACE,
 					  INDEX_CAS, INDEX_DELETE};
 
-START_TEST(frozen_and_entry_unchanged_readers_read_writers_wait)
+START_TEST(frozen_subtable_lets_readers_read_and_writers_wait)
 {
 	struct index_key k = key_at("k", 5), none = key_at("none", 6);
 
@@ -96,7 +96,7 @@ START_TEST(frozen_and_entry_unchanged_readers_read_writers_wait)
 }
 END_TEST
 
-START_TEST(frozen_writer_that_waited_finishes_in_the_new_subtable)
+START_TEST(writer_that_waited_for_a_migration_finishes_in_the_new_subtable)
 {
 	struct index_key k = key_at("k", 5);
 	struct index_op *op = &me.op;
@@ -129,8 +129,10 @@ static unsigned blocks_at_hand(void)
 	return n;
 }
 
-/* Whatever an operation waits for, and however far it has come, its block is with
- * the allocator: who is asked for what a session holds asks there. */
+/*
+ * A waiting operation has returned its block to the allocator, which answers the server's
+ * questions about blocks.
+ */
 START_TEST(waiting_operations_hold_no_block)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_REPLACE};
@@ -143,8 +145,10 @@ START_TEST(waiting_operations_hold_no_block)
 		setup(true);
 		PUT(&other, k, "v");
 		fake_region_grant(&region, me.alloc, 0, 3);
-		/* Frozen before it reads the window, or before its CAS, when
-		 * the block has been written. */
+		/*
+		 * Frozen before it reads the window, or before its CAS, after the block
+		 * was written.
+		 */
 		if (i < 2)
 			freeze_only();
 		else
@@ -152,7 +156,7 @@ START_TEST(waiting_operations_hold_no_block)
 		ck_assert_int_eq(run(&me, kind, k, "w", 0), INDEX_PENDING);
 		ck_assert_int_eq(op->wait, INDEX_WAIT_FROZEN);
 		ck_assert_uint_eq(blocks_at_hand(), 3);
-		/* Meanwhile they all go back to the server, or elsewhere. */
+		/* Meanwhile all of them go back to the server, or to other operations. */
 		while (blocks_at_hand()) {
 			struct block_ref r;
 
@@ -255,8 +259,8 @@ static void double_and_migrate(void)
 	*fake_region_entry(&region, i ^ 1) = moved;
 }
 
-/* trap: the check against the old array, the index of the wrong depth */
-START_TEST(frozen_after_doubling_the_directory_is_read_anew)
+/* the trap: a check against the old array by an index of the wrong depth */
+START_TEST(frozen_slot_after_a_doubling_makes_clients_read_the_directory)
 {
 	struct index_key k = key_of("doubling");
 	unsigned round;
@@ -281,7 +285,7 @@ START_TEST(frozen_after_doubling_the_directory_is_read_anew)
 END_TEST
 
 /* The subtable is frozen, or moved, before each request of each operation. */
-START_TEST(migration_before_every_request_of_every_operation)
+START_TEST(migration_before_any_request_of_an_operation_is_survived)
 {
 	static const int opcodes[] = {XPORT_READ, XPORT_WRITE, XPORT_CAS};
 	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
@@ -314,7 +318,7 @@ START_TEST(migration_before_every_request_of_every_operation)
 }
 END_TEST
 
-START_TEST(frozen_before_cas_insert_never_lands_in_the_old_subtable)
+START_TEST(insert_frozen_before_its_cas_never_lands_in_the_old_subtable)
 {
 	struct index_key k = key_at("ins", 9);
 
@@ -335,21 +339,21 @@ static Suite *suite(void)
 	TCase *t = tcase_create("growth");
 
 	tcase_add_loop_test(
-		t, full_window_insert_waits_for_growth_others_go_on, 0, 2);
+		t, insert_into_a_full_window_waits_for_growth_and_others_go_on, 0, 2);
 	tcase_add_loop_test(
-		t, frozen_and_entry_unchanged_readers_read_writers_wait, 0, 2);
+		t, frozen_subtable_lets_readers_read_and_writers_wait, 0, 2);
 	tcase_add_loop_test(
-		t, frozen_writer_that_waited_finishes_in_the_new_subtable, 0, 2);
+		t, writer_that_waited_for_a_migration_finishes_in_the_new_subtable, 0, 2);
 	tcase_add_test(t, waiting_operations_hold_no_block);
 	tcase_add_test(t, waiting_for_growth_holds_no_block);
 	tcase_add_loop_test(
 		t, stale_entry_leads_every_operation_to_the_new_subtable, 0, 2);
 	tcase_add_loop_test(
-		t, frozen_after_doubling_the_directory_is_read_anew, 0, 2);
+		t, frozen_slot_after_a_doubling_makes_clients_read_the_directory, 0, 2);
 	tcase_add_loop_test(
-		t, migration_before_every_request_of_every_operation, 0, 2);
+		t, migration_before_any_request_of_an_operation_is_survived, 0, 2);
 	tcase_add_test(
-		t, frozen_before_cas_insert_never_lands_in_the_old_subtable);
+		t, insert_frozen_before_its_cas_never_lands_in_the_old_subtable);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations whose lane breaks, or answers no more. */
+/* Operations whose lane breaks or stops answering. */
 #include "config.h"
 
 #include <string.h>
 
 #include "tests/rig/index_rig.h"
 
-/* A card that stops answering, after some posts; it may still do what it is told. */
+/* A card that stops answering after some posts; it may still execute requests. */
 static struct mute {
 	struct xport_lane lane; /* first */
 	struct xport_lane *inner;
-	unsigned answers; /* posts that it answers yet */
+	unsigned answers; /* posts that it still answers */
 	bool obeys;
 } mute;
 
@@ -90,7 +90,7 @@ static uint64_t stepping_clock(void *arg)
 	return fake_now += 1000;
 }
 
-/* From answer number `answers` on there is none; what the operation says. */
+/* Answers stop at number `answers`; returns the operation's result. */
 static int run_mute(struct fake_client *c, unsigned answers, bool obeys,
 		    enum index_kind kind, struct index_key k)
 {
@@ -106,7 +106,7 @@ static int run_mute(struct fake_client *c, unsigned answers, bool obeys,
 	return op->result;
 }
 
-START_TEST(card_that_answers_no_more_ends_at_the_deadline_its_cas_is_maybe)
+START_TEST(silent_card_ends_calls_at_the_deadline_and_a_cas_is_maybe)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_DELETE,
 						INDEX_GET};
@@ -125,7 +125,7 @@ START_TEST(card_that_answers_no_more_ends_at_the_deadline_its_cas_is_maybe)
 			fake_client_close(&c);
 			break;
 		}
-		/* Late answers would meet an operation that is over. */
+		/* Late answers would arrive after the end of the operation. */
 		ck_assert_int_eq(xport_broken(c.lane), FARKV_ETIMEDOUT);
 		if (err == FARKV_EMAYBE)
 			maybe = true;
@@ -146,7 +146,7 @@ START_TEST(card_that_answers_no_more_ends_at_the_deadline_its_cas_is_maybe)
 }
 END_TEST
 
-START_TEST(break_at_every_request_reads_fail_writes_are_maybe_or_not_done)
+START_TEST(break_at_any_request_fails_reads_and_leaves_writes_maybe_or_undone)
 {
 	struct index_key k = key_of("k");
 
@@ -192,11 +192,11 @@ static Suite *suite(void)
 
 	tcase_add_loop_test(
 		t,
-		card_that_answers_no_more_ends_at_the_deadline_its_cas_is_maybe,
+		silent_card_ends_calls_at_the_deadline_and_a_cas_is_maybe,
 		0, 6);
 	tcase_add_test(
 		t,
-		break_at_every_request_reads_fail_writes_are_maybe_or_not_done);
+		break_at_any_request_fails_reads_and_leaves_writes_maybe_or_undone);
 	suite_add_tcase(s, t);
 	return s;
 }

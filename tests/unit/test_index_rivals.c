@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations whose compare-and-swap loses: to whom, and what follows. */
+/* Operations whose compare-and-swap loses, by winner, and their results. */
 #include "config.h"
 
 #include "tests/rig/index_rig.h"

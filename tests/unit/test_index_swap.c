@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writes by loads to their compare-and-swap: which may be lost, needs no chain of its own, and
- * counts as one; and writes that must be left to others.
+ * The CAS of the fast writes: it may lose, needs no chain of its own, and counts as one;
+ * and writes that leave the fast path.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ static void before_its_swap(enum index_kind kind, const char *value)
 	at_swap = rival_op;
 }
 
-START_TEST(put_without_a_chain_that_loses_stands_before_the_winner)
+START_TEST(put_without_a_chain_that_loses_is_ordered_before_the_winner)
 {
 	struct effort before;
 	uint32_t blocks;
@@ -44,7 +44,7 @@ START_TEST(put_without_a_chain_that_loses_stands_before_the_winner)
 END_TEST
 
 /* The winner of the slot may be the same key, or another one. */
-START_TEST(insert_without_a_chain_that_loses_looks_again)
+START_TEST(insert_without_a_chain_that_loses_searches_again)
 {
 	before_its_swap(INDEX_ADD, "the winner's");
 	ck_assert_int_eq(run(&me, INDEX_ADD, k, "too late", 0), FARKV_EEXISTS);
@@ -95,7 +95,7 @@ START_TEST(replace_without_a_chain_that_loses_writes_once)
 }
 END_TEST
 
-START_TEST(replace_that_loses_to_a_migration_looks_where_the_key_is)
+START_TEST(replace_that_loses_to_a_migration_finds_the_moved_key)
 {
 	struct index_op *op = &me.op;
 	struct effort before;
@@ -204,7 +204,10 @@ START_TEST(insert_into_a_full_window_walks_it_once_and_waits)
 }
 END_TEST
 
-/* Before each of the first four swaps of `me` the key is put anew; at last a large value. */
+/*
+ * Before each of the first four swaps of `me` a rival puts the key; the last value is
+ * large.
+ */
 static int rivals_put(void *arg, const struct xport_chain *c, unsigned i, bool after)
 {
 	static char large[3000];
@@ -218,10 +221,10 @@ static int rivals_put(void *arg, const struct xport_chain *c, unsigned i, bool a
 }
 
 /*
- * It takes a tombstone's block when it does not go on by itself any more: whoever goes on
- * has to write it.
+ * It allocates the tombstone's block when it leaves the fast path; the slow path has to
+ * write it.
  */
-START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
+START_TEST(delete_that_leaves_the_fast_path_publishes_its_block)
 {
 	static const struct xport_fault_config cfg = {.hook = rivals_put};
 	struct index_op *op;
@@ -255,7 +258,7 @@ START_TEST(delete_that_others_go_on_with_publishes_what_it_has_written)
 END_TEST
 
 /* Writes of all kinds, with a chain (0) or without one (1). */
-START_TEST(writes_of_all_kinds_do_what_they_say)
+START_TEST(writes_of_all_kinds_have_their_results)
 {
 	static char large[3000], enormous[100000];
 
@@ -290,7 +293,7 @@ START_TEST(writes_of_all_kinds_do_what_they_say)
 }
 END_TEST
 
-START_TEST(what_is_too_large_is_left_to_who_refuses_it)
+START_TEST(too_large_value_is_refused_by_the_slow_path)
 {
 	struct index_op *op = &me.op;
 
@@ -309,18 +312,18 @@ static Suite *suite(void)
 	Suite *s = suite_create("index, swaps");
 	TCase *t = tcase_create("swap");
 
-	tcase_add_test(t, put_without_a_chain_that_loses_stands_before_the_winner);
-	tcase_add_test(t, insert_without_a_chain_that_loses_looks_again);
+	tcase_add_test(t, put_without_a_chain_that_loses_is_ordered_before_the_winner);
+	tcase_add_test(t, insert_without_a_chain_that_loses_searches_again);
 	tcase_add_test(t, cas_without_a_chain_that_loses_changes_nothing);
 	tcase_add_test(t, replace_without_a_chain_that_loses_writes_once);
-	tcase_add_test(t, replace_that_loses_to_a_migration_looks_where_the_key_is);
+	tcase_add_test(t, replace_that_loses_to_a_migration_finds_the_moved_key);
 	tcase_add_test(t, put_that_begins_again_keeps_its_written_block);
 	tcase_add_test(t, delete_of_a_large_value_asks_for_a_small_block_once);
 	tcase_add_loop_test(t, insert_into_a_full_window_walks_it_once_and_waits, 0, 2);
 	tcase_add_test(t,
-		delete_that_others_go_on_with_publishes_what_it_has_written);
-	tcase_add_loop_test(t, writes_of_all_kinds_do_what_they_say, 0, 2);
-	tcase_add_test(t, what_is_too_large_is_left_to_who_refuses_it);
+		delete_that_leaves_the_fast_path_publishes_its_block);
+	tcase_add_loop_test(t, writes_of_all_kinds_have_their_results, 0, 2);
+	tcase_add_test(t, too_large_value_is_refused_by_the_slow_path);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that took longer than their blocks rest, or than their deadline, and
- * blocks that are used again and again.
+ * Operations that take longer than the grace period or their deadline, and blocks that
+ * are reused many times.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@ static void age_by_T_and_overwrite(void)
 	rival_op();
 }
 
-/* A key of this value, and from now on the time that `clock` says. */
+/* A key with this value; from now on `clock` gives the time. */
 static struct index_key setup_timed(bool fault, const char *value,
 				    uint64_t (*clock)(void *arg))
 {
@@ -45,8 +45,8 @@ START_TEST(reader_within_half_T_reads_twice)
 }
 END_TEST
 
-/* The time that a call's caller has told counts for its own search, and for no other. */
-START_TEST(the_time_that_was_told_is_one_calls)
+/* The time that a caller passes serves that call's search and no other. */
+START_TEST(time_passed_by_a_caller_serves_that_call_alone)
 {
 	struct index_op *op = &me.op;
 	struct index_key k;
@@ -75,8 +75,8 @@ static uint64_t counted_clock(void *arg)
 	return fake_clock(arg);
 }
 
-/* ... nor a batch's for what is submitted behind it, whatever became of the batch. */
-START_TEST(a_submitted_get_looks_at_the_clock_itself)
+/* ... nor does a batch's time serve later submissions. */
+START_TEST(submitted_get_reads_the_clock)
 {
 	struct index_op *op = &me.op, ended[8], *ops[8];
 	struct op_queue s;
@@ -107,10 +107,10 @@ START_TEST(a_submitted_get_looks_at_the_clock_itself)
 END_TEST
 
 /*
- * When a block was unlinked is asked for once in a while only, by who has many at rest:
- * until then it rests without a date, and comes back later rather than sooner.
+ * The clock is read only once for many unlinked blocks. Until then they wait without a
+ * date, and come back later rather than sooner.
  */
-START_TEST(a_put_does_not_look_when_its_block_was_unlinked)
+START_TEST(put_does_not_read_the_clock_to_date_its_unlinked_block)
 {
 	struct index_key k = setup_timed(_i, "v", counted_clock);
 	unsigned before;
@@ -120,7 +120,7 @@ START_TEST(a_put_does_not_look_when_its_block_was_unlinked)
 		PUT(&me, k, "w");
 	looks = 0;
 	check_value(&me, k, "w");
-	before = looks; /* what an operation looks for its own sake */
+	before = looks; /* readings that the operation itself needs */
 	looks = 0;
 	for (unsigned i = 0; i < 32; i++)
 		PUT(&me, k, "w");
@@ -129,7 +129,7 @@ START_TEST(a_put_does_not_look_when_its_block_was_unlinked)
 }
 END_TEST
 
-/* Wherever the time passes, the span counts from before the slot READ. */
+/* Wherever the time passes, the span starts before the READ of the slot. */
 START_TEST(reader_slower_than_half_T_word_unchanged_is_confirmed)
 {
 	struct index_key k;
@@ -182,13 +182,13 @@ START_TEST(reader_slower_than_half_T_frozen_word_confirms_nothing)
 	rival_sets(XPORT_READ, age_by_T, INDEX_GET, k, NULL);
 	rival.skip = 1;
 	check_value(&me, k, "v");
-	/* window, [D, entry, D], block, window; then without delay anew */
+	/* window, [D, entry, D], block, window; then again without delay */
 	ck_assert_uint_eq(me.lane->counters.reads - reads, 6 + 5);
 	teardown();
 }
 END_TEST
 
-/* A machine that was halted: its clock shows nothing of it (doc/protocol.md). */
+/* A halted machine: its clock does not show it (doc/protocol.md). */
 static uint64_t still_clock(void *arg)
 {
 	(void)arg;
@@ -210,7 +210,7 @@ static void rival_comes_round(void)
 	ck_assert_uint_ne(slot_inc(*slots_of(rival.key)), slot_inc(first));
 }
 
-/* ... and then once more: that block still has an intact value, an old one. */
+/* ... and again: that block still has an intact, older value. */
 static void rival_comes_round_and_on(void)
 {
 	rival_comes_round();
@@ -270,13 +270,13 @@ static uint64_t counting_clock(void *arg)
 }
 
 /*
- * The clock is looked at now and then; and still no block is written to within T of the
- * CAS that unlinked it. In bursts, so that some come late to be dated. By a put, which goes
- * straight on, and (_i is 1) by another write.
+ * The clock is read once in a while, yet no block is written within T of the CAS that
+ * unlinked it. The writes come in bursts, so some blocks are dated late. By a fast put,
+ * and (_i is 1) by another write.
  */
-START_TEST(unlinked_blocks_rest_for_T_though_the_clock_is_seldom_looked_at)
+START_TEST(unlinked_blocks_wait_for_T_though_the_clock_is_read_seldom)
 {
-	static uint64_t unlinked[1 << 16]; /* when the block at 64 * i was */
+	static uint64_t unlinked[1 << 16]; /* when the block at 64 * i was unlinked */
 	enum { PUTS = 20000 };
 	struct index_key k[4];
 	uint64_t rng = 88172645463325252u;
@@ -305,7 +305,7 @@ START_TEST(unlinked_blocks_rest_for_T_though_the_clock_is_seldom_looked_at)
 			      (double)(fake_now - unlinked[new / 64]) / GRACE);
 		unlinked[old / 64] = fake_now;
 	}
-	/* Once in 16 puts; and where none has rested enough, once more. */
+	/* Once in 16 puts, and once more if no block has waited long enough. */
 	ck_assert_uint_lt(clock_looks, PUTS / 4);
 	teardown();
 }
@@ -320,7 +320,7 @@ static void cas_again_and_again(void)
 	rival.opcode = XPORT_CAS;
 }
 
-START_TEST(put_that_loses_for_ever_ends_at_its_deadline)
+START_TEST(put_that_always_loses_ends_at_its_deadline)
 {
 	struct index_key k;
 	struct index_op *op = &me.op;
@@ -376,9 +376,9 @@ static Suite *suite(void)
 	TCase *t = tcase_create("time");
 
 	tcase_add_test(t, reader_within_half_T_reads_twice);
-	tcase_add_test(t, the_time_that_was_told_is_one_calls);
-	tcase_add_test(t, a_submitted_get_looks_at_the_clock_itself);
-	tcase_add_loop_test(t, a_put_does_not_look_when_its_block_was_unlinked, 0, 2);
+	tcase_add_test(t, time_passed_by_a_caller_serves_that_call_alone);
+	tcase_add_test(t, submitted_get_reads_the_clock);
+	tcase_add_loop_test(t, put_does_not_read_the_clock_to_date_its_unlinked_block, 0, 2);
 	tcase_add_test(t,
 		       reader_slower_than_half_T_word_unchanged_is_confirmed);
 	tcase_add_test(t, reader_slower_than_half_T_word_changed_reads_again);
@@ -388,8 +388,8 @@ static Suite *suite(void)
 	tcase_add_test(t,
 		       writer_halted_while_its_block_is_reused_does_not_win);
 	tcase_add_loop_test(t,
-		unlinked_blocks_rest_for_T_though_the_clock_is_seldom_looked_at, 0, 2);
-	tcase_add_test(t, put_that_loses_for_ever_ends_at_its_deadline);
+		unlinked_blocks_wait_for_T_though_the_clock_is_read_seldom, 0, 2);
+	tcase_add_test(t, put_that_always_loses_ends_at_its_deadline);
 	tcase_add_loop_test(
 		t, incarnation_grows_with_each_reuse_and_never_wraps, 0, 2);
 	suite_add_tcase(s, t);

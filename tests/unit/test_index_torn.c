@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations by lanes whose words tear: without XPORT_READ8_ATOMIC. */
+/* Operations over lanes whose words may tear: without XPORT_READ8_ATOMIC. */
 #include "config.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void race_rival(void *arg)
 }
 
 /* The READ shows some bytes of EMPTY and some of the rival's word. */
-START_TEST(insert_reads_half_of_a_rivals_claim_makes_no_duplicate)
+START_TEST(insert_that_reads_half_of_a_rivals_claim_makes_no_duplicate)
 {
 	unsigned won = 0;
 
@@ -80,7 +80,7 @@ START_TEST(insert_reads_half_of_a_rivals_claim_makes_no_duplicate)
 		PUT(&c, raced, "mine");
 		ck_assert_uint_gt(tear_turn, 0);
 		check_no_duplicates(raced);
-		/* Absorbed by the rival's, or over it. */
+		/* Absorbed by the rival's put, or written over it. */
 		ck_assert_int_eq(run(&other, INDEX_GET, raced, NULL, 0), 0);
 		won += other.op.view.value_len == 4;
 		fake_client_close(&c);
@@ -93,7 +93,7 @@ END_TEST
 static uint64_t mixed_from, mixed_to;
 static unsigned mixed;
 
-/* The first READ of a window shows another word in the key's place. */
+/* The first READ of a window returns another word in the key's slot. */
 static int mixing_hook(void *arg, const struct xport_chain *c, unsigned i,
 		       bool after)
 {
@@ -115,8 +115,8 @@ static const struct xport_fault_config mixing = {.byte_tear = true,
 						 .hide_direct = true,
 						 .hook = mixing_hook};
 
-/* Half of one word of the key and half of the next name what it was before both. */
-START_TEST(get_of_a_mixture_does_not_return_an_older_value)
+/* Half of one word of the key and half of the next one name an older block. */
+START_TEST(get_by_a_torn_word_returns_no_older_value)
 {
 	struct index_key k;
 	struct fake_client c;
@@ -138,11 +138,11 @@ START_TEST(get_of_a_mixture_does_not_return_an_older_value)
 END_TEST
 
 /*
- * A mixture may name what was written and never published. The block's next content
- * must not be published by that name: whoever READ the first would take the slot for
- * the first one's key, and its CAS would succeed.
+ * A torn word may name a block that was written and never published. The block's next
+ * content must not be published by the same word: a client that READ the torn word would
+ * take the slot for the first content's key, and its CAS would succeed.
  */
-START_TEST(block_written_in_vain_has_the_next_incarnation_where_words_tear)
+START_TEST(unpublished_block_gets_the_next_incarnation_where_words_tear)
 {
 	struct xport_fault_config cfg = {.byte_tear = _i,
 					 .hide_direct = true,
@@ -169,8 +169,10 @@ START_TEST(block_written_in_vain_has_the_next_incarnation_where_words_tear)
 }
 END_TEST
 
-/* Half of one word of another key and half of its next name an old block of this one. */
-START_TEST(slot_of_another_key_is_not_taken_for_a_mixture_in_it)
+/*
+ * Half of one word of another key and half of its next one name an old block of this key.
+ */
+START_TEST(slot_of_another_key_is_not_matched_by_a_torn_word)
 {
 	static const enum index_kind kinds[] = {INDEX_PUT, INDEX_ADD};
 	struct index_key k, alien;
@@ -201,8 +203,8 @@ START_TEST(slot_of_another_key_is_not_taken_for_a_mixture_in_it)
 }
 END_TEST
 
-/* ... or another key's block, of that fingerprint. */
-START_TEST(put_behind_a_mixture_makes_no_duplicate)
+/* ... or a block of another key of that fingerprint. */
+START_TEST(put_after_a_torn_word_makes_no_duplicate)
 {
 	struct index_key k, alien;
 	struct fake_client c;
@@ -233,15 +235,15 @@ static Suite *suite(void)
 
 	tcase_add_test(t, torn_windows_make_no_duplicates_and_no_false_errors);
 	tcase_add_test(t,
-		       insert_reads_half_of_a_rivals_claim_makes_no_duplicate);
-	tcase_add_test(t, get_of_a_mixture_does_not_return_an_older_value);
+		       insert_that_reads_half_of_a_rivals_claim_makes_no_duplicate);
+	tcase_add_test(t, get_by_a_torn_word_returns_no_older_value);
 	tcase_add_loop_test(
 		t,
-		block_written_in_vain_has_the_next_incarnation_where_words_tear,
+		unpublished_block_gets_the_next_incarnation_where_words_tear,
 		0, 2);
 	tcase_add_loop_test(
-		t, slot_of_another_key_is_not_taken_for_a_mixture_in_it, 0, 4);
-	tcase_add_test(t, put_behind_a_mixture_makes_no_duplicate);
+		t, slot_of_another_key_is_not_matched_by_a_torn_word, 0, 4);
+	tcase_add_test(t, put_after_a_torn_word_makes_no_duplicate);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets of values that are kept beside the remembered places of their keys (index/value_cache.h). Each
- * case runs where words are READ whole (_i is 0) and where they may tear (1).
+ * Gets of values in the value cache (common/index/value_cache.h), which belong to cached
+ * locations. Each case runs where words are READ whole (_i is 0) and where they may tear
+ * (1).
  */
 #include "config.h"
 
@@ -15,7 +16,7 @@ static void begin_keeping(int tearing)
 	ck_assert_int_eq(index_cache_values(me.ix, 16384), 0);
 }
 
-/* A get that has to READ the value; one that need not. */
+/* A get that has to READ the value; a get that finds it cached. */
 #define READS_VALUE(k, v) check_get(k, v, GET_COST, 1)
 #define HAS_VALUE(k, v) check_get(k, v, LOOK_COST, 1)
 
@@ -28,7 +29,7 @@ static void check_get(struct index_key k, const char *value, struct cost want,
 	ck_assert_uint_eq(me.op.version, me.op.view.version);
 }
 
-/* A key whose value is kept: its own put remembers the place, a get READs the value. */
+/* A key with a cached value: its own put caches the location, a get READs the value. */
 static struct index_key begin_with(int tearing, const char *value)
 {
 	struct index_key k;
@@ -40,7 +41,7 @@ static struct index_key begin_with(int tearing, const char *value)
 	return k;
 }
 
-START_TEST(a_value_is_READ_once_and_then_looked_for)
+START_TEST(value_is_READ_once_and_then_only_its_slot)
 {
 	struct index_key k, l;
 	uint64_t version;
@@ -65,13 +66,13 @@ START_TEST(a_value_is_READ_once_and_then_looked_for)
 }
 END_TEST
 
-START_TEST(a_kept_value_is_not_taken_for_the_next_one)
+START_TEST(cached_value_is_not_returned_after_a_write)
 {
 	struct index_key k = begin_with(_i, "first");
 
 	HAS_VALUE(k, "first");
 	PUT(&me, k, "mine");
-	HAS_VALUE(k, "mine"); /* as it was written */
+	HAS_VALUE(k, "mine"); /* the value that was written */
 	PUT(&me, k, "of another length, and of another class of blocks");
 	HAS_VALUE(k, "of another length, and of another class of blocks");
 	ck_assert_int_eq(run(&me, INDEX_CAS, k, "cas'd", me.op.version), 0);
@@ -84,7 +85,7 @@ START_TEST(a_kept_value_is_not_taken_for_the_next_one)
 	check(INDEX_GET, k, NULL, 0, FARKV_ENOTFOUND, LOOK_COST, 1);
 	PUT(&other, k, "again");
 	check_value(&me, k, "again");
-	/* A key that nobody asks for is not kept for being written. */
+	/* A put alone does not cache the value. */
 	k = key_of("written");
 	PUT(&me, k, "one");
 	PUT(&me, k, "two");
@@ -93,8 +94,8 @@ START_TEST(a_kept_value_is_not_taken_for_the_next_one)
 }
 END_TEST
 
-/* It was taken already, and then somebody writes, before the look. */
-START_TEST(a_kept_value_counts_from_the_look)
+/* The cached value is chosen, then a rival writes, before the slot is read. */
+START_TEST(cached_value_is_valid_from_the_slot_read)
 {
 	struct index_key k = begin_with(_i, "old");
 
@@ -105,7 +106,7 @@ START_TEST(a_kept_value_counts_from_the_look)
 }
 END_TEST
 
-START_TEST(what_is_kept_of_one_key_is_not_anothers_of_its_hash)
+START_TEST(cached_value_is_not_returned_for_another_key_of_its_hash)
 {
 	struct index_key k = begin_with(_i, "k's"), twin = key_of("twin");
 
@@ -119,7 +120,7 @@ START_TEST(what_is_kept_of_one_key_is_not_anothers_of_its_hash)
 }
 END_TEST
 
-START_TEST(a_barrier_forgets_values)
+START_TEST(barrier_drops_cached_values)
 {
 	struct index_key k = begin_with(_i, "v");
 
@@ -132,8 +133,8 @@ START_TEST(a_barrier_forgets_values)
 }
 END_TEST
 
-/* Behind a barrier a word may name another content: here it does at once. */
-START_TEST(a_kept_value_is_not_taken_for_what_comes_after_a_barrier)
+/* After a barrier a word may name other content; here it does at once. */
+START_TEST(cached_value_of_before_a_barrier_is_not_returned)
 {
 	struct index_key k;
 	struct block_ref ref;
@@ -158,9 +159,11 @@ START_TEST(a_kept_value_is_not_taken_for_what_comes_after_a_barrier)
 }
 END_TEST
 
-/* A get is under way; its session puts, and renews the copy; the get's second look takes
- * it, which is no hit. */
-START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
+/*
+ * During a get its session puts and renews the cached value; the get's second read of the
+ * slot uses it, which is not a hit.
+ */
+START_TEST(cached_value_counts_as_one_hit_or_none)
 {
 	struct op_queue opq;
 	struct index_key k;
@@ -183,8 +186,8 @@ START_TEST(a_value_at_hand_counts_as_a_hit_or_not_at_all)
 }
 END_TEST
 
-/* Who may not swap READs the word twice, where words tear. */
-START_TEST(a_reader_keeps_values_too)
+/* A reader, which may not swap, READs the word twice where words tear. */
+START_TEST(reader_caches_values)
 {
 	struct index_key k;
 	struct index *writer;
@@ -211,8 +214,8 @@ static void time_passes(void)
 	fake_now += GRACE;
 }
 
-/* It was not READ in this operation, which may take its time. */
-START_TEST(a_kept_value_is_not_too_late)
+/* The value was not READ in this operation, so it cannot be late. */
+START_TEST(cached_value_is_never_late)
 {
 	struct index_key k;
 
@@ -232,20 +235,20 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("index, kept");
-	TCase *t = tcase_create("kept");
+	Suite *s = suite_create("index, value cache");
+	TCase *t = tcase_create("value cache");
 
-	tcase_add_loop_test(t, a_value_is_READ_once_and_then_looked_for, 0, 2);
-	tcase_add_loop_test(t, a_kept_value_is_not_taken_for_the_next_one, 0, 2);
-	tcase_add_loop_test(t, a_kept_value_counts_from_the_look, 0, 2);
-	tcase_add_loop_test(t, what_is_kept_of_one_key_is_not_anothers_of_its_hash,
+	tcase_add_loop_test(t, value_is_READ_once_and_then_only_its_slot, 0, 2);
+	tcase_add_loop_test(t, cached_value_is_not_returned_after_a_write, 0, 2);
+	tcase_add_loop_test(t, cached_value_is_valid_from_the_slot_read, 0, 2);
+	tcase_add_loop_test(t, cached_value_is_not_returned_for_another_key_of_its_hash,
 			    0, 2);
-	tcase_add_loop_test(t, a_barrier_forgets_values, 0, 2);
-	tcase_add_loop_test(t, a_kept_value_is_not_taken_for_what_comes_after_a_barrier,
+	tcase_add_loop_test(t, barrier_drops_cached_values, 0, 2);
+	tcase_add_loop_test(t, cached_value_of_before_a_barrier_is_not_returned,
 			    0, 2);
-	tcase_add_loop_test(t, a_value_at_hand_counts_as_a_hit_or_not_at_all, 0, 2);
-	tcase_add_loop_test(t, a_reader_keeps_values_too, 0, 2);
-	tcase_add_loop_test(t, a_kept_value_is_not_too_late, 0, 2);
+	tcase_add_loop_test(t, cached_value_counts_as_one_hit_or_none, 0, 2);
+	tcase_add_loop_test(t, reader_caches_values, 0, 2);
+	tcase_add_loop_test(t, cached_value_is_never_late, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kvbench's open loop with requests in flight, against a store that completes them
- * when and in what order the case wants: arrivals go on through a stall, a full queue
- * is counted, every operation is measured once from where it was due.
+ * kvbench's open loop with requests in flight, with a store that completes them in the
+ * time and order that the case chooses: arrivals go on during a stall, a full queue is
+ * counted, every operation is measured once from its due time.
  */
 #include "config.h"
 
@@ -33,14 +33,14 @@ struct fake {
 	size_t stride;
 	struct asked queue[DEPTH_MAX];
 	unsigned n, most, submitted;
-	/* What the case wants. */
-	unsigned hold;        /* nothing completes before so many are in flight */
+	/* Chosen by the case. */
+	unsigned hold;        /* nothing completes before this many are in flight */
 	uint64_t patience;    /* ... or this stamp */
 	uint64_t hold_until;  /* ... nor before the second poll after this stamp */
-	unsigned refuse_each; /* every so many-th is refused */
-	unsigned lose_at;     /* the session is lost with so many in flight */
+	unsigned refuse_each; /* every n-th request is refused */
+	unsigned lose_at;     /* the session is lost with this many in flight */
 	_Atomic bool *stop;   /* set when `hold` is reached */
-	enum db_status reads; /* what every read ends with */
+	enum db_status reads; /* result of every read */
 	const char *const *whys; /* of a poll's completions, as many as it gives */
 };
 
@@ -62,7 +62,7 @@ static enum db_status fake_submit(struct db *db, const struct db_request *r)
 
 static bool holds(struct fake *f)
 {
-	/* Who waits for their ends will never submit so many. */
+	/* A worker that waited for completions would never submit this many. */
 	if (f->hold && f->n < f->hold &&
 	    (int64_t)(f->patience - ticks_now()) > 0)
 		return true;
@@ -75,8 +75,10 @@ static bool holds(struct fake *f)
 	return true;
 }
 
-/* The contents of every key are known, so a write is looked at when it ends, and a
- * read gives what there must be. */
+/*
+ * The contents of every key are known: a write is checked when it ends, and a read
+ * returns the known value.
+ */
 static void finish(struct fake *f, struct asked *a, char *found,
 		   struct db_completion *c)
 {
@@ -92,7 +94,7 @@ static void finish(struct fake *f, struct asked *a, char *found,
 	c->value.len = value_fill(f->values, NULL, a->key, a->r.key_len, found);
 }
 
-/* The last one first. */
+/* In reverse order. */
 static enum db_status fake_poll(struct db *db, struct db_completion *out,
 				size_t *n_out)
 {
@@ -226,7 +228,7 @@ START_TEST(arrivals_are_submitted_while_none_is_complete)
 	/* The schedule is kept: the last is due 999 gaps after the first. */
 	ck_assert_uint_ge(ticks_span_ns(g.start, ticks_now()),
 			  999 * GAP_NS * 99 / 100);
-	/* The first waits until the 50th has come: plain latency shows it too. */
+	/* The first completes after the 50th arrival; plain latency shows it too. */
 	ck_assert_uint_ge(percentile_ns(SERIES_READ, CLOCK_OP, 100),
 			  49 * GAP_NS * 99 / 100);
 	down();
@@ -244,7 +246,7 @@ START_TEST(arrivals_at_a_full_queue_wait_and_are_counted)
 	ck_assert_uint_eq(g.fake.most, 8);
 	ck_assert_uint_eq(g.m.in_flight_most, 8);
 	ck_assert_uint_eq(g.worker->done, 1000);
-	/* 8 were sent in time; a hair is lost between two readings of the clock. */
+	/* 8 were sent in time; a little time passes between two clock readings. */
 	ck_assert_uint_ge(g.m.late_full, 580);
 	ck_assert_uint_le(g.m.late_full, 992);
 	ck_assert_uint_ge(percentile_ns(SERIES_QUEUE, CLOCK_OP, 100),
@@ -295,7 +297,7 @@ START_TEST(operations_of_all_kinds_are_measured_once)
 }
 END_TEST
 
-START_TEST(a_load_takes_its_numbers_in_turn)
+START_TEST(load_takes_its_numbers_in_order)
 {
 	up(NULL, 0, true);
 	g.fake.hold = 30;
@@ -306,7 +308,7 @@ START_TEST(a_load_takes_its_numbers_in_turn)
 }
 END_TEST
 
-START_TEST(what_fails_is_counted_by_its_status)
+START_TEST(failures_are_counted_by_status)
 {
 	static const char *const args[] = {
 		"readproportion=0.5", "updateproportion=0",
@@ -331,8 +333,8 @@ START_TEST(what_fails_is_counted_by_its_status)
 }
 END_TEST
 
-/* A store's last word is about the last of a poll. */
-START_TEST(the_first_failure_has_its_own_reason)
+/* A store's last error is that of the last completion of a poll. */
+START_TEST(first_failure_has_its_own_reason)
 {
 	static const char *const args[] = {"readproportion=1",
 					   "updateproportion=0"};
@@ -350,7 +352,7 @@ START_TEST(the_first_failure_has_its_own_reason)
 }
 END_TEST
 
-START_TEST(a_session_that_is_lost_ends_all)
+START_TEST(lost_session_ends_all_requests)
 {
 	static const char *const args[] = {"readproportion=1",
 					   "updateproportion=0"};
@@ -372,7 +374,7 @@ START_TEST(a_session_that_is_lost_ends_all)
 }
 END_TEST
 
-START_TEST(a_stop_waits_for_what_is_under_way)
+START_TEST(stop_waits_for_requests_in_flight)
 {
 	up(NULL, 0, false);
 	g.fake.hold = 20;
@@ -386,7 +388,7 @@ START_TEST(a_stop_waits_for_what_is_under_way)
 }
 END_TEST
 
-START_TEST(calls_are_made_where_no_queue_is_wanted)
+START_TEST(queue_is_used_with_depth_open_loop_and_support_only)
 {
 	struct params p = {.open_loop = true, .queue_depth = 8};
 	struct db_ops calls = {.name = "calls"};
@@ -411,12 +413,12 @@ static Suite *suite(void)
 	tcase_add_test(t, arrivals_at_a_full_queue_wait_and_are_counted);
 	tcase_add_loop_test(t, operations_of_all_kinds_are_measured_once, 0,
 			    ARRAY_SIZE(updates));
-	tcase_add_test(t, a_load_takes_its_numbers_in_turn);
-	tcase_add_test(t, what_fails_is_counted_by_its_status);
-	tcase_add_test(t, the_first_failure_has_its_own_reason);
-	tcase_add_test(t, a_session_that_is_lost_ends_all);
-	tcase_add_test(t, a_stop_waits_for_what_is_under_way);
-	tcase_add_test(t, calls_are_made_where_no_queue_is_wanted);
+	tcase_add_test(t, load_takes_its_numbers_in_order);
+	tcase_add_test(t, failures_are_counted_by_status);
+	tcase_add_test(t, first_failure_has_its_own_reason);
+	tcase_add_test(t, lost_session_ends_all_requests);
+	tcase_add_test(t, stop_waits_for_requests_in_flight);
+	tcase_add_test(t, queue_is_used_with_depth_open_loop_and_support_only);
 	suite_add_tcase(s, t);
 	return s;
 }

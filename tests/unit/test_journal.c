@@ -32,7 +32,7 @@ static bool has(uint64_t number, struct block_ref r)
 	return journal_filter(j, number, &r, 1) == 1;
 }
 
-START_TEST(add_off_is_refused_and_remembers_nothing)
+START_TEST(add_while_off_is_refused)
 {
 	uint64_t number = 77;
 
@@ -55,7 +55,7 @@ START_TEST(add_is_found_under_this_number_only_and_until_the_end)
 	ck_assert(!has(4, block(1, 3)));
 	ck_assert(!has(5, block(2, 3)));
 	ck_assert(!has(5, block(0, 3)));
-	/* Whatever it is now: a block of that place was held. */
+	/* Whatever its incarnation: a block of that place was held. */
 	ck_assert(has(5, block(1, 4)));
 	journal_begin(j, 6);
 	ck_assert(!has(6, block(1, 3)));
@@ -66,7 +66,7 @@ START_TEST(add_is_found_under_this_number_only_and_until_the_end)
 }
 END_TEST
 
-START_TEST(filter_keeps_order_and_what_is_beside_the_set)
+START_TEST(filter_keeps_order_and_blocks_outside_the_set)
 {
 	struct block_ref r[6];
 
@@ -88,7 +88,7 @@ START_TEST(filter_keeps_order_and_what_is_beside_the_set)
 END_TEST
 
 /* Against a plain array; over several tables, with repetitions. */
-START_TEST(many_against_a_plain_set)
+START_TEST(many_additions_agree_with_a_plain_set)
 {
 	const unsigned N = test_rounds(200000);
 	uint8_t *in = calloc(N, 1);
@@ -144,7 +144,7 @@ START_TEST(next_names_every_block_with_its_class)
 }
 END_TEST
 
-START_TEST(too_many_claims_everything_until_the_next_sweep)
+START_TEST(overflow_claims_everything_until_the_next_sweep)
 {
 	struct block_ref r = block(1 << 30, 0);
 	uint64_t cursor = 0;
@@ -164,7 +164,7 @@ START_TEST(too_many_claims_everything_until_the_next_sweep)
 	ck_assert(has(1, r));
 	ck_assert(!has(2, r));
 	ck_assert(journal_add(j, r));
-	/* It can claim, but not name. */
+	/* It can claim blocks but not name them. */
 	ck_assert_uint_eq(journal_next(j, 1, &cursor, &r, 1), 0);
 	journal_begin(j, 2);
 	ck_assert(!journal_overflown(j));
@@ -179,7 +179,7 @@ static void *adder(void *arg)
 	return NULL;
 }
 
-START_TEST(lookups_beside_additions)
+START_TEST(lookups_during_additions_find_what_was_added)
 {
 	unsigned n = test_rounds(100000);
 	pthread_t t;
@@ -200,14 +200,14 @@ static Suite *suite(void)
 	TCase *t = tcase_create("journal");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, add_off_is_refused_and_remembers_nothing);
+	tcase_add_test(t, add_while_off_is_refused);
 	tcase_add_test(t,
 		       add_is_found_under_this_number_only_and_until_the_end);
-	tcase_add_test(t, filter_keeps_order_and_what_is_beside_the_set);
-	tcase_add_test(t, many_against_a_plain_set);
+	tcase_add_test(t, filter_keeps_order_and_blocks_outside_the_set);
+	tcase_add_test(t, many_additions_agree_with_a_plain_set);
 	tcase_add_test(t, next_names_every_block_with_its_class);
-	tcase_add_test(t, too_many_claims_everything_until_the_next_sweep);
-	tcase_add_test(t, lookups_beside_additions);
+	tcase_add_test(t, overflow_claims_everything_until_the_next_sweep);
+	tcase_add_test(t, lookups_during_additions_find_what_was_added);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a lane makes of requests, against a model: chains as they come, of READs, WRITEs and
- * compare-and-swaps in two areas, with parts and fences, some too long for one piece, more
- * than the send queue holds, and posts that the device does not take.
+ * A lane compared with a model: chains of READs, WRITEs and compare-and-swaps in two
+ * areas, with segments and fences, some longer than one piece, more than the send queue
+ * holds, and posts that the device refuses.
  */
 #include "config.h"
 
@@ -33,14 +33,14 @@ static struct verbs_lane *verbs;
 static struct xport_lane *lane;
 static struct xport_chain chains[CHAINS];
 static unsigned n_chains;
-static uint8_t *mem, *part; /* what requests bring and take, a slot for each */
+static uint8_t *mem, *part; /* the data of requests, one slot each */
 
-/* What all of it must be in the end. */
+/* The expected state in the end. */
 static struct {
 	uint8_t region[DEVICE_REGION];
 	uint8_t *mem, *part;
 	uint64_t found[CHAINS][EACH];
-	unsigned fences; /* pieces that wait for what is before them */
+	unsigned fences; /* pieces that wait for earlier ones */
 } model;
 
 static uint32_t seed;
@@ -103,17 +103,17 @@ static void model_move(const struct xport_wr *wr, size_t slot)
 {
 	uint32_t head = wr->seg_len ? wr->seg_at : wr->len;
 	uint8_t *at = model.region + wr->off, *own = model.mem + slot;
-	uint8_t *behind = at + head + wr->seg_len;
+	uint8_t *rest = at + head + wr->seg_len;
 	uint32_t tail = wr->len - head - wr->seg_len;
 
 	if (wr->opcode == XPORT_READ) {
 		memcpy(own, at, head);
 		memcpy(model.part + slot, at + head, wr->seg_len);
-		memcpy(own + head, behind, tail);
+		memcpy(own + head, rest, tail);
 	} else {
 		memcpy(at, own, head);
 		memcpy(at + head, model.part + slot, wr->seg_len);
-		memcpy(behind, own + head, tail);
+		memcpy(rest, own + head, tail);
 	}
 }
 
@@ -180,8 +180,8 @@ static void draw_chains(void)
 }
 
 /*
- * Posted some at a time, while the device takes its time now and then. One that will refuse
- * something takes what its queue holds, and then some of what is left.
+ * Posts some chains at a time, while the device is slow now and then. A device that will
+ * refuse a post first takes what its queue holds, and then a part of the rest.
  */
 static void post_all(bool refusing)
 {
@@ -215,7 +215,7 @@ static bool wants_inline(const struct ibv_send_wr *wr, const struct ibv_sge *sge
 	       !(wr->send_flags & IBV_SEND_FENCE);
 }
 
-/* The last of a doorbell reports, and no other; and each has its own flags only. */
+/* Only the last request of a doorbell reports, and each has only its own flags. */
 static void check_posted(void)
 {
 	unsigned fences = 0;
@@ -250,7 +250,7 @@ static void check_done(void)
 	ck_assert(memcmp(part, model.part, BYTES) == 0);
 }
 
-/* Of how many requests, from the first on, has the device done every piece? */
+/* Number of leading requests whose every piece the device has done. */
 static unsigned requests_executed(void)
 {
 	unsigned pieces = 0, whole = 0;
@@ -265,7 +265,7 @@ static unsigned requests_executed(void)
 	return whole;
 }
 
-/* What has happened is known, and nothing else is said to have. */
+/* Requests that happened are reported as done, and no others. */
 static void check_refused(void)
 {
 	unsigned certain = 0;
@@ -286,7 +286,7 @@ static void check_refused(void)
 
 /* ---- cases ------------------------------------------------------------------------ */
 
-START_TEST(requests_are_what_the_model_does)
+START_TEST(requests_do_what_the_model_does)
 {
 	for (unsigned round = 0; round < 60; round++) {
 		setup();
@@ -300,7 +300,7 @@ START_TEST(requests_are_what_the_model_does)
 }
 END_TEST
 
-START_TEST(a_post_that_is_refused_ends_the_lane)
+START_TEST(refused_post_ends_the_lane)
 {
 	unsigned refused = 0;
 
@@ -322,8 +322,8 @@ START_TEST(a_post_that_is_refused_ends_the_lane)
 }
 END_TEST
 
-/* Of chains that are posted at once, more than the queue holds: who waited knows until when. */
-START_TEST(a_chain_that_waits_for_room_says_when_it_began)
+/* More chains in one post than the queue holds: each that waited reports until when. */
+START_TEST(chain_that_waits_for_room_reports_when_it_began)
 {
 	uint64_t posted, now;
 	unsigned waited = 0;
@@ -356,7 +356,7 @@ START_TEST(a_chain_that_waits_for_room_says_when_it_began)
 	}
 	ck_assert_uint_gt(waited, 0);
 	ck_assert_uint_lt(waited, n_chains);
-	/* With room it does not look at the clock. */
+	/* With room it does not read the clock. */
 	chains[0].next = NULL;
 	ck_assert_int_eq(xport_post(lane, &chains[0]), 0);
 	xport_poll(lane);
@@ -366,8 +366,8 @@ START_TEST(a_chain_that_waits_for_room_says_when_it_began)
 }
 END_TEST
 
-/* Each request lies in one area, or none of its post goes out. */
-START_TEST(a_request_across_the_border_is_refused)
+/* A request that is not inside one area fails its whole post. */
+START_TEST(request_across_two_areas_is_refused)
 {
 	struct xport_chain c = {.n = 2};
 
@@ -385,7 +385,7 @@ START_TEST(a_request_across_the_border_is_refused)
 }
 END_TEST
 
-/* Of such a post nothing goes out, not even what is in front of it. */
+/* Nothing of such a post is sent, not even the requests before it. */
 static void refuse(struct xport_wr wr, int err)
 {
 	struct xport_chain c = {.n = 2};
@@ -396,7 +396,7 @@ static void refuse(struct xport_wr wr, int err)
 	ck_assert_uint_eq(device.n, 0);
 }
 
-START_TEST(a_request_of_another_form_is_refused)
+START_TEST(malformed_request_is_refused)
 {
 	struct xport_wr parted;
 
@@ -408,7 +408,7 @@ START_TEST(a_request_of_another_form_is_refused)
 	parted = read_wr(64, mem + 64, 64);
 	parted.seg = part;
 	parted.seg_len = 60;
-	refuse(parted, FARKV_EINVAL); /* fewer than 8 bytes behind it */
+	refuse(parted, FARKV_EINVAL); /* fewer than 8 bytes after it */
 	lane->caps |= XPORT_READONLY;
 	refuse(write_wr(64, mem + 64, 64), FARKV_EPERM);
 	refuse(cas_wr(64, 1, 2), FARKV_EPERM);
@@ -416,8 +416,8 @@ START_TEST(a_request_of_another_form_is_refused)
 }
 END_TEST
 
-/* Bounds are those of areas: what is no part of the region must not be one. */
-START_TEST(an_area_outside_of_the_region_is_refused)
+/* Areas have their own bounds, which must lie within the region. */
+START_TEST(area_outside_of_the_region_is_refused)
 {
 	static const struct verbs_area wrong[] = {
 		{.bytes = DEVICE_REGION + 1},
@@ -442,12 +442,12 @@ static Suite *suite(void)
 	Suite *s = suite_create("a lane and its model");
 	TCase *t = tcase_create("requests");
 
-	tcase_add_loop_test(t, requests_are_what_the_model_does, 0, 4);
-	tcase_add_test(t, a_post_that_is_refused_ends_the_lane);
-	tcase_add_test(t, a_chain_that_waits_for_room_says_when_it_began);
-	tcase_add_test(t, a_request_across_the_border_is_refused);
-	tcase_add_test(t, a_request_of_another_form_is_refused);
-	tcase_add_test(t, an_area_outside_of_the_region_is_refused);
+	tcase_add_loop_test(t, requests_do_what_the_model_does, 0, 4);
+	tcase_add_test(t, refused_post_ends_the_lane);
+	tcase_add_test(t, chain_that_waits_for_room_reports_when_it_began);
+	tcase_add_test(t, request_across_two_areas_is_refused);
+	tcase_add_test(t, malformed_request_is_refused);
+	tcase_add_test(t, area_outside_of_the_region_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

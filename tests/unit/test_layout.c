@@ -186,7 +186,7 @@ START_TEST(hash_copy_is_hash_image_of_what_was_copied)
 }
 END_TEST
 
-START_TEST(sums_by_avx2_and_of_pieces_are_xxh3)
+START_TEST(sums_by_avx2_and_by_pieces_are_xxh3)
 {
 	static uint8_t bytes[9000];
 
@@ -310,7 +310,7 @@ START_TEST(block_encode_golden_bytes)
 	encode(image, "key", "value");
 	ck_assert_uint_eq(block_room(3, 5), sizeof(golden));
 	ck_assert_mem_eq(image, golden, sizeof(golden));
-	ck_assert_uint_eq(image[40], 0xA5); /* not a byte more */
+	ck_assert_uint_eq(image[40], 0xA5); /* no byte after it is written */
 }
 END_TEST
 
@@ -339,7 +339,7 @@ START_TEST(block_verify_every_bit_flip_is_bad)
 }
 END_TEST
 
-/* The same bytes, of which some stand elsewhere; all that may lie is tried. */
+/* The same bytes with some of them in another place, for all positions. */
 START_TEST(block_in_parts_is_the_block)
 {
 	static const uint32_t lens[] = {0, 1, 7, 8, 100, 239, 240, 241, 5000};
@@ -371,7 +371,7 @@ START_TEST(block_in_parts_is_the_block)
 		free(at64);
 	}
 
-	/* Each length of the part, up to all that is behind the key. */
+	/* Each length of the segment, up to all bytes after the key. */
 	for (size_t n = len > 8 ? len - 8 : 0; n <= bytes - 27; n++) {
 		parts.seg_len = n;
 		memcpy(image, whole, 27);
@@ -474,7 +474,7 @@ static Suite *suite(void)
 	tcase_add_test(t, hash_golden_values);
 	tcase_add_test(t, hash_key_in_line_is_hash_key);
 	tcase_add_test(t, hash_copy_is_hash_image_of_what_was_copied);
-	tcase_add_test(t, sums_by_avx2_and_of_pieces_are_xxh3);
+	tcase_add_test(t, sums_by_avx2_and_by_pieces_are_xxh3);
 	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
 	tcase_add_test(
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);

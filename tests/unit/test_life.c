@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program's life around its handles, with a real kvserver: it closes descriptors that it
- * does not know, opens files of its own in their place, calls exec(2), dumps core.
+ * Effects of a program on its handles, with a real kvserver: it closes unknown
+ * descriptors, opens its own files in their place, calls exec(2), dumps core.
  */
 #include "config.h"
 
@@ -39,7 +39,7 @@ static void teardown(void)
 
 /* ---- core dumps ----------------------------------------------------------------- */
 
-/* How many mappings of process `pid` are of the region; all must be kept out of dumps. */
+/* Number of mappings of the region in process `pid`; all must be excluded from dumps. */
 static unsigned region_mappings(pid_t pid)
 {
 	char path[64], line[512];
@@ -107,7 +107,7 @@ static void expect_no_ghost(void)
 	ck_assert_uint_eq(f.undecided, FARKV_FSCK_DECIDED);
 }
 
-/* A child that has a session, does something, and says so by a byte. */
+/* A child with a session acts, and reports it by a byte. */
 static pid_t child(void (*act)(struct farkv *kv), int *says)
 {
 	int fds[2];
@@ -171,7 +171,7 @@ static void closes_everything(struct farkv *kv)
 	pause();
 }
 
-/* The control thread finds out, and lets go of the session without a call. */
+/* The control thread notices, and ends the session without a call. */
 START_TEST(idle_program_that_closed_all_descriptors_is_not_waited_for)
 {
 	int says;
@@ -221,7 +221,7 @@ static void note_open(void)
 		was_open[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* How many the library has opened since note_open(). */
+/* Number of descriptors that the library has opened since note_open(). */
 static unsigned count_new(void)
 {
 	unsigned n = 0;
@@ -239,7 +239,7 @@ static int nth_new(unsigned n)
 	ck_abort_msg("there are not so many");
 }
 
-/* Something of the program's, which the library must leave alone. */
+/* A file of the program, which the library must leave alone. */
 enum kind { KIND_FILE, KIND_SOCKET, KIND_EPOLL, KINDS };
 
 struct owned {
@@ -276,7 +276,7 @@ static struct owned own(enum kind kind)
 	return o;
 }
 
-/* Puts it in the place of `fd`. */
+/* Moves it to the number `fd`. */
 static void take_place(struct owned *o, int fd)
 {
 	ck_assert_int_eq(dup2(o->fd, fd), fd);
@@ -318,7 +318,7 @@ static struct farkv *open_with_descriptor(void)
 	return kv;
 }
 
-/* Blocks run out, so it has to talk to the server; and it can be told things. */
+/* Blocks run out, so it has to talk to the server, and messages can reach it. */
 static void put_many(struct farkv *kv)
 {
 	char key[32];
@@ -342,8 +342,8 @@ static void submit_one(struct farkv *kv)
 	OK(done.result);
 }
 
-/* Each of them in turn: calls go on, and nothing of the program's is touched. */
-START_TEST(each_descriptor_may_become_the_programs)
+/* Each descriptor in turn: calls continue, and the program's file is not touched. */
+START_TEST(each_descriptor_of_the_library_may_be_replaced)
 {
 	struct farkv *kv, *other;
 	unsigned n;
@@ -370,7 +370,7 @@ START_TEST(each_descriptor_may_become_the_programs)
 }
 END_TEST
 
-START_TEST(all_descriptors_may_become_the_programs)
+START_TEST(all_descriptors_of_the_library_may_be_replaced)
 {
 	struct owned o[FDS_MAX];
 	struct farkv *kv, *other;
@@ -382,7 +382,7 @@ START_TEST(all_descriptors_may_become_the_programs)
 	for (int fd = 0; fd < FDS_MAX; fd++)
 		if (!was_open[fd])
 			close(fd);
-	/* They get those numbers, the lowest first. */
+	/* New files get those numbers, the lowest first. */
 	for (unsigned i = 0; i < n; i++) {
 		o[i] = own((enum kind)_i);
 		ck_assert_int_eq(fstat(o[i].fd, &o[i].st), 0);
@@ -419,8 +419,8 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, region_is_in_no_core_dump);
-	tcase_add_loop_test(t, each_descriptor_may_become_the_programs, 0, KINDS);
-	tcase_add_loop_test(t, all_descriptors_may_become_the_programs, 0, KINDS);
+	tcase_add_loop_test(t, each_descriptor_of_the_library_may_be_replaced, 0, KINDS);
+	tcase_add_loop_test(t, all_descriptors_of_the_library_may_be_replaced, 0, KINDS);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("waiting");

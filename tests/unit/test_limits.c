@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The store's edges: memory, index and item size used up, and what comes back
- * when something is deleted; the largest value, and one session too many.
+ * The store's limits: memory, index and item size exhausted, memory that deletes free,
+ * the largest value, one session too many.
  */
 #include "config.h"
 
@@ -50,7 +50,7 @@ static void setup_tiny(void)
 	setup_with(args);
 }
 
-/* By RDMA everything takes longer. */
+/* RDMA is slower. */
 static size_t large_bytes(void)
 {
 	return (size_t)(real_server_is_remote() ? 20 : 64) * MIB;
@@ -114,7 +114,7 @@ static int probe_number(struct farkv *h, unsigned i)
 	return farkv_get(h, &i, sizeof(i), &v);
 }
 
-/* Put 0, 1, ... until memory is out; returns the number that are stored. */
+/* Put keys 0, 1, ... until memory is out; returns the number stored. */
 static unsigned fill_memory(void)
 {
 	unsigned n = 0;
@@ -124,12 +124,12 @@ static unsigned fill_memory(void)
 		ck_assert_uint_lt(++n, 8 * MIB / VALUE_BYTES);
 	FAILS(FARKV_ENOSPC, err);
 	e2e_detail("--memory");
-	/* What the index and the smallest blocks take is less than a tenth. */
+	/* The index and the smallest blocks take less than a tenth. */
 	ck_assert_uint_gt(n * 65536, 8 * MIB / 10 * 9);
 	return n;
 }
 
-START_TEST(put_in_a_full_store_is_told_so_and_nothing_leaks)
+START_TEST(put_in_a_full_store_is_refused_and_nothing_leaks)
 {
 	unsigned n = fill_memory();
 
@@ -139,7 +139,7 @@ START_TEST(put_in_a_full_store_is_told_so_and_nothing_leaks)
 					  VALUE_BYTES));
 	for (unsigned i = 0; i < n; i++)
 		expect_number(kv, i);
-	/* Half of it goes, as much comes back. */
+	/* Half is deleted, and as much can be stored. */
 	for (unsigned i = 0; i < n; i += 2)
 		OK(farkv_delete(kv, &i, sizeof(i)));
 	for (unsigned i = 0; i < n; i += 2)
@@ -148,7 +148,7 @@ START_TEST(put_in_a_full_store_is_told_so_and_nothing_leaks)
 		expect_number(kv, i % 2 ? i : 1000 + i);
 	FAILS(FARKV_ENOTFOUND, probe_number(kv, 0));
 	FAILS(FARKV_ENOSPC, put_number(kv, n));
-	/* Again and again: nothing leaks. */
+	/* Many times: nothing leaks. */
 	for (int round = 0; round < 3; round++)
 		for (unsigned i = 1; i < n; i += 2) {
 			OK(farkv_delete(kv, &i, sizeof(i)));
@@ -159,7 +159,7 @@ START_TEST(put_in_a_full_store_is_told_so_and_nothing_leaks)
 }
 END_TEST
 
-/* What one handle frees another gets, when the first one moves or leaves. */
+/* Another handle gets freed memory once the first one calls or closes. */
 START_TEST(memory_freed_by_one_handle_serves_another)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
@@ -176,7 +176,7 @@ START_TEST(memory_freed_by_one_handle_serves_another)
 	} while (err == FARKV_ENOSPC && e2e_now_ms() < end);
 	OK(err);
 	farkv_close(kv);
-	/* In limbo for T: worth waiting for. */
+	/* Deferred for T: worth waiting for. */
 	for (unsigned i = 1; i < 10; i++)
 		OK(put_number(other, 5000 + i));
 	for (unsigned i = 10; i < n; i++)
@@ -187,7 +187,7 @@ START_TEST(memory_freed_by_one_handle_serves_another)
 }
 END_TEST
 
-/* Bytes that clients hold, published ones left out. */
+/* Bytes that clients hold, without published ones. */
 static uint64_t in_hands(void)
 {
 	struct farkv_fsck f = {.size = sizeof(f)};
@@ -197,8 +197,8 @@ static uint64_t in_hands(void)
 }
 
 /*
- * Who only deletes large values gets their blocks. It gives them back before anybody
- * asks: of 32 MiB it may keep two, and what is in limbo.
+ * A handle that only deletes large values gets their blocks. It returns them unasked: of
+ * 32 MiB it may keep two, and the deferred ones.
  */
 START_TEST(handle_that_only_deletes_gives_blocks_back)
 {
@@ -215,7 +215,7 @@ START_TEST(handle_that_only_deletes_gives_blocks_back)
 }
 END_TEST
 
-/* Nor who overwrites `n` larger values with smaller ones. */
+/* The same for a handle that overwrites `n` larger values with smaller ones. */
 static void shrink(unsigned n, size_t bytes)
 {
 	struct farkv *other = e2e_open(srv.path, 5000);
@@ -237,7 +237,7 @@ START_TEST(handle_that_shrinks_values_gives_blocks_back)
 }
 END_TEST
 
-/* Blocks so small rest undated, most of the time. */
+/* Blocks of this size mostly wait undated. */
 START_TEST(handle_that_shrinks_small_values_gives_blocks_back)
 {
 	shrink(16000, 900);
@@ -245,8 +245,8 @@ START_TEST(handle_that_shrinks_small_values_gives_blocks_back)
 END_TEST
 
 /*
- * Each block's incarnations run out more than once: a barrier with both clients
- * makes them usable again, and no put fails meanwhile.
+ * Each block is exhausted more than once: a barrier with both clients makes it usable
+ * again, and no put fails meanwhile.
  */
 START_TEST(blocks_exhausted_are_usable_after_a_barrier)
 {
@@ -257,7 +257,7 @@ START_TEST(blocks_exhausted_are_usable_after_a_barrier)
 	unsigned blocks = BLOCKS;
 
 	e2e_fill(value, BYTES, 1);
-	/* By RDMA it takes longer: others keep most of the blocks. */
+	/* RDMA is slower, since others hold most of the blocks. */
 	for (; real_server_is_remote() && blocks > 4; blocks--)
 		OK(farkv_put(kv, &blocks, sizeof(blocks), value, BYTES));
 	for (unsigned i = 0; i < blocks * 1024 * 5 / 4; i++) {
@@ -273,8 +273,8 @@ START_TEST(blocks_exhausted_are_usable_after_a_barrier)
 }
 END_TEST
 
-/* A batch that runs out of memory in the middle says so item by item. */
-START_TEST(batch_out_of_memory_says_so_item_by_item)
+/* A batch that runs out of memory reports it item by item. */
+START_TEST(batch_out_of_memory_reports_each_item)
 {
 	enum { N = 200 };
 	static struct farkv_put_item it[N];
@@ -304,7 +304,7 @@ START_TEST(batch_out_of_memory_says_so_item_by_item)
 }
 END_TEST
 
-/* Put keys with values of that length until memory is out; how many. */
+/* Put keys with values of this length until memory is out; returns the number. */
 static unsigned fill_with(unsigned len)
 {
 	uint64_t t, best = UINT64_MAX;
@@ -317,7 +317,7 @@ static unsigned fill_with(unsigned len)
 		err = farkv_put(kv, &n, sizeof(n), value, len);
 	} while (err == 0 && ++n);
 	FAILS(FARKV_ENOSPC, err);
-	/* A stopped client is given a second, once; what is full is full. */
+	/* A stopped client gets one second, once; then the store is full. */
 	ck_assert_uint_lt(e2e_now_ms() - t, 4500);
 	for (int i = 0; i < 3; i++) {
 		t = e2e_now_ms();
@@ -337,7 +337,7 @@ static void delete_all(unsigned n)
 /* Memory of small values serves large ones and the other way round. */
 START_TEST(memory_of_one_size_serves_others)
 {
-	/* By RDMA it takes longer. */
+	/* RDMA is slower. */
 	bool fast = !real_server_is_remote();
 	const unsigned len[] = {fast ? 20 : 1000, 4000, fast ? 100 : 2000,
 				50000};
@@ -356,7 +356,7 @@ START_TEST(memory_of_one_size_serves_others)
 			first[k] = n;
 			index[k] = st.index_bytes;
 		}
-		/* Not one segment is lost, but to subtables. */
+		/* No segment is lost, except to subtables. */
 		grown = st.index_bytes - index[k];
 		ck_assert_uint_ge(n * len[k] + gaps[k] + grown,
 				  first[k] * len[k]);
@@ -373,7 +373,7 @@ START_TEST(memory_of_one_size_serves_others)
 }
 END_TEST
 
-/* A process with a handle of its own that does nothing. */
+/* A process with an idle handle. */
 static pid_t idle_client(void)
 {
 	int fds[2];
@@ -398,9 +398,10 @@ static pid_t idle_client(void)
 }
 
 /*
- * Each of these puts needs what its delete left: the tombstone is taken out of the index
- * for it. The keys about it move up meanwhile, and once in a while fill its window: the
- * index would have to grow, and that is refused. Returns how many were: they are absent.
+ * Each of these puts needs the block of its delete, so the tombstone is removed from the
+ * index. Neighbouring keys move up meanwhile and sometimes fill its window; then the
+ * index would have to grow, which is refused. Returns the number of refusals: these keys
+ * are absent.
  */
 static unsigned replace_all(unsigned n)
 {
@@ -419,7 +420,7 @@ static unsigned replace_all(unsigned n)
 	return refused;
 }
 
-/* Pages do not change their use under a client that is stopped. */
+/* Pages keep their class while a client is stopped. */
 START_TEST(memory_under_a_stopped_client_keeps_its_use)
 {
 	unsigned n, stopped, refused, absent = 0;
@@ -432,7 +433,7 @@ START_TEST(memory_under_a_stopped_client_keeps_its_use)
 		return;
 	pid = idle_client();
 	n = fill_with(20);
-	/* Small ones leave nothing to the client: the index has it, at once. */
+	/* Deletes of small values leave the client no block: the index has it at once. */
 	refused = replace_all(100);
 	for (unsigned i = 0; i < n; i++) {
 		err = farkv_delete(kv, &i, sizeof(i));
@@ -476,7 +477,7 @@ START_TEST(index_of_one_subtable_grows)
 	FAILS(FARKV_ENOTFOUND, probe_number(kv, n));
 	FAILS(FARKV_ENOTFOUND, farkv_delete(kv, &n, sizeof(n)));
 	FAILS(FARKV_ENOTFOUND, farkv_replace(kv, &n, sizeof(n), "x", 1));
-	/* Who is in has all rights. */
+	/* A session that was accepted has all rights. */
 	for (unsigned i = 0; i < n; i++) {
 		e2e_expect(kv, &i, sizeof(i), &i, sizeof(i));
 		FAILS(FARKV_EEXISTS, farkv_add(kv, &i, sizeof(i), "x", 1));
@@ -499,7 +500,7 @@ END_TEST
 /* ---- large values ---------------------------------------------------------- */
 
 /*
- * So long a WRITE takes a software device of a busy machine longer than the
+ * A WRITE of this length takes a software device on a busy machine longer than the
  * connection waits for acknowledgements; a put may be repeated.
  */
 static int put_large(const uint8_t *big, size_t bytes)
@@ -573,9 +574,9 @@ static void add_case(Suite *s, const char *name, void (*setup)(void), int n,
 
 static Suite *suite(void)
 {
-	const TTest *small[] = {put_in_a_full_store_is_told_so_and_nothing_leaks,
+	const TTest *small[] = {put_in_a_full_store_is_refused_and_nothing_leaks,
 				memory_freed_by_one_handle_serves_another,
-				batch_out_of_memory_says_so_item_by_item,
+				batch_out_of_memory_reports_each_item,
 				memory_of_one_size_serves_others,
 				memory_under_a_stopped_client_keeps_its_use};
 	const TTest *tiny[] = {blocks_exhausted_are_usable_after_a_barrier};

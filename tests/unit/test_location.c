@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cache of where keys are. */
+/* The location cache. */
 #include "config.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void store(const char *key, uint64_t slot, uint64_t word)
 	location_store(lc, &l);
 }
 
-START_TEST(what_is_stored_is_found_until_it_is_forgotten)
+START_TEST(stored_location_is_found_until_it_is_dropped)
 {
 	struct location *l;
 
@@ -63,7 +63,7 @@ START_TEST(what_is_stored_is_found_until_it_is_forgotten)
 }
 END_TEST
 
-START_TEST(a_key_of_the_same_hash_is_another_key)
+START_TEST(key_of_the_same_hash_is_another_key)
 {
 	const char other[] = "other";
 
@@ -75,7 +75,7 @@ START_TEST(a_key_of_the_same_hash_is_another_key)
 }
 END_TEST
 
-START_TEST(a_barrier_forgets_all_however_often)
+START_TEST(barrier_drops_all_however_often)
 {
 	setup(64);
 	store("old", 64, 1);
@@ -90,7 +90,7 @@ START_TEST(a_barrier_forgets_all_however_often)
 }
 END_TEST
 
-START_TEST(memory_is_fixed_and_what_is_used_stays)
+START_TEST(memory_is_fixed_and_used_locations_stay)
 {
 	size_t bytes;
 	char key[16];
@@ -111,7 +111,7 @@ START_TEST(memory_is_fixed_and_what_is_used_stays)
 }
 END_TEST
 
-START_TEST(staleness_is_the_keys_and_ends_with_its_entry)
+START_TEST(staleness_belongs_to_the_key_and_ends_with_its_entry)
 {
 	char key[16];
 
@@ -135,7 +135,7 @@ START_TEST(staleness_is_the_keys_and_ends_with_its_entry)
 }
 END_TEST
 
-START_TEST(most_of_as_many_keys_as_there_are_entries_are_found)
+START_TEST(full_cache_finds_most_of_its_keys)
 {
 	unsigned found = 0;
 	char key[16];
@@ -166,12 +166,12 @@ static Suite *suite(void)
 	Suite *s = suite_create("locations");
 	TCase *t = tcase_create("locations");
 
-	tcase_add_test(t, what_is_stored_is_found_until_it_is_forgotten);
-	tcase_add_test(t, a_key_of_the_same_hash_is_another_key);
-	tcase_add_test(t, a_barrier_forgets_all_however_often);
-	tcase_add_test(t, memory_is_fixed_and_what_is_used_stays);
-	tcase_add_test(t, staleness_is_the_keys_and_ends_with_its_entry);
-	tcase_add_test(t, most_of_as_many_keys_as_there_are_entries_are_found);
+	tcase_add_test(t, stored_location_is_found_until_it_is_dropped);
+	tcase_add_test(t, key_of_the_same_hash_is_another_key);
+	tcase_add_test(t, barrier_drops_all_however_often);
+	tcase_add_test(t, memory_is_fixed_and_used_locations_stay);
+	tcase_add_test(t, staleness_belongs_to_the_key_and_ends_with_its_entry);
+	tcase_add_test(t, full_cache_finds_most_of_its_keys);
 	suite_add_tcase(s, t);
 	return s;
 }

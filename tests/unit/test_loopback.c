@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's lane to itself, as growth uses it: all words of a subtable changed
- * by compare-and-swap while clients change them too, and what happens when the lane
- * breaks meanwhile. Needs a device; run by make check-rdma.
+ * The server's loopback lane, as growth uses it: it changes all words of a subtable by
+ * compare-and-swap while clients change them too, also when the lane breaks. Needs a
+ * device; run by make check-rdma.
  */
 #include "config.h"
 
@@ -79,7 +79,7 @@ static bool raise_word(struct rival *r, unsigned w, uint64_t *seen)
 	return true;
 }
 
-/* Words here and there, until all that it tries are frozen, or it is stopped. */
+/* Random words, until all that it tries are frozen, or it is stopped. */
 static void *rival_run(void *arg)
 {
 	struct rival *r = arg;
@@ -148,8 +148,10 @@ static unsigned freeze_some(struct freeze *f, unsigned at, unsigned room,
 	return at;
 }
 
-/* One pass over all words in groups: the next is posted when the one before the
- * last is done, so the lane always has work. Fails if the lane broke. */
+/*
+ * One pass over all words in groups: a group is posted when the previous one is done, so
+ * the lane is never idle. Fails if the lane broke.
+ */
 static int freeze_pass(struct freeze *f)
 {
 	unsigned at = 0, half = f->window ? f->window / 2 : WORDS, group = 0;
@@ -194,7 +196,7 @@ static struct rival *rival_new(void)
 	return r;
 }
 
-/* The client is at work by then. */
+/* The client runs by then. */
 static void wait_until_it_wins(const struct rival *r)
 {
 	for (unsigned i = 0; i < 10000; i++) {
@@ -208,7 +210,7 @@ static void wait_until_it_wins(const struct rival *r)
 /* 0: no limit, one post of all. */
 static const unsigned windows[] = {0, 96, 384};
 
-START_TEST(freeze_4096_words_under_a_client_that_raises_them_each_is_exact)
+START_TEST(freeze_of_4096_words_beside_a_client_loses_no_update)
 {
 	struct freeze *f = calloc(1, sizeof(*f));
 	struct rival *r = rival_new();
@@ -248,10 +250,10 @@ static void *break_soon(void *arg)
 }
 
 /*
- * It breaks in the middle, is made anew, and the freeze goes on where the words say
- * that it stands: no word is changed twice or by half, none by a late request.
+ * It breaks in the middle and is replaced, and the freeze goes on from the state of the
+ * words: no word is changed twice or in part, none by a late request.
  */
-START_TEST(lane_that_breaks_in_the_middle_is_made_anew_and_each_word_is_exact)
+START_TEST(lane_that_breaks_is_replaced_and_no_word_changes_twice)
 {
 	struct freeze *f = calloc(1, sizeof(*f));
 	struct rival *r = rival_new();
@@ -266,7 +268,7 @@ START_TEST(lane_that_breaks_in_the_middle_is_made_anew_and_each_word_is_exact)
 
 		ck_assert_int_eq(
 			pthread_create(&breaker, NULL, break_soon, NULL), 0);
-		/* Of few words that are left the rival always has one. */
+		/* When few words are left the rival always holds one. */
 		do
 			hit = freeze_pass(f) != 0;
 		while (!hit && !all_frozen());
@@ -291,7 +293,7 @@ START_TEST(lane_that_breaks_in_the_middle_is_made_anew_and_each_word_is_exact)
 }
 END_TEST
 
-START_TEST(broken_lane_ends_every_chain_and_refuses_more_until_it_is_anew)
+START_TEST(broken_lane_ends_all_chains_and_refuses_posts_until_replaced)
 {
 	struct xport_chain c[3] = {{.n = 1}, {.n = 1}, {.n = 1}};
 
@@ -317,8 +319,8 @@ END_TEST
 
 /* ---- how fast ------------------------------------------------------------------------- */
 
-/* Not a test but for its end: what chains and windows are worth on this device. */
-START_TEST(freeze_4096_words_at_several_sizes_takes_bounded_time)
+/* Only its end is tested: it measures chains and windows on this device. */
+START_TEST(freeze_of_4096_words_at_several_sizes_ends)
 {
 	static const unsigned chain[] = {1, XPORT_CHAIN_MAX};
 	static const unsigned window[] = {12, 24, 48, 96, 192, 384, 768, 1536, 0};
@@ -351,23 +353,23 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("own_lane");
-	TCase *t = tcase_create("own_lane");
+	Suite *s = suite_create("loopback");
+	TCase *t = tcase_create("loopback");
 
 	far_require();
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(
 		t,
-		freeze_4096_words_under_a_client_that_raises_them_each_is_exact,
+		freeze_of_4096_words_beside_a_client_loses_no_update,
 		0, ARRAY_SIZE(windows));
 	tcase_add_test(
 		t,
-		lane_that_breaks_in_the_middle_is_made_anew_and_each_word_is_exact);
+		lane_that_breaks_is_replaced_and_no_word_changes_twice);
 	tcase_add_test(
-		t, broken_lane_ends_every_chain_and_refuses_more_until_it_is_anew);
+		t, broken_lane_ends_all_chains_and_refuses_posts_until_replaced);
 	tcase_add_test(t,
-		       freeze_4096_words_at_several_sizes_takes_bounded_time);
+		       freeze_of_4096_words_at_several_sizes_ends);
 	suite_add_tcase(s, t);
 	return s;
 }

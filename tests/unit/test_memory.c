@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's control loop without sockets: what sessions get who ask for memory
- * when there is none.
+ * The server's control loop without sockets: answers to sessions that ask for memory when
+ * none is free.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #include "server/loop/sweep.h"
 #include "server/memory/slab_marks.h"
 
-/* Until it is long ago that anybody was asked for memory. */
+/* Waits until no session was asked for memory recently. */
 static void calm(void)
 {
 	turns(110);
@@ -49,22 +49,22 @@ START_TEST(empty_segments_serve_another_class_after_a_barrier)
 	ck_assert_uint_eq(alice.n, 64);
 	ck_assert_uint_eq(alice.got[0].inc, 0);
 	large = rig_get_all(&alice, RIG_LARGE);
-	/* All but the reserve, and what small blocks and the index are left. */
+	/* All but the reserve, small blocks and the rest of the index. */
 	large += rig_get_reserve(&alice, RIG_LARGE);
 	ck_assert_uint_ge((large + 64) * 4096 * 100, 2 * MIB * 88);
 }
 END_TEST
 
-START_TEST(what_is_in_limbo_of_another_class_is_waited_for)
+START_TEST(deferred_blocks_of_another_class_are_waited_for)
 {
 	size_t small = rig_get_all(&alice, RIG_SMALL);
 	uint64_t t = clock_now_ns();
 
 	t = clock_now_ns();
 	rig_give(&alice, small, RETURN_DEFERRED);
-	/* They do not go into limbo all at once, nor do they come out of it. */
+	/* They are not deferred all at once, and are not freed all at once. */
 	ck_assert_uint_gt(rig_get(&alice, RIG_LARGE, 64), 0);
-	/* Nor before T, unless a barrier has passed. */
+	/* Not before T, unless a barrier has passed. */
 	ck_assert(alice.answered_ns - t >= GRACE_NS || alice.barriers > 0);
 	ck_assert_uint_lt(alice.answered_ns - t, NS_PER_SEC);
 }
@@ -87,14 +87,14 @@ START_TEST(low_on_pages_gives_back_empty_segments_but_one)
 	rig_give(&alice, large, RETURN_FREE);
 	WAIT_FOR(c->barrier->passed > 0);
 	turns(0);
-	/* Most is back in the heap before anybody asked for it. */
+	/* Most is back in the heap before it is requested. */
 	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
 	ck_assert_uint_gt(slab_count_class(c->slab, RIG_LARGE).free, 0);
 	ck_assert_uint_eq(alice.reclaims, 0);
 }
 END_TEST
 
-START_TEST(pages_for_the_index_are_left_when_values_took_all)
+START_TEST(full_store_leaves_pages_for_the_index)
 {
 	unsigned n = 0;
 
@@ -111,7 +111,7 @@ END_TEST
 
 /* ---- no memory ------------------------------------------------------------------- */
 
-START_TEST(nothing_to_hope_for_is_said_at_once)
+START_TEST(request_without_prospect_is_refused_at_once)
 {
 	uint64_t t;
 
@@ -119,9 +119,9 @@ START_TEST(nothing_to_hope_for_is_said_at_once)
 	t = clock_now_ns();
 	for (int i = 0; i < 50; i++)
 		ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 0);
-	/* Not a single T was waited for. */
+	/* No T was waited for. */
 	ck_assert_uint_lt(clock_now_ns() - t, 50 * GRACE_NS);
-	/* Nor a timer: when the index has been searched, it is said. */
+	/* No timer either: the answer comes when the index has been searched. */
 	turns(5);
 	rig_ask(&alice, RIG_LARGE, 1);
 	for (int i = 0; i < 50 && !alice.answered; i++)
@@ -132,7 +132,7 @@ START_TEST(nothing_to_hope_for_is_said_at_once)
 }
 END_TEST
 
-/* A client deletes without a word to the server. */
+/* A client deletes without a message to the server. */
 static void delete_by_slot(struct peer *p, size_t n)
 {
 	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
@@ -142,7 +142,7 @@ static void delete_by_slot(struct peer *p, size_t n)
 		slots[i] = slot_pack(p->held[--p->n_held], 1, SLOT_DEAD);
 }
 
-/* ---- what a request that waits is told ------------------------------------------- */
+/* ---- reasons for waiting ------------------------------------------------------------ */
 
 static struct {
 	unsigned n;
@@ -169,17 +169,17 @@ static void hear_full(struct peer *p, const struct msg *m)
 	}
 }
 
-START_TEST(who_waits_for_memory_is_told_why_at_once)
+START_TEST(waiting_request_is_told_its_reason_at_once)
 {
 	memset(&told, 0, sizeof(told));
 	rig_get_all(&alice, RIG_SMALL);
-	/* Some of a segment, so that its pages stay what they are. */
+	/* A part of a segment, so that its pages keep their class. */
 	rig_give(&alice, 100, RETURN_FREE);
 	join(&bob, &rig_local, getpid());
 	calm();
 	alice.heard = hear_full;
 	rig_ask(&alice, RIG_LARGE, 1);
-	/* Before it is asked of bob what he has, and long before the answer. */
+	/* Before bob is asked, and long before the answer. */
 	WAIT_FOR(told.n == 1 || alice.answered);
 	ck_assert(!alice.answered);
 	ck_assert_uint_eq(told.req, alice.req);
@@ -203,8 +203,8 @@ static uint64_t no_pages(void *arg, uint64_t at, uint64_t n, uint64_t more)
 	return 0;
 }
 
-/* The machine has no more, though the region is hardly in use. */
-START_TEST(pages_that_cannot_be_had_are_no_memory)
+/* The machine has no more memory, though most of the region is free. */
+START_TEST(pages_that_the_machine_lacks_are_not_granted)
 {
 	unsigned asked = 0;
 	size_t n;
@@ -215,14 +215,14 @@ START_TEST(pages_that_cannot_be_had_are_no_memory)
 	ck_assert_uint_gt(asked, 0);
 	ck_assert_uint_gt(heap_left(region.heap), heap_total(region.heap) / 2);
 	ck_assert_uint_lt(n * 64, MIB);
-	/* What is there goes on being used. */
+	/* Existing pages stay in use. */
 	rig_give(&alice, n, RETURN_FREE);
 	ck_assert_uint_eq(rig_get_all(&alice, RIG_SMALL), n);
 }
 END_TEST
 
-/* Not after T, and not after a barrier, which alice does not answer. */
-START_TEST(tombstones_in_a_full_store_are_lent_for_at_once)
+/* Without T, and without a barrier, which alice does not answer. */
+START_TEST(tombstones_in_a_full_store_are_replaced_from_the_reserve)
 {
 	rig_get_all(&alice, RIG_SMALL);
 	ck_assert_uint_gt(slab_count_class(c->slab, RIG_SMALL).free, 100);
@@ -235,7 +235,7 @@ START_TEST(tombstones_in_a_full_store_are_lent_for_at_once)
 }
 END_TEST
 
-START_TEST(deleted_after_memory_ran_out_is_found_soon)
+START_TEST(deleted_blocks_are_found_soon_after_memory_ran_out)
 {
 	rig_get_all(&alice, RIG_SMALL);
 	for (int i = 0; i < 5; i++) {
@@ -248,7 +248,7 @@ START_TEST(deleted_after_memory_ran_out_is_found_soon)
 }
 END_TEST
 
-/* For the requests that wait; the barrier is as old as before. */
+/* For the waiting requests; the barrier is as old as before. */
 static void time_passes(uint64_t ns)
 {
 	struct deferred *d;
@@ -261,8 +261,8 @@ static void time_passes(uint64_t ns)
 }
 
 /*
- * Tombstones in all subtables keep each page of small blocks. To compact a subtable
- * takes a page: behind the reserve, a barrier for each two.
+ * Tombstones in all subtables keep each page of small blocks in use. Compacting a
+ * subtable takes a page: after the reserve is used up, one barrier for every two.
  */
 START_TEST(search_is_waited_for_however_long_it_takes)
 {
@@ -270,7 +270,7 @@ START_TEST(search_is_waited_for_however_long_it_takes)
 	unsigned rounds;
 
 	ck_assert_uint_eq(tables, 8);
-	/* Nor is there what is left for its growth. */
+	/* The pages for growth are gone as well. */
 	while (heap_left(region.heap)) {
 		ck_assert_uint_ne(heap_take_index(region.heap), 0);
 		region.subtables++;
@@ -283,7 +283,7 @@ START_TEST(search_is_waited_for_however_long_it_takes)
 	rig_ask(&alice, RIG_LARGE, 1);
 	for (rounds = 0; !alice.answered; rounds++) {
 		WAIT_FOR(alice.answered || alice.barrier);
-		/* Not for what is in limbo. */
+		/* Not for deferred blocks. */
 		if (grow_searching(c))
 			time_passes(NS_PER_SEC / 2);
 		turns(10);
@@ -308,7 +308,7 @@ START_TEST(others_are_asked_and_waited_for_a_short_time)
 	ck_assert_uint_lt(alice.answered_ns - t, 500 * NS_PER_MS);
 	ck_assert_uint_eq(bob.reclaims, 1);
 	ck_assert_uint_eq(alice.reclaims, 0);
-	/* Found nothing: not again so soon. */
+	/* It found nothing, so it does not search again soon. */
 	rig_ask(&alice, RIG_LARGE, 1);
 	turns(15);
 	if (clock_now_ns() - t < 100 * NS_PER_MS)
@@ -321,7 +321,7 @@ START_TEST(others_are_asked_and_waited_for_a_short_time)
 }
 END_TEST
 
-START_TEST(what_others_return_is_granted)
+START_TEST(returned_blocks_are_granted)
 {
 	join(&bob, &rig_local, getpid());
 	rig_get_all(&bob, RIG_SMALL);
@@ -354,8 +354,8 @@ static void alice_asks_for_one_of_bobs(void)
 	rig_ask(&alice, RIG_LARGE, 1);
 }
 
-/* What had to be waited for first has taken all the time that there was. */
-START_TEST(others_are_waited_for_though_asked_late)
+/* The previous wait used all of its time. */
+START_TEST(others_asked_late_are_waited_for)
 {
 	struct deferred *d;
 
@@ -373,8 +373,8 @@ START_TEST(others_are_waited_for_though_asked_late)
 }
 END_TEST
 
-/* That others are asked again, for somebody else, is no reason to wait anew. */
-START_TEST(those_asked_last_are_waited_for_once)
+/* A second question to others, for another request, does not extend the wait. */
+START_TEST(others_asked_last_are_waited_for_once)
 {
 	struct deferred *d;
 
@@ -390,8 +390,8 @@ START_TEST(those_asked_last_are_waited_for_once)
 }
 END_TEST
 
-/* Asked a moment before: once more, as soon as that may be. */
-START_TEST(who_was_given_memory_since_is_asked_again)
+/* Asked a moment ago: asked again as soon as allowed. */
+START_TEST(session_that_got_memory_is_asked_again)
 {
 	unsigned asked;
 
@@ -413,8 +413,8 @@ START_TEST(who_was_given_memory_since_is_asked_again)
 }
 END_TEST
 
-/* Its own request asks others only. */
-START_TEST(who_asks_is_asked_by_others)
+/* Its own request asks only the others. */
+START_TEST(session_that_asks_is_asked_for_others)
 {
 	rig_get_all(&alice, RIG_SMALL);
 	join(&bob, &rig_local, getpid());
@@ -441,7 +441,7 @@ static void hear_hint(struct peer *p, const struct msg *m)
 	}
 }
 
-/* A window of the subtable is full, or nearly: what the server says to that. */
+/* A window of the subtable is full, or nearly: the server's answer to the hint. */
 static uint8_t hint_of(struct peer *p, bool full)
 {
 	uint64_t entry = region_dir(&region)[0];
@@ -474,7 +474,7 @@ static uint8_t hint_out(struct peer *p, uint64_t until_ns)
 	}
 }
 
-/* A full window, and bob has all the memory. */
+/* A full window while bob holds all memory. */
 static void index_is_full(void)
 {
 	uint64_t *slots = region_slots(&region, region_dir(&region)[0]);
@@ -488,13 +488,13 @@ static void index_is_full(void)
 	bob.reclaims = alice.reclaims = 0;
 }
 
-START_TEST(what_others_hold_lets_the_index_grow)
+START_TEST(memory_of_others_lets_the_index_grow)
 {
 	uint64_t t;
 
 	index_is_full();
 	t = clock_now_ns();
-	/* Nothing comes of asking: that is known soon, and then at once. */
+	/* Asking brings nothing: this is noticed soon, and then reported at once. */
 	ck_assert_uint_eq(hint_out(&alice, t + NS_PER_SEC), MSG_HINT_NOSPC);
 	ck_assert_uint_ge(clock_now_ns() - t, 45 * NS_PER_MS);
 	ck_assert_uint_eq(bob.reclaims, 1);
@@ -509,8 +509,8 @@ START_TEST(what_others_hold_lets_the_index_grow)
 }
 END_TEST
 
-/* Others than bob were asked just before. */
-START_TEST(a_full_index_asks_who_was_not_asked)
+/* Sessions other than bob were asked just before. */
+START_TEST(full_index_asks_sessions_that_were_not_asked)
 {
 	uint64_t asked_ns;
 
@@ -522,13 +522,13 @@ START_TEST(a_full_index_asks_who_was_not_asked)
 	while (clock_now_ns() < asked_ns + 60 * NS_PER_MS)
 		turn();
 	ck_assert_uint_eq(bob.reclaims, 0);
-	while (!bob.reclaims) /* what else there may be first */
+	while (!bob.reclaims) /* other work comes first */
 		ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
 }
 END_TEST
 
-/* A client that gave up has not used up the patience with the next one. */
-START_TEST(a_full_index_waits_for_each_who_asks)
+/* A client that gave up does not shorten the wait of the next. */
+START_TEST(full_index_waits_for_each_request)
 {
 	index_is_full();
 	ck_assert_uint_eq(hint(&alice), MSG_HINT_WORKING);
@@ -539,7 +539,7 @@ START_TEST(a_full_index_waits_for_each_who_asks)
 }
 END_TEST
 
-START_TEST(a_window_that_fills_takes_no_memory_away)
+START_TEST(early_hint_reclaims_no_memory)
 {
 	index_is_full();
 	for (unsigned i = 0; i < 4; i++) {
@@ -551,8 +551,11 @@ START_TEST(a_window_that_fills_takes_no_memory_away)
 }
 END_TEST
 
-/* Who gets blocks late has them all the same: for a sweep that is on, and if it dies. */
-START_TEST(what_was_waited_for_is_known_to_sweeps)
+/*
+ * A session that gets blocks late is recorded as their holder by a running sweep, and
+ * when it dies.
+ */
+START_TEST(blocks_granted_late_are_known_to_a_sweep)
 {
 	uint64_t cursor = 0;
 
@@ -578,8 +581,8 @@ START_TEST(what_was_waited_for_is_known_to_sweeps)
 }
 END_TEST
 
-/* Blocks that are through with T when the next one asks, and nobody has looked. */
-START_TEST(who_waits_comes_before_who_asks_next)
+/* Blocks whose T has passed when the next request comes, before the server looked. */
+START_TEST(waiting_request_is_served_before_the_next)
 {
 	join(&bob, &rig_local, getpid());
 	rig_get_all(&alice, RIG_SMALL);
@@ -595,7 +598,7 @@ START_TEST(who_waits_comes_before_who_asks_next)
 	WAIT_FOR(alice.answered);
 	ck_assert_uint_eq(alice.n, 16);
 
-	/* Who asks while others wait for what there is not waits behind them. */
+	/* A request that comes while others wait is queued after them. */
 	rig_give(&alice, 1, RETURN_DEFERRED);
 	rig_ask(&bob, RIG_SMALL, 1);
 	rig_ask(&alice, RIG_SMALL, 1);
@@ -607,7 +610,7 @@ START_TEST(who_waits_comes_before_who_asks_next)
 }
 END_TEST
 
-START_TEST(one_who_leaves_takes_its_requests_along)
+START_TEST(session_that_leaves_drops_its_requests)
 {
 	join(&bob, &rig_local, getpid());
 	rig_get_all(&alice, RIG_SMALL);
@@ -640,29 +643,29 @@ static Suite *suite(void)
 	TCase *t = add_case(s, "pages");
 
 	tcase_add_test(t, empty_segments_serve_another_class_after_a_barrier);
-	tcase_add_test(t, what_is_in_limbo_of_another_class_is_waited_for);
+	tcase_add_test(t, deferred_blocks_of_another_class_are_waited_for);
 	tcase_add_test(t, exhausted_blocks_of_another_class_are_waited_for);
 	tcase_add_test(t, low_on_pages_gives_back_empty_segments_but_one);
-	tcase_add_test(t, pages_for_the_index_are_left_when_values_took_all);
+	tcase_add_test(t, full_store_leaves_pages_for_the_index);
 	t = add_case(s, "no memory");
-	tcase_add_test(t, nothing_to_hope_for_is_said_at_once);
-	tcase_add_test(t, who_waits_for_memory_is_told_why_at_once);
-	tcase_add_test(t, pages_that_cannot_be_had_are_no_memory);
-	tcase_add_test(t, tombstones_in_a_full_store_are_lent_for_at_once);
-	tcase_add_test(t, deleted_after_memory_ran_out_is_found_soon);
+	tcase_add_test(t, request_without_prospect_is_refused_at_once);
+	tcase_add_test(t, waiting_request_is_told_its_reason_at_once);
+	tcase_add_test(t, pages_that_the_machine_lacks_are_not_granted);
+	tcase_add_test(t, tombstones_in_a_full_store_are_replaced_from_the_reserve);
+	tcase_add_test(t, deleted_blocks_are_found_soon_after_memory_ran_out);
 	tcase_add_test(t, others_are_asked_and_waited_for_a_short_time);
-	tcase_add_test(t, what_others_return_is_granted);
-	tcase_add_test(t, what_others_hold_lets_the_index_grow);
-	tcase_add_test(t, others_are_waited_for_though_asked_late);
-	tcase_add_test(t, those_asked_last_are_waited_for_once);
-	tcase_add_test(t, who_was_given_memory_since_is_asked_again);
-	tcase_add_test(t, who_asks_is_asked_by_others);
-	tcase_add_test(t, a_full_index_asks_who_was_not_asked);
-	tcase_add_test(t, a_full_index_waits_for_each_who_asks);
-	tcase_add_test(t, a_window_that_fills_takes_no_memory_away);
-	tcase_add_test(t, what_was_waited_for_is_known_to_sweeps);
-	tcase_add_test(t, who_waits_comes_before_who_asks_next);
-	tcase_add_test(t, one_who_leaves_takes_its_requests_along);
+	tcase_add_test(t, returned_blocks_are_granted);
+	tcase_add_test(t, memory_of_others_lets_the_index_grow);
+	tcase_add_test(t, others_asked_late_are_waited_for);
+	tcase_add_test(t, others_asked_last_are_waited_for_once);
+	tcase_add_test(t, session_that_got_memory_is_asked_again);
+	tcase_add_test(t, session_that_asks_is_asked_for_others);
+	tcase_add_test(t, full_index_asks_sessions_that_were_not_asked);
+	tcase_add_test(t, full_index_waits_for_each_request);
+	tcase_add_test(t, early_hint_reclaims_no_memory);
+	tcase_add_test(t, blocks_granted_late_are_known_to_a_sweep);
+	tcase_add_test(t, waiting_request_is_served_before_the_next);
+	tcase_add_test(t, session_that_leaves_drops_its_requests);
 	t = tcase_create("large index");
 	tcase_add_checked_fixture(t, setup_large_index, rig_end);
 	tcase_add_test(t, search_is_waited_for_however_long_it_takes);

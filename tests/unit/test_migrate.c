@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Splits and compactions of a real region, with a client that works between any
- * two steps, and with a server that stops at any of them.
+ * Splits and compactions of a real region, with a client that works between any two
+ * steps, and a server that stops at any step.
  */
 #include "config.h"
 
@@ -127,7 +127,7 @@ static void blocks(uint8_t cls)
 	ck_assert_int_eq(alloc_granted(alloc, cls, refs, n), 0);
 }
 
-/* Run an operation as far as it goes; its result, or INDEX_PENDING if it waits. */
+/* Run an operation until it ends or waits; returns its result or INDEX_PENDING. */
 static int run(enum index_kind kind, unsigned k, uint64_t value)
 {
 	struct index_op *ops[1] = {&op};
@@ -256,17 +256,17 @@ START_TEST(migration_split_on_full_windows_index_grows_and_keeps_all)
 	count_all(&live, &dead);
 	ck_assert_uint_eq(live, KEYS_MAX);
 	ck_assert_uint_eq(dead, 0);
-	/* No page is lost: the index and the segments have them all. */
+	/* No page is lost: the index and the segments hold all. */
 	ck_assert_uint_eq(heap_used(r.heap),
 			  r.subtables + slab_count(slab).pages);
 	teardown();
 }
 END_TEST
 
-/* So many that one subtable has room for them, whatever the hash: of 2500 one in 260 has not. */
+/* A number that fits one subtable, except for one hash seed in 260 at 2500. */
 #define COMPACT_KEYS 1800u
 
-START_TEST(migration_compact_tombstones_their_blocks_come_back)
+START_TEST(migration_compaction_returns_the_blocks_of_tombstones)
 {
 	uint64_t live, dead, out;
 
@@ -293,7 +293,7 @@ START_TEST(migration_compact_tombstones_their_blocks_come_back)
 }
 END_TEST
 
-/* What a client does between two steps: reads, overwrites, inserts, deletes. */
+/* The client's operations between two steps: reads, overwrites, inserts, deletes. */
 static void meddle(unsigned *k, unsigned n)
 {
 	for (unsigned i = 0; i < 24; i++) {
@@ -336,7 +336,7 @@ START_TEST(migration_client_between_steps_sees_every_key_as_it_is)
 }
 END_TEST
 
-/* The next server's way to finish what one that died had begun. */
+/* How the next server finishes what a dead one began. */
 static void recover(enum migrate_kind kind)
 {
 	struct region_walk w = {0};
@@ -359,7 +359,7 @@ static void recover(enum migrate_kind kind)
 	}
 }
 
-START_TEST(migration_server_dies_at_any_step_the_next_one_finishes)
+START_TEST(migration_of_a_server_that_dies_is_finished_by_the_next)
 {
 	enum migrate_kind kind = _i & 1 ? MIGRATE_SPLIT : MIGRATE_COMPACT;
 	bool over = false;
@@ -381,7 +381,7 @@ START_TEST(migration_server_dies_at_any_step_the_next_one_finishes)
 			over = migration_step(migration, 0) != MIGRATE_MORE;
 		meddle(&k, 1200);
 		if (!over)
-			recover(_i & 2 ? !kind : kind); /* it may think otherwise */
+			recover(_i & 2 ? !kind : kind); /* the server's copy may differ */
 		meddle(&k, 1200);
 		check_all(1200);
 		teardown();
@@ -400,7 +400,7 @@ static int on_request(void *arg, const struct xport_chain *chain, unsigned i,
 	return !after && break_at-- == 0 ? FARKV_EDISCONNECTED : 0;
 }
 
-START_TEST(migration_lane_breaks_it_says_so_and_another_finishes)
+START_TEST(migration_reports_a_broken_lane_and_another_finishes)
 {
 	const struct xport_fault_config cfg = {.hook = on_request};
 	unsigned k = 3;
@@ -468,7 +468,7 @@ START_TEST(migration_slots_that_lead_nowhere_are_dropped_and_counted)
 }
 END_TEST
 
-/* Somebody who thaws what was frozen, or never lets a slot be frozen. */
+/* A rogue client that thaws frozen slots, or changes a slot before each freeze. */
 static enum { THAWS, CHANGES_ONE } rogue_does;
 static unsigned rogue_cas;
 
@@ -492,7 +492,7 @@ static int rogue_hook(void *arg, const struct xport_chain *c, unsigned i,
 	return 0;
 }
 
-START_TEST(migration_rogue_that_thaws_or_never_rests_is_not_waited_for)
+START_TEST(migration_does_not_wait_for_a_client_that_thaws_slots)
 {
 	const struct xport_fault_config cfg = {.hook = rogue_hook};
 	unsigned more = 0;
@@ -508,7 +508,7 @@ START_TEST(migration_rogue_that_thaws_or_never_rests_is_not_waited_for)
 	ck_assert_int_eq(migration_begin(migration, 0, MIGRATE_SPLIT),
 			 MIGRATE_BEGUN);
 	began = clock_now_ns();
-	/* Nor is anybody else kept waiting meanwhile. */
+	/* Nobody else waits meanwhile. */
 	while (migration_step(migration, clock_now_ns() + NS_PER_MS) ==
 	       MIGRATE_MORE)
 		more++;
@@ -554,7 +554,7 @@ START_TEST(migration_begin_at_the_largest_directory_refuses_to_split)
 		migrate(0, MIGRATE_SPLIT);
 	ck_assert_int_eq(migration_begin(migration, 0, MIGRATE_SPLIT),
 			 MIGRATE_DIR_FULL);
-	/* Others can still be. */
+	/* Other subtables can still be split. */
 	migrate(UINT64_MAX, MIGRATE_SPLIT);
 	migrate(0, MIGRATE_COMPACT);
 	check_all(100);
@@ -569,16 +569,16 @@ static Suite *suite(void)
 
 	tcase_add_test(t,
 		       migration_split_on_full_windows_index_grows_and_keeps_all);
-	tcase_add_test(t, migration_compact_tombstones_their_blocks_come_back);
+	tcase_add_test(t, migration_compaction_returns_the_blocks_of_tombstones);
 	tcase_add_loop_test(
 		t, migration_client_between_steps_sees_every_key_as_it_is, 0, 2);
 	tcase_add_loop_test(
-		t, migration_server_dies_at_any_step_the_next_one_finishes, 0,
+		t, migration_of_a_server_that_dies_is_finished_by_the_next, 0,
 		4);
-	tcase_add_test(t, migration_lane_breaks_it_says_so_and_another_finishes);
+	tcase_add_test(t, migration_reports_a_broken_lane_and_another_finishes);
 	tcase_add_test(t, migration_slots_that_lead_nowhere_are_dropped_and_counted);
 	tcase_add_loop_test(
-		t, migration_rogue_that_thaws_or_never_rests_is_not_waited_for, 0,
+		t, migration_does_not_wait_for_a_client_that_thaws_slots, 0,
 		2);
 	tcase_add_test(t, migration_begin_without_memory_changes_nothing);
 	tcase_add_test(

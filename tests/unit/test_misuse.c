@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles that are used against the rules: by two threads at once, or after their end. */
+/* Misuse of handles: two threads at once, or calls after the end. */
 #include "config.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void *wait_one(void *arg)
 	return NULL;
 }
 
-/* Each waits for an answer of the server's, to a message of this type. */
+/* Each waits for an answer to a message of this type. */
 static const struct {
 	void *(*call)(void *);
 	uint8_t type;
@@ -99,14 +99,14 @@ START_TEST(second_thread_is_refused)
 	fake_server_release(&srv);
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(result, calls[_i].type == MSG_PING ? FARKV_ETIMEDOUT : 0);
-	/* One after the other they may. */
+	/* One after the other is allowed. */
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(put("k", "w"), 0);
 	assert_value("k", "w");
 }
 END_TEST
 
-/* Whatever a call ends with, the next is let in. */
+/* Whatever the result of a call, the next one is let in. */
 START_TEST(each_end_of_a_call_frees_the_handle)
 {
 	char out[64];
@@ -171,8 +171,11 @@ static int ask_server(void)
 static int (*const one_call[])(void) = {
 	get_one, get_one_into, put_again, replace_one, batch_of_one, request, ask_server};
 
-/* ... also when an alert makes it begin again: it leaves the gate as often as it enters. */
-START_TEST(alerts_leave_handle_and_gate_free)
+/*
+ * ... also when pending work restarts it: it enters and leaves the quiescence counter
+ * equally often.
+ */
+START_TEST(pending_work_leaves_handle_and_qsbr_counter_free)
 {
 	static const uint32_t alerts[] = {PENDING_GRANTS, PENDING_DROP, PENDING_TIDY};
 
@@ -186,8 +189,8 @@ START_TEST(alerts_leave_handle_and_gate_free)
 }
 END_TEST
 
-/* A child that was forked in the middle of another thread's call hears of the fork. */
-START_TEST(child_of_a_busy_handle)
+/* A child forked during another thread's call is told that it is a child. */
+START_TEST(child_of_a_busy_handle_is_refused)
 {
 	pthread_t thread;
 	int result, status;
@@ -232,7 +235,7 @@ END_TEST
 /* ---- timeouts ------------------------------------------------------------------------ */
 
 /* 0 is the default; the most that fits is 49 days, and no sum of it overflows. */
-START_TEST(timeouts_that_look_absurd)
+START_TEST(extreme_timeouts_do_not_overflow)
 {
 	static const uint32_t ms[] = {0, UINT32_MAX};
 	struct farkv_completion c;
@@ -266,11 +269,11 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, second_thread_is_refused, 0,
 			    sizeof(calls) / sizeof(calls[0]));
 	tcase_add_test(t, each_end_of_a_call_frees_the_handle);
-	tcase_add_loop_test(t, alerts_leave_handle_and_gate_free, 0,
+	tcase_add_loop_test(t, pending_work_leaves_handle_and_qsbr_counter_free, 0,
 			    sizeof(one_call) / sizeof(one_call[0]));
-	tcase_add_test(t, child_of_a_busy_handle);
+	tcase_add_test(t, child_of_a_busy_handle_is_refused);
 	tcase_add_test(t, second_close_is_refused);
-	tcase_add_loop_test(t, timeouts_that_look_absurd, 0, 2);
+	tcase_add_loop_test(t, extreme_timeouts_do_not_overflow, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every message against bytes that were laid out by hand from the format in
- * msg.h (checksums by XXH3 itself), and what a decoder does with anything else.
+ * Every message compared with bytes laid out by hand from the format in msg.h (checksums
+ * by XXH3 itself), and decoding of everything else.
  */
 #include "config.h"
 
@@ -370,8 +370,10 @@ START_TEST(msg_decode_any_bit_flipped_is_refused)
 }
 END_TEST
 
-/* With the checksum made right a flipped message may decode; then what it says
- * is within its ranges, and it can be sent on. */
+/*
+ * With a correct checksum a flipped message may decode; then its fields are in range, and
+ * it can be encoded.
+ */
 START_TEST(msg_decode_any_bit_flipped_and_resealed_stays_in_range)
 {
 	uint8_t b[1024], again[MSG_MAX_BYTES];
@@ -507,7 +509,7 @@ START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 	ck_assert_int_eq(msg_encode(&m, refs, b, sizeof(b), &len),
 			 FARKV_EINVAL);
 	m.blocks.number = 0;
-	/* What does not fit the word would arrive as another block. */
+	/* A number that does not fit the word would arrive as another block. */
 	ck_assert_int_eq(msg_encode(&m, &odd, b, sizeof(b), &len),
 			 FARKV_EINVAL);
 	ck_assert_int_eq(msg_encode(&m, &old, b, sizeof(b), &len),
@@ -524,7 +526,7 @@ START_TEST(msg_encode_what_a_peer_would_refuse_is_not_sent)
 }
 END_TEST
 
-/* What a refused client learns about credentials is the number alone. */
+/* A refused client gets only the number about credentials. */
 START_TEST(msg_refuse_for_credentials_has_no_text)
 {
 	struct msg m = {.type = MSG_REFUSE,
@@ -586,7 +588,7 @@ START_TEST(msg_largest_list_of_blocks_fits_and_one_more_does_not)
 }
 END_TEST
 
-/* Noise with a right header: never a crash, never an answer out of range. */
+/* Noise with a correct header: never a crash, never a field out of range. */
 START_TEST(msg_decode_noise_is_survived)
 {
 	uint64_t x = 88172645463325252u;
@@ -615,7 +617,7 @@ START_TEST(msg_decode_noise_is_survived)
 		reseal(b, n);
 		decoded += msg_decode(b, n, &m) == 0;
 	}
-	/* Bodies of fixed length get through now and then. */
+	/* Bodies of fixed length decode now and then. */
 	ck_assert_uint_gt(decoded, 10);
 }
 END_TEST

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Operations under way over several calls, on a lane where nothing happens but by
- * polls.
- */
+/* Operations in flight over several calls, on a lane where only polls make progress. */
 #include "config.h"
 
 #include <stdio.h>
@@ -61,7 +58,7 @@ static void submit(unsigned i, enum index_kind kind, const char *value,
 	index_submit(mine.ix, &s, &ops[i], deadline_ns);
 }
 
-/* Polls until so many operations have ended; returns them. */
+/* Polls until this many operations have ended; returns them. */
 static unsigned reap_until(unsigned n)
 {
 	unsigned ended = 0;
@@ -85,7 +82,7 @@ static void check_gets(unsigned n)
 }
 
 /* Submitting posts nothing; one post carries what is ready. */
-START_TEST(one_doorbell_for_what_is_ready)
+START_TEST(ready_operations_share_a_doorbell)
 {
 	begin();
 	for (unsigned i = 0; i < FEW; i++)
@@ -108,8 +105,8 @@ START_TEST(one_doorbell_for_what_is_ready)
 }
 END_TEST
 
-/* An operation goes on while others of its post are not done. */
-START_TEST(operations_go_on_one_by_one)
+/* An operation proceeds while others of its post are not done. */
+START_TEST(operations_proceed_independently)
 {
 	begin();
 	for (unsigned i = 0; i < MANY; i++)
@@ -127,8 +124,8 @@ START_TEST(operations_go_on_one_by_one)
 }
 END_TEST
 
-/* In a pipeline of ever new ones, all come out, each once. */
-START_TEST(pipeline_of_all_kinds)
+/* In a pipeline of new operations each completes once. */
+START_TEST(pipeline_of_all_kinds_completes_each_once)
 {
 	unsigned done = 0, next = 0, seen[MANY] = {0};
 	struct index_op *op;
@@ -157,8 +154,8 @@ START_TEST(pipeline_of_all_kinds)
 }
 END_TEST
 
-/* index_run() beside a strand that has chains in flight. */
-START_TEST(a_run_beside_a_strand)
+/* index_run() beside an op queue with chains in flight. */
+START_TEST(run_beside_an_op_queue_completes)
 {
 	struct index_op *op = &ops[9];
 	struct index_key k;
@@ -180,8 +177,8 @@ START_TEST(a_run_beside_a_strand)
 }
 END_TEST
 
-/* What waits is taken like what is final, and can be submitted again. */
-START_TEST(waiting_operations_come_back)
+/* A waiting operation is returned like a finished one, and can be submitted again. */
+START_TEST(waiting_operations_are_returned)
 {
 	static const char big[5000];
 	struct index_key k;
@@ -211,8 +208,8 @@ static void poll_in_vain(void)
 }
 
 /*
- * On a lane that stands still the operation whose time is over ends, and takes the lane
- * along; the others can be resumed.
+ * On a lane without progress the operation ends at its deadline and breaks the lane; the
+ * others can be resumed.
  */
 START_TEST(silent_lane_breaks_at_the_first_deadline)
 {
@@ -249,8 +246,8 @@ START_TEST(silent_lane_leaves_a_swap_unknown)
 }
 END_TEST
 
-/* Whoever polls late finds what is done; what is not begun ends. */
-START_TEST(late_polls_break_nothing)
+/* A late poll returns completed operations; operations not begun end. */
+START_TEST(late_polls_find_completed_operations)
 {
 	begin();
 	PUT(&other, key_of(names[0]), names[0]);
@@ -283,8 +280,8 @@ static int rival_always(void *arg, const struct xport_chain *c, unsigned i,
 	return 0;
 }
 
-/* Who loses for ever is told by the clock, and changes nothing. */
-START_TEST(rivals_do_not_hold_it_for_ever)
+/* An operation that always loses ends by the clock, and changes nothing. */
+START_TEST(operation_that_always_loses_ends_at_its_deadline)
 {
 	static const struct xport_fault_config cfg = {.hide_direct = true,
 						      .hook = rival_always};
@@ -326,17 +323,17 @@ END_TEST
 static Suite *suite(void)
 {
 	Suite *suite_ = suite_create("op_queue");
-	TCase *t = tcase_create("strand");
+	TCase *t = tcase_create("op queue");
 
-	tcase_add_test(t, one_doorbell_for_what_is_ready);
-	tcase_add_test(t, operations_go_on_one_by_one);
-	tcase_add_test(t, pipeline_of_all_kinds);
-	tcase_add_test(t, a_run_beside_a_strand);
-	tcase_add_test(t, waiting_operations_come_back);
+	tcase_add_test(t, ready_operations_share_a_doorbell);
+	tcase_add_test(t, operations_proceed_independently);
+	tcase_add_test(t, pipeline_of_all_kinds_completes_each_once);
+	tcase_add_test(t, run_beside_an_op_queue_completes);
+	tcase_add_test(t, waiting_operations_are_returned);
 	tcase_add_test(t, silent_lane_breaks_at_the_first_deadline);
 	tcase_add_test(t, silent_lane_leaves_a_swap_unknown);
-	tcase_add_test(t, late_polls_break_nothing);
-	tcase_add_test(t, rivals_do_not_hold_it_for_ever);
+	tcase_add_test(t, late_polls_find_completed_operations);
+	tcase_add_test(t, operation_that_always_loses_ends_at_its_deadline);
 	suite_add_tcase(suite_, t);
 	return suite_;
 }

@@ -244,7 +244,7 @@ START_TEST(opts_parse_file_other_kinds_of_file_are_named)
 	check_says("this is UTF-16 text; convert it first: iconv");
 	ck_assert_int_eq(parse_text("\x1f\x8b\x08\0\0\n", 6), FARKV_EINVAL);
 	check_says("this is a gzip file; decompress it first: zcat");
-	/* What follows the NUL must not be lost in silence. */
+	/* Text after the NUL must not be ignored silently. */
 	ck_assert_int_eq(parse_text(nul, sizeof(nul) - 1), FARKV_EINVAL);
 	check_says(":3: a NUL byte: this is not a text file");
 }
@@ -281,7 +281,7 @@ START_TEST(opts_parse_file_bad_names_file_and_line)
 }
 END_TEST
 
-START_TEST(opts_parse_file_that_cannot_be_read)
+START_TEST(opts_parse_file_unreadable_is_refused)
 {
 	ck_assert_int_eq(opts_parse_file(&spec, &cfg, "/nowhere/x.conf"),
 			 FARKV_ESYS);
@@ -373,7 +373,7 @@ static Suite *suite(void)
 	tcase_add_test(t, opts_parse_file_other_kinds_of_file_are_named);
 	tcase_add_loop_test(t, opts_parse_file_bad_names_file_and_line, 0,
 			    (int)ARRAY_SIZE(bad_files));
-	tcase_add_test(t, opts_parse_file_that_cannot_be_read);
+	tcase_add_test(t, opts_parse_file_unreadable_is_refused);
 	tcase_add_test(t, opts_parse_file_long_line_and_noise);
 	tcase_add_test(t, opts_print_help_shows_options_defaults_and_wraps);
 	tcase_add_test(t, opts_print_man_escapes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A real server that stops, dies, leaves and comes back; fork(), threads, and
- * what open and close leave behind.
+ * A real server that stops, dies, leaves and comes back; fork(), threads, and leaks of
+ * open and close.
  */
 #include "config.h"
 
@@ -19,9 +19,9 @@
 #include "tests/rig/real_server.h"
 #include "tests/rig/test_main.h"
 
-/* What a call may take longer than its deadline on a busy machine. */
-#define SLACK_MS 4000 /* of a busy machine; less than a default deadline */
-/* The deadline of what needs nobody, or is answered at once, on a busy machine. */
+/* By how much a call may exceed its deadline on a busy machine. */
+#define SLACK_MS 4000 /* on a busy machine; less than a default deadline */
+/* Deadline of a call that needs no answer or an immediate one, on a busy machine. */
 #define LONG_MS 20000
 
 static const char *const args[] = {"-m", "64m", "--grace-ms", "5", NULL};
@@ -47,7 +47,7 @@ static void reopen(unsigned op_timeout_ms)
 	kv = e2e_open(srv.path, op_timeout_ms);
 }
 
-/* 200 ms are little for a server that has slept, on a busy machine. */
+/* 200 ms are short for a server that has slept, on a busy machine. */
 #define OK_SOON(call)                                                    \
 	do {                                                             \
 		uint64_t end = e2e_now_ms() + 10000;                     \
@@ -140,8 +140,8 @@ START_TEST(server_stopped_calls_time_out)
 }
 END_TEST
 
-/* One put is enough to overwrite, again and again, without the server. */
-START_TEST(server_stopped_one_put_is_enough_to_overwrite)
+/* After one put a key can be overwritten again and again without the server. */
+START_TEST(server_stopped_overwrites_go_on)
 {
 	static const size_t sizes[] = {1, 100, 3000, 100000, 1 << 20};
 
@@ -182,7 +182,7 @@ END_TEST
 
 /* ---- gone ------------------------------------------------------------------ */
 
-/* Until the handle has noticed: right or disconnected, nothing else. */
+/* Until the handle has noticed it returns the right value or "disconnected". */
 static void wait_noticed(const char *key, const char *value)
 {
 	uint64_t end = e2e_now_ms() + LONG_MS;
@@ -252,7 +252,7 @@ START_TEST(server_killed_next_one_is_found)
 	ck_assert_int_eq(real_server_end(&srv, SIGKILL), SIGKILL);
 	expect_gone();
 	real_server_start(&srv, args);
-	/* Its versions are others, though the same is done. */
+	/* Its versions differ for the same operations. */
 	wait_connected();
 	OK(e2e_put(kv, "k", "new"));
 	FAILS(FARKV_EVERSION, farkv_cas(kv, "k", 1, "x", 1, version, NULL));
@@ -263,8 +263,8 @@ START_TEST(server_killed_next_one_is_found)
 }
 END_TEST
 
-/* The old region stays mapped until the handle notices; then never again. */
-START_TEST(server_replaced_unnoticed_old_region_is_left)
+/* The old region stays mapped until the handle notices, and is never used after that. */
+START_TEST(server_replaced_old_region_is_left)
 {
 	OK(e2e_put(kv, "k", "old"));
 	for (int i = 0; i < 3; i++) {
@@ -301,7 +301,7 @@ static void *kill_soon(void *arg)
 	return NULL;
 }
 
-/* It dies under a call that waits for it: no need to wait for the deadline. */
+/* It dies during a call that waits for it: the call ends before its deadline. */
 START_TEST(server_killed_under_a_call_ends_it_early)
 {
 	static uint8_t big[50000];
@@ -364,7 +364,7 @@ static uint64_t sessions_open(void)
 	return s.sessions;
 }
 
-/* Who left may have left without waiting for a server that was busy. */
+/* The child may have left without waiting for a busy server. */
 static void wait_for_sessions(uint64_t want)
 {
 	uint64_t end = e2e_now_ms() + LONG_MS;
@@ -402,7 +402,7 @@ START_TEST(child_of_fork_may_not_use_the_handle)
 }
 END_TEST
 
-/* What a child inherited does not keep its dead parent's session open. */
+/* Descriptors that a child inherited do not keep its dead parent's session open. */
 START_TEST(child_that_outlives_its_parent_holds_no_session)
 {
 	int up[2], hold[2];
@@ -455,7 +455,7 @@ static size_t count_region_maps(void)
 
 enum { THREADS = 4, ROUNDS = 25 };
 
-/* Asserts are for the main thread: the number of the first failed step. */
+/* Only the main thread asserts: returns the number of the first failed step. */
 static long churn(unsigned me)
 {
 	unsigned shared[64];
@@ -478,7 +478,7 @@ static long churn(unsigned me)
 			memcpy(&got, v.data, sizeof(got));
 			if (got != j)
 				return 3;
-			/* One thread's bytes, whoever's they are. */
+			/* Values of one writer, whichever. */
 			if (farkv_put(h, "shared", 6, shared, sizeof(shared)) ||
 			    farkv_get(h, "shared", 6, &v) ||
 			    v.len != sizeof(shared))
@@ -533,8 +533,8 @@ START_TEST(handles_of_many_threads_lose_no_block)
 }
 END_TEST
 
-/* Opens that fail, servers that go: nothing stays behind. */
-START_TEST(opens_that_fail_leave_nothing)
+/* Failed opens and servers that go leak nothing. */
+START_TEST(failed_opens_leak_nothing)
 {
 	size_t fds, maps;
 	struct farkv *h;
@@ -572,16 +572,16 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, server_stopped_calls_time_out);
-	tcase_add_test(t, server_stopped_one_put_is_enough_to_overwrite);
+	tcase_add_test(t, server_stopped_overwrites_go_on);
 	tcase_add_test(t, server_stopped_close_ends_in_time);
 	tcase_add_test(t, server_killed_next_one_is_found);
-	tcase_add_test(t, server_replaced_unnoticed_old_region_is_left);
+	tcase_add_test(t, server_replaced_old_region_is_left);
 	tcase_add_test(t, server_terminated_ends_in_time_and_is_found_again);
 	tcase_add_test(t, server_killed_under_a_call_ends_it_early);
 	tcase_add_test(t, child_of_fork_may_not_use_the_handle);
 	tcase_add_test(t, child_that_outlives_its_parent_holds_no_session);
 	tcase_add_test(t, handles_of_many_threads_lose_no_block);
-	tcase_add_test(t, opens_that_fail_leave_nothing);
+	tcase_add_test(t, failed_opens_leak_nothing);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The data area's memory: a client that may write it cannot cut it short. */
+/* The data area's memory: a client that may write to it cannot truncate it. */
 #include "config.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ START_TEST(pages_create_unless_forced_is_sealed)
 }
 END_TEST
 
-START_TEST(pages_create_forced_is_sealed_or_says_so_or_says_why_not)
+START_TEST(pages_create_forced_is_sealed_or_reports_the_reason)
 {
 	struct pages p;
 	int err = pages_create(BYTES, PAGES_ALWAYS, &p);
@@ -68,8 +68,8 @@ START_TEST(pages_create_forced_is_sealed_or_says_so_or_says_why_not)
 }
 END_TEST
 
-/* All of it is there at once, but for what is less than a huge page, at the end. */
-START_TEST(pages_create_makes_huge_ones_of_all)
+/* All of it is resident at once, except the rest below a huge page at the end. */
+START_TEST(pages_create_collapses_all_into_huge_pages)
 {
 	struct pages p;
 	struct stat st;
@@ -95,8 +95,8 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, pages_create_unless_forced_is_sealed, 0,
 			    (int)ARRAY_SIZE(safe));
 	tcase_add_test(
-		t, pages_create_forced_is_sealed_or_says_so_or_says_why_not);
-	tcase_add_test(t, pages_create_makes_huge_ones_of_all);
+		t, pages_create_forced_is_sealed_or_reports_the_reason);
+	tcase_add_test(t, pages_create_collapses_all_into_huge_pages);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which memory is made huge pages of, and when: by a kernel that is played here. */
+/*
+ * Which memory is collapsed into huge pages, and when, with a kernel that the test plays.
+ */
 #include "config.h"
 
 #include <errno.h>
@@ -21,9 +23,9 @@ static bool collapse(void *at, uint64_t bytes);
 #include "server/memory/prefault.c"
 
 static struct ahead *a;
-static uint8_t *const data = (uint8_t *)(uintptr_t)(64 * MIB); /* nobody looks there */
+static uint8_t *const data = (uint8_t *)(uintptr_t)(64 * MIB); /* not read by anything */
 
-/* What the thread has asked the kernel for. `kernel` says what came of it: 0 or an errno. */
+/* Calls of the thread to the kernel. `kernel` gives the result: 0 or an errno. */
 #define CALLS_MAX 1000u
 static struct call {
 	uint64_t from, to, at_ns;
@@ -72,7 +74,7 @@ static void wait_for_calls(uint32_t n)
 	ck_assert_uint_ge(calls_now(), n);
 }
 
-/* It has nothing to do, and has not been told to stop. */
+/* It is idle and has not been stopped. */
 static bool is_idle(void)
 {
 	bool idle;
@@ -89,7 +91,7 @@ static void settle(void)
 	for (unsigned i = 0; i < 10000 && !is_idle(); i++)
 		usleep(1000);
 	ck_assert(is_idle());
-	ahead_free(a); /* what it is just doing is over then */
+	ahead_free(a); /* its current step is finished then */
 }
 
 static unsigned times(uint64_t page)
@@ -116,7 +118,7 @@ static void check_made(uint64_t low, uint64_t high, uint64_t of)
 	}
 }
 
-START_TEST(nothing_is_made_before_there_are_values)
+START_TEST(empty_store_prefaults_nothing)
 {
 	setup(TOTAL, makes_all);
 	ahead_used(a, 0, 32768);
@@ -126,7 +128,7 @@ START_TEST(nothing_is_made_before_there_are_values)
 }
 END_TEST
 
-START_TEST(as_much_is_made_ahead_as_is_in_use)
+START_TEST(prefault_makes_as_much_as_is_in_use)
 {
 	static const struct {
 		uint64_t low, high, made_low, made_high;
@@ -146,7 +148,7 @@ START_TEST(as_much_is_made_ahead_as_is_in_use)
 }
 END_TEST
 
-START_TEST(both_ends_meet)
+START_TEST(prefault_from_both_ends_meets)
 {
 	setup(101 * MIB, makes_all);
 	ahead_used(a, 40 * MIB, 30 * MIB);
@@ -156,7 +158,7 @@ START_TEST(both_ends_meet)
 }
 END_TEST
 
-START_TEST(what_is_less_than_a_huge_page_is_left_alone)
+START_TEST(rest_below_a_huge_page_is_left_alone)
 {
 	setup(2 * MIB - 4096, makes_all);
 	ahead_used(a, MIB, MIB);
@@ -165,14 +167,14 @@ START_TEST(what_is_less_than_a_huge_page_is_left_alone)
 }
 END_TEST
 
-/* Others have something in hand, in the first and the third of 32 MiB; once. It takes a while. */
+/* The kernel reports busy pages in the first and the third of 32 MiB, once. */
 static int some_in_hand(const struct call *c, uint32_t nth)
 {
 	usleep(3000);
 	return nth < 6 && (c->from == 0 || c->from == 64 * MIB) ? EAGAIN : 0;
 }
 
-START_TEST(what_others_have_in_hand_is_tried_when_all_else_is_done)
+START_TEST(busy_pages_are_retried_last)
 {
 	setup(TOTAL, some_in_hand);
 	ahead_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
@@ -191,8 +193,8 @@ static int none_for_a_while(const struct call *c, uint32_t nth)
 	return nth < 6 ? ENOMEM : 0;
 }
 
-/* The kernel has no memory of that size: one call a round, and all of it when it has. */
-START_TEST(memory_that_is_short_is_waited_for)
+/* The kernel has no huge pages free: one call per round, and all of it once it has. */
+START_TEST(short_memory_is_waited_for)
 {
 	setup(TOTAL, none_for_a_while);
 	ahead_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
@@ -212,7 +214,7 @@ static int makes_none(const struct call *c, uint32_t nth)
 	return EINVAL;
 }
 
-START_TEST(a_kernel_that_makes_none_is_asked_once)
+START_TEST(kernel_without_huge_pages_is_asked_once)
 {
 	setup(TOTAL, makes_none);
 	ahead_used(a, TOTAL, 0);
@@ -225,16 +227,16 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("huge pages, ahead");
-	TCase *t = tcase_create("ahead");
+	Suite *s = suite_create("prefault");
+	TCase *t = tcase_create("prefault");
 
-	tcase_add_test(t, nothing_is_made_before_there_are_values);
-	tcase_add_test(t, as_much_is_made_ahead_as_is_in_use);
-	tcase_add_test(t, both_ends_meet);
-	tcase_add_test(t, what_is_less_than_a_huge_page_is_left_alone);
-	tcase_add_test(t, what_others_have_in_hand_is_tried_when_all_else_is_done);
-	tcase_add_test(t, memory_that_is_short_is_waited_for);
-	tcase_add_test(t, a_kernel_that_makes_none_is_asked_once);
+	tcase_add_test(t, empty_store_prefaults_nothing);
+	tcase_add_test(t, prefault_makes_as_much_as_is_in_use);
+	tcase_add_test(t, prefault_from_both_ends_meets);
+	tcase_add_test(t, rest_below_a_huge_page_is_left_alone);
+	tcase_add_test(t, busy_pages_are_retried_last);
+	tcase_add_test(t, short_memory_is_waited_for);
+	tcase_add_test(t, kernel_without_huge_pages_is_asked_once);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -10,7 +10,7 @@
 #include "tests/rig/test_main.h"
 
 #define PEER "192.0.2.7:7670"
-/* As much as rdma_cm gives to who is refused. */
+/* The bytes that rdma_cm gives to a refused client. */
 #define PADDED 148u
 
 /* A refusal as it arrives: padded with zeros. */
@@ -24,7 +24,7 @@ static void refusal(uint8_t *bytes, uint8_t reason)
 	memcpy(bytes, &p, sizeof(p));
 }
 
-START_TEST(request_is_these_bytes_and_nothing_else)
+START_TEST(request_has_exactly_these_bytes)
 {
 	static const uint8_t want[28] = {'V', 'K', 'A', 'F', 1, 28, 2, 0,
 					 0x01, 0x02, 0x03, 0x04, 0xA0,
@@ -67,7 +67,7 @@ static const struct {
 	{255, FARKV_EREFUSED, "(reason 255)"},
 };
 
-START_TEST(refusal_of_each_reason_says_what_to_do)
+START_TEST(refusal_of_each_reason_names_the_remedy)
 {
 	uint8_t bytes[PADDED];
 
@@ -88,8 +88,8 @@ static void expect(int status, const uint8_t *bytes, size_t len, int err,
 		      "says \"%s\"", err_detail());
 }
 
-/* Who has died says zeros, or nothing; a stranger says something. */
-START_TEST(refusal_that_is_not_ours_is_told_from_a_dead_server)
+/* A dead server gives zeros or nothing; a stranger gives other bytes. */
+START_TEST(foreign_refusal_differs_from_a_dead_server)
 {
 	uint8_t bytes[PADDED] = {0};
 
@@ -109,8 +109,8 @@ START_TEST(refusal_that_is_not_ours_is_told_from_a_dead_server)
 }
 END_TEST
 
-/* Whatever else it is like: its length, its reasons. */
-START_TEST(refusal_of_another_version_is_a_farkv_servers)
+/* Whatever its length and reasons. */
+START_TEST(refusal_of_another_version_is_recognized)
 {
 	uint8_t bytes[PADDED];
 
@@ -121,7 +121,7 @@ START_TEST(refusal_of_another_version_is_a_farkv_servers)
 	       "another version");
 	expect(VERBS_STATUS_REFUSED, bytes, 5, FARKV_EPROTOCOL,
 	       "another version");
-	/* Too short to say which, or of ours and cut off. */
+	/* Too short to name a version, or ours and truncated. */
 	expect(VERBS_STATUS_REFUSED, bytes, 4, FARKV_EPROTOCOL,
 	       "no farkv server");
 	bytes[4] = VERBS_VERSION;
@@ -135,11 +135,11 @@ static Suite *suite(void)
 	Suite *s = suite_create("private");
 	TCase *t = tcase_create("all");
 
-	tcase_add_test(t, request_is_these_bytes_and_nothing_else);
-	tcase_add_loop_test(t, refusal_of_each_reason_says_what_to_do, 0,
+	tcase_add_test(t, request_has_exactly_these_bytes);
+	tcase_add_loop_test(t, refusal_of_each_reason_names_the_remedy, 0,
 			    sizeof(reasons) / sizeof(*reasons));
-	tcase_add_test(t, refusal_that_is_not_ours_is_told_from_a_dead_server);
-	tcase_add_test(t, refusal_of_another_version_is_a_farkv_servers);
+	tcase_add_test(t, foreign_refusal_differs_from_a_dead_server);
+	tcase_add_test(t, refusal_of_another_version_is_recognized);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Submitted requests: what they return, and when. */
+/* Submitted requests: their results and when they complete. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "tests/rig/sweep_peer.h"
 #include "tests/rig/test_main.h"
 
-/* Both ways: begun by the poll, and posted by the submission. */
+/* Both ways: posted by the poll, and by the submission. */
 static void (*const setups[])(void) = {setup, setup_stepping};
 
 /* ---- results ------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ static const char *large_text(void)
 	return text;
 }
 
-START_TEST(each_kind_ends_as_its_function_does)
+START_TEST(each_kind_returns_what_its_function_returns)
 {
 	struct farkv_request cas;
 
@@ -69,7 +69,7 @@ START_TEST(each_kind_ends_as_its_function_does)
 	ENDED(8, 0);
 	ENDED(10, 0);
 	assert_value("a", "four");
-	/* A large value leaves a block of its own version in its place. */
+	/* Deleting a large value leaves a tombstone with a version of its own. */
 	submit(FARKV_REQUEST_PUT, 11, "c", large_text());
 	wait_all();
 	submit(FARKV_REQUEST_DELETE, 12, "c", NULL);
@@ -80,8 +80,8 @@ START_TEST(each_kind_ends_as_its_function_does)
 }
 END_TEST
 
-/* Values stay until the next poll, whatever is submitted meanwhile. */
-START_TEST(values_outlive_submissions)
+/* Values stay valid until the next poll, whatever is submitted meanwhile. */
+START_TEST(values_stay_valid_over_submissions)
 {
 	char key[8][8];
 
@@ -110,7 +110,7 @@ START_TEST(values_outlive_submissions)
 }
 END_TEST
 
-START_TEST(values_go_to_the_callers_buffer)
+START_TEST(values_are_written_to_the_callers_buffer)
 {
 	struct farkv_request r;
 	char buf[8] = "........";
@@ -138,9 +138,11 @@ START_TEST(values_go_to_the_callers_buffer)
 }
 END_TEST
 
-/* ---- what is refused ------------------------------------------------------------------ */
+/*
+ * ---- refusals -------------------------------------------------------------------------
+ */
 
-START_TEST(a_full_queue_takes_no_more)
+START_TEST(full_queue_refuses_requests)
 {
 	struct farkv_request r[6];
 
@@ -164,7 +166,7 @@ START_TEST(a_full_queue_takes_no_more)
 }
 END_TEST
 
-START_TEST(malformed_requests_are_not_taken)
+START_TEST(malformed_requests_are_refused)
 {
 	struct farkv_request good = request(FARKV_REQUEST_GET, 0, "k", NULL);
 	struct farkv_request r[2] = {good, good};
@@ -202,8 +204,8 @@ START_TEST(malformed_requests_are_not_taken)
 }
 END_TEST
 
-/* What the store does not allow is the request's result. */
-START_TEST(limits_and_rights_are_told_by_completions)
+/* A refusal of the store is the request's result. */
+START_TEST(limits_and_rights_are_reported_by_completions)
 {
 	static char big[70000];
 	struct farkv_request r = request(FARKV_REQUEST_PUT, 0, "k", NULL);
@@ -235,7 +237,7 @@ START_TEST(limits_and_rights_are_told_by_completions)
 	wait_all();
 	ENDED(5, FARKV_EPERM);
 	assert_got(6, "good");
-	/* The line is that of the call. */
+	/* The error line belongs to the call. */
 	submit(FARKV_REQUEST_PUT, 5, "k", "bad");
 	wait_all();
 	assert_detail("read-only");
@@ -274,7 +276,7 @@ START_TEST(depth_is_an_option_with_bounds)
 		ck_assert_int_eq(farkv_submit(kv, r, 2), 1);
 		wait_all();
 	}
-	/* Programs of before the option was there. */
+	/* Programs built before the option existed. */
 	o.size = offsetof(struct farkv_options, cache_entries);
 	ck_assert_int_eq(farkv_open(srv.path, &o, &h), 0);
 	farkv_close(h);
@@ -282,9 +284,12 @@ START_TEST(depth_is_an_option_with_bounds)
 }
 END_TEST
 
-/* ---- when --------------------------------------------------------------------------- */
+/*
+ * ---- progress
+ * ---------------------------------------------------------------------------
+ */
 
-/* A poll takes what has happened; what has not, it does not wait for. */
+/* A poll returns what has completed, and does not wait for the rest. */
 START_TEST(polls_do_not_wait)
 {
 	setup_stepping();
@@ -308,7 +313,7 @@ START_TEST(polls_do_not_wait)
 END_TEST
 
 /* Requests that are submitted together share a doorbell. */
-START_TEST(one_doorbell_for_a_submission)
+START_TEST(requests_submitted_together_share_a_doorbell)
 {
 	struct farkv_get_item batch = {.key = "k", .key_len = 1};
 	struct farkv_request r[20];
@@ -316,7 +321,7 @@ START_TEST(one_doorbell_for_a_submission)
 
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
-	if (_i) /* also behind a batch, which leaves something to be tidied up */
+	if (_i) /* also after a batch, which leaves memory to free */
 		ck_assert_int_eq(farkv_mget(kv, &batch, 1), 0);
 	for (unsigned i = 0; i < 20; i++)
 		r[i] = request(FARKV_REQUEST_GET, i, "k", NULL);
@@ -334,7 +339,7 @@ START_TEST(one_doorbell_for_a_submission)
 END_TEST
 
 /* Completions are taken in parts. */
-START_TEST(completions_are_taken_in_parts)
+START_TEST(completions_can_be_taken_in_parts)
 {
 	struct farkv_completion c[3];
 	unsigned seen = 0;
@@ -360,7 +365,7 @@ START_TEST(completions_are_taken_in_parts)
 }
 END_TEST
 
-START_TEST(many_requests_for_one_key)
+START_TEST(many_requests_for_one_key_complete_in_turn)
 {
 	static char text[DONE_MAX][8];
 	unsigned wins = 0;
@@ -396,8 +401,8 @@ START_TEST(many_requests_for_one_key)
 }
 END_TEST
 
-/* Another call first carries requests to their ends; completions stay to be taken. */
-START_TEST(a_call_settles_what_is_in_flight)
+/* Another call first completes the requests; their completions stay to be taken. */
+START_TEST(call_completes_requests_in_flight)
 {
 	setups[_i]();
 	submit(FARKV_REQUEST_PUT, 0, "k", "v");
@@ -418,8 +423,8 @@ END_TEST
 
 /* ---- ends ----------------------------------------------------------------------------- */
 
-/* What has reached the store is carried to its end. */
-START_TEST(close_with_requests_in_flight)
+/* Requests that have reached the store are completed. */
+START_TEST(close_completes_requests_in_flight)
 {
 	struct farkv *other;
 
@@ -457,7 +462,7 @@ static int child_main(void)
 	return 0;
 }
 
-START_TEST(a_child_has_no_queue)
+START_TEST(child_has_no_queue)
 {
 	pid_t pid;
 	int status;
@@ -480,10 +485,11 @@ START_TEST(a_child_has_no_queue)
 END_TEST
 
 /*
- * A write may be on its way for as long as the lane is open: the server must not hear
- * that the blocks are free. It sees the end by the tether, which is unmapped after the lane was closed.
+ * A write may be in flight while the lane is open, so the server must not be told that
+ * the blocks are free. It sees the end by the tether, which is unmapped after the lane
+ * was closed.
  */
-START_TEST(close_behind_a_lane_that_broke)
+START_TEST(close_after_a_broken_lane_keeps_written_blocks)
 {
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -502,8 +508,8 @@ START_TEST(close_behind_a_lane_that_broke)
 }
 END_TEST
 
-/* Who needs none does not wait with those that do. */
-START_TEST(versions_run_out_for_writers_alone)
+/* A request that needs no version does not wait with those that do. */
+START_TEST(lack_of_versions_delays_writers_only)
 {
 	setups[_i]();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -529,22 +535,22 @@ static Suite *suite(void)
 	TCase *t = tcase_create("queue");
 
 	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
-	tcase_add_loop_test(t, each_kind_ends_as_its_function_does, 0, 2);
-	tcase_add_loop_test(t, values_outlive_submissions, 0, 2);
-	tcase_add_loop_test(t, values_go_to_the_callers_buffer, 0, 2);
-	tcase_add_loop_test(t, a_full_queue_takes_no_more, 0, 2);
-	tcase_add_test(t, malformed_requests_are_not_taken);
-	tcase_add_loop_test(t, limits_and_rights_are_told_by_completions, 0, 2);
+	tcase_add_loop_test(t, each_kind_returns_what_its_function_returns, 0, 2);
+	tcase_add_loop_test(t, values_stay_valid_over_submissions, 0, 2);
+	tcase_add_loop_test(t, values_are_written_to_the_callers_buffer, 0, 2);
+	tcase_add_loop_test(t, full_queue_refuses_requests, 0, 2);
+	tcase_add_test(t, malformed_requests_are_refused);
+	tcase_add_loop_test(t, limits_and_rights_are_reported_by_completions, 0, 2);
 	tcase_add_test(t, depth_is_an_option_with_bounds);
 	tcase_add_test(t, polls_do_not_wait);
-	tcase_add_loop_test(t, one_doorbell_for_a_submission, 0, 2);
-	tcase_add_test(t, completions_are_taken_in_parts);
-	tcase_add_loop_test(t, many_requests_for_one_key, 0, 2);
-	tcase_add_loop_test(t, a_call_settles_what_is_in_flight, 0, 2);
-	tcase_add_loop_test(t, close_with_requests_in_flight, 0, 2);
-	tcase_add_test(t, close_behind_a_lane_that_broke);
-	tcase_add_loop_test(t, versions_run_out_for_writers_alone, 0, 2);
-	tcase_add_loop_test(t, a_child_has_no_queue, 0, 2);
+	tcase_add_loop_test(t, requests_submitted_together_share_a_doorbell, 0, 2);
+	tcase_add_test(t, completions_can_be_taken_in_parts);
+	tcase_add_loop_test(t, many_requests_for_one_key_complete_in_turn, 0, 2);
+	tcase_add_loop_test(t, call_completes_requests_in_flight, 0, 2);
+	tcase_add_loop_test(t, close_completes_requests_in_flight, 0, 2);
+	tcase_add_test(t, close_after_a_broken_lane_keeps_written_blocks);
+	tcase_add_loop_test(t, lack_of_versions_delays_writers_only, 0, 2);
+	tcase_add_loop_test(t, child_has_no_queue, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_submit() and farkv_poll() while the server is gone, silent, deaf or started again:
- * neither ever waits, requests have their own deadlines, and every completion says for
- * itself what went wrong.
+ * farkv_submit() and farkv_poll() while the server is gone, silent, reads nothing or was
+ * restarted: neither ever waits, requests have their own deadlines, and every completion
+ * has its own reason.
  */
 #include "config.h"
 
@@ -18,12 +18,12 @@
 #include "tests/rig/test_main.h"
 #include "tests/rig/wait_rig.h"
 
-/* So little that it passes while a case waits for it. */
+/* So short that it passes while a case waits for it. */
 #define SHORT_MS 30
 
 static char said[DONE_MAX][256];
 
-/* As submit() and poll_out(), by a thread that must not wait. */
+/* Like submit() and poll_out(), by a thread that must not wait. */
 static void submit_now(enum farkv_request_kind kind, uint64_t tag, const char *key,
 		       const char *value)
 {
@@ -51,7 +51,7 @@ static int poll_now(void)
 	return n;
 }
 
-/* By the descriptor, until nothing is in flight, or `tag` has ended. */
+/* Polls by the descriptor until nothing is in flight, or `tag` has ended. */
 static void drive_until(uint64_t tag)
 {
 	while (farkv_in_flight(kv) && (tag == DONE_MAX || done[tag].result == 1)) {
@@ -79,7 +79,7 @@ static void says(uint64_t tag, const char *what)
 		      what);
 }
 
-/* From now on it sends clients away, who come again; until it welcomes them. */
+/* From now on it refuses clients, which come again, until it welcomes them. */
 static void busy_server(void)
 {
 	fake_server_set(&srv, refuse_text, "others came first");
@@ -104,8 +104,8 @@ static void new_server(void)
 
 /* ---- no call waits ---------------------------------------------------------------- */
 
-/* Broken while idle, or under requests; and asked again when nobody was there. */
-START_TEST(server_gone_requests_end)
+/* Broken while idle or during requests; later requests find no server. */
+START_TEST(server_gone_ends_requests)
 {
 	open_fd();
 	if (_i) {
@@ -131,9 +131,11 @@ START_TEST(server_gone_requests_end)
 }
 END_TEST
 
-/* It accepts, and says nothing: each request waits for its own deadline, and one that has
- * time left goes on when a server answers. */
-START_TEST(server_silent_requests_time_out)
+/*
+ * It accepts and stays silent: each request waits for its own deadline, and one with time
+ * left goes on when a server answers.
+ */
+START_TEST(silent_server_lets_requests_time_out)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -165,8 +167,8 @@ START_TEST(server_silent_requests_time_out)
 }
 END_TEST
 
-/* It is there again at once: requests go on, as if nothing had been. */
-START_TEST(server_back_at_once_requests_go_on)
+/* The server is back at once: requests go on as before. */
+START_TEST(server_back_at_once_lets_requests_go_on)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -184,7 +186,7 @@ START_TEST(server_back_at_once_requests_go_on)
 }
 END_TEST
 
-START_TEST(server_started_again_requests_end)
+START_TEST(restarted_server_ends_requests)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -196,7 +198,7 @@ START_TEST(server_started_again_requests_end)
 	drive_all();
 	ENDED(0, FARKV_EDISCONNECTED);
 	says(0, "started again");
-	/* ... and under one that waits. */
+	/* ... and during a waiting request. */
 	fake_server_set(&srv, hold_grants, true);
 	submit_now(FARKV_REQUEST_PUT, 1, "a", "1");
 	while (!fake_server_count(&srv, MSG_GRANT_REQ)) {
@@ -213,8 +215,8 @@ START_TEST(server_started_again_requests_end)
 }
 END_TEST
 
-/* The lane breaks with chains under way. */
-START_TEST(lane_that_breaks_is_replaced)
+/* The lane breaks with chains in flight. */
+START_TEST(broken_lane_is_replaced)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	open_fd();
@@ -230,7 +232,7 @@ START_TEST(lane_that_breaks_is_replaced)
 	ck_assert_int_eq(done[2].result, 1);
 	fake_server_set(&srv, hello, FAKE_WELCOME);
 	drive_all();
-	/* Its value has ended with the next call. */
+	/* Its value was valid until the next call. */
 	ENDED(0, 0);
 	ck_assert_uint_eq(done[0].value.len, 1);
 	ENDED(1, 0);
@@ -239,8 +241,11 @@ START_TEST(lane_that_breaks_is_replaced)
 }
 END_TEST
 
-/* It reads nothing, and its socket fills: who needs it waits, and says for what. */
-START_TEST(server_that_reads_nothing_requests_time_out)
+/*
+ * It reads nothing, and its socket fills: a request that needs it waits, and reports for
+ * what.
+ */
+START_TEST(server_that_reads_nothing_lets_requests_time_out)
 {
 	static char large[5000];
 	char key[8];
@@ -264,7 +269,10 @@ START_TEST(server_that_reads_nothing_requests_time_out)
 }
 END_TEST
 
-/* ---- beside other calls ---------------------------------------------------------------- */
+/*
+ * ---- with other calls
+ * -------------------------------------------------------------------
+ */
 
 static void *welcome_soon(void *arg)
 {
@@ -274,8 +282,8 @@ static void *welcome_soon(void *arg)
 	return NULL;
 }
 
-/* A call of another kind waits for the same connection, as do requests. */
-START_TEST(a_call_waits_for_the_same_connection)
+/* A synchronous call waits for the same connection as the requests. */
+START_TEST(call_waits_for_the_connection_of_the_requests)
 {
 	pthread_t thread;
 
@@ -294,8 +302,8 @@ START_TEST(a_call_waits_for_the_same_connection)
 }
 END_TEST
 
-/* A call that gave up leaves it to the next, which need not begin again. */
-START_TEST(a_connection_that_came_too_late_is_the_next_calls)
+/* A call that gave up leaves the attempt to the next, which need not start again. */
+START_TEST(late_connection_serves_the_next_call)
 {
 	char out[64];
 	unsigned hellos;
@@ -317,8 +325,8 @@ START_TEST(a_connection_that_came_too_late_is_the_next_calls)
 }
 END_TEST
 
-/* Nobody is left behind: neither a thread nor a session. */
-START_TEST(close_meanwhile_ends_all_requests)
+/* Neither a thread nor a session is left. */
+START_TEST(close_while_connecting_ends_all_requests)
 {
 	fake_server_set(&srv, hello, _i ? FAKE_WELCOME : FAKE_SILENT);
 	fake_server_hangup(&srv);
@@ -340,7 +348,7 @@ END_TEST
 
 /* ---- each completion's line ---------------------------------------------------------------- */
 
-START_TEST(each_says_what_was_wrong_with_it)
+START_TEST(each_completion_has_its_own_reason)
 {
 	static uint8_t buf[1];
 	char key[20];
@@ -381,24 +389,24 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("queue_link");
+	Suite *s = suite_create("queue_conn");
 	TCase *t = tcase_create("mapped"), *far = tcase_create("stepping");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
-	tcase_add_loop_test(t, server_gone_requests_end, 0, 2);
-	tcase_add_loop_test(t, server_silent_requests_time_out, 0, 2);
-	tcase_add_test(t, server_back_at_once_requests_go_on);
-	tcase_add_test(t, server_started_again_requests_end);
-	tcase_add_test(t, server_that_reads_nothing_requests_time_out);
-	tcase_add_test(t, a_call_waits_for_the_same_connection);
-	tcase_add_test(t, a_connection_that_came_too_late_is_the_next_calls);
-	tcase_add_loop_test(t, close_meanwhile_ends_all_requests, 0, 2);
-	tcase_add_test(t, each_says_what_was_wrong_with_it);
+	tcase_add_loop_test(t, server_gone_ends_requests, 0, 2);
+	tcase_add_loop_test(t, silent_server_lets_requests_time_out, 0, 2);
+	tcase_add_test(t, server_back_at_once_lets_requests_go_on);
+	tcase_add_test(t, restarted_server_ends_requests);
+	tcase_add_test(t, server_that_reads_nothing_lets_requests_time_out);
+	tcase_add_test(t, call_waits_for_the_connection_of_the_requests);
+	tcase_add_test(t, late_connection_serves_the_next_call);
+	tcase_add_loop_test(t, close_while_connecting_ends_all_requests, 0, 2);
+	tcase_add_test(t, each_completion_has_its_own_reason);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(far, setup_stepping, teardown);
 	tcase_set_timeout(far, 120);
-	tcase_add_test(far, lane_that_breaks_is_replaced);
+	tcase_add_test(far, broken_lane_is_replaced);
 	suite_add_tcase(s, far);
 	return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The descriptor of farkv_event_fd(): who sleeps on it alone takes all completions, and
- * is not woken for nothing.
+ * The descriptor of farkv_event_fd(): a thread that sleeps on it alone takes all
+ * completions, and is not woken without reason.
  */
 #include "config.h"
 
@@ -37,7 +37,7 @@ START_TEST(idle_handle_is_quiet)
 	ck_assert(!readable(300));
 	getrusage(RUSAGE_SELF, &after);
 	ck_assert_int_le(after.ru_nvcsw - before.ru_nvcsw, 10);
-	/* Calls of other kinds, with their mail, are nothing to wake for. */
+	/* Calls of other kinds, with their grants, do not wake. */
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
 	assert_value("k", "v");
@@ -51,14 +51,14 @@ START_TEST(idle_handle_is_quiet)
 }
 END_TEST
 
-START_TEST(bad_arguments)
+START_TEST(bad_arguments_are_refused)
 {
 	ck_assert_int_eq(farkv_event_fd(NULL), FARKV_EINVAL);
 	assert_detail("NULL");
 }
 END_TEST
 
-START_TEST(closed_with_the_handle)
+START_TEST(descriptor_is_closed_with_the_handle)
 {
 	open_fd();
 	submit(FARKV_REQUEST_GET, 0, "k", NULL);
@@ -68,8 +68,8 @@ START_TEST(closed_with_the_handle)
 }
 END_TEST
 
-/* By epoll(7), nested, and never by polling: each wake brings something. */
-START_TEST(ten_thousand_requests)
+/* By nested epoll(7), without polling: each wake has a completion. */
+START_TEST(ten_thousand_requests_each_wake_with_a_completion)
 {
 	enum { N = 10000, KEYS = 500, EACH = 16 };
 	static char key[KEYS][8];
@@ -100,14 +100,14 @@ START_TEST(ten_thousand_requests)
 		ck_assert_int_eq(n, 0);
 	}
 	ck_assert_uint_eq(over, N);
-	/* Full queues at first: a third of them asks for blocks, once in a while. */
+	/* Full queues at first: a third of the requests needs blocks, once in a while. */
 	ck_assert_uint_lt(woken, N / EACH);
 	close(outer);
 	quiet();
 }
 END_TEST
 
-START_TEST(what_is_left_stays_readable)
+START_TEST(untaken_completions_keep_the_descriptor_readable)
 {
 	struct farkv_completion c;
 
@@ -124,8 +124,8 @@ START_TEST(what_is_left_stays_readable)
 }
 END_TEST
 
-/* Requests that calls of other kinds have ended, and farkv_wait() of some. */
-START_TEST(other_calls_leave_completions)
+/* Requests completed by calls of other kinds, and farkv_wait() for some. */
+START_TEST(completions_by_other_calls_wake)
 {
 	struct farkv_completion c;
 
@@ -142,8 +142,8 @@ START_TEST(other_calls_leave_completions)
 }
 END_TEST
 
-/* Asleep, not polled for: until the blocks come, and not before. */
-START_TEST(blocks_that_come_late)
+/* Sleeps until the blocks come, and not less. */
+START_TEST(late_blocks_wake)
 {
 	open_fd();
 	fake_server_set(&srv, hold_grants, true);
@@ -185,8 +185,8 @@ static void crowd_window(void)
 		ck_assert_int_eq(put(crowd[i], "v"), 0);
 }
 
-/* Growth, with a server that is at work, and then says that there is none. */
-START_TEST(growth_is_waited_for)
+/* Growth, with a server that works on it, and then refuses it. */
+START_TEST(growth_wakes)
 {
 	crowd_window();
 	open_fd();
@@ -203,8 +203,8 @@ START_TEST(growth_is_waited_for)
 }
 END_TEST
 
-/* The answer to a request that is over is no reason to be awake for another. */
-START_TEST(answers_that_come_too_late)
+/* The answer to a request that is over does not wake for another. */
+START_TEST(late_answers_do_not_wake)
 {
 	struct msg m = {.type = MSG_HINT_REPLY};
 	char large[5000];
@@ -242,7 +242,7 @@ START_TEST(answers_that_come_too_late)
 }
 END_TEST
 
-START_TEST(a_silent_server_lets_them_run_out)
+START_TEST(deadlines_under_a_silent_server_wake)
 {
 	uint64_t start = clock_now_ns();
 
@@ -259,7 +259,7 @@ START_TEST(a_silent_server_lets_them_run_out)
 }
 END_TEST
 
-START_TEST(versions_that_come_late)
+START_TEST(late_versions_wake)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -276,8 +276,8 @@ START_TEST(versions_that_come_late)
 }
 END_TEST
 
-/* The descriptor is the same, and tells of the new link as of the old one. */
-START_TEST(a_connection_that_breaks_while_they_wait)
+/* The descriptor stays the same, and serves the new connection like the old one. */
+START_TEST(reconnect_wakes_waiting_requests)
 {
 	open_fd();
 	fake_server_set(&srv, hold_grants, true);
@@ -287,7 +287,7 @@ START_TEST(a_connection_that_breaks_while_they_wait)
 	quiet();
 	fake_server_hangup(&srv);
 	wait_readable();
-	/* That session's request has nobody to be answered to. */
+	/* The request for blocks of that session gets no answer. */
 	fake_server_set(&srv, n_held, 0);
 	poll_out();
 	ck_assert(fake_server_wait(&srv, MSG_HELLO, 2));
@@ -305,8 +305,8 @@ START_TEST(a_connection_that_breaks_while_they_wait)
 }
 END_TEST
 
-/* Nobody is there any more; idle, waiting, or asked for the first time then. */
-START_TEST(a_server_that_is_gone)
+/* The server is gone; idle, waiting, or opened for the first time then. */
+START_TEST(server_that_is_gone_wakes)
 {
 	if (_i < 2)
 		open_fd();
@@ -339,8 +339,8 @@ START_TEST(a_server_that_is_gone)
 }
 END_TEST
 
-/* Idle; a call of another kind connects anew, and that link's end is told, too. */
-START_TEST(each_end_of_a_connection_is_told)
+/* Idle; a synchronous call reconnects, and the end of that connection wakes as well. */
+START_TEST(each_disconnect_wakes)
 {
 	open_fd();
 	for (unsigned i = 1; i < 4; i++) {
@@ -370,8 +370,8 @@ static int in_child(void)
 	return fcntl(fd, F_GETFD) == -1 ? 0 : 4;
 }
 
-/* Between its beginning and the moment at which somebody is named to be woken. */
-START_TEST(an_end_before_anybody_was_named_is_told)
+/* Between the start of the connection and the attach of the notifier. */
+START_TEST(disconnect_before_the_notifier_is_attached_wakes)
 {
 	open_fd();
 	fake_server_hangup(&srv);
@@ -389,7 +389,7 @@ START_TEST(an_end_before_anybody_was_named_is_told)
 }
 END_TEST
 
-START_TEST(fork_gives_the_child_another)
+START_TEST(child_of_fork_has_another_descriptor)
 {
 	int status;
 	pid_t pid;
@@ -420,7 +420,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-START_TEST(another_thread_may_wait)
+START_TEST(another_thread_may_wait_on_the_descriptor)
 {
 	bool seen = false;
 	pthread_t thread;
@@ -449,22 +449,22 @@ static Suite *suite(void)
 	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, idle_handle_is_quiet);
-	tcase_add_test(t, bad_arguments);
-	tcase_add_test(t, closed_with_the_handle);
-	tcase_add_test(t, ten_thousand_requests);
-	tcase_add_test(t, what_is_left_stays_readable);
-	tcase_add_test(t, other_calls_leave_completions);
-	tcase_add_test(t, blocks_that_come_late);
-	tcase_add_test(t, growth_is_waited_for);
-	tcase_add_loop_test(t, answers_that_come_too_late, 0, 2);
-	tcase_add_test(t, a_silent_server_lets_them_run_out);
-	tcase_add_loop_test(t, versions_that_come_late, 0, 2);
-	tcase_add_test(t, a_connection_that_breaks_while_they_wait);
-	tcase_add_loop_test(t, a_server_that_is_gone, 0, 3);
-	tcase_add_test(t, each_end_of_a_connection_is_told);
-	tcase_add_test(t, an_end_before_anybody_was_named_is_told);
-	tcase_add_test(t, fork_gives_the_child_another);
-	tcase_add_test(t, another_thread_may_wait);
+	tcase_add_test(t, bad_arguments_are_refused);
+	tcase_add_test(t, descriptor_is_closed_with_the_handle);
+	tcase_add_test(t, ten_thousand_requests_each_wake_with_a_completion);
+	tcase_add_test(t, untaken_completions_keep_the_descriptor_readable);
+	tcase_add_test(t, completions_by_other_calls_wake);
+	tcase_add_test(t, late_blocks_wake);
+	tcase_add_test(t, growth_wakes);
+	tcase_add_loop_test(t, late_answers_do_not_wake, 0, 2);
+	tcase_add_test(t, deadlines_under_a_silent_server_wake);
+	tcase_add_loop_test(t, late_versions_wake, 0, 2);
+	tcase_add_test(t, reconnect_wakes_waiting_requests);
+	tcase_add_loop_test(t, server_that_is_gone_wakes, 0, 3);
+	tcase_add_test(t, each_disconnect_wakes);
+	tcase_add_test(t, disconnect_before_the_notifier_is_attached_wakes);
+	tcase_add_test(t, child_of_fork_has_another_descriptor);
+	tcase_add_test(t, another_thread_may_wait_on_the_descriptor);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The descriptor of farkv_event_fd(), where a card tells what has completed. */
+/* The descriptor of farkv_event_fd(), where a card reports completions. */
 #include "config.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/rig/sweep_peer.h"
 #include "tests/rig/test_main.h"
 
-/* Put; from then on the card does what it is told. */
+/* Put; from then on the card executes requests on demand. */
 static void card_put(const char *key, const char *value)
 {
 	ck_assert_int_eq(put(key, value), 0);
@@ -40,7 +40,7 @@ START_TEST(each_completion_wakes_once)
 }
 END_TEST
 
-/* What completes just before the lane is armed tells nothing: a look finds it. */
+/* A completion just before the lane is armed raises no event: a poll finds it. */
 START_TEST(completion_before_arming_is_seen)
 {
 	card_put("k", "v");
@@ -57,8 +57,8 @@ START_TEST(completion_before_arming_is_seen)
 }
 END_TEST
 
-/* Told, but seen by another call meanwhile: once for nothing, then quiet. */
-START_TEST(late_tidings_are_taken_back)
+/* An event whose completion another call has already taken: one idle wake, then quiet. */
+START_TEST(event_of_a_completion_already_seen_is_cleared)
 {
 	card_put("k", "v");
 	open_fd();
@@ -73,8 +73,8 @@ START_TEST(late_tidings_are_taken_back)
 }
 END_TEST
 
-/* Another call carries it to its end, and the card tells nobody. */
-START_TEST(completions_that_another_call_leaves)
+/* Another call completes it, without an event of the card. */
+START_TEST(completions_by_another_call_wake)
 {
 	card_put("k", "v");
 	open_fd();
@@ -90,8 +90,8 @@ START_TEST(completions_that_another_call_leaves)
 }
 END_TEST
 
-/* A card that says nothing: the deadline wakes, and some polls later it is believed. */
-START_TEST(a_silent_card_is_given_up)
+/* A silent card: the deadline wakes, and some polls later the lane is broken. */
+START_TEST(silent_card_ends_at_the_deadline)
 {
 	uint64_t start;
 
@@ -112,8 +112,8 @@ START_TEST(a_silent_card_is_given_up)
 }
 END_TEST
 
-/* Begun again behind a new link, of whose card the same descriptor tells. */
-START_TEST(a_lane_that_breaks_is_replaced)
+/* Restarted on a new connection, whose card raises events on the same descriptor. */
+START_TEST(broken_lane_is_replaced)
 {
 	card_put("k", "v");
 	no_grant_out();
@@ -151,8 +151,8 @@ static void send_drop(void)
 	}
 }
 
-/* While the server asks, what is fresh waits for what is in flight; asleep. */
-START_TEST(a_barrier_is_waited_for_asleep)
+/* During a barrier new requests wait for those in flight, asleep. */
+START_TEST(request_during_a_barrier_sleeps)
 {
 	card_put("k", "v");
 	no_grant_out();
@@ -171,8 +171,8 @@ START_TEST(a_barrier_is_waited_for_asleep)
 }
 END_TEST
 
-/* Nor do the deadlines of others wake before that: nobody could look at them. */
-START_TEST(deadlines_behind_a_barrier_are_waited_for_asleep)
+/* Deadlines of waiting requests do not wake before: they could not be handled. */
+START_TEST(deadlines_during_a_barrier_do_not_wake)
 {
 	char large[5000];
 
@@ -207,8 +207,8 @@ START_TEST(deadlines_behind_a_barrier_are_waited_for_asleep)
 }
 END_TEST
 
-/* What goes wrong behind the completions is no word about them. */
-START_TEST(the_line_is_that_of_the_last_one_taken)
+/* Errors after the completions do not change their line. */
+START_TEST(error_line_is_that_of_the_last_taken_completion)
 {
 	card_put("k", "v");
 	no_grant_out();
@@ -225,8 +225,11 @@ START_TEST(the_line_is_that_of_the_last_one_taken)
 }
 END_TEST
 
-/* A lane without a descriptor has to be polled: so it is readable while in flight. */
-START_TEST(a_lane_that_cannot_tell)
+/*
+ * A lane without a descriptor has to be polled, so the descriptor is readable while in
+ * flight.
+ */
+START_TEST(lane_without_events_stays_readable_in_flight)
 {
 	setup_stepping();
 	ck_assert_int_eq(put("k", "v"), 0);
@@ -249,14 +252,14 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(card, setup_card, teardown);
 	tcase_add_test(card, each_completion_wakes_once);
 	tcase_add_test(card, completion_before_arming_is_seen);
-	tcase_add_test(card, late_tidings_are_taken_back);
-	tcase_add_test(card, completions_that_another_call_leaves);
-	tcase_add_test(card, a_silent_card_is_given_up);
-	tcase_add_test(card, a_lane_that_breaks_is_replaced);
-	tcase_add_test(card, a_barrier_is_waited_for_asleep);
-	tcase_add_test(card, deadlines_behind_a_barrier_are_waited_for_asleep);
-	tcase_add_test(card, the_line_is_that_of_the_last_one_taken);
-	tcase_add_test(own, a_lane_that_cannot_tell);
+	tcase_add_test(card, event_of_a_completion_already_seen_is_cleared);
+	tcase_add_test(card, completions_by_another_call_wake);
+	tcase_add_test(card, silent_card_ends_at_the_deadline);
+	tcase_add_test(card, broken_lane_is_replaced);
+	tcase_add_test(card, request_during_a_barrier_sleeps);
+	tcase_add_test(card, deadlines_during_a_barrier_do_not_wake);
+	tcase_add_test(card, error_line_is_that_of_the_last_taken_completion);
+	tcase_add_test(own, lane_without_events_stays_readable_in_flight);
 	suite_add_tcase(s, card);
 	suite_add_tcase(s, own);
 	return s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests in flight, and what happens to their handle meanwhile: barriers, sweeps,
- * mail, deadlines, broken lanes, and a server that is slow or has nothing left.
+ * Requests in flight during barriers, sweeps, grants, deadlines, broken lanes, and a
+ * server that is slow or has nothing left.
  */
 #include "config.h"
 
@@ -33,11 +33,14 @@ static void wait_alert(uint32_t alert)
 	clock_sleep_ns(5 * NS_PER_MS); /* for a control thread that cannot wait */
 }
 
-/* ---- what the server asks ------------------------------------------------------------- */
+/*
+ * ---- questions of the server
+ * -----------------------------------------------------------
+ */
 
 /*
- * Not before all that is in flight is over, though ever new requests come; these are
- * begun behind the answer.
+ * Answered when all requests in flight are over, though new ones keep coming; these start
+ * after the answer.
  */
 START_TEST(barrier_waits_for_what_is_in_flight)
 {
@@ -70,7 +73,7 @@ START_TEST(barrier_drops_the_directory_between_requests)
 	send_epoch(MSG_BARRIER, 1);
 	wait_alert(PENDING_DROP);
 	ck_assert_uint_ne(kv->conn.index->dirword, 0);
-	/* In the middle it must stay as it is. */
+	/* During a request it must stay as it is. */
 	(void)take();
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_DROP, 0);
 	reap();
@@ -81,7 +84,7 @@ START_TEST(barrier_drops_the_directory_between_requests)
 }
 END_TEST
 
-/* A request of which nobody polls holds the answer up; one that is over does not. */
+/* A request that nobody polls delays the answer; one that is over does not. */
 START_TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
 {
 	setup();
@@ -96,8 +99,8 @@ START_TEST(barrier_does_not_wait_for_completions_that_nobody_takes)
 }
 END_TEST
 
-/* Blocks in the hands of requests are in no list: BEGIN is answered behind them. */
-START_TEST(sweep_begins_behind_what_is_in_flight)
+/* Blocks of requests are in no list: BEGIN is answered after they end. */
+START_TEST(sweep_begins_after_requests_in_flight)
 {
 	uint32_t n;
 
@@ -130,7 +133,10 @@ START_TEST(reclaim_waits_for_what_is_in_flight)
 }
 END_TEST
 
-/* ---- what requests wait for ----------------------------------------------------------- */
+/*
+ * ---- waiting requests
+ * ------------------------------------------------------------------
+ */
 
 static unsigned yields;
 int __real_sched_yield(void);
@@ -142,7 +148,7 @@ int __wrap_sched_yield(void)
 	return __real_sched_yield();
 }
 
-START_TEST(blocks_that_come_late)
+START_TEST(late_blocks_serve_waiting_requests)
 {
 	yields = 0;
 	submit(FARKV_REQUEST_GET, 3, "d", NULL);
@@ -157,11 +163,11 @@ START_TEST(blocks_that_come_late)
 		(void)take();
 	ENDED(2, FARKV_ENOTFOUND); /* though others wait */
 	ck_assert_uint_eq(farkv_in_flight(kv), 2);
-	/* Now and then, or the server might not get the CPU. */
+	/* With pauses; otherwise the server might not get the CPU. */
 	ck_assert_uint_ge(yields, 2);
 	ck_assert_uint_lt(yields, 20);
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
-	/* Holding nothing: barriers are answered. */
+	/* It holds nothing, so barriers are answered. */
 	send_epoch(MSG_BARRIER, 1);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	fake_server_release(&srv);
@@ -174,8 +180,8 @@ START_TEST(blocks_that_come_late)
 }
 END_TEST
 
-/* The mail is attended to by a submission: who waits for it goes on all the same. */
-START_TEST(blocks_that_a_submission_finds)
+/* A submission takes the grants, and the request that waits for them goes on. */
+START_TEST(blocks_found_by_a_submission_serve_waiting_requests)
 {
 	uint64_t start = clock_now_ns();
 
@@ -196,7 +202,7 @@ START_TEST(blocks_that_a_submission_finds)
 }
 END_TEST
 
-START_TEST(a_server_without_memory_ends_them)
+START_TEST(server_without_memory_ends_waiting_requests)
 {
 	fake_server_set(&srv, grant_blocks, 0);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
@@ -204,7 +210,7 @@ START_TEST(a_server_without_memory_ends_them)
 	wait_all();
 	ENDED(0, FARKV_ENOSPC);
 	ENDED(1, FARKV_ENOTFOUND);
-	/* Its "no" is not for ever. */
+	/* A refusal is not final. */
 	fake_server_set(&srv, grant_blocks, 1000);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
 	wait_all();
@@ -212,7 +218,7 @@ START_TEST(a_server_without_memory_ends_them)
 }
 END_TEST
 
-START_TEST(a_silent_server_lets_them_run_out)
+START_TEST(silent_server_lets_requests_time_out)
 {
 	uint64_t start;
 
@@ -237,7 +243,7 @@ static void crowded_key(char key[16])
 	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
 }
 
-START_TEST(a_full_window_is_told_without_waiting)
+START_TEST(full_window_is_reported_without_waiting)
 {
 	char key[WINDOW_SLOTS + 2][16];
 	unsigned hints;
@@ -254,7 +260,7 @@ START_TEST(a_full_window_is_told_without_waiting)
 	ENDED(0, _i ? FARKV_EINDEXFULL : FARKV_ENOSPC);
 	ENDED(1, _i ? FARKV_EINDEXFULL : FARKV_ENOSPC);
 	ck_assert_uint_gt(fake_server_count(&srv, MSG_HINT), hints);
-	/* While the server is at work, and when it does not answer. */
+	/* While the server works on it, and when it does not answer. */
 	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
 	set_timeout_ms(30);
 	submit(FARKV_REQUEST_PUT, 2, key[WINDOW_SLOTS], "v");
@@ -272,7 +278,7 @@ START_TEST(a_full_window_is_told_without_waiting)
 }
 END_TEST
 
-START_TEST(versions_run_out)
+START_TEST(lack_of_versions_ends_at_the_deadline)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -291,8 +297,8 @@ END_TEST
 
 /* ---- broken lanes ---------------------------------------------------------------------- */
 
-/* Whatever they were at: each is done once, on a link of its own. */
-START_TEST(a_lane_that_breaks_is_replaced)
+/* In any state: each is done once, on a connection of its own. */
+START_TEST(broken_lane_is_replaced_and_each_request_done_once)
 {
 	static char text[16][8];
 
@@ -316,8 +322,8 @@ START_TEST(a_lane_that_breaks_is_replaced)
 }
 END_TEST
 
-/* Values that nobody has taken do not go with the link, nor change by later calls. */
-START_TEST(untaken_values_outlive_the_link)
+/* Untaken values survive the connection, and later calls do not change them. */
+START_TEST(untaken_values_outlive_their_connection)
 {
 	char into[8] = "", small[8] = "";
 	const void *saved;
@@ -338,17 +344,17 @@ START_TEST(untaken_values_outlive_the_link)
 	} else {
 		xport_break(&lane->lane, FARKV_EDISCONNECTED);
 	}
-	/* A call of another kind makes the new link; the next one carries them to their ends. */
+	/* A synchronous call makes the new connection; the next one completes them. */
 	ck_assert_int_eq(put("m", "w"), 0);
 	ck_assert_int_eq(put("l", "w"), 0);
 	ck_assert_int_eq(put("k", "other"), 0);
 	ck_assert(!kv->queued && !kv->queue->fresh.first && kv->queue->done.first);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
-	/* What lay with the lane is freed, and may look right all the same. */
+	/* Memory of the lane is freed, and may look right after that. */
 	for (struct request *q = kv->queue->done.first; q; q = q->next)
 		if (!q->op.result)
 			ck_assert_ptr_eq(q->op.view.value, q->buf ? q->buf : q->saved);
-	/* Another link that goes finds them where they are. */
+	/* The loss of another connection leaves them in place. */
 	saved = kv->queue->done.first->saved;
 	ck_assert_ptr_nonnull(saved);
 	fake_server_hangup(&srv);
@@ -372,8 +378,11 @@ START_TEST(untaken_values_outlive_the_link)
 }
 END_TEST
 
-/* Not what was begun for another region: neither what is there nor its hash counts. */
-START_TEST(a_server_that_was_started_again_ends_them)
+/*
+ * Requests begun for another region are not continued: neither its content nor its hash
+ * is valid.
+ */
+START_TEST(restarted_server_ends_requests_in_flight)
 {
 	char out[64];
 
@@ -392,7 +401,7 @@ START_TEST(a_server_that_was_started_again_ends_them)
 		submit(FARKV_REQUEST_GET, 2, "k", NULL);
 	}
 	reap();
-	/* What was complete before is so still. */
+	/* Completed requests stay complete. */
 	ENDED(0, _i ? FARKV_EDISCONNECTED : 0);
 	ENDED(1, _i ? FARKV_EDISCONNECTED : 0);
 	if (_i == 0) {
@@ -405,9 +414,11 @@ START_TEST(a_server_that_was_started_again_ends_them)
 }
 END_TEST
 
-/* ... nor what was submitted for it, and not begun: beside one that was, too. Whether the
- * server was killed, or stopped and said so. */
-START_TEST(a_server_that_was_started_again_ends_what_has_not_begun)
+/*
+ * ... nor requests submitted for it and not begun, also beside one that was begun;
+ * whether the server was killed, or stopped with a BYE.
+ */
+START_TEST(restarted_server_ends_requests_not_begun)
 {
 	const struct msg end = {.type = MSG_SHUTDOWN,
 				.refuse = {.reason = MSG_REASON_SHUTDOWN,
@@ -434,7 +445,7 @@ START_TEST(a_server_that_was_started_again_ends_what_has_not_begun)
 }
 END_TEST
 
-START_TEST(a_session_that_breaks_while_they_wait)
+START_TEST(broken_session_is_replaced_under_waiting_requests)
 {
 	fake_server_set(&srv, hold_grants, true);
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
@@ -450,8 +461,8 @@ START_TEST(a_session_that_breaks_while_they_wait)
 }
 END_TEST
 
-/* ... and none came about in time, but does before the completion is taken. */
-START_TEST(what_a_lost_link_ended_did_not_lack_blocks)
+/* ... and no new connection came in time, but one comes before the completion is taken. */
+START_TEST(request_ended_by_a_lost_connection_reports_no_lack_of_blocks)
 {
 	static char large[5000];
 	struct farkv_value v;
@@ -480,8 +491,8 @@ START_TEST(what_a_lost_link_ended_did_not_lack_blocks)
 }
 END_TEST
 
-/* ... and that is found out by asking for what they need. */
-START_TEST(a_session_that_breaks_as_they_ask)
+/* ... which the request for blocks discovers. */
+START_TEST(session_that_breaks_during_a_block_request_is_replaced)
 {
 	submit(FARKV_REQUEST_PUT, 0, "a", "1");
 	fake_server_hangup(&srv);
@@ -492,8 +503,8 @@ START_TEST(a_session_that_breaks_as_they_ask)
 }
 END_TEST
 
-/* Nobody is there any more: each request says so, and no poll hangs. */
-START_TEST(a_server_that_is_gone_ends_them)
+/* The server is gone: each request reports it, and no poll hangs. */
+START_TEST(server_that_is_gone_ends_requests)
 {
 	struct farkv_completion c;
 
@@ -504,7 +515,7 @@ START_TEST(a_server_that_is_gone_ends_them)
 	wait_broken();
 	wait_all();
 	ENDED(0, FARKV_EDISCONNECTED);
-	/* Its compare-and-swap may have been on its way. */
+	/* Its compare-and-swap may have been in flight. */
 	ck_assert(done[1].result == FARKV_EDISCONNECTED ||
 		  done[1].result == FARKV_EMAYBE);
 	submit(FARKV_REQUEST_GET, 2, "k", NULL);
@@ -519,8 +530,8 @@ START_TEST(a_server_that_is_gone_ends_them)
 }
 END_TEST
 
-/* A card that says nothing: the first deadline breaks the lane for all. */
-START_TEST(a_silent_lane_is_given_up)
+/* A silent card: the first deadline breaks the lane for all. */
+START_TEST(silent_lane_is_broken_at_the_first_deadline)
 {
 	ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -541,7 +552,7 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("queue_gate");
+	Suite *s = suite_create("queue_qsbr");
 	TCase *t = tcase_create("stepping"), *own = tcase_create("own");
 
 	tcase_set_timeout(t, LONG_MS / 1000.0 * 3);
@@ -551,24 +562,24 @@ static Suite *suite(void)
 	tcase_add_test(t, barrier_drops_the_directory_between_requests);
 	tcase_add_test(own,
 		       barrier_does_not_wait_for_completions_that_nobody_takes);
-	tcase_add_test(t, sweep_begins_behind_what_is_in_flight);
+	tcase_add_test(t, sweep_begins_after_requests_in_flight);
 	tcase_add_test(t, reclaim_waits_for_what_is_in_flight);
-	tcase_add_test(t, blocks_that_come_late);
-	tcase_add_test(t, blocks_that_a_submission_finds);
-	tcase_add_test(t, a_server_without_memory_ends_them);
-	tcase_add_test(t, a_silent_server_lets_them_run_out);
-	tcase_add_loop_test(t, a_full_window_is_told_without_waiting, 0, 2);
-	tcase_add_loop_test(t, versions_run_out, 0, 2);
-	tcase_add_loop_test(t, a_lane_that_breaks_is_replaced, 0, 12);
-	tcase_add_loop_test(t, untaken_values_outlive_the_link, 0, 2);
-	tcase_add_loop_test(t, a_server_that_was_started_again_ends_them, 0, 2);
+	tcase_add_test(t, late_blocks_serve_waiting_requests);
+	tcase_add_test(t, blocks_found_by_a_submission_serve_waiting_requests);
+	tcase_add_test(t, server_without_memory_ends_waiting_requests);
+	tcase_add_test(t, silent_server_lets_requests_time_out);
+	tcase_add_loop_test(t, full_window_is_reported_without_waiting, 0, 2);
+	tcase_add_loop_test(t, lack_of_versions_ends_at_the_deadline, 0, 2);
+	tcase_add_loop_test(t, broken_lane_is_replaced_and_each_request_done_once, 0, 12);
+	tcase_add_loop_test(t, untaken_values_outlive_their_connection, 0, 2);
+	tcase_add_loop_test(t, restarted_server_ends_requests_in_flight, 0, 2);
 	tcase_add_loop_test(
-		t, a_server_that_was_started_again_ends_what_has_not_begun, 0, 2);
-	tcase_add_test(t, a_session_that_breaks_while_they_wait);
-	tcase_add_loop_test(t, what_a_lost_link_ended_did_not_lack_blocks, 0, 2);
-	tcase_add_loop_test(t, a_session_that_breaks_as_they_ask, 0, 5);
-	tcase_add_test(t, a_server_that_is_gone_ends_them);
-	tcase_add_test(t, a_silent_lane_is_given_up);
+		t, restarted_server_ends_requests_not_begun, 0, 2);
+	tcase_add_test(t, broken_session_is_replaced_under_waiting_requests);
+	tcase_add_loop_test(t, request_ended_by_a_lost_connection_reports_no_lack_of_blocks, 0, 2);
+	tcase_add_loop_test(t, session_that_breaks_during_a_block_request_is_replaced, 0, 5);
+	tcase_add_test(t, server_that_is_gone_ends_requests);
+	tcase_add_test(t, silent_lane_is_broken_at_the_first_deadline);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, own);
 	return s;

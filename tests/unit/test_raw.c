@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bare requests (client/raw.h) beside a store's users: they are carried out, nobody's
- * value is touched, and the blocks go back: at the end, and when others lack memory.
+ * Bare requests (client/raw.h) beside users of the store: they are executed, no value
+ * changes, and the blocks go back at the end and when others lack memory.
  */
 #include "config.h"
 
@@ -120,7 +120,7 @@ START_TEST(requests_are_carried_out_and_blocks_go_back)
 }
 END_TEST
 
-START_TEST(no_value_is_touched)
+START_TEST(requests_change_no_value)
 {
 	for (unsigned i = 0; i < 1000; i++)
 		OK(put(i));
@@ -138,8 +138,8 @@ START_TEST(no_value_is_touched)
 }
 END_TEST
 
-/* The server asks for them back, and they are written to by others from then on. */
-START_TEST(blocks_that_were_given_back_are_not_used)
+/* The server asks for them back, and later others write to them. */
+START_TEST(returned_blocks_are_not_used)
 {
 	unsigned n = 0;
 	int err = 0;
@@ -171,7 +171,7 @@ static void open_raw_on_card(void)
 	conn_wrap_lane = NULL;
 }
 
-START_TEST(a_request_that_does_not_end_is_late)
+START_TEST(request_without_an_end_times_out)
 {
 	open_raw_on_card();
 	lane->over = 0;
@@ -181,7 +181,7 @@ START_TEST(a_request_that_does_not_end_is_late)
 }
 END_TEST
 
-START_TEST(a_lane_that_breaks_says_why)
+START_TEST(broken_lane_reports_its_reason)
 {
 	open_raw_on_card();
 	lane->over = 1;
@@ -201,11 +201,11 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, requests_are_carried_out_and_blocks_go_back);
-	tcase_add_test(t, no_value_is_touched);
-	tcase_add_test(t, blocks_that_were_given_back_are_not_used);
-	if (!real_server_is_remote()) { /* the lane under the fault is a mapped one */
-		tcase_add_test(t, a_request_that_does_not_end_is_late);
-		tcase_add_test(t, a_lane_that_breaks_says_why);
+	tcase_add_test(t, requests_change_no_value);
+	tcase_add_test(t, returned_blocks_are_not_used);
+	if (!real_server_is_remote()) { /* the lane under the fault lane is in shared memory */
+		tcase_add_test(t, request_without_an_end_times_out);
+		tcase_add_test(t, broken_lane_reports_its_reason);
 	}
 	suite_add_tcase(s, t);
 	real_server_require();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A handle whose blocks are claimed and given back while it works: by its own thread or
- * by the control thread, between two operations and never inside one.
+ * A handle whose blocks are claimed and returned while it works: by its own thread or by
+ * the control thread, between two operations and never inside one.
  */
 #include "config.h"
 
@@ -58,9 +58,11 @@ static void ask_for_linked(void)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 }
 
-/* Between the CAS that unlinks a block and the note of it, nobody seems to hold it:
- * the question must wait (trap 15). */
-START_TEST(question_between_unlink_and_record_waits)
+/*
+ * Between the CAS that unlinks a block and the record of it no list has the block, so the
+ * question must wait (trap 15).
+ */
+START_TEST(question_between_unlink_and_record_is_answered_later)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
 	ck_assert_int_eq(put("k", "two"), 0);
@@ -84,8 +86,8 @@ static void begin_now(void)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 }
 
-/* The operation's own block is in nobody's list; it is linked when the walk begins. */
-START_TEST(begin_before_the_cas_is_acknowledged_after_it)
+/* No list has the operation's own block; it is linked when the walk begins. */
+START_TEST(begin_before_a_cas_is_acknowledged_after_it)
 {
 	uint32_t n;
 
@@ -109,7 +111,7 @@ static void barrier_now(void)
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
 }
 
-/* It holds the word that it expects, before, and the block that it unlinked, after. */
+/* Before, it holds the expected word; after, the block that it unlinked. */
 START_TEST(barrier_at_the_cas_is_acknowledged_after_the_operation)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
@@ -123,7 +125,7 @@ START_TEST(barrier_at_the_cas_is_acknowledged_after_the_operation)
 }
 END_TEST
 
-/* The operation of before is over, the next one has not looked at its alerts yet. */
+/* The previous operation is over, and the next one has not read its pending flags yet. */
 START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
@@ -139,17 +141,17 @@ START_TEST(begin_is_not_acknowledged_before_it_is_recorded)
 END_TEST
 
 /*
- * From afar a compare-and-swap may still be under way behind a lane that broke: the
- * session cannot say that its operations are over.
+ * A remote compare-and-swap may still be in flight after the lane broke, so the session
+ * cannot say that its operations are over.
  */
-START_TEST(broken_lane_from_afar_answers_nothing)
+START_TEST(broken_remote_lane_answers_nothing)
 {
 	struct channel *ch = kv->conn.session->ch;
 
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
 	begin_acked(1);
-	/* The control thread reads it: that one stands still, as for a fork. */
+	/* The control thread reads it, so it is halted, as for a fork. */
 	control_fork_prepare();
 	ch->pollable = _i == 0;
 	control_fork_parent();
@@ -189,10 +191,10 @@ static void nothing(void)
 }
 
 /*
- * The words of a compare-and-swap whose answer was lost may have come back by the time
- * that they are looked for: the new session has answered a barrier.
+ * The words of a compare-and-swap without an answer may be in use again by the time of
+ * the lookup: the new session has answered a barrier.
  */
-START_TEST(barrier_before_a_look_up_leaves_it_unknown)
+START_TEST(barrier_before_the_lookup_leaves_a_cas_unknown)
 {
 	ck_assert_int_eq(put("k", "one"), 0);
 	no_grant_out();
@@ -239,7 +241,7 @@ START_TEST(reclaim_from_an_idle_handle_in_a_sweep)
 }
 END_TEST
 
-START_TEST(reclaim_from_a_busy_handle_is_seen_to_by_the_next_operation)
+START_TEST(reclaim_from_a_busy_handle_is_handled_by_the_next_operation)
 {
 	struct block_ref r;
 
@@ -270,8 +272,8 @@ static bool waits_for_room(void)
 	return n > 0;
 }
 
-/* The server does not read: nothing is lost, nothing comes twice. */
-START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
+/* The server does not read: nothing is lost or sent twice. */
+START_TEST(reclaim_with_a_full_socket_is_finished_later)
 {
 	uint32_t n;
 
@@ -284,7 +286,7 @@ START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 		ck_assert_int_eq(farkv_ping(kv, NULL), FARKV_ETIMEDOUT);
 	while (!strstr(farkv_errdetail(), "reads no requests"));
 	send_epoch(MSG_RECLAIM, 1 << 20);
-	/* The alert may have come and gone; what could not be sent stays. */
+	/* The pending flag may be cleared by now; the unsent rest stays. */
 	while (!waits_for_room())
 		clock_sleep_ns(NS_PER_MS / 10);
 	while (qsbr_pending(kv->qsbr) & PENDING_RECLAIM)
@@ -293,7 +295,7 @@ START_TEST(reclaim_with_a_full_socket_is_given_up_and_done_later)
 	fake_server_set(&srv, deaf, false);
 	kv->op_timeout_ns = FAKE_WAIT_S * NS_PER_SEC;
 	ck_assert_int_eq(farkv_ping(kv, NULL), 0);
-	/* What waits for room is held, too. */
+	/* Blocks that wait for room in the socket are held, too. */
 	begin_acked(1);
 	ck_assert_uint_gt(kv->conn.inv->n_ret, 0);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
@@ -333,10 +335,10 @@ static void *worker(void *arg)
 }
 
 /*
- * One session that lives leaks nothing: what is out and not met by a walk over the
- * slots, begun after the acknowledgement, must be claimed, every time.
+ * A living session leaks nothing: every granted block that a walk over the slots, begun
+ * after the acknowledgement, did not meet must be claimed, every time.
  */
-START_TEST(sweeps_beside_a_busy_session_find_nothing)
+START_TEST(sweeps_beside_a_busy_session_find_no_leak)
 {
 	uint64_t until = clock_now_ns() + NS_PER_SEC;
 	uint64_t number = 1, total = 0;
@@ -373,13 +375,13 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(
-		t, reclaim_from_a_busy_handle_is_seen_to_by_the_next_operation);
+		t, reclaim_from_a_busy_handle_is_handled_by_the_next_operation);
 	tcase_add_test(
-		t, reclaim_with_a_full_socket_is_given_up_and_done_later);
-	tcase_add_test(t, sweeps_beside_a_busy_session_find_nothing);
+		t, reclaim_with_a_full_socket_is_finished_later);
+	tcase_add_test(t, sweeps_beside_a_busy_session_find_no_leak);
 	suite_add_tcase(s, t);
 
-	/* What is overwritten is not used again, however slow the writer. */
+	/* Overwritten blocks are not reused, however slow the writer. */
 	t = tcase_create("reclaim, long grace period");
 	tcase_add_checked_fixture(t, setup_long_grace, teardown);
 	tcase_add_test(t, reclaim_from_an_idle_handle_in_a_sweep);
@@ -387,13 +389,13 @@ static Suite *suite(void)
 
 	t = tcase_create("between two requests");
 	tcase_add_checked_fixture(t, setup_wrapped, teardown);
-	tcase_add_test(t, question_between_unlink_and_record_waits);
-	tcase_add_test(t, begin_before_the_cas_is_acknowledged_after_it);
+	tcase_add_test(t, question_between_unlink_and_record_is_answered_later);
+	tcase_add_test(t, begin_before_a_cas_is_acknowledged_after_it);
 	tcase_add_loop_test(
 		t, barrier_at_the_cas_is_acknowledged_after_the_operation, 0, 2);
 	tcase_add_test(t, begin_is_not_acknowledged_before_it_is_recorded);
-	tcase_add_loop_test(t, broken_lane_from_afar_answers_nothing, 0, 2);
-	tcase_add_loop_test(t, barrier_before_a_look_up_leaves_it_unknown, 0, 2);
+	tcase_add_loop_test(t, broken_remote_lane_answers_nothing, 0, 2);
+	tcase_add_loop_test(t, barrier_before_the_lookup_leaves_a_cas_unknown, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
 }

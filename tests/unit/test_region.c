@@ -55,7 +55,7 @@ static void note_spread(void *arg, uint64_t low, uint64_t high)
 	told_high = high;
 }
 
-START_TEST(heap_says_how_far_it_is_in_use)
+START_TEST(heap_reports_its_used_extent)
 {
 	struct heap *h = heap_new(FIRST, 20 + HEAP_RESERVE);
 	uint64_t a = heap_take(h, 4);
@@ -79,7 +79,7 @@ START_TEST(heap_says_how_far_it_is_in_use)
 }
 END_TEST
 
-START_TEST(heap_take_finds_a_run_that_there_was_none_of)
+START_TEST(heap_take_finds_runs_of_any_length)
 {
 	struct heap *h = heap_new(FIRST, 10 + HEAP_RESERVE);
 	uint64_t a = heap_take(h, 10);
@@ -95,9 +95,9 @@ START_TEST(heap_take_finds_a_run_that_there_was_none_of)
 }
 END_TEST
 
-/* Values come and go below; a large one finds all that the index has not. */
-/* What lies between others for a while leaves no gap that its neighbour cannot fill. */
-START_TEST(heap_take_aligns_runs_if_it_can)
+/* Values come and go below; a large one finds all pages outside of the index. */
+/* A run between others leaves no gap that its neighbour cannot fill. */
+START_TEST(heap_take_aligns_runs_where_possible)
 {
 	struct heap *h = heap_new(FIRST, 64 + HEAP_RESERVE);
 
@@ -109,7 +109,7 @@ START_TEST(heap_take_aligns_runs_if_it_can)
 	ck_assert_uint_eq(heap_take(h, 12), FIRST + 12 + 20);
 	heap_give(h, FIRST, 1);
 	ck_assert_uint_eq(heap_take(h, 2), FIRST);
-	/* Rather so than not at all: from 44 on there are 20. */
+	/* Unaligned rather than not at all: 20 pages are left from 44 on. */
 	ck_assert_uint_eq(heap_take(h, 19), FIRST + 44);
 	ck_assert_uint_eq(heap_take(h, 1), FIRST + 7);
 	heap_give(h, FIRST + 5, 2);
@@ -226,10 +226,10 @@ START_TEST(region_is_sealed_and_metadata_cannot_be_written)
 	ck_assert_uint_eq(data, 16 << 20);
 	check_sealed(r.meta_fd, r.sb.meta_bytes);
 	check_sealed(r.data_fd, data);
-	/* A client that may write may not seal the others out. */
+	/* A client that may write must not be able to seal the file against others. */
 	ck_assert_int_lt(fcntl(r.data_fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	ck_assert_int_eq(errno, EPERM);
-	/* Nobody maps the metadata for writing again, root neither. */
+	/* Nobody can map the metadata for writing again, not even root. */
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_fd, 0);
 	ck_assert_ptr_eq(p, MAP_FAILED);
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, r.meta_ro_fd,
@@ -290,7 +290,7 @@ START_TEST(region_directory_leads_to_empty_subtables)
 }
 END_TEST
 
-START_TEST(region_two_are_never_alike)
+START_TEST(region_ids_differ)
 {
 	struct region a, b;
 
@@ -322,9 +322,9 @@ static Suite *suite(void)
 	TCase *t = tcase_create("heap");
 
 	tcase_add_test(t, heap_take_gives_runs_and_takes_them_back);
-	tcase_add_test(t, heap_says_how_far_it_is_in_use);
-	tcase_add_test(t, heap_take_finds_a_run_that_there_was_none_of);
-	tcase_add_test(t, heap_take_aligns_runs_if_it_can);
+	tcase_add_test(t, heap_reports_its_used_extent);
+	tcase_add_test(t, heap_take_finds_runs_of_any_length);
+	tcase_add_test(t, heap_take_aligns_runs_where_possible);
 	tcase_add_test(t, heap_take_looks_for_aligned_runs_nearby);
 	tcase_add_test(t, heap_take_index_takes_the_highest);
 	tcase_add_test(
@@ -333,7 +333,7 @@ static Suite *suite(void)
 	t = tcase_create("region");
 	tcase_add_test(t, region_is_sealed_and_metadata_cannot_be_written);
 	tcase_add_test(t, region_directory_leads_to_empty_subtables);
-	tcase_add_test(t, region_two_are_never_alike);
+	tcase_add_test(t, region_ids_differ);
 	tcase_add_test(t, region_with_too_large_an_index_is_refused);
 	suite_add_tcase(s, t);
 	return s;

@@ -24,7 +24,7 @@
 
 static char path[] = "/tmp/farkv-rekey-XXXXXX";
 static struct keyfile *keys;
-static struct msg last; /* that bob was sent, but for what msg.h points to */
+static struct msg last; /* as sent to bob, without the data that msg.h points to */
 static uint8_t nonce[MSG_NONCE_BYTES];
 
 static void write_keys(const char *text, mode_t mode)
@@ -86,7 +86,7 @@ static void alice_stays(void)
 {
 	ck_assert_ptr_nonnull(alice.session);
 	ck_assert_uint_eq(alice.fenced, 0);
-	/* It holds the key of the file as it is now. */
+	/* Its key is that of the file as it is now. */
 	ck_assert_ptr_eq(alice.session->key, keyfile_find(keys, "alice", 5));
 	ck_assert_str_eq(alice.session->key->name, "alice");
 }
@@ -118,19 +118,19 @@ static void check_end_of_bob(const struct conn_ops *port, int i)
 	alice_stays();
 }
 
-START_TEST(rekey_key_removed_or_changed_its_remote_session_is_fenced_and_ends)
+START_TEST(rekey_of_a_removed_or_changed_key_fences_its_remote_session)
 {
 	check_end_of_bob(&rig_remote, _i);
 }
 END_TEST
 
-START_TEST(rekey_key_removed_or_changed_its_local_session_ends_and_a_line_warns)
+START_TEST(rekey_of_a_removed_or_changed_key_ends_its_local_session_with_a_warning)
 {
 	check_end_of_bob(&rig_local, _i);
 }
 END_TEST
 
-START_TEST(rekey_same_keys_in_another_order_all_sessions_stay)
+START_TEST(rekey_of_the_same_keys_in_another_order_keeps_all_sessions)
 {
 	bob_joins(&rig_remote);
 	write_keys("# moved\n" BOB "carol ro " HEX2 "\n" ALICE, 0600);
@@ -148,8 +148,10 @@ END_TEST
 
 /* ---- in the middle of the handshake ------------------------------------------------ */
 
-/* HELLO, and AUTH by a key of that name and the secret of HEX1 once `between` is in the
- * file. True if bob was welcomed. */
+/*
+ * HELLO, and AUTH by a key of that name and the secret of HEX1, after the file was
+ * changed to `between`. True if bob was welcomed.
+ */
 static bool shake_hands(const char *name, const char *between)
 {
 	struct msg m = {.type = MSG_HELLO, .req = 1, .hello = {.role = MSG_ROLE_RW}};
@@ -187,7 +189,7 @@ static bool shake_hands(const char *name, const char *between)
 	return say(&bob, &m, NULL);
 }
 
-START_TEST(rekey_between_challenge_and_auth_what_the_file_says_now_counts)
+START_TEST(rekey_between_challenge_and_auth_uses_the_new_file)
 {
 	ck_assert(shake_hands("bob", ALICE BOB));
 	ck_assert_int_eq(last.type, MSG_WELCOME);
@@ -197,16 +199,16 @@ START_TEST(rekey_between_challenge_and_auth_what_the_file_says_now_counts)
 	ck_assert_int_eq(last.refuse.reason, MSG_REASON_AUTH);
 	ck_assert(!shake_hands("bob", ALICE "bob rw " HEX2 "\n"));
 	ck_assert_int_eq(last.refuse.reason, MSG_REASON_AUTH);
-	/* A key that has just come. */
+	/* A key that was just added. */
 	ck_assert(shake_hands("carol", ALICE "carol rw " HEX1 "\n"));
 	ck_assert_int_eq(last.type, MSG_WELCOME);
 	session_end(bob.session);
 }
 END_TEST
 
-/* ---- files that are not fit --------------------------------------------------------- */
+/* ---- invalid files ------------------------------------------------------------------- */
 
-START_TEST(rekey_bad_file_keeps_keys_and_sessions_and_says_so_in_one_line)
+START_TEST(rekey_of_a_bad_file_keeps_keys_and_sessions_with_one_line)
 {
 	static const struct {
 		const char *text, *says;
@@ -242,7 +244,7 @@ START_TEST(rekey_bad_file_keeps_keys_and_sessions_and_says_so_in_one_line)
 }
 END_TEST
 
-START_TEST(rekey_many_keys_each_name_is_said)
+START_TEST(rekey_of_many_keys_names_each)
 {
 	static char text[64 * 1024];
 	size_t n = 0;
@@ -261,7 +263,7 @@ START_TEST(rekey_many_keys_each_name_is_said)
 }
 END_TEST
 
-START_TEST(rekey_server_without_keys_says_that_there_is_nothing)
+START_TEST(rekey_of_a_server_without_keys_is_reported)
 {
 	c->cfg.keys = NULL;
 	hang_up();
@@ -280,18 +282,18 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(
-		t, rekey_key_removed_or_changed_its_remote_session_is_fenced_and_ends,
+		t, rekey_of_a_removed_or_changed_key_fences_its_remote_session,
 		0, n);
 	tcase_add_loop_test(
-		t, rekey_key_removed_or_changed_its_local_session_ends_and_a_line_warns,
+		t, rekey_of_a_removed_or_changed_key_ends_its_local_session_with_a_warning,
 		0, n);
-	tcase_add_test(t, rekey_same_keys_in_another_order_all_sessions_stay);
+	tcase_add_test(t, rekey_of_the_same_keys_in_another_order_keeps_all_sessions);
 	tcase_add_test(
-		t, rekey_between_challenge_and_auth_what_the_file_says_now_counts);
+		t, rekey_between_challenge_and_auth_uses_the_new_file);
 	tcase_add_test(
-		t, rekey_bad_file_keeps_keys_and_sessions_and_says_so_in_one_line);
-	tcase_add_test(t, rekey_many_keys_each_name_is_said);
-	tcase_add_test(t, rekey_server_without_keys_says_that_there_is_nothing);
+		t, rekey_of_a_bad_file_keeps_keys_and_sessions_with_one_line);
+	tcase_add_test(t, rekey_of_many_keys_names_each);
+	tcase_add_test(t, rekey_of_a_server_without_keys_is_reported);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pages are there before they are dealt out; what memory a machine and its cgroups have. */
+/*
+ * Pages are allocated before they are granted; and the memory limits of a machine and its
+ * cgroups.
+ */
 #include "config.h"
 
 #include <errno.h>
@@ -16,7 +19,7 @@
 #include "server/memory/memlimit.h"
 #include "tests/rig/test_main.h"
 
-/* The kernel and the limits, as they are played here. */
+/* The kernel and the limits, played by the test. */
 static int refuses; /* errno of fallocate(2), or 0 */
 static uint64_t most = UINT64_MAX; /* bytes in one call */
 static uint64_t left = UINT64_MAX;
@@ -77,7 +80,7 @@ static uint64_t taken(void)
 
 /* ---- reserve --------------------------------------------------------------------- */
 
-START_TEST(reserve_bytes_are_taken_from_the_kernel_and_some_more)
+START_TEST(reserve_takes_bytes_from_the_kernel_and_extra_ones)
 {
 	setup(true);
 	ck_assert_uint_eq(taken(), 0);
@@ -90,7 +93,7 @@ START_TEST(reserve_bytes_are_taken_from_the_kernel_and_some_more)
 }
 END_TEST
 
-START_TEST(reserve_bytes_without_the_extra_ones_if_there_is_no_more)
+START_TEST(reserve_takes_no_extra_bytes_when_memory_is_short)
 {
 	setup(true);
 	most = MIB;
@@ -100,7 +103,7 @@ START_TEST(reserve_bytes_without_the_extra_ones_if_there_is_no_more)
 }
 END_TEST
 
-START_TEST(reserve_bytes_refused_is_no_memory_for_a_while)
+START_TEST(reserve_refused_once_is_refused_for_a_while)
 {
 	static const int why[] = {ENOSPC, ENOMEM};
 
@@ -110,7 +113,7 @@ START_TEST(reserve_bytes_refused_is_no_memory_for_a_while)
 	ck_assert_ptr_nonnull(strstr(err_detail(), strerror(why[_i])));
 	ck_assert(reserve_failing(r));
 	ck_assert_uint_eq(reserve_refused(r), 1);
-	/* At once, and without a call. */
+	/* At once, without a call. */
 	refuses = 0;
 	calls = 0;
 	r->again_ns = UINT64_MAX;
@@ -123,13 +126,13 @@ START_TEST(reserve_bytes_refused_is_no_memory_for_a_while)
 }
 END_TEST
 
-START_TEST(reserve_bytes_beyond_a_limit_are_not_asked_for)
+START_TEST(reserve_beyond_a_limit_does_not_ask_the_kernel)
 {
 	setup(true);
 	left = 20 * MIB;
 	ck_assert_uint_eq(reserve_bytes(r, 0, MIB, 0), MIB);
 	ck_assert_uint_eq(looks, 1);
-	/* An eighth of what was left is trusted to be there. */
+	/* An eighth of the rest is assumed to be available. */
 	ck_assert_uint_eq(reserve_bytes(r, MIB, MIB, 0), MIB);
 	ck_assert_uint_eq(looks, 1);
 	left = MIB / 2;
@@ -139,7 +142,7 @@ START_TEST(reserve_bytes_beyond_a_limit_are_not_asked_for)
 }
 END_TEST
 
-START_TEST(reserve_bytes_that_are_there_need_no_room)
+START_TEST(reserve_of_present_pages_needs_no_memory)
 {
 	uint8_t *p;
 
@@ -155,8 +158,8 @@ START_TEST(reserve_bytes_that_are_there_need_no_room)
 }
 END_TEST
 
-/* Pages set aside for it are in no account. */
-START_TEST(reserve_bytes_of_a_pool_are_not_bounded)
+/* Its reserved pages are in no account. */
+START_TEST(reserve_from_a_huge_page_pool_has_no_limit)
 {
 	setup(false);
 	left = 0;
@@ -191,7 +194,7 @@ static void check_backed(uint64_t page, uint64_t n)
 		ck_assert_uint_eq(backed[i], 1);
 }
 
-START_TEST(heap_take_deals_out_backed_pages_only)
+START_TEST(heap_take_gives_backed_pages_only)
 {
 	struct heap *h = heap_new(7, 1000);
 	uint64_t at, n;
@@ -212,7 +215,7 @@ START_TEST(heap_take_deals_out_backed_pages_only)
 }
 END_TEST
 
-START_TEST(heap_take_says_none_when_the_machine_has_none)
+START_TEST(heap_take_fails_when_the_machine_has_no_memory)
 {
 	struct heap *h = heap_new(7, 1000);
 	uint64_t low, high, n;
@@ -227,7 +230,7 @@ START_TEST(heap_take_says_none_when_the_machine_has_none)
 	n = heap_used(h);
 	ck_assert_uint_eq(heap_take(h, 8), 0);
 	ck_assert_uint_eq(heap_used(h), n);
-	/* The index can go on for a while; what comes back is there. */
+	/* The index can grow for a while; returned pages serve it. */
 	for (unsigned i = 0; i < HEAP_RESERVE; i++)
 		ck_assert_uint_ne(heap_take_index(h), 0);
 	while (heap_take_index(h))
@@ -266,7 +269,7 @@ START_TEST(region_create_takes_little_and_all_that_it_will_touch)
 	before = blocks_of(region.data_fd);
 	ck_assert_uint_le(before, 4 * PAGE_BYTES);
 	ck_assert_uint_gt(before, 0);
-	/* The first value's pages are taken with it, before it is written. */
+	/* The first value's pages are allocated with it, before it is written. */
 	ck_assert_uint_ne(heap_take(region.heap, 8), 0);
 	ck_assert_uint_ge(blocks_of(region.data_fd), before + 8 * PAGE_BYTES);
 	region_destroy(&region);
@@ -284,14 +287,14 @@ START_TEST(region_create_for_a_device_takes_all)
 	ck_assert_uint_ge(blocks_of(region.data_fd), 16 * MIB);
 	ck_assert_uint_ge(blocks_of(region.meta_fd), region.sb.meta_bytes);
 	region_destroy(&region);
-	/* More than there is: before anything is taken. */
+	/* More than the machine has: refused before anything is allocated. */
 	cfg.memory = UINT64_C(511) << 30;
 	ck_assert_int_eq(region_create(&cfg, &region), FARKV_ENOMEM);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "RDMA pins all of it"));
 }
 END_TEST
 
-/* ---- what machines have ---------------------------------------------------------- */
+/* ---- limits of machines ------------------------------------------------------------ */
 
 static char root[] = "/tmp/farkv-room-XXXXXX";
 
@@ -325,7 +328,7 @@ static void machine_gone(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(room_of_a_machine_counts_what_is_available_and_swap)
+START_TEST(limit_of_a_machine_counts_available_memory_and_swap)
 {
 	struct room room;
 
@@ -340,7 +343,7 @@ START_TEST(room_of_a_machine_counts_what_is_available_and_swap)
 }
 END_TEST
 
-START_TEST(room_of_a_cgroup_is_the_smallest_on_the_way_up)
+START_TEST(limit_of_a_cgroup_is_the_smallest_of_its_ancestors)
 {
 	struct room room;
 
@@ -355,7 +358,7 @@ START_TEST(room_of_a_cgroup_is_the_smallest_on_the_way_up)
 	ck_assert_uint_eq(room.total, 1024 * MIB);
 	ck_assert_uint_eq(room.left, (512 + 100 + 1 - 32) * MIB);
 	ck_assert_str_eq(room.what, "the limit of the cgroup /a (memory.max)");
-	/* With swap of its own. */
+	/* With its own swap limit. */
 	file("/sys/fs/cgroup/a/memory.swap.max", "104857600\n");
 	file("/sys/fs/cgroup/a/memory.swap.current", "20971520\n");
 	memlimit_read(root, &room);
@@ -364,8 +367,8 @@ START_TEST(room_of_a_cgroup_is_the_smallest_on_the_way_up)
 }
 END_TEST
 
-/* The path leads nowhere; what is mounted is the own one. */
-START_TEST(room_in_a_container_is_what_is_mounted)
+/* The path does not exist; the mounted cgroup is the process's own. */
+START_TEST(limit_in_a_container_is_that_of_the_mounted_cgroup)
 {
 	struct room room;
 
@@ -384,7 +387,7 @@ START_TEST(room_in_a_container_is_what_is_mounted)
 	ck_assert_uint_eq(room.total, 64 * MIB);
 	ck_assert_uint_eq(room.left, (64 - 1 - 2) * MIB);
 	ck_assert_str_eq(room.what, "the limit of the cgroup / (memory.limit_in_bytes)");
-	/* Version 1 without a limit says a large number. */
+	/* Version 1 without a limit gives a large number. */
 	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
 	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 128 * MIB);
@@ -397,25 +400,25 @@ static Suite *suite(void)
 	Suite *s = suite_create("reserve");
 	TCase *t = tcase_create("reserve");
 
-	tcase_add_test(t, reserve_bytes_are_taken_from_the_kernel_and_some_more);
-	tcase_add_test(t, reserve_bytes_without_the_extra_ones_if_there_is_no_more);
-	tcase_add_loop_test(t, reserve_bytes_refused_is_no_memory_for_a_while, 0, 2);
-	tcase_add_test(t, reserve_bytes_beyond_a_limit_are_not_asked_for);
-	tcase_add_test(t, reserve_bytes_that_are_there_need_no_room);
-	tcase_add_test(t, reserve_bytes_of_a_pool_are_not_bounded);
+	tcase_add_test(t, reserve_takes_bytes_from_the_kernel_and_extra_ones);
+	tcase_add_test(t, reserve_takes_no_extra_bytes_when_memory_is_short);
+	tcase_add_loop_test(t, reserve_refused_once_is_refused_for_a_while, 0, 2);
+	tcase_add_test(t, reserve_beyond_a_limit_does_not_ask_the_kernel);
+	tcase_add_test(t, reserve_of_present_pages_needs_no_memory);
+	tcase_add_test(t, reserve_from_a_huge_page_pool_has_no_limit);
 	suite_add_tcase(s, t);
 	t = tcase_create("heap");
-	tcase_add_test(t, heap_take_deals_out_backed_pages_only);
-	tcase_add_test(t, heap_take_says_none_when_the_machine_has_none);
+	tcase_add_test(t, heap_take_gives_backed_pages_only);
+	tcase_add_test(t, heap_take_fails_when_the_machine_has_no_memory);
 	suite_add_tcase(s, t);
 	t = tcase_create("region");
 	tcase_add_test(t, region_create_takes_little_and_all_that_it_will_touch);
 	tcase_add_test(t, region_create_for_a_device_takes_all);
 	suite_add_tcase(s, t);
-	t = tcase_create("room");
-	tcase_add_test(t, room_of_a_machine_counts_what_is_available_and_swap);
-	tcase_add_test(t, room_of_a_cgroup_is_the_smallest_on_the_way_up);
-	tcase_add_test(t, room_in_a_container_is_what_is_mounted);
+	t = tcase_create("limits");
+	tcase_add_test(t, limit_of_a_machine_counts_available_memory_and_swap);
+	tcase_add_test(t, limit_of_a_cgroup_is_the_smallest_of_its_ancestors);
+	tcase_add_test(t, limit_in_a_container_is_that_of_the_mounted_cgroup);
 	suite_add_tcase(s, t);
 	return s;
 }

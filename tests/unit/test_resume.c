@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An operation whose lane breaks at each of its requests, before or after the
- * request happened; then perhaps a rival; then it goes on by a new link. Every
- * outcome must be one that some order of the two would have given, and without
- * a rival the outcome must be certain.
+ * An operation whose lane breaks at each of its requests, before or after the request
+ * happened; then perhaps a rival acts; then it continues on a new connection. Every
+ * outcome must match some order of the two, and without a rival it must be certain.
  */
 #include "config.h"
 
@@ -89,14 +88,14 @@ static void prepare(struct fake_client *c, enum before b)
 		ck_assert_int_eq(run(c, INDEX_DELETE, NULL, 0), 0);
 }
 
-/* ---- what the operations mean ------------------------------------------------------ */
+/* ---- semantics of the operations --------------------------------------------------- */
 
 static state state_before(enum before b)
 {
 	return b == VALUE ? SMALL : b == LARGE ? large : NULL;
 }
 
-/* Mine, in one step; *first: the value is still the one before. */
+/* Mine, in one step; *first: the value is still the previous one. */
 static int mine(enum index_kind kind, state *s, bool first)
 {
 	switch (kind) {
@@ -179,7 +178,7 @@ static bool same(state a, state b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Is what both were told, and the final state, what one of the orders gives? */
+/* Whether both results and the final state match one of the orders. */
 static bool explained(const struct scenario *sc, int result, bool wrote,
 		      state final)
 {
@@ -261,7 +260,7 @@ static bool play(const struct scenario *sc)
 		   slot_off(me.op.lost.swap.desired) == slot_off(me.op.lost.swap.expect);
 	wrote = rival_acts(&other, sc->rival);
 
-	/* A new link: lane, blocks and versions are new, the operation goes on. */
+	/* A new connection: lane, blocks and versions are new, the operation continues. */
 	index_op_fini(me.ix, &me.op);
 	client_open(&again, NULL, 3);
 	if (sc->tears) {
@@ -308,7 +307,7 @@ static void play_steps(struct scenario *sc)
 	ck_assert_uint_gt(sc->step, 1);
 }
 
-START_TEST(link_that_breaks_at_any_step_is_resumed)
+START_TEST(operation_whose_lane_breaks_at_any_request_is_resumed)
 {
 	struct scenario sc = {.kind = kinds[_i]};
 
@@ -330,8 +329,8 @@ START_TEST(link_that_breaks_at_any_step_is_resumed)
 }
 END_TEST
 
-/* The new link breaks as well, at each step of finding out. */
-START_TEST(link_that_breaks_again_is_resumed)
+/* The new connection breaks as well, at each step of the recovery. */
+START_TEST(operation_whose_second_lane_breaks_is_resumed)
 {
 	for (unsigned step = 1; step <= 3; step++) {
 		struct xport_fault_config cfg = {.hide_direct = true,
@@ -384,9 +383,9 @@ static Suite *suite(void)
 	memset(large, 'L', sizeof(large) - 1);
 	key = (struct index_key){
 		.data = "key", .len = 3, .hash = hash_key(42, "key", 3)};
-	tcase_add_loop_test(t, link_that_breaks_at_any_step_is_resumed, 0,
+	tcase_add_loop_test(t, operation_whose_lane_breaks_at_any_request_is_resumed, 0,
 			    (int)(sizeof(kinds) / sizeof(kinds[0])));
-	tcase_add_test(t, link_that_breaks_again_is_resumed);
+	tcase_add_test(t, operation_whose_second_lane_breaks_is_resumed);
 	suite_add_tcase(s, t);
 	return s;
 }

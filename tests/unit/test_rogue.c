@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Words that no client writes which keeps the rules, under the compare-and-swap of one
- * that does: whoever replaces a word takes over the block that it names, so the word
- * has to name one.
+ * Words that no correct client writes, found by the CAS of a correct one: the winner of a
+ * word owns the block that it names, so the word has to name one.
  */
 #include "config.h"
 
@@ -25,7 +24,7 @@ static uint64_t rogue;     /* the word that is written there */
 static bool armed;
 static unsigned cas_seen;
 
-/* Between the look at the slot and the CAS, once or always. */
+/* Between the read of the slot and the CAS, once or always. */
 static int hook(void *arg, const struct xport_chain *c, unsigned i, bool after)
 {
 	const bool *always = arg;
@@ -63,7 +62,7 @@ static void teardown(void)
 	fake_region_fini(&region);
 }
 
-/* Every block that the client has now, after T, lies in the region. */
+/* Every block that the client holds after T lies in the region. */
 static void check_stock(void)
 {
 	struct block_ref refs[64];
@@ -80,7 +79,7 @@ static void check_stock(void)
 				      refs[i].cls);
 }
 
-/* Words that lead nowhere, but for the flags in the key's own slot. */
+/* Words that name no block, without the flags of the key's own slot. */
 static uint64_t bad_word(int i)
 {
 	uint64_t fp = hash_fp(key.hash);
@@ -92,12 +91,12 @@ static uint64_t bad_word(int i)
 	case 0: /* no such class */
 		return slot_pack(inside, fp, 0) |
 		       (uint64_t)SLOT_CLASS_MASK << SLOT_CLASS_SHIFT;
-	case 1: /* behind the end */
+	case 1: /* after the end */
 		out.off = region.sb.region_bytes;
 		return slot_pack(out, fp, 0);
-	case 2: /* as far as a word can lead */
+	case 2: /* the largest offset of a word */
 		return slot_pack(inside, fp, 0) | SLOT_PTR_MASK;
-	case 3: /* over the end */
+	case 3: /* across the end */
 		out.off = region.sb.region_bytes - 64;
 		return slot_pack(out, fp, 0);
 	case 4: /* the superblock */
@@ -118,7 +117,7 @@ static const struct {
 };
 #define ATTEMPTS 6
 
-START_TEST(write_loses_to_a_word_that_leads_nowhere_never_takes_its_block)
+START_TEST(write_that_loses_to_a_bad_word_takes_no_block)
 {
 	bool always = _i >= 6 * ATTEMPTS;
 	int n = _i % (6 * ATTEMPTS), err;
@@ -133,8 +132,8 @@ START_TEST(write_loses_to_a_word_that_leads_nowhere_never_takes_its_block)
 	err = run(kind, kind == INDEX_DELETE ? NULL : "new", 0);
 	ck_assert_uint_ge(cas_seen, 1);
 	/*
-	 * The slot says that the key is gone, or damaged; or nothing was taken from
-	 * the slot (a delete in place).
+	 * The slot says that the key is deleted, or damaged; or the write takes nothing
+	 * from the slot (a delete in place).
 	 */
 	if (err != FARKV_ECORRUPT && err != FARKV_ETIMEDOUT)
 		ck_assert_msg(err == FARKV_ENOTFOUND || err == 0, "%d", err);
@@ -149,7 +148,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("words");
 
 	tcase_add_loop_test(
-		t, write_loses_to_a_word_that_leads_nowhere_never_takes_its_block,
+		t, write_that_loses_to_a_bad_word_takes_no_block,
 		0, 2 * 6 * ATTEMPTS);
 	suite_add_tcase(s, t);
 	return s;

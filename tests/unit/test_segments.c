@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Values that are carried from and to where they lie, by a lane that as a network card
- * takes memory only that it was shown: what goes without a copy, what is copied, and
- * that reconnects and pages that are used again register nothing anew.
+ * Values that are carried without a copy, by a lane that, like a network card, accesses
+ * only registered memory: which are direct, which are copied, and that reconnects and
+ * reused pages register nothing again.
  */
 #include "config.h"
 
@@ -27,14 +27,14 @@ static struct card {
 	struct {
 		const uint8_t *at;
 		size_t len;
-		bool added; /* else the lane's own */
+		bool added; /* otherwise the lane's own */
 	} known[KNOWN_MAX];
-	unsigned parts_read, parts_written; /* requests that had one */
+	unsigned parts_read, parts_written; /* requests with a segment */
 	bool mute; /* answers nothing more */
-	struct xport_chain *stuck; /* the chain that it has not answered */
+	struct xport_chain *stuck; /* the unanswered chain */
 } card;
-static unsigned cards;    /* lanes made so far */
-static bool card_refuses; /* registers no memory of others */
+static unsigned cards;    /* number of lanes made */
+static bool card_refuses; /* registers no caller's memory */
 static uint32_t card_lacks; /* capabilities */
 
 static bool card_has(const void *p, size_t len, bool added)
@@ -100,7 +100,7 @@ static int card_post(struct xport_lane *lane, struct xport_chain *first)
 	return err;
 }
 
-/* A lane that broke lets go of what was under way when it is polled. */
+/* A broken lane ends its chains when it is polled. */
 static void card_poll(struct xport_lane *lane)
 {
 	if (!card.stuck || !xport_broken(lane))
@@ -197,7 +197,7 @@ static void *buffer(size_t bytes)
 	return p;
 }
 
-/* Put from `from`, get into `to`; what of that went without a copy? */
+/* Put from `from`, get into `to`; returns which of them went without a copy. */
 static void round_trip(uint8_t *from, uint8_t *to, size_t len, size_t cap)
 {
 	static unsigned seed;
@@ -237,7 +237,7 @@ START_TEST(value_in_a_buffer_is_carried_without_a_copy)
 	size_t len = lengths[_i];
 	uint8_t *from = buffer(len), *to = buffer(len);
 
-	/* Room as the value is long, and more than its block has. */
+	/* A buffer as long as the value, and longer than its block. */
 	round_trip(from, to, len, len);
 	ck_assert_uint_eq(card.parts_written, len >= 4096);
 	ck_assert_uint_eq(card.parts_read, len >= 4096);
@@ -245,7 +245,7 @@ START_TEST(value_in_a_buffer_is_carried_without_a_copy)
 	to = buffer(2 * len);
 	round_trip(from, to, len, 2 * len);
 	ck_assert_uint_eq(card.parts_written, len >= 4096);
-	/* A small value's block may be read so as well. */
+	/* A small value's block may be read like this as well. */
 	ck_assert(len < 4096 || card.parts_read == 1);
 }
 END_TEST
@@ -265,7 +265,7 @@ START_TEST(buffers_that_share_a_page_are_carried_alike)
 		round_trip(p[i], p[5 - i == 2 ? 4 : 5 - i], 5000, 5000);
 		ck_assert_uint_eq(card.parts_written + card.parts_read, 2);
 	}
-	/* The neighbours' bytes are theirs. */
+	/* The neighbours' bytes do not change. */
 	for (unsigned i = 0; i < 5000; i++)
 		ck_assert_uint_eq(p[2][i], (uint8_t)(i * 31 + i / 251 + 77));
 }
@@ -283,16 +283,16 @@ START_TEST(value_in_other_memory_is_copied)
 }
 END_TEST
 
-/* A byte of it lies behind the buffers that the card knows. */
-START_TEST(value_that_ends_elsewhere_is_copied)
+/* One byte of it lies after the registered buffers. */
+START_TEST(value_that_ends_outside_of_its_buffer_is_copied)
 {
 	uint8_t *last = buffer(HUGE_PAGE - 8192), *page;
 
-	/* The last chunk's, wherever in it the buffer lies. */
+	/* The last chunk's, wherever the buffer lies in it. */
 	last = (uint8_t *)((uintptr_t)last & ~(HUGE_PAGE - 1));
 	page = mmap(last + HUGE_PAGE, 4096, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	if (page == MAP_FAILED) /* something lies there: as good */
+	if (page == MAP_FAILED) /* mapped memory: as good */
 		return;
 	round_trip(last + HUGE_PAGE - 8191, last, 8192, 8192);
 	ck_assert_uint_eq(card.parts_written, 0);
@@ -304,7 +304,7 @@ START_TEST(value_that_ends_elsewhere_is_copied)
 }
 END_TEST
 
-START_TEST(buffer_too_small_says_the_length)
+START_TEST(buffer_too_small_returns_the_length)
 {
 	uint8_t *from = buffer(20000), *to = buffer(20000);
 
@@ -318,7 +318,7 @@ START_TEST(buffer_too_small_says_the_length)
 						NULL),
 				 FARKV_ETOOSMALL);
 		ck_assert_uint_eq(len, 20000);
-		/* Not a byte where the caller has not said. */
+		/* No byte outside of the caller's buffer is written. */
 		ck_assert_uint_eq(to[cap], 0x33);
 	}
 	ck_assert_int_eq(farkv_get_into(kv, "none", 4, to, 20000,
@@ -342,7 +342,7 @@ START_TEST(key_in_the_buffer_is_read_to_the_end)
 }
 END_TEST
 
-/* ... of a request, too. */
+/* ... also by a request. */
 START_TEST(key_in_a_requests_buffer_is_read_to_the_end)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
@@ -360,7 +360,7 @@ START_TEST(key_in_a_requests_buffer_is_read_to_the_end)
 }
 END_TEST
 
-/* A key that a reader of `like` must look at too, and before it. */
+/* A key that a reader of `like` must check too, and first. */
 static size_t rival(char *key, const char *like)
 {
 	uint64_t seed = srv.sb.hash_seed;
@@ -369,7 +369,7 @@ static size_t rival(char *key, const char *like)
 	size_t len;
 
 	do {
-		/* Of another length, so that everything stands elsewhere. */
+		/* Of another length, so that all offsets differ. */
 		len = (size_t)sprintf(key, "rival %lu", i++);
 		other = hash_key(seed, key, len);
 	} while (hash_fp(other) != hash_fp(h) ||
@@ -377,13 +377,13 @@ static size_t rival(char *key, const char *like)
 	return len;
 }
 
-START_TEST(other_keys_block_is_not_taken_for_the_value)
+START_TEST(block_of_another_key_is_not_returned_as_the_value)
 {
 	char first[32];
 	size_t n1 = rival(first, "key");
 	uint8_t *from = buffer(30000), *to = buffer(30000);
 
-	/* Longer than the one that is looked for, and shorter. */
+	/* Longer than the requested one, and shorter. */
 	fill(from, 30000, 77);
 	ck_assert_int_eq(farkv_put(kv, first, n1, from, 30000), 0);
 	round_trip(from, to, 20000, 30000);
@@ -396,7 +396,7 @@ START_TEST(other_keys_block_is_not_taken_for_the_value)
 }
 END_TEST
 
-START_TEST(adds_and_swaps_take_the_value_from_where_it_lies)
+START_TEST(add_and_cas_send_the_value_without_a_copy)
 {
 	uint8_t *from = buffer(8192);
 	uint64_t version;
@@ -440,7 +440,7 @@ static void work(unsigned rounds)
 	}
 }
 
-START_TEST(after_a_while_nothing_is_registered)
+START_TEST(steady_state_registers_nothing)
 {
 	uint64_t before;
 
@@ -452,7 +452,7 @@ START_TEST(after_a_while_nothing_is_registered)
 }
 END_TEST
 
-START_TEST(new_connection_knows_the_buffers)
+START_TEST(new_connection_registers_the_buffers_once)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	uint8_t *large = buffer(5 * HUGE_PAGE);
@@ -470,7 +470,7 @@ START_TEST(new_connection_knows_the_buffers)
 	ck_assert_uint_eq(card.parts_read, 1);
 	round_trip(large, large + 3 * HUGE_PAGE, 100000, 100000);
 	ck_assert_uint_eq(card.parts_written, 1);
-	/* The counter goes on: both chunks, and the lane's own memory. */
+	/* The counter continues: both chunks, and the lane's own memory. */
 	ck_assert_uint_ge(registrations(), before + 2);
 	work(24);
 	before = registrations();
@@ -491,7 +491,7 @@ START_TEST(new_connection_that_registers_nothing_copies)
 	(void)put("key", "after the break");
 	round_trip(from, to, 8192, 8192);
 	ck_assert_uint_eq(card.parts_written + card.parts_read, 0);
-	/* What there is can be given out; what would be new is refused. */
+	/* Existing memory can be allocated; new memory is refused. */
 	ck_assert_int_eq(farkv_buf_alloc(kv, 8192, &more), 0);
 	farkv_buf_free(kv, more);
 	more = from;
@@ -500,8 +500,8 @@ START_TEST(new_connection_that_registers_nothing_copies)
 }
 END_TEST
 
-/* The card may still be about to use the caller's memory: not behind the call. */
-START_TEST(nothing_is_under_way_when_a_call_has_failed)
+/* The card may still use the caller's memory, but not after the call. */
+START_TEST(failed_call_leaves_no_request_in_flight)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	size_t len;
@@ -519,14 +519,14 @@ START_TEST(nothing_is_under_way_when_a_call_has_failed)
 					     .key = "key", .key_len = 3,
 					     .value = from, .value_len = 8192}},
 				 1);
-	/* Of a key that is remembered, WRITE and CAS are under way together. */
+	/* WRITE and CAS of a cached key are in flight together. */
 	ck_assert_int_eq(err, _i == 0 ? FARKV_ETIMEDOUT : FARKV_EMAYBE);
 	ck_assert_ptr_null(card.stuck);
 	card.mute = false;
 }
 END_TEST
 
-START_TEST(lane_without_parts_copies)
+START_TEST(lane_without_segments_copies)
 {
 	uint8_t *from, *to;
 
@@ -555,10 +555,10 @@ static void get_reads(const uint8_t *want, size_t len)
 }
 
 /*
- * What comes in parts is not whole in the handle's memory, and not kept; nor does a copy
- * that is kept take the place of what comes without one.
+ * A value that arrives in segments is not contiguous in the handle's memory, so it is not
+ * cached; nor is a cached copy used in place of a value that comes without a copy.
  */
-START_TEST(what_is_carried_without_a_copy_is_not_kept)
+START_TEST(value_carried_without_a_copy_is_not_cached)
 {
 	uint8_t *from = buffer(8192), *to = buffer(8192);
 	struct farkv_value v;
@@ -590,7 +590,7 @@ START_TEST(what_is_carried_without_a_copy_is_not_kept)
 }
 END_TEST
 
-/* ---- carving ------------------------------------------------------------------------ */
+/* ---- extents ----------------------------------------------------------------------- */
 
 static uint8_t *take_aligned(struct buffers *b, size_t bytes)
 {
@@ -608,7 +608,7 @@ static size_t length_of_two_kinds(uint64_t rnd)
 	return 1 + (rnd >> 8) % (rnd & 64 ? 300000 : 9000);
 }
 
-/* Buffers come and go at random; none lies in another, and none is lost. */
+/* Random allocations and frees; no two buffers overlap, and none is lost. */
 START_TEST(buffers_never_overlap_and_all_come_back)
 {
 	static const struct churn of_two_kinds = {take_aligned,
@@ -622,7 +622,7 @@ START_TEST(buffers_never_overlap_and_all_come_back)
 #ifdef WITH_JEMALLOC
 	ck_assert_ptr_nonnull(b.extents);
 #endif
-	/* All of it is one piece again; jemalloc wants a page more for a large one. */
+	/* All memory is one extent again; jemalloc takes one more page for a large one. */
 	if (b.extents)
 		largest -= 2 * HUGE_PAGE;
 	ck_assert_int_eq(buffers_alloc(&b, largest, &p), 0);
@@ -631,7 +631,7 @@ START_TEST(buffers_never_overlap_and_all_come_back)
 }
 END_TEST
 
-START_TEST(free_of_what_is_no_buffer_changes_nothing)
+START_TEST(free_of_a_foreign_pointer_changes_nothing)
 {
 	struct buffers b = {0};
 	uint8_t *p, *q;
@@ -659,8 +659,8 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("parts");
-	TCase *t = tcase_create("parts");
+	Suite *s = suite_create("segments");
+	TCase *t = tcase_create("segments");
 	int n = sizeof(lengths) / sizeof(lengths[0]);
 
 	tcase_add_checked_fixture(t, setup_card, teardown);
@@ -668,23 +668,23 @@ static Suite *suite(void)
 			    n);
 	tcase_add_test(t, buffers_that_share_a_page_are_carried_alike);
 	tcase_add_loop_test(t, value_in_other_memory_is_copied, 0, n);
-	tcase_add_test(t, value_that_ends_elsewhere_is_copied);
-	tcase_add_test(t, buffer_too_small_says_the_length);
+	tcase_add_test(t, value_that_ends_outside_of_its_buffer_is_copied);
+	tcase_add_test(t, buffer_too_small_returns_the_length);
 	tcase_add_test(t, key_in_the_buffer_is_read_to_the_end);
 	tcase_add_test(t, key_in_a_requests_buffer_is_read_to_the_end);
-	tcase_add_test(t, other_keys_block_is_not_taken_for_the_value);
-	tcase_add_test(t, adds_and_swaps_take_the_value_from_where_it_lies);
-	tcase_add_test(t, after_a_while_nothing_is_registered);
-	tcase_add_test(t, new_connection_knows_the_buffers);
+	tcase_add_test(t, block_of_another_key_is_not_returned_as_the_value);
+	tcase_add_test(t, add_and_cas_send_the_value_without_a_copy);
+	tcase_add_test(t, steady_state_registers_nothing);
+	tcase_add_test(t, new_connection_registers_the_buffers_once);
 	tcase_add_test(t, new_connection_that_registers_nothing_copies);
-	tcase_add_loop_test(t, nothing_is_under_way_when_a_call_has_failed, 0,
+	tcase_add_loop_test(t, failed_call_leaves_no_request_in_flight, 0,
 			    3);
-	tcase_add_test(t, lane_without_parts_copies);
-	tcase_add_test(t, what_is_carried_without_a_copy_is_not_kept);
+	tcase_add_test(t, lane_without_segments_copies);
+	tcase_add_test(t, value_carried_without_a_copy_is_not_cached);
 	suite_add_tcase(s, t);
-	t = tcase_create("carving");
+	t = tcase_create("extents");
 	tcase_add_test(t, buffers_never_overlap_and_all_come_back);
-	tcase_add_test(t, free_of_what_is_no_buffer_changes_nothing);
+	tcase_add_test(t, free_of_a_foreign_pointer_changes_nothing);
 	suite_add_tcase(s, t);
 	return s;
 }

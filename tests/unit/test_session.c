@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A handle's life with a server that hesitates, lies, stops or goes away: the
- * connection, and what is asked by it.
+ * A handle's connection, and requests over it, with a server that delays, lies, stops or
+ * goes away.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 
-START_TEST(calls_by_one_session_do_what_they_say)
+START_TEST(calls_by_one_session_have_their_results)
 {
 	struct farkv_value v;
 	uint64_t version;
@@ -39,7 +39,7 @@ START_TEST(calls_by_one_session_do_what_they_say)
 	assert_value("k", "two");
 	ck_assert_int_eq(del("k"), 0);
 	ck_assert_int_eq(del("k"), FARKV_ENOTFOUND);
-	/* One session's versions carry its prefix. */
+	/* One session's versions have its prefix. */
 	ck_assert_uint_eq(version >> 32, 100);
 }
 END_TEST
@@ -49,7 +49,7 @@ START_TEST(session_cut_is_replaced_unnoticed)
 	ck_assert_int_eq(put("k", "v"), 0);
 	fake_server_hangup(&srv);
 	wait_broken();
-	/* The region is the same: nobody needs to know. */
+	/* The region is the same, so the program is not told. */
 	assert_value("k", "v");
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
 	ck_assert_uint_eq(srv.hello_replaces, 100);
@@ -59,7 +59,7 @@ START_TEST(session_cut_is_replaced_unnoticed)
 }
 END_TEST
 
-START_TEST(session_without_a_server_says_so_and_tries_seldom)
+START_TEST(session_without_a_server_reports_it_and_retries_seldom)
 {
 	struct farkv_counters c = {.size = sizeof(c)};
 	uint64_t messages;
@@ -73,7 +73,7 @@ START_TEST(session_without_a_server_says_so_and_tries_seldom)
 	ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
 	ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
 	assert_detail("cannot reconnect: no server at");
-	/* No storm of attempts: calls that follow soon enough are told so. */
+	/* Attempts are rate-limited: calls shortly after get the same error. */
 	for (int i = 0; i < 1000 && !strstr(farkv_errdetail(), "next attempt");
 	     i++)
 		ck_assert_int_eq(get("k", out), FARKV_EDISCONNECTED);
@@ -82,7 +82,7 @@ START_TEST(session_without_a_server_says_so_and_tries_seldom)
 	ck_assert_int_eq(farkv_counters(kv, &c), 0);
 	ck_assert_uint_ge(c.control_msgs, messages);
 
-	/* Another server at the same place: another region, never old data. */
+	/* Another server at the same address: another region, never old data. */
 	farkv_close(kv);
 	fake_server_init(&srv, F_SEAL_SHRINK | F_SEAL_GROW);
 	fake_server_start(&srv);
@@ -99,8 +99,8 @@ static void *end_when_asked(void *n_requests)
 	return NULL;
 }
 
-/* A PUT that was done already, over a value or not, has no link behind it. */
-START_TEST(batch_that_loses_its_link_keeps_what_was_done)
+/* A finished PUT, over a value or not, has no connection for the next items. */
+START_TEST(batch_that_loses_its_connection_keeps_finished_items)
 {
 	static char large[5000];
 	struct farkv_put_item items[] = {
@@ -111,7 +111,7 @@ START_TEST(batch_that_loses_its_link_keeps_what_was_done)
 	pthread_t thread;
 	unsigned n;
 
-	/* So many that no request for more is behind the next. */
+	/* So many that the next call requests no more. */
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(put("k", "v"), 0);
 	heard_by_server();
@@ -147,7 +147,7 @@ START_TEST(call_cut_while_it_waits_goes_on_by_a_new_session)
 
 	fake_server_set(&srv, hold_grants, true);
 	pthread_create(&thread, NULL, hangup_when_asked, NULL);
-	/* The call goes on by a new session, where it asks again. */
+	/* The call continues on a new session, where it asks again. */
 	ck_assert_int_eq(put("k", "v"), 0);
 	ck_assert_uint_lt(clock_now_ns() - t, LONG_MS / 2 * NS_PER_MS);
 	pthread_join(thread, NULL);
@@ -173,8 +173,8 @@ static void *restart_when_asked(void *arg)
 	return NULL;
 }
 
-/* In another region a call must not go on as if nothing had happened. */
-START_TEST(call_that_waits_over_a_restart_is_told)
+/* In another region a call must not continue as if nothing had happened. */
+START_TEST(call_that_waits_over_a_restart_ends)
 {
 	pthread_t thread;
 
@@ -183,10 +183,10 @@ START_TEST(call_that_waits_over_a_restart_is_told)
 	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
 	pthread_join(thread, NULL);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HELLO), 2);
-	/* It was told: the next call is at home in the new one. */
+	/* It was reported: the next call works in the new one. */
 	ck_assert_int_eq(put("k", "v"), 0);
 	assert_value("k", "v");
-	/* That one's end is told as well. */
+	/* The end of that one is reported as well. */
 	restart();
 	wait_broken();
 	ck_assert_int_eq(put("k", "v"), FARKV_EDISCONNECTED);
@@ -195,7 +195,7 @@ START_TEST(call_that_waits_over_a_restart_is_told)
 }
 END_TEST
 
-START_TEST(message_bad_ends_the_session)
+START_TEST(bad_message_ends_the_session)
 {
 	static const uint8_t garbage[40] = {0x46, 0x4B, 67};
 	struct msg hello = {.type = MSG_HELLO};
@@ -240,7 +240,7 @@ START_TEST(server_that_reads_nothing_lets_calls_time_out)
 		kv->op_timeout_ns = 1;
 	}
 	assert_detail("reads no requests");
-	/* A block request finds no room: it must not be forgotten. */
+	/* A block request finds no room in the socket: it must not be lost. */
 	set_timeout_ms(30);
 	ck_assert_int_eq(put("k", "v"), FARKV_ETIMEDOUT);
 	ck_assert_uint_eq(session_grants_out(kv->conn.session), 0);
@@ -252,7 +252,7 @@ START_TEST(server_that_reads_nothing_lets_calls_time_out)
 }
 END_TEST
 
-/* When it is awaited: another request's. */
+/* The answer to another request, while this one's is awaited. */
 static void *answer_another(void *arg)
 {
 	struct msg pong = {.type = MSG_PONG, .req = UINT32_MAX};
@@ -286,7 +286,7 @@ static void *hangup_late(void *arg)
 	return NULL;
 }
 
-/* A connection that is cut meanwhile gives a call no more time. */
+/* A lost connection does not extend a call's deadline. */
 START_TEST(deadline_holds_over_a_new_connection)
 {
 	uint64_t start = clock_now_ns();
@@ -317,7 +317,7 @@ START_TEST(stats_of_any_size_are_filled_to_their_end)
 	ck_assert_uint_eq(s.uptime_ms, 0);
 	ck_assert_uint_eq(s.size, sizeof(s));
 
-	/* An older program's struct ends earlier; nothing behind is touched. */
+	/* An older program's struct ends earlier; bytes after it are not touched. */
 	memset(&s, 0xA5, sizeof(s));
 	s.size = offsetof(struct farkv_stats, grace_ns);
 	ck_assert_int_eq(farkv_stats(kv, &s), 0);
@@ -359,7 +359,7 @@ START_TEST(session_read_only_may_not_write)
 }
 END_TEST
 
-START_TEST(prefix_is_asked_for_before_the_last_is_used_up)
+START_TEST(prefix_is_requested_before_the_last_is_used_up)
 {
 	struct farkv_value v;
 
@@ -375,7 +375,7 @@ START_TEST(prefix_is_asked_for_before_the_last_is_used_up)
 }
 END_TEST
 
-START_TEST(prefix_used_up_put_waits_for_the_next)
+START_TEST(put_without_a_prefix_waits_for_the_next)
 {
 	struct farkv_value v;
 
@@ -387,7 +387,7 @@ START_TEST(prefix_used_up_put_waits_for_the_next)
 	assert_detail("version numbers");
 	assert_value("k", "v");
 	fake_server_set(&srv, ignore_requests, false);
-	kv->conn.prefix_asked = false; /* that one was ignored for good */
+	kv->conn.prefix_asked = false; /* that one was ignored permanently */
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(put("k", "w"), 0);
 	ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);
@@ -428,8 +428,10 @@ START_TEST(child_of_fork_is_refused_and_parent_goes_on)
 	ck_assert_int_eq(pipe(said), 0);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
-	/* Not by its exit status: that is valgrind's, which finds in it what others
-	 * would free at exit(). */
+	/*
+	 * Not by its exit status, which valgrind sets for memory that exit() handlers of
+	 * others would free.
+	 */
 	if (pid == 0) {
 		step = child_main();
 		(void)!write(said[1], &step, sizeof(step));
@@ -441,8 +443,8 @@ START_TEST(child_of_fork_is_refused_and_parent_goes_on)
 	close(said[0]);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	/*
-	 * The fake server has one connection: the child's took the parent's, as
-	 * the parent notices soon, and connects anew.
+	 * The fake server has one connection: the child's replaced the parent's, which
+	 * the parent notices soon, and then it reconnects.
 	 */
 	for (int i = 0; i < 10000 && fake_server_count(&srv, MSG_HELLO) < 3; i++) {
 		ck_assert_int_eq(put("k", "w"), 0);
@@ -459,20 +461,20 @@ static Suite *suite(void)
 	TCase *t = tcase_create("session");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, calls_by_one_session_do_what_they_say);
+	tcase_add_test(t, calls_by_one_session_have_their_results);
 	tcase_add_test(t, session_cut_is_replaced_unnoticed);
-	tcase_add_test(t, session_without_a_server_says_so_and_tries_seldom);
-	tcase_add_loop_test(t, batch_that_loses_its_link_keeps_what_was_done, 0, 2);
+	tcase_add_test(t, session_without_a_server_reports_it_and_retries_seldom);
+	tcase_add_loop_test(t, batch_that_loses_its_connection_keeps_finished_items, 0, 2);
 	tcase_add_test(t, call_cut_while_it_waits_goes_on_by_a_new_session);
-	tcase_add_test(t, call_that_waits_over_a_restart_is_told);
-	tcase_add_test(t, message_bad_ends_the_session);
+	tcase_add_test(t, call_that_waits_over_a_restart_ends);
+	tcase_add_test(t, bad_message_ends_the_session);
 	tcase_add_test(t, server_that_reads_nothing_lets_calls_time_out);
 	tcase_add_test(t, answer_to_another_request_is_not_taken);
 	tcase_add_test(t, deadline_holds_over_a_new_connection);
 	tcase_add_test(t, stats_of_any_size_are_filled_to_their_end);
 	tcase_add_test(t, session_read_only_may_not_write);
-	tcase_add_test(t, prefix_is_asked_for_before_the_last_is_used_up);
-	tcase_add_test(t, prefix_used_up_put_waits_for_the_next);
+	tcase_add_test(t, prefix_is_requested_before_the_last_is_used_up);
+	tcase_add_test(t, put_without_a_prefix_waits_for_the_next);
 	tcase_add_test(t, child_of_fork_is_refused_and_parent_goes_on);
 	suite_add_tcase(s, t);
 	return s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks: how a handle gets them, waits for them, and gives them back. */
+/* How a handle gets blocks, waits for them, and returns them. */
 #include "config.h"
 
 #include <errno.h>
@@ -31,15 +31,17 @@ START_TEST(grant_that_comes_late_is_used)
 	fake_server_release(&srv);
 	set_timeout_ms(LONG_MS);
 	ck_assert_int_eq(put("k", "v"), 0);
-	/* The late block was used: nothing was asked for again. */
+	/* The late block was used: no further request was sent. */
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_GRANT_REQ), 1);
 	assert_value("k", "v");
 }
 END_TEST
 
-/* A call that has no time left when it lacks a block asks for it all the same: with
- * short deadlines, on a busy machine, no call would ever get further. */
-START_TEST(call_out_of_time_asks_for_blocks_all_the_same)
+/*
+ * A call without time left still requests the block that it lacks; otherwise, with short
+ * deadlines on a busy machine, no call would ever succeed.
+ */
+START_TEST(call_out_of_time_asks_for_blocks)
 {
 	fake_server_set(&srv, hold_grants, true);
 	kv->op_timeout_ns = 0;
@@ -54,9 +56,11 @@ START_TEST(call_out_of_time_asks_for_blocks_all_the_same)
 }
 END_TEST
 
-/* Also one that is not let in at first, and one behind requests: or the control thread
- * would take the handle for busy, or for idle while it is busy. */
-START_TEST(put_leaves_the_gate_once)
+/*
+ * Also a call that enters slowly, and one after requests: otherwise the control thread
+ * would take an idle handle for busy, or a busy one for idle.
+ */
+START_TEST(put_leaves_the_qsbr_counter_once)
 {
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
 	struct farkv_completion c = {0};
@@ -79,8 +83,8 @@ START_TEST(put_leaves_the_gate_once)
 }
 END_TEST
 
-/* Nor does any other call leave it twice, or not at all. */
-START_TEST(calls_leave_the_gate_once)
+/* Other calls leave it once as well. */
+START_TEST(calls_leave_the_qsbr_counter_once)
 {
 	struct farkv_get_item item = {.key = "k", .key_len = 1};
 	struct farkv_value v;
@@ -149,7 +153,7 @@ END_TEST
 static void *release_later(void *arg)
 {
 	(void)arg;
-	/* The RETURN of what is held shows that close has begun. */
+	/* The RETURN of held blocks shows that close has begun. */
 	ck_assert(fake_server_wait(&srv, MSG_RETURN, 1));
 	fake_server_release(&srv);
 	return NULL;
@@ -160,7 +164,7 @@ START_TEST(close_returns_late_grants)
 	pthread_t t;
 
 	ck_assert_int_eq(put("a", "v"), 0);
-	ck_assert_int_eq(put("a", "w"), 0); /* a limbo block to return */
+	ck_assert_int_eq(put("a", "w"), 0); /* a deferred block to return */
 	fake_server_set(&srv, hold_grants, true);
 	set_timeout_ms(10);
 	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 5000),
@@ -182,7 +186,7 @@ START_TEST(close_of_a_stopped_server_ends_in_a_second)
 	t = clock_now_ns();
 	farkv_close(kv);
 	t = clock_now_ns() - t;
-	/* A second, which is not the deadline of operations. */
+	/* One second, independent of the deadline of operations. */
 	ck_assert_uint_ge(t, 900 * NS_PER_MS);
 	ck_assert_uint_lt(t, LONG_MS / 2 * NS_PER_MS);
 	fake_server_set(&srv, deaf, false);
@@ -190,7 +194,7 @@ START_TEST(close_of_a_stopped_server_ends_in_a_second)
 }
 END_TEST
 
-START_TEST(put_without_space_waits_for_rest_or_is_told)
+START_TEST(put_without_space_waits_for_deferred_blocks_or_is_refused)
 {
 	char out[64];
 
@@ -205,7 +209,7 @@ START_TEST(put_without_space_waits_for_rest_or_is_told)
 	ck_assert_int_eq(get("b", out), FARKV_ENOTFOUND);
 	assert_value("a", "one");
 
-	/* A block in limbo is waited for, if the deadline allows. */
+	/* A deferred block is waited for, if the deadline allows. */
 	fake_server_set(&srv, grant_blocks, 1);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(put("a", i % 2 ? "odd" : "even"), 0);
@@ -216,9 +220,9 @@ START_TEST(put_without_space_waits_for_rest_or_is_told)
 END_TEST
 
 static const struct channel_ops *real_ops;
-static unsigned returns; /* that were to be sent */
+static unsigned returns; /* that should have been sent */
 
-/* There is no room for the second RETURN, when it is sent for the first time. */
+/* The socket has no room for the first attempt to send the second RETURN. */
 static int send_full_once(struct channel *ch, const void *buf, size_t len)
 {
 	struct msg m;
@@ -229,7 +233,7 @@ static int send_full_once(struct channel *ch, const void *buf, size_t len)
 	return real_ops->send(ch, buf, len);
 }
 
-/* The control thread looks at them, too: it stands still meanwhile, as for a fork. */
+/* The control thread reads them too, so it is halted meanwhile, as for a fork. */
 static void ops_set(struct channel *ch, const struct channel_ops *ops)
 {
 	control_fork_prepare();
@@ -238,16 +242,16 @@ static void ops_set(struct channel *ch, const struct channel_ops *ops)
 }
 
 /*
- * What a handle holds may be all that is missing, so when it is told no it gives
- * everything back and asks again; and if the socket had no room for all of it, the rest
- * when it is told so again.
+ * The missing memory may be in the handle's own blocks, so a handle that is refused
+ * returns everything and asks again; if the socket has no room for all of it, it returns
+ * the rest at the next refusal.
  */
-START_TEST(no_space_behind_a_full_socket_gives_all_back)
+START_TEST(no_space_with_a_full_socket_returns_all_blocks)
 {
 	struct channel *ch = kv->conn.session->ch;
 	static struct channel_ops ops;
 
-	/* More of them rest than go in three messages. */
+	/* More blocks wait than fit into three messages. */
 	for (unsigned i = 0; i < 4 * INVENTORY_RETURN_MAX; i++)
 		ck_assert_int_eq(put("k", "v"), 0);
 	no_grant_out();
@@ -286,7 +290,7 @@ static void put_until_housekeeping(void)
 	heard_by_server();
 }
 
-/* They need no blocks for that. */
+/* These calls need no blocks. */
 static void delete_keys(unsigned from, unsigned to)
 {
 	char key[16];
@@ -297,8 +301,10 @@ static void delete_keys(unsigned from, unsigned to)
 	}
 }
 
-/* What is too much goes back by and by, and nothing is tried again and again while the
- * socket is full: a put does not wait for all of it. */
+/*
+ * The surplus goes back one message at a time, and is not retried continually while the
+ * socket is full: a put does not wait for all of it.
+ */
 START_TEST(surplus_goes_back_a_message_at_a_time)
 {
 	struct channel *ch = kv->conn.session->ch;
@@ -310,7 +316,10 @@ START_TEST(surplus_goes_back_a_message_at_a_time)
 		snprintf(key, sizeof(key), "%u", i % KEYS);
 		ck_assert_int_eq(farkv_put(kv, key, strlen(key), srv.meta,
 					   i < KEYS ? 1900 : 9), 0);
-		/* Where that takes longer than they rest, most would go back meanwhile. */
+		/*
+		 * If that takes longer than the grace period, most blocks would go back
+		 * meanwhile.
+		 */
 		kv->conn.alloc->gained = 0;
 	}
 	no_grant_out();
@@ -318,7 +327,7 @@ START_TEST(surplus_goes_back_a_message_at_a_time)
 	ops = *real_ops;
 	ops.send = send_counted;
 	ops_set(ch, &ops);
-	/* The large ones have rested: more than a sixteenth of the region. */
+	/* The large blocks have waited long enough: more than a sixteenth of the region. */
 	clock_sleep_ns(2 * srv.sb.grace_ns);
 	before = srv.returned;
 	put_until_housekeeping();
@@ -329,7 +338,7 @@ START_TEST(surplus_goes_back_a_message_at_a_time)
 	refuses = false;
 	delete_keys(HANDLE_HOUSEKEEPING, KEYS);
 	ck_assert_uint_eq(attempts, 1);
-	/* That one, which is in the way of a request for blocks, and the next. */
+	/* The one that blocks a request for blocks, and the next. */
 	put_until_housekeeping();
 	ck_assert_uint_le(attempts, 3);
 	for (unsigned i = 4; i <= 8; i++) {
@@ -341,9 +350,11 @@ START_TEST(surplus_goes_back_a_message_at_a_time)
 }
 END_TEST
 
-/* With a block in limbo that the deadline does not allow to wait for, the
- * server's word decides: no is ENOSPC at once, silence is ETIMEDOUT. */
-START_TEST(rest_beyond_the_deadline_is_not_waited_for)
+/*
+ * With a deferred block whose wait exceeds the deadline the server's answer decides: a
+ * refusal is ENOSPC at once, silence is ETIMEDOUT.
+ */
+START_TEST(deferred_block_beyond_the_deadline_is_not_waited_for)
 {
 	fake_server_set(&srv, keep_deferred, true);
 	uint64_t t = clock_now_ns();
@@ -362,7 +373,7 @@ START_TEST(rest_beyond_the_deadline_is_not_waited_for)
 }
 END_TEST
 
-/* To the second request: "it waits", and after the RETURN that comes of it "none". */
+/* The second request gets "wait", and after the resulting RETURN "none". */
 static void *say_no_late(void *arg)
 {
 	struct msg full = {.type = MSG_STATS, .stats = {.n = 1}};
@@ -380,7 +391,7 @@ static void *say_no_late(void *arg)
 	return NULL;
 }
 
-/* What the server denied before it had the RETURN it may give after it. */
+/* After the RETURN the server may grant what it denied before. */
 START_TEST(denial_before_a_return_does_not_count)
 {
 	pthread_t t;
@@ -399,13 +410,13 @@ START_TEST(denial_before_a_return_does_not_count)
 }
 END_TEST
 
-START_TEST(grant_that_is_bad_ends_the_session)
+START_TEST(bad_grant_ends_the_session)
 {
 	struct msg m = {.type = MSG_GRANT};
 	struct block_ref inside = {.off = META_ALIGN + (8 << 20), .cls = 0};
 	struct block_ref outside = {.off = META_ALIGN - 64, .cls = 0};
 
-	/* Nobody asked. */
+	/* Not requested. */
 	m.blocks.n = 1;
 	fake_server_send(&srv, &m, &inside);
 	wait_broken();
@@ -413,7 +424,7 @@ START_TEST(grant_that_is_bad_ends_the_session)
 	assert_detail("protocol error");
 	ck_assert_int_eq(put("k", "v"), 0);
 
-	/* Asked for, but it would overwrite the superblock. */
+	/* Requested, but it would overwrite the superblock. */
 	fake_server_set(&srv, hold_grants, true);
 	set_timeout_ms(20);
 	ck_assert_int_eq(farkv_put(kv, "l", 1, srv.meta, 5000),
@@ -426,8 +437,8 @@ START_TEST(grant_that_is_bad_ends_the_session)
 }
 END_TEST
 
-/* The handle is idle: nobody but the control thread can give anything back. */
-START_TEST(reclaim_of_an_idle_handle_gives_blocks_back)
+/* The handle is idle, so only the control thread can return blocks. */
+START_TEST(reclaim_of_an_idle_handle_returns_blocks)
 {
 	struct msg m = {.type = MSG_RECLAIM, .epoch.number = 1 << 20};
 	struct msg barrier = {.type = MSG_BARRIER};
@@ -455,22 +466,22 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, grant_that_comes_late_is_used);
-	tcase_add_test(t, call_out_of_time_asks_for_blocks_all_the_same);
-	tcase_add_test(t, put_leaves_the_gate_once);
-	tcase_add_test(t, calls_leave_the_gate_once);
+	tcase_add_test(t, call_out_of_time_asks_for_blocks);
+	tcase_add_test(t, put_leaves_the_qsbr_counter_once);
+	tcase_add_test(t, calls_leave_the_qsbr_counter_once);
 	tcase_add_test(t, first_put_asks_for_two_blocks_and_gives_one_back);
 	tcase_add_test(t, close_returns_everything);
 	tcase_add_test(t, close_returns_late_grants);
 	tcase_add_test(t, close_of_a_stopped_server_ends_in_a_second);
-	tcase_add_test(t, put_without_space_waits_for_rest_or_is_told);
-	tcase_add_test(t, grant_that_is_bad_ends_the_session);
-	tcase_add_test(t, reclaim_of_an_idle_handle_gives_blocks_back);
+	tcase_add_test(t, put_without_space_waits_for_deferred_blocks_or_is_refused);
+	tcase_add_test(t, bad_grant_ends_the_session);
+	tcase_add_test(t, reclaim_of_an_idle_handle_returns_blocks);
 	tcase_add_test(t, surplus_goes_back_a_message_at_a_time);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, no_space_behind_a_full_socket_gives_all_back);
-	tcase_add_test(t_grace, rest_beyond_the_deadline_is_not_waited_for);
+	tcase_add_test(t_grace, no_space_with_a_full_socket_returns_all_blocks);
+	tcase_add_test(t_grace, deferred_block_beyond_the_deadline_is_not_waited_for);
 	tcase_add_test(t_grace, denial_before_a_return_does_not_count);
 	suite_add_tcase(s, t_grace);
 	return s;

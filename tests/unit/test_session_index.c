@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An index that is full or frozen until the server rebuilds it, or does not. */
+/* An index that is full or frozen, with and without a rebuild by the server. */
 #include "config.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static __attribute__((noinline)) void crowded_key(char *key)
 	while (hash_home_line(hash_key(srv.sb.hash_seed, key, strlen(key))));
 }
 
-/* Put keys until one finds its window full; how many, with that. */
+/* Put keys until one finds its window full; returns the number, with that one. */
 static unsigned fill_window(char key[16])
 {
 	unsigned n = 0;
@@ -37,7 +37,7 @@ static unsigned fill_window(char key[16])
 	return n;
 }
 
-START_TEST(index_full_put_hints_and_says_why)
+START_TEST(put_into_a_full_index_hints_and_reports_the_reason)
 {
 	char key[16];
 	unsigned n = fill_window(key);
@@ -45,8 +45,8 @@ START_TEST(index_full_put_hints_and_says_why)
 	assert_detail("no memory left to enlarge the index");
 	ck_assert_uint_eq(n, WINDOW_SLOTS + 1);
 	/*
-	 * One early hint came before, with the last slot. After a no all blocks of the
-	 * handle went back, and it asked once more.
+	 * One early hint came before, with the last slot. After a refusal the handle
+	 * returned all blocks and asked once more.
 	 */
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_HINT), 3);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_RETURN), 1);
@@ -58,7 +58,7 @@ START_TEST(index_full_put_hints_and_says_why)
 	ck_assert_int_eq(put_as_request(key, "v"), FARKV_EINDEXFULL);
 	assert_detail("largest size");
 	fake_server_set(&srv, hint_status, MSG_HINT_WORKING);
-	/* It goes on asking, as long as it has time. */
+	/* It repeats the request until its deadline. */
 	n = fake_server_count(&srv, MSG_HINT);
 	for (unsigned ms = 300; ms < LONG_MS; ms *= 2) {
 		set_timeout_ms(ms);
@@ -90,7 +90,7 @@ static void freeze(void)
 		__atomic_fetch_or(&slots(0)[i], SLOT_FROZEN, __ATOMIC_SEQ_CST);
 }
 
-/* What a migration publishes: the same subtable on another page. */
+/* The result of a migration: the same subtable on another page. */
 static void *migrate_soon(void *arg)
 {
 	uint64_t *entry = (uint64_t *)(void *)(srv.meta + REGION_DIR_OFF);
@@ -107,7 +107,7 @@ static void *migrate_soon(void *arg)
 	return NULL;
 }
 
-START_TEST(slot_frozen_is_waited_for)
+START_TEST(frozen_slot_is_waited_for)
 {
 	pthread_t t;
 
@@ -131,7 +131,7 @@ START_TEST(slot_frozen_is_waited_for)
 }
 END_TEST
 
-/* The first of two groups ends with an answer, and behind it there is no server. */
+/* The first of two groups ends with an answer, and the server is gone after it. */
 START_TEST(batch_whose_server_leaves_after_an_answer_ends)
 {
 	struct farkv_put_item items[2];
@@ -159,12 +159,12 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, index, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, index_full_put_hints_and_says_why);
+	tcase_add_test(t, put_into_a_full_index_hints_and_reports_the_reason);
 	tcase_add_test(t, batch_whose_server_leaves_after_an_answer_ends);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, slot_frozen_is_waited_for);
+	tcase_add_test(t_grace, frozen_slot_is_waited_for);
 	suite_add_tcase(s, t_grace);
 	return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What may come in the middle of calls: barriers, the end of the version numbers, of the
- * link, of the process.
+ * Events during calls: barriers, lack of versions, a lost connection, the end of the
+ * process.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include "tests/rig/handle_rig.h"
 #include "tests/rig/test_main.h"
 
-START_TEST(barrier_waits_for_the_operation_under_way)
+START_TEST(barrier_waits_for_the_running_operation)
 {
 	struct msg barrier = {.type = MSG_BARRIER};
 	struct msg marker = {.type = MSG_PREFIX, .prefix.prefix = 5000};
@@ -38,8 +38,10 @@ START_TEST(barrier_waits_for_the_operation_under_way)
 	ck_assert_int_eq(get("k", out), FARKV_ENOTFOUND);
 	ck_assert_uint_eq(count->reads - reads, 4);
 
-	/* An operation runs: not before it ends. Mail that is sent later and has
-	 * come shows that the barrier was seen. */
+	/*
+	 * An operation runs: the barrier is answered after its end. A later grant that
+	 * has arrived shows that the barrier was received.
+	 */
 	ck_assert(qsbr_enter(kv->qsbr));
 	barrier.epoch.number = 8;
 	fake_server_send(&srv, &barrier, NULL);
@@ -64,13 +66,13 @@ static void *barrier_when_asked(void *arg)
 	(void)arg;
 	ck_assert(fake_server_wait(&srv, MSG_GRANT_REQ, 1));
 	fake_server_send(&srv, &barrier, NULL);
-	/* Trap 16: the barrier must not wait for who waits for the server. */
+	/* Trap 16: the barrier must not wait for a call that waits for the server. */
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	fake_server_release(&srv);
 	return NULL;
 }
 
-START_TEST(barrier_passes_a_call_that_waits)
+START_TEST(barrier_does_not_wait_for_a_waiting_call)
 {
 	pthread_t t;
 
@@ -95,8 +97,8 @@ static void *barrier_before_prefix(void *arg)
 	return NULL;
 }
 
-/* Where the key was looked for before it waited may be anything by then. */
-START_TEST(barrier_while_out_of_versions_looks_up_again)
+/* The place where the key was found before the wait may hold anything by then. */
+START_TEST(barrier_without_versions_repeats_the_lookup)
 {
 	pthread_t t;
 
@@ -107,15 +109,15 @@ START_TEST(barrier_while_out_of_versions_looks_up_again)
 	pthread_create(&t, NULL, barrier_before_prefix, NULL);
 	ck_assert_int_eq(put("k", "w"), 0);
 	pthread_join(t, NULL);
-	/* It has asked the directory anew. */
+	/* It has read the directory again. */
 	ck_assert_uint_ne(kv->conn.index->dirword, 0);
 	assert_value("k", "w");
 	fake_server_set(&srv, ignore_requests, false);
 }
 END_TEST
 
-/* The server gives none: until the deadline, of a call and of a request. */
-START_TEST(put_out_of_versions_waits_until_the_deadline)
+/* The server gives none: a call and a request wait until their deadlines. */
+START_TEST(put_without_versions_waits_until_the_deadline)
 {
 	kv->conn.index->versions.counter = UINT32_MAX - 10;
 	fake_server_set(&srv, ignore_requests, true);
@@ -138,8 +140,8 @@ static void *hang_up_when_asked(void *arg)
 	return NULL;
 }
 
-/* The next link comes with versions; or without the right to write. */
-START_TEST(put_out_of_versions_goes_on_by_the_next_link)
+/* The next connection brings versions, or has no right to write. */
+START_TEST(put_without_versions_goes_on_by_the_next_connection)
 {
 	enum { N = 2 * INDEX_RUN_MAX };
 	static struct farkv_get_item get[N];
@@ -158,7 +160,10 @@ START_TEST(put_out_of_versions_goes_on_by_the_next_link)
 	pthread_join(t, NULL);
 	ck_assert(!qsbr_active(kv->qsbr));
 	assert_value("k", role == MSG_ROLE_RW ? "w" : "v");
-	/* The batch's values ended with the next call; their memory serves the next batch. */
+	/*
+	 * The batch's values were valid until the next call; their memory serves the next
+	 * batch.
+	 */
 	ck_assert_ptr_null(kv->arena.chunks);
 	ck_assert_ptr_nonnull(kv->arena.spare);
 }
@@ -168,7 +173,10 @@ static bool barrier_behind_welcome;
 struct qsbr *__real_session_qsbr(struct session *s);
 struct qsbr *__wrap_session_qsbr(struct session *s);
 
-/* The new link has read the directory, and its handle is not inside its gate yet. */
+/*
+ * The new connection has read the directory, and its handle has not entered its
+ * quiescence counter yet.
+ */
 struct qsbr *__wrap_session_qsbr(struct session *s)
 {
 	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 9};
@@ -181,8 +189,8 @@ struct qsbr *__wrap_session_qsbr(struct session *s)
 	return __real_session_qsbr(s);
 }
 
-/* What the next link has read of the directory before a barrier is not believed. */
-START_TEST(directory_read_before_a_barrier_is_not_believed)
+/* The directory that a new connection read before a barrier is not used. */
+START_TEST(directory_read_before_a_barrier_is_not_used)
 {
 	pthread_t t;
 
@@ -209,8 +217,8 @@ static void reap_one(const char *value)
 	ck_assert_mem_eq(c.value.data, value, c.value.len);
 }
 
-/* By RDMA a child of fork() does not have the lane's memory: it looks at none of it. */
-START_TEST(child_closes_without_the_lanes_memory)
+/* Over RDMA a child of fork() does not have the lane's memory, and reads none of it. */
+START_TEST(child_closes_without_touching_the_lanes_memory)
 {
 	static char *const nowhere = (char *)8;
 	struct farkv_request r = {.kind = FARKV_REQUEST_GET, .key = "k", .key_len = 1};
@@ -219,7 +227,7 @@ START_TEST(child_closes_without_the_lanes_memory)
 
 	ck_assert_int_eq(put("k", "v"), 0);
 	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
-	assert_value("k", "v"); /* carries it to its end */
+	assert_value("k", "v"); /* completes it */
 	ck_assert_ptr_nonnull(kv->queue->done.first);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -229,7 +237,7 @@ START_TEST(child_closes_without_the_lanes_memory)
 		kv->conn.index->spare.bytes = SPARE_MIN;
 		kv->queue->done.first->op.view.value = (uint8_t *)nowhere;
 		farkv_close(kv);
-		raise(SIGKILL); /* so valgrind does not look for what the parent has */
+		raise(SIGKILL); /* so valgrind does not report the parent's memory */
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, SIGKILL);
@@ -237,7 +245,7 @@ START_TEST(child_closes_without_the_lanes_memory)
 }
 END_TEST
 
-static unsigned groups; /* that have begun since a barrier is to come with the first */
+static unsigned groups; /* operations begun since a barrier was due with the first */
 static bool barrier_in_a_batch;
 
 static void group_begins(void)
@@ -253,7 +261,7 @@ static void group_begins(void)
 	fake_server_send(&srv, &barrier, NULL);
 	while (!(qsbr_pending(kv->qsbr) & PENDING_DROP))
 		clock_sleep_ns(NS_PER_MS / 10);
-	/* The control thread is through with it, and waits for the gate. */
+	/* The control thread has handled it, and waits for the quiescence counter. */
 	heard_by_server();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BARRIER_ACK), 0);
 }
@@ -274,7 +282,10 @@ void __wrap_index_try_many(struct index *ix, struct index_op *const *ops, size_t
 	__real_index_try_many(ix, ops, n);
 }
 
-/* It waits for a group, not for the call: all others' memory waits for that. */
+/*
+ * It waits for one group and not for the call, since the memory of all others depends on
+ * it.
+ */
 START_TEST(barrier_in_a_long_batch_waits_for_one_group)
 {
 	enum { N = 3 * INDEX_RUN_MAX, PUTS = 20 };
@@ -288,7 +299,7 @@ START_TEST(barrier_in_a_long_batch_waits_for_one_group)
 		set[i] = (struct farkv_put_item){.key = &key[i], .key_len = 4,
 						 .value = "v", .value_len = 1};
 	}
-	/* So there are blocks, and none is waited for outside of the gate. */
+	/* Blocks are available, so no call waits outside of the quiescence counter. */
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_int_eq(farkv_mput(kv, set, PUTS), 0);
 	no_grant_out();
@@ -312,18 +323,18 @@ static Suite *suite(void)
 	TCase *t_grace = tcase_create("session, in the middle, long grace period");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, barrier_passes_a_call_that_waits);
-	tcase_add_test(t, barrier_while_out_of_versions_looks_up_again);
-	tcase_add_test(t, put_out_of_versions_waits_until_the_deadline);
-	tcase_add_loop_test(t, put_out_of_versions_goes_on_by_the_next_link, MSG_ROLE_RW,
+	tcase_add_test(t, barrier_does_not_wait_for_a_waiting_call);
+	tcase_add_test(t, barrier_without_versions_repeats_the_lookup);
+	tcase_add_test(t, put_without_versions_waits_until_the_deadline);
+	tcase_add_loop_test(t, put_without_versions_goes_on_by_the_next_connection, MSG_ROLE_RW,
 			    MSG_ROLE_RO + 1);
-	tcase_add_test(t, directory_read_before_a_barrier_is_not_believed);
-	tcase_add_test(t, child_closes_without_the_lanes_memory);
+	tcase_add_test(t, directory_read_before_a_barrier_is_not_used);
+	tcase_add_test(t, child_closes_without_touching_the_lanes_memory);
 	tcase_add_loop_test(t, barrier_in_a_long_batch_waits_for_one_group, 0, 2);
 	suite_add_tcase(s, t);
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
-	tcase_add_test(t_grace, barrier_waits_for_the_operation_under_way);
+	tcase_add_test(t_grace, barrier_waits_for_the_running_operation);
 	suite_add_tcase(s, t_grace);
 	return s;
 }

@@ -55,7 +55,7 @@ START_TEST(slab_grant_blocks_lie_apart_inside_the_heap)
 
 	setup(64);
 	n = grant_all(cls, 0);
-	/* What cannot be used is less than a fifth, tombstones' share in. */
+	/* Less than a fifth is unusable, including the tombstones' share. */
 	ck_assert_uint_ge(UTIL_MIN(n, LOTS) * bytes,
 			  n == LOTS ? 0 : 64ull * PAGE_BYTES * 4 / 5);
 	for (size_t i = 0; i < n; i++) {
@@ -93,7 +93,7 @@ START_TEST(slab_return_free_is_granted_again_with_its_incarnation)
 }
 END_TEST
 
-START_TEST(slab_return_limbo_waits_for_the_grace_period)
+START_TEST(slab_return_deferred_waits_for_the_grace_period)
 {
 	struct block_ref again[4];
 	size_t n;
@@ -115,7 +115,7 @@ START_TEST(slab_return_limbo_waits_for_the_grace_period)
 }
 END_TEST
 
-START_TEST(slab_return_worn_waits_for_a_barrier_that_began_after_it)
+START_TEST(slab_return_exhausted_waits_for_a_barrier_that_began_after_it)
 {
 	struct block_ref again[4];
 
@@ -139,7 +139,7 @@ START_TEST(slab_return_worn_waits_for_a_barrier_that_began_after_it)
 }
 END_TEST
 
-START_TEST(slab_return_of_what_is_not_out_is_refused)
+START_TEST(slab_return_of_a_block_not_granted_is_refused)
 {
 	struct block_ref b;
 	struct slab_counts before;
@@ -167,7 +167,7 @@ START_TEST(slab_return_of_what_is_not_out_is_refused)
 	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
 	ck_assert(!slab_return(slab, refs[0], RETURN_FREE, 0));
 	ck_assert(!slab_return(slab, refs[0], RETURN_DEFERRED, 0));
-	/* Granted again with 5: an older one is somebody's lie. */
+	/* Granted again with 5, so an older incarnation is a lie. */
 	ck_assert_uint_eq(slab_grant(slab, 3, 1, 0, refs), 1);
 	ck_assert_uint_eq(refs[0].inc, 5);
 	REFUSED(b.inc = 4);
@@ -193,7 +193,7 @@ static uint64_t word_of(struct block_ref b, uint64_t flags)
 
 /* ---- the reserve ----------------------------------------------------------- */
 
-/* All that is granted of a class when nothing has come back: `kept` blocks stay. */
+/* All blocks of a class that can be granted before any came back: `kept` blocks stay. */
 static size_t fill(uint8_t cls, uint64_t *kept_out)
 {
 	size_t n;
@@ -210,18 +210,18 @@ static size_t fill(uint8_t cls, uint64_t *kept_out)
 
 #define FULL_CLS class_for(1000)
 
-START_TEST(slab_grant_lends_the_reserve_for_what_has_come_back)
+START_TEST(slab_grant_uses_the_reserve_for_returned_blocks)
 {
 	static const enum return_kind states[] = {RETURN_FREE, RETURN_DEFERRED,
 						  RETURN_EXHAUSTED};
 	uint64_t kept;
 	size_t n = fill(FULL_CLS, &kept), got;
 
-	/* T has not passed, nor a barrier. */
+	/* Neither T nor a barrier has passed. */
 	ck_assert(slab_return(slab, refs[--n], states[_i], 0));
 	got = slab_grant(slab, FULL_CLS, 100, 0, refs + n);
 	ck_assert_uint_ge(got, 2);
-	ck_assert_uint_lt(got, kept); /* some is left for the next ones */
+	ck_assert_uint_lt(got, kept); /* the rest is for the next ones */
 	/* Nothing has come back since. */
 	ck_assert_uint_eq(slab_grant(slab, FULL_CLS, 100, 0, refs + n + got), 0);
 	n += got;
@@ -230,7 +230,7 @@ START_TEST(slab_grant_lends_the_reserve_for_what_has_come_back)
 		if (slab_grant(slab, FULL_CLS, 1, 0, refs) == 0)
 			break;
 	}
-	/* All of it was lent. */
+	/* All of the reserve was granted. */
 	ck_assert(states[_i] == RETURN_FREE ||
 		  slab_count_class(slab, FULL_CLS).free == 0);
 	ck_assert(slab_audit(slab));
@@ -238,7 +238,7 @@ START_TEST(slab_grant_lends_the_reserve_for_what_has_come_back)
 }
 END_TEST
 
-START_TEST(slab_grant_lends_the_reserve_for_tombstones_that_were_counted)
+START_TEST(slab_grant_uses_the_reserve_for_counted_tombstones)
 {
 	uint64_t dead[CLASS_COUNT] = {0}, kept;
 	size_t n = fill(FULL_CLS, &kept);
@@ -259,8 +259,8 @@ START_TEST(slab_grant_lends_the_reserve_for_tombstones_that_were_counted)
 }
 END_TEST
 
-/* Nobody remembers anything that is older: see I5. */
-START_TEST(slab_barrier_frees_what_was_in_limbo_before_it)
+/* No client remembers anything older: see I5. */
+START_TEST(slab_barrier_frees_blocks_deferred_before_it)
 {
 	uint64_t kept;
 	size_t n = fill(FULL_CLS, &kept);
@@ -272,7 +272,7 @@ START_TEST(slab_barrier_frees_what_was_in_limbo_before_it)
 	slab_barrier_passed(slab);
 	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).deferred, 1);
 	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).free, kept + 2);
-	/* One that becomes free by time meanwhile. */
+	/* One that becomes free by time before the barrier. */
 	ck_assert(slab_barrier_begin(slab));
 	slab_settle(slab, GRACE);
 	ck_assert_uint_eq(slab_count_class(slab, FULL_CLS).deferred, 0);
@@ -300,7 +300,7 @@ START_TEST(slab_drop_tombstone_is_free_after_the_grace_period)
 	ck_assert_uint_eq(slab_grant(slab, 30, 2, 500 + GRACE, again), 1);
 	ck_assert_uint_eq(again[0].off, b.off);
 	ck_assert_uint_eq(again[0].inc, 9);
-	/* An older word than it was granted with is not its word. */
+	/* A word older than its grant is not its word. */
 	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD), 500));
 	b.off += 32;
 	ck_assert(!slab_drop(slab, word_of(b, SLOT_DEAD), 500));
@@ -349,7 +349,7 @@ static void barrier(void)
 		heap_barrier_passed(heap);
 }
 
-START_TEST(slab_shrink_empty_segments_change_their_class)
+START_TEST(slab_shrink_frees_empty_segments_for_other_classes)
 {
 	struct block_ref b;
 	size_t n;
@@ -365,7 +365,7 @@ START_TEST(slab_shrink_empty_segments_change_their_class)
 	ck_assert(slab_audit(slab));
 	ck_assert_uint_eq(slab_count(slab).pages, 0);
 	ck_assert_uint_eq(slab_count(slab).bytes_slack, 0);
-	/* Not before the barrier, and what is retired is nobody's. */
+	/* Not before the barrier; retired blocks belong to nobody. */
 	ck_assert_uint_eq(slab_grant(slab, 30, 1, 0, &b), 0);
 	ck_assert(!slab_return(slab, refs[0], RETURN_FREE, 0));
 	ck_assert_int_eq(slab_mark(slab, refs[0]), SLAB_SEEN_BAD);
@@ -377,7 +377,7 @@ START_TEST(slab_shrink_empty_segments_change_their_class)
 }
 END_TEST
 
-START_TEST(slab_shrink_keeps_what_is_in_use_and_one_of_a_class)
+START_TEST(slab_shrink_keeps_used_segments_and_one_per_class)
 {
 	uint64_t pages;
 	size_t n;
@@ -400,7 +400,7 @@ START_TEST(slab_shrink_keeps_what_is_in_use_and_one_of_a_class)
 	ck_assert_uint_eq(slab_shrink(slab, false), 1);
 	barrier();
 	ck_assert_uint_eq(heap_used(heap), 0);
-	/* Long ones are not kept. */
+	/* Long segments are not kept. */
 	ck_assert_uint_eq(
 		slab_grant(slab, class_for(9 * PAGE_BYTES), 1, 0, refs), 1);
 	ck_assert(slab_return(slab, refs[0], RETURN_FREE, 0));
@@ -485,7 +485,7 @@ START_TEST(slab_unmarked_finds_each_block_that_nobody_named_once)
 }
 END_TEST
 
-START_TEST(slab_mark_of_what_is_not_out_is_bad)
+START_TEST(slab_mark_of_a_block_not_granted_is_bad)
 {
 	struct block_ref b, found[4];
 
@@ -500,7 +500,7 @@ START_TEST(slab_mark_of_what_is_not_out_is_bad)
 	b = refs[0];
 	b.inc = 9;
 	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_FIRST);
-	/* It comes back and goes out again: without its mark. */
+	/* It is returned and granted again, without its mark. */
 	ck_assert(slab_return(slab, b, RETURN_FREE, 0));
 	ck_assert_int_eq(slab_mark(slab, b), SLAB_SEEN_BAD);
 	ck_assert_uint_eq(slab_grant(slab, 20, 1, 0, &b), 1);
@@ -512,7 +512,7 @@ START_TEST(slab_mark_of_what_is_not_out_is_bad)
 }
 END_TEST
 
-START_TEST(slab_condemn_spares_the_marked_and_waits_for_a_barrier)
+START_TEST(slab_condemn_spares_marked_blocks_and_waits_for_a_barrier)
 {
 	struct block_ref b;
 
@@ -534,8 +534,8 @@ START_TEST(slab_condemn_spares_the_marked_and_waits_for_a_barrier)
 }
 END_TEST
 
-/* Each of the books is wrong in turn. */
-START_TEST(slab_audit_finds_what_does_not_add_up)
+/* Each account is wrong in turn. */
+START_TEST(slab_audit_finds_each_wrong_account)
 {
 	struct segment *g;
 	uint32_t *list;
@@ -641,29 +641,29 @@ static Suite *suite(void)
 			    9);
 	tcase_add_test(t,
 		       slab_return_free_is_granted_again_with_its_incarnation);
-	tcase_add_test(t, slab_return_limbo_waits_for_the_grace_period);
+	tcase_add_test(t, slab_return_deferred_waits_for_the_grace_period);
 	tcase_add_test(
-		t, slab_return_worn_waits_for_a_barrier_that_began_after_it);
-	tcase_add_test(t, slab_return_of_what_is_not_out_is_refused);
+		t, slab_return_exhausted_waits_for_a_barrier_that_began_after_it);
+	tcase_add_test(t, slab_return_of_a_block_not_granted_is_refused);
 	tcase_add_test(t, slab_empty_and_too_small_heaps_grant_nothing);
-	tcase_add_loop_test(t, slab_grant_lends_the_reserve_for_what_has_come_back,
+	tcase_add_loop_test(t, slab_grant_uses_the_reserve_for_returned_blocks,
 			    0, 3);
-	tcase_add_test(t, slab_grant_lends_the_reserve_for_tombstones_that_were_counted);
-	tcase_add_test(t, slab_barrier_frees_what_was_in_limbo_before_it);
+	tcase_add_test(t, slab_grant_uses_the_reserve_for_counted_tombstones);
+	tcase_add_test(t, slab_barrier_frees_blocks_deferred_before_it);
 	tcase_add_test(t, slab_drop_tombstone_is_free_after_the_grace_period);
 	tcase_add_test(t,
 		       slab_drop_with_the_last_incarnation_waits_for_a_barrier);
-	tcase_add_test(t, slab_shrink_empty_segments_change_their_class);
-	tcase_add_test(t, slab_shrink_keeps_what_is_in_use_and_one_of_a_class);
+	tcase_add_test(t, slab_shrink_frees_empty_segments_for_other_classes);
+	tcase_add_test(t, slab_shrink_keeps_used_segments_and_one_per_class);
 	tcase_add_test(t, slab_grant_from_the_fullest_segments_first);
 	suite_add_tcase(s, t);
 	t = tcase_create("marks");
 	tcase_add_loop_test(
 		t, slab_unmarked_finds_each_block_that_nobody_named_once, 0, 3);
-	tcase_add_test(t, slab_mark_of_what_is_not_out_is_bad);
+	tcase_add_test(t, slab_mark_of_a_block_not_granted_is_bad);
 	tcase_add_test(t,
-		       slab_condemn_spares_the_marked_and_waits_for_a_barrier);
-	tcase_add_test(t, slab_audit_finds_what_does_not_add_up);
+		       slab_condemn_spares_marked_blocks_and_waits_for_a_barrier);
+	tcase_add_test(t, slab_audit_finds_each_wrong_account);
 	tcase_add_loop_test(t, slab_audit_adds_up_to_the_pages_in_use, 0, 4);
 	suite_add_tcase(s, t);
 	return s;

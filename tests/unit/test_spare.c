@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers that lie by: of which sizes, how many, and that all go back. */
+/* The cache of freed buffers: which sizes, how many, and that all are freed. */
 #include "config.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static void setup(void)
 	ck_assert_ptr_nonnull(lane);
 }
 
-/* What still lies by goes back: the leak checkers look. */
+/* Frees the rest, which leak checkers would report. */
 static void teardown(void)
 {
 	spare_drop(&spare, lane);
@@ -37,7 +37,7 @@ static void *put_by(size_t bytes)
 	return mem;
 }
 
-START_TEST(each_size_lies_apart)
+START_TEST(each_size_has_its_own_list)
 {
 	static const size_t sizes[] = {SPARE_WINDOW, 512, 1024, 8192, 65536};
 	void *mem[2][sizeof(sizes) / sizeof(sizes[0])];
@@ -47,7 +47,7 @@ START_TEST(each_size_lies_apart)
 			mem[k][i] = put_by(sizes[i]);
 	ck_assert_uint_eq(spare.bytes, 2 * (SPARE_WINDOW + 512 + 1024 + 8192 + 65536));
 	ck_assert_ptr_null(spare_take(&spare, 2048));
-	/* The one that was used last first. */
+	/* The last used buffer first. */
 	for (unsigned k = 2; k-- > 0;)
 		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 			void *got = spare_take(&spare, sizes[i]);
@@ -62,7 +62,7 @@ START_TEST(each_size_lies_apart)
 }
 END_TEST
 
-START_TEST(others_and_too_many_do_not_lie_by)
+START_TEST(other_sizes_and_buffers_beyond_the_bound_are_refused)
 {
 	static const size_t none[] = {0, 8, 513, 1000, 131072};
 	uint8_t some[1024];
@@ -82,8 +82,8 @@ static Suite *suite(void)
 	TCase *t = tcase_create("spare");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, each_size_lies_apart);
-	tcase_add_test(t, others_and_too_many_do_not_lie_by);
+	tcase_add_test(t, each_size_has_its_own_list);
+	tcase_add_test(t, other_sizes_and_buffers_beyond_the_bound_are_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stack that calls need: each is made on a small one of its own, which is painted before
- * and looked at afterwards. What farkv.h promises, STACK_BYTES, is the bound.
+ * The stack that calls need: each runs on a small stack of its own, which is filled
+ * before and inspected afterwards. The bound is STACK_BYTES, promised in farkv.h.
  */
 #include "config.h"
 
@@ -124,7 +124,7 @@ static void *on_thread(void *call)
 	return NULL;
 }
 
-/* So many bytes of its stack did a thread write to that made this call. */
+/* Number of bytes of its stack that a thread writes to during this call. */
 static size_t stack_of(void (*call)(void))
 {
 	uint8_t *stack = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
@@ -148,7 +148,7 @@ static size_t stack_of(void (*call)(void))
 	return ROOM - clean;
 }
 
-START_TEST(calls_need_little)
+START_TEST(calls_need_less_stack_than_promised)
 {
 	static const struct {
 		void (*call)(void);
@@ -195,7 +195,7 @@ static Suite *suite(void)
 	if (TEST_UNDER_ASAN || TEST_UNDER_TSAN)
 		printf("  left out: sanitizers need more stack\n");
 	else
-		tcase_add_test(t, calls_need_little);
+		tcase_add_test(t, calls_need_less_stack_than_promised);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Structs of the first version and of versions to come, by their sizes; addresses that
- * lead nowhere.
- */
+/* Structs of the first version and of later ones, by their sizes; unmapped addresses. */
 #include "config.h"
 
 #include <stddef.h>
@@ -51,7 +48,7 @@ START_TEST(options_of_any_version_are_read_to_their_size)
 	} newer = {0};
 	struct farkv *h = NULL;
 
-	/* As programs that were built with an earlier header, and with a later one. */
+	/* Programs that were built with an earlier or a later header. */
 	memset(&newer, 'x', sizeof(newer));
 	farkv_options_init_sized(&newer.o, offsetof(struct farkv_options, keys));
 	ck_assert_uint_eq(newer.o.size, offsetof(struct farkv_options, keys));
@@ -172,7 +169,7 @@ END_TEST
 
 /* ---- addresses ------------------------------------------------------------- */
 
-START_TEST(address_that_leads_nowhere_is_refused)
+START_TEST(unmapped_address_is_refused)
 {
 	static const struct {
 		const char *uri;
@@ -223,7 +220,7 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, options_of_any_version_are_read_to_their_size);
 	tcase_add_test(t, results_of_any_version_are_filled_to_their_size);
-	tcase_add_test(t, address_that_leads_nowhere_is_refused);
+	tcase_add_test(t, unmapped_address_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

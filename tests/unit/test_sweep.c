@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The course of a sweep: it begins, all acknowledge, the index is walked, what no slot
- * names is asked about, and what nobody claims comes back.
+ * The course of a sweep: it begins, all sessions acknowledge, the index is walked, blocks
+ * that no slot names are asked about, and unclaimed ones come back.
  */
 #include "config.h"
 
@@ -9,7 +9,7 @@
 
 #include "tests/rig/sweep_rig.h"
 
-START_TEST(dead_session_is_swept_and_a_living_one_is_not)
+START_TEST(sweep_of_a_dead_session_leaves_living_ones_alone)
 {
 	struct block_ref own[5];
 	int fd = writer(), other = writer();
@@ -29,7 +29,7 @@ START_TEST(dead_session_is_swept_and_a_living_one_is_not)
 	ck_assert_uint_eq(among(&a, own, 5), 5);
 	ck_assert_uint_eq(among(&a, v.refs, BLOCKS), BLOCKS);
 	claim(fd, n, a.req, own, 5);
-	ck_assert_uint_eq(stats().blocks_swept, 0); /* not before all said so */
+	ck_assert_uint_eq(stats().blocks_swept, 0); /* only after all acknowledged */
 	claim(other, n, a.req, NULL, 0);
 	hear_end(fd, n);
 	hear_end(other, n);
@@ -50,7 +50,7 @@ START_TEST(dead_session_is_swept_and_a_living_one_is_not)
 }
 END_TEST
 
-START_TEST(who_does_not_acknowledge_delays_the_sweep)
+START_TEST(session_without_acknowledgement_delays_the_sweep)
 {
 	int fd = writer();
 	struct victim v = victim_new(true);
@@ -65,7 +65,7 @@ START_TEST(who_does_not_acknowledge_delays_the_sweep)
 	ck_assert_uint_eq(stats().blocks_granted, BLOCKS);
 	later = hear_begin(fd);
 	ck_assert_uint_gt(later, n);
-	ack(fd, n); /* of the old one: passed over */
+	ack(fd, n); /* of the old sweep: skipped */
 	claim(fd, n, 1, v.refs, BLOCKS);
 	ck_assert_uint_eq(stats().sweeps, 0);
 	ck_assert_int_eq(raw_pending(fd, 100), 0);
@@ -79,7 +79,7 @@ START_TEST(who_does_not_acknowledge_delays_the_sweep)
 }
 END_TEST
 
-START_TEST(who_does_not_answer_keeps_everything_as_it_is)
+START_TEST(session_without_answer_keeps_all_blocks)
 {
 	int fd = writer();
 	struct victim v = victim_new(true);
@@ -93,15 +93,15 @@ START_TEST(who_does_not_answer_keeps_everything_as_it_is)
 	ck_assert_uint_eq(stats().blocks_swept, 0);
 	ck_assert_uint_eq(stats().blocks_granted, BLOCKS);
 	say_bye(fd);
-	/* Nobody is left to be asked. */
+	/* No session is left to ask. */
 	wait_for(s.sweeps == 1);
 	ck_assert_uint_eq(stats().blocks_swept, BLOCKS);
 }
 END_TEST
 
 /*
- * An operation that began before SWEEP_BEGIN ends before the acknowledgement, and
- * leaves nothing to be remembered: the walk has to see what it wrote.
+ * An operation that began before SWEEP_BEGIN ends before the acknowledgement, and is not
+ * recorded: the walk has to see its writes.
  */
 START_TEST(walk_begins_when_all_have_acknowledged)
 {
@@ -171,7 +171,7 @@ static void check_out_of_turn(enum out_of_turn what, const struct block_ref *ref
 	ck_assert_int_eq(status, 0);
 }
 
-START_TEST(messages_out_of_turn)
+START_TEST(messages_out_of_turn_are_refused_or_ignored)
 {
 	struct victim v = victim_new(true);
 	int fd = writer();
@@ -188,7 +188,7 @@ START_TEST(messages_out_of_turn)
 	check_out_of_turn(CLAIM_OF_A_READER, v.refs);
 	ack(fd, n);
 	a = hear_question(fd, n);
-	/* Blocks that are not out, or none at all. */
+	/* Blocks that are not granted, or none. */
 	for (uint64_t off = 0; off < 4; off++) {
 		struct block_ref none = {.off = RAW_INDEX_PAGE(64) * PAGE_BYTES +
 						32 * off,
@@ -200,7 +200,7 @@ START_TEST(messages_out_of_turn)
 	claim(fd, n, a.req, NULL, 0);
 	hear_end(fd, n);
 	ck_assert_uint_eq(stats().blocks_swept, BLOCKS);
-	/* Over: late is not wrong. */
+	/* The sweep is over: a late answer is not an error. */
 	ack(fd, n);
 	claim(fd, n, 1, v.refs, 1);
 	check_alive(fd);
@@ -208,7 +208,7 @@ START_TEST(messages_out_of_turn)
 }
 END_TEST
 
-START_TEST(a_second_answer_to_a_question_is_refused)
+START_TEST(second_answer_to_a_question_is_refused)
 {
 	struct victim v = victim_new(true);
 	int fd = writer(), other = writer();
@@ -232,12 +232,12 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, dead_session_is_swept_and_a_living_one_is_not);
-	tcase_add_test(t, who_does_not_acknowledge_delays_the_sweep);
-	tcase_add_test(t, who_does_not_answer_keeps_everything_as_it_is);
+	tcase_add_test(t, sweep_of_a_dead_session_leaves_living_ones_alone);
+	tcase_add_test(t, session_without_acknowledgement_delays_the_sweep);
+	tcase_add_test(t, session_without_answer_keeps_all_blocks);
 	tcase_add_test(t, walk_begins_when_all_have_acknowledged);
-	tcase_add_test(t, messages_out_of_turn);
-	tcase_add_test(t, a_second_answer_to_a_question_is_refused);
+	tcase_add_test(t, messages_out_of_turn_are_refused_or_ignored);
+	tcase_add_test(t, second_answer_to_a_question_is_refused);
 	suite_add_tcase(s, t);
 	return s;
 }

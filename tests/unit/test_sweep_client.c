@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a session says when the server asks which blocks it holds.
- */
+/* A session's answers when the server asks which blocks it holds. */
 #include "config.h"
 
 #include <pthread.h>
@@ -25,7 +23,7 @@ START_TEST(idle_handle_claims_what_it_holds_and_nothing_else)
 	uint32_t n;
 
 	put_n(0, 100);
-	put_n(0, 30); /* 30 in limbo */
+	put_n(0, 30); /* 30 deferred */
 	no_grant_out();
 	begin_acked(1);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
@@ -35,12 +33,12 @@ START_TEST(idle_handle_claims_what_it_holds_and_nothing_else)
 	ck_assert_uint_eq(n, 100);
 	ck_assert_uint_eq(claims(1, refs, n), 0);
 	ck_assert_uint_eq(claims(1, refs, 0), 0);
-	/* Linked ones that are replaced from now on are remembered. */
+	/* Linked blocks that are replaced from now on are recorded. */
 	put_n(40, 10);
 	ck_assert_int_eq(farkv_delete(kv, "55", 2), 0); /* in place */
 	ck_assert_uint_eq(claims(1, refs, n), 10);
 	send_epoch(MSG_SWEEP_END, 1);
-	/* The next sweep knows what is held now, not what was. */
+	/* The next sweep has the current blocks, not earlier ones. */
 	begin_acked(2);
 	n = blocks_out(true, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(2, refs, n), 0);
@@ -82,7 +80,7 @@ START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 	seen_by_client();
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 0);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
-	/* It comes back at the very end. */
+	/* It is returned last. */
 	ck_assert_int_eq(alloc_put(kv->conn.alloc, r), 0);
 	qsbr_leave(kv->qsbr);
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
@@ -91,12 +89,12 @@ START_TEST(begin_in_the_middle_of_an_operation_waits_for_its_end)
 }
 END_TEST
 
-/* An operation ends, and another begins, between the looks at two questions. */
-START_TEST(questions_are_answered_in_turn)
+/* One operation ends and another begins between the answers to two questions. */
+START_TEST(questions_are_answered_in_order)
 {
 	struct session *s = kv->conn.session;
 
-	/* What is done here to the control thread's list is not done in earnest. */
+	/* The control thread's list is only manipulated by the test. */
 	if (TEST_UNDER_TSAN)
 		return;
 	begin_acked(3);
@@ -116,8 +114,11 @@ START_TEST(questions_are_answered_in_turn)
 }
 END_TEST
 
-/* The handle's thread comes first: it does the work, the control thread the talk. */
-START_TEST(begin_is_seen_to_by_the_next_operation)
+/*
+ * The handle's thread does the work before the control thread; the control thread sends
+ * the answer.
+ */
+START_TEST(begin_is_handled_by_the_next_operation)
 {
 	uint32_t n;
 
@@ -154,8 +155,8 @@ static void *put_k(void *arg)
 	return NULL;
 }
 
-/* An operation that waits is not waited for, and what it would use is claimed. */
-START_TEST(begin_while_an_operation_waits_for_a_migration)
+/* A waiting operation does not delay the answer, and its blocks are claimed. */
+START_TEST(begin_does_not_wait_for_an_operation_that_waits_for_a_migration)
 {
 	uint64_t seq;
 	pthread_t t;
@@ -205,9 +206,11 @@ static uint64_t *only_slot(void)
 	return found;
 }
 
-/* The first of a batch waits for a migration and has put its block back; the second
- * must not take that for its own and wait for the first, but ask for another. */
-START_TEST(batch_one_waits_the_other_gets_a_block_of_its_own)
+/*
+ * The first item of a batch waits for a migration and has returned its block; the second
+ * must not take that block and wait for the first, but request another.
+ */
+START_TEST(batch_with_a_waiting_item_gives_the_next_its_own_block)
 {
 	struct batch b = {.item = {{.key = "k", .key_len = 1, .value = "two",
 				    .value_len = 3},
@@ -233,7 +236,7 @@ END_TEST
 
 /* ---- grants ----------------------------------------------------------------------- */
 
-START_TEST(grants_on_their_way_are_claimed)
+START_TEST(grants_in_transit_are_claimed)
 {
 	unsigned asked;
 	uint32_t n;
@@ -258,7 +261,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	ck_assert(fake_server_wait(&srv, MSG_SWEEP_ACK, 1));
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
-	/* After it, and still in the mail: no call has been made since. */
+	/* After it, and still in the inbox: no call has been made since. */
 	fake_server_set(&srv, hold_grants, true);
 	ck_assert_int_eq(farkv_put(kv, "big", 3, srv.meta, 20000),
 			 FARKV_ETIMEDOUT);
@@ -268,7 +271,7 @@ START_TEST(grants_on_their_way_are_claimed)
 	ck_assert_uint_ne(qsbr_pending(kv->qsbr) & PENDING_GRANTS, 0);
 	n = blocks_out(false, refs, ARRAY_SIZE(refs));
 	ck_assert_uint_eq(claims(1, refs, n), n);
-	/* And in the mail when a sweep begins. */
+	/* Also in the inbox when a sweep begins. */
 	begin_acked(2);
 	ck_assert_uint_eq(claims(2, refs, n), n);
 }
@@ -290,7 +293,7 @@ START_TEST(messages_of_older_sweeps_are_ignored)
 	ck_assert_uint_eq(claims(5, refs, n), n);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 1);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_ACK), 1);
-	/* A sweep that begins ends the other, and what waits for it. */
+	/* A new sweep ends the previous one, and its waiting questions. */
 	enter();
 	query(5, 2, refs, n);
 	send_epoch(MSG_SWEEP_BEGIN, 6);
@@ -301,7 +304,7 @@ START_TEST(messages_of_older_sweeps_are_ignored)
 	ck_assert_uint_eq(srv.ack_number, 7);
 	ck_assert_uint_eq(claims(7, refs, n), n);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 2);
-	/* After the end nobody answers, and nothing is remembered. */
+	/* After the end nothing is answered or recorded. */
 	send_epoch(MSG_SWEEP_END, 7);
 	query(7, 3, refs, n);
 	send_epoch(MSG_BARRIER, 1);
@@ -311,7 +314,7 @@ START_TEST(messages_of_older_sweeps_are_ignored)
 }
 END_TEST
 
-START_TEST(end_before_the_acknowledgement_is_the_end)
+START_TEST(end_before_the_acknowledgement_ends_the_sweep)
 {
 	put_n(0, 5);
 	no_grant_out();
@@ -386,8 +389,8 @@ static bool is_mapped(const char *name)
 	return found;
 }
 
-/* It cannot name what it held: it must not look as if it had left properly. */
-START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
+/* It cannot name its blocks, so it must not appear to have left properly. */
+START_TEST(close_with_a_full_journal_sends_no_bye)
 {
 	struct block_ref r = {0};
 
@@ -403,17 +406,17 @@ START_TEST(close_with_a_journal_that_is_too_large_says_no_bye)
 	ck_assert_uint_eq(claims(8, &r, 1), 1);
 	farkv_close(kv);
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_BYE), 0);
-	/* Nothing is said after the last RETURN that could be waited for. */
+	/* No message follows the last RETURN that could be awaited. */
 	for (unsigned i = 0; i < 3000 && srv.granted - srv.returned != 3; i++)
 		clock_sleep_ns(10 * NS_PER_MS);
 	ck_assert_uint_eq(srv.granted - srv.returned, 3);
-	/* Its process need not be waited for all the same. */
+	/* Its process still need not be waited for. */
 	ck_assert(!is_mapped("fake-session"));
 	kv = open_handle();
 }
 END_TEST
 
-START_TEST(reconnect_in_the_middle_is_a_session_without_a_past)
+START_TEST(reconnect_in_a_sweep_claims_nothing_of_the_old_session)
 {
 	uint32_t n;
 
@@ -426,20 +429,20 @@ START_TEST(reconnect_in_the_middle_is_a_session_without_a_past)
 		clock_sleep_ns(NS_PER_MS / 10);
 	put_n(0, 5);
 	no_grant_out();
-	/* The new session has not been told yet. */
+	/* The new session has not received BEGIN yet. */
 	query(2, 1, refs, n);
 	send_epoch(MSG_BARRIER, 1);
 	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
 	ck_assert_uint_eq(fake_server_count(&srv, MSG_SWEEP_CLAIM), 0);
 	begin_acked(2);
-	/* What the old one held is not in its hands. */
+	/* It does not hold the blocks of the old one. */
 	ck_assert_uint_eq(claims(2, refs, n), 0);
 	put_n(0, 5);
 	ck_assert_uint_eq(claims(2, refs, n), 0);
 }
 END_TEST
 
-START_TEST(fork_in_the_middle_leaves_the_sweep_to_the_parent)
+START_TEST(fork_in_a_sweep_leaves_it_to_the_parent)
 {
 	uint32_t n;
 	int status;
@@ -475,18 +478,18 @@ static Suite *suite(void)
 	tcase_add_test(t, readonly_session_acknowledges_and_claims_nothing);
 	tcase_add_test(
 		t, begin_in_the_middle_of_an_operation_waits_for_its_end);
-	tcase_add_test(t, questions_are_answered_in_turn);
-	tcase_add_test(t, begin_is_seen_to_by_the_next_operation);
-	tcase_add_test(t, begin_while_an_operation_waits_for_a_migration);
-	tcase_add_test(t, batch_one_waits_the_other_gets_a_block_of_its_own);
-	tcase_add_test(t, grants_on_their_way_are_claimed);
+	tcase_add_test(t, questions_are_answered_in_order);
+	tcase_add_test(t, begin_is_handled_by_the_next_operation);
+	tcase_add_test(t, begin_does_not_wait_for_an_operation_that_waits_for_a_migration);
+	tcase_add_test(t, batch_with_a_waiting_item_gives_the_next_its_own_block);
+	tcase_add_test(t, grants_in_transit_are_claimed);
 	tcase_add_test(t, messages_of_older_sweeps_are_ignored);
-	tcase_add_test(t, end_before_the_acknowledgement_is_the_end);
+	tcase_add_test(t, end_before_the_acknowledgement_ends_the_sweep);
 	tcase_add_test(t, close_during_a_sweep_names_what_was_held);
 	tcase_add_test(t, close_after_a_sweep_names_nothing);
-	tcase_add_test(t, close_with_a_journal_that_is_too_large_says_no_bye);
-	tcase_add_test(t, reconnect_in_the_middle_is_a_session_without_a_past);
-	tcase_add_test(t, fork_in_the_middle_leaves_the_sweep_to_the_parent);
+	tcase_add_test(t, close_with_a_full_journal_sends_no_bye);
+	tcase_add_test(t, reconnect_in_a_sweep_claims_nothing_of_the_old_session);
+	tcase_add_test(t, fork_in_a_sweep_leaves_it_to_the_parent);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deaths: in the middle of a sweep, of a client's work, again and again. */
+/* Deaths: during a sweep, during a client's work, and repeatedly. */
 #include "config.h"
 
 #include <signal.h>
@@ -9,8 +9,8 @@
 
 #include "tests/rig/sweep_rig.h"
 
-/* Killed in the middle of its work, by the library. */
-START_TEST(what_the_dead_published_stays)
+/* Killed during its work, by the library. */
+START_TEST(published_blocks_of_the_dead_stay)
 {
 	struct farkv *kv;
 	char key[16];
@@ -47,11 +47,11 @@ START_TEST(what_the_dead_published_stays)
 END_TEST
 
 /*
- * A child that was made behind the library's back, as sandboxes and runtimes do, or that
- * is between vfork() and exec(), has a copy of the socket: that says nothing of its
+ * A child created without the library's knowledge, as sandboxes and runtimes do, or one
+ * between vfork() and exec(), has a copy of the socket, which says nothing about its
  * parent.
  */
-START_TEST(who_dies_is_found_though_a_child_has_the_socket)
+START_TEST(dead_process_is_found_though_a_child_has_its_socket)
 {
 	int pipes[2], fd = writer();
 	pid_t pid, child = 0;
@@ -97,10 +97,10 @@ START_TEST(who_dies_is_found_though_a_child_has_the_socket)
 END_TEST
 
 /*
- * Between question and answer somebody dies who may have put a candidate into a
- * slot that was visited before: nobody would claim it.
+ * Between question and answer a client dies that may have put a candidate into a slot
+ * that was visited before: nobody would claim it.
  */
-START_TEST(death_in_the_middle_begins_anew)
+START_TEST(death_during_a_sweep_restarts_it)
 {
 	int fd = writer(), other = writer();
 	struct victim first = victim_new(true), second = victim_new(true);
@@ -114,14 +114,14 @@ START_TEST(death_in_the_middle_begins_anew)
 	a = hear_question(fd, n);
 	ck_assert_uint_eq(among(&a, second.refs, BLOCKS), BLOCKS);
 	ck_assert_uint_eq(hear_question(other, n).n, a.n);
-	/* All but the one that dies have answered. */
+	/* All but the dying client have answered. */
 	claim(other, n, a.req, NULL, 0);
 	claim(fd, n, a.req, NULL, 0);
 	check_alive(fd);
 	check_alive(other);
 	victim_kill(&second);
 	hear_end(fd, n);
-	/* Nor by the end of another session, while it waits to begin. */
+	/* The end of another session during the wait does not start it either. */
 	say_bye(other);
 	ck_assert_uint_eq(stats().blocks_swept, 0);
 	again = hear_begin(fd);
@@ -139,11 +139,11 @@ START_TEST(death_in_the_middle_begins_anew)
 END_TEST
 
 /*
- * A sweep was stopped by the death of the last one who owed an answer. Before the
- * next begins another session comes and goes: what was claimed, and all the rest,
- * is asked about again.
+ * The death of the last session that owed an answer stopped a sweep. Before the next
+ * begins another session comes and goes: all candidates, claimed or not, are asked about
+ * again.
  */
-START_TEST(what_a_stopped_sweep_asked_about_stays)
+START_TEST(candidates_of_a_stopped_sweep_stay)
 {
 	int fd = writer();
 	struct victim first = victim_new(true), second = victim_new(true);
@@ -174,7 +174,7 @@ START_TEST(what_a_stopped_sweep_asked_about_stays)
 }
 END_TEST
 
-/* Four die, and a sweep has begun once more; `fd` owes it an answer. Its number. */
+/* Four die, and a sweep has begun once more; `fd` owes it an answer. Returns its number. */
 static uint64_t three_starts_in_vain(int fd)
 {
 	struct victim v[4];
@@ -191,9 +191,8 @@ static uint64_t three_starts_in_vain(int fd)
 	return hear_begin(fd);
 }
 
-/* A client that is always replaced by one that dies must not keep sweeps from
- * their end. */
-START_TEST(writers_wait_after_three_starts_in_vain)
+/* A client that is always replaced by one that dies must not prevent sweeps from ending. */
+START_TEST(new_writers_wait_after_three_failed_starts)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	int fd = writer(), waits, reader;
@@ -216,8 +215,8 @@ START_TEST(writers_wait_after_three_starts_in_vain)
 }
 END_TEST
 
-/* ... but not those that come back: the sweep may wait for handles of the same thread. */
-START_TEST(writers_that_come_back_do_not_wait)
+/* ... but not reconnecting writers: the sweep may wait for handles of the same thread. */
+START_TEST(reconnecting_writers_do_not_wait)
 {
 	struct msg hello = {.type = MSG_HELLO, .req = 1}, welcome;
 	int fd = writer(), reader, waits, back;
@@ -246,8 +245,8 @@ START_TEST(writers_that_come_back_do_not_wait)
 }
 END_TEST
 
-/* ... but not for ever, if they do. */
-START_TEST(writers_wait_no_longer_after_ten_starts_in_vain)
+/* ... but not forever, if they keep dying. */
+START_TEST(new_writers_are_let_in_after_ten_failed_starts)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	struct victim v[12];
@@ -261,7 +260,7 @@ START_TEST(writers_wait_no_longer_after_ten_starts_in_vain)
 		n = hear_begin(fd);
 		if (i == 11)
 			ck_assert_int_eq(raw_pending(waits, 0), 0);
-		if (i == 9) { /* earlier, and it might be let in by the clock */
+		if (i == 9) { /* earlier, the clock might let it in */
 			waits = raw_dial(srv.path);
 			raw_say(waits, &hello, NULL);
 			ck_assert_int_eq(raw_pending(waits, 100), 0);
@@ -269,7 +268,7 @@ START_TEST(writers_wait_no_longer_after_ten_starts_in_vain)
 		victim_kill(&v[i]);
 		hear_end(fd, n);
 	}
-	/* Before the next one: it takes part in that. */
+	/* Before the next sweep, in which it takes part. */
 	ck_assert_uint_eq(raw_hear(waits).type, MSG_WELCOME);
 	ck_assert_uint_eq(hear_begin(waits), hear_begin(fd));
 	say_bye(waits);
@@ -277,8 +276,8 @@ START_TEST(writers_wait_no_longer_after_ten_starts_in_vain)
 }
 END_TEST
 
-/* No sweep can begin while a process lives on: that is nothing to wait for. */
-START_TEST(writers_do_not_wait_for_a_process_that_lives_on)
+/* No sweep can begin while a process lingers, so new writers do not wait. */
+START_TEST(new_writers_do_not_wait_for_a_lingering_process)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	struct victim v[3];
@@ -348,7 +347,7 @@ START_TEST(clients_die_at_any_moment_and_nothing_is_lost)
 	for (unsigned i = 0; i < 4; i++)
 		pid[i] = worker_new(i);
 	for (unsigned kills = 0; kills < KILLS; kills++) {
-		unsigned i = kills % 3; /* the last one lives long */
+		unsigned i = kills % 3; /* the last one lives longer */
 
 		usleep(50000);
 		if (kills % 3 == 0)
@@ -379,14 +378,14 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_the_dead_published_stays);
-	tcase_add_test(t, who_dies_is_found_though_a_child_has_the_socket);
-	tcase_add_test(t, death_in_the_middle_begins_anew);
-	tcase_add_test(t, what_a_stopped_sweep_asked_about_stays);
-	tcase_add_test(t, writers_wait_after_three_starts_in_vain);
-	tcase_add_test(t, writers_that_come_back_do_not_wait);
-	tcase_add_test(t, writers_wait_no_longer_after_ten_starts_in_vain);
-	tcase_add_test(t, writers_do_not_wait_for_a_process_that_lives_on);
+	tcase_add_test(t, published_blocks_of_the_dead_stay);
+	tcase_add_test(t, dead_process_is_found_though_a_child_has_its_socket);
+	tcase_add_test(t, death_during_a_sweep_restarts_it);
+	tcase_add_test(t, candidates_of_a_stopped_sweep_stay);
+	tcase_add_test(t, new_writers_wait_after_three_failed_starts);
+	tcase_add_test(t, reconnecting_writers_do_not_wait);
+	tcase_add_test(t, new_writers_are_let_in_after_ten_failed_starts);
+	tcase_add_test(t, new_writers_do_not_wait_for_a_lingering_process);
 	tcase_add_test(t, clients_die_at_any_moment_and_nothing_is_lost);
 	suite_add_tcase(s, t);
 	return s;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who comes, leaves, or stays silent during a sweep, and who lives on without one. */
+/*
+ * Sessions that join, leave or stay silent during a sweep, and processes that linger
+ * without a session.
+ */
 #include "config.h"
 
 #include "tests/rig/sweep_rig.h"
 
-/* What it names on leaving is no answer, and comes in parts. */
-START_TEST(who_leaves_in_the_middle_names_its_blocks_first)
+/* The blocks that it names on leaving are no answer, and come in several messages. */
+START_TEST(session_that_leaves_during_a_sweep_names_its_blocks_first)
 {
 	struct block_ref own[5], odd;
 	int fd = writer(), leaver = writer();
@@ -27,7 +30,7 @@ START_TEST(who_leaves_in_the_middle_names_its_blocks_first)
 	claim(leaver, n, 0, own, 3);
 	check_alive(leaver);
 	ck_assert_uint_eq(stats().blocks_swept, 0);
-	/* Which block it is counts, not the incarnation. */
+	/* The block counts, not its incarnation. */
 	odd = own[3];
 	odd.inc = 0;
 	claim(leaver, n, 0, &odd, 1);
@@ -40,7 +43,7 @@ START_TEST(who_leaves_in_the_middle_names_its_blocks_first)
 }
 END_TEST
 
-START_TEST(who_comes_in_the_middle_takes_part)
+START_TEST(session_that_joins_during_a_sweep_takes_part)
 {
 	struct block_ref granted[4];
 	int fd = writer(), comer;
@@ -54,7 +57,7 @@ START_TEST(who_comes_in_the_middle_takes_part)
 	ck_assert_uint_eq(hear_begin(comer), n);
 	raw_grant(comer, 0, 4, granted);
 	ack(fd, n);
-	ck_assert_int_eq(raw_pending(fd, 50), 0); /* the comer has not said */
+	ck_assert_int_eq(raw_pending(fd, 50), 0); /* the new session has not acknowledged */
 	ack(comer, n);
 	a = hear_question(fd, n);
 	ck_assert_uint_eq(among(&a, granted, 4), 0);
@@ -71,8 +74,8 @@ START_TEST(who_comes_in_the_middle_takes_part)
 }
 END_TEST
 
-/* On shared memory a closed socket proves nothing while the process lives. */
-START_TEST(process_that_lives_on_is_waited_for)
+/* In shared memory a closed socket proves nothing while the process lives. */
+START_TEST(lingering_process_is_waited_for)
 {
 	struct msg w, hello = {.type = MSG_HELLO, .req = 1};
 	struct block_ref refs[BLOCKS];
@@ -102,8 +105,8 @@ START_TEST(process_that_lives_on_is_waited_for)
 }
 END_TEST
 
-/* It never had the region: nothing is to be waited for but a busy server. */
-START_TEST(client_that_gave_up_before_its_welcome_is_not_waited_for)
+/* It never had the region: only a busy server delays. */
+START_TEST(client_that_left_before_its_welcome_is_not_waited_for)
 {
 	static const struct msg hello = {.type = MSG_HELLO, .req = 1};
 	int fd;
@@ -119,7 +122,7 @@ START_TEST(client_that_gave_up_before_its_welcome_is_not_waited_for)
 }
 END_TEST
 
-START_TEST(fsck_names_who_does_not_answer)
+START_TEST(fsck_names_the_session_that_does_not_answer)
 {
 	struct msg w;
 	int fd = raw_session(srv.path, MSG_ROLE_RW, &w);
@@ -144,12 +147,12 @@ static Suite *suite(void)
 
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, who_leaves_in_the_middle_names_its_blocks_first);
-	tcase_add_test(t, who_comes_in_the_middle_takes_part);
-	tcase_add_test(t, process_that_lives_on_is_waited_for);
+	tcase_add_test(t, session_that_leaves_during_a_sweep_names_its_blocks_first);
+	tcase_add_test(t, session_that_joins_during_a_sweep_takes_part);
+	tcase_add_test(t, lingering_process_is_waited_for);
 	tcase_add_test(
-		t, client_that_gave_up_before_its_welcome_is_not_waited_for);
-	tcase_add_test(t, fsck_names_who_does_not_answer);
+		t, client_that_left_before_its_welcome_is_not_waited_for);
+	tcase_add_test(t, fsck_names_the_session_that_does_not_answer);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -88,7 +88,7 @@ START_TEST(util_format_size_examples)
 }
 END_TEST
 
-/* What others wrote, and what may be shown of it. */
+/* Foreign text, and the part of it that may be shown. */
 static const struct {
 	const char *text, *line;
 } lines[] = {
@@ -165,7 +165,7 @@ END_TEST
 
 enum reader { READER_PIPE, READER_SOCKET, READER_TERMINAL, READER_STOPPED, READERS };
 
-#define LOGGED 5000 /* lines: more than any of these takes */
+#define LOGGED 5000 /* lines: more than any of these buffers holds */
 
 /* [0] is read, [1] is a log's stderr. */
 static void reader_open(enum reader kind, int fds[2])
@@ -190,7 +190,7 @@ static void reader_open(enum reader kind, int fds[2])
 	}
 }
 
-/* Logs, says so, and then logs a line for each byte that it is sent. */
+/* Logs, reports it, and then logs one line for each byte that it receives. */
 static void log_child(int log, int said, int told)
 {
 	char byte = 0;
@@ -205,12 +205,11 @@ static void log_child(int log, int said, int told)
 		_exit(1);
 	while (read(told, &byte, 1) == 1)
 		log_error("line");
-	/* What it shares with others has stayed as it was. */
+	/* The shared file flags are unchanged. */
 	_exit(fcntl(log, F_GETFL) & O_NONBLOCK ? 2 : 0);
 }
 
-/* What is written by others, and by the terminal's own thread, until `ms` pass with
- * nothing new. */
+/* Output of others, and of the terminal's own thread, until `ms` pass without more. */
 static void drain(int fd, char *buf, size_t cap, int ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -223,7 +222,7 @@ static void drain(int fd, char *buf, size_t cap, int ms)
 	buf[at] = '\0';
 }
 
-/* Whole lines of the log, and those that it says were dropped. */
+/* Whole lines of the log, and the number of dropped ones that it reports. */
 static unsigned count_lines(const char *text, unsigned *dropped_out)
 {
 	unsigned whole = 0, n;
@@ -238,7 +237,7 @@ static unsigned count_lines(const char *text, unsigned *dropped_out)
 	return whole;
 }
 
-START_TEST(log_never_wait_drops_counts_and_tells)
+START_TEST(log_that_must_not_wait_drops_counts_and_reports)
 {
 	static char buf[1 << 20];
 	int fds[2], said[2], told[2], status;
@@ -254,7 +253,7 @@ START_TEST(log_never_wait_drops_counts_and_tells)
 		log_child(fds[1], said[1], told[0]);
 	}
 	close(said[1]);
-	/* Nobody reads the log until the child has come through. */
+	/* The log is not read until the child has finished. */
 	ck_assert_int_eq(read(said[0], &byte, 1), 1);
 	if (_i == READER_STOPPED)
 		tcflow(fds[1], TCOON);
@@ -317,7 +316,7 @@ START_TEST(err_set_long_line_is_bounded_and_returns_the_number)
 			 FARKV_ESYS);
 	ck_assert_str_eq(err_detail(),
 			 "cannot open x: No such file or directory");
-	/* The reason stays behind a name that is too long. */
+	/* The reason is kept after a name that is too long. */
 	err_set_errno(FARKV_ESYS, ENOENT, "cannot open %s", big);
 	ck_assert_uint_eq(strlen(err_detail()), 511);
 	ck_assert_str_eq(err_detail() + 511 - strlen("x: No such file or directory"),
@@ -351,7 +350,7 @@ START_TEST(err_detail_belongs_to_the_thread)
 }
 END_TEST
 
-/* Where there is no XDG_RUNTIME_DIR that counts. */
+/* Without a valid XDG_RUNTIME_DIR. */
 static void check_system_default(void)
 {
 	bool run = access("/run/farkv", W_OK | X_OK) == 0 ||
@@ -395,7 +394,7 @@ START_TEST(sockpath_follows_the_runtime_folder)
 }
 END_TEST
 
-/* A socket at `path`: of a listener, which is returned, or left by one that is gone. */
+/* A socket at `path`: of a listener, which is returned, or stale. */
 static int socket_at(const char *path, bool live)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -411,7 +410,7 @@ static int socket_at(const char *path, bool live)
 	return -1;
 }
 
-START_TEST(sockpath_first_live_passes_over_the_dead)
+START_TEST(sockpath_first_live_skips_dead_sockets)
 {
 	char dir[] = "/tmp/sockpath.XXXXXX", names[4][64];
 	const char *all[4];
@@ -423,7 +422,7 @@ START_TEST(sockpath_first_live_passes_over_the_dead)
 		all[i] = names[i];
 	}
 	ck_assert_ptr_null(sockpath_first_live(all, 4));
-	/* One alone is taken as it is: whoever connects says what is wrong. */
+	/* A single socket is returned unchecked: connecting to it reports the error. */
 	socket_at(all[1], false);
 	ck_assert_ptr_eq(sockpath_first_live(all, 4), all[1]);
 	socket_at(all[2], false);
@@ -439,7 +438,7 @@ START_TEST(sockpath_first_live_passes_over_the_dead)
 }
 END_TEST
 
-START_TEST(util_takes_escapes_of_a_terminal_that_has_them)
+START_TEST(util_takes_escapes_only_on_a_capable_terminal)
 {
 	int fds[2];
 
@@ -467,7 +466,7 @@ static const char *const words[] = {
 	"kv://[fe80::1%25eth0]:7670", "\xc3\xa4\xff", "~", "#x", "a;b&c|d<e>f(g)!",
 };
 
-START_TEST(util_shell_word_is_what_a_shell_makes_of_it)
+START_TEST(util_shell_word_is_read_back_by_a_shell)
 {
 	char word[200], command[300], back[200];
 	size_t n;
@@ -484,7 +483,7 @@ START_TEST(util_shell_word_is_what_a_shell_makes_of_it)
 }
 END_TEST
 
-START_TEST(util_shell_word_plain_stays_and_no_room_is_said)
+START_TEST(util_shell_word_plain_is_unchanged_and_a_short_buffer_is_reported)
 {
 	char word[13], most[] = "0123456789abc";
 
@@ -543,7 +542,7 @@ START_TEST(textfile_undecided_until_the_kind_is_certain)
 	while (n < heads[_i].len && textfile_undecided(heads[_i].head, n))
 		n++;
 	ck_assert_uint_le(n, TEXTFILE_HEAD);
-	/* No more is needed than was read. */
+	/* The bytes read so far decide. */
 	ck_assert(textfile_foreign(heads[_i].head, n) ==
 		  textfile_foreign(heads[_i].head, heads[_i].len));
 }
@@ -566,14 +565,14 @@ static Suite *suite(void)
 	tcase_add_test(t, err_set_long_line_is_bounded_and_returns_the_number);
 	tcase_add_test(t, err_set_quotes_others_in_one_line);
 	tcase_add_test(t, log_msg_is_one_line_of_at_most_1023_bytes);
-	tcase_add_loop_test(t, log_never_wait_drops_counts_and_tells, 0, READERS);
+	tcase_add_loop_test(t, log_that_must_not_wait_drops_counts_and_reports, 0, READERS);
 	tcase_add_test(t, err_detail_belongs_to_the_thread);
 	tcase_add_test(t, sockpath_follows_the_runtime_folder);
-	tcase_add_test(t, sockpath_first_live_passes_over_the_dead);
-	tcase_add_test(t, util_takes_escapes_of_a_terminal_that_has_them);
-	tcase_add_loop_test(t, util_shell_word_is_what_a_shell_makes_of_it, 0,
+	tcase_add_test(t, sockpath_first_live_skips_dead_sockets);
+	tcase_add_test(t, util_takes_escapes_only_on_a_capable_terminal);
+	tcase_add_loop_test(t, util_shell_word_is_read_back_by_a_shell, 0,
 			    (int)ARRAY_SIZE(words));
-	tcase_add_test(t, util_shell_word_plain_stays_and_no_room_is_said);
+	tcase_add_test(t, util_shell_word_plain_is_unchanged_and_a_short_buffer_is_reported);
 	tcase_add_loop_test(t, textfile_check_names_the_kind_and_the_command, 0,
 			    (int)ARRAY_SIZE(heads));
 	tcase_add_loop_test(t, textfile_undecided_until_the_kind_is_certain, 0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client keeps of blocks that it has READ. */
+/* The value cache: blocks that a client has READ. */
 #include "config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tests/rig/test_main.h"
 
 #define BLOCK 96u
-#define MUCH (1u << 20) /* memory: no block loses its place to another's */
+#define MUCH (1u << 20) /* memory: no block replaces another */
 
 static struct value_cache *k;
 static size_t ring; /* bytes, without the table */
@@ -28,7 +28,7 @@ static void teardown(void)
 
 static uint8_t new_block[2 * BLOCK];
 
-/* Keep a block of so many bytes, all of one value that word and slot give. */
+/* Cache a block of this many bytes, filled with a value of its word and slot. */
 static void store(uint64_t slot, uint64_t word, size_t bytes)
 {
 	static uint8_t block[MUCH];
@@ -37,7 +37,7 @@ static void store(uint64_t slot, uint64_t word, size_t bytes)
 	value_cache_store(k, slot, word, block, bytes);
 }
 
-/* Is it there, and whole? */
+/* Whether it is cached, and whole. */
 static bool has(uint64_t slot, uint64_t word, size_t bytes)
 {
 	size_t found = 0;
@@ -52,7 +52,7 @@ static bool has(uint64_t slot, uint64_t word, size_t bytes)
 	return true;
 }
 
-START_TEST(a_block_is_found_by_its_slot_and_its_word)
+START_TEST(block_is_found_by_its_slot_and_its_word)
 {
 	setup(4096);
 	ck_assert(!has(64, 1, BLOCK));
@@ -67,7 +67,7 @@ START_TEST(a_block_is_found_by_its_slot_and_its_word)
 }
 END_TEST
 
-START_TEST(the_oldest_give_way_and_nothing_else_does)
+START_TEST(full_cache_evicts_the_oldest_only)
 {
 	unsigned n, first = 0;
 
@@ -77,7 +77,10 @@ START_TEST(the_oldest_give_way_and_nothing_else_does)
 
 		store(n * 8, n, bytes);
 		ck_assert(has(n * 8, n, bytes));
-		/* Those that are there are the last ones, but for lost places. */
+		/*
+		 * The cached blocks are the last ones, except those that lost their place
+		 * in the table.
+		 */
 		for (unsigned i = 1; i < n; i++)
 			if (has(i * 8, i, 40 + i % 7 * 24)) {
 				ck_assert_uint_ge(i, first);
@@ -91,8 +94,8 @@ START_TEST(the_oldest_give_way_and_nothing_else_does)
 }
 END_TEST
 
-/* As many as there is room for, to the last byte; one more, and the first is gone. */
-START_TEST(the_ring_is_used_to_its_end)
+/* As many as fit, to the last byte; one more evicts the first. */
+START_TEST(ring_is_used_to_its_end)
 {
 	size_t part;
 
@@ -111,8 +114,8 @@ START_TEST(the_ring_is_used_to_its_end)
 }
 END_TEST
 
-/* A block that is not to be split goes to the start, and over what lies there. */
-START_TEST(what_does_not_fit_at_the_end_goes_to_the_start)
+/* A block that would be split goes to the start, and overwrites the blocks there. */
+START_TEST(block_that_does_not_fit_at_the_end_goes_to_the_start)
 {
 	size_t part;
 
@@ -131,7 +134,7 @@ START_TEST(what_does_not_fit_at_the_end_goes_to_the_start)
 }
 END_TEST
 
-START_TEST(what_is_too_large_is_not_kept_and_drives_nothing_out)
+START_TEST(too_large_block_is_not_cached_and_evicts_nothing)
 {
 	setup(4096);
 	store(64, 1, BLOCK);
@@ -144,8 +147,8 @@ START_TEST(what_is_too_large_is_not_kept_and_drives_nothing_out)
 }
 END_TEST
 
-/* Ever new values of one key do not drive out the others. */
-START_TEST(a_value_is_renewed_where_it_lies_if_it_is_as_long)
+/* New values of one key do not evict the others. */
+START_TEST(value_of_the_same_length_is_replaced_in_place)
 {
 	setup(4096);
 	store(64, 1, BLOCK);
@@ -164,7 +167,7 @@ START_TEST(a_value_is_renewed_where_it_lies_if_it_is_as_long)
 	value_cache_renew(k, 72, 1, new_block, 2 * BLOCK);
 	ck_assert(has(72, 1, 2 * BLOCK));
 	ck_assert(has(88, 1, BLOCK));
-	value_cache_renew(k, 80, 1, new_block, BLOCK); /* nothing was kept there */
+	value_cache_renew(k, 80, 1, new_block, BLOCK); /* nothing was cached there */
 	ck_assert(!has(80, 1, BLOCK));
 	value_cache_drop(k);
 	value_cache_renew(k, 72, 1, new_block, BLOCK);
@@ -173,7 +176,7 @@ START_TEST(a_value_is_renewed_where_it_lies_if_it_is_as_long)
 }
 END_TEST
 
-START_TEST(a_barrier_forgets_all)
+START_TEST(barrier_drops_all)
 {
 	setup(4096);
 	value_cache_drop(k);
@@ -189,7 +192,7 @@ START_TEST(a_barrier_forgets_all)
 }
 END_TEST
 
-START_TEST(the_least_memory_works_and_most_of_much_is_used)
+START_TEST(least_memory_works_and_most_of_a_large_one_is_used)
 {
 	unsigned found = 0;
 
@@ -210,17 +213,17 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("kept");
-	TCase *t = tcase_create("kept");
+	Suite *s = suite_create("value cache");
+	TCase *t = tcase_create("value cache");
 
-	tcase_add_test(t, a_block_is_found_by_its_slot_and_its_word);
-	tcase_add_test(t, the_oldest_give_way_and_nothing_else_does);
-	tcase_add_test(t, the_ring_is_used_to_its_end);
-	tcase_add_test(t, what_does_not_fit_at_the_end_goes_to_the_start);
-	tcase_add_test(t, what_is_too_large_is_not_kept_and_drives_nothing_out);
-	tcase_add_test(t, a_value_is_renewed_where_it_lies_if_it_is_as_long);
-	tcase_add_test(t, a_barrier_forgets_all);
-	tcase_add_test(t, the_least_memory_works_and_most_of_much_is_used);
+	tcase_add_test(t, block_is_found_by_its_slot_and_its_word);
+	tcase_add_test(t, full_cache_evicts_the_oldest_only);
+	tcase_add_test(t, ring_is_used_to_its_end);
+	tcase_add_test(t, block_that_does_not_fit_at_the_end_goes_to_the_start);
+	tcase_add_test(t, too_large_block_is_not_cached_and_evicts_nothing);
+	tcase_add_test(t, value_of_the_same_length_is_replaced_in_place);
+	tcase_add_test(t, barrier_drops_all);
+	tcase_add_test(t, least_memory_works_and_most_of_a_large_one_is_used);
 	suite_add_tcase(s, t);
 	return s;
 }

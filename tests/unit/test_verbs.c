@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What only lanes of an RDMA device can show: queues that fill up, requests longer
- * than the device's longest, buffers, fences, and connections that end in the
- * middle. Needs a device; run by make check-rdma.
+ * Properties of lanes of an RDMA device: queues that fill up, requests longer than the
+ * device's longest, buffers, fences, and connections that end during requests. Needs a
+ * device; run by make check-rdma.
  */
 #include "config.h"
 
@@ -109,7 +109,7 @@ START_TEST(post_4000_writes_at_once_none_is_lost)
 }
 END_TEST
 
-/* Nobody polls meanwhile: the queue is full, later posts wait in the lane. */
+/* Without polls the queue fills, and later posts wait in the lane. */
 START_TEST(post_after_post_without_a_poll_complete_in_posting_order)
 {
 	enum { POSTS = 400 };
@@ -166,7 +166,7 @@ START_TEST(request_longer_than_the_device_takes_arrives_whole)
 	ck_assert_int_eq(c.status, 0);
 	ck_assert_uint_eq(c.n_done, 1);
 	ck_assert(memcmp(region, mem, LARGE) == 0);
-	/* It counts as the one request that it is. */
+	/* It counts as one request. */
 	ck_assert_uint_eq(lane->counters.writes, 1);
 	ck_assert_uint_eq(lane->counters.reads, 1);
 	ck_assert_uint_eq(lane->counters.read_bytes, LARGE);
@@ -174,7 +174,7 @@ START_TEST(request_longer_than_the_device_takes_arrives_whole)
 }
 END_TEST
 
-/* Small WRITEs take their bytes along when they are posted. */
+/* Small WRITEs are inline: they copy their bytes when they are posted. */
 START_TEST(inline_write_buffer_is_free_after_the_post)
 {
 	static const uint32_t sizes[] = {1, 7, 8, 63, 64, 128};
@@ -199,7 +199,7 @@ START_TEST(inline_write_buffer_is_free_after_the_post)
 }
 END_TEST
 
-/* What a fenced WRITE takes along is what the READ before it brought. */
+/* A fenced WRITE sends what the READ before it brought. */
 START_TEST(fenced_write_carries_the_result_of_the_read_before_it)
 {
 	static const uint32_t sizes[] = {8, 64, 200, 1000, 9000};
@@ -224,7 +224,7 @@ START_TEST(fenced_write_carries_the_result_of_the_read_before_it)
 }
 END_TEST
 
-/* What an operation allocates and gives back, of several sizes at once. */
+/* Memory that an operation allocates and frees, of several sizes at once. */
 static void use_memory(void)
 {
 	static const size_t sizes[] = {64, 100, 4096, 70000, 3 << 19};
@@ -258,7 +258,7 @@ START_TEST(memory_that_was_used_before_is_not_registered_again)
 }
 END_TEST
 
-/* Memory of the caller's, on whose pages nothing else lies. */
+/* Memory of the caller, on pages of its own. */
 static uint8_t *map_memory(size_t bytes)
 {
 	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -268,7 +268,7 @@ static uint8_t *map_memory(size_t bytes)
 	return p;
 }
 
-START_TEST(memory_that_is_added_holds_parts_until_it_is_removed)
+START_TEST(added_memory_carries_segments_until_it_is_removed)
 {
 	uint8_t *mine = map_memory(SMALL), *mem = xport_mem_alloc(lane, 64);
 	uint64_t before = lane->counters.registrations;
@@ -286,7 +286,10 @@ START_TEST(memory_that_is_added_holds_parts_until_it_is_removed)
 	for (size_t i = 0; i < SMALL; i++)
 		mine[i] = (uint8_t)(i * 5 + i / 256);
 	memset(mem, 0xCC, 64);
-	/* 10 bytes of ours, 5000 of the caller's, 20 of ours; and back, elsewhere. */
+	/*
+	 * 10 bytes of the lane, 5000 of the caller, 20 of the lane; and back, to other
+	 * places.
+	 */
 	c.wr[0] = write_wr(3, mem, 5030);
 	c.wr[0].seg = mine + 77;
 	c.wr[0].seg_at = 10;
@@ -306,15 +309,15 @@ START_TEST(memory_that_is_added_holds_parts_until_it_is_removed)
 	xport_mem_remove(lane, mine);
 	ck_assert(!xport_mem_known(lane, mine, 1));
 	xport_mem_remove(lane, mine);
-	/* Nothing of the device's is left on these pages. */
+	/* The device uses these pages no more. */
 	munmap(mine, SMALL);
 	use_memory();
 	xport_mem_free(lane, mem, 64);
 }
 END_TEST
 
-/* Longer than the device takes at once: cut anywhere, whatever the parts are. */
-START_TEST(long_request_in_parts_arrives_whole)
+/* Longer than the device's longest request: split anywhere, whatever the segments are. */
+START_TEST(long_request_in_segments_arrives_whole)
 {
 	static const uint32_t tails[] = {8, 9, 4096, (1u << 20) + 3};
 	size_t bytes = LARGE - 8192;
@@ -359,7 +362,7 @@ END_TEST
 
 /* ---- rights ------------------------------------------------------------------------- */
 
-/* The device says no in the middle: what came before it happened, nothing after. */
+/* The device refuses one request: those before it happened, none after. */
 START_TEST(wrong_key_in_the_middle_ends_the_chain_where_it_stands)
 {
 	struct xport_lane *half =
@@ -385,7 +388,7 @@ START_TEST(wrong_key_in_the_middle_ends_the_chain_where_it_stands)
 	ck_assert_uint_eq(word(16), 0);
 	ck_assert_uint_eq(word(24), 0);
 	ck_assert_int_eq(xport_broken(half), FARKV_EDISCONNECTED);
-	/* The other lane is none the worse. */
+	/* The other lane is not affected. */
 	c[1].wr[0] = cas_wr(24, 0, 7);
 	far_run(lane, &c[1]);
 	ck_assert_int_eq(c[1].status, 0);
@@ -409,8 +412,8 @@ START_TEST(request_across_two_keys_is_refused_and_nothing_posted)
 }
 END_TEST
 
-/* A client of the role "ro" that has got hold of the writers' key. */
-START_TEST(readonly_connection_the_device_refuses_write_and_cas)
+/* A client of the role "ro" that knows the writers' rkey. */
+START_TEST(write_and_cas_of_a_readonly_connection_are_refused_by_the_device)
 {
 	struct xport_lane *ro = far_lane(
 		&(struct far_lane){.readonly = true, .claims_more = true});
@@ -506,7 +509,7 @@ static void *break_soon(void *arg)
 	return NULL;
 }
 
-/* After an end: some chains are done well, and then none. */
+/* After the end: some chains succeeded, and none after them. */
 static unsigned check_ends(const struct xport_chain *c, unsigned n)
 {
 	unsigned good = 0;
@@ -547,7 +550,7 @@ START_TEST(lane_broken_by_another_thread_ends_all_chains_soon)
 	pthread_join(t, NULL);
 	good = check_ends(c, CHAINS);
 	ck_assert_uint_lt(good, CHAINS);
-	/* The device is through with the buffers of chains that are done. */
+	/* The device does not use the buffers of finished chains. */
 	memset(mem, 0xEE, SMALL);
 	usleep(50000);
 	for (unsigned i = 0; i < SMALL; i++)
@@ -569,9 +572,9 @@ static void *fence_soon(void *arg)
 }
 
 /*
- * The server ends the connection under a stream of WRITEs. The client notices by
- * itself, in bounded time; what it was told happened did; and from the fence's
- * return on nothing changes any more (I6).
+ * The server ends the connection during a stream of WRITEs. The client notices by itself,
+ * in bounded time; requests reported as done happened; and after the fence returns
+ * nothing changes any more (I6).
  */
 START_TEST(peer_fenced_in_the_middle_ends_the_lane_in_bounded_time)
 {
@@ -609,7 +612,7 @@ START_TEST(peer_fenced_in_the_middle_ends_the_lane_in_bounded_time)
 }
 END_TEST
 
-/* A request to a peer that is gone, with nothing under way before. */
+/* A request to a peer that is gone, with nothing in flight before. */
 START_TEST(post_to_a_fenced_peer_fails_in_bounded_time)
 {
 	uint64_t *mem = xport_mem_alloc(lane, 64), began;
@@ -630,10 +633,10 @@ START_TEST(post_to_a_fenced_peer_fails_in_bounded_time)
 END_TEST
 
 /*
- * The server asks whether the client's machine is alive, again and again, and nobody
- * looks at what arrives there, as if the process were stopped: its card answers.
+ * The server probes the client's machine again and again, and nobody reads the probes
+ * there, as if the process were stopped: its card answers.
  */
-START_TEST(peer_that_takes_nothing_in_is_probed_100_times_and_stays)
+START_TEST(stopped_peer_is_probed_100_times_and_stays)
 {
 	struct xport_chain c = {.n = 1};
 
@@ -641,7 +644,7 @@ START_TEST(peer_that_takes_nothing_in_is_probed_100_times_and_stays)
 		far_probe();
 		usleep(10000);
 	}
-	usleep(1500000); /* were one not acknowledged, its retries would be over */
+	usleep(1500000); /* without an acknowledgement the retries would be over */
 	ck_assert_uint_eq(far_peers(), 1);
 	c.wr[0] = cas_wr(0, 0, 5);
 	far_run(lane, &c);
@@ -660,15 +663,15 @@ static Suite *suite(void)
 		inline_write_buffer_is_free_after_the_post,
 		fenced_write_carries_the_result_of_the_read_before_it,
 		memory_that_was_used_before_is_not_registered_again,
-		memory_that_is_added_holds_parts_until_it_is_removed,
-		long_request_in_parts_arrives_whole,
+		added_memory_carries_segments_until_it_is_removed,
+		long_request_in_segments_arrives_whole,
 		wrong_key_in_the_middle_ends_the_chain_where_it_stands,
 		request_across_two_keys_is_refused_and_nothing_posted,
 		cas_of_three_lanes_on_one_word_all_count,
 		lane_broken_by_another_thread_ends_all_chains_soon,
 		peer_fenced_in_the_middle_ends_the_lane_in_bounded_time,
 		post_to_a_fenced_peer_fails_in_bounded_time,
-		peer_that_takes_nothing_in_is_probed_100_times_and_stays,
+		stopped_peer_is_probed_100_times_and_stays,
 	};
 	Suite *s = suite_create("verbs");
 	TCase *t = tcase_create("verbs");
@@ -678,7 +681,7 @@ static Suite *suite(void)
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tcase_add_test(t, tests[i]);
 	tcase_add_loop_test(t,
-			    readonly_connection_the_device_refuses_write_and_cas,
+			    write_and_cas_of_a_readonly_connection_are_refused_by_the_device,
 			    0, 2);
 	suite_add_tcase(s, t);
 	return s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The masks of a line: by their meaning, and the same by all ways to make them. */
+/* The masks of a line: their meaning, and that all implementations agree. */
 #include "config.h"
 
 #include <pthread.h>
@@ -29,7 +29,7 @@ static struct block_ref block(uint64_t r)
 		.inc = (uint16_t)(r >> 48 & SLOT_INC_MASK)};
 }
 
-/* Words as slots hold them, and some that none should. */
+/* Words of slots, and some that no slot should hold. */
 static uint64_t any_word(void)
 {
 	uint64_t r = draw();
@@ -75,7 +75,7 @@ static void same(const uint64_t *line, uint32_t fp)
 	ck_assert_uint_eq((plain.match | plain.stop) >> LINE_SLOTS, 0);
 }
 
-START_TEST(masks_of_random_lines_say_what_the_words_say)
+START_TEST(masks_of_random_lines_match_the_words)
 {
 	uint64_t line[LINE_SLOTS] __attribute__((aligned(64)));
 
@@ -88,7 +88,7 @@ START_TEST(masks_of_random_lines_say_what_the_words_say)
 END_TEST
 
 /* Each bit of a word alone, in each slot, for fingerprints of all kinds. */
-START_TEST(masks_of_each_bit_say_what_the_words_say)
+START_TEST(masks_of_each_bit_match_the_words)
 {
 	uint64_t line[LINE_SLOTS] __attribute__((aligned(64)));
 
@@ -108,7 +108,7 @@ END_TEST
 static uint64_t shared_line[LINE_SLOTS] __attribute__((aligned(64)));
 static bool binding;
 
-/* Slots are bound to a key of fingerprint 5, and empty again, all the time. */
+/* Slots alternate between a key of fingerprint 5 and empty. */
 static void *bind_slots(void *arg)
 {
 	uint64_t empty = slot_empty(7), full = slot_pack(block(0x1234567), 5, 0);
@@ -121,8 +121,8 @@ static void *bind_slots(void *arg)
 	return NULL;
 }
 
-/* Whichever of both words a slot holds, a mask names it: also while it changes. */
-START_TEST(a_slot_that_is_being_bound_is_named)
+/* A mask names a slot with either word, also while it changes. */
+START_TEST(slot_that_is_being_claimed_is_in_a_mask)
 {
 	uint64_t end = clock_now_ns() + 300 * NS_PER_MS;
 	unsigned missed = 0;
@@ -151,9 +151,9 @@ static Suite *suite(void)
 	Suite *s = suite_create("window_scan");
 	TCase *t = tcase_create("window_scan");
 
-	tcase_add_test(t, masks_of_random_lines_say_what_the_words_say);
-	tcase_add_test(t, masks_of_each_bit_say_what_the_words_say);
-	tcase_add_test(t, a_slot_that_is_being_bound_is_named);
+	tcase_add_test(t, masks_of_random_lines_match_the_words);
+	tcase_add_test(t, masks_of_each_bit_match_the_words);
+	tcase_add_test(t, slot_that_is_being_claimed_is_in_a_mask);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kvbench: the loop of a thread, against the store that does nothing, or refuses. */
+/* kvbench: the loop of a thread, with the store that does nothing, or one that refuses. */
 #include "config.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void rig_down(struct rig *g)
 
 static const char *const batches[] = {"batch=1", "batch=16"};
 
-START_TEST(worker_run_that_time_ends_leaves_no_gap_in_the_inserts)
+START_TEST(worker_run_ended_by_time_leaves_no_gap_in_the_inserts)
 {
 	const char *const args[] = {
 		"recordcount=100", "operationcount=1000", "readproportion=0.5",
@@ -72,7 +72,7 @@ START_TEST(worker_run_that_time_ends_leaves_no_gap_in_the_inserts)
 
 	ticks_init();
 	rig_up(&g, args, ARRAY_SIZE(args), false);
-	/* Time is up after some of what was drawn ahead. */
+	/* Time is up after a part of the operations that were drawn ahead. */
 	g.worker->tick = (double)ticks_from_ns(NS_PER_MS);
 	worker_run(g.worker, &g.m, 0,
 		   ticks_now() + ticks_from_ns(5 * NS_PER_MS));
@@ -191,7 +191,7 @@ static void refuse_some(struct db *db, struct db_item *items, size_t n)
 		items[i].status = i % 3 ? DB_OK : DB_ERROR;
 }
 
-START_TEST(worker_load_in_batches_tries_again_what_failed)
+START_TEST(worker_load_in_batches_retries_failed_items)
 {
 	const char *const args[] = {
 		"recordcount=160", "core_workload_insertion_retry_limit=2",
@@ -208,7 +208,7 @@ START_TEST(worker_load_in_batches_tries_again_what_failed)
 	ck_assert_uint_eq(measure_failures(&g.m), 60);
 	ck_assert_uint_eq(measure_returns(&g.m, SERIES_INSERT, DB_OK), 160);
 	ck_assert(!g.shared.stop);
-	/* What cannot be stored at all ends the load, after its tries. */
+	/* An item that cannot be stored ends the load, after its retries. */
 	ops.insert = refuse;
 	worker_run(g.worker, &g.m, 16, 0);
 	ck_assert_uint_eq(measure_failures(&g.m), 60 + 6 + 2);
@@ -244,7 +244,7 @@ static Suite *suite(void)
 	TCase *t = tcase_create("worker");
 
 	tcase_add_loop_test(
-		t, worker_run_that_time_ends_leaves_no_gap_in_the_inserts, 0,
+		t, worker_run_ended_by_time_leaves_no_gap_in_the_inserts, 0,
 		(int)ARRAY_SIZE(batches));
 	tcase_add_loop_test(
 		t, worker_run_ends_when_time_is_up_before_an_operation_is_due,
@@ -255,7 +255,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, worker_run_leaves_no_latency_uncounted, 0,
 			    (int)ARRAY_SIZE(batches));
 	tcase_add_loop_test(t, ticks_become_ns_at_any_rate, 0, 5);
-	tcase_add_test(t, worker_load_in_batches_tries_again_what_failed);
+	tcase_add_test(t, worker_load_in_batches_retries_failed_items);
 	tcase_add_loop_test(t, worker_load_keeps_going_if_told, 0,
 			    (int)ARRAY_SIZE(batches));
 	suite_add_tcase(s, t);

@@ -20,7 +20,7 @@
 
 static uint8_t region[REGION] __attribute__((aligned(4096)));
 
-/* Which transport the running test uses. */
+/* The transport of the running test. */
 enum { PLAIN, FAULT_QUIET, FAULT_DELAY, N_LANES };
 
 static struct xport_lane *plain_open(bool readonly)
@@ -37,7 +37,7 @@ static struct xport_lane *fault_open(const struct xport_fault_config *cfg)
 	return xport_fault_open(plain_open(false), cfg);
 }
 
-/* Lanes of the far end belong to it. */
+/* Lanes of the peer belong to it. */
 static void lane_close(struct xport_lane *lane)
 {
 	if (!far_wanted())
@@ -161,7 +161,7 @@ START_TEST(post_request_outside_region_or_misaligned_posts_nothing)
 }
 END_TEST
 
-/* A READ's memory is its own: what an earlier request takes from there, or brings. */
+/* A READ's memory may overlap no earlier request's, read or written. */
 START_TEST(post_read_into_memory_of_its_chain_posts_nothing)
 {
 	static const struct {
@@ -205,8 +205,8 @@ START_TEST(post_read_into_memory_of_its_chain_posts_nothing)
 }
 END_TEST
 
-/* A request's bytes in two places come together there, and apart again. */
-START_TEST(parts_of_a_request_are_its_bytes_in_order)
+/* A request's bytes from two places are joined, and split again. */
+START_TEST(segments_of_a_request_are_its_bytes_in_order)
 {
 	static const struct {
 		uint32_t len, at, part;
@@ -256,7 +256,7 @@ START_TEST(parts_of_a_request_are_its_bytes_in_order)
 }
 END_TEST
 
-START_TEST(part_that_is_not_the_requests_posts_nothing)
+START_TEST(segment_outside_of_its_request_posts_nothing)
 {
 	struct xport_lane *lane = lane_open(_i);
 	uint8_t *mem = xport_mem_alloc(lane, 256);
@@ -269,7 +269,7 @@ START_TEST(part_that_is_not_the_requests_posts_nothing)
 		 .seg_at = 4, .seg_len = UINT32_MAX},
 		{.opcode = XPORT_CAS, .len = 8, .seg = mem + 128,
 		 .seg_at = 0, .seg_len = 8},
-		/* fewer than eight bytes behind it */
+		/* fewer than eight bytes after it */
 		{.opcode = XPORT_READ, .len = 64, .seg = mem + 128,
 		 .seg_at = 24, .seg_len = 33},
 		/* what the WRITE before takes its bytes from */
@@ -320,8 +320,8 @@ START_TEST(broken_lane_ends_every_chain_with_its_error)
 }
 END_TEST
 
-/* Chains lie on stacks, too: nobody may write to them any more. */
-START_TEST(one_poll_of_a_broken_lane_ends_all_that_is_under_way)
+/* Chains may lie on stacks: nobody may write to them any more. */
+START_TEST(one_poll_of_a_broken_lane_ends_all_chains)
 {
 	struct xport_lane *lane = lane_open(_i);
 	uint64_t *mem = xport_mem_alloc(lane, 64);
@@ -366,7 +366,7 @@ START_TEST(readonly_lane_refuses_write_and_cas)
 END_TEST
 
 /* break_at = N stops before request N, or just after it with its result lost */
-START_TEST(fault_break_at_each_request_knows_what_happened)
+START_TEST(fault_break_at_each_request_reports_what_happened)
 {
 	unsigned at = (unsigned)_i / 2 + 1;
 	bool lost = _i % 2;
@@ -401,7 +401,7 @@ static void gap_write(void *arg)
 	memset(region, 0xBB, 64);
 }
 
-START_TEST(fault_torn_read_mixes_two_moments_at_its_grain)
+START_TEST(fault_torn_read_mixes_old_and_new_at_its_granularity)
 {
 	struct xport_fault_config cfg = {.seed = 3,
 					 .tear_ppm = 1000000,
@@ -462,21 +462,21 @@ static Suite *suite(void)
 		N_LANES);
 	tcase_add_loop_test(t, post_read_into_memory_of_its_chain_posts_nothing,
 			    0, N_LANES);
-	tcase_add_loop_test(t, parts_of_a_request_are_its_bytes_in_order, 0,
+	tcase_add_loop_test(t, segments_of_a_request_are_its_bytes_in_order, 0,
 			    N_LANES);
-	tcase_add_loop_test(t, part_that_is_not_the_requests_posts_nothing, 0,
+	tcase_add_loop_test(t, segment_outside_of_its_request_posts_nothing, 0,
 			    N_LANES);
 	tcase_add_loop_test(t, broken_lane_ends_every_chain_with_its_error, 0,
 			    N_LANES);
-	tcase_add_loop_test(t, one_poll_of_a_broken_lane_ends_all_that_is_under_way, 0,
+	tcase_add_loop_test(t, one_poll_of_a_broken_lane_ends_all_chains, 0,
 			    N_LANES);
 	tcase_add_test(t, readonly_lane_refuses_write_and_cas);
 	suite_add_tcase(s, t);
 	t = tcase_create("fault");
 	tcase_add_checked_fixture(t, NULL, far_close);
-	tcase_add_loop_test(t, fault_break_at_each_request_knows_what_happened,
+	tcase_add_loop_test(t, fault_break_at_each_request_reports_what_happened,
 			    0, 6);
-	tcase_add_loop_test(t, fault_torn_read_mixes_two_moments_at_its_grain,
+	tcase_add_loop_test(t, fault_torn_read_mixes_old_and_new_at_its_granularity,
 			    0, 2);
 	suite_add_tcase(s, t);
 	return s;

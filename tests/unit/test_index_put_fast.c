@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A put over a value, put fast (index/shm.h), and where it is not for that. */
+/*
+ * The fast path of put over a value (common/index/shm.h), and where it leaves to the slow
+ * path.
+ */
 #include "config.h"
 
 #include "tests/rig/loads_rig.h"
 
-START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
+START_TEST(put_over_a_value_or_a_tombstone_is_fast)
 {
 	setup_over("k", 0);
 	check_value(&other, k, "second");
@@ -13,7 +16,7 @@ START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
 	ck_assert(me.op.has_spare);
 	check_value(&other, k, "third");
 	check_no_duplicates(k);
-	/* An insert does not, nor what is not a put. */
+	/* An insert is slow, and so is any operation but put. */
 	PUT(&me, key_of("another"), "x");
 	ck_assert(!me.op.has_spare);
 	ck_assert_int_eq(run(&me, INDEX_REPLACE, k, "fourth", 0), 0);
@@ -22,7 +25,7 @@ START_TEST(put_over_a_value_or_a_tombstone_goes_straight_on)
 }
 END_TEST
 
-/* As farkv_put() does it. */
+/* As farkv_put() calls it. */
 static bool put_by_key(struct index_key who, const char *value)
 {
 	const void *at = index_prefetch_window(me.ix, who.hash);
@@ -31,7 +34,7 @@ static bool put_by_key(struct index_key who, const char *value)
 	return index_put(me.ix, &me.op, at);
 }
 
-START_TEST(put_by_what_is_expected_is_a_put)
+START_TEST(put_by_a_prefetched_location_is_a_put)
 {
 	struct effort before;
 
@@ -44,7 +47,7 @@ START_TEST(put_by_what_is_expected_is_a_put)
 		check_effort(before, 1, 1);
 		check_value(&other, k, i ? "fourth" : "3");
 	}
-	/* An insert goes on by searching, and a lane that is broken leads nowhere. */
+	/* An insert searches; on a broken lane the fast path does nothing. */
 	ck_assert(put_by_key(key_of("another"), "x"));
 	check_value(&other, key_of("another"), "x");
 	cut();
@@ -57,7 +60,7 @@ START_TEST(put_by_what_is_expected_is_a_put)
 }
 END_TEST
 
-START_TEST(put_that_finds_another_key_first_goes_on_by_searching)
+START_TEST(put_that_finds_another_key_first_searches_on)
 {
 	struct effort before;
 	struct index_key second;
@@ -90,7 +93,7 @@ static uint8_t *key_in_block(void)
 	return region.base + slot_off(*slots_of(k)) + BLOCK_HEADER_BYTES;
 }
 
-/* k's block is another, and what it had is twin's in part, as if T had passed. */
+/* k gets another block, and twin reuses a part of k's old one, as if T had passed. */
 static void reuse(void)
 {
 	uint8_t *old = key_in_block();
@@ -118,8 +121,8 @@ static void check_twins(void)
 	teardown();
 }
 
-/* What it takes for its key's slot is not, and its swap is lost. */
-START_TEST(put_that_saw_two_blocks_in_one_stores_its_value)
+/* The slot that it takes for its key's is another one, and its swap is lost. */
+START_TEST(put_that_read_a_torn_block_stores_its_value)
 {
 	setup_twins();
 	at_key = reuse;
@@ -134,12 +137,12 @@ static void damage(size_t at)
 	region.base[slot_off(*slots_of(k)) + at] ^= 1;
 }
 
-/* Bytes of the header, or the key, that say that the block is this key's. */
+/* Bytes of the header or the key that identify the block as this key's. */
 static const size_t telling[] = {offsetof(struct block_header, key_len),
 				 offsetof(struct block_header, inc_flags),
 				 BLOCK_HEADER_BYTES};
 
-START_TEST(put_over_a_block_that_is_not_its_keys_any_more_is_refused)
+START_TEST(put_over_a_block_with_a_damaged_header_or_key_is_refused)
 {
 	setup_over("k", 77);
 	damage(telling[_i]);
@@ -152,12 +155,12 @@ START_TEST(put_over_a_block_that_is_not_its_keys_any_more_is_refused)
 }
 END_TEST
 
-/* What it replaces in any case: version, the value's length, checksum. */
+/* Parts that it replaces anyway: version, the value's length, checksum. */
 static const size_t replaced[] = {offsetof(struct block_header, version),
 				  offsetof(struct block_header, value_len),
 				  BLOCK_HEADER_BYTES - 1};
 
-START_TEST(put_over_a_damaged_value_mends_it)
+START_TEST(put_over_a_damaged_value_replaces_it)
 {
 	setup_over("k", 77);
 	damage(replaced[_i]);
@@ -186,7 +189,7 @@ START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 		if (i == 0)
 			index_abandon(me.ix, op, FARKV_ETIMEDOUT);
 	}
-	/* What was written ahead is what is swapped in the end. */
+	/* The block that was written before is the one that is swapped in. */
 	*slots_of(k) &= ~SLOT_FROZEN;
 	index_run(me.ix, &op, 1, 0, UINT64_MAX);
 	ck_assert_int_eq(op->result, 0);
@@ -196,7 +199,7 @@ START_TEST(put_that_finds_its_slot_frozen_leaves_it_so)
 }
 END_TEST
 
-/* The session may be over, and the slot others' business. */
+/* The session may be over, and the slot may belong to others. */
 START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 {
 	struct index_op *op = &me.op;
@@ -214,12 +217,12 @@ START_TEST(put_whose_lane_breaks_while_it_writes_swaps_nothing)
 }
 END_TEST
 
-/* A value that fills a block's `room` with this key, and others around it. */
+/* A value that fills a block's `room` with this key, and its neighbours in length. */
 static const uint32_t rooms[] = {SHM_SMALL_MAX, SHM_SMALL_MAX + 8, 1064, IMAGE_MAX, IMAGE_MAX + 8,
 				 BLOCK_PAST_CACHE, BLOCK_PAST_CACHE + 64, PUT_ROOM_MAX,
 				 PUT_ROOM_MAX + 8};
 
-START_TEST(class_of_any_room_is_that_of_the_format)
+START_TEST(fast_path_class_of_any_size_is_the_class_of_the_format)
 {
 	for (size_t room = 40; room < 4 * SHM_SMALL_MAX; room += 8)
 		ck_assert_uint_eq(shm_class(room), class_for(room));
@@ -228,7 +231,7 @@ START_TEST(class_of_any_room_is_that_of_the_format)
 }
 END_TEST
 
-START_TEST(put_of_any_length_goes_straight_on)
+START_TEST(put_of_any_length_is_fast)
 {
 	uint32_t room = rooms[_i];
 	char *value = malloc(room);
@@ -252,8 +255,8 @@ START_TEST(put_of_any_length_goes_straight_on)
 }
 END_TEST
 
-/* A key, of which so much is compared, and one that is longer. */
-START_TEST(put_of_a_long_key_goes_straight_on)
+/* A key of the compared length, and a longer one. */
+START_TEST(put_of_a_long_key_is_fast)
 {
 	char name[PUT_KEY_MAX + 2];
 
@@ -271,7 +274,7 @@ START_TEST(put_of_a_long_key_goes_straight_on)
 }
 END_TEST
 
-START_TEST(put_gives_up_the_block_that_it_replaces)
+START_TEST(put_retires_the_block_that_it_replaces)
 {
 	uint32_t resting;
 
@@ -284,8 +287,8 @@ START_TEST(put_gives_up_the_block_that_it_replaces)
 }
 END_TEST
 
-/* Where the last block at hand was taken, and where one is worn, somebody is to see to it. */
-START_TEST(put_says_when_there_is_something_to_see_to)
+/* When it took the last spare block, or a block is exhausted, the caller has to act. */
+START_TEST(put_without_a_spare_or_with_an_exhausted_block_reports_it)
 {
 	struct block_ref last[16];
 	unsigned n = 0;
@@ -301,7 +304,7 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 		ck_assert_int_eq(alloc_put(me.alloc, last[i]), 0);
 	PUT(&me, k, "fourth");
 	ck_assert(me.op.has_spare);
-	/* So many rest that another needs no look at the clock. */
+	/* So many blocks wait that taking another needs no clock reading. */
 	fake_region_grant(&region, me.alloc, 0, 40);
 	for (unsigned i = 0; i < 36; i++) {
 		ck_assert(alloc_take(me.alloc, 0, 0, &last[1]));
@@ -318,15 +321,15 @@ START_TEST(put_says_when_there_is_something_to_see_to)
 }
 END_TEST
 
-/* It takes its own last incarnation out of circulation. */
-START_TEST(put_that_wears_a_block_out_says_so)
+/* It retires the last incarnation of its own block. */
+START_TEST(put_that_exhausts_a_block_reports_it)
 {
 	struct block_ref exhausted = {0};
 
 	setup_over("k", 77);
 	PUT(&me, k, "third");
 	ck_assert(me.op.has_spare);
-	/* The block in the slot becomes one of the last incarnation. */
+	/* The block in the slot gets the last incarnation. */
 	ck_assert(alloc_take(me.alloc, 0, 0, &exhausted));
 	exhausted.inc = INC_COUNT - 1;
 	ck_assert_int_eq(alloc_put(me.alloc, exhausted), 0);
@@ -339,7 +342,7 @@ START_TEST(put_that_wears_a_block_out_says_so)
 }
 END_TEST
 
-START_TEST(put_that_loses_has_nothing_to_spare)
+START_TEST(put_that_loses_reports_no_spare_block)
 {
 	struct index_op *op = &me.op;
 
@@ -354,7 +357,7 @@ START_TEST(put_that_loses_has_nothing_to_spare)
 }
 END_TEST
 
-/* Counts the spins; the rival has its way in the first. */
+/* Counts the spins; the rival writes during the first. */
 static unsigned spins;
 
 static void count_spin(void)
@@ -368,8 +371,8 @@ static uint32_t bound_of(const struct index *ix)
 	return backoff_bound(&ix->backoff, ix->versions.counter);
 }
 
-/* It lost to a blind write, which absorbs it, and lets the winner go on. */
-START_TEST(put_that_is_absorbed_backs_off_for_longer_each_time)
+/* It lost to a blind write, is absorbed, and lets the winner continue. */
+START_TEST(absorbed_put_backs_off_longer_each_time)
 {
 	unsigned bound = BACKOFF_MIN;
 
@@ -395,8 +398,8 @@ START_TEST(put_that_is_absorbed_backs_off_for_longer_each_time)
 }
 END_TEST
 
-/* Each of its versions is read in time and used too late. */
-START_TEST(cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not)
+/* Each of its versions is current when read and stale when used. */
+START_TEST(cas_that_lost_a_race_backs_off_and_one_of_an_old_version_does_not)
 {
 	uint64_t version;
 	unsigned bound = BACKOFF_MIN;
@@ -422,7 +425,7 @@ START_TEST(cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not)
 }
 END_TEST
 
-START_TEST(writes_that_are_not_lost_halve_the_bound)
+START_TEST(writes_that_win_halve_the_backoff)
 {
 	struct backoff b = {.bound = BACKOFF_MAX, .writes = UINT32_MAX};
 
@@ -430,37 +433,37 @@ START_TEST(writes_that_are_not_lost_halve_the_bound)
 	ck_assert_uint_eq(backoff_bound(&b, BACKOFF_CALM - 1), BACKOFF_MAX / 2);
 	ck_assert_uint_eq(backoff_bound(&b, 3 * BACKOFF_CALM - 1), BACKOFF_MAX / 8);
 	ck_assert_uint_eq(backoff_bound(&b, UINT32_MAX / 2), BACKOFF_MIN);
-	/* Another session begins with another wait. */
+	/* Another session has its own bound. */
 	ck_assert_uint_eq(backoff_bound(&(struct backoff){0}, 0), BACKOFF_MIN);
 }
 END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("index, puts straight on");
-	TCase *t = tcase_create("straight on");
+	Suite *s = suite_create("index, fast puts");
+	TCase *t = tcase_create("fast path");
 
-	tcase_add_test(t, class_of_any_room_is_that_of_the_format);
-	tcase_add_test(t, put_over_a_value_or_a_tombstone_goes_straight_on);
-	tcase_add_test(t, put_by_what_is_expected_is_a_put);
-	tcase_add_test(t, put_that_finds_another_key_first_goes_on_by_searching);
-	tcase_add_test(t, put_that_saw_two_blocks_in_one_stores_its_value);
-	tcase_add_loop_test(t, put_over_a_block_that_is_not_its_keys_any_more_is_refused,
+	tcase_add_test(t, fast_path_class_of_any_size_is_the_class_of_the_format);
+	tcase_add_test(t, put_over_a_value_or_a_tombstone_is_fast);
+	tcase_add_test(t, put_by_a_prefetched_location_is_a_put);
+	tcase_add_test(t, put_that_finds_another_key_first_searches_on);
+	tcase_add_test(t, put_that_read_a_torn_block_stores_its_value);
+	tcase_add_loop_test(t, put_over_a_block_with_a_damaged_header_or_key_is_refused,
 			    0, (int)ARRAY_SIZE(telling));
-	tcase_add_loop_test(t, put_over_a_damaged_value_mends_it, 0,
+	tcase_add_loop_test(t, put_over_a_damaged_value_replaces_it, 0,
 			    (int)ARRAY_SIZE(replaced));
 	tcase_add_test(t, put_that_finds_its_slot_frozen_leaves_it_so);
 	tcase_add_test(t, put_whose_lane_breaks_while_it_writes_swaps_nothing);
-	tcase_add_loop_test(t, put_of_any_length_goes_straight_on, 0,
+	tcase_add_loop_test(t, put_of_any_length_is_fast, 0,
 			    (int)ARRAY_SIZE(rooms));
-	tcase_add_loop_test(t, put_of_a_long_key_goes_straight_on, 0, 2);
-	tcase_add_test(t, put_gives_up_the_block_that_it_replaces);
-	tcase_add_test(t, put_says_when_there_is_something_to_see_to);
-	tcase_add_test(t, put_that_wears_a_block_out_says_so);
-	tcase_add_test(t, put_that_loses_has_nothing_to_spare);
-	tcase_add_test(t, put_that_is_absorbed_backs_off_for_longer_each_time);
-	tcase_add_test(t, cas_that_comes_too_late_backs_off_and_its_own_mistake_does_not);
-	tcase_add_test(t, writes_that_are_not_lost_halve_the_bound);
+	tcase_add_loop_test(t, put_of_a_long_key_is_fast, 0, 2);
+	tcase_add_test(t, put_retires_the_block_that_it_replaces);
+	tcase_add_test(t, put_without_a_spare_or_with_an_exhausted_block_reports_it);
+	tcase_add_test(t, put_that_exhausts_a_block_reports_it);
+	tcase_add_test(t, put_that_loses_reports_no_spare_block);
+	tcase_add_test(t, absorbed_put_backs_off_longer_each_time);
+	tcase_add_test(t, cas_that_lost_a_race_backs_off_and_one_of_an_old_version_does_not);
+	tcase_add_test(t, writes_that_win_halve_the_backoff);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A get of a value, got fast (index/shm.h), alone and in a batch, and where it is not for
- * that. */
+/*
+ * The fast path of get (common/index/shm.h), single and in batches, and where it leaves
+ * to the slow path.
+ */
 #include "config.h"
 
 #include "tests/rig/loads_rig.h"
 
-/* As farkv_get() does it; to memory of the caller's. */
+/* As farkv_get() calls it; into the caller's memory. */
 static int get_by_key(struct index_key who, void *into, size_t into_cap)
 {
 	struct index_op *op = &me.op;
@@ -36,8 +38,11 @@ static void check_get(struct index_key who, const char *value)
 	check_one_get(who, value, true);
 }
 
-/* Its own slot is not FROZEN: whatever is in front of it, no other subtable has the key. */
-START_TEST(get_straight_on_passes_what_is_frozen)
+/*
+ * The key's own slot is not FROZEN: no other subtable has the key, whatever slots precede
+ * it.
+ */
+START_TEST(fast_get_passes_frozen_slots)
 {
 	struct index_key second;
 
@@ -57,7 +62,7 @@ static struct block_header *head_of(struct index_key who)
 					       slot_off(*slots_of(who)));
 }
 
-START_TEST(get_straight_on_or_not_finds_the_same)
+START_TEST(fast_and_slow_get_find_the_same)
 {
 	struct index_key second;
 	static char large[4000];
@@ -69,7 +74,7 @@ START_TEST(get_straight_on_or_not_finds_the_same)
 	PUT(&me, second, "other");
 	check_get(second, "other");
 	check_get(k, "second");
-	/* What stands in front may have any lengths, but has to be whole. */
+	/* The lengths in the header may be anything, but the block must be whole. */
 	PUT(&me, k, "a longer one");
 	check_get(second, "other");
 	head_of(k)->version ^= 1;
@@ -90,8 +95,8 @@ START_TEST(get_straight_on_or_not_finds_the_same)
 }
 END_TEST
 
-/* Its length is what says how much is copied. */
-START_TEST(get_does_not_believe_a_length)
+/* The length in the header limits the copy. */
+START_TEST(fast_get_checks_the_length_of_a_block)
 {
 	struct block_header *h;
 
@@ -115,7 +120,7 @@ START_TEST(get_does_not_believe_a_length)
 }
 END_TEST
 
-/* The block in the key's slot has the checksum of what it says, whatever that is. */
+/* The checksum of the block fits its header, whatever that contains. */
 static void seal(void)
 {
 	struct block_header *h = head_of(k);
@@ -126,7 +131,7 @@ static void seal(void)
 	memcpy((uint8_t *)h + room - BLOCK_SUM_BYTES, &sum, sizeof(sum));
 }
 
-START_TEST(get_does_not_believe_another_incarnation)
+START_TEST(get_of_another_incarnation_is_corrupt)
 {
 	struct block_header *h;
 
@@ -136,7 +141,7 @@ START_TEST(get_does_not_believe_another_incarnation)
 	for (unsigned bit = 0; bit < 16; bit++) {
 		h->inc_flags ^= (uint16_t)(1u << bit);
 		seal();
-		/* Dead is who is said to be by the slot. */
+		/* The slot decides whether the key is dead, not the block. */
 		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
 				 (1u << bit) == BLOCK_TOMBSTONE ?
 					 0 : FARKV_ECORRUPT);
@@ -148,8 +153,8 @@ START_TEST(get_does_not_believe_another_incarnation)
 }
 END_TEST
 
-/* It is as begun as by index_op_start() where it goes on by searching. */
-START_TEST(get_that_is_not_straight_on_goes_where_it_is_wanted)
+/* On the slow path the state is that after index_op_start(). */
+START_TEST(slow_get_keeps_the_destination_of_the_request)
 {
 	static char large[INDEX_SEGMENT_MIN + 100], into[sizeof(large)];
 	struct index_key absent;
@@ -162,7 +167,7 @@ START_TEST(get_that_is_not_straight_on_goes_where_it_is_wanted)
 	ck_assert_int_eq(get_by_key(k, into, sizeof(into)), 0);
 	ck_assert_ptr_eq(me.op.view.value, into);
 	ck_assert_str_eq(into, large);
-	/* What the operation did before is over. */
+	/* Results of the previous operation are cleared. */
 	absent = key_of("absent");
 	ck_assert_int_eq(run(&me, INDEX_CAS, k, "x", 77), FARKV_EVERSION);
 	ck_assert_int_eq(get_by_key(absent, NULL, 0), FARKV_ENOTFOUND);
@@ -181,8 +186,11 @@ static void noted(void)
 {
 }
 
-/* The last value's length is no length for a block, or a buffer, in which it has no room. */
-START_TEST(get_does_not_take_a_length_that_has_no_room)
+/*
+ * The length of the previous value is not used for a block or buffer that is too small
+ * for it.
+ */
+START_TEST(get_refuses_a_length_beyond_block_or_buffer)
 {
 	static char large[560];
 	struct block_header *h;
@@ -198,7 +206,7 @@ START_TEST(get_does_not_take_a_length_that_has_no_room)
 	for (unsigned round = 0; round < 2; round++) {
 		check_get(other_key, large);
 		ck_assert_uint_eq(me.ix->usual_len, strlen(large));
-		/* What says so, or nothing at all. */
+		/* The key that the operation names, or none. */
 		memset(h, 0, sizeof(*h));
 		h->value_len = round ? me.ix->usual_len : 0;
 		h->key_len = round ? k.len : 0;
@@ -213,7 +221,7 @@ START_TEST(get_does_not_take_a_length_that_has_no_room)
 }
 END_TEST
 
-/* The key's slot leads to a unit where no block can be, though there is the head of one. */
+/* The key's slot names a unit where no block can be, though a header is there. */
 static void check_no_block_at(uint64_t unit)
 {
 	uint64_t *slot = slots_of(k), word = *slot;
@@ -229,8 +237,8 @@ static void check_no_block_at(uint64_t unit)
 	memcpy(at, kept, sizeof(kept));
 }
 
-/* No copy is made from where no block is, nor to where it has no room. */
-START_TEST(get_straight_on_copies_within_bounds)
+/* No copy starts where no block can be, or exceeds the buffer. */
+START_TEST(fast_get_copies_within_bounds)
 {
 	struct index_op fresh;
 	struct index_get_req want;
@@ -255,15 +263,15 @@ START_TEST(get_straight_on_copies_within_bounds)
 }
 END_TEST
 
-/* The second look at the slot is all that tells. */
-START_TEST(get_whose_slot_moves_behind_the_copy_begins_again)
+/* Only the second read of the slot reveals it. */
+START_TEST(fast_get_whose_slot_changes_after_the_copy_restarts)
 {
 	uint64_t retries;
 
 	setup_over("k", 77);
 	fake_region_grant(&region, other.alloc, 0, 4);
 	rival_sets(-1, NULL, INDEX_PUT, k, "theirs");
-	behind_block = rival_op;
+	after_block = rival_op;
 	retries = index_retries(me.ix);
 	check_value(&me, k, "theirs");
 	ck_assert_int_eq(rival.result, 0);
@@ -271,13 +279,13 @@ START_TEST(get_whose_slot_moves_behind_the_copy_begins_again)
 	check_get(k, "theirs");
 	ck_assert_uint_eq(index_retries(me.ix), retries + 1);
 
-	behind_block = freeze;
+	after_block = freeze;
 	check_value(&me, k, "theirs");
-	ck_assert_ptr_null(behind_block);
+	ck_assert_ptr_null(after_block);
 	*slots_of(k) &= ~SLOT_FROZEN;
 
 	rival_sets(-1, NULL, INDEX_DELETE, k, NULL);
-	behind_block = rival_op;
+	after_block = rival_op;
 	ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), FARKV_ENOTFOUND);
 	ck_assert_int_eq(rival.result, 0);
 	teardown();
@@ -293,8 +301,8 @@ static void write_anew(void)
 	seal();
 }
 
-/* ... as nobody may who keeps the rules. */
-START_TEST(get_has_the_version_of_its_value)
+/* ... which a client that follows the protocol never does. */
+START_TEST(fast_get_returns_the_version_of_its_value)
 {
 	setup_over("k", 77);
 	at_block = write_anew;
@@ -305,7 +313,7 @@ START_TEST(get_has_the_version_of_its_value)
 }
 END_TEST
 
-/* Every byte of the block is looked at, but those between value and checksum. */
+/* The checks read every byte of the block except those between value and checksum. */
 static void check_each_byte(const char *value, size_t end)
 {
 	uint8_t *block = (uint8_t *)head_of(k);
@@ -322,7 +330,7 @@ static void check_each_byte(const char *value, size_t end)
 	}
 }
 
-/* Header, key and value as long as the checksum is made in one way or another. */
+/* Total lengths around the bounds between the ways to compute the checksum. */
 static void check_lengths(const char *key, size_t end)
 {
 	static char value[400];
@@ -336,7 +344,7 @@ static void check_lengths(const char *key, size_t end)
 	value[len] = '\0';
 	fake_region_grant(&region, me.alloc, cls, 3);
 	PUT(&me, k, value);
-	check_get(k, value); /* another length than the last one's */
+	check_get(k, value); /* another length than the previous one */
 	ck_assert_uint_eq(me.ix->usual_len, len);
 	check_get(k, value);
 	check_each_byte(value, end);
@@ -359,9 +367,9 @@ START_TEST(get_of_any_length_is_what_was_put)
 }
 END_TEST
 
-/* ---- many of them ------------------------------------------------------------------ */
+/* ---- batches ----------------------------------------------------------------------- */
 
-/* Gets that are begun together. */
+/* Gets that start together. */
 #define MOST (2 * MANY + 3)
 static struct index_op many_op[MOST];
 static struct index_get_req many[MOST];
@@ -399,7 +407,7 @@ static void check_one_of_many(size_t i, const char *value)
 	ck_assert(op->version > 0);
 }
 
-START_TEST(gets_of_a_batch_find_what_one_alone_does)
+START_TEST(batch_of_gets_finds_what_single_gets_find)
 {
 	setup_over("k", 0);
 	many_init();
@@ -414,7 +422,7 @@ START_TEST(gets_of_a_batch_find_what_one_alone_does)
 }
 END_TEST
 
-/* What stops one does not stop those behind it. */
+/* A get that stops does not stop the later ones. */
 static const size_t stopped[] = {0, 1, MANY - 1, MANY, 2 * MANY, MOST - 1};
 
 static bool is_stopped(size_t i)
@@ -425,7 +433,7 @@ static bool is_stopped(size_t i)
 	return false;
 }
 
-/* ... whose slot is k's; every third of the others is of a key that is not there. */
+/* ... with k's slot; every third of the others is of a missing key. */
 static void get_most(struct index_key found)
 {
 	struct index_key absent = key_of("absent");
@@ -449,7 +457,7 @@ static void check_most(void)
 			ck_assert_int_eq(many_op[i].result, FARKV_ENOTFOUND);
 }
 
-START_TEST(gets_of_a_batch_end_each_for_itself)
+START_TEST(batch_of_gets_ends_each_get_by_itself)
 {
 	struct index_key found;
 
@@ -463,7 +471,7 @@ START_TEST(gets_of_a_batch_end_each_for_itself)
 		index_run(me.ix, all, MOST, 0, UINT64_MAX);
 		check_most();
 	}
-	/* The link turns out to be lost, and what they had found is gone with it. */
+	/* The connection turns out to be lost, and so are the values found so far. */
 	PUT(&me, found, "of another key");
 	found = key_at("third", ANY_FP);
 	PUT(&me, found, "found");
@@ -480,7 +488,7 @@ START_TEST(gets_of_a_batch_end_each_for_itself)
 }
 END_TEST
 
-START_TEST(gets_of_a_batch_that_begins_go_where_they_are_wanted)
+START_TEST(batch_of_gets_keeps_each_destination)
 {
 	static char into[2][64];
 
@@ -507,8 +515,8 @@ START_TEST(gets_of_a_batch_that_begins_go_where_they_are_wanted)
 }
 END_TEST
 
-/* Their slots were looked at together, and those that come later move meanwhile. */
-START_TEST(get_of_a_batch_looks_at_its_slot_again)
+/* Their slots are read together, and later ones change meanwhile. */
+START_TEST(batch_of_gets_checks_each_slot_after_its_copy)
 {
 	static const char *const values[] = {"theirs", "longer than that was", ""};
 	struct index_key first;
@@ -544,8 +552,8 @@ START_TEST(get_of_a_batch_looks_at_its_slot_again)
 }
 END_TEST
 
-/* A lane that loads cannot use: they begin, and no more. */
-START_TEST(gets_of_a_broken_lane_wait_for_another)
+/* The lane is broken for loads, so they start but do not run. */
+START_TEST(batch_of_gets_on_a_broken_lane_stays_pending)
 {
 	setup_over("k", 77);
 	many_init();
@@ -563,24 +571,24 @@ END_TEST
 
 static Suite *suite(void)
 {
-	Suite *s = suite_create("index, gets straight on");
-	TCase *t = tcase_create("straight on");
+	Suite *s = suite_create("index, fast gets");
+	TCase *t = tcase_create("fast path");
 
-	tcase_add_test(t, get_straight_on_or_not_finds_the_same);
-	tcase_add_test(t, get_that_is_not_straight_on_goes_where_it_is_wanted);
-	tcase_add_test(t, get_straight_on_copies_within_bounds);
-	tcase_add_test(t, get_straight_on_passes_what_is_frozen);
-	tcase_add_test(t, get_does_not_believe_a_length);
-	tcase_add_test(t, get_does_not_believe_another_incarnation);
-	tcase_add_test(t, get_does_not_take_a_length_that_has_no_room);
-	tcase_add_test(t, get_whose_slot_moves_behind_the_copy_begins_again);
-	tcase_add_test(t, get_has_the_version_of_its_value);
+	tcase_add_test(t, fast_and_slow_get_find_the_same);
+	tcase_add_test(t, slow_get_keeps_the_destination_of_the_request);
+	tcase_add_test(t, fast_get_copies_within_bounds);
+	tcase_add_test(t, fast_get_passes_frozen_slots);
+	tcase_add_test(t, fast_get_checks_the_length_of_a_block);
+	tcase_add_test(t, get_of_another_incarnation_is_corrupt);
+	tcase_add_test(t, get_refuses_a_length_beyond_block_or_buffer);
+	tcase_add_test(t, fast_get_whose_slot_changes_after_the_copy_restarts);
+	tcase_add_test(t, fast_get_returns_the_version_of_its_value);
 	tcase_add_test(t, get_of_any_length_is_what_was_put);
-	tcase_add_test(t, gets_of_a_batch_find_what_one_alone_does);
-	tcase_add_test(t, gets_of_a_batch_end_each_for_itself);
-	tcase_add_test(t, gets_of_a_batch_that_begins_go_where_they_are_wanted);
-	tcase_add_test(t, get_of_a_batch_looks_at_its_slot_again);
-	tcase_add_test(t, gets_of_a_broken_lane_wait_for_another);
+	tcase_add_test(t, batch_of_gets_finds_what_single_gets_find);
+	tcase_add_test(t, batch_of_gets_ends_each_get_by_itself);
+	tcase_add_test(t, batch_of_gets_keeps_each_destination);
+	tcase_add_test(t, batch_of_gets_checks_each_slot_after_its_copy);
+	tcase_add_test(t, batch_of_gets_on_a_broken_lane_stays_pending);
 	suite_add_tcase(s, t);
 	return s;
 }
