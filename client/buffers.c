@@ -14,6 +14,7 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "extents.h"
 
 #define PAGE ((size_t)4096)

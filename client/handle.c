@@ -10,14 +10,14 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "common/region/hash.h"
 #include "common/base/util.h"
+#include "common/region/hash.h"
 
 #include "atfork.h"
+#include "notifier.h"
 #include "queue.h"
 #include "relink.h"
 #include "wait.h"
-#include "notifier.h"
 
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT no blocks are requested in advance for this long. */

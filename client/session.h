@@ -16,13 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/region/layout.h"
 #include "common/proto/msg.h"
+#include "common/region/layout.h"
 #include "common/xport/xport.h"
 
 #include "channel.h"
-#include "qsbr.h"
 #include "inventory.h"
+#include "qsbr.h"
 
 struct session;
 struct notifier;

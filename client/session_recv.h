@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 #include "control.h"
-#include "session.h"
 #include "notifier.h"
+#include "session.h"
 
 /* Barriers, sweeps and their questions that may wait for operations at once. */
 #define ACKS_MAX 32

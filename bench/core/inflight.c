@@ -9,6 +9,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "worker_parts.h"
 
 /*

@@ -3,15 +3,16 @@
 
 #include "worker.h"
 
-#include <stdio.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/base/ticks.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "inflight.h"
-#include "bench/base/ticks.h"
 #include "worker_parts.h"
 
 int worker_init(struct worker *w)

@@ -17,10 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "arrivals.h"
-#include "bench/store/db.h"
-#include "measure.h"
 #include "bench/gen/workload.h"
+#include "bench/store/db.h"
+
+#include "arrivals.h"
+#include "measure.h"
 
 /**
  * Operations drawn before the call: their hashes overlap in the processor, and one time

@@ -8,6 +8,7 @@
 #define BENCH_CORE_WORKER_PARTS_H
 
 #include "bench/base/ticks.h"
+
 #include "worker.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)

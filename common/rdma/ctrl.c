@@ -24,8 +24,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "probe.h"
 #include "common/base/util.h"
+
+#include "probe.h"
 
 #define RESOLVE_MS_MAX 2000
 

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "common/base/wakeup.h"
+
 #include "priv.h"
 
 /* Bytes of one message buffer; of all buffers, receives first, then sends. */

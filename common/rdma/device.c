@@ -16,8 +16,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "probe.h"
 #include "common/base/util.h"
+
+#include "probe.h"
 
 #define TEST_NS (5 * NS_PER_SEC)
 

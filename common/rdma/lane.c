@@ -27,9 +27,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "common/region/hash.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "common/region/hash.h"
 
 #define POLL_MAX 16
 #define DRAIN_NS (500 * NS_PER_MS)

@@ -7,8 +7,8 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
-#include "verbs.h"
 #include "private_data.h"
+#include "verbs.h"
 
 /*
  * retry_count 6: some devices take 7 as infinite. rnr_retry 7 (infinite): receives are

@@ -18,10 +18,11 @@
 
 #include <farkv.h>
 
+#include "common/base/util.h"
+
 #include "netdev.h"
 #include "probe_priv.h"
 #include "sysfs.h"
-#include "common/base/util.h"
 
 #define CAP_IPC_LOCK_BIT 14
 

@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "common/base/rate_limit.h"
+
 #include "priv.h"
 
 #define PEER_BUCKETS 256u

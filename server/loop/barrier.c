@@ -3,14 +3,13 @@
 
 #include "barrier.h"
 
-#include "control_priv.h"
-
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
 
-#include "grow.h"
+#include "control_priv.h"
 #include "grants.h"
+#include "grow.h"
 
 /*
  * Wants of a barrier come in bursts: it starts this long after the first one, and later the

@@ -13,10 +13,10 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 
-#include "grow.h"
-#include "grants.h"
 #include "conn_rdma.h"
 #include "conn_unix.h"
+#include "grants.h"
+#include "grow.h"
 #include "rekey.h"
 #include "returns.h"
 #include "welcome.h"

@@ -11,9 +11,9 @@
 
 #include "common/proto/keyfile.h"
 #include "common/rdma/verbs.h"
+#include "server/memory/region.h"
 
 #include "listen.h"
-#include "server/memory/region.h"
 
 struct control;
 

@@ -10,16 +10,16 @@
 
 #include <event2/event.h>
 
-#include "common/region/layout.h"
-#include "common/proto/msg.h"
 #include "common/base/rate_limit.h"
+#include "common/proto/msg.h"
+#include "common/region/layout.h"
+#include "server/memory/slab.h"
 
 #include "barrier.h"
 #include "control.h"
-#include "lingering.h"
 #include "fsck.h"
+#include "lingering.h"
 #include "session.h"
-#include "server/memory/slab.h"
 #include "stats.h"
 #include "sweep.h"
 #include "work.h"

@@ -10,11 +10,11 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "server/index/fsck_index.h"
+#include "server/memory/slab_marks.h"
 
 #include "control_priv.h"
-#include "server/index/fsck_index.h"
 #include "grow.h"
-#include "server/memory/slab_marks.h"
 
 /*
  * A check costs time of the control loop, and its sweep asks all writers. A session that may

@@ -20,10 +20,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
+#include "server/memory/reserve.h"
 
 #include "control_priv.h"
 #include "grow.h"
-#include "server/memory/reserve.h"
 
 /* Least time between two RECLAIMs to one session, and time for its answer. */
 #define RECLAIM_PAUSE_NS (100 * NS_PER_MS)

@@ -11,12 +11,12 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "common/xport/xport.h"
+#include "server/index/migrate.h"
 
 #include "barrier.h"
+#include "conn_rdma.h"
 #include "control_priv.h"
 #include "grants.h"
-#include "server/index/migrate.h"
-#include "conn_rdma.h"
 
 /* How long one HINT may hold the control loop. */
 #define HINT_BUDGET_NS NS_PER_MS

@@ -16,14 +16,14 @@
 #include <string.h>
 
 #include "common/base/atomic.h"
-#include "common/region/block.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "common/region/block.h"
+#include "server/memory/slab_marks.h"
 
 #include "control_priv.h"
 #include "grants.h"
-#include "server/memory/slab_marks.h"
 
 /* Bytes read in one slice: some 50 us. A usual RETURN needs less. */
 #define SLICE_BYTES (128u << 10)

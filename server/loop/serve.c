@@ -21,8 +21,9 @@
 #include "common/base/sockpath.h"
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
-#include "control.h"
 #include "server/memory/memlimit.h"
+
+#include "control.h"
 #include "transport.h"
 
 /* "shm://", each byte of a path as %XX, and a NUL. */

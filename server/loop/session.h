@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "common/proto/msg.h"
 #include "common/base/rate_limit.h"
+#include "common/proto/msg.h"
 
 struct control;
 struct key;

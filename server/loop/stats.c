@@ -5,10 +5,10 @@
 
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
+#include "server/memory/reserve.h"
 
 #include "control_priv.h"
 #include "grow.h"
-#include "server/memory/reserve.h"
 
 static_assert(MSG_STAT_END - 1 <= MSG_STATS_MAX &&
 		      MSG_FSCK_END - 1 <= MSG_STATS_MAX,

@@ -11,6 +11,7 @@
 
 #include "common/proto/msg.h"
 #include "server/memory/region.h"
+
 #include "waiters.h"
 #include "work.h"
 

@@ -11,9 +11,9 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "server/memory/slab_marks.h"
 
 #include "barrier.h"
-#include "server/memory/slab_marks.h"
 #include "welcome.h"
 
 /* Sessions often die together: a sweep starts this long after the first death. */

@@ -15,13 +15,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/proto/auth.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/proto/auth.h"
 
-#include "control_priv.h"
 #include "conn_rdma.h"
+#include "control_priv.h"
 
 static bool wants_credentials(const struct session *s)
 {

@@ -16,10 +16,11 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "prefault.h"
-#include "pages.h"
-#include "reserve.h"
+
 #include "memlimit.h"
+#include "pages.h"
+#include "prefault.h"
+#include "reserve.h"
 
 /*
  * Directory arrays double, and each has its own place: 2^(d+1) entries in all. A region

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/region/layout.h"
+
 #include "heap.h"
 
 /** Huge pages: none; by a thread, ahead of use (memory/prefault.h); all, at the start. */

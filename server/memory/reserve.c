@@ -15,6 +15,7 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+
 #include "memlimit.h"
 
 /* After a failure the kernel is not asked for this long. */
