@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * client/conn.h - a handle's connection to one incarnation of its server: session, mapping, lane,
+ * conn.h - a handle's connection to one incarnation of its server: session, mapping, lane,
  * blocks and index. Made and closed as a whole, never repaired: to reconnect is to make a new
  * one (I6).
  */

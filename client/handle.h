@@ -2,7 +2,7 @@
 /**
  * handle.h - struct farkv and the course of every operation:
  *
- *   handle_begin()  enter the critical section (client/qsbr.h); handle pending flags; reconnect
+ *   handle_begin()  enter the critical section (qsbr.h); handle pending flags; reconnect
  *   handle_run()    drive index operations to their ends, waiting as needed
  *   handle_end()    leave the critical section
  *

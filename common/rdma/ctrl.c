@@ -30,7 +30,7 @@
 
 #define RESOLVE_MS_MAX 2000
 
-/* ---- waiting for rdma_cm -------------------------------------------------------- */
+/* ---- waiting for rdma_cm ---------------------------------------------------------- */
 
 static int ms_until(uint64_t deadline_ns)
 {
@@ -120,7 +120,7 @@ static int event_wait(struct verbs_ctrl *l, struct rdma_cm_id *id,
 	}
 }
 
-/* ---- one connection ---------------------------------------------------------------- */
+/* ---- one connection --------------------------------------------------------------- */
 
 static int sys_error(const char *what)
 {
@@ -146,7 +146,7 @@ static int resolve(struct verbs_ctrl *l, struct rdma_cm_id *id,
 		err = verbs_id_tune(id, &l->tuning);
 	if (err)
 		return err;
-	/* The connect request could not go out; see rdma/destroy_later.c. */
+	/* The connect request could not go out; see destroy_later.c. */
 	if (verbs_port_is_down(id))
 		return err_set(FARKV_ENOROUTE,
 			       "the RDMA port on the way to %s is down",
@@ -199,7 +199,7 @@ static int shake_hands(struct verbs_ctrl *l, struct verbs_conn *c,
 	return 0;
 }
 
-/* ---- the control connection ---------------------------------------------------------- */
+/* ---- the control connection ------------------------------------------------------- */
 
 static int queues_create(struct verbs_ctrl *l)
 {
@@ -274,7 +274,7 @@ static int control_connect(struct verbs_ctrl *l, uint64_t deadline_ns)
 	return shake_hands(l, &l->control, &p, 0, deadline_ns);
 }
 
-/* ---- open and close -------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------- */
 
 /* Undo the attempt at one address. */
 static void link_reset(struct verbs_ctrl *l)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/ctrl.h - private parts of the client's end:
+ * ctrl.h - private parts of the client's end:
  *
- *   rdma/ctrl.c  connect and close
- *   rdma/ctrl_messages.c  control messages and connection events
+ *   ctrl.c           connect and close
+ *   ctrl_messages.c  control messages and connection events
  */
 #ifndef COMMON_RDMA_CTRL_H
 #define COMMON_RDMA_CTRL_H

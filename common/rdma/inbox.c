@@ -24,7 +24,7 @@
 /* Longest time of the loop here in one round. */
 #define DISPATCH_NS UINT64_C(500000)
 
-/* ---- the receive thread's side, under the lock ------------------------------------------- */
+/* ---- the receive thread's side, under the lock ------------------------------------ */
 
 static size_t held_bytes(const struct arrival *a)
 {
@@ -112,7 +112,7 @@ void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc)
 		overrun(heaviest(vs), VERBS_OVERRUN_BOUND);
 }
 
-/* ---- the loop's side ------------------------------------------------------------------ */
+/* ---- the loop's side -------------------------------------------------------------- */
 
 void verbs_inbox_join(struct verbs_peer *p)
 {

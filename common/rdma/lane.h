@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/lane.h - private to rdma/lane.c, which posts, polls and ends a lane,
- * and rdma/post.c, which builds its work requests.
+ * lane.h - private to lane.c, which posts, polls and ends a lane,
+ * and post.c, which builds its work requests.
  */
 #ifndef COMMON_RDMA_LANE_H
 #define COMMON_RDMA_LANE_H
@@ -16,8 +16,8 @@
 struct verbs_flight {
 	struct xport_chain *chain;
 	uint8_t wr;
-	bool last;  /* last of its request; long requests are split */
-	void *mark; /* sentinel: last 8 bytes of the response; or NULL */
+	bool last;      /* last of its request; long requests are split */
+	void *sentinel; /* last 8 bytes of the response; or NULL */
 };
 
 struct verbs_lane {

@@ -39,7 +39,7 @@ static bool tell_dropped(struct verbs_server *vs, uint64_t now)
 	return vs->complaints.dropped > 0;
 }
 
-/* ---- peers -------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------ */
 
 struct verbs_peer *verbs_peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
 {
@@ -221,7 +221,7 @@ bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b
 		      sizeof(struct in6_addr)) == 0;
 }
 
-/* ---- sends ---------------------------------------------------------------------------- */
+/* ---- sends ------------------------------------------------------------------------ */
 
 /* Post `wr`; its completion frees the slot and `buf` (NULL: none). */
 static int slot_post(struct verbs_peer *p, struct ibv_send_wr *wr, uint8_t *buf,
@@ -335,7 +335,7 @@ static void send_over(struct verbs_server *vs, const struct arrival *a)
 	}
 }
 
-/* ---- connections ------------------------------------------------------------------------ */
+/* ---- connections ------------------------------------------------------------------ */
 
 static void refuse(struct rdma_cm_id *id, enum verbs_reject reason)
 {
@@ -578,7 +578,7 @@ void verbs_cm_dispatch(struct verbs_server *vs)
 	}
 }
 
-/* ---- arrivals ---------------------------------------------------------------- */
+/* ---- arrivals --------------------------------------------------------------------- */
 
 void verbs_arrivals_dispatch(struct verbs_server *vs)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/priv.h - shared by the files of the RDMA transport. */
+/** priv.h - shared by the files of the RDMA transport. */
 #ifndef COMMON_RDMA_PRIV_H
 #define COMMON_RDMA_PRIV_H
 
@@ -32,7 +32,7 @@
 #define VERBS_SENDS 4u
 #define VERBS_CTRL_RECVS 8u
 
-/* ---- registered memory (rdma/memory.c) ------------------------------------ */
+/* ---- registered memory (memory.c) ------------------------------------------------- */
 
 struct verbs_chunk {
 	struct verbs_chunk *next;
@@ -91,7 +91,7 @@ void verbs_mem_fini(struct verbs_mem *m);
 /** Report that ibv_reg_mr() failed with `errnum`, with the limit of locked memory. */
 int verbs_reg_error(int errnum, uint64_t bytes, const char *what);
 
-/* ---- connections (rdma/conn.c) ----------------------------------------- */
+/* ---- connections (conn.c) --------------------------------------------------------- */
 
 /** One end of a reliable connection. */
 struct verbs_conn {
@@ -174,7 +174,7 @@ int verbs_fd_prepare(int fd);
 struct rdma_cm_event *verbs_cm_event(struct rdma_event_channel *ch,
 				     int timeout_ms);
 
-/* ---- lanes (rdma/lane.c) ------------------------------------------------ */
+/* ---- lanes (lane.c) --------------------------------------------------------------- */
 
 /** A lane; verbs_lane_new() creates it before its connection. */
 struct verbs_lane;
@@ -197,7 +197,7 @@ const char *verbs_lane_reason(const struct verbs_lane *l);
 /** Free a lane that was not started. */
 void verbs_lane_abandon(struct verbs_lane *l);
 
-/* ---- devices (rdma/device.c) ----------------------------------------------- */
+/* ---- devices (device.c) ----------------------------------------------------------- */
 
 /** The device that holds the region. */
 struct verbs_device {

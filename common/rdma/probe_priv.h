@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/probe_priv.h - shared by the two parts of the probe and its tests. */
+/** probe_priv.h - shared by the two parts of the probe and its tests. */
 #ifndef COMMON_RDMA_PROBE_PRIV_H
 #define COMMON_RDMA_PROBE_PRIV_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's end: one listener, one device, one SRQ. Two threads: the receive thread
- * (rdma/recv_thread.c), and the server's loop, which does everything else and owns all
+ * (recv_thread.c), and the server's loop, which does everything else and owns all
  * peers.
  */
 #include "config.h"
@@ -32,7 +32,7 @@ static int sys_error(const char *what)
 	return err_set_errno(FARKV_ESYS, errno, "cannot %s", what);
 }
 
-/* ---- asynchronous events -------------------------------------------------------------------- */
+/* ---- asynchronous events ---------------------------------------------------------- */
 
 static void srq_arm(struct verbs_server *vs)
 {
@@ -101,7 +101,7 @@ static void async_dispatch(struct verbs_server *vs)
 	}
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop --------------------------------------------------------------------- */
 
 int verbs_server_fd(const struct verbs_server *vs)
 {
@@ -116,7 +116,7 @@ void verbs_server_dispatch(struct verbs_server *vs)
 	async_dispatch(vs);
 }
 
-/* ---- open --------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------- */
 
 static int region_register(struct verbs_server *vs)
 {
@@ -513,7 +513,7 @@ void verbs_server_close(struct verbs_server *vs)
 	free(vs);
 }
 
-/* ---- facts ----------------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------ */
 
 const char *verbs_server_address(const struct verbs_server *vs)
 {

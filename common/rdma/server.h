@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/server.h - private parts of the server's end:
+ * server.h - private parts of the server's end:
  *
- *   rdma/server.c  device, region, listener, dispatch
- *   rdma/peer.c    clients' connections, from accept to end
- *   rdma/recv_thread.c   the receive thread
- *   rdma/inbox.c   received messages until the loop takes them
- *   rdma/loopback.c     the server's lane over the loopback QP
+ *   server.c       device, region, listener, dispatch
+ *   peer.c         clients' connections, from accept to end
+ *   recv_thread.c  the receive thread
+ *   inbox.c        received messages until the loop takes them
+ *   loopback.c     the server's lane over the loopback QP
  */
 #ifndef COMMON_RDMA_SERVER_H
 #define COMMON_RDMA_SERVER_H
@@ -24,7 +24,7 @@
 /* Bit in wr_id: the work request is a send. */
 #define WR_SEND (UINT64_C(1) << 63)
 
-/* A listener; see rdma/verbs.h. */
+/* A listener; see verbs.h. */
 struct verbs_claim {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
@@ -123,7 +123,7 @@ struct verbs_server {
 	char address[96];
 };
 
-/* ---- rdma/recv_thread.c -------------------------------------------------------- */
+/* ---- recv_thread.c ---------------------------------------------------------------- */
 
 /** Post receive buffer `i`. 0 or an errno. */
 int verbs_recv_post(struct verbs_server *vs, uint64_t i);
@@ -135,7 +135,7 @@ struct arrival *verbs_arrival_new(struct verbs_server *vs,
 int verbs_recv_thread_start(struct verbs_server *vs);
 void verbs_recv_thread_stop(struct verbs_server *vs);
 
-/* ---- rdma/inbox.c -------------------------------------------------------- */
+/* ---- inbox.c ---------------------------------------------------------------------- */
 
 /** Queue a message. Drops it if its peer is gone or over its bound. With the lock. */
 void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc);
@@ -147,14 +147,14 @@ void verbs_inbox_hang_up(struct verbs_peer *p, const char *why);
 /** Hand messages to the loop for a bounded time; if some are left, arrived_fd stays ready. */
 void verbs_inbox_dispatch(struct verbs_server *vs);
 
-/* ---- rdma/loopback.c ------------------------------------------------------------ */
+/* ---- loopback.c ------------------------------------------------------------------- */
 
 int verbs_loopback_create(struct verbs_server *vs);
 void verbs_loopback_destroy(struct verbs_server *vs);
 /** Reconnect a lost lane; true: not yet, call again. */
 bool verbs_loopback_tick(struct verbs_server *vs, uint64_t now);
 
-/* ---- rdma/peer.c ---------------------------------------------------------- */
+/* ---- peer.c ----------------------------------------------------------------------- */
 
 static inline struct peer_list *verbs_peer_bucket(struct verbs_server *vs,
 						  uint32_t qp_num)

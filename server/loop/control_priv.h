@@ -26,7 +26,7 @@
 
 TAILQ_HEAD(session_list, session);
 
-/* A GRANT_REQ that waits for blocks; loop/grants.c has the rules. */
+/* A GRANT_REQ that waits for blocks; grants.c has the rules. */
 struct deferred {
 	TAILQ_ENTRY(deferred) link;
 	struct session *session;
@@ -70,7 +70,7 @@ struct control {
 	bool failed;
 	struct rate_limit complaints, notes; /* of log lines */
 
-	/* loop/grants.c */
+	/* grants.c */
 	struct deferred_list deferred; /* oldest first */
 	uint32_t n_deferred;
 	struct event *deferred_due;
@@ -90,7 +90,7 @@ struct control {
 /** Forget a session and close its connection. `s` is freed. */
 void control_end_session(struct session *s);
 /**
- * The same for a silent session whose process has unmapped its tether (loop/lingering.h) though its
+ * The same for a silent session whose process has unmapped its tether (lingering.h) though its
  * socket is open: a child made without atfork handlers, or one between vfork() and exec(),
  * holds a copy of the socket. True if it was ended.
  */

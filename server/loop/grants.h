@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** loop/grants.h - GRANT and RECLAIM: who gets memory, and who is asked for some. */
+/** grants.h - GRANT and RECLAIM: who gets memory, and who is asked for some. */
 #ifndef SERVER_LOOP_GRANTS_H
 #define SERVER_LOOP_GRANTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * session.h - one client's connection: its state and its unsent messages. loop/conn_unix.c and
- * loop/conn_rdma.c transport the messages, control.c interprets them.
+ * session.h - one client's connection: its state and its unsent messages. conn_unix.c and
+ * conn_rdma.c transport the messages, control.c interprets them.
  */
 #ifndef SERVER_LOOP_SESSION_H
 #define SERVER_LOOP_SESSION_H

@@ -40,7 +40,7 @@ struct sweep {
 	uint64_t cursor;  /* of slab_unmarked(), then of slab_unmark() */
 	bool listed;      /* there are no more candidates */
 	bool again;       /* a session died during the sweep */
-	bool ghost_notified;
+	bool lingering_notified;
 	bool lost;        /* blocks are out that no session has, though none died */
 
 	uint64_t first_death_ns; /* of the deaths not swept yet */

@@ -16,7 +16,7 @@
 
 #include "heap.h"
 
-/** Huge pages: none; by a thread, ahead of use (memory/prefault.h); all, at the start. */
+/** Huge pages: none; by a thread, ahead of use (prefault.h); all, at the start. */
 enum region_pages {
 	REGION_PAGES_NEVER,
 	REGION_PAGES_AHEAD,
