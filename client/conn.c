@@ -363,7 +363,7 @@ int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 	if (n == 0)
 		n = alloc_want(l->alloc, cls, now, spoken_for);
 	if (n && l->scarce[cls])
-		link_return_deferred(l, cls);
+		conn_return_deferred(l, cls);
 	return n ? grant_request(l, cls, n) : 0;
 }
 
@@ -398,7 +398,7 @@ void conn_return_surplus(struct conn *l)
 		(void)return_picked(l);
 }
 
-bool link_return_deferred(struct conn *l, uint8_t cls)
+bool conn_return_deferred(struct conn *l, uint8_t cls)
 {
 	struct inventory *inv = l->inv;
 	bool any = false;

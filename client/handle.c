@@ -242,7 +242,7 @@ void handle_tidy(struct farkv *kv)
 			index_op_shrink(kv->conn.index, &kv->ops[i]);
 }
 
-int handle_let_in(struct farkv *kv)
+int handle_get_ready(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return inherited();
@@ -289,7 +289,7 @@ static int enter_anyhow(struct farkv *kv)
 
 		qsbr_leave(kv->qsbr);
 		handle_need_clock(kv);
-		err = handle_let_in(kv);
+		err = handle_get_ready(kv);
 		if (err) {
 			atom_store_relaxed(&kv->busy, false);
 			return err;
@@ -373,7 +373,7 @@ static int connect_anew(struct farkv *kv)
 	int err;
 
 	qsbr_leave(kv->qsbr);
-	err = handle_let_in(kv);
+	err = handle_get_ready(kv);
 	enter_slow(kv);
 	return err;
 }

@@ -313,7 +313,7 @@ static bool enter(struct farkv *kv)
 			continue;
 		}
 		qsbr_leave(kv->qsbr);
-		err = broken ? relink_begin(kv, dial_until(q)) : handle_let_in(kv);
+		err = broken ? relink_begin(kv, dial_until(q)) : handle_get_ready(kv);
 		q->dialling = broken && !err;
 		if (err)
 			fail_all(kv, err);
