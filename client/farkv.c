@@ -182,7 +182,7 @@ static int queue_begin(struct farkv *kv, const void *array, const char *name,
 	if (!array && n > 0)
 		return err_set(FARKV_EINVAL, "%s is NULL", name);
 	if (handle_inherited(kv))
-		return handle_get_ready(kv);
+		return handle_let_in(kv);
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
 	atom_store_relaxed(&kv->busy, true);

@@ -14,10 +14,10 @@
 #include "common/region/hash.h"
 
 #include "atfork.h"
-#include "notifier.h"
 #include "queue.h"
 #include "relink.h"
 #include "wait.h"
+#include "notifier.h"
 
 #define FAREWELL_NS NS_PER_SEC
 /* After an empty GRANT no blocks are requested in advance for this long. */
@@ -242,7 +242,7 @@ void handle_tidy(struct farkv *kv)
 			index_op_shrink(kv->conn.index, &kv->ops[i]);
 }
 
-int handle_get_ready(struct farkv *kv)
+int handle_let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return inherited();
@@ -289,7 +289,7 @@ static int enter_anyhow(struct farkv *kv)
 
 		qsbr_leave(kv->qsbr);
 		handle_need_clock(kv);
-		err = handle_get_ready(kv);
+		err = handle_let_in(kv);
 		if (err) {
 			atom_store_relaxed(&kv->busy, false);
 			return err;
@@ -373,7 +373,7 @@ static int connect_anew(struct farkv *kv)
 	int err;
 
 	qsbr_leave(kv->qsbr);
-	err = handle_get_ready(kv);
+	err = handle_let_in(kv);
 	enter_slow(kv);
 	return err;
 }

@@ -173,7 +173,7 @@ static inline void handle_end(struct farkv *kv)
  * qsbr_enter() failed and the critical section was left again: handle all pending flags and
  * reconnect if needed, so that the caller can enter again. Errors as handle_begin().
  */
-int handle_get_ready(struct farkv *kv);
+int handle_let_in(struct farkv *kv);
 
 /** A call begins, which ends the values of a batch: give its large buffers back (PENDING_TIDY). */
 void handle_tidy(struct farkv *kv);

@@ -3,14 +3,14 @@
  * queue.h - the submitted requests of a handle, from farkv_submit() until farkv_poll() or
  * farkv_wait() has returned their completions.
  *
- *   fresh        to be begun, or begun again
- *   in flight    in the op queue
- *   interrupted  the lane broke; resumed on a new connection, all together
- *   waiting      for a block, a migration or growth; holds nothing
- *   done         final; the caller has not taken it
- *   lent         taken, but its value is in the request's memory
+ *   fresh    to be begun, or begun again
+ *   flying   in the op queue: its chains are in flight
+ *   torn     interrupted: the lane broke; resumed on a new connection, all together
+ *   waiting  for a block, a migration or growth; holds nothing
+ *   done     final; the caller has not taken it
+ *   lent     taken, but its value is in the request's memory
  *
- * The handle stays inside its critical section (qsbr.h) between calls while the op queue is not
+ * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is not
  * empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
  * nothing is begun until the op queue is empty; then the section is left, the flag handled, and
  * the section entered again. A program that does not poll delays such answers, as a stopped

@@ -289,7 +289,7 @@ static bool redial(struct farkv *kv)
 	err = relink_end(kv);
 	if (err)
 		fail_all(kv, err);
-	q->arrived = true;
+	q->mail = true;
 	q->parked = false;
 	return true;
 }
@@ -313,13 +313,13 @@ static bool enter(struct farkv *kv)
 			continue;
 		}
 		qsbr_leave(kv->qsbr);
-		err = broken ? relink_begin(kv, dial_until(q)) : handle_get_ready(kv);
+		err = broken ? relink_begin(kv, dial_until(q)) : handle_let_in(kv);
 		q->dialling = broken && !err;
 		if (err)
 			fail_all(kv, err);
 		if (err || broken)
 			return false;
-		q->arrived = true;
+		q->mail = true;
 		q->parked = false;
 	}
 	q->inside = true;
@@ -519,11 +519,11 @@ static bool waiting_due(const struct queue *q)
 
 static void retry_waiting(struct queue *q)
 {
-	if (q->arrived || waiting_due(q))
+	if (q->mail || waiting_due(q))
 		list_move(&q->fresh, &q->waiting);
 	if (!q->waiting.first)
 		q->wait_until_ns = 0;
-	q->arrived = false;
+	q->mail = false;
 }
 
 /* ---- a turn ------------------------------------------------------------------------ */
@@ -533,7 +533,7 @@ bool queue_can_begin(const struct queue *q)
 	if (q->fresh.first && (!q->parked || q->now_ns > q->park_until_ns))
 		return true;
 	/* A submission may have handled the grants, and cleared the flag. */
-	return (q->waiting.first && q->arrived) || waiting_due(q);
+	return (q->waiting.first && q->mail) || waiting_due(q);
 }
 
 bool queue_is_called(const struct farkv *kv)
@@ -596,7 +596,7 @@ void queue_kick(struct farkv *kv)
 		qsbr_leave(kv->qsbr);
 		handle_tidy(kv);
 		handle_pending(kv);
-		q->arrived = true;
+		q->mail = true;
 		if (!qsbr_enter(kv->qsbr)) {
 			qsbr_leave(kv->qsbr);
 			return;

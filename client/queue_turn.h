@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * queue_turn.h - struct queue, and how its requests are driven: critical section, op queue,
- * broken lanes. queue.c has submissions, completions, waiting, and the descriptor that tells
- * when to drive them.
+ * queue_turn.h - struct queue, and how its requests are driven: the gate, the strand, broken
+ * lanes. queue.c is the way in and out: submissions, completions, waiting, the descriptor that
+ * tells when to drive them.
  */
 #ifndef CLIENT_QUEUE_TURN_H
 #define CLIENT_QUEUE_TURN_H
@@ -36,7 +36,7 @@ struct queue {
 	bool inside; /* inside the critical section */
 	bool dialling; /* a connection is being made, and all but `done` wait for it; ... */
 	bool mending;  /* ... those in `interrupted` will be resumed on it */
-	bool arrived; /* what the waiting need may have come */
+	bool mail;   /* what the waiting need may have come */
 	bool unasked; /* some of the waiting have not asked yet for what they need */
 	struct request *slots; /* 2 * depth: in flight, or with values still in use */
 	struct list idle, fresh, interrupted, waiting, done, lent;

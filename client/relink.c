@@ -49,7 +49,7 @@ static void adopt(struct farkv *kv, const struct conn *l)
 {
 	kv->conn = *l;
 	kv->qsbr = session_qsbr(kv->conn.session);
-	if (kv->arena.chunks) /* PENDING_TIDY of the lost connection */
+	if (kv->arena.chunks) /* the gate of the lost link may have asked for that */
 		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 	buffers_attach(&kv->buffers, kv->conn.lane);
 	kv->last_id = kv->conn.id;

@@ -20,7 +20,7 @@ static bool collapse(void *at, uint64_t bytes);
 #define hugepage_collapse collapse
 #include "server/memory/prefault.c"
 
-static struct prefault *a;
+static struct ahead *a;
 static uint8_t *const data = (uint8_t *)(uintptr_t)(64 * MIB); /* nobody looks there */
 
 /* What the thread has asked the kernel for. `kernel` says what came of it: 0 or an errno. */
@@ -54,7 +54,7 @@ static void setup(uint64_t bytes, int (*how)(const struct call *c, uint32_t nth)
 {
 	calls = 0;
 	kernel = how;
-	a = prefault_new(data, bytes);
+	a = ahead_new(data, bytes);
 	ck_assert_ptr_nonnull(a);
 	a->again_ns = 5 * NS_PER_MS;
 	a->again_ns_max = 40 * NS_PER_MS;
@@ -89,7 +89,7 @@ static void settle(void)
 	for (unsigned i = 0; i < 10000 && !is_idle(); i++)
 		usleep(1000);
 	ck_assert(is_idle());
-	prefault_free(a); /* what it is just doing is over then */
+	ahead_free(a); /* what it is just doing is over then */
 }
 
 static unsigned times(uint64_t page)
@@ -119,7 +119,7 @@ static void check_made(uint64_t low, uint64_t high, uint64_t of)
 START_TEST(nothing_is_made_before_there_are_values)
 {
 	setup(TOTAL, makes_all);
-	prefault_used(a, 0, 32768);
+	ahead_used(a, 0, 32768);
 	ck_assert(!a->running);
 	settle();
 	ck_assert_uint_eq(calls, 0);
@@ -139,7 +139,7 @@ START_TEST(as_much_is_made_ahead_as_is_in_use)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		setup(TOTAL, makes_all);
-		prefault_used(a, cases[i].low, cases[i].high);
+		ahead_used(a, cases[i].low, cases[i].high);
 		settle();
 		check_made(cases[i].made_low, cases[i].made_high, 300);
 	}
@@ -149,8 +149,8 @@ END_TEST
 START_TEST(both_ends_meet)
 {
 	setup(101 * MIB, makes_all);
-	prefault_used(a, 40 * MIB, 30 * MIB);
-	prefault_used(a, 101 * MIB, 101 * MIB);
+	ahead_used(a, 40 * MIB, 30 * MIB);
+	ahead_used(a, 101 * MIB, 101 * MIB);
 	settle();
 	check_made(100, 0, 100);
 }
@@ -159,7 +159,7 @@ END_TEST
 START_TEST(what_is_less_than_a_huge_page_is_left_alone)
 {
 	setup(2 * MIB - 4096, makes_all);
-	prefault_used(a, MIB, MIB);
+	ahead_used(a, MIB, MIB);
 	settle();
 	ck_assert_uint_eq(calls, 0);
 }
@@ -175,7 +175,7 @@ static int some_in_hand(const struct call *c, uint32_t nth)
 START_TEST(what_others_have_in_hand_is_tried_when_all_else_is_done)
 {
 	setup(TOTAL, some_in_hand);
-	prefault_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
+	ahead_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
 	settle();
 	ck_assert_uint_eq(calls, 9);
 	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++)
@@ -195,7 +195,7 @@ static int none_for_a_while(const struct call *c, uint32_t nth)
 START_TEST(memory_that_is_short_is_waited_for)
 {
 	setup(TOTAL, none_for_a_while);
-	prefault_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
+	ahead_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
 	settle();
 	ck_assert_uint_eq(calls, 6 + 4);
 	for (uint32_t i = 4; i < 7; i++)
@@ -215,9 +215,9 @@ static int makes_none(const struct call *c, uint32_t nth)
 START_TEST(a_kernel_that_makes_none_is_asked_once)
 {
 	setup(TOTAL, makes_none);
-	prefault_used(a, TOTAL, 0);
+	ahead_used(a, TOTAL, 0);
 	wait_for_calls(1);
-	prefault_used(a, TOTAL, TOTAL);
+	ahead_used(a, TOTAL, TOTAL);
 	settle();
 	ck_assert_uint_eq(calls, 1);
 }
