@@ -8,19 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/base/ticks.h"
+#include "bench/compare/compare.h"
+#include "bench/compare/compare_table.h"
 #include "bench/core/bench.h"
+#include "bench/core/outputs.h"
+#include "bench/core/quick.h"
+#include "bench/limit/limit.h"
 #include "common/base/err.h"
 #include "common/base/finish.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/opts.h"
 #include "common/base/util.h"
-#include "bench/compare/compare.h"
-#include "bench/compare/compare_table.h"
-#include "bench/limit/limit.h"
-#include "bench/core/outputs.h"
-#include "bench/core/quick.h"
-#include "bench/base/ticks.h"
 
 enum exit_code {
 	EXIT_RUN = 1,

@@ -11,8 +11,8 @@
 
 #include "control.h"
 #include "mapping.h"
-#include "opened.h"
 #include "notifier.h"
+#include "opened.h"
 
 static uint64_t generation; /* changed only in a child that has one thread */
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -14,6 +14,7 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "extents.h"
 
 #define PAGE ((size_t)4096)
@@ -27,7 +28,7 @@ struct buffers_chunk {
 	struct buffers_chunk *next;
 	uint8_t *base;
 	/*
-	 * With a carver: a bitmap per page, a bit per EXTENTS_ALIGN bytes, lowest first; set
+	 * With an extent allocator: a bitmap per page, a bit per EXTENTS_ALIGN bytes, lowest first; set
 	 * where a buffer in use starts. NULL without.
 	 */
 	uint64_t *starts;
@@ -43,9 +44,9 @@ _Static_assert(PAGE / EXTENTS_ALIGN == 64, "one word of starts per page");
 /* ---- chunks --------------------------------------------------------------------- */
 
 /*
- * Aligned for huge pages. In a child of fork() nothing is mapped at these addresses; with a
- * carver there are pages of zeros, for jemalloc could otherwise map other memory there and
- * merge it with the arena's extents.
+ * Aligned for huge pages. In a child of fork() nothing is mapped at these addresses; with an
+ * extent allocator there are pages of zeros, because jemalloc could otherwise map other memory
+ * there and merge it with the arena's extents.
  */
 static uint8_t *memory_map(size_t bytes, bool for_extents)
 {
@@ -83,8 +84,8 @@ static int chunk_show(struct buffers *b, struct buffers_chunk *c)
 	if (!b->lane || !(b->lane->caps & XPORT_SEGMENTS))
 		return 0;
 	err = xport_mem_add(b->lane, c->base, c->pages * PAGE);
-	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but a carver's
-	 * chunks have to stay mapped there (as zeros). */
+	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but the chunks of
+	 * an extent allocator have to stay mapped there (as zeros). */
 	if (!err && b->extents)
 		(void)madvise(c->base, c->pages * PAGE, MADV_DOFORK);
 	return err;
@@ -230,7 +231,7 @@ static void pages_free(struct buffers_chunk *c, size_t at)
 		c->page[at + i] = 0;
 }
 
-/* ---- buffers of the carver ------------------------------------------------------------ */
+/* ---- buffers of the extent allocator -------------------------------------------------- */
 
 static void *extent_take(void *owner, size_t bytes)
 {
@@ -326,7 +327,7 @@ void buffers_free(struct buffers *b, void *p)
 		pages_free(c, at);
 }
 
-/* ---- the end ----------------------------------------------------------------------- */
+/* ---- the end ---------------------------------------------------------------------- */
 
 static void release(struct buffers *b, bool mapped)
 {

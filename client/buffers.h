@@ -7,7 +7,7 @@
  * registered with the lane once (RDMA); a new lane gets all chunks before it is used. Chunks
  * stay mapped and in place until the end, so that later buffers need no registration.
  *
- * In a program with jemalloc the chunks are extents of a jemalloc arena (client/extents.h), which cuts
+ * In a program with jemalloc the chunks are extents of a jemalloc arena (extents.h), which cuts
  * buffers of 64 bytes and more; buffers of less than four pages may share one. Otherwise
  * buffers are whole pages, first fit. The first buffer decides between the two. No buffer lies
  * in two chunks.

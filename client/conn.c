@@ -291,13 +291,13 @@ void conn_close(struct conn *l)
 
 /* ---- grants and requests ----------------------------------------------------------------- */
 
-static void take_full(struct conn *l, const struct session_grants_inbox *mail)
+static void take_full(struct conn *l, const struct session_grants_inbox *inbox)
 {
 	for (uint32_t cls = 0; cls < CLASS_COUNT; cls++)
-		if (mail->full[cls / 64] >> cls % 64 & 1)
+		if (inbox->full[cls / 64] >> cls % 64 & 1)
 			l->waits[cls] = l->scarce[cls] = true;
-	l->other_bytes = mail->other_bytes;
-	l->no_pages = mail->no_pages;
+	l->other_bytes = inbox->other_bytes;
+	l->no_pages = inbox->no_pages;
 }
 
 /*
@@ -311,10 +311,10 @@ static bool no_counts(const struct conn *l, uint8_t cls)
 
 static void take_grants(struct conn *l)
 {
-	struct session_grants_inbox mail;
+	struct session_grants_inbox inbox;
 
-	session_take_grants(l->session, &mail);
-	for (struct session_grant *g = mail.grants, *next; g; g = next) {
+	session_take_grants(l->session, &inbox);
+	for (struct session_grant *g = inbox.grants, *next; g; g = next) {
 		next = g->next;
 		if (l->alloc) /* blocks that cannot be noted go back when the session ends */
 			(void)alloc_granted(l->alloc, g->cls, g->refs, g->n);
@@ -326,9 +326,9 @@ static void take_grants(struct conn *l)
 		l->tombstone_pause_ns = 0;
 		free(g);
 	}
-	take_full(l, &mail);
-	if (mail.has_prefix) {
-		index_set_prefix(l->index, mail.prefix);
+	take_full(l, &inbox);
+	if (inbox.has_prefix) {
+		index_set_prefix(l->index, inbox.prefix);
 		l->prefix_asked = false;
 	}
 }
@@ -363,7 +363,7 @@ int conn_ask_blocks(struct conn *l, uint8_t cls, uint64_t now,
 	if (n == 0)
 		n = alloc_request(l->alloc, cls, now, spoken_for);
 	if (n && l->scarce[cls])
-		link_return_deferred(l, cls);
+		conn_return_deferred(l, cls);
 	return n ? grant_request(l, cls, n) : 0;
 }
 
@@ -398,7 +398,7 @@ void conn_return_surplus(struct conn *l)
 		(void)return_picked(l);
 }
 
-bool link_return_deferred(struct conn *l, uint8_t cls)
+bool conn_return_deferred(struct conn *l, uint8_t cls)
 {
 	struct inventory *inv = l->inv;
 	bool any = false;

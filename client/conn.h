@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * client/conn.h - a handle's connection to one incarnation of its server: session, mapping, lane,
+ * conn.h - a handle's connection to one incarnation of its server: session, mapping, lane,
  * blocks and index. Made and closed as a whole, never repaired: to reconnect is to make a new
  * one (I6).
  */
@@ -111,7 +111,7 @@ void conn_return_surplus(struct conn *l);
  * this class: it can grant others for them at once, and a barrier may free them before T. False
  * if there are none. Inside the critical section, or with the inventory's lock.
  */
-bool link_return_deferred(struct conn *l, uint8_t cls);
+bool conn_return_deferred(struct conn *l, uint8_t cls);
 /** The same with all blocks; false if there are none. With the inventory's lock. */
 bool conn_return_all(struct conn *l);
 

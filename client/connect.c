@@ -13,11 +13,11 @@
 
 #include <farkv.h>
 
-#include "common/proto/auth.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "common/proto/keyfile.h"
 #include "common/base/util.h"
+#include "common/proto/auth.h"
+#include "common/proto/keyfile.h"
 
 #define WELCOME_FDS 3
 /* Pause between attempts while the server's backlog is full. */

@@ -48,7 +48,7 @@ struct dial {
 	bool orphan;   /* the handle is gone: the thread frees this struct */
 	uint32_t over; /* atomic; set after the result */
 	struct conn conn;
-	int err; /* 0: `link` */
+	int err; /* 0: `conn` */
 	char line[ERR_LINE_MAX];
 	struct notifier *notifier;
 };
@@ -344,7 +344,7 @@ bool dial_abandon(struct dial *d, struct conn *out)
 {
 	bool linked;
 
-	/* The thread's state is as it was at the fork, including the lock. */
+	/* The thread's state is that of the moment of the fork, including the lock. */
 	if (!d || !d->over)
 		return false;
 	linked = outcome(d, out) == 0;

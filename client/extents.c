@@ -35,7 +35,7 @@ struct extents {
 	void *kept;
 };
 
-/* Carvers that could not be freed; listed so that leak checkers find their memory. */
+/* Allocators that could not be freed; listed so that leak checkers find their memory. */
 static struct extents *left;
 
 /* ---- hooks ---------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * client/extents.h - extent allocator: cuts pieces of any size from page-aligned memory of a source,
+ * extents.h - extent allocator: cuts pieces of any size from page-aligned memory of a source,
  * by an arena of the program's jemalloc.
  *
  * libfarkv is not linked with jemalloc, which would then be the malloc(3) of the whole
@@ -25,7 +25,7 @@
  * memory may be mapped at their addresses, or jemalloc might merge the two. So the source keeps
  * its memory mapped there, with any content, until extents_end().
  *
- * Threads. carver_*() belong to the handle's thread. jemalloc's locks guard the arena, but the
+ * Threads. extents_*() belong to the handle's thread. jemalloc's locks guard the arena, but the
  * hooks run inside of them, and those for split, merge and dalloc in any thread that purges. So
  * no hook allocates, registers, or reports: if memory is short it refuses and notes the size,
  * and the owner maps more and repeats the request. extents_end() destroys the arena, and must
@@ -68,7 +68,7 @@ void extents_free(struct extents *h, void *p);
 /**
  * Forget all pieces, in use or not. False: a thread of the program uses the arena for its
  * malloc(3), so the source's memory must stay in place; the source is not called any more, and
- * the process keeps the carver and `kept`, the source's records, which a hook may be reading,
+ * the process keeps the allocator and `kept`, the source's records, which a hook may be reading,
  * until its end. Also in a child of fork().
  */
 bool extents_end(struct extents *h, void *kept);

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/region/hash.h"
 
 #include "atfork.h"
 

@@ -20,15 +20,14 @@
 #include <farkv.h>
 
 #include "common/base/err.h"
-#include "common/region/hash.h"
 #include "common/index/index.h"
 #include "common/index/run.h"
+#include "common/region/hash.h"
 
 #include "arena.h"
 #include "buffers.h"
-#include "dial.h"
-#include "qsbr.h"
 #include "conn.h"
+#include "dial.h"
 #include "opened.h"
 #include "uri.h"
 

@@ -6,12 +6,12 @@
  *
  * Two threads use it, and the handle's takes no lock for it on the fast path:
  *
- *   the handle's thread inside the critical section (client/qsbr.h), without the lock;
+ *   the handle's thread inside the critical section (qsbr.h), without the lock;
  *   the handle's thread outside of it, with the lock;
  *   the control thread, with the lock, after it set PENDING_SWEEP or PENDING_RECLAIM and found the
  *   counter even, and only if the flag is still set.
  *
- * client/qsbr.h shows why that is enough. An operation that waits has left the critical section and
+ * qsbr.h shows why that is enough. An operation that waits has left the critical section and
  * holds no block, so a block that is not here is published or in a running operation.
  *
  * The lock is held for work of bounded length, never while waiting for the server. Order of

@@ -45,8 +45,8 @@ void mapping_put(struct mapping *map);
 
 /**
  * Map a session's tether, the third descriptor of WELCOME: while it is mapped the server waits
- * for this process (server/loop/lingering.h). channel_untie() unmaps it; children do not inherit it.
- * Errors as mapping_get().
+ * for this process (server/loop/lingering.h). channel_untie() unmaps it; children do not inherit
+ * it. Errors as mapping_get().
  */
 int mapping_tether(int fd, bool peer_may_kill, void **tether_out);
 

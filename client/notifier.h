@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * client/notifier.h - notifier: a descriptor for poll(2) and epoll(7) that its owner, another thread, a
+ * notifier.h - notifier: a descriptor for poll(2) and epoll(7) that its owner, another thread, a
  * timer, or a watched descriptor makes readable.
  *
  * It is an epoll descriptor over a socket, a timerfd and the watched one, so it stays the same

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * client/qsbr.h - quiescence counter (QSBR): how the control thread learns that a handle's operations
+ * qsbr.h - quiescence counter (QSBR): how the control thread learns that a handle's operations
  * are over (I5), without a fence, a lock or a system call in those operations.
  *
  * The handle's thread adds 1 to `seq` when an operation begins and when it ends or starts to
@@ -28,7 +28,7 @@
  * So a caller that gets false from qsbr_enter() must handle these flags before it touches the
  * inventory, inside or outside of the critical section.
  *
- * Writers: `seq` the handle's thread; `alert` is set by the control thread and cleared by the
+ * Writers: `seq` the handle's thread; `pending` is set by the control thread and cleared by the
  * thread that did the work; `fence` is constant.
  */
 #ifndef CLIENT_QSBR_H

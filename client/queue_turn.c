@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/index/try.h"
 #include "common/base/util.h"
+#include "common/index/try.h"
 
 #include "relink.h"
 

@@ -14,10 +14,10 @@
 #include <farkv.h>
 
 #include "common/base/atomic.h"
-#include "common/region/block.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/region/block.h"
 
 #include "open.h"
 

@@ -6,7 +6,7 @@
  * For kvbench's limit, which links it; not part of libfarkv. A raw session is an ordinary
  * writer. It writes only to blocks that the server has granted it, and returns them at the end;
  * their content has a wrong checksum, so it is nobody's value. Requests count as operations
- * (client/qsbr.h): barriers wait for them, and a sweep finds the blocks.
+ * (qsbr.h): barriers wait for them, and a sweep finds the blocks.
  *
  * One thread. Errors have a detail.
  */

@@ -26,14 +26,14 @@
 
 /* ---- waiting and notification ------------------------------------------------ */
 
-void session_wakes(struct session *s, struct notifier *w, bool mail)
+void session_wakes(struct session *s, struct notifier *w, bool grants)
 {
 	/* Only this thread writes them. */
-	if (s->notifier == w && s->notifier_grants == mail)
+	if (s->notifier == w && s->notifier_grants == grants)
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->notifier = w;
-	s->notifier_grants = mail;
+	s->notifier_grants = grants;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -341,16 +341,16 @@ void session_wait(struct session *s, uint64_t until_ns)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void session_take_grants(struct session *s, struct session_grants_inbox *mail_out)
+void session_take_grants(struct session *s, struct session_grants_inbox *inbox_out)
 {
 	pthread_mutex_lock(&s->lock);
 	qsbr_clear_pending(&s->qsbr, PENDING_GRANTS);
-	*mail_out = (struct session_grants_inbox){.grants = s->grants,
+	*inbox_out = (struct session_grants_inbox){.grants = s->grants,
 					  .prefix = s->prefix,
 					  .has_prefix = s->has_prefix,
 					  .other_bytes = s->other_bytes,
 					  .no_pages = s->no_pages};
-	memcpy(mail_out->full, s->full, sizeof(s->full));
+	memcpy(inbox_out->full, s->full, sizeof(s->full));
 	memset(s->full, 0, sizeof(s->full));
 	s->has_full = false;
 	s->grants = NULL;

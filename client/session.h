@@ -3,8 +3,8 @@
  * session.h - a handle's conversation with its server after WELCOME.
  *
  * The handle's thread sends requests and may wait for answers. The control thread receives
- * everything: it keeps blocks and prefixes for the handle in the grants inbox ("mail"), answers
- * BARRIER, SWEEP and RECLAIM, and ends the session when the socket ends.
+ * everything: it keeps blocks and prefixes for the handle in the grants inbox, answers BARRIER,
+ * SWEEP and RECLAIM, and ends the session when the socket ends.
  *
  * No answer is lost to a deadline: a GRANT that comes after its request was given up goes to
  * the inbox, too.
@@ -16,13 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/region/layout.h"
 #include "common/proto/msg.h"
+#include "common/region/layout.h"
 #include "common/xport/xport.h"
 
 #include "channel.h"
-#include "qsbr.h"
 #include "inventory.h"
+#include "qsbr.h"
 
 struct session;
 struct notifier;
@@ -95,29 +95,29 @@ void session_call_forget(struct session *s);
 /** True if session_call_take() would not return FARKV_EAGAIN. */
 bool session_call_ready(struct session *s);
 
-/** Sleep until there is mail, or an answer that was not taken, or the session ends, or
- * `until_ns`. */
+/** Sleep until the grants inbox has something, or there is an answer that was not taken, or the
+ * session ends, or `until_ns`. */
 void session_wait(struct session *s, uint64_t until_ns);
 
 /**
- * From now on call `w` (NULL: nobody) when the session ends; with `mail` also when there is mail
- * or an answer, as session_wait() would return. Earlier events are not notified: check for them
+ * From now on call `w` (NULL: nobody) when the session ends; with `grants` also for grants and
+ * answers, when session_wait() would return. Earlier events are not notified: check for them
  * after this call. `w` must outlive the session. No cost if nothing changes. The handle's
  * thread.
  */
-void session_wakes(struct session *s, struct notifier *w, bool mail);
+void session_wakes(struct session *s, struct notifier *w, bool grants);
 
 /** Sleep until the socket may have room, or `until_ns`. */
 void session_wait_room(struct session *s, uint64_t until_ns);
 
 /**
- * A sweep has begun: enter all that the session holds in the journal, mail included, and clear
- * PENDING_SWEEP. The caller has the inventory's lock; see client/qsbr.h.
+ * A sweep has begun: enter all that the session holds in the journal, the grants inbox
+ * included, and clear PENDING_SWEEP. The caller has the inventory's lock; see qsbr.h.
  */
 void session_record(struct session *s);
 
-/** Take the mail; clears PENDING_GRANTS. */
-void session_take_grants(struct session *s, struct session_grants_inbox *mail_out);
+/** Take what the grants inbox has; clears PENDING_GRANTS. */
+void session_take_grants(struct session *s, struct session_grants_inbox *inbox_out);
 
 /** GRANT requests without an answer. */
 uint32_t session_grants_out(const struct session *s);

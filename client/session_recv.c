@@ -326,7 +326,7 @@ static void session_stopped(struct session *s)
 }
 
 /*
- * Answer when all operations that have begun are over. Flags are set first: client/qsbr.h shows why no
+ * Answer when all operations that have begun are over. Flags are set first: qsbr.h shows why no
  * remembered reference survives.
  */
 static void ack_later(struct session *s, struct pending_ack a)

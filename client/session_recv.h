@@ -6,8 +6,8 @@
 #include <pthread.h>
 
 #include "control.h"
-#include "session.h"
 #include "notifier.h"
+#include "session.h"
 
 /* Barriers, sweeps and their questions that may wait for operations at once. */
 #define ACKS_MAX 32
@@ -55,7 +55,7 @@ struct session {
 	uint32_t grants_out; /* atomic: the handle's thread adds, control subtracts */
 
 	pthread_mutex_t lock; /* protects all below */
-	pthread_cond_t cond;  /* mail, answer, end */
+	pthread_cond_t cond;  /* grants, answer, end */
 	struct session_grant *grants, **grants_tail;
 	uint32_t prefix;
 	bool has_prefix;
@@ -69,7 +69,7 @@ struct session {
 	struct msg answer;
 	char reason[256];
 	struct notifier *notifier; /* called at the end, or NULL; ... */
-	bool notifier_grants;     /* ... and for mail and answers */
+	bool notifier_grants;     /* ... and for grants and answers */
 
 	/* on a cache line of its own: the handle's thread writes it all the time */
 	struct qsbr qsbr __attribute__((aligned(64)));

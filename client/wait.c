@@ -146,7 +146,7 @@ static uint64_t wait_block(struct farkv *kv, struct index_op *op, uint64_t now,
 		return now;
 	if (l->denied[op->cls] || l->waits[op->cls]) {
 		/* The server has nothing sooner than the blocks that this handle unlinked. */
-		if (link_return_deferred(l, op->cls)) {
+		if (conn_return_deferred(l, op->cls)) {
 			l->denied[op->cls] = false;
 			ready = 0;
 		}

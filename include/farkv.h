@@ -525,7 +525,7 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  * Returns 0 if every item has a result (FARKV_OK or FARKV_ENOTFOUND among
  * them), otherwise the first other item's error. FARKV_ETIMEDOUT, FARKV_EDISCONNECTED,
  * FARKV_ELINKDOWN and FARKV_ENOMEM of an item end the call, with that group of 128: those
- * behind it, and all if no item was begun (there is no connection), carry FARKV_EABORTED.
+ * after it, and all if no item was begun (there is no connection), carry FARKV_EABORTED.
  * Cost: 2 round trips for each 128 items, 1 where the places of all are remembered; the
  * values of all groups but the last are copied once more.
  */

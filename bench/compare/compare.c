@@ -9,9 +9,9 @@
 
 #include <farkv.h>
 
+#include "bench/gen/keys.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "bench/gen/keys.h"
 
 /* Operations that measure one placement. */
 #define PROBE_OPS UINT64_C(20000)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "bench/core/bench.h"
+
 #include "rival.h"
 
 enum placement {

@@ -19,10 +19,10 @@
 
 #include <farkv.h>
 
+#include "bench/core/phase.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "bench/core/phase.h"
 
 #define START_MS 10000u
 #define STOP_MS 2000u

@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/base/stat.h"
+#include "bench/gen/keys.h"
+#include "bench/gen/values.h"
+#include "bench/gen/workload.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+
 #include "inflight.h"
-#include "bench/gen/keys.h"
 #include "report.h"
-#include "bench/base/stat.h"
-#include "bench/gen/values.h"
-#include "bench/gen/workload.h"
 
 /* ---- stores ------------------------------------------------------------------ */
 

@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "bench/store/db.h"
-#include "bench/gen/params.h"
-#include "phase.h"
 #include "bench/base/props.h"
+#include "bench/gen/params.h"
+#include "bench/store/db.h"
+
+#include "phase.h"
 
 #define BENCH_DBS_MAX 8
 

@@ -12,9 +12,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "bench/store/db.h"
 #include "bench/base/hist.h"
 #include "bench/gen/params.h"
+#include "bench/store/db.h"
 
 enum series {
 	SERIES_READ,

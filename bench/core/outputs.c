@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/err.h"
+
 #include "plot.h"
 
 /* Does not truncate: the old contents stay until there are results. */

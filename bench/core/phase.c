@@ -12,13 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/base/shared.h"
+#include "bench/base/ticks.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+
 #include "inflight.h"
 #include "recorder.h"
-#include "bench/base/shared.h"
-#include "bench/base/ticks.h"
 #include "worker.h"
 
 /* The watching thread's longest sleep. */

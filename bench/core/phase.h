@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/store/db.h"
-#include "measure.h"
 #include "bench/gen/params.h"
+#include "bench/store/db.h"
+
+#include "measure.h"
 #include "status.h"
 #include "timeline.h"
 

@@ -5,6 +5,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "report.h"
 
 int quick_props(struct props *p)

@@ -8,8 +8,9 @@
 
 #include <stdio.h>
 
-#include "bench.h"
 #include "bench/base/props.h"
+
+#include "bench.h"
 
 /** Set the defaults that make it quick; later settings win. FARKV_ENOMEM. */
 int quick_props(struct props *p);

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/base/hdr_log.h"
+#include "bench/base/ticks.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "bench/base/hdr_log.h"
-#include "bench/base/ticks.h"
 
 static void keep_error(struct recorder *r, int err)
 {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "bench/gen/params.h"
+
 #include "status.h"
 #include "timeline.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+
 #include "environ.h"
 
 struct fact_arg {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "bench/gen/params.h"
+
 #include "phase.h"
 
 struct report {

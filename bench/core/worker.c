@@ -4,12 +4,14 @@
 #include "worker.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/base/ticks.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "inflight.h"
 
 int worker_init(struct worker *w)

@@ -10,14 +10,15 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "bench/base/ticks.h"
+#include "bench/store/db.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
-#include "bench/store/db.h"
+
 #include "gen_exponential.h"
 #include "gen_histogram.h"
 #include "keys.h"
-#include "bench/base/ticks.h"
 
 /* Longest value of this store; a server may allow less. */
 #define VALUE_MAX (UINT64_C(64) << 20)

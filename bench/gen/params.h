@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "bench/base/props.h"
+
 #include "values.h"
 
 enum key_dist {

@@ -9,13 +9,14 @@
 
 #include <farkv.h>
 
+#include "bench/base/hist.h"
+#include "bench/base/ticks.h"
+#include "bench/core/phase.h"
+#include "bench/gen/workload.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
-#include "bench/base/hist.h"
+
 #include "limit_table.h"
-#include "bench/core/phase.h"
-#include "bench/base/ticks.h"
-#include "bench/gen/workload.h"
 
 /* One operation in this many is timed alone, for the percentiles. */
 #define TIMED_PART 4

@@ -6,8 +6,9 @@
 
 #include <farkv.h>
 
-#include "common/base/err.h"
 #include "bench/store/cuckoo.h"
+#include "common/base/err.h"
+
 #include "limit.h"
 
 struct cuckoo_side {

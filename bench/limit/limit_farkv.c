@@ -11,6 +11,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "limit.h"
 
 #define REMEMBERED_MAX (UINT64_C(1) << 30)

@@ -24,14 +24,15 @@
 #endif
 
 #include "common/base/atomic.h"
-#include "common/region/block.h"
 #include "common/base/err.h"
-#include "common/region/fetch.h"
-#include "common/region/hash.h"
 #include "common/base/hugepage.h"
-#include "common/region/layout.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "common/region/block.h"
+#include "common/region/fetch.h"
+#include "common/region/hash.h"
+#include "common/region/layout.h"
+
 #include "limit.h"
 
 #define HASH_SEED UINT64_C(0x9E3779B97F4A7C15)

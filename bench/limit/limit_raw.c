@@ -16,6 +16,7 @@
 #include "client/raw.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
+
 #include "limit.h"
 
 #define TIMEOUT_NS (5 * NS_PER_SEC)

@@ -6,8 +6,8 @@
 #include <farkv.h>
 #include <stdlib.h>
 
-#include "common/base/err.h"
 #include "bench/base/stat.h"
+#include "common/base/err.h"
 
 int limit_table_init(struct limit_table *t, size_t rounds)
 {

@@ -14,6 +14,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "db.h"
 
 struct farkv_params {

@@ -8,6 +8,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "cuckoo.h"
 #include "db.h"
 

@@ -18,6 +18,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "db.h"
 
 struct lmdb_params {

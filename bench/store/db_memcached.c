@@ -15,9 +15,10 @@
 
 #include <farkv.h>
 
-#include "address.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+
+#include "address.h"
 #include "db.h"
 
 /* Least bytes of one read(2). */

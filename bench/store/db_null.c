@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/err.h"
 #include "common/base/clock.h"
+#include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "db.h"
 
 static const struct db_ops slow_ops;

@@ -13,9 +13,10 @@
 
 #include <farkv.h>
 
-#include "address.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+
+#include "address.h"
 #include "db.h"
 
 struct redis_params {

@@ -14,6 +14,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+
 #include "output.h"
 #include "progress.h"
 #include "records.h"

@@ -14,8 +14,9 @@
 #include <jansson.h>
 
 #include "common/base/hugepage.h"
-#include "common/rdma/probe.h"
 #include "common/base/util.h"
+#include "common/rdma/probe.h"
+
 #include "output.h"
 
 enum level { OK, WARN, FAIL };

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "common/base/util.h"
+
 #include "output.h"
 
 /* A check reads all values. */

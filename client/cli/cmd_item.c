@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
+
 #include "input.h"
 #include "output.h"
 #include "records.h"

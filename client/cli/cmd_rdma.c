@@ -10,8 +10,9 @@
 
 #include <jansson.h>
 
-#include "common/rdma/probe.h"
 #include "common/base/util.h"
+#include "common/rdma/probe.h"
+
 #include "output.h"
 
 /* ---- for people ------------------------------------------------------------- */

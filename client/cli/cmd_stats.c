@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "common/base/util.h"
+
 #include "output.h"
 
 enum unit { COUNT, BYTES, MS, NS, PERMILLE };

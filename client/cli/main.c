@@ -17,6 +17,7 @@
 #include "common/base/nearest.h"
 #include "common/base/opts.h"
 #include "common/base/util.h"
+
 #include "progress.h"
 
 #define OUT_BUF_BYTES ((size_t)256 << 10)

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
 #include "common/base/log.h"
+
+#include "cli.h"
 
 static void need(const void *p)
 {

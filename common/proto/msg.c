@@ -5,12 +5,13 @@
 
 #include <string.h>
 
-#include "auth.h"
 #include "common/base/err.h"
-#include "common/region/hash.h"
-#include "keyfile.h"
 #include "common/base/util.h"
 #include "common/base/wire.h"
+#include "common/region/hash.h"
+
+#include "auth.h"
+#include "keyfile.h"
 
 #define REF_BYTES 8u
 static_assert(MSG_HEADER_BYTES + 16 + MSG_REFS_MAX * REF_BYTES <= MSG_MAX_BYTES,

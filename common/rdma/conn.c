@@ -48,7 +48,7 @@ int verbs_context_get(struct ibv_context *shared, struct ibv_context **out,
 	return 0;
 }
 
-/* ---- queue pairs ---------------------------------------------------------------- */
+/* ---- queue pairs ------------------------------------------------------------------ */
 
 int verbs_qp_create(struct verbs_conn *c, const struct verbs_qp_spec *spec)
 {
@@ -219,7 +219,7 @@ uint32_t verbs_device_sges(struct ibv_context *ctx)
 	return n < 1 ? 1 : UTIL_MIN((uint32_t)n, VERBS_SGES);
 }
 
-/* ---- statuses ---------------------------------------------------------------------- */
+/* ---- statuses --------------------------------------------------------------------- */
 
 /*
  * The initiator's view of a failed request; the QP is lost after any of these. Errors that
@@ -272,7 +272,7 @@ int verbs_status_error(enum ibv_wc_status status, const char **why)
 	return FARKV_ESYS;
 }
 
-/* ---- descriptors ------------------------------------------------------------------- */
+/* ---- descriptors ------------------------------------------------------------------ */
 
 int verbs_fd_prepare(int fd)
 {

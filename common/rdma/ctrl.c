@@ -32,6 +32,8 @@
 #include "probe.h"
 #include "release.h"
 
+#include "probe.h"
+
 #define RESOLVE_MS_MAX 2000
 /*
  * Pause after an RNR NAK from a client. A client whose process is stopped posts no
@@ -39,7 +41,7 @@
  */
 #define VERBS_CTRL_RNR_TIMER 14u /* 1.28 ms */
 
-/* ---- waiting for rdma_cm -------------------------------------------------------- */
+/* ---- waiting for rdma_cm ---------------------------------------------------------- */
 
 static int ms_until(uint64_t deadline_ns)
 {
@@ -129,7 +131,7 @@ static int event_wait(struct verbs_ctrl *l, struct rdma_cm_id *id,
 	}
 }
 
-/* ---- one connection ---------------------------------------------------------------- */
+/* ---- one connection --------------------------------------------------------------- */
 
 static int sys_error(const char *what)
 {
@@ -208,7 +210,7 @@ static int shake_hands(struct verbs_ctrl *l, struct verbs_conn *c,
 	return 0;
 }
 
-/* ---- the control connection ---------------------------------------------------------- */
+/* ---- the control connection ------------------------------------------------------- */
 
 static int queues_create(struct verbs_ctrl *l)
 {
@@ -283,7 +285,7 @@ static int control_connect(struct verbs_ctrl *l, uint64_t deadline_ns)
 	return shake_hands(l, &l->control, &p, 0, deadline_ns);
 }
 
-/* ---- open and close -------------------------------------------------------------------- */
+/* ---- open and close --------------------------------------------------------------- */
 
 /* Undo the attempt at one address. */
 static void link_reset(struct verbs_ctrl *l)

@@ -22,9 +22,11 @@
 #include "probe.h"
 #include "release.h"
 
+#include "probe.h"
+
 #define TEST_NS (5 * NS_PER_SEC)
 
-/* ---- choice -------------------------------------------------------------------- */
+/* ---- choice ----------------------------------------------------------------------- */
 
 static const uint8_t v4_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -204,7 +206,7 @@ void verbs_format_address(const struct sockaddr *sa, unsigned port, char *buf,
 		snprintf(buf, cap, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-/* ---- loopback QP ------------------------------------------------------------------- */
+/* ---- loopback QP ------------------------------------------------------------------ */
 
 static int loop_state(struct verbs_conn *c, struct ibv_qp_attr *a, int mask)
 {
@@ -373,7 +375,7 @@ int verbs_device_loop_again(struct verbs_device *d, unsigned rights,
 	return err;
 }
 
-/* ---- self-test --------------------------------------------------------------------------- */
+/* ---- self-test -------------------------------------------------------------------- */
 
 static int run(struct xport_lane *lane, struct xport_chain *c)
 {

@@ -141,7 +141,7 @@ void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc)
 		overrun(heaviest(vs), VERBS_OVERRUN_BOUND);
 }
 
-/* ---- the loop's side ------------------------------------------------------------------ */
+/* ---- the loop's side -------------------------------------------------------------- */
 
 void verbs_inbox_join(struct verbs_peer *p)
 {

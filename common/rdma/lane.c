@@ -27,7 +27,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "common/region/hash.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
 #include "post.h"
@@ -42,7 +41,7 @@ static struct verbs_lane *lane_of(struct xport_lane *lane)
 	return (struct verbs_lane *)(void *)lane;
 }
 
-/* ---- the end ----------------------------------------------------------------------- */
+/* ---- the end ---------------------------------------------------------------------- */
 
 static void chain_end(struct xport_chain *c, unsigned n_done, int status)
 {
@@ -65,7 +64,7 @@ static bool retire_until(struct verbs_lane *l, uint64_t seq)
 		struct xport_chain *c = f->chain;
 		struct xport_wr *wr = &c->wr[f->wr];
 
-		if (f->mark && memcmp(f->mark, &l->blank, sizeof(l->blank)) == 0)
+		if (f->sentinel && memcmp(f->sentinel, &l->blank, sizeof(l->blank)) == 0)
 			break;
 		if (wr->opcode == XPORT_CAS)
 			wr->found = l->found[place];
@@ -162,7 +161,7 @@ static void fail(struct verbs_lane *l, bool failed, enum ibv_wc_status status)
 	end_all(l, err == FARKV_EPERM ? FARKV_EPERM : FARKV_EDISCONNECTED);
 }
 
-/* ---- post and poll ------------------------------------------------------------------ */
+/* ---- post and poll ---------------------------------------------------------------- */
 
 /* Requests from `bad` on were not posted; the earlier ones are in flight. */
 static void post_refused(struct verbs_lane *l, uint64_t bad, int rc)
@@ -270,7 +269,7 @@ static void verbs_poll(struct xport_lane *lane)
 		pump_rest(l);
 }
 
-/* ---- events ------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------- */
 
 static int verbs_wait_fd(const struct xport_lane *lane)
 {
@@ -312,7 +311,7 @@ static void verbs_arm(struct xport_lane *lane, bool on)
 	l->reaped = false;
 }
 
-/* ---- memory, life ---------------------------------------------------------------------- */
+/* ---- memory, life ----------------------------------------------------------------- */
 
 static void count_registrations(struct verbs_lane *l)
 {

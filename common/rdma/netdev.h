@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/netdev.h - the network interface that a software RDMA device could use. */
+/** netdev.h - the network interface that a software RDMA device could use. */
 #ifndef COMMON_RDMA_NETDEV_H
 #define COMMON_RDMA_NETDEV_H
 

@@ -41,7 +41,7 @@ static bool tell_dropped(struct verbs_server *vs, uint64_t now)
 	return vs->complaints.dropped > 0;
 }
 
-/* ---- peers -------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------ */
 
 void verbs_peer_fence(struct verbs_peer *peer)
 {
@@ -218,7 +218,7 @@ bool verbs_peer_same_host(const struct verbs_peer *a, const struct verbs_peer *b
 		      sizeof(struct in6_addr)) == 0;
 }
 
-/* ---- sends ---------------------------------------------------------------------------- */
+/* ---- sends ------------------------------------------------------------------------ */
 
 /* Post `wr`; its completion frees the slot and `buf` (NULL: none). */
 static int slot_post(struct verbs_peer *p, struct ibv_send_wr *wr, uint8_t *buf,
@@ -332,7 +332,7 @@ void verbs_peer_sent(struct verbs_server *vs, const struct arrival *a)
 	}
 }
 
-/* ---- connections ------------------------------------------------------------------------ */
+/* ---- connections ------------------------------------------------------------------ */
 
 static void refuse(struct rdma_cm_id *id, enum verbs_reject reason)
 {

@@ -28,7 +28,7 @@ static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 						const struct xport_wr *wr, uint64_t at,
 						uint64_t len, struct ibv_sge *sges)
 {
-	uint64_t head = wr->seg_at, behind = head + wr->seg_len, n;
+	uint64_t head = wr->seg_at, after = head + wr->seg_len, n;
 	uint64_t end = at + len;
 	uint8_t *mem = wr->laddr;
 	int k = 0;
@@ -38,8 +38,8 @@ static __attribute__((noinline)) int sges_split(const struct verbs_lane *l,
 		sge_set(l, &sges[k++], mem + at, n);
 		at += n;
 	}
-	if (at < behind && at < end) {
-		n = UTIL_MIN(end, behind) - at;
+	if (at < after && at < end) {
+		n = UTIL_MIN(end, after) - at;
 		sge_set(l, &sges[k++], (uint8_t *)wr->seg + (at - head), n);
 		at += n;
 	}
@@ -152,11 +152,11 @@ unsigned verbs_fill(struct verbs_lane *l, unsigned most)
 		f->wr = (uint8_t)k;
 		f->last = true;
 		if (x->opcode == XPORT_CAS) {
-			f->mark = build_cas(l, x, &l->found[place], out);
+			f->sentinel = build_cas(l, x, &l->found[place], out);
 		} else {
 			uint64_t len = UTIL_MIN(x->len - at, l->max_piece);
 
-			f->mark = build_move(l, x, at, len, out);
+			f->sentinel = build_move(l, x, at, len, out);
 			at += len;
 			f->last = at == x->len;
 			if (!f->last)

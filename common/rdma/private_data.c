@@ -34,7 +34,7 @@ bool verbs_private_read(const void *data, size_t len, struct verbs_private *out)
 	return true;
 }
 
-/* ---- refusals ------------------------------------------------------------------ */
+/* ---- refusals --------------------------------------------------------------------- */
 
 /* The kernel answers with zeros for a process that has died. */
 static bool says_nothing(const uint8_t *bytes, size_t len)

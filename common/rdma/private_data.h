@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/private_data.h - the private data of rdma_cm in connection requests and answers.
+ * private_data.h - the private data of rdma_cm in connection requests and answers.
  * Untrusted bytes; no verbs here.
  */
 #ifndef COMMON_RDMA_PRIVATE_DATA_H

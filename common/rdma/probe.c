@@ -18,10 +18,11 @@
 
 #include <farkv.h>
 
+#include "common/base/util.h"
+
 #include "netdev.h"
 #include "probe_verbs.h"
 #include "sysfs.h"
-#include "common/base/util.h"
 
 #define CAP_IPC_LOCK_BIT 14
 
@@ -51,7 +52,7 @@ const char *rdma_atomics_str(enum rdma_atomics atomics)
 	return text[atomics];
 }
 
-/* ---- the kernel ------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------- */
 
 static void kernel_fill(struct rdma_host *h)
 {
@@ -79,7 +80,7 @@ static void kernel_fill(struct rdma_host *h)
 		h->has_rxe = known ? RDMA_NO : RDMA_UNKNOWN;
 }
 
-/* ---- limits of the process -------------------------------------------------- */
+/* ---- limits of the process -------------------------------------------------------- */
 
 /* The kernel checks the capability in the initial user namespace. */
 static bool in_first_user_namespace(void)
@@ -125,7 +126,7 @@ bool rdma_memlock_allows(const struct rdma_memlock *m, uint64_t bytes)
 	return m->ipc_lock || m->limit == UINT64_MAX || m->limit >= bytes;
 }
 
-/* ---- the choice of a GID ---------------------------------------------------- */
+/* ---- the choice of a GID ---------------------------------------------------------- */
 
 /* 0: unusable; larger is better. */
 static int gid_rank(const struct rdma_gid *g)
@@ -171,7 +172,7 @@ int rdma_gid_choose(const struct rdma_gid *gids, size_t n, char *why,
 	return best;
 }
 
-/* ---- devices ---------------------------------------------------------------- */
+/* ---- devices ---------------------------------------------------------------------- */
 
 static int netdev_of_card(void *arg, const char *name)
 {
@@ -393,7 +394,7 @@ static int device_from_sysfs(void *arg, const char *name)
 	return 0;
 }
 
-/* ---- the machine ------------------------------------------------------------ */
+/* ---- the machine ------------------------------------------------------------------ */
 
 static void no_device_remedy(struct rdma_host *h)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/probe.h - which RDMA devices this machine has, what is missing, and the remedy.
+ * probe.h - which RDMA devices this machine has, what is missing, and the remedy.
  * Leaf: libc only, no verbs types; builds without verbs too and reports that.
  *
  * Changes nothing on the machine. A missing feature is no error: every device is listed

@@ -2,7 +2,7 @@
 /*
  * The receive thread. It waits for completions, copies each message out of its receive
  * buffer, posts the buffer again at once and queues the message. So receive buffers stay
- * available however busy the server's loop is. rdma/inbox.c bounds the queue.
+ * available however busy the server's loop is. inbox.c bounds the queue.
  */
 #include "config.h"
 

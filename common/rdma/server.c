@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's end: one listener, one device, one SRQ. Two threads: the receive thread
- * (rdma/recv_thread.c), and the server's loop, which does everything else and owns all
+ * (recv_thread.c), and the server's loop, which does everything else and owns all
  * peers.
  */
 #include "config.h"

@@ -27,7 +27,7 @@
 /* Bit in wr_id: the work request is a send. */
 #define WR_SEND (UINT64_C(1) << 63)
 
-/* A listener; see rdma/verbs.h. */
+/* A listener; see verbs.h. */
 struct verbs_claim {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;

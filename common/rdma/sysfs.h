@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/sysfs.h - for the probe: small kernel files under rdma_probe_root. */
+/** sysfs.h - for the probe: small kernel files under rdma_probe_root. */
 #ifndef COMMON_RDMA_SYSFS_H
 #define COMMON_RDMA_SYSFS_H
 

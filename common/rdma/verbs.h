@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/verbs.h - the RDMA transport: reliable connections through rdma_cm.
+ * verbs.h - the RDMA transport: reliable connections through rdma_cm.
  *
  * A session has two connections to the server. The control connection carries messages by
  * SEND and RECV and gives no access to memory. The data connection is a lane (xport.h); the
@@ -55,7 +55,7 @@ struct verbs_area {
 };
 #define VERBS_AREAS_MAX 4u
 
-/* ---- client ------------------------------------------------------------------ */
+/* ---- client ----------------------------------------------------------------------- */
 
 struct verbs_ctrl;
 
@@ -125,7 +125,7 @@ struct verbs_lane_params {
 int verbs_lane_open(struct verbs_ctrl *l, const struct verbs_lane_params *p,
 		    struct xport_lane **out);
 
-/* ---- server ------------------------------------------------------------------ */
+/* ---- server ----------------------------------------------------------------------- */
 
 struct verbs_server;
 struct verbs_peer; /* a control connection */
@@ -272,7 +272,7 @@ void verbs_peer_close(struct verbs_peer *peer);
 /** True if a usable device exists; otherwise `why` gets the reason and the remedy. */
 bool verbs_available(char *why, size_t cap);
 
-/* ---- builds without RDMA --------------------------------------------------------- */
+/* ---- builds without RDMA ---------------------------------------------------------- */
 
 /** The functions above. Client and server call them by xport_verbs. */
 struct xport_verbs_ops {

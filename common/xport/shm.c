@@ -43,11 +43,11 @@ static void shm_read(void *dst, const uint8_t *src, uint32_t len)
 static void shm_read_split(const struct xport_wr *wr, const uint8_t *src)
 {
 	uint8_t *to = wr->laddr;
-	uint32_t behind = wr->seg_at + wr->seg_len;
+	uint32_t after = wr->seg_at + wr->seg_len;
 
 	atom_copy_block(to, src, wr->seg_at);
 	atom_copy_block(wr->seg, src + wr->seg_at, wr->seg_len);
-	atom_copy_block(to + wr->seg_at, src + behind, wr->len - behind);
+	atom_copy_block(to + wr->seg_at, src + after, wr->len - after);
 }
 
 static void shm_execute(struct xport_lane *lane, struct xport_wr *wr)

@@ -277,7 +277,7 @@ static inline int xport_check_form(const struct xport_lane *lane,
 struct xport_lane *xport_shm_open(void *base, uint64_t region_bytes,
 				  bool readonly);
 
-/* ---- fault injection ------------------------------------------------------ */
+/* ---- fault injection -------------------------------------------------------------- */
 
 /**
  * Called before and after request `i` of `chain` executes on the inner lane, so that a test

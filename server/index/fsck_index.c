@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "common/base/atomic.h"
-#include "common/region/block.h"
 #include "common/base/clock.h"
+#include "common/region/block.h"
 #include "common/region/hash.h"
-
 #include "server/memory/slab_marks.h"
 
 /* A slot that changes this often during its check counts as correct, */

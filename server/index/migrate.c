@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "common/base/atomic.h"
-#include "common/region/block.h"
 #include "common/base/clock.h"
+#include "common/base/util.h"
+#include "common/region/block.h"
 #include "common/region/fetch.h"
 #include "common/region/hash.h"
-#include "common/base/util.h"
 
 /* Chains of CAS in flight at once, one doorbell each. */
 #define GROUP_CHAINS 32u

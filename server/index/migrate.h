@@ -30,7 +30,6 @@
 #include <stdint.h>
 
 #include "common/xport/xport.h"
-
 #include "server/memory/region.h"
 #include "server/memory/slab.h"
 

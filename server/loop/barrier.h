@@ -3,7 +3,7 @@
  * barrier.h - a moment after which no client holds an old reference (I5).
  *
  * Every live session answers when all operations that it had begun are over. Sessions that
- * ended without BYE are waited for until their process unmaps the region (loop/lingering.h). A
+ * ended without BYE are waited for until their process unmaps the region (lingering.h). A
  * silent RDMA session is cut off. A silent process of this host cannot be: the barrier waits
  * for it and names it in the log.
  *

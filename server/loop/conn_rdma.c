@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/proto/auth.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"

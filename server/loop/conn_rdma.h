@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** loop/conn_rdma.h - RDMA connections: sessions over common/rdma/verbs.h. */
+/** conn_rdma.h - RDMA connections: sessions over common/rdma/verbs.h. */
 #ifndef SERVER_LOOP_CONN_RDMA_H
 #define SERVER_LOOP_CONN_RDMA_H
 

@@ -179,7 +179,7 @@ static void unix_close(void *conn)
 	free(u);
 }
 
-/* The mapping is the process's; loop/lingering.h tells when it is gone. */
+/* The mapping is the process's; lingering.h tells when it is gone. */
 static void unix_fence(void *conn)
 {
 	(void)conn;

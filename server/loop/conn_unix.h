@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** loop/conn_unix.h - socket connections: sessions of this host, one packet socket each. */
+/** conn_unix.h - socket connections: sessions of this host, one packet socket each. */
 #ifndef SERVER_LOOP_CONN_UNIX_H
 #define SERVER_LOOP_CONN_UNIX_H
 

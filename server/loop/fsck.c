@@ -10,6 +10,8 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "server/index/fsck_index.h"
+#include "server/memory/slab_marks.h"
 
 #include "core.h"
 #include "grow.h"

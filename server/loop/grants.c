@@ -20,6 +20,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/util.h"
+#include "server/memory/reserve.h"
 
 #include "barrier.h"
 #include "core.h"

@@ -12,6 +12,7 @@
 #include "common/base/util.h"
 #include "common/rdma/verbs.h"
 #include "common/xport/xport.h"
+#include "server/index/migrate.h"
 
 #include "barrier.h"
 #include "core.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * loop/lingering.h - when a process of this host has unmapped the region: lingering processes.
+ * lingering.h - when a process of this host has unmapped the region: lingering processes.
  *
  * The end of a socket does not prove that the region is unmapped (I6), and a barrier has to
  * know. So each session gets a file of its own with WELCOME, its tether: an empty memfd,
@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 struct tether {
-	struct tether *next; /* in struct departed */
+	struct tether *next; /* in struct lingering */
 	int fd;              /* -1 until tether_make() */
 	uint32_t id;         /* of the session; set by lingering_add() */
 	pid_t pid;           /* of its process; 0: in another PID namespace */

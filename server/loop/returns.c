@@ -16,10 +16,11 @@
 #include <string.h>
 
 #include "common/base/atomic.h"
-#include "common/region/block.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "common/region/block.h"
+#include "server/memory/slab_marks.h"
 
 #include "barrier.h"
 #include "core.h"

@@ -60,7 +60,7 @@ struct region_config serve_region(const struct server_config *cfg)
 }
 
 /*
- * Per session: its socket and its tether (loop/lingering.h), one more socket that is slow to close
+ * Per session: its socket and its tether (lingering.h), one more socket that is slow to close
  * (closer.h), and one more tether of a lingering session.
  */
 static void raise_file_limit(uint64_t sessions)

@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include "common/proto/msg.h"
 #include "common/base/rate_limit.h"
+#include "common/proto/msg.h"
 
 struct control;
 struct key;
@@ -110,7 +110,7 @@ struct session *session_new(struct control *control,
 /** Tell all modules, close the connection and free `s`. */
 void session_end(struct session *s);
 /**
- * The same for a silent session whose process has unmapped its tether (loop/lingering.h) though its
+ * The same for a silent session whose process has unmapped its tether (lingering.h) though its
  * socket is open: a child made without atfork handlers, or one between vfork() and exec(),
  * holds a copy of the socket. True if it was ended.
  */

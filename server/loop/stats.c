@@ -8,6 +8,7 @@
 
 #include "common/base/atomic.h"
 #include "common/base/clock.h"
+#include "server/memory/reserve.h"
 
 #include "barrier.h"
 #include "core.h"

@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "server/memory/slab_marks.h"
 
 #include "barrier.h"
 #include "core.h"
@@ -30,7 +31,7 @@
 #define RETRY_MIN_NS (2 * NS_PER_SEC)
 #define RETRY_MAX_NS (60 * NS_PER_SEC)
 /* Between two looks whether a lingering process is gone. */
-#define GHOST_NS NS_PER_SEC
+#define LINGERING_NS NS_PER_SEC
 /* After this many restarts in a row new writers have to wait, ... */
 #define RESTARTS_HOLD 3
 /* ... but not longer than one attempt of a client to connect, which takes 2 s. */
@@ -220,7 +221,7 @@ static void sweep_finish(struct control *c)
 			 w->stats.deaths, w->stats.last_ns / NS_PER_MS);
 	w->stats.deaths = 0;
 	w->lost = false;
-	w->ghost_notified = false;
+	w->lingering_notified = false;
 	if (w->outcome.leaked)
 		barrier_want(c);
 	stop(c);
@@ -489,7 +490,7 @@ static void begin(struct control *c)
  * A lingering process may live as long as it likes: neither writers nor the request for the
  * sweep wait for it forever.
  */
-static void await_ghost(struct control *c)
+static void await_lingering(struct control *c)
 {
 	struct sweep *w = c->sweep;
 	uint64_t now = clock_now_ns(), until = w->asked_ns + SILENT_LOCAL_NS;
@@ -497,18 +498,18 @@ static void await_ghost(struct control *c)
 	uint32_t id = t->id; /* release_writers() may free `t` */
 	pid_t pid = t->pid;
 
-	if (!w->ghost_notified && pid)
+	if (!w->lingering_notified && pid)
 		log_info("a sweep waits for process %d, which left session %u "
 			 "without goodbye, to unmap the region",
 			 (int)pid, id);
-	else if (!w->ghost_notified)
+	else if (!w->lingering_notified)
 		log_info("a sweep waits for a process in another pid namespace, "
 			 "which left session %u without goodbye, to unmap the region",
 			 id);
-	w->ghost_notified = true;
+	w->lingering_notified = true;
 	release_writers(c);
 	if (!w->done) {
-		due_in(w, GHOST_NS);
+		due_in(w, LINGERING_NS);
 		return;
 	}
 	if (now < until) {
@@ -517,7 +518,7 @@ static void await_ghost(struct control *c)
 	}
 	w->outcome.session = id;
 	w->outcome.pid = pid;
-	tell_outcome(c, SWEEP_GHOST);
+	tell_outcome(c, SWEEP_LINGERING);
 }
 
 static void on_due(evutil_socket_t fd, short what, void *arg)
@@ -536,7 +537,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 	else if (lingering_gone(&c->lingering))
 		begin(c);
 	else
-		await_ghost(c);
+		await_lingering(c);
 }
 
 void sweep_lost(struct control *c)

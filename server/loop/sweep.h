@@ -44,15 +44,15 @@ struct sweep_stats {
 
 enum sweep_result {
 	SWEEP_DONE,
-	SWEEP_SILENT, /* a session does not answer */
-	SWEEP_GHOST,  /* a process of a dead session lingers */
-	SWEEP_BUSY,   /* too many sessions died during the sweep */
+	SWEEP_SILENT,    /* a session does not answer */
+	SWEEP_LINGERING, /* a process of a dead session lingers */
+	SWEEP_BUSY,      /* too many sessions died during the sweep */
 };
 
 /** The result of a requested sweep. */
 struct sweep_outcome {
 	enum sweep_result result;
-	uint32_t session; /* SILENT, GHOST: that session */
+	uint32_t session; /* SILENT, LINGERING: that session */
 	pid_t pid;        /* its process; 0 if in another PID namespace */
 	uint64_t held;    /* blocks claimed by living sessions */
 	uint64_t leaked, leaked_bytes; /* ... and blocks given back */

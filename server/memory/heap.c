@@ -31,9 +31,9 @@ struct heap {
 	uint64_t lowest; /* no free page lies below this one */
 	uint64_t end;    /* ... nor from this one on upwards */
 	uint64_t low, high; /* once taken: from the first page up, from the last page down */
-	void (*spread)(void *arg, uint64_t low, uint64_t high); /* or NULL */
+	void (*spread)(void *arg, uint64_t low, uint64_t high); /* NULL: none */
 	void *spread_arg;
-	heap_back *back; /* or NULL */
+	heap_back *back; /* NULL: none */
 	void *back_arg;
 	uint64_t backed_low, backed_high; /* like low and high, for pages that `back` has taken */
 	uint64_t no_run; /* no run of this many pages is free; 0 unknown */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * memory/memlimit.h - memory limits: how much this machine and the memory cgroups of this process allow.
+ * memlimit.h - memory limits: how much this machine and the memory cgroups of this process allow.
  * Read before pages are taken, because beyond a limit the kernel does not refuse but kills a
  * process.
  *

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Huge pages: none; by a thread, ahead of use (memory/prefault.h); all, at the start. */
+/** Huge pages: none; by a thread, ahead of use (prefault.h); all, at the start. */
 enum pages_want {
 	PAGES_NEVER,
 	PAGES_AHEAD,

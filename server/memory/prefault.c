@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/thread.h"
 #include "common/base/util.h"
+
 #include "memlimit.h"
 
 /* Bytes per madvise() call, which costs as much for one page as for all of them. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * memory/prefault.h - huge-page prefault: a thread collapses the pages that are allocated next.
+ * prefault.h - huge-page prefault: a thread collapses the pages that are allocated next.
  *
  * To collapse all pages at the start would take all memory at once. To collapse each page
  * when it is allocated would stall the allocation, for up to a second on busy CPUs

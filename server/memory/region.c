@@ -18,7 +18,6 @@
 #include "common/base/util.h"
 #include "prefault.h"
 #include "reserve.h"
-#include "memlimit.h"
 
 /*
  * Directory arrays double, and each has its own place: 2^(d+1) entries in all. A region

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/region/layout.h"
+
 #include "heap.h"
 #include "pages.h"
 
@@ -35,7 +36,7 @@ struct region {
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
 	struct reserve *reserve; /* of the data area's pages */
-	struct ahead *ahead;  /* or NULL */
+	struct ahead *ahead; /* NULL: none */
 	uint32_t depth;       /* of the directory */
 	uint32_t max_depth;   /* that the metadata has room for */
 	uint32_t last_gen;    /* the newest subtable's generation */

@@ -15,6 +15,7 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+
 #include "memlimit.h"
 
 /* After a failure the kernel is not asked for this long. */
@@ -52,7 +53,7 @@ void reserve_free(struct reserve *r)
 	free(r);
 }
 
-/* True if all of it is allocated already, for example by the prefault thread (memory/prefault.h). */
+/* True if all of it is allocated already, for example by the prefault thread (prefault.h). */
 static bool is_there(const struct reserve *r, uint64_t off, uint64_t bytes)
 {
 	off_t hole = lseek(r->fd, (off_t)off, SEEK_HOLE);

@@ -6,7 +6,7 @@
  * touches one when there is no memory: by SIGBUS (vm.overcommit_memory=2, limits of tmpfs and
  * hugetlb) or by the OOM killer (memory cgroups). So each run of pages is reserved by
  * fallocate(2) when the heap first allocates it. If the kernel refuses, or a limit would be
- * passed (memory/memlimit.h), the client gets "no memory".
+ * passed (memlimit.h), the client gets "no memory".
  *
  * Control thread only. A reserved page stays reserved.
  */
@@ -20,7 +20,7 @@ struct reserve;
 
 /**
  * For the file `fd`, which stays the caller's. `bounded`: its memory counts against the limits
- * of memory/memlimit.h. NULL if out of memory.
+ * of memlimit.h. NULL if out of memory.
  */
 struct reserve *reserve_new(int fd, bool bounded);
 void reserve_free(struct reserve *r);

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "common/region/layout.h"
+
 #include "heap.h"
 
 struct slab;

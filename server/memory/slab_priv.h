@@ -13,8 +13,8 @@
  *
  * inc    FREE: of its next content; OUT: that of its grant or of an earlier return;
  *        only clients know how far it has grown
- * state  FREE -> OUT by a grant; OUT -> FREE, LIMBO or WORN by a return;
- *        LIMBO -> FREE when T has passed; WORN -> FREE, inc 0, after a barrier
+ * state  FREE -> OUT by a grant; OUT -> FREE, DEFERRED or EXHAUSTED by a return;
+ *        DEFERRED -> FREE when T has passed; EXHAUSTED -> FREE, inc 0, after a barrier
  * mark   OUT blocks only: a slot or a session is known to refer to it
  */
 #define BLOCK_STATE_SHIFT SLOT_INC_BITS

@@ -263,6 +263,15 @@ GOOD_CIRCLES = {
 LICENCE = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
 
 
+def table_errors(text):
+    """How the table of CONTRIBUTING.md differs from MAY_INCLUDE."""
+    rows = re.findall(r"^\| `([a-z/]+)` \|[^|]*\|([^|]*)\|$", text, re.M)
+    shown = {folder: set(re.findall(r"`([^`]+)`", may)) for folder, may in rows}
+    return ["CONTRIBUTING.md: the row of %s is not that of tree.py" % folder
+            for folder in sorted(set(shown) | set(MAY_INCLUDE))
+            if shown.get(folder) != set(MAY_INCLUDE.get(folder, ("",)))]
+
+
 def self_test():
     missed = [p for p in PLANTED if not check_file(p[0], LICENCE + p[1])]
     if not check_file("common/x.c", "int x;\n"):
@@ -275,6 +284,9 @@ def self_test():
     missed += [p for p in PLANTED_CIRCLES if not list(check_circles(p))]
     if list(check_circles(GOOD_CIRCLES)):
         missed.append("files without a circle are refused")
+    if len(table_errors("| `client` | x | `common/base` |\n| `new` | x | - |\n")) != \
+            len(MAY_INCLUDE) + 1:
+        missed.append("another table")
     for m in missed:
         print("not found:", m)
     return not missed
@@ -289,6 +301,8 @@ def main():
             texts[path] = f.read()
         found += check_file(path, texts[path])
     found += check_circles(texts)
+    with open(os.path.join(sys.argv[1], "CONTRIBUTING.md"), encoding="utf-8") as f:
+        found += table_errors(f.read())
     print("\n".join(found + ["%d files, %d violations" % (len(texts), len(found))]))
     sys.exit(bool(found) or len(texts) < 50)
 
