@@ -362,7 +362,7 @@ END_TEST
 /* ---- many of them ------------------------------------------------------------------ */
 
 /* Gets that are begun together. */
-#define MOST (2 * MANY + 3)
+#define MOST (2 * STAGE_OPS + 3)
 static struct index_op many_op[MOST];
 static struct index_get_req many[MOST];
 static struct index_op *all[MOST];
@@ -415,7 +415,7 @@ START_TEST(gets_of_a_batch_find_what_one_alone_does)
 END_TEST
 
 /* What stops one does not stop those behind it. */
-static const size_t stopped[] = {0, 1, MANY - 1, MANY, 2 * MANY, MOST - 1};
+static const size_t stopped[] = {0, 1, STAGE_OPS - 1, STAGE_OPS, 2 * STAGE_OPS, MOST - 1};
 
 static bool is_stopped(size_t i)
 {
