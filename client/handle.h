@@ -29,6 +29,7 @@
 #include "conn.h"
 #include "dial.h"
 #include "opened.h"
+#include "qsbr.h"
 #include "uri.h"
 
 #define HANDLE_HINTS 512u

@@ -32,7 +32,6 @@
 #include "probe.h"
 #include "release.h"
 
-#include "probe.h"
 
 #define RESOLVE_MS_MAX 2000
 /*

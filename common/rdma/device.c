@@ -22,7 +22,6 @@
 #include "probe.h"
 #include "release.h"
 
-#include "probe.h"
 
 #define TEST_NS (5 * NS_PER_SEC)
 

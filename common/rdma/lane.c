@@ -29,6 +29,7 @@
 #include "common/base/err.h"
 #include "common/base/log.h"
 #include "common/base/util.h"
+#include "common/region/hash.h"
 #include "post.h"
 #include "release.h"
 

@@ -18,7 +18,7 @@ struct verbs_flight {
 	struct xport_chain *chain;
 	uint8_t wr;
 	bool last;  /* last of its request; long requests are split */
-	void *mark; /* sentinel: last 8 bytes of the response; or NULL */
+	void *sentinel; /* last 8 bytes of the response; or NULL */
 };
 
 struct verbs_lane {

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
+#include "common/proto/auth.h"
 #include "common/rdma/verbs.h"
 
 #include "core.h"

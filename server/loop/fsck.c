@@ -15,8 +15,6 @@
 
 #include "core.h"
 #include "grow.h"
-#include "server/index/fsck_index.h"
-#include "server/memory/slab_marks.h"
 #include "session.h"
 #include "sweep.h"
 #include "waiters.h"

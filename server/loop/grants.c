@@ -28,7 +28,6 @@
 #include "reclaim.h"
 #include "session.h"
 #include "sweep.h"
-#include "server/memory/reserve.h"
 
 /* Between two rounds over the waiting requests. */
 #define DEFERRED_PAUSE_MS 5

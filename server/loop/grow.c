@@ -17,7 +17,6 @@
 #include "barrier.h"
 #include "core.h"
 #include "reclaim.h"
-#include "server/index/migrate.h"
 #include "session.h"
 
 /* How long one HINT may hold the control loop. */

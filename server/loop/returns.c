@@ -24,7 +24,6 @@
 
 #include "barrier.h"
 #include "core.h"
-#include "server/memory/slab_marks.h"
 #include "session.h"
 #include "sweep.h"
 

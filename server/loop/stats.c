@@ -13,7 +13,6 @@
 #include "barrier.h"
 #include "core.h"
 #include "grow.h"
-#include "server/memory/reserve.h"
 #include "session.h"
 #include "sweep.h"
 #include "waiters.h"

@@ -15,7 +15,6 @@
 
 #include "barrier.h"
 #include "core.h"
-#include "server/memory/slab_marks.h"
 #include "session.h"
 
 /* Sessions often die together: a sweep starts this long after the first death. */
@@ -78,7 +77,7 @@ struct sweep {
 	uint64_t cursor;  /* of slab_unmarked(), then of slab_unmark() */
 	bool listed;      /* there are no more candidates */
 	bool again;       /* a session died during the sweep */
-	bool ghost_notified;
+	bool lingering_notified;
 	bool lost;        /* blocks are out that no session has, though none died */
 
 	uint64_t first_death_ns; /* of the deaths not swept yet */

@@ -16,6 +16,7 @@
 
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "memlimit.h"
 #include "prefault.h"
 #include "reserve.h"
 

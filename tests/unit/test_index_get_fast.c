@@ -370,7 +370,7 @@ END_TEST
 /* ---- batches ----------------------------------------------------------------------- */
 
 /* Gets that start together. */
-#define MOST (2 * MANY + 3)
+#define MOST (2 * STAGE_OPS + 3)
 static struct index_op many_op[MOST];
 static struct index_get_req many[MOST];
 static struct index_op *all[MOST];
@@ -423,7 +423,7 @@ START_TEST(batch_of_gets_finds_what_single_gets_find)
 END_TEST
 
 /* A get that stops does not stop the later ones. */
-static const size_t stopped[] = {0, 1, MANY - 1, MANY, 2 * MANY, MOST - 1};
+static const size_t stopped[] = {0, 1, STAGE_OPS - 1, STAGE_OPS, 2 * STAGE_OPS, MOST - 1};
 
 static bool is_stopped(size_t i)
 {
