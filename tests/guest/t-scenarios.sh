@@ -13,11 +13,11 @@ export FARKV_TEST_TRANSPORT CK_TIMEOUT_MULTIPLIER
 
 for program in scale_kill scale_stopped scale_clients; do
 	testcase "$program: by RDMA"
-	if [ ! -e "$top_builddir/tests/$program" ]; then
+	if [ ! -e "$top_builddir/tests/scale/$program" ]; then
 		skip "it is not built; it needs libcheck"
 		continue
 	fi
-	timeout -k 5 900 "$(unwrap "$top_builddir/tests/$program")" >"$dir/log" 2>&1
+	timeout -k 5 900 "$(unwrap "$top_builddir/tests/scale/$program")" >"$dir/log" 2>&1
 	status=$?
 	sed 's/^/    /' "$dir/log" | tail -n 40
 	[ $status -eq 0 ] || fail "exit status $status"

@@ -18,7 +18,7 @@ fi
 
 # passes PROGRAM: shows its skipped cases, its measurements, and the reason of a failure.
 passes() {
-	timeout -k 5 600 "$(unwrap "$top_builddir/tests/$1")" >"$dir/log" 2>&1
+	timeout -k 5 600 "$(unwrap "$top_builddir/tests/unit/$1")" >"$dir/log" 2>&1
 	status=$?
 	sed -n -e 's/^  left out: /    left out: /p' -e 's/^  put by /    put by /p' \
 		-e 's/^  increment by /    increment by /p' "$dir/log"
@@ -28,7 +28,7 @@ passes() {
 : "${SUITE:=test_xport test_verbs test_loopback test_farkv test_batch test_buffers test_buffers_extents test_raw test_limits test_structs test_outage test_hammer}"
 for program in $SUITE; do
 	testcase "$program: by RDMA"
-	if [ -e "$top_builddir/tests/$program" ]; then
+	if [ -e "$top_builddir/tests/unit/$program" ]; then
 		passes "$program"
 	else
 		skip "it is not built; it needs libcheck"
