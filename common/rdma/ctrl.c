@@ -36,7 +36,7 @@
 #define RESOLVE_MS_MAX 2000
 /*
  * Pause after an RNR NAK from a client. A client whose process is stopped posts no
- * receives, and its server retries, perhaps for hours, so seldom.
+ * receives, and its server may retry for hours, so the pause is long.
  */
 #define VERBS_CTRL_RNR_TIMER 14u /* 1.28 ms */
 
