@@ -294,7 +294,7 @@ START_TEST(sessions_without_goodbye_do_not_fill_the_log)
 }
 END_TEST
 
-/* ---- processes that stay behind ---------------------------------------------------------- */
+/* ---- lingering processes ------------------------------------------------------------------- */
 
 /* A session that ends without goodbye; its process lives on. */
 static void lingering_main(unsigned me, void *arg)

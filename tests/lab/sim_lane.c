@@ -269,7 +269,7 @@ static bool from_cache(const struct index_op *op)
 	return (op->phase == OP_LOOK || op->phase == OP_LOOK_AGAIN) && op->look.from_cache;
 }
 
-/* A look at the slot alone, behind the block: whose word still stands there. */
+/* A READ of the slot alone, after the block: it returns the word that is still there. */
 static bool stands(uint64_t word, uint64_t off)
 {
 	return names(word, off) && !(word & SLOT_FROZEN);

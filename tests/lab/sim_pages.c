@@ -81,7 +81,7 @@ void sim_check_slots(uint64_t off)
 	if (page < ARRAY_SIZE(pages) && pages[page].free)
 		sim_pages_look(); /* it may be one again since this moment */
 	if (page >= ARRAY_SIZE(pages) || pages[page].free)
-		sim_fail("slots are looked for at %llx, behind a barrier",
+		sim_fail("slots are read at %llx after a barrier",
 			 (unsigned long long)off);
 }
 

@@ -113,7 +113,7 @@ static struct sums server_sums(void)
 	return (struct sums){.splits = v[0], .compactions = v[1]};
 }
 
-/* ---- behind a round -------------------------------------------------------- */
+/* ---- after a round --------------------------------------------------------- */
 
 /* Nobody raced for keys from board->race on. */
 static uint32_t key_after(uint32_t key)
@@ -306,9 +306,9 @@ static void round_of(struct sums *sums, uint64_t *random)
 	}
 	r.seconds_ns = recorder_now() - begin;
 	if (options.address)
-		scale_fsck(&srv, "behind a round");
+		scale_fsck(&srv, "after a round");
 	else
-		scale_fsck_swept(&srv, "behind a round");
+		scale_fsck_swept(&srv, "after a round");
 	gather(&h);
 	r.ops = h.n;
 	r.unknown = count_unknown(&h);

@@ -521,7 +521,7 @@ static void life(struct fail_report *r, void *arg)
 		snprintf(r->which, sizeof(r->which), "%s", failing_which());
 }
 
-/* ---- nothing is left behind
+/* ---- leaks -----------------
  * -------------------------------------------------------- */
 
 static unsigned entries(const char *path)

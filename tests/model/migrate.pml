@@ -79,7 +79,7 @@ byte dir1[2];
 /* The server's. */
 mtype page[PAGES];
 bit page_depth[PAGES];
-byte limbo;       /* unlinked blocks, and those of dropped tombstones */
+byte deferred;       /* unlinked blocks, and those of dropped tombstones */
 byte busy;        /* sessions inside an operation, one bit each */
 byte alert;       /* sessions that shall forget the directory */
 byte awaited;     /* sessions that the current barrier waits for */
@@ -148,15 +148,15 @@ inline take_block()
 {
 	if
 	:: mine
-	:: !mine && limbo ->
+	:: !mine && deferred ->
 		for (n : 1 .. BLOCKS) {
 			if
-			:: !mine && (limbo >> n & 1) -> mine = n
+			:: !mine && (deferred >> n & 1) -> mine = n
 			:: else
 			fi
 		}
 		n = 0;
-		limbo = limbo - (1 << mine);
+		deferred = deferred - (1 << mine);
 #ifndef MUTANT_REUSE_BEFORE_T
 		late = late | before[mine];
 #endif
@@ -178,7 +178,7 @@ inline retire(b)
 	if
 	:: C_INC(block[b]) + 1 < INCS ->
 		before[b] = inside;
-		limbo = limbo | 1 << b
+		deferred = deferred | 1 << b
 	:: else /* exhausted */
 	fi
 }
@@ -347,7 +347,7 @@ straight_on:
 		fi;
 		w = SLOT(p, i);
 		if
-#ifdef MUTANT_FROZEN_STRAIGHT_ON
+#ifdef MUTANT_FROZEN_FAST_PATH
 		:: W_BLOCK(w) && !(w & DEAD) -> w = THAWED(w)
 #else
 		:: W_BLOCK(w) && !(w & (DEAD | FROZEN))
@@ -369,7 +369,7 @@ straight_on:
 		fi
 	}
 	atomic {
-#ifndef MUTANT_FROZEN_STRAIGHT_ON
+#ifndef MUTANT_FROZEN_FAST_PATH
 		if
 		:: SLOT(p, i) != w -> goto not_so
 		:: else
@@ -594,7 +594,7 @@ proctype rival()
 end_idle:
 	do
 	:: atomic {
-		ops < RIVAL_OPS && !word && (mine || limbo) ->
+		ops < RIVAL_OPS && !word && (mine || deferred) ->
 		if
 		:: k = 0
 		:: k = 1

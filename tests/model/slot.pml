@@ -14,7 +14,7 @@
  *   - a put is absorbed only if a write that replaced it blindly took place
  *     within it; a delete succeeds once for each value.
  *
- * With -DSTRAIGHT_ON a put may take the fast path: it looks at a block's incarnation in one
+ * With -DFAST_PATH a put may take the fast path: it looks at a block's incarnation in one
  * half, at the key in the other, and at nothing else before its swap.
  *
  * Compiled with -DMUTANT_... one rule is broken, and the model must fail; with
@@ -99,10 +99,10 @@ inline take_block()
 {
 	if
 	:: mine
-	:: !mine && limbo ->
-		mine = limbo;
+	:: !mine && deferred ->
+		mine = deferred;
 		mine_inc = deferred_inc;
-		limbo = 0;
+		deferred = 0;
 #ifndef MUTANT_REUSE_BEFORE_T
 		for (n : 0 .. CLIENTS - 1) {
 			if
@@ -118,10 +118,10 @@ inline take_block()
 
 inline retire(w)
 {
-	limbo = W_BLOCK(w);
+	deferred = W_BLOCK(w);
 	deferred_inc = NEXT_INC(W_INC(w));
 	if
-	:: deferred_inc >= INCS -> limbo = 0; deferred_inc = 0 /* exhausted: to the server */
+	:: deferred_inc >= INCS -> deferred = 0; deferred_inc = 0 /* exhausted: to the server */
 	:: else
 	fi
 }
@@ -144,11 +144,11 @@ proctype client(byte id)
 {
 	mtype kind;
 	byte k, i, w, c1, c2, value, found, word, n, ops, blind_before;
-	byte mine, mine_inc, limbo, deferred_inc;
+	byte mine, mine_inc, deferred, deferred_inc;
 	bit inserting;
 	byte img[SLOTS];
-#ifdef STRAIGHT_ON
-	bit straight;
+#ifdef FAST_PATH
+	bit fast;
 #endif
 #ifdef MUTANT_ABSORB_WITH_OLD_WORD
 	byte old_w, old_i, old_k;
@@ -236,11 +236,11 @@ scan:
 	c1 = block[W_BLOCK(w)];
 	atomic {
 		c2 = block[W_BLOCK(w)];
-#ifdef STRAIGHT_ON
+#ifdef FAST_PATH
 		/* Or it searches in order, as all others do. */
 		if
 		:: kind == PUT && C_INC(c1) == W_INC(w) && C_KEY(c2) == k ->
-			straight = 1;
+			fast = 1;
 			inside[id] = 0;
 			goto decide
 		:: true
@@ -345,16 +345,16 @@ swap:
 		fi
 	}
 	/* Lost. */
-#ifdef STRAIGHT_ON
+#ifdef FAST_PATH
 	atomic {
 		if
-		:: straight ->
-			straight = 0;
-#ifndef MUTANT_LOST_STRAIGHT_BELIEVES
+		:: fast ->
+			fast = 0;
+#ifndef MUTANT_LOST_FAST_BELIEVES
 			if
 			:: C_INC(block[W_BLOCK(w)]) != W_INC(w) ||
 			   C_KEY(block[W_BLOCK(w)]) != k ->
-#ifdef COVER_LOST_STRAIGHT
+#ifdef COVER_LOST_FAST
 				assert(false);
 #endif
 				goto again
@@ -435,8 +435,8 @@ finish:
 		img[0] = 0;
 		img[1] = 0;
 		inserting = 0;
-#ifdef STRAIGHT_ON
-		straight = 0
+#ifdef FAST_PATH
+		fast = 0
 #endif
 	}
 	goto next;

@@ -24,7 +24,7 @@ struct step_lane {
 	unsigned over; /* executed chains that no poll has seen */
 	unsigned slip; /* executes this many more when the lane is armed, just before */
 	bool armed;
-	const char *last_word; /* not NULL: it breaks, with this line, when no waiting chain is done */
+	const char *last_word; /* not NULL: breaks with this line when no chain is done */
 	bool unarmable; /* arming breaks it, with an error line */
 	unsigned arms; /* times it was armed while it was not before */
 };

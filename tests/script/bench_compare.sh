@@ -24,7 +24,7 @@ is_clean() {
 		sleep 0.1
 	done
 	[ ! -s "$dir/left" ] || fail "still there: $(cat "$dir/left")"
-	[ "${1-}" = files ] || [ -z "$(ls "$TMPDIR")" ] || fail "left behind: $(ls -R "$TMPDIR")"
+	[ "${1-}" = files ] || [ -z "$(ls "$TMPDIR")" ] || fail "files remain: $(ls -R "$TMPDIR")"
 	rm -rf "${TMPDIR:?}"/*
 }
 # row STORE: its ratio and percentiles are plausible.
@@ -147,7 +147,7 @@ mkdir "$dir/near"
 (cd "$dir" && TMPDIR=near "$KVBENCH" compare farkv,memcached $small $ours >"$dir/out" 2>"$dir/err") ||
 	fail "a relative TMPDIR: $(cat "$dir/err")"
 row farkv
-[ -z "$(ls "$dir/near")" ] || fail "left behind: $(ls "$dir/near")"
+[ -z "$(ls "$dir/near")" ] || fail "files remain: $(ls "$dir/near")"
 TMPDIR=$dir/nowhere expect 1 "$KVBENCH" compare farkv $small $ours
 grep -q "error: TMPDIR: $dir/nowhere: " "$dir/err" || fail "no TMPDIR: $(cat "$dir/err")"
 

@@ -12,7 +12,7 @@ refused() {
 	shift 2
 	expect "$want" timeout 20 "$KVSERVER" -s "$dir/refused" "$@" && says "$message"
 	prints ''
-	[ ! -e "$dir/refused" ] || fail "a socket was left behind: $*"
+	[ ! -e "$dir/refused" ] || fail "a socket remains: $*"
 }
 
 # ---- its messages
@@ -44,7 +44,7 @@ expect 1 env XDG_RUNTIME_DIR="$dir/run" timeout 20 "$KVSERVER" && says "pid $ser
 expect 0 kvcli -s "$sock" get key && prints 'value\n'
 kill "$server"
 wait "$server" || fail "SIGTERM: exit status"
-[ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files stay behind SIGTERM"
+[ ! -e "$sock" ] && [ ! -e "$sock.lock" ] || fail "files remain after SIGTERM"
 
 # ---- quiet: only the line with the address
 start_server hush -m 64m
@@ -94,7 +94,7 @@ start_server s -m 64
 expect 0 kvcli ping
 kill -INT "$server"
 wait "$server" || fail "SIGINT: exit status"
-[ ! -e "$dir/s" ] || fail "the socket stays behind SIGINT"
+[ ! -e "$dir/s" ] || fail "the socket remains after SIGINT"
 
 # ---- a server that ends waits for clients, not for ever
 start_server drain -m 64 --drain-ms 300
@@ -126,7 +126,7 @@ storm() { # SIGNAL PID: sent again and again until the server is gone
 		i=$((i + 1))
 	done
 	wait "$2" || fail "a storm of $1: exit status $?"
-	[ ! -e "$dir/storm" ] && [ ! -e "$dir/storm.lock" ] || fail "a storm of $1: files stay behind"
+	[ ! -e "$dir/storm" ] && [ ! -e "$dir/storm.lock" ] || fail "a storm of $1: files remain"
 }
 for signal in TERM INT TERM INT TERM INT; do
 	start_server storm -m 256m

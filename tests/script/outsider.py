@@ -24,7 +24,7 @@ M64 = (1 << 64) - 1
 TYPES = dict(HELLO=1, GRANT_REQ=2, RETURN=3, HINT=4, PREFIX_REQ=5, STATS_REQ=6,
              PING=7, BARRIER_ACK=8, BYE=11, READY=14, WELCOME=65, REFUSE=66, GRANT=67,
              HINT_REPLY=68, PREFIX=69, STATS=70, PONG=71, BYE_ACK=76)
-LIMBO = 1
+DEFERRED = 1
 checks = 0
 
 
@@ -120,7 +120,7 @@ class Session:
         expect("unknown flags", flags & ~1, 0)
         expect("proof without credentials", tag, bytes(32))
         expect("role, swept, areas", (self.role, swept, areas), (role, 0, 2))
-        expect("bytes behind the areas", len(body), 4 + 2 * 28)
+        expect("bytes after the areas", len(body), 4 + 2 * 28)
         area = [struct.unpack("<QQQI", body[4 + 28 * i:32 + 28 * i])
                 for i in range(2)]
         expect("areas", area, [
@@ -335,7 +335,7 @@ def write_ours(path):
     for _ in range(3):
         value = os.urandom(11)
         old = r.put(s, b"ours", value)
-        s.send("RETURN", block_list(state=LIMBO, words=[old]))
+        s.send("RETURN", block_list(state=DEFERRED, words=[old]))
         expect("overwritten", kvcli("--raw", "get", "ours") == value, True)
     kvcli("put", "ours", "theirs")
     expect("what kvcli wrote over it", r.get(b"ours"), b"theirs")
