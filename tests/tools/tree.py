@@ -48,14 +48,12 @@ MAY_INCLUDE = {
 # folder form no circle, except these.
 MAY_CIRCLE = (
     {"bench/limit/limit", "bench/limit/limit_table"},
-    {"client/handle", "client/queue", "client/queue_turn", "client/relink",
-     "client/wait"},
     {"client/session", "client/session_recv"},
     {"common/index/alloc", "common/index/alloc_inline"},
-    {"common/index/cached", "common/index/dir", "common/index/index",
-     "common/index/op", "common/index/priv"},
-    {"common/index/direct", "common/index/publish", "common/index/try"},
-    {"common/rdma/probe", "common/rdma/sysfs"},
+    {"common/index/shm", "common/index/try"},
+    {"common/rdma/probe", "common/rdma/probe_verbs"},
+    {"common/rdma/arrivals", "common/rdma/inbox", "common/rdma/loopback", "common/rdma/peer",
+     "common/rdma/recv_thread", "common/rdma/server"},
     {"common/region/hash", "common/region/hash_long", "common/region/hash_wide"},
 )
 FOLDERS = ("include", "common", "client", "server", "bench", "examples")
