@@ -68,21 +68,18 @@ void *arena_copy(struct arena *a, const void *src, size_t len)
 	return p;
 }
 
-bool arena_has(const struct arena *a, const void *p)
+void arena_age(struct arena *a)
 {
-	const struct arena_chunk *c = a->chunks;
-
-	while (c && (uintptr_t)p - (uintptr_t)c->bytes >= c->used)
-		c = c->next;
-	return c != NULL;
+	a->old = a->chunks;
+	a->chunks = NULL;
 }
 
-void arena_reset(struct arena *a)
+void arena_drop_old(struct arena *a)
 {
-	while (a->chunks) {
-		struct arena_chunk *c = a->chunks;
+	while (a->old) {
+		struct arena_chunk *c = a->old;
 
-		a->chunks = c->next;
+		a->old = c->next;
 		if (c->cap != CHUNK_BYTES || a->spare_bytes + c->cap > ARENA_KEEP) {
 			free(c);
 			continue;
@@ -91,6 +88,13 @@ void arena_reset(struct arena *a)
 		a->spare = c;
 		a->spare_bytes += c->cap;
 	}
+}
+
+void arena_reset(struct arena *a)
+{
+	arena_drop_old(a);
+	arena_age(a);
+	arena_drop_old(a);
 }
 
 void arena_fini(struct arena *a)

@@ -3,12 +3,12 @@
  * farkv_mget() and farkv_mput(): groups of up to INDEX_RUN_MAX operations share
  * their round trips.
  *
- * The values of the last group stay in the operations' buffers; those of earlier
+ * The values of the last group are held by the operations (index_op_hold()); those of earlier
  * groups are copied to the handle's arena. A call holds at most the sum of its
- * values (each buffer rounded up to a power of two). The next call gives them back, all
- * but small ones (index_op_has_more()), unless it is an mget that needs them for as many
- * items. What is given back stays until the handle is closed, up to some MiB (SPARE_KEEP,
- * ARENA_KEEP): to take 64 KiB again takes five times as long as to read them.
+ * values (each buffer rounded up to a power of two). The end of the next call gives them back,
+ * all but small ones; the end of an mget keeps those that it replaced by as many of
+ * that size, for the next. What is given back stays until the handle is closed, up to some MiB
+ * (SPARE_KEEP, ARENA_KEEP): to take 64 KiB again takes five times as long as to read them.
  */
 #include "config.h"
 
@@ -130,46 +130,61 @@ static void get_fill(struct farkv *kv, struct gets *g, struct failure *f)
 	g->at = at;
 }
 
-/* `keep`: copy the value, for the next group uses the operation's buffer again. */
-static int get_value(struct farkv *kv, const struct index_op *op, bool keep,
+/* `more`: the next groups use the operation again, and keys of theirs may be what it holds. */
+static int get_value(struct farkv *kv, struct index_op *op, bool more,
 		     struct farkv_value *out)
 {
-	const void *data = op->view.value;
+	const void *data;
 
-	if (keep) {
-		data = arena_copy(&kv->arena, data, op->view.value_len);
-		if (!data)
-			return err_set(FARKV_ENOMEM,
-				       "no memory to keep a value of %u bytes",
-				       op->view.value_len);
-	}
+	if (more)
+		data = arena_copy(&kv->arena, op->view.value, op->view.value_len);
+	else
+		data = index_op_hold(kv->conn.index, op) ? NULL : op->view.value;
+	if (!data)
+		return err_set(FARKV_ENOMEM, "no memory to keep a value of %u bytes",
+			       op->view.value_len);
 	*out = (struct farkv_value){.data = data,
 				    .len = op->view.value_len,
 				    .version = op->version};
 	return 0;
 }
 
-/* True if the next call may have to release memory of these `n` operations. */
-static bool leaves_memory(const struct farkv *kv, size_t n, bool kept)
+/*
+ * The call ends: release what the batch before it returned. True: this one returned large
+ * values, and handle_release_batch() is to follow.
+ */
+static bool turn(struct farkv *kv, const struct gets *g)
 {
-	for (size_t i = 0; i < n && !kept; i++)
-		kept = index_op_has_more(kv->conn.index, &kv->ops[i]);
-	return kept;
+	size_t n = g->at < g->n_items ? 0 : g->n; /* operations that may hold a value */
+	bool more = kv->arena.chunks != NULL;
+	size_t held = 0;
+
+	arena_drop_old(&kv->arena);
+	handle_shrink_ops(kv, UTIL_MIN(g->n_items, (size_t)INDEX_RUN_MAX));
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++) {
+		struct index_op *op = &kv->ops[i];
+
+		if (i >= n || op->result)
+			index_op_release(kv->conn.index, op);
+		held += op->held_bytes;
+		more |= kv->conn.index && index_op_has_more(kv->conn.index, op);
+	}
+	return more || held > INDEX_HELD_KEEP;
 }
 
 /* Returns an error that ends the batch, or 0. */
 static int get_harvest(struct farkv *kv, const struct gets *g, struct failure *f)
 {
-	bool keep = g->at < g->n_items;
+	bool more = g->at < g->n_items;
 	int final = 0;
 
 	for (size_t i = 0; i < g->n; i++) {
 		struct farkv_get_item *it = &g->items[g->item[i]];
-		const struct index_op *op = g->want[i].op;
+		struct index_op *op = g->want[i].op;
 
 		it->result = op_result(kv, op, g->item[i], f);
 		if (it->result == 0) {
-			it->result = get_value(kv, op, keep, &it->value);
+			it->result = get_value(kv, op, more, &it->value);
 			if (it->result)
 				failure_note(f, g->item[i], it->result);
 		}
@@ -179,7 +194,7 @@ static int get_harvest(struct farkv *kv, const struct gets *g, struct failure *f
 	return final;
 }
 
-int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
+int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n, bool *large_out)
 {
 	struct index_op *ops[INDEX_RUN_MAX];
 	struct failure f = {.err = 0};
@@ -190,6 +205,7 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 	g.items = items;
 	g.n_items = n;
 	g.n = g.at = 0;
+	arena_age(&kv->arena);
 	final = ops_reserve(kv);
 	if (final)
 		failure_note(&f, 0, final);
@@ -201,12 +217,10 @@ int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n)
 		if (!straight)
 			handle_run(kv, ops, g.n, 0);
 		final = get_harvest(kv, &g, &f);
-		if (leaves_memory(kv, UTIL_MIN(n, (size_t)INDEX_RUN_MAX), g.at < n))
-			qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 		if (g.at < n)
 			handle_pause(kv);
 	}
-	kv->n_lent = g.n;
+	*large_out = turn(kv, &g);
 	for (; g.at < n; g.at++)
 		items[g.at].result = FARKV_EABORTED;
 	return failure_report(&f, n);

@@ -5,8 +5,9 @@
 
 #include "handle.h"
 
-/** As farkv_mget() and farkv_mput(), arguments checked. */
-int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n);
+/** As farkv_mget() and farkv_mput(), arguments checked. *large_out: it returned large values,
+ * and handle_release_batch() is to follow at the end of the next call. */
+int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n, bool *large_out);
 int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
 
 #endif

@@ -18,11 +18,8 @@ static int let_in(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return handle_busy(kv);
-	if (!kv->conn.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN)) {
-		arena_reset(&kv->arena);
+	if (!kv->conn.session || (qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		return relink(kv);
-	}
-	handle_tidy(kv);
 	handle_pending(kv);
 	return 0;
 }

@@ -4,16 +4,17 @@
  *
  *   handle_begin()  enter the critical section (client/qsbr.h); handle pending flags; reconnect
  *   handle_run()    drive index operations to their ends, waiting as needed
- *   handle_end()    leave the critical section
+ *   handle_end()    leave the critical section; release what earlier calls returned
  */
 #ifndef CLIENT_CALL_H
 #define CLIENT_CALL_H
 
 #include "handle.h"
+#include "queue.h"
 
 /**
- * Begin a call: set its deadline, release the last call's values. After success handle_end()
- * must follow. FARKV_EDISCONNECTED, FARKV_ETIMEDOUT, FARKV_ENOMEM.
+ * Begin a call: set its deadline. After success handle_end() must follow. FARKV_EDISCONNECTED,
+ * FARKV_ETIMEDOUT, FARKV_ENOMEM.
  */
 int handle_begin(struct farkv *kv);
 /** The slow path after handle_enter_at_once(). Errors as handle_begin(). */
@@ -52,12 +53,19 @@ static inline int handle_enter(struct farkv *kv)
 uint64_t handle_start_clock(struct farkv *kv);
 /** The same, unless this call has done so. */
 void handle_need_clock(struct farkv *kv);
-/** End of a call. Leaves the critical section. */
-static inline void handle_end(struct farkv *kv)
+/** End of a call that began by handle_enter_at_once(). Leaves the critical section. */
+static inline void handle_end_at_once(struct farkv *kv)
 {
 	qsbr_leave(kv->qsbr);
 	/* The requests had ended when the call began. */
 	atom_store_relaxed(&kv->taken, 0);
+}
+/** End of a call. Leaves the critical section. */
+static inline void handle_end(struct farkv *kv)
+{
+	if (__builtin_expect((unsigned)kv->polled | (unsigned)kv->batched, 0))
+		queue_release(kv);
+	handle_end_at_once(kv);
 }
 
 /** Between the groups of a batch: let the control thread proceed. */

@@ -13,8 +13,6 @@
 #include "common/index/shm.h"
 #include "common/base/util.h"
 
-#include "lent.h"
-
 /* ---- one key ------------------------------------------------------------------------- */
 
 /* A call's request for its key. */
@@ -118,31 +116,6 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 	return key_op_end(kv, w->kind, try_op(kv, &prefetch->get, w->kind, window));
 }
 
-/* A value that was lent is the call's key, or its value: as if it were the caller's own. */
-static __attribute__((noinline)) int key_call_apart(struct farkv *kv, const void *key,
-						    size_t key_len, struct request w)
-{
-	struct arena own = {.chunks = NULL};
-	struct prefetch prefetch;
-	int err = FARKV_ENOMEM;
-
-	if (handle_is_busy(kv))
-		return handle_busy(kv);
-	if (lent_keep(kv, &own, &key, key_len) &&
-	    lent_keep(kv, &own, &w.value, w.value_len)) {
-		lent_end(kv);
-		err = handle_enter(kv);
-		if (!err) {
-			err = take_prefetch(kv, key, key_len, &prefetch) ?
-				      key_op(kv, &prefetch, &w) :
-				      refuse_key(kv, key, key_len, w.kind);
-			handle_end(kv);
-		}
-	}
-	arena_fini(&own);
-	return err;
-}
-
 IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 		     const struct request *w)
 {
@@ -153,9 +126,6 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	if (!kv)
 		return handle_missing();
 	prefetched = take_prefetch(kv, key, key_len, &prefetch);
-	if (__builtin_expect((unsigned)lent_at_hand(kv, key) |
-			     (unsigned)lent_at_hand(kv, w->value), 0))
-		return key_call_apart(kv, key, key_len, *w);
 	if (!handle_enter_at_once(kv)) {
 		err = handle_enter_otherwise(kv);
 		if (err)
@@ -168,16 +138,17 @@ IN_LINE int key_call(struct farkv *kv, const void *key, size_t key_len,
 	return err;
 }
 
-/* Return the value that the handle's operation has found. */
-static int value_give(const struct farkv *kv, int err, struct farkv_value *value_out)
+/* Return the value that the handle's operation has found, in `copy` or in its buffer. */
+static int value_give(struct farkv *kv, bool copied, struct farkv_value *value_out)
 {
-	if (!err)
-		*value_out = (struct farkv_value){
-			.data = kv->op.view.value,
-			.len = kv->op.view.value_len,
-			.version = kv->op.version,
-		};
-	return err;
+	const struct block_view *v = &kv->op.view;
+
+	if (!copied && index_op_hold(kv->conn.index, &kv->op))
+		return err_set(FARKV_ENOMEM, "no memory to keep a value of %u bytes",
+			       v->value_len);
+	*value_out = (struct farkv_value){
+		.data = v->value, .len = v->value_len, .version = kv->op.version};
+	return 0;
 }
 
 /* A get on the slow path. */
@@ -186,12 +157,14 @@ static __attribute__((noinline)) int get_otherwise(struct farkv *kv, const void 
 						   struct farkv_value *value_out)
 {
 	static const struct request w = {.kind = INDEX_GET};
+	int err;
 
 	if (!kv)
 		return handle_missing();
 	if (!value_out)
 		return err_set(FARKV_EINVAL, "farkv_get: value_out is NULL");
-	return value_give(kv, key_call(kv, key, key_len, &w), value_out);
+	err = key_call(kv, key, key_len, &w);
+	return err ? err : value_give(kv, false, value_out);
 }
 
 /* A fast get that has not found the value goes on, inside the critical section. */
@@ -200,6 +173,7 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 					       struct farkv_value *value_out)
 {
 	struct index_get_req req = {*key, &kv->op};
+	const uint8_t *copy = src->to + sizeof(struct block_header) + key->len;
 	int err;
 
 	kv->op.into = NULL;
@@ -207,7 +181,7 @@ static __attribute__((noinline)) int get_go_on(struct farkv *kv, const struct in
 	err = key_op_end(kv, INDEX_GET,
 			 index_get_slow(kv->conn.index, &req, src));
 	handle_end(kv);
-	return value_give(kv, err, value_out);
+	return err ? err : value_give(kv, kv->op.view.value == copy, value_out);
 }
 
 /*
@@ -225,27 +199,30 @@ IN_LINE bool get_enter(struct farkv *kv, const void *key, size_t key_len,
 	k->len = (uint16_t)key_len;
 	k->hash = hash_key_in_line(kv->conn.sb->hash_seed, key, key_len);
 	return window_prefetch(ix, k->hash, window_out) && !kv->taken &&
-	       !lent_by_get(kv, key) && handle_enter_free(kv);
+	       handle_enter_free(kv);
 }
 
 int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	      struct farkv_value *value_out)
 {
+	static_assert(HANDLE_COPY_BYTES >= SHM_SMALL_MAX, "all that get_fast() copies");
 	struct index_key k;
 	struct get_source src;
 
 	if (!kv || !value_out || !get_enter(kv, key, key_len, &k, &src.slots))
 		return get_otherwise(kv, key, key_len, value_out);
 	src.match = get_matches(&k, src.slots);
-	src.to = kv->op.buf;
-	src.room = kv->op.buf_bytes;
+	src.to = kv->copy[0];
+	src.room = HANDLE_COPY_BYTES;
+	kv->copy[0] = kv->copy[1];
+	kv->copy[1] = src.to;
 	if (__builtin_expect(!get_fast(kv->conn.index, &k, &src), 0)) {
 		struct index_key key_apart = k; /* keeps `k` in registers */
 		struct get_source src_apart = src;
 
 		return get_go_on(kv, &key_apart, &src_apart, value_out);
 	}
-	handle_end(kv);
+	handle_end_at_once(kv);
 	value_out->data = src.to + sizeof(struct block_header) + k.len;
 	value_out->len = src.len;
 	memcpy(&value_out->version, src.to, sizeof(value_out->version));
@@ -318,7 +295,6 @@ IN_LINE bool put_enter(struct farkv *kv, const void *key, size_t key_len,
 	k.hash = hash_key_in_line(sb->hash_seed, key, key_len);
 	put_start(p, &k, w->value, (uint32_t)w->value_len);
 	return window_prefetch(ix, p->key.hash, &p->slots) && !kv->taken &&
-	       !lent_by_get(kv, key) && !lent_by_get(kv, w->value) &&
 	       put_fits(ix, &p->key, p->value_len) &&
 	       index_versions_left(ix) >= HANDLE_VERSIONS && handle_enter_free(kv);
 }
@@ -366,7 +342,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 
 		return put_go_on(kv, &rest, outcome);
 	}
-	handle_end(kv);
+	handle_end_at_once(kv);
 	return 0;
 }
 
@@ -421,19 +397,18 @@ static int items_check(struct farkv *kv, const void *items, size_t n)
 
 static int mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	int err;
+	bool large;
+	int err = handle_begin(kv);
 
-	kv->n_next = UTIL_MIN(n, (size_t)INDEX_RUN_MAX);
-	err = handle_begin(kv);
-	kv->n_next = 0;
 	if (err) {
 		for (size_t i = 0; i < n; i++)
 			items[i].result = FARKV_EABORTED;
 		return err;
 	}
-	err = batch_get(kv, items, n);
+	err = batch_get(kv, items, n, &large);
+	kv->batched = false;
 	handle_end(kv);
-	kv->lends = true;
+	kv->batched = large;
 	return err;
 }
 
@@ -451,49 +426,6 @@ static int mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 	return err;
 }
 
-/* As key_call_apart(). */
-static __attribute__((noinline)) int mget_apart(struct farkv *kv,
-						struct farkv_get_item *items, size_t n)
-{
-	struct arena own = {.chunks = NULL};
-	struct farkv_get_item *mine = lent_copy(&own, items, n * sizeof(*items));
-	bool kept = mine != NULL;
-	int err = FARKV_ENOMEM;
-
-	for (size_t i = 0; i < n && kept; i++)
-		kept = lent_keep(kv, &own, &mine[i].key, mine[i].key_len);
-	lent_end(kv);
-	if (kept)
-		err = mget(kv, mine, n);
-	for (size_t i = 0; i < n; i++) {
-		items[i].result = kept ? mine[i].result : FARKV_EABORTED;
-		if (items[i].result == 0)
-			items[i].value = mine[i].value;
-	}
-	arena_fini(&own);
-	return err;
-}
-
-static __attribute__((noinline)) int mput_apart(struct farkv *kv,
-						struct farkv_put_item *items, size_t n)
-{
-	struct arena own = {.chunks = NULL};
-	struct farkv_put_item *mine = lent_copy(&own, items, n * sizeof(*items));
-	bool kept = mine != NULL;
-	int err = FARKV_ENOMEM;
-
-	for (size_t i = 0; i < n && kept; i++)
-		kept = lent_keep(kv, &own, &mine[i].key, mine[i].key_len) &&
-		       lent_keep(kv, &own, &mine[i].value, mine[i].value_len);
-	lent_end(kv);
-	if (kept)
-		err = mput(kv, mine, n);
-	for (size_t i = 0; i < n; i++)
-		items[i].result = kept ? mine[i].result : FARKV_EABORTED;
-	arena_fini(&own);
-	return err;
-}
-
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
 	int err = items_check(kv, items, n);
@@ -503,9 +435,6 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 			items[i].result = FARKV_EABORTED;
 		return err;
 	}
-	if (lent_to_gets(kv, items, n))
-		return mget_apart(kv, items, n);
-	lent_end(kv);
 	return mget(kv, items, n);
 }
 
@@ -518,8 +447,5 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 			items[i].result = FARKV_EABORTED;
 		return err;
 	}
-	if (lent_to_puts(kv, items, n))
-		return mput_apart(kv, items, n);
-	lent_end(kv);
 	return mput(kv, items, n);
 }

@@ -96,16 +96,22 @@ void handle_pending(struct farkv *kv)
 		conn_handle_pending(&kv->conn);
 }
 
-void handle_tidy(struct farkv *kv)
+/* ---- values that a batch returned ---------------------------------------------------- */
+
+void handle_shrink_ops(struct farkv *kv, size_t n)
 {
-	if (!(qsbr_pending(kv->qsbr) & PENDING_TIDY))
-		return;
-	qsbr_clear_pending(kv->qsbr, PENDING_TIDY);
+	for (size_t i = 0; kv->ops && kv->conn.index && i < INDEX_RUN_MAX; i++)
+		if (index_op_has_more(kv->conn.index, &kv->ops[i]) &&
+		    (i >= n || !index_op_used_it(&kv->ops[i])))
+			index_op_shrink(kv->conn.index, &kv->ops[i]);
+}
+
+void handle_release_batch(struct farkv *kv)
+{
 	arena_reset(&kv->arena);
 	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
-		if (index_op_has_more(kv->conn.index, &kv->ops[i]) &&
-		    (i >= kv->n_next || !index_op_used_it(&kv->ops[i])))
-			index_op_shrink(kv->conn.index, &kv->ops[i]);
+		index_op_release(kv->conn.index, &kv->ops[i]);
+	handle_shrink_ops(kv, 0);
 }
 
 /* ---- arguments -------------------------------------------------------------------- */

@@ -7,6 +7,12 @@
  * Calls between the files that share a handle go down only: open, call, queue, queue_turn,
  * relink, queue_state, handle.
  *
+ * A value that a call returned may be a key or a value of the next call. It lies in memory of
+ * the process, not of a lane, and so outlives a connection that breaks. No call writes to what
+ * the last one returned, because each has two buffers and uses them in turn (`copy`, `held` of
+ * an operation, `old` of the arena), and requests that were handed out are not reused. Large
+ * memory is released when the next call ends.
+ *
  * One thread at a time, as <farkv.h> says; the control thread shares only the quiescence
  * counter and the session.
  */
@@ -37,7 +43,8 @@
 #define HANDLE_VERSIONS 65536u
 /* Mutations between two checks of surplus blocks and versions; a power of two. */
 #define HANDLE_HOUSEKEEPING 1024u
-#define HANDLE_BUSY 1u /* farkv.taken: busy, and not queued */
+#define HANDLE_BUSY 1u /* farkv.taken: busy, and nothing else */
+#define HANDLE_COPY_BYTES 640u /* what a fast get copies, at most */
 #define HANDLE_NEVER UINT64_MAX /* a time that does not come */
 
 struct notifier;
@@ -57,9 +64,9 @@ struct farkv {
 		struct {
 			bool busy; /* a call runs: other threads' calls are refused, and a child
 				      forked meanwhile can free nothing */
-			bool queued; /* requests are in flight, or their values are the program's */
-			bool lends;  /* the last call, a batch or a poll, returned values */
-			bool unused;
+			bool queued; /* requests are in flight, or are the program's */
+			bool polled;  /* requests were handed out: the next call's end */
+			bool batched; /* ... or large values of a batch: releases them */
 		};
 		uint32_t taken; /* all four bytes (little-endian: HANDLE_BUSY is `busy` alone) */
 	};
@@ -67,10 +74,9 @@ struct farkv {
 	uint64_t farewell_ns; /* farkv_close() waits this long for the server */
 	struct conn conn;
 
+	uint8_t *copy[2];     /* where the next fast get copies to, and the one after it */
 	struct index_op op;   /* for calls with one key */
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
-	size_t n_next;        /* number of them that the next call will use */
-	size_t n_lent;        /* number of them that hold values of the last batch */
 	struct queue *queue;  /* submitted requests; NULL until needed */
 	uint32_t queue_depth;
 	struct notifier *notifier;  /* of farkv_event_fd(); NULL until asked for */
@@ -98,6 +104,7 @@ struct farkv {
 	uint64_t fork_gen;
 	struct opened opened;
 	struct farkv_counters before; /* of earlier connections */
+	uint8_t copies[2 * HANDLE_COPY_BYTES + LINE_BYTES];
 };
 
 /** True if the parent opened it before fork(2). */
@@ -115,8 +122,11 @@ static inline bool handle_is_busy(const struct farkv *kv)
 /** Refuse a call on a busy handle: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
 
-/** A call begins, which ends the values of a batch: give its large buffers back (PENDING_TIDY). */
-void handle_tidy(struct farkv *kv);
+
+/** Give back large buffers of the batches' operations, except those that the first `n` filled. */
+void handle_shrink_ops(struct farkv *kv, size_t n);
+/** Release the values that the last mget returned. */
+void handle_release_batch(struct farkv *kv);
 
 /** Handle the pending flags of a live session, before its blocks are touched. */
 void handle_pending(struct farkv *kv);

@@ -81,6 +81,8 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	kv->closed.pending = PENDING_BROKEN;
 	kv->qsbr = &kv->closed;
 	index_op_init(&kv->op);
+	kv->copy[0] = (uint8_t *)(uintptr_t)util_align_up((uintptr_t)kv->copies, LINE_BYTES);
+	kv->copy[1] = kv->copy[0] + HANDLE_COPY_BYTES;
 	err = relink_up(kv, clock_now_ns() +
 				    opts->connect_timeout_ms * NS_PER_MS);
 	if (err) {
@@ -131,6 +133,9 @@ static void close_handle(struct farkv *kv)
 		buffers_fini(&kv->buffers);
 	queue_free(kv->queue);
 	notifier_free(kv->notifier);
+	index_op_free_held(&kv->op);
+	for (size_t i = 0; kv->ops && i < INDEX_RUN_MAX; i++)
+		index_op_free_held(&kv->ops[i]);
 	free(kv->ops);
 	free(kv->hints);
 	free(kv);

@@ -45,8 +45,7 @@ enum qsbr_pending_flag {
 	PENDING_RECLAIM = 1u << 2, /* the server asks for surplus blocks */
 	PENDING_BROKEN = 1u << 3,  /* the session is over; stays set */
 	PENDING_FORKED = 1u << 4,  /* this is a child of the opener; stays set */
-	PENDING_TIDY = 1u << 5,    /* set by the handle itself: a batch left large buffers */
-	PENDING_SWEEP = 1u << 6,   /* a sweep began: record what is held */
+	PENDING_SWEEP = 1u << 5,   /* a sweep began: record what is held */
 };
 
 struct qsbr {

@@ -21,17 +21,6 @@
 
 /* ---- values of the last poll -------------------------------------------------------- */
 
-bool queue_lent(const struct farkv *kv, const void *p)
-{
-	const struct request *r = kv->queue ? kv->queue->lent.first : NULL;
-
-	while (r && (uintptr_t)p - (uintptr_t)r->op.buf >= r->op.buf_bytes &&
-	       (!r->saved ||
-		(uintptr_t)p - (uintptr_t)r->saved >= r->op.view.value_len))
-		r = r->next;
-	return r != NULL;
-}
-
 /* The next get, from `r` on, that is about to begin and has a smaller buffer. */
 static struct request *in_need(struct request *r, const struct index_op *op)
 {
@@ -51,18 +40,14 @@ static void swap_buffers(struct index_op *a, struct index_op *b)
 	b->buf_bytes = bytes;
 }
 
-/*
- * The values of the last poll end. Give their large buffers to gets that are about to begin,
- * whose values may be as large, or back to the lane.
- */
-static void reclaim_lent(struct farkv *kv)
+/* Their large buffers go to gets that are about to begin, whose values may be as large, or back
+ * to the lane. */
+static void reclaim(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
 	struct request *r, *next = q->fresh.first;
 
-	if (!q->lent.first)
-		return;
-	while ((r = list_take(&q->lent))) {
+	while ((r = list_take(&q->taken))) {
 		bool more = index_op_has_more(kv->conn.index, &r->op);
 
 		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
@@ -70,16 +55,22 @@ static void reclaim_lent(struct farkv *kv)
 			swap_buffers(&r->op, &next->op);
 		if (more && index_op_has_more(kv->conn.index, &r->op))
 			index_op_shrink(kv->conn.index, &r->op);
-		if (r->saved) { /* the test is cheaper than a call of free() */
-			free(r->saved);
-			r->saved = NULL;
-		}
+		index_op_release(kv->conn.index, &r->op);
 		if (r->line) {
 			free(r->line);
 			r->line = NULL;
 		}
 		list_push(&q->idle, r);
 	}
+}
+
+void queue_release(struct farkv *kv)
+{
+	if (kv->polled)
+		reclaim(kv);
+	if (kv->batched)
+		handle_release_batch(kv);
+	kv->polled = kv->batched = false;
 }
 
 /* ---- the descriptor ------------------------------------------------------------------ */
@@ -242,7 +233,7 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->value_len = req->value_len;
 	r->buf = req->buf;
 	r->cap = req->buf_len;
-	r->begun = r->parked = false;
+	r->begun = r->parked = r->kept = false;
 	/* The fields that prepare() reads; index_op_start() sets the rest. */
 	r->op.kind = (uint8_t)req->kind;
 	r->op.key.data = req->key;
@@ -293,22 +284,24 @@ int queue_submit(struct farkv *kv, const struct farkv_request *reqs, size_t n)
 
 /* ---- completions ------------------------------------------------------------------- */
 
-static void value_give(struct request *r, struct farkv_completion *c)
+/* Over mapped memory a value stays where it was found, unless the connection goes. */
+static int give_value(struct farkv *kv, struct request *r, struct farkv_completion *c)
 {
 	const struct block_view *view = &r->op.view;
 
-	c->value.len = view->value_len;
 	if (r->buf && view->value_len > r->cap) {
-		c->result = err_set(FARKV_ETOOSMALL,
-				    "the value has %u bytes, the buffer %zu",
-				    view->value_len, r->cap);
-		queue_keep_line(r);
-		return;
+		c->value.len = view->value_len;
+		return err_set(FARKV_ETOOSMALL,
+			       "the value has %u bytes, the buffer %zu",
+			       view->value_len, r->cap);
 	}
-	c->version = c->value.version = r->op.version;
-	c->value.data = r->buf ? r->buf : view->value;
-	if (r->buf && view->value_len > 0 && view->value != r->buf)
-		memcpy(r->buf, view->value, view->value_len);
+	if (!r->kept && (r->buf || !(kv->conn.lane->caps & XPORT_DIRECT)) &&
+	    queue_keep_value(kv, r))
+		return err_set(FARKV_ENOMEM, "no memory to keep a value of %u bytes",
+			       view->value_len);
+	c->version = r->op.version;
+	c->value = (struct farkv_value){view->value, view->value_len, r->op.version};
+	return 0;
 }
 
 static void deliver(struct farkv *kv, struct request *r,
@@ -324,14 +317,16 @@ static void deliver(struct farkv *kv, struct request *r,
 		if (r->line)
 			err_set(c->result, "%s", r->line);
 	} else if (r->op.kind == INDEX_GET) {
-		value_give(r, c);
+		c->result = give_value(kv, r, c);
+		if (c->result)
+			queue_keep_line(r);
 	} else if (r->op.kind != INDEX_DELETE) {
 		c->version = r->op.version;
 	}
 	if (c->result)
 		c->detail = r->line ? r->line : err_str(c->result);
-	list_add(&q->lent, r);
-	kv->lends = kv->queued = true;
+	list_add(&q->taken, r);
+	kv->polled = kv->queued = true;
 	q->in_flight--;
 }
 
@@ -365,8 +360,8 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max)
 {
 	int n = 0;
 
+	queue_release(kv);
 	if (kv->queue) {
-		reclaim_lent(kv);
 		queue_turn_begin(kv);
 		queue_turn(kv);
 		let_others_run(kv->queue);
@@ -406,7 +401,7 @@ int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 
 	if (!q)
 		return queue_poll(kv, out, max);
-	reclaim_lent(kv);
+	queue_release(kv);
 	queue_turn_begin(kv);
 	end = q->now_ns + timeout_ms * NS_PER_MS;
 	for (;;) {
@@ -437,7 +432,6 @@ void queue_settle(struct farkv *kv)
 {
 	if (handle_inherited(kv))
 		return;
-	reclaim_lent(kv);
 	while (under_way(kv->queue)) {
 		queue_turn_begin(kv);
 		queue_turn(kv);

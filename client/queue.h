@@ -8,7 +8,7 @@
  *   interrupted  the lane broke; resumed on a new connection, all together
  *   waiting      for a block, a migration or growth; holds nothing
  *   done         final; the caller has not taken it
- *   lent         taken, but its value is in the request's memory
+ *   taken        handed out: its value is in the request's memory
  *
  * The handle stays inside its critical section (client/qsbr.h) between calls while the op queue is
  * not empty: barriers and sweeps are answered when all of it is over. So when a flag is pending
@@ -45,8 +45,11 @@ int queue_poll(struct farkv *kv, struct farkv_completion *out, size_t max);
 int queue_wait(struct farkv *kv, struct farkv_completion *out, size_t max,
 	       uint32_t timeout_ms);
 
-/** True if `p` points into a value that the last poll has returned. */
-bool queue_lent(const struct farkv *kv, const void *p);
+/**
+ * A call ends or a poll begins: what earlier calls returned is no longer the program's. Release
+ * it, unless it is small. Sets kv->polled and kv->batched to false.
+ */
+void queue_release(struct farkv *kv);
 
 /** Requests submitted and not taken. */
 size_t queue_in_flight(const struct farkv *kv);

@@ -36,7 +36,7 @@ int queue_new(struct farkv *kv)
 	list_init(&q->interrupted);
 	list_init(&q->waiting);
 	list_init(&q->done);
-	list_init(&q->lent);
+	list_init(&q->taken);
 	op_queue_init(&q->opq);
 	q->wait.never_blocks = true;
 	for (uint32_t i = 0; i < 2 * depth; i++) {
@@ -52,7 +52,7 @@ void queue_free(struct queue *q)
 	if (!q)
 		return;
 	for (uint32_t i = 0; q->slots && i < 2 * q->depth; i++) {
-		free(q->slots[i].saved);
+		index_op_free_held(&q->slots[i].op);
 		free(q->slots[i].line);
 	}
 	free(q->slots);
@@ -62,30 +62,21 @@ void queue_free(struct queue *q)
 
 /* ---- the connection comes and goes --------------------------------------------------- */
 
-/*
- * Copy the value of a completed get out of the lane's memory: the caller must get the value that
- * was found, whatever calls come in between.
- */
-static void save_value(struct request *r)
+int queue_keep_value(struct farkv *kv, struct request *r)
 {
 	struct block_view *view = &r->op.view;
+	int err = 0;
 
-	if (r->op.kind != INDEX_GET || r->op.result || view->value == r->buf ||
-	    r->saved) /* when an earlier connection went */
-		return;
+	if (r->kept || r->op.kind != INDEX_GET || r->op.result || view->value == r->buf)
+		return 0;
 	if (r->buf && view->value_len <= r->cap)
 		memcpy(r->buf, view->value, view->value_len);
-	if (r->buf) { /* If the buffer is too short only the length counts. */
+	if (r->buf) /* If the buffer is too short only the length counts. */
 		view->value = r->buf;
-		return;
-	}
-	r->saved = malloc(UTIL_MAX(view->value_len, 1u));
-	if (!r->saved) {
-		r->op.result = FARKV_ENOMEM;
-		return;
-	}
-	memcpy(r->saved, view->value, view->value_len);
-	view->value = r->saved;
+	else
+		err = index_op_hold(kv->conn.index, &r->op);
+	r->kept = !err;
+	return err;
 }
 
 void queue_detach(struct farkv *kv)
@@ -93,7 +84,11 @@ void queue_detach(struct farkv *kv)
 	struct queue *q = kv->queue;
 
 	for (struct request *r = q->done.first; r && !handle_inherited(kv); r = r->next)
-		save_value(r);
+		if (queue_keep_value(kv, r))
+			r->op.result = FARKV_ENOMEM;
+	/* These cannot fail: where holding a value copies it, deliver() has done that. */
+	for (struct request *r = q->taken.first; r && !handle_inherited(kv); r = r->next)
+		(void)queue_keep_value(kv, r);
 	for (uint32_t i = 0; i < 2 * q->depth; i++)
 		index_op_fini(kv->conn.index, &q->slots[i].op);
 	q->wait = (struct wait_state){.never_blocks = true};

@@ -17,9 +17,9 @@ struct request {
 	size_t key_len, value_len; /* as given by the caller */
 	void *buf;
 	size_t cap;
-	void *saved;        /* copy of its value after the connection has gone */
 	char *line;         /* on the heap: why it failed; NULL: the error's general text */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
+	bool kept;          /* its value does not go with the connection */
 	bool parked;        /* in `fresh`: it waits for version numbers */
 	uint64_t region[2]; /* the region in which it was begun */
 };
@@ -37,7 +37,7 @@ struct queue {
 	bool mail;   /* what the waiting need may have come */
 	bool unasked; /* some of the waiting have not asked yet for what they need */
 	struct request *slots; /* 2 * depth: in flight, or with values still in use */
-	struct list idle, fresh, interrupted, waiting, done, lent;
+	struct list idle, fresh, interrupted, waiting, done, taken;
 	struct op_queue opq;
 	struct index_op **ops; /* `depth` of them, scratch space */
 	struct wait_state wait;
@@ -98,6 +98,11 @@ static inline void list_push(struct list *l, struct request *r)
 /** Give the handle a queue, of kv->queue_depth requests or the default. FARKV_ENOMEM. */
 int queue_new(struct farkv *kv);
 
+/**
+ * Keep the value of a completed get when the connection goes: what was found is what the caller
+ * gets, and may give to a call in which the connection breaks. FARKV_ENOMEM.
+ */
+int queue_keep_value(struct farkv *kv, struct request *r);
 /** After queue_detach(), or in a child of fork(). NULL is allowed. */
 void queue_free(struct queue *q);
 

@@ -320,7 +320,6 @@ static bool enter(struct farkv *kv)
 				fail_all(kv, err);
 			return false;
 		}
-		handle_tidy(kv);
 		handle_pending(kv);
 		q->mail = true;
 		q->parked = false;
@@ -597,7 +596,6 @@ void queue_kick(struct farkv *kv)
 	if (!q->inside && !qsbr_enter(kv->qsbr)) {
 		/* Try once more; the rest is left to the next poll. */
 		qsbr_leave(kv->qsbr);
-		handle_tidy(kv);
 		handle_pending(kv);
 		q->mail = true;
 		if (!qsbr_enter(kv->qsbr)) {

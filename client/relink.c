@@ -49,8 +49,6 @@ static void adopt(struct farkv *kv, const struct conn *l)
 {
 	kv->conn = *l;
 	kv->qsbr = session_qsbr(kv->conn.session);
-	if (kv->arena.chunks) /* the lost session's flag may have asked for that */
-		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
 	buffers_attach(&kv->buffers, kv->conn.lane);
 	kv->last_id = kv->conn.id;
 	memcpy(kv->last_region, kv->conn.sb->region_id,

@@ -400,9 +400,9 @@ void farkv_close(struct farkv *kv);
 /**
  * Read the value of a key.
  *
- * On success *value_out describes the value in memory of the handle: it is valid until the next
- * call on this handle and must not be written or freed. It may be the key of that call, or its
- * value (which is then copied), but not of a request of farkv_submit(), which outlasts the call.
+ * On success *value_out describes the value in memory of the handle: it is valid until the end
+ * of the next call on this handle, and must not be written or freed. So it may be a key or a
+ * value of that call, but not of a request of farkv_submit(), which outlasts the call.
  *
  * Errors: FARKV_ENOTFOUND, FARKV_ETOOLARGE (key), FARKV_EINVAL (empty key),
  * FARKV_ECORRUPT, FARKV_EFORMAT (the directory is damaged), FARKV_ETIMEDOUT,
@@ -515,7 +515,7 @@ void farkv_buf_free(struct farkv *kv, void *buf);
 
 /**
  * Read `n` keys together; each item has its own result. The values belong to the handle until
- * the next call on it, as that of farkv_get(). The items are executed in parallel and
+ * the end of the next call on it, as that of farkv_get(). The items are executed in parallel and
  * linearized one by one, not as a transaction.
  *
  * Memory: the handle keeps up to 256 KiB of buffers for batches and requests. If they needed

@@ -3,6 +3,7 @@
 
 #include "op.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <farkv.h>
@@ -257,6 +258,62 @@ void index_op_shrink(struct index *ix, struct index_op *op)
 	index_op_fini(ix, op);
 }
 
+/* To a buffer of `held` that is large enough. */
+static int copy_held(struct index_op *op)
+{
+	size_t want = BUF_BYTES_MIN;
+	void *p;
+
+	while (want < op->view.value_len)
+		want *= 2;
+	if (op->held_bytes < want) {
+		p = aligned_alloc(LINE_BYTES, want);
+		if (!p)
+			return FARKV_ENOMEM;
+		free(op->held);
+		op->held = p;
+		op->held_bytes = want;
+	}
+	if (op->view.value_len > 0)
+		memcpy(op->held, op->view.value, op->view.value_len);
+	op->view.value = op->held;
+	return 0;
+}
+
+int index_op_hold(struct index *ix, struct index_op *op)
+{
+	uint8_t *held = op->held;
+	size_t held_bytes = op->held_bytes;
+
+	if (!(ix->lane->caps & XPORT_DIRECT))
+		return copy_held(op);
+	op->held = op->buf;
+	op->held_bytes = op->buf_bytes;
+	op->buf = held;
+	op->buf_bytes = held_bytes;
+	ix->buf_bytes += held_bytes - op->held_bytes;
+	return 0;
+}
+
+void index_op_release(struct index *ix, struct index_op *op)
+{
+	if (op->held_bytes <= BUF_BYTES_MIN)
+		return;
+	if (ix && (ix->lane->caps & XPORT_DIRECT))
+		give_back(ix, op->held, op->held_bytes);
+	else
+		free(op->held);
+	op->held = NULL;
+	op->held_bytes = 0;
+}
+
+void index_op_free_held(struct index_op *op)
+{
+	free(op->held);
+	op->held = NULL;
+	op->held_bytes = 0;
+}
+
 bool index_op_has_more(const struct index *ix, const struct index_op *op)
 {
 	return op->buf_bytes > INDEX_BUF_KEEP ||
@@ -280,11 +337,7 @@ int index_op_grow(struct index *ix, struct index_op *op, size_t bytes)
 	p = take(ix, want);
 	if (!p)
 		return FARKV_ENOMEM;
-	/* Keep the old buffer for another operation if many are in use. */
-	if (ix->buf_bytes > INDEX_BUFS_KEEP)
-		give_back(ix, op->buf, op->buf_bytes);
-	else
-		xport_mem_free(ix->lane, op->buf, op->buf_bytes);
+	give_back(ix, op->buf, op->buf_bytes); /* too small for this operation */
 	ix->buf_bytes += want - op->buf_bytes;
 	op->buf = p;
 	op->buf_bytes = want;

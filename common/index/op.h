@@ -232,6 +232,8 @@ struct index_op {
 	uint64_t *window; /* lane memory: two images, then scratch words */
 	uint8_t *buf;     /* lane memory: block images; grows */
 	size_t buf_bytes;
+	uint8_t *held;    /* memory of the process: see index_op_hold() */
+	size_t held_bytes;
 };
 
 /**
@@ -245,8 +247,21 @@ struct index_op {
 
 /** Prepare `op` for its first use: zeroes it. Its buffers are reused by later operations. */
 void index_op_init(struct index_op *op);
-/** Release the buffers. */
+/** Release the lane's memory: window and buffer. The held value stays. */
 void index_op_fini(struct index *ix, struct index_op *op);
+
+/**
+ * Hold the value that a GET has found: until the next index_op_hold() nothing that this or
+ * another operation does touches it, nor does index_op_fini(). op->view.value is where it is.
+ * Over mapped memory the buffer with the value and the one held before change places, for
+ * there both are malloc(3)'s; the value of another lane is copied. FARKV_ENOMEM.
+ */
+int index_op_hold(struct index *ix, struct index_op *op);
+/** The held value is not needed any more: unless it is small, give its memory to the spare
+ * buffers of `ix`, or back. `ix` may be NULL: there is no connection. */
+void index_op_release(struct index *ix, struct index_op *op);
+/** Free what is held, after index_op_fini(). */
+void index_op_free_held(struct index_op *op);
 /**
  * True if the operation's buffer should shrink (index_op_shrink()) once its value is not needed any
  * more: if it has more than INDEX_BUF_KEEP bytes, or more than the least while all operations'
@@ -261,7 +276,9 @@ static inline bool index_op_used_it(const struct index_op *op)
 /** index_op_fini(), but the buffers become spare ones (spare.h) if there is room. */
 void index_op_shrink(struct index *ix, struct index_op *op);
 #define INDEX_BUF_KEEP (64u << 10)
-#define INDEX_BUFS_KEEP (256u << 10)
+#define INDEX_BUFS_KEEP (192u << 10)
+/* Held values of a batch that stay for later ones, all together. */
+#define INDEX_HELD_KEEP (64u << 10)
 
 /**
  * Set up an operation; `op` must not be running. Copies neither key nor value. The caller sets

@@ -36,8 +36,7 @@ static bool value_length_differs(struct index *ix, const struct index_key *key,
  * True if the block is intact and another key's: then its slot belongs to that key for good (I1).
  * Its value can have any length, so the block is copied again.
  */
-static bool holds_other_key(const struct index_op *op, const struct index_key *key,
-			    const struct get_source *src)
+static bool holds_other_key(const struct index_key *key, const struct get_source *src)
 {
 	uint64_t found = shm_lengths(src->block);
 	uint32_t len = (uint32_t)found;
@@ -45,10 +44,10 @@ static bool holds_other_key(const struct index_op *op, const struct index_key *k
 
 	return key_len > 0 && found == shm_lengths_by(src->word, key_len, len) &&
 	       get_fits(src, key_len, len) &&
-	       block_copy_holds(op->buf, src->block, word_binding(src->word), key_len,
+	       block_copy_holds(src->to, src->block, word_binding(src->word), key_len,
 				len) &&
 	       (key_len != key->len ||
-		!atom_same_block(key->data, op->buf + sizeof(struct block_header),
+		!atom_same_block(key->data, src->to + sizeof(struct block_header),
 				 key_len)) &&
 	       still_holds(src->slot, src->word);
 }
@@ -58,11 +57,9 @@ static bool holds_other_key(const struct index_op *op, const struct index_key *k
  * GET in 130 needs this if lines are half full.
  */
 static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
-							  const struct index_get_req *req,
+							  const struct index_key *key,
 							  struct get_source *src)
 {
-	const struct index_key *key = &req->key;
-	struct index_op *op = req->op;
 	unsigned n = 0;
 
 	for (;;) {
@@ -72,7 +69,7 @@ static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 				break;
 			return true;
 		}
-		if (!holds_other_key(op, key, src)) {
+		if (!holds_other_key(key, src)) {
 			if (!still_holds(src->slot, src->word))
 				break;
 			return false;
@@ -86,15 +83,16 @@ static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 	return false;
 }
 
-/* The value is found: set the result. The rest of the operation is not set up. */
-static inline void get_found(struct index *ix, const struct index_get_req *req)
+/* The value is found, in `block`: set the result. The rest of the operation is not set up. */
+static inline void get_found(struct index *ix, const struct index_get_req *req,
+			     const uint8_t *block)
 {
 	struct index_op *op = req->op;
 
-	op->view.value = op->buf + sizeof(struct block_header) + req->key.len;
+	op->view.value = block + sizeof(struct block_header) + req->key.len;
 	op->view.value_len = ix->usual_len;
 	op->result = 0;
-	memcpy(&op->version, op->buf, sizeof(op->version));
+	memcpy(&op->version, block, sizeof(op->version));
 }
 
 /* Go on after get_fast(), if that found a candidate. */
@@ -107,9 +105,9 @@ static bool get_after_miss(struct index *ix, const struct index_get_req *req,
 		ix->retries++; /* another writer changed the slot */
 		return false;
 	}
-	if (!get_next_candidates(ix, req, src))
+	if (!get_next_candidates(ix, &req->key, src))
 		return false;
-	get_found(ix, req);
+	get_found(ix, req, src->to);
 	return true;
 }
 
@@ -121,7 +119,7 @@ static bool get_one(struct index *ix, const struct index_get_req *req, const uin
 				 .room = req->op->buf_bytes};
 
 	if (get_fast(ix, &req->key, &src)) {
-		get_found(ix, req);
+		get_found(ix, req, src.to);
 		return true;
 	}
 	return get_after_miss(ix, req, &src);

@@ -177,7 +177,8 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 
 /**
  * Go on after get_fast(): look at the line's other candidates, then search the window. Sets up
- * req->op. False: it is pending, and index_run() must end it.
+ * req->op, whose view tells whether the value is at src->to or in the operation's buffer. False:
+ * it is pending, and index_run() must end it.
  */
 bool index_get_slow(struct index *ix, const struct index_get_req *req, struct get_source *src);
 

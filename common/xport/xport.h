@@ -85,7 +85,8 @@ struct xport_chain {
 
 enum xport_caps {
 	XPORT_DIRECT = 1u << 0,       /* base + off can be loaded from; post completes
-					 the chains */
+					 the chains; lane memory is malloc(3)'s: it may
+					 outlive the lane, and free(3) frees it */
 	XPORT_DIRECT_STORE = 1u << 1, /* ... own unpublished blocks can be stored to */
 	XPORT_READ8_ATOMIC = 1u << 2, /* aligned 8-byte words never tear in a READ */
 	XPORT_ANY_MEM = 1u << 3,      /* laddr may be any memory */

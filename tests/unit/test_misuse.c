@@ -177,7 +177,7 @@ static int (*const one_call[])(void) = {
  */
 START_TEST(pending_work_leaves_handle_and_qsbr_counter_free)
 {
-	static const uint32_t alerts[] = {PENDING_GRANTS, PENDING_DROP, PENDING_TIDY};
+	static const uint32_t alerts[] = {PENDING_GRANTS, PENDING_DROP};
 
 	ck_assert_int_eq(put("k", "v"), 0);
 	for (unsigned i = 0; i < sizeof(alerts) / sizeof(alerts[0]); i++) {

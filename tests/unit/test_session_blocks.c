@@ -69,10 +69,10 @@ START_TEST(put_leaves_the_qsbr_counter_once)
 		ck_assert_int_eq(put("k", "v"), 0);
 		ck_assert(!qsbr_active(kv->qsbr));
 	}
-	qsbr_set_pending(kv->qsbr, PENDING_TIDY);
+	qsbr_set_pending(kv->qsbr, PENDING_DROP);
 	ck_assert_int_eq(put("k", "w"), 0);
 	ck_assert(!qsbr_active(kv->qsbr));
-	ck_assert(!(qsbr_pending(kv->qsbr) & PENDING_TIDY));
+	ck_assert(!(qsbr_pending(kv->qsbr) & PENDING_DROP));
 	assert_value("k", "w");
 	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
 	ck_assert_int_eq(put("k", "x"), 0);
@@ -93,7 +93,7 @@ START_TEST(calls_leave_the_qsbr_counter_once)
 
 	ck_assert_int_eq(put("k", "v"), 0);
 	for (unsigned i = 0; i < 7; i++) {
-		qsbr_set_pending(kv->qsbr, PENDING_TIDY);
+		qsbr_set_pending(kv->qsbr, PENDING_DROP);
 		switch (i) {
 		case 0:
 			ck_assert_int_eq(farkv_get(kv, "k", 1, &v), 0);

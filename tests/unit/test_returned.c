@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Values that a call has returned, as arguments of the next: as a key, as another key's
- * value. What the program gives back is what was lent, whatever the next call does with
- * that memory.
+ * Values that a call has returned, as keys and values of the next call. They stay what they
+ * were until that call has ended, also if it is a batch of several groups, or if the connection
+ * breaks in the middle of it.
  */
 #include "config.h"
 
@@ -12,6 +12,7 @@
 
 #include <farkv.h>
 
+#include "client/conn.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/real_server.h"
 #include "tests/rig/test_main.h"
@@ -35,14 +36,59 @@ static void setup(void)
 	kv = e2e_open(srv.path, 20000);
 }
 
+/* ---- lanes that break ----------------------------------------------------------------- */
+
+static unsigned break_in; /* requests until the lane breaks; 0: it does not */
+static unsigned breaks;
+
+static int hook(void *arg, const struct xport_chain *c, unsigned i, bool after)
+{
+	(void)arg;
+	(void)c;
+	(void)i;
+	if (after || break_in == 0 || --break_in > 0)
+		return 0;
+	breaks++;
+	return FARKV_EDISCONNECTED;
+}
+
+static struct xport_lane *wrap_mapped(struct xport_lane *lane)
+{
+	static const struct xport_fault_config cfg = {.hook = hook};
+
+	return xport_fault_open(lane, &cfg);
+}
+
+static struct xport_lane *wrap_hidden(struct xport_lane *lane)
+{
+	static const struct xport_fault_config cfg = {.hide_direct = true, .hook = hook};
+
+	return xport_fault_open(lane, &cfg);
+}
+
+static void setup_mapped(void)
+{
+	conn_wrap_lane = wrap_mapped;
+	setup();
+}
+
+static void setup_hidden(void)
+{
+	conn_wrap_lane = wrap_hidden;
+	setup();
+}
+
 static void teardown(void)
 {
+	conn_wrap_lane = NULL;
 	farkv_close(kv);
 	real_server_fini(&srv);
 }
 
-/* `source` has a value of this length; returns it, lent. */
-static struct farkv_value lent(size_t len)
+/* ---- values of one get ---------------------------------------------------------------- */
+
+/* `source` has a value of this length; returns it, of a get. */
+static struct farkv_value returned(size_t len)
 {
 	struct farkv_value v;
 
@@ -64,23 +110,23 @@ START_TEST(value_that_was_got_is_put_as_it_was)
 		size_t n = strlen(key), len = lengths[i / 2];
 		uint64_t version;
 
-		v = lent(len);
+		v = returned(len);
 		OK(farkv_add(kv, key, n, v.data, v.len));
 		e2e_expect(kv, key, n, want, len);
-		v = lent(len);
+		v = returned(len);
 		OK(farkv_replace(kv, key, n, v.data, v.len));
 		e2e_expect(kv, key, n, want, len);
 		version = e2e_version(kv, key);
-		v = lent(len);
+		v = returned(len);
 		OK(farkv_cas(kv, key, n, v.data, v.len, version, NULL));
 		e2e_expect(kv, key, n, want, len);
 		for (unsigned again = 0; again < 2; again++) {
-			v = lent(len);
+			v = returned(len);
 			OK(farkv_put(kv, key, n, v.data, v.len));
 			e2e_expect(kv, key, n, want, len);
 		}
 		/* Part of it, and to the key that it came from. */
-		v = lent(len);
+		v = returned(len);
 		OK(farkv_put(kv, "source", 6, (const uint8_t *)v.data + len / 2,
 			     len - len / 2));
 		e2e_expect(kv, "source", 6, want + len / 2, len - len / 2);
@@ -116,9 +162,9 @@ START_TEST(value_that_was_got_is_a_key)
 	OK(farkv_delete(kv, v.data, v.len));
 	FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "second"));
 	/* A key that no store takes is refused as any other. */
-	v = lent(70000);
+	v = returned(70000);
 	FAILS(FARKV_ETOOLARGE, farkv_put(kv, v.data, v.len, "x", 1));
-	v = lent(0);
+	v = returned(0);
 	FAILS(FARKV_EINVAL, farkv_put(kv, v.data, v.len, "x", 1));
 }
 END_TEST
@@ -132,8 +178,10 @@ static size_t length_of(unsigned i, size_t len)
 	return len - (len > 0 && i % 2);
 }
 
-/* `n` keys whose values are lent, by an mget. */
-static void lend(unsigned n, size_t len)
+/* ---- values of a batch ---------------------------------------------------------------- */
+
+/* `n` keys whose values an mget has returned. */
+static void return_many(unsigned n, size_t len)
 {
 	e2e_fill(want, len, len + 2);
 	for (unsigned i = 0; i < n; i++) {
@@ -154,7 +202,7 @@ START_TEST(values_of_a_batch_are_put_as_they_were)
 		unsigned n = len > 10000 ? 8 : ITEMS;
 
 		for (unsigned round = 0; round < 2; round++) {
-			lend(n, len);
+			return_many(n, len);
 			for (unsigned i = 0; i < n; i++) {
 				const struct farkv_value *v = &get[n - 1 - i].value;
 
@@ -175,7 +223,7 @@ START_TEST(values_of_a_batch_are_put_as_they_were)
 		}
 		/* One alone: of the first, which was copied for the caller, and the last. */
 		for (unsigned i = 0; i < n; i += n - 1) {
-			lend(n, len);
+			return_many(n, len);
 			OK(farkv_put(kv, "alone", 5, get[i].value.data,
 				     get[i].value.len));
 			e2e_expect(kv, "alone", 5, want, length_of(i, len));
@@ -191,7 +239,7 @@ START_TEST(parts_of_a_batch_are_put_as_they_were)
 	enum { N = 8, PART = 100 };
 
 	for (unsigned l = 0; l < sizeof(large) / sizeof(large[0]); l++) {
-		lend(N, large[l]);
+		return_many(N, large[l]);
 		for (unsigned i = 0; i < N; i++) {
 			const struct farkv_value *v = &get[i].value;
 
@@ -248,6 +296,41 @@ START_TEST(values_of_a_batch_are_keys)
 }
 END_TEST
 
+/* Keys and values of an mput are values of one mget, each of another of its groups. */
+START_TEST(values_of_a_batch_are_keys_and_values)
+{
+	char to[16], value[16];
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < ITEMS; i++) {
+			snprintf(names[i], sizeof(names[i]), "n%u", i);
+			snprintf(value, sizeof(value), "%u of %u", i, round);
+			OK(e2e_put(kv, names[i], value));
+			get[i] = (struct farkv_get_item){.key = names[i],
+							 .key_len = strlen(names[i])};
+		}
+		OK(farkv_mget(kv, get, ITEMS));
+		for (unsigned i = 0; i < ITEMS; i++) {
+			const struct farkv_value *k = &get[i].value;
+			const struct farkv_value *v = &get[(i * 7 + 129) % ITEMS].value;
+
+			put[i] = (struct farkv_put_item){.key = k->data, .key_len = k->len,
+							 .value = v->data,
+							 .value_len = v->len};
+		}
+		OK(farkv_mput(kv, put, ITEMS));
+		for (unsigned i = 0; i < ITEMS; i++) {
+			snprintf(to, sizeof(to), "%u of %u", i, round);
+			snprintf(value, sizeof(value), "%u of %u", (i * 7 + 129) % ITEMS,
+				 round);
+			e2e_expect_str(kv, to, value);
+		}
+	}
+}
+END_TEST
+
+/* ---- values of requests --------------------------------------------------------------- */
+
 /* The values of polls: `n` gets of the same key. */
 static void poll_some(struct farkv_completion *c, unsigned n)
 {
@@ -272,7 +355,7 @@ START_TEST(values_of_a_poll_are_put_as_they_were)
 		size_t len = lengths[l];
 
 		for (unsigned i = 0; i < 3; i++) {
-			(void)lent(len);
+			(void)returned(len);
 			poll_some(c, 3);
 			ck_assert_int_eq(c[i].result, 0);
 			OK(farkv_put(kv, "alone", 5, c[i].value.data, c[i].value.len));
@@ -282,18 +365,188 @@ START_TEST(values_of_a_poll_are_put_as_they_were)
 }
 END_TEST
 
+START_TEST(values_of_a_poll_are_keys_and_values)
+{
+	enum { N = 40 };
+	struct farkv_completion c[N];
+	struct farkv_get_item g[N];
+	struct farkv_put_item p[N];
+
+	for (unsigned round = 0; round < 3; round++) {
+		(void)returned(100);
+		poll_some(c, N);
+		OK(farkv_put(kv, c[0].value.data, 50, c[N - 1].value.data, 100));
+		e2e_expect(kv, want, 50, want, 100);
+		poll_some(c, N);
+		for (unsigned i = 0; i < N; i++)
+			p[i] = (struct farkv_put_item){.key = c[i].value.data,
+						       .key_len = 10 + i,
+						       .value = c[N - 1 - i].value.data,
+						       .value_len = 100 - i};
+		OK(farkv_mput(kv, p, N));
+		for (unsigned i = 0; i < N; i++)
+			e2e_expect(kv, want, 10 + i, want, 100 - i);
+		poll_some(c, N);
+		for (unsigned i = 0; i < N; i++)
+			g[i] = (struct farkv_get_item){.key = c[i].value.data,
+						       .key_len = 10 + i};
+		OK(farkv_mget(kv, g, N));
+		for (unsigned i = 0; i < N; i++) {
+			ck_assert_int_eq(g[i].result, 0);
+			ck_assert_uint_eq(g[i].value.len, 100 - i);
+			ck_assert_mem_eq(g[i].value.data, want, 100 - i);
+		}
+	}
+}
+END_TEST
+
+/* ---- another connection --------------------------------------------------------------- */
+
+/*
+ * The lane of the call that follows breaks before its n-th request. The call does what is asked,
+ * or does not know whether it did.
+ */
+#define BREAK_MAX 6
+
+static unsigned unsure;
+
+static bool is_done(int err)
+{
+	break_in = 0;
+	if (err == FARKV_EMAYBE) {
+		unsure++;
+		return false;
+	}
+	OK(err);
+	return true;
+}
+
+START_TEST(value_of_a_get_outlives_the_connection)
+{
+	struct farkv_value v;
+
+	for (unsigned l = 0; l < LENGTHS; l++) {
+		for (unsigned n = 1; n < BREAK_MAX; n++) {
+			size_t len = lengths[l];
+
+			v = returned(len);
+			break_in = n;
+			if (is_done(farkv_put(kv, "alone", 5, v.data, v.len)))
+				e2e_expect(kv, "alone", 5, want, len);
+			v = returned(len);
+			break_in = n;
+			(void)is_done(farkv_replace(kv, "source", 6, v.data, v.len));
+			e2e_expect(kv, "source", 6, want, len);
+			if (len == 0 || len > 5000)
+				continue;
+			v = returned(len);
+			break_in = n;
+			if (is_done(farkv_put(kv, v.data, v.len, "its key", 7)))
+				e2e_expect(kv, want, len, (const uint8_t *)"its key", 7);
+		}
+	}
+	printf("  %u breaks, %u of unknown outcome\n", breaks, unsure);
+	ck_assert_uint_gt(breaks, unsure);
+}
+END_TEST
+
+START_TEST(values_of_a_batch_outlive_the_connection)
+{
+	static const unsigned at[] = {1, 2, 40, 130, 260, 400};
+
+	for (unsigned l = 0; l < LENGTHS; l++) {
+		size_t len = lengths[l];
+		unsigned n = len > 10000 ? 8 : ITEMS;
+
+		for (unsigned b = 0; b < sizeof(at) / sizeof(at[0]); b++) {
+			return_many(n, len);
+			for (unsigned i = 0; i < n; i++) {
+				const struct farkv_value *v = &get[n - 1 - i].value;
+
+				snprintf(others[i], sizeof(others[i]), "other %u", i);
+				put[i] = (struct farkv_put_item){
+					.key = others[i],
+					.key_len = strlen(others[i]),
+					.value = v->data,
+					.value_len = v->len};
+			}
+			break_in = at[b];
+			(void)is_done(farkv_mput(kv, put, n));
+			for (unsigned i = 0; i < n; i++)
+				if (put[i].result == 0)
+					e2e_expect(kv, others[i], put[i].key_len, want,
+						   length_of(n - 1 - i, len));
+		}
+	}
+	printf("  %u breaks, %u of unknown outcome\n", breaks, unsure);
+	ck_assert_uint_gt(breaks, unsure);
+}
+END_TEST
+
+/* Where gets are requests of the lane, too. */
+START_TEST(keys_of_a_batch_outlive_the_connection)
+{
+	static const unsigned at[] = {1, 2, 150, 300, 500, 700};
+	char text[16];
+
+	for (unsigned i = 0; i < ITEMS; i++) {
+		snprintf(names[i], sizeof(names[i]), "n%u", i);
+		snprintf(text, sizeof(text), "n%u", (i + 1) % ITEMS);
+		OK(e2e_put(kv, names[i], text));
+		get[i] = (struct farkv_get_item){.key = names[i],
+						 .key_len = strlen(names[i])};
+	}
+	for (unsigned b = 0; b < sizeof(at) / sizeof(at[0]); b++) {
+		break_in = at[b];
+		OK(farkv_mget(kv, get, ITEMS));
+		for (unsigned i = 0; i < ITEMS; i++) {
+			snprintf(text, sizeof(text), "n%u", (i + 1 + b) % ITEMS);
+			ck_assert_int_eq(get[i].result, 0);
+			ck_assert_uint_eq(get[i].value.len, strlen(text));
+			ck_assert_mem_eq(get[i].value.data, text, strlen(text));
+			get[i].key = get[i].value.data;
+			get[i].key_len = get[i].value.len;
+		}
+	}
+	break_in = 0;
+	printf("  %u breaks, %u of unknown outcome\n", breaks, unsure);
+	ck_assert_uint_gt(breaks, unsure);
+}
+END_TEST
+
+START_TEST(values_of_a_poll_outlive_the_connection)
+{
+	struct farkv_completion c[3];
+
+	for (unsigned l = 0; l < LENGTHS; l++) {
+		for (unsigned n = 1; n < BREAK_MAX; n++) {
+			size_t len = lengths[l];
+
+			(void)returned(len);
+			poll_some(c, 3);
+			break_in = n;
+			if (is_done(farkv_put(kv, "alone", 5, c[n % 3].value.data,
+					      c[n % 3].value.len)))
+				e2e_expect(kv, "alone", 5, want, len);
+		}
+	}
+	printf("  %u breaks, %u of unknown outcome\n", breaks, unsure);
+	ck_assert_uint_gt(breaks, unsure);
+}
+END_TEST
+
 /* What is to be seen to before the next call can go on does not end it either. */
 START_TEST(value_is_what_it_was_when_the_store_is_another)
 {
 	static const size_t some[] = {100, 5000, LARGEST};
 
 	for (unsigned i = 0; i < 3; i++) {
-		struct farkv_value v = lent(some[i]);
+		struct farkv_value v = returned(some[i]);
 
 		ck_assert_int_eq(real_server_end(&srv, SIGTERM), 0);
 		real_server_start(&srv, args);
 		FAILS(FARKV_EDISCONNECTED, farkv_put(kv, "alone", 5, v.data, v.len));
-		lend(4, some[i]);
+		return_many(4, some[i]);
 		ck_assert_int_eq(real_server_end(&srv, SIGTERM), 0);
 		real_server_start(&srv, args);
 		for (unsigned k = 0; k < 4; k++)
@@ -308,21 +561,48 @@ START_TEST(value_is_what_it_was_when_the_store_is_another)
 }
 END_TEST
 
-static Suite *suite(void)
+static void add_calls(TCase *t)
 {
-	Suite *s = suite_create("values lent");
-	TCase *t = tcase_create("lent");
-
-	real_server_require();
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 120);
 	tcase_add_test(t, value_that_was_got_is_put_as_it_was);
 	tcase_add_test(t, value_that_was_got_is_a_key);
 	tcase_add_test(t, values_of_a_batch_are_put_as_they_were);
 	tcase_add_test(t, parts_of_a_batch_are_put_as_they_were);
 	tcase_add_test(t, values_of_a_batch_are_keys);
+	tcase_add_test(t, values_of_a_batch_are_keys_and_values);
 	tcase_add_test(t, values_of_a_poll_are_put_as_they_were);
+	tcase_add_test(t, values_of_a_poll_are_keys_and_values);
 	tcase_add_test(t, value_is_what_it_was_when_the_store_is_another);
-	suite_add_tcase(s, t);
+}
+
+static void add_breaks(TCase *t)
+{
+	tcase_add_test(t, value_of_a_get_outlives_the_connection);
+	tcase_add_test(t, values_of_a_batch_outlive_the_connection);
+	tcase_add_test(t, values_of_a_poll_outlive_the_connection);
+}
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("returned values");
+	TCase *plain = tcase_create("plain"), *mapped = tcase_create("mapped");
+	TCase *hidden = tcase_create("hidden");
+
+	real_server_require();
+	tcase_add_checked_fixture(plain, setup, teardown);
+	add_calls(plain);
+	suite_add_tcase(s, plain);
+	tcase_add_checked_fixture(mapped, setup_mapped, teardown);
+	add_calls(mapped);
+	add_breaks(mapped);
+	tcase_add_checked_fixture(hidden, setup_hidden, teardown);
+	add_calls(hidden);
+	add_breaks(hidden);
+	tcase_add_test(hidden, keys_of_a_batch_outlive_the_connection);
+	if (!real_server_is_remote()) {
+		suite_add_tcase(s, mapped);
+		suite_add_tcase(s, hidden);
+	}
 	return s;
 }
 
