@@ -34,7 +34,7 @@ struct queue {
 	bool inside; /* inside the critical section */
 	bool dialling; /* a connection is being made, and all but `done` wait for it; ... */
 	bool mending;  /* ... those in `interrupted` will be resumed on it */
-	bool mail;   /* what the waiting need may have come */
+	bool arrived; /* what the waiting need may have come */
 	bool unasked; /* some of the waiting have not asked yet for what they need */
 	struct request *slots; /* 2 * depth: in flight, or with values still in use */
 	struct list idle, fresh, interrupted, waiting, done, taken;

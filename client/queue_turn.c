@@ -289,7 +289,7 @@ static bool redial(struct farkv *kv)
 	err = relink_end(kv);
 	if (err)
 		fail_all(kv, err);
-	q->mail = true;
+	q->arrived = true;
 	q->parked = false;
 	return true;
 }
@@ -321,7 +321,7 @@ static bool enter(struct farkv *kv)
 			return false;
 		}
 		handle_pending(kv);
-		q->mail = true;
+		q->arrived = true;
 		q->parked = false;
 	}
 	q->inside = true;
@@ -521,11 +521,11 @@ static bool waiting_due(const struct queue *q)
 
 static void retry_waiting(struct queue *q)
 {
-	if (q->mail || waiting_due(q))
+	if (q->arrived || waiting_due(q))
 		list_move(&q->fresh, &q->waiting);
 	if (!q->waiting.first)
 		q->wait_until_ns = 0;
-	q->mail = false;
+	q->arrived = false;
 }
 
 /* ---- a turn ------------------------------------------------------------------------ */
@@ -535,7 +535,7 @@ bool queue_can_begin(const struct queue *q)
 	if (q->fresh.first && (!q->parked || q->now_ns > q->park_until_ns))
 		return true;
 	/* A submission may have handled the grants, and cleared the flag. */
-	return (q->waiting.first && q->mail) || waiting_due(q);
+	return (q->waiting.first && q->arrived) || waiting_due(q);
 }
 
 bool queue_is_called(const struct farkv *kv)
@@ -597,7 +597,7 @@ void queue_kick(struct farkv *kv)
 		/* Try once more; the rest is left to the next poll. */
 		qsbr_leave(kv->qsbr);
 		handle_pending(kv);
-		q->mail = true;
+		q->arrived = true;
 		if (!qsbr_enter(kv->qsbr)) {
 			qsbr_leave(kv->qsbr);
 			return;

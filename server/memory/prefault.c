@@ -37,7 +37,7 @@ struct step {
 	bool first; /* not a retry */
 };
 
-struct ahead {
+struct prefault {
 	uint8_t *data;
 	uint64_t bytes; /* of whole huge pages */
 	uint64_t again_ns, again_ns_max; /* the constants above; tests change them */
@@ -54,9 +54,9 @@ struct ahead {
 	uint64_t trusted; /* bytes that may be collapsed before the limits are read again */
 };
 
-struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
+struct prefault *prefault_new(uint8_t *data, uint64_t bytes)
 {
-	struct ahead *a = calloc(1, sizeof(*a));
+	struct prefault *a = calloc(1, sizeof(*a));
 	pthread_condattr_t attr;
 
 	if (!a)
@@ -81,9 +81,9 @@ struct ahead *ahead_new(uint8_t *data, uint64_t bytes)
 /* ---- for the first time ------------------------------------------------------------------ */
 
 /* Bytes of a side to collapse in the next call; 0 if it is not worth a call yet. */
-static uint64_t due(const struct ahead *a, const struct side *s)
+static uint64_t due(const struct prefault *a, const struct side *s)
 {
-	uint64_t ahead = UTIL_MIN(UTIL_MAX(s->used, AHEAD_LEAST), AHEAD_MOST);
+	uint64_t ahead = UTIL_MIN(UTIL_MAX(s->used, PREFAULT_LEAST), PREFAULT_MOST);
 	uint64_t until = util_align_up(s->used + ahead, HUGEPAGE_BYTES);
 	uint64_t left = a->bytes - a->low.tried - a->high.tried;
 
@@ -92,7 +92,7 @@ static uint64_t due(const struct ahead *a, const struct side *s)
 	return UTIL_MIN(UTIL_MIN(until - s->tried, left), STEP_BYTES);
 }
 
-static bool choose_first(struct ahead *a, struct side *s, struct step *step)
+static bool choose_first(struct prefault *a, struct side *s, struct step *step)
 {
 	uint64_t bytes = due(a, s);
 
@@ -106,7 +106,7 @@ static bool choose_first(struct ahead *a, struct side *s, struct step *step)
 
 /* ---- again ------------------------------------------------------------------------------- */
 
-static void mark(struct ahead *a, const struct step *step, bool again)
+static void mark(struct prefault *a, const struct step *step, bool again)
 {
 	for (uint64_t i = step->from / HUGEPAGE_BYTES; i < step->to / HUGEPAGE_BYTES; i++) {
 		a->n_again += again;
@@ -115,7 +115,7 @@ static void mark(struct ahead *a, const struct step *step, bool again)
 	}
 }
 
-static void round_ends(struct ahead *a)
+static void round_ends(struct prefault *a)
 {
 	a->wait_ns = a->helped ? a->again_ns : UTIL_MIN(2 * a->wait_ns, a->again_ns_max);
 	a->round_ns = clock_now_ns() + a->wait_ns;
@@ -124,7 +124,7 @@ static void round_ends(struct ahead *a)
 }
 
 /* The next pages of this round: neighbours, up to STEP_BYTES. */
-static bool choose_again(struct ahead *a, struct step *step)
+static bool choose_again(struct prefault *a, struct step *step)
 {
 	uint64_t i = a->round_at / HUGEPAGE_BYTES, n = a->bytes / HUGEPAGE_BYTES;
 
@@ -151,7 +151,7 @@ static bool may_pass(int err)
 	return err == EAGAIN || err == ENOMEM || err == EBUSY;
 }
 
-static void note(struct ahead *a, const struct step *step, int err)
+static void note(struct prefault *a, const struct step *step, int err)
 {
 	a->useless = err && !may_pass(err);
 	mark(a, step, err != 0);
@@ -171,7 +171,7 @@ static void note(struct ahead *a, const struct step *step, int err)
  * Leave a margin below the cgroup's limit: beyond it other processes of the cgroup would be
  * killed. A small part of what was left may be taken before the limits are read again.
  */
-static bool is_room(struct ahead *a, uint64_t bytes)
+static bool is_room(struct prefault *a, uint64_t bytes)
 {
 	struct room room;
 
@@ -185,7 +185,7 @@ static bool is_room(struct ahead *a, uint64_t bytes)
 	return true;
 }
 
-static int make(struct ahead *a, const struct step *step)
+static int make(struct prefault *a, const struct step *step)
 {
 	int err;
 
@@ -202,14 +202,14 @@ static int make(struct ahead *a, const struct step *step)
 	return err;
 }
 
-static bool choose(struct ahead *a, struct step *step)
+static bool choose(struct prefault *a, struct step *step)
 {
 	return choose_first(a, &a->low, step) || choose_first(a, &a->high, step) ||
 	       choose_again(a, step);
 }
 
 /* Until signalled, for a second, or until the next round starts. */
-static void wait_for_more(struct ahead *a)
+static void wait_for_more(struct prefault *a)
 {
 	uint64_t now_ns = clock_now_ns();
 	struct timespec ts;
@@ -222,9 +222,9 @@ static void wait_for_more(struct ahead *a)
 	}
 }
 
-static void *ahead_main(void *arg)
+static void *prefault_main(void *arg)
 {
-	struct ahead *a = arg;
+	struct prefault *a = arg;
 	struct step step;
 
 	pthread_mutex_lock(&a->lock);
@@ -244,19 +244,19 @@ static void *ahead_main(void *arg)
 	return NULL;
 }
 
-void ahead_used(struct ahead *a, uint64_t low, uint64_t high)
+void prefault_used(struct prefault *a, uint64_t low, uint64_t high)
 {
 	pthread_mutex_lock(&a->lock);
 	a->low.used = UTIL_MAX(a->low.used, low);
 	a->high.used = UTIL_MAX(a->high.used, high);
 	if (!a->running && a->low.used)
-		a->running = thread_create_masked(&a->thread, ahead_main, a) == 0;
+		a->running = thread_create_masked(&a->thread, prefault_main, a) == 0;
 	else if (due(a, &a->low) || due(a, &a->high))
 		pthread_cond_signal(&a->more);
 	pthread_mutex_unlock(&a->lock);
 }
 
-void ahead_free(struct ahead *a)
+void prefault_free(struct prefault *a)
 {
 	if (!a)
 		return;

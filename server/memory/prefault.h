@@ -9,7 +9,7 @@
  * collapsed waits for some milliseconds.
  *
  * The heap allocates from both ends (heap.h), and so does this thread: its lead at each end
- * equals what is in use there, within AHEAD_LEAST and AHEAD_MOST, and is refilled when half
+ * equals what is in use there, within PREFAULT_LEAST and PREFAULT_MOST, and is refilled when half
  * of it is gone. Nothing is collapsed before the first use.
  *
  * A page that cannot be collapsed for now, because it is in use elsewhere or the kernel has
@@ -23,21 +23,21 @@
 
 #include "common/base/hugepage.h"
 
-#define AHEAD_LEAST HUGEPAGE_BYTES
-#define AHEAD_MOST (UINT64_C(64) << 20)
+#define PREFAULT_LEAST HUGEPAGE_BYTES
+#define PREFAULT_MOST (UINT64_C(64) << 20)
 
-struct ahead;
+struct prefault;
 
 /** For the data area, which is hugepage_map()'s. NULL if out of memory. */
-struct ahead *ahead_new(uint8_t *data, uint64_t bytes);
+struct prefault *prefault_new(uint8_t *data, uint64_t bytes);
 
 /**
  * The first `low` and the last `high` bytes are in use, or were. The thread starts at the
  * first call with `low` > 0. Does not wait for the thread, cannot fail.
  */
-void ahead_used(struct ahead *a, uint64_t low, uint64_t high);
+void prefault_used(struct prefault *a, uint64_t low, uint64_t high);
 
 /** Waits for the call in progress, up to 32 MiB. NULL is allowed. */
-void ahead_free(struct ahead *a);
+void prefault_free(struct prefault *a);
 
 #endif

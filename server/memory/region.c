@@ -195,7 +195,7 @@ static void keep_to_itself(void *map, uint64_t bytes)
 
 static void on_spread(void *arg, uint64_t low, uint64_t high)
 {
-	ahead_used(arg, low * PAGE_BYTES, high * PAGE_BYTES);
+	prefault_used(arg, low * PAGE_BYTES, high * PAGE_BYTES);
 }
 
 static uint64_t back(void *arg, uint64_t at, uint64_t n, uint64_t more)
@@ -280,9 +280,9 @@ int region_create(const struct region_config *cfg, struct region *r_out)
 	if (err)
 		goto err_destroy;
 	if (cfg->pages == PAGES_AHEAD)
-		r.ahead = ahead_new(r.data, pages * PAGE_BYTES);
-	if (r.ahead)
-		heap_watch(r.heap, on_spread, r.ahead);
+		r.prefault = prefault_new(r.data, pages * PAGE_BYTES);
+	if (r.prefault)
+		heap_watch(r.heap, on_spread, r.prefault);
 	*r_out = r;
 	return 0;
 
@@ -299,7 +299,7 @@ static void close_fd(int fd)
 
 void region_destroy(struct region *r)
 {
-	ahead_free(r->ahead);
+	prefault_free(r->prefault);
 	heap_free(r->heap);
 	reserve_free(r->reserve);
 	if (r->meta)

@@ -36,7 +36,7 @@ struct region {
 	int data_ro_fd;       /* handed to read-only clients */
 	struct heap *heap;
 	struct reserve *reserve; /* of the data area's pages */
-	struct ahead *ahead; /* NULL: none */
+	struct prefault *prefault; /* NULL: none */
 	uint32_t depth;       /* of the directory */
 	uint32_t max_depth;   /* that the metadata has room for */
 	uint32_t last_gen;    /* the newest subtable's generation */

@@ -22,7 +22,7 @@ static bool collapse(void *at, uint64_t bytes);
 #define hugepage_collapse collapse
 #include "server/memory/prefault.c"
 
-static struct ahead *a;
+static struct prefault *a;
 static uint8_t *const data = (uint8_t *)(uintptr_t)(64 * MIB); /* not read by anything */
 
 /* Calls of the thread to the kernel. `kernel` gives the result: 0 or an errno. */
@@ -56,7 +56,7 @@ static void setup(uint64_t bytes, int (*how)(const struct call *c, uint32_t nth)
 {
 	calls = 0;
 	kernel = how;
-	a = ahead_new(data, bytes);
+	a = prefault_new(data, bytes);
 	ck_assert_ptr_nonnull(a);
 	a->again_ns = 5 * NS_PER_MS;
 	a->again_ns_max = 40 * NS_PER_MS;
@@ -91,7 +91,7 @@ static void settle(void)
 	for (unsigned i = 0; i < 10000 && !is_idle(); i++)
 		usleep(1000);
 	ck_assert(is_idle());
-	ahead_free(a); /* its current step is finished then */
+	prefault_free(a); /* its current step is finished then */
 }
 
 static unsigned times(uint64_t page)
@@ -121,7 +121,7 @@ static void check_made(uint64_t low, uint64_t high, uint64_t of)
 START_TEST(empty_store_prefaults_nothing)
 {
 	setup(TOTAL, makes_all);
-	ahead_used(a, 0, 32768);
+	prefault_used(a, 0, 32768);
 	ck_assert(!a->running);
 	settle();
 	ck_assert_uint_eq(calls, 0);
@@ -141,7 +141,7 @@ START_TEST(prefault_makes_as_much_as_is_in_use)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		setup(TOTAL, makes_all);
-		ahead_used(a, cases[i].low, cases[i].high);
+		prefault_used(a, cases[i].low, cases[i].high);
 		settle();
 		check_made(cases[i].made_low, cases[i].made_high, 300);
 	}
@@ -151,8 +151,8 @@ END_TEST
 START_TEST(prefault_from_both_ends_meets)
 {
 	setup(101 * MIB, makes_all);
-	ahead_used(a, 40 * MIB, 30 * MIB);
-	ahead_used(a, 101 * MIB, 101 * MIB);
+	prefault_used(a, 40 * MIB, 30 * MIB);
+	prefault_used(a, 101 * MIB, 101 * MIB);
 	settle();
 	check_made(100, 0, 100);
 }
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(rest_below_a_huge_page_is_left_alone)
 {
 	setup(2 * MIB - 4096, makes_all);
-	ahead_used(a, MIB, MIB);
+	prefault_used(a, MIB, MIB);
 	settle();
 	ck_assert_uint_eq(calls, 0);
 }
@@ -177,7 +177,7 @@ static int some_in_hand(const struct call *c, uint32_t nth)
 START_TEST(busy_pages_are_retried_last)
 {
 	setup(TOTAL, some_in_hand);
-	ahead_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
+	prefault_used(a, 100 * MIB, 0); /* five steps and a bit, and one from the end */
 	settle();
 	ck_assert_uint_eq(calls, 9);
 	for (uint64_t i = 0; i < TOTAL / HUGEPAGE_BYTES; i++)
@@ -197,7 +197,7 @@ static int none_for_a_while(const struct call *c, uint32_t nth)
 START_TEST(short_memory_is_waited_for)
 {
 	setup(TOTAL, none_for_a_while);
-	ahead_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
+	prefault_used(a, 40 * MIB, 0); /* two steps and a third, and one from the end */
 	settle();
 	ck_assert_uint_eq(calls, 6 + 4);
 	for (uint32_t i = 4; i < 7; i++)
@@ -217,9 +217,9 @@ static int makes_none(const struct call *c, uint32_t nth)
 START_TEST(kernel_without_huge_pages_is_asked_once)
 {
 	setup(TOTAL, makes_none);
-	ahead_used(a, TOTAL, 0);
+	prefault_used(a, TOTAL, 0);
 	wait_for_calls(1);
-	ahead_used(a, TOTAL, TOTAL);
+	prefault_used(a, TOTAL, TOTAL);
 	settle();
 	ck_assert_uint_eq(calls, 1);
 }
