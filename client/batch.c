@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "common/base/err.h"
-#include "common/index/try.h"
 #include "common/base/util.h"
+#include "common/index/try.h"
 
 #include "call.h"
 #include "wait.h"

@@ -28,8 +28,8 @@ struct buffers_chunk {
 	struct buffers_chunk *next;
 	uint8_t *base;
 	/*
-	 * With an extent allocator: a bitmap per page, a bit per EXTENTS_ALIGN bytes, lowest first; set
-	 * where a buffer in use starts. NULL without.
+	 * With an extent allocator: a bitmap per page, a bit per EXTENTS_ALIGN bytes, lowest
+	 * first; set where a buffer in use starts. NULL without.
 	 */
 	uint64_t *starts;
 	uint32_t pages;

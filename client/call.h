@@ -57,7 +57,6 @@ void handle_need_clock(struct farkv *kv);
 static inline void handle_end_at_once(struct farkv *kv)
 {
 	qsbr_leave(kv->qsbr);
-	/* The requests had ended when the call began. */
 	atom_store_relaxed(&kv->taken, 0);
 }
 /** End of a call. Leaves the critical section. */
@@ -65,6 +64,7 @@ static inline void handle_end(struct farkv *kv)
 {
 	if (__builtin_expect((unsigned)kv->polled | (unsigned)kv->batched, 0))
 		queue_release(kv);
+	/* The requests had ended when the call began. */
 	handle_end_at_once(kv);
 }
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/base/err.h"
-#include "common/index/shm.h"
 #include "common/base/util.h"
+#include "common/index/shm.h"
 
 /* ---- one key ------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
  * the process, not of a lane, and so outlives a connection that breaks. No call writes to what
  * the last one returned, because each has two buffers and uses them in turn (`copy`, `held` of
  * an operation, `old` of the arena), and requests that were handed out are not reused. Large
- * memory is released when the next call ends.
+ * memory of batches and requests is released when the next call ends; `op` keeps its buffers.
  *
  * One thread at a time, as <farkv.h> says; the control thread shares only the quiescence
  * counter and the session.
@@ -121,7 +121,6 @@ static inline bool handle_is_busy(const struct farkv *kv)
 }
 /** Refuse a call on a busy handle: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
-
 
 /** Give back large buffers of the batches' operations, except those that the first `n` filled. */
 void handle_shrink_ops(struct farkv *kv, size_t n);

@@ -10,6 +10,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
+#include "common/base/util.h"
 
 #include "atfork.h"
 #include "notifier.h"

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
@@ -19,7 +18,7 @@
 /* Consecutive polls that could only wait for the server before the thread yields. */
 #define VAIN_POLLS 16u
 
-/* ---- values of the last poll -------------------------------------------------------- */
+/* ---- values that earlier calls returned --------------------------------------------- */
 
 /* The next get, from `r` on, that is about to begin and has a smaller buffer. */
 static struct request *in_need(struct request *r, const struct index_op *op)
@@ -40,8 +39,8 @@ static void swap_buffers(struct index_op *a, struct index_op *b)
 	b->buf_bytes = bytes;
 }
 
-/* Their large buffers go to gets that are about to begin, whose values may be as large, or back
- * to the lane. */
+/* The requests that the last poll handed out are idle again. Their large buffers go to gets that
+ * are about to begin, whose values may be as large, or back to the lane. */
 static void reclaim(struct farkv *kv)
 {
 	struct queue *q = kv->queue;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/err.h"
-#include "common/base/util.h"
 
 #include "notifier.h"
 

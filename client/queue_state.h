@@ -107,9 +107,9 @@ int queue_keep_value(struct farkv *kv, struct request *r);
 void queue_free(struct queue *q);
 
 /**
- * The connection goes, with the operations' buffers; the op queue is empty. Values that were
- * not taken are copied to memory of the process, for a finished get keeps its value; if out of
- * memory its result becomes FARKV_ENOMEM.
+ * The connection goes, with the operations' buffers; the op queue is empty. Values are held
+ * (index_op_hold()), because a finished get keeps its value; if out of memory the result of one
+ * that was not taken becomes FARKV_ENOMEM.
  */
 void queue_detach(struct farkv *kv);
 

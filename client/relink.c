@@ -22,7 +22,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/err.h"
-#include "common/base/util.h"
 
 #include "dial.h"
 #include "queue_state.h"

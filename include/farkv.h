@@ -577,9 +577,9 @@ int farkv_submit(struct farkv *kv, const struct farkv_request *reqs,
  * it refuses, they end with FARKV_EDISCONNECTED. Polling in a tight loop burns a CPU, except for
  * an occasional sched_yield(2) while all requests wait for the server; use farkv_wait() to block.
  *
- * Values of gets without a buffer belong to the handle until the next call on it, except
- * farkv_submit(), farkv_in_flight() and farkv_event_fd(), as that of farkv_get(). So do the
- * completions' lines (`detail`).
+ * Values of gets without a buffer belong to the handle until the end of the next call on it,
+ * except farkv_submit(), farkv_in_flight() and farkv_event_fd(), as that of farkv_get(). So do
+ * the completions' lines (`detail`). A poll ends them when it begins.
  *
  * Returns how many were taken, 0 if no request is complete; FARKV_EINVAL, FARKV_EDISCONNECTED (a
  * child of fork()). Each completion reports its request's failure with its own line;

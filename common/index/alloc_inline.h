@@ -132,7 +132,8 @@ static inline void alloc_class_push(struct alloc *a, struct alloc_class *s, uint
 static inline bool alloc_class_has_room(const struct alloc *a, const struct alloc_class *s,
 				  uint64_t word)
 {
-	return !a->journal && alloc_class_deferred(s) != s->deferred_cap && !alloc_is_last_inc(word);
+	return !a->journal && alloc_class_deferred(s) != s->deferred_cap &&
+	       !alloc_is_last_inc(word);
 }
 
 #endif

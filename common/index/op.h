@@ -188,7 +188,7 @@ struct index_op {
 	uint8_t tries;      /* restarts for reasons that should pass */
 	bool no_cache;      /* the cache was wrong: do not use it */
 	bool tomb_asked;    /* DELETE: it has waited for a tombstone's block */
-	struct block_view view; /* GET: the value, in memory of `buf` */
+	struct block_view view; /* GET: the value, in `buf`, `held`, `into` or get_source.to */
 	uint64_t version;   /* version found (GET) or written (others) */
 	const char *damage; /* what is wrong, if FARKV_ECORRUPT is the result */
 

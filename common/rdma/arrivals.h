@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/arrivals.h - the loop handles completed sends and messages of clients. */
+/** arrivals.h - the loop handles completed sends and messages of clients. */
 #ifndef COMMON_RDMA_ARRIVALS_H
 #define COMMON_RDMA_ARRIVALS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/conn.h - for client and server: queue pairs, limits of the device, completion
+ * conn.h - for client and server: queue pairs, limits of the device, completion
  * statuses, descriptors.
  */
 #ifndef COMMON_RDMA_CONN_H

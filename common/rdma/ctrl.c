@@ -32,7 +32,6 @@
 #include "probe.h"
 #include "release.h"
 
-
 #define RESOLVE_MS_MAX 2000
 /*
  * Pause after an RNR NAK from a client. A client whose process is stopped posts no
@@ -156,7 +155,7 @@ static int resolve(struct verbs_ctrl *l, struct rdma_cm_id *id,
 		err = verbs_id_tune(id, &l->tuning);
 	if (err)
 		return err;
-	/* The connect request could not go out; see rdma/release.c. */
+	/* The connect request could not go out; see release.c. */
 	if (verbs_port_is_down(id))
 		return err_set(FARKV_ENOROUTE,
 			       "the RDMA port on the way to %s is down",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/ctrl_messages.h - the client's control connection once it is made. Private to
- * rdma/ctrl_messages.c and rdma/ctrl.c, which connects and closes it.
+ * ctrl_messages.h - the client's control connection once it is made. Private to
+ * ctrl_messages.c and ctrl.c, which connects and closes it.
  */
 #ifndef COMMON_RDMA_CTRL_MESSAGES_H
 #define COMMON_RDMA_CTRL_MESSAGES_H

@@ -22,7 +22,6 @@
 #include "probe.h"
 #include "release.h"
 
-
 #define TEST_NS (5 * NS_PER_SEC)
 
 /* ---- choice ----------------------------------------------------------------------- */

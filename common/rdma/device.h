@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/device.h - the server's device, its self-test and loopback QP; addresses. */
+/** device.h - the server's device, its self-test and loopback QP; addresses. */
 #ifndef COMMON_RDMA_DEVICE_H
 #define COMMON_RDMA_DEVICE_H
 

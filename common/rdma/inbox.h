@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/inbox.h - messages of clients, bounded, until the server's loop takes them. */
+/** inbox.h - messages of clients, bounded, until the server's loop takes them. */
 #ifndef COMMON_RDMA_INBOX_H
 #define COMMON_RDMA_INBOX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/lane.h - a lane over a reliable connection; its life before and after xport.h. */
+/** lane.h - a lane over a reliable connection; its life before and after xport.h. */
 #ifndef COMMON_RDMA_LANE_H
 #define COMMON_RDMA_LANE_H
 

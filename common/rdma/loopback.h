@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/loopback.h - the server's lane over the loopback QP; see verbs_server_lane(). */
+/** loopback.h - the server's lane over the loopback QP; see verbs_server_lane(). */
 #ifndef COMMON_RDMA_LOOPBACK_H
 #define COMMON_RDMA_LOOPBACK_H
 

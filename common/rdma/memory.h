@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/memory.h - buffers that are registered with the device. */
+/** memory.h - buffers that are registered with the device. */
 #ifndef COMMON_RDMA_MEMORY_H
 #define COMMON_RDMA_MEMORY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/peer.h - connections of clients. Everything runs on the server's loop. */
+/** peer.h - connections of clients. Everything runs on the server's loop. */
 #ifndef COMMON_RDMA_PEER_H
 #define COMMON_RDMA_PEER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/post.h - a lane's state and its work requests. Private to rdma/post.c and
- * rdma/lane.c.
+ * post.h - a lane's state and its work requests. Private to post.c and
+ * lane.c.
  */
 #ifndef COMMON_RDMA_POST_H
 #define COMMON_RDMA_POST_H

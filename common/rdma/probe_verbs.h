@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/probe_verbs.h - the part of the probe that asks libibverbs and librdmacm. */
+/** probe_verbs.h - the part of the probe that asks libibverbs and librdmacm. */
 #ifndef COMMON_RDMA_PROBE_VERBS_H
 #define COMMON_RDMA_PROBE_VERBS_H
 

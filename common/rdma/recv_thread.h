@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/recv_thread.h - the thread that empties the receive buffers of the server. */
+/** recv_thread.h - the thread that empties the receive buffers of the server. */
 #ifndef COMMON_RDMA_RECV_THREAD_H
 #define COMMON_RDMA_RECV_THREAD_H
 

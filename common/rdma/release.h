@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** rdma/release.h - release objects of libibverbs and librdmacm. */
+/** release.h - release objects of libibverbs and librdmacm. */
 #ifndef COMMON_RDMA_RELEASE_H
 #define COMMON_RDMA_RELEASE_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * rdma/server.h - the private structs of the server's end; no functions. Its files, each of
+ * server.h - the private structs of the server's end; no functions. Its files, each of
  * which calls those above it only:
  *
- *   rdma/inbox.c        received messages until the loop takes them
- *   rdma/recv_thread.c  the receive thread
- *   rdma/peer.c         clients' connections, from accept to end
- *   rdma/arrivals.c     the loop handles what the receive thread has taken
- *   rdma/loopback.c     the server's lane over the loopback QP
- *   rdma/server.c       device, region, listener, dispatch
+ *   inbox.c        received messages until the loop takes them
+ *   recv_thread.c  the receive thread
+ *   peer.c         clients' connections, from accept to end
+ *   arrivals.c     the loop handles what the receive thread has taken
+ *   loopback.c     the server's lane over the loopback QP
+ *   server.c       device, region, listener, dispatch
  */
 #ifndef COMMON_RDMA_SERVER_H
 #define COMMON_RDMA_SERVER_H

@@ -8,7 +8,7 @@
  * share one event channel.
  *
  * Client and server include this header only, which includes no verbs or rdma_cm headers.
- * rdma/verbs.c is the table of its functions; the files that define them are ctrl.c,
+ * verbs.c is the table of its functions; the files that define them are ctrl.c,
  * ctrl_messages.c, server.c, peer.c, loopback.c and device.c. Nothing here knows messages,
  * index or layout.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** loop/grants.h - GRANT: sessions get blocks, or wait for some. */
+/** grants.h - GRANT: sessions get blocks, or wait for some. */
 #ifndef SERVER_LOOP_GRANTS_H
 #define SERVER_LOOP_GRANTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * session.h - one client's connection: its state, its unsent messages, its end. loop/conn_unix.c
- * and loop/conn_rdma.c transport the messages, dispatch.c interprets them.
+ * session.h - one client's connection: its state, its unsent messages, its end. conn_unix.c
+ * and conn_rdma.c transport the messages, dispatch.c interprets them.
  */
 #ifndef SERVER_LOOP_SESSION_H
 #define SERVER_LOOP_SESSION_H
