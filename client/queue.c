@@ -44,9 +44,9 @@ static void swap_buffers(struct index_op *a, struct index_op *b)
 static void reclaim(struct farkv *kv)
 {
 	struct queue *q = kv->queue;
-	struct request *r, *next = q->fresh.first;
+	struct request *r, *next = q ? q->fresh.first : NULL;
 
-	while ((r = list_take(&q->taken))) {
+	while (q && (r = list_take(&q->taken))) {
 		bool more = index_op_has_more(kv->conn.index, &r->op);
 
 		if (more && r->op.kind == INDEX_GET && index_op_used_it(&r->op) &&
