@@ -305,20 +305,19 @@ void index_put_to_op(struct index_op *op, const struct put *p, enum put_outcome 
 }
 
 /* True if a PUT has not begun and meets the conditions of put_fast(). */
-static inline bool may_put_fast(const struct index *ix, const struct index_op *op,
-			    const struct put *p)
+static inline bool may_put_fast(const struct index *ix, const struct index_op *op)
 {
 	return op->kind == INDEX_PUT && op->own != OWN_WRITTEN && op->doubt == DOUBT_NONE &&
 	       op->phase == OP_START && ix->versions.counter < UINT32_MAX &&
-	       p->key.len - 1u < ix->sb.max_key && p->value_len <= ix->sb.max_value &&
+	       op->key.len - 1u < ix->sb.max_key && op->value_len <= ix->sb.max_value &&
 	       (ix->lane->caps & XPORT_AT_ONCE) && (ix->lane->caps & XPORT_DIRECT_STORE) &&
-	       ix->alloc && p->key.len <= PUT_KEY_MAX &&
-	       block_room(p->key.len, p->value_len) <= PUT_ROOM_MAX;
+	       ix->alloc && op->key.len <= PUT_KEY_MAX &&
+	       block_room(op->key.len, op->value_len) <= PUT_ROOM_MAX;
 }
 
-/* Start from an operation, which may have its block. */
+/* Start from an operation that may_put_fast(), and may have its block. */
 static inline void put_from_op(const struct index *ix, struct put *p,
-			     const struct index_op *op)
+			       const struct index_op *op)
 {
 	put_start(p, &op->key, op->value, op->value_len);
 	p->fetch_next = op->own == OWN_NONE;
@@ -332,8 +331,10 @@ void index_put_prepare(const struct index *ix, struct index_op *op)
 {
 	struct put p;
 
+	if (!may_put_fast(ix, op))
+		return;
 	put_from_op(ix, &p, op);
-	if (!may_put_fast(ix, op, &p) || p.block || !put_take(ix, &p))
+	if (p.block || !put_take(ix, &p))
 		return;
 	index_put_to_op(op, &p, PUT_NOT_DONE);
 	fetch_block(ix, op->block.off, fetch_ahead(class_bytes(p.cls)));
@@ -354,9 +355,9 @@ bool index_put_fast(struct index *ix, struct index_op *op, const uint64_t *slots
 	enum put_outcome outcome;
 	struct put p;
 
-	put_from_op(ix, &p, op);
-	if (!may_put_fast(ix, op, &p))
+	if (!may_put_fast(ix, op))
 		return index_put_search(ix, op, slots, NULL);
+	put_from_op(ix, &p, op);
 	p.slots = slots;
 	outcome = put_fast(ix, &p);
 	if (outcome == PUT_DONE) {
