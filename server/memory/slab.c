@@ -178,7 +178,7 @@ static uint64_t class_total(const struct slab_class *k)
 }
 
 /* Free blocks to keep in reserve in a class that has lost `gone` blocks. */
-static uint64_t value_cache_free(const struct slab_class *k, uint64_t gone)
+static uint64_t reserve_missing(const struct slab_class *k, uint64_t gone)
 {
 	uint64_t reserve = (class_total(k) - gone) / k->share;
 	uint64_t coming =
@@ -209,7 +209,7 @@ void slab_note_dead(struct slab *s, const uint64_t dead[CLASS_COUNT])
 /* Free blocks that may be granted while there are pages. */
 static uint64_t grantable(const struct slab_class *k)
 {
-	uint64_t kept = value_cache_free(k, 0), n = k->blocks[BLOCK_FREE];
+	uint64_t kept = reserve_missing(k, 0), n = k->blocks[BLOCK_FREE];
 
 	return n > kept ? n - kept : 0;
 }
@@ -362,7 +362,7 @@ uint64_t slab_shrink(struct slab *s, bool keep_one)
 			uint64_t blocks = s->segments[at].blocks;
 
 			if (k->blocks[BLOCK_FREE] - blocks <
-			    value_cache_free(k, blocks))
+			    reserve_missing(k, blocks))
 				break;
 
 			segment_retire(s, at);
