@@ -106,13 +106,14 @@ static struct verbs_peer *peer_by_qp(struct verbs_server *vs, uint32_t qp_num)
 	return NULL;
 }
 
-static struct verbs_peer *heaviest(struct verbs_server *vs)
+/* The peer with most bytes in its inbox; `most` if none has more than it. */
+static struct verbs_peer *heaviest(struct verbs_server *vs, struct verbs_peer *most)
 {
-	struct verbs_peer *p, *most = NULL;
+	struct verbs_peer *p;
 
 	for (unsigned i = 0; i < PEER_BUCKETS; i++)
 		LIST_FOREACH(p, &vs->peers[i], link)
-			if (!most || p->held > most->held)
+			if (p->held > most->held)
 				most = p;
 	return most;
 }
@@ -138,7 +139,7 @@ void verbs_inbox_add(struct verbs_server *vs, const struct ibv_wc *wc)
 	vs->held += held_bytes(a);
 	ready_put(p);
 	if (vs->held > HELD_ALL)
-		overrun(heaviest(vs), VERBS_OVERRUN_BOUND);
+		overrun(heaviest(vs, p), VERBS_OVERRUN_BOUND);
 }
 
 /* ---- the loop's side -------------------------------------------------------------- */

@@ -158,7 +158,7 @@ grep -q 'arrivals found 16 requests in flight' "$dir/err" || fail "no word of a 
 
 # ---- the same by a server: one that is stopped makes no room in the index
 start_server s -m 128m
-"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 -target 50000 \
+"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 -target 50000 \
 	-s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 bench=$!
 await $bench 'INSERT: Count=[1-9]'
@@ -173,7 +173,7 @@ plain=$(ms INSERT 99thPercentileLatency)
 stop_server
 # In an open loop its session goes on to submit: more than one insert waits for room.
 start_server open -m 128m
-"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 -target 50000 \
+"$KVBENCH" load farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 -target 50000 \
 	-p openloop=true -p queuedepth=4096 -p dataintegrity=true -s -p status.interval=1 >"$dir/out" 2>"$dir/err" &
 bench=$!
 await $bench 'INSERT: Count=[1-9]'
@@ -184,12 +184,12 @@ wait $bench || fail "an open load during which the server stood: $(tail -n 1 "$d
 late=$(ms Intended-INSERT 99thPercentileLatency)
 [ "$late" -ge 100 ] || fail "open: the server stood for half a second; intended 99th percentile: $late ms"
 [ "$(number QUEUE MostInFlight)" -ge 100 ] || fail "open: $(number QUEUE MostInFlight) inserts in flight at most"
-[ "$(number INSERT Return=OK)" -eq 150000 ] || fail "open: $(number INSERT Return=OK) of 150000 inserts"
+[ "$(number INSERT Return=OK)" -eq 300000 ] || fail "open: $(number INSERT Return=OK) of 300000 inserts"
 # Every record is there, by the contents too: sequential reads look at all of them.
-expect 0 kvbench run farkv -P "$workloads/workloada" -p recordcount=150000 -p fieldlength=10 \
-	-p requestdistribution=sequential -p operationcount=150000 -p dataintegrity=true \
+expect 0 kvbench run farkv -P "$workloads/workloada" -p recordcount=300000 -p fieldlength=10 \
+	-p requestdistribution=sequential -p operationcount=300000 -p dataintegrity=true \
 	-p readproportion=1 -p updateproportion=0
-[ "$(number VERIFY Return=OK)" -eq 150000 ] || fail "open: $(number VERIFY Return=OK) of 150000 records"
+[ "$(number VERIFY Return=OK)" -eq 300000 ] || fail "open: $(number VERIFY Return=OK) of 300000 records"
 stop_server
 
 # ---- several processes: one start, one count, one report
