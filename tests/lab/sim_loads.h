@@ -8,6 +8,8 @@
 #define TESTS_LAB_SIM_LOADS_H
 
 #include "common/base/atomic.h"
+#include "common/index/direct.h"
+#include "common/index/index_priv.h"
 #include "common/region/block.h"
 #include "sim.h"
 
@@ -55,15 +57,11 @@ static inline void seal_copy(uint8_t *block, const uint8_t *image, uint64_t bind
 	copy(block, sealed, room);
 }
 
-static inline void watch(void)
+static inline void back_off(struct index *ix)
 {
-	if (sim_below(8) == 0)
-		others_go_on(SIM_WATCHES);
+	others_go_on(SIM_BACKOFFS);
+	index_backoff(ix);
 }
-
-#define atom_spin_hint watch
-
-#include "common/index/direct.h"
 
 /* A client that is gone learns nothing: as if a migration had preceded it. */
 static inline uint64_t swap(uint64_t key_hash, const void *value, uint64_t *slot,
@@ -86,6 +84,7 @@ static inline uint64_t differs(const void *own, const void *block, size_t len)
 
 #define atom_block_differs differs
 #define atom_copy_block copy
+#define index_backoff back_off
 #define block_seal_copy seal_copy
 /* In put_fast(). */
 #define atom_cas_u64(slot, expect, to) swap(p->key.hash, p->value, slot, expect, to)
