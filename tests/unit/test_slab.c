@@ -22,9 +22,17 @@ static struct block_ref refs[LOTS];
 
 static void setup(uint64_t pages)
 {
-	heap = heap_new(FIRST, pages);
-	slab = slab_new(heap, FIRST, pages, GRACE);
+	heap = heap_new(FIRST, pages + 1);
+	slab = slab_new(heap, FIRST, pages + 1, GRACE);
 	ck_assert_ptr_nonnull(slab);
+	/* the index's first */
+	ck_assert_uint_ne(heap_take_index(heap), 0);
+}
+
+/* Retired ones too. */
+static uint64_t pages_of_values(void)
+{
+	return heap_used(heap) - 1;
 }
 
 static void teardown(void)
@@ -70,6 +78,22 @@ START_TEST(slab_grant_blocks_lie_apart_inside_the_heap)
 				  refs[j].off >= refs[i].off + bytes);
 	}
 	ck_assert_uint_eq(slab_count(slab).out, n);
+	teardown();
+}
+END_TEST
+
+/* Subtables of less than 3/5 of their slots do not overflow as keys come and go. */
+START_TEST(slab_leaves_the_index_pages_for_the_keys_of_all_blocks)
+{
+	uint64_t n = 0, got, pages = 1;
+
+	setup(96);
+	while ((got = slab_grant(slab, 0, 100, 0, refs)) > 0)
+		n += got;
+	while (pages * 2 <= 1 + heap_left(heap))
+		pages *= 2;
+	ck_assert_uint_gt(n, 96 * PAGE_BYTES / class_bytes(0) / 2);
+	ck_assert_uint_le(n, pages * SUBTABLE_SLOTS * 3 / 5 + PAGE_BYTES / class_bytes(0));
 	teardown();
 }
 END_TEST
@@ -359,8 +383,8 @@ START_TEST(slab_shrink_frees_empty_segments_for_other_classes)
 	ck_assert_uint_gt(n, 20);
 	ck_assert_uint_eq(slab_grant(slab, 30, 1, 0, &b), 0);
 	return_all(n, 5);
-	ck_assert_uint_eq(slab_empty(slab), heap_used(heap));
-	ck_assert_uint_eq(slab_shrink(slab, false), heap_used(heap));
+	ck_assert_uint_eq(slab_empty(slab), pages_of_values());
+	ck_assert_uint_eq(slab_shrink(slab, false), pages_of_values());
 	ck_assert_uint_eq(slab_empty(slab), 0);
 	ck_assert(slab_audit(slab));
 	ck_assert_uint_eq(slab_count(slab).pages, 0);
@@ -399,7 +423,7 @@ START_TEST(slab_shrink_keeps_used_segments_and_one_per_class)
 	ck_assert_uint_eq(slab_shrink(slab, true), 0);
 	ck_assert_uint_eq(slab_shrink(slab, false), 1);
 	barrier();
-	ck_assert_uint_eq(heap_used(heap), 0);
+	ck_assert_uint_eq(pages_of_values(), 0);
 	/* Long segments are not kept. */
 	ck_assert_uint_eq(
 		slab_grant(slab, class_for(9 * PAGE_BYTES), 1, 0, refs), 1);
@@ -616,7 +640,7 @@ START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 					  c.bytes_exhausted + c.bytes_slack,
 				  c.pages * PAGE_BYTES);
 		ck_assert_uint_eq(c.pages + heap_retired(heap),
-				  heap_used(heap));
+				  pages_of_values());
 		if (step % 100 == 0)
 			ck_assert_msg(slab_audit(slab), "%s", err_detail());
 	}
@@ -627,7 +651,7 @@ START_TEST(slab_audit_adds_up_to_the_pages_in_use)
 	slab_shrink(slab, false);
 	ck_assert_msg(slab_audit(slab), "%s", err_detail());
 	barrier();
-	ck_assert_uint_eq(heap_used(heap), 0);
+	ck_assert_uint_eq(pages_of_values(), 0);
 	teardown();
 }
 END_TEST
@@ -637,6 +661,7 @@ static Suite *suite(void)
 	Suite *s = suite_create("slab");
 	TCase *t = tcase_create("slab");
 
+	tcase_add_test(t, slab_leaves_the_index_pages_for_the_keys_of_all_blocks);
 	tcase_add_loop_test(t, slab_grant_blocks_lie_apart_inside_the_heap, 0,
 			    9);
 	tcase_add_test(t,
