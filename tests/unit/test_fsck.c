@@ -195,6 +195,32 @@ static unsigned find_gap(void)
 	return s;
 }
 
+/* Another word in a slot that has one, with the words of a block elsewhere. */
+static void plan_move(enum damage what, struct scribble *p, struct farkv_fsck *f)
+{
+	unsigned s = p->slot;
+
+	if (what == COPIED_WORD) {
+		p->slot = find_gap();
+		p->value = slots[p->slot++];
+		p->count = &f->duplicates;
+	} else if (what == COPIED_FAR) {
+		p->slot = find(home_of(s) + WINDOW_SLOTS, true);
+		p->count = &f->misplaced;
+	} else if (what == EMPTY_BEFORE) {
+		p->slot = find_behind(1);
+		p->value = slots[find(0, true)];
+		p->count = &f->behind_empty;
+		p->word = &slots[home_of(p->slot)];
+		return;
+	} else {
+		p->slot = find(0, true);
+		p->value = slots[p->slot] + (UINT64_C(1) << SLOT_CLASS_SHIFT);
+		p->count = &f->bad_empty;
+	}
+	p->word = &slots[p->slot];
+}
+
 static struct scribble plan(enum damage what, struct farkv_fsck *f)
 {
 	unsigned s = find(100, false);
@@ -235,29 +261,8 @@ static struct scribble plan(enum damage what, struct farkv_fsck *f)
 		p.value ^= UINT64_C(2) << SLOT_FP_SHIFT;
 		p.count = &f->misplaced;
 		break;
-	case COPIED_WORD:
-		p.slot = find_gap();
-		p.word = &slots[p.slot + 1];
-		p.value = slots[p.slot];
-		p.slot++;
-		p.count = &f->duplicates;
-		break;
-	case COPIED_FAR:
-		p.slot = find(home_of(s) + WINDOW_SLOTS, true);
-		p.word = &slots[p.slot];
-		p.count = &f->misplaced;
-		break;
-	case EMPTY_BEFORE:
-		p.slot = find_behind(1);
-		p.word = &slots[home_of(p.slot)];
-		p.value = slots[find(0, true)];
-		p.count = &f->behind_empty;
-		break;
 	default:
-		p.slot = find(0, true);
-		p.word = &slots[p.slot];
-		p.value = *p.word + (UINT64_C(1) << SLOT_CLASS_SHIFT);
-		p.count = &f->bad_empty;
+		plan_move(what, &p, f);
 		break;
 	}
 	return p;

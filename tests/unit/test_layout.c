@@ -339,71 +339,108 @@ START_TEST(block_verify_every_bit_flip_is_bad)
 }
 END_TEST
 
+/* A block of a key "key" with a value of lens[_i] bytes, and memory for copies of it. */
+struct parted {
+	uint32_t len;
+	size_t bytes, room;
+	struct block_ref at;
+	struct block_pair pair;
+	uint8_t *whole, *value;
+};
+
+static void parted_init(struct parted *p, int i)
+{
+	static const uint32_t lens[] = {0, 1, 7, 8, 100, 239, 240, 241, 5000};
+	uint8_t cls = (uint8_t)class_for(block_room(3, lens[i]));
+
+	*p = (struct parted){.len = lens[i], .bytes = class_bytes(cls),
+			     .room = block_room(3, lens[i]),
+			     .at = {.off = META_ALIGN, .inc = 9, .cls = cls}};
+	p->whole = calloc(1, p->bytes);
+	p->value = malloc(p->bytes + 1);
+	for (size_t n = 0; n < p->bytes; n++)
+		p->value[n] = (uint8_t)(n * 7 + 1);
+	p->pair = (struct block_pair){.key = "key", .key_hash = hash_key(42, "key", 3),
+				      .key_len = 3, .value = p->value,
+				      .value_len = p->len};
+	block_encode(p->whole, p->at, 77, &p->pair, 0);
+}
+
+static void parted_fini(struct parted *p)
+{
+	free(p->whole);
+	free(p->value);
+}
+
+START_TEST(block_encoded_around_or_past_the_cache_is_the_block)
+{
+	struct parted p;
+	uint8_t *around;
+
+	parted_init(&p, _i);
+	around = calloc(1, p.bytes);
+	block_encode_around(around, p.at, 77, &p.pair);
+	ck_assert_mem_eq(around, p.whole, 27);
+	ck_assert_mem_eq(around + 27, p.whole + 27 + p.len, p.room - p.len - 27);
+	/* Past the cache, at each alignment that blocks have. */
+	for (size_t to = 0; to < 64; to += PTR_UNIT) {
+		uint8_t *at64 = aligned_alloc(64, 64 + util_align_up(p.bytes, 64));
+
+		memset(at64, 0xA5, 64 + util_align_up(p.bytes, 64));
+		block_encode_past_cache(at64 + to, p.at, 77, &p.pair);
+		ck_assert_mem_eq(at64 + to, p.whole, p.room);
+		ck_assert(at64[to + p.room] == 0xA5 || p.room == p.bytes);
+		free(at64);
+	}
+	free(around);
+	parted_fini(&p);
+}
+END_TEST
+
 /* The same bytes with some of them in another place, for all positions. */
 START_TEST(block_in_parts_is_the_block)
 {
-	static const uint32_t lens[] = {0, 1, 7, 8, 100, 239, 240, 241, 5000};
-	uint32_t len = lens[_i];
-	uint8_t cls = (uint8_t)class_for(block_room(3, len));
-	struct block_ref at = {.off = META_ALIGN, .inc = 9, .cls = cls};
-	size_t bytes = class_bytes(cls), room = block_room(3, len);
-	uint8_t *whole = calloc(1, bytes), *image = malloc(bytes + 1);
-	uint8_t *value = malloc(bytes + 1), *around = calloc(1, bytes);
-	struct block_pair pair = {.key = "key", .key_hash = hash_key(42, "key", 3),
-				  .key_len = 3, .value = value, .value_len = len};
-	struct block_split parts = {image, value, BLOCK_HEADER_BYTES + 3, 0};
+	struct block_split parts;
 	struct block_view v;
+	struct parted p;
+	uint8_t *image, *value;
 
-	for (size_t i = 0; i < bytes; i++)
-		value[i] = (uint8_t)(i * 7 + 1);
-	block_encode(whole, at, 77, &pair, 0);
-	block_encode_around(around, at, 77, &pair);
-	ck_assert_mem_eq(around, whole, 27);
-	ck_assert_mem_eq(around + 27, whole + 27 + len, room - len - 27);
-	/* Past the cache, at each alignment that blocks have. */
-	for (size_t to = 0; to < 64; to += PTR_UNIT) {
-		uint8_t *at64 = aligned_alloc(64, 64 + util_align_up(bytes, 64));
-
-		memset(at64, 0xA5, 64 + util_align_up(bytes, 64));
-		block_encode_past_cache(at64 + to, at, 77, &pair);
-		ck_assert_mem_eq(at64 + to, whole, room);
-		ck_assert(at64[to + room] == 0xA5 || room == bytes);
-		free(at64);
-	}
-
+	parted_init(&p, _i);
+	image = malloc(p.bytes + 1);
+	value = malloc(p.bytes + 1);
+	parts = (struct block_split){image, value, BLOCK_HEADER_BYTES + 3, 0};
 	/* Each length of the segment, up to all bytes after the key. */
-	for (size_t n = len > 8 ? len - 8 : 0; n <= bytes - 27; n++) {
+	for (size_t n = p.len > 8 ? p.len - 8 : 0; n <= p.bytes - 27; n++) {
 		parts.seg_len = n;
-		memcpy(image, whole, 27);
-		memcpy(value, whole + 27, n);
-		memcpy(image + 27, whole + 27 + n, bytes - 27 - n);
+		memcpy(image, p.whole, 27);
+		memcpy(value, p.whole + 27, n);
+		memcpy(image + 27, p.whole + 27 + n, p.bytes - 27 - n);
 		memset(&v, 0xA5, sizeof(v));
-		ck_assert_int_eq(block_verify_split(&parts, at, "key", 3, &v),
+		ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),
 				 BLOCK_MINE);
-		ck_assert_uint_eq(v.value_len, len);
+		ck_assert_uint_eq(v.value_len, p.len);
 		ck_assert_uint_eq(v.version, 77);
-		ck_assert_ptr_eq(v.value, len <= n ? value : NULL);
-		ck_assert_int_eq(block_verify_split(&parts, at, "kez", 3, &v),
+		ck_assert_ptr_eq(v.value, p.len <= n ? value : NULL);
+		ck_assert_int_eq(block_verify_split(&parts, p.at, "kez", 3, &v),
 				 BLOCK_OTHER);
 		ck_assert_int_eq(block_verify_split(&parts, ref, "key", 3, &v),
 				 BLOCK_BAD);
 		if (n) {
 			value[n / 2] ^= 4;
-			ck_assert(block_verify_split(&parts, at, "key", 3, &v) ==
+			ck_assert(block_verify_split(&parts, p.at, "key", 3, &v) ==
 					  BLOCK_BAD ||
-				  27 + n / 2 >= room ||
-				  (27 + n / 2 >= 27 + len &&
-				   27 + n / 2 < room - BLOCK_SUM_BYTES));
+				  27 + n / 2 >= p.room ||
+				  (27 + n / 2 >= 27 + p.len &&
+				   27 + n / 2 < p.room - BLOCK_SUM_BYTES));
 			value[n / 2] ^= 4;
 		}
 		image[n % 20] ^= 1;
-		ck_assert_int_eq(block_verify_split(&parts, at, "key", 3, &v),
+		ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),
 				 BLOCK_BAD);
 	}
-	free(whole);
 	free(image);
 	free(value);
-	free(around);
+	parted_fini(&p);
 }
 END_TEST
 
@@ -483,6 +520,8 @@ static Suite *suite(void)
 	tcase_add_test(t, header_sum_is_xxh3_of_its_bytes);
 	tcase_add_test(t, block_encode_golden_bytes);
 	tcase_add_test(t, block_verify_every_bit_flip_is_bad);
+	tcase_add_loop_test(t, block_encoded_around_or_past_the_cache_is_the_block,
+			    0, 9);
 	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 9);
 	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
 	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);

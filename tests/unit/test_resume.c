@@ -223,6 +223,18 @@ static void describe(const struct scenario *sc, char *buf, size_t cap)
 		 sc->tears ? ", tears" : "");
 }
 
+/* A new connection: lane, blocks and versions are new, the operation continues. */
+static int resume(struct fake_client *again, struct index_op *op, bool tears)
+{
+	struct xport_fault_config calm = {.hide_direct = true, .byte_tear = true};
+
+	client_open(again, tears ? &calm : NULL, 3);
+	again->op = *op;
+	index_op_init(op);
+	index_op_resume(&again->op);
+	return drive(again, &again->op);
+}
+
 /* False if the operation has no such step. */
 static bool play(const struct scenario *sc)
 {
@@ -260,20 +272,8 @@ static bool play(const struct scenario *sc)
 		   slot_off(me.op.lost.swap.desired) == slot_off(me.op.lost.swap.expect);
 	wrote = rival_acts(&other, sc->rival);
 
-	/* A new connection: lane, blocks and versions are new, the operation continues. */
 	index_op_fini(me.ix, &me.op);
-	client_open(&again, NULL, 3);
-	if (sc->tears) {
-		struct xport_fault_config calm = {.hide_direct = true,
-						  .byte_tear = true};
-
-		fake_client_close(&again);
-		client_open(&again, &calm, 3);
-	}
-	again.op = me.op;
-	index_op_init(&me.op);
-	index_op_resume(&again.op);
-	result = drive(&again, &again.op);
+	result = resume(&again, &me.op, sc->tears);
 	final = final_state(&other);
 
 	ck_assert_msg(explained(sc, result, wrote, final), "%s: %d, %s", what, result,

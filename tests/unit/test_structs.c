@@ -40,22 +40,30 @@ static void open_refused(int want, const struct farkv_options *o)
 	ck_assert_str_ne(farkv_errdetail(), "");
 }
 
-START_TEST(options_of_any_version_are_read_to_their_size)
+/* The options of a program that was built with a later header. */
+struct newer {
+	struct farkv_options o;
+	uint8_t tail[64];
+};
+
+static void open_accepted(const struct farkv_options *o)
 {
-	struct {
-		struct farkv_options o;
-		uint8_t tail[64];
-	} newer = {0};
 	struct farkv *h = NULL;
 
-	/* Programs that were built with an earlier or a later header. */
+	OK(farkv_open(srv.path, o, &h));
+	farkv_close(h);
+}
+
+START_TEST(options_of_any_version_are_initialized_to_their_size)
+{
+	struct newer newer;
+
 	memset(&newer, 'x', sizeof(newer));
 	farkv_options_init_sized(&newer.o, offsetof(struct farkv_options, keys));
 	ck_assert_uint_eq(newer.o.size, offsetof(struct farkv_options, keys));
 	ck_assert_uint_eq(newer.o.connect_timeout_ms, 5000);
 	ck_assert_int_eq(*(char *)&newer.o.keys, 'x');
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
+	open_accepted(&newer.o);
 	farkv_options_init_sized(&newer.o, sizeof(newer));
 	ck_assert_uint_eq(newer.o.size, sizeof(newer));
 	ck_assert_uint_eq(newer.o.cache_entries, 65536);
@@ -68,14 +76,19 @@ START_TEST(options_of_any_version_are_read_to_their_size)
 	(farkv_options_init)(&newer.o);
 	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
 	ck_assert_int_eq(newer.tail[0], 'x');
-	memset(&newer, 0, sizeof(newer));
+}
+END_TEST
+
+START_TEST(options_of_any_version_are_read_to_their_size)
+{
+	struct newer newer = {0};
+
 	farkv_options_init(&newer.o);
 	ck_assert_uint_eq(newer.o.size, sizeof(struct farkv_options));
 	ck_assert_uint_eq(newer.o.connect_timeout_ms, 5000);
 	ck_assert_uint_eq(newer.o.op_timeout_ms, 5000);
 	newer.o.size = sizeof(newer);
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
+	open_accepted(&newer.o);
 	newer.tail[63] = 1;
 	open_refused(FARKV_ENOTSUP, &newer.o);
 	e2e_detail(farkv_version());
@@ -84,13 +97,26 @@ START_TEST(options_of_any_version_are_read_to_their_size)
 	open_refused(FARKV_EINVAL, &newer.o);
 	newer.o.size = offsetof(struct farkv_options, keys); /* the first version */
 	newer.o.keys = "/not/looked/at";
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
+	open_accepted(&newer.o);
 	newer.o.keys = NULL;
+	newer.o.size = sizeof(newer.o) - 1;
+	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = SIZE_MAX;
+	open_refused(FARKV_EINVAL, &newer.o);
+	newer.o.size = sizeof(newer.o);
+	newer.o.flags = 1u << 31;
+	open_refused(FARKV_EINVAL, &newer.o);
+}
+END_TEST
+
+START_TEST(options_of_the_cache_are_checked_if_they_are_there)
+{
+	struct newer newer = {0};
+
+	farkv_options_init(&newer.o);
 	newer.o.size = offsetof(struct farkv_options, cache_entries);
 	newer.o.cache_entries = UINT32_MAX; /* not looked at either */
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
+	open_accepted(&newer.o);
 	newer.o.size = sizeof(newer.o);
 	open_refused(FARKV_EINVAL, &newer.o);
 	e2e_detail("cache_entries is 4294967295");
@@ -102,19 +128,10 @@ START_TEST(options_of_any_version_are_read_to_their_size)
 	newer.o.cache_bytes = ((size_t)1 << 30) + 1;
 	open_refused(FARKV_EINVAL, &newer.o);
 	newer.o.size = offsetof(struct farkv_options, cache_bytes);
-	OK(farkv_open(srv.path, &newer.o, &h)); /* not looked at */
-	farkv_close(h);
+	open_accepted(&newer.o); /* not looked at */
 	newer.o.cache_bytes = 0;
 	newer.o.size = sizeof(newer.o);
-	OK(farkv_open(srv.path, &newer.o, &h));
-	farkv_close(h);
-	newer.o.size = sizeof(newer.o) - 1;
-	open_refused(FARKV_EINVAL, &newer.o);
-	newer.o.size = SIZE_MAX;
-	open_refused(FARKV_EINVAL, &newer.o);
-	newer.o.size = sizeof(newer.o);
-	newer.o.flags = 1u << 31;
-	open_refused(FARKV_EINVAL, &newer.o);
+	open_accepted(&newer.o);
 }
 END_TEST
 
@@ -218,7 +235,9 @@ static Suite *suite(void)
 	real_server_require();
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
+	tcase_add_test(t, options_of_any_version_are_initialized_to_their_size);
 	tcase_add_test(t, options_of_any_version_are_read_to_their_size);
+	tcase_add_test(t, options_of_the_cache_are_checked_if_they_are_there);
 	tcase_add_test(t, results_of_any_version_are_filled_to_their_size);
 	tcase_add_test(t, unmapped_address_is_refused);
 	suite_add_tcase(s, t);
