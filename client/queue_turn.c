@@ -43,12 +43,13 @@ static bool is_plain(int err)
 static void note_reason(struct farkv *kv, struct request *r)
 {
 	int err = r->op.result;
+	bool alone = (kv->queue->dialling || !kv->conn.session) && err == FARKV_ETIMEDOUT;
 	struct index_key key;
 
 	if (is_plain(err))
 		return;
 	err_clear();
-	if (kv->queue->dialling && err == FARKV_ETIMEDOUT)
+	if (alone)
 		err_set(err, "the deadline passed without a connection to %s: %s",
 			kv->uri.shown, kv->reason);
 	else if (r->parked && err == FARKV_ETIMEDOUT)
@@ -59,7 +60,7 @@ static void note_reason(struct farkv *kv, struct request *r)
 		(void)handle_waited(kv, &r->op, err);
 	else if (kv->conn.session && queue_check(kv, r, &key) != err)
 		err_clear();
-	if (!kv->queue->dialling || err != FARKV_ETIMEDOUT)
+	if (!alone)
 		handle_line(kv, err);
 	queue_keep_line(r);
 }

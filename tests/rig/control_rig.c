@@ -200,6 +200,21 @@ size_t rig_get_reserve(struct peer *p, uint8_t cls)
 	return n;
 }
 
+static uint64_t hidden[HELD_MAX];
+static size_t n_hidden;
+
+void rig_hide_pages(void)
+{
+	while ((hidden[n_hidden] = heap_take(region.heap, 1)))
+		n_hidden++;
+}
+
+void rig_show_pages(void)
+{
+	while (n_hidden)
+		heap_give(region.heap, hidden[--n_hidden], 1);
+}
+
 void rig_give(struct peer *p, size_t n, enum return_kind state)
 {
 	while (n) {

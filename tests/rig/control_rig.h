@@ -91,7 +91,13 @@ void turns(unsigned ms);
 void rig_ask(struct peer *p, uint8_t cls, uint32_t count);
 /** The same, and waits for the answer; returns how many came. They are held. */
 size_t rig_get(struct peer *p, uint8_t cls, uint32_t count);
-/** The same until no more come. */
+/**
+ * Take the free pages, so that only pages that come back can be granted, and give them back.
+ * (Pages that values leave to the growth of the index are free when there are no keys.)
+ */
+void rig_hide_pages(void);
+void rig_show_pages(void);
+/** rig_get() until no more come. */
 size_t rig_get_all(struct peer *p, uint8_t cls);
 /** The same, and then the reserve (slab.h): no block is left. */
 size_t rig_get_reserve(struct peer *p, uint8_t cls);

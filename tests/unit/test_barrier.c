@@ -79,6 +79,7 @@ START_TEST(memory_request_during_a_stuck_barrier_gets_none_in_time)
 	join(&bob, &rig_local, getpid());
 	bob.silent = true;
 	rig_give(&alice, alice.n_held, RETURN_FREE);
+	rig_hide_pages();
 	/* Pages would be free if bob answered. */
 	rig_ask(&alice, RIG_LARGE, 1);
 	WAIT_FOR(bob.barrier);
@@ -92,6 +93,7 @@ START_TEST(memory_request_during_a_stuck_barrier_gets_none_in_time)
 	bob.silent = false;
 	turn();
 	ck_assert_uint_eq(rig_get(&alice, RIG_LARGE, 1), 1);
+	rig_show_pages();
 }
 END_TEST
 
