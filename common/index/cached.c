@@ -290,7 +290,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	}
 	if (ix->cached->values && !op->look.from_cache && !op->look.seg_len)
 		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
-			   block_room(op->view.key_len, op->view.value_len));
+			   block_view_room(&op->view));
 	/* Usually the cache is up to date, and nothing is written. */
 	if (op->look.nth > 1 || op->version != op->cached.version)
 		cached_store(ix, op, word, op->version);

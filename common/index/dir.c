@@ -45,8 +45,8 @@ static int dirword_check(const struct index *ix, uint64_t d)
 	uint64_t off = dirword_off(d);
 
 	if (!(d & DIR_VALID) || depth > DIR_DEPTH_MAX || off % 8 ||
-	    off < REGION_DIR_OFF || off > ix->sb.meta_bytes ||
-	    (UINT64_C(8) << depth) > ix->sb.meta_bytes - off)
+	    off < REGION_DIR_OFF || off > ix->sb.session_table_off ||
+	    (UINT64_C(8) << depth) > ix->sb.session_table_off - off)
 		return err_set(FARKV_EFORMAT,
 			       "region: directory word 0x%016llx is impossible",
 			       (unsigned long long)d);

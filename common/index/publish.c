@@ -32,7 +32,8 @@ static struct block_pair op_pair(const struct index_op *op)
 				   .key_hash = op->key.hash,
 				   .key_len = op->key.len,
 				   .value = op->value,
-				   .value_len = op_value_len(op)};
+				   .value_len = op_value_len(op),
+				   .flags = op->kind == INDEX_DELETE ? BLOCK_TOMBSTONE : 0};
 }
 
 /* Add the WRITE of a value that lies in memory of the lane; op->buf gets the bytes around it. */
@@ -79,8 +80,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 	if (stores && pair.value_len >= BLOCK_PAST_CACHE)
 		block_encode_past_cache(*image_out, op->block, op->version, &pair);
 	else
-		block_encode(*image_out, op->block, op->version, &pair,
-			     op->kind == INDEX_DELETE ? BLOCK_TOMBSTONE : 0);
+		block_encode(*image_out, op->block, op->version, &pair);
 	return NEXT_POST;
 }
 

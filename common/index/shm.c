@@ -134,7 +134,8 @@ bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots
 	op->view.key = op->view.value - op->key.len;
 	op->view.key_len = op->key.len;
 	op->view.version = op->version;
-	op->view.tombstone = false;
+	op->view.expiry = op->view.user = 0;
+	op->view.flags = 0;
 	return true;
 }
 
@@ -268,7 +269,7 @@ void index_put_build_large(const struct put *p, uint8_t *block)
 		block_encode_past_cache(block, ref, p->version, &pair);
 		return;
 	}
-	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, &pair, 0);
+	block_encode(room <= IMAGE_MAX ? image : block, ref, p->version, &pair);
 	if (room <= IMAGE_MAX)
 		atom_copy_block(block, image, room);
 }

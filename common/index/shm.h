@@ -79,7 +79,7 @@ static inline uint64_t shm_lengths(const uint8_t *block)
 	return found;
 }
 
-/* What shm_lengths() returns for an intact block that `word` names, without a tombstone flag. */
+/* What shm_lengths() returns for an intact block that `word` names, without a flag. */
 static inline uint64_t shm_lengths_by(uint64_t word, uint16_t key_len, uint32_t value_len)
 {
 	return (uint64_t)slot_inc(word) << 48 | (uint64_t)key_len << 32 | value_len;
@@ -130,6 +130,15 @@ static inline void get_request(const struct get_source *src)
 	fetch_line(src->block + 2 * LINE_BYTES);
 }
 
+/* header.expiry of a copy. */
+static inline uint32_t get_expiry(const uint8_t *copy)
+{
+	uint32_t expiry;
+
+	memcpy(&expiry, copy + offsetof(struct block_header, expiry), sizeof(expiry));
+	return expiry;
+}
+
 static inline bool get_fits(const struct get_source *src, uint16_t key_len, uint32_t len)
 {
 	return block_room(key_len, len) <= src->bytes;
@@ -137,7 +146,7 @@ static inline bool get_fits(const struct get_source *src, uint16_t key_len, uint
 
 /*
  * Copy and verify: the header must be the one that the word names, and the copy must match its
- * checksum and the key.
+ * checksum and the key. A block with an expiry or a user word is left to the slow path.
  *
  * The value's length is assumed to be the last GET's. So no address depends on the header, and a
  * header that changes meanwhile cannot change the length.
@@ -153,6 +162,7 @@ IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 	return get_fits(src, key->len, len) &&
 	       __builtin_expect(shm_lengths(src->block) == usual, 1) &&
 	       block_copy_holds(to, src->block, binding, key->len, len) &&
+	       __builtin_expect(get_expiry(to) == 0, 1) &&
 	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
 }
 
@@ -280,7 +290,7 @@ IN_LINE bool put_build(struct index *ix, struct put *p)
 
 		index_put_build_large(&apart, block);
 	} else {
-		block_fill(image, p->block, p->version, &pair, 0);
+		block_fill(image, p->block, p->version, &pair);
 		block_seal_copy(block, image, word_binding(p->block), end, room);
 	}
 	p->written = WRITTEN;
@@ -324,7 +334,7 @@ IN_LINE void put_request_next(const struct index *ix, const struct put *p)
 }
 
 /* The bits of a header's second word that a PUT does not compare. */
-#define PUT_ANY_LENGTHS ((uint64_t)BLOCK_TOMBSTONE << 48 | UINT32_MAX)
+#define PUT_ANY_LENGTHS ((uint64_t)BLOCK_FLAGS << 48 | UINT32_MAX)
 
 /*
  * Verify that the slot is this key's: compare incarnation and key with its block. If the CAS then

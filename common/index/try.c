@@ -31,7 +31,7 @@ static enum block_check direct_fetch_split(struct index_op *op,
 	atom_copy_block(op->buf, src, parts.seg_at);
 	atom_copy_block(op->into, src + parts.seg_at, parts.seg_len);
 	atom_copy_block(op->buf + parts.seg_at, src + end,
-			block_room(h->key_len, h->value_len) - end);
+			block_room_of(h) - end);
 	if (memcmp(op->buf, h, sizeof(*h)) != 0)
 		return BLOCK_BAD;
 	return block_verify_split(&parts, ref, op->key.data, op->key.len, view);
@@ -53,7 +53,7 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	fetch_lines(src + LINE_BYTES, bytes - UTIL_MIN(bytes, LINE_BYTES));
 	atom_copy_block(&h, src, sizeof(h));
 	atom_compiler_barrier();
-	bytes = block_room(h.key_len, h.value_len);
+	bytes = block_room_of(&h);
 	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
 		return false;
 	if (op->into && h.value_len >= INDEX_SEGMENT_MIN &&

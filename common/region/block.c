@@ -9,50 +9,42 @@
 #include "hash.h"
 #include "common/base/util.h"
 
-static size_t head_encode(uint8_t *p, struct block_ref ref, uint64_t version,
-			  const struct block_pair *kv)
-{
-	struct block_header h = {
-		.version = version,
-		.value_len = kv->value_len,
-		.key_len = kv->key_len,
-		.inc_flags = ref.inc & BLOCK_INC_MASK,
-	};
-
-	return block_head_encode(p, block_binding(ref), &h, kv->key, kv->key_hash);
-}
-
 /*
- * Write what follows the value: padding, and the checksum of the `head` bytes at `p` and the value.
+ * Write what follows the value: user word, padding, and the checksum of it, the `head` bytes at `p`
+ * and the value.
  */
-static void tail_encode(uint8_t *tail, const uint8_t *p, size_t head,
+static void tail_encode(uint8_t *tail, const uint8_t *p, const struct block_header *h,
 			const struct block_pair *kv, struct block_ref ref)
 {
-	struct hash_piece pieces[] = {{p, head}, {kv->value, kv->value_len}};
-	uint64_t sum = hash_pieces(pieces, 2) ^ block_binding(ref);
-	size_t pad = block_room(kv->key_len, kv->value_len) - kv->value_len -
-		     BLOCK_SUM_BYTES - head;
+	size_t head = sizeof(*h) + kv->key_len, user = block_user_bytes(h->inc_flags);
+	struct hash_piece pieces[] = {{p, head}, {kv->value, kv->value_len}, {tail, user}};
+	size_t pad = block_room_of(h) - BLOCK_SUM_BYTES - block_end(h);
+	uint64_t sum;
 
-	memset(tail, 0, pad);
-	memcpy(tail + pad, &sum, sizeof(sum));
+	memcpy(tail, &kv->user, user);
+	memset(tail + user, 0, pad);
+	sum = hash_pieces(pieces, 3) ^ block_binding(ref);
+	memcpy(tail + user + pad, &sum, sizeof(sum));
 }
 
 void block_encode_around(void *dst, struct block_ref ref, uint64_t version,
 			 const struct block_pair *kv)
 {
+	struct block_header h = block_header_of(kv, slot_pack(ref, 0, 0), version);
 	uint8_t *p = dst;
-	size_t head = head_encode(p, ref, version, kv);
+	size_t head = block_head_encode(p, block_binding(ref), &h, kv->key, kv->key_hash);
 
-	tail_encode(p + head, p, head, kv, ref);
+	tail_encode(p + head, p, &h, kv, ref);
 }
 
 void block_encode_past_cache(void *dst, struct block_ref ref, uint64_t version,
 			     const struct block_pair *kv)
 {
+	struct block_header h = block_header_of(kv, slot_pack(ref, 0, 0), version);
 	uint8_t *p = dst;
-	size_t head = head_encode(p, ref, version, kv);
+	size_t head = block_head_encode(p, block_binding(ref), &h, kv->key, kv->key_hash);
 
-	tail_encode(p + head + kv->value_len, p, head, kv, ref);
+	tail_encode(p + head + kv->value_len, p, &h, kv, ref);
 	atom_copy_past_cache(p + head, kv->value, kv->value_len);
 }
 
@@ -68,9 +60,8 @@ static bool header_fits(const struct block_header *h,
 			struct block_ref ref)
 {
 	return (h->inc_flags & BLOCK_INC_MASK) == ref.inc &&
-	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_TOMBSTONE)) == 0 &&
-	       h->key_len != 0 &&
-	       block_room(h->key_len, h->value_len) <= class_bytes(ref.cls);
+	       (h->inc_flags & ~(BLOCK_INC_MASK | BLOCK_FLAGS)) == 0 && h->key_len != 0 &&
+	       block_room_of(h) <= class_bytes(ref.cls);
 }
 
 static void view_fill(struct block_view *v, const struct block_header *h)
@@ -79,7 +70,8 @@ static void view_fill(struct block_view *v, const struct block_header *h)
 		.version = h->version,
 		.value_len = h->value_len,
 		.key_len = h->key_len,
-		.tombstone = (h->inc_flags & BLOCK_TOMBSTONE) != 0,
+		.expiry = h->expiry,
+		.flags = h->inc_flags & BLOCK_FLAGS,
 	};
 }
 
@@ -89,18 +81,17 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 {
 	const uint8_t *p = image;
 	struct block_header h;
-	size_t end;
 
 	header_copy(&h, p);
 	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
-	end = sizeof(h) + h.key_len + h.value_len;
-	if (block_sum(p, block_room(h.key_len, h.value_len)) !=
-	    (hash_image(p, end) ^ block_binding(ref)))
+	if (block_sum(p, block_room_of(&h)) !=
+	    (hash_image(p, block_end(&h)) ^ block_binding(ref)))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	view_out->key = p + sizeof(h);
 	view_out->value = view_out->key + h.key_len;
+	memcpy(&view_out->user, view_out->value + h.value_len, block_user_bytes(h.inc_flags));
 	if (h.key_len == key_len && memcmp(view_out->key, key, key_len) == 0)
 		return BLOCK_MINE;
 	return BLOCK_OTHER;
@@ -129,6 +120,17 @@ static unsigned pieces_of(const struct block_split *b, size_t at, size_t len,
 	return k;
 }
 
+/* Copy `len` bytes of the block from `at` on to `to`. */
+static void copy_of(const struct block_split *b, size_t at, size_t len, void *to)
+{
+	struct hash_piece pieces[3];
+	unsigned n = pieces_of(b, at, len, pieces);
+	uint8_t *p = to;
+
+	for (unsigned i = 0; i < n; p += pieces[i++].len)
+		memcpy(p, pieces[i].data, pieces[i].len);
+}
+
 enum block_check block_verify_split(const struct block_split *parts,
 				    struct block_ref ref, const void *key,
 				    uint16_t key_len,
@@ -136,20 +138,15 @@ enum block_check block_verify_split(const struct block_split *parts,
 {
 	struct hash_piece pieces[3];
 	struct block_header h;
-	uint8_t sum_bytes[BLOCK_SUM_BYTES], *to = sum_bytes;
-	uint64_t sum;
+	uint64_t sum, end;
 	unsigned n;
 
 	header_copy(&h, parts->image);
 	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
-	n = pieces_of(parts,
-		      block_room(h.key_len, h.value_len) - BLOCK_SUM_BYTES,
-		      BLOCK_SUM_BYTES, pieces);
-	for (unsigned i = 0; i < n; to += pieces[i++].len)
-		memcpy(to, pieces[i].data, pieces[i].len);
-	memcpy(&sum, sum_bytes, sizeof(sum));
-	n = pieces_of(parts, 0, sizeof(h) + h.key_len + h.value_len, pieces);
+	copy_of(parts, block_room_of(&h) - BLOCK_SUM_BYTES, BLOCK_SUM_BYTES, &sum);
+	end = block_end(&h);
+	n = pieces_of(parts, 0, end, pieces);
 	if (sum != (hash_pieces(pieces, n) ^ block_binding(ref)))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
@@ -158,6 +155,8 @@ enum block_check block_verify_split(const struct block_split *parts,
 		return BLOCK_OTHER;
 	view_out->key = parts->image + sizeof(h);
 	view_out->value = h.value_len <= parts->seg_len ? parts->seg : NULL;
+	n = block_user_bytes(h.inc_flags);
+	copy_of(parts, end - n, n, &view_out->user);
 	return BLOCK_MINE;
 }
 

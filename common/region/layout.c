@@ -13,6 +13,11 @@ static uint64_t superblock_checksum(const struct superblock *sb)
 	return hash_image(sb, offsetof(struct superblock, checksum));
 }
 
+static uint64_t data_pages(const struct superblock *sb)
+{
+	return (sb->region_bytes - sb->meta_bytes) / PAGE_BYTES;
+}
+
 void superblock_seal(struct superblock *sb)
 {
 	sb->magic = REGION_MAGIC;
@@ -23,7 +28,43 @@ void superblock_seal(struct superblock *sb)
 	sb->window_lines = WINDOW_LINES;
 	sb->ptr_unit = PTR_UNIT;
 	sb->class_count = CLASS_COUNT;
+	sb->page_map_off = sb->meta_bytes - region_tables_bytes(data_pages(sb), 0);
+	sb->session_table_off =
+		sb->meta_bytes - region_tables_bytes(data_pages(sb), sb->session_count);
 	sb->checksum = superblock_checksum(sb);
+}
+
+/* Directory arrays, session table and page map follow each other in the meta area. */
+static bool tables_fit(const struct superblock *sb)
+{
+	uint64_t sessions = sb->session_count * sizeof(struct session_entry);
+	uint64_t map = data_pages(sb) * sizeof(uint32_t);
+
+	return sb->session_table_off % LINE_BYTES == 0 && sb->page_map_off % LINE_BYTES == 0 &&
+	       sb->session_table_off > REGION_DIR_OFF &&
+	       sb->session_table_off <= sb->page_map_off &&
+	       sb->page_map_off <= sb->meta_bytes &&
+	       sessions <= sb->page_map_off - sb->session_table_off &&
+	       map <= sb->meta_bytes - sb->page_map_off;
+}
+
+static int flags_verify(const struct superblock *sb)
+{
+	bool cache = (sb->flags & REGION_CACHE) != 0;
+
+	if (sb->flags & ~REGION_CACHE)
+		return err_set(FARKV_EFORMAT,
+			       "region: flags 0x%" PRIx32
+			       " have bits that this program does not know; use the "
+			       "same release on both sides",
+			       sb->flags);
+	if (cache ? !sb->heat_bytes || (sb->heat_bytes & (sb->heat_bytes - 1)) :
+		    sb->heat_bytes != 0)
+		return err_set(FARKV_EFORMAT,
+			       "region: a heat area of %" PRIu64 " bytes with flags 0x%" PRIx32
+			       " cannot be",
+			       sb->heat_bytes, sb->flags);
+	return 0;
 }
 
 static int geometry_verify(const struct superblock *sb)
@@ -54,6 +95,11 @@ static int geometry_verify(const struct superblock *sb)
 			       "region: impossible sizes (%" PRIu64
 			       " bytes, of which %" PRIu64 " metadata)",
 			       sb->region_bytes, sb->meta_bytes);
+	if (!tables_fit(sb))
+		return err_set(FARKV_EFORMAT,
+			       "region: the tables at %" PRIu64 " and %" PRIu64
+			       " do not fit into %" PRIu64 " bytes of metadata",
+			       sb->session_table_off, sb->page_map_off, sb->meta_bytes);
 	if (sb->max_key == 0 || sb->max_key > FARKV_KEY_MAX)
 		return err_set(FARKV_EFORMAT,
 			       "region: longest key %" PRIu32
@@ -71,6 +117,8 @@ static int geometry_verify(const struct superblock *sb)
 
 int superblock_verify(const struct superblock *sb)
 {
+	int err;
+
 	if (sb->magic != REGION_MAGIC)
 		return err_set(FARKV_EFORMAT,
 			       "region: magic is 0x%016" PRIx64
@@ -78,9 +126,9 @@ int superblock_verify(const struct superblock *sb)
 			       sb->magic);
 	if (sb->version != REGION_VERSION)
 		return err_set(FARKV_EFORMAT,
-			       "region: format version %" PRIu32
-			       ", this library reads version %u; use the same "
-			       "release on both sides",
+			       "region format %" PRIu32
+			       "; this program reads %u: use the same release of farkv "
+			       "on both sides",
 			       sb->version, REGION_VERSION);
 	if (sb->header_bytes != sizeof(*sb))
 		return err_set(FARKV_EFORMAT,
@@ -91,5 +139,6 @@ int superblock_verify(const struct superblock *sb)
 		return err_set(FARKV_EFORMAT,
 			       "region: superblock checksum is wrong, the "
 			       "region is damaged");
-	return geometry_verify(sb);
+	err = flags_verify(sb);
+	return err ? err : geometry_verify(sb);
 }

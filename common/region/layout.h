@@ -2,9 +2,9 @@
 /**
  * layout.h - the region format: every word and structure in a region.
  *
- *   offset 0                                             region_bytes
- *   | superblock | D | directory arrays |  data: pages of 32 KiB         |
- *   |<-------------- meta_bytes ------->|  index subtables and segments  |
+ *   0            512 576     4096                                     meta_bytes
+ *   | superblock | D | CLOCK | directory arrays | sessions | page map | data: pages of 32 KiB |
+ *   |<------------------------- meta area ------------------------->| subtables, segments |
  *
  * Only the server writes the meta area; clients map it read-only. The data area is an
  * array of pages. A page is a subtable of the index or part of a segment, a run of
@@ -29,7 +29,7 @@
 /* ---- sizes that are part of the format ---------------------------------- */
 
 #define REGION_MAGIC UINT64_C(0x314E474552564B46) /* "FKVREGN1" in memory */
-#define REGION_VERSION 2u
+#define REGION_VERSION 3u
 
 #define PAGE_BYTES 32768u /* one subtable; the unit of the server's heap */
 #define META_ALIGN (2u << 20) /* the data area starts at a huge page */
@@ -235,15 +235,19 @@ static inline uint32_t hash_fp(uint64_t hash)
 
 /* ---- size classes --------------------------------------------------------
  *
- * 64, 96, then four per doubling: 128, 160, 192, 224, 256, 320, ... 1 GiB.
- * All are multiples of PTR_UNIT.
+ * 64, 96, then four per doubling: 128, 160, 192, 224, 256, 320, ... From 64 KiB on
+ * CLASS_EXTRA bytes more, so that header and key fit beside a value of 2^n bytes:
+ * 66 KiB, 82 KiB, ... 1 GiB + 2 KiB. All are multiples of PTR_UNIT.
  */
-#define CLASS_COUNT 95u /* class 94 is 1 GiB */
+#define CLASS_COUNT 95u /* class 94 is 1 GiB + 2 KiB */
+#define CLASS_LARGE 38u /* the first one with CLASS_EXTRA: 64 KiB + 2 KiB */
+#define CLASS_EXTRA 2048u
 
 /** Bytes of a block of class `cls` < CLASS_COUNT, as a constant. */
-#define CLASS_BYTES(cls)               \
-	((cls) < 2u ? 64u + 32u * (cls) \
-		    : (uint64_t)(4u + ((cls) + 2u) % 4) << ((cls) + 18u) / 4)
+#define CLASS_BYTES(cls)                                                             \
+	((cls) < 2u ? 64u + 32u * (cls)                                              \
+		    : ((uint64_t)(4u + ((cls) + 2u) % 4) << ((cls) + 18u) / 4) +     \
+			      ((cls) < CLASS_LARGE ? 0u : CLASS_EXTRA))
 
 /** Bytes of a block of class `cls` < CLASS_COUNT. */
 static inline uint64_t class_bytes(uint32_t cls)
@@ -254,32 +258,94 @@ static inline uint64_t class_bytes(uint32_t cls)
 /** The smallest class of at least `bytes`; CLASS_COUNT if none is large enough. */
 static inline uint32_t class_for(uint64_t bytes)
 {
+	const uint64_t small = CLASS_BYTES(CLASS_LARGE - 1);
 	uint32_t log2;
 
 	if (bytes <= 128)
 		return bytes <= 64 ? 0 : bytes <= 96 ? 1 : 2;
 	if (bytes > class_bytes(CLASS_COUNT - 1))
 		return CLASS_COUNT;
+	if (bytes > small)
+		bytes = bytes - CLASS_EXTRA > small ? bytes - CLASS_EXTRA : small + 1;
 	/* Four classes per doubling, from 2^log2 < bytes on. */
 	log2 = 63 - (uint32_t)__builtin_clzll(bytes - 1);
 	return 3 + 4 * (log2 - 7) + (uint32_t)((bytes - 1) >> (log2 - 2) & 3);
 }
 
 #define BLOCK_HEADER_BYTES 24u
+#define BLOCK_USER_BYTES 4u
 #define BLOCK_SUM_BYTES 8u
 
-/** Bytes of a block with these lengths; see block.h. */
+/**
+ * Bytes of a block with these lengths; see block.h. A user word counts as BLOCK_USER_BYTES
+ * more of the value.
+ */
 static inline uint64_t block_room(uint64_t key_len, uint64_t value_len)
 {
 	return ((BLOCK_HEADER_BYTES + key_len + value_len + 7) & ~UINT64_C(7)) +
 	       BLOCK_SUM_BYTES;
 }
 
+/* ---- page map ------------------------------------------------------------
+ *
+ * A u32 for each page of the data area, in the order of the pages:
+ *
+ *   31..30  29..7            6..0
+ *   kind    pages (kind 2)   class (kinds 2 and 3)
+ *
+ * Writer: the server, before a block of the page is granted or an entry that names it
+ * is stored; cleared when the barrier has passed that frees the page. Clients need not
+ * read it: with the slots it tells another server what each page is.
+ *
+ * Worked examples: a subtable = 0x40000000; the first page of a segment of 33 pages,
+ * class 38 = 2 << 30 | 33 << 7 | 38 = 0x800010A6; its other pages = 0xC0000026
+ */
+enum page_kind {
+	PAGE_IS_FREE,
+	PAGE_IS_SUBTABLE,
+	PAGE_IS_SEGMENT, /* the first page of a segment */
+	PAGE_IS_LATER,   /* a later page of a segment */
+};
+#define PAGE_KIND_SHIFT 30
+#define PAGE_COUNT_SHIFT SLOT_CLASS_BITS
+#define PAGE_COUNT_MASK ((1u << (PAGE_KIND_SHIFT - PAGE_COUNT_SHIFT)) - 1)
+
+/** `pages` and `cls` are 0 where the kind has none. */
+static inline uint32_t page_pack(enum page_kind kind, uint32_t pages, uint8_t cls)
+{
+	return (uint32_t)kind << PAGE_KIND_SHIFT |
+	       (pages & PAGE_COUNT_MASK) << PAGE_COUNT_SHIFT | (cls & SLOT_CLASS_MASK);
+}
+static inline enum page_kind page_kind(uint32_t p)
+{
+	return (enum page_kind)(p >> PAGE_KIND_SHIFT);
+}
+static inline uint32_t page_count(uint32_t p)
+{
+	return p >> PAGE_COUNT_SHIFT & PAGE_COUNT_MASK;
+}
+static inline uint8_t page_class(uint32_t p)
+{
+	return p & SLOT_CLASS_MASK;
+}
+
+/* ---- session table -------------------------------------------------------
+ *
+ * superblock.session_count entries. Writer: the server, before it sends WELCOME;
+ * cleared when the session can do nothing any more and holds no block.
+ */
+struct session_entry {
+	uint32_t prefix;     /* first version prefix; 0: the entry is unused */
+	uint32_t pid;        /* of the client's process; 0: on another host, or unknown */
+	uint64_t start_time; /* field 22 of its /proc/PID/stat, clock ticks; 0: unknown */
+};
+static_assert(sizeof(struct session_entry) == 16, "session entry: size");
+
 /* ---- superblock -----------------------------------------------------------
  *
  * Written once by the server before the region is published; constant.
  * `checksum` is hash_image() over the bytes before it.
- * D lies at REGION_D_OFF, on a line of its own.
+ * D lies at REGION_D_OFF and CLOCK at REGION_CLOCK_OFF, each on a line of its own.
  */
 struct superblock {
 	uint64_t magic;          /* REGION_MAGIC */
@@ -298,23 +364,55 @@ struct superblock {
 	uint32_t ptr_unit;       /* PTR_UNIT */
 	uint32_t class_count;    /* CLASS_COUNT */
 	uint32_t max_key;        /* longest key, bytes, 1..65535 */
+	uint32_t flags;          /* REGION_CACHE */
+	uint32_t session_count;  /* entries of the session table */
+	uint64_t page_map_off;   /* a u32 for each page of the data area */
+	uint64_t session_table_off; /* the directory arrays end here */
+	uint64_t heat_bytes;     /* of the heat area, a power of two; 0: there is none */
 	uint64_t checksum;
 };
-static_assert(sizeof(struct superblock) == 112, "superblock: size");
+static_assert(sizeof(struct superblock) == 144, "superblock: size");
 static_assert(offsetof(struct superblock, hash_seed) == 32, "superblock");
 static_assert(offsetof(struct superblock, page_bytes) == 80, "superblock");
-static_assert(offsetof(struct superblock, checksum) == 104, "superblock");
+static_assert(offsetof(struct superblock, page_map_off) == 112, "superblock");
+static_assert(offsetof(struct superblock, checksum) == 136, "superblock");
 
-#define REGION_D_OFF 512u        /* offset of D */
-#define REGION_DIR_OFF 4096u     /* directory arrays lie between this ... */
-				 /* ... and meta_bytes */
+/* superblock.flags. A program refuses regions with a flag that it does not know. */
+#define REGION_CACHE 1u   /* there is a heat area */
+#define REGION_ORDERED 2u /* reserved */
 
-/** Fill in the constants and the checksum; the caller has set the rest. */
+#define REGION_D_OFF 512u     /* offset of D */
+#define REGION_CLOCK_OFF 576u /* offset of CLOCK */
+#define REGION_DIR_OFF 4096u  /* directory arrays: from here to session_table_off */
+
+/*
+ * CLOCK, a u64: region time, milliseconds since the region was created. Writer: the server.
+ * It is 0 until a session uses expiry, never goes back, and stands still while the server is
+ * stopped.
+ */
+
+/** Bytes at the end of the meta area for the tables of `pages` pages and `sessions`. */
+static inline uint64_t region_tables_bytes(uint64_t pages, uint32_t sessions)
+{
+	return ((pages * sizeof(uint32_t) + 63) & ~UINT64_C(63)) +
+	       ((sessions * sizeof(struct session_entry) + 63) & ~UINT64_C(63));
+}
+
+/** Byte of the heat area for the slot at offset `off`; heat_bytes is not 0. */
+static inline uint64_t heat_at(uint64_t off, uint64_t heat_bytes)
+{
+	return off / SLOT_BYTES & (heat_bytes - 1);
+}
+
+/**
+ * Fill in the constants, the places of the tables and the checksum; the caller has set the
+ * rest.
+ */
 void superblock_seal(struct superblock *sb);
 
 /**
- * Check a superblock from outside: magic, version, sizes, checksum, possible geometry. 0,
- * or FARKV_EFORMAT with a detail that names the first wrong field.
+ * Check a superblock from outside: magic, version, sizes, checksum, flags, possible geometry.
+ * 0, or FARKV_EFORMAT with a detail that names the first wrong field.
  */
 int superblock_verify(const struct superblock *sb);
 

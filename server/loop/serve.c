@@ -55,6 +55,7 @@ struct region_config serve_region(const struct server_config *cfg)
 		.max_value = cfg->max_value,
 		.max_key = (uint32_t)cfg->max_key,
 		.grace_ns = cfg->grace_ms * NS_PER_MS,
+		.sessions = (uint32_t)cfg->max_sessions * 2, /* lingering ones, too */
 		.pages = (enum pages_want)cfg->hugepages,
 	};
 }

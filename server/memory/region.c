@@ -24,13 +24,15 @@
  * Directory arrays double, and each has its own place: 2^(d+1) entries in all. A region
  * full of subtables needs 2^d >= their number, times 2 for skew.
  */
-static uint64_t meta_size(uint64_t pages)
+static uint64_t meta_size(uint64_t pages, uint32_t sessions)
 {
 	uint64_t entries = 1;
 
 	while (entries < pages * 2)
 		entries *= 2;
-	return util_align_up(REGION_DIR_OFF + entries * 2 * 8, META_ALIGN);
+	return util_align_up(REGION_DIR_OFF + entries * 2 * 8 +
+				     region_tables_bytes(pages, sessions),
+			     META_ALIGN);
 }
 
 static int sealed_meta(struct region *r, uint64_t bytes)
@@ -121,7 +123,7 @@ static int index_create(struct region *r)
 		array[i] = entry_pack(page, gen, r->depth);
 	}
 	*d = dirword_pack(region_dir_off(r->depth), r->depth);
-	while (region_dir_off(r->max_depth + 2) <= r->sb.meta_bytes &&
+	while (region_dir_off(r->max_depth + 2) <= r->sb.session_table_off &&
 	       r->max_depth < DIR_DEPTH_MAX)
 		r->max_depth++;
 	return 0;
@@ -156,7 +158,8 @@ static int superblock_create(struct region *r, const struct region_config *cfg,
 {
 	struct superblock *sb = &r->sb;
 
-	sb->meta_bytes = meta_size(pages);
+	sb->session_count = cfg->sessions;
+	sb->meta_bytes = meta_size(pages, cfg->sessions);
 	sb->region_bytes = sb->meta_bytes + pages * PAGE_BYTES;
 	sb->max_value = cfg->max_value;
 	sb->max_key = cfg->max_key;
@@ -231,7 +234,10 @@ static int pinned_take(const struct region *r)
 
 static int contents_create(struct region *r)
 {
+	uint64_t tables = r->sb.session_table_off;
+
 	if (fallocate(r->meta_fd, 0, 0, REGION_DIR_OFF) ||
+	    fallocate(r->meta_fd, 0, (off_t)tables, (off_t)(r->sb.meta_bytes - tables)) ||
 	    !region_dir_reserve(r, r->depth))
 		return dir_error();
 	memcpy(r->meta, &r->sb, sizeof(r->sb));

@@ -2,8 +2,8 @@
 /**
  * region.h - the region in memory: two descriptors, their mappings, the index.
  *
- * meta: superblock, D and directory arrays. Sealed: after the start only the server's own
- * mapping can write it.
+ * meta: superblock, D, CLOCK, directory arrays, session table, page map. Sealed: after the start
+ * only the server's own mapping can write it.
  * data: pages of the index and of values, written by clients too.
  */
 #ifndef SERVER_MEMORY_REGION_H
@@ -23,6 +23,7 @@ struct region_config {
 	uint64_t max_value;
 	uint32_t max_key;
 	uint64_t grace_ns;
+	uint32_t sessions; /* entries of the session table */
 	enum pages_want pages;
 	bool pinned; /* a device pins it: take all pages at once, or fail */
 };

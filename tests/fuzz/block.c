@@ -54,8 +54,7 @@ static void check_head(const uint8_t *data, size_t have, struct block_ref ref)
 		FUZZ_CHECK(c == BLOCK_MINE || c == BLOCK_OTHER);
 	if (c == BLOCK_MINE || c == BLOCK_OTHER)
 		FUZZ_CHECK(v.key_len > 0 && !v.key && !v.value &&
-			   block_room(v.key_len, v.value_len) <=
-				   class_bytes(ref.cls));
+			   block_view_room(&v) <= class_bytes(ref.cls));
 	free(image);
 }
 

@@ -61,7 +61,7 @@ static void put_item(void)
 		block_encode(region_at(&region, ref.off), ref, 1,
 			     &(struct block_pair){.key = key, .key_hash = hash,
 						  .key_len = sizeof(key),
-						  .value = "", .value_len = 0}, 0);
+						  .value = "", .value_len = 0});
 	slots[at] = slot_pack(ref, fp,
 			      (uint64_t)(fuzz_u8(&in) & 7) << 53);
 }

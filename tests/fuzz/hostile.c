@@ -322,7 +322,7 @@ void hostile_scribble(void)
 		block_encode(hostile_base + ref.off, ref, 9,
 			     &(struct block_pair){.key = k.data, .key_hash = k.hash,
 						  .key_len = k.len,
-						  .value = "", .value_len = 0}, 0);
+						  .value = "", .value_len = 0});
 	else if (how & 0x80)
 		*slot = fuzz_u64(&hostile_in);
 }

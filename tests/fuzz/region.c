@@ -105,7 +105,7 @@ static void region_make(void)
 		block_encode(base + ref.off, ref, i + 1,
 			     &(struct block_pair){.key = k.data, .key_hash = k.hash,
 						  .key_len = k.len,
-						  .value = "value", .value_len = 5}, 0);
+						  .value = "value", .value_len = 5});
 		*window_of(i) = slot_pack(ref, hash_fp(k.hash), SLOT_BLIND);
 	}
 	memcpy(pristine, base + META_ALIGN, REGION_BYTES - META_ALIGN);

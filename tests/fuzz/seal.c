@@ -49,9 +49,9 @@ void seal_block(uint8_t *block, size_t have, struct block_ref ref,
 	h.head_sum = block_head_sum(&h, binding,
 				    hash_key(seed, block + sizeof(h), h.key_len));
 	memcpy(block, &h, sizeof(h));
-	room = block_room(h.key_len, h.value_len);
+	room = block_room_of(&h);
 	if (room > have)
 		return;
-	sum = hash_image(block, sizeof(h) + h.key_len + h.value_len) ^ binding;
+	sum = hash_image(block, block_end(&h)) ^ binding;
 	memcpy(block + room - sizeof(sum), &sum, sizeof(sum));
 }

@@ -403,7 +403,7 @@ static void store_item(struct peer *p)
 	block_encode(region_at(&region, ref.off), ref, 1,
 		     &(struct block_pair){.key = key, .key_hash = hash,
 					  .key_len = sizeof(key),
-					  .value = "abcd", .value_len = 4}, 0);
+					  .value = "abcd", .value_len = 4});
 	slots += hash_home_line(hash) * LINE_SLOTS;
 	slots[fuzz_u8(&in) % 4] =
 		slot_pack(ref, hash_fp(hash),

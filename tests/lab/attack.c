@@ -96,7 +96,7 @@ static uint64_t fill(struct block_ref ref, unsigned i)
 	block_encode(image, ref, 1,
 		     &(struct block_pair){.key = key, .key_hash = hash,
 					  .key_len = LONG_KEY,
-					  .value = "", .value_len = 0}, 0);
+					  .value = "", .value_len = 0});
 	if (!line_write(line, ref.off, image, len))
 		fail("a block cannot be written");
 	return hash;

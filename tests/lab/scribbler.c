@@ -321,8 +321,8 @@ static void forged(struct scribbler *s)
 		block_encode(at(s, ref.off), ref, scale_random(&s->rnd),
 			     &(struct block_pair){.key = key, .key_hash = hash,
 						  .key_len = sizeof(key),
-						  .value = value, .value_len = (uint32_t)len},
-			     i % 7 ? 0 : BLOCK_TOMBSTONE);
+						  .value = value, .value_len = (uint32_t)len,
+						  .flags = i % 7 ? 0 : BLOCK_TOMBSTONE});
 		slot = slots_of(s, hash) + hash_home_line(hash) * LINE_SLOTS +
 		       random_below(s, 4);
 		atom_store_relaxed(slot, slot_pack(ref, hash_fp(hash),

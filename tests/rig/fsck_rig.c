@@ -121,7 +121,7 @@ void item_write(struct item *item, struct block_ref ref)
 	block_encode(region_at(&region, ref.off), ref, 1,
 		     &(struct block_pair){.key = item->key, .key_hash = item->hash,
 					  .key_len = (uint16_t)strlen(item->key),
-					  .value = value, .value_len = item->value_len}, 0);
+					  .value = value, .value_len = item->value_len});
 	item->word = slot_pack(ref, hash_fp(item->hash), 0);
 }
 

@@ -181,7 +181,9 @@ def bits(word, high, low):
 
 
 def class_bytes(c):
-    return 64 + 32 * c if c < 2 else (4 + (c - 2) % 4) << (5 + (c - 2) // 4)
+    if c < 2:
+        return 64 + 32 * c
+    return ((4 + (c - 2) % 4) << (5 + (c - 2) // 4)) + (2048 if c >= 38 else 0)
 
 
 def class_for(n):
@@ -200,15 +202,23 @@ class Region:
         self.data = mmap.mmap(
             s.fds[1], s.region_bytes - s.meta_bytes,
             prot=mmap.PROT_READ | (0 if s.role else mmap.PROT_WRITE))
-        sb = self.meta[:112]
-        f = struct.unpack("<8sII16sQQQQQQIIIIIIQ", sb)
-        expect("magic, version, size", f[:3], (b"FKVREGN1", 2, 112))
+        sb = self.meta[:144]
+        f = struct.unpack("<8sII16sQQQQQQIIIIIIIIQQQQ", sb)
+        expect("magic, version, size", f[:3], (b"FKVREGN1", 3, 144))
         expect("id", f[3], s.region_id)
         self.seed = f[4]
         expect("sizes, T", (f[5], f[6], f[8]),
                (s.region_bytes, s.meta_bytes, s.grace_ns))
         expect("constants", f[10:15], (32768, 512, 8, 32, 95))
-        expect("superblock checksum", f[16], xxh3(sb[:104]))
+        expect("superblock checksum", f[21], xxh3(sb[:136]))
+        expect("flags, heat area", (f[16], f[20]), (0, 0))
+        self.n_sessions, self.page_map, self.sessions = f[17:20]
+        pages = (s.region_bytes - s.meta_bytes) // 32768
+        expect("place of the tables",
+               (self.page_map % 64, self.sessions % 64,
+                self.sessions + 16 * self.n_sessions <= self.page_map,
+                self.page_map + 4 * pages <= s.meta_bytes), (0, 0, True, True))
+        expect("CLOCK", self.meta[576:584], bytes(8))
         expect("meta area", s.meta_bytes % (2 << 20), 0)
 
     def word(self, off):
@@ -239,7 +249,8 @@ class Region:
         version, vlen, klen, inc, expiry, head_sum = struct.unpack(
             "<QIHHII", b[:24])
         key = b[24:24 + klen]
-        end = 24 + klen + vlen
+        expect("unknown flag", inc & 0x8000, 0)
+        end = 24 + klen + vlen + (4 if inc & 0x4000 else 0)
         at = (end + 7) // 8 * 8
         expect("incarnation", inc & 0xFFF, bits(word, 52, 41))
         expect("expiry", expiry, 0)
@@ -248,7 +259,7 @@ class Region:
         expect("padding", b[end:at], bytes(at - end))
         expect("checksum", struct.unpack("<Q", b[at:at + 8])[0],
                xxh3(b[:end]) ^ binding(word))
-        return key, b[24 + klen:end], version, bool(inc & 0x1000)
+        return key, b[24 + klen:24 + klen + vlen], version, bool(inc & 0x1000)
 
     def search(self, key):
         """(slot offset, its word); the word is None where a new key goes."""

@@ -309,13 +309,13 @@ START_TEST(surplus_above_the_bound_goes_back_longest_unused_class_first)
 	alloc_set_region(a, UINT64_C(64) << 20); /* so the bound is 4 MiB */
 	blocks(a, c1, 16);
 	blocks(a, c2, 8);
-	blocks(a, c3, 8); /* 1 + 1 + 2 MiB */
+	blocks(a, c3, 8); /* 1 + 1 + 2 MiB, and the last block of c3 does not count */
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
 	ck_assert(alloc_take(a, c1, 0, &r)); /* in use again */
 	blocks(a, c3, 8);
-	/* 1728 KiB above the bound, without the last block of c3. */
-	ck_assert_uint_eq(surplus_bytes(a, 0, n), 1728u << 10);
-	ck_assert_uint_eq(n[c1], 11);
+	/* 1804 KiB above the bound, without the last block of c3: 8 of c2, then 12 of c1. */
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), 8 * class_bytes(c2) + 12 * class_bytes(c1));
+	ck_assert_uint_eq(n[c1], 12);
 	ck_assert_uint_eq(n[c2], 8);
 	ck_assert_uint_eq(n[c3], 0);
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
@@ -329,7 +329,7 @@ START_TEST(surplus_counts_deferred_blocks_once_they_are_ready)
 	uint8_t cls = class_for(1u << 20);
 	unsigned n[CLASS_COUNT];
 
-	alloc_set_region(a, UINT64_C(64) << 20);
+	alloc_set_region(a, 16 * 4 * class_bytes(cls)); /* so the bound is 4 blocks */
 	blocks(a, cls, 4);
 	for (unsigned i = 0; i < 8; i++)
 		ck_assert_int_eq(
@@ -343,7 +343,7 @@ START_TEST(surplus_counts_deferred_blocks_once_they_are_ready)
 			0);
 	ck_assert_uint_eq(surplus_bytes(a, T - 1, n), 0);
 	/* 4 free and 3 ready, of which 4 may stay and the last one must */
-	ck_assert_uint_eq(surplus_bytes(a, T + 2, n), 2u << 20);
+	ck_assert_uint_eq(surplus_bytes(a, T + 2, n), 2 * class_bytes(cls));
 	/* the region is larger: the bound too */
 	alloc_set_region(a, UINT64_C(1) << 40);
 	ck_assert_uint_eq(surplus_bytes(a, T + 20, n), 0);
@@ -471,7 +471,7 @@ START_TEST(surplus_leaves_the_last_block_of_the_class_used_last)
 	blocks(a, large, 1);
 	ck_assert_uint_eq(surplus_bytes(a, 0, n), 0);
 	blocks(a, small, 1);
-	ck_assert_uint_eq(surplus_bytes(a, 0, n), 8u << 20);
+	ck_assert_uint_eq(surplus_bytes(a, 0, n), class_bytes(large));
 	ck_assert_uint_eq(n[large], 1);
 	alloc_free(a);
 }

@@ -92,7 +92,7 @@ static void long_keys(struct peer *p, uint32_t n)
 		block_encode(region_at(&region, ref->off), *ref, 1,
 			     &(struct block_pair){.key = key, .key_hash = hash,
 						  .key_len = LONG_KEY,
-						  .value = "", .value_len = 0}, 0);
+						  .value = "", .value_len = 0});
 	}
 }
 

@@ -124,8 +124,8 @@ END_TEST
 static void seal(void)
 {
 	struct block_header *h = head_of(k);
-	size_t room = block_room(h->key_len, h->value_len);
-	uint64_t sum = hash_image(h, sizeof(*h) + h->key_len + h->value_len) ^
+	size_t room = block_room_of(h);
+	uint64_t sum = hash_image(h, block_end(h)) ^
 		       block_binding(slot_block(*slots_of(k)));
 
 	memcpy((uint8_t *)h + room - BLOCK_SUM_BYTES, &sum, sizeof(sum));
@@ -143,12 +143,42 @@ START_TEST(get_of_another_incarnation_is_corrupt)
 		seal();
 		/* The slot decides whether the key is dead, not the block. */
 		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0),
-				 (1u << bit) == BLOCK_TOMBSTONE ?
-					 0 : FARKV_ECORRUPT);
+				 (1u << bit) & BLOCK_FLAGS ? 0 : FARKV_ECORRUPT);
 		h->inc_flags ^= (uint16_t)(1u << bit);
 	}
 	seal();
 	check_get(k, "second");
+	teardown();
+}
+END_TEST
+
+START_TEST(get_of_a_dated_block_or_one_with_a_user_word_has_them_in_its_view)
+{
+	const uint16_t flags[] = {0, BLOCK_SECONDS, BLOCK_USER, BLOCK_SECONDS | BLOCK_USER};
+	struct block_header *h;
+
+	setup_over("k", 0);
+	check_get(k, "second");
+	h = head_of(k);
+	for (unsigned i = 0; i < 4; i++) {
+		h->inc_flags |= flags[i];
+		h->expiry = 0x80000000 + i;
+		memcpy((uint8_t *)(h + 1) + 1 + strlen("second"), "user", 4);
+		seal();
+		check_get(k, "second");
+		ck_assert_uint_eq(me.op.view.expiry, 0x80000000 + i);
+		ck_assert_uint_eq(me.op.view.flags, flags[i]);
+		ck_assert_uint_eq(me.op.view.user,
+				  flags[i] & BLOCK_USER ? 0x72657375 : 0);
+		h->inc_flags &= (uint16_t)~flags[i];
+	}
+	/* An overwrite takes it for the key's, whatever its flags. */
+	h->inc_flags |= BLOCK_SECONDS | BLOCK_USER;
+	seal();
+	PUT(&me, k, "third");
+	check_get(k, "third");
+	ck_assert_uint_eq(me.op.view.expiry, 0);
+	ck_assert_uint_eq(me.op.view.flags, 0);
 	teardown();
 }
 END_TEST
@@ -580,6 +610,7 @@ static Suite *suite(void)
 	tcase_add_test(t, fast_get_passes_frozen_slots);
 	tcase_add_test(t, fast_get_checks_the_length_of_a_block);
 	tcase_add_test(t, get_of_another_incarnation_is_corrupt);
+	tcase_add_test(t, get_of_a_dated_block_or_one_with_a_user_word_has_them_in_its_view);
 	tcase_add_test(t, get_refuses_a_length_beyond_block_or_buffer);
 	tcase_add_test(t, fast_get_whose_slot_changes_after_the_copy_restarts);
 	tcase_add_test(t, fast_get_returns_the_version_of_its_value);

@@ -251,7 +251,7 @@ START_TEST(delete_that_leaves_the_fast_path_publishes_its_block)
 	ck_assert_int_eq(block_verify(region.base + slot_off(w), slot_block(w),
 				      k.data, k.len, &view),
 			 BLOCK_MINE);
-	ck_assert(view.tombstone);
+	ck_assert(view.flags & BLOCK_TOMBSTONE);
 	ABSENT(&other, k);
 	teardown();
 }

@@ -151,7 +151,7 @@ START_TEST(cached_value_of_before_a_barrier_is_not_returned)
 	block_encode(block, ref, other.op.version + 1,
 		     &(struct block_pair){.key = k.data, .key_hash = k.hash,
 					  .key_len = k.len,
-					  .value = "other", .value_len = 5}, 0);
+					  .value = "other", .value_len = 5});
 	memcpy(region.base + ref.off, block, block_room(k.len, 5));
 	for (unsigned i = 0; i < 3; i++)
 		check_value(&me, k, "other");

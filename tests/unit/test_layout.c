@@ -40,6 +40,31 @@ START_TEST(slot_pack_every_field_at_its_limit_stays_in_its_bits)
 }
 END_TEST
 
+START_TEST(page_pack_worked_examples)
+{
+	uint32_t p = page_pack(PAGE_IS_SEGMENT, 33, 38);
+
+	ck_assert_uint_eq(p, 0x800010A6);
+	ck_assert_uint_eq(page_kind(p), PAGE_IS_SEGMENT);
+	ck_assert_uint_eq(page_count(p), 33);
+	ck_assert_uint_eq(page_class(p), 38);
+	ck_assert_uint_eq(page_pack(PAGE_IS_SUBTABLE, 0, 0), 0x40000000);
+	ck_assert_uint_eq(page_pack(PAGE_IS_LATER, 0, 38), 0xC0000026);
+	ck_assert_uint_eq(page_pack(PAGE_IS_FREE, 0, 0), 0);
+	/* The longest segment: one block of the largest class. */
+	ck_assert_uint_eq(page_count(page_pack(PAGE_IS_SEGMENT, 32769, CLASS_COUNT - 1)),
+			  32769);
+}
+END_TEST
+
+START_TEST(heat_at_wraps_and_neighbours_differ)
+{
+	ck_assert_uint_eq(heat_at(0x200008, 4096), 1);
+	ck_assert_uint_eq(heat_at(0x200000 + 8 * 4096, 4096), 0);
+	ck_assert_uint_eq(heat_at(UINT64_C(1) << 38, 1), 0);
+}
+END_TEST
+
 START_TEST(entry_and_dirword_worked_examples)
 {
 	uint64_t e = entry_pack(64, 1, 9);
@@ -77,14 +102,17 @@ START_TEST(class_table_grows_and_class_for_is_its_inverse)
 	ck_assert_uint_eq(class_bytes(1), 96);
 	ck_assert_uint_eq(class_bytes(2), 128);
 	ck_assert_uint_eq(class_bytes(6), 256);
-	ck_assert_uint_eq(class_bytes(CLASS_COUNT - 1), UINT64_C(1) << 30);
+	ck_assert_uint_eq(class_bytes(CLASS_LARGE - 1), 57344);
+	ck_assert_uint_eq(class_bytes(CLASS_LARGE), 65536 + 2048);
+	ck_assert_uint_eq(class_bytes(CLASS_LARGE + 1), 81920 + 2048);
+	ck_assert_uint_eq(class_bytes(CLASS_COUNT - 1), (UINT64_C(1) << 30) + 2048);
 	ck_assert_uint_eq(class_for(0), 0);
 	for (unsigned c = 0; c < CLASS_COUNT; c++) {
 		ck_assert_uint_eq(class_bytes(c) % PTR_UNIT, 0);
 		ck_assert_uint_eq(class_for(class_bytes(c)), c);
 		ck_assert_uint_eq(class_for(class_bytes(c) + 1), c + 1);
 	}
-	for (uint64_t n = 1; n < 100000; n++) {
+	for (uint64_t n = 1; n < 200000; n++) {
 		ck_assert_uint_ge(class_bytes(class_for(n)), n);
 		ck_assert(class_for(n) == 0 || class_bytes(class_for(n) - 1) < n);
 	}
@@ -109,7 +137,7 @@ START_TEST(superblock_golden_bytes)
 	/* Laid out by hand from doc/region-format.md. */
 	static const uint8_t golden[] = {
 		0x46, 0x4b, 0x56, 0x52, 0x45, 0x47, 0x4e, 0x31,
-		0x02, 0x00, 0x00, 0x00, 0x70, 0x00, 0x00, 0x00,
+		0x03, 0x00, 0x00, 0x00, 0x90, 0x00, 0x00, 0x00,
 		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
 		0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99,
 		0x2a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -121,7 +149,11 @@ START_TEST(superblock_golden_bytes)
 		0x00, 0x80, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00,
 		0x08, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00, 0x00,
 		0x5f, 0x00, 0x00, 0x00, 0xff, 0xff, 0x00, 0x00,
-		0x66, 0xe2, 0x88, 0x93, 0x27, 0x6b, 0x4e, 0xa0,
+		0x00, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x1e, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x80, 0xff, 0x1d, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+		0x09, 0x41, 0x82, 0x77, 0x92, 0xbb, 0x2e, 0x1a,
 	};
 	struct superblock sb = {
 		.region_id = {0x1122334455667788, 0x99AABBCCDDEEFF00},
@@ -132,6 +164,7 @@ START_TEST(superblock_golden_bytes)
 		.grace_ns = 100000000,
 		.created_s = 1795000000,
 		.max_key = 65535,
+		.session_count = 5,
 	};
 
 	ck_assert_uint_eq(sizeof(golden), sizeof(sb));
@@ -236,6 +269,18 @@ START_TEST(superblock_verify_sealed_but_impossible_geometry_is_refused)
 		ck_assert_int_eq(superblock_verify(&sb), FARKV_EFORMAT);       \
 	} while (0)
 	REFUSED(sb.version = 1);
+	REFUSED(sb.flags = REGION_ORDERED);
+	REFUSED(sb.flags = 1u << 31);
+	REFUSED(sb.heat_bytes = 4096); /* without REGION_CACHE */
+	REFUSED(sb.flags = REGION_CACHE);
+	REFUSED(sb.flags = REGION_CACHE; sb.heat_bytes = 4097);
+	REFUSED(sb.page_map_off += 64);
+	REFUSED(sb.page_map_off -= 8);
+	REFUSED(sb.page_map_off = UINT64_C(1) << 62);
+	REFUSED(sb.session_table_off = REGION_DIR_OFF);
+	REFUSED(sb.session_table_off += 64);
+	REFUSED(sb.session_table_off -= 8);
+	REFUSED(sb.session_count = 5);
 	REFUSED(sb.page_bytes = 4096);
 	REFUSED(sb.window_lines = 4);
 	REFUSED(sb.class_count = 3);
@@ -252,246 +297,31 @@ START_TEST(superblock_verify_sealed_but_impossible_geometry_is_refused)
 }
 END_TEST
 
-static const struct block_ref ref = {.off = META_ALIGN, .inc = 7, .cls = 3};
-
-static void encode(uint8_t *image, const char *key, const char *value)
+START_TEST(superblock_verify_other_version_is_refused_by_name)
 {
-	memset(image, 0xA5, class_bytes(ref.cls));
-	block_encode(image, ref, 0x100000002,
-		     &(struct block_pair){.key = key, .key_hash = hash_key(42, key, strlen(key)),
-					  .key_len = strlen(key),
-					  .value = value, .value_len = strlen(value)}, 0);
-}
+	const uint32_t versions[] = {2, 4};
 
-static enum block_check verify_head(const void *image, size_t have, struct block_ref at,
-				    const char *key, struct block_view *view_out)
-{
-	struct block_key asked = {.data = key,
-				  .hash = hash_key(42, key, strlen(key)),
-				  .seed = 42,
-				  .len = strlen(key)};
+	for (unsigned i = 0; i < 2; i++) {
+		struct superblock sb = good_sb();
+		char want[64];
 
-	return block_verify_head(image, have, at, &asked, view_out);
-}
-
-START_TEST(header_sum_is_xxh3_of_its_bytes)
-{
-	struct block_header h;
-	uint64_t x = 1, seed;
-	uint8_t *bytes = (uint8_t *)&h;
-
-	for (unsigned n = 0; n < 10000; n++) {
-		for (size_t i = 0; i < sizeof(h); i++) {
-			x = x * UINT64_C(6364136223846793005) + n;
-			bytes[i] = (uint8_t)(x >> 56);
-		}
-		seed = n ? x * x : 0;
-		ck_assert_uint_eq(block_head_sum(&h, block_binding(ref), seed),
-				  (uint32_t)XXH3_64bits_withSeed(
-					  &h, offsetof(struct block_header, head_sum),
-					  seed ^ block_binding(ref)));
+		sb.version = versions[i];
+		snprintf(want, sizeof(want), "region format %u; this program reads 3: ",
+			 versions[i]);
+		ck_assert_int_eq(superblock_verify(&sb), FARKV_EFORMAT);
+		ck_assert_ptr_nonnull(strstr(err_detail(), want));
 	}
 }
 END_TEST
 
-START_TEST(block_encode_golden_bytes)
+START_TEST(superblock_verify_cache_flag_with_heat_area_is_read)
 {
-	/* version; value length, key length, inc; expiry, head_sum; key, value;
-	 * checksum: by hand from doc/region-format.md. */
-	static const uint8_t golden[] = {
-		0x02, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,
-		0x05, 0x00, 0x00, 0x00, 0x03, 0x00, 0x07, 0x00,
-		0x00, 0x00, 0x00, 0x00, 0x1c, 0x2b, 0xf6, 0xf5,
-		0x6b, 0x65, 0x79, 0x76, 0x61, 0x6c, 0x75, 0x65,
-		0x00, 0xcf, 0xb1, 0x59, 0x5e, 0x14, 0x9f, 0xb6,
-	};
-	uint8_t image[160];
+	struct superblock sb = good_sb();
 
-	encode(image, "key", "value");
-	ck_assert_uint_eq(block_room(3, 5), sizeof(golden));
-	ck_assert_mem_eq(image, golden, sizeof(golden));
-	ck_assert_uint_eq(image[40], 0xA5); /* no byte after it is written */
-}
-END_TEST
-
-START_TEST(block_verify_every_bit_flip_is_bad)
-{
-	uint8_t image[160];
-	struct block_view v;
-
-	encode(image, "key", "value!");
-	ck_assert_int_eq(block_verify(image, ref, "key", 3, &v), BLOCK_MINE);
-	ck_assert_uint_eq(v.value_len, 6);
-	ck_assert_mem_eq(v.value, "value!", 6);
-	ck_assert_uint_eq(v.version, 0x100000002);
-	ck_assert_int_eq(block_verify(image, ref, "kez", 3, &v), BLOCK_OTHER);
-	ck_assert_int_eq(block_verify(image, ref, "ke", 2, &v), BLOCK_OTHER);
-	for (unsigned bit = 0; bit < block_room(3, 6) * 8; bit++) {
-		unsigned byte = bit / 8;
-
-		if (byte >= 33 && byte < 40)
-			continue; /* padding */
-		image[byte] ^= (uint8_t)(1u << bit % 8);
-		ck_assert_int_eq(block_verify(image, ref, "key", 3, &v),
-				 BLOCK_BAD);
-		image[byte] ^= (uint8_t)(1u << bit % 8);
-	}
-}
-END_TEST
-
-/* A block of a key "key" with a value of lens[_i] bytes, and memory for copies of it. */
-struct parted {
-	uint32_t len;
-	size_t bytes, room;
-	struct block_ref at;
-	struct block_pair pair;
-	uint8_t *whole, *value;
-};
-
-static void parted_init(struct parted *p, int i)
-{
-	static const uint32_t lens[] = {0, 1, 7, 8, 100, 239, 240, 241, 5000};
-	uint8_t cls = (uint8_t)class_for(block_room(3, lens[i]));
-
-	*p = (struct parted){.len = lens[i], .bytes = class_bytes(cls),
-			     .room = block_room(3, lens[i]),
-			     .at = {.off = META_ALIGN, .inc = 9, .cls = cls}};
-	p->whole = calloc(1, p->bytes);
-	p->value = malloc(p->bytes + 1);
-	for (size_t n = 0; n < p->bytes; n++)
-		p->value[n] = (uint8_t)(n * 7 + 1);
-	p->pair = (struct block_pair){.key = "key", .key_hash = hash_key(42, "key", 3),
-				      .key_len = 3, .value = p->value,
-				      .value_len = p->len};
-	block_encode(p->whole, p->at, 77, &p->pair, 0);
-}
-
-static void parted_fini(struct parted *p)
-{
-	free(p->whole);
-	free(p->value);
-}
-
-START_TEST(block_encoded_around_or_past_the_cache_is_the_block)
-{
-	struct parted p;
-	uint8_t *around;
-
-	parted_init(&p, _i);
-	around = calloc(1, p.bytes);
-	block_encode_around(around, p.at, 77, &p.pair);
-	ck_assert_mem_eq(around, p.whole, 27);
-	ck_assert_mem_eq(around + 27, p.whole + 27 + p.len, p.room - p.len - 27);
-	/* Past the cache, at each alignment that blocks have. */
-	for (size_t to = 0; to < 64; to += PTR_UNIT) {
-		uint8_t *at64 = aligned_alloc(64, 64 + util_align_up(p.bytes, 64));
-
-		memset(at64, 0xA5, 64 + util_align_up(p.bytes, 64));
-		block_encode_past_cache(at64 + to, p.at, 77, &p.pair);
-		ck_assert_mem_eq(at64 + to, p.whole, p.room);
-		ck_assert(at64[to + p.room] == 0xA5 || p.room == p.bytes);
-		free(at64);
-	}
-	free(around);
-	parted_fini(&p);
-}
-END_TEST
-
-/* The same bytes with some of them in another place, for all positions. */
-START_TEST(block_in_parts_is_the_block)
-{
-	struct block_split parts;
-	struct block_view v;
-	struct parted p;
-	uint8_t *image, *value;
-
-	parted_init(&p, _i);
-	image = malloc(p.bytes + 1);
-	value = malloc(p.bytes + 1);
-	parts = (struct block_split){image, value, BLOCK_HEADER_BYTES + 3, 0};
-	/* Each length of the segment, up to all bytes after the key. */
-	for (size_t n = p.len > 8 ? p.len - 8 : 0; n <= p.bytes - 27; n++) {
-		parts.seg_len = n;
-		memcpy(image, p.whole, 27);
-		memcpy(value, p.whole + 27, n);
-		memcpy(image + 27, p.whole + 27 + n, p.bytes - 27 - n);
-		memset(&v, 0xA5, sizeof(v));
-		ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),
-				 BLOCK_MINE);
-		ck_assert_uint_eq(v.value_len, p.len);
-		ck_assert_uint_eq(v.version, 77);
-		ck_assert_ptr_eq(v.value, p.len <= n ? value : NULL);
-		ck_assert_int_eq(block_verify_split(&parts, p.at, "kez", 3, &v),
-				 BLOCK_OTHER);
-		ck_assert_int_eq(block_verify_split(&parts, ref, "key", 3, &v),
-				 BLOCK_BAD);
-		if (n) {
-			value[n / 2] ^= 4;
-			ck_assert(block_verify_split(&parts, p.at, "key", 3, &v) ==
-					  BLOCK_BAD ||
-				  27 + n / 2 >= p.room ||
-				  (27 + n / 2 >= 27 + p.len &&
-				   27 + n / 2 < p.room - BLOCK_SUM_BYTES));
-			value[n / 2] ^= 4;
-		}
-		image[n % 20] ^= 1;
-		ck_assert_int_eq(block_verify_split(&parts, p.at, "key", 3, &v),
-				 BLOCK_BAD);
-	}
-	free(image);
-	free(value);
-	parted_fini(&p);
-}
-END_TEST
-
-START_TEST(block_verify_another_place_class_or_inc_is_bad)
-{
-	uint8_t image[256];
-	struct block_view v;
-	struct block_ref other = ref;
-
-	encode(image, "key", "value");
-	other.off += PTR_UNIT;
-	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
-	other = ref;
-	other.cls++;
-	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
-	other = ref;
-	other.inc++;
-	ck_assert_int_eq(block_verify(image, other, "key", 3, &v), BLOCK_BAD);
-	ck_assert_int_eq(verify_head(image, 64, other, "key", &v),
-			 BLOCK_BAD);
-}
-END_TEST
-
-START_TEST(block_verify_head_tells_mine_other_bad_partial)
-{
-	uint8_t image[160];
-	struct block_view v;
-
-	encode(image, "key", "value");
-	ck_assert_int_eq(
-		verify_head(image, 32, ref, "key", &v),
-		BLOCK_MINE);
-	ck_assert_uint_eq(v.version, 0x100000002);
-	ck_assert_int_eq(
-		verify_head(image, 32, ref, "kez", &v),
-		BLOCK_OTHER);
-	ck_assert_int_eq(
-		verify_head(image, 26, ref, "k", &v),
-		BLOCK_PARTIAL);
-	/* Nothing is concluded from bytes that are not there. */
-	ck_assert_int_eq(
-		verify_head((uint8_t[BLOCK_HEADER_BYTES]){0}, BLOCK_HEADER_BYTES - 1, ref, "key", &v),
-		BLOCK_PARTIAL);
-	for (unsigned bit = 0; bit < 27 * 8; bit++) {
-		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		ck_assert_int_ne(verify_head(image, 64, ref, "key", &v),
-				 BLOCK_MINE);
-		ck_assert_int_ne(verify_head(image, 64, ref, "kez", &v),
-				 BLOCK_MINE);
-		image[bit / 8] ^= (uint8_t)(1u << bit % 8);
-	}
+	sb.flags = REGION_CACHE;
+	sb.heat_bytes = 4096;
+	superblock_seal(&sb);
+	ck_assert_int_eq(superblock_verify(&sb), 0);
 }
 END_TEST
 
@@ -503,6 +333,8 @@ static Suite *suite(void)
 	tcase_add_test(t, slot_pack_worked_example);
 	tcase_add_test(t, slot_pack_every_field_at_its_limit_stays_in_its_bits);
 	tcase_add_test(t, entry_and_dirword_worked_examples);
+	tcase_add_test(t, page_pack_worked_examples);
+	tcase_add_test(t, heat_at_wraps_and_neighbours_differ);
 	tcase_add_test(t, hash_parts_stay_in_range_and_use_their_own_bits);
 	tcase_add_test(t, class_table_grows_and_class_for_is_its_inverse);
 	suite_add_tcase(s, t);
@@ -515,16 +347,8 @@ static Suite *suite(void)
 	tcase_add_test(t, superblock_verify_every_bit_flip_is_refused);
 	tcase_add_test(
 		t, superblock_verify_sealed_but_impossible_geometry_is_refused);
-	suite_add_tcase(s, t);
-	t = tcase_create("block");
-	tcase_add_test(t, header_sum_is_xxh3_of_its_bytes);
-	tcase_add_test(t, block_encode_golden_bytes);
-	tcase_add_test(t, block_verify_every_bit_flip_is_bad);
-	tcase_add_loop_test(t, block_encoded_around_or_past_the_cache_is_the_block,
-			    0, 9);
-	tcase_add_loop_test(t, block_in_parts_is_the_block, 0, 9);
-	tcase_add_test(t, block_verify_another_place_class_or_inc_is_bad);
-	tcase_add_test(t, block_verify_head_tells_mine_other_bad_partial);
+	tcase_add_test(t, superblock_verify_other_version_is_refused_by_name);
+	tcase_add_test(t, superblock_verify_cache_flag_with_heat_area_is_read);
 	suite_add_tcase(s, t);
 	return s;
 }
