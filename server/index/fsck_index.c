@@ -204,6 +204,8 @@ static uint64_t check_entry(const struct region *r, uint64_t at, uint8_t *pages,
 		if (dir[at + i] != entry)
 			f->bad_directory++;
 	page = entry_page(entry);
+	if (!heap_map_is(r->heap, page, page_pack(PAGE_IS_SUBTABLE, 0, 0)))
+		f->bad_directory++;
 	if (pages[page / 8] & 1u << page % 8)
 		f->bad_directory++;
 	pages[page / 8] |= (uint8_t)(1u << page % 8);

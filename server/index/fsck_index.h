@@ -38,7 +38,7 @@ bool fsck_subtable_step(struct fsck_subtable *t, const struct region *r,
 /** True if this entry can be followed. */
 bool fsck_entry_ok(const struct region *r, uint64_t entry);
 
-/** Check superblock, D, and all entries. */
+/** Check superblock, D, all entries, and what the page map says of their subtables. */
 void fsck_directory(const struct region *r, struct fsck_found *f);
 
 #endif

@@ -136,6 +136,10 @@ static void sums(struct control *c)
 		f->found.bad_sums++;
 		log_warn("fsck: %s", err_detail());
 	}
+	if (!heap_audit(r->heap)) {
+		f->found.bad_sums++;
+		log_warn("fsck: %s", err_detail());
+	}
 	if (blocks != b.pages * PAGE_BYTES)
 		differ(f, "bytes of all blocks", blocks, b.pages * PAGE_BYTES);
 	if (pages != heap_used(r->heap))

@@ -4,8 +4,12 @@
 #include "heap.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/err.h"
+#include "common/region/layout.h"
 
 struct run {
 	uint64_t page, n;
@@ -38,6 +42,7 @@ struct heap {
 	uint64_t backed_low, backed_high; /* like low and high, for pages that `back` has taken */
 	uint64_t no_run; /* no run of this many pages is free; 0 unknown */
 	uint8_t *taken;  /* state per page; calloc touches none of it */
+	uint32_t *map;   /* the region's page map; NULL: none */
 	struct run *retired; /* the first n_aging wait for the running barrier */
 	size_t n_retired, n_aging, retired_cap;
 	uint64_t retired_pages;
@@ -68,6 +73,39 @@ void heap_free(struct heap *h)
 	free(h->taken);
 	free(h->retired);
 	free(h);
+}
+
+void heap_set_map(struct heap *h, uint32_t *map)
+{
+	h->map = map;
+}
+
+void heap_map_segment(struct heap *h, uint64_t page, uint64_t n, uint8_t cls)
+{
+	uint64_t at = page - h->first;
+
+	for (uint64_t i = 1; h->map && i < n; i++)
+		h->map[at + i] = page_pack(PAGE_IS_LATER, 0, cls);
+	if (h->map)
+		h->map[at] = page_pack(PAGE_IS_SEGMENT, (uint32_t)n, cls);
+}
+
+bool heap_map_is(const struct heap *h, uint64_t page, uint32_t entry)
+{
+	return !h->map || h->map[page - h->first] == entry;
+}
+
+bool heap_audit(const struct heap *h)
+{
+	for (uint64_t i = 0; h->map && i < h->count; i++)
+		if ((h->taken[i] == PAGE_FREE) != (h->map[i] == 0)) {
+			err_set(FARKV_EPROTOCOL,
+				"page map: page %" PRIu64 " is 0x%08" PRIx32 ", but %s",
+				h->first + i, h->map[i],
+				h->taken[i] == PAGE_FREE ? "free" : "in use");
+			return false;
+		}
+	return true;
 }
 
 void heap_watch(struct heap *h, void (*spread)(void *arg, uint64_t low, uint64_t high),
@@ -194,6 +232,8 @@ static uint64_t take_highest(struct heap *h)
 	if (h->end == 0 || !back_high(h, h->end - 1))
 		return 0;
 	h->taken[--h->end] = PAGE_TAKEN;
+	if (h->map)
+		h->map[h->end] = page_pack(PAGE_IS_SUBTABLE, 0, 0);
 	h->used++;
 	spread_to(h, 0, h->count - h->end);
 	return h->first + h->end;
@@ -222,6 +262,8 @@ void heap_give(struct heap *h, uint64_t page, uint64_t n)
 
 	assert(at < h->count && n <= h->count - at);
 	memset(&h->taken[at], PAGE_FREE, n);
+	if (h->map)
+		memset(&h->map[at], 0, n * sizeof(h->map[0]));
 	h->used -= n;
 	h->no_run = 0;
 	if (at < h->lowest)

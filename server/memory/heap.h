@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * heap.h - which pages of the data area are in use: the server's private map, outside the
- * region, where clients cannot damage it. Control thread only.
+ * region, where clients cannot damage it. It writes the region's page map, for a later server.
+ * Control thread only.
  */
 #ifndef SERVER_MEMORY_HEAP_H
 #define SERVER_MEMORY_HEAP_H
@@ -25,6 +26,22 @@ typedef uint64_t heap_back(void *arg, uint64_t at, uint64_t n, uint64_t more);
  * be had for now. Call before anything is allocated.
  */
 void heap_set_back(struct heap *h, heap_back *back, void *arg);
+
+/**
+ * Keep the region's page map at `map`, an entry for each page, all 0; heap_new() keeps none. Pages
+ * are entered by heap_take_index() and heap_map_segment() and cleared when they become free.
+ * Call before anything is allocated.
+ */
+void heap_set_map(struct heap *h, uint32_t *map);
+
+/** Enter `n` pages of heap_take() as a segment. Call it before a block of theirs is granted. */
+void heap_map_segment(struct heap *h, uint64_t page, uint64_t n, uint8_t cls);
+
+/** True if the page's entry in the page map is `entry`, or if there is no map. */
+bool heap_map_is(const struct heap *h, uint64_t page, uint32_t entry);
+
+/** False, with a detail, if the page map calls a page free that is in use, or the reverse. */
+bool heap_audit(const struct heap *h);
 
 /**
  * Call spread() when the pages in use spread: `low` pages from the first one up and `high`

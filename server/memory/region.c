@@ -241,6 +241,7 @@ static int contents_create(struct region *r)
 	    !region_dir_reserve(r, r->depth))
 		return dir_error();
 	memcpy(r->meta, &r->sb, sizeof(r->sb));
+	heap_set_map(r->heap, region_page_map(r));
 	heap_set_back(r->heap, back, r->reserve);
 	if (index_create(r))
 		return FARKV_ENOMEM;

@@ -62,6 +62,18 @@ static inline uint64_t region_dir_off(uint32_t depth)
 	return REGION_DIR_OFF + 8 * ((UINT64_C(1) << depth) - 1);
 }
 
+/** The page map: an entry for each page of the data area. */
+static inline uint32_t *region_page_map(const struct region *r)
+{
+	return (uint32_t *)(void *)(r->meta + r->sb.page_map_off);
+}
+
+/** The session table, sb.session_count entries. */
+static inline struct session_entry *region_sessions(const struct region *r)
+{
+	return (struct session_entry *)(void *)(r->meta + r->sb.session_table_off);
+}
+
 /** The current directory array. */
 static inline uint64_t *region_dir(const struct region *r)
 {

@@ -12,6 +12,8 @@
 #define ONE_PAGE_CLASS_BYTES (PAGE_BYTES / 8)
 /* No segment of several blocks is longer than this many pages. */
 #define SEGMENT_PAGES_MAX 8u
+/* ... and of blocks of 64 KiB and more. */
+#define LARGE_SEGMENT_PAGES_MAX 33u
 /*
  * This share of the pages is kept for blocks of up to SLAB_SMALL_BYTES, including the pages
  * they have: a DELETE in a full store needs a small block before it can return the value's.
@@ -129,17 +131,40 @@ static void list_update(struct slab *s, uint32_t at)
 
 /* ---- segments ------------------------------------------------------------ */
 
+/* Pages of one block. */
+static uint32_t block_pages(uint64_t bytes)
+{
+	return (uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
+}
+
+/*
+ * Pages of one segment of a class with CLASS_EXTRA: the number that wastes least. Such blocks end
+ * a little after a page's start; 33 pages hold exactly 16 of 66 KiB.
+ */
+static uint32_t large_segment_pages(uint64_t bytes)
+{
+	uint64_t best = block_pages(bytes);
+
+	/* n * PAGE_BYTES % bytes is the waste of n pages. */
+	for (uint64_t n = best + 1; n <= LARGE_SEGMENT_PAGES_MAX; n++)
+		if (n * PAGE_BYTES % bytes * best < best * PAGE_BYTES % bytes * n)
+			best = n;
+	return (uint32_t)best;
+}
+
 /* Pages of one segment: the fewest that waste at most an eighth. */
 static uint32_t segment_pages(uint64_t bytes)
 {
-	uint64_t fit = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+	uint32_t fit = block_pages(bytes);
 
 	if (bytes <= ONE_PAGE_CLASS_BYTES)
 		return 1;
-	for (uint64_t n = fit; n < SEGMENT_PAGES_MAX; n++)
-		if (n * PAGE_BYTES % bytes * 8 <= n * PAGE_BYTES)
-			return (uint32_t)n;
-	return (uint32_t)fit;
+	if (bytes >= CLASS_BYTES(CLASS_LARGE))
+		return large_segment_pages(bytes);
+	for (uint32_t n = fit; n < SEGMENT_PAGES_MAX; n++)
+		if ((uint64_t)n * PAGE_BYTES % bytes * 8 <= (uint64_t)n * PAGE_BYTES)
+			return n;
+	return fit;
 }
 
 /* A record for a segment; 0 if out of memory. */
@@ -264,22 +289,18 @@ static uint64_t take_pages(struct slab *s, uint8_t cls, uint32_t n)
 		       : heap_take(s->heap, n);
 }
 
-/* Take pages for a segment of the class; sets g->page, pages and blocks. */
+/*
+ * Take pages for a segment of the class; sets g->page, pages and blocks. If there is no run of the
+ * best length, a shorter one.
+ */
 static bool segment_take(struct slab *s, struct segment *g)
 {
 	uint64_t bytes = class_bytes(g->cls);
+	uint32_t least = block_pages(bytes);
 
 	g->pages = segment_pages(bytes);
-	g->page = take_pages(s, g->cls, g->pages);
-	if (!g->page) {
-		/* No run of that length: try the length of a single block. */
-		uint32_t least =
-			(uint32_t)((bytes + PAGE_BYTES - 1) / PAGE_BYTES);
-
-		if (least < g->pages)
-			g->page = take_pages(s, g->cls, least);
-		g->pages = least;
-	}
+	while (!(g->page = take_pages(s, g->cls, g->pages)) && g->pages > least)
+		g->pages = UTIL_MAX(g->pages / 2, least);
 	g->blocks = (uint32_t)((uint64_t)g->pages * PAGE_BYTES / bytes);
 	g->n_free = g->blocks;
 	return g->page != 0;
@@ -300,6 +321,7 @@ static uint32_t segment_new(struct slab *s, uint8_t cls)
 	if (!g.state)
 		goto err_pages;
 	s->segments[at] = g;
+	heap_map_segment(s->heap, g.page, g.pages, cls);
 	for (uint32_t i = 0; i < g.pages; i++)
 		s->segment_at[g.page - s->first + i] = at;
 	s->class[cls].blocks[BLOCK_FREE] += g.blocks;

@@ -124,11 +124,30 @@ static void count_kinds(const uint16_t *state, uint32_t n,
 		kinds[i] += odd[i];
 }
 
+/* The segment's pages: their owner, and what the page map says. */
+static bool audit_pages(const struct slab *s, uint32_t at)
+{
+	const struct segment *g = &s->segments[at];
+	uint64_t first = g->page - s->first;
+
+	for (uint32_t i = 0; i < g->pages; i++) {
+		uint32_t entry = i ? page_pack(PAGE_IS_LATER, 0, g->cls) :
+				     page_pack(PAGE_IS_SEGMENT, g->pages, g->cls);
+
+		if (s->segment_at[first + i] != at)
+			return wrong("owner of page", g->page + i, at,
+				     s->segment_at[first + i]);
+		if (!heap_map_is(s->heap, g->page + i, entry))
+			return wrong("page map, page", g->page + i, 0, entry);
+	}
+	return true;
+}
+
 static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
 {
 	const struct segment *g = &s->segments[at];
 	uint32_t kinds[KINDS] = {0}, hint = UTIL_MIN(g->hint, g->blocks);
-	uint64_t n[BLOCK_STATES] = {0}, marked = 0, page = g->page - s->first;
+	uint64_t n[BLOCK_STATES] = {0}, marked = 0;
 
 	count_kinds(g->state, hint, kinds);
 	if (kinds[BLOCK_FREE])
@@ -149,10 +168,8 @@ static bool audit_segment(const struct slab *s, uint32_t at, struct audit *a)
 		return wrong("marks of segment", at, marked, g->n_marked);
 	if (g->fill != slab_fill(g))
 		return wrong("list of segment", at, slab_fill(g), g->fill);
-	for (uint32_t i = 0; i < g->pages; i++)
-		if (s->segment_at[page + i] != at)
-			return wrong("owner of page", g->page + i, at,
-				     s->segment_at[page + i]);
+	if (!audit_pages(s, at))
+		return false;
 	for (int i = 0; i < BLOCK_STATES; i++)
 		a->blocks[g->cls][i] += n[i];
 	if (g->fill == FILL_EMPTY)

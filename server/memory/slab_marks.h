@@ -42,7 +42,7 @@ bool slab_unmarked(struct slab *s, uint64_t *cursor, unsigned segments,
 bool slab_unmark(struct slab *s, uint64_t *cursor, unsigned segments);
 
 /**
- * Count again from the states of the blocks: counts, lists, owners of pages. False, with a
+ * Count again from the states of the blocks: counts, lists, owners of pages, page map. False, with a
  * detail, if that differs from the kept figures. Time: 2 ns per block.
  */
 bool slab_audit(const struct slab *s);

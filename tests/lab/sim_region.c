@@ -33,9 +33,11 @@ void sim_region_setup(void)
 	r->data = sim.base + META;
 	r->meta_fd = r->data_fd = r->meta_ro_fd = r->data_ro_fd = -1;
 	r->heap = heap_new(META / PAGE_BYTES, sim.pages);
+	memset(region_page_map(r), 0, sim.pages * sizeof(uint32_t));
+	heap_set_map(r->heap, region_page_map(r));
 	r->max_depth = 6;
 	r->subtables = 1;
-	page = heap_take(r->heap, 1);
+	page = heap_take_index(r->heap);
 	region_dir(r)[0] = entry_pack(page, region_next_gen(r), 0);
 	slots = region_slots(r, region_dir(r)[0]);
 	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++)
@@ -116,7 +118,7 @@ void sim_region_audit(struct slab *slab)
 			sim_fail("block %llx is nobody's",
 				 (unsigned long long)refs[0].off);
 	} while (more);
-	if (!slab_audit(slab))
+	if (!slab_audit(slab) || !heap_audit(sim.region.heap))
 		sim_fail("%s", err_detail());
 	if (heap_used(sim.region.heap) !=
 	    sim.region.subtables + slab_count(slab).pages +

@@ -203,24 +203,45 @@ START_TEST(target_of_a_wrong_entry_is_not_read)
 }
 END_TEST
 
+START_TEST(page_map_that_does_not_know_a_subtable_is_bad_directory)
+{
+	uint32_t *entry = &region_page_map(&region)[entry_page(region_dir(&region)[1]) -
+						    region.sb.meta_bytes / PAGE_BYTES];
+
+	ck_assert_uint_eq(*entry, page_pack(PAGE_IS_SUBTABLE, 0, 0));
+	*entry = page_pack(PAGE_IS_SEGMENT, 1, 0);
+	check();
+	check_problems(MSG_FSCK_BAD_DIRECTORY, 1);
+	*entry = page_pack(PAGE_IS_SUBTABLE, 0, 0);
+	check();
+	CLEAN;
+}
+END_TEST
+
 /* Each account in turn; the change is undone after the check. */
-enum book { SEGMENTS, BLOCKS, PAGES, REGION, BOOKS };
+enum book { SEGMENTS, BLOCKS, PAGES, REGION, MAP_SEGMENT, MAP_FREE, BOOKS };
 
 START_TEST(accounts_that_disagree_are_found)
 {
 	static const char *const says[] = {"slab", "bytes of all blocks",
 					   "pages in use",
-					   "bytes of the region"};
+					   "bytes of the region",
+					   "page map, page", "page map: page"};
 	struct slab *slab = c->slab;
+	uint32_t *map = region_page_map(&region);
 	uint64_t page = 0, directory = 0;
 
-	(void)item_new(0); /* a segment */
+	(void)item_new(0); /* a segment, at the first page */
 	if (_i == SEGMENTS)
 		slab->segments[1].n_free++;
 	if (_i == BLOCKS)
 		slab->bytes_slack += 64;
 	if (_i == PAGES)
-		page = heap_take(region.heap, 1);
+		heap_map_segment(region.heap, page = heap_take(region.heap, 1), 1, 0);
+	if (_i == MAP_SEGMENT)
+		map[0]++;
+	if (_i == MAP_FREE)
+		map[9]++;
 	if (_i == REGION) {
 		region.sb.region_bytes += PAGE_BYTES;
 		directory = 1; /* the superblock says something else */
@@ -240,6 +261,10 @@ START_TEST(accounts_that_disagree_are_found)
 		heap_give(region.heap, page, 1);
 	if (_i == REGION)
 		region.sb.region_bytes -= PAGE_BYTES;
+	if (_i == MAP_SEGMENT)
+		map[0]--;
+	if (_i == MAP_FREE)
+		map[9]--;
 	check();
 	CLEAN;
 }
@@ -258,6 +283,7 @@ static Suite *suite(void)
 	tcase_add_test(
 		t, word_of_another_incarnation_is_told_from_a_damaged_block);
 	tcase_add_test(t, first_of_two_problems_is_named);
+	tcase_add_test(t, page_map_that_does_not_know_a_subtable_is_bad_directory);
 	tcase_add_loop_test(t, broken_directory_is_found, 0, BROKEN);
 	tcase_add_test(t, entries_of_one_subtable_are_equal);
 	tcase_add_test(t,

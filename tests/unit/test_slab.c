@@ -17,12 +17,15 @@
  * ------------------------------------------------------------------------ */
 
 static struct heap *heap;
+static uint32_t *map; /* the region's page map: slab_audit() compares it */
 static struct slab *slab;
 static struct block_ref refs[LOTS];
 
 static void setup(uint64_t pages)
 {
 	heap = heap_new(FIRST, pages + 1);
+	map = calloc(pages + 1, sizeof(*map));
+	heap_set_map(heap, map);
 	slab = slab_new(heap, FIRST, pages + 1, GRACE);
 	ck_assert_ptr_nonnull(slab);
 	/* the index's first */
@@ -38,7 +41,9 @@ static uint64_t pages_of_values(void)
 static void teardown(void)
 {
 	slab_free(slab);
+	ck_assert(heap_audit(heap));
 	heap_free(heap);
+	free(map);
 }
 
 static size_t grant_all(uint8_t cls, uint64_t now)
