@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "roster.h"
+
 struct tether *tether_new(void)
 {
 	struct tether *t = malloc(sizeof(*t));
@@ -40,14 +42,13 @@ void tether_free(struct tether *t)
 	free(t);
 }
 
-void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid)
+void lingering_add(struct lingering *d, struct tether *t)
 {
 	if (tether_is_loose(t)) {
+		roster_clear(t->entry);
 		tether_free(t);
 		return;
 	}
-	t->id = id;
-	t->pid = pid;
 	t->next = d->first;
 	d->first = t;
 	d->n++;
@@ -72,10 +73,12 @@ bool lingering_gone(struct lingering *d)
 	struct tether **at = &d->first;
 
 	while (*at)
-		if (tether_is_loose(*at))
+		if (tether_is_loose(*at)) {
+			roster_clear((*at)->entry);
 			forget(d, at);
-		else
+		} else {
 			at = &(*at)->next;
+		}
 	return !d->first;
 }
 

@@ -21,11 +21,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct session_entry;
+
 struct tether {
 	struct tether *next; /* in struct lingering */
 	int fd;              /* -1 until tether_make() */
-	uint32_t id;         /* of the session; set by lingering_add() */
+	uint32_t id;         /* of the session */
 	pid_t pid;           /* of its process; 0: in another PID namespace */
+	struct session_entry *entry; /* in the session table; may be NULL */
 };
 
 /**
@@ -52,13 +55,13 @@ struct lingering {
 	uint32_t n;
 };
 
-/** Session `id` of process `pid` ended; takes `t`. */
-void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid);
+/** A session ended; takes `t`, of which the caller has set id, pid and entry. */
+void lingering_add(struct lingering *d, struct tether *t);
 
 /** The latest one, or NULL. */
 const struct tether *lingering_first(const struct lingering *d);
 
-/** Forget those whose tether is loose. True if none is left. */
+/** Forget those whose tether is loose, and clear their entries. True if none is left. */
 bool lingering_gone(struct lingering *d);
 
 void lingering_fini(struct lingering *d);

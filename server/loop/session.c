@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 
 #include "core.h"
+#include "roster.h"
 
 struct session *session_new(struct control *control,
 			    const struct conn_ops *port, void *conn)
@@ -100,6 +101,7 @@ static void session_free(struct session *s)
 		drop_first(s);
 	s->port->close(s->conn);
 	tether_free(s->tether);
+	roster_clear(s->entry);
 	free(s);
 }
 
@@ -122,8 +124,12 @@ void session_end(struct session *s)
 	s->left = s->left || never_began(s);
 	/* An RDMA session needs none of this: it is fenced, its connection is gone (I6). */
 	if (s->tether && s->welcomed && !s->left) {
-		lingering_add(&c->lingering, s->tether, s->id, s->pid);
+		s->tether->id = s->id;
+		s->tether->pid = s->pid;
+		s->tether->entry = s->entry;
+		lingering_add(&c->lingering, s->tether);
 		s->tether = NULL;
+		s->entry = NULL;
 	}
 	for (const struct loop_module *const *m = c->modules; *m; m++)
 		if ((*m)->session_ended)

@@ -18,6 +18,7 @@ struct control;
 struct key;
 struct unfinished;
 struct session;
+struct session_entry;
 struct tether;
 
 /** Operations of a connection. */
@@ -90,6 +91,7 @@ struct session {
 	uint32_t id;
 	uint64_t connected_ns; /* or when its HELLO was parked or resumed */
 	pid_t pid;     /* of the peer, for the log; 0: remote or in another PID namespace */
+	struct session_entry *entry; /* in the session table; NULL: none, or its tether's */
 	struct tether *tether; /* shows whether its process has the region mapped; NULL: remote */
 	struct session_hello hello;
 	uint8_t nonce[MSG_NONCE_BYTES]; /* of CHALLENGE */

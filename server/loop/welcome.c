@@ -26,6 +26,7 @@
 #include "closer.h"
 #include "barrier.h"
 #include "core.h"
+#include "roster.h"
 #include "session.h"
 #include "sweep.h"
 
@@ -253,6 +254,7 @@ static bool welcome(struct session *s, bool readonly,
 
 		auth_server_tag(key, &in, w.welcome.tag);
 	}
+	s->entry = roster_enter(c->region, s->id, s->pid);
 	/* It takes part in barriers before it can hold a reference (I5). */
 	s->welcomed = true;
 	c->counts.sessions++;

@@ -368,10 +368,8 @@ void tether_free(struct tether *t)
 	free(t);
 }
 
-void lingering_add(struct lingering *d, struct tether *t, uint32_t id, pid_t pid)
+void lingering_add(struct lingering *d, struct tether *t)
 {
-	t->id = id;
-	t->pid = pid;
 	t->next = d->first;
 	d->first = t;
 }

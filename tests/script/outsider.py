@@ -19,12 +19,14 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 M64 = (1 << 64) - 1
 TYPES = dict(HELLO=1, GRANT_REQ=2, RETURN=3, HINT=4, PREFIX_REQ=5, STATS_REQ=6,
              PING=7, BARRIER_ACK=8, BYE=11, READY=14, WELCOME=65, REFUSE=66, GRANT=67,
              HINT_REPLY=68, PREFIX=69, STATS=70, PONG=71, BYE_ACK=76)
 DEFERRED = 1
+BARRIER_WAITS = 39
 checks = 0
 
 
@@ -60,14 +62,18 @@ def load_mmap():
     f.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
                   ctypes.c_int, ctypes.c_long]
 
+    libc = ctypes.CDLL(None)
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
     def tie(fd):
         at = f(None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
         expect("mapping of the tether", at is not None and at != 2 ** 64 - 1, True)
         os.close(fd)
-    return tie
+        return at
+    return tie, lambda at: libc.munmap(at, 4096)
 
 
-tie = load_mmap()
+tie, untie = load_mmap()
 
 
 # ---- control-channel.md ------------------------------------------------------
@@ -111,7 +117,7 @@ class Session:
         kind, req, body = decode(packet)
         expect("answer to HELLO", (kind, req, len(self.fds)),
                (TYPES["WELCOME"], 1, 3))
-        tie(self.fds.pop())
+        self.tether = tie(self.fds.pop())
         (self.id, self.prefix, self.role, swept, id0, id1, self.region_bytes,
          self.meta_bytes, self.grace_ns, flags, _, tag,
          address) = struct.unpack("<IIBBQQQQQI16s32sH", body[:104])
@@ -229,6 +235,19 @@ class Region:
 
     def bytes_at(self, off, n):
         return self.data[off - self.base:off - self.base + n]
+
+    def session(self, number):
+        """(pid, start time) of a session's entry; None if it has none."""
+        for i in range(self.n_sessions):
+            prefix, pid, start = struct.unpack_from("<IIQ", self.meta, self.sessions + 16 * i)
+            if prefix == number:
+                return pid, start
+
+    def page(self, off):
+        """What the page map says of the page at an offset: kind, length, class."""
+        p, = struct.unpack_from("<I", self.meta,
+                                self.page_map + 4 * ((off - self.base) // 32768))
+        return bits(p, 31, 30), bits(p, 29, 7), bits(p, 6, 0)
 
     def window(self, key):
         """Offset of the key's first slot, and its subtable's EMPTY word."""
@@ -361,6 +380,42 @@ def write_ours(path):
     s.bye()
 
 
+def page_map(r):
+    """Every block lies in a segment of its class, and the window in a subtable."""
+    for key in (b"small", b"large", b"ours, long"):
+        off, word = r.search(key)
+        expect("page of the index", r.page(off), (1, 0, 0))
+        off, cls = bits(word, 33, 0) * 32, bits(word, 40, 34)
+        first = off // 32768 * 32768
+        while r.page(first)[0] == 3:
+            expect("later page", r.page(first), (3, 0, cls))
+            first -= 32768
+        kind, pages, found = r.page(first)
+        expect("first page", (kind, found), (2, cls))
+        expect("block's place", ((off - first) % class_bytes(cls),
+                                 off + class_bytes(cls) <= first + pages * 32768), (0, True))
+
+
+def sessions(path, r):
+    with open("/proc/self/stat") as f:
+        me = os.getpid(), int(f.read().rpartition(")")[2].split()[19])
+    watch, gone, stays = (Session(path, role) for role in (1, 0, 0))
+    for s in watch, gone, stays:
+        expect("entry of a session", r.session(s.id), me)
+    gone.bye()
+    stays.close()  # without BYE, and with its tether mapped
+    deadline = time.monotonic() + 20
+    while watch.stats()[BARRIER_WAITS] == 0 and time.monotonic() < deadline:
+        pass
+    expect("after BYE", r.session(gone.id), None)
+    expect("while its process may use the region", r.session(stays.id), me)
+    untie(stays.tether)
+    while watch.stats()[BARRIER_WAITS] != 0 and time.monotonic() < deadline:
+        pass
+    expect("afterwards", r.session(stays.id), None)
+    watch.bye()
+
+
 def no_memory_for_readers(path, readonly):
     """A reader can neither take blocks nor return what others hold."""
     writer = Session(path, 0)
@@ -392,6 +447,8 @@ def main():
             write_ours(path)
             expect("seen by who was there before", region.get(b"ours"),
                    b"theirs")
+            page_map(region)
+            sessions(path, region)
             no_memory_for_readers(path, readonly)
         finally:
             server.terminate()
