@@ -5,7 +5,7 @@
  *
  *   get                                    READ slot; READ block, unless that is cached
  *   put; others that would change the word WRITE block; CAS slot
- *   others                                 READ slot
+ *   exists, and others                     READ slot
  *   put and add of a new key, by a cached  WRITE block; CAS slot
  *   window
  *
@@ -317,6 +317,19 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 	return cached_forget(ix, op);
 }
 
+/*
+ * An EXISTS has seen the word. Whichever it is, the slot is the key's (I1), so the mark decides and
+ * no block is READ.
+ */
+static enum next exists_seen(struct index *ix, struct index_op *op, uint64_t seen)
+{
+	if (seen == op->look.word)
+		was_right(ix, op);
+	else
+		cached_store(ix, op, seen, 0);
+	return op_done(ix, op, seen & SLOT_DEAD ? FARKV_ENOTFOUND : 0);
+}
+
 /* A writer that might change nothing has seen the word. */
 static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
@@ -349,8 +362,14 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 	    slot_fp(seen) != hash_fp(op->key.hash) ||
 	    !region_block_ok(&ix->sb, slot_off(seen), slot_class(seen)))
 		return cached_forget(ix, op);
-	return op->kind == INDEX_GET ? get_seen(ix, op, seen) :
-				       writer_seen(ix, op, seen);
+	switch (op->kind) {
+	case INDEX_GET:
+		return get_seen(ix, op, seen);
+	case INDEX_EXISTS:
+		return exists_seen(ix, op, seen);
+	default:
+		return writer_seen(ix, op, seen);
+	}
 }
 
 /* ---- begin ----------------------------------------------------------------------- */
@@ -431,15 +450,25 @@ static bool new_key(struct index *ix, struct index_op *op, enum next *next_out)
 	return false;
 }
 
-bool cached_get(struct index *ix, struct index_op *op, enum next *next_out)
+/* A GET compares the key with the block's, and loses a round trip if the word is outdated. */
+static const struct location *location_to_read(struct index *ix, const struct index_op *op)
+{
+	const struct location *l;
+
+	if (op->kind == INDEX_EXISTS)
+		return find(ix, op);
+	l = location_guess(ix->cached->locations, op->key.hash);
+	return l && l->stale < LOCATION_STALE_MAX ? l : NULL;
+}
+
+bool cached_read(struct index *ix, struct index_op *op, enum next *next_out)
 {
 	const struct location *l;
 
 	if (!ix->cached || op->no_cache)
 		return false;
-	/* The key is compared with the block's. */
-	l = location_guess(ix->cached->locations, op->key.hash);
-	if (!l || l->stale >= LOCATION_STALE_MAX) {
+	l = location_to_read(ix, op);
+	if (!l) {
 		ix->cached->count.misses++;
 		return false;
 	}

@@ -18,10 +18,10 @@ void cached_drop(struct cached *w);
 const struct location_counters *cached_counters(const struct cached *w);
 
 /**
- * Begin a GET by a cached location; needs no directory. False: there is none, or it is not to be
- * used, and nothing has happened.
+ * Begin a GET or EXISTS by a cached location; needs no directory. False: there is none, or it is
+ * not to be used, and nothing has happened.
  */
-bool cached_get(struct index *ix, struct index_op *op, enum next *next_out);
+bool cached_read(struct index *ix, struct index_op *op, enum next *next_out);
 /**
  * The same for writes, and for inserts by a cached window. The operation has its directory entry
  * and its block.

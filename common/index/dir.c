@@ -184,7 +184,7 @@ enum next dir_looked(struct index *ix, struct index_op *op)
 	if (op->moved.odd)
 		return op_again_bounded(ix, op, "a slot of another subtable");
 	/* Resolving must not leave the critical section: barriers do not know its words. */
-	if (op->kind != INDEX_GET && op->doubt != DOUBT_RESOLVING)
+	if (!kind_reads(op->kind) && op->doubt != DOUBT_RESOLVING)
 		return op_wait(ix, op, INDEX_WAIT_FROZEN);
 	op->search.accept_frozen = true;
 	return NEXT_WALK;

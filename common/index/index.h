@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index.h - the protocol: GET, PUT, ADD, REPLACE, CAS and DELETE over a lane.
+ * index.h - the protocol: GET, EXISTS, PUT, ADD, REPLACE, CAS and DELETE over a lane.
  *
  * Every operation is a small state machine (index/op.h) that posts chains and continues when they
  * complete. The operations of an op queue are driven together, one doorbell per stage

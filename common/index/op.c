@@ -137,7 +137,7 @@ static void prefetch_block(const struct index *ix, const struct index_op *op)
 
 bool op_take_block(struct index *ix, struct index_op *op)
 {
-	if (op->kind == INDEX_GET || op->kind == INDEX_DELETE ||
+	if (kind_reads(op->kind) || op->kind == INDEX_DELETE ||
 	    op->own != OWN_NONE || op->doubt == DOUBT_RESOLVING)
 		return true;
 	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
@@ -174,9 +174,9 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 {
 	uint64_t all = class_bytes(slot_class(word));
 
-	if (op->kind == INDEX_GET || op->search.probe_full)
+	if (op->kind == INDEX_GET)
 		return all;
-	return head_bytes(op->key.len, all);
+	return head_bytes(op->search.probe_full ? UINT16_MAX : op->key.len, all);
 }
 
 uint32_t op_segment_len(const struct index *ix, const struct index_op *op,

@@ -25,7 +25,14 @@ enum index_kind {
 	INDEX_REPLACE,
 	INDEX_CAS,
 	INDEX_DELETE,
+	INDEX_EXISTS, /* is there a value? */
 };
+
+/** True if operations of this kind change nothing. */
+static inline bool kind_reads(unsigned kind)
+{
+	return kind == INDEX_GET || kind == INDEX_EXISTS;
+}
 
 enum index_wait {
 	INDEX_WAIT_NONE,
@@ -67,7 +74,7 @@ struct index_key {
  *   OP_SETTLE      READ window               the words stand: walk, or end as refused;
  *                                            else START
  *   OP_MOVED       READ D, entry, D          another entry: START; the same one:
- *                                            a GET walks, a writer waits
+ *                                            a read walks, a writer waits
  *   OP_LOOK        READ slot, READ block     the cached word: ENDED, or decide;
  *                                            later than T/2: LOOK_AGAIN;
  *                                            another word of the key: LOOK once more,
@@ -79,7 +86,7 @@ struct index_key {
  *   OP_ENDED       -
  *
  *   walk      candidates: PROBE; a FROZEN word: MOVED; no slot is the key's: absent
- *   compare   a candidate is the key's: a GET has ENDED, a write decides; else walk on
+ *   compare   a candidate is the key's: a read has ENDED, a write decides; else walk on
  *   absent    a torn word may have hidden it: SETTLE; a put or add: SWAP for the first
  *             EMPTY slot, or it waits for growth; else ENDED
  *   decide    SWAP; or it is refused: ENDED, SETTLE first where words tear
@@ -130,8 +137,8 @@ enum own_block {
 /** What is known of the key; cleared at OP_START. */
 struct op_search {
 	uint8_t way;        /* enum op_way */
-	bool accept_frozen; /* GET: the directory entry was READ again after the FROZEN words */
-	bool probe_full;    /* probe whole blocks: a key was longer than ours */
+	bool accept_frozen; /* a read: the directory entry was READ again after FROZEN words */
+	bool probe_full;    /* probe keys of any length: one was longer than ours */
 	bool skipped;       /* a candidate was another key's */
 	bool settled;       /* words were READ twice, or need not be */
 	bool absorbs;       /* a PUT that is done if the slot at slot_at is its key's */
@@ -464,7 +471,7 @@ bool op_span_ok(const struct index *ix, const struct index_op *op);
 
 /** The operation's key, for block_verify_head(). */
 struct block_key op_block_key(const struct index *ix, const struct index_op *op);
-/** Bytes that a probe READs of the block that `word` names: all, or header and key. */
+/** Bytes that a probe READs of the block that `word` names: a GET's all, else header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
 /** Bytes of the block that `word` names that a GET READs straight into op->into; 0 if none. */
 uint32_t op_segment_len(const struct index *ix, const struct index_op *op,

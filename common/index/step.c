@@ -26,7 +26,7 @@
  */
 static bool reads_twice(const struct index *ix, const struct index_op *op)
 {
-	return (op->kind == INDEX_GET || op->doubt == DOUBT_RESOLVING) &&
+	return (kind_reads(op->kind) || op->doubt == DOUBT_RESOLVING) &&
 	       !(ix->lane->caps & XPORT_READ8_ATOMIC);
 }
 
@@ -37,7 +37,7 @@ static int check_request(const struct index *ix, const struct index_op *op)
 {
 	if (xport_broken(ix->lane))
 		return FARKV_EDISCONNECTED;
-	if (op->kind != INDEX_GET && !ix->alloc)
+	if (!kind_reads(op->kind) && !ix->alloc)
 		return FARKV_EPERM;
 	if (op->key.len == 0 || op->key.len > ix->sb.max_key ||
 	    op->value_len > ix->sb.max_value)
@@ -48,7 +48,7 @@ static int check_request(const struct index *ix, const struct index_op *op)
 /* True for a write by loads. What is unusual there restarts, with op->tries set. */
 static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 {
-	return op->kind != INDEX_GET && op->doubt != DOUBT_RESOLVING &&
+	return !kind_reads(op->kind) && op->doubt != DOUBT_RESOLVING &&
 	       op->tries == 0 && (ix->lane->caps & XPORT_DIRECT_STORE);
 }
 
@@ -72,7 +72,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 		return op_done(ix, op, err);
 	op->search = (struct op_search){.way = WAY_WINDOW};
 	/* A cached location leads to the key without a directory. */
-	if (op->kind == INDEX_GET && cached_get(ix, op, &next))
+	if (kind_reads(op->kind) && cached_read(ix, op, &next))
 		return next;
 	if (!dir_find(ix, op, deadline_ns, &next))
 		return next;
@@ -86,7 +86,7 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 			       err_set(FARKV_ENOMEM, "no memory for a window"));
 	if (writes_by_loads(ix, op) && index_try_write(ix, op, &next))
 		return next;
-	if (op->kind != INDEX_GET && cached_start(ix, op, &next))
+	if (!kind_reads(op->kind) && cached_start(ix, op, &next))
 		return next;
 	return read_window(ix, op);
 }
@@ -121,12 +121,12 @@ static enum next probe(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-/* A candidate has the key's fingerprint and, for a GET, is alive. */
+/* A candidate has the key's fingerprint and, for a read, is alive. */
 static bool is_candidate(const struct index_op *op, uint64_t w)
 {
 	if (slot_fp(w) != hash_fp(op->key.hash))
 		return false;
-	return !(op->kind == INDEX_GET && (w & SLOT_DEAD));
+	return !(kind_reads(op->kind) && (w & SLOT_DEAD));
 }
 
 /* What the walk does at a word. */
@@ -292,7 +292,7 @@ static enum next found(struct index *ix, struct index_op *op, uint64_t word,
 {
 	if (op->doubt == DOUBT_RESOLVING)
 		return swap_resolve(ix, op, word);
-	if (op->kind != INDEX_GET && !op->search.absorbs)
+	if (!kind_reads(op->kind) && !op->search.absorbs)
 		return next_decide(op, word, view->version);
 	if (op->kind == INDEX_GET) {
 		op->view = *view;

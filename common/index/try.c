@@ -88,12 +88,15 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 /* What a look at a slot led to. */
 enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 
+/* What is copied: a GET's block of a living key, an EXISTS's head of one, a writer's head of any. */
+enum copied { COPY_BLOCK, COPY_LIVING_HEAD, COPY_HEAD };
+
 /*
- * Look at a slot that window_scan() points out, by loading its word again. A GET copies the block
- * of a living key, a writer the head of any. Sets *view and op->search.word.
+ * Look at a slot that window_scan() points out, by loading its word again. Sets *view and
+ * op->search.word.
  */
 IN_LINE enum look
-look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes,
+look_at(struct index *ix, struct index_op *op, const uint64_t *slot, enum copied what,
 	struct block_view *view)
 {
 	uint64_t w = atom_load_follow(slot);
@@ -103,9 +106,9 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes
 		return LOOK_END;
 	if ((w & SLOT_FROZEN) || slot_is_null(w))
 		return LOOK_UNUSUAL;
-	if (slot_fp(w) != hash_fp(op->key.hash) || (!writes && (w & SLOT_DEAD)))
+	if (slot_fp(w) != hash_fp(op->key.hash) || (what != COPY_HEAD && (w & SLOT_DEAD)))
 		return LOOK_ON;
-	if (writes)
+	if (what != COPY_BLOCK)
 		check = direct_head(ix, op, w, view);
 	else if (!direct_fetch(ix, op, w, &check, view))
 		return LOOK_UNUSUAL;
@@ -122,7 +125,7 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, bool writes
  */
 IN_LINE enum look
 walk(struct index *ix, struct index_op *op, const uint64_t *slots,
-     bool writes, struct block_view *view)
+     enum copied what, struct block_view *view)
 {
 	for (unsigned s = 0; s < WINDOW_SLOTS; s += LINE_SLOTS) {
 		struct line_masks m = window_scan(&slots[s], hash_fp(op->key.hash));
@@ -130,7 +133,7 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
 		for (uint32_t at = m.match | m.stop; at; at &= at - 1) {
 			unsigned i = s + (unsigned)__builtin_ctz(at);
 			enum look look =
-				look_at(ix, op, &slots[i], writes, view);
+				look_at(ix, op, &slots[i], what, view);
 
 			if (look != LOOK_ON) {
 				op->slot_at = (uint16_t)i;
@@ -145,9 +148,9 @@ walk(struct index *ix, struct index_op *op, const uint64_t *slots,
 /* Walk the window; count anything unusual as a retry. */
 IN_LINE enum look
 search(struct index *ix, struct index_op *op, const uint64_t *slots,
-       bool writes, struct block_view *view)
+       enum copied what, struct block_view *view)
 {
-	enum look look = walk(ix, op, slots, writes, view);
+	enum look look = walk(ix, op, slots, what, view);
 
 	ix->retries += look == LOOK_UNUSUAL;
 	return look;
@@ -165,7 +168,7 @@ bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slo
 	enum look look;
 
 	(void)direct_window(ix, op); /* index_get() has not set the directory entry */
-	look = search(ix, op, slots, false, &op->view);
+	look = search(ix, op, slots, COPY_BLOCK, &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;
 	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
@@ -179,6 +182,21 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 	const uint64_t *slots = direct_window(ix, op);
 
 	return slots && index_get_fast(ix, op, slots);
+}
+
+static bool exists_by_loads(struct index *ix, struct index_op *op)
+{
+	const uint64_t *slots = direct_window(ix, op);
+	struct block_view view;
+	enum look look;
+
+	if (!slots)
+		return false;
+	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
+	if (look == LOOK_UNUSUAL)
+		return false;
+	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
+	return true;
 }
 
 /* ---- many operations ------------------------------------------------------------------- */
@@ -197,7 +215,7 @@ static void prefetch_candidate(const struct index *ix, const struct index_op *op
 		&slots[(unsigned)__builtin_ctz(m.match)]));
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return;
-	/* A writer needs only the header and the key. */
+	/* All but a GET need only the header and the key. */
 	bytes = op->kind == INDEX_GET ? fetch_ahead(class_bytes(ref.cls)) : LINE_BYTES;
 	fetch_lines(ix->lane->base + ref.off, bytes);
 }
@@ -246,7 +264,7 @@ static bool decide_by_loads(struct index *ix, struct index_op *op,
 			    const uint64_t *slots, enum next *next_out)
 {
 	struct block_view view;
-	enum look look = search(ix, op, slots, true, &view);
+	enum look look = search(ix, op, slots, COPY_HEAD, &view);
 
 	if (look == LOOK_UNUSUAL)
 		return false;
@@ -420,8 +438,14 @@ void index_pause(struct index *ix, const struct index_op *op)
 
 static bool try_one(struct index *ix, struct index_op *op)
 {
-	return op->kind == INDEX_GET ? get_by_loads(ix, op) :
-				       write_by_loads(ix, op);
+	switch (op->kind) {
+	case INDEX_GET:
+		return get_by_loads(ix, op);
+	case INDEX_EXISTS:
+		return exists_by_loads(ix, op);
+	default:
+		return write_by_loads(ix, op);
+	}
 }
 
 bool index_try(struct index *ix, struct index_op *op)

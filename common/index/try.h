@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * index/try.h - operations over mapped memory by loads: GETs, and writes whose search is by loads
+ * index/try.h - operations over mapped memory by loads: reads, and writes whose search is by loads
  * and whose CAS is by an instruction or a chain. Unusual cases are left to the phases
  * (index/step.h).
  */

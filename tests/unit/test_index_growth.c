@@ -289,10 +289,11 @@ START_TEST(migration_before_any_request_of_an_operation_is_survived)
 {
 	static const int opcodes[] = {XPORT_READ, XPORT_WRITE, XPORT_CAS};
 	static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT,
-						INDEX_REPLACE, INDEX_DELETE};
+						INDEX_REPLACE, INDEX_DELETE,
+						INDEX_EXISTS};
 	struct index_key k = key_of("moving");
 
-	for (unsigned kind = 0; kind < 4; kind++)
+	for (unsigned kind = 0; kind < 5; kind++)
 		for (unsigned o = 0; o < 3; o++)
 			for (unsigned skip = 0; skip < 3; skip++) {
 				setup(true);
@@ -306,7 +307,7 @@ START_TEST(migration_before_any_request_of_an_operation_is_survived)
 						     0),
 						 0);
 				rival.opcode = -1;
-				if (kinds[kind] == INDEX_GET)
+				if (kind_reads(kinds[kind]))
 					check_value(&other, k, "old");
 				else if (kinds[kind] == INDEX_DELETE)
 					ABSENT(&other, k);

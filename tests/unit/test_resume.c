@@ -34,7 +34,8 @@ typedef const char *state;
 
 enum before { NOTHING, VALUE, LARGE, DELETED, N_BEFORE };
 static const enum index_kind kinds[] = {INDEX_GET, INDEX_PUT, INDEX_ADD,
-					INDEX_REPLACE, INDEX_CAS, INDEX_DELETE};
+					INDEX_REPLACE, INDEX_CAS, INDEX_DELETE,
+					INDEX_EXISTS};
 enum rival { R_NONE, R_PUT, R_ADD, R_REPLACE, R_DELETE, R_DELETE_PUT, N_RIVAL };
 
 struct scenario {
@@ -100,6 +101,7 @@ static int mine(enum index_kind kind, state *s, bool first)
 {
 	switch (kind) {
 	case INDEX_GET:
+	case INDEX_EXISTS:
 		return *s ? 0 : FARKV_ENOTFOUND;
 	case INDEX_ADD:
 		if (*s)
@@ -254,8 +256,7 @@ static bool play(const struct scenario *sc)
 	cfg.break_at = 3 + sc->step;
 	client_open(&me, &cfg, 1);
 	broken = run(&me, sc->kind,
-		     sc->kind == INDEX_GET || sc->kind == INDEX_DELETE ? NULL :
-									MINE,
+		     kind_reads(sc->kind) || sc->kind == INDEX_DELETE ? NULL : MINE,
 		     first_version);
 	if (!xport_broken(me.lane)) {
 		fake_client_close(&me);
@@ -320,7 +321,7 @@ START_TEST(operation_whose_lane_breaks_at_any_request_is_resumed)
 				sc.rival = (enum rival)r;
 				play_steps(&sc);
 			}
-	if (sc.kind == INDEX_GET)
+	if (kind_reads(sc.kind))
 		return;
 	ck_assert_uint_gt(seen_lost, 0);
 	ck_assert_uint_gt(seen_found, 0);
