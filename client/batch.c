@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_mget() and farkv_mput(): groups of up to INDEX_RUN_MAX operations share
- * their round trips.
+ * farkv_mget(), farkv_mput() and farkv_mexists(): groups of up to INDEX_RUN_MAX operations
+ * share their round trips.
  *
  * The values of the last group are held by the operations (index_op_hold()); those of earlier
  * groups are copied to the handle's arena. A call holds at most the sum of its
@@ -327,5 +327,85 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n)
 	}
 	for (; g.at < n; g.at++)
 		items[g.at].result = FARKV_EABORTED;
+	return failure_report(&f, n);
+}
+
+/* ---- mexists -------------------------------------------------------------------- */
+
+/* A group of keys to ask for; those from `at` on have not begun. */
+struct asked {
+	const struct farkv_key *keys;
+	size_t n_keys, at;
+	struct index_op *op[INDEX_RUN_MAX];
+	size_t item[INDEX_RUN_MAX];
+	size_t n;
+	uint8_t *bitmap; /* or NULL */
+	size_t prefix;
+};
+
+static void ask_fill(struct farkv *kv, struct asked *a, struct failure *f)
+{
+	size_t at = a->at;
+
+	a->n = 0;
+	for (; at < a->n_keys && a->n < INDEX_RUN_MAX; at++) {
+		const struct farkv_key *k = &a->keys[at];
+		struct index_op *op = &kv->ops[a->n];
+		struct index_key key;
+		int err = handle_key(kv, k->key, k->key_len, &key);
+
+		if (err) {
+			failure_note(f, at, err);
+			continue;
+		}
+		index_op_start(op, INDEX_EXISTS, &key, NULL, 0);
+		a->item[a->n] = at;
+		a->op[a->n++] = op;
+	}
+	a->at = at;
+}
+
+static void ask_found(struct asked *a, size_t item)
+{
+	if (a->bitmap)
+		a->bitmap[item / 8] |= (uint8_t)(1u << item % 8);
+	if (a->prefix == item)
+		a->prefix++;
+}
+
+/* Returns an error that ends the batch, or 0. */
+static int ask_harvest(struct farkv *kv, struct asked *a, struct failure *f)
+{
+	int final = 0;
+
+	for (size_t i = 0; i < a->n; i++) {
+		int err = op_result(kv, a->op[i], a->item[i], f);
+
+		if (!err)
+			ask_found(a, a->item[i]);
+		if (is_final(err))
+			final = err;
+	}
+	return final;
+}
+
+int batch_exists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
+		 size_t *prefix_out)
+{
+	struct failure f = {.err = 0};
+	struct asked a = {.keys = keys, .n_keys = n, .bitmap = bitmap};
+	int final = ops_reserve(kv);
+
+	if (final)
+		failure_note(&f, 0, final);
+	while (a.at < n && !final) {
+		ask_fill(kv, &a, &f);
+		index_try_many(kv->conn.index, a.op, a.n);
+		handle_run(kv, a.op, a.n, 0);
+		final = ask_harvest(kv, &a, &f);
+		if (a.at < n)
+			handle_pause(kv);
+	}
+	*prefix_out = a.prefix;
 	return failure_report(&f, n);
 }

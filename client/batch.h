@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** batch.h - farkv_mget() and farkv_mput(). */
+/** batch.h - farkv_mget(), farkv_mput() and farkv_mexists(). */
 #ifndef CLIENT_BATCH_H
 #define CLIENT_BATCH_H
 
@@ -9,5 +9,9 @@
  * and handle_release_batch() is to follow at the end of the next call. */
 int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n, bool *large_out);
 int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
+
+/** As farkv_mexists(), arguments checked; `bitmap` is NULL, or all 0. */
+int batch_exists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
+		 size_t *prefix_out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The public functions that get and put: of one key, and of many. */
+/* The public functions for keys and values: of one key, and of many. */
 #include "config.h"
 
 #include "public.h"
@@ -68,7 +68,7 @@ static __attribute__((noinline)) int refuse_key(struct farkv *kv, const void *ke
 {
 	int err = handle_key_refuse(kv, key, key_len);
 
-	return kind != INDEX_GET && kv->conn.readonly ? handle_not_writable(kv) : err;
+	return !kind_reads(kind) && kv->conn.readonly ? handle_not_writable(kv) : err;
 }
 
 /* End the operation, run to its end unless it is `final`. */
@@ -87,7 +87,7 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 			index_pause(kv->conn.index, op);
 		return handle_result(kv, op->result);
 	}
-	if (kind != INDEX_GET)
+	if (!kind_reads(kind))
 		handle_after(kv, op);
 	return 0;
 }
@@ -97,7 +97,7 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 	struct index_op *op = &kv->op;
 	const void *window = prefetch->window;
 
-	if (w->kind != INDEX_GET) {
+	if (!kind_reads(w->kind)) {
 		int err = 0;
 
 		if (__builtin_expect(!handle_writable_at_once(kv), 0)) {
@@ -108,6 +108,8 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 			err = handle_value(kv, w->value, w->value_len);
 		if (err)
 			return err;
+	}
+	if (w->kind != INDEX_GET) {
 		index_op_start(op, w->kind, &prefetch->get.key, w->value, (uint32_t)w->value_len);
 		op->expected = w->expected;
 	}
@@ -381,15 +383,22 @@ int farkv_delete(struct farkv *kv, const void *key, size_t key_len)
 	return key_call(kv, key, key_len, &w);
 }
 
+int farkv_exists(struct farkv *kv, const void *key, size_t key_len)
+{
+	static const struct request w = {.kind = INDEX_EXISTS};
+
+	return key_call(kv, key, key_len, &w);
+}
+
 /* ---- many keys ------------------------------------------------------------------------- */
 
-static int items_check(struct farkv *kv, const void *items, size_t n)
+static int items_check(struct farkv *kv, const void *items, const char *name, size_t n)
 {
 	err_clear();
 	if (!kv)
 		return handle_missing();
 	if (!items && n > 0)
-		return err_set(FARKV_EINVAL, "items is NULL, but n is %zu", n);
+		return err_set(FARKV_EINVAL, "%s is NULL, but n is %zu", name, n);
 	if (handle_is_busy(kv))
 		return handle_busy(kv);
 	return 0;
@@ -428,7 +437,7 @@ static int mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
-	int err = items_check(kv, items, n);
+	int err = items_check(kv, items, "items", n);
 
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
@@ -440,7 +449,7 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 
 int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 {
-	int err = items_check(kv, items, n);
+	int err = items_check(kv, items, "items", n);
 
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
@@ -448,4 +457,34 @@ int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 		return err;
 	}
 	return mput(kv, items, n);
+}
+
+static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
+		   size_t *prefix_out)
+{
+	int err = items_check(kv, keys, "keys", n);
+
+	*prefix_out = 0;
+	if (err)
+		return err;
+	err = handle_begin(kv);
+	if (err)
+		return err;
+	err = batch_exists(kv, keys, n, bitmap, prefix_out);
+	handle_end(kv);
+	return err;
+}
+
+int farkv_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
+		  size_t *prefix_out)
+{
+	size_t prefix;
+	int err;
+
+	if (bitmap)
+		memset(bitmap, 0, n / 8 + (n % 8 != 0));
+	err = mexists(kv, keys, n, bitmap, &prefix);
+	if (prefix_out)
+		*prefix_out = prefix;
+	return err;
 }

@@ -212,7 +212,7 @@ int queue_event_fd(struct farkv *kv)
 
 static int check(const struct farkv_request *req)
 {
-	if (req->kind > FARKV_REQUEST_DELETE)
+	if (req->kind > FARKV_REQUEST_EXISTS)
 		return err_set(FARKV_EINVAL, "request: unknown kind %u",
 			       req->kind);
 	if (req->flags || req->reserved[0] || req->reserved[1])
@@ -319,7 +319,7 @@ static void deliver(struct farkv *kv, struct request *r,
 		c->result = give_value(kv, r, c);
 		if (c->result)
 			queue_keep_line(r);
-	} else if (r->op.kind != INDEX_DELETE) {
+	} else if (r->op.kind != INDEX_DELETE) { /* 0 of an exists */
 		c->version = r->op.version;
 	}
 	if (c->result)

@@ -69,7 +69,7 @@ static void finish(struct farkv *kv, struct request *r)
 {
 	if (r->op.result)
 		note_reason(kv, r);
-	else if (r->op.kind != INDEX_GET)
+	else if (!kind_reads(r->op.kind))
 		handle_after(kv, &r->op);
 	list_add(&kv->queue->done, r);
 }
@@ -345,11 +345,11 @@ int queue_check(struct farkv *kv, const struct request *r,
 	const struct index_op *op = &r->op;
 	int err = 0;
 
-	if (op->kind != INDEX_GET && kv->conn.readonly)
+	if (!kind_reads(op->kind) && kv->conn.readonly)
 		err = handle_not_allowed(kv);
 	if (!err)
 		err = handle_key(kv, op->key.data, r->key_len, key_out);
-	if (!err && op->kind != INDEX_GET)
+	if (!err && !kind_reads(op->kind))
 		err = handle_value(kv, op->value, r->value_len);
 	return err;
 }
@@ -379,7 +379,7 @@ static int prepare(struct farkv *kv, struct request *r)
 /* True if only the reserve of version numbers is left; requests more. */
 static bool lacks_versions(struct farkv *kv, const struct request *r)
 {
-	return r->op.kind != INDEX_GET && !kv->conn.readonly &&
+	return !kind_reads(r->op.kind) && !kv->conn.readonly &&
 	       !handle_has_versions(kv);
 }
 

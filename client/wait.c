@@ -105,7 +105,7 @@ static uint32_t spoken_for(struct index_op *const *ops, size_t i)
 
 	for (size_t j = 0; j < i; j++)
 		n += ops[j]->result == INDEX_PENDING &&
-		     ops[j]->kind != INDEX_GET && ops[j]->cls == ops[i]->cls;
+		     !kind_reads(ops[j]->kind) && ops[j]->cls == ops[i]->cls;
 	return n;
 }
 

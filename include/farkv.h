@@ -169,6 +169,12 @@ struct farkv_put_item {
 	int result;        /**< out: FARKV_OK, FARKV_ENOSPC, ... */
 };
 
+/** A key of farkv_mexists(). */
+struct farkv_key {
+	const void *key;
+	size_t key_len;
+};
+
 /** Kinds of submitted requests, with the effect of the function of that name. */
 enum farkv_request_kind {
 	FARKV_REQUEST_GET,
@@ -176,7 +182,8 @@ enum farkv_request_kind {
 	FARKV_REQUEST_ADD,
 	FARKV_REQUEST_REPLACE,
 	FARKV_REQUEST_CAS,
-	FARKV_REQUEST_DELETE
+	FARKV_REQUEST_DELETE,
+	FARKV_REQUEST_EXISTS
 };
 
 /** One request for farkv_submit(). Set what is not needed to 0. */
@@ -186,7 +193,7 @@ struct farkv_request {
 	uint32_t flags;       /**< 0 */
 	const void *key;
 	size_t key_len;
-	const void *value;    /**< all but get and delete; NULL if value_len is 0 */
+	const void *value;    /**< all but get, delete and exists; NULL if value_len is 0 */
 	size_t value_len;
 	uint64_t expected;    /**< cas: the version that must be there */
 	void *buf;            /**< get: where the value goes, as with
@@ -202,8 +209,8 @@ struct farkv_completion {
 	int result;               /**< as the function of that name returns it */
 	struct farkv_value value; /**< get, with FARKV_OK; with FARKV_ETOOSMALL
 				       the length is set */
-	uint64_t version;         /**< found (get) or written, with FARKV_OK; delete:
-				       0. If other clients' puts replaced a put's value
+	uint64_t version;         /**< found (get) or written, with FARKV_OK; delete and
+				       exists: 0. If other clients' puts replaced a put's value
 				       at once it may never have been visible */
 	const char *detail;       /**< NULL with FARKV_OK; otherwise one line: what was
 				       wrong, where, what to do. Valid as long as a
@@ -428,6 +435,35 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out,
 		   uint64_t *version_out) FARKV_MUST_CHECK;
+
+/**
+ * Ask whether a key has a value: FARKV_OK, or FARKV_ENOTFOUND. The value is not read, so nothing
+ * is said of its integrity: only a get verifies it.
+ *
+ * Errors: those of farkv_get() (FARKV_ECORRUPT: header or key of the value are damaged).
+ * Linearizable per key. Cost: 1 round trip for a key with a cached location, which READs 8 bytes;
+ * otherwise 2 if the key has a value, which READ the window and the value's header and key, and 1
+ * if not. The next operation on the key finds its location cached, but its value is not.
+ */
+int farkv_exists(struct farkv *kv, const void *key,
+		 size_t key_len) FARKV_MUST_CHECK;
+
+/**
+ * Ask for `n` keys together which have a value, as farkv_exists() does for one.
+ *
+ * `bitmap` is the caller's, of (n + 7) / 8 bytes: bit i % 8 of bitmap[i / 8] is 1 if key i has a
+ * value, and the bits after the last key are 0. *prefix_out is the number of keys with a value from
+ * the first on: the first bit that is 0, or n. Either may be NULL. The keys are asked in parallel and
+ * linearized one by one, not as a transaction.
+ *
+ * Returns 0 if every key was answered, otherwise the error of the first one that was not. Bitmap
+ * and prefix are written in any case, and say of such a key that it has no value. FARKV_ETIMEDOUT,
+ * FARKV_EDISCONNECTED, FARKV_ELINKDOWN and FARKV_ENOMEM end the call, as for farkv_mget(): the keys
+ * after that group of 128 were not asked.
+ * Cost: for each 128 keys the round trips of the key that needs most, 1 or 2.
+ */
+int farkv_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n,
+		  uint8_t *bitmap, size_t *prefix_out) FARKV_MUST_CHECK;
 
 /**
  * Store a value under a key, whether or not the key had one before.

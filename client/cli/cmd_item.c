@@ -184,34 +184,59 @@ int cmd_mget(struct cli *cli, int argc, char **argv)
 	return worst;
 }
 
-static int exists_one(struct cli *cli, const struct input_key *key, bool alone)
+/* Print whether a key has a value; `alone`: it is the only one. */
+static int exists_print(struct cli *cli, const struct input_key *key, bool there, bool alone)
 {
-	struct farkv_value v;
-	int err = farkv_get(cli->kv, key->data, key->len, &v);
+	int err = there ? FARKV_OK : FARKV_ENOTFOUND;
 
-	if (cli->json || (err && err != FARKV_ENOTFOUND))
+	if (cli->json)
 		return conclude(cli, err, key);
 	if (!cli->quiet && alone)
-		puts(err ? "no" : "yes");
+		puts(there ? "yes" : "no");
 	else if (!cli->quiet)
 		record_write(stdout, RECORD_TSV,
 			     &(struct farkv_put_item){.key = key->data,
 						      .key_len = key->len,
-						      .value = err ? "no" : "yes",
-						      .value_len = err ? 2 : 3});
-	return err ? CLI_NO : CLI_OK;
+						      .value = there ? "yes" : "no",
+						      .value_len = there ? 3 : 2});
+	return there ? CLI_OK : CLI_NO;
+}
+
+/* Up to CLI_BATCH_MAX keys of `all`. Returns the worst exit status. */
+static int exists_some(struct cli *cli, const struct input_key *keys, size_t n, size_t all)
+{
+	struct farkv_key asked[CLI_BATCH_MAX];
+	uint8_t bitmap[CLI_BATCH_MAX / 8];
+	int code = CLI_OK, err;
+
+	for (size_t i = 0; i < n; i++)
+		asked[i] = (struct farkv_key){keys[i].data, keys[i].len};
+	err = farkv_mexists(cli->kv, asked, n, bitmap, NULL);
+	if (err)
+		return cli_fail(cli, err, NULL, 0);
+	for (size_t i = 0; i < n; i++) {
+		bool there = bitmap[i / 8] >> i % 8 & 1;
+		int one = exists_print(cli, &keys[i], there, all == 1);
+
+		code = cli_output_check(cli, UTIL_MAX(code, one));
+	}
+	return code;
 }
 
 int cmd_exists(struct cli *cli, int argc, char **argv)
 {
+	size_t n = (size_t)argc, at = 0;
 	struct input_key *keys;
 	int worst = CLI_OK, code = keys_of(cli, argc, argv, &keys);
 
 	if (code)
 		return code;
-	for (int i = 0; i < argc && worst <= CLI_NO; i++) {
-		code = exists_one(cli, &keys[i], argc == 1);
+	while (at < n && worst <= CLI_NO) {
+		size_t some = UTIL_MIN((size_t)CLI_BATCH_MAX, n - at);
+
+		code = exists_some(cli, keys + at, some, n);
 		worst = UTIL_MAX(worst, code);
+		at += some;
 	}
 	free(keys);
 	return worst;

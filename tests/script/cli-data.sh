@@ -54,6 +54,10 @@ expect 0 kvcli --json cas hello "$next" stars && shows '"result":"ok","version":
 expect 0 kvcli exists hello && prints 'yes\n'
 expect 1 kvcli exists nothing && prints 'no\n'
 expect 1 kvcli exists hello nothing && prints 'hello\tyes\nnothing\tno\n'
+# shellcheck disable=SC2046
+expect 1 kvcli exists hello $(seq 1 126) hello hello nothing hello
+[ "$(grep -c 'hello.yes' "$dir/out")" -eq 4 ] || fail "of several groups: $(cat "$dir/out")"
+[ "$(wc -l <"$dir/out")" -eq 131 ] || fail "not a line for each key"
 expect 0 kvcli mget hello fresh && prints 'hello\tstars\nfresh\t2\n'
 expect 1 kvcli mget hello nothing fresh && prints 'hello\tstars\nfresh\t2\n' && says 'mget: nothing'
 expect 0 kvcli --raw mget hello fresh && prints 'stars2'

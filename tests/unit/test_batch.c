@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_mget() and farkv_mput() against a real kvserver, and what each operation
- * costs: the table of budgets, by farkv_counters().
+ * farkv_mget(), farkv_mput() and farkv_mexists() against a real kvserver, and what each
+ * operation costs: the table of budgets, by farkv_counters().
  */
 #include "config.h"
 
@@ -159,6 +159,120 @@ START_TEST(batch_of_any_length_does_what_single_calls_do)
 }
 END_TEST
 
+/* ---- mexists --------------------------------------------------------------- */
+
+/* Asks for the keys of a batch. */
+struct question {
+	struct farkv_key key[ITEMS_MAX];
+	uint8_t bitmap[ITEMS_MAX / 8 + 2];
+	size_t prefix;
+};
+
+static int ask(struct question *q, const struct batch *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		q->key[i] = (struct farkv_key){&b->key[i], sizeof(b->key[i])};
+	memset(q->bitmap, POISON, sizeof(q->bitmap));
+	q->prefix = 12345;
+	return farkv_mexists(kv, q->key, n, q->bitmap, &q->prefix);
+}
+
+static bool is_set(const struct question *q, size_t i)
+{
+	return q->bitmap[i / 8] >> i % 8 & 1;
+}
+
+/* Bits after the last key are 0, bytes after the last bit are not touched. */
+static void check_rest(const struct question *q, size_t n)
+{
+	size_t bytes = (n + 7) / 8;
+
+	for (size_t i = n; i < bytes * 8; i++)
+		ck_assert(!is_set(q, i));
+	ck_assert(e2e_poisoned(&q->bitmap[bytes], sizeof(q->bitmap) - bytes));
+}
+
+START_TEST(mexists_of_any_length_tells_which_keys_have_values)
+{
+	struct batch *b = malloc(sizeof(*b));
+	struct question *q = malloc(sizeof(*q));
+	size_t n = batches[_i].n, first = 2;
+
+	batch_fill(b, n, batches[_i].distinct);
+	OK(ask(q, b, n));
+	ck_assert_uint_eq(q->prefix, 0);
+	for (size_t i = 0; i < n; i++)
+		ck_assert(!is_set(q, i));
+	check_rest(q, n);
+	OK(farkv_mput(kv, b->put, n));
+	OK(ask(q, b, n));
+	ck_assert_uint_eq(q->prefix, n);
+	for (size_t i = 0; i < n; i++)
+		ck_assert(is_set(q, i));
+	check_rest(q, n);
+	for (uint32_t key = 2; key < b->distinct; key += 3)
+		OK(farkv_delete(kv, &key, sizeof(key)));
+	OK(ask(q, b, n));
+	for (size_t i = 0; i < n; i++)
+		ck_assert_int_eq(is_set(q, i), !is_gone(b, i));
+	ck_assert_uint_eq(q->prefix, b->distinct > first ? first : n);
+	/* Either output alone. */
+	q->prefix = 12345;
+	OK(farkv_mexists(kv, q->key, n, NULL, &q->prefix));
+	ck_assert_uint_eq(q->prefix, b->distinct > first ? first : n);
+	OK(farkv_mexists(kv, q->key, n, q->bitmap, NULL));
+	ck_assert_int_eq(is_set(q, 0), true);
+	free(q);
+	free(b);
+}
+END_TEST
+
+/* The prefix ends at the first key without a value, also in a later group. */
+START_TEST(mexists_counts_the_keys_before_the_first_missing_one)
+{
+	static const size_t missing[] = {0, 1, 7, 8, 127, 128, 129, 255, 299};
+	struct batch *b = malloc(sizeof(*b));
+	struct question *q = malloc(sizeof(*q));
+	uint32_t key = (uint32_t)missing[_i];
+
+	batch_fill(b, 300, 300);
+	OK(farkv_mput(kv, b->put, 300));
+	OK(farkv_delete(kv, &key, sizeof(key)));
+	OK(ask(q, b, 300));
+	ck_assert_uint_eq(q->prefix, missing[_i]);
+	for (size_t i = 0; i < 300; i++)
+		ck_assert_int_eq(is_set(q, i), i != missing[_i]);
+	free(q);
+	free(b);
+}
+END_TEST
+
+/* What cannot be asked counts as missing, and the others are answered. */
+START_TEST(mexists_with_a_bad_key_answers_the_others)
+{
+	struct batch *b = malloc(sizeof(*b));
+	struct question *q = malloc(sizeof(*q));
+
+	batch_fill(b, 300, 300);
+	OK(farkv_mput(kv, b->put, 300));
+	OK(ask(q, b, 300));
+	q->key[200].key_len = 0;
+	q->key[250].key_len = 70000;
+	FAILS(FARKV_EINVAL, farkv_mexists(kv, q->key, 300, q->bitmap, &q->prefix));
+	e2e_detail("item 201 of 300");
+	ck_assert_uint_eq(q->prefix, 200);
+	for (size_t i = 0; i < 300; i++)
+		ck_assert_int_eq(is_set(q, i), i != 200 && i != 250);
+	FAILS(FARKV_EINVAL, farkv_mexists(kv, NULL, 300, q->bitmap, &q->prefix));
+	e2e_detail("keys is NULL");
+	ck_assert_uint_eq(q->prefix, 0);
+	for (size_t i = 0; i < 300; i++)
+		ck_assert(!is_set(q, i));
+	free(q);
+	free(b);
+}
+END_TEST
+
 /* Large values of several groups stay valid together. */
 START_TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
 {
@@ -290,7 +404,9 @@ START_TEST(single_calls_keep_to_their_round_trips)
 		repl = {"REPLACE", 3, 2, 1, 1, 1, 0, 0, 0},
 		cas = {"CAS", 3, 2, 1, 1, 1, 0, 0, 0},
 		del = {"DELETE", 3, 2, 0, 1, 1, 0, 0, 0},
-		dead = {"GET of a deleted key", 1, 1, 0, 0, 1, 0, 1, 0};
+		dead = {"GET of a deleted key", 1, 1, 0, 0, 1, 0, 1, 0},
+		there = {"EXISTS", 2, 2, 0, 0, 1, 0, 1, 0},
+		not_there = {"EXISTS, missing", 1, 1, 0, 0, 1, 0, 1, 0};
 	uint64_t version;
 
 	printf("  %-28s %4s %6s %7s %5s %10s\n", "uncached", "RTT", "READs",
@@ -304,6 +420,8 @@ START_TEST(single_calls_keep_to_their_round_trips)
 	} while (0)
 	COSTS(get_hit, e2e_expect_str(kv, "here", "value"));
 	COSTS(get_miss, FAILS(FARKV_ENOTFOUND, e2e_probe(kv, "nobody")));
+	COSTS(there, OK(farkv_exists(kv, "here", 4)));
+	COSTS(not_there, FAILS(FARKV_ENOTFOUND, farkv_exists(kv, "nobody", 6)));
 	COSTS(over, OK(e2e_put(kv, "here", "again")));
 	COSTS(fresh, OK(e2e_put(kv, "new", "value")));
 	COSTS(add, OK(farkv_add(kv, "newer", 5, "v", 1)));
@@ -324,8 +442,11 @@ START_TEST(mget_of_a_group_shares_its_round_trips)
 		misses = {"128 GETs, misses", 1, 128, 0, 0, 128, 16, 128, 0},
 		one = {"mget of 1", 2, 2, 0, 0, 1, 1, 1, 0},
 		two = {"129 GETs, hits", 4, 258, 0, 0, 129, 16, 129, 0},
-		puts = {"100 PUTs over values", 3, 200, 100, 100, 100, 16, 0, 0};
+		puts = {"100 PUTs over values", 3, 200, 100, 100, 100, 16, 0, 0},
+		there = {"128 EXISTS", 2, 256, 0, 0, 128, 16, 128, 0},
+		not_there = {"128 EXISTS, missing", 1, 128, 0, 0, 128, 16, 128, 0};
 	struct batch *b = malloc(sizeof(*b));
+	struct question *q = malloc(sizeof(*q));
 
 	batch_fill(b, 300, 300);
 	OK(farkv_mput(kv, b->put, 300));
@@ -337,9 +458,14 @@ START_TEST(mget_of_a_group_shares_its_round_trips)
 	COSTS(hits, OK(farkv_mget(kv, b->get, 128)));
 	COSTS(two, OK(farkv_mget(kv, b->get, 129)));
 	COSTS(puts, OK(farkv_mput(kv, b->put, 100)));
+	COSTS(there, OK(ask(q, b, 128)));
+	ck_assert_uint_eq(q->prefix, 128);
 	for (size_t i = 0; i < 128; i++)
 		b->key[i] += 100000;
 	COSTS(misses, OK(farkv_mget(kv, b->get, 128)));
+	COSTS(not_there, OK(ask(q, b, 128)));
+	ck_assert_uint_eq(q->prefix, 0);
+	free(q);
 	free(b);
 }
 END_TEST
@@ -353,6 +479,10 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, batch_of_any_length_does_what_single_calls_do, 0,
 			    sizeof(batches) / sizeof(batches[0]));
+	tcase_add_loop_test(t, mexists_of_any_length_tells_which_keys_have_values, 0,
+			    sizeof(batches) / sizeof(batches[0]));
+	tcase_add_loop_test(t, mexists_counts_the_keys_before_the_first_missing_one, 0, 9);
+	tcase_add_test(t, mexists_with_a_bad_key_answers_the_others);
 	tcase_add_test(t, mget_of_large_values_in_several_groups_keeps_all_valid);
 	tcase_add_test(t, batch_with_a_bad_item_does_the_others);
 	suite_add_tcase(s, t);

@@ -87,6 +87,23 @@ START_TEST(get_into_a_buffer_gives_value_and_length)
 }
 END_TEST
 
+START_TEST(exists_tells_whether_a_key_has_a_value)
+{
+	struct farkv *reader;
+
+	FAILS(FARKV_ENOTFOUND, farkv_exists(kv, "k", 1));
+	OK(e2e_put(kv, "k", ""));
+	OK(farkv_exists(kv, "k", 1));
+	FAILS(FARKV_ENOTFOUND, farkv_exists(kv, "kk", 2));
+	reader = e2e_open_readonly(srv.path, 5000);
+	OK(farkv_exists(reader, "k", 1));
+	OK(e2e_del(kv, "k"));
+	FAILS(FARKV_ENOTFOUND, farkv_exists(kv, "k", 1));
+	FAILS(FARKV_ENOTFOUND, farkv_exists(reader, "k", 1));
+	farkv_close(reader);
+}
+END_TEST
+
 START_TEST(value_empty_is_a_value)
 {
 	struct farkv_get_item it = {.key = "k", .key_len = 1};
@@ -350,6 +367,8 @@ static void key_refused(struct farkv *h, const void *key, size_t len, int want)
 	FAILS(want, farkv_replace(h, key, len, "x", 1));
 	FAILS(want, farkv_cas(h, key, len, "x", 1, 1, &version));
 	FAILS(want, farkv_delete(h, key, len));
+	FAILS(want, farkv_exists(h, key, len));
+	FAILS(want, farkv_mexists(h, &(struct farkv_key){key, len}, 1, NULL, NULL));
 	ck_assert(n == 7 && version == 7);
 	FAILS(want, farkv_mget(h, &g, 1));
 	FAILS(want, farkv_mput(h, &p, 1));
@@ -414,6 +433,7 @@ START_TEST(output_null_is_not_written)
 	FAILS(FARKV_EINVAL, farkv_get_into(kv, "k", 1, NULL, 8, &len, NULL));
 	FAILS(FARKV_EINVAL, farkv_mget(kv, NULL, 1));
 	FAILS(FARKV_EINVAL, farkv_mput(kv, NULL, 1));
+	FAILS(FARKV_EINVAL, farkv_mexists(kv, NULL, 1, NULL, NULL));
 	FAILS(FARKV_EINVAL, farkv_stats(kv, NULL));
 	FAILS(FARKV_EINVAL, farkv_counters(kv, NULL));
 	FAILS(FARKV_EINVAL, farkv_open(srv.path, NULL, NULL));
@@ -424,6 +444,7 @@ START_TEST(output_null_is_not_written)
 		.size = sizeof(struct farkv_counters)}));
 	OK(farkv_mget(kv, NULL, 0));
 	OK(farkv_mput(kv, NULL, 0));
+	OK(farkv_mexists(kv, NULL, 0, NULL, NULL));
 	farkv_options_init(NULL);
 	farkv_close(NULL);
 	e2e_expect_str(kv, "k", "v");
@@ -533,6 +554,7 @@ static Suite *suite(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, get_of_a_key_gives_its_value);
 	tcase_add_test(t, get_into_a_buffer_gives_value_and_length);
+	tcase_add_test(t, exists_tells_whether_a_key_has_a_value);
 	tcase_add_test(t, value_empty_is_a_value);
 	tcase_add_test(t, value_read_stays_whatever_others_write);
 	tcase_add_test(t, put_copies_its_value);

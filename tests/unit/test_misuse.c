@@ -50,6 +50,7 @@ static void all_are_refused(void)
 	struct farkv_get_item g = {.key = "k", .key_len = 1};
 	struct farkv_put_item p = {.key = "k", .key_len = 1};
 	struct farkv_request r = {.key = "k", .key_len = 1};
+	struct farkv_key key = {"k", 1};
 	struct farkv_completion c;
 	char out[64], buf[8];
 	size_t len;
@@ -66,6 +67,8 @@ static void all_are_refused(void)
 	ck_assert_int_eq(g.result, FARKV_EABORTED);
 	REFUSED(farkv_mput(kv, &p, 1));
 	ck_assert_int_eq(p.result, FARKV_EABORTED);
+	REFUSED(farkv_exists(kv, "k", 1));
+	REFUSED(farkv_mexists(kv, &key, 1, NULL, NULL));
 	REFUSED(farkv_submit(kv, &r, 1));
 	REFUSED(farkv_poll(kv, &c, 1));
 	REFUSED(farkv_wait(kv, &c, 1, 1000));

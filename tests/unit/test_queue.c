@@ -38,8 +38,10 @@ START_TEST(each_kind_returns_what_its_function_returns)
 	submit(FARKV_REQUEST_REPLACE, 2, "c", "three");
 	submit(FARKV_REQUEST_DELETE, 3, "d", NULL);
 	submit(FARKV_REQUEST_GET, 4, "e", NULL);
-	ck_assert_uint_eq(farkv_in_flight(kv), 5);
+	submit(FARKV_REQUEST_EXISTS, 13, "e", NULL);
+	ck_assert_uint_eq(farkv_in_flight(kv), 6);
 	wait_all();
+	ENDED(13, FARKV_ENOTFOUND);
 	ENDED(0, 0);
 	ENDED(1, 0);
 	ENDED(2, FARKV_ENOTFOUND);
@@ -47,7 +49,12 @@ START_TEST(each_kind_returns_what_its_function_returns)
 	ENDED(4, FARKV_ENOTFOUND);
 	submit(FARKV_REQUEST_GET, 5, "a", NULL);
 	submit(FARKV_REQUEST_ADD, 6, "b", "again");
+	submit(FARKV_REQUEST_EXISTS, 14, "a", NULL);
 	wait_all();
+	ENDED(14, 0);
+	ck_assert_uint_eq(done[14].kind, FARKV_REQUEST_EXISTS);
+	ck_assert_uint_eq(done[14].version, 0);
+	ck_assert_ptr_null(done[14].value.data);
 	assert_got(5, "one");
 	ck_assert_uint_eq(done[5].version, done[0].version);
 	ck_assert_uint_eq(done[5].value.version, done[0].version);
@@ -173,7 +180,7 @@ START_TEST(malformed_requests_are_refused)
 
 	setup();
 	done[0].result = 1;
-	r[0].kind = FARKV_REQUEST_DELETE + 1;
+	r[0].kind = FARKV_REQUEST_EXISTS + 1;
 	ck_assert_int_eq(farkv_submit(kv, r, 1), FARKV_EINVAL);
 	assert_detail("kind");
 	r[0] = good;

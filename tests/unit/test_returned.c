@@ -260,7 +260,9 @@ END_TEST
 
 START_TEST(values_of_a_batch_are_keys)
 {
+	static struct farkv_key asked[ITEMS];
 	struct farkv_value v;
+	size_t prefix;
 
 	/* Each value is the next key; the last's is the first. */
 	for (unsigned i = 0; i < ITEMS; i++) {
@@ -283,6 +285,10 @@ START_TEST(values_of_a_batch_are_keys)
 			get[i].key_len = get[i].value.len;
 		}
 	}
+	for (unsigned i = 0; i < ITEMS; i++)
+		asked[i] = (struct farkv_key){get[i].key, get[i].key_len};
+	OK(farkv_mexists(kv, asked, ITEMS, NULL, &prefix));
+	ck_assert_uint_eq(prefix, ITEMS);
 	/* A single call's value among the keys of a batch, and the other way round. */
 	OK(farkv_get(kv, "n5", 2, &v));
 	get[0] = (struct farkv_get_item){.key = v.data, .key_len = v.len};

@@ -73,6 +73,7 @@ static void batches(void)
 {
 	static struct farkv_put_item p[300];
 	static struct farkv_get_item g[300];
+	static struct farkv_key asked[300];
 	static char key[300][8];
 
 	for (unsigned i = 0; i < 300; i++) {
@@ -80,8 +81,10 @@ static void batches(void)
 
 		p[i] = (struct farkv_put_item){key[i], n, value, i, 0};
 		g[i] = (struct farkv_get_item){.key = key[i], .key_len = n};
+		asked[i] = (struct farkv_key){key[i], n};
 	}
-	result = farkv_mput(kv, p, 300) || farkv_mget(kv, g, 300);
+	result = farkv_mput(kv, p, 300) || farkv_mget(kv, g, 300) ||
+		 farkv_mexists(kv, asked, 300, NULL, NULL) || farkv_exists(kv, "b0", 2);
 }
 
 static void requests(void)
