@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The public functions, except those that get and put (farkv_keys.c). */
+/* The public functions, except those for keys and values (farkv_keys.c, farkv_update.c). */
 #include "config.h"
 
 #include "public.h"

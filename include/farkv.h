@@ -175,6 +175,21 @@ struct farkv_key {
 	size_t key_len;
 };
 
+/** Flags of farkv_incr() and farkv_decr(). */
+enum farkv_incr_flags {
+	FARKV_INCR_CREATE = 1u << 0 /**< a key without a value gets `initial` */
+};
+
+/** How farkv_incr() and farkv_decr() count. Set what is not needed to 0. */
+struct farkv_incr_options {
+	size_t size;       /**< sizeof(struct farkv_incr_options) */
+	uint64_t delta;    /**< what is added or subtracted */
+	uint64_t initial;  /**< with FARKV_INCR_CREATE: a new key's number; `delta` is not
+				added to it */
+	uint32_t flags;    /**< enum farkv_incr_flags, or 0 */
+	uint32_t reserved; /**< 0 */
+};
+
 /** Kinds of submitted requests, with the effect of the function of that name. */
 enum farkv_request_kind {
 	FARKV_REQUEST_GET,
@@ -518,6 +533,46 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
  */
 int farkv_delete(struct farkv *kv, const void *key,
 		 size_t key_len) FARKV_MUST_CHECK;
+
+/**
+ * Add to the number that is a key's value. The value is text, as memcached has it: decimal digits of
+ * a number below 2^64, which blanks may follow. What is written are the digits alone, so the length
+ * follows the number. A sum wraps at 2^64.
+ *
+ * `opts` may be NULL: add 1, and the key must have a value. *value_out, if not NULL, is the new
+ * number.
+ *
+ * A get and a farkv_cas(), repeated after a random delay of some microseconds as long as other
+ * writes come in between: linearizable, and no increment is lost or counted twice.
+ * Errors: FARKV_ENOTFOUND (no value, without FARKV_INCR_CREATE), FARKV_EINVAL (the value is no such
+ * number, or an option is wrong), FARKV_ETIMEDOUT (also: others wrote the key between each get and
+ * its cas until op_timeout_ms had passed), FARKV_EMAYBE (the connection broke: it was counted once or
+ * not at all), and those of farkv_put(). After every error but FARKV_EMAYBE the old value stands.
+ * Cost: that of a get and a cas, for each attempt: 2 round trips with a cached location. A new key:
+ * that of a get that misses and an add.
+ */
+int farkv_incr(struct farkv *kv, const void *key, size_t key_len,
+	       const struct farkv_incr_options *opts,
+	       uint64_t *value_out) FARKV_MUST_CHECK;
+
+/** Like farkv_incr(), but subtract; the number stops at 0. */
+int farkv_decr(struct farkv *kv, const void *key, size_t key_len,
+	       const struct farkv_incr_options *opts,
+	       uint64_t *value_out) FARKV_MUST_CHECK;
+
+/**
+ * Add `data_len` bytes at the end of a key's value, which must exist (FARKV_ENOTFOUND).
+ *
+ * A get and a cas as in farkv_incr(), with its errors and cost; FARKV_ETOOLARGE if the whole value
+ * exceeds the store's limit. Allocates the whole value's length for the time of the call. `data` may
+ * be NULL if data_len is 0.
+ */
+int farkv_append(struct farkv *kv, const void *key, size_t key_len,
+		 const void *data, size_t data_len) FARKV_MUST_CHECK;
+
+/** Like farkv_append(), but at the beginning of the value. */
+int farkv_prepend(struct farkv *kv, const void *key, size_t key_len,
+		  const void *data, size_t data_len) FARKV_MUST_CHECK;
 
 /**
  * Allocate `bytes` (not 0) for values that farkv_get_into() and the calls that write transfer

@@ -339,6 +339,80 @@ int cmd_cas(struct cli *cli, int argc, char **argv)
 	return code;
 }
 
+int cmd_append(struct cli *cli, int argc, char **argv)
+{
+	(void)argc;
+	return store(cli, argv, farkv_append);
+}
+
+int cmd_prepend(struct cli *cli, int argc, char **argv)
+{
+	(void)argc;
+	return store(cli, argv, farkv_prepend);
+}
+
+static int number_of(struct cli *cli, const char *text, const char *what, uint64_t *number_out)
+{
+	if (util_parse_u64(text, number_out))
+		return CLI_OK;
+	return cli_error(cli, CLI_USAGE, "%s '%s' is no number from 0 to %" PRIu64, what, text,
+			 UINT64_MAX);
+}
+
+static void print_number(struct cli *cli, const struct input_key *key, uint64_t number)
+{
+	char text[24];
+	int len = snprintf(text, sizeof(text), "%" PRIu64, number);
+	json_t *o;
+
+	if (cli->json) {
+		o = output_object(key->data, key->len, "ok");
+		output_bytes(o, "value", text, (size_t)len);
+		output_print(o);
+	} else if (!cli->quiet) {
+		puts(text);
+	}
+}
+
+typedef int count_fn(struct farkv *kv, const void *key, size_t key_len,
+		     const struct farkv_incr_options *opts, uint64_t *value_out);
+
+static int count(struct cli *cli, int argc, char **argv, count_fn *fn)
+{
+	struct farkv_incr_options o = {.size = sizeof(o), .delta = 1};
+	struct input_key key;
+	uint64_t number;
+	int code = CLI_OK, err;
+
+	if (argc > 1)
+		code = number_of(cli, argv[1], "DELTA", &o.delta);
+	if (!code && cli->initial) {
+		o.flags = FARKV_INCR_CREATE;
+		code = number_of(cli, cli->initial, "--initial", &o.initial);
+	}
+	if (!code)
+		code = input_key(cli, argv[0], &key);
+	if (!code)
+		code = cli_connect(cli);
+	if (code)
+		return code;
+	err = fn(cli->kv, key.data, key.len, &o, &number);
+	if (err)
+		return conclude(cli, err, &key);
+	print_number(cli, &key, number);
+	return CLI_OK;
+}
+
+int cmd_incr(struct cli *cli, int argc, char **argv)
+{
+	return count(cli, argc, argv, farkv_incr);
+}
+
+int cmd_decr(struct cli *cli, int argc, char **argv)
+{
+	return count(cli, argc, argv, farkv_decr);
+}
+
 int cmd_del(struct cli *cli, int argc, char **argv)
 {
 	struct input_key *keys;

@@ -58,6 +58,8 @@ static const struct opt opts[] = {
 		 "end of the file's name and takes tsv otherwise."},
 	{.name = "if-absent", .type = OPT_BOOL, .offset = OFF(if_absent),
 	 .help = "load: leave keys alone that have a value."},
+	{.name = "initial", .type = OPT_STR, .offset = OFF(initial), .metavar = "N",
+	 .help = "incr, decr: the number that a key without a value gets."},
 	{.name = "key-base64", .type = OPT_BOOL, .offset = OFF(key_base64),
 	 .help = "Keys on the command line are in base64, for any bytes."},
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
@@ -94,6 +96,11 @@ static const char dash_hint[] =
 	"VALUE is the text itself; - reads it from stdin, @FILE from a file, " \
 	"and\n@@TEXT is TEXT with one @ in front. Any byte may occur in a "    \
 	"value."
+
+static const char incr_help[] =
+	"The value is a number below 2^64 in decimal digits, as memcached has it; it\n"
+	"wraps at 2^64 and stops at 0. DELTA is 1 without it. A key without a value is\n"
+	"an error, unless --initial N gives its first number.";
 
 static const char load_help[] =
 	"FILE holds the records, - is stdin. Formats:\n"
@@ -147,6 +154,14 @@ const struct cli_command cli_commands[] = {
 	 "Store a value if the version is still VERSION.",
 	 "VERSION is the number that gets printed before; cas prints the new one.\n"
 	 VALUE_HELP, cmd_cas, 3, 3, false, "key-base64", "swap"},
+	{"append", "KEY VALUE", "Add to the end of a value.", VALUE_HELP, cmd_append, 2, 2, false,
+	 "key-base64", "concat"},
+	{"prepend", "KEY VALUE", "Add to the beginning of a value.", VALUE_HELP, cmd_prepend, 2, 2,
+	 false, "key-base64", ""},
+	{"incr", "KEY [DELTA]", "Add to a number, and print it.", incr_help, cmd_incr, 1, 2, false,
+	 "initial key-base64", "inc increment count"},
+	{"decr", "KEY [DELTA]", "Subtract from a number, and print it.", incr_help, cmd_decr, 1, 2,
+	 false, "initial key-base64", "dec decrement"},
 	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false,
 	 "key-base64", "rm delete remove erase unlink"},
 	{"mget", "KEY...", "Print several values, as tsv lines.",
@@ -406,6 +421,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 		{"count", cli->count != 1},
 		{"memory", cli->memory != GIB},
 		{"raw", cli->raw},
+		{"initial", cli->initial != NULL},
 		{"key-base64", cli->key_base64},
 	};
 

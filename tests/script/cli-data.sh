@@ -50,6 +50,31 @@ expect 1 kvcli cas nothing 1 x && says 'cas: nothing: no value'
 expect 64 kvcli cas hello one x && says "'one' is no version"
 expect 0 kvcli --json cas hello "$next" stars && shows '"result":"ok","version":[0-9]+'
 
+# ---- counters and appends
+expect 1 kvcli incr visits && says 'incr: visits: no value'
+expect 1 kvcli decr visits 3
+expect 0 kvcli incr visits --initial 41 && prints '41\n'
+expect 0 kvcli incr visits --initial 7 && prints '42\n'
+expect 0 kvcli incr visits 58 && prints '100\n'
+expect 0 kvcli decr visits && prints '99\n'
+expect 0 kvcli get visits && prints '99\n'
+expect 0 kvcli --json decr visits 200 && shows '^\{"key":"visits","result":"ok","value":"0"\}$'
+expect 0 kvcli decr visits --initial 5 && prints '0\n'
+expect 0 kvcli put visits 18446744073709551615
+expect 0 kvcli incr visits && prints '0\n'
+expect 0 kvcli -q incr visits && prints ''
+expect 64 kvcli incr visits -- -1 && says "DELTA '-1' is no number from 0 to 18446744073709551615"
+expect 64 kvcli incr visits --initial x && says "--initial 'x' is no number"
+expect 64 kvcli get visits --initial 1 && says '--initial does not apply here'
+expect 64 kvcli incr hello && says 'incr: hello: the value, of 5 bytes, is no decimal number below 2.64'
+expect 0 kvcli append visits ' of 9' && expect 0 kvcli get visits && prints '1 of 9\n'
+expect 0 kvcli prepend visits 'visit ' && expect 0 kvcli get visits && prints 'visit 1 of 9\n'
+printf '\0\n' | expect 0 kvcli append visits -
+expect 0 kvcli --raw get visits && prints 'visit 1 of 9\0\n'
+expect 1 kvcli append nothing x && says 'append: nothing: no value'
+expect 1 kvcli prepend nothing x
+expect 0 kvcli del visits
+
 # ---- several keys
 expect 0 kvcli exists hello && prints 'yes\n'
 expect 1 kvcli exists nothing && prints 'no\n'

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The public functions that make a value of the one that is there: counters and appends. Each is a
+ * get and a cas, repeated until no other write came in between. They are one call of the handle:
+ * with one deadline, and inside the critical section except between two attempts.
+ */
+#include "config.h"
+
+#include "public.h"
+
+#include "call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/err.h"
+#include "common/index/try.h"
+
+/* Digits of the largest number. */
+#define DIGITS_MAX 20u
+
+/* A change of a key's value. */
+struct update {
+	const void *key;
+	size_t key_len;
+	/*
+	 * Make `value` of what is there, NULL if there is nothing (only if `creates`). An error ends
+	 * the call.
+	 */
+	int (*make)(struct update *u, const struct block_view *old);
+	bool creates;
+	const void *value;
+	size_t value_len;
+
+	/* a counter's */
+	uint64_t delta, initial, number;
+	bool down;
+	char text[DIGITS_MAX];
+
+	/* an append's */
+	const void *part;
+	size_t part_len;
+	bool before;
+	uint8_t *whole; /* `room` bytes on the heap, or NULL */
+	size_t room;
+};
+
+/* ---- the loop ------------------------------------------------------------------------ */
+
+/* Run the handle's operation to its end; returns its result. */
+static int run(struct farkv *kv)
+{
+	struct index_op *op = &kv->op;
+
+	if (!index_try(kv->conn.index, op))
+		handle_run(kv, &op, 1, 0);
+	return op->result ? handle_result(kv, op->result) : 0;
+}
+
+/* Write the value that was made; `version` is that of the old one, 0 if there was none. */
+static int write_value(struct farkv *kv, const struct update *u, const struct index_key *key,
+		       uint64_t version)
+{
+	struct index_op *op = &kv->op;
+	int err = handle_value(kv, u->value, u->value_len);
+
+	if (err)
+		return err;
+	index_op_start(op, version ? INDEX_CAS : INDEX_ADD, key, u->value,
+		       (uint32_t)u->value_len);
+	op->expected = version;
+	err = run(kv);
+	if (!err)
+		handle_after(kv, op);
+	/* What was there has been deleted, or something has come. */
+	if (err == FARKV_EEXISTS || (err == FARKV_ENOTFOUND && u->creates))
+		err = FARKV_EVERSION;
+	return err;
+}
+
+/* Get, make, cas. FARKV_EVERSION: another write came in between. */
+static int attempt(struct farkv *kv, struct update *u)
+{
+	struct index_op *op = &kv->op;
+	struct index_key key;
+	int err = handle_writable(kv);
+
+	if (!err)
+		err = handle_key(kv, u->key, u->key_len, &key);
+	if (err)
+		return err;
+	index_op_start(op, INDEX_GET, &key, NULL, 0);
+	err = run(kv);
+	if (err && (err != FARKV_ENOTFOUND || !u->creates))
+		return err;
+	if (err) {
+		err = u->make(u, NULL);
+		return err ? err : write_value(kv, u, &key, 0);
+	}
+	err = u->make(u, &op->view);
+	return err ? err : write_value(kv, u, &key, op->version);
+}
+
+static int attempts(struct farkv *kv, struct update *u)
+{
+	struct backoff backoff = {0};
+	int err;
+
+	while ((err = attempt(kv, u)) == FARKV_EVERSION) {
+		if (clock_now_ns() >= kv->deadline_ns)
+			return err_set(FARKV_ETIMEDOUT,
+				       "others wrote the key all the time; nothing was changed");
+		backoff_wait(&backoff, 0, kv->last_id);
+		handle_pause(kv);
+	}
+	return err;
+}
+
+static int update(struct farkv *kv, struct update *u)
+{
+	int err;
+
+	err_clear();
+	if (!kv)
+		return handle_missing();
+	err = handle_begin(kv);
+	if (err)
+		return err;
+	err = attempts(kv, u);
+	handle_end(kv);
+	return err;
+}
+
+/* ---- counters ------------------------------------------------------------------------ */
+
+/* Digits, and blanks after them: memcached leaves these where a number gets shorter. */
+static bool parse_number(const uint8_t *text, size_t len, uint64_t *number_out)
+{
+	uint64_t number = 0;
+	size_t at = 0;
+
+	for (; at < len && text[at] >= '0' && text[at] <= '9'; at++) {
+		unsigned digit = text[at] - (unsigned)'0';
+
+		if (number > (UINT64_MAX - digit) / 10)
+			return false;
+		number = number * 10 + digit;
+	}
+	if (at == 0)
+		return false;
+	while (at < len && text[at] == ' ')
+		at++;
+	*number_out = number;
+	return at == len;
+}
+
+static void print_number(struct update *u)
+{
+	char *at = u->text + sizeof(u->text);
+	uint64_t rest = u->number;
+
+	do {
+		*--at = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest);
+	u->value = at;
+	u->value_len = (size_t)(u->text + sizeof(u->text) - at);
+}
+
+static int make_number(struct update *u, const struct block_view *old)
+{
+	uint64_t was;
+
+	if (!old)
+		u->number = u->initial;
+	else if (!parse_number(old->value, old->value_len, &was))
+		return err_set(FARKV_EINVAL,
+			       "the value, of %u bytes, is no decimal number below 2^64: it "
+			       "cannot be counted up or down",
+			       old->value_len);
+	else if (u->down)
+		u->number = was > u->delta ? was - u->delta : 0;
+	else
+		u->number = was + u->delta;
+	print_number(u);
+	return 0;
+}
+
+static int options_take(const char *call, const struct farkv_incr_options *o, struct update *u)
+{
+	u->delta = 1;
+	if (!o)
+		return 0;
+	if (o->size != sizeof(*o))
+		return err_set(FARKV_EINVAL, "%s: the options' size is %zu, not %zu", call,
+			       o->size, sizeof(*o));
+	if ((o->flags & ~(uint32_t)FARKV_INCR_CREATE) || o->reserved)
+		return err_set(FARKV_EINVAL, "%s: unknown flags %#x, or reserved is not 0", call,
+			       o->flags);
+	u->delta = o->delta;
+	u->initial = o->initial;
+	u->creates = o->flags & FARKV_INCR_CREATE;
+	return 0;
+}
+
+static int count(struct farkv *kv, struct update *u, const struct farkv_incr_options *opts,
+		 uint64_t *value_out)
+{
+	int err = options_take(u->down ? "farkv_decr" : "farkv_incr", opts, u);
+
+	u->make = make_number;
+	if (!err)
+		err = update(kv, u);
+	if (!err && value_out)
+		*value_out = u->number;
+	return err;
+}
+
+int farkv_incr(struct farkv *kv, const void *key, size_t key_len,
+	       const struct farkv_incr_options *opts, uint64_t *value_out)
+{
+	struct update u = {.key = key, .key_len = key_len};
+
+	return count(kv, &u, opts, value_out);
+}
+
+int farkv_decr(struct farkv *kv, const void *key, size_t key_len,
+	       const struct farkv_incr_options *opts, uint64_t *value_out)
+{
+	struct update u = {.key = key, .key_len = key_len, .down = true};
+
+	return count(kv, &u, opts, value_out);
+}
+
+/* ---- appends ------------------------------------------------------------------------- */
+
+static int grow(struct update *u, size_t len)
+{
+	if (len <= u->room)
+		return 0;
+	free(u->whole);
+	u->whole = malloc(len);
+	u->room = u->whole ? len : 0;
+	return u->whole ? 0 : err_set(FARKV_ENOMEM, "no memory for a value of %zu bytes", len);
+}
+
+static void copy(uint8_t *to, const void *from, size_t len)
+{
+	if (len > 0)
+		memcpy(to, from, len);
+}
+
+static int make_whole(struct update *u, const struct block_view *old)
+{
+	size_t len = old->value_len + u->part_len;
+	int err = grow(u, len);
+
+	if (err)
+		return err;
+	copy(u->whole + (u->before ? u->part_len : 0), old->value, old->value_len);
+	copy(u->whole + (u->before ? 0 : old->value_len), u->part, u->part_len);
+	u->value = u->whole;
+	u->value_len = len;
+	return 0;
+}
+
+static int extend(struct farkv *kv, struct update *u)
+{
+	int err;
+
+	if (!u->part && u->part_len > 0)
+		return err_set(FARKV_EINVAL, "the data are NULL but have %zu bytes", u->part_len);
+	/* Longer than any value: the sum of lengths must not wrap. */
+	if (u->part_len > UINT32_MAX)
+		return err_set(FARKV_ETOOLARGE, "the data have %zu bytes, no store takes as many",
+			       u->part_len);
+	u->make = make_whole;
+	err = update(kv, u);
+	free(u->whole);
+	return err;
+}
+
+int farkv_append(struct farkv *kv, const void *key, size_t key_len, const void *data,
+		 size_t data_len)
+{
+	struct update u = {.key = key, .key_len = key_len, .part = data, .part_len = data_len};
+
+	return extend(kv, &u);
+}
+
+int farkv_prepend(struct farkv *kv, const void *key, size_t key_len, const void *data,
+		  size_t data_len)
+{
+	struct update u = {.key = key, .key_len = key_len, .part = data, .part_len = data_len,
+			   .before = true};
+
+	return extend(kv, &u);
+}
