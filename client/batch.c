@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_mget(), farkv_mput() and farkv_mexists(): groups of up to INDEX_RUN_MAX operations
- * share their round trips.
+ * farkv_mget(), farkv_mput(), farkv_mexists(), and the deletes of farkv_clear(): groups of up to
+ * INDEX_RUN_MAX operations share their round trips.
  *
  * The values of the last group are held by the operations (index_op_hold()); those of earlier
  * groups are copied to the handle's arena. A call holds at most the sum of its
@@ -408,4 +408,50 @@ int batch_exists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8
 	}
 	*prefix_out = a.prefix;
 	return failure_report(&f, n);
+}
+
+/* ---- delete --------------------------------------------------------------------- */
+
+/* Returns the first error that is no miss. */
+static int delete_harvest(struct farkv *kv, struct index_op *const *ops, size_t n,
+			  uint64_t *deleted)
+{
+	struct failure f = {.err = 0};
+
+	for (size_t i = 0; i < n; i++) {
+		if (op_result(kv, ops[i], i, &f))
+			continue;
+		handle_after(kv, ops[i]);
+		++*deleted;
+	}
+	return f.err ? err_set(f.err, "%s", f.detail) : 0;
+}
+
+int batch_delete(struct farkv *kv, const struct farkv_scan_item *items, size_t n,
+		 uint64_t *deleted)
+{
+	struct index_op *ops[INDEX_RUN_MAX];
+	int err = ops_reserve(kv);
+
+	for (size_t at = 0; at < n && !err;) {
+		size_t group = UTIL_MIN(n - at, (size_t)INDEX_RUN_MAX);
+
+		err = handle_writable(kv);
+		if (err)
+			break;
+		for (size_t i = 0; i < group; i++, at++) {
+			struct index_key key;
+
+			(void)handle_key(kv, items[at].key, items[at].key_len, &key);
+			index_prefetch_window(kv->conn.index, key.hash);
+			ops[i] = &kv->ops[i];
+			index_op_start(ops[i], INDEX_DELETE, &key, NULL, 0);
+		}
+		index_try_many(kv->conn.index, ops, group);
+		handle_run(kv, ops, group, 0);
+		err = delete_harvest(kv, ops, group, deleted);
+		if (at < n)
+			handle_pause(kv);
+	}
+	return err;
 }

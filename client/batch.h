@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** batch.h - farkv_mget(), farkv_mput() and farkv_mexists(). */
+/** batch.h - farkv_mget(), farkv_mput(), farkv_mexists(), and deletes of many keys. */
 #ifndef CLIENT_BATCH_H
 #define CLIENT_BATCH_H
 
@@ -13,5 +13,10 @@ int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
 /** As farkv_mexists(), arguments checked; `bitmap` is NULL, or all 0. */
 int batch_exists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,
 		 size_t *prefix_out);
+
+/** Delete these keys; adds the number of values removed to *deleted, also before an error. Errors
+ * as farkv_delete(), but a key without a value is none. */
+int batch_delete(struct farkv *kv, const struct farkv_scan_item *items, size_t n,
+		 uint64_t *deleted);
 
 #endif

@@ -11,9 +11,11 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/index/scan.h"
 
 #include "open.h"
 #include "queue.h"
+#include "scan.h"
 
 #define DEFAULT_TIMEOUT_MS 5000u
 #define DEFAULT_CACHE_ENTRIES 65536u
@@ -229,6 +231,52 @@ int farkv_event_fd(struct farkv *kv)
 	int err = queue_begin(kv, NULL, "", 0);
 
 	return err ? err : queue_end(kv, queue_event_fd(kv));
+}
+
+/* ---- all keys ----------------------------------------------------------------------------- */
+
+int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
+	       const struct farkv_scan_item **items_out, size_t *n_out)
+{
+	int err;
+
+	err_clear();
+	if (!kv)
+		return handle_missing();
+	if (!cursor || !items_out || !n_out)
+		return err_set(FARKV_EINVAL, "farkv_scan: %s is NULL",
+			       !cursor ? "cursor" : !items_out ? "items_out" : "n_out");
+	if (max < FARKV_SCAN_MIN)
+		return err_set(FARKV_EINVAL, "farkv_scan: max is %zu; at least %u", max,
+			       FARKV_SCAN_MIN);
+	err = handle_begin(kv);
+	if (err)
+		return err;
+	err = scan_next(kv, cursor, max);
+	if (!err || err == FARKV_ECORRUPT)
+		*items_out = index_scan_items(kv->scan, n_out);
+	handle_end(kv);
+	return err;
+}
+
+int farkv_clear(struct farkv *kv, uint64_t *deleted_out)
+{
+	uint64_t deleted = 0;
+	int err;
+
+	err_clear();
+	if (!kv)
+		return handle_missing();
+	err = handle_begin(kv);
+	if (err)
+		return err;
+	err = handle_writable(kv);
+	if (!err)
+		err = scan_clear(kv, &deleted);
+	handle_end(kv);
+	if (deleted_out)
+		*deleted_out = deleted;
+	return err;
 }
 
 /* ---- the server -------------------------------------------------------------------------- */

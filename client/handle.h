@@ -47,6 +47,7 @@
 #define HANDLE_COPY_BYTES 640u /* what a fast get copies, at most */
 #define HANDLE_NEVER UINT64_MAX /* a time that does not come */
 
+struct index_scan;
 struct notifier;
 struct queue;
 
@@ -77,6 +78,7 @@ struct farkv {
 	uint8_t *copy[2];     /* where the next fast get copies to, and the one after it */
 	struct index_op op;   /* for calls with one key */
 	struct index_op *ops; /* INDEX_RUN_MAX of them, for batches; NULL until needed */
+	struct index_scan *scan; /* keys of the last farkv_scan(); NULL until needed */
 	struct queue *queue;  /* submitted requests; NULL until needed */
 	uint32_t queue_depth;
 	struct notifier *notifier;  /* of farkv_event_fd(); NULL until asked for */

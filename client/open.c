@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/util.h"
+#include "common/index/scan.h"
 
 #include "atfork.h"
 #include "notifier.h"
@@ -125,6 +126,7 @@ static void close_handle(struct farkv *kv)
 	    !(qsbr_pending(kv->qsbr) & PENDING_BROKEN))
 		(void)conn_farewell(&kv->conn, until);
 	arena_fini(&kv->arena);
+	index_scan_free(kv->scan);
 	if (inherited && kv->conn.session && !(kv->conn.lane->caps & XPORT_DIRECT))
 		index_abandon_spare(kv->conn.index);
 	relink_down(kv);

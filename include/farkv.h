@@ -33,7 +33,7 @@
  * the resolution of names and the device's libraries.
  *
  * Blocking: no call waits forever. Each operation ends within the handle's op_timeout_ms, with
- * a result or with FARKV_ETIMEDOUT. A call that first completes requests in flight may take
+ * a result or with FARKV_ETIMEDOUT (farkv_clear() consists of many). A call that first completes requests in flight may take
  * twice as long if these have to wait for the server, and three times if the connection
  * breaks meanwhile. The system's resolution of a host name in farkv_open() has no limit.
  * farkv_submit() and farkv_poll() never wait for the server, a name or a new connection, which
@@ -189,6 +189,18 @@ struct farkv_incr_options {
 	uint32_t flags;    /**< enum farkv_incr_flags, or 0 */
 	uint32_t reserved; /**< 0 */
 };
+
+/** One key of farkv_scan(). */
+struct farkv_scan_item {
+	const void *key;
+	size_t key_len;
+	size_t value_len;
+	uint64_t version;     /**< for farkv_cas() */
+	uint64_t reserved[2]; /**< 0 */
+};
+
+/** farkv_scan(): the least that `max` can be. */
+#define FARKV_SCAN_MIN 64u
 
 /** Kinds of submitted requests, with the effect of the function of that name. */
 enum farkv_request_kind {
@@ -722,6 +734,57 @@ size_t farkv_in_flight(const struct farkv *kv);
  * completion channel, one more descriptor.
  */
 int farkv_event_fd(struct farkv *kv) FARKV_MUST_CHECK;
+
+/**
+ * List the keys of the store, some with each call:
+ *
+ *	uint64_t cursor = 0;
+ *	do {
+ *		err = farkv_scan(kv, &cursor, SIZE_MAX, &items, &n);
+ *		... items[0] to items[n - 1]
+ *	} while (!err && cursor);
+ *
+ * *cursor is 0 before the first call and 0 again after the last. In between it is a position that
+ * any handle of the store can go on from, at any time. *n_out can be 0 before the end.
+ *
+ * A key that has a value during the whole scan is listed exactly once, whatever is written
+ * meanwhile and however the index grows. A key that comes or goes during the scan is listed once
+ * or not at all. Length and version are those that the value had at a moment during the call. The
+ * order is that of the keys' hashes, which means nothing to a program.
+ *
+ * A call lists the keys of one part of the index, at most 4096 and 8 MiB of keys, and at most
+ * `max` (FARKV_SCAN_MIN or more, because keys of one position stay together). It looks at all of
+ * the part even if `max` is small: use SIZE_MAX unless there is a reason.
+ *
+ * The array and the keys belong to the handle and are valid until the next farkv_scan(),
+ * farkv_clear() or farkv_close() on it; other calls leave them alone, so a loop may get or delete
+ * each key. Memory: 600 KiB from the first call until farkv_close(), more for keys of over 100
+ * bytes.
+ *
+ * Errors: FARKV_EINVAL, FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EPERM (the
+ * device refused the read), FARKV_ENOMEM, FARKV_EFORMAT (the directory is damaged); the cursor is
+ * unchanged, and the call may be repeated. FARKV_ECORRUPT: some keys of this part cannot be read;
+ * the others are in the array, the cursor has gone on, and the scan may, too.
+ * Cost: 1 round trip, and 1 for each 128 keys of the part, of which a large store has 1500 to 3000.
+ * Over shared memory nothing leaves the machine.
+ */
+int farkv_scan(struct farkv *kv, uint64_t *cursor, size_t max,
+	       const struct farkv_scan_item **items_out, size_t *n_out) FARKV_MUST_CHECK;
+
+/**
+ * Remove all keys: a scan whose keys are deleted.
+ *
+ * Keys that had a value when the call began and were not written since are gone afterwards. A key
+ * that others write meanwhile has the value of a write during the call, or none. If the call
+ * fails, or the program ends, some keys are gone and the others untouched; call it again.
+ * *deleted_out, if not NULL, is the number of values removed, also after an error.
+ *
+ * Errors: those of farkv_delete() except FARKV_ENOTFOUND; FARKV_ECORRUPT: all is done, but keys
+ * that cannot be read may be left. op_timeout_ms bounds each part of the index (farkv_scan()), not
+ * the call: it takes some seconds for ten million keys.
+ * Cost: that of a scan, and the round trips of farkv_delete() for each 128 keys.
+ */
+int farkv_clear(struct farkv *kv, uint64_t *deleted_out) FARKV_MUST_CHECK;
 
 /**
  * Ask the server for a sign of life. *rtt_ns_out, if not NULL, is the round-trip time in

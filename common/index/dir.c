@@ -10,25 +10,31 @@
 /* Two words, on a line of their own. */
 #define DIR_SCRATCH_BYTES 64u
 
-/* Post one chain and wait for it; for the directory only. */
-static int chain_run(struct index *ix, struct xport_chain *c, uint64_t deadline)
+int dir_run_chains(struct index *ix, struct xport_chain *c, unsigned n,
+		   uint64_t deadline_ns)
 {
-	int err = xport_post(ix->lane, c);
+	int err;
 
+	for (unsigned i = 0; i < n; i++)
+		c[i].next = i + 1 < n ? &c[i + 1] : NULL;
+	err = xport_post(ix->lane, c);
 	if (err)
 		return err;
 	ix->lane->counters.round_trips++;
-	while (!c->done) {
+	while (!c[n - 1].done) {
 		xport_poll(ix->lane);
-		if (!c->done && index_now(ix) > deadline) {
+		if (!c[n - 1].done && index_now(ix) > deadline_ns) {
 			xport_break(ix->lane, FARKV_ETIMEDOUT);
-			/* The lane must forget `c`, which is on the stack. */
+			/* The lane must forget the chains. */
 			xport_poll(ix->lane);
 			return err_set(FARKV_ETIMEDOUT,
-				       "the directory could not be read in time");
+				       "the index could not be read in time");
 		}
 	}
-	return c->status;
+	for (unsigned i = 0; i < n; i++)
+		if (c[i].status)
+			return c[i].status;
+	return 0;
 }
 
 static struct xport_wr read_wr(uint64_t off, void *laddr, uint64_t len)
@@ -85,7 +91,7 @@ int dir_refill(struct index *ix, uint64_t deadline_ns)
 		int err;
 
 		c.wr[0] = read_wr(REGION_D_OFF, &d[0], 8);
-		err = chain_run(ix, &c, deadline_ns);
+		err = dir_run_chains(ix, &c, 1, deadline_ns);
 		if (!err)
 			err = dirword_check(ix, d[0]);
 		if (err)
@@ -97,7 +103,7 @@ int dir_refill(struct index *ix, uint64_t deadline_ns)
 		c = (struct xport_chain){.n = 2};
 		c.wr[0] = read_wr(dirword_off(d[0]), ix->entries, bytes);
 		c.wr[1] = read_wr(REGION_D_OFF, &d[1], 8);
-		err = chain_run(ix, &c, deadline_ns);
+		err = dir_run_chains(ix, &c, 1, deadline_ns);
 		if (err)
 			return err;
 		if (d[0] == d[1])
@@ -143,6 +149,25 @@ bool dir_find(struct index *ix, struct index_op *op, uint64_t deadline_ns,
 
 /* ---- MOVED: has the key's subtable been replaced? --------------------------- */
 
+enum dir_fate dir_judge(struct index *ix, const struct dir_place *p, const uint64_t words[4])
+{
+	bool cached = ix->dirword == p->dirword;
+
+	if (words[0] != words[3] || words[0] != p->dirword) {
+		if (cached)
+			ix->dirword = 0; /* refill */
+		return DIR_DOUBLED;
+	}
+	if (words[2] && words[1] != words[2])
+		return DIR_TORN;
+	if (entry_page(words[1]) == entry_page(p->entry) &&
+	    entry_gen(words[1]) == entry_gen(p->entry))
+		return DIR_HERE;
+	if (cached)
+		ix->entries[p->index] = words[1];
+	return DIR_MOVED;
+}
+
 /*
  * The words were READ before the entry: if the entry still leads here, they were current when it
  * was READ.
@@ -165,21 +190,17 @@ enum next dir_look(struct index *ix, struct index_op *op)
 
 enum next dir_looked(struct index *ix, struct index_op *op)
 {
-	const uint64_t *s = op_scratch(op);
-	bool twice = op->chain.n == 4;
+	const struct dir_place here = {op->dirword, op->dir_index, op->entry};
 
-	if (s[0] != s[3] || s[0] != op->dirword) {
-		if (ix->dirword == op->dirword)
-			ix->dirword = 0; /* the directory doubled: refill */
+	switch (dir_judge(ix, &here, op_scratch(op))) {
+	case DIR_DOUBLED:
 		return op_again_bounded(ix, op, "the directory never rests");
-	}
-	if (twice && s[1] != s[2])
+	case DIR_TORN:
 		return op_again_bounded(ix, op, "a directory entry never rests");
-	if (entry_page(s[1]) != entry_page(op->entry) ||
-	    entry_gen(s[1]) != entry_gen(op->entry)) {
-		if (ix->dirword == op->dirword)
-			ix->entries[op->dir_index] = s[1];
+	case DIR_MOVED:
 		return op_again(ix, op);
+	case DIR_HERE:
+		break;
 	}
 	if (op->moved.odd)
 		return op_again_bounded(ix, op, "a slot of another subtable");

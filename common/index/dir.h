@@ -14,6 +14,35 @@
  */
 int dir_refill(struct index *ix, uint64_t deadline_ns);
 
+/**
+ * Post `n` chains with one doorbell and wait for all of them: one round trip. Spins on the lane; if
+ * it is silent at `deadline_ns` (clock_now_ns()) the lane breaks. For the directory and scans;
+ * operations are driven by run.h. Returns the status of the first chain that failed,
+ * FARKV_ETIMEDOUT, or the errors of xport_post().
+ */
+int dir_run_chains(struct index *ix, struct xport_chain *c, unsigned n,
+		   uint64_t deadline_ns);
+
+/** A directory entry as it was used. */
+struct dir_place {
+	uint64_t dirword; /* D, ... */
+	uint64_t index;   /* ... the index in its array, ... */
+	uint64_t entry;   /* ... and the entry that was found there */
+};
+
+enum dir_fate {
+	DIR_HERE,    /* it leads to the same subtable */
+	DIR_MOVED,   /* ... to another one, which the cached copy now has */
+	DIR_DOUBLED, /* D has changed: the cached copy was dropped */
+	DIR_TORN,    /* the entry was torn: READ it again */
+};
+
+/**
+ * Conclude from `words`, READ in this order by one chain: D, the entry, the entry again where words
+ * tear (otherwise 0), D.
+ */
+enum dir_fate dir_judge(struct index *ix, const struct dir_place *p, const uint64_t words[4]);
+
 /** Release the cached copy. */
 void dir_free(struct index *ix);
 

@@ -11,6 +11,7 @@
  *   index/try.h     by loads, where the fast paths do not apply
  *   index/step.h    from START to the decision, phase by phase
  *   index/run.h     drive many operations
+ *   index/scan.h    list keys
  *   index.h         open and close
  */
 #ifndef COMMON_INDEX_INDEX_PRIV_H
@@ -37,6 +38,7 @@ struct index {
 	uint64_t *entries; /* lane memory: 2^depth entries, of any age (I5) */
 	size_t entries_bytes;
 	uint64_t *dir_scratch; /* lane memory, two words */
+	uint8_t *scan_mem; /* lane memory, SCAN_MEM_BYTES; NULL until needed */
 
 	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;

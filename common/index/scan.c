@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One call reads one subtable:
+ *
+ *   find     the cached directory names the subtable, and its range of hashes
+ *   look     READ the subtable. If it has FROZEN words, READ its entry after: it leads elsewhere,
+ *            start again; it still leads here, so the words are current, and the range is the
+ *            entry's alone
+ *   heads    READ the heads of the blocks that LIVE words name, SCAN_BATCH at a time, and verify
+ *            them. After more than T/2 look again: only words that still stand count. A head that
+ *            fails, and a word that was torn, is read again after another look
+ *   deliver  sort by hash, cut at the end of the range or of the room
+ *
+ * `image` always holds the words of the last look, and a slot is `pending` until its word was seen
+ * without a value or its key is known.
+ */
+#include "config.h"
+
+#include "scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/atomic.h"
+#include "common/base/err.h"
+#include "common/region/fetch.h"
+#include "common/region/hash.h"
+
+#include "dir.h"
+#include "index_priv.h"
+
+#define SCAN_BATCH 128u
+#define SCAN_CHAINS ((SCAN_BATCH + XPORT_CHAIN_MAX - 1) / XPORT_CHAIN_MAX)
+/* Bytes READ of a block at first, and the most that longer keys raise that to. */
+#define HEAD_MIN 64u
+#define HEAD_MAX 256u
+/* A word whose block fails so often is damaged; a directory entry, too. */
+#define TRIES_MAX 100u
+/* Internal result: start with the directory again. */
+#define AGAIN 1
+#define BUCKET_BITS 12u
+#define BUCKETS (1u << BUCKET_BITS)
+
+static_assert(FARKV_SCAN_MIN == WINDOW_SLOTS, "all keys of one hash share a window");
+static_assert(SCAN_KEYS_BYTES / 2 >= (size_t)WINDOW_SLOTS * FARKV_KEY_MAX,
+	      "half of the room holds all keys of one hash");
+
+struct found {
+	uint64_t hash, version;
+	uint32_t key_at; /* in `keys` */
+	uint32_t value_len;
+	uint16_t key_len;
+};
+
+/* A slot whose key is not known yet. */
+struct slot {
+	uint64_t bad_word; /* the last word whose block could not be read */
+	uint32_t need;     /* bytes of the block to READ, at least */
+	uint16_t at;
+	uint16_t tries;    /* how often `bad_word` has failed */
+};
+
+/* A READ of a block's head. */
+struct head {
+	struct slot slot;
+	uint64_t word;
+	uint32_t at, len; /* in the lane's memory */
+};
+
+struct index_scan {
+	struct dir_place place;
+	uint64_t cursor;
+	uint64_t until; /* the last position that this call covers */
+	uint64_t room;  /* ... so that the keys have room */
+	uint64_t begun_ns; /* I4: not after the last look began */
+	const uint64_t *image[2]; /* of the subtable; equal pointers where words do not tear */
+	uint32_t usual; /* bytes READ of a block at first */
+	uint32_t damaged;
+	bool stale; /* another look is needed */
+
+	struct slot pending[SUBTABLE_SLOTS];
+	size_t n_pending, n_kept; /* those kept for the next pass are in front */
+	struct head head[SCAN_BATCH];
+	unsigned n_heads;
+	struct xport_chain chain[SCAN_CHAINS];
+
+	struct found found[SUBTABLE_SLOTS];
+	size_t n_found;
+	uint16_t order[SUBTABLE_SLOTS]; /* of `found`, by hash */
+	uint8_t *keys;
+	size_t keys_len, keys_cap;
+	struct farkv_scan_item item[SUBTABLE_SLOTS];
+	size_t n_items;
+};
+
+struct index_scan *index_scan_new(void)
+{
+	struct index_scan *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->usual = HEAD_MIN;
+	return s;
+}
+
+void index_scan_free(struct index_scan *s)
+{
+	if (!s)
+		return;
+	free(s->keys);
+	free(s);
+}
+
+const struct farkv_scan_item *index_scan_items(const struct index_scan *s, size_t *n_out)
+{
+	*n_out = s->n_items;
+	return s->item;
+}
+
+/* ---- the lane's memory -------------------------------------------------------------- */
+
+static uint8_t *image_at(const struct index *ix, unsigned i)
+{
+	return ix->scan_mem + i * (size_t)PAGE_BYTES;
+}
+
+/* Four words. */
+static uint64_t *words_at(const struct index *ix)
+{
+	return (uint64_t *)(void *)image_at(ix, 2);
+}
+
+static uint8_t *heads_at(const struct index *ix)
+{
+	return image_at(ix, 2) + LINE_BYTES;
+}
+
+static struct xport_wr *add_read(struct xport_chain *c, uint64_t off, void *to, uint64_t len)
+{
+	struct xport_wr *wr = &c->wr[c->n++];
+
+	*wr = (struct xport_wr){
+		.opcode = XPORT_READ, .off = off, .laddr = to, .len = (uint32_t)len};
+	return wr;
+}
+
+static struct xport_chain *chain_begin(struct xport_chain *c)
+{
+	c->n = 0;
+	c->status = 0;
+	c->begun_ns = 0;
+	return c;
+}
+
+/* ---- find ------------------------------------------------------------------------------ */
+
+/* The last position of the range that `depth` bits of `hash` name. */
+static uint64_t range_end(uint64_t hash, uint32_t depth)
+{
+	return depth ? hash | UINT64_MAX >> depth : UINT64_MAX;
+}
+
+/* AGAIN: the directory has to be read again. */
+static int find(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
+{
+	struct dir_place *p = &s->place;
+	int err = ix->dirword ? 0 : dir_refill(ix, deadline_ns);
+
+	if (err)
+		return err;
+	p->dirword = ix->dirword;
+	p->index = hash_dir_index(s->cursor, dirword_depth(p->dirword));
+	p->entry = ix->entries[p->index];
+	if (!(p->entry & ENTRY_VALID) || entry_depth(p->entry) > dirword_depth(p->dirword) ||
+	    !region_page_ok(&ix->sb, entry_page(p->entry))) {
+		ix->dirword = 0;
+		return AGAIN;
+	}
+	s->until = UTIL_MIN(range_end(s->cursor, entry_depth(p->entry)), s->room);
+	return 0;
+}
+
+/* ---- look ------------------------------------------------------------------------------ */
+
+static bool is_settled(const struct index_scan *s, unsigned at)
+{
+	return s->image[0][at] == s->image[1][at];
+}
+
+/* False if the slot has no value for sure. */
+static bool may_live(const struct index_scan *s, unsigned at)
+{
+	uint64_t w = s->image[0][at];
+
+	return !(slot_is_null(w) || (w & SLOT_DEAD)) || !is_settled(s, at);
+}
+
+/* Is there a word that only a migration, or another subtable, leaves here? */
+static bool is_odd(const struct index_scan *s)
+{
+	uint64_t empty = slot_empty(entry_gen(s->place.entry));
+	bool odd = false;
+
+	for (unsigned i = 0; i < SUBTABLE_SLOTS; i++) {
+		uint64_t w = s->image[0][i];
+
+		odd |= ((w | s->image[1][i]) & SLOT_FROZEN) || (slot_is_null(w) && w != empty);
+	}
+	return odd;
+}
+
+/* After the words: the entry of the cursor's position still leads here, or AGAIN. */
+static int check_entry(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
+{
+	struct xport_chain *c = chain_begin(&s->chain[0]);
+	uint64_t off = dirword_off(s->place.dirword) + s->place.index * 8;
+	uint64_t *w = words_at(ix), end;
+	int err;
+
+	w[2] = 0;
+	add_read(c, REGION_D_OFF, &w[0], 8);
+	add_read(c, off, &w[1], 8);
+	if (!(ix->lane->caps & XPORT_READ8_ATOMIC))
+		add_read(c, off, &w[2], 8);
+	add_read(c, REGION_D_OFF, &w[3], 8);
+	err = dir_run_chains(ix, c, 1, deadline_ns);
+	if (err)
+		return err;
+	if (dir_judge(ix, &s->place, w) != DIR_HERE)
+		return AGAIN;
+	/* Other entries of the subtable may lead elsewhere already. */
+	end = range_end(s->cursor, dirword_depth(s->place.dirword));
+	s->until = UTIL_MIN(s->until, end);
+	return 0;
+}
+
+static int look(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
+{
+	struct xport_chain *c = chain_begin(&s->chain[0]);
+	unsigned n = ix->lane->caps & XPORT_READ8_ATOMIC ? 1 : 2;
+	int err;
+
+	s->stale = false;
+	s->begun_ns = index_now(ix);
+	if (s->begun_ns > deadline_ns)
+		return err_set(FARKV_ETIMEDOUT, "the index could not be read in time");
+	for (unsigned i = 0; i < n; i++) {
+		add_read(c, entry_page(s->place.entry) * PAGE_BYTES, image_at(ix, i), PAGE_BYTES);
+		s->image[i] = (const uint64_t *)(const void *)image_at(ix, i);
+	}
+	s->image[1] = s->image[n - 1];
+	err = dir_run_chains(ix, c, 1, deadline_ns);
+	if (err)
+		return err;
+	return is_odd(s) ? check_entry(ix, s, deadline_ns) : 0;
+}
+
+/* ---- sort ------------------------------------------------------------------------------ */
+
+/* Order `found` by hash: into buckets by the bits that differ first, then by insertion. */
+static void sort(struct index_scan *s)
+{
+	uint16_t next[BUCKETS + 1] = {0};
+	uint32_t depth = entry_depth(s->place.entry);
+	const struct found *f = s->found;
+
+#define BUCKET(hash) ((hash) << depth >> (64 - BUCKET_BITS))
+	for (size_t i = 0; i < s->n_found; i++)
+		next[BUCKET(f[i].hash) + 1]++;
+	for (unsigned b = 0; b < BUCKETS; b++)
+		next[b + 1] = (uint16_t)(next[b + 1] + next[b]);
+	for (size_t i = 0; i < s->n_found; i++)
+		s->order[next[BUCKET(f[i].hash)]++] = (uint16_t)i;
+	for (size_t i = 1; i < s->n_found; i++) {
+		uint16_t moved = s->order[i];
+		size_t to = i;
+
+		for (; to > 0 && f[s->order[to - 1]].hash > f[moved].hash; to--)
+			s->order[to] = s->order[to - 1];
+		s->order[to] = moved;
+	}
+#undef BUCKET
+}
+
+static const struct found *nth(const struct index_scan *s, size_t i)
+{
+	return &s->found[s->order[i]];
+}
+
+/* ---- heads ----------------------------------------------------------------------------- */
+
+/* The keys do not fit: give this call half of them. The next one takes the others. */
+static int make_room(struct index_scan *s)
+{
+	size_t bytes = 0, i = 0;
+
+	sort(s);
+	while ((bytes += nth(s, i)->key_len) <= SCAN_KEYS_BYTES / 2)
+		i++;
+	s->room = nth(s, i)->hash - 1; /* all keys of one hash stay together */
+	return AGAIN;
+}
+
+static int add_found(struct index_scan *s, const struct block_header *h, const void *key,
+		     uint64_t hash)
+{
+	size_t need = s->keys_len + h->key_len, cap = s->keys_cap;
+
+	if (hash < s->cursor || hash > s->until)
+		return 0;
+	if (need > SCAN_KEYS_BYTES)
+		return make_room(s);
+	if (need > cap) {
+		uint8_t *keys;
+
+		cap = UTIL_MAX(2 * need, (size_t)PAGE_BYTES);
+		keys = realloc(s->keys, cap);
+		if (!keys)
+			return err_set(FARKV_ENOMEM, "no memory for a scan's keys");
+		s->keys = keys;
+		s->keys_cap = cap;
+	}
+	memcpy(s->keys + s->keys_len, key, h->key_len);
+	s->found[s->n_found++] = (struct found){.hash = hash,
+						.version = h->version,
+						.key_at = (uint32_t)s->keys_len,
+						.value_len = h->value_len,
+						.key_len = h->key_len};
+	s->keys_len = need;
+	return 0;
+}
+
+/* Its key is read later. */
+static void keep(struct index_scan *s, const struct slot *slot)
+{
+	s->pending[s->n_kept++] = *slot;
+}
+
+/* The block is not what the word names: the word has changed, or is damaged. */
+static void keep_bad(struct index_scan *s, struct slot *slot, uint64_t word)
+{
+	if (slot->bad_word != word)
+		slot->tries = 0;
+	slot->bad_word = word;
+	if (++slot->tries > TRIES_MAX) {
+		s->damaged++;
+		return;
+	}
+	s->stale = true;
+	keep(s, slot);
+}
+
+/* A key of this hash can be in that slot, by that word. */
+static bool belongs(const struct index_scan *s, const struct head *h, uint64_t hash)
+{
+	uint32_t depth = entry_depth(s->place.entry);
+
+	return slot_fp(h->word) == hash_fp(hash) &&
+	       h->slot.at / LINE_SLOTS - hash_home_line(hash) < WINDOW_LINES &&
+	       range_end(hash, depth) == range_end(s->cursor, depth);
+}
+
+/* The head has arrived. AGAIN, FARKV_ENOMEM. */
+static int take_head(const struct index *ix, struct index_scan *s, struct head *b)
+{
+	const uint8_t *image = heads_at(ix) + b->at;
+	uint64_t most = class_bytes(slot_class(b->word)), hash;
+	struct block_header h;
+	uint64_t need;
+
+	memcpy(&h, image, sizeof(h));
+	need = (sizeof(h) + h.key_len + 7) & ~UINT64_C(7);
+	if (need > b->len && b->len < most) {
+		b->slot.need = (uint32_t)UTIL_MIN(need, most);
+		s->usual = UTIL_MAX(s->usual, UTIL_MIN(b->slot.need, HEAD_MAX));
+		keep(s, &b->slot);
+		return 0;
+	}
+	if (!block_key_hash(image, b->len, slot_block(b->word), ix->sb.hash_seed, &hash) ||
+	    !belongs(s, b, hash)) {
+		keep_bad(s, &b->slot, b->word);
+		return 0;
+	}
+	return add_found(s, &h, image + sizeof(h), hash);
+}
+
+/* Fill a batch from the pending slots; returns the first that is not in it. */
+static size_t fill(const struct index *ix, struct index_scan *s, size_t from)
+{
+	uint32_t used = 0;
+
+	s->n_heads = 0;
+	for (; from < s->n_pending && s->n_heads < SCAN_BATCH; from++) {
+		struct slot slot = s->pending[from];
+		uint64_t w = s->image[0][slot.at], bytes;
+
+		if (!may_live(s, slot.at))
+			continue;
+		if (!is_settled(s, slot.at)) {
+			s->stale = true;
+			keep(s, &slot);
+			continue;
+		}
+		if (!region_block_ok(&ix->sb, slot_off(w), slot_class(w))) {
+			keep_bad(s, &slot, w);
+			continue;
+		}
+		bytes = UTIL_MIN(UTIL_MAX(slot.need, s->usual), class_bytes(slot_class(w)));
+		if (used + bytes > SCAN_HEADS_BYTES)
+			break;
+		s->head[s->n_heads++] = (struct head){
+			.slot = slot, .word = w, .at = used, .len = (uint32_t)bytes};
+		used += (uint32_t)bytes;
+	}
+	return from;
+}
+
+/* READ the heads of the batch: one round trip. */
+static int read_heads(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
+{
+	unsigned n = 0;
+
+	/* Memory takes longer than all else: request all blocks before the first copy. */
+	for (unsigned i = 0; ix->lane->caps & XPORT_DIRECT && i < s->n_heads; i++)
+		fetch_lines(ix->lane->base + slot_off(s->head[i].word), s->head[i].len);
+	for (unsigned i = 0; i < s->n_heads; i++) {
+		if (i % XPORT_CHAIN_MAX == 0)
+			(void)chain_begin(&s->chain[n++]);
+		add_read(&s->chain[n - 1], slot_off(s->head[i].word),
+			 heads_at(ix) + s->head[i].at, s->head[i].len);
+	}
+	return dir_run_chains(ix, s->chain, n, deadline_ns);
+}
+
+/* I4: the blocks were READ later than T/2 after their words. */
+static bool is_late(const struct index *ix, const struct index_scan *s)
+{
+	atom_fence_copy_done();
+	return index_now(ix) - s->begun_ns > ix->sb.grace_ns / 2;
+}
+
+/* True if the last look has found the word that the head was READ by, FROZEN meanwhile or not. */
+static bool stands(const struct index_scan *s, const struct head *b)
+{
+	return is_settled(s, b->slot.at) &&
+	       ((s->image[0][b->slot.at] ^ b->word) & ~SLOT_FROZEN) == 0;
+}
+
+static int batch(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
+{
+	int err = s->n_heads ? read_heads(ix, s, deadline_ns) : 0;
+	bool late = !err && is_late(ix, s);
+
+	if (late)
+		err = look(ix, s, deadline_ns);
+	for (unsigned i = 0; i < s->n_heads && !err; i++) {
+		if (late && !stands(s, &s->head[i]))
+			keep(s, &s->head[i].slot);
+		else
+			err = take_head(ix, s, &s->head[i]);
+	}
+	return err;
+}
+
+/* ---- one subtable ---------------------------------------------------------------------- */
+
+/* Set `found` to the keys of the cursor's subtable; AGAIN: start again. */
+static int read_part(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
+{
+	int err = look(ix, s, deadline_ns);
+
+	s->n_found = s->keys_len = s->n_pending = 0;
+	s->damaged = 0;
+	for (unsigned at = 0; !err && at < SUBTABLE_SLOTS; at++)
+		if (may_live(s, at))
+			s->pending[s->n_pending++] = (struct slot){.at = (uint16_t)at};
+	while (!err && s->n_pending) {
+		s->n_kept = 0;
+		for (size_t i = 0; i < s->n_pending && !err;) {
+			i = fill(ix, s, i);
+			err = batch(ix, s, deadline_ns);
+		}
+		s->n_pending = s->n_kept;
+		if (!err && s->stale)
+			err = look(ix, s, deadline_ns);
+	}
+	return err;
+}
+
+/* Make the result of `found`; returns the next cursor. */
+static uint64_t deliver(struct index_scan *s, size_t max)
+{
+	uint64_t next = s->until + 1;
+	size_t n = s->n_found;
+
+	sort(s);
+	while (n > 0 && nth(s, n - 1)->hash > s->until)
+		n--;
+	if (n > max) {
+		n = max;
+		next = nth(s, n)->hash;
+		while (nth(s, n - 1)->hash == next)
+			n--;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct found *f = nth(s, i);
+
+		s->item[i] = (struct farkv_scan_item){.key = s->keys + f->key_at,
+						      .key_len = f->key_len,
+						      .value_len = f->value_len,
+						      .version = f->version};
+	}
+	s->n_items = n;
+	return next;
+}
+
+int index_scan(struct index *ix, struct index_scan *s, uint64_t *cursor, size_t max,
+	       uint64_t deadline_ns)
+{
+	unsigned tries = 0;
+	int err;
+
+	s->n_items = 0;
+	s->cursor = *cursor;
+	s->room = UINT64_MAX;
+	if (!ix->scan_mem)
+		ix->scan_mem = xport_mem_alloc(ix->lane, SCAN_MEM_BYTES);
+	if (!ix->scan_mem)
+		return err_set(FARKV_ENOMEM, "no memory for a scan");
+	for (;; ix->retries++) {
+		err = find(ix, s, deadline_ns);
+		if (err == AGAIN && ++tries > TRIES_MAX)
+			return err_set(FARKV_EFORMAT, "region: a directory entry leads nowhere");
+		if (!err)
+			err = read_part(ix, s, deadline_ns);
+		if (err != AGAIN)
+			break;
+	}
+	if (err)
+		return err;
+	*cursor = deliver(s, max);
+	if (!s->damaged)
+		return 0;
+	return err_set(FARKV_ECORRUPT,
+		       "%u blocks of this part of the index cannot be read; kvcli fsck tells more",
+		       s->damaged);
+}
