@@ -672,8 +672,10 @@ START_TEST(damaged_block_or_word_is_reported_and_all_other_keys_are_listed)
 			continue;
 		if (_i < 2)
 			region.base[slot_off(slots[s]) + 21] ^= 1;
-		else
+		else if (_i < 4)
 			slots[s] |= SLOT_PTR_MASK;
+		else /* the block of a key that has its own slot */
+			slots[s] = slots_of(key_of("k0"))[0];
 	}
 	memset(seen, 0, sizeof(seen));
 	strangers = 0;
@@ -739,7 +741,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, scan_ends_at_its_deadline, 0, 2);
 	tcase_add_test(t, lane_that_breaks_at_any_request_leaves_the_cursor);
 	tcase_add_loop_test(t, damaged_block_or_word_is_reported_and_all_other_keys_are_listed, 0,
-			    4);
+			    6);
 	tcase_add_loop_test(t, damaged_directory_ends_the_scan, 0, 2);
 	suite_add_tcase(s, t);
 	return s;
