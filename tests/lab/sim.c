@@ -64,6 +64,8 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_ABANDONED] = "handles closed with requests in flight",
 	[SIM_QUEUE_FULL] = "queues found full",
 	[SIM_SAME_KEY] = "pipelines of requests for one key",
+	[SIM_SCANS] = "scans of all keys",
+	[SIM_SCAN_CALLS] = "... and their calls",
 };
 
 static double wall(void)

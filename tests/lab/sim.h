@@ -59,7 +59,7 @@ enum sim_event {
 	SIM_PAGES_AGAIN, SIM_EXHAUSTED, SIM_COPIES, SIM_AT_ONCE,
 	SIM_BACKOFFS, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
 	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_QUEUE_FULL,
-	SIM_SAME_KEY, SIM_EVENTS
+	SIM_SAME_KEY, SIM_SCANS, SIM_SCAN_CALLS, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
 
@@ -71,6 +71,7 @@ struct sim_mix {
 	unsigned kind[INDEX_DELETE + 1], kinds; /* weights of operations; their sum */
 	unsigned batch;   /* of operations */
 	unsigned pipeline; /* of operations: some are submitted together */
+	unsigned scan;    /* of operations: all keys are listed instead */
 	unsigned cold;    /* of keys: not a hot one */
 	unsigned hot;     /* so many keys are */
 	unsigned march;   /* of operations: all go on to the next key; cold keys are
@@ -146,6 +147,11 @@ struct sim_client {
 	struct sim_op *op[SIM_BATCH];
 	unsigned n_ops;
 	uint64_t seen_id[SIM_KEYS], seen_version[SIM_KEYS];
+	struct sim_scan {
+		uint32_t from[SIM_KEYS]; /* the keys' states when it began, ... */
+		uint32_t call[SIM_KEYS]; /* ... and when its present call did */
+		bool listed[SIM_KEYS];
+	} scan;
 };
 
 struct sim {
@@ -284,6 +290,13 @@ struct sim_op *sim_op_begin(unsigned kind, unsigned key, uint64_t value,
 /** It has ended so; GET: found this value. */
 void sim_op_end(struct sim_op *op, int result, const void *value, size_t len,
 		uint64_t *id_out);
+/** A scan begins, and each of its calls. */
+void sim_scan_begin(struct sim_scan *scan);
+void sim_scan_call(struct sim_scan *scan);
+/** The present call has listed the key, with a value of this length. */
+void sim_scan_listed(struct sim_scan *scan, unsigned key, size_t len);
+/** It has come to its end. */
+void sim_scan_end(const struct sim_scan *scan);
 /** Its CAS has just changed a slot. */
 void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after);
 /** A slot holds this word now. */

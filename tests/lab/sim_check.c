@@ -226,6 +226,47 @@ void sim_op_end(struct sim_op *op, int result, const void *value, size_t len,
 		*id_out = id;
 }
 
+/* ---- scans ------------------------------------------------------------------------- */
+
+void sim_scan_begin(struct sim_scan *scan)
+{
+	memcpy(scan->from, newest, sizeof(scan->from));
+	memset(scan->listed, 0, sizeof(scan->listed));
+}
+
+void sim_scan_call(struct sim_scan *scan)
+{
+	memcpy(scan->call, newest, sizeof(scan->call));
+}
+
+void sim_scan_listed(struct sim_scan *scan, unsigned key, size_t len)
+{
+	uint32_t s = newest[key];
+
+	if (scan->listed[key])
+		sim_fail("a scan lists key %u twice", key);
+	scan->listed[key] = true;
+	while (!(states[s].id && states[s].len == len)) {
+		if (s == scan->call[key])
+			sim_fail("a scan lists key %u with %zu bytes: never so during the call",
+				 key, len);
+		s = states[s].before;
+	}
+}
+
+void sim_scan_end(const struct sim_scan *scan)
+{
+	sim_events[SIM_SCANS]++;
+	for (unsigned k = 0; k < SIM_KEYS; k++) {
+		uint32_t s = newest[k];
+
+		while (states[s].id && s != scan->from[k])
+			s = states[s].before;
+		if (states[s].id && !scan->listed[k])
+			sim_fail("a scan does not list key %u, which was there throughout", k);
+	}
+}
+
 /* ---- blocks -------------------------------------------------------------------------- */
 
 static uint64_t unit_of(uint64_t off)

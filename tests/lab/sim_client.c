@@ -332,11 +332,58 @@ static void pipeline(struct sim_client *c, unsigned first, unsigned n)
 	c->n_ops = 0;
 }
 
+static void listed(struct sim_client *c, const struct farkv_scan_item *it)
+{
+	unsigned k = 0;
+
+	while (k < SIM_KEYS && (key_len(k) != it->key_len ||
+				memcmp(sim_key_name[k], it->key, it->key_len) != 0))
+		k++;
+	if (k == SIM_KEYS)
+		sim_fail("a scan lists a key that nobody stored");
+	sim_scan_listed(&c->scan, k, it->value_len);
+}
+
+/* All keys; others go on in between. Left when a call fails for the fourth time. */
+static void scan(struct sim_client *c)
+{
+	uint64_t cursor = 0;
+	unsigned failed = 0;
+	int err;
+
+	sim_scan_begin(&c->scan);
+	do {
+		const struct farkv_scan_item *items;
+		size_t n;
+
+		sim_scan_call(&c->scan);
+		err = farkv_scan(c->kv, &cursor, sim_below(2) ? SIZE_MAX : FARKV_SCAN_MIN, &items,
+				 &n);
+		if (c->dying)
+			return;
+		sim_note((int)c->id, "scanned", cursor, (uint64_t)(unsigned)-err);
+		sim_events[SIM_SCAN_CALLS]++;
+		if (err && err != FARKV_ETIMEDOUT && err != FARKV_EDISCONNECTED &&
+		    err != FARKV_EREFUSED)
+			sim_fail("farkv_scan: %s", err_detail());
+		if (err && ++failed == 4)
+			return;
+		for (size_t i = 0; !err && i < n; i++)
+			listed(c, &items[i]);
+		if (!c->quiet && sim_below(2))
+			sim_give_way();
+	} while ((cursor || err) && !c->dying);
+	if (!c->dying)
+		sim_scan_end(&c->scan);
+}
+
 static void work(struct sim_client *c)
 {
 	unsigned k = any_key(), n = 1 + (unsigned)sim_below(SIM_BATCH);
 
-	if (sim_once_in(sim.mix.pipeline))
+	if (sim_once_in(sim.mix.scan))
+		scan(c);
+	else if (sim_once_in(sim.mix.pipeline))
 		pipeline(c, k, n);
 	else if (!sim_once_in(sim.mix.batch))
 		operate(c, any_kind(c, k), k);
@@ -390,6 +437,7 @@ static void audit(struct sim_client *c)
 
 	for (unsigned k = 0; k < SIM_KEYS; k++)
 		operate(c, INDEX_GET, k);
+	scan(c);
 	err = farkv_fsck(c->kv, &f);
 	if (err)
 		sim_fail("farkv_fsck: %s", err_detail());

@@ -203,6 +203,12 @@ static bool is_slot(const struct xport_wr *wr)
 	       wr->off >= sim.region.sb.meta_bytes;
 }
 
+/* A scan's look at a subtable. */
+static bool is_subtable(const struct xport_wr *wr)
+{
+	return wr->opcode == XPORT_READ && wr->len == PAGE_BYTES && wr->off % PAGE_BYTES == 0;
+}
+
 /* The first bytes of a WRITE have arrived. */
 static void write_partly(const struct xport_wr *wr)
 {
@@ -230,7 +236,7 @@ static void before(struct sim_conn *k, const struct xport_chain *chain,
 	}
 	l->reading = wr;
 	sim_events[SIM_PARTS] += wr->seg_len > 0;
-	if (wr->opcode == XPORT_CAS || is_window(wr) || is_slot(wr))
+	if (wr->opcode == XPORT_CAS || is_window(wr) || is_slot(wr) || is_subtable(wr))
 		sim_check_slots(wr->off);
 	if (is_slot(wr))
 		sim_events[SIM_LOOKS]++;
@@ -288,7 +294,7 @@ static void after(struct sim_conn *k, const struct xport_chain *chain,
 	    wr->swap == wr->expect &&
 	    (from_cache(whose(chain)) || stands(wr->found, l->block)))
 		l->slow = false;
-	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes)
+	if (wr->opcode != XPORT_READ || wr->off < sim.region.sb.meta_bytes || is_subtable(wr))
 		return;
 	if (is_window(wr)) {
 		/* A frozen word says nothing of its block. */

@@ -29,6 +29,7 @@ static void plain(struct sim_mix *m)
 			 [INDEX_DELETE] = 2},
 		.batch = 6,
 		.pipeline = 6,
+		.scan = 60,
 		.hot = sim.tears ? 2 : SIM_HOT,
 		.fill = true,
 		.crowded = sim_below(2),
@@ -67,6 +68,7 @@ static void draw_work(struct sim_mix *m)
 		m->kind[INDEX_PUT] = 1;
 	m->batch = ONE_OF(0, 0, 6, 2);
 	m->pipeline = ONE_OF(0, 6, 2);
+	m->scan = ONE_OF(0, 60, 60, 12);
 	m->hot = ONE_OF(1, 2, 2, SIM_HOT);
 	m->cold = ONE_OF(0, 0, 3, 2);
 	m->march = ONE_OF(0, 0, 8, 3);
@@ -131,7 +133,7 @@ static void draw_rush(struct sim_mix *m)
 	m->kind[INDEX_CAS] = ONE_OF(0, 0, 1);
 	m->kind[INDEX_DELETE] = ONE_OF(0, 0, 1);
 	m->rush = true;
-	m->batch = m->pipeline = 0;
+	m->batch = m->pipeline = m->scan = 0;
 	m->hot = ONE_OF(1, 1, 2);
 	m->cold = m->march = 0;
 	m->fill = false;
