@@ -24,7 +24,7 @@ enum cli_exit {
 struct cli {
 	/* options */
 	char *socket, *uri, *keys, *key;
-	char *initial; /* NULL: not given */
+	char *initial, *match; /* NULL: not given */
 	uint64_t timeout_ms, count, memory;
 	int format; /* enum record_format + 1; 0: by the file name */
 	bool raw, json, quiet, if_absent, key_base64;
@@ -76,6 +76,10 @@ int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len);
 int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/** cli_error() after the shortened, quoted `key` (may be NULL). Returns `code`. */
+int cli_key_error(const struct cli *cli, int code, const void *key, size_t key_len,
+		  const char *text);
+
 /**
  * Call after writing to stdout, with errno unchanged: CLI_FAILED if output was lost, with a
  * line the first time, otherwise `code`. If the reader has closed the pipe (kvcli | head),
@@ -100,6 +104,22 @@ int cli_open(struct cli *cli);
 size_t cli_batch_next(size_t n, uint64_t bytes);
 #define CLI_BATCH_MAX 128u
 
+/** A scan of the whole store. Set `cli`, and the rest to 0. */
+struct cli_scan {
+	struct cli *cli;
+	const struct farkv_scan_item *items; /* those of the last cli_scan_next() */
+	size_t n;
+	uint64_t cursor;
+	bool begun;
+	int code; /* the exit status when all is done: CLI_FAILED if keys could not be read */
+};
+
+/**
+ * The next keys. False: there are no more, or, with *code_out set, the scan failed, which was
+ * reported. Keys that cannot be read are reported, too, and the scan goes on.
+ */
+bool cli_scan_next(struct cli_scan *s, int *code_out);
+
 /* ---- cmd_*.c ---- */
 
 int cmd_get(struct cli *cli, int argc, char **argv);
@@ -116,6 +136,8 @@ int cmd_del(struct cli *cli, int argc, char **argv);
 int cmd_mget(struct cli *cli, int argc, char **argv);
 int cmd_exists(struct cli *cli, int argc, char **argv);
 int cmd_ping(struct cli *cli, int argc, char **argv);
+int cmd_keys(struct cli *cli, int argc, char **argv);
+int cmd_clear(struct cli *cli, int argc, char **argv);
 int cmd_load(struct cli *cli, int argc, char **argv);
 int cmd_dump(struct cli *cli, int argc, char **argv);
 int cmd_stats(struct cli *cli, int argc, char **argv);

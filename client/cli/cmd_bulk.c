@@ -294,6 +294,7 @@ struct dump {
 	enum record_format format;
 	uint64_t found, missing, bytes;
 	size_t at_once; /* keys of the next call: fewer for large values */
+	int code; /* the exit status when all is done: CLI_FAILED if values are damaged */
 };
 
 static void dump_json(const struct farkv_get_item *it)
@@ -304,11 +305,25 @@ static void dump_json(const struct farkv_get_item *it)
 	output_print(o);
 }
 
+/* `record`: the key's place in the file that names it, or NULL. */
+static int dump_refuse(struct dump *d, const struct farkv_get_item *it,
+		       const struct record *record)
+{
+	if (record)
+		return cli_error(d->cli, CLI_USAGE, "%s: %s %" PRIu64 ": " RECORD_NOT_NUL,
+				 d->reader.name, reader_unit(&d->reader), record->number);
+	return cli_key_error(d->cli, CLI_USAGE, it->key, it->key_len, RECORD_NOT_NUL);
+}
+
 static int dump_item(struct dump *d, const struct farkv_get_item *it,
-		     const struct record *rec)
+		     const struct record *record)
 {
 	if (it->result == FARKV_ENOTFOUND) {
 		d->missing++;
+		return CLI_OK;
+	}
+	if (it->result == FARKV_ECORRUPT) { /* the others are worth having */
+		d->code = cli_fail(d->cli, it->result, it->key, it->key_len);
 		return CLI_OK;
 	}
 	if (it->result)
@@ -323,31 +338,67 @@ static int dump_item(struct dump *d, const struct farkv_get_item *it,
 				       .key_len = it->key_len,
 				       .value = it->value.data,
 				       .value_len = it->value.len}))
-		return cli_error(d->cli, CLI_USAGE,
-				 "%s: %s %" PRIu64 ": key or value holds a NUL "
-				 "byte, or the key begins like another kind of "
-				 "file, which --format nul cannot carry; use "
-				 "tsv or cdb",
-				 d->reader.name, reader_unit(&d->reader),
-				 rec->number);
+		return dump_refuse(d, it, record);
 	return cli_output_check(d->cli, CLI_OK);
+}
+
+/* `records`: the keys' places, or NULL. */
+static int dump_items(struct dump *d, struct farkv_get_item *items, size_t n,
+		      const struct record *records)
+{
+	uint64_t before = d->bytes;
+	int code = CLI_OK, err = farkv_mget(d->cli->kv, items, n);
+
+	if (err && err != FARKV_ECORRUPT)
+		return cli_fail(d->cli, err, NULL, 0);
+	for (size_t i = 0; i < n && !code; i++)
+		code = dump_item(d, &items[i], records ? &records[i] : NULL);
+	d->at_once = cli_batch_next(n, d->bytes - before);
+	return code;
 }
 
 static int dump_batch(struct dump *d, const struct batch *b)
 {
 	struct farkv_get_item items[BATCH_RECORDS];
-	uint64_t before = d->bytes;
-	int code = CLI_OK, err;
 
 	for (size_t i = 0; i < b->n; i++)
 		items[i] = (struct farkv_get_item){.key = b->rec[i].buf,
 						   .key_len = b->rec[i].key_len};
-	err = farkv_mget(d->cli->kv, items, b->n);
-	if (err)
-		return cli_fail(d->cli, err, NULL, 0);
-	for (size_t i = 0; i < b->n && !code; i++)
-		code = dump_item(d, &items[i], &b->rec[i]);
-	d->at_once = cli_batch_next(b->n, d->bytes - before);
+	return dump_items(d, items, b->n, b->rec);
+}
+
+/* Some keys of a scan. */
+static int dump_scanned(struct dump *d, const struct farkv_scan_item *keys, size_t n)
+{
+	struct farkv_get_item items[BATCH_RECORDS];
+	int code = CLI_OK;
+
+	for (size_t at = 0; at < n && !code && !cli_signal;) {
+		size_t some = UTIL_MIN(d->at_once, n - at);
+
+		for (size_t i = 0; i < some; i++, at++)
+			items[i] = (struct farkv_get_item){.key = keys[at].key,
+							   .key_len = keys[at].key_len};
+		code = dump_items(d, items, some, NULL);
+		progress_show(&d->progress, d->bytes, d->found);
+	}
+	return code;
+}
+
+static int dump_all(struct dump *d)
+{
+	struct cli_scan scan = {.cli = d->cli};
+	int code = CLI_OK;
+
+	while (!code && !cli_signal && cli_scan_next(&scan, &code))
+		code = dump_scanned(d, scan.items, scan.n);
+	if (cli_signal && !code)
+		code = CLI_FAILED;
+	if (!code && !d->cli->json)
+		record_write_end(stdout, d->format);
+	d->missing = 0; /* deleted after they were listed */
+	if (scan.code)
+		d->code = scan.code;
 	return code;
 }
 
@@ -382,29 +433,46 @@ static int dump_missing(const struct dump *d)
 			 d->missing, d->missing + d->found);
 }
 
-int cmd_dump(struct cli *cli, int argc, char **argv)
+/* The keys that a file names. */
+static int dump_named(struct dump *d, const char *path)
 {
-	const char *path = argc ? argv[0] : "-";
-	struct dump d = {.cli = cli, .at_once = 1};
 	struct batch *b = calloc(1, sizeof(*b));
 	int code;
 
 	if (!b)
-		return cli_fail(cli, FARKV_ENOMEM, NULL, 0);
-	d.format = format_for(cli, path);
-	code = bulk_open(cli, path, true, &d.reader);
+		return cli_fail(d->cli, FARKV_ENOMEM, NULL, 0);
+	code = bulk_open(d->cli, path, true, &d->reader);
 	if (code)
 		goto err_batch;
-	progress_begin(&d.progress, cli->quiet, size_of(d.reader.in));
+	progress_begin(&d->progress, d->cli->quiet, size_of(d->reader.in));
 	cli_catch_signals();
-	code = dump_batches(&d, b);
+	code = dump_batches(d, b);
+	reader_close(&d->reader);
+err_batch:
+	batch_free(b);
+	return code;
+}
+
+int cmd_dump(struct cli *cli, int argc, char **argv)
+{
+	struct dump d = {.cli = cli, .at_once = 1};
+	int code;
+
+	d.format = format_for(cli, argc ? argv[0] : "-");
+	if (argc) {
+		code = dump_named(&d, argv[0]);
+	} else {
+		code = cli_connect(cli);
+		if (code)
+			return code;
+		progress_begin(&d.progress, cli->quiet, 0);
+		cli_catch_signals();
+		code = dump_all(&d);
+	}
 	progress_end(&d.progress);
 	if (interrupted())
 		cli_error(cli, code, "interrupted");
 	if (!code && d.missing)
 		code = dump_missing(&d);
-	reader_close(&d.reader);
-err_batch:
-	batch_free(b);
-	return code;
+	return d.code ? d.code : code;
 }

@@ -446,7 +446,7 @@ int cmd_ping(struct cli *cli, int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
-	for (uint64_t i = 0; i < cli->count && !code; i++) {
+	for (uint64_t i = 0; i < UTIL_MAX(cli->count, UINT64_C(1)) && !code; i++) {
 		uint64_t ns;
 		int err;
 

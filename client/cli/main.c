@@ -63,8 +63,12 @@ static const struct opt opts[] = {
 	{.name = "key-base64", .type = OPT_BOOL, .offset = OFF(key_base64),
 	 .help = "Keys on the command line are in base64, for any bytes."},
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
-	 .metavar = "N", .deflt = "1", .min = 1, .max = 1000000000,
-	 .help = "ping: how often, once a second."},
+	 .metavar = "N", .min = 1, .max = UINT64_C(1000000000000),
+	 .help = "ping: how often, once a second; without it once. keys: print N keys at "
+		 "most."},
+	{.name = "match", .type = OPT_STR, .offset = OFF(match), .metavar = "GLOB",
+	 .help = "keys: print those that match, as in 'user*'; * is any bytes, ? one, "
+		 "[a-z] one of these, [!a-z] none of them."},
 	{.name = "memory", .letter = 'm', .type = OPT_SIZE, .offset = OFF(memory),
 	 .metavar = "SIZE", .deflt = "1g", .unit = MIB, .min = MIB,
 	 .max = UINT64_C(511) << 30,
@@ -112,9 +116,20 @@ static const char load_help[] =
 	"before it are stored, and the message names the one that failed.";
 
 static const char dump_help[] =
-	"A store lists no keys: FILE (or stdin) names them. tsv: the first field of\n"
-	"each line; cdb: the keys of the records in a cdb file; nul: keys that end\n"
-	"with NUL bytes. Records go to stdout in the same format, or as JSON.";
+	"Without FILE: of all keys. FILE, - is stdin, names keys. tsv: the first field\n"
+	"of each line; cdb: the keys of the records in a cdb file; nul: keys that end\n"
+	"with NUL bytes. Records go to stdout in the same format, or as JSON; load\n"
+	"takes them back.";
+
+static const char keys_help[] =
+	"One line each, in no order that means anything, with \\t \\n \\r \\0 \\\\ for these\n"
+	"bytes; --format nul: as they are, a NUL after each; --json: with length and\n"
+	"version. A key that is there all the time is printed exactly once, whatever is\n"
+	"written meanwhile.";
+
+static const char clear_help[] =
+	"It does not ask. Keys that others write meanwhile may stay. Prints how many\n"
+	"values were removed.";
 
 static const char fsck_help[] =
 	"The server looks at every slot, reads every value, and adds up all bytes;\n"
@@ -169,10 +184,14 @@ const struct cli_command cli_commands[] = {
 	 "raw key-base64", "getall"},
 	{"exists", "KEY...", "Say whether keys have values.", NULL, cmd_exists, 1,
 	 -1, true, "key-base64", "has"},
+	{"keys", "", "Print all keys.", keys_help, cmd_keys, 0, 0, true,
+	 "match count format", "ls list scan"},
 	{"load", "FILE", "Store many records.", load_help, cmd_load, 1, 1, false,
 	 "format if-absent", "import restore"},
-	{"dump", "[FILE]", "Print the records of many keys.", dump_help, cmd_dump,
-	 0, 1, true, "format", "ls list keys scan export backup"},
+	{"dump", "[FILE]", "Print the records of all keys, or of many.", dump_help,
+	 cmd_dump, 0, 1, true, "format", "export backup"},
+	{"clear", "", "Remove all keys.", clear_help, cmd_clear, 0, 0, false, "",
+	 "flushall flush_all flush flushdb truncate"},
 	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
 	 true, "", "info status"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
@@ -254,18 +273,25 @@ int cli_error(const struct cli *cli, int code, const char *fmt, ...)
 	return code;
 }
 
+int cli_key_error(const struct cli *cli, int code, const void *key, size_t key_len,
+		  const char *text)
+{
+	char name[64] = "";
+
+	if (key)
+		quote_key(key, key_len, name, sizeof(name));
+	return cli_error(cli, code, "%s%s%s", name, key ? ": " : "", text);
+}
+
 int cli_fail(const struct cli *cli, int err, const void *key, size_t key_len)
 {
 	const char *detail = farkv_errdetail();
 	int code = cli_exit_for(err);
-	char name[64] = "";
 
 	if (code == CLI_NO && cli->quiet)
 		return code;
-	if (key)
-		quote_key(key, key_len, name, sizeof(name));
-	return cli_error(cli, code, "%s%s%s", name, key ? ": " : "",
-			 detail[0] ? detail : farkv_strerror(err));
+	return cli_key_error(cli, code, key, key_len,
+			     detail[0] ? detail : farkv_strerror(err));
 }
 
 int cli_output_check(struct cli *cli, int code)
@@ -418,7 +444,8 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 	} few[] = {
 		{"format", cli->format != 0},
 		{"if-absent", cli->if_absent},
-		{"count", cli->count != 1},
+		{"count", cli->count != 0},
+		{"match", cli->match != NULL},
 		{"memory", cli->memory != GIB},
 		{"raw", cli->raw},
 		{"initial", cli->initial != NULL},

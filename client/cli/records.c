@@ -589,6 +589,20 @@ bool record_write(FILE *out, enum record_format format,
 	}
 }
 
+bool record_write_key(FILE *out, enum record_format format, const void *key, size_t len)
+{
+	if (format == RECORD_TSV) {
+		tsv_write_key(out, key, len);
+		putc_unlocked('\n', out);
+		return true;
+	}
+	if (memchr(key, 0, len) || textfile_foreign(key, len))
+		return false;
+	put_bytes(out, key, len);
+	putc_unlocked('\0', out);
+	return true;
+}
+
 void record_write_end(FILE *out, enum record_format format)
 {
 	if (format == RECORD_CDB)

@@ -85,6 +85,12 @@ void record_trim(struct record *rec, size_t keep);
  */
 bool record_write(FILE *out, enum record_format format,
 		  const struct farkv_put_item *record);
+/** What is wrong with a record or key that nul cannot hold. */
+#define RECORD_NOT_NUL                                                                     \
+	"key or value holds a NUL byte, or the key begins like another kind of file, which " \
+	"--format nul cannot carry; use tsv or cdb"
+/** Write one key as dump reads it: tsv, a line; nul, with a NUL after it. As record_write(). */
+bool record_write_key(FILE *out, enum record_format format, const void *key, size_t len);
 /** Write the end of a file of this format. */
 void record_write_end(FILE *out, enum record_format format);
 

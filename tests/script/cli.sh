@@ -46,6 +46,60 @@ expect 0 kvcli put zero "@$dir/bytes"
 printf 'zero\0' >"$dir/zero.keys"
 expect 64 kvcli -f nul dump "$dir/zero.keys" && says 'zero.keys: record 1: key or value holds a NUL byte'
 
+# ---- all keys
+start_server all
+expect 0 kvcli keys && silent && prints ''
+expect 0 kvcli dump && silent && prints ''
+expect 0 kvcli -f cdb dump && prints '\n'
+for key in one user1 user2 user3 'a[b' 'a*b' axxb; do
+	expect 0 kvcli put "$key" "v$key"
+done
+expect 0 kvcli --key-base64 put AP8KCQ== binary # NUL, 0xff, newline, TAB
+# matches GLOB KEY...: keys prints these, which are sorted.
+matches() {
+	expect 0 kvcli keys --match "$1"
+	shift
+	LC_ALL=C sort "$dir/out" >"$dir/sorted" && mv "$dir/sorted" "$dir/out"
+	[ $# -eq 0 ] || set -- "$(printf '%s\\n' "$@")"
+	prints "${1-}"
+}
+LC_ALL=C matches '*' '\\0\0377\\n\\t' 'a*b' 'a[b' axxb one user1 user2 user3
+matches 'user?' user1 user2 user3
+matches 'user[1-2]' user1 user2
+matches 'user[!1-2]' user3
+matches 'user[^1]' user2 user3
+matches '*r2' user2
+matches 'u*e*3' user3
+matches 'a[b' 'a[b'
+matches 'a[[]b' 'a[b'
+matches 'a\*b' 'a*b'
+matches 'a*b' 'a*b' 'a[b' axxb
+matches '?'
+matches 'on'
+matches 'onee'
+matches '????' '\\0\0377\\n\\t' axxb
+expect 0 kvcli keys --count 3 && silent && [ "$(wc -l <"$dir/out")" -eq 3 ] || fail "keys --count 3: $(cat "$dir/out")"
+expect 0 kvcli --json keys --match one && shows '^\{"key":"one","length":4,"version":[0-9]+\}$'
+expect 0 kvcli --json keys --match '?[!x]*[!a-z0-9b]' && shows '^\{"key_base64":"AP8KCQ==","length":6,'
+expect 64 kvcli -f nul keys --match '????' && says 'keys: .x00.xff.x0a.x09: key or value holds a NUL byte'
+expect 64 kvcli -f nul dump && says 'dump: .x00.xff.x0a.x09: key or value holds a NUL byte'
+expect 64 kvcli -f cdb keys && says 'cdb has no form for keys alone'
+# Keys that were printed are keys to dump, and what was dumped is loaded again.
+kvcli keys >"$dir/all.keys"
+kvcli dump >"$dir/all.tsv"
+kvcli -f cdb dump >"$dir/all.cdb"
+expect 0 kvcli dump "$dir/all.keys"
+same "$dir/all.tsv" "$dir/out"
+expect 0 kvcli clear && silent && prints 'removed 8 keys\n'
+expect 0 kvcli keys && prints ''
+expect 0 kvcli -q load "$dir/all.cdb"
+expect 0 kvcli dump && LC_ALL=C sort "$dir/out" >"$dir/after" && LC_ALL=C sort "$dir/all.tsv" >"$dir/before"
+same "$dir/before" "$dir/after"
+expect 0 kvcli --json clear && prints '{"removed":8,"complete":true}\n'
+expect 0 kvcli -q clear && prints ''
+expect 64 kvcli clear now
+expect 64 kvcli keys now
+
 # ---- truncated files, and files of other kinds: earlier records are stored
 cut_file() { # FORMAT BYTES RECORDS-STORED
 	head -c "$2" "$dir/cut.$1" >"$dir/part.$1"
@@ -248,8 +302,8 @@ usage() { # MESSAGE ARGUMENT...
 }
 usage 'no command'
 usage "unknown command 'fetch': did you mean get$" fetch key
-for pair in set:put rm:del delete:del remove:del cat:get ls:dump insert:add putt:put gte:get exist:exists \
-	delt:del statz:stats dmup:dump; do
+for pair in set:put rm:del delete:del remove:del cat:get ls:keys list:keys flushall:clear export:dump insert:add putt:put gte:get exist:exists \
+	delt:del statz:stats dmup:dump clera:clear; do
 	usage "unknown command '${pair%:*}': did you mean ${pair#*:}$" "${pair%:*}" key
 	usage "unknown command '${pair%:*}': did you mean ${pair#*:}$" help "${pair%:*}"
 done
@@ -279,6 +333,8 @@ usage '--raw does not apply here' put key value --raw
 usage '--count does not apply here' get key -c 2
 usage '--format does not apply here' get key -f cdb
 usage '--key-base64 does not apply here' load --key-base64 x
+usage '--match does not apply here' dump --match x
+usage '--count does not apply here' get key --count 1
 usage '--memory does not apply here' devices --memory 2g
 usage '--memory does not apply here' get key -m 4g
 usage '--socket does not apply here' -s x devices
@@ -328,7 +384,7 @@ expect 0 kvcli keygen -- -dash && shows '^-dash rw '
 
 # ---- output that gets lost
 if [ -w /dev/full ]; then
-	for words in 'get good' '--json get good' 'mget good' 'stats' 'keygen alice' '--help' "dump $dir/full.tsv"; do
+	for words in 'get good' '--json get good' 'mget good' 'stats' 'keygen alice' '--help' keys dump "dump $dir/full.tsv"; do
 		# shellcheck disable=SC2086
 		"$KVCLI" $words >/dev/full 2>"$dir/err"
 		[ $? -eq 2 ] || fail "$words: a full disk went unnoticed"
@@ -340,7 +396,7 @@ fi
 says 'cannot write the output'
 # A closed pipe ends it as it ends other programs.
 gone
-for words in "dump $dir/full.tsv" "mget good good" "stats" "--help"; do
+for words in "dump $dir/full.tsv" dump keys "mget good good" "stats" "--help"; do
 	# shellcheck disable=SC2086
 	{ env --default-signal=PIPE "$KVCLI" $words 2>"$dir/err"; echo $? >"$dir/status"; } >&9
 	[ "$(cat "$dir/status")" -eq 141 ] || fail "$words: a closed pipe: $(cat "$dir/status")"
