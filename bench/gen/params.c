@@ -222,9 +222,9 @@ static int check_mix(struct props *p, struct params *v)
 	v->proportion[OP_RMW] = v->proportion_rmw;
 	if (v->proportion_scan > 0.0)
 		return props_error(p, "scanproportion",
-				   "the store finds values by whole keys and "
-				   "has no order to scan in; workload E cannot "
-				   "run here");
+				   "a scan reads neighbours in the order of the "
+				   "keys, which a hash table does not have; "
+				   "workload E cannot run here");
 	sum = v->proportion_read + v->proportion_update +
 	      v->proportion_insert + v->proportion_rmw;
 	if (sum <= 0.0)

@@ -99,6 +99,18 @@ got_all() {
 	[ "$1" -ne 0 ] || cmp -s "$dir/out" "$dir/records.tsv" ||
 		fail "$what: status 0 and not all was written"
 }
+# At least what was loaded.
+lacks_nothing() { # STATUS EXPECTED
+	sort "$2" >"$dir/expected"
+	sort "$dir/out" | comm -13 - "$dir/expected" >"$dir/missing"
+	[ "$1" -ne 0 ] || [ ! -s "$dir/missing" ] ||
+		fail "$what: status 0 without $(head -c 100 "$dir/missing")"
+}
+got_whole() { lacks_nothing "$1" "$dir/records.tsv"; }
+got_keys() { lacks_nothing "$1" "$dir/keys.txt"; }
+cleared() {
+	[ "$1" -ne 0 ] || [ -z "$("$KVCLI" keys)" ] || fail "$what: status 0, and keys are left"
+}
 three_is() {
 	value=$("$KVCLI" -q get three)
 	if [ "$1" -eq 0 ]; then
@@ -120,6 +132,9 @@ each nothing fetched stats
 each nothing nothing fsck
 each remove_all dump_is_part load "$dir/records.tsv"
 each nothing got_all -q dump "$dir/keys.tsv"
+each nothing got_whole -q dump
+each nothing got_keys keys
+each nothing cleared clear
 expect 0 kvcli fsck
 stop_server
 finish

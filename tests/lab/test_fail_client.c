@@ -357,6 +357,30 @@ static void read_many(struct fail_report *r, struct farkv *kv)
 	}
 }
 
+/* All that was laid out is listed once; nothing was written since. */
+static void read_all(struct fail_report *r, struct farkv *kv)
+{
+	const struct farkv_scan_item *items;
+	unsigned found[WRITES] = {0};
+	uint64_t cursor = 0;
+	size_t n;
+	struct step s = begin(r, "scan");
+	int err;
+
+	do {
+		err = farkv_scan(kv, &cursor, SIZE_MAX, &items, &n);
+		for (size_t i = 0; !err && i < n; i++)
+			for (unsigned k = 0; k < WRITES; k++)
+				found[k] += items[i].key_len == strlen(key_of(k)) &&
+					    items[i].value_len == length(k) &&
+					    memcmp(items[i].key, key_of(k), items[i].key_len) == 0;
+	} while (!err && cursor);
+	ended(s, err);
+	for (unsigned k = 0; !err && k < WRITES; k++)
+		if (found[k] != has_value(k, false))
+			fail_wrong(r, "a scan listed key %u %u times", k, found[k]);
+}
+
 static void read_one(struct fail_report *r, struct farkv *kv, unsigned i)
 {
 	const char *key = key_of(i);
@@ -454,6 +478,7 @@ static void operations(struct fail_report *r, struct farkv *kv)
 
 	read_one(r, kv, PUT_LARGE);
 	read_many(r, kv);
+	read_all(r, kv);
 	read_in_flight(r, kv);
 	read_to_buffer(r, kv);
 	/* Where nothing works any more, a few timeouts show it. */

@@ -60,7 +60,8 @@ for db in farkv null; do
 		is CLEANUP Operations 2
 	done
 done
-expect 64 kvbench run -P "$workloads/workloade" -db farkv && grep -q 'workloade:[0-9]*: scanproportion: ' "$dir/err" ||
+expect 64 kvbench run -P "$workloads/workloade" -db farkv &&
+	grep -q 'workloade:[0-9]*: scanproportion: a scan reads neighbours in the order of the keys' "$dir/err" ||
 	fail "workload E: $(cat "$dir/err")"
 
 # ---- an open loop with requests in flight: contents checked, nothing lost

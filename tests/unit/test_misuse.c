@@ -51,8 +51,10 @@ static void all_are_refused(void)
 	struct farkv_put_item p = {.key = "k", .key_len = 1};
 	struct farkv_request r = {.key = "k", .key_len = 1};
 	struct farkv_key key = {"k", 1};
+	const struct farkv_scan_item *items;
 	struct farkv_completion c;
 	char out[64], buf[8];
+	uint64_t cursor = 0;
 	size_t len;
 	void *mem;
 
@@ -69,6 +71,8 @@ static void all_are_refused(void)
 	ck_assert_int_eq(p.result, FARKV_EABORTED);
 	REFUSED(farkv_exists(kv, "k", 1));
 	REFUSED(farkv_mexists(kv, &key, 1, NULL, NULL));
+	REFUSED(farkv_scan(kv, &cursor, 64, &items, &len));
+	REFUSED(farkv_clear(kv, NULL));
 	REFUSED(farkv_submit(kv, &r, 1));
 	REFUSED(farkv_poll(kv, &c, 1));
 	REFUSED(farkv_wait(kv, &c, 1, 1000));

@@ -87,6 +87,18 @@ static void batches(void)
 		 farkv_mexists(kv, asked, 300, NULL, NULL) || farkv_exists(kv, "b0", 2);
 }
 
+static void all_keys(void)
+{
+	const struct farkv_scan_item *items;
+	uint64_t cursor = 0;
+	size_t n;
+
+	do
+		result = farkv_scan(kv, &cursor, SIZE_MAX, &items, &n);
+	while (!result && cursor);
+	result |= farkv_clear(kv, NULL);
+}
+
 static void requests(void)
 {
 	static struct farkv_completion c[8];
@@ -158,6 +170,7 @@ START_TEST(calls_need_less_stack_than_promised)
 		const char *name;
 	} calls[] = {{open_nowhere, "farkv_open, in vain"}, {open_it, "farkv_open"},
 		     {puts_and_gets, "puts and gets"}, {batches, "batches"},
+		     {all_keys, "all keys"},
 		     {requests, "requests"}, {questions, "questions"},
 		     {reconnect, "reconnecting"}, {close_it, "farkv_close"}};
 	size_t none = stack_of(nothing);
