@@ -33,7 +33,8 @@ struct flight {
 	uint64_t start;    /* stamp of the first submission */
 	uint64_t read_ticks;  /* ticks of a read-modify-write's read */
 	uint64_t write_start; /* start of the UPDATE or INSERT part */
-	char *value;       /* value_stride bytes, for writes */
+	uint64_t least;       /* worker_least() before the read */
+	struct worker_value draft; /* for writes */
 };
 
 struct inflight {
@@ -66,7 +67,7 @@ int inflight_init(struct worker *w)
 		goto err_parts;
 	for (unsigned i = 0; i < depth; i++) {
 		f->vacant[i] = i;
-		f->flights[i].value = f->values + i * w->value_stride;
+		f->flights[i].draft.buf.at = f->values + i * w->value_stride;
 	}
 	w->inflight = f;
 	return 0;
@@ -103,6 +104,8 @@ static void end_write(struct worker *w, struct flight *l, enum db_status status)
 {
 	bool insert = l->op.kind == OP_INSERT;
 
+	worker_wrote(w, &l->draft, status);
+
 	worker_note_op(w, insert ? SERIES_INSERT : SERIES_UPDATE, status,
 		       l->write_start, &l->op);
 	if (l->op.kind == OP_RMW)
@@ -117,14 +120,14 @@ static void end_write(struct worker *w, struct flight *l, enum db_status status)
 }
 
 static enum db_status submit(struct worker *w, struct flight *l, enum step step,
-			     size_t value_len)
+			     struct db_value value)
 {
 	struct db_request r = {
 		.tag = (uint64_t)(l - w->inflight->flights),
 		.write = step == STEP_WRITE,
 		.key = l->op.key,
 		.key_len = l->op.key_len,
-		.value = {l->value, value_len},
+		.value = value,
 	};
 
 	l->step = step;
@@ -132,9 +135,9 @@ static enum db_status submit(struct worker *w, struct flight *l, enum step step,
 	return w->db->ops->submit(w->db, &r);
 }
 
-static void begin_write(struct worker *w, struct flight *l, size_t len)
+static void begin_write(struct worker *w, struct flight *l, struct db_value v)
 {
-	enum db_status status = submit(w, l, STEP_WRITE, len);
+	enum db_status status = submit(w, l, STEP_WRITE, v);
 
 	if (!LIKELY(status == DB_OK)) {
 		w->now = ticks_now();
@@ -145,22 +148,22 @@ static void begin_write(struct worker *w, struct flight *l, size_t len)
 /* Submit an update or insert; that of a read-modify-write follows its read. */
 static void begin_update(struct worker *w, struct flight *l)
 {
+	struct db_value v = {NULL, 0};
 	enum db_status status;
-	size_t len;
 
 	if (l->op.kind != OP_INSERT &&
 	    w->shared->params->update_mode == UPDATE_FIELD) {
 		l->write_start = ticks_now();
-		status = submit(w, l, STEP_OLD, 0);
+		status = submit(w, l, STEP_OLD, v);
 		if (LIKELY(status == DB_OK))
 			return;
 		w->now = ticks_now();
 		end_write(w, l, status);
 		return;
 	}
-	len = worker_fill(w, &l->op, l->value);
+	v = worker_value(w, &l->op, &l->draft);
 	l->write_start = ticks_now();
-	begin_write(w, l, len);
+	begin_write(w, l, v);
 }
 
 static void end_read(struct worker *w, struct flight *l, enum db_status status,
@@ -171,7 +174,7 @@ static void end_read(struct worker *w, struct flight *l, enum db_status status,
 	worker_note_op(w, SERIES_READ, status, l->start, &l->op);
 	l->read_ticks = w->now - l->start;
 	if (w->shared->params->data_integrity)
-		worker_verify(w, &l->op, status, v);
+		worker_verify(w, &l->op, status, l->least, v);
 	if (l->op.kind == OP_RMW && status == DB_OK) {
 		begin_update(w, l);
 		return;
@@ -185,23 +188,13 @@ static void end_read(struct worker *w, struct flight *l, enum db_status status,
 static void end_old(struct worker *w, struct flight *l, enum db_status status,
 		    const struct db_value *v)
 {
-	const struct value_spec *spec = &w->shared->workload->values;
-	size_t len = (size_t)spec->field_len;
-	size_t at = rng_below(&w->draw.rng, spec->fields) * len;
-
 	if (status == DB_OK)
 		status = worker_check_len(w, v->len);
 	if (status != DB_OK) {
 		end_write(w, l, status);
 		return;
 	}
-	memcpy(l->value, v->data, v->len);
-	/* With checked contents the new field equals the old one. */
-	if (!spec->checked) {
-		value_random(&w->draw.rng, w->scratch, len);
-		memcpy(l->value + at, w->scratch, len);
-	}
-	begin_write(w, l, v->len);
+	begin_write(w, l, worker_new_field(w, v, &l->draft));
 }
 
 /* A request completed at w->now; w->why describes its failure. */
@@ -253,7 +246,8 @@ static void begin(struct worker *w)
 		begin_update(w, l);
 		return;
 	}
-	status = submit(w, l, STEP_READ, 0);
+	l->least = worker_least(w, &l->op);
+	status = submit(w, l, STEP_READ, (struct db_value){NULL, 0});
 	if (!LIKELY(status == DB_OK)) {
 		w->now = ticks_now();
 		complete(w, l, status, NULL);

@@ -685,7 +685,8 @@ static size_t arena_bytes(const struct params *p)
 			(size_t)CLOCK_KINDS * SERIES_COUNT * SLOT_COUNT *
 				sizeof(struct hist);
 
-	return (1 + p->threads * p->processes) * member + 2 * COUNTER_WINDOW;
+	return (1 + p->threads * p->processes) * member + 2 * COUNTER_WINDOW +
+	       workload_ages_bytes(p);
 }
 
 int phase_run(const struct phase *ph, struct phase_result *out)

@@ -23,14 +23,16 @@ int worker_init(struct worker *w)
 	w->value_max = value_max_len(v);
 	w->value_stride = util_align_up(w->value_max + VALUE_SLACK, 64);
 	w->values = calloc(p->batch, w->value_stride);
-	w->scratch = calloc(1, w->value_stride);
+	w->drafts = calloc(p->batch, sizeof(*w->drafts));
 	w->ops = calloc(WORKER_OPS, sizeof(*w->ops));
 	w->reads = calloc(p->batch, sizeof(*w->reads));
 	w->writes = calloc(p->batch, sizeof(*w->writes));
-	if (!w->values || !w->scratch || !w->ops || !w->reads || !w->writes) {
+	if (!w->values || !w->drafts || !w->ops || !w->reads || !w->writes) {
 		worker_fini(w);
 		return err_set(FARKV_ENOMEM, "no memory for a thread's values");
 	}
+	for (uint64_t i = 0; i < p->batch; i++)
+		w->drafts[i].buf.at = w->values + i * w->value_stride;
 	workload_prepare_ops(w->shared->workload, w->ops, WORKER_OPS);
 	return 0;
 }
@@ -40,11 +42,12 @@ void worker_fini(struct worker *w)
 	inflight_free(w->inflight);
 	w->inflight = NULL;
 	free(w->values);
-	free(w->scratch);
+	free(w->drafts);
 	free(w->ops);
 	free(w->reads);
 	free(w->writes);
-	w->values = w->scratch = NULL;
+	w->values = NULL;
+	w->drafts = NULL;
 	w->ops = NULL;
 	w->reads = w->writes = NULL;
 }
@@ -54,7 +57,7 @@ static inline enum db_status do_read(struct worker *w, const struct op *op,
 				     uint64_t *took_out)
 {
 	struct db_value value, *v = &value;
-	uint64_t start = w->now;
+	uint64_t least = worker_least(w, op), start = w->now;
 	enum db_status status =
 		w->db->ops->read(w->db, op->key, op->key_len, v);
 
@@ -64,7 +67,7 @@ static inline enum db_status do_read(struct worker *w, const struct op *op,
 		status = worker_check_len(w, v->len);
 	worker_note_op(w, SERIES_READ, status, start, op);
 	if (w->shared->params->data_integrity)
-		worker_verify(w, op, status, v);
+		worker_verify(w, op, status, least, v);
 	return status;
 }
 
@@ -72,26 +75,17 @@ static inline enum db_status do_read(struct worker *w, const struct op *op,
 static enum db_status update_field(struct worker *w, const struct op *op,
 				   uint64_t *took_out)
 {
-	const struct value_spec *spec = &w->shared->workload->values;
-	size_t len = (size_t)spec->field_len;
-	size_t at = rng_below(&w->draw.rng, spec->fields) * len;
 	struct db_value v;
 	enum db_status status;
-	uint64_t start;
+	uint64_t start = ticks_now();
 
-	/* With checked contents the new field equals the old one. */
-	if (!spec->checked)
-		value_random(&w->draw.rng, w->scratch, len);
-	start = ticks_now();
 	status = w->db->ops->read(w->db, op->key, op->key_len, &v);
 	if (status == DB_OK)
 		status = worker_check_len(w, v.len);
 	if (status == DB_OK) {
-		memcpy(w->values, v.data, v.len);
-		if (!spec->checked)
-			memcpy(w->values + at, w->scratch, len);
-		status = w->db->ops->update(w->db, op->key, op->key_len,
-					    w->values, v.len);
+		v = worker_new_field(w, &v, w->drafts);
+		status = w->db->ops->update(w->db, op->key, op->key_len, v.data,
+					    v.len);
 	}
 	w->now = ticks_now();
 	*took_out = w->now - start;
@@ -103,18 +97,18 @@ static enum db_status update_field(struct worker *w, const struct op *op,
 static enum db_status do_update(struct worker *w, const struct op *op,
 				uint64_t *took_out)
 {
+	struct db_value v;
 	enum db_status status;
 	uint64_t start;
-	size_t len;
 
 	if (w->shared->params->update_mode == UPDATE_FIELD)
 		return update_field(w, op, took_out);
-	len = worker_fill(w, op, w->values);
+	v = worker_value(w, op, w->drafts);
 	start = ticks_now();
-	status = w->db->ops->update(w->db, op->key, op->key_len, w->values,
-				    len);
+	status = w->db->ops->update(w->db, op->key, op->key_len, v.data, v.len);
 	w->now = ticks_now();
 	*took_out = w->now - start;
+	worker_wrote(w, w->drafts, status);
 	worker_note_op(w, SERIES_UPDATE, status, start, op);
 	return status;
 }
@@ -153,11 +147,11 @@ static bool pause_insert(struct worker *w)
 }
 
 static enum db_status insert_once(struct worker *w, const struct op *op,
-				  const char *value, size_t len)
+				  const struct db_value *v)
 {
 	uint64_t start = ticks_now();
-	enum db_status status =
-		w->db->ops->insert(w->db, op->key, op->key_len, value, len);
+	enum db_status status = w->db->ops->insert(w->db, op->key, op->key_len,
+						   v->data, v->len);
 
 	w->now = ticks_now();
 	worker_note_op(w, SERIES_INSERT, status, start, op);
@@ -166,24 +160,26 @@ static enum db_status insert_once(struct worker *w, const struct op *op,
 
 /* Only a load retries; a run would measure the wait. */
 static void insert_again(struct worker *w, const struct op *op,
-			 const char *value, size_t len)
+			 const struct db_value *v)
 {
 	uint64_t more = w->shared->workload->load
 				? w->shared->params->insert_retries
 				: 0;
 
 	while (more--)
-		if (!pause_insert(w) || insert_once(w, op, value, len) == DB_OK)
+		if (!pause_insert(w) || insert_once(w, op, v) == DB_OK)
 			return;
 	worker_load_failed(w);
 }
 
 static void do_insert(struct worker *w, const struct op *op)
 {
-	size_t len = worker_fill(w, op, w->values);
+	struct db_value v = worker_value(w, op, w->drafts);
+	enum db_status status = insert_once(w, op, &v);
 
-	if (insert_once(w, op, w->values, len) != DB_OK)
-		insert_again(w, op, w->values, len);
+	worker_wrote(w, w->drafts, status);
+	if (status != DB_OK)
+		insert_again(w, op, &v);
 }
 
 /* As in YCSB the latency is the store's part alone, without check and generation of values. */
@@ -240,13 +236,14 @@ static struct db_item item_of(const struct op *op)
 static uint64_t batch_reads(struct worker *w, size_t n)
 {
 	const struct op *op[DB_BATCH_MAX], *ops = w->ops + w->next;
-	uint64_t start, took;
+	uint64_t start, took, least[DB_BATCH_MAX];
 	size_t k = 0;
 
 	for (size_t i = 0; i < n; i++)
 		if (ops[i].kind == OP_READ || ops[i].kind == OP_RMW) {
 			op[k] = &ops[i];
 			w->reads[k] = item_of(op[k]);
+			least[k] = worker_least(w, op[k]);
 			k++;
 		}
 	if (!k)
@@ -263,7 +260,8 @@ static uint64_t batch_reads(struct worker *w, size_t n)
 		worker_note_op(w, SERIES_READ, *status, start, op[i]);
 	}
 	for (size_t i = 0; w->shared->params->data_integrity && i < k; i++)
-		worker_verify(w, op[i], w->reads[i].status, &w->reads[i].value);
+		worker_verify(w, op[i], w->reads[i].status, least[i],
+			      &w->reads[i].value);
 	return took;
 }
 
@@ -281,12 +279,10 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 
 	for (size_t i = 0; i < n; i++)
 		if (ops[i].kind != OP_READ) {
-			char *buf = w->values + k * w->value_stride;
-
 			op[k] = &ops[i];
 			w->writes[k] = item_of(op[k]);
-			w->writes[k].value.data = buf;
-			w->writes[k].value.len = worker_fill(w, op[k], buf);
+			w->writes[k].value =
+				worker_value(w, op[k], &w->drafts[k]);
 			k++;
 		}
 	if (!k)
@@ -297,6 +293,7 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 	for (size_t i = 0; i < k; i++) {
 		enum db_status status = w->writes[i].status;
 
+		worker_wrote(w, &w->drafts[i], status);
 		worker_note_op(w, series_of_write(op[i]->kind), status, start,
 			       op[i]);
 		if (op[i]->kind == OP_RMW)
@@ -308,8 +305,7 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 	/* Retry after the batch has ended, with separate latencies. */
 	for (size_t i = 0; i < k && !worker_stopped(w); i++)
 		if (w->writes[i].status != DB_OK && op[i]->kind == OP_INSERT)
-			insert_again(w, op[i], w->writes[i].value.data,
-				     w->writes[i].value.len);
+			insert_again(w, op[i], &w->writes[i].value);
 }
 
 /* A batch is due with its last operation. */

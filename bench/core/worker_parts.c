@@ -4,6 +4,7 @@
 #include "worker_parts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/util.h"
 
@@ -11,7 +12,9 @@
 static const char *reason(struct worker *w, enum db_status status)
 {
 	if (status == DB_UNEXPECTED_STATE)
-		return "the value is not what this workload stores";
+		return w->why ? w->why
+			      : "the value's length is not what this workload "
+				"stores";
 	if (status == DB_NOT_FOUND)
 		return "were these records loaded, with the same properties?";
 	return w->why ? w->why : w->db->ops->error(w->db);
@@ -50,18 +53,51 @@ void worker_failed(struct worker *w, enum series s, enum db_status status,
 }
 
 void worker_verify(struct worker *w, const struct op *op, enum db_status read,
-		   const struct db_value *v)
+		   uint64_t least, const struct db_value *v)
 {
+	const char *why = w->why;
 	uint64_t start = ticks_now();
 	enum db_status status = DB_ERROR;
+	enum value_verdict found;
 
-	if (read == DB_OK)
-		status = value_matches(&w->shared->workload->values, op->key,
-				       op->key_len, v->data, w->scratch)
-				 ? DB_OK
-				 : DB_UNEXPECTED_STATE;
+	if (read == DB_OK) {
+		found = value_check(&w->shared->workload->values,
+				    value_hash(op->key, op->key_len), least, v);
+		status = found == VALUE_GOOD ? DB_OK : DB_UNEXPECTED_STATE;
+		w->why = value_verdict_text(found);
+	}
 	w->now = ticks_now();
 	worker_note_op(w, SERIES_VERIFY, status, start, op);
+	w->why = why;
+}
+
+struct db_value worker_stamp(struct worker *w, const struct op *op,
+			     struct worker_value *d, size_t len)
+{
+	struct workload *all = w->shared->workload;
+
+	/* A load writes version 0, which every later version replaces. */
+	d->write = (struct value_write){0};
+	if (!all->load)
+		d->write = ages_begin(&all->ages, op->number);
+	return value_stamp(&all->values, &d->buf,
+			   value_hash(op->key, op->key_len), d->write.version,
+			   len);
+}
+
+struct db_value worker_new_field(struct worker *w, const struct db_value *v,
+				 struct worker_value *d)
+{
+	const struct value_spec *spec = &w->shared->workload->values;
+	size_t len = (size_t)spec->field_len;
+	size_t at = rng_below(&w->draw.rng, spec->fields) * len;
+
+	d->buf.filled = false;
+	memcpy(d->buf.at, v->data, v->len);
+	if (!spec->checked)
+		memcpy(d->buf.at + at, value_slice(spec, &w->draw.rng, len).data,
+		       len);
+	return (struct db_value){d->buf.at, v->len};
 }
 
 void worker_ack_failed(struct worker *w, const struct op *op)

@@ -46,6 +46,12 @@ struct worker_shared {
 
 struct inflight;
 
+/** A checked value that is being written. */
+struct worker_value {
+	struct value_buf buf;
+	struct value_write write;
+};
+
 struct worker {
 	/* of the caller */
 	struct worker_shared *shared;
@@ -64,9 +70,9 @@ struct worker {
 	unsigned unavailable;  /* consecutive failures */
 	const char *why; /* a completion's failure in words; NULL: error() */
 	char *values;          /* a value per operation of a batch */
-	size_t value_stride;
-	char *scratch;         /* one more value, for checks and old values */
+	size_t value_stride;   /* of the longest value and VALUE_SLACK */
 	size_t value_min, value_max;
+	struct worker_value *drafts; /* one per operation of a batch */
 	struct op *ops;      /* drawn ahead */
 	size_t next, drawn;  /* in `ops`: the next one, and their number */
 	struct db_item *reads, *writes;
@@ -132,16 +138,49 @@ static inline enum db_status worker_check_len(const struct worker *w,
 		       : DB_UNEXPECTED_STATE;
 }
 
-/** dataintegrity: check the contents, as a separate series. Advances w->now. */
-void worker_verify(struct worker *w, const struct op *op, enum db_status read,
-		   const struct db_value *v);
-
-/** The value that `op` writes to `buf` of value_stride bytes; its length. */
-static inline size_t worker_fill(struct worker *w, const struct op *op, char *buf)
+/** The lowest version that a read of `op` may return; call it before the read. */
+static inline uint64_t worker_least(const struct worker *w, const struct op *op)
 {
-	return value_fill(&w->shared->workload->values, &w->draw.rng, op->key,
-			  op->key_len, buf);
+	return ages_least(&w->shared->workload->ages, op->number);
 }
+
+/**
+ * dataintegrity: check the contents, as a separate series. `least` of worker_least().
+ * Advances w->now.
+ */
+void worker_verify(struct worker *w, const struct op *op, enum db_status read,
+		   uint64_t least, const struct db_value *v);
+
+/** Out-of-line part of worker_value(): a checked value. */
+struct db_value worker_stamp(struct worker *w, const struct op *op,
+			     struct worker_value *d, size_t len);
+
+/** The value that `op` writes; valid until the next one with `d`. */
+static inline struct db_value worker_value(struct worker *w, const struct op *op,
+					   struct worker_value *d)
+{
+	const struct value_spec *v = &w->shared->workload->values;
+	size_t len = value_draw_len(v, &w->draw.rng);
+
+	return v->checked ? worker_stamp(w, op, d, len)
+			  : value_slice(v, &w->draw.rng, len);
+}
+
+/** The write of worker_value() has ended. */
+static inline void worker_wrote(struct worker *w, struct worker_value *d,
+				enum db_status status)
+{
+	if (w->shared->workload->values.checked &&
+	    (status == DB_OK || db_status_is_definite(status)))
+		ages_end(&d->write, status == DB_OK);
+}
+
+/**
+ * update=field: the old value `v` with new content for one field, in `d`. Checked values stay
+ * as they are: the new field equals the old one.
+ */
+struct db_value worker_new_field(struct worker *w, const struct db_value *v,
+				 struct worker_value *d);
 
 /** A load with a gap is useless: stop it, as YCSB does, unless told to keep going. */
 static inline void worker_load_failed(struct worker *w)

@@ -44,6 +44,7 @@ static const char *const types[] = {
 struct ignored {
 	uint64_t number;
 	int choice;
+	const char *text;
 };
 
 #define AT(f) offsetof(struct params, f)
@@ -66,7 +67,6 @@ static const struct prop_spec specs[] = {
 	ENUM("fieldlengthdistribution", field_len_dist, "constant",
 	     field_dists),
 	STR("fieldlengthhistogram", field_len_histogram, "hist.txt"),
-	STR("fieldnameprefix", field_prefix, "field"),
 	U64("zeropadding", zero_padding, "1", 0, KEY_PADDING_MAX),
 	ENUM("insertorder", insert_order, "hashed", orders),
 	BOOL("dataintegrity", data_integrity, "false"),
@@ -133,13 +133,15 @@ static const struct prop_spec specs[] = {
 	STR("plot", plot_file, ""),
 };
 
-/* Properties without effect: scans are refused, and these describe scans. */
+/* Properties without effect: scans are refused, and fields have no names in a value. */
 #define IGNORED_U64(name) \
 	{name, PROP_U64, offsetof(struct ignored, number), NULL, 0, 0, NULL}
 
 static const struct prop_spec ignored_specs[] = {
 	IGNORED_U64("minscanlength"),
 	IGNORED_U64("maxscanlength"),
+	{"fieldnameprefix", PROP_STR, offsetof(struct ignored, text), NULL, 0, 0,
+	 NULL},
 	{"scanlengthdistribution", PROP_ENUM, offsetof(struct ignored, choice),
 	 NULL, 0, 0, scan_dists},
 };
@@ -191,9 +193,6 @@ static int check_fields(struct props *p, const struct params *v)
 	    v->field_len_min > v->field_len)
 		return props_error(p, "minfieldlength",
 				   "has to be at most fieldlength");
-	if (v->data_integrity && v->field_len_dist != FIELD_LENGTH_CONSTANT)
-		return props_error(p, "dataintegrity",
-				   "needs fieldlengthdistribution=constant");
 	if (v->update_mode == UPDATE_FIELD &&
 	    v->field_len_dist != FIELD_LENGTH_CONSTANT)
 		return props_error(p, "update",
@@ -203,9 +202,6 @@ static int check_fields(struct props *p, const struct params *v)
 		return props_error(p, "update",
 				   "update=field writes one field, and "
 				   "writeallfields=true all of them");
-	if (strlen(v->field_prefix) > 64)
-		return props_error(p, "fieldnameprefix",
-				   "longer than 64 characters");
 	if (strlen(v->key_prefix) > KEY_PREFIX_MAX)
 		return props_error(p, "keyprefix", "longer than 64 characters");
 	return 0;

@@ -80,7 +80,6 @@ struct params {
 	int field_len_dist; /* enum field_length_dist */
 	const char *field_len_histogram;
 	uint64_t value_max; /* bytes; see params_read_files() */
-	const char *field_prefix;
 	const char *key_prefix;
 	uint64_t zero_padding;
 	int insert_order; /* 0 hashed, 1 ordered */

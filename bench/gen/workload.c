@@ -5,7 +5,9 @@
 
 #include <string.h>
 
+#include "bench/base/shared.h"
 #include "common/base/err.h"
+#include "common/base/util.h"
 
 /* Twice the records that a run is likely to add, as in YCSB. */
 static uint64_t expected_new(const struct params *p)
@@ -22,18 +24,42 @@ uint64_t workload_records(const struct params *p)
 
 static int init_values(struct value_spec *v, const struct params *p)
 {
+	int err = 0;
+
 	v->fields = p->field_count;
 	v->field_len = p->field_len;
 	v->field_len_min = p->field_len_min;
 	v->dist = (enum field_length_dist)p->field_len_dist;
-	v->field_prefix = p->field_prefix;
 	v->checked = p->data_integrity;
 	if (v->dist == FIELD_LENGTH_ZIPFIAN)
 		gen_zipfian_init(&v->zipfian, v->field_len_min, v->field_len,
 				 ZIPFIAN_THETA);
-	if (v->dist != FIELD_LENGTH_HISTOGRAM)
+	if (v->dist == FIELD_LENGTH_HISTOGRAM)
+		err = gen_histogram_load(&v->histogram, p->field_len_histogram);
+	return err ? err : value_init(v, value_max_len(v));
+}
+
+size_t workload_ages_bytes(const struct params *p)
+{
+	return p->data_integrity && p->update_mode == UPDATE_REPLACE
+		       ? UTIL_MIN(p->record_count, AGES_MAX) *
+				 sizeof(struct value_age)
+		       : 0;
+}
+
+static int init_ages(struct value_ages *a, const struct params *p)
+{
+	size_t bytes = workload_ages_bytes(p);
+
+	if (!bytes)
 		return 0;
-	return gen_histogram_load(&v->histogram, p->field_len_histogram);
+	a->v = shared_new(bytes);
+	if (!a->v)
+		return err_set(FARKV_ENOMEM,
+			       "dataintegrity: no memory for the versions of "
+			       "records");
+	a->n = bytes / sizeof(*a->v);
+	return 0;
 }
 
 static int init_chooser(struct workload *w, const struct params *p)
@@ -104,6 +130,8 @@ int workload_init(struct workload *w, const struct params *p, bool load)
 					     "long");
 	err = init_values(&w->values, p);
 	if (!err && !load)
+		err = init_ages(&w->ages, p);
+	if (!err && !load)
 		err = init_run(w, p);
 	if (err)
 		workload_fini(w);
@@ -112,7 +140,8 @@ int workload_init(struct workload *w, const struct params *p, bool load)
 
 void workload_fini(struct workload *w)
 {
-	gen_histogram_fini(&w->values.histogram);
+	value_fini(&w->values);
+	shared_free(w->ages.v);
 	gen_counter_fini(&w->inserts);
 }
 

@@ -9,6 +9,7 @@
 #ifndef BENCH_GEN_WORKLOAD_H
 #define BENCH_GEN_WORKLOAD_H
 
+#include "ages.h"
 #include "gen_counter.h"
 #include "gen_discrete.h"
 #include "gen_exponential.h"
@@ -35,6 +36,7 @@ struct workload {
 	const struct params *params;
 	struct key_format keys;
 	struct value_spec values;
+	struct value_ages ages; /* of a run with checked values that are replaced */
 	struct gen_discrete ops;
 	union key_chooser chooser; /* copied to each thread */
 	struct gen_sequential sequential;
@@ -88,6 +90,9 @@ uint64_t workload_last(struct workload *w);
 
 /** The insert of `op` is over, successful or not. False: see gen_counter_ack(). */
 bool workload_ack(struct workload *w, const struct op *op);
+
+/** Bytes of shared memory that workload_init() takes for the versions of records. */
+size_t workload_ages_bytes(const struct params *p);
 
 /** Most records that the store may hold, to size it. */
 uint64_t workload_records(const struct params *p);

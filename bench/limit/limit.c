@@ -163,19 +163,14 @@ static void choose_sides(struct limit *l)
 static int plan_buffers(struct limit *l)
 {
 	struct limit_plan *plan = &l->plan;
-	struct rng rng;
-	char *value;
 
-	plan->into_stride = util_align_up(plan->value_len + VALUE_SLACK, 64);
-	value = calloc(1, plan->into_stride);
-	plan->value = value;
+	plan->into_stride = util_align_up(plan->value_len, 64);
+	plan->value = l->run.values.pattern;
 	plan->into = calloc(LIMIT_BATCH, plan->into_stride);
 	l->keys.stride = util_align_up(plan->key_len, 8);
 	l->keys.at = calloc(LIMIT_CHUNK, l->keys.stride);
-	if (!value || !plan->into || !l->keys.at)
+	if (!plan->into || !l->keys.at)
 		return err_set(FARKV_ENOMEM, "no memory for the buffers");
-	rng_seed(&rng, plan->seed, 1);
-	value_random(&rng, value, plan->value_len);
 	return 0;
 }
 
@@ -224,7 +219,6 @@ static void limit_fini(struct limit *l)
 			l->side[i]->ops->close(l->side[i]);
 	limit_table_fini(&l->table);
 	free(l->keys.at);
-	free((void *)(uintptr_t)l->plan.value);
 	free(l->plan.into);
 	workload_fini(&l->run);
 	workload_fini(&l->load);

@@ -31,6 +31,13 @@ enum db_status {
 /** "OK", "NOT_FOUND", ... */
 const char *db_status_name(enum db_status s);
 
+/** True if a write with this failure certainly changed nothing. */
+static inline bool db_status_is_definite(enum db_status s)
+{
+	return s == DB_NOT_FOUND || s == DB_NOT_IMPLEMENTED ||
+	       s == DB_BAD_REQUEST || s == DB_FORBIDDEN;
+}
+
 /** The longest batch. */
 #define DB_BATCH_MAX 128
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/gen/ages.h"
 #include "bench/gen/gen_counter.h"
 #include "bench/gen/gen_scrambled.h"
 #include "bench/gen/gen_zipfian.h"
@@ -225,7 +226,7 @@ END_TEST
 
 /* ---- values ---------------------------------------------------------------------- */
 
-START_TEST(random_value_is_printable_and_checked_value_is_known)
+START_TEST(random_value_is_printable)
 {
 	char buf[128];
 	struct rng r;
@@ -237,21 +238,194 @@ START_TEST(random_value_is_printable_and_checked_value_is_known)
 		for (size_t i = 0; i < len; i++)
 			ck_assert(buf[i] >= ' ' && buf[i] <= 127);
 	}
-	/* "user1:field0", followed by Java's hash of the text so far. */
-	memset(buf, 'x', sizeof(buf));
-	value_checked("user1", 5, "field0", buf, 24);
-	ck_assert_mem_eq(buf, "user1:field0:", 13);
-	ck_assert_int_eq(buf[24], 'x');
-	{
-		int32_t h = 0;
-		char want[32];
+}
+END_TEST
 
-		for (int i = 0; i < 13; i++)
-			h = (int32_t)((uint32_t)h * 31 + (uint8_t)buf[i]);
-		snprintf(want, sizeof(want), "%d", h);
-		ck_assert_mem_eq(buf + 13, want,
-				 UTIL_MIN(strlen(want), (size_t)11));
+#define LONGEST 5000u
+
+/* Two processes with the same pattern, and a buffer of the first. */
+static struct value_spec mine, theirs;
+static struct value_buf draft;
+static const size_t value_lens[] = {0, 1, 8, 31, 32, 33, 100, 4096, LONGEST};
+
+static void values_up(void)
+{
+	memset(&mine, 0, sizeof(mine));
+	memset(&theirs, 0, sizeof(theirs));
+	memset(&draft, 0, sizeof(draft));
+	ck_assert_int_eq(value_init(&mine, LONGEST), 0);
+	ck_assert_int_eq(value_init(&theirs, LONGEST), 0);
+	ck_assert(mine.phase != theirs.phase);
+	draft.at = malloc(LONGEST + VALUE_SLACK);
+	ck_assert_ptr_nonnull(draft.at);
+}
+
+static void values_down(void)
+{
+	free(draft.at);
+	value_fini(&mine);
+	value_fini(&theirs);
+}
+
+static enum value_verdict check(const void *data, size_t len, const char *key,
+				uint64_t least)
+{
+	struct db_value v = {data, len};
+
+	return value_check(&mine, value_hash(key, strlen(key)), least, &v);
+}
+
+START_TEST(value_slice_is_a_part_of_the_pattern_without_a_copy)
+{
+	const void *first;
+	bool others = false;
+	struct rng r;
+
+	values_up();
+	rng_seed(&r, 1, 0);
+	first = value_slice(&mine, &r, LONGEST).data;
+	for (int i = 0; i < 1000; i++) {
+		struct db_value v = value_slice(&mine, &r, LONGEST);
+		const char *at = v.data;
+
+		ck_assert(at >= mine.pattern && at + LONGEST <=
+				  mine.pattern + mine.pattern_len);
+		others = others || at != first;
 	}
+	ck_assert(others);
+	values_down();
+}
+END_TEST
+
+START_TEST(checked_value_of_any_length_is_good_and_of_another_key_is_not)
+{
+	uint64_t a = value_hash("a", 1);
+
+	values_up();
+	for (size_t i = 0; i < ARRAY_SIZE(value_lens); i++)
+		for (uint64_t version = 0; version < 600; version++) {
+			size_t len = value_lens[i];
+			struct db_value v = value_stamp(&mine, &draft, a,
+							version, len);
+
+			ck_assert_uint_eq(v.len, len);
+			ck_assert_int_eq(check(v.data, len, "a", version),
+					 VALUE_GOOD);
+			if (len >= 8)
+				ck_assert_int_eq(check(v.data, len, "b", 0),
+						 VALUE_OTHER_KEY);
+		}
+	values_down();
+}
+END_TEST
+
+/* Every byte of a value is covered, and so is its length. */
+START_TEST(checked_value_with_a_wrong_byte_or_length_is_told)
+{
+	static const size_t lens[] = {8, 31, 32, 33, 200};
+	size_t len = lens[_i];
+	struct db_value v;
+	char *copy;
+
+	values_up();
+	v = value_stamp(&mine, &draft, value_hash("a", 1), 7, len);
+	copy = (char *)(uintptr_t)v.data;
+	for (size_t i = 0; i < len; i++) {
+		copy[i] ^= 1;
+		ck_assert_int_ne(check(copy, len, "a", 0), VALUE_GOOD);
+		copy[i] ^= 1;
+	}
+	ck_assert_int_eq(check(copy, len, "a", 0), VALUE_GOOD);
+	if (len > VALUE_STAMPED)
+		ck_assert_int_eq(check(copy, len - 1, "a", 0),
+				 len - 1 < VALUE_STAMPED ? VALUE_OTHER_KEY
+							 : VALUE_TORN);
+	if (len >= VALUE_STAMPED)
+		ck_assert_int_eq(check(copy, len + 1, "a", 0), VALUE_TORN);
+	values_down();
+}
+END_TEST
+
+START_TEST(checked_value_mixed_of_two_versions_is_torn)
+{
+	static char one[LONGEST], two[LONGEST], mixed[LONGEST];
+	uint64_t a = value_hash("a", 1);
+
+	values_up();
+	for (uint64_t version = 1; version < 100; version++) {
+		memcpy(one, value_stamp(&mine, &draft, a, version, LONGEST).data,
+		       LONGEST);
+		memcpy(two, value_stamp(&mine, &draft, a, version + 1,
+					LONGEST).data, LONGEST);
+		for (size_t cut = 64; cut < LONGEST; cut += 64) {
+			memcpy(mixed, one, cut);
+			memcpy(mixed + cut, two + cut, LONGEST - cut);
+			ck_assert_int_eq(check(mixed, LONGEST, "a", 0),
+					 VALUE_TORN);
+		}
+		/* Both ends of one; the same bytes between if the offsets are equal. */
+		memcpy(mixed, one, LONGEST);
+		memcpy(mixed + 2048, two + 2048, 1024);
+		if (memcmp(mixed, one, LONGEST) != 0)
+			ck_assert_int_eq(check(mixed, LONGEST, "a", 0),
+					 VALUE_TORN);
+	}
+	values_down();
+}
+END_TEST
+
+START_TEST(checked_value_older_than_the_least_version_is_old)
+{
+	uint64_t a = value_hash("a", 1);
+	struct db_value v;
+
+	values_up();
+	v = value_stamp(&mine, &draft, a, 3, LONGEST);
+	ck_assert_int_eq(check(v.data, v.len, "a", 3), VALUE_GOOD);
+	ck_assert_int_eq(check(v.data, v.len, "a", 4), VALUE_OLD);
+	/* Versions of another phase have no order, except that of a load. */
+	v = value_stamp(&theirs, &draft, a, 3, LONGEST);
+	ck_assert_int_eq(check(v.data, v.len, "a", 4), VALUE_GOOD);
+	v = value_stamp(&theirs, &draft, a, 0, LONGEST);
+	ck_assert_int_eq(check(v.data, v.len, "a", 0), VALUE_GOOD);
+	ck_assert_int_eq(check(v.data, v.len, "a", 1), VALUE_OLD);
+	values_down();
+}
+END_TEST
+
+START_TEST(ages_least_rises_with_a_write_that_was_alone_and_succeeded)
+{
+	struct value_age age[2] = {{0}};
+	struct value_ages all = {age, 2};
+	struct value_write first, second, third;
+
+	first = ages_begin(&all, 1);
+	ck_assert_uint_eq(first.version, 1);
+	ck_assert_uint_eq(ages_least(&all, 1), 0);
+	second = ages_begin(&all, 1);
+	ages_end(&first, true);
+	ck_assert_uint_eq(ages_least(&all, 1), 1);
+	/* Began while the first was open: either may be the last. */
+	ages_end(&second, true);
+	ck_assert_uint_eq(ages_least(&all, 1), 1);
+	third = ages_begin(&all, 1);
+	ck_assert_uint_eq(third.version, 3);
+	ages_end(&third, false);
+	ck_assert_uint_eq(ages_least(&all, 1), 1);
+	third = ages_begin(&all, 1);
+	ages_end(&third, true);
+	ck_assert_uint_eq(ages_least(&all, 1), 4);
+	/* One of unknown outcome: no later one is alone. */
+	ages_begin(&all, 1);
+	third = ages_begin(&all, 1);
+	ages_end(&third, true);
+	ck_assert_uint_eq(ages_least(&all, 1), 4);
+	ck_assert_uint_eq(ages_least(&all, 0), 0);
+	/* Not tracked. */
+	third = ages_begin(&all, 2);
+	ages_end(&third, true);
+	ck_assert_uint_eq(third.version, 1);
+	ck_assert_uint_eq(ages_least(&all, 2), 0);
 }
 END_TEST
 
@@ -442,7 +616,14 @@ static Suite *suite(void)
 	tcase_add_test(t, zipfian_grow_continues_the_sum);
 	tcase_add_test(t, counter_shows_acknowledged_numbers_without_a_gap);
 	tcase_add_test(t, rng_streams_differ_and_repeat);
-	tcase_add_test(t, random_value_is_printable_and_checked_value_is_known);
+	tcase_add_test(t, random_value_is_printable);
+	tcase_add_test(t, value_slice_is_a_part_of_the_pattern_without_a_copy);
+	tcase_add_test(t, checked_value_of_any_length_is_good_and_of_another_key_is_not);
+	tcase_add_loop_test(t, checked_value_with_a_wrong_byte_or_length_is_told,
+			    0, 5);
+	tcase_add_test(t, checked_value_mixed_of_two_versions_is_torn);
+	tcase_add_test(t, checked_value_older_than_the_least_version_is_old);
+	tcase_add_test(t, ages_least_rises_with_a_write_that_was_alone_and_succeeded);
 	suite_add_tcase(s, t);
 	t = tcase_create("histogram");
 	tcase_add_loop_test(t, hist_counters_vectors, 0,

@@ -18,6 +18,7 @@
 
 #define GAP_NS UINT64_C(50000)
 #define DEPTH_MAX 256
+#define KEYS_MAX 1024
 
 /* ---- a store ------------------------------------------------------------------------ */
 
@@ -26,11 +27,21 @@ struct asked {
 	char key[KEY_CAP];
 };
 
+/* A record with the value that was written last. */
+struct stored {
+	char key[KEY_CAP];
+	size_t key_len;
+	struct value_buf first; /* what a load wrote */
+	struct db_value value;
+};
+
 struct fake {
 	struct db base;
 	const struct value_spec *values;
-	char *found, *scratch; /* the values of a poll's reads; one more */
+	char *found; /* the values of a poll's reads */
 	size_t stride;
+	struct stored stored[KEYS_MAX];
+	unsigned n_stored;
 	struct asked queue[DEPTH_MAX];
 	unsigned n, most, submitted;
 	/* Chosen by the case. */
@@ -41,6 +52,7 @@ struct fake {
 	unsigned lose_at;     /* the session is lost with this many in flight */
 	_Atomic bool *stop;   /* set when `hold` is reached */
 	enum db_status reads; /* result of every read */
+	bool keeps_first;     /* writes are acknowledged and lost */
 	const char *const *whys; /* of a poll's completions, as many as it gives */
 };
 
@@ -75,23 +87,46 @@ static bool holds(struct fake *f)
 	return true;
 }
 
-/*
- * The contents of every key are known: a write is checked when it ends, and a read
- * returns the known value.
- */
+/* Every key has a value: at first that of a load. */
+static struct stored *find(struct fake *f, const struct asked *a)
+{
+	struct stored *s = f->stored;
+
+	for (; s < f->stored + f->n_stored; s++)
+		if (s->key_len == a->r.key_len &&
+		    !memcmp(s->key, a->key, s->key_len))
+			return s;
+	ck_assert_uint_lt(f->n_stored++, KEYS_MAX);
+	memcpy(s->key, a->key, a->r.key_len);
+	s->key_len = a->r.key_len;
+	s->first.at = malloc(f->stride);
+	s->value = value_stamp(f->values, &s->first,
+			       value_hash(s->key, s->key_len), 0,
+			       value_max_len(f->values));
+	return s;
+}
+
+/* A write is checked when it ends, and later reads return it. */
 static void finish(struct fake *f, struct asked *a, char *found,
 		   struct db_completion *c)
 {
+	struct stored *s = find(f, a);
+
 	*c = (struct db_completion){.tag = a->r.tag, .status = DB_OK};
 	ck_assert_mem_eq(a->key, a->r.key, a->r.key_len);
-	if (a->r.write) {
-		ck_assert(value_matches(f->values, a->key, a->r.key_len,
-					a->r.value.data, f->scratch));
+	if (!a->r.write) {
+		c->status = f->reads;
+		memcpy(found, s->value.data, s->value.len);
+		c->value = (struct db_value){found, s->value.len};
 		return;
 	}
-	c->status = f->reads;
-	c->value.data = found;
-	c->value.len = value_fill(f->values, NULL, a->key, a->r.key_len, found);
+	ck_assert_int_eq(value_check(f->values, value_hash(s->key, s->key_len),
+				     0, &a->r.value),
+			 VALUE_GOOD);
+	if (f->keeps_first)
+		return;
+	memcpy(s->first.at, a->r.value.data, a->r.value.len);
+	s->value = (struct db_value){s->first.at, a->r.value.len};
 }
 
 /* In reverse order. */
@@ -172,7 +207,6 @@ static void up(const char *const *args, size_t n, bool load)
 	g.fake.values = &g.workload.values;
 	g.fake.stride = g.worker->value_stride;
 	g.fake.found = malloc(DB_POLL_MAX * g.fake.stride);
-	g.fake.scratch = malloc(g.worker->value_stride);
 	g.worker->db = &g.fake.base;
 	ck_assert_int_eq(inflight_init(g.worker), 0);
 	ck_assert_ptr_nonnull(g.worker->inflight);
@@ -194,7 +228,8 @@ static void down(void)
 	worker_fini(g.worker);
 	free(g.worker);
 	free(g.fake.found);
-	free(g.fake.scratch);
+	for (unsigned i = 0; i < g.fake.n_stored; i++)
+		free(g.fake.stored[i].first.at);
 	workload_fini(&g.workload);
 	props_free(&g.props);
 }
@@ -293,6 +328,23 @@ START_TEST(operations_of_all_kinds_are_measured_once)
 		ck_assert_uint_ge(percentile_ns(SERIES_RMW, c, 100),
 				  percentile_ns(SERIES_UPDATE, c, 1));
 	}
+	down();
+}
+END_TEST
+
+START_TEST(store_that_loses_acknowledged_writes_is_told)
+{
+	static const char *const args[] = {
+		"readproportion=0.5", "updateproportion=0.5", "queuedepth=2",
+		"recordcount=10",
+	};
+
+	up(args, ARRAY_SIZE(args), false);
+	g.fake.keeps_first = true;
+	run(1000);
+	ck_assert_uint_gt(measure_returns(&g.m, SERIES_VERIFY,
+					  DB_UNEXPECTED_STATE), 100);
+	ck_assert_ptr_nonnull(strstr(g.shared.failure, "older than an"));
 	down();
 }
 END_TEST
@@ -413,6 +465,7 @@ static Suite *suite(void)
 	tcase_add_test(t, arrivals_at_a_full_queue_wait_and_are_counted);
 	tcase_add_loop_test(t, operations_of_all_kinds_are_measured_once, 0,
 			    ARRAY_SIZE(updates));
+	tcase_add_test(t, store_that_loses_acknowledged_writes_is_told);
 	tcase_add_test(t, load_takes_its_numbers_in_order);
 	tcase_add_test(t, failures_are_counted_by_status);
 	tcase_add_test(t, first_failure_has_its_own_reason);
