@@ -3,7 +3,10 @@
 
 #include "db.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/base/util.h"
 
 const struct db_ops *const db_bindings[] = {
 	&db_farkv_ops,
@@ -41,7 +44,56 @@ const char *db_status_name(enum db_status s)
 		[DB_BAD_REQUEST] = "BAD_REQUEST",
 		[DB_FORBIDDEN] = "FORBIDDEN",
 		[DB_SERVICE_UNAVAILABLE] = "SERVICE_UNAVAILABLE",
+		[DB_NO_SPACE] = "NO_SPACE",
 	};
 
 	return names[s];
+}
+
+static void read_value(struct db *db, struct db_item *it)
+{
+	it->status = db->ops->read(db, it->key, it->key_len, &it->value);
+}
+
+void db_exists(struct db *db, struct db_item *items, size_t n)
+{
+	for (size_t i = 0; i < n && !db->ops->exists; i++)
+		read_value(db, &items[i]);
+	for (size_t i = 0; i < n && db->ops->exists; i += DB_BATCH_MAX)
+		db->ops->exists(db, items + i,
+				UTIL_MIN(n - i, (size_t)DB_BATCH_MAX));
+}
+
+static void read_and_copy(struct db *db, struct db_item *it)
+{
+	read_value(db, it);
+	if (it->status == DB_OK && it->value.len > it->cap)
+		it->status = DB_UNEXPECTED_STATE;
+	if (it->status != DB_OK)
+		return;
+	memcpy(it->into, it->value.data, it->value.len);
+	it->value.data = it->into;
+}
+
+void db_read_into(struct db *db, struct db_item *items, size_t n)
+{
+	for (size_t i = 0; i < n && !db->ops->read_into; i++)
+		read_and_copy(db, &items[i]);
+	for (size_t i = 0; i < n && db->ops->read_into; i += DB_BATCH_MAX)
+		db->ops->read_into(db, items + i,
+				   UTIL_MIN(n - i, (size_t)DB_BATCH_MAX));
+}
+
+void *db_buf_new(struct db *db, size_t bytes)
+{
+	return db->ops->buf_new ? db->ops->buf_new(db, bytes)
+				: aligned_alloc(4096, util_align_up(bytes, 4096));
+}
+
+void db_buf_free(struct db *db, void *buf)
+{
+	if (db->ops->buf_free)
+		db->ops->buf_free(db, buf);
+	else
+		free(buf);
 }

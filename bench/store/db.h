@@ -4,7 +4,8 @@
  *
  * A store is opened once per process, a session once per thread; one thread at a time uses
  * a session. Failures of init and open are FARKV_E... numbers with a detail in err.h.
- * Failures of operations have YCSB's names and are counted in the report as Return=NAME.
+ * Failures of operations have YCSB's names, except NO_SPACE, and are counted in the report
+ * as Return=NAME.
  */
 #ifndef BENCH_STORE_DB_H
 #define BENCH_STORE_DB_H
@@ -25,6 +26,7 @@ enum db_status {
 	DB_BAD_REQUEST,
 	DB_FORBIDDEN,
 	DB_SERVICE_UNAVAILABLE,
+	DB_NO_SPACE, /* the store is full; not one of YCSB's */
 	DB_STATUS_COUNT,
 };
 
@@ -35,7 +37,8 @@ const char *db_status_name(enum db_status s);
 static inline bool db_status_is_definite(enum db_status s)
 {
 	return s == DB_NOT_FOUND || s == DB_NOT_IMPLEMENTED ||
-	       s == DB_BAD_REQUEST || s == DB_FORBIDDEN;
+	       s == DB_BAD_REQUEST || s == DB_FORBIDDEN ||
+	       s == DB_NO_SPACE;
 }
 
 /** The longest batch. */
@@ -65,6 +68,8 @@ struct db_item {
 	size_t key_len;
 	struct db_value value;
 	enum db_status status; /* out */
+	void *into; /* read_into: memory for the value */
+	size_t cap; /* its bytes */
 };
 
 /**
@@ -147,6 +152,31 @@ struct db_ops {
 	void (*write_many)(struct db *db, struct db_item *items, size_t n);
 
 	/**
+	 * Which keys have a value: status DB_OK or DB_NOT_FOUND. Up to DB_BATCH_MAX; no value
+	 * is transferred. NULL: see db_exists().
+	 */
+	void (*exists)(struct db *db, struct db_item *items, size_t n);
+
+	/**
+	 * Read values to the items' own memory; value.data is then item.into. A value that is
+	 * longer than `cap` is DB_UNEXPECTED_STATE. Up to DB_BATCH_MAX. NULL: see
+	 * db_read_into().
+	 */
+	void (*read_into)(struct db *db, struct db_item *items, size_t n);
+
+	/**
+	 * Both or neither: memory that read_into and writes use without a copy; NULL: they
+	 * gain nothing from it. buf_new returns NULL if there is none.
+	 */
+	void *(*buf_new)(struct db *db, size_t bytes);
+	void (*buf_free)(struct db *db, void *buf);
+
+	/** An update whose value expires after `ttl_ms` > 0. NULL: the binding cannot. */
+	enum db_status (*update_ttl)(struct db *db, const char *key,
+				     size_t key_len, struct db_value value,
+				     uint64_t ttl_ms);
+
+	/**
 	 * Both or neither; NULL: the store has calls only. submit hands over a request
 	 * without waiting; it always has space while fewer than db_setup.queue_depth are in
 	 * flight. A result other than DB_OK means that the request was not taken and has
@@ -194,6 +224,16 @@ extern const struct db_ops db_redis_ops;
 
 /** All bindings of this build; ends with NULL. */
 extern const struct db_ops *const db_bindings[];
+
+/** db_ops.exists() of any number of items; without it by read(), value after value. */
+void db_exists(struct db *db, struct db_item *items, size_t n);
+
+/** db_ops.read_into() of any number of items; without it by read() and a copy. */
+void db_read_into(struct db *db, struct db_item *items, size_t n);
+
+/** db_ops.buf_new(), or memory of malloc(3). NULL: none. */
+void *db_buf_new(struct db *db, size_t bytes);
+void db_buf_free(struct db *db, void *buf);
 
 /** By name; NULL if this build has no such binding. */
 const struct db_ops *db_find(const char *name, size_t name_len);

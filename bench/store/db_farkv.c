@@ -191,12 +191,16 @@ static enum db_status status_of(int err)
 		return DB_OK;
 	case FARKV_ENOTFOUND:
 		return DB_NOT_FOUND;
+	case FARKV_ENOSPC:
+	case FARKV_EINDEXFULL:
+		return DB_NO_SPACE;
 	case FARKV_ETOOLARGE:
 	case FARKV_EINVAL:
 		return DB_BAD_REQUEST;
 	case FARKV_EPERM:
 		return DB_FORBIDDEN;
 	case FARKV_ECORRUPT:
+	case FARKV_ETOOSMALL:
 		return DB_UNEXPECTED_STATE;
 	case FARKV_ENOTSUP:
 		return DB_NOT_IMPLEMENTED;
@@ -278,6 +282,35 @@ static void kv_write_many(struct db *db, struct db_item *items, size_t n)
 	err = farkv_mput(d->kv, p, n);
 	for (size_t i = 0; i < n; i++)
 		items[i].status = item_status(p[i].result, err);
+}
+
+static void kv_read_into(struct db *db, struct db_item *items, size_t n)
+{
+	struct farkv_db *d = (struct farkv_db *)db;
+
+	for (size_t i = 0; i < n; i++) {
+		struct db_item *it = &items[i];
+		size_t len;
+		int err = farkv_get_into(d->kv, it->key, it->key_len, it->into,
+					 it->cap, &len, NULL);
+
+		it->status = status_of(err);
+		if (!err)
+			it->value = (struct db_value){it->into, len};
+	}
+}
+
+static void *kv_buf_new(struct db *db, size_t bytes)
+{
+	void *buf;
+
+	return farkv_buf_alloc(((struct farkv_db *)db)->kv, bytes, &buf) ? NULL
+									 : buf;
+}
+
+static void kv_buf_free(struct db *db, void *buf)
+{
+	farkv_buf_free(((struct farkv_db *)db)->kv, buf);
 }
 
 static enum db_status kv_submit(struct db *db, const struct db_request *r)
@@ -382,6 +415,9 @@ const struct db_ops db_farkv_ops = {
 	.remove = kv_remove,
 	.read_many = kv_read_many,
 	.write_many = kv_write_many,
+	.read_into = kv_read_into,
+	.buf_new = kv_buf_new,
+	.buf_free = kv_buf_free,
 	.submit = kv_submit,
 	.poll = kv_poll,
 	.error = kv_error,

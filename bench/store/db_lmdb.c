@@ -234,6 +234,8 @@ static enum db_status status_of(struct lmdb_db *d, int rc)
 		return DB_NOT_FOUND;
 	case MDB_BAD_VALSIZE:
 		return DB_BAD_REQUEST;
+	case MDB_MAP_FULL:
+		return DB_NO_SPACE;
 	default:
 		return DB_ERROR;
 	}

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <farkv.h>
@@ -269,14 +270,31 @@ static enum db_status status_of(struct memcached_db *d, const char *line,
 	if (!strcmp(line, "NOT_FOUND"))
 		return DB_NOT_FOUND;
 	snprintf(d->error, sizeof(d->error), "%s", line);
-	return !strncmp(line, "CLIENT_ERROR", 12) ? DB_BAD_REQUEST : DB_ERROR;
+	if (!strncmp(line, "SERVER_ERROR out of memory", 26))
+		return DB_NO_SPACE;
+	return !strncmp(line, "CLIENT_ERROR", 12) ||
+			       !strncmp(line, "SERVER_ERROR object too large", 29)
+		       ? DB_BAD_REQUEST
+		       : DB_ERROR;
 }
 
-static bool put_set(struct memcached_db *d, const struct db_item *it)
+/* Times above this are taken for a date: doc/protocol.txt, "Expiration times". */
+#define TTL_MAX_S (60 * 60 * 24 * 30)
+
+/* Whole seconds, rounded up, as memcached wants them; 0: never. */
+static uint64_t exptime(uint64_t ttl_ms)
+{
+	uint64_t s = ttl_ms / 1000 + (ttl_ms % 1000 != 0);
+
+	return s > TTL_MAX_S ? s + (uint64_t)time(NULL) : s;
+}
+
+static bool put_set(struct memcached_db *d, const struct db_item *it,
+		    uint64_t ttl_ms)
 {
 	char numbers[64];
-	int n = snprintf(numbers, sizeof(numbers), " 0 0 %zu\r\n",
-			 it->value.len);
+	int n = snprintf(numbers, sizeof(numbers), " 0 %llu %zu\r\n",
+			 (unsigned long long)exptime(ttl_ms), it->value.len);
 
 	return append(d, "set ", 4) && append(d, it->key, it->key_len) &&
 	       append(d, numbers, (size_t)n) &&
@@ -290,7 +308,7 @@ static void mc_write_many(struct db *db, struct db_item *items, size_t n)
 
 	begin(d);
 	for (size_t i = 0; i < n && sent == DB_OK; i++)
-		if (!put_set(d, &items[i]))
+		if (!put_set(d, &items[i], 0))
 			sent = broken(d, "no memory for a request");
 	if (sent == DB_OK)
 		sent = send_out(d);
@@ -309,6 +327,44 @@ static enum db_status mc_write(struct db *db, const char *key, size_t key_len,
 
 	mc_write_many(db, &item, 1);
 	return item.status;
+}
+
+static enum db_status mc_update_ttl(struct db *db, const char *key,
+				    size_t key_len, struct db_value value,
+				    uint64_t ttl_ms)
+{
+	struct memcached_db *d = (struct memcached_db *)db;
+	struct db_item item = {.key = key, .key_len = key_len, .value = value};
+	enum db_status sent;
+
+	begin(d);
+	if (!put_set(d, &item, ttl_ms))
+		return broken(d, "no memory for a request");
+	sent = send_out(d);
+	return sent == DB_OK ? status_of(d, take_line(d), "STORED") : sent;
+}
+
+/* "mg KEY" without flags asks for presence alone: HD, or EN. */
+static void mc_exists(struct db *db, struct db_item *items, size_t n)
+{
+	struct memcached_db *d = (struct memcached_db *)db;
+	enum db_status sent = DB_OK;
+
+	begin(d);
+	for (size_t i = 0; i < n && sent == DB_OK; i++)
+		if (!append(d, "mg ", 3) ||
+		    !append(d, items[i].key, items[i].key_len) ||
+		    !append(d, "\r\n", 2))
+			sent = broken(d, "no memory for a request");
+	if (sent == DB_OK)
+		sent = send_out(d);
+	for (size_t i = 0; i < n; i++) {
+		char *line = sent == DB_OK ? take_line(d) : NULL;
+
+		items[i].status = line && !strcmp(line, "EN")
+					  ? DB_NOT_FOUND
+					  : status_of(d, line, "HD");
+	}
 }
 
 static enum db_status mc_remove(struct db *db, const char *key, size_t key_len)
@@ -436,6 +492,8 @@ const struct db_ops db_memcached_ops = {
 	.update = mc_write,
 	.insert = mc_write,
 	.remove = mc_remove,
+	.update_ttl = mc_update_ttl,
+	.exists = mc_exists,
 	.read_many = mc_read_many,
 	.write_many = mc_write_many,
 	.error = mc_error,

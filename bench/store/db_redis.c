@@ -153,7 +153,8 @@ static enum db_status failed(struct redis_db *d, const redisReply *r)
 	snprintf(d->error, sizeof(d->error), "%s",
 		 r->type == REDIS_REPLY_ERROR ? r->str
 					      : "redis gave a strange answer");
-	return DB_ERROR;
+	/* maxmemory without eviction. */
+	return !strncmp(d->error, "OOM ", 4) ? DB_NO_SPACE : DB_ERROR;
 }
 
 static enum db_status value_of(struct redis_db *d, const redisReply *r,
@@ -241,6 +242,36 @@ static enum db_status redis_write(struct db *db, const char *key,
 	return item.status;
 }
 
+static enum db_status redis_update_ttl(struct db *db, const char *key,
+				       size_t key_len, struct db_value value,
+				       uint64_t ttl_ms)
+{
+	struct redis_db *d = (struct redis_db *)db;
+	char ms[24];
+	const char *argv[] = {"SET", key, value.data, "PX", ms};
+	size_t lens[] = {3, key_len, value.len, 2, 0};
+
+	lens[4] = (size_t)snprintf(ms, sizeof(ms), "%llu",
+				   (unsigned long long)ttl_ms);
+	redisAppendCommandArgv(d->redis, 5, argv, lens);
+	return take_done(d);
+}
+
+/* EXISTS of one key: 1, or 0. */
+static void redis_exists(struct db *db, struct db_item *items, size_t n)
+{
+	struct redis_db *d = (struct redis_db *)db;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *argv[] = {"EXISTS", items[i].key};
+		const size_t lens[] = {6, items[i].key_len};
+
+		redisAppendCommandArgv(d->redis, 2, argv, lens);
+	}
+	for (size_t i = 0; i < n; i++)
+		items[i].status = take_done(d);
+}
+
 static enum db_status redis_remove(struct db *db, const char *key,
 				   size_t key_len)
 {
@@ -270,6 +301,8 @@ const struct db_ops db_redis_ops = {
 	.update = redis_write,
 	.insert = redis_write,
 	.remove = redis_remove,
+	.update_ttl = redis_update_ttl,
+	.exists = redis_exists,
 	.read_many = redis_read_many,
 	.write_many = redis_write_many,
 	.error = redis_error,

@@ -354,7 +354,7 @@ start_server full -m 8m
 for batch in 1 16; do
 	expect 1 kvbench load -P "$workloads/workloada" --socket "$dir/full" -p recordcount=1000000 -p batch=$batch
 	is INSERT-FAILED Operations $batch
-	tail -n 1 "$dir/err" | grep -q "^kvbench: error: $batch operations* failed, .*: ERROR: .*memory" ||
+	tail -n 1 "$dir/err" | grep -q "^kvbench: error: $batch operations* failed, .*: NO_SPACE: .*memory" ||
 		fail "full store: $(tail -n 1 "$dir/err")"
 done
 FARKV_URI=shm://$dir/s
