@@ -35,6 +35,7 @@ enum exit_code {
 struct bench_config {
 	struct opt_list files, props;
 	char *db, *uri, *socket, *label, *threads, *target, *plot;
+	const char *trace;   /* replay's word */
 	bool status, version, help, print_man;
 	bool load, transactions; /* YCSB's words for the command */
 };
@@ -93,11 +94,14 @@ static const struct opt opts[] = {
 
 static const struct opts_spec spec = {
 	.program = "kvbench",
-	.usage = "load|run|quick|limit|compare [STORE] [OPTION]...",
-	.summary = "Measure a key-value store with YCSB's core workloads.",
+	.usage = "load|run|replay FILE|quick|limit|compare [STORE] [OPTION]...",
+	.summary = "Measure a key-value store with YCSB's core workloads or a "
+		   "trace.",
 	.epilog = "  load     insert recordcount records\n"
 		  "  run      carry out operationcount operations, or operate "
 		  "for maxexecutiontime s\n"
+		  "  replay   the requests of a trace, with the store as a cache: "
+		  "what is missing is put\n"
 		  "  quick    both for a few seconds, with a result in words\n"
 		  "  limit    what this machine can do at best with farkv's "
 		  "formats, and farkv's share\n"
@@ -113,7 +117,7 @@ static const struct opts_spec spec = {
 	.single_dash = true,
 };
 
-enum command { CMD_LOAD, CMD_RUN, CMD_QUICK, CMD_LIMIT, CMD_COMPARE };
+enum command { CMD_LOAD, CMD_RUN, CMD_REPLAY, CMD_QUICK, CMD_LIMIT, CMD_COMPARE };
 
 static int fail(int code)
 {
@@ -187,6 +191,8 @@ static int read_props(const struct bench_config *cfg, struct props *p)
 		err = set_option(p, "label", cfg->label, "-l");
 	if (!err)
 		err = set_option(p, "plot", cfg->plot, "--plot");
+	if (!err)
+		err = set_option(p, "replay.file", cfg->trace, "replay");
 	if (!err && cfg->status)
 		err = props_set(p, "status", "true", "-s");
 	return err ? EXIT_USAGE : 0;
@@ -198,6 +204,8 @@ static int read_props(const struct bench_config *cfg, struct props *p)
 static void preamble(const struct bench_config *cfg, const char *command)
 {
 	fprintf(stderr, "Command line: %s", command);
+	if (cfg->trace)
+		fprintf(stderr, " %s", cfg->trace);
 	if (cfg->db)
 		fprintf(stderr, " -db %s", cfg->db);
 	for (size_t i = 0; i < cfg->files.n; i++)
@@ -295,6 +303,11 @@ static int run_bench(enum command cmd, struct props *p, const char *uri,
 	    b.params.exporter != EXPORTER_TEXT)
 		err = props_error(p, "exporter",
 				  "quick and compare print a table, not a report");
+	if (!err && cmd == CMD_QUICK && params_is_cache(&b.params))
+		err = props_error(p, b.params.blocks ? "kvcache.blocks"
+						     : "replay.file",
+				  "quick has a workload of its own; give it to "
+				  "run");
 	if (b.bad_file)
 		code = fail(EXIT_CONFIG);
 	else
@@ -334,8 +347,8 @@ static int run_command(enum command cmd, const struct bench_config *cfg,
 
 static int find_command(const char *word, enum command *out)
 {
-	static const char *const names[] = {"load",  "run",   "quick",
-					   "limit", "compare"};
+	static const char *const names[] = {"load",  "run",   "replay",
+					   "quick", "limit", "compare"};
 	struct nearest near = {.word = word};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++)
@@ -350,20 +363,25 @@ static int find_command(const char *word, enum command *out)
 			       "unknown command '%s': did you mean %s", word,
 			       near.name);
 	return err_set(FARKV_EINVAL,
-		       "unknown command '%s'; give load, run, quick, limit "
-		       "or compare", word);
+		       "unknown command '%s'; give load, run, replay, quick, "
+		       "limit or compare", word);
 }
 
-/* COMMAND [STORE] */
+/* COMMAND [STORE], or replay FILE [STORE] */
 static int read_words(struct bench_config *cfg, int argc, char **argv,
 		      int first, enum command *cmd)
 {
 	if (first == argc)
 		return err_set(FARKV_EINVAL,
-			       "no command; give load, run, quick, limit or "
-			       "compare (see kvbench --help)");
+			       "no command; give load, run, replay, quick, "
+			       "limit or compare (see kvbench --help)");
 	if (find_command(argv[first], cmd))
 		return FARKV_EINVAL;
+	if (*cmd == CMD_REPLAY && first + 1 == argc)
+		return err_set(FARKV_EINVAL,
+			       "no trace; give replay FILE (see kvbench --help)");
+	if (*cmd == CMD_REPLAY)
+		cfg->trace = argv[++first];
 	if (first + 1 < argc && !cfg->db)
 		cfg->db = strdup(argv[++first]); /* if NULL: like no -db */
 	if (first + 1 < argc)

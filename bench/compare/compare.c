@@ -227,8 +227,11 @@ int compare_begin(struct compare *c, struct props *p, const char *uri)
 	err = props_read(p, spec, 1, &kvserver);
 	if (!err)
 		err = params_read(p, false, &v);
+	if (!err && params_is_cache(&v))
+		err = props_error(p, v.blocks ? "kvcache.blocks" : "replay.file",
+				  "give it to run, with the stores' addresses");
 	if (!err)
-		err = params_read_files(&v);
+		err = params_read_files(p, &v);
 	if (!err)
 		err = check_open(p, &v);
 	if (!err && v.load_first == 2)

@@ -54,20 +54,27 @@ static int setup_fill(const struct bench *b, const char *uri,
 {
 	const struct params *p = &b->params;
 	struct key_format keys = {0};
+	size_t key_len;
 
 	if (!key_format_init(&keys, p->key_prefix, p->zero_padding,
 			     p->insert_order == 0))
 		return err_set(FARKV_EINVAL, "keyprefix: too long");
+	if (p->trace)
+		key_len = p->trace->key_len_max;
+	else
+		key_len = key_max_len(&keys) + (p->blocks ? BLOCK_SUFFIX_MAX : 0);
 	*s = (struct db_setup){
 		.props = b->props,
 		.uri = uri,
 		.threads = (unsigned)(p->threads * p->processes),
-		.records = workload_records(p),
+		.records = params_is_cache(p) ? params_keys(p)
+					      : workload_records(p),
 		.key_prefix = p->key_prefix,
-		.key_len = key_max_len(&keys),
+		.key_len = key_len,
 		.queue_depth = p->open_loop ? (unsigned)p->queue_depth : 0,
 		.value_len = (size_t)p->value_max,
 		.loads = b->load || p->load_first == 1 ||
+			 params_is_cache(p) ||
 			 (strchr(p->db, ',') && p->load_first != 2),
 	};
 	return 0;
@@ -92,6 +99,13 @@ static int stores_open(struct bench *b, const char *uri)
 				       "one process, and its children may not "
 				       "use it; give threadcount instead",
 				       ops->name);
+		if (b->params.trace && b->params.trace->ttl_line &&
+		    !b->params.replay_no_ttl && !ops->update_ttl)
+			return err_set(FARKV_EINVAL,
+				       "%s:%zu: kvbench's %s has no values that "
+				       "expire; -p replay.nottl=true replays "
+				       "without them", b->params.trace_file,
+				       b->params.trace->ttl_line, ops->name);
 		/* A run that loads first inserts by calls, which can be tried again. */
 		if (b->load && inflight_used(&b->params, ops) &&
 		    b->params.insert_retries)
@@ -135,11 +149,11 @@ int bench_init(struct bench *b, struct props *props, const char *uri, bool load)
 	err = params_read(props, load, &b->params);
 	if (!err)
 		err = params_check_command(props, &b->params, load);
-	if (!err)
+	if (!err && !params_is_cache(&b->params))
 		err = params_read(props, true, &b->load_params);
 	if (err)
 		return err;
-	err = params_read_files(&b->params);
+	err = params_read_files(props, &b->params);
 	b->bad_file = err != 0;
 	if (err)
 		return err;
@@ -167,6 +181,7 @@ void bench_fini(struct bench *b)
 	free(b->results);
 	for (size_t i = 0; i < b->n_dbs; i++)
 		b->store[i]->ops->fini(b->store[i]);
+	params_free_files(&b->params);
 }
 
 /* ---- phases --------------------------------------------------------------------- */
@@ -246,7 +261,7 @@ static bool wants_load(const struct bench *b, size_t i)
 {
 	const struct db_ops *ops = b->store[i]->ops;
 
-	if (b->load || b->params.load_first == 2)
+	if (b->load || b->params.load_first == 2 || params_is_cache(&b->params))
 		return false;
 	/* Stores that are compared must hold the same records. */
 	return b->params.load_first == 1 || b->n_dbs > 1 ||

@@ -16,6 +16,9 @@ const char *series_name(enum series s)
 		[SERIES_UPDATE] = "UPDATE",
 		[SERIES_INSERT] = "INSERT",
 		[SERIES_RMW] = "READ-MODIFY-WRITE",
+		[SERIES_DELETE] = "DELETE",
+		[SERIES_EXISTS] = "EXISTS",
+		[SERIES_REQUEST] = "REQUEST",
 		[SERIES_VERIFY] = "VERIFY",
 		[SERIES_QUEUE] = "QUEUE",
 		[SERIES_CLEANUP] = "CLEANUP",
@@ -57,10 +60,33 @@ static struct hist *need(struct measure *m, int clock, enum series s, int slot)
 	return h;
 }
 
+static bool occurs_in_cache(const struct params *p, enum series s)
+{
+	bool blocks = params_has_blocks(p);
+
+	switch (s) {
+	case SERIES_RMW:
+	case SERIES_QUEUE:
+		return false;
+	case SERIES_EXISTS:
+	case SERIES_REQUEST:
+		return blocks;
+	case SERIES_UPDATE:
+	case SERIES_DELETE:
+		return !blocks;
+	case SERIES_VERIFY:
+		return p->data_integrity;
+	default:
+		return true;
+	}
+}
+
 static bool series_occurs(const struct params *p, bool load, enum series s)
 {
 	const double *mix = p->proportion;
 
+	if (params_is_cache(p))
+		return occurs_in_cache(p, s);
 	if (s == SERIES_QUEUE)
 		return p->open_loop;
 	if (load)
@@ -77,7 +103,7 @@ static bool series_occurs(const struct params *p, bool load, enum series s)
 	case SERIES_VERIFY:
 		return p->data_integrity;
 	default:
-		return true;
+		return s == SERIES_CLEANUP;
 	}
 }
 
@@ -85,11 +111,13 @@ int measure_init(struct measure *m, const struct params *p, bool load)
 {
 	memset(m, 0, sizeof(*m));
 	m->pending = &m->none;
+	m->cache = params_is_cache(p);
 	m->clock[CLOCK_OP] = p->interval != INTERVAL_INTENDED;
 	m->clock[CLOCK_INTENDED] = p->interval != INTERVAL_OP;
 	for (int s = 0; s < DB_STATUS_COUNT; s++)
 		m->own_series[s] =
 			p->error_latencies ||
+			(m->cache && s == DB_NOT_FOUND) ||
 			in_list(p->tracked_errors, db_status_name(s));
 	for (int s = 0; s < SERIES_COUNT; s++)
 		for (int c = 0; c < CLOCK_KINDS; c++)
@@ -157,6 +185,9 @@ void measure_merge(struct measure *dst, const struct measure *src)
 {
 	memcpy(dst->own_series, src->own_series, sizeof(dst->own_series));
 	memcpy(dst->clock, src->clock, sizeof(dst->clock));
+	dst->cache = src->cache;
+	for (int c = 0; c < MEASURE_COUNTS; c++)
+		dst->count[c] += src->count[c];
 	for (int s = 0; s < SERIES_COUNT; s++)
 		merge_series(dst, src, s);
 	dst->in_flight_most =
@@ -182,6 +213,8 @@ void measure_subtract(struct measure *dst, const struct measure *src)
 {
 	for (int s = 0; s < SERIES_COUNT; s++)
 		subtract_series(dst, src, s);
+	for (int c = 0; c < MEASURE_COUNTS; c++)
+		dst->count[c] -= src->count[c];
 	dst->late_full -= src->late_full;
 }
 
@@ -192,12 +225,23 @@ uint64_t measure_returns(const struct measure *m, enum series s,
 				    memory_order_relaxed);
 }
 
+bool measure_is_result(const struct measure *m, enum series s,
+		       enum db_status status)
+{
+	if (status == DB_OK || !m->cache)
+		return status == DB_OK;
+	if (s == SERIES_INSERT || s == SERIES_UPDATE)
+		return status == DB_NO_SPACE || status == DB_BAD_REQUEST;
+	return status == DB_NOT_FOUND;
+}
+
 static uint64_t series_failures(const struct measure *m, enum series s)
 {
 	uint64_t sum = 0;
 
 	for (int t = DB_OK + 1; t < DB_STATUS_COUNT; t++)
-		sum += measure_returns(m, s, t);
+		if (!measure_is_result(m, s, t))
+			sum += measure_returns(m, s, t);
 	return sum;
 }
 
@@ -207,7 +251,7 @@ uint64_t measure_failures(const struct measure *m)
 	uint64_t verified = series_failures(m, SERIES_VERIFY);
 
 	for (int s = 0; s < SERIES_COUNT; s++)
-		if (s != SERIES_RMW && s != SERIES_VERIFY)
+		if (s != SERIES_RMW && s != SERIES_REQUEST && s != SERIES_VERIFY)
 			sum += series_failures(m, s);
 	/* Values that failed to be read failed the check too. */
 	return sum + (verified > reads ? verified - reads : 0);

@@ -21,6 +21,9 @@ enum series {
 	SERIES_UPDATE,
 	SERIES_INSERT,
 	SERIES_RMW,
+	SERIES_DELETE,
+	SERIES_EXISTS,  /* which blocks of a request are there */
+	SERIES_REQUEST, /* all of a request for blocks */
 	SERIES_VERIFY,
 	SERIES_QUEUE, /* open loop: from arrival to a free session */
 	SERIES_CLEANUP,
@@ -36,6 +39,17 @@ enum clock_kind {
 	CLOCK_KINDS,
 };
 
+/** What a store that is used as a cache is asked for. */
+enum measure_count {
+	COUNT_BYTES_HIT,    /* of values that were found, by the trace or workload */
+	COUNT_BYTES_MISSED,
+	COUNT_BYTES_PUT,
+	COUNT_BLOCKS,       /* asked for */
+	COUNT_BLOCKS_HIT,   /* of a prefix that was there */
+	COUNT_WHOLE,        /* requests of which all blocks were there */
+	MEASURE_COUNTS,
+};
+
 /** Histograms of a series: one per status, and one for failures without their own. */
 #define SLOT_FAILED DB_STATUS_COUNT
 #define SLOT_COUNT (DB_STATUS_COUNT + 1)
@@ -47,6 +61,8 @@ struct measure {
 	bool own_series[DB_STATUS_COUNT];
 	bool clock[CLOCK_KINDS]; /* which latencies are kept */
 	bool out_of_memory;      /* a histogram is missing */
+	bool cache; /* missing values and refused ones are results, not failures */
+	_Atomic uint64_t count[MEASURE_COUNTS];
 	/*
 	 * The counter of the last latency, not yet incremented; otherwise &none. Own thread
 	 * only.
@@ -114,6 +130,23 @@ static inline void measure_ok(struct measure *m, enum series s,
 		if (m->clock[c])
 			hist_record(measure_hist_ok(m, c, s), ns[c]);
 }
+
+/** Own thread only. */
+static inline void measure_add(struct measure *m, enum measure_count c,
+			       uint64_t n)
+{
+	atomic_store_explicit(&m->count[c],
+			      atomic_load_explicit(&m->count[c],
+						   memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+/**
+ * True if this outcome is no failure: success, and in a cache a key that is missing, or a
+ * value for which the store has no space or which is too long for it.
+ */
+bool measure_is_result(const struct measure *m, enum series s,
+		       enum db_status status);
 
 /** An arrival was submitted as one of `n` in flight. Own thread only. */
 static inline void measure_in_flight(struct measure *m, uint64_t n, bool late)

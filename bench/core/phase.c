@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 #include "common/base/util.h"
 
+#include "cache.h"
 #include "inflight.h"
 #include "recorder.h"
 #include "worker.h"
@@ -182,6 +183,8 @@ static void member_open(struct member *m)
 		m->err = store->ops->open(store, &m->worker.db);
 	if (!m->err)
 		m->err = inflight_init(&m->worker);
+	if (!m->err)
+		m->err = cache_init(&m->worker);
 	if (m->err)
 		snprintf(m->why, sizeof(m->why), "%s", err_detail());
 }
@@ -190,12 +193,15 @@ static void warm_up(struct member *m)
 {
 	const struct params *p = m->team->phase->params;
 	uint64_t span = ticks_from_ns((uint64_t)(p->warmup * 1e9));
+	struct worker *w = &m->worker;
 	struct measure unused;
 
-	if (m->team->phase->load || p->warmup <= 0.0 ||
+	if (p->trace)
+		w->replay_end = p->trace->n - p->operation_count;
+	if (m->team->phase->load || (p->warmup <= 0.0 && !w->replay_end) ||
 	    measure_init(&unused, p, false))
 		return;
-	worker_run(&m->worker, &unused, 0, ticks_now() + span);
+	worker_run(w, &unused, 0, w->replay_end ? 0 : ticks_now() + span);
 	m->warm_ops = m->worker.done;
 	atomic_store_explicit(&m->worker.done, 0, memory_order_relaxed);
 	measure_fini(&unused);
@@ -244,12 +250,15 @@ static void *member_main(void *arg)
 		if (m == t->members)
 			t->server_start = server_cpu(m);
 		meet(t, true);
+		w->replay_first = w->replay_end;
+		w->replay_end = params_requests(t->phase->params);
 		m->cpu_ns = thread_cpu_ns();
 		spread_out(w);
 		worker_run(w, &m->measured, m->todo, t->until);
 		note_done(m);
 		closing = ticks_now();
 	}
+	cache_end(w);
 	if (w->db)
 		w->db->ops->close(w->db);
 	if (begin)
@@ -301,6 +310,7 @@ static int member_init(struct team *t, unsigned i, uint64_t todo)
 	uint64_t rate = p->target;
 
 	m->team = t;
+	m->worker.index = i;
 	/* In an open loop any free thread takes the next arrival. */
 	m->todo = p->open_loop ? 0 : todo / t->n + (i < todo % t->n);
 	rng_seed(&m->worker.gaps, p->seed, i + (1u << 17));
@@ -347,6 +357,7 @@ static int team_init(struct team *t, const struct phase *ph)
 	warn_of_idle_threads(ph);
 	init_meetings(t);
 	t->shared.params = ph->params;
+	t->shared.members = t->n;
 	t->shared.workload = &t->workload;
 	err = workload_init(&t->workload, ph->params, ph->load);
 	if (err)

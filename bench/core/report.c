@@ -107,29 +107,6 @@ void report_text(struct report *r, const char *metric, const char *measurement,
 	line(r, metric, measurement, value, true);
 }
 
-void report_workload(struct report *r, const struct params *p, bool load,
-		     const char *db_name)
-{
-	report_text(r, "WORKLOAD", "Binding", db_name);
-	report_text(r, "WORKLOAD", "Phase", load ? "load" : "run");
-	report_u64(r, "WORKLOAD", "Records", p->record_count);
-	report_u64(r, "WORKLOAD", "ValueBytes", p->value_max);
-	if (!load)
-		report_text(r, "WORKLOAD", "RequestDistribution",
-			    params_dist_name(p));
-	report_u64(r, "WORKLOAD", "Threads", p->threads);
-	if (p->processes > 1)
-		report_u64(r, "WORKLOAD", "Processes", p->processes);
-	if (p->open_loop)
-		report_text(r, "WORKLOAD", "Arrivals",
-			    p->arrivals == ARRIVALS_POISSON
-				    ? "open loop; poisson"
-				    : "open loop; constant");
-	if (p->batch > 1)
-		report_u64(r, "WORKLOAD", "Batch", p->batch);
-	report_u64(r, "WORKLOAD", "Seed", p->seed);
-}
-
 /* A fact of any origin: replace commas, which end a field, and quotes. */
 static void put_fact(void *arg, const char *name, const char *text)
 {
@@ -144,6 +121,34 @@ static void put_fact(void *arg, const char *name, const char *text)
 	clean[n] = '\0';
 	report_text(((struct fact_arg *)arg)->report,
 		    ((struct fact_arg *)arg)->metric, name, clean);
+}
+
+void report_workload(struct report *r, const struct params *p, bool load,
+		     const char *db_name)
+{
+	report_text(r, "WORKLOAD", "Binding", db_name);
+	report_text(r, "WORKLOAD", "Phase", load ? "load" : "run");
+	report_u64(r, "WORKLOAD", "Records", p->record_count);
+	report_u64(r, "WORKLOAD", "ValueBytes", p->value_max);
+	if (p->trace)
+		put_fact(&(struct fact_arg){r, "WORKLOAD"}, "Trace",
+			 p->trace_file);
+	else if (!load)
+		report_text(r, "WORKLOAD", "RequestDistribution",
+			    params_dist_name(p));
+	if (p->blocks)
+		report_u64(r, "WORKLOAD", "Blocks", p->blocks);
+	report_u64(r, "WORKLOAD", "Threads", p->threads);
+	if (p->processes > 1)
+		report_u64(r, "WORKLOAD", "Processes", p->processes);
+	if (p->open_loop)
+		report_text(r, "WORKLOAD", "Arrivals",
+			    p->arrivals == ARRIVALS_POISSON
+				    ? "open loop; poisson"
+				    : "open loop; constant");
+	if (p->batch > 1)
+		report_u64(r, "WORKLOAD", "Batch", p->batch);
+	report_u64(r, "WORKLOAD", "Seed", p->seed);
 }
 
 void report_environment(struct report *r)
@@ -371,6 +376,46 @@ static void put_series(struct report *r, const struct params *p,
 	}
 }
 
+static double share(uint64_t part, uint64_t rest)
+{
+	return part + rest ? (double)part / (double)(part + rest) : 0.0;
+}
+
+static void put_rate(struct report *r, const char *name, uint64_t bytes,
+		     uint64_t ns)
+{
+	report_double(r, "CACHE", name, ns ? (double)bytes / (double)ns : 0.0);
+}
+
+/* What a cache is judged by. A block that is there after a missing one is no hit. */
+static void put_cache(struct report *r, const struct params *p,
+		      const struct phase_result *res)
+{
+	const struct measure *m = &res->m;
+	uint64_t hits = measure_returns(m, SERIES_READ, DB_OK);
+	uint64_t misses = measure_returns(m, SERIES_READ, DB_NOT_FOUND);
+	uint64_t refused = 0;
+
+	for (int s = SERIES_UPDATE; s <= SERIES_INSERT; s++)
+		refused += measure_returns(m, s, DB_NO_SPACE) +
+			   measure_returns(m, s, DB_BAD_REQUEST);
+	report_u64(r, "CACHE", "Requests", res->ops);
+	if (params_has_blocks(p)) {
+		hits = m->count[COUNT_BLOCKS_HIT];
+		misses = m->count[COUNT_BLOCKS] - hits;
+		report_u64(r, "CACHE", "WholeRequests", m->count[COUNT_WHOLE]);
+	}
+	report_u64(r, "CACHE", "Hits", hits);
+	report_u64(r, "CACHE", "Misses", misses);
+	report_double(r, "CACHE", "MissRatio", share(misses, hits));
+	report_double(r, "CACHE", "ByteMissRatio",
+		      share(m->count[COUNT_BYTES_MISSED],
+			    m->count[COUNT_BYTES_HIT]));
+	report_u64(r, "CACHE", "RefusedPuts", refused);
+	put_rate(r, "Got(GB/s)", m->count[COUNT_BYTES_HIT], res->ns);
+	put_rate(r, "Put(GB/s)", m->count[COUNT_BYTES_PUT], res->ns);
+}
+
 void report_phase(struct report *r, const struct params *p,
 		  const struct phase_result *res)
 {
@@ -378,6 +423,8 @@ void report_phase(struct report *r, const struct params *p,
 	report_double(r, "OVERALL", "Throughput(ops/sec)",
 		      report_throughput(res));
 	put_cpu(r, res);
+	if (res->m.cache)
+		put_cache(r, p, res);
 	for (int s = 0; s < SERIES_COUNT; s++)
 		for (int c = 0; c < CLOCK_KINDS; c++)
 			if (res->m.clock[c])

@@ -12,6 +12,7 @@
 #include "common/base/err.h"
 #include "common/base/util.h"
 
+#include "cache.h"
 #include "inflight.h"
 
 int worker_init(struct worker *w)
@@ -56,18 +57,20 @@ void worker_fini(struct worker *w)
 static inline enum db_status do_read(struct worker *w, const struct op *op,
 				     uint64_t *took_out)
 {
-	struct db_value value, *v = &value;
+	struct db_item it = {.key = op->key, .key_len = op->key_len};
 	uint64_t least = worker_least(w, op), start = w->now;
 	enum db_status status =
-		w->db->ops->read(w->db, op->key, op->key_len, v);
+		w->db->ops->read(w->db, op->key, op->key_len, &it.value);
 
 	w->now = ticks_now();
 	*took_out = w->now - start;
 	if (LIKELY(status == DB_OK))
-		status = worker_check_len(w, v->len);
+		status = worker_check_len(w, it.value.len);
 	worker_note_op(w, SERIES_READ, status, start, op);
-	if (w->shared->params->data_integrity)
-		worker_verify(w, op, status, least, v);
+	if (w->shared->params->data_integrity) {
+		it.status = status;
+		worker_verify(w, &it, least);
+	}
 	return status;
 }
 
@@ -216,8 +219,7 @@ static inline void run_op(struct worker *w, const struct op *op)
 	}
 }
 
-/* sleep_until() for a scheduled operation. */
-static bool wait_until(struct worker *w, uint64_t due)
+bool worker_wait_until(struct worker *w, uint64_t due)
 {
 	w->due = due;
 	return sleep_until(w, due);
@@ -260,8 +262,7 @@ static uint64_t batch_reads(struct worker *w, size_t n)
 		worker_note_op(w, SERIES_READ, *status, start, op[i]);
 	}
 	for (size_t i = 0; w->shared->params->data_integrity && i < k; i++)
-		worker_verify(w, op[i], w->reads[i].status, least[i],
-			      &w->reads[i].value);
+		worker_verify(w, &w->reads[i], least[i]);
 	return took;
 }
 
@@ -312,7 +313,7 @@ static void batch_writes(struct worker *w, size_t n, uint64_t read_ticks)
 static size_t run_batch(struct worker *w, size_t n, uint64_t start, uint64_t k)
 {
 	if (w->tick > 0.0 &&
-	    !wait_until(w, start + (uint64_t)((double)(k + n - 1) * w->tick)))
+	    !worker_wait_until(w, start + (uint64_t)((double)(k + n - 1) * w->tick)))
 		return 0;
 	batch_writes(w, n, batch_reads(w, n));
 	worker_count_done(w, n);
@@ -330,7 +331,7 @@ static bool wait_for_arrival(struct worker *w)
 	uint64_t due;
 
 	w->over = !arrivals_take(&w->shared->arrivals, &w->gaps, &due);
-	if (w->over || !wait_until(w, due))
+	if (w->over || !worker_wait_until(w, due))
 		return false;
 	worker_note_queue(w, due);
 	return true;
@@ -341,7 +342,7 @@ static bool is_due(struct worker *w, uint64_t start, uint64_t k)
 {
 	if (w->shared->params->open_loop)
 		return wait_for_arrival(w);
-	return wait_until(w, start + (uint64_t)((double)k * w->tick));
+	return worker_wait_until(w, start + (uint64_t)((double)k * w->tick));
 }
 
 /* By the schedule, which checks the clock. */
@@ -385,8 +386,11 @@ void worker_run(struct worker *w, struct measure *m, uint64_t todo,
 	w->now = ticks_now();
 	w->until = until;
 	w->over = false;
-	if (w->inflight) {
-		inflight_run(w);
+	if (w->inflight || w->cache) {
+		if (w->cache)
+			cache_run(w, todo);
+		else
+			inflight_run(w);
 		measure_settle(m);
 		return;
 	}

@@ -34,7 +34,7 @@ void worker_note_rest(struct worker *w, enum series s, enum db_status status,
 }
 
 void worker_failed(struct worker *w, enum series s, enum db_status status,
-		   const struct op *op)
+		   const char *key, size_t key_len)
 {
 	struct worker_shared *sh = w->shared;
 	const char *why = reason(w, status);
@@ -48,41 +48,40 @@ void worker_failed(struct worker *w, enum series s, enum db_status status,
 					      memory_order_relaxed))
 		return;
 	snprintf(sh->failure, sizeof(sh->failure), "%s %.*s: %s%s%s",
-		 series_name(s), (int)op->key_len, op->key,
-		 db_status_name(status), *why ? ": " : "", why);
+		 series_name(s), (int)key_len, key, db_status_name(status), *why ? ": " : "", why);
 }
 
-void worker_verify(struct worker *w, const struct op *op, enum db_status read,
-		   uint64_t least, const struct db_value *v)
+void worker_verify(struct worker *w, const struct db_item *it, uint64_t least)
 {
 	const char *why = w->why;
 	uint64_t start = ticks_now();
 	enum db_status status = DB_ERROR;
 	enum value_verdict found;
 
-	if (read == DB_OK) {
+	if (it->status == DB_OK) {
 		found = value_check(&w->shared->workload->values,
-				    value_hash(op->key, op->key_len), least, v);
+				    value_hash(it->key, it->key_len), least,
+				    &it->value);
 		status = found == VALUE_GOOD ? DB_OK : DB_UNEXPECTED_STATE;
 		w->why = value_verdict_text(found);
 	}
 	w->now = ticks_now();
-	worker_note_op(w, SERIES_VERIFY, status, start, op);
+	worker_note(w, SERIES_VERIFY, status, start, w->now);
+	if (status != DB_OK)
+		worker_failed(w, SERIES_VERIFY, status, it->key, it->key_len);
 	w->why = why;
 }
 
-struct db_value worker_stamp(struct worker *w, const struct op *op,
-			     struct worker_value *d, size_t len)
+struct db_value worker_stamp(struct worker *w, struct worker_value *d,
+			     uint64_t hash, uint64_t number, size_t len)
 {
 	struct workload *all = w->shared->workload;
 
 	/* A load writes version 0, which every later version replaces. */
 	d->write = (struct value_write){0};
 	if (!all->load)
-		d->write = ages_begin(&all->ages, op->number);
-	return value_stamp(&all->values, &d->buf,
-			   value_hash(op->key, op->key_len), d->write.version,
-			   len);
+		d->write = ages_begin(&all->ages, number);
+	return value_stamp(&all->values, &d->buf, hash, d->write.version, len);
 }
 
 struct db_value worker_new_field(struct worker *w, const struct db_value *v,

@@ -39,12 +39,15 @@ struct worker_shared {
 	const struct params *params;
 	struct workload *workload;
 	struct arrivals arrivals; /* of an open loop */
+	unsigned members;
+	_Atomic uint64_t replayed; /* requests of a trace of blocks that were taken */
 	_Atomic bool stop;
 	atomic_flag have_failure; /* the thread that sets it writes `failure` */
 	char failure[512];        /* read after the threads have ended */
 };
 
 struct inflight;
+struct cache;
 
 /** A checked value that is being written. */
 struct worker_value {
@@ -57,7 +60,9 @@ struct worker {
 	struct worker_shared *shared;
 	struct db *db;
 	struct workload_thread draw;
+	unsigned index; /* among the members */
 	double tick; /* ticks between due times; 0: no target */
+	uint64_t replay_first, replay_end; /* of a trace: requests of this part */
 	uint64_t offset; /* ticks before the first due time */
 
 	/* own */
@@ -77,6 +82,7 @@ struct worker {
 	size_t next, drawn;  /* in `ops`: the next one, and their number */
 	struct db_item *reads, *writes;
 	struct inflight *inflight; /* NULL: one call at a time */
+	struct cache *cache;       /* NULL: the store is no cache */
 
 	/* for the main thread, on a line of its own */
 	_Alignas(64) _Atomic uint64_t done;
@@ -101,8 +107,8 @@ static inline void worker_stop_all(struct worker *w)
 
 /** Off the hot path: keep the text of the phase's first failure. */
 __attribute__((cold)) void worker_failed(struct worker *w, enum series s,
-					 enum db_status status,
-					 const struct op *op);
+					 enum db_status status, const char *key,
+					 size_t key_len);
 
 /** Out-of-line part of worker_note(): failures, and two clocks. */
 void worker_note_rest(struct worker *w, enum series s, enum db_status status,
@@ -126,7 +132,7 @@ static inline void worker_note_op(struct worker *w, enum series s,
 {
 	worker_note(w, s, status, start, w->now);
 	if (!LIKELY(status == DB_OK))
-		worker_failed(w, s, status, op);
+		worker_failed(w, s, status, op->key, op->key_len);
 }
 
 /** Check the length of a value against the workload. */
@@ -145,15 +151,17 @@ static inline uint64_t worker_least(const struct worker *w, const struct op *op)
 }
 
 /**
- * dataintegrity: check the contents, as a separate series. `least` of worker_least().
- * Advances w->now.
+ * dataintegrity: check the contents of an item that was read, as a separate series. `least`
+ * of worker_least(). Advances w->now.
  */
-void worker_verify(struct worker *w, const struct op *op, enum db_status read,
-		   uint64_t least, const struct db_value *v);
+void worker_verify(struct worker *w, const struct db_item *it, uint64_t least);
 
-/** Out-of-line part of worker_value(): a checked value. */
-struct db_value worker_stamp(struct worker *w, const struct op *op,
-			     struct worker_value *d, size_t len);
+/** A checked value for the key of record `number` with this value_hash(). */
+struct db_value worker_stamp(struct worker *w, struct worker_value *d,
+			     uint64_t hash, uint64_t number, size_t len);
+
+/** Sleep until `due`, which is the intended time from then on. False: the phase is over. */
+bool worker_wait_until(struct worker *w, uint64_t due);
 
 /** The value that `op` writes; valid until the next one with `d`. */
 static inline struct db_value worker_value(struct worker *w, const struct op *op,
@@ -162,8 +170,10 @@ static inline struct db_value worker_value(struct worker *w, const struct op *op
 	const struct value_spec *v = &w->shared->workload->values;
 	size_t len = value_draw_len(v, &w->draw.rng);
 
-	return v->checked ? worker_stamp(w, op, d, len)
-			  : value_slice(v, &w->draw.rng, len);
+	if (!v->checked)
+		return value_slice(v, &w->draw.rng, len);
+	return worker_stamp(w, d, value_hash(op->key, op->key_len), op->number,
+			    len);
 }
 
 /** The write of worker_value() has ended. */

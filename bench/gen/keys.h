@@ -15,6 +15,8 @@
 #define KEY_CAP 128
 #define KEY_PREFIX_MAX 64
 #define KEY_PADDING_MAX 32
+/** ":", and the number of a block of the record. */
+#define BLOCK_SUFFIX_MAX 6
 
 struct key_format {
 	char prefix[KEY_PREFIX_MAX];

@@ -20,9 +20,6 @@
 #include "gen_histogram.h"
 #include "keys.h"
 
-/* Longest value of this store; a server may allow less. */
-#define VALUE_MAX (UINT64_C(64) << 20)
-
 static const char *const dists[] = {
 	"uniform", "sequential", "zipfian", "latest",
 	"hotspot", "exponential", "zipfian-exact", NULL,
@@ -91,6 +88,12 @@ static const struct prop_spec specs[] = {
 	    "3", 0, 3600),
 	BOOL("core_workload_insertion_keep_going_on_error", keep_going,
 	     "false"),
+
+	STR("replay.file", trace_file, ""),
+	DOUBLE("replay.speed", replay_speed, "0", 0, 0),
+	DOUBLE("replay.warmup", replay_warmup, "0", 0, 0.99),
+	BOOL("replay.nottl", replay_no_ttl, "false"),
+	U64("kvcache.blocks", blocks, "0", 0, 65536),
 
 	BOOL("dotransactions", transactions, NULL),
 	BOOL("measurement.trackjvm", track_jvm, "false"),
@@ -307,6 +310,45 @@ static int check_open(struct props *p, const struct params *v)
 	return 0;
 }
 
+/* A cache has a flow of its own: get, and put what is missing. */
+static int check_cache(struct props *p, const struct params *v, bool load)
+{
+	const char *cause = v->trace_file[0] ? "replay.file" : "kvcache.blocks";
+
+	if (v->blocks && v->trace_file[0])
+		return props_error(p, "kvcache.blocks",
+				   "a trace has requests of its own");
+	if (v->replay_speed > 0.0 && v->target)
+		return props_error(p, "replay.speed",
+				   "gives the requests' times, and so does "
+				   "-target; give one of them");
+	if (!params_is_cache(v))
+		return 0;
+	if (load)
+		return props_error(p, cause, "there is nothing to load: what is "
+					     "missing is stored when asked for");
+	if (v->open_loop)
+		return props_error(p, "openloop", "a cache's client waits for "
+						  "what it asked for");
+	if (v->batch > 1)
+		return props_error(p, "batch", "a cache's client has one request "
+					       "at a time");
+	if (v->load_first == 1)
+		return props_error(p, "loadfirst", "there is nothing to load");
+	if (v->trace_file[0] && v->warmup > 0.0)
+		return props_error(p, "warmup", "of a trace give the part that "
+						"does not count, as in -p "
+						"replay.warmup=0.3");
+	if (v->blocks && (v->proportion_update > 0.0 ||
+			  v->proportion_insert > 0.0 || v->proportion_rmw > 0.0))
+		return props_error(p, "kvcache.blocks",
+				   "a request reads what is there and stores the "
+				   "rest; set the other proportions to 0");
+	if (v->blocks && v->record_count > UINT32_MAX)
+		return props_error(p, "recordcount", "over 2^32 prompts");
+	return 0;
+}
+
 static int check_batch(struct props *p, const struct params *v)
 {
 	if (v->batch > 1 && v->update_mode == UPDATE_FIELD)
@@ -407,16 +449,19 @@ int params_read(struct props *p, bool load, struct params *out)
 		v.operation_count = 0;
 	if (!err)
 		err = check_class(p, &v);
-	if (!err)
+	/* A trace has its own records and operations. */
+	if (!err && !v.trace_file[0])
 		err = check_records(p, &v);
 	if (!err)
 		err = check_fields(p, &v);
-	if (!err && !load)
+	if (!err && !load && !v.trace_file[0])
 		err = check_mix(p, &v);
-	if (!err && !load)
+	if (!err && !load && !v.trace_file[0])
 		err = check_dist(p, &v);
-	if (!err && !load)
+	if (!err && !load && !v.trace_file[0])
 		err = check_counts(p, &v);
+	if (!err)
+		err = check_cache(p, &v, load);
 	if (!err)
 		err = check_batch(p, &v);
 	if (!err)
@@ -441,12 +486,55 @@ int params_read(struct props *p, bool load, struct params *out)
 	return 0;
 }
 
-int params_read_files(struct params *v)
+/* Bytes of a block unless fieldcount and fieldlength are given. */
+#define BLOCK_BYTES (2 << 20)
+
+/* One value per key, of the length that the trace has, or of the workload's. */
+static int read_trace(const struct props *p, struct params *v)
+{
+	struct trace *t = calloc(1, sizeof(*t));
+	int err = t ? trace_load(v->trace_file, t)
+		    : err_set(FARKV_ENOMEM, "no memory for a trace");
+
+	if (err) {
+		free(t);
+		return err;
+	}
+	v->trace = t;
+	v->record_count = v->insert_count = t->n_keys;
+	v->insert_start = 0;
+	v->operation_count =
+		t->n - (uint64_t)(v->replay_warmup * (double)t->n);
+	v->proportion_read = v->proportion[OP_READ] = 1.0;
+	v->dist = DIST_UNIFORM;
+	if (!t->has_blocks || !props_find(p, "fieldcount"))
+		v->field_count = 1;
+	if (!t->has_blocks) {
+		v->field_len_dist = FIELD_LENGTH_CONSTANT;
+		v->field_len = UTIL_MIN(t->size_max, VALUE_MAX);
+	} else if (!props_find(p, "fieldlength")) {
+		v->field_len = BLOCK_BYTES;
+	}
+	return 0;
+}
+
+void params_free_files(struct params *v)
+{
+	if (v->trace)
+		trace_free(v->trace);
+	free(v->trace);
+	v->trace = NULL;
+}
+
+int params_read_files(const struct props *p, struct params *v)
 {
 	struct gen_histogram h;
-	uint64_t field = v->field_len;
-	int err;
+	uint64_t field;
+	int err = v->trace_file[0] ? read_trace(p, v) : 0;
 
+	if (err)
+		return err;
+	field = v->field_len;
 	if (v->field_len_dist == FIELD_LENGTH_HISTOGRAM) {
 		err = gen_histogram_load(&h, v->field_len_histogram);
 		if (err)

@@ -13,6 +13,7 @@
 
 #include "bench/base/props.h"
 
+#include "trace.h"
 #include "values.h"
 
 enum key_dist {
@@ -69,6 +70,9 @@ enum update_mode {
 
 #define PERCENTILES_MAX 32
 
+/** Longest value, in bytes; a store may allow less. */
+#define VALUE_MAX (UINT64_C(64) << 20)
+
 struct params {
 	/* records */
 	uint64_t record_count;
@@ -107,6 +111,14 @@ struct params {
 	uint64_t insert_retry_interval; /* s */
 	bool keep_going;                /* a load continues after failed records */
 	int update_mode;                /* enum update_mode */
+
+	/* the store as a cache */
+	const char *trace_file; /* "": none */
+	struct trace *trace;    /* what params_read_files() read; NULL: none */
+	double replay_speed;    /* of the trace's own time; 0: without pauses */
+	double replay_warmup;   /* part of the requests that are not counted */
+	bool replay_no_ttl;     /* values never expire */
+	uint64_t blocks;        /* most blocks of a request; 0: plain operations */
 
 	/* execution */
 	bool transactions; /* YCSB's name for a run, if given */
@@ -152,6 +164,30 @@ struct params {
 	const char *workload_class;
 };
 
+/** True if a missing value is not a failure but is stored: a trace, or blocks. */
+static inline bool params_is_cache(const struct params *p)
+{
+	return p->trace_file[0] || p->blocks;
+}
+
+/** True if an operation is a request for several blocks. */
+static inline bool params_has_blocks(const struct params *p)
+{
+	return p->blocks || (p->trace && p->trace->has_blocks);
+}
+
+/** Requests of the trace; 0 without one. */
+static inline uint64_t params_requests(const struct params *p)
+{
+	return p->trace ? p->trace->n : 0;
+}
+
+/** Number of different keys. */
+static inline uint64_t params_keys(const struct params *p)
+{
+	return p->blocks ? p->record_count * p->blocks : p->record_count;
+}
+
 /**
  * Fill *out from the properties for a load or a run and check their combination. Strings
  * belong to `p`. Without -p seed= the seed is random. FARKV_EINVAL with a detail naming
@@ -160,10 +196,12 @@ struct params {
 int params_read(struct props *p, bool load, struct params *out);
 
 /**
- * Read the files that properties name, and set value_max from them. FARKV_ESYS,
- * FARKV_EINVAL or FARKV_ENOMEM with a detail naming file and line.
+ * Read the files that properties name, and set value_max from them; a trace also sets the
+ * numbers of records and operations. FARKV_ESYS, FARKV_EINVAL or FARKV_ENOMEM with a detail
+ * naming file and line. End with params_free_files(), which allows a zeroed struct.
  */
-int params_read_files(struct params *v);
+int params_read_files(const struct props *p, struct params *v);
+void params_free_files(struct params *v);
 
 /**
  * Warn on stderr about unknown properties and those without meaning for a key-value store.

@@ -42,7 +42,7 @@ static int init_values(struct value_spec *v, const struct params *p)
 size_t workload_ages_bytes(const struct params *p)
 {
 	return p->data_integrity && p->update_mode == UPDATE_REPLACE
-		       ? UTIL_MIN(p->record_count, AGES_MAX) *
+		       ? UTIL_MIN(params_keys(p), AGES_MAX) *
 				 sizeof(struct value_age)
 		       : 0;
 }

@@ -92,6 +92,8 @@ static int check_no_meaning(const struct props *p, const struct params *v)
 		{"csv", v->csv_file[0] != '\0'},
 		{"plot", v->plot_file[0] != '\0'},
 		{"status", v->status},
+		{"replay.file", v->trace_file[0] != '\0'},
+		{"kvcache.blocks", v->blocks != 0},
 		{"db", props_find(p, "db") != NULL},
 		{"farkv.op_timeout_ms", props_find(p, "farkv.op_timeout_ms") != NULL},
 		{"farkv.connect_timeout_ms",
@@ -182,7 +184,7 @@ static int limit_init(struct limit *l, struct props *p, const char *uri)
 	if (!err)
 		err = find_uri(l, p, uri);
 	if (!err)
-		err = params_read_files(v);
+		err = params_read_files(p, v);
 	if (!err)
 		err = check_params(p, v);
 	if (err)
@@ -222,6 +224,7 @@ static void limit_fini(struct limit *l)
 	free(l->plan.into);
 	workload_fini(&l->run);
 	workload_fini(&l->load);
+	params_free_files(&l->params);
 }
 
 /* ---- operations -------------------------------------------------------------- */

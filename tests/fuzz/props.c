@@ -23,16 +23,18 @@ static void check_params(struct props *p, bool load)
 		FUZZ_CHECK(memcmp(&v, &before, sizeof(v)) == 0);
 		return;
 	}
+	/* Other files are not an input's to name. */
+	if (v.trace_file[0])
+		return;
 	FUZZ_CHECK(v.record_count > 0 && v.insert_count > 0);
 	FUZZ_CHECK(v.insert_start + v.insert_count <= v.record_count);
 	FUZZ_CHECK(v.n_percentiles <= PERCENTILES_MAX);
 	FUZZ_CHECK(v.dist >= DIST_UNIFORM && v.dist <= DIST_ZIPFIAN_EXACT);
 	FUZZ_CHECK(params_dist_name(&v) && params_load_count(&v));
 	params_warn(p, &v);
-	/* Other files are not an input's to name. */
 	if (v.field_len_dist == FIELD_LENGTH_HISTOGRAM)
 		return;
-	FUZZ_CHECK(params_read_files(&v) == 0);
+	FUZZ_CHECK(params_read_files(p, &v) == 0);
 	FUZZ_CHECK(v.value_max <= UINT64_C(64) << 20);
 }
 
