@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * farkv: a handle per thread; insert and update are farkv_put(), a batch is
- * farkv_mget() or farkv_mput(), a request in flight farkv_submit().
+ * farkv_mget(), farkv_mput() or farkv_mexists(), a request in flight farkv_submit().
  */
 #include "config.h"
 
@@ -44,6 +44,7 @@ struct farkv_db {
 	union {
 		struct farkv_get_item get[DB_BATCH_MAX];
 		struct farkv_put_item put[DB_BATCH_MAX];
+		struct farkv_key key[DB_BATCH_MAX];
 	} items;
 };
 
@@ -284,6 +285,23 @@ static void kv_write_many(struct db *db, struct db_item *items, size_t n)
 		items[i].status = item_status(p[i].result, err);
 }
 
+/* If the call failed a key without a value may be one that was not asked for. */
+static void kv_exists(struct db *db, struct db_item *items, size_t n)
+{
+	struct farkv_db *d = (struct farkv_db *)db;
+	struct farkv_key *k = d->items.key;
+	uint8_t bits[DB_BATCH_MAX / 8];
+	enum db_status missing;
+	int err;
+
+	for (size_t i = 0; i < n; i++)
+		k[i] = (struct farkv_key){items[i].key, items[i].key_len};
+	err = farkv_mexists(d->kv, k, n, bits, NULL);
+	missing = err ? status_of(err) : DB_NOT_FOUND;
+	for (size_t i = 0; i < n; i++)
+		items[i].status = bits[i / 8] >> i % 8 & 1 ? DB_OK : missing;
+}
+
 static void kv_read_into(struct db *db, struct db_item *items, size_t n)
 {
 	struct farkv_db *d = (struct farkv_db *)db;
@@ -415,6 +433,7 @@ const struct db_ops db_farkv_ops = {
 	.remove = kv_remove,
 	.read_many = kv_read_many,
 	.write_many = kv_write_many,
+	.exists = kv_exists,
 	.read_into = kv_read_into,
 	.buf_new = kv_buf_new,
 	.buf_free = kv_buf_free,
