@@ -67,7 +67,7 @@ static struct farkv_counters counters(void)
 
 /* ---- operations --------------------------------------------------------------------- */
 
-enum kind { GET, PUT, ADD, REPLACE, CAS, DELETE, MGET };
+enum kind { GET, PUT, ADD, REPLACE, CAS, DELETE, EXISTS, MGET, MEXISTS };
 enum keys {
 	OLD,  /* with values, always */
 	NONE, /* never put */
@@ -106,6 +106,18 @@ static int get_batch(struct farkv *h)
 	return 0;
 }
 
+static int ask_batch(struct farkv *h)
+{
+	struct farkv_key asked[BATCH];
+	size_t prefix;
+
+	for (unsigned k = 0; k < BATCH; k++)
+		asked[k] = (struct farkv_key){
+			keys_[k], (size_t)snprintf(keys_[k], 32, "old%u", plain[k])};
+	MUST(farkv_mexists(h, asked, BATCH, NULL, &prefix));
+	return prefix == BATCH ? 0 : FARKV_ENOTFOUND;
+}
+
 static size_t name_key(char *key, enum keys keys, unsigned i)
 {
 	static const char *const names[] = {"old", "none", "new", "new"};
@@ -135,6 +147,10 @@ static int call_key(struct farkv *h, const struct call *c, unsigned i,
 				 versions[i] + c->version_off, NULL);
 	case DELETE:
 		return farkv_delete(h, key, n);
+	case EXISTS:
+		return farkv_exists(h, key, n);
+	case MEXISTS:
+		return ask_batch(h);
 	default:
 		return get_batch(h);
 	}
@@ -145,7 +161,7 @@ static void call(struct farkv *h, const struct call *c, unsigned i,
 {
 	static const char *const names[] = {"get",     "put", "add",
 					    "replace", "cas", "delete",
-					    "mget"};
+					    "exists", "mget", "mexists"};
 	int err = call_key(h, c, i, value_bytes);
 
 	if (err != c->want)
@@ -290,6 +306,12 @@ static const struct budget searching[] = {
 	 .round_trips_more = 1, .asks = true},
 	{"128 GETs together", find_plain, {.kind = MGET},
 	 COST(2, GET_READS * BATCH, 0, 0, 0)},
+	{"EXISTS", NULL, {.kind = EXISTS}, COST(2, GET_READS, 0, 0, 0),
+	 .round_trips_more = 1},
+	{"EXISTS, missing", NULL, {EXISTS, NONE, FARKV_ENOTFOUND, 0}, COST(1, 2, 0, 0, 0),
+	 .round_trips_more = 1},
+	{"128 EXISTS together", find_plain, {.kind = MEXISTS},
+	 COST(2, GET_READS * BATCH, 0, 0, 0)},
 };
 
 /*
@@ -322,6 +344,14 @@ static const struct budget remembered[] = {
 	{"DELETE, deleted", put_and_delete, {DELETE, LAST, FARKV_ENOTFOUND, 0},
 	 COST(1, 0, 0, 1, 0)},
 	{"128 GETs together", NULL, {.kind = MGET}, COST(1, BATCH, 0, BATCH, 0)},
+	{"EXISTS", NULL, {.kind = EXISTS}, COST(1, 0, 0, 1, 0)},
+	{"EXISTS, deleted", put_and_delete, {EXISTS, LAST, FARKV_ENOTFOUND, 0},
+	 COST(1, 0, 0, 1, 0)},
+	{"EXISTS, written by another", other_writes_after, {.kind = EXISTS},
+	 COST(1, 0, 0, 1, 0)},
+	{"EXISTS, deleted by another", other_deletes, {EXISTS, LAST, FARKV_ENOTFOUND, 0},
+	 COST(1, 0, 0, 1, 0)},
+	{"128 EXISTS together", NULL, {.kind = MEXISTS}, COST(1, 0, 0, BATCH, 0)},
 	{"GET, written by another", other_writes_after, {.kind = GET},
 	 COST(2, 2, 0, 2, 0)},
 	{"GET, deleted by another", other_deletes,
@@ -347,6 +377,8 @@ static const struct budget keeping[] = {
 static const struct budget reading[] = {
 	{"GET, hit", NULL, {.kind = GET}, COST(1, 3, 0, 0, 0)},
 	{"128 GETs together", NULL, {.kind = MGET}, COST(1, 3 * BATCH, 0, 0, 0)},
+	{"EXISTS", NULL, {.kind = EXISTS}, COST(1, 2, 0, 0, 0)},
+	{"128 EXISTS together", NULL, {.kind = MEXISTS}, COST(1, 2 * BATCH, 0, 0, 0)},
 	{"GET, written by another", other_writes, {.kind = GET}, COST(2, 6, 0, 0, 0)},
 };
 
@@ -361,7 +393,7 @@ struct sum {
 
 static unsigned calls(const struct budget *b)
 {
-	return b->call.kind == MGET ? BATCHES : ROUND;
+	return b->call.kind == MGET || b->call.kind == MEXISTS ? BATCHES : ROUND;
 }
 
 /* The device's counters that are compared. */

@@ -12,7 +12,7 @@
 #define FIELDS 9u
 
 static const char *const kinds[] = {"get", "put", "add", "replace", "cas",
-				    "delete"};
+				    "delete", "exists"};
 static const char *const results[] = {"ok", "notfound", "exists", "changed",
 				      "unknown", "failed"};
 
@@ -149,7 +149,7 @@ static bool result_fits(const struct history_op *op)
 static const char *nonsense(const struct history_op *op)
 {
 	bool found = op->kind == HISTORY_GET && op->result == HISTORY_OK;
-	bool writes = op->kind != HISTORY_GET && op->kind != HISTORY_DELETE;
+	bool writes = history_kind_writes(op->kind);
 
 	if (!result_fits(op))
 		return "an operation of that kind has no such result";
@@ -185,7 +185,7 @@ static const char *parse_op(char *line, struct history_op *op)
 	op->client = (uint32_t)client;
 	op->key = (uint32_t)key;
 	if (!parse_name(field[2], kinds, KINDS, &op->kind))
-		return "KIND is none of get, put, add, replace, cas, delete";
+		return "KIND is none of get, put, add, replace, cas, delete, exists";
 	if (!parse_number(field[3], UINT64_MAX - 1, &op->invoked))
 		return "INVOKED is not a number of nanoseconds";
 	op->responded = HISTORY_OPEN;

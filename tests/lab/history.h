@@ -11,6 +11,7 @@
 #ifndef TESTS_LAB_HISTORY_H
 #define TESTS_LAB_HISTORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,12 +22,19 @@ enum history_kind {
 	HISTORY_ADD,
 	HISTORY_REPLACE,
 	HISTORY_CAS,
-	HISTORY_DELETE
+	HISTORY_DELETE,
+	HISTORY_ASK /* exists: a get that tells no value */
 };
+
+/** Does an operation of that kind have a value of its own, which it writes? */
+static inline bool history_kind_writes(unsigned kind)
+{
+	return kind != HISTORY_GET && kind != HISTORY_ASK && kind != HISTORY_DELETE;
+}
 
 enum history_result {
 	HISTORY_OK,
-	HISTORY_NOTFOUND, /* get, replace, cas, delete */
+	HISTORY_NOTFOUND, /* get, exists, replace, cas, delete */
 	HISTORY_EXISTS,   /* add */
 	HISTORY_CHANGED,  /* cas: the key has another version */
 	/*

@@ -2,7 +2,7 @@
 /*
  * Is a history linearizable: is there for each key an order of its operations, each
  * placed between its invocation and its response, in which each result is that of a
- * register with put, add, replace, cas, delete and get?
+ * register with put, add, replace, cas, delete, get and exists?
  *
  * The search is Wing and Gong's ("Testing and verifying concurrent objects", 1993) as
  * Lowe does it just in time ("Testing for linearizability", 2017): it goes forward in

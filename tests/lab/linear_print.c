@@ -30,6 +30,8 @@ static const char *result_text(const struct history_op *op, char *out)
 
 	if (op->result == HISTORY_UNKNOWN)
 		return "outcome unknown";
+	if (op->kind == HISTORY_ASK && op->result == HISTORY_OK)
+		return "there is a value";
 	if (op->kind == HISTORY_GET && op->result == HISTORY_OK) {
 		snprintf(out, TEXT_MAX, "found %.40s", id_text(op->value, id));
 		return out;
@@ -53,7 +55,7 @@ static const char *op_text(const struct history_op *op, char *out)
 {
 	char result[TEXT_MAX], value[TEXT_MAX] = "", expected[TEXT_MAX];
 
-	if (op->kind != HISTORY_GET && op->kind != HISTORY_DELETE) {
+	if (history_kind_writes(op->kind)) {
 		value[0] = ' ';
 		id_text(op->value, value + 1);
 	}
@@ -201,7 +203,7 @@ static void alternatives(struct search_memory *m, const struct history *w,
 	for (size_t i = 0; said.kind == HISTORY_GET && i < w->n && n < 8; i++) {
 		const struct history_op *op = &w->op[i];
 
-		if (op->kind == HISTORY_GET || op->kind == HISTORY_DELETE)
+		if (!history_kind_writes(op->kind))
 			continue;
 		said.value = op->value;
 		if (would_do(m, w, culprit, &said, part))

@@ -69,7 +69,7 @@ static enum search_needs needs_of(const struct history_op *op)
 		if (ok && op->expected != HISTORY_ABSENT)
 			return NEEDS_VALUE;
 		break;
-	default: /* replace, delete */
+	default: /* replace, delete, exists */
 		if (ok)
 			return NEEDS_PRESENT;
 	}
@@ -80,9 +80,9 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 		   struct search_op *out)
 {
 	bool unknown = op->result == HISTORY_UNKNOWN;
-	bool get = op->kind == HISTORY_GET;
+	bool get = op->kind == HISTORY_GET, reads = get || op->kind == HISTORY_ASK;
 
-	if (op->result == HISTORY_FAILED || (unknown && get))
+	if (op->result == HISTORY_FAILED || (unknown && reads))
 		return false;
 	*out = (struct search_op){
 		.invoked = op->invoked,
@@ -95,7 +95,7 @@ bool search_reduce(const struct history_op *op, uint32_t from,
 						     : op->value,
 		.from = from,
 		.needs = (uint8_t)needs_of(op),
-		.writes = !get && (unknown || op->result == HISTORY_OK),
+		.writes = !reads && (unknown || op->result == HISTORY_OK),
 	};
 	return true;
 }

@@ -21,6 +21,8 @@ uint8_t register_do(uint64_t *state, struct history_op *op)
 	case HISTORY_GET:
 		op->value = *state;
 		return *state ? HISTORY_OK : HISTORY_NOTFOUND;
+	case HISTORY_ASK:
+		return *state ? HISTORY_OK : HISTORY_NOTFOUND;
 	case HISTORY_PUT:
 		break;
 	case HISTORY_ADD:
@@ -97,9 +99,9 @@ static void draw(struct history_op *op, struct client *c,
 		 const uint64_t *seen, uint64_t *x)
 {
 	op->kind = (uint8_t)(register_random(x) % 8);
-	if (op->kind > HISTORY_DELETE)
+	if (op->kind > HISTORY_ASK)
 		op->kind = HISTORY_GET;
-	if (op->kind != HISTORY_GET && op->kind != HISTORY_DELETE)
+	if (history_kind_writes(op->kind))
 		op->value = history_id(op->client, ++c->writes);
 	if (op->kind == HISTORY_CAS)
 		op->expected = *seen ? *seen : 1;

@@ -114,7 +114,8 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 				 dead ? "delete" : "replace", op->key);
 		break;
 	case INDEX_GET:
-		sim_fail("a get writes");
+	case INDEX_EXISTS:
+		sim_fail("a read writes");
 	}
 	if (dead != (op->kind == INDEX_DELETE))
 		sim_fail("a word of the wrong kind for key %u", op->key);
@@ -179,6 +180,8 @@ static bool result_ok(struct sim_op *op, int result, const void *value,
 			*id_out = value_id(op, value, len);
 			return was(op, *id_out, 0);
 		}
+		if (op->kind == INDEX_EXISTS)
+			return was(op, ANY, 0);
 		if (op->swaps == 1)
 			return true;
 		sim_events[SIM_ABSORBED]++;
@@ -186,7 +189,7 @@ static bool result_ok(struct sim_op *op, int result, const void *value,
 	case FARKV_EMAYBE:
 		sim_events[SIM_MAYBE]++;
 		op->unsure = true;
-		return op->kind != INDEX_GET;
+		return !kind_reads(op->kind);
 	case FARKV_ENOTFOUND:
 		return !op->swaps && op->kind != INDEX_PUT &&
 		       op->kind != INDEX_ADD && was(op, 0, 0);
@@ -200,7 +203,7 @@ static bool result_ok(struct sim_op *op, int result, const void *value,
 		return !op->swaps;
 	case FARKV_ENOSPC:
 	case FARKV_EINDEXFULL:
-		return !op->swaps && op->kind != INDEX_GET &&
+		return !op->swaps && !kind_reads(op->kind) &&
 		       op->kind != INDEX_DELETE;
 	case FARKV_EDISCONNECTED:
 	case FARKV_EREFUSED:

@@ -110,6 +110,8 @@ static int call(struct sim_client *c, const struct sim_op *op,
 	case INDEX_CAS:
 		return farkv_cas(c->kv, key, len, value, op->len,
 				 c->seen_version[op->key], NULL);
+	case INDEX_EXISTS:
+		return farkv_exists(c->kv, key, len);
 	default:
 		return farkv_delete(c->kv, key, len);
 	}
@@ -128,7 +130,7 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 	if (c->conn)
 		sim_conn_lane(c->conn)->slow = false;
 	result = call(c, c->op[0], value, sim_below(2) ? into : NULL, &v);
-	if (result == 0 && kind == INDEX_GET && !c->dying &&
+	if (result == 0 && kind_reads(kind) && !c->dying &&
 	    sim_conn_lane(c->conn)->slow)
 		sim_fail("client %u READ a block too late after its slot",
 			 c->id);
@@ -169,6 +171,33 @@ static void batch_get(struct sim_client *c, unsigned first, unsigned n)
 	c->n_ops = 0;
 }
 
+static void batch_exists(struct sim_client *c, unsigned first, unsigned n)
+{
+	struct farkv_key keys[SIM_BATCH];
+	uint8_t bitmap;
+	size_t prefix = 0;
+	int err;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = (first + i) % SIM_KEYS;
+
+		keys[i] = (struct farkv_key){sim_key_name[k], key_len(k)};
+		c->op[i] = sim_op_begin(INDEX_EXISTS, k, 0, 0, 0);
+	}
+	c->n_ops = n;
+	err = farkv_mexists(c->kv, keys, n, &bitmap, &prefix);
+	for (unsigned i = 0; i < n; i++) {
+		bool there = bitmap >> i & 1;
+
+		if (!c->dying && (i < prefix ? !there : i == prefix && there))
+			sim_fail("a prefix of %zu keys of %#x", prefix, bitmap);
+		/* After an error a key that was found is; nothing is known of the others. */
+		if (there || !err)
+			end(c, i, there ? 0 : FARKV_ENOTFOUND, NULL);
+	}
+	c->n_ops = 0;
+}
+
 static void batch_put(struct sim_client *c, unsigned first, unsigned n)
 {
 	struct farkv_put_item items[SIM_BATCH] = {0};
@@ -200,7 +229,7 @@ static enum index_kind any_kind(const struct sim_client *c, unsigned k)
 
 	while (at >= sim.mix.kind[kind])
 		at -= sim.mix.kind[kind++];
-	if (c->readonly || (kind == INDEX_CAS && !c->seen_id[k]))
+	if ((c->readonly && !kind_reads(kind)) || (kind == INDEX_CAS && !c->seen_id[k]))
 		return INDEX_GET;
 	return kind;
 }
@@ -252,7 +281,7 @@ static struct farkv_request next_request(struct sim_client *c, unsigned k,
 	if (kind == INDEX_GET && sim_below(2)) {
 		r.buf = value;
 		r.buf_len = VALUE_BYTES;
-	} else if (kind != INDEX_GET && kind != INDEX_DELETE) {
+	} else if (!kind_reads(kind) && kind != INDEX_DELETE) {
 		r.value = value;
 		r.value_len = any_length();
 	}
@@ -387,6 +416,8 @@ static void work(struct sim_client *c)
 		pipeline(c, k, n);
 	else if (!sim_once_in(sim.mix.batch))
 		operate(c, any_kind(c, k), k);
+	else if (sim.mix.kind[INDEX_EXISTS] && sim_below(3) == 0)
+		batch_exists(c, k, n);
 	else if (c->readonly || sim_below(2))
 		batch_get(c, k, n);
 	else

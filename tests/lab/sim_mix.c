@@ -26,7 +26,7 @@ static void plain(struct sim_mix *m)
 	*m = (struct sim_mix){
 		.kind = {[INDEX_GET] = 3, [INDEX_PUT] = 3, [INDEX_ADD] = 1,
 			 [INDEX_REPLACE] = 1, [INDEX_CAS] = 1,
-			 [INDEX_DELETE] = 2},
+			 [INDEX_DELETE] = 2, [INDEX_EXISTS] = 1},
 		.batch = 6,
 		.pipeline = 6,
 		.scan = 60,
@@ -130,6 +130,7 @@ static void draw_rush(struct sim_mix *m)
 	memset(m->kind, 0, sizeof(m->kind));
 	m->kind[INDEX_PUT] = 12;
 	m->kind[INDEX_GET] = ONE_OF(1, 3);
+	m->kind[INDEX_EXISTS] = ONE_OF(0, 1);
 	m->kind[INDEX_CAS] = ONE_OF(0, 0, 1);
 	m->kind[INDEX_DELETE] = ONE_OF(0, 0, 1);
 	m->rush = true;

@@ -105,7 +105,7 @@ static struct history_op op_of(struct client *c, enum history_kind kind,
 	struct history_op op = {.client = c->number, .key = key,
 				.kind = (uint8_t)kind};
 
-	if (kind != HISTORY_GET && kind != HISTORY_DELETE)
+	if (history_kind_writes(kind))
 		op.value = history_id(c->number, ++c->writes);
 	return op;
 }
@@ -178,6 +178,9 @@ static void single(struct client *c, enum history_kind kind, uint32_t key,
 	case HISTORY_CAS:
 		err = farkv_cas(c->kv, c->key[0], key_len, c->mem->value[0], len,
 				expected->version, &version);
+		break;
+	case HISTORY_ASK:
+		err = farkv_exists(c->kv, c->key[0], key_len);
 		break;
 	default:
 		err = farkv_delete(c->kv, c->key[0], key_len);
@@ -255,6 +258,27 @@ static void batch_get(struct client *c, unsigned n)
 	recorder_end(at, n, result);
 }
 
+static void batch_ask(struct client *c, unsigned n)
+{
+	struct history_op ops[STRESS_BATCH], *at;
+	struct farkv_key keys[STRESS_BATCH];
+	uint8_t result[STRESS_BATCH], bitmap[(STRESS_BATCH + 7) / 8];
+	uint8_t all;
+
+	for (unsigned i = 0; i < n; i++) {
+		ops[i] = op_of(c, HISTORY_ASK, any_key(c, 60));
+		keys[i] = (struct farkv_key){
+			c->key[i], stress_key(c->round, ops[i].key, c->key[i])};
+	}
+	at = recorder_begin(&c->place->rec, ops, n);
+	all = stress_result(farkv_mexists(c->kv, keys, n, bitmap, NULL), c->place->count);
+	/* After an error nothing is known of the keys that seem missing. */
+	for (unsigned i = 0; i < n; i++)
+		result[i] = bitmap[i / 8] >> i % 8 & 1 ? HISTORY_OK :
+			    all == HISTORY_OK ? HISTORY_NOTFOUND : HISTORY_FAILED;
+	recorder_end(at, n, result);
+}
+
 static void batch_put(struct client *c, unsigned n)
 {
 	struct history_op ops[STRESS_BATCH], *at;
@@ -290,10 +314,12 @@ static struct history_op any_request(struct client *c, struct farkv_request *req
 		[HISTORY_ADD] = FARKV_REQUEST_ADD,
 		[HISTORY_REPLACE] = FARKV_REQUEST_REPLACE,
 		[HISTORY_CAS] = FARKV_REQUEST_CAS,
-		[HISTORY_DELETE] = FARKV_REQUEST_DELETE};
+		[HISTORY_DELETE] = FARKV_REQUEST_DELETE,
+		[HISTORY_ASK] = FARKV_REQUEST_EXISTS};
 	static const enum history_kind kinds[] = {
 		HISTORY_GET, HISTORY_GET, HISTORY_GET, HISTORY_PUT, HISTORY_PUT,
-		HISTORY_ADD, HISTORY_REPLACE, HISTORY_CAS, HISTORY_CAS, HISTORY_DELETE};
+		HISTORY_ADD, HISTORY_REPLACE, HISTORY_CAS, HISTORY_CAS, HISTORY_DELETE,
+		HISTORY_ASK};
 	enum history_kind kind = kinds[rng_below(&c->rng, sizeof(kinds) / sizeof(kinds[0]))];
 	uint32_t key = kind == HISTORY_CAS ? hot_key(c) : any_key(c, 60);
 	struct history_op op;
@@ -364,8 +390,10 @@ static void one_step(struct client *c)
 
 	if (r == 0 && rng_below(&c->rng, 2))
 		race(c);
-	else if (r < 34)
+	else if (r < 30)
 		single(c, HISTORY_GET, any_key(c, 60), NULL);
+	else if (r < 34)
+		single(c, HISTORY_ASK, any_key(c, 40), NULL);
 	else if (r < 50)
 		single(c, HISTORY_PUT, any_key(c, 60), NULL);
 	else if (r < 57)
@@ -378,8 +406,10 @@ static void one_step(struct client *c)
 		single(c, HISTORY_DELETE, any_key(c, 25), NULL);
 	else if (r < 84)
 		requests(c, 2 + (unsigned)rng_below(&c->rng, STRESS_BATCH - 1));
-	else if (r < 87)
+	else if (r < 86)
 		batch_get(c, 2 + (unsigned)rng_below(&c->rng, 15));
+	else if (r < 87)
+		batch_ask(c, 2 + (unsigned)rng_below(&c->rng, 15));
 	else if (r < 89)
 		batch_put(c, 2 + (unsigned)rng_below(&c->rng, 15));
 	else if (r < 95)

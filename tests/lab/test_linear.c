@@ -195,6 +195,27 @@ static const struct known known[] = {
 	 "3 0 add 2 3 exists 3 0 0\n"
 	 "3 0 put 4 5 ok 4 0 0\n"
 	 "3 0 cas 6 7 changed 5 4 0\n", NULL, 0},
+	{"an exists between a put and a delete, and one after them",
+	 "1 0 put 0 9 ok 1 0 0\n"
+	 "2 0 delete 1 8 ok 0 0 0\n"
+	 "3 0 exists 2 3 ok 0 0 0\n"
+	 "3 0 exists 4 5 notfound 0 0 0\n", NULL, 0},
+	{"an exists that missed a value",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 exists 2 3 notfound 0 0 0\n", "ab", 0},
+	{"an exists that saw what was not there",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "1 0 delete 2 3 ok 0 0 0\n"
+	 "1 0 exists 4 5 ok 0 0 0\n", "abc", 0},
+	{"unknown: an exists tells that it happened",
+	 "1 0 put 0 - unknown 1 0 0\n"
+	 "2 0 exists 2 3 notfound 0 0 0\n"
+	 "2 0 exists 4 5 ok 0 0 0\n", NULL, 0},
+	{"unknown: a delete that happened, and then had not",
+	 "1 0 put 0 1 ok 1 0 0\n"
+	 "2 0 delete 0 - unknown 0 0 0\n"
+	 "3 0 exists 4 5 notfound 0 0 0\n"
+	 "3 0 exists 6 7 ok 0 0 0\n", "cd", 0},
 	{"failed: it did not happen",
 	 "1 0 put 0 1 failed 1 0 0\n"
 	 "2 0 get 2 3 notfound 0 0 0\n", NULL, 0},

@@ -101,7 +101,7 @@ static void scribble(struct history *h, uint64_t *x)
 
 	for (size_t i = 0; i < n; i++) {
 		uint64_t r = register_random(x);
-		struct history_op op = {.kind = (r >> 56) % 6,
+		struct history_op op = {.kind = (r >> 56) % 7,
 					.client = (uint32_t)i,
 					.invoked = (r >> 8) % 16};
 		uint8_t may[4] = {HISTORY_OK, HISTORY_OK, HISTORY_NOTFOUND,
@@ -125,7 +125,7 @@ static void scribble(struct history *h, uint64_t *x)
 			op.value = op.result == HISTORY_OK
 					   ? 1 + (r >> 40) % (plain ? 2 : n)
 					   : 0;
-		else if (op.kind != HISTORY_DELETE)
+		else if (history_kind_writes(op.kind))
 			op.value = i + 1;
 		if (op.kind == HISTORY_CAS)
 			op.expected = 1 + (r >> 48) % n;
@@ -157,7 +157,8 @@ static void corrupt(struct history *h, uint64_t *x)
 	default:
 		if (op->result == HISTORY_NOTFOUND && op->kind != HISTORY_GET)
 			op->result = HISTORY_OK;
-		else if (op->result == HISTORY_OK && op->kind == HISTORY_DELETE)
+		else if (op->result == HISTORY_OK &&
+			 (op->kind == HISTORY_DELETE || op->kind == HISTORY_ASK))
 			op->result = HISTORY_NOTFOUND;
 		else if (op->kind == HISTORY_ADD)
 			op->result = HISTORY_EXISTS;
@@ -256,8 +257,8 @@ END_TEST
 
 static bool is_write(const struct history_op *op)
 {
-	return op->kind != HISTORY_GET && (op->result == HISTORY_OK ||
-					   op->result == HISTORY_UNKNOWN);
+	return op->kind != HISTORY_GET && op->kind != HISTORY_ASK &&
+	       (op->result == HISTORY_OK || op->result == HISTORY_UNKNOWN);
 }
 
 static bool looks_for(const struct history_op *op, uint64_t value)
