@@ -58,6 +58,7 @@ enum {
 	REPLACE,
 	CAS,
 	DELETE,
+	APPEND,
 	MPUT,
 	SUBMIT = MPUT + MANY,
 	AFTER_CUT = SUBMIT + FEW,
@@ -78,13 +79,18 @@ static size_t length(unsigned i)
 }
 
 /* Values before and after its write; the key of ADD has none before, that of
- * DELETE none after. */
+ * DELETE none after, and that of APPEND half of it before. */
 static const uint8_t *value_of(unsigned i, bool after)
 {
 	static uint8_t buf[LARGE];
 
-	e2e_fill(buf, length(i), i * 2 + after + 1);
+	e2e_fill(buf, length(i), i * 2 + (after || i == APPEND) + 1);
 	return buf;
+}
+
+static size_t length_at(unsigned i, bool after)
+{
+	return i == APPEND && !after ? length(i) / 2 : length(i);
 }
 
 static const char *key_of(unsigned i)
@@ -126,7 +132,7 @@ static bool holds(struct farkv *kv, unsigned i, bool after)
 
 	if (!has_value(i, after))
 		return err == FARKV_ENOTFOUND;
-	return err == 0 && v.len == length(i) &&
+	return err == 0 && v.len == length_at(i, after) &&
 	       memcmp(v.data, value_of(i, after), v.len) == 0;
 }
 
@@ -150,7 +156,7 @@ static void lay_out(struct fail_report *r, struct farkv *kv)
 		const char *key = key_of(i);
 		int err = has_value(i, false)
 				  ? farkv_put(kv, key, strlen(key),
-					      value_of(i, false), length(i))
+					      value_of(i, false), length_at(i, false))
 				  : farkv_delete(kv, key, strlen(key));
 
 		if (err && err != FARKV_ENOTFOUND)
@@ -241,6 +247,9 @@ static int write_one(struct fail_report *r, struct farkv *kv, unsigned i)
 		break;
 	case DELETE:
 		err = farkv_delete(kv, key, n);
+		break;
+	case APPEND:
+		err = farkv_append(kv, key, n, v + len / 2, len - len / 2);
 		break;
 	default:
 		err = farkv_put(kv, key, n, v, len);
@@ -381,6 +390,28 @@ static void read_all(struct fail_report *r, struct farkv *kv)
 			fail_wrong(r, "a scan listed key %u %u times", k, found[k]);
 }
 
+static void ask(struct fail_report *r, struct farkv *kv)
+{
+	static char keys[MANY][16];
+	struct farkv_key items[MANY];
+	struct step s;
+	size_t prefix;
+	int err;
+
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%s", key_of(MPUT + i));
+		items[i] = (struct farkv_key){keys[i], strlen(keys[i])};
+	}
+	s = begin(r, "mexists");
+	err = farkv_mexists(kv, items, MANY, NULL, &prefix);
+	if (ended(s, err) && err == 0 && prefix != MANY)
+		fail_wrong(r, "mexists: only %zu keys were found", prefix);
+	s = begin(r, "exists");
+	err = farkv_exists(kv, keys[0], strlen(keys[0]));
+	if (ended(s, err) && err == FARKV_ENOTFOUND)
+		fail_wrong(r, "exists: a key that is there was not found");
+}
+
 static void read_one(struct fail_report *r, struct farkv *kv, unsigned i)
 {
 	const char *key = key_of(i);
@@ -479,6 +510,7 @@ static void operations(struct fail_report *r, struct farkv *kv)
 	read_one(r, kv, PUT_LARGE);
 	read_many(r, kv);
 	read_all(r, kv);
+	ask(r, kv);
 	read_in_flight(r, kv);
 	read_to_buffer(r, kv);
 	/* Where nothing works any more, a few timeouts show it. */

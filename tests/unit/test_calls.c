@@ -153,23 +153,46 @@ static void batches(unsigned n, bool write)
 	}
 }
 
+/* Alone and together; every other key is missing. */
+static void asks(unsigned n)
+{
+	struct farkv_key asked[BATCH];
+	char key[BATCH][32];
+	uint8_t bitmap[BATCH / 8];
+
+	for (unsigned i = 0; i < n; i += 2 * BATCH) {
+		for (unsigned k = 0; k < BATCH; k++) {
+			size_t len = name_key(key[k], i + k);
+
+			if (k % 2)
+				key[k][0] = 'X';
+			asked[k] = (struct farkv_key){key[k], len};
+			must(farkv_exists(kv, key[k], len) == (k % 2 ? FARKV_ENOTFOUND : 0));
+		}
+		must(!farkv_mexists(kv, asked, BATCH, bitmap, NULL));
+		must(bitmap[0] == 0x55 && bitmap[BATCH / 8 - 1] == 0x55);
+	}
+}
+
 /*
  * The other operations in a cycle: each key is present, deleted, added, replaced and
- * compared.
+ * compared, and a counter is counted up.
  */
 static void others(unsigned n)
 {
+	struct farkv_incr_options o = {.size = sizeof(o), .delta = 1, .flags = FARKV_INCR_CREATE};
 	struct farkv_value v;
 	char key[32];
 
-	for (unsigned i = 0; i < n; i += 5) {
-		size_t len = name_key(key, i / 5 * 7), bytes = length_of(i / 5 * 7);
+	for (unsigned i = 0; i < n; i += 6) {
+		size_t len = name_key(key, i / 6 * 7), bytes = length_of(i / 6 * 7);
 
 		must(!farkv_delete(kv, key, len));
 		must(!farkv_add(kv, key, len, value, bytes));
 		must(!farkv_replace(kv, key, len, value, bytes));
 		must(!farkv_get(kv, key, len, &v));
 		must(!farkv_cas(kv, key, len, value, bytes, v.version, NULL));
+		must(!farkv_incr(kv, "sum", 3, &o, NULL));
 	}
 }
 
@@ -245,11 +268,15 @@ START_TEST(gets_make_no_system_call_and_take_no_memory)
 	puts_(KEYS);
 	gets(OPERATIONS);
 	batches(OPERATIONS, false);
+	asks(OPERATIONS);
 	if (!can_watch())
 		return;
 	count_begin();
 	gets(OPERATIONS);
 	count_end("get", 0);
+	count_begin();
+	asks(OPERATIONS);
+	count_end("exists, mexists", 0);
 	count_begin();
 	batches(OPERATIONS, false);
 	count_end("mget", 0);
@@ -280,7 +307,7 @@ START_TEST(puts_make_almost_no_system_call)
 	others(OPERATIONS);
 	count_begin();
 	others(OPERATIONS);
-	count_end("delete, add, replace, cas", OPERATIONS / 100);
+	count_end("delete, add, replace, cas, incr", OPERATIONS / 100);
 	requests(OPERATIONS);
 	count_begin();
 	requests(OPERATIONS);
