@@ -9,7 +9,6 @@
 #include "dir.h"
 #include "index_priv.h"
 #include "cached.h"
-#include "scan.h"
 
 int index_open(const struct superblock *sb, struct xport_lane *lane,
 	       struct alloc *alloc, uint64_t deadline_ns,
@@ -37,7 +36,7 @@ void index_close(struct index *ix)
 		return;
 	spare_drop(&ix->spare, ix->lane);
 	dir_free(ix);
-	xport_mem_free(ix->lane, ix->scan_mem, SCAN_MEM_BYTES);
+	xport_mem_free(ix->lane, ix->scan_mem, INDEX_SCAN_BYTES);
 	cached_free(ix->cached);
 	free(ix);
 }

@@ -25,6 +25,10 @@
 
 struct cached;
 
+/** Lane memory for scans: two images of a subtable, a line of words, heads of blocks. */
+#define INDEX_HEADS_BYTES ((size_t)128 << 10)
+#define INDEX_SCAN_BYTES (2 * (size_t)PAGE_BYTES + LINE_BYTES + INDEX_HEADS_BYTES)
+
 struct index {
 	struct index_versions versions; /* first: for index_versions_left() */
 	struct superblock sb;
@@ -38,7 +42,7 @@ struct index {
 	uint64_t *entries; /* lane memory: 2^depth entries, of any age (I5) */
 	size_t entries_bytes;
 	uint64_t *dir_scratch; /* lane memory, two words */
-	uint8_t *scan_mem; /* lane memory, SCAN_MEM_BYTES; NULL until needed */
+	uint8_t *scan_mem; /* lane memory, INDEX_SCAN_BYTES; NULL until needed */
 
 	uint64_t (*now)(void *arg); /* NULL: clock_now_ns() */
 	void *now_arg;

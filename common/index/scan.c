@@ -405,7 +405,7 @@ static size_t fill(const struct index *ix, struct index_scan *s, size_t from)
 			continue;
 		}
 		bytes = UTIL_MIN(UTIL_MAX(slot.need, s->usual), class_bytes(slot_class(w)));
-		if (used + bytes > SCAN_HEADS_BYTES)
+		if (used + bytes > INDEX_HEADS_BYTES)
 			break;
 		s->head[s->n_heads++] = (struct head){
 			.slot = slot, .word = w, .at = used, .len = (uint32_t)bytes};
@@ -523,7 +523,7 @@ int index_scan(struct index *ix, struct index_scan *s, uint64_t *cursor, size_t 
 	s->cursor = *cursor;
 	s->room = UINT64_MAX;
 	if (!ix->scan_mem)
-		ix->scan_mem = xport_mem_alloc(ix->lane, SCAN_MEM_BYTES);
+		ix->scan_mem = xport_mem_alloc(ix->lane, INDEX_SCAN_BYTES);
 	if (!ix->scan_mem)
 		return err_set(FARKV_ENOMEM, "no memory for a scan");
 	for (;; ix->retries++) {

@@ -14,14 +14,9 @@
 
 #include <farkv.h>
 
-#include "common/region/layout.h"
-
 struct index;
 struct index_scan;
 
-/** Lane memory of an index that has scanned: two images of a subtable, words, heads of blocks. */
-#define SCAN_HEADS_BYTES ((size_t)128 << 10)
-#define SCAN_MEM_BYTES (2 * (size_t)PAGE_BYTES + LINE_BYTES + SCAN_HEADS_BYTES)
 /** Bytes of keys that one call returns, at most. More than WINDOW_SLOTS of the longest keys. */
 #define SCAN_KEYS_BYTES ((size_t)8 << 20)
 

@@ -137,6 +137,8 @@ static void *write_more(void *arg)
 		key_make(key, "more", from);
 		if (!w->err)
 			w->err = farkv_delete(w->kv, key, KEY_LEN);
+		if (w->err == FARKV_ENOTFOUND) /* cleared */
+			w->err = 0;
 	}
 	(void)__atomic_sub_fetch(&writing, 1, __ATOMIC_RELEASE);
 	return NULL;
