@@ -14,8 +14,10 @@
 
 #include <farkv.h>
 
+#include "client/conn.h"
 #include "common/base/atomic.h"
 #include "common/base/util.h"
+#include "common/xport/xport.h"
 #include "tests/rig/e2e.h"
 #include "tests/rig/fsck_text.h"
 #include "tests/rig/real_server.h"
@@ -117,6 +119,7 @@ static struct writer {
 	struct farkv *kv;
 	unsigned id;
 	unsigned base; /* overwrites keys of "base" below this */
+	unsigned done; /* keys of "more" that it has stored; each 128th was deleted again */
 	int err;
 } writers[WRITERS];
 static unsigned writing, halt;
@@ -139,6 +142,7 @@ static void *write_more(void *arg)
 			w->err = farkv_delete(w->kv, key, KEY_LEN);
 		if (w->err == FARKV_ENOTFOUND) /* cleared */
 			w->err = 0;
+		atom_store_publish(&w->done, i + 128);
 	}
 	(void)__atomic_sub_fetch(&writing, 1, __ATOMIC_RELEASE);
 	return NULL;
@@ -173,6 +177,24 @@ static uint64_t splits(void)
 	return s.splits;
 }
 
+/* A scan: each key of "base" is listed once, and each that writers had stored before. */
+static void census_check(unsigned scan)
+{
+	unsigned done[WRITERS];
+
+	for (unsigned i = 0; i < WRITERS; i++)
+		done[i] = UTIL_MIN(atom_load_follow(&writers[i].done), KEYS);
+	census_make(kv);
+	for (unsigned i = 0; i < KEYS; i++)
+		ck_assert_msg(census.base[i] == 1, "scan %u: key %u was listed %u times", scan, i,
+			      census.base[i]);
+	for (unsigned w = 0; w < WRITERS; w++)
+		for (unsigned i = 0; i < done[w]; i++)
+			ck_assert_msg(census.more[w * KEYS + i] == (i % 128 != 0),
+				      "scan %u: key %u of writer %u was listed %u times", scan, i,
+				      w, census.more[w * KEYS + i]);
+}
+
 START_TEST(keys_present_throughout_are_listed_once_while_others_write_and_the_index_grows)
 {
 	unsigned scans = 0;
@@ -181,13 +203,9 @@ START_TEST(keys_present_throughout_are_listed_once_while_others_write_and_the_in
 	OK(store(kv, "base", 0, KEYS));
 	before = splits();
 	writers_start(KEYS);
-	do {
-		census_make(kv);
-		for (unsigned i = 0; i < KEYS; i++)
-			ck_assert_msg(census.base[i] == 1, "scan %u: key %u was listed %u times",
-				      scans, i, census.base[i]);
-		scans++;
-	} while (atom_load_relaxed(&writing));
+	do
+		census_check(scans++);
+	while (atom_load_relaxed(&writing));
 	writers_end();
 	ck_assert_uint_gt(splits(), before);
 	census_make(kv);
@@ -311,6 +329,41 @@ START_TEST(scan_over_a_restart_fails_once_and_then_lists_the_new_store)
 }
 END_TEST
 
+static uint64_t break_at; /* requests of the next connection until it breaks; 0: it does not */
+static unsigned connections;
+
+static struct xport_lane *wrap_breaking(struct xport_lane *lane)
+{
+	const struct xport_fault_config cfg = {.hide_direct = true, .break_at = break_at};
+
+	break_at = 0;
+	connections++;
+	return xport_fault_open(lane, &cfg);
+}
+
+START_TEST(scan_whose_connection_breaks_goes_on_over_the_next_one)
+{
+	static const uint64_t breaks[] = {4, 5, 60, 200, 1000, FEW};
+
+	if (real_server_skips("scan_whose_connection_breaks", "it breaks a lane in this process"))
+		return;
+	OK(store(kv, "base", 0, FEW));
+	for (size_t i = 0; i < ARRAY_SIZE(breaks); i++) {
+		struct farkv *h;
+
+		conn_wrap_lane = wrap_breaking;
+		break_at = breaks[i];
+		connections = 0;
+		h = e2e_open(srv.path, TIMEOUT_MS);
+		census_make(h);
+		ck_assert_uint_eq(census.n, FEW);
+		ck_assert_uint_eq(connections, 2);
+		farkv_close(h);
+		conn_wrap_lane = NULL;
+	}
+}
+END_TEST
+
 /* ---- handles -------------------------------------------------------------------------- */
 
 START_TEST(listed_keys_stay_while_other_calls_use_the_handle)
@@ -424,6 +477,7 @@ static Suite *suite(void)
 	tcase_add_test(t, killed_clear_leaves_whole_keys_that_the_next_one_removes);
 	tcase_add_test(t, scan_goes_on_while_the_server_is_stopped);
 	tcase_add_test(t, scan_over_a_restart_fails_once_and_then_lists_the_new_store);
+	tcase_add_test(t, scan_whose_connection_breaks_goes_on_over_the_next_one);
 	tcase_add_test(t, listed_keys_stay_while_other_calls_use_the_handle);
 	tcase_add_test(t, cursor_goes_on_in_another_handle);
 	tcase_add_test(t, readonly_handle_scans_and_does_not_clear);
