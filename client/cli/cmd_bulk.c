@@ -65,7 +65,7 @@ static int batch_fill(struct batch *b, struct reader *r, size_t most,
 
 size_t cli_batch_next(size_t n, uint64_t bytes)
 {
-	size_t mean = (size_t)(bytes / n) + 1;
+	size_t mean = (size_t)(bytes / UTIL_MAX(n, (size_t)1)) + 1;
 	size_t fit = UTIL_MAX(BATCH_BYTES / mean, (size_t)1);
 
 	return UTIL_MIN(UTIL_MIN((size_t)BATCH_RECORDS, n * 2), fit);
