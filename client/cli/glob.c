@@ -11,9 +11,11 @@
  */
 static const char *set_match(const char *p, uint8_t c, bool *match_out)
 {
-	bool not = *p == '!' || *p == '^', match = false;
-	const char *first = p += not;
+	bool others = *p == '!' || *p == '^', match = false;
+	const char *first;
 
+	p += others;
+	first = p;
 	for (; *p && (*p != ']' || p == first); p++) {
 		uint8_t from, to;
 
@@ -28,7 +30,7 @@ static const char *set_match(const char *p, uint8_t c, bool *match_out)
 		}
 		match |= c >= from && c <= to;
 	}
-	*match_out = match != not;
+	*match_out = match != others;
 	return *p ? p + 1 : NULL;
 }
 
