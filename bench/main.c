@@ -47,7 +47,7 @@ static const struct opt opts[] = {
 	 .metavar = "FILE",
 	 .help = "Read properties from FILE; several are read in order. A name "
 		 "without a slash is also looked for among the workloads that "
-		 "come with kvbench: workloada to workloadf."},
+		 "come with kvbench: workloada to workloadf, kvcache."},
 	{.name = "property", .letter = 'p', .type = OPT_LIST, .offset = OFF(props),
 	 .metavar = "NAME=VALUE",
 	 .help = "Set one property; stronger than any file."},

@@ -15,7 +15,7 @@
  *     {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}
  *
  * Time in ms. Each hash is the key of a block, which depends on all blocks before it; the
- * order is that of the prompt. Members of other names are ignored.
+ * order is that of the prompt. Other members, numbers or text, are ignored.
  */
 #ifndef BENCH_GEN_TRACE_H
 #define BENCH_GEN_TRACE_H
