@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <farkv.h>
+
 #include "common/base/err.h"
 #include "common/base/util.h"
 
@@ -18,8 +20,9 @@ struct cache {
 	char (*keys)[KEY_CAP]; /* of the workload's blocks */
 	uint64_t *numbers; /* of the keys */
 	uint64_t *least;   /* worker_least() before the read */
-	char *memory;      /* for `slots` values */
+	char *memory;      /* for `slots` values that are read */
 	size_t slots;
+	char *source;      /* the pattern, of values that are stored */
 };
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -34,17 +37,22 @@ static int init_blocks(struct worker *w, struct cache *c)
 	const struct params *p = w->shared->params;
 	size_t n = UTIL_MAX(most_blocks(p), (size_t)1);
 	size_t value = UTIL_MAX(w->value_max, (size_t)1);
+	const struct value_spec *v = &w->shared->workload->values;
 
 	c->items = calloc(n, sizeof(*c->items));
 	c->keys = p->blocks ? calloc(n, sizeof(*c->keys)) : NULL;
 	c->numbers = calloc(n, sizeof(*c->numbers));
 	c->least = calloc(n, sizeof(*c->least));
+	if (!c->items || (p->blocks && !c->keys) || !c->numbers || !c->least)
+		return err_set(FARKV_ENOMEM, "no memory for %zu blocks", n);
 	c->slots = UTIL_MIN(n, UTIL_MAX(CACHE_MEMORY / value, 1));
 	c->memory = db_buf_new(w->db, c->slots * value);
-	if (c->items && (c->keys || !p->blocks) && c->numbers && c->least &&
-	    c->memory)
-		return 0;
-	return err_set(FARKV_ENOMEM, "no memory for the values of a request");
+	c->source = c->memory ? db_buf_new(w->db, v->pattern_len) : NULL;
+	if (!c->source)
+		return FARKV_ENOMEM;
+	memcpy(c->source, v->pattern, v->pattern_len);
+	w->drafts->buf = (struct value_buf){.at = c->source, .filled = true};
+	return 0;
 }
 
 int cache_init(struct worker *w)
@@ -72,6 +80,8 @@ void cache_end(struct worker *w)
 		return;
 	if (c->memory)
 		db_buf_free(w->db, c->memory);
+	if (c->source)
+		db_buf_free(w->db, c->source);
 	free(c->items);
 	free(c->keys);
 	free(c->numbers);
@@ -96,9 +106,16 @@ static struct db_value value_for(struct worker *w, const struct db_item *it,
 				 uint64_t number, size_t len)
 {
 	const struct value_spec *v = &w->shared->workload->values;
+	const char *source = w->cache->source;
+	struct db_value slice;
 
-	if (!v->checked)
-		return value_slice(v, &w->draw.rng, len);
+	if (!v->checked) {
+		slice = value_slice(v, &w->draw.rng, len);
+		if (source)
+			slice.data = source +
+				     ((const char *)slice.data - v->pattern);
+		return slice;
+	}
 	return worker_stamp(w, w->drafts, value_hash(it->key, it->key_len),
 			    number, len);
 }

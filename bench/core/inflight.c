@@ -166,18 +166,6 @@ static void begin_update(struct worker *w, struct flight *l)
 	begin_write(w, l, v);
 }
 
-static void verify(struct worker *w, struct flight *l, enum db_status status,
-		   const struct db_value *v)
-{
-	struct db_item it = {.key = l->op.key,
-			     .key_len = l->op.key_len,
-			     .status = status};
-
-	if (v)
-		it.value = *v;
-	worker_verify(w, &it, l->least);
-}
-
 static void end_read(struct worker *w, struct flight *l, enum db_status status,
 		     const struct db_value *v)
 {
@@ -186,7 +174,7 @@ static void end_read(struct worker *w, struct flight *l, enum db_status status,
 	worker_note_op(w, SERIES_READ, status, l->start, &l->op);
 	l->read_ticks = w->now - l->start;
 	if (w->shared->params->data_integrity)
-		verify(w, l, status, v);
+		worker_verify_op(w, &l->op, status, l->least, v);
 	if (l->op.kind == OP_RMW && status == DB_OK) {
 		begin_update(w, l);
 		return;

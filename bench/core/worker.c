@@ -57,20 +57,18 @@ void worker_fini(struct worker *w)
 static inline enum db_status do_read(struct worker *w, const struct op *op,
 				     uint64_t *took_out)
 {
-	struct db_item it = {.key = op->key, .key_len = op->key_len};
+	struct db_value v;
 	uint64_t least = worker_least(w, op), start = w->now;
 	enum db_status status =
-		w->db->ops->read(w->db, op->key, op->key_len, &it.value);
+		w->db->ops->read(w->db, op->key, op->key_len, &v);
 
 	w->now = ticks_now();
 	*took_out = w->now - start;
 	if (LIKELY(status == DB_OK))
-		status = worker_check_len(w, it.value.len);
+		status = worker_check_len(w, v.len);
 	worker_note_op(w, SERIES_READ, status, start, op);
-	if (w->shared->params->data_integrity) {
-		it.status = status;
-		worker_verify(w, &it, least);
-	}
+	if (w->shared->params->data_integrity)
+		worker_verify_op(w, op, status, least, &v);
 	return status;
 }
 

@@ -72,6 +72,18 @@ void worker_verify(struct worker *w, const struct db_item *it, uint64_t least)
 	w->why = why;
 }
 
+void worker_verify_op(struct worker *w, const struct op *op, enum db_status read,
+		      uint64_t least, const struct db_value *v)
+{
+	struct db_item it = {.key = op->key,
+			     .key_len = op->key_len,
+			     .status = read};
+
+	if (read == DB_OK)
+		it.value = *v;
+	worker_verify(w, &it, least);
+}
+
 struct db_value worker_stamp(struct worker *w, struct worker_value *d,
 			     uint64_t hash, uint64_t number, size_t len)
 {

@@ -156,6 +156,10 @@ static inline uint64_t worker_least(const struct worker *w, const struct op *op)
  */
 void worker_verify(struct worker *w, const struct db_item *it, uint64_t least);
 
+/** The same of an operation's read; `v` is not used if it failed. */
+void worker_verify_op(struct worker *w, const struct op *op, enum db_status read,
+		      uint64_t least, const struct db_value *v);
+
 /** A checked value for the key of record `number` with this value_hash(). */
 struct db_value worker_stamp(struct worker *w, struct worker_value *d,
 			     uint64_t hash, uint64_t number, size_t len);

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <farkv.h>
+
+#include "common/base/err.h"
 #include "common/base/util.h"
 
 const struct db_ops *const db_bindings[] = {
@@ -86,8 +89,14 @@ void db_read_into(struct db *db, struct db_item *items, size_t n)
 
 void *db_buf_new(struct db *db, size_t bytes)
 {
-	return db->ops->buf_new ? db->ops->buf_new(db, bytes)
-				: aligned_alloc(4096, util_align_up(bytes, 4096));
+	void *buf;
+
+	if (db->ops->buf_new)
+		return db->ops->buf_new(db, bytes);
+	buf = aligned_alloc(4096, util_align_up(bytes, 4096));
+	if (!buf)
+		err_set(FARKV_ENOMEM, "no memory for %zu bytes of values", bytes);
+	return buf;
 }
 
 void db_buf_free(struct db *db, void *buf)

@@ -166,7 +166,7 @@ struct db_ops {
 
 	/**
 	 * Both or neither: memory that read_into and writes use without a copy; NULL: they
-	 * gain nothing from it. buf_new returns NULL if there is none.
+	 * gain nothing from it. buf_new returns NULL, with a detail, if there is none.
 	 */
 	void *(*buf_new)(struct db *db, size_t bytes);
 	void (*buf_free)(struct db *db, void *buf);
@@ -231,7 +231,7 @@ void db_exists(struct db *db, struct db_item *items, size_t n);
 /** db_ops.read_into() of any number of items; without it by read() and a copy. */
 void db_read_into(struct db *db, struct db_item *items, size_t n);
 
-/** db_ops.buf_new(), or memory of malloc(3). NULL: none. */
+/** db_ops.buf_new(), or aligned memory of malloc(3). NULL: none, with a detail. */
 void *db_buf_new(struct db *db, size_t bytes);
 void db_buf_free(struct db *db, void *buf);
 

@@ -321,9 +321,12 @@ static void kv_read_into(struct db *db, struct db_item *items, size_t n)
 static void *kv_buf_new(struct db *db, size_t bytes)
 {
 	void *buf;
+	int err = farkv_buf_alloc(((struct farkv_db *)db)->kv, bytes, &buf);
 
-	return farkv_buf_alloc(((struct farkv_db *)db)->kv, bytes, &buf) ? NULL
-									 : buf;
+	if (!err)
+		return buf;
+	err_set(err, "%s", farkv_errdetail());
+	return NULL;
 }
 
 static void kv_buf_free(struct db *db, void *buf)

@@ -86,6 +86,7 @@ for i in range(3000):
 PY
 }
 start_server s -m 256m
+uri=$FARKV_URI
 for how in '' '-threads 3' '-p processes=2 -threads 2' '-p dataintegrity=true' '-p dataintegrity=true -threads 3'; do
 	trace
 	model "$csv"
@@ -144,7 +145,7 @@ is UPDATE Return=BAD_REQUEST 1
 stop_server
 
 # ---- a bad line costs no run
-FARKV_URI=shm://$dir/s
+FARKV_URI=$uri
 printf '1,before,10\n2,bad line,10\n' >"$dir/bad.csv"
 mistake 78 "error: $dir/bad.csv:2: the second field is the key" replay "$dir/bad.csv"
 expect 1 kvcli get before
