@@ -341,6 +341,21 @@ START_TEST(count_that_loses_is_done_on_the_new_value)
 }
 END_TEST
 
+/* The last call's value is data of this one, over all its attempts. */
+START_TEST(append_that_loses_keeps_the_data_that_a_get_returned)
+{
+	struct farkv_value v;
+
+	OK(e2e_put(kv, "k", "mine"));
+	OK(e2e_put(kv, "other", "tail"));
+	OK(farkv_get(kv, "other", 5, &v));
+	let_rival(rival_appends, 3);
+	OK(farkv_append(kv, "k", 1, v.data, v.len));
+	ck_assert_uint_eq(acted, 3);
+	e2e_expect_str(rival, "k", "minehishishistail");
+}
+END_TEST
+
 START_TEST(count_of_a_key_that_goes_or_comes_begins_again)
 {
 	struct farkv_incr_options o = by(1);
@@ -530,6 +545,7 @@ static Suite *suite(void)
 	t = tcase_create("rivals");
 	tcase_add_checked_fixture(t, setup_rival, teardown_rival);
 	tcase_add_test(t, count_that_loses_is_done_on_the_new_value);
+	tcase_add_test(t, append_that_loses_keeps_the_data_that_a_get_returned);
 	tcase_add_test(t, count_of_a_key_that_goes_or_comes_begins_again);
 	tcase_add_test(t, count_that_always_loses_ends_at_its_deadline);
 	suite_add_tcase(s, t);
