@@ -19,6 +19,7 @@
 #include "common/region/hash.h"
 #include "common/index/index.h"
 #include "common/index/run.h"
+#include "common/index/scan.h"
 #include "common/index/try.h"
 #include "fake_clock.h"
 #include "seal.h"
@@ -32,6 +33,9 @@
 /* One operation; damage ends it after about a hundred tries of a few each. */
 #define REQUESTS_MAX 4000u
 #define OPERATIONS_MAX 64u
+/* A call of a scan: each slot of a subtable can be damaged, and is tried as often. */
+#define SCAN_REQUESTS_MAX (110u * SUBTABLE_SLOTS)
+#define SCAN_CALLS_MAX 4u
 
 static const char *const keys[KEYS] = {"a", "b", "key-3", "key-4", "k", ""};
 
@@ -40,7 +44,7 @@ static struct superblock sb;
 static uint8_t *pristine, *base;
 
 static struct fuzz_in in;
-static uint64_t requests;
+static uint64_t requests, requests_max;
 static unsigned breaks; /* at the nth hook from here; 0: not */
 static struct index *ix;
 static struct alloc *alloc;
@@ -239,7 +243,7 @@ static int on_request(void *arg, const struct xport_chain *chain, unsigned i,
 	(void)chain;
 	(void)i;
 	requests++;
-	FUZZ_CHECK(requests <= REQUESTS_MAX || fuzz_left(&in));
+	FUZZ_CHECK(requests <= requests_max || fuzz_left(&in));
 	if (after || !fuzz_left(&in))
 		return breaks && after ? breaks-- == 1 : 0;
 	what = fuzz_u8(&in);
@@ -358,6 +362,37 @@ static bool operate(struct index_op *op, uint8_t lane_how)
 	return true;
 }
 
+/* Some calls of a scan from anywhere. */
+static void list_keys(void)
+{
+	struct index_scan *s = index_scan_new();
+	uint64_t cursor = fuzz_u64(&in);
+	volatile uint8_t sum = 0;
+
+	FUZZ_CHECK(s);
+	requests_max = SCAN_REQUESTS_MAX;
+	for (unsigned i = 0; i < SCAN_CALLS_MAX; i++) {
+		const struct farkv_scan_item *items;
+		uint64_t before = cursor;
+		size_t n, max = FARKV_SCAN_MIN + fuzz_u8(&in);
+		int err;
+
+		requests = 0;
+		err = index_scan(ix, s, &cursor, max, UINT64_MAX);
+		items = index_scan_items(s, &n);
+		FUZZ_CHECK(n <= max);
+		FUZZ_CHECK(err && err != FARKV_ECORRUPT ? n == 0 && cursor == before :
+							  !cursor || cursor > before);
+		for (size_t k = 0; k < n; k++)
+			for (size_t at = 0; at < items[k].key_len; at++)
+				sum = (uint8_t)(sum + ((const uint8_t *)items[k].key)[at]);
+		if (!cursor || xport_broken(lane))
+			break;
+	}
+	requests_max = REQUESTS_MAX;
+	index_scan_free(s);
+}
+
 /* The client may write to or return the blocks that it holds now. */
 static void check_blocks(void)
 {
@@ -410,6 +445,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake_clock_reset();
 	region_reset();
 	requests = 0;
+	requests_max = REQUESTS_MAX;
 	breaks = 0;
 	alloc = alloc_new(GRACE_NS);
 	FUZZ_CHECK(alloc);
@@ -423,8 +459,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (how & 0x40)
 			index_drop_cache(ix);
 		open = operate(&op, how);
+		if (open && how & 0x80)
+			list_keys();
 	}
 	if (open) {
+		list_keys();
 		index_op_fini(ix, &op);
 		index_close(ix);
 		xport_close(lane);
