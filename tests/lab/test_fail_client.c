@@ -381,7 +381,7 @@ static void read_all(struct fail_report *r, struct farkv *kv)
 		for (size_t i = 0; !err && i < n; i++)
 			for (unsigned k = 0; k < WRITES; k++)
 				found[k] += items[i].key_len == strlen(key_of(k)) &&
-					    items[i].value_len == length(k) &&
+					    items[i].value_len == length_at(k, false) &&
 					    memcmp(items[i].key, key_of(k), items[i].key_len) == 0;
 	} while (!err && cursor);
 	ended(s, err);
