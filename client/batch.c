@@ -182,6 +182,7 @@ static int get_harvest(struct farkv *kv, const struct gets *g, struct failure *f
 		struct farkv_get_item *it = &g->items[g->item[i]];
 		struct index_op *op = g->want[i].op;
 
+		handle_count(kv, INDEX_GET, op->result, 1);
 		it->result = op_result(kv, op, g->item[i], f);
 		if (it->result == 0) {
 			it->result = get_value(kv, op, more, &it->value);
@@ -292,6 +293,7 @@ static int put_harvest(struct farkv *kv, const struct group *g, struct failure *
 		struct farkv_put_item *it = &g->items[g->item[i]];
 
 		it->result = op_result(kv, g->op[i], g->item[i], f);
+		handle_count(kv, INDEX_PUT, it->result, 1);
 		if (it->result == 0)
 			handle_after(kv, g->op[i]);
 		if (is_final(it->result))

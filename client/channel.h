@@ -12,11 +12,12 @@
 #include <sys/types.h>
 
 #include "common/base/wakeup.h"
+#include "common/proto/hits.h"
 
 struct channel;
 struct verbs_ctrl;
 
-#define CHANNEL_TETHER_BYTES 4096u
+#define CHANNEL_TETHER_BYTES HITS_FILE_BYTES
 
 /* More descriptors than the server sends, so that wrong numbers are noticed. */
 #define CHANNEL_FDS_MAX 16

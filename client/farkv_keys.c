@@ -82,6 +82,7 @@ IN_LINE int key_op_end(struct farkv *kv, enum index_kind kind, bool final)
 		err_clear();
 		handle_run(kv, &op, 1, began);
 	}
+	handle_count(kv, kind, op->result, 1);
 	if (__builtin_expect(op->result != 0, 0)) {
 		if (op->result == FARKV_EVERSION && kv->conn.index)
 			index_pause(kv->conn.index, op);
@@ -224,6 +225,7 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 
 		return get_go_on(kv, &key_apart, &src_apart, value_out);
 	}
+	handle_count(kv, INDEX_GET, 0, 1);
 	handle_end_at_once(kv);
 	value_out->data = src.to + sizeof(struct block_header) + k.len;
 	value_out->len = src.len;
@@ -315,6 +317,7 @@ static __attribute__((noinline)) int put_go_on(struct farkv *kv, const struct pu
 	if (outcome == PUT_DONE) {
 		op->cls = p->cls;
 		op->result = 0;
+		handle_count(kv, INDEX_PUT, 0, 1);
 		handle_after_in_full(kv, op);
 	} else {
 		index_put_to_op(op, p, outcome);
@@ -344,6 +347,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 
 		return put_go_on(kv, &rest, outcome);
 	}
+	handle_count(kv, INDEX_PUT, 0, 1);
 	handle_end_at_once(kv);
 	return 0;
 }

@@ -92,6 +92,7 @@ struct farkv {
 	/* Kept when the connection goes. */
 	struct buffers buffers; /* the program's; registered with the present lane */
 	struct qsbr closed; /* qsbr_enter() always fails: used without a connection */
+	struct hits uncounted; /* its counts: none */
 	struct uri uri;
 	char name[64];
 	size_t cache_entries, cache_bytes; /* of a connection whose region is not mapped */
@@ -181,6 +182,21 @@ static inline int handle_value(const struct farkv *kv, const void *value, size_t
 			     (len > kv->conn.sb->max_value), 0))
 		return handle_value_refuse(kv, value, len);
 	return 0;
+}
+
+/**
+ * Count the result of `n` calls or items, inside the critical section: a get that found a value or
+ * found none, or a value that was stored. Errors and deletes count as nothing.
+ */
+static inline void handle_count(const struct farkv *kv, enum index_kind kind, int result,
+				uint64_t n)
+{
+	struct hits *h = qsbr_hits(kv->qsbr);
+
+	if (kind == INDEX_GET && (result == 0 || result == FARKV_ENOTFOUND))
+		hits_add(result ? &h->misses : &h->hits, n);
+	else if (kind != INDEX_GET && kind != INDEX_DELETE && result == 0)
+		hits_add(&h->sets, n);
 }
 
 /**

@@ -228,7 +228,7 @@ static int tether_map(int fd, void **tether_out)
 	int errnum;
 	void *p;
 
-	/* Writable, or it would not count; nobody writes to it, for it has no bytes. */
+	/* Writable, or it would not count as a tether. */
 	p = mmap(NULL, CHANNEL_TETHER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 		 fd, 0);
 	if (p != MAP_FAILED &&
@@ -247,7 +247,7 @@ static int tether_map(int fd, void **tether_out)
 int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
 {
 	struct file_id id;
-	int err = fd_check(fd, 0, "session", peer_may_kill, &id);
+	int err = fd_check(fd, CHANNEL_TETHER_BYTES, "session", peer_may_kill, &id);
 
 	if (err)
 		return err;

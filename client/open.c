@@ -81,6 +81,7 @@ int handle_open(const struct uri *uri, const struct farkv_options *opts,
 	kv->prefix_low = UINT32_MAX / 2;
 	kv->fork_gen = atfork_generation();
 	kv->closed.pending = PENDING_BROKEN;
+	kv->closed.hits = &kv->uncounted;
 	kv->qsbr = &kv->closed;
 	index_op_init(&kv->op);
 	kv->copy[0] = (uint8_t *)(uintptr_t)util_align_up((uintptr_t)kv->copies, LINE_BYTES);

@@ -28,7 +28,8 @@
  * So a caller that gets false from qsbr_enter() must handle these flags before it touches the
  * inventory, inside or outside of the critical section.
  *
- * Writers: `seq` the handle's thread; `pending` is set by the control thread and cleared by the
+ * Writers: `hits` the control thread, before it unmaps the tether: an operation that runs has the
+ * page until qsbr_passed(), and one that begins later counts elsewhere. `seq` the handle's thread; `pending` is set by the control thread and cleared by the
  * thread that did the work; `fence` is constant.
  */
 #ifndef CLIENT_QSBR_H
@@ -38,6 +39,7 @@
 #include <stdint.h>
 
 #include "common/base/atomic.h"
+#include "common/proto/hits.h"
 
 enum qsbr_pending_flag {
 	PENDING_GRANTS = 1u << 0,    /* blocks or a version prefix have arrived */
@@ -52,6 +54,11 @@ struct qsbr {
 	uint64_t seq;
 	uint32_t pending; /* pending flags: enum qsbr_pending_flag */
 	uint32_t fence; /* qsbr_enter() needs a full fence */
+	/*
+	 * Where the handle counts its gets and sets, inside the critical section only: the tether's
+	 * page, or memory of the session or the handle. Never NULL.
+	 */
+	struct hits *hits;
 };
 
 /**
@@ -75,6 +82,12 @@ static inline bool qsbr_enter(struct qsbr *g)
 static inline void qsbr_leave(struct qsbr *g)
 {
 	atom_store_publish(&g->seq, atom_load_relaxed(&g->seq) + 1);
+}
+
+/** Where to count; inside the critical section. */
+static inline struct hits *qsbr_hits(const struct qsbr *g)
+{
+	return atom_load_relaxed(&g->hits);
 }
 
 /** Set pending flags. Any thread. */

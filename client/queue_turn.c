@@ -67,6 +67,8 @@ static void note_reason(struct farkv *kv, struct request *r)
 
 static void finish(struct farkv *kv, struct request *r)
 {
+	if (kv->queue->inside)
+		handle_count(kv, r->op.kind, r->op.result, 1);
 	if (r->op.result)
 		note_reason(kv, r);
 	else if (!kind_reads(r->op.kind))

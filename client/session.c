@@ -104,6 +104,8 @@ int session_new(struct channel *ch, const struct superblock *sb,
 	if (err)
 		goto err_free;
 	s->qsbr.fence = control_qsbr_fence();
+	s->tells_hits = !ch->tether;
+	s->qsbr.hits = ch->tether ? ch->tether : &s->hits;
 	*s_out = s;
 	return 0;
 
@@ -238,6 +240,13 @@ int session_send(struct session *s, struct msg *m, const struct block_ref *refs,
 	bool grant = m->type == MSG_GRANT_REQ;
 	int err;
 
+	if (s->tells_hits && (m->type == MSG_STATS_REQ || m->type == MSG_BYE)) {
+		struct msg hits = session_hits_message(s);
+
+		err = send_numbered(s, &hits, NULL, deadline_ns);
+		if (err)
+			return err;
+	}
 	if (++s->next_req == 0)
 		s->next_req = 1; /* 0 is for messages that the server initiates */
 	m->req = s->next_req;

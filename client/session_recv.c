@@ -78,6 +78,7 @@ void session_lost(struct session *s, int errnum)
 static void let_go(struct session *s)
 {
 	if (s->ch->tether && !s->leaving) {
+		atom_store_relaxed(&s->qsbr.hits, &s->hits);
 		control_heavy_barrier();
 		s->last_mark = qsbr_snapshot(&s->qsbr);
 		s->leaving = true;
@@ -193,10 +194,29 @@ static bool ack_ready(const struct session *s, const struct pending_ack *a)
 	return qsbr_passed(&s->qsbr, a->mark);
 }
 
+struct msg session_hits_message(const struct session *s)
+{
+	struct msg m = {.type = MSG_HITS};
+
+	m.stats.n = 3;
+	m.stats.stat[0].id = MSG_STAT_HITS;
+	m.stats.stat[0].value = atom_load_relaxed(&s->hits.hits);
+	m.stats.stat[1].id = MSG_STAT_MISSES;
+	m.stats.stat[1].value = atom_load_relaxed(&s->hits.misses);
+	m.stats.stat[2].id = MSG_STAT_SETS;
+	m.stats.stat[2].value = atom_load_relaxed(&s->hits.sets);
+	return m;
+}
+
 static void ack_send(struct session *s, struct pending_ack *a)
 {
 	struct msg m = {.type = a->type, .req = a->req};
 
+	if (s->tells_hits && a->type == MSG_BARRIER_ACK) {
+		struct msg hits = session_hits_message(s);
+
+		session_answer(s, &hits, NULL);
+	}
 	if (a->type == MSG_SWEEP_CLAIM) {
 		m.blocks.number = a->number;
 		if (s->inv)

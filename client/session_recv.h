@@ -71,6 +71,9 @@ struct session {
 	struct notifier *notifier; /* called at the end, or NULL; ... */
 	bool notifier_grants;     /* ... and for grants and answers */
 
+	bool tells_hits;  /* it has no tether: HITS goes before some messages */
+	struct hits hits; /* counts of a session without a tether, or after it */
+
 	/* on a cache line of its own: the handle's thread writes it all the time */
 	struct qsbr qsbr __attribute__((aligned(64)));
 };
@@ -87,6 +90,9 @@ void session_tell(struct session *s, bool over);
 
 /** End the session because the channel could not send, with an errno. */
 void session_lost(struct session *s, int errnum);
+
+/** HITS, with the counts so far. Any thread. */
+struct msg session_hits_message(const struct session *s);
 
 /** The functions of the session's control_source. */
 void session_ready(struct control_source *src);

@@ -55,6 +55,7 @@ enum msg_type {
 	MSG_FSCK_REQ = 13,    /* check the whole region; the answer may take long */
 	/* After WELCOME: operations may begin. No answer. */
 	MSG_READY = 14,
+	MSG_HITS = 15,        /* what the session has counted since it began. No answer */
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -126,6 +127,7 @@ enum msg_stat {
 	MSG_STAT_SWEEP_NS, MSG_STAT_SWEEP_DEATHS, MSG_STAT_BARRIERS,
 	MSG_STAT_BARRIER_WAITS, MSG_STAT_RETIRED_BYTES,
 	MSG_STAT_CPU_NS, MSG_STAT_FREE_BYTES, MSG_STAT_PAGES_REFUSED,
+	MSG_STAT_GETS, MSG_STAT_HITS, MSG_STAT_MISSES, MSG_STAT_SETS,
 	MSG_STAT_END /* one past the last */
 };
 
@@ -243,7 +245,7 @@ struct msg {
 				uint16_t id;    /* enum msg_stat, msg_fsck */
 				uint64_t value;
 			} stat[MSG_STATS_MAX];
-		} stats; /* STATS, FSCK */
+		} stats; /* STATS, FSCK, HITS */
 		struct {
 			uint64_t number;        /* echoed by the _ACK */
 		} epoch; /* PING, PONG, BARRIER*, SWEEP_BEGIN, SWEEP_ACK, SWEEP_END,

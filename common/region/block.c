@@ -81,12 +81,14 @@ enum block_check block_verify(const void *image, struct block_ref ref,
 {
 	const uint8_t *p = image;
 	struct block_header h;
+	uint64_t end;
 
 	header_copy(&h, p);
 	if (!header_fits(&h, ref))
 		return BLOCK_BAD;
+	end = block_end(&h);
 	if (block_sum(p, block_room_of(&h)) !=
-	    (hash_image(p, block_end(&h)) ^ block_binding(ref)))
+	    (hash_image(p, end) ^ block_binding(ref)))
 		return BLOCK_BAD;
 	view_fill(view_out, &h);
 	view_out->key = p + sizeof(h);

@@ -19,6 +19,7 @@
 #include "common/region/layout.h"
 
 #include "control_config.h"
+#include "common/proto/hits.h"
 #include "lingering.h"
 #include "server/memory/region.h"
 #include "server/memory/slab.h"
@@ -50,6 +51,7 @@ struct loop_module {
 struct loop_counts {
 	uint64_t sessions, sessions_total;
 	uint64_t grants, hints, protocol_errors;
+	struct hits ended; /* of the sessions that have ended */
 };
 
 struct control {
@@ -90,6 +92,14 @@ struct control {
  * shutdown. An idle server never wakes up.
  */
 void core_tick_soon(struct control *c);
+
+/** Add a session's counts to a sum. Any values do: a client chooses them. */
+static inline void core_count_hits(struct hits *sum, struct hits h)
+{
+	sum->hits += h.hits;
+	sum->misses += h.misses;
+	sum->sets += h.sets;
+}
 
 /** Shut down as soon as possible; control_run() then returns 1. */
 void core_fail(struct control *c);

@@ -60,6 +60,20 @@ static bool on_bye(struct session *s, const struct msg *m)
 	return session_reply(s, &r, m->req, NULL);
 }
 
+/* Of a session over RDMA; one over shared memory has its file. */
+static bool on_hits(struct session *s, const struct msg *m)
+{
+	for (uint32_t i = 0; i < m->stats.n; i++) {
+		if (m->stats.stat[i].id == MSG_STAT_HITS)
+			s->hits.hits = m->stats.stat[i].value;
+		else if (m->stats.stat[i].id == MSG_STAT_MISSES)
+			s->hits.misses = m->stats.stat[i].value;
+		else if (m->stats.stat[i].id == MSG_STAT_SETS)
+			s->hits.sets = m->stats.stat[i].value;
+	}
+	return true;
+}
+
 /* False: the session is gone. */
 static bool dispatch(struct session *s, const struct msg *m)
 {
@@ -74,7 +88,7 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return false;
 	}
 	/* From BYE on its process counts as having unmapped the region (I6). */
-	if (s->left && m->type != MSG_BARRIER_ACK &&
+	if (s->left && m->type != MSG_BARRIER_ACK && m->type != MSG_HITS &&
 	    m->type != MSG_SWEEP_ACK && m->type != MSG_SWEEP_CLAIM) {
 		snprintf(why, sizeof(why), "%s came after BYE",
 			 msg_type_name(m->type));
@@ -107,6 +121,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return sweep_on_claim(s, m);
 	case MSG_BYE:
 		return on_bye(s, m);
+	case MSG_HITS:
+		return on_hits(s, m);
 	case MSG_READY:
 		return true;
 	default:

@@ -93,6 +93,11 @@ const char *session_peer(const struct session *s, char buf[80])
 	return s->port->peer(s->conn, buf, 80);
 }
 
+struct hits session_hits(const struct session *s)
+{
+	return s->tether && s->welcomed ? tether_hits(s->tether) : s->hits;
+}
+
 /* ---- the end ------------------------------------------------------------------- */
 
 static void session_free(struct session *s)
@@ -122,6 +127,7 @@ void session_end(struct session *s)
 
 	s->port->fence(s->conn);
 	s->left = s->left || never_began(s);
+	core_count_hits(&c->counts.ended, session_hits(s));
 	/* An RDMA session needs none of this: it is fenced, its connection is gone (I6). */
 	if (s->tether && s->welcomed && !s->left) {
 		s->tether->id = s->id;

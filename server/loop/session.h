@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "common/base/rate_limit.h"
+#include "common/proto/hits.h"
 #include "common/proto/msg.h"
 
 struct control;
@@ -91,6 +92,7 @@ struct session {
 	uint32_t id;
 	uint64_t connected_ns; /* or when its HELLO was parked or resumed */
 	pid_t pid;     /* of the peer, for the log; 0: remote or in another PID namespace */
+	struct hits hits; /* as its last HITS said; local sessions have a tether */
 	struct session_entry *entry; /* in the session table; NULL: none, or its tether's */
 	struct tether *tether; /* shows whether its process has the region mapped; NULL: remote */
 	struct session_hello hello;
@@ -147,6 +149,9 @@ static inline bool session_may_take(const struct session *s)
 {
 	return !s->unfinished;
 }
+
+/** What the session has counted, by its own account. */
+struct hits session_hits(const struct session *s);
 
 /** "pid 4711" or "192.0.2.7:41234": for the log; buf of 80 bytes. */
 const char *session_peer(const struct session *s, char buf[80]);

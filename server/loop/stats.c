@@ -136,6 +136,19 @@ static void add_upkeep(struct msg *m, struct control *c)
 	    heap_retired(c->region->heap) * PAGE_BYTES);
 }
 
+static void add_hits(struct msg *m, const struct control *c)
+{
+	struct hits h = c->counts.ended;
+	const struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		core_count_hits(&h, session_hits(s));
+	add(m, MSG_STAT_GETS, h.hits + h.misses);
+	add(m, MSG_STAT_HITS, h.hits);
+	add(m, MSG_STAT_MISSES, h.misses);
+	add(m, MSG_STAT_SETS, h.sets);
+}
+
 static void fill(struct control *c, struct msg *m)
 {
 	const struct stats *st = c->stats;
@@ -162,6 +175,7 @@ static void fill(struct control *c, struct msg *m)
 	add(m, MSG_STAT_CPU_NS, st->cpu_ns);
 	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
 	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
+	add_hits(m, c);
 }
 
 static bool answer(struct session *s, uint32_t req)

@@ -223,6 +223,7 @@ void sim_conn_hang_up(struct sim_conn *k);
 /* Its client has the tether mapped, or not any more. */
 void sim_conn_tie(struct sim_conn *k);
 void sim_conn_untie(struct sim_conn *k);
+struct hits *sim_conn_hits(struct sim_conn *k);
 bool sim_conn_fenced(const struct sim_conn *k);
 struct sim_lane_state *sim_conn_lane(struct sim_conn *k);
 struct sim_client *sim_conn_client(struct sim_conn *k);

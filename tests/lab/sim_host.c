@@ -324,7 +324,7 @@ int mapping_tether(int fd, bool peer_may_kill, void **tether_out)
 	(void)fd;
 	(void)peer_may_kill;
 	sim_conn_tie(sim.running->conn);
-	*tether_out = sim.running->conn;
+	*tether_out = sim_conn_hits(sim.running->conn);
 	return 0;
 }
 

@@ -45,6 +45,7 @@ struct sim_conn {
 	uint64_t barriers; /* that had passed when it was fenced */
 	struct packet *up, *down;
 	struct sim_lane_state lane;
+	struct hits hits; /* in place of the tether's page */
 };
 
 static struct control *control;
@@ -356,7 +357,7 @@ int tether_make(struct tether *t)
 	return 0;
 }
 
-bool tether_is_loose(const struct tether *t)
+bool tether_is_loose(struct tether *t)
 {
 	const struct sim_conn *k = ((const struct sim_tether *)t)->conn;
 
@@ -409,6 +410,16 @@ void sim_conn_tie(struct sim_conn *k)
 void sim_conn_untie(struct sim_conn *k)
 {
 	k->tied = false;
+}
+
+struct hits *sim_conn_hits(struct sim_conn *k)
+{
+	return &k->hits;
+}
+
+struct hits tether_hits(const struct tether *t)
+{
+	return ((const struct sim_tether *)t)->conn->hits;
 }
 
 /* ---- the loop ------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include <farkv.h>
 
 #include "common/index/alloc.h"
+#include "common/proto/hits.h"
 #include "marks.h"
 
 /* ---- the region ------------------------------------------------------------- */
@@ -57,6 +58,7 @@ static void region_make(struct fake_server *f, int seals)
 	f->data_fd = memfd_make("fake-data", FAKE_PAGES * PAGE_BYTES, &f->data);
 	f->tether_fd = memfd_create("fake-session",
 				    MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ck_assert_int_eq(ftruncate(f->tether_fd, HITS_FILE_BYTES), 0);
 	ck_assert_int_eq(fcntl(f->tether_fd, F_ADD_SEALS,
 			       F_SEAL_GROW | F_SEAL_SHRINK), 0);
 	fake_server_superblock(f, true);

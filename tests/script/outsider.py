@@ -375,7 +375,7 @@ def write_ours(path):
     prefix, = struct.unpack("<I", s.call("PREFIX_REQ", b"", "PREFIX"))
     expect("another prefix", prefix > s.prefix, True)
     stats = s.stats()
-    expect("statistics", sorted(stats), list(range(1, 44)))
+    expect("statistics", sorted(stats), list(range(1, 48)))
     expect("bytes, errors", (stats[2], stats[19]), (s.region_bytes, 0))
     s.bye()
 
@@ -402,6 +402,12 @@ def sessions(path, r):
     watch, gone, stays = (Session(path, role) for role in (1, 0, 0))
     for s in watch, gone, stays:
         expect("entry of a session", r.session(s.id), me)
+    before = watch.stats()
+    for s, counts in (gone, (5, 3, 1)), (stays, (70, 0, M64)):
+        ctypes.memmove(s.tether, struct.pack("<QQQ", *counts), 24)
+    sums = watch.stats()
+    expect("gets, hits, misses, sets",
+           [(sums[i] - before[i]) & M64 for i in range(44, 48)], [78, 75, 3, 0])
     gone.bye()
     stays.close()  # without BYE, and with its tether mapped
     deadline = time.monotonic() + 20
@@ -413,6 +419,9 @@ def sessions(path, r):
     while watch.stats()[BARRIER_WAITS] != 0 and time.monotonic() < deadline:
         pass
     expect("afterwards", r.session(stays.id), None)
+    now = watch.stats()
+    expect("counts of ended sessions", [now[i] for i in range(44, 48)],
+           [sums[i] for i in range(44, 48)])
     watch.bye()
 
 

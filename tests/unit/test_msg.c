@@ -93,6 +93,9 @@ static const char gold_fsck_req[] =
 	"464b0d030000000010000000611e7f28";
 static const char gold_ready[] =
 	"464b0e0300000000120000005ae3f550";
+static const char gold_hits[] =
+	"464b0f0322000000000000002ea5e0ab030000002d00e8030000000000002e00"
+	"07000000000000002f00efcdab8967452301";
 static const char gold_fsck[] =
 	"464b500318000000100000001a23848702000000010015cd5b07000000002100"
 	"6712000000000000";
@@ -123,6 +126,9 @@ static const struct golden {
 	{{.type = MSG_HINT, .req = 10, .hint = {64, 1, 1}}, gold_hint},
 	{{.type = MSG_PREFIX_REQ, .req = 11}, gold_prefix_req},
 	{{.type = MSG_STATS_REQ, .req = 12}, gold_stats_req},
+	{{.type = MSG_HITS,
+	  .stats = {3, {{MSG_STAT_HITS, 1000}, {MSG_STAT_MISSES, 7},
+			{MSG_STAT_SETS, 0x0123456789ABCDEF}}}}, gold_hits},
 	{{.type = MSG_PING, .req = 13, .epoch = {0x0123456789ABCDEF}},
 	 gold_ping},
 	{{.type = MSG_BARRIER_ACK, .epoch = {2}}, gold_barrier_ack},
