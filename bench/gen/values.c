@@ -256,8 +256,8 @@ const char *value_verdict_text(enum value_verdict verdict)
 {
 	static const char *const texts[] = {
 		[VALUE_GOOD] = "the value is right",
-		[VALUE_OTHER_KEY] = "the value is not this key's; was it "
-				    "written with dataintegrity=true?",
+		[VALUE_OTHER_KEY] =
+			("the value is not this key's; was it written with dataintegrity=true?"),
 		[VALUE_TORN] = "the value is cut or mixed of several",
 		[VALUE_OLD] = "the value is older than an acknowledged write",
 	};
