@@ -123,7 +123,7 @@ static const struct opt opts[] = {
 		 "stays."},
 	{.name = "version", .letter = 'V', .type = OPT_BOOL,
 	 .offset = OFF(version), .flags = OPT_NO_FILE,
-	 .help = "Print the version and exit."},
+	 .help = "Print the version and that of the region's format, and exit."},
 	{.name = "help", .letter = 'h', .type = OPT_BOOL, .offset = OFF(help),
 	 .flags = OPT_NO_FILE, .help = "Print this text and exit."},
 	{.name = "print-man", .type = OPT_BOOL, .offset = OFF(print_man),
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 	} else if (cfg.help) {
 		opts_print_help(&spec, stdout);
 	} else if (cfg.version) {
-		puts("kvserver " PACKAGE_VERSION);
+		printf("kvserver " PACKAGE_VERSION ", region format %u\n", serve_format());
 	} else if (cfg.print_man) {
 		opts_print_man(&spec, stdout);
 	} else if (settle_options(&cfg)) {

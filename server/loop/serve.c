@@ -47,6 +47,11 @@ struct serving {
 	struct control *control;
 };
 
+unsigned serve_format(void)
+{
+	return REGION_VERSION;
+}
+
 struct region_config serve_region(const struct server_config *cfg)
 {
 	return (struct region_config){

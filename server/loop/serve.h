@@ -22,6 +22,9 @@ struct server_config {
 	bool quiet, check_config, version, help, print_man;
 };
 
+/** Version of the region format that this server writes. */
+unsigned serve_format(void);
+
 /** The region that the options describe. */
 struct region_config serve_region(const struct server_config *cfg);
 

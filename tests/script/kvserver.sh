@@ -18,7 +18,7 @@ refused() {
 # ---- its messages
 expect 0 timeout 20 "$KVSERVER" --help && shows '^  -m, --memory=SIZE' && silent
 expect 0 timeout 20 "$KVSERVER" -h && shows 'kvcli put'
-expect 0 timeout 20 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+$'
+expect 0 timeout 20 "$KVSERVER" --version && shows '^kvserver [0-9]+\.[0-9]+\.[0-9]+, region format 3$'
 
 # ---- without options: the default socket, one line, a sparse gigabyte
 mkdir "$dir/run"
