@@ -139,6 +139,27 @@ START_TEST(barrier_waits_for_a_session_that_may_have_begun)
 }
 END_TEST
 
+/* The page is taken out of the file before it is sealed, which would wait for pinned pages. */
+START_TEST(counts_in_a_tether_outlast_the_question_whether_it_is_mapped)
+{
+	static const struct msg ready = {.type = MSG_READY};
+	uint64_t *page;
+
+	join(&bob, &rig_local, getpid());
+	ck_assert(say(&bob, &ready, NULL));
+	page = bob.tether;
+	page[0] = 5;
+	ck_assert(!tether_is_loose(bob.session->tether));
+	ck_assert_uint_eq(page[0], 0);
+	page[0] = 2;
+	ck_assert_uint_eq(tether_hits(bob.session->tether).hits, 7);
+	session_end(bob.session);
+	ck_assert_uint_eq(c->counts.ended.hits, 7);
+	untie(bob.tether);
+	ck_assert(lingering_gone(&c->lingering));
+}
+END_TEST
+
 START_TEST(barrier_waits_for_a_lost_session_until_its_process_ends)
 {
 	static const struct msg ready = {.type = MSG_READY};
@@ -241,6 +262,7 @@ static Suite *suite(void)
 	tcase_add_test(t, memory_request_during_a_stuck_barrier_gets_none_in_time);
 	tcase_add_test(t, block_exhausted_during_a_barrier_waits_for_the_next);
 	tcase_add_test(t, barrier_waits_for_a_session_that_may_have_begun);
+	tcase_add_test(t, counts_in_a_tether_outlast_the_question_whether_it_is_mapped);
 	tcase_add_test(
 		t, barrier_waits_for_a_lost_session_until_its_process_ends);
 	tcase_add_test(t, idle_server_has_no_barrier_and_no_timer);
