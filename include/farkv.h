@@ -473,7 +473,7 @@ int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
  * Ask whether a key has a value: FARKV_OK, or FARKV_ENOTFOUND. The value is not read, so nothing
  * is said of its integrity: only a get verifies it.
  *
- * Errors: those of farkv_get() (FARKV_ECORRUPT: header or key of the value are damaged).
+ * Errors: those of farkv_get() (FARKV_ECORRUPT: the stored key is damaged).
  * Linearizable per key. Cost: 1 round trip for a key with a cached location, which READs 8 bytes;
  * otherwise 2 if the key has a value, which READ the window and the value's header and key, and 1
  * if not. The next operation on the key finds its location cached, but its value is not.

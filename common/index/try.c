@@ -184,6 +184,21 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 	return slots && index_get_fast(ix, op, slots);
 }
 
+/*
+ * True if the first slot of the home line with the key's fingerprint is the key's, and alive. The
+ * slots before it need no look, as in get_fast(). Incarnation and key suffice, as in put_verify():
+ * the word still stands, so the block did not change meanwhile, and its header is whole.
+ */
+static bool exists_fast(const struct index *ix, const struct index_op *op, const uint64_t *slots)
+{
+	struct put p;
+
+	put_start(&p, &op->key, NULL, 0);
+	p.slots = slots;
+	return put_find(ix, &p) && !(p.old_word & SLOT_DEAD) && put_verify(&p) &&
+	       still_holds(&slots[p.slot_at], p.old_word);
+}
+
 static bool exists_by_loads(struct index *ix, struct index_op *op)
 {
 	const uint64_t *slots = direct_window(ix, op);
@@ -192,6 +207,10 @@ static bool exists_by_loads(struct index *ix, struct index_op *op)
 
 	if (!slots)
 		return false;
+	if (exists_fast(ix, op, slots)) {
+		op->result = 0;
+		return true;
+	}
 	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
 	if (look == LOOK_UNUSUAL)
 		return false;

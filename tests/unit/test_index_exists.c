@@ -342,8 +342,11 @@ START_TEST(exists_verifies_header_and_key_only)
 	PRESENT(&me, k);
 	block[26] ^= 1;
 	for (unsigned at = 0; at < 25; at++) {
+		/* By loads only key, its length and incarnation are compared. */
+		bool matters = _i || (at >= 12 && at < 16) || at == 24;
+
 		block[at] ^= 1;
-		ck_assert_int_eq(run(&me, INDEX_EXISTS, k, NULL, 0), FARKV_ECORRUPT);
+		ck_assert_int_eq(run(&me, INDEX_EXISTS, k, NULL, 0), matters ? FARKV_ECORRUPT : 0);
 		block[at] ^= 1;
 	}
 	PRESENT(&me, k);
