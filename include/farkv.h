@@ -486,8 +486,8 @@ int farkv_exists(struct farkv *kv, const void *key,
  *
  * `bitmap` is the caller's, of (n + 7) / 8 bytes: bit i % 8 of bitmap[i / 8] is 1 if key i has a
  * value, and the bits after the last key are 0. *prefix_out is the number of keys with a value from
- * the first on: the first bit that is 0, or n. Either may be NULL. The keys are asked in parallel and
- * linearized one by one, not as a transaction.
+ * the first on: the first bit that is 0, or n. Either may be NULL. The keys are asked in parallel
+ * and linearized one by one, not as a transaction.
  *
  * Returns 0 if every key was answered, otherwise the error of the first one that was not. Bitmap
  * and prefix are written in any case, and say of such a key that it has no value. FARKV_ETIMEDOUT,
@@ -553,19 +553,20 @@ int farkv_delete(struct farkv *kv, const void *key,
 		 size_t key_len) FARKV_MUST_CHECK;
 
 /**
- * Add to the number that is a key's value. The value is text, as memcached has it: decimal digits of
- * a number below 2^64, which blanks may follow. What is written are the digits alone, so the length
- * follows the number. A sum wraps at 2^64.
+ * Add to the number that is a key's value. The value is text, as memcached has it: decimal digits
+ * of a number below 2^64, which blanks may follow. What is written are the digits alone, so the
+ * length follows the number. A sum wraps at 2^64.
  *
  * `opts` may be NULL: add 1, and the key must have a value. *value_out, if not NULL, is the new
  * number.
  *
  * A get and a farkv_cas(), repeated after a random delay of some microseconds as long as other
  * writes come in between: linearizable, and no increment is lost or counted twice.
- * Errors: FARKV_ENOTFOUND (no value, without FARKV_INCR_CREATE), FARKV_EINVAL (the value is no such
- * number, or an option is wrong), FARKV_ETIMEDOUT (also: others wrote the key between each get and
- * its cas until op_timeout_ms had passed), FARKV_EMAYBE (the connection broke: it was counted once or
- * not at all), and those of farkv_put(). After every error but FARKV_EMAYBE the old value stands.
+ * Errors: FARKV_ENOTFOUND (no value, without FARKV_INCR_CREATE), FARKV_EINVAL (the value is no
+ * such number, or an option is wrong), FARKV_ETIMEDOUT (also: others wrote the key between each
+ * get and its cas until op_timeout_ms had passed), FARKV_EMAYBE (the connection broke: it was
+ * counted once or not at all), and those of farkv_put(). After every error but FARKV_EMAYBE the
+ * old value stands.
  * Cost: that of a get and a cas, for each attempt: 2 round trips with a cached location. A new key:
  * that of a get that misses and an add.
  */
@@ -582,8 +583,8 @@ int farkv_decr(struct farkv *kv, const void *key, size_t key_len,
  * Add `data_len` bytes at the end of a key's value, which must exist (FARKV_ENOTFOUND).
  *
  * A get and a cas as in farkv_incr(), with its errors and cost; FARKV_ETOOLARGE if the whole value
- * exceeds the store's limit. Allocates the whole value's length for the time of the call. `data` may
- * be NULL if data_len is 0.
+ * exceeds the store's limit. Allocates the whole value's length for the time of the call. `data`
+ * may be NULL if data_len is 0.
  */
 int farkv_append(struct farkv *kv, const void *key, size_t key_len,
 		 const void *data, size_t data_len) FARKV_MUST_CHECK;

@@ -88,7 +88,7 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 /* What a look at a slot led to. */
 enum look { LOOK_ON, LOOK_END, LOOK_FOUND, LOOK_UNUSUAL };
 
-/* What is copied: a GET's block of a living key, an EXISTS's head of one, a writer's head of any. */
+/* What is copied: by a GET a living key's block, by an EXISTS its head, by a writer any head. */
 enum copied { COPY_BLOCK, COPY_LIVING_HEAD, COPY_HEAD };
 
 /*
