@@ -33,9 +33,10 @@
  * the resolution of names and the device's libraries.
  *
  * Blocking: no call waits forever. Each operation ends within the handle's op_timeout_ms, with
- * a result or with FARKV_ETIMEDOUT (farkv_clear() consists of many). A call that first completes requests in flight may take
- * twice as long if these have to wait for the server, and three times if the connection
- * breaks meanwhile. The system's resolution of a host name in farkv_open() has no limit.
+ * a result or with FARKV_ETIMEDOUT; farkv_clear() consists of many. A call that first completes
+ * requests in flight may take twice as long if these have to wait for the server, and three times
+ * if the connection breaks meanwhile. The system's resolution of a host name in farkv_open() has
+ * no limit.
  * farkv_submit() and farkv_poll() never wait for the server, a name or a new connection, which
  * a thread of the library makes. Other calls wait for it.
  */
