@@ -238,10 +238,10 @@ int farkv_decr(struct farkv *kv, const void *key, size_t key_len,
 
 static int grow(struct update *u, size_t len)
 {
-	if (len <= u->room)
+	if (u->whole && len <= u->room)
 		return 0;
 	free(u->whole);
-	u->whole = malloc(len);
+	u->whole = malloc(len ? len : 1);
 	u->room = u->whole ? len : 0;
 	return u->whole ? 0 : err_set(FARKV_ENOMEM, "no memory for a value of %zu bytes", len);
 }
