@@ -11,8 +11,11 @@
 
 #include "common/base/util.h"
 
-/* This share of a limit is left for other memory than pages, at most SPARE_MAX. */
-#define SPARE_SHARE 32u
+/*
+ * Of a limit this share is left for other memory than pages: the server's own, page tables, what
+ * the kernel keeps for sockets. Short of it the kernel would kill the server.
+ */
+#define SPARE_SHARE 12u
 #define SPARE_MAX (UINT64_C(32) << 20)
 
 /* One cgroup version. */

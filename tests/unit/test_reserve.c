@@ -378,14 +378,14 @@ START_TEST(limit_in_a_container_is_that_of_the_mounted_cgroup)
 	file("/sys/fs/cgroup/memory.current", "1048576\n");
 	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 128 * MIB);
-	ck_assert_uint_eq(room.left, (128 - 1 - 4) * MIB);
+	ck_assert_uint_eq(room.left, 127 * MIB - 128 * MIB / 12);
 	file("/proc/self/cgroup", "5:cpu,memory:/docker/0123\n0::/\n");
 	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "67108864\n");
 	file("/sys/fs/cgroup/memory/memory.usage_in_bytes", "2097152\n");
 	file("/sys/fs/cgroup/memory/memory.stat", "cache 9\ntotal_inactive_file 1048576\n");
 	memlimit_read(root, &room);
 	ck_assert_uint_eq(room.total, 64 * MIB);
-	ck_assert_uint_eq(room.left, (64 - 1 - 2) * MIB);
+	ck_assert_uint_eq(room.left, 63 * MIB - 64 * MIB / 12);
 	ck_assert_str_eq(room.what, "the limit of the cgroup / (memory.limit_in_bytes)");
 	/* Version 1 without a limit gives a large number. */
 	file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
