@@ -103,7 +103,7 @@ static int find_key(struct reader *r, const char *key, size_t len,
 	struct trace *t = r->t;
 	size_t at;
 
-	if (2 * (t->n_keys + 1) > r->slots && !grow_table(r))
+	if ((2 * (t->n_keys + 1) > r->slots && !grow_table(r)) || !r->table)
 		return no_memory(r);
 	for (at = first_slot(r, key, len); r->table[at];
 	     at = (at + 1) & (r->slots - 1)) {

@@ -247,7 +247,7 @@ enum value_verdict value_check(const struct value_spec *v, uint64_t hash,
 	memcpy(&end, at + len - SUM_BYTES, SUM_BYTES);
 	if (le64toh(end) != sum || len + VALUE_SLACK > v->pattern_len ||
 	    memcmp(at + sizeof(s), v->pattern + stamp_offset(sum) + sizeof(s),
-		   body))
+		   body) != 0)
 		return VALUE_TORN;
 	return is_old(v, &s, least) ? VALUE_OLD : VALUE_GOOD;
 }

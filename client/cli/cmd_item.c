@@ -205,7 +205,7 @@ static int exists_print(struct cli *cli, const struct input_key *key, bool there
 /* Up to CLI_BATCH_MAX keys of `all`. Returns the worst exit status. */
 static int exists_some(struct cli *cli, const struct input_key *keys, size_t n, size_t all)
 {
-	struct farkv_key asked[CLI_BATCH_MAX];
+	struct farkv_key asked[CLI_BATCH_MAX] = {{NULL, 0}};
 	uint8_t bitmap[CLI_BATCH_MAX / 8];
 	int code = CLI_OK, err;
 

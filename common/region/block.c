@@ -140,7 +140,7 @@ enum block_check block_verify_split(const struct block_split *parts,
 {
 	struct hash_piece pieces[3];
 	struct block_header h;
-	uint64_t sum, end;
+	uint64_t sum = 0, end;
 	unsigned n;
 
 	header_copy(&h, parts->image);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kvbench with the store as a cache: hits and misses of traces and of requests for blocks are
 # those of a model, whatever the number of threads; what a full store refuses is counted.
-# shellcheck disable=SC2015
+# shellcheck disable=SC2015,SC2119,SC2120
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
 needs python3
@@ -193,6 +193,7 @@ is INSERT Operations 3
 printf '{"timestamp": 1, "hash_ids": [777, 778]}\n' >"$dir/one.jsonl"
 expect 0 kvbench replay "$dir/one.jsonl"
 is WORKLOAD ValueBytes 2097152
+# shellcheck disable=SC2016 # for the shell that runs it
 expect 0 sh -c '"$KVCLI" get 778 | wc -c' # and a newline
 prints '2097153\n'
 
