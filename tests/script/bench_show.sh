@@ -32,20 +32,6 @@ for w in a b c d f; do
 	esac
 done
 
-# ---- what counts
-# A read-modify-write is its read and its update: not the check of 10 KB in between, nor
-# the making of as much (null does not keep it, so each check fails).
-for how in batch=1 batch=4 queuedepth=8; do
-	# shellcheck disable=SC2046
-	"$KVBENCH" run null -P "$workloads/workloadf" -p dataintegrity=true -p fieldlength=1000 -p $how \
-		-p readproportion=0 -p operationcount=200 $([ $how = queuedepth=8 ] && echo -p openloop=true -target 300) \
-		>"$dir/out" 2>"$dir/err"
-	rmw=$(number READ-MODIFY-WRITE '50thPercentileLatency(ns)')
-	check=$(number VERIFY-FAILED '50thPercentileLatency(ns)')
-	[ "${rmw:-0}" -gt 0 ] && [ $((rmw * 4)) -lt "${check:-0}" ] ||
-		fail "$how: a read-modify-write takes $rmw ns, a check $check ns"
-done
-
 # ---- limit: a batch of 32 takes longer than a request, by far
 start_server l -m 256m
 expect 0 kvbench limit -p recordcount=20000 -p operationcount=10000 -p rounds=2
