@@ -28,8 +28,9 @@
  * So a caller that gets false from qsbr_enter() must handle these flags before it touches the
  * inventory, inside or outside of the critical section.
  *
- * Writers: `hits` the control thread, before it unmaps the tether: an operation that runs has the
- * page until qsbr_passed(), and one that begins later counts elsewhere. `seq` the handle's thread; `pending` is set by the control thread and cleared by the
+ * Writers: `seq` the handle's thread. `hits` the control thread, before it unmaps the tether: an
+ * operation that runs has the page until qsbr_passed(), and one that begins later counts
+ * elsewhere. `pending` is set by the control thread and cleared by the
  * thread that did the work; `fence` is constant.
  */
 #ifndef CLIENT_QSBR_H
