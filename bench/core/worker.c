@@ -57,8 +57,9 @@ void worker_fini(struct worker *w)
 static inline enum db_status do_read(struct worker *w, const struct op *op,
 				     uint64_t *took_out)
 {
+	bool checked = w->shared->params->data_integrity;
+	uint64_t least = checked ? worker_least(w, op) : 0, start = w->now;
 	struct db_value v;
-	uint64_t least = worker_least(w, op), start = w->now;
 	enum db_status status =
 		w->db->ops->read(w->db, op->key, op->key_len, &v);
 
@@ -67,7 +68,7 @@ static inline enum db_status do_read(struct worker *w, const struct op *op,
 	if (LIKELY(status == DB_OK))
 		status = worker_check_len(w, v.len);
 	worker_note_op(w, SERIES_READ, status, start, op);
-	if (w->shared->params->data_integrity)
+	if (checked)
 		worker_verify_op(w, op, status, least, &v);
 	return status;
 }
