@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,18 +53,13 @@ static int twin_open(int fd)
 
 static ssize_t write_now(int fd, int twin, const char *text, size_t len)
 {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	ssize_t n = send(fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n >= 0 || errno == EAGAIN || errno == EPIPE)
 		return n;
 	if (twin >= 0)
 		return write(twin, text, len);
-	if (poll(&p, 1, 0) == 0) {
-		errno = EAGAIN;
-		return -1;
-	}
-	return write(fd, text, len);
+	return util_writable(fd) ? write(fd, text, len) : -1;
 }
 
 static int put(int fd, int twin, const char *text, size_t len)

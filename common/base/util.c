@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,19 @@ void util_occupy_standard_fds(void)
 		    open("/", O_PATH) != fd) /* no /dev on this machine */
 			_exit(EX_OSERR);
 	}
+}
+
+bool util_writable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	int n;
+
+	do
+		n = poll(&p, 1, 0);
+	while (n < 0 && errno == EINTR);
+	if (n == 0)
+		errno = EAGAIN;
+	return n == 1;
 }
 
 bool util_signal_ignored(int sig)

@@ -52,6 +52,12 @@ const char *util_shell_word(const char *text, char *buf, size_t cap);
  */
 void util_occupy_standard_fds(void);
 
+/**
+ * True if a write to `fd` can take place without waiting; false, with EAGAIN, if not.
+ * Signals do not interrupt it.
+ */
+bool util_writable(int fd);
+
 /** True if `sig` is ignored, as set by nohup or a script's `&`, and must stay so. */
 bool util_signal_ignored(int sig);
 

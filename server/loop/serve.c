@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,10 +292,7 @@ static void tell(int fd, const char *where, const char *text)
 /* Writes to the raw descriptor: a reader can rely on all others being closed. */
 static void tell_ready(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-
-	errno = EAGAIN;
-	if (poll(&p, 1, 0) != 1 || write(fd, "READY\n", 6) != 6)
+	if (!util_writable(fd) || write(fd, "READY\n", 6) != 6)
 		log_warn("cannot write to ready-fd: %s", strerror(errno));
 }
 
