@@ -3,6 +3,7 @@
 
 #include "buffers.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -41,6 +42,12 @@ struct buffers_chunk {
 };
 _Static_assert(PAGE / EXTENTS_ALIGN == 64, "one word of starts per page");
 
+struct buffers_range {
+	struct buffers_range *next;
+	uint8_t *base;
+	size_t bytes;
+};
+
 /* ---- chunks --------------------------------------------------------------------- */
 
 /*
@@ -76,14 +83,18 @@ static int no_memory(size_t bytes)
 		       bytes);
 }
 
-/* Register a chunk with the lane, unless the lane does not carry segments. */
-static int chunk_show(struct buffers *b, struct buffers_chunk *c)
+/* Register memory with the lane, unless the lane does not carry segments. */
+static int show(const struct buffers *b, void *p, size_t bytes)
 {
-	int err;
-
 	if (!b->lane || !(b->lane->caps & XPORT_SEGMENTS))
 		return 0;
-	err = xport_mem_add(b->lane, c->base, c->pages * PAGE);
+	return xport_mem_add(b->lane, p, bytes);
+}
+
+static int chunk_show(struct buffers *b, struct buffers_chunk *c)
+{
+	int err = show(b, c->base, c->pages * PAGE);
+
 	/* ibv_reg_mr(3) may exclude the chunk from children (RDMAV_FORK_SAFE), but the chunks of
 	 * an extent allocator have to stay mapped there (as zeros). */
 	if (!err && b->extents)
@@ -159,6 +170,8 @@ void buffers_attach(struct buffers *b, struct xport_lane *lane)
 	b->lane = lane;
 	for (struct buffers_chunk *c = b->chunks; c; c = c->next)
 		(void)chunk_show(b, c);
+	for (const struct buffers_range *r = b->ranges; r; r = r->next)
+		(void)show(b, r->base, r->bytes);
 }
 
 void buffers_detach(struct buffers *b)
@@ -327,7 +340,99 @@ void buffers_free(struct buffers *b, void *p)
 		pages_free(c, at);
 }
 
+/* ---- the program's own memory ------------------------------------------------------ */
+
+static bool overlap(const uint8_t *p, size_t n, const uint8_t *q, size_t m)
+{
+	return p < q + m && q < p + n;
+}
+
+static int check_apart(const struct buffers *b, const uint8_t *p, size_t bytes)
+{
+	for (const struct buffers_range *r = b->ranges; r; r = r->next)
+		if (overlap(p, bytes, r->base, r->bytes))
+			return err_set(FARKV_EINVAL,
+				       "the memory at %p overlaps %zu bytes at %p that are "
+				       "registered already",
+				       (const void *)p, r->bytes, (void *)r->base);
+	for (const struct buffers_chunk *c = b->chunks; c; c = c->next)
+		if (overlap(p, bytes, c->base, c->pages * PAGE))
+			return err_set(FARKV_EINVAL,
+				       "the memory at %p is of farkv_buf_alloc(), which has "
+				       "registered it",
+				       (const void *)p);
+	return 0;
+}
+
+/* msync(2) with MS_ASYNC writes nothing, but reports pages that are not mapped. */
+static int check_mapped(uint8_t *p, size_t bytes)
+{
+	size_t before = (uintptr_t)p % PAGE;
+	size_t room = bytes + before;
+
+	if ((uintptr_t)p + bytes < bytes || room < bytes ||
+	    (msync(p - before, room, MS_ASYNC) < 0 && errno == ENOMEM))
+		return err_set(FARKV_EINVAL, "not all of the %zu bytes at %p are mapped",
+			       bytes, (void *)p);
+	return 0;
+}
+
+int buffers_register(struct buffers *b, void *p, size_t bytes)
+{
+	struct buffers_range *r;
+	int err = check_mapped(p, bytes);
+
+	if (!err)
+		err = check_apart(b, p, bytes);
+	if (err)
+		return err;
+	r = malloc(sizeof(*r));
+	if (!r)
+		return err_set(FARKV_ENOMEM, "no memory to record registered memory");
+	err = show(b, p, bytes);
+	if (err) {
+		free(r);
+		return err;
+	}
+	*r = (struct buffers_range){.next = b->ranges, .base = p, .bytes = bytes};
+	b->ranges = r;
+	return 0;
+}
+
+bool buffers_registered(const struct buffers *b, const void *p)
+{
+	const struct buffers_range *r = b->ranges;
+
+	while (r && r->base != p)
+		r = r->next;
+	return r != NULL;
+}
+
+void buffers_unregister(struct buffers *b, void *p)
+{
+	struct buffers_range **at = &b->ranges, *r;
+
+	while (*at && (*at)->base != p)
+		at = &(*at)->next;
+	r = *at;
+	if (!r)
+		return;
+	*at = r->next;
+	if (b->lane)
+		xport_mem_remove(b->lane, p);
+	free(r);
+}
+
 /* ---- the end ---------------------------------------------------------------------- */
+
+static void ranges_free(struct buffers *b)
+{
+	for (struct buffers_range *r = b->ranges, *next; r; r = next) {
+		next = r->next;
+		free(r);
+	}
+	b->ranges = NULL;
+}
 
 static void release(struct buffers *b, bool mapped)
 {
@@ -344,6 +449,7 @@ static void release(struct buffers *b, bool mapped)
  */
 void buffers_fini(struct buffers *b)
 {
+	ranges_free(b);
 	if (extents_end(b->extents, b->chunks))
 		release(b, true);
 	else
@@ -352,5 +458,6 @@ void buffers_fini(struct buffers *b)
 
 void buffers_abandon(struct buffers *b)
 {
+	ranges_free(b);
 	release(b, b->extents && extents_end(b->extents, NULL));
 }

@@ -166,6 +166,39 @@ void farkv_buf_free(struct farkv *kv, void *buf)
 		buffers_free(&kv->buffers, buf);
 }
 
+int farkv_buf_register(struct farkv *kv, void *ptr, size_t len)
+{
+	err_clear();
+	if (!kv)
+		return handle_missing();
+	if (!ptr || len == 0)
+		return err_set(FARKV_EINVAL, "farkv_buf_register: %s",
+			       ptr ? "0 bytes" : "ptr is NULL");
+	if (handle_inherited(kv) || handle_is_busy(kv))
+		return handle_busy(kv);
+	return buffers_register(&kv->buffers, ptr, len);
+}
+
+int farkv_buf_unregister(struct farkv *kv, void *ptr)
+{
+	err_clear();
+	if (!kv)
+		return handle_missing();
+	if (handle_inherited(kv) || handle_is_busy(kv))
+		return handle_busy(kv);
+	if (!buffers_registered(&kv->buffers, ptr))
+		return err_set(FARKV_EINVAL,
+			       "no memory that was registered with this handle begins at %p",
+			       ptr);
+	/* Requests in flight may use it. */
+	atom_store_relaxed(&kv->busy, true);
+	if (kv->queued)
+		queue_settle(kv);
+	buffers_unregister(&kv->buffers, ptr);
+	atom_store_relaxed(&kv->busy, false);
+	return 0;
+}
+
 /* ---- requests --------------------------------------------------------------------------- */
 
 static_assert((int)FARKV_REQUEST_GET == (int)INDEX_GET &&

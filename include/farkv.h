@@ -15,7 +15,8 @@
  * closed handles. farkv_counters() and farkv_in_flight() do not check.
  * A call on a handle with requests in flight first completes these, except farkv_submit(),
  * farkv_poll(), farkv_wait(), farkv_in_flight(), farkv_event_fd(), farkv_counters(),
- * farkv_buf_alloc(), farkv_buf_free(), and farkv_close(), which drops them.
+ * farkv_buf_alloc(), farkv_buf_free(), farkv_buf_register(), and farkv_close(), which drops
+ * them.
  * Signals: no call is async-signal-safe. Cancellation: a thread must not be cancelled
  * (pthread_cancel(3)) within a call. Fork: a child must open its own handles; calls on an
  * inherited handle return FARKV_EDISCONNECTED, except farkv_counters(), which returns the
@@ -463,8 +464,9 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
  * Other errors and cost as farkv_get().
  *
  * Values of 4 KiB and more are written to `buf` directly, without a copy, if all its `cap` bytes
- * lie in a buffer of farkv_buf_alloc() of this handle; over shared memory in any memory. So the
- * content of `buf` after the value, and after an error, is undefined.
+ * lie in a buffer of farkv_buf_alloc() or in one range of farkv_buf_register() of this handle;
+ * over shared memory in any memory. So the content of `buf` after the value, and after an error,
+ * is undefined.
  */
 int farkv_get_into(struct farkv *kv, const void *key, size_t key_len, void *buf,
 		   size_t cap, size_t *len_out,
@@ -502,9 +504,9 @@ int farkv_mexists(struct farkv *kv, const struct farkv_key *keys, size_t n,
 /**
  * Store a value under a key, whether or not the key had one before.
  *
- * Key and value must not be changed until the call returns. A value of 4 KiB and more in a
- * buffer of farkv_buf_alloc() of this handle is sent without a copy. Errors: FARKV_ETOOLARGE,
- * FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC, FARKV_EINDEXFULL,
+ * Key and value must not be changed until the call returns. A value of 4 KiB and more in memory
+ * of farkv_buf_alloc() or farkv_buf_register() of this handle is sent without a copy. Errors:
+ * FARKV_ETOOLARGE, FARKV_EINVAL, FARKV_EPERM (read-only handle), FARKV_ENOSPC, FARKV_EINDEXFULL,
  * FARKV_ETIMEDOUT, FARKV_EDISCONNECTED, FARKV_ELINKDOWN, FARKV_EMAYBE, FARKV_ECORRUPT (the
  * present value cannot be read; if its key can, over shared memory, it is replaced),
  * FARKV_EFORMAT (the directory is damaged), FARKV_ENOMEM.
@@ -625,6 +627,44 @@ int farkv_buf_alloc(struct farkv *kv, size_t bytes,
 void farkv_buf_free(struct farkv *kv, void *buf);
 
 /**
+ * Register `len` bytes of the program's own memory at `ptr`, so that values of 4 KiB and more come
+ * to it and go from it without a copy, as with farkv_buf_alloc(): by farkv_get_into(),
+ * farkv_mget_into(), requests with `buf`, and all calls that write. Any mapped memory: of
+ * malloc(3), mmap(2), huge pages; no alignment is needed. Memory that may only be read can be the
+ * source of writes. A value that is not in one range as a whole is copied.
+ *
+ * The memory stays the program's. It must stay mapped, with the same pages, until
+ * farkv_buf_unregister() or farkv_close(): the device pins its pages, and after munmap(2),
+ * mremap(2) or madvise(MADV_DONTNEED) it would go on using those. Nothing is registered or
+ * remembered on the library's own account. A new connection registers the range again; if the
+ * device then refuses, values are copied, as they are by a device without scatter and gather.
+ * Several handles may register the same memory. Each lookup compares ranges one by one: register
+ * few large ones, once.
+ *
+ * Over shared memory the range is only recorded, with the same checks, so that a program behaves
+ * alike; every farkv_get_into() is direct there.
+ *
+ * fork(2): registration belongs to the parent's handle. Before Linux 5.12 the parent's first write
+ * to a page after a fork moves it away from the device: exclude the memory from children there
+ * (MADV_DONTFORK).
+ *
+ * Errors: FARKV_EINVAL (NULL, no bytes, not mapped, or overlaps a range or buffer of this handle),
+ * FARKV_ENOMEM (also: the limit of locked memory, ulimit -l), FARKV_ESYS (the device cannot
+ * register this memory), FARKV_EDISCONNECTED (an inherited handle). No message, no round trip, but
+ * the kernel pins page by page: not for the path of an operation.
+ */
+int farkv_buf_register(struct farkv *kv, void *ptr, size_t len) FARKV_MUST_CHECK;
+
+/**
+ * End the registration of the range that begins at `ptr`, which is then the program's to unmap.
+ * Requests in flight are completed first, and their completions stay, as with every call.
+ *
+ * Errors: FARKV_EINVAL (no range of this handle begins there), FARKV_EDISCONNECTED (an inherited
+ * handle).
+ */
+int farkv_buf_unregister(struct farkv *kv, void *ptr) FARKV_MUST_CHECK;
+
+/**
  * Read `n` keys together; each item has its own result. The values belong to the handle until
  * the end of the next call on it, as that of farkv_get(). The items are executed in parallel and
  * linearized one by one, not as a transaction.
@@ -642,6 +682,7 @@ void farkv_buf_free(struct farkv *kv, void *buf);
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 	       size_t n) FARKV_MUST_CHECK;
+
 
 /**
  * Store `n` values together, each as by farkv_put(); if a key occurs twice the later item wins.

@@ -190,7 +190,7 @@ uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		return 0;
 	part = UTIL_MIN(op->into_cap, all - around);
 	if (part < INDEX_SEGMENT_MIN ||
-	    !xport_mem_known(ix->lane, op->into, op->into_cap))
+	    !xport_mem_known(ix->lane, op->into, op->into_cap, XPORT_READ))
 		return 0;
 	return (uint32_t)part;
 }

@@ -92,7 +92,7 @@ static enum next block_write(struct index *ix, struct index_op *op)
 
 	if (!(ix->lane->caps & XPORT_DIRECT_STORE) &&
 	    op_value_len(op) >= INDEX_SEGMENT_MIN && ix->versions.counter < UINT32_MAX &&
-	    xport_mem_known(ix->lane, op->value, op->value_len))
+	    xport_mem_known(ix->lane, op->value, op->value_len, XPORT_WRITE))
 		return block_write_around(ix, op);
 	next = op_block_image(ix, op, &image);
 	if (next == NEXT_POST)

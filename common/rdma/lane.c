@@ -336,11 +336,11 @@ static int verbs_add(struct xport_lane *lane, void *mem, size_t bytes)
 }
 
 static bool verbs_known(const struct xport_lane *lane, const void *mem,
-			size_t bytes)
+			size_t bytes, enum xport_opcode use)
 {
 	const struct verbs_lane *l = (const void *)lane;
 
-	return verbs_mem_added(&l->mem, mem, bytes);
+	return verbs_mem_added(&l->mem, mem, bytes, use == XPORT_READ);
 }
 
 static void verbs_remove(struct xport_lane *lane, void *mem)

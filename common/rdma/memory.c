@@ -77,6 +77,10 @@ static void chunk_free(struct verbs_chunk *c)
 static int chunk_register(struct verbs_mem *m, struct verbs_chunk *c)
 {
 	c->mr = ibv_reg_mr(m->pd, c->base, c->bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!c->mr && (errno == EFAULT || errno == EACCES)) {
+		c->mr = ibv_reg_mr(m->pd, c->base, c->bytes, 0);
+		c->readonly = c->mr != NULL;
+	}
 	if (!c->mr)
 		return verbs_reg_error(errno, c->bytes, "buffers");
 	m->registrations++;
@@ -225,11 +229,12 @@ void verbs_mem_remove(struct verbs_mem *m, const void *p)
 	free(c);
 }
 
-bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes)
+bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes, bool written)
 {
 	const struct verbs_chunk *c = verbs_chunk_of(m->added, p);
 
-	return c && bytes <= c->bytes - (size_t)((const uint8_t *)p - c->base);
+	return c && bytes <= c->bytes - (size_t)((const uint8_t *)p - c->base) &&
+	       !(written && c->readonly);
 }
 
 void verbs_mem_fini(struct verbs_mem *m)

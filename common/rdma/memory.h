@@ -13,6 +13,7 @@ struct verbs_chunk {
 	struct ibv_mr *mr;
 	uint8_t *base;
 	size_t bytes, used;
+	bool readonly; /* added memory that the device may only read */
 };
 
 #define VERBS_MEM_CLASSES 48
@@ -35,12 +36,15 @@ void verbs_mem_init(struct verbs_mem *m, struct ibv_pd *pd);
 /** 64-byte aligned; NULL with a detail if memory or its registration fails. */
 void *verbs_mem_alloc(struct verbs_mem *m, size_t bytes);
 void verbs_mem_free(struct verbs_mem *m, void *p, size_t bytes);
-/** Register the caller's memory. 0, FARKV_ENOMEM or FARKV_ESYS, with a detail. */
+/**
+ * Register the caller's memory, for reading only if it may not be written. 0, FARKV_ENOMEM or
+ * FARKV_ESYS, with a detail.
+ */
 int verbs_mem_add(struct verbs_mem *m, void *p, size_t bytes);
 /** No request in flight may use it. Unknown memory is ignored. */
 void verbs_mem_remove(struct verbs_mem *m, const void *p);
-/** True if all these bytes lie in one piece of added memory. */
-bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes);
+/** True if all these bytes lie in one piece of added memory; `written`: that may be written. */
+bool verbs_mem_added(const struct verbs_mem *m, const void *p, size_t bytes, bool written);
 /** The chunk of the list that contains `p`; NULL if none. */
 static inline const struct verbs_chunk *verbs_chunk_of(const struct verbs_chunk *first,
 						       const void *p)

@@ -213,10 +213,10 @@ static int fault_mem_add(struct xport_lane *lane, void *mem, size_t bytes)
 }
 
 static bool fault_mem_known(const struct xport_lane *lane, const void *mem,
-			    size_t bytes)
+			    size_t bytes, enum xport_opcode use)
 {
 	return xport_mem_known(((const struct fault_lane *)lane)->inner, mem,
-			       bytes);
+			       bytes, use);
 }
 
 static void fault_mem_remove(struct xport_lane *lane, void *mem)

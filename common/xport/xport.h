@@ -121,7 +121,7 @@ struct xport_ops {
 	int (*mem_add)(struct xport_lane *lane, void *mem, size_t bytes);
 	void (*mem_remove)(struct xport_lane *lane, void *mem);
 	bool (*mem_known)(const struct xport_lane *lane, const void *mem,
-			  size_t bytes);
+			  size_t bytes, enum xport_opcode use);
 	void (*close)(struct xport_lane *lane);
 };
 
@@ -189,23 +189,27 @@ static inline void xport_mem_free(struct xport_lane *lane, void *mem,
 }
 
 /**
- * Allow the segments of requests to lie in the caller's memory: whole pages, `bytes` from
- * `mem`, until xport_mem_remove() with the same address or the lane's end. The pages must
- * stay mapped until then, and no request in flight may use them at removal. Registers the
- * memory with the device, which is slow: not for the path of an operation. Returns 0,
- * FARKV_ENOTSUP (the lane has no segments), FARKV_ENOMEM (locked memory), FARKV_ESYS.
+ * Allow the segments of requests to lie in the caller's memory: `bytes` from `mem`, until
+ * xport_mem_remove() with the same address or the lane's end. The pages must stay mapped until
+ * then, and no request in flight may use them at removal. Memory that may only be read can be
+ * the source of WRITEs. Registers the memory with the device, which is slow: not for the path
+ * of an operation. Returns 0, FARKV_ENOTSUP (the lane has no segments), FARKV_ENOMEM (locked
+ * memory), FARKV_ESYS.
  */
 int xport_mem_add(struct xport_lane *lane, void *mem, size_t bytes);
 void xport_mem_remove(struct xport_lane *lane, void *mem);
 
-/** True if these bytes may be a request's segment. Cheap enough for every request. */
-static inline bool xport_mem_known(const struct xport_lane *lane,
-				   const void *mem, size_t bytes)
+/**
+ * True if these bytes may be the segment of a READ (they are written) or a WRITE (they are read).
+ * Cheap enough for every request.
+ */
+static inline bool xport_mem_known(const struct xport_lane *lane, const void *mem,
+				   size_t bytes, enum xport_opcode use)
 {
 	if (!(lane->caps & XPORT_SEGMENTS))
 		return false;
 	return lane->caps & XPORT_ANY_MEM ||
-	       (lane->ops->mem_known && lane->ops->mem_known(lane, mem, bytes));
+	       (lane->ops->mem_known && lane->ops->mem_known(lane, mem, bytes, use));
 }
 
 /**

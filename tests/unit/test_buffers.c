@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Buffers of farkv_buf_alloc() with a real kvserver, over shared memory or RDMA: values
- * are carried from and to any memory, and in steady state nothing is registered.
+ * Buffers of farkv_buf_alloc() and memory of farkv_buf_register() with a real kvserver, over
+ * shared memory or RDMA: values are carried from and to any memory, and in steady state nothing
+ * is registered.
  */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -241,6 +244,211 @@ START_TEST(buffer_of_the_parent_is_gone_in_a_child)
 }
 END_TEST
 
+/* ---- the program's own memory -------------------------------------------------------- */
+
+#define OWN_BYTES (4 * LARGEST)
+
+static uint8_t *map_pages(size_t bytes, int prot)
+{
+	void *p = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	return p;
+}
+
+/* Two halves of `own` as source and destination. */
+static void own_round_trips(uint8_t *own, unsigned seed)
+{
+	uint8_t *mem[4] = {own, own, own + OWN_BYTES / 2, own + OWN_BYTES / 2};
+
+	round_trips(mem, seed);
+}
+
+START_TEST(registered_memory_of_any_kind_carries_values)
+{
+	uint8_t *odd = malloc(OWN_BYTES + 3);
+	uint8_t *own[3] = {odd + 3, map_pages(OWN_BYTES, PROT_READ | PROT_WRITE),
+			   map_pages(OWN_BYTES, PROT_READ | PROT_WRITE)};
+	uint64_t before = registrations();
+
+	(void)madvise(own[2], OWN_BYTES, MADV_HUGEPAGE);
+	for (unsigned i = 0; i < 3; i++)
+		OK(farkv_buf_register(kv, own[i], OWN_BYTES));
+	ck_assert_uint_eq(registrations() - before, real_server_is_remote() ? 3 : 0);
+	for (unsigned seed = 0; seed < 6; seed++)
+		own_round_trips(own[seed % 3], seed);
+	before = registrations();
+	for (unsigned seed = 6; seed < 12; seed++)
+		own_round_trips(own[seed % 3], seed);
+	ck_assert_uint_eq(registrations(), before);
+	/* Afterwards the program may do as it likes with it, and the values are copied. */
+	for (unsigned i = 0; i < 3; i++)
+		OK(farkv_buf_unregister(kv, own[i]));
+	own_round_trips(own[1], 1);
+	munmap(own[1], OWN_BYTES);
+	munmap(own[2], OWN_BYTES);
+	free(odd);
+	own[1] = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
+	own_round_trips(own[1], 2);
+	munmap(own[1], OWN_BYTES);
+}
+END_TEST
+
+/* A value in a file or in constant data, for example. */
+START_TEST(registered_memory_that_may_only_be_read_is_a_source)
+{
+	uint8_t *own = map_pages(LARGEST, PROT_READ | PROT_WRITE), *to = buffer(LARGEST);
+	size_t len = 0;
+
+	e2e_fill(own, LARGEST, 3);
+	ck_assert_int_eq(mprotect(own, LARGEST, PROT_READ), 0);
+	OK(farkv_buf_register(kv, own, LARGEST));
+	OK(farkv_put(kv, "k", 1, own, LARGEST));
+	OK(farkv_get_into(kv, "k", 1, to, LARGEST, &len, NULL));
+	ck_assert_uint_eq(len, LARGEST);
+	ck_assert(memcmp(to, own, LARGEST) == 0);
+	OK(farkv_buf_unregister(kv, own));
+	munmap(own, LARGEST);
+}
+END_TEST
+
+START_TEST(register_of_what_is_no_memory_or_overlaps_is_refused)
+{
+	uint8_t *own = map_pages(3 * LARGEST, PROT_READ | PROT_WRITE), *mine = buffer(8192);
+
+	FAILS(FARKV_EINVAL, farkv_buf_register(NULL, own, 1));
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, NULL, 1));
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, own, 0));
+	e2e_detail("0 bytes");
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, own, SIZE_MAX - 100));
+	munmap(own + LARGEST, LARGEST);
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, own, 2 * LARGEST));
+	e2e_detail("mapped");
+	OK(farkv_buf_register(kv, own + 100, 1000));
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, own, 101));
+	e2e_detail("overlaps");
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, own + 100, 1000));
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, own + 1099, 1));
+	OK(farkv_buf_register(kv, own, 100));
+	OK(farkv_buf_register(kv, own + 1100, 1));
+	FAILS(FARKV_EINVAL, farkv_buf_register(kv, mine + 100, 10));
+	e2e_detail("farkv_buf_alloc");
+	FAILS(FARKV_EINVAL, farkv_buf_unregister(NULL, own));
+	FAILS(FARKV_EINVAL, farkv_buf_unregister(kv, NULL));
+	FAILS(FARKV_EINVAL, farkv_buf_unregister(kv, own + 101));
+	e2e_detail("begins at");
+	OK(farkv_buf_unregister(kv, own + 100));
+	FAILS(FARKV_EINVAL, farkv_buf_unregister(kv, own + 100));
+	OK(farkv_buf_register(kv, own + 100, 1000));
+	munmap(own + 2 * LARGEST, LARGEST);
+}
+END_TEST
+
+/* Only a device locks memory. */
+START_TEST(register_over_the_limit_of_locked_memory_is_refused)
+{
+	struct rlimit none = {0, 0};
+	uint8_t *own = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
+
+	if (!real_server_is_remote())
+		return;
+	if (geteuid() == 0) { /* root has no limit */
+		ck_assert_int_eq(setresgid(65534, 65534, 65534), 0);
+		ck_assert_int_eq(setresuid(65534, 65534, 0), 0);
+	}
+	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &none), 0);
+	FAILS(FARKV_ENOMEM, farkv_buf_register(kv, own, OWN_BYTES));
+	e2e_detail("limit of locked memory");
+	FAILS(FARKV_EINVAL, farkv_buf_unregister(kv, own));
+	/* No request can follow: software RDMA posts by write(2), which looks at who opened. */
+	(void)!seteuid(0);
+}
+END_TEST
+
+/* The child has a copy of the memory, and no registration; the parent's goes on. */
+START_TEST(registered_memory_serves_the_parent_after_a_fork)
+{
+	uint8_t *own = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
+	int go[2], status;
+	pid_t child;
+	char c = 0;
+
+	OK(farkv_buf_register(kv, own, OWN_BYTES));
+	own_round_trips(own, 1);
+	ck_assert_int_eq(pipe(go), 0);
+	child = fork();
+	if (child == 0) {
+		uint8_t copy = own[0];
+		bool refused = farkv_buf_register(kv, go, sizeof(go)) == FARKV_EDISCONNECTED &&
+			       farkv_buf_unregister(kv, own) == FARKV_EDISCONNECTED;
+
+		close(go[1]);
+		_exit(read(go[0], &c, 1) == 0 && own[0] == copy && refused ? 0 : 1);
+	}
+	for (unsigned seed = 2; seed < 6; seed++)
+		own_round_trips(own, seed);
+	close(go[1]);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	OK(farkv_buf_unregister(kv, own));
+	close(go[0]);
+}
+END_TEST
+
+START_TEST(unregister_completes_requests_in_flight)
+{
+	enum { N = 8 };
+	uint8_t *own = map_pages(N * LARGEST, PROT_READ | PROT_WRITE), *want = malloc(LARGEST);
+	struct farkv_request r[N];
+	struct farkv_completion done[N];
+
+	e2e_fill(want, LARGEST, 7);
+	OK(farkv_put(kv, "k", 1, want, LARGEST));
+	OK(farkv_buf_register(kv, own, N * LARGEST));
+	for (unsigned i = 0; i < N; i++)
+		r[i] = (struct farkv_request){.tag = i,
+					      .kind = FARKV_REQUEST_GET,
+					      .key = "k",
+					      .key_len = 1,
+					      .buf = own + i * LARGEST,
+					      .buf_len = LARGEST};
+	ck_assert_int_eq(farkv_submit(kv, r, N), N);
+	OK(farkv_buf_unregister(kv, own));
+	for (unsigned i = 0; i < N; i++)
+		ck_assert(memcmp(own + i * LARGEST, want, LARGEST) == 0);
+	munmap(own, N * LARGEST);
+	ck_assert_uint_eq(farkv_in_flight(kv), N);
+	ck_assert_int_eq(farkv_poll(kv, done, N), N);
+	for (unsigned i = 0; i < N; i++)
+		ck_assert_int_eq(done[i].result, 0);
+	free(want);
+}
+END_TEST
+
+START_TEST(registered_memory_after_a_restart_serves_the_new_server)
+{
+	static const char *const args[] = {"-m", "128m", "-I", "2m", NULL};
+	uint8_t *own = map_pages(OWN_BYTES, PROT_READ | PROT_WRITE);
+	struct farkv_value v;
+	int err = 0;
+
+	OK(farkv_buf_register(kv, own, OWN_BYTES));
+	own_round_trips(own, 1);
+	(void)real_server_end(&srv, SIGKILL);
+	real_server_start(&srv, args);
+	for (unsigned i = 0; i < 1000 && err != FARKV_ENOTFOUND; i++) {
+		err = farkv_get(kv, "none", 4, &v);
+		usleep(err == FARKV_EDISCONNECTED ? 10000 : 0);
+	}
+	ck_assert_int_eq(err, FARKV_ENOTFOUND);
+	for (unsigned seed = 1; seed < 5; seed++)
+		own_round_trips(own, seed);
+	OK(farkv_buf_unregister(kv, own));
+	munmap(own, OWN_BYTES);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("buffers");
@@ -256,6 +464,17 @@ static Suite *suite(void)
 	tcase_add_test(t, buffer_after_a_restart_serves_the_new_server);
 	tcase_add_test(t, buffer_with_bad_arguments_is_refused);
 	tcase_add_test(t, buffer_of_the_parent_is_gone_in_a_child);
+	suite_add_tcase(s, t);
+	t = tcase_create("own memory");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, registered_memory_of_any_kind_carries_values);
+	tcase_add_test(t, registered_memory_that_may_only_be_read_is_a_source);
+	tcase_add_test(t, register_of_what_is_no_memory_or_overlaps_is_refused);
+	tcase_add_test(t, register_over_the_limit_of_locked_memory_is_refused);
+	tcase_add_test(t, registered_memory_serves_the_parent_after_a_fork);
+	tcase_add_test(t, unregister_completes_requests_in_flight);
+	tcase_add_test(t, registered_memory_after_a_restart_serves_the_new_server);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -132,17 +132,25 @@ static void card_free(struct xport_lane *lane, void *mem, size_t bytes)
 static int card_add(struct xport_lane *lane, void *mem, size_t bytes)
 {
 	(void)lane;
-	ck_assert_uint_eq((uintptr_t)mem % 4096, 0);
 	if (card_refuses)
 		return FARKV_ENOMEM;
 	card_learn(mem, bytes, true);
 	return 0;
 }
 
-static bool card_known(const struct xport_lane *lane, const void *mem,
-		       size_t bytes)
+static void card_remove(struct xport_lane *lane, void *mem)
 {
 	(void)lane;
+	for (unsigned i = 0; i < KNOWN_MAX; i++)
+		if (card.known[i].at == mem && card.known[i].added)
+			card.known[i].len = 0;
+}
+
+static bool card_known(const struct xport_lane *lane, const void *mem,
+		       size_t bytes, enum xport_opcode use)
+{
+	(void)lane;
+	(void)use;
 	return card_has(mem, bytes, true);
 }
 
@@ -160,6 +168,7 @@ static struct xport_lane *card_open(struct xport_lane *inner)
 					     .mem_alloc = card_alloc,
 					     .mem_free = card_free,
 					     .mem_add = card_add,
+					     .mem_remove = card_remove,
 					     .mem_known = card_known,
 					     .close = card_close};
 
@@ -590,6 +599,115 @@ START_TEST(value_carried_without_a_copy_is_not_cached)
 }
 END_TEST
 
+/* ---- the program's own memory ------------------------------------------------------ */
+
+/* 200,000 bytes that begin at no boundary. */
+#define OWN_BYTES 200000u
+static uint8_t *own_memory(void)
+{
+	static uint8_t own[OWN_BYTES + 3];
+
+	return own + 3;
+}
+
+static void check_carried(unsigned written, unsigned read)
+{
+	ck_assert_uint_eq(card.parts_written, written);
+	ck_assert_uint_eq(card.parts_read, read);
+}
+
+START_TEST(value_in_registered_memory_is_carried_without_a_copy)
+{
+	uint8_t *from = own_memory(), *to = from + OWN_BYTES / 2;
+	size_t len = lengths[_i] < OWN_BYTES / 2 ? lengths[_i] : OWN_BYTES / 2;
+	uint64_t before;
+
+	round_trip(from, to, len, len);
+	check_carried(0, 0);
+	before = registrations();
+	ck_assert_int_eq(farkv_buf_register(kv, from, OWN_BYTES), 0);
+	ck_assert_uint_eq(registrations(), before + 1);
+	round_trip(from, to, len, len);
+	check_carried(len >= 4096, len >= 4096);
+	ck_assert_int_eq(farkv_buf_unregister(kv, from), 0);
+	round_trip(from, to, len, len);
+	check_carried(0, 0);
+	ck_assert_uint_eq(registrations(), before + 1);
+}
+END_TEST
+
+START_TEST(registered_memory_that_ends_within_a_value_is_copied)
+{
+	uint8_t *own = own_memory();
+
+	/* Two ranges side by side are two. */
+	ck_assert_int_eq(farkv_buf_register(kv, own, 10000), 0);
+	ck_assert_int_eq(farkv_buf_register(kv, own + 10000, 10000), 0);
+	round_trip(own + 1000, own + 11000, 9000, 9000);
+	check_carried(1, 1);
+	round_trip(own + 1001, own + 11001, 9000, 9000);
+	check_carried(0, 0);
+	round_trip(own + 5000, own + 30000, 8192, 8192);
+	check_carried(0, 0);
+	ck_assert_int_eq(farkv_buf_unregister(kv, own + 10000), 0);
+	round_trip(own + 1000, own + 11000, 9000, 9000);
+	check_carried(1, 0);
+}
+END_TEST
+
+START_TEST(new_connection_registers_own_memory_again)
+{
+	uint8_t *own = own_memory();
+
+	ck_assert_int_eq(farkv_buf_register(kv, own, OWN_BYTES), 0);
+	ck_assert_int_eq(farkv_buf_register(kv, &srv, sizeof(srv)), 0);
+	ck_assert_int_eq(farkv_buf_unregister(kv, &srv), 0);
+	fake_server_hangup(&srv);
+	wait_broken();
+	(void)put("key", "after the break");
+	round_trip(own, own + 100000, 8192, 8192);
+	check_carried(1, 1);
+	ck_assert(!card_has(&srv, 1, true));
+	/* The card refuses: values are copied, and the range can still be unregistered. */
+	card_refuses = true;
+	fake_server_hangup(&srv);
+	wait_broken();
+	(void)put("key", "after the break");
+	round_trip(own, own + 100000, 8192, 8192);
+	check_carried(0, 0);
+	ck_assert_int_eq(farkv_buf_register(kv, &srv, sizeof(srv)), FARKV_ENOMEM);
+	ck_assert_int_eq(farkv_buf_unregister(kv, &srv), FARKV_EINVAL);
+	ck_assert_int_eq(farkv_buf_unregister(kv, own), 0);
+	ck_assert_int_eq(farkv_buf_unregister(kv, own), FARKV_EINVAL);
+}
+END_TEST
+
+/* The memory is the program's again, so no request may use it. */
+START_TEST(unregister_with_requests_in_flight_completes_them_first)
+{
+	uint8_t *own = own_memory(), want[8192];
+	struct farkv_request r = {.kind = FARKV_REQUEST_GET,
+				  .key = "key",
+				  .key_len = 3,
+				  .buf = own,
+				  .buf_len = 8192};
+	struct farkv_completion c;
+
+	fill(want, sizeof(want), 9);
+	ck_assert_int_eq(farkv_put(kv, "key", 3, want, sizeof(want)), 0);
+	ck_assert_int_eq(farkv_buf_register(kv, own, OWN_BYTES), 0);
+	card.parts_read = 0;
+	ck_assert_int_eq(farkv_submit(kv, &r, 1), 1);
+	ck_assert_int_eq(farkv_buf_unregister(kv, own), 0);
+	ck_assert(memcmp(own, want, sizeof(want)) == 0);
+	ck_assert_uint_eq(card.parts_read, 1);
+	ck_assert_uint_eq(farkv_in_flight(kv), 1);
+	ck_assert_int_eq(farkv_poll(kv, &c, 1), 1);
+	ck_assert_int_eq(c.result, 0);
+	ck_assert_uint_eq(c.value.len, sizeof(want));
+}
+END_TEST
+
 /* ---- extents ----------------------------------------------------------------------- */
 
 static uint8_t *take_aligned(struct buffers *b, size_t bytes)
@@ -681,6 +799,13 @@ static Suite *suite(void)
 			    3);
 	tcase_add_test(t, lane_without_segments_copies);
 	tcase_add_test(t, value_carried_without_a_copy_is_not_cached);
+	suite_add_tcase(s, t);
+	t = tcase_create("own memory");
+	tcase_add_checked_fixture(t, setup_card, teardown);
+	tcase_add_loop_test(t, value_in_registered_memory_is_carried_without_a_copy, 0, n);
+	tcase_add_test(t, registered_memory_that_ends_within_a_value_is_copied);
+	tcase_add_test(t, new_connection_registers_own_memory_again);
+	tcase_add_test(t, unregister_with_requests_in_flight_completes_them_first);
 	suite_add_tcase(s, t);
 	t = tcase_create("extents");
 	tcase_add_test(t, buffers_never_overlap_and_all_come_back);

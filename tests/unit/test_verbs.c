@@ -275,14 +275,14 @@ START_TEST(added_memory_carries_segments_until_it_is_removed)
 	struct xport_chain c = {.n = 2};
 
 	ck_assert(lane->caps & XPORT_SEGMENTS);
-	ck_assert(!xport_mem_known(lane, mine, 1));
-	ck_assert(!xport_mem_known(lane, mem, 1));
+	ck_assert(!xport_mem_known(lane, mine, 1, XPORT_READ));
+	ck_assert(!xport_mem_known(lane, mem, 1, XPORT_READ));
 	ck_assert_int_eq(xport_mem_add(lane, mine, SMALL), 0);
 	ck_assert_uint_eq(lane->counters.registrations, before + 1);
-	ck_assert(xport_mem_known(lane, mine, SMALL));
-	ck_assert(xport_mem_known(lane, mine + SMALL - 1, 1));
-	ck_assert(!xport_mem_known(lane, mine + SMALL - 1, 2));
-	ck_assert(!xport_mem_known(lane, mine - 1, 2));
+	ck_assert(xport_mem_known(lane, mine, SMALL, XPORT_READ));
+	ck_assert(xport_mem_known(lane, mine + SMALL - 1, 1, XPORT_READ));
+	ck_assert(!xport_mem_known(lane, mine + SMALL - 1, 2, XPORT_READ));
+	ck_assert(!xport_mem_known(lane, mine - 1, 2, XPORT_READ));
 	for (size_t i = 0; i < SMALL; i++)
 		mine[i] = (uint8_t)(i * 5 + i / 256);
 	memset(mem, 0xCC, 64);
@@ -307,11 +307,35 @@ START_TEST(added_memory_carries_segments_until_it_is_removed)
 	ck_assert_mem_eq(mine + 20003, mine + 77, 5000);
 	ck_assert_uint_eq(lane->counters.registrations, before + 1);
 	xport_mem_remove(lane, mine);
-	ck_assert(!xport_mem_known(lane, mine, 1));
+	ck_assert(!xport_mem_known(lane, mine, 1, XPORT_READ));
 	xport_mem_remove(lane, mine);
 	/* The device uses these pages no more. */
 	munmap(mine, SMALL);
 	use_memory();
+	xport_mem_free(lane, mem, 64);
+}
+END_TEST
+
+START_TEST(added_memory_that_may_only_be_read_is_no_destination)
+{
+	uint8_t *mine = map_memory(SMALL), *mem = xport_mem_alloc(lane, 64);
+	struct xport_chain c = {.n = 1};
+
+	memset(mine, 0x5A, SMALL);
+	memset(mem, 0xCC, 64);
+	ck_assert_int_eq(mprotect(mine, SMALL, PROT_READ), 0);
+	ck_assert_int_eq(xport_mem_add(lane, mine, SMALL), 0);
+	ck_assert(xport_mem_known(lane, mine, SMALL, XPORT_WRITE));
+	ck_assert(!xport_mem_known(lane, mine, SMALL, XPORT_READ));
+	c.wr[0] = write_wr(0, mem, 5016);
+	c.wr[0].seg = mine + 77;
+	c.wr[0].seg_at = 8;
+	c.wr[0].seg_len = 5000;
+	far_run(lane, &c);
+	ck_assert_int_eq(c.status, 0);
+	ck_assert_mem_eq(region + 8, mine + 77, 5000);
+	xport_mem_remove(lane, mine);
+	munmap(mine, SMALL);
 	xport_mem_free(lane, mem, 64);
 }
 END_TEST
@@ -664,6 +688,7 @@ static Suite *suite(void)
 		fenced_write_carries_the_result_of_the_read_before_it,
 		memory_that_was_used_before_is_not_registered_again,
 		added_memory_carries_segments_until_it_is_removed,
+		added_memory_that_may_only_be_read_is_no_destination,
 		long_request_in_segments_arrives_whole,
 		wrong_key_in_the_middle_ends_the_chain_where_it_stands,
 		request_across_two_keys_is_refused_and_nothing_posted,
