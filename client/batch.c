@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_mget(), farkv_mput(), farkv_mexists(), and the deletes of farkv_clear(): groups of up to
- * INDEX_RUN_MAX operations share their round trips.
+ * farkv_mget(), farkv_mget_into(), farkv_mput(), farkv_mexists(), and the deletes of farkv_clear():
+ * groups of up to INDEX_RUN_MAX operations share their round trips.
  *
- * The values of the last group are held by the operations (index_op_hold()); those of earlier
- * groups are copied to the handle's arena. A call holds at most the sum of its
+ * Of farkv_mget() the values of the last group are held by the operations (index_op_hold()); those
+ * of earlier groups are copied to the handle's arena. A call holds at most the sum of its
  * values (each buffer rounded up to a power of two). The end of the next call gives them back,
  * all but small ones; the end of an mget keeps those that it replaced by as many of
  * that size, for the next. What is given back stays until the handle is closed, up to some MiB
@@ -32,7 +32,9 @@ static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "SEEN_SLOTS: power of two");
 /* One group of a call for `n_items`, of which those from `at` on have not begun: operation i
  * belongs to item item[i]. Of gets: */
 struct gets {
+	bool have_buffers; /* farkv_mget_into(): the items are `into` */
 	struct farkv_get_item *items;
+	struct farkv_get_into_item *into;
 	size_t n_items, at;
 	struct index_get_req want[INDEX_RUN_MAX];
 	size_t item[INDEX_RUN_MAX];
@@ -110,22 +112,44 @@ static int op_result(struct farkv *kv, const struct index_op *op, size_t item,
 
 /* ---- mget ----------------------------------------------------------------------- */
 
+static int *result_of(const struct gets *g, size_t item)
+{
+	return g->have_buffers ? &g->into[item].result : &g->items[item].result;
+}
+
+/* Set up `want` for an item; its operation gets the item's buffer. */
+static int get_prepare(struct farkv *kv, const struct gets *g, size_t item,
+		       struct index_get_req *want)
+{
+	const struct farkv_get_into_item *it;
+
+	want->op->into = NULL;
+	if (!g->have_buffers)
+		return handle_key(kv, g->items[item].key, g->items[item].key_len, &want->key);
+	it = &g->into[item];
+	if (!it->buf && it->cap > 0)
+		return err_set(FARKV_EINVAL, "buf is NULL, but cap is %zu", it->cap);
+	want->op->into = it->buf;
+	want->op->into_cap = it->cap;
+	return handle_key(kv, it->key, it->key_len, &want->key);
+}
+
 static void get_fill(struct farkv *kv, struct gets *g, struct failure *f)
 {
 	size_t at = g->at;
 
 	g->n = 0;
 	for (; at < g->n_items && g->n < INDEX_RUN_MAX; at++) {
-		struct farkv_get_item *it = &g->items[at];
 		struct index_get_req *want = &g->want[g->n];
+		int err;
 
-		it->result = handle_key(kv, it->key, it->key_len, &want->key);
-		if (it->result) {
-			failure_note(f, at, it->result);
-			continue;
-		}
 		want->op = &kv->ops[g->n];
-		g->item[g->n++] = at;
+		err = get_prepare(kv, g, at, want);
+		*result_of(g, at) = err;
+		if (err)
+			failure_note(f, at, err);
+		else
+			g->item[g->n++] = at;
 	}
 	g->at = at;
 }
@@ -149,13 +173,29 @@ static int get_value(struct farkv *kv, struct index_op *op, bool more,
 	return 0;
 }
 
+/* The value goes to the item's buffer, where it may be already. */
+static int get_value_into(const struct index_op *op, struct farkv_get_into_item *it)
+{
+	const struct block_view *v = &op->view;
+
+	it->len = v->value_len;
+	if (v->value_len > it->cap)
+		return err_set(FARKV_ETOOSMALL, "the value has %u bytes, the buffer %zu",
+			       v->value_len, it->cap);
+	if (v->value_len > 0 && v->value != it->buf)
+		memcpy(it->buf, v->value, v->value_len);
+	it->version = op->version;
+	return 0;
+}
+
 /*
  * The call ends: release what the batch before it returned. True: this one returned large
  * values, and handle_release_batch() is to follow.
  */
 static bool turn(struct farkv *kv, const struct gets *g)
 {
-	size_t n = g->at < g->n_items ? 0 : g->n; /* operations that may hold a value */
+	/* operations that may hold a value */
+	size_t n = g->have_buffers || g->at < g->n_items ? 0 : g->n;
 	bool more = kv->arena.chunks != NULL;
 	size_t held = 0;
 
@@ -179,52 +219,74 @@ static int get_harvest(struct farkv *kv, const struct gets *g, struct failure *f
 	int final = 0;
 
 	for (size_t i = 0; i < g->n; i++) {
-		struct farkv_get_item *it = &g->items[g->item[i]];
+		size_t item = g->item[i];
 		struct index_op *op = g->want[i].op;
+		int err = op_result(kv, op, item, f);
 
 		handle_count(kv, INDEX_GET, op->result, 1);
-		it->result = op_result(kv, op, g->item[i], f);
-		if (it->result == 0) {
-			it->result = get_value(kv, op, more, &it->value);
-			if (it->result)
-				failure_note(f, g->item[i], it->result);
+		if (err == 0) {
+			err = g->have_buffers ? get_value_into(op, &g->into[item]) :
+					get_value(kv, op, more, &g->items[item].value);
+			if (err)
+				failure_note(f, item, err);
 		}
-		if (is_final(it->result))
-			final = it->result;
+		*result_of(g, item) = err;
+		if (is_final(err))
+			final = err;
 	}
 	return final;
 }
 
-int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n, bool *large_out)
+static int get_all(struct farkv *kv, struct gets *g, bool *large_out)
 {
 	struct index_op *ops[INDEX_RUN_MAX];
 	struct failure f = {.err = 0};
-	struct gets g;
 	bool straight;
 	int final;
 
-	g.items = items;
-	g.n_items = n;
-	g.n = g.at = 0;
+	g->n = g->at = 0;
 	arena_age(&kv->arena);
 	final = ops_reserve(kv);
 	if (final)
 		failure_note(&f, 0, final);
-	while (g.at < n && !final) {
-		get_fill(kv, &g, &f);
-		straight = index_get_many(kv->conn.index, g.want, g.n);
-		for (size_t i = 0; !straight && i < g.n; i++)
-			ops[i] = g.want[i].op;
+	while (g->at < g->n_items && !final) {
+		get_fill(kv, g, &f);
+		straight = index_get_many(kv->conn.index, g->want, g->n);
+		for (size_t i = 0; !straight && i < g->n; i++)
+			ops[i] = g->want[i].op;
 		if (!straight)
-			handle_run(kv, ops, g.n, 0);
-		final = get_harvest(kv, &g, &f);
-		if (g.at < n)
+			handle_run(kv, ops, g->n, 0);
+		final = get_harvest(kv, g, &f);
+		if (g->at < g->n_items)
 			handle_pause(kv);
 	}
-	*large_out = turn(kv, &g);
-	for (; g.at < n; g.at++)
-		items[g.at].result = FARKV_EABORTED;
-	return failure_report(&f, n);
+	*large_out = turn(kv, g);
+	for (; g->at < g->n_items; g->at++)
+		*result_of(g, g->at) = FARKV_EABORTED;
+	return failure_report(&f, g->n_items);
+}
+
+int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n, bool *large_out)
+{
+	struct gets g;
+
+	g.have_buffers = false; /* the rest is large: no initializer */
+	g.items = items;
+	g.into = NULL;
+	g.n_items = n;
+	return get_all(kv, &g, large_out);
+}
+
+int batch_get_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n,
+		   bool *large_out)
+{
+	struct gets g;
+
+	g.have_buffers = true;
+	g.items = NULL;
+	g.into = items;
+	g.n_items = n;
+	return get_all(kv, &g, large_out);
 }
 
 /* ---- mput ----------------------------------------------------------------------- */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** batch.h - farkv_mget(), farkv_mput(), farkv_mexists(), and deletes of many keys. */
+/** batch.h - farkv_mget(), farkv_mget_into(), farkv_mput(), farkv_mexists(), and deletes of many keys. */
 #ifndef CLIENT_BATCH_H
 #define CLIENT_BATCH_H
 
 #include "handle.h"
 
-/** As farkv_mget() and farkv_mput(), arguments checked. *large_out: it returned large values,
+/** As the functions of farkv.h, arguments checked. *large_out: it returned large values,
  * and handle_release_batch() is to follow at the end of the next call. */
 int batch_get(struct farkv *kv, struct farkv_get_item *items, size_t n, bool *large_out);
+int batch_get_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n,
+		   bool *large_out);
 int batch_put(struct farkv *kv, struct farkv_put_item *items, size_t n);
 
 /** As farkv_mexists(), arguments checked; `bitmap` is NULL, or all 0. */

@@ -408,59 +408,62 @@ static int items_check(struct farkv *kv, const void *items, const char *name, si
 	return 0;
 }
 
-static int mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
+/* The end of a batch of gets; `large`: it has returned large values. */
+static void gets_end(struct farkv *kv, bool large)
 {
-	bool large;
-	int err = handle_begin(kv);
-
-	if (err) {
-		for (size_t i = 0; i < n; i++)
-			items[i].result = FARKV_EABORTED;
-		return err;
-	}
-	err = batch_get(kv, items, n, &large);
 	kv->batched = false;
 	handle_end(kv);
 	kv->batched = large;
-	return err;
-}
-
-static int mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
-{
-	int err = handle_begin(kv);
-
-	if (err) {
-		for (size_t i = 0; i < n; i++)
-			items[i].result = FARKV_EABORTED;
-		return err;
-	}
-	err = batch_put(kv, items, n);
-	handle_end(kv);
-	return err;
 }
 
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items, size_t n)
 {
+	bool large;
 	int err = items_check(kv, items, "items", n);
 
+	if (!err)
+		err = handle_begin(kv);
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
 			items[i].result = FARKV_EABORTED;
 		return err;
 	}
-	return mget(kv, items, n);
+	err = batch_get(kv, items, n, &large);
+	gets_end(kv, large);
+	return err;
+}
+
+int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items, size_t n)
+{
+	bool large;
+	int err = items_check(kv, items, "items", n);
+
+	if (!err)
+		err = handle_begin(kv);
+	if (err) {
+		for (size_t i = 0; items && i < n; i++)
+			items[i].result = FARKV_EABORTED;
+		return err;
+	}
+	err = batch_get_into(kv, items, n, &large);
+	gets_end(kv, large);
+	return err;
 }
 
 int farkv_mput(struct farkv *kv, struct farkv_put_item *items, size_t n)
 {
 	int err = items_check(kv, items, "items", n);
 
+	if (!err)
+		err = handle_begin(kv);
 	if (err) {
 		for (size_t i = 0; items && i < n; i++)
 			items[i].result = FARKV_EABORTED;
 		return err;
 	}
-	return mput(kv, items, n);
+	err = batch_put(kv, items, n);
+	handle_end(kv);
+	return err;
 }
 
 static int mexists(struct farkv *kv, const struct farkv_key *keys, size_t n, uint8_t *bitmap,

@@ -162,6 +162,17 @@ struct farkv_get_item {
 	int result;               /**< out: FARKV_OK, FARKV_ENOTFOUND, ... */
 };
 
+/** One item of farkv_mget_into(). */
+struct farkv_get_into_item {
+	const void *key;  /**< in */
+	size_t key_len;   /**< in */
+	void *buf;        /**< in: where the value goes; may be NULL if cap is 0 */
+	size_t cap;       /**< in: bytes of `buf` */
+	size_t len;       /**< out: the value's length, with FARKV_OK and FARKV_ETOOSMALL */
+	uint64_t version; /**< out, valid if result is FARKV_OK */
+	int result;       /**< out: FARKV_OK, FARKV_ENOTFOUND, FARKV_ETOOSMALL, ... */
+};
+
 /** One item of farkv_mput(). */
 struct farkv_put_item {
 	const void *key;   /**< in */
@@ -682,6 +693,17 @@ int farkv_buf_unregister(struct farkv *kv, void *ptr) FARKV_MUST_CHECK;
  */
 int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 	       size_t n) FARKV_MUST_CHECK;
+
+/**
+ * Read `n` keys together, each into its item's buffer, as by farkv_get_into(). Buffers must not
+ * overlap each other, nor a key of the call. Values of 4 KiB and more come directly to memory of
+ * farkv_buf_alloc() and farkv_buf_register(); over shared memory to any memory.
+ *
+ * Returns as farkv_mget(); FARKV_ETOOSMALL of an item, whose `len` is set, is an error of that item
+ * alone. Cost: round trips as farkv_mget().
+ */
+int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items,
+		    size_t n) FARKV_MUST_CHECK;
 
 
 /**

@@ -54,13 +54,17 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	atom_copy_block(&h, src, sizeof(h));
 	atom_compiler_barrier();
 	bytes = block_room_of(&h);
-	if (bytes > class_bytes(ref.cls) || index_op_reserve(ix, op, bytes))
+	if (bytes > class_bytes(ref.cls))
 		return false;
 	if (op->into && h.value_len >= INDEX_SEGMENT_MIN &&
 	    h.value_len <= op->into_cap && h.key_len == op->key.len) {
+		if (index_op_reserve(ix, op, bytes - h.value_len))
+			return false;
 		*check_out = direct_fetch_split(op, src, &h, ref, view);
 		return true;
 	}
+	if (index_op_reserve(ix, op, bytes))
+		return false;
 	atom_copy_block(op->buf, src, bytes);
 	/* The lengths may have changed: compare with the copied header. */
 	if (memcmp(op->buf, &h, sizeof(h)) != 0)

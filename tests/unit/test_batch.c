@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_mget(), farkv_mput() and farkv_mexists() against a real kvserver, and what each
+ * farkv_mget(), farkv_mget_into(), farkv_mput() and farkv_mexists() against a real kvserver, and what each
  * operation costs: the table of budgets, by farkv_counters().
  */
 #include "config.h"
@@ -298,6 +298,135 @@ START_TEST(mget_of_large_values_in_several_groups_keeps_all_valid)
 }
 END_TEST
 
+/* Items with buffers of their own, of `cap` bytes each. */
+static struct farkv_get_into_item *into_items(const struct batch *b, uint8_t *mem, size_t cap)
+{
+	struct farkv_get_into_item *it = calloc(b->n, sizeof(*it));
+
+	memset(mem, POISON, b->n * cap);
+	for (size_t i = 0; i < b->n; i++)
+		it[i] = (struct farkv_get_into_item){.key = &b->key[i],
+						     .key_len = sizeof(b->key[i]),
+						     .buf = mem + i * cap,
+						     .cap = cap,
+						     .len = SIZE_MAX};
+	return it;
+}
+
+/* What mget of the same keys has returned. */
+static void check_into(const struct farkv_get_into_item *it, const struct farkv_get_item *want)
+{
+	int result = want->result == 0 && want->value.len > it->cap ? FARKV_ETOOSMALL :
+								      want->result;
+
+	ck_assert_int_eq(it->result, result);
+	if (want->result) {
+		ck_assert_uint_eq(it->len, SIZE_MAX);
+		ck_assert(e2e_poisoned(it->buf, it->cap));
+		return;
+	}
+	ck_assert_uint_eq(it->len, want->value.len);
+	if (result == 0) {
+		ck_assert_uint_eq(it->version, want->value.version);
+		ck_assert(memcmp(it->buf, want->value.data, it->len) == 0);
+	}
+}
+
+START_TEST(mget_into_returns_what_mget_returns)
+{
+	struct batch *b = malloc(sizeof(*b));
+	uint8_t *mem = malloc(ITEMS_MAX * sizeof(b->value[0]));
+	struct farkv_get_into_item *it;
+	uint32_t key;
+
+	batch_fill(b, batches[_i].n, batches[_i].distinct);
+	OK(farkv_mput(kv, b->put, b->n));
+	for (key = 2; key < b->distinct; key += 3)
+		OK(farkv_delete(kv, &key, sizeof(key)));
+	it = into_items(b, mem, sizeof(b->value[0]));
+	OK(farkv_mget(kv, b->get, b->n));
+	/* The keys may be what mget has returned. */
+	OK(farkv_mget_into(kv, it, b->n));
+	OK(farkv_mget(kv, b->get, b->n));
+	for (size_t i = 0; i < b->n; i++)
+		check_into(&it[i], &b->get[i]);
+	free(it);
+	free(mem);
+	free(b);
+}
+END_TEST
+
+START_TEST(mget_into_small_buffers_tells_the_lengths)
+{
+	enum { CAP = 100 };
+	struct batch *b = malloc(sizeof(*b));
+	uint8_t *mem = malloc(ITEMS_MAX * CAP);
+	struct farkv_get_into_item *it;
+
+	batch_fill(b, 300, 300);
+	OK(farkv_mput(kv, b->put, b->n));
+	it = into_items(b, mem, CAP);
+	it[3].buf = NULL;
+	it[4] = (struct farkv_get_into_item){.key = b->get[4].key, .key_len = 4};
+	it[5].key_len = 0;
+	FAILS(FARKV_EINVAL, farkv_mget_into(kv, it, b->n));
+	e2e_detail("item 4 of 300: buf is NULL");
+	ck_assert_int_eq(it[3].result, FARKV_EINVAL);
+	ck_assert_int_eq(it[4].result, FARKV_ETOOSMALL);
+	ck_assert_uint_eq(it[4].len, value_len(4));
+	ck_assert_int_eq(it[5].result, FARKV_EINVAL);
+	it[3].buf = it[5].buf;
+	it[5] = it[4];
+	FAILS(FARKV_ETOOSMALL, farkv_mget_into(kv, it, b->n));
+	e2e_detail("item 5 of 300: the value has 28 bytes, the buffer 0");
+	OK(farkv_mget(kv, b->get, b->n));
+	for (size_t i = 6; i < b->n; i++)
+		check_into(&it[i], &b->get[i]);
+	free(it);
+	free(mem);
+	free(b);
+}
+END_TEST
+
+/* Of several groups, with one that is too long; each goes to its buffer directly. */
+START_TEST(mget_into_of_large_values_fills_all_buffers)
+{
+	enum { N = 140, LEN = 100000 };
+	static struct farkv_get_into_item it[N];
+	static struct farkv_get_item get[N];
+	static unsigned key[N];
+	uint8_t *value = malloc(LEN), *mem = malloc((size_t)N * LEN);
+
+	OK(farkv_buf_register(kv, mem, (size_t)N * LEN));
+	for (unsigned i = 0; i < N; i++) {
+		key[i] = i;
+		e2e_fill(value, LEN - i, i);
+		OK(farkv_put(kv, &i, sizeof(i), value, LEN - i));
+		it[i] = (struct farkv_get_into_item){.key = &key[i],
+						     .key_len = sizeof(key[i]),
+						     .buf = mem + (size_t)i * LEN,
+						     .cap = i == 70 ? 50000 : LEN};
+	}
+	FAILS(FARKV_ETOOSMALL, farkv_mget_into(kv, it, N));
+	e2e_detail("item 71 of 140: the value has 99930 bytes, the buffer 50000");
+	for (unsigned i = 0; i < N; i++) {
+		e2e_fill(value, LEN - i, i);
+		ck_assert_int_eq(it[i].result, i == 70 ? FARKV_ETOOSMALL : 0);
+		ck_assert_uint_eq(it[i].len, LEN - i);
+		ck_assert(i == 70 || memcmp(it[i].buf, value, LEN - i) == 0);
+	}
+	/* The next mget does not write to them. */
+	memset(mem, POISON, (size_t)N * LEN);
+	for (unsigned i = 0; i < N; i++)
+		get[i] = (struct farkv_get_item){.key = &key[i], .key_len = sizeof(key[i])};
+	OK(farkv_mget(kv, get, N));
+	ck_assert(e2e_poisoned(mem, (size_t)N * LEN));
+	OK(farkv_buf_unregister(kv, mem));
+	free(mem);
+	free(value);
+}
+END_TEST
+
 START_TEST(batch_with_a_bad_item_does_the_others)
 {
 	static uint8_t big[(1 << 20) + 1];
@@ -447,6 +576,7 @@ START_TEST(mget_of_a_group_shares_its_round_trips)
 		not_there = {"128 EXISTS, missing", 1, 128, 0, 0, 128, 16, 128, 0};
 	struct batch *b = malloc(sizeof(*b));
 	struct question *q = malloc(sizeof(*q));
+	static struct farkv_get_into_item into[129];
 
 	batch_fill(b, 300, 300);
 	OK(farkv_mput(kv, b->put, 300));
@@ -457,6 +587,13 @@ START_TEST(mget_of_a_group_shares_its_round_trips)
 	COSTS(one, OK(farkv_mget(kv, b->get, 1)));
 	COSTS(hits, OK(farkv_mget(kv, b->get, 128)));
 	COSTS(two, OK(farkv_mget(kv, b->get, 129)));
+	for (size_t i = 0; i < 129; i++)
+		into[i] = (struct farkv_get_into_item){.key = b->get[i].key,
+						       .key_len = b->get[i].key_len,
+						       .buf = b->value[i],
+						       .cap = sizeof(b->value[i])};
+	COSTS(hits, OK(farkv_mget_into(kv, into, 128)));
+	COSTS(two, OK(farkv_mget_into(kv, into, 129)));
 	COSTS(puts, OK(farkv_mput(kv, b->put, 100)));
 	COSTS(there, OK(ask(q, b, 128)));
 	ck_assert_uint_eq(q->prefix, 128);
@@ -484,6 +621,10 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, mexists_counts_the_keys_before_the_first_missing_one, 0, 9);
 	tcase_add_test(t, mexists_with_a_bad_key_answers_the_others);
 	tcase_add_test(t, mget_of_large_values_in_several_groups_keeps_all_valid);
+	tcase_add_loop_test(t, mget_into_returns_what_mget_returns, 0,
+			    sizeof(batches) / sizeof(batches[0]));
+	tcase_add_test(t, mget_into_small_buffers_tells_the_lengths);
+	tcase_add_test(t, mget_into_of_large_values_fills_all_buffers);
 	tcase_add_test(t, batch_with_a_bad_item_does_the_others);
 	suite_add_tcase(s, t);
 

@@ -708,6 +708,31 @@ START_TEST(unregister_with_requests_in_flight_completes_them_first)
 }
 END_TEST
 
+START_TEST(mget_into_registered_memory_is_carried_without_a_copy)
+{
+	uint8_t *own = own_memory(), value[9000];
+	struct farkv_get_into_item items[3];
+	static const char *const keys[] = {"a", "b", "c"};
+
+	for (unsigned i = 0; i < 3; i++) {
+		fill(value, sizeof(value), i);
+		ck_assert_int_eq(farkv_put(kv, keys[i], 1, value, sizeof(value)), 0);
+		items[i] = (struct farkv_get_into_item){
+			.key = keys[i], .key_len = 1, .buf = own + i * 10000, .cap = 9000};
+	}
+	ck_assert_int_eq(farkv_buf_register(kv, own, 20000), 0);
+	card.parts_read = 0;
+	ck_assert_int_eq(farkv_mget_into(kv, items, 3), 0);
+	ck_assert_uint_eq(card.parts_read, 2);
+	for (unsigned i = 0; i < 3; i++) {
+		fill(value, sizeof(value), i);
+		ck_assert_int_eq(items[i].result, 0);
+		ck_assert_uint_eq(items[i].len, 9000);
+		ck_assert(memcmp(items[i].buf, value, sizeof(value)) == 0);
+	}
+}
+END_TEST
+
 /* ---- extents ----------------------------------------------------------------------- */
 
 static uint8_t *take_aligned(struct buffers *b, size_t bytes)
@@ -806,6 +831,7 @@ static Suite *suite(void)
 	tcase_add_test(t, registered_memory_that_ends_within_a_value_is_copied);
 	tcase_add_test(t, new_connection_registers_own_memory_again);
 	tcase_add_test(t, unregister_with_requests_in_flight_completes_them_first);
+	tcase_add_test(t, mget_into_registered_memory_is_carried_without_a_copy);
 	suite_add_tcase(s, t);
 	t = tcase_create("extents");
 	tcase_add_test(t, buffers_never_overlap_and_all_come_back);
