@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** batch.h - farkv_mget(), farkv_mget_into(), farkv_mput(), farkv_mexists(), and deletes of many keys. */
+/** batch.h - farkv_mget(), farkv_mget_into(), farkv_mput(), farkv_mexists(), and deletes. */
 #ifndef CLIENT_BATCH_H
 #define CLIENT_BATCH_H
 

@@ -241,5 +241,28 @@ order() {
 	noticed -DCOPY -DMUTANT_PLAIN_UNLINK
 }
 
+# The word that is looked at again, the time T/2, and the barrier condition: each is needed.
+borrow() {
+	holds -DBORROWS=1 -DWRITES=3
+	if large; then
+		holds
+		holds -DWRITES=3 -DBARRIERS=2
+		holds -DWRITES=5
+	fi
+
+	reached -DCOVER_LATE_AND_UNCHANGED
+	reached -DCOVER_CHANGED_WITHIN_T
+	reached -DCOVER_BARRIER
+	reached -DCOVER_TORN
+
+	noticed -DMUTANT_NO_BARRIER
+	noticed -DMUTANT_NO_BARRIER_BY_WORD
+	noticed -DMUTANT_NO_BARRIER_WITHIN_T
+	noticed -DMUTANT_REUSE_BEFORE_T
+	noticed -DMUTANT_WORD_NOT_LOOKED_AT
+	noticed -DMUTANT_FROZEN_STANDS
+	noticed -DMUTANT_CHECK_OUTSIDE
+}
+
 "$name"
 [ "$failures" -eq 0 ]

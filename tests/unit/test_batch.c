@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv_mget(), farkv_mget_into(), farkv_mput() and farkv_mexists() against a real kvserver, and what each
- * operation costs: the table of budgets, by farkv_counters().
+ * farkv_mget(), farkv_mget_into(), farkv_mput() and farkv_mexists() against a real kvserver, and
+ * what each operation costs: the table of budgets, by farkv_counters().
  */
 #include "config.h"
 
