@@ -90,13 +90,22 @@ void handle_pending(struct farkv *kv)
 
 	if (pending & PENDING_DROP) {
 		qsbr_clear_pending(kv->qsbr, PENDING_DROP);
+		kv->epoch++;
 		index_drop_cache(kv->conn.index);
 	}
 	if (pending & (PENDING_GRANTS | PENDING_SWEEP | PENDING_RECLAIM))
 		conn_handle_pending(&kv->conn);
 }
 
-/* ---- values that a batch returned ---------------------------------------------------- */
+/* ---- values that calls returned ---------------------------------------------------- */
+
+void handle_drop_borrowed(struct farkv *kv)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		mapping_put(kv->borrowed[i]);
+		kv->borrowed[i] = NULL;
+	}
+}
 
 void handle_shrink_ops(struct farkv *kv, size_t n)
 {

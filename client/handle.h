@@ -91,6 +91,8 @@ struct farkv {
 
 	/* Kept when the connection goes. */
 	struct buffers buffers; /* the program's; registered with the present lane */
+	struct mapping *borrowed[2]; /* of views, by conn.readonly: stay mapped; NULL without */
+	uint64_t epoch; /* barriers seen, and connections made */
 	struct qsbr closed; /* qsbr_enter() always fails: used without a connection */
 	struct hits uncounted; /* its counts: none */
 	struct uri uri;
@@ -124,6 +126,9 @@ static inline bool handle_is_busy(const struct farkv *kv)
 }
 /** Refuse a call on a busy handle: FARKV_EINVAL; FARKV_EDISCONNECTED in a child. */
 int handle_busy(const struct farkv *kv);
+
+/** Borrowed values are not read any more: the store is another one, or the handle is closed. */
+void handle_drop_borrowed(struct farkv *kv);
 
 /** Give back large buffers of the batches' operations, except those that the first `n` filled. */
 void handle_shrink_ops(struct farkv *kv, size_t n);

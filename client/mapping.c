@@ -333,6 +333,14 @@ int mapping_get(const struct mapping_spec *spec, struct mapping **map_out)
 	return err;
 }
 
+struct mapping *mapping_hold(struct mapping *map)
+{
+	pthread_mutex_lock(&cache_lock);
+	map->users++;
+	pthread_mutex_unlock(&cache_lock);
+	return map;
+}
+
 void mapping_put(struct mapping *map)
 {
 	bool last;

@@ -40,6 +40,9 @@ struct mapping_spec {
  */
 int mapping_get(const struct mapping_spec *spec, struct mapping **map_out);
 
+/** Add a user, who calls mapping_put(). Returns `map`. Any thread. */
+struct mapping *mapping_hold(struct mapping *map);
+
 /** Remove a user; the last one unmaps. NULL is allowed. Any thread. */
 void mapping_put(struct mapping *map);
 

@@ -131,6 +131,7 @@ static void close_handle(struct farkv *kv)
 	if (inherited && kv->conn.session && !(kv->conn.lane->caps & XPORT_DIRECT))
 		index_abandon_spare(kv->conn.index);
 	relink_down(kv);
+	handle_drop_borrowed(kv);
 	if (inherited)
 		buffers_abandon(&kv->buffers);
 	else

@@ -47,6 +47,9 @@ static struct conn_order order(const struct farkv *kv)
 static void adopt(struct farkv *kv, const struct conn *l)
 {
 	kv->conn = *l;
+	kv->epoch++;
+	if (memcmp(kv->last_region, l->sb->region_id, sizeof(kv->last_region)) != 0)
+		handle_drop_borrowed(kv);
 	kv->qsbr = session_qsbr(kv->conn.session);
 	buffers_attach(&kv->buffers, kv->conn.lane);
 	kv->last_id = kv->conn.id;

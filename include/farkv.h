@@ -88,6 +88,7 @@ enum farkv_error {
 	FARKV_ENOMEM = -1011,      /**< this process is out of memory */
 	FARKV_EABORTED = -1012,    /**< mget/mput: the item was not attempted */
 	FARKV_EAGAIN = -1013,      /**< submit: the queue is full; take completions */
+	FARKV_ESTALE = -1014,      /**< borrow: what was read is not certain; read again */
 
 	/* No connection. The next call tries to make a new one; after two attempts in a row that
 	 * found no server, not before 0.1 s have passed. */
@@ -171,6 +172,12 @@ struct farkv_get_into_item {
 	size_t len;       /**< out: the value's length, with FARKV_OK and FARKV_ETOOSMALL */
 	uint64_t version; /**< out, valid if result is FARKV_OK */
 	int result;       /**< out: FARKV_OK, FARKV_ENOTFOUND, FARKV_ETOOSMALL, ... */
+};
+
+/** A value where it lies in the store's memory: farkv_borrow(). */
+struct farkv_view {
+	struct farkv_value value; /**< out; `data` must not be written */
+	uint64_t proof[5];        /**< for farkv_borrow_check() */
 };
 
 /** One item of farkv_mput(). */
@@ -705,6 +712,43 @@ int farkv_mget(struct farkv *kv, struct farkv_get_item *items,
 int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items,
 		    size_t n) FARKV_MUST_CHECK;
 
+/**
+ * Find the value of a key and return where it lies in the store's memory, without copying or
+ * reading it. Over shared memory only.
+ *
+ * Another client may replace the value at any moment, and after a grace period its memory holds
+ * something else. So the caller reads view_out->value.data, uses no result of that yet, and calls
+ * farkv_borrow_check(): 0 means that each byte was the value's at each moment in between. Any
+ * number of views may be open. Nothing is counted or locked: a view that is dropped, or whose
+ * program is killed, holds up nobody.
+ *
+ * Header and key are verified, the value is not: that would read all of it. (farkv_get() verifies a
+ * checksum.) On a handle that was opened read-only the CPU refuses writes to the value; on others
+ * the program must not write, which would damage the store.
+ *
+ * The memory stays mapped until farkv_close(), or until a call or completion returns
+ * FARKV_EDISCONNECTED. A child of fork() does not have it.
+ *
+ * Errors: FARKV_ENOTSUP (the store is reached by RDMA), FARKV_ESTALE (the key's part of the index
+ * is being rebuilt: use farkv_get_into(), or try again), and those of farkv_get(). Linearizable.
+ * Nothing leaves the machine.
+ */
+int farkv_borrow(struct farkv *kv, const void *key, size_t key_len,
+		 struct farkv_view *view_out) FARKV_MUST_CHECK;
+
+/**
+ * Tell whether all that was read of a view, since farkv_borrow() returned it, was the value.
+ *
+ * 0: it was. The key has kept the value, or it was replaced and less than half of the grace period
+ * T has passed since farkv_borrow() (kvserver --grace-ms; time does not count on a server whose
+ * writers come by RDMA). FARKV_ESTALE: what was read may be something else and must not be used:
+ * the value was replaced, its part of the index was rebuilt, or the server has reclaimed memory. A
+ * view can be checked several times.
+ *
+ * Errors: FARKV_ESTALE; FARKV_EINVAL (no view of this handle); FARKV_EDISCONNECTED,
+ * FARKV_ETIMEDOUT, FARKV_ELINKDOWN, FARKV_ENOMEM. No message; 0 takes two loads of shared memory.
+ */
+int farkv_borrow_check(struct farkv *kv, const struct farkv_view *view) FARKV_MUST_CHECK;
 
 /**
  * Store `n` values together, each as by farkv_put(); if a key occurs twice the later item wins.

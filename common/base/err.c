@@ -31,6 +31,7 @@ const char *err_str(int err)
 	case FARKV_ENOMEM: return "this process is out of memory";
 	case FARKV_EABORTED: return "the item was not attempted";
 	case FARKV_EAGAIN: return "the queue is full: take completions first";
+	case FARKV_ESTALE: return "what was read may not be the value: read it again";
 	case FARKV_EDISCONNECTED: return "the connection to the server is gone";
 	case FARKV_EUNREACHABLE: return "no server listens at that address";
 	case FARKV_EREFUSED: return "the server turned the session down";

@@ -73,20 +73,35 @@ static bool direct_fetch(struct index *ix, struct index_op *op, uint64_t word,
 	return true;
 }
 
-/* Copy header and key of the block that `word` names to op->buf, and tell whose it is. */
+/* Copy what a probe needs of the block that `word` names to op->buf, and tell whose it is. */
+static enum block_check direct_probe(struct index *ix, struct index_op *op, uint64_t word,
+				     struct block_view *view)
+{
+	struct block_ref ref = slot_block(word);
+	uint64_t bytes = op_probe_bytes(op, word);
+	struct block_key asked = op_block_key(ix, op);
+
+	if (index_op_reserve(ix, op, bytes))
+		return BLOCK_BAD;
+	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
+	return block_verify_head(op->buf, bytes, ref, &asked, view);
+}
+
+/* Tell whose block it is that `word` names, by its header and key. */
 static enum block_check direct_head(struct index *ix, struct index_op *op,
 				    uint64_t word, struct block_view *view)
 {
 	struct block_ref ref = slot_block(word);
-	uint64_t bytes = op_probe_bytes(op, word);
-	struct block_key asked;
+	enum block_check check;
 
-	if (!region_block_ok(&ix->sb, ref.off, ref.cls) ||
-	    index_op_reserve(ix, op, bytes))
+	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return BLOCK_BAD;
-	atom_copy_block(op->buf, ix->lane->base + ref.off, bytes);
-	asked = op_block_key(ix, op);
-	return block_verify_head(op->buf, bytes, ref, &asked, view);
+	check = direct_probe(ix, op, word, view);
+	if (check == BLOCK_PARTIAL) { /* another key, longer than this one */
+		op->search.probe_full = true;
+		check = direct_probe(ix, op, word, view);
+	}
+	return check;
 }
 
 /* What a look at a slot led to. */
@@ -220,6 +235,54 @@ static bool exists_by_loads(struct index *ix, struct index_op *op)
 		return false;
 	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
 	return true;
+}
+
+/* ---- borrowing --------------------------------------------------------------------- */
+
+/* The value's place and lengths, of the block whose head was verified. */
+static void borrowed_set(const struct index *ix, const struct index_op *op,
+			 const struct block_view *view, struct index_borrowed *out)
+{
+	struct block_ref ref = slot_block(op->search.word);
+
+	out->value = ix->lane->base + ref.off + BLOCK_HEADER_BYTES + op->key.len;
+	out->value_len = view->value_len;
+	out->version = view->version;
+	out->look.slot = window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
+	out->look.word = op->search.word;
+}
+
+int index_borrow(struct index *ix, struct index_op *op, const struct index_key *key,
+		 struct index_borrowed *out)
+{
+	const uint64_t *slots;
+	struct block_view view;
+	enum look look;
+
+	/* As EXISTS, which reads header and key. */
+	index_op_start(op, INDEX_EXISTS, key, NULL, 0);
+	slots = loads_usable(ix) ? direct_window(ix, op) : NULL;
+	if (!slots)
+		return INDEX_PENDING;
+	out->look.at_ns = index_now(ix);
+	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
+	if (look == LOOK_UNUSUAL)
+		return INDEX_PENDING;
+	if (look != LOOK_FOUND)
+		return FARKV_ENOTFOUND;
+	borrowed_set(ix, op, &view, out);
+	return 0;
+}
+
+bool index_look_holds(const struct index *ix, const struct index_look *look, bool one_clock)
+{
+	const uint8_t *slot = ix->lane->base + look->slot;
+
+	if (look->slot % SLOT_BYTES || look->slot > ix->sb.region_bytes - SLOT_BYTES)
+		return false;
+	if (still_holds((const uint64_t *)(const void *)slot, look->word))
+		return true;
+	return one_clock && index_now(ix) - look->at_ns <= ix->sb.grace_ns / 2;
 }
 
 /* ---- many operations ------------------------------------------------------------------- */

@@ -42,6 +42,36 @@ void index_try_many(struct index *ix, struct index_op *const *ops, size_t n);
 void index_fetch_many(const struct index *ix, struct index_op *const *ops,
 		      size_t n);
 
+/** A look at a key's slot: where, what was there, and the time before. */
+struct index_look {
+	uint64_t slot; /* offset in the region */
+	uint64_t word;
+	uint64_t at_ns;
+};
+
+/** A value where it lies in the mapped region. */
+struct index_borrowed {
+	const uint8_t *value;
+	uint32_t value_len;
+	uint64_t version;
+	struct index_look look;
+};
+
+/**
+ * Find the value of a key by loads, without reading it: header and key are verified. `op` is not
+ * running; its buffer gets the header. 0, FARKV_ENOTFOUND, or INDEX_PENDING: the lane has no
+ * mapping, or something unusual was met, which a GET finds out.
+ */
+int index_borrow(struct index *ix, struct index_op *op, const struct index_key *key,
+		 struct index_borrowed *out);
+
+/**
+ * True if what the caller has loaded of that value was it, given that no barrier was answered since
+ * the look: the slot still holds the word, or not more than T/2 has passed. `one_clock`: all
+ * writers run by this machine's clock; otherwise time proves nothing. Inside the critical section.
+ */
+bool index_look_holds(const struct index *ix, const struct index_look *look, bool one_clock);
+
 /* ---- for the files of the index --------------------------------------------------- */
 
 /**

@@ -136,11 +136,31 @@ static void note_value(struct client *c, struct history_op *op,
 
 /* ---- one operation --------------------------------------------------------- */
 
-/* One in four copies. */
+/* A copy of a borrowed value. FARKV_ENOTSUP by RDMA, FARKV_ESTALE if others were quicker. */
+static int borrow(struct client *c, size_t key_len, struct farkv_value *v)
+{
+	struct farkv_view view;
+	int err = farkv_borrow(c->kv, c->key[0], key_len, &view);
+
+	if (err)
+		return err;
+	memcpy(c->mem->copy[0], view.value.data, view.value.len);
+	*v = view.value;
+	v->data = c->mem->copy[0];
+	return farkv_borrow_check(c->kv, &view);
+}
+
+/* One in eight borrows, and one in eight copies. */
 static int get(struct client *c, size_t key_len, struct farkv_value *v)
 {
-	if (rng_below(&c->rng, 4))
+	uint64_t way = rng_below(&c->rng, 8);
+	int err;
+
+	if (way > 1)
 		return farkv_get(c->kv, c->key[0], key_len, v);
+	err = way ? borrow(c, key_len, v) : FARKV_ESTALE;
+	if (err != FARKV_ESTALE && err != FARKV_ENOTSUP)
+		return err;
 	v->data = c->mem->copy[0];
 	return farkv_get_into(c->kv, c->key[0], key_len, c->mem->copy[0],
 			      sizeof(c->mem->copy[0]), &v->len, &v->version);
@@ -234,6 +254,28 @@ static void race(struct client *c)
 
 /* ---- many at once ---------------------------------------------------------- */
 
+/* farkv_mget(), or the same into memory of the client. */
+static int mget(struct client *c, struct farkv_get_item *item, unsigned n)
+{
+	struct farkv_get_into_item into[STRESS_BATCH];
+	int err;
+
+	if (rng_below(&c->rng, 2))
+		return farkv_mget(c->kv, item, n);
+	for (unsigned i = 0; i < n; i++)
+		into[i] = (struct farkv_get_into_item){.key = item[i].key,
+						       .key_len = item[i].key_len,
+						       .buf = c->mem->copy[i],
+						       .cap = sizeof(c->mem->copy[i])};
+	err = farkv_mget_into(c->kv, into, n);
+	for (unsigned i = 0; i < n; i++) {
+		item[i].result = into[i].result;
+		item[i].value = (struct farkv_value){
+			.data = into[i].buf, .len = into[i].len, .version = into[i].version};
+	}
+	return err;
+}
+
 static void batch_get(struct client *c, unsigned n)
 {
 	struct history_op ops[STRESS_BATCH], *at;
@@ -249,7 +291,7 @@ static void batch_get(struct client *c, unsigned n)
 	}
 	at = recorder_begin(&c->place->rec, ops, n);
 	/* Items that were not attempted give no reason. */
-	(void)stress_result(farkv_mget(c->kv, item, n), c->place->count);
+	(void)stress_result(mget(c, item, n), c->place->count);
 	for (unsigned i = 0; i < n; i++) {
 		result[i] = stress_result(item[i].result, c->place->count);
 		if (result[i] == HISTORY_OK)

@@ -488,6 +488,52 @@ static void read_to_buffer(struct fail_report *r, struct farkv *kv)
 	farkv_buf_free(kv, buf);
 }
 
+static bool is_large(const void *p, size_t len)
+{
+	return len == LARGE && memcmp(p, value_of(PUT_LARGE, false), LARGE) == 0;
+}
+
+/* Memory of the program's own, values that come to it, and the end of its registration. */
+static void read_to_own_memory(struct fail_report *r, struct farkv *kv)
+{
+	static uint8_t own[2][LARGE];
+	const char *key = key_of(PUT_LARGE);
+	struct farkv_get_into_item it[2];
+	struct step s = begin(r, "buf_register");
+	int err = farkv_buf_register(kv, own, sizeof(own));
+
+	(void)ended(s, err);
+	for (unsigned i = 0; i < 2; i++)
+		it[i] = (struct farkv_get_into_item){
+			.key = key, .key_len = strlen(key), .buf = own[i], .cap = LARGE};
+	s = begin(r, "mget_into");
+	(void)ended(s, farkv_mget_into(kv, it, 2));
+	for (unsigned i = 0; i < 2; i++)
+		if (it[i].result == 0 && !is_large(own[i], it[i].len))
+			fail_wrong(r, "mget_into: another value");
+	if (err == 0 && farkv_buf_unregister(kv, own))
+		fail_wrong(r, "buf_unregister: %s", farkv_errdetail());
+}
+
+static void read_borrowed(struct fail_report *r, struct farkv *kv)
+{
+	const char *key = key_of(PUT_LARGE);
+	struct step s = begin(r, "borrow");
+	struct farkv_view v;
+	bool right;
+	int err = farkv_borrow(kv, key, strlen(key), &v);
+
+	(void)ended(s, err);
+	if (err)
+		return;
+	right = is_large(v.value.data, v.value.len);
+	s = begin(r, "borrow_check");
+	err = farkv_borrow_check(kv, &v);
+	(void)ended(s, err);
+	if (err == 0 && !right)
+		fail_wrong(r, "borrow: another value");
+}
+
 /* As the server drops a connection. */
 static void cut_off(void)
 {
@@ -513,6 +559,8 @@ static void operations(struct fail_report *r, struct farkv *kv)
 	ask(r, kv);
 	read_in_flight(r, kv);
 	read_to_buffer(r, kv);
+	read_to_own_memory(r, kv);
+	read_borrowed(r, kv);
 	/* Where nothing works any more, a few timeouts show it. */
 	for (unsigned i = PUT_TINY, bad = 0; i < MPUT && bad < 3; i++)
 		bad += write_one(r, kv, i) != 0;

@@ -121,6 +121,27 @@ static void gets(unsigned n)
 	}
 }
 
+static void borrows(unsigned n)
+{
+	static uint8_t into[BATCH][sizeof(value)];
+	struct farkv_get_into_item it[BATCH];
+	struct farkv_view v[BATCH];
+	char key[BATCH][32];
+
+	for (unsigned i = 0; i < n; i += BATCH) {
+		for (unsigned k = 0; k < BATCH; k++) {
+			size_t len = name_key(key[k], i + k);
+
+			it[k] = (struct farkv_get_into_item){
+				.key = key[k], .key_len = len, .buf = into[k], .cap = sizeof(into[k])};
+			must(!farkv_borrow(kv, key[k], len, &v[k]));
+		}
+		for (unsigned k = 0; k < BATCH; k++)
+			must(!farkv_borrow_check(kv, &v[k]));
+		must(!farkv_mget_into(kv, it, BATCH));
+	}
+}
+
 static void puts_(unsigned n)
 {
 	char key[32];
@@ -269,6 +290,7 @@ START_TEST(gets_make_no_system_call_and_take_no_memory)
 	gets(OPERATIONS);
 	batches(OPERATIONS, false);
 	asks(OPERATIONS);
+	borrows(OPERATIONS);
 	if (!can_watch())
 		return;
 	count_begin();
@@ -280,6 +302,9 @@ START_TEST(gets_make_no_system_call_and_take_no_memory)
 	count_begin();
 	batches(OPERATIONS, false);
 	count_end("mget", 0);
+	count_begin();
+	borrows(OPERATIONS);
+	count_end("borrow, mget_into", 0);
 }
 END_TEST
 

@@ -49,6 +49,8 @@ static void all_are_refused(void)
 	struct farkv_fsck f = {.size = sizeof(f)};
 	struct farkv_get_item g = {.key = "k", .key_len = 1};
 	struct farkv_put_item p = {.key = "k", .key_len = 1};
+	struct farkv_get_into_item into = {.key = "k", .key_len = 1};
+	struct farkv_view view = {.proof = {0}};
 	struct farkv_request r = {.key = "k", .key_len = 1};
 	struct farkv_key key = {"k", 1};
 	const struct farkv_scan_item *items;
@@ -81,6 +83,13 @@ static void all_are_refused(void)
 	REFUSED(farkv_stats(kv, &stats));
 	REFUSED(farkv_fsck(kv, &f));
 	REFUSED(farkv_buf_alloc(kv, 64, &mem));
+	REFUSED(farkv_buf_register(kv, buf, sizeof(buf)));
+	REFUSED(farkv_buf_unregister(kv, buf));
+	REFUSED(farkv_mget_into(kv, &into, 1));
+	ck_assert_int_eq(into.result, FARKV_EABORTED);
+	REFUSED(farkv_borrow(kv, "k", 1, &view));
+	view.proof[0] = (uintptr_t)kv;
+	REFUSED(farkv_borrow_check(kv, &view));
 	farkv_close(kv);
 	assert_detail("in use by another call");
 }

@@ -316,6 +316,72 @@ START_TEST(barrier_in_a_long_batch_waits_for_one_group)
 }
 END_TEST
 
+/*
+ * A view holds up no barrier, so it does not outlast one: afterwards its block may be used again
+ * before T, and its word may come back. Here word and time are as they were.
+ */
+START_TEST(view_does_not_outlast_a_barrier)
+{
+	struct msg barrier = {.type = MSG_BARRIER, .epoch.number = 7};
+	struct farkv_view v;
+
+	ck_assert_int_eq(put("k", "value"), 0);
+	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
+	fake_server_send(&srv, &barrier, NULL);
+	ck_assert(fake_server_wait(&srv, MSG_BARRIER_ACK, 1));
+	if (_i) /* another call has handled it */
+		assert_value("k", "value");
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), FARKV_ESTALE);
+	assert_detail("reclaimed");
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), FARKV_ESTALE);
+	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
+}
+END_TEST
+
+/* Writers by RDMA have clocks of their own, which go on while this machine stands still. */
+START_TEST(view_beside_writers_by_rdma_needs_its_word)
+{
+	struct farkv_view v;
+
+	ck_assert_int_eq(put("k", "value"), 0);
+	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
+	ck_assert_int_eq(put("k", "other"), 0);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
+	kv->conn.writers[0] = 'k';
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), FARKV_ESTALE);
+	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
+}
+END_TEST
+
+/* The server does not wait for a session that it has cut. */
+START_TEST(view_does_not_outlast_a_connection)
+{
+	struct farkv_view v;
+
+	ck_assert_int_eq(put("k", "value"), 0);
+	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
+	fake_server_hangup(&srv);
+	wait_broken();
+	ck_assert_int_eq(memcmp(v.value.data, "value", 5), 0);
+	/* The old connection is gone, and there is no new one yet: the pages stay. */
+	fake_server_set(&srv, hello, FAKE_SILENT);
+	set_timeout_ms(50);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), FARKV_ETIMEDOUT);
+	ck_assert_int_eq(memcmp(v.value.data, "value", 5), 0);
+	fake_server_set(&srv, hello, FAKE_WELCOME);
+	fake_server_hangup(&srv);
+	set_timeout_ms(LONG_MS);
+	assert_value("k", "value");
+	ck_assert_int_eq(memcmp(v.value.data, "value", 5), 0);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), FARKV_ESTALE);
+	ck_assert_int_eq(farkv_borrow(kv, "k", 1, &v), 0);
+	ck_assert_int_eq(farkv_borrow_check(kv, &v), 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
 	Suite *s = suite_create("session, in the middle");
@@ -335,6 +401,9 @@ static Suite *suite(void)
 
 	tcase_add_checked_fixture(t_grace, setup_long_grace, teardown);
 	tcase_add_test(t_grace, barrier_waits_for_the_running_operation);
+	tcase_add_loop_test(t_grace, view_does_not_outlast_a_barrier, 0, 2);
+	tcase_add_test(t_grace, view_beside_writers_by_rdma_needs_its_word);
+	tcase_add_test(t_grace, view_does_not_outlast_a_connection);
 	suite_add_tcase(s, t_grace);
 	return s;
 }
