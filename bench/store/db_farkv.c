@@ -304,17 +304,18 @@ static void kv_exists(struct db *db, struct db_item *items, size_t n)
 
 static void kv_read_into(struct db *db, struct db_item *items, size_t n)
 {
-	struct farkv_db *d = (struct farkv_db *)db;
+	struct farkv_get_into_item get[DB_BATCH_MAX];
 
+	for (size_t i = 0; i < n; i++)
+		get[i] = (struct farkv_get_into_item){.key = items[i].key,
+						      .key_len = items[i].key_len,
+						      .buf = items[i].into,
+						      .cap = items[i].cap};
+	(void)farkv_mget_into(((struct farkv_db *)db)->kv, get, n);
 	for (size_t i = 0; i < n; i++) {
-		struct db_item *it = &items[i];
-		size_t len;
-		int err = farkv_get_into(d->kv, it->key, it->key_len, it->into,
-					 it->cap, &len, NULL);
-
-		it->status = status_of(err);
-		if (!err)
-			it->value = (struct db_value){it->into, len};
+		items[i].status = status_of(get[i].result);
+		if (!get[i].result)
+			items[i].value = (struct db_value){get[i].buf, get[i].len};
 	}
 }
 

@@ -96,6 +96,7 @@ static enum block_check direct_head(struct index *ix, struct index_op *op,
 
 	if (!region_block_ok(&ix->sb, ref.off, ref.cls))
 		return BLOCK_BAD;
+	op->search.probe_full = false;
 	check = direct_probe(ix, op, word, view);
 	if (check == BLOCK_PARTIAL) { /* another key, longer than this one */
 		op->search.probe_full = true;
