@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * farkv: a handle per thread; insert and update are farkv_put(), a batch is
- * farkv_mget(), farkv_mput() or farkv_mexists(), a request in flight farkv_submit().
+ * farkv: a handle per thread; insert and update are farkv_put(), a batch is farkv_mget(),
+ * farkv_mget_into(), farkv_mput() or farkv_mexists(), a request in flight farkv_submit().
  */
 #include "config.h"
 
@@ -305,15 +305,17 @@ static void kv_exists(struct db *db, struct db_item *items, size_t n)
 static void kv_read_into(struct db *db, struct db_item *items, size_t n)
 {
 	struct farkv_get_into_item get[DB_BATCH_MAX];
+	int err;
 
 	for (size_t i = 0; i < n; i++)
 		get[i] = (struct farkv_get_into_item){.key = items[i].key,
 						      .key_len = items[i].key_len,
 						      .buf = items[i].into,
-						      .cap = items[i].cap};
-	(void)farkv_mget_into(((struct farkv_db *)db)->kv, get, n);
+						      .cap = items[i].cap,
+						      .result = FARKV_EABORTED};
+	err = farkv_mget_into(((struct farkv_db *)db)->kv, get, n);
 	for (size_t i = 0; i < n; i++) {
-		items[i].status = status_of(get[i].result);
+		items[i].status = item_status(get[i].result, err);
 		if (!get[i].result)
 			items[i].value = (struct db_value){get[i].buf, get[i].len};
 	}
