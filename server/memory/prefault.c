@@ -14,12 +14,15 @@
 #include "common/base/thread.h"
 #include "common/base/util.h"
 
-#include "memlimit.h"
+#include "reserve.h"
 
 /* Bytes per madvise() call, which costs as much for one page as for all of them. */
 #define STEP_BYTES (UINT64_C(32) << 20)
-/* Bytes collapsed between two reads of the memory limits. */
-#define TRUST_MAX (UINT64_C(128) << 20)
+/*
+ * Nothing is collapsed that would leave less below the memory limits: the heap may allocate so much
+ * while a call is in progress.
+ */
+#define SPARE_BYTES (UINT64_C(96) << 20)
 /* Pause between two rounds of retries; it doubles while a round achieves nothing. */
 #define AGAIN_NS (100 * NS_PER_MS)
 #define AGAIN_NS_MAX (60 * NS_PER_SEC)
@@ -51,7 +54,6 @@ struct prefault {
 	uint64_t round_at; /* where this round has got to; 0: it starts at round_ns */
 	uint64_t round_ns, wait_ns;
 	bool helped; /* this round collapsed something */
-	uint64_t trusted; /* bytes that may be collapsed before the limits are read again */
 };
 
 struct prefault *prefault_new(uint8_t *data, uint64_t bytes)
@@ -167,32 +169,15 @@ static void note(struct prefault *a, const struct step *step, int err)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-/*
- * Leave a margin below the cgroup's limit: beyond it other processes of the cgroup would be
- * killed. A small part of what was left may be taken before the limits are read again.
- */
-static bool is_room(struct prefault *a, uint64_t bytes)
-{
-	struct room room;
-
-	if (bytes > a->trusted) {
-		memlimit_read("", &room);
-		if (room.left < bytes)
-			return false;
-		a->trusted = UTIL_MAX(UTIL_MIN(room.left / 8, TRUST_MAX), bytes);
-	}
-	a->trusted -= bytes;
-	return true;
-}
-
 static int make(struct prefault *a, const struct step *step)
 {
+	uint64_t bytes = step->to - step->from;
 	int err;
 
-	if (!is_room(a, step->to - step->from))
+	if (!limits_admit(bytes, SPARE_BYTES))
 		return ENOMEM;
-	err = hugepage_collapse(a->data + step->from, step->to - step->from) ? 0 : errno;
-
+	err = hugepage_collapse(a->data + step->from, bytes) ? 0 : errno;
+	limits_taken(bytes);
 	if (err && !may_pass(err))
 		log_info("pages: the kernel makes no huge pages: %s", strerror(err));
 	else if (err)

@@ -11,6 +11,7 @@
 
 #include <farkv.h>
 
+#include "common/base/atomic.h"
 #include "common/base/clock.h"
 #include "common/base/err.h"
 #include "common/base/log.h"
@@ -23,6 +24,12 @@
 /* Share of what is left that may be taken before the limits are read again. */
 #define TRUST_SHARE 8u
 #define TRUST_MAX (UINT64_C(64) << 20)
+
+/*
+ * Bytes that were admitted and are just being taken. The usage of a limit shows an unknown part of
+ * them, so all of them count on top of it.
+ */
+static uint64_t being_taken;
 
 struct reserve {
 	int fd;
@@ -61,18 +68,53 @@ static bool is_there(const struct reserve *r, uint64_t off, uint64_t bytes)
 	return hole >= 0 && (uint64_t)hole >= off + bytes;
 }
 
-/* 0, or an errno if a limit does not allow `bytes` more. */
-static int look_at_limits(struct reserve *r, uint64_t bytes)
+static uint64_t room_left(void)
 {
 	struct room room;
 
-	if (!r->bounded || bytes <= r->trusted)
-		return 0;
 	memlimit_read("", &room);
-	if (room.left < bytes)
+	return room.left;
+}
+
+bool limits_admit(uint64_t bytes, uint64_t spare)
+{
+	uint64_t others = atom_count(&being_taken, bytes);
+
+	if (room_left() >= others + bytes + spare)
+		return true;
+	limits_taken(bytes);
+	return false;
+}
+
+void limits_taken(uint64_t bytes)
+{
+	atom_count(&being_taken, -bytes);
+}
+
+/* 0, or an errno if a limit does not allow `bytes` more. */
+static int look_at_limits(struct reserve *r, uint64_t bytes)
+{
+	uint64_t room, others;
+
+	if (bytes <= r->trusted)
+		return 0;
+	room = room_left();
+	others = atom_load_relaxed(&being_taken);
+	room -= UTIL_MIN(room, others);
+	if (room < bytes)
 		return ENOMEM;
-	r->trusted = UTIL_MAX(UTIL_MIN(room.left / TRUST_SHARE, TRUST_MAX), bytes);
+	r->trusted = UTIL_MAX(UTIL_MIN(room / TRUST_SHARE, TRUST_MAX), bytes);
 	return 0;
+}
+
+static int fallocate_run(const struct reserve *r, uint64_t off, uint64_t bytes)
+{
+	int err;
+
+	do
+		err = fallocate(r->fd, 0, (off_t)off, (off_t)bytes) ? errno : 0;
+	while (err == EINTR);
+	return err;
 }
 
 /* 0 or an errno. */
@@ -80,15 +122,15 @@ static int take(struct reserve *r, uint64_t off, uint64_t bytes)
 {
 	int err;
 
-	if (r->bounded && is_there(r, off, bytes))
+	if (!r->bounded)
+		return fallocate_run(r, off, bytes);
+	if (is_there(r, off, bytes))
 		return 0;
 	err = look_at_limits(r, bytes);
 	if (err)
 		return err;
-	do
-		err = fallocate(r->fd, 0, (off_t)off, (off_t)bytes) ? errno : 0;
-	while (err == EINTR);
-	if (!err && r->bounded)
+	err = fallocate_run(r, off, bytes);
+	if (!err)
 		r->trusted -= bytes;
 	return err;
 }

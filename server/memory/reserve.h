@@ -8,7 +8,8 @@
  * fallocate(2) when the heap first allocates it. If the kernel refuses, or a limit would be
  * passed (memlimit.h), the client gets "no memory".
  *
- * Control thread only. A reserved page stays reserved.
+ * Control thread only, apart from limits_admit() and limits_taken(). A reserved page stays
+ * reserved.
  */
 #ifndef SERVER_MEMORY_RESERVE_H
 #define SERVER_MEMORY_RESERVE_H
@@ -34,6 +35,14 @@ void reserve_log(struct reserve *r);
  * (reserve_log()). Time: the kernel's, 0.3 us for 4 KiB.
  */
 uint64_t reserve_bytes(struct reserve *r, uint64_t off, uint64_t bytes, uint64_t more);
+
+/**
+ * Any thread that is about to take memory: true if the limits of memlimit.h allow `bytes` and leave
+ * `spare` more, whatever other threads of this process are just taking. After true the caller takes
+ * the bytes, or fails to, and then calls limits_taken().
+ */
+bool limits_admit(uint64_t bytes, uint64_t spare);
+void limits_taken(uint64_t bytes);
 
 /** The number of failures, and whether the last call failed; 0 and false for NULL. */
 uint64_t reserve_refused(const struct reserve *r);

@@ -142,6 +142,23 @@ START_TEST(reserve_beyond_a_limit_does_not_ask_the_kernel)
 }
 END_TEST
 
+/* Of what another thread is just taking the limits' usage may show nothing yet. */
+START_TEST(reserve_leaves_what_another_thread_was_admitted_to_take)
+{
+	setup(true);
+	left = 20 * MIB;
+	ck_assert(!limits_admit(16 * MIB, 5 * MIB));
+	ck_assert(limits_admit(16 * MIB, 4 * MIB));
+	ck_assert(!limits_admit(3 * MIB, 2 * MIB));
+	ck_assert_uint_eq(reserve_bytes(r, 0, 5 * MIB, 0), 0);
+	r->again_ns = 0;
+	ck_assert_uint_eq(reserve_bytes(r, 0, 4 * MIB, 0), 4 * MIB);
+	limits_taken(16 * MIB);
+	ck_assert_uint_eq(reserve_bytes(r, 4 * MIB, 20 * MIB, 0), 20 * MIB);
+	teardown();
+}
+END_TEST
+
 START_TEST(reserve_of_present_pages_needs_no_memory)
 {
 	uint8_t *p;
@@ -404,6 +421,7 @@ static Suite *suite(void)
 	tcase_add_test(t, reserve_takes_no_extra_bytes_when_memory_is_short);
 	tcase_add_loop_test(t, reserve_refused_once_is_refused_for_a_while, 0, 2);
 	tcase_add_test(t, reserve_beyond_a_limit_does_not_ask_the_kernel);
+	tcase_add_test(t, reserve_leaves_what_another_thread_was_admitted_to_take);
 	tcase_add_test(t, reserve_of_present_pages_needs_no_memory);
 	tcase_add_test(t, reserve_from_a_huge_page_pool_has_no_limit);
 	suite_add_tcase(s, t);
