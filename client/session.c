@@ -99,13 +99,14 @@ int session_new(struct channel *ch, const struct superblock *sb,
 	s->next_req = 1; /* HELLO was number 1 */
 	s->grants_tail = &s->grants;
 	s->out_tail = &s->out_head;
+	s->tells_hits = !ch->tether;
+	s->qsbr.hits = ch->tether ? ch->tether : &s->hits;
 	sync_init(s);
+	/* From here on the control thread uses it. */
 	err = control_add(&s->src);
 	if (err)
 		goto err_free;
-	s->qsbr.fence = control_qsbr_fence();
-	s->tells_hits = !ch->tether;
-	s->qsbr.hits = ch->tether ? ch->tether : &s->hits;
+	s->qsbr.fence = control_qsbr_fence(); /* this thread's alone */
 	*s_out = s;
 	return 0;
 
