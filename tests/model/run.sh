@@ -264,5 +264,28 @@ borrow() {
 	noticed -DMUTANT_CHECK_OUTSIDE
 }
 
+# A reader by loads, and one that knows a sample of CLOCK.
+expiry() {
+	holds -DOPS1=0
+	holds -DREADS=0
+	holds -DREMOTE -DOPS1=0
+	if large; then
+		holds
+		holds -DOPS0=2 -DREADS=0
+		holds -DREMOTE -DOPS1=0 -DREADS=2
+		holds -DREMOTE -DOPS0=0 -DOPS1=0 -DREADS=2 -DTICKS=3 -DFIRST=2
+	fi
+
+	reached -DCOVER_EXPIRED_MISS -DOPS1=0
+	reached -DCOVER_ADD_REPLACES_EXPIRED -DREADS=0
+	reached -DREMOTE -DCOVER_UNSURE -DOPS1=0
+
+	noticed -DMUTANT_REAPER_BLIND -DREADS=0
+	noticed -DMUTANT_CLOCK_AFTER_LAST_LOOK -DOPS1=0
+	noticed -DMUTANT_DATED_LOCATION_BELIEVED -DOPS0=2 -DOPS1=0 -DREADS=0
+	noticed -DREMOTE -DMUTANT_MISS_EXTRAPOLATED -DOPS1=0
+	noticed -DREMOTE -DMUTANT_CLOCK_JUMPS -DOPS0=0 -DOPS1=0 -DREADS=2 -DTICKS=3 -DFIRST=2
+}
+
 "$name"
 [ "$failures" -eq 0 ]
