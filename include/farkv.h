@@ -343,6 +343,7 @@ struct farkv_stats {
 	uint64_t hits;            /**< gets that found a value */
 	uint64_t misses;          /**< gets that ended with FARKV_ENOTFOUND */
 	uint64_t sets;            /**< put, add, replace, cas that succeeded */
+	uint64_t expired;         /**< expired values freed by the server, ever */
 };
 
 /** Results of farkv_fsck(). */
@@ -390,6 +391,7 @@ struct farkv_fsck {
 	uint64_t silent_session; /**< session that did not answer */
 	uint64_t silent_pid;     /**< its process; 0 if that is on another machine
 				    or in another pid namespace */
+	uint64_t expired;        /**< of the items: expired, and not freed yet */
 };
 
 /** Why a check could not tell held blocks from leaked ones. */

@@ -29,6 +29,7 @@ static const struct {
 	ROW(duration_ns, NULL, PLAIN),
 	ROW(subtables, "subtables", FIGURE),
 	ROW(items, "items", FIGURE),
+	ROW(expired, "  of which expired, not freed yet", FIGURE),
 	ROW(dead_slots, "slots of deleted keys", FIGURE),
 	ROW(meta_bytes, "superblock and directory", BYTES),
 	ROW(index_bytes, "index", BYTES),

@@ -32,6 +32,7 @@ static const struct {
 	ROW(pages_refused, "  times the machine was out of memory", COUNT),
 	ROW(items, "items", COUNT),
 	ROW(item_bytes, "  their blocks", BYTES),
+	ROW(expired, "expired values freed", COUNT),
 	ROW(index_slots, "index slots", COUNT),
 	ROW(index_load_permille, "  in use", PERMILLE),
 	ROW(dead_slots, "  of deleted keys", COUNT),

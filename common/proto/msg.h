@@ -56,6 +56,8 @@ enum msg_type {
 	/* After WELCOME: operations may begin. No answer. */
 	MSG_READY = 14,
 	MSG_HITS = 15,        /* what the session has counted since it began. No answer */
+	/* A value is to expire: write CLOCK from now on. No answer; CLOCK tells. */
+	MSG_CLOCK_START = 16,
 	/* server to client */
 	MSG_WELCOME = 65,
 	MSG_REFUSE = 66,      /* the channel closes */
@@ -128,6 +130,7 @@ enum msg_stat {
 	MSG_STAT_BARRIER_WAITS, MSG_STAT_RETIRED_BYTES,
 	MSG_STAT_CPU_NS, MSG_STAT_FREE_BYTES, MSG_STAT_PAGES_REFUSED,
 	MSG_STAT_GETS, MSG_STAT_HITS, MSG_STAT_MISSES, MSG_STAT_SETS,
+	MSG_STAT_EXPIRED,
 	MSG_STAT_END /* one past the last */
 };
 
@@ -153,6 +156,7 @@ enum msg_fsck {
 	MSG_FSCK_BEHIND_EMPTY, MSG_FSCK_DUPLICATES, MSG_FSCK_BAD_SUMS,
 	MSG_FSCK_FIRST_PAGE, MSG_FSCK_FIRST_SLOT, MSG_FSCK_UNDECIDED,
 	MSG_FSCK_SILENT_SESSION, MSG_FSCK_SILENT_PID,
+	MSG_FSCK_EXPIRED,
 	MSG_FSCK_END /* one past the last */
 };
 #define MSG_STATS_MAX 64u

@@ -390,6 +390,11 @@ static_assert(offsetof(struct superblock, checksum) == 136, "superblock");
  * It is 0 until a session uses expiry, never goes back, and stands still while the server is
  * stopped.
  */
+/* Between two values of CLOCK passes at least the time by which they differ, and they differ by at
+ * most this. */
+#define REGION_CLOCK_STEP_MS 100u
+#define REGION_CLOCK_TICK_MS 10u /* a server that runs writes CLOCK this often */
+
 
 /** Bytes at the end of the meta area for the tables of `pages` pages and `sessions`. */
 static inline uint64_t region_tables_bytes(uint64_t pages, uint32_t sessions)

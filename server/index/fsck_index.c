@@ -74,8 +74,11 @@ static uint64_t look_at_block(struct fsck_subtable *t, const struct region *r,
 		if (image &&
 		    block_verify(image, ref, NULL, 0, &v) != BLOCK_BAD &&
 		    block_key_hash(image, class_bytes(ref.cls), ref,
-				   r->sb.hash_seed, &hash))
+				   r->sb.hash_seed, &hash)) {
+			t->found.expired += !(w & SLOT_DEAD) &&
+					    block_expired(v.expiry, v.flags, region_clock(r));
 			return hash ? hash : 1;
+		}
 		count = &t->found.bad_words;
 		if (image)
 			count = has_other_content(image, ref) ?

@@ -15,6 +15,7 @@ struct fsck_found {
 	uint64_t items, dead, live_bytes, dead_bytes;
 	uint64_t bad_directory, bad_empty, bad_words, damaged, shared;
 	uint64_t misplaced, behind_empty, duplicates, bad_sums;
+	uint64_t expired; /* of the items */
 	uint64_t page, slot; /* the first problem in a slot; page 0: none */
 };
 

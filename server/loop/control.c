@@ -17,6 +17,7 @@
 #include "conn_rdma.h"
 #include "conn_unix.h"
 #include "core.h"
+#include "expire.h"
 #include "fsck.h"
 #include "grants.h"
 #include "grow.h"
@@ -31,6 +32,7 @@
 static const struct loop_module *const modules[] = {
 	&welcome_module,
 	&grow_module,
+	&expire_module,
 	&grants_module,
 	&returns_module,
 	&barrier_module,

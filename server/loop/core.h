@@ -78,6 +78,7 @@ struct control {
 	struct closer *closer;       /* conn_unix.c; NULL: no socket */
 	struct welcome *welcome;
 	struct grow *grow;
+	struct expire *expire;
 	struct grants *grants;
 	struct returns *returns;
 	struct barrier *barrier;

@@ -10,6 +10,7 @@
 
 #include "barrier.h"
 #include "core.h"
+#include "expire.h"
 #include "fsck.h"
 #include "grants.h"
 #include "grow.h"
@@ -123,6 +124,8 @@ static bool dispatch(struct session *s, const struct msg *m)
 		return on_bye(s, m);
 	case MSG_HITS:
 		return on_hits(s, m);
+	case MSG_CLOCK_START:
+		return expire_on_start(s, m);
 	case MSG_READY:
 		return true;
 	default:

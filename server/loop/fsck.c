@@ -67,6 +67,7 @@ static void found_add(struct fsck_found *sum, const struct fsck_found *f)
 	sum->misplaced += f->misplaced;
 	sum->behind_empty += f->behind_empty;
 	sum->duplicates += f->duplicates;
+	sum->expired += f->expired;
 	if (!sum->page) {
 		sum->page = f->page;
 		sum->slot = f->slot;
@@ -211,6 +212,7 @@ static void fill(const struct control *c, struct msg *m)
 	add(m, MSG_FSCK_UNDECIDED, o->result);
 	add(m, MSG_FSCK_SILENT_SESSION, o->session);
 	add(m, MSG_FSCK_SILENT_PID, (uint64_t)o->pid);
+	add(m, MSG_FSCK_EXPIRED, f->found.expired);
 }
 
 /* True if a session that may write waits. */

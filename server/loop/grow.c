@@ -48,7 +48,7 @@ struct page_queue {
 	size_t at, n, cap;
 };
 
-enum queued { NOT_QUEUED, QUEUED_EARLY, QUEUED_URGENT };
+enum queued { NOT_QUEUED, QUEUED_SPARSE, QUEUED_EARLY, QUEUED_URGENT };
 
 struct grow {
 	struct control *c;
@@ -60,7 +60,8 @@ struct grow {
 	bool lane_lost; /* no work until the lane works again */
 	uint64_t running_page; /* of the subtable that is being rebuilt */
 
-	struct page_queue urgent, early;
+	struct page_queue urgent, early; /* a client waits; a window is nearly full */
+	struct page_queue sparse; /* many of its keys are dead */
 	uint64_t first;     /* page of the data area */
 	uint32_t *prefix;   /* per page: top bits of its subtable's first hash */
 	uint8_t *queued;    /* per page: enum queued */
@@ -155,31 +156,40 @@ static bool has_full_window(const struct grow *g, uint64_t page)
 	return false;
 }
 
-static void enqueue(struct grow *g, uint64_t page, bool urgent)
+static struct page_queue *queue_of(struct grow *g, enum queued as)
 {
-	uint8_t *state = &g->queued[page - g->first];
-	enum queued want = urgent ? QUEUED_URGENT : QUEUED_EARLY;
-
-	if (*state >= want || (g->running && g->running_page == page))
-		return;
-	if (queue_push(urgent ? &g->urgent : &g->early, page))
-		*state = (uint8_t)want;
+	return as == QUEUED_URGENT ? &g->urgent : as == QUEUED_EARLY ? &g->early : &g->sparse;
 }
 
-/* The next page that still needs work, and whether a client waits; 0: there is none. */
-static uint64_t dequeue(struct grow *g, bool *urgent_out)
+static void enqueue(struct grow *g, uint64_t page, enum queued as)
+{
+	uint8_t *state = &g->queued[page - g->first];
+
+	if (*state >= as || (g->running && g->running_page == page))
+		return;
+	if (queue_push(queue_of(g, as), page))
+		*state = (uint8_t)as;
+}
+
+static bool any_queued(const struct grow *g)
+{
+	return g->urgent.n || g->early.n || g->sparse.n;
+}
+
+/* The next page that still needs work, and how it was queued; 0: there is none. */
+static uint64_t dequeue(struct grow *g, enum queued *as_out)
 {
 	const struct region *r = g->c->region;
 
-	while (g->urgent.n || g->early.n) {
-		struct page_queue *q = g->urgent.n ? &g->urgent : &g->early;
-		enum queued is = g->urgent.n ? QUEUED_URGENT : QUEUED_EARLY;
-		uint64_t page = queue_pop(q);
+	while (any_queued(g)) {
+		enum queued as = g->urgent.n ? QUEUED_URGENT :
+				 g->early.n  ? QUEUED_EARLY : QUEUED_SPARSE;
+		uint64_t page = queue_pop(queue_of(g, as));
 
-		if (g->queued[page - g->first] != is)
-			continue; /* moved to the urgent queue meanwhile */
+		if (g->queued[page - g->first] != as)
+			continue; /* moved to another queue meanwhile */
 		g->queued[page - g->first] = NOT_QUEUED;
-		*urgent_out = is == QUEUED_URGENT;
+		*as_out = as;
 		if (entry_page(region_entry(r, hash_of(g, page))) == page)
 			return page;
 	}
@@ -310,15 +320,19 @@ static bool search_next(struct grow *g, uint64_t until_ns, uint64_t *hash_out)
 static bool next_migration(struct grow *g, uint64_t until_ns)
 {
 	uint64_t page, hash;
-	bool urgent;
+	enum queued as;
 
-	page = dequeue(g, &urgent);
+	page = dequeue(g, &as);
+	if (page && as == QUEUED_SPARSE) {
+		(void)begin(g, hash_of(g, page), MIGRATE_COMPACT);
+		return true;
+	}
 	if (page) {
 		if (rebuild(g, hash_of(g, page)) != MIGRATE_NO_PAGE)
 			return true;
-		if (urgent)
+		if (as == QUEUED_URGENT)
 			await_pages(g);
-		return !urgent;
+		return as != QUEUED_URGENT;
 	}
 	if (!g->searching)
 		return false;
@@ -445,7 +459,7 @@ bool grow_on_hint(struct session *s, const struct msg *m)
 	r.hint_reply.status = MSG_HINT_DONE;
 	if (!is_current(g, page, m->hint.gen) || !has_full_window(g, page))
 		return session_reply(s, &r, m->req, NULL);
-	enqueue(g, page, m->hint.full);
+	enqueue(g, page, m->hint.full ? QUEUED_URGENT : QUEUED_EARLY);
 	work_start(&s->control->work, &g->work);
 	if (!m->hint.full)
 		return session_reply(s, &r, m->req, NULL);
@@ -517,8 +531,38 @@ static void memory_freed(struct control *c)
 	g->barriers = c->barrier->passed;
 	g->short_ns = 0;
 	g->stalled = false;
-	if (g->searching || g->urgent.n || g->early.n)
+	if (g->searching || any_queued(g))
 		work_start(&c->work, &g->work);
+}
+
+void grow_compact(struct control *c, uint64_t entry, uint64_t hash)
+{
+	struct grow *g = c->grow;
+
+	if (region_entry(c->region, hash) != entry)
+		return;
+	enqueue(g, entry_page(entry), QUEUED_SPARSE);
+	work_start(&c->work, &g->work);
+}
+
+bool grow_rebuilds(const struct control *c, uint64_t page)
+{
+	return c->grow->running && c->grow->running_page == page;
+}
+
+struct xport_lane *grow_lane(const struct control *c)
+{
+	return c->grow->lane;
+}
+
+bool grow_lane_is_lost(const struct control *c)
+{
+	return c->grow->lane_lost;
+}
+
+void grow_lane_broke(struct control *c)
+{
+	lane_lost(c->grow);
 }
 
 uint64_t grow_pages(const struct control *c)
@@ -583,6 +627,7 @@ static void fini(struct control *c)
 	xport_close(g->own_lane);
 	free(g->urgent.page);
 	free(g->early.page);
+	free(g->sparse.page);
 	free(g->prefix);
 	free(g->queued);
 	free(g);

@@ -17,6 +17,7 @@ struct loop_module;
 struct session;
 struct msg;
 struct grow;
+struct xport_lane;
 
 /** Totals since the start; times in ns. */
 struct grow_stats {
@@ -53,6 +54,20 @@ bool grow_searching(const struct control *c);
 /** Searches that have ended. */
 uint64_t grow_searches(const struct control *c);
 
+/**
+ * Compact a subtable when there is time, unless it has been replaced: `hash` is the first of its
+ * range.
+ */
+void grow_compact(struct control *c, uint64_t entry, uint64_t hash);
+
+/** True if the subtable of this page is being rebuilt. */
+bool grow_rebuilds(const struct control *c, uint64_t page);
+
+/** The lane that changes slots, and whether it is broken and not yet replaced. */
+struct xport_lane *grow_lane(const struct control *c);
+bool grow_lane_is_lost(const struct control *c);
+/** It broke under another module's requests. */
+void grow_lane_broke(struct control *c);
 /** The server's broken lane works again. */
 void grow_lane_back(struct control *c);
 

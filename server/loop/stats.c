@@ -12,6 +12,7 @@
 
 #include "barrier.h"
 #include "core.h"
+#include "expire.h"
 #include "grow.h"
 #include "session.h"
 #include "sweep.h"
@@ -176,6 +177,7 @@ static void fill(struct control *c, struct msg *m)
 	add(m, MSG_STAT_FREE_BYTES, slab_count(c->slab).bytes_free);
 	add(m, MSG_STAT_PAGES_REFUSED, reserve_refused(r->reserve));
 	add_hits(m, c);
+	add(m, MSG_STAT_EXPIRED, expire_count(c));
 }
 
 static bool answer(struct session *s, uint32_t req)

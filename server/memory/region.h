@@ -80,6 +80,12 @@ static inline uint64_t *region_dir(const struct region *r)
 	return (uint64_t *)(void *)(r->meta + region_dir_off(r->depth));
 }
 
+/** CLOCK, which the server alone writes. */
+static inline uint64_t region_clock(const struct region *r)
+{
+	return *(const uint64_t *)(const void *)(r->meta + REGION_CLOCK_OFF);
+}
+
 /** The directory entry of a key's hash. */
 static inline uint64_t region_entry(const struct region *r, uint64_t hash)
 {

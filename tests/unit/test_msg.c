@@ -96,6 +96,8 @@ static const char gold_ready[] =
 static const char gold_hits[] =
 	"464b0f0322000000000000002ea5e0ab030000002d00e8030000000000002e00"
 	"07000000000000002f00efcdab8967452301";
+static const char gold_clock_start[] =
+	"464b10030000000013000000812f3b01";
 static const char gold_fsck[] =
 	"464b500318000000100000001a23848702000000010015cd5b07000000002100"
 	"6712000000000000";
@@ -172,6 +174,7 @@ static const struct golden {
 	 gold_challenge},
 	{{.type = MSG_FSCK_REQ, .req = 16}, gold_fsck_req},
 	{{.type = MSG_READY, .req = 18}, gold_ready},
+	{{.type = MSG_CLOCK_START, .req = 19}, gold_clock_start},
 	{{.type = MSG_FSCK, .req = 16,
 	  .stats = {2, {{MSG_FSCK_DURATION_NS, 123456789},
 			{MSG_FSCK_SILENT_PID, 4711}}}}, gold_fsck},

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "expire.h"
+
+#include <stdlib.h>
+
+#include "common/base/atomic.h"
+#include "common/base/clock.h"
+#include "common/base/util.h"
+#include "server/index/reap.h"
+
+#include "core.h"
+#include "grow.h"
+#include "session.h"
+
+/* Of each tick's 10 ms the reaper works so long: 5 %. */
+#define BUDGET_NS (NS_PER_MS / 2)
+/* From the start of one walk to the next, at least. */
+#define WALK_PAUSE_NS NS_PER_SEC
+
+struct expire {
+	struct control *c;
+	struct event *tick;
+	uint64_t created_ns; /* when region time was 0 */
+	uint64_t ticked_ns;  /* of the last tick; 0: CLOCK is not written */
+	uint64_t time_ns;    /* region time, of which CLOCK has the milliseconds */
+
+	struct reaper *reaper;
+	struct region_walk walk;
+	uint64_t entry, hash; /* of the subtable that is visited; entry 0: none */
+	uint64_t walk_ns;     /* start of the walk; 0: none is on */
+	uint64_t spent_ns;    /* since the last tick */
+	uint64_t expired;
+	struct work work;
+};
+
+/* ---- CLOCK --------------------------------------------------------------------- */
+
+static uint64_t clock_ms(const struct expire *e)
+{
+	return e->time_ns / NS_PER_MS;
+}
+
+static void clock_write(const struct expire *e)
+{
+	uint64_t *at = (uint64_t *)(void *)(e->c->region->meta + REGION_CLOCK_OFF);
+
+	atom_store_publish(at, clock_ms(e));
+}
+
+/*
+ * Time in which the server was stopped does not count: readers rely on CLOCK's largest step, and
+ * clients that could not reach the server get the chance to touch what they use.
+ */
+static void clock_advance(struct expire *e)
+{
+	uint64_t now = clock_now_ns();
+
+	e->time_ns += UTIL_MIN(now - e->ticked_ns, REGION_CLOCK_STEP_MS * NS_PER_MS);
+	e->ticked_ns = now;
+	clock_write(e);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct expire *e = arg;
+
+	(void)fd;
+	(void)what;
+	clock_advance(e);
+	e->spent_ns = 0;
+	work_start(&e->c->work, &e->work);
+}
+
+bool expire_on_start(struct session *s, const struct msg *m)
+{
+	static const struct timeval every = {.tv_usec = REGION_CLOCK_TICK_MS * 1000};
+	struct expire *e = s->control->expire;
+
+	(void)m;
+	if (s->readonly) {
+		session_refuse(s, MSG_REASON_PERMISSION,
+			       "a read-only session asked for the region's clock");
+		return false;
+	}
+	if (e->ticked_ns)
+		return true;
+	e->ticked_ns = clock_now_ns();
+	e->time_ns = UTIL_MAX(e->ticked_ns - e->created_ns, NS_PER_MS);
+	clock_write(e);
+	event_add(e->tick, &every);
+	return true;
+}
+
+/* ---- the reaper ------------------------------------------------------------------ */
+
+/* The next subtable; false if the walk is over, and the next one is not due. */
+static bool open_next(struct expire *e)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!e->walk_ns || (e->walk.over && now - e->walk_ns >= WALK_PAUSE_NS)) {
+		e->walk = (struct region_walk){0};
+		e->walk_ns = now;
+	}
+	do {
+		if (!region_walk_next(e->c->region, &e->walk, &e->entry, &e->hash)) {
+			e->entry = 0;
+			return false;
+		}
+		/* Its values are found in the new subtables, by the next walk. */
+	} while (grow_rebuilds(e->c, entry_page(e->entry)));
+	reaper_begin(e->reaper, e->entry);
+	return true;
+}
+
+static void visited(struct expire *e)
+{
+	struct reap_counts n = reaper_counts(e->reaper);
+
+	e->expired += n.expired;
+	if (n.expired && n.dead * 3 >= n.live)
+		grow_compact(e->c, e->entry, e->hash);
+	e->entry = 0;
+}
+
+/* False if the budget is spent, or nothing is to be done before the next tick. */
+static bool step(struct expire *e, uint64_t until_ns)
+{
+	if (grow_lane_is_lost(e->c))
+		return false;
+	if (!e->entry && !open_next(e))
+		return false;
+	switch (reaper_step(e->reaper, clock_ms(e), until_ns)) {
+	case REAP_MORE:
+		break;
+	case REAP_DONE:
+		visited(e);
+		break;
+	case REAP_LOST:
+		e->entry = 0;
+		grow_lane_broke(e->c);
+		return false;
+	}
+	return true;
+}
+
+static bool on_work(void *arg, uint64_t until_ns)
+{
+	struct expire *e = arg;
+	uint64_t began = clock_now_ns(), now = began;
+	bool more = true;
+
+	while (more && now < until_ns && e->spent_ns + (now - began) < BUDGET_NS) {
+		more = step(e, UTIL_MIN(until_ns, now + BUDGET_NS - e->spent_ns));
+		now = clock_now_ns();
+	}
+	e->spent_ns += now - began;
+	return more && e->spent_ns < BUDGET_NS;
+}
+
+uint64_t expire_count(const struct control *c)
+{
+	return c->expire->expired;
+}
+
+/* ---- life ------------------------------------------------------------------------ */
+
+static bool init(struct control *c)
+{
+	struct expire *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return false;
+	c->expire = e;
+	e->c = c;
+	e->created_ns = clock_now_ns();
+	e->work = (struct work){.step = on_work, .arg = e};
+	e->tick = event_new(c->base, -1, EV_PERSIST, on_tick, e);
+	e->reaper = reaper_new(c->region, grow_lane(c));
+	return e->tick && e->reaper;
+}
+
+static void fini(struct control *c)
+{
+	struct expire *e = c->expire;
+
+	if (!e)
+		return;
+	if (e->tick)
+		event_free(e->tick);
+	reaper_free(e->reaper);
+	free(e);
+	c->expire = NULL;
+}
+
+const struct loop_module expire_module = {
+	.init = init,
+	.fini = fini,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * expire.h - CLOCK, and the values that nobody asks for after they have expired.
+ *
+ * CLOCK is 0 until the first session asks for it. From then on it is written every 10 ms, and the
+ * reaper (server/index/reap.h) walks over the index, again and again, for at most 5 % of the time.
+ * A subtable a quarter of whose keys are dead is compacted, which frees their blocks.
+ */
+#ifndef SERVER_LOOP_EXPIRE_H
+#define SERVER_LOOP_EXPIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct control;
+struct loop_module;
+struct session;
+struct msg;
+struct expire;
+
+/** To be made after grow_module, whose lane it uses. */
+extern const struct loop_module expire_module;
+
+/** Handle CLOCK_START; false: the session is gone. */
+bool expire_on_start(struct session *s, const struct msg *m);
+
+/** Values that the reaper has removed, ever. */
+uint64_t expire_count(const struct control *c);
+
+#endif
