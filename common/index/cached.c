@@ -23,6 +23,7 @@
 #include <farkv.h>
 
 #include "common/base/err.h"
+#include "expiry.h"
 #include "value_cache.h"
 
 /* After this many looks at a changing slot, search. */
@@ -117,6 +118,7 @@ void cached_store(struct index *ix, const struct index_op *op, uint64_t word,
 		return;
 	what.check = location_check(op->key.data, op->key.len, op->key.hash);
 	what.slot = op_slot_off(op) & LOCATION_SLOT_MASK;
+	what.dated = op->search.dated && !(word & SLOT_DEAD);
 	location_store(ix->cached->locations, &what);
 }
 
@@ -249,6 +251,7 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 	op->look.from_cache = block && !op->look.seg_len && take_cached_value(ix, op, word);
 	op->look.word = word;
 	op->look.nth++;
+	op->search.clock_ms = ix->clock_ms;
 	op_chain_begin(op, OP_LOOK);
 	add_look(ix, op, word);
 	if (block && !op->look.from_cache) {
@@ -272,6 +275,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 {
 	uint64_t word = op->look.word;
 	enum block_check check;
+	bool known;
 
 	/* I4 counts from the READ of the slot. */
 	if (!op->look.from_cache && op->phase == OP_LOOK && !op_span_ok(ix, op))
@@ -284,6 +288,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	if (check != BLOCK_MINE)
 		return cached_forget(ix, op);
 	op->version = op->view.version;
+	known = expiry_known(ix, op, word, &op->view);
 	if (op->look.nth == 1) {
 		was_right(ix, op);
 		ix->cached->count.values += op->look.from_cache;
@@ -294,7 +299,9 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	/* Usually the cache is up to date, and nothing is written. */
 	if (op->look.nth > 1 || op->version != op->cached.version)
 		cached_store(ix, op, word, op->version);
-	return op_done(ix, op, 0);
+	if (!known)
+		return NEXT_POST;
+	return op_done(ix, op, op->left_ms ? 0 : FARKV_ENOTFOUND);
 }
 
 static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
@@ -318,13 +325,15 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 }
 
 /*
- * An EXISTS has seen the word. Whichever it is, the slot is the key's (I1), so the mark decides and
- * no block is READ.
+ * An EXISTS has seen the word. The slot is the key's (I1), so the mark decides, or the cached word
+ * of a value that does not expire; only a READ tells whether another word's value has expired.
  */
 static enum next exists_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	if (seen == op->look.word)
 		was_right(ix, op);
+	else if (!(seen & SLOT_DEAD))
+		return cached_forget(ix, op);
 	else
 		cached_store(ix, op, seen, 0);
 	return op_done(ix, op, seen & SLOT_DEAD ? FARKV_ENOTFOUND : 0);
@@ -337,8 +346,8 @@ static enum next writer_seen(struct index *ix, struct index_op *op, uint64_t see
 
 	if (seen == op->look.word)
 		was_right(ix, op);
-	/* Only the block tells the version of another word. */
-	if (op->kind == INDEX_CAS && !version && !(seen & SLOT_DEAD))
+	/* Only the block tells the version of another word, and whether it has expired. */
+	if (!version && !(seen & SLOT_DEAD))
 		return cached_forget(ix, op);
 	op->search.word_cached = false;
 	return next_decide(op, seen, version);
@@ -409,6 +418,11 @@ static bool known_slot(struct index *ix, struct index_op *op, enum next *next_ou
 
 	if (!l)
 		return false;
+	/* Only a READ of the block tells whether the value still lives. */
+	if (l->dated && op->kind != INDEX_PUT) {
+		op->no_cache = true;
+		return false;
+	}
 	begin_at(ix, op, l);
 	if (!would_swap(op, l)) {
 		*next_out = look(ix, op, l->word);
@@ -455,8 +469,11 @@ static const struct location *location_to_read(struct index *ix, const struct in
 {
 	const struct location *l;
 
-	if (op->kind == INDEX_EXISTS)
-		return find(ix, op);
+	if (op->kind == INDEX_EXISTS) {
+		l = find(ix, op);
+		/* Only a READ of the block tells whether the value still lives. */
+		return l && !l->dated ? l : NULL;
+	}
 	l = location_guess(ix->cached->locations, op->key.hash);
 	return l && l->stale < LOCATION_STALE_MAX ? l : NULL;
 }
@@ -484,6 +501,8 @@ bool cached_start(struct index *ix, struct index_op *op, enum next *next_out)
 	if (known_slot(ix, op, next_out))
 		return true;
 	ix->cached->count.misses++;
+	if (op->no_cache)
+		return false;
 	return new_key(ix, op, next_out);
 }
 
@@ -503,7 +522,7 @@ static void renew_cached_value(struct index *ix, const struct index_op *op)
 	memcpy(&version, op->buf, sizeof(version));
 	if (version == op->version)
 		value_cache_renew(ix->cached->values, op_slot_off(op), op->swap.desired, op->buf,
-			   block_room(op->key.len, op->value_len));
+			   op_room(op));
 }
 
 void cached_swapped(struct index *ix, const struct index_op *op)

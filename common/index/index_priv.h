@@ -5,6 +5,7 @@
  *
  *   index/op.h      an operation: its phases, its block and buffers, how it ends
  *   index/dir.h     the directory: the key's subtable, and whether it was replaced
+ *   index/expiry.h  CLOCK, and values that expire
  *   index/cached.h  cached locations, windows and values
  *   index/publish.h decide, write the block, CAS, evaluate, retire
  *   index/shm.h     the fast paths over mapped memory (index/direct.h)
@@ -50,6 +51,8 @@ struct index {
 	uint64_t run_began_ns;   /* when index_run() began; 0: read the clock */
 	uint32_t undated;   /* blocks retired since the clock was last read for one */
 	uint64_t retries;
+	uint64_t clock_ms;  /* CLOCK when it was last READ; 0: never, or it was 0 */
+	uint64_t clock_at_ns; /* ... which began no earlier than this */
 	uint32_t usual_len; /* length of the last value that a GET by loads found */
 	struct backoff backoff;
 };

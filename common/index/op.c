@@ -59,6 +59,7 @@ enum next op_wait(struct index *ix, struct index_op *op, enum index_wait why)
 {
 	op_drop_block(ix, op);
 	op->wait = (uint8_t)why;
+	op->aged.word = 0; /* a barrier may pass */
 	op->phase = OP_START;
 	return NEXT_WAIT;
 }
@@ -93,6 +94,7 @@ void index_op_resume(struct index_op *op)
 	op->tries = 0;
 	op->tomb_asked = false;
 	op->bad_word = 0;
+	op->aged.word = 0;
 }
 
 void index_abandon(struct index *ix, struct index_op *op, int err)
@@ -140,7 +142,7 @@ bool op_take_block(struct index *ix, struct index_op *op)
 	if (kind_reads(op->kind) || op->kind == INDEX_DELETE ||
 	    op->own != OWN_NONE || op->doubt == DOUBT_RESOLVING)
 		return true;
-	op->cls = (uint8_t)class_for(block_room(op->key.len, op->value_len));
+	op->cls = (uint8_t)class_for(op_room(op));
 	if (!op_take_ready(ix, op))
 		return false;
 	prefetch_block(ix, op);

@@ -43,6 +43,7 @@ enum index_wait {
 	INDEX_WAIT_BLOCK,
 	INDEX_WAIT_FROZEN, /* the subtable is being migrated: try again soon */
 	INDEX_WAIT_FULL,   /* the window has no EMPTY slot: HINT page and generation */
+	INDEX_WAIT_CLOCK,  /* the value is to expire, and CLOCK is 0: CLOCK_START */
 };
 
 /** After the lane broke during a CAS, which may or may not have happened. */
@@ -80,6 +81,9 @@ struct index_key {
  *                                            another word of the key: LOOK once more,
  *                                            or decide; anything else: START
  *   OP_LOOK_AGAIN  READ slot                 as OP_LOOK, however long it took
+ *   OP_CLOCK       READ CLOCK, slot          the word stands: ENDED, or decide;
+ *                                            else START
+ *   OP_DATE        READ CLOCK                START, or it waits for CLOCK
  *   OP_SWAP        [WRITE block,] CAS        won: ENDED; lost: absorbed and ENDED,
  *                                            decide, walk, or MOVED
  *   OP_WAITS       -                         index_run() tells why: START
@@ -111,6 +115,8 @@ enum op_phase {
 	OP_MOVED,
 	OP_LOOK,
 	OP_LOOK_AGAIN,
+	OP_CLOCK,
+	OP_DATE,
 	OP_SWAP,
 	OP_WAITS, /* waiting as op->wait says; index_run() has not yet reported it */
 	OP_ENDED, /* op->result is final */
@@ -145,7 +151,9 @@ struct op_search {
 	bool word_cached;   /* the CAS expects a cached word, which was not READ */
 	uint16_t from;      /* slot at which the walk continues */
 	uint64_t begun_ns;  /* I4: not after the slot's READ began */
+	uint64_t clock_ms;  /* CLOCK, READ before the slot's last READ; 0: unknown */
 	uint64_t word, version; /* the word decided upon, and its version; 0: unknown */
+	bool dated;         /* its block expires, or may */
 };
 
 /** A cached location; valid until the next OP_START. */
@@ -166,6 +174,9 @@ struct index_op {
 	uint32_t value_len;
 	uint8_t kind;      /* enum index_kind */
 	uint64_t expected; /* INDEX_CAS: the version that must be there */
+	/* Of a value that is written. The caller sets these two after index_op_start(). */
+	uint64_t ttl_ms;   /* 0: it never expires */
+	uint32_t user;     /* 0: none */
 	/*
 	 * GET: where the caller wants the value, or NULL; set after index_op_start(). If the lane
 	 * knows that memory (xport_mem_known()), the value may be READ straight into it; the view
@@ -197,12 +208,23 @@ struct index_op {
 	bool tomb_asked;    /* DELETE: it has waited for a tombstone's block */
 	struct block_view view; /* GET: the value, in `buf`, `held`, `into` or get_source.to */
 	uint64_t version;   /* version found (GET) or written (others) */
+	/*
+	 * GET: time left for the value, or BLOCK_NEVER. Before that, of a value found: 0 if it
+	 * has expired.
+	 */
+	uint64_t left_ms;
 	const char *damage; /* what is wrong, if FARKV_ECORRUPT is the result */
 
 	/* ---- private: what lasts from phase to phase ---- */
 	struct index_op *next; /* in a list of its op queue */
 	uint64_t deadline_ns;
 	uint64_t bad_word;     /* the word whose block last failed its checksum */
+	struct block_expiry expires; /* of the operation's block, once it is known */
+	/* A word that stood before CLOCK was READ, and CLOCK; 0: none. Kept across restarts. */
+	struct {
+		uint64_t word, ms;
+		uint64_t at_ns; /* when the READ was made ready */
+	} aged;
 	uint64_t dirword, dir_index, entry; /* the key's subtable */
 	uint16_t slot_at;      /* slot of the window at which the walk or the CAS is */
 	struct block_ref block; /* unless OWN_NONE */
@@ -317,6 +339,11 @@ static inline void index_op_start(struct index_op *op, enum index_kind kind,
 	op->tomb_asked = false;
 	op->bad_word = 0;
 	op->version = 0;
+	op->ttl_ms = 0;
+	op->user = 0;
+	op->left_ms = BLOCK_NEVER;
+	op->expires.at = 0;
+	op->aged.word = 0;
 }
 
 /**
@@ -396,6 +423,14 @@ static inline enum next next_decide(struct index_op *op, uint64_t word, uint64_t
 static inline uint32_t op_value_len(const struct index_op *op)
 {
 	return op->kind == INDEX_DELETE ? 0 : op->value_len;
+}
+
+/** Bytes of the operation's block: block_room_of() what it is to hold. */
+static inline uint64_t op_room(const struct index_op *op)
+{
+	uint64_t user = op->user && op->kind != INDEX_DELETE ? BLOCK_USER_BYTES : 0;
+
+	return block_room(op->key.len, op_value_len(op) + user);
 }
 
 /** True if the phase has a chain, to be posted or in flight. */

@@ -6,6 +6,7 @@
 #include "common/base/err.h"
 #include "common/region/hash.h"
 #include "direct.h"
+#include "expiry.h"
 #include "cached.h"
 
 /*
@@ -28,19 +29,27 @@
 /* What the operation's block is to hold. A DELETE's holds the key alone. */
 static struct block_pair op_pair(const struct index_op *op)
 {
-	return (struct block_pair){.key = op->key.data,
-				   .key_hash = op->key.hash,
-				   .key_len = op->key.len,
-				   .value = op->value,
-				   .value_len = op_value_len(op),
-				   .flags = op->kind == INDEX_DELETE ? BLOCK_TOMBSTONE : 0};
+	struct block_pair pair = {.key = op->key.data,
+				  .key_hash = op->key.hash,
+				  .key_len = op->key.len,
+				  .value = op->value,
+				  .value_len = op_value_len(op),
+				  .flags = BLOCK_TOMBSTONE};
+
+	if (op->kind == INDEX_DELETE)
+		return pair;
+	pair.user = op->user;
+	pair.expiry = op->expires.at;
+	pair.flags = (uint16_t)((op->user ? BLOCK_USER : 0) |
+				(op->expires.at ? op->expires.flags : 0));
+	return pair;
 }
 
 /* Add the WRITE of a value that lies in memory of the lane; op->buf gets the bytes around it. */
 static enum next block_write_around(struct index *ix, struct index_op *op)
 {
 	struct block_pair pair = op_pair(op);
-	uint64_t bytes = block_room(op->key.len, op->value_len);
+	uint64_t bytes = op_room(op);
 	struct xport_wr *wr;
 
 	if (index_op_reserve(ix, op, bytes - op->value_len))
@@ -61,7 +70,7 @@ enum next op_block_image(struct index *ix, struct index_op *op,
 {
 	bool stores = (ix->lane->caps & XPORT_DIRECT_STORE) != 0;
 	struct block_pair pair = op_pair(op);
-	uint64_t bytes = block_room(pair.key_len, pair.value_len);
+	uint64_t bytes = op_room(op);
 
 	if (ix->versions.counter == UINT32_MAX)
 		return op_done(ix, op,
@@ -96,8 +105,7 @@ static enum next block_write(struct index *ix, struct index_op *op)
 		return block_write_around(ix, op);
 	next = op_block_image(ix, op, &image);
 	if (next == NEXT_POST)
-		op_chain_add(op, XPORT_WRITE, op->block.off, image,
-			     block_room(op->key.len, op_value_len(op)));
+		op_chain_add(op, XPORT_WRITE, op->block.off, image, op_room(op));
 	return next;
 }
 
@@ -152,7 +160,7 @@ static bool word_whole(const struct index *ix, const struct index_op *op)
 /* The error if the operation must not change what it found, else 0. */
 static int refusal(const struct index_op *op, uint64_t word, uint64_t version)
 {
-	bool alive = !(word & SLOT_DEAD);
+	bool alive = !(word & SLOT_DEAD) && op->left_ms != 0;
 
 	if (op->kind == INDEX_PUT)
 		return 0;
@@ -239,6 +247,7 @@ static enum next swap_won(struct index *ix, struct index_op *op)
 	}
 	if (!op_inserts(op) && slot_off(op->swap.desired) != slot_off(old))
 		op_retire(ix, slot_block(old), slot_class(op->swap.desired));
+	op->search.dated = op->expires.at != 0;
 	cached_swapped(ix, op);
 	op->own = OWN_NONE;
 	return op_done(ix, op, 0);
@@ -258,15 +267,34 @@ static enum next look_whose(struct index *ix, struct index_op *op, uint64_t foun
 }
 
 /*
+ * A rival's value refuses an add or a cas even if it has expired by now: it was there right after
+ * the rival's CAS. That CAS came after this operation's READ, unless the expected word was cached.
+ * Others change the value, and must know that it lives.
+ */
+static bool must_know_life(const struct index *ix, const struct index_op *op, uint64_t found,
+			   bool was_cached)
+{
+	return !(found & SLOT_DEAD) && op->kind != INDEX_PUT && expiry_used(ix) &&
+	       (was_cached || op->kind == INDEX_REPLACE || op->kind == INDEX_DELETE);
+}
+
+/*
  * The slot now holds another word of this key, not FROZEN. If a PUT expected a word that it READ
  * itself and the new word is blind, the PUT is linearized just before that write. Its own block was
  * never visible.
  */
-static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found)
+static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t found,
+			       bool was_cached)
 {
+	op->left_ms = BLOCK_NEVER;
+	op->search.dated = true; /* unknown */
 	if (op->search.absorbs) {
 		cached_store(ix, op, found, 0);
 		return op_done(ix, op, 0);
+	}
+	if (must_know_life(ix, op, found, was_cached)) {
+		op->no_cache = true;
+		return op_again(ix, op);
 	}
 	/* Versions are unique, so a changed word has another version. */
 	if (op->kind == INDEX_CAS && !(found & SLOT_DEAD)) {
@@ -279,7 +307,7 @@ static enum next lost_to_write(struct index *ix, struct index_op *op, uint64_t f
 /* The CAS found another word than expected. */
 static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found)
 {
-	bool inserts = op_inserts(op);
+	bool inserts = op_inserts(op), was_cached = op->search.word_cached;
 	enum next next;
 
 	ix->retries++;
@@ -297,14 +325,14 @@ static enum next swap_lost(struct index *ix, struct index_op *op, uint64_t found
 	    (slot_fp(found) != hash_fp(op->key.hash) ||
 	     !region_block_ok(&ix->sb, slot_off(found), slot_class(found))))
 		return op_again_bounded(ix, op, "a slot leads out of the region");
-	op->rivals = op->rivals || !(inserts || op->search.word_cached);
-	op->search.absorbs = !inserts && !op->search.word_cached &&
+	op->rivals = op->rivals || !(inserts || was_cached);
+	op->search.absorbs = !inserts && !was_cached &&
 			     op->kind == INDEX_PUT && (found & SLOT_BLIND);
 	op->search.word_cached = false;
 	/* A slot stays its key's for ever (I1). */
 	if (inserts || !word_whole(ix, op))
 		return look_whose(ix, op, found);
-	return lost_to_write(ix, op, found);
+	return lost_to_write(ix, op, found, was_cached);
 }
 
 enum next swap_result(struct index *ix, struct index_op *op, uint64_t found)

@@ -65,6 +65,9 @@ static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 	for (;;) {
 		if ((n && get_copy(ix, key, src)) ||
 		    (value_length_differs(ix, key, src) && get_copy(ix, key, src))) {
+			/* What has expired is left to the search. */
+			if (!get_lives(ix, src))
+				return false;
 			if (!still_holds(src->slot, src->word))
 				break;
 			return true;
@@ -85,9 +88,13 @@ static __attribute__((noinline)) bool get_next_candidates(struct index *ix,
 
 /* The value is found, in `block`: set the result. The rest of the operation is not set up. */
 static inline void get_found(struct index *ix, const struct index_get_req *req,
-			     const uint8_t *block)
+			     const struct get_source *src)
 {
+	const uint8_t *block = src->to;
 	struct index_op *op = req->op;
+
+	op->view.user = 0;
+	op->left_ms = src->ttl_ms ? src->ttl_ms : BLOCK_NEVER;
 
 	op->view.value = block + sizeof(struct block_header) + req->key.len;
 	op->view.value_len = ix->usual_len;
@@ -107,7 +114,7 @@ static bool get_after_miss(struct index *ix, const struct index_get_req *req,
 	}
 	if (!get_next_candidates(ix, &req->key, src))
 		return false;
-	get_found(ix, req, src->to);
+	get_found(ix, req, src);
 	return true;
 }
 
@@ -119,7 +126,7 @@ static bool get_one(struct index *ix, const struct index_get_req *req, const uin
 				 .room = req->op->buf_bytes};
 
 	if (get_fast(ix, &req->key, &src)) {
-		get_found(ix, req, src.to);
+		get_found(ix, req, &src);
 		return true;
 	}
 	return get_after_miss(ix, req, &src);
@@ -134,7 +141,7 @@ bool index_get_fast(struct index *ix, struct index_op *op, const uint64_t *slots
 	op->view.key = op->view.value - op->key.len;
 	op->view.key_len = op->key.len;
 	op->view.version = op->version;
-	op->view.expiry = op->view.user = 0;
+	op->view.expiry = get_expiry(op->view.key - sizeof(struct block_header));
 	op->view.flags = 0;
 	return true;
 }
@@ -226,10 +233,11 @@ static size_t get_batch(struct index *ix, const struct index_get_req *reqs, size
 static void restart_found(const struct index_get_req *req)
 {
 	struct index_op *op = req->op;
-	uint64_t version = op->version;
+	uint64_t version = op->version, left_ms = op->left_ms;
 
 	start_get(req);
 	op->version = version;
+	op->left_ms = left_ms;
 	op->result = 0;
 }
 
@@ -312,7 +320,7 @@ static inline bool may_put_fast(const struct index *ix, const struct index_op *o
 	       op->phase == OP_START && ix->versions.counter < UINT32_MAX &&
 	       op->key.len - 1u < ix->sb.max_key && op->value_len <= ix->sb.max_value &&
 	       (ix->lane->caps & XPORT_AT_ONCE) && (ix->lane->caps & XPORT_DIRECT_STORE) &&
-	       ix->alloc && op->key.len <= PUT_KEY_MAX &&
+	       ix->alloc && op->key.len <= PUT_KEY_MAX && !(op->ttl_ms | op->user) &&
 	       block_room(op->key.len, op->value_len) <= PUT_ROOM_MAX;
 }
 

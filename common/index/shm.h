@@ -16,6 +16,7 @@
 
 #include "common/region/fetch.h"
 #include "direct.h"
+#include "expiry.h"
 #include "publish.h"
 #include "try.h"
 #include "window_scan.h"
@@ -79,6 +80,17 @@ static inline uint64_t shm_lengths(const uint8_t *block)
 	return found;
 }
 
+/* header.expiry of such a block. */
+static inline uint32_t shm_expiry(const uint8_t *block)
+{
+	uint64_t found;
+
+	ATOM_UNWATCHED_BEGIN();
+	found = atom_word_at(block + offsetof(struct block_header, expiry));
+	ATOM_UNWATCHED_END();
+	return (uint32_t)found;
+}
+
 /* What shm_lengths() returns for an intact block that `word` names, without a flag. */
 static inline uint64_t shm_lengths_by(uint64_t word, uint16_t key_len, uint32_t value_len)
 {
@@ -104,6 +116,7 @@ struct get_source {
 	const uint8_t *block;
 	uint64_t bytes; /* of its class */
 	uint32_t len;   /* of the value: the last GET's (get_copy()) */
+	uint64_t ttl_ms; /* its time left; 0: it never expires */
 };
 
 /*
@@ -146,7 +159,8 @@ static inline bool get_fits(const struct get_source *src, uint16_t key_len, uint
 
 /*
  * Copy and verify: the header must be the one that the word names, and the copy must match its
- * checksum and the key. A block with an expiry or a user word is left to the slow path.
+ * checksum and the key. A block with a user word, or an expiry in seconds, is left to the slow
+ * path.
  *
  * The value's length is assumed to be the last GET's. So no address depends on the header, and a
  * header that changes meanwhile cannot change the length.
@@ -162,8 +176,22 @@ IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 	return get_fits(src, key->len, len) &&
 	       __builtin_expect(shm_lengths(src->block) == usual, 1) &&
 	       block_copy_holds(to, src->block, binding, key->len, len) &&
-	       __builtin_expect(get_expiry(to) == 0, 1) &&
 	       atom_same_block(key->data, to + sizeof(struct block_header), key->len);
+}
+
+/*
+ * Has it expired? Loads CLOCK, after which the slot is looked at again (protocol.md, "Expiry"), only
+ * if the value expires.
+ */
+IN_LINE bool get_lives(const struct index *ix, struct get_source *src)
+{
+	uint32_t expiry = get_expiry(src->to);
+
+	src->ttl_ms = 0;
+	if (__builtin_expect(expiry == 0, 1))
+		return true;
+	src->ttl_ms = block_ttl_left(expiry, 0, expiry_clock(ix));
+	return src->ttl_ms != 0;
 }
 
 /**
@@ -182,7 +210,8 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 		return false;
 	}
 	get_request(src);
-	return get_copy(ix, key, src) && still_holds(src->slot, src->word);
+	return get_copy(ix, key, src) && get_lives(ix, src) &&
+	       still_holds(src->slot, src->word);
 }
 
 /**

@@ -15,6 +15,7 @@
 #include "common/region/hash.h"
 #include "dir.h"
 #include "direct.h"
+#include "expiry.h"
 #include "publish.h"
 #include "try.h"
 #include "cached.h"
@@ -55,6 +56,7 @@ static bool writes_by_loads(const struct index *ix, const struct index_op *op)
 static enum next read_window(struct index *ix, struct index_op *op)
 {
 	op_chain_begin(op, OP_WINDOW);
+	op->search.clock_ms = ix->clock_ms;
 	op->search.begun_ns = index_begin_ns(ix);
 	op_chain_add(op, XPORT_READ, window_off(op), op->window, WINDOW_BYTES);
 	if (reads_twice(ix, op))
@@ -71,6 +73,9 @@ static enum next start(struct index *ix, struct index_op *op, uint64_t deadline_
 	if (err)
 		return op_done(ix, op, err);
 	op->search = (struct op_search){.way = WAY_WINDOW};
+	op->left_ms = BLOCK_NEVER;
+	if (!expiry_date(ix, op, &next))
+		return next;
 	/* A cached location leads to the key without a directory. */
 	if (kind_reads(op->kind) && cached_read(ix, op, &next))
 		return next;
@@ -287,11 +292,10 @@ static enum next bad_block(struct index *ix, struct index_op *op, uint64_t word)
 	return op_again_bounded(ix, op, "a block fails its checksum");
 }
 
-static enum next found(struct index *ix, struct index_op *op, uint64_t word,
-		       const struct block_view *view)
+/* The slot is the key's, and op->left_ms tells whether its value lives. */
+static enum next conclude(struct index *ix, struct index_op *op, uint64_t word,
+			  const struct block_view *view)
 {
-	if (op->doubt == DOUBT_RESOLVING)
-		return swap_resolve(ix, op, word);
 	if (!kind_reads(op->kind) && !op->search.absorbs)
 		return next_decide(op, word, view->version);
 	if (op->kind == INDEX_GET) {
@@ -299,7 +303,29 @@ static enum next found(struct index *ix, struct index_op *op, uint64_t word,
 		op->version = view->version;
 	}
 	cached_store(ix, op, word, view->version);
-	return op_done(ix, op, 0);
+	return op_done(ix, op, op->left_ms ? 0 : FARKV_ENOTFOUND);
+}
+
+static enum next found(struct index *ix, struct index_op *op, uint64_t word,
+		       const struct block_view *view)
+{
+	if (op->doubt == DOUBT_RESOLVING)
+		return swap_resolve(ix, op, word);
+	op->search.dated = view->expiry != 0;
+	/* A PUT does not depend on what it replaces, and what is dead has no life to end. */
+	if (op->kind != INDEX_PUT && !(word & SLOT_DEAD) &&
+	    !expiry_known(ix, op, word, view))
+		return NEXT_POST;
+	return conclude(ix, op, word, view);
+}
+
+static enum next clock_done(struct index *ix, struct index_op *op)
+{
+	struct block_view view = op->view;
+
+	if (!expiry_looked(ix, op))
+		return op_again(ix, op);
+	return conclude(ix, op, op->aged.word, &view);
 }
 
 /* Verify the blocks and compare their keys. */
@@ -384,6 +410,10 @@ static enum next chain_done(struct index *ix, struct index_op *op)
 		return settle_done(ix, op);
 	case OP_MOVED:
 		return dir_looked(ix, op);
+	case OP_CLOCK:
+		return clock_done(ix, op);
+	case OP_DATE:
+		return expiry_dated(ix, op);
 	case OP_SWAP:
 		return swap_done(ix, op);
 	default:

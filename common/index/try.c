@@ -10,6 +10,7 @@
 #include "common/base/atomic.h"
 #include "common/base/err.h"
 #include "common/region/fetch.h"
+#include "expiry.h"
 #include "publish.h"
 #include "shm.h"
 #include "common/base/util.h"
@@ -132,8 +133,11 @@ look_at(struct index *ix, struct index_op *op, const uint64_t *slot, enum copied
 		check = direct_head(ix, op, w, view);
 	else if (!direct_fetch(ix, op, w, &check, view))
 		return LOOK_UNUSUAL;
-	if ((check != BLOCK_MINE && check != BLOCK_OTHER) ||
-	    !still_holds(slot, w))
+	if (check != BLOCK_MINE && check != BLOCK_OTHER)
+		return LOOK_UNUSUAL;
+	/* CLOCK first, then the last look at the slot (protocol.md, "Expiry"). */
+	op->left_ms = expiry_left(ix, view);
+	if (!still_holds(slot, w))
 		return LOOK_UNUSUAL;
 	op->search.word = w;
 	return check == BLOCK_MINE ? LOOK_FOUND : LOOK_ON;
@@ -191,8 +195,8 @@ bool index_get_search(struct index *ix, struct index_op *op, const uint64_t *slo
 	look = search(ix, op, slots, COPY_BLOCK, &op->view);
 	if (look == LOOK_UNUSUAL)
 		return false;
-	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
-	if (look == LOOK_FOUND)
+	op->result = look == LOOK_FOUND && op->left_ms ? 0 : FARKV_ENOTFOUND;
+	if (op->result == 0)
 		op->version = op->view.version;
 	return true;
 }
@@ -202,6 +206,15 @@ static bool get_by_loads(struct index *ix, struct index_op *op)
 	const uint64_t *slots = direct_window(ix, op);
 
 	return slots && index_get_fast(ix, op, slots);
+}
+
+/* True unless the value of a verified block has expired. */
+static bool head_lives(const struct index *ix, const uint8_t *block)
+{
+	uint16_t flags = (uint16_t)(shm_lengths(block) >> 48);
+	uint32_t expiry = shm_expiry(block);
+
+	return !expiry || block_ttl_left(expiry, flags, expiry_clock(ix)) != 0;
 }
 
 /*
@@ -216,7 +229,7 @@ static bool exists_fast(const struct index *ix, const struct index_op *op, const
 	put_start(&p, &op->key, NULL, 0);
 	p.slots = slots;
 	return put_find(ix, &p) && !(p.old_word & SLOT_DEAD) && put_verify(&p) &&
-	       still_holds(&slots[p.slot_at], p.old_word);
+	       head_lives(ix, p.old) && still_holds(&slots[p.slot_at], p.old_word);
 }
 
 static bool exists_by_loads(struct index *ix, struct index_op *op)
@@ -234,7 +247,7 @@ static bool exists_by_loads(struct index *ix, struct index_op *op)
 	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
 	if (look == LOOK_UNUSUAL)
 		return false;
-	op->result = look == LOOK_FOUND ? 0 : FARKV_ENOTFOUND;
+	op->result = look == LOOK_FOUND && op->left_ms ? 0 : FARKV_ENOTFOUND;
 	return true;
 }
 
@@ -377,7 +390,7 @@ bool index_try_write(struct index *ix, struct index_op *op, enum next *next_out)
 /* Write the operation's block by stores. */
 static enum next write_now(struct index *ix, struct index_op *op)
 {
-	uint64_t bytes = block_room(op->key.len, op_value_len(op));
+	uint64_t bytes = op_room(op);
 	uint8_t *block = ix->lane->base + op->block.off, *image = NULL;
 	enum next next = op_block_image(ix, op, &image);
 
@@ -475,7 +488,7 @@ static bool write_search(struct index *ix, struct index_op *op, const uint64_t *
 	enum next next;
 
 	err_clear();
-	if (!may_write(ix, op))
+	if (!may_write(ix, op) || !expiry_date_now(ix, op))
 		return false;
 	if (!op_take_block(ix, op) || index_op_reserve(ix, op, 0))
 		return false;

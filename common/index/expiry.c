@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include "expiry.h"
+
+#include <farkv.h>
+
+#include "common/base/err.h"
+
+/* A writer dates its value by a sample of at most this age: if the server was stopped since, the
+ * value lives longer by as much. */
+#define SAMPLE_AGE_NS NS_PER_SEC
+
+/* ---- CLOCK is READ --------------------------------------------------------- */
+
+/* Begin a chain with a READ of CLOCK, or where words tear with two. */
+static void begin_clock(const struct index *ix, struct index_op *op, enum op_phase phase)
+{
+	uint64_t *s = op_scratch(op);
+
+	op->aged.at_ns = index_now(ix);
+	op_chain_begin(op, phase);
+	op_chain_add(op, XPORT_READ, REGION_CLOCK_OFF, &s[0], 8);
+	if (!(ix->lane->caps & XPORT_READ8_ATOMIC))
+		op_chain_add(op, XPORT_READ, REGION_CLOCK_OFF, &s[1], 8);
+}
+
+/* Take the sample; false if it may be torn. */
+static bool take_clock(struct index *ix, const struct index_op *op, const uint64_t *s)
+{
+	if (!(ix->lane->caps & XPORT_READ8_ATOMIC) && s[0] != s[1])
+		return false;
+	ix->clock_ms = s[0];
+	ix->clock_at_ns = op->aged.at_ns;
+	return true;
+}
+
+static uint64_t since_sample_ms(const struct index *ix)
+{
+	return (index_now(ix) - ix->clock_at_ns) / NS_PER_MS;
+}
+
+/* ---- has a block expired? ---------------------------------------------------- */
+
+static uint64_t left_at(const struct block_view *view, uint64_t clock_ms)
+{
+	return block_ttl_left(view->expiry, view->flags, clock_ms);
+}
+
+/* True if op->left_ms could be set without another READ. */
+static bool known_by_sample(const struct index *ix, struct index_op *op,
+			    const struct block_view *view)
+{
+	uint64_t since;
+
+	/* CLOCK had reached this before the slot was READ: the moment of that READ counts. */
+	if (op->search.clock_ms && left_at(view, op->search.clock_ms) == 0) {
+		op->left_ms = 0;
+		return true;
+	}
+	if (!ix->clock_ms)
+		return false;
+	/* What CLOCK can have reached by now: clocks run at rates within a factor of two. */
+	since = since_sample_ms(ix);
+	if (left_at(view, ix->clock_ms + REGION_CLOCK_STEP_MS + 2 * (since + 1)) == 0)
+		return false;
+	op->left_ms = left_at(view, ix->clock_ms + since);
+	return true;
+}
+
+bool expiry_known(struct index *ix, struct index_op *op, uint64_t word,
+		  const struct block_view *view)
+{
+	uint64_t *s = op_scratch(op);
+
+	op->search.dated = view->expiry != 0;
+	op->left_ms = BLOCK_NEVER;
+	if (!view->expiry)
+		return true;
+	/* The word stood before CLOCK was READ, and stands now. */
+	if (op->aged.word == word) {
+		op->left_ms = left_at(view, op->aged.ms);
+		return true;
+	}
+	if (known_by_sample(ix, op, view))
+		return true;
+	op->view = *view;
+	op->aged.word = word;
+	begin_clock(ix, op, OP_CLOCK);
+	op_chain_add(op, XPORT_READ, op_slot_off(op), &s[2], 8);
+	if (!(ix->lane->caps & XPORT_READ8_ATOMIC))
+		op_chain_add(op, XPORT_READ, op_slot_off(op), &s[3], 8);
+	return false;
+}
+
+bool expiry_looked(struct index *ix, struct index_op *op)
+{
+	const uint64_t *s = op_scratch(op);
+	bool whole = take_clock(ix, op, s);
+
+	op->aged.ms = s[0];
+	if (!whole)
+		op->aged.word = 0;
+	if (!(ix->lane->caps & XPORT_READ8_ATOMIC) && s[2] != s[3])
+		return false;
+	if (!whole || s[2] != op->aged.word)
+		return false;
+	op->left_ms = left_at(&op->view, op->aged.ms);
+	return true;
+}
+
+/* ---- a value that is to expire ------------------------------------------------- */
+
+bool expiry_date_now(const struct index *ix, struct index_op *op)
+{
+	uint64_t now;
+
+	if (!op->ttl_ms || op->expires.at)
+		return true;
+	now = expiry_clock(ix);
+	if (now)
+		op->expires = block_expiry_encode(now, op->ttl_ms);
+	return now != 0;
+}
+
+bool expiry_date(struct index *ix, struct index_op *op, enum next *next_out)
+{
+	if (!op->ttl_ms || op->expires.at)
+		return true;
+	if (ix->lane->caps & XPORT_DIRECT) {
+		if (expiry_date_now(ix, op))
+			return true;
+		*next_out = op_wait(ix, op, INDEX_WAIT_CLOCK);
+		return false;
+	}
+	if (ix->clock_ms && index_now(ix) - ix->clock_at_ns <= SAMPLE_AGE_NS) {
+		op->expires = block_expiry_encode(ix->clock_ms + since_sample_ms(ix),
+						  op->ttl_ms);
+		return true;
+	}
+	if (index_op_reserve(ix, op, 0)) {
+		*next_out = op_done(ix, op, err_set(FARKV_ENOMEM, "no memory for a window"));
+		return false;
+	}
+	begin_clock(ix, op, OP_DATE);
+	*next_out = NEXT_POST;
+	return false;
+}
+
+enum next expiry_dated(struct index *ix, struct index_op *op)
+{
+	if (!take_clock(ix, op, op_scratch(op)))
+		return op_again(ix, op);
+	if (!ix->clock_ms)
+		return op_wait(ix, op, INDEX_WAIT_CLOCK);
+	op->phase = OP_START;
+	return NEXT_AGAIN;
+}

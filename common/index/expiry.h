@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * index/expiry.h - values that expire: CLOCK, whether a block has expired, and the expiry of a
+ * block that is about to be written. doc/protocol.md, "Expiry", has the rules.
+ *
+ * Over mapped memory CLOCK is loaded. Another client knows a sample of it: since the sample was
+ * READ, CLOCK has been at least that (the server may be stopped), and at most that plus what
+ * could pass since.
+ */
+#ifndef COMMON_INDEX_EXPIRY_H
+#define COMMON_INDEX_EXPIRY_H
+
+#include "common/base/atomic.h"
+#include "index_priv.h"
+
+/** CLOCK, over mapped memory. A following atom_load_follow() is not executed before it. */
+static inline uint64_t expiry_clock(const struct index *ix)
+{
+	return atom_load_follow((const uint64_t *)(const void *)(ix->lane->base +
+								 REGION_CLOCK_OFF));
+}
+
+/** False if no value of the region expires. */
+static inline bool expiry_used(const struct index *ix)
+{
+	return !(ix->lane->caps & XPORT_DIRECT) || expiry_clock(ix) != 0;
+}
+
+/** block_ttl_left() of a verified block, over mapped memory. Loads CLOCK only if it expires. */
+static inline uint64_t expiry_left(const struct index *ix, const struct block_view *view)
+{
+	return view->expiry ? block_ttl_left(view->expiry, view->flags, expiry_clock(ix)) :
+			      BLOCK_NEVER;
+}
+
+/**
+ * Set op->left_ms of the key's block, which `word` names. False: CLOCK is not known well enough,
+ * and NEXT_POST: the chain of OP_CLOCK is filled in. For operations that READ; the word was READ
+ * after op->search.clock_ms.
+ */
+bool expiry_known(struct index *ix, struct index_op *op, uint64_t word,
+		  const struct block_view *view);
+
+/**
+ * The chain of OP_CLOCK is done. True: op->left_ms is set, the slot still held the word, op->aged.word.
+ * False: start again.
+ */
+bool expiry_looked(struct index *ix, struct index_op *op);
+
+/**
+ * Set op->expires of a value that is to expire. False: *next_out says how to go on, by OP_DATE or
+ * by waiting for CLOCK.
+ */
+bool expiry_date(struct index *ix, struct index_op *op, enum next *next_out);
+/** The chain of OP_DATE is done. */
+enum next expiry_dated(struct index *ix, struct index_op *op);
+/** expiry_date() over mapped memory. False: CLOCK is 0. */
+bool expiry_date_now(const struct index *ix, struct index_op *op);
+
+#endif
