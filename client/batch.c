@@ -167,9 +167,7 @@ static int get_value(struct farkv *kv, struct index_op *op, bool more,
 	if (!data)
 		return err_set(FARKV_ENOMEM, "no memory to keep a value of %u bytes",
 			       op->view.value_len);
-	*out = (struct farkv_value){.data = data,
-				    .len = op->view.value_len,
-				    .version = op->version};
+	*out = handle_value_of(op, data);
 	return 0;
 }
 

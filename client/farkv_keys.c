@@ -23,6 +23,8 @@ struct request {
 	uint64_t expected;
 	void *into; /* where a get's value is to go, or NULL */
 	size_t into_cap;
+	uint64_t ttl_ms;
+	uint32_t user;
 };
 
 /* The following functions are IN_LINE: what a call does not use then costs it nothing. */
@@ -113,6 +115,8 @@ IN_LINE int key_op(struct farkv *kv, const struct prefetch *prefetch, const stru
 	if (w->kind != INDEX_GET) {
 		index_op_start(op, w->kind, &prefetch->get.key, w->value, (uint32_t)w->value_len);
 		op->expected = w->expected;
+		op->ttl_ms = w->ttl_ms;
+		op->user = w->user;
 	}
 	op->into = w->into;
 	op->into_cap = w->into_cap;
@@ -149,8 +153,7 @@ static int value_give(struct farkv *kv, bool copied, struct farkv_value *value_o
 	if (!copied && index_op_hold(kv->conn.index, &kv->op))
 		return err_set(FARKV_ENOMEM, "no memory to keep a value of %u bytes",
 			       v->value_len);
-	*value_out = (struct farkv_value){
-		.data = v->value, .len = v->value_len, .version = kv->op.version};
+	*value_out = handle_value_of(&kv->op, v->value);
 	return 0;
 }
 
@@ -230,6 +233,8 @@ int farkv_get(struct farkv *kv, const void *key, size_t key_len,
 	value_out->data = src.to + sizeof(struct block_header) + k.len;
 	value_out->len = src.len;
 	memcpy(&value_out->version, src.to, sizeof(value_out->version));
+	value_out->ttl_ms = src.ttl_ms;
+	value_out->user = 0; /* get_fast() finds none that has one */
 	return 0;
 }
 
@@ -275,7 +280,7 @@ static __attribute__((noinline)) int
 put_otherwise(struct farkv *kv, const void *key, size_t key_len, const void *value,
 	      size_t value_len)
 {
-	struct request w = {INDEX_PUT, value, value_len, 0, NULL, 0};
+	struct request w = {.kind = INDEX_PUT, .value = value, .value_len = value_len};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -355,7 +360,7 @@ int farkv_put(struct farkv *kv, const void *key, size_t key_len, const void *val
 int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len)
 {
-	struct request w = {INDEX_ADD, value, value_len, 0, NULL, 0};
+	struct request w = {.kind = INDEX_ADD, .value = value, .value_len = value_len};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -363,7 +368,7 @@ int farkv_add(struct farkv *kv, const void *key, size_t key_len,
 int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 		  const void *value, size_t value_len)
 {
-	struct request w = {INDEX_REPLACE, value, value_len, 0, NULL, 0};
+	struct request w = {.kind = INDEX_REPLACE, .value = value, .value_len = value_len};
 
 	return key_call(kv, key, key_len, &w);
 }
@@ -372,9 +377,38 @@ int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
 	      uint64_t *version_out)
 {
-	struct request w = {INDEX_CAS, value, value_len, expected, NULL, 0};
+	struct request w = {
+		.kind = INDEX_CAS, .value = value, .value_len = value_len, .expected = expected};
 	int err = key_call(kv, key, key_len, &w);
 
+	if (!err && version_out)
+		*version_out = kv->op.version;
+	return err;
+}
+
+int farkv_write(struct farkv *kv, const struct farkv_request *req, uint64_t *version_out)
+{
+	struct request w = {.kind = INDEX_PUT};
+	int err;
+
+	if (!req || req->kind < FARKV_REQUEST_PUT || req->kind > FARKV_REQUEST_CAS)
+		return err_set(FARKV_EINVAL, "farkv_write: %s",
+			       req ? "the request is no put, add, replace or cas" :
+				     "req is NULL");
+	if (req->flags || req->reserved)
+		return err_set(FARKV_EINVAL, "request: flags and reserved must be 0");
+	err = handle_write_options(req->options);
+	if (err)
+		return err;
+	w.kind = (enum index_kind)req->kind;
+	w.value = req->value;
+	w.value_len = req->value_len;
+	w.expected = req->expected;
+	if (req->options) {
+		w.ttl_ms = req->options->ttl_ms;
+		w.user = req->options->user;
+	}
+	err = key_call(kv, req->key, req->key_len, &w);
 	if (!err && version_out)
 		*version_out = kv->op.version;
 	return err;

@@ -150,6 +150,24 @@ int handle_value_refuse(const struct farkv *kv, const void *value, size_t len)
 		       len, (unsigned long long)kv->conn.sb->max_value);
 }
 
+int handle_write_options(const struct farkv_write_options *o)
+{
+	if (!o)
+		return 0;
+	if (o->size != sizeof(*o))
+		return err_set(FARKV_EINVAL,
+			       "write options: size is %zu; set it to sizeof the struct",
+			       o->size);
+	if (o->flags)
+		return err_set(FARKV_EINVAL, "write options: unknown flags 0x%x", o->flags);
+	if (o->ttl_ms > FARKV_TTL_MAX_MS)
+		return err_set(FARKV_EINVAL,
+			       "write options: ttl_ms is %llu; at most %llu, and 0 is never",
+			       (unsigned long long)o->ttl_ms,
+			       (unsigned long long)FARKV_TTL_MAX_MS);
+	return 0;
+}
+
 int handle_no_versions(void)
 {
 	return err_set(FARKV_ETIMEDOUT,

@@ -166,6 +166,18 @@ static inline bool handle_key_at_once(const struct farkv *kv, const void *key, s
 	out->hash = hash_key(sb->hash_seed, key, len);
 	return true;
 }
+/** The value that a get has found, with its data at `data`. */
+static inline struct farkv_value handle_value_of(const struct index_op *op, const void *data)
+{
+	return (struct farkv_value){.data = data,
+				    .len = op->view.value_len,
+				    .version = op->version,
+				    .ttl_ms = op->left_ms == BLOCK_NEVER ? 0 : op->left_ms,
+				    .user = op->view.user};
+}
+/** Check options of a write, which may be NULL: FARKV_EINVAL with a line. */
+int handle_write_options(const struct farkv_write_options *o);
+
 /**
  * Check a key against the store's limits and hash it. FARKV_EINVAL, FARKV_ETOOLARGE with a
  * detail that names the limit; then *out is the empty key. Between begin and end.

@@ -215,12 +215,14 @@ static int check(const struct farkv_request *req)
 	if (req->kind > FARKV_REQUEST_EXISTS)
 		return err_set(FARKV_EINVAL, "request: unknown kind %u",
 			       req->kind);
-	if (req->flags || req->reserved[0] || req->reserved[1])
+	if (req->flags || req->reserved)
 		return err_set(FARKV_EINVAL,
 			       "request: flags and reserved must be 0");
+	if (req->options && (req->kind < FARKV_REQUEST_PUT || req->kind > FARKV_REQUEST_CAS))
+		return err_set(FARKV_EINVAL, "request: only writes of a value have options");
 	if (!req->buf && req->buf_len > 0)
 		return err_set(FARKV_EINVAL, "request: buf is NULL");
-	return 0;
+	return handle_write_options(req->options);
 }
 
 static void add(struct queue *q, struct request *r, const struct farkv_request *req,
@@ -232,6 +234,8 @@ static void add(struct queue *q, struct request *r, const struct farkv_request *
 	r->value_len = req->value_len;
 	r->buf = req->buf;
 	r->cap = req->buf_len;
+	r->ttl_ms = req->options ? req->options->ttl_ms : 0;
+	r->user = req->options ? req->options->user : 0;
 	r->begun = r->parked = r->kept = false;
 	/* The fields that prepare() reads; index_op_start() sets the rest. */
 	r->op.kind = (uint8_t)req->kind;
@@ -299,7 +303,7 @@ static int give_value(struct farkv *kv, struct request *r, struct farkv_completi
 		return err_set(FARKV_ENOMEM, "no memory to keep a value of %u bytes",
 			       view->value_len);
 	c->version = r->op.version;
-	c->value = (struct farkv_value){view->value, view->value_len, r->op.version};
+	c->value = handle_value_of(&r->op, view->value);
 	return 0;
 }
 

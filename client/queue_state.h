@@ -17,6 +17,8 @@ struct request {
 	size_t key_len, value_len; /* as given by the caller */
 	void *buf;
 	size_t cap;
+	uint64_t ttl_ms;    /* of a value that is written */
+	uint32_t user;
 	char *line;         /* on the heap: why it failed; NULL: the error's general text */
 	bool begun;         /* `op` is set up: only index_submit() is needed */
 	bool kept;          /* its value does not go with the connection */

@@ -369,6 +369,8 @@ static int prepare(struct farkv *kv, struct request *r)
 	if (err)
 		return err;
 	index_op_start(op, op->kind, &key, op->value, (uint32_t)r->value_len);
+	op->ttl_ms = r->ttl_ms;
+	op->user = r->user;
 	if (is_apart(r)) {
 		op->into = r->buf;
 		op->into_cap = r->cap;

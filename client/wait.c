@@ -25,6 +25,9 @@
 /* ... and how long no DELETE waits after one waited in vain. */
 #define TOMBSTONE_PAUSE_NS NS_PER_SEC
 
+/* Between two requests to start CLOCK. */
+#define CLOCK_PAUSE_NS (100 * NS_PER_MS)
+
 #define NEVER HANDLE_NEVER
 
 static void no_block(const struct farkv *kv, unsigned long long bytes)
@@ -66,6 +69,11 @@ int handle_waited(const struct farkv *kv, const struct index_op *op, int err)
 	else if (err == FARKV_ETIMEDOUT && op->wait == INDEX_WAIT_FROZEN)
 		err_set(err, "the server has not finished rebuilding this "
 			     "part of the index within %llu ms; does it run?",
+			ms);
+	else if (err == FARKV_ETIMEDOUT && op->wait == INDEX_WAIT_CLOCK)
+		err_set(err, "the server has not started the region's clock, by "
+			     "which the value is to expire, within %llu ms; does "
+			     "it run?",
 			ms);
 	else if (err == FARKV_ETIMEDOUT && op->wait == INDEX_WAIT_FULL)
 		err_set(err, "the server has not enlarged the index within "
@@ -254,6 +262,17 @@ static uint64_t ask_full(struct farkv *kv, struct index_op *op, uint64_t now,
 	return hint_answered(kv, op, err, err ? 0 : answer.hint_reply.status, w);
 }
 
+/* CLOCK itself is the answer. A message that the socket had no room for is repeated. */
+static void ask_clock(struct farkv *kv, uint64_t now, struct wait_state *w)
+{
+	struct msg m = {.type = MSG_CLOCK_START};
+
+	if (now < w->clock_due_ns)
+		return;
+	if (session_send(kv->conn.session, &m, NULL, 0) == 0)
+		w->clock_due_ns = now + CLOCK_PAUSE_NS;
+}
+
 static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i,
 			 uint64_t now, struct wait_state *w)
 {
@@ -268,6 +287,9 @@ static uint64_t wait_one(struct farkv *kv, struct index_op *const *ops, size_t i
 	case INDEX_WAIT_FULL:
 		return w->never_blocks ? ask_full(kv, ops[i], now, w) :
 					 wait_full(kv, ops[i], w);
+	case INDEX_WAIT_CLOCK:
+		ask_clock(kv, now, w);
+		return now + w->backoff_ns;
 	default:
 		return now + w->backoff_ns;
 	}

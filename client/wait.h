@@ -15,6 +15,7 @@ struct wait_state {
 	bool growing; /* the server said that it is enlarging the index, ... */
 	bool done;    /* ... and just now that it has done so */
 	uint64_t backoff_ns;
+	uint64_t clock_due_ns; /* no CLOCK_START before this */
 
 	bool never_blocks;  /* in: handle_need() must not wait for answers */
 	bool hint_out;      /* a hint is unanswered, ... */

@@ -153,7 +153,21 @@ struct farkv_value {
 	const void *data; /**< the bytes; never NULL after success */
 	size_t len;       /**< their number; 0 is a valid value */
 	uint64_t version; /**< for farkv_cas(); unique for every write */
+	uint64_t ttl_ms;  /**< time until it expires, at least 1; 0: it never does */
+	uint32_t user;    /**< the user word that it was written with; else 0 */
 };
+
+/** How to write a value; set what is not needed to 0. See farkv_write(). */
+struct farkv_write_options {
+	size_t size;     /**< sizeof(struct farkv_write_options) */
+	uint64_t ttl_ms; /**< the value expires after this time; 0: never. At most
+			      FARKV_TTL_MAX_MS. Over 24 days it counts in whole seconds */
+	uint32_t user;   /**< any number, for the caller: comes back with the value */
+	uint32_t flags;  /**< 0 */
+};
+
+/** The longest time to live, 68 years. */
+#define FARKV_TTL_MAX_MS (UINT64_C(0x7FFFFFFF) * 1000)
 
 /** One item of farkv_mget(). */
 struct farkv_get_item {
@@ -246,7 +260,9 @@ struct farkv_request {
 	void *buf;            /**< get: where the value goes, as with
 				   farkv_get_into(), or NULL */
 	size_t buf_len;       /**< get: bytes of `buf` */
-	uint64_t reserved[2]; /**< 0 */
+	const struct farkv_write_options *options; /**< all but get and delete; NULL: none.
+						      Read by farkv_submit() alone */
+	uint64_t reserved;    /**< 0 */
 };
 
 /** The end of one request. */
@@ -566,6 +582,44 @@ int farkv_replace(struct farkv *kv, const void *key, size_t key_len,
 int farkv_cas(struct farkv *kv, const void *key, size_t key_len,
 	      const void *value, size_t value_len, uint64_t expected,
 	      uint64_t *version_out) FARKV_MUST_CHECK;
+
+/**
+ * Execute one request of a put, add, replace or cas, with its options, as the function of that
+ * name does; `tag`, `buf` and `buf_len` are ignored. *version_out, if not NULL, is the version
+ * of the new value.
+ *
+ * Expiry. A value whose time is over is absent for every call, as if it had been deleted. Times
+ * are those of the region's clock, which the server advances every 10 ms: a get returns no value
+ * later than 20 ms after its time, as long as the server runs. While the server is stopped
+ * the clock stands still for all clients, and no value expires. The time to live counts from the
+ * call; a value may expire 10 ms early. A replace, cas or delete decides by the value that it
+ * finds: if that expires before the write is done, the write is done all the same.
+ * The server frees expired values by itself, within some seconds.
+ *
+ * Errors: those of the function of that name, and FARKV_EINVAL for another kind, or options that
+ * are not valid. Cost: that of the function; by RDMA one round trip more for the first value
+ * with a time to live, and if none was written for a second. The first one after the server has
+ * started waits for an answer of the server.
+ */
+int farkv_write(struct farkv *kv, const struct farkv_request *req,
+		uint64_t *version_out) FARKV_MUST_CHECK;
+
+/**
+ * Give the key's value a new time to live, `ttl_ms` from now on; 0: it never expires.
+ *
+ * The value is written again, under a new version, unless someone else writes it meanwhile; then
+ * the new value gets the time to live. A value that has between 7/8 of `ttl_ms` and all of it
+ * left stays as it is, so that touching often costs no more than reading.
+ *
+ * Errors: FARKV_ENOTFOUND (no value), and those of farkv_get() and farkv_cas() except
+ * FARKV_EVERSION. Cost: that of farkv_get(), and if it writes that of farkv_cas().
+ */
+int farkv_touch(struct farkv *kv, const void *key, size_t key_len,
+		uint64_t ttl_ms) FARKV_MUST_CHECK;
+
+/** farkv_get() and farkv_touch() in one: *value_out is the value, with its new version and time. */
+int farkv_get_touch(struct farkv *kv, const void *key, size_t key_len, uint64_t ttl_ms,
+		    struct farkv_value *value_out) FARKV_MUST_CHECK;
 
 /**
  * Remove a key and its value. Needs no memory, so it works in a full store.

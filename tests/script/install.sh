@@ -55,6 +55,9 @@ $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/shared" \
 $cc -Wall -Wextra -Werror "$srcdir/examples/async.c" -o "$dir/async" \
 	$(pkg-config --cflags --libs farkv) || die "async"
 # shellcheck disable=SC2046
+$cc -Wall -Wextra -Werror "$srcdir/examples/session.c" -o "$dir/session" \
+	$(pkg-config --cflags --libs farkv) || die "session"
+# shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/epoll.c" -o "$dir/epoll" \
 	$(pkg-config --cflags --libs farkv) || die "epoll"
 # The static library and, of the others, what the linker takes.

@@ -187,7 +187,7 @@ START_TEST(malformed_requests_are_refused)
 	r[0].flags = 1;
 	ck_assert_int_eq(farkv_submit(kv, r, 1), FARKV_EINVAL);
 	r[0] = good;
-	r[0].reserved[1] = 1;
+	r[0].reserved = 1;
 	ck_assert_int_eq(farkv_submit(kv, r, 1), FARKV_EINVAL);
 	r[0] = good;
 	r[0].buf_len = 1;
