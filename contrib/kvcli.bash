@@ -3,8 +3,8 @@
 _kvcli()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="get gets put add replace cas append prepend incr decr del mget exists keys load dump clear stats fsck ping devices doctor keygen help"
-	local options="--socket --uri --keys --key --timeout-ms --raw --json --format --if-absent --initial --key-base64 --count --match --memory --quiet --version --help"
+	local commands="get gets put add replace cas append prepend incr decr ttl touch del mget exists keys load dump clear stats fsck ping devices doctor keygen help"
+	local options="--socket --uri --keys --key --timeout-ms --raw --json --format --if-absent --initial --ttl --key-base64 --count --match --memory --quiet --version --help"
 	local word
 
 	COMPREPLY=()

@@ -24,7 +24,7 @@ enum cli_exit {
 struct cli {
 	/* options */
 	char *socket, *uri, *keys, *key;
-	char *initial, *match; /* NULL: not given */
+	char *initial, *match, *ttl; /* NULL: not given */
 	uint64_t timeout_ms, count, memory;
 	int format; /* enum record_format + 1; 0: by the file name */
 	bool raw, json, quiet, if_absent, key_base64;
@@ -132,6 +132,8 @@ int cmd_incr(struct cli *cli, int argc, char **argv);
 int cmd_decr(struct cli *cli, int argc, char **argv);
 int cmd_append(struct cli *cli, int argc, char **argv);
 int cmd_prepend(struct cli *cli, int argc, char **argv);
+int cmd_ttl(struct cli *cli, int argc, char **argv);
+int cmd_touch(struct cli *cli, int argc, char **argv);
 int cmd_del(struct cli *cli, int argc, char **argv);
 int cmd_mget(struct cli *cli, int argc, char **argv);
 int cmd_exists(struct cli *cli, int argc, char **argv);

@@ -244,9 +244,6 @@ int cmd_exists(struct cli *cli, int argc, char **argv)
 
 /* ---- writing ------------------------------------------------------------------- */
 
-typedef int put_fn(struct farkv *kv, const void *key, size_t key_len,
-		   const void *value, size_t value_len);
-
 /* Prepare key, value and connection of a writing command; end with input_close(). */
 static int prepare(struct cli *cli, char *key_arg, const char *value_arg,
 		   struct input_key *key, struct input_value *value)
@@ -265,37 +262,17 @@ static int prepare(struct cli *cli, char *key_arg, const char *value_arg,
 	return code;
 }
 
-static int store(struct cli *cli, char **argv, put_fn *put)
+/* Parse a time to live. */
+static int input_ttl(struct cli *cli, const char *text, uint64_t *ms_out)
 {
-	struct input_value value;
-	struct input_key key;
-	int code = prepare(cli, argv[0], argv[1], &key, &value);
-
-	if (code)
-		return code;
-	code = conclude(cli,
-			put(cli->kv, key.data, key.len, value.buf, value.len),
-			&key);
-	input_close(&value);
-	return code;
-}
-
-int cmd_put(struct cli *cli, int argc, char **argv)
-{
-	(void)argc;
-	return store(cli, argv, farkv_put);
-}
-
-int cmd_add(struct cli *cli, int argc, char **argv)
-{
-	(void)argc;
-	return store(cli, argv, farkv_add);
-}
-
-int cmd_replace(struct cli *cli, int argc, char **argv)
-{
-	(void)argc;
-	return store(cli, argv, farkv_replace);
+	if (strcmp(text, "never") == 0)
+		*ms_out = 0;
+	else if (!util_parse_duration(text, ms_out) || *ms_out > FARKV_TTL_MAX_MS)
+		return cli_error(cli, CLI_USAGE,
+				 "'%s' is no time; give a number of seconds, or as in 500ms, "
+				 "10s, 5m, 2h, 7d, at most %llus, or never",
+				 text, (unsigned long long)FARKV_TTL_MAX_MS / 1000);
+	return CLI_OK;
 }
 
 static void print_version(struct cli *cli, const struct input_key *key,
@@ -313,28 +290,139 @@ static void print_version(struct cli *cli, const struct input_key *key,
 	}
 }
 
-int cmd_cas(struct cli *cli, int argc, char **argv)
+/* Write a value under the key of argv[0], with the options of the command line. */
+static int write_value(struct cli *cli, char **argv, const char *value_arg,
+		       struct farkv_request *req)
 {
-	uint64_t expected, version;
+	struct farkv_write_options options = {.size = sizeof(options)};
 	struct input_value value;
 	struct input_key key;
+	uint64_t version;
 	int code, err;
 
+	code = cli->ttl ? input_ttl(cli, cli->ttl, &options.ttl_ms) : CLI_OK;
+	if (!code)
+		code = prepare(cli, argv[0], value_arg, &key, &value);
+	if (code)
+		return code;
+	req->key = key.data;
+	req->key_len = key.len;
+	req->value = value.buf;
+	req->value_len = value.len;
+	req->options = &options;
+	err = farkv_write(cli->kv, req, &version);
+	if (!err && req->kind == FARKV_REQUEST_CAS)
+		print_version(cli, &key, version);
+	else
+		code = conclude(cli, err, &key);
+	input_close(&value);
+	return code;
+}
+
+static int store(struct cli *cli, char **argv, enum farkv_request_kind kind)
+{
+	struct farkv_request req = {.kind = (uint32_t)kind};
+
+	return write_value(cli, argv, argv[1], &req);
+}
+
+int cmd_put(struct cli *cli, int argc, char **argv)
+{
 	(void)argc;
-	if (!util_parse_u64(argv[1], &expected))
+	return store(cli, argv, FARKV_REQUEST_PUT);
+}
+
+int cmd_add(struct cli *cli, int argc, char **argv)
+{
+	(void)argc;
+	return store(cli, argv, FARKV_REQUEST_ADD);
+}
+
+int cmd_replace(struct cli *cli, int argc, char **argv)
+{
+	(void)argc;
+	return store(cli, argv, FARKV_REQUEST_REPLACE);
+}
+
+int cmd_cas(struct cli *cli, int argc, char **argv)
+{
+	struct farkv_request req = {.kind = FARKV_REQUEST_CAS};
+
+	(void)argc;
+	if (!util_parse_u64(argv[1], &req.expected))
 		return cli_error(cli, CLI_USAGE,
 				 "'%s' is no version; take the number that gets "
 				 "prints",
 				 argv[1]);
-	code = prepare(cli, argv[0], argv[2], &key, &value);
+	return write_value(cli, argv, argv[2], &req);
+}
+
+/* ---- time to live ---------------------------------------------------------------- */
+
+static void print_ttl(struct cli *cli, const struct input_key *key, uint64_t ttl_ms)
+{
+	json_t *o;
+
+	if (cli->json) {
+		o = output_object(key->data, key->len, "ok");
+		json_object_set_new(o, "ttl_ms",
+				    ttl_ms ? json_integer((json_int_t)ttl_ms) : json_null());
+		output_print(o);
+	} else if (ttl_ms == 0) {
+		puts("never");
+	} else {
+		printf("%" PRIu64 ".%03" PRIu64 "\n", ttl_ms / 1000, ttl_ms % 1000);
+	}
+}
+
+int cmd_ttl(struct cli *cli, int argc, char **argv)
+{
+	struct input_key key;
+	struct farkv_value v;
+	int code, err;
+
+	(void)argc;
+	code = input_key(cli, argv[0], &key);
+	if (!code)
+		code = cli_connect(cli);
 	if (code)
 		return code;
-	err = farkv_cas(cli->kv, key.data, key.len, value.buf, value.len,
-			expected, &version);
+	err = farkv_get(cli->kv, key.data, key.len, &v);
 	if (err)
-		code = conclude(cli, err, &key);
-	else
-		print_version(cli, &key, version);
+		return conclude(cli, err, &key);
+	print_ttl(cli, &key, v.ttl_ms);
+	return CLI_OK;
+}
+
+int cmd_touch(struct cli *cli, int argc, char **argv)
+{
+	struct input_key key;
+	uint64_t ttl_ms;
+	int code;
+
+	(void)argc;
+	code = input_ttl(cli, argv[1], &ttl_ms);
+	if (!code)
+		code = input_key(cli, argv[0], &key);
+	if (!code)
+		code = cli_connect(cli);
+	if (code)
+		return code;
+	return conclude(cli, farkv_touch(cli->kv, key.data, key.len, ttl_ms), &key);
+}
+
+/* Add argv[1] to the value of argv[0]. */
+static int extend(struct cli *cli, char **argv,
+		  int (*add)(struct farkv *kv, const void *key, size_t key_len, const void *data,
+			     size_t len))
+{
+	struct input_value value;
+	struct input_key key;
+	int code = prepare(cli, argv[0], argv[1], &key, &value);
+
+	if (code)
+		return code;
+	code = conclude(cli, add(cli->kv, key.data, key.len, value.buf, value.len), &key);
 	input_close(&value);
 	return code;
 }
@@ -342,13 +430,13 @@ int cmd_cas(struct cli *cli, int argc, char **argv)
 int cmd_append(struct cli *cli, int argc, char **argv)
 {
 	(void)argc;
-	return store(cli, argv, farkv_append);
+	return extend(cli, argv, farkv_append);
 }
 
 int cmd_prepend(struct cli *cli, int argc, char **argv)
 {
 	(void)argc;
-	return store(cli, argv, farkv_prepend);
+	return extend(cli, argv, farkv_prepend);
 }
 
 static int number_of(struct cli *cli, const char *text, const char *what, uint64_t *number_out)

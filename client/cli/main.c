@@ -60,6 +60,9 @@ static const struct opt opts[] = {
 	 .help = "load: leave keys alone that have a value."},
 	{.name = "initial", .type = OPT_STR, .offset = OFF(initial), .metavar = "N",
 	 .help = "incr, decr: the number that a key without a value gets."},
+	{.name = "ttl", .type = OPT_STR, .offset = OFF(ttl), .metavar = "TIME",
+	 .help = "put, add, replace, cas: the value expires after this time: a number "
+		 "of seconds, or with ms, s, m, h or d after it; without it never."},
 	{.name = "key-base64", .type = OPT_BOOL, .offset = OFF(key_base64),
 	 .help = "Keys on the command line are in base64, for any bytes."},
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
@@ -95,6 +98,10 @@ static const struct opts_spec spec = {
 
 static const char dash_hint[] =
 	"; keys and values that begin with a dash follow --";
+
+static const char touch_help[] =
+	"TIME is a number of seconds, or a number with ms, s, m, h or d; 0 or never for\n"
+	"a value that does not expire.";
 
 #define VALUE_HELP                                                             \
 	"VALUE is the text itself; - reads it from stdin, @FILE from a file, " \
@@ -160,15 +167,15 @@ const struct cli_command cli_commands[] = {
 	 "Plain: VERSION TAB VALUE. With --raw: VERSION, a newline, the bytes.",
 	 cmd_gets, 1, 1, true, "raw key-base64", ""},
 	{"put", "KEY VALUE", "Store a value.", VALUE_HELP, cmd_put, 2, 2, false,
-	 "key-base64", "set store write"},
+	 "ttl key-base64", "set store write setex"},
 	{"add", "KEY VALUE", "Store a value unless the key has one.", VALUE_HELP,
-	 cmd_add, 2, 2, false, "key-base64", "insert new"},
+	 cmd_add, 2, 2, false, "ttl key-base64", "insert new"},
 	{"replace", "KEY VALUE", "Store a value if the key has one.", VALUE_HELP,
-	 cmd_replace, 2, 2, false, "key-base64", "update"},
+	 cmd_replace, 2, 2, false, "ttl key-base64", "update"},
 	{"cas", "KEY VERSION VALUE",
 	 "Store a value if the version is still VERSION.",
 	 "VERSION is the number that gets printed before; cas prints the new one.\n"
-	 VALUE_HELP, cmd_cas, 3, 3, false, "key-base64", "swap"},
+	 VALUE_HELP, cmd_cas, 3, 3, false, "ttl key-base64", "swap"},
 	{"append", "KEY VALUE", "Add to the end of a value.", VALUE_HELP, cmd_append, 2, 2, false,
 	 "key-base64", "concat"},
 	{"prepend", "KEY VALUE", "Add to the beginning of a value.", VALUE_HELP, cmd_prepend, 2, 2,
@@ -177,6 +184,10 @@ const struct cli_command cli_commands[] = {
 	 "initial key-base64", "inc increment count"},
 	{"decr", "KEY [DELTA]", "Subtract from a number, and print it.", incr_help, cmd_decr, 1, 2,
 	 false, "initial key-base64", "dec decrement"},
+	{"ttl", "KEY", "Print the seconds until a value expires, or never.", NULL, cmd_ttl,
+	 1, 1, true, "key-base64", "pttl"},
+	{"touch", "KEY TIME", "Let a value expire after TIME from now.", touch_help,
+	 cmd_touch, 2, 2, false, "key-base64", "expire persist gat"},
 	{"del", "KEY...", "Remove values.", NULL, cmd_del, 1, -1, false,
 	 "key-base64", "rm delete remove erase unlink"},
 	{"mget", "KEY...", "Print several values, as tsv lines.",
@@ -449,6 +460,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 		{"memory", cli->memory != GIB},
 		{"raw", cli->raw},
 		{"initial", cli->initial != NULL},
+		{"ttl", cli->ttl != NULL},
 		{"key-base64", cli->key_base64},
 	};
 

@@ -42,6 +42,26 @@ bool util_parse_u64(const char *text, uint64_t *value_out)
 	return true;
 }
 
+bool util_parse_duration(const char *text, uint64_t *ms_out)
+{
+	static const struct {
+		const char *name;
+		uint64_t ms;
+	} units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
+		     {"d", 86400000}};
+	uint64_t v;
+
+	if (!parse_digits(&text, &v))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (strcmp(text, units[i].name) == 0 &&
+		    !__builtin_mul_overflow(v, units[i].ms, &v)) {
+			*ms_out = v;
+			return true;
+		}
+	return false;
+}
+
 bool util_parse_size(const char *text, uint64_t unit, uint64_t *bytes_out)
 {
 	static const char letters[] = "kmgt";

@@ -27,6 +27,12 @@ static inline uint64_t util_align_up(uint64_t v, uint64_t to)
  */
 bool util_parse_size(const char *text, uint64_t unit, uint64_t *bytes_out);
 
+/**
+ * Parse a duration: decimal digits, then ms, s, m, h or d; a bare number counts seconds. False on
+ * anything else, and on overflow of 64 bits.
+ */
+bool util_parse_duration(const char *text, uint64_t *ms_out);
+
 /** Parse an unsigned decimal number that is the whole text. */
 bool util_parse_u64(const char *text, uint64_t *value_out);
 

@@ -12,6 +12,14 @@ start_server s
 expect 0 kvcli put -- -key -value
 expect 0 kvcli get -- -key && prints '-value\n'
 expect 0 kvcli put at @@home
+expect 0 kvcli --ttl 1h put dated soon && expect 0 kvcli ttl dated && shows '^3[56][0-9][0-9]\.[0-9]{3}$'
+expect 0 kvcli touch dated 2h && expect 0 kvcli --json ttl dated && shows '"ttl_ms":71[0-9]*}'
+expect 0 kvcli touch dated never && expect 0 kvcli ttl dated && shows '^never$'
+expect 0 kvcli --ttl 60d replace dated later && expect 0 kvcli ttl dated && shows '^518[0-9]*\.'
+expect 0 kvcli --ttl 1ms put brief x
+while kvcli -q exists brief; do :; done
+expect 1 kvcli ttl brief && expect 1 kvcli touch brief 1h && expect 0 kvcli --ttl 0 add brief y
+expect 0 kvcli ttl brief && shows '^never$'
 expect 0 kvcli get at && prints '@home\n'
 expect 64 kvcli put key -value && says 'unknown .*-v;.*begin with a dash follow --'
 
@@ -361,6 +369,10 @@ expect 64 kvcli -s "$dir/none-such" put key "@$dir/none" extra
 expect 64 kvcli -s "$dir/none-such" put key "@$dir/not there" && says 'cannot open'
 expect 64 kvcli -s "$dir/none-such" load "$dir/not there" && says 'cannot open'
 usage 'the key is empty' get ''
+usage "'soon' is no time" --ttl soon put key x
+usage "'5w' is no time" touch key 5w
+usage "'100000d' is no time" --ttl 100000d add key x
+usage '--ttl does not apply here' --ttl 1s get key
 usage 'scheme' -u http://localhost ping
 usage 'address' -u shm:// ping
 expect 0 kvcli --help && shows '^  cas KEY VERSION VALUE'

@@ -57,6 +57,37 @@ START_TEST(util_parse_size_bad_leaves_the_output)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	uint64_t ms;
+} durations[] = {
+	{"0", 0}, {"10", 10000}, {"500ms", 500}, {"10s", 10000}, {"2m", 120000},
+	{"1h", 3600000}, {"7d", 604800000}, {"18446744073709551615ms", UINT64_MAX},
+};
+
+START_TEST(util_parse_duration_good)
+{
+	uint64_t v = 4711;
+
+	ck_assert(util_parse_duration(durations[_i].text, &v));
+	ck_assert_uint_eq(v, durations[_i].ms);
+}
+END_TEST
+
+static const char *const bad_durations[] = {
+	"", "s", "-1s", "1.5s", "1 s", "1S", "1sec", "1w", "1ss", "18446744073709551615",
+	"18446744073709551616ms", "213503982335d",
+};
+
+START_TEST(util_parse_duration_bad_leaves_the_output)
+{
+	uint64_t v = 4711;
+
+	ck_assert(!util_parse_duration(bad_durations[_i], &v));
+	ck_assert_uint_eq(v, 4711);
+}
+END_TEST
+
 START_TEST(util_parse_u64_whole_text_or_nothing)
 {
 	uint64_t v = 4711;
@@ -557,6 +588,10 @@ static Suite *suite(void)
 			    (int)ARRAY_SIZE(sizes));
 	tcase_add_loop_test(t, util_parse_size_bad_leaves_the_output, 0,
 			    (int)ARRAY_SIZE(bad_sizes));
+	tcase_add_loop_test(t, util_parse_duration_good, 0,
+			    (int)ARRAY_SIZE(durations));
+	tcase_add_loop_test(t, util_parse_duration_bad_leaves_the_output, 0,
+			    (int)ARRAY_SIZE(bad_durations));
 	tcase_add_test(t, util_parse_u64_whole_text_or_nothing);
 	tcase_add_test(t, util_format_size_examples);
 	tcase_add_loop_test(t, util_one_line_no_control_characters, 0,
