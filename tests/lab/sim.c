@@ -68,6 +68,9 @@ static const char *const event_names[SIM_EVENTS] = {
 	[SIM_SAME_KEY] = "pipelines of requests for one key",
 	[SIM_SCANS] = "scans of all keys",
 	[SIM_SCAN_CALLS] = "... and their calls",
+	[SIM_DATED] = "values that are to expire",
+	[SIM_CLOCKS] = "others going on before CLOCK is loaded",
+	[SIM_REAPED] = "expired values removed by the server",
 };
 
 static double wall(void)

@@ -59,7 +59,8 @@ enum sim_event {
 	SIM_PAGES_AGAIN, SIM_EXHAUSTED, SIM_COPIES, SIM_AT_ONCE,
 	SIM_BACKOFFS, SIM_LOOKS, SIM_HITS, SIM_STALE, SIM_KEPT,
 	SIM_PARTS, SIM_PIPELINES, SIM_ABANDONED, SIM_QUEUE_FULL,
-	SIM_BORROWED, SIM_BORROWED_IN_VAIN, SIM_SAME_KEY, SIM_SCANS, SIM_SCAN_CALLS, SIM_EVENTS
+	SIM_BORROWED, SIM_BORROWED_IN_VAIN, SIM_SAME_KEY, SIM_SCANS, SIM_SCAN_CALLS,
+	SIM_DATED, SIM_CLOCKS, SIM_REAPED, SIM_EVENTS
 };
 extern uint64_t sim_events[SIM_EVENTS];
 
@@ -69,6 +70,7 @@ extern uint64_t sim_events[SIM_EVENTS];
  */
 struct sim_mix {
 	unsigned kind[INDEX_EXISTS + 1], kinds; /* weights of operations; their sum */
+	unsigned dated;   /* of writes: the value expires */
 	unsigned batch;   /* of operations */
 	unsigned pipeline; /* of operations: some are submitted together */
 	unsigned scan;    /* of operations: all keys are listed instead */
@@ -109,6 +111,8 @@ struct sim_op {
 	uint32_t len;    /* of the value */
 	uint32_t swaps;  /* changes of a slot that it has made */
 	uint64_t value, expected; /* ids */
+	uint64_t clock;  /* CLOCK when it began */
+	uint64_t ttl_ms; /* of its value; 0: it never expires */
 	bool over, unsure;
 };
 
@@ -152,6 +156,7 @@ struct sim_client {
 		uint32_t call[SIM_KEYS]; /* ... and when its present call did */
 		bool listed[SIM_KEYS];
 	} scan;
+	struct farkv_write_options options[SIM_BATCH]; /* of requests */
 };
 
 struct sim {
@@ -300,6 +305,8 @@ void sim_scan_listed(struct sim_scan *scan, unsigned key, size_t len);
 void sim_scan_end(const struct sim_scan *scan);
 /** Its CAS has just changed a slot. */
 void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after);
+/** The server has just swapped this word of a value for a tombstone's. */
+void sim_check_reaped(uint64_t word);
 /** A slot holds this word now. */
 void sim_check_published(uint64_t word);
 /** A block is about to be written. */
@@ -310,5 +317,7 @@ void sim_check_unlinked(uint64_t off);
 void sim_check_barrier(uint64_t began);
 /** The id of the key's value, 0 if it has none. */
 uint64_t sim_current(unsigned key);
+/** CLOCK, in the region. */
+uint64_t sim_clock_ms(void);
 
 #endif

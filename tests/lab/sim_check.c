@@ -15,6 +15,7 @@
 
 #include "common/base/err.h"
 #include "common/index/index.h"
+#include "common/region/block.h"
 #include "common/region/layout.h"
 #include "sim.h"
 
@@ -27,6 +28,8 @@ struct state {
 	uint64_t id; /* of its value; 0: absent */
 	uint32_t len;
 	uint32_t before; /* the state before, 0: none */
+	uint64_t ends;   /* CLOCK at which its value expires; 0: never */
+	uint64_t set, replaced; /* CLOCK when it came, and when the next one did */
 	bool blind;
 };
 
@@ -41,12 +44,19 @@ static uint64_t published[PAGES_MAX * PAGE_BYTES / PTR_UNIT]; /* last word */
 static uint64_t published_at[PAGES_MAX * PAGE_BYTES / PTR_UNIT];
 static uint64_t barrier_began;
 
-static void becomes(unsigned key, uint64_t id, uint32_t len, bool blind)
+uint64_t sim_clock_ms(void)
 {
+	return *(const uint64_t *)(const void *)(sim.base + REGION_CLOCK_OFF);
+}
+
+static void becomes(unsigned key, uint64_t id, uint32_t len, bool blind, uint64_t ends)
+{
+	states[newest[key]].replaced = sim_clock_ms();
 	if (++n_states == STATES)
 		sim_fail("too many writes");
 	states[n_states] = (struct state){
-		.id = id, .len = len, .blind = blind, .before = newest[key]};
+		.id = id, .len = len, .blind = blind, .before = newest[key],
+		.ends = ends, .set = sim_clock_ms()};
 	newest[key] = n_states;
 }
 
@@ -59,12 +69,78 @@ void sim_check_begin(void)
 	memset(written, 0, sizeof(written));
 	memset(published, 0, sizeof(published));
 	for (unsigned k = 0; k < SIM_KEYS; k++)
-		becomes(k, 0, 0, false);
+		becomes(k, 0, 0, false, 0);
 }
 
 uint64_t sim_current(unsigned key)
 {
 	return states[newest[key]].id;
+}
+
+/* ---- expiry ------------------------------------------------------------------------ */
+
+/*
+ * A client whose clock stands still knows too little of CLOCK: what it READs may have expired
+ * meanwhile (protocol.md, "A machine that stands still").
+ */
+static bool clock_stands(void)
+{
+	return sim.remote && sim.running && sim.running->guest;
+}
+
+/* Was the state's value there at a moment of the operation? */
+static bool lived(const struct sim_op *op, const struct state *s)
+{
+	uint64_t from = op->clock > s->set ? op->clock : s->set;
+
+	return s->id && (!s->ends || from < s->ends || clock_stands());
+}
+
+/* Was the key absent at a moment of the state? Its end is within the operation. */
+static bool was_absent(const struct sim_op *op, const struct state *s)
+{
+	uint64_t end = s == &states[newest[op->key]] ? sim_clock_ms() : s->replaced;
+
+	return !s->id || (s->ends && end >= s->ends);
+}
+
+/* CLOCK at which the value of a word's block expires; 0: never. */
+static uint64_t ends_of(uint64_t word)
+{
+	struct block_header h;
+	uint64_t now = sim_clock_ms(), at;
+
+	memcpy(&h, sim.base + slot_off(word), sizeof(h));
+	if (!h.expiry)
+		return 0;
+	at = now + (uint64_t)(int64_t)(int32_t)(h.expiry - (uint32_t)now);
+	return at;
+}
+
+static unsigned key_of(uint64_t word)
+{
+	struct block_ref ref = slot_block(word);
+	unsigned k = 0;
+	uint64_t h;
+
+	if (!block_key_hash(sim.base + ref.off, class_bytes(ref.cls), ref, 42, &h))
+		sim_fail("the reaper removed what is damaged");
+	while (k < SIM_KEYS && sim_key_hash[k] != h)
+		k++;
+	if (k == SIM_KEYS)
+		sim_fail("the reaper removed an unknown key");
+	return k;
+}
+
+void sim_check_reaped(uint64_t word)
+{
+	unsigned k = key_of(word);
+	const struct state *s = &states[newest[k]];
+
+	if (!s->id || !s->ends || sim_clock_ms() < s->ends)
+		sim_fail("the reaper removed a living value of key %u", k);
+	sim_events[SIM_REAPED]++;
+	becomes(k, 0, 0, false, 0);
 }
 
 /* ---- operations ------------------------------------------------------------------ */
@@ -81,7 +157,8 @@ struct sim_op *sim_op_begin(unsigned kind, unsigned key, uint64_t value,
 			      .from = newest[key],
 			      .value = value,
 			      .len = len,
-			      .expected = expected};
+			      .expected = expected,
+			      .clock = sim_clock_ms()};
 	sim_note((int)sim.running->id, "begins, for key", key, value);
 	return op;
 }
@@ -89,7 +166,8 @@ struct sim_op *sim_op_begin(unsigned kind, unsigned key, uint64_t value,
 void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 {
 	bool dead = (after & SLOT_DEAD) != 0;
-	uint64_t id = sim_current(op->key);
+	const struct state *s = &states[newest[op->key]];
+	uint64_t id = lived(op, s) ? s->id : 0;
 
 	(void)before;
 	if (op->swaps++)
@@ -99,7 +177,7 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 			 op->key);
 	switch (op->kind) {
 	case INDEX_ADD:
-		if (id)
+		if (s->id && (!s->ends || sim_clock_ms() < s->ends))
 			sim_fail("an add replaced a value of key %u", op->key);
 		break;
 	case INDEX_CAS:
@@ -120,7 +198,7 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 	if (dead != (op->kind == INDEX_DELETE))
 		sim_fail("a word of the wrong kind for key %u", op->key);
 	becomes(op->key, dead ? 0 : op->value, op->len,
-		(after & SLOT_BLIND) != 0);
+		(after & SLOT_BLIND) != 0, dead ? 0 : ends_of(after));
 	sim_note(-2, "key has value", op->key, sim_current(op->key));
 }
 
@@ -131,7 +209,13 @@ static bool was(const struct sim_op *op, uint64_t want, uint64_t but)
 	for (uint32_t s = newest[op->key]; s; s = states[s].before) {
 		uint64_t id = states[s].id;
 
-		if (want == ANY ? id && id != but : id == want)
+		if (want == 0 && was_absent(op, &states[s]))
+			return true;
+		/* One that came during the operation was there right after that. */
+		if (want == ANY && id && id != but &&
+		    (s != op->from || lived(op, &states[s])))
+			return true;
+		if (want && id == want && lived(op, &states[s]))
 			return true;
 		if (s == op->from)
 			return false;

@@ -111,6 +111,26 @@ static int borrow(struct sim_client *c, unsigned k, uint64_t *into, struct farkv
 	return err;
 }
 
+/* Some of the values that are written expire. */
+static uint64_t any_ttl(enum index_kind kind)
+{
+	if (kind == INDEX_GET || kind == INDEX_DELETE || !sim_once_in(sim.mix.dated))
+		return 0;
+	sim_events[SIM_DATED]++;
+	return 1 + sim_below(sim_below(2) ? 20 : 400);
+}
+
+static int call_dated(struct sim_client *c, const struct sim_op *op, const void *value)
+{
+	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = op->ttl_ms, .user = 7};
+	struct farkv_request req = {.kind = op->kind, .key = sim_key_name[op->key],
+				    .key_len = key_len(op->key), .value = value,
+				    .value_len = op->len,
+				    .expected = c->seen_version[op->key], .options = &o};
+
+	return farkv_write(c->kv, &req, NULL);
+}
+
 /* `into` has room for any value, or is NULL. */
 static int call(struct sim_client *c, const struct sim_op *op,
 		const void *value, void *into, struct farkv_value *v)
@@ -119,6 +139,8 @@ static int call(struct sim_client *c, const struct sim_op *op,
 	size_t len = key_len(op->key);
 	int err;
 
+	if (op->ttl_ms)
+		return call_dated(c, op, value);
 	switch (op->kind) {
 	case INDEX_GET:
 		if (!into)
@@ -155,6 +177,7 @@ static void operate(struct sim_client *c, enum index_kind kind, unsigned k)
 	value_fill(value, ++sim.last_id);
 	c->op[0] = sim_op_begin(kind, k, sim.last_id, any_length(),
 				c->seen_id[k]);
+	c->op[0]->ttl_ms = any_ttl(kind);
 	c->n_ops = 1;
 	if (c->conn)
 		sim_conn_lane(c->conn)->slow = false;
@@ -297,6 +320,7 @@ static struct farkv_request next_request(struct sim_client *c, unsigned k,
 {
 	enum index_kind kind = any_kind(c, k);
 	struct farkv_request r = {.tag = c->n_ops};
+	struct sim_op *op;
 
 	/* Two deletes of a key could not be told apart. */
 	for (unsigned i = 0; i < c->n_ops && kind == INDEX_DELETE; i++)
@@ -315,8 +339,14 @@ static struct farkv_request next_request(struct sim_client *c, unsigned k,
 		r.value_len = any_length();
 	}
 	r.expected = c->seen_version[k];
-	c->op[c->n_ops++] = sim_op_begin(kind, k, sim.last_id,
-					 (uint32_t)r.value_len, c->seen_id[k]);
+	op = sim_op_begin(kind, k, sim.last_id, (uint32_t)r.value_len, c->seen_id[k]);
+	op->ttl_ms = any_ttl(kind);
+	if (op->ttl_ms) {
+		c->options[c->n_ops] = (struct farkv_write_options){
+			.size = sizeof(*c->options), .ttl_ms = op->ttl_ms};
+		r.options = &c->options[c->n_ops];
+	}
+	c->op[c->n_ops++] = op;
 	return r;
 }
 

@@ -429,8 +429,11 @@ static int server_hook(void *arg, const struct xport_chain *chain, unsigned i,
 	uint64_t line = chain->wr[i].off % PAGE_BYTES / LINE_BYTES;
 	uint64_t home = hash_home_line(sim_key_hash[0]);
 
+	const struct xport_wr *wr = &chain->wr[i];
+
 	(void)arg;
-	(void)is_after;
+	if (is_after && wr->found == wr->expect && (wr->swap & ~wr->expect & SLOT_DEAD))
+		sim_check_reaped(wr->expect);
 	if (sim.in_server &&
 	    sim_below(line >= home && line < home + WINDOW_LINES ? 6 : 600) == 0) {
 		if (sim_once_in(sim.mix.hold_server))

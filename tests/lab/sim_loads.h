@@ -9,6 +9,7 @@
 
 #include "common/base/atomic.h"
 #include "common/index/direct.h"
+#include "common/index/expiry.h"
 #include "common/index/index_priv.h"
 #include "common/region/block.h"
 #include "sim.h"
@@ -81,6 +82,11 @@ static inline uint64_t differs(const void *own, const void *block, size_t len)
 	others_go_on(SIM_COPIES);
 	return atom_block_differs(own, block, len);
 }
+
+/* Before CLOCK is loaded, of a value that expires. */
+#define expiry_clock(ix) (others_go_on(SIM_CLOCKS), expiry_clock(ix))
+#define expiry_left(ix, view) \
+	((view)->expiry ? others_go_on(SIM_CLOCKS) : (void)0, expiry_left(ix, view))
 
 #define atom_block_differs differs
 #define atom_copy_block copy

@@ -27,6 +27,7 @@ static void plain(struct sim_mix *m)
 		.kind = {[INDEX_GET] = 3, [INDEX_PUT] = 3, [INDEX_ADD] = 1,
 			 [INDEX_REPLACE] = 1, [INDEX_CAS] = 1,
 			 [INDEX_DELETE] = 2, [INDEX_EXISTS] = 1},
+		.dated = ONE_OF(0, 4),
 		.batch = 6,
 		.pipeline = 6,
 		.scan = 60,
@@ -66,6 +67,7 @@ static void draw_work(struct sim_mix *m)
 		m->kind[k] = ONE_OF(0, 1, 1, 3, 8);
 	if (!m->kind[INDEX_PUT] && !m->kind[INDEX_ADD])
 		m->kind[INDEX_PUT] = 1;
+	m->dated = ONE_OF(0, 0, 4, 1);
 	m->batch = ONE_OF(0, 0, 6, 2);
 	m->pipeline = ONE_OF(0, 6, 2);
 	m->scan = ONE_OF(0, 60, 60, 12);
