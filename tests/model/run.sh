@@ -270,8 +270,7 @@ expiry() {
 	holds -DREADS=0
 	holds -DREMOTE -DOPS1=0
 	if large; then
-		holds
-		holds -DOPS0=2 -DREADS=0
+		holds -DTICKS=1
 		holds -DREMOTE -DOPS1=0 -DREADS=2
 		holds -DREMOTE -DOPS0=0 -DOPS1=0 -DREADS=2 -DTICKS=3 -DFIRST=2
 	fi
