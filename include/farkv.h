@@ -230,7 +230,8 @@ struct farkv_scan_item {
 	size_t key_len;
 	size_t value_len;
 	uint64_t version;     /**< for farkv_cas() */
-	uint64_t reserved[2]; /**< 0 */
+	uint64_t ttl_ms;      /**< time until it expires, at least 1; 0: it never does */
+	uint64_t reserved;    /**< 0 */
 };
 
 /** farkv_scan(): the least that `max` can be. */
@@ -260,7 +261,7 @@ struct farkv_request {
 	void *buf;            /**< get: where the value goes, as with
 				   farkv_get_into(), or NULL */
 	size_t buf_len;       /**< get: bytes of `buf` */
-	const struct farkv_write_options *options; /**< all but get and delete; NULL: none.
+	const struct farkv_write_options *options; /**< put, add, replace, cas; NULL: none.
 						      Read by farkv_submit() alone */
 	uint64_t reserved;    /**< 0 */
 };

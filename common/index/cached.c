@@ -233,14 +233,25 @@ static bool take_cached_value(const struct index *ix, struct index_op *op, uint6
 	return block != NULL;
 }
 
+/*
+ * A GET needs the block. An EXISTS needs its head if the value may expire, as the value of a word
+ * may that was not cached.
+ */
+static bool reads_block(const struct index_op *op)
+{
+	return op->kind == INDEX_GET ||
+	       (op->kind == INDEX_EXISTS && (op->cached.dated || op->look.nth > 0));
+}
+
 static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 {
-	bool block = op->kind == INDEX_GET && !(word & SLOT_DEAD);
-	uint64_t bytes = class_bytes(slot_class(word));
+	bool block = !(word & SLOT_DEAD) && reads_block(op);
+	uint64_t bytes = op_probe_bytes(op, word);
 	struct xport_wr *wr;
 
 	if (block && !region_block_ok(&ix->sb, slot_off(word), slot_class(word)))
 		return cached_forget(ix, op);
+	op->look.block = block;
 	op->look.seg_len = block && op->into ? op_segment_len(ix, op, word) : 0;
 	if (index_op_reserve(ix, op, block ? bytes - op->look.seg_len : 0))
 		return op_done(ix, op,
@@ -248,7 +259,8 @@ static enum next look(struct index *ix, struct index_op *op, uint64_t word)
 				       "no memory to read a block of %llu bytes",
 				       (unsigned long long)bytes));
 	/* A value that is READ straight into op->into is not copied. */
-	op->look.from_cache = block && !op->look.seg_len && take_cached_value(ix, op, word);
+	op->look.from_cache = op->kind == INDEX_GET && block && !op->look.seg_len &&
+			      take_cached_value(ix, op, word);
 	op->look.word = word;
 	op->look.nth++;
 	op->search.clock_ms = ix->clock_ms;
@@ -271,7 +283,8 @@ static enum next look_once_more(struct index *ix, struct index_op *op)
 	return NEXT_POST;
 }
 
-static enum next get_block(struct index *ix, struct index_op *op)
+/* The look has READ the block of a word that stands, or its head. */
+static enum next read_block(struct index *ix, struct index_op *op)
 {
 	uint64_t word = op->look.word;
 	enum block_check check;
@@ -283,8 +296,7 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	if (op->look.seg_len)
 		check = op_segment_verify(op, word, op->look.seg_len, &op->view);
 	else
-		check = block_verify(op->buf, slot_block(word), op->key.data,
-				     op->key.len, &op->view);
+		check = op_probe_verify(ix, op, op->buf, word, &op->view);
 	if (check != BLOCK_MINE)
 		return cached_forget(ix, op);
 	op->version = op->view.version;
@@ -293,7 +305,8 @@ static enum next get_block(struct index *ix, struct index_op *op)
 		was_right(ix, op);
 		ix->cached->count.values += op->look.from_cache;
 	}
-	if (ix->cached->values && !op->look.from_cache && !op->look.seg_len)
+	if (ix->cached->values && op->kind == INDEX_GET && !op->look.from_cache &&
+	    !op->look.seg_len)
 		value_cache_store(ix->cached->values, op->cached.slot, word, op->buf,
 			   block_view_room(&op->view));
 	/* Usually the cache is up to date, and nothing is written. */
@@ -304,10 +317,11 @@ static enum next get_block(struct index *ix, struct index_op *op)
 	return op_done(ix, op, op->left_ms ? 0 : FARKV_ENOTFOUND);
 }
 
-static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
+/* A GET or EXISTS has seen the word. */
+static enum next reader_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
 	if (seen == op->look.word && !(seen & SLOT_DEAD))
-		return get_block(ix, op);
+		return read_block(ix, op);
 	/* A DEAD word has no block to compare; whose the slot is takes both hashes. */
 	if ((seen & SLOT_DEAD) && !find_own(ix, op))
 		return cached_forget(ix, op);
@@ -325,18 +339,15 @@ static enum next get_seen(struct index *ix, struct index_op *op, uint64_t seen)
 }
 
 /*
- * An EXISTS has seen the word. The slot is the key's (I1), so the mark decides, or the cached word
- * of a value that does not expire; only a READ tells whether another word's value has expired.
+ * An EXISTS has seen the word. The slot is the key's (I1), so the cached word of a value that does
+ * not expire is enough.
  */
 static enum next exists_seen(struct index *ix, struct index_op *op, uint64_t seen)
 {
-	if (seen == op->look.word)
-		was_right(ix, op);
-	else if (!(seen & SLOT_DEAD))
-		return cached_forget(ix, op);
-	else
-		cached_store(ix, op, seen, 0);
-	return op_done(ix, op, seen & SLOT_DEAD ? FARKV_ENOTFOUND : 0);
+	if (seen != op->look.word || (seen & SLOT_DEAD) || op->look.block)
+		return reader_seen(ix, op, seen);
+	was_right(ix, op);
+	return op_done(ix, op, 0);
 }
 
 /* A writer that might change nothing has seen the word. */
@@ -364,7 +375,7 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 	 * null (cached_store()), and look() has checked that its block lies in the region.
 	 */
 	if (seen == op->look.word && op->kind == INDEX_GET)
-		return get_seen(ix, op, seen);
+		return reader_seen(ix, op, seen);
 	if (seen != op->look.word)
 		was_wrong(ix, op);
 	if ((seen & SLOT_FROZEN) || slot_is_null(seen) ||
@@ -373,7 +384,7 @@ enum next cached_looked(struct index *ix, struct index_op *op)
 		return cached_forget(ix, op);
 	switch (op->kind) {
 	case INDEX_GET:
-		return get_seen(ix, op, seen);
+		return reader_seen(ix, op, seen);
 	case INDEX_EXISTS:
 		return exists_seen(ix, op, seen);
 	default:
@@ -408,6 +419,7 @@ static void begin_at(struct index *ix, struct index_op *op, const struct locatio
 	op->cached.slot = l->slot;
 	op->cached.version = l->version;
 	op->cached.doubted = l->stale != 0;
+	op->cached.dated = l->dated;
 	op->look.nth = 0;
 	op->search.begun_ns = index_begin_ns(ix);
 }
@@ -469,11 +481,8 @@ static const struct location *location_to_read(struct index *ix, const struct in
 {
 	const struct location *l;
 
-	if (op->kind == INDEX_EXISTS) {
-		l = find(ix, op);
-		/* Only a READ of the block tells whether the value still lives. */
-		return l && !l->dated ? l : NULL;
-	}
+	if (op->kind == INDEX_EXISTS)
+		return find(ix, op);
 	l = location_guess(ix->cached->locations, op->key.hash);
 	return l && l->stale < LOCATION_STALE_MAX ? l : NULL;
 }

@@ -181,6 +181,20 @@ uint64_t op_probe_bytes(const struct index_op *op, uint64_t word)
 	return head_bytes(op->search.probe_full ? UINT16_MAX : op->key.len, all);
 }
 
+enum block_check op_probe_verify(const struct index *ix, const struct index_op *op,
+				 const uint8_t *image, uint64_t word,
+				 struct block_view *view_out)
+{
+	struct block_ref ref = slot_block(word);
+	struct block_key asked;
+
+	if (op->kind == INDEX_GET)
+		return block_verify(image, ref, op->key.data, op->key.len,
+				    view_out);
+	asked = op_block_key(ix, op);
+	return block_verify_head(image, op_probe_bytes(op, word), ref, &asked, view_out);
+}
+
 uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		     uint64_t word)
 {

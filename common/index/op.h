@@ -161,6 +161,7 @@ struct op_cached {
 	uint64_t slot; /* offset in the region */
 	uint64_t version;
 	bool doubted;  /* it has been wrong before */
+	bool dated;    /* as struct location's */
 };
 
 struct op_swap {
@@ -253,6 +254,7 @@ struct index_op {
 			uint32_t seg_len; /* bytes of its block at `into`; or 0 */
 			uint8_t nth;       /* number of this look since OP_START */
 			bool from_cache;   /* the block was cached, and is in `buf` */
+			bool block;        /* its block, or that one's head, is READ, too */
 		} look;
 		struct op_swap swap; /* OP_SWAP */
 	};
@@ -508,6 +510,10 @@ bool op_span_ok(const struct index *ix, const struct index_op *op);
 struct block_key op_block_key(const struct index *ix, const struct index_op *op);
 /** Bytes that a probe READs of the block that `word` names: a GET's all, else header and key. */
 uint64_t op_probe_bytes(const struct index_op *op, uint64_t word);
+/** Verify what such a probe READ: whose block is it? */
+enum block_check op_probe_verify(const struct index *ix, const struct index_op *op,
+				 const uint8_t *image, uint64_t word,
+				 struct block_view *view_out);
 /** Bytes of the block that `word` names that a GET READs straight into op->into; 0 if none. */
 uint32_t op_segment_len(const struct index *ix, const struct index_op *op,
 		     uint64_t word);

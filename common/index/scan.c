@@ -3,7 +3,7 @@
  * One call reads one subtable:
  *
  *   find     the cached directory names the subtable, and its range of hashes
- *   look     READ the subtable. If it has FROZEN words, READ its entry after: it leads elsewhere,
+ *   look     READ CLOCK, then the subtable. If it has FROZEN words, READ its entry after: it leads elsewhere,
  *            start again; it still leads here, so the words are current, and the range is the
  *            entry's alone
  *   heads    READ the heads of the blocks that LIVE words name, SCAN_BATCH at a time, and verify
@@ -47,6 +47,7 @@ static_assert(SCAN_KEYS_BYTES / 2 >= (size_t)WINDOW_SLOTS * FARKV_KEY_MAX,
 
 struct found {
 	uint64_t hash, version;
+	uint64_t left_ms; /* until it expires; or BLOCK_NEVER */
 	uint32_t key_at; /* in `keys` */
 	uint32_t value_len;
 	uint16_t key_len;
@@ -73,6 +74,7 @@ struct index_scan {
 	uint64_t until; /* the last position that this call covers */
 	uint64_t room;  /* ... so that the keys have room */
 	uint64_t begun_ns; /* I4: not after the last look began */
+	uint64_t clock_ms; /* CLOCK, READ before the words of the last look */
 	const uint64_t *image[2]; /* of the subtable; equal pointers where words do not tear */
 	uint32_t usual; /* bytes READ of a block at first */
 	uint32_t damaged;
@@ -123,7 +125,7 @@ static uint8_t *image_at(const struct index *ix, unsigned i)
 	return ix->scan_mem + i * (size_t)PAGE_BYTES;
 }
 
-/* Four words. */
+/* Four words of a directory's look, then CLOCK, twice. */
 static uint64_t *words_at(const struct index *ix)
 {
 	return (uint64_t *)(void *)image_at(ix, 2);
@@ -233,16 +235,20 @@ static int check_entry(struct index *ix, struct index_scan *s, uint64_t deadline
 	return 0;
 }
 
+/* AGAIN: the directory has to be read again, or CLOCK was torn. */
 static int look(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 {
 	struct xport_chain *c = chain_begin(&s->chain[0]);
 	unsigned n = ix->lane->caps & XPORT_READ8_ATOMIC ? 1 : 2;
+	uint64_t *clock = words_at(ix) + 4;
 	int err;
 
 	s->stale = false;
 	s->begun_ns = index_now(ix);
 	if (s->begun_ns > deadline_ns)
 		return err_set(FARKV_ETIMEDOUT, "the index could not be read in time");
+	for (unsigned i = 0; i < n; i++)
+		add_read(c, REGION_CLOCK_OFF, &clock[i], 8);
 	for (unsigned i = 0; i < n; i++) {
 		add_read(c, entry_page(s->place.entry) * PAGE_BYTES, image_at(ix, i), PAGE_BYTES);
 		s->image[i] = (const uint64_t *)(const void *)image_at(ix, i);
@@ -251,6 +257,9 @@ static int look(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 	err = dir_run_chains(ix, c, 1, deadline_ns);
 	if (err)
 		return err;
+	s->clock_ms = clock[0];
+	if (clock[n - 1] != clock[0])
+		return AGAIN;
 	return is_odd(s) ? check_entry(ix, s, deadline_ns) : 0;
 }
 
@@ -303,9 +312,10 @@ static int make_room(struct index_scan *s)
 static int add_found(struct index_scan *s, const struct block_header *h, const void *key,
 		     uint64_t hash)
 {
+	uint64_t left_ms = block_ttl_left(h->expiry, h->inc_flags, s->clock_ms);
 	size_t need = s->keys_len + h->key_len, cap = s->keys_cap;
 
-	if (hash < s->cursor || hash > s->until)
+	if (hash < s->cursor || hash > s->until || left_ms == 0)
 		return 0;
 	if (need > SCAN_KEYS_BYTES)
 		return make_room(s);
@@ -322,6 +332,7 @@ static int add_found(struct index_scan *s, const struct block_header *h, const v
 	memcpy(s->keys + s->keys_len, key, h->key_len);
 	s->found[s->n_found++] = (struct found){.hash = hash,
 						.version = h->version,
+						.left_ms = left_ms,
 						.key_at = (uint32_t)s->keys_len,
 						.value_len = h->value_len,
 						.key_len = h->key_len};
@@ -486,6 +497,11 @@ static int read_part(struct index *ix, struct index_scan *s, uint64_t deadline_n
 	return err;
 }
 
+static uint64_t ttl_ms(const struct found *f)
+{
+	return f->left_ms == BLOCK_NEVER ? 0 : f->left_ms;
+}
+
 /* Make the result of `found`; returns the next cursor. */
 static uint64_t deliver(struct index_scan *s, size_t max)
 {
@@ -507,7 +523,8 @@ static uint64_t deliver(struct index_scan *s, size_t max)
 		s->item[i] = (struct farkv_scan_item){.key = s->keys + f->key_at,
 						      .key_len = f->key_len,
 						      .value_len = f->value_len,
-						      .version = f->version};
+						      .version = f->version,
+						      .ttl_ms = ttl_ms(f)};
 	}
 	s->n_items = n;
 	return next;

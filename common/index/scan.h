@@ -32,7 +32,7 @@ void index_scan_free(struct index_scan *s);
  *
  * A key that has a value from the first call with cursor 0 to the last is listed exactly once. Any
  * other key is listed at most once, if it had a value at a moment during the call that lists it.
- * Version and length are those of such a moment.
+ * Version, length and time to live are those of such a moment. An expired value is none.
  *
  * Inside the critical section. Spins on the lane, until `deadline_ns` (clock_now_ns()) at most.
  * FARKV_ECORRUPT: some blocks of the subtable cannot be read; all else is as after 0. After the

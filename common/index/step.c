@@ -267,21 +267,6 @@ static enum next settle_done(struct index *ix, struct index_op *op)
 
 /* ---- PROBE: which key is a slot bound to? ----------------------------------- */
 
-static enum block_check probe_verify(const struct index *ix,
-				     const struct index_op *op,
-				     const uint8_t *image, uint64_t word,
-				     struct block_view *view_out)
-{
-	struct block_ref ref = slot_block(word);
-	struct block_key asked;
-
-	if (op->kind == INDEX_GET)
-		return block_verify(image, ref, op->key.data, op->key.len,
-				    view_out);
-	asked = op_block_key(ix, op);
-	return block_verify_head(image, op_probe_bytes(op, word), ref, &asked, view_out);
-}
-
 /* The block is not what its word says: the word changed, or the block is damaged. */
 static enum next bad_block(struct index *ix, struct index_op *op, uint64_t word)
 {
@@ -342,7 +327,7 @@ static enum next compare(struct index *ix, struct index_op *op)
 		if (seg_len)
 			check = op_segment_verify(op, word, seg_len, &view);
 		else
-			check = probe_verify(ix, op, image, word, &view);
+			check = op_probe_verify(ix, op, image, word, &view);
 		image += op_probe_bytes(op, word) - seg_len;
 		if (check == BLOCK_BAD)
 			return bad_block(ix, op, word);

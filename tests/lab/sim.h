@@ -153,7 +153,8 @@ struct sim_client {
 	uint64_t seen_id[SIM_KEYS], seen_version[SIM_KEYS];
 	struct sim_scan {
 		uint32_t from[SIM_KEYS]; /* the keys' states when it began, ... */
-		uint32_t call[SIM_KEYS]; /* ... and when its present call did */
+		uint32_t call[SIM_KEYS]; /* ... and when its present call did, ... */
+		uint64_t clock;          /* ... and CLOCK at that time */
 		bool listed[SIM_KEYS];
 	} scan;
 	struct farkv_write_options options[SIM_BATCH]; /* of requests */

@@ -88,18 +88,18 @@ static bool clock_stands(void)
 	return sim.remote && sim.running && sim.running->guest;
 }
 
-/* Was the state's value there at a moment of the operation? */
-static bool lived(const struct sim_op *op, const struct state *s)
+/* Was the state's value there at a moment of an operation that began at this CLOCK? */
+static bool lived(uint64_t clock, const struct state *s)
 {
-	uint64_t from = op->clock > s->set ? op->clock : s->set;
+	uint64_t from = clock > s->set ? clock : s->set;
 
 	return s->id && (!s->ends || from < s->ends || clock_stands());
 }
 
 /* Was the key absent at a moment of the state? Its end is within the operation. */
-static bool was_absent(const struct sim_op *op, const struct state *s)
+static bool was_absent(unsigned key, const struct state *s)
 {
-	uint64_t end = s == &states[newest[op->key]] ? sim_clock_ms() : s->replaced;
+	uint64_t end = s == &states[newest[key]] ? sim_clock_ms() : s->replaced;
 
 	return !s->id || (s->ends && end >= s->ends);
 }
@@ -167,7 +167,7 @@ void sim_op_swapped(struct sim_op *op, uint64_t before, uint64_t after)
 {
 	bool dead = (after & SLOT_DEAD) != 0;
 	const struct state *s = &states[newest[op->key]];
-	uint64_t id = lived(op, s) ? s->id : 0;
+	uint64_t id = lived(op->clock, s) ? s->id : 0;
 
 	(void)before;
 	if (op->swaps++)
@@ -209,13 +209,13 @@ static bool was(const struct sim_op *op, uint64_t want, uint64_t but)
 	for (uint32_t s = newest[op->key]; s; s = states[s].before) {
 		uint64_t id = states[s].id;
 
-		if (want == 0 && was_absent(op, &states[s]))
+		if (want == 0 && was_absent(op->key, &states[s]))
 			return true;
 		/* One that came during the operation was there right after that. */
 		if (want == ANY && id && id != but &&
-		    (s != op->from || lived(op, &states[s])))
+		    (s != op->from || lived(op->clock, &states[s])))
 			return true;
-		if (want && id == want && lived(op, &states[s]))
+		if (want && id == want && lived(op->clock, &states[s]))
 			return true;
 		if (s == op->from)
 			return false;
@@ -324,6 +324,7 @@ void sim_scan_begin(struct sim_scan *scan)
 void sim_scan_call(struct sim_scan *scan)
 {
 	memcpy(scan->call, newest, sizeof(scan->call));
+	scan->clock = sim_clock_ms();
 }
 
 void sim_scan_listed(struct sim_scan *scan, unsigned key, size_t len)
@@ -333,7 +334,7 @@ void sim_scan_listed(struct sim_scan *scan, unsigned key, size_t len)
 	if (scan->listed[key])
 		sim_fail("a scan lists key %u twice", key);
 	scan->listed[key] = true;
-	while (!(states[s].id && states[s].len == len)) {
+	while (!(states[s].len == len && lived(scan->clock, &states[s]))) {
 		if (s == scan->call[key])
 			sim_fail("a scan lists key %u with %zu bytes: never so during the call",
 				 key, len);
@@ -347,9 +348,9 @@ void sim_scan_end(const struct sim_scan *scan)
 	for (unsigned k = 0; k < SIM_KEYS; k++) {
 		uint32_t s = newest[k];
 
-		while (states[s].id && s != scan->from[k])
+		while (!was_absent(k, &states[s]) && s != scan->from[k])
 			s = states[s].before;
-		if (states[s].id && !scan->listed[k])
+		if (!was_absent(k, &states[s]) && !scan->listed[k])
 			sim_fail("a scan does not list key %u, which was there throughout", k);
 	}
 }

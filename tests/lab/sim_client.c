@@ -114,7 +114,7 @@ static int borrow(struct sim_client *c, unsigned k, uint64_t *into, struct farkv
 /* Some of the values that are written expire. */
 static uint64_t any_ttl(enum index_kind kind)
 {
-	if (kind == INDEX_GET || kind == INDEX_DELETE || !sim_once_in(sim.mix.dated))
+	if (kind_reads(kind) || kind == INDEX_DELETE || !sim_once_in(sim.mix.dated))
 		return 0;
 	sim_events[SIM_DATED]++;
 	return 1 + sim_below(sim_below(2) ? 20 : 400);

@@ -8,6 +8,7 @@
 #include "tests/rig/index_rig.h"
 
 #include "common/index/index_priv.h"
+#include "common/index/scan.h"
 
 #define START 1000u /* CLOCK at first */
 
@@ -81,6 +82,7 @@ START_TEST(expired_is_absent_for_each_operation)
 		PUT_DATED(c, "v", 50);
 		version = c->op.version;
 		*clock_word() += 50;
+		ck_assert_int_eq(run(c, INDEX_EXISTS, k, NULL, 0), FARKV_ENOTFOUND);
 		ck_assert_int_eq(run(c, INDEX_REPLACE, k, "x", 0), FARKV_ENOTFOUND);
 		ck_assert_int_eq(run(c, INDEX_CAS, k, "x", version), FARKV_ENOTFOUND);
 		ck_assert_int_eq(run(c, INDEX_DELETE, k, NULL, 0), FARKV_ENOTFOUND);
@@ -100,6 +102,7 @@ START_TEST(living_is_present_for_each_operation)
 		struct fake_client *c = both[i];
 
 		PUT_DATED(c, "v", 50);
+		ck_assert_int_eq(run(c, INDEX_EXISTS, k, NULL, 0), 0);
 		ck_assert_int_eq(run(c, INDEX_ADD, k, "x", 0), FARKV_EEXISTS);
 		ck_assert_int_eq(run(c, INDEX_REPLACE, k, "r", 0), 0);
 		PUT_DATED(c, "v", 50);
@@ -217,12 +220,12 @@ START_TEST(slot_is_looked_at_after_CLOCK)
 {
 	begin();
 	/* Each request in turn: window, block, CLOCK, slot. */
-	for (unsigned at = 0; at < 4; at++) {
+	for (unsigned at = 0; at < 8; at++) {
 		PUT_DATED(&other, "old", 100);
 		me.ix->clock_ms = 0;
 		rival_sets(XPORT_READ, write_and_pass, INDEX_PUT, k, "new");
-		rival.skip = at;
-		ck_assert_int_eq(run(&me, INDEX_GET, k, NULL, 0), 0);
+		rival.skip = at % 4;
+		ck_assert_int_eq(run(&me, at < 4 ? INDEX_GET : INDEX_EXISTS, k, NULL, 0), 0);
 		ck_assert_uint_eq(rival.acted, 1);
 	}
 	teardown();
@@ -336,6 +339,39 @@ START_TEST(cached_value_expires)
 }
 END_TEST
 
+static void pass(uint64_t ms)
+{
+	*clock_word() += ms;
+	fake_now += ms * NS_PER_MS;
+}
+
+static void check_exists(bool there, uint64_t trips)
+{
+	uint64_t was = me.lane->counters.round_trips;
+
+	ck_assert_int_eq(run(&me, INDEX_EXISTS, k, NULL, 0), there ? 0 : FARKV_ENOTFOUND);
+	ck_assert_uint_eq(me.lane->counters.round_trips - was, trips);
+}
+
+START_TEST(exists_of_a_cached_key_asks_the_header_whether_it_lives)
+{
+	begin();
+	ck_assert_int_eq(index_cache_locations(me.ix, 64), 0);
+	PUT_DATED(&me, "v", 1000);
+	check_exists(true, 1);
+	pass(1000);
+	check_exists(false, 2); /* CLOCK and slot */
+	PUT(&me, k, "stays");
+	ck_assert_int_eq(run_dated(&other, INDEX_PUT, "other", 1000, 0), 0);
+	check_exists(true, 2);
+	check_exists(true, 1);
+	ck_assert_int_eq(run_dated(&other, INDEX_PUT, "another", 1000, 0), 0);
+	pass(1000);
+	check_exists(false, 3);
+	teardown();
+}
+END_TEST
+
 static void write_dated(void)
 {
 	ck_assert_int_eq(run_dated(&other, INDEX_PUT, "rival", 100, 0), 0);
@@ -353,6 +389,68 @@ START_TEST(other_word_at_a_location_may_have_expired)
 	fake_now += NS_PER_SEC / 10;
 	ck_assert_int_eq(run(&me, INDEX_ADD, k, "new", 0), 0);
 	check_value(&other, k, "new");
+	teardown();
+}
+END_TEST
+
+/* ---- scans ----------------------------------------------------------------------------- */
+
+/* Keys that a whole scan lists; *ttl_out is the time left of the last one. */
+static size_t scan_all(struct fake_client *c, uint64_t *ttl_out)
+{
+	struct index_scan *scan = index_scan_new();
+	const struct farkv_scan_item *items;
+	size_t n, sum = 0;
+	uint64_t cursor = 0;
+
+	ck_assert_ptr_nonnull(scan);
+	do {
+		ck_assert_int_eq(index_scan(c->ix, scan, &cursor, SIZE_MAX, UINT64_MAX), 0);
+		items = index_scan_items(scan, &n);
+		sum += n;
+		if (n)
+			*ttl_out = items[n - 1].ttl_ms;
+	} while (cursor);
+	index_scan_free(scan);
+	return sum;
+}
+
+START_TEST(scan_lists_what_has_not_expired)
+{
+	uint64_t ttl_ms = 1;
+
+	begin();
+	for (unsigned i = 0; i < 2; i++) {
+		struct fake_client *c = both[i];
+
+		PUT(c, k, "stays");
+		ck_assert_uint_eq(scan_all(c, &ttl_ms), 1);
+		ck_assert_uint_eq(ttl_ms, 0);
+		PUT_DATED(c, "v", 50);
+		pass(49);
+		ck_assert_uint_eq(scan_all(c, &ttl_ms), 1);
+		ck_assert(ttl_ms > 0 && ttl_ms <= 50);
+		pass(50);
+		ck_assert_uint_eq(scan_all(c, &ttl_ms), 0);
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(scan_reads_CLOCK_before_the_subtable)
+{
+	uint64_t ttl_ms;
+
+	begin();
+	k = key_at("k", ANY_FP); /* in the first subtable */
+	/* Each request in turn: CLOCK, subtable, head. */
+	for (unsigned at = 0; at < 3; at++) {
+		PUT_DATED(&other, "old", 100);
+		rival_sets(XPORT_READ, write_and_pass, INDEX_PUT, k, "new");
+		rival.skip = at;
+		ck_assert_uint_eq(scan_all(&me, &ttl_ms), 1);
+		ck_assert_uint_eq(rival.acted, 1);
+	}
 	teardown();
 }
 END_TEST
@@ -375,7 +473,10 @@ static Suite *suite(void)
 	tcase_add_test(t, put_loses_to_the_reaper_and_is_not_absorbed);
 	tcase_add_test(t, location_of_a_dated_key_is_not_believed_by_conditional_writes);
 	tcase_add_test(t, cached_value_expires);
+	tcase_add_test(t, exists_of_a_cached_key_asks_the_header_whether_it_lives);
 	tcase_add_test(t, other_word_at_a_location_may_have_expired);
+	tcase_add_test(t, scan_lists_what_has_not_expired);
+	tcase_add_test(t, scan_reads_CLOCK_before_the_subtable);
 	suite_add_tcase(s, t);
 	return s;
 }
