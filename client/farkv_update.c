@@ -36,6 +36,7 @@ struct update {
 
 	/* a counter's */
 	uint64_t delta, initial, number;
+	uint64_t ttl_ms; /* of `initial` */
 	bool down;
 	char text[DIGITS_MAX];
 
@@ -59,18 +60,24 @@ static int run(struct farkv *kv)
 	return op->result ? handle_result(kv, op->result) : 0;
 }
 
-/* Write the value that was made; `version` is that of the old one, 0 if there was none. */
+/* Write the value that was made of `old`, NULL if there was none. */
 static int write_value(struct farkv *kv, const struct update *u, const struct index_key *key,
-		       uint64_t version)
+		       const struct block_view *old)
 {
 	struct index_op *op = &kv->op;
 	int err = handle_value(kv, u->value, u->value_len);
 
 	if (err)
 		return err;
-	index_op_start(op, version ? INDEX_CAS : INDEX_ADD, key, u->value,
-		       (uint32_t)u->value_len);
-	op->expected = version;
+	index_op_start(op, old ? INDEX_CAS : INDEX_ADD, key, u->value, (uint32_t)u->value_len);
+	if (old) {
+		op->expected = old->version;
+		op->expires.at = old->expiry;
+		op->expires.flags = old->flags & BLOCK_SECONDS;
+		op->user = old->user;
+	} else {
+		op->ttl_ms = u->ttl_ms;
+	}
 	err = run(kv);
 	if (!err)
 		handle_after(kv, op);
@@ -84,6 +91,7 @@ static int write_value(struct farkv *kv, const struct update *u, const struct in
 static int attempt(struct farkv *kv, struct update *u)
 {
 	struct index_op *op = &kv->op;
+	struct block_view old;
 	struct index_key key;
 	int err = handle_writable(kv);
 
@@ -97,10 +105,11 @@ static int attempt(struct farkv *kv, struct update *u)
 		return err;
 	if (err) {
 		err = u->make(u, NULL);
-		return err ? err : write_value(kv, u, &key, 0);
+		return err ? err : write_value(kv, u, &key, NULL);
 	}
-	err = u->make(u, &op->view);
-	return err ? err : write_value(kv, u, &key, op->version);
+	old = op->view;
+	err = u->make(u, &old);
+	return err ? err : write_value(kv, u, &key, &old);
 }
 
 static int attempts(struct farkv *kv, struct update *u)
@@ -199,8 +208,13 @@ static int options_take(const char *call, const struct farkv_incr_options *o, st
 	if ((o->flags & ~(uint32_t)FARKV_INCR_CREATE) || o->reserved)
 		return err_set(FARKV_EINVAL, "%s: unknown flags %#x, or reserved is not 0", call,
 			       o->flags);
+	if (o->ttl_ms > FARKV_TTL_MAX_MS)
+		return err_set(FARKV_EINVAL, "%s: ttl_ms is %llu; at most %llu, and 0 is never", call,
+			       (unsigned long long)o->ttl_ms,
+			       (unsigned long long)FARKV_TTL_MAX_MS);
 	u->delta = o->delta;
 	u->initial = o->initial;
+	u->ttl_ms = o->ttl_ms;
 	u->creates = o->flags & FARKV_INCR_CREATE;
 	return 0;
 }

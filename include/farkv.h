@@ -220,6 +220,8 @@ struct farkv_incr_options {
 	uint64_t delta;    /**< what is added or subtracted */
 	uint64_t initial;  /**< with FARKV_INCR_CREATE: a new key's number; `delta` is not
 				added to it */
+	uint64_t ttl_ms;   /**< ... which expires after this time; 0: never. At most
+				FARKV_TTL_MAX_MS */
 	uint32_t flags;    /**< enum farkv_incr_flags, or 0 */
 	uint32_t reserved; /**< 0 */
 };
@@ -636,7 +638,7 @@ int farkv_delete(struct farkv *kv, const void *key,
  * length follows the number. A sum wraps at 2^64.
  *
  * `opts` may be NULL: add 1, and the key must have a value. *value_out, if not NULL, is the new
- * number.
+ * number. A value that is there keeps its time to live and its user word.
  *
  * A get and a farkv_cas(), repeated after a random delay of some microseconds as long as other
  * writes come in between: linearizable, and no increment is lost or counted twice.
@@ -660,7 +662,8 @@ int farkv_decr(struct farkv *kv, const void *key, size_t key_len,
 /**
  * Add `data_len` bytes at the end of a key's value, which must exist (FARKV_ENOTFOUND).
  *
- * A get and a cas as in farkv_incr(), with its errors and cost; FARKV_ETOOLARGE if the whole value
+ * The value keeps its time to live and its user word. A get and a cas as in farkv_incr(), with its
+ * errors and cost; FARKV_ETOOLARGE if the whole value
  * exceeds the store's limit. Allocates the whole value's length for the time of the call. `data`
  * may be NULL if data_len is 0.
  */

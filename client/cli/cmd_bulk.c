@@ -302,6 +302,7 @@ static void dump_json(const struct farkv_get_item *it)
 	json_t *o = output_object(it->key, it->key_len, "ok");
 
 	output_bytes(o, "value", it->value.data, it->value.len);
+	output_ttl(o, it->value.ttl_ms, it->value.user);
 	output_print(o);
 }
 

@@ -76,6 +76,7 @@ static void print_json_value(const void *key, size_t key_len,
 
 	output_bytes(o, "value", v->data, v->len);
 	json_object_set_new(o, "version", json_integer((json_int_t)v->version));
+	output_ttl(o, v->ttl_ms, v->user);
 	output_print(o);
 }
 
@@ -478,6 +479,11 @@ static int count(struct cli *cli, int argc, char **argv, count_fn *fn)
 		o.flags = FARKV_INCR_CREATE;
 		code = number_of(cli, cli->initial, "--initial", &o.initial);
 	}
+	if (!code && cli->ttl)
+		code = cli->initial ? input_ttl(cli, cli->ttl, &o.ttl_ms) :
+				      cli_error(cli, CLI_USAGE,
+						"--ttl is for the first number: give --initial, "
+						"too; other numbers keep their time");
 	if (!code)
 		code = input_key(cli, argv[0], &key);
 	if (!code)

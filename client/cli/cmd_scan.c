@@ -30,6 +30,7 @@ static int keys_print(struct keys *k, const struct farkv_scan_item *it)
 		output_bytes(o, "key", it->key, it->key_len);
 		json_object_set_new(o, "length", json_integer((json_int_t)it->value_len));
 		json_object_set_new(o, "version", json_integer((json_int_t)it->version));
+		output_ttl(o, it->ttl_ms, 0);
 		output_print(o);
 	} else if (!record_write_key(stdout, k->format, it->key, it->key_len)) {
 		return cli_key_error(k->cli, CLI_USAGE, it->key, it->key_len, RECORD_NOT_NUL);

@@ -61,8 +61,9 @@ static const struct opt opts[] = {
 	{.name = "initial", .type = OPT_STR, .offset = OFF(initial), .metavar = "N",
 	 .help = "incr, decr: the number that a key without a value gets."},
 	{.name = "ttl", .type = OPT_STR, .offset = OFF(ttl), .metavar = "TIME",
-	 .help = "put, add, replace, cas: the value expires after this time: a number "
-		 "of seconds, or with ms, s, m, h or d after it; without it never."},
+	 .help = "put, add, replace, cas, and incr, decr with --initial: the value expires "
+		 "after this time: a number of seconds, or with ms, s, m, h or d after it; "
+		 "without it never."},
 	{.name = "key-base64", .type = OPT_BOOL, .offset = OFF(key_base64),
 	 .help = "Keys on the command line are in base64, for any bytes."},
 	{.name = "count", .letter = 'c', .type = OPT_U64, .offset = OFF(count),
@@ -111,7 +112,8 @@ static const char touch_help[] =
 static const char incr_help[] =
 	"The value is a number below 2^64 in decimal digits, as memcached has it; it\n"
 	"wraps at 2^64 and stops at 0. DELTA is 1 without it. A key without a value is\n"
-	"an error, unless --initial N gives its first number.";
+	"an error, unless --initial N gives its first number, which --ttl lets expire.\n"
+	"Other numbers keep the time that they have.";
 
 static const char load_help[] =
 	"FILE holds the records, - is stdin. Formats:\n"
@@ -126,7 +128,7 @@ static const char dump_help[] =
 	"Without FILE: of all keys. FILE, - is stdin, names keys. tsv: the first field\n"
 	"of each line; cdb: the keys of the records in a cdb file; nul: keys that end\n"
 	"with NUL bytes. Records go to stdout in the same format, or as JSON; load\n"
-	"takes them back.";
+	"takes them back, without their times to live, which JSON alone shows.";
 
 static const char keys_help[] =
 	"One line each, in no order that means anything, with \\t \\n \\r \\0 \\\\ for these\n"
@@ -181,9 +183,9 @@ const struct cli_command cli_commands[] = {
 	{"prepend", "KEY VALUE", "Add to the beginning of a value.", VALUE_HELP, cmd_prepend, 2, 2,
 	 false, "key-base64", ""},
 	{"incr", "KEY [DELTA]", "Add to a number, and print it.", incr_help, cmd_incr, 1, 2, false,
-	 "initial key-base64", "inc increment count"},
+	 "initial ttl key-base64", "inc increment count"},
 	{"decr", "KEY [DELTA]", "Subtract from a number, and print it.", incr_help, cmd_decr, 1, 2,
-	 false, "initial key-base64", "dec decrement"},
+	 false, "initial ttl key-base64", "dec decrement"},
 	{"ttl", "KEY", "Print the seconds until a value expires, or never.", NULL, cmd_ttl,
 	 1, 1, true, "key-base64", "pttl"},
 	{"touch", "KEY TIME", "Let a value expire after TIME from now.", touch_help,

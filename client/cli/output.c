@@ -58,6 +58,14 @@ void output_bytes(json_t *o, const char *name, const void *p, size_t len)
 	free(text);
 }
 
+void output_ttl(json_t *o, uint64_t ttl_ms, uint32_t user)
+{
+	if (ttl_ms)
+		json_object_set_new(o, "ttl_ms", json_integer((json_int_t)ttl_ms));
+	if (user)
+		json_object_set_new(o, "user", json_integer((json_int_t)user));
+}
+
 json_t *output_object(const void *key, size_t key_len, const char *result)
 {
 	json_t *o = json_object();

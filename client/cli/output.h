@@ -15,6 +15,8 @@
 
 /** Set `name` (or `name`_base64) of `o` to these bytes. */
 void output_bytes(json_t *o, const char *name, const void *p, size_t len);
+/** Set "ttl_ms" and "user" of `o`, those that are not 0. */
+void output_ttl(json_t *o, uint64_t ttl_ms, uint32_t user);
 
 /**
  * {"key": ..., "result": `result`}, to be extended. Never NULL: if out of memory the

@@ -13,13 +13,19 @@ expect 0 kvcli put -- -key -value
 expect 0 kvcli get -- -key && prints '-value\n'
 expect 0 kvcli put at @@home
 expect 0 kvcli --ttl 1h put dated soon && expect 0 kvcli ttl dated && shows '^3[56][0-9][0-9]\.[0-9]{3}$'
-expect 0 kvcli touch dated 2h && expect 0 kvcli --json ttl dated && shows '"ttl_ms":71[0-9]*}'
+expect 0 kvcli touch dated 2h && expect 0 kvcli --json ttl dated && shows '"ttl_ms":7[12][0-9]*}'
 expect 0 kvcli touch dated never && expect 0 kvcli ttl dated && shows '^never$'
 expect 0 kvcli --ttl 60d replace dated later && expect 0 kvcli ttl dated && shows '^518[0-9]*\.'
 expect 0 kvcli --ttl 1ms put brief x
 while kvcli -q exists brief; do :; done
 expect 1 kvcli ttl brief && expect 1 kvcli touch brief 1h && expect 0 kvcli --ttl 0 add brief y
 expect 0 kvcli ttl brief && shows '^never$'
+expect 0 kvcli --initial 5 --ttl 1h incr visits && expect 0 kvcli incr visits && prints '6\n'
+expect 0 kvcli ttl visits && shows '^3[56][0-9][0-9]\.'
+expect 0 kvcli --json keys --match visits && shows '"ttl_ms":3[56][0-9]*}'
+expect 0 kvcli --json gets visits && shows '"ttl_ms":3[56][0-9]*}'
+printf 'visits\n' >"$dir/visits"
+expect 0 kvcli --json dump "$dir/visits" && shows '"value":"6","ttl_ms":3[56][0-9]*}'
 expect 0 kvcli get at && prints '@home\n'
 expect 64 kvcli put key -value && says 'unknown .*-v;.*begin with a dash follow --'
 
@@ -373,6 +379,7 @@ usage "'soon' is no time" --ttl soon put key x
 usage "'5w' is no time" touch key 5w
 usage "'100000d' is no time" --ttl 100000d add key x
 usage '--ttl does not apply here' --ttl 1s get key
+usage '--ttl is for the first number: give --initial' --ttl 1s incr key
 usage 'scheme' -u http://localhost ping
 usage 'address' -u shm:// ping
 expect 0 kvcli --help && shows '^  cas KEY VERSION VALUE'

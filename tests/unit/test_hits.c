@@ -87,6 +87,23 @@ START_TEST(calls_of_one_key_count_their_outcome)
 }
 END_TEST
 
+START_TEST(get_of_an_expired_value_is_a_miss)
+{
+	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = 30};
+	struct farkv_request req = {.kind = FARKV_REQUEST_PUT, .key = "k", .key_len = 1,
+				    .value = "v", .value_len = 1, .options = &o};
+	struct farkv_value v;
+	unsigned hits = 0;
+	int err;
+
+	OK(farkv_write(kv, &req, NULL));
+	while ((err = farkv_get(kv, "k", 1, &v)) == 0)
+		hits++;
+	ck_assert_int_eq(err, FARKV_ENOTFOUND);
+	check(hits, 1, 1);
+}
+END_TEST
+
 #define N 200
 static uint32_t key[N];
 static struct farkv_get_item get_items[N];
@@ -190,6 +207,7 @@ static Suite *suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, calls_of_one_key_count_their_outcome);
+	tcase_add_test(t, get_of_an_expired_value_is_a_miss);
 	tcase_add_test(t, batches_count_each_item);
 	tcase_add_test(t, submitted_requests_count_their_outcome);
 	tcase_add_test(t, sessions_that_ended_are_in_the_sums);

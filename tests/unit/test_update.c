@@ -139,16 +139,67 @@ START_TEST(counter_begins_at_its_initial_value)
 }
 END_TEST
 
+static void check_time(const char *key, uint64_t least_ms, uint64_t most_ms, uint32_t user)
+{
+	struct farkv_value v;
+
+	OK(farkv_get(kv, key, strlen(key), &v));
+	ck_assert_msg(v.ttl_ms >= least_ms && v.ttl_ms <= most_ms, "%llu ms",
+		      (unsigned long long)v.ttl_ms);
+	ck_assert_uint_eq(v.user, user);
+}
+
+START_TEST(new_counter_expires_and_a_count_does_not_prolong_it)
+{
+	struct farkv_incr_options o = by(5);
+
+	o.flags = FARKV_INCR_CREATE;
+	o.ttl_ms = 1000000;
+	OK(farkv_incr(kv, "n", 1, &o, NULL));
+	check_time("n", 1, 1000000, 0);
+	o.ttl_ms = 2000000;
+	OK(farkv_incr(kv, "n", 1, &o, NULL));
+	check_time("n", 1, 1000000, 0);
+	e2e_expect_str(kv, "n", "5");
+	OK(e2e_put(kv, "n", "1"));
+	OK(farkv_incr(kv, "n", 1, &o, NULL));
+	check_time("n", 0, 0, 0);
+}
+END_TEST
+
+START_TEST(change_keeps_time_and_user_word)
+{
+	/* Milliseconds, seconds, never. */
+	static const uint64_t ttls[] = {1000000, UINT64_C(3000000000), 0};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = ttls[i], .user = 7};
+		struct farkv_request req = {.kind = FARKV_REQUEST_PUT, .key = "n", .key_len = 1,
+					    .value = "1", .value_len = 1, .options = &o};
+
+		OK(farkv_write(kv, &req, NULL));
+		OK(farkv_incr(kv, "n", 1, NULL, NULL));
+		check_time("n", ttls[i] / 2, ttls[i], 7);
+		OK(farkv_append(kv, "n", 1, "3", 1));
+		check_time("n", ttls[i] / 2, ttls[i], 7);
+		OK(farkv_prepend(kv, "n", 1, "1", 1));
+		check_time("n", ttls[i] / 2, ttls[i], 7);
+		e2e_expect_str(kv, "n", "123");
+	}
+}
+END_TEST
+
 START_TEST(options_that_are_wrong_are_refused)
 {
-	struct farkv_incr_options o[4] = {by(1), by(1), by(1), by(1)};
+	struct farkv_incr_options o[5] = {by(1), by(1), by(1), by(1), by(1)};
 
 	o[0].size = 0;
 	o[1].size++;
 	o[2].flags = FARKV_INCR_CREATE | 2;
 	o[3].reserved = 1;
+	o[4].ttl_ms = FARKV_TTL_MAX_MS + 1;
 	OK(e2e_put(kv, "n", "1"));
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 5; i++) {
 		FAILS(FARKV_EINVAL, farkv_incr(kv, "n", 1, &o[i], NULL));
 		e2e_detail("farkv_incr");
 		FAILS(FARKV_EINVAL, farkv_decr(kv, "n", 1, &o[i], NULL));
@@ -527,6 +578,8 @@ static Suite *suite(void)
 	tcase_add_test(t, number_counts_by_one_without_options);
 	tcase_add_test(t, value_that_is_no_number_is_left_alone);
 	tcase_add_test(t, counter_begins_at_its_initial_value);
+	tcase_add_test(t, new_counter_expires_and_a_count_does_not_prolong_it);
+	tcase_add_test(t, change_keeps_time_and_user_word);
 	tcase_add_test(t, options_that_are_wrong_are_refused);
 	tcase_add_test(t, reader_may_not_count_or_append);
 	tcase_add_test(t, value_grows_at_either_end);
