@@ -86,7 +86,11 @@ static int borrow_key(struct farkv *kv, const void *key, size_t key_len,
 		return err;
 	keep_mapped(kv);
 	*view_out = (struct farkv_view){
-		.value = {.data = b.value, .len = b.value_len, .version = b.version},
+		.value = {.data = b.value,
+			  .len = b.value_len,
+			  .version = b.version,
+			  .ttl_ms = b.left_ms == BLOCK_NEVER ? 0 : b.left_ms,
+			  .user = b.user},
 		.proof = {[PROOF_HANDLE] = (uintptr_t)kv,
 			  [PROOF_EPOCH] = kv->epoch,
 			  [PROOF_SLOT] = b.look.slot,

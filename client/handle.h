@@ -175,6 +175,7 @@ static inline struct farkv_value handle_value_of(const struct index_op *op, cons
 				    .ttl_ms = op->left_ms == BLOCK_NEVER ? 0 : op->left_ms,
 				    .user = op->view.user};
 }
+
 /** Check options of a write, which may be NULL: FARKV_EINVAL with a line. */
 int handle_write_options(const struct farkv_write_options *o);
 

@@ -782,9 +782,11 @@ int farkv_mget_into(struct farkv *kv, struct farkv_get_into_item *items,
  * number of views may be open. Nothing is counted or locked: a view that is dropped, or whose
  * program is killed, holds up nobody.
  *
- * Header and key are verified, the value is not: that would read all of it. (farkv_get() verifies a
- * checksum.) On a handle that was opened read-only the CPU refuses writes to the value; on others
- * the program must not write, which would damage the store.
+ * A value that expires after farkv_borrow() returned it may be used until the check.
+ *
+ * Header and key are verified, value and user word are not: that would read all of it.
+ * (farkv_get() verifies a checksum.) On a handle that was opened read-only the CPU refuses writes to
+ * the value; on others the program must not write, which would damage the store.
  *
  * The memory stays mapped until farkv_close(), or until a call or completion returns
  * FARKV_EDISCONNECTED. A child of fork() does not have it.

@@ -262,6 +262,10 @@ static void borrowed_set(const struct index *ix, const struct index_op *op,
 	out->value = ix->lane->base + ref.off + BLOCK_HEADER_BYTES + op->key.len;
 	out->value_len = view->value_len;
 	out->version = view->version;
+	out->left_ms = op->left_ms;
+	out->user = 0;
+	if (view->flags & BLOCK_USER)
+		atom_copy_block(&out->user, out->value + view->value_len, BLOCK_USER_BYTES);
 	out->look.slot = window_off(op) + (uint64_t)op->slot_at * SLOT_BYTES;
 	out->look.word = op->search.word;
 }
@@ -282,7 +286,7 @@ int index_borrow(struct index *ix, struct index_op *op, const struct index_key *
 	look = search(ix, op, slots, COPY_LIVING_HEAD, &view);
 	if (look == LOOK_UNUSUAL)
 		return INDEX_PENDING;
-	if (look != LOOK_FOUND)
+	if (look != LOOK_FOUND || !op->left_ms)
 		return FARKV_ENOTFOUND;
 	borrowed_set(ix, op, &view, out);
 	return 0;

@@ -53,7 +53,9 @@ struct index_look {
 struct index_borrowed {
 	const uint8_t *value;
 	uint32_t value_len;
+	uint32_t user;    /* as little verified as the value; 0: none */
 	uint64_t version;
+	uint64_t left_ms; /* until it expires, or BLOCK_NEVER */
 	struct index_look look;
 };
 

@@ -160,6 +160,13 @@ static void cas_add(struct reaper *p, unsigned s, uint64_t w)
 	p->n++;
 }
 
+static void count_dead(struct reaper *p, uint64_t w)
+{
+	p->counts.dead++;
+	if (region_block_ok(&p->r->sb, slot_off(w), slot_class(w)))
+		p->counts.dead_bytes += class_bytes(slot_class(w));
+}
+
 /* Look at some slots, until the group is full. */
 static void scan(struct reaper *p, uint64_t clock_ms)
 {
@@ -172,7 +179,8 @@ static void scan(struct reaper *p, uint64_t clock_ms)
 		if (slot_is_null(w))
 			continue;
 		p->counts.live += !(w & SLOT_DEAD);
-		p->counts.dead += (w & SLOT_DEAD) != 0;
+		if (w & SLOT_DEAD)
+			count_dead(p, w);
 		if (is_value(p, w) && is_due(p, p->at, w, clock_ms) &&
 		    has_expired(p, p->at, w, clock_ms))
 			cas_add(p, p->at, w);
@@ -191,8 +199,13 @@ static enum reap_state group_done(struct reaper *p)
 		if (c->status)
 			state = REAP_LOST;
 		/* A CAS that lost met a client's write: it is no concern of ours. */
-		for (unsigned i = 0; i < c->n && !c->status; i++)
-			p->counts.expired += c->wr[i].found == c->wr[i].expect;
+		for (unsigned i = 0; i < c->n && !c->status; i++) {
+			if (c->wr[i].found != c->wr[i].expect)
+				continue;
+			p->counts.expired++;
+			p->counts.live--;
+			count_dead(p, c->wr[i].swap);
+		}
 	}
 	p->n = 0;
 	p->posted = false;
@@ -218,11 +231,8 @@ enum reap_state reaper_step(struct reaper *p, uint64_t clock_ms, uint64_t until_
 			if (state == REAP_LOST)
 				return state;
 		}
-		if (p->at == SUBTABLE_SLOTS && !p->n) {
-			p->counts.live -= p->counts.expired;
-			p->counts.dead += p->counts.expired;
+		if (p->at == SUBTABLE_SLOTS && !p->n)
 			return REAP_DONE;
-		}
 		if (p->at < SUBTABLE_SLOTS)
 			scan(p, clock_ms);
 		if (p->n == GROUP_SLOTS || (p->n && p->at == SUBTABLE_SLOTS)) {

@@ -26,6 +26,7 @@ struct reaper;
 struct reap_counts {
 	uint32_t live, dead; /* dead: those of `expired`, too */
 	uint32_t expired;    /* values that this reaper has removed */
+	uint64_t dead_bytes; /* of the blocks of the dead */
 };
 
 enum reap_state {

@@ -19,6 +19,9 @@
 /* From the start of one walk to the next, at least. */
 #define WALK_PAUSE_NS NS_PER_SEC
 
+/* Blocks of tombstones that are worth a compaction: large values would be waited for too long. */
+#define COMPACT_BYTES (UINT64_C(1) << 20)
+
 struct expire {
 	struct control *c;
 	struct event *tick;
@@ -120,7 +123,7 @@ static void visited(struct expire *e)
 	struct reap_counts n = reaper_counts(e->reaper);
 
 	e->expired += n.expired;
-	if (n.expired && n.dead * 3 >= n.live)
+	if (n.expired && (n.dead * 3 >= n.live || n.dead_bytes >= COMPACT_BYTES))
 		grow_compact(e->c, e->entry, e->hash);
 	e->entry = 0;
 }

@@ -4,7 +4,8 @@
  *
  * CLOCK is 0 until the first session asks for it. From then on it is written every 10 ms, and the
  * reaper (server/index/reap.h) walks over the index, again and again, for at most 5 % of the time.
- * A subtable a quarter of whose keys are dead is compacted, which frees their blocks.
+ * A subtable a quarter of whose keys are dead, or whose dead keys have a MiB of blocks, is
+ * compacted, which frees these blocks.
  */
 #ifndef SERVER_LOOP_EXPIRE_H
 #define SERVER_LOOP_EXPIRE_H

@@ -132,6 +132,30 @@ START_TEST(borrow_of_an_absent_key_finds_nothing)
 }
 END_TEST
 
+START_TEST(borrowed_value_has_time_and_user_word_until_it_expires)
+{
+	struct farkv_write_options o = {.size = sizeof(o), .ttl_ms = 1000000, .user = 4711};
+	struct farkv_request req = {.kind = FARKV_REQUEST_PUT, .key = "k", .key_len = 1,
+				    .value = "value", .value_len = 5, .options = &o};
+	struct farkv_view v;
+	int err;
+
+	OK(farkv_write(kv, &req, NULL));
+	v = borrow("k");
+	ck_assert(v.value.ttl_ms > 0 && v.value.ttl_ms <= 1000000);
+	ck_assert_uint_eq(v.value.user, 4711);
+	OK(farkv_borrow_check(kv, &v));
+	OK(e2e_put(kv, "k", "plain"));
+	v = borrow("k");
+	ck_assert_uint_eq(v.value.ttl_ms + v.value.user, 0);
+	o.ttl_ms = 30;
+	OK(farkv_write(kv, &req, NULL));
+	while ((err = farkv_borrow(kv, "k", 1, &v)) == 0)
+		ck_assert_uint_ne(v.value.ttl_ms, 0);
+	FAILS(FARKV_ENOTFOUND, err);
+}
+END_TEST
+
 START_TEST(borrow_with_bad_arguments_is_refused)
 {
 	struct farkv *second = e2e_open(srv.path, 5000);
@@ -450,6 +474,7 @@ static Suite *suite(void)
 	tcase_add_test(t, borrowed_value_is_the_one_that_a_get_returns);
 	tcase_add_test(t, borrow_as_the_first_call_finds_the_value);
 	tcase_add_test(t, borrow_of_an_absent_key_finds_nothing);
+	tcase_add_test(t, borrowed_value_has_time_and_user_word_until_it_expires);
 	tcase_add_test(t, borrow_with_bad_arguments_is_refused);
 	tcase_add_test(t, view_of_a_replaced_value_holds_for_half_of_T);
 	tcase_add_test(t, view_of_a_server_that_was_restarted_is_refused);

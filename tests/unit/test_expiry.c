@@ -261,6 +261,33 @@ START_TEST(nobody_asks_and_the_reaper_frees)
 }
 END_TEST
 
+/* They are few of the keys, and most of the memory. */
+START_TEST(large_expired_values_do_not_wait_for_small_ones)
+{
+	static char large[1 << 20];
+	struct farkv_request req = dated(FARKV_REQUEST_PUT, "", "", 20);
+	struct farkv_fsck f = {.size = sizeof(f)};
+	char key[16];
+
+	for (unsigned i = 0; i < 3000; i++) {
+		snprintf(key, sizeof(key), "small%u", i);
+		OK(e2e_put(kv, key, "value"));
+	}
+	req.value = large;
+	req.value_len = sizeof(large);
+	req.key = key;
+	for (unsigned i = 0; i < 20; i++) {
+		req.key_len = (size_t)snprintf(key, sizeof(key), "large%u", i);
+		OK(farkv_write(kv, &req, NULL));
+	}
+	await_expired(20);
+	do
+		OK(farkv_fsck(kv, &f));
+	while (f.dead_slots);
+	ck_assert_uint_eq(f.items, 3000);
+}
+END_TEST
+
 /* A CLOCK that did not run on the new server would let no value expire. */
 START_TEST(server_is_started_again_and_values_expire)
 {
@@ -294,6 +321,7 @@ static Suite *suite(void)
 	tcase_add_test(t, submitted_request_has_options_of_its_own);
 	tcase_add_test(t, server_is_stopped_so_nothing_expires_and_a_first_dated_value_waits);
 	tcase_add_test(t, nobody_asks_and_the_reaper_frees);
+	tcase_add_test(t, large_expired_values_do_not_wait_for_small_ones);
 	tcase_add_test(t, server_is_started_again_and_values_expire);
 	suite_add_tcase(s, t);
 	return s;
