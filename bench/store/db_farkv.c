@@ -236,6 +236,23 @@ static enum db_status kv_write(struct db *db, const char *key, size_t key_len,
 				   value, value_len));
 }
 
+static enum db_status kv_update_ttl(struct db *db, const char *key,
+				    size_t key_len, struct db_value value,
+				    uint64_t ttl_ms)
+{
+	const struct farkv_write_options o = {.size = sizeof(o),
+					      .ttl_ms = ttl_ms};
+	const struct farkv_request req = {.kind = FARKV_REQUEST_PUT,
+					  .key = key,
+					  .key_len = key_len,
+					  .value = value.data,
+					  .value_len = value.len,
+					  .options = &o};
+
+	return status_of(
+		farkv_write(((struct farkv_db *)db)->kv, &req, NULL));
+}
+
 static enum db_status kv_remove(struct db *db, const char *key, size_t key_len)
 {
 	return status_of(
@@ -437,6 +454,7 @@ const struct db_ops db_farkv_ops = {
 	.update = kv_write,
 	.insert = kv_write,
 	.remove = kv_remove,
+	.update_ttl = kv_update_ttl,
 	.read_many = kv_read_many,
 	.write_many = kv_write_many,
 	.exists = kv_exists,

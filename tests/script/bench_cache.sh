@@ -156,6 +156,11 @@ mistake 78 "error: cannot open the trace $dir/none: No such file" replay "$dir/n
 printf '1,ttl,10\n2,ttl2,10,set,60\n' >"$dir/ttl.csv"
 mistake 64 "error: $dir/ttl.csv:2: kvbench's null has no values that expire; -p replay.nottl=true" replay "$dir/ttl.csv" null
 expect 0 kvbench replay "$dir/ttl.csv" null -p replay.nottl=true
+# By a trace ten times as fast values expire ten times as soon: after 0.2 s, before the second get.
+printf '0,brief,10,set,2\n10,brief,10\n10,lasting,10,set\n20,lasting,10\n' >"$dir/ttl.csv"
+expect 0 kvbench replay "$dir/ttl.csv" -p replay.speed=10
+is CACHE Misses 1
+is CACHE Hits 1
 
 # ---- prompts: prefixes of blocks
 python3 - >"$dir/prompts.jsonl" <<'PY'
