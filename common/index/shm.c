@@ -15,6 +15,14 @@
 
 /* ---- GET --------------------------------------------------------------------------- */
 
+bool get_lives(const struct index *ix, struct get_source *src)
+{
+	uint32_t expiry = get_expiry(src->to);
+
+	src->ttl_ms = expiry ? block_ttl_left(expiry, 0, expiry_clock(ix)) : 0;
+	return !expiry || src->ttl_ms;
+}
+
 /*
  * True if an intact header only shows another value length than the last GET's. The next GET may
  * have that length, too.
@@ -112,7 +120,8 @@ static bool get_after_miss(struct index *ix, const struct index_get_req *req,
 		ix->retries++; /* another writer changed the slot */
 		return false;
 	}
-	if (!get_next_candidates(ix, &req->key, src))
+	/* A value that expires is in `to`: the look above was its last one. */
+	if (!src->ttl_ms && !get_next_candidates(ix, &req->key, src))
 		return false;
 	get_found(ix, req, src);
 	return true;

@@ -105,18 +105,18 @@ IN_LINE uint32_t get_matches(const struct index_key *key, const uint64_t *slots)
 
 /* ---- GET -------------------------------------------------------------------------------- */
 
-/** A fast GET. The caller sets the first four fields, get_find() the others. */
+/** A fast GET. The caller sets the first five fields, get_find() the others. */
 struct get_source {
 	const uint64_t *slots; /* the window, requested */
 	uint32_t match;        /* get_matches() of it */
 	uint8_t *to;           /* buffer for the block, ... */
 	size_t room;           /* ... and its size in bytes */
+	uint64_t ttl_ms;       /* 0 at first; time left of the value in `to`, if it expires */
 	const uint64_t *slot;
 	uint64_t word;
 	const uint8_t *block;
 	uint64_t bytes; /* of its class */
 	uint32_t len;   /* of the value: the last GET's (get_copy()) */
-	uint64_t ttl_ms; /* its time left; 0: it never expires */
 };
 
 /*
@@ -180,24 +180,24 @@ IN_LINE bool get_copy(const struct index *ix, const struct index_key *key,
 }
 
 /*
- * Has it expired? Loads CLOCK, after which the slot is looked at again (protocol.md, "Expiry"), only
- * if the value expires.
+ * Set src->ttl_ms of a verified copy, by CLOCK if the value expires; the slot is to be looked at
+ * again after (protocol.md, "Expiry"). False: it has expired.
  */
-IN_LINE bool get_lives(const struct index *ix, struct get_source *src)
-{
-	uint32_t expiry = get_expiry(src->to);
+bool get_lives(const struct index *ix, struct get_source *src);
 
-	src->ttl_ms = 0;
-	if (__builtin_expect(expiry == 0, 1))
+/* True if the value never expires. Apart, so that such a value costs one comparison. */
+IN_LINE bool get_never_expires(const struct index *ix, struct get_source *src)
+{
+	if (__builtin_expect(get_expiry(src->to) == 0, 1))
 		return true;
-	src->ttl_ms = block_ttl_left(expiry, 0, expiry_clock(ix));
-	return src->ttl_ms != 0;
+	(void)get_lives(ix, src);
+	return false;
 }
 
 /**
  * Copy the key's block to src->to. True: the copy holds the key's value, src->len bytes, which was
- * current at some moment of the call. False: call index_get_slow(); src->slot is NULL if no
- * candidate was found.
+ * current at some moment of the call and never expires. False: call index_get_slow(); src->slot is
+ * NULL if no candidate was found, and src->ttl_ms is set if only the last look is missing.
  *
  * The slots before this one need no look: a key has one slot (I1), and while its word stands and is
  * not FROZEN, no other subtable has the key.
@@ -210,7 +210,7 @@ IN_LINE bool get_fast(const struct index *ix, const struct index_key *key,
 		return false;
 	}
 	get_request(src);
-	return get_copy(ix, key, src) && get_lives(ix, src) &&
+	return get_copy(ix, key, src) && get_never_expires(ix, src) &&
 	       still_holds(src->slot, src->word);
 }
 
