@@ -123,6 +123,12 @@ done
 [ "$("$dir/async" hello hello)" = "10 bytes" ] || die "async"
 [ "$(printf 'hello\nhello' | "$dir/epoll")" = "hello: world
 hello: world" ] || die "epoll"
+[ "$("$dir/session" 17 alice)" = "alice, 1800 s left" ] || die "session: log in"
+case $("$dir/session" 17) in
+"alice, 1800 s left" | "alice, 17"[0-9][0-9]" s left") ;;
+*) die "session: use" ;;
+esac
+"$dir/session" 18 2>"$dir/err" && die "session: unknown"
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
 "$root/bin/kvbench" run null -P "$root/share/farkv/workloads/workloadc" \
 	>/dev/null 2>"$dir/err" || {
