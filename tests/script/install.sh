@@ -28,13 +28,13 @@ make -s -C "$top_builddir" install DESTDIR="$dir" >"$dir/log" 2>&1 || {
 	die "make install"
 }
 root=$dir$PREFIX
-for f in bin/kvserver bin/kvcli bin/kvbench include/farkv.h lib/pkgconfig/farkv.pc \
+for f in bin/kvserver bin/kvcli bin/kvbench include/farkv.h include/farkv.hpp lib/pkgconfig/farkv.pc \
 	lib/libfarkv.a lib/libfarkv.so share/man/man1/kvserver.1 \
 	share/man/man1/kvcli.1 share/man/man1/kvbench.1 share/man/man3/farkv.3 \
 	share/farkv/workloads/workloada; do
 	[ -e "$root/$f" ] || die "$f was not installed"
 done
-[ "$(find "$root/include" -type f | wc -l)" -eq 1 ] || die "more than one header"
+[ "$(find "$root/include" -type f | wc -l)" -eq 2 ] || die "more than two headers"
 
 # Links between the installed documents lead somewhere.
 n=0

@@ -219,7 +219,7 @@ def sources(root):
     for folder in FOLDERS:
         for at, _, names in os.walk(os.path.join(root, folder)):
             for name in sorted(names):
-                if name.endswith((".c", ".cc", ".h")):
+                if name.endswith((".c", ".cc", ".h", ".hpp")):
                     yield os.path.relpath(os.path.join(at, name), root)
 
 

@@ -24,14 +24,14 @@ python3 "$srcdir/tests/tools/tree.py" --self-test || fail "tree.py finds not all
 python3 "$srcdir/tests/tools/tree.py" "$srcdir" || fail "the tree breaks its rules"
 
 # A header that no list names is not in the release archive.
-(cd "$srcdir" && find include common client server bench tests -name '*.h') >"$dir/headers"
+(cd "$srcdir" && find include common client server bench tests -name '*.h' -o -name '*.hpp') >"$dir/headers"
 while read -r h; do
 	grep -qF "$h" "$srcdir/Makefile.in" || fail "$h is in no list of sources"
 done <"$dir/headers"
 [ "$(wc -l <"$dir/headers")" -gt 50 ] || fail "the test finds no headers"
 
 cc=${CC:-cc}
-grep -v '^tests/' "$dir/headers" >"$dir/own"
+grep -v -e '^tests/' -e '[.]hpp$' "$dir/headers" >"$dir/own"
 while read -r h; do
 	# The build has compiled a header that its own source includes first.
 	[ ! -e "${h%.h}.c" ] ||
@@ -71,6 +71,11 @@ if command -v "$cxx" >/dev/null; then
 	for std in c++98 c++11 c++17; do
 		"$cxx" -std=$std -pedantic-errors -fsyntax-only -Wall -Wextra -Werror \
 			-I"$srcdir/include" "$dir/pub.cc" || fail "farkv.h is not $std"
+	done
+	printf '#include <farkv.hpp>\nint main() { return 0; }\n' >"$dir/hpp.cc"
+	for std in c++17 c++20; do
+		"$cxx" -std=$std -pedantic-errors -fsyntax-only -Wall -Wextra -Wconversion -Werror \
+			-I"$srcdir/include" "$dir/hpp.cc" || fail "farkv.hpp is not $std"
 	done
 else
 	echo "without a C++ compiler farkv.h is not tried in C++"

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/**
+ * farkv.hpp - libfarkv for C++17: RAII, views, exceptions. Only this header; link with -lfarkv.
+ *
+ * farkv.h has the contract of each operation: effect, threads, ordering, cost. This header adds
+ * ownership and types, no memory on the path of a get or put, and no system call.
+ *
+ * Errors: what a program expects of an operation is its result: get() returns an empty optional
+ * for a key without a value; add(), replace(), cas() and erase() return whether they were done. Any
+ * other error is thrown as farkvpp::error, with the number of farkv.h and its line. No function of
+ * this header is called by C, so no exception passes through C.
+ *
+ * Threads: a store belongs to one thread at a time; give every thread its own.
+ *
+ * The namespace is farkvpp because C has a struct farkv.
+ */
+#ifndef FARKV_HPP
+#define FARKV_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <farkv.h>
+
+namespace farkvpp {
+
+/** An error of libfarkv; what() is its line: what was wrong, where, what to do. */
+class error : public std::runtime_error {
+public:
+	error(int code, const char *detail) : std::runtime_error(detail), code_(code) {}
+
+	/** A number of enum farkv_error. */
+	int code() const noexcept { return code_; }
+
+private:
+	int code_;
+};
+
+/** FARKV_ETOOSMALL: the buffer cannot hold the value. */
+class too_small : public error {
+public:
+	too_small(std::size_t needed, const char *detail)
+		: error(FARKV_ETOOSMALL, detail), needed_(needed) {}
+
+	/** The value's length in bytes. */
+	std::size_t needed() const noexcept { return needed_; }
+
+private:
+	std::size_t needed_;
+};
+
+namespace detail {
+
+inline void check(int err)
+{
+	if (err != FARKV_OK)
+		throw error(err, farkv_errdetail());
+}
+
+/** True if it was done, false if it ended with `expected`. */
+inline bool done_unless(int expected, int err)
+{
+	if (err == expected)
+		return false;
+	check(err);
+	return true;
+}
+
+/** Containers of contiguous bytes: std::string, std::vector<std::byte>, std::span<char>... */
+template <typename C>
+using element = std::remove_pointer_t<decltype(std::declval<C &>().data())>;
+template <typename C>
+using if_bytes = std::enable_if_t<sizeof(element<C>) == 1 &&
+				  std::is_trivially_copyable_v<element<C>> &&
+				  sizeof(std::declval<C &>().size()) != 0>;
+template <typename C>
+using if_writable = std::enable_if_t<!std::is_const_v<element<C>>>;
+
+} // namespace detail
+
+/** Bytes of someone else's, to read: a key or a value. Text has no 0 at its end. */
+class bytes_view {
+public:
+	constexpr bytes_view() noexcept = default;
+	constexpr bytes_view(const void *data, std::size_t size) noexcept
+		: data_(data), size_(size) {}
+	constexpr bytes_view(const char *text) noexcept
+		: bytes_view(text, std::string_view(text).size()) {}
+	template <typename C, typename = detail::if_bytes<const C>>
+	constexpr bytes_view(const C &c) noexcept : data_(c.data()), size_(c.size()) {}
+
+	const std::byte *data() const noexcept { return static_cast<const std::byte *>(data_); }
+	constexpr std::size_t size() const noexcept { return size_; }
+	constexpr bool empty() const noexcept { return size_ == 0; }
+	const std::byte *begin() const noexcept { return data(); }
+	const std::byte *end() const noexcept { return data() + size_; }
+
+	/** The same bytes as text, and a copy of them. */
+	std::string_view text() const noexcept
+	{
+		return {static_cast<const char *>(data_), size_};
+	}
+	std::string str() const { return std::string(text()); }
+
+private:
+	const void *data_ = "";
+	std::size_t size_ = 0;
+};
+
+/** Bytes of someone else's, to write to. */
+class bytes_span {
+public:
+	constexpr bytes_span(void *data, std::size_t size) noexcept : data_(data), size_(size) {}
+	template <typename C, typename = detail::if_bytes<C>, typename = detail::if_writable<C>>
+	constexpr bytes_span(C &&c) noexcept : data_(c.data()), size_(c.size()) {}
+
+	std::byte *data() const noexcept { return static_cast<std::byte *>(data_); }
+	constexpr std::size_t size() const noexcept { return size_; }
+	std::byte *begin() const noexcept { return data(); }
+	std::byte *end() const noexcept { return data() + size_; }
+	operator bytes_view() const noexcept { return {data_, size_}; }
+
+private:
+	void *data_;
+	std::size_t size_;
+};
+
+/** How to open a store: farkv.h's fields, with the defaults. */
+struct options : ::farkv_options {
+	options() noexcept { farkv_options_init_sized(this, sizeof(::farkv_options)); }
+};
+
+/** A value in memory of the store: valid until the end of the next call on it. */
+struct value {
+	bytes_view data;
+	std::uint64_t version = 0;
+};
+
+/** What get_into() has written. */
+struct value_info {
+	std::size_t size;
+	std::uint64_t version;
+};
+
+/** A key and the value that mput() stores. */
+struct item {
+	bytes_view key;
+	bytes_view value;
+};
+
+/** One key of a scan; valid until the next scan or clear of the store. */
+struct scan_item {
+	bytes_view key;
+	std::size_t value_size;
+	std::uint64_t version;
+};
+
+/** One session with a store. Moving leaves a store that only can be assigned or destroyed. */
+class store {
+public:
+	/** farkv_open(). nullptr: $FARKV_URI, or the default socket. */
+	explicit store(const char *uri = nullptr, const options &opts = options())
+	{
+		detail::check(farkv_open(uri, &opts, &kv_));
+	}
+	explicit store(const std::string &uri, const options &opts = options())
+		: store(uri.c_str(), opts) {}
+	~store() { farkv_close(kv_); }
+	store(store &&other) noexcept : kv_(std::exchange(other.kv_, nullptr)) {}
+	store &operator=(store &&other) noexcept
+	{
+		std::swap(kv_, other.kv_);
+		return *this;
+	}
+
+	/** The handle, for functions of farkv.h; it stays the store's. */
+	::farkv *handle() const noexcept { return kv_; }
+
+	std::optional<value> get(bytes_view key)
+	{
+		::farkv_value v;
+
+		if (!detail::done_unless(FARKV_ENOTFOUND,
+					 farkv_get(kv_, key.data(), key.size(), &v)))
+			return std::nullopt;
+		return value{{v.data, v.len}, v.version};
+	}
+
+	/** farkv_get_into(). Throws too_small if `buf` cannot hold the value. */
+	std::optional<value_info> get_into(bytes_view key, bytes_span buf)
+	{
+		value_info info{};
+		const int err = farkv_get_into(kv_, key.data(), key.size(), buf.data(), buf.size(),
+					       &info.size, &info.version);
+
+		if (err == FARKV_ETOOSMALL)
+			throw too_small(info.size, farkv_errdetail());
+		if (!detail::done_unless(FARKV_ENOTFOUND, err))
+			return std::nullopt;
+		return info;
+	}
+
+	bool exists(bytes_view key)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND,
+					   farkv_exists(kv_, key.data(), key.size()));
+	}
+
+	/** farkv_mexists(): for each key whether it has a value. */
+	std::vector<bool> mexists(const std::vector<bytes_view> &keys)
+	{
+		std::vector<std::uint8_t> bitmap((keys.size() + 7) / 8);
+		std::vector<bool> found(keys.size());
+		const auto c_keys = c_keys_of(keys);
+
+		detail::check(farkv_mexists(kv_, c_keys.data(), keys.size(), bitmap.data(), nullptr));
+		for (std::size_t i = 0; i < keys.size(); i++)
+			found[i] = (bitmap[i / 8] >> (i % 8)) & 1;
+		return found;
+	}
+
+	/** farkv_mexists(): how many keys have a value, from the first on. */
+	std::size_t prefix(const std::vector<bytes_view> &keys)
+	{
+		const auto c_keys = c_keys_of(keys);
+		std::size_t n = 0;
+
+		detail::check(farkv_mexists(kv_, c_keys.data(), keys.size(), nullptr, &n));
+		return n;
+	}
+
+	void put(bytes_view key, bytes_view data)
+	{
+		detail::check(farkv_put(kv_, key.data(), key.size(), data.data(), data.size()));
+	}
+
+	/** False if the key already has a value. */
+	bool add(bytes_view key, bytes_view data)
+	{
+		return detail::done_unless(FARKV_EEXISTS,
+			farkv_add(kv_, key.data(), key.size(), data.data(), data.size()));
+	}
+
+	/** False if the key has no value. */
+	bool replace(bytes_view key, bytes_view data)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND,
+			farkv_replace(kv_, key.data(), key.size(), data.data(), data.size()));
+	}
+
+	/** The new version; empty if the value has another one than `expected`, or there is none. */
+	std::optional<std::uint64_t> cas(bytes_view key, bytes_view data, std::uint64_t expected)
+	{
+		std::uint64_t version = 0;
+		const int err = farkv_cas(kv_, key.data(), key.size(), data.data(), data.size(),
+					  expected, &version);
+
+		if (err == FARKV_EVERSION || err == FARKV_ENOTFOUND)
+			return std::nullopt;
+		detail::check(err);
+		return version;
+	}
+
+	/** farkv_delete(). False if the key had no value. */
+	bool erase(bytes_view key)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND,
+					   farkv_delete(kv_, key.data(), key.size()));
+	}
+
+	/** farkv_incr(): the new number; a key without a value gets `initial`, if there is one. */
+	std::uint64_t incr(bytes_view key, std::uint64_t delta = 1,
+			   std::optional<std::uint64_t> initial = std::nullopt)
+	{
+		return count(farkv_incr, key, delta, initial);
+	}
+	std::uint64_t decr(bytes_view key, std::uint64_t delta = 1,
+			   std::optional<std::uint64_t> initial = std::nullopt)
+	{
+		return count(farkv_decr, key, delta, initial);
+	}
+
+	/** False if the key has no value. */
+	bool append(bytes_view key, bytes_view data)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND,
+			farkv_append(kv_, key.data(), key.size(), data.data(), data.size()));
+	}
+	bool prepend(bytes_view key, bytes_view data)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND,
+			farkv_prepend(kv_, key.data(), key.size(), data.data(), data.size()));
+	}
+
+	/** farkv_mget(): values in the order of the keys; an item's other error is thrown. */
+	std::vector<std::optional<value>> mget(const std::vector<bytes_view> &keys)
+	{
+		std::vector<::farkv_get_item> items(keys.size());
+		std::vector<std::optional<value>> values(keys.size());
+
+		for (std::size_t i = 0; i < keys.size(); i++) {
+			items[i].key = keys[i].data();
+			items[i].key_len = keys[i].size();
+		}
+		detail::check(farkv_mget(kv_, items.data(), items.size()));
+		for (std::size_t i = 0; i < items.size(); i++)
+			if (items[i].result == FARKV_OK)
+				values[i] = value{{items[i].value.data, items[i].value.len},
+						  items[i].value.version};
+		return values;
+	}
+
+	/** farkv_mput(). If it throws, some items may be stored. */
+	void mput(const std::vector<item> &items)
+	{
+		std::vector<::farkv_put_item> c_items(items.size());
+
+		for (std::size_t i = 0; i < items.size(); i++) {
+			c_items[i].key = items[i].key.data();
+			c_items[i].key_len = items[i].key.size();
+			c_items[i].value = items[i].value.data();
+			c_items[i].value_len = items[i].value.size();
+		}
+		detail::check(farkv_mput(kv_, c_items.data(), c_items.size()));
+	}
+
+	/**
+	 * farkv_scan(): call f(scan_item) for each key. `f` may use the store, but not scan or clear
+	 * it; what it throws ends the scan.
+	 */
+	template <typename F>
+	void scan(F &&f)
+	{
+		std::uint64_t cursor = 0;
+
+		do {
+			const ::farkv_scan_item *items = nullptr;
+			std::size_t n = 0;
+
+			detail::check(farkv_scan(kv_, &cursor, SIZE_MAX, &items, &n));
+			for (std::size_t i = 0; i < n; i++)
+				f(scan_item{{items[i].key, items[i].key_len},
+					    items[i].value_len, items[i].version});
+		} while (cursor != 0);
+	}
+
+	/** farkv_clear(): the number of values removed. */
+	std::uint64_t clear()
+	{
+		std::uint64_t n = 0;
+
+		detail::check(farkv_clear(kv_, &n));
+		return n;
+	}
+
+	/** The round-trip time in nanoseconds. */
+	std::uint64_t ping()
+	{
+		std::uint64_t rtt_ns = 0;
+
+		detail::check(farkv_ping(kv_, &rtt_ns));
+		return rtt_ns;
+	}
+
+	struct ::farkv_stats stats() { return filled<struct ::farkv_stats>(::farkv_stats); }
+	struct ::farkv_fsck fsck() { return filled<struct ::farkv_fsck>(::farkv_fsck); }
+	struct ::farkv_counters counters() const { return filled<struct ::farkv_counters>(::farkv_counters); }
+
+	/** farkv_submit(): how many were accepted; 0 if the queue is full. */
+	std::size_t submit(const ::farkv_request *reqs, std::size_t n)
+	{
+		const int taken = farkv_submit(kv_, reqs, n);
+
+		return taken == FARKV_EAGAIN ? 0 : count_of(taken);
+	}
+
+	/** farkv_poll() and farkv_wait(): how many completions were taken. */
+	std::size_t poll(::farkv_completion *completions, std::size_t max)
+	{
+		return count_of(farkv_poll(kv_, completions, max));
+	}
+	std::size_t wait(::farkv_completion *completions, std::size_t max,
+			 std::uint32_t timeout_ms)
+	{
+		return count_of(farkv_wait(kv_, completions, max, timeout_ms));
+	}
+	std::size_t in_flight() const noexcept { return farkv_in_flight(kv_); }
+
+	/** farkv_event_fd(): the store's descriptor to wait on. */
+	int event_fd() { return static_cast<int>(count_of(farkv_event_fd(kv_))); }
+
+private:
+	static std::size_t count_of(int n)
+	{
+		if (n < 0)
+			throw error(n, farkv_errdetail());
+		return static_cast<std::size_t>(n);
+	}
+
+	static std::vector<::farkv_key> c_keys_of(const std::vector<bytes_view> &keys)
+	{
+		std::vector<::farkv_key> c_keys(keys.size());
+
+		for (std::size_t i = 0; i < keys.size(); i++) {
+			c_keys[i].key = keys[i].data();
+			c_keys[i].key_len = keys[i].size();
+		}
+		return c_keys;
+	}
+
+	template <typename F>
+	std::uint64_t count(F f, bytes_view key, std::uint64_t delta,
+			    std::optional<std::uint64_t> initial)
+	{
+		::farkv_incr_options opts{};
+		std::uint64_t number = 0;
+
+		opts.size = sizeof(opts);
+		opts.delta = delta;
+		opts.initial = initial.value_or(0);
+		if (initial)
+			opts.flags = FARKV_INCR_CREATE;
+		detail::check(f(kv_, key.data(), key.size(), &opts, &number));
+		return number;
+	}
+
+	template <typename S, typename F>
+	S filled(F f) const
+	{
+		S s{};
+
+		s.size = sizeof(s);
+		detail::check(f(kv_, &s));
+		return s;
+	}
+
+	::farkv *kv_ = nullptr;
+};
+
+/** Memory of farkv_buf_alloc(), freed at its end. The store must outlive it, and stay in place. */
+class buffer {
+public:
+	buffer(store &s, std::size_t size) : store_(s), size_(size)
+	{
+		detail::check(farkv_buf_alloc(s.handle(), size, &data_));
+	}
+	~buffer() { farkv_buf_free(store_.handle(), data_); }
+	buffer(const buffer &) = delete;
+	buffer &operator=(const buffer &) = delete;
+
+	std::byte *data() const noexcept { return static_cast<std::byte *>(data_); }
+	std::size_t size() const noexcept { return size_; }
+
+private:
+	store &store_;
+	void *data_ = nullptr;
+	std::size_t size_;
+};
+
+} // namespace farkvpp
+#endif // FARKV_HPP
