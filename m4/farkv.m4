@@ -185,3 +185,41 @@ AC_DEFUN([FARKV_LIBCUCKOO], [
     [AC_DEFINE([HAVE_LIBCUCKOO], [1], [Define if libcuckoo is present.])])
   AM_CONDITIONAL([HAVE_LIBCUCKOO], [test "x$have_libcuckoo" = xyes])
 ])
+
+dnl FARKV_PYTHON: the Python package, built where a Python has cffi and its headers are there.
+dnl PYTHON names it; otherwise the system's comes first, for which the packages are, then the
+dnl one in PATH. A sanitizer's library cannot be loaded into a program without it.
+AC_DEFUN([FARKV_PYTHON], [
+  AC_ARG_ENABLE([python], [AS_HELP_STRING([--enable-python],
+      [build the Python package (auto: where cffi and Python.h are there)])],
+    [], [enable_python=auto])
+  why_no_python="not enabled"
+  AS_IF([test "x$SANITIZED" != xno && test "x$SANITIZED" != xcoverage],
+      [why_no_python="not with a sanitizer"],
+    [test "x$enable_shared" = xno], [why_no_python="needs a shared library"],
+    [test "x$enable_python" != xno], [
+      why_no_python="needs cffi and Python.h (Debian: python3-cffi, python3-dev)"
+      AC_CACHE_CHECK([for a Python with cffi and Python.h], [farkv_cv_python], [
+        farkv_cv_python=no
+        for p in ${PYTHON-/usr/bin/python3 python3}; do
+          AS_IF([$p -c 'import cffi, os, sysconfig
+assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null],
+            [farkv_cv_python=$p; break])
+        done])
+      AS_IF([test "x$farkv_cv_python" != xno], [PYTHON=$farkv_cv_python; why_no_python=])])
+  AS_IF([test -z "$why_no_python"],
+    [AM_PATH_PYTHON([3.8])
+    # Where this Python looks below the prefix: Debian's in dist-packages.
+    python_prefix=$prefix
+    test "x$prefix" != xNONE || python_prefix=$ac_default_prefix
+    found=`$PYTHON -c 'import site, sys
+print(next((p[[len(sys.argv[[1]]):]] for p in site.getsitepackages() if p.startswith(sys.argv[[1]] + "/")), ""))' "$python_prefix"`
+    test -z "$found" || pyexecdir='${exec_prefix}'$found
+    PYTHON_CPPFLAGS=-I`$PYTHON -c 'import sysconfig; print(sysconfig.get_path("include"))'`
+    python_summary=$PYTHON],
+    [test "x$enable_python" = xyes], [AC_MSG_ERROR([--enable-python: $why_no_python])],
+    [python_summary="no: $why_no_python"])
+  AC_SUBST([PYTHON_CPPFLAGS])
+  AC_SUBST([python_summary])
+  AM_CONDITIONAL([PYTHON_MODULE], [test -z "$why_no_python"])
+])

@@ -130,6 +130,16 @@ case $("$dir/session" 17) in
 esac
 "$dir/session" 18 2>"$dir/err" && die "session: unknown"
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
+case $PYTHON_SUMMARY in
+no:*) echo "not tested: the Python package (${PYTHON_SUMMARY#no: })" ;;
+*)
+	[ "$(PYTHONPATH=$dir$PYTHONDIR "$PYTHON" -c 'import farkv
+print(farkv.Store()[b"hello"].decode())')" = world ] || die "the installed Python package"
+	[ "$PREFIX" != /usr/local ] ||
+		"$PYTHON" -c 'import sys; assert sys.argv[1] in sys.path, sys.path' "$PYTHONDIR" ||
+		die "Python does not look in $PYTHONDIR"
+	;;
+esac
 "$root/bin/kvbench" run null -P "$root/share/farkv/workloads/workloadc" \
 	>/dev/null 2>"$dir/err" || {
 	cat "$dir/err"

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Handles: how a store is opened, and one handle for each thread."""
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any, Optional, Union
+
+from ._errors import check
+from ._farkv import ffi, lib
+
+Address = Union[str, bytes, "os.PathLike[str]", None]
+Buffer = Union[bytes, bytearray, memoryview]
+
+
+class Options:
+    """The arguments of farkv_open(), kept for the handles of other threads."""
+
+    def __init__(self, uri: Address, *, readonly: bool = False, connect_timeout: float = 5.0,
+                 op_timeout: float = 5.0, name: Optional[str] = None,
+                 keys: Optional[str] = None, key: Optional[str] = None,
+                 cache_entries: Optional[int] = None, cache_bytes: Optional[int] = None,
+                 queue_depth: int = 0) -> None:
+        def text(s: Optional[str]) -> Any:
+            return ffi.NULL if s is None else ffi.new("char[]", os.fsencode(s))
+
+        self._uri = ffi.NULL if uri is None else ffi.new("char[]", os.fsencode(uri))
+        self._texts = (text(name), text(keys), text(key))
+        o = ffi.new("struct farkv_options *")
+        lib.farkv_options_init_sized(o, ffi.sizeof("struct farkv_options"))
+        o.flags = lib.FARKV_OPEN_READONLY if readonly else 0
+        o.connect_timeout_ms = milliseconds(connect_timeout)
+        o.op_timeout_ms = milliseconds(op_timeout)
+        o.name, o.keys, o.key = self._texts
+        o.queue_depth = queue_depth
+        if cache_entries is not None:
+            o.cache_entries = cache_entries
+        if cache_bytes is not None:
+            o.cache_bytes = cache_bytes
+        self._options = o
+
+    def open(self) -> Any:
+        out = ffi.new("struct farkv **")
+        check(lib.farkv_open(self._uri, self._options, out))
+        return out[0]
+
+
+def milliseconds(seconds: float) -> int:
+    """For a time limit: at least 1, because 0 is the default."""
+    if not seconds > 0:
+        raise ValueError("a time limit is a number of seconds greater than 0, not %r" % seconds)
+    return min(max(round(seconds * 1000), 1), 0xFFFFFFFF)
+
+
+class Handle:
+    """A handle, and structs for results, so that a call allocates none. Closed with its last
+    reference: a call in another thread holds one as long as it runs."""
+
+    __slots__ = ("kv", "value", "size", "number")
+
+    def __init__(self, options: Options) -> None:
+        self.kv = ffi.gc(options.open(), lib.farkv_close)
+        self.value = ffi.new("struct farkv_value *")
+        self.size = ffi.new("size_t *")
+        self.number = ffi.new("uint64_t *")
+
+
+class Handles:
+    """The handles of a store: each thread opens one at its first call, which ends with the
+    thread. A child of fork() opens its own."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._closed = False
+        self._local = threading.local()
+        self.get()
+        _all.add(self)
+
+    def get(self) -> Handle:
+        try:
+            handle: Handle = self._local.handle
+            return handle
+        except AttributeError:
+            pass
+        if self._closed:
+            raise ValueError("the store is closed")
+        handle = self._local.handle = Handle(self._options)
+        return handle
+
+    def close(self) -> None:
+        self._closed = True
+        # The only reference to handles that no call uses at the moment.
+        self._local = threading.local()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def forget(self) -> None:
+        self._local = threading.local()
+
+
+_all: "weakref.WeakSet[Handles]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for handles in list(_all):
+        handles.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

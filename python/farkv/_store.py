@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A store as a mapping from bytes to bytes."""
+from __future__ import annotations
+
+from types import TracebackType
+from typing import (Any, Dict, Iterable, Iterator, List, Mapping, MutableMapping, NamedTuple,
+                    Optional, Sequence, Tuple, Type, Union)
+
+from ._errors import TooSmall, check, error_of
+from ._farkv import ffi, lib
+from ._handle import Address, Buffer, Handle, Handles, Options
+
+SIZE_MAX = 2**64 - 1
+
+
+class Value(NamedTuple):
+    """A value, and its version for cas()."""
+
+    data: bytes
+    version: int
+
+
+class ScanItem(NamedTuple):
+    """A key of a scan."""
+
+    key: bytes
+    value_len: int
+    version: int
+
+
+def view(data: Buffer) -> Any:
+    """Something that cffi passes as a pointer, without a copy."""
+    return data if type(data) is bytes else ffi.from_buffer(data)
+
+
+def byte_len(data: Any) -> int:
+    return len(data) if type(data) is bytes else int(ffi.sizeof(data))
+
+
+def key_array(keys: Sequence[Buffer]) -> Tuple[Any, List[Any]]:
+    """An array of struct farkv_key, and what must be kept as long as it is used."""
+    array = ffi.new("struct farkv_key[]", len(keys))
+    kept = [ffi.from_buffer(key) for key in keys]
+    for c_key, pointer in zip(array, kept):
+        c_key.key = pointer
+        c_key.key_len = ffi.sizeof(pointer)
+    return array, kept
+
+
+class Store(MutableMapping[bytes, bytes]):
+    """A store of kvserver. See farkv_open() for `uri` and the keyword arguments; times are in
+    seconds.
+
+    Any number of threads may use it: each has a handle of its own, which it opens at its first
+    call. So a thread's first call may raise what opening raises. A child of fork() opens handles
+    of its own. Calls release the GIL.
+
+    Keys and values are bytes, bytearray, memoryview, and all else that has a contiguous buffer;
+    it is not copied, and must not change until the call returns.
+    """
+
+    def __init__(self, uri: Address = None, *, readonly: bool = False,
+                 connect_timeout: float = 5.0, op_timeout: float = 5.0,
+                 name: Optional[str] = None, keys: Optional[str] = None,
+                 key: Optional[str] = None, cache_entries: Optional[int] = None,
+                 cache_bytes: Optional[int] = None) -> None:
+        self._handles = Handles(Options(
+            uri, readonly=readonly, connect_timeout=connect_timeout, op_timeout=op_timeout,
+            name=name, keys=keys, key=key, cache_entries=cache_entries,
+            cache_bytes=cache_bytes))
+
+    # ---- life
+
+    def close(self) -> None:
+        """Close this store's handles. A call that another thread is in ends first; later ones
+        raise ValueError."""
+        self._handles.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._handles.closed
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        self.close()
+
+    # ---- reading
+
+    def _get(self, h: Handle, key: Buffer) -> int:
+        k = view(key)
+        return int(lib.farkv_get(h.kv, k, byte_len(k), h.value))
+
+    def __getitem__(self, key: Buffer) -> bytes:
+        h = self._handles.get()
+        check(self._get(h, key))
+        return bytes(ffi.buffer(h.value.data, h.value.len))
+
+    def get(self, key: Buffer, default: Any = None) -> Any:
+        """The value, or `default` if there is none."""
+        h = self._handles.get()
+        err = self._get(h, key)
+        if err:
+            if err == lib.FARKV_ENOTFOUND:
+                return default
+            raise error_of(err)
+        return bytes(ffi.buffer(h.value.data, h.value.len))
+
+    def gets(self, key: Buffer) -> Value:
+        """The value with its version. Raises NotFound."""
+        h = self._handles.get()
+        check(self._get(h, key))
+        return Value(bytes(ffi.buffer(h.value.data, h.value.len)), h.value.version)
+
+    def get_into(self, key: Buffer, buffer: Union[bytearray, memoryview]) -> int:
+        """Write the value to `buffer`, without another copy, and return its length. The rest of
+        the buffer is undefined. Raises NotFound, and TooSmall, which has the length."""
+        h = self._handles.get()
+        k, buf = view(key), ffi.from_buffer(buffer, require_writable=True)
+        err = lib.farkv_get_into(h.kv, k, byte_len(k), buf, ffi.sizeof(buf), h.size, ffi.NULL)
+        if err:
+            error = error_of(err)
+            if isinstance(error, TooSmall):
+                error.needed = h.size[0]
+            raise error
+        return int(h.size[0])
+
+    def exists(self, key: Buffer) -> bool:
+        h = self._handles.get()
+        k = view(key)
+        err = lib.farkv_exists(h.kv, k, byte_len(k))
+        if err and err != lib.FARKV_ENOTFOUND:
+            raise error_of(err)
+        return not err
+
+    def __contains__(self, key: object) -> bool:
+        return self.exists(key)  # type: ignore[arg-type]
+
+    def mexists(self, keys: Sequence[Buffer]) -> List[bool]:
+        """For each key whether it has a value."""
+        h = self._handles.get()
+        array, kept = key_array(keys)
+        bitmap = bytearray((len(keys) + 7) // 8)
+        check(lib.farkv_mexists(h.kv, array, len(kept), ffi.from_buffer(bitmap), ffi.NULL))
+        return [bool(bitmap[i >> 3] >> (i & 7) & 1) for i in range(len(kept))]
+
+    def prefix(self, keys: Sequence[Buffer]) -> int:
+        """How many of the keys have a value, from the first on."""
+        h = self._handles.get()
+        array, kept = key_array(keys)
+        check(lib.farkv_mexists(h.kv, array, len(kept), ffi.NULL, h.size))
+        return int(h.size[0])
+
+    def mget(self, keys: Sequence[Buffer]) -> List[Optional[bytes]]:
+        """The keys' values; None for a key without one."""
+        h = self._handles.get()
+        items = ffi.new("struct farkv_get_item[]", len(keys))
+        kept = [ffi.from_buffer(key) for key in keys]
+        for item, pointer in zip(items, kept):
+            item.key, item.key_len = pointer, ffi.sizeof(pointer)
+        check(lib.farkv_mget(h.kv, items, len(kept)))
+        return [None if item.result else bytes(ffi.buffer(item.value.data, item.value.len))
+                for item in items]
+
+    # ---- writing
+
+    def put(self, key: Buffer, value: Buffer) -> None:
+        """Store a value, whether or not the key has one."""
+        h = self._handles.get()
+        k, v = view(key), view(value)
+        check(lib.farkv_put(h.kv, k, byte_len(k), v, byte_len(v)))
+
+    def __setitem__(self, key: Buffer, value: Buffer) -> None:
+        self.put(key, value)
+
+    def add(self, key: Buffer, value: Buffer) -> None:
+        """Raises Exists if the key has a value."""
+        h = self._handles.get()
+        k, v = view(key), view(value)
+        check(lib.farkv_add(h.kv, k, byte_len(k), v, byte_len(v)))
+
+    def replace(self, key: Buffer, value: Buffer) -> None:
+        """Raises NotFound if the key has no value."""
+        h = self._handles.get()
+        k, v = view(key), view(value)
+        check(lib.farkv_replace(h.kv, k, byte_len(k), v, byte_len(v)))
+
+    def cas(self, key: Buffer, value: Buffer, version: int) -> int:
+        """Store a value if the present one has this version, and return the new version. Raises
+        VersionMismatch, NotFound."""
+        h = self._handles.get()
+        k, v = view(key), view(value)
+        check(lib.farkv_cas(h.kv, k, byte_len(k), v, byte_len(v), version, h.number))
+        return int(h.number[0])
+
+    def delete(self, key: Buffer) -> None:
+        """Raises NotFound if the key has no value."""
+        h = self._handles.get()
+        k = view(key)
+        check(lib.farkv_delete(h.kv, k, byte_len(k)))
+
+    def __delitem__(self, key: Buffer) -> None:
+        self.delete(key)
+
+    def setdefault(self, key: Buffer, default: Any = None) -> Any:
+        """The key's value; if it has none, `default`, which is stored. Two clients that call this
+        at once get the same."""
+        while True:
+            found = self.get(key)
+            if found is not None:
+                return found
+            h = self._handles.get()
+            k, v = view(key), view(default)
+            err = lib.farkv_add(h.kv, k, byte_len(k), v, byte_len(v))
+            if err != lib.FARKV_EEXISTS:
+                check(err)
+                return default
+
+    def mput(self, items: Union[Mapping[bytes, bytes], Iterable[Tuple[Buffer, Buffer]]]) -> None:
+        """Store many values together. If it raises, some may be stored."""
+        pairs = items.items() if isinstance(items, Mapping) else items
+        kept = [(ffi.from_buffer(key), ffi.from_buffer(value)) for key, value in pairs]
+        array = ffi.new("struct farkv_put_item[]", len(kept))
+        for item, (key, value) in zip(array, kept):
+            item.key, item.key_len = key, ffi.sizeof(key)
+            item.value, item.value_len = value, ffi.sizeof(value)
+        check(lib.farkv_mput(self._handles.get().kv, array, len(kept)))
+
+    def _count(self, call: Any, key: Buffer, delta: int, initial: Optional[int]) -> int:
+        h = self._handles.get()
+        k = view(key)
+        options = ffi.new("struct farkv_incr_options *")
+        options.size = ffi.sizeof("struct farkv_incr_options")
+        options.delta = delta
+        if initial is not None:
+            options.initial, options.flags = initial, lib.FARKV_INCR_CREATE
+        check(call(h.kv, k, byte_len(k), options, h.number))
+        return int(h.number[0])
+
+    def incr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None) -> int:
+        """Add to the decimal number that is the value, and return the sum. A key without a value
+        gets `initial`; without that, raises NotFound."""
+        return self._count(lib.farkv_incr, key, delta, initial)
+
+    def decr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None) -> int:
+        """As incr(), but subtract, down to 0."""
+        return self._count(lib.farkv_decr, key, delta, initial)
+
+    def append(self, key: Buffer, data: Buffer) -> None:
+        """Add bytes at the end of a value. Raises NotFound."""
+        h = self._handles.get()
+        k, v = view(key), view(data)
+        check(lib.farkv_append(h.kv, k, byte_len(k), v, byte_len(v)))
+
+    def prepend(self, key: Buffer, data: Buffer) -> None:
+        """Add bytes at the beginning of a value. Raises NotFound."""
+        h = self._handles.get()
+        k, v = view(key), view(data)
+        check(lib.farkv_prepend(h.kv, k, byte_len(k), v, byte_len(v)))
+
+    # ---- all keys
+
+    def _chunks(self) -> Iterator[Any]:
+        cursor = ffi.new("uint64_t *")
+        items, n = ffi.new("const struct farkv_scan_item **"), ffi.new("size_t *")
+        while True:
+            h = self._handles.get()
+            check(lib.farkv_scan(h.kv, cursor, SIZE_MAX, items, n))
+            yield items[0], n[0]
+            if not cursor[0]:
+                return
+
+    def scan(self) -> Iterator[ScanItem]:
+        """All keys, in no useful order: each one that has a value during the whole scan exactly
+        once, whatever is written meanwhile. The loop may read, write and delete."""
+        for items, n in self._chunks():
+            # Copied at once: another scan of this thread ends the array.
+            yield from [ScanItem(bytes(ffi.buffer(it.key, it.key_len)), it.value_len, it.version)
+                        for it in items[0:n]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (item.key for item in self.scan())
+
+    def __len__(self) -> int:
+        """Counts by a scan."""
+        return sum(n for _, n in self._chunks())
+
+    def __bool__(self) -> bool:
+        """True, as for other connections: whether it is empty would take a scan."""
+        return True
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        check(lib.farkv_clear(self._handles.get().kv, ffi.NULL))
+
+    # ---- the server, and this thread's handle
+
+    def ping(self) -> float:
+        """The round-trip time to the server in seconds."""
+        h = self._handles.get()
+        check(lib.farkv_ping(h.kv, h.number))
+        return float(h.number[0]) / 1e9
+
+    def _filled(self, kind: str, call: Any) -> Dict[str, int]:
+        s = ffi.new("struct %s *" % kind)
+        s.size = ffi.sizeof("struct %s" % kind)
+        check(call(self._handles.get().kv, s))
+        return {name: getattr(s, name) for name in dir(s) if name != "size"}
+
+    def stats(self) -> Dict[str, int]:
+        """The fields of struct farkv_stats."""
+        return self._filled("farkv_stats", lib.farkv_stats)
+
+    def counters(self) -> Dict[str, int]:
+        """The fields of struct farkv_counters, of this thread's handle."""
+        return self._filled("farkv_counters", lib.farkv_counters)

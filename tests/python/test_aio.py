@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""farkv.aio: requests in flight, errors, cancellation, a killed server."""
+import asyncio
+import os
+import signal
+
+import pytest
+
+import farkv
+import farkv.aio
+
+
+def run(server, work, **options):
+    async def main():
+        async with await farkv.aio.connect(server.uri, **options) as store:
+            return await work(store)
+    return asyncio.run(main())
+
+
+def test_each_request_gets_its_own_result(server):
+    async def work(store):
+        await store.put(b"k", b"v")
+        data, version = await store.gets(b"k")
+        assert data == b"v" and await store.get(b"none") is None
+        assert await store.exists(b"k") and not await store.exists(b"none")
+        assert await store.cas(b"k", b"w", version) != version
+        with pytest.raises(farkv.VersionMismatch):
+            await store.cas(b"k", b"x", version)
+        with pytest.raises(farkv.Exists):
+            await store.add(b"k", b"x")
+        with pytest.raises(KeyError):
+            await store.replace(b"none", b"x")
+        await store.replace(b"k", b"y")
+        with pytest.raises(farkv.Invalid) as found:
+            await store.put(b"", b"x")
+        assert found.value.detail
+        await store.delete(b"k")
+        with pytest.raises(farkv.NotFound):
+            await store.gets(b"k")
+    run(server, work)
+
+
+@pytest.mark.parametrize("depth", [1, 7, 128])
+def test_more_requests_than_the_queue_holds(server, depth):
+    async def work(store):
+        keys = [b"%d" % i for i in range(1000)]
+        await store.mput([(k, k * 3) for k in keys])
+        assert await store.mget(keys + [b"x"]) == [k * 3 for k in keys] + [None]
+    run(server, work, queue_depth=depth)
+
+
+def test_get_into_writes_to_the_callers_buffer(server):
+    async def work(store):
+        large = bytes(range(256)) * 4096
+        buf = bytearray(len(large))
+        await store.put(b"large", large)
+        assert await store.get_into(b"large", buf) == len(large) and buf == large
+        with pytest.raises(farkv.TooSmall) as found:
+            await store.get_into(b"large", bytearray(3))
+        assert found.value.needed == len(large)
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            await store.get_into(b"large", bytes(3))
+    run(server, work)
+
+
+def test_a_cancelled_request_disturbs_no_other(server):
+    async def work(store):
+        tasks = [asyncio.ensure_future(store.put(b"%d" % i, bytes(10000))) for i in range(100)]
+        await asyncio.sleep(0)
+        for t in tasks[::2]:
+            t.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(r is None for r in results[1::2])
+        assert len(await store.get(b"99")) == 10000
+    run(server, work)
+
+
+def test_other_tasks_run_while_requests_wait(server):
+    async def work(store):
+        ticks = 0
+        done = asyncio.Event()
+
+        async def tick():
+            nonlocal ticks
+            while not done.is_set():
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticker = asyncio.ensure_future(tick())
+        for i in range(200):
+            await store.put(b"%d" % i, b"x")
+        done.set()
+        await ticker
+        assert ticks > 100
+    run(server, work)
+
+
+def test_a_closed_store_tells_its_waiters(server):
+    async def main():
+        store = await farkv.aio.connect(server.uri)
+        waiter = asyncio.ensure_future(store.get(b"k"))
+        await asyncio.sleep(0)
+        await store.close()
+        try:
+            await waiter
+        except ConnectionAbortedError:
+            pass
+        await store.close()
+        with pytest.raises(ValueError):
+            await store.get(b"k")
+    asyncio.run(main())
+
+
+def test_a_killed_server_is_an_error_and_the_next_one_is_found(server):
+    async def work(store):
+        await store.put(b"k", b"v")
+        server.kill(signal.SIGKILL)
+        with pytest.raises(farkv.Disconnected) as found:
+            while True:
+                await store.put(b"k", b"w")
+        assert found.value.detail
+        server.start()
+        while True:
+            try:
+                assert await store.get(b"k") is None
+                break
+            except farkv.Disconnected:
+                pass
+        await store.put(b"k", b"new")
+        assert await store.get(b"k") == b"new"
+    run(server, work, op_timeout=20)
+
+
+def test_a_child_of_fork_is_told_to_connect(server):
+    async def work(store):
+        pid = os.fork()
+        if not pid:
+            try:
+                store._submit(0, b"k")
+            except farkv.Disconnected as e:
+                os._exit(0 if "connect()" in e.detail else 1)
+            os._exit(2)
+        assert os.waitpid(pid, 0)[1] == 0
+        await store.put(b"k", b"v")
+        assert await store.get(b"k") == b"v"
+    run(server, work)
+
+
+def test_no_server_is_an_error_of_connect(tmp_path):
+    with pytest.raises(ConnectionError):
+        asyncio.run(farkv.aio.connect(tmp_path / "none"))

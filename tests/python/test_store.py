@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""farkv.Store: operations, buffers, errors."""
+import array
+import collections.abc
+import mmap
+
+import pytest
+
+import farkv
+
+
+def test_a_store_is_a_mutable_mapping(store):
+    assert isinstance(store, collections.abc.MutableMapping)
+    store[b"a"] = b"1"
+    store.update({b"b": b"2", b"c": b""})
+    assert store[b"a"] == b"1" and b"b" in store and b"x" not in store
+    assert len(store) == 3 and sorted(store) == [b"a", b"b", b"c"]
+    assert dict(store.items()) == {b"a": b"1", b"b": b"2", b"c": b""}
+    assert store.pop(b"a") == b"1" and store.pop(b"a", None) is None
+    assert store.setdefault(b"b", b"9") == b"2" and store.setdefault(b"d", b"4") == b"4"
+    assert store[b"d"] == b"4" and store
+    del store[b"b"]
+    assert store.get(b"b") is None and store.get(b"b", b"no") == b"no"
+    store.clear()
+    assert len(store) == 0 and list(store) == [] and store
+
+
+def test_errors_have_code_and_detail_and_are_pythons_own(store):
+    with pytest.raises(KeyError) as found:
+        store[b"none"]
+    error = found.value
+    assert isinstance(error, farkv.NotFound) and error.code == -1000
+    assert str(error) == error.detail == "no value is stored under the key"
+    for call in (lambda: store.delete(b"none"), lambda: store.replace(b"none", b""),
+                 lambda: store.gets(b"none"), lambda: store.append(b"none", b"x"),
+                 lambda: store.prepend(b"none", b"x"), lambda: store.incr(b"none"),
+                 lambda: store.cas(b"none", b"", 1),
+                 lambda: store.get_into(b"none", bytearray(1))):
+        with pytest.raises(farkv.NotFound):
+            call()
+    with pytest.raises(ValueError) as found:
+        store.put(b"", b"x")
+    assert isinstance(found.value, farkv.Invalid) and len(found.value.detail) > 10
+    with pytest.raises(farkv.TooLarge):
+        store.put(b"k" * 65536, b"x")
+    with pytest.raises(farkv.NoSpace):
+        store.put(b"k", bytes(30 << 20)), store.put(b"l", bytes(30 << 20))
+        for i in range(8):
+            store.put(b"%d" % i, bytes(30 << 20))
+    with pytest.raises(TypeError):
+        store["text"]
+    with pytest.raises(TypeError):
+        store[b"k"] = "text"
+
+
+def test_a_bad_address_is_an_error_at_once(tmp_path):
+    with pytest.raises(ConnectionError):
+        farkv.Store(tmp_path / "none")
+    with pytest.raises(farkv.Unusable):
+        farkv.Store("what://")
+    for limit in (0, -1, float("nan")):
+        with pytest.raises(ValueError):
+            farkv.Store(tmp_path / "none", op_timeout=limit)
+
+
+def test_writes_by_condition(store):
+    store.add(b"k", b"1")
+    with pytest.raises(farkv.Exists):
+        store.add(b"k", b"2")
+    data, version = store.gets(b"k")
+    assert data == b"1"
+    new = store.cas(b"k", b"2", version)
+    assert new != version and store.gets(b"k") == (b"2", new)
+    with pytest.raises(farkv.VersionMismatch):
+        store.cas(b"k", b"3", version)
+    store.replace(b"k", b"4")
+    store.append(b"k", b"5")
+    store.prepend(b"k", b"3")
+    assert store[b"k"] == b"345"
+
+
+def test_numbers_are_counted(store):
+    assert store.incr(b"n", 5, initial=40) == 40 and store.incr(b"n", 5, initial=40) == 45
+    assert store.incr(b"n") == 46 and store.decr(b"n", 100) == 0 and store[b"n"] == b"0"
+    store[b"t"] = b"x"
+    with pytest.raises(farkv.Invalid):
+        store.incr(b"t")
+
+
+def test_batches_keep_the_order_of_their_keys(store):
+    keys = [b"%d" % i for i in range(300)]
+    store.mput({k: k * 2 for k in keys[::2]})
+    store.mput((bytearray(k), memoryview(k)) for k in keys[2::6])
+    want = [None if i % 2 else k if i % 6 == 2 else k * 2 for i, k in enumerate(keys)]
+    assert store.mget(keys) == want
+    assert store.mexists(keys) == [w is not None for w in want]
+    assert store.prefix(keys) == 1 and store.prefix(keys[::2]) == 150
+    assert store.mget([]) == [] and store.mexists([]) == [] and store.prefix([]) == 0
+    assert store.exists(b"0") and not store.exists(b"1")
+
+
+def test_any_buffer_is_a_key_or_a_value(store):
+    for kind in (bytes, bytearray, memoryview, lambda b: array.array("B", b)):
+        store.put(kind(b"key"), kind(b"value"))
+        assert store[kind(b"key")] == b"value" and store.get(kind(b"key")) == b"value"
+        store.delete(kind(b"key"))
+    store[b"wide"] = array.array("I", [1, 2])
+    assert len(store[b"wide"]) == 8
+    with pytest.raises((TypeError, BufferError, ValueError)):
+        store[b"gaps"] = memoryview(b"abcdef")[::2]
+
+
+def test_get_into_writes_to_the_callers_buffer(store):
+    large = bytes(range(256)) * 8192
+    store[b"large"] = large
+    with mmap.mmap(-1, len(large) + 4096) as area:
+        with memoryview(area) as whole, whole[4096:] as rest:
+            assert store.get_into(b"large", rest) == len(large) and rest == large
+            store.put(b"again", rest)
+    assert store[b"again"] == large
+    buf = bytearray(10)
+    store[b"k"] = b"abc"
+    assert store.get_into(b"k", buf) == 3 and buf[:3] == b"abc"
+    with pytest.raises(farkv.TooSmall) as found:
+        store.get_into(b"large", buf)
+    assert found.value.needed == len(large)
+    with pytest.raises((TypeError, ValueError, BufferError)):
+        store.get_into(b"k", bytes(10))
+
+
+def test_a_scan_lists_each_key_once_while_the_loop_writes(store):
+    keys = {b"%d" % i for i in range(5000)}
+    store.mput((k, k) for k in keys)
+    seen = []
+    for item in store.scan():
+        seen.append(item.key)
+        assert item.value_len == len(item.key) and item.version
+        if len(seen) % 2:
+            del store[item.key]
+    assert len(seen) == 5000 and set(seen) == keys and len(store) == 2500
+
+
+def test_the_server_and_the_handle_tell_of_themselves(store):
+    store[b"k"] = b"v"
+    assert store.ping() > 0
+    assert store.stats()["sessions"] == 1 and store.stats()["region_bytes"] >= 128 << 20
+    assert "round_trips" in store.counters() and farkv.__version__.count(".") == 2
