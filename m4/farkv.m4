@@ -212,9 +212,10 @@ assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null]
     # Where this Python looks below the prefix: Debian's in dist-packages.
     python_prefix=$prefix
     test "x$prefix" != xNONE || python_prefix=$ac_default_prefix
-    found=`$PYTHON -c 'import site, sys
-print(next((p[[len(sys.argv[[1]]):]] for p in site.getsitepackages() if p.startswith(sys.argv[[1]] + "/")), ""))' "$python_prefix"`
-    test -z "$found" || pyexecdir='${exec_prefix}'$found
+    for p in `$PYTHON -c 'import site; print(*site.getsitepackages())'`; do
+      AS_CASE([$p], ["$python_prefix"/*],
+        [pyexecdir='${exec_prefix}'${p@%:@"$python_prefix"}; break])
+    done
     PYTHON_CPPFLAGS=-I`$PYTHON -c 'import sysconfig; print(sysconfig.get_path("include"))'`
     python_summary=$PYTHON],
     [test "x$enable_python" = xyes], [AC_MSG_ERROR([--enable-python: $why_no_python])],

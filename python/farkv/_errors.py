@@ -62,6 +62,10 @@ class Invalid(Error, ValueError):
     """An argument is not valid."""
 
 
+class Stale(Error):
+    """borrow: what was read is not certain to be the value; read again."""
+
+
 class NoMemory(Error, MemoryError):
     """This process is out of memory."""
 
@@ -87,6 +91,7 @@ _CLASSES: Dict[int, Type[Error]] = {
     lib.FARKV_EPERM: NotPermitted,
     lib.FARKV_EINVAL: Invalid,
     lib.FARKV_ENOMEM: NoMemory,
+    lib.FARKV_ESTALE: Stale,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, Optional, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 from ._errors import check
 from ._farkv import ffi, lib
@@ -57,13 +57,26 @@ class Handle:
     """A handle, and structs for results, so that a call allocates none. Closed with its last
     reference: a call in another thread holds one as long as it runs."""
 
-    __slots__ = ("kv", "value", "size", "number")
+    __slots__ = ("kv", "value", "size", "number", "ranges", "round")
 
     def __init__(self, options: Options) -> None:
+        # What is registered, by address. It outlives the handle: slots end in this order.
+        self.ranges: Dict[int, Any] = {}
+        self.round = 0
         self.kv = ffi.gc(options.open(), lib.farkv_close)
         self.value = ffi.new("struct farkv_value *")
         self.size = ffi.new("size_t *")
         self.number = ffi.new("uint64_t *")
+
+    def register(self, wanted: Dict[int, Any]) -> None:
+        """Register these ranges and no others."""
+        for address in [a for a in self.ranges if self.ranges[a] is not wanted.get(a)]:
+            check(lib.farkv_buf_unregister(self.kv, self.ranges[address]))
+            del self.ranges[address]
+        for address, pointer in wanted.items():
+            if address not in self.ranges:
+                check(lib.farkv_buf_register(self.kv, pointer, ffi.sizeof(pointer)))
+                self.ranges[address] = pointer
 
 
 class Handles:
@@ -74,19 +87,47 @@ class Handles:
         self._options = options
         self._closed = False
         self._local = threading.local()
+        # Ranges to be registered, replaced as a whole, and the number of replacements.
+        self._ranges: Tuple[int, Dict[int, Any]] = (0, {})
+        self._lock = threading.Lock()
         self.get()
         _all.add(self)
 
     def get(self) -> Handle:
         try:
             handle: Handle = self._local.handle
-            return handle
         except AttributeError:
-            pass
-        if self._closed:
-            raise ValueError("the store is closed")
-        handle = self._local.handle = Handle(self._options)
+            if self._closed:
+                raise ValueError("the store is closed") from None
+            handle = self._local.handle = Handle(self._options)
+        changes, ranges = self._ranges
+        if handle.round != changes:
+            handle.register(ranges)
+            handle.round = changes
         return handle
+
+    def add_range(self, pointer: Any) -> None:
+        """Register memory with this thread's handle now, with others' at their next call."""
+        address = int(ffi.cast("uintptr_t", pointer))
+        with self._lock:
+            changes, ranges = self._ranges
+            if address in ranges:
+                raise ValueError("this memory is registered already")
+            self._ranges = (changes + 1, {**ranges, address: pointer})
+        try:
+            self.get()
+        except Exception:
+            self.remove_range(address)
+            raise
+
+    def remove_range(self, address: int) -> None:
+        with self._lock:
+            changes, ranges = self._ranges
+            if address not in ranges:
+                raise ValueError("no registered memory begins there")
+            self._ranges = (changes + 1,
+                            {a: pointer for a, pointer in ranges.items() if a != address})
+        self.get()
 
     def close(self) -> None:
         self._closed = True
@@ -99,6 +140,7 @@ class Handles:
 
     def forget(self) -> None:
         self._local = threading.local()
+        self._lock = threading.Lock()
 
 
 _all: "weakref.WeakSet[Handles]" = weakref.WeakSet()

@@ -2,6 +2,7 @@
 """A store as a mapping from bytes to bytes."""
 from __future__ import annotations
 
+from contextlib import contextmanager
 from types import TracebackType
 from typing import (Any, Dict, Iterable, Iterator, List, Mapping, MutableMapping, NamedTuple,
                     Optional, Sequence, Tuple, Type, Union)
@@ -163,6 +164,54 @@ class Store(MutableMapping[bytes, bytes]):
         check(lib.farkv_mget(h.kv, items, len(kept)))
         return [None if item.result else bytes(ffi.buffer(item.value.data, item.value.len))
                 for item in items]
+
+    def mget_into(self, keys: Sequence[Buffer], buffers: Sequence[Any]) -> List[Optional[int]]:
+        """Write each key's value to its buffer, and return their lengths; None for a key without
+        a value, and for one whose value the buffer cannot hold."""
+        if len(keys) != len(buffers):
+            raise ValueError("%d keys and %d buffers" % (len(keys), len(buffers)))
+        h = self._handles.get()
+        items = ffi.new("struct farkv_get_into_item[]", len(keys))
+        kept = [(ffi.from_buffer(key), ffi.from_buffer(buffer, require_writable=True))
+                for key, buffer in zip(keys, buffers)]
+        for item, (key, buf) in zip(items, kept):
+            item.key, item.key_len = key, ffi.sizeof(key)
+            item.buf, item.cap = buf, ffi.sizeof(buf)
+        err = lib.farkv_mget_into(h.kv, items, len(kept))
+        if err and err != lib.FARKV_ETOOSMALL:
+            raise error_of(err)
+        return [None if item.result else item.len for item in items]
+
+    @contextmanager
+    def borrow(self, key: Buffer) -> Iterator[memoryview]:
+        """The value where it lies in shared memory, without a copy:
+
+            with store.borrow(b"k") as view:
+                total = sum(view)
+
+        Use what was computed of it only after the block: at its end Stale is raised if the value
+        was replaced meanwhile, and what was read may be something else. Copy nothing out of the
+        block that is a view itself. Raises NotFound, Stale (also: try again), and Unusable by
+        RDMA."""
+        h = self._handles.get()
+        k, found = view(key), ffi.new("struct farkv_view *")
+        check(lib.farkv_borrow(h.kv, k, byte_len(k), found))
+        with memoryview(ffi.buffer(found.value.data, found.value.len)).toreadonly() as data:
+            yield data
+        check(lib.farkv_borrow_check(h.kv, found))
+
+    # ---- memory
+
+    def register(self, buffer: Union[bytearray, memoryview]) -> None:
+        """Register memory for values of 4 KiB and more: by RDMA they come to it and go from it
+        without a copy, in all calls. For few large buffers, once. This thread's handle registers
+        it now, others at their next call; the buffer stays referenced."""
+        self._handles.add_range(ffi.from_buffer(buffer, require_writable=True))
+
+    def unregister(self, buffer: Union[bytearray, memoryview]) -> None:
+        """End that. Handles of other threads keep the buffer referenced until their next call."""
+        pointer = ffi.from_buffer(buffer)
+        self._handles.remove_range(int(ffi.cast("uintptr_t", pointer)))
 
     # ---- writing
 

@@ -199,3 +199,29 @@ def test_gets_and_puts_go_on_while_the_server_is_stopped(server, store):
         store[b"k"] = b"%d" % i
         assert store[b"k"] == b"%d" % i
     os.kill(server.process.pid, signal.SIGCONT)
+
+
+def test_threads_register_memory_of_the_store_at_their_next_call(store):
+    area = bytearray(8192)
+    begun, registered = threading.Barrier(2), threading.Barrier(2)
+
+    def work(_):
+        store[b"k"] = b"v" * 8192
+        begun.wait()
+        registered.wait()
+        assert store.get_into(b"k", area) == 8192 and area == b"v" * 8192
+        assert not REMOTE or store.counters()["registrations"] > 0
+        begun.wait()
+        registered.wait()
+        store.ping()
+
+    other = threading.Thread(target=in_threads, args=(1, work))
+    other.start()
+    begun.wait()
+    store.register(area)
+    registered.wait()
+    begun.wait()
+    store.unregister(area)
+    registered.wait()
+    other.join()
+    area.append(1)

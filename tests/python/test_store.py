@@ -3,6 +3,7 @@
 import array
 import collections.abc
 import mmap
+import os
 
 import pytest
 
@@ -145,3 +146,41 @@ def test_the_server_and_the_handle_tell_of_themselves(store):
     assert store.ping() > 0
     assert store.stats()["sessions"] == 1 and store.stats()["region_bytes"] >= 128 << 20
     assert "round_trips" in store.counters() and farkv.__version__.count(".") == 2
+
+
+def test_registered_memory_receives_and_sends_values(store):
+    area = bytearray(64 * 4096)
+    store.register(area)
+    with pytest.raises(ValueError):
+        store.register(area)
+    halves = memoryview(area)[:8192], memoryview(area)[8192:16384]
+    store.mput([(b"a", b"a" * 8192), (b"b", b"b" * 8192), (b"long", b"l" * 9000)])
+    assert store.mget_into([b"a", b"b"], halves) == [8192, 8192]
+    assert area[:16384] == b"a" * 8192 + b"b" * 8192
+    assert store.mget_into([b"none", b"long"], halves) == [None, None]
+    store.put(b"c", memoryview(area)[4096:12288])
+    assert store[b"c"] == area[4096:12288]
+    store.unregister(area)
+    with pytest.raises(ValueError):
+        store.unregister(area)
+    assert store.get_into(b"a", area) == 8192
+    del halves
+    area.append(1)  # nothing holds it any more
+    with pytest.raises(ValueError):
+        store.mget_into([b"a"], [])
+
+
+@pytest.mark.skipif(os.environ.get("FARKV_TEST_TRANSPORT") == "rdma",
+                    reason="values are borrowed over shared memory alone")
+def test_a_borrowed_value_is_read_in_place(store):
+    store[b"k"] = b"value"
+    with store.borrow(b"k") as view:
+        assert view == b"value" and view.readonly
+    with pytest.raises(ValueError):
+        view[0]
+    with pytest.raises(farkv.NotFound):
+        with store.borrow(b"none"):
+            pass
+    with pytest.raises(ZeroDivisionError):
+        with store.borrow(b"k") as view:
+            1 / 0
