@@ -14,6 +14,20 @@ Address = Union[str, bytes, "os.PathLike[str]", None]
 Buffer = Union[bytes, bytearray, memoryview]
 
 
+def pin(data: Any, writable: bool = False) -> Tuple[Any, int, Any]:
+    """A pointer to the buffer of `data`, its length in bytes, and what must be kept meanwhile.
+
+    Not cffi's own object for the buffer: if that and a memoryview under it are garbage of one
+    cycle, such as a frame of a traceback, CPython 3.11 crashes."""
+    buffer = ffi.from_buffer(data, require_writable=writable)
+    return ffi.cast("char *", buffer), ffi.sizeof(buffer), memoryview(data)
+
+
+def argument(data: Any) -> Tuple[Any, int, Any]:
+    """As pin(), for an argument of a call, which may be bytes: that is faster."""
+    return (data, len(data), None) if type(data) is bytes else pin(data)
+
+
 class Options:
     """The arguments of farkv_open(), kept for the handles of other threads."""
 
@@ -60,23 +74,28 @@ class Handle:
     __slots__ = ("kv", "value", "size", "number", "ranges", "round")
 
     def __init__(self, options: Options) -> None:
-        # What is registered, by address. It outlives the handle: slots end in this order.
+        # What is registered, by address.
         self.ranges: Dict[int, Any] = {}
         self.round = 0
-        self.kv = ffi.gc(options.open(), lib.farkv_close)
+        self.kv = options.open()
         self.value = ffi.new("struct farkv_value *")
         self.size = ffi.new("size_t *")
         self.number = ffi.new("uint64_t *")
 
+    def __del__(self) -> None:
+        # Before the ranges are anybody else's memory. Without kv, opening has failed.
+        if hasattr(self, "kv"):
+            lib.farkv_close(self.kv)
+
     def register(self, wanted: Dict[int, Any]) -> None:
         """Register these ranges and no others."""
         for address in [a for a in self.ranges if self.ranges[a] is not wanted.get(a)]:
-            check(lib.farkv_buf_unregister(self.kv, self.ranges[address]))
+            check(lib.farkv_buf_unregister(self.kv, self.ranges[address][0]))
             del self.ranges[address]
-        for address, pointer in wanted.items():
+        for address, entry in wanted.items():
             if address not in self.ranges:
-                check(lib.farkv_buf_register(self.kv, pointer, ffi.sizeof(pointer)))
-                self.ranges[address] = pointer
+                check(lib.farkv_buf_register(self.kv, entry[0], entry[1]))
+                self.ranges[address] = entry
 
 
 class Handles:
@@ -106,31 +125,33 @@ class Handles:
             handle.round = changes
         return handle
 
-    def add_range(self, pointer: Any) -> None:
+    def add_range(self, pointer: Any, length: int, kept: Any) -> None:
         """Register memory with this thread's handle now, with others' at their next call."""
         address = int(ffi.cast("uintptr_t", pointer))
         with self._lock:
             changes, ranges = self._ranges
             if address in ranges:
                 raise ValueError("this memory is registered already")
-            self._ranges = (changes + 1, {**ranges, address: pointer})
+            self._ranges = (changes + 1, {**ranges, address: (pointer, length, kept)})
         try:
             self.get()
         except Exception:
-            self.remove_range(address)
+            self.remove_range(pointer)
             raise
 
-    def remove_range(self, address: int) -> None:
+    def remove_range(self, pointer: Any) -> None:
+        address = int(ffi.cast("uintptr_t", pointer))
         with self._lock:
             changes, ranges = self._ranges
             if address not in ranges:
                 raise ValueError("no registered memory begins there")
             self._ranges = (changes + 1,
-                            {a: pointer for a, pointer in ranges.items() if a != address})
+                            {a: entry for a, entry in ranges.items() if a != address})
         self.get()
 
     def close(self) -> None:
         self._closed = True
+        self._ranges = (0, {})
         # The only reference to handles that no call uses at the moment.
         self._local = threading.local()
 

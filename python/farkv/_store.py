@@ -9,7 +9,7 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, MutableMapping
 
 from ._errors import TooSmall, check, error_of
 from ._farkv import ffi, lib
-from ._handle import Address, Buffer, Handle, Handles, Options
+from ._handle import Address, Buffer, Handle, Handles, Options, argument, pin
 
 SIZE_MAX = 2**64 - 1
 
@@ -29,22 +29,12 @@ class ScanItem(NamedTuple):
     version: int
 
 
-def view(data: Buffer) -> Any:
-    """Something that cffi passes as a pointer, without a copy."""
-    return data if type(data) is bytes else ffi.from_buffer(data)
-
-
-def byte_len(data: Any) -> int:
-    return len(data) if type(data) is bytes else int(ffi.sizeof(data))
-
-
 def key_array(keys: Sequence[Buffer]) -> Tuple[Any, List[Any]]:
     """An array of struct farkv_key, and what must be kept as long as it is used."""
     array = ffi.new("struct farkv_key[]", len(keys))
-    kept = [ffi.from_buffer(key) for key in keys]
-    for c_key, pointer in zip(array, kept):
-        c_key.key = pointer
-        c_key.key_len = ffi.sizeof(pointer)
+    kept = [pin(key) for key in keys]
+    for c_key, (pointer, length, _) in zip(array, kept):
+        c_key.key, c_key.key_len = pointer, length
     return array, kept
 
 
@@ -91,8 +81,8 @@ class Store(MutableMapping[bytes, bytes]):
     # ---- reading
 
     def _get(self, h: Handle, key: Buffer) -> int:
-        k = view(key)
-        return int(lib.farkv_get(h.kv, k, byte_len(k), h.value))
+        k, k_len, _k = argument(key)
+        return int(lib.farkv_get(h.kv, k, k_len, h.value))
 
     def __getitem__(self, key: Buffer) -> bytes:
         h = self._handles.get()
@@ -119,8 +109,9 @@ class Store(MutableMapping[bytes, bytes]):
         """Write the value to `buffer`, without another copy, and return its length. The rest of
         the buffer is undefined. Raises NotFound, and TooSmall, which has the length."""
         h = self._handles.get()
-        k, buf = view(key), ffi.from_buffer(buffer, require_writable=True)
-        err = lib.farkv_get_into(h.kv, k, byte_len(k), buf, ffi.sizeof(buf), h.size, ffi.NULL)
+        k, k_len, _k = argument(key)
+        buf, cap, _buf = pin(buffer, True)
+        err = lib.farkv_get_into(h.kv, k, k_len, buf, cap, h.size, ffi.NULL)
         if err:
             error = error_of(err)
             if isinstance(error, TooSmall):
@@ -130,8 +121,8 @@ class Store(MutableMapping[bytes, bytes]):
 
     def exists(self, key: Buffer) -> bool:
         h = self._handles.get()
-        k = view(key)
-        err = lib.farkv_exists(h.kv, k, byte_len(k))
+        k, k_len, _k = argument(key)
+        err = lib.farkv_exists(h.kv, k, k_len)
         if err and err != lib.FARKV_ENOTFOUND:
             raise error_of(err)
         return not err
@@ -144,7 +135,7 @@ class Store(MutableMapping[bytes, bytes]):
         h = self._handles.get()
         array, kept = key_array(keys)
         bitmap = bytearray((len(keys) + 7) // 8)
-        check(lib.farkv_mexists(h.kv, array, len(kept), ffi.from_buffer(bitmap), ffi.NULL))
+        check(lib.farkv_mexists(h.kv, array, len(kept), pin(bitmap, True)[0], ffi.NULL))
         return [bool(bitmap[i >> 3] >> (i & 7) & 1) for i in range(len(kept))]
 
     def prefix(self, keys: Sequence[Buffer]) -> int:
@@ -158,9 +149,9 @@ class Store(MutableMapping[bytes, bytes]):
         """The keys' values; None for a key without one."""
         h = self._handles.get()
         items = ffi.new("struct farkv_get_item[]", len(keys))
-        kept = [ffi.from_buffer(key) for key in keys]
-        for item, pointer in zip(items, kept):
-            item.key, item.key_len = pointer, ffi.sizeof(pointer)
+        kept = [pin(key) for key in keys]
+        for item, (pointer, length, _) in zip(items, kept):
+            item.key, item.key_len = pointer, length
         check(lib.farkv_mget(h.kv, items, len(kept)))
         return [None if item.result else bytes(ffi.buffer(item.value.data, item.value.len))
                 for item in items]
@@ -172,11 +163,10 @@ class Store(MutableMapping[bytes, bytes]):
             raise ValueError("%d keys and %d buffers" % (len(keys), len(buffers)))
         h = self._handles.get()
         items = ffi.new("struct farkv_get_into_item[]", len(keys))
-        kept = [(ffi.from_buffer(key), ffi.from_buffer(buffer, require_writable=True))
-                for key, buffer in zip(keys, buffers)]
-        for item, (key, buf) in zip(items, kept):
-            item.key, item.key_len = key, ffi.sizeof(key)
-            item.buf, item.cap = buf, ffi.sizeof(buf)
+        kept = [(pin(key), pin(buffer, True)) for key, buffer in zip(keys, buffers)]
+        for item, (k, buf) in zip(items, kept):
+            item.key, item.key_len, _ = k
+            item.buf, item.cap, _ = buf
         err = lib.farkv_mget_into(h.kv, items, len(kept))
         if err and err != lib.FARKV_ETOOSMALL:
             raise error_of(err)
@@ -194,8 +184,9 @@ class Store(MutableMapping[bytes, bytes]):
         block that is a view itself. Raises NotFound, Stale (also: try again), and Unusable by
         RDMA."""
         h = self._handles.get()
-        k, found = view(key), ffi.new("struct farkv_view *")
-        check(lib.farkv_borrow(h.kv, k, byte_len(k), found))
+        k, k_len, _k = argument(key)
+        found = ffi.new("struct farkv_view *")
+        check(lib.farkv_borrow(h.kv, k, k_len, found))
         with memoryview(ffi.buffer(found.value.data, found.value.len)).toreadonly() as data:
             yield data
         check(lib.farkv_borrow_check(h.kv, found))
@@ -206,20 +197,20 @@ class Store(MutableMapping[bytes, bytes]):
         """Register memory for values of 4 KiB and more: by RDMA they come to it and go from it
         without a copy, in all calls. For few large buffers, once. This thread's handle registers
         it now, others at their next call; the buffer stays referenced."""
-        self._handles.add_range(ffi.from_buffer(buffer, require_writable=True))
+        self._handles.add_range(*pin(buffer, True))
 
     def unregister(self, buffer: Union[bytearray, memoryview]) -> None:
         """End that. Handles of other threads keep the buffer referenced until their next call."""
-        pointer = ffi.from_buffer(buffer)
-        self._handles.remove_range(int(ffi.cast("uintptr_t", pointer)))
+        self._handles.remove_range(pin(buffer)[0])
 
     # ---- writing
 
     def put(self, key: Buffer, value: Buffer) -> None:
         """Store a value, whether or not the key has one."""
         h = self._handles.get()
-        k, v = view(key), view(value)
-        check(lib.farkv_put(h.kv, k, byte_len(k), v, byte_len(v)))
+        k, k_len, _k = argument(key)
+        v, v_len, _v = argument(value)
+        check(lib.farkv_put(h.kv, k, k_len, v, v_len))
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self.put(key, value)
@@ -227,28 +218,31 @@ class Store(MutableMapping[bytes, bytes]):
     def add(self, key: Buffer, value: Buffer) -> None:
         """Raises Exists if the key has a value."""
         h = self._handles.get()
-        k, v = view(key), view(value)
-        check(lib.farkv_add(h.kv, k, byte_len(k), v, byte_len(v)))
+        k, k_len, _k = argument(key)
+        v, v_len, _v = argument(value)
+        check(lib.farkv_add(h.kv, k, k_len, v, v_len))
 
     def replace(self, key: Buffer, value: Buffer) -> None:
         """Raises NotFound if the key has no value."""
         h = self._handles.get()
-        k, v = view(key), view(value)
-        check(lib.farkv_replace(h.kv, k, byte_len(k), v, byte_len(v)))
+        k, k_len, _k = argument(key)
+        v, v_len, _v = argument(value)
+        check(lib.farkv_replace(h.kv, k, k_len, v, v_len))
 
     def cas(self, key: Buffer, value: Buffer, version: int) -> int:
         """Store a value if the present one has this version, and return the new version. Raises
         VersionMismatch, NotFound."""
         h = self._handles.get()
-        k, v = view(key), view(value)
-        check(lib.farkv_cas(h.kv, k, byte_len(k), v, byte_len(v), version, h.number))
+        k, k_len, _k = argument(key)
+        v, v_len, _v = argument(value)
+        check(lib.farkv_cas(h.kv, k, k_len, v, v_len, version, h.number))
         return int(h.number[0])
 
     def delete(self, key: Buffer) -> None:
         """Raises NotFound if the key has no value."""
         h = self._handles.get()
-        k = view(key)
-        check(lib.farkv_delete(h.kv, k, byte_len(k)))
+        k, k_len, _k = argument(key)
+        check(lib.farkv_delete(h.kv, k, k_len))
 
     def __delitem__(self, key: Buffer) -> None:
         self.delete(key)
@@ -261,8 +255,9 @@ class Store(MutableMapping[bytes, bytes]):
             if found is not None:
                 return found
             h = self._handles.get()
-            k, v = view(key), view(default)
-            err = lib.farkv_add(h.kv, k, byte_len(k), v, byte_len(v))
+            k, k_len, _k = argument(key)
+            v, v_len, _v = argument(default)
+            err = lib.farkv_add(h.kv, k, k_len, v, v_len)
             if err != lib.FARKV_EEXISTS:
                 check(err)
                 return default
@@ -270,22 +265,22 @@ class Store(MutableMapping[bytes, bytes]):
     def mput(self, items: Union[Mapping[bytes, bytes], Iterable[Tuple[Buffer, Buffer]]]) -> None:
         """Store many values together. If it raises, some may be stored."""
         pairs = items.items() if isinstance(items, Mapping) else items
-        kept = [(ffi.from_buffer(key), ffi.from_buffer(value)) for key, value in pairs]
+        kept = [(pin(key), pin(value)) for key, value in pairs]
         array = ffi.new("struct farkv_put_item[]", len(kept))
-        for item, (key, value) in zip(array, kept):
-            item.key, item.key_len = key, ffi.sizeof(key)
-            item.value, item.value_len = value, ffi.sizeof(value)
+        for item, (k, v) in zip(array, kept):
+            item.key, item.key_len, _ = k
+            item.value, item.value_len, _ = v
         check(lib.farkv_mput(self._handles.get().kv, array, len(kept)))
 
     def _count(self, call: Any, key: Buffer, delta: int, initial: Optional[int]) -> int:
         h = self._handles.get()
-        k = view(key)
+        k, k_len, _k = argument(key)
         options = ffi.new("struct farkv_incr_options *")
         options.size = ffi.sizeof("struct farkv_incr_options")
         options.delta = delta
         if initial is not None:
             options.initial, options.flags = initial, lib.FARKV_INCR_CREATE
-        check(call(h.kv, k, byte_len(k), options, h.number))
+        check(call(h.kv, k, k_len, options, h.number))
         return int(h.number[0])
 
     def incr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None) -> int:
@@ -300,14 +295,16 @@ class Store(MutableMapping[bytes, bytes]):
     def append(self, key: Buffer, data: Buffer) -> None:
         """Add bytes at the end of a value. Raises NotFound."""
         h = self._handles.get()
-        k, v = view(key), view(data)
-        check(lib.farkv_append(h.kv, k, byte_len(k), v, byte_len(v)))
+        k, k_len, _k = argument(key)
+        v, v_len, _v = argument(data)
+        check(lib.farkv_append(h.kv, k, k_len, v, v_len))
 
     def prepend(self, key: Buffer, data: Buffer) -> None:
         """Add bytes at the beginning of a value. Raises NotFound."""
         h = self._handles.get()
-        k, v = view(key), view(data)
-        check(lib.farkv_prepend(h.kv, k, byte_len(k), v, byte_len(v)))
+        k, k_len, _k = argument(key)
+        v, v_len, _v = argument(data)
+        check(lib.farkv_prepend(h.kv, k, k_len, v, v_len))
 
     # ---- all keys
 

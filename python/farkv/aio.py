@@ -18,10 +18,11 @@ from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple, Type, Unio
 
 from ._errors import TooSmall, error_of
 from ._farkv import ffi, lib
-from ._handle import Address, Buffer, Options
+from ._handle import Address, Buffer, Options, pin
 from ._store import Value
 
 _POLL_MAX = 128
+_NOTHING = (ffi.NULL, 0, None)
 
 
 class Store:
@@ -79,8 +80,8 @@ class Store:
                            "a child of fork() opens a store of its own: farkv.aio.connect()")
         self._tag += 1
         future: "asyncio.Future[Any]" = self._loop.create_future()
-        k = ffi.from_buffer(key)
-        v = None if value is None else ffi.from_buffer(value)
+        k = pin(key)
+        v = None if value is None else pin(value)
         self._pending[self._tag] = (future, kind, k, v, buffer)
         self._waiting.append((self._tag, kind, k, v, version, buffer))
         # All requests of this turn of the loop are submitted together.
@@ -118,9 +119,9 @@ class Store:
             tag, kind, key, value, version, buffer = self._waiting[i]
             r = self._requests[i]
             r.tag, r.kind, r.expected = tag, kind, version
-            r.key, r.key_len = key, ffi.sizeof(key)
-            r.value, r.value_len = (ffi.NULL, 0) if value is None else (value, ffi.sizeof(value))
-            r.buf, r.buf_len = (ffi.NULL, 0) if buffer is None else (buffer, ffi.sizeof(buffer))
+            r.key, r.key_len, _ = key
+            r.value, r.value_len, _ = value or _NOTHING
+            r.buf, r.buf_len, _ = buffer or _NOTHING
         if not n:
             return 0
         taken: int = lib.farkv_submit(self._kv, self._requests, n)
@@ -167,8 +168,7 @@ class Store:
     async def get_into(self, key: Buffer, buffer: Union[bytearray, memoryview]) -> int:
         """The buffer must not be used before the request is complete, even if the await was
         cancelled."""
-        buf = ffi.from_buffer(buffer, require_writable=True)
-        return int(await self._submit(lib.FARKV_REQUEST_GET, key, buffer=buf))
+        return int(await self._submit(lib.FARKV_REQUEST_GET, key, buffer=pin(buffer, True)))
 
     async def exists(self, key: Buffer) -> bool:
         try:
