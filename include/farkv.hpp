@@ -156,6 +156,12 @@ struct item {
 	bytes_view value;
 };
 
+/** A key, and where mget_into() writes its value. */
+struct into_item {
+	bytes_view key;
+	bytes_span buf;
+};
+
 /** One key of a scan; valid until the next scan or clear of the store. */
 struct scan_item {
 	bytes_view key;
@@ -318,6 +324,47 @@ public:
 		return values;
 	}
 
+	/**
+	 * farkv_mget_into(): empty for a key without a value; with a size greater than the buffer's
+	 * nothing was written.
+	 */
+	std::vector<std::optional<value_info>> mget_into(const std::vector<into_item> &items)
+	{
+		std::vector<::farkv_get_into_item> c_items(items.size());
+		std::vector<std::optional<value_info>> infos(items.size());
+
+		for (std::size_t i = 0; i < items.size(); i++) {
+			c_items[i].key = items[i].key.data();
+			c_items[i].key_len = items[i].key.size();
+			c_items[i].buf = items[i].buf.data();
+			c_items[i].cap = items[i].buf.size();
+		}
+		const int err = farkv_mget_into(kv_, c_items.data(), c_items.size());
+
+		if (err != FARKV_ETOOSMALL)
+			detail::check(err);
+		for (std::size_t i = 0; i < items.size(); i++)
+			infos[i] = into_result(c_items[i]);
+		return infos;
+	}
+
+	/** farkv_borrow(): the value where it lies; empty for a key without a value. */
+	std::optional<::farkv_view> borrow(bytes_view key)
+	{
+		::farkv_view view;
+
+		if (!detail::done_unless(FARKV_ENOTFOUND,
+					 farkv_borrow(kv_, key.data(), key.size(), &view)))
+			return std::nullopt;
+		return view;
+	}
+
+	/** farkv_borrow_check(): false if what was read of the view must not be used. */
+	bool borrow_check(const ::farkv_view &view)
+	{
+		return detail::done_unless(FARKV_ESTALE, farkv_borrow_check(kv_, &view));
+	}
+
 	/** farkv_mput(). If it throws, some items may be stored. */
 	void mput(const std::vector<item> &items)
 	{
@@ -405,6 +452,15 @@ private:
 		return static_cast<std::size_t>(n);
 	}
 
+	static std::optional<value_info> into_result(const ::farkv_get_into_item &item)
+	{
+		if (item.result == FARKV_ENOTFOUND)
+			return std::nullopt;
+		if (item.result != FARKV_ETOOSMALL)
+			detail::check(item.result);
+		return value_info{item.len, item.result == FARKV_OK ? item.version : 0};
+	}
+
 	static std::vector<::farkv_key> c_keys_of(const std::vector<bytes_view> &keys)
 	{
 		std::vector<::farkv_key> c_keys(keys.size());
@@ -463,6 +519,28 @@ private:
 	store &store_;
 	void *data_ = nullptr;
 	std::size_t size_;
+};
+
+/** Memory registered by farkv_buf_register(), until its end. The store must outlive it, and stay
+ * in place; the memory must stay mapped. */
+class registration {
+public:
+	registration(store &s, bytes_span memory) : store_(s), memory_(memory)
+	{
+		detail::check(farkv_buf_register(s.handle(), memory.data(), memory.size()));
+	}
+	~registration()
+	{
+		if (farkv_buf_unregister(store_.handle(), memory_.data()) != FARKV_OK) {
+			// A child of fork(), which has nothing registered.
+		}
+	}
+	registration(const registration &) = delete;
+	registration &operator=(const registration &) = delete;
+
+private:
+	store &store_;
+	bytes_span memory_;
 };
 
 } // namespace farkvpp

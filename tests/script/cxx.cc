@@ -118,6 +118,28 @@ static void a_buffer_receives_a_value_or_tells_its_size()
 	CHECK(kv.get("again")->data.text() == large);
 }
 
+static void registered_memory_and_borrowed_values()
+{
+	store kv;
+	std::vector<char> area(16384);
+	const bytes_span low(area.data(), 8192), high(area.data() + 8192, 8192);
+
+	kv.put("low", std::string(8192, 'l'));
+	kv.put("long", std::string(9000, 'x'));
+	{
+		farkvpp::registration r(kv, area);
+		CHECK(thrown([&] { farkvpp::registration again(kv, low); }) == FARKV_EINVAL);
+		const auto infos = kv.mget_into({{"low", high}, {"long", low}, {"no", low}});
+		CHECK(infos[0]->size == 8192 && infos[1]->size == 9000 && !infos[2]);
+		CHECK(bytes_view(high).text() == std::string(8192, 'l'));
+	}
+	farkvpp::registration again(kv, low);
+	CHECK(thrown([&] { kv.mget_into({{"", low}}); }) == FARKV_EINVAL);
+	CHECK(!kv.borrow("no"));
+	const auto view = kv.borrow("low");
+	CHECK(view && view->value.len == 8192 && kv.borrow_check(*view));
+}
+
 static void numbers_are_counted()
 {
 	store kv;
@@ -223,6 +245,7 @@ int main()
 	RUN(a_miss_and_a_lost_race_are_results);
 	RUN(other_errors_are_thrown);
 	RUN(a_buffer_receives_a_value_or_tells_its_size);
+	RUN(registered_memory_and_borrowed_values);
 	RUN(numbers_are_counted);
 	RUN(batches_keep_the_order_of_their_keys);
 	RUN(a_scan_lists_all_and_ends_when_its_caller_throws);

@@ -60,6 +60,9 @@ $cc -Wall -Wextra -Werror "$srcdir/examples/session.c" -o "$dir/session" \
 # shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/epoll.c" -o "$dir/epoll" \
 	$(pkg-config --cflags --libs farkv) || die "epoll"
+# shellcheck disable=SC2046
+$cc -Wall -Wextra -Werror "$srcdir/examples/threads.c" -o "$dir/threads" \
+	$(pkg-config --cflags --libs farkv) -pthread || die "threads"
 # The static library and, of the others, what the linker takes.
 # shellcheck disable=SC2046
 $cc -Wall -Wextra -Werror "$srcdir/examples/hello.c" -o "$dir/static" \
@@ -129,6 +132,8 @@ case $("$dir/session" 17) in
 *) die "session: use" ;;
 esac
 "$dir/session" 18 2>"$dir/err" && die "session: unknown"
+"$dir/threads"
+[ "$("$root/bin/kvcli" get counter)" = 4000 ] || die "threads"
 [ "$("$root/bin/kvcli" get hello)" = world ] || die "the installed kvcli"
 case $PYTHON_SUMMARY in
 no:*) echo "not tested: the Python package (${PYTHON_SUMMARY#no: })" ;;

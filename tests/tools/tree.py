@@ -42,6 +42,7 @@ MAY_INCLUDE = {
                       "bench/core"),
     "bench": ("common/base", "bench/base", "bench/core", "bench/limit",
               "bench/compare"),
+    "python": (),
     "examples": (),
 }
 # A file x.c with x.h and x_priv.h uses another one if it includes its header. The files of a
