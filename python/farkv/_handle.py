@@ -113,12 +113,14 @@ class Handles:
         _all.add(self)
 
     def get(self) -> Handle:
+        # close() may replace it meanwhile: a handle of the old one ends with this call.
+        local = self._local
         try:
-            handle: Handle = self._local.handle
+            handle: Handle = local.handle
         except AttributeError:
             if self._closed:
                 raise ValueError("the store is closed") from None
-            handle = self._local.handle = Handle(self._options)
+            handle = local.handle = Handle(self._options)
         changes, ranges = self._ranges
         if handle.round != changes:
             handle.register(ranges)

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tools by RDMA: kvcli's data, real input in bulk, and kvbench's workloads.
+# The tools by RDMA: kvcli's data, real input in bulk, the Python package, and kvbench's
+# workloads.
 # shellcheck disable=SC2015,SC2154
 # shellcheck source=tests/guest/lib.sh
 . "$srcdir/tests/guest/lib.sh"
 
 FARKV_TEST_TRANSPORT=rdma
-export FARKV_TEST_TRANSPORT KVCLI KVBENCH
+export FARKV_TEST_TRANSPORT KVSERVER KVCLI KVBENCH
 
 # passes SCRIPT: a script of tests/script; its last lines are shown.
 passes() {
@@ -14,7 +15,7 @@ passes() {
 	judge_exit $?
 }
 
-for tool in cli-data dumpavail; do
+for tool in cli-data dumpavail python; do
 	testcase "$tool.sh: by RDMA"
 	passes "$tool.sh"
 done

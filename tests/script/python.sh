@@ -23,7 +23,8 @@ else
 	echo "not tested: the types, which need mypy"
 fi
 cases=$((cases + 1))
+# Tests that wait for what does not come shall not wait for ever.
 # shellcheck disable=SC2086 # words
-"$PYTHON" -m pytest -q -p no:cacheprovider -W error --basetemp "$dir/tmp" ${PYTEST_ARGS-} \
+timeout -k 5 900 "$PYTHON" -m pytest -q -p no:cacheprovider -W error --basetemp "$dir/tmp" ${PYTEST_ARGS-} \
 	"$srcdir/tests/python" || fail "pytest"
 finish
