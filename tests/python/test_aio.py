@@ -117,7 +117,10 @@ def test_a_killed_server_is_an_error_and_the_next_one_is_found(server):
         server.kill(signal.SIGKILL)
         with pytest.raises(farkv.Disconnected) as found:
             while True:
-                await store.put(b"k", b"w")
+                try:
+                    await store.put(b"k", b"w")
+                except farkv.OutcomeUnknown:
+                    pass  # by RDMA: it was in flight
         assert found.value.detail
         server.start()
         while True:
