@@ -6,7 +6,7 @@
 case $PYTHON_SUMMARY in
 no:*) skip "the package is not built: ${PYTHON_SUMMARY#no: }" ;;
 esac
-"$PYTHON" -c 'import pytest' 2>/dev/null || skip "$PYTHON needs pytest (Debian: python3-pytest)"
+"$PYTHON" -c 'import pytest' 2>/dev/null || skip "$PYTHON has no pytest"
 
 # The package as it is installed: the modules of the tree, and the built one.
 mkdir -p "$dir/site/farkv"
