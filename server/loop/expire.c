@@ -123,7 +123,7 @@ static void visited(struct expire *e)
 	struct reap_counts n = reaper_counts(e->reaper);
 
 	e->expired += n.expired;
-	if (n.expired && (n.dead * 3 >= n.live || n.dead_bytes >= COMPACT_BYTES))
+	if (n.expired && (n.dead >= n.live || n.dead_bytes >= COMPACT_BYTES))
 		grow_compact(e->c, e->entry, e->hash);
 	e->entry = 0;
 }
