@@ -384,6 +384,17 @@ bool keyfile_same_key(const struct key *a, const struct key *b)
 	       sodium_memcmp(a->secret, b->secret, KEY_BYTES) == 0;
 }
 
+bool keyfile_secret_is(const struct key *k, const char *text, size_t len)
+{
+	struct word w = {text, len};
+	uint8_t secret[KEY_BYTES];
+	bool same = secret_parse(&w, secret) &&
+		    sodium_memcmp(secret, k->secret, KEY_BYTES) == 0;
+
+	sodium_memzero(secret, sizeof(secret));
+	return same;
+}
+
 int keyfile_compare(const struct key *a, const struct key *b)
 {
 	return name_compare(a->name, a->name_len, b->name, b->name_len);

@@ -77,6 +77,12 @@ const struct key *keyfile_at(const struct keyfile *kf, size_t i);
 /** True if name, role and secret are equal. Constant time in the secrets. */
 bool keyfile_same_key(const struct key *a, const struct key *b);
 
+/**
+ * True if `text` is the key's secret as it may stand in a file, in hexadecimal digits or base64.
+ * Constant time in the secret.
+ */
+bool keyfile_secret_is(const struct key *k, const char *text, size_t len);
+
 /** Compare names in the order of keyfile_at(): less than, equal to or greater than 0. */
 int keyfile_compare(const struct key *a, const struct key *b);
 
