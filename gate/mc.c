@@ -24,7 +24,7 @@ static const struct mc_command table[] = {
 	{"ms", mc_ms, 3, ANY, true, true},
 	{"md", mc_md, 2, ANY, true, true},
 	{"ma", mc_ma, 2, ANY, true, true},
-	{"mn", mc_mn, 1, 1, false, true},
+	{"mn", mc_mn, 1, ANY, false, true},
 	{"me", mc_me, 2, ANY, false, true},
 	{"gat", mc_gat, 3, ANY, true, true},
 	{"gats", mc_gats, 3, ANY, true, true},
@@ -39,9 +39,9 @@ static const struct mc_command table[] = {
 	{"delete", mc_delete, 2, 4, true, false},
 	{"flush_all", mc_flush_all, 1, 3, true, false},
 	{"stats", mc_stats, 1, ANY, false, true},
-	{"version", mc_version, 1, 1, false, true},
+	{"version", mc_version, 1, ANY, false, true},
 	{"verbosity", mc_verbosity, 1, ANY, false, false},
-	{"quit", mc_quit, 1, 1, false, true},
+	{"quit", mc_quit, 1, ANY, false, true},
 };
 
 static const struct mc_command *find(struct slice name)
@@ -68,6 +68,17 @@ static void login(struct client *c, const struct args *a)
 		mc_line(c, "STORED");
 }
 
+/* A browser that a page makes send requests to the ports of its machine. */
+static bool is_http(struct slice word)
+{
+	static const char *const methods[] = {"GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		if (slice_same(word, methods[i]))
+			return true;
+	return false;
+}
+
 static void execute(struct client *c, const struct args *a)
 {
 	const struct mc_command *t = a->n ? find(a->v[0]) : NULL;
@@ -75,7 +86,9 @@ static void execute(struct client *c, const struct args *a)
 	c->noreply = t && !t->meta && slice_same(a->v[a->n - 1], "noreply");
 	if (t)
 		atom_store_relaxed(&c->command, t->name);
-	if (!c->authenticated)
+	if (!t && a->n && is_http(a->v[0]))
+		c->closing = true;
+	else if (!c->authenticated)
 		login(c, a);
 	else if (!t || a->n < t->min || a->n > t->max)
 		mc_error(c, "ERROR");

@@ -190,8 +190,12 @@ void mc_version(struct client *c, const struct args *a)
 
 void mc_verbosity(struct client *c, const struct args *a)
 {
+	uint64_t level;
+
 	if (a->n < 2 + (size_t)c->noreply)
-		mc_error(c, "ERROR");
+		mc_line(c, "ERROR");
+	else if (!slice_u64(a->v[1], &level))
+		mc_bad_format(c);
 	else
 		mc_line(c, "OK");
 }

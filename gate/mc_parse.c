@@ -11,17 +11,22 @@
 /* Only a get of many keys has a longer line. */
 #define LINE_MAX_BYTES 2048u
 
-/* The word that has the length of the data block; words are counted from 0. */
+/* The word that has the length of the data block, counted from 0, and how many words there are. */
 static const struct {
 	const char *name;
-	size_t at;
-} bodies[] = {{"set", 4},     {"add", 4}, {"replace", 4}, {"append", 4},
-	      {"prepend", 4}, {"cas", 4}, {"ms", 2}};
+	size_t at, min, max;
+} bodies[] = {
+	{"set", 4, 5, 6},     {"add", 4, 5, 6},	    {"replace", 4, 5, 6},
+	{"append", 4, 5, 6},  {"prepend", 4, 5, 6}, {"cas", 4, 6, 7},
+	{"ms", 2, 3, SIZE_MAX},
+};
 
-static size_t body_word(struct slice command)
+/* 0: no data block comes. */
+static size_t body_word(const struct args *a)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(bodies); i++)
-		if (slice_same(command, bodies[i].name))
+	for (size_t i = 0; a->n && i < ARRAY_SIZE(bodies); i++)
+		if (slice_same(a->v[0], bodies[i].name) && a->n >= bodies[i].min &&
+		    a->n <= bodies[i].max)
 			return bodies[i].at;
 	return 0;
 }
@@ -72,10 +77,10 @@ static enum mc_state find_line(struct mc_parser *p, const char *data, size_t len
 /* How long the data block of the request is, if one comes. */
 static void find_body(struct mc_parser *p, const struct mc_limits *limits)
 {
-	size_t at = p->args.n ? body_word(p->args.v[0]) : 0;
+	size_t at = body_word(&p->args);
 	uint64_t n;
 
-	p->body_due = at && p->args.n > at && slice_u64(p->args.v[at], &n) && n <= INT_MAX - 2;
+	p->body_due = at && slice_u64(p->args.v[at], &n) && n <= INT_MAX - 2;
 	p->body = p->body_due ? (size_t)n + 2 : 0;
 	p->too_large = p->body_due && n > limits->max_value;
 	if (p->too_large) {

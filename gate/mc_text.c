@@ -255,7 +255,7 @@ void mc_delete(struct client *c, const struct args *a)
 	bool zero = a->n > 2 && slice_same(a->v[2], "0");
 
 	if (a->n > 2 + (size_t)zero + c->noreply) {
-		mc_error(c, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
+		mc_line(c, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
 		return;
 	}
 	if (!mc_key_ok(c, a->v[1]))

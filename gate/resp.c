@@ -37,7 +37,10 @@ static void execute(struct client *c, const struct args *a)
 
 	if (t)
 		atom_store_relaxed(&c->command, t->name);
-	if (!t)
+	/* A browser that a page makes send requests to the ports of its machine. */
+	if (slice_is(a->v[0], "post") || slice_is(a->v[0], "host:"))
+		c->closing = true;
+	else if (!t)
 		unknown(c, a);
 	else if (t->flags & RESP_REFUSED)
 		reply_error(c, "%s", t->summary);
