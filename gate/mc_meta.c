@@ -45,7 +45,7 @@ static const char *take(struct meta *m, struct slice word, const char *allowed)
 
 	if (flag == 'P' || flag == 'L') /* for proxies */
 		return NULL;
-	if (memchr("IRhlxSE", flag, 7) && !strchr(allowed, flag))
+	if (memchr("INRhlxSE", flag, 8) && !strchr(allowed, flag))
 		return "CLIENT_ERROR kvgate keeps no access times, stale marks or win tokens, and "
 		       "chooses versions itself: flag refused";
 	if (!flag || !strchr(allowed, flag) || has(m, flag))

@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     "client": FORMATS + ("common/xport", "common/proto", "common/rdma",
                          "common/index"),
     "client/cli": ("common/base", "common/proto/keyfile.h", "common/rdma/probe.h"),
+    "gate": ("common/base", "common/proto/keyfile.h"),
     "server/memory": FORMATS,
     "server/index": FORMATS + ("common/xport", "server/memory"),
     "server/loop": FORMATS + ("common/xport", "common/proto", "common/rdma",
@@ -60,7 +61,7 @@ MAY_CIRCLE = (
      "common/rdma/recv_thread", "common/rdma/server"},
     {"common/region/hash", "common/region/hash_long", "common/region/hash_wide"},
 )
-FOLDERS = ("include", "common", "client", "server", "bench", "examples")
+FOLDERS = ("include", "common", "client", "gate", "server", "bench", "examples")
 LONGEST = 60
 MOST_PARAMETERS = 5
 # Named by others, or by the interface: jemalloc's hooks, farkv.h.
@@ -229,6 +230,8 @@ PLANTED = (
     ("client/cli/x.c", '#include "client/handle.h"'),
     ("client/cli/x.c", '#include "common/index/index.h"'),
     ("client/cli/x.c", '#include "common/proto/msg.h"'),
+    ("gate/x.c", '#include "client/handle.h"'),
+    ("gate/x.c", '#include "common/index/index.h"'),
     ("server/loop/x.c", '#include "client/uri.h"'),
     ("server/memory/x.c", '#include "server/loop/control.h"'),
     ("server/index/x.c", '#include "common/index/index.h"'),

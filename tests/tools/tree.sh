@@ -24,7 +24,7 @@ python3 "$srcdir/tests/tools/tree.py" --self-test || fail "tree.py finds not all
 python3 "$srcdir/tests/tools/tree.py" "$srcdir" || fail "the tree breaks its rules"
 
 # A header that no list names is not in the release archive.
-(cd "$srcdir" && find include common client server bench tests -name '*.h' -o -name '*.hpp') >"$dir/headers"
+(cd "$srcdir" && find include common client gate server bench tests -name '*.h' -o -name '*.hpp') >"$dir/headers"
 while read -r h; do
 	grep -qF "$h" "$srcdir/Makefile.in" || fail "$h is in no list of sources"
 done <"$dir/headers"

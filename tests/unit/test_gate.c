@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* kvgate's commands on a real store: requests, and the answers byte by byte. */
+#include "config.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate/mc.h"
+#include "gate/resp.h"
+#include "gate/resp_table.h"
+#include "tests/rig/e2e.h"
+#include "tests/rig/real_server.h"
+#include "tests/rig/test_main.h"
+
+#define MAX_VALUE (1u << 20)
+#define REFUSED_FLAG \
+	"CLIENT_ERROR kvgate keeps no access times, stale marks or win tokens, and chooses " \
+	"versions itself: flag refused\r\n"
+
+static struct real_server srv;
+static struct gate gate;
+static struct gate_counts counts;
+static struct client client;
+static struct buf out, scratch;
+
+static void setup(void)
+{
+	static const char *const args[] = {"-m", "64m", "-I", "1m", NULL};
+
+	real_server_init(&srv, args);
+	memset(&gate, 0, sizeof(gate));
+	gate.cfg.max_request = 2 * MAX_VALUE;
+	gate.cfg.max_output = 4 * MAX_VALUE;
+	gate.cfg.max_clients = 10;
+	gate.cfg.timeout_ms = 20000;
+	gate.max_value = MAX_VALUE;
+	gate.max_key = 65535;
+	gate.max_clients = 10;
+	gate.n_workers = 1;
+	gate.counts = &counts;
+	pthread_mutex_init(&gate.lock, NULL);
+	client = (struct client){.gate = &gate, .counts = &counts, .out = &out, .scratch = &scratch,
+				 .authenticated = true, .user = "default", .resp = 2,
+				 .command = "NULL", .fd = -1};
+	client.kv = e2e_open(srv.path, 20000);
+	clients_enter(&client);
+}
+
+static void teardown(void)
+{
+	clients_leave(&client);
+	farkv_close(client.kv);
+	args_free(&client.parser.args);
+	args_free(&client.mc.args);
+	buf_free(&out);
+	buf_free(&scratch);
+	real_server_fini(&srv);
+}
+
+static void answered(const char *request, const char *want)
+{
+	ck_assert_msg(out.len == strlen(want) && memcmp(out.p, want, out.len) == 0,
+		      "'%s': answered '%.*s', expected '%s'", request, (int)out.len,
+		      out.p ? out.p : "", want);
+}
+
+/* A line of Redis's, without its end, is answered by `want` without the last line break. */
+static void resp(const char *line, const char *want)
+{
+	char data[2048], full[4096];
+	size_t len = (size_t)snprintf(data, sizeof(data), "%s\r\n", line);
+
+	snprintf(full, sizeof(full), "%s\r\n", want);
+	out.len = 0;
+	ck_assert_uint_eq(resp_step(&client, data, len), len);
+	answered(line, full);
+}
+
+/* The answer begins so. */
+static void resp_begins(const char *line, const char *want)
+{
+	char data[2048];
+	size_t len = (size_t)snprintf(data, sizeof(data), "%s\r\n", line);
+
+	out.len = 0;
+	ck_assert_uint_eq(resp_step(&client, data, len), len);
+	ck_assert_msg(out.len >= strlen(want) && memcmp(out.p, want, strlen(want)) == 0,
+		      "'%s': answered '%.*s'", line, (int)out.len, out.p);
+}
+
+/* memcached's requests are executed one after the other; `want` is all answers. */
+static void mc(const char *requests, const char *want)
+{
+	size_t len = strlen(requests), done = 0, n;
+
+	out.len = 0;
+	while (done < len && (n = mc_step(&client, requests + done, len - done)))
+		done += n;
+	ck_assert_uint_eq(done, len);
+	answered(requests, want);
+}
+
+/* ---- Redis --------------------------------------------------------------------------- */
+
+START_TEST(values_are_set_and_got)
+{
+	resp("GET a", "$-1");
+	resp("SET a 1", "+OK");
+	resp("get a", "$1\r\n1");
+	resp("SET \"\\x00\\n\" \"\\xff\\r\\n\"", "+OK");
+	resp("GET \"\\x00\\n\"", "$3\r\n\xff\r\n");
+	resp("SETNX a 2", ":0");
+	resp("SETNX b 2", ":1");
+	resp("GETSET a 3", "$1\r\n1");
+	resp("MSET c 4 d 5", "+OK");
+	resp("MGET a x c", "*3\r\n$1\r\n3\r\n$-1\r\n$1\r\n4");
+	resp("STRLEN a", ":1");
+	resp("GETDEL a", "$1\r\n3");
+	resp("GETDEL a", "$-1");
+	resp("EXISTS a b b", ":2");
+	resp("DEL a b c", ":2");
+	resp("TYPE d", "+string");
+	resp("TYPE a", "+none");
+	resp("MSET a", "-ERR wrong number of arguments for 'mset' command");
+	resp("MSET a b c", "-ERR wrong number of arguments for 'mset' command");
+}
+END_TEST
+
+START_TEST(set_with_options_follows_redis)
+{
+	resp("SET a 1 NX", "+OK");
+	resp("SET a 2 NX", "$-1");
+	resp("SET b 2 XX", "$-1");
+	resp("SET a 2 XX GET", "$1\r\n1");
+	resp("SET b 1 GET", "$-1");
+	resp("SET b 2 NX GET", "$1\r\n1");
+	resp("GET b", "$1\r\n1");
+	resp("SET a 3 EX 100", "+OK");
+	resp("TTL a", ":100");
+	resp("SET a 4 KEEPTTL", "+OK");
+	resp("TTL a", ":100");
+	resp("SET a 5", "+OK");
+	resp("TTL a", ":-1");
+	resp("TTL none", ":-2");
+	resp("SET a 1 NX XX", "-ERR syntax error");
+	resp("SET a 1 EX 10 PX 10", "-ERR syntax error");
+	resp("SET a 1 EX", "-ERR syntax error");
+	resp("SET a 1 EX 10 KEEPTTL", "-ERR syntax error");
+	resp("SET a 1 EX 0", "-ERR invalid expire time in 'set' command");
+	resp("SET a 1 EX x", "-ERR value is not an integer or out of range");
+	resp("SET a 1 EX 9223372036854775807", "-ERR invalid expire time in 'set' command");
+	resp("SETEX a 0 x", "-ERR invalid expire time in 'setex' command");
+}
+END_TEST
+
+START_TEST(parts_of_values_are_read_and_written)
+{
+	resp("APPEND a hello", ":5");
+	resp("APPEND a \" world\"", ":11");
+	resp("GETRANGE a 0 4", "$5\r\nhello");
+	resp("GETRANGE a -5 -1", "$5\r\nworld");
+	resp("GETRANGE a 5 3", "$0\r\n");
+	resp("GETRANGE a -100 100", "$11\r\nhello world");
+	resp("GETRANGE none 0 -1", "$0\r\n");
+	resp("SETRANGE a 6 WORLD", ":11");
+	resp("GET a", "$11\r\nhello WORLD");
+	resp("SETRANGE b 3 x", ":4");
+	resp("STRLEN b", ":4");
+	resp("SETRANGE c 0 \"\"", ":0");
+	resp("EXISTS c", ":0");
+	resp("SETRANGE a -1 x", "-ERR offset is out of range");
+	resp("SETRANGE a 1048576 x",
+	     "-ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+	resp("SETRANGE a 99999999999 x",
+	     "-ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+}
+END_TEST
+
+START_TEST(counters_are_signed_and_checked)
+{
+	resp("INCR n", ":1");
+	resp("INCRBY n 41", ":42");
+	resp("DECRBY n 50", ":-8");
+	resp("DECR n", ":-9");
+	resp("GET n", "$2\r\n-9");
+	resp("SET n 9223372036854775807", "+OK");
+	resp("INCR n", "-ERR increment or decrement would overflow");
+	resp("DECRBY n -9223372036854775808", "-ERR decrement would overflow");
+	resp("SET n \" 1\"", "+OK");
+	resp("INCR n", "-ERR value is not an integer or out of range");
+	resp("INCRBYFLOAT f 10.5", "$4\r\n10.5");
+	resp("INCRBYFLOAT f -0.5", "$2\r\n10");
+	resp("INCRBYFLOAT f x", "-ERR value is not a valid float");
+	resp("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity");
+	/* The time to live stays. */
+	resp("SET n 1 EX 100", "+OK");
+	resp("INCR n", ":2");
+	resp("TTL n", ":100");
+}
+END_TEST
+
+START_TEST(times_to_live_are_set_and_removed)
+{
+	resp("SET a 1", "+OK");
+	resp("EXPIRE none 10", ":0");
+	resp("EXPIRE a 100", ":1");
+	resp("TTL a", ":100");
+	resp("EXPIRE a 50 GT", ":0");
+	resp("EXPIRE a 50 NX", ":0");
+	resp("EXPIRE a 95 LT", ":1");
+	resp("TTL a", ":95");
+	resp("PERSIST a", ":1");
+	resp("PERSIST a", ":0");
+	resp("EXPIRE a 50 XX", ":0");
+	resp("EXPIRE a 50 GT", ":0");
+	resp("PEXPIRE a 100000", ":1");
+	resp("GETEX a PERSIST", "$1\r\n1");
+	resp("TTL a", ":-1");
+	resp("GETEX a EX 70", "$1\r\n1");
+	resp("TTL a", ":70");
+	resp("EXPIRE a -1", ":1");
+	resp("EXISTS a", ":0");
+	resp("SET a 1", "+OK");
+	resp("EXPIREAT a 1000", ":1");
+	resp("EXISTS a", ":0");
+	resp("EXPIRE a x", "-ERR value is not an integer or out of range");
+	resp("EXPIRE a 9223372036854775807", "-ERR invalid expire time in 'expire' command");
+	resp("EXPIRE a 1 AB", "-ERR Unsupported option AB");
+	resp("EXPIRE a 1 NX GT",
+	     "-ERR NX and XX, GT or LT options at the same time are not compatible");
+}
+END_TEST
+
+START_TEST(keys_are_listed_and_removed)
+{
+	resp("MSET user:1 a user:2 b other c", "+OK");
+	resp("DBSIZE", ":3");
+	resp("KEYS oth*", "*1\r\n$5\r\nother");
+	resp("SCAN 0 MATCH oth* COUNT 1000", "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nother");
+	resp("SCAN 0 TYPE list", "*2\r\n$1\r\n0\r\n*0");
+	resp("SCAN x", "-ERR invalid cursor");
+	resp("SCAN 0 COUNT 0", "-ERR syntax error");
+	resp("SCAN 0 COUNT", "-ERR syntax error");
+	resp("DEL user:1 user:2", ":2");
+	resp("RANDOMKEY", "$5\r\nother");
+	resp("FLUSHALL", "+OK");
+	resp("DBSIZE", ":0");
+	resp("RANDOMKEY", "$-1");
+	resp("FLUSHDB later", "-ERR syntax error");
+}
+END_TEST
+
+START_TEST(what_is_refused_says_so)
+{
+	resp_begins("MSETNX a b", "-ERR MSETNX is refused");
+	resp_begins("RENAME a b", "-ERR RENAME is refused");
+	resp_begins("MULTI", "-ERR MULTI is refused");
+	resp_begins("OBJECT FREQ a", "-ERR kvgate has OBJECT ENCODING");
+	resp_begins("DEBUG sleep 1", "-ERR DEBUG is not part");
+	resp("LPUSH a b", "-ERR unknown command 'LPUSH', with args beginning with: 'a' 'b' ");
+	resp("GET", "-ERR wrong number of arguments for 'get' command");
+	resp("SELECT 1", "-ERR DB index is out of range");
+	resp("SELECT 0", "+OK");
+	resp("WAIT 0 0", ":0");
+	resp_begins("CONFIG SET maxmemory 1", "-ERR CONFIG SET failed");
+	resp_begins("SET \"\" x", "-ERR "); /* an empty key */
+}
+END_TEST
+
+START_TEST(versions_of_resp_differ_in_nulls_and_maps)
+{
+	resp_begins("HELLO 2", "*14\r\n$6\r\nserver\r\n");
+	resp_begins("HELLO 3", "%7\r\n$6\r\nserver\r\n");
+	resp("GET none", "_");
+	resp("CONFIG GET save", "%1\r\n$4\r\nsave\r\n$0\r\n");
+	resp("HELLO 4", "-NOPROTO unsupported protocol version");
+	resp("RESET", "+RESET");
+	resp("GET none", "$-1");
+	resp("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n");
+}
+END_TEST
+
+START_TEST(the_connection_has_a_name)
+{
+	resp("CLIENT GETNAME", "$-1");
+	resp("CLIENT SETNAME me", "+OK");
+	resp("CLIENT GETNAME", "$2\r\nme");
+	resp_begins("CLIENT SETNAME \"a b\"", "-ERR Client names cannot contain spaces");
+	resp("CLIENT SETINFO LIB-NAME x", "+OK");
+	resp_begins("CLIENT LIST", "$");
+	ck_assert_ptr_nonnull(memmem(out.p, out.len, " name=me ", 9));
+	ck_assert_ptr_nonnull(memmem(out.p, out.len, " lib-name=x ", 12));
+	resp("CLIENT KILL ID 999", ":0");
+	resp("CLIENT KILL 1.2.3.4:5", "-ERR No such client");
+	ck_assert(!client.closing);
+	resp("CLIENT KILL ID 1 SKIPME NO", ":1");
+	ck_assert(client.closing);
+}
+END_TEST
+
+START_TEST(the_table_is_sorted_and_described)
+{
+	const struct resp_command *t, *before = NULL;
+	size_t n = 0;
+	char want[32];
+
+	for (size_t i = 0; (t = resp_at(i)); i++) {
+		ck_assert_msg(!before || strcmp(before->name, t->name) < 0, "%s", t->name);
+		ck_assert_ptr_eq(resp_find((struct slice){t->name, strlen(t->name)}), t);
+		n += !(t->flags & RESP_REFUSED);
+		before = t;
+	}
+	snprintf(want, sizeof(want), ":%zu", n);
+	resp("COMMAND COUNT", want);
+	resp_begins("COMMAND DOCS get", "*2\r\n$3\r\nget\r\n*6\r\n$7\r\nsummary\r\n");
+	resp_begins("COMMAND INFO get lpush", "*2\r\n*10\r\n$3\r\nget\r\n:2\r\n");
+	resp("COMMAND GETKEYS mset a 1 b 2", "*2\r\n$1\r\na\r\n$1\r\nb");
+}
+END_TEST
+
+START_TEST(a_reader_may_not_write)
+{
+	client.read_only = true;
+	resp_begins("SET a 1", "-NOPERM");
+	resp_begins("FLUSHALL", "-NOPERM");
+	resp_begins("CONFIG GET save", "-NOPERM");
+	resp_begins("CLIENT KILL ID 5", "-NOPERM");
+	resp("GET a", "$-1");
+	mc("set a 0 0 1\r\nx\r\n", "CLIENT_ERROR a key of the role ro may not write\r\n");
+	mc("mg a T5\r\n", "CLIENT_ERROR a key of the role ro may not write\r\n");
+	mc("mg a v\r\n", "EN\r\n");
+}
+END_TEST
+
+START_TEST(before_the_login_nothing_is_executed)
+{
+	client.authenticated = false;
+	resp("GET a", "-NOAUTH Authentication required.");
+	resp_begins("HELLO 3", "-NOAUTH HELLO must be called");
+	resp("QUIT", "+OK");
+	mc("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
+	mc("set a 0 0 1\r\nx\r\n", "CLIENT_ERROR authentication failure\r\n");
+}
+END_TEST
+
+/* ---- memcached ----------------------------------------------------------------------- */
+
+START_TEST(memcached_stores_and_retrieves)
+{
+	mc("get a\r\n", "END\r\n");
+	mc("set a 7 0 5\r\nhello\r\n", "STORED\r\n");
+	mc("get a b\r\n", "VALUE a 7 5\r\nhello\r\nEND\r\n");
+	mc("add a 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+	mc("replace b 0 0 1\r\nx\r\n", "NOT_STORED\r\n");
+	mc("append a 9 0 1\r\n!\r\n", "STORED\r\n");
+	mc("prepend a 9 0 1\r\n<\r\n", "STORED\r\n");
+	mc("append b 9 0 1\r\n!\r\n", "NOT_STORED\r\n");
+	mc("get a\r\n", "VALUE a 7 7\r\n<hello!\r\nEND\r\n");
+	mc("set b 4294967295 0 0\r\n\r\nget b\r\n", "STORED\r\nVALUE b 4294967295 0\r\n\r\nEND\r\n");
+	mc("set b 4294967296 0 1\r\nx\r\n", "CLIENT_ERROR bad command line format\r\n");
+	mc("delete a\r\ndelete a\r\n", "DELETED\r\nNOT_FOUND\r\n");
+	mc("set a 0 0 1 noreply\r\nx\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+	mc("set a 0 -1 1\r\nx\r\nget a\r\n", "STORED\r\nEND\r\n");
+	mc("cas a 0 0 1 5\r\nx\r\n", "NOT_FOUND\r\n");
+}
+END_TEST
+
+START_TEST(memcached_cas_unique_is_the_version)
+{
+	unsigned long long version;
+	char text[128];
+
+	mc("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+	out.len = 0;
+	ck_assert_uint_gt(mc_step(&client, "gets a\r\n", 8), 0);
+	ck_assert_int_eq(sscanf(out.p, "VALUE a 0 1 %llu\r\n", &version), 1);
+	snprintf(text, sizeof(text), "cas a 0 0 1 %llu\r\ny\r\n", version);
+	mc(text, "STORED\r\n");
+	mc(text, "EXISTS\r\n");
+	mc("get a\r\n", "VALUE a 0 1\r\ny\r\nEND\r\n");
+	snprintf(text, sizeof(text), "md a C%llu\r\nmg a v\r\n", version);
+	mc(text, "EX\r\nVA 1\r\ny\r\n");
+}
+END_TEST
+
+START_TEST(memcached_counts)
+{
+	mc("incr n 1\r\n", "NOT_FOUND\r\n");
+	mc("set n 5 0 2\r\n10\r\n", "STORED\r\n");
+	mc("incr n 5\r\ndecr n 6\r\n", "15\r\n9\r\n");
+	mc("get n\r\n", "VALUE n 5 2\r\n9 \r\nEND\r\n");
+	mc("decr n 100\r\n", "0\r\n");
+	mc("set n 0 0 20\r\n18446744073709551615\r\nincr n 1\r\n", "STORED\r\n0\r\n");
+	mc("set n 0 0 1\r\nx\r\nincr n 1\r\n",
+	   "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+	mc("incr n x\r\n", "CLIENT_ERROR invalid numeric delta argument\r\n");
+}
+END_TEST
+
+START_TEST(memcached_meta_commands_answer_their_flags)
+{
+	mc("mn\r\n", "MN\r\n");
+	mc("mg a v\r\nmg a v q\r\nmg a k O7 v\r\n", "EN\r\nEN ka O7\r\n");
+	mc("ms a 2 F3 T100 k O1\r\nhi\r\n", "HD ka O1\r\n");
+	mc("mg a v f t s k O2\r\n", "VA 2 f3 t100 s2 ka O2\r\nhi\r\n");
+	mc("mg a\r\n", "HD\r\n");
+	mc("ms a 1 q\r\nx\r\nmg a v\r\n", "VA 1\r\nx\r\n");
+	mc("ms a 1 ME\r\ny\r\n", "NS\r\n");
+	mc("ms a 1 MA\r\ny\r\nms a 1 MP\r\nz\r\nmg a v\r\n", "HD\r\nHD\r\nVA 3\r\nzxy\r\n");
+	mc("ms b 1 MR\r\ny\r\n", "NS\r\n");
+	mc("ms a 1 MX\r\ny\r\n", "CLIENT_ERROR invalid mode for ms M token\r\n");
+	mc("md a q\r\nmg a\r\nmd a\r\n", "EN\r\nNF\r\n");
+	mc("ma n\r\nma n N0 J13 v\r\nma n D30 v\r\nma n MD D50 v\r\n",
+	   "NF\r\nVA 2\r\n13\r\nVA 2\r\n43\r\nVA 1\r\n0\r\n");
+	mc("ms a2V5 1 b\r\nx\r\nmg key v k\r\nmg a2V5 v k b\r\n",
+	   "HD b\r\nVA 1 kkey\r\nx\r\nVA 1 ka2V5 b\r\nx\r\n");
+	mc("mg a v v\r\n", "CLIENT_ERROR invalid or duplicate flag\r\n");
+	mc("mg a N30\r\nmg a h\r\n", REFUSED_FLAG REFUSED_FLAG);
+}
+END_TEST
+
+START_TEST(memcached_errors_are_those_of_memcached)
+{
+	char line[400];
+
+	mc("nonsense\r\n\r\nget\r\n", "ERROR\r\nERROR\r\nERROR\r\n");
+	mc("set a 0 0 1\r\nxyz\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n");
+	snprintf(line, sizeof(line), "get %0251d\r\n", 0);
+	mc(line, "CLIENT_ERROR bad command line format\r\n");
+	mc("verbosity 1\r\nverbosity x\r\n", "OK\r\nCLIENT_ERROR bad command line format\r\n");
+	mc("touch a 5\r\n", "NOT_FOUND\r\n");
+	mc("set a 0 0 1\r\nx\r\ntouch a 5\r\ngat 0 a\r\n",
+	   "STORED\r\nTOUCHED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+	mc("flush_all\r\nget a\r\n", "OK\r\nEND\r\n");
+}
+END_TEST
+
+/* The old value must not stay as if it were the new one. */
+START_TEST(memcached_value_over_the_limit_is_refused_and_the_old_one_goes)
+{
+	size_t len = MAX_VALUE + 100;
+	char *request = malloc(len + 1);
+	int n = snprintf(request, len, "set a 0 0 %u\r\n", MAX_VALUE + 1);
+
+	mc("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+	memset(request + n, 'y', MAX_VALUE + 1);
+	strcpy(request + n + MAX_VALUE + 1, "\r\nget a\r\n");
+	mc(request, "SERVER_ERROR object too large for cache\r\nEND\r\n");
+	free(request);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+	Suite *s = suite_create("gate");
+	TCase *t = tcase_create("commands");
+
+	real_server_require();
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, values_are_set_and_got);
+	tcase_add_test(t, set_with_options_follows_redis);
+	tcase_add_test(t, parts_of_values_are_read_and_written);
+	tcase_add_test(t, counters_are_signed_and_checked);
+	tcase_add_test(t, times_to_live_are_set_and_removed);
+	tcase_add_test(t, keys_are_listed_and_removed);
+	tcase_add_test(t, what_is_refused_says_so);
+	tcase_add_test(t, versions_of_resp_differ_in_nulls_and_maps);
+	tcase_add_test(t, the_connection_has_a_name);
+	tcase_add_test(t, the_table_is_sorted_and_described);
+	tcase_add_test(t, a_reader_may_not_write);
+	tcase_add_test(t, before_the_login_nothing_is_executed);
+	tcase_add_test(t, memcached_stores_and_retrieves);
+	tcase_add_test(t, memcached_cas_unique_is_the_version);
+	tcase_add_test(t, memcached_counts);
+	tcase_add_test(t, memcached_meta_commands_answer_their_flags);
+	tcase_add_test(t, memcached_errors_are_those_of_memcached);
+	tcase_add_test(t, memcached_value_over_the_limit_is_refused_and_the_old_one_goes);
+	return s;
+}
+
+TEST_MAIN(suite())
