@@ -80,8 +80,13 @@ int serve_check(const struct gate_config *cfg)
 
 /* ---- sockets ------------------------------------------------------------------------- */
 
+/* Port 0 is another one each time. */
 static bool in_list(const struct opt_list *l, const char *text)
 {
+	size_t len = strlen(text);
+
+	if (strcmp(text, "0") == 0 || (len > 2 && strcmp(text + len - 2, ":0") == 0))
+		return false;
 	for (size_t i = 0; i < l->n; i++)
 		if (strcmp(l->v[i], text) == 0)
 			return true;

@@ -20,7 +20,7 @@ done
 options_of() {
 	"$1" --help | sed -n 's/^ .*--\([a-z-]*\).*/\1/p'
 }
-for program in "$KVSERVER" "$KVCLI" "$KVBENCH"; do
+for program in "$KVSERVER" "$KVCLI" "$KVBENCH" "$KVGATE"; do
 	page=$top_builddir/doc/$(basename "$program").1
 	n=0
 	for option in $(options_of "$program"); do

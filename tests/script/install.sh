@@ -28,9 +28,9 @@ make -s -C "$top_builddir" install DESTDIR="$dir" >"$dir/log" 2>&1 || {
 	die "make install"
 }
 root=$dir$PREFIX
-for f in bin/kvserver bin/kvcli bin/kvbench include/farkv.h include/farkv.hpp lib/pkgconfig/farkv.pc \
+for f in bin/kvserver bin/kvcli bin/kvbench bin/kvgate include/farkv.h include/farkv.hpp lib/pkgconfig/farkv.pc \
 	lib/libfarkv.a lib/libfarkv.so share/man/man1/kvserver.1 \
-	share/man/man1/kvcli.1 share/man/man1/kvbench.1 share/man/man3/farkv.3 \
+	share/man/man1/kvcli.1 share/man/man1/kvgate.1 share/man/man1/kvbench.1 share/man/man3/farkv.3 \
 	share/farkv/workloads/workloada; do
 	[ -e "$root/$f" ] || die "$f was not installed"
 done

@@ -7,5 +7,5 @@ command -v mandoc >/dev/null || {
 	exit 77
 }
 exec mandoc -T lint -W warning "$top_builddir/doc/kvserver.1" \
-	"$top_builddir/doc/kvcli.1" "$top_builddir/doc/kvbench.1" \
+	"$top_builddir/doc/kvcli.1" "$top_builddir/doc/kvbench.1" "$top_builddir/doc/kvgate.1" \
 	"$srcdir/doc/farkv.3"

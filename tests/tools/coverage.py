@@ -58,7 +58,7 @@ def main():
         print("%-36s %5d lines %6.1f %%  %s" %
               (path, total, share, ranges(sorted(files[path][1]))))
     bad = False
-    for folder in ("common", "client", "server", "bench"):
+    for folder in ("common", "client", "gate", "server", "bench"):
         share, ran, total = percent([f for p, f in files.items()
                                      if p.startswith(folder + "/")])
         least = float(wanted.get(folder, 0))

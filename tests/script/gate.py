@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients of kvgate, well-behaved and hostile, for gate.sh: gate.py CASE ADDRESS..."""
+import os
+import socket
+import sys
+import threading
+
+# For hangs; nothing depends on how long something takes.
+TIMEOUT = 60
+
+
+def connect(address):
+    s = socket.socket(socket.AF_UNIX if "/" in address else socket.AF_INET)
+    s.settimeout(TIMEOUT)
+    s.connect(address if "/" in address else ("127.0.0.1", int(address)))
+    return s
+
+
+def read_exactly(s, n):
+    data = b""
+    while len(data) < n:
+        more = s.recv(n - len(data))
+        assert more, "closed after %r, expected %d bytes" % (data[:100], n)
+        data += more
+    return data
+
+
+def asks(s, request, answer):
+    s.sendall(request)
+    got = read_exactly(s, len(answer))
+    assert got == answer, "%r: answered %r, expected %r" % (request[:100], got[:200], answer[:200])
+
+
+def read_to_end(s):
+    data = b""
+    try:
+        while True:
+            more = s.recv(65536)
+            if not more:
+                return data
+            data += more
+    except ConnectionResetError:
+        return data
+
+
+def unix(resp, memcached):
+    """Both see the same values; whole pipelines; every piece of a request alone."""
+    r, m = connect(resp), connect(memcached)
+    asks(r, b"*3\r\n$3\r\nSET\r\n$9\r\nfrom-gate\r\n$5\r\nvalue\r\n", b"+OK\r\n")
+    asks(m, b"get from-gate\r\n", b"VALUE from-gate 0 5\r\nvalue\r\nEND\r\n")
+    asks(r, b"*1\r\n$4\r\nPING\r\n" * 50000, b"+PONG\r\n" * 50000)
+    asks(m, b"mn\r\n" * 50000, b"MN\r\n" * 50000)
+    big = os.urandom(1 << 20)
+    asks(r, b"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$%d\r\n%s\r\n" % (len(big), big), b"+OK\r\n")
+    asks(m, b"get big\r\n", b"VALUE big 0 %d\r\n%s\r\nEND\r\n" % (len(big), big))
+    for byte in b"*2\r\n$3\r\nGET\r\n$9\r\nfrom-gate\r\n":
+        r.sendall(bytes([byte]))
+    asks(r, b"", b"$5\r\nvalue\r\n")
+    asks(r, b"*2\r\n$3\r\nDEL\r\n$3\r\nbig\r\n", b":1\r\n")
+
+
+def shared(address):
+    """The first byte tells the protocol. Clients of two threads count together."""
+    asks(connect(address), b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n")
+    asks(connect(address), b"PING\r\n", b"+PONG\r\n")
+    asks(connect(address), b"version\r\n", b"VERSION ")
+
+    def count():
+        s = connect(address)
+        for _ in range(500):
+            s.sendall(b"INCR n\r\n")
+            assert s.recv(100).startswith(b":")
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    asks(connect(address), b"GET n\r\n", b"$4\r\n2000\r\n")
+
+
+def login(resp, memcached, keys):
+    with open(keys, encoding="ascii") as f:
+        secret = {line.split()[0]: line.split()[2].encode() for line in f}
+    r = connect(resp)
+    asks(r, b"GET a\r\n", b"-NOAUTH Authentication required.\r\n")
+    asks(r, b"AUTH x\r\n", b"-WRONGPASS ")
+    assert b"\r\n" in r.recv(1000)
+    asks(r, b"AUTH rw %s\r\n" % secret["ro"], b"-WRONGPASS ")
+    assert b"\r\n" in r.recv(1000)
+    asks(r, b"AUTH rw %s\r\n" % secret["rw"], b"+OK\r\n")
+    asks(r, b"SET a 1\r\n", b"+OK\r\n")
+    asks(r, b"RESET\r\nGET a\r\n", b"+RESET\r\n-NOAUTH Authentication required.\r\n")
+    asks(r, b"AUTH %s\r\n" % secret["ro"], b"+OK\r\n")
+    asks(r, b"GET a\r\n", b"$1\r\n1\r\n")
+    asks(r, b"SET a 2\r\n", b"-NOPERM ")
+    r = connect(resp)
+    asks(r, b"HELLO 3 AUTH default %s\r\n" % secret["rw"], b"%7\r\n")
+    # Before the login nothing large is taken.
+    r = connect(resp)
+    asks(r, b"*11\r\n", b"-ERR Protocol error: unauthenticated multibulk length\r\n")
+    m = connect(memcached)
+    asks(m, b"get a\r\n", b"CLIENT_ERROR unauthenticated\r\n")
+    asks(m, b"set x 0 0 4\r\nrw x\r\n", b"CLIENT_ERROR authentication failure\r\n")
+    word = b"rw " + secret["rw"]
+    asks(m, b"set x 0 0 %d\r\n%s\r\n" % (len(word), word), b"STORED\r\n")
+    asks(m, b"get a\r\n", b"VALUE a 0 1\r\n1\r\nEND\r\n")
+
+
+def rss_kib(pid):
+    with open("/proc/%s/status" % pid, encoding="ascii") as f:
+        return int([line for line in f if line.startswith("VmRSS")][0].split()[1])
+
+
+def refused_at_once(port, request, answer):
+    s = connect(port)
+    s.sendall(request)
+    got = read_to_end(s)
+    assert got.startswith(answer), (request[:50], got[:200])
+
+
+def too_many(resp, memcached):
+    """The 21st connection is told so; when one leaves there is room again."""
+    held = [connect(resp) for _ in range(19)]
+    for s in held:
+        asks(s, b"PING\r\n", b"+PONG\r\n")
+    one = connect(resp)
+    asks(one, b"PING\r\n", b"+PONG\r\n")
+    assert read_to_end(connect(resp)) == b"-ERR max number of clients reached\r\n"
+    assert read_to_end(connect(memcached)) == b"ERROR Too many open connections\r\n"
+    asks(one, b"CLIENT KILL SKIPME yes\r\n", b":19\r\n")
+    for s in held:
+        assert read_to_end(s) == b""
+    one.sendall(b"QUIT\r\n")
+    assert read_to_end(one) == b"+OK\r\n"
+
+
+def slow_reader(port, request):
+    """Requests without reading: it is cut off, at --max-output."""
+    s = connect(port)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    try:
+        while True:
+            s.sendall(request * 20)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+
+
+def hostile(resp, memcached, pid):
+    too_many(resp, memcached)
+    witness = connect(resp)
+    asks(witness, b"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1000000\r\n" + b"x" * 1000000 + b"\r\n",
+         b"+OK\r\n")
+    before = rss_kib(pid)
+    slow_reader(resp, b"GET b\r\n")
+    slow_reader(memcached, b"get b\r\n")
+    refused_at_once(resp, b"*1\r\n$1073741824\r\n", b"-ERR Protocol error: invalid bulk length")
+    refused_at_once(resp, b"*1073741824\r\n", b"-ERR Protocol error: invalid multibulk length")
+    refused_at_once(resp, b"x" * 100000, b"-ERR Protocol error: too big inline request")
+    refused_at_once(memcached, b"x" * 3000, b"CLIENT_ERROR line too long")
+    refused_at_once(resp, b"POST / HTTP/1.1\r\n", b"")
+    refused_at_once(memcached, b"GET / HTTP/1.1\r\n", b"")
+    # A gigabyte that is announced is not waited for with memory.
+    half = [connect(memcached), connect(resp)]
+    half[0].sendall(b"set a 0 0 1073741824\r\n")
+    assert read_exactly(half[0], 13) == b"SERVER_ERROR "
+    half[1].sendall(b"*1000000\r\n$1000000\r\nx")
+    asks(witness, b"PING\r\n", b"+PONG\r\n")
+    grown = rss_kib(pid) - before
+    assert grown < 20000, "grew by %d KiB" % grown
+    # A million empty words take the request's size in memory, not more.
+    asks(witness, b"*250000\r\n$6\r\nEXISTS\r\n" + b"$1\r\na\r\n" * 249999, b":0\r\n")
+    asks(witness, b"DEL b\r\n", b":1\r\n")
+
+
+def idle(resp, memcached):
+    """A client that is silent, and one that never completes its request, are closed."""
+    for port in resp, memcached:
+        assert read_to_end(connect(port)) == b""
+        s = connect(port)
+        s.settimeout(0.1)
+        try:
+            while True:
+                s.sendall(b"x")
+                try:
+                    assert s.recv(100) == b""
+                    break
+                except TimeoutError:
+                    pass
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+
+def away(resp, memcached):
+    r, m = connect(resp), connect(memcached)
+    asks(r, b"PING\r\n", b"+PONG\r\n")
+    asks(r, b"SET a 1\r\n", b"-ERR ")
+    asks(m, b"set a 0 0 1\r\nx\r\n", b"SERVER_ERROR ")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
