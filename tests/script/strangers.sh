@@ -1,0 +1,138 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The tests that Redis and memcached have of themselves, with kvgate in their place: Redis's Tcl
+# suites and memcached's Perl tests out of Debian's source packages, memccapable, and Debian's
+# clients. What cannot be had is left out by its name.
+#
+# Sources are fetched by apt-get with a list of sources of this build's own, in strangers-sources/.
+# shellcheck source=tests/script/lib.sh disable=SC2154
+. "$srcdir/tests/script/lib.sh"
+KVGATE=$(unwrap "$KVGATE")
+sources=$top_builddir/strangers-sources
+left_out() {
+	echo "  left out: $*"
+}
+
+# fetch PACKAGE: unpacks the source package into $sources/PACKAGE; false if it cannot be had.
+fetch() {
+	[ ! -e "$sources/$1/.done" ] || return 0
+	command -v apt-get >/dev/null && command -v xz >/dev/null || return 1
+	mkdir -p "$sources/parts" "$sources/lists/partial" "$sources/cache/archives/partial" "$sources/$1"
+	for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+		[ ! -e "$list" ] || sed -n 's/^deb /deb-src /p' "$list" >"$sources/parts/$(basename "$list" .list).list"
+	done
+	for list in /etc/apt/sources.list.d/*.sources; do
+		[ ! -e "$list" ] || sed 's/^Types:.*/Types: deb-src/' "$list" >"$sources/parts/$(basename "$list")"
+	done
+	set -- "$1" -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$sources/parts" \
+		-o Dir::State::lists="$sources/lists" -o Dir::Cache="$sources/cache" -o APT::Sandbox::User=
+	package=$1
+	shift
+	(cd "$sources" && apt-get "$@" update -qq &&
+		apt-get "$@" source --download-only -qq "$package") >"$dir/fetch.log" 2>&1 || return 1
+	tar -x -C "$sources/$package" --strip-components=1 -f "$sources/$package"_*.orig.tar.* &&
+		touch "$sources/$package/.done"
+}
+
+start_server store -m 256m
+mkfifo "$dir/gate.ready"
+"$KVGATE" --resp 0 --memcached 0 --ready-fd 3 3>"$dir/gate.ready" >"$dir/gate.out" 2>"$dir/gate.err" &
+gate=$!
+servers="$gate $servers"
+read -r ready <"$dir/gate.ready"
+[ "${ready-}" = READY ] || {
+	cat "$dir/gate.err"
+	exit 1
+}
+resp=$(grep -o '127.0.0.1:[0-9]*' "$dir/gate.out" | sed -n 1s/.*://p)
+memcached=$(grep -o '127.0.0.1:[0-9]*' "$dir/gate.out" | sed -n 2s/.*://p)
+
+# ---- memcached's tests. They are for a fresh server, so the one that counts gets comes first.
+# Left out are those of what kvgate does not have, or of memcached's inside: slabs, the LRU,
+# evictions and its memory (lru*, slab*, evictions, stats, 64bit, issue_14, 22, 29, 42, 163, 183,
+# chunked-items, extstore*), the binary protocol, UDP, SASL and TLS (binary*, udp, sasl, ssl*),
+# options of its program and signals (dash-M, daemonize, restart, unixsocket, maxconns, conn-limits,
+# idle-timeout, item_size_max, dyn-maxbytes, ascii-auth, shutdown, whitespace, line-lengths, misbehave,
+# refhang, issue_61, 67, 140, 260), its log (watcher*), a clock that tests move (expirations, touch's
+# own part runs), flush_all switched off and refused (flush-all), items of exactly 1 MiB (getset),
+# CAS switched off (issue_50), slabs automove (strtol-testing), leases (metaget).
+their_tests='issue_104 bogus-commands cas flags getandtouch incrdecr issue_108 issue_152 issue_192
+	issue_3 issue_41 issue_68 issue_70 malicious-commands multiversioning noreply quit touch'
+if ! command -v prove >/dev/null; then
+	left_out "memcached's tests: needs prove (perl)"
+elif ! fetch memcached; then
+	left_out "memcached's tests: the source package memcached cannot be fetched"
+else
+	# They ask the program for what it can do.
+	printf '#!/bin/sh\necho "memcached 1.6 unix-socket"\n' >"$sources/memcached/memcached-debug"
+	chmod +x "$sources/memcached/memcached-debug"
+	for t in $their_tests; do
+		kvcli clear >/dev/null
+		# shellcheck disable=SC2016
+		expect 0 sh -c 'cd "$1" && T_MEMD_USE_DAEMON=127.0.0.1:$2 timeout 120 prove "t/$3.t"' \
+			sh "$sources/memcached" "$memcached" "$t" || grep -E 'Failed|not ok' "$dir/out"
+	done
+fi
+
+# ---- libmemcached's own test of a server
+if command -v memccapable >/dev/null; then
+	expect 0 memccapable -h 127.0.0.1 -p "$memcached" -a ||
+		cat "$dir/out"
+	[ "$(grep -o '\[pass\]' "$dir/out" "$dir/err" | wc -l)" -eq 27 ] || fail "memccapable: not 27 tests"
+else
+	left_out "memccapable (libmemcached-tools)"
+fi
+
+# ---- Redis's suites, except the tests that the list names
+suites='unit/type/string unit/expire unit/keyspace unit/scan unit/protocol unit/info'
+if ! command -v tclsh >/dev/null; then
+	left_out "Redis's suites: needs tclsh (tcl)"
+elif ! fetch redis; then
+	left_out "Redis's suites: the source package redis cannot be fetched"
+else
+	grep -v '^#' "$srcdir/tests/script/strangers-redis.skip" >"$dir/skip"
+	# There are no functions that the harness could flush.
+	sed -i '/^ *r function flush$/d' "$sources/redis/tests/support/server.tcl"
+	# The tags of what a test needs beside the commands: replicas, DEBUG, files, gigabytes.
+	tags='-needs:repl -needs:debug -needs:config-maxmemory -needs:reset -needs:save -large-memory'
+	set --
+	for suite in $suites; do
+		set -- "$@" --single "$suite"
+	done
+	# shellcheck disable=SC2016
+	expect 0 sh -c 'cd "$1" && shift && exec timeout 200 tclsh tests/test_helper.tcl "$@"' \
+		sh "$sources/redis" --host 127.0.0.1 --port "$resp" --singledb --ignore-encoding \
+		--durable --tags "$tags" --skipfile "$dir/skip" "$@" ||
+		{
+		grep -a 'err\]\|exception' "$dir/out"
+		tail -n 5 "$dir/out" "$dir/err"
+	}
+	n=$(grep -ac '\[.*ok.*\]' "$dir/out")
+	echo "Redis: $n tests passed"
+	[ "$n" -ge 140 ] || fail "only $n of Redis's tests passed"
+fi
+
+# ---- clients of Debian
+python=/usr/bin/python3 # of Debian, which has its packages
+for client in redis pymemcache; do
+	if "$python" -c "import $client" 2>/dev/null; then
+		expect 0 "$python" "$srcdir/tests/script/strangers.py" "$client" "$resp" "$memcached" ||
+			cat "$dir/err"
+	else
+		left_out "python3-$client"
+	fi
+done
+if command -v redis-benchmark >/dev/null; then
+	for pipeline in 1 32; do
+		expect 0 redis-benchmark -p "$resp" -t ping,set,get,incr,mset -n 20000 -r 1000 -P "$pipeline" -q
+		grep -qi 'error' "$dir/out" "$dir/err" && fail "redis-benchmark: $(grep -i error "$dir/out")"
+	done
+else
+	left_out "redis-benchmark (redis-tools)"
+fi
+
+kill "$gate"
+wait "$gate" || fail "kvgate: exit status $?"
+[ ! -s "$dir/gate.err" ] || fail "kvgate wrote: $(head -n 3 "$dir/gate.err")"
+[ "$cases" -gt 0 ] || skip "nothing of it can be had here"
+finish
