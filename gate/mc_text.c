@@ -73,6 +73,11 @@ static void get(struct client *c, const struct args *a, const struct getting *g)
 		}
 		if (!err)
 			value_line(c, a->v[i], &v, g->cas);
+		if (c->out->len - before > c->gate->cfg.max_output) {
+			c->out->len = before;
+			mc_error(c, "SERVER_ERROR the answer is longer than the gate's --max-output");
+			return;
+		}
 		if (!err && g->touch && g->touch->over &&
 		    farkv_delete(c->kv, a->v[i].p, a->v[i].len) == 0)
 			GATE_COUNT(c->counts, deletes, 1);

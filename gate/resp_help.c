@@ -106,11 +106,11 @@ static void command_getkeys(struct client *c, const struct args *a)
 					   "ERR Invalid command specified");
 		return;
 	}
-	if (t->arity > 0 ? n != (size_t)t->arity : n < (size_t)-t->arity) {
+	last = t->last < 0 ? n - 1 : (size_t)t->last;
+	if ((t->arity > 0 ? n != (size_t)t->arity : n < (size_t)-t->arity) || last >= n) {
 		reply_error(c, "ERR Invalid number of arguments specified for command");
 		return;
 	}
-	last = t->last < 0 ? n - 1 : (size_t)t->last;
 	reply_array(c, (last - (size_t)t->first) / (size_t)t->step + 1);
 	for (size_t i = (size_t)t->first; i <= last; i += (size_t)t->step)
 		reply_bulk(c, a->v[2 + i].p, a->v[2 + i].len);

@@ -137,6 +137,15 @@ void reply_not_integer(struct client *c)
 	reply_error(c, "ERR value is not an integer or out of range");
 }
 
+bool reply_too_long(struct client *c, size_t before)
+{
+	if (c->out->len - before <= c->gate->cfg.max_output)
+		return false;
+	c->out->len = before;
+	reply_error(c, "ERR the answer is longer than the gate's --max-output");
+	return true;
+}
+
 bool reply_or_i64(struct client *c, struct slice s, int64_t *out)
 {
 	if (slice_i64(s, out))

@@ -27,6 +27,9 @@ void reply_lines(struct client *c, const void *data, size_t len);
 void reply_syntax_error(struct client *c);
 void reply_not_integer(struct client *c);
 
+/** True if the replies since length `before` exceed --max-output; an error stands for them then. */
+bool reply_too_long(struct client *c, size_t before);
+
 /** Read a number, or answer with the error. */
 bool reply_or_i64(struct client *c, struct slice s, int64_t *out);
 

@@ -42,7 +42,7 @@ void resp_keys(struct client *c, const struct args *a)
 {
 	struct buf *out = c->out;
 	const struct farkv_scan_item *items;
-	size_t found = 0, n = 0;
+	size_t before = out->len, found = 0, n = 0;
 	uint64_t cursor = 0;
 	int err;
 
@@ -61,6 +61,7 @@ void resp_keys(struct client *c, const struct args *a)
 	reply_array(c, found);
 	buf_add(out, c->scratch->p, c->scratch->len);
 	out->failed |= c->scratch->failed;
+	reply_too_long(c, before);
 }
 
 struct scan_options {

@@ -17,6 +17,8 @@
 
 /* Clients compare it with what they need. */
 #define AS_REDIS_VERSION "7.0.0"
+/* Of idle connections, in seconds. */
+#define TIMEOUT_MAX 31536000
 
 /* ---- INFO ---------------------------------------------------------------------------- */
 
@@ -251,7 +253,7 @@ static void config_get(struct client *c, const struct args *a)
 /* NULL, or what is wrong. Changes nothing if `check`. */
 static const char *config_set_one(struct gate *g, struct slice name, struct slice value, bool check)
 {
-	uint64_t n;
+	uint64_t n, most;
 	unsigned k = 0;
 
 	while (k < ARRAY_SIZE(parameters) && !slice_is(name, parameters[k].name))
@@ -262,9 +264,11 @@ static const char *config_set_one(struct gate *g, struct slice name, struct slic
 		return NULL;
 	if (parameters[k].what != MAXCLIENTS && parameters[k].what != TIMEOUT)
 		return "can't set immutable config";
-	if (!slice_u64(value, &n) || n > g->cfg.max_clients)
-		if (parameters[k].what == MAXCLIENTS || !slice_u64(value, &n) || n > 86400 * 365)
-			return "argument must be between 0 and the value at the start";
+	most = parameters[k].what == MAXCLIENTS ? g->cfg.max_clients : TIMEOUT_MAX;
+	if (!slice_u64(value, &n) || n > most)
+		return parameters[k].what == MAXCLIENTS ?
+			       "argument must be between 0 and the value at the start" :
+			       "argument must be between 0 and 31536000";
 	if (!check && parameters[k].what == MAXCLIENTS)
 		atom_store_relaxed(&g->max_clients, n);
 	else if (!check)

@@ -42,6 +42,7 @@ void resp_get(struct client *c, const struct args *a)
 
 void resp_mget(struct client *c, const struct args *a)
 {
+	size_t before = c->out->len;
 	struct farkv_value v;
 
 	reply_array(c, a->n - 1);
@@ -49,6 +50,8 @@ void resp_mget(struct client *c, const struct args *a)
 		int err = get(c, a->v[i], &v);
 
 		reply_got(c, err, &v);
+		if (reply_too_long(c, before))
+			return;
 	}
 }
 
@@ -90,6 +93,7 @@ void resp_getrange(struct client *c, const struct args *a)
 /* ---- SET and its older forms --------------------------------------------------------- */
 
 struct set {
+	struct buf *old; /* the value that was there, if it is to be answered */
 	struct slice key, value;
 	bool absent, present; /* NX, XX */
 	bool get, keep_ttl;
@@ -141,10 +145,19 @@ static bool set_options(struct client *c, const struct args *a, struct set *s)
 	return !(s->absent && s->present);
 }
 
+/* It is valid until the write alone. */
+static void keep_old(const struct edit *e, struct buf *to)
+{
+	to->len = 0;
+	buf_add(to, e->old.data, e->old.len);
+}
+
 static bool set_decide(struct edit *e, void *arg)
 {
 	const struct set *s = arg;
 
+	if (s->get)
+		keep_old(e, s->old);
 	if (e->found ? s->absent : s->present)
 		return false;
 	e->data = s->value.p;
@@ -159,12 +172,14 @@ static bool set_decide(struct edit *e, void *arg)
 static void set_by_edit(struct client *c, struct set *s)
 {
 	struct edit e;
-	int err = store_edit(c, s->key, set_decide, s, &e);
+	int err;
 
-	if (err)
-		reply_store_error(c, err);
+	s->old = c->scratch;
+	err = store_edit(c, s->key, set_decide, s, &e);
+	if (err || c->scratch->failed)
+		reply_store_error(c, err ? err : FARKV_ENOMEM);
 	else if (s->get && e.found)
-		reply_bulk(c, e.old.data, e.old.len);
+		reply_bulk(c, c->scratch->p, c->scratch->len);
 	else if (s->get || (e.found ? s->absent : s->present))
 		reply_null(c);
 	else
@@ -299,6 +314,7 @@ static bool getex_decide(struct edit *e, void *arg)
 {
 	const struct set *s = arg;
 
+	keep_old(e, s->old);
 	if (!e->found || (!s->timed && !e->old.ttl_ms))
 		return false;
 	e->data = e->old.data;
@@ -335,7 +351,9 @@ void resp_getex(struct client *c, const struct args *a)
 		return;
 	}
 	GATE_COUNT(c->counts, gets, 1);
+	s.old = c->scratch;
 	err = store_edit(c, a->v[1], getex_decide, &s, &e);
+	e.old.data = c->scratch->p;
 	reply_got(c, !err && !e.found ? FARKV_ENOTFOUND : err, &e.old);
 }
 

@@ -45,7 +45,7 @@ typedef bool edit_fn(struct edit *e, void *arg);
 /**
  * Get, decide, and write by cas or add, until no other write came in between: one step to all
  * others. Returns 0, also if nothing was written; FARKV_ETIMEDOUT if others come in between for
- * --timeout-ms. Old value and new one stay valid until the next call on the handle.
+ * --timeout-ms. The bytes of the old value are valid within `decide` and no longer.
  */
 int store_edit(struct client *c, struct slice key, edit_fn *decide, void *arg, struct edit *e);
 

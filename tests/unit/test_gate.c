@@ -319,6 +319,27 @@ START_TEST(the_table_is_sorted_and_described)
 }
 END_TEST
 
+START_TEST(an_answer_over_the_limit_is_an_error)
+{
+	char request[300] = "MGET", get[300] = "get";
+
+	resp("SETRANGE big 999999 x", ":1000000");
+	for (unsigned i = 0; i < 5; i++) {
+		strcat(request, " big");
+		strcat(get, " big");
+	}
+	resp(request, "-ERR the answer is longer than the gate's --max-output");
+	strcat(get, "\r\n");
+	mc(get, "SERVER_ERROR the answer is longer than the gate's --max-output\r\n");
+	resp("COMMAND GETKEYS memory usage", "-ERR Invalid number of arguments specified for command");
+	resp("CONFIG SET maxclients 11", "-ERR CONFIG SET failed (possibly related to argument "
+	     "'maxclients') - argument must be between 0 and the value at the start");
+	resp("CONFIG SET maxclients 3 timeout 7", "+OK");
+	ck_assert_uint_eq(gate.max_clients, 3);
+	ck_assert_uint_eq(gate.idle_s, 7);
+}
+END_TEST
+
 START_TEST(a_reader_may_not_write)
 {
 	client.read_only = true;
@@ -469,6 +490,7 @@ static Suite *suite(void)
 	tcase_add_test(t, versions_of_resp_differ_in_nulls_and_maps);
 	tcase_add_test(t, the_connection_has_a_name);
 	tcase_add_test(t, the_table_is_sorted_and_described);
+	tcase_add_test(t, an_answer_over_the_limit_is_an_error);
 	tcase_add_test(t, a_reader_may_not_write);
 	tcase_add_test(t, before_the_login_nothing_is_executed);
 	tcase_add_test(t, memcached_stores_and_retrieves);
