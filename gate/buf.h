@@ -29,14 +29,14 @@ void buf_drop(struct buf *b, size_t n);
 /** Room as from buf_grow(), without a call where there is enough. */
 static inline char *buf_room(struct buf *b, size_t more)
 {
-	return b->cap - b->len >= more ? b->p + b->len : buf_grow(b, more);
+	return b->p && b->cap - b->len >= more ? b->p + b->len : buf_grow(b, more);
 }
 
 static inline void buf_add(struct buf *b, const void *data, size_t len)
 {
-	char *to = buf_room(b, len);
+	char *to = len ? buf_room(b, len) : NULL;
 
-	if (to && len) {
+	if (to) {
 		memcpy(to, data, len);
 		b->len += len;
 	}

@@ -61,16 +61,16 @@ static enum mc_state find_line(struct mc_parser *p, const char *data, size_t len
 			       const struct mc_limits *limits, const char **error_out)
 {
 	const char *end = memchr(data + p->pos, '\n', len - p->pos);
+	size_t line = end ? (size_t)(end - data) : len;
 
-	if (!end) {
-		p->pos = len;
-		if (len <= LINE_MAX_BYTES ||
-		    (len <= limits->max_request && may_be_long(data, len)))
-			return MC_MORE;
+	if (line > LINE_MAX_BYTES && (line > limits->max_request || !may_be_long(data, len))) {
 		*error_out = "CLIENT_ERROR line too long";
 		return MC_BAD;
 	}
-	p->line = (size_t)(end - data) + 1;
+	p->pos = line;
+	if (!end)
+		return MC_MORE;
+	p->line = line + 1;
 	return MC_REQUEST;
 }
 

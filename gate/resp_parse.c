@@ -82,18 +82,15 @@ static enum resp_state parse_line(struct resp_parser *p, char *data, size_t len,
 				  const char **error_out)
 {
 	char *end = memchr(data + p->pos, '\n', len - p->pos);
-	size_t line;
+	size_t line = end ? (size_t)(end - data) : len;
 
-	if (!end && len <= LINE_MAX_BYTES) {
-		p->pos = len;
-		return RESP_MORE;
-	}
-	if (!end) {
+	if (line > LINE_MAX_BYTES) {
 		*error_out = "Protocol error: too big inline request";
 		return RESP_BAD;
 	}
-	line = (size_t)(end - data);
-	p->pos = line + 1;
+	p->pos = line + (end != NULL);
+	if (!end)
+		return RESP_MORE;
 	if (line && data[line - 1] == '\r')
 		line--;
 	if (resp_split_line(data, line, &p->args))
@@ -108,8 +105,10 @@ static enum resp_state header(struct resp_parser *p, const char *data, size_t le
 	const char *at = data + p->pos + 1;
 	const char *end = memchr(data + p->pos, '\r', len - p->pos);
 
+	if ((size_t)((end ? end : data + len) - at) > LINE_MAX_BYTES)
+		return RESP_BAD;
 	if (!end)
-		return len - p->pos > LINE_MAX_BYTES ? RESP_BAD : RESP_MORE;
+		return RESP_MORE;
 	if (end + 1 == data + len)
 		return RESP_MORE;
 	p->pos = (size_t)(end + 2 - data);

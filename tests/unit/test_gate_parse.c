@@ -118,6 +118,12 @@ START_TEST(endless_lines_are_refused)
 	gate_feed_mc(data, 2049, 1000, 1000, &trace);
 	same(&trace, "BAD CLIENT_ERROR line too long\n", 0);
 	trace.len = 0;
+	/* It is too long whether it comes at once or not. */
+	data[2100] = '\n';
+	gate_feed_mc(data, 2101, 2101, 1, &trace);
+	same(&trace, "BAD CLIENT_ERROR line too long\n", 0);
+	trace.len = 0;
+	data[2100] = 'x';
 	memcpy(data, "get ", 4);
 	gate_feed_mc(data, len, 1000, 1000, &trace);
 	same(&trace, "", 0);
