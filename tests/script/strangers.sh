@@ -7,6 +7,7 @@
 # Sources are fetched by apt-get with a list of sources of this build's own, in strangers-sources/.
 # shellcheck source=tests/script/lib.sh disable=SC2154
 . "$srcdir/tests/script/lib.sh"
+needs python3
 KVGATE=$(unwrap "$KVGATE")
 sources=$top_builddir/strangers-sources
 left_out() {
