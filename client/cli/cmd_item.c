@@ -291,11 +291,12 @@ static void print_version(struct cli *cli, const struct input_key *key,
 	}
 }
 
-/* Write a value under the key of argv[0], with the options of the command line. */
+/* Write a value under the key of argv[0], as `how` says, with the options of the command line. */
 static int write_value(struct cli *cli, char **argv, const char *value_arg,
-		       struct farkv_request *req)
+		       const struct farkv_request *how)
 {
 	struct farkv_write_options options = {.size = sizeof(options)};
+	struct farkv_request req = *how;
 	struct input_value value;
 	struct input_key key;
 	uint64_t version;
@@ -306,13 +307,13 @@ static int write_value(struct cli *cli, char **argv, const char *value_arg,
 		code = prepare(cli, argv[0], value_arg, &key, &value);
 	if (code)
 		return code;
-	req->key = key.data;
-	req->key_len = key.len;
-	req->value = value.buf;
-	req->value_len = value.len;
-	req->options = &options;
-	err = farkv_write(cli->kv, req, &version);
-	if (!err && req->kind == FARKV_REQUEST_CAS)
+	req.key = key.data;
+	req.key_len = key.len;
+	req.value = value.buf;
+	req.value_len = value.len;
+	req.options = &options;
+	err = farkv_write(cli->kv, &req, &version);
+	if (!err && req.kind == FARKV_REQUEST_CAS)
 		print_version(cli, &key, version);
 	else
 		code = conclude(cli, err, &key);

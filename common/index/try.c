@@ -294,10 +294,11 @@ int index_borrow(struct index *ix, struct index_op *op, const struct index_key *
 
 bool index_look_holds(const struct index *ix, const struct index_look *look, bool one_clock)
 {
-	const uint8_t *slot = ix->lane->base + look->slot;
+	const uint8_t *slot;
 
 	if (look->slot % SLOT_BYTES || look->slot > ix->sb.region_bytes - SLOT_BYTES)
 		return false;
+	slot = ix->lane->base + look->slot;
 	if (still_holds((const uint64_t *)(const void *)slot, look->word))
 		return true;
 	return one_clock && index_now(ix) - look->at_ns <= ix->sb.grace_ns / 2;

@@ -167,7 +167,9 @@ def hostile(resp, memcached, pid):
     half[1].sendall(b"*1000000\r\n$1000000\r\nx")
     asks(witness, b"PING\r\n", b"+PONG\r\n")
     grown = rss_kib(pid) - before
-    assert grown < 20000, "grew by %d KiB" % grown
+    # A sanitizer's heap keeps what was freed.
+    if os.environ.get("SANITIZED", "no") == "no":
+        assert grown < 20000, "grew by %d KiB" % grown
     # A million empty words take the request's size in memory, not more.
     asks(witness, b"*250000\r\n$6\r\nEXISTS\r\n" + b"$1\r\na\r\n" * 249999, b":0\r\n")
     asks(witness, b"DEL b\r\n", b":1\r\n")
