@@ -18,6 +18,7 @@
 #define FARKV_HPP
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -138,10 +139,28 @@ struct options : ::farkv_options {
 	options() noexcept { farkv_options_init_sized(this, sizeof(::farkv_options)); }
 };
 
+/** How to write a value: kv.put(key, data, {30min, 7}). */
+struct write_options {
+	/** The value expires after this time; 0: never. */
+	std::chrono::milliseconds ttl{};
+	/** Any number, for the caller: comes back with the value. */
+	std::uint32_t user = 0;
+
+	/** The same for a farkv_request. */
+	operator ::farkv_write_options() const noexcept
+	{
+		return {sizeof(::farkv_write_options), static_cast<std::uint64_t>(ttl.count()), user, 0};
+	}
+};
+
 /** A value in memory of the store: valid until the end of the next call on it. */
 struct value {
 	bytes_view data;
 	std::uint64_t version = 0;
+	/** Time until it expires, at least 1 ms; 0: it never does. */
+	std::chrono::milliseconds ttl{};
+	/** The number that it was written with, or 0. */
+	std::uint32_t user = 0;
 };
 
 /** What get_into() has written. */
@@ -197,7 +216,19 @@ public:
 		if (!detail::done_unless(FARKV_ENOTFOUND,
 					 farkv_get(kv_, key.data(), key.size(), &v)))
 			return std::nullopt;
-		return value{{v.data, v.len}, v.version};
+		return value_of(v);
+	}
+
+	/** farkv_get_touch(): the value, with its new version and `ttl`; 0: it never expires. */
+	std::optional<value> get_touch(bytes_view key, std::chrono::milliseconds ttl)
+	{
+		::farkv_value v;
+
+		if (!detail::done_unless(FARKV_ENOTFOUND,
+					 farkv_get_touch(kv_, key.data(), key.size(),
+							 static_cast<std::uint64_t>(ttl.count()), &v)))
+			return std::nullopt;
+		return value_of(v);
 	}
 
 	/** farkv_get_into(). Throws too_small if `buf` cannot hold the value. */
@@ -243,36 +274,49 @@ public:
 		return n;
 	}
 
-	void put(bytes_view key, bytes_view data)
+	/** farkv_put(), or farkv_write() if there are options. */
+	void put(bytes_view key, bytes_view data, const write_options &opts = {})
 	{
-		detail::check(farkv_put(kv_, key.data(), key.size(), data.data(), data.size()));
+		detail::check(write(farkv_put, FARKV_REQUEST_PUT, key, data, opts));
 	}
 
 	/** False if the key already has a value. */
-	bool add(bytes_view key, bytes_view data)
+	bool add(bytes_view key, bytes_view data, const write_options &opts = {})
 	{
 		return detail::done_unless(FARKV_EEXISTS,
-			farkv_add(kv_, key.data(), key.size(), data.data(), data.size()));
+					   write(farkv_add, FARKV_REQUEST_ADD, key, data, opts));
 	}
 
 	/** False if the key has no value. */
-	bool replace(bytes_view key, bytes_view data)
+	bool replace(bytes_view key, bytes_view data, const write_options &opts = {})
 	{
 		return detail::done_unless(FARKV_ENOTFOUND,
-			farkv_replace(kv_, key.data(), key.size(), data.data(), data.size()));
+			write(farkv_replace, FARKV_REQUEST_REPLACE, key, data, opts));
 	}
 
 	/** The new version; empty if the value has another one than `expected`, or there is none. */
-	std::optional<std::uint64_t> cas(bytes_view key, bytes_view data, std::uint64_t expected)
+	std::optional<std::uint64_t> cas(bytes_view key, bytes_view data, std::uint64_t expected,
+					 const write_options &opts = {})
 	{
+		const ::farkv_write_options options = opts;
+		::farkv_request req = request(FARKV_REQUEST_CAS, key, data, options);
 		std::uint64_t version = 0;
-		const int err = farkv_cas(kv_, key.data(), key.size(), data.data(), data.size(),
-					  expected, &version);
+
+		req.expected = expected;
+		const int err = farkv_write(kv_, &req, &version);
 
 		if (err == FARKV_EVERSION || err == FARKV_ENOTFOUND)
 			return std::nullopt;
 		detail::check(err);
 		return version;
+	}
+
+	/** farkv_touch(): a new time to live, 0: for ever. False if the key has no value. */
+	bool touch(bytes_view key, std::chrono::milliseconds ttl)
+	{
+		return detail::done_unless(FARKV_ENOTFOUND,
+			farkv_touch(kv_, key.data(), key.size(),
+				    static_cast<std::uint64_t>(ttl.count())));
 	}
 
 	/** farkv_delete(). False if the key had no value. */
@@ -282,16 +326,21 @@ public:
 					   farkv_delete(kv_, key.data(), key.size()));
 	}
 
-	/** farkv_incr(): the new number; a key without a value gets `initial`, if there is one. */
+	/**
+	 * farkv_incr(): the new number; a key without a value gets `initial`, if there is one, which
+	 * expires after `ttl`, 0: never.
+	 */
 	std::uint64_t incr(bytes_view key, std::uint64_t delta = 1,
-			   std::optional<std::uint64_t> initial = std::nullopt)
+			   std::optional<std::uint64_t> initial = std::nullopt,
+			   std::chrono::milliseconds ttl = {})
 	{
-		return count(farkv_incr, key, delta, initial);
+		return count(farkv_incr, key, delta, initial, ttl);
 	}
 	std::uint64_t decr(bytes_view key, std::uint64_t delta = 1,
-			   std::optional<std::uint64_t> initial = std::nullopt)
+			   std::optional<std::uint64_t> initial = std::nullopt,
+			   std::chrono::milliseconds ttl = {})
 	{
-		return count(farkv_decr, key, delta, initial);
+		return count(farkv_decr, key, delta, initial, ttl);
 	}
 
 	/** False if the key has no value. */
@@ -319,8 +368,7 @@ public:
 		detail::check(farkv_mget(kv_, items.data(), items.size()));
 		for (std::size_t i = 0; i < items.size(); i++)
 			if (items[i].result == FARKV_OK)
-				values[i] = value{{items[i].value.data, items[i].value.len},
-						  items[i].value.version};
+				values[i] = value_of(items[i].value);
 		return values;
 	}
 
@@ -452,6 +500,39 @@ private:
 		return static_cast<std::size_t>(n);
 	}
 
+	static value value_of(const ::farkv_value &v)
+	{
+		return {{v.data, v.len}, v.version,
+			std::chrono::milliseconds(static_cast<std::int64_t>(v.ttl_ms)), v.user};
+	}
+
+	static ::farkv_request request(::farkv_request_kind kind, bytes_view key, bytes_view data,
+				       const ::farkv_write_options &options)
+	{
+		::farkv_request req{};
+
+		req.kind = kind;
+		req.key = key.data();
+		req.key_len = key.size();
+		req.value = data.data();
+		req.value_len = data.size();
+		req.options = &options;
+		return req;
+	}
+
+	template <typename F>
+	int write(F plain, ::farkv_request_kind kind, bytes_view key, bytes_view data,
+		  const write_options &opts)
+	{
+		if (opts.ttl.count() == 0 && opts.user == 0)
+			return plain(kv_, key.data(), key.size(), data.data(), data.size());
+
+		const ::farkv_write_options options = opts;
+		const ::farkv_request req = request(kind, key, data, options);
+
+		return farkv_write(kv_, &req, nullptr);
+	}
+
 	static std::optional<value_info> into_result(const ::farkv_get_into_item &item)
 	{
 		if (item.result == FARKV_ENOTFOUND)
@@ -474,7 +555,7 @@ private:
 
 	template <typename F>
 	std::uint64_t count(F f, bytes_view key, std::uint64_t delta,
-			    std::optional<std::uint64_t> initial)
+			    std::optional<std::uint64_t> initial, std::chrono::milliseconds ttl)
 	{
 		::farkv_incr_options opts{};
 		std::uint64_t number = 0;
@@ -482,6 +563,7 @@ private:
 		opts.size = sizeof(opts);
 		opts.delta = delta;
 		opts.initial = initial.value_or(0);
+		opts.ttl_ms = static_cast<std::uint64_t>(ttl.count());
 		if (initial)
 			opts.flags = FARKV_INCR_CREATE;
 		detail::check(f(kv_, key.data(), key.size(), &opts, &number));

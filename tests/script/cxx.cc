@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // farkv.hpp, against the server at $FARKV_URI. Each case prints its name when it begins.
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -162,6 +163,39 @@ static void batches_keep_the_order_of_their_keys()
 	CHECK(thrown([&] { kv.mput({{"a", "2"}, {"", "x"}}); }) == FARKV_EINVAL);
 }
 
+static void values_expire_and_carry_a_number()
+{
+	using namespace std::chrono_literals;
+	store kv;
+
+	kv.clear();
+	kv.put("k", "v", {1h, 4294967295u});
+	const auto found = kv.get("k");
+	CHECK(found->ttl > 1min && found->ttl <= 1h && found->user == 4294967295u);
+	CHECK(kv.mget({"k"})[0]->ttl > 1min && kv.mget({"k"})[0]->user == 4294967295u);
+	CHECK(kv.replace("k", kv.get("k")->data, {0ms, 5}));
+	CHECK(kv.get("k")->ttl == 0ms && kv.get("k")->user == 5 && kv.get("k")->data.text() == "v");
+	CHECK(kv.cas("k", "w", kv.get("k")->version, {2h}));
+	CHECK(kv.get("k")->ttl > 1h && kv.get("k")->user == 0);
+	kv.put("k", "x");
+	CHECK(kv.get("k")->ttl == 0ms);
+	// A new time to live, alone and with the value.
+	CHECK(kv.touch("k", 1h) && kv.get("k")->ttl > 1min && kv.get("k")->ttl <= 1h);
+	const auto touched = kv.get_touch("k", 3h);
+	CHECK(touched->data.text() == "x" && touched->ttl > 2h && kv.get("k")->ttl > 2h);
+	CHECK(touched->version == kv.get("k")->version);
+	CHECK(kv.touch("k", 0ms) && kv.get("k")->ttl == 0ms);
+	CHECK(!kv.touch("none", 1h) && !kv.get_touch("none", 1h));
+	CHECK(kv.incr("n", 1, 7, 1h) == 7 && kv.incr("n", 1, 7) == 8 && kv.get("n")->ttl > 1min);
+	// What is over is absent.
+	CHECK(kv.add("short", "v", {30ms}) && !kv.add("k", "v", {30ms}));
+	while (kv.exists("short")) {
+	}
+	CHECK(!kv.get("short") && !kv.replace("short", "w", {1h}) && kv.add("short", "w", {1h, 1}));
+	CHECK(thrown([&] { kv.put("k", "v", {-1ms}); }) == FARKV_EINVAL);
+	CHECK(thrown([&] { kv.touch("k", -1ms); }) == FARKV_EINVAL);
+}
+
 static void a_scan_lists_all_and_ends_when_its_caller_throws()
 {
 	store kv;
@@ -248,6 +282,7 @@ int main()
 	RUN(registered_memory_and_borrowed_values);
 	RUN(numbers_are_counted);
 	RUN(batches_keep_the_order_of_their_keys);
+	RUN(values_expire_and_carry_a_number);
 	RUN(a_scan_lists_all_and_ends_when_its_caller_throws);
 	RUN(requests_in_flight_come_back_with_their_tags);
 	RUN(a_store_moves_and_closes_once);
