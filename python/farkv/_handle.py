@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from datetime import timedelta
 from typing import Any, Dict, Optional, Tuple, Union
 
 from ._errors import check
@@ -12,6 +13,8 @@ from ._farkv import ffi, lib
 
 Address = Union[str, bytes, "os.PathLike[str]", None]
 Buffer = Union[bytes, bytearray, memoryview]
+# A time to live: seconds; None: for ever.
+TTL = Union[float, timedelta, None]
 
 
 def pin(data: Any, writable: bool = False) -> Tuple[Any, int, Any]:
@@ -65,6 +68,25 @@ def milliseconds(seconds: float) -> int:
     if not seconds > 0:
         raise ValueError("a time limit is a number of seconds greater than 0, not %r" % seconds)
     return min(max(round(seconds * 1000), 1), 0xFFFFFFFF)
+
+
+def ttl_ms(ttl: TTL) -> int:
+    """What the library calls ttl_ms. No time to live becomes 0 by rounding: 0 is for ever."""
+    if ttl is None:
+        return 0
+    ms = (ttl.total_seconds() if isinstance(ttl, timedelta) else ttl) * 1000
+    if not 0 < ms <= lib.FARKV_TTL_MAX_MS:
+        raise ValueError("ttl is a number of seconds or a timedelta, greater than 0 and at most "
+                         "68 years, or None: not %r" % (ttl,))
+    return max(round(ms), 1)
+
+
+def write_options(ttl: TTL, user: int) -> Any:
+    """A struct farkv_write_options, or NULL if nothing is asked for."""
+    if ttl is None and not user:
+        return ffi.NULL
+    return ffi.new("struct farkv_write_options *", {
+        "size": ffi.sizeof("struct farkv_write_options"), "ttl_ms": ttl_ms(ttl), "user": user})
 
 
 class Handle:

@@ -9,16 +9,31 @@ from typing import (Any, Dict, Iterable, Iterator, List, Mapping, MutableMapping
 
 from ._errors import TooSmall, check, error_of
 from ._farkv import ffi, lib
-from ._handle import Address, Buffer, Handle, Handles, Options, argument, pin
+from ._handle import (TTL, Address, Buffer, Handle, Handles, Options, argument, pin, ttl_ms,
+                      write_options)
 
 SIZE_MAX = 2**64 - 1
 
 
 class Value(NamedTuple):
-    """A value, and its version for cas()."""
+    """A value, and what is known of it. Later releases may add fields at the end."""
 
     data: bytes
     version: int
+    """for cas()"""
+    ttl: Optional[float]
+    """seconds until it expires, or None: it never does"""
+    user: int
+    """the number that it was written with, or 0"""
+
+
+def value_of(v: Any) -> Value:
+    """A copy of a struct farkv_value."""
+    return Value(bytes(ffi.buffer(v.data, v.len)), v.version, seconds_left(v), v.user)
+
+
+def seconds_left(v: Any) -> Optional[float]:
+    return v.ttl_ms / 1000 if v.ttl_ms else None
 
 
 class ScanItem(NamedTuple):
@@ -100,10 +115,17 @@ class Store(MutableMapping[bytes, bytes]):
         return bytes(ffi.buffer(h.value.data, h.value.len))
 
     def gets(self, key: Buffer) -> Value:
-        """The value with its version. Raises NotFound."""
+        """The value with its version, time to live and user number. Raises NotFound."""
         h = self._handles.get()
         check(self._get(h, key))
-        return Value(bytes(ffi.buffer(h.value.data, h.value.len)), h.value.version)
+        return value_of(h.value)
+
+    def ttl(self, key: Buffer) -> Optional[float]:
+        """Seconds until the value expires, or None: it never does. Reads the value, as gets()
+        does. Raises NotFound."""
+        h = self._handles.get()
+        check(self._get(h, key))
+        return seconds_left(h.value)
 
     def get_into(self, key: Buffer, buffer: Union[bytearray, memoryview]) -> int:
         """Write the value to `buffer`, without another copy, and return its length. The rest of
@@ -205,38 +227,63 @@ class Store(MutableMapping[bytes, bytes]):
 
     # ---- writing
 
-    def put(self, key: Buffer, value: Buffer) -> None:
-        """Store a value, whether or not the key has one."""
+    def _request(self, kind: int, key: Buffer, value: Buffer, ttl: TTL, user: int,
+                 version: int = 0) -> int:
+        """farkv_write(), and the new version."""
+        h = self._handles.get()
+        k, k_len, _k = pin(key)
+        v, v_len, _v = pin(value)
+        options = write_options(ttl, user)
+        check(lib.farkv_write(h.kv, ffi.new("struct farkv_request *", {
+            "kind": kind, "key": k, "key_len": k_len, "value": v, "value_len": v_len,
+            "expected": version, "options": options}), h.number))
+        return int(h.number[0])
+
+    def _write(self, plain: Any, kind: int, key: Buffer, value: Buffer, ttl: TTL,
+               user: int) -> None:
+        if ttl is not None or user:
+            self._request(kind, key, value, ttl, user)
+            return
         h = self._handles.get()
         k, k_len, _k = argument(key)
         v, v_len, _v = argument(value)
-        check(lib.farkv_put(h.kv, k, k_len, v, v_len))
+        check(plain(h.kv, k, k_len, v, v_len))
+
+    def put(self, key: Buffer, value: Buffer, *, ttl: TTL = None, user: int = 0) -> None:
+        """Store a value, whether or not the key has one. It expires after `ttl`, seconds or a
+        timedelta; without, it never does. `user` is any number below 2**32, for gets()."""
+        self._write(lib.farkv_put, lib.FARKV_REQUEST_PUT, key, value, ttl, user)
 
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self.put(key, value)
 
-    def add(self, key: Buffer, value: Buffer) -> None:
-        """Raises Exists if the key has a value."""
-        h = self._handles.get()
-        k, k_len, _k = argument(key)
-        v, v_len, _v = argument(value)
-        check(lib.farkv_add(h.kv, k, k_len, v, v_len))
+    def add(self, key: Buffer, value: Buffer, *, ttl: TTL = None, user: int = 0) -> None:
+        """As put(), but raises Exists if the key has a value."""
+        self._write(lib.farkv_add, lib.FARKV_REQUEST_ADD, key, value, ttl, user)
 
-    def replace(self, key: Buffer, value: Buffer) -> None:
-        """Raises NotFound if the key has no value."""
-        h = self._handles.get()
-        k, k_len, _k = argument(key)
-        v, v_len, _v = argument(value)
-        check(lib.farkv_replace(h.kv, k, k_len, v, v_len))
+    def replace(self, key: Buffer, value: Buffer, *, ttl: TTL = None, user: int = 0) -> None:
+        """As put(), but raises NotFound if the key has no value."""
+        self._write(lib.farkv_replace, lib.FARKV_REQUEST_REPLACE, key, value, ttl, user)
 
-    def cas(self, key: Buffer, value: Buffer, version: int) -> int:
-        """Store a value if the present one has this version, and return the new version. Raises
+    def cas(self, key: Buffer, value: Buffer, version: int, *, ttl: TTL = None,
+            user: int = 0) -> int:
+        """As put(), if the present value has this version; returns the new version. Raises
         VersionMismatch, NotFound."""
+        return self._request(lib.FARKV_REQUEST_CAS, key, value, ttl, user, version)
+
+    def touch(self, key: Buffer, ttl: TTL) -> None:
+        """Give the value a new time to live, from now on; None: it never expires. Raises
+        NotFound."""
         h = self._handles.get()
         k, k_len, _k = argument(key)
-        v, v_len, _v = argument(value)
-        check(lib.farkv_cas(h.kv, k, k_len, v, v_len, version, h.number))
-        return int(h.number[0])
+        check(lib.farkv_touch(h.kv, k, k_len, ttl_ms(ttl)))
+
+    def get_touch(self, key: Buffer, ttl: TTL) -> Value:
+        """gets() and touch() in one: the value with its new version and time. Raises NotFound."""
+        h = self._handles.get()
+        k, k_len, _k = argument(key)
+        check(lib.farkv_get_touch(h.kv, k, k_len, ttl_ms(ttl), h.value))
+        return value_of(h.value)
 
     def delete(self, key: Buffer) -> None:
         """Raises NotFound if the key has no value."""
@@ -272,7 +319,8 @@ class Store(MutableMapping[bytes, bytes]):
             item.value, item.value_len, _ = v
         check(lib.farkv_mput(self._handles.get().kv, array, len(kept)))
 
-    def _count(self, call: Any, key: Buffer, delta: int, initial: Optional[int]) -> int:
+    def _count(self, call: Any, key: Buffer, delta: int, initial: Optional[int],
+               ttl: TTL) -> int:
         h = self._handles.get()
         k, k_len, _k = argument(key)
         options = ffi.new("struct farkv_incr_options *")
@@ -280,17 +328,23 @@ class Store(MutableMapping[bytes, bytes]):
         options.delta = delta
         if initial is not None:
             options.initial, options.flags = initial, lib.FARKV_INCR_CREATE
+            options.ttl_ms = ttl_ms(ttl)
+        elif ttl is not None:
+            raise ValueError("ttl is that of a new key: it needs `initial`")
         check(call(h.kv, k, k_len, options, h.number))
         return int(h.number[0])
 
-    def incr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None) -> int:
+    def incr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None,
+             ttl: TTL = None) -> int:
         """Add to the decimal number that is the value, and return the sum. A key without a value
-        gets `initial`; without that, raises NotFound."""
-        return self._count(lib.farkv_incr, key, delta, initial)
+        gets `initial`, which expires after `ttl`; without `initial`, raises NotFound. A number
+        that is there keeps its time to live."""
+        return self._count(lib.farkv_incr, key, delta, initial, ttl)
 
-    def decr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None) -> int:
+    def decr(self, key: Buffer, delta: int = 1, *, initial: Optional[int] = None,
+             ttl: TTL = None) -> int:
         """As incr(), but subtract, down to 0."""
-        return self._count(lib.farkv_decr, key, delta, initial)
+        return self._count(lib.farkv_decr, key, delta, initial, ttl)
 
     def append(self, key: Buffer, data: Buffer) -> None:
         """Add bytes at the end of a value. Raises NotFound."""

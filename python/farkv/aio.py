@@ -18,8 +18,8 @@ from typing import Any, Deque, Dict, List, Optional, Sequence, Tuple, Type, Unio
 
 from ._errors import TooSmall, error_of
 from ._farkv import ffi, lib
-from ._handle import Address, Buffer, Options, pin
-from ._store import Value
+from ._handle import TTL, Address, Buffer, Options, pin, write_options
+from ._store import Value, value_of
 
 _POLL_MAX = 128
 _NOTHING = (ffi.NULL, 0, None)
@@ -34,8 +34,8 @@ class Store:
         self._loop = asyncio.get_running_loop()
         self._pid = os.getpid()
         self._tag = 0
-        # What waits for room in the queue: tag, kind, key, value, version, buffer.
-        self._waiting: Deque[Tuple[int, int, Any, Any, int, Any]] = deque()
+        # What waits for room in the queue: tag, kind, key, value, version, buffer, options.
+        self._waiting: Deque[Tuple[int, int, Any, Any, int, Any, Any]] = deque()
         # What is in flight or waits: the future, and what the request refers to.
         self._pending: Dict[int, Tuple[Any, ...]] = {}
         self._turn = False
@@ -72,7 +72,7 @@ class Store:
     # ---- requests
 
     def _submit(self, kind: int, key: Buffer, value: Optional[Buffer] = None, version: int = 0,
-                buffer: Any = None) -> "asyncio.Future[Any]":
+                buffer: Any = None, options: Any = ffi.NULL) -> "asyncio.Future[Any]":
         if self._kv is None:
             raise ValueError("the store is closed")
         if self._pid != os.getpid():
@@ -83,7 +83,7 @@ class Store:
         k = pin(key)
         v = None if value is None else pin(value)
         self._pending[self._tag] = (future, kind, k, v, buffer)
-        self._waiting.append((self._tag, kind, k, v, version, buffer))
+        self._waiting.append((self._tag, kind, k, v, version, buffer, options))
         # All requests of this turn of the loop are submitted together.
         if not self._turn:
             self._turn = True
@@ -116,9 +116,9 @@ class Store:
     def _submit_waiting(self) -> int:
         n = min(len(self._waiting), _POLL_MAX)
         for i in range(n):
-            tag, kind, key, value, version, buffer = self._waiting[i]
+            tag, kind, key, value, version, buffer, options = self._waiting[i]
             r = self._requests[i]
-            r.tag, r.kind, r.expected = tag, kind, version
+            r.tag, r.kind, r.expected, r.options = tag, kind, version, options
             r.key, r.key_len, _ = key
             r.value, r.value_len, _ = value or _NOTHING
             r.buf, r.buf_len, _ = buffer or _NOTHING
@@ -151,7 +151,7 @@ class Store:
         elif buffer is not None:
             future.set_result(c.value.len)
         else:
-            future.set_result(Value(bytes(ffi.buffer(c.value.data, c.value.len)), c.version))
+            future.set_result(value_of(c.value))
 
     # ---- operations: as those of farkv.Store
 
@@ -177,17 +177,22 @@ class Store:
             return False
         return True
 
-    async def put(self, key: Buffer, value: Buffer) -> None:
-        await self._submit(lib.FARKV_REQUEST_PUT, key, value)
+    async def put(self, key: Buffer, value: Buffer, *, ttl: TTL = None, user: int = 0) -> None:
+        """`ttl` counts from when the store begins the request, which may wait for room."""
+        await self._submit(lib.FARKV_REQUEST_PUT, key, value, options=write_options(ttl, user))
 
-    async def add(self, key: Buffer, value: Buffer) -> None:
-        await self._submit(lib.FARKV_REQUEST_ADD, key, value)
+    async def add(self, key: Buffer, value: Buffer, *, ttl: TTL = None, user: int = 0) -> None:
+        await self._submit(lib.FARKV_REQUEST_ADD, key, value, options=write_options(ttl, user))
 
-    async def replace(self, key: Buffer, value: Buffer) -> None:
-        await self._submit(lib.FARKV_REQUEST_REPLACE, key, value)
+    async def replace(self, key: Buffer, value: Buffer, *, ttl: TTL = None,
+                      user: int = 0) -> None:
+        await self._submit(lib.FARKV_REQUEST_REPLACE, key, value,
+                           options=write_options(ttl, user))
 
-    async def cas(self, key: Buffer, value: Buffer, version: int) -> int:
-        return int(await self._submit(lib.FARKV_REQUEST_CAS, key, value, version))
+    async def cas(self, key: Buffer, value: Buffer, version: int, *, ttl: TTL = None,
+                  user: int = 0) -> int:
+        return int(await self._submit(lib.FARKV_REQUEST_CAS, key, value, version,
+                                      options=write_options(ttl, user)))
 
     async def delete(self, key: Buffer) -> None:
         await self._submit(lib.FARKV_REQUEST_DELETE, key)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from datetime import timedelta
 
 import pytest
 
@@ -20,7 +21,7 @@ def run(server, work, **options):
 def test_each_request_gets_its_own_result(server):
     async def work(store):
         await store.put(b"k", b"v")
-        data, version = await store.gets(b"k")
+        data, version, _, _ = await store.gets(b"k")
         assert data == b"v" and await store.get(b"none") is None
         assert await store.exists(b"k") and not await store.exists(b"none")
         assert await store.cas(b"k", b"w", version) != version
@@ -37,6 +38,36 @@ def test_each_request_gets_its_own_result(server):
         await store.delete(b"k")
         with pytest.raises(farkv.NotFound):
             await store.gets(b"k")
+    run(server, work)
+
+
+def test_requests_carry_a_time_to_live_and_a_number(server):
+    async def work(store):
+        async def holds(key, data, user):
+            value = await store.gets(key)
+            assert value.data == data and value.user == user and 60 < value.ttl <= 3600
+            return value.version
+
+        # More than are submitted together, and in between some without.
+        await asyncio.gather(*(store.put(b"%d" % i, b"v", user=i, ttl=None if i % 2 else 3600)
+                               for i in range(300)))
+        for i in range(0, 300, 2):
+            await holds(b"%d" % i, b"v", i)
+            assert (await store.gets(b"%d" % (i + 1)))[2:] == (None, i + 1)
+        await store.put(b"0", b"w")
+        assert (await store.gets(b"0"))[2:] == (None, 0)
+        hour = timedelta(hours=1)
+        await store.add(b"k", b"1", ttl=hour, user=1)
+        await store.replace(b"k", b"2", ttl=hour, user=2)
+        await store.cas(b"k", b"3", await holds(b"k", b"2", 2), ttl=hour, user=3)
+        await holds(b"k", b"3", 3)
+        for call in (store.put, store.add, store.replace):
+            with pytest.raises(ValueError):
+                await call(b"k", b"x", ttl=0)
+        await store.put(b"short", b"v", ttl=0.03)
+        while await store.exists(b"short"):
+            pass
+        assert await store.get(b"short") is None
     run(server, work)
 
 

@@ -2,6 +2,7 @@
 """farkv.Store: operations, buffers, errors."""
 import array
 import collections.abc
+import datetime
 import mmap
 import os
 
@@ -68,16 +69,94 @@ def test_writes_by_condition(store):
     store.add(b"k", b"1")
     with pytest.raises(farkv.Exists):
         store.add(b"k", b"2")
-    data, version = store.gets(b"k")
-    assert data == b"1"
+    data, version, ttl, user = store.gets(b"k")
+    assert data == b"1" and ttl is None and user == 0
     new = store.cas(b"k", b"2", version)
-    assert new != version and store.gets(b"k") == (b"2", new)
+    assert new != version and store.gets(b"k") == (b"2", new, None, 0)
     with pytest.raises(farkv.VersionMismatch):
         store.cas(b"k", b"3", version)
     store.replace(b"k", b"4")
     store.append(b"k", b"5")
     store.prepend(b"k", b"3")
     assert store[b"k"] == b"345"
+
+
+@pytest.mark.parametrize("ttl", [3600, 3600.0, datetime.timedelta(hours=1)])
+def test_every_write_gives_a_time_to_live_and_a_number(store, ttl):
+    def holds(data, user):
+        value = store.gets(b"k")
+        assert value.data == data and value.user == user and 60 < value.ttl <= 3600
+        return value.version
+
+    store.put(b"k", b"1", ttl=ttl, user=1)
+    holds(b"1", 1)
+    store.replace(b"k", b"2", ttl=ttl, user=2**32 - 1)
+    store.cas(b"k", b"3", holds(b"2", 2**32 - 1), ttl=ttl, user=3)
+    holds(b"3", 3)
+    store.append(b"k", b"4")  # keeps both
+    holds(b"34", 3)
+    with pytest.raises(farkv.Exists):
+        store.add(b"k", b"5", ttl=ttl)
+    store.put(b"k", b"6", user=6)
+    assert store.gets(b"k")[2:] == (None, 6) and store.ttl(b"k") is None
+    del store[b"k"]
+    with pytest.raises(farkv.NotFound):
+        store.replace(b"k", b"7", ttl=ttl)
+    store.add(b"k", bytearray(b"8"), ttl=ttl)
+    holds(b"8", 0)
+    store[b"k"] = b"9"
+    assert store.gets(b"k")[2:] == (None, 0)
+
+
+def test_a_touch_gives_a_new_time_to_live(store):
+    store.put(b"k", b"v", ttl=3600, user=7)
+    store.touch(b"k", 7200)
+    assert 3600 < store.ttl(b"k") <= 7200
+    value = store.get_touch(b"k", datetime.timedelta(hours=3))
+    assert value.data == b"v" and value.user == 7 and 7200 < value.ttl <= 10800
+    assert value.version == store.gets(b"k").version and store.ttl(b"k") > 7200
+    store.touch(b"k", None)
+    assert store.ttl(b"k") is None and store.get_touch(b"k", None).ttl is None
+    assert store.incr(b"n", initial=7, ttl=3600) == 7 and store.incr(b"n") == 8
+    assert 60 < store.ttl(b"n") <= 3600
+    store.decr(b"m", initial=1, ttl=3600)
+    assert 60 < store.ttl(b"m") <= 3600
+    for call in (lambda: store.ttl(b"x"), lambda: store.touch(b"x", 1),
+                 lambda: store.get_touch(b"x", 1)):
+        with pytest.raises(farkv.NotFound):
+            call()
+
+
+def test_a_value_that_has_expired_is_absent(store):
+    store.put(b"k", b"v", ttl=0.03)
+    while b"k" in store:
+        pass
+    assert store.get(b"k") is None and len(store) == 0
+    store.add(b"k", b"w", ttl=datetime.timedelta(microseconds=1))  # at least a millisecond
+    while store.get(b"k") is not None:
+        pass
+    with pytest.raises(farkv.NotFound):
+        store.incr(b"k")
+
+
+def test_a_wrong_time_to_live_or_number_writes_nothing(store):
+    store[b"k"] = b"v"
+    for ttl in (0, -1, float("nan"), float("inf"), 2**31, datetime.timedelta(0)):
+        for call in (lambda: store.put(b"k", b"w", ttl=ttl), lambda: store.touch(b"k", ttl),
+                     lambda: store.incr(b"n", initial=1, ttl=ttl),
+                     lambda: store.get_touch(b"k", ttl)):
+            with pytest.raises(ValueError, match="at most 68 years"):
+                call()
+    store.put(b"long", b"v", ttl=2**31 - 1)
+    assert store.ttl(b"long") > 67 * 365 * 86400
+    for user in (-1, 2**32):
+        with pytest.raises(OverflowError):
+            store.put(b"k", b"w", user=user)
+    with pytest.raises(TypeError):
+        store.put(b"k", b"w", ttl="10")
+    with pytest.raises(ValueError, match="needs `initial`"):
+        store.incr(b"k", ttl=1)
+    assert store.gets(b"k")[::2] == (b"v", None) and b"n" not in store
 
 
 def test_numbers_are_counted(store):
