@@ -3,13 +3,13 @@
 _kvcli()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="get gets put add replace cas append prepend incr decr ttl touch del mget exists keys load dump clear stats fsck ping devices doctor keygen help"
-	local options="--socket --uri --keys --key --timeout-ms --raw --json --format --if-absent --initial --ttl --key-base64 --count --match --memory --quiet --version --help"
+	local commands="get gets put add replace cas append prepend incr decr ttl touch del mget exists keys load dump save restore info clear stats fsck ping devices doctor keygen help"
+	local options="--socket --uri --keys --key --timeout-ms --raw --json --format --if-absent --file --initial --ttl --key-base64 --count --match --memory --quiet --version --help"
 	local word
 
 	COMPREPLY=()
 	case $prev in
-	-s | --socket | -k | --keys)
+	-s | --socket | -k | --keys | --file)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
@@ -25,7 +25,7 @@ _kvcli()
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case " $commands " in
 		*" $word "*)
-			[[ $word == load || $word == dump ]] &&
+			[[ $word =~ ^(load|dump|save|restore|info)$ ]] &&
 				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 			return
 			;;

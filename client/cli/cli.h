@@ -24,7 +24,7 @@ enum cli_exit {
 struct cli {
 	/* options */
 	char *socket, *uri, *keys, *key;
-	char *initial, *match, *ttl; /* NULL: not given */
+	char *initial, *match, *ttl, *file; /* NULL: not given */
 	uint64_t timeout_ms, count, memory;
 	int format; /* enum record_format + 1; 0: by the file name */
 	bool raw, json, quiet, if_absent, key_base64;
@@ -55,7 +55,7 @@ extern volatile sig_atomic_t cli_signal;
 /**
  * For transfers: the first SIGINT, SIGTERM or SIGHUP sets cli_signal, so that the handle
  * can be closed and its memory returned; the second one ends the process. Ignored signals
- * stay ignored.
+ * stay ignored. A file over the limit of ulimit -f is then an error of write(2).
  */
 void cli_catch_signals(void);
 
@@ -120,6 +120,9 @@ struct cli_scan {
  */
 bool cli_scan_next(struct cli_scan *s, int *code_out);
 
+/** `kvcli fsck --file`: verify the snapshot cli->file. */
+int snapshot_fsck(struct cli *cli);
+
 /* ---- cmd_*.c ---- */
 
 int cmd_get(struct cli *cli, int argc, char **argv);
@@ -142,6 +145,9 @@ int cmd_keys(struct cli *cli, int argc, char **argv);
 int cmd_clear(struct cli *cli, int argc, char **argv);
 int cmd_load(struct cli *cli, int argc, char **argv);
 int cmd_dump(struct cli *cli, int argc, char **argv);
+int cmd_save(struct cli *cli, int argc, char **argv);
+int cmd_restore(struct cli *cli, int argc, char **argv);
+int cmd_info(struct cli *cli, int argc, char **argv);
 int cmd_stats(struct cli *cli, int argc, char **argv);
 int cmd_fsck(struct cli *cli, int argc, char **argv);
 int cmd_devices(struct cli *cli, int argc, char **argv);

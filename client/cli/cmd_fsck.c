@@ -163,6 +163,8 @@ int cmd_fsck(struct cli *cli, int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
+	if (cli->file)
+		return snapshot_fsck(cli);
 	cli->patience_ms = PATIENCE_MS;
 	code = cli_connect(cli);
 	if (code)

@@ -57,7 +57,9 @@ static const struct opt opts[] = {
 	 .help = "Format of load and dump: tsv, cdb or nul; auto goes by the "
 		 "end of the file's name and takes tsv otherwise."},
 	{.name = "if-absent", .type = OPT_BOOL, .offset = OFF(if_absent),
-	 .help = "load: leave keys alone that have a value."},
+	 .help = "load, restore: leave keys alone that have a value."},
+	{.name = "file", .type = OPT_STR, .offset = OFF(file), .metavar = "FILE", .flags = OPT_PATH,
+	 .help = "fsck: check a snapshot instead of a store."},
 	{.name = "initial", .type = OPT_STR, .offset = OFF(initial), .metavar = "N",
 	 .help = "incr, decr: the number that a key without a value gets."},
 	{.name = "ttl", .type = OPT_STR, .offset = OFF(ttl), .metavar = "TIME",
@@ -145,7 +147,23 @@ static const char fsck_help[] =
 	"what dead clients held is given back. That takes about a second for a\n"
 	"million small values, and is waited for --timeout-ms, 10 minutes without it.\n"
 	"Exit status 1 if something is wrong; 2 if a client does not answer, so that\n"
-	"what it holds cannot be told from what has leaked.";
+	"what it holds cannot be told from what has leaked.\n"
+	"With --file FILE, - is stdin, a snapshot is verified; that needs no server.";
+
+static const char save_help[] =
+	"FILE is a snapshot for restore, - is stdout. Others may write meanwhile: each\n"
+	"record is a value that its key had during the save. A previous FILE stays until\n"
+	"all of the new one is on the disk, also if the save fails or is interrupted.";
+
+static const char restore_help[] =
+	"FILE is a snapshot that save wrote, - is stdin. Keys that have a value get that\n"
+	"of the snapshot, or keep it with --if-absent; keys that are not in the snapshot\n"
+	"stay. A damaged file restores nothing. A pipe is verified chunk by chunk: what\n"
+	"came before the damage is restored, and the last line tells how many records.";
+
+static const char info_help[] =
+	"FILE is a snapshot that save wrote, - is stdin. All of it is verified. Needs no\n"
+	"server.";
 
 static const char devices_help[] =
 	"Needs no server. --quiet prints the names of usable devices alone. Exit\n"
@@ -200,15 +218,20 @@ const struct cli_command cli_commands[] = {
 	{"keys", "", "Print all keys.", keys_help, cmd_keys, 0, 0, true,
 	 "match count format", "ls list scan"},
 	{"load", "FILE", "Store many records.", load_help, cmd_load, 1, 1, false,
-	 "format if-absent", "import restore"},
+	 "format if-absent", "import"},
 	{"dump", "[FILE]", "Print the records of all keys, or of many.", dump_help,
-	 cmd_dump, 0, 1, true, "format", "export backup"},
+	 cmd_dump, 0, 1, true, "format", "export"},
+	{"save", "FILE", "Save all keys and values to a snapshot.", save_help, cmd_save, 1, 1, true,
+	 "", "backup snapshot bgsave"},
+	{"restore", "FILE", "Store all records of a snapshot.", restore_help, cmd_restore, 1, 1,
+	 false, "if-absent", ""},
+	{"info", "FILE", "Say what is in a snapshot.", info_help, cmd_info, 1, 1, true, "", ""},
 	{"clear", "", "Remove all keys.", clear_help, cmd_clear, 0, 0, false, "",
 	 "flushall flush_all flush flushdb truncate"},
 	{"stats", "", "Print the state of the store.", NULL, cmd_stats, 0, 0,
-	 true, "", "info status"},
+	 true, "", "status"},
 	{"fsck", "", "Check the whole store while it is in use.", fsck_help,
-	 cmd_fsck, 0, 0, true, "", "check verify"},
+	 cmd_fsck, 0, 0, true, "file", "check verify"},
 	{"ping", "", "Ask the server for a sign of life.", NULL, cmd_ping, 0, 0,
 	 true, "count", ""},
 	{"devices", "", "List the RDMA devices of this machine.", devices_help,
@@ -457,6 +480,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 	} few[] = {
 		{"format", cli->format != 0},
 		{"if-absent", cli->if_absent},
+		{"file", cli->file != NULL},
 		{"count", cli->count != 0},
 		{"match", cli->match != NULL},
 		{"memory", cli->memory != GIB},
@@ -471,7 +495,7 @@ static int options_check(const struct cli *cli, const struct cli_command *c)
 			return cli_error(cli, CLI_USAGE,
 					 "--%s does not apply here",
 					 few[i].name);
-	if ((c->run == cmd_devices || c->run == cmd_keygen) &&
+	if ((c->run == cmd_devices || c->run == cmd_keygen || c->run == cmd_info) &&
 	    (cli->socket || cli->uri || cli->keys || cli->key))
 		return cli_error(cli, CLI_USAGE, "--%s does not apply here",
 				 cli->socket ? "socket" :
@@ -530,6 +554,7 @@ void cli_catch_signals(void)
 	for (size_t i = 0; i < ARRAY_SIZE(ending); i++)
 		if (!util_signal_ignored(ending[i]))
 			sigaction(ending[i], &sa, NULL);
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 int main(int argc, char **argv)

@@ -34,7 +34,7 @@ static void show_bar(double part)
 	fprintf(stderr, "[%s] %3.0f%%  ", bar, part * 100.0);
 }
 
-void progress_show(struct progress *p, uint64_t bytes, uint64_t records)
+void progress_show_part(struct progress *p, double part, uint64_t bytes, uint64_t records)
 {
 	uint64_t now;
 	char size[24];
@@ -47,11 +47,18 @@ void progress_show(struct progress *p, uint64_t bytes, uint64_t records)
 	p->next_ns = now + INTERVAL_NS;
 	progress_wipe();
 	on_terminal = true;
-	if (p->total)
-		show_bar((double)UTIL_MIN(bytes, p->total) / (double)p->total);
+	if (part >= 0)
+		show_bar(part);
 	fprintf(stderr, "%" PRIu64 " records, %s", records,
 		util_format_size(bytes, size, sizeof(size)));
 	fflush(stderr);
+}
+
+void progress_show(struct progress *p, uint64_t bytes, uint64_t records)
+{
+	double part = p->total ? (double)UTIL_MIN(bytes, p->total) / (double)p->total : -1;
+
+	progress_show_part(p, part, bytes, records);
 }
 
 void progress_wipe(void)

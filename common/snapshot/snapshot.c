@@ -49,10 +49,13 @@ static int write_all(struct snapshot_writer *w, const void *data, size_t len)
 	const uint8_t *p = data;
 
 	while (len) {
-		ssize_t n = write(w->fd, p, len);
+		ssize_t n;
 
-		if (n < 0 && errno == EINTR)
+		if (w->stop && *w->stop)
 			return err_set(FARKV_EABORTED, "%s: interrupted", w->name);
+		n = write(w->fd, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n < 0 && errno == EPIPE)
 			return err_set(FARKV_EDISCONNECTED, "%s: the reader is gone", w->name);
 		if (n < 0)
@@ -64,12 +67,11 @@ static int write_all(struct snapshot_writer *w, const void *data, size_t len)
 	return 0;
 }
 
-int snapshot_write_begin(struct snapshot_writer *w, int fd, const char *name, uint64_t moment_ms)
+int snapshot_write_begin(struct snapshot_writer *w, uint64_t moment_ms)
 {
 	uint8_t head[SNAPSHOT_HEADER_BYTES];
 	struct wire out = wire_writer(head, sizeof(head));
 
-	*w = (struct snapshot_writer){.fd = fd, .name = name};
 	w->sum = sum_new();
 	w->cap = SNAPSHOT_FRAME_BYTES + SNAPSHOT_CHUNK;
 	w->chunk = malloc(w->cap);
@@ -194,10 +196,13 @@ static int read_some(struct snapshot_reader *r, void *buf, size_t len, size_t *l
 	size_t have = 0;
 
 	while (have < len) {
-		ssize_t n = read(r->fd, (uint8_t *)buf + have, len - have);
+		ssize_t n;
 
-		if (n < 0 && errno == EINTR)
+		if (r->stop && *r->stop)
 			return err_set(FARKV_EABORTED, "%s: interrupted", r->name);
+		n = read(r->fd, (uint8_t *)buf + have, len - have);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n < 0)
 			return err_set_errno(FARKV_ESYS, errno, "cannot read %s", r->name);
 		if (n == 0)
@@ -220,7 +225,7 @@ static int read_all(struct snapshot_reader *r, void *buf, size_t len)
 		       r->bytes);
 }
 
-int snapshot_read_begin(struct snapshot_reader *r, int fd, const char *name)
+int snapshot_read_begin(struct snapshot_reader *r)
 {
 	uint8_t head[SNAPSHOT_HEADER_BYTES];
 	uint32_t version, flags;
@@ -228,7 +233,6 @@ int snapshot_read_begin(struct snapshot_reader *r, int fd, const char *name)
 	size_t got;
 	int err;
 
-	*r = (struct snapshot_reader){.fd = fd, .name = name};
 	r->sum = sum_new();
 	if (!r->sum)
 		return err_set(FARKV_ENOMEM, "out of memory for a snapshot");
@@ -237,20 +241,21 @@ int snapshot_read_begin(struct snapshot_reader *r, int fd, const char *name)
 		return err;
 	in = wire_reader(head, got);
 	if (got < 8 || wire_get_u64(&in) != MAGIC)
-		return err_set(FARKV_EFORMAT, "%s: this is no snapshot of kvcli save", name);
+		return err_set(FARKV_EFORMAT, "%s: this is no snapshot of kvcli save", r->name);
 	if (got < sizeof(head))
-		return err_set(FARKV_EFORMAT, "%s: cut off at byte %zu; use another file", name,
+		return err_set(FARKV_EFORMAT, "%s: cut off at byte %zu; use another file", r->name,
 			       got);
 	version = wire_get_u32(&in);
 	flags = wire_get_u32(&in);
 	r->moment_ms = wire_get_u64(&in);
 	if (wire_get_u64(&in) != hash_image(head, sizeof(head) - 8))
-		return err_set(FARKV_EFORMAT, "%s: the header is damaged; use another file", name);
+		return err_set(FARKV_EFORMAT, "%s: the header is damaged; use another file",
+			       r->name);
 	if (version != FORMAT_VERSION || flags)
 		return err_set(FARKV_EFORMAT,
 			       "%s: format %" PRIu32 " with flags %" PRIu32 ", but this program reads "
 			       "format %u; use the version of farkv that saved it",
-			       name, version, flags, FORMAT_VERSION);
+			       r->name, version, flags, FORMAT_VERSION);
 	sum_add(r->sum, head, sizeof(head));
 	return 0;
 }

@@ -8,7 +8,7 @@
  *   FARKV_EFORMAT   not a snapshot, of another version, cut off or damaged
  *   FARKV_ESYS      read(2) or write(2) failed
  *   FARKV_EDISCONNECTED  the reader of the pipe has closed it
- *   FARKV_EABORTED  a signal handler interrupted read(2) or write(2)
+ *   FARKV_EABORTED  `stop`, which a signal handler sets, is not 0
  *   FARKV_ENOMEM
  *
  * After an error only the free function may be called.
@@ -16,6 +16,7 @@
 #ifndef COMMON_SNAPSHOT_SNAPSHOT_H
 #define COMMON_SNAPSHOT_SNAPSHOT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ struct snapshot_sum;
 struct snapshot_writer {
 	int fd;
 	const char *name; /* for messages */
+	const volatile sig_atomic_t *stop; /* NULL: none */
 	struct snapshot_totals totals;
 	uint64_t bytes;   /* written so far */
 
@@ -61,10 +63,10 @@ struct snapshot_writer {
 };
 
 /**
- * Begin a snapshot of the moment `moment_ms` (since 1970) and write its header. `fd` and `name`
- * stay the caller's. End with snapshot_write_free(), after errors too.
+ * Begin a snapshot of the moment `moment_ms` (since 1970) and write its header. The caller sets fd,
+ * name and stop, which stay its own, and the rest to 0. End with snapshot_write_free(), after errors too.
  */
-int snapshot_write_begin(struct snapshot_writer *w, int fd, const char *name, uint64_t moment_ms);
+int snapshot_write_begin(struct snapshot_writer *w, uint64_t moment_ms);
 
 /** Add a record, of which a copy is made. Writes when a chunk is full. */
 int snapshot_write(struct snapshot_writer *w, const struct snapshot_record *r);
@@ -77,6 +79,7 @@ void snapshot_write_free(struct snapshot_writer *w);
 struct snapshot_reader {
 	int fd;
 	const char *name;  /* for messages */
+	const volatile sig_atomic_t *stop; /* NULL: none */
 	uint64_t moment_ms;
 	uint64_t bytes;    /* read so far */
 	struct snapshot_totals totals; /* of the chunks so far; at the end, of the trailer */
@@ -88,10 +91,10 @@ struct snapshot_reader {
 };
 
 /**
- * Read and verify the header. `fd` and `name` stay the caller's. End with snapshot_read_free(),
- * after errors too.
+ * Read and verify the header. The caller sets fd, name and stop, which stay its own, and the rest
+ * to 0. End with snapshot_read_free(), after errors too.
  */
-int snapshot_read_begin(struct snapshot_reader *r, int fd, const char *name);
+int snapshot_read_begin(struct snapshot_reader *r);
 
 /**
  * Read the next chunk and verify all of it. *got_out is false at the end, when the trailer was

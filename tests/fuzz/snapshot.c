@@ -61,15 +61,15 @@ static void seal(uint8_t *p, size_t size)
 static int copy(const char *path, int to, uint64_t *chunks_out)
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), err;
-	struct snapshot_reader r;
+	struct snapshot_reader r = {.fd = from, .name = "file"};
 	struct snapshot_record rec;
-	struct snapshot_writer w = {0};
+	struct snapshot_writer w = {.fd = to, .name = "copy"};
 	bool got = true;
 
 	FUZZ_CHECK(from >= 0);
-	err = snapshot_read_begin(&r, from, "file");
+	err = snapshot_read_begin(&r);
 	if (!err)
-		FUZZ_CHECK(snapshot_write_begin(&w, to, "copy", r.moment_ms) == 0);
+		FUZZ_CHECK(snapshot_write_begin(&w, r.moment_ms) == 0);
 	while (!err && got) {
 		err = snapshot_read_chunk(&r, &got);
 		while (!err && snapshot_next(&r, &rec)) {

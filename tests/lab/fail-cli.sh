@@ -135,6 +135,16 @@ each nothing got_all -q dump "$dir/keys.tsv"
 each nothing got_whole -q dump
 each nothing got_keys keys
 each nothing cleared clear
+kvcli -q load "$dir/records.tsv"
+kvcli -q save "$dir/snap"
+saved() {
+	kvcli -q fsck --file "$dir/snap" || fail "$what: status $1 and a damaged file"
+	[ -z "$(find "$dir" -name 'snap.*')" ] || fail "$what: status $1, and a file is left"
+	rm -f "$dir"/snap.*
+}
+each nothing saved save "$dir/snap"
+each remove_all dump_is_part -q restore "$dir/snap"
+each nothing nothing info "$dir/snap"
 expect 0 kvcli fsck
 stop_server
 finish

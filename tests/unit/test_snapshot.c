@@ -42,9 +42,9 @@ static int memory_file(const void *data, size_t len)
 static void save(const struct snapshot_record *recs, size_t n)
 {
 	int fd = memory_file("", 0);
-	struct snapshot_writer w;
+	struct snapshot_writer w = {.fd = fd, .name = "file"};
 
-	ck_assert_int_eq(snapshot_write_begin(&w, fd, "file", MOMENT), 0);
+	ck_assert_int_eq(snapshot_write_begin(&w, MOMENT), 0);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_int_eq(snapshot_write(&w, &recs[i]), 0);
 	w.totals.took_ms = 12;
@@ -70,12 +70,12 @@ static int read_file(const void *data, size_t len, const struct snapshot_record 
 		     size_t *n_out)
 {
 	int fd = memory_file(data, len), err;
-	struct snapshot_reader r;
+	struct snapshot_reader r = {.fd = fd, .name = "file"};
 	struct snapshot_record rec;
 	bool got = true;
 
 	*n_out = 0;
-	err = snapshot_read_begin(&r, fd, "file");
+	err = snapshot_read_begin(&r);
 	while (!err && got) {
 		err = snapshot_read_chunk(&r, &got);
 		while (!err && snapshot_next(&r, &rec))
@@ -357,10 +357,10 @@ END_TEST
 START_TEST(disk_that_is_full_is_an_error)
 {
 	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
-	struct snapshot_writer w;
+	struct snapshot_writer w = {.fd = fd, .name = "file"};
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(snapshot_write_begin(&w, fd, "file", MOMENT), FARKV_ESYS);
+	ck_assert_int_eq(snapshot_write_begin(&w, MOMENT), FARKV_ESYS);
 	ck_assert_ptr_nonnull(strstr(err_detail(), "cannot write file: No space left"));
 	snapshot_write_free(&w);
 	close(fd);
@@ -370,10 +370,28 @@ END_TEST
 START_TEST(folder_cannot_be_read)
 {
 	int fd = open("/", O_RDONLY | O_CLOEXEC);
-	struct snapshot_reader r;
+	struct snapshot_reader r = {.fd = fd, .name = "file"};
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(snapshot_read_begin(&r, fd, "file"), FARKV_ESYS);
+	ck_assert_int_eq(snapshot_read_begin(&r), FARKV_ESYS);
+	snapshot_read_free(&r);
+	close(fd);
+}
+END_TEST
+
+START_TEST(signal_ends_reading_and_writing)
+{
+	static volatile sig_atomic_t stop;
+	int fd = memory_file("", 0);
+	struct snapshot_writer w = {.fd = fd, .name = "file", .stop = &stop};
+	struct snapshot_reader r = {.fd = fd, .name = "file", .stop = &stop};
+
+	ck_assert_int_eq(snapshot_write_begin(&w, MOMENT), 0);
+	stop = SIGTERM;
+	ck_assert_int_eq(snapshot_write_end(&w), FARKV_EABORTED);
+	ck_assert_int_eq(snapshot_read_begin(&r), FARKV_EABORTED);
+	ck_assert_int_eq(lseek(fd, 0, SEEK_END), SNAPSHOT_HEADER_BYTES);
+	snapshot_write_free(&w);
 	snapshot_read_free(&r);
 	close(fd);
 }
@@ -396,6 +414,7 @@ static Suite *suite(void)
 	tcase_add_test(c, chunk_of_any_claimed_length_is_cut_off);
 	tcase_add_test(c, disk_that_is_full_is_an_error);
 	tcase_add_test(c, folder_cannot_be_read);
+	tcase_add_test(c, signal_ends_reading_and_writing);
 	suite_add_tcase(s, c);
 	return s;
 }

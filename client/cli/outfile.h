@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * outfile.h - an output file that appears whole or not at all.
+ *
+ * A regular file is written under a temporary name in its folder, "NAME.XXXXXX", and gets its name
+ * when all of it is on the disk; until then a previous file of that name stays as it is. stdout,
+ * pipes and devices are written directly.
+ */
+#ifndef CLIENT_CLI_OUTFILE_H
+#define CLIENT_CLI_OUTFILE_H
+
+#include <stdbool.h>
+
+struct outfile {
+	int fd;           /* to write to */
+	const char *name; /* for messages */
+	char *path;       /* symbolic links resolved; NULL: no regular file */
+	char *temp;       /* name until outfile_commit(); NULL: no regular file */
+};
+
+/**
+ * Open `path`, "-" is stdout, for a file of mode 0600. 0, FARKV_ESYS or FARKV_ENOMEM with a detail.
+ * `path` must stay valid. End with outfile_commit() or outfile_abort().
+ */
+int outfile_open(struct outfile *o, const char *path);
+
+/** Wait until the file is on the disk and give it its name. After an error as outfile_abort(). */
+int outfile_commit(struct outfile *o);
+
+/** Close, and remove the temporary file. */
+void outfile_abort(struct outfile *o);
+
+#endif
