@@ -145,6 +145,7 @@ static int save_records(struct save *s)
 		code = scan.code; /* a snapshot has all keys */
 		for (size_t at = 0, some = 0; at < scan.n && !code && !cli_signal; at += some)
 			code = save_batch(s, scan.items + at, scan.n - at, &some);
+		outfile_flush(&s->file);
 		progress_show_part(&s->progress, part_done(scan.cursor), s->writer.bytes,
 				   s->writer.totals.records);
 	}

@@ -58,6 +58,12 @@ int outfile_open(struct outfile *o, const char *path)
 	return err;
 }
 
+void outfile_flush(const struct outfile *o)
+{
+	if (o->temp) /* a hint: outfile_commit() reports errors */
+		(void)sync_file_range(o->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 /* A name is on the disk when its folder is. */
 static int sync_folder(const char *path)
 {

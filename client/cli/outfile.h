@@ -24,6 +24,9 @@ struct outfile {
  */
 int outfile_open(struct outfile *o, const char *path);
 
+/** Have the kernel begin to write to the disk what was written, so that outfile_commit() is short. */
+void outfile_flush(const struct outfile *o);
+
 /** Wait until the file is on the disk and give it its name. After an error as outfile_abort(). */
 int outfile_commit(struct outfile *o);
 
