@@ -96,6 +96,7 @@ static int save_item(struct save *s, const struct farkv_get_item *it)
 		.value = it->value.data,
 		.value_len = it->value.len,
 		.version = it->value.version,
+		.user = it->value.user,
 	};
 	int err;
 
@@ -103,6 +104,8 @@ static int save_item(struct save *s, const struct farkv_get_item *it)
 		return CLI_OK;
 	if (it->result)
 		return cli_fail(s->cli, it->result, it->key, it->key_len);
+	if (it->value.ttl_ms)
+		rec.ttl_ms = it->value.ttl_ms + since_moment_ms(s);
 	err = snapshot_write(&s->writer, &rec);
 	return err ? save_error(s, err) : CLI_OK;
 }
@@ -392,7 +395,9 @@ struct restore {
 	bool begun;     /* a chunk was verified; of a regular file all of it */
 	uint64_t total; /* records of the file; 0: not known */
 	uint64_t stored, kept, bytes; /* kept: --if-absent found a value */
+	uint64_t expired;
 	struct farkv_request reqs[BATCH];
+	struct farkv_write_options options[BATCH];
 	size_t n;
 };
 
@@ -446,8 +451,27 @@ static int restore_batch(struct restore *r)
 	return code;
 }
 
+/* Time to live that is left of `ttl_ms`: time in a file counts. */
+static uint64_t ttl_left(const struct restore *r, uint64_t ttl_ms)
+{
+	uint64_t now = wall_ms(), moment = r->reader.moment_ms;
+	uint64_t gone = now > moment ? now - moment : 0;
+
+	return ttl_ms > gone ? UTIL_MIN(ttl_ms - gone, FARKV_TTL_MAX_MS) : 0;
+}
+
 static void restore_add(struct restore *r, const struct snapshot_record *rec)
 {
+	struct farkv_write_options *o = &r->options[r->n];
+
+	*o = (struct farkv_write_options){.size = sizeof(*o), .user = rec->user};
+	if (rec->ttl_ms) {
+		o->ttl_ms = ttl_left(r, rec->ttl_ms);
+		if (!o->ttl_ms) {
+			r->expired++;
+			return;
+		}
+	}
 	r->reqs[r->n] = (struct farkv_request){
 		.tag = r->n,
 		.kind = r->cli->if_absent ? FARKV_REQUEST_ADD : FARKV_REQUEST_PUT,
@@ -455,6 +479,7 @@ static void restore_add(struct restore *r, const struct snapshot_record *rec)
 		.key_len = rec->key_len,
 		.value = rec->value,
 		.value_len = rec->value_len,
+		.options = o,
 	};
 	r->n++;
 }
@@ -517,6 +542,7 @@ static void restore_json(const struct restore *r, double seconds, int code)
 
 	set_count(o, "restored", r->stored);
 	set_count(o, "kept", r->kept);
+	set_count(o, "expired", r->expired);
 	set_count(o, "bytes", r->bytes);
 	json_object_set_new(o, "seconds", json_real(seconds));
 	json_object_set_new(o, "complete", json_boolean(code == 0));
@@ -544,6 +570,8 @@ static void restore_summary(const struct restore *r, uint64_t ns, int code)
 		(double)r->stored / seconds);
 	if (r->cli->if_absent)
 		fprintf(stderr, "; %" PRIu64 " keys had a value and kept it", r->kept);
+	if (r->expired)
+		fprintf(stderr, "; %" PRIu64 " had expired", r->expired);
 	fputc('\n', stderr);
 }
 

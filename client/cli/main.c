@@ -159,7 +159,8 @@ static const char restore_help[] =
 	"FILE is a snapshot that save wrote, - is stdin. Keys that have a value get that\n"
 	"of the snapshot, or keep it with --if-absent; keys that are not in the snapshot\n"
 	"stay. A damaged file restores nothing. A pipe is verified chunk by chunk: what\n"
-	"came before the damage is restored, and the last line tells how many records.";
+	"came before the damage is restored, and the last line tells how many records.\n"
+	"Values expire when they would have in the store that was saved.";
 
 static const char info_help[] =
 	"FILE is a snapshot that save wrote, - is stdin. All of it is verified. Needs no\n"

@@ -87,6 +87,31 @@ kvcli put key1 mine
 expect 0 kvcli restore --if-absent "$snap" && says "^restored 0 records.*; $((many + 3)) keys had a value and kept it$"
 expect 0 kvcli get key1 && prints 'mine\n'
 
+# ---- user words and times to live: time in a file counts
+kvcli -q clear
+tail -c +2 "$srcdir/tests/fuzz/corpus/snapshot/user-words" | expect 0 kvcli -q restore -
+expect 0 kvcli --json --key-base64 get AGtleQ== && shows ',"user":1\}$'
+kvcli -q save - | kvcli -q restore -
+expect 0 kvcli --json --key-base64 get AGtleQ== && shows ',"user":1\}$'
+kvcli -q clear
+kvcli put long 1 --ttl 1h
+kvcli put never 1
+kvcli -q save "$dir/ttl"
+kvcli -q clear
+expect 0 kvcli info "$dir/ttl" && shows '^  of which expire  *1$'
+expect 0 kvcli restore "$dir/ttl" && says '^restored 2 records'
+expect 0 kvcli ttl never && prints 'never\n'
+expect 0 kvcli ttl long && shows '^3[3-5][0-9][0-9]\.[0-9]+$'
+kvcli -q clear
+kvcli put short 1 --ttl 2s && kvcli -q save "$dir/ttl" || fail "a save of a value that expires"
+until kvcli restore "$dir/ttl" 2>&1 | grep -q '^restored 0 records.*; 1 had expired$'; do
+	kvcli fsck --file "$dir/ttl" >/dev/null || break
+done
+while kvcli -q get short >/dev/null; do :; done
+expect 0 kvcli --json restore "$dir/ttl" && shows '"restored":0,"kept":0,"expired":1,'
+expect 0 kvcli keys && prints ''
+kvcli -q restore "$snap"
+
 # ---- options and names
 expect 64 kvcli info "$snap" -s "$dir/t" && says '--socket does not apply here'
 expect 64 kvcli fsck --file "$snap" -u "$to" && says '--file needs no server: leave out --uri'
@@ -148,7 +173,7 @@ awk 'BEGIN { v = "x"; while (length(v) < 60000) v = v v; for (i = 0; i < 100; i+
 	kvcli -q load -
 kvcli -q save "$dir/wide"
 start_server small -m 4m
-expect 2 kvcli -t 200 restore "$dir/wide"
+expect 2 kvcli restore "$dir/wide"
 grep -Eq '^kvcli: restore: key[0-9]+: the region has no memory left' "$dir/err" || fail "too small: $(cat "$dir/err")"
 grep -Eq '^stopped by an error; restored [1-9][0-9]? of 100 records' "$dir/err" || fail "too small: $(cat "$dir/err")"
 kvcli -q clear
