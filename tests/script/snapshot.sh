@@ -104,10 +104,13 @@ expect 0 kvcli ttl never && prints 'never\n'
 expect 0 kvcli ttl long && shows '^3[3-5][0-9][0-9]\.[0-9]+$'
 kvcli -q clear
 kvcli put short 1 --ttl 2s && kvcli -q save "$dir/ttl" || fail "a save of a value that expires"
-until kvcli restore "$dir/ttl" 2>&1 | grep -q '^restored 0 records.*; 1 had expired$'; do
-	kvcli fsck --file "$dir/ttl" >/dev/null || break
-done
 while kvcli -q get short >/dev/null; do :; done
+# The store may be 10 ms early.
+tries=0
+until kvcli restore "$dir/ttl" 2>&1 | grep -q '^restored 0 records.*; 1 had expired$' || [ $tries -eq 100 ]; do
+	tries=$((tries + 1))
+done
+while [ $tries -lt 100 ] && kvcli -q get short >/dev/null; do :; done
 expect 0 kvcli --json restore "$dir/ttl" && shows '"restored":0,"kept":0,"expired":1,'
 expect 0 kvcli keys && prints ''
 kvcli -q restore "$snap"
