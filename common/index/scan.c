@@ -3,12 +3,13 @@
  * One call reads one subtable:
  *
  *   find     the cached directory names the subtable, and its range of hashes
- *   look     READ CLOCK, then the subtable. If it has FROZEN words, READ its entry after: it leads elsewhere,
+ *   look     READ CLOCK, the subtable, and CLOCK again. If it has FROZEN words, READ its entry after: it leads elsewhere,
  *            start again; it still leads here, so the words are current, and the range is the
  *            entry's alone
  *   heads    READ the heads of the blocks that LIVE words name, SCAN_BATCH at a time, and verify
  *            them. After more than T/2 look again: only words that still stand count. A head that
- *            fails, and a word that was torn, is read again after another look
+ *            fails, and a word that was torn, is read again after another look; so is the head of
+ *            a value that has expired between the two CLOCKs
  *   deliver  sort by hash, cut at the end of the range or of the room
  *
  * `image` always holds the words of the last look, and a slot is `pending` until its word was seen
@@ -74,7 +75,7 @@ struct index_scan {
 	uint64_t until; /* the last position that this call covers */
 	uint64_t room;  /* ... so that the keys have room */
 	uint64_t begun_ns; /* I4: not after the last look began */
-	uint64_t clock_ms; /* CLOCK, READ before the words of the last look */
+	uint64_t clock_ms[2]; /* CLOCK, READ before and after the words of the last look */
 	const uint64_t *image[2]; /* of the subtable; equal pointers where words do not tear */
 	uint32_t usual; /* bytes READ of a block at first */
 	uint32_t damaged;
@@ -125,7 +126,7 @@ static uint8_t *image_at(const struct index *ix, unsigned i)
 	return ix->scan_mem + i * (size_t)PAGE_BYTES;
 }
 
-/* Four words of a directory's look, then CLOCK, twice. */
+/* Four words of a directory's look, then CLOCK before and after a look, each twice. */
 static uint64_t *words_at(const struct index *ix)
 {
 	return (uint64_t *)(void *)image_at(ix, 2);
@@ -253,13 +254,17 @@ static int look(struct index *ix, struct index_scan *s, uint64_t deadline_ns)
 		add_read(c, entry_page(s->place.entry) * PAGE_BYTES, image_at(ix, i), PAGE_BYTES);
 		s->image[i] = (const uint64_t *)(const void *)image_at(ix, i);
 	}
+	for (unsigned i = 0; i < n; i++)
+		add_read(c, REGION_CLOCK_OFF, &clock[2 + i], 8);
 	s->image[1] = s->image[n - 1];
 	err = dir_run_chains(ix, c, 1, deadline_ns);
 	if (err)
 		return err;
-	s->clock_ms = clock[0];
-	if (clock[n - 1] != clock[0])
-		return AGAIN;
+	for (unsigned i = 0; i < 2; i++) {
+		s->clock_ms[i] = clock[2 * i];
+		if (clock[2 * i + n - 1] != clock[2 * i])
+			return AGAIN;
+	}
 	return is_odd(s) ? check_entry(ix, s, deadline_ns) : 0;
 }
 
@@ -312,10 +317,10 @@ static int make_room(struct index_scan *s)
 static int add_found(struct index_scan *s, const struct block_header *h, const void *key,
 		     uint64_t hash)
 {
-	uint64_t left_ms = block_ttl_left(h->expiry, h->inc_flags, s->clock_ms);
+	uint64_t left_ms = block_ttl_left(h->expiry, h->inc_flags, s->clock_ms[1]);
 	size_t need = s->keys_len + h->key_len, cap = s->keys_cap;
 
-	if (hash < s->cursor || hash > s->until || left_ms == 0)
+	if (hash < s->cursor || hash > s->until)
 		return 0;
 	if (need > SCAN_KEYS_BYTES)
 		return make_room(s);
@@ -370,6 +375,12 @@ static bool belongs(const struct index_scan *s, const struct head *h, uint64_t h
 	       range_end(hash, depth) == range_end(s->cursor, depth);
 }
 
+/* By a CLOCK of the last look: 0 the one before its words, 1 the one after. */
+static bool is_expired(const struct index_scan *s, const struct block_header *h, unsigned when)
+{
+	return block_expired(h->expiry, h->inc_flags, s->clock_ms[when]);
+}
+
 /* The head has arrived. AGAIN, FARKV_ENOMEM. */
 static int take_head(const struct index *ix, struct index_scan *s, struct head *b)
 {
@@ -389,6 +400,14 @@ static int take_head(const struct index *ix, struct index_scan *s, struct head *
 	if (!block_key_hash(image, b->len, slot_block(b->word), ix->sb.hash_seed, &hash) ||
 	    !belongs(s, b, hash)) {
 		keep_bad(s, &b->slot, b->word);
+		return 0;
+	}
+	/* R1: it was absent at the look, or it lived at the look, or another look has to tell. */
+	if (is_expired(s, &h, 0))
+		return 0;
+	if (is_expired(s, &h, 1)) {
+		s->stale = true;
+		keep(s, &b->slot);
 		return 0;
 	}
 	return add_found(s, &h, image + sizeof(h), hash);

@@ -450,14 +450,29 @@ START_TEST(scan_reads_CLOCK_before_the_subtable)
 
 	begin();
 	k = key_at("k", ANY_FP); /* in the first subtable */
-	/* Each request in turn: CLOCK, subtable, head. */
-	for (unsigned at = 0; at < 3; at++) {
+	/* Each request in turn: CLOCK, subtable, CLOCK, head. */
+	for (unsigned at = 0; at < 4; at++) {
 		PUT_DATED(&other, "old", 100);
 		rival_sets(XPORT_READ, write_and_pass_quickly, INDEX_PUT, k, "new");
 		rival.skip = at;
 		ck_assert_uint_eq(scan_all(&me, &ttl_ms), 1);
 		ck_assert_uint_eq(rival.acted, 1);
 	}
+	teardown();
+}
+END_TEST
+
+/* A writer that was stopped may publish a value after its time: it was never there. */
+START_TEST(scan_lists_no_value_that_expires_during_a_look)
+{
+	uint64_t ttl_ms;
+
+	begin();
+	k = key_at("k", ANY_FP); /* in the first subtable */
+	rival_sets(XPORT_READ, write_dated_and_pass, INDEX_PUT, k, NULL);
+	rival.skip = 1;
+	ck_assert_uint_eq(scan_all(&me, &ttl_ms), 0);
+	ck_assert_uint_eq(rival.acted, 1);
 	teardown();
 }
 END_TEST
@@ -484,6 +499,7 @@ static Suite *suite(void)
 	tcase_add_test(t, other_word_at_a_location_may_have_expired);
 	tcase_add_test(t, scan_lists_what_has_not_expired);
 	tcase_add_test(t, scan_reads_CLOCK_before_the_subtable);
+	tcase_add_test(t, scan_lists_no_value_that_expires_during_a_look);
 	suite_add_tcase(s, t);
 	return s;
 }
